@@ -1,0 +1,125 @@
+# Millwright. `make help` lists what people do here.
+
+SHELL      := /bin/bash
+.DEFAULT_GOAL := help
+KUBERNETES := v1.36.3
+VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+GO         ?= go
+GOFLAGS    += -buildvcs=false
+export GOFLAGS
+export CGO_ENABLED := 0
+BIN        := $(CURDIR)/bin
+STATE      := $(CURDIR)/.local
+LDFLAGS    := -s -w -X millwright/services/version.Version=$(VERSION)
+KUBE_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES) \
+	-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36
+TOOL       := $(GO) tool -modfile=$(CURDIR)/tools/gen/go.mod
+COMMANDS   := millwright:./services/cmd/millwright millctl:./tools/millctl ec2sim:./tools/ec2sim demo:./tools/demo
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+
+.PHONY: build
+build: ## build millwright, millctl, ec2sim, localcluster and demo into bin/
+	@mkdir -p $(BIN)
+	@for c in $(COMMANDS); do \
+		echo "building bin/$${c%%:*}"; \
+		$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/$${c%%:*} $${c##*:} || exit 1; \
+	done
+	@$(MAKE) --no-print-directory bin/localcluster
+
+bin/etcd: go.mod
+	@mkdir -p $(BIN)
+	$(GO) build -ldflags '-s -w' -o $@ go.etcd.io/etcd/server/v3
+
+bin/nats-server: go.mod
+	@mkdir -p $(BIN)
+	$(GO) build -ldflags '-s -w' -o $@ github.com/nats-io/nats-server/v2
+
+# A variant that does not know one kind of record, for the test of mixed versions.
+.PHONY: bin/millwright-older
+bin/millwright-older:
+	@mkdir -p $(BIN)
+	@$(GO) build -ldflags '$(LDFLAGS) -X millwright/planner/ledger.withheld=27' -o $@ ./services/cmd/millwright
+
+.PHONY: bin/healthcheck bin/crash bin/composetest
+bin/healthcheck: PACKAGE := ./tools/healthcheck
+bin/crash: PACKAGE := ./tools/composetest/crash
+bin/composetest: PACKAGE := ./tools/composetest
+bin/healthcheck bin/crash bin/composetest:
+	@mkdir -p $(BIN)
+	@$(GO) build -ldflags '$(LDFLAGS)' -o $@ $(PACKAGE)
+
+# The Kubernetes components: 6 to 10 minutes when nothing is cached, then seconds.
+.PHONY: bin/localcluster
+bin/localcluster:
+	@echo "building bin/localcluster (Kubernetes $(KUBERNETES); the first time takes some minutes)"
+	@mkdir -p $(BIN)
+	@cd tools/localcluster && $(GO) build -trimpath -ldflags '$(KUBE_LDFLAGS)' -o $(BIN)/localcluster . & pid=$$!; \
+	start=$$SECONDS; while kill -0 $$pid 2>/dev/null; do sleep 1; t=$$((SECONDS-start)); \
+		if [ $$((t % 30)) -eq 29 ]; then echo "  still building bin/localcluster, $$t s"; fi; done; wait $$pid
+
+.PHONY: demo
+demo: build ## show the whole of Millwright on this machine, without cloud or Docker, and end
+	@$(BIN)/demo run --bin $(BIN) --dir $(STATE)/demo
+
+.PHONY: up
+up: build ## start the local stack and leave it running, with a kubeconfig to play with
+	@$(BIN)/demo up --bin $(BIN) --dir $(STATE)/up
+
+.PHONY: down
+down: ## end what `make up` started
+	@if [ -x $(BIN)/demo ]; then $(BIN)/demo down --dir $(STATE)/up; fi
+
+.PHONY: test
+test: build bin/etcd bin/nats-server bin/millwright-older ## unit, integration and end-to-end tests, and replay of what the end-to-end test recorded
+	$(GO) vet ./...
+	$(GO) test -timeout 20m $(shell $(GO) list ./... | grep -v '^millwright/tools/e2e')
+	@$(MAKE) --no-print-directory e2e-only
+
+.PHONY: e2e
+e2e: build bin/etcd bin/nats-server bin/millwright-older e2e-only ## end-to-end tests against the real control plane and the EC2 simulator
+
+.PHONY: e2e-only
+e2e-only:
+	$(GO) test -count=1 -timeout 30m -v ./tools/e2e/... | grep --line-buffered -E '^(=== RUN|--- |\s+--- |ok|FAIL|PASS|panic|    .*_test.go)' ; exit $${PIPESTATUS[0]}
+
+.PHONY: bench
+bench: build ## print the figures: log, bus, planners, latency, start-up, memory
+	@$(GO) run ./tools/bench
+
+.PHONY: lint
+lint: ## formatting, vet, staticcheck, generated files up to date, structure
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run gofmt on these files'; exit 1; }
+	$(GO) vet ./...
+	$(TOOL) staticcheck ./...
+	$(GO) test ./tools/archtest
+	@tools/gen/check.sh $(MAKE)
+
+.PHONY: generate
+generate: ## regenerate deep copies, CRDs and protobuf code
+	$(TOOL) controller-gen object paths=./api/...
+	$(TOOL) controller-gen crd paths=./api/karpenter/v1 paths=./api/karpenteraws/v1 output:crd:dir=deploy/crds
+	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=deploy/crds/with-v1beta1
+	$(GO) run ./tools/crdgen deploy/crds
+	$(GO) run ./tools/crdgen deploy/crds/with-v1beta1
+	cd proto && mkdir -p $(STATE)/tools && \
+		(cd ../tools/gen && $(GO) build -o $(STATE)/tools/protoc-gen-go google.golang.org/protobuf/cmd/protoc-gen-go) && \
+		PATH=$(STATE)/tools:$$PATH $(TOOL) buf generate
+
+.PHONY: images
+images: build bin/etcd bin/nats-server bin/healthcheck bin/crash ## build the container images, FROM scratch out of static binaries
+	@tools/images/build.sh $(CURDIR)
+
+.PHONY: compose-test
+compose-test: images bin/composetest ## bring up the compose stack, run the demo's workload, crash containers, take it down
+	@$(BIN)/composetest --root $(CURDIR)
+
+.PHONY: sim
+sim: ## simulate the whole system under faults: make sim SEEDS=1000 FIRST=1
+	$(GO) run ./tools/simrun --seeds $(or $(SEEDS),500) --first $(or $(FIRST),1)
+
+.PHONY: clean
+clean: down ## remove what was built and recorded
+	rm -rf $(BIN) $(STATE)
