@@ -1,0 +1,55 @@
+package v1
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestUnreadableSpecsKeepTheListReadable(t *testing.T) {
+	const good = `{"metadata":{"name":"good"},"spec":{"weight":7,"template":{"spec":{"requirements":[]}}}}`
+	for sentence, c := range map[string]struct{ spec, want string }{
+		"a duration too long to count": {`{"disruption":{"consolidateAfter":"0s","budgets":[{"nodes":"1"},{"nodes":"1","schedule":"@daily","duration":"99999999999h"}]}}`,
+			"spec.disruption.budgets[1].duration: "},
+		"a quantity of no form":                 {`{"limits":{"cpu":"1","memory":"1e5.5"}}`, "spec.limits.memory: quantities must match"},
+		"a grace period too long to count":      {`{"template":{"spec":{"terminationGracePeriod":"99999999999h"}}}`, "spec.template.spec.terminationGracePeriod: "},
+		"two fields at once name what has both": {`{"limits":{"cpu":"1e5.5"},"template":{"spec":{"terminationGracePeriod":"99999999999h"}}}`, "spec: "},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			list := &NodePoolList{}
+			bad := `{"metadata":{"name":"bad","uid":"u"},"status":{"nodes":3},"spec":` + c.spec + `}`
+			if err := json.Unmarshal([]byte(`{"items":[`+bad+`,`+good+`]}`), list); err != nil {
+				t.Fatalf("the list is unreadable: %v", err)
+			}
+			b, g := list.Items[0], list.Items[1]
+			if g.Unreadable != "" || g.Name != "good" || *g.Spec.Weight != 7 {
+				t.Errorf("the good one reads as %+v", g)
+			}
+			if b.Name != "bad" || b.UID != "u" || *b.Status.Nodes != 3 || !strings.HasPrefix(b.Unreadable, c.want) {
+				t.Errorf("the bad one is unreadable by %q, want %q; it reads as %+v", b.Unreadable, c.want, b)
+			}
+			if b.Spec.Limits != nil || b.Spec.Template.Spec.NodeClassRef != nil || b.DeepCopy().Unreadable != b.Unreadable {
+				t.Errorf("the bad one has a spec or loses its fault: %+v", b)
+			}
+		})
+	}
+}
+
+func TestTextThatIsNoJSONStaysAnError(t *testing.T) {
+	for _, text := range []string{`{"spec":`, `[]`, `{"metadata":{"name":1}}`, `{"status":{"nodes":"many"}}`} {
+		if err := json.Unmarshal([]byte(text), &NodePool{}); err == nil {
+			t.Errorf("%s reads", text)
+		}
+		if err := json.Unmarshal([]byte(text), &NodeClaim{}); err == nil && text != `{"status":{"nodes":"many"}}` {
+			t.Errorf("%s reads as a NodeClaim", text)
+		}
+	}
+}
+
+func TestUnreadableNodeClaim(t *testing.T) {
+	c := &NodeClaim{}
+	err := json.Unmarshal([]byte(`{"metadata":{"name":"c"},"spec":{"resources":{"requests":{"cpu":"1e5.5"}}},"status":{"providerID":"aws:///a/i-1"}}`), c)
+	if err != nil || !strings.HasPrefix(c.Unreadable, "spec.resources.requests.cpu: ") || c.Status.ProviderID != "aws:///a/i-1" {
+		t.Errorf("%v: %+v", err, c)
+	}
+}
