@@ -1,0 +1,104 @@
+package events
+
+import "time"
+
+// Catalog is what EC2 offers to one EC2NodeClass: instance types with their labels, capacity and overhead,
+// and in which zones they can be had. Prices are apart (see Prices), so that a price change does not
+// move the catalogue. On the bus a Catalog travels as CatalogRef; the blob is named by its hash.
+type Catalog struct {
+	// NodeClass is the EC2NodeClass's name.
+	NodeClass string `json:"nodeClass"`
+	// Generation of the NodeClass the catalogue was computed for.
+	Generation int64 `json:"generation"`
+	// InstanceTypes by name.
+	InstanceTypes []CatalogInstanceType `json:"instanceTypes"`
+}
+
+// CatalogRef is the message for a Catalog: Hash is the SHA-256, in hex, of the blob's bytes.
+type CatalogRef struct {
+	NodeClass string `json:"nodeClass"`
+	Hash      string `json:"hash"`
+	// Catalog is set by whoever resolved the blob; it never travels.
+	Catalog *Catalog `json:"-"`
+}
+
+// CatalogInstanceType is one EC2 instance type as planners see it.
+type CatalogInstanceType struct {
+	Name string `json:"name"`
+	// Requirements are the labels of the type: key to the sorted possible values; an empty list is DoesNotExist.
+	Requirements map[string][]string `json:"requirements"`
+	// Others are requirements that no list of values expresses, such as Exists or Gt; EC2's catalogues have none.
+	Others []CatalogRequirement `json:"others,omitempty"`
+	// Capacity and Overhead by resource name, cpu in millicores, all else in units or bytes. Overhead is
+	// kubeReserved + systemReserved + evictionThreshold.
+	Capacity map[string]int64 `json:"capacity"`
+	Overhead map[string]int64 `json:"overhead"`
+	// Offerings by zone, then capacity type.
+	Offerings []CatalogOffering `json:"offerings"`
+}
+
+// CatalogRequirement of an instance type; operators as in NodePools.
+type CatalogRequirement struct {
+	Key      string   `json:"key"`
+	Operator string   `json:"operator"`
+	Values   []string `json:"values,omitempty"`
+}
+
+// CatalogOffering is a (zone, capacity type) a type can be had in, as far as EC2 and the NodeClass allow.
+type CatalogOffering struct {
+	Zone         string `json:"zone"`
+	ZoneID       string `json:"zoneID,omitempty"`
+	CapacityType string `json:"capacityType"`
+	// Available: the type is offered in the zone, the NodeClass has a subnet there and can run the type.
+	Available bool `json:"available"`
+	// Reservation is set for capacity that is reserved.
+	Reservation *CatalogReservation `json:"reservation,omitempty"`
+}
+
+// CatalogReservation is the capacity reservation behind an offering of capacity type reserved.
+type CatalogReservation struct {
+	ID string `json:"id,omitempty"`
+	// Type: default or capacity-block; "" if unknown.
+	Type string `json:"type,omitempty"`
+	// Free instances; nil means without limit. Of offerings that share an ID the least counts.
+	Free *int64 `json:"free,omitempty"`
+	// PicoUSDPerHour is the price in 1e-12 USD, for reserved capacity costs less than a micro USD. 0: a
+	// ten-millionth of the on-demand price.
+	PicoUSDPerHour int64 `json:"pricePico,omitempty"`
+}
+
+// Prices are differences: entries replace earlier ones of the same key, others stay.
+type Prices struct {
+	Entries []Price `json:"entries"`
+}
+
+// Price of an offering. Zone is "" for on-demand prices, which hold in every zone.
+type Price struct {
+	InstanceType string `json:"type"`
+	CapacityType string `json:"capacityType"`
+	Zone         string `json:"zone,omitempty"`
+	// MicroUSDPerHour; 0 means the price is no longer known.
+	MicroUSDPerHour int64 `json:"price"`
+}
+
+// InstanceState is an EC2 instance tagged as ours.
+type InstanceState struct {
+	ID           string    `json:"id"`
+	State        string    `json:"state"`
+	InstanceType string    `json:"type,omitempty"`
+	Zone         string    `json:"zone,omitempty"`
+	CapacityType string    `json:"capacityType,omitempty"`
+	ImageID      string    `json:"image,omitempty"`
+	SubnetID     string    `json:"subnet,omitempty"`
+	LaunchTime   time.Time `json:"launchTime,omitzero"`
+	// Tags that matter: karpenter.sh/nodeclaim, karpenter.sh/nodepool, millwright.sh/launch.
+	Tags map[string]string `json:"tags,omitempty"`
+}
+
+// Interruption is a message about an instance from the interruption queue.
+type Interruption struct {
+	// MessageKind: spot_interrupted, rebalance_recommendation, scheduled_change, instance_stopped, instance_terminated, …
+	MessageKind string    `json:"kind"`
+	InstanceID  string    `json:"instance"`
+	At          time.Time `json:"at"`
+}

@@ -1,0 +1,56 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Folder is where Fold puts what it reads.
+type Folder struct {
+	// Apply is called with each decoded observation, in order. A CatalogRef is resolved, unless its blob is gone.
+	Apply func(sequence uint64, o Observation) error
+	// Refused is told of each message that could not be decoded (it is passed over: the gap in the counter
+	// shows it to the World) and of each catalogue whose blob is gone (it is applied unresolved). May be nil.
+	Refused func(sequence uint64, err error)
+}
+
+// Fold consumes the stream from a sequence on until ctx ends, Apply returns an error, or Consume does
+// (ErrCompacted, ErrRenewed: start over from a checkpoint). The blob store being away only delays it.
+func Fold(ctx context.Context, s Stream, from uint64, f Folder) error {
+	return s.Consume(ctx, from, func(m Message) error {
+		o, err := Decode(m.Data)
+		if err != nil {
+			f.refuse(m.Sequence, err)
+			return nil
+		}
+		if err := resolvePatiently(ctx, s.Blobs(), &o); errors.Is(err, ErrNotFound) {
+			f.refuse(m.Sequence, err)
+		} else if err != nil {
+			return err
+		}
+		return f.Apply(m.Sequence, o)
+	})
+}
+
+func (f Folder) refuse(sequence uint64, err error) {
+	if f.Refused != nil {
+		f.Refused(sequence, fmt.Errorf("message %d: %w", sequence, err))
+	}
+}
+
+// resolvePatiently retries until the blob is there, is known to be gone or damaged, or ctx ends.
+func resolvePatiently(ctx context.Context, blobs Blobs, o *Observation) error {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		err := ResolveCatalog(ctx, blobs, o)
+		if err == nil || errors.Is(err, ErrNotFound) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(wait):
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package natsbus
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millwright/events"
+)
+
+// blobs keeps each blob as an object of one bucket.
+type blobs struct {
+	js    jetstream.JetStream
+	cfg   Config
+	store atomic.Pointer[jetstream.ObjectStore]
+}
+
+// open opens the bucket, creating it if it does not exist: it may have been lost with the server's storage.
+func (b *blobs) open(ctx context.Context) error {
+	store, err := b.js.ObjectStore(ctx, b.cfg.bucket())
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		store, err = b.create(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("open bucket %s: %w", b.cfg.bucket(), err)
+	}
+	b.store.Store(&store)
+	return nil
+}
+
+func (b *blobs) create(ctx context.Context) (jetstream.ObjectStore, error) {
+	cfg := b.cfg
+	if cfg.ReadOnly {
+		return nil, errNotMade
+	}
+	setDefault(&cfg.MaxBytes, DefaultMaxBytes)
+	store, err := b.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
+		Bucket: cfg.bucket(), Description: "Checkpoints and catalogues of cluster " + cfg.Cluster,
+		Storage: jetstream.FileStorage, MaxBytes: 8 * cfg.MaxBytes, Replicas: cfg.Replicas, Compression: true,
+	})
+	if errors.Is(err, jetstream.ErrBucketExists) {
+		return b.js.ObjectStore(ctx, cfg.bucket())
+	}
+	return store, err
+}
+
+func (b *blobs) bucket() jetstream.ObjectStore { return *b.store.Load() }
+
+func (b *blobs) Put(ctx context.Context, name string, data []byte) error {
+	if _, err := b.bucket().PutBytes(ctx, name, data); err != nil {
+		return fmt.Errorf("put blob %s: %w", name, err)
+	}
+	return nil
+}
+
+func (b *blobs) Get(ctx context.Context, name string) ([]byte, error) {
+	data, err := b.bucket().GetBytes(ctx, name)
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		return nil, fmt.Errorf("blob %s: %w", name, events.ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get blob %s: %w", name, err)
+	}
+	return data, nil
+}
+
+// Delete also purges the mark that the object store keeps of what was deleted: checkpoints come and go for
+// years, each under a name of its own.
+func (b *blobs) Delete(ctx context.Context, name string) error {
+	err := b.bucket().Delete(ctx, name)
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete blob %s: %w", name, err)
+	}
+	stream, err := b.js.Stream(ctx, "OBJ_"+b.cfg.bucket())
+	if err != nil {
+		return fmt.Errorf("delete blob %s: %w", name, err)
+	}
+	mark := "$O." + b.cfg.bucket() + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
+	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(mark)); err != nil {
+		return fmt.Errorf("purge mark of blob %s: %w", name, err)
+	}
+	return nil
+}
+
+func (b *blobs) List(ctx context.Context, prefix string) ([]string, error) {
+	objects, err := b.bucket().List(ctx)
+	if errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list blobs: %w", err)
+	}
+	var names []string
+	for _, o := range objects {
+		if strings.HasPrefix(o.Name, prefix) && !o.Deleted {
+			names = append(names, o.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}

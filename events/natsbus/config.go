@@ -1,0 +1,181 @@
+package natsbus
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Config of a client. Cluster and LogID are required, and one of URL and Server.
+type Config struct {
+	// URL of the servers, comma separated: nats:// or tls://.
+	URL string
+	// Server in this process; it takes the place of URL.
+	Server InProcess
+	Security
+	// ReadOnly clients consume. They create no stream and no bucket and start no new incarnation: that is the
+	// watcher's, and a server whose users are set up as in deploy/nats refuses it to anyone else.
+	ReadOnly bool
+	// Cluster and LogID (hex) name the stream; a name of a cluster may hold any characters.
+	Cluster, LogID string
+	// Name of this client in the server's lists.
+	Name string
+
+	// MaxAge and MaxBytes bound what the stream retains; the defaults apply when it is created, an explicit
+	// value also changes a stream that exists. MaxBytes also bounds the bucket, separately, by eight times as much.
+	MaxAge   time.Duration
+	MaxBytes int64
+	// Replicas of a new stream: 1 (default) or 3 on a NATS cluster of three.
+	Replicas int
+	// PendingMax and PendingBytesMax bound publishes without acknowledgement; beyond, Publish returns ErrFull.
+	PendingMax      int
+	PendingBytesMax int64
+	// AckTimeout after which a publish counts as failed.
+	AckTimeout time.Duration
+	// CheckEvery is how often a consumer looks whether its incarnation is still in force.
+	CheckEvery time.Duration
+	// MinSequence returns the highest sequence of an incarnation that is known to have been folded (the
+	// Ledger's HighestPosition). Nil: nothing is known.
+	MinSequence func(incarnation string) uint64
+}
+
+// Security of the connection to a server; all files are optional.
+type Security struct {
+	// CAFile holds the roots to trust. If it is set, the connection is made with TLS or not at all.
+	CAFile string
+	// CertFile and KeyFile are this client's certificate.
+	CertFile, KeyFile string
+	// CredentialsFile holds a NATS user JWT and seed. A user and password may stand in the URL instead.
+	CredentialsFile string
+}
+
+func (s Security) options() []nats.Option {
+	var opts []nats.Option
+	if s.CAFile != "" {
+		opts = append(opts, nats.RootCAs(s.CAFile))
+	}
+	if s.CertFile != "" {
+		opts = append(opts, nats.ClientCert(s.CertFile, s.KeyFile))
+	}
+	if s.CredentialsFile != "" {
+		opts = append(opts, nats.UserCredentials(s.CredentialsFile))
+	}
+	return opts
+}
+
+// InProcess is a server in this process; *embedded.Server is one.
+type InProcess interface {
+	InProcessConn() (net.Conn, error)
+}
+
+// Defaults of a Config.
+const (
+	DefaultMaxAge          = 72 * time.Hour
+	DefaultMaxBytes        = int64(2) << 30
+	DefaultPendingMax      = 4096
+	DefaultPendingBytesMax = int64(64) << 20
+	DefaultAckTimeout      = 5 * time.Second
+	DefaultCheckEvery      = time.Second
+)
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.PendingMax, DefaultPendingMax)
+	setDefault(&c.PendingBytesMax, DefaultPendingBytesMax)
+	setDefault(&c.AckTimeout, DefaultAckTimeout)
+	setDefault(&c.CheckEvery, DefaultCheckEvery)
+	setDefault(&c.Replicas, 1)
+	setDefault(&c.Name, "millwright")
+	if c.MinSequence == nil {
+		c.MinSequence = func(string) uint64 { return 0 }
+	}
+	return c
+}
+
+func setDefault[T comparable](value *T, to T) {
+	var zero T
+	if *value == zero {
+		*value = to
+	}
+}
+
+func (c Config) check() error {
+	if c.Cluster == "" || len(c.LogID) < 8 {
+		return fmt.Errorf("open bus: cluster %q and log-id %q are required", c.Cluster, c.LogID)
+	}
+	if c.URL == "" && c.Server == nil {
+		return fmt.Errorf("open bus: neither a URL nor a server is given")
+	}
+	return nil
+}
+
+// base is what the names of all incarnations begin with.
+func (c Config) base() string {
+	return "MILLWRIGHT_" + sanitize(c.Cluster) + "_" + sanitize(c.LogID[:8])
+}
+
+// sanitize replaces what a stream name may not hold. Two clusters that become equal still differ by log-id.
+func sanitize(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
+			return r
+		}
+		return '-'
+	}, s)
+}
+
+// streamName of incarnation n.
+func (c Config) streamName(n int) string { return c.base() + "_" + strconv.Itoa(n) }
+
+// number of an incarnation by its name; 0 if the name is no incarnation of this stream.
+func (c Config) number(name string) int {
+	digits, ok := strings.CutPrefix(name, c.base()+"_")
+	n, err := strconv.Atoi(digits)
+	if !ok || err != nil || n < 1 || strconv.Itoa(n) != digits {
+		return 0
+	}
+	return n
+}
+
+func (c Config) bucket() string { return c.base() + "_blobs" }
+
+// subjectsOf all incarnations. There is one subject per incarnation: the fold needs one order of all kinds.
+func (c Config) subjectsOf() string { return "millwright.observations." + c.base() + ".*" }
+
+func (c Config) subject(n int) string {
+	return strings.TrimSuffix(c.subjectsOf(), "*") + strconv.Itoa(n)
+}
+
+func (c Config) streamConfig(n int) jetstream.StreamConfig {
+	setDefault(&c.MaxAge, DefaultMaxAge)
+	setDefault(&c.MaxBytes, DefaultMaxBytes)
+	return jetstream.StreamConfig{
+		Name: c.streamName(n), Subjects: []string{c.subject(n)},
+		Description: "Observations of cluster " + c.Cluster,
+		Storage:     jetstream.FileStorage, Compression: jetstream.S2Compression, Replicas: c.Replicas,
+		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld, MaxAge: c.MaxAge, MaxBytes: c.MaxBytes,
+		Duplicates: min(time.Second, c.MaxAge), DenyDelete: true, AllowDirect: true,
+	}
+}
+
+// options of the connection. Without a reconnect buffer a publish fails at once while disconnected: what is
+// missed is found again by a resync, never from a backlog.
+func (c Config) options() []nats.Option {
+	opts := []nats.Option{
+		nats.Name(c.Name), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.ReconnectBufSize(-1),
+		nats.CustomReconnectDelay(reconnectDelay), nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2),
+		nats.Timeout(5 * time.Second), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
+	}
+	if c.Server != nil {
+		opts = append(opts, nats.InProcessServer(c.Server))
+	}
+	return append(opts, c.Security.options()...)
+}
+
+func reconnectDelay(attempts int) time.Duration {
+	return min(20*time.Millisecond<<min(attempts, 7), 2*time.Second)
+}

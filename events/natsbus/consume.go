@@ -1,0 +1,169 @@
+package natsbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millwright/events"
+)
+
+// errCallback marks an error of the consumer's own function.
+type errCallback struct{ error }
+
+func (e errCallback) Unwrap() error { return e.error }
+
+// Consume implements events.Stream.
+func (s *Stream) Consume(ctx context.Context, from uint64, fn func(events.Message) error) error {
+	n := s.current()
+	for attempt := 0; ; attempt++ {
+		before := from
+		err := s.consume(ctx, n, &from, fn)
+		var own errCallback
+		switch {
+		case errors.As(err, &own):
+			return own.error
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, events.ErrCompacted):
+			return err
+		case errors.Is(err, events.ErrRenewed):
+			return errors.Join(err, s.bind(ctx))
+		case s.conn.IsClosed():
+			return fmt.Errorf("consume: %w", err)
+		}
+		if from > before {
+			attempt = 0
+		}
+		if err := pause(ctx, reconnectDelay(attempt)); err != nil {
+			return err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// consume reads from *from on over one consumer on the server, moving *from, until something fails.
+func (s *Stream) consume(ctx context.Context, n int, from *uint64, fn func(events.Message) error) error {
+	if err := s.checkStart(ctx, n, from); err != nil {
+		return err
+	}
+	consumer, err := s.js.OrderedConsumer(ctx, s.cfg.streamName(n), jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *from,
+		InactiveThreshold: time.Minute, MaxResetAttempts: 1,
+	})
+	if err != nil {
+		return err
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(2000), jetstream.PullHeartbeat(time.Second), jetstream.PullExpiry(30*time.Second))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var delivered atomic.Uint64
+	delivered.Store(*from - 1)
+	watched := s.watchIncarnation(ctx, n, &delivered, cancel)
+	defer func() {
+		messages.Stop()
+		cancel(nil)
+		<-watched
+	}()
+	err = s.deliver(ctx, n, messages, &delivered, fn)
+	*from = delivered.Load() + 1
+	s.saw(n, *from-1)
+	return err
+}
+
+// checkStart refuses a start outside of what the stream holds.
+func (s *Stream) checkStart(ctx context.Context, n int, from *uint64) error {
+	state, err := s.stateOf(ctx, n)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return fmt.Errorf("stream %s is gone: %w", s.cfg.streamName(n), events.ErrRenewed)
+	case err != nil:
+		return err
+	}
+	if *from == 0 {
+		*from = state.First
+	}
+	if *from > state.Last+1 {
+		s.saw(n, *from-1)
+	}
+	if higher, err := s.highest(ctx); err == nil && higher > n || *from > state.Last+1 {
+		return fmt.Errorf("sequence %d of %s, last is %d: %w", *from, state.Incarnation, state.Last, events.ErrRenewed)
+	}
+	if *from < state.First {
+		return fmt.Errorf("sequence %d of %s, first is %d: %w", *from, state.Incarnation, state.First, events.ErrCompacted)
+	}
+	return nil
+}
+
+func (s *Stream) deliver(ctx context.Context, n int, messages jetstream.MessagesContext, delivered *atomic.Uint64, fn func(events.Message) error) error {
+	for {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return errors.Join(context.Cause(ctx), err)
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return err
+		}
+		sequence, want := meta.Sequence.Stream, delivered.Load()+1
+		switch {
+		case sequence < want:
+			continue
+		case sequence > want:
+			if err := s.checkHole(ctx, n, want); err != nil {
+				return err
+			}
+		}
+		if err := fn(events.Message{Sequence: sequence, Data: m.Data()}); err != nil {
+			return errCallback{err}
+		}
+		delivered.Store(sequence)
+	}
+}
+
+// checkHole tells messages that were discarded before they were read from those that a server lost in the
+// middle of the stream. The latter are passed over, for they never come: the fold sees the gap.
+func (s *Stream) checkHole(ctx context.Context, n int, want uint64) error {
+	state, err := s.stateOf(ctx, n)
+	if err == nil && want < state.First {
+		err = fmt.Errorf("sequence %d was discarded before it was read: %w", want, events.ErrCompacted)
+	}
+	return err
+}
+
+// watchIncarnation cancels with ErrRenewed once another incarnation is in force or the stream has lost what
+// was delivered. The channel returned is closed when it has ended.
+func (s *Stream) watchIncarnation(ctx context.Context, n int, delivered *atomic.Uint64, cancel context.CancelCauseFunc) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for pause(ctx, s.cfg.CheckEvery) == nil {
+			higher, err := s.highest(ctx)
+			if err != nil {
+				continue
+			}
+			seen := delivered.Load()
+			state, err := s.stateOf(ctx, n)
+			if higher > n || errors.Is(err, jetstream.ErrStreamNotFound) || err == nil && state.Last < seen {
+				s.saw(n, seen)
+				cancel(fmt.Errorf("stream %s: %w", s.cfg.streamName(n), events.ErrRenewed))
+				return
+			}
+		}
+	}()
+	return done
+}

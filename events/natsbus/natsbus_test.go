@@ -1,0 +1,119 @@
+package natsbus
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millwright/events"
+	"millwright/events/eventstest"
+	"millwright/events/natsbus/embedded"
+)
+
+const (
+	testCluster = "prod eu.1"
+	testLogID   = "0123456789abcdef0123456789abcdef"
+)
+
+// server is a nats-server on a directory that can be stopped and started. It is the in-process connection
+// of its clients, so that they find the one that runs now.
+type server struct {
+	dir string
+
+	mu  sync.Mutex
+	now *embedded.Server
+}
+
+func startServer(t *testing.T) *server {
+	s := &server{dir: t.TempDir()}
+	s.Restore(t)
+	t.Cleanup(func() { s.stop(t) })
+	return s
+}
+
+func (s *server) InProcessConn() (net.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now == nil {
+		return nil, fmt.Errorf("the server is stopped")
+	}
+	return s.now.InProcessConn()
+}
+
+func (s *server) stop(t *testing.T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := s.now.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+	s.now = nil
+}
+
+func (s *server) open(t *testing.T, change func(*Config)) *Stream {
+	t.Helper()
+	cfg := Config{Server: s, Cluster: testCluster, LogID: testLogID, CheckEvery: 20 * time.Millisecond}
+	if change != nil {
+		change(&cfg)
+	}
+	stream, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = stream.Close() })
+	return stream
+}
+
+func (s *server) Connect(t *testing.T, queueMax int) events.Stream {
+	return s.open(t, func(c *Config) { c.PendingMax = queueMax })
+}
+
+func (s *server) Interrupt(t *testing.T) { s.stop(t) }
+
+func (s *server) Restore(t *testing.T) {
+	now, err := embedded.Start(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = now
+}
+
+func (s *server) Discard(t *testing.T, first uint64) {
+	c := s.open(t, nil)
+	stream, err := c.js.Stream(t.Context(), c.cfg.streamName(c.number))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Purge(t.Context(), jetstream.WithPurgeSequence(first)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *server) Lose(t *testing.T) {
+	s.stop(t)
+	if err := os.RemoveAll(filepath.Join(s.dir, "jetstream")); err != nil {
+		t.Fatal(err)
+	}
+	s.Restore(t)
+}
+
+// A real server acknowledges when it wants to; publishing in a loop outruns it.
+func (s *server) Stall(*testing.T)   {}
+func (s *server) Unstall(*testing.T) {}
+
+func TestConformance(t *testing.T) {
+	eventstest.Run(t, func(t *testing.T) eventstest.Server { return startServer(t) })
+}

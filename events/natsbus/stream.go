@@ -1,0 +1,241 @@
+package natsbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millwright/events"
+)
+
+// Stream implements events.Stream.
+type Stream struct {
+	cfg   Config
+	conn  *nats.Conn
+	js    jetstream.JetStream
+	blobs *blobs
+	pub   *publisher
+
+	mu sync.Mutex
+	// number of the incarnation in force.
+	number int
+	// seen is the highest sequence this client knows to have existed, by incarnation.
+	seen map[int]uint64
+}
+
+var _ events.Stream = (*Stream)(nil)
+
+// errNotMade: what only the watcher creates does not exist yet. Trying again helps once it runs.
+var errNotMade = errors.New("only the watcher creates it: is one running?")
+
+// Open connects, waiting for the server until ctx ends, and creates stream and bucket if they do not exist; a
+// ReadOnly client returns an error instead.
+func Open(ctx context.Context, cfg Config) (*Stream, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	conn, err := connect(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open bus: %w", err)
+	}
+	s := &Stream{cfg: cfg, conn: conn, seen: map[int]uint64{}, pub: &publisher{cfg: cfg}}
+	if err := s.open(ctx); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("open bus: %w", err)
+	}
+	return s, nil
+}
+
+func connect(ctx context.Context, cfg Config) (*nats.Conn, error) {
+	conn, err := nats.Connect(cfg.URL, cfg.options()...)
+	if err != nil {
+		return nil, err
+	}
+	for !conn.IsConnected() {
+		select {
+		case <-ctx.Done():
+			err := conn.LastError()
+			conn.Close()
+			return nil, errors.Join(ctx.Err(), err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return conn, nil
+}
+
+func (s *Stream) open(ctx context.Context) error {
+	js, err := jetstream.New(s.conn, s.pub.options()...)
+	if err != nil {
+		return err
+	}
+	s.js, s.pub.js = js, js
+	s.blobs = &blobs{js: js, cfg: s.cfg}
+	return s.bind(ctx)
+}
+
+// bind finds the incarnation in force, creating one if there is none or if the last has lost messages, and the
+// bucket beside it.
+func (s *Stream) bind(ctx context.Context) error {
+	n, err := s.highest(ctx)
+	if err != nil {
+		return err
+	}
+	for n = max(n, 1); ; n++ {
+		seen := s.minSequence(n) // before the state is asked for: it rises all the time
+		state, err := s.ensure(ctx, n)
+		if err != nil {
+			return err
+		}
+		if state.Last >= seen {
+			s.use(n, state.Last)
+			return s.blobs.open(ctx)
+		}
+	}
+}
+
+// highest returns the highest number of an incarnation that exists, 0 if there is none.
+func (s *Stream) highest(ctx context.Context) (int, error) {
+	names := s.js.StreamNames(ctx, jetstream.WithStreamListSubject(s.cfg.subjectsOf()))
+	n := 0
+	for name := range names.Name() {
+		n = max(n, s.cfg.number(name))
+	}
+	if err := names.Err(); err != nil && !errors.Is(err, jetstream.ErrEndOfData) {
+		return 0, fmt.Errorf("list streams: %w", err)
+	}
+	return n, nil
+}
+
+func (s *Stream) minSequence(n int) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(s.seen[n], s.cfg.MinSequence(s.cfg.streamName(n)))
+}
+
+func (s *Stream) use(n int, last uint64) {
+	s.mu.Lock()
+	s.number = n
+	s.mu.Unlock()
+	s.saw(n, last)
+	s.pub.use(s.cfg.subject(n))
+}
+
+func (s *Stream) saw(n int, sequence uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen[n] = max(s.seen[n], sequence)
+}
+
+func (s *Stream) current() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.number
+}
+
+// ensure creates incarnation n if it does not exist, applies explicit bounds, and returns its state.
+func (s *Stream) ensure(ctx context.Context, n int) (events.StreamState, error) {
+	want := s.cfg.streamConfig(n)
+	stream, err := s.js.Stream(ctx, want.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if s.cfg.ReadOnly {
+			return events.StreamState{}, fmt.Errorf("open stream %s: %w", want.Name, errNotMade)
+		}
+		stream, err = s.js.CreateStream(ctx, want)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			stream, err = s.js.Stream(ctx, want.Name)
+		}
+	}
+	if err != nil {
+		return events.StreamState{}, fmt.Errorf("create stream %s: %w", want.Name, err)
+	}
+	have := stream.CachedInfo().Config
+	if s.cfg.MaxAge != 0 && have.MaxAge != s.cfg.MaxAge || s.cfg.MaxBytes != 0 && have.MaxBytes != s.cfg.MaxBytes {
+		have.MaxAge, have.MaxBytes = want.MaxAge, want.MaxBytes
+		if stream, err = s.js.UpdateStream(ctx, have); err != nil {
+			return events.StreamState{}, fmt.Errorf("update stream %s: %w", want.Name, err)
+		}
+	}
+	return stateOf(stream.CachedInfo()), nil
+}
+
+func stateOf(info *jetstream.StreamInfo) events.StreamState {
+	state := events.StreamState{Incarnation: info.Config.Name, First: info.State.FirstSeq, Last: info.State.LastSeq}
+	if info.State.Msgs == 0 {
+		state.First = state.Last + 1
+	}
+	return state
+}
+
+// State implements events.Stream. If the incarnation is no longer in force it moves to the one that is.
+func (s *Stream) State(ctx context.Context) (events.StreamState, error) {
+	n := s.current()
+	seen := s.minSequence(n)
+	state, err := s.stateOf(ctx, n)
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return state, err
+	}
+	higher, listErr := s.highest(ctx)
+	if err == nil && listErr == nil && higher <= n && state.Last >= seen {
+		return state, nil
+	}
+	if err := errors.Join(listErr, s.bind(ctx)); err != nil {
+		return events.StreamState{}, err
+	}
+	return s.stateOf(ctx, s.current())
+}
+
+func (s *Stream) stateOf(ctx context.Context, n int) (events.StreamState, error) {
+	stream, err := s.js.Stream(ctx, s.cfg.streamName(n))
+	if err != nil {
+		return events.StreamState{}, fmt.Errorf("state of stream %s: %w", s.cfg.streamName(n), err)
+	}
+	return stateOf(stream.CachedInfo()), nil
+}
+
+// Renew implements events.Stream; a ReadOnly client can't. The incarnation before stays until its messages are too old; older ones go.
+func (s *Stream) Renew(ctx context.Context) (events.StreamState, error) {
+	n, err := s.highest(ctx)
+	if err != nil {
+		return events.StreamState{}, err
+	}
+	n = max(n, s.current())
+	state, err := s.ensure(ctx, n+1)
+	if err != nil {
+		return state, err
+	}
+	s.use(n+1, state.Last)
+	return state, s.deleteBelow(ctx, n)
+}
+
+func (s *Stream) deleteBelow(ctx context.Context, n int) error {
+	var names []string
+	lister := s.js.StreamNames(ctx, jetstream.WithStreamListSubject(s.cfg.subjectsOf()))
+	for name := range lister.Name() {
+		if m := s.cfg.number(name); m > 0 && m < n {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if err := s.js.DeleteStream(ctx, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return fmt.Errorf("delete stream %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Blobs implements events.Stream.
+func (s *Stream) Blobs() events.Blobs { return s.blobs }
+
+// Close drops the connection. Publishes without acknowledgement are lost: Flush first.
+func (s *Stream) Close() error {
+	s.conn.Close()
+	return nil
+}
