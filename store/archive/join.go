@@ -1,0 +1,133 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"millwright/store"
+)
+
+// Joined is a log whose archived records read as if they were live.
+type Joined struct {
+	store.Log
+	dir *Dir
+}
+
+// Join returns log and archive as one. Blobs of archived records come with the records only.
+func Join(log store.Log, dir *Dir) *Joined { return &Joined{Log: log, dir: dir} }
+
+// Read implements store.Log. ErrCompacted: the record is in neither.
+func (j *Joined) Read(ctx context.Context, from uint64, limit int) ([]store.Record, error) {
+	if limit <= 0 {
+		limit = store.DefaultReadLimit
+	}
+	from = max(from, 1)
+	out, err := j.Log.Read(ctx, from, limit)
+	if !errors.Is(err, store.ErrCompacted) {
+		return out, err
+	}
+	compacted := err
+	archived, err := j.dir.Read(ctx, from+uint64(len(out)), limit-len(out))
+	switch {
+	case err != nil:
+		return append(out, archived...), err
+	case len(archived) == 0:
+		return out, fmt.Errorf("%w; the archive %s does not hold it", compacted, j.dir.Path())
+	}
+	if out = append(out, archived...); len(out) == limit {
+		return out, nil
+	}
+	live, err := j.Log.Read(ctx, from+uint64(len(out)), limit-len(out))
+	return append(out, live...), err
+}
+
+// Watch implements store.Log.
+func (j *Joined) Watch(ctx context.Context, from uint64, fn func(store.Record) error) error {
+	next := max(from, 1)
+	for {
+		err := j.Log.Watch(ctx, next, func(r store.Record) error {
+			if err := fn(r); err != nil {
+				return err
+			}
+			next = r.Seq + 1
+			return nil
+		})
+		if !errors.Is(err, store.ErrCompacted) {
+			return err
+		}
+		compacted := err
+		page, err := j.dir.Read(ctx, next, store.DefaultReadLimit)
+		for _, r := range page {
+			if err := fn(r); err != nil {
+				return err
+			}
+			next = r.Seq + 1
+		}
+		switch {
+		case err != nil:
+			return err
+		case len(page) == 0:
+			return fmt.Errorf("%w; the archive %s does not hold it", compacted, j.dir.Path())
+		}
+	}
+}
+
+// Base is implemented by logs whose older records can be archived.
+type Base interface {
+	// Base is the last record that is not live any more; zero if all are.
+	Base(ctx context.Context) (store.Head, error)
+}
+
+// Base implements Base if the live log does; else all is live.
+func (j *Joined) Base(ctx context.Context) (store.Head, error) {
+	if live, ok := j.Log.(Base); ok {
+		return live.Base(ctx)
+	}
+	return store.Head{}, nil
+}
+
+// Verify implements store.Log: the archive, the chain across its end, and the live log.
+func (j *Joined) Verify(ctx context.Context) (uint64, error) {
+	segments, err := j.dir.Verify(ctx)
+	if err != nil {
+		return lastOf(segments).Last, err
+	}
+	if err := j.VerifyBoundary(ctx); err != nil {
+		return lastOf(segments).Last, err
+	}
+	return j.Log.Verify(ctx)
+}
+
+// VerifyBoundary checks that the live log goes on where the archive ends.
+func (j *Joined) VerifyBoundary(ctx context.Context) error {
+	base, err := j.Base(ctx)
+	if err != nil {
+		return err
+	}
+	return j.dir.boundary(ctx, base)
+}
+
+func lastOf(segments []Summary) Summary {
+	if len(segments) == 0 {
+		return Summary{}
+	}
+	return segments[len(segments)-1]
+}
+
+// boundary checks that the last record that is not live is in the archive, with the hash from which the live chain goes on.
+func (d *Dir) boundary(ctx context.Context, base store.Head) error {
+	if base.Seq == 0 {
+		return nil
+	}
+	page, err := d.Read(ctx, base.Seq, 1)
+	switch {
+	case err != nil:
+		return err
+	case len(page) == 0:
+		return fmt.Errorf("record %d: is neither in the log nor in the archive %s: %w: %w", base.Seq, d.path, ErrIncomplete, store.ErrCorrupt)
+	case page[0].Hash != base.Hash:
+		return fmt.Errorf("record %d: the archive's is not the one from which the live log goes on: %w", base.Seq, store.ErrCorrupt)
+	}
+	return nil
+}

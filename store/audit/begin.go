@@ -1,0 +1,95 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"millwright/planner/ledger"
+)
+
+// beforeRange is how many records before a range are read besides: its decisions were taken on Ledgers that far back at most.
+const beforeRange = 1000
+
+// start returns the first record to read. It restores a checkpoint if the range begins late enough.
+func (p *replayer) start(ctx context.Context, log Log, r Range) (uint64, error) {
+	cl, ok := log.(CheckpointLog)
+	if !ok || r.From <= beforeRange {
+		return 1, nil
+	}
+	list, err := usable(ctx, cl)
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range list {
+		if c.Seq+beforeRange > r.From {
+			continue
+		}
+		if p.begin, err = restore(ctx, cl, c.LedgerCheckpoint); err == nil {
+			return c.Seq + 1, nil
+		}
+	}
+	p.begin = nil
+	return 1, nil
+}
+
+// startLate begins with the oldest checkpoint that can be restored, where the records before are archived elsewhere.
+func (p *replayer) startLate(ctx context.Context, log Log, compacted error) (uint64, error) {
+	cl, ok := log.(CheckpointLog)
+	if !ok {
+		return 0, compacted
+	}
+	list, err := usable(ctx, cl)
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range slices.Backward(list) {
+		l, err := restore(ctx, cl, c.LedgerCheckpoint)
+		if err != nil {
+			continue
+		}
+		*p = replayer{begin: l, reasons: map[uint64]string{}}
+		p.report.NotReplayable = []Span{{From: 1, To: c.Seq, Reason: "the records are archived, and the archive is not at hand"}}
+		return c.Seq + 1, nil
+	}
+	return 0, fmt.Errorf("%w, and there is %w", compacted, ErrNoCheckpoint)
+}
+
+// usable are the checkpoints on record, newest first.
+func usable(ctx context.Context, log CheckpointLog) (list []Checkpoint, err error) {
+	err = EachCheckpoint(ctx, log, func(c Checkpoint) bool {
+		list = append(list, c)
+		return true
+	})
+	return list, err
+}
+
+// checkCheckpoints compares the recorded checkpoints of this version with the fold.
+func (p *replayer) checkCheckpoints() error {
+	recorded := map[uint64][]ledger.Entry{}
+	for _, e := range p.entries {
+		if c, ok := e.Payload.(*ledger.LedgerCheckpoint); ok && c.Version == ledger.StateVersion {
+			recorded[c.Seq] = append(recorded[c.Seq], e)
+		}
+	}
+	if len(recorded) == 0 {
+		return nil
+	}
+	at, err := newLedgers(p.begin, p.entries)
+	if err != nil {
+		return err
+	}
+	l := at.current
+	for _, e := range p.entries {
+		if err := l.Apply(e); err != nil {
+			return err
+		}
+		for _, r := range recorded[e.Seq] {
+			p.report.Checkpoints++
+			if c := r.Payload.(*ledger.LedgerCheckpoint); c.Digest != l.Digest() {
+				p.diverge(r, c.Digest, l.Digest(), fmt.Sprintf("the checkpoint is not the fold of the records up to %d", e.Seq))
+			}
+		}
+	}
+	return nil
+}

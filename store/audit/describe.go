@@ -1,0 +1,249 @@
+package audit
+
+import (
+	"fmt"
+	"strings"
+
+	"millwright/planner/ledger"
+)
+
+// Describe says in one line what an entry records, without its time and sequence. logID names the claims and
+// commands a decision made; it may be empty.
+func Describe(e ledger.Entry, logID string) string {
+	text := describe(e, logID)
+	if e.Mode == ledger.ModeShadow {
+		return "(shadow) " + text
+	}
+	return text
+}
+
+func describe(e ledger.Entry, logID string) string {
+	switch p := e.Payload.(type) {
+	case nil:
+		return fmt.Sprintf("%s: a record this version does not know", e.Kind)
+	case *ledger.Genesis:
+		return fmt.Sprintf("log %s of cluster %q begins", p.LogID, p.Cluster)
+	case *ledger.OptionsSet:
+		return "planning options in force: " + clip(string(p.Options), 400)
+	case *ledger.ControlChanged:
+		return describeControl(p)
+	case *ledger.ModeChanged:
+		return fmt.Sprintf("%s works in mode %s", p.Service, p.Mode)
+	case *ledger.LogAdopted:
+		return "objects of other logs are taken over: " + strings.Join(p.Logs, ", ")
+	case *ledger.LedgerCheckpoint:
+		return fmt.Sprintf("ledger checkpoint of record %d", p.Seq)
+	case *ledger.SegmentArchived:
+		return fmt.Sprintf("records %d to %d archived in %s (%d bytes)", p.First, p.Last, p.File, p.Bytes)
+	case *ledger.AlarmRaised:
+		return fmt.Sprintf("alarm %s: %s", p.Reason, p.Message)
+	case *ledger.OrphanFound:
+		return fmt.Sprintf("instance %s has no NodeClaim (tag %q) and is terminated", p.InstanceID, p.ClaimTag)
+	case *ledger.ProvisioningPlanned:
+		return describeProvisioning(e, p, logID)
+	}
+	if text := describeClaim(e); text != "" {
+		return text
+	}
+	return describeNode(e, logID)
+}
+
+func describeControl(c *ledger.ControlChanged) string {
+	text := fmt.Sprintf("stopped (%s) by %s", c.Stop, c.By)
+	if c.Stop == ledger.StopNone {
+		text = "resumed by " + c.By
+	}
+	if c.Why != "" {
+		text += ": " + c.Why
+	}
+	return text
+}
+
+func describeProvisioning(e ledger.Entry, p *ledger.ProvisioningPlanned, logID string) string {
+	var parts []string
+	for i := range p.Claims {
+		parts = append(parts, describePlanned(&p.Claims[i], claimName(logID, p.Claims[i].NodePool, e.Seq, i)))
+	}
+	for _, t := range p.Placements {
+		parts = append(parts, fmt.Sprintf("%s on %s", pods(t.Pods), target(t)))
+	}
+	for _, r := range p.Refused {
+		parts = append(parts, fmt.Sprintf("%s cannot be placed", pods(r.Pods)))
+	}
+	for _, x := range p.Excess {
+		parts = append(parts, fmt.Sprintf("NodeClaim %s given up: its NodePool has too many", x.Claim))
+	}
+	for _, x := range p.Excluded {
+		parts = append(parts, fmt.Sprintf("node %s excluded for %d pods that kube-scheduler does not put there", x.Node, len(x.Pods)))
+	}
+	if len(p.Gone) > 0 {
+		parts = append(parts, fmt.Sprintf("%d verdicts forgotten", len(p.Gone)))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func claimName(logID, pool string, seq uint64, index int) string {
+	if logID == "" {
+		return fmt.Sprintf("%s-#%d", pool, index)
+	}
+	return ledger.ClaimName(logID, pool, seq, index)
+}
+
+func describePlanned(c *ledger.PlannedClaim, name string) string {
+	if len(c.InstanceTypes) == 0 {
+		return fmt.Sprintf("NodeClaim %s planned for the replicas of NodePool %s", name, c.NodePool)
+	}
+	return fmt.Sprintf("NodeClaim %s of NodePool %s planned for %s: %d instance types, cheapest %s", name, c.NodePool, pods(c.Pods), len(c.InstanceTypes), offering(c.Cheapest))
+}
+
+func offering(o ledger.OfferingPrice) string {
+	price := Price(o.MicroUSDPerHour)
+	if o.ReservationID != "" {
+		price = "next to nothing, reservation " + o.ReservationID
+	}
+	return fmt.Sprintf("%s %s in %s at %s", o.InstanceType, o.CapacityType, o.Zone, price)
+}
+
+// Price renders micro USD per hour as "$0.0960/h".
+func Price(micro int64) string {
+	if micro == 0 {
+		return "an unknown price"
+	}
+	tenths := (micro + 50) / 100
+	return fmt.Sprintf("$%d.%04d/h", tenths/10000, tenths%10000)
+}
+
+func target(t ledger.Placement) string {
+	if t.Node != "" {
+		return "node " + t.Node
+	}
+	return "NodeClaim " + t.Claim
+}
+
+// pods names up to three.
+func pods(list []ledger.PodRef) string {
+	if len(list) == 1 {
+		return "pod " + list[0].Namespace + "/" + list[0].Name
+	}
+	var names []string
+	for _, p := range list[:min(len(list), 3)] {
+		names = append(names, p.Namespace+"/"+p.Name)
+	}
+	text := fmt.Sprintf("%d pods", len(list))
+	if len(names) > 0 {
+		text += " (" + strings.Join(names, ", ")
+		if len(list) > 3 {
+			text += ", …"
+		}
+		text += ")"
+	}
+	return text
+}
+
+func describeClaim(e ledger.Entry) string {
+	switch p := e.Payload.(type) {
+	case *ledger.ClaimWithdrawn:
+		return fmt.Sprintf("planned NodeClaim %s withdrawn: %s", p.Claim, p.Reason)
+	case *ledger.ClaimCreated:
+		return fmt.Sprintf("NodeClaim %s created", p.Claim)
+	case *ledger.ClaimAdopted:
+		if p.Inherited {
+			return fmt.Sprintf("NodeClaim %s adopted without an instance, which is looked for by tag", p.Claim)
+		}
+		return fmt.Sprintf("NodeClaim %s adopted%s", p.Claim, suffix(", instance ", p.ProviderID))
+	case *ledger.LaunchRequested:
+		return fmt.Sprintf("launch of NodeClaim %s requested, attempt %d, token %s", p.Claim, p.Attempt, p.Token)
+	case *ledger.Launched:
+		return fmt.Sprintf("NodeClaim %s launched as %s: %s %s in %s at %s%s", p.Claim, p.InstanceID, p.InstanceType, p.CapacityType, p.Zone, Price(p.Price), failed(p.Unavailable))
+	case *ledger.LaunchFailed:
+		return fmt.Sprintf("launch of NodeClaim %s failed, attempt %d (%s, %s): %s%s", p.Claim, p.Attempt, p.Class, p.Reason, p.Message, failed(p.Unavailable))
+	case *ledger.ClaimRegistered:
+		return fmt.Sprintf("NodeClaim %s registered as node %s", p.Claim, p.Node)
+	case *ledger.ClaimInitialized:
+		return fmt.Sprintf("node %s of NodeClaim %s is ready for pods", p.Node, p.Claim)
+	case *ledger.ClaimDoomed:
+		return fmt.Sprintf("NodeClaim %s must go: %s%s", p.Claim, p.Reason, suffix(", ", p.Message))
+	case *ledger.InstanceTerminated:
+		return fmt.Sprintf("instance %s of NodeClaim %s is terminated", p.InstanceID, p.Claim)
+	case *ledger.ClaimClosed:
+		return fmt.Sprintf("NodeClaim %s closed: %s", p.Claim, p.Reason)
+	}
+	return ""
+}
+
+func suffix(separator, text string) string {
+	if text == "" {
+		return ""
+	}
+	return separator + text
+}
+
+func failed(list []ledger.FailedOffering) string {
+	if len(list) == 0 {
+		return ""
+	}
+	var names []string
+	for _, f := range list[:min(len(list), 3)] {
+		names = append(names, fmt.Sprintf("%s %s in %s (%s)", f.InstanceType, f.CapacityType, f.Zone, f.Code))
+	}
+	if len(list) > 3 {
+		names = append(names, fmt.Sprintf("%d more", len(list)-3))
+	}
+	return "; no capacity for " + strings.Join(names, ", ")
+}
+
+func describeNode(e ledger.Entry, logID string) string {
+	switch p := e.Payload.(type) {
+	case *ledger.CommandProposed:
+		return "proposed: " + describeCommand(&p.Command, "")
+	case *ledger.CommandStarted:
+		id := ""
+		if logID != "" {
+			id = " " + ledger.CommandID(logID, e.Seq)
+		}
+		return describeCommand(p, id)
+	case *ledger.CommandConfirmed:
+		return fmt.Sprintf("command %s confirmed: taints are on and nothing has changed", p.ID)
+	case *ledger.CommandSucceeded:
+		return fmt.Sprintf("command %s succeeded: its NodeClaims are being deleted", p.ID)
+	case *ledger.CommandRolledBack:
+		return fmt.Sprintf("command %s rolled back: %s", p.ID, p.Reason)
+	case *ledger.DrainStarted:
+		text := fmt.Sprintf("drain of node %s started (%s)", p.Node, p.Reason)
+		if !p.Deadline.IsZero() {
+			text += ", all pods go by " + p.Deadline.UTC().Format("2006-01-02T15:04:05Z")
+		}
+		return text
+	case *ledger.DrainTierStarted:
+		return fmt.Sprintf("tier %d of node %s: %d pods to evict, %d held, %d deleted for the deadline", p.Tier, p.Node, len(p.Evict), len(p.Held), len(p.Delete))
+	case *ledger.NodeDrained:
+		return fmt.Sprintf("node %s is drained; %d pods were left, volumes detached: %t", p.Node, len(p.Pods), p.VolumesDetached)
+	case *ledger.DrainEnded:
+		return fmt.Sprintf("drain of node %s ended: the Node is gone", p.Node)
+	}
+	return e.Kind.String()
+}
+
+func describeCommand(c *ledger.CommandStarted, id string) string {
+	var names []string
+	var price int64
+	for _, n := range c.Candidates {
+		names = append(names, n.Node)
+		price += n.Price
+	}
+	text := fmt.Sprintf("command%s (%s, %s) takes %d node(s): %s", id, c.Reason, c.Method, len(names), clip(strings.Join(names, ", "), 200))
+	if price > 0 {
+		text += ", saving " + Price(price)
+	}
+	if n := len(c.Replacements); n > 0 {
+		text += fmt.Sprintf(", with %d replacement(s)", n)
+	}
+	return text
+}
+
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}

@@ -1,0 +1,110 @@
+package audit
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"millwright/events"
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/store"
+)
+
+// ErrPayload: the payload of a record can't be read as its kind's. The error names the sequence.
+var ErrPayload = errors.New("unreadable payload")
+
+// Encode returns the bytes of a payload and of an explanation, which may be nil. An explanation over the limit of
+// DESIGN §4 is replaced by a note of its size.
+func Encode(payload, explanation any) (p, x []byte, err error) {
+	if p, err = json.Marshal(payload); err != nil {
+		return nil, nil, fmt.Errorf("encode payload %T: %w", payload, err)
+	}
+	if explanation == nil {
+		return p, nil, nil
+	}
+	if x, err = json.Marshal(explanation); err != nil {
+		return nil, nil, fmt.Errorf("encode explanation %T: %w", explanation, err)
+	}
+	if len(x) > store.MaxInlineExplanationBytes {
+		x, err = json.Marshal(map[string]int{"omittedBytes": len(x)})
+	}
+	return p, x, err
+}
+
+// DecisionDraft is the draft of a decision's record, without time, service, mode and lease.
+func DecisionDraft(basis planner.Basis, d planner.Decision) (store.Draft, error) {
+	p, x, err := Encode(d.Payload, d.Explanation)
+	if err != nil {
+		return store.Draft{}, fmt.Errorf("encode %s: %w", d.Kind, err)
+	}
+	return store.Draft{
+		Kind: uint16(d.Kind), Ignorable: d.Kind.Ignorable(), Subjects: d.Subjects, Causation: d.Causation,
+		PlannerVersion: planner.Version, Position: store.Position(basis.Position), LedgerSeq: basis.LedgerSeq,
+		Now: basis.Now, OptionsSeq: basis.OptionsSeq, Payload: p, Explanation: x,
+		Expects: Expectations(d.Expects), Advances: d.Advances,
+	}, nil
+}
+
+// OutcomeDraft is the draft of an outcome's record, without time, service, mode and lease.
+func OutcomeDraft(kind ledger.Kind, payload any, subjects []string, causation uint64, expects []planner.Expectation, advances []string) (store.Draft, error) {
+	p, _, err := Encode(payload, nil)
+	if err != nil {
+		return store.Draft{}, fmt.Errorf("encode %s: %w", kind, err)
+	}
+	return store.Draft{
+		Kind: uint16(kind), Ignorable: kind.Ignorable(), Subjects: subjects, Causation: causation, Payload: p,
+		Expects: Expectations(expects), Advances: advances,
+	}, nil
+}
+
+// ControlDraft is the draft of an operator's command, with the switch that says the same. It expects the control
+// aggregate where the operator saw it, so that of two commands at a time one is refused.
+func ControlDraft(c *ledger.ControlChanged, seen uint64) (store.Draft, error) {
+	const aggregate = ledger.ControlAggregate
+	d, err := OutcomeDraft(ledger.KindControlChanged, c, nil, 0, []planner.Expectation{{Aggregate: aggregate, Seq: seen}}, []string{aggregate})
+	if err != nil {
+		return d, err
+	}
+	d.Service, d.Mode = ledger.ServiceOperator, string(ledger.ModeActive)
+	d.Switches = map[string]string{ledger.SwitchStop: string(d.Payload)}
+	return d, nil
+}
+
+// Expectations as the store takes them.
+func Expectations(list []planner.Expectation) map[string]uint64 {
+	if len(list) == 0 {
+		return nil
+	}
+	m := make(map[string]uint64, len(list))
+	for _, e := range list {
+		m[e.Aggregate] = e.Seq
+	}
+	return m
+}
+
+// Decode reads a record. A kind this version doesn't know yields an entry without payload if the record is
+// ignorable, else ledger.ErrUnknownKind; a payload that is not its kind's yields ErrPayload. Both name the sequence.
+func Decode(rec store.Record) (ledger.Entry, error) {
+	e := ledger.Entry{
+		Seq: rec.Seq, Time: rec.Time, Service: rec.Service, Mode: ledger.Mode(rec.Mode), Kind: ledger.Kind(rec.Kind),
+		Subjects: rec.Subjects, Causation: rec.Causation, Advances: rec.Advances, PlannerVersion: rec.PlannerVersion,
+		Position: events.Position(rec.Position), LedgerSeq: rec.LedgerSeq, Now: rec.Now, OptionsSeq: rec.OptionsSeq,
+		Ignorable: rec.Ignorable, Explanation: rec.Explanation,
+	}
+	payload := ledger.NewPayload(e.Kind)
+	if payload == nil {
+		if rec.Ignorable {
+			return e, nil
+		}
+		return e, fmt.Errorf("decode record %d: %w: %d", rec.Seq, ledger.ErrUnknownKind, rec.Kind)
+	}
+	if err := json.Unmarshal(rec.Payload, payload); err != nil {
+		return e, fmt.Errorf("decode record %d (%s): %w: %w", rec.Seq, e.Kind, ErrPayload, err)
+	}
+	e.Payload = payload
+	return e, nil
+}
+
+// IsDecision reports that the entry was planned on a Snapshot.
+func IsDecision(e ledger.Entry) bool { return e.PlannerVersion != 0 && e.Position.Incarnation != "" }

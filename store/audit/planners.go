@@ -1,0 +1,142 @@
+package audit
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"millwright/planner"
+	"millwright/planner/claim"
+	"millwright/planner/disrupt"
+	"millwright/planner/drain"
+	"millwright/planner/ledger"
+	"millwright/planner/provision"
+)
+
+// planners plan a recorded decision again. They return nil where nothing is decided.
+var planners = map[ledger.Kind]func(*planner.Snapshot, ledger.Entry) *planner.Decision{
+	ledger.KindProvisioningPlanned: replanProvisioning,
+	ledger.KindCommandStarted:      replanCommand,
+	ledger.KindCommandConfirmed:    replanConfirmation,
+	ledger.KindCommandRolledBack:   replanConfirmation,
+	ledger.KindDrainTierStarted:    replanTier,
+}
+
+// observed kinds carry a basis but say what their service saw by itself; there is nothing to plan again.
+var observed = map[ledger.Kind]bool{ledger.KindDrainStarted: true}
+
+func replanProvisioning(s *planner.Snapshot, _ ledger.Entry) *planner.Decision {
+	d, _ := provision.Plan(s)
+	return d
+}
+
+func replanCommand(s *planner.Snapshot, _ ledger.Entry) *planner.Decision {
+	d, _ := disrupt.Plan(s)
+	return d
+}
+
+func replanConfirmation(s *planner.Snapshot, e ledger.Entry) *planner.Decision {
+	var id string
+	switch p := e.Payload.(type) {
+	case *ledger.CommandConfirmed:
+		id = p.ID
+	case *ledger.CommandRolledBack:
+		id = p.ID
+	}
+	cmd := s.Ledger.Command(id)
+	if cmd == nil {
+		return nil
+	}
+	return disrupt.ConfirmDecision(s, cmd)
+}
+
+func replanTier(s *planner.Snapshot, e ledger.Entry) *planner.Decision {
+	p, ok := e.Payload.(*ledger.DrainTierStarted)
+	if !ok {
+		return nil
+	}
+	started := drain.Plan(s, p.Node).TierStarted(s.Ledger.Drain(p.Node))
+	if started == nil {
+		return nil
+	}
+	return &planner.Decision{Kind: ledger.KindDrainTierStarted, Payload: started}
+}
+
+// replayDoomed replays a record that carries its complete input.
+func (p *replayer) replayDoomed(e ledger.Entry) {
+	d, ok := e.Payload.(*ledger.ClaimDoomed)
+	if !ok || len(d.Input) == 0 {
+		p.skip(e, "the record carries no input")
+		return
+	}
+	p.report.Replayed++
+	if err := claim.Replay(d); err != nil {
+		p.diverge(e, ledger.PayloadDigest(e.Kind, e.Payload), "", err.Error())
+	}
+}
+
+// firstDifference names the first field in which two payloads differ, with both values.
+func firstDifference(recorded, planned any) string {
+	path, a, b := differ("", generic(recorded), generic(planned))
+	if path == "" {
+		return "no difference in JSON"
+	}
+	return fmt.Sprintf("%s: recorded %s, planned %s", strings.TrimPrefix(path, "."), brief(a), brief(b))
+}
+
+func generic(v any) any {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	var g any
+	_ = json.Unmarshal(b, &g)
+	return g
+}
+
+func differ(path string, a, b any) (string, any, any) {
+	switch x := a.(type) {
+	case map[string]any:
+		if y, ok := b.(map[string]any); ok {
+			return differMaps(path, x, y)
+		}
+	case []any:
+		if y, ok := b.([]any); ok {
+			return differLists(path, x, y)
+		}
+	default:
+		if a == b {
+			return "", nil, nil
+		}
+	}
+	return path + ".", a, b
+}
+
+func differMaps(path string, a, b map[string]any) (string, any, any) {
+	for _, k := range unionKeys(a, b) {
+		if p, x, y := differ(path+"."+k, a[k], b[k]); p != "" {
+			return strings.TrimSuffix(p, "."), x, y
+		}
+	}
+	return "", nil, nil
+}
+
+func differLists(path string, a, b []any) (string, any, any) {
+	for i := range min(len(a), len(b)) {
+		if p, x, y := differ(fmt.Sprintf("%s[%d]", path, i), a[i], b[i]); p != "" {
+			return strings.TrimSuffix(p, "."), x, y
+		}
+	}
+	if len(a) != len(b) {
+		return path + " length", len(a), len(b)
+	}
+	return "", nil, nil
+}
+
+func brief(v any) string {
+	b, _ := json.Marshal(v)
+	if len(b) > 200 {
+		return string(b[:200]) + "…"
+	}
+	return string(b)
+}

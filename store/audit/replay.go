@@ -1,0 +1,210 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/store"
+)
+
+// Log is what Replay reads of the event log.
+type Log interface {
+	Read(ctx context.Context, from uint64, limit int) ([]store.Record, error)
+}
+
+// Range of sequences to replay, both ends included. To 0 is the head.
+type Range struct{ From, To uint64 }
+
+func (r Range) holds(seq uint64) bool { return seq >= r.From && (r.To == 0 || seq <= r.To) }
+
+// Report of a replay.
+type Report struct {
+	// Records that were read, from 1 to Head; Decisions of them in the range.
+	Records, Decisions int
+	Head               uint64
+	// Checkpoints of the Ledger that were compared with the fold.
+	Checkpoints int
+	// Replayed counts the decisions that were planned again, diverged ones included.
+	Replayed      int
+	Divergences   []Divergence
+	NotReplayable []Span
+}
+
+// Divergence is a decision that comes out otherwise today.
+type Divergence struct {
+	Seq     uint64
+	Kind    ledger.Kind
+	Service string
+	// Recorded and Planned are digests of kind and payload; Planned is "" if nothing was decided.
+	Recorded, Planned string
+	// Detail names the first difference of the payloads.
+	Detail string
+}
+
+// Span of decisions, in the order of sequences, that could not be replayed for one reason.
+type Span struct {
+	From, To uint64
+	Count    int
+	Reason   string
+}
+
+// Summary is the line millctl prints.
+func (r Report) Summary() string {
+	return fmt.Sprintf("%d decisions replayed, %d divergences", r.Replayed, len(r.Divergences))
+}
+
+// Replay plans the decisions of a range again and compares them with their records, and checkpoints of the Ledger with the
+// fold. The Ledger is rebuilt from the log, or from a checkpoint well before the range, the World from the stream's checkpoints and messages; a nil stream leaves decisions that
+// need a World unreplayed. It returns an error only if the log or the stream can't be read.
+func Replay(ctx context.Context, log Log, stream Stream, r Range) (Report, error) {
+	p := &replayer{report: Report{}, reasons: map[uint64]string{}}
+	if err := p.readLog(ctx, log, r); err != nil {
+		return p.report, err
+	}
+	if err := p.checkCheckpoints(); err != nil {
+		return p.report, err
+	}
+	if err := p.replayWorlds(ctx, stream); err != nil {
+		return p.report, err
+	}
+	p.finish()
+	return p.report, nil
+}
+
+// replayer holds one replay.
+type replayer struct {
+	report Report
+	// begin is the Ledger that entries go on from; nil if they are the whole log.
+	begin   *ledger.Ledger
+	entries []ledger.Entry
+	// todo are the decisions that need a World, by position.
+	todo    []ledger.Entry
+	ledgers ledgers
+	// reasons why a decision was not replayed, by sequence.
+	reasons map[uint64]string
+	// decided are the sequences of the range's decisions, for spans.
+	decided []uint64
+}
+
+const readBatch = 500
+
+// readLog reads everything up to the end of the range and replays at once what carries its own input.
+func (p *replayer) readLog(ctx context.Context, log Log, r Range) error {
+	next, err := p.start(ctx, log, r)
+	if err != nil {
+		return err
+	}
+	for r.To == 0 || next <= r.To {
+		records, err := log.Read(ctx, next, readBatch)
+		if errors.Is(err, store.ErrCompacted) && p.begin == nil {
+			if next, err = p.startLate(ctx, log, err); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("read log from %d: %w", next, err)
+		}
+		if len(records) == 0 {
+			break
+		}
+		for _, rec := range records {
+			if r.To != 0 && rec.Seq > r.To {
+				return nil
+			}
+			if err := p.add(rec, r); err != nil {
+				return err
+			}
+		}
+		next = records[len(records)-1].Seq + 1
+	}
+	return nil
+}
+
+func (p *replayer) add(rec store.Record, r Range) error {
+	e, err := Decode(rec)
+	if err != nil {
+		return err
+	}
+	p.entries = append(p.entries, e)
+	p.report.Records++
+	p.report.Head = e.Seq
+	if !r.holds(e.Seq) {
+		return nil
+	}
+	switch {
+	case e.Kind == ledger.KindClaimDoomed:
+		p.decision(e)
+		p.replayDoomed(e)
+	case IsDecision(e) && !observed[e.Kind]:
+		p.decision(e)
+		p.todo = append(p.todo, e)
+	}
+	return nil
+}
+
+func (p *replayer) decision(e ledger.Entry) {
+	p.report.Decisions++
+	p.decided = append(p.decided, e.Seq)
+}
+
+// plan replays one decision on a Snapshot that stands where the recorded one stood.
+func (p *replayer) plan(e ledger.Entry, s *planner.Snapshot) {
+	if s.OptionsSeq != e.OptionsSeq {
+		p.skip(e, fmt.Sprintf("options of record %d were in force, the log says %d", e.OptionsSeq, s.OptionsSeq))
+		return
+	}
+	again, ok := planners[e.Kind]
+	if !ok {
+		p.skip(e, fmt.Sprintf("no planner for %s in this version", e.Kind))
+		return
+	}
+	p.compare(e, again(s, e))
+}
+
+func (p *replayer) compare(e ledger.Entry, d *planner.Decision) {
+	p.report.Replayed++
+	recorded := ledger.PayloadDigest(e.Kind, e.Payload)
+	if d == nil {
+		p.diverge(e, recorded, "", "nothing is decided now")
+		return
+	}
+	planned := ledger.PayloadDigest(d.Kind, d.Payload)
+	if planned == recorded {
+		return
+	}
+	if d.Kind != e.Kind {
+		p.diverge(e, recorded, planned, "decides "+d.Kind.String()+" now")
+		return
+	}
+	p.diverge(e, recorded, planned, firstDifference(e.Payload, d.Payload))
+}
+
+func (p *replayer) diverge(e ledger.Entry, recorded, planned, detail string) {
+	p.report.Divergences = append(p.report.Divergences, Divergence{
+		Seq: e.Seq, Kind: e.Kind, Service: e.Service, Recorded: recorded, Planned: planned, Detail: detail,
+	})
+}
+
+func (p *replayer) skip(e ledger.Entry, reason string) { p.reasons[e.Seq] = reason }
+
+// finish sorts the divergences and joins neighbours that were not replayed for the same reason.
+func (p *replayer) finish() {
+	slices.SortFunc(p.report.Divergences, func(a, b Divergence) int { return int(int64(a.Seq) - int64(b.Seq)) })
+	var open *Span
+	for _, seq := range p.decided {
+		reason, skipped := p.reasons[seq]
+		switch {
+		case !skipped:
+			open = nil
+		case open != nil && open.Reason == reason:
+			open.To, open.Count = seq, open.Count+1
+		default:
+			p.report.NotReplayable = append(p.report.NotReplayable, Span{From: seq, To: seq, Count: 1, Reason: reason})
+			open = &p.report.NotReplayable[len(p.report.NotReplayable)-1]
+		}
+	}
+}

@@ -1,0 +1,11 @@
+package audit
+
+// Keys of what a leader reports beside its key (store.Leadership.Report), for status commands.
+const (
+	ReportAt       = "at"       // RFC 3339 with milliseconds
+	ReportFolded   = "folded"   // last record folded
+	ReportStream   = "stream"   // incarnation folded
+	ReportPosition = "position" // last message folded
+	ReportAsOf     = "asOf"     // the watcher's last heartbeat that is folded
+	ReportStop     = "stop"     // the level acted on
+)

@@ -1,0 +1,220 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"millwright/planner/ledger"
+)
+
+// Line of the story of an object.
+type Line struct {
+	Seq     uint64      `json:"seq"`
+	Time    time.Time   `json:"time"`
+	Service string      `json:"service,omitempty"`
+	Kind    ledger.Kind `json:"-"`
+	Step    Step        `json:"step"`
+	Text    string      `json:"text"`
+	// Details are what was seen, the options rejected with reasons and prices, and the like.
+	Details []string `json:"details,omitempty"`
+}
+
+// Step of a story.
+type Step string
+
+const (
+	StepDecided Step = "decided"
+	StepDone    Step = "done"
+	StepOutcome Step = "outcome"
+	StepRefused Step = "refused"
+)
+
+// Why tells, in the order of the log, what was decided and done about a subject: pod/<namespace>/<name>, node/<n>,
+// claim/<n>, command/<id> or instance/<id>. A node's or an instance's story is its claim's; a pod's goes on with the claims it
+// was planned for until their node is ready. It works for objects that no longer exist. The entries must begin
+// with the genesis or contain it; empty if nothing mentions the subject.
+func Why(entries []ledger.Entry, subject string) []Line {
+	st := &story{subject: subject, logID: logIDOf(entries), about: map[string]bool{subject: true}}
+	st.link(entries)
+	var lines []Line
+	for _, e := range entries {
+		if st.concerns(e) {
+			lines = append(lines, st.line(e))
+		}
+		if p, ok := e.Payload.(*ledger.ClaimInitialized); ok && st.ofPod() {
+			delete(st.about, "claim/"+p.Claim)
+		}
+	}
+	return lines
+}
+
+func logIDOf(entries []ledger.Entry) string {
+	for _, e := range entries {
+		if g, ok := e.Payload.(*ledger.Genesis); ok {
+			return g.LogID
+		}
+	}
+	return ""
+}
+
+// story collects what belongs to one subject.
+type story struct {
+	subject, logID string
+	about          map[string]bool
+}
+
+// link adds the subjects that are the same thing by another name: claim, node, instance, and the commands
+// that took it; for a pod the claims planned for it.
+func (st *story) link(entries []ledger.Entry) {
+	for changed := true; changed; {
+		changed = false
+		for _, e := range entries {
+			for _, group := range st.identities(e) {
+				changed = st.join(group) || changed
+			}
+		}
+	}
+}
+
+// join adds the rest of a group if one of it belongs to the story.
+func (st *story) join(group []string) bool {
+	if !slices.ContainsFunc(group, func(s string) bool { return st.about[s] }) {
+		return false
+	}
+	changed := false
+	for _, s := range group {
+		changed = changed || !st.about[s]
+		st.about[s] = true
+	}
+	return changed
+}
+
+// identities are the groups of names an entry ties together.
+func (st *story) identities(e ledger.Entry) [][]string {
+	switch p := e.Payload.(type) {
+	case *ledger.ClaimRegistered:
+		return st.bound(p.Claim, p.Node)
+	case *ledger.ClaimInitialized:
+		return st.bound(p.Claim, p.Node)
+	case *ledger.DrainStarted:
+		return st.bound(p.Claim, p.Node)
+	case *ledger.Launched:
+		if !st.ofPod() {
+			return [][]string{{"claim/" + p.Claim, "instance/" + p.InstanceID}}
+		}
+	case *ledger.CommandStarted:
+		return st.command(e, p)
+	case *ledger.ProvisioningPlanned:
+		return st.plannedFor(e, p)
+	}
+	return nil
+}
+
+func (st *story) ofPod() bool { return strings.HasPrefix(st.subject, "pod/") }
+
+func (st *story) bound(claim, node string) [][]string {
+	if st.ofPod() || claim == "" || node == "" {
+		return nil
+	}
+	return [][]string{{"claim/" + claim, "node/" + node}}
+}
+
+func (st *story) command(e ledger.Entry, p *ledger.CommandStarted) [][]string {
+	if st.ofPod() {
+		return nil
+	}
+	id := "command/" + ledger.CommandID(st.logID, e.Seq)
+	for _, c := range p.Candidates {
+		if st.about["claim/"+c.Claim] || st.about["node/"+c.Node] {
+			st.about[id] = true
+		}
+	}
+	return nil
+}
+
+func (st *story) plannedFor(e ledger.Entry, p *ledger.ProvisioningPlanned) [][]string {
+	if !st.ofPod() {
+		return nil
+	}
+	for i := range p.Claims {
+		if st.holds(p.Claims[i].Pods) {
+			st.about["claim/"+claimName(st.logID, p.Claims[i].NodePool, e.Seq, i)] = true
+		}
+	}
+	for _, t := range p.Placements {
+		if t.Claim != "" && st.holds(t.Pods) {
+			st.about["claim/"+t.Claim] = true
+		}
+	}
+	return nil
+}
+
+func (st *story) holds(refs []ledger.PodRef) bool {
+	return slices.ContainsFunc(refs, func(p ledger.PodRef) bool { return st.about["pod/"+p.Namespace+"/"+p.Name] })
+}
+
+// concerns leaves out rounds that planned other pods onto the same claim, in a pod's story.
+func (st *story) concerns(e ledger.Entry) bool {
+	if _, ok := e.Payload.(*ledger.ProvisioningPlanned); ok && st.ofPod() {
+		return slices.Contains(Mentions(e, st.logID), st.subject)
+	}
+	return slices.ContainsFunc(Mentions(e, st.logID), func(s string) bool { return st.about[s] })
+}
+
+func (st *story) line(e ledger.Entry) Line {
+	l := Line{Seq: e.Seq, Time: e.Time, Service: e.Service, Kind: e.Kind, Step: StepDone, Text: Describe(e, st.logID)}
+	switch p := e.Payload.(type) {
+	case *ledger.ProvisioningPlanned:
+		st.provisioning(&l, e, p)
+	case *ledger.CommandStarted:
+		l.Step, l.Details = StepDecided, append(seen(e), explained(e)...)
+	case *ledger.CommandConfirmed, *ledger.ClaimDoomed, *ledger.DrainStarted, *ledger.DrainTierStarted:
+		l.Step, l.Details = StepDecided, seen(e)
+	case *ledger.CommandRolledBack, *ledger.CommandSucceeded, *ledger.LaunchFailed, *ledger.ClaimInitialized, *ledger.ClaimClosed,
+		*ledger.InstanceTerminated, *ledger.NodeDrained:
+		l.Step = StepOutcome
+	}
+	if e.Mode == ledger.ModeShadow {
+		l.Text += " (shadow: nothing was done)"
+	}
+	return l
+}
+
+// seen says what a decision was taken on.
+func seen(e ledger.Entry) []string {
+	if !IsDecision(e) {
+		return nil
+	}
+	return []string{fmt.Sprintf("seen: world at message %d, ledger at record %d, now %s", e.Position.Sequence, e.LedgerSeq, e.Now.UTC().Format(time.RFC3339Nano))}
+}
+
+// provisioning tells only the parts of a round that are about the story.
+func (st *story) provisioning(l *Line, e ledger.Entry, p *ledger.ProvisioningPlanned) {
+	l.Step, l.Details = StepDecided, seen(e)
+	var texts []string
+	for i := range p.Claims {
+		name := claimName(st.logID, p.Claims[i].NodePool, e.Seq, i)
+		if !st.holds(p.Claims[i].Pods) && !st.about["claim/"+name] {
+			continue
+		}
+		texts = append(texts, describePlanned(&p.Claims[i], name))
+		l.Details = append(l.Details, claimDetails(e, i, &p.Claims[i])...)
+	}
+	for _, t := range p.Placements {
+		if st.holds(t.Pods) || st.about["node/"+t.Node] || st.about["claim/"+t.Claim] {
+			texts = append(texts, fmt.Sprintf("%s waits for %s", pods(t.Pods), target(t)))
+		}
+	}
+	for _, r := range p.Refused {
+		if st.holds(r.Pods) {
+			l.Step = StepRefused
+			texts = append(texts, fmt.Sprintf("%s cannot be placed", pods(r.Pods)))
+			l.Details = append(l.Details, refusals(r.Reasons)...)
+		}
+	}
+	if len(texts) > 0 {
+		l.Text = strings.Join(texts, "; ")
+	}
+}

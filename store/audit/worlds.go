@@ -1,0 +1,190 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"millwright/events"
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/planner/world"
+)
+
+// Stream is what Replay reads of the observation stream; events.Stream is one.
+type Stream interface {
+	State(ctx context.Context) (events.StreamState, error)
+	Consume(ctx context.Context, from uint64, fn func(events.Message) error) error
+	Blobs() events.Blobs
+}
+
+// errReached ends Consume when the last position is folded.
+var errReached = errors.New("position reached")
+
+// replayWorlds folds the stream once and replays each decision where its position comes by.
+func (p *replayer) replayWorlds(ctx context.Context, stream Stream) error {
+	var err error
+	if p.ledgers, err = newLedgers(p.begin, p.entries); err != nil {
+		return err
+	}
+	if stream == nil {
+		p.skipAll("no observation stream at hand")
+		return nil
+	}
+	st, err := stream.State(ctx)
+	if err != nil {
+		return fmt.Errorf("ask for stream state: %w", err)
+	}
+	p.sortTodo(st)
+	if len(p.todo) == 0 {
+		return nil
+	}
+	w, err := start(ctx, stream.Blobs(), st, p.todo[0].Position.Sequence)
+	if err != nil {
+		return err
+	}
+	if w == nil {
+		p.skipAll(fmt.Sprintf("the stream retains messages from %d on and no checkpoint reaches them", st.First))
+		return nil
+	}
+	return p.foldThrough(ctx, stream, w)
+}
+
+// sortTodo orders by position and leaves out what this stream or this version can't answer.
+func (p *replayer) sortTodo(st events.StreamState) {
+	p.todo = slices.DeleteFunc(p.todo, func(e ledger.Entry) bool {
+		switch {
+		case e.PlannerVersion != planner.Version:
+			p.skip(e, fmt.Sprintf("planned by version %d, this is %d", e.PlannerVersion, planner.Version))
+		case e.Position.Incarnation != st.Incarnation:
+			p.skip(e, "stream "+e.Position.Incarnation+" is not at hand")
+		case e.Position.Sequence > st.Last:
+			p.skip(e, fmt.Sprintf("the stream ends at %d", st.Last))
+		default:
+			return false
+		}
+		return true
+	})
+	slices.SortFunc(p.todo, func(a, b ledger.Entry) int {
+		return cmp.Or(cmp.Compare(a.Position.Sequence, b.Position.Sequence), cmp.Compare(a.LedgerSeq, b.LedgerSeq), cmp.Compare(a.Seq, b.Seq))
+	})
+}
+
+func (p *replayer) skipAll(reason string) {
+	for _, e := range p.todo {
+		p.skip(e, reason)
+	}
+	p.todo = nil
+}
+
+// start returns the World to fold from: the newest checkpoint at or before the position, else the first
+// the stream goes on from, else an empty one if the stream is whole; nil if there is none.
+func start(ctx context.Context, blobs events.Blobs, st events.StreamState, position uint64) (*world.World, error) {
+	list, err := events.Checkpoints(ctx, blobs)
+	if err != nil {
+		return nil, err
+	}
+	whole := st.First <= 1
+	var before, after []events.Checkpoint
+	for _, c := range list {
+		switch {
+		case c.Incarnation != st.Incarnation || c.Sequence+1 < st.First:
+		case c.Sequence <= position:
+			before = append(before, c)
+		case !whole:
+			after = append(after, c)
+		}
+	}
+	slices.Reverse(before)
+	for _, c := range append(before, after...) {
+		data, err := blobs.Get(ctx, c.Name)
+		if err != nil {
+			continue // deleted since it was listed; the next one serves
+		}
+		if w, err := world.Restore(data); err == nil && w.Position().Incarnation == st.Incarnation {
+			return w, nil
+		}
+	}
+	if !whole {
+		return nil, nil
+	}
+	w := world.New()
+	w.SetIncarnation(st.Incarnation)
+	return w, nil
+}
+
+// foldThrough folds message by message up to the last decision's position.
+func (p *replayer) foldThrough(ctx context.Context, stream Stream, w *world.World) error {
+	if p.due(w); len(p.todo) == 0 {
+		return nil
+	}
+	err := stream.Consume(ctx, w.Position().Sequence+1, func(m events.Message) error {
+		if err := fold(ctx, stream.Blobs(), w, m); err != nil {
+			return err
+		}
+		if p.due(w); len(p.todo) == 0 {
+			return errReached
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errReached):
+		return nil
+	case errors.Is(err, events.ErrCompacted):
+		p.skipAll("the stream dropped messages while it was read")
+		return nil
+	}
+	return err
+}
+
+// fold is the services' own: what can't be decoded is passed over, a lost catalogue is folded unresolved.
+func fold(ctx context.Context, blobs events.Blobs, w *world.World, m events.Message) error {
+	o, err := events.Decode(m.Data)
+	if err != nil {
+		return nil
+	}
+	if err := events.ResolveCatalog(ctx, blobs, &o); err != nil && !errors.Is(err, events.ErrNotFound) {
+		return fmt.Errorf("message %d: %w", m.Sequence, err)
+	}
+	w.Apply(m.Sequence, o)
+	return nil
+}
+
+// due replays the decisions whose position the World has come to or passed.
+func (p *replayer) due(w *world.World) {
+	at := w.Position()
+	for len(p.todo) > 0 && p.todo[0].Position.Sequence <= at.Sequence {
+		e := p.todo[0]
+		p.todo = p.todo[1:]
+		switch {
+		case e.Position.Sequence < at.Sequence:
+			p.skip(e, fmt.Sprintf("the stream is retained from %d on", at.Sequence))
+		case e.Position.Digest != at.Digest:
+			p.skip(e, "the stream's messages up to the position are not those that were folded")
+		case missingCatalog(w) != "":
+			p.skip(e, "the catalogue of NodeClass "+missingCatalog(w)+" is not at hand")
+		default:
+			p.planAt(e, w)
+		}
+	}
+}
+
+func missingCatalog(w *world.World) string {
+	for _, name := range w.CatalogNames() {
+		if w.RawCatalog(name) == nil {
+			return name
+		}
+	}
+	return ""
+}
+
+func (p *replayer) planAt(e ledger.Entry, w *world.World) {
+	l, err := p.ledgers.at(e.LedgerSeq)
+	if err != nil {
+		p.skip(e, err.Error())
+		return
+	}
+	p.plan(e, planner.SnapshotAt(w, l, e.Now))
+}

@@ -1,0 +1,114 @@
+package etcdlog_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"millwright/store"
+	"millwright/store/etcdlog"
+	"millwright/store/etcdlog/embedded"
+)
+
+func openSmall(t *testing.T, quota int64) *etcdlog.Log {
+	t.Helper()
+	server, err := embedded.Start(t.TempDir(), embedded.Options{QuotaBytes: quota})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	log, err := etcdlog.Open(context.Background(), etcdlog.Config{Client: server.Client, Cluster: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = log.Close() })
+	return log
+}
+
+func TestUsageFallsByCompactionAndDefragmentation(t *testing.T) {
+	ctx := context.Background()
+	log := openSmall(t, 64<<20)
+	payload := make([]byte, 100<<10)
+	for i := range 120 {
+		payload[0] = byte(i)
+		if _, err := log.Append(ctx, store.Draft{Kind: 10, Payload: payload}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full, err := log.Usage(ctx)
+	if err != nil || full.QuotaBytes != 64<<20 || full.UsedBytes < 10<<20 || full.NoSpace {
+		t.Fatalf("usage %+v, %v", full, err)
+	}
+	if err := log.Compact(ctx, 115); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Defragment(ctx); err != nil {
+		t.Fatal(err)
+	}
+	empty, err := log.Usage(ctx)
+	if err != nil || empty.FileBytes > full.FileBytes/2 || empty.Level() > full.Level()/2 {
+		t.Fatalf("from %+v to %+v, %v", full, empty, err)
+	}
+	if base, err := log.Base(ctx); err != nil || base.Seq != 115 {
+		t.Fatalf("base %+v, %v", base, err)
+	}
+}
+
+func TestFullServerIsBroughtBack(t *testing.T) {
+	ctx := context.Background()
+	log := openSmall(t, 16<<20)
+	var err error
+	for i := 0; err == nil && i < 1000; i++ {
+		_, err = log.Append(ctx, store.Draft{Kind: 10, Payload: append(make([]byte, 100<<10), byte(i), byte(i>>8))})
+	}
+	if err == nil {
+		t.Fatal("a small server took everything")
+	}
+	if u, err := log.Usage(ctx); err != nil || !u.NoSpace {
+		t.Fatalf("usage %+v, %v", u, err)
+	}
+	if err := errors.Join(log.Forget(ctx, 0), log.Defragment(ctx), log.Disarm(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	if u, err := log.Usage(ctx); err != nil || u.NoSpace {
+		t.Fatalf("usage %+v, %v", u, err)
+	}
+}
+
+func TestBlobIsCollectedUnlessItIsPutAgain(t *testing.T) {
+	ctx := context.Background()
+	log := openSmall(t, 64<<20)
+	hash, err := log.PutBlob(ctx, make([]byte, 3<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func() map[string]int64 {
+		blobs, err := log.Blobs(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return blobs
+	}
+	seen := list()
+	if len(seen) != 1 {
+		t.Fatalf("blobs %v", seen)
+	}
+	if _, err := log.PutBlob(ctx, make([]byte, 3<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if deleted, err := log.DeleteBlob(ctx, hash, seen[hash]); err != nil || deleted {
+		t.Fatalf("a blob that was put again is deleted: %v, %v", deleted, err)
+	}
+	if deleted, err := log.DeleteBlob(ctx, hash, list()[hash]); err != nil || !deleted {
+		t.Fatalf("deleted %v, %v", deleted, err)
+	}
+	if _, err := log.GetBlob(ctx, hash); !errors.Is(err, store.ErrNotFound) || len(list()) != 0 {
+		t.Fatalf("still there: %v", err)
+	}
+	if _, err := log.PutBlob(ctx, make([]byte, 3<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := log.GetBlob(ctx, hash); err != nil || len(data) != 3<<20 {
+		t.Fatalf("%d bytes, %v", len(data), err)
+	}
+}

@@ -1,0 +1,90 @@
+package etcdlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"millwright/store"
+)
+
+// quotaDefault is etcd's own where a server does not tell its quota: those before 3.6, and those without the flag.
+const quotaDefault = 2 << 30
+
+// Usage is that of the fullest member which answers.
+func (l *Log) Usage(ctx context.Context) (store.Usage, error) {
+	var most store.Usage
+	var errs []error
+	for _, endpoint := range l.members() {
+		status, err := l.cfg.Client.Status(ctx, endpoint)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("status of etcd %s: %w", endpoint, err))
+			continue
+		}
+		u := usageOf(status)
+		if most.QuotaBytes == 0 || u.Level() > most.Level() {
+			most = u
+		}
+	}
+	if most.QuotaBytes == 0 {
+		return most, errors.Join(errs...)
+	}
+	alarms, err := l.cfg.Client.AlarmList(ctx)
+	if err != nil {
+		return most, fmt.Errorf("list alarms of etcd: %w", err)
+	}
+	for _, a := range alarms.Alarms {
+		most.NoSpace = most.NoSpace || a.Alarm == etcdserverpb.AlarmType_NOSPACE
+	}
+	return most, nil
+}
+
+func usageOf(s *clientv3.StatusResponse) store.Usage {
+	u := store.Usage{QuotaBytes: s.DbSizeQuota, FileBytes: s.DbSize, UsedBytes: s.DbSizeInUse}
+	if u.QuotaBytes <= 0 {
+		u.QuotaBytes = quotaDefault
+	}
+	if u.UsedBytes == 0 {
+		u.UsedBytes = u.FileBytes
+	}
+	return u
+}
+
+// members are the endpoints of the client; one of no name for a server in this process.
+func (l *Log) members() []string {
+	if endpoints := l.cfg.Client.Endpoints(); len(endpoints) > 0 {
+		return endpoints
+	}
+	return []string{""}
+}
+
+// Defragment gives the free pages of the database files back, one member after the other. A member answers nothing
+// meanwhile, about a second for each GiB in use.
+func (l *Log) Defragment(ctx context.Context) error {
+	for _, endpoint := range l.members() {
+		if _, err := l.cfg.Client.Defragment(ctx, endpoint); err != nil {
+			return fmt.Errorf("defragment etcd %s: %w", endpoint, err)
+		}
+	}
+	return nil
+}
+
+// Disarm takes back the alarm by which etcd refuses writes since it was full.
+func (l *Log) Disarm(ctx context.Context) error {
+	alarms, err := l.cfg.Client.AlarmList(ctx)
+	if err != nil {
+		return fmt.Errorf("list alarms of etcd: %w", err)
+	}
+	for _, a := range alarms.Alarms {
+		if a.Alarm != etcdserverpb.AlarmType_NOSPACE {
+			continue
+		}
+		if _, err := l.cfg.Client.AlarmDisarm(ctx, (*clientv3.AlarmMember)(a)); err != nil {
+			return fmt.Errorf("disarm etcd: %w", err)
+		}
+	}
+	return nil
+}

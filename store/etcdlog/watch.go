@@ -1,0 +1,131 @@
+package etcdlog
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"millwright/store"
+	"millwright/store/record"
+)
+
+// Watch implements store.Log. It reads up to the head, then follows etcd's events; after anything odd (a lost
+// connection, a history compacted by etcd, a hole) it reads again from the first record it has not given out.
+func (l *Log) Watch(ctx context.Context, from uint64, fn func(store.Record) error) error {
+	w := &watcher{log: l, next: max(from, 1), fn: fn}
+	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(20*time.Millisecond),
+		backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(0))
+	for {
+		before := w.next
+		err := w.run(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case w.stopped != nil:
+			return w.stopped
+		case errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrCompacted):
+			return err
+		case w.next > before:
+			retry.Reset()
+		}
+		if err := sleep(ctx, l.ctx, retry.NextBackOff()); err != nil {
+			return err
+		}
+	}
+}
+
+// watcher is one Watch.
+type watcher struct {
+	log *Log
+	// next is the first sequence not given to fn yet.
+	next uint64
+	fn   func(store.Record) error
+	// stopped is the error of fn.
+	stopped error
+}
+
+// run reads and follows until something ends it. A nil error means: begin again.
+func (w *watcher) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(w.log.ctx, cancel)()
+	revision, err := w.catchUp(ctx)
+	if err != nil {
+		return err
+	}
+	events := w.log.cfg.Client.Watch(clientv3.WithRequireLeader(ctx), w.log.keys.log(), clientv3.WithPrefix(),
+		clientv3.WithRev(revision+1), clientv3.WithFilterDelete(), clientv3.WithFragment())
+	for resp := range events {
+		if err := resp.Err(); err != nil {
+			return err
+		}
+		for _, ev := range resp.Events {
+			if again, err := w.event(ctx, ev); again || err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// catchUp gives out all records there are and returns the revision it has seen.
+func (w *watcher) catchUp(ctx context.Context) (int64, error) {
+	for {
+		p, err := w.log.page(ctx, w.next, pageRecords)
+		for _, s := range p.records {
+			if err := w.give(ctx, s); err != nil {
+				return 0, err
+			}
+		}
+		if err != nil || w.next > p.head.Seq {
+			return p.revision, err
+		}
+	}
+}
+
+// event handles one change of a log key; again means that there is a hole before it.
+func (w *watcher) event(ctx context.Context, ev *clientv3.Event) (again bool, err error) {
+	seq, err := w.log.keys.sequence(string(ev.Kv.Key))
+	switch {
+	case err != nil:
+		return false, err
+	case seq < w.next:
+		return false, nil
+	case seq > w.next:
+		return true, nil
+	}
+	s, err := record.Unmarshal(seq, ev.Kv.Value)
+	if err != nil {
+		return false, err
+	}
+	return false, w.give(ctx, s)
+}
+
+func (w *watcher) give(ctx context.Context, s record.Stored) error {
+	r, err := w.log.resolve(ctx, s)
+	if err != nil {
+		return err
+	}
+	if w.stopped = w.fn(r); w.stopped != nil {
+		return w.stopped
+	}
+	w.next++
+	return nil
+}
+
+// sleep returns an error if ctx ends or the log is closed.
+func sleep(ctx, log context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-log.Done():
+		return errClosed
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,25 @@
+package store
+
+// KindGenesis is the kind of record 1, the only one that the store writes itself. Its payload is the JSON
+// object {"logID": 32 hex digits, "cluster": name}.
+const KindGenesis uint16 = 1
+
+// Limits of a record. They hold in every implementation, so that what passes on one passes on all.
+const (
+	// MaxInlineBytes of payload stand in the record; a longer payload becomes a blob, unnoticed by callers.
+	MaxInlineBytes = 128 << 10
+	// MaxInlineExplanationBytes is the same for the explanation (DESIGN §4).
+	MaxInlineExplanationBytes = 64 << 10
+	// MaxRecordBytes bounds the encoded record, without what became a blob.
+	MaxRecordBytes = 512 << 10
+	// MaxBlobBytes bounds one blob, and so payload and explanation.
+	MaxBlobBytes = 64 << 20
+	// DefaultReadLimit is what Read returns at most when its limit is not positive.
+	DefaultReadLimit = 1000
+	// MaxAggregates bounds the aggregates a draft may name, expected and advanced together.
+	MaxAggregates = 1024
+	// MaxAggregateBytes bounds the name of one.
+	MaxAggregateBytes = 512
+	// MaxSwitchBytes bounds the value of an operator's switch.
+	MaxSwitchBytes = 8 << 10
+)

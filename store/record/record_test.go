@@ -1,0 +1,219 @@
+package record
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"millwright/store"
+)
+
+// example is the record that FORMAT.md works through.
+func example(t testing.TB) Stored {
+	t.Helper()
+	p, err := Prepare(store.Draft{
+		Time: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Service: "provisioner", Mode: "active", Kind: 10,
+		Subjects: []string{"pod/default/web-1", "pool/general"}, Causation: 3, PlannerVersion: 1,
+		Position:  store.Position{Incarnation: "obs-1", Sequence: 512, Digest: 0x0123456789abcdef},
+		LedgerSeq: 7, Now: time.Date(2026, 3, 1, 12, 0, 0, 500, time.UTC), OptionsSeq: 2,
+		Payload: []byte(`{"claims":1}`), Advances: []string{"pool/general"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Seal(Place{Head: store.Head{Seq: 7, Hash: sha256.Sum256([]byte("record 7"))}})
+}
+
+func TestFormatDocumentShowsTheCanonicalForm(t *testing.T) {
+	doc, err := os.ReadFile("../FORMAT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := strings.Join(strings.Fields(hexLines(string(doc))), "")
+	s := example(t)
+	if want := hex.EncodeToString(Canonical(s)); !strings.Contains(shown, want) {
+		t.Errorf("FORMAT.md lacks the canonical form of the example:\n%s", dump(Canonical(s)))
+	}
+	if want := hex.EncodeToString(s.Hash[:]); !strings.Contains(string(doc), want) {
+		t.Errorf("FORMAT.md lacks the hash of the example: %s", want)
+	}
+}
+
+// hexLines takes the bytes out of the lines "0000  6d696c6c  comment" of the document.
+func hexLines(doc string) string {
+	var out strings.Builder
+	for line := range strings.Lines(doc) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || len(fields[0]) != 4 {
+			continue
+		}
+		if _, err := hex.DecodeString(fields[0]); err != nil {
+			continue
+		}
+		if _, err := hex.DecodeString(fields[1]); err == nil {
+			out.WriteString(fields[1] + "\n")
+		}
+	}
+	return out.String()
+}
+
+func dump(b []byte) string {
+	var out strings.Builder
+	for i := 0; i < len(b); i += 16 {
+		out.WriteString(hex.EncodeToString([]byte{byte(i >> 8), byte(i)}) + "  " + hex.EncodeToString(b[i:min(i+16, len(b))]) + "\n")
+	}
+	return out.String()
+}
+
+func TestMarshalAndUnmarshalAreInverse(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d := drawDraft(rt)
+		p, err := Prepare(d)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		place := Place{Head: store.Head{Seq: rapid.Uint64Range(0, 1<<60).Draw(rt, "seq")}}
+		want := p.Seal(place)
+		data, err := Marshal(want)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if len(data) > p.Bytes() {
+			rt.Fatalf("%d bytes, bounded by %d", len(data), p.Bytes())
+		}
+		got, err := Unmarshal(want.Seq, data)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if s := cmp.Diff(want, got, cmpopts.EquateEmpty()); s != "" {
+			rt.Fatalf("(-sealed +read):\n%s", s)
+		}
+		if _, err := Unmarshal(want.Seq+1, data); !errors.Is(err, store.ErrCorrupt) {
+			rt.Fatalf("read at another place: %v", err)
+		}
+	})
+}
+
+// Any field that changes changes the hash: records that differ never share a canonical form.
+func TestCanonicalFormIsInjective(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		a, b := drawDraft(rt), drawDraft(rt)
+		pa, errA := Prepare(a)
+		pb, errB := Prepare(b)
+		if errA != nil || errB != nil {
+			rt.Fatal(errA, errB)
+		}
+		sa, sb := pa.Seal(Place{}), pb.Seal(Place{})
+		same := cmp.Equal(sa, sb, cmpopts.EquateEmpty())
+		if equal := bytes.Equal(Canonical(sa), Canonical(sb)); equal != same {
+			rt.Fatalf("canonical forms equal: %t, records equal: %t", equal, same)
+		}
+	})
+}
+
+func TestLongContentHasTheSameHashWhereverItLies(t *testing.T) {
+	d := store.Draft{Payload: bytes.Repeat([]byte("x"), store.MaxInlineBytes+1)}
+	p, err := Prepare(d)
+	if err != nil || !p.Payload.Blob {
+		t.Fatalf("a long payload stays inline: %v", err)
+	}
+	inline := *p
+	inline.Payload = Content{Data: d.Payload, Sum: p.Payload.Sum}
+	if p.Seal(Place{}).Hash != inline.Seal(Place{}).Hash {
+		t.Fatal("the hash depends on where the payload lies")
+	}
+}
+
+func TestNewerFormatIsRefused(t *testing.T) {
+	data, err := Marshal(example(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data = append(data, 0x08, 0x02) // format = 2, which overrides the 1 before
+	if _, err := Unmarshal(8, data); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "format 2") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestUnknownFieldsAreIgnored(t *testing.T) {
+	data, err := Marshal(example(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Unmarshal(8, append(data, 0xc8, 0x3e, 0x01)); err != nil { // field 1001
+		t.Fatal(err)
+	}
+}
+
+func TestGenesisIsReadBack(t *testing.T) {
+	id := NewLogID()
+	g, err := Genesis("prod", id, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := LogID(g, "prod"); err != nil || got != id {
+		t.Fatalf("read %s, %v", got, err)
+	}
+	if _, err := LogID(g, "test"); !errors.Is(err, store.ErrForeignLog) {
+		t.Fatalf("got %v", err)
+	}
+	if _, err := LogID(example(t), "prod"); !errors.Is(err, store.ErrCorrupt) {
+		t.Fatalf("got %v", err)
+	}
+	if _, err := Genesis("prod", "short", time.Now()); err == nil {
+		t.Fatal("took a short log-id")
+	}
+}
+
+// FuzzUnmarshal: no bytes make the decoder panic, and what it takes is sound.
+func FuzzUnmarshal(f *testing.F) {
+	data, err := Marshal(example(f))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte{})
+	f.Add(data[:len(data)/2])
+	f.Add(bytes.Replace(data, []byte("active"), []byte("shadow"), 1))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := Unmarshal(8, data)
+		if err != nil {
+			if !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "record 8:") {
+				t.Fatalf("got %v", err)
+			}
+			return
+		}
+		if s.Seq != 8 || sha256.Sum256(Canonical(s)) != s.Hash {
+			t.Fatalf("took an unsound record: %+v", s)
+		}
+	})
+}
+
+func drawDraft(rt *rapid.T) store.Draft {
+	texts := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ab", "pod/x/y", "日本"}), 0, 3)
+	when := rapid.Custom(func(rt *rapid.T) time.Time {
+		if rapid.Bool().Draw(rt, "zero") {
+			return time.Time{}
+		}
+		return time.Unix(rapid.Int64Range(-1e9, 4e9).Draw(rt, "s"), rapid.Int64Range(1, 999_999_999).Draw(rt, "ns"))
+	})
+	return store.Draft{
+		Time: when.Draw(rt, "time"), Service: rapid.SampledFrom([]string{"", "a", "ab"}).Draw(rt, "service"),
+		Mode: rapid.SampledFrom([]string{"active", "shadow"}).Draw(rt, "mode"), Kind: rapid.Uint16().Draw(rt, "kind"),
+		Ignorable: rapid.Bool().Draw(rt, "ignorable"), Subjects: texts.Draw(rt, "subjects"), Causation: rapid.Uint64().Draw(rt, "causation"),
+		PlannerVersion: rapid.Uint32().Draw(rt, "version"), LedgerSeq: rapid.Uint64().Draw(rt, "ledger"),
+		Position: store.Position{Incarnation: "i", Sequence: rapid.Uint64().Draw(rt, "sequence"), Digest: rapid.Uint64().Draw(rt, "digest")},
+		Now:      when.Draw(rt, "now"), OptionsSeq: rapid.Uint64().Draw(rt, "options"),
+		Payload: rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(rt, "payload"), Explanation: rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(rt, "explanation"),
+		Advances: texts.Draw(rt, "advances"),
+	}
+}

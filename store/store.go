@@ -1,0 +1,151 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Sentinel errors. Test with errors.Is.
+var (
+	// ErrConflict: a named aggregate has moved. Plan anew from a fresh Snapshot; retrying the same draft is wrong.
+	ErrConflict = errors.New("aggregate moved")
+	// ErrFenced: the lease is no longer held. Stop acting.
+	ErrFenced = errors.New("lease lost")
+	// ErrTooLarge: the draft exceeds MaxRecordBytes even with its payload as a blob.
+	ErrTooLarge = errors.New("record too large")
+	// ErrCompacted: the sequence asked for is no longer in the live log.
+	ErrCompacted = errors.New("sequence compacted")
+	// ErrNotFound: no such record or blob.
+	ErrNotFound = errors.New("not found")
+	// ErrCorrupt: a stored record cannot be parsed or its hash does not match; the error names the sequence.
+	ErrCorrupt = errors.New("corrupt record")
+	// ErrForeignLog: the log belongs to another cluster.
+	ErrForeignLog = errors.New("log of another cluster")
+)
+
+// Position mirrors events.Position; the store gives it no meaning.
+type Position struct {
+	Incarnation string
+	Sequence    uint64
+	Digest      uint64
+}
+
+// Draft is a record before it has a place in the log.
+type Draft struct {
+	// Time is the writer's clock; the log raises it to the previous record's time if it is lower.
+	Time    time.Time
+	Service string
+	// Mode is "active" or "shadow".
+	Mode string
+	Kind uint16
+	// Ignorable: a reader that doesn't know Kind may skip the record.
+	Ignorable bool
+	Subjects  []string
+	Causation uint64
+
+	PlannerVersion uint32
+	Position       Position
+	LedgerSeq      uint64
+	// Now is the decision's Now; zero for outcomes.
+	Now        time.Time
+	OptionsSeq uint64
+
+	Payload     []byte
+	Explanation []byte
+	// OmitExplanation keeps only the explanation's hash, to save room. It is not part of the Record.
+	OmitExplanation bool
+
+	// Expects maps an aggregate to the sequence at which it must stand; 0: never advanced.
+	Expects map[string]uint64
+	// Advances lists the aggregates whose sequence becomes this record's. It is part of the Record.
+	Advances []string
+	// Switches are set in the same step as the record is stored, by name (FORMAT §1, control/). They are operators'
+	// and never deleted.
+	Switches map[string]string
+	// Lease fences the append; the zero Lease appends unfenced (tools, tests).
+	Lease Lease
+}
+
+// Record is a Draft with its place. Expects, Switches, Lease and OmitExplanation are not kept.
+type Record struct {
+	Seq uint64
+	Draft
+	PrevHash, Hash [32]byte
+}
+
+// Lease is the proof of leadership an append is fenced by.
+type Lease struct {
+	Key string
+	// Revision at which Key was created.
+	Revision int64
+}
+
+// Head of the log.
+type Head struct {
+	Seq  uint64
+	Hash [32]byte
+}
+
+// Log is the event log of one cluster. All methods are safe for concurrent use.
+type Log interface {
+	// ID is the log-id of the genesis record, 32 hex digits.
+	ID() string
+	// Append stores one record and returns it. Concurrent calls are committed in groups; a conflict of one
+	// draft does not fail the others. If only the head moved, it re-chains and retries by itself.
+	Append(ctx context.Context, d Draft) (Record, error)
+	// Read returns up to limit records from sequence `from` (1 is the genesis), in order; fewer at the end.
+	// A record that cannot be parsed yields ErrCorrupt after the records before it.
+	Read(ctx context.Context, from uint64, limit int) ([]Record, error)
+	// Watch calls fn for each record from `from` on, then for each new one, until ctx ends or fn returns an
+	// error. It resumes after lost connections and etcd compaction without gaps or repeats.
+	Watch(ctx context.Context, from uint64, fn func(Record) error) error
+	// Head returns the last sequence and hash.
+	Head(ctx context.Context) (Head, error)
+	// Aggregate returns the last sequence that advanced name; 0 if none.
+	Aggregate(ctx context.Context, name string) (uint64, error)
+	// Switch returns the value of an operator's switch, "" if it was never set, and the head of the log at the same
+	// moment. It is linearizable: whatever was acknowledged before the call is in it.
+	Switch(ctx context.Context, name string) (string, Head, error)
+	// PutBlob stores data under its SHA-256 (hex), in chunks; GetBlob reads and verifies it.
+	PutBlob(ctx context.Context, data []byte) (string, error)
+	GetBlob(ctx context.Context, hash string) ([]byte, error)
+	// Verify walks the hash chain of the live log and returns the last good sequence and the first fault.
+	Verify(ctx context.Context) (uint64, error)
+	Close() error
+}
+
+// InfoKinds is the entry of a candidate's info that says which kinds of records it knows.
+const InfoKinds = "kinds"
+
+// Elector elects one active instance per service.
+type Elector interface {
+	// Campaign blocks until this instance leads the service or ctx ends. info is published beside the key
+	// (version, host), for status commands and for version negotiation.
+	Campaign(ctx context.Context, service, identity string, info map[string]string) (Leadership, error)
+	// Leaders returns the current leader of each service, by name.
+	Leaders(ctx context.Context) ([]Leader, error)
+}
+
+// Leadership that was won.
+type Leadership interface {
+	Lease() Lease
+	// Deadline is the time, by this process's monotonic clock, until which the lease surely stands. Creating
+	// effects must end before it.
+	Deadline() time.Time
+	// Report publishes how the leader stands beside its key, for status commands; it replaces the last report. ErrFenced:
+	// the key is gone.
+	Report(ctx context.Context, report map[string]string) error
+	// Done is closed when leadership is lost or resigned.
+	Done() <-chan struct{}
+	Resign(ctx context.Context) error
+}
+
+// Leader is who leads a service.
+type Leader struct {
+	Service, Identity string
+	Info              map[string]string
+	// Report is the last one; nil before the first.
+	Report map[string]string
+	Lease  Lease
+}
