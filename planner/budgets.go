@@ -1,0 +1,115 @@
+package planner
+
+import (
+	"slices"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"millwright/planner/world"
+)
+
+// PodBudgets are the PodDisruptionBudgets of a Snapshot, ready to be matched with pods.
+type PodBudgets struct {
+	byNamespace map[string][]podBudget
+	// matches caches by namespace and class, for replicas match alike.
+	matches map[matchKey][]*policyv1.PodDisruptionBudget
+}
+
+type podBudget struct {
+	object   *policyv1.PodDisruptionBudget
+	selector labels.Selector
+}
+
+type matchKey struct {
+	namespace string
+	class     *world.PodClass
+}
+
+// PodBudgets returns the Snapshot's PodDisruptionBudgets. It is computed once.
+func (s *Snapshot) PodBudgets() *PodBudgets {
+	if s.cache.budgets == nil {
+		s.cache.budgets = newPodBudgets(s.World.PodDisruptionBudgets())
+	}
+	return s.cache.budgets
+}
+
+// newPodBudgets leaves out budgets whose selector is missing or can't be read: they select nothing.
+func newPodBudgets(list []*policyv1.PodDisruptionBudget) *PodBudgets {
+	b := &PodBudgets{byNamespace: map[string][]podBudget{}, matches: map[matchKey][]*policyv1.PodDisruptionBudget{}}
+	for _, pdb := range list {
+		if pdb.Spec.Selector == nil {
+			continue
+		}
+		sel, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
+		if err != nil {
+			continue
+		}
+		b.byNamespace[pdb.Namespace] = append(b.byNamespace[pdb.Namespace], podBudget{pdb, sel})
+	}
+	return b
+}
+
+// Matching returns the budgets that select a pod, by name.
+func (b *PodBudgets) Matching(p *world.Pod) []*policyv1.PodDisruptionBudget {
+	key := matchKey{p.Namespace, p.Class}
+	if list, ok := b.matches[key]; ok {
+		return list
+	}
+	var list []*policyv1.PodDisruptionBudget
+	for _, pb := range b.byNamespace[p.Namespace] {
+		if pb.selector.Matches(labels.Set(p.Class.Labels)) {
+			list = append(list, pb.object)
+		}
+	}
+	b.matches[key] = list
+	return list
+}
+
+// Blocking returns the budgets, by name, that now forbid to evict a pod: those without a disruption to
+// give, unless the pod is unready and they let unready pods go. More than one budget on a pod blocks too,
+// for the eviction API refuses it; multiple says so.
+func (b *PodBudgets) Blocking(p *world.Pod) (blocking []*policyv1.PodDisruptionBudget, multiple bool) {
+	all := b.Matching(p)
+	if len(all) > 1 {
+		return all, true
+	}
+	for _, pdb := range all {
+		if pdb.Status.DisruptionsAllowed == 0 && !letsGo(pdb, p) {
+			blocking = append(blocking, pdb)
+		}
+	}
+	return blocking, false
+}
+
+func letsGo(pdb *policyv1.PodDisruptionBudget, p *world.Pod) bool {
+	policy := pdb.Spec.UnhealthyPodEvictionPolicy
+	return policy != nil && *policy == policyv1.AlwaysAllow && p.NotReady
+}
+
+// FullyBlocking reports that a budget can never allow a disruption: maxUnavailable 0 or 0 %, minAvailable 100 %.
+func FullyBlocking(pdb *policyv1.PodDisruptionBudget) bool {
+	if m := pdb.Spec.MaxUnavailable; m != nil {
+		return m.Type == intstr.Int && m.IntVal == 0 || m.Type == intstr.String && m.StrVal == "0%"
+	}
+	m := pdb.Spec.MinAvailable
+	return m != nil && m.Type == intstr.String && m.StrVal == "100%"
+}
+
+// IsMoving reports that a pod of a node that is going will have to be placed anew now (reference:
+// scheduling §2.3): it is reschedulable, not protected, and not held by a budget that never gives way.
+func (b *PodBudgets) IsMoving(p *world.Pod, now time.Time) bool {
+	if !IsReschedulable(p) || DoNotDisrupt(p, now).InEffect {
+		return false
+	}
+	if ToleratesDisrupted(p.Class) {
+		return true
+	}
+	all := b.Matching(p)
+	return len(all) <= 1 && !slices.ContainsFunc(all, func(pdb *policyv1.PodDisruptionBudget) bool {
+		return FullyBlocking(pdb) && !letsGo(pdb, p)
+	})
+}

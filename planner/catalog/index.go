@@ -1,0 +1,264 @@
+package catalog
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"millwright/planner/requirement"
+	"millwright/planner/resource"
+)
+
+// keyIndex says, for one label key, which types may have which value.
+type keyIndex struct {
+	values []string // sorted: every value some type lists
+	having []Bits   // by value
+	absent Bits     // types that say nothing of the key: they conflict with nothing
+	never  Bits     // types with DoesNotExist
+	other  []int    // types with a complement or bounds: looked at one by one
+}
+
+func (c *Catalog) indexed() *Catalog {
+	c.keys = map[string]*keyIndex{}
+	for i, t := range c.Types {
+		t.Index = i
+	}
+	for i, t := range c.Types {
+		for _, r := range t.Requirements.Requirements() {
+			c.indexKey(i, r)
+		}
+	}
+	c.indexShapes()
+	c.fit = newFitIndex(c.Types)
+	return c
+}
+
+func (c *Catalog) indexKey(i int, r requirement.Requirement) {
+	k := c.keys[r.Key()]
+	if k == nil {
+		k = &keyIndex{absent: c.All(), never: NewBits(len(c.Types))}
+		c.keys[r.Key()] = k
+	}
+	k.absent.Remove(i)
+	switch {
+	case r.Complement():
+		k.other = append(k.other, i)
+	case len(r.Values()) == 0:
+		k.never.Add(i)
+	}
+	if r.Complement() {
+		return
+	}
+	for _, v := range r.Values() {
+		at, found := slices.BinarySearch(k.values, v)
+		if !found {
+			k.values = slices.Insert(k.values, at, v)
+			k.having = slices.Insert(k.having, at, NewBits(len(c.Types)))
+		}
+		k.having[at].Add(i)
+	}
+}
+
+// Matching returns a new set of the types whose requirement on r's key can be satisfied together with r.
+func (c *Catalog) Matching(r requirement.Requirement) Bits {
+	k := c.keys[r.Key()]
+	if k == nil {
+		return c.All()
+	}
+	res := k.absent.Clone()
+	if r.Negative() {
+		res.Or(k.never)
+	}
+	for i, v := range k.values {
+		if r.Has(v) {
+			res.Or(k.having[i])
+		}
+	}
+	for _, i := range k.other {
+		if requirement.Satisfiable(c.Types[i].Requirements.Get(r.Key()), r) {
+			res.Add(i)
+		}
+	}
+	return res
+}
+
+// MatchingSet returns a new set of the types whose requirements Intersect s.
+func (c *Catalog) MatchingSet(s requirement.Set) Bits {
+	res := c.All()
+	for _, r := range s.Requirements() {
+		if c.keys[r.Key()] != nil {
+			res.And(c.Matching(r))
+		}
+	}
+	return res
+}
+
+// Knows reports that some type has a requirement on key.
+func (c *Catalog) Knows(key string) bool { return c.keys[key] != nil }
+
+// Values returns every value some type lists for key, sorted, shared.
+func (c *Catalog) Values(key string) []string {
+	if k := c.keys[key]; k != nil {
+		return k.values
+	}
+	return nil
+}
+
+// Having returns the types that list value for key; shared; nil if none.
+func (c *Catalog) Having(key, value string) Bits {
+	k := c.keys[key]
+	if k == nil {
+		return nil
+	}
+	if i, ok := slices.BinarySearch(k.values, value); ok {
+		return k.having[i]
+	}
+	return nil
+}
+
+func (c *Catalog) indexShapes() {
+	type id struct{ zone, zoneID, capacityType, reservation, rest string }
+	of := func(o *Offering) id {
+		k := id{o.Zone, o.ZoneID, o.CapacityType, o.Reservation, ""}
+		if o.Reservation != "" { // else the rest follows from what stands before it
+			k.rest = o.Requirements.String()
+		}
+		return k
+	}
+	var ids []id
+	byID := map[id]*Offering{}
+	for _, t := range c.Types {
+		for i := range t.Offerings {
+			o := &t.Offerings[i]
+			if byID[of(o)] == nil {
+				byID[of(o)] = o
+				ids = append(ids, of(o))
+			}
+		}
+	}
+	slices.SortFunc(ids, func(a, b id) int {
+		return cmp.Or(cmp.Compare(a.zone, b.zone), cmp.Compare(a.zoneID, b.zoneID), cmp.Compare(a.capacityType, b.capacityType),
+			cmp.Compare(a.reservation, b.reservation), cmp.Compare(a.rest, b.rest))
+	})
+	number := map[id]int{}
+	for n, i := range ids {
+		number[i] = n
+		o := byID[i]
+		c.Shapes = append(c.Shapes, Shape{
+			Zone: o.Zone, ZoneID: o.ZoneID, CapacityType: o.CapacityType, Requirements: o.Requirements,
+			Reservation: o.Reservation, ReservationID: o.ReservationID, Offered: NewBits(len(c.Types)),
+		})
+	}
+	for _, t := range c.Types {
+		for i := range t.Offerings {
+			o := &t.Offerings[i]
+			o.Shape = number[of(o)]
+			if o.Available {
+				c.Shapes[o.Shape].Offered.Add(t.Index)
+			}
+		}
+	}
+}
+
+// fitIndex answers which types can hold an amount: per resource the distinct allocatable amounts in
+// ascending order, and for each the types that have at least that much.
+type fitIndex struct {
+	sound                  Bits // types without a negative amount
+	cpu, memory, disk, pod fitDimension
+	extended               map[corev1.ResourceName]fitDimension
+}
+
+type fitDimension struct {
+	amounts []int64
+	atLeast []Bits
+}
+
+func newFitIndex(types []*InstanceType) fitIndex {
+	f := fitIndex{sound: NewBits(len(types)), extended: map[corev1.ResourceName]fitDimension{}}
+	for i, t := range types {
+		if (resource.Vector{}).Fits(t.Allocatable) {
+			f.sound.Add(i)
+		}
+		for _, e := range t.Allocatable.Extended {
+			f.extended[e.Name] = fitDimension{}
+		}
+	}
+	f.cpu, f.memory = newFitDimension(types, resource.CPU), newFitDimension(types, resource.Memory)
+	f.disk, f.pod = newFitDimension(types, resource.EphemeralStorage), newFitDimension(types, resource.Pods)
+	for name := range f.extended {
+		f.extended[name] = newFitDimension(types, name)
+	}
+	return f
+}
+
+func newFitDimension(types []*InstanceType, name corev1.ResourceName) fitDimension {
+	var d fitDimension
+	for _, t := range types {
+		d.amounts = append(d.amounts, t.Allocatable.Get(name))
+	}
+	slices.Sort(d.amounts)
+	d.amounts = slices.Compact(d.amounts)
+	for _, a := range d.amounts {
+		b := NewBits(len(types))
+		for i, t := range types {
+			if t.Allocatable.Get(name) >= a {
+				b.Add(i)
+			}
+		}
+		d.atLeast = append(d.atLeast, b)
+	}
+	return d
+}
+
+// narrow keeps in b the types that have at least n; false if none do.
+func (d *fitDimension) narrow(b Bits, n int64) bool {
+	i, _ := slices.BinarySearch(d.amounts, n)
+	if i == len(d.amounts) {
+		clear(b)
+		return false
+	}
+	if i > 0 {
+		b.And(d.atLeast[i])
+	}
+	return true
+}
+
+// Narrow keeps in b, in place, the types whose allocatable holds v.
+func (c *Catalog) Narrow(b Bits, v *resource.Vector) {
+	b.And(c.fit.sound)
+	ok := c.fit.cpu.narrow(b, v.MilliCPU) && c.fit.memory.narrow(b, v.Memory) &&
+		c.fit.disk.narrow(b, v.EphemeralStorage) && c.fit.pod.narrow(b, v.Pods)
+	if !ok {
+		return
+	}
+	for _, e := range v.Extended {
+		if e.Value <= 0 {
+			continue
+		}
+		d := c.fit.extended[e.Name]
+		if !d.narrow(b, e.Value) {
+			return
+		}
+	}
+}
+
+// Holding returns a new set of the types whose allocatable holds v.
+func (c *Catalog) Holding(v resource.Vector) Bits {
+	b := c.All()
+	c.Narrow(b, &v)
+	return b
+}
+
+// Offered returns a new set of the types with an available offering whose shape is Compatible with s.
+// available holds, by shape, the types to count; the compatible shapes are appended to shapes.
+func (c *Catalog) Offered(s requirement.Set, available []Bits, shapes *[]int) Bits {
+	offered := NewBits(len(c.Types))
+	for i := range c.Shapes {
+		if s.CompatibleSet(c.Shapes[i].Requirements, requirement.AllKnown) {
+			*shapes = append(*shapes, i)
+			offered.Or(available[i])
+		}
+	}
+	return offered
+}

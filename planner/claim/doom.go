@@ -1,0 +1,121 @@
+package claim
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"millwright/planner/ledger"
+)
+
+// Reasons of ClaimDoomed; also label values of karpenter_nodeclaims_disrupted_total.
+const (
+	ReasonNodePoolDeleted      = "nodepool_deleted"
+	ReasonGarbageCollected     = "garbage_collected"
+	ReasonInsufficientCapacity = "insufficient_capacity"
+	ReasonNodeClassNotReady    = "nodeclass_not_ready"
+	ReasonLaunchTimeout        = "launch_timeout"
+	ReasonRegistrationTimeout  = "registration_timeout"
+	ReasonExpired              = "expired"
+	ReasonWithdrawn            = "withdrawn"
+	ReasonScaledDown           = "scaled_down"
+)
+
+// nodeClassGrace is how long a claim without NodeClass waits: caches of different kinds are not in step.
+const nodeClassGrace = 10 * time.Second
+
+// dooms are the ways a claim ends without a person asking for it. Budgets do not apply to them.
+var dooms = []Transition{
+	{Move: Doom, From: living, To: Deleting, Reason: ReasonExpired, When: view.expired, Text: view.expiredText},
+	{Move: Doom, From: []State{Created}, To: Deleting, Reason: ReasonWithdrawn, When: view.stray},
+	{Move: Doom, From: living, To: Deleting, Reason: ReasonNodePoolDeleted, When: view.orphaned},
+	{Move: Doom, From: []State{Launched, Registered, Initialized}, To: Deleting, Reason: ReasonGarbageCollected, When: view.collectable},
+	{Move: Doom, From: []State{Created}, To: Deleting, Reason: ReasonGarbageCollected, When: view.abandoned, Text: view.abandonedText},
+	{Move: Doom, From: []State{Created}, To: Deleting, Reason: ReasonInsufficientCapacity, When: view.noCapacity, Text: view.failureText},
+	{Move: Doom, From: []State{Created}, To: Deleting, Reason: ReasonInsufficientCapacity, When: view.noNodeClass, Text: view.noNodeClassText},
+	{Move: Doom, From: []State{Created}, To: Deleting, Reason: ReasonNodeClassNotReady, When: view.classNotReady, Text: view.classText},
+	{Move: Doom, From: []State{Created, Launching}, To: Deleting, Reason: ReasonLaunchTimeout, When: view.launchLate, Text: view.failureText},
+	{Move: Doom, From: []State{Created, Launched}, To: Deleting, Reason: ReasonRegistrationTimeout, When: view.registrationLate},
+}
+
+// ErrNotDoomed: the input of a ClaimDoomed record does not lead to its decision.
+var ErrNotDoomed = fmt.Errorf("input does not doom the claim")
+
+// Replay decides again from a record's own input and reports a difference.
+func Replay(d *ledger.ClaimDoomed) error {
+	var in Input
+	if err := json.Unmarshal(d.Input, &in); err != nil {
+		return fmt.Errorf("decode input of doomed claim %s: %w", d.Claim, err)
+	}
+	got := Next(in)
+	if got.Move != Doom || got.Reason != d.Reason || got.Message != d.Message || in.Name != d.Claim {
+		return fmt.Errorf("%w: %s: recorded %s, replayed %s %s", ErrNotDoomed, d.Claim, d.Reason, got.Move, got.Reason)
+	}
+	return nil
+}
+
+// doomable: alive, not doomed before, and not one whose instance is yet to be found.
+func (v view) doomable() bool { return !v.deleting() && v.Ledger.Doomed == "" && !v.unsought() }
+
+func (v view) expired() bool { return v.doomable() && passed(v.Now, v.expiry()) }
+
+func (v view) expiredText() string { return "expired after " + v.object.ExpireAfter.String() }
+
+// stray: the plan behind the object was given up; nothing was launched for it.
+func (v view) stray() bool { return v.doomable() && v.object.Stray }
+
+// orphaned: Kubernetes deletes the claim of a deleted NodePool through its owner; this says why, and doesn't wait.
+func (v view) orphaned() bool { return v.doomable() && v.PoolGone }
+
+// collectable: EC2 says terminated; or a registered claim's instance is not known to EC2 and no kubelet answers.
+func (v view) collectable() bool {
+	if !v.doomable() || v.CollectionHeld || !v.vanished() {
+		return false
+	}
+	return v.Instance.Terminated || v.state != Launched || v.object.Registered
+}
+
+// abandoned: nothing was ever launched for an inherited claim. What its pods need is planned anew.
+func (v view) abandoned() bool { return v.doomable() && v.Ledger.Inherited && !v.launched() }
+
+func (v view) abandonedText() string { return "left without an instance by another controller" }
+
+func (v view) failed(class string) bool {
+	return v.doomable() && v.Failure != nil && v.Failure.Class == class
+}
+
+func (v view) noCapacity() bool { return v.failed(ClassNoCapacity) }
+
+func (v view) noNodeClass() bool {
+	return v.doomable() && v.NodeClass == nil && passed(v.Now, v.object.Created.Add(nodeClassGrace))
+}
+
+func (v view) classNotReady() bool {
+	return v.failed(ClassNotReady) || v.doomable() && v.NodeClass != nil && v.NodeClass.Ready == "False"
+}
+
+func (v view) launchLate() bool { return v.doomable() && passed(v.Now, v.launchDeadline()) }
+
+// registrationLate: no Node came. One that is there is registered, however late: who adopts a claim or comes back after an outage
+// did not give it the time.
+func (v view) registrationLate() bool {
+	return v.doomable() && !v.object.Registered && !v.joined() && passed(v.Now, v.registrationDeadline())
+}
+
+func (v view) joined() bool { return len(v.Nodes) == 1 && !v.Nodes[0].Deleting }
+
+func (v view) failureText() string {
+	if v.Failure == nil {
+		return ""
+	}
+	return cut(v.Failure.Message)
+}
+
+func (v view) noNodeClassText() string { return "NodeClass not found" }
+
+func (v view) classText() string {
+	if v.Failure != nil && v.Failure.Class == ClassNotReady {
+		return cut(v.Failure.Message)
+	}
+	return cut(v.NodeClass.Message)
+}

@@ -1,0 +1,142 @@
+package claim
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"millwright/planner/ledger"
+)
+
+// Input is all that the next move depends on.
+type Input struct {
+	Name string    `json:"name"`
+	Now  time.Time `json:"now"`
+	// LaunchTimeout and RegistrationTimeout; 0 means never.
+	LaunchTimeout       time.Duration `json:"launchTimeout"`
+	RegistrationTimeout time.Duration `json:"registrationTimeout"`
+	// Ledger is nil for a claim the Ledger does not know.
+	Ledger *LedgerFacts `json:"ledger,omitempty"`
+	// Object is nil if no NodeClaim of the name is known.
+	Object *ObjectFacts `json:"object,omitempty"`
+	// ObjectGone: the API server itself said that the Ledger's object does not exist. A cache that lacks it proves
+	// nothing.
+	ObjectGone bool `json:"objectGone,omitempty"`
+	// Nodes whose provider id is the claim's, by name.
+	Nodes []NodeFacts `json:"nodes,omitempty"`
+	// NodeClass the claim refers to; nil if there is none or it is being deleted.
+	NodeClass *NodeClassFacts `json:"nodeClass,omitempty"`
+	// PoolMissing: no NodePool has the UID the claim was planned for. PoolGone: a list read from the API server
+	// after the claim was planned says so too.
+	PoolMissing bool `json:"poolMissing,omitempty"`
+	PoolGone    bool `json:"poolGone,omitempty"`
+	// Failure of the last launch attempt, or of building its request; nil if nothing failed since.
+	Failure *Failure `json:"failure,omitempty"`
+	// Instance is what EC2 last said.
+	Instance InstanceFacts `json:"instance,omitzero"`
+	// Sought: an inherited claim's instance was searched by its tag for long enough, and there is none.
+	Sought bool `json:"sought,omitempty"`
+	// CollectionHeld: so many instances vanished at once that a person has to look first.
+	CollectionHeld bool `json:"collectionHeld,omitempty"`
+	// Stopped: an operator has stopped everything; what creates or ends something waits. LogAway: the event log can't
+	// be reached; nothing is decided or created, but what is recorded and converges goes on.
+	Stopped bool `json:"stopped,omitempty"`
+	LogAway bool `json:"logAway,omitempty"`
+	// RetryAt: an effect of the claim failed; none is tried before.
+	RetryAt time.Time `json:"retryAt,omitzero"`
+}
+
+// Classes of a Failure, as in ledger.LaunchFailed.
+const (
+	ClassNoCapacity = "no-capacity"
+	ClassNotReady   = "not-ready"
+	ClassTransient  = "transient"
+	ClassPermanent  = "permanent"
+)
+
+// Failure of a launch. Reason and Message stand in the condition Launched.
+type Failure struct {
+	Class   string `json:"class"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// LedgerFacts of a claim.
+type LedgerFacts struct {
+	State ledger.ClaimState `json:"state"`
+	UID   types.UID         `json:"uid,omitempty"`
+	// Open: a launch attempt is open.
+	Open       bool   `json:"open,omitempty"`
+	Attempt    int    `json:"attempt,omitempty"`
+	InstanceID string `json:"instanceID,omitempty"`
+	// Doomed is the reason of ClaimDoomed; empty if the claim may live.
+	Doomed     string `json:"doomed,omitempty"`
+	Terminated bool   `json:"terminated,omitempty"`
+	// Inherited: another controller, or Millwright with another log, had the claim in hand and may have launched for it.
+	Inherited bool `json:"inherited,omitempty"`
+}
+
+// ObjectFacts of a NodeClaim.
+type ObjectFacts struct {
+	UID     types.UID `json:"uid"`
+	Created time.Time `json:"created"`
+	// Ours: the annotation millwright.sh/record names the record that planned the Ledger's claim.
+	Ours bool `json:"ours,omitempty"`
+	// Stray: it names a record of our log that planned it, but the Ledger's claim of the name was not planned: the
+	// planned one was closed before the object was seen.
+	Stray bool `json:"stray,omitempty"`
+	// Inherited: it has no instance, and bears the marks of another controller: see inherited.
+	Inherited bool `json:"inherited,omitempty"`
+	Finalizer bool `json:"finalizer,omitempty"`
+	// Deleting is the deletionTimestamp; zero while the object lives.
+	Deleting   time.Time `json:"deleting,omitzero"`
+	ProviderID string    `json:"providerID,omitempty"`
+	// LaunchedSince and RegisteredSince are when those conditions last changed their status; creation if they
+	// are not there.
+	LaunchedSince   time.Time `json:"launchedSince"`
+	RegisteredSince time.Time `json:"registeredSince"`
+	// Registered: the condition is True. InstanceTerminating likewise.
+	Registered          bool `json:"registered,omitempty"`
+	InstanceTerminating bool `json:"instanceTerminating,omitempty"`
+	// ExpireAfter is nil for Never.
+	ExpireAfter *time.Duration `json:"expireAfter,omitempty"`
+	// GracePeriod: spec.terminationGracePeriod is set. Stamped: the termination timestamp is annotated.
+	GracePeriod bool   `json:"gracePeriod,omitempty"`
+	Stamped     bool   `json:"stamped,omitempty"`
+	NodeName    string `json:"nodeName,omitempty"`
+	// Tagged: both annotations say that the instance has its tags.
+	Tagged bool `json:"tagged,omitempty"`
+}
+
+// NodeFacts of a Node that may be the claim's.
+type NodeFacts struct {
+	Name      string    `json:"name"`
+	UID       types.UID `json:"uid"`
+	Deleting  bool      `json:"deleting,omitempty"`
+	Finalizer bool      `json:"finalizer,omitempty"`
+	// Registered: the label is there and the unregistered taint is not.
+	Registered bool `json:"registered,omitempty"`
+	Ready      bool `json:"ready,omitempty"`
+	// Pending says why the node is not initialized yet; nil if nothing is missing.
+	Pending *Pending `json:"pending,omitempty"`
+	// Drained: the terminator recorded that nothing is left to wait for.
+	Drained bool `json:"drained,omitempty"`
+}
+
+// NodeClassFacts: Ready is the status of the condition, at the current generation; else Unknown.
+type NodeClassFacts struct {
+	Ready   string `json:"ready"`
+	Message string `json:"message,omitempty"`
+}
+
+// InstanceFacts: Terminated is a definite answer; Missing means that EC2 does not know the id although the
+// launch is old enough to be visible. Ending: it is shutting down, or was asked to lately. None: it runs, or
+// nobody asked yet.
+type InstanceFacts struct {
+	Terminated bool `json:"terminated,omitempty"`
+	Missing    bool `json:"missing,omitempty"`
+	Ending     bool `json:"ending,omitempty"`
+}
+
+// Gone reports that no instance is there any more.
+func (f InstanceFacts) Gone() bool { return f.Terminated || f.Missing }

@@ -1,0 +1,172 @@
+package claim
+
+import (
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/ledger"
+	"millwright/planner/resource"
+)
+
+// messageMax bounds a launch error in a condition.
+const messageMax = 300
+
+const (
+	reasonNodeNotFound  = "NodeNotFound"
+	messageNodeNotFound = "Node not registered with cluster"
+)
+
+// Desired returns the NodeClaim as its labels, annotations and status should be, by what the Ledger and its
+// Nodes say. o is not changed; without a difference the copy equals it. l and failure may be nil.
+func Desired(o *karpv1.NodeClaim, l *ledger.Claim, nodes []*corev1.Node, class *NodeClassFacts, failure *Failure, now time.Time) *karpv1.NodeClaim {
+	out := o.DeepCopy()
+	if l != nil && l.UID != o.UID {
+		l = nil
+	}
+	if l != nil && l.Instance != nil {
+		fill(out, l.Instance)
+	}
+	if !o.DeletionTimestamp.IsZero() {
+		return out
+	}
+	hydrate(out)
+	c := ConditionsOf(o, now)
+	launched(c, out, failure, class)
+	registered(c, out, l, nodes)
+	initialized(c, out, l, nodes)
+	consistent(c, out, nodes)
+	out.Status.Conditions = c.Finish()
+	return out
+}
+
+// fill tells the NodeClaim about its instance: its own labels win, annotations of the launch win.
+func fill(o *karpv1.NodeClaim, i *ledger.Launched) {
+	o.Labels = overlaid(i.Labels, o.Labels)
+	if len(i.Annotations) > 0 {
+		o.Annotations = overlaid(o.Annotations, i.Annotations)
+	}
+	if o.Status.ProviderID != "" {
+		return
+	}
+	o.Status.ProviderID, o.Status.ImageID = i.ProviderID, i.ImageID
+	o.Status.Capacity, o.Status.Allocatable = list(i.Capacity), list(i.Allocatable)
+}
+
+// hydrate gives a claim of Karpenter 1.0 the label of its NodeClass, which later ones are made with (reference: lifecycle §9).
+func hydrate(o *karpv1.NodeClaim) {
+	if key, name := classLabel(o); name != "" && o.Labels[key] == "" {
+		o.Labels = overlaid(o.Labels, map[string]string{key: name})
+	}
+}
+
+// Hydrated returns the registered Node of a claim with the label of its NodeClass; nil if it has it, or is not registered: then
+// registration brings it.
+func Hydrated(n *corev1.Node, o *karpv1.NodeClaim) *corev1.Node {
+	key, name := classLabel(o)
+	if name == "" || n.Labels[key] != "" || !IsRegistered(n) || !n.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	out := n.DeepCopy()
+	out.Labels = overlaid(n.Labels, map[string]string{key: name})
+	return out
+}
+
+func classLabel(o *karpv1.NodeClaim) (key, name string) {
+	if ref := o.Spec.NodeClassRef; ref != nil && ref.Group == awsv1.Group {
+		return awsv1.LabelEC2NodeClass, ref.Name
+	}
+	return "", ""
+}
+
+func list(v resource.Vector) corev1.ResourceList {
+	if v.IsZero() {
+		return nil
+	}
+	return v.List()
+}
+
+func launched(c *Conditions, o *karpv1.NodeClaim, failure *Failure, class *NodeClassFacts) {
+	switch {
+	case o.Status.ProviderID != "":
+		c.True(karpv1.ConditionTypeLaunched)
+	case failure != nil:
+		c.Set(karpv1.ConditionTypeLaunched, metav1.ConditionUnknown, orElse(failure.Reason, "LaunchFailed"), cut(failure.Message))
+	case class != nil && class.Ready == string(metav1.ConditionUnknown):
+		c.Set(karpv1.ConditionTypeLaunched, metav1.ConditionUnknown, "NodeClassReadinessUnknown", "NodeClass is in Ready=Unknown")
+	}
+}
+
+func registered(c *Conditions, o *karpv1.NodeClaim, l *ledger.Claim, nodes []*corev1.Node) {
+	switch {
+	case IsTrue(c.List, karpv1.ConditionTypeRegistered):
+		c.True(karpv1.ConditionTypeRegistered) // Karpenter 1.0 names no generation; without one Ready would be Unknown
+	case l != nil && reached(l.State, ledger.ClaimRegisteredState) && l.Node != "":
+		c.True(karpv1.ConditionTypeRegistered)
+		o.Status.NodeName = l.Node
+	case len(nodes) > 1:
+		c.Set(karpv1.ConditionTypeRegistered, metav1.ConditionFalse, "MultipleNodesFound", "Invariant violated, matched multiple nodes")
+	default:
+		c.Set(karpv1.ConditionTypeRegistered, metav1.ConditionUnknown, reasonNodeNotFound, messageNodeNotFound)
+	}
+}
+
+// initialized is judged only once the claim is registered.
+func initialized(c *Conditions, o *karpv1.NodeClaim, l *ledger.Claim, nodes []*corev1.Node) {
+	const kind = karpv1.ConditionTypeInitialized
+	switch {
+	case !IsTrue(c.List, karpv1.ConditionTypeRegistered):
+	case IsTrue(c.List, kind):
+		c.True(kind)
+	case l != nil && reached(l.State, ledger.ClaimInitializedState):
+		c.True(kind)
+	case len(nodes) != 1:
+		c.Set(kind, metav1.ConditionUnknown, reasonNodeNotFound, messageNodeNotFound)
+	default:
+		if p := PendingOf(nodes[0], o); p != nil {
+			c.Set(kind, metav1.ConditionUnknown, p.Reason, p.Message)
+		}
+	}
+}
+
+var stateOrder = map[ledger.ClaimState]int{
+	ledger.ClaimLaunched: 1, ledger.ClaimRegisteredState: 2, ledger.ClaimInitializedState: 3,
+}
+
+func reached(have, want ledger.ClaimState) bool { return stateOrder[have] >= stateOrder[want] }
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// cut shortens a text to what conditions and events carry.
+func cut(s string) string {
+	if r := []rune(s); len(r) > messageMax {
+		return string(r[:messageMax]) + "..."
+	}
+	return s
+}
+
+// SameMetadata reports equal labels, annotations and finalizers.
+func SameMetadata(a, b *karpv1.NodeClaim) bool {
+	return maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations)
+}
+
+// SameStatus reports that no status write is needed.
+func SameStatus(a, b *karpv1.NodeClaim) bool {
+	x, y := a.Status, b.Status
+	return x.NodeName == y.NodeName && x.ProviderID == y.ProviderID && x.ImageID == y.ImageID &&
+		sameList(x.Capacity, y.Capacity) && sameList(x.Allocatable, y.Allocatable) && Equal(x.Conditions, y.Conditions)
+}
+
+func sameList(a, b corev1.ResourceList) bool {
+	return maps.EqualFunc(a, b, func(x, y quantity.Quantity) bool { return x.Cmp(y) == 0 })
+}

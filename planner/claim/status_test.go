@@ -1,0 +1,298 @@
+package claim_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/claim"
+	"millwright/planner/ledger"
+	vector "millwright/planner/resource"
+)
+
+func object() *karpv1.NodeClaim {
+	return &karpv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "default-a", UID: "u1", Generation: 1, CreationTimestamp: metav1.NewTime(t0),
+			Labels: map[string]string{"team": "blue"}, Annotations: map[string]string{"note": "own"},
+		},
+		Spec: karpv1.NodeClaimSpec{
+			Taints:        []corev1.Taint{{Key: "gpu", Value: "yes", Effect: corev1.TaintEffectNoSchedule}},
+			StartupTaints: []corev1.Taint{{Key: "cilium", Effect: corev1.TaintEffectNoExecute}},
+		},
+	}
+}
+
+func node(ready bool, taints ...corev1.Taint) *corev1.Node {
+	status := corev1.ConditionFalse
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "n", Labels: map[string]string{}},
+		Spec:       corev1.NodeSpec{ProviderID: "aws:///a/i-1", Taints: taints},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}},
+	}
+}
+
+// line shows a condition in one line.
+func lines(list []metav1.Condition) []string {
+	var out []string
+	for _, c := range list {
+		s := c.Type + "=" + string(c.Status) + " " + c.Reason
+		if c.Message != "" {
+			s += " (" + c.Message + ")"
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func TestDesiredConditions(t *testing.T) {
+	inst := &ledger.Launched{InstanceID: "i-1", ProviderID: "aws:///a/i-1", ImageID: "ami-1", Capacity: vector.Vector{MilliCPU: 2000}}
+	at := func(state ledger.ClaimState, node string) *ledger.Claim {
+		return &ledger.Claim{UID: "u1", State: state, Node: node, Instance: inst}
+	}
+	startup := corev1.Taint{Key: "cilium", Effect: corev1.TaintEffectNoExecute}
+	cases := map[string]struct {
+		l       *ledger.Claim
+		nodes   []*corev1.Node
+		class   *claim.NodeClassFacts
+		failure *claim.Failure
+		want    []string
+	}{
+		"before the launch all wait": {l: &ledger.Claim{UID: "u1"}, want: []string{
+			"Launched=Unknown AwaitingReconciliation (object is awaiting reconciliation)",
+			"Registered=Unknown NodeNotFound (Node not registered with cluster)",
+			"Initialized=Unknown AwaitingReconciliation (object is awaiting reconciliation)",
+			"Ready=Unknown ReconcilingDependents (Initialized=Unknown, Registered=Unknown, Launched=Unknown)"}},
+		"a failed launch says why": {l: &ledger.Claim{UID: "u1"}, failure: &claim.Failure{Reason: "Unauthorized", Message: "denied"}, want: []string{
+			"Launched=Unknown Unauthorized (denied)",
+			"Registered=Unknown NodeNotFound (Node not registered with cluster)",
+			"Initialized=Unknown AwaitingReconciliation (object is awaiting reconciliation)",
+			"Ready=Unknown ReconcilingDependents (Initialized=Unknown, Registered=Unknown, Launched=Unknown)"}},
+		"launched, no node": {l: at(ledger.ClaimLaunched, ""), want: []string{
+			"Launched=True Launched",
+			"Registered=Unknown NodeNotFound (Node not registered with cluster)",
+			"Initialized=Unknown AwaitingReconciliation (object is awaiting reconciliation)",
+			"Ready=Unknown ReconcilingDependents (Initialized=Unknown, Registered=Unknown)"}},
+		"two nodes make Ready False": {l: at(ledger.ClaimLaunched, ""), nodes: []*corev1.Node{node(true), node(true)}, want: []string{
+			"Launched=True Launched",
+			"Registered=False MultipleNodesFound (Invariant violated, matched multiple nodes)",
+			"Initialized=Unknown AwaitingReconciliation (object is awaiting reconciliation)",
+			"Ready=False UnhealthyDependents (Initialized=Unknown, Registered=False)"}},
+		"registered, startup taint": {l: at(ledger.ClaimRegisteredState, "n1"), nodes: []*corev1.Node{node(true, startup)}, want: []string{
+			"Launched=True Launched", "Registered=True Registered",
+			`Initialized=Unknown StartupTaintsExist (StartupTaint "cilium:NoExecute" still exists)`,
+			"Ready=Unknown ReconcilingDependents (Initialized=Unknown)"}},
+		"initialized is ready": {l: at(ledger.ClaimInitializedState, "n1"), nodes: []*corev1.Node{node(true)}, want: []string{
+			"Launched=True Launched", "Registered=True Registered", "Initialized=True Initialized", "ConsistentStateFound=True ConsistentStateFound", "Ready=True Ready"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := object()
+			got := claim.Desired(o, c.l, c.nodes, c.class, c.failure, t0)
+			if diff := cmp.Diff(c.want, lines(got.Status.Conditions)); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+			again := claim.Desired(got, c.l, c.nodes, c.class, c.failure, t0.Add(time.Hour))
+			if !claim.SameStatus(got, again) || !claim.SameMetadata(got, again) {
+				t.Errorf("a second look wants another write: %s", cmp.Diff(got.Status, again.Status))
+			}
+		})
+	}
+}
+
+func TestDesiredTellsAboutTheInstance(t *testing.T) {
+	l := &ledger.Claim{UID: "u1", State: ledger.ClaimLaunched, Instance: &ledger.Launched{
+		ProviderID: "aws:///a/i-1", ImageID: "ami-1", Capacity: vector.Vector{MilliCPU: 2000}, Allocatable: vector.Vector{MilliCPU: 1930},
+		Labels: map[string]string{"team": "red", "zone": "a"}, Annotations: map[string]string{"hash": "1"},
+	}}
+	got := claim.Desired(object(), l, nil, nil, nil, t0)
+	if diff := cmp.Diff(map[string]string{"team": "blue", "zone": "a"}, got.Labels); diff != "" {
+		t.Errorf("own labels must win:\n%s", diff)
+	}
+	if got.Annotations["hash"] != "1" || got.Status.ImageID != "ami-1" || got.Status.Allocatable.Cpu().MilliValue() != 1930 {
+		t.Errorf("status = %+v, annotations = %v", got.Status, got.Annotations)
+	}
+	other := *l
+	other.UID = "u2"
+	if got := claim.Desired(object(), &other, nil, nil, nil, t0); got.Status.ProviderID != "" {
+		t.Error("another object's instance was told")
+	}
+}
+
+func TestTransitionTimesMoveWithTheStatusOnly(t *testing.T) {
+	o := object()
+	l := &ledger.Claim{UID: "u1"}
+	first := claim.Desired(o, l, nil, nil, &claim.Failure{Message: "a"}, t0.Add(time.Minute))
+	if c := claim.Get(first.Status.Conditions, "Initialized"); !c.LastTransitionTime.Time.Equal(t0) {
+		t.Errorf("Unknown stands since creation, not %v", c.LastTransitionTime)
+	}
+	second := claim.Desired(first, l, nil, nil, &claim.Failure{Message: "b"}, t0.Add(2*time.Minute))
+	a, b := claim.Get(first.Status.Conditions, "Launched"), claim.Get(second.Status.Conditions, "Launched")
+	if b.Message != "b" || !a.LastTransitionTime.Equal(&b.LastTransitionTime) {
+		t.Errorf("message %q at %v, before at %v", b.Message, b.LastTransitionTime, a.LastTransitionTime)
+	}
+}
+
+func TestReadyOfAnOlderSpecIsNotTrue(t *testing.T) {
+	c := claim.ConditionsOf(object(), t0)
+	for _, k := range c.Dependents {
+		c.True(k)
+	}
+	c.Generation = 2
+	list := c.Finish()
+	if got := claim.Get(list, "Ready"); got.Status != metav1.ConditionUnknown || got.Reason != claim.ReasonReconciling {
+		t.Errorf("Ready = %s %s", got.Status, got.Reason)
+	}
+	c.Deleting = true
+	if got := claim.Get(c.Finish(), "Ready"); got.Status != metav1.ConditionTrue {
+		t.Errorf("while deleting Ready flaps to %s", got.Status)
+	}
+}
+
+func TestRegisteredNode(t *testing.T) {
+	unregistered := karpv1.UnregisteredTaint()
+	o := object()
+	o.Finalizers = []string{karpv1.TerminationFinalizer}
+	got := claim.RegisteredNode(node(true, unregistered), o)
+	want := node(true, o.Spec.Taints[0], o.Spec.StartupTaints[0])
+	block := true
+	want.Finalizers = []string{karpv1.TerminationFinalizer}
+	want.OwnerReferences = []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: o.Name, UID: o.UID, BlockOwnerDeletion: &block}}
+	want.Labels = map[string]string{"team": "blue", "karpenter.sh/registered": "true"}
+	want.Annotations = map[string]string{"note": "own"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("registered node (-want +got):\n%s", diff)
+	}
+	if again := claim.RegisteredNode(got, o); again != got {
+		t.Error("a registered node is written again: a removed startup taint would come back")
+	}
+	free := node(true, unregistered)
+	free.Labels[karpv1.DoNotSyncTaintsLabelKey] = "true"
+	if got := claim.RegisteredNode(free, o); len(got.Spec.Taints) != 0 {
+		t.Errorf("taints synced although kubelet set them: %v", got.Spec.Taints)
+	}
+}
+
+func TestPendingOf(t *testing.T) {
+	o := object()
+	o.Spec.Resources.Requests = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1"), "cpu": resource.MustParse("1"), "zero": resource.MustParse("0")}
+	full := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1"), "cpu": resource.MustParse("500m")}
+	taint := func(key, value string, e corev1.TaintEffect) corev1.Taint {
+		return corev1.Taint{Key: key, Value: value, Effect: e}
+	}
+	cases := map[string]struct {
+		ready       bool
+		taints      []corev1.Taint
+		allocatable corev1.ResourceList
+		want        string
+	}{
+		"not ready comes first":            {taints: o.Spec.StartupTaints, want: "NodeNotReady"},
+		"startup taints by key and effect": {ready: true, taints: []corev1.Taint{taint("cilium", "x", "NoExecute")}, want: "StartupTaintsExist"},
+		"another effect is another taint":  {ready: true, taints: []corev1.Taint{taint("cilium", "", "NoSchedule")}, allocatable: full},
+		"cloud provider taint":             {ready: true, taints: []corev1.Taint{taint("node.cloudprovider.kubernetes.io/uninitialized", "true", "NoSchedule")}, want: "KnownEphemeralTaintsExist"},
+		"readiness taints by prefix":       {ready: true, taints: []corev1.Taint{taint("readiness.k8s.io/net", "", "NoSchedule")}, want: "KnownEphemeralTaintsExist"},
+		"a device that is not registered":  {ready: true, allocatable: corev1.ResourceList{"cpu": resource.MustParse("1")}, want: "ResourceNotRegistered"},
+		"presence is enough":               {ready: true, allocatable: full},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			n := node(c.ready, c.taints...)
+			n.Status.Allocatable = c.allocatable
+			got := ""
+			if p := claim.PendingOf(n, o); p != nil {
+				got = p.Reason
+			}
+			if got != c.want {
+				t.Errorf("pending = %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func pool() *karpv1.NodePool {
+	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	p.Spec.Template.Labels = map[string]string{"a": "1"}
+	p.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "x", Effect: "NoSchedule"}, {Key: "y", Effect: "NoSchedule"}}
+	p.Spec.Template.Spec.ExpireAfter = karpv1.NewDuration(720 * time.Hour)
+	return p
+}
+
+func TestPoolHash(t *testing.T) {
+	base := claim.PoolHash(pool())
+	same := map[string]func(*karpv1.NodePool){
+		"order of taints":    func(p *karpv1.NodePool) { s := p.Spec.Template.Spec.Taints; s[0], s[1] = s[1], s[0] },
+		"empty for absent":   func(p *karpv1.NodePool) { p.Spec.Template.Annotations = map[string]string{} },
+		"durations by value": func(p *karpv1.NodePool) { p.Spec.Template.Spec.ExpireAfter.Raw = "43200m" },
+		"requirements and the rest": func(p *karpv1.NodePool) {
+			p.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: "a", Operator: "Exists"}}
+			p.Spec.Limits, p.Name = karpv1.Limits{"cpu": resource.MustParse("1")}, "other"
+		},
+	}
+	for name, change := range same {
+		p := pool()
+		change(p)
+		if claim.PoolHash(p) != base {
+			t.Errorf("%s: hash moved", name)
+		}
+	}
+	differ := map[string]func(*karpv1.NodePool){
+		"label":   func(p *karpv1.NodePool) { p.Spec.Template.Labels["a"] = "2" },
+		"effect":  func(p *karpv1.NodePool) { p.Spec.Template.Spec.Taints[0].Effect = "NoExecute" },
+		"startup": func(p *karpv1.NodePool) { p.Spec.Template.Spec.StartupTaints = p.Spec.Template.Spec.Taints },
+		"expiry":  func(p *karpv1.NodePool) { p.Spec.Template.Spec.ExpireAfter = karpv1.NillableDuration{Raw: "Never"} },
+	}
+	for name, change := range differ {
+		p := pool()
+		change(p)
+		if claim.PoolHash(p) == base {
+			t.Errorf("%s: hash stayed", name)
+		}
+	}
+}
+
+func TestRestampingRollsNothingAndHidesNothing(t *testing.T) {
+	annotated := func(hash, version string) map[string]string {
+		a := map[string]string{}
+		if version != "" {
+			a[karpv1.NodePoolHashAnnotationKey], a[karpv1.NodePoolHashVersionAnnotationKey] = hash, version
+		}
+		return a
+	}
+	mine := claim.PoolHash(pool())
+	cases := map[string]struct {
+		pool, claim map[string]string
+		drifted     bool
+		want        string
+	}{
+		"in sync by the old algorithm": {pool: annotated("7", "v3"), claim: annotated("7", "v3"), want: mine},
+		"drifted by the old algorithm": {pool: annotated("8", "v3"), claim: annotated("7", "v3"), want: "7"},
+		"marked drifted":               {pool: annotated("7", "v3"), claim: annotated("7", "v3"), drifted: true, want: "7"},
+		"of an even older algorithm":   {pool: annotated("8", "v3"), claim: annotated("7", "v2"), want: mine},
+		"never stamped":                {pool: annotated("8", "v3"), claim: annotated("", ""), want: mine},
+		"stamped by this algorithm":    {pool: annotated("8", "v3"), claim: annotated("7", claim.PoolHashVersion), want: "7"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			p, o := pool(), object()
+			p.Annotations, o.Annotations = c.pool, c.claim
+			if c.drifted {
+				o.Status.Conditions = []metav1.Condition{{Type: "Drifted", Status: "True"}}
+			}
+			got, differ := claim.Restamped(o, p)
+			if !differ {
+				got = o.Annotations
+			}
+			if got[karpv1.NodePoolHashAnnotationKey] != c.want || got[karpv1.NodePoolHashVersionAnnotationKey] != claim.PoolHashVersion {
+				t.Errorf("annotations = %v, want hash %s", got, c.want)
+			}
+		})
+	}
+}

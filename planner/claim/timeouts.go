@@ -1,0 +1,50 @@
+package claim
+
+import "time"
+
+// expiry, launchDeadline and registrationDeadline are zero if there is none.
+func (v view) expiry() time.Time {
+	if v.object == nil || v.object.ExpireAfter == nil {
+		return time.Time{}
+	}
+	return v.object.Created.Add(*v.object.ExpireAfter)
+}
+
+func (v view) launchDeadline() time.Time { return deadline(v.object.LaunchedSince, v.LaunchTimeout) }
+
+func (v view) registrationDeadline() time.Time {
+	return deadline(v.object.RegisteredSince, v.RegistrationTimeout)
+}
+
+func deadline(from time.Time, d time.Duration) time.Time {
+	if d == 0 {
+		return time.Time{}
+	}
+	return from.Add(d)
+}
+
+// passed reports now ≥ t; a zero t never passes.
+func passed(now, t time.Time) bool { return !t.IsZero() && !now.Before(t) }
+
+// wakeup is the first time after Now at which Next may say something else although no fact changed.
+func (v view) wakeup() time.Time {
+	times := []time.Time{v.RetryAt}
+	if v.Ledger != nil && v.object != nil && !v.deleting() {
+		times = append(times, v.expiry())
+		switch v.state {
+		case Created:
+			times = append(times, v.launchDeadline(), v.registrationDeadline(), v.object.Created.Add(nodeClassGrace))
+		case Launching:
+			times = append(times, v.launchDeadline())
+		case Launched:
+			times = append(times, v.registrationDeadline())
+		}
+	}
+	var first time.Time
+	for _, t := range times {
+		if t.After(v.Now) && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	return first
+}

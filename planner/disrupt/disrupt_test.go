@@ -1,0 +1,448 @@
+package disrupt_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/events"
+	"millwright/planner"
+	"millwright/planner/disrupt"
+	"millwright/planner/ledger"
+	pt "millwright/planner/plannertest"
+)
+
+func want[T comparable](t rapid.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// cluster has a pool p and the nodes named, all empty and quiet for an hour.
+func cluster(pool *karpv1.NodePool, nodes ...string) *pt.Cluster {
+	c := pt.New(pool)
+	for _, n := range nodes {
+		c.AddNode(n, pool.Name)
+	}
+	c.Advance(time.Hour)
+	return c
+}
+
+func taken(d *planner.Decision) string {
+	if d == nil {
+		return ""
+	}
+	var names []string
+	for _, c := range d.Payload.(*ledger.CommandStarted).Candidates {
+		names = append(names, c.Node)
+	}
+	return strings.Join(names, " ")
+}
+
+func TestEmptyNodesAreTaken(t *testing.T) {
+	c := cluster(pt.Pool("p"), "b", "a")
+	d, r := disrupt.Plan(c.Snapshot())
+	want(t, "taken", taken(d), "a b")
+	want(t, "eligible", r.Eligible[karpv1.DisruptionReasonEmpty], 2)
+	started := d.Payload.(*ledger.CommandStarted)
+	want(t, "reason", started.Reason, karpv1.DisruptionReasonEmpty)
+	want(t, "claim uid", started.Candidates[0].ClaimUID, "claim-a-claim")
+	want(t, "advances", strings.Join(d.Advances, " "), "claim/a-claim claim/b-claim node/a node/b pool/p")
+	want(t, "expects", len(d.Expects), 5)
+	x := d.Explanation.(disrupt.Explanation)
+	want(t, "explained", len(x.Taken), 2)
+	c.Decide(c.Snapshot(), d)
+	again, r := disrupt.Plan(c.Snapshot())
+	want(t, "taken again", taken(again), "")
+	want(t, "reported as running", r.Nodes[0].Blocked.Cause, disrupt.CauseRemoving)
+}
+
+func TestOneCommandIsOfOnePool(t *testing.T) {
+	c := pt.New(pt.Pool("p"), pt.Pool("q"))
+	c.AddNode("a", "q")
+	c.AddNode("b", "p")
+	c.Advance(time.Hour)
+	d, _ := disrupt.Plan(c.Snapshot())
+	want(t, "first", taken(d), "b")
+	c.Decide(c.Snapshot(), d)
+	d, _ = disrupt.Plan(c.Snapshot())
+	want(t, "second", taken(d), "a")
+}
+
+func TestWhatBlocksANode(t *testing.T) {
+	zero := metav1.NewTime(pt.Start)
+	pod := func(options ...func(*corev1.Pod)) any {
+		return pt.Pod("x", append([]func(*corev1.Pod){pt.On("a")}, options...)...)
+	}
+	daemon := func(options ...func(*corev1.Pod)) any { return pt.DaemonPod("x", "a", options...) }
+	cases := map[string]struct {
+		do      func(*pt.Cluster)
+		cause   disrupt.Cause
+		message string
+	}{
+		"a pod":             {func(c *pt.Cluster) { c.See(pod()) }, disrupt.CauseNotEmpty, ""},
+		"a pod just placed": {func(c *pt.Cluster) { c.See(pod()); c.Gone(pod()) }, disrupt.CauseNotQuiet, ""},
+		"no claim":          {func(c *pt.Cluster) { c.Gone(pt.Claim("a-claim", "a", "p")) }, disrupt.CauseNoClaim, ""},
+		"no node":           {func(c *pt.Cluster) { c.Gone(pt.Node("a")) }, disrupt.CauseNoNode, "Nodeclaim does not have an associated node"},
+		"not initialized":   {func(c *pt.Cluster) { c.See(pt.Node("a")) }, disrupt.CauseNotInitialized, "Node isn't initialized"},
+		"being deleted":     {func(c *pt.Cluster) { k := pt.Claim("a-claim", "a", "p"); k.DeletionTimestamp = &zero; c.See(k) }, disrupt.CauseDeleting, "Node is deleting or marked for deletion"},
+		"its own annotation": {func(c *pt.Cluster) {
+			c.See(pt.Node("a", pt.InPool("p"), func(n *corev1.Node) { n.Annotations = pt.Map(karpv1.DoNotDisruptAnnotationKey, "true") }))
+		}, disrupt.CauseNodeAnnotation, `Disruption is blocked through the "karpenter.sh/do-not-disrupt" annotation`},
+		"the taint of an earlier command": {func(c *pt.Cluster) { c.See(pt.Node("a", pt.InPool("p"), pt.Tainted(karpv1.DisruptedTaint()))) }, disrupt.CauseTainted, ""},
+		"no NodePool":                     {func(c *pt.Cluster) { c.Gone(pt.Pool("p")) }, disrupt.CauseNoPool, "NodePool not found (NodePool=p)"},
+		"a static NodePool": {func(c *pt.Cluster) {
+			c.See(pt.Pool("p", func(p *karpv1.NodePool) { n := int64(1); p.Spec.Replicas = &n }))
+		}, disrupt.CauseStatic, ""},
+		"consolidation disabled": {func(c *pt.Cluster) { c.See(pt.Pool("p", pt.ConsolidateAfter("Never"))) }, disrupt.CauseDisabled, `NodePool "p" has consolidation disabled`},
+		"a protected daemon pod": {func(c *pt.Cluster) { c.See(daemon(pt.Annotation(karpv1.DoNotDisruptAnnotationKey, "true"))) }, disrupt.CausePodAnnotation, `Pod has "karpenter.sh/do-not-disrupt" annotation (Pod=default/x)`},
+		"a daemon pod's budget":  {func(c *pt.Cluster) { c.See(daemon(), pt.PDB("default", "b", 0, "app", "web")) }, disrupt.CausePDB, "Pdb prevents pod evictions (PodDisruptionBudget=[default/b])"},
+		"two budgets on a pod": {func(c *pt.Cluster) { c.See(daemon(), pt.PDB("default", "b", 1), pt.PDB("default", "c", 1)) }, disrupt.CauseManyPDBs,
+			"Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[default/b default/c])"},
+		"Millwright's own pod": {func(c *pt.Cluster) { c.See(daemon(pt.Labels("app.kubernetes.io/name", "millwright"))) }, disrupt.CauseOwnPods, "Node runs Millwright itself (Pod=default/x)"},
+		"a pending pod placed on it": {func(c *pt.Cluster) {
+			c.See(pt.Pod("w", pt.Unschedulable()))
+			c.Record(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Placements: []ledger.Placement{{Node: "a", Pods: []ledger.PodRef{{UID: "pod-w"}}}}})
+		}, disrupt.CauseNominated, "Node is nominated for a pending pod"},
+		"a pending pod planned for its claim": {func(c *pt.Cluster) {
+			c.See(pt.Pod("w", pt.Unschedulable()))
+			c.Record(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Placements: []ledger.Placement{{Claim: "a-claim", Pods: []ledger.PodRef{{UID: "pod-w"}}}}})
+		}, disrupt.CauseNominated, "Node is nominated for a pending pod"},
+		"an unreadable pod anywhere": {func(c *pt.Cluster) {
+			o := pt.Observe(pt.Pod("huge"))
+			o.Op, o.Object = events.OpUnreadable, nil
+			c.Send(o)
+		}, disrupt.CauseUnreadablePods, "Pod can't be read, it may run on any node (Pod=default/huge)"},
+		"an exhausted budget of nodes": {func(c *pt.Cluster) { c.See(pt.Pool("p", pt.Budgets(karpv1.Budget{Nodes: "0"}))) }, disrupt.CauseBudget, ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := cluster(pt.Pool("p", pt.ConsolidateAfter("10m")), "a")
+			if d, _ := disrupt.Plan(c.Snapshot()); taken(d) != "a" {
+				t.Fatal("not taken before")
+			}
+			tc.do(c)
+			d, r := disrupt.Plan(c.Snapshot())
+			want(t, "taken", taken(d), "")
+			if r.Nodes[0].Blocked == nil {
+				t.Fatal("no reason is reported")
+			}
+			want(t, "cause", r.Nodes[0].Blocked.Cause, tc.cause)
+			want(t, "message", r.Nodes[0].Blocked.Message, tc.message)
+		})
+	}
+}
+
+func TestADaemonPodDoesNotHoldANode(t *testing.T) {
+	c := cluster(pt.Pool("p"), "a")
+	c.See(pt.DaemonPod("d", "a"), pt.Pod("static", pt.On("a"), pt.OwnedBy("v1", "Node", "a")))
+	c.Advance(time.Second)
+	d, _ := disrupt.Plan(c.Snapshot())
+	want(t, "taken", taken(d), "a")
+}
+
+func TestQuietTime(t *testing.T) {
+	pool := pt.Pool("p", pt.ConsolidateAfter("10m"))
+	c := pt.New(pool)
+	c.AddNode("a", "p")
+	at := func() string { d, _ := disrupt.Plan(c.Snapshot()); return taken(d) }
+	_, r := disrupt.Plan(c.Snapshot())
+	want(t, "wakes when the quiet time ends", r.WakeAt, pt.Start.Add(10*time.Minute))
+	c.Advance(9 * time.Minute)
+	want(t, "taken before the quiet time ends", at(), "")
+	c.Advance(time.Minute)
+	want(t, "taken at its end", at(), "a")
+	c.See(pt.Pod("x", pt.On("a")))
+	c.Advance(time.Minute)
+	c.Gone(pt.Pod("x", pt.On("a")))
+	want(t, "taken as soon as the pod is gone", at(), "")
+	c.Advance(10 * time.Minute)
+	want(t, "taken ten minutes later", at(), "a")
+}
+
+// After the loss of all observations nothing is known of pods that left before: quiet counts anew, unless
+// the NodeClaim's status knows better.
+func TestQuietTimeAfterTheLossOfTheStream(t *testing.T) {
+	for name, tc := range map[string]struct {
+		status time.Time
+		want   time.Time
+	}{
+		"nothing known":       {time.Time{}, pt.Start.Add(10 * time.Minute)},
+		"known by the status": {pt.Start.Add(-8 * time.Minute), pt.Start.Add(2 * time.Minute)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old := pt.Claim("a-claim", "a", "p", func(c *karpv1.NodeClaim) {
+				c.Status.Conditions = []metav1.Condition{pt.True(karpv1.ConditionTypeInitialized, pt.Start.Add(-time.Hour))}
+				c.Status.LastPodEventTime = metav1.NewTime(tc.status)
+			})
+			c := pt.New(pt.Pool("p", pt.ConsolidateAfter("10m")), old, pt.Node("a", pt.InPool("p")))
+			_, r := disrupt.Plan(c.Snapshot())
+			want(t, "consolidatable at", r.Nodes[0].ConsolidatableAt, tc.want)
+		})
+	}
+}
+
+func hours(n int) *metav1.Duration                                   { return &metav1.Duration{Duration: time.Duration(n) * time.Hour} }
+func cron(text string) *string                                       { return &text }
+func reasons(r ...karpv1.DisruptionReason) []karpv1.DisruptionReason { return r }
+
+// The rules are those of reference/disruption.md §4. The cluster has 5 nodes of the pool.
+func TestBudgets(t *testing.T) {
+	monday11 := pt.Start.Add(time.Hour) // 2026-03-02 is a Monday
+	cases := map[string]struct {
+		budgets []karpv1.Budget
+		allowed int
+		invalid bool
+	}{
+		"none is no limit":                        {nil, 1<<31 - 1, false},
+		"a number":                                {[]karpv1.Budget{{Nodes: "2"}}, 2, false},
+		"a percentage is rounded up":              {[]karpv1.Budget{{Nodes: "10%"}}, 1, false},
+		"41 percent of five":                      {[]karpv1.Budget{{Nodes: "41%"}}, 3, false},
+		"zero percent":                            {[]karpv1.Budget{{Nodes: "0%"}}, 0, false},
+		"the least counts":                        {[]karpv1.Budget{{Nodes: "4"}, {Nodes: "1"}, {Nodes: "100%"}}, 1, false},
+		"one for another reason does not count":   {[]karpv1.Budget{{Nodes: "4"}, {Nodes: "1", Reasons: reasons("Drifted")}}, 4, false},
+		"one that names the reason counts":        {[]karpv1.Budget{{Nodes: "1", Reasons: reasons("Drifted", "Empty")}}, 1, false},
+		"no reasons at all, unlike absent ones":   {[]karpv1.Budget{{Nodes: "4"}, {Nodes: "0", Reasons: []karpv1.DisruptionReason{}}}, 4, false},
+		"within its window":                       {[]karpv1.Budget{{Nodes: "1", Schedule: cron("0 9 * * 1-5"), Duration: hours(8)}}, 1, false},
+		"at the beginning of its window":          {[]karpv1.Budget{{Nodes: "1", Schedule: cron("0 11 * * *"), Duration: hours(1)}}, 1, false},
+		"at the end of its window":                {[]karpv1.Budget{{Nodes: "1", Schedule: cron("0 10 * * *"), Duration: hours(1)}}, 1<<31 - 1, false},
+		"on another day":                          {[]karpv1.Budget{{Nodes: "1", Schedule: cron("0 9 * * 6"), Duration: hours(8)}}, 1<<31 - 1, false},
+		"a name for a schedule":                   {[]karpv1.Budget{{Nodes: "1", Schedule: cron("@daily"), Duration: hours(12)}}, 1, false},
+		"a schedule that can't be read":           {[]karpv1.Budget{{Nodes: "4"}, {Nodes: "1", Schedule: cron("whenever"), Duration: hours(1)}}, 0, true},
+		"an unreadable one for another reason":    {[]karpv1.Budget{{Nodes: "4"}, {Nodes: "x", Reasons: reasons("Drifted")}}, 0, true},
+		"a schedule without a duration":           {[]karpv1.Budget{{Nodes: "1", Schedule: cron("@daily")}}, 0, true},
+		"a time zone":                             {[]karpv1.Budget{{Nodes: "1", Schedule: cron("TZ=Asia/Tokyo 0 9 * * *"), Duration: hours(1)}}, 0, true},
+		"a negative number":                       {[]karpv1.Budget{{Nodes: "-1"}}, 0, true},
+		"a window that spans days with long gaps": {[]karpv1.Budget{{Nodes: "0", Schedule: cron("0 0 1 * *"), Duration: hours(48)}}, 0, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			pool := pt.Pool("p", pt.Budgets(tc.budgets...))
+			c := cluster(pool, "a", "b", "c", "d", "e")
+			s := c.Snapshot()
+			want(t, "now", s.Now, monday11)
+			if name == "a window that spans days with long gaps" {
+				s.Now = s.Now.Add(-time.Hour).Add(-10 * time.Hour) // midnight of the 2nd: still within 48 h from the 1st
+			}
+			got := disrupt.Budgets(s, pool, karpv1.DisruptionReasonEmpty)
+			want(t, "allowed", got.Allowed, tc.allowed)
+			want(t, "invalid", got.Invalid != "", tc.invalid)
+			want(t, "nodes", got.Nodes, 5)
+		})
+	}
+}
+
+func TestWhatConsumesABudget(t *testing.T) {
+	zero := metav1.NewTime(pt.Start)
+	pool := pt.Pool("p", pt.Budgets(karpv1.Budget{Nodes: "3"}))
+	c := cluster(pool, "a", "b", "c", "d", "e", "f")
+	gone := pt.Claim("b-claim", "b", "p", func(k *karpv1.NodeClaim) {
+		k.DeletionTimestamp = &zero
+		k.Status.Conditions = append(k.Status.Conditions, pt.True(karpv1.ConditionTypeInstanceTerminating, pt.Start))
+	})
+	deleting := pt.Claim("c-claim", "c", "p", func(k *karpv1.NodeClaim) { k.DeletionTimestamp = &zero })
+	c.See(pt.Node("a", pt.InPool("p"), pt.NotReady), gone, deleting, pt.Node("foreign"), pt.Node("fresh", func(n *corev1.Node) { n.Labels[karpv1.NodePoolLabelKey] = "p" }))
+	b := disrupt.Budgets(c.Snapshot(), pool, karpv1.DisruptionReasonEmpty)
+	want(t, "nodes, without the terminating one", b.Nodes, 5)
+	want(t, "consuming: not ready, deleting", b.Consuming, 2)
+	want(t, "remaining", b.Remaining, 1)
+	d, _ := disrupt.Plan(c.Snapshot())
+	want(t, "one is taken", taken(d), "a")
+}
+
+func TestBlockedByBudget(t *testing.T) {
+	p := disrupt.PoolReport{Reason: karpv1.DisruptionReasonEmpty, Nodes: 3}
+	want(t, "none allowed", p.BlockedByBudget(), "No allowed disruptions for disruption reason Empty due to blocking budget")
+	p.Allowed = 1
+	want(t, "some allowed", p.BlockedByBudget(), "")
+	want(t, "no nodes", disrupt.PoolReport{Reason: karpv1.DisruptionReasonEmpty}.BlockedByBudget(), "")
+}
+
+func TestWakesWhenAWindowMoves(t *testing.T) {
+	pool := pt.Pool("p", pt.Budgets(karpv1.Budget{Nodes: "0", Schedule: cron("0 9 * * *"), Duration: hours(8)}))
+	c := cluster(pool, "a")
+	_, r := disrupt.Plan(c.Snapshot())
+	want(t, "wakes when the window closes", r.WakeAt, time.Date(2026, 3, 2, 17, 0, 0, 0, time.UTC))
+}
+
+func command(c *pt.Cluster) *ledger.Command {
+	d, _ := disrupt.Plan(c.Snapshot())
+	return c.Ledger.Command(ledger.CommandID(pt.LogID, c.Decide(c.Snapshot(), d)))
+}
+
+func taint(c *pt.Cluster, nodes ...string) {
+	for _, n := range nodes {
+		c.See(pt.Node(n, pt.InPool("p"), pt.Marked(c.Ledger.Seq())))
+	}
+}
+
+func TestConfirm(t *testing.T) {
+	deleted := metav1.NewTime(pt.Start)
+	cases := map[string]struct {
+		do      func(*pt.Cluster)
+		outcome disrupt.Outcome
+		reason  string
+	}{
+		"all tainted":         {func(c *pt.Cluster) { taint(c, "a", "b") }, disrupt.Confirmed, ""},
+		"one not tainted yet": {func(c *pt.Cluster) { taint(c, "a") }, disrupt.Wait, ""},
+		"the mark is an earlier command's": {func(c *pt.Cluster) {
+			taint(c, "a")
+			c.See(pt.Node("b", pt.InPool("p"), pt.Marked(c.Ledger.Seq()-1)))
+		}, disrupt.Wait, ""},
+		"a pod arrived":               {func(c *pt.Cluster) { taint(c, "a", "b"); c.See(pt.Pod("x", pt.On("b"))) }, disrupt.Rollback, "node b: pods arrived: default/x"},
+		"a pod came before the taint": {func(c *pt.Cluster) { c.See(pt.Pod("x", pt.On("b"))) }, disrupt.Rollback, "node b: pods arrived: default/x"},
+		"the node is protected now": {func(c *pt.Cluster) {
+			taint(c, "a")
+			c.See(pt.Node("b", pt.InPool("p"), pt.Marked(c.Ledger.Seq()), func(n *corev1.Node) { n.Annotations[karpv1.DoNotDisruptAnnotationKey] = "true" }))
+		}, disrupt.Rollback, `node b: disruption is blocked through the "karpenter.sh/do-not-disrupt" annotation`},
+		"the budget closed":    {func(c *pt.Cluster) { taint(c, "a", "b"); c.See(pt.Pool("p", pt.Budgets(karpv1.Budget{Nodes: "1"}))) }, disrupt.Rollback, "a candidate can no longer be disrupted without violating budgets"},
+		"the NodePool is gone": {func(c *pt.Cluster) { taint(c, "a", "b"); c.Gone(pt.Pool("p")) }, disrupt.Rollback, "node a: nodePool not found (NodePool=p)"},
+		"one is deleted anyway": {func(c *pt.Cluster) {
+			taint(c, "a")
+			k := pt.Claim("b-claim", "b", "p")
+			k.DeletionTimestamp = &deleted
+			c.See(k)
+		}, disrupt.Confirmed, ""},
+		"one is another by now":      {func(c *pt.Cluster) { taint(c, "a"); k := pt.Claim("b-claim", "b", "p"); k.UID = "new"; c.See(k) }, disrupt.Confirmed, ""},
+		"the taints don't show":      {func(c *pt.Cluster) { c.Advance(11 * time.Minute) }, disrupt.Rollback, "command reached timeout"},
+		"consolidation was disabled": {func(c *pt.Cluster) { taint(c, "a", "b"); c.See(pt.Pool("p", pt.ConsolidateAfter("Never"))) }, disrupt.Rollback, `node a: NodePool "p" has consolidation disabled`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := cluster(pt.Pool("p", pt.Budgets(karpv1.Budget{Nodes: "2"})), "a", "b", "c")
+			c.See(pt.Pod("keep", pt.On("c")))
+			cmd := command(c)
+			tc.do(c)
+			got := disrupt.Confirm(c.Snapshot(), cmd)
+			want(t, "outcome", got.Outcome, tc.outcome)
+			want(t, "reason", got.Reason, tc.reason)
+			d := disrupt.ConfirmDecision(c.Snapshot(), cmd)
+			want(t, "nothing is decided while waiting", d == nil, tc.outcome == disrupt.Wait)
+		})
+	}
+}
+
+// A confirmed command waits for its replacements as long as they may come.
+func TestAConfirmedCommandAwaitsItsReplacements(t *testing.T) {
+	cases := map[string]struct {
+		do      func(c *pt.Cluster, replacement string)
+		outcome disrupt.Outcome
+		reason  string
+	}{
+		"it is planned":         {func(*pt.Cluster, string) {}, disrupt.Wait, ""},
+		"it failed and is gone": {func(c *pt.Cluster, r string) { c.Record(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: r}) }, disrupt.Rollback, "replacement %s was deleted"},
+		"it is to go": {func(c *pt.Cluster, r string) {
+			c.Record(ledger.KindClaimDoomed, &ledger.ClaimDoomed{Claim: r, Reason: "liveness"})
+		}, disrupt.Rollback, "replacement %s was deleted"},
+		"it takes more than 10 min": {func(c *pt.Cluster, _ string) { c.Advance(11 * time.Minute) }, disrupt.Rollback, "command reached timeout"},
+		"it is initialized, late": {func(c *pt.Cluster, r string) {
+			c.Record(ledger.KindClaimInitialized, &ledger.ClaimInitialized{Claim: r, Node: "new"})
+			c.Advance(11 * time.Minute)
+		}, disrupt.Confirmed, ""},
+		"nothing is left to replace": {func(c *pt.Cluster, _ string) { c.Gone(pt.Claim("a-claim", "a", "p")); c.Advance(11 * time.Minute) }, disrupt.Confirmed, ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := cluster(pt.Pool("p"), "a")
+			d, _ := disrupt.Plan(c.Snapshot())
+			d.Payload.(*ledger.CommandStarted).Replacements = []ledger.PlannedClaim{{NodePool: "p", InstanceTypes: []string{"m5.large"}}}
+			seq := c.Decide(c.Snapshot(), d)
+			id := ledger.CommandID(pt.LogID, seq)
+			c.Record(ledger.KindCommandConfirmed, &ledger.CommandConfirmed{ID: id})
+			replacement := ledger.ClaimName(pt.LogID, "p", seq, 0)
+			tc.do(c, replacement)
+			got := disrupt.Confirm(c.Snapshot(), c.Ledger.Command(id))
+			want(t, "outcome", got.Outcome, tc.outcome)
+			want(t, "reason", got.Reason, strings.ReplaceAll(tc.reason, "%s", replacement))
+			decided := disrupt.ConfirmDecision(c.Snapshot(), c.Ledger.Command(id))
+			want(t, "decided", decided != nil, tc.outcome == disrupt.Rollback)
+		})
+	}
+}
+
+// Whatever the state of the nodes and however often Plan and its commands alternate, no decision goes beyond
+// a budget, and no command takes a node with pods.
+func TestBudgetsAreNeverExceeded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		budget := rapid.SampledFrom([]string{"0", "1", "2", "3", "10%", "50%", "100%"}).Draw(t, "budget")
+		pool := pt.Pool("p", pt.Budgets(karpv1.Budget{Nodes: budget}))
+		c := pt.New(pool)
+		names := []string{"a", "b", "c", "d", "e", "f"}[:rapid.IntRange(1, 6).Draw(t, "nodes")]
+		for _, n := range names {
+			c.AddNode(n, "p")
+		}
+		c.Advance(time.Hour)
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			n := rapid.SampledFrom(names).Draw(t, "node")
+			switch rapid.IntRange(0, 4).Draw(t, "event") {
+			case 0:
+				c.See(pt.Node(n, pt.InPool("p"), pt.NotReady))
+			case 1:
+				c.See(pt.Pod("on-"+n, pt.On(n)))
+			case 2:
+				c.Gone(pt.Pod("on-"+n, pt.On(n)))
+			case 3:
+				for _, cmd := range c.Ledger.Commands() {
+					c.Record(ledger.KindCommandSucceeded, &ledger.CommandSucceeded{ID: cmd.ID})
+				}
+			}
+			s := c.Snapshot()
+			d, _ := disrupt.Plan(s)
+			if d == nil {
+				continue
+			}
+			before := disrupt.Budgets(s, pool, karpv1.DisruptionReasonEmpty)
+			c.Decide(s, d)
+			after := disrupt.Budgets(c.Snapshot(), pool, karpv1.DisruptionReasonEmpty)
+			if after.Consuming > after.Allowed {
+				t.Fatalf("budget %s of %d nodes: %d consumed after %s, before %d", budget, after.Nodes, after.Consuming, taken(d), before.Consuming)
+			}
+			for _, cand := range d.Payload.(*ledger.CommandStarted).Candidates {
+				if len(c.World.PodsOn(cand.Node)) > 0 {
+					t.Fatalf("node %s was taken with pods on it", cand.Node)
+				}
+			}
+		}
+	})
+}
+
+func TestAStopRollsBackOrPauses(t *testing.T) {
+	deleted := metav1.NewTime(pt.Start)
+	going := pt.Claim("b-claim", "b", "p")
+	going.DeletionTimestamp = &deleted
+	cases := map[string]struct {
+		state   ledger.CommandState
+		see     []any
+		outcome disrupt.Outcome
+	}{
+		"before it was confirmed":                     {ledger.CommandStartedState, nil, disrupt.Rollback},
+		"a node of an unconfirmed one goes otherwise": {ledger.CommandStartedState, []any{going}, disrupt.Rollback},
+		"confirmed, nothing deleted":                  {ledger.CommandConfirmedState, nil, disrupt.Rollback},
+		"confirmed, one deleted":                      {ledger.CommandConfirmedState, []any{going}, disrupt.Wait},
+	}
+	for name, tc := range cases {
+		for _, level := range []ledger.Stop{ledger.StopVoluntary, ledger.StopAll} {
+			t.Run(name+", "+string(level), func(t *testing.T) {
+				c := cluster(pt.Pool("p"), "a", "b")
+				cmd := command(c)
+				taint(c, "a", "b")
+				cmd.State = tc.state
+				c.See(tc.see...)
+				c.Record(ledger.KindControlChanged, &ledger.ControlChanged{Stop: level, By: "ann", Why: "release"})
+				got := disrupt.Confirm(c.Snapshot(), cmd)
+				want(t, "outcome", got.Outcome, tc.outcome)
+				if tc.outcome == disrupt.Rollback {
+					want(t, "reason", got.Reason, "stopped ("+string(level)+") by ann: release")
+				}
+				c.Record(ledger.KindControlChanged, &ledger.ControlChanged{By: "ann", Why: "done"})
+				want(t, "after the stop", disrupt.Confirm(c.Snapshot(), cmd).Outcome, disrupt.Confirmed)
+			})
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package disrupt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	policyv1 "k8s.io/api/policy/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/events"
+	"millwright/planner"
+	"millwright/planner/world"
+)
+
+// ownLabel and ownName mark Millwright's own pods; their nodes are not disrupted voluntarily.
+const (
+	ownLabel = "app.kubernetes.io/name"
+	ownName  = "millwright"
+)
+
+// candidates examines the nodes of one Snapshot.
+type candidates struct {
+	s *planner.Snapshot
+	// nominated holds the nodes and claims that pending pods wait for, by the Ledger's verdicts.
+	nominated map[string]bool
+	// unreadable: a pod exists whose node can't be known, so no node is surely empty.
+	unreadable string
+}
+
+func newCandidates(s *planner.Snapshot) *candidates {
+	c := &candidates{s: s, nominated: map[string]bool{}}
+	for _, p := range s.World.PendingPods() {
+		if v := s.Ledger.Verdict(p.UID); v != nil && p.Active() {
+			c.nominated[v.Node+"\x00"], c.nominated["\x00"+v.Claim] = true, true
+		}
+	}
+	delete(c.nominated, "\x00")
+	for _, u := range s.World.Unreadable() {
+		if u.Kind == events.KindPod {
+			c.unreadable = u.Name
+			break
+		}
+	}
+	return c
+}
+
+func (c *candidates) isNominated(n *planner.StateNode) bool {
+	return c.nominated[n.Name+"\x00"] || n.Claim != nil && c.nominated["\x00"+n.Claim.Name]
+}
+
+func blocked(cause Cause, format string, args ...any) *Blocked {
+	return &Blocked{Cause: cause, Message: fmt.Sprintf(format, args...), EventReason: EventDisruptionBlocked}
+}
+
+// node checks what forbids any voluntary disruption (reference: disruption §2), first failure first. own is
+// a command whose mark on the node does not count.
+func (c *candidates) node(n *planner.StateNode, own string) *Blocked {
+	for _, rule := range []func(*planner.StateNode) *Blocked{
+		func(n *planner.StateNode) *Blocked { return c.state(n, own) }, c.pool, c.pods,
+	} {
+		if b := rule(n); b != nil {
+			return b
+		}
+	}
+	return nil
+}
+
+// state looks at the node itself.
+func (c *candidates) state(n *planner.StateNode, own string) *Blocked {
+	switch {
+	case n.Claim == nil:
+		return &Blocked{Cause: CauseNoClaim}
+	case own == "" && c.s.CommandOf(n.Claim.Name) != "":
+		return &Blocked{Cause: CauseRemoving}
+	case n.Node == nil:
+		return blocked(CauseNoNode, "Nodeclaim does not have an associated node")
+	case !n.Initialized:
+		return blocked(CauseNotInitialized, "Node isn't initialized")
+	case n.MarkedForDeletion && own == "":
+		return blocked(CauseDeleting, "Node is deleting or marked for deletion")
+	case own == "" && slices.ContainsFunc(n.Node.Object.Spec.Taints, isDisrupted):
+		// Somebody is about to take it off: a command confirmed by it would go on without one.
+		return &Blocked{Cause: CauseTainted}
+	case c.isNominated(n):
+		return blocked(CauseNominated, "Node is nominated for a pending pod")
+	case n.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true":
+		return blocked(CauseNodeAnnotation, "Disruption is blocked through the %q annotation", karpv1.DoNotDisruptAnnotationKey)
+	}
+	return nil
+}
+
+func (c *candidates) pool(n *planner.StateNode) *Blocked {
+	if n.NodePool == "" {
+		return blocked(CauseNoPoolLabel, "Node doesn't have required label (label=%s)", karpv1.NodePoolLabelKey)
+	}
+	if c.s.World.NodePool(n.NodePool) == nil {
+		return blocked(CauseNoPool, "NodePool not found (NodePool=%s)", n.NodePool)
+	}
+	return nil
+}
+
+// pods looks for a pod that must not be disturbed.
+func (c *candidates) pods(n *planner.StateNode) *Blocked {
+	if c.unreadable != "" {
+		return blocked(CauseUnreadablePods, "Pod can't be read, it may run on any node (Pod=%s)", c.unreadable)
+	}
+	for _, p := range n.Pods {
+		if p.Class.Labels[ownLabel] == ownName && p.Active() {
+			return blocked(CauseOwnPods, "Node runs Millwright itself (Pod=%s)", p.Key())
+		}
+		if planner.DoNotDisrupt(p, c.s.Now).InEffect {
+			return blocked(CausePodAnnotation, "Pod has %q annotation (Pod=%s)", karpv1.DoNotDisruptAnnotationKey, p.Key())
+		}
+	}
+	return c.budgets(n)
+}
+
+func (c *candidates) budgets(n *planner.StateNode) *Blocked {
+	pdbs := c.s.PodBudgets()
+	for _, p := range n.Pods {
+		if !planner.IsEvictable(p, c.s.Now) {
+			continue
+		}
+		blocking, multiple := pdbs.Blocking(p)
+		switch {
+		case multiple:
+			return blocked(CauseManyPDBs, "Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[%s])", pdbNames(blocking))
+		case len(blocking) > 0:
+			return blocked(CausePDB, "Pdb prevents pod evictions (PodDisruptionBudget=[%s])", pdbNames(blocking))
+		}
+	}
+	return nil
+}
+
+func pdbNames(list []*policyv1.PodDisruptionBudget) string {
+	names := make([]string, len(list))
+	for i, p := range list {
+		names[i] = p.Namespace + "/" + p.Name
+	}
+	return strings.Join(names, " ")
+}
+
+// reschedulable returns the node's pods that would need a new place.
+func reschedulable(n *planner.StateNode) []*world.Pod {
+	var list []*world.Pod
+	for _, p := range n.Pods {
+		if planner.IsReschedulable(p) {
+			list = append(list, p)
+		}
+	}
+	return list
+}

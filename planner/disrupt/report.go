@@ -1,0 +1,106 @@
+package disrupt
+
+import (
+	"time"
+
+	karpv1 "millwright/api/karpenter/v1"
+)
+
+// Cause is why a node may not be disrupted, from a closed set, for counting.
+type Cause string
+
+const (
+	CauseNoClaim        Cause = "no-claim"
+	CauseNoNode         Cause = "no-node"
+	CauseNotInitialized Cause = "not-initialized"
+	CauseDeleting       Cause = "deleting"
+	CauseNominated      Cause = "nominated"
+	CauseNodeAnnotation Cause = "node-do-not-disrupt"
+	CauseNoPoolLabel    Cause = "no-nodepool-label"
+	CauseNoPool         Cause = "nodepool-not-found"
+	CauseOwnPods        Cause = "millwright-pods"
+	CausePodAnnotation  Cause = "pod-do-not-disrupt"
+	CausePDB            Cause = "pdb"
+	CauseManyPDBs       Cause = "multiple-pdbs"
+	CauseUnreadablePods Cause = "unreadable-pods"
+	// CauseTainted: the taint of a command that was rolled back, or of another autoscaler, is still to be taken off.
+	CauseTainted Cause = "tainted"
+
+	// The causes below are of the emptiness method, not of the node.
+	CauseStatic   Cause = "static"
+	CauseDisabled Cause = "consolidation-disabled"
+	CauseNotEmpty Cause = "not-empty"
+	CauseNotQuiet Cause = "not-quiet"
+	CauseBudget   Cause = "budget"
+	CauseRemoving Cause = "command-running"
+)
+
+// Blocked says why a node may not be disrupted.
+type Blocked struct {
+	Cause Cause `json:"cause"`
+	// Message is the text of the KubeEvent; "" if none is to be sent.
+	Message string `json:"message,omitempty"`
+	// EventReason is DisruptionBlocked or Unconsolidatable; "" if none is to be sent.
+	EventReason string `json:"-"`
+}
+
+// Reasons of KubeEvents.
+const (
+	EventDisruptionBlocked = "DisruptionBlocked"
+	EventUnconsolidatable  = "Unconsolidatable"
+)
+
+// NodeReport is what was found of one node.
+type NodeReport struct {
+	// Node is "" while there is none, Claim for an unmanaged node.
+	Node     string `json:"node,omitempty"`
+	Claim    string `json:"claim,omitempty"`
+	NodePool string `json:"nodePool,omitempty"`
+	// Blocked is nil for a node that may be taken.
+	Blocked *Blocked `json:"blocked,omitempty"`
+	// QuietSince is the start of the quiet time, ConsolidatableAt its end; zero if not looked at.
+	QuietSince       time.Time `json:"quietSince,omitzero"`
+	ConsolidatableAt time.Time `json:"consolidatableAt,omitzero"`
+}
+
+// PoolReport is what a NodePool's budgets allow for one reason.
+type PoolReport struct {
+	NodePool string                  `json:"nodePool"`
+	Reason   karpv1.DisruptionReason `json:"reason"`
+	// Nodes is what percentages are of, Consuming how many of them are going or not ready.
+	Nodes     int `json:"nodes"`
+	Consuming int `json:"consuming"`
+	// Allowed is before, Remaining after subtraction of Consuming. Unlimited stands for no active budget.
+	Allowed   int  `json:"allowed"`
+	Remaining int  `json:"remaining"`
+	Unlimited bool `json:"unlimited,omitempty"`
+	// Invalid is the fault of a budget that can't be read; then nothing is allowed.
+	Invalid string `json:"invalid,omitempty"`
+}
+
+// BlockedByBudget is the text of the KubeEvent DisruptionBlocked on the NodePool; "" if none is due
+// (reference: disruption §4).
+func (p PoolReport) BlockedByBudget() string {
+	if p.Nodes == 0 || p.Allowed > 0 {
+		return ""
+	}
+	return "No allowed disruptions for disruption reason " + string(p.Reason) + " due to blocking budget"
+}
+
+// Report of one Plan.
+type Report struct {
+	// Nodes by name, then claim.
+	Nodes []NodeReport
+	// Pools by name, one entry per reason.
+	Pools []PoolReport
+	// Eligible counts the nodes that could be taken if budgets allowed, by reason.
+	Eligible map[karpv1.DisruptionReason]int
+	// WakeAt is when a node's quiet time ends next, or a budget's window may open; zero if time alone changes nothing.
+	WakeAt time.Time
+}
+
+func (r *Report) wake(at time.Time) {
+	if !at.IsZero() && (r.WakeAt.IsZero() || at.Before(r.WakeAt)) {
+		r.WakeAt = at
+	}
+}

@@ -1,0 +1,194 @@
+package drain
+
+import (
+	"fmt"
+	"time"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/planner/world"
+)
+
+// Step is what a drain has to do as of a Snapshot.
+type Step struct {
+	Node string
+	// Tier is the first that still has pods to wait for; 0 if none has.
+	Tier int
+	// Waiting are the pods of all tiers the drain waits for, by namespace and name.
+	Waiting []*world.Pod
+	// Evict, Held and Leaving are those of Tier: to be evicted, protected, already being deleted. Pods in
+	// Delete are in none of them.
+	Evict, Held, Leaving []*world.Pod
+	// Delete are pods of any tier that must be deleted now to be gone by the deadline.
+	Delete []Deletion
+	// Stuck pods are not waited for.
+	Stuck []*world.Pod
+	// Deadline is the termination timestamp; zero for none. DeadlineInvalid is the annotation that can't be read.
+	Deadline        time.Time
+	DeadlineInvalid string
+	// PodsGone: nothing is left to wait for. VolumesGone: nor a volume, or the deadline has passed.
+	PodsGone, VolumesGone bool
+	// Volumes are the attachments waited for, by name.
+	Volumes []string
+	// WakeAt is when time alone changes the step next; zero if it doesn't.
+	WakeAt time.Time
+}
+
+// Deletion of a pod with a shortened grace period, past its budget, tier and protection.
+type Deletion struct {
+	Pod          *world.Pod
+	GraceSeconds int64
+}
+
+// Done reports that the instance may be terminated as far as the Snapshot knows.
+func (s Step) Done() bool { return s.PodsGone && s.VolumesGone }
+
+// Message is the text users know; "" when no pod is waited for.
+func (s Step) Message() string {
+	if len(s.Waiting) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d pods are waiting to be evicted", len(s.Waiting))
+}
+
+// TierStarted is the record of the step's tier, nil if the Ledger already has it with all these pods. Records are
+// per tier, not per eviction: a tier is recorded again only when a pod joins it.
+func (s Step) TierStarted(d *ledger.Drain) *ledger.DrainTierStarted {
+	r := &ledger.DrainTierStarted{Node: s.Node, Tier: s.Tier, Evict: Refs(s.Evict), Held: Refs(s.Held)}
+	for _, del := range s.Delete {
+		r.Delete = append(r.Delete, Ref(del.Pod))
+	}
+	if s.Tier == 0 || d == nil {
+		return nil
+	}
+	fresh := d.Tier != s.Tier
+	for _, list := range [][]ledger.PodRef{r.Evict, r.Held, r.Delete} {
+		for _, p := range list {
+			fresh = fresh || !d.TierPods[p.UID]
+		}
+	}
+	if !fresh {
+		return nil
+	}
+	return r
+}
+
+// Ref names a pod in a record.
+func Ref(p *world.Pod) ledger.PodRef {
+	return ledger.PodRef{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
+}
+
+// Refs names pods in a record.
+func Refs(pods []*world.Pod) []ledger.PodRef {
+	var refs []ledger.PodRef
+	for _, p := range pods {
+		refs = append(refs, Ref(p))
+	}
+	return refs
+}
+
+// Plan returns the step of a node's drain. A node without a NodeClaim is drained without a deadline.
+func Plan(s *planner.Snapshot, node string) Step {
+	step := Step{Node: node}
+	step.setDeadline(s)
+	pods := s.World.PodsOn(node)
+	for _, p := range pods {
+		step.sort(p, s.Now)
+	}
+	step.selectTier(s.Now)
+	step.PodsGone = len(step.Waiting) == 0
+	step.setVolumes(s, pods)
+	return step
+}
+
+// setDeadline reads the claim's annotation, else what the drain's record says.
+func (st *Step) setDeadline(s *planner.Snapshot) {
+	if d := s.Ledger.Drain(st.Node); d != nil {
+		st.Deadline = d.Started.Deadline
+	}
+	n := s.StateNode(st.Node)
+	if n == nil || n.Claim == nil {
+		return
+	}
+	text, ok := n.Claim.Annotations[karpv1.TerminationTimestampAnnotationKey]
+	if !ok {
+		return
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		st.DeadlineInvalid = text
+		return
+	}
+	st.Deadline = t.UTC()
+}
+
+// sort puts a pod where it belongs: waited for, stuck, or due for deletion.
+func (st *Step) sort(p *world.Pod, now time.Time) {
+	role := RoleOf(p, now)
+	if role == Stuck {
+		st.Stuck = append(st.Stuck, p)
+	}
+	if !role.Waited() {
+		return
+	}
+	st.Waiting = append(st.Waiting, p)
+	if role == Leaving {
+		st.wake(deletedAt(p).Add(stuckAfter + time.Nanosecond))
+	}
+	if role == Held {
+		st.wake(planner.DoNotDisrupt(p, now).Until)
+	}
+	if st.due(p, role, now) {
+		st.Delete = append(st.Delete, Deletion{Pod: p, GraceSeconds: max(int64(st.Deadline.Sub(now)/time.Second), 1)})
+	}
+}
+
+// due reports that a pod must be deleted now (reference: lifecycle §8.4): its grace period no longer fits before the
+// deadline, or it is being deleted and would end after it.
+func (st *Step) due(p *world.Pod, role Role, now time.Time) bool {
+	switch {
+	case st.Deadline.IsZero():
+		return false
+	case role == Leaving:
+		return deletedAt(p).After(st.Deadline) && deletedAt(p).Sub(now) > time.Second
+	}
+	at := st.Deadline.Add(-grace(p))
+	if now.After(at) {
+		return true
+	}
+	st.wake(at.Add(time.Nanosecond))
+	return false
+}
+
+// selectTier lists the pods of the first tier that has any to wait for.
+func (st *Step) selectTier(now time.Time) {
+	for _, p := range st.Waiting {
+		if t := TierOf(p.Class); st.Tier == 0 || t < st.Tier {
+			st.Tier = t
+		}
+	}
+	deleted := map[*world.Pod]bool{}
+	for _, d := range st.Delete {
+		deleted[d.Pod] = true
+	}
+	for _, p := range st.Waiting {
+		if TierOf(p.Class) != st.Tier || deleted[p] {
+			continue
+		}
+		switch RoleOf(p, now) {
+		case Evictable:
+			st.Evict = append(st.Evict, p)
+		case Held:
+			st.Held = append(st.Held, p)
+		case Leaving:
+			st.Leaving = append(st.Leaving, p)
+		}
+	}
+}
+
+func (st *Step) wake(at time.Time) {
+	if !at.IsZero() && (st.WakeAt.IsZero() || at.Before(st.WakeAt)) {
+		st.WakeAt = at
+	}
+}

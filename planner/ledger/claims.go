@@ -1,0 +1,97 @@
+package ledger
+
+import (
+	"strings"
+)
+
+// foldClaim applies a record about one claim.
+func (l *Ledger) foldClaim(e Entry) {
+	switch p := e.Payload.(type) {
+	case *ClaimWithdrawn:
+		delete(l.s.Claims, p.Claim)
+	case *ClaimClosed:
+		delete(l.s.Claims, p.Claim)
+	case *ClaimAdopted:
+		l.foldAdopted(e, p)
+	case *ClaimCreated:
+		if c := l.s.Claims[p.Claim]; c != nil && c.State == ClaimPlanned {
+			c.State, c.UID = ClaimCreatedOnce, p.UID
+		}
+	case *LaunchRequested:
+		l.foldLaunchRequested(e, p)
+	case *Launched:
+		l.foldLaunched(e, p)
+	case *LaunchFailed:
+		l.foldLaunchFailed(e, p)
+	case *ClaimRegistered:
+		if c := l.s.Claims[p.Claim]; c != nil {
+			c.State, c.Node, c.RegisteredAt = ClaimRegisteredState, p.Node, e.Time.UTC()
+		}
+	case *ClaimInitialized:
+		if c := l.s.Claims[p.Claim]; c != nil {
+			c.State, c.Node = ClaimInitializedState, p.Node
+		}
+	case *ClaimDoomed:
+		if c := l.s.Claims[p.Claim]; c != nil {
+			c.Doomed = p
+		}
+	case *InstanceTerminated:
+		if c := l.s.Claims[p.Claim]; c != nil {
+			c.Terminated = true
+		}
+	}
+}
+
+// foldAdopted opens a claim that was made elsewhere, launched if it has an instance.
+func (l *Ledger) foldAdopted(e Entry, p *ClaimAdopted) {
+	c := l.s.Claims[p.Claim]
+	if c == nil {
+		c = &Claim{Name: p.Claim, PlannedSeq: e.Seq, NodePool: p.NodePool, State: ClaimCreatedOnce}
+		l.s.Claims[p.Claim] = c
+	}
+	c.UID, c.Inherited = p.UID, p.Inherited
+	if p.ProviderID != "" && c.Instance == nil {
+		c.State = ClaimLaunched
+		c.Instance = &Launched{Claim: p.Claim, UID: p.UID, ProviderID: p.ProviderID, InstanceID: instanceID(p.ProviderID)}
+	}
+}
+
+// instanceID is the last part of aws:///<zone>/<id>.
+func instanceID(providerID string) string {
+	return providerID[strings.LastIndex(providerID, "/")+1:]
+}
+
+// foldLaunchRequested opens an attempt. A claim that is not known is opened too: an attempt must never be lost.
+func (l *Ledger) foldLaunchRequested(e Entry, p *LaunchRequested) {
+	c := l.s.Claims[p.Claim]
+	if c == nil {
+		c = &Claim{Name: p.Claim, PlannedSeq: e.Seq}
+		l.s.Claims[p.Claim] = c
+	}
+	c.State, c.UID, c.Attempt = ClaimLaunching, p.UID, p.Attempt
+	c.Open, c.OpenSeq, c.OpenedAt = p, e.Seq, e.Time.UTC()
+}
+
+func (l *Ledger) foldLaunched(e Entry, p *Launched) {
+	l.s.Offerings.succeeded(OfferingKey{p.InstanceType, p.Zone, p.CapacityType})
+	l.markFailed(e, p.Unavailable)
+	c := l.s.Claims[p.Claim]
+	if c == nil {
+		return
+	}
+	c.State, c.Instance, c.Attempt, c.Failed = ClaimLaunched, p, p.Attempt, nil
+	c.close()
+	if !p.Capacity.IsZero() {
+		c.Capacity = p.Capacity
+	}
+}
+
+func (l *Ledger) foldLaunchFailed(e Entry, p *LaunchFailed) {
+	l.markFailed(e, p.Unavailable)
+	if c := l.s.Claims[p.Claim]; c != nil {
+		c.State, c.Attempt, c.Failed = ClaimLaunchFailed, p.Attempt, p
+		c.close()
+	}
+}
+
+func (c *Claim) close() { c.Open, c.OpenSeq = nil, 0 }

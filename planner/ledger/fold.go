@@ -1,0 +1,172 @@
+package ledger
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// fold applies an active record. Records about claims, commands or drains that are not open change nothing:
+// the log was written by services that checked, and a fold must not fail.
+func (l *Ledger) fold(e Entry) {
+	switch p := e.Payload.(type) {
+	case *Genesis:
+		l.s.LogID, l.s.Cluster = p.LogID, p.Cluster
+	case *OptionsSet:
+		l.s.Options, l.s.OptionsSeq = p.Options, e.Seq
+		l.s.Backoff = backoffOf(p.Options)
+		l.decoded.Store(nil)
+	case *ModeChanged:
+		l.s.Modes[p.Service] = p.Mode
+	case *LogAdopted:
+		for _, id := range p.Logs {
+			l.s.Adopted[id] = true
+		}
+	case *ControlChanged:
+		l.s.Control, l.s.ControlSeq, l.s.ControlAt = p, e.Seq, e.Time.UTC()
+	case *ProvisioningPlanned:
+		l.foldProvisioning(e, p)
+	case *CommandStarted:
+		l.foldCommandStarted(e, p)
+	case *CommandConfirmed:
+		if c := l.s.Commands[p.ID]; c != nil {
+			c.State = CommandConfirmedState
+		}
+	case *CommandSucceeded:
+		l.foldCommandSucceeded(p)
+	case *CommandRolledBack:
+		delete(l.s.Commands, p.ID)
+	case *DrainStarted:
+		l.s.Drains[p.Node] = &Drain{Started: *p, Seq: e.Seq, At: e.Time.UTC()}
+	case *DrainTierStarted:
+		l.foldTier(p)
+	case *NodeDrained:
+		if d := l.s.Drains[p.Node]; d != nil {
+			d.Drained = e.Seq
+		}
+	case *DrainEnded:
+		delete(l.s.Drains, p.Node)
+	default:
+		l.foldClaim(e)
+	}
+}
+
+func (l *Ledger) foldProvisioning(e Entry, p *ProvisioningPlanned) {
+	l.foldExcluded(e, p.Excluded)
+	for i := range p.Claims {
+		name := l.plan(e, &p.Claims[i], i, "")
+		l.place(e, Verdict{Claim: name}, p.Claims[i].Pods)
+	}
+	for _, t := range p.Placements {
+		l.place(e, Verdict{Node: t.Node, Claim: t.Claim}, t.Pods)
+	}
+	for _, r := range p.Refused {
+		l.place(e, Verdict{Digest: RefusalDigest(r.Reasons)}, r.Pods)
+	}
+	for _, x := range p.Excess {
+		if c := l.s.Claims[x.Claim]; c != nil && c.Doomed == nil && c.UID == x.UID {
+			c.Doomed = &ClaimDoomed{Claim: x.Claim, UID: x.UID, Reason: x.Reason}
+		}
+	}
+	for _, uid := range p.Gone {
+		delete(l.s.Verdicts, uid)
+	}
+}
+
+// foldExcluded adds nodes to what the verdicts exclude; the verdicts that follow in the record take it over.
+func (l *Ledger) foldExcluded(e Entry, list []Exclusion) {
+	for _, x := range list {
+		for _, pod := range x.Pods {
+			if old := l.s.Verdicts[pod.UID]; old != nil {
+				v := *old
+				v.Excluded = append(old.ExcludedAt(e.Now), ExcludedNode{x.Node, e.Now.UTC().Add(ExclusionTime)})
+				l.s.Verdicts[pod.UID] = &v
+			}
+		}
+	}
+}
+
+// plan opens the index-th claim of a record.
+func (l *Ledger) plan(e Entry, p *PlannedClaim, index int, command string) string {
+	name := ClaimName(l.s.LogID, p.NodePool, e.Seq, index)
+	l.s.Claims[name] = &Claim{
+		Name: name, Planned: p, PlannedSeq: e.Seq, CommandID: command, NodePool: p.NodePool,
+		State: ClaimPlanned, Capacity: p.Capacity,
+	}
+	return name
+}
+
+// place records the verdict on pods. Since stays while the verdict is the same.
+func (l *Ledger) place(e Entry, v Verdict, pods []PodRef) {
+	for _, pod := range pods {
+		n := v
+		n.Seq, n.Pod, n.Since = e.Seq, pod, e.Now.UTC()
+		old := l.s.Verdicts[pod.UID]
+		if old != nil && old.Node == n.Node && old.Claim == n.Claim && old.Digest == n.Digest {
+			n.Since = old.Since
+		}
+		n.Excluded = old.ExcludedAt(e.Now)
+		l.s.Verdicts[pod.UID] = &n
+	}
+}
+
+func (l *Ledger) foldCommandStarted(e Entry, p *CommandStarted) {
+	id := CommandID(l.s.LogID, e.Seq)
+	l.s.Commands[id] = &Command{ID: id, Seq: e.Seq, State: CommandStartedState, Started: *p, At: e.Time.UTC()}
+	for i := range p.Replacements {
+		l.plan(e, &p.Replacements[i], i, id)
+	}
+}
+
+// foldCommandSucceeded ends a command. Its claims are doomed from here on, so that they count as going
+// until their NodeClaims are gone.
+func (l *Ledger) foldCommandSucceeded(p *CommandSucceeded) {
+	cmd := l.s.Commands[p.ID]
+	if cmd == nil {
+		return
+	}
+	for _, cand := range cmd.Started.Candidates {
+		if c := l.s.Claims[cand.Claim]; c != nil && c.Doomed == nil && (c.UID == "" || c.UID == cand.ClaimUID) {
+			c.Doomed = &ClaimDoomed{Claim: cand.Claim, UID: cand.ClaimUID, Reason: strings.ToLower(string(cmd.Started.Reason))}
+			c.TakenBy = p.ID
+		}
+	}
+	delete(l.s.Commands, p.ID)
+}
+
+func (l *Ledger) foldTier(p *DrainTierStarted) {
+	d := l.s.Drains[p.Node]
+	if d == nil {
+		return
+	}
+	if d.Tier != p.Tier || d.TierPods == nil {
+		d.Tier, d.TierPods = p.Tier, map[podUID]bool{}
+	}
+	for _, list := range [][]PodRef{p.Evict, p.Held, p.Delete} {
+		for _, pod := range list {
+			d.TierPods[pod.UID] = true
+		}
+	}
+}
+
+// foldShadow keeps only what tells whether the next shadow record would say something new.
+func (l *Ledger) foldShadow(e Entry) {
+	l.s.Shadow[shadowKey(e.Service, e.Kind, e.Subjects)] = PayloadDigest(e.Kind, e.Payload)
+}
+
+func shadowKey(service string, kind Kind, subjects []string) string {
+	return service + "/" + kind.String() + "/" + strings.Join(subjects, ",")
+}
+
+// Shadowed reports that the last shadow record of the service on these subjects said the same.
+func (l *Ledger) Shadowed(service string, kind Kind, subjects []string, payload any) bool {
+	return l.s.Shadow[shadowKey(service, kind, subjects)] == PayloadDigest(kind, payload)
+}
+
+// PayloadDigest identifies a decision: the hash of its kind and its payload's JSON.
+func PayloadDigest(kind Kind, payload any) string {
+	b, err := json.Marshal(payload)
+	if err != nil {
+		return "unencodable: " + err.Error()
+	}
+	return hexHash([]byte(kind.String()), b)
+}

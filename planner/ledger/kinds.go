@@ -1,0 +1,98 @@
+package ledger
+
+import "fmt"
+
+// Kind of a record. Numbers are part of the log's format and never reused.
+type Kind uint16
+
+const (
+	KindGenesis          Kind = 1
+	KindOptionsSet       Kind = 2
+	KindControlChanged   Kind = 3
+	KindModeChanged      Kind = 4
+	KindLedgerCheckpoint Kind = 5 // ignorable
+	KindAlarmRaised      Kind = 6 // ignorable
+	KindSegmentArchived  Kind = 7 // ignorable
+	KindLogAdopted       Kind = 8 // ignorable
+
+	KindProvisioningPlanned Kind = 10
+	KindClaimWithdrawn      Kind = 11
+
+	KindClaimCreated       Kind = 20
+	KindLaunchRequested    Kind = 21
+	KindLaunched           Kind = 22
+	KindLaunchFailed       Kind = 23
+	KindClaimRegistered    Kind = 24
+	KindClaimInitialized   Kind = 25
+	KindClaimDoomed        Kind = 26
+	KindInstanceTerminated Kind = 27
+	KindClaimClosed        Kind = 28
+	KindClaimAdopted       Kind = 29
+
+	KindCommandProposed   Kind = 30
+	KindCommandStarted    Kind = 31
+	KindCommandConfirmed  Kind = 32
+	KindCommandSucceeded  Kind = 33
+	KindCommandRolledBack Kind = 34
+
+	KindDrainStarted     Kind = 40
+	KindDrainTierStarted Kind = 41
+	KindNodeDrained      Kind = 42
+	KindDrainEnded       Kind = 43
+
+	KindOrphanFound Kind = 50
+)
+
+var kindNames = map[Kind]string{
+	KindGenesis: "Genesis", KindOptionsSet: "OptionsSet", KindControlChanged: "ControlChanged", KindModeChanged: "ModeChanged",
+	KindLedgerCheckpoint: "LedgerCheckpoint", KindAlarmRaised: "AlarmRaised", KindSegmentArchived: "SegmentArchived",
+	KindLogAdopted:          "LogAdopted",
+	KindProvisioningPlanned: "ProvisioningPlanned", KindClaimWithdrawn: "ClaimWithdrawn",
+	KindClaimCreated: "ClaimCreated", KindLaunchRequested: "LaunchRequested", KindLaunched: "Launched",
+	KindLaunchFailed: "LaunchFailed", KindClaimRegistered: "ClaimRegistered", KindClaimInitialized: "ClaimInitialized",
+	KindClaimDoomed: "ClaimDoomed", KindInstanceTerminated: "InstanceTerminated", KindClaimClosed: "ClaimClosed",
+	KindClaimAdopted:    "ClaimAdopted",
+	KindCommandProposed: "CommandProposed", KindCommandStarted: "CommandStarted", KindCommandConfirmed: "CommandConfirmed",
+	KindCommandSucceeded: "CommandSucceeded", KindCommandRolledBack: "CommandRolledBack",
+	KindDrainStarted: "DrainStarted", KindDrainTierStarted: "DrainTierStarted", KindNodeDrained: "NodeDrained",
+	KindDrainEnded:  "DrainEnded",
+	KindOrphanFound: "OrphanFound",
+}
+
+func (k Kind) String() string {
+	if s, ok := kindNames[k]; ok {
+		return s
+	}
+	return fmt.Sprintf("Kind(%d)", uint16(k))
+}
+
+// Mode of the decider. A shadow record is closed when appended and never causes an effect.
+type Mode string
+
+const (
+	ModeActive Mode = "active"
+	ModeShadow Mode = "shadow"
+)
+
+// Names of the services, as they stand in records, leader keys and metrics.
+const (
+	ServiceWatcher     = "watcher"
+	ServiceProvisioner = "provisioner"
+	ServiceDisruptor   = "disruptor"
+	ServiceTerminator  = "terminator"
+	ServiceLifecycle   = "lifecycle"
+)
+
+// Aggregate names (DESIGN §4).
+func PoolAggregate(nodePool string) string {
+	if nodePool == "" {
+		nodePool = "-" // nodes of no pool
+	}
+	return "pool/" + nodePool
+}
+func NodeAggregate(node string) string   { return "node/" + node }
+func ClaimAggregate(claim string) string { return "claim/" + claim }
+func CommandAggregate(id string) string  { return "command/" + id }
+
+// CheckpointAggregate stands at the last LedgerCheckpoint.
+const CheckpointAggregate = "ledger/checkpoint"

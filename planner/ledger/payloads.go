@@ -1,0 +1,352 @@
+package ledger
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/resource"
+)
+
+// Payloads are encoded as JSON; encoding/json is deterministic for them (structs, slices, string-keyed maps).
+
+// Genesis starts a log.
+type Genesis struct {
+	// LogID is 128 random bits in hex.
+	LogID   string `json:"logID"`
+	Cluster string `json:"cluster"`
+}
+
+// OptionsSet holds the complete planning options in force from here on (planner.Options as JSON).
+type OptionsSet struct {
+	Options []byte `json:"options"`
+}
+
+// ModeChanged says that a service works in another mode from here on.
+type ModeChanged struct {
+	Service string `json:"service"`
+	Mode    Mode   `json:"mode"`
+}
+
+// AlarmRaised tells people that something needs them; it changes nothing.
+type AlarmRaised struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// PodRef names a pod.
+type PodRef struct {
+	UID       types.UID `json:"uid"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+}
+
+// ProvisioningPlanned is one decision of the provisioner: the NodeClaims to make and what changed in the
+// verdicts on pending pods. It advances the pool of each claim.
+type ProvisioningPlanned struct {
+	Claims []PlannedClaim `json:"claims,omitempty"`
+	// Placements are pods that wait for a node or claim that exists or was planned earlier, by target.
+	Placements []Placement `json:"placements,omitempty"`
+	// Refused holds one entry per class of equal pods with equal reasons.
+	Refused []Refused `json:"refused,omitempty"`
+	// Excess are claims that static NodePools have too many; they are doomed from here on.
+	Excess []ExcessClaim `json:"excess,omitempty"`
+	// Gone are pods whose earlier verdict may be forgotten: bound or deleted.
+	Gone []types.UID `json:"gone,omitempty"`
+	// Excluded are nodes, by name, on which kube-scheduler did not put pods that were to go there.
+	Excluded []Exclusion `json:"excluded,omitempty"`
+}
+
+// Exclusion of a node for some pods, for ExclusionTime.
+type Exclusion struct {
+	Node string   `json:"node"`
+	Pods []PodRef `json:"pods"`
+}
+
+// ExclusionTime is how long a node is excluded for a pod.
+const ExclusionTime = 5 * time.Minute
+
+// ExcessClaim is a claim to be deleted without regard to budgets.
+type ExcessClaim struct {
+	Claim  string    `json:"claim"`
+	UID    types.UID `json:"uid"`
+	Reason string    `json:"reason"`
+}
+
+// PlannedClaim is a NodeClaim to be made. Its name is ClaimName(log-id, pool, seq, index in the record).
+type PlannedClaim struct {
+	NodePool      string                    `json:"nodePool"`
+	NodePoolUID   types.UID                 `json:"nodePoolUID,omitempty"`
+	NodeClassRef  karpv1.NodeClassReference `json:"nodeClassRef"`
+	Labels        map[string]string         `json:"labels,omitempty"`
+	Annotations   map[string]string         `json:"annotations,omitempty"`
+	Taints        []corev1.Taint            `json:"taints,omitempty"`
+	StartupTaints []corev1.Taint            `json:"startupTaints,omitempty"`
+	// Requirements are final, node.kubernetes.io/instance-type included, sorted by key.
+	Requirements []karpv1.NodeSelectorRequirementWithMinValues `json:"requirements"`
+	// InstanceTypes in price order; each of them can run all Pods. Claims of static NodePools name none.
+	InstanceTypes []string `json:"instanceTypes"`
+	// Requests sums the pods and the daemon overhead.
+	Requests resource.Vector `json:"requests"`
+	// Capacity is the per-resource maximum over InstanceTypes: what the claim may add to the pool's use.
+	Capacity               resource.Vector         `json:"capacity"`
+	Pods                   []PodRef                `json:"pods,omitempty"`
+	ExpireAfter            karpv1.NillableDuration `json:"expireAfter,omitzero"`
+	TerminationGracePeriod *time.Duration          `json:"terminationGracePeriod,omitempty"`
+	// Cheapest is the offering the plan's price is computed from.
+	Cheapest OfferingPrice `json:"cheapest"`
+}
+
+// OfferingPrice is an offering with its price when the decision was taken.
+type OfferingPrice struct {
+	InstanceType    string `json:"instanceType"`
+	Zone            string `json:"zone"`
+	CapacityType    string `json:"capacityType"`
+	MicroUSDPerHour int64  `json:"price"`
+	// ReservationID of reserved capacity.
+	ReservationID string `json:"reservationID,omitempty"`
+}
+
+// Placement puts pods on a node, or on a claim that is not a node yet.
+type Placement struct {
+	Node  string   `json:"node,omitempty"`
+	Claim string   `json:"claim,omitempty"`
+	Pods  []PodRef `json:"pods"`
+}
+
+// Refused pods, with one reason per NodePool, or one of its own if no NodePool was looked at.
+type Refused struct {
+	Pods    []PodRef  `json:"pods"`
+	Reasons []Refusal `json:"reasons"`
+}
+
+// Refusal says why a pod fits no node of a pool.
+type Refusal struct {
+	// NodePool is empty if the reason holds for all.
+	NodePool string `json:"nodePool,omitempty"`
+	// Constraint is from a closed set: pod, taints, requirements, resources, offering, limits, volumes, topology, nodepool.
+	Constraint string `json:"constraint"`
+	// Message is the text users know (reference: scheduling §7.5, §11).
+	Message string `json:"message"`
+	// Eliminated counts the instance types that failed each constraint.
+	Eliminated map[string]int `json:"eliminated,omitempty"`
+	// Closest is the instance type that came nearest, and what it lacked.
+	Closest string `json:"closest,omitempty"`
+}
+
+// ClaimWithdrawn closes a planned claim whose NodeClaim was never made.
+type ClaimWithdrawn struct {
+	Claim  string `json:"claim"`
+	Reason string `json:"reason"`
+}
+
+// ClaimCreated says that the NodeClaim object of a planned claim exists.
+type ClaimCreated struct {
+	Claim string    `json:"claim"`
+	UID   types.UID `json:"uid"`
+}
+
+// ClaimAdopted opens a claim that was not planned in this log: made by hand or by Karpenter.
+type ClaimAdopted struct {
+	Claim      string    `json:"claim"`
+	UID        types.UID `json:"uid"`
+	NodePool   string    `json:"nodePool,omitempty"`
+	ProviderID string    `json:"providerID,omitempty"`
+	// Inherited: it has no instance, and another controller may have launched one. It is looked for by tag, then the claim is
+	// deleted; nothing is launched.
+	Inherited bool `json:"inherited,omitempty"`
+}
+
+// LogAdopted says that a person (--adopt) let this log take over a cluster whose objects name other logs.
+type LogAdopted struct {
+	// Logs are their ids, sorted.
+	Logs []string `json:"logs"`
+}
+
+// LaunchRequested opens a launch attempt. From here until Launched or LaunchFailed the attempt is open:
+// an instance may exist, and only the same bytes with the same token may be sent.
+type LaunchRequested struct {
+	Claim   string    `json:"claim"`
+	UID     types.UID `json:"uid"`
+	Attempt int       `json:"attempt"`
+	// Token is ClientToken(log-id, UID, attempt).
+	Token string `json:"token"`
+	// Request is the complete CreateFleet request as JSON (ec2.CreateFleetInput).
+	Request []byte `json:"request"`
+	// LaunchTemplates by id and version, as named in Request.
+	LaunchTemplates []LaunchTemplateRef `json:"launchTemplates"`
+	// Annotations the NodeClaim gets once launched: hash and instance profile of the NodeClass the request was built from.
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// LaunchTemplateRef names a version of a launch template.
+type LaunchTemplateRef struct {
+	ID      string `json:"id"`
+	Version string `json:"version"`
+}
+
+// Launched closes an attempt with an instance. Attempt 0 is of another controller: an inherited claim's instance was found.
+type Launched struct {
+	Claim        string          `json:"claim"`
+	UID          types.UID       `json:"uid"`
+	Attempt      int             `json:"attempt"`
+	InstanceID   string          `json:"instanceID"`
+	ProviderID   string          `json:"providerID"`
+	InstanceType string          `json:"instanceType"`
+	Zone         string          `json:"zone"`
+	CapacityType string          `json:"capacityType"`
+	ImageID      string          `json:"imageID"`
+	Price        int64           `json:"price"`
+	Capacity     resource.Vector `json:"capacity"`
+	// Allocatable, Labels and Annotations complete what the NodeClaim is told, so that it can be told again
+	// after a crash although the catalogue has moved.
+	Allocatable resource.Vector   `json:"allocatable,omitzero"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Unavailable: offerings of the fleet that failed although the fleet launched.
+	Unavailable []FailedOffering `json:"unavailable,omitempty"`
+}
+
+// LaunchFailed closes an attempt without an instance.
+type LaunchFailed struct {
+	Claim   string    `json:"claim"`
+	UID     types.UID `json:"uid"`
+	Attempt int       `json:"attempt"`
+	// Class: no-capacity, permanent, transient, not-ready.
+	Class   string `json:"class"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	// Unavailable offerings are marked by the fold, with a backoff that grows with repeated failures.
+	Unavailable []FailedOffering `json:"unavailable,omitempty"`
+}
+
+// FailedOffering is an offering EC2 had no capacity for.
+type FailedOffering struct {
+	InstanceType string `json:"instanceType"`
+	Zone         string `json:"zone"`
+	CapacityType string `json:"capacityType"`
+	Code         string `json:"code"`
+}
+
+// ClaimRegistered: the Node joined and carries its labels and taints.
+type ClaimRegistered struct {
+	Claim string `json:"claim"`
+	Node  string `json:"node"`
+}
+
+// ClaimInitialized: the node is ready for pods.
+type ClaimInitialized struct {
+	Claim string `json:"claim"`
+	Node  string `json:"node"`
+}
+
+// ClaimDoomed is the decision that a NodeClaim must be deleted. It doesn't wait for budgets.
+type ClaimDoomed struct {
+	Claim string    `json:"claim"`
+	UID   types.UID `json:"uid"`
+	// Reason: insufficient_capacity, nodeclass_not_ready, launch_timeout, registration_timeout, expired,
+	// garbage_collected, unhealthy, nodepool_deleted, or an interruption kind.
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+	// Input is the complete input of the decision (claim.Input as JSON), so that it replays by itself.
+	Input []byte `json:"input,omitempty"`
+}
+
+// InstanceTerminated: EC2 says that the instance is terminated or does not exist.
+type InstanceTerminated struct {
+	Claim      string `json:"claim"`
+	InstanceID string `json:"instanceID"`
+}
+
+// ClaimClosed: the NodeClaim object is gone, or will never come back to us; its claim leaves the Ledger.
+type ClaimClosed struct {
+	Claim  string    `json:"claim"`
+	UID    types.UID `json:"uid,omitempty"`
+	Reason string    `json:"reason"`
+}
+
+// Candidate is a node a command takes away, as it was when the command was decided.
+type Candidate struct {
+	Node         string          `json:"node"`
+	Claim        string          `json:"claim"`
+	ClaimUID     types.UID       `json:"claimUID"`
+	ProviderID   string          `json:"providerID,omitempty"`
+	NodePool     string          `json:"nodePool"`
+	InstanceType string          `json:"instanceType,omitempty"`
+	Zone         string          `json:"zone,omitempty"`
+	CapacityType string          `json:"capacityType,omitempty"`
+	Price        int64           `json:"price,omitempty"`
+	Pods         []PodRef        `json:"pods,omitempty"`
+	Capacity     resource.Vector `json:"capacity"`
+}
+
+// CommandStarted is one decision of the disruptor. Its id is CommandID(log-id, seq). It advances the pools
+// of its candidates and replacements and the nodes and claims of its candidates.
+type CommandStarted struct {
+	// Reason: Empty, Drifted, Underutilized. Method: emptiness, drift, multi, single.
+	Reason       karpv1.DisruptionReason `json:"reason"`
+	Method       string                  `json:"method"`
+	Candidates   []Candidate             `json:"candidates"`
+	Replacements []PlannedClaim          `json:"replacements,omitempty"`
+}
+
+// CommandConfirmed: the taint is on all candidates and a Snapshot that contains it still allows the command.
+type CommandConfirmed struct {
+	ID string `json:"id"`
+}
+
+// CommandSucceeded: the deletion of all candidates was accepted.
+type CommandSucceeded struct {
+	ID string `json:"id"`
+}
+
+// CommandRolledBack: the command was given up; taints and conditions are to be taken back.
+type CommandRolledBack struct {
+	ID     string `json:"id"`
+	Reason string `json:"reason"`
+}
+
+// DrainStarted: the node of a deleting claim is tainted and will be emptied.
+type DrainStarted struct {
+	Node     string    `json:"node"`
+	Claim    string    `json:"claim"`
+	ClaimUID types.UID `json:"claimUID,omitempty"`
+	// Reason: Empty, Drifted, Underutilized, or Forceful Termination.
+	Reason string `json:"reason"`
+	// Deadline is the termination timestamp; zero: none.
+	Deadline time.Time `json:"deadline,omitzero"`
+}
+
+// DrainTierStarted: the pods of one tier are evicted from here on (reference: lifecycle §8.2).
+type DrainTierStarted struct {
+	Node  string   `json:"node"`
+	Tier  int      `json:"tier"`
+	Evict []PodRef `json:"evict,omitempty"`
+	// Held are pods that are waited for but not evicted (do-not-disrupt).
+	Held []PodRef `json:"held,omitempty"`
+	// Delete are pods deleted with a shortened grace period because of the deadline.
+	Delete []PodRef `json:"delete,omitempty"`
+}
+
+// NodeDrained: nothing is left to wait for. Pods are those the API server listed directly before.
+type NodeDrained struct {
+	Node  string   `json:"node"`
+	Claim string   `json:"claim"`
+	Pods  []PodRef `json:"pods,omitempty"`
+	// VolumesDetached: False if the deadline passed first.
+	VolumesDetached bool `json:"volumesDetached"`
+}
+
+// DrainEnded closes a drain whose Node is gone.
+type DrainEnded struct {
+	Node string `json:"node"`
+}
+
+// OrphanFound: an instance tagged as ours has no NodeClaim and is terminated.
+type OrphanFound struct {
+	InstanceID string    `json:"instanceID"`
+	ClaimTag   string    `json:"claimTag,omitempty"`
+	LaunchTime time.Time `json:"launchTime"`
+}

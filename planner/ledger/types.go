@@ -1,0 +1,133 @@
+package ledger
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"millwright/planner/resource"
+)
+
+// ClaimState is where a claim stands in its life, by record.
+type ClaimState string
+
+const (
+	ClaimPlanned          ClaimState = "Planned"   // decided; the NodeClaim may not exist yet
+	ClaimCreatedOnce      ClaimState = "Created"   // the NodeClaim exists, no instance asked for
+	ClaimLaunching        ClaimState = "Launching" // an attempt is open
+	ClaimLaunchFailed     ClaimState = "LaunchFailed"
+	ClaimLaunched         ClaimState = "Launched"
+	ClaimRegisteredState  ClaimState = "Registered"
+	ClaimInitializedState ClaimState = "Initialized"
+)
+
+// Claim is an open claim: planned or adopted and not yet closed or withdrawn.
+type Claim struct {
+	Name string
+	// Planned is nil for an adopted claim.
+	Planned *PlannedClaim
+	// PlannedSeq is the record that planned or adopted it; CommandID is set for replacements.
+	PlannedSeq uint64
+	CommandID  string
+	NodePool   string
+	State      ClaimState
+	UID        types.UID
+	// Attempt counts launch attempts; Open is the open one, nil if none.
+	Attempt int
+	Open    *LaunchRequested
+	// Failed is the last attempt that failed; nil before the first and once launched.
+	Failed *LaunchFailed
+	// OpenSeq and OpenedAt are of the LaunchRequested record.
+	OpenSeq  uint64
+	OpenedAt time.Time
+	Instance *Launched
+	Node     string
+	// RegisteredAt is when its node joined; zero before, and for adopted claims.
+	RegisteredAt time.Time `json:",omitzero"`
+	Doomed       *ClaimDoomed
+	// TakenBy is the command whose success doomed it; empty if something else did.
+	TakenBy string `json:",omitempty"`
+	// Inherited: adopted without an instance from another controller, which may have launched one. Never launched.
+	Inherited bool `json:",omitempty"`
+	// Terminated: EC2 said that the instance is gone.
+	Terminated bool
+	// Capacity counts against the pool's limits: of the instance once launched, else the planned maximum.
+	Capacity resource.Vector
+}
+
+// CommandState is where a command stands.
+type CommandState string
+
+const (
+	CommandStartedState   CommandState = "Started"
+	CommandConfirmedState CommandState = "Confirmed"
+)
+
+// Command that has neither succeeded nor been rolled back.
+type Command struct {
+	ID      string
+	Seq     uint64
+	State   CommandState
+	Started CommandStarted
+	At      time.Time
+}
+
+// Drain of a node that has not ended.
+type Drain struct {
+	Started DrainStarted
+	Seq     uint64
+	// Tier is the last one started, 0 before the first.
+	Tier int
+	// TierPods are the pods named by the records of the current tier.
+	TierPods map[types.UID]bool
+	// Drained is the sequence of NodeDrained; 0 while draining.
+	Drained uint64
+	At      time.Time
+}
+
+// OfferingKey names an offering across NodeClasses.
+type OfferingKey struct {
+	InstanceType, Zone, CapacityType string
+}
+
+// UnavailableOffering is marked until a time, longer with each failure in a row.
+type UnavailableOffering struct {
+	Until    time.Time
+	Failures int
+	Code     string
+	Seq      uint64
+}
+
+// Verdict on a pod that was last recorded.
+type Verdict struct {
+	Seq uint64
+	// Node or Claim the pod waits for; both empty if refused.
+	Node, Claim string
+	// Digest of the reasons of a refusal.
+	Digest uint64
+	Pod    PodRef
+	// Since is the Now of the record that first gave this verdict.
+	Since time.Time
+	// Excluded nodes take the pod no more for a while, though by our rules they could.
+	Excluded []ExcludedNode `json:",omitempty"`
+}
+
+// ExcludedNode until a time.
+type ExcludedNode struct {
+	Node  string
+	Until time.Time
+}
+
+// ExcludedAt returns the nodes that are excluded for the pod at a time; nil for no verdict.
+func (v *Verdict) ExcludedAt(now time.Time) []ExcludedNode {
+	if v == nil {
+		return nil
+	}
+	var list []ExcludedNode
+	for _, x := range v.Excluded {
+		if now.Before(x.Until) {
+			list = append(list, x)
+		}
+	}
+	return list
+}

@@ -1,0 +1,220 @@
+package provision
+
+import (
+	"slices"
+
+	"millwright/planner/topology"
+	"millwright/planner/world"
+)
+
+// countRunning counts the pods that run on the nodes.
+func (s *solver) countRunning() {
+	inRun := make(map[*world.Pod]bool, len(s.items))
+	for _, it := range s.items {
+		if it.pod.NodeName != "" {
+			inRun[it.pod] = true
+		}
+	}
+	space := s.compiler.topologies.space
+	for _, b := range s.bins {
+		if b.node == nil {
+			continue
+		}
+		passes := map[int]bool{}
+		for _, p := range b.node.Pods {
+			if !p.Active() || inRun[p] {
+				continue
+			}
+			r := s.ownersOfFrozen(p)
+			if !r.matched {
+				r.counted, r.matched = space.Matching(p.Class.Labels, p.Namespace), true
+			}
+			s.countOn(b, r.counted, passes)
+			s.countOn(b, r.owned, passes)
+		}
+	}
+}
+
+// ownersOfFrozen is ownersOf once no group may be added: a class without required anti-affinity owns none.
+func (s *solver) ownersOfFrozen(p *world.Pod) *runningClass {
+	key := classKey{p.Class, p.Namespace, ""}
+	r := s.running[key]
+	if r == nil {
+		r = &runningClass{}
+		s.running[key] = r
+	}
+	return r
+}
+
+func (s *solver) countOn(b *bin, groups []*topology.Group, passes map[int]bool) {
+	for _, g := range groups {
+		pass, known := passes[g.Filter]
+		if !known {
+			pass = s.compiler.topologies.filters[g.Filter].node(b.nodeLabels(), b.node.Taints)
+			passes[g.Filter] = pass
+		}
+		if !pass {
+			continue
+		}
+		if g.Hostname() {
+			g.Record(b.index, 1)
+		} else if v, ok := b.nodeLabels()[g.Domains.Key]; ok {
+			g.Record(g.Domains.Index(v), 1)
+		}
+	}
+}
+
+// record counts a pod that b got.
+func (s *solver) record(b *bin, k *class) {
+	for _, g := range k.topology.counted {
+		s.recordIn(b, g)
+	}
+	for _, g := range k.topology.owned {
+		s.recordIn(b, g)
+	}
+}
+
+func (s *solver) recordIn(b *bin, g *topology.Group) {
+	if !s.filterPasses(b, g.Filter) {
+		return
+	}
+	if g.Hostname() {
+		b.count(g, b.index, 1)
+		return
+	}
+	m := s.domainsOf(b, g.Domains)
+	if i, single := m.Single(); single {
+		b.count(g, i, 1)
+		return
+	}
+	if g.Possible() {
+		for i := range g.Domains.Len() {
+			if m.Has(i) {
+				b.count(g, i, 1)
+			}
+		}
+		return
+	}
+	if b.uncounted == nil {
+		b.uncounted = map[*topology.Group]int32{}
+	}
+	b.uncounted[g]++
+}
+
+// settle counts what could not be counted before the claim's domain became certain.
+func (s *solver) settle(b *bin) {
+	if len(b.uncounted) == 0 {
+		return
+	}
+	for _, g := range s.compiler.topologies.space.Groups() {
+		n, waits := b.uncounted[g]
+		if !waits {
+			continue
+		}
+		if i, single := s.domainsOf(b, g.Domains).Single(); single {
+			b.count(g, i, n)
+			delete(b.uncounted, g)
+		}
+	}
+}
+
+func (s *solver) filterPasses(b *bin, id int) bool {
+	f := &s.compiler.topologies.filters[id]
+	switch {
+	case id == 0:
+		return true
+	case b.node != nil:
+		return f.node(b.nodeLabels(), b.node.Taints)
+	case b.planned != nil:
+		return f.claim(b.planned.set, b.planned.claim.Planned.Taints)
+	}
+	return f.claim(b.open.state.set, b.open.template.taints())
+}
+
+// domainsOf are the domains of a key a bin's pods may end up in.
+func (s *solver) domainsOf(b *bin, d *topology.Domains) topology.Mask {
+	switch {
+	case b.open != nil:
+		return b.open.state.domains(d)
+	case b.node != nil:
+		m := d.NewMask()
+		if i := d.Index(b.nodeLabels()[d.Key]); i >= 0 {
+			m.Add(i)
+		}
+		return m
+	}
+	m := d.NewMask()
+	if r, ok := b.planned.set.Lookup(d.Key); ok && !r.Complement() {
+		for _, v := range r.Values() {
+			if i := d.Index(v); i >= 0 {
+				m.Add(i)
+			}
+		}
+		return m
+	}
+	for i := range d.Len() {
+		if slices.ContainsFunc(b.planned.types, func(t instanceType) bool {
+			own, ok := t.Requirements.Lookup(d.Key)
+			return ok && own.Has(d.Name(i))
+		}) {
+			m.Add(i)
+		}
+	}
+	return m
+}
+
+// domains are those a claim in this state may have.
+func (n *state) domains(d *topology.Domains) topology.Mask {
+	if m, ok := n.masks[d]; ok {
+		return m
+	}
+	m := d.NewMask()
+	t := n.template
+	r, defined := n.set.Lookup(d.Key)
+	known := t.catalog.Knows(d.Key)
+	for i := range d.Len() {
+		v := d.Name(i)
+		switch {
+		case defined && !r.Has(v):
+		case known:
+			if having := t.catalog.Having(d.Key, v); having != nil && having.Meets(n.usable) {
+				m.Add(i)
+			}
+		case defined && !r.Complement() && t.base.Has(d.Key):
+			m.Add(i)
+		}
+	}
+	if n.masks == nil {
+		n.masks = map[*topology.Domains]topology.Mask{}
+	}
+	n.masks[d] = m
+	return m
+}
+
+// counted is one change of a group's counts.
+type counted struct {
+	group *topology.Group
+	at    int
+	n     int32
+}
+
+// count counts n pods of b, in a way that can be taken back while it is a new claim.
+func (b *bin) count(g *topology.Group, at int, n int32) {
+	g.Record(at, n)
+	if b.open != nil {
+		b.records = append(b.records, counted{g, at, n})
+	}
+}
+
+// uncount takes back all that b's pods counted; recount counts it again.
+func (b *bin) uncount() {
+	for _, r := range b.records {
+		r.group.Record(r.at, -r.n)
+	}
+}
+
+func (b *bin) recount() {
+	for _, r := range b.records {
+		r.group.Record(r.at, r.n)
+	}
+}

@@ -1,0 +1,81 @@
+package provision
+
+import (
+	"encoding/json"
+
+	"millwright/planner/ledger"
+)
+
+// Explanation of a ProvisioningPlanned record: what was weighed and why the rest lost. Prices in micro USD
+// per hour.
+type Explanation struct {
+	// Pods that needed a place: Kept where a record had put them, Placed on nodes and earlier claims, Planned on the
+	// new claims, Refused.
+	Pods    int `json:"pods"`
+	Kept    int `json:"kept"`
+	Placed  int `json:"placed"`
+	Planned int `json:"planned"`
+	Refused int `json:"refused"`
+	// Nodes and claims that were asked first.
+	Nodes         int   `json:"nodes"`
+	EarlierClaims int   `json:"earlierClaims"`
+	PricePerHour  int64 `json:"pricePerHour"`
+	// LowerBound is a price that no plan can go below that gives the pods of the new claims to the same NodePools;
+	// what is above it is bought for whole nodes and for spread.
+	LowerBound  int64                `json:"lowerBound,omitempty"`
+	Claims      []ClaimExplanation   `json:"claims,omitempty"`
+	Pools       []PoolProblem        `json:"poolsLeftOut,omitempty"`
+	Unavailable []ledger.OfferingKey `json:"unavailableOfferings,omitempty"`
+	// ClaimsLeftOut counts claims not listed for want of room.
+	ClaimsLeftOut int `json:"claimsLeftOut,omitempty"`
+}
+
+// ClaimExplanation of one new claim.
+type ClaimExplanation struct {
+	// Index of the claim in the record.
+	Index    int                  `json:"index"`
+	NodePool string               `json:"nodePool"`
+	Pods     int                  `json:"pods"`
+	Chosen   ledger.OfferingPrice `json:"chosen"`
+	// InstanceTypes counts those handed to launch; Alternatives are the next cheapest.
+	InstanceTypes int                    `json:"instanceTypes"`
+	Alternatives  []ledger.OfferingPrice `json:"alternatives,omitempty"`
+	// PoolsRejected stand before NodePool in order and refused the claim's first pod.
+	PoolsRejected []ledger.Refusal `json:"poolsRejected,omitempty"`
+}
+
+const (
+	alternativesShown = 5
+	unavailableShown  = 50
+	// explanationMax leaves room below the 64 KiB a record takes.
+	explanationMax = 56 << 10
+)
+
+// explainClaim lists what was weighed for a claim.
+func (s *solver) explainClaim(index int, b *bin, p *ledger.PlannedClaim, sh *shape) ClaimExplanation {
+	e := ClaimExplanation{
+		Index: index, NodePool: p.NodePool, Pods: len(b.added), Chosen: p.Cheapest, InstanceTypes: len(sh.offers),
+	}
+	for _, x := range sh.offers[1:min(len(sh.offers), 1+alternativesShown)] {
+		e.Alternatives = append(e.Alternatives, x.OfferingPrice)
+	}
+	first := s.compiler.class(b.added[0])
+	for _, t := range s.templates[:b.open.template.index] {
+		e.PoolsRejected = append(e.PoolsRejected, s.diagnose(t, first))
+	}
+	return e
+}
+
+// fit leaves out claims from the end until the explanation is small enough.
+func (e *Explanation) fit() {
+	e.Unavailable = e.Unavailable[:min(len(e.Unavailable), unavailableShown)]
+	size := 0
+	for i := range e.Claims {
+		b, err := json.Marshal(&e.Claims[i])
+		if size += len(b) + 1; err != nil || size > explanationMax-len(e.Pools)*256-unavailableShown*80 {
+			e.ClaimsLeftOut = len(e.Claims) - i
+			e.Claims = e.Claims[:i]
+			return
+		}
+	}
+}

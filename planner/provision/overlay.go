@@ -1,0 +1,265 @@
+package provision
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/big"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
+	"millwright/planner/catalog"
+	"millwright/planner/requirement"
+	"millwright/planner/resource"
+)
+
+// OverlayProblem says why a NodeOverlay is not applied.
+type OverlayProblem struct {
+	NodeOverlay string `json:"nodeOverlay"`
+	// Reason as of the condition ValidationSucceeded: RuntimeValidation or Conflict.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// Reasons of an OverlayProblem.
+const (
+	overlayInvalid  = "RuntimeValidation"
+	overlayConflict = "Conflict"
+)
+
+// overlay is a NodeOverlay, read.
+type overlay struct {
+	name     string
+	weight   int32
+	set      requirement.Set
+	price    func(micro int64) int64 // nil if it does not change prices
+	capacity resource.Vector
+	names    []corev1.ResourceName
+}
+
+var (
+	priceForm      = regexp.MustCompile(`^\d+(\.\d+)?$`)
+	adjustmentForm = regexp.MustCompile(`^[+-]\d*\.?\d+%?$`)
+	wellKnown      = []corev1.ResourceName{resource.CPU, resource.Memory, resource.EphemeralStorage, resource.Pods}
+)
+
+// applyOverlays gives each pool the catalogue that the NodeOverlays make of its own (scheduling §13): the
+// heaviest first, then by name descending; of each price and resource the first counts. One that would change what
+// another of the same weight has changed is not applied at all.
+func (in *input) applyOverlays(list []*karpv1alpha1.NodeOverlay) {
+	var overlays []*overlay
+	for _, x := range list {
+		o, err := readOverlay(x)
+		if err != nil {
+			in.overlayProblems = append(in.overlayProblems, OverlayProblem{x.Name, overlayInvalid, err.Error()})
+			continue
+		}
+		overlays = append(overlays, o)
+	}
+	if len(overlays) == 0 {
+		return
+	}
+	slices.SortFunc(overlays, func(a, b *overlay) int {
+		return cmp.Or(cmp.Compare(b.weight, a.weight), strings.Compare(b.name, a.name))
+	})
+	owners := map[overlayTarget]*overlay{}
+	for _, o := range overlays {
+		targets := in.targetsOf(o)
+		if at := slices.IndexFunc(targets, func(t overlayTarget) bool { x := owners[t]; return x != nil && x.weight == o.weight }); at >= 0 {
+			in.overlayProblems = append(in.overlayProblems, OverlayProblem{o.name, overlayConflict,
+				fmt.Sprintf("changes %s, as nodeoverlay %s of the same weight does", targets[at], owners[targets[at]].name)})
+			continue
+		}
+		for _, t := range targets {
+			if owners[t] == nil {
+				owners[t] = o
+			}
+		}
+	}
+	for i := range in.pools {
+		in.pools[i].overlay(owners)
+	}
+	slices.SortFunc(in.overlayProblems, func(a, b OverlayProblem) int { return strings.Compare(a.NodeOverlay, b.NodeOverlay) })
+}
+
+// overlayTarget is one price or one resource of a pool's type.
+type overlayTarget struct {
+	pool, instanceType string
+	// offering by index, for a price; -1 and resource else.
+	offering int
+	resource corev1.ResourceName
+}
+
+func (t overlayTarget) String() string {
+	if t.offering >= 0 {
+		return "the price of " + t.instanceType
+	}
+	return fmt.Sprintf("%s of %s", t.resource, t.instanceType)
+}
+
+func readOverlay(x *karpv1alpha1.NodeOverlay) (*overlay, error) {
+	o := &overlay{name: x.Name}
+	if x.Spec.Weight != nil {
+		o.weight = *x.Spec.Weight
+	}
+	for _, r := range x.Spec.Requirements {
+		if err := requirement.Validate(karpv1.NodeSelectorRequirementWithMinValues{Key: r.Key, Operator: r.Operator, Values: r.Values}); err != nil {
+			return nil, err
+		}
+		o.set = o.set.Add(requirement.New(r.Key, r.Operator, r.Values...))
+	}
+	switch price, adjustment := x.Spec.Price, x.Spec.PriceAdjustment; {
+	case price != nil && adjustment != nil:
+		return nil, errors.New("cannot set both 'price' and 'priceAdjustment'")
+	case price != nil && !priceForm.MatchString(*price):
+		return nil, fmt.Errorf("invalid price %q", *price)
+	case adjustment != nil && !adjustmentForm.MatchString(*adjustment):
+		return nil, fmt.Errorf("invalid priceAdjustment %q", *adjustment)
+	case price != nil:
+		fixed := microOf(*price)
+		o.price = func(int64) int64 { return fixed }
+	case adjustment != nil:
+		o.price = adjuster(*adjustment)
+	}
+	o.capacity = resource.From(x.Spec.Capacity)
+	for name := range x.Spec.Capacity {
+		if slices.Contains(wellKnown, name) {
+			return nil, fmt.Errorf("invalid resource restricted: %s", name)
+		}
+		o.names = append(o.names, name)
+	}
+	slices.Sort(o.names)
+	return o, nil
+}
+
+// microOf converts USD in words to micro USD, half a millionth up.
+func microOf(text string) int64 {
+	r, ok := new(big.Rat).SetString(text)
+	if !ok {
+		return 0
+	}
+	r.Mul(r, big.NewRat(1_000_000, 1))
+	return round(r)
+}
+
+func round(r *big.Rat) int64 {
+	r.Add(r, big.NewRat(1, 2))
+	return new(big.Int).Div(r.Num(), r.Denom()).Int64()
+}
+
+// adjuster adds an amount or a share; a price never falls below 0.
+func adjuster(text string) func(int64) int64 {
+	share, relative := strings.CutSuffix(text, "%")
+	if !relative {
+		delta := microOf(text)
+		return func(p int64) int64 { return max(0, p+delta) }
+	}
+	r, _ := new(big.Rat).SetString(share)
+	factor := new(big.Rat).Add(big.NewRat(1, 1), new(big.Rat).Quo(r, big.NewRat(100, 1)))
+	return func(p int64) int64 { return max(0, round(new(big.Rat).Mul(big.NewRat(p, 1), factor))) }
+}
+
+// targetsOf lists what an overlay would change: the prices of the offerings that meet its requirements, and the
+// resources of each type with such an offering.
+func (in *input) targetsOf(o *overlay) []overlayTarget {
+	var targets []overlayTarget
+	for i := range in.pools {
+		p := &in.pools[i]
+		if p.catalog == nil {
+			continue
+		}
+		base := requirement.FromLabels(p.pool.Spec.Template.Labels).Add(requirement.In(karpv1.NodePoolLabelKey, p.pool.Name))
+		for _, t := range p.catalog.Types {
+			of := base.Intersection(t.Requirements)
+			if !of.CompatibleSet(o.set, requirement.NoneKnown) {
+				continue
+			}
+			hit := false
+			for j := range t.Offerings {
+				if !of.Intersection(t.Offerings[j].Requirements).CompatibleSet(o.set, requirement.NoneKnown) {
+					continue
+				}
+				hit = true
+				if o.price != nil {
+					targets = append(targets, overlayTarget{p.pool.Name, t.Name, j, ""})
+				}
+			}
+			for _, name := range o.names {
+				if hit {
+					targets = append(targets, overlayTarget{p.pool.Name, t.Name, -1, name})
+				}
+			}
+		}
+	}
+	return targets
+}
+
+// overlay replaces the pool's catalogue if an overlay changes something in it.
+func (p *poolInput) overlay(owners map[overlayTarget]*overlay) {
+	if p.catalog == nil {
+		return
+	}
+	var types []*catalog.InstanceType
+	prices, capacities := map[string]bool{}, map[string]bool{}
+	for _, t := range p.catalog.Types {
+		changed := *t
+		changed.Offerings = slices.Clone(t.Offerings)
+		for j := range changed.Offerings {
+			if o := owners[overlayTarget{p.pool.Name, t.Name, j, ""}]; o != nil {
+				x := &changed.Offerings[j]
+				x.Price = o.price(x.Price)
+				if x.Reservation != "" {
+					x.Rank = x.Price * 1_000_000
+				}
+				prices[t.Name] = true
+			}
+		}
+		for _, name := range overlaidResources(owners, p.pool.Name, t.Name) {
+			changed.Capacity.Set(name, owners[overlayTarget{p.pool.Name, t.Name, -1, name}].capacity.Get(name))
+			capacities[t.Name] = true
+		}
+		types = append(types, &changed)
+	}
+	if len(prices)+len(capacities) == 0 {
+		return
+	}
+	old := p.catalog
+	p.catalog = catalog.FromTypes(old.NodeClass, types...)
+	p.catalog.Generation = old.Generation
+	p.priceOverlaid, p.capacityOverlaid = prices, capacities
+}
+
+func overlaidResources(owners map[overlayTarget]*overlay, pool, instanceType string) []corev1.ResourceName {
+	var names []corev1.ResourceName
+	for t := range owners {
+		if t.pool == pool && t.instanceType == instanceType && t.offering < 0 {
+			names = append(names, t.resource)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Annotations of claims some of whose types an overlay has changed.
+const (
+	annotationPriceOverlay    = "karpenter.sh/price-overlay-applied"
+	annotationCapacityOverlay = "karpenter.sh/capacity-overlay-applied"
+)
+
+// overlayAnnotations says of a claim's types whether overlays have changed them.
+func (t *template) overlayAnnotations(a map[string]string, names []string) {
+	overlaid := func(changed map[string]bool) bool {
+		return slices.ContainsFunc(names, func(n string) bool { return changed[n] })
+	}
+	if overlaid(t.priceOverlaid) {
+		a[annotationPriceOverlay] = "true"
+	}
+	if overlaid(t.capacityOverlaid) {
+		a[annotationCapacityOverlay] = "true"
+	}
+}

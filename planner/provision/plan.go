@@ -1,0 +1,270 @@
+package provision
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"millwright/planner"
+	"millwright/planner/ledger"
+)
+
+// Round summarises one planning round, for metrics and KubeEvents; it is not recorded.
+type Round struct {
+	// Verdicts on every pod that needed a place, largest pods first.
+	Verdicts []PodVerdict
+	// Problems are NodePools that open no claims, by name.
+	Problems []PoolProblem
+	// Claims are those of the Decision, with prices; PricePerHour sums their cheapest offerings.
+	Claims       []ledger.PlannedClaim
+	PricePerHour int64
+	// OverlayProblems are NodeOverlays that are not applied, by name.
+	OverlayProblems []OverlayProblem
+	// AtNodeLimit are static NodePools, by name, that lack nodes which their limit does not allow.
+	AtNodeLimit []string
+	// LowerBound is a price per hour that no plan can go below (Explanation).
+	LowerBound int64
+	// Kept, Placed, Planned, Refused and Ignored count pods; ignored ones failed validation.
+	Kept, Placed, Planned, Refused, Ignored int
+}
+
+// PodVerdict on one pod. Exactly one of Node, Claim, NewClaim and Reasons is set.
+type PodVerdict struct {
+	Pod ledger.PodRef
+	// Node or Claim (not a node yet) that the pod waits for.
+	Node, Claim string
+	// NewClaim is 1 + the index in Round.Claims; its name follows from the record's sequence.
+	NewClaim int
+	Reasons  []ledger.Refusal
+	// Changed: the Ledger has another verdict or none.
+	Changed bool
+	// NotOurs: the pod asked not to run on our nodes; it gets no KubeEvent.
+	NotOurs bool
+}
+
+// Plan decides where the pods go that need a place: those kube-scheduler found none for, and those on nodes
+// that are going. The Decision is nil if no verdict changed.
+func Plan(s *planner.Snapshot) (*planner.Decision, Round) {
+	in := inputOf(s, Scenario{})
+	sol := solve(in)
+	sol.pack()
+	sol.retry()
+	return decide(s, sol)
+}
+
+// decision being put together.
+type decision struct {
+	snapshot *planner.Snapshot
+	solver   *solver
+	payload  ledger.ProvisioningPlanned
+	explain  Explanation
+	round    Round
+	// index of new claims, by bin.
+	index      map[*bin]int
+	failed     map[*bin][]ledger.Refusal
+	placements map[target][]ledger.PodRef
+	refused    map[uint64]*ledger.Refused
+	order      []uint64
+	subjects   map[string]bool
+	expects    map[string]bool
+	advances   map[string]bool
+}
+
+func decide(snap *planner.Snapshot, s *solver) (*planner.Decision, Round) {
+	d := &decision{
+		snapshot: snap, solver: s, index: map[*bin]int{}, failed: map[*bin][]ledger.Refusal{},
+		placements: map[target][]ledger.PodRef{}, refused: map[uint64]*ledger.Refused{},
+		subjects: map[string]bool{}, expects: map[string]bool{}, advances: map[string]bool{},
+	}
+	d.addClaims()
+	changed := d.addVerdicts()
+	changed = d.addStatic() || changed
+	d.addGone()
+	d.finishRound()
+	if !changed && len(d.payload.Gone) < goneBatch {
+		return nil, d.round
+	}
+	d.payload.Placements = d.sortedPlacements()
+	d.payload.Excluded = d.solver.exclusions()
+	for _, digest := range d.order {
+		d.payload.Refused = append(d.payload.Refused, *d.refused[digest])
+	}
+	d.explain.fit()
+	return &planner.Decision{
+		Kind: ledger.KindProvisioningPlanned, Payload: &d.payload, Explanation: d.explain,
+		Subjects: sortedSet(d.subjects), Expects: snap.Expect(sortedSet(d.expects)...), Advances: sortedSet(d.advances),
+	}, d.round
+}
+
+// goneBatch is how many forgotten verdicts are worth a record of their own. Fewer go with the next one.
+const goneBatch = 1000
+
+// addClaims finishes the open claims; one that cannot be made refuses its pods.
+func (d *decision) addClaims() {
+	f := d.solver.finisher()
+	for _, b := range d.solver.bins {
+		if b.open == nil || b.gone {
+			continue
+		}
+		p, sh, err := f.finish(b)
+		if err != nil {
+			d.failed[b] = []ledger.Refusal{{NodePool: b.open.template.name, Constraint: constraintRequirements, Message: err.Error()}}
+			continue
+		}
+		i := len(d.payload.Claims)
+		d.index[b] = i
+		d.payload.Claims = append(d.payload.Claims, p)
+		d.explain.Claims = append(d.explain.Claims, d.solver.explainClaim(i, b, &p, sh))
+		d.explain.PricePerHour += p.Cheapest.MicroUSDPerHour
+		pool := ledger.PoolAggregate(p.NodePool)
+		d.expects[pool], d.advances[pool], d.subjects[pool] = true, true, true
+	}
+}
+
+func (s *solver) finisher() *finisher {
+	return &finisher{
+		typesMax: max(1, s.in.options.InstanceTypesMax), strict: s.in.options.MinValuesPolicy != MinValuesBestEffort,
+		shared: map[string]*shape{},
+	}
+}
+
+// addVerdicts compares each pod's place with what the Ledger says and collects what changed.
+func (d *decision) addVerdicts() bool {
+	changed := false
+	d.round.Verdicts = make([]PodVerdict, 0, len(d.solver.items))
+	for _, it := range d.solver.items {
+		v := d.verdict(it)
+		d.count(it, &v)
+		if v.Changed {
+			changed = true
+			d.record(it, &v)
+		}
+		d.round.Verdicts = append(d.round.Verdicts, v)
+	}
+	return changed
+}
+
+func (d *decision) verdict(it *item) PodVerdict {
+	v := PodVerdict{Pod: podRef(it.pod), Reasons: it.reasons, NotOurs: !it.class.ours}
+	old := d.snapshot.Ledger.Verdict(it.pod.UID)
+	b := it.bin
+	if reasons := d.failed[b]; b != nil && reasons != nil {
+		v.Reasons, b = reasons, nil
+	}
+	if b == nil {
+		v.Changed = old == nil || old.Digest != ledger.RefusalDigest(v.Reasons)
+		return v
+	}
+	switch {
+	case b.open != nil:
+		v.NewClaim, v.Changed = d.index[b]+1, true
+		return v
+	case b.planned != nil:
+		v.Claim = b.planned.claim.Name
+	case b.node.Node != nil:
+		v.Node = b.node.Name
+	default:
+		v.Claim = b.node.Claim.Name
+	}
+	v.Changed = old == nil || d.solver.byTarget[target{old.Node, old.Claim}] != b
+	return v
+}
+
+func (d *decision) count(it *item, v *PodVerdict) {
+	d.round.count(it, v)
+	d.explain.Pods++
+	switch {
+	case len(v.Reasons) > 0:
+		d.explain.Refused++
+	case v.NewClaim > 0:
+		d.explain.Planned++
+	case v.Changed:
+		d.explain.Placed++
+	default:
+		d.explain.Kept++
+	}
+}
+
+func (r *Round) count(it *item, v *PodVerdict) {
+	switch {
+	case len(it.class.invalid) > 0:
+		r.Ignored++
+	case len(v.Reasons) > 0:
+		r.Refused++
+	case v.NewClaim > 0:
+		r.Planned++
+	case v.Changed:
+		r.Placed++
+	default:
+		r.Kept++
+	}
+}
+
+// record adds a changed verdict to the payload and says what it relies on.
+func (d *decision) record(it *item, v *PodVerdict) {
+	d.subjects["pod/"+it.pod.Key()] = true
+	switch {
+	case len(v.Reasons) > 0:
+		d.recordRefused(v)
+		return
+	case v.NewClaim > 0:
+		return // stands in the claim
+	}
+	to := target{v.Node, v.Claim}
+	d.placements[to] = append(d.placements[to], v.Pod)
+	if b := it.bin; b.planned != nil {
+		d.expects[ledger.PoolAggregate(b.planned.claim.NodePool)] = true
+		d.expects[ledger.ClaimAggregate(v.Claim)] = true
+		d.subjects["claim/"+v.Claim] = true
+		return
+	}
+	d.expects[ledger.PoolAggregate(it.bin.node.NodePool)] = true
+	if v.Node != "" {
+		d.subjects["node/"+v.Node] = true
+	} else {
+		d.subjects["claim/"+v.Claim] = true
+	}
+}
+
+func (d *decision) recordRefused(v *PodVerdict) {
+	digest := ledger.RefusalDigest(v.Reasons)
+	r := d.refused[digest]
+	if r == nil {
+		r = &ledger.Refused{Reasons: v.Reasons}
+		d.refused[digest] = r
+		d.order = append(d.order, digest)
+	}
+	r.Pods = append(r.Pods, v.Pod)
+}
+
+func (d *decision) sortedPlacements() []ledger.Placement {
+	var list []ledger.Placement
+	for to, pods := range d.placements {
+		list = append(list, ledger.Placement{Node: to.node, Claim: to.claim, Pods: pods})
+	}
+	slices.SortFunc(list, func(a, b ledger.Placement) int {
+		return compareTargets(target{a.Node, a.Claim}, target{b.Node, b.Claim})
+	})
+	return list
+}
+
+// addGone lists the recorded pods that need no place any more.
+func (d *decision) addGone() {
+	still := make(map[types.UID]bool, len(d.solver.items))
+	for _, it := range d.solver.items {
+		still[it.pod.UID] = true
+	}
+	for _, v := range d.snapshot.Ledger.Verdicts() {
+		if !still[v.Pod.UID] {
+			d.payload.Gone = append(d.payload.Gone, v.Pod.UID)
+		}
+	}
+}
+
+func (d *decision) finishRound() {
+	d.round.Problems, d.round.OverlayProblems = d.solver.problems, d.solver.in.overlayProblems
+	d.explain.LowerBound = min(d.solver.lowerBound(), d.explain.PricePerHour)
+	d.round.Claims, d.round.PricePerHour, d.round.LowerBound = d.payload.Claims, d.explain.PricePerHour, d.explain.LowerBound
+	d.explain.Pools, d.explain.Unavailable = d.solver.problems, d.solver.in.unavailable
+	d.explain.Nodes, d.explain.EarlierClaims = len(d.solver.in.nodes), len(d.solver.in.planned)
+}

@@ -1,0 +1,190 @@
+package provision
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/resource"
+	"millwright/planner/world"
+	"millwright/tools/workload"
+)
+
+// problem folds a problem into a cluster.
+func problem(p *workload.Problem) *cluster {
+	c := newCluster()
+	c.options.InstanceTypesMax = 600
+	c.putCatalog(p.Catalogue.Types, p.Catalogue.Prices)
+	c.put(p.Objects...)
+	return c
+}
+
+// greedy places the pods as the reference does (scheduling §7): largest first, each on the new claim with the
+// fewest pods that takes it, else on a new one; claims grow until no instance type holds them.
+func greedy(in *input) *solver {
+	s := newSolver(in)
+	waiting, _ := s.keepVerdicts()
+	for len(waiting) > 0 {
+		var refused []*item
+		for _, it := range waiting {
+			if !s.greedyAttempt(it) {
+				refused = append(refused, it)
+			}
+		}
+		if len(refused) == len(waiting) {
+			break
+		}
+		waiting = refused
+	}
+	return s
+}
+
+func (s *solver) greedyAttempt(it *item) bool {
+	bins := slices.Clone(s.bins)
+	slices.SortStableFunc(bins, func(a, b *bin) int {
+		if a.open == nil || b.open == nil {
+			return a.index - b.index
+		}
+		return len(a.added) - len(b.added)
+	})
+	for _, lv := range it.class.levels {
+		for _, b := range bins {
+			if !lv.dead.has(b.index) && s.accept(b, lv) == accepted {
+				s.put(b, it)
+				return true
+			}
+		}
+		if b := s.openClaim(lv); b != nil {
+			s.put(b, it)
+			return true
+		}
+	}
+	return false
+}
+
+// total is the price of the new claims, and how many pods have no place.
+func (s *solver) total() (price int64, claims, refused int) {
+	for _, b := range s.bins {
+		if b.open != nil && !b.gone {
+			price += b.open.cheapest()
+			claims++
+		}
+	}
+	for _, it := range s.items {
+		if it.bin == nil {
+			refused++
+		}
+	}
+	return price, claims, refused
+}
+
+// TestPlansAreCheaperThanGreedyOnes on generated batches; MILLWRIGHT_BATCHES=n looks at more.
+func TestPlansAreCheaperThanGreedyOnes(t *testing.T) {
+	batches := 25
+	if n, err := strconv.Atoi(os.Getenv("MILLWRIGHT_BATCHES")); err == nil {
+		batches = n
+	}
+	var ratio, bound float64
+	for seed := range batches {
+		c := problem(workload.Batch(uint64(seed)))
+		reference, _, refused := greedy(inputOf(c.snapshot(), Scenario{})).total()
+		_, r := Plan(c.snapshot())
+		if r.Refused != refused {
+			t.Errorf("batch %d: %d pods refused, the greedy plan refuses %d", seed, r.Refused, refused)
+		}
+		if r.PricePerHour*100 > reference*101 {
+			t.Errorf("batch %d: %d µ$/h, the greedy plan costs %d", seed, r.PricePerHour, reference)
+		}
+		if r.LowerBound <= 0 || r.LowerBound > r.PricePerHour {
+			t.Errorf("batch %d: lower bound %d of a plan that costs %d", seed, r.LowerBound, r.PricePerHour)
+		}
+		ratio += float64(r.PricePerHour) / float64(reference)
+		bound += float64(r.LowerBound) / float64(r.PricePerHour)
+	}
+	if ratio >= float64(batches) {
+		t.Errorf("plans are not cheaper on average than greedy ones: %.3f", ratio/float64(batches))
+	}
+	t.Logf("%d batches: price of plan/greedy %.3f on average, lower bound/plan %.3f", batches, ratio/float64(batches), bound/float64(batches))
+}
+
+// optimum is the least price for pods that go on any types, by trying all ways to divide them.
+func optimum(types []catalogType, pods []resource.Vector) int64 {
+	price := func(set int) int64 {
+		var sum resource.Vector
+		for i := range pods {
+			if set&(1<<i) != 0 {
+				sum = sum.Add(pods[i])
+			}
+		}
+		best := int64(-1)
+		for _, t := range types {
+			if sum.Fits(t.allocatable) && (best < 0 || t.price < best) {
+				best = t.price
+			}
+		}
+		return best
+	}
+	least := make([]int64, 1<<len(pods))
+	for set := 1; set < len(least); set++ {
+		least[set] = -1
+		for part := set; part > 0; part = (part - 1) & set {
+			p := price(part)
+			if rest := least[set&^part]; p >= 0 && rest >= 0 && (least[set] < 0 || p+rest < least[set]) {
+				least[set] = p + rest
+			}
+		}
+	}
+	return least[len(least)-1]
+}
+
+type catalogType struct {
+	allocatable resource.Vector
+	price       int64
+}
+
+// TestTinyPlansAreNearTheOptimum: of up to seven pods, plans cost no less than the best of all ways to divide them, and
+// at most a third more; on average at most a thirtieth.
+func TestTinyPlansAreNearTheOptimum(t *testing.T) {
+	var plans, ratio float64
+	rapid.Check(t, func(rt *rapid.T) {
+		c := newCluster()
+		c.catalogue()
+		pool := newPool("default")
+		pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: karpv1.CapacityTypeLabelKey, Operator: "In", Values: []string{"on-demand"}}}
+		c.put(pool)
+		var pods []resource.Vector
+		for i := range rapid.IntRange(1, 7).Draw(rt, "pods") {
+			p := newPod(fmt.Sprint("p", i), map[string]string{
+				"cpu":    rapid.SampledFrom([]string{"200m", "900m", "1500m", "2500m", "3500m", "6"}).Draw(rt, "cpu"),
+				"memory": rapid.SampledFrom([]string{"500Mi", "2Gi", "5Gi", "11Gi"}).Draw(rt, "memory")})
+			c.put(p)
+			pods = append(pods, world.PodRequests(&p.Spec, nil))
+		}
+		var types []catalogType
+		for _, it := range c.world.Catalog("default").Types {
+			for _, o := range it.Offerings {
+				if o.CapacityType == "on-demand" {
+					types = append(types, catalogType{it.Allocatable, o.Price})
+				}
+			}
+		}
+		best := optimum(types, pods)
+		_, r := Plan(c.snapshot())
+		if r.PricePerHour < best || r.PricePerHour*3 > best*4 {
+			rt.Errorf("the plan costs %d µ$/h, the optimum %d", r.PricePerHour, best)
+		}
+		if r.LowerBound > best {
+			rt.Errorf("lower bound %d above the optimum, %d", r.LowerBound, best)
+		}
+		plans, ratio = plans+1, ratio+float64(r.PricePerHour)/float64(best)
+	})
+	t.Logf("%.0f plans: %.4f of the optimum on average", plans, ratio/plans)
+	if ratio > plans*31/30 {
+		t.Error("plans are too far from the optimum")
+	}
+}

@@ -1,0 +1,48 @@
+package provision
+
+import (
+	"millwright/planner"
+	"millwright/planner/ledger"
+)
+
+// Scenario asks: what if these nodes went?
+type Scenario struct {
+	// Without are names of StateNodes whose capacity is not offered and whose pods move.
+	Without []string
+	// WithoutPools are NodePools that open no claims.
+	WithoutPools []string
+}
+
+// Result of a simulation.
+type Result struct {
+	// Claims that would have to be made, in the order they were opened.
+	Claims []ledger.PlannedClaim
+	// Verdicts on every pod that needs a place, as in Round; Changed means nothing here.
+	Verdicts []PodVerdict
+	// Refused counts pods without a place. Uninitialized are nodes, sorted, that pods would go to before
+	// they are ready.
+	Refused       int
+	Uninitialized []string
+	PricePerHour  int64
+}
+
+// Simulate plans as Plan does, under the scenario, and decides nothing.
+func Simulate(s *planner.Snapshot, sc Scenario) Result {
+	sol := solve(inputOf(s, sc))
+	d := &decision{snapshot: s, solver: sol, index: map[*bin]int{}, failed: map[*bin][]ledger.Refusal{},
+		subjects: map[string]bool{}, expects: map[string]bool{}, advances: map[string]bool{}}
+	d.addClaims()
+	r := Result{Claims: d.payload.Claims, PricePerHour: d.explain.PricePerHour}
+	waiting := map[string]bool{}
+	for _, it := range sol.items {
+		v := d.verdict(it)
+		if len(v.Reasons) > 0 {
+			r.Refused++
+		} else if b := it.bin; b.node != nil && !b.node.Initialized {
+			waiting[b.node.Name] = true
+		}
+		r.Verdicts = append(r.Verdicts, v)
+	}
+	r.Uninitialized = sortedSet(waiting)
+	return r
+}

@@ -1,0 +1,404 @@
+package provision
+
+import (
+	"cmp"
+	"slices"
+
+	"millwright/planner/catalog"
+	"millwright/planner/ledger"
+	"millwright/planner/topology"
+	"millwright/planner/world"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Policies of planner.Options.
+const (
+	PreferencesIgnore   = "Ignore"
+	MinValuesBestEffort = "BestEffort"
+)
+
+// item is a pod on its way through the solver.
+type item struct {
+	pod   *world.Pod
+	class *class
+	// at is the pod's place in the queue.
+	at int
+	// bin it got, at which level; nil and reasons if refused.
+	bin     *bin
+	level   int
+	reasons []ledger.Refusal
+	// excluded nodes, by name.
+	excluded []string
+	// deferred: it waits for reserved capacity that others hold.
+	deferred bool
+}
+
+// solver works out one plan. It never changes its input.
+type solver struct {
+	in        *input
+	templates []*template
+	problems  []PoolProblem
+	compiler  compiler
+	items     []*item
+	// bins: nodes, initialized ones first, then planned claims, then claims in the order they were opened.
+	bins     []*bin
+	byTarget map[target]*bin
+	buffer   catalog.Bits
+	// running are the classes of pods on nodes; single the alternatives for one domain.
+	running map[classKey]*runningClass
+	single  map[*topology.Domains][]*alternative
+	// keeping: earlier verdicts are being taken over; the topology is checked after all of them.
+	keeping bool
+	// newlyExcluded are pods that have waited for a ready node in vain.
+	newlyExcluded []exclusion
+	// assigned are the planned claims' own pods.
+	assigned map[types.UID]*bin
+	// reserved is nil if there is no reserved capacity.
+	reserved *reservations
+	// ceiling of the growth of claims; nil: none. steps counts how often a bin was asked: 1 if it was full,
+	// stepsWhole if it took more than a look.
+	ceiling *ceiling
+	steps   int
+	// fewest: bins from the given one on are asked in the order of their pods, fewest first; ordered is that order.
+	fewest  bool
+	ordered []*bin
+	// unsettled pods have an earlier verdict that does not hold any more.
+	unsettled map[*world.Pod]bool
+}
+
+// target names a bin that exists.
+type target struct{ node, claim string }
+
+// solve finds a place for each pod of the input, or the reasons why there is none.
+func solve(in *input) *solver {
+	s := newSolver(in)
+	waiting, kept := s.keepVerdicts()
+	if broken := s.brokenKept(kept); broken != nil {
+		s = newSolver(in)
+		s.unsettled = broken
+		waiting, _ = s.keepVerdicts()
+	}
+	s.place(waiting)
+	return s
+}
+
+func newSolver(in *input) *solver {
+	s := &solver{in: in}
+	s.templates, s.problems = newTemplates(in)
+	s.reserved = newReservations(s.templates, in.planned)
+	s.compiler = compiler{
+		volumes: in.volumes, respect: in.options.PreferencePolicy != PreferencesIgnore, templates: len(s.templates),
+		preferNoSchedule: s.anyPreferNoSchedule(), classes: map[classKey]*class{}, topologies: newTopologies(in.namespaces),
+	}
+	s.addBins()
+	s.queue()
+	s.setUpTopology()
+	s.assignPlanned()
+	return s
+}
+
+func (s *solver) anyPreferNoSchedule() bool {
+	for _, t := range s.templates {
+		if t.prefers {
+			return true
+		}
+	}
+	for _, n := range s.in.nodes {
+		if hasPreferNoSchedule(n.Taints) {
+			return true
+		}
+	}
+	return false
+}
+
+// addBins lists what exists: nodes, initialized first, then by name; then planned claims by name.
+func (s *solver) addBins() {
+	s.byTarget = make(map[target]*bin, len(s.in.nodes)+len(s.in.planned))
+	nodes := slices.Clone(s.in.nodes)
+	slices.SortFunc(nodes, func(a, b stateNode) int {
+		return cmp.Or(-compareBool(a.Initialized, b.Initialized), cmp.Compare(a.Name, b.Name))
+	})
+	blank := make([]bin, len(nodes))
+	for i, n := range nodes {
+		b := &blank[i]
+		b.node, b.free = n, available(n)
+		s.add(b)
+		s.byTarget[target{node: n.Name}] = b
+		if n.Claim != nil {
+			s.byTarget[target{claim: n.Claim.Name}] = b
+		}
+	}
+	planned := slices.Clone(s.in.planned)
+	slices.SortFunc(planned, func(a, b plannedInput) int { return cmp.Compare(a.claim.Name, b.claim.Name) })
+	for i := range planned {
+		b := s.plannedBin(&planned[i])
+		s.add(b)
+		s.byTarget[target{claim: planned[i].claim.Name}] = b
+	}
+}
+
+func (s *solver) add(b *bin) {
+	b.index = len(s.bins)
+	s.bins = append(s.bins, b)
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// assignPlanned gives planned claims the pods they were planned for; nothing is asked again.
+func (s *solver) assignPlanned() {
+	for _, it := range s.items {
+		b := s.assigned[it.pod.UID]
+		if b == nil {
+			continue
+		}
+		b.free = b.free.Sub(it.class.requests)
+		b.ports = append(b.ports, it.class.ports...)
+		s.put(b, it)
+	}
+}
+
+// queue compiles the pods and sorts them: CPU and memory descending, then creation and UID (scheduling §7.2).
+func (s *solver) queue() {
+	s.assigned = map[types.UID]*bin{}
+	for _, b := range s.bins {
+		if b.planned != nil {
+			for _, p := range b.planned.pods {
+				s.assigned[p.UID] = b
+			}
+		}
+	}
+	s.items = make([]*item, len(s.in.pods))
+	blank := make([]item, len(s.in.pods))
+	for i, p := range s.in.pods {
+		blank[i] = item{pod: p, class: s.compiler.class(p)}
+		s.items[i] = &blank[i]
+	}
+	slices.SortFunc(s.items, func(a, b *item) int {
+		ra, rb := &a.class.requests, &b.class.requests
+		return cmp.Or(cmp.Compare(rb.MilliCPU, ra.MilliCPU), cmp.Compare(rb.Memory, ra.Memory),
+			cmp.Compare(a.pod.Created, b.pod.Created), cmp.Compare(a.pod.UID, b.pod.UID))
+	})
+	for i, it := range s.items {
+		it.at = i
+	}
+}
+
+// keepVerdicts leaves pods where they were placed before, if they still fit there, and returns the others.
+func (s *solver) keepVerdicts() (waiting, kept []*item) {
+	s.keeping = true
+	defer func() { s.keeping = false }()
+	s.exclude()
+	for _, it := range s.items {
+		if it.bin != nil {
+			continue
+		}
+		if len(it.class.invalid) > 0 {
+			it.reasons = it.class.invalid
+			continue
+		}
+		if b := s.placedBefore(it); b != nil && !s.avoids(it, b) && s.acceptAnyLevel(b, it) {
+			kept = append(kept, it)
+			continue
+		}
+		if len(it.excluded) >= excludedMax {
+			it.reasons = it.quoted()
+			continue
+		}
+		waiting = append(waiting, it)
+	}
+	return waiting, kept
+}
+
+func (s *solver) placedBefore(it *item) *bin {
+	to := s.in.prior(it.pod.UID)
+	if to == (target{}) || s.unsettled[it.pod] {
+		return nil
+	}
+	return s.byTarget[to]
+}
+
+func (s *solver) acceptAnyLevel(b *bin, it *item) bool {
+	for _, lv := range it.class.levels {
+		if s.accept(b, lv) == accepted {
+			s.put(b, it)
+			return true
+		}
+	}
+	return false
+}
+
+func (s *solver) put(b *bin, it *item) {
+	it.bin, it.reasons = b, nil
+	b.added = append(b.added, it.pod)
+	if s.fewest {
+		s.reorder(b)
+	}
+	s.record(b, it.class)
+}
+
+// place works off the queue, and once more each time reserved capacity is loosened.
+func (s *solver) place(waiting []*item) {
+	waiting = s.workOff(waiting)
+	for s.loosen(waiting) {
+		waiting = s.workOff(waiting)
+	}
+	for _, it := range waiting {
+		it.reasons = s.refusals(it.class)
+	}
+}
+
+// workOff places what it can, the refused ones again for as long as that places some, and returns the others.
+func (s *solver) workOff(waiting []*item) []*item {
+	for len(waiting) > 0 {
+		var refused []*item
+		progress := false
+		for _, it := range waiting {
+			if s.attempt(it) {
+				progress = true
+			} else {
+				refused = append(refused, it)
+			}
+		}
+		waiting = refused
+		if !progress {
+			break
+		}
+	}
+	return waiting
+}
+
+// attempt tries each level on every bin, then on every template.
+func (s *solver) attempt(it *item) bool {
+	return s.attemptLevels(it, len(it.class.levels))
+}
+
+// attemptLevels is attempt without the levels from n on.
+func (s *solver) attemptLevels(it *item, n int) bool {
+	for i, lv := range it.class.levels[:n] {
+		stamp := s.stamp(lv)
+		if lv.refusedAt == stamp {
+			continue
+		}
+		if lv.deferredAt == stamp {
+			it.deferred = true
+			return false
+		}
+		b := s.find(lv)
+		s.missed() // by claims that are open: that does not count
+		if b == nil {
+			b = s.openClaim(lv)
+		}
+		if b != nil {
+			s.put(b, it)
+			it.level = i
+			return true
+		}
+		if s.missed() {
+			lv.deferredAt, it.deferred = stamp, true
+			return false
+		}
+		lv.refusedAt = stamp
+	}
+	return false
+}
+
+// find returns the first bin that takes a pod of the level's class.
+func (s *solver) find(lv *level) *bin {
+	if s.fewest {
+		return s.findFewest(lv)
+	}
+	for i := lv.cursor; i < len(s.bins); i++ {
+		if lv.dead.has(i) {
+			if i == lv.cursor {
+				lv.cursor++
+			}
+			continue
+		}
+		switch s.accept(s.bins[i], lv) {
+		case accepted:
+			return s.bins[i]
+		case never:
+			if i == lv.cursor {
+				lv.cursor++
+			} else {
+				lv.dead.add(i)
+			}
+		}
+	}
+	return nil
+}
+
+// stamp rises whenever a refusal may no longer hold.
+func (s *solver) stamp(lv *level) int {
+	n := len(s.bins)
+	if s.reserved != nil {
+		n += s.reserved.moved
+	}
+	for _, t := range s.templates {
+		n += t.limits.moved
+	}
+	for _, c := range lv.constraints {
+		n += c.Group.Version
+	}
+	return n
+}
+
+// openClaim opens a claim of the first template that takes a pod of the level's class.
+func (s *solver) openClaim(lv *level) *bin {
+	if ok, _ := lv.placeAllows(len(s.bins)); !ok {
+		return nil
+	}
+	for _, t := range s.templates {
+		if lv.closed.Has(t.index) {
+			continue
+		}
+		o, final := s.openOn(t, lv)
+		if o == nil {
+			if s.reserved != nil && s.reserved.missed {
+				return nil
+			}
+			if final {
+				lv.closed.Add(t.index)
+			}
+			continue
+		}
+		b := &bin{open: o, ports: slices.Clone(lv.class.ports)}
+		s.add(b)
+		return b
+	}
+	return nil
+}
+
+// openOn returns a claim of t with one pod; final says that a refusal depends neither on limits nor on the
+// topology.
+func (s *solver) openOn(t *template, lv *level) (o *openClaim, final bool) {
+	c := lv.class
+	if untolerated(t.taints(), c.pod.Spec.Tolerations, lv.strictTaints) != nil {
+		return nil, true
+	}
+	final = true
+	for _, a := range lv.alternatives {
+		n := t.root.narrow(a)
+		if n == nil || !s.fitting(t, t.root.usable, n, &c.requests, c.ports).Any() {
+			continue
+		}
+		final = final && len(lv.byKey) == 0 && len(t.limits.left) == 0
+		s.candidates(n, nil, lv, func(n *state) bool {
+			o = s.openIn(t, c, n)
+			return o != nil
+		})
+		if o != nil {
+			return o, false
+		}
+	}
+	return nil, final
+}

@@ -1,0 +1,229 @@
+package provision
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
+	"millwright/planner/claim"
+	"millwright/planner/ledger"
+	"millwright/planner/world"
+)
+
+// staticPool is a NodePool with spec.replicas and what counts for them (reference: scheduling §14, lifecycle §8).
+type staticPool struct {
+	pool *karpv1.NodePool
+	// active claims: nodes, and what is still to come.
+	active []staticMember
+	// replacing are nodes that a running command takes, going those that are being deleted.
+	replacing, going int64
+}
+
+// staticMember is one active claim of a static pool; node is nil until it has an instance.
+type staticMember struct {
+	name     string
+	node     *planner.StateNode
+	launched bool
+}
+
+// addStatic plans the claims that static NodePools lack and dooms those they have in excess. It reports
+// whether there are any.
+func (d *decision) addStatic() bool {
+	changed := false
+	for _, p := range staticPools(d.snapshot) {
+		n := p.missing()
+		if n > 0 && !p.limited(n) {
+			changed = true
+		}
+		if p.limited(n) {
+			d.round.AtNodeLimit = append(d.round.AtNodeLimit, p.pool.Name)
+			n = max(0, p.headroom())
+			changed = changed || n > 0
+		}
+		for range n {
+			d.addStaticClaim(p.pool)
+		}
+		for _, m := range p.excess(d.snapshot) {
+			d.addExcess(p.pool, m)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// staticPools lists them by name, without those that are not ready or that are being deleted.
+func staticPools(s *planner.Snapshot) []*staticPool {
+	var list []*staticPool
+	byName := map[string]*staticPool{}
+	for _, p := range s.World.NodePools() {
+		if p.Spec.Replicas == nil || p.DeletionTimestamp != nil || unready(p) != nil {
+			continue
+		}
+		sp := &staticPool{pool: p}
+		list = append(list, sp)
+		byName[p.Name] = sp
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	for _, n := range s.StateNodes() {
+		if p := byName[n.NodePool]; p != nil && n.Claim != nil {
+			p.count(s, n)
+		}
+	}
+	for _, c := range s.InFlight() {
+		if p := byName[c.NodePool]; p != nil {
+			p.active = append(p.active, staticMember{name: c.Name, launched: c.Instance != nil})
+		}
+	}
+	return list
+}
+
+func (p *staticPool) count(s *planner.Snapshot, n *planner.StateNode) {
+	switch {
+	case !n.MarkedForDeletion:
+		p.active = append(p.active, staticMember{name: n.Claim.Name, node: n, launched: true})
+	case n.Claim.DeletionTimestamp == nil && s.CommandOf(n.Claim.Name) != "":
+		p.replacing++
+	default:
+		p.going++
+	}
+}
+
+// missing is how many claims to make, if the limit on nodes allows.
+func (p *staticPool) missing() int64 {
+	active, replicas := int64(len(p.active)), *p.pool.Spec.Replicas
+	if active+p.replacing >= replicas {
+		return 0
+	}
+	return replicas - active
+}
+
+// limited reports that the pool may not have n more nodes.
+func (p *staticPool) limited(n int64) bool { return n > p.headroom() }
+
+// headroom is how many nodes limits.nodes still allows.
+func (p *staticPool) headroom() int64 {
+	q, limited := p.pool.Spec.Limits[ResourceNodes]
+	if !limited {
+		return 1<<31 - 1
+	}
+	return q.Value() - int64(len(p.active)) - p.replacing - p.going
+}
+
+// excess lists the claims to give up: not launched, then empty, then without a pod that must not be disrupted,
+// then those that are cheapest to move.
+func (p *staticPool) excess(s *planner.Snapshot) []staticMember {
+	n := len(p.active) - int(*p.pool.Spec.Replicas)
+	if n <= 0 {
+		return nil
+	}
+	type ranked struct {
+		staticMember
+		class int
+		cost  int64
+	}
+	var list []ranked
+	for _, m := range p.active {
+		c := s.Ledger.Claim(m.name)
+		if c == nil || c.Doomed != nil || c.State == ledger.ClaimPlanned {
+			continue // a claim that the Ledger does not know, or whose NodeClaim is not made yet, comes later
+		}
+		class, cost := m.rank(s)
+		list = append(list, ranked{m, class, cost})
+	}
+	slices.SortFunc(list, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.cost, b.cost), cmp.Compare(a.name, b.name))
+	})
+	var out []staticMember
+	for _, r := range list[:min(n, len(list))] {
+		out = append(out, r.staticMember)
+	}
+	return out
+}
+
+// rank orders the claims of a pool that has too many: class first, then cost.
+func (m *staticMember) rank(s *planner.Snapshot) (class int, cost int64) {
+	if !m.launched {
+		return 0, 0
+	}
+	if m.node == nil {
+		return 1, 0
+	}
+	class = 1
+	for _, p := range m.node.Pods {
+		switch {
+		case planner.DoNotDisrupt(p, s.Now).InEffect:
+			class = 3
+		case p.Active() && !p.Class.DaemonSetOwned() && !p.Class.Static():
+			class = max(class, 2)
+			cost += podCost(p)
+		}
+	}
+	return class, cost * lifetimeLeft(m.node, s.Now) / lifetimeWhole
+}
+
+const (
+	podCostUnit   = int64(1) << 27
+	lifetimeWhole = int64(1000)
+)
+
+// podCost is what moving a pod costs in units of 1/2^27: 1, plus its deletion cost, plus four times its
+// priority, within ±10 (reference: lifecycle §8).
+func podCost(p *world.Pod) int64 {
+	cost := podCostUnit
+	if n, err := strconv.ParseInt(p.Class.Annotations[world.DeletionCostAnnotation], 10, 32); err == nil {
+		cost += n
+	}
+	if pr := p.Class.Spec.Priority; pr != nil {
+		cost += 4 * int64(*pr)
+	}
+	return max(-10*podCostUnit, min(10*podCostUnit, cost))
+}
+
+// lifetimeLeft is the share of a node's life that is left, in thousandths; all of it if it does not expire.
+func lifetimeLeft(n *planner.StateNode, now time.Time) int64 {
+	after := n.Claim.Spec.ExpireAfter.Duration
+	if after == nil || *after <= 0 {
+		return lifetimeWhole
+	}
+	left := int64(*after-now.Sub(n.Claim.CreationTimestamp.Time)) / int64(time.Millisecond)
+	return max(0, min(lifetimeWhole, left*lifetimeWhole/max(1, int64(*after)/int64(time.Millisecond))))
+}
+
+// addStaticClaim plans a claim that is as the pool's template says: no list of types, no requests.
+func (d *decision) addStaticClaim(p *karpv1.NodePool) {
+	base, err := templateRequirements(p)
+	if err != nil {
+		return // the pool's own status says so
+	}
+	t := &template{pool: p, name: p.Name, base: base}
+	spec := &p.Spec.Template.Spec
+	c := ledger.PlannedClaim{
+		NodePool: p.Name, NodePoolUID: p.UID, NodeClassRef: *spec.NodeClassRef, Labels: t.labels(base), Annotations: t.annotations(&openClaim{}),
+		Taints: spec.Taints, StartupTaints: spec.StartupTaints, Requirements: base.Entries(), ExpireAfter: spec.ExpireAfter,
+	}
+	if g := spec.TerminationGracePeriod; g != nil {
+		grace := time.Duration(g.Duration)
+		c.TerminationGracePeriod = &grace
+	}
+	d.payload.Claims = append(d.payload.Claims, c)
+	d.touchPool(p.Name)
+}
+
+func (d *decision) addExcess(p *karpv1.NodePool, m staticMember) {
+	c := d.snapshot.Ledger.Claim(m.name)
+	d.payload.Excess = append(d.payload.Excess, ledger.ExcessClaim{Claim: m.name, UID: c.UID, Reason: claim.ReasonScaledDown})
+	d.touchPool(p.Name)
+	d.expects[ledger.ClaimAggregate(m.name)] = true
+	d.subjects["claim/"+m.name] = true
+}
+
+// touchPool says that the decision relies on a pool's capacity and changes it.
+func (d *decision) touchPool(name string) {
+	pool := ledger.PoolAggregate(name)
+	d.expects[pool], d.advances[pool], d.subjects[pool] = true, true, true
+}

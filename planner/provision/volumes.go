@@ -1,0 +1,250 @@
+package provision
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"millwright/planner/requirement"
+	"millwright/planner/world"
+)
+
+var errResourceClaims = errors.New("pod has Dynamic Resource Allocation requirements that are not yet supported by Karpenter")
+
+// podVolumes is what a pod's volumes demand of its node.
+type podVolumes struct {
+	// alternatives: any one suffices; empty if the volumes can be anywhere.
+	alternatives []requirement.Set
+	// claims by CSI driver, sorted by driver, then claim.
+	claims []driverClaim
+}
+
+// driverClaim is a PersistentVolumeClaim that takes one attachment of a driver.
+type driverClaim struct{ driver, claim string }
+
+func (v *podVolumes) key() string {
+	var b strings.Builder
+	for _, s := range v.alternatives {
+		b.WriteString(s.Key())
+		b.WriteByte('|')
+	}
+	for _, c := range v.claims {
+		b.WriteString(c.driver + "/" + c.claim + ",")
+	}
+	return b.String()
+}
+
+const (
+	annotationBindCompleted = "pv.kubernetes.io/bind-completed"
+	ebsDriver               = "ebs.csi.aws.com"
+	// alternativesMax bounds the cross product of several volumes' terms.
+	alternativesMax = 64
+)
+
+// inTree maps provisioners of in-tree plugins to their CSI drivers.
+var inTree = map[string]string{"kubernetes.io/aws-ebs": ebsDriver}
+
+// volumesOf resolves a pod's volumes (scheduling §9). The error is the one users know.
+func volumesOf(src volumeSource, p *world.Pod) (*podVolumes, error) {
+	var v *podVolumes
+	for i := range p.Class.Spec.Volumes {
+		name := claimName(p, &p.Class.Spec.Volumes[i])
+		if name == "" {
+			continue
+		}
+		topology, driver, err := claimTopology(src, p.Namespace+"/"+name)
+		if err != nil {
+			return nil, err
+		}
+		if v == nil {
+			v = &podVolumes{}
+		}
+		v.alternatives = cross(v.alternatives, topology)
+		if len(topology) > 0 && len(v.alternatives) == 0 {
+			return nil, errors.New("incompatible volume requirements, the pod's volumes are in places that exclude each other")
+		}
+		if driver != "" {
+			v.claims = append(v.claims, driverClaim{driver, p.Namespace + "/" + name})
+		}
+	}
+	if v != nil {
+		slices.SortFunc(v.claims, func(a, b driverClaim) int { return strings.Compare(a.driver+"/"+a.claim, b.driver+"/"+b.claim) })
+		v.claims = slices.Compact(v.claims)
+	}
+	return v, nil
+}
+
+func claimName(p *world.Pod, v *corev1.Volume) string {
+	switch {
+	case v.PersistentVolumeClaim != nil:
+		return v.PersistentVolumeClaim.ClaimName
+	case v.Ephemeral != nil:
+		return p.Name + "-" + v.Name
+	}
+	return ""
+}
+
+// cross combines alternatives, leaving out pairs that exclude each other. No alternatives mean anywhere.
+func cross(a, b []requirement.Set) []requirement.Set {
+	if len(a) == 0 {
+		return b
+	}
+	if len(b) == 0 {
+		return a
+	}
+	var out []requirement.Set
+	for _, x := range a {
+		for _, y := range b {
+			if x.IntersectsSet(y) && len(out) < alternativesMax {
+				out = append(out, x.Intersection(y))
+			}
+		}
+	}
+	return out
+}
+
+// claimTopology returns where the volume of a claim is or may be made, and its CSI driver.
+func claimTopology(src volumeSource, key string) ([]requirement.Set, string, error) {
+	pvc := src.PersistentVolumeClaim(key)
+	switch {
+	case pvc == nil:
+		return nil, "", fmt.Errorf("getting persistent volume claim, persistentvolumeclaims %q not found", key[strings.Index(key, "/")+1:])
+	case pvc.DeletionTimestamp != nil:
+		return nil, "", errors.New("persistentvolumeclaim is being deleted")
+	case pvc.Status.Phase == corev1.ClaimLost:
+		return nil, "", errors.New("persistentvolumeclaim bound to non-existent persistentvolume")
+	case pvc.Spec.VolumeName != "":
+		return boundTopology(src, pvc)
+	}
+	return unboundTopology(src, pvc)
+}
+
+func boundTopology(src volumeSource, pvc *corev1.PersistentVolumeClaim) ([]requirement.Set, string, error) {
+	pv := src.PersistentVolume(pvc.Spec.VolumeName)
+	_, complete := pvc.Annotations[annotationBindCompleted]
+	switch {
+	case pv == nil:
+		return nil, "", fmt.Errorf("failed to validate pvc, persistentvolumes %q not found", pvc.Spec.VolumeName)
+	case pv.DeletionTimestamp != nil:
+		return nil, "", errors.New("failed to validate pvc, persistentvolume is being deleted")
+	case !complete:
+		return nil, "", errors.New("pvc is considered unbound because it does not contain annotation")
+	}
+	return volumeTerms(pv), volumeDriver(pv), nil
+}
+
+// volumeTerms are the ORed terms of the volume's node affinity, without the hostname of local volumes,
+// which die with their node anyway.
+func volumeTerms(pv *corev1.PersistentVolume) []requirement.Set {
+	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
+		return nil
+	}
+	local := pv.Spec.Local != nil || pv.Spec.HostPath != nil
+	var sets []requirement.Set
+	for _, t := range pv.Spec.NodeAffinity.Required.NodeSelectorTerms {
+		s := requirement.FromNodeSelector(nil, t)
+		if local {
+			s = s.Without(corev1.LabelHostname)
+		}
+		sets = append(sets, s)
+	}
+	return sets
+}
+
+func volumeDriver(pv *corev1.PersistentVolume) string {
+	switch {
+	case pv.Spec.CSI != nil:
+		return pv.Spec.CSI.Driver
+	case pv.Spec.AWSElasticBlockStore != nil:
+		return ebsDriver
+	}
+	return ""
+}
+
+func unboundTopology(src volumeSource, pvc *corev1.PersistentVolumeClaim) ([]requirement.Set, string, error) {
+	if pvc.Spec.StorageClassName == nil || *pvc.Spec.StorageClassName == "" {
+		return nil, "", errors.New("unbound pvc must define a storage class")
+	}
+	name := *pvc.Spec.StorageClassName
+	sc := src.StorageClass(name)
+	switch {
+	case sc == nil:
+		return nil, "", fmt.Errorf("failed to validate pvc, failed to get storage class, storageclasses.storage.k8s.io %q not found", name)
+	case sc.VolumeBindingMode == nil || *sc.VolumeBindingMode == storagev1.VolumeBindingImmediate:
+		return nil, "", errors.New("failed to validate pvc, pvc with immediate volume binding mode must be bound")
+	}
+	var sets []requirement.Set
+	for _, t := range sc.AllowedTopologies {
+		var s requirement.Set
+		for _, e := range t.MatchLabelExpressions {
+			s = s.Add(requirement.In(e.Key, e.Values...))
+		}
+		sets = append(sets, s)
+	}
+	driver := sc.Provisioner
+	if d, ok := inTree[driver]; ok {
+		driver = d
+	}
+	return sets, driver, nil
+}
+
+// volumeUse counts the attachments of a node.
+type volumeUse struct {
+	limits map[string]int
+	claims map[driverClaim]bool
+	count  map[string]int
+}
+
+// volumeUseOf reads a node's limits and what its pods hold.
+func volumeUseOf(src volumeSource, node string, pods []*world.Pod) *volumeUse {
+	u := &volumeUse{limits: map[string]int{}, claims: map[driverClaim]bool{}, count: map[string]int{}}
+	csi := src.CSINode(node)
+	if csi == nil {
+		return u
+	}
+	for _, d := range csi.Spec.Drivers {
+		if d.Allocatable != nil && d.Allocatable.Count != nil {
+			u.limits[d.Name] = int(*d.Allocatable.Count)
+		}
+	}
+	for _, p := range pods {
+		if p.Terminal() {
+			continue
+		}
+		if v, err := volumesOf(src, p); err == nil && v != nil {
+			u.add(v)
+		}
+	}
+	return u
+}
+
+func (u *volumeUse) add(v *podVolumes) {
+	for _, c := range v.claims {
+		if !u.claims[c] {
+			u.claims[c] = true
+			u.count[c.driver]++
+		}
+	}
+}
+
+// exceeds says, in words, which limit the pod's volumes would break; "" if none.
+func (u *volumeUse) exceeds(v *podVolumes) string {
+	more := map[string]int{}
+	for _, c := range v.claims {
+		if !u.claims[c] {
+			more[c.driver]++
+		}
+	}
+	for _, c := range v.claims {
+		limit, limited := u.limits[c.driver]
+		if n := u.count[c.driver] + more[c.driver]; limited && n > limit {
+			return "checking volume usage, would exceed volume limit (driver=" + c.driver + ", limit=" + strconv.Itoa(limit) + ", usage=" + strconv.Itoa(n) + ")"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,331 @@
+package requirement
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+)
+
+// Set is a conjunction of requirements, one per key. The zero value demands nothing.
+type Set struct {
+	reqs []Requirement // sorted by key
+}
+
+// NewSet intersects the requirements per key.
+func NewSet(reqs ...Requirement) Set { return Set{}.Add(reqs...) }
+
+// FromLabels demands each label's value.
+func FromLabels(labels map[string]string) Set {
+	reqs := make([]Requirement, 0, len(labels))
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		reqs = append(reqs, In(k, labels[k]))
+	}
+	return NewSet(reqs...)
+}
+
+// FromNodeSelector demands the labels of a pod's nodeSelector and all expressions of all terms given.
+// matchFields are not looked at.
+func FromNodeSelector(nodeSelector map[string]string, terms ...corev1.NodeSelectorTerm) Set {
+	s := FromLabels(nodeSelector)
+	for _, t := range terms {
+		for _, e := range t.MatchExpressions {
+			s = s.Add(New(e.Key, e.Operator, e.Values...))
+		}
+	}
+	return s
+}
+
+// FromClaim converts the requirements of a NodePool, NodeClaim or NodeOverlay. The error names the first
+// entry that Validate refuses; the Set then holds all of them anyway, such an entry allowing no value.
+func FromClaim(entries []karpv1.NodeSelectorRequirementWithMinValues) (Set, error) {
+	var s Set
+	var first error
+	for _, e := range entries {
+		if err := Validate(e); err != nil && first == nil {
+			first = err
+		}
+		r := New(e.Key, e.Operator, e.Values...)
+		if e.MinValues != nil {
+			r = r.WithMinValues(*e.MinValues)
+		}
+		s = s.Add(r)
+	}
+	return s, first
+}
+
+// Add returns s narrowed by reqs.
+func (s Set) Add(reqs ...Requirement) Set {
+	if len(reqs) == 0 {
+		return s
+	}
+	out := slices.Clone(s.reqs)
+	for _, r := range reqs {
+		i, found := find(out, r.key)
+		if found {
+			out[i] = out[i].Intersection(r)
+		} else {
+			out = slices.Insert(out, i, r)
+		}
+	}
+	return Set{out}
+}
+
+// Intersection returns s narrowed by o.
+func (s Set) Intersection(o Set) Set {
+	if len(s.reqs) == 0 {
+		return o
+	}
+	return s.Add(o.reqs...)
+}
+
+// Replace returns s with the requirement on r's key replaced, not intersected.
+func (s Set) Replace(r Requirement) Set { return s.Without(r.key).Add(r) }
+
+// Without returns s without the given keys.
+func (s Set) Without(keys ...string) Set {
+	return Set{slices.DeleteFunc(slices.Clone(s.reqs), func(r Requirement) bool { return slices.Contains(keys, r.key) })}
+}
+
+func find(reqs []Requirement, key string) (int, bool) {
+	return slices.BinarySearchFunc(reqs, key, func(r Requirement, k string) int { return cmp.Compare(r.key, k) })
+}
+
+// Lookup returns the requirement on key, if s has one.
+func (s Set) Lookup(key string) (Requirement, bool) {
+	if i, ok := find(s.reqs, key); ok {
+		return s.reqs[i], true
+	}
+	return Requirement{}, false
+}
+
+// Get returns the requirement on key; Exists if s has none.
+func (s Set) Get(key string) Requirement {
+	if r, ok := s.Lookup(key); ok {
+		return r
+	}
+	return Exists(key)
+}
+
+// Has reports that s says something of key.
+func (s Set) Has(key string) bool {
+	_, ok := find(s.reqs, key)
+	return ok
+}
+
+// Requirements are sorted by key and shared.
+func (s Set) Requirements() []Requirement { return s.reqs }
+
+// Len is the number of keys.
+func (s Set) Len() int { return len(s.reqs) }
+
+// Keys are sorted.
+func (s Set) Keys() Keys {
+	keys := make(Keys, len(s.reqs))
+	for i, r := range s.reqs {
+		keys[i] = r.key
+	}
+	return keys
+}
+
+// HasMinValues reports that some requirement demands a number of values.
+func (s Set) HasMinValues() bool {
+	return slices.ContainsFunc(s.reqs, func(r Requirement) bool { return r.minValues > 0 })
+}
+
+// Labels returns the keys that can have only one value.
+func (s Set) Labels() map[string]string {
+	labels := map[string]string{}
+	for _, r := range s.reqs {
+		if v, ok := r.Single(); ok {
+			labels[r.key] = v
+		}
+	}
+	return labels
+}
+
+// Equal reports that both say the same.
+func (s Set) Equal(o Set) bool { return slices.EqualFunc(s.reqs, o.reqs, Requirement.Equal) }
+
+// Impossible reports that no node can satisfy s.
+func (s Set) Impossible() bool { return slices.ContainsFunc(s.reqs, Requirement.Impossible) }
+
+// Satisfiable reports that two requirements on one key can hold together: some value passes both, or a
+// node without the label does.
+func Satisfiable(a, b Requirement) bool {
+	return a.HasIntersection(b) || a.Negative() && b.Negative()
+}
+
+// IntersectsSet reports whether every shared key can be satisfied; see Intersects for the reasons.
+func (s Set) IntersectsSet(o Set) bool {
+	return eachShared(s.reqs, o.reqs, Satisfiable)
+}
+
+// eachShared walks both sorted lists until f refuses a shared key.
+func eachShared(a, b []Requirement, f func(a, b Requirement) bool) bool {
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		switch c := cmp.Compare(a[i].key, b[j].key); {
+		case c < 0:
+			i++
+		case c > 0:
+			j++
+		default:
+			if !f(a[i], b[j]) {
+				return false
+			}
+			i, j = i+1, j+1
+		}
+	}
+	return true
+}
+
+// Intersects returns nil if every key that both have can be satisfied, else an error per key that cannot.
+func (s Set) Intersects(o Set) error {
+	var e Errors
+	eachShared(s.reqs, o.reqs, func(a, b Requirement) bool {
+		if !Satisfiable(a, b) {
+			e = append(e, fmt.Errorf("key %s, %s not in %s", a.key, b, a))
+		}
+		return true
+	})
+	return e.orNil()
+}
+
+// CompatibleSet is Compatible without the reasons.
+func (s Set) CompatibleSet(o Set, allowUndefined WellKnown) bool {
+	for i := range o.reqs {
+		if r := &o.reqs[i]; r.Impossible() || !r.Negative() && !s.Has(r.key) && !allowUndefined.Has(r.key) {
+			return false
+		}
+	}
+	return s.IntersectsSet(o)
+}
+
+// Compatible returns nil if s, which describes a node or a template, can satisfy o: every key of o that s
+// does not define is in allowUndefined or negative, and what both define Intersects.
+func (s Set) Compatible(o Set, allowUndefined WellKnown) error {
+	if s.CompatibleSet(o, allowUndefined) {
+		return nil
+	}
+	var e Errors
+	for _, r := range o.reqs {
+		if r.Impossible() && (!s.Has(r.key) || Satisfiable(s.Get(r.key), r)) {
+			e = append(e, fmt.Errorf("key %s, %s not in %s", r.key, r, s.Get(r.key)))
+			continue
+		}
+		if !r.Negative() && !s.Has(r.key) && !allowUndefined.Has(r.key) {
+			e = append(e, fmt.Errorf("label %q does not have known values%s", r.key, s.hint(r.key, allowUndefined)))
+		}
+	}
+	if err := s.Intersects(o); err != nil {
+		e = append(e, err)
+	}
+	return e.orNil()
+}
+
+// hint names a known key that key may have been meant to be.
+func (s Set) hint(key string, known WellKnown) string {
+	name := key[strings.LastIndex(key, "/")+1:]
+	for _, k := range slices.Concat(known, s.Keys()) {
+		if strings.Contains(k, key) || name != "" && strings.HasSuffix(k, name) {
+			return fmt.Sprintf(" (typo of %q?)", k)
+		}
+	}
+	return ""
+}
+
+// MatchesLabels reports that a node with these labels satisfies s: nothing undefined is allowed.
+func (s Set) MatchesLabels(labels map[string]string) bool {
+	for i := range s.reqs {
+		r := &s.reqs[i]
+		v, ok := labels[r.key]
+		if !ok {
+			v, ok = aliased(labels, r.key)
+		}
+		if ok && !r.Has(v) || !ok && !r.Negative() {
+			return false
+		}
+	}
+	return true
+}
+
+func aliased(labels map[string]string, key string) (string, bool) {
+	for _, old := range aliasesOf[key] {
+		if v, ok := labels[old]; ok {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// aliasesOf inverts aliases; the older names of a key are sorted.
+var aliasesOf = func() map[string][]string {
+	inv := map[string][]string{}
+	for _, old := range slices.Sorted(maps.Keys(aliases)) {
+		inv[aliases[old]] = append(inv[aliases[old]], old)
+	}
+	return inv
+}()
+
+// Entries returns s as API requirements, sorted by key.
+func (s Set) Entries() []karpv1.NodeSelectorRequirementWithMinValues {
+	entries := make([]karpv1.NodeSelectorRequirementWithMinValues, 0, len(s.reqs))
+	for _, r := range s.reqs {
+		entries = append(entries, r.Entries()...)
+	}
+	return entries
+}
+
+// ToNodeSelectorRequirements is Entries.
+func (s Set) ToNodeSelectorRequirements() []karpv1.NodeSelectorRequirementWithMinValues {
+	return s.Entries()
+}
+
+// String joins the requirements, sorted; the hostname, which is only a placeholder, is left out.
+func (s Set) String() string {
+	var texts []string
+	for _, r := range s.reqs {
+		if r.key != corev1.LabelHostname {
+			texts = append(texts, r.String())
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// Key is a text that two Sets share exactly if they are Equal.
+func (s Set) Key() string {
+	b := make([]byte, 0, 64*len(s.reqs))
+	for i := range s.reqs {
+		b = s.reqs[i].appendKey(b)
+	}
+	return string(b)
+}
+
+// Errors joins with "; ".
+type Errors []error
+
+func (e Errors) Error() string {
+	texts := make([]string, len(e))
+	for i, err := range e {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Unwrap serves errors.Is.
+func (e Errors) Unwrap() []error { return e }
+
+func (e Errors) orNil() error {
+	switch len(e) {
+	case 0:
+		return nil
+	case 1:
+		return e[0]
+	}
+	return e
+}

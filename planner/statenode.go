@@ -1,0 +1,271 @@
+package planner
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/ledger"
+	"millwright/planner/resource"
+	"millwright/planner/world"
+)
+
+// StateNodes returns the nodes by name, then claim. It is computed once per Snapshot.
+//
+// A claim is among them from the moment the World shows its providerID, for then its capacity is known too;
+// until then an open claim of the Ledger is in InFlight. So no capacity is missed and none counted twice.
+func (s *Snapshot) StateNodes() []*StateNode {
+	if s.cache.nodes != nil {
+		return s.cache.nodes
+	}
+	joined := map[string]bool{}
+	nodes := make([]*StateNode, 0, len(s.World.Nodes()))
+	for _, c := range s.World.NodeClaims() {
+		if c.Status.ProviderID == "" {
+			continue
+		}
+		n := s.World.NodeByProviderID(c.Status.ProviderID)
+		if n != nil && joined[n.Object.Name] {
+			n = nil
+		}
+		if n != nil {
+			joined[n.Object.Name] = true
+		}
+		nodes = append(nodes, s.stateNode(n, c))
+	}
+	for _, n := range s.World.Nodes() {
+		if !joined[n.Object.Name] {
+			nodes = append(nodes, s.stateNode(n, nil))
+		}
+	}
+	slices.SortFunc(nodes, compareStateNodes)
+	s.cache.nodes = nodes
+	return nodes
+}
+
+func compareStateNodes(a, b *StateNode) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ClaimName(), b.ClaimName()))
+}
+
+// StateNode returns the first node of a name; nil if there is none.
+func (s *Snapshot) StateNode(name string) *StateNode {
+	if s.cache.byName == nil {
+		s.cache.byName = map[string]*StateNode{}
+		for _, n := range slices.Backward(s.StateNodes()) {
+			s.cache.byName[n.Name] = n
+		}
+	}
+	return s.cache.byName[name]
+}
+
+// StateNodeOfClaim returns the node of a NodeClaim; nil while the World shows no instance of it.
+func (s *Snapshot) StateNodeOfClaim(claim string) *StateNode {
+	if s.cache.byClaim == nil {
+		s.cache.byClaim = map[string]*StateNode{}
+		for _, n := range s.StateNodes() {
+			if n.Claim != nil {
+				s.cache.byClaim[n.Claim.Name] = n
+			}
+		}
+	}
+	return s.cache.byClaim[claim]
+}
+
+// InFlight returns the open claims of the Ledger, by name, whose capacity is still to come: planned, made
+// or launched, not doomed, and not among StateNodes.
+func (s *Snapshot) InFlight() []*ledger.Claim {
+	if s.cache.inFlight == nil {
+		s.cache.inFlight = []*ledger.Claim{}
+		for _, c := range s.Ledger.Claims() {
+			if s.toCome(c) {
+				s.cache.inFlight = append(s.cache.inFlight, c)
+			}
+		}
+	}
+	return s.cache.inFlight
+}
+
+func (s *Snapshot) toCome(c *ledger.Claim) bool {
+	if c.Doomed != nil || c.Terminated || s.StateNodeOfClaim(c.Name) != nil {
+		return false
+	}
+	if obj := s.World.NodeClaim(c.Name); obj != nil {
+		return obj.DeletionTimestamp == nil && !conditionTrue(obj.Status.Conditions, karpv1.ConditionTypeInstanceTerminating)
+	}
+	// Not in the World: not yet, or, once the World is past the time at which its node joined, no more. Lifecycle sees the
+	// cluster by itself, so its records may be ahead of the World.
+	joined := c.State == ledger.ClaimRegisteredState || c.State == ledger.ClaimInitializedState
+	return !joined || s.World.AsOf().Before(c.RegisteredAt.Add(clockSkewMax))
+}
+
+// clockSkewMax is how far the clocks of watcher and lifecycle may be apart for their times to be compared.
+const clockSkewMax = 2 * time.Second
+
+// ClaimName is the NodeClaim's name; "" for a node without one.
+func (n *StateNode) ClaimName() string {
+	if n.Claim == nil {
+		return ""
+	}
+	return n.Claim.Name
+}
+
+func (s *Snapshot) stateNode(n *world.Node, c *karpv1.NodeClaim) *StateNode {
+	sn := &StateNode{Node: n, Claim: c, Managed: c != nil}
+	if c != nil {
+		sn.Name, sn.ProviderID, sn.Ledger = c.Name, c.Status.ProviderID, s.Ledger.Claim(c.Name)
+		sn.Labels, sn.Annotations = c.Labels, c.Annotations
+	}
+	if n != nil {
+		sn.joinNode(s, n)
+	}
+	sn.NodePool = sn.Labels[karpv1.NodePoolLabelKey]
+	if !sn.Managed {
+		sn.Registered, sn.Initialized = true, true
+	}
+	sn.setTaints()
+	sn.setAmounts()
+	sn.MarkedForDeletion = s.marked(sn)
+	return sn
+}
+
+// joinNode takes over the Node's name and pods, and from registration on its labels.
+func (sn *StateNode) joinNode(s *Snapshot, n *world.Node) {
+	labels := n.Object.Labels
+	sn.Name, sn.ProviderID = n.Object.Name, cmp.Or(n.Object.Spec.ProviderID, sn.ProviderID)
+	sn.Registered = labels[karpv1.NodeRegisteredLabelKey] == "true"
+	sn.Initialized = labels[karpv1.NodeInitializedLabelKey] == "true"
+	sn.Managed = sn.Managed || labels[karpv1.NodePoolLabelKey] != ""
+	if sn.Claim == nil || sn.Registered {
+		sn.Labels, sn.Annotations = labels, n.Object.Annotations
+	}
+	sn.Pods = s.World.PodsOn(n.Object.Name)
+}
+
+func (sn *StateNode) setTaints() {
+	switch {
+	case sn.Node != nil && (sn.Registered || sn.Claim == nil):
+		sn.Taints = sn.Node.Object.Spec.Taints
+	case sn.Claim != nil:
+		sn.Taints = sn.Claim.Spec.Taints
+	}
+	if !sn.Initialized {
+		sn.Taints = slices.DeleteFunc(slices.Clone(sn.Taints), sn.passing)
+	}
+}
+
+// passing reports a taint that goes away by itself before the node is initialized.
+func (sn *StateNode) passing(t corev1.Taint) bool {
+	if sn.Claim != nil && slices.ContainsFunc(sn.Claim.Spec.StartupTaints, func(s corev1.Taint) bool { return s.MatchTaint(&t) }) {
+		return true
+	}
+	return EphemeralTaint(t)
+}
+
+var ephemeralTaints = []corev1.Taint{
+	{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule},
+	{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute},
+	{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule},
+	{Key: "node.cloudprovider.kubernetes.io/uninitialized", Effect: corev1.TaintEffectNoSchedule},
+	karpv1.UnregisteredTaint(),
+}
+
+// EphemeralTaint reports a taint that every new node carries for a while (reference: scheduling §3).
+func EphemeralTaint(t corev1.Taint) bool {
+	if strings.HasPrefix(t.Key, "readiness.k8s.io/") {
+		return true
+	}
+	return slices.ContainsFunc(ephemeralTaints, func(e corev1.Taint) bool { return e.MatchTaint(&t) })
+}
+
+func (sn *StateNode) setAmounts() {
+	var used resource.Vector
+	if sn.Node != nil {
+		sn.Capacity, sn.Allocatable, used = sn.Node.Capacity, sn.Node.Allocatable, sn.Node.Used
+	}
+	if sn.Claim != nil && !sn.Initialized {
+		sn.Capacity = filled(sn.Capacity, resource.From(sn.Claim.Status.Capacity))
+		sn.Allocatable = filled(sn.Allocatable, resource.From(sn.Claim.Status.Allocatable))
+		sn.setPlannedAmounts()
+	}
+	sn.Available = sn.Allocatable.Sub(used)
+}
+
+// setPlannedAmounts fills in what was planned if the claim does not say what its instance has, because the
+// catalogue was not at hand when it was launched: it counts for limits, and the pods planned for it fit.
+func (sn *StateNode) setPlannedAmounts() {
+	if sn.Ledger == nil || len(sn.Claim.Status.Capacity) > 0 {
+		return
+	}
+	sn.Capacity = filled(sn.Capacity, sn.Ledger.Capacity)
+	if sn.Ledger.Planned != nil {
+		sn.Allocatable = filled(sn.Allocatable, sn.Ledger.Planned.Requests)
+	}
+}
+
+// filled replaces amounts that are zero or missing by the estimate's.
+func filled(v, estimate resource.Vector) resource.Vector {
+	for _, name := range estimate.Names() {
+		if v.Get(name) == 0 {
+			v.Set(name, estimate.Get(name))
+		}
+	}
+	return v
+}
+
+func (s *Snapshot) marked(sn *StateNode) bool {
+	if sn.Node != nil && sn.Node.Object.DeletionTimestamp != nil {
+		return true
+	}
+	if i := s.World.Instance(InstanceID(sn.ProviderID)); i != nil && (i.State == "shutting-down" || i.State == "terminated") {
+		return true
+	}
+	c := sn.Claim
+	if c == nil {
+		return false
+	}
+	return c.DeletionTimestamp != nil || conditionTrue(c.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) ||
+		sn.Ledger != nil && (sn.Ledger.Doomed != nil || sn.Ledger.Terminated) || s.CommandOf(c.Name) != ""
+}
+
+// InstanceID is the last part of a providerID "aws:///<zone>/<id>".
+func InstanceID(providerID string) string {
+	return providerID[strings.LastIndex(providerID, "/")+1:]
+}
+
+// Condition returns the condition of a type; nil if there is none.
+func Condition(list []metav1.Condition, kind string) *metav1.Condition {
+	for i := range list {
+		if list[i].Type == kind {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+func conditionTrue(list []metav1.Condition, kind string) bool {
+	c := Condition(list, kind)
+	return c != nil && c.Status == metav1.ConditionTrue
+}
+
+// Ready reports that the Node's condition Ready is True.
+func (n *StateNode) Ready() bool {
+	if n.Node == nil {
+		return false
+	}
+	for _, c := range n.Node.Object.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// InstanceTypeName, Zone and CapacityType are of the labels; "" if missing.
+func (n *StateNode) InstanceTypeName() string { return n.Labels[corev1.LabelInstanceTypeStable] }
+func (n *StateNode) Zone() string             { return n.Labels[corev1.LabelTopologyZone] }
+func (n *StateNode) CapacityType() string     { return n.Labels[karpv1.CapacityTypeLabelKey] }

@@ -1,0 +1,192 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Mask is a set of domains of one key, by number.
+type Mask []uint64
+
+// NewMask returns an empty set of domains of d.
+func (d *Domains) NewMask() Mask { return make(Mask, (len(d.names)+63)/64) }
+
+// Add puts i into m, Has reports that it is in it.
+func (m Mask) Add(i int)      { m[i/64] |= 1 << (i % 64) }
+func (m Mask) Has(i int) bool { return i >= 0 && m[i/64]&(1<<(i%64)) != 0 }
+
+// And keeps in m what is in o too.
+func (m Mask) And(o Mask) {
+	for i := range m {
+		m[i] &= o[i]
+	}
+}
+
+// Meets reports that both share a domain.
+func (m Mask) Meets(o Mask) bool {
+	for i, w := range m {
+		if w&o[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Count is the number of domains.
+func (m Mask) Count() int {
+	n := 0
+	for i := range len(m) * 64 {
+		if m.Has(i) {
+			n++
+		}
+	}
+	return n
+}
+
+// Single returns the only domain; ok is false if there is not exactly one.
+func (m Mask) Single() (int, bool) {
+	at := -1
+	for i, w := range m {
+		if w == 0 {
+			continue
+		}
+		if at >= 0 || w&(w-1) != 0 {
+			return 0, false
+		}
+		at = i * 64
+		for w > 1 {
+			w >>= 1
+			at++
+		}
+	}
+	return at, at >= 0
+}
+
+// Clone copies m.
+func (m Mask) Clone() Mask { return slices.Clone(m) }
+
+// Constraint is what a pod demands of a group.
+type Constraint struct {
+	Kind  Kind
+	Group *Group
+	Term  Term
+	// Self: the selector matches the pod itself.
+	Self bool
+	// Pod are the domains that exist for the pod and its own requirements allow. nil for the hostname.
+	Pod Mask
+
+	allowed   Mask
+	bootstrap bool
+	at        int // version of the group that allowed is of
+}
+
+// Allowed returns the domains the pod may use now; valid until the group changes. one says that it must
+// commit to a single one of them.
+func (c *Constraint) Allowed() (allowed Mask, one bool) {
+	if c.allowed == nil || c.at != c.Group.Version {
+		c.compute()
+		c.at = c.Group.Version
+	}
+	return c.allowed, c.Kind == Spread || c.Kind == AntiAffinity || c.bootstrap
+}
+
+func (c *Constraint) compute() {
+	g := c.Group
+	c.allowed, c.bootstrap = g.Domains.NewMask(), false
+	switch c.Kind {
+	case Spread:
+		least := c.least()
+		for i := range g.Domains.Len() {
+			if c.Pod.Has(i) && g.counts[i]+c.selfCount()-least <= c.Term.MaxSkew {
+				c.allowed.Add(i)
+			}
+		}
+	case Affinity:
+		found := false
+		for i := range g.Domains.Len() {
+			if c.Pod.Has(i) && g.counts[i] > 0 {
+				c.allowed.Add(i)
+				found = true
+			}
+		}
+		if !found && c.Self {
+			c.bootstrap = true
+			copy(c.allowed, c.Pod)
+		}
+	default:
+		for i := range g.Domains.Len() {
+			if g.counts[i] == 0 {
+				c.allowed.Add(i)
+			}
+		}
+	}
+}
+
+func (c *Constraint) selfCount() int32 {
+	if c.Self {
+		return 1
+	}
+	return 0
+}
+
+// least is the lowest count over the pod's domains; 0 if they are fewer than minDomains.
+func (c *Constraint) least() int32 {
+	least, n := int32(-1), int32(0)
+	for i := range c.Group.Domains.Len() {
+		if !c.Pod.Has(i) {
+			continue
+		}
+		n++
+		if x := c.Group.counts[i]; least < 0 || x < least {
+			least = x
+		}
+	}
+	if n < c.Term.MinDomains || least < 0 {
+		return 0
+	}
+	return least
+}
+
+// AllowsPlace answers for the hostname: may the pod go to place i? lasting says that a no will not change.
+func (c *Constraint) AllowsPlace(i int) (ok, lasting bool) {
+	n := c.Group.Count(i)
+	switch c.Kind {
+	case Spread: // a node can always be added: the minimum is 0
+		return n+c.selfCount() <= c.Term.MaxSkew, true
+	case Affinity:
+		return n > 0 || c.Self && c.Group.total == 0, false
+	}
+	return n == 0, true
+}
+
+// Holds reports, of a pod that is already counted in domain or place i, that the constraint is met.
+func (c *Constraint) Holds(i int) bool {
+	n := c.Group.Count(i)
+	switch c.Kind {
+	case Spread:
+		least := int32(0)
+		if c.Group.Domains != nil {
+			least = c.least()
+		}
+		return i >= 0 && n-least <= c.Term.MaxSkew
+	case Affinity:
+		return i >= 0 && (n > c.selfCount() || c.Self && c.Group.total <= 1)
+	}
+	return i < 0 || n <= c.selfCount()
+}
+
+// shownMax is how many domains an error lists.
+const shownMax = 25
+
+// Error is the text users know (scheduling §8.5). podDomains and nodeDomains are requirements in words.
+func (c *Constraint) Error(podDomains, nodeDomains string) string {
+	var counts []string
+	if d := c.Group.Domains; d != nil {
+		for i := range min(d.Len(), shownMax) {
+			counts = append(counts, fmt.Sprintf("%s: %d", d.Name(i), c.Group.counts[i]))
+		}
+	}
+	return fmt.Sprintf("unsatisfiable topology constraint for %s, key=%s (counts = %s, podDomains = %s, nodeDomains = %s",
+		c.Kind, c.Term.Key, strings.Join(counts, ", "), podDomains, nodeDomains)
+}

@@ -1,0 +1,216 @@
+package topology
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Domains of one key other than the hostname, sorted and numbered.
+type Domains struct {
+	Key    string
+	names  []string
+	frozen bool
+}
+
+// Space holds the keys and groups of one plan. First groups and domains are added, then Freeze numbers the
+// domains, then pods are counted.
+type Space struct {
+	keys   map[string]*Domains
+	groups map[string]*Group
+	list   []*Group
+	// byLabel finds the groups whose selector demands a label's value; rest are the others.
+	byLabel map[label][]*Group
+	rest    []*Group
+	frozen  bool
+}
+
+type label struct{ key, value string }
+
+// NewSpace returns an empty one.
+func NewSpace() *Space {
+	return &Space{keys: map[string]*Domains{}, groups: map[string]*Group{}, byLabel: map[label][]*Group{}}
+}
+
+// Group counts pods per domain.
+type Group struct {
+	term Term
+	// Filter numbers, for the caller, the nodes that count; 0: all.
+	Filter int
+	// Domains is nil for the hostname.
+	Domains *Domains
+	// owners: pods are counted for having the term, not for matching it.
+	owners bool
+	// possible: a pod counts in each domain it may end up in.
+	possible bool
+	counts   []int32 // by domain, or by place for the hostname
+	total    int64
+	// Version rises with each change of the counts.
+	Version int
+}
+
+// Add returns the group a term counts in. filter names the nodes that count in words, filterID by number.
+// Of Inverse terms the owners are counted.
+func (s *Space) Add(t Term, filter string, filterID int) *Group {
+	class := "c"
+	switch t.Kind {
+	case AntiAffinity:
+		class = "p"
+	case Inverse:
+		class = "o"
+	}
+	id := class + t.identity(filter)
+	if g, ok := s.groups[id]; ok {
+		return g
+	}
+	g := &Group{term: t, Filter: filterID, owners: t.Kind == Inverse, possible: t.Kind == AntiAffinity || t.Kind == Inverse}
+	if t.Key != corev1.LabelHostname {
+		g.Domains = s.key(t.Key)
+	}
+	s.groups[id] = g
+	s.list = append(s.list, g)
+	s.index(g)
+	return g
+}
+
+func (s *Space) index(g *Group) {
+	if g.owners {
+		return
+	}
+	reqs, selectable := g.term.Selector.Requirements()
+	if !selectable {
+		return
+	}
+	for _, r := range reqs {
+		if v := r.Values(); len(v) == 1 && r.Operator() != "notin" && r.Operator() != "!=" && r.Operator() != "gt" && r.Operator() != "lt" {
+			l := label{r.Key(), v.UnsortedList()[0]}
+			s.byLabel[l] = append(s.byLabel[l], g)
+			return
+		}
+	}
+	s.rest = append(s.rest, g)
+}
+
+func (s *Space) key(name string) *Domains {
+	d := s.keys[name]
+	if d == nil {
+		d = &Domains{Key: name}
+		s.keys[name] = d
+	}
+	return d
+}
+
+// Keys returns the keys that have groups, without the hostname, sorted.
+func (s *Space) Keys() []*Domains {
+	var list []*Domains
+	for _, d := range s.keys {
+		list = append(list, d)
+	}
+	slices.SortFunc(list, func(a, b *Domains) int { return strings.Compare(a.Key, b.Key) })
+	return list
+}
+
+// Groups in the order they were added.
+func (s *Space) Groups() []*Group { return s.list }
+
+// AddDomain makes a domain known; before Freeze.
+func (d *Domains) AddDomain(name string) { d.names = append(d.names, name) }
+
+// Freeze numbers the domains by name.
+func (s *Space) Freeze() {
+	for _, d := range s.Keys() {
+		slices.Sort(d.names)
+		d.names = slices.Compact(d.names)
+		d.frozen = true
+	}
+	for _, g := range s.list {
+		if g.Domains != nil {
+			g.counts = make([]int32, len(g.Domains.names))
+		}
+	}
+	s.frozen = true
+}
+
+// Len is the number of domains, Name the i-th.
+func (d *Domains) Len() int          { return len(d.names) }
+func (d *Domains) Name(i int) string { return d.names[i] }
+
+// Index returns the number of a domain, -1 if it is unknown.
+func (d *Domains) Index(name string) int {
+	if i, ok := slices.BinarySearch(d.names, name); ok {
+		return i
+	}
+	return -1
+}
+
+// Matching returns the groups that count a pod with these labels, in the order they were added.
+func (s *Space) Matching(podLabels map[string]string, namespace string) []*Group {
+	if len(s.list) == 0 {
+		return nil
+	}
+	var found []*Group
+	set := labels.Set(podLabels)
+	check := func(list []*Group) {
+		for _, g := range list {
+			if g.term.Matches(set, namespace) {
+				found = append(found, g)
+			}
+		}
+	}
+	check(s.rest)
+	keys := make([]string, 0, len(podLabels))
+	for k := range podLabels {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		check(s.byLabel[label{k, podLabels[k]}])
+	}
+	return found
+}
+
+// Inverses returns the groups of owners that keep away a pod with these labels.
+func (s *Space) Inverses(podLabels map[string]string, namespace string) []*Group {
+	var found []*Group
+	for _, g := range s.list {
+		if g.owners && g.term.Matches(podLabels, namespace) {
+			found = append(found, g)
+		}
+	}
+	return found
+}
+
+// Term that the group counts; of equal ones the first.
+func (g *Group) Term() Term { return g.term }
+
+// Hostname reports that the group counts per place.
+func (g *Group) Hostname() bool { return g.Domains == nil }
+
+// Possible reports that a pod counts in each domain it may end up in, rather than once it is certain.
+func (g *Group) Possible() bool { return g.possible }
+
+// Count of a domain or, for the hostname, of a place.
+func (g *Group) Count(i int) int32 {
+	if i < 0 || i >= len(g.counts) {
+		return 0
+	}
+	return g.counts[i]
+}
+
+// Total of all counts.
+func (g *Group) Total() int64 { return g.total }
+
+// Record counts n pods in a domain or place.
+func (g *Group) Record(i int, n int32) {
+	if i < 0 {
+		return
+	}
+	if i >= len(g.counts) {
+		g.counts = append(g.counts, make([]int32, i+1-len(g.counts))...)
+	}
+	g.counts[i] += n
+	g.total += int64(n)
+	g.Version++
+}

@@ -1,0 +1,120 @@
+package planner
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/events"
+	"millwright/planner/ledger"
+	"millwright/planner/resource"
+	"millwright/planner/world"
+)
+
+// Options are the settings that can change a decision. They are recorded whole (OptionsSet).
+type Options struct {
+	// BatchIdleDuration and BatchMaxDuration bound the wait for more pods before planning.
+	BatchIdleDuration time.Duration `json:"batchIdleDuration"`
+	BatchMaxDuration  time.Duration `json:"batchMaxDuration"`
+	// PreferencePolicy: Respect or Ignore. MinValuesPolicy: Strict or BestEffort.
+	PreferencePolicy string `json:"preferencePolicy"`
+	MinValuesPolicy  string `json:"minValuesPolicy"`
+	// InstanceTypesMax bounds the instance types of a planned claim.
+	InstanceTypesMax int `json:"instanceTypesMax"`
+	// LaunchTimeout and RegistrationTimeout: a claim without instance or node for longer is deleted.
+	LaunchTimeout       time.Duration `json:"launchTimeout"`
+	RegistrationTimeout time.Duration `json:"registrationTimeout"`
+	// ProvisionFreshness and DisruptFreshness: how old the World's as-of may be for a decision.
+	ProvisionFreshness time.Duration `json:"provisionFreshness"`
+	DisruptFreshness   time.Duration `json:"disruptFreshness"`
+	// OfferingBackoff is the first mark of an offering that failed; doubled per failure in a row up to Max.
+	OfferingBackoff    time.Duration `json:"offeringBackoff"`
+	OfferingBackoffMax time.Duration `json:"offeringBackoffMax"`
+}
+
+// DefaultOptions returns the documented defaults.
+func DefaultOptions() Options {
+	return Options{
+		BatchIdleDuration: 200 * time.Millisecond, BatchMaxDuration: 10 * time.Second,
+		PreferencePolicy: "Respect", MinValuesPolicy: "Strict", InstanceTypesMax: 600,
+		LaunchTimeout: 5 * time.Minute, RegistrationTimeout: 15 * time.Minute,
+		ProvisionFreshness: 10 * time.Second, DisruptFreshness: 3 * time.Second,
+		OfferingBackoff: 3 * time.Minute, OfferingBackoffMax: 30 * time.Minute,
+	}
+}
+
+// Snapshot is all a decision may look at: the World at a position joined with the Ledger at a sequence.
+// It is a view: valid until the next fold, never changed by a planner, never kept.
+type Snapshot struct {
+	World  *world.World
+	Ledger *ledger.Ledger
+	// Now = max(clock, last record's time, as-of), so that a slow clock never reopens a window.
+	Now     time.Time
+	Options Options
+	// OptionsSeq is the OptionsSet record in force.
+	OptionsSeq uint64
+
+	cache cache
+}
+
+// Basis is what a decision record says about the Snapshot it was taken on.
+type Basis struct {
+	Position   events.Position
+	LedgerSeq  uint64
+	Now        time.Time
+	OptionsSeq uint64
+}
+
+// Decision is what a planner returns: one record to append, with everything the log needs to accept it only
+// if nothing it relied on has changed.
+type Decision struct {
+	Kind ledger.Kind
+	// Payload is a pointer to the payload type of Kind.
+	Payload any
+	// Explanation is any JSON-encodable value; encoded it must stay under 64 KiB.
+	Explanation any
+	Subjects    []string
+	Causation   uint64
+	// Expects lists aggregates that must stand where the Ledger of the Snapshot has them, sorted.
+	Expects []Expectation
+	// Advances lists aggregates whose sequence becomes this record's, sorted.
+	Advances []string
+}
+
+// Expectation of an aggregate: Seq is the last record that advanced it; 0 if none ever did.
+type Expectation struct {
+	Aggregate string `json:"aggregate"`
+	Seq       uint64 `json:"seq"`
+}
+
+// StateNode is a node as planners see it: Node and NodeClaim joined with what the Ledger knows. A claim
+// that is launched but has no Node yet is one too; a claim without an instance is not.
+type StateNode struct {
+	// Name is the Node's name, or the NodeClaim's while there is no Node.
+	Name string
+	// Node and Claim: at least one is set.
+	Node       *world.Node
+	Claim      *karpv1.NodeClaim
+	Ledger     *ledger.Claim
+	ProviderID string
+	NodePool   string
+	// Managed: a NodeClaim with a supported NodeClass stands behind it, or the node says so by label.
+	Managed bool
+	// Registered and Initialized: the labels of the Node. Unmanaged nodes count as both.
+	Registered, Initialized bool
+	// Labels and Annotations: the NodeClaim's until registered, then the Node's.
+	Labels, Annotations map[string]string
+	// Taints that pods must tolerate: the claim's until registered, then the Node's; without startup and
+	// ephemeral taints until initialized (reference: scheduling §3).
+	Taints []corev1.Taint
+	// Capacity and Allocatable: the Node's; until initialized, missing amounts come from the claim.
+	Capacity, Allocatable resource.Vector
+	// Available = Allocatable less the requests of bound pods that are not terminal.
+	Available resource.Vector
+	// Pods bound to the node, by namespace and name.
+	Pods []*world.Pod
+	// MarkedForDeletion: the NodeClaim or the Node is being deleted, its instance is terminating or gone, the
+	// Ledger has doomed it, or a running command takes it.
+	MarkedForDeletion bool
+}

@@ -1,0 +1,131 @@
+package world
+
+import (
+	"maps"
+
+	"millwright/events"
+)
+
+// awsState is what was seen of EC2.
+type awsState struct {
+	catalogs  map[string]*catalogRow
+	prices    priceTable
+	instances *table[*Instance]
+	// interruptions by instance id and message kind.
+	interruptions *table[*events.Interruption]
+}
+
+func newAWSState() awsState {
+	return awsState{
+		catalogs: map[string]*catalogRow{}, prices: newPriceTable(),
+		instances: newTable(jsonCodec[Instance]()), interruptions: newTable(jsonCodec[events.Interruption]()),
+	}
+}
+
+func (a *awsState) fold(o events.Observation, generation uint32) {
+	switch o.Kind {
+	case events.KindCatalog:
+		a.foldCatalog(o, generation)
+	case events.KindPrices:
+		a.foldPrices(o, generation)
+	case events.KindInstanceState:
+		a.foldInstance(o, generation)
+	case events.KindInterruption:
+		a.foldInterruption(o, generation)
+	}
+}
+
+func (a *awsState) foldCatalog(o events.Observation, generation uint32) {
+	name := o.Name
+	if name == "" {
+		name = string(o.UID)
+	}
+	switch obj := o.Object.(type) {
+	case *events.CatalogRef:
+		if o.Op == events.OpUpsert && obj != nil {
+			a.catalogs[name] = &catalogRow{raw: obj.Catalog, hash: obj.Hash, generation: generation}
+			return
+		}
+	case *events.Catalog:
+		if o.Op == events.OpUpsert && obj != nil {
+			a.catalogs[name] = &catalogRow{raw: obj, generation: generation}
+			return
+		}
+	}
+	delete(a.catalogs, name)
+}
+
+// foldPrices applies differences. Every catalogue is joined anew when next asked for.
+func (a *awsState) foldPrices(o events.Observation, generation uint32) {
+	p, ok := o.Object.(*events.Prices)
+	if o.Op != events.OpUpsert || !ok || p == nil {
+		return
+	}
+	changed := false
+	for _, e := range p.Entries {
+		changed = a.prices.set(e, generation) || changed
+	}
+	if changed {
+		a.stalePrices()
+	}
+}
+
+func (a *awsState) stalePrices() {
+	for _, c := range a.catalogs {
+		c.built.Store(nil)
+	}
+}
+
+func (a *awsState) foldInstance(o events.Observation, generation uint32) {
+	id := o.Name
+	if id == "" {
+		id = string(o.UID)
+	}
+	s, ok := o.Object.(*events.InstanceState)
+	if o.Op == events.OpUpsert && ok && s != nil {
+		a.instances.put(id, instanceOf(s), o, generation)
+		if s.State == "terminated" {
+			a.dropInterruptions(id)
+		}
+		return
+	}
+	a.instances.remove(id, "")
+	a.dropInterruptions(id)
+}
+
+func instanceOf(s *events.InstanceState) *Instance {
+	return &Instance{
+		ID: s.ID, State: intern(s.State), InstanceType: intern(s.InstanceType), Zone: intern(s.Zone),
+		CapacityType: intern(s.CapacityType), LaunchTime: s.LaunchTime, Tags: s.Tags,
+	}
+}
+
+// foldInterruption keeps the last message of each kind about an instance until the instance is gone.
+func (a *awsState) foldInterruption(o events.Observation, generation uint32) {
+	i, ok := o.Object.(*events.Interruption)
+	if o.Op != events.OpUpsert || !ok || i == nil {
+		return
+	}
+	a.interruptions.put(i.InstanceID+"/"+i.MessageKind, i, o, generation)
+}
+
+func (a *awsState) dropInterruptions(instance string) {
+	maps.DeleteFunc(a.interruptions.rows, func(_ string, r *row[*events.Interruption]) bool {
+		return r.value.InstanceID == instance
+	})
+	a.interruptions.sorted.Store(nil)
+}
+
+// dropBelow forgets what the last resync did not mention. Interruptions are messages, not objects: they
+// leave with their instance.
+func (a *awsState) dropBelow(generation uint32) {
+	maps.DeleteFunc(a.catalogs, func(_ string, c *catalogRow) bool { return c.generation < generation })
+	a.prices.dropBelow(generation)
+	a.stalePrices()
+	for _, id := range sortedKeys(a.instances.rows) {
+		if a.instances.rows[id].generation < generation {
+			a.instances.remove(id, "")
+			a.dropInterruptions(id)
+		}
+	}
+}

@@ -1,0 +1,306 @@
+package world
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"millwright/events"
+)
+
+// Checkpoint layout, version 1: magic, version, stream, resync, classes by digest, nodes, pods by UID, then one table
+// per kind in the order of kind numbers, unreadable objects, EC2. Integers are varints, strings and objects
+// length-prefixed. A row carries "mentioned in the running resync" instead of its generation.
+const (
+	checkpointMagic   = "MWWORLD"
+	checkpointVersion = 2
+)
+
+// ErrCheckpoint is wrapped by Restore's errors: the bytes are no checkpoint this version can read. Fold from
+// an older checkpoint or from the start instead.
+var ErrCheckpoint = errors.New("unreadable world checkpoint")
+
+// Checkpoint returns the World as bytes. Equal Worlds give equal bytes.
+func (w *World) Checkpoint() ([]byte, error) {
+	e := &encoder{buf: make([]byte, 0, 1<<16+512*len(w.pods.byUID))}
+	e.buf = append(e.buf, checkpointMagic...)
+	e.uint(checkpointVersion)
+	w.encodeStream(e)
+	index := w.encodeClasses(e)
+	w.encodeNodes(e)
+	w.encodePods(e, index)
+	for _, k := range sortedKeys(w.tables) {
+		e.uint(uint64(k))
+		w.tables[k].encode(e, w.generation)
+	}
+	w.unreadable.encode(e, w.generation)
+	if err := w.aws.encode(e, w.generation); err != nil {
+		return nil, fmt.Errorf("encode world: %w", err)
+	}
+	return e.buf, nil
+}
+
+// Restore returns the World a checkpoint holds. It folds on as the checkpointed one would have. The error wraps ErrCheckpoint.
+func Restore(data []byte) (*World, error) {
+	w := New()
+	if err := w.restore(data); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	return w, nil
+}
+
+func (w *World) restore(data []byte) error {
+	d := &decoder{buf: data}
+	if len(data) < len(checkpointMagic) || string(data[:len(checkpointMagic)]) != checkpointMagic {
+		return errors.New("no magic number")
+	}
+	d.buf = data[len(checkpointMagic):]
+	if v := d.uint(); v != checkpointVersion {
+		return fmt.Errorf("version %d, want %d", v, checkpointVersion)
+	}
+	w.decodeStream(d)
+	classes, err := w.decodeClasses(d)
+	if err != nil {
+		return err
+	}
+	if err := w.decodeNodes(d); err != nil {
+		return err
+	}
+	if err := w.decodePods(d, classes); err != nil {
+		return err
+	}
+	for _, k := range sortedKeys(w.tables) {
+		if got := events.Kind(d.uint()); got != k {
+			return fmt.Errorf("table of %s where %s was expected", got, k)
+		}
+		if err := w.tables[k].decode(d, w.generation); err != nil {
+			return err
+		}
+	}
+	if err := w.unreadable.decode(d, w.generation); err != nil {
+		return err
+	}
+	if err := w.aws.decode(d, w.generation); err != nil {
+		return err
+	}
+	if len(d.buf) > 0 {
+		return fmt.Errorf("%d bytes too many", len(d.buf))
+	}
+	return d.err
+}
+
+func (w *World) encodeStream(e *encoder) {
+	e.string(w.stream.incarnation)
+	for _, n := range []uint64{w.stream.sequence, w.stream.digest, w.stream.epoch, w.stream.counter, w.stream.dropped, uint64(w.generation)} {
+		e.uint(n)
+	}
+	for _, b := range []bool{w.torn, w.synced, w.resync.running, w.resync.intact} {
+		e.bool(b)
+	}
+	e.int(unixNano(w.asOf))
+	e.int(unixNano(w.resync.asOf))
+}
+
+func (w *World) decodeStream(d *decoder) {
+	w.stream.incarnation = d.string()
+	for _, p := range []*uint64{&w.stream.sequence, &w.stream.digest, &w.stream.epoch, &w.stream.counter, &w.stream.dropped} {
+		*p = d.uint()
+	}
+	w.generation = uint32(d.uint())
+	for _, p := range []*bool{&w.torn, &w.synced, &w.resync.running, &w.resync.intact} {
+		*p = d.bool()
+	}
+	w.asOf, w.resync.asOf = fromNano(d.int()), fromNano(d.int())
+}
+
+func fromNano(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n).UTC()
+}
+
+// encodeClasses writes the class table and returns each class's index in it.
+func (w *World) encodeClasses(e *encoder) map[uint64]uint64 {
+	index := make(map[uint64]uint64, len(w.classes))
+	e.uint(uint64(len(w.classes)))
+	for i, c := range w.Classes() {
+		index[c.Digest] = uint64(i)
+		e.uint(c.Digest)
+		e.stringMap(c.Labels)
+		e.stringMap(c.Annotations)
+		for _, s := range []string{c.OwnerKind, c.OwnerAPIVersion, c.OwnerName, string(c.OwnerUID)} {
+			e.string(s)
+		}
+		spec, err := c.Spec.Marshal()
+		if err != nil {
+			panic("world: a decoded pod spec cannot be encoded: " + err.Error())
+		}
+		e.bytes(spec)
+		e.vector(c.Requests)
+	}
+	return index
+}
+
+func (w *World) decodeClasses(d *decoder) ([]*PodClass, error) {
+	var list []*PodClass
+	for range d.count() {
+		c := &PodClass{Digest: d.uint(), Labels: d.stringMap(), Annotations: d.stringMap(), Spec: &corev1.PodSpec{}}
+		c.OwnerKind, c.OwnerAPIVersion = intern(d.string()), intern(d.string())
+		c.OwnerName, c.OwnerUID = d.string(), types.UID(d.string())
+		if err := c.Spec.Unmarshal(d.bytes()); err != nil {
+			return nil, fmt.Errorf("decode pod class %x: %w", c.Digest, err)
+		}
+		c.Requests = d.vector()
+		w.classes[c.Digest] = c
+		list = append(list, c)
+	}
+	return list, d.err
+}
+
+func (w *World) encodeNodes(e *encoder) {
+	e.uint(uint64(len(w.nodes.rows)))
+	for _, name := range sortedKeys(w.nodes.rows) {
+		r := w.nodes.rows[name]
+		e.string(name)
+		e.bool(r.known)
+		e.int(r.lastEvent)
+		if !r.known {
+			continue
+		}
+		b, err := r.Object.Marshal()
+		if err != nil {
+			panic("world: a decoded node cannot be encoded: " + err.Error())
+		}
+		e.bytes(b)
+		e.string(string(r.uid))
+		e.string(r.version)
+		e.bool(r.generation == w.generation)
+		e.int(r.firstSeen)
+	}
+}
+
+func (w *World) decodeNodes(d *decoder) error {
+	for range d.count() {
+		name := intern(d.string())
+		r := w.nodes.row(name)
+		r.known, r.lastEvent = d.bool(), d.int()
+		if !r.known {
+			continue
+		}
+		r.Object = &corev1.Node{}
+		if err := r.Object.Unmarshal(d.bytes()); err != nil {
+			return fmt.Errorf("decode node %s: %w", name, err)
+		}
+		r.uid, r.version = types.UID(d.string()), d.string()
+		r.generation, r.firstSeen = mark(d.bool(), w.generation), d.int()
+		r.setAmounts()
+	}
+	return d.err
+}
+
+const (
+	podUnschedulable = 1 << iota
+	podReady
+	podNotReady
+	podMentioned
+)
+
+func (w *World) encodePods(e *encoder, index map[uint64]uint64) {
+	e.uint(uint64(len(w.pods.byUID)))
+	for _, uid := range sortedKeys(w.pods.byUID) {
+		r := w.pods.byUID[uid]
+		e.string(string(uid))
+		e.string(r.Namespace)
+		e.string(r.Name)
+		e.uint(index[r.Class.Digest])
+		e.uint(r.flags(w.generation))
+		e.string(r.NodeName)
+		e.string(r.NominatedNode)
+		e.string(string(r.Phase))
+		e.string(r.UnschedulableMessage)
+		e.string(r.ResourceVersion)
+		for _, n := range []int64{r.Created, r.Started, r.Deleting, r.UnschedulableSince} {
+			e.int(n)
+		}
+	}
+}
+
+func (r *podRow) flags(generation uint32) (f uint64) {
+	for bit, set := range map[uint64]bool{
+		podUnschedulable: r.Unschedulable, podReady: r.Ready, podNotReady: r.NotReady, podMentioned: r.generation == generation,
+	} {
+		if set {
+			f |= bit
+		}
+	}
+	return f
+}
+
+func (w *World) decodePods(d *decoder, classes []*PodClass) error {
+	n := d.count()
+	w.pods.byUID = make(map[types.UID]*podRow, n)
+	w.pods.byName = make(map[podName]*podRow, n)
+	for range n {
+		r := &podRow{Pod: Pod{UID: types.UID(d.string()), Namespace: intern(d.string()), Name: d.string()}}
+		class := d.uint()
+		if class >= uint64(len(classes)) {
+			d.fail(errTruncated)
+			return d.err
+		}
+		r.Class = classes[class]
+		r.Class.Refs++
+		f := d.uint()
+		r.Unschedulable, r.Ready, r.NotReady = f&podUnschedulable != 0, f&podReady != 0, f&podNotReady != 0
+		r.generation = mark(f&podMentioned != 0, w.generation)
+		r.NodeName, r.NominatedNode = intern(d.string()), intern(d.string())
+		r.Phase, r.UnschedulableMessage = corev1.PodPhase(intern(d.string())), intern(d.string())
+		r.ResourceVersion = d.string()
+		for _, p := range []*int64{&r.Created, &r.Started, &r.Deleting, &r.UnschedulableSince} {
+			*p = d.int()
+		}
+		w.pods.byUID[r.UID] = r
+		w.pods.byName[podName{r.Namespace, r.Name}] = r
+		w.attach(r)
+	}
+	return d.err
+}
+
+func (a *awsState) encode(e *encoder, generation uint32) error {
+	e.uint(uint64(len(a.catalogs)))
+	for _, name := range sortedKeys(a.catalogs) {
+		c := a.catalogs[name]
+		b, err := json.Marshal(c.raw)
+		if err != nil {
+			return fmt.Errorf("encode catalog %s: %w", name, err)
+		}
+		e.string(name)
+		e.string(c.hash)
+		e.bool(c.generation == generation)
+		e.bytes(b)
+	}
+	a.prices.encode(e, generation)
+	a.instances.encode(e, generation)
+	a.interruptions.encode(e, generation)
+	return nil
+}
+
+func (a *awsState) decode(d *decoder, generation uint32) error {
+	for range d.count() {
+		name := d.string()
+		c := &catalogRow{hash: d.string(), generation: mark(d.bool(), generation)}
+		if err := json.Unmarshal(d.bytes(), &c.raw); d.err == nil && err != nil {
+			return fmt.Errorf("decode catalog %s: %w", name, err)
+		}
+		a.catalogs[name] = c
+	}
+	a.prices.decode(d, generation)
+	if err := a.instances.decode(d, generation); err != nil {
+		return err
+	}
+	return a.interruptions.decode(d, generation)
+}

@@ -1,0 +1,164 @@
+package world
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"strings"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/resource"
+)
+
+// classTable interns PodClasses by digest.
+type classTable map[uint64]*PodClass
+
+// DeletionCostAnnotation is Kubernetes' ranking of a ReplicaSet's pods.
+const DeletionCostAnnotation = "controller.kubernetes.io/pod-deletion-cost"
+
+// acquire returns the class of a pod and counts it.
+func (t classTable) acquire(p *corev1.Pod) *PodClass {
+	c := classOf(p)
+	if known, ok := t[c.Digest]; ok {
+		known.Refs++
+		return known
+	}
+	c.Refs = 1
+	t[c.Digest] = c
+	return c
+}
+
+func (t classTable) release(c *PodClass) {
+	if c.Refs--; c.Refs == 0 {
+		delete(t, c.Digest)
+	}
+}
+
+// classOf builds the class of one pod, without what differs between replicas.
+func classOf(p *corev1.Pod) *PodClass {
+	c := &PodClass{Labels: p.Labels, Annotations: keptAnnotations(p.Annotations)}
+	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
+		c.OwnerKind, c.OwnerAPIVersion = intern(owner.Kind), intern(owner.APIVersion)
+		c.OwnerName, c.OwnerUID = owner.Name, owner.UID
+	}
+	c.Spec = classSpec(&p.Spec, c)
+	c.Requests = PodRequests(&p.Spec, &p.Status)
+	c.Digest = classDigest(c)
+	return c
+}
+
+func keptAnnotations(all map[string]string) map[string]string {
+	var kept map[string]string
+	for _, k := range []string{karpv1.DoNotDisruptAnnotationKey, DeletionCostAnnotation} {
+		if v, ok := all[k]; ok {
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[k] = v
+		}
+	}
+	return kept
+}
+
+// classSpec keeps what planners read of a spec. Volumes that are the same for any pod's placement (token
+// projections, config, empty directories) go, and with them their generated names. A DaemonSet pod's own
+// node affinity goes too: its controller writes the node's name into it.
+func classSpec(s *corev1.PodSpec, c *PodClass) *corev1.PodSpec {
+	k := &corev1.PodSpec{
+		Containers: keptContainers(s.Containers), InitContainers: keptContainers(s.InitContainers),
+		RestartPolicy: s.RestartPolicy, TerminationGracePeriodSeconds: s.TerminationGracePeriodSeconds,
+		NodeSelector: s.NodeSelector, HostNetwork: s.HostNetwork, Affinity: s.Affinity, SchedulerName: s.SchedulerName,
+		Tolerations: s.Tolerations, PriorityClassName: s.PriorityClassName, Priority: s.Priority,
+		PreemptionPolicy: s.PreemptionPolicy, Overhead: s.Overhead, TopologySpreadConstraints: s.TopologySpreadConstraints,
+		OS: s.OS, SchedulingGates: s.SchedulingGates, ResourceClaims: s.ResourceClaims, Resources: s.Resources,
+		Volumes: keptVolumes(s.Volumes), RuntimeClassName: s.RuntimeClassName,
+	}
+	if c.DaemonSetOwned() && k.Affinity != nil && k.Affinity.NodeAffinity != nil {
+		a := *k.Affinity
+		a.NodeAffinity = nil
+		k.Affinity = &a
+	}
+	return k
+}
+
+func keptContainers(list []corev1.Container) []corev1.Container {
+	if len(list) == 0 {
+		return nil
+	}
+	kept := make([]corev1.Container, len(list))
+	for i := range list {
+		c := &list[i]
+		kept[i] = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy, Ports: hostPorts(c.Ports)}
+	}
+	return kept
+}
+
+func hostPorts(ports []corev1.ContainerPort) []corev1.ContainerPort {
+	var kept []corev1.ContainerPort
+	for _, p := range ports {
+		if p.HostPort != 0 {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+func keptVolumes(list []corev1.Volume) []corev1.Volume {
+	var kept []corev1.Volume
+	for i := range list {
+		v := &list[i]
+		if v.Projected == nil && v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil && v.EmptyDir == nil && v.HostPath == nil {
+			kept = append(kept, *v)
+		}
+	}
+	return kept
+}
+
+// classDigest hashes the canonical form: each part with its length, maps by key, the spec as protobuf
+// (whose maps are written by key).
+func classDigest(c *PodClass) uint64 {
+	var e encoder
+	e.stringMap(c.Labels)
+	e.stringMap(c.Annotations)
+	for _, s := range []string{c.OwnerKind, c.OwnerAPIVersion, c.OwnerName, string(c.OwnerUID)} {
+		e.string(s)
+	}
+	spec, err := c.Spec.Marshal()
+	if err != nil {
+		panic("world: a decoded pod spec cannot be encoded: " + err.Error())
+	}
+	e.bytes(spec)
+	e.vector(c.Requests)
+	sum := sha256.Sum256(e.buf)
+	return binary.BigEndian.Uint64(sum[:8])
+}
+
+// vector writes amounts by name.
+func (e *encoder) vector(v resource.Vector) {
+	names := v.Names()
+	e.uint(uint64(len(names)))
+	for _, n := range names {
+		e.string(string(n))
+		e.int(v.Get(n))
+	}
+}
+
+func (d *decoder) vector() resource.Vector {
+	var v resource.Vector
+	for range d.count() {
+		name := d.string()
+		v.Set(corev1.ResourceName(name), d.int())
+	}
+	return v
+}
+
+// intern returns one shared copy of a string that many objects carry.
+func intern(s string) string {
+	if s == "" {
+		return ""
+	}
+	return unique.Make(strings.Clone(s)).Value()
+}

@@ -1,0 +1,137 @@
+package world
+
+import (
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/events"
+)
+
+// The accessors below return one object by name, nil if there is none, or all of a kind by name. Names of
+// namespaced kinds are "namespace/name".
+
+// NodeClaims by name.
+func (w *World) NodeClaims() []*karpv1.NodeClaim { return w.claims.list() }
+
+// NodeClaim of a name.
+func (w *World) NodeClaim(name string) *karpv1.NodeClaim { return w.claims.get(name) }
+
+// NodePools by name.
+func (w *World) NodePools() []*karpv1.NodePool { return w.pools.list() }
+
+// NodePool of a name.
+func (w *World) NodePool(name string) *karpv1.NodePool { return w.pools.get(name) }
+
+// NodeClasses by name.
+func (w *World) NodeClasses() []*awsv1.EC2NodeClass { return w.nodeClasses.list() }
+
+// NodeClass of a name.
+func (w *World) NodeClass(name string) *awsv1.EC2NodeClass { return w.nodeClasses.get(name) }
+
+// DaemonSets by namespace/name.
+func (w *World) DaemonSets() []*appsv1.DaemonSet { return w.daemonSets.list() }
+
+// PodDisruptionBudgets by namespace/name.
+func (w *World) PodDisruptionBudgets() []*policyv1.PodDisruptionBudget { return w.budgets.list() }
+
+// PersistentVolumeClaim of a namespace/name.
+func (w *World) PersistentVolumeClaim(key string) *corev1.PersistentVolumeClaim {
+	return w.volumeClaims.get(key)
+}
+
+// PersistentVolume of a name.
+func (w *World) PersistentVolume(name string) *corev1.PersistentVolume { return w.volumes.get(name) }
+
+// StorageClass of a name.
+func (w *World) StorageClass(name string) *storagev1.StorageClass { return w.classesOfSC.get(name) }
+
+// StorageClasses by name.
+func (w *World) StorageClasses() []*storagev1.StorageClass { return w.classesOfSC.list() }
+
+// CSINode of a node's name.
+func (w *World) CSINode(node string) *storagev1.CSINode { return w.csiNodes.get(node) }
+
+// VolumeAttachments by name.
+func (w *World) VolumeAttachments() []*storagev1.VolumeAttachment { return w.attachments.list() }
+
+// Namespace of a name.
+func (w *World) Namespace(name string) *corev1.Namespace { return w.namespaces.get(name) }
+
+// Namespaces by name.
+func (w *World) Namespaces() []*corev1.Namespace { return w.namespaces.list() }
+
+// PriorityClass of a name.
+func (w *World) PriorityClass(name string) *schedulingv1.PriorityClass { return w.priorities.get(name) }
+
+// NodeOverlays by name.
+func (w *World) NodeOverlays() []*karpv1alpha1.NodeOverlay { return w.overlays.list() }
+
+// Unreadable lists the objects that exist but are unknown, by kind and name.
+func (w *World) Unreadable() []Unreadable { return w.unreadable.list() }
+
+// Instances by id.
+func (w *World) Instances() []*Instance { return w.aws.instances.list() }
+
+// Instance of an id.
+func (w *World) Instance(id string) *Instance { return w.aws.instances.get(id) }
+
+// Interruptions by instance id and message kind.
+func (w *World) Interruptions() []*events.Interruption { return w.aws.interruptions.list() }
+
+// HighestRecord is the highest record of a log that an annotation millwright.sh/record in the World names;
+// 0 if none does. A Ledger below it does not know all that was done.
+func (w *World) HighestRecord(logID string) uint64 {
+	if p := w.records.Load(); p != nil {
+		return (*p)[logID]
+	}
+	highest := map[string]uint64{}
+	for _, c := range w.NodeClaims() {
+		noteRecord(highest, c.Annotations)
+	}
+	for _, n := range w.Nodes() {
+		noteRecord(highest, n.Object.Annotations)
+	}
+	w.records.Store(&highest)
+	return highest[logID]
+}
+
+func noteRecord(highest map[string]uint64, annotations map[string]string) {
+	id, text, ok := strings.Cut(annotations[karpv1.RecordAnnotationKey], "/")
+	if !ok {
+		return
+	}
+	if seq, err := strconv.ParseUint(text, 10, 64); err == nil {
+		highest[id] = max(highest[id], seq)
+	}
+}
+
+// LogIDs returns the log-ids that annotations in the World name, sorted.
+func (w *World) LogIDs() []string {
+	w.HighestRecord("")
+	return sortedKeys(*w.records.Load())
+}
+
+func isNil(v any) bool {
+	switch p := v.(type) {
+	case *karpv1.NodeClaim:
+		return p == nil
+	case *karpv1.NodePool:
+		return p == nil
+	case *awsv1.EC2NodeClass:
+		return p == nil
+	case *appsv1.DaemonSet:
+		return p == nil
+	case *policyv1.PodDisruptionBudget:
+		return p == nil
+	}
+	return false
+}

@@ -1,0 +1,273 @@
+package world
+
+import (
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/events"
+)
+
+// World is the fold of Observations. Reads may run at the same time as each other, never beside Apply.
+type World struct {
+	stream position
+	resync resync
+	asOf   time.Time
+	torn   bool
+	synced bool
+	// generation counts resync begins; a row whose generation is lower was not mentioned since.
+	generation uint32
+
+	pods    podTable
+	classes classTable
+	nodes   nodeTable
+
+	claims       *table[*karpv1.NodeClaim]
+	pools        *table[*karpv1.NodePool]
+	nodeClasses  *table[*awsv1.EC2NodeClass]
+	daemonSets   *table[*appsv1.DaemonSet]
+	budgets      *table[*policyv1.PodDisruptionBudget]
+	volumeClaims *table[*corev1.PersistentVolumeClaim]
+	volumes      *table[*corev1.PersistentVolume]
+	classesOfSC  *table[*storagev1.StorageClass]
+	csiNodes     *table[*storagev1.CSINode]
+	attachments  *table[*storagev1.VolumeAttachment]
+	namespaces   *table[*corev1.Namespace]
+	priorities   *table[*schedulingv1.PriorityClass]
+	overlays     *table[*karpv1alpha1.NodeOverlay]
+	unreadable   *table[Unreadable]
+	tables       map[events.Kind]folder
+
+	aws awsState
+	// revision counts changes of what is in the World, in this process; no checkpoint has it.
+	revision uint64
+	// records caches HighestRecord by log-id; nil when stale.
+	records atomic.Pointer[map[string]uint64]
+}
+
+// position of the fold in the stream.
+type position struct {
+	incarnation             string
+	sequence, digest        uint64
+	epoch, counter, dropped uint64
+}
+
+// resync that is running.
+type resync struct {
+	running bool
+	// intact: its begin was seen, and no counter is missing since.
+	intact bool
+	// asOf is the last heartbeat folded while running; it becomes the World's at the end.
+	asOf time.Time
+}
+
+// Unreadable names an object that exists but could not be published or read.
+type Unreadable struct {
+	Kind events.Kind
+	Name string
+	UID  types.UID
+}
+
+// New returns the empty World: nothing seen, not synced.
+func New() *World {
+	w := &World{}
+	w.reset("")
+	return w
+}
+
+func (w *World) reset(incarnation string) {
+	*w = World{stream: position{incarnation: incarnation}}
+	w.pods = newPodTable()
+	w.classes = classTable{}
+	w.nodes = newNodeTable()
+	w.aws = newAWSState()
+	w.claims = newTable(jsonCodec[karpv1.NodeClaim]())
+	w.pools = newTable(jsonCodec[karpv1.NodePool]())
+	w.nodeClasses = newTable(jsonCodec[awsv1.EC2NodeClass]())
+	w.daemonSets = newTable(protoCodec[appsv1.DaemonSet]())
+	w.budgets = newTable(protoCodec[policyv1.PodDisruptionBudget]())
+	w.volumeClaims = newTable(protoCodec[corev1.PersistentVolumeClaim]())
+	w.volumes = newTable(protoCodec[corev1.PersistentVolume]())
+	w.classesOfSC = newTable(protoCodec[storagev1.StorageClass]())
+	w.csiNodes = newTable(protoCodec[storagev1.CSINode]())
+	w.attachments = newTable(protoCodec[storagev1.VolumeAttachment]())
+	w.namespaces = newTable(protoCodec[corev1.Namespace]())
+	w.priorities = newTable(protoCodec[schedulingv1.PriorityClass]())
+	w.overlays = newTable(jsonCodec[karpv1alpha1.NodeOverlay]())
+	w.unreadable = newTable(unreadableCodec())
+	w.tables = map[events.Kind]folder{
+		events.KindNodeClaim: w.claims, events.KindNodePool: w.pools, events.KindEC2NodeClass: w.nodeClasses,
+		events.KindDaemonSet: w.daemonSets, events.KindPodDisruptionBudget: w.budgets,
+		events.KindPersistentVolumeClaim: w.volumeClaims, events.KindPersistentVolume: w.volumes,
+		events.KindStorageClass: w.classesOfSC, events.KindCSINode: w.csiNodes,
+		events.KindVolumeAttachment: w.attachments, events.KindNamespace: w.namespaces,
+		events.KindPriorityClass: w.priorities, events.KindNodeOverlay: w.overlays,
+	}
+}
+
+// SetIncarnation says which stream the messages to come are of. Another name than before starts from an
+// empty World, so that the World is a function of one stream alone; it is synced again at its first resync end.
+func (w *World) SetIncarnation(name string) {
+	switch w.stream.incarnation {
+	case name:
+	case "":
+		w.stream.incarnation = name
+	default:
+		w.reset(name)
+	}
+}
+
+// Apply folds the message at a sequence of the stream. Any message is accepted; what is late or repeated
+// changes nothing but the sequence.
+func (w *World) Apply(sequence uint64, o events.Observation) {
+	w.stream.sequence = max(w.stream.sequence, sequence)
+	if !w.accept(o) {
+		w.stream.dropped++
+		return
+	}
+	w.stream.digest = chain(w.stream.digest, o)
+	switch o.Op {
+	case events.OpResyncBegin:
+		w.resync = resync{running: true, intact: true}
+		w.generation++
+	case events.OpResyncEnd:
+		w.endResync(o)
+	case events.OpHeartbeat:
+		w.heartbeat(o.ObservedAt)
+	case events.OpUpsert, events.OpDelete, events.OpUnreadable:
+		w.fold(o)
+	}
+}
+
+// accept decides by epoch and counter whether a message counts, and notices what is missing before it.
+func (w *World) accept(o events.Observation) bool {
+	switch {
+	case o.Epoch == 0 || o.Epoch < w.stream.epoch:
+		return false
+	case o.Epoch > w.stream.epoch:
+		w.stream.epoch = o.Epoch
+		if o.Op != events.OpResyncBegin {
+			w.gap()
+		}
+	case o.Counter <= w.stream.counter:
+		return false
+	case o.Counter != w.stream.counter+1 && o.Op != events.OpResyncBegin:
+		w.gap()
+	case o.Counter != w.stream.counter+1:
+		w.torn = true
+	}
+	w.stream.counter = o.Counter
+	return true
+}
+
+// gap marks the World torn. A running resync that missed a message can't say what is gone.
+func (w *World) gap() {
+	w.torn = true
+	w.resync.intact = false
+}
+
+func (w *World) heartbeat(at time.Time) {
+	if w.resync.running {
+		w.resync.asOf = at
+		return
+	}
+	w.asOf = at
+}
+
+// endResync drops what an intact resync did not mention. After a resync that missed messages the World
+// stays torn, and unsynced if it was.
+func (w *World) endResync(o events.Observation) {
+	if w.resync.running && w.resync.intact {
+		w.dropUnmentioned(o.ObservedAt)
+		w.torn, w.synced = false, true
+	}
+	if !w.resync.asOf.IsZero() {
+		w.asOf = w.resync.asOf
+	}
+	w.resync = resync{}
+}
+
+func (w *World) dropUnmentioned(at time.Time) {
+	w.revision++
+	w.dropPods(at)
+	w.dropNodes()
+	for _, t := range w.tables {
+		t.dropBelow(w.generation)
+	}
+	w.unreadable.dropBelow(w.generation)
+	w.aws.dropBelow(w.generation)
+	w.records.Store(nil)
+}
+
+// fold applies a change of one object.
+func (w *World) fold(o events.Observation) {
+	w.revision++
+	w.foldUnreadable(o)
+	if o.Op == events.OpUpsert && o.Object == nil {
+		return
+	}
+	switch o.Kind {
+	case events.KindPod:
+		w.foldPod(o)
+	case events.KindNode:
+		w.foldNode(o)
+	case events.KindCatalog, events.KindPrices, events.KindInstanceState, events.KindInterruption:
+		w.aws.fold(o, w.generation)
+	default:
+		if t, ok := w.tables[o.Kind]; ok {
+			t.fold(o, w.generation)
+		}
+	}
+	if o.Kind == events.KindNodeClaim || o.Kind == events.KindNode {
+		w.records.Store(nil)
+	}
+}
+
+// foldUnreadable keeps the list of objects that exist but are unknown: those the watcher could not publish
+// and those whose message carried no object of its kind.
+func (w *World) foldUnreadable(o events.Observation) {
+	key := o.Kind.String() + "/" + o.Name
+	if o.Op == events.OpUnreadable || o.Op == events.OpUpsert && o.Object == nil {
+		w.unreadable.put(key, Unreadable{Kind: o.Kind, Name: o.Name, UID: o.UID}, o, w.generation)
+		return
+	}
+	w.unreadable.remove(key, o.UID)
+}
+
+// Position of the World in the stream.
+func (w *World) Position() events.Position {
+	return events.Position{Incarnation: w.stream.incarnation, Sequence: w.stream.sequence, Digest: w.stream.digest}
+}
+
+// AsOf is the time of the last heartbeat; all that happened before it and was published is folded.
+func (w *World) AsOf() time.Time { return w.asOf }
+
+// Revision rises whenever an object may have changed, and with no heartbeat. It means something only within one World
+// of one process: to know whether to look again. Decisions must not depend on it.
+func (w *World) Revision() uint64 { return w.revision }
+
+// Synced reports that a whole resync has been folded. Before, no decision may be taken.
+func (w *World) Synced() bool { return w.synced }
+
+// Torn reports that messages are missing since the last whole resync.
+func (w *World) Torn() bool { return w.torn }
+
+// Epoch and Counter are of the last accepted message.
+func (w *World) Epoch() uint64   { return w.stream.epoch }
+func (w *World) Counter() uint64 { return w.stream.counter }
+
+// Ignored counts messages that were late or repeated.
+func (w *World) Ignored() uint64 { return w.stream.dropped }
+
+// Resyncing reports that a resync has begun and not ended.
+func (w *World) Resyncing() bool { return w.resync.running }
