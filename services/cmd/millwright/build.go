@@ -1,0 +1,259 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	corev1 "k8s.io/api/core/v1"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+
+	"millwright/events"
+	"millwright/planner/ledger"
+	"millwright/services/disruptor"
+	"millwright/services/internal/host"
+	"millwright/services/internal/identity"
+	"millwright/services/internal/kube"
+	"millwright/services/internal/kubeevent"
+	"millwright/services/internal/lease"
+	"millwright/services/internal/process"
+	"millwright/services/internal/service"
+	"millwright/services/provisioner"
+	"millwright/services/terminator"
+	"millwright/services/watcher"
+	watcherkube "millwright/services/watcher/kube"
+	"millwright/store"
+	"millwright/store/archive"
+	"millwright/store/etcdlog"
+)
+
+// builder constructs the services of one process over what they share.
+type builder struct {
+	settings *process.Settings
+	// shared: more than the watcher runs here, so there is a World anyway.
+	shared bool
+	// acting: a service that changes something runs here in active mode.
+	acting bool
+	// watches: the watcher runs here, the only one that writes to the stream.
+	watches  bool
+	registry *prometheus.Registry
+	logger   zerolog.Logger
+	closers  closers
+	parts    process.Parts
+
+	config    *rest.Config
+	kube      *kube.Client
+	informers *kube.Informers
+	changes   *process.Fanout
+	events    *kubeevent.Publisher
+	state     *host.State
+	log       store.Log
+	database  *etcdlog.Log
+	archive   *archive.Dir
+	stream    events.Stream
+	elector   store.Elector
+	lease     *lease.Keeper
+	adopt     []string
+	cloud     *cloud
+	// speaker leads lifecycle when it leads anything; nil if lifecycle is not here.
+	speaker *host.Host
+}
+
+// build connects and constructs. What it opened is closed by Parts.Close, or at once if it fails.
+func build(ctx context.Context, s *process.Settings, services []string, r *prometheus.Registry, logger zerolog.Logger) (_ *process.Parts, err error) {
+	b := &builder{settings: s, registry: r, logger: logger, shared: !slices.Equal(services, []string{ledger.ServiceWatcher}),
+		watches: slices.Contains(services, ledger.ServiceWatcher)}
+	for _, name := range services {
+		b.acting = b.acting || name != ledger.ServiceWatcher && s.ModeOf(name) == ledger.ModeActive
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.closers.close())
+		}
+	}()
+	if err := b.connect(ctx); err != nil {
+		return nil, err
+	}
+	for _, name := range services {
+		if err := b.add(ctx, name); err != nil {
+			return nil, fmt.Errorf("build %s: %w", name, err)
+		}
+	}
+	b.tell()
+	b.parts.Close = b.closers.close
+	return &b.parts, nil
+}
+
+// connect opens log, stream and API server, in this order: the stream's name has the log's id in it.
+func (b *builder) connect(ctx context.Context) (err error) {
+	if b.config, err = kubeConfig(b.settings); err != nil {
+		return err
+	}
+	if b.kube, err = kube.New(b.config); err != nil {
+		return err
+	}
+	log, elector, err := openLog(ctx, b.settings, &b.closers, b.logger)
+	if err != nil {
+		return err
+	}
+	b.log, b.database, b.elector, b.parts.Elector = log, log, elector, elector
+	if dir := b.settings.Archive(); dir != "" {
+		b.archive = archive.Open(dir, log.ID())
+		b.closers.add(b.archive.Close)
+		b.log = archive.Join(log, b.archive)
+	}
+	b.state = host.NewState(host.StateConfig{Log: b.log, Usage: log.Usage, Candidates: elector.Candidates, Logger: b.logger, Registerer: b.registry})
+	if err := b.state.CatchUp(ctx); err != nil {
+		return err
+	}
+	stream, err := openStream(ctx, b.settings, !b.watches, log.ID(), b.state, &b.closers, b.logger)
+	if err != nil {
+		return err
+	}
+	b.stream = stream
+	if b.shared { // the watcher by itself folds for its checkpoints only
+		b.state.Follow(stream)
+	}
+	b.state.Probe(stream)
+	b.parts.Background = append(b.parts.Background, b.state.Run)
+	b.parts.Ready = append(b.parts.Ready, process.Check{Name: "log", Probe: b.state.Ready})
+	sink, stop := kubeevent.NewRecorder(b.kube.Core, kube.Scheme)
+	b.closers.add(func() error { stop(); return nil })
+	b.events = kubeevent.New(sink, time.Now)
+	if err := b.identify(ctx); err != nil {
+		return err
+	}
+	return b.keepLease()
+}
+
+// acts reports that something in the process may act on the cluster.
+func (b *builder) acts() bool { return b.acting }
+
+// identify refuses a cluster whose objects another log planned, unless a person says otherwise.
+func (b *builder) identify(ctx context.Context) error {
+	if !b.acts() {
+		return nil
+	}
+	return untilConnected(ctx, b.logger, "list nodeclaims", func() (err error) {
+		b.adopt, err = identity.Check(ctx, b.kube, b.log.ID(), b.state.HasAdopted, b.settings.Adopt)
+		return err
+	})
+}
+
+// keepLease has the process hold the kube Lease, if anything in it acts.
+func (b *builder) keepLease() error {
+	if !b.acts() {
+		return nil
+	}
+	// A client of its own: a burst of other calls must not cost the Lease.
+	config := rest.CopyConfig(b.config)
+	config.QPS, config.Burst, config.Timeout = 0, 0, lease.RenewDeadline/2
+	leases, err := coordinationv1client.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("build client for leases: %w", err)
+	}
+	b.lease = lease.New(lease.Config{
+		Leases: leases, Namespace: b.settings.LeaseNamespace(), Name: b.settings.LeaderElectionName, LogID: b.log.ID(),
+		Instance: b.settings.Instance(), Events: b.events, Logger: b.logger, Registerer: b.registry,
+	})
+	b.parts.Background = append(b.parts.Background, b.lease.Run) // ends after the units, so after all effects
+	b.parts.Ready = append(b.parts.Ready, process.Check{Name: "lease", Probe: b.lease.Ready})
+	return nil
+}
+
+// tell has stops and outages told by KubeEvents about the kube Lease, which there is one of in a cluster.
+func (b *builder) tell() {
+	herald := &host.Herald{
+		State: b.state, Events: b.events, Instance: b.settings.Instance(),
+		Object: corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: b.settings.LeaseNamespace(), Name: b.settings.LeaderElectionName},
+		Speaks: func() bool { return b.speaker != nil && b.speaker.Leads() },
+	}
+	b.parts.Background = append(b.parts.Background, herald.Run)
+}
+
+func (b *builder) add(ctx context.Context, name string) error {
+	switch name {
+	case ledger.ServiceWatcher:
+		return b.addWatcher(ctx)
+	case ledger.ServiceLifecycle:
+		return b.addLifecycle(ctx)
+	case ledger.ServiceProvisioner:
+		h, logger := b.host(name)
+		b.addSteps(h, provisioner.New(h, provisioner.Deps{Logger: logger, Registerer: b.registry}), logger)
+	case ledger.ServiceDisruptor:
+		h, logger := b.host(name)
+		b.addSteps(h, disruptor.New(h, disruptor.Deps{Kube: b.kube, Logger: logger, Registerer: b.registry}), logger)
+	case ledger.ServiceTerminator:
+		h, logger := b.host(name)
+		informers := b.watchCluster()
+		b.addSteps(h, terminator.New(h, terminator.Deps{Cluster: informers, Kube: b.kube, Logger: logger, Registerer: b.registry}), logger, b.changes)
+	}
+	return nil
+}
+
+// host returns the view of a service of the shared State.
+func (b *builder) host(name string) (*host.Host, zerolog.Logger) {
+	logger := b.logger.With().Str("service", name).Logger()
+	cfg := host.Config{
+		Service: name, Mode: b.settings.ModeOf(name), State: b.state, Options: b.settings.Options(), Events: b.events,
+		Logger: logger, Registerer: b.registry,
+	}
+	if name == ledger.ServiceLifecycle {
+		cfg.Adopt = b.adopt
+	}
+	if b.lease != nil {
+		cfg.MayAct, cfg.MayActUntil = b.lease.Held, b.lease.Until
+	}
+	return host.New(cfg), logger
+}
+
+func (b *builder) addSteps(h *host.Host, s service.Service, logger zerolog.Logger, more ...process.Changes) *process.Steps {
+	sources := append([]process.Changes{b.state}, more...)
+	if b.lease != nil {
+		sources = append(sources, b.lease)
+	}
+	steps := process.NewSteps(h.Gate(s), h, logger, b.registry, sources...)
+	if s.Name() == ledger.ServiceLifecycle || s.Name() == ledger.ServiceTerminator {
+		steps.Caring(h)
+	}
+	b.parts.Units = append(b.parts.Units, steps.Unit())
+	b.parts.Healthy = append(b.parts.Healthy, steps.Check())
+	return steps
+}
+
+// watchCluster returns the informers, which services of one process share.
+func (b *builder) watchCluster() *kube.Informers {
+	if b.informers == nil {
+		b.informers = kube.NewInformers(b.kube)
+		b.changes = process.NewFanout(b.informers.Changed())
+		b.parts.Background = append(b.parts.Background, b.informers.Run, b.changes.Run)
+	}
+	return b.informers
+}
+
+func (b *builder) addWatcher(ctx context.Context) error {
+	logger := b.logger.With().Str("service", ledger.ServiceWatcher).Logger()
+	source, err := watcherkube.New(b.config, logger)
+	if err != nil {
+		return err
+	}
+	aws, err := b.awsWatcher(ctx, logger)
+	if err != nil {
+		return err
+	}
+	cfg := watcher.Config{Stream: b.stream, Kube: source, AWS: aws, LogID: b.log.ID(), Logger: logger, Registerer: b.registry}
+	if b.shared {
+		cfg.World = b.state
+	}
+	w, err := watcher.New(cfg)
+	if err != nil {
+		return err
+	}
+	b.parts.Units = append(b.parts.Units, process.Unit{Name: ledger.ServiceWatcher, Lead: process.WhileLeading(w.Run)})
+	return nil
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"millwright/events/natsbus"
+	natsembedded "millwright/events/natsbus/embedded"
+	"millwright/services/internal/host"
+	"millwright/services/internal/identity"
+	"millwright/services/internal/process"
+	"millwright/services/transport"
+	"millwright/services/version"
+	"millwright/store"
+	"millwright/store/etcdlog"
+	etcdembedded "millwright/store/etcdlog/embedded"
+)
+
+// natsStopTimeout bounds the stop of the embedded NATS server.
+const natsStopTimeout = 10 * time.Second
+
+// closers are closed in reverse order of opening.
+type closers []func() error
+
+func (c *closers) add(fn func() error) { *c = append(*c, fn) }
+
+func (c *closers) close() error {
+	var errs []error
+	for _, fn := range slices.Backward(*c) {
+		errs = append(errs, fn())
+	}
+	return errors.Join(errs...)
+}
+
+// openLog opens the event log, in an embedded etcd if there is a data directory.
+func openLog(ctx context.Context, s *process.Settings, c *closers, logger zerolog.Logger) (*etcdlog.Log, *etcdlog.Elector, error) {
+	client, err := dialEtcd(s, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	logger.Info().Strs("etcd", s.EtcdEndpoints).Str("data_dir", s.DataDir).Msg("opening event log")
+	var log *etcdlog.Log
+	err = untilConnected(ctx, logger, "open event log", func() error {
+		log, err = etcdlog.Open(ctx, etcdlog.Config{Client: client, Cluster: s.ClusterName})
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	c.add(log.Close)
+	elector := etcdlog.NewElector(client, s.ClusterName)
+	if s.DataDir == "" {
+		return log, elector, nil
+	}
+	return log, elector, elector.Depose(ctx)
+}
+
+func dialEtcd(s *process.Settings, c *closers) (*clientv3.Client, error) {
+	if s.DataDir != "" {
+		server, err := etcdembedded.Start(filepath.Join(s.DataDir, "etcd"), etcdembedded.Options{QuotaBytes: s.EtcdQuotaBytes})
+		if err != nil {
+			return nil, err
+		}
+		c.add(server.Close)
+		return server.Client, nil
+	}
+	security, err := s.Etcd()
+	if err != nil {
+		return nil, err
+	}
+	client, err := etcdlog.Dial(etcdlog.DialConfig{Endpoints: s.EtcdEndpoints, Security: security})
+	if err != nil {
+		return nil, err
+	}
+	c.add(client.Close)
+	return client, nil
+}
+
+// openStream opens the observation stream, in an embedded NATS if there is a data directory.
+// A process without a watcher only reads.
+func openStream(ctx context.Context, s *process.Settings, readOnly bool, logID string, state *host.State, c *closers, logger zerolog.Logger) (*natsbus.Stream, error) {
+	cfg := natsbus.Config{URL: s.NATSURL, Cluster: s.ClusterName, LogID: logID, Name: "millwright " + s.Instance(),
+		Security: s.NATS(), ReadOnly: readOnly, MinSequence: state.HighestPosition}
+	if s.DataDir != "" {
+		server, err := startNATS(filepath.Join(s.DataDir, "nats"), c, logger)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Server = server
+	}
+	logger.Info().Str("nats", transport.Redacted(s.NATSURL)).Str("data_dir", s.DataDir).Msg("opening observation stream")
+	var stream *natsbus.Stream
+	err := untilConnected(ctx, logger, "open observation stream", func() (err error) {
+		stream, err = natsbus.Open(ctx, cfg)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.add(stream.Close)
+	return stream, nil
+}
+
+func startNATS(dir string, c *closers, logger zerolog.Logger) (*natsembedded.Server, error) {
+	server, err := natsembedded.Start(dir, natsembedded.Options{Log: func(level, message string) {
+		logger.Warn().Str("severity", level).Str("text", message).Msg("embedded nats")
+	}})
+	if err != nil {
+		return nil, err
+	}
+	c.add(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), natsStopTimeout)
+		defer cancel()
+		return server.Stop(ctx)
+	})
+	listener, err := server.ServeUnix(dir)
+	if err != nil {
+		return nil, err
+	}
+	c.add(listener.Close)
+	return server, nil
+}
+
+// connectRetry is how often a server that does not answer is asked again.
+const connectRetry = time.Second
+
+// untilConnected tries until it works, ctx ends, or the error is none of waiting.
+func untilConnected(ctx context.Context, logger zerolog.Logger, what string, try func() error) error {
+	for {
+		err := try()
+		if err == nil || ctx.Err() != nil || isFinal(err) {
+			return err
+		}
+		logger.Warn().Err(err).Str("what", what).Dur("retry_in", connectRetry).Msg("not connected yet")
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", what, err)
+		case <-time.After(connectRetry):
+		}
+	}
+}
+
+// isFinal: the server did answer, and will not answer otherwise.
+func isFinal(err error) bool {
+	return errors.Is(err, store.ErrForeignLog) || errors.Is(err, identity.ErrForeign) || errors.Is(err, store.ErrCorrupt)
+}
+
+func kubeConfig(s *process.Settings) (*rest.Config, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig %q: %w", s.Kubeconfig, err)
+	}
+	cfg.UserAgent = "millwright/" + version.Version
+	cfg.QPS, cfg.Burst = s.KubeClientQPS, s.KubeClientBurst
+	return cfg, nil
+}

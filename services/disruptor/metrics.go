@@ -1,0 +1,140 @@
+package disruptor
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
+	"millwright/planner/disrupt"
+	"millwright/planner/ledger"
+)
+
+// durationBuckets of karpenter_* durations (reference: operations §2).
+var durationBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 150, 300, 450, 600}
+
+type metrics struct {
+	evaluation     *prometheus.HistogramVec
+	decisions      *prometheus.CounterVec
+	byPool         *prometheus.CounterVec
+	eligible       *prometheus.GaugeVec
+	allowed        *prometheus.GaugeVec
+	consuming      *prometheus.GaugeVec
+	failed         *prometheus.CounterVec
+	queueFailures  *prometheus.CounterVec
+	claimsDisrupts *prometheus.CounterVec
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	f := promauto.With(r)
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return f.NewCounterVec(prometheus.CounterOpts{Namespace: "karpenter", Name: name, Help: help}, labels)
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "karpenter", Name: name, Help: help}, labels)
+	}
+	return &metrics{
+		evaluation: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "karpenter",
+			Name: "voluntary_disruption_decision_evaluation_duration_seconds",
+			Help: "Duration of one planning pass.", Buckets: durationBuckets}, []string{"reason", "consolidation_type"}),
+		decisions: counter("voluntary_disruption_decisions_total", "Commands started.", "decision", "reason", "consolidation_type"),
+		byPool: counter("voluntary_disruption_decisions_by_nodepool_total", "Commands started, by NodePool.",
+			"decision", "reason", "consolidation_type", "nodepool"),
+		eligible:  gauge("voluntary_disruption_eligible_nodes", "Nodes that could be disrupted if budgets allowed.", "reason"),
+		allowed:   gauge("nodepools_allowed_disruptions", "What the budgets of a NodePool allow.", "nodepool", "reason"),
+		consuming: gauge("nodepools_nodes_consuming_budgets", "Nodes that use up the budgets of a NodePool.", "nodepool", "reason"),
+		failed: counter("voluntary_disruption_failed_validations_total", "Nodes of commands that were not confirmed.",
+			"consolidation_type"),
+		queueFailures: counter("voluntary_disruption_queue_failures_total", "Replacements that were not ready when a command failed.",
+			"decision", "reason", "consolidation_type"),
+		claimsDisrupts: shared(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "karpenter_nodeclaims_disrupted_total",
+			Help: "NodeClaims disrupted, by reason."}, []string{"reason", "nodepool", "capacity_type"})),
+	}
+}
+
+// shared registers a counter that lifecycle counts in too, when both run in one process.
+func shared(r prometheus.Registerer, c *prometheus.CounterVec) *prometheus.CounterVec {
+	if r == nil {
+		return c
+	}
+	err := r.Register(c)
+	var already prometheus.AlreadyRegisteredError
+	if errors.As(err, &already) {
+		if existing, ok := already.ExistingCollector.(*prometheus.CounterVec); ok {
+			return existing
+		}
+	}
+	if err != nil {
+		panic(err) // two meanings of one name
+	}
+	return c
+}
+
+func (m *metrics) evaluated(took time.Duration, r disrupt.Report) {
+	m.evaluation.WithLabelValues("empty", "empty").Observe(took.Seconds())
+	for _, reason := range disrupt.Reasons {
+		m.eligible.WithLabelValues(lower(reason)).Set(float64(r.Eligible[reason]))
+	}
+	m.allowed.Reset()
+	m.consuming.Reset()
+	for _, p := range r.Pools {
+		m.allowed.WithLabelValues(p.NodePool, string(p.Reason)).Set(float64(p.Allowed))
+		m.consuming.WithLabelValues(p.NodePool, string(p.Reason)).Set(float64(p.Consuming))
+	}
+}
+
+func (m *metrics) decided(c *ledger.CommandStarted) {
+	decision, reason, kind := decisionOf(c), lower(c.Reason), consolidationType(c.Method)
+	m.decisions.WithLabelValues(decision, reason, kind).Inc()
+	pools := map[string]bool{}
+	for _, candidate := range c.Candidates {
+		if !pools[candidate.NodePool] {
+			pools[candidate.NodePool] = true
+			m.byPool.WithLabelValues(decision, reason, kind, candidate.NodePool).Inc()
+		}
+	}
+}
+
+func (m *metrics) rolledBack(d *planner.Decision) {
+	m.failed.WithLabelValues("empty").Add(float64(candidatesOf(d)))
+}
+
+// candidatesOf counts the nodes among the subjects of a rollback.
+func candidatesOf(d *planner.Decision) (count int) {
+	for _, s := range d.Subjects {
+		if strings.HasPrefix(s, "node/") {
+			count++
+		}
+	}
+	return count
+}
+
+func (m *metrics) succeeded(c *ledger.CommandStarted) {
+	for _, candidate := range c.Candidates {
+		m.claimsDisrupts.WithLabelValues(lower(c.Reason), candidate.NodePool, candidate.CapacityType).Inc()
+	}
+}
+
+func lower(r karpv1.DisruptionReason) string { return strings.ToLower(string(r)) }
+
+func decisionOf(c *ledger.CommandStarted) string {
+	if len(c.Replacements) > 0 {
+		return "replace"
+	}
+	return "delete"
+}
+
+// consolidationType of a method; drift has none.
+func consolidationType(method string) string {
+	switch method {
+	case disrupt.MethodEmptiness:
+		return "empty"
+	case "multi", "single":
+		return method
+	}
+	return ""
+}

@@ -1,0 +1,209 @@
+package disruptor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
+	"millwright/planner/disrupt"
+	"millwright/planner/ledger"
+	"millwright/services/internal/kube"
+	"millwright/services/internal/service"
+	"millwright/store"
+)
+
+// Kube is what is asked of the API server; errors are those kube.Classify knows. kube.Client is one.
+type Kube interface {
+	Node(ctx context.Context, name string) (*corev1.Node, error)
+	PatchNode(ctx context.Context, name string, p kube.Patch) (*corev1.Node, error)
+	GetNodeClaim(ctx context.Context, name string) (*karpv1.NodeClaim, error)
+	DeleteNodeClaim(ctx context.Context, name string, uid types.UID) error
+	SetClaimCondition(ctx context.Context, name string, uid types.UID, want metav1.Condition, now time.Time) error
+}
+
+// Deps of the service.
+type Deps struct {
+	Kube       Kube
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Service implements service.Service.
+type Service struct {
+	host    service.Host
+	kube    Kube
+	logger  zerolog.Logger
+	metrics *metrics
+	// idle is when Plan last decided nothing.
+	idle idle
+}
+
+const (
+	// planEvery paces Plan while the Ledger does not change; World changes come all the time.
+	planEvery = time.Second
+	// idleMax is how long no step is asked for at most.
+	idleMax = 10 * time.Second
+	// lostMax is how many appends in a row may lose before the command is dropped for this pass.
+	lostMax = 3
+	// commandsMax bounds the commands started in one step.
+	commandsMax = 10
+
+	callTimeout   = 10 * time.Second
+	deleteTimeout = time.Minute
+)
+
+// New returns the service.
+func New(host service.Host, deps Deps) *Service {
+	return &Service{host: host, kube: deps.Kube, logger: deps.Logger, metrics: newMetrics(deps.Registerer)}
+}
+
+// Name implements service.Service.
+func (s *Service) Name() string { return ledger.ServiceDisruptor }
+
+// Step implements service.Service. Recorded commands go on whatever the World's age; only new decisions need
+// a fresh one.
+func (s *Service) Step(ctx context.Context) (time.Duration, error) {
+	if err := s.drive(); err != nil {
+		return 0, err
+	}
+	if err := s.confirm(ctx); err != nil {
+		return 0, err
+	}
+	if err := s.takeBack(); err != nil {
+		return 0, err
+	}
+	return s.start(ctx)
+}
+
+// start plans new commands, one after the other, until nothing more may be taken.
+func (s *Service) start(ctx context.Context) (time.Duration, error) {
+	for range commandsMax {
+		decided, err := s.startOne(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if !decided {
+			break
+		}
+	}
+	return s.wake(), nil
+}
+
+// startOne plans until a plan is appended, there is none, or too many were lost.
+func (s *Service) startOne(ctx context.Context) (decided bool, err error) {
+	for range lostMax {
+		p, err := s.plan()
+		if err != nil || p.skipped {
+			return false, err
+		}
+		s.tellBlocked(p.report)
+		if p.decision == nil {
+			s.idle = p.idle
+			return false, nil
+		}
+		rec, err := s.host.Decide(ctx, p.basis, *p.decision)
+		if errors.Is(err, store.ErrConflict) {
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("start command: %w", err)
+		}
+		if rec.Seq == 0 { // a shadow decision that was recorded before
+			s.idle = p.idle
+			return false, nil
+		}
+		s.started(rec, p.decision)
+		return s.host.Mode() == ledger.ModeActive, nil
+	}
+	s.logger.Info().Msg("command dropped for this pass: others were faster")
+	return false, nil
+}
+
+// planned is the outcome of one look at a Snapshot.
+type planned struct {
+	// skipped: nothing may be started, or nothing can have changed.
+	skipped  bool
+	decision *planner.Decision
+	report   disrupt.Report
+	basis    planner.Basis
+	idle     idle
+}
+
+// idle is when Plan last decided nothing, on what, and when time alone may change that.
+type idle struct {
+	at, wake      time.Time
+	seq, revision uint64
+}
+
+func (s *Service) plan() (p planned, err error) {
+	err = s.host.Snapshot(service.ForDisruption, func(snap *planner.Snapshot) error {
+		if p.skipped = s.stopped() || snap.Ledger.Stop() != ledger.StopNone || s.paced(snap); p.skipped {
+			return nil
+		}
+		began := s.host.Now()
+		p.decision, p.report = disrupt.Plan(snap)
+		s.metrics.evaluated(s.host.Now().Sub(began), p.report)
+		p.basis = snap.Basis()
+		p.idle = idle{at: snap.Now, wake: p.report.WakeAt, seq: snap.Ledger.Seq(), revision: snap.World.Revision()}
+		return nil
+	})
+	return p, err
+}
+
+// stopped reports that an operator has stopped voluntary disruption, or may have.
+func (s *Service) stopped() bool { return s.host.Stop() != ledger.StopNone }
+
+// unlessStopped is asked right before each act of a command.
+func (s *Service) unlessStopped(what string) error {
+	if s.stopped() {
+		return fmt.Errorf("%s: %w", what, service.ErrStopped)
+	}
+	return nil
+}
+
+// paced reports that the last plan decided nothing, and too little may have changed since.
+func (s *Service) paced(snap *planner.Snapshot) bool {
+	since := snap.Now.Sub(s.idle.at)
+	switch {
+	case snap.Ledger.Seq() != s.idle.seq:
+		return false
+	case snap.World.Revision() != s.idle.revision, !s.idle.wake.IsZero() && !snap.Now.Before(s.idle.wake):
+		return since < planEvery
+	}
+	return since < idleMax
+}
+
+func (s *Service) started(rec store.Record, d *planner.Decision) {
+	started, ok := d.Payload.(*ledger.CommandStarted)
+	if !ok {
+		return
+	}
+	s.metrics.decided(started)
+	nodes := make([]string, 0, len(started.Candidates))
+	pods := 0
+	for _, c := range started.Candidates {
+		nodes = append(nodes, c.Node)
+		pods += len(c.Pods)
+	}
+	s.logger.Info().Str("command", ledger.CommandID(s.host.LogID(), rec.Seq)).Uint64("decision_id", rec.Seq).
+		Str("reason", string(started.Reason)).Str("decision", decisionOf(started)).Int("disrupted-node-count", len(nodes)).
+		Int("replacement-node-count", len(started.Replacements)).Int("pod-count", pods).Strs("disrupted-nodes", nodes).
+		Msg("disrupting node(s)")
+}
+
+// wake returns how long nothing can change by time alone.
+func (s *Service) wake() time.Duration {
+	if s.idle.wake.IsZero() {
+		return idleMax
+	}
+	return min(idleMax, max(s.idle.wake.Sub(s.host.Now()), planEvery))
+}

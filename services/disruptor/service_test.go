@@ -1,0 +1,329 @@
+package disruptor_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/planner/plannertest"
+	"millwright/services/disruptor"
+	"millwright/services/internal/host/hosttest"
+	"millwright/services/internal/kube"
+)
+
+// run has a pool whose nodes may be taken as soon as they are empty, and one empty node.
+func run(t *testing.T, mode ledger.Mode, test func(r *hosttest.Rig, s *disruptor.Service)) {
+	t.Helper()
+	hosttest.Run(t, ledger.ServiceDisruptor, mode, func(r *hosttest.Rig) {
+		r.See(plannertest.WithCatalogue()...)
+		r.See(plannertest.Pool("general"))
+		r.AddNode("empty", "general")
+		test(r, disruptor.New(r.Host, disruptor.Deps{Kube: r.Kube, Logger: zerolog.Nop()}))
+	})
+}
+
+func reasonOf(c *karpv1.NodeClaim) *metav1.Condition {
+	return planner.Condition(c.Status.Conditions, karpv1.ConditionTypeDisruptionReason)
+}
+
+func TestAnEmptyNodeGoes(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+		r.Settle(s, 5*time.Second)
+		want := []ledger.Kind{ledger.KindCommandStarted, ledger.KindCommandConfirmed, ledger.KindCommandSucceeded}
+		if got := r.Kinds()[2:]; !slices.Equal(got, want) {
+			t.Fatalf("records %v, want %v", got, want)
+		}
+		if !kube.IsDisrupted(r.Kube.GetNode("empty")) {
+			t.Error("the node is not tainted")
+		}
+		claim := r.Kube.GetClaim("empty-claim")
+		if claim.DeletionTimestamp == nil {
+			t.Error("the claim was not deleted")
+		}
+		if c := reasonOf(claim); c == nil || c.Status != metav1.ConditionTrue || c.Reason != "Empty" {
+			t.Errorf("its condition DisruptionReason is %+v", c)
+		}
+		for _, e := range []string{"Node/empty DisruptionTerminating: Disrupting Node: Empty",
+			"NodeClaim/empty-claim DisruptionTerminating: Disrupting NodeClaim: Empty"} {
+			if !slices.Contains(r.Events, e) {
+				t.Errorf("no event %q in %q", e, r.Events)
+			}
+		}
+	})
+}
+
+func TestNothingIsDeletedBeforeTheWorldShowsTheTaint(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+		r.Kube.Blind = true // the taint is set, but no observation of it comes
+		r.Settle(s, 30*time.Second)
+		if !kube.IsDisrupted(r.Kube.GetNode("empty")) {
+			t.Error("the node is not tainted")
+		}
+		if n := r.Kube.Called("delete empty-claim"); n > 0 {
+			t.Errorf("the claim was deleted %d times", n)
+		}
+		if len(r.Entries(ledger.KindCommandConfirmed)) > 0 {
+			t.Error("the command was confirmed")
+		}
+	})
+}
+
+func TestAPodThatArrivesRollsTheCommandBack(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+		r.Kube.Fail["patch empty"] = errors.New("api server away") // holds the command before its taint
+		r.Settle(s, time.Second)
+		if len(r.Entries(ledger.KindCommandStarted)) != 1 {
+			t.Fatal("no command was started")
+		}
+		r.Kube.Put(plannertest.Pod("late", plannertest.On("empty")))
+		delete(r.Kube.Fail, "patch empty")
+		r.Settle(s, 5*time.Second)
+		if got := r.Entries(ledger.KindCommandRolledBack); len(got) != 1 {
+			t.Fatalf("%d roll-backs, want 1", len(got))
+		}
+		if kube.IsDisrupted(r.Kube.GetNode("empty")) {
+			t.Error("the taint was left")
+		}
+		if c := reasonOf(r.Kube.GetClaim("empty-claim")); c != nil {
+			t.Errorf("the condition was left: %+v", c)
+		}
+		if n := r.Kube.Called("delete empty-claim"); n > 0 {
+			t.Error("the claim was deleted")
+		}
+	})
+}
+
+func TestACommandIsResumedFromTheLog(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+		r.Kube.Fail["delete empty-claim"] = errors.New("api server away")
+		r.Settle(s, 3*time.Second)
+		if len(r.Entries(ledger.KindCommandConfirmed)) != 1 || len(r.Entries(ledger.KindCommandSucceeded)) != 0 {
+			t.Fatalf("records %v", r.Kinds())
+		}
+		delete(r.Kube.Fail, "delete empty-claim")
+		successor := disruptor.New(r.Host, disruptor.Deps{Kube: r.Kube, Logger: zerolog.Nop()})
+		r.Settle(successor, 2*time.Second)
+		if len(r.Entries(ledger.KindCommandSucceeded)) != 1 || len(r.Entries(ledger.KindCommandStarted)) != 1 {
+			t.Errorf("records %v, want the one command to succeed", r.Kinds())
+		}
+	})
+}
+
+// A replacement that vanishes ends its command: the nodes it was to replace are free again, and it is not repeated for ever.
+func TestACommandWhoseReplacementVanishesIsRolledBack(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+		r.Kube.Put(plannertest.Pod("busy", plannertest.On("empty")))
+		claim := r.Kube.GetClaim("empty-claim")
+		rec := r.Append(ledger.KindCommandStarted, &ledger.CommandStarted{Reason: "Underutilized", Method: "single",
+			Candidates:   []ledger.Candidate{{Node: "empty", Claim: claim.Name, ClaimUID: claim.UID, NodePool: "general"}},
+			Replacements: []ledger.PlannedClaim{{NodePool: "general", InstanceTypes: []string{"m5.large"}}}})
+		id := ledger.CommandID(r.Host.LogID(), rec.Seq)
+		r.Append(ledger.KindCommandConfirmed, &ledger.CommandConfirmed{ID: id})
+		r.Settle(s, 5*time.Second)
+		if len(r.Entries(ledger.KindCommandRolledBack)) > 0 || r.Kube.Called("delete empty-claim") > 0 || !kube.IsDisrupted(r.Kube.GetNode("empty")) {
+			t.Fatalf("the command does not wait for its replacement: %v, %q", r.Kinds(), r.Kube.Calls)
+		}
+		r.Append(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: ledger.ClaimName(r.Host.LogID(), "general", rec.Seq, 0), Reason: "liveness"})
+		r.Settle(s, 5*time.Second)
+		if n := len(r.Entries(ledger.KindCommandRolledBack)); n != 1 {
+			t.Fatalf("%d roll-backs, want 1: %v", n, r.Kinds())
+		}
+		if kube.IsDisrupted(r.Kube.GetNode("empty")) || reasonOf(r.Kube.GetClaim("empty-claim")) != nil {
+			t.Error("the node is still marked")
+		}
+		if r.Kube.Called("delete empty-claim") > 0 {
+			t.Error("its claim was deleted")
+		}
+	})
+}
+
+func TestStaleMarksAreTakenBack(t *testing.T) {
+	tainted := func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, karpv1.DisruptedTaint()) }
+	cases := map[string]struct {
+		given func(r *hosttest.Rig, claim *karpv1.NodeClaim, node *corev1.Node)
+		left  bool
+	}{
+		"of a node that nothing takes away": {given: func(*hosttest.Rig, *karpv1.NodeClaim, *corev1.Node) {}},
+		"but not of a claim that is being deleted": {left: true, given: func(r *hosttest.Rig, c *karpv1.NodeClaim, _ *corev1.Node) {
+			c.DeletionTimestamp = &metav1.Time{Time: r.Now()}
+		}},
+		"nor of a node that is being deleted": {left: true, given: func(r *hosttest.Rig, _ *karpv1.NodeClaim, n *corev1.Node) {
+			n.DeletionTimestamp = &metav1.Time{Time: r.Now()}
+		}},
+		"nor of a node that drains": {left: true, given: func(r *hosttest.Rig, _ *karpv1.NodeClaim, n *corev1.Node) {
+			r.Append(ledger.KindDrainStarted, &ledger.DrainStarted{Node: n.Name})
+		}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+				r.AddNode("marked", "general")
+				r.Kube.Put(plannertest.Pod("busy", plannertest.On("marked")))
+				claim, node := r.Kube.GetClaim("marked-claim"), r.Kube.GetNode("marked")
+				claim.Status.Conditions = append(claim.Status.Conditions, plannertest.True(karpv1.ConditionTypeDisruptionReason, r.Now()))
+				tainted(node)
+				c.given(r, claim, node)
+				r.Kube.Put(claim, node)
+				r.Settle(s, 2*time.Second)
+				if left := kube.IsDisrupted(r.Kube.GetNode("marked")); left != c.left {
+					t.Errorf("taint left: %v, want %v", left, c.left)
+				}
+				if left := reasonOf(r.Kube.GetClaim("marked-claim")) != nil; left != c.left {
+					t.Errorf("condition left: %v, want %v", left, c.left)
+				}
+			})
+		})
+	}
+}
+
+func TestTheLiveObjectDecidesAboutAStaleMark(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+		r.AddNode("marked", "general")
+		r.Kube.Put(plannertest.Pod("busy", plannertest.On("marked")))
+		node := r.Kube.GetNode("marked")
+		node.Spec.Taints = append(node.Spec.Taints, karpv1.DisruptedTaint())
+		r.Kube.Put(node)
+		r.Kube.Blind = true
+		claim := r.Kube.GetClaim("marked-claim")
+		claim.DeletionTimestamp = &metav1.Time{Time: r.Now()}
+		r.Kube.Put(claim) // deleted, but the World does not know yet
+		r.Settle(s, 2*time.Second)
+		if !kube.IsDisrupted(r.Kube.GetNode("marked")) {
+			t.Error("the taint of a claim that is being deleted was taken back")
+		}
+	})
+}
+
+// A deposed leader takes off the mark it saw, never that of a command its successor has started since.
+func TestOnlyTheMarkThatWasSeenIsTakenOff(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+		r.AddNode("marked", "general")
+		r.Kube.Put(plannertest.Pod("busy", plannertest.On("marked")))
+		node := r.Kube.GetNode("marked")
+		node.Spec.Taints = append(node.Spec.Taints, karpv1.DisruptedTaint())
+		r.Kube.Put(node)
+		r.Kube.Blind = true
+		node.Annotations = map[string]string{karpv1.RecordAnnotationKey: ledger.RecordAnnotation(r.Host.LogID(), 99)}
+		r.Kube.Put(node) // marked anew, but the World does not show it yet
+		r.Settle(s, 2*time.Second)
+		if !kube.IsDisrupted(r.Kube.GetNode("marked")) {
+			t.Fatal("the mark of a later command was taken off")
+		}
+	})
+}
+
+func TestAStopForbidsNewCommands(t *testing.T) {
+	for _, level := range []ledger.Stop{ledger.StopVoluntary, ledger.StopAll} {
+		run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+			r.Stop(level)
+			r.Settle(s, 5*time.Second)
+			if n := len(r.Entries(ledger.KindCommandStarted)); n != 0 {
+				t.Errorf("%s: %d commands in spite of the stop", level, n)
+			}
+			r.Stop(ledger.StopNone)
+			r.Settle(s, 5*time.Second)
+			if n := len(r.Entries(ledger.KindCommandSucceeded)); n != 1 {
+				t.Errorf("%s: %d commands after the stop", level, n)
+			}
+		})
+	}
+}
+
+// stoppedIn stops a command that can't go on from the call that fails, and lets the call work again.
+func stoppedIn(r *hosttest.Rig, s *disruptor.Service, call string) {
+	r.Kube.Fail[call] = errors.New("api server away")
+	r.Settle(s, 3*time.Second)
+	r.Stop(ledger.StopVoluntary)
+	delete(r.Kube.Fail, call)
+	r.Settle(s, 5*time.Second)
+}
+
+func TestAStopRollsBackWhatHasTakenNothing(t *testing.T) {
+	states := map[string]struct {
+		call      string
+		confirmed int
+	}{"before the taint": {"patch empty", 0}, "after it was confirmed": {"delete empty-claim", 1}}
+	for name, state := range states {
+		t.Run(name, func(t *testing.T) {
+			run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+				stoppedIn(r, s, state.call)
+				if n := len(r.Entries(ledger.KindCommandConfirmed)); n != state.confirmed {
+					t.Fatalf("%d confirmations, want %d", n, state.confirmed)
+				}
+				rolled := r.Entries(ledger.KindCommandRolledBack)
+				if len(rolled) != 1 || len(r.Entries(ledger.KindCommandStarted)) != 1 {
+					t.Fatalf("records %v, want one command that is rolled back", r.Kinds())
+				}
+				if why := rolled[0].Payload.(*ledger.CommandRolledBack).Reason; why != "stopped (voluntary) by test: trial" {
+					t.Errorf("reason %q", why)
+				}
+				if kube.IsDisrupted(r.Kube.GetNode("empty")) || reasonOf(r.Kube.GetClaim("empty-claim")) != nil {
+					t.Error("taint or condition was left")
+				}
+				if r.Kube.GetClaim("empty-claim").DeletionTimestamp != nil {
+					t.Error("the claim was deleted")
+				}
+			})
+		})
+	}
+}
+
+func TestAStoppedCommandThatHasBegunPausesAndGoesOn(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+		r.AddNode("empty2", "general")
+		stoppedIn(r, s, "delete empty2-claim") // the first claim of the command is deleted, the second is not
+		if r.Kube.GetClaim("empty-claim").DeletionTimestamp == nil || r.Kube.GetClaim("empty2-claim").DeletionTimestamp != nil {
+			t.Fatalf("calls %q", r.Kube.Calls)
+		}
+		if n := len(r.Entries(ledger.KindCommandRolledBack, ledger.KindCommandSucceeded)); n != 0 {
+			t.Errorf("records %v, want a command that waits", r.Kinds())
+		}
+		if !kube.IsDisrupted(r.Kube.GetNode("empty2")) {
+			t.Error("the taint was taken back")
+		}
+		r.Stop(ledger.StopNone)
+		r.Settle(s, 5*time.Second)
+		if r.Kube.GetClaim("empty2-claim").DeletionTimestamp == nil || len(r.Entries(ledger.KindCommandSucceeded)) != 1 {
+			t.Errorf("records %v, want the command to succeed after the stop", r.Kinds())
+		}
+	})
+}
+
+func TestShadowStartsOneCommandAndTouchesNothing(t *testing.T) {
+	run(t, ledger.ModeShadow, func(r *hosttest.Rig, s *disruptor.Service) {
+		r.Settle(s, 20*time.Second)
+		if list := r.Entries(ledger.KindCommandStarted); len(list) != 1 || list[0].Mode != ledger.ModeShadow {
+			t.Errorf("commands %+v, want one in shadow", list)
+		}
+		if len(r.Kube.Calls) > 0 {
+			t.Errorf("calls %q", r.Kube.Calls)
+		}
+	})
+}
+
+func TestABudgetHoldsInEveryInterleaving(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+		r.See(plannertest.Pool("general", plannertest.Budgets(karpv1.Budget{Nodes: "1"})))
+		for _, name := range []string{"n1", "n2", "n3"} {
+			r.AddNode(name, "general")
+		}
+		r.Settle(s, 20*time.Second)
+		deleted := 0
+		for _, c := range r.Kube.NodeClaims() {
+			if c.DeletionTimestamp != nil {
+				deleted++
+			}
+		}
+		if deleted != 1 {
+			t.Errorf("%d nodes go at a time, the budget allows 1", deleted)
+		}
+	})
+}

@@ -1,0 +1,88 @@
+package disruptor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
+	"millwright/services/internal/kube"
+	"millwright/services/internal/service"
+)
+
+// stale is a node that is marked although nothing takes it away.
+type stale struct {
+	node, claim       string
+	nodeUID, claimUID types.UID
+	// nodeVersion is the resourceVersion of the Node that was looked at.
+	nodeVersion string
+	tainted     bool
+}
+
+// takeBack removes taint and condition from nodes that no command, deletion or drain accounts for: of a command that
+// was rolled back, or of one that another autoscaler left behind.
+func (s *Service) takeBack() error {
+	var list []stale
+	err := s.host.Snapshot(service.ForDisruption, func(snap *planner.Snapshot) error {
+		for _, n := range snap.StateNodes() {
+			if x, ok := staleMark(snap, n); ok {
+				list = append(list, x)
+			}
+		}
+		return nil
+	})
+	for _, x := range list {
+		s.unmark(x)
+	}
+	return err
+}
+
+func staleMark(snap *planner.Snapshot, n *planner.StateNode) (stale, bool) {
+	if n.Claim == nil || n.Node == nil || !n.Registered || n.MarkedForDeletion ||
+		n.Node.Object.DeletionTimestamp != nil || snap.Ledger.Drain(n.Name) != nil || snap.CommandOf(n.Claim.Name) != "" {
+		return stale{}, false
+	}
+	tainted := kube.IsDisrupted(n.Node.Object)
+	condition := planner.Condition(n.Claim.Status.Conditions, karpv1.ConditionTypeDisruptionReason)
+	x := stale{node: n.Name, claim: n.Claim.Name, nodeUID: n.Node.Object.UID, claimUID: n.Claim.UID,
+		nodeVersion: n.Node.Object.ResourceVersion, tainted: tainted}
+	return x, tainted || condition != nil
+}
+
+// unmark looks at both objects again before it changes them.
+func (s *Service) unmark(x stale) {
+	s.host.Effect("taint/"+x.node, false, callTimeout, func(ctx context.Context) error {
+		claim, err := s.kube.GetNodeClaim(ctx, x.claim)
+		if err != nil || claim.UID != x.claimUID || claim.DeletionTimestamp != nil {
+			return ignore(err, kube.NotFound)
+		}
+		return errors.Join(s.untaint(ctx, x), s.clear(ctx, x))
+	})
+}
+
+// untaint takes the mark off the Node that was looked at only: a later one may bear the mark of a later command, which
+// this process, if it leads no more, does not know of.
+func (s *Service) untaint(ctx context.Context, x stale) error {
+	node, err := s.kube.Node(ctx, x.node)
+	if err != nil || node.UID != x.nodeUID || node.ResourceVersion != x.nodeVersion || node.DeletionTimestamp != nil {
+		return ignore(err, kube.NotFound)
+	}
+	patch := kube.WithoutDisruptedTaint(node)
+	if patch == nil {
+		return nil
+	}
+	if _, err := s.kube.PatchNode(ctx, x.node, *patch); err != nil {
+		return ignore(fmt.Errorf("untaint node %s: %w", x.node, err), kube.Conflict, kube.NotFound)
+	}
+	s.logger.Info().Str("node", x.node).Str("nodeclaim", x.claim).Msg("removed stale taint")
+	return nil
+}
+
+func (s *Service) clear(ctx context.Context, x stale) error {
+	err := s.kube.SetClaimCondition(ctx, x.claim, x.claimUID, metav1.Condition{Type: karpv1.ConditionTypeDisruptionReason}, s.host.Now())
+	return ignore(err, kube.Conflict, kube.NotFound)
+}

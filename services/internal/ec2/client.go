@@ -1,0 +1,142 @@
+package ec2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go/logging"
+	smithymiddleware "github.com/aws/smithy-go/middleware"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	// attemptsMax bounds the SDK's attempts per call.
+	attemptsMax = 3
+	// DefaultCallTimeout bounds one call with its retries.
+	DefaultCallTimeout = 30 * time.Second
+	httpTimeout        = 25 * time.Second
+)
+
+// Config of a Client. Cluster is required.
+type Config struct {
+	// Cluster is the EKS cluster's name, in tags and for DescribeCluster.
+	Cluster string
+	// Version of Millwright, for the user agent.
+	Version string
+	// CallTimeout bounds one call with its retries; 0: DefaultCallTimeout.
+	CallTimeout time.Duration
+	// Registerer of the metrics; nil: none.
+	Registerer prometheus.Registerer
+	// AWS overrides the SDK's default configuration; nil: environment, shared files, IMDS.
+	AWS *aws.Config
+}
+
+// Client makes AWS calls. It is safe for concurrent use and keeps no state but connections.
+type Client struct {
+	cluster string
+	region  string
+	timeout time.Duration
+	ec2     *awsec2.Client
+	ssm     *ssm.Client
+	eks     *eks.Client
+	iam     *iam.Client
+	sts     *sts.Client
+	metrics *metrics
+}
+
+// LoadConfig returns the SDK's default configuration with Millwright's user agent, HTTP timeout and bounded retries. It
+// fails if no region is known.
+func LoadConfig(ctx context.Context, version string) (aws.Config, error) {
+	cfg, err := config.LoadDefaultConfig(ctx,
+		config.WithLogger(logging.Nop{}), // its warnings bypass our log; failures come back as errors
+		config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(httpTimeout)),
+		config.WithAPIOptions([]func(*smithymiddleware.Stack) error{middleware.AddUserAgentKeyValue("millwright", version)}),
+		config.WithRetryer(func() aws.Retryer {
+			return retry.NewStandard(func(o *retry.StandardOptions) { o.MaxAttempts = attemptsMax })
+		}),
+	)
+	if err != nil {
+		return aws.Config{}, fmt.Errorf("load AWS configuration: %w", err)
+	}
+	if cfg.Region == "" {
+		return aws.Config{}, errors.New("load AWS configuration: no region: set AWS_REGION")
+	}
+	return cfg, nil
+}
+
+// New returns a Client. It makes no call.
+func New(ctx context.Context, cfg Config) (*Client, error) {
+	if cfg.Cluster == "" {
+		return nil, errors.New("new EC2 client: missing cluster name")
+	}
+	sdk := cfg.AWS
+	if sdk == nil {
+		loaded, err := LoadConfig(ctx, cfg.Version)
+		if err != nil {
+			return nil, err
+		}
+		sdk = &loaded
+	}
+	if cfg.CallTimeout == 0 {
+		cfg.CallTimeout = DefaultCallTimeout
+	}
+	return &Client{
+		cluster: cfg.Cluster, region: sdk.Region, timeout: cfg.CallTimeout,
+		ec2: awsec2.NewFromConfig(*sdk), ssm: ssm.NewFromConfig(*sdk), eks: eks.NewFromConfig(*sdk),
+		iam: iam.NewFromConfig(*sdk), sts: sts.NewFromConfig(*sdk), metrics: newMetrics(cfg.Registerer),
+	}, nil
+}
+
+// Region the client talks to.
+func (c *Client) Region() string { return c.region }
+
+// Cluster is the name of the cluster in tags.
+func (c *Client) Cluster() string { return c.cluster }
+
+// with binds the input of an SDK call.
+func with[I, O, P any](f func(context.Context, I, ...P) (O, error), in I) func(context.Context, ...P) (O, error) {
+	return func(ctx context.Context, opts ...P) (O, error) { return f(ctx, in, opts...) }
+}
+
+// read makes one reading call within the deadline.
+func read[O, P any](ctx context.Context, c *Client, action string, f func(context.Context, ...P) (O, error)) (O, error) {
+	return call(ctx, c, action, false, f)
+}
+
+// write makes one changing call within the deadline.
+func write[O, P any](ctx context.Context, c *Client, action string, f func(context.Context, ...P) (O, error), opts ...P) (O, error) {
+	return call(ctx, c, action, true, f, opts...)
+}
+
+func call[O, P any](ctx context.Context, c *Client, action string, mutating bool, f func(context.Context, ...P) (O, error), opts ...P) (O, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	start := time.Now()
+	out, err := f(ctx, opts...)
+	if err != nil {
+		err = &CallError{Action: action, Mutating: mutating, Err: err}
+	}
+	c.metrics.observe(action, Classify(err), time.Since(start))
+	return out, err
+}
+
+// CallerIdentity returns the ARN the credentials belong to; a cheap check that they work.
+func (c *Client) CallerIdentity(ctx context.Context) (string, error) {
+	out, err := read(ctx, c, "sts:GetCallerIdentity", with(c.sts.GetCallerIdentity, &sts.GetCallerIdentityInput{}))
+	if err != nil {
+		return "", err
+	}
+	return aws.ToString(out.Arn), nil
+}

@@ -1,0 +1,117 @@
+package ec2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// FleetResult is the answer to CreateFleet. No instance and only errors of class NoCapacity is a normal answer.
+type FleetResult struct {
+	FleetID string
+	// Instances by id, state pending; they have no Tags yet.
+	Instances []Instance
+	// Errors as EC2 gave them; an error can stand beside instances.
+	Errors []FleetError
+}
+
+// FleetError is one entry of a fleet's Errors: which offering failed, and why.
+type FleetError struct {
+	Code, Message                              string
+	InstanceType, Zone, SubnetID, CapacityType string
+}
+
+func (e FleetError) String() string { return e.Code + ": " + e.Message }
+
+// CreateFleet sends the request once. It must be of type instant and carry the caller's ClientToken. What capacity
+// type EC2 does not name in its answer is the one the request asks for.
+func (c *Client) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) (FleetResult, error) {
+	if aws.ToString(in.ClientToken) == "" && !aws.ToBool(in.DryRun) {
+		return FleetResult{}, errors.New("create fleet: request has no client token")
+	}
+	if in.Type != ec2types.FleetTypeInstant {
+		return FleetResult{}, fmt.Errorf("create fleet: type %q is not instant", in.Type)
+	}
+	out, err := write(ctx, c, "ec2:CreateFleet", with(c.ec2.CreateFleet, in), once)
+	if err != nil {
+		return FleetResult{}, err
+	}
+	return fleetResult(out, requestedCapacityType(in)), nil
+}
+
+// once switches the SDK's retries off for one call.
+func once(o *awsec2.Options) { o.Retryer = aws.NopRetryer{} }
+
+func requestedCapacityType(in *awsec2.CreateFleetInput) string {
+	if in.TargetCapacitySpecification == nil {
+		return ""
+	}
+	return string(in.TargetCapacitySpecification.DefaultTargetCapacityType)
+}
+
+func fleetResult(out *awsec2.CreateFleetOutput, capacityType string) FleetResult {
+	r := FleetResult{FleetID: aws.ToString(out.FleetId)}
+	for _, f := range out.Instances {
+		for _, id := range f.InstanceIds {
+			r.Instances = append(r.Instances, fleetInstance(id, f, capacityType))
+		}
+	}
+	slices.SortFunc(r.Instances, func(a, b Instance) int { return strings.Compare(a.ID, b.ID) })
+	for _, e := range out.Errors {
+		r.Errors = append(r.Errors, fleetError(e, capacityType))
+	}
+	return r
+}
+
+func fleetInstance(id string, f ec2types.CreateFleetInstance, capacityType string) Instance {
+	o := overridesOf(f.LaunchTemplateAndOverrides)
+	return Instance{
+		ID: id, State: StatePending, CapacityType: capacityTypeOf(f.Lifecycle, capacityType),
+		InstanceType: firstOf(string(f.InstanceType), string(o.InstanceType)),
+		Zone:         firstOf(aws.ToString(o.AvailabilityZone), aws.ToString(f.AvailabilityZone)),
+		SubnetID:     firstOf(aws.ToString(o.SubnetId), aws.ToString(f.SubnetId)),
+		ImageID:      aws.ToString(o.ImageId),
+	}
+}
+
+func fleetError(e ec2types.CreateFleetError, capacityType string) FleetError {
+	o := overridesOf(e.LaunchTemplateAndOverrides)
+	return FleetError{
+		Code: aws.ToString(e.ErrorCode), Message: aws.ToString(e.ErrorMessage), InstanceType: string(o.InstanceType),
+		Zone: aws.ToString(o.AvailabilityZone), SubnetID: aws.ToString(o.SubnetId),
+		// What was asked for counts: that is the offering to mark (ec2 §4.6).
+		CapacityType: firstOf(capacityType, capacityTypeOf(e.Lifecycle, "")),
+	}
+}
+
+func overridesOf(l *ec2types.LaunchTemplateAndOverridesResponse) ec2types.FleetLaunchTemplateOverrides {
+	if l == nil || l.Overrides == nil {
+		return ec2types.FleetLaunchTemplateOverrides{}
+	}
+	return *l.Overrides
+}
+
+func capacityTypeOf(l ec2types.InstanceLifecycle, fallback string) string {
+	switch l {
+	case ec2types.InstanceLifecycleSpot:
+		return "spot"
+	case ec2types.InstanceLifecycleOnDemand:
+		return "on-demand"
+	}
+	return fallback
+}
+
+func firstOf(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}

@@ -1,0 +1,185 @@
+package ec2
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// States of an instance.
+const (
+	StatePending      = "pending"
+	StateRunning      = "running"
+	StateStopping     = "stopping"
+	StateStopped      = "stopped"
+	StateShuttingDown = "shutting-down"
+	StateTerminated   = "terminated"
+)
+
+// Instance as EC2 knows it. Fields are empty where the call that gave it does not tell.
+type Instance struct {
+	ID, State                             string
+	InstanceType, Zone, SubnetID, ImageID string
+	// CapacityType is spot or on-demand (ec2 §5).
+	CapacityType string
+	// Tenancy is default or dedicated.
+	Tenancy string
+	// EFAs is the number of EFA interfaces attached.
+	EFAs       int
+	LaunchTime time.Time
+	Tags       map[string]string
+}
+
+// Gone reports that the instance is terminated; there is no way back.
+func (i Instance) Gone() bool { return i.State == StateTerminated }
+
+// Ending reports that the instance is terminated or on the way there.
+func (i Instance) Ending() bool { return i.Gone() || i.State == StateShuttingDown }
+
+const (
+	instancePageSize = 1000
+	idsMax           = 500
+)
+
+// DescribeInstances returns the instances with these ids that EC2 knows, terminated ones included, by id. EC2 fails a call
+// as a whole for one unknown id; then the ids are asked for one by one. An id that is missing from the
+// answer may belong to an instance that is too young to be seen.
+func (c *Client) DescribeInstances(ctx context.Context, ids []string) ([]Instance, error) {
+	found := map[string]Instance{}
+	for part := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(ids))), idsMax) {
+		if err := c.describeIDs(ctx, part, found); err != nil {
+			return nil, err
+		}
+	}
+	return byID(found), nil
+}
+
+func (c *Client) describeIDs(ctx context.Context, ids []string, found map[string]Instance) error {
+	err := c.describe(ctx, &awsec2.DescribeInstancesInput{InstanceIds: ids}, found)
+	if !IsNotFound(err) {
+		return err
+	}
+	if len(ids) == 1 {
+		return nil
+	}
+	half := len(ids) / 2 // halves find one unknown id among 500 in 18 calls instead of 500
+	if err := c.describeIDs(ctx, ids[:half], found); err != nil {
+		return err
+	}
+	return c.describeIDs(ctx, ids[half:], found)
+}
+
+// DescribeInstancesByTags returns the instances that carry all the tags, by id; the value * asks only for the key. No
+// states: all but terminated.
+func (c *Client) DescribeInstancesByTags(ctx context.Context, tags map[string]string, states ...string) ([]Instance, error) {
+	if len(tags) == 0 {
+		return nil, fmt.Errorf("describe instances: no tags given")
+	}
+	if len(states) == 0 {
+		states = []string{StatePending, StateRunning, StateStopping, StateStopped, StateShuttingDown}
+	}
+	in := &awsec2.DescribeInstancesInput{
+		Filters:    append(tagFilters(tags), filter("instance-state-name", states...)),
+		MaxResults: aws.Int32(instancePageSize),
+	}
+	found := map[string]Instance{}
+	if err := c.describe(ctx, in, found); err != nil {
+		return nil, err
+	}
+	return byID(found), nil
+}
+
+func (c *Client) describe(ctx context.Context, in *awsec2.DescribeInstancesInput, found map[string]Instance) error {
+	for p := awsec2.NewDescribeInstancesPaginator(c.ec2, in); p.HasMorePages(); {
+		page, err := read(ctx, c, "ec2:DescribeInstances", p.NextPage)
+		if err != nil {
+			return err
+		}
+		for _, r := range page.Reservations {
+			for _, i := range r.Instances {
+				found[aws.ToString(i.InstanceId)] = instanceOf(i)
+			}
+		}
+	}
+	return nil
+}
+
+func byID(found map[string]Instance) []Instance {
+	return sortedValues(found, func(a, b Instance) int { return strings.Compare(a.ID, b.ID) })
+}
+
+func instanceOf(i ec2types.Instance) Instance {
+	out := Instance{
+		ID: aws.ToString(i.InstanceId), InstanceType: string(i.InstanceType), SubnetID: aws.ToString(i.SubnetId),
+		ImageID: aws.ToString(i.ImageId), LaunchTime: aws.ToTime(i.LaunchTime), CapacityType: "on-demand", Tags: map[string]string{},
+	}
+	if i.State != nil {
+		out.State = string(i.State.Name)
+	}
+	if i.Placement != nil {
+		out.Zone, out.Tenancy = aws.ToString(i.Placement.AvailabilityZone), string(i.Placement.Tenancy)
+	}
+	if aws.ToString(i.SpotInstanceRequestId) != "" || i.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot {
+		out.CapacityType = "spot"
+	}
+	for _, n := range i.NetworkInterfaces {
+		if strings.HasPrefix(aws.ToString(n.InterfaceType), "efa") {
+			out.EFAs++
+		}
+	}
+	for _, t := range i.Tags {
+		out.Tags[aws.ToString(t.Key)] = aws.ToString(t.Value)
+	}
+	return out
+}
+
+// TerminateInstances asks for the end of the instances. Ids EC2 does not know count as ended. The call only starts the end:
+// describe until Gone.
+func (c *Client) TerminateInstances(ctx context.Context, ids []string) error {
+	for part := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(ids))), idsMax) {
+		if err := c.terminate(ctx, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Client) terminate(ctx context.Context, ids []string) error {
+	_, err := write(ctx, c, "ec2:TerminateInstances", with(c.ec2.TerminateInstances, &awsec2.TerminateInstancesInput{InstanceIds: ids}))
+	if !IsNotFound(err) {
+		return err
+	}
+	if len(ids) == 1 {
+		return nil
+	}
+	half := len(ids) / 2
+	if err := c.terminate(ctx, ids[:half]); err != nil {
+		return err
+	}
+	return c.terminate(ctx, ids[half:])
+}
+
+// CreateTags sets tags on a resource; other tags of it stay.
+func (c *Client) CreateTags(ctx context.Context, resource string, tags map[string]string) error {
+	if len(tags) == 0 {
+		return nil
+	}
+	_, err := write(ctx, c, "ec2:CreateTags", with(c.ec2.CreateTags, &awsec2.CreateTagsInput{Resources: []string{resource}, Tags: Tags(tags)}))
+	return err
+}
+
+// Tags converts to EC2's form, sorted by key.
+func Tags(tags map[string]string) []ec2types.Tag {
+	var out []ec2types.Tag
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		out = append(out, ec2types.Tag{Key: aws.String(k), Value: aws.String(tags[k])})
+	}
+	return out
+}

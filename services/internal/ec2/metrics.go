@@ -1,0 +1,51 @@
+package ec2
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	calls   *prometheus.CounterVec
+	seconds *prometheus.HistogramVec
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	m := &metrics{
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "millwright_aws_calls_total", Help: "AWS calls by action and outcome: ok or the class of the error.",
+		}, []string{"action", "outcome"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "millwright_aws_call_duration_seconds", Help: "Duration of AWS calls with their retries, by action.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
+		}, []string{"action"}),
+	}
+	if r == nil {
+		return m
+	}
+	m.calls = registered(r, m.calls)
+	m.seconds = registered(r, m.seconds)
+	return m
+}
+
+// registered registers c, or returns the equal collector another client of this process has registered.
+func registered[C prometheus.Collector](r prometheus.Registerer, c C) C {
+	err := r.Register(c)
+	if already, ok := err.(prometheus.AlreadyRegisteredError); ok {
+		return already.ExistingCollector.(C)
+	}
+	if err != nil {
+		panic(err) // two different metrics of one name
+	}
+	return c
+}
+
+func (m *metrics) observe(action string, class Class, took time.Duration) {
+	outcome := string(class)
+	if class == "" {
+		outcome = "ok"
+	}
+	m.calls.WithLabelValues(action, outcome).Inc()
+	m.seconds.WithLabelValues(action).Observe(took.Seconds())
+}

@@ -1,0 +1,125 @@
+package ec2
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/aws/smithy-go"
+
+	"millwright/planner/ledger"
+)
+
+// launchReason maps what AWS says to a reason and message of the Launched condition (ec2 §4.6): the first
+// entry all of whose texts occur in "code: message" wins.
+type launchReason struct {
+	contains []string
+	reason   string
+	message  string
+}
+
+var launchReasons = []launchReason{
+	{[]string{codeSpotRoleForbidden}, "SpotSLRCreationFailed", "User doesn't have permission to create the Spot service-linked role"},
+	{[]string{"Not authorized for images"}, "AMIAuthorizationFailure", "Not authorized to use the selected AMI"},
+	{[]string{"UnauthorizedOperation", "permissions boundary"}, "Unauthorized", "Denied by a permissions boundary"},
+	{[]string{"UnauthorizedOperation", "service control policy"}, "Unauthorized", "Denied by a service control policy"},
+	{[]string{"UnauthorizedOperation"}, "Unauthorized", "Denied: no identity-based policy allows the call"},
+	{[]string{"AccessDenied"}, "Unauthorized", "Denied: no identity-based policy allows the call"},
+	{[]string{"AuthFailure"}, "Unauthorized", "Denied: AWS was not able to validate the credentials"},
+	{[]string{"InvalidParameter", "belong to different networks"}, "SecurityGroupSubnetVPCMismatch", "Security group and subnet belong to different networks"},
+	{[]string{"iamInstanceProfile.name is invalid"}, "InstanceProfileNameInvalid", "The instance profile's name is invalid"},
+	{[]string{"InvalidLaunchTemplateId.NotFound"}, "LaunchTemplateNotFound", "The launch template does not exist"},
+	{[]string{"User data is limited to"}, "UserDataSizeLimitExceeded", "User data is larger than 16 KiB"},
+	{[]string{"InvalidAMIID.Malformed"}, "InvalidAMIID", "The AMI id is malformed"},
+	{[]string{"InvalidAMIID.NotFound"}, "AMINotFound", "The AMI does not exist"},
+	{[]string{"RequestLimitExceeded"}, "RequestLimitExceeded", "AWS limits the rate of requests"},
+	{[]string{"InternalError"}, "InternalError", "AWS had an internal error"},
+	{[]string{"not eligible for Free Tier"}, "FreeTierIneligible", "The instance type is not eligible for the account's Free Tier"},
+	{[]string{"MaxFleetCountExceeded"}, "FleetQuotaExceeded", "The account's quota of fleets is used up"},
+	{[]string{"PendingVerification"}, "AccountPendingVerification", "The account is still being verified for this Region"},
+	{[]string{"MaxSpotInstanceCountExceeded"}, "SpotQuotaExceeded", "The account's quota of spot instances is used up"},
+	{[]string{"VcpuLimitExceeded"}, "VCPULimitExceeded", "The account's quota of vCPUs is used up"},
+	{[]string{"InsufficientFreeAddressesInSubnet"}, "InsufficientFreeAddressesInSubnet", "The subnet has no free addresses"},
+}
+
+// ReasonFor returns the condition reason and message for an AWS error code and text.
+func ReasonFor(code, text string) (reason, message string) {
+	full := code + ": " + text
+	for _, r := range launchReasons {
+		if containsAll(full, r.contains) {
+			return r.reason, r.message
+		}
+	}
+	return "LaunchFailed", "Instance launch failed"
+}
+
+func containsAll(s string, texts []string) bool {
+	return !slices.ContainsFunc(texts, func(t string) bool { return !strings.Contains(s, t) })
+}
+
+// FailureOf turns the error of a call made for a launch into a Failure; nil stays nil. A Failure is
+// returned as it is. An unknown outcome stays one: it closes no attempt.
+func FailureOf(err error) *Failure {
+	if err == nil {
+		return nil
+	}
+	if f, ok := errors.AsType[*Failure](err); ok {
+		return f
+	}
+	code, text := "", err.Error()
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
+		code, text = api.ErrorCode(), api.ErrorMessage()
+	}
+	reason, message := ReasonFor(code, text)
+	return &Failure{Class: Classify(err), Reason: reason, Message: message + ": " + strings.TrimPrefix(code+": "+text, ": "), Err: err}
+}
+
+// Failure returns nil if the fleet has an instance, else why it has none: NoCapacity if every error says so, otherwise the
+// reason of the first error that says something else.
+func (r FleetResult) Failure() *Failure {
+	if len(r.Instances) > 0 {
+		return nil
+	}
+	f := &Failure{Unavailable: r.Unavailable()}
+	other := slices.IndexFunc(r.Errors, func(e FleetError) bool { return !slices.Contains(noCapacityCodes, e.Code) })
+	if other >= 0 {
+		e := r.Errors[other]
+		f.Reason, f.Message = ReasonFor(e.Code, e.Message)
+		f.Message += ": " + e.String()
+		f.Class = classifyAnswer(e.Code, e.Message, 0, false)
+		return f
+	}
+	f.Class, f.Reason, f.Message = NoCapacity, "InsufficientCapacity", "with fleet error(s), "+r.errorText()
+	if len(r.Errors) == 0 {
+		f.Message = "the fleet launched no instance and gave no error"
+	}
+	return f
+}
+
+// Unavailable lists the offerings EC2 had no capacity for, also when the fleet launched something, sorted and distinct.
+func (r FleetResult) Unavailable() []ledger.FailedOffering {
+	var failed []ledger.FailedOffering
+	for _, e := range r.Errors {
+		if !slices.Contains(noCapacityCodes, e.Code) || e.InstanceType == "" {
+			continue
+		}
+		failed = append(failed, ledger.FailedOffering{InstanceType: e.InstanceType, Zone: e.Zone, CapacityType: e.CapacityType, Code: e.Code})
+	}
+	slices.SortFunc(failed, compareFailed)
+	return slices.CompactFunc(failed, func(a, b ledger.FailedOffering) bool {
+		return a.InstanceType == b.InstanceType && a.Zone == b.Zone && a.CapacityType == b.CapacityType
+	})
+}
+
+func compareFailed(a, b ledger.FailedOffering) int {
+	return strings.Compare(a.InstanceType+"|"+a.Zone+"|"+a.CapacityType+"|"+a.Code, b.InstanceType+"|"+b.Zone+"|"+b.CapacityType+"|"+b.Code)
+}
+
+func (r FleetResult) errorText() string {
+	var texts []string
+	for _, e := range r.Errors {
+		texts = append(texts, e.String())
+	}
+	slices.Sort(texts)
+	return strings.Join(slices.Compact(texts), "; ")
+}

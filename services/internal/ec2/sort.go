@@ -1,0 +1,12 @@
+package ec2
+
+import (
+	"maps"
+	"slices"
+)
+
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
+
+func sortedValues[V any](m map[string]V, compare func(a, b V) int) []V {
+	return slices.SortedFunc(maps.Values(m), compare)
+}

@@ -1,0 +1,15 @@
+// Package host gives services what they need of the process around them: valid Snapshots, appends, effects
+// and KubeEvents. It implements service.Host over a store.Log and an events.Stream.
+//
+// State folds the stream into one World and the log into one Ledger, for all services of the process. Host is
+// one service's view of it: its mode, its leadership, its own appends and its effects.
+//
+// Guarantees: a Snapshot satisfies DESIGN §2 for the freshness asked, or there is none. After Decide or Outcome
+// returned a record, every Snapshot contains it; after an append of unknown outcome there is no Snapshot until
+// it is known whether it was stored. No effect runs in shadow mode, without leadership, or twice at a time under
+// one key.
+// Not guaranteed: that effects run at all, or once. They are started again from the log by the next step.
+//
+// Locks: State.mu guards World and Ledger; folding holds it for one message or record, a Snapshot holds it for
+// reading until its function returns. Nothing that may block is called under it.
+package host

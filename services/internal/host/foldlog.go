@@ -1,0 +1,114 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"millwright/store"
+	"millwright/store/audit"
+)
+
+// foldLog folds the log from where the Ledger stands, for as long as ctx lasts.
+func (s *State) foldLog(ctx context.Context) error {
+	return s.retry(ctx, "fold log", func(ctx context.Context) error {
+		if err := s.readHead(ctx); err != nil {
+			return err
+		}
+		err := s.log.Watch(ctx, s.ledgerSeq()+1, s.foldRecord)
+		if errors.Is(err, store.ErrCompacted) { // this process was away for so long that what comes next is archived
+			return errors.Join(err, s.restoreLedger(ctx))
+		}
+		return err
+	})
+}
+
+// restoreLedger replaces the Ledger by its newest checkpoint, if that is further on. Without one, the log has to be
+// folded from where the Ledger stands.
+func (s *State) restoreLedger(ctx context.Context) error {
+	l, err := audit.NewestLedger(ctx, s.log, 0, func(err error) {
+		s.logger.Warn().Err(err).Msg("checkpoint refused")
+	})
+	switch {
+	case errors.Is(err, audit.ErrNoCheckpoint):
+		return nil
+	case err != nil:
+		return fmt.Errorf("restore ledger: %w", err)
+	case l.LogID() != s.log.ID():
+		return fmt.Errorf("restore ledger: checkpoint of log %s in log %s: %w", l.LogID(), s.log.ID(), store.ErrCorrupt)
+	}
+	s.mu.Lock()
+	further := l.Seq() > s.ledger.Seq()
+	if further {
+		s.ledger = l
+	}
+	s.mu.Unlock()
+	if further {
+		s.logger.Info().Uint64("revision", l.Seq()).Msg("ledger restored from checkpoint")
+		s.folded.advance(l.Seq())
+		s.signals.broadcast()
+	}
+	return nil
+}
+
+func (s *State) readHead(ctx context.Context) error {
+	head, err := s.log.Head(ctx)
+	if err != nil {
+		return fmt.Errorf("read head of log: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.headRead {
+		s.head, s.headRead = head.Seq, true
+	}
+	return nil
+}
+
+func (s *State) ledgerSeq() uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.ledger.Seq()
+}
+
+// foldRecord folds the record if it is the next one; earlier ones are folded already.
+func (s *State) foldRecord(rec store.Record) error {
+	if err := s.apply(rec); err != nil {
+		return err
+	}
+	s.folded.advance(rec.Seq)
+	s.signals.broadcast()
+	return nil
+}
+
+func (s *State) apply(rec store.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := s.ledger.Seq() + 1
+	switch {
+	case rec.Seq < next:
+		return nil
+	case rec.Seq > next:
+		return fmt.Errorf("fold record %d: the next is %d", rec.Seq, next)
+	}
+	entry, err := audit.Decode(rec)
+	if err == nil {
+		err = s.ledger.Apply(entry)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUndecodable, err)
+	}
+	if c := s.ledger.Control(); c != nil && s.ledger.ControlSeq() == rec.Seq {
+		s.control.set(*c, rec.Seq)
+	}
+	s.metrics.logLag.Set(max(0, s.clock().Sub(rec.Time).Seconds()))
+	return nil
+}
+
+// foldOwn folds a record this process appended, if the Ledger stands right before it. Otherwise the watch
+// brings it.
+func (s *State) foldOwn(rec store.Record) {
+	if s.ledgerSeq()+1 == rec.Seq {
+		// An error here comes again by the watch, and is handled there.
+		_ = s.foldRecord(rec)
+	}
+}

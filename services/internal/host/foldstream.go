@@ -1,0 +1,118 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"millwright/events"
+	"millwright/planner/world"
+)
+
+// foldStream folds the stream for as long as ctx lasts.
+func (s *State) foldStream(ctx context.Context) error {
+	if s.stream == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return s.retry(ctx, "fold stream", s.consume)
+}
+
+// consume continues from the World's position if the stream still holds what comes next, else from the newest
+// checkpoint, else from the first message the stream retains.
+func (s *State) consume(ctx context.Context) error {
+	state, err := s.stream.State(ctx)
+	if err != nil {
+		return fmt.Errorf("read state of stream: %w", err)
+	}
+	if at, _ := s.Position(); !continues(at, state) {
+		if err := s.restore(ctx, state); err != nil {
+			return err
+		}
+	}
+	at, _ := s.Position()
+	err = events.Fold(ctx, s.stream, max(at.Sequence+1, state.First, 1), events.Folder{Apply: s.observe, Refused: s.refuse})
+	return fmt.Errorf("consume stream %s: %w", state.Incarnation, err)
+}
+
+// continues reports that the stream goes on from the position without a gap.
+func continues(p events.Position, st events.StreamState) bool {
+	return p.Incarnation == st.Incarnation && p.Sequence > 0 && p.Sequence <= st.Last && p.Sequence+1 >= st.First
+}
+
+// Position of the World, and whether a whole resync is folded.
+func (s *State) Position() (at events.Position, synced bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.world.Position(), s.world.Synced()
+}
+
+// Checkpoint encodes the World and returns the position it is of.
+func (s *State) Checkpoint() ([]byte, events.Position, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	data, err := s.world.Checkpoint()
+	return data, s.world.Position(), err
+}
+
+// Torn reports that the World misses messages since its last whole resync.
+func (s *State) Torn() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.world.Torn()
+}
+
+// HighestPosition is the highest sequence of a stream incarnation that any folded record names.
+func (s *State) HighestPosition(incarnation string) uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.ledger.HighestPosition(incarnation)
+}
+
+// HasAdopted reports that a person let this log take over objects that name another one.
+func (s *State) HasAdopted(logID string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.ledger.HasAdopted(logID)
+}
+
+// restore replaces the World by the newest checkpoint of the stream that the stream goes on from, or by an
+// empty one.
+func (s *State) restore(ctx context.Context, st events.StreamState) error {
+	w, err := s.newestCheckpoint(ctx, st)
+	if err != nil {
+		return err
+	}
+	if w == nil {
+		w = world.New()
+	}
+	w.SetIncarnation(st.Incarnation)
+	s.mu.Lock()
+	s.world = w
+	s.mu.Unlock()
+	s.signals.broadcast()
+	s.logger.Info().Str("incarnation", st.Incarnation).Uint64("from", w.Position().Sequence).
+		Uint64("first", st.First).Uint64("last", st.Last).Msg("folding stream")
+	return nil
+}
+
+// observe folds one observation.
+func (s *State) observe(sequence uint64, o events.Observation) error {
+	s.mu.Lock()
+	s.world.Apply(sequence, o)
+	s.mu.Unlock()
+	s.metrics.streamLag.Set(max(0, s.clock().Sub(o.ObservedAt).Seconds()))
+	s.signals.broadcast()
+	return nil
+}
+
+// refuse notes a message that can't be decoded: the gap in the watcher's counter marks the World torn until the
+// next resync. A catalogue whose blob is gone is folded without content.
+func (s *State) refuse(sequence uint64, err error) {
+	reason := "undecodable"
+	if errors.Is(err, events.ErrNotFound) {
+		reason = "blob_missing"
+	}
+	s.metrics.refused.WithLabelValues(reason).Inc()
+	s.logger.Warn().Err(err).Uint64("sequence", sequence).Str("reason", reason).Msg("observation refused")
+}

@@ -1,0 +1,357 @@
+package hosttest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/services/internal/kube"
+)
+
+// Kube is an API server in memory, with informers that are always up to date. What changes in it is published as
+// observations, unless Blind.
+type Kube struct {
+	rig *Rig
+	mu  sync.Mutex
+
+	nodes       map[string]*corev1.Node
+	claims      map[string]*karpv1.NodeClaim
+	pods        map[string]*corev1.Pod
+	attachments map[string]*storagev1.VolumeAttachment
+	version     int
+
+	// Calls that were made, as "verb name".
+	Calls []string
+	// Fail holds errors by "verb name"; they last until deleted.
+	Fail map[string]error
+	// Linger: evicted pods stay, being deleted.
+	Linger bool
+	// Blind: the World is not told.
+	Blind bool
+}
+
+func newKube(r *Rig) *Kube {
+	return &Kube{rig: r, nodes: map[string]*corev1.Node{}, claims: map[string]*karpv1.NodeClaim{}, pods: map[string]*corev1.Pod{},
+		attachments: map[string]*storagev1.VolumeAttachment{}, Fail: map[string]error{}}
+}
+
+// Put stores objects as they are and publishes them.
+func (k *Kube) Put(objects ...any) {
+	for _, o := range objects {
+		k.mu.Lock()
+		k.put(o)
+		k.mu.Unlock()
+	}
+	synctest.Wait()
+}
+
+func (k *Kube) put(o any) {
+	k.version++
+	version := strconv.Itoa(k.version)
+	switch o := o.(type) {
+	case *corev1.Node:
+		o.ResourceVersion = version
+		k.nodes[o.Name] = o.DeepCopy()
+	case *karpv1.NodeClaim:
+		o.ResourceVersion = version
+		k.claims[o.Name] = o.DeepCopy()
+	case *corev1.Pod:
+		o.ResourceVersion = version
+		k.pods[o.Namespace+"/"+o.Name] = o.DeepCopy()
+	case *storagev1.VolumeAttachment:
+		o.ResourceVersion = version
+		k.attachments[o.Name] = o.DeepCopy()
+	}
+	if !k.Blind {
+		k.rig.seeQuietly(o)
+	}
+}
+
+// Remove deletes objects for good and publishes that.
+func (k *Kube) Remove(objects ...any) {
+	for _, o := range objects {
+		k.mu.Lock()
+		switch o := o.(type) {
+		case *corev1.Node:
+			delete(k.nodes, o.Name)
+		case *karpv1.NodeClaim:
+			delete(k.claims, o.Name)
+		case *corev1.Pod:
+			delete(k.pods, o.Namespace+"/"+o.Name)
+		case *storagev1.VolumeAttachment:
+			delete(k.attachments, o.Name)
+		}
+		k.mu.Unlock()
+	}
+	if !k.Blind {
+		k.rig.Gone(objects...)
+	}
+}
+
+// GetNode and GetClaim return copies; nil if there is none.
+func (k *Kube) GetNode(name string) *corev1.Node {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.nodes[name].DeepCopy()
+}
+
+func (k *Kube) GetClaim(name string) *karpv1.NodeClaim {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.claims[name].DeepCopy()
+}
+
+// GetPod returns a copy; nil if there is none.
+func (k *Kube) GetPod(key string) *corev1.Pod {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.pods[key].DeepCopy()
+}
+
+// call notes a call and returns the error it is to fail with.
+func (k *Kube) call(verb, name string) error {
+	k.Calls = append(k.Calls, verb+" "+name)
+	return k.Fail[verb+" "+name]
+}
+
+// Called counts the calls of a verb on a name.
+func (k *Kube) Called(call string) (count int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, c := range k.Calls {
+		if c == call {
+			count++
+		}
+	}
+	return count
+}
+
+// Synced, Nodes, NodeClaims and VolumeAttachments are those of informers.
+func (k *Kube) Synced() bool { return true }
+
+func (k *Kube) Nodes() []*corev1.Node {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return sorted(k.nodes)
+}
+
+func (k *Kube) NodeClaims() []*karpv1.NodeClaim {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return sorted(k.claims)
+}
+
+func (k *Kube) VolumeAttachments() []*storagev1.VolumeAttachment {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return sorted(k.attachments)
+}
+
+func sorted[T any](m map[string]T) []T {
+	var list []T
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		list = append(list, m[key])
+	}
+	return list
+}
+
+// Node, PatchNode and the methods below are the calls of kube.Client of those names.
+func (k *Kube) Node(_ context.Context, name string) (*corev1.Node, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if n := k.nodes[name]; n != nil {
+		return n.DeepCopy(), nil
+	}
+	return nil, notFound("nodes", name)
+}
+
+func (k *Kube) PatchNode(_ context.Context, name string, p kube.Patch) (*corev1.Node, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.call("patch", name); err != nil {
+		return nil, err
+	}
+	n := k.nodes[name]
+	if n == nil {
+		return nil, notFound("nodes", name)
+	}
+	if p.UID != "" && p.UID != n.UID || p.ResourceVersion != "" && p.ResourceVersion != n.ResourceVersion {
+		return nil, conflict("nodes", name)
+	}
+	patched := merged(n, p.Body)
+	k.put(patched)
+	return patched.DeepCopy(), nil
+}
+
+func (k *Kube) GetNodeClaim(_ context.Context, name string) (*karpv1.NodeClaim, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if c := k.claims[name]; c != nil {
+		return c.DeepCopy(), nil
+	}
+	return nil, notFound("nodeclaims", name)
+}
+
+func (k *Kube) DeleteNodeClaim(_ context.Context, name string, uid types.UID) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.call("delete", name); err != nil {
+		return err
+	}
+	c := k.claims[name].DeepCopy()
+	switch {
+	case c == nil:
+		return notFound("nodeclaims", name)
+	case uid != "" && c.UID != uid:
+		return conflict("nodeclaims", name)
+	case c.DeletionTimestamp == nil:
+		c.DeletionTimestamp = &metav1.Time{Time: k.rig.Now()}
+		k.put(c)
+	}
+	return nil
+}
+
+func (k *Kube) SetClaimCondition(_ context.Context, name string, uid types.UID, want metav1.Condition, now time.Time) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.call("condition", name); err != nil {
+		return err
+	}
+	c := k.claims[name].DeepCopy()
+	if c == nil {
+		return notFound("nodeclaims", name)
+	}
+	if c.UID != uid {
+		return nil
+	}
+	c.Status.Conditions = slices.DeleteFunc(c.Status.Conditions, func(x metav1.Condition) bool { return x.Type == want.Type })
+	if want.Status != "" {
+		want.LastTransitionTime = metav1.NewTime(now)
+		c.Status.Conditions = append(c.Status.Conditions, want)
+	}
+	k.put(c)
+	return nil
+}
+
+func (k *Kube) PodsOnNode(_ context.Context, node string) ([]corev1.Pod, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.call("list", node); err != nil {
+		return nil, err
+	}
+	var list []corev1.Pod
+	for _, p := range sorted(k.pods) {
+		if p.Spec.NodeName == node {
+			list = append(list, *p.DeepCopy())
+		}
+	}
+	return list, nil
+}
+
+func (k *Kube) EvictPod(_ context.Context, namespace, name string, uid types.UID) error {
+	return k.removePod("evict", namespace, name, uid)
+}
+
+func (k *Kube) DeletePod(_ context.Context, namespace, name string, uid types.UID, grace int64) error {
+	return k.removePod(fmt.Sprintf("delete[%d]", grace), namespace, name, uid)
+}
+
+func (k *Kube) removePod(verb, namespace, name string, uid types.UID) error {
+	k.mu.Lock()
+	key := namespace + "/" + name
+	if err := k.call(verb, key); err != nil {
+		k.mu.Unlock()
+		return err
+	}
+	p := k.pods[key].DeepCopy()
+	switch {
+	case p == nil:
+		k.mu.Unlock()
+		return notFound("pods", name)
+	case p.UID != uid:
+		k.mu.Unlock()
+		return conflict("pods", name)
+	case k.Linger:
+		p.DeletionTimestamp = &metav1.Time{Time: k.rig.Now().Add(30 * time.Second)}
+		k.put(p)
+	default:
+		delete(k.pods, key)
+		if !k.Blind {
+			k.rig.goneQuietly(p)
+		}
+	}
+	k.mu.Unlock()
+	return nil
+}
+
+// merged applies a JSON merge patch.
+func merged(n *corev1.Node, patch map[string]any) *corev1.Node {
+	var object, changes map[string]any
+	through(n, &object)
+	through(patch, &changes)
+	mergeInto(object, changes)
+	var out corev1.Node
+	through(object, &out)
+	return &out
+}
+
+func through(from, to any) {
+	data, err := json.Marshal(from)
+	if err == nil {
+		err = json.Unmarshal(data, to)
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+func mergeInto(object, patch map[string]any) {
+	for key, value := range patch {
+		nested, isMap := value.(map[string]any)
+		have, hasMap := object[key].(map[string]any)
+		switch {
+		case value == nil:
+			delete(object, key)
+		case isMap && hasMap:
+			mergeInto(have, nested)
+		default:
+			object[key] = value
+		}
+	}
+}
+
+func notFound(resource, name string) error {
+	return apierrors.NewNotFound(schema.GroupResource{Resource: resource}, name)
+}
+
+func conflict(resource, name string) error {
+	return apierrors.NewConflict(schema.GroupResource{Resource: resource}, name, fmt.Errorf("precondition failed"))
+}
+
+// Blocked is the API server's answer to an eviction that a budget forbids.
+func Blocked() error {
+	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: "DisruptionBudget"})
+	return err
+}
+
+// ManyBudgets is its answer to an eviction that more than one budget covers.
+func ManyBudgets() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+		Reason: metav1.StatusReasonInternalError, Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}}
+}

@@ -1,0 +1,62 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"millwright/planner/ledger"
+	"millwright/store"
+)
+
+const (
+	// kindsEvery is how often it is asked who leads or stands by, and what they know.
+	kindsEvery   = 2 * time.Second
+	kindsTimeout = 2 * time.Second
+)
+
+// ErrHeldBack: a record is not written, since a service in the cluster does not know its kind. It is once that one is replaced.
+var ErrHeldBack = errors.New("kind not known to every service")
+
+// watchKinds looks at the candidates for as long as ctx lasts.
+func (s *State) watchKinds(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := s.readKinds(ctx); err != nil && ctx.Err() == nil {
+			s.logger.Debug().Err(err).Msg("versions of the other services not known")
+		}
+		sleep(ctx, kindsEvery)
+	}
+	return nil
+}
+
+// readKinds reads what the candidates of all services know.
+func (s *State) readKinds(ctx context.Context) error {
+	if s.candidates == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, kindsTimeout)
+	defer cancel()
+	list, err := s.candidates(ctx)
+	if err != nil {
+		return fmt.Errorf("read candidates: %w", err)
+	}
+	s.others.Store(&list)
+	return nil
+}
+
+// heldBack reports who does not know a kind that readers must not skip.
+func (s *State) heldBack(k ledger.Kind) error {
+	list := s.others.Load()
+	if list == nil || k.Ignorable() {
+		return nil
+	}
+	for _, c := range *list {
+		set := cmp.Or(ledger.KindSet(c.Info[store.InfoKinds]), ledger.KindsFirst)
+		if !set.Has(k) {
+			return fmt.Errorf("%s: %s of version %q (%s) does not know it: %w", k, c.Service, c.Info["version"], c.Identity, ErrHeldBack)
+		}
+	}
+	return nil
+}

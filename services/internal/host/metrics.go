@@ -1,0 +1,143 @@
+package host
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"millwright/planner/ledger"
+	"millwright/planner/world"
+)
+
+const namespace = "millwright"
+
+// durationBuckets are those of the karpenter_* duration histograms up to a minute (reference: operations §2).
+var durationBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+
+type stateMetrics struct {
+	streamLag, logLag prometheus.Gauge
+	usage             *prometheus.GaugeVec
+	explanationsOut   prometheus.Gauge
+	refused           *prometheus.CounterVec
+}
+
+func newStateMetrics(r prometheus.Registerer, s *State) *stateMetrics {
+	f := promauto.With(r)
+	f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "karpenter", Name: "cluster_state_synced",
+		Help: "Whether the World has folded a whole resync and misses no message since (1) or not (0)."}, s.syncedGauge)
+	f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "karpenter", Name: "cluster_state_node_count",
+		Help: "Nodes in the World."}, s.nodesGauge)
+	f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: "world_age_seconds",
+		Help: "Time since the last heartbeat of the watcher that is folded."}, s.ageGauge)
+	f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: "ledger_seq",
+		Help: "Sequence of the last record that is folded."}, func() float64 { return float64(s.ledgerSeq()) })
+	for _, level := range ledger.Stops[1:] {
+		f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: "control_stopped", ConstLabels: prometheus.Labels{"level": string(level)},
+			Help: "Whether operators have stopped the services at this level (1) or not (0), as this process acts on it."}, func() float64 { return is(s.Stop() == level) })
+	}
+	f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: "control_unconfirmed",
+		Help: "Whether it has not been known for a second how far operators have stopped the services (1): then they act as under voluntary."},
+		func() float64 { return is(s.LogAway()) })
+	for name, since := range map[string]func() time.Time{"log": s.LogUnreachable, "bus": s.BusUnreachable} {
+		f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name + "_unreachable_since_timestamp_seconds",
+			Help: "Since when it has not answered this process, Unix time; 0 while it does."}, func() float64 { return unix(since()) })
+	}
+	return &stateMetrics{
+		usage: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "log_database_bytes",
+			Help: "Database of the log: quota, file, used."}, []string{"what"}),
+		explanationsOut: f.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "log_explanations_omitted",
+			Help: "Whether explanations stay out of new records (1), because the database is nearly full, or not (0)."}),
+		streamLag: f.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "world_fold_lag_seconds",
+			Help: "Age of the last observation when it was folded."}),
+		logLag: f.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "ledger_fold_lag_seconds",
+			Help: "Age of the last record when it was folded."}),
+		refused: f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "observations_refused_total",
+			Help: "Messages of the stream that could not be folded, by reason."}, []string{"reason"}),
+	}
+}
+
+func unix(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}
+
+func is(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (s *State) syncedGauge() (v float64) {
+	_ = s.read(func(w *world.World, _ *ledger.Ledger) error {
+		if w.Synced() && !w.Torn() {
+			v = 1
+		}
+		return nil
+	})
+	return v
+}
+
+func (s *State) nodesGauge() (v float64) {
+	_ = s.read(func(w *world.World, _ *ledger.Ledger) error {
+		v = float64(len(w.Nodes()))
+		return nil
+	})
+	return v
+}
+
+func (s *State) ageGauge() (v float64) {
+	_ = s.read(func(w *world.World, _ *ledger.Ledger) error {
+		if !w.AsOf().IsZero() {
+			v = max(0, s.clock().Sub(w.AsOf()).Seconds())
+		}
+		return nil
+	})
+	return v
+}
+
+// metrics of one service.
+type metrics struct {
+	leader         prometheus.Gauge
+	caring         prometheus.Gauge
+	appends        *prometheus.CounterVec
+	appendDuration prometheus.Histogram
+	conflicts      prometheus.Counter
+	decision       prometheus.Histogram
+	effects        *prometheus.CounterVec
+	effectsRunning prometheus.Gauge
+	notReady       *prometheus.CounterVec
+}
+
+func newMetrics(r prometheus.Registerer, service string) *metrics {
+	f := promauto.With(r)
+	return &metrics{
+		leader: f.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: service, Name: "leader",
+			Help: "Whether this process leads the service (1) or stands by (0)."}),
+		caring: f.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: service, Name: "caring",
+			Help: "Whether this process, which led last, carries on with what is recorded while the log is out of reach (1)."}),
+		appends: f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: service, Name: "appends_total",
+			Help: "Appends to the log by outcome: stored, conflict, fenced, too_large, unknown."}, []string{"outcome"}),
+		appendDuration: f.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: service,
+			Name: "append_duration_seconds", Help: "Time until an append was acknowledged and folded.", Buckets: durationBuckets}),
+		conflicts: f.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: service,
+			Name: "append_conflicts_total", Help: "Appends refused because an aggregate had moved."}),
+		decision: f.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: service,
+			Name: "decision_latency_seconds", Help: "Time from the Now of a decision's Snapshot until it was recorded.",
+			Buckets: durationBuckets}),
+		effects: f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: service, Name: "effects_total",
+			Help: "Effects that ended, by outcome: done, failed, timeout, cancelled, stopped."}, []string{"outcome"}),
+		effectsRunning: f.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: service, Name: "effects_running",
+			Help: "Effects that run now."}),
+		notReady: f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: service,
+			Name: "snapshots_refused_total", Help: "Snapshots that were not valid, by reason."}, []string{"reason"}),
+	}
+}
+
+func (m *metrics) appended(outcome string, began, ended time.Time) {
+	m.appends.WithLabelValues(outcome).Inc()
+	m.appendDuration.Observe(ended.Sub(began).Seconds())
+}

@@ -1,0 +1,113 @@
+package kube
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/kubernetes"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+)
+
+// Client-side limits of requests to the API server, shared by all calls of one Client.
+const (
+	DefaultQPS   = 200
+	DefaultBurst = 300
+)
+
+const contentTypeProtobuf = "application/vnd.kubernetes.protobuf"
+
+// Scheme knows the core types and ours.
+var Scheme = newScheme()
+
+func newScheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	utilruntime.Must(clientscheme.AddToScheme(s))
+	utilruntime.Must(karpv1.AddToScheme(s))
+	utilruntime.Must(awsv1.AddToScheme(s))
+	return s
+}
+
+// Client talks to one API server. It is safe for concurrent use.
+type Client struct {
+	Core        kubernetes.Interface
+	NodePools   *Resource[*karpv1.NodePool, *karpv1.NodePoolList]
+	NodeClaims  *Resource[*karpv1.NodeClaim, *karpv1.NodeClaimList]
+	NodeClasses *Resource[*awsv1.EC2NodeClass, *awsv1.EC2NodeClassList]
+}
+
+// New returns a Client. The config is not changed; QPS and Burst of 0 mean the defaults.
+func New(config *rest.Config) (*Client, error) {
+	cfg := rest.CopyConfig(config)
+	limit(cfg)
+	core, err := newCore(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("build core client: %w", err)
+	}
+	karp, err := newREST(cfg, karpv1.SchemeGroupVersion)
+	if err != nil {
+		return nil, fmt.Errorf("build client for %s: %w", karpv1.Group, err)
+	}
+	aws, err := newREST(cfg, awsv1.SchemeGroupVersion)
+	if err != nil {
+		return nil, fmt.Errorf("build client for %s: %w", awsv1.Group, err)
+	}
+	return &Client{
+		Core: core,
+		NodePools: newResource("nodepools", karp,
+			func() *karpv1.NodePool { return &karpv1.NodePool{} },
+			func() *karpv1.NodePoolList { return &karpv1.NodePoolList{} }),
+		NodeClaims: newResource("nodeclaims", karp,
+			func() *karpv1.NodeClaim { return &karpv1.NodeClaim{} },
+			func() *karpv1.NodeClaimList { return &karpv1.NodeClaimList{} }),
+		NodeClasses: newResource("ec2nodeclasses", aws,
+			func() *awsv1.EC2NodeClass { return &awsv1.EC2NodeClass{} },
+			func() *awsv1.EC2NodeClassList { return &awsv1.EC2NodeClassList{} }),
+	}, nil
+}
+
+// limit gives the config one rate limiter, which all clients built from it then share.
+func limit(cfg *rest.Config) {
+	if cfg.QPS == 0 {
+		cfg.QPS = DefaultQPS
+	}
+	if cfg.Burst == 0 {
+		cfg.Burst = DefaultBurst
+	}
+	if cfg.RateLimiter == nil && cfg.QPS > 0 {
+		cfg.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(cfg.QPS, cfg.Burst)
+	}
+}
+
+func newCore(cfg *rest.Config) (kubernetes.Interface, error) {
+	c := rest.CopyConfig(cfg)
+	c.ContentType = contentTypeProtobuf
+	c.AcceptContentTypes = contentTypeProtobuf + ",application/json"
+	return kubernetes.NewForConfig(c)
+}
+
+func newREST(cfg *rest.Config, gv schema.GroupVersion) (rest.Interface, error) {
+	c := rest.CopyConfig(cfg)
+	c.GroupVersion = &gv
+	c.APIPath = "/apis"
+	c.ContentType = "application/json"
+	c.AcceptContentTypes = ""
+	c.NegotiatedSerializer = serializer.NewCodecFactory(Scheme).WithoutConversion()
+	return rest.RESTClientFor(c)
+}
+
+func parameterCodec() runtime.ParameterCodec {
+	s := runtime.NewScheme()
+	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
+	metav1.AddToGroupVersion(s, karpv1.SchemeGroupVersion)
+	metav1.AddToGroupVersion(s, awsv1.SchemeGroupVersion)
+	return runtime.NewParameterCodec(s)
+}

@@ -1,0 +1,271 @@
+package kube_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/services/internal/kube"
+	"millwright/tools/clustertest"
+)
+
+// TestClient talks to a real API server.
+func TestClient(t *testing.T) {
+	cluster := clustertest.Start(t)
+	client, err := kube.New(cluster.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]func(*testing.T, *kube.Client){
+		"a deletion is bound to the UID":                   testDeleteUID,
+		"a patch is bound to the UID":                      testPatchUID,
+		"a patch is bound to the resourceVersion":          testPatchVersion,
+		"a condition is set, kept and removed":             testCondition,
+		"the disrupted taint comes and goes":               testTaint,
+		"an eviction against a budget is blocked":          testEvictBlocked,
+		"an eviction of several budgets is blocked":        testEvictManyBudgets,
+		"an eviction of another pod by the name conflicts": testEvictUID,
+		"pods of a node are listed":                        testPodsOnNode,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, client) })
+	}
+}
+
+func newClaim(t *testing.T, c *kube.Client) *karpv1.NodeClaim {
+	t.Helper()
+	claim, err := c.CreateNodeClaim(t.Context(), &karpv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "claim-", Finalizers: []string{karpv1.TerminationFinalizer}},
+		Spec: karpv1.NodeClaimSpec{
+			NodeClassRef: &karpv1.NodeClassReference{Group: awsv1.Group, Kind: "EC2NodeClass", Name: "default"},
+			Requirements: []karpv1.NodeSelectorRequirementWithMinValues{{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"amd64"}}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return claim
+}
+
+func newNode(t *testing.T, c *kube.Client) *corev1.Node {
+	t.Helper()
+	n, err := c.Core.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func newPod(t *testing.T, c *kube.Client, node string, labels map[string]string) *corev1.Pod {
+	t.Helper()
+	p, err := c.Core.CoreV1().Pods("default").Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "pod-", Labels: labels},
+		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "none"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func wantClass(t *testing.T, err error, want kube.Class) {
+	t.Helper()
+	if got := kube.Classify(err); got != want {
+		t.Errorf("error %v is %s, want %s", err, got, want)
+	}
+}
+
+func testDeleteUID(t *testing.T, c *kube.Client) {
+	claim := newClaim(t, c)
+	wantClass(t, c.DeleteNodeClaim(t.Context(), claim.Name, "another"), kube.Conflict)
+	wantClass(t, c.DeleteNodeClaim(t.Context(), claim.Name, claim.UID), kube.None)
+	wantClass(t, c.DeleteNodeClaim(t.Context(), "no-such-claim", claim.UID), kube.NotFound)
+	_, err := c.CreateNodeClaim(t.Context(), &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim.Name}, Spec: claim.Spec})
+	wantClass(t, err, kube.AlreadyExists)
+}
+
+func label(value string) map[string]any {
+	return map[string]any{"metadata": map[string]any{"labels": map[string]any{"test": value}}}
+}
+
+func testPatchUID(t *testing.T, c *kube.Client) {
+	claim, node := newClaim(t, c), newNode(t, c)
+	_, err := c.NodeClaims.Patch(t.Context(), claim.Name, kube.Patch{UID: "another", Body: label("a")})
+	wantClass(t, err, kube.Conflict)
+	_, err = c.PatchNode(t.Context(), node.Name, kube.Patch{UID: "another", Body: label("a")})
+	wantClass(t, err, kube.Conflict)
+	labelled, err := c.PatchNode(t.Context(), node.Name, kube.Patch{UID: node.UID, Body: label("a")})
+	wantClass(t, err, kube.None)
+	if labelled.Labels["test"] != "a" {
+		t.Errorf("labels %v", labelled.Labels)
+	}
+}
+
+func testPatchVersion(t *testing.T, c *kube.Client) {
+	claim := newClaim(t, c)
+	if _, err := c.NodeClaims.Patch(t.Context(), claim.Name, kube.Patch{Body: label("a")}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.NodeClaims.Patch(t.Context(), claim.Name, kube.Patch{UID: claim.UID, ResourceVersion: claim.ResourceVersion, Body: label("b")})
+	wantClass(t, err, kube.Conflict)
+}
+
+func testCondition(t *testing.T, c *kube.Client) {
+	claim, now := newClaim(t, c), time.Now()
+	set := func(kind string, status metav1.ConditionStatus, at time.Time) *karpv1.NodeClaim {
+		t.Helper()
+		if err := c.SetClaimCondition(t.Context(), claim.Name, claim.UID, metav1.Condition{Type: kind, Status: status}, at); err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.GetNodeClaim(t.Context(), claim.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	set(karpv1.ConditionTypeReady, metav1.ConditionTrue, now)
+	first := set(karpv1.ConditionTypeDrained, metav1.ConditionTrue, now)
+	again := set(karpv1.ConditionTypeDrained, metav1.ConditionTrue, now.Add(time.Hour))
+	if first.ResourceVersion != again.ResourceVersion {
+		t.Error("a condition that stands was written again")
+	}
+	if list := again.Status.Conditions; len(list) != 2 || list[1].Type != karpv1.ConditionTypeReady {
+		t.Errorf("conditions %+v, want Ready last", list)
+	}
+	if list := set(karpv1.ConditionTypeDrained, "", now).Status.Conditions; len(list) != 1 {
+		t.Errorf("conditions %+v after the removal", list)
+	}
+	if err := c.SetClaimCondition(t.Context(), claim.Name, "another", metav1.Condition{Type: "X", Status: "True"}, now); err != nil {
+		t.Errorf("a condition for another object: %v", err)
+	}
+}
+
+// patched builds a patch for the Node as it is and applies it, again if a controller wrote in between.
+func patched(t *testing.T, c *kube.Client, name string, build func(*corev1.Node) *kube.Patch) (before, after *corev1.Node) {
+	t.Helper()
+	for range 20 {
+		before, err := c.Node(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		patch := build(before)
+		if patch == nil {
+			t.Fatalf("no patch for taints %v", before.Spec.Taints)
+		}
+		after, err := c.PatchNode(t.Context(), name, *patch)
+		if err == nil {
+			return before, after
+		}
+		wantClass(t, err, kube.Conflict)
+	}
+	t.Fatal("the node is written all the time")
+	return nil, nil
+}
+
+func testTaint(t *testing.T, c *kube.Client) {
+	name := newNode(t, c).Name
+	before, tainted := patched(t, c, name, func(n *corev1.Node) *kube.Patch { return kube.WithDisruptedTaint(n, true) })
+	if !kube.IsDisrupted(tainted) || tainted.Labels[corev1.LabelNodeExcludeBalancers] != "karpenter" {
+		t.Errorf("taints %v, labels %v", tainted.Spec.Taints, tainted.Labels)
+	}
+	if len(tainted.Spec.Taints) != len(before.Spec.Taints)+1 {
+		t.Errorf("taints %v became %v", before.Spec.Taints, tainted.Spec.Taints)
+	}
+	if kube.WithDisruptedTaint(tainted, true) != nil {
+		t.Error("a patch for a node that has it all")
+	}
+	_, err := c.PatchNode(t.Context(), name, *kube.WithDisruptedTaint(before, false))
+	wantClass(t, err, kube.Conflict)
+	_, marked := patched(t, c, name, func(n *corev1.Node) *kube.Patch { return kube.WithCommandMark(n, "log/7") })
+	if !kube.IsDisrupted(marked) || marked.Annotations[karpv1.RecordAnnotationKey] != "log/7" || marked.ResourceVersion == tainted.ResourceVersion {
+		t.Errorf("marked: taints %v, annotations %v, version %s after %s", marked.Spec.Taints, marked.Annotations, marked.ResourceVersion, tainted.ResourceVersion)
+	}
+	if kube.WithCommandMark(marked, "log/7") != nil {
+		t.Error("a patch for a node that bears the mark")
+	}
+	_, clean := patched(t, c, name, kube.WithoutDisruptedTaint)
+	if kube.IsDisrupted(clean) {
+		t.Errorf("taints %v", clean.Spec.Taints)
+	}
+}
+
+func budget(t *testing.T, c *kube.Client, name string, labels map[string]string) {
+	t.Helper()
+	none := intstr.FromInt32(0)
+	_, err := c.Core.PolicyV1().PodDisruptionBudgets("default").Create(t.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &none, Selector: &metav1.LabelSelector{MatchLabels: labels}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// running makes the pod one that budgets count.
+func running(t *testing.T, c *kube.Client, p *corev1.Pod) {
+	t.Helper()
+	p.Status.Phase = corev1.PodRunning
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	if _, err := c.Core.CoreV1().Pods(p.Namespace).UpdateStatus(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func testEvictBlocked(t *testing.T, c *kube.Client) {
+	labels := map[string]string{"app": "blocked"}
+	p := newPod(t, c, newNode(t, c).Name, labels)
+	running(t, c, p)
+	budget(t, c, "blocked", labels)
+	err := c.EvictPod(t.Context(), p.Namespace, p.Name, p.UID)
+	wantClass(t, err, kube.Blocked)
+	if kube.IsMultiplePDBs(err) {
+		t.Error("one budget counts as several")
+	}
+}
+
+func testEvictManyBudgets(t *testing.T, c *kube.Client) {
+	labels := map[string]string{"app": "many"}
+	p := newPod(t, c, newNode(t, c).Name, labels)
+	running(t, c, p)
+	budget(t, c, "many-1", labels)
+	budget(t, c, "many-2", labels)
+	err := c.EvictPod(t.Context(), p.Namespace, p.Name, p.UID)
+	wantClass(t, err, kube.Blocked)
+	if !kube.IsMultiplePDBs(err) {
+		t.Errorf("not seen as several budgets: %v", err)
+	}
+}
+
+func testEvictUID(t *testing.T, c *kube.Client) {
+	p := newPod(t, c, newNode(t, c).Name, nil)
+	wantClass(t, c.EvictPod(t.Context(), p.Namespace, p.Name, "another"), kube.Conflict)
+	wantClass(t, c.DeletePod(t.Context(), p.Namespace, p.Name, "another", 1), kube.Conflict)
+	wantClass(t, c.EvictPod(t.Context(), p.Namespace, p.Name, p.UID), kube.None)
+	wantClass(t, c.EvictPod(t.Context(), p.Namespace, "no-such-pod", types.UID("x")), kube.NotFound)
+}
+
+func testPodsOnNode(t *testing.T, c *kube.Client) {
+	node := newNode(t, c)
+	want := map[string]bool{}
+	for range 3 {
+		want[newPod(t, c, node.Name, nil).Name] = true
+	}
+	newPod(t, c, newNode(t, c).Name, nil)
+	pods, err := c.PodsOnNode(context.Background(), node.Name)
+	if err != nil || len(pods) != len(want) {
+		t.Fatalf("%d pods, error %v", len(pods), err)
+	}
+	for i := range pods {
+		if !want[pods[i].Name] {
+			t.Errorf("pod %s is of node %s", pods[i].Name, fmt.Sprint(pods[i].Spec.NodeName))
+		}
+	}
+}

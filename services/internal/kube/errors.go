@@ -1,0 +1,99 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+// Class of an error of the API server, by what the caller can do about it.
+type Class int
+
+const (
+	// None: no error.
+	None Class = iota
+	// NotFound: the object does not exist.
+	NotFound
+	// Conflict: a precondition (UID, resourceVersion) does not hold. Read again; never repeat as is.
+	Conflict
+	// AlreadyExists: an object of the name exists.
+	AlreadyExists
+	// Blocked: an eviction that a disruption budget forbids now, or that more than one budget covers.
+	Blocked
+	// Transient: repeat later. The call may have taken effect.
+	Transient
+	// Permanent: repeating the same call cannot help.
+	Permanent
+)
+
+func (c Class) String() string {
+	return [...]string{"none", "not-found", "conflict", "already-exists", "blocked", "transient", "permanent"}[c]
+}
+
+// multiplePDBs is the API server's text for an eviction covered by more than one budget, with status 500.
+const multiplePDBs = "This pod has more than one PodDisruptionBudget"
+
+// Classify sorts an error into one Class. An error that is no API status is Transient.
+func Classify(err error) Class {
+	switch {
+	case err == nil:
+		return None
+	case apierrors.IsNotFound(err), apierrors.IsGone(err):
+		return NotFound
+	case apierrors.IsAlreadyExists(err):
+		return AlreadyExists
+	case apierrors.IsConflict(err), isForeignUID(err):
+		return Conflict
+	case IsMultiplePDBs(err), isDisruptionBudget(err):
+		return Blocked
+	case isTransient(err):
+		return Transient
+	}
+	return Permanent
+}
+
+// IsNotFound, IsConflict and IsAlreadyExists are short for comparing Classify.
+func IsNotFound(err error) bool      { return Classify(err) == NotFound }
+func IsConflict(err error) bool      { return Classify(err) == Conflict }
+func IsAlreadyExists(err error) bool { return Classify(err) == AlreadyExists }
+
+// IsMultiplePDBs reports an eviction refused because more than one budget selects the pod.
+func IsMultiplePDBs(err error) bool {
+	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), multiplePDBs)
+}
+
+// isDisruptionBudget tells a refused eviction from the API server's own throttling: both are 429.
+func isDisruptionBudget(err error) bool {
+	return apierrors.IsTooManyRequests(err) && apierrors.HasStatusCause(err, "DisruptionBudget")
+}
+
+// isForeignUID reports a patch refused because the object has another UID than the patch asks for: the API
+// server calls that an invalid change of an immutable field.
+func isForeignUID(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || !apierrors.IsInvalid(err) || status.Status().Details == nil {
+		return false
+	}
+	for _, c := range status.Status().Details.Causes {
+		if c.Field == "metadata.uid" {
+			return true
+		}
+	}
+	return false
+}
+
+func isTransient(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return true // no answer: connection, timeout or cancelled
+	}
+	s := status.Status()
+	return s.Code >= http.StatusInternalServerError || s.Code == http.StatusTooManyRequests ||
+		s.Code == http.StatusRequestTimeout || s.Reason == metav1.StatusReasonServerTimeout ||
+		errors.Is(err, context.DeadlineExceeded) || utilnet.IsConnectionReset(err)
+}

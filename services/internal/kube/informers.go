@@ -1,0 +1,194 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+)
+
+const byProviderID = "providerID"
+
+// Informers hold the cluster-scoped objects that effects are driven by, so that they work without the bus.
+// Objects are shared: never change them. A list may lag behind the API server by any time.
+type Informers struct {
+	claims, nodes, pools, classes, attachments cache.SharedIndexInformer
+	changed                                    chan struct{}
+	version                                    atomic.Uint64
+}
+
+// NewInformers makes the informers; Run starts them.
+func NewInformers(c *Client) *Informers {
+	core, storage := c.Core.CoreV1().Nodes(), c.Core.StorageV1().VolumeAttachments()
+	f := &Informers{
+		claims:  informer(&karpv1.NodeClaim{}, lister(c.NodeClaims.List), c.NodeClaims.Watch, nil),
+		pools:   informer(&karpv1.NodePool{}, lister(c.NodePools.List), c.NodePools.Watch, nil),
+		classes: informer(&awsv1.EC2NodeClass{}, lister(c.NodeClasses.List), c.NodeClasses.Watch, nil),
+		nodes: informer(&corev1.Node{}, lister(core.List), core.Watch,
+			cache.Indexers{byProviderID: providerIDs}),
+		attachments: informer(&storagev1.VolumeAttachment{}, lister(storage.List), storage.Watch, nil),
+		changed:     make(chan struct{}, 1),
+	}
+	return f
+}
+
+type (
+	listFunc  func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watchFunc func(context.Context, metav1.ListOptions) (watch.Interface, error)
+)
+
+func lister[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error)) listFunc {
+	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) }
+}
+
+func informer(example runtime.Object, list listFunc, watch watchFunc, indexers cache.Indexers) cache.SharedIndexInformer {
+	lw := &cache.ListWatch{ListWithContextFunc: cache.ListWithContextFunc(list), WatchFuncWithContext: cache.WatchFuncWithContext(watch)}
+	return cache.NewSharedIndexInformer(lw, example, 0, indexers)
+}
+
+func providerIDs(obj any) ([]string, error) {
+	n, ok := obj.(*corev1.Node)
+	if !ok || n.Spec.ProviderID == "" {
+		return nil, nil
+	}
+	return []string{n.Spec.ProviderID}, nil
+}
+
+func (f *Informers) all() []cache.SharedIndexInformer {
+	return []cache.SharedIndexInformer{f.claims, f.nodes, f.pools, f.classes, f.attachments}
+}
+
+// Run keeps the informers until ctx ends.
+func (f *Informers) Run(ctx context.Context) error {
+	var group sync.WaitGroup
+	defer group.Wait()
+	for _, i := range f.all() {
+		if err := i.SetTransform(withoutManagedFields); err != nil {
+			return fmt.Errorf("set up informer: %w", err)
+		}
+		if _, err := i.AddEventHandler(f.handler()); err != nil {
+			return fmt.Errorf("set up informer: %w", err)
+		}
+		group.Go(func() { i.RunWithContext(ctx) })
+	}
+	var synced []cache.InformerSynced
+	for _, i := range f.all() {
+		synced = append(synced, i.HasSynced)
+	}
+	if cache.WaitForCacheSync(ctx.Done(), synced...) {
+		f.notify() // empty lists tell nothing by themselves
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func withoutManagedFields(obj any) (any, error) {
+	if o, ok := obj.(metav1.Object); ok {
+		o.SetManagedFields(nil)
+	}
+	return obj, nil
+}
+
+// handler tells of changes. Resyncs with an unchanged resourceVersion are none.
+func (f *Informers) handler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { f.notify() },
+		UpdateFunc: func(before, after any) {
+			a, ok := before.(metav1.Object)
+			if b, both := after.(metav1.Object); !ok || !both || a.GetResourceVersion() != b.GetResourceVersion() {
+				f.notify()
+			}
+		},
+		DeleteFunc: func(any) { f.notify() },
+	}
+}
+
+func (f *Informers) notify() {
+	f.version.Add(1)
+	select {
+	case f.changed <- struct{}{}:
+	default: // a notice is waiting already
+	}
+}
+
+// Changed has a value after something changed. It has one reader and is never closed.
+func (f *Informers) Changed() <-chan struct{} { return f.changed }
+
+// Version rises with every change. It is read before objects are, to know later whether they may have changed.
+func (f *Informers) Version() uint64 { return f.version.Load() }
+
+// Synced reports that each informer has had its first complete list.
+func (f *Informers) Synced() bool {
+	return !slices.ContainsFunc(f.all(), func(i cache.SharedIndexInformer) bool { return !i.HasSynced() })
+}
+
+// NodeClaims, Nodes, NodePools, NodeClasses and VolumeAttachments list by name.
+func (f *Informers) NodeClaims() []*karpv1.NodeClaim { return listed[*karpv1.NodeClaim](f.claims) }
+func (f *Informers) Nodes() []*corev1.Node           { return listed[*corev1.Node](f.nodes) }
+func (f *Informers) NodePools() []*karpv1.NodePool   { return listed[*karpv1.NodePool](f.pools) }
+func (f *Informers) NodeClasses() []*awsv1.EC2NodeClass {
+	return listed[*awsv1.EC2NodeClass](f.classes)
+}
+func (f *Informers) VolumeAttachments() []*storagev1.VolumeAttachment {
+	return listed[*storagev1.VolumeAttachment](f.attachments)
+}
+
+// NodeClaim, NodePool, NodeClass and CachedNode return nil if there is none.
+func (f *Informers) NodeClaim(name string) *karpv1.NodeClaim {
+	return got[karpv1.NodeClaim](f.claims, name)
+}
+func (f *Informers) NodePool(name string) *karpv1.NodePool {
+	return got[karpv1.NodePool](f.pools, name)
+}
+func (f *Informers) NodeClass(name string) *awsv1.EC2NodeClass {
+	return got[awsv1.EC2NodeClass](f.classes, name)
+}
+func (f *Informers) CachedNode(name string) *corev1.Node { return got[corev1.Node](f.nodes, name) }
+
+// NodesByProviderID lists by name; none for an empty id.
+func (f *Informers) NodesByProviderID(id string) []*corev1.Node {
+	if id == "" {
+		return nil
+	}
+	objs, err := f.nodes.GetIndexer().ByIndex(byProviderID, id)
+	if err != nil {
+		return nil // the index is always there
+	}
+	return sortedObjects[*corev1.Node](objs)
+}
+
+func listed[T metav1.Object](i cache.SharedIndexInformer) []T {
+	return sortedObjects[T](i.GetStore().List())
+}
+
+func sortedObjects[T metav1.Object](objs []any) []T {
+	out := make([]T, 0, len(objs))
+	for _, o := range objs {
+		if t, ok := o.(T); ok {
+			out = append(out, t)
+		}
+	}
+	slices.SortFunc(out, func(a, b T) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return out
+}
+
+func got[T any](i cache.SharedIndexInformer, name string) *T {
+	obj, ok, err := i.GetStore().GetByKey(name)
+	if err != nil || !ok {
+		return nil
+	}
+	t, _ := obj.(*T)
+	return t
+}

@@ -1,0 +1,49 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const podListPage = 500
+
+// PodsOnNode lists the pods bound to the node, by a consistent read of the API server.
+func (c *Client) PodsOnNode(ctx context.Context, node string) ([]corev1.Pod, error) {
+	opts := metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
+		Limit:         podListPage,
+	}
+	var pods []corev1.Pod
+	for {
+		list, err := c.Core.CoreV1().Pods(metav1.NamespaceAll).List(ctx, opts)
+		if err != nil {
+			return nil, fmt.Errorf("list pods of node %s: %w", node, err)
+		}
+		pods = append(pods, list.Items...)
+		if list.Continue == "" {
+			return pods, nil
+		}
+		opts.Continue = list.Continue
+	}
+}
+
+// EvictPod asks the Eviction API to delete the pod with this UID, with the pod's own grace period.
+func (c *Client) EvictPod(ctx context.Context, namespace, name string, uid types.UID) error {
+	return c.Core.PolicyV1().Evictions(namespace).Evict(ctx, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: namespace, Name: name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: uidPrecondition(uid)},
+	})
+}
+
+// DeletePod deletes the pod with this UID whatever budgets say; grace is in seconds.
+func (c *Client) DeletePod(ctx context.Context, namespace, name string, uid types.UID, grace int64) error {
+	return c.Core.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{
+		GracePeriodSeconds: &grace, Preconditions: uidPrecondition(uid),
+	})
+}

@@ -1,0 +1,119 @@
+package kubeevent
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	"millwright/services/internal/service"
+)
+
+const (
+	// Component is the source of all events (reference: operations §3).
+	Component = "karpenter"
+
+	dedupeDefault = 2 * time.Minute
+	rememberedMax = 16384
+)
+
+// Sink takes an event for an object; record.EventRecorder has this method.
+type Sink interface {
+	Event(object runtime.Object, eventType, reason, message string)
+}
+
+// Publisher publishes KubeEvents. Safe for concurrent use.
+type Publisher struct {
+	sink  Sink
+	clock func() time.Time
+
+	mu       sync.Mutex
+	until    map[string]time.Time
+	limiters map[string]*bucket
+}
+
+// New returns a Publisher over a sink; clock is the process's.
+func New(sink Sink, clock func() time.Time) *Publisher {
+	return &Publisher{sink: sink, clock: clock, until: map[string]time.Time{}, limiters: map[string]*bucket{}}
+}
+
+// NewRecorder returns a sink that writes to the API server, and the function that stops it. It drops events
+// when the API server cannot take them as fast as they come.
+func NewRecorder(core kubernetes.Interface, scheme *runtime.Scheme) (Sink, func()) {
+	broadcaster := record.NewBroadcaster()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: core.CoreV1().Events("")})
+	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: Component}), broadcaster.Shutdown
+}
+
+// Publish hands the event on unless it repeats one or there are too many of its reason.
+func (p *Publisher) Publish(e service.KubeEvent) {
+	if p.admit(e) {
+		object := e.Object
+		p.sink.Event(&object, e.Type, e.Reason, e.Message)
+	}
+}
+
+func (p *Publisher) admit(e service.KubeEvent) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now, key := p.clock(), dedupeKey(e)
+	if now.Before(p.until[key]) {
+		return false
+	}
+	if !p.limiter(e.Reason).take(now) {
+		return false
+	}
+	if len(p.until) >= rememberedMax {
+		p.forget(now)
+	}
+	keep := e.DedupeFor
+	if keep == 0 {
+		keep = dedupeDefault
+	}
+	p.until[key] = now.Add(keep)
+	return true
+}
+
+// forget drops what has expired; if that is nothing, everything: a repeated event is better than a leak.
+func (p *Publisher) forget(now time.Time) {
+	for key, until := range p.until {
+		if !now.Before(until) {
+			delete(p.until, key)
+		}
+	}
+	if len(p.until) >= rememberedMax {
+		clear(p.until)
+	}
+}
+
+// dedupeKey keeps events of one reason for objects of the same name but another kind or namespace apart.
+func dedupeKey(e service.KubeEvent) string {
+	o := e.Object
+	detail := e.DedupeKey
+	if detail == "" {
+		detail = e.Message
+	}
+	return strings.Join([]string{o.Kind, o.Namespace, o.Name, string(o.UID), e.Reason, detail}, "\x00")
+}
+
+func (p *Publisher) limiter(reason string) *bucket {
+	b, ok := p.limiters[reason]
+	if !ok {
+		b = newBucket(limitOf(reason))
+		p.limiters[reason] = b
+	}
+	return b
+}
+
+// limitOf returns events per second and burst of a reason (reference: scheduling §11).
+func limitOf(reason string) (perSecond, burst int64) {
+	if reason == "Nominated" {
+		return 5, 10
+	}
+	return 10, 100
+}

@@ -1,0 +1,81 @@
+package process
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/rs/zerolog"
+
+	"millwright/planner/ledger"
+	"millwright/store"
+	"millwright/store/memlog"
+)
+
+func TestTheLastLeaderCaresUntilItLeadsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := memlog.New("test")
+		elector := memlog.NewElector(log)
+		j := &journal{}
+		unit := Unit{Name: "lifecycle",
+			Lead: WhileLeading(func(ctx context.Context) error { j.add("leads"); <-ctx.Done(); j.add("leads no more"); return nil }),
+			Care: func(ctx context.Context) error { j.add("cares"); <-ctx.Done(); j.add("cares no more"); return nil }}
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = candidate{unit: unit, elector: elector, identity: "me", logger: zerolog.Nop()}.run(ctx)
+		}()
+		synctest.Wait()
+		want := []string{"leads"}
+		if got := j.all(); !slices.Equal(got, want) {
+			t.Fatalf("%v, want %v: who never led has nothing to care for", got, want)
+		}
+		elector.Expire("lifecycle")
+		var other store.Leadership
+		for ok := false; !ok; {
+			other, ok = elector.TryCampaign("lifecycle", "other", nil)
+			if !ok {
+				synctest.Wait()
+				elector.Expire("lifecycle")
+			}
+		}
+		synctest.Wait()
+		if got := j.all(); got[len(got)-1] != "cares" {
+			t.Fatalf("%v: without leadership nobody cares", got)
+		}
+		_ = other.Resign(ctx)
+		synctest.Wait()
+		got := j.all()
+		if n := len(got); !slices.Equal(got[n-2:], []string{"cares no more", "leads"}) {
+			t.Fatalf("%v: the care must end before the next term", got)
+		}
+		cancel()
+		<-ended
+	})
+}
+
+func TestModes(t *testing.T) {
+	for value, shadow := range map[string][]string{
+		"active": nil, "shadow": {"provisioner", "disruptor", "terminator", "lifecycle"},
+		"provisioner=shadow": {"provisioner"}, "active,disruptor=shadow,terminator=shadow": {"disruptor", "terminator"},
+		"shadow,lifecycle=active": {"provisioner", "disruptor", "terminator"},
+	} {
+		s := Settings{Mode: value}
+		for _, service := range moded {
+			want := ledger.ModeActive
+			if slices.Contains(shadow, service) {
+				want = ledger.ModeShadow
+			}
+			if got := s.ModeOf(service); got != want {
+				t.Errorf("--mode %s: %s is %s, want %s", value, service, got, want)
+			}
+		}
+	}
+	for _, value := range []string{"", "off", "provisioner=off", "watcher=shadow", "nobody=shadow", "active,", "=shadow"} {
+		if _, err := parseModes(value); err == nil {
+			t.Errorf("--mode %q is accepted", value)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/rs/zerolog"
+
+	"millwright/store"
+)
+
+const (
+	resignTimeout   = 3 * time.Second
+	campaignWaitMax = 5 * time.Second
+)
+
+// candidate campaigns for one unit, leads while it can, and campaigns again.
+type candidate struct {
+	unit     Unit
+	elector  store.Elector
+	identity string
+	info     map[string]string
+	logger   zerolog.Logger
+}
+
+func (c candidate) run(ctx context.Context) error {
+	pause := backoff.NewExponentialBackOff(backoff.WithMaxElapsedTime(0), backoff.WithInitialInterval(100*time.Millisecond),
+		backoff.WithMaxInterval(campaignWaitMax))
+	care := false // the leadership was lost, nobody knows yet to whom
+	for ctx.Err() == nil {
+		if err := c.failed(); err != nil {
+			c.logger.Error().Err(err).Msg("not a candidate any more")
+			<-ctx.Done()
+			break
+		}
+		lead, err := c.campaign(ctx, care)
+		if err != nil {
+			if ctx.Err() == nil {
+				c.logger.Warn().Err(err).Msg("campaign failed")
+				sleep(ctx, pause.NextBackOff())
+			}
+			continue
+		}
+		c.logger.Info().Str("identity", c.identity).Int64("revision", lead.Lease().Revision).Msg("leading")
+		err = c.unit.Lead(ctx, lead)
+		care = errors.Is(err, store.ErrFenced)
+		c.resign(lead)
+		switch {
+		case ctx.Err() != nil:
+		case err == nil || errors.Is(err, store.ErrFenced):
+			c.logger.Warn().Err(err).Msg("leadership lost")
+			pause.Reset()
+		default:
+			c.logger.Error().Err(err).Msg("stepped back after an error")
+			sleep(ctx, pause.NextBackOff())
+		}
+	}
+	return nil
+}
+
+// campaign waits until this instance leads. The last leader may care meanwhile; it has ended that before it leads again.
+func (c candidate) campaign(ctx context.Context, care bool) (store.Leadership, error) {
+	if care && c.unit.Care != nil {
+		caring, end := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if err := c.unit.Care(caring); err != nil {
+				c.logger.Warn().Err(err).Msg("carrying on ended")
+			}
+		}()
+		defer func() { end(); <-ended }()
+	}
+	return c.elector.Campaign(ctx, c.unit.Name, c.identity, c.info)
+}
+
+func (c candidate) failed() error {
+	if c.unit.Failed == nil {
+		return nil
+	}
+	return c.unit.Failed()
+}
+
+// WhileLeading adapts a function that runs until its context ends to Unit.Lead.
+func WhileLeading(run func(context.Context) error) func(context.Context, store.Leadership) error {
+	return func(ctx context.Context, l store.Leadership) error {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		ended := make(chan struct{})
+		defer close(ended)
+		go func() {
+			select {
+			case <-l.Done():
+				cancel(store.ErrFenced)
+			case <-ended:
+			}
+		}()
+		err := run(ctx)
+		if cause := context.Cause(ctx); errors.Is(cause, store.ErrFenced) {
+			return cause
+		}
+		return err
+	}
+}
+
+func (c candidate) resign(lead store.Leadership) {
+	ctx, cancel := context.WithTimeout(context.Background(), resignTimeout)
+	defer cancel()
+	if err := lead.Resign(ctx); err != nil {
+		c.logger.Debug().Err(err).Msg("leadership not resigned, it expires")
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

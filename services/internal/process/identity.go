@@ -1,0 +1,61 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"sync/atomic"
+
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/store"
+)
+
+// Instance is the name of this instance in leader election.
+func (s *Settings) Instance() string {
+	if s.Identity != "" {
+		return s.Identity
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s-%d", host, os.Getpid())
+}
+
+// info is published beside the leader key of a service.
+func (c Config) info(service string) map[string]string {
+	return map[string]string{
+		store.InfoKinds: string(ledger.KnownKinds()), "version": c.Version, "planner": strconv.FormatUint(uint64(planner.Version), 10), "mode": string(c.Settings.ModeOf(service)),
+	}
+}
+
+func buildLabels(version string) []string {
+	commit := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" && len(s.Value) >= 7 {
+				commit = s.Value[:7]
+			}
+		}
+	}
+	return []string{version, runtime.Version(), runtime.GOARCH, commit}
+}
+
+// flag is a check that passes once it is set.
+type flag struct {
+	done atomic.Bool
+	text string
+}
+
+func (f *flag) set() { f.done.Store(true) }
+
+func (f *flag) check() error {
+	if f.done.Load() {
+		return nil
+	}
+	return errors.New(f.text)
+}

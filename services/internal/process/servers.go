@@ -1,0 +1,134 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/rs/zerolog"
+)
+
+// Check is a named condition of health or readiness.
+type Check struct {
+	Name string
+	// Probe returns nil, or what is wrong. It must not block.
+	Probe func() error
+}
+
+// checks of one endpoint; they are added while the process builds itself up.
+type checks struct {
+	mu   sync.Mutex
+	list []Check
+}
+
+func (c *checks) add(more ...Check) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list = append(c.list, more...)
+}
+
+// ServeHTTP answers 200 if all checks pass, or the one that the path names after the endpoint's own.
+func (c *checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	list := slices.Clone(c.list)
+	c.mu.Unlock()
+	only := r.PathValue("check")
+	var text strings.Builder
+	code, found := http.StatusOK, only == ""
+	for _, check := range list {
+		if only != "" && check.Name != only {
+			continue
+		}
+		found = true
+		if err := check.Probe(); err != nil {
+			code = http.StatusServiceUnavailable
+			fmt.Fprintf(&text, "[-] %s: %s\n", check.Name, err)
+			continue
+		}
+		fmt.Fprintf(&text, "[+] %s\n", check.Name)
+	}
+	if !found {
+		http.NotFound(w, r)
+		return
+	}
+	w.WriteHeader(code)
+	fmt.Fprint(w, text.String())
+}
+
+// servers are the endpoints of a process for health and metrics.
+type servers struct {
+	logger zerolog.Logger
+	list   []*http.Server
+	group  sync.WaitGroup
+}
+
+// listen starts the endpoints. Equal ports share one server; port 0 picks a free one.
+func listen(s Settings, gather prometheus.Gatherer, healthy, ready *checks, logger zerolog.Logger) (*servers, error) {
+	health, metrics := http.NewServeMux(), http.NewServeMux()
+	if s.HealthProbePort == s.MetricsPort && s.MetricsPort != 0 {
+		metrics = health
+	}
+	health.Handle("GET /healthz", healthy)
+	health.Handle("GET /healthz/{check}", healthy)
+	health.Handle("GET /readyz", ready)
+	health.Handle("GET /readyz/{check}", ready)
+	metrics.Handle("GET /metrics", promhttp.HandlerFor(gather, promhttp.HandlerOpts{}))
+	if s.EnableProfiling {
+		profile(metrics)
+	}
+	v := &servers{logger: logger}
+	if err := v.serve("health", s.HealthProbePort, health); err != nil {
+		return nil, err
+	}
+	if metrics == health {
+		return v, nil
+	}
+	if err := v.serve("metrics", s.MetricsPort, metrics); err != nil {
+		v.shutdown()
+		return nil, err
+	}
+	return v, nil
+}
+
+func profile(mux *http.ServeMux) {
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+}
+
+func (v *servers) serve(what string, port int, handler http.Handler) error {
+	l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+	if err != nil {
+		return fmt.Errorf("listen for %s: %w", what, err)
+	}
+	srv := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	v.list = append(v.list, srv)
+	v.logger.Info().Str("endpoint", what).Str("address", l.Addr().String()).Msg("listening")
+	v.group.Go(func() {
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			v.logger.Error().Err(err).Str("endpoint", what).Msg("server ended")
+		}
+	})
+	return nil
+}
+
+func (v *servers) shutdown() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	for _, srv := range v.list {
+		_ = srv.Shutdown(ctx)
+	}
+	v.group.Wait()
+}

@@ -1,0 +1,220 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/services/internal/lease"
+	"millwright/services/internal/retention"
+	"millwright/services/transport"
+)
+
+// Settings of a process. Flags win over environment variables, whose names are the flags' in upper case with
+// underscores (reference: operations §1).
+type Settings struct {
+	ClusterName     string
+	ClusterEndpoint string
+	ClusterCABundle string
+	Kubeconfig      string
+	KubeClientQPS   float32
+	KubeClientBurst int
+
+	EtcdEndpoints []string
+	NATSURL       string
+	// Security of the connections to both.
+	transport.Security
+	DataDir  string
+	Identity string
+	Mode     string
+
+	Adopt bool
+
+	LeaderElectionName      string
+	LeaderElectionNamespace string
+
+	LogLevel        string
+	MetricsPort     int
+	HealthProbePort int
+	EnableProfiling bool
+	MemoryLimit     int64
+
+	BatchIdleDuration   time.Duration
+	BatchMaxDuration    time.Duration
+	PreferencePolicy    string
+	MinValuesPolicy     string
+	LaunchTimeout       time.Duration
+	RegistrationTimeout time.Duration
+
+	CheckpointRecords   uint64
+	ArchiveDir          string
+	LogRetention        time.Duration
+	LogRetentionRecords uint64
+	EtcdQuotaBytes      int64
+
+	IsolatedVPC             bool
+	DisableDryRun           bool
+	VMMemoryOverheadPercent float64
+	ReservedENIs            int
+}
+
+// What is kept of the log unless set otherwise; package retention says what it means.
+const (
+	CheckpointRecordsDefault   = retention.EveryDefault
+	LogRetentionDefault        = retention.AgeDefault
+	LogRetentionRecordsDefault = retention.RecordsDefault
+	EtcdQuotaDefault           = 8 << 30
+	etcdQuotaMin               = 16 << 20
+)
+
+// Ports that are bound unless set otherwise.
+const (
+	MetricsPortDefault     = 8080
+	HealthProbePortDefault = 8081
+)
+
+// BindProcess defines the flags that every process has.
+func (s *Settings) BindProcess(f *pflag.FlagSet) {
+	f.StringVar(&s.Kubeconfig, "kubeconfig", "", "kubeconfig file; empty: in-cluster configuration")
+	f.Float32Var(&s.KubeClientQPS, "kube-client-qps", 200, "requests per second to the API server")
+	f.IntVar(&s.KubeClientBurst, "kube-client-burst", 300, "burst of requests to the API server")
+	f.StringVar(&s.LogLevel, "log-level", "info", "debug, info, warn or error")
+	f.IntVar(&s.MetricsPort, "metrics-port", MetricsPortDefault, "port of /metrics; 0 picks a free one")
+	f.IntVar(&s.HealthProbePort, "health-probe-port", HealthProbePortDefault, "port of /healthz and /readyz; 0 picks a free one")
+	f.BoolVar(&s.EnableProfiling, "enable-profiling", false, "serve /debug/pprof on the metrics port")
+	f.Int64Var(&s.MemoryLimit, "memory-limit", -1, "bytes of memory the process should stay below: garbage is collected harder from 90 % of it; -1: none")
+}
+
+// Bind defines the flags of every process that has a log and a stream.
+func (s *Settings) Bind(f *pflag.FlagSet) {
+	o := planner.DefaultOptions()
+	s.BindProcess(f)
+	f.StringVar(&s.ClusterName, "cluster-name", "", "name of the EKS cluster; required")
+	f.StringSliceVar(&s.EtcdEndpoints, "etcd-endpoints", nil, "endpoints of the etcd that holds the event log; not with --data-dir")
+	f.StringVar(&s.NATSURL, "nats-url", "", "URL of the NATS servers that hold the observation stream; not with --data-dir")
+	s.Security.Bind(f)
+	f.StringVar(&s.Identity, "identity", "", "name of this instance in leader election; empty: host name and process id")
+	f.StringVar(&s.Mode, "mode", string(ledger.ModeActive), "active, or shadow: decide and record, but never act; for single services: active,provisioner=shadow")
+	f.BoolVar(&s.Adopt, "adopt", false, "take over NodeClaims that name another event log: that log is lost, or given up")
+	f.StringVar(&s.LeaderElectionName, "leader-election-name", lease.NameDefault,
+		"name of the kube Lease that one installation, Karpenter's or Millwright's, holds to act on the cluster")
+	f.StringVar(&s.LeaderElectionNamespace, "leader-election-namespace", "",
+		"namespace of that Lease, the one Karpenter runs in; empty: the pod's, else "+namespaceDefault)
+	f.DurationVar(&s.BatchIdleDuration, "batch-idle-duration", o.BatchIdleDuration, "plan when no new pod has come for this long")
+	f.DurationVar(&s.BatchMaxDuration, "batch-max-duration", o.BatchMaxDuration, "plan at the latest this long after the first pod of a batch")
+	f.StringVar(&s.PreferencePolicy, "preference-policy", o.PreferencePolicy, "Respect or Ignore preferred affinities and soft spreads")
+	f.StringVar(&s.MinValuesPolicy, "min-values-policy", o.MinValuesPolicy, "Strict or BestEffort minValues of requirements")
+	f.DurationVar(&s.LaunchTimeout, "launch-timeout", o.LaunchTimeout, "delete a NodeClaim that has no instance for this long")
+	f.DurationVar(&s.RegistrationTimeout, "registration-timeout", o.RegistrationTimeout, "delete a NodeClaim that has no node for this long")
+}
+
+// BindAWS defines the flags of processes that talk to AWS.
+func (s *Settings) BindAWS(f *pflag.FlagSet) {
+	f.StringVar(&s.ClusterEndpoint, "cluster-endpoint", "", "API server endpoint for nodes; empty: ask EKS")
+	f.StringVar(&s.ClusterCABundle, "cluster-ca-bundle", "", "base64 CA bundle for nodes; empty: that of the kubeconfig")
+	f.BoolVar(&s.IsolatedVPC, "isolated-vpc", false, "no access to the pricing API: use built-in on-demand prices")
+	f.BoolVar(&s.DisableDryRun, "disable-dry-run", false, "do not ask EC2 by dry runs whether launches from an EC2NodeClass are allowed")
+	f.Float64Var(&s.VMMemoryOverheadPercent, "vm-memory-overhead-percent", 0.075, "fraction of an instance's memory lost to the hypervisor")
+	f.IntVar(&s.ReservedENIs, "reserved-enis", 0, "network interfaces that are not counted for pods")
+}
+
+// BindRetention defines the flags of processes that keep the log.
+func (s *Settings) BindRetention(f *pflag.FlagSet) {
+	f.Uint64Var(&s.CheckpointRecords, "checkpoint-records", CheckpointRecordsDefault, "write a checkpoint of the ledger into the log every so many records")
+	f.StringVar(&s.ArchiveDir, "archive-dir", "", "directory to which old records of the log are moved; empty: DATA_DIR/archive, and none without --data-dir")
+	f.DurationVar(&s.LogRetention, "log-retention", LogRetentionDefault, "archive records that are older")
+	f.Uint64Var(&s.LogRetentionRecords, "log-retention-records", LogRetentionRecordsDefault, "archive records when there are that many newer ones")
+}
+
+// BindEmbedded defines the flags of the process that can hold all servers itself.
+func (s *Settings) BindEmbedded(f *pflag.FlagSet) {
+	f.Int64Var(&s.EtcdQuotaBytes, "etcd-quota-bytes", EtcdQuotaDefault, "size of the embedded etcd's database at which it takes no more writes")
+	f.StringVar(&s.DataDir, "data-dir", "", "keep the log and the stream in embedded servers under this directory")
+}
+
+// FromEnvironment sets the flags that are not set on the command line from the environment. A value that
+// can't be parsed is an error that names the variable.
+func FromEnvironment(f *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	var errs []error
+	f.VisitAll(func(flag *pflag.Flag) {
+		name := transport.EnvironmentName(flag.Name)
+		value, ok := lookup(name)
+		if !ok || value == "" || flag.Changed {
+			return
+		}
+		if err := flag.Value.Set(value); err != nil {
+			errs = append(errs, fmt.Errorf("environment variable %s: %q is no %s: %w", name, value, flag.Value.Type(), err))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// ValidateProcess reports the settings of BindProcess that make no sense, each by its flag.
+func (s *Settings) ValidateProcess() error {
+	var errs []error
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, s.LogLevel) {
+		errs = append(errs, fmt.Errorf("--log-level is debug, info, warn or error, not %q", s.LogLevel))
+	}
+	if !port(s.MetricsPort) || !port(s.HealthProbePort) {
+		errs = append(errs, errors.New("a port is from 0 to 65535"))
+	}
+	return errors.Join(errs...)
+}
+
+// Validate reports all settings that make no sense, each by its flag.
+func (s *Settings) Validate() error {
+	errs := []error{s.ValidateProcess()}
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	refuse(s.ClusterName == "", "missing --cluster-name (CLUSTER_NAME)")
+	refuse(s.DataDir != "" && (len(s.EtcdEndpoints) > 0 || s.NATSURL != ""),
+		"--data-dir goes with neither --etcd-endpoints nor --nats-url")
+	refuse(s.DataDir == "" && len(s.EtcdEndpoints) == 0, "missing --etcd-endpoints (ETCD_ENDPOINTS)")
+	refuse(s.DataDir == "" && s.NATSURL == "", "missing --nats-url (NATS_URL)")
+	errs = append(errs, s.Security.Check(s.EtcdEndpoints, s.NATSURL))
+	if _, err := parseModes(s.Mode); err != nil {
+		errs = append(errs, err)
+	}
+	refuse(s.LeaderElectionName == "", "--leader-election-name is empty")
+	refuse(!slices.Contains([]string{"Respect", "Ignore"}, s.PreferencePolicy), "--preference-policy is Respect or Ignore, not %q", s.PreferencePolicy)
+	refuse(!slices.Contains([]string{"Strict", "BestEffort"}, s.MinValuesPolicy), "--min-values-policy is Strict or BestEffort, not %q", s.MinValuesPolicy)
+	refuse(s.BatchIdleDuration <= 0, "--batch-idle-duration must be positive, is %s", s.BatchIdleDuration)
+	refuse(s.BatchMaxDuration < s.BatchIdleDuration, "--batch-max-duration (%s) is shorter than --batch-idle-duration (%s)",
+		s.BatchMaxDuration, s.BatchIdleDuration)
+	refuse(s.LaunchTimeout <= 0, "--launch-timeout must be positive, is %s", s.LaunchTimeout)
+	refuse(s.RegistrationTimeout <= 0, "--registration-timeout must be positive, is %s", s.RegistrationTimeout)
+	refuse(s.VMMemoryOverheadPercent < 0 || s.VMMemoryOverheadPercent >= 1,
+		"--vm-memory-overhead-percent is a fraction from 0 to below 1, not %v", s.VMMemoryOverheadPercent)
+	refuse(s.ReservedENIs < 0, "--reserved-enis cannot be negative")
+	refuse(s.LogRetention < 0, "--log-retention cannot be negative")
+	refuse(s.DataDir != "" && s.EtcdQuotaBytes < etcdQuotaMin, "--etcd-quota-bytes must be at least %d, is %d", etcdQuotaMin, s.EtcdQuotaBytes)
+	return errors.Join(errs...)
+}
+
+// Archive is the directory of the archive; empty: there is none.
+func (s *Settings) Archive() string {
+	if s.ArchiveDir == "" && s.DataDir != "" {
+		return filepath.Join(s.DataDir, "archive")
+	}
+	return s.ArchiveDir
+}
+
+func port(p int) bool { return p >= 0 && p <= 65535 }
+
+// Options are the settings that can change a decision.
+func (s *Settings) Options() planner.Options {
+	o := planner.DefaultOptions()
+	o.BatchIdleDuration, o.BatchMaxDuration = s.BatchIdleDuration, s.BatchMaxDuration
+	o.PreferencePolicy, o.MinValuesPolicy = s.PreferencePolicy, s.MinValuesPolicy
+	o.LaunchTimeout, o.RegistrationTimeout = s.LaunchTimeout, s.RegistrationTimeout
+	return o
+}

@@ -1,0 +1,245 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"millwright/services/internal/service"
+	"millwright/store"
+	"millwright/store/memlog"
+)
+
+// scripted answers each step with the next answer and remembers when it was stepped.
+type scripted struct {
+	answers []answer
+	at      []time.Duration
+	start   time.Time
+	block   time.Duration
+}
+
+type answer struct {
+	next time.Duration
+	err  error
+}
+
+func (s *scripted) Name() string { return "scripted" }
+
+func (s *scripted) Step(context.Context) (time.Duration, error) {
+	s.at = append(s.at, time.Since(s.start))
+	time.Sleep(s.block)
+	if len(s.answers) == 0 {
+		return 0, nil
+	}
+	a := s.answers[0]
+	s.answers = s.answers[1:]
+	return a.next, a.err
+}
+
+type fakeHost struct {
+	led      context.Context
+	released bool
+	changes  chan struct{}
+	leadErr  error
+	failed   error
+}
+
+func (f *fakeHost) Lead(ctx context.Context, _ store.Leadership) (context.Context, func(context.Context), error) {
+	if f.leadErr != nil {
+		return nil, nil, f.leadErr
+	}
+	if f.led == nil {
+		f.led = ctx
+	}
+	return f.led, func(context.Context) { f.released = true }, nil
+}
+
+func (f *fakeHost) Failed() error { return f.failed }
+
+func (f *fakeHost) Changes() (<-chan struct{}, func()) { return f.changes, func() {} }
+
+type source chan struct{}
+
+func (s source) Subscribe() (<-chan struct{}, func()) { return s, func() {} }
+
+func newFake(s *scripted) (*Steps, *fakeHost, source) {
+	s.start = time.Now()
+	host, changed := &fakeHost{changes: make(chan struct{}, 1)}, make(source, 1)
+	return NewSteps(s, host, zerolog.Nop(), prometheus.NewRegistry(), changed), host, changed
+}
+
+func TestStepsAreTriggered(t *testing.T) {
+	cases := map[string]struct {
+		answers []answer
+		act     func(host *fakeHost, changed source)
+		want    []time.Duration
+	}{
+		"once at the start, then only on change": {want: []time.Duration{0}},
+		"after the duration a step returned": {answers: []answer{{next: 3 * time.Second}, {}},
+			want: []time.Duration{0, 3 * time.Second}},
+		"on a change": {act: func(_ *fakeHost, changed source) { time.Sleep(time.Second); changed <- struct{}{} },
+			want: []time.Duration{0, time.Second}},
+		"when an effect ended": {act: func(h *fakeHost, _ source) { time.Sleep(time.Second); h.changes <- struct{}{} },
+			want: []time.Duration{0, time.Second}},
+		"a second later without a valid snapshot": {answers: []answer{{err: fmt.Errorf("no: %w", service.ErrNotReady)}, {}},
+			want: []time.Duration{0, time.Second}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &scripted{answers: c.answers}
+				steps, host, changed := newFake(s)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				if c.act != nil {
+					go c.act(host, changed)
+				}
+				if err := steps.Lead(ctx, nil); err != nil {
+					t.Fatal(err)
+				}
+				if fmt.Sprint(s.at) != fmt.Sprint(c.want) {
+					t.Errorf("stepped at %v, want %v", s.at, c.want)
+				}
+				if !host.released {
+					t.Error("the leadership was not released")
+				}
+			})
+		})
+	}
+}
+
+// keepChanging makes changes until ctx ends; the function it returns waits for the last.
+func keepChanging(ctx context.Context, changed source, every time.Duration) func() {
+	var group sync.WaitGroup
+	group.Go(func() {
+		for ctx.Err() == nil {
+			wake(changed)
+			time.Sleep(every)
+		}
+	})
+	return group.Wait
+}
+
+func TestFailedStepsBackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{}
+		for range 100 {
+			s.answers = append(s.answers, answer{err: errors.New("broken")})
+		}
+		steps, _, changed := newFake(s)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		// Changes all the time do not shorten the backoff.
+		defer keepChanging(ctx, changed, 10*time.Millisecond)()
+		if err := steps.Lead(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.at) < 5 || len(s.at) > 40 {
+			t.Errorf("%d steps in a minute of errors", len(s.at))
+		}
+	})
+}
+
+func TestABurstOfChangesIsFewSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{block: 20 * time.Millisecond}
+		steps, _, changed := newFake(s)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		defer keepChanging(ctx, changed, time.Millisecond)()
+		if err := steps.Lead(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.at) > 30 {
+			t.Errorf("%d steps of 20 ms in a second: much more than half of it", len(s.at))
+		}
+	})
+}
+
+func TestLostLeadershipEndsTheLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		steps, host, _ := newFake(&scripted{})
+		led, lose := context.WithCancelCause(t.Context())
+		host.led = led
+		go func() { time.Sleep(time.Second); lose(store.ErrFenced) }()
+		if err := steps.Lead(t.Context(), nil); !errors.Is(err, store.ErrFenced) {
+			t.Errorf("got %v", err)
+		}
+		if !host.released {
+			t.Error("the leadership was not released")
+		}
+	})
+}
+
+func TestAServiceThatCannotGoOnStepsDownForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		steps, host, changed := newFake(&scripted{})
+		elector := memlog.NewElector(memlog.New("test"))
+		c := candidate{unit: steps.Unit(), elector: elector, logger: zerolog.Nop()}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		go func() { _ = c.run(ctx) }()
+		synctest.Wait()
+		host.failed = errors.New("unknown kind")
+		wake(changed)
+		time.Sleep(time.Minute)
+		if leaders, err := elector.Leaders(ctx); err != nil || len(leaders) > 0 {
+			t.Errorf("leaders %+v, error %v: another version must be able to lead", leaders, err)
+		}
+		<-ctx.Done()
+	})
+}
+
+func TestAServiceThatIsNotYetAtWorkStopsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		steps, _, _ := newFake(&scripted{})
+		steps.host = waitingHost{}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := steps.Lead(ctx, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// waitingHost never gets to lead.
+type waitingHost struct{}
+
+func (waitingHost) Failed() error { return nil }
+
+func (waitingHost) Changes() (<-chan struct{}, func()) { return nil, func() {} }
+
+func (waitingHost) Lead(ctx context.Context, _ store.Leadership) (context.Context, func(context.Context), error) {
+	<-ctx.Done()
+	return nil, nil, ctx.Err()
+}
+
+func TestAHangingStepIsUnhealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		steps, _, _ := newFake(&scripted{block: 5 * time.Minute})
+		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+		defer cancel()
+		go func() { _ = steps.Lead(ctx, nil) }()
+		probe := steps.Check().Probe
+		time.Sleep(time.Minute)
+		if err := probe(); err != nil {
+			t.Errorf("after a minute: %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		if probe() == nil {
+			t.Error("after three minutes in one step the service counts as healthy")
+		}
+		<-ctx.Done()
+		synctest.Wait()
+		if err := probe(); err != nil {
+			t.Errorf("after the step: %v", err)
+		}
+	})
+}

@@ -1,0 +1,53 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"millwright/planner/ledger"
+	"millwright/store"
+	"millwright/store/audit"
+)
+
+// checkpointTimeout bounds the writing of one checkpoint.
+const checkpointTimeout = time.Minute
+
+// checkpoint writes a checkpoint of the Ledger if so many records came since the last one; it reports whether it did.
+func (k *Keeper) checkpoint(ctx context.Context, every uint64) (bool, error) {
+	var p ledger.LedgerCheckpoint
+	var data []byte
+	err := k.cfg.Host.Ledger(func(l *ledger.Ledger) (err error) {
+		if l.Seq() >= l.Aggregate(ledger.CheckpointAggregate)+every {
+			p, data, err = audit.CheckpointOf(l)
+		}
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("checkpoint ledger: %w", err)
+	}
+	if data == nil {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkpointTimeout)
+	defer cancel()
+	blob, err := audit.PackCheckpoint(data)
+	if err != nil {
+		return false, err
+	}
+	if p.Blob, err = k.cfg.Log.PutBlob(ctx, blob); err != nil {
+		return false, fmt.Errorf("checkpoint ledger at %d: %w", p.Seq, err)
+	}
+	err = k.cfg.Host.Note(ctx, ledger.KindLedgerCheckpoint, &p, ledger.CheckpointAggregate, p.Previous)
+	if errors.Is(err, store.ErrConflict) {
+		return false, nil // another leader wrote one
+	}
+	if err != nil {
+		return false, fmt.Errorf("checkpoint ledger at %d: %w", p.Seq, err)
+	}
+	k.metrics.checkpoints.Inc()
+	k.metrics.checkpointBytes.Set(float64(len(blob)))
+	k.cfg.Logger.Info().Uint64("revision", p.Seq).Int("bytes", len(blob)).Msg("ledger checkpoint written")
+	return true, nil
+}

@@ -1,0 +1,104 @@
+// Package service defines what a Millwright service is and what the process around it provides.
+//
+// A service is a step function: it has no goroutine, clock or socket of its own. Host gives it Snapshots,
+// the log, a clock and a bounded pool for effects; services/internal/host implements it for processes,
+// services/sim on a virtual clock with faults.
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/store"
+)
+
+// Service decides or acts when stepped.
+type Service interface {
+	// Name is one of the ledger.Service constants.
+	Name() string
+	// Step looks at the present, decides, appends and starts effects; it never blocks on an effect. It is
+	// called after every change of World or Ledger, after an effect ended, and at the latest when the
+	// duration it returned has passed (0: only on change). An error is logged and the step is retried with
+	// backoff; it must leave nothing half done that the next Step does not pick up.
+	Step(ctx context.Context) (time.Duration, error)
+}
+
+// ErrNotReady is wrapped by Host.Snapshot when no valid Snapshot can be had now; the text says why. The
+// service does nothing and is stepped again on change.
+var ErrNotReady = errors.New("no valid snapshot")
+
+// ErrStopped is wrapped by effects that were called off because an operator has stopped them. They are no failures and
+// are tried again when the stop ends.
+var ErrStopped = errors.New("stopped by an operator")
+
+// Freshness a decision asks of the World.
+type Freshness int
+
+const (
+	// ForEffects: any World; for services that act on recorded intents.
+	ForEffects Freshness = iota
+	// ForProvisioning: as-of at most Options.ProvisionFreshness old.
+	ForProvisioning
+	// ForDisruption: as-of at most Options.DisruptFreshness old and the World not torn.
+	ForDisruption
+)
+
+// Host is what a service may use.
+type Host interface {
+	// Now is the clock of the process.
+	Now() time.Time
+	// LogID of the event log, 32 hex digits.
+	LogID() string
+	// Mode the service works in.
+	Mode() ledger.Mode
+	// Stop is how far operators have stopped the services, as of now; while that is not known for sure it is at
+	// least ledger.StopVoluntary. It may be called anywhere, and is asked again right before what it forbids.
+	Stop() ledger.Stop
+	// LogAway reports that the event log can't be reached: nothing can be decided or recorded, and creating effects
+	// are not started. Effects that converge on what is recorded already go on.
+	LogAway() bool
+	// Snapshot calls fn with a Snapshot that is valid by DESIGN §2 for the freshness asked, or returns
+	// ErrNotReady. fn must not block, and neither keep nor change the Snapshot.
+	Snapshot(need Freshness, fn func(*planner.Snapshot) error) error
+	// Ledger calls fn with the Ledger in which this service's own appends are folded. As for Snapshot.
+	Ledger(fn func(*ledger.Ledger) error) error
+	// Decide appends a decision taken on a Snapshot with this basis. store.ErrConflict: plan anew. The record
+	// is in the Ledger when Decide returns.
+	Decide(ctx context.Context, basis planner.Basis, d planner.Decision) (store.Record, error)
+	// Outcome appends what an effect brought about. expects may be nil. The record is in the Ledger when it
+	// returns. In shadow mode it appends nothing and returns a zero Record.
+	Outcome(ctx context.Context, o Outcome) (store.Record, error)
+	// Effect runs fn in the bounded pool unless an effect with this key is still running; it reports whether
+	// fn was started. fn gets a context that ends at the timeout, on shutdown or when leadership is lost;
+	// creating effects (creating: true) get a deadline before the lease's. The service is stepped after fn
+	// returned. In shadow mode fn is never run.
+	Effect(key string, creating bool, timeout time.Duration, fn func(ctx context.Context) error) bool
+	// Event publishes a KubeEvent (de-duplicated by the host).
+	Event(e KubeEvent)
+}
+
+// Outcome is a record about an act.
+type Outcome struct {
+	Kind      ledger.Kind
+	Payload   any
+	Subjects  []string
+	Causation uint64
+	Expects   []planner.Expectation
+	Advances  []string
+}
+
+// KubeEvent is a corev1.Event to publish.
+type KubeEvent struct {
+	Object  corev1.ObjectReference
+	Type    string
+	Reason  string
+	Message string
+	// DedupeKey defaults to object, reason and message; an equal key is dropped for DedupeFor (default 2 min).
+	DedupeKey string
+	DedupeFor time.Duration
+}

@@ -1,0 +1,93 @@
+package lifecycle
+
+import (
+	"context"
+	"time"
+
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/ledger"
+	"millwright/services/internal/ec2"
+	"millwright/services/lifecycle/launch"
+	"millwright/services/lifecycle/nodeclass"
+)
+
+// Cache is the cluster as informers have it. Objects are shared; lists are by name. kube.Informers is one.
+type Cache interface {
+	Synced() bool
+	// Version rises with every change.
+	Version() uint64
+	NodeClaims() []*karpv1.NodeClaim
+	NodeClaim(name string) *karpv1.NodeClaim
+	Nodes() []*corev1.Node
+	NodesByProviderID(id string) []*corev1.Node
+	NodePools() []*karpv1.NodePool
+	NodePool(name string) *karpv1.NodePool
+	NodeClasses() []*awsv1.EC2NodeClass
+	NodeClass(name string) *awsv1.EC2NodeClass
+}
+
+// Kube is what is asked of the API server itself. Updates write what differs between before and after, bound
+// to before's UID and resourceVersion. kube.Client is one; errors are those kube.Classify knows.
+type Kube interface {
+	CreateNodeClaim(ctx context.Context, claim *karpv1.NodeClaim) (*karpv1.NodeClaim, error)
+	GetNodeClaim(ctx context.Context, name string) (*karpv1.NodeClaim, error)
+	ListNodeClaims(ctx context.Context) ([]*karpv1.NodeClaim, error)
+	DeleteNodeClaim(ctx context.Context, name string, uid types.UID) error
+	UpdateNodeClaim(ctx context.Context, before, after *karpv1.NodeClaim) (*karpv1.NodeClaim, error)
+	UpdateNodeClaimStatus(ctx context.Context, before, after *karpv1.NodeClaim) (*karpv1.NodeClaim, error)
+	UpdateNode(ctx context.Context, before, after *corev1.Node) (*corev1.Node, error)
+	DeleteNode(ctx context.Context, name string, uid types.UID) error
+	ListNodePools(ctx context.Context) ([]*karpv1.NodePool, error)
+	UpdateNodePool(ctx context.Context, before, after *karpv1.NodePool) (*karpv1.NodePool, error)
+	UpdateNodePoolStatus(ctx context.Context, before, after *karpv1.NodePool) (*karpv1.NodePool, error)
+	UpdateNodeClass(ctx context.Context, before, after *awsv1.EC2NodeClass) (*awsv1.EC2NodeClass, error)
+	UpdateNodeClassStatus(ctx context.Context, before, after *awsv1.EC2NodeClass) (*awsv1.EC2NodeClass, error)
+}
+
+// EC2 is what is asked of EC2. ec2.Client is one; errors are those ec2.Classify knows.
+type EC2 interface {
+	// CreateFleet sends the request once.
+	CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) (ec2.FleetResult, error)
+	// DescribeInstances leaves out ids EC2 does not know and includes terminated instances.
+	DescribeInstances(ctx context.Context, ids []string) ([]ec2.Instance, error)
+	// DescribeInstancesByTags leaves out terminated instances unless states are named.
+	DescribeInstancesByTags(ctx context.Context, tags map[string]string, states ...string) ([]ec2.Instance, error)
+	TerminateInstances(ctx context.Context, ids []string) error
+	CreateTags(ctx context.Context, resource string, tags map[string]string) error
+}
+
+// Launcher turns a NodeClaim into a request. launch.Builder is one.
+type Launcher interface {
+	// Build makes the request; whatever it does in EC2 does not have to be undone. Errors are classified by ec2.Classify.
+	Build(ctx context.Context, in launch.Input) (launch.Built, error)
+	// Forget drops what is remembered of templates that EC2 says are not there.
+	Forget(refs []ledger.LaunchTemplateRef)
+}
+
+// Classes says what an EC2NodeClass should become and when to look again at the latest. nodeclass.Reconciler is one.
+type Classes interface {
+	Reconcile(ctx context.Context, class *awsv1.EC2NodeClass, claims []*karpv1.NodeClaim) (nodeclass.Change, time.Duration, error)
+}
+
+// Deps of the service. Classes may be nil: then nobody keeps EC2NodeClasses.
+type Deps struct {
+	Cluster  string
+	Cache    Cache
+	Kube     Kube
+	EC2      EC2
+	Launcher Launcher
+	Classes  Classes
+	// Templates and Profiles may be nil: then nobody tidies them up.
+	Templates Templates
+	Profiles  Profiles
+	Logger    zerolog.Logger
+	// Registerer of the metrics; nil: none.
+	Registerer prometheus.Registerer
+}

@@ -1,0 +1,322 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner"
+	"millwright/planner/claim"
+	"millwright/planner/ledger"
+)
+
+// sight is one claim as everything we can read shows it.
+type sight struct {
+	name string
+	// object is nil if there is none as far as we know. It is shared: never change it.
+	object *karpv1.NodeClaim
+	// ledger is a copy; nil if the Ledger does not know the claim.
+	ledger *ledger.Claim
+	nodes  []*corev1.Node
+	class  *awsv1.EC2NodeClass
+	input  claim.Input
+	// basis and at say where the Ledger stood: claim/<name> was last advanced by record at.
+	basis   planner.Basis
+	at      uint64
+	options planner.Options
+}
+
+func claimKey(name string) string { return ledger.ClaimAggregate(name) }
+
+// look gathers the facts about a claim.
+func (s *Service) look(name string) (*sight, error) {
+	now := s.host.Now()
+	v := &sight{name: name, input: claim.Input{Name: name, Now: now.UTC(), RetryAt: s.mem.retryAt(claimKey(name)).UTC()}}
+	var drained map[string]bool
+	err := s.host.Ledger(func(l *ledger.Ledger) error {
+		if c := l.Claim(name); c != nil {
+			copied := *c
+			s.mem.asPresumed(&copied, s.host.LogAway())
+			v.ledger = &copied
+		}
+		v.at = l.Aggregate(ledger.ClaimAggregate(name))
+		v.basis = planner.Basis{LedgerSeq: l.Seq(), Now: latest(now, l.LastTime()), OptionsSeq: l.OptionsSeq()}
+		v.options = s.mem.optionsOf(l)
+		drained = s.drained(v, l, now)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read ledger: %w", err)
+	}
+	v.input.Now = v.basis.Now.UTC()
+	v.input.LaunchTimeout, v.input.RegistrationTimeout = v.options.LaunchTimeout, v.options.RegistrationTimeout
+	s.complete(v, drained, now)
+	return v, nil
+}
+
+// drained finds the Nodes of the claim and which of them have nothing left to wait for.
+func (s *Service) drained(v *sight, l *ledger.Ledger, now time.Time) map[string]bool {
+	v.object = s.objectOf(v.name, now)
+	v.nodes = s.deps.Cache.NodesByProviderID(providerID(v.ledger, v.object))
+	drained := map[string]bool{}
+	for _, n := range v.nodes {
+		if d := l.Drain(n.Name); d != nil && d.Drained > 0 {
+			drained[n.Name] = true
+		}
+	}
+	return drained
+}
+
+// objectOf returns the newest form of the NodeClaim; nil if a direct list after its creation did not have it.
+func (s *Service) objectOf(name string, now time.Time) *karpv1.NodeClaim {
+	o := s.mem.latest(name, s.deps.Cache.NodeClaim(name), now)
+	if o != nil && s.mem.absent(o) {
+		return nil
+	}
+	return o
+}
+
+// providerID of the claim: the Ledger's word counts before the object's.
+func providerID(l *ledger.Claim, o *karpv1.NodeClaim) string {
+	if l != nil && l.Instance != nil {
+		return l.Instance.ProviderID
+	}
+	if o != nil {
+		return o.Status.ProviderID
+	}
+	return ""
+}
+
+func (s *Service) complete(v *sight, drained map[string]bool, now time.Time) {
+	in := &v.input
+	in.Ledger = claim.FactsOfLedger(v.ledger)
+	in.Object = claim.FactsOfObject(v.object, v.ledger, s.host.LogID())
+	in.ObjectGone = v.ledger != nil && s.mem.isGone(v.ledger.UID, v.at)
+	own := v.own()
+	for _, n := range v.nodes {
+		in.Nodes = append(in.Nodes, claim.FactsOfNode(n, own, drained[n.Name]))
+	}
+	if ref := refOf(v); ref != nil {
+		v.class = s.deps.Cache.NodeClass(ref.Name)
+	}
+	in.NodeClass = claim.FactsOfNodeClass(v.class)
+	in.PoolMissing, in.PoolGone = s.poolFacts(v)
+	in.Failure = claim.FailureOf(v.ledger)
+	if v.ledger != nil && v.ledger.Open == nil && v.ledger.Instance == nil {
+		if f := s.mem.failure(v.ledger.UID); f != nil {
+			in.Failure = f
+		}
+	}
+	if _, id := splitProviderID(providerID(v.ledger, v.object)); id != "" {
+		in.Instance = s.mem.instanceFacts(id, now)
+	}
+	in.Sought = v.ledger != nil && s.mem.isSought(v.ledger.UID)
+	in.CollectionHeld = s.mem.collectionHeld()
+	in.Stopped, in.LogAway = s.host.Stop() == ledger.StopAll, s.host.LogAway()
+}
+
+// own is the object if it is the one the Ledger means.
+func (v *sight) own() *karpv1.NodeClaim {
+	if v.object != nil && v.ledger != nil && v.ledger.UID != "" && v.object.UID != v.ledger.UID {
+		return nil
+	}
+	return v.object
+}
+
+func refOf(v *sight) *karpv1.NodeClassReference {
+	switch {
+	case v.object != nil:
+		return v.object.Spec.NodeClassRef
+	case v.ledger != nil && v.ledger.Planned != nil:
+		return &v.ledger.Planned.NodeClassRef
+	}
+	return nil
+}
+
+// poolFacts says whether the claim's NodePool is missing from the cache, and whether a direct list lacks it too.
+func (s *Service) poolFacts(v *sight) (missing, gone bool) {
+	name, uid := poolOf(v)
+	if uid == "" {
+		return false, false
+	}
+	if p := s.deps.Cache.NodePool(name); p != nil && p.UID == uid {
+		return false, false
+	}
+	return true, v.ledger != nil && s.mem.poolGone(uid, v.ledger.PlannedSeq)
+}
+
+// poolOf is the NodePool the claim belongs to by plan, or by owner once there is an object.
+func poolOf(v *sight) (string, types.UID) {
+	if v.object != nil {
+		for _, r := range v.object.OwnerReferences {
+			if r.Kind == "NodePool" && strings.HasPrefix(r.APIVersion, karpv1.Group+"/") {
+				return r.Name, r.UID
+			}
+		}
+		return "", ""
+	}
+	if v.ledger != nil && v.ledger.Planned != nil {
+		return v.ledger.Planned.NodePool, v.ledger.Planned.NodePoolUID
+	}
+	return "", ""
+}
+
+// isGone reports that the API server itself does not have the object: by a look at it alone, or by a list made
+// after the claim's last record.
+func (m *memory) isGone(uid types.UID, at uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.vanished[uid].IsZero() || m.scan.claims != nil && !m.scan.claims[uid] && m.scan.ledgerSeq >= at
+}
+
+// absent reports that a direct list made after the object was created did not have it.
+func (m *memory) absent(o *karpv1.NodeClaim) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.vanished[o.UID].IsZero() || m.scan.claims != nil && !m.scan.claims[o.UID] && o.CreationTimestamp.Time.Before(m.scan.started.Add(-time.Second))
+}
+
+func (m *memory) poolGone(uid types.UID, planned uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.scan.pools != nil && !m.scan.pools[uid] && m.scan.ledgerSeq >= planned
+}
+
+func (m *memory) collectionHeld() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.scan.held
+}
+
+// optionsOf returns the options in force by the log, decoded once per record.
+func (m *memory) optionsOf(l *ledger.Ledger) planner.Options {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.optionsSeq == l.OptionsSeq() && m.optionsSeq > 0 {
+		return m.options
+	}
+	o := planner.DefaultOptions()
+	if raw := l.Options(); len(raw) > 0 {
+		if err := json.Unmarshal(raw, &o); err != nil {
+			o = planner.DefaultOptions() // the host refuses options it cannot read
+		}
+	}
+	m.options, m.optionsSeq = o, l.OptionsSeq()
+	return o
+}
+
+// versions names everything the wanted status depends on.
+func (v *sight) versions() string {
+	parts := []string{strconv.FormatUint(v.at, 10)}
+	if v.object != nil {
+		parts = append(parts, string(v.object.UID), v.object.ResourceVersion)
+	}
+	if v.ledger != nil {
+		parts = append(parts, string(v.ledger.State))
+	}
+	for _, n := range v.nodes {
+		parts = append(parts, n.Name, n.ResourceVersion)
+	}
+	if v.input.NodeClass != nil {
+		parts = append(parts, v.input.NodeClass.Ready)
+	}
+	if f := v.input.Failure; f != nil {
+		parts = append(parts, f.Reason, f.Message)
+	}
+	return strings.Join(parts, "|")
+}
+
+// expects is the claim's aggregate where the facts were read.
+func (v *sight) expects() []planner.Expectation {
+	return []planner.Expectation{{Aggregate: ledger.ClaimAggregate(v.name), Seq: v.at}}
+}
+
+// pool is the NodePool's name, empty for a claim of none.
+func (v *sight) pool() string {
+	if v.ledger != nil && v.ledger.NodePool != "" {
+		return v.ledger.NodePool
+	}
+	if v.object != nil {
+		return v.object.Labels[karpv1.NodePoolLabelKey]
+	}
+	return ""
+}
+
+func (v *sight) uid() types.UID {
+	if v.ledger != nil && v.ledger.UID != "" {
+		return v.ledger.UID
+	}
+	if v.object != nil {
+		return v.object.UID
+	}
+	return ""
+}
+
+// instanceID is empty while none is known.
+func (v *sight) instanceID() string {
+	_, id := splitProviderID(providerID(v.ledger, v.own()))
+	return id
+}
+
+// splitProviderID parses aws:///<zone>/<instance-id>.
+func splitProviderID(id string) (zone, instanceID string) {
+	_, rest, ok := strings.Cut(id, ":///")
+	if !ok {
+		return "", ""
+	}
+	at := strings.LastIndex(rest, "/")
+	if at < 0 {
+		return "", ""
+	}
+	return rest[:at], rest[at+1:]
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// names lists every claim that is open in the Ledger or exists as an object, sorted.
+func (s *Service) names() ([]string, error) {
+	seen := map[string]bool{}
+	err := s.host.Ledger(func(l *ledger.Ledger) error {
+		for _, c := range l.Claims() {
+			seen[c.Name] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read ledger: %w", err)
+	}
+	for _, o := range s.deps.Cache.NodeClaims() {
+		if managed(o) {
+			seen[o.Name] = true
+		}
+	}
+	return sortedKeys(seen), nil
+}
+
+// managed: the NodeClaim refers to an EC2NodeClass.
+func managed(o *karpv1.NodeClaim) bool {
+	ref := o.Spec.NodeClassRef
+	return ref != nil && ref.Group == awsv1.Group && ref.Kind == "EC2NodeClass"
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

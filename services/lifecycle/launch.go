@@ -1,0 +1,275 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner"
+	"millwright/planner/catalog"
+	"millwright/planner/claim"
+	"millwright/planner/ledger"
+	"millwright/services/internal/ec2"
+	"millwright/services/internal/service"
+	"millwright/services/lifecycle/launch"
+)
+
+const (
+	// tokenLife is how long EC2's memory of a client token is relied on; DESIGN §5.
+	tokenLife = 12 * time.Hour
+	// searchFor is how long an instance is searched by its tag before the attempt is closed without one.
+	searchFor   = 60 * time.Second
+	searchEvery = 5 * time.Second
+	// catalogPatience is how long after the start, or after it was opened, an attempt waits for the catalogue.
+	catalogPatience = 30 * time.Second
+)
+
+// launch opens an attempt: build the request, record it, send what was recorded.
+func (s *Service) launch(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+	cat, marks, err := s.catalogue(v)
+	if err != nil {
+		return false, err
+	}
+	attempt := v.ledger.Attempt + 1
+	token := ledger.ClientToken(s.host.LogID(), v.ledger.UID, attempt)
+	built, err := s.deps.Launcher.Build(ctx, launch.Input{
+		Claim: v.object, NodeClass: v.class, Types: cat.Types, Unavailable: marks, Token: token,
+		LaunchTag: ledger.LaunchTag(s.host.LogID(), v.ledger.UID, attempt), MinValuesBestEffort: v.options.MinValuesPolicy == "BestEffort",
+	})
+	if err != nil {
+		return s.unbuilt(v, err)
+	}
+	s.mem.setFailure(v.ledger.UID, nil)
+	request, err := launch.EncodeRequest(built.Request)
+	if err != nil {
+		return false, err
+	}
+	open := &ledger.LaunchRequested{
+		Claim: v.name, UID: v.ledger.UID, Attempt: attempt, Token: token, Request: request,
+		LaunchTemplates: built.Templates, Annotations: launch.Details(v.class, v.object, nil, ec2.Instance{}).Annotations,
+	}
+	if err := s.record(ctx, v, ledger.KindLaunchRequested, open, v.expects(), false); err != nil {
+		return false, err
+	}
+	return s.send(ctx, v, open, true)
+}
+
+// unbuilt remembers why no request could be made. What dooms the claim is decided by the next step.
+func (s *Service) unbuilt(v *sight, err error) (bool, error) {
+	f := ec2.FailureOf(err)
+	s.mem.setFailure(v.ledger.UID, &claim.Failure{Class: recordClass(f.Class), Reason: f.Reason, Message: f.Message})
+	if f.Class == ec2.NoCapacity || f.Class == ec2.NotReady {
+		s.tellNoCapacity(v, f)
+		return false, nil
+	}
+	return false, fmt.Errorf("build request: %w", err)
+}
+
+// resolve closes an attempt of unknown outcome: by the same bytes with the same token, while EC2 remembers them.
+func (s *Service) resolve(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+	if s.host.Now().Sub(v.ledger.OpenedAt) > tokenLife {
+		return s.search(ctx, v, v.ledger.Open)
+	}
+	if err := s.awaitCatalogue(v, latest(s.started, v.ledger.OpenedAt)); err != nil {
+		return false, err
+	}
+	return s.send(ctx, v, v.ledger.Open, false)
+}
+
+// awaitCatalogue is ErrNotReady while the catalogue that completes a NodeClaim may still come, counted from a time.
+func (s *Service) awaitCatalogue(v *sight, since time.Time) error {
+	_, _, err := s.catalogue(v)
+	if errors.Is(err, service.ErrNotReady) && s.mem.catalogue(refOf(v)) == nil && s.host.Now().Sub(since) < catalogPatience {
+		return err
+	}
+	return nil
+}
+
+// send makes the call the record holds. first says that nothing was sent for this attempt before: only then
+// does a refusal prove that nothing was launched.
+func (s *Service) send(ctx context.Context, v *sight, open *ledger.LaunchRequested, first bool) (bool, error) {
+	request, err := launch.DecodeRequest(open.Request)
+	if err != nil {
+		return s.search(ctx, v, open) // a version that encoded it otherwise may have sent it
+	}
+	result, err := s.deps.EC2.CreateFleet(ctx, request)
+	if err != nil {
+		return s.refused(ctx, v, open, first, err)
+	}
+	if len(result.Instances) == 0 {
+		return s.unlaunched(ctx, v, open, result.Failure())
+	}
+	i := result.Instances[0]
+	if !first {
+		ending, err := s.isEnding(ctx, i.ID)
+		if err != nil {
+			return false, err
+		}
+		if ending {
+			// It was launched and has ended: another one for the same claim would be a second.
+			return s.searchFor(ctx, v, open, &i)
+		}
+	}
+	return s.launched(ctx, v, open, i, result.Unavailable())
+}
+
+func (s *Service) isEnding(ctx context.Context, id string) (bool, error) {
+	found, err := s.deps.EC2.DescribeInstances(ctx, []string{id})
+	if err != nil {
+		return false, fmt.Errorf("describe instance %s: %w", id, err)
+	}
+	return len(found) == 1 && found[0].Ending(), nil
+}
+
+// refused sorts an error of CreateFleet.
+func (s *Service) refused(ctx context.Context, v *sight, open *ledger.LaunchRequested, first bool, err error) (bool, error) {
+	class := ec2.Classify(err)
+	switch {
+	case class == ec2.UnknownOutcome, ctx.Err() != nil, errors.Is(err, service.ErrStopped):
+		return false, err // the attempt stays open; resolve sends the same bytes
+	case class == ec2.ParameterMismatch:
+		return s.search(ctx, v, open)
+	case class == ec2.NotFound && first:
+		s.deps.Launcher.Forget(open.LaunchTemplates)
+	case class == ec2.Transient && !first:
+		return false, err // says nothing about the call before
+	case class != ec2.NoCapacity && !first:
+		// Credentials, a template that is gone meanwhile: EC2 may check these before it looks at the token.
+		s.deps.Launcher.Forget(open.LaunchTemplates)
+		return s.search(ctx, v, open)
+	}
+	return s.unlaunched(ctx, v, open, ec2.FailureOf(err))
+}
+
+// search looks for the instance of an attempt by its tag, and closes the attempt without one after a minute.
+func (s *Service) search(ctx context.Context, v *sight, open *ledger.LaunchRequested) (bool, error) {
+	return s.searchFor(ctx, v, open, nil)
+}
+
+// searchFor is search for an attempt of which an instance that has ended is known, or nil: if no other is found, that
+// is what the attempt launched.
+func (s *Service) searchFor(ctx context.Context, v *sight, open *ledger.LaunchRequested, ended *ec2.Instance) (bool, error) {
+	tag := ledger.LaunchTag(s.host.LogID(), open.UID, open.Attempt)
+	found, err := s.deps.EC2.DescribeInstancesByTags(ctx, map[string]string{awsv1.TagLaunch: tag})
+	if err != nil {
+		return false, fmt.Errorf("describe instances of launch %s: %w", tag, err)
+	}
+	for _, i := range found {
+		if !i.Ending() {
+			return s.launched(ctx, v, open, i, nil)
+		}
+	}
+	since := s.mem.lookingSince(tag, s.host.Now()) // looks that failed do not count
+	if now := s.host.Now(); now.Sub(since) < searchFor {
+		s.mem.again(claimKey(v.name), now.Add(searchEvery))
+		return false, nil
+	}
+	if ended != nil {
+		return s.launched(ctx, v, open, *ended, nil)
+	}
+	return s.unlaunched(ctx, v, open, &ec2.Failure{
+		Class: ec2.Transient, Reason: "LaunchFailed", Message: fmt.Sprintf("no instance of launch attempt %d exists", open.Attempt),
+	})
+}
+
+// launched closes the attempt with an instance.
+func (s *Service) launched(ctx context.Context, v *sight, open *ledger.LaunchRequested, i ec2.Instance, failed []ledger.FailedOffering) (bool, error) {
+	cat, _, err := s.catalogue(v)
+	if err != nil {
+		cat = s.mem.catalogue(refOf(v)) // the World is young; the one it was launched from says the same
+	}
+	if cat == nil {
+		cat = &catalog.Catalog{} // the NodeClaim will lack what only the catalogue knows
+	}
+	object := v.own()
+	if object == nil {
+		object = &karpv1.NodeClaim{}
+	}
+	d := launch.Details(v.class, object, typeOf(cat, i.InstanceType), i)
+	payload := &ledger.Launched{
+		Claim: v.name, UID: open.UID, Attempt: open.Attempt, InstanceID: i.ID, ProviderID: d.ProviderID,
+		InstanceType: i.InstanceType, Zone: i.Zone, CapacityType: i.CapacityType, ImageID: d.ImageID, Price: d.Price,
+		Capacity: d.CapacityVector, Allocatable: d.AllocatableVector, Labels: d.Labels,
+		Annotations: merged(d.Annotations, open.Annotations), Unavailable: failed,
+	}
+	if err := s.record(ctx, v, ledger.KindLaunched, payload, nil, false); err != nil {
+		return false, err
+	}
+	s.logLaunched(v, payload)
+	s.metrics.offeringsFailed(failed)
+	return true, nil
+}
+
+// unlaunched closes the attempt without an instance.
+func (s *Service) unlaunched(ctx context.Context, v *sight, open *ledger.LaunchRequested, f *ec2.Failure) (bool, error) {
+	payload := &ledger.LaunchFailed{
+		Claim: v.name, UID: open.UID, Attempt: open.Attempt, Class: recordClass(f.Class), Reason: f.Reason, Message: f.Message,
+		Unavailable: f.Unavailable,
+	}
+	if err := s.record(ctx, v, ledger.KindLaunchFailed, payload, nil, false); err != nil {
+		return false, err
+	}
+	s.metrics.offeringsFailed(f.Unavailable)
+	s.logLaunchFailed(v, payload)
+	if payload.Class == claim.ClassNoCapacity {
+		s.tellNoCapacity(v, f)
+	} else {
+		s.mem.failed(claimKey(v.name), s.host.Now())
+	}
+	return false, nil
+}
+
+// catalogue returns what EC2 offers to the claim's NodeClass and which offerings the Ledger marks unavailable.
+func (s *Service) catalogue(v *sight) (*catalog.Catalog, map[ledger.OfferingKey]bool, error) {
+	ref := refOf(v)
+	if ref == nil {
+		return nil, nil, fmt.Errorf("find catalogue: no NodeClass: %w", service.ErrNotReady)
+	}
+	var cat *catalog.Catalog
+	var marks map[ledger.OfferingKey]bool
+	err := s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error {
+		if cat = snap.World.Catalog(ref.Name); cat == nil {
+			return fmt.Errorf("find catalogue of NodeClass %s: %w", ref.Name, service.ErrNotReady)
+		}
+		marks = launch.Marks(cat.Types, func(k ledger.OfferingKey) bool { return snap.Ledger.Unavailable(k, snap.Now) })
+		s.mem.learn(ref, cat)
+		return nil
+	})
+	return cat, marks, err
+}
+
+func typeOf(cat *catalog.Catalog, name string) *catalog.InstanceType {
+	for _, t := range cat.Types {
+		if t.Name == name {
+			return t
+		}
+	}
+	return nil
+}
+
+// merged returns b over a.
+func merged(a, b map[string]string) map[string]string {
+	out := maps.Clone(a)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, b)
+	return out
+}
+
+// recordClass maps to the classes of LaunchFailed: what is none of the first three is worth another try.
+func recordClass(c ec2.Class) string {
+	switch c {
+	case ec2.NoCapacity:
+		return claim.ClassNoCapacity
+	case ec2.NotReady:
+		return claim.ClassNotReady
+	case ec2.Permanent:
+		return claim.ClassPermanent
+	}
+	return claim.ClassTransient
+}

@@ -1,0 +1,224 @@
+package launch
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"golang.org/x/sync/singleflight"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/ledger"
+	"millwright/services/internal/ec2"
+	"millwright/services/lifecycle/nodeclass"
+)
+
+const (
+	// templateTTL is how long a template is believed to exist after EC2 said so.
+	templateTTL = 5 * time.Minute
+	// templateIdle is the age at which a template nobody used is collected.
+	templateIdle = 24 * time.Hour
+)
+
+// Builder makes launch requests. It is safe for concurrent use.
+type Builder struct {
+	cfg Config
+
+	// asking joins launches that need the same template at once.
+	asking singleflight.Group
+
+	mu sync.Mutex
+	// templates by name: what EC2 has.
+	templates map[string]cachedTemplate
+	// used: when a launch last named the template, by id.
+	used map[string]time.Time
+}
+
+type cachedTemplate struct {
+	ref  ledger.LaunchTemplateRef
+	seen time.Time
+}
+
+// New returns a Builder. It makes no call.
+func New(cfg Config) *Builder {
+	return &Builder{cfg: cfg, templates: map[string]cachedTemplate{}, used: map[string]time.Time{}}
+}
+
+// Build chooses what to ask EC2 for, makes sure the launch templates exist, and returns the final request.
+func (b *Builder) Build(ctx context.Context, in Input) (Built, error) {
+	if err := nodeclass.Ready(in.NodeClass); err != nil {
+		return Built{}, err
+	}
+	cluster, err := b.cfg.Cluster(ctx)
+	if err != nil {
+		return Built{}, ec2.FailureOf(err)
+	}
+	selection, err := Select(in)
+	if err != nil {
+		return Built{}, err
+	}
+	built := Built{Selection: selection}
+	if selection.Warning != "" {
+		built.Warnings = append(built.Warnings, selection.Warning)
+	}
+	var configs []ec2types.FleetLaunchTemplateConfigRequest
+	subnets := subnetByZone(in.NodeClass.Status.Subnets)
+	for _, g := range groups(in, selection) {
+		t, err := template(in, selection, g, cluster, b.cfg.Region)
+		if err != nil {
+			return Built{}, err
+		}
+		ref, err := b.ensure(ctx, t)
+		if err != nil {
+			return Built{}, ec2.FailureOf(err)
+		}
+		built.Templates = append(built.Templates, ref)
+		configs = append(configs, templateConfig(ref, g, subnets))
+	}
+	built.Request = request(in, selection, claimTags(in, cluster), configs)
+	return built, nil
+}
+
+// templateConfig asks for every offering of the group's types, one override each.
+func templateConfig(ref ledger.LaunchTemplateRef, g group, subnets map[string]string) ec2types.FleetLaunchTemplateConfigRequest {
+	c := ec2types.FleetLaunchTemplateConfigRequest{LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{
+		LaunchTemplateId: aws.String(ref.ID), Version: aws.String(ref.Version),
+	}}
+	for _, m := range g.members {
+		for _, o := range m.Offerings {
+			c.Overrides = append(c.Overrides, ec2types.FleetLaunchTemplateOverridesRequest{
+				InstanceType: ec2types.InstanceType(m.Type.Name), SubnetId: aws.String(subnets[o.Zone]),
+				AvailabilityZone: aws.String(o.Zone), ImageId: aws.String(g.image.ID),
+			})
+		}
+	}
+	return c
+}
+
+// request is the CreateFleet request for one claim (ec2 §4.5).
+func request(in Input, s Selection, tags map[string]string, configs []ec2types.FleetLaunchTemplateConfigRequest) *awsec2.CreateFleetInput {
+	r := &awsec2.CreateFleetInput{
+		ClientToken: aws.String(in.Token), Type: ec2types.FleetTypeInstant, LaunchTemplateConfigs: configs,
+		TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{
+			DefaultTargetCapacityType: ec2types.DefaultTargetCapacityType(s.CapacityType), TotalTargetCapacity: aws.Int32(1),
+		},
+		TagSpecifications: fleetTags(tags),
+	}
+	if c := aws.ToString(in.NodeClass.Spec.Context); c != "" && !in.MinValuesBestEffort {
+		r.Context = aws.String(c)
+	}
+	if s.CapacityType == karpv1.CapacityTypeSpot {
+		r.SpotOptions = &ec2types.SpotOptionsRequest{AllocationStrategy: ec2types.SpotAllocationStrategyPriceCapacityOptimized}
+	} else {
+		r.OnDemandOptions = &ec2types.OnDemandOptionsRequest{AllocationStrategy: ec2types.FleetOnDemandAllocationStrategyLowestPrice}
+	}
+	return r
+}
+
+// ensure returns the template, from memory if EC2 said lately that it exists. Launches that need the same one ask once; no lock is
+// held meanwhile.
+func (b *Builder) ensure(ctx context.Context, t ec2.LaunchTemplate) (ledger.LaunchTemplateRef, error) {
+	if ref, ok := b.known(t.Name); ok {
+		return ref, nil
+	}
+	ask := func() (any, error) {
+		if ref, ok := b.known(t.Name); ok {
+			return ref, nil // made since we looked
+		}
+		ref, err := b.cfg.Cloud.EnsureLaunchTemplate(ctx, t)
+		if err == nil {
+			b.remember(t.Name, ref)
+		}
+		return ref, err
+	}
+	v, err, shared := b.asking.Do(t.Name, ask)
+	if err != nil && shared && ctx.Err() == nil {
+		v, err, _ = b.asking.Do(t.Name, ask) // the asker may have been cancelled, we are not
+	}
+	if err != nil {
+		return ledger.LaunchTemplateRef{}, err
+	}
+	return v.(ledger.LaunchTemplateRef), nil
+}
+
+// known returns a template EC2 said lately that it has, and notes its use.
+func (b *Builder) known(name string) (ledger.LaunchTemplateRef, bool) {
+	now := b.cfg.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	have, ok := b.templates[name]
+	if !ok || now.Sub(have.seen) >= templateTTL {
+		return ledger.LaunchTemplateRef{}, false
+	}
+	b.used[have.ref.ID] = now
+	return have.ref, true
+}
+
+func (b *Builder) remember(name string, ref ledger.LaunchTemplateRef) {
+	now := b.cfg.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.templates[name] = cachedTemplate{ref: ref, seen: now}
+	b.used[ref.ID] = now
+}
+
+// Forget makes the next Build ask EC2 for these templates again: a launch was refused because one is gone.
+func (b *Builder) Forget(refs []ledger.LaunchTemplateRef) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range refs {
+		for name, t := range b.templates {
+			if t.ref.ID == r.ID {
+				delete(b.templates, name)
+			}
+		}
+	}
+}
+
+// DeleteTemplates deletes every launch template of a NodeClass.
+func (b *Builder) DeleteTemplates(ctx context.Context, nodeClass string) error {
+	return b.deleteTemplates(ctx, map[string]string{awsv1.TagNodeClass: nodeClass}, func(ec2.TemplateSummary) bool { return true })
+}
+
+// CollectTemplates deletes the cluster's launch templates that no launch of this process has named for a day, that are older
+// than a day, and that are not in keep (ids named by open attempts). Call it every few hours.
+func (b *Builder) CollectTemplates(ctx context.Context, keep map[string]bool) error {
+	now := b.cfg.Now()
+	return b.deleteTemplates(ctx, map[string]string{awsv1.TagNodeClass: "*"}, func(t ec2.TemplateSummary) bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return !keep[t.ID] && now.Sub(t.Created) > templateIdle && now.Sub(b.used[t.ID]) > templateIdle
+	})
+}
+
+func (b *Builder) deleteTemplates(ctx context.Context, tags map[string]string, want func(ec2.TemplateSummary) bool) error {
+	cluster, err := b.cfg.Cluster(ctx)
+	if err != nil {
+		return err
+	}
+	tags[awsv1.TagEKSClusterName] = cluster.Name
+	templates, err := b.cfg.Cloud.DescribeLaunchTemplates(ctx, tags)
+	if err != nil {
+		return err
+	}
+	for _, t := range templates {
+		if !want(t) {
+			continue
+		}
+		b.Forget([]ledger.LaunchTemplateRef{{ID: t.ID}})
+		if err := b.cfg.Cloud.DeleteLaunchTemplate(ctx, t.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isIPv6(text string) bool {
+	a, err := netip.ParseAddr(text)
+	return err == nil && !a.Unmap().Is4()
+}

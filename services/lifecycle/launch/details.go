@@ -1,0 +1,127 @@
+package launch
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/catalog"
+	"millwright/planner/requirement"
+	"millwright/planner/resource"
+	"millwright/services/internal/ec2"
+	"millwright/services/lifecycle/nodeclass"
+)
+
+// ClaimDetails is what an instance tells about its NodeClaim (ec2 §5). The NodeClaim's own labels win over Labels; Annotations
+// win over the NodeClaim's.
+type ClaimDetails struct {
+	Labels      map[string]string
+	Annotations map[string]string
+	ProviderID  string
+	ImageID     string
+	// Capacity and Allocatable without zero entries; as vectors too, for records.
+	Capacity, Allocatable             corev1.ResourceList
+	CapacityVector, AllocatableVector resource.Vector
+	// Price in micro USD per hour; 0 if not known.
+	Price int64
+}
+
+// Details derives the NodeClaim's details from its instance. t is nil if the catalogue does not know the type; then capacity
+// and the type's labels are missing. nc is nil if the NodeClass is gone.
+func Details(nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, t *catalog.InstanceType, i ec2.Instance) ClaimDetails {
+	d := ClaimDetails{
+		ProviderID: ProviderID(i.Zone, i.ID), ImageID: i.ImageID,
+		Labels: instanceLabels(nc, claim, t, i), Annotations: claimAnnotations(nc, claim),
+	}
+	if t == nil {
+		return d
+	}
+	d.CapacityVector, d.AllocatableVector = t.Capacity, t.Allocatable.FloorZero()
+	if q := claim.Spec.Resources.Requests[resourceEFA]; q.IsZero() && i.EFAs == 0 {
+		d.CapacityVector.Set(resourceEFA, 0)
+		d.AllocatableVector.Set(resourceEFA, 0)
+	}
+	d.Capacity, d.Allocatable = d.CapacityVector.List(), d.AllocatableVector.List()
+	for _, o := range t.Offerings {
+		if o.Zone == i.Zone && o.CapacityType == i.CapacityType {
+			d.Price = o.Price
+		}
+	}
+	return d
+}
+
+func instanceLabels(nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, t *catalog.InstanceType, i ec2.Instance) map[string]string {
+	labels := map[string]string{}
+	if t != nil {
+		maps.Copy(labels, t.Requirements.Labels())
+	}
+	for _, k := range []string{awsv1.LabelTopologyZoneID, awsv1.LabelCapacityReservationID, awsv1.LabelCapacityReservationType, awsv1.LabelCapacityReservationInterruptible} {
+		delete(labels, k)
+	}
+	labels[corev1.LabelInstanceTypeStable] = i.InstanceType
+	labels[corev1.LabelTopologyZone] = i.Zone
+	labels[karpv1.CapacityTypeLabelKey] = i.CapacityType
+	reqs, _ := requirement.FromClaim(claim.Spec.Requirements)
+	labels[awsv1.LabelInstanceTenancy] = cmp.Or(i.Tenancy, tenancy(reqs))
+	if id := zoneID(nc, t, i.Zone); id != "" {
+		labels[awsv1.LabelTopologyZoneID] = id
+	}
+	return labels
+}
+
+// zoneID comes from the NodeClass's subnets, else from the catalogue.
+func zoneID(nc *awsv1.EC2NodeClass, t *catalog.InstanceType, zone string) string {
+	if nc != nil {
+		for _, s := range nc.Status.Subnets {
+			if s.Zone == zone && s.ZoneID != "" {
+				return s.ZoneID
+			}
+		}
+	}
+	if t != nil {
+		for _, o := range t.Offerings {
+			if o.Zone == zone {
+				return o.ZoneID
+			}
+		}
+	}
+	return ""
+}
+
+// claimAnnotations keeps a hash the claim already has: it may be older than the class it was launched from, which costs at most a
+// needless replacement; a newer one would hide drift.
+func claimAnnotations(nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) map[string]string {
+	a := map[string]string{}
+	if nc == nil {
+		return a
+	}
+	if nc.Status.InstanceProfile != "" {
+		a[awsv1.InstanceProfileAnnotationKey] = nc.Status.InstanceProfile
+	}
+	if claim.Annotations[awsv1.NodeClassHashAnnotationKey] == "" {
+		a[awsv1.NodeClassHashAnnotationKey] = nodeclass.Hash(nc)
+		a[awsv1.NodeClassHashVersionAnnotationKey] = nodeclass.HashVersion
+	}
+	return a
+}
+
+// ProviderID of an instance, as its Node carries it.
+func ProviderID(zone, instanceID string) string {
+	return fmt.Sprintf("aws:///%s/%s", zone, instanceID)
+}
+
+var providerID = regexp.MustCompile(`^aws:///([^/]+)/(i-[0-9a-z]+)$`)
+
+// ParseProviderID splits a provider id.
+func ParseProviderID(id string) (zone, instanceID string, err error) {
+	m := providerID.FindStringSubmatch(id)
+	if m == nil {
+		return "", "", fmt.Errorf("parse provider id %q: want aws:///<zone>/<instance id>", id)
+	}
+	return m[1], m[2], nil
+}

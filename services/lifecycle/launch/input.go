@@ -1,0 +1,85 @@
+package launch
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/catalog"
+	"millwright/planner/ledger"
+	"millwright/services/internal/ec2"
+)
+
+// Input of a launch. Nothing in it is changed or kept.
+type Input struct {
+	Claim *karpv1.NodeClaim
+	// NodeClass is nil if it does not exist.
+	NodeClass *awsv1.EC2NodeClass
+	// Types of the NodeClass's catalogue; shared and read-only, so they may be taken out of a Snapshot.
+	Types []*catalog.InstanceType
+	// Unavailable offerings, from Marks.
+	Unavailable map[ledger.OfferingKey]bool
+	// Token is ledger.ClientToken(log-id, UID, attempt).
+	Token string
+	// LaunchTag is "<log-id>/<claim UID>/<attempt>".
+	LaunchTag string
+	// MinValuesBestEffort: truncation may break minValues.
+	MinValuesBestEffort bool
+}
+
+// Built is a request whose launch templates exist.
+type Built struct {
+	Request *awsec2.CreateFleetInput
+	// Templates named in Request, in its order.
+	Templates []ledger.LaunchTemplateRef
+	Selection Selection
+	// Warnings for the log: lower-case sentences.
+	Warnings []string
+}
+
+// Marks collects the offerings of types that unavailable says cannot be had.
+func Marks(types []*catalog.InstanceType, unavailable func(ledger.OfferingKey) bool) map[ledger.OfferingKey]bool {
+	marks := map[ledger.OfferingKey]bool{}
+	for _, t := range types {
+		for _, o := range t.Offerings {
+			if k := (ledger.OfferingKey{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}); unavailable(k) {
+				marks[k] = true
+			}
+		}
+	}
+	return marks
+}
+
+// Cloud is what a Builder needs of EC2.
+type Cloud interface {
+	EnsureLaunchTemplate(ctx context.Context, t ec2.LaunchTemplate) (ledger.LaunchTemplateRef, error)
+	DescribeLaunchTemplates(ctx context.Context, tags map[string]string) ([]ec2.TemplateSummary, error)
+	DeleteLaunchTemplate(ctx context.Context, id string) error
+}
+
+// Config of a Builder.
+type Config struct {
+	Cloud Cloud
+	// DryRun is needed by Authorize alone.
+	DryRun DryRunner
+	// Cluster gives what nodes must know of the cluster.
+	Cluster func(ctx context.Context) (Cluster, error)
+	// Region is left out of nothing but the metadata options of isolated regions.
+	Region string
+	Now    func() time.Time
+}
+
+func compareOfferings(a, b catalog.Offering) int {
+	return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(a.Zone, b.Zone))
+}
+
+func sortCandidates(c []Candidate) {
+	slices.SortFunc(c, func(a, b Candidate) int {
+		return cmp.Or(cmp.Compare(a.cheapest(), b.cheapest()), cmp.Compare(a.Type.Name, b.Type.Name))
+	})
+}

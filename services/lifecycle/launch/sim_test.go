@@ -1,0 +1,201 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/catalog"
+	"millwright/planner/ledger"
+	"millwright/services/internal/ec2"
+	"millwright/services/lifecycle/launch/userdata"
+	"millwright/services/lifecycle/nodeclass"
+	"millwright/tools/ec2sim/boot"
+	"millwright/tools/ec2sim/sim"
+)
+
+// account joins the real adapter, Builder and Reconciler to a simulated account.
+type account struct {
+	sim        *sim.Server
+	cloud      *ec2.Client
+	raw        *awsec2.Client
+	builder    *Builder
+	reconciler *nodeclass.Reconciler
+	now        time.Time
+}
+
+func newAccount(t *testing.T) *account {
+	t.Helper()
+	a := &account{now: time.Date(2026, 4, 1, 0, 0, 0, 0, time.UTC)}
+	a.sim = sim.New(sim.Config{ClusterName: "blue", Region: "eu-west-1", KubernetesVersion: "1.32", Now: func() time.Time { return a.now }, Settings: sim.DefaultSettings(), ClusterCA: []byte("ca")})
+	sdk := aws.Config{
+		Region: "eu-west-1", BaseEndpoint: aws.String("http://aws.simulated"), HTTPClient: &http.Client{Transport: a.sim.Transport()},
+		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+	}
+	var err error
+	if a.cloud, err = ec2.New(context.Background(), ec2.Config{Cluster: "blue", AWS: &sdk}); err != nil {
+		t.Fatal(err)
+	}
+	a.raw = awsec2.NewFromConfig(sdk)
+	now := func() time.Time { return a.now }
+	cluster := NewClusterSource(ClusterConfig{
+		Given: Cluster{Name: "blue"}, Describe: a.cloud.DescribeCluster, Now: now,
+		DNS:     func(context.Context) (string, error) { return "10.100.0.10", nil },
+		Version: func(context.Context) (string, error) { return "1.32", nil },
+	})
+	a.builder = New(Config{Cloud: a.cloud, Cluster: cluster.Get, Region: "eu-west-1", Now: now})
+	a.reconciler = nodeclass.New(nodeclass.Config{
+		Cloud: a.cloud, Cluster: "blue", Region: "eu-west-1", Version: cluster.Version, CIDR: cluster.CIDR, DeleteTemplates: a.builder.DeleteTemplates, Now: now,
+	})
+	return a
+}
+
+// class reconciles a NodeClass of the family until it is ready.
+func (a *account) class(t *testing.T, alias string) *awsv1.EC2NodeClass {
+	t.Helper()
+	discovery := map[string]string{sim.DiscoveryTag: "blue"}
+	nc := &awsv1.EC2NodeClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "11111111-2222-3333-4444-555555555555", Generation: 1},
+		Spec: awsv1.EC2NodeClassSpec{
+			Role: a.sim.Defaults().Role, AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: alias}},
+			SubnetSelectorTerms:        []awsv1.SubnetSelectorTerm{{Tags: discovery}},
+			SecurityGroupSelectorTerms: []awsv1.SecurityGroupSelectorTerm{{Tags: discovery}},
+		},
+	}
+	change, _, err := a.reconciler.Reconcile(context.Background(), nc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nodeclass.Ready(change.Object); err != nil {
+		t.Fatalf("not ready: %v %+v", err, change.Object.Status.Conditions)
+	}
+	return change.Object
+}
+
+// TestLaunchInSimulatedAccount goes the whole way for each family: resolve the class, build, record, decode, send, describe, boot.
+func TestLaunchInSimulatedAccount(t *testing.T) {
+	for alias, family := range map[string]string{"al2023@latest": boot.AL2023, "al2@latest": boot.AL2, "bottlerocket@latest": boot.Bottlerocket} {
+		t.Run(alias, func(t *testing.T) {
+			ctx, a := context.Background(), newAccount(t)
+			nc := a.class(t, alias)
+			in := input(nc, claim(capacityTypes("spot", "on-demand")), m5large, m6glarge, m5xlarge)
+			built, err := a.builder.Build(ctx, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			record, err := EncodeRequest(built.Request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ids []string
+			for range 2 { // the second time is what follows a crash
+				request, err := DecodeRequest(record)
+				if err != nil {
+					t.Fatal(err)
+				}
+				result, err := a.cloud.CreateFleet(ctx, request)
+				if err != nil || result.Failure() != nil {
+					t.Fatalf("%v %v", err, result.Failure())
+				}
+				ids = append(ids, result.Instances[0].ID)
+			}
+			if ids[0] != ids[1] || len(a.sim.Instances()) != 1 {
+				t.Fatalf("launched %v", ids)
+			}
+			a.checkInstance(t, nc, in, ids[0])
+			for _, ref := range built.Templates {
+				a.checkUserData(t, in, ref, family)
+			}
+		})
+	}
+}
+
+// checkInstance compares what runs with what the details say of it.
+func (a *account) checkInstance(t *testing.T, nc *awsv1.EC2NodeClass, in Input, id string) {
+	t.Helper()
+	ctx := context.Background()
+	a.now = a.now.Add(time.Minute)
+	found, err := a.cloud.DescribeInstancesByTags(ctx, map[string]string{awsv1.TagLaunch: in.LaunchTag})
+	if err != nil || len(found) != 1 || found[0].ID != id {
+		t.Fatalf("%v %v", found, err)
+	}
+	i := found[0]
+	for k, want := range map[string]string{
+		"karpenter.sh/nodeclaim": "general-abc", "karpenter.sh/nodepool": "general", "kubernetes.io/cluster/blue": "owned",
+		"eks:eks-cluster-name": "blue", "karpenter.k8s.aws/ec2nodeclass": "default", "millwright.sh/launch": "log/claim-uid/1",
+	} {
+		if i.Tags[k] != want {
+			t.Errorf("tag %s is %q", k, i.Tags[k])
+		}
+	}
+	var kind *catalog.InstanceType
+	for _, ty := range in.Types {
+		if ty.Name == i.InstanceType {
+			kind = ty
+		}
+	}
+	d := Details(nc, in.Claim, kind, i)
+	if d.Labels["karpenter.sh/capacity-type"] != "spot" || d.ProviderID != fmt.Sprintf("aws:///%s/%s", i.Zone, id) || d.Labels["topology.k8s.aws/zone-id"] == "" || len(d.Capacity) == 0 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// checkUserData reads a template's user data as an instance would.
+func (a *account) checkUserData(t *testing.T, in Input, ref ledger.LaunchTemplateRef, family string) {
+	t.Helper()
+	out, err := a.raw.DescribeLaunchTemplateVersions(context.Background(), &awsec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: aws.String(ref.ID), Versions: []string{ref.Version}})
+	if err != nil || len(out.LaunchTemplateVersions) == 0 {
+		t.Fatal(out, err)
+	}
+	for _, v := range out.LaunchTemplateVersions {
+		b, err := boot.Decode(aws.ToString(v.LaunchTemplateData.UserData))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Family != family || b.ClusterName != "blue" || b.Endpoint == "" || b.CA == "" {
+			t.Errorf("%+v", b)
+		}
+		if diff := cmp.Diff(userdata.NodeLabels(family, in.Claim.Labels, "spot"), b.Kubelet.Labels); diff != "" {
+			t.Error(diff)
+		}
+		taints := map[string]bool{}
+		for _, taint := range b.Kubelet.Taints {
+			taints[taint.ToString()] = true
+		}
+		if diff := cmp.Diff(map[string]bool{"cni:NoSchedule": true, "karpenter.sh/unregistered:NoExecute": true}, taints); diff != "" {
+			t.Error(diff)
+		}
+		if b.Kubelet.MaxPods != 29 && b.Kubelet.MaxPods != 58 {
+			t.Errorf("max pods %d", b.Kubelet.MaxPods)
+		}
+	}
+}
+
+func TestClassIsCleanedUpInSimulatedAccount(t *testing.T) {
+	ctx, a := context.Background(), newAccount(t)
+	nc := a.class(t, "al2023@latest")
+	if _, err := a.builder.Build(ctx, input(nc, claim(capacityTypes("spot")), m5large)); err != nil {
+		t.Fatal(err)
+	}
+	nc.DeletionTimestamp = &metav1.Time{Time: a.now}
+	change, _, err := a.reconciler.Reconcile(ctx, nc, nil)
+	if err != nil || len(change.Object.Finalizers) != 0 {
+		t.Fatalf("%v %v", err, change.Object.Finalizers)
+	}
+	templates, err := a.cloud.DescribeLaunchTemplates(ctx, map[string]string{awsv1.TagNodeClass: "*"})
+	if err != nil || len(templates) != 0 {
+		t.Errorf("templates left: %v %v", templates, err)
+	}
+	if _, err := a.cloud.InstanceProfile(ctx, nc.Status.InstanceProfile); !ec2.IsNotFound(err) {
+		t.Errorf("profile %s is left: %v", nc.Status.InstanceProfile, err)
+	}
+}

@@ -1,0 +1,185 @@
+package launch
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/services/internal/ec2"
+	"millwright/services/lifecycle/launch/userdata"
+)
+
+const (
+	// templatePrefix of the names of launch templates; a hash of the whole content follows.
+	templatePrefix = "karpenter.k8s.aws/"
+	resourceEFA    = "vpc.amazonaws.com/efa"
+)
+
+// group is the candidates that can share a launch template (userdata §1).
+type group struct {
+	image   awsv1.AMI
+	maxPods int32
+	efas    int64
+	members []Candidate
+}
+
+// groups splits the candidates by image, pod capacity and number of EFA interfaces; in order of their first, cheapest member.
+func groups(in Input, s Selection) []group {
+	var out []group
+	for _, c := range s.Candidates {
+		maxPods, efas := maxPodsOf(in.NodeClass, c), efasOf(in.Claim, c)
+		i := slices.IndexFunc(out, func(g group) bool { return g.image.ID == c.Image.ID && g.maxPods == maxPods && g.efas == efas })
+		if i < 0 {
+			i, out = len(out), append(out, group{image: c.Image, maxPods: maxPods, efas: efas})
+		}
+		out[i].members = append(out[i].members, c)
+	}
+	return out
+}
+
+func maxPodsOf(nc *awsv1.EC2NodeClass, c Candidate) int32 {
+	if k := nc.Spec.Kubelet; k != nil && k.MaxPods != nil {
+		return *k.MaxPods
+	}
+	return int32(min(c.Type.Capacity.Pods, 1<<31-1))
+}
+
+func efasOf(claim *karpv1.NodeClaim, c Candidate) int64 {
+	if q, ok := claim.Spec.Resources.Requests[resourceEFA]; !ok || q.IsZero() {
+		return 0
+	}
+	return c.Type.Capacity.Get(resourceEFA)
+}
+
+// template returns the launch template of a group.
+func template(in Input, s Selection, g group, cluster Cluster, region string) (ec2.LaunchTemplate, error) {
+	text, err := userData(in, s, g, cluster)
+	if err != nil {
+		return ec2.LaunchTemplate{}, err
+	}
+	nc := in.NodeClass
+	family := userdata.Family(nc)
+	tags := resourceTags(in, cluster)
+	data := &ec2types.RequestLaunchTemplateData{
+		ImageId:             aws.String(g.image.ID),
+		UserData:            aws.String(base64.StdEncoding.EncodeToString(text)),
+		BlockDeviceMappings: blockDevices(nc, family),
+		IamInstanceProfile:  &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: aws.String(nc.Status.InstanceProfile)},
+		Monitoring:          &ec2types.LaunchTemplatesMonitoringRequest{Enabled: aws.Bool(aws.ToBool(nc.Spec.DetailedMonitoring))},
+		MetadataOptions:     metadataOptions(nc.Spec.MetadataOptions, region),
+		NetworkInterfaces:   networkInterfaces(nc, g.efas, isIPv6(cluster.DNS)),
+		TagSpecifications:   templateTags(tags, s.CapacityType),
+	}
+	if s.Tenancy == string(ec2types.TenancyDedicated) {
+		data.Placement = &ec2types.LaunchTemplatePlacementRequest{Tenancy: ec2types.TenancyDedicated}
+	}
+	name, err := templateName(data, tags)
+	return ec2.LaunchTemplate{Name: name, Data: data, Tags: tags}, err
+}
+
+// userData renders what the instances of a group boot with.
+func userData(in Input, s Selection, g group, cluster Cluster) ([]byte, error) {
+	family := userdata.Family(in.NodeClass)
+	text, err := userdata.Render(userdata.Input{
+		Family: family, Cluster: cluster.Name, Endpoint: cluster.Endpoint, CABundle: cluster.CABundle, ClusterCIDR: cluster.CIDR,
+		Labels:   userdata.NodeLabels(family, in.Claim.Labels, s.CapacityType),
+		Taints:   userdata.NodeTaints(in.Claim.Spec),
+		Kubelet:  kubelet(in.NodeClass, g.maxPods, cluster.DNS),
+		UserData: aws.ToString(in.NodeClass.Spec.UserData),
+		RAID0:    raid0(in.NodeClass), BottlerocketBindsDirs: userdata.BindsDirs(in.NodeClass, g.image.Name),
+	})
+	switch {
+	case err == nil:
+		return text, nil
+	case errors.Is(err, userdata.ErrTooLarge):
+		return nil, &ec2.Failure{Class: ec2.Permanent, Reason: "UserDataSizeLimitExceeded", Message: err.Error(), Err: err}
+	case family == awsv1.AMIFamilyAL2023 && cluster.CIDR == "":
+		return nil, &ec2.Failure{Class: ec2.NotReady, Reason: "NodeClassNotReady", Message: "resolving cluster CIDR", Err: err}
+	}
+	return nil, &ec2.Failure{Class: ec2.Permanent, Reason: "LaunchFailed", Message: err.Error(), Err: err}
+}
+
+// kubelet returns the NodeClass's kubelet block with the defaults added at launch.
+func kubelet(nc *awsv1.EC2NodeClass, maxPods int32, dns string) awsv1.KubeletConfiguration {
+	var k awsv1.KubeletConfiguration
+	if nc.Spec.Kubelet != nil {
+		k = *nc.Spec.Kubelet.DeepCopy()
+	}
+	if k.MaxPods == nil {
+		k.MaxPods = &maxPods
+	}
+	if len(k.ClusterDNS) == 0 && dns != "" {
+		k.ClusterDNS = []string{dns}
+	}
+	return k
+}
+
+func raid0(nc *awsv1.EC2NodeClass) bool {
+	p := nc.Spec.InstanceStorePolicy
+	return p != nil && *p == awsv1.InstanceStorePolicyRAID0
+}
+
+// templateName hashes everything in the template: equal names mean equal content.
+func templateName(data *ec2types.RequestLaunchTemplateData, tags map[string]string) (string, error) {
+	b, err := json.Marshal(struct {
+		Data *ec2types.RequestLaunchTemplateData
+		Tags map[string]string
+	}{data, tags})
+	if err != nil {
+		return "", fmt.Errorf("hash launch template: %w", err)
+	}
+	sum := sha256.Sum256(b)
+	return templatePrefix + hex.EncodeToString(sum[:16]), nil
+}
+
+// networkInterfaces returns the primary interface, or one per EFA (ec2 §4.4).
+func networkInterfaces(nc *awsv1.EC2NodeClass, efas int64, ipv6 bool) []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest {
+	var groups []string
+	for _, g := range nc.Status.SecurityGroups {
+		groups = append(groups, g.ID)
+	}
+	var out []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest
+	for i := range int32(max(1, efas)) {
+		n := ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{DeviceIndex: aws.Int32(min(i, 1)), Groups: groups}
+		if efas > 0 {
+			n.InterfaceType, n.NetworkCardIndex = aws.String("efa"), aws.Int32(i)
+		}
+		if i == 0 {
+			n.AssociatePublicIpAddress = nc.Spec.AssociatePublicIPAddress
+		}
+		if i == 0 && ipv6 {
+			n.PrimaryIpv6, n.Ipv6AddressCount = aws.Bool(true), aws.Int32(1)
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// metadataOptions fills in the defaults of the API.
+func metadataOptions(m *awsv1.MetadataOptions, region string) *ec2types.LaunchTemplateInstanceMetadataOptionsRequest {
+	if m == nil {
+		m = &awsv1.MetadataOptions{}
+	}
+	out := &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{
+		HttpEndpoint:            ec2types.LaunchTemplateInstanceMetadataEndpointState(cmp.Or(aws.ToString(m.HTTPEndpoint), "enabled")),
+		HttpProtocolIpv6:        ec2types.LaunchTemplateInstanceMetadataProtocolIpv6(cmp.Or(aws.ToString(m.HTTPProtocolIPv6), "disabled")),
+		HttpPutResponseHopLimit: aws.Int32(int32(cmp.Or(aws.ToInt64(m.HTTPPutResponseHopLimit), 1))),
+		HttpTokens:              ec2types.LaunchTemplateHttpTokensState(cmp.Or(aws.ToString(m.HTTPTokens), "required")),
+		InstanceMetadataTags:    ec2types.LaunchTemplateInstanceMetadataTagsStateDisabled,
+	}
+	if strings.HasPrefix(region, "us-iso") {
+		out.HttpProtocolIpv6 = "" // unknown there
+	}
+	return out
+}

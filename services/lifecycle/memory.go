@@ -1,0 +1,294 @@
+package lifecycle
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
+	"millwright/planner/catalog"
+	"millwright/planner/claim"
+)
+
+// Backoff after an effect that failed.
+const (
+	retryFirst = time.Second
+	retryMax   = time.Minute
+)
+
+// writtenFor is how long a written object stands in for the cache at most.
+const writtenFor = 30 * time.Second
+
+// unseenFor is how long an object that was written and is not in the cache is thought to be on its way there.
+const unseenFor = 5 * time.Second
+
+// vanishedFor is how long a cache may go on showing an object that is gone.
+const vanishedFor = 10 * time.Minute
+
+// askedFor is how long a request to terminate is trusted before it is repeated.
+const askedFor = 20 * time.Second
+
+// memory is what the service knows and may forget: a new leader finds it out again.
+type memory struct {
+	mu      sync.Mutex
+	retries map[string]retry
+	written map[string]written
+	// instances by id: what EC2 last said of those that are not simply running.
+	instances map[string]instance
+	failures  map[types.UID]claim.Failure
+	lookups   map[string]time.Time
+	settled   map[string]string
+	classAt   map[string]classRun
+	vanished  map[types.UID]time.Time
+	// catalogues last seen, by NodeClass.
+	catalogues map[string]*catalog.Catalog
+	// registrations by UID of the NodePool.
+	registrations map[types.UID]registrations
+	scan          scanned
+	// sought: the instances of these inherited claims were looked for and not found.
+	sought map[types.UID]bool
+	// presumed outcomes by claim name, while the log can't be reached.
+	presumed map[string]presumption
+	// tidyAt is when templates and profiles were last tidied up.
+	tidyAt time.Time
+
+	options    planner.Options
+	optionsSeq uint64
+}
+
+type retry struct {
+	failures int
+	at       time.Time
+}
+
+type written struct {
+	object *karpv1.NodeClaim
+	at     time.Time
+}
+
+type instance struct {
+	facts claim.InstanceFacts
+	// asked is when it was last asked to terminate.
+	asked time.Time
+}
+
+// classRun is when a NodeClass is to be looked at again, and what was looked at last.
+type classRun struct {
+	at      time.Time
+	version string
+}
+
+// scanned is what the last scan read directly.
+type scanned struct {
+	at, started time.Time
+	// ledgerSeq is where the Ledger stood before the lists were read.
+	ledgerSeq uint64
+	claims    map[types.UID]bool
+	pools     map[types.UID]bool
+	held      bool
+}
+
+func newMemory() *memory {
+	return &memory{
+		retries: map[string]retry{}, written: map[string]written{}, instances: map[string]instance{},
+		failures: map[types.UID]claim.Failure{}, lookups: map[string]time.Time{}, settled: map[string]string{},
+		classAt: map[string]classRun{}, vanished: map[types.UID]time.Time{}, catalogues: map[string]*catalog.Catalog{},
+		registrations: map[types.UID]registrations{}, sought: map[types.UID]bool{},
+	}
+}
+
+// retryAt is when the key may be tried again; zero: now.
+func (m *memory) retryAt(key string) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.retries[key].at
+}
+
+// failed puts the next try off, longer with each failure in a row.
+func (m *memory) failed(key string, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.retries[key]
+	r.at = now.Add(min(retryFirst<<min(r.failures, 6), retryMax))
+	r.failures++
+	m.retries[key] = r
+}
+
+// again puts the next try off without counting a failure.
+func (m *memory) again(key string, at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.retries[key]
+	r.at = at
+	m.retries[key] = r
+}
+
+func (m *memory) succeeded(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.retries, key)
+}
+
+// wrote remembers an object until the cache has it.
+func (m *memory) wrote(o *karpv1.NodeClaim, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.written[o.Name] = written{o, now}
+}
+
+func (m *memory) unwrote(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.written, name)
+}
+
+// gone remembers that the API server does not have the object any more, for longer than a cache may show it.
+func (m *memory) gone(uid types.UID, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.vanished[uid] = now
+}
+
+// latest is the newer one of the cached object and the one written last.
+func (m *memory) latest(name string, cached *karpv1.NodeClaim, now time.Time) *karpv1.NodeClaim {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w, ok := m.written[name]
+	if !ok {
+		return cached
+	}
+	age := now.Sub(w.at)
+	if age > writtenFor || cached == nil && age > unseenFor || cached != nil && !older(cached.ResourceVersion, w.object.ResourceVersion) {
+		delete(m.written, name)
+		return cached
+	}
+	return w.object
+}
+
+// older compares resource versions; those that are no numbers are never older.
+func older(a, b string) bool {
+	x, errX := strconv.ParseUint(a, 10, 64)
+	y, errY := strconv.ParseUint(b, 10, 64)
+	return errX == nil && errY == nil && x < y
+}
+
+// instanceFacts of an id; the zero value while nothing special is known.
+func (m *memory) instanceFacts(id string, now time.Time) claim.InstanceFacts {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.instances[id]
+	i.facts.Ending = i.facts.Ending || !i.asked.IsZero() && now.Sub(i.asked) < askedFor
+	return i.facts
+}
+
+func (m *memory) setInstances(facts map[string]claim.InstanceFacts) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.learnInstances(facts)
+}
+
+// learnInstances takes in what EC2 says. The caller holds the lock.
+func (m *memory) learnInstances(facts map[string]claim.InstanceFacts) {
+	for id, f := range facts {
+		i := m.instances[id]
+		i.facts = f
+		m.instances[id] = i
+	}
+}
+
+func (m *memory) asked(id string, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.instances[id]
+	i.asked = now
+	m.instances[id] = i
+}
+
+// endings are the instances that were asked to terminate and are not known to be gone, with the time.
+func (m *memory) endings() map[string]time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ids := map[string]time.Time{}
+	for id, i := range m.instances {
+		if !i.asked.IsZero() && !i.facts.Gone() {
+			ids[id] = i.asked
+		}
+	}
+	return ids
+}
+
+func (m *memory) failure(uid types.UID) *claim.Failure {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f, ok := m.failures[uid]; ok {
+		return &f
+	}
+	return nil
+}
+
+// learn remembers a NodeClass's catalogue; catalogue is the last one, nil if there was none.
+func (m *memory) learn(ref *karpv1.NodeClassReference, c *catalog.Catalog) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.catalogues[ref.Name] = c
+}
+
+func (m *memory) catalogue(ref *karpv1.NodeClassReference) *catalog.Catalog {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ref == nil {
+		return nil
+	}
+	return m.catalogues[ref.Name]
+}
+
+// setFailure remembers why no request could be built; nil forgets.
+func (m *memory) setFailure(uid types.UID, f *claim.Failure) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f == nil {
+		delete(m.failures, uid)
+		return
+	}
+	m.failures[uid] = *f
+}
+
+// lookingSince starts or continues a search by tag and returns its start.
+func (m *memory) lookingSince(tag string, now time.Time) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lookups[tag].IsZero() {
+		m.lookups[tag] = now
+	}
+	return m.lookups[tag]
+}
+
+// isSettled reports that a claim with these versions needed no status write.
+func (m *memory) isSettled(name, versions string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.settled[name] == versions
+}
+
+func (m *memory) settle(name, versions string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.settled[name] = versions
+}
+
+// forget drops everything about a claim that is closed.
+func (m *memory) forget(name string, uid types.UID, instanceID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.retries, claimKey(name))
+	delete(m.written, name)
+	delete(m.settled, name)
+	delete(m.settled, "shadow/"+name)
+	delete(m.failures, uid)
+	delete(m.sought, uid)
+	delete(m.lookups, seekKey(uid))
+	delete(m.instances, instanceID)
+}

@@ -1,0 +1,131 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/ledger"
+)
+
+// metrics with karpenter_* names keep what dashboards ask for (reference: lifecycle §15).
+type metrics struct {
+	claimsCreated, claimsTerminated, claimsDisrupted *prometheus.CounterVec
+	nodesCreated, nodesTerminated, launchFailures    *prometheus.CounterVec
+	terminationDuration, instanceDuration            *prometheus.HistogramVec
+	nodeTermination                                  *prometheus.SummaryVec
+	nodeLifetime                                     *prometheus.HistogramVec
+	alarms                                           *prometheus.CounterVec
+	orphans                                          prometheus.Counter
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{"nodepool"})
+	}
+	m := &metrics{
+		claimsCreated:    counter("karpenter_nodeclaims_created_total", "NodeClaims created.", "reason", "nodepool", "min_values_relaxed"),
+		claimsTerminated: counter("karpenter_nodeclaims_terminated_total", "NodeClaims terminated.", "nodepool", "capacity_type", "zone"),
+		claimsDisrupted:  counter("karpenter_nodeclaims_disrupted_total", "NodeClaims disrupted, by reason.", "reason", "nodepool", "capacity_type"),
+		nodesCreated:     counter("karpenter_nodes_created_total", "Nodes that joined.", "nodepool", "zone"),
+		nodesTerminated:  counter("karpenter_nodes_terminated_total", "Nodes terminated.", "nodepool", "zone"),
+		launchFailures: counter("karpenter_cloudprovider_instance_launch_failures_total", "Offerings that failed to launch.",
+			"zone", "capacity_type", "reason"),
+		terminationDuration: histogram("karpenter_nodeclaims_termination_duration_seconds", "From deletion to the end of the NodeClaim.",
+			prometheus.ExponentialBuckets(1, 2, 12)),
+		instanceDuration: histogram("karpenter_nodeclaims_instance_termination_duration_seconds", "From the request to the end of the instance.",
+			prometheus.ExponentialBuckets(1, 2, 11)),
+		nodeTermination: prometheus.NewSummaryVec(prometheus.SummaryOpts{
+			Name: "karpenter_nodes_termination_duration_seconds", Help: "From deletion to the end of the Node.",
+			Objectives: map[float64]float64{0: 0, 0.5: 0.05, 0.9: 0.01, 0.99: 0.001, 1: 0},
+		}, []string{"nodepool"}),
+		nodeLifetime: histogram("karpenter_nodes_lifetime_duration_seconds", "Age of Nodes when they are terminated.",
+			[]float64{900, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 432000, 864000, 1296000, 1728000, 2160000, 2592000}),
+		alarms: counter("millwright_lifecycle_alarms_total", "Acts held back because a person has to look.", "reason"),
+		orphans: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "millwright_lifecycle_orphans_total", Help: "Instances terminated because no NodeClaim has them.",
+		}),
+	}
+	if r != nil {
+		r.MustRegister(m.claimsCreated, m.claimsTerminated, m.claimsDisrupted, m.nodesCreated, m.nodesTerminated, m.launchFailures,
+			m.terminationDuration, m.instanceDuration, m.nodeTermination, m.nodeLifetime, m.alarms, m.orphans)
+	}
+	return m
+}
+
+func (m *metrics) created(v *sight) {
+	reason := "provisioned"
+	if v.ledger.CommandID != "" {
+		reason = "disrupted"
+	}
+	relaxed := "false"
+	if v.object.Annotations[karpv1.MinValuesRelaxedAnnotationKey] == "true" {
+		relaxed = "true"
+	}
+	m.claimsCreated.WithLabelValues(reason, v.pool(), relaxed).Inc()
+}
+
+// capacityType and zone of a claim; empty while there is no instance.
+func (v *sight) capacityType() string {
+	if v.ledger != nil && v.ledger.Instance != nil && v.ledger.Instance.CapacityType != "" {
+		return v.ledger.Instance.CapacityType
+	}
+	return v.label(karpv1.CapacityTypeLabelKey)
+}
+
+func (v *sight) zone() string {
+	if v.ledger != nil && v.ledger.Instance != nil && v.ledger.Instance.Zone != "" {
+		return v.ledger.Instance.Zone
+	}
+	return v.label(corev1.LabelTopologyZone)
+}
+
+func (v *sight) label(key string) string {
+	if v.object == nil {
+		return ""
+	}
+	return v.object.Labels[key]
+}
+
+func (m *metrics) doomed(v *sight, reason string) {
+	m.claimsDisrupted.WithLabelValues(reason, v.pool(), v.capacityType()).Inc()
+}
+
+func (m *metrics) registered(v *sight) { m.nodesCreated.WithLabelValues(v.pool(), v.zone()).Inc() }
+
+func (m *metrics) offeringsFailed(failed []ledger.FailedOffering) {
+	for _, f := range failed {
+		m.launchFailures.WithLabelValues(f.Zone, f.CapacityType, f.Code).Inc()
+	}
+}
+
+func (m *metrics) instanceTerminated(v *sight) {
+	if o := v.own(); o != nil {
+		for _, c := range o.Status.Conditions {
+			if c.Type == karpv1.ConditionTypeInstanceTerminating {
+				m.instanceDuration.WithLabelValues(v.pool()).Observe(age(v.input.Now, c.LastTransitionTime.Time))
+			}
+		}
+	}
+}
+
+func (m *metrics) released(v *sight) {
+	m.claimsTerminated.WithLabelValues(v.pool(), v.capacityType(), v.zone()).Inc()
+	if o := v.own(); o != nil && o.DeletionTimestamp != nil {
+		m.terminationDuration.WithLabelValues(v.pool()).Observe(age(v.input.Now, o.DeletionTimestamp.Time))
+	}
+}
+
+func (m *metrics) nodeTerminated(n *corev1.Node, now time.Time) {
+	pool := n.Labels[karpv1.NodePoolLabelKey]
+	m.nodesTerminated.WithLabelValues(pool, n.Labels[corev1.LabelTopologyZone]).Inc()
+	m.nodeLifetime.WithLabelValues(pool).Observe(age(now, n.CreationTimestamp.Time))
+	if n.DeletionTimestamp != nil {
+		m.nodeTermination.WithLabelValues(pool).Observe(age(now, n.DeletionTimestamp.Time))
+	}
+}

@@ -1,0 +1,159 @@
+package nodeclass
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/services/internal/ec2"
+)
+
+func TestAliasParameters(t *testing.T) {
+	eks := "/aws/service/eks/optimized-ami/1.31/"
+	cases := map[string]struct {
+		family, version string
+		want            []string // parameter, then requirement keys with operators
+	}{
+		"AL2 latest": {"AL2", "latest", []string{
+			eks + "amazon-linux-2/recommended/image_id accelerator-count:DoesNotExist gpu-count:DoesNotExist",
+			eks + "amazon-linux-2-arm64/recommended/image_id accelerator-count:DoesNotExist gpu-count:DoesNotExist",
+			eks + "amazon-linux-2-gpu/recommended/image_id accelerator-count:Exists",
+			eks + "amazon-linux-2-gpu/recommended/image_id gpu-count:Exists",
+		}},
+		"AL2 of a day": {"AL2", "v20250101", []string{
+			eks + "amazon-linux-2/amazon-eks-node-1.31-v20250101/image_id accelerator-count:DoesNotExist gpu-count:DoesNotExist",
+			eks + "amazon-linux-2-arm64/amazon-eks-arm64-node-1.31-v20250101/image_id accelerator-count:DoesNotExist gpu-count:DoesNotExist",
+			eks + "amazon-linux-2-gpu/amazon-eks-gpu-node-1.31-v20250101/image_id accelerator-count:Exists",
+			eks + "amazon-linux-2-gpu/amazon-eks-gpu-node-1.31-v20250101/image_id gpu-count:Exists",
+		}},
+		"AL2023 of a day": {"AL2023", "v20250101", []string{
+			eks + "amazon-linux-2023/x86_64/standard/amazon-eks-node-al2023-x86_64-standard-1.31-v20250101/image_id accelerator-count:DoesNotExist gpu-count:DoesNotExist",
+			eks + "amazon-linux-2023/arm64/standard/amazon-eks-node-al2023-arm64-standard-1.31-v20250101/image_id accelerator-count:DoesNotExist gpu-count:DoesNotExist",
+			eks + "amazon-linux-2023/x86_64/nvidia/amazon-eks-node-al2023-x86_64-nvidia-1.31-v20250101/image_id gpu-count:Exists",
+			eks + "amazon-linux-2023/arm64/nvidia/amazon-eks-node-al2023-arm64-nvidia-1.31-v20250101/image_id gpu-count:Exists",
+			eks + "amazon-linux-2023/x86_64/neuron/amazon-eks-node-al2023-x86_64-neuron-1.31-v20250101/image_id accelerator-count:Exists",
+		}},
+		"Bottlerocket of a version": {"Bottlerocket", "v1.20.0", []string{
+			"/aws/service/bottlerocket/aws-k8s-1.31/x86_64/1.20.0/image_id accelerator-count:DoesNotExist gpu-count:DoesNotExist",
+			"/aws/service/bottlerocket/aws-k8s-1.31/x86_64/1.20.0/image_id accelerator-count:Exists",
+			"/aws/service/bottlerocket/aws-k8s-1.31/arm64/1.20.0/image_id accelerator-count:DoesNotExist gpu-count:DoesNotExist",
+			"/aws/service/bottlerocket/aws-k8s-1.31-nvidia/x86_64/1.20.0/image_id gpu-count:Exists",
+			"/aws/service/bottlerocket/aws-k8s-1.31-nvidia/arm64/1.20.0/image_id gpu-count:Exists",
+		}},
+		"Windows": {"Windows2022", "latest", []string{
+			"/aws/service/ami-windows-latest/Windows_Server-2022-English-Core-EKS_Optimized-1.31/image_id os:In=windows windows-build:In=10.0.20348",
+		}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, v := range aliasVariants(c.family, c.version, "1.31") {
+				line := v.parameter
+				for _, r := range v.requirements {
+					line += " " + strings.TrimPrefix(r.Key[strings.LastIndex(r.Key, "/")+1:], "instance-") + ":" + string(r.Operator)
+					if len(r.Values) > 0 {
+						line += "=" + strings.Join(r.Values, ",")
+					}
+				}
+				got = append(got, line)
+			}
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// resolve returns "id arch" of each AMI in order.
+func (w *world) resolve(t *testing.T, terms ...awsv1.AMISelectorTerm) []string {
+	t.Helper()
+	nc := class()
+	nc.Spec.AMIFamily, nc.Spec.AMISelectorTerms = ptr("AL2023"), terms
+	var out []string
+	for _, a := range w.reconcile(t, nc).Object.Status.AMIs {
+		text := a.ID
+		for _, r := range a.Requirements {
+			if r.Key == corev1.LabelArchStable {
+				text += " " + r.Values[0]
+			}
+		}
+		if a.Deprecated {
+			text += " deprecated"
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+func TestNewestImageWins(t *testing.T) {
+	w := newWorld(t)
+	w.images = []ec2.Image{
+		{ID: "ami-1", Name: "mine-1", Architecture: "x86_64", Created: start.Add(-3 * time.Hour)},
+		{ID: "ami-2", Name: "mine-2", Architecture: "x86_64", Created: start.Add(-2 * time.Hour)},
+		{ID: "ami-3", Name: "mine-3", Architecture: "x86_64", Created: start.Add(-2 * time.Hour)},
+		{ID: "ami-4", Name: "mine-4", Architecture: "x86_64", Created: start.Add(-time.Hour), DeprecatedAt: start.Add(-time.Minute)},
+		{ID: "ami-5", Name: "mine-5", Architecture: "arm64", Created: start.Add(-9 * time.Hour), DeprecatedAt: start.Add(-time.Hour)},
+		{ID: "ami-6", Name: "mine-6", Architecture: "arm64_mac", Created: start},
+	}
+	if d := cmp.Diff([]string{"ami-3 amd64", "ami-5 arm64 deprecated"}, w.resolve(t, awsv1.AMISelectorTerm{Name: "mine-*"})); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"ami-4 amd64 deprecated"}, w.resolve(t, awsv1.AMISelectorTerm{ID: "ami-4"})); d != "" {
+		t.Error("a deprecated image is better than none:", d)
+	}
+	w.parameters["/mine"], w.parameters["/odd"] = "ami-1", "not an id"
+	if d := cmp.Diff([]string{"ami-1 amd64"}, w.resolve(t, awsv1.AMISelectorTerm{SSMParameter: "/mine"}, awsv1.AMISelectorTerm{SSMParameter: "/odd"}, awsv1.AMISelectorTerm{SSMParameter: "/none"})); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestImageQueries(t *testing.T) {
+	cases := map[string]struct {
+		term awsv1.AMISelectorTerm
+		want ec2.ImageQuery
+	}{
+		"a name has owners":     {awsv1.AMISelectorTerm{Name: "n"}, ec2.ImageQuery{Name: "n", Owners: []string{"self", "amazon"}}},
+		"tags alone have none":  {awsv1.AMISelectorTerm{Tags: map[string]string{"a": "b"}}, ec2.ImageQuery{Tags: map[string]string{"a": "b"}}},
+		"an owner is respected": {awsv1.AMISelectorTerm{Name: "n", Owner: "123456789012"}, ec2.ImageQuery{Name: "n", Owners: []string{"123456789012"}}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if d := cmp.Diff(c.want, imageQuery(c.term)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestDeprecatedParameterIsAskedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.images[0].DeprecatedAt = start
+	w.reconcile(t, class())
+	w.now = w.now.Add(31 * time.Minute)
+	w.reconcile(t, class()) // sees the deprecation and forgets the parameter
+	asked := w.calls["ssm"]
+	w.images = append(w.images, ec2.Image{ID: "ami-new", Name: "new", Architecture: "x86_64", Created: w.now})
+	w.parameters[al2023Path+"x86_64/standard/recommended/image_id"] = "ami-new"
+	w.now = w.now.Add(2 * time.Minute)
+	nc := w.reconcile(t, class()).Object
+	if w.calls["ssm"] != asked+1 || nc.Status.AMIs[0].ID != "ami-new" {
+		t.Errorf("asked %d times, have %+v", w.calls["ssm"]-asked, nc.Status.AMIs)
+	}
+}
+
+func TestSSMErrorKeepsImages(t *testing.T) {
+	w := newWorld(t)
+	good := w.reconcile(t, class()).Object
+	w.now = w.now.Add(25 * time.Hour)
+	w.fail["ssm"] = errors.New("throttled")
+	c, _, err := w.Reconcile(context.Background(), good, nil)
+	if err == nil || len(c.Object.Status.AMIs) != 3 || Ready(c.Object) != nil {
+		t.Errorf("%v %v %v", err, c.Object.Status.AMIs, Ready(c.Object))
+	}
+}

@@ -1,0 +1,386 @@
+package nodeclass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/services/internal/ec2"
+)
+
+// conditionTexts renders conditions as "Type=Status/Reason/Message".
+func conditionTexts(nc *awsv1.EC2NodeClass) []string {
+	var out []string
+	for _, c := range nc.Status.Conditions {
+		out = append(out, fmt.Sprintf("%s=%s/%s/%s", c.Type, c.Status, c.Reason, c.Message))
+	}
+	return out
+}
+
+func (w *world) reconcile(t *testing.T, nc *awsv1.EC2NodeClass) Change {
+	t.Helper()
+	c, _, err := w.Reconcile(context.Background(), nc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestReconcileSoundClass(t *testing.T) {
+	w := newWorld(t)
+	before := class()
+	c, again, err := w.Reconcile(context.Background(), before, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc := c.Object
+	if d := cmp.Diff([]string{
+		"AMIsReady=True/AMIsReady/", "InstanceProfileReady=True/InstanceProfileReady/", "SecurityGroupsReady=True/SecurityGroupsReady/",
+		"SubnetsReady=True/SubnetsReady/", "ValidationSucceeded=True/ValidationSucceeded/", "Ready=True/Ready/",
+	}, conditionTexts(nc)); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]awsv1.Subnet{{ID: "subnet-b", Zone: "eu-west-1b", ZoneID: "euw1-az2"}, {ID: "subnet-a", Zone: "eu-west-1a", ZoneID: "euw1-az1"}}, nc.Status.Subnets); d != "" {
+		t.Error(d)
+	}
+	var images []string
+	for _, a := range nc.Status.AMIs {
+		images = append(images, a.ID)
+	}
+	if d := cmp.Diff([]string{"ami-gpu", "ami-arm", "ami-x86"}, images); d != "" {
+		t.Error("newest first, then id:", d)
+	}
+	if again != time.Minute || len(c.Events) > 0 || Ready(nc) != nil {
+		t.Errorf("again %v, events %v, ready %v", again, c.Events, Ready(nc))
+	}
+	if nc.Finalizers[0] != awsv1.TerminationFinalizer || nc.Annotations[hashKey] != Hash(before) || nc.Annotations[versionKey] != "mw1" {
+		t.Errorf("metadata: %v %v", nc.Finalizers, nc.Annotations)
+	}
+	for _, x := range nc.Status.Conditions {
+		if x.ObservedGeneration != 3 {
+			t.Errorf("%s observed generation %d", x.Type, x.ObservedGeneration)
+		}
+	}
+	if before.Status.Conditions != nil || before.Finalizers != nil || before.Annotations != nil {
+		t.Error("changed its input")
+	}
+}
+
+func TestReconcileIsStable(t *testing.T) {
+	w := newWorld(t)
+	first := w.reconcile(t, class())
+	w.now = w.now.Add(10 * time.Minute)
+	second := w.reconcile(t, first.Object)
+	if d := cmp.Diff(first.Object, second.Object); d != "" {
+		t.Errorf("nothing changed outside, but: %s", d)
+	}
+}
+
+func TestCaches(t *testing.T) {
+	w := newWorld(t)
+	w.reconcile(t, class())
+	once := fmt.Sprint(w.calls)
+	w.now = w.now.Add(59 * time.Second)
+	w.reconcile(t, class())
+	want := fmt.Sprint(w.calls)
+	if strings.Contains(want, "subnets:2") || w.calls["ssm"] != 5 {
+		t.Errorf("asked again within a minute: first %s, then %s", once, want)
+	}
+	w.now = w.now.Add(2 * time.Second)
+	w.reconcile(t, class())
+	if w.calls["subnets"] != 2 || w.calls["groups"] != 2 || w.calls["images"] != 2 || w.calls["ssm"] != 5 {
+		t.Errorf("after a minute: %v", w.calls)
+	}
+	w.now = w.now.Add(24 * time.Hour)
+	w.reconcile(t, class())
+	if w.calls["ssm"] != 10 {
+		t.Errorf("after a day: %v", w.calls)
+	}
+}
+
+func TestConditions(t *testing.T) {
+	cases := map[string]struct {
+		world func(*world)
+		spec  func(*awsv1.EC2NodeClassSpec)
+		want  []string // among the conditions
+		event string   // within some event
+	}{
+		"no subnets match": {
+			world: func(w *world) { w.subnets = nil },
+			want: []string{"SubnetsReady=False/SubnetsNotFound/SubnetSelector did not match any Subnets",
+				"ValidationSucceeded=False/DependenciesNotReady/Awaiting AMI, Instance Profile, Security Group, and Subnet resolution",
+				"Ready=False/UnhealthyDependents/SubnetsReady=False, ValidationSucceeded=False"},
+			event: "EC2NodeClass default: SubnetsReady is False: SubnetSelector did not match any Subnets",
+		},
+		"no security groups match": {
+			world: func(w *world) { w.groups = nil },
+			want:  []string{"SecurityGroupsReady=False/SecurityGroupsNotFound/SecurityGroupSelector did not match any SecurityGroups"},
+		},
+		"no parameter of the alias exists": {
+			world: func(w *world) { w.parameters = nil },
+			want:  []string{"AMIsReady=False/AMINotFound/AMISelector did not match any AMIs"},
+			event: `failed to discover any AMIs for alias "al2023@latest" on Kubernetes 1.32`,
+		},
+		"images are gone": {
+			world: func(w *world) { w.images = nil },
+			want:  []string{"AMIsReady=False/AMINotFound/AMISelector did not match any AMIs"},
+		},
+		"AL2 on a Kubernetes without AL2": {
+			world: func(w *world) { w.version = "1.33" },
+			spec:  func(s *awsv1.EC2NodeClassSpec) { s.AMISelectorTerms[0].Alias = "al2@latest" },
+			want:  []string{"AMIsReady=False/UnsupportedAlias/AL2 aliases are not supported on Kubernetes 1.33: there are no AL2 images from 1.33 on"},
+		},
+		"an alias that is none": {
+			spec:  func(s *awsv1.EC2NodeClassSpec) { s.AMISelectorTerms[0].Alias = "al2023@a@b" },
+			want:  []string{"AMIsReady=False/UnsupportedAlias/spec.amiSelectorTerms[0].alias: 'alias' is improperly formatted, must match the format 'family@version', got \"al2023@a@b\""},
+			event: "spec.amiSelectorTerms[0].alias",
+		},
+		"an alias of an unknown family": {
+			spec:  func(s *awsv1.EC2NodeClassSpec) { s.AMISelectorTerms[0].Alias = "ubuntu@latest" },
+			event: "EC2NodeClass default: ValidationSucceeded is False: spec.amiSelectorTerms[0].alias: family is not supported",
+		},
+		"an unknown family": {
+			spec: func(s *awsv1.EC2NodeClassSpec) {
+				s.AMIFamily = ptr("Plan9")
+				s.AMISelectorTerms = []awsv1.AMISelectorTerm{{ID: "ami-x86"}}
+			},
+			want:  []string{"AMIsReady=True/AMIsReady/", "Ready=False/UnhealthyDependents/ValidationSucceeded=False"},
+			event: `spec.amiFamily: unknown family "Plan9"`,
+		},
+		"contradictory subnet terms": {
+			spec: func(s *awsv1.EC2NodeClassSpec) { s.SubnetSelectorTerms[0].ID = "subnet-1" },
+			want: []string{"SubnetsReady=False/SubnetsNotFound/spec.subnetSelectorTerms[0]: 'id' is mutually exclusive, cannot be set with a combination of other fields in a subnet selector term"},
+		},
+		"a restricted tag": {
+			spec: func(s *awsv1.EC2NodeClassSpec) { s.Tags = map[string]string{"karpenter.sh/nodepool": "x"} },
+			want: []string{`ValidationSucceeded=False/TagValidationFailed/spec.tags: tag "karpenter.sh/nodepool" contains a restricted tag matching "karpenter.sh/nodepool"`},
+		},
+		"the tag of a cluster": {
+			spec: func(s *awsv1.EC2NodeClassSpec) { s.Tags = map[string]string{"kubernetes.io/cluster/other": "owned"} },
+			want: []string{`ValidationSucceeded=False/TagValidationFailed/spec.tags: tag "kubernetes.io/cluster/other" contains a restricted tag matching "kubernetes.io/cluster"`},
+		},
+		"broken Bottlerocket settings": {
+			spec: func(s *awsv1.EC2NodeClassSpec) {
+				s.AMIFamily, s.UserData = ptr("Bottlerocket"), ptr("[settings")
+				s.AMISelectorTerms = []awsv1.AMISelectorTerm{{ID: "ami-x86"}}
+			},
+			event: "spec.userData: invalid userData",
+		},
+		"too much user data": {
+			spec:  func(s *awsv1.EC2NodeClassSpec) { s.UserData = ptr(strings.Repeat("#", 17000)) },
+			event: "UserDataSizeLimitExceeded",
+		},
+		"neither role nor profile": {
+			spec:  func(s *awsv1.EC2NodeClassSpec) { s.Role = "" },
+			event: "spec.role: must specify exactly one of ['role', 'instanceProfile']",
+		},
+		"a spec with nothing in it": {
+			spec: func(s *awsv1.EC2NodeClassSpec) { *s = awsv1.EC2NodeClassSpec{} },
+			want: []string{"Ready=False/UnhealthyDependents/AMIsReady=False, SubnetsReady=False, SecurityGroupsReady=False, InstanceProfileReady=False, ValidationSucceeded=False"},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			w, nc := newWorld(t), class()
+			if c.world != nil {
+				c.world(w)
+			}
+			if c.spec != nil {
+				c.spec(&nc.Spec)
+			}
+			change := w.reconcile(t, nc)
+			have := strings.Join(conditionTexts(change.Object), "\n")
+			for _, want := range c.want {
+				if !strings.Contains("\n"+have+"\n", "\n"+want+"\n") {
+					t.Errorf("no condition %s in\n%s", want, have)
+				}
+			}
+			var events string
+			for _, e := range change.Events {
+				events += e.Reason + " " + e.Message + "\n"
+			}
+			if c.event != "" && !strings.Contains(events, c.event) {
+				t.Errorf("no event with %q in\n%s", c.event, events)
+			}
+			var f *ec2.Failure
+			if err := Ready(change.Object); !errors.As(err, &f) || f.Class != ec2.NotReady {
+				t.Errorf("a launch would be refused with %v", err)
+			}
+			for _, e := range w.reconcile(t, change.Object).Events {
+				if e.Reason != "ResolutionIncomplete" {
+					t.Errorf("told again: %s", e.Message)
+				}
+			}
+		})
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func TestCloudErrorsKeepTheOldStatus(t *testing.T) {
+	w := newWorld(t)
+	good := w.reconcile(t, class()).Object
+	w.now = w.now.Add(2 * time.Minute)
+	w.fail["subnets"] = errors.New("connection reset")
+	c, again, err := w.Reconcile(context.Background(), good, nil)
+	if err == nil || again != time.Minute {
+		t.Errorf("err %v, again %v", err, again)
+	}
+	if d := cmp.Diff(good.Status, c.Object.Status); d != "" {
+		t.Errorf("status moved: %s", d)
+	}
+
+	edited := good.DeepCopy()
+	edited.Generation++
+	edited.Spec.SubnetSelectorTerms[0].Tags["more"] = "tags"
+	c, _, _ = w.Reconcile(context.Background(), edited, nil)
+	ready := meta.FindStatusCondition(c.Object.Status.Conditions, karpv1.ConditionTypeReady)
+	if ready.Status != metav1.ConditionUnknown || ready.Reason != "ReconcilingDependents" || !strings.Contains(ready.Message, "SubnetsReady=True") {
+		t.Errorf("a new spec that cannot be resolved yet: %+v", ready)
+	}
+	if ec2.Classify(Ready(c.Object)) != ec2.Transient {
+		t.Error("launches must wait")
+	}
+}
+
+func TestClusterCIDR(t *testing.T) {
+	w := newWorld(t)
+	w.cidr = ""
+	c, _, err := w.Reconcile(context.Background(), class(), nil)
+	if err == nil || !strings.Contains(strings.Join(conditionTexts(c.Object), "\n"), "ValidationSucceeded=False/ClusterCIDRResolutionFailed/Failed to detect the cluster CIDR") {
+		t.Errorf("%v %v", err, conditionTexts(c.Object))
+	}
+}
+
+func TestReadyOfUnusableClasses(t *testing.T) {
+	deleting := class()
+	deleting.DeletionTimestamp = &metav1.Time{Time: start}
+	stale := newWorld(t).reconcile(t, class()).Object
+	stale.Generation++
+	cases := map[string]struct {
+		nc     *awsv1.EC2NodeClass
+		class  ec2.Class
+		reason string
+	}{
+		"missing":        {nil, ec2.NoCapacity, "NodeClassNotFound"},
+		"deleting":       {deleting, ec2.NoCapacity, "NodeClassTerminating"},
+		"not reconciled": {class(), ec2.Transient, "NodeClassReadinessUnknown"},
+		"edited since":   {stale, ec2.Transient, "NodeClassReadinessUnknown"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			var f *ec2.Failure
+			if err := Ready(c.nc); !errors.As(err, &f) || f.Class != c.class || f.Reason != c.reason {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestInstanceProfiles(t *testing.T) {
+	w := newWorld(t)
+	nc := w.reconcile(t, class()).Object
+	first := nc.Status.InstanceProfile
+	p := w.profiles[first]
+	if p.Role != "node-role" || p.Path != "/karpenter/eu-west-1/blue/11111111-2222/" || !strings.HasPrefix(first, "blue_") {
+		t.Errorf("made %+v", p)
+	}
+	if d := cmp.Diff(map[string]string{
+		"kubernetes.io/cluster/blue": "owned", "eks:eks-cluster-name": "blue", "karpenter.k8s.aws/ec2nodeclass": "default", "topology.kubernetes.io/region": "eu-west-1",
+	}, p.Tags); d != "" {
+		t.Error(d)
+	}
+	if again := w.reconcile(t, class()).Object; again.Status.InstanceProfile != first {
+		t.Error("a lost status write made another profile")
+	}
+
+	w.roles = append(w.roles, "other-role")
+	nc.Spec.Role = "path/to/other-role"
+	second := w.reconcile(t, nc).Object.Status.InstanceProfile
+	if second == first || w.profiles[second].Role != "other-role" || w.profiles[first].Role != "node-role" {
+		t.Errorf("a new role must get a new profile and leave the old one: %q %v", second, w.profiles)
+	}
+
+	adopted := class()
+	adopted.Status.InstanceProfile = "blue_123"
+	w.profiles["blue_123"] = ec2.InstanceProfile{Name: "blue_123", Role: "node-role"}
+	if got := w.reconcile(t, adopted).Object.Status.InstanceProfile; got != "blue_123" {
+		t.Errorf("a profile with the right role was replaced by %q", got)
+	}
+
+	given := class()
+	given.Spec.Role, given.Spec.InstanceProfile = "", ptr("mine")
+	if got := w.reconcile(t, given).Object.Status.InstanceProfile; got != "mine" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestMissingRole(t *testing.T) {
+	w := newWorld(t)
+	w.roles = nil
+	c, again, err := w.Reconcile(context.Background(), class(), nil)
+	if err == nil || again != time.Minute {
+		t.Errorf("err %v, again %v", err, again)
+	}
+	x := meta.FindStatusCondition(c.Object.Status.Conditions, awsv1.ConditionTypeInstanceProfileReady)
+	if x.Status != metav1.ConditionUnknown || !strings.Contains(x.Message, `spec.role: role "node-role" not found`) {
+		t.Errorf("%+v", x)
+	}
+	_, _, _ = w.Reconcile(context.Background(), class(), nil)
+	if w.calls["ensure"] != 1 {
+		t.Errorf("IAM was asked %d times within a minute", w.calls["ensure"])
+	}
+}
+
+func TestDeletion(t *testing.T) {
+	w := newWorld(t)
+	nc := w.reconcile(t, class()).Object
+	nc.DeletionTimestamp = &metav1.Time{Time: w.now}
+	w.profiles[legacyProfileName(w.cfg, nc)] = ec2.InstanceProfile{Name: legacyProfileName(w.cfg, nc), Tags: map[string]string{awsv1.TagNodeClass: "default"}}
+	var claims []*karpv1.NodeClaim
+	for _, n := range []string{"g", "f", "e", "d", "c", "b", "a"} {
+		claims = append(claims, &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: n}})
+	}
+	c, again, err := w.Reconcile(context.Background(), nc, claims)
+	if err != nil || again != 10*time.Minute || len(c.Object.Finalizers) != 1 || len(w.deletedTemplates) != 0 {
+		t.Fatalf("in use: %v %v %v %v", err, again, c.Object.Finalizers, w.deletedTemplates)
+	}
+	if e := c.Events[0]; e.Reason != "WaitingOnNodeClaimTermination" || e.Type != corev1.EventTypeNormal || e.Message != "Waiting on NodeClaim termination for a, b, c, d, e and 2 other(s)" {
+		t.Errorf("%+v", e)
+	}
+	w.fail["profiles"] = errors.New("throttled")
+	if c, _, err = w.Reconcile(context.Background(), nc, nil); err == nil || len(c.Object.Finalizers) != 1 {
+		t.Error("the finalizer went although cleaning up did not succeed")
+	}
+	delete(w.fail, "profiles")
+	c, _, err = w.Reconcile(context.Background(), nc, nil)
+	if err != nil || len(c.Object.Finalizers) != 0 || len(w.profiles) != 0 || len(w.deletedTemplates) != 1 {
+		t.Errorf("not cleaned up: %v %v %v %v", err, c.Object.Finalizers, w.profiles, w.deletedTemplates)
+	}
+}
+
+func TestCollectProfiles(t *testing.T) {
+	w := newWorld(t)
+	nc := w.reconcile(t, class()).Object
+	for _, n := range []string{"named-by-claim", "orphan"} {
+		w.profiles[n] = ec2.InstanceProfile{Name: n, Path: "/karpenter/eu-west-1/blue/gone/"}
+	}
+	w.profiles["foreign"] = ec2.InstanceProfile{Name: "foreign", Path: "/karpenter/eu-west-1/green/x/"}
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{awsv1.InstanceProfileAnnotationKey: "named-by-claim"}}}
+	if err := w.CollectProfiles(context.Background(), []*awsv1.EC2NodeClass{nc}, []*karpv1.NodeClaim{claim}); err != nil {
+		t.Fatal(err)
+	}
+	if _, orphan := w.profiles["orphan"]; orphan || len(w.profiles) != 3 {
+		t.Errorf("left: %v", w.profiles)
+	}
+}

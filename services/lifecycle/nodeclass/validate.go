@@ -1,0 +1,324 @@
+package nodeclass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/services/lifecycle/launch/userdata"
+)
+
+// Fields a step depends on.
+const (
+	fieldImages  = "spec.amiSelectorTerms"
+	fieldFamily  = "spec.amiFamily"
+	fieldSubnets = "spec.subnetSelectorTerms"
+	fieldGroups  = "spec.securityGroupSelectorTerms"
+	fieldRole    = "spec.role"
+	fieldTags    = "spec.tags"
+	fieldText    = "spec.userData"
+	fieldDevices = "spec.blockDeviceMappings"
+	fieldKubelet = "spec.kubelet"
+)
+
+// Fault is what is wrong with a field. Most are refused by the API server already; not all, and not by old CRDs.
+type Fault struct {
+	// Field is a path: spec.amiSelectorTerms[0].alias.
+	Field   string
+	Message string
+	// Reason of the condition.
+	Reason string
+}
+
+func (f Fault) String() string { return f.Field + ": " + f.Message }
+
+const reasonInvalid = "ValidationFailed"
+
+// faultsOf joins the faults of a field and what is below it; "" if there are none.
+func faultsOf(faults []Fault, field string) string {
+	var texts []string
+	for _, f := range faults {
+		if f.Field == field || strings.HasPrefix(f.Field, field+"[") || strings.HasPrefix(f.Field, field+".") {
+			texts = append(texts, f.String())
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Validate looks at the spec alone (api §1.4), in the order of its fields.
+func Validate(nc *awsv1.EC2NodeClass) []Fault {
+	var f faults
+	f.images(nc)
+	f.subnets(nc.Spec.SubnetSelectorTerms)
+	f.groups(nc.Spec.SecurityGroupSelectorTerms)
+	f.role(nc)
+	f.devices(nc.Spec.BlockDeviceMappings)
+	f.kubelet(nc.Spec.Kubelet)
+	f.text(nc)
+	f.tags(nc.Spec.Tags)
+	f.notHonoured(nc.Spec)
+	return f
+}
+
+type faults []Fault
+
+// notHonoured refuses what launches leave out as yet: instances that lack what was asked for are worse than none.
+func (f *faults) notHonoured(s awsv1.EC2NodeClassSpec) {
+	for _, field := range []struct {
+		name string
+		set  bool
+	}{
+		{"capacityReservationSelectorTerms", len(s.CapacityReservationSelectorTerms) > 0},
+		{"placementGroupSelector", s.PlacementGroupSelector != nil},
+		{"ipPrefixCount", value(s.IPPrefixCount) != 0},
+		{"networkInterfaces", len(s.NetworkInterfaces) > 0},
+		{"connectionTracking", s.ConnectionTracking != nil},
+		{"cpuOptions", s.CPUOptions != nil && s.CPUOptions.NestedVirtualization != nil},
+	} {
+		if field.set {
+			f.add("spec."+field.name, "is not supported yet; remove it to launch instances without it")
+		}
+	}
+}
+
+func (f *faults) add(field, format string, args ...any) {
+	*f = append(*f, Fault{Field: field, Message: fmt.Sprintf(format, args...), Reason: reasonInvalid})
+}
+
+var (
+	families = []string{
+		awsv1.AMIFamilyAL2, awsv1.AMIFamilyAL2023, awsv1.AMIFamilyBottlerocket, awsv1.AMIFamilyCustom,
+		awsv1.AMIFamilyWindows2019, awsv1.AMIFamilyWindows2022, awsv1.AMIFamilyWindows2025,
+	}
+	aliasForm = regexp.MustCompile(`^[a-zA-Z0-9]+@[^@]+$`)
+)
+
+func (f *faults) images(nc *awsv1.EC2NodeClass) {
+	terms := nc.Spec.AMISelectorTerms
+	if len(terms) == 0 {
+		f.add(fieldImages, "amiSelectorTerms cannot be empty")
+	}
+	for i, t := range terms {
+		f.imageTerm(fmt.Sprintf("%s[%d]", fieldImages, i), t, len(terms))
+	}
+	f.family(nc)
+}
+
+func (f *faults) imageTerm(at string, t awsv1.AMISelectorTerm, terms int) {
+	others := len(t.Tags) > 0 || t.Name != "" || t.Owner != ""
+	switch {
+	case t.Alias == "" && t.ID == "" && t.Name == "" && t.SSMParameter == "" && len(t.Tags) == 0:
+		f.add(at, "expected at least one, got none, ['tags', 'id', 'name', 'alias', 'ssmParameter']")
+	case t.Alias != "" && (others || t.ID != "" || t.SSMParameter != ""):
+		f.add(at, "'alias' is mutually exclusive, cannot be set with a combination of other fields in amiSelectorTerms")
+	case t.ID != "" && (others || t.SSMParameter != ""):
+		f.add(at, "'id' is mutually exclusive, cannot be set with a combination of other fields in amiSelectorTerms")
+	case t.Alias != "" && terms > 1:
+		f.add(at, "'alias' is mutually exclusive, cannot be set with a combination of other amiSelectorTerms")
+	}
+	f.selectorTags(at, t.Tags)
+	if t.Alias != "" {
+		f.alias(at+".alias", t.Alias)
+	}
+}
+
+func (f *faults) alias(at, alias string) {
+	if !aliasForm.MatchString(alias) {
+		f.add(at, "'alias' is improperly formatted, must match the format 'family@version', got %q", alias)
+		return
+	}
+	family, version, ok := userdata.ParseAlias(alias)
+	switch {
+	case !ok:
+		f.add(at, "family is not supported, must be one of the following: 'al2', 'al2023', 'bottlerocket', 'windows2019', 'windows2022', 'windows2025', got %q", alias)
+	case userdata.IsWindows(family) && version != latest:
+		f.add(at, "windows families may only specify version 'latest', got %q", alias)
+	}
+}
+
+func (f *faults) family(nc *awsv1.EC2NodeClass) {
+	given := value(nc.Spec.AMIFamily)
+	alias, _, ok := userdata.ParseAlias(userdata.Alias(nc))
+	switch {
+	case given == "" && userdata.Alias(nc) == "":
+		f.add(fieldFamily, "must specify amiFamily if amiSelectorTerms does not contain an alias")
+	case given != "" && !slices.Contains(families, given):
+		f.add(fieldFamily, "unknown family %q, must be one of %s", given, strings.Join(families, ", "))
+	case given != "" && ok && given != alias && given != awsv1.AMIFamilyCustom:
+		f.add(fieldFamily, "if set, amiFamily must be '%s' or 'Custom' when using an %s alias, got %q", alias, alias, given)
+	}
+}
+
+func (f *faults) selectorTags(at string, tags map[string]string) {
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		if k == "" || tags[k] == "" {
+			f.add(at+".tags", "empty tag keys or values aren't supported")
+		}
+	}
+}
+
+func (f *faults) subnets(terms []awsv1.SubnetSelectorTerm) {
+	if len(terms) == 0 {
+		f.add(fieldSubnets, "subnetSelectorTerms cannot be empty")
+	}
+	for i, t := range terms {
+		at := fmt.Sprintf("%s[%d]", fieldSubnets, i)
+		switch {
+		case t.ID == "" && len(t.Tags) == 0:
+			f.add(at, "expected at least one, got none, ['tags', 'id']")
+		case t.ID != "" && len(t.Tags) > 0:
+			f.add(at, "'id' is mutually exclusive, cannot be set with a combination of other fields in a subnet selector term")
+		}
+		f.selectorTags(at, t.Tags)
+	}
+}
+
+func (f *faults) groups(terms []awsv1.SecurityGroupSelectorTerm) {
+	if len(terms) == 0 {
+		f.add(fieldGroups, "securityGroupSelectorTerms cannot be empty")
+	}
+	for i, t := range terms {
+		at := fmt.Sprintf("%s[%d]", fieldGroups, i)
+		switch {
+		case t.ID == "" && t.Name == "" && len(t.Tags) == 0:
+			f.add(at, "expected at least one, got none, ['tags', 'id', 'name']")
+		case t.ID != "" && (t.Name != "" || len(t.Tags) > 0):
+			f.add(at, "'id' is mutually exclusive, cannot be set with a combination of other fields in a security group selector term")
+		case t.Name != "" && len(t.Tags) > 0:
+			f.add(at, "'name' is mutually exclusive, cannot be set with a combination of other fields in a security group selector term")
+		}
+		f.selectorTags(at, t.Tags)
+	}
+}
+
+func (f *faults) role(nc *awsv1.EC2NodeClass) {
+	hasProfile := value(nc.Spec.InstanceProfile) != ""
+	if (roleName(nc.Spec.Role) != "") == hasProfile {
+		f.add(fieldRole, "must specify exactly one of ['role', 'instanceProfile']")
+	}
+}
+
+func (f *faults) devices(mappings []*awsv1.BlockDeviceMapping) {
+	roots := 0
+	for i, m := range mappings {
+		at := fmt.Sprintf("%s[%d]", fieldDevices, i)
+		if m == nil || m.EBS == nil {
+			continue
+		}
+		if m.RootVolume {
+			roots++
+		}
+		if m.EBS.SnapshotID == nil && m.EBS.VolumeSize == nil {
+			f.add(at+".ebs", "snapshotID or volumeSize must be defined")
+		}
+		// The CRD lets a unit without a number in, which reads as 0.
+		if m.EBS.VolumeSize != nil && m.EBS.VolumeSize.Sign() <= 0 {
+			f.add(at+".ebs.volumeSize", "must be more than 0, got %s", m.EBS.VolumeSize.String())
+		}
+	}
+	if roots > 1 {
+		f.add(fieldDevices, "must have only one blockDeviceMappings with rootVolume")
+	}
+}
+
+func (f *faults) kubelet(k *awsv1.KubeletConfiguration) {
+	if k == nil {
+		return
+	}
+	if high, low := k.ImageGCHighThresholdPercent, k.ImageGCLowThresholdPercent; high != nil && low != nil && *high <= *low {
+		f.add(fieldKubelet, "imageGCHighThresholdPercent must be greater than imageGCLowThresholdPercent")
+	}
+	for _, signal := range slices.Sorted(maps.Keys(k.EvictionSoft)) {
+		if _, ok := k.EvictionSoftGracePeriod[signal]; !ok {
+			f.add(fieldKubelet+".evictionSoft", "evictionSoft OwnerKey does not have a matching evictionSoftGracePeriod")
+		}
+	}
+	for _, signal := range slices.Sorted(maps.Keys(k.EvictionSoftGracePeriod)) {
+		if _, ok := k.EvictionSoft[signal]; !ok {
+			f.add(fieldKubelet+".evictionSoftGracePeriod", "evictionSoftGracePeriod OwnerKey does not have a matching evictionSoft")
+		}
+	}
+}
+
+// text renders the user's text with nothing else in it: what cannot be rendered now could not be launched.
+func (f *faults) text(nc *awsv1.EC2NodeClass) {
+	_, err := userdata.Render(userdata.Input{
+		Family: userdata.Family(nc), Cluster: "cluster", Endpoint: "https://endpoint", ClusterCIDR: "10.0.0.0/16", UserData: value(nc.Spec.UserData),
+	})
+	switch {
+	case errors.Is(err, userdata.ErrTooLarge):
+		*f = append(*f, Fault{Field: fieldText, Message: err.Error(), Reason: "UserDataSizeLimitExceeded"})
+	case errors.Is(err, userdata.ErrInvalid):
+		f.add(fieldText, "%s", err.Error())
+	}
+}
+
+// restrictedTags belong to us; the first is a prefix.
+var restrictedTags = []string{
+	"kubernetes.io/cluster", awsv1.TagNodePool, awsv1.TagEKSClusterName, awsv1.TagNodeClass, awsv1.TagNodeClaim, awsv1.TagLaunch,
+}
+
+func (f *faults) tags(tags map[string]string) {
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		if k == "" {
+			*f = append(*f, Fault{Field: fieldTags, Message: "empty tag keys aren't supported", Reason: "TagValidationFailed"})
+		}
+		for i, r := range restrictedTags {
+			if k == r || i == 0 && strings.HasPrefix(k, r) {
+				*f = append(*f, Fault{Field: fieldTags, Message: fmt.Sprintf("tag %q contains a restricted tag matching %q", k, r), Reason: "TagValidationFailed"})
+			}
+		}
+	}
+}
+
+// validate sets ValidationSucceeded (ec2 §3.5): faults of the spec come first, since they explain the rest.
+func (p *pass) validate(ctx context.Context, faults []Fault) (time.Duration, error) {
+	const kind = karpv1.ConditionTypeValidationSucceeded
+	if len(faults) > 0 {
+		var texts []string
+		for _, f := range faults {
+			texts = append(texts, f.String())
+		}
+		p.conditions.setFalse(kind, faults[0].Reason, strings.Join(texts, "; "))
+		return validateInterval, nil
+	}
+	if userdata.Family(p.nc) == awsv1.AMIFamilyAL2023 {
+		if _, err := p.cfg.CIDR(ctx); err != nil {
+			p.conditions.setFalse(kind, "ClusterCIDRResolutionFailed", "Failed to detect the cluster CIDR")
+			return retrySoon, fmt.Errorf("resolve cluster CIDR: %w", err)
+		}
+	}
+	const waiting = "Awaiting AMI, Instance Profile, Security Group, and Subnet resolution"
+	switch p.dependencies() {
+	case metav1.ConditionFalse:
+		p.conditions.setFalse(kind, "DependenciesNotReady", waiting)
+	case metav1.ConditionUnknown:
+		p.conditions.setUnknown(kind, "DependenciesNotReady", waiting)
+	default:
+		return p.authorize(ctx)
+	}
+	return validateInterval, nil
+}
+
+// dependencies is False if one of the four resolvers is, else Unknown if one is, else True.
+func (p *pass) dependencies() metav1.ConditionStatus {
+	status := metav1.ConditionTrue
+	for _, t := range dependents[:4] {
+		switch p.conditions.status(t) {
+		case metav1.ConditionFalse:
+			return metav1.ConditionFalse
+		case metav1.ConditionUnknown:
+			status = metav1.ConditionUnknown
+		}
+	}
+	return status
+}

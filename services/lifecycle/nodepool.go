@@ -1,0 +1,299 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/claim"
+	"millwright/planner/ledger"
+	"millwright/planner/resource"
+	"millwright/services/internal/service"
+)
+
+// poolsEvery is how often the sums in the status of NodePools are looked at.
+const poolsEvery = time.Second
+
+// resourceNodes counts nodes in status.resources and in limits.
+const resourceNodes corev1.ResourceName = "nodes"
+
+// stepPools brings hash and status of every NodePool up to date.
+func (s *Service) stepPools(now time.Time) time.Time {
+	if at := s.mem.retryAt("pools"); now.Before(at) {
+		return at
+	}
+	s.mem.again("pools", now.Add(poolsEvery))
+	sums := s.sums()
+	for _, p := range s.deps.Cache.NodePools() {
+		if !ours(p) {
+			continue
+		}
+		key := "nodepool/" + p.Name
+		if now.Before(s.mem.retryAt(key)) {
+			continue
+		}
+		hashed, want := withHash(p), s.poolStatus(p, sums[p.Name], now)
+		if hashed == nil && samePoolStatus(p.Status, want) {
+			continue
+		}
+		s.effect(key, false, func(ctx context.Context) error { return s.writePool(ctx, key, p, hashed, want) })
+	}
+	return now.Add(poolsEvery)
+}
+
+// supported: the pool's nodes are made from EC2NodeClasses. Others are none of ours.
+func supported(p *karpv1.NodePool) bool {
+	ref := p.Spec.Template.Spec.NodeClassRef
+	return ref != nil && ref.Group == awsv1.Group && ref.Kind == "EC2NodeClass"
+}
+
+// ours: the pool is supported, or was meant to be: its nodeClassRef has our group or our kind, or cannot be read. Such a
+// pool is told what is wrong with it; others belong to other providers' controllers.
+func ours(p *karpv1.NodePool) bool {
+	ref := p.Spec.Template.Spec.NodeClassRef
+	return p.Unreadable != "" || ref != nil && (ref.Group == awsv1.Group || ref.Kind == "EC2NodeClass")
+}
+
+// poolSum is what the nodes and launched claims of a pool have, without those that are going.
+type poolSum struct {
+	capacity resource.Vector
+	nodes    int64
+}
+
+// sums adds up by NodePool.
+func (s *Service) sums() map[string]poolSum {
+	going := s.goingClaims()
+	sums := map[string]poolSum{}
+	claimed := map[string]bool{}
+	for _, o := range s.deps.Cache.NodeClaims() {
+		if o.Status.ProviderID == "" {
+			continue
+		}
+		claimed[o.Status.ProviderID] = true
+		if o.DeletionTimestamp.IsZero() && !going[o.Name] {
+			s.add(sums, o.Labels[karpv1.NodePoolLabelKey], s.capacityOf(o))
+		}
+	}
+	for _, n := range s.deps.Cache.Nodes() {
+		if n.DeletionTimestamp.IsZero() && !claimed[n.Spec.ProviderID] {
+			s.add(sums, n.Labels[karpv1.NodePoolLabelKey], resource.From(n.Status.Capacity))
+		}
+	}
+	return sums
+}
+
+func (s *Service) add(sums map[string]poolSum, pool string, capacity resource.Vector) {
+	if pool == "" {
+		return
+	}
+	sum := sums[pool]
+	sums[pool] = poolSum{capacity: sum.capacity.Add(capacity), nodes: sum.nodes + 1}
+}
+
+// goingClaims are doomed, or taken by a running command.
+func (s *Service) goingClaims() map[string]bool {
+	going := map[string]bool{}
+	_ = s.host.Ledger(func(l *ledger.Ledger) error { // without the Ledger the sums are a little high for a moment
+		for _, c := range l.Claims() {
+			if c.Doomed != nil {
+				going[c.Name] = true
+			}
+		}
+		for _, c := range l.Commands() {
+			for _, candidate := range c.Started.Candidates {
+				going[candidate.Claim] = true
+			}
+		}
+		return nil
+	})
+	return going
+}
+
+// capacityOf is the Node's; what it does not report before it is initialized comes from the claim.
+func (s *Service) capacityOf(o *karpv1.NodeClaim) resource.Vector {
+	estimate := resource.From(o.Status.Capacity)
+	nodes := s.deps.Cache.NodesByProviderID(o.Status.ProviderID)
+	if len(nodes) != 1 {
+		return estimate
+	}
+	have := resource.From(nodes[0].Status.Capacity)
+	if nodes[0].Labels[karpv1.NodeInitializedLabelKey] == "true" {
+		return have
+	}
+	for _, name := range estimate.Names() {
+		if have.Get(name) == 0 {
+			have.Set(name, estimate.Get(name))
+		}
+	}
+	return have
+}
+
+// withHash returns the pool with the annotations of its hash; nil if it has them, or no spec that can be hashed.
+func withHash(p *karpv1.NodePool) *karpv1.NodePool {
+	if !supported(p) {
+		return nil
+	}
+	want := merged(p.Annotations, claim.PoolAnnotations(p))
+	if maps.Equal(want, p.Annotations) {
+		return nil
+	}
+	after := p.DeepCopy()
+	after.Annotations = want
+	return after
+}
+
+// poolStatus is the status the pool should have. Its resources always name the base resources.
+func (s *Service) poolStatus(p *karpv1.NodePool, sum poolSum, now time.Time) karpv1.NodePoolStatus {
+	status := *p.Status.DeepCopy()
+	status.Resources = sum.capacity.List()
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, corev1.ResourceEphemeralStorage} {
+		if _, has := status.Resources[name]; !has {
+			status.Resources[name] = *quantity.NewQuantity(0, quantity.DecimalSI)
+		}
+	}
+	status.Resources[resourceNodes] = *quantity.NewQuantity(sum.nodes, quantity.DecimalSI)
+	status.Nodes = &sum.nodes
+	c := &claim.Conditions{
+		Generation: p.Generation, Created: p.CreationTimestamp.Time, Now: now, Deleting: !p.DeletionTimestamp.IsZero(),
+		Root: karpv1.ConditionTypeReady, Dependents: []string{karpv1.ConditionTypeValidationSucceeded, karpv1.ConditionTypeNodeClassReady},
+		List: slices.Clone(p.Status.Conditions),
+	}
+	s.judgePool(c, p)
+	if nc := s.classOf(p); nc != nil {
+		status.NodeClassObservedGeneration = nc.Generation
+	}
+	judgeRegistration(c, s.mem.registrationsOf(p, status.NodeClassObservedGeneration))
+	status.Conditions = c.Finish()
+	return status
+}
+
+// classOf is the pool's NodeClass; nil if there is none.
+func (s *Service) classOf(p *karpv1.NodePool) *awsv1.EC2NodeClass {
+	if !supported(p) {
+		return nil
+	}
+	return s.deps.Cache.NodeClass(p.Spec.Template.Spec.NodeClassRef.Name)
+}
+
+func (s *Service) judgePool(c *claim.Conditions, p *karpv1.NodePool) {
+	if err := ValidateNodePool(p); err != nil {
+		c.Set(karpv1.ConditionTypeValidationSucceeded, metav1.ConditionFalse, "NodePoolValidationFailed", err.Error())
+	} else {
+		c.True(karpv1.ConditionTypeValidationSucceeded)
+	}
+	if p.Unreadable != "" {
+		c.Set(karpv1.ConditionTypeNodeClassReady, metav1.ConditionUnknown, "NodeClassReadinessUnknown", "nodeClassRef cannot be read")
+		return
+	}
+	ref := p.Spec.Template.Spec.NodeClassRef
+	switch nc := s.classOf(p); {
+	case !supported(p):
+		c.Set(karpv1.ConditionTypeNodeClassReady, metav1.ConditionFalse, "NodeClassNotSupported", fmt.Sprintf(
+			"spec.template.spec.nodeClassRef: group %q and kind %q are not supported, must be %q and %q", ref.Group, ref.Kind, awsv1.Group, "EC2NodeClass"))
+	case nc == nil:
+		c.Set(karpv1.ConditionTypeNodeClassReady, metav1.ConditionFalse, "NodeClassNotFound", "NodeClass not found on cluster")
+	case !nc.DeletionTimestamp.IsZero():
+		c.Set(karpv1.ConditionTypeNodeClassReady, metav1.ConditionFalse, "NodeClassTerminating", "NodeClass is Terminating")
+	default:
+		judgeClass(c, claim.Get(nc.Status.Conditions, karpv1.ConditionTypeReady))
+	}
+}
+
+func judgeClass(c *claim.Conditions, ready *metav1.Condition) {
+	switch {
+	case ready == nil || ready.Status == metav1.ConditionUnknown:
+		c.Set(karpv1.ConditionTypeNodeClassReady, metav1.ConditionFalse, "NodeClassReadinessUnknown", "Node Class Readiness Unknown")
+	case ready.Status == metav1.ConditionFalse:
+		c.Set(karpv1.ConditionTypeNodeClassReady, metav1.ConditionFalse, ready.Reason, ready.Message)
+	default:
+		c.True(karpv1.ConditionTypeNodeClassReady)
+	}
+}
+
+func samePoolStatus(a, b karpv1.NodePoolStatus) bool {
+	nodes := func(s karpv1.NodePoolStatus) int64 {
+		if s.Nodes == nil {
+			return -1
+		}
+		return *s.Nodes
+	}
+	return nodes(a) == nodes(b) && a.NodeClassObservedGeneration == b.NodeClassObservedGeneration && claim.Equal(a.Conditions, b.Conditions) &&
+		maps.EqualFunc(a.Resources, b.Resources, func(x, y quantity.Quantity) bool { return x.Cmp(y) == 0 })
+}
+
+// writePool writes the hash, before it those of the pool's claims if the algorithm changed, then the status.
+func (s *Service) writePool(ctx context.Context, key string, p, hashed *karpv1.NodePool, status karpv1.NodePoolStatus) error {
+	before := p
+	if hashed != nil {
+		if err := s.restamp(ctx, p); err != nil {
+			return s.putOff(key, err)
+		}
+		written, err := s.deps.Kube.UpdateNodePool(ctx, p, hashed)
+		if err != nil {
+			return s.putOff(key, fmt.Errorf("write hash of nodepool %s: %w", p.Name, err))
+		}
+		before = written.DeepCopy()
+		before.Status = p.Status
+	}
+	after := before.DeepCopy()
+	after.Status = status
+	written, err := s.deps.Kube.UpdateNodePoolStatus(ctx, before, after)
+	if err != nil {
+		return s.putOff(key, fmt.Errorf("write status of nodepool %s: %w", p.Name, err))
+	}
+	s.mem.again(key, s.host.Now().Add(conflictPause)) // until the cache shows it
+	s.tellPoolTransitions(p, written)
+	return nil
+}
+
+// restamp gives the pool's NodeClaims hashes of the present algorithm.
+func (s *Service) restamp(ctx context.Context, p *karpv1.NodePool) error {
+	if p.Annotations[karpv1.NodePoolHashVersionAnnotationKey] == claim.PoolHashVersion {
+		return nil
+	}
+	for _, o := range s.deps.Cache.NodeClaims() {
+		if o.Labels[karpv1.NodePoolLabelKey] != p.Name || !o.DeletionTimestamp.IsZero() {
+			continue
+		}
+		annotations, differ := claim.Restamped(o, p)
+		if !differ {
+			continue
+		}
+		after := o.DeepCopy()
+		after.Annotations = annotations
+		if _, err := s.deps.Kube.UpdateNodeClaim(ctx, o, after); err != nil {
+			return fmt.Errorf("write hash of nodeclaim %s: %w", o.Name, err)
+		}
+	}
+	return nil
+}
+
+// tellPoolTransitions publishes one KubeEvent per condition whose status changed, or that is False for another cause.
+func (s *Service) tellPoolTransitions(before, after *karpv1.NodePool) {
+	for _, c := range after.Status.Conditions {
+		from := metav1.Condition{Status: metav1.ConditionUnknown}
+		if old := claim.Get(before.Status.Conditions, c.Type); old != nil {
+			from = *old
+		}
+		refused := c.Status == metav1.ConditionFalse
+		if from.Status == c.Status && !(refused && (from.Reason != c.Reason || from.Message != c.Message)) {
+			continue
+		}
+		kind := corev1.EventTypeNormal
+		if refused {
+			kind = corev1.EventTypeWarning
+		}
+		s.host.Event(service.KubeEvent{
+			Object: corev1.ObjectReference{APIVersion: karpv1.SchemeGroupVersion.String(), Kind: "NodePool", Name: after.Name, UID: after.UID},
+			Type:   kind, Reason: c.Type, Message: transition(c.Type, string(from.Status), string(c.Status), c.Reason, c.Message),
+		})
+	}
+}

@@ -1,0 +1,180 @@
+package lifecycle
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/claim"
+	"millwright/services/lifecycle/nodeclass"
+)
+
+// poolEvents are the messages of KubeEvents on NodePools, with their reason.
+func (r *rig) poolEvents() []string {
+	var out []string
+	for _, e := range r.events {
+		if e.Object.Kind == "NodePool" {
+			out = append(out, e.Object.Name+" "+e.Type+" "+e.Reason+" "+e.Message)
+		}
+	}
+	return out
+}
+
+func (r *rig) change(pool string, change func(*karpv1.NodePool)) {
+	p := r.kube.pools[pool].DeepCopy()
+	p.Generation++
+	change(p)
+	r.kube.put(&r.kube.pools, p)
+	r.wait(3 * time.Second)
+}
+
+func TestEveryFaultOfANodePoolIsTold(t *testing.T) {
+	r := newRig(t)
+	r.wait(3 * time.Second)
+	label := func(key string) func(*karpv1.NodePool) {
+		return func(p *karpv1.NodePool) { p.Spec.Template.Labels = map[string]string{key: "x"} }
+	}
+	r.change("default", label("karpenter.sh/one"))
+	r.change("default", label("karpenter.sh/two")) // False as before, but for another cause
+	for _, key := range []string{"karpenter.sh/one", "karpenter.sh/two"} {
+		if !slices.ContainsFunc(r.poolEvents(), func(e string) bool {
+			return strings.HasPrefix(e, "default Warning ValidationSucceeded") && strings.Contains(e, key) && strings.Contains(e, "in labels")
+		}) {
+			t.Errorf("no event names %s: %q", key, r.poolEvents())
+		}
+	}
+	n := len(r.poolEvents())
+	r.wait(time.Minute)
+	if got := len(r.poolEvents()); got != n {
+		t.Errorf("%d more events without a change", got-n)
+	}
+}
+
+func TestPoolsThatReferToNothingOfOurs(t *testing.T) {
+	r := newRig(t)
+	for name, ref := range map[string]karpv1.NodeClassReference{
+		"kind":    {Group: "karpenter.k8s.aws", Kind: "EC2NodeClas", Name: "default"},
+		"group":   {Group: "karpenter.aws", Kind: "EC2NodeClass", Name: "default"},
+		"foreign": {Group: "karpenter.azure.com", Kind: "AKSNodeClass", Name: "default"},
+	} {
+		p := poolNamed(name, name)
+		p.Spec.Template.Spec.NodeClassRef = &ref
+		r.kube.put(&r.kube.pools, p)
+	}
+	r.wait(3 * time.Second)
+	for _, name := range []string{"kind", "group"} {
+		p := r.kube.pools[name]
+		c := claim.Get(p.Status.Conditions, karpv1.ConditionTypeNodeClassReady)
+		if c == nil || c.Status != "False" || c.Reason != "NodeClassNotSupported" || !strings.Contains(c.Message, "nodeClassRef") {
+			t.Errorf("%s: %+v", name, c)
+		}
+		if len(p.Annotations) > 0 {
+			t.Errorf("%s got a hash: %v", name, p.Annotations)
+		}
+	}
+	if f := r.kube.pools["foreign"]; len(f.Status.Conditions) > 0 || len(f.Annotations) > 0 {
+		t.Errorf("a pool of another provider was written to: %+v", f)
+	}
+}
+
+func TestUnreadablePool(t *testing.T) {
+	r := newRig(t)
+	r.wait(3 * time.Second)
+	before := r.kube.pools["default"].DeepCopy()
+	r.change("default", func(p *karpv1.NodePool) {
+		p.Spec, p.Unreadable = karpv1.NodePoolSpec{}, "spec.limits.cpu: quantities must match"
+	})
+	p := r.kube.pools["default"]
+	c := claim.Get(p.Status.Conditions, karpv1.ConditionTypeValidationSucceeded)
+	if c.Status != "False" || !strings.Contains(c.Message, "spec.limits.cpu") || claim.IsTrue(p.Status.Conditions, "Ready") {
+		t.Errorf("conditions = %+v", p.Status.Conditions)
+	}
+	if p.Annotations[karpv1.NodePoolHashAnnotationKey] != before.Annotations[karpv1.NodePoolHashAnnotationKey] {
+		t.Error("the hash of nothing was written")
+	}
+}
+
+// restless is a Classes that always has something to write.
+type restless struct{ r *rig }
+
+func (x restless) Reconcile(_ context.Context, nc *awsv1.EC2NodeClass, _ []*karpv1.NodeClaim) (nodeclass.Change, time.Duration, error) {
+	o := nc.DeepCopy()
+	o.Status.InstanceProfile = x.r.now.Format(time.RFC3339Nano) + nc.ResourceVersion
+	return nodeclass.Change{Object: o}, time.Minute, nil
+}
+
+func TestClassStatusIsWrittenAtABoundedRate(t *testing.T) {
+	r := newRig(t)
+	r.svc.deps.Classes = restless{r}
+	r.wait(3 * time.Second)
+	const seconds = 10
+	writes := 0
+	for range seconds {
+		for range 10 {
+			version := r.kube.classes["default"].ResourceVersion
+			r.turn()
+			if r.kube.classes["default"].ResourceVersion != version {
+				writes++
+			}
+		}
+		r.now = r.now.Add(time.Second)
+	}
+	if writes < 2 || writes > seconds+1 {
+		t.Errorf("%d writes in %d seconds, want one a second at most", writes, seconds)
+	}
+}
+
+func TestConditionsOfOthersStay(t *testing.T) {
+	r := newRig(t)
+	r.wait(3 * time.Second)
+	foreign := metav1.Condition{Type: "example.com/Approved", Status: "True", Reason: "Asked", LastTransitionTime: metav1.NewTime(r.now.Truncate(time.Second))}
+	r.change("default", func(p *karpv1.NodePool) {
+		p.Status.Conditions = append(p.Status.Conditions, foreign)
+		p.Spec.Weight = new(int32)
+	})
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	r.wait(3 * time.Second)
+	p := r.kube.pools["default"]
+	got := claim.Get(p.Status.Conditions, foreign.Type)
+	if got == nil || *got != foreign || *p.Status.Nodes != 1 || !claim.IsTrue(p.Status.Conditions, "Ready") {
+		t.Errorf("conditions = %+v", p.Status.Conditions)
+	}
+	if last := p.Status.Conditions[len(p.Status.Conditions)-1]; last.Type != "Ready" {
+		t.Errorf("%s comes last, want Ready", last.Type)
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type != foreign.Type && c.ObservedGeneration != p.Generation {
+			t.Errorf("%s observed generation %d of %d", c.Type, c.ObservedGeneration, p.Generation)
+		}
+	}
+}
+
+func TestPoolStatusIsWrittenAtABoundedRate(t *testing.T) {
+	r := newRig(t)
+	r.wait(3 * time.Second)
+	const seconds = 10
+	writes := 0
+	for range seconds {
+		for range 10 { // what it should say changes ten times a second
+			p := r.kube.pools["default"].DeepCopy()
+			p.Generation++
+			r.kube.put(&r.kube.pools, p)
+			version := r.kube.pools["default"].ResourceVersion
+			r.turn()
+			if r.kube.pools["default"].ResourceVersion != version {
+				writes++
+			}
+		}
+		r.now = r.now.Add(time.Second)
+	}
+	if writes < 2 || writes > seconds+1 {
+		t.Errorf("%d writes in %d seconds, want one a second at most", writes, seconds)
+	}
+}

@@ -1,0 +1,173 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
+	"millwright/planner/claim"
+	"millwright/planner/ledger"
+	"millwright/planner/provision"
+	"millwright/services/internal/kube"
+	"millwright/services/internal/service"
+)
+
+// create makes the NodeClaim of a planned claim. One that exists already is looked at next.
+func (s *Service) create(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+	o := provision.NodeClaim(s.host.LogID(), v.ledger.PlannedSeq, 0, *v.ledger.Planned)
+	o.Name = v.name // the index in the record is in the name alone
+	made, err := s.deps.Kube.CreateNodeClaim(ctx, o)
+	if kube.IsAlreadyExists(err) {
+		made, err = s.deps.Kube.GetNodeClaim(ctx, v.name)
+	}
+	if err != nil {
+		return false, err
+	}
+	s.mem.wrote(made, s.host.Now())
+	return true, nil
+}
+
+func (s *Service) recordCreated(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+	payload := &ledger.ClaimCreated{Claim: v.name, UID: v.object.UID}
+	if err := s.record(ctx, v, ledger.KindClaimCreated, payload, v.expects(), false); err != nil {
+		return false, err
+	}
+	s.metrics.created(v)
+	return true, nil
+}
+
+// adopt opens a claim for an object that was not planned in this log.
+func (s *Service) adopt(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+	payload := &ledger.ClaimAdopted{
+		Claim: v.name, UID: v.object.UID, NodePool: v.object.Labels[karpv1.NodePoolLabelKey], ProviderID: v.object.Status.ProviderID,
+		Inherited: v.input.Object.Inherited,
+	}
+	return true, s.record(ctx, v, ledger.KindClaimAdopted, payload, v.expects(), true)
+}
+
+// withdraw closes a planned claim whose NodeClaim is not made.
+func (s *Service) withdraw(ctx context.Context, v *sight, a claim.Action) (bool, error) {
+	payload := &ledger.ClaimWithdrawn{Claim: v.name, Reason: a.Reason}
+	if err := s.record(ctx, v, ledger.KindClaimWithdrawn, payload, v.expects(), true); err != nil {
+		return false, err
+	}
+	s.mem.forget(v.name, "", "")
+	return false, nil
+}
+
+// guard puts our finalizer on an object that was made without: nothing is launched before.
+func (s *Service) guard(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+	after := v.object.DeepCopy()
+	after.Finalizers = append(after.Finalizers, karpv1.TerminationFinalizer)
+	written, err := s.deps.Kube.UpdateNodeClaim(ctx, v.object, after)
+	if err != nil {
+		return false, err
+	}
+	s.mem.wrote(written, s.host.Now())
+	return true, nil
+}
+
+// doom decides that the claim goes. The record holds the whole input, so that it replays by itself.
+func (s *Service) doom(ctx context.Context, v *sight, a claim.Action) error {
+	input, err := json.Marshal(v.input)
+	if err != nil {
+		return fmt.Errorf("encode input of nodeclaim %s: %w", v.name, err)
+	}
+	payload := &ledger.ClaimDoomed{Claim: v.name, UID: v.uid(), Reason: a.Reason, Message: a.Message, Input: input}
+	if s.host.Mode() != ledger.ModeActive && s.mem.isSettled("shadow/"+v.name, a.Reason) {
+		return nil
+	}
+	_, err = s.host.Decide(ctx, v.basis, planner.Decision{
+		Kind: ledger.KindClaimDoomed, Payload: payload,
+		Explanation: map[string]string{"reason": a.Reason, "message": a.Message, "state": string(claim.StateOf(v.input))},
+		Subjects:    v.subjects(), Expects: v.expects(), Advances: v.advances(true),
+	})
+	if err != nil {
+		return err
+	}
+	s.mem.settle("shadow/"+v.name, a.Reason)
+	s.metrics.doomed(v, a.Reason)
+	s.logDoom(v, a)
+	if r, ok := failedRegistration(v, a.Reason); ok {
+		s.noteRegistration(v, r)
+	}
+	return nil
+}
+
+// delete carries out a doom, or follows the user who deleted the Node.
+func (s *Service) delete(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+	if err := s.deps.Kube.DeleteNodeClaim(ctx, v.name, v.object.UID); err != nil && !kube.IsNotFound(err) {
+		return false, err
+	}
+	return s.reread(ctx, v)
+}
+
+// find asks the API server for an object the cache does not have.
+func (s *Service) find(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+	return s.reread(ctx, v)
+}
+
+// reread looks at the object itself, so that the next move need not wait for the cache.
+func (s *Service) reread(ctx context.Context, v *sight) (bool, error) {
+	o, err := s.deps.Kube.GetNodeClaim(ctx, v.name)
+	switch {
+	case kube.IsNotFound(err), err == nil && o.UID != v.uid():
+		s.mem.gone(v.uid(), s.host.Now())
+		s.mem.unwrote(v.name)
+		return true, nil
+	case err != nil:
+		return false, err
+	}
+	s.mem.wrote(o, s.host.Now())
+	return true, nil
+}
+
+// record appends an outcome about the claim, or presumes it while the log can't be reached. moves says that it changes what the pool has.
+func (s *Service) record(ctx context.Context, v *sight, kind ledger.Kind, payload any, expects []planner.Expectation, moves bool) error {
+	if s.host.LogAway() && s.mem.presume(v.name, payload) {
+		return nil
+	}
+	_, err := s.host.Outcome(ctx, service.Outcome{
+		Kind: kind, Payload: payload, Subjects: v.subjects(), Causation: v.causation(), Expects: expects, Advances: v.advances(moves),
+	})
+	return err
+}
+
+// causation is the record that planned the claim or opened its attempt.
+func (v *sight) causation() uint64 {
+	switch {
+	case v.ledger == nil:
+		return 0
+	case v.ledger.OpenSeq > 0:
+		return v.ledger.OpenSeq
+	}
+	return v.ledger.PlannedSeq
+}
+
+// advances: every record about a claim moves it; only some move its pool.
+func (v *sight) advances(pool bool) []string {
+	list := []string{ledger.ClaimAggregate(v.name)}
+	if pool {
+		list = append(list, ledger.PoolAggregate(v.pool()))
+	}
+	return list
+}
+
+// subjects of a record about the claim.
+func (v *sight) subjects() []string {
+	list := []string{"claim/" + v.name}
+	if p := v.pool(); p != "" {
+		list = append(list, "pool/"+p)
+	}
+	for _, n := range v.nodes {
+		list = append(list, "node/"+n.Name)
+	}
+	if id := v.instanceID(); id != "" {
+		list = append(list, "instance/"+id)
+	}
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,108 @@
+package lifecycle
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/claim"
+)
+
+func TestJudgeRegistration(t *testing.T) {
+	ok, lost := registration{}, registration{failed: true, reason: "RegistrationFailed", message: "Failed to register node"}
+	launch := registration{failed: true, reason: "VCPULimitExceeded", message: "no more"}
+	for sentence, c := range map[string]struct {
+		outcomes []registration
+		want     string
+	}{
+		"nothing yet":                  {nil, "Unknown/AwaitingReconciliation/object is awaiting reconciliation"},
+		"one failure proves little":    {[]registration{lost}, "Unknown/AwaitingReconciliation/object is awaiting reconciliation"},
+		"one success":                  {[]registration{ok}, "True/NodeRegistrationHealthy/"},
+		"one of each":                  {[]registration{ok, lost}, "True/NodeRegistrationHealthy/"},
+		"two failures":                 {[]registration{lost, lost}, "False/RegistrationFailed/Failed to register node"},
+		"half of four":                 {[]registration{lost, ok, lost, ok}, "False/RegistrationFailed/Failed to register node"},
+		"the last failure is told":     {[]registration{lost, launch, ok}, "False/VCPULimitExceeded/no more"},
+		"one of four is not too many":  {[]registration{ok, lost, ok, ok}, "True/NodeRegistrationHealthy/"},
+		"all four fail for two causes": {[]registration{launch, launch, launch, lost}, "False/RegistrationFailed/Failed to register node"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			conditions := &claim.Conditions{Generation: 1, Now: time.Unix(0, 0), Root: "Ready"}
+			judgeRegistration(conditions, c.outcomes)
+			x := claim.Get(conditions.List, karpv1.ConditionTypeNodeRegistrationHealthy)
+			if got := string(x.Status) + "/" + x.Reason + "/" + x.Message; got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func (r *rig) health() *metav1.Condition {
+	r.wait(3 * time.Second)
+	return claim.Get(r.kube.pools["default"].Status.Conditions, karpv1.ConditionTypeNodeRegistrationHealthy)
+}
+
+// loseNode lets one claim of the pool run into the registration timeout.
+func (r *rig) loseNode() {
+	r.noKubelet = true
+	name := r.plan()
+	r.wait(time.Minute)
+	r.now = r.now.Add(15 * time.Minute)
+	r.run("claim closed", func() bool { return r.led.Claim(name) == nil })
+	r.noKubelet = false
+}
+
+func TestRegistrationHealthOfAPool(t *testing.T) {
+	r := newRig(t)
+	if c := r.health(); c.Status != "Unknown" || c.Reason != claim.ReasonAwaiting {
+		t.Fatalf("at start: %+v", c)
+	}
+	if got := r.kube.pools["default"].Status.NodeClassObservedGeneration; got != 1 {
+		t.Errorf("nodeClassObservedGeneration = %d", got)
+	}
+	r.loseNode()
+	if c := r.health(); c.Status != "Unknown" {
+		t.Errorf("after one failure: %+v", c)
+	}
+	r.loseNode()
+	c := r.health()
+	if c.Status != "False" || c.Reason != "RegistrationFailed" {
+		t.Errorf("after two failures: %+v", c)
+	}
+	if !claim.IsTrue(r.kube.pools["default"].Status.Conditions, "Ready") {
+		t.Error("Ready depends on it")
+	}
+	told := false
+	for _, e := range r.events {
+		told = told || e.Reason == karpv1.ConditionTypeNodeRegistrationHealthy && strings.Contains(e.Message, "Unknown -> False")
+	}
+	if !told {
+		t.Error("no event tells of it")
+	}
+	r.restart()
+	if c := r.health(); c.Status != "False" || c.Reason != "RegistrationFailed" {
+		t.Errorf("a new leader forgets: %+v", c)
+	}
+	r.run("node ready", r.ready(r.plan()))
+	if c := r.health(); c.Status != "False" {
+		t.Errorf("one success of three: %+v", c)
+	}
+	class := r.kube.classes["default"].DeepCopy()
+	class.Generation, class.Status.Conditions[0].ObservedGeneration = 2, 2
+	r.kube.put(&r.kube.classes, class)
+	if c := r.health(); c.Status != "Unknown" || r.kube.pools["default"].Status.NodeClassObservedGeneration != 2 {
+		t.Errorf("a new NodeClass starts anew: %+v", c)
+	}
+	r.run("node ready", r.ready(r.plan()))
+	if c := r.health(); c.Status != "True" || c.Reason != karpv1.ConditionTypeNodeRegistrationHealthy || c.Message != "" {
+		t.Errorf("after a success: %+v", c)
+	}
+	pool := r.kube.pools["default"].DeepCopy()
+	pool.Generation = 2
+	r.kube.put(&r.kube.pools, pool)
+	if c := r.health(); c.Status != "Unknown" || c.ObservedGeneration != 2 {
+		t.Errorf("a new NodePool starts anew: %+v", c)
+	}
+}

@@ -1,0 +1,136 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/claim"
+	"millwright/planner/ledger"
+	"millwright/services/internal/ec2"
+	"millwright/services/internal/service"
+)
+
+// eventErrorMax bounds an error in a KubeEvent.
+const eventErrorMax = 300
+
+func referenceTo(o *karpv1.NodeClaim) corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: karpv1.SchemeGroupVersion.String(), Kind: "NodeClaim", Name: o.Name, UID: o.UID}
+}
+
+func referenceToNode(n *corev1.Node) corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}
+}
+
+// tellTransitions publishes one KubeEvent per condition whose status changed.
+func (s *Service) tellTransitions(before, after *karpv1.NodeClaim) {
+	for _, c := range after.Status.Conditions {
+		from := "Unknown"
+		if old := claim.Get(before.Status.Conditions, c.Type); old != nil {
+			from = string(old.Status)
+		}
+		if from == string(c.Status) {
+			continue
+		}
+		s.host.Event(service.KubeEvent{
+			Object: referenceTo(after), Type: corev1.EventTypeNormal, Reason: c.Type, Message: transition(c.Type, from, string(c.Status), c.Reason, c.Message),
+		})
+		s.deps.Logger.Info().Str("nodeclaim", after.Name).Str("condition", c.Type).Str("status", string(c.Status)).
+			Str("reason", c.Reason).Msg("nodeclaim condition changed")
+		if c.Type == karpv1.ConditionTypeConsistentStateFound && c.Status == metav1.ConditionFalse {
+			s.tellShortfalls(after)
+		}
+	}
+}
+
+// tellShortfalls names each resource of which the claim's Node has too little.
+func (s *Service) tellShortfalls(o *karpv1.NodeClaim) {
+	for _, n := range s.deps.Cache.NodesByProviderID(o.Status.ProviderID) {
+		for _, text := range claim.Shortfalls(o, n) {
+			s.host.Event(service.KubeEvent{Object: referenceTo(o), Type: corev1.EventTypeWarning, Reason: "FailedConsistencyCheck", Message: text})
+		}
+	}
+}
+
+func transition(kind, from, to, reason, message string) string {
+	text := fmt.Sprintf("Status condition transitioned, Type: %s, Status: %s -> %s, Reason: %s", kind, from, to, reason)
+	if message != "" {
+		text += ", Message: " + message
+	}
+	return text
+}
+
+func (s *Service) tellNoCapacity(v *sight, f *ec2.Failure) {
+	if v.object == nil || f.Class != ec2.NoCapacity {
+		return
+	}
+	s.host.Event(service.KubeEvent{
+		Object: referenceTo(v.object), Type: corev1.EventTypeWarning, Reason: "InsufficientCapacityError",
+		Message: fmt.Sprintf("NodeClaim %s event: %s", v.name, shorten("insufficient capacity, "+f.Message)),
+	})
+}
+
+func shorten(text string) string {
+	if r := []rune(text); len(r) > eventErrorMax {
+		return string(r[:eventErrorMax]) + "..."
+	}
+	return text
+}
+
+func (s *Service) tellMissingTaint(v *sight, n *corev1.Node) {
+	s.host.Event(service.KubeEvent{
+		Object: referenceTo(v.object), Type: corev1.EventTypeWarning, Reason: "UnregisteredTaintMissing",
+		Message: "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on Karpenter-managed nodes",
+	})
+	s.deps.Logger.Warn().Str("nodeclaim", v.name).Str("node", n.Name).Msg("node joined without the unregistered taint")
+}
+
+func (s *Service) tellDeadline(v *sight, deadline string) {
+	message := "All pods will be deleted by " + deadline
+	s.host.Event(service.KubeEvent{Object: referenceTo(v.object), Type: corev1.EventTypeWarning, Reason: "TerminationGracePeriodExpiring", Message: message})
+	for _, n := range v.nodes {
+		s.host.Event(service.KubeEvent{Object: referenceToNode(n), Type: corev1.EventTypeWarning, Reason: "TerminationGracePeriodExpiring", Message: message})
+	}
+}
+
+func (s *Service) tellFinalized(v *sight) {
+	o := v.own()
+	s.host.Event(service.KubeEvent{
+		Object: referenceTo(o), Type: corev1.EventTypeNormal, Reason: "Finalized", Message: "Finalized " + karpv1.TerminationFinalizer,
+	})
+	s.deps.Logger.Info().Str("nodeclaim", v.name).Str("nodepool", v.pool()).Str("provider_id", providerID(v.ledger, o)).Msg("deleted nodeclaim")
+}
+
+func (s *Service) logDoom(v *sight, a claim.Action) {
+	message := map[string]string{
+		claim.ReasonExpired:             "deleting expired nodeclaim",
+		claim.ReasonGarbageCollected:    "garbage collecting nodeclaim with no cloudprovider representation",
+		claim.ReasonLaunchTimeout:       "terminating due to timeout",
+		claim.ReasonRegistrationTimeout: "terminating due to timeout",
+	}[a.Reason]
+	if message == "" {
+		message = "deleting nodeclaim"
+	}
+	s.deps.Logger.Info().Str("nodeclaim", v.name).Str("nodepool", v.pool()).Str("reason", a.Reason).Str("message_text", a.Message).Msg(message)
+}
+
+func (s *Service) logLaunched(v *sight, l *ledger.Launched) {
+	s.deps.Logger.Info().Str("nodeclaim", v.name).Str("nodepool", v.pool()).Str("provider_id", l.ProviderID).Str("instance_type", l.InstanceType).
+		Str("zone", l.Zone).Str("capacity_type", l.CapacityType).Int("attempt", l.Attempt).Msg("launched nodeclaim")
+}
+
+func (s *Service) logLaunchFailed(v *sight, l *ledger.LaunchFailed) {
+	s.deps.Logger.Warn().Str("nodeclaim", v.name).Str("nodepool", v.pool()).Str("class", l.Class).Str("reason", l.Reason).Int("attempt", l.Attempt).
+		Str("error", shorten(l.Message)).Msg("failed launching nodeclaim")
+}
+
+func (s *Service) logNode(n *corev1.Node) *zerolog.Event {
+	return s.deps.Logger.Info().Str("node", n.Name).Str("nodepool", n.Labels[karpv1.NodePoolLabelKey]).Str("provider_id", n.Spec.ProviderID)
+}
+
+// age since t in seconds.
+func age(now, t time.Time) float64 { return max(0, now.Sub(t).Seconds()) }

@@ -1,0 +1,369 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/claim"
+	"millwright/planner/ledger"
+	"millwright/services/internal/ec2"
+	"millwright/services/internal/kube"
+	"millwright/services/internal/service"
+)
+
+const (
+	// scanEvery bounds how long a claim goes without a direct look at its object and instance (DESIGN §5).
+	scanEvery = 30 * time.Second
+	// orphanAge keeps what others launched a moment ago out of garbage collection.
+	orphanAge = 30 * time.Second
+	// collectFloor and collectPercent are the breaker of garbage collection.
+	collectFloor   = 5
+	collectPercent = 10
+)
+
+// stepScan starts the direct look at everything when it is due.
+func (s *Service) stepScan(now time.Time) time.Time {
+	due := latest(s.mem.scanDue(), s.mem.retryAt("scan"))
+	if now.Before(due) {
+		return due
+	}
+	s.effect("scan", false, func(ctx context.Context) error {
+		if err := s.scan(ctx); err != nil {
+			return s.putOff("scan", err)
+		}
+		s.mem.succeeded("scan")
+		return nil
+	})
+	return now.Add(retryFirst)
+}
+
+func (m *memory) scanDue() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.scan.at.IsZero() {
+		return time.Time{}
+	}
+	return m.scan.at.Add(scanEvery)
+}
+
+// listing is what a scan reads, in this order: an instance that has a NodeClaim when it is listed still has
+// one, or had, when the NodeClaims are.
+type listing struct {
+	started   time.Time
+	ledgerSeq uint64
+	instances []ec2.Instance
+	claims    []*karpv1.NodeClaim
+	pools     []*karpv1.NodePool
+	open      []ledger.Claim
+}
+
+// scan reads instances, NodeClaims and NodePools directly, and collects garbage in both directions.
+func (s *Service) scan(ctx context.Context) error {
+	l, err := s.list(ctx)
+	if err != nil {
+		return err
+	}
+	facts, err := s.lookAtInstances(ctx, l)
+	if err != nil {
+		return err
+	}
+	vanished := vanished(l, facts)
+	held := breaks(len(vanished), len(l.claims))
+	if held && !s.mem.collectionHeld() {
+		s.alarm(ctx, "garbage_collection_held", fmt.Sprintf("%d of %d nodeclaims have no instance: none is deleted until a person has looked", len(vanished), len(l.claims)))
+	}
+	s.mem.scannedNow(s.host.Now(), l, held, facts)
+	s.refresh(l)
+	return s.collect(ctx, l)
+}
+
+func (s *Service) list(ctx context.Context) (*listing, error) {
+	l := &listing{started: s.host.Now()}
+	err := s.host.Ledger(func(led *ledger.Ledger) error { l.ledgerSeq = led.Seq(); return nil })
+	if err != nil {
+		return nil, fmt.Errorf("read ledger: %w", err)
+	}
+	if l.instances, err = s.deps.EC2.DescribeInstancesByTags(ctx, s.ourTags()); err != nil {
+		return nil, fmt.Errorf("list instances: %w", err)
+	}
+	if l.claims, err = s.deps.Kube.ListNodeClaims(ctx); err != nil {
+		return nil, err
+	}
+	if l.pools, err = s.deps.Kube.ListNodePools(ctx); err != nil {
+		return nil, err
+	}
+	err = s.host.Ledger(func(led *ledger.Ledger) error {
+		for _, c := range led.Claims() {
+			l.open = append(l.open, *c)
+		}
+		return nil
+	})
+	return l, err
+}
+
+// ourTags are on every instance made for this cluster, by us or by Karpenter.
+func (s *Service) ourTags() map[string]string {
+	return map[string]string{awsv1.TagNodePool: "*", awsv1.TagNodeClass: "*", awsv1.TagEKSClusterName: s.deps.Cluster}
+}
+
+// instanceIDs that NodeClaims and open claims name, sorted.
+func (l *listing) instanceIDs() []string {
+	ids := map[string]bool{}
+	for _, c := range l.claims {
+		if _, id := splitProviderID(c.Status.ProviderID); id != "" {
+			ids[id] = true
+		}
+	}
+	for i := range l.open {
+		if in := l.open[i].Instance; in != nil {
+			ids[in.InstanceID] = true
+		}
+	}
+	return sortedKeys(ids)
+}
+
+// lookAtInstances returns what EC2 says of all instances that are listed or named. It asks by id for what the list by tags does
+// not show: terminated, unknown, or stripped of its tags.
+func (s *Service) lookAtInstances(ctx context.Context, l *listing) (map[string]claim.InstanceFacts, error) {
+	listed := map[string]bool{}
+	for _, i := range l.instances {
+		listed[i.ID] = true
+	}
+	missing := slices.DeleteFunc(l.instanceIDs(), func(id string) bool { return listed[id] })
+	facts := s.factsOf(sortedKeys(listed), l.instances)
+	if len(missing) == 0 {
+		return facts, nil
+	}
+	found, err := s.deps.EC2.DescribeInstances(ctx, missing)
+	if err != nil {
+		return nil, fmt.Errorf("describe instances missing from the list: %w", err)
+	}
+	maps.Copy(facts, s.factsOf(missing, found))
+	return facts, nil
+}
+
+// oldEnough reports that EC2 must know the instance by now: the claim that names it was launched long enough ago.
+func (s *Service) oldEnough(id string, now time.Time) bool {
+	var at time.Time
+	_ = s.host.Ledger(func(l *ledger.Ledger) error {
+		for _, c := range l.Claims() {
+			if c.Instance != nil && c.Instance.InstanceID == id {
+				at = c.OpenedAt
+			}
+		}
+		return nil
+	})
+	if at.IsZero() {
+		at = s.createdAt(id)
+	}
+	return !at.IsZero() && now.Sub(at) > visibleAfter
+}
+
+// createdAt is the creation of the NodeClaim that names the instance: an adopted one's launch is not in the log.
+func (s *Service) createdAt(id string) time.Time {
+	for _, o := range s.deps.Cache.NodeClaims() {
+		if _, of := splitProviderID(o.Status.ProviderID); of == id {
+			return o.CreationTimestamp.Time
+		}
+	}
+	for _, n := range s.deps.Cache.Nodes() {
+		if _, of := splitProviderID(n.Spec.ProviderID); of == id {
+			return n.CreationTimestamp.Time
+		}
+	}
+	return time.Time{}
+}
+
+// vanished are the live NodeClaims whose instance is gone.
+func vanished(l *listing, facts map[string]claim.InstanceFacts) []string {
+	var names []string
+	for _, c := range l.claims {
+		_, id := splitProviderID(c.Status.ProviderID)
+		if id != "" && c.DeletionTimestamp.IsZero() && facts[id].Gone() {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// breaks: so many at once are a fault of ours or of EC2's answer rather than garbage.
+func breaks(some, all int) bool { return some > max(collectFloor, all*collectPercent/100) }
+
+// scannedNow takes in a scan. What it says of instances and whether the breaker holds go in together: a step in between would
+// doom as many claims as the breaker is there to hold.
+func (m *memory) scannedNow(now time.Time, l *listing, held bool, facts map[string]claim.InstanceFacts) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.learnInstances(facts)
+	sc := scanned{at: now, started: l.started, ledgerSeq: l.ledgerSeq, held: held, claims: map[types.UID]bool{}, pools: map[types.UID]bool{}}
+	for _, c := range l.claims {
+		sc.claims[c.UID] = true
+	}
+	for _, p := range l.pools {
+		sc.pools[p.UID] = true
+	}
+	m.scan = sc
+	maps.DeleteFunc(m.vanished, func(_ types.UID, at time.Time) bool { return now.Sub(at) > vanishedFor })
+	m.dropUnnamed(l)
+}
+
+// dropUnnamed forgets instances nothing names any more. The caller holds the lock.
+func (m *memory) dropUnnamed(l *listing) {
+	named := map[string]bool{}
+	for _, id := range l.instanceIDs() {
+		named[id] = true
+	}
+	for _, i := range l.instances {
+		named[i.ID] = true
+	}
+	maps.DeleteFunc(m.instances, func(id string, _ instance) bool { return !named[id] })
+}
+
+// refresh lends objects the cache does not have yet to the next look.
+func (s *Service) refresh(l *listing) {
+	now := s.host.Now()
+	for _, c := range l.claims {
+		if s.deps.Cache.NodeClaim(c.Name) == nil {
+			s.mem.wrote(c, now)
+		}
+	}
+}
+
+// collect ends instances that no NodeClaim and no open claim names.
+func (s *Service) collect(ctx context.Context, l *listing) error {
+	if s.host.Stop() == ledger.StopAll || s.host.LogAway() {
+		return nil // the first scan after that finds them again
+	}
+	orphans := s.orphans(l)
+	if breaks(len(orphans), len(l.instances)) {
+		s.alarm(ctx, "orphans_held", fmt.Sprintf("%d of %d instances have no nodeclaim: none is terminated until a person has looked", len(orphans), len(l.instances)))
+		return nil
+	}
+	for _, i := range orphans {
+		if err := s.endOrphan(ctx, i); err != nil {
+			return fmt.Errorf("collect instance %s: %w", i.ID, err)
+		}
+	}
+	return nil
+}
+
+// orphans are live instances tagged as ours that belong to nothing, and are old enough for that to be sure.
+func (s *Service) orphans(l *listing) []ec2.Instance {
+	known, launching, sought := map[string]bool{}, map[string]bool{}, l.sought()
+	for _, id := range l.instanceIDs() {
+		known[id] = true
+	}
+	for i := range l.open {
+		if o := l.open[i].Open; o != nil {
+			launching[ledger.LaunchTag(s.host.LogID(), o.UID, o.Attempt)] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(l.instances), func(i ec2.Instance) bool {
+		return i.Ending() || known[i.ID] || launching[i.Tags[awsv1.TagLaunch]] || sought[i.Tags[awsv1.TagNodeClaim]] ||
+			!s.isOurs(i) && l.started.Sub(i.LaunchTime) <= orphanAge
+	})
+}
+
+// isOurs: the instance was launched by an attempt of this log, which recorded it before it was sent. If the attempt is neither open
+// nor the instance's claim is, both are closed, and it goes at sight (DESIGN §5).
+func (s *Service) isOurs(i ec2.Instance) bool {
+	return strings.HasPrefix(i.Tags[awsv1.TagLaunch], s.host.LogID()+"/")
+}
+
+func (s *Service) endOrphan(ctx context.Context, i ec2.Instance) error {
+	if s.mem.instanceFacts(i.ID, s.host.Now()).Ending {
+		return nil
+	}
+	tag := i.Tags[awsv1.TagNodeClaim]
+	subjects := []string{"instance/" + i.ID}
+	if tag != "" {
+		subjects = append([]string{"claim/" + tag}, subjects...)
+	}
+	_, err := s.host.Outcome(ctx, service.Outcome{
+		Kind: ledger.KindOrphanFound, Subjects: subjects,
+		Payload: &ledger.OrphanFound{InstanceID: i.ID, ClaimTag: tag, LaunchTime: i.LaunchTime.UTC()},
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.deps.EC2.TerminateInstances(ctx, []string{i.ID}); err != nil {
+		return err
+	}
+	s.mem.asked(i.ID, s.host.Now())
+	s.metrics.orphans.Inc()
+	s.deps.Logger.Info().Str("instance", i.ID).Str("nodeclaim", tag).Msg("garbage collected cloudprovider instance")
+	for _, n := range s.deps.Cache.NodesByProviderID("aws:///" + i.Zone + "/" + i.ID) {
+		if err := s.deps.Kube.DeleteNode(ctx, n.Name, n.UID); err != nil && !kube.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// alarm is recorded, counted and logged; nothing else happens.
+func (s *Service) alarm(ctx context.Context, reason, message string) {
+	s.metrics.alarms.WithLabelValues(reason).Inc()
+	s.deps.Logger.Error().Str("reason", reason).Msg(message)
+	if s.mem.isSettled("alarm/"+reason, message) {
+		return
+	}
+	_, err := s.host.Outcome(ctx, service.Outcome{Kind: ledger.KindAlarmRaised, Payload: &ledger.AlarmRaised{Reason: reason, Message: message}})
+	if err == nil {
+		s.mem.settle("alarm/"+reason, message)
+	}
+}
+
+// stepNodes lets Nodes go that are being deleted and have no claim any more.
+func (s *Service) stepNodes(now time.Time) time.Time {
+	for _, n := range s.deps.Cache.Nodes() {
+		if n.DeletionTimestamp.IsZero() || !slices.Contains(n.Finalizers, karpv1.TerminationFinalizer) || !s.isStray(n, now) {
+			continue
+		}
+		key := ledger.NodeAggregate(n.Name)
+		if now.Before(s.mem.retryAt(key)) {
+			continue
+		}
+		s.effect(key, false, func(ctx context.Context) error {
+			if err := s.releaseNode(ctx, n); err != nil {
+				return s.putOff(key, err)
+			}
+			s.mem.again(key, s.host.Now().Add(retryFirst))
+			return nil
+		})
+	}
+	return time.Time{}
+}
+
+// isStray: no NodeClaim and no open claim has the Node's instance, and it is drained or its instance is gone.
+func (s *Service) isStray(n *corev1.Node, now time.Time) bool {
+	for _, o := range s.deps.Cache.NodeClaims() {
+		if o.Status.ProviderID == n.Spec.ProviderID {
+			return false
+		}
+	}
+	drained := false
+	err := s.host.Ledger(func(l *ledger.Ledger) error {
+		d := l.Drain(n.Name)
+		drained = d != nil && d.Drained > 0
+		for _, c := range l.Claims() {
+			if c.Instance != nil && c.Instance.ProviderID == n.Spec.ProviderID {
+				return service.ErrNotReady // not stray: its claim lets it go
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return false
+	}
+	_, id := splitProviderID(n.Spec.ProviderID)
+	return drained || id != "" && s.mem.instanceFacts(id, now).Gone() && !claim.FactsOfNode(n, nil, false).Ready
+}

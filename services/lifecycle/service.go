@@ -1,0 +1,229 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"millwright/planner/claim"
+	"millwright/planner/ledger"
+	"millwright/services/internal/kube"
+	"millwright/services/internal/service"
+	"millwright/store"
+)
+
+const (
+	// movesMax bounds the moves of one effect; what is left comes with the next step.
+	movesMax = 12
+	// effectTimeout bounds one effect. A launch is the longest: templates, then CreateFleet.
+	effectTimeout = time.Minute
+	// conflictPause lets the cache catch up with what made a write conflict.
+	conflictPause = 100 * time.Millisecond
+	// idleMax is how long no step is asked for at most.
+	idleMax = 10 * time.Second
+)
+
+// Service is the lifecycle service.
+type Service struct {
+	host    service.Host
+	deps    Deps
+	mem     *memory
+	metrics *metrics
+	// started is the time of the first step.
+	started time.Time
+	moves   map[claim.Move]carry
+	// touched: an effect ended or could not be started since the last step looked.
+	touched atomic.Bool
+	// last is what the last complete step saw, and when it wanted the next one.
+	last looked
+}
+
+// looked is all that the outcome of a step depends on, beside effects and time.
+type looked struct {
+	ledger, cache uint64
+	stop          ledger.Stop
+	logAway       bool
+	wake          time.Time
+}
+
+// carry carries out a move. more says that another look may show the next one already; otherwise the
+// service waits for a change.
+type carry func(ctx context.Context, v *sight, a claim.Action) (more bool, err error)
+
+// New returns the service. It does nothing before the first Step.
+func New(host service.Host, deps Deps) *Service {
+	deps.Kube, deps.EC2 = stoppedKube{deps.Kube, host}, stoppedEC2{deps.EC2, host}
+	s := &Service{host: host, deps: deps, mem: newMemory(), metrics: newMetrics(deps.Registerer)}
+	s.moves = map[claim.Move]carry{
+		claim.Adopt: s.adopt, claim.Withdraw: s.withdraw, claim.Create: s.create, claim.RecordCreated: s.recordCreated,
+		claim.Find: s.find, claim.Delete: s.delete, claim.Guard: s.guard, claim.Seek: s.seek, claim.Launch: s.launch, claim.Resolve: s.resolve,
+		claim.Register: s.register, claim.Initialize: s.initialize, claim.Tag: s.tag,
+		claim.Stamp: s.stamp, claim.DeleteNodes: s.deleteNodes, claim.Terminate: s.terminate, claim.Confirm: s.confirm,
+		claim.Release: s.release, claim.Close: s.close,
+	}
+	return s
+}
+
+// Name is the service's name in records.
+func (s *Service) Name() string { return ledger.ServiceLifecycle }
+
+// Step brings every claim one move further and starts what is due: the scan, the poll, NodePools, NodeClasses.
+func (s *Service) Step(ctx context.Context) (time.Duration, error) {
+	now := s.host.Now()
+	if s.started.IsZero() {
+		s.started = now
+	}
+	if !s.deps.Cache.Synced() {
+		return time.Second, nil
+	}
+	view, err := s.view()
+	if err != nil {
+		return 0, err
+	}
+	if !s.touched.Swap(false) && view == s.last.unchanged() && now.Before(s.last.wake) {
+		return s.last.wake.Sub(now), nil // only the World moved, which decides nothing here
+	}
+	names, err := s.names()
+	if err != nil {
+		return 0, err
+	}
+	wake := now.Add(idleMax)
+	var errs []error
+	for _, name := range names {
+		at, err := s.stepClaim(ctx, name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("step nodeclaim %s: %w", name, err))
+		}
+		wake = earliest(wake, at)
+	}
+	for _, part := range []func(time.Time) time.Time{s.stepScan, s.stepPoll, s.stepNodes, s.stepPools, s.stepClasses, s.stepTidy} {
+		wake = earliest(wake, part(now))
+	}
+	view.wake = wake
+	s.last = view
+	if len(errs) > 0 {
+		s.last = looked{}
+	}
+	return max(wake.Sub(now), time.Millisecond), errors.Join(errs...)
+}
+
+// unchanged is what a step sees that has nothing new to look at.
+func (l looked) unchanged() looked {
+	l.wake = time.Time{}
+	return l
+}
+
+// view reads how far Ledger and cache are, before anything else is read of them.
+func (s *Service) view() (looked, error) {
+	v := looked{cache: s.deps.Cache.Version(), stop: s.host.Stop(), logAway: s.host.LogAway()}
+	err := s.host.Ledger(func(l *ledger.Ledger) error { v.ledger = l.Seq(); return nil })
+	if err != nil {
+		return v, fmt.Errorf("read ledger: %w", err)
+	}
+	return v, nil
+}
+
+// effect starts an effect and has the next step look at everything once it ended.
+func (s *Service) effect(key string, creating bool, fn func(ctx context.Context) error) {
+	started := s.host.Effect(key, creating, effectTimeout, func(ctx context.Context) error {
+		defer s.touched.Store(true)
+		return fn(ctx)
+	})
+	if !started && s.host.Mode() == ledger.ModeActive {
+		s.touched.Store(true)
+	}
+}
+
+// stepClaim decides about one claim, or starts the effect that brings it further. It returns when to look again.
+func (s *Service) stepClaim(ctx context.Context, name string) (time.Time, error) {
+	v, err := s.look(name)
+	if err != nil {
+		return time.Time{}, err
+	}
+	a := claim.Next(v.input)
+	if a.Move == claim.Doom {
+		if err := s.doom(ctx, v, a); err != nil || s.host.Mode() != ledger.ModeActive {
+			return time.Time{}, ignoreConflict(err)
+		}
+		if v, err = s.look(name); err != nil {
+			return time.Time{}, err
+		}
+		a = claim.Next(v.input)
+	}
+	if a.Move == claim.Wait && !s.untold(v) {
+		return a.At, nil
+	}
+	creating := isCreating(a.Move)
+	s.effect(claimKey(name), creating, func(ctx context.Context) error { return s.drive(ctx, name, creating) })
+	return a.At, nil
+}
+
+// ignoreConflict: the facts have moved; the step that follows sees the new ones.
+func ignoreConflict(err error) error {
+	if errors.Is(err, store.ErrConflict) {
+		return nil
+	}
+	return err
+}
+
+// isCreating: the move may bring something into being, which a deposed leader must not do.
+func isCreating(m claim.Move) bool {
+	return m == claim.Create || m == claim.Launch || m == claim.Resolve
+}
+
+// drive carries out moves until the claim has to wait. It decides nothing.
+func (s *Service) drive(ctx context.Context, name string, creating bool) error {
+	for range movesMax {
+		v, err := s.look(name)
+		if err != nil {
+			return err
+		}
+		a := claim.Next(v.input)
+		if a.Move == claim.Doom || isCreating(a.Move) && !creating {
+			return nil
+		}
+		more, err := s.carryOut(ctx, v, a)
+		if err != nil {
+			return s.putOff(claimKey(name), err)
+		}
+		if !more {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (s *Service) carryOut(ctx context.Context, v *sight, a claim.Action) (bool, error) {
+	if a.Move == claim.Wait {
+		return s.tell(ctx, v)
+	}
+	more, err := s.moves[a.Move](ctx, v, a)
+	if err != nil {
+		return false, fmt.Errorf("%s nodeclaim %s: %w", a.Move, v.name, err)
+	}
+	if more {
+		s.mem.succeeded(claimKey(v.name))
+	}
+	return more, nil
+}
+
+// putOff decides when an effect is tried again. A conflict is no failure, nor is a stop.
+func (s *Service) putOff(key string, err error) error {
+	now := s.host.Now()
+	if kube.IsConflict(err) || errors.Is(err, store.ErrConflict) || errors.Is(err, service.ErrStopped) {
+		s.mem.again(key, now.Add(conflictPause))
+		return nil
+	}
+	s.mem.failed(key, now)
+	return err
+}
+
+// earliest returns the earlier one that is set.
+func earliest(a, b time.Time) time.Time {
+	if b.IsZero() || !a.IsZero() && a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,78 @@
+package lifecycle
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/claim"
+)
+
+// untold reports that the object does not say what it should.
+func (s *Service) untold(v *sight) bool {
+	o := v.own()
+	if o == nil || v.ledger == nil || s.host.Now().Before(s.mem.retryAt(claimKey(v.name))) {
+		return false
+	}
+	versions := v.versions()
+	if s.mem.isSettled(v.name, versions) {
+		return false
+	}
+	if s.unhydrated(v) != nil {
+		return true
+	}
+	want := s.wanted(v)
+	if claim.SameMetadata(o, want) && claim.SameStatus(o, want) {
+		s.mem.settle(v.name, versions)
+		return false
+	}
+	return true
+}
+
+// unhydrated is the claim's Node with the label it lacks; nil if it lacks none.
+func (s *Service) unhydrated(v *sight) *corev1.Node {
+	if len(v.nodes) != 1 || !v.object.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return claim.Hydrated(v.nodes[0], v.own())
+}
+
+func (s *Service) wanted(v *sight) *karpv1.NodeClaim {
+	return claim.Desired(v.own(), v.ledger, v.nodes, v.input.NodeClass, v.input.Failure, v.input.Now)
+}
+
+// tell writes labels, annotations and status of the NodeClaim where they differ; more is true if it wrote.
+func (s *Service) tell(ctx context.Context, v *sight) (bool, error) {
+	if !s.untold(v) {
+		return false, nil
+	}
+	if n := s.unhydrated(v); n != nil {
+		if _, err := s.deps.Kube.UpdateNode(ctx, v.nodes[0], n); err != nil {
+			return false, err
+		}
+	}
+	want := s.wanted(v)
+	o, err := s.deps.Kube.UpdateNodeClaim(ctx, v.object, want)
+	if err != nil {
+		return false, err
+	}
+	if o != want { // else nothing was written, and want has a status the API server does not
+		s.mem.wrote(o, s.host.Now())
+	}
+	return true, s.writeStatus(ctx, v.object, o, want.Status)
+}
+
+// writeStatus sets the status of o, which followed from before, and tells of each transition.
+func (s *Service) writeStatus(ctx context.Context, before, o *karpv1.NodeClaim, status karpv1.NodeClaimStatus) error {
+	// o may be a shared object with the status already applied: compare with what the API server has.
+	have, after := o.DeepCopy(), o.DeepCopy()
+	have.Status, after.Status = before.Status, status
+	written, err := s.deps.Kube.UpdateNodeClaimStatus(ctx, have, after)
+	if err != nil {
+		return err
+	}
+	s.mem.wrote(written, s.host.Now())
+	s.tellTransitions(before, written)
+	return nil
+}

@@ -1,0 +1,193 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/claim"
+	"millwright/planner/ledger"
+	"millwright/services/internal/ec2"
+	"millwright/services/internal/kube"
+)
+
+const (
+	// pollEvery is how often terminating instances are looked at, all in one call.
+	pollEvery = 2 * time.Second
+	// visibleAfter is the age from which EC2 must know an instance; younger ones may not be visible yet.
+	visibleAfter = 60 * time.Second
+)
+
+// stamp fixes the deadline of the drain. One that is there already is never changed.
+func (s *Service) stamp(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+	deadline := v.object.DeletionTimestamp.Add(v.object.Spec.TerminationGracePeriod.Duration).UTC().Format(time.RFC3339)
+	if err := s.annotate(ctx, v, map[string]string{karpv1.TerminationTimestampAnnotationKey: deadline}); err != nil {
+		return false, err
+	}
+	s.tellDeadline(v, deadline)
+	return true, nil
+}
+
+// deleteNodes asks for the drain: the terminator empties Nodes that are being deleted.
+func (s *Service) deleteNodes(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+	for _, n := range v.nodes {
+		if !n.DeletionTimestamp.IsZero() || !isHeld(n) {
+			continue
+		}
+		if err := s.deps.Kube.DeleteNode(ctx, n.Name, n.UID); err != nil && !kube.IsNotFound(err) {
+			return false, err
+		}
+	}
+	s.mem.again(claimKey(v.name), s.host.Now().Add(conflictPause)) // until the cache shows it
+	return false, nil
+}
+
+func isHeld(n *corev1.Node) bool {
+	return claim.IsRegistered(n) || slices.Contains(n.Finalizers, karpv1.TerminationFinalizer)
+}
+
+// terminate asks EC2 to end the instance. That it has ended is found by the poll.
+func (s *Service) terminate(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+	id := v.instanceID()
+	if err := s.deps.EC2.TerminateInstances(ctx, []string{id}); err != nil {
+		return false, fmt.Errorf("terminate instance %s: %w", id, err)
+	}
+	s.mem.asked(id, s.host.Now())
+	return false, s.tellTerminating(ctx, v)
+}
+
+// tellTerminating sets the condition InstanceTerminating.
+func (s *Service) tellTerminating(ctx context.Context, v *sight) error {
+	o := v.own()
+	if o == nil || claim.IsTrue(o.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) {
+		return nil
+	}
+	c := claim.ConditionsOf(o, v.input.Now)
+	c.True(karpv1.ConditionTypeInstanceTerminating)
+	status := o.Status
+	status.Conditions = c.Finish()
+	return s.writeStatus(ctx, o, o, status)
+}
+
+// confirm records that the instance is gone.
+func (s *Service) confirm(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+	payload := &ledger.InstanceTerminated{Claim: v.name, InstanceID: v.instanceID()}
+	if err := s.record(ctx, v, ledger.KindInstanceTerminated, payload, nil, false); err != nil {
+		return false, err
+	}
+	if !s.host.LogAway() {
+		s.metrics.instanceTerminated(v)
+	}
+	return true, nil
+}
+
+// release lets the Nodes and the NodeClaim go, Nodes first.
+func (s *Service) release(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+	for _, n := range v.nodes {
+		if err := s.releaseNode(ctx, n); err != nil {
+			return false, err
+		}
+	}
+	o := v.own()
+	if o == nil || !slices.Contains(o.Finalizers, karpv1.TerminationFinalizer) {
+		s.mem.again(claimKey(v.name), s.host.Now().Add(conflictPause)) // until the cache has lost the Nodes
+		return false, nil
+	}
+	after := o.DeepCopy()
+	after.Finalizers = slices.DeleteFunc(after.Finalizers, func(f string) bool { return f == karpv1.TerminationFinalizer })
+	if _, err := s.deps.Kube.UpdateNodeClaim(ctx, o, after); err != nil && !kube.IsNotFound(err) {
+		return false, err
+	}
+	s.metrics.released(v)
+	s.tellFinalized(v)
+	return s.reread(ctx, v)
+}
+
+// releaseNode takes our finalizer off a Node and has it deleted.
+func (s *Service) releaseNode(ctx context.Context, n *corev1.Node) error {
+	if !isHeld(n) {
+		return nil
+	}
+	after := n.DeepCopy()
+	after.Finalizers = slices.DeleteFunc(after.Finalizers, func(f string) bool { return f == karpv1.TerminationFinalizer })
+	if len(after.Finalizers) < len(n.Finalizers) {
+		if _, err := s.deps.Kube.UpdateNode(ctx, n, after); err != nil && !kube.IsNotFound(err) {
+			return fmt.Errorf("release node %s: %w", n.Name, err)
+		}
+		s.metrics.nodeTerminated(n, s.host.Now())
+		s.logNode(n).Msg("deleted node")
+	}
+	if !n.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if err := s.deps.Kube.DeleteNode(ctx, n.Name, n.UID); err != nil && !kube.IsNotFound(err) {
+		return fmt.Errorf("delete node %s: %w", n.Name, err)
+	}
+	return nil
+}
+
+// close asks the API server itself; only then does the claim leave the Ledger.
+func (s *Service) close(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+	o, err := s.deps.Kube.GetNodeClaim(ctx, v.name)
+	if err != nil && !kube.IsNotFound(err) {
+		return false, err
+	}
+	if err == nil && o.UID == v.ledger.UID {
+		s.mem.wrote(o, s.host.Now())
+		return true, nil
+	}
+	payload := &ledger.ClaimClosed{Claim: v.name, UID: v.ledger.UID, Reason: "deleted"}
+	if v.ledger.Doomed != nil {
+		payload.Reason = v.ledger.Doomed.Reason
+	}
+	if err := s.record(ctx, v, ledger.KindClaimClosed, payload, nil, true); err != nil {
+		return false, err
+	}
+	s.mem.forget(v.name, v.ledger.UID, v.instanceID())
+	return false, nil
+}
+
+// stepPoll looks at all terminating instances at once.
+func (s *Service) stepPoll(now time.Time) time.Time {
+	ids := s.mem.endings()
+	if len(ids) == 0 {
+		return time.Time{}
+	}
+	if at := s.mem.retryAt("poll"); now.Before(at) {
+		return at
+	}
+	s.effect("poll", false, func(ctx context.Context) error { return s.poll(ctx, ids) })
+	return now.Add(pollEvery)
+}
+
+func (s *Service) poll(ctx context.Context, ids map[string]time.Time) error {
+	s.mem.again("poll", s.host.Now().Add(pollEvery))
+	found, err := s.deps.EC2.DescribeInstances(ctx, slices.Sorted(maps.Keys(ids)))
+	if err != nil {
+		return fmt.Errorf("poll terminating instances: %w", err)
+	}
+	s.mem.setInstances(s.factsOf(slices.Sorted(maps.Keys(ids)), found))
+	return nil
+}
+
+// factsOf is what EC2's answer says of these ids. What it does not know is missing once it is old enough to be known.
+func (s *Service) factsOf(ids []string, found []ec2.Instance) map[string]claim.InstanceFacts {
+	all := map[string]claim.InstanceFacts{}
+	states := map[string]ec2.Instance{}
+	for _, i := range found {
+		states[i.ID] = i
+	}
+	now := s.host.Now()
+	for _, id := range ids {
+		i, known := states[id]
+		facts := claim.InstanceFacts{Terminated: known && i.Gone(), Ending: known && i.Ending()}
+		facts.Missing = !known && s.oldEnough(id, now)
+		all[id] = facts
+	}
+	return all
+}

@@ -1,0 +1,155 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/planner/provision"
+	"millwright/services/internal/service"
+	"millwright/store"
+)
+
+// Deps of the service.
+type Deps struct {
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Service implements service.Service.
+type Service struct {
+	host    service.Host
+	logger  zerolog.Logger
+	metrics *metrics
+	cluster *clusterMetrics
+	batch   batch
+	last    round
+	atLimit []string
+}
+
+// round is when and on what the last one was planned.
+type round struct {
+	at time.Time
+	// revision of the World, seq of the Ledger.
+	revision, seq uint64
+}
+
+const (
+	// replanEvery paces rounds without new pods while the cluster changes; the Ledger's changes (a launch
+	// that failed, a node that goes) are looked at sooner. Time alone matters at idleMax: marks of offerings end.
+	replanEvery      = time.Second
+	replanLedger     = 100 * time.Millisecond
+	idleMax          = 10 * time.Second
+	lostMax          = 5
+	podsLoggedMax    = 5
+	refusedLoggedMax = 10
+)
+
+// New returns the service.
+func New(host service.Host, deps Deps) *Service {
+	s := &Service{host: host, logger: deps.Logger, metrics: newMetrics(deps.Registerer), cluster: newClusterMetrics(host),
+		batch: batch{seen: seen{}}}
+	if deps.Registerer != nil {
+		deps.Registerer.MustRegister(s.cluster)
+	}
+	return s
+}
+
+// Name implements service.Service.
+func (s *Service) Name() string { return ledger.ServiceProvisioner }
+
+// Step implements service.Service.
+func (s *Service) Step(ctx context.Context) (time.Duration, error) {
+	s.cluster.stepped.Store(s.host.Now().UnixNano())
+	for range lostMax {
+		p, err := s.plan()
+		if err != nil || p.wait > 0 {
+			return p.wait, err
+		}
+		err = s.record(ctx, p)
+		if err == nil {
+			return replanLedger, nil
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return 0, err
+		}
+		s.logger.Debug().Err(err).Msg("round lost, planning anew")
+		s.last = round{}
+	}
+	return 0, fmt.Errorf("record round: lost %d times in a row: %w", lostMax, store.ErrConflict)
+}
+
+// planned is the outcome of one look at a Snapshot.
+type planned struct {
+	// wait: nothing is due for so long.
+	wait     time.Duration
+	decision *planner.Decision
+	round    provision.Round
+	basis    planner.Basis
+	revision uint64
+	took     time.Duration
+}
+
+// plan plans a round if one is due.
+func (s *Service) plan() (planned, error) {
+	var p planned
+	err := s.host.Snapshot(service.ForProvisioning, func(snap *planner.Snapshot) error {
+		waiting := s.batch.note(snap)
+		s.metrics.queueDepth.WithLabelValues(controller).Set(float64(waiting))
+		if p.wait = s.due(snap); p.wait > 0 {
+			return nil
+		}
+		if s.host.Stop() == ledger.StopAll {
+			p.wait = idleMax // the end of the stop is a change of the Ledger
+			return nil
+		}
+		began := s.host.Now()
+		p.decision, p.round = provision.Plan(snap)
+		p.took = s.host.Now().Sub(began)
+		p.basis, p.revision = snap.Basis(), snap.World.Revision()
+		return nil
+	})
+	return p, err
+}
+
+// due returns how long to wait for the next round; 0 if it is due now. While a batch is open nothing else counts, or
+// pods that belong together would be planned apart.
+func (s *Service) due(snap *planner.Snapshot) time.Duration {
+	if s.batch.open() {
+		return s.batch.wait(snap.Now, snap.Options)
+	}
+	wait, since := idleMax, snap.Now.Sub(s.last.at)
+	switch {
+	case snap.Ledger.Seq() != s.last.seq:
+		wait = replanLedger - since
+	case snap.World.Revision() != s.last.revision:
+		wait = replanEvery - since
+	}
+	return max(wait, 0)
+}
+
+// record appends the decision, and tells of the round.
+func (s *Service) record(ctx context.Context, p planned) error {
+	seq := uint64(0)
+	if p.decision != nil {
+		rec, err := s.host.Decide(ctx, p.basis, *p.decision)
+		if err != nil {
+			return fmt.Errorf("record round: %w", err)
+		}
+		seq = rec.Seq
+	}
+	s.last = round{at: p.basis.Now, revision: p.revision, seq: max(seq, p.basis.LedgerSeq)}
+	s.metrics.rounds(p, s.batch.close(s.host.Now()))
+	s.tell(p.round, seq)
+	s.logLimits(p.round.AtNodeLimit)
+	if seq > 0 {
+		s.log(p, seq)
+	}
+	return nil
+}

@@ -1,0 +1,269 @@
+package provisioner_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	corev1 "k8s.io/api/core/v1"
+
+	"millwright/planner/ledger"
+	"millwright/planner/plannertest"
+	"millwright/services/internal/host/hosttest"
+	"millwright/services/internal/service"
+	"millwright/services/provisioner"
+)
+
+func run(t *testing.T, mode ledger.Mode, test func(r *hosttest.Rig, s *provisioner.Service)) {
+	t.Helper()
+	hosttest.Run(t, ledger.ServiceProvisioner, mode, func(r *hosttest.Rig) {
+		r.See(plannertest.WithCatalogue()...)
+		r.See(plannertest.Pool("general"))
+		test(r, provisioner.New(r.Host, provisioner.Deps{Logger: zerolog.Nop()}))
+	})
+}
+
+func pending(name string, options ...func(*corev1.Pod)) *corev1.Pod {
+	return plannertest.Pod(name, append([]func(*corev1.Pod){plannertest.Unschedulable()}, options...)...)
+}
+
+// rounds are the decisions about pods.
+func rounds(r *hosttest.Rig) []*ledger.ProvisioningPlanned {
+	var list []*ledger.ProvisioningPlanned
+	for _, e := range r.Entries(ledger.KindProvisioningPlanned) {
+		list = append(list, e.Payload.(*ledger.ProvisioningPlanned))
+	}
+	return list
+}
+
+func TestPodsThatComeTogetherAreOneDecision(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *provisioner.Service) {
+		for i := range 20 {
+			r.See(pending(fmt.Sprint("p", i)))
+			r.Settle(s, 100*time.Millisecond)
+		}
+		if n := len(rounds(r)); n != 0 {
+			t.Fatalf("%d decisions before the batch was over", n)
+		}
+		r.Settle(s, time.Second)
+		list := rounds(r)
+		if len(list) != 1 {
+			t.Fatalf("%d decisions, want one", len(list))
+		}
+		pods := 0
+		for _, c := range list[0].Claims {
+			pods += len(c.Pods)
+		}
+		if pods != 20 {
+			t.Errorf("claims for %d pods, want 20: %+v", pods, list[0].Claims)
+		}
+	})
+}
+
+func TestABatchEndsThoughPodsKeepComing(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *provisioner.Service) {
+		for i := range 110 {
+			r.See(pending(fmt.Sprint("p", i)))
+			r.Settle(s, 100*time.Millisecond)
+		}
+		if n := len(rounds(r)); n != 1 {
+			t.Errorf("%d decisions in 11 s of arrivals, want 1 after 10 s", n)
+		}
+	})
+}
+
+func TestARoundThatChangesNothingIsNotRecorded(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *provisioner.Service) {
+		r.See(pending("fits"), pending("huge", plannertest.Requests("cpu", "1000")))
+		r.Settle(s, 30*time.Second)
+		if n := len(rounds(r)); n != 1 {
+			t.Errorf("%d decisions, want 1", n)
+		}
+	})
+}
+
+func TestEventsTellTheVerdicts(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *provisioner.Service) {
+		r.See(pending("fits"), pending("huge", plannertest.Requests("cpu", "1000")))
+		r.Settle(s, time.Second)
+		seq := r.Entries(ledger.KindProvisioningPlanned)[0].Seq
+		want := "Pod/fits Nominated: Pod should schedule on: nodeclaim/" + ledger.ClaimName(r.Host.LogID(), "general", seq, 0)
+		if !slices.Contains(r.Events, want) {
+			t.Errorf("no event %q in %q", want, r.Events)
+		}
+		refused := func(e string) bool {
+			return strings.HasPrefix(e, `Pod/huge FailedScheduling: Failed to schedule pod, incompatible with nodepool "general", `)
+		}
+		if !slices.ContainsFunc(r.Events, refused) {
+			t.Errorf("no event about the pod that fits nowhere in %q", r.Events)
+		}
+	})
+}
+
+func TestAWithdrawnClaimIsPlannedAnewSoon(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *provisioner.Service) {
+		r.See(pending("p"))
+		r.Settle(s, time.Second)
+		first := r.Entries(ledger.KindProvisioningPlanned)[0]
+		name := ledger.ClaimName(r.Host.LogID(), "general", first.Seq, 0)
+		r.Append(ledger.KindClaimWithdrawn, &ledger.ClaimWithdrawn{Claim: name, Reason: "test"}, ledger.PoolAggregate("general"))
+		r.Settle(s, 300*time.Millisecond)
+		if n := len(rounds(r)); n != 2 {
+			t.Errorf("%d decisions, want a second one for the pod that lost its claim", n)
+		}
+	})
+}
+
+func TestALostRoundIsPlannedAnewAtOnce(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *provisioner.Service) {
+		r.See(pending("p"))
+		r.Settle(s, 150*time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
+		// Another writer moves the pool between the plan and the append: the step has no chance to see it before.
+		interfere := &interfering{Host: r.Host, before: func() {
+			r.Append(ledger.KindClaimWithdrawn, &ledger.ClaimWithdrawn{Claim: "other"}, ledger.PoolAggregate("general"))
+		}}
+		again := provisioner.New(interfere, provisioner.Deps{Logger: zerolog.Nop()})
+		_, _ = r.Step(again)
+		time.Sleep(250 * time.Millisecond)
+		if _, err := r.Step(again); err != nil {
+			t.Fatal(err)
+		}
+		if interfere.conflicts != 1 || len(rounds(r)) != 1 {
+			t.Errorf("%d conflicts and %d decisions, want one each", interfere.conflicts, len(rounds(r)))
+		}
+	})
+}
+
+func TestShadowRecordsOnceAndTellsNobody(t *testing.T) {
+	run(t, ledger.ModeShadow, func(r *hosttest.Rig, s *provisioner.Service) {
+		r.See(pending("p"))
+		r.Settle(s, 20*time.Second)
+		list := r.Entries(ledger.KindProvisioningPlanned)
+		if len(list) != 1 || list[0].Mode != ledger.ModeShadow {
+			t.Errorf("%d decisions of mode %v, want one shadow decision", len(list), list)
+		}
+		if len(r.Events) > 0 {
+			t.Errorf("events %q", r.Events)
+		}
+		r.Ledger(func(l *ledger.Ledger) {
+			if n := len(l.Claims()); n != 0 {
+				t.Errorf("%d claims are planned", n)
+			}
+		})
+	})
+}
+
+func TestWithoutHeartbeatsNothingIsPlanned(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *provisioner.Service) {
+		time.Sleep(11 * time.Second)
+		r.See(pending("p"))
+		for range 10 {
+			if _, err := r.Step(s); !errors.Is(err, service.ErrNotReady) {
+				t.Fatalf("got %v", err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := len(rounds(r)); n != 0 {
+			t.Errorf("%d decisions on a stale world", n)
+		}
+	})
+}
+
+func TestNodesAndPoolsAreGauges(t *testing.T) {
+	hosttest.Run(t, ledger.ServiceProvisioner, ledger.ModeActive, func(r *hosttest.Rig) {
+		registry := prometheus.NewRegistry()
+		s := provisioner.New(r.Host, provisioner.Deps{Logger: zerolog.Nop(), Registerer: registry})
+		r.AddNode("n", "general")
+		r.See(plannertest.Pod("p", plannertest.On("n"), plannertest.Requests("cpu", "1500m")), plannertest.DaemonPod("d", "n"))
+		value := func(name, kind string) (v float64, found bool) {
+			families, err := registry.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range families {
+				for _, m := range f.GetMetric() {
+					for _, l := range m.GetLabel() {
+						if f.GetName() == name && l.GetName() == "resource_type" && l.GetValue() == kind {
+							return m.GetGauge().GetValue(), true
+						}
+					}
+				}
+			}
+			return 0, false
+		}
+		if _, found := value("karpenter_nodes_allocatable", "cpu"); found {
+			t.Error("a standby has series of nodes")
+		}
+		_, _ = r.Step(s)
+		for name, want := range map[string]float64{"karpenter_nodes_allocatable": 3.92, "karpenter_nodes_total_pod_requests": 1.6,
+			"karpenter_nodes_total_daemon_requests": 0.1, "karpenter_nodes_system_overhead": 0.08} {
+			if got, _ := value(name, "cpu"); got != want {
+				t.Errorf("%s is %v cores, want %v", name, got, want)
+			}
+		}
+	})
+}
+
+func TestAStopOfAllHoldsPlanning(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *provisioner.Service) {
+		r.Stop(ledger.StopVoluntary)
+		r.See(pending("early"))
+		r.Settle(s, 2*time.Second)
+		if n := len(rounds(r)); n != 1 {
+			t.Fatalf("%d decisions under a voluntary stop, want 1", n)
+		}
+		r.Stop(ledger.StopAll)
+		r.See(pending("late"))
+		r.Settle(s, 20*time.Second)
+		if n := len(rounds(r)); n != 1 {
+			t.Errorf("%d decisions although all is stopped", n)
+		}
+		r.Stop(ledger.StopNone)
+		r.Settle(s, 2*time.Second)
+		if n := len(rounds(r)); n != 2 {
+			t.Errorf("%d decisions after the stop, want 2", n)
+		}
+	})
+}
+
+// TestABurstIsOneRound: 300 pods in uneven groups over five seconds are planned together, as with an idle time of 1 s.
+func TestABurstIsOneRound(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *provisioner.Service) {
+		pods := 0
+		for i, gap := range []time.Duration{50, 150, 350, 500, 700, 900, 200, 600, 800, 400} {
+			for range 12 + 4*i {
+				r.See(pending(fmt.Sprint("p", pods)))
+				pods++
+			}
+			r.Settle(s, gap*time.Millisecond)
+		}
+		r.Settle(s, 2*time.Second)
+		list := rounds(r)
+		if len(list) != 1 {
+			t.Fatalf("%d decisions, want one", len(list))
+		}
+		planned := 0
+		for _, c := range list[0].Claims {
+			planned += len(c.Pods)
+		}
+		if planned != pods {
+			t.Errorf("%d pods planned, want %d", planned, pods)
+		}
+	})
+}
+
+func TestALonePodIsPlannedSoon(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *provisioner.Service) {
+		r.See(pending("p"))
+		r.Settle(s, 290*time.Millisecond)
+		if n := len(rounds(r)); n != 1 {
+			t.Errorf("%d decisions 290 ms after the pod came, want one", n)
+		}
+	})
+}

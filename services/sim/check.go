@@ -1,0 +1,455 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/events"
+	"millwright/planner"
+	"millwright/planner/claim"
+	"millwright/planner/ledger"
+	"millwright/planner/resource"
+	"millwright/services/internal/kube"
+	"millwright/services/lifecycle/launch"
+	"millwright/services/sim/cloud"
+	"millwright/services/sim/cluster"
+	"millwright/store"
+)
+
+// Names of the checks, by the invariant of DESIGN §8 they are of.
+const (
+	CheckOneInstance   = "1: a NodeClaim launches at most one instance"
+	CheckRecorded      = "1: nothing is launched or made that is not recorded"
+	CheckLivingClaim   = "2: an instance is launched only for a NodeClaim that exists"
+	CheckEviction      = "3: a protected pod is not evicted"
+	CheckUndrained     = "3: no pod dies undrained with its node"
+	CheckBudgets       = "4: commands stay within the budgets"
+	CheckTainted       = "4: commands are confirmed on tainted nodes"
+	CheckLimits        = "5: plans stay within the limits"
+	CheckRegistration  = "6: registration is one write"
+	CheckInstanceFirst = "7: Node and NodeClaim go after their instance"
+	CheckLog           = "8: acknowledged records are kept and chained"
+	CheckVerdicts      = "9: every pending pod has a verdict"
+	CheckReplay        = "10: replay yields the recorded decisions"
+	CheckStopped       = "nothing is begun that operators have stopped"
+	CheckFold          = "ledgers are the fold of the log"
+)
+
+// Checks are all of them but those of convergence.
+var Checks = []string{CheckOneInstance, CheckRecorded, CheckLivingClaim, CheckEviction, CheckUndrained, CheckBudgets, CheckTainted, CheckLimits,
+	CheckRegistration, CheckInstanceFirst, CheckLog, CheckVerdicts, CheckReplay, CheckStopped, CheckFold}
+
+// history is what checks remember.
+type history struct {
+	// launched instance by claim UID; tokens that were recorded; planned claim names.
+	launched map[string]string
+	tokens   map[string]bool
+	planned  map[string]bool
+	// commands ever started, by id.
+	commands map[string]*ledger.CommandStarted
+	// ended are instances that ended without being asked to.
+	ended map[string]bool
+	// protected is when users protected an object, by UID; edited are those that still are, by kind and UID.
+	protected map[string]time.Time
+	edited    map[string]bool
+	// pools are earlier states of NodePools, by name.
+	pools map[string][]pastPool
+	// bound is when a pod got its node, by UID; listed is when the pods of a node were last asked for.
+	bound, listed map[string]time.Time
+}
+
+// pastPool is a NodePool as it was until a time.
+type pastPool struct {
+	until time.Time
+	pool  *karpv1.NodePool
+}
+
+// lookback is how old what a decision relied on may be when it is stored; protection must be older to count.
+const lookback = 45 * time.Second
+
+func newHistory() history {
+	return history{launched: map[string]string{}, tokens: map[string]bool{}, planned: map[string]bool{}, ended: map[string]bool{},
+		commands: map[string]*ledger.CommandStarted{}, protected: map[string]time.Time{}, edited: map[string]bool{},
+		pools: map[string][]pastPool{}, bound: map[string]time.Time{}, listed: map[string]time.Time{}}
+}
+
+// checkConfirmed demands that no pod can come to the nodes any more.
+func (s *Sim) checkConfirmed(c *ledger.CommandStarted) {
+	for _, candidate := range c.Candidates {
+		n, o := s.cluster.Node(candidate.Node), s.cluster.NodeClaim(candidate.Claim)
+		alive := n != nil && o != nil && n.Spec.ProviderID == candidate.ProviderID && o.UID == candidate.ClaimUID && o.DeletionTimestamp == nil
+		if alive && !kube.IsDisrupted(n) && s.reference.Claim(candidate.Claim).Doomed == nil {
+			s.violate(CheckTainted, "node %s is not", n.Name)
+		}
+	}
+}
+
+// checkRecord notes what was recorded.
+func (s *Sim) checkRecord(e ledger.Entry) {
+	switch p := e.Payload.(type) {
+	case *ledger.LaunchRequested:
+		s.history.tokens[p.Token] = true
+	case *ledger.CommandStarted:
+		s.history.commands[ledger.CommandID(s.log.ID(), e.Seq)] = p
+	case *ledger.CommandConfirmed:
+		s.checkConfirmed(s.history.commands[p.ID])
+	case *ledger.ProvisioningPlanned:
+		for i := range p.Claims {
+			s.stats.Claims++
+			s.history.planned[ledger.ClaimName(s.log.ID(), p.Claims[i].NodePool, e.Seq, i)] = true
+		}
+	}
+}
+
+// checkRequest demands that what EC2 is asked for is recorded.
+func (s *Sim) checkRequest(in *awsec2.CreateFleetInput) {
+	if token := aws.ToString(in.ClientToken); !s.history.tokens[token] {
+		s.violate(CheckRecorded, "a fleet is asked for with token %s, of no LaunchRequested", token)
+	}
+}
+
+// checkLaunch looks at an instance that has just been made.
+func (s *Sim) checkLaunch(i *cloud.Instance) {
+	_, rest, _ := strings.Cut(i.Tags[awsv1.TagLaunch], "/")
+	uid, _, _ := strings.Cut(rest, "/")
+	if first := s.history.launched[uid]; first != "" {
+		s.violate(CheckOneInstance, "NodeClaim %s (%s) has %s and %s", i.Tags[awsv1.TagNodeClaim], uid, first, i.ID)
+	}
+	s.history.launched[uid] = i.ID
+	if c := s.cluster.NodeClaim(i.Tags[awsv1.TagNodeClaim]); c == nil || string(c.UID) != uid {
+		s.violate(CheckLivingClaim, "instance %s is for NodeClaim %s (%s)", i.ID, i.Tags[awsv1.TagNodeClaim], uid)
+	}
+}
+
+// checkWrite looks at every write of the cluster.
+func (s *Sim) checkWrite(kind events.Kind, before, after cluster.Object) {
+	switch kind {
+	case events.KindPod:
+		if p, ok := after.(*corev1.Pod); ok && p.Spec.NodeName != "" && s.history.bound[string(p.UID)].IsZero() {
+			s.history.bound[string(p.UID)] = s.clock.Now()
+		}
+	case events.KindNodePool:
+		if p, ok := before.(*karpv1.NodePool); ok {
+			s.history.pools[p.Name] = append(s.history.pools[p.Name], pastPool{s.clock.Now(), p})
+		}
+	case events.KindNode:
+		s.checkNode(before, after)
+	case events.KindNodeClaim:
+		if before == nil && s.acting != nil && !s.history.planned[after.GetName()] {
+			s.violate(CheckRecorded, "NodeClaim %s was not planned", after.GetName())
+		}
+		if after == nil {
+			s.checkGone("NodeClaim "+before.GetName(), s.history.launched[string(before.GetUID())])
+		}
+	}
+}
+
+func (s *Sim) checkNode(before, after cluster.Object) {
+	if before == nil {
+		return
+	}
+	old := before.(*corev1.Node)
+	_, id, _ := launch.ParseProviderID(old.Spec.ProviderID)
+	if after == nil {
+		if claim.IsRegistered(old) {
+			s.checkGone("Node "+old.Name, id)
+		}
+		return
+	}
+	n := after.(*corev1.Node)
+	if held(old) && !held(n) {
+		s.checkGone("the finalizer of Node "+n.Name, id)
+	}
+	if unregistered(old) && !unregistered(n) {
+		s.checkRegistered(n)
+	}
+}
+
+func held(n *corev1.Node) bool { return slices.Contains(n.Finalizers, karpv1.TerminationFinalizer) }
+
+func unregistered(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.UnregisteredTaintKey })
+}
+
+// checkGone demands that the instance has ended by the time that what goes.
+func (s *Sim) checkGone(what, id string) {
+	if i := s.cloud.Instance(id); i != nil && !i.Gone() {
+		s.violate(CheckInstanceFirst, "%s is gone, %s is %s", what, id, i.State)
+	}
+}
+
+// checkRegistered demands that everything is in place when the unregistered taint goes.
+func (s *Sim) checkRegistered(n *corev1.Node) {
+	var owner *karpv1.NodeClaim
+	for _, c := range s.cluster.NodeClaims() {
+		if c.Status.ProviderID == n.Spec.ProviderID {
+			owner = c
+		}
+	}
+	if owner == nil {
+		s.violate(CheckRegistration, "Node %s is registered without a NodeClaim", n.Name)
+		return
+	}
+	if n.Labels[karpv1.NodeRegisteredLabelKey] != "true" || !held(n) {
+		s.violate(CheckRegistration, "Node %s lacks the label or the finalizer", n.Name)
+	}
+	for _, m := range []struct{ want, have map[string]string }{{owner.Labels, n.Labels}, {owner.Annotations, n.Annotations}} {
+		for _, key := range slices.Sorted(maps.Keys(m.want)) {
+			if m.have[key] != m.want[key] {
+				s.violate(CheckRegistration, "Node %s has %s=%q, its NodeClaim %q", n.Name, key, m.have[key], m.want[key])
+			}
+		}
+	}
+	for _, t := range owner.Spec.Taints {
+		if !slices.ContainsFunc(n.Spec.Taints, func(have corev1.Taint) bool { return have.MatchTaint(&t) }) {
+			s.violate(CheckRegistration, "Node %s lacks taint %s", n.Name, t.Key)
+		}
+	}
+}
+
+// slack is how much a process's clock may be ahead of the true time.
+func (s *Sim) slack() time.Duration { return 2*s.drawn.Skew + time.Second }
+
+// deadlineOf is the termination timestamp of the NodeClaim behind a node; zero for none.
+func (s *Sim) deadlineOf(node string) time.Time {
+	n := s.cluster.Node(node)
+	if n == nil {
+		return time.Time{}
+	}
+	for _, c := range s.cluster.NodeClaims() {
+		if t, err := time.Parse(time.RFC3339, c.Annotations[karpv1.TerminationTimestampAnnotationKey]); err == nil && c.Status.ProviderID == n.Spec.ProviderID {
+			return t
+		}
+	}
+	return time.Time{}
+}
+
+func (s *Sim) passed(t time.Time) bool { return !t.IsZero() && s.clock.Now().Add(s.slack()).After(t) }
+
+// checkEviction demands that do-not-disrupt is honoured. Budgets are the API server's.
+func (s *Sim) checkEviction(by *process, key string, uid types.UID) {
+	p := s.cluster.Pod(key)
+	if p == nil || p.UID != uid || p.DeletionTimestamp != nil {
+		return
+	}
+	since, lately := s.history.protected[string(uid)]
+	if p.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true" && !(lately && s.clock.Now().Sub(since) < lookback) {
+		s.violate(CheckEviction, "%s evicts %s", by, key)
+	}
+}
+
+// checkDeletion demands that a pod is deleted past its budget only as the node's deadline comes.
+func (s *Sim) checkDeletion(by *process, key string, uid types.UID) {
+	p := s.cluster.Pod(key)
+	if p == nil || p.UID != uid || s.cluster.Node(p.Spec.NodeName) == nil {
+		return // of a Node that is gone: kubelet can't be asked any more
+	}
+	grace := 30 * time.Second
+	if g := p.Spec.TerminationGracePeriodSeconds; g != nil {
+		grace = time.Duration(*g) * time.Second
+	}
+	deadline := s.deadlineOf(p.Spec.NodeName)
+	if deadline.IsZero() || !s.passed(deadline.Add(-grace)) {
+		s.violate(CheckEviction, "%s deletes %s, the deadline of %s is %s", by, key, p.Spec.NodeName, deadline)
+	}
+}
+
+// checkTermination demands that no pod that must be waited for runs on an instance that is ended. One that was bound
+// after the API server listed the node's pods for the last time cannot be known.
+func (s *Sim) checkTermination(by *process, ids []string) {
+	for _, id := range ids {
+		i := s.cloud.Instance(id)
+		if i == nil || i.Ending() {
+			continue
+		}
+		for _, n := range s.cluster.Nodes() {
+			if n.Spec.ProviderID != launch.ProviderID(i.Zone, id) || s.passed(s.deadlineOf(n.Name)) {
+				continue
+			}
+			for _, p := range s.cluster.PodsOn(n.Name) {
+				listed, bound := s.history.listed[n.Name], s.history.bound[string(p.UID)]
+				if s.waitedFor(p) && (listed.IsZero() || !bound.After(listed)) {
+					s.violate(CheckUndrained, "%s ends %s with %s on node %s", by, id, p.Name, n.Name)
+				}
+			}
+		}
+	}
+}
+
+func (s *Sim) waitedFor(p *corev1.Pod) bool {
+	ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	stuck := p.DeletionTimestamp != nil && s.clock.Now().Add(s.slack()).Sub(p.DeletionTimestamp.Time) > time.Minute
+	return !ended && !stuck && !planner.Tolerates(p.Spec.Tolerations, karpv1.DisruptedTaint())
+}
+
+// judge looks at a decision before it is appended; what it returns looks again when it is stored.
+func (s *Sim) judge(p *process, basis planner.Basis, d planner.Decision) func(store.Record) {
+	if p.world.Position() != basis.Position {
+		return nil // the World has moved since the Snapshot
+	}
+	switch d.Payload.(type) {
+	case *ledger.ProvisioningPlanned:
+		return s.judgePlan(p)
+	case *ledger.CommandStarted:
+		return s.judgeCommand(p)
+	}
+	return nil
+}
+
+// judgePlan checks verdicts and limits. Of the claims only those count that the Snapshot did not show going.
+func (s *Sim) judgePlan(p *process) func(store.Record) {
+	snap := planner.NewSnapshot(p.world, p.ledger, p.Now())
+	var pending []types.UID
+	for _, pod := range snap.World.PendingPods() {
+		if planner.IsProvisionable(pod) {
+			pending = append(pending, pod.UID)
+		}
+	}
+	counted := map[string]bool{}
+	for _, n := range snap.StateNodes() {
+		counted[n.ClaimName()] = !n.MarkedForDeletion
+	}
+	for _, c := range snap.InFlight() {
+		counted[c.Name] = true
+	}
+	return func(rec store.Record) {
+		for _, uid := range pending {
+			if s.reference.Verdict(uid) == nil {
+				s.violate(CheckVerdicts, "pod %s has none after record %d", uid, rec.Seq)
+			}
+		}
+		used := map[string]resource.Vector{}
+		for _, c := range s.reference.Claims() {
+			if counted[c.Name] || c.PlannedSeq == rec.Seq {
+				used[c.NodePool] = used[c.NodePool].Add(c.Capacity)
+			}
+		}
+		for _, pool := range s.script.pools {
+			limit, limited := s.limitOf(pool.Name)
+			if have := used[pool.Name].MilliCPU; limited && have > limit && s.plannedIn(rec.Seq, pool.Name) {
+				s.violate(CheckLimits, "record %d brings NodePool %s to %dm of %dm CPU: %v", rec.Seq, pool.Name, have, limit, s.countedIn(pool.Name, rec.Seq, counted))
+			}
+		}
+	}
+}
+
+// lately returns a NodePool as it is and as it was when the World may have shown it so.
+func (s *Sim) lately(name string) (list []*karpv1.NodePool) {
+	if p := s.cluster.NodePool(name); p != nil {
+		list = append(list, p)
+	}
+	for _, past := range s.history.pools[name] {
+		if s.clock.Now().Sub(past.until) < lookback {
+			list = append(list, past.pool)
+		}
+	}
+	return list
+}
+
+// limitOf is the highest CPU limit a NodePool had lately, in millicores; false if it had none.
+func (s *Sim) limitOf(name string) (milli int64, limited bool) {
+	for _, p := range s.lately(name) {
+		limit, has := p.Spec.Limits[corev1.ResourceCPU]
+		if !has {
+			return 0, false
+		}
+		milli, limited = max(milli, limit.MilliValue()), true
+	}
+	return milli, limited
+}
+
+// countedIn says what the limit's use is made of.
+func (s *Sim) countedIn(pool string, seq uint64, counted map[string]bool) []string {
+	var list []string
+	for _, c := range s.reference.Claims() {
+		if c.NodePool == pool && (counted[c.Name] || c.PlannedSeq == seq) {
+			list = append(list, fmt.Sprintf("%s %s %dm", c.Name, c.State, c.Capacity.MilliCPU))
+		}
+	}
+	return list
+}
+
+func (s *Sim) plannedIn(seq uint64, pool string) bool {
+	return slices.ContainsFunc(s.reference.Claims(), func(c *ledger.Claim) bool { return c.PlannedSeq == seq && c.NodePool == pool })
+}
+
+// judgeCommand counts the pool's nodes as the Snapshot had them, and what commands take of them once stored.
+func (s *Sim) judgeCommand(p *process) func(store.Record) {
+	snap := planner.NewSnapshot(p.world, p.ledger, p.Now())
+	nodes := snap.StateNodes()
+	return func(rec store.Record) {
+		taken := map[string]bool{}
+		for _, c := range s.reference.Commands() {
+			for _, candidate := range c.Started.Candidates {
+				taken[candidate.Claim] = true
+			}
+		}
+		for _, pool := range s.script.pools {
+			total, gone := 0, 0
+			for _, n := range nodes {
+				if n.NodePool != pool.Name || !n.Initialized || n.Node == nil || n.Claim == nil || claim.IsTrue(n.Claim.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) {
+					continue
+				}
+				total++
+				if n.MarkedForDeletion || !n.Ready() || taken[n.Claim.Name] {
+					gone++
+				}
+			}
+			allowed := 0
+			for _, p := range s.lately(pool.Name) {
+				allowed = max(allowed, budgetOf(p, total))
+			}
+			if command := s.reference.Command(ledger.CommandID(s.log.ID(), rec.Seq)); gone > allowed && command != nil && command.Started.Candidates[0].NodePool == pool.Name {
+				s.violate(CheckBudgets, "record %d brings NodePool %s to %d disrupted of %d nodes, %d are allowed", rec.Seq, pool.Name, gone, total, allowed)
+			}
+		}
+	}
+}
+
+func budgetOf(pool *karpv1.NodePool, nodes int) int {
+	text, percent := strings.CutSuffix(pool.Spec.Disruption.Budgets[0].Nodes, "%")
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic(err)
+	}
+	if percent {
+		return (nodes*n + 99) / 100
+	}
+	return n
+}
+
+// finish checks the log as a whole, the folds of it, and replays it.
+func (s *Sim) finish() {
+	if s.failed != nil {
+		return
+	}
+	s.checkLog()
+	s.checkFolds()
+	s.replay()
+}
+
+func (s *Sim) checkLog() {
+	ctx := context.Background()
+	head, _ := s.log.Head(ctx)
+	if last, err := s.log.Verify(ctx); err != nil || last != head.Seq {
+		s.violate(CheckLog, "verified up to %d of %d: %v", last, head.Seq, err)
+	}
+	for _, seq := range sortedKeys(s.acknowledged) {
+		recs, err := s.log.Read(ctx, seq, 1)
+		if err != nil || len(recs) != 1 || recs[0].Seq != seq || recs[0].Hash != s.acknowledged[seq] {
+			s.violate(CheckLog, "record %d is not what was acknowledged (%v)", seq, err)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package cloud
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/smithy-go"
+
+	"millwright/services/internal/ec2"
+	"millwright/services/lifecycle/launch"
+)
+
+// fleet is what a client token stands for.
+type fleet struct {
+	request string
+	result  ec2.FleetResult
+}
+
+func apiError(action, code string) error {
+	return &ec2.CallError{Action: action, Mutating: true, Err: &smithy.GenericAPIError{Code: code, Message: code}}
+}
+
+// Throttled is the error of a call that did nothing because there were too many.
+func Throttled(action string) error { return apiError(action, "RequestLimitExceeded") }
+
+// Unanswered is the error of a call whose outcome is unknown, or for a reading one, that has to be repeated.
+func Unanswered(action string, mutating bool) error {
+	return &ec2.CallError{Action: action, Mutating: mutating, Err: fmt.Errorf("connection reset: %w", context.DeadlineExceeded)}
+}
+
+// CreateFleet launches one instance of the cheapest offering that can be had.
+func (c *Cloud) CreateFleet(in *awsec2.CreateFleetInput) (ec2.FleetResult, error) {
+	request, err := launch.EncodeRequest(in)
+	if err != nil {
+		return ec2.FleetResult{}, err
+	}
+	token := aws.ToString(in.ClientToken)
+	f, known := c.fleets[token]
+	switch {
+	case known && f.request != string(request):
+		return ec2.FleetResult{}, apiError("ec2:CreateFleet", "IdempotentParameterMismatch")
+	case known:
+		return f.result, nil
+	case !c.templatesExist(in):
+		return ec2.FleetResult{}, apiError("ec2:CreateFleet", "InvalidLaunchTemplateId.NotFound")
+	}
+	f = fleet{request: string(request), result: c.startFleet(in)}
+	c.fleets[token] = f
+	return f.result, nil
+}
+
+func (c *Cloud) templatesExist(in *awsec2.CreateFleetInput) bool {
+	return !slices.ContainsFunc(in.LaunchTemplateConfigs, func(x ec2types.FleetLaunchTemplateConfigRequest) bool {
+		_, ok := c.templates.byID[aws.ToString(x.LaunchTemplateSpecification.LaunchTemplateId)]
+		return !ok
+	})
+}
+
+// override is one thing a fleet may launch.
+type override struct {
+	Offering
+	template, subnet, image string
+}
+
+func overrides(in *awsec2.CreateFleetInput) []override {
+	var list []override
+	ct := string(in.TargetCapacitySpecification.DefaultTargetCapacityType)
+	for _, config := range in.LaunchTemplateConfigs {
+		for _, o := range config.Overrides {
+			list = append(list, override{Offering{string(o.InstanceType), aws.ToString(o.AvailabilityZone), ct},
+				aws.ToString(config.LaunchTemplateSpecification.LaunchTemplateId), aws.ToString(o.SubnetId), aws.ToString(o.ImageId)})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b override) int { return cmp.Compare(price(a.Offering), price(b.Offering)) })
+	return list
+}
+
+func (c *Cloud) startFleet(in *awsec2.CreateFleetInput) ec2.FleetResult {
+	result := ec2.FleetResult{FleetID: fmt.Sprintf("fleet-%d", len(c.fleets)+1)}
+	for _, o := range overrides(in) {
+		if c.exhausted[o.Offering] {
+			result.Errors = append(result.Errors, ec2.FleetError{Code: "InsufficientInstanceCapacity", Message: "no capacity",
+				InstanceType: o.InstanceType, Zone: o.Zone, SubnetID: o.subnet, CapacityType: o.CapacityType})
+			continue
+		}
+		i := c.launch(o.Offering, o.template, o.subnet, o.image, instanceTags(in))
+		answer := i.Instance
+		answer.Tags, answer.State = nil, ec2.StatePending
+		result.Instances = []ec2.Instance{answer}
+		break
+	}
+	return result
+}
+
+func instanceTags(in *awsec2.CreateFleetInput) map[string]string {
+	tags := map[string]string{}
+	for _, s := range in.TagSpecifications {
+		if s.ResourceType != ec2types.ResourceTypeInstance {
+			continue
+		}
+		for _, t := range s.Tags {
+			tags[aws.ToString(t.Key)] = aws.ToString(t.Value)
+		}
+	}
+	return tags
+}

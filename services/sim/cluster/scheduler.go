@@ -1,0 +1,112 @@
+package cluster
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"millwright/events"
+)
+
+// scheduler is a small kube-scheduler. It knows the Nodes as they were a moment ago.
+type scheduler struct {
+	nodes   map[string]*corev1.Node
+	pending bool
+}
+
+// seeNode tells the scheduler of a Node after a moment; what is older than what it knows is nothing new.
+func (k *Cluster) seeNode(before, after Object) {
+	wait := k.between(5, 400)
+	if k.SchedulerLate > 0 && k.rng.IntN(1000) < k.SchedulerLate {
+		wait = k.between(400, 6000)
+	}
+	k.clock.After(wait, func() {
+		if after == nil {
+			if have := k.scheduler.nodes[before.GetName()]; have != nil && have.UID == before.GetUID() {
+				delete(k.scheduler.nodes, before.GetName())
+			}
+			return
+		}
+		n := after.(*corev1.Node)
+		if k.Node(n.Name) == nil {
+			return
+		}
+		if have := k.scheduler.nodes[n.Name]; have == nil || version(have) < version(n) {
+			k.scheduler.nodes[n.Name] = n
+			k.wakeScheduler()
+		}
+	})
+}
+
+func version(o Object) uint64 {
+	n, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
+	if err != nil {
+		panic("cluster: resource version " + o.GetResourceVersion())
+	}
+	return n
+}
+
+func (k *Cluster) wakeScheduler() {
+	if k.scheduler.pending {
+		return
+	}
+	k.scheduler.pending = true
+	k.clock.After(k.between(20, 150), func() {
+		k.scheduler.pending = false
+		k.schedule()
+	})
+}
+
+// schedule looks at all pods without a node, oldest first.
+func (k *Cluster) schedule() {
+	var waiting []*corev1.Pod
+	for _, p := range k.Pods() {
+		if p.Spec.NodeName == "" && p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 0 {
+			waiting = append(waiting, p)
+		}
+	}
+	slices.SortStableFunc(waiting, func(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	for _, p := range waiting {
+		if nodes := k.fitting(p); len(nodes) > 0 {
+			k.bind(p, nodes[k.rng.IntN(len(nodes))])
+			continue
+		}
+		k.refuse(p)
+	}
+}
+
+// fitting lists the Nodes that could run the pod, by name.
+func (k *Cluster) fitting(p *corev1.Pod) []string {
+	var names []string
+	requests := requestsOf(p)
+	for name, n := range k.scheduler.nodes {
+		if k.Node(name) == nil || n.Spec.Unschedulable || !tolerated(&p.Spec, n.Spec.Taints) || !selects(&p.Spec, n.Labels) {
+			continue
+		}
+		if requests.Fits(k.free(n)) {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, strings.Compare)
+	return names
+}
+
+func (k *Cluster) bind(p *corev1.Pod, node string) {
+	o := p.DeepCopy()
+	o.Spec.NodeName = node
+	setPodCondition(o, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: k.now()})
+	k.put(events.KindPod, o)
+	k.clock.After(k.between(200, 1500), func() { k.startPod(keyOf(o), o.UID, node) })
+}
+
+func (k *Cluster) refuse(p *corev1.Pod) {
+	if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Reason == corev1.PodReasonUnschedulable }) {
+		return
+	}
+	o := p.DeepCopy()
+	setPodCondition(o, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+		Message: "no node fits", LastTransitionTime: k.now()})
+	k.put(events.KindPod, o)
+}

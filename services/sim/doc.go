@@ -1,0 +1,15 @@
+// Package sim runs the whole system on a virtual clock in one process: the step functions of provisioner,
+// disruptor, terminator and lifecycle as they are, and the watcher's messages, among a cluster and a cloud in
+// memory (packages cluster and cloud), under faults that one seed decides (Faults).
+//
+// Everything happens as an event of one clock. A step or an effect is a coroutine: it runs alone, and at every call
+// of the API server, EC2 or the log it is parked until the answer comes, while the others go on. So any
+// interleaving can happen, a process can die in the middle of anything, and one seed always gives one history.
+//
+// What must hold is a list of named checks (Check) over the history, most of them made when something happens;
+// then the faults stop and the system has to converge. At the end the log is verified and every decision
+// replayed. The first check that fails ends the run with its name.
+//
+// Guarantees: equal seeds, equal histories, for the same code. Not simulated: see Faults and package cluster for
+// what exists; the real bus, log and adapters have tests of their own. Callers: tests, tools/simrun.
+package sim

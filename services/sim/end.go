@@ -1,0 +1,263 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/ledger"
+	"millwright/store/audit"
+)
+
+// finding is something that is not as it should be, since a time; zero if it should never be.
+type finding struct {
+	since time.Time
+	text  string
+}
+
+// patience is how long something may be under way in a cluster whose nodes expire again and again.
+const patience = 6 * time.Minute
+
+// unsettled lists what keeps the cluster from having what was asked for, and nothing more.
+func (s *Sim) unsettled() []string {
+	var missing []string
+	for _, f := range slices.Concat(s.waitingPods(), s.idleNodes(), s.unmatched(s.heldNodes())) {
+		if s.script.expires && !f.since.IsZero() && s.clock.Now().Sub(latest(f.since, s.calmed)) < patience {
+			continue
+		}
+		missing = append(missing, f.text)
+	}
+	for _, p := range s.script.pools {
+		if s.cluster.NodePool(p.Name) == nil {
+			missing = append(missing, fmt.Sprintf("NodePool %s is not back", p.Name))
+		}
+	}
+	if s.script.expires && s.clock.Now().Sub(s.calmed) < patience {
+		missing = append(missing, "nodes expire: too early to say")
+	}
+	return missing
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// waitingPods are not where they should be; those that can have no node must have a verdict.
+func (s *Sim) waitingPods() (list []finding) {
+	for _, p := range s.cluster.Pods() {
+		switch {
+		case p.DeletionTimestamp != nil:
+			list = append(list, finding{p.DeletionTimestamp.Time, fmt.Sprintf("pod %s is being deleted", p.Name)})
+		case p.Spec.NodeName == "" && s.mayWait(p):
+			if s.reference.Verdict(p.UID) == nil {
+				list = append(list, finding{p.CreationTimestamp.Time, fmt.Sprintf("pod %s waits without a verdict", p.Name)})
+			}
+		case p.Status.Phase != corev1.PodRunning || s.cluster.Node(p.Spec.NodeName) == nil:
+			list = append(list, finding{p.CreationTimestamp.Time, fmt.Sprintf("pod %s is %s on %q", p.Name, p.Status.Phase, p.Spec.NodeName)})
+		}
+	}
+	for _, d := range s.cluster.Deployments() {
+		if n := len(s.podsOf(d.Name)); n < d.Replicas {
+			list = append(list, finding{text: fmt.Sprintf("%s has %d of %d pods", d.Name, n, d.Replicas)})
+		}
+	}
+	return list
+}
+
+// idleNodes are Nodes that are not ready for pods, or have none.
+func (s *Sim) idleNodes() (list []finding) {
+	held := s.heldNodes()
+	for _, n := range s.cluster.Nodes() {
+		used := slices.ContainsFunc(s.cluster.PodsOn(n.Name), func(p *corev1.Pod) bool { return !isDaemonPod(p) })
+		switch {
+		case held[n.Name]:
+		case n.DeletionTimestamp != nil:
+			list = append(list, finding{n.DeletionTimestamp.Time, fmt.Sprintf("node %s is being deleted", n.Name)})
+		case n.Labels[karpv1.NodeInitializedLabelKey] != "true":
+			list = append(list, finding{n.CreationTimestamp.Time, fmt.Sprintf("node %s is not initialized", n.Name)})
+		case !used && !s.budgetUsed(held, n.Labels[karpv1.NodePoolLabelKey]):
+			list = append(list, finding{n.CreationTimestamp.Time, fmt.Sprintf("node %s is empty", n.Name)})
+		}
+	}
+	return list
+}
+
+// unmatched lists where instances, NodeClaims, Nodes and Ledger do not agree.
+func (s *Sim) unmatched(held map[string]bool) (list []finding) {
+	add := func(since time.Time, format string, args ...any) {
+		list = append(list, finding{since, fmt.Sprintf(format, args...)})
+	}
+	claims := map[string]bool{}
+	for _, c := range s.cluster.NodeClaims() {
+		claims[string(c.UID)] = true
+		l := s.reference.Claim(c.Name)
+		switch {
+		case l == nil || l.UID != c.UID:
+			add(c.CreationTimestamp.Time, "NodeClaim %s is not in the Ledger", c.Name)
+		case s.holds(held, c):
+		case c.DeletionTimestamp != nil:
+			add(c.DeletionTimestamp.Time, "NodeClaim %s (%s) is being deleted", c.Name, l.State)
+		case s.ending(c):
+			add(s.clock.Now(), "the instance of NodeClaim %s ends", c.Name)
+		case l.State != ledger.ClaimInitializedState || l.Doomed != nil:
+			add(c.CreationTimestamp.Time, "NodeClaim %s is %s, doomed %v", c.Name, l.State, l.Doomed != nil)
+		}
+	}
+	for _, l := range s.reference.Claims() {
+		if !claims[string(l.UID)] {
+			add(s.entries[l.PlannedSeq-1].Time, "claim %s (%s) has no NodeClaim", l.Name, l.State)
+		}
+	}
+	for _, i := range s.cloud.Instances() {
+		if c := s.cluster.NodeClaim(i.Tags[awsv1.TagNodeClaim]); !i.Ending() && (c == nil || s.history.launched[string(c.UID)] != i.ID) {
+			add(i.LaunchTime, "instance %s has no NodeClaim %s", i.ID, i.Tags[awsv1.TagNodeClaim])
+		}
+	}
+	for _, c := range s.reference.Commands() {
+		add(c.At, "command %s is %s", c.ID, c.State)
+	}
+	for _, d := range s.reference.Drains() {
+		if !held[d.Started.Node] {
+			add(d.At, "node %s is drained since record %d", d.Started.Node, d.Seq)
+		}
+	}
+	return list
+}
+
+// holds reports that the NodeClaim's Node is among the held.
+func (s *Sim) holds(held map[string]bool, c *karpv1.NodeClaim) bool {
+	return slices.ContainsFunc(s.cluster.Nodes(), func(n *corev1.Node) bool { return held[n.Name] && n.Spec.ProviderID == c.Status.ProviderID })
+}
+
+// budgetUsed reports that a held Node uses up the budget of a pool, maybe for ever.
+func (s *Sim) budgetUsed(held map[string]bool, pool string) bool {
+	return slices.ContainsFunc(s.cluster.Nodes(), func(n *corev1.Node) bool { return held[n.Name] && n.Labels[karpv1.NodePoolLabelKey] == pool })
+}
+
+// ending reports that the NodeClaim's instance is on its way out, though nobody may have noticed yet.
+func (s *Sim) ending(c *karpv1.NodeClaim) bool {
+	i := s.cloud.Instance(s.history.launched[string(c.UID)])
+	return i != nil && i.Ending()
+}
+
+// heldNodes are being drained and wait, without a deadline, for a pod that must not be evicted: it is protected, or
+// its budget allows nothing while those that should take its place find none because of a NodePool's limit.
+func (s *Sim) heldNodes() map[string]bool {
+	held := map[string]bool{}
+	for _, n := range s.cluster.Nodes() {
+		held[n.Name] = n.DeletionTimestamp != nil && s.deadlineOf(n.Name).IsZero() && slices.ContainsFunc(s.cluster.PodsOn(n.Name), func(p *corev1.Pod) bool {
+			return p.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true" ||
+				!s.cluster.MayEvict(p) && slices.ContainsFunc(s.podsOf(p.Labels["app"]), func(o *corev1.Pod) bool { return o.Spec.NodeName == "" && s.mayWait(o) })
+		})
+	}
+	return held
+}
+
+// mayWait reports that no node can be made for the pod: it never fits, or a limit is in the way.
+func (s *Sim) mayWait(p *corev1.Pod) bool {
+	limited := slices.ContainsFunc(s.script.pools, func(x *karpv1.NodePool) bool { return len(x.Spec.Limits) > 0 })
+	v := s.reference.Verdict(p.UID)
+	return p.Labels["app"] == neverFits || limited && (v == nil || v.Node == "" && v.Claim == "")
+}
+
+func (s *Sim) podsOf(app string) []*corev1.Pod {
+	return slices.DeleteFunc(s.cluster.Pods(), func(p *corev1.Pod) bool { return p.Labels["app"] != app })
+}
+
+func isDaemonPod(p *corev1.Pod) bool {
+	c := metav1.GetControllerOf(p)
+	return c != nil && c.Kind == "DaemonSet"
+}
+
+// leftovers lists what is there although nothing is asked for.
+func (s *Sim) leftovers() []string {
+	var missing []string
+	for _, f := range s.unmatched(nil) {
+		missing = append(missing, f.text)
+	}
+	for _, p := range s.cluster.Pods() {
+		missing = append(missing, "pod "+p.Name)
+	}
+	for _, n := range s.cluster.Nodes() {
+		missing = append(missing, "node "+n.Name)
+	}
+	for _, c := range s.cluster.NodeClaims() {
+		missing = append(missing, "NodeClaim "+c.Name)
+	}
+	for _, i := range s.cloud.Instances() {
+		if !i.Gone() {
+			missing = append(missing, "instance "+i.ID)
+		}
+	}
+	return missing
+}
+
+// checkFolds demands that the Ledgers which services used are what the log says.
+func (s *Sim) checkFolds() {
+	fresh := ledger.New(s.log.ID())
+	for seq := uint64(1); seq <= uint64(len(s.entries)); {
+		records, err := s.log.Read(context.Background(), seq, 500)
+		if err != nil || len(records) == 0 {
+			s.violate(CheckLog, "read from %d: %v", seq, err)
+			return
+		}
+		for _, rec := range records {
+			e, err := audit.Decode(rec)
+			if err == nil {
+				err = fresh.Apply(e)
+			}
+			if err != nil {
+				s.violate(CheckFold, "record %d: %v", rec.Seq, err)
+				return
+			}
+			seq = rec.Seq + 1
+		}
+	}
+	want := fresh.Digest()
+	for _, name := range services {
+		p := s.alive[name]
+		if p == nil {
+			continue
+		}
+		p.foldLog(uint64(len(s.entries)))
+		if got := p.ledger.Digest(); got != want {
+			s.violate(CheckFold, "the one of %s differs", p)
+		}
+	}
+}
+
+// replay plans every decision again.
+func (s *Sim) replay() {
+	report, err := audit.Replay(context.Background(), s.log, s.stream, audit.Range{From: 1})
+	if err != nil {
+		s.violate(CheckReplay, "%v", err)
+		return
+	}
+	s.stats.Replayed = report.Replayed
+	for _, d := range report.Divergences {
+		s.violate(CheckReplay, "record %d, %s of %s: %s", d.Seq, d.Kind, d.Service, d.Detail)
+	}
+	for _, span := range report.NotReplayable {
+		if s.stats.Renewals == 0 {
+			s.violate(CheckReplay, "records %d to %d cannot be replayed: %s", span.From, span.To, span.Reason)
+		}
+	}
+}
+
+func (s *Sim) anyHeld() bool {
+	for _, held := range s.heldNodes() {
+		if held {
+			return true
+		}
+	}
+	return false
+}

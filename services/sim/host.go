@@ -1,0 +1,197 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/services/internal/host"
+	"millwright/services/internal/service"
+	"millwright/store"
+	"millwright/store/audit"
+)
+
+// effectsMax bounds the effects of a process that run at a time.
+const effectsMax = 64
+
+// errEffectTimeout ends the context of an effect that took too long.
+var errEffectTimeout = errors.New("effect timed out")
+
+var _ service.Host = (*process)(nil)
+
+// Now is the clock of the process.
+func (p *process) Now() time.Time { return p.sim.clock.Now().Add(p.skew) }
+
+// LogID of the event log.
+func (p *process) LogID() string { return p.sim.log.ID() }
+
+// Mode is always active.
+func (p *process) Mode() ledger.Mode { return ledger.ModeActive }
+
+// Snapshot is as of the process's own folds.
+func (p *process) Snapshot(need service.Freshness, fn func(*planner.Snapshot) error) error {
+	if err := p.ownFolded(); err != nil {
+		return err
+	}
+	snapshot := planner.NewSnapshot(p.world, p.ledger, p.Now())
+	if reason, err := host.Invalid(snapshot, need, p.LogID()); err != nil {
+		return fmt.Errorf("%w: %s: %w", service.ErrNotReady, reason, err)
+	}
+	return fn(snapshot)
+}
+
+// Ledger is as of the process's own fold.
+func (p *process) Ledger(fn func(*ledger.Ledger) error) error {
+	if err := p.ownFolded(); err != nil {
+		return err
+	}
+	return fn(p.ledger)
+}
+
+func (p *process) ownFolded() error {
+	switch {
+	case p.uncertain > 0:
+		return fmt.Errorf("%w: it is not known whether an append was stored", service.ErrNotReady)
+	case p.ledger.Seq() < p.ownSeq:
+		return fmt.Errorf("%w: own record %d is not folded yet", service.ErrNotReady, p.ownSeq)
+	}
+	return nil
+}
+
+// Decide appends a decision.
+func (p *process) Decide(ctx context.Context, basis planner.Basis, d planner.Decision) (store.Record, error) {
+	draft, err := audit.DecisionDraft(basis, d)
+	if err != nil {
+		return store.Record{}, err
+	}
+	return p.append(ctx, draft, p.sim.judge(p, basis, d))
+}
+
+// Outcome appends an outcome.
+func (p *process) Outcome(ctx context.Context, o service.Outcome) (store.Record, error) {
+	draft, err := audit.OutcomeDraft(o.Kind, o.Payload, o.Subjects, o.Causation, o.Expects, o.Advances)
+	if err != nil {
+		return store.Record{}, err
+	}
+	return p.append(ctx, draft, nil)
+}
+
+// append stores the draft and folds up to it; stored is called when it is in the log.
+func (p *process) append(ctx context.Context, draft store.Draft, stored func(store.Record)) (store.Record, error) {
+	if !p.leads() {
+		return store.Record{}, fmt.Errorf("append: not leading: %w", store.ErrFenced)
+	}
+	draft.Time, draft.Service, draft.Mode, draft.Lease = p.Now(), p.name, string(ledger.ModeActive), p.lead.Lease()
+	var rec store.Record
+	var err error
+	kind := ledger.Kind(draft.Kind)
+	lost := p.call(ctx, toLog, "append "+kind.String(), nil, func() {
+		if rec, err = p.sim.store(draft); err != nil {
+			return
+		}
+		p.sim.stored(p, rec)
+		if stored != nil {
+			stored(rec)
+		}
+	})
+	if lost != nil {
+		p.lookUp()
+		return store.Record{}, fmt.Errorf("append %s: %w", kind, lost)
+	}
+	switch {
+	case errors.Is(err, store.ErrConflict):
+		p.sim.stats.Conflicts++
+		p.foldLog(uint64(len(p.sim.entries)))
+		return rec, fmt.Errorf("append %s: %w", kind, err)
+	case errors.Is(err, store.ErrFenced):
+		p.cancel(store.ErrFenced)
+		p.after(0, p.depose)
+		return rec, fmt.Errorf("append %s: %w", kind, err)
+	case err != nil:
+		return rec, fmt.Errorf("append %s: %w", kind, err)
+	}
+	p.sim.acknowledged[rec.Seq] = rec.Hash
+	p.ownSeq = max(p.ownSeq, rec.Seq)
+	p.foldLog(rec.Seq)
+	return rec, nil
+}
+
+// store appends to the log.
+func (s *Sim) store(draft store.Draft) (store.Record, error) {
+	if s.cfg.Wrap.Append != nil {
+		return s.cfg.Wrap.Append(s.log, draft)
+	}
+	return s.log.Append(context.Background(), draft)
+}
+
+// lookUp finds out how far the log has come; until then there are no Snapshots.
+func (p *process) lookUp() {
+	p.uncertain++
+	p.after(p.sim.millis(10, 1500), func() {
+		p.uncertain--
+		p.ownSeq = max(p.ownSeq, uint64(len(p.sim.entries)))
+		p.foldLog(uint64(len(p.sim.entries)))
+		p.poke()
+	})
+}
+
+// Effect runs fn as a coroutine unless one of this key runs.
+func (p *process) Effect(key string, creating bool, timeout time.Duration, fn func(ctx context.Context) error) bool {
+	if !p.leads() || p.running[key] != nil || len(p.running) >= effectsMax {
+		return false
+	}
+	ctx, cancel := context.WithCancelCause(p.ctx)
+	c := newCoroutine(func() {
+		err := fn(ctx)
+		delete(p.running, key)
+		cancel(context.Canceled)
+		if err != nil {
+			p.sim.trace("%s: effect %s: %v", p, key, err)
+		}
+		p.after(0, p.poke)
+	})
+	c.cancel, c.creating = cancel, creating
+	p.running[key] = c
+	p.sim.stats.Effects++
+	p.after(p.sim.millis(0, 8), func() { p.sim.resume(c) })
+	p.after(timeout, func() {
+		if p.running[key] == c {
+			cancel(errEffectTimeout)
+			p.sim.wake(c, c.pause)
+		}
+	})
+	return true
+}
+
+// Event is counted only.
+func (p *process) Event(service.KubeEvent) { p.sim.stats.KubeEvents++ }
+
+// awaitHead folds the log as it stands when the process begins to lead: it reports whether the log could be read.
+func (p *process) awaitHead() bool {
+	var head uint64
+	if p.call(p.ctx, toLog, "read head", nil, func() { head = uint64(len(p.sim.entries)) }) != nil {
+		return p.ctx.Err() != nil
+	}
+	p.ownSeq = max(p.ownSeq, head)
+	p.foldLog(head)
+	return true
+}
+
+// announce records the options if they are not in force; it reports that they are.
+func (p *process) announce() bool {
+	const aggregate = "options"
+	options := planner.EncodeOptions(p.sim.options)
+	if bytes.Equal(p.ledger.Options(), options) {
+		return true
+	}
+	_, err := p.Outcome(p.ctx, service.Outcome{Kind: ledger.KindOptionsSet, Payload: &ledger.OptionsSet{Options: options},
+		Expects: []planner.Expectation{{Aggregate: aggregate, Seq: p.ledger.Aggregate(aggregate)}}, Advances: []string{aggregate}})
+	if err != nil {
+		p.foldLog(uint64(len(p.sim.entries)))
+	}
+	return p.ctx.Err() != nil
+}

@@ -1,0 +1,248 @@
+package sim
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/events"
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/services/internal/ec2"
+	"millwright/services/internal/service"
+	"millwright/services/lifecycle"
+	"millwright/services/sim/cloud"
+	"millwright/store"
+)
+
+// seedsMax is how many seeds a bug may survive.
+const seedsMax = 25
+
+// Each bug is put between a service and what it uses, and the simulator must find it, by the check that is about it.
+func TestBugsAreFound(t *testing.T) {
+	unanswered := Faults{EC2Unanswered: 300, EC2Lost: 200}
+	type bug struct {
+		faults Faults
+		wrap   Wrap
+		check  string
+	}
+	cases := map[string]bug{
+		"a launch of unknown outcome counts as failed": {unanswered, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return hasty{e} }}, CheckOneInstance},
+		"a launch is repeated with a fresh token":      {unanswered, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return &fresh{EC2: e} }}, CheckRecorded},
+		"pods are deleted instead of evicted":          {Faults{}, Wrap{Kube: func(_ string, k Kube) Kube { return rude{k} }}, CheckEviction},
+		"do-not-disrupt is not seen": {Faults{NodeDeleted: 60}, Wrap{Observation: only(ledger.ServiceTerminator, func(p *corev1.Pod) {
+			p.Annotations = nil
+		})}, CheckEviction},
+		"finalizers go while the instance shuts down": {Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return eager{e} }}, CheckInstanceFirst},
+		"budgets are not seen": {Faults{}, Wrap{Observation: only(ledger.ServiceDisruptor, func(p *karpv1.NodePool) {
+			p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%"}}
+		})}, CheckBudgets},
+		"a command is confirmed before its nodes are tainted": {Faults{}, Wrap{Host: func(h service.Host) service.Host { return rash{h} }}, CheckTainted},
+		"limits are not seen":           {Faults{}, Wrap{Observation: only(ledger.ServiceProvisioner, func(p *karpv1.NodePool) { p.Spec.Limits = nil })}, CheckLimits},
+		"registration takes two writes": {Faults{}, Wrap{Kube: func(_ string, k Kube) Kube { return halfway{k} }}, CheckRegistration},
+		"a node counts as drained with pods on it": {Faults{NodeDeleted: 60}, Wrap{
+			Kube:        func(_ string, k Kube) Kube { return blind{k} },
+			Observation: only(ledger.ServiceTerminator, func(p *corev1.Pod) { p.Spec.NodeName = "" }),
+		}, CheckUndrained},
+		"a refusal is forgotten": {Faults{}, Wrap{Host: func(h service.Host) service.Host { return forgetful{h} }}, CheckVerdicts},
+		"prices are read twice as high as they are": {Faults{}, Wrap{Observation: only(ledger.ServiceProvisioner, func(p *events.Prices) {
+			p.Entries = slices.Clone(p.Entries)
+			for i := range p.Entries {
+				p.Entries[i].MicroUSDPerHour *= 2
+			}
+		})}, CheckReplay},
+		"a launch is sent once more, after it was given up": {Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return &tardy{EC2: e} }}, CheckLivingClaim},
+		"instances are not ended":                           {Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return generous{e} }}, "it converges"},
+		"the log forgets a record it acknowledged":          {Faults{}, Wrap{Append: forgetSome()}, CheckLog},
+		"a service misses what records advance": {Faults{}, Wrap{Entry: func(process string, e ledger.Entry) ledger.Entry {
+			if process == ledger.ServiceTerminator {
+				e.Advances = nil
+			}
+			return e
+		}}, CheckFold},
+		"a stop is not heeded":   {Faults{Stopped: 200}, Wrap{Host: func(h service.Host) service.Host { return deaf{h} }}, CheckStopped},
+		"a deletion is not sent": {Faults{}, Wrap{Kube: func(_ string, k Kube) Kube { return idle{k} }}, "it converges"},
+	}
+	for _, check := range Checks {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(cases)), func(c bug) bool { return c.check == check }) {
+			t.Errorf("no bug shows that this check can fail: %s", check)
+		}
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for n := uint64(1); n <= seedsMax; n++ {
+				r := Run(Config{Seed: n, Faults: &c.faults, Wrap: c.wrap, ConvergeMax: 7 * time.Minute})
+				switch v := r.Violation; {
+				case v == nil:
+				case strings.HasPrefix(v.Check, c.check):
+					t.Logf("found by seed %d: %v", n, v)
+					return
+				default:
+					t.Logf("seed %d: %v", n, v)
+				}
+			}
+			t.Errorf("%d seeds did not find it", seedsMax)
+		})
+	}
+}
+
+// only changes the objects of a type that one service folds.
+func only[T any](service string, change func(*T)) func(string, events.Observation) events.Observation {
+	return func(process string, o events.Observation) events.Observation {
+		if object, ok := o.Object.(*T); ok && process == service {
+			changed := *object
+			change(&changed)
+			o.Object = &changed
+		}
+		return o
+	}
+}
+
+// hasty takes no answer for a refusal.
+type hasty struct{ lifecycle.EC2 }
+
+func (e hasty) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) (ec2.FleetResult, error) {
+	r, err := e.EC2.CreateFleet(ctx, in)
+	if ec2.Classify(err) == ec2.UnknownOutcome {
+		err = cloud.Throttled("ec2:CreateFleet")
+	}
+	return r, err
+}
+
+// fresh makes up a token for each call.
+type fresh struct {
+	lifecycle.EC2
+	calls byte
+}
+
+func (e *fresh) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) (ec2.FleetResult, error) {
+	e.calls++
+	token := *in.ClientToken + string('a'+e.calls%26)
+	other := *in
+	other.ClientToken = &token
+	return e.EC2.CreateFleet(ctx, &other)
+}
+
+// eager takes an instance that shuts down for one that is gone.
+type eager struct{ lifecycle.EC2 }
+
+func (e eager) DescribeInstances(ctx context.Context, ids []string) ([]ec2.Instance, error) {
+	list, err := e.EC2.DescribeInstances(ctx, ids)
+	for i := range list {
+		if list[i].Ending() {
+			list[i].State = ec2.StateTerminated
+		}
+	}
+	return list, err
+}
+
+// rude deletes what it is to evict.
+type rude struct{ Kube }
+
+func (k rude) EvictPod(ctx context.Context, namespace, name string, uid types.UID) error {
+	return k.DeletePod(ctx, namespace, name, uid, 0)
+}
+
+// halfway takes the taint off before it writes the rest.
+type halfway struct{ Kube }
+
+func (k halfway) UpdateNode(ctx context.Context, before, after *corev1.Node) (*corev1.Node, error) {
+	if unregistered(before) && !unregistered(after) {
+		bare := before.DeepCopy()
+		bare.Spec.Taints = after.Spec.Taints
+		written, err := k.Kube.UpdateNode(ctx, before, bare)
+		if err != nil {
+			return nil, err
+		}
+		before = written
+	}
+	return k.Kube.UpdateNode(ctx, before, after)
+}
+
+// blind sees no pods.
+type blind struct{ Kube }
+
+func (k blind) PodsOnNode(context.Context, string) ([]corev1.Pod, error) { return nil, nil }
+
+// tardy keeps the first launch back: it says that there is no capacity, and sends it before the next.
+type tardy struct {
+	lifecycle.EC2
+	kept *awsec2.CreateFleetInput
+}
+
+func (e *tardy) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) (ec2.FleetResult, error) {
+	if e.kept == nil {
+		e.kept = in
+		o := in.LaunchTemplateConfigs[0].Overrides[0]
+		return ec2.FleetResult{FleetID: "fleet-0", Errors: []ec2.FleetError{{Code: "InsufficientInstanceCapacity", Message: "no capacity",
+			InstanceType: string(o.InstanceType), Zone: aws.ToString(o.AvailabilityZone), SubnetID: aws.ToString(o.SubnetId),
+			CapacityType: string(in.TargetCapacitySpecification.DefaultTargetCapacityType)}}}, nil
+	}
+	if _, err := e.EC2.CreateFleet(ctx, e.kept); err != nil {
+		return ec2.FleetResult{}, err
+	}
+	return e.EC2.CreateFleet(ctx, in)
+}
+
+// generous says it has ended instances.
+type generous struct{ lifecycle.EC2 }
+
+func (e generous) TerminateInstances(context.Context, []string) error { return nil }
+
+// forgetSome acknowledges each tenth record without keeping it.
+func forgetSome() func(store.Log, store.Draft) (store.Record, error) {
+	count := 0
+	return func(l store.Log, d store.Draft) (store.Record, error) {
+		if count++; count%10 != 0 {
+			return l.Append(context.Background(), d)
+		}
+		head, err := l.Head(context.Background())
+		return store.Record{Seq: head.Seq + 1, Draft: d}, err
+	}
+}
+
+// deaf hears of no stop.
+type deaf struct{ service.Host }
+
+func (h deaf) Stop() ledger.Stop { return ledger.StopNone }
+
+// idle says it has deleted NodeClaims.
+type idle struct{ Kube }
+
+func (k idle) DeleteNodeClaim(context.Context, string, types.UID) error { return nil }
+
+// rash confirms a command as soon as it is started.
+type rash struct{ service.Host }
+
+func (h rash) Decide(ctx context.Context, basis planner.Basis, d planner.Decision) (store.Record, error) {
+	rec, err := h.Host.Decide(ctx, basis, d)
+	if err == nil && d.Kind == ledger.KindCommandStarted {
+		id := ledger.CommandID(h.LogID(), rec.Seq)
+		aggregate := ledger.CommandAggregate(id)
+		_, err = h.Host.Decide(ctx, basis, planner.Decision{Kind: ledger.KindCommandConfirmed, Payload: &ledger.CommandConfirmed{ID: id},
+			Causation: rec.Seq, Advances: []string{aggregate}})
+	}
+	return rec, err
+}
+
+// forgetful does not record refusals.
+type forgetful struct{ service.Host }
+
+func (h forgetful) Decide(ctx context.Context, basis planner.Basis, d planner.Decision) (store.Record, error) {
+	if p, ok := d.Payload.(*ledger.ProvisioningPlanned); ok {
+		less := *p
+		less.Refused = nil
+		d.Payload = &less
+	}
+	return h.Host.Decide(ctx, basis, d)
+}

@@ -1,0 +1,328 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"millwright/events"
+	"millwright/planner/ledger"
+	"millwright/planner/world"
+	"millwright/services/internal/service"
+	"millwright/services/sim/cluster"
+	"millwright/store"
+)
+
+const (
+	// leaseTime is how long a dead or frozen leader's lease stands; leaseMargin is what creating effects keep off its end.
+	leaseTime   = 3 * time.Second
+	leaseMargin = 300 * time.Millisecond
+
+	notReadyRetry = time.Second
+	retryFirst    = 50 * time.Millisecond
+	retryMax      = 10 * time.Second
+)
+
+// process runs one service from its start to its death.
+type process struct {
+	sim     *Sim
+	name    string
+	number  int
+	skew    time.Duration
+	service service.Service
+
+	world    *world.World
+	streamAt uint64
+	ledger   *ledger.Ledger
+	view     *cluster.View
+	// folding: a read of log, stream or informers is on its way.
+	folding map[string]bool
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	lead   store.Leadership
+	// leaseEnd is when the lease of a frozen leader ends; zero while it is renewed.
+	leaseEnd    time.Time
+	frozenUntil time.Time
+	dead        bool
+
+	running map[string]*coroutine
+	// steps runs one step after the other; stepping: one is under way.
+	steps    *coroutine
+	stepping bool
+	// due: a step is set; dirty: something changed while one runs; timer numbers the wake-ups.
+	due, dirty bool
+	timer      int
+	retry      time.Duration
+	heldBack   time.Time
+	// unready: the last step had no valid Snapshot.
+	unready bool
+
+	// stopLag is how long after a stop the process knows of it at the latest.
+	stopLag time.Duration
+
+	uncertain int
+	ownSeq    uint64
+}
+
+func (p *process) String() string { return fmt.Sprintf("%s/%d", p.name, p.number) }
+
+// after runs fn in the process: later if it is frozen, never if it is dead.
+func (p *process) after(d time.Duration, fn func()) {
+	p.sim.clock.After(d, func() { p.run(fn) })
+}
+
+func (p *process) run(fn func()) {
+	switch now := p.sim.clock.Now(); {
+	case p.dead:
+	case now.Before(p.frozenUntil):
+		p.after(p.frozenUntil.Sub(now), fn)
+	default:
+		fn()
+	}
+}
+
+// launch starts a process of a service; it leads as soon as it can.
+func (s *Sim) launch(name string) {
+	s.processes++
+	p := &process{sim: s, name: name, number: s.processes, running: map[string]*coroutine{}, folding: map[string]bool{}, view: s.cluster.View()}
+	p.stopLag = s.millis(0, int(stopLag/time.Millisecond)-1)
+	if s.faults.Skew > 0 {
+		p.skew = time.Duration(s.rng.Int64N(int64(2*s.faults.Skew))) - s.faults.Skew
+	}
+	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	p.ledger = ledger.New(s.log.ID())
+	p.world = s.restore()
+	p.streamAt = p.world.Position().Sequence
+	p.service = s.build(p)
+	s.alive[name] = p
+	s.all = append(s.all, p)
+	p.foldLog(uint64(len(s.entries)))
+	p.foldStream()
+	s.trace("%s: started", p)
+	p.campaign()
+}
+
+// campaign leads if nobody does, else tries again.
+func (p *process) campaign() {
+	lead, ok := p.sim.elector.TryCampaign(p.name, p.String(), nil)
+	if !ok {
+		p.after(p.sim.millis(100, 500), p.campaign)
+		return
+	}
+	p.lead = lead
+	p.stepping = true
+	p.steps = newCoroutine(func() {
+		for !p.awaitHead() {
+		}
+		for !p.announce() {
+		}
+		p.stepping = false
+		p.poke()
+		for {
+			p.steps.rest()
+			next, err := p.service.Step(p.ctx)
+			p.stepping = false
+			p.stepped(next, err)
+		}
+	})
+	p.sim.resume(p.steps)
+}
+
+// leads reports that the process works under a lease, as far as it knows.
+func (p *process) leads() bool { return p.lead != nil && p.ctx.Err() == nil && !p.dead }
+
+// crash ends a process at once and has a successor started; its lease runs out by itself. It reports whether
+// there was a process to end.
+func (s *Sim) crash(p *process, where string) bool {
+	if p.dead {
+		return false
+	}
+	s.stats.Crashes++
+	s.trace("%s: crashes %s", p, where)
+	s.end(p)
+	return true
+}
+
+// end removes a process; the successor comes after a moment.
+func (s *Sim) end(p *process) {
+	p.dead = true
+	p.cancel(context.Canceled)
+	for _, key := range sortedKeys(p.running) {
+		p.running[key].kill()
+	}
+	if p.steps != nil && !p.steps.ended {
+		p.steps.kill()
+	}
+	if p.lead != nil {
+		s.clock.After(s.millis(0, int(leaseTime/time.Millisecond)), func() { _ = p.lead.Resign(context.Background()) })
+	}
+	if s.alive[p.name] == p {
+		s.alive[p.name] = nil
+		s.clock.After(s.millis(100, 4000), func() { s.launch(p.name) })
+	}
+}
+
+// freeze stops a process for so long that its lease ends; a successor takes over before it goes on, unknowing.
+func (s *Sim) freeze(p *process, d time.Duration) {
+	if p.dead || p.lead == nil || !p.leaseEnd.IsZero() {
+		return
+	}
+	s.stats.Freezes++
+	s.trace("%s: freezes for %s", p, d)
+	now := s.clock.Now()
+	p.frozenUntil, p.leaseEnd = now.Add(d), now.Add(leaseTime)
+	s.clock.After(leaseTime, func() {
+		_ = p.lead.Resign(context.Background())
+		if s.alive[p.name] == p {
+			s.alive[p.name] = nil
+			s.launch(p.name)
+		}
+	})
+	p.after(d+s.millis(0, 400), func() { p.depose() })
+}
+
+// depose ends the term: effects are called off, and the process ends.
+func (p *process) depose() {
+	p.sim.trace("%s: deposed", p)
+	p.callOff(store.ErrFenced)
+	p.after(p.sim.millis(500, 1000), func() { p.sim.end(p) })
+}
+
+// callOff cancels everything that runs under the term.
+func (p *process) callOff(cause error) {
+	p.cancel(cause)
+	for _, key := range sortedKeys(p.running) {
+		if c := p.running[key]; c != nil {
+			p.sim.wake(c, c.pause)
+		}
+	}
+	if p.steps != nil {
+		p.sim.wake(p.steps, p.steps.pause)
+	}
+}
+
+// poke has the service stepped soon.
+func (p *process) poke() {
+	switch {
+	case !p.leads():
+	case p.stepping:
+		p.dirty = true
+	case !p.due:
+		p.due = true
+		wait := p.sim.millis(2, 40)
+		if held := p.heldBack.Sub(p.sim.clock.Now()); held > wait {
+			wait = held
+		}
+		p.after(wait, p.step)
+	}
+}
+
+// step runs one step of the service in its coroutine.
+func (p *process) step() {
+	p.due, p.dirty = false, false
+	if !p.leads() {
+		return
+	}
+	p.sim.stats.Steps++
+	p.stepping = true
+	p.sim.resume(p.steps)
+}
+
+// stepped sets the next step as the loop of a real process does.
+func (p *process) stepped(next time.Duration, err error) {
+	p.unready = errors.Is(err, service.ErrNotReady)
+	switch {
+	case err == nil:
+		p.retry = 0
+	case p.unready:
+		next = notReadyRetry
+		p.sim.trace("%s: %v", p, err)
+	default:
+		p.retry = min(max(2*p.retry, retryFirst), retryMax)
+		p.heldBack = p.sim.clock.Now().Add(p.retry)
+		next = p.retry
+		p.sim.trace("%s: step failed: %v", p, err)
+	}
+	p.timer++
+	if timer := p.timer; next > 0 {
+		p.after(next, func() {
+			if p.timer == timer {
+				p.poke()
+			}
+		})
+	}
+	if p.dirty {
+		p.after(0, p.poke)
+	}
+}
+
+// changed has the process notice a source soon; late is the probability that soon is seconds away. It reads from the
+// target given, when that can be reached; read says whether there is reason for a step.
+func (p *process) changed(source string, from target, late int, read func() (poke bool)) {
+	if p.folding[source] || p.dead {
+		return
+	}
+	p.folding[source] = true
+	wait := p.sim.millis(1, 25)
+	if p.sim.happens(late) {
+		wait = p.sim.millis(500, 6000)
+	}
+	if away := p.sim.away[from].Sub(p.sim.clock.Now()); away > 0 {
+		wait += away
+	}
+	p.after(wait, func() {
+		p.folding[source] = false
+		if read() {
+			p.poke()
+		}
+	})
+}
+
+// foldLog folds the records up to a sequence.
+func (p *process) foldLog(seq uint64) {
+	for p.ledger.Seq() < min(seq, uint64(len(p.sim.entries))) {
+		e := p.sim.entries[p.ledger.Seq()]
+		if p.sim.cfg.Wrap.Entry != nil {
+			e = p.sim.cfg.Wrap.Entry(p.name, e)
+		}
+		if err := p.ledger.Apply(e); err != nil {
+			p.sim.violate("the log can be folded", "%s: %v", p, err)
+			return
+		}
+	}
+}
+
+// foldStream folds all messages that are stored. It reports whether a service should be stepped: in most runs not for
+// a heartbeat alone, which changes nothing for one whose Snapshot was valid before.
+func (p *process) foldStream() (poke bool) {
+	s := p.sim
+	poke = p.unready || s.eager
+	if at := p.world.Position(); at.Incarnation != s.incarnation {
+		p.world, p.streamAt = world.New(), 0
+		p.world.SetIncarnation(s.incarnation)
+	}
+	for ; p.streamAt < uint64(len(s.messages)); p.streamAt++ {
+		o := s.messages[p.streamAt]
+		if s.cfg.Wrap.Observation != nil {
+			o = s.cfg.Wrap.Observation(p.name, o)
+		}
+		p.world.Apply(p.streamAt+1, o)
+		poke = poke || o.Op != events.OpHeartbeat
+	}
+	return poke
+}
+
+// restore returns the World of the newest checkpoint, or an empty one.
+func (s *Sim) restore() *world.World {
+	w := world.New()
+	if _, data, _, err := events.LoadLatestCheckpoint(context.Background(), s.stream); err == nil {
+		if w, err = world.Restore(data); err != nil {
+			s.violate("checkpoints can be read", "%v", err)
+			return world.New()
+		}
+	}
+	w.SetIncarnation(s.incarnation)
+	return w
+}

@@ -1,0 +1,195 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/events"
+	"millwright/planner"
+	"millwright/services/sim/cloud"
+	"millwright/services/sim/cluster"
+)
+
+// script is what users do in one run: the demo's workload, varied by the seed.
+type script struct {
+	// until faults stop.
+	length time.Duration
+	pools  []*karpv1.NodePool
+	// expires: nodes end by themselves for ever, so the cluster never comes to rest.
+	expires bool
+	acts    []act
+}
+
+// act is one thing users do at a time.
+type act struct {
+	at   time.Duration
+	name string
+	do   func()
+}
+
+// neverFits is the app whose pods no instance type can run.
+const neverFits = "giant"
+
+func (s *Sim) oneOf(texts ...string) string { return texts[s.rng.IntN(len(texts))] }
+
+// drawScript draws the pools and the workload: up to 3 pods, then up to 12 and 4 more, one that never fits, then less.
+func (s *Sim) drawScript() script {
+	x := script{length: s.millis(130_000, 210_000)}
+	x.pools = append(x.pools, s.drawPool("default", &x))
+	if s.happens(500) {
+		x.pools = append(x.pools, s.drawPool("extra", &x))
+	}
+	at := func(from, to int) time.Duration { return s.millis(from*1000, to*1000) }
+	deploy := func(at time.Duration, name string, replicas int) {
+		d := s.drawDeployment(name, replicas)
+		x.acts = append(x.acts, act{at, fmt.Sprintf("deploys %d pods of %s", replicas, name), func() { s.cluster.Deploy(d) }})
+	}
+	scale := func(at time.Duration, name string, replicas int) {
+		x.acts = append(x.acts, act{at, fmt.Sprintf("scales %s to %d", name, replicas), func() { s.cluster.Scale(name, replicas) }})
+	}
+	deploy(at(1, 5), "first", 1+s.rng.IntN(3))
+	deploy(at(20, 40), "second", 2+s.rng.IntN(11))
+	deploy(at(20, 45), "third", 1+s.rng.IntN(4))
+	if s.happens(700) {
+		d := cluster.Deployment{Name: neverFits, Replicas: 1, Labels: map[string]string{"app": neverFits}, Spec: podSpec("200", "1Gi")}
+		x.acts = append(x.acts, act{at(30, 60), "deploys a pod that never fits", func() { s.cluster.Deploy(d) }})
+	}
+	scale(at(65, 90), "second", s.rng.IntN(13))
+	scale(at(75, 110), "first", s.rng.IntN(8))
+	if s.happens(500) {
+		scale(at(100, 115), "third", 0)
+		scale(at(115, 130), "third", 1+s.rng.IntN(6))
+	}
+	return x
+}
+
+func (s *Sim) drawPool(name string, x *script) *karpv1.NodePool {
+	after, err := time.ParseDuration(s.oneOf("0s", "5s", "20s"))
+	if err != nil {
+		panic(err)
+	}
+	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: karpv1.NodePoolSpec{
+		Template: karpv1.NodeClaimTemplate{Spec: karpv1.NodeClaimTemplateSpec{
+			NodeClassRef: &karpv1.NodeClassReference{Group: awsv1.Group, Kind: "EC2NodeClass", Name: nodeClassName}}},
+		Disruption: karpv1.Disruption{ConsolidateAfter: karpv1.NewDuration(after), ConsolidationPolicy: karpv1.ConsolidationPolicyWhenEmpty,
+			Budgets: []karpv1.Budget{{Nodes: s.oneOf("1", "2", "50%", "100%")}}},
+	}}
+	spec := &p.Spec.Template.Spec
+	switch s.rng.IntN(3) {
+	case 0:
+		spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: karpv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn,
+			Values: []string{s.oneOf(karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot)}}}
+	case 1:
+		spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn,
+			Values: []string{"c5.large", "m5.large", "m5.xlarge"}}}
+	}
+	if s.happens(300) {
+		spec.Taints = []corev1.Taint{{Key: "team", Value: name, Effect: corev1.TaintEffectNoSchedule}}
+	}
+	if s.happens(250) {
+		spec.StartupTaints = []corev1.Taint{{Key: cluster.StartupTaintKey, Effect: corev1.TaintEffectNoSchedule}}
+	}
+	if s.happens(300) {
+		p.Spec.Template.Labels = map[string]string{"team": name}
+	}
+	if s.happens(250) {
+		x.expires = true
+		spec.ExpireAfter = karpv1.NewDuration(s.millis(150_000, 400_000).Truncate(time.Second))
+	}
+	if s.happens(300) {
+		spec.TerminationGracePeriod = &metav1.Duration{Duration: s.millis(20_000, 120_000).Truncate(time.Second)}
+	}
+	if s.happens(300) {
+		p.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: resource.MustParse(s.oneOf("8", "16", "40"))}
+	}
+	return p
+}
+
+func podSpec(cpu, memory string) corev1.PodSpec {
+	return corev1.PodSpec{
+		Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}}}},
+		Tolerations: []corev1.Toleration{{Key: "team", Operator: corev1.TolerationOpExists}},
+	}
+}
+
+func (s *Sim) drawDeployment(name string, replicas int) cluster.Deployment {
+	d := cluster.Deployment{Name: name, Replicas: replicas, Labels: map[string]string{"app": name},
+		Spec: podSpec(s.oneOf("250m", "500m", "900m", "1500m"), s.oneOf("256Mi", "1Gi", "3Gi"))}
+	grace := int64(s.rng.IntN(31))
+	d.Spec.TerminationGracePeriodSeconds = &grace
+	if s.happens(120) {
+		d.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
+	}
+	if s.happens(150) {
+		d.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: cloud.Zones[s.rng.IntN(len(cloud.Zones))]}
+	}
+	return d
+}
+
+func (s *Sim) drawOptions() planner.Options {
+	o := planner.DefaultOptions()
+	o.LaunchTimeout = s.millis(60_000, 180_000)
+	o.RegistrationTimeout = s.millis(90_000, 240_000)
+	o.OfferingBackoff = s.millis(10_000, 60_000)
+	o.OfferingBackoffMax = 2 * time.Minute
+	return o
+}
+
+// furnish makes what is there from the beginning.
+func (s *Sim) furnish() {
+	k := s.cluster
+	k.Apply(events.KindNamespace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive}})
+	k.Apply(events.KindEC2NodeClass, nodeClass(s.clock.Now()))
+	for _, p := range s.script.pools {
+		k.Apply(events.KindNodePool, p)
+	}
+	k.Apply(events.KindDaemonSet, daemonSet("agent", []corev1.Toleration{{Operator: corev1.TolerationOpExists}}))
+	if s.happens(500) {
+		k.Apply(events.KindDaemonSet, daemonSet("logger", nil))
+	}
+	for _, name := range []string{"first", "second"} {
+		if s.happens(500) {
+			k.Apply(events.KindPodDisruptionBudget, s.drawBudget(name))
+		}
+	}
+}
+
+func (s *Sim) drawBudget(app string) *policyv1.PodDisruptionBudget {
+	one := intstr.FromInt32(int32(1 + s.rng.IntN(2)))
+	return &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: app}, Spec: policyv1.PodDisruptionBudgetSpec{
+		MaxUnavailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}}
+}
+
+func daemonSet(name string, tolerations []corev1.Toleration) *appsv1.DaemonSet {
+	spec := podSpec("50m", "64Mi")
+	spec.Tolerations = append(spec.Tolerations, tolerations...)
+	labels := map[string]string{"daemon": name}
+	return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}, Spec: appsv1.DaemonSetSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}}}
+}
+
+func nodeClass(now time.Time) *awsv1.EC2NodeClass {
+	nc := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: nodeClassName}}
+	nc.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}}
+	nc.Status.AMIs = []awsv1.AMI{{ID: "ami-1", Name: "al2023", Requirements: []corev1.NodeSelectorRequirement{
+		{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"amd64"}}}}}
+	for i, zone := range cloud.Zones {
+		nc.Status.Subnets = append(nc.Status.Subnets, awsv1.Subnet{ID: fmt.Sprintf("subnet-%d", i+1), Zone: zone, ZoneID: fmt.Sprintf("euc1-az%d", i+1)})
+	}
+	nc.Status.SecurityGroups = []awsv1.SecurityGroup{{ID: "sg-1"}}
+	nc.Status.InstanceProfile = "profile"
+	nc.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionTypeReady, Status: metav1.ConditionTrue, Reason: karpv1.ConditionTypeReady,
+		ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(now)}}
+	return nc
+}

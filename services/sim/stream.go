@@ -1,0 +1,249 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/events"
+	"millwright/services/internal/ec2"
+	"millwright/services/sim/cloud"
+	watcherkube "millwright/services/watcher/kube"
+)
+
+const (
+	heartbeatEvery = time.Second
+	pollEvery      = 10 * time.Second
+	// checkpointEvery is in messages.
+	checkpointEvery = 1500
+)
+
+// publisher is the watcher: it publishes what it sees of cluster and cloud, in epochs.
+type publisher struct {
+	sim  *Sim
+	skew time.Duration
+	dead bool
+	// term numbers the epochs and deaths; what was set in an earlier term does nothing.
+	term           int
+	epoch, counter uint64
+	// at is the next write to publish.
+	at      int
+	pumping bool
+	// resyncing: an epoch has begun and not everything that exists is published yet.
+	resyncing bool
+	late      []events.Observation
+	instances map[string]string
+	polled    time.Time
+}
+
+func (w *publisher) after(d time.Duration, fn func()) {
+	term := w.term
+	w.sim.clock.After(d, func() {
+		if w.term == term && !w.dead {
+			fn()
+		}
+	})
+}
+
+// begin starts an epoch: everything that exists, then what changes.
+func (w *publisher) begin() {
+	s := w.sim
+	if away := s.away[toKube].Sub(s.clock.Now()); away > 0 {
+		w.after(away, w.begin)
+		return
+	}
+	w.term++
+	w.epoch, w.counter, w.late, w.pumping = w.epoch+1, 0, nil, false
+	w.instances = map[string]string{}
+	s.trace("watcher: epoch %d", w.epoch)
+	w.resyncing = true
+	w.send(events.Observation{Op: events.OpResyncBegin})
+	catalogue, prices := cloud.Catalogue(nodeClassName)
+	ref, err := events.StoreCatalog(context.Background(), s.stream.Blobs(), catalogue)
+	if err != nil {
+		panic(err)
+	}
+	w.send(events.Observation{Kind: events.KindCatalog, Op: events.OpUpsert, UID: nodeClassName, Name: nodeClassName, Object: ref})
+	w.send(events.Observation{Kind: events.KindPrices, Op: events.OpUpsert, Object: prices})
+	w.poll()
+	for _, c := range s.cluster.Present() {
+		w.see(c.Kind, c.Op, c.Key, c.Object)
+	}
+	w.at = s.cluster.Len()
+	w.send(events.Observation{Op: events.OpResyncEnd})
+	w.resyncing = false
+	w.beat()
+}
+
+func (w *publisher) beat() {
+	if w.dead {
+		return
+	}
+	if w.sim.clock.Now().Sub(w.polled) >= pollEvery {
+		w.poll()
+	}
+	if !w.sim.isAway(toKube) { // else the heartbeat is withheld
+		w.pump()
+		w.send(events.Observation{Op: events.OpHeartbeat, Object: &events.Heartbeat{}})
+	}
+	w.after(heartbeatEvery, w.beat)
+}
+
+// pump publishes the writes up to now.
+func (w *publisher) pump() {
+	if w.sim.isAway(toKube) {
+		return
+	}
+	changes := w.sim.cluster.Changes(w.at)
+	w.at = w.sim.cluster.Len()
+	for _, c := range changes {
+		w.see(c.Kind, c.Op, c.Key, c.Object)
+	}
+}
+
+// changed has the watcher notice a write.
+func (w *publisher) changed() {
+	if w.pumping || w.dead {
+		return
+	}
+	w.pumping = true
+	w.after(w.sim.millis(2, 20), func() {
+		w.pumping = false
+		w.pump()
+	})
+}
+
+func (w *publisher) see(kind events.Kind, op events.Op, key string, o interface {
+	runtime.Object
+	GetUID() types.UID
+	GetResourceVersion() string
+}) {
+	obs := events.Observation{Kind: kind, Op: op, UID: o.GetUID(), Name: key, ResourceVersion: o.GetResourceVersion()}
+	if op == events.OpUpsert {
+		trimmed, err := watcherkube.Trim(o)
+		if err != nil {
+			panic(err)
+		}
+		obs.Object = trimmed
+	}
+	w.send(obs)
+}
+
+// poll publishes the states of instances that changed.
+func (w *publisher) poll() {
+	s := w.sim
+	w.polled = s.clock.Now()
+	list, _ := s.cloud.DescribeInstancesByTags(map[string]string{awsv1.TagNodePool: "*"},
+		ec2.StatePending, ec2.StateRunning, ec2.StateShuttingDown, ec2.StateTerminated)
+	slices.SortFunc(list, func(a, b ec2.Instance) int { return cmp.Compare(a.ID, b.ID) })
+	for _, i := range list {
+		if w.instances[i.ID] == i.State || w.instances[i.ID] == "" && i.Gone() {
+			continue
+		}
+		w.instances[i.ID] = i.State
+		w.send(events.Observation{Kind: events.KindInstanceState, Op: events.OpUpsert, UID: types.UID(i.ID), Name: i.ID, Object: &events.InstanceState{
+			ID: i.ID, State: i.State, InstanceType: i.InstanceType, Zone: i.Zone, CapacityType: i.CapacityType, LaunchTime: i.LaunchTime, Tags: i.Tags}})
+	}
+}
+
+// send gives an observation its place, unless a fault has it lost, doubled or late.
+func (w *publisher) send(o events.Observation) {
+	s, x := w.sim, &w.sim.faults
+	if w.dead {
+		return
+	}
+	if w.resyncing && s.happens(x.ResyncBroken) {
+		w.die(s.millis(200, 8000))
+		return
+	}
+	w.counter++
+	o.Epoch, o.Counter, o.ObservedAt = w.epoch, w.counter, s.clock.Now().Add(w.skew)
+	switch {
+	case s.happens(x.MessageLost):
+		s.trace("watcher: message %d of epoch %d is lost", o.Counter, o.Epoch)
+		w.resyncSoon()
+		return
+	case s.happens(x.MessageLate):
+		w.late = append(w.late, o)
+		w.resyncSoon()
+		return
+	case s.happens(x.MessageDoubled):
+		w.store(o)
+	}
+	w.store(o)
+	for _, l := range w.late {
+		w.store(l)
+	}
+	w.late = nil
+}
+
+// resyncSoon begins another epoch, as the watcher does when it learns that a publish failed.
+func (w *publisher) resyncSoon() { w.after(w.sim.millis(100, 8000), w.begin) }
+
+// store encodes a message, puts it into the stream, and keeps it decoded for who folds.
+func (w *publisher) store(o events.Observation) {
+	s := w.sim
+	data, err := events.Encode(o)
+	if err == nil {
+		err = s.stream.Publish(context.Background(), data)
+	}
+	if err == nil {
+		o, err = events.Decode(data)
+	}
+	if err == nil {
+		err = events.ResolveCatalog(context.Background(), s.stream.Blobs(), &o)
+	}
+	if err != nil {
+		s.violate("what is seen can be published", "%v", err)
+		return
+	}
+	s.messages = append(s.messages, o)
+	s.stats.Messages++
+	s.streamMoved()
+}
+
+// die silences the watcher for a while; then another begins a new epoch.
+func (w *publisher) die(d time.Duration) {
+	w.sim.trace("watcher: dies for %s", d)
+	w.dead = true
+	w.term++
+	w.sim.clock.After(d, func() {
+		w.dead = false
+		w.begin()
+	})
+}
+
+// renewStream abandons the stream, as when NATS lost it.
+func (s *Sim) renewStream() {
+	state, err := s.stream.Renew(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	s.trace("stream: renewed as %s", state.Incarnation)
+	s.stats.Renewals++
+	s.incarnation, s.messages, s.checkpointed = state.Incarnation, nil, 0
+	if !s.watcher.dead {
+		s.watcher.begin()
+	}
+}
+
+// checkpoint stores the World of a process that has one worth storing.
+func (s *Sim) checkpoint(p *process) {
+	at := p.world.Position()
+	if at.Incarnation != s.incarnation || at.Sequence < s.checkpointed+checkpointEvery {
+		return
+	}
+	data, err := p.world.Checkpoint()
+	if err == nil {
+		err = s.stream.Blobs().Put(context.Background(), events.CheckpointName(at.Incarnation, at.Sequence), data)
+	}
+	if err != nil {
+		s.violate("checkpoints can be written", "%v", err)
+	}
+	s.checkpointed = at.Sequence
+}

@@ -1,0 +1,80 @@
+package terminator
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
+)
+
+// forceful is the reason of a drain that no command asked for (reference: operations §2.2).
+const forceful = "Forceful Termination"
+
+// leaving is a node that must be emptied.
+type leaving struct {
+	node *corev1.Node
+	// claim is nil if the Node has none.
+	claim *karpv1.NodeClaim
+}
+
+// find returns the nodes to drain, by name: managed Nodes that are being deleted and hold our finalizer, and
+// Nodes of NodeClaims that are being deleted.
+func find(c Cluster) []leaving {
+	claims := map[string]*karpv1.NodeClaim{}
+	for _, claim := range c.NodeClaims() {
+		if id := claim.Status.ProviderID; id != "" {
+			claims[id] = claim
+		}
+	}
+	var list []leaving
+	for _, n := range c.Nodes() {
+		claim := claims[n.Spec.ProviderID]
+		deleted := n.DeletionTimestamp != nil && slices.Contains(n.Finalizers, karpv1.TerminationFinalizer)
+		if deleted || claim != nil && claim.DeletionTimestamp != nil && registered(n, claim) {
+			list = append(list, leaving{node: n, claim: claim})
+		}
+	}
+	slices.SortFunc(list, func(a, b leaving) int { return strings.Compare(a.node.Name, b.node.Name) })
+	return list
+}
+
+func registered(n *corev1.Node, claim *karpv1.NodeClaim) bool {
+	c := planner.Condition(claim.Status.Conditions, karpv1.ConditionTypeRegistered)
+	return n.Labels[karpv1.NodeRegisteredLabelKey] == "true" || c != nil && c.Status == metav1.ConditionTrue
+}
+
+// reason of the disruption: of the command that took the node, if one did.
+func (l leaving) reason() string {
+	if l.claim == nil {
+		return forceful
+	}
+	c := planner.Condition(l.claim.Status.Conditions, karpv1.ConditionTypeDisruptionReason)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return forceful
+	}
+	return c.Reason
+}
+
+// deadline is the termination timestamp; zero if there is none or it can't be read.
+func (l leaving) deadline() time.Time {
+	if l.claim == nil {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339, l.claim.Annotations[karpv1.TerminationTimestampAnnotationKey])
+	if err != nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+func (l leaving) claimName() string {
+	if l.claim == nil {
+		return ""
+	}
+	return l.claim.Name
+}

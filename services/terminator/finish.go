@@ -1,0 +1,93 @@
+package terminator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"millwright/events"
+	"millwright/planner"
+	"millwright/planner/drain"
+	"millwright/planner/ledger"
+	"millwright/planner/world"
+	"millwright/services/internal/service"
+)
+
+// finish lists the node's pods from the API server. If none must be waited for, the node is drained. Else the
+// World will show them, or, if it can't be had, those of the first tier are evicted at once.
+func (s *Service) finish(p *plan) {
+	name := p.node.Name
+	key := "finish/" + name
+	if !s.retries.due(key, s.host.Now()) {
+		return
+	}
+	s.host.Effect(key, false, finishTimeout, func(ctx context.Context) error {
+		s.retries.failed(key, s.host.Now()) // paces the next look, whatever comes of this one
+		pods, err := s.kube.PodsOnNode(ctx, name)
+		if err != nil {
+			return err
+		}
+		step := s.directStep(name, pods, p.deadline)
+		switch {
+		case !step.PodsGone && p.direct:
+			return s.evictListed(ctx, p, step)
+		case !step.PodsGone || p.direct && !p.volumesGone:
+			return nil
+		}
+		if err := s.unlessStopped(p.voluntary, "drain node "+name); err != nil {
+			return err
+		}
+		if s.host.LogAway() {
+			return nil // it is found drained again when that can be recorded
+		}
+		return s.recordDrained(ctx, p, pods)
+	})
+}
+
+// directStep plans a drain on the pods the API server listed.
+func (s *Service) directStep(node string, pods []corev1.Pod, deadline time.Time) drain.Step {
+	w := world.New()
+	mark := events.Observation{Epoch: 1, Counter: 1, Op: events.OpResyncBegin, ObservedAt: s.host.Now()}
+	w.Apply(1, mark)
+	for i := range pods {
+		pod := &pods[i]
+		mark.Counter++
+		w.Apply(mark.Counter, events.Observation{Epoch: 1, Counter: mark.Counter, Kind: events.KindPod, Op: events.OpUpsert,
+			UID: pod.UID, Name: pod.Namespace + "/" + pod.Name, ObservedAt: mark.ObservedAt, Object: pod})
+	}
+	l := ledger.New("")
+	_ = l.Apply(ledger.Entry{Seq: 1, Mode: ledger.ModeActive, Kind: ledger.KindDrainStarted,
+		Payload: &ledger.DrainStarted{Node: node, Deadline: deadline}})
+	return drain.Plan(planner.NewSnapshot(w, l, s.host.Now()), node)
+}
+
+func (s *Service) evictListed(ctx context.Context, p *plan, step drain.Step) error {
+	for _, ref := range drain.Refs(step.Evict) {
+		if s.retries.due("evict/"+string(ref.UID), s.host.Now()) {
+			if err := s.evictNow(ctx, p, ref); err != nil {
+				return err
+			}
+		}
+	}
+	for _, d := range step.Delete {
+		s.delete(p, deletion{ref: drain.Ref(d.Pod), granted: d.GraceSeconds, asked: graceOf(d)})
+	}
+	return nil
+}
+
+func (s *Service) recordDrained(ctx context.Context, p *plan, pods []corev1.Pod) error {
+	payload := &ledger.NodeDrained{Node: p.node.Name, Claim: p.claimName(), VolumesDetached: len(p.volumes) == 0}
+	for i := range pods {
+		payload.Pods = append(payload.Pods, ledger.PodRef{UID: pods[i].UID, Namespace: pods[i].Namespace, Name: pods[i].Name})
+	}
+	_, err := s.host.Outcome(ctx, service.Outcome{Kind: ledger.KindNodeDrained, Payload: payload,
+		Subjects: []string{"node/" + p.node.Name}, Causation: p.started, Advances: []string{ledger.NodeAggregate(p.node.Name)}})
+	if err != nil {
+		return fmt.Errorf("record drained node %s: %w", p.node.Name, err)
+	}
+	s.metrics.nodeDrained(p)
+	s.logger.Info().Str("node", p.node.Name).Str("nodeclaim", p.claimName()).Int("pods", len(pods)).Msg("drained node")
+	return nil
+}

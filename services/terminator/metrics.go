@@ -1,0 +1,47 @@
+package terminator
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	karpv1 "millwright/api/karpenter/v1"
+)
+
+type metrics struct {
+	evictions    *prometheus.CounterVec
+	podsDrained  *prometheus.CounterVec
+	nodesDrained *prometheus.CounterVec
+}
+
+// newMetrics registers the names users know (reference: operations §2).
+func newMetrics(r prometheus.Registerer) *metrics {
+	f := promauto.With(r)
+	return &metrics{
+		evictions: f.NewCounterVec(prometheus.CounterOpts{Namespace: "karpenter", Name: "pods_eviction_requests_total",
+			Help: "Requests to the Eviction API, by status code; 0 if there was no answer."}, []string{"code"}),
+		podsDrained: f.NewCounterVec(prometheus.CounterOpts{Namespace: "karpenter", Name: "pods_drained_total",
+			Help: "Pods whose eviction was accepted, by the reason of the drain."}, []string{"reason"}),
+		nodesDrained: f.NewCounterVec(prometheus.CounterOpts{Namespace: "karpenter", Name: "nodes_drained_total",
+			Help: "Nodes that were drained."}, []string{"nodepool"}),
+	}
+}
+
+func (m *metrics) evicted(err error) {
+	code := "201"
+	if err != nil {
+		code = "0"
+		var status apierrors.APIStatus
+		if errors.As(err, &status) {
+			code = strconv.Itoa(int(status.Status().Code))
+		}
+	}
+	m.evictions.WithLabelValues(code).Inc()
+}
+
+func (m *metrics) nodeDrained(p *plan) {
+	m.nodesDrained.WithLabelValues(p.node.Labels[karpv1.NodePoolLabelKey]).Inc()
+}

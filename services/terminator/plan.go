@@ -1,0 +1,112 @@
+package terminator
+
+import (
+	"errors"
+	"time"
+
+	"millwright/planner"
+	"millwright/planner/drain"
+	"millwright/planner/ledger"
+	"millwright/services/internal/service"
+)
+
+// plan is what is due for one node; it holds nothing of the Snapshot it was made on.
+type plan struct {
+	leaving
+	reason string
+	// started is the DrainStarted record; drained: NodeDrained is recorded.
+	started uint64
+	drained bool
+	// voluntary: a command asked for it.
+	voluntary bool
+	// direct: the World can't be had, the API server must be asked for the pods.
+	direct bool
+
+	basis   planner.Basis
+	expects []planner.Expectation
+	// tier to be recorded; nil if it is.
+	tier    *ledger.DrainTierStarted
+	evicts  []ledger.PodRef
+	deletes []deletion
+
+	deadline              time.Time
+	waiting               string
+	podsGone, volumesGone bool
+	volumes               []string
+}
+
+// deletion of a pod before its time.
+type deletion struct {
+	ref ledger.PodRef
+	// granted of asked seconds of grace.
+	granted, asked int64
+}
+
+// plan looks at all nodes with a recorded drain, on one Snapshot.
+func (s *Service) plan(nodes []leaving) ([]plan, error) {
+	var plans []plan
+	look := func(direct bool) func(*planner.Snapshot) error {
+		return func(snap *planner.Snapshot) error {
+			for _, l := range nodes {
+				if d := snap.Ledger.Drain(l.node.Name); d != nil {
+					plans = append(plans, s.planNode(snap, l, d, direct))
+				}
+			}
+			return nil
+		}
+	}
+	if s.host.LogAway() { // no tier can be recorded, but what the API server lists can be evicted
+		return plans, s.host.Snapshot(service.ForEffects, look(true))
+	}
+	err := s.host.Snapshot(service.ForProvisioning, look(false))
+	if !errors.Is(err, service.ErrNotReady) {
+		s.unfit = time.Time{}
+		return plans, err
+	}
+	if s.unfit.IsZero() {
+		s.unfit = s.host.Now()
+	}
+	if len(nodes) == 0 || s.host.Now().Sub(s.unfit) < unfitMax {
+		return nil, err
+	}
+	plans = nil
+	return plans, s.host.Snapshot(service.ForEffects, look(true))
+}
+
+func (s *Service) planNode(snap *planner.Snapshot, l leaving, d *ledger.Drain, direct bool) plan {
+	p := plan{leaving: l, reason: d.Started.Reason, started: d.Seq, drained: d.Drained > 0, direct: direct,
+		voluntary: snap.Ledger.TakenVoluntarily(d.Started.Claim, d.Started.ClaimUID),
+		basis:     snap.Basis(), expects: snap.Expect(ledger.NodeAggregate(l.node.Name)), deadline: l.deadline()}
+	if direct {
+		p.volumes = s.attachedTo(l.node.Name)
+		p.volumesGone = len(p.volumes) == 0 || !p.deadline.IsZero() && snap.Now.After(p.deadline)
+		return p
+	}
+	step := drain.Plan(snap, l.node.Name)
+	p.tier = step.TierStarted(d)
+	p.evicts = drain.Refs(step.Evict)
+	for _, del := range step.Delete {
+		p.deletes = append(p.deletes, deletion{ref: drain.Ref(del.Pod), granted: del.GraceSeconds, asked: graceOf(del)})
+	}
+	p.waiting, p.podsGone, p.volumesGone, p.volumes = step.Message(), step.PodsGone, step.VolumesGone, step.Volumes
+	return p
+}
+
+func graceOf(d drain.Deletion) int64 {
+	if g := d.Pod.Class.Spec.TerminationGracePeriodSeconds; g != nil {
+		return *g
+	}
+	return 30
+}
+
+// attachedTo returns the persistent volumes' attachments to a node, by name, as informers have them. Without
+// the World it is not known which of them belong to pods that stay, so all count.
+func (s *Service) attachedTo(node string) []string {
+	var names []string
+	for _, a := range s.cluster.VolumeAttachments() {
+		if a.Spec.NodeName == node && a.Spec.Source.PersistentVolumeName != nil {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}

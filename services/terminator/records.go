@@ -1,0 +1,113 @@
+package terminator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/services/internal/service"
+	"millwright/store"
+)
+
+// startDrains records a drain for each node that has none.
+func (s *Service) startDrains(ctx context.Context, nodes []leaving) error {
+	type fresh struct {
+		leaving
+		expects []planner.Expectation
+	}
+	var list []fresh
+	var basis planner.Basis
+	err := s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error {
+		// Without a position: it is decided on what informers show, which the stream can't replay.
+		basis = planner.Basis{LedgerSeq: snap.Ledger.Seq(), Now: snap.Now, OptionsSeq: snap.OptionsSeq}
+		for _, l := range nodes {
+			if snap.Ledger.Drain(l.node.Name) == nil {
+				list = append(list, fresh{l, snap.Expect(ledger.NodeAggregate(l.node.Name))})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, f := range list {
+		errs = append(errs, s.startDrain(ctx, f.leaving, basis, f.expects))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Service) startDrain(ctx context.Context, l leaving, basis planner.Basis, expects []planner.Expectation) error {
+	payload := &ledger.DrainStarted{Node: l.node.Name, Claim: l.claimName(), Reason: l.reason(), Deadline: l.deadline()}
+	subjects := []string{"node/" + l.node.Name}
+	if l.claim != nil {
+		payload.ClaimUID = l.claim.UID
+		subjects = append(subjects, "claim/"+l.claim.Name)
+	}
+	_, err := s.host.Decide(ctx, basis, planner.Decision{Kind: ledger.KindDrainStarted, Payload: payload, Subjects: subjects,
+		Expects: expects, Advances: []string{ledger.NodeAggregate(l.node.Name)}})
+	return lost(fmt.Errorf("start drain of node %s: %w", l.node.Name, err), err)
+}
+
+// endDrains records the end of drains whose Node is gone, or is another by now.
+func (s *Service) endDrains(ctx context.Context, nodes []leaving) error {
+	present := map[string]bool{}
+	for _, l := range nodes {
+		present[l.node.Name] = true
+	}
+	type ended struct {
+		node, claim string
+		seq         uint64
+	}
+	var over []ended
+	err := s.host.Ledger(func(l *ledger.Ledger) error {
+		for _, d := range l.Drains() {
+			if !present[d.Started.Node] {
+				over = append(over, ended{d.Started.Node, d.Started.Claim, d.Seq})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, d := range over {
+		_, err := s.host.Outcome(ctx, service.Outcome{Kind: ledger.KindDrainEnded, Payload: &ledger.DrainEnded{Node: d.node},
+			Subjects: []string{"node/" + d.node}, Causation: d.seq, Advances: []string{ledger.NodeAggregate(d.node)}})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("end drain of node %s: %w", d.node, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// recordTier records the tier before its first pod is evicted, and again when a pod joins it.
+func (s *Service) recordTier(ctx context.Context, p *plan) error {
+	if p.tier == nil {
+		return nil
+	}
+	_, err := s.host.Decide(ctx, p.basis, planner.Decision{Kind: ledger.KindDrainTierStarted, Payload: p.tier,
+		Subjects: []string{"node/" + p.node.Name}, Causation: p.started, Expects: p.expects,
+		Advances: []string{ledger.NodeAggregate(p.node.Name)}})
+	if err != nil {
+		p.evicts, p.deletes = nil, nil
+		return lost(fmt.Errorf("record tier %d of node %s: %w", p.tier.Tier, p.node.Name, err), err)
+	}
+	s.logger.Info().Str("node", p.node.Name).Int("tier", p.tier.Tier).Int("evict", len(p.tier.Evict)).
+		Int("held", len(p.tier.Held)).Int("delete", len(p.tier.Delete)).Msg("draining tier")
+	return nil
+}
+
+// lost returns described unless there was no error. A lost race is an error too: the step is taken again.
+func lost(described, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, store.ErrConflict) {
+		return fmt.Errorf("%w: %w", service.ErrNotReady, described)
+	}
+	return described
+}

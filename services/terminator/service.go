@@ -1,0 +1,203 @@
+package terminator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/ledger"
+	"millwright/services/internal/kube"
+	"millwright/services/internal/service"
+)
+
+// Cluster is the present as informers have it; lists are by name. kube.Informers is one.
+type Cluster interface {
+	Synced() bool
+	Nodes() []*corev1.Node
+	NodeClaims() []*karpv1.NodeClaim
+	VolumeAttachments() []*storagev1.VolumeAttachment
+}
+
+// Kube is what is asked of the API server itself; errors are those kube.Classify knows. kube.Client is one.
+type Kube interface {
+	PodsOnNode(ctx context.Context, node string) ([]corev1.Pod, error)
+	Node(ctx context.Context, name string) (*corev1.Node, error)
+	PatchNode(ctx context.Context, name string, p kube.Patch) (*corev1.Node, error)
+	EvictPod(ctx context.Context, namespace, name string, uid types.UID) error
+	DeletePod(ctx context.Context, namespace, name string, uid types.UID, grace int64) error
+	SetClaimCondition(ctx context.Context, name string, uid types.UID, want metav1.Condition, now time.Time) error
+}
+
+// Deps of the service.
+type Deps struct {
+	Cluster    Cluster
+	Kube       Kube
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Service implements service.Service.
+type Service struct {
+	host    service.Host
+	cluster Cluster
+	kube    Kube
+	logger  zerolog.Logger
+	metrics *metrics
+	retries *retries
+	// tainted is when a node was first seen with the taint; unfit is since when the World can't be had.
+	tainted map[string]time.Time
+	unfit   time.Time
+}
+
+const (
+	// poll is how often a running drain is looked at if nothing changes.
+	poll = time.Second
+	// settle is how long the taint must have been seen before a node counts as empty: kube-scheduler may
+	// still bind a pod it placed before it saw the taint.
+	settle = time.Second
+	// unfitMax is how long a World that can't be had is waited for before the API server is asked for pods.
+	unfitMax = 15 * time.Second
+
+	callTimeout   = 10 * time.Second
+	finishTimeout = 30 * time.Second
+)
+
+// New returns the service.
+func New(host service.Host, deps Deps) *Service {
+	return &Service{host: host, cluster: deps.Cluster, kube: deps.Kube, logger: deps.Logger,
+		metrics: newMetrics(deps.Registerer), retries: newRetries(), tainted: map[string]time.Time{}}
+}
+
+// Name implements service.Service.
+func (s *Service) Name() string { return ledger.ServiceTerminator }
+
+// Step implements service.Service. A node whose record can't be appended holds up no other.
+func (s *Service) Step(ctx context.Context) (time.Duration, error) {
+	if !s.cluster.Synced() {
+		return 0, fmt.Errorf("%w: informers have not listed yet", service.ErrNotReady)
+	}
+	leaving := find(s.cluster)
+	var errs []error
+	if !s.host.LogAway() {
+		errs = append(errs, s.endDrains(ctx, leaving), s.startDrains(ctx, leaving))
+	}
+	plans, err := s.plan(leaving)
+	if err != nil {
+		return 0, errors.Join(append(errs, err)...)
+	}
+	next := time.Duration(0)
+	for i := range plans {
+		errs = append(errs, s.advance(ctx, &plans[i]))
+		next = poll
+	}
+	s.forget(leaving)
+	if err := errors.Join(errs...); err != nil {
+		return 0, err
+	}
+	return next, nil
+}
+
+// advance records the tier of a drain and starts what is due.
+func (s *Service) advance(ctx context.Context, p *plan) error {
+	s.tell(p)
+	s.setConditions(p)
+	if p.drained {
+		return nil
+	}
+	if !s.taint(p) {
+		return nil // nothing is evicted while new pods may come
+	}
+	if s.stopped(p.voluntary) {
+		s.tellPaused(p)
+		return nil
+	}
+	if p.direct {
+		s.finish(p)
+		return nil
+	}
+	if err := s.recordTier(ctx, p); err != nil {
+		return err
+	}
+	for _, d := range p.deletes {
+		s.delete(p, d)
+	}
+	for _, ref := range p.evicts {
+		s.evict(p, ref)
+	}
+	if p.podsGone && p.volumesGone && s.host.Now().Sub(s.tainted[p.node.Name]) >= settle {
+		s.finish(p)
+	}
+	return nil
+}
+
+// stopped reports that operators have stopped the drain: all drains, or those that commands began.
+func (s *Service) stopped(voluntary bool) bool {
+	stop := s.host.Stop()
+	return stop == ledger.StopAll || voluntary && stop != ledger.StopNone
+}
+
+// unlessStopped is asked right before each act of a drain.
+func (s *Service) unlessStopped(voluntary bool, what string) error {
+	if s.stopped(voluntary) {
+		return fmt.Errorf("%s: %w", what, service.ErrStopped)
+	}
+	return nil
+}
+
+// taint starts to put the taint on the Node and reports whether it is there.
+func (s *Service) taint(p *plan) bool {
+	name := p.node.Name
+	if kube.WithDisruptedTaint(p.node, true) == nil {
+		if s.tainted[name].IsZero() {
+			s.tainted[name] = s.host.Now()
+		}
+		return true
+	}
+	s.host.Effect("taint/"+name, false, callTimeout, func(ctx context.Context) error {
+		node, err := s.kube.Node(ctx, name)
+		if err != nil || node.UID != p.node.UID {
+			return ignore(err, kube.NotFound)
+		}
+		patch := kube.WithDisruptedTaint(node, true)
+		if patch == nil {
+			return nil
+		}
+		if _, err := s.kube.PatchNode(ctx, name, *patch); err != nil {
+			return ignore(fmt.Errorf("taint node %s: %w", name, err), kube.NotFound)
+		}
+		s.logger.Info().Str("node", name).Str("taint", karpv1.DisruptedTaintKey).Msg("tainted node")
+		return nil
+	})
+	return false
+}
+
+// ignore drops errors of a class.
+func ignore(err error, class kube.Class) error {
+	if kube.Classify(err) == class {
+		return nil
+	}
+	return err
+}
+
+// forget drops what is remembered of nodes that are gone.
+func (s *Service) forget(leaving []leaving) {
+	present := map[string]bool{}
+	for _, l := range leaving {
+		present[l.node.Name] = true
+	}
+	for name := range s.tainted {
+		if !present[name] {
+			delete(s.tainted, name)
+		}
+	}
+	s.retries.expire(s.host.Now())
+}

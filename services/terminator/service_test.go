@@ -1,0 +1,387 @@
+package terminator_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/planner/plannertest"
+	"millwright/services/internal/host/hosttest"
+	"millwright/services/internal/kube"
+	"millwright/services/terminator"
+)
+
+// run has one node with a claim that is being deleted; deadline zero is none.
+func run(t *testing.T, mode ledger.Mode, deadline time.Duration, test func(r *hosttest.Rig, s *terminator.Service)) {
+	t.Helper()
+	hosttest.Run(t, ledger.ServiceTerminator, mode, func(r *hosttest.Rig) {
+		r.AddNode("n", "general")
+		claim := r.Kube.GetClaim("n-claim")
+		claim.DeletionTimestamp = &metav1.Time{Time: r.Now()}
+		if deadline > 0 {
+			claim.Annotations = map[string]string{karpv1.TerminationTimestampAnnotationKey: r.Now().Add(deadline).Format(time.RFC3339)}
+		}
+		r.Kube.Put(claim)
+		test(r, newService(r))
+	})
+}
+
+func newService(r *hosttest.Rig) *terminator.Service {
+	return terminator.New(r.Host, terminator.Deps{Cluster: r.Kube, Kube: r.Kube, Logger: zerolog.Nop()})
+}
+
+func bound(name string, options ...func(*corev1.Pod)) *corev1.Pod {
+	return plannertest.Pod(name, append([]func(*corev1.Pod){plannertest.On("n")}, options...)...)
+}
+
+func drained(r *hosttest.Rig) bool { return len(r.Entries(ledger.KindNodeDrained)) > 0 }
+
+func condition(r *hosttest.Rig, kind string) string {
+	c := planner.Condition(r.Kube.GetClaim("n-claim").Status.Conditions, kind)
+	if c == nil {
+		return ""
+	}
+	return string(c.Status) + "/" + c.Reason
+}
+
+func TestADrainFromStartToEnd(t *testing.T) {
+	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+		r.Kube.Put(bound("a"), bound("b"), plannertest.DaemonPod("d", "n"))
+		r.Settle(s, 10*time.Second)
+		kinds := slices.DeleteFunc(r.Kinds(), func(k ledger.Kind) bool { return k < ledger.KindDrainStarted })
+		want := []ledger.Kind{ledger.KindDrainStarted, ledger.KindDrainTierStarted, ledger.KindDrainTierStarted, ledger.KindNodeDrained}
+		if !slices.Equal(kinds, want) {
+			t.Fatalf("records %v, want %v: pods, then daemons, then drained", kinds, want)
+		}
+		node := r.Kube.GetNode("n")
+		if !kube.IsDisrupted(node) || node.Labels[corev1.LabelNodeExcludeBalancers] != "karpenter" {
+			t.Errorf("taints %v, labels %v", node.Spec.Taints, node.Labels)
+		}
+		if got := condition(r, karpv1.ConditionTypeDrained) + " " + condition(r, karpv1.ConditionTypeVolumesDetached); got != "True/Drained True/VolumesDetached" {
+			t.Errorf("conditions %s", got)
+		}
+		if !slices.Contains(r.Events, "Pod/a Evicted: Evicted pod: Forceful Termination") {
+			t.Errorf("events %q", r.Events)
+		}
+		r.Kube.Remove(r.Kube.GetNode("n"))
+		r.Settle(s, time.Second)
+		if len(r.Entries(ledger.KindDrainEnded)) != 1 {
+			t.Error("the end of the drain is not recorded")
+		}
+	})
+}
+
+func TestNothingIsEvictedBeforeTheTaint(t *testing.T) {
+	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+		r.Kube.Put(bound("a"))
+		r.Kube.Fail["patch n"] = errors.New("api server away")
+		r.Settle(s, 5*time.Second)
+		if r.Kube.Called("evict default/a") > 0 || drained(r) {
+			t.Errorf("calls %q", r.Kube.Calls)
+		}
+	})
+}
+
+func TestABudgetHoldsTheDrain(t *testing.T) {
+	cases := map[string]struct {
+		err   error
+		event string
+	}{
+		"that forbids the eviction":    {hosttest.Blocked(), "Failed to drain node, evicting pod violates a PDB (Pod=default/a)"},
+		"of more than one for the pod": {hosttest.ManyBudgets(), "Failed to drain node, eviction does not support multiple PDBs (Pod=default/a)"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+				r.Kube.Put(bound("a"))
+				r.Kube.Fail["evict default/a"] = c.err
+				r.Settle(s, time.Minute)
+				if drained(r) {
+					t.Error("the node counts as drained")
+				}
+				if n := r.Kube.Called("evict default/a"); n < 5 || n > 20 {
+					t.Errorf("%d attempts in a minute: the backoff is from 100 ms to 10 s", n)
+				}
+				if !slices.Contains(r.Events, "Node/n FailedDraining: "+c.event) {
+					t.Errorf("events %q", r.Events)
+				}
+				delete(r.Kube.Fail, "evict default/a")
+				r.Settle(s, 15*time.Second)
+				if !drained(r) {
+					t.Error("the drain does not go on when the budget allows it")
+				}
+			})
+		})
+	}
+}
+
+func TestAPodThatIsGoneOrAnotherIsNotEvicted(t *testing.T) {
+	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+		ghost := bound("ghost")
+		r.See(ghost) // in the World, not in the API server
+		r.Settle(s, 3*time.Second)
+		if n := r.Kube.Called("evict default/ghost"); n != 1 {
+			t.Errorf("%d evictions of a pod that does not exist, want 1", n)
+		}
+	})
+}
+
+func TestAProtectedPodIsWaitedForAndNeverEvicted(t *testing.T) {
+	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+		r.Kube.Put(bound("keep", plannertest.Annotation(karpv1.DoNotDisruptAnnotationKey, "true")))
+		r.Settle(s, time.Minute)
+		if drained(r) || r.Kube.Called("evict default/keep") > 0 {
+			t.Errorf("calls %q", r.Kube.Calls)
+		}
+		if !slices.Contains(r.Events, "Node/n FailedDraining: Failed to drain node, 1 pods are waiting to be evicted") {
+			t.Errorf("events %q", r.Events)
+		}
+	})
+}
+
+func TestTheDeadlineDeletesPods(t *testing.T) {
+	run(t, ledger.ModeActive, time.Minute, func(r *hosttest.Rig, s *terminator.Service) {
+		r.Kube.Put(bound("keep", plannertest.Annotation(karpv1.DoNotDisruptAnnotationKey, "true")))
+		r.Settle(s, 29*time.Second)
+		if n := len(deletes(r)); n > 0 {
+			t.Fatalf("deleted though the grace period of 30 s still fits before the deadline: %q", r.Kube.Calls)
+		}
+		r.Settle(s, 10*time.Second)
+		list := deletes(r)
+		if len(list) != 1 || !strings.HasSuffix(list[0], "] default/keep") {
+			t.Fatalf("deletions %q", list)
+		}
+		var grace int
+		if _, err := fmt.Sscanf(list[0], "delete[%d]", &grace); err != nil || grace < 25 || grace > 30 {
+			t.Errorf("grace %d of the 30 s left", grace)
+		}
+		if !slices.ContainsFunc(r.Events, func(e string) bool {
+			return strings.HasPrefix(e, "Pod/keep Disrupted: Deleting the pod to accommodate")
+		}) {
+			t.Errorf("events %q", r.Events)
+		}
+		if !slices.ContainsFunc(r.Events, func(e string) bool { return strings.HasPrefix(e, "NodeClaim/n-claim TerminationGracePeriodExpiring") }) {
+			t.Errorf("events %q", r.Events)
+		}
+	})
+}
+
+func deletes(r *hosttest.Rig) (list []string) {
+	for _, c := range r.Kube.Calls {
+		if strings.HasPrefix(c, "delete[") {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func TestVolumesAreWaitedForUntilTheDeadline(t *testing.T) {
+	volume := "pv-1"
+	attachment := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "va", UID: "va"},
+		Spec: storagev1.VolumeAttachmentSpec{NodeName: "n", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume}}}
+	run(t, ledger.ModeActive, time.Minute, func(r *hosttest.Rig, s *terminator.Service) {
+		r.Kube.Put(attachment)
+		r.Settle(s, 50*time.Second)
+		if drained(r) {
+			t.Fatal("drained with a volume attached")
+		}
+		if got := condition(r, karpv1.ConditionTypeVolumesDetached); got != "Unknown/AwaitingVolumeDetachment" {
+			t.Errorf("condition %s", got)
+		}
+		if !slices.Contains(r.Events, "Node/n AwaitingVolumeDetachment: Awaiting deletion of bound volumeattachments (va)") {
+			t.Errorf("events %q", r.Events)
+		}
+		r.Settle(s, 20*time.Second)
+		list := r.Entries(ledger.KindNodeDrained)
+		if len(list) != 1 || list[0].Payload.(*ledger.NodeDrained).VolumesDetached {
+			t.Fatalf("after the deadline: %+v", list)
+		}
+		if got := condition(r, karpv1.ConditionTypeVolumesDetached); got != "False/TerminationGracePeriodElapsed" {
+			t.Errorf("condition %s", got)
+		}
+	})
+}
+
+func TestAPodTheWorldDoesNotKnowHoldsTheNode(t *testing.T) {
+	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+		r.Kube.Blind = true
+		r.Kube.Put(bound("late"))
+		r.Settle(s, 10*time.Second)
+		if drained(r) {
+			t.Fatal("drained although the API server lists a pod")
+		}
+		r.Kube.Blind = false
+		r.Kube.Put(bound("late"))
+		r.Settle(s, 10*time.Second)
+		if !drained(r) {
+			t.Error("not drained after the pod went")
+		}
+	})
+}
+
+func TestPodsThatStayAreNamedInTheRecord(t *testing.T) {
+	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+		r.Kube.Put(plannertest.DaemonPod("agent", "n", plannertest.Toleration(karpv1.DisruptedTaintKey)))
+		r.Settle(s, 10*time.Second)
+		list := r.Entries(ledger.KindNodeDrained)
+		if len(list) != 1 {
+			t.Fatalf("records %v", r.Kinds())
+		}
+		if pods := list[0].Payload.(*ledger.NodeDrained).Pods; len(pods) != 1 || pods[0].Name != "agent" {
+			t.Errorf("pods listed directly before: %+v", pods)
+		}
+		if r.Kube.Called("evict default/agent") > 0 {
+			t.Error("a pod that tolerates the taint was evicted")
+		}
+	})
+}
+
+func TestWithoutTheBusPodsComeFromTheAPIServer(t *testing.T) {
+	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+		r.Settle(s, time.Second)
+		r.Kube.Blind = true
+		r.Kube.Put(bound("a"))
+		for range 600 { // no heartbeats
+			_, _ = r.Step(s)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if r.Kube.Called("evict default/a") == 0 || !drained(r) {
+			t.Errorf("evictions %d, drained %v", r.Kube.Called("evict default/a"), drained(r))
+		}
+	})
+}
+
+func TestADrainIsResumedFromTheLog(t *testing.T) {
+	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+		r.Kube.Put(bound("a"))
+		r.Kube.Linger = true
+		r.Settle(s, 3*time.Second)
+		before := len(r.Kinds())
+		r.Kube.Remove(bound("a"))
+		r.Settle(newService(r), 5*time.Second)
+		if !drained(r) {
+			t.Error("the successor did not finish the drain")
+		}
+		if after := len(r.Kinds()); after != before+1 {
+			t.Errorf("the successor added %d records, want NodeDrained only", after-before)
+		}
+	})
+}
+
+func TestNodesThatAreNotOursAreLeftAlone(t *testing.T) {
+	hosttest.Run(t, ledger.ServiceTerminator, ledger.ModeActive, func(r *hosttest.Rig) {
+		foreign := plannertest.Node("foreign")
+		foreign.DeletionTimestamp = &metav1.Time{Time: r.Now()}
+		foreign.Finalizers = []string{"example.com/other"}
+		r.Kube.Put(foreign, plannertest.Node("idle"))
+		r.Settle(newService(r), 5*time.Second)
+		if len(r.Kinds()) > 0 || len(r.Kube.Calls) > 0 {
+			t.Errorf("records %v, calls %q", r.Kinds(), r.Kube.Calls)
+		}
+	})
+}
+
+func TestShadowDrainsNothing(t *testing.T) {
+	run(t, ledger.ModeShadow, 0, func(r *hosttest.Rig, s *terminator.Service) {
+		r.Kube.Put(bound("a"))
+		r.Settle(s, 10*time.Second)
+		if len(r.Kube.Calls) > 0 {
+			t.Errorf("calls %q", r.Kube.Calls)
+		}
+		if list := r.Entries(ledger.KindDrainStarted); len(list) != 1 || list[0].Mode != ledger.ModeShadow {
+			t.Errorf("records %v, want one shadow drain", r.Kinds())
+		}
+	})
+}
+
+// byCommand says in the log that a command took the node.
+func byCommand(r *hosttest.Rig) {
+	rec := r.Append(ledger.KindCommandStarted, &ledger.CommandStarted{Reason: karpv1.DisruptionReasonEmpty,
+		Candidates: []ledger.Candidate{{Claim: "n-claim", ClaimUID: r.Kube.GetClaim("n-claim").UID, Node: "n", NodePool: "general"}}})
+	r.Append(ledger.KindCommandSucceeded, &ledger.CommandSucceeded{ID: ledger.CommandID(r.Host.LogID(), rec.Seq)})
+}
+
+func TestAStopPausesDrains(t *testing.T) {
+	cases := map[string]struct {
+		level     ledger.Stop
+		byCommand bool
+		paused    bool
+	}{
+		"voluntary pauses what a command began":     {ledger.StopVoluntary, true, true},
+		"voluntary leaves forceful drains going on": {ledger.StopVoluntary, false, false},
+		"all pauses what a command began":           {ledger.StopAll, true, true},
+		"all pauses forceful drains":                {ledger.StopAll, false, true},
+	}
+	for name, c := range cases {
+		for _, deadline := range []time.Duration{0, 20 * time.Second} {
+			t.Run(fmt.Sprintf("%s, deadline %s", name, deadline), func(t *testing.T) {
+				run(t, ledger.ModeActive, deadline, func(r *hosttest.Rig, s *terminator.Service) {
+					r.Kube.Put(bound("a"))
+					if c.byCommand {
+						byCommand(r)
+					}
+					r.Stop(c.level)
+					r.Settle(s, 40*time.Second)
+					if gone := r.Kube.GetPod("default/a") == nil; gone == c.paused || drained(r) == c.paused {
+						t.Errorf("pod gone: %v, drained: %v; calls %q", gone, drained(r), r.Kube.Calls)
+					}
+					if !kube.IsDisrupted(r.Kube.GetNode("n")) {
+						t.Error("the node is not tainted")
+					}
+					told := slices.ContainsFunc(r.Events, func(e string) bool { return strings.HasPrefix(e, "Node/n DrainPaused") })
+					if told != c.paused {
+						t.Errorf("events %q", r.Events)
+					}
+					r.Stop(ledger.StopNone)
+					r.Settle(s, 15*time.Second)
+					if r.Kube.GetPod("default/a") != nil || !drained(r) {
+						t.Errorf("the drain did not go on after the stop; calls %q", r.Kube.Calls)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestAForcefulDrainGoesOnWhileTheLogIsAway(t *testing.T) {
+	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+		r.Kube.Put(bound("a"))
+		r.Kube.Fail["patch n"] = errors.New("api server away") // holds the drain before its first eviction
+		r.Settle(s, 3*time.Second)
+		delete(r.Kube.Fail, "patch n")
+		before := len(r.Kinds())
+		r.LogAway(true)
+		r.Settle(s, 30*time.Second)
+		if r.Kube.GetPod("default/a") != nil || len(r.Kinds()) != before {
+			t.Errorf("calls %q, records %v", r.Kube.Calls, r.Kinds())
+		}
+		r.LogAway(false)
+		r.Settle(s, 5*time.Second)
+		if !drained(r) {
+			t.Error("what was drained is not recorded afterwards")
+		}
+	})
+}
+
+func TestADrainOfACommandWaitsWhileTheLogIsAway(t *testing.T) {
+	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+		r.Kube.Put(bound("a"))
+		byCommand(r)
+		r.LogAway(true)
+		r.Settle(s, 30*time.Second)
+		if r.Kube.GetPod("default/a") == nil {
+			t.Errorf("calls %q: whether it was stopped is not known", r.Kube.Calls)
+		}
+	})
+}

@@ -1,0 +1,200 @@
+package watcher
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"millwright/events"
+)
+
+// Bounds of how many checkpoints are kept.
+const (
+	checkpointsNewest = 3
+	// checkpointsOlder are spread over the rest of what the stream retains, so that replay of any part of it has
+	// one to start from.
+	checkpointsOlder = 8
+)
+
+// checkpointTick is how often it is looked whether a checkpoint is due.
+const checkpointTick = time.Second
+
+// checkpoints writes and prunes.
+type checkpoints struct {
+	w      *Watcher
+	source WorldSource
+	last   events.Position
+	at     time.Time
+	// superseded holds, for each catalogue blob that is not in force, the last sequence of the stream when that
+	// was first seen: no later message names it.
+	superseded map[string]uint64
+}
+
+func newCheckpoints(w *Watcher) *checkpoints {
+	return &checkpoints{w: w, source: w.world, superseded: map[string]uint64{}}
+}
+
+func (c *checkpoints) run(ctx context.Context) error {
+	for {
+		if err := pause(ctx, checkpointTick); err != nil {
+			return err
+		}
+		if !c.due() {
+			continue
+		}
+		err := c.write(ctx)
+		c.w.metrics.checkpoints.WithLabelValues(outcome(err)).Inc()
+		if err != nil && ctx.Err() == nil {
+			c.w.cfg.Logger.Warn().Err(err).Msg("checkpoint not written")
+		}
+	}
+}
+
+func outcome(err error) string {
+	if err != nil {
+		return "error"
+	}
+	return "ok"
+}
+
+// due after each first resync of an incarnation, and then by messages or time.
+func (c *checkpoints) due() bool {
+	now, synced := c.source.Position()
+	switch {
+	case !synced || now.Sequence == 0:
+		return false
+	case now.Incarnation != c.last.Incarnation:
+		return true
+	case now.Sequence <= c.last.Sequence:
+		return false
+	}
+	return now.Sequence-c.last.Sequence >= c.w.cfg.CheckpointMessages || c.w.cfg.Clock().Sub(c.at) >= c.w.cfg.CheckpointEvery
+}
+
+// write stores the World under its position. What fails is tried again at the next tick it is due.
+func (c *checkpoints) write(ctx context.Context) error {
+	data, at, err := c.source.Checkpoint()
+	if err != nil {
+		return fmt.Errorf("encode world: %w", err)
+	}
+	blobs := c.w.cfg.Stream.Blobs()
+	name := events.CheckpointName(at.Incarnation, at.Sequence)
+	if err := blobs.Put(ctx, name, data); err != nil {
+		return err
+	}
+	c.last, c.at = at, c.w.cfg.Clock()
+	c.w.metrics.checkpointBytes.Set(float64(len(data)))
+	c.w.cfg.Logger.Info().Str("checkpoint", name).Int("bytes", len(data)).Msg("world checkpoint written")
+	state, err := c.w.cfg.Stream.State(ctx)
+	if err != nil {
+		return fmt.Errorf("state of the stream: %w", err)
+	}
+	if err := c.prune(ctx, state); err != nil {
+		return fmt.Errorf("prune checkpoints: %w", err)
+	}
+	return c.collect(ctx, state)
+}
+
+func (c *checkpoints) prune(ctx context.Context, state events.StreamState) error {
+	blobs := c.w.cfg.Stream.Blobs()
+	all, err := events.Checkpoints(ctx, blobs)
+	if err != nil {
+		return err
+	}
+	keep := map[string]bool{}
+	for _, kept := range kept(all, state) {
+		keep[kept.Name] = true
+	}
+	for _, p := range all {
+		if keep[p.Name] {
+			continue
+		}
+		if err := blobs.Delete(ctx, p.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kept returns the checkpoints worth keeping: the newest of the stream in force, some older ones from which it still
+// goes on, and the newest of one incarnation before.
+func kept(all []events.Checkpoint, state events.StreamState) []events.Checkpoint {
+	byIncarnation := map[string][]events.Checkpoint{}
+	for _, p := range all {
+		byIncarnation[p.Incarnation] = append(byIncarnation[p.Incarnation], p)
+	}
+	current := byIncarnation[state.Incarnation]
+	delete(byIncarnation, state.Incarnation)
+	newest := current[max(0, len(current)-checkpointsNewest):]
+	older := slices.DeleteFunc(slices.Clone(current[:len(current)-len(newest)]), func(p events.Checkpoint) bool {
+		return p.Sequence+1 < state.First
+	})
+	keep := append(spread(older, newest), newest...)
+	if before := previousIncarnation(byIncarnation); before != "" {
+		list := byIncarnation[before]
+		keep = append(keep, list[max(0, len(list)-checkpointsNewest):]...)
+	}
+	return keep
+}
+
+// spread drops from older, which is in the order of sequences, the one whose neighbours are closest to each other
+// until few enough are left. The oldest stays.
+func spread(older, newest []events.Checkpoint) []events.Checkpoint {
+	for len(older) > checkpointsOlder {
+		all := append(slices.Clone(older), newest...)
+		drop := 1
+		for i := 2; i < len(older) && i+1 < len(all); i++ {
+			if all[i+1].Sequence-all[i-1].Sequence < all[drop+1].Sequence-all[drop-1].Sequence {
+				drop = i
+			}
+		}
+		older = slices.Delete(older, drop, drop+1)
+	}
+	return older
+}
+
+// previousIncarnation is the one whose name is last when a longer number counts as higher; "" if there is none.
+func previousIncarnation(by map[string][]events.Checkpoint) string {
+	names := slices.Collect(maps.Keys(by))
+	if len(names) == 0 {
+		return ""
+	}
+	return slices.MaxFunc(names, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(a) - len(b)
+		}
+		return strings.Compare(a, b)
+	})
+}
+
+// collect deletes the catalogues that no retained message names. Checkpoints hold their catalogues whole.
+func (c *checkpoints) collect(ctx context.Context, state events.StreamState) error {
+	inForce := c.w.memory.catalogs()
+	if len(inForce) == 0 {
+		return nil // nothing was polled yet: what is in force is unknown
+	}
+	blobs := c.w.cfg.Stream.Blobs()
+	names, err := blobs.List(ctx, events.CatalogBlob(""))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if inForce[name] {
+			delete(c.superseded, name)
+			continue
+		}
+		if _, ok := c.superseded[name]; !ok {
+			c.superseded[name] = state.Last
+		}
+		if state.First > c.superseded[name] {
+			if err := blobs.Delete(ctx, name); err != nil {
+				return err
+			}
+			delete(c.superseded, name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+package ec2
+
+import (
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	polls *prometheus.CounterVec
+	last  *prometheus.GaugeVec
+}
+
+// newMetrics registers with r; nil: with nothing.
+func newMetrics(r prometheus.Registerer) *metrics {
+	m := &metrics{
+		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "millwright_watcher_aws_polls_total", Help: "Polls of AWS, by what was asked for and outcome.",
+		}, []string{"poll", "outcome"}),
+		last: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "millwright_watcher_aws_last_success_timestamp_seconds", Help: "When a poll of AWS last succeeded.",
+		}, []string{"poll"}),
+	}
+	if r != nil {
+		r.MustRegister(m.polls, m.last)
+	}
+	return m
+}
+
+func (m *metrics) polled(poll string, err error, now time.Time) {
+	switch {
+	case errors.Is(err, errNotYet):
+	case err != nil:
+		m.polls.WithLabelValues(poll, "failed").Inc()
+	default:
+		m.polls.WithLabelValues(poll, "succeeded").Inc()
+		m.last.WithLabelValues(poll).Set(float64(now.Unix()))
+	}
+}

@@ -1,0 +1,153 @@
+package ec2
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/pricing"
+	pricingtypes "github.com/aws/aws-sdk-go-v2/service/pricing/types"
+)
+
+const productsPage = 100
+
+// pollOnDemand overlays the on-demand prices by what the price API says (ec2 §2.2). Where it cannot be asked,
+// the built-in table stands in.
+func (p *Poller) pollOnDemand(ctx context.Context) error {
+	var found map[priceKey]int64
+	var err error
+	if p.asksPrices() {
+		found, err = p.onDemandPrices(ctx)
+	}
+	p.prices.Lock()
+	defer p.prices.Unlock()
+	switch {
+	case len(found) > 0:
+		p.prices.learn(found)
+	case !p.prices.knowsOnDemand():
+		p.cfg.Logger.Warn().Err(err).Msg("on-demand prices are the built-in ones")
+		p.prices.learn(builtInPrices())
+	}
+	p.prices.assumeSpot()
+	return errors.Join(err, p.emitPrices())
+}
+
+// asksPrices: GovCloud has no price API, and an isolated network does not reach it.
+func (p *Poller) asksPrices() bool {
+	return !p.cfg.Options.IsolatedVPC && !strings.HasPrefix(p.cfg.Region, "us-gov")
+}
+
+func (p *prices) knowsOnDemand() bool {
+	for key := range p.known {
+		if key.capacityType == onDemand {
+			return true
+		}
+	}
+	return false
+}
+
+func builtInPrices() map[priceKey]int64 {
+	out := map[priceKey]int64{}
+	for name, k := range knownTypes() {
+		out[priceKey{name, onDemand, ""}] = k.microUSDPerHour
+	}
+	return out
+}
+
+// onDemandPrices asks for virtual machines and for bare metal, which is sold as dedicated.
+func (p *Poller) onDemandPrices(ctx context.Context) (map[priceKey]int64, error) {
+	found := map[priceKey]int64{}
+	for _, q := range []struct{ tenancy, family string }{
+		{"Shared", "Compute Instance"}, {"Dedicated", "Compute Instance (bare metal)"},
+	} {
+		before := len(found)
+		if err := p.products(ctx, q.tenancy, q.family, found); err != nil {
+			return nil, fmt.Errorf("get prices of %s, %s: %w", q.family, q.tenancy, err)
+		}
+		if len(found) == before {
+			return nil, fmt.Errorf("get prices of %s, %s: no on-demand pricing found", q.family, q.tenancy)
+		}
+	}
+	return found, nil
+}
+
+func (p *Poller) products(ctx context.Context, tenancy, family string, found map[priceKey]int64) error {
+	in := &pricing.GetProductsInput{ServiceCode: aws.String("AmazonEC2"), MaxResults: aws.Int32(productsPage)}
+	for _, f := range [][2]string{
+		{"regionCode", p.cfg.Region}, {"serviceCode", "AmazonEC2"}, {"preInstalledSw", "NA"}, {"operatingSystem", "Linux"},
+		{"capacitystatus", "Used"}, {"marketoption", "OnDemand"}, {"tenancy", tenancy}, {"productFamily", family},
+	} {
+		in.Filters = append(in.Filters, pricingtypes.Filter{Type: pricingtypes.FilterTypeTermMatch, Field: aws.String(f[0]), Value: aws.String(f[1])})
+	}
+	currency := "USD"
+	if strings.HasPrefix(p.cfg.Region, "cn-") {
+		currency = "CNY"
+	}
+	for pages := pricing.NewGetProductsPaginator(p.cfg.Pricing, in); pages.HasMorePages(); {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return err
+		}
+		for _, text := range page.PriceList {
+			name, price, err := readProduct(text, currency)
+			if err != nil {
+				p.cfg.Logger.Warn().Err(err).Msg("product of the price list skipped")
+				continue
+			}
+			if price > 0 {
+				found[priceKey{name, onDemand, ""}] = price
+			}
+		}
+	}
+	return nil
+}
+
+// product is the part of an entry of the price list that says a price.
+type product struct {
+	Product struct {
+		Attributes struct {
+			InstanceType string `json:"instanceType"`
+		} `json:"attributes"`
+	} `json:"product"`
+	Terms struct {
+		OnDemand map[string]struct {
+			PriceDimensions map[string]struct {
+				PricePerUnit map[string]string `json:"pricePerUnit"`
+			} `json:"priceDimensions"`
+		} `json:"OnDemand"`
+	} `json:"terms"`
+}
+
+// readProduct returns the first price that is not zero, in the order of the keys.
+func readProduct(text, currency string) (string, int64, error) {
+	var e product
+	if err := json.Unmarshal([]byte(text), &e); err != nil {
+		return "", 0, fmt.Errorf("read product: %w", err)
+	}
+	name := e.Product.Attributes.InstanceType
+	if name == "" {
+		return "", 0, errors.New("read product: no instance type")
+	}
+	for _, term := range slices.Sorted(maps.Keys(e.Terms.OnDemand)) {
+		dimensions := e.Terms.OnDemand[term].PriceDimensions
+		for _, d := range slices.Sorted(maps.Keys(dimensions)) {
+			amount, ok := dimensions[d].PricePerUnit[currency]
+			if !ok {
+				continue
+			}
+			price, err := microUSD(amount)
+			if err != nil {
+				return "", 0, fmt.Errorf("read product %s: %w", name, err)
+			}
+			if price > 0 {
+				return name, price, nil
+			}
+		}
+	}
+	return name, 0, nil
+}

@@ -1,0 +1,134 @@
+package ec2
+
+import (
+	"cmp"
+	"fmt"
+	"math/big"
+	"slices"
+	"sync"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"millwright/events"
+)
+
+// priceKey names a price; zone is "" where it holds in all.
+type priceKey struct{ instanceType, capacityType, zone string }
+
+const (
+	onDemand = string(ec2types.UsageClassTypeOnDemand)
+	spot     = string(ec2types.UsageClassTypeSpot)
+)
+
+// prices are those known, in micro USD per hour, and those emitted.
+type prices struct {
+	sync.Mutex
+	known   map[priceKey]int64
+	emitted map[priceKey]int64
+	// spotSeen: the history answered once. Until then, spot is taken to cost what on-demand costs.
+	spotSeen bool
+}
+
+func (p *prices) again() {
+	p.Lock()
+	defer p.Unlock()
+	for key := range p.emitted {
+		p.emitted[key] = -1 // no price: it differs from all
+	}
+}
+
+// learn overlays what is known. 0 removes.
+func (p *prices) learn(found map[priceKey]int64) {
+	if p.known == nil {
+		p.known = map[priceKey]int64{}
+	}
+	for key, price := range found {
+		if price == 0 {
+			delete(p.known, key)
+			continue
+		}
+		p.known[key] = price
+	}
+}
+
+// assumeSpot sets spot prices to those of on-demand, or takes such prices back.
+func (p *prices) assumeSpot() {
+	for key, price := range p.known {
+		if key.capacityType != onDemand {
+			continue
+		}
+		assumed := priceKey{key.instanceType, spot, ""}
+		if p.spotSeen {
+			delete(p.known, assumed)
+			continue
+		}
+		p.known[assumed] = price
+	}
+}
+
+// entriesMax bounds one message well below events.MaxObjectBytes.
+const entriesMax = 4000
+
+// emitPrices emits what differs from what was emitted. The caller holds the lock.
+func (p *Poller) emitPrices() error {
+	for part := range slices.Chunk(p.prices.changes(), entriesMax) {
+		if err := p.emitter.Emit(events.KindPrices, events.OpUpsert, "", "", &events.Prices{Entries: part}); err != nil {
+			return fmt.Errorf("emit %d prices: %w", len(part), err)
+		}
+		p.prices.note(part)
+	}
+	p.emitter.Polled(events.KindPrices, p.cfg.Clock())
+	return nil
+}
+
+// changes by type, capacity type, zone.
+func (p *prices) changes() []events.Price {
+	var out []events.Price
+	for key, price := range p.known {
+		if p.emitted[key] != price {
+			out = append(out, events.Price{InstanceType: key.instanceType, CapacityType: key.capacityType, Zone: key.zone, MicroUSDPerHour: price})
+		}
+	}
+	for key := range p.emitted {
+		if _, ok := p.known[key]; !ok {
+			out = append(out, events.Price{InstanceType: key.instanceType, CapacityType: key.capacityType, Zone: key.zone})
+		}
+	}
+	slices.SortFunc(out, func(a, b events.Price) int {
+		return cmp.Or(cmp.Compare(a.InstanceType, b.InstanceType), cmp.Compare(a.CapacityType, b.CapacityType), cmp.Compare(a.Zone, b.Zone))
+	})
+	return out
+}
+
+func (p *prices) note(entries []events.Price) {
+	if p.emitted == nil {
+		p.emitted = map[priceKey]int64{}
+	}
+	for _, e := range entries {
+		key := priceKey{e.InstanceType, e.CapacityType, e.Zone}
+		if e.MicroUSDPerHour == 0 {
+			delete(p.emitted, key)
+			continue
+		}
+		p.emitted[key] = e.MicroUSDPerHour
+	}
+}
+
+var million = big.NewRat(1_000_000, 1)
+
+// microUSD reads a decimal amount, rounded half up; a price that is not zero is at least 1.
+func microUSD(text string) (int64, error) {
+	r, ok := new(big.Rat).SetString(text)
+	if !ok || r.Sign() < 0 || len(text) > 40 {
+		return 0, fmt.Errorf("price %q is not an amount", text)
+	}
+	if r.Sign() == 0 {
+		return 0, nil
+	}
+	r.Mul(r, million).Add(r, big.NewRat(1, 2))
+	n := new(big.Int).Quo(r.Num(), r.Denom())
+	if !n.IsInt64() {
+		return 0, fmt.Errorf("price %q is out of range", text)
+	}
+	return max(1, n.Int64()), nil
+}

@@ -1,0 +1,139 @@
+package ec2
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	karpawsv1 "millwright/api/karpenteraws/v1"
+	"millwright/events"
+)
+
+// catalogs remembers what was emitted, by NodeClass.
+type catalogs struct {
+	sync.Mutex
+	emitted map[string]*emittedCatalog
+	// faulty holds the inputs that no catalogue can be computed from, so that it is said once.
+	faulty map[string]string
+}
+
+type emittedCatalog struct {
+	// inputs are the fingerprint it was computed from; "" to compute it again.
+	inputs string
+	// hash of its content; "" to emit it again.
+	hash string
+}
+
+func (c *catalogs) again() {
+	c.recompute()
+	c.Lock()
+	defer c.Unlock()
+	for _, e := range c.emitted {
+		e.hash = ""
+	}
+}
+
+// recompute has every catalogue computed again; those that come out the same are not emitted again.
+func (c *catalogs) recompute() {
+	c.Lock()
+	defer c.Unlock()
+	for _, e := range c.emitted {
+		e.inputs = ""
+	}
+	c.faulty = nil
+}
+
+// pollClasses emits the catalogue of each NodeClass whose inputs changed, and deletes those of NodeClasses that
+// are gone or have no subnet.
+func (p *Poller) pollClasses(ctx context.Context) error {
+	o := p.offered.Load()
+	if o == nil {
+		return errNotYet
+	}
+	c := &p.catalogs
+	c.Lock()
+	defer c.Unlock()
+	if c.emitted == nil {
+		c.emitted = map[string]*emittedCatalog{}
+	}
+	var errs []error
+	present := map[string]bool{}
+	for _, nc := range p.cfg.Classes() {
+		if len(nc.Status.Subnets) == 0 {
+			continue
+		}
+		present[nc.Name] = true
+		errs = append(errs, p.emitCatalog(ctx, nc, o))
+	}
+	for name := range c.emitted {
+		if present[name] {
+			continue
+		}
+		if err := p.emitter.Emit(events.KindCatalog, events.OpDelete, name, name, nil); err != nil {
+			errs = append(errs, fmt.Errorf("emit deletion of catalogue %s: %w", name, err))
+			continue
+		}
+		delete(c.emitted, name)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	p.emitter.Polled(events.KindCatalog, p.cfg.Clock())
+	return nil
+}
+
+// emitCatalog computes and emits the catalogue of a NodeClass if it has to. A NodeClass that no catalogue can
+// be computed for keeps its former one: only its owner can repair it, and the others go on.
+func (p *Poller) emitCatalog(ctx context.Context, nc *karpawsv1.EC2NodeClass, o *offered) error {
+	c := &p.catalogs
+	inputs, err := fingerprint(nc)
+	if err != nil {
+		return err
+	}
+	last := c.emitted[nc.Name]
+	if c.faulty[nc.Name] == inputs || (last != nil && last.inputs == inputs) {
+		return nil
+	}
+	catalog, err := newCatalog(nc, o, p.cfg.Region, p.cfg.Options)
+	if err != nil {
+		p.cfg.Logger.Warn().Err(err).Str("nodeclass", nc.Name).Msg("catalogue cannot be computed")
+		c.setFaulty(nc.Name, inputs)
+		return nil
+	}
+	ref, err := events.StoreCatalog(ctx, p.emitter.Blobs(), catalog)
+	if err != nil {
+		return err
+	}
+	if last == nil || last.hash != ref.Hash {
+		if err := p.emitter.Emit(events.KindCatalog, events.OpUpsert, nc.Name, nc.Name, ref); err != nil {
+			return fmt.Errorf("emit catalogue of %s: %w", nc.Name, err)
+		}
+		p.cfg.Logger.Info().Str("nodeclass", nc.Name).Int("instance_types", len(catalog.InstanceTypes)).Str("hash", ref.Hash).Msg("catalogue published")
+	}
+	c.emitted[nc.Name] = &emittedCatalog{inputs: inputs, hash: ref.Hash}
+	return nil
+}
+
+func (c *catalogs) setFaulty(name, inputs string) {
+	if c.faulty == nil {
+		c.faulty = map[string]string{}
+	}
+	c.faulty[name] = inputs
+}
+
+// fingerprint is all of a NodeClass that its catalogue depends on.
+func fingerprint(nc *karpawsv1.EC2NodeClass) (string, error) {
+	var zones []string
+	for _, z := range subnetZones(nc) {
+		zones = append(zones, z.name+"="+z.id)
+	}
+	data, err := json.Marshal([]any{
+		nc.Generation, zones, familyOf(nc).name, nc.Spec.Kubelet, nc.Spec.BlockDeviceMappings, nc.Spec.InstanceStorePolicy,
+	})
+	if err != nil {
+		return "", fmt.Errorf("read NodeClass %s: %w", nc.Name, err)
+	}
+	return string(data), nil
+}

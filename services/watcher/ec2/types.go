@@ -1,0 +1,79 @@
+package ec2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// Page sizes that EC2 allows at most.
+const (
+	typesPage     = 100
+	offeringsPage = 1000
+)
+
+// pollTypes learns what EC2 has, and has the catalogues compared with it.
+func (p *Poller) pollTypes(ctx context.Context) error {
+	o := &offered{zones: map[string]map[string]bool{}}
+	var err error
+	if o.types, err = p.describeTypes(ctx); err != nil {
+		return err
+	}
+	if err := p.describeOfferings(ctx, o.zones); err != nil {
+		return err
+	}
+	p.offered.Store(o)
+	p.catalogs.recompute()
+	p.ClassesChanged()
+	return nil
+}
+
+// describeTypes returns the types by name.
+func (p *Poller) describeTypes(ctx context.Context) ([]ec2types.InstanceTypeInfo, error) {
+	in := &awsec2.DescribeInstanceTypesInput{MaxResults: aws.Int32(typesPage), Filters: []ec2types.Filter{
+		{Name: aws.String("supported-virtualization-type"), Values: []string{"hvm"}},
+		{Name: aws.String("processor-info.supported-architecture"), Values: []string{"x86_64", "arm64"}},
+	}}
+	var out []ec2types.InstanceTypeInfo
+	for pages := awsec2.NewDescribeInstanceTypesPaginator(p.cfg.EC2, in); pages.HasMorePages(); {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("describe instance types: %w", err)
+		}
+		out = append(out, page.InstanceTypes...)
+	}
+	if len(out) == 0 {
+		return nil, errors.New("no instance types found")
+	}
+	slices.SortFunc(out, func(a, b ec2types.InstanceTypeInfo) int {
+		return strings.Compare(string(a.InstanceType), string(b.InstanceType))
+	})
+	return out, nil
+}
+
+func (p *Poller) describeOfferings(ctx context.Context, zones map[string]map[string]bool) error {
+	in := &awsec2.DescribeInstanceTypeOfferingsInput{MaxResults: aws.Int32(offeringsPage), LocationType: ec2types.LocationTypeAvailabilityZone}
+	for pages := awsec2.NewDescribeInstanceTypeOfferingsPaginator(p.cfg.EC2, in); pages.HasMorePages(); {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return fmt.Errorf("describe instance type offerings: %w", err)
+		}
+		for _, o := range page.InstanceTypeOfferings {
+			name := string(o.InstanceType)
+			if zones[name] == nil {
+				zones[name] = map[string]bool{}
+			}
+			zones[name][aws.ToString(o.Location)] = true
+		}
+	}
+	if len(zones) == 0 {
+		return errors.New("no instance types offerings found")
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package watcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"millwright/events"
+	"millwright/planner/world"
+)
+
+// WorldSource is a World that is folded from the stream.
+type WorldSource interface {
+	// Position of the World, and whether a whole resync has been folded.
+	Position() (at events.Position, synced bool)
+	// Checkpoint encodes the World and returns the position it is of.
+	Checkpoint() ([]byte, events.Position, error)
+	// Torn reports that messages are missing since the last whole resync: another one is needed.
+	Torn() bool
+}
+
+// fold is the watcher's own World, for checkpoints only.
+type fold struct {
+	w *Watcher
+
+	mu    sync.Mutex
+	world *world.World
+}
+
+var _ WorldSource = (*fold)(nil)
+
+func newFold(w *Watcher) *fold { return &fold{w: w, world: world.New()} }
+
+// run folds until ctx ends, starting over from a checkpoint when the stream does not go on from where it stands.
+func (f *fold) run(ctx context.Context) error {
+	return f.w.again(ctx, "fold the stream", func() (bool, error) {
+		before, _ := f.Position()
+		err := f.consume(ctx)
+		after, _ := f.Position()
+		return after.Sequence > before.Sequence, err
+	})
+}
+
+func (f *fold) consume(ctx context.Context) error {
+	state, err := f.w.cfg.Stream.State(ctx)
+	if err != nil {
+		return fmt.Errorf("state of the stream: %w", err)
+	}
+	at, _ := f.Position()
+	if at.Incarnation != state.Incarnation || at.Sequence == 0 || at.Sequence > state.Last || at.Sequence+1 < state.First {
+		if err := f.restore(ctx, state); err != nil {
+			return err
+		}
+		at, _ = f.Position()
+	}
+	return events.Fold(ctx, f.w.cfg.Stream, max(at.Sequence+1, state.First), events.Folder{Apply: f.apply, Refused: f.refused})
+}
+
+// restore takes the newest checkpoint the stream goes on from; without one it starts from nothing.
+func (f *fold) restore(ctx context.Context, state events.StreamState) error {
+	restored := world.New()
+	for before := state.Last; ; {
+		name, data, sequence, err := events.LoadCheckpointBefore(ctx, f.w.cfg.Stream.Blobs(), state, before)
+		if errors.Is(err, events.ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if restored, err = world.Restore(data); err == nil {
+			break
+		}
+		f.w.cfg.Logger.Warn().Err(err).Str("checkpoint", name).Msg("checkpoint refused")
+		restored = world.New()
+		if sequence == 0 {
+			break
+		}
+		before = sequence - 1
+	}
+	restored.SetIncarnation(state.Incarnation)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.world = restored
+	return nil
+}
+
+func (f *fold) apply(sequence uint64, o events.Observation) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.world.Apply(sequence, o)
+	f.w.metrics.folded.Set(float64(sequence))
+	return nil
+}
+
+func (f *fold) refused(sequence uint64, err error) {
+	f.w.metrics.refused.Inc()
+	f.w.cfg.Logger.Warn().Err(err).Uint64("sequence", sequence).Msg("observation refused")
+}
+
+// Position implements WorldSource.
+func (f *fold) Position() (events.Position, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.world.Position(), f.world.Synced()
+}
+
+// Checkpoint implements WorldSource.
+func (f *fold) Checkpoint() ([]byte, events.Position, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	data, err := f.world.Checkpoint()
+	return data, f.world.Position(), err
+}
+
+// Torn implements WorldSource.
+func (f *fold) Torn() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.world.Torn()
+}

@@ -1,0 +1,206 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"millwright/services/watcher"
+)
+
+// probeTimeout of the question whether the API server answers.
+const probeTimeout = 2 * time.Second
+
+// Source implements watcher.Kube.
+type Source struct {
+	clients clients
+	logger  zerolog.Logger
+
+	mu sync.Mutex
+	// watches of the epoch that runs; nil between epochs.
+	watches []*watched
+}
+
+var _ watcher.Kube = (*Source)(nil)
+
+// New returns a Source that watches through config; it sends nothing yet.
+func New(config *rest.Config, logger zerolog.Logger) (*Source, error) {
+	clients, err := newClients(config)
+	if err != nil {
+		return nil, fmt.Errorf("watch the API server: %w", err)
+	}
+	return &Source{clients: clients, logger: logger}, nil
+}
+
+// Watch implements watcher.Kube. It returns when ctx has ended; what fails before is retried.
+func (s *Source) Watch(ctx context.Context, sink watcher.Sink, synced func()) error {
+	ctx = klog.NewContext(ctx, logr.Discard()) // failures are logged here, once each
+	listed, all := countdown(len(kinds))
+	watches := make([]*watched, 0, len(kinds))
+	for _, k := range kinds {
+		watches = append(watches, s.newWatched(k, sink, listed))
+	}
+	s.use(watches)
+	defer s.use(nil)
+	g, ctx := errgroup.WithContext(ctx)
+	for _, w := range watches {
+		g.Go(func() error {
+			w.reflector.RunWithContext(ctx)
+			return context.Cause(ctx)
+		})
+	}
+	g.Go(func() error {
+		select {
+		case <-all:
+			synced()
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	return g.Wait()
+}
+
+// countdown returns a function and a channel that is closed by the n-th call of it.
+func countdown(n int) (func(), <-chan struct{}) {
+	var calls atomic.Int64
+	done := make(chan struct{})
+	return func() {
+		if calls.Add(1) == int64(n) {
+			close(done)
+		}
+	}, done
+}
+
+func (s *Source) use(watches []*watched) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watches = watches
+}
+
+func (s *Source) current() []*watched {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.watches
+}
+
+// Alive implements watcher.Kube.
+func (s *Source) Alive(ctx context.Context) error {
+	watches := s.current()
+	if watches == nil {
+		return errors.New("no watch is running")
+	}
+	for _, w := range watches {
+		if err := w.state(); err != nil {
+			return fmt.Errorf("watch %s: %w", w.kind.kind, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	if err := s.clients.probe.Get().AbsPath("/version").Do(ctx).Error(); err != nil {
+		return fmt.Errorf("probe the API server: %w", err)
+	}
+	return nil
+}
+
+// Progress implements watcher.Kube.
+func (s *Source) Progress() map[string]string {
+	progress := map[string]string{}
+	for _, w := range s.current() {
+		if v := w.store.progress(); v != "" {
+			progress[w.kind.kind.String()] = v
+		}
+	}
+	return progress
+}
+
+// watched is one kind during one epoch. It is the reflector's ListerWatcher, to see what becomes of requests.
+type watched struct {
+	kind      kind
+	lister    *cache.ListWatch
+	store     *store
+	reflector *cache.Reflector
+	logger    zerolog.Logger
+
+	mu     sync.Mutex
+	listed bool
+	failed error
+}
+
+func (s *Source) newWatched(k kind, sink watcher.Sink, listed func()) *watched {
+	w := &watched{kind: k, lister: s.clients.lister(k), logger: s.logger}
+	var once sync.Once
+	w.store = newStore(k, sink, func() {
+		w.note(nil, true)
+		once.Do(listed)
+	})
+	w.reflector = cache.NewReflectorWithOptions(w, k.example, w.store, cache.ReflectorOptions{
+		Name:    k.resource,
+		Backoff: &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 7, Cap: 5 * time.Second},
+	})
+	return w
+}
+
+// note remembers how the last request ended, and logs when that changes.
+func (w *watched) note(err error, listed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	w.listed = w.listed || listed
+	if err != nil && w.failed == nil {
+		w.logger.Warn().Err(err).Str("kind", w.kind.kind.String()).Msg("watch interrupted")
+	}
+	if err == nil && w.failed != nil {
+		w.logger.Info().Str("kind", w.kind.kind.String()).Msg("watch established again")
+	}
+	w.failed = err
+}
+
+// state is nil while the kind is being watched.
+func (w *watched) state() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failed == nil && !w.listed {
+		return errors.New("not listed yet")
+	}
+	return w.failed
+}
+
+// ListWithContext implements cache.ListerWatcherWithContext.
+func (w *watched) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	list, err := w.lister.ListWithContext(ctx, options)
+	w.note(err, false)
+	return list, err
+}
+
+// WatchWithContext implements cache.ListerWatcherWithContext.
+func (w *watched) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	stream, err := w.lister.WatchWithContext(ctx, options)
+	w.note(err, false)
+	return stream, err
+}
+
+// List and Watch are the forms without a context.
+func (w *watched) List(options metav1.ListOptions) (runtime.Object, error) {
+	return w.ListWithContext(context.Background(), options)
+}
+
+func (w *watched) Watch(options metav1.ListOptions) (watch.Interface, error) {
+	return w.WatchWithContext(context.Background(), options)
+}

@@ -1,0 +1,138 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"millwright/events"
+	"millwright/services/watcher"
+)
+
+// recorder is a Sink that notes what is published, as text.
+type recorder struct {
+	got  []string
+	fail error
+}
+
+func (r *recorder) Publish(c watcher.Change) error {
+	if r.fail != nil {
+		return r.fail
+	}
+	r.got = append(r.got, fmt.Sprintf("%s %s %s@%s", c.Op, c.Name, c.UID, c.ResourceVersion))
+	return nil
+}
+
+func (r *recorder) expect(t *testing.T, want ...string) {
+	t.Helper()
+	if !slices.Equal(r.got, want) {
+		t.Fatalf("published %q, want %q", r.got, want)
+	}
+	r.got = nil
+}
+
+func pod(name, uid, version string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(uid), ResourceVersion: version}}
+}
+
+func node(name, uid, version string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid), ResourceVersion: version}}
+}
+
+func kindOf(k events.Kind) kind {
+	return kinds[slices.IndexFunc(kinds, func(c kind) bool { return c.kind == k })]
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStorePublishesAListAndThenDifferences(t *testing.T) {
+	r, lists := &recorder{}, 0
+	s := newStore(kindOf(events.KindPod), r, func() { lists++ })
+	check(t, s.Replace([]any{pod("a", "1", "5"), pod("b", "2", "6")}, "7"))
+	r.expect(t, "upsert ns/a 1@5", "upsert ns/b 2@6")
+	if lists != 1 || s.progress() != "7" {
+		t.Fatalf("%d lists, progress %s", lists, s.progress())
+	}
+	check(t, s.Update(pod("a", "1", "5")))
+	r.expect(t) // an unchanged resourceVersion
+	changed := pod("a", "1", "8")
+	changed.Spec.NodeName = "n"
+	check(t, s.Update(changed))
+	r.expect(t, "upsert ns/a 1@8")
+	check(t, s.Delete(pod("b", "2", "9")))
+	r.expect(t, "delete ns/b 2@9")
+	check(t, s.Delete(pod("b", "2", "9")))
+	r.expect(t)
+}
+
+func TestStoreRelistPublishesOnlyWhatChanged(t *testing.T) {
+	r := &recorder{}
+	s := newStore(kindOf(events.KindNode), r, func() {})
+	check(t, s.Replace([]any{node("a", "1", "5"), node("b", "2", "6"), node("c", "3", "6"), node("d", "4", "6")}, "7"))
+	r.got = nil
+	check(t, s.Replace([]any{node("c", "9", "20"), node("d", "4", "21"), node("a", "1", "5")}, "22"))
+	r.expect(t, "delete c 3@", "upsert c 9@20", "upsert d 4@21", "delete b 2@")
+}
+
+func TestStoreSkipsWhatPlannersCannotSee(t *testing.T) {
+	r := &recorder{}
+	s := newStore(kindOf(events.KindPod), r, func() {})
+	check(t, s.Add(pod("a", "1", "5")))
+	started := pod("a", "1", "6")
+	started.Status.PodIP = "10.0.0.1"
+	started.Annotations = map[string]string{"example.com/x": "y"}
+	check(t, s.Update(started))
+	r.expect(t, "upsert ns/a 1@5")
+	started = started.DeepCopy()
+	started.ResourceVersion, started.Status.Phase = "7", corev1.PodRunning
+	check(t, s.Update(started))
+	r.expect(t, "upsert ns/a 1@7")
+}
+
+func TestStorePublishesEachVersionOfWhatServicesPatch(t *testing.T) {
+	r := &recorder{}
+	s := newStore(kindOf(events.KindNode), r, func() {})
+	check(t, s.Add(node("a", "1", "5")))
+	check(t, s.Update(node("a", "1", "6")))
+	r.expect(t, "upsert a 1@5", "upsert a 1@6")
+}
+
+func TestStoreReplacesAnObjectOfTheSameName(t *testing.T) {
+	r := &recorder{}
+	s := newStore(kindOf(events.KindPod), r, func() {})
+	check(t, s.Add(pod("a", "1", "5")))
+	check(t, s.Add(pod("a", "2", "6")))
+	r.expect(t, "upsert ns/a 1@5", "delete ns/a 1@", "upsert ns/a 2@6")
+}
+
+func TestStoreDoesNotRememberWhatWasNotPublished(t *testing.T) {
+	r := &recorder{fail: errors.New("bus away")}
+	s := newStore(kindOf(events.KindPod), r, func() { t.Fatal("counted as listed") })
+	if err := s.Replace([]any{pod("a", "1", "5")}, "7"); err == nil {
+		t.Fatal("no error")
+	}
+	r.fail = nil
+	check(t, s.Add(pod("a", "1", "5")))
+	r.expect(t, "upsert ns/a 1@5")
+}
+
+func TestEveryKubernetesKindIsWatchedOnce(t *testing.T) {
+	var got []events.Kind
+	for _, k := range kinds {
+		got = append(got, k.kind)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, events.KubeKinds()) {
+		t.Fatalf("watched %v, want %v", got, events.KubeKinds())
+	}
+}

@@ -1,0 +1,156 @@
+package kube
+
+import (
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+)
+
+// Trim returns a copy of an object of a watched kind with only what planners read. It shares maps and slices
+// with the original, which must not be changed any more. Trimming twice changes nothing.
+func Trim(object runtime.Object) (metav1.Object, error) {
+	switch o := object.(type) {
+	case *corev1.Pod:
+		return trimPod(o), nil
+	case *corev1.Node:
+		return trimNode(o), nil
+	case *karpv1.NodeClaim:
+		return &karpv1.NodeClaim{ObjectMeta: ownMeta(o.ObjectMeta), Spec: o.Spec, Status: o.Status}, nil
+	case *karpv1.NodePool:
+		return &karpv1.NodePool{ObjectMeta: ownMeta(o.ObjectMeta), Spec: o.Spec, Status: o.Status}, nil
+	case *awsv1.EC2NodeClass:
+		return &awsv1.EC2NodeClass{ObjectMeta: ownMeta(o.ObjectMeta), Spec: o.Spec, Status: o.Status}, nil
+	case *appsv1.DaemonSet:
+		return trimDaemonSet(o), nil
+	case *policyv1.PodDisruptionBudget:
+		return trimBudget(o), nil
+	case *corev1.Namespace:
+		return &corev1.Namespace{ObjectMeta: meta(o.ObjectMeta), Status: corev1.NamespaceStatus{Phase: o.Status.Phase}}, nil
+	case *schedulingv1.PriorityClass:
+		return &schedulingv1.PriorityClass{ObjectMeta: meta(o.ObjectMeta), Value: o.Value, GlobalDefault: o.GlobalDefault, PreemptionPolicy: o.PreemptionPolicy}, nil
+	}
+	return trimStorage(object)
+}
+
+func trimStorage(object runtime.Object) (metav1.Object, error) {
+	switch o := object.(type) {
+	case *corev1.PersistentVolumeClaim:
+		return trimVolumeClaim(o), nil
+	case *corev1.PersistentVolume:
+		return trimVolume(o), nil
+	case *storagev1.StorageClass:
+		return trimStorageClass(o), nil
+	case *storagev1.CSINode:
+		return trimCSINode(o), nil
+	case *storagev1.VolumeAttachment:
+		return trimAttachment(o), nil
+	}
+	return nil, fmt.Errorf("trim %T: no watched kind", object)
+}
+
+// meta keeps identity, age, labels, owners, and our annotations.
+func meta(m metav1.ObjectMeta, more ...string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion,
+		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
+		DeletionGracePeriodSeconds: m.DeletionGracePeriodSeconds, Labels: m.Labels,
+		Annotations: annotations(m.Annotations, more...), OwnerReferences: m.OwnerReferences,
+	}
+}
+
+// ownMeta also keeps what lifecycles hang on: generation and finalizers.
+func ownMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
+	kept := meta(m)
+	kept.Generation, kept.Finalizers = m.Generation, m.Finalizers
+	return kept
+}
+
+// ownDomains of annotations; their sub-domains are ours too.
+var ownDomains = []string{"karpenter.sh", "karpenter.k8s.aws", "millwright.sh"}
+
+// annotations returns those of our domains and the named ones; nil if there are none.
+func annotations(all map[string]string, more ...string) map[string]string {
+	var kept map[string]string
+	keep := func(k, v string) {
+		if kept == nil {
+			kept = map[string]string{}
+		}
+		kept[k] = v
+	}
+	for k, v := range all {
+		if isOwn(k) {
+			keep(k, v)
+		}
+	}
+	for _, k := range more {
+		if v, ok := all[k]; ok {
+			keep(k, v)
+		}
+	}
+	return kept
+}
+
+func isOwn(key string) bool {
+	domain, _, ok := strings.Cut(key, "/")
+	if !ok {
+		return false
+	}
+	for _, own := range ownDomains {
+		if domain == own || strings.HasSuffix(domain, "."+own) {
+			return true
+		}
+	}
+	return false
+}
+
+func trimNode(n *corev1.Node) *corev1.Node {
+	kept := &corev1.Node{ObjectMeta: ownMeta(n.ObjectMeta)}
+	kept.Spec = corev1.NodeSpec{ProviderID: n.Spec.ProviderID, Unschedulable: n.Spec.Unschedulable, Taints: n.Spec.Taints}
+	info := n.Status.NodeInfo
+	kept.Status = corev1.NodeStatus{
+		Capacity: n.Status.Capacity, Allocatable: n.Status.Allocatable,
+		NodeInfo: corev1.NodeSystemInfo{
+			KubeletVersion: info.KubeletVersion, OperatingSystem: info.OperatingSystem, Architecture: info.Architecture, OSImage: info.OSImage,
+		},
+	}
+	for _, c := range n.Status.Conditions {
+		c.LastHeartbeatTime = metav1.Time{} // changes although nothing happened
+		kept.Status.Conditions = append(kept.Status.Conditions, c)
+	}
+	return kept
+}
+
+func trimDaemonSet(d *appsv1.DaemonSet) *appsv1.DaemonSet {
+	return &appsv1.DaemonSet{
+		ObjectMeta: meta(d.ObjectMeta),
+		Spec:       appsv1.DaemonSetSpec{Selector: d.Spec.Selector, Template: trimTemplate(d.Spec.Template)},
+	}
+}
+
+func trimTemplate(t corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: t.Labels, Annotations: annotations(t.Annotations, corev1.PodDeletionCost)},
+		Spec:       trimPodSpec(&t.Spec),
+	}
+}
+
+func trimBudget(b *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
+	kept := &policyv1.PodDisruptionBudget{ObjectMeta: meta(b.ObjectMeta), Spec: b.Spec}
+	kept.Generation = b.Generation
+	s := b.Status
+	kept.Status = policyv1.PodDisruptionBudgetStatus{
+		ObservedGeneration: s.ObservedGeneration, DisruptionsAllowed: s.DisruptionsAllowed,
+		CurrentHealthy: s.CurrentHealthy, DesiredHealthy: s.DesiredHealthy, ExpectedPods: s.ExpectedPods,
+	}
+	return kept
+}

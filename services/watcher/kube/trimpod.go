@@ -1,0 +1,122 @@
+package kube
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+func trimPod(p *corev1.Pod) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: meta(p.ObjectMeta, corev1.PodDeletionCost),
+		Spec:       trimPodSpec(&p.Spec),
+		Status:     trimPodStatus(p),
+	}
+}
+
+// trimPodSpec keeps what decides where a pod fits, how long it takes to go, and what it needs.
+func trimPodSpec(s *corev1.PodSpec) corev1.PodSpec {
+	return corev1.PodSpec{
+		Volumes: trimVolumes(s.Volumes), InitContainers: trimContainers(s.InitContainers), Containers: trimContainers(s.Containers),
+		RestartPolicy: s.RestartPolicy, TerminationGracePeriodSeconds: s.TerminationGracePeriodSeconds,
+		NodeSelector: s.NodeSelector, NodeName: s.NodeName, HostNetwork: s.HostNetwork, Affinity: s.Affinity,
+		SchedulerName: s.SchedulerName, Tolerations: s.Tolerations, PriorityClassName: s.PriorityClassName, Priority: s.Priority,
+		PreemptionPolicy: s.PreemptionPolicy, Overhead: s.Overhead, TopologySpreadConstraints: s.TopologySpreadConstraints,
+		OS: s.OS, SchedulingGates: s.SchedulingGates, ResourceClaims: s.ResourceClaims, Resources: s.Resources, RuntimeClassName: s.RuntimeClassName,
+	}
+}
+
+func trimContainers(all []corev1.Container) []corev1.Container {
+	var kept []corev1.Container
+	for _, c := range all {
+		kept = append(kept, corev1.Container{Name: c.Name, Resources: c.Resources, Ports: hostPorts(c.Ports), RestartPolicy: c.RestartPolicy})
+	}
+	return kept
+}
+
+// hostPorts keeps the ports that two pods cannot both have on a node.
+func hostPorts(all []corev1.ContainerPort) []corev1.ContainerPort {
+	var kept []corev1.ContainerPort
+	for _, p := range all {
+		if p.HostPort != 0 {
+			p.Name = ""
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+// trimVolumes keeps the volumes that tie a pod to a zone or count against a node's limit.
+func trimVolumes(all []corev1.Volume) []corev1.Volume {
+	var kept []corev1.Volume
+	for _, v := range all {
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			kept = append(kept, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: v.PersistentVolumeClaim}})
+		case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
+			template := &corev1.PersistentVolumeClaimTemplate{Spec: trimVolumeClaimSpec(v.Ephemeral.VolumeClaimTemplate.Spec)}
+			kept = append(kept, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: template}}})
+		}
+	}
+	return kept
+}
+
+func trimPodStatus(p *corev1.Pod) corev1.PodStatus {
+	s := &p.Status
+	return corev1.PodStatus{
+		Phase: s.Phase, NominatedNodeName: s.NominatedNodeName, StartTime: s.StartTime, Conditions: trimPodConditions(s.Conditions),
+		InitContainerStatuses: resizing(s.InitContainerStatuses, p.Spec.InitContainers),
+		ContainerStatuses:     resizing(s.ContainerStatuses, p.Spec.Containers),
+		AllocatedResources:    s.AllocatedResources, Resources: s.Resources,
+	}
+}
+
+// podConditions that planners read.
+var podConditions = map[corev1.PodConditionType]bool{
+	corev1.PodScheduled: true, corev1.PodReady: true, corev1.DisruptionTarget: true,
+	corev1.PodResizePending: true, corev1.PodResizeInProgress: true,
+}
+
+// trimPodConditions keeps a condition's message only where it is kube-scheduler's.
+func trimPodConditions(all []corev1.PodCondition) []corev1.PodCondition {
+	var kept []corev1.PodCondition
+	for _, c := range all {
+		if !podConditions[c.Type] {
+			continue
+		}
+		k := corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime}
+		if c.Type == corev1.PodScheduled {
+			k.Message = c.Message
+		}
+		kept = append(kept, k)
+	}
+	return kept
+}
+
+// resizing keeps the resources of the containers that hold something else than their spec says. Without a
+// status a container holds what its spec says.
+func resizing(statuses []corev1.ContainerStatus, containers []corev1.Container) []corev1.ContainerStatus {
+	specs := map[string]corev1.ResourceRequirements{}
+	for _, c := range containers {
+		specs[c.Name] = c.Resources
+	}
+	var kept []corev1.ContainerStatus
+	for _, s := range statuses {
+		if !holds(s, specs[s.Name]) {
+			kept = append(kept, corev1.ContainerStatus{Name: s.Name, AllocatedResources: s.AllocatedResources, Resources: s.Resources})
+		}
+	}
+	return kept
+}
+
+func holds(s corev1.ContainerStatus, spec corev1.ResourceRequirements) bool {
+	if s.Resources != nil && !equalAmounts(s.Resources.Requests, spec.Requests) {
+		return false
+	}
+	return s.AllocatedResources == nil || equalAmounts(s.AllocatedResources, spec.Requests)
+}
+
+func equalAmounts(a, b corev1.ResourceList) bool {
+	return maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
+}

@@ -1,0 +1,191 @@
+package watcher
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"millwright/events"
+)
+
+// ErrNoEpoch: there is no epoch to carry an interruption now. Leave it in its queue.
+var ErrNoEpoch = errors.New("no epoch is being published")
+
+// memory holds what was last emitted about AWS, so that a new epoch can say it before the next poll. It is
+// small: references, prices, our instances.
+type memory struct {
+	mu      sync.Mutex
+	now     *publisher // nil between epochs
+	objects map[objectKey]Change
+	prices  map[priceKey]events.Price
+	polled  map[events.Kind]time.Time
+}
+
+type objectKey struct {
+	kind events.Kind
+	name string
+}
+
+type priceKey struct{ instanceType, capacityType, zone string }
+
+func newMemory() *memory {
+	return &memory{objects: map[objectKey]Change{}, prices: map[priceKey]events.Price{}, polled: map[events.Kind]time.Time{}}
+}
+
+// Emit implements Emitter.
+func (w *Watcher) Emit(kind events.Kind, op events.Op, uid, name string, object any) error {
+	if !slices.Contains(events.AWSKinds(), kind) {
+		return fmt.Errorf("emit %s: not an AWS kind", kind)
+	}
+	return w.memory.emit(Change{Kind: kind, Op: op, UID: uid, Name: name, Object: object})
+}
+
+// Flush implements Emitter.
+func (w *Watcher) Flush(ctx context.Context) error {
+	w.memory.mu.Lock()
+	now := w.memory.now
+	w.memory.mu.Unlock()
+	if now == nil {
+		return ErrNoEpoch
+	}
+	return now.flush(ctx)
+}
+
+// Polled implements Emitter.
+func (w *Watcher) Polled(kind events.Kind, at time.Time) {
+	w.memory.mu.Lock()
+	defer w.memory.mu.Unlock()
+	w.memory.polled[kind] = at
+}
+
+// Blobs implements Emitter.
+func (w *Watcher) Blobs() events.Blobs { return w.cfg.Stream.Blobs() }
+
+// emit remembers a change and publishes it. What is remembered needs no error: a later epoch says it.
+func (m *memory) emit(c Change) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.remember(c)
+	if m.now == nil {
+		if c.Kind == events.KindInterruption {
+			return ErrNoEpoch
+		}
+		return nil
+	}
+	err := m.now.Publish(c)
+	if err != nil {
+		m.now = nil
+	}
+	if c.Kind == events.KindInterruption {
+		return err
+	}
+	return nil
+}
+
+func (m *memory) remember(c Change) {
+	switch object := c.Object.(type) {
+	case *events.Interruption:
+		return
+	case *events.Prices:
+		for _, p := range object.Entries {
+			m.prices[priceKey{p.InstanceType, p.CapacityType, p.Zone}] = p
+			if p.MicroUSDPerHour == 0 {
+				delete(m.prices, priceKey{p.InstanceType, p.CapacityType, p.Zone})
+			}
+		}
+		return
+	}
+	key := objectKey{c.Kind, cmp.Or(c.Name, c.UID)}
+	if c.Op == events.OpDelete {
+		delete(m.objects, key)
+		return
+	}
+	m.objects[key] = c
+}
+
+// replay publishes all that is remembered and makes p the one that changes go to.
+func (m *memory) replay(ctx context.Context, p *publisher, blobs events.Blobs) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	keys := slices.SortedFunc(maps.Keys(m.objects), func(a, b objectKey) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
+	})
+	for _, key := range keys {
+		c := m.objects[key]
+		if err := storeAgain(ctx, blobs, c.Object); err != nil {
+			return err
+		}
+		if err := p.Publish(c); err != nil {
+			return err
+		}
+	}
+	if err := m.replayPrices(p); err != nil {
+		return err
+	}
+	m.now = p
+	return nil
+}
+
+// storeAgain puts a catalogue whose blob is gone: with a new NATS the old references would lead nowhere.
+func storeAgain(ctx context.Context, blobs events.Blobs, object any) error {
+	ref, ok := object.(*events.CatalogRef)
+	if !ok || ref.Catalog == nil {
+		return nil
+	}
+	names, err := blobs.List(ctx, events.CatalogBlob(ref.Hash))
+	if err != nil || len(names) > 0 {
+		return err
+	}
+	_, err = events.StoreCatalog(ctx, blobs, ref.Catalog)
+	return err
+}
+
+// pricesPerMessage keeps a message of prices well below what the bus takes.
+const pricesPerMessage = 2000
+
+func (m *memory) replayPrices(p *publisher) error {
+	entries := slices.SortedFunc(maps.Values(m.prices), func(a, b events.Price) int {
+		return cmp.Or(cmp.Compare(a.InstanceType, b.InstanceType), cmp.Compare(a.CapacityType, b.CapacityType), cmp.Compare(a.Zone, b.Zone))
+	})
+	for chunk := range slices.Chunk(entries, pricesPerMessage) {
+		if err := p.Publish(Change{Kind: events.KindPrices, Op: events.OpUpsert, Object: &events.Prices{Entries: chunk}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// detach ends an epoch, unless the next one has begun.
+func (m *memory) detach(p *publisher) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.now == p {
+		m.now = nil
+	}
+}
+
+func (m *memory) progress(into map[string]string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for kind, at := range m.polled {
+		into[kind.String()] = at.UTC().Format(time.RFC3339)
+	}
+}
+
+// catalogs returns the names of the blobs of the catalogues in force.
+func (m *memory) catalogs() map[string]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	names := map[string]bool{}
+	for _, c := range m.objects {
+		if ref, ok := c.Object.(*events.CatalogRef); ok {
+			names[events.CatalogBlob(ref.Hash)] = true
+		}
+	}
+	return names
+}

@@ -1,0 +1,137 @@
+package watcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"millwright/events"
+)
+
+// epoch that runs.
+type epoch struct {
+	w           *Watcher
+	incarnation string
+	publisher   *publisher
+	synced      atomic.Bool
+	// torn counts heartbeats in a row at which the World was torn.
+	torn int
+}
+
+// publisher gives changes their place in one epoch. After its first error it takes nothing more and cancels
+// the epoch.
+type publisher struct {
+	w      *Watcher
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	epoch  uint64
+
+	mu      sync.Mutex
+	counter uint64
+	failed  error
+}
+
+var _ Sink = (*publisher)(nil)
+
+func newPublisher(ctx context.Context, w *Watcher, epoch uint64, cancel context.CancelCauseFunc) *publisher {
+	return &publisher{w: w, ctx: ctx, cancel: cancel, epoch: epoch}
+}
+
+// Publish implements Sink.
+func (p *publisher) Publish(c Change) error {
+	return p.publish(events.Observation{
+		Kind: c.Kind, Op: c.Op, UID: types.UID(c.UID), Name: c.Name, ResourceVersion: c.ResourceVersion, Object: c.Object,
+	})
+}
+
+func (p *publisher) mark(op events.Op, object any) error {
+	return p.publish(events.Observation{Op: op, Object: object})
+}
+
+func (p *publisher) heartbeat(at time.Time, progress map[string]string) error {
+	return p.publish(events.Observation{Op: events.OpHeartbeat, ObservedAt: at, Object: &events.Heartbeat{Progress: progress}})
+}
+
+func (p *publisher) published() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.counter
+}
+
+func (p *publisher) publish(o events.Observation) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.usable(); err != nil {
+		return err
+	}
+	err := p.send(o)
+	if errors.Is(err, events.ErrTooLarge) {
+		p.w.metrics.unreadable.WithLabelValues(o.Kind.String()).Inc()
+		p.w.cfg.Logger.Warn().Err(err).Str("kind", o.Kind.String()).Str("name", o.Name).Msg("object too large to publish")
+		o.Op, o.Object = events.OpUnreadable, nil
+		err = p.send(o)
+	}
+	if err != nil {
+		return p.fail(fmt.Errorf("publish %s %s: %w", o.Kind, o.Name, err))
+	}
+	return nil
+}
+
+// usable: a context that has ended is noticed here too, for a reflector that is still at work.
+func (p *publisher) usable() error {
+	if p.failed != nil {
+		return p.failed
+	}
+	return context.Cause(p.ctx)
+}
+
+func (p *publisher) fail(err error) error {
+	p.failed = err
+	p.cancel(err)
+	return err
+}
+
+// send gives the observation the next counter, which counts only if the bus takes it.
+func (p *publisher) send(o events.Observation) error {
+	o.Epoch, o.Counter = p.epoch, p.counter+1
+	if o.ObservedAt.IsZero() {
+		o.ObservedAt = p.w.cfg.Clock()
+	}
+	data, err := events.Encode(o)
+	if err != nil {
+		return err
+	}
+	err = p.w.cfg.Stream.Publish(p.ctx, data)
+	for errors.Is(err, events.ErrFull) {
+		if err := p.w.flush(p.ctx); err != nil {
+			return err
+		}
+		err = p.w.cfg.Stream.Publish(p.ctx, data)
+	}
+	if err != nil {
+		return err
+	}
+	p.counter++
+	p.w.metrics.published.WithLabelValues(o.Kind.String(), o.Op.String()).Inc()
+	return nil
+}
+
+// flush waits until what was published is stored. Publishing waits meanwhile: otherwise, on a busy stream,
+// the moment at which nothing is on its way might never come.
+func (p *publisher) flush(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.usable(); err != nil {
+		return err
+	}
+	p.w.metrics.observeQueue(p.w.cfg.Stream)
+	if err := p.w.flush(ctx); err != nil {
+		return p.fail(fmt.Errorf("flush: %w", err))
+	}
+	return nil
+}
