@@ -1,0 +1,3 @@
+// Package archtest holds the tests of the structure: who may import whom, and what may not appear in the
+// pure packages. The tables say the reason of each ban.
+package archtest

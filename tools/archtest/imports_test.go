@@ -1,0 +1,128 @@
+package archtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "millwright/"
+
+// goPackage is what `go list -json` says of a package.
+type goPackage struct {
+	ImportPath string
+	Imports    []string
+}
+
+// rule bans imports for the packages under a prefix, but for those under except.
+type rule struct {
+	from   string
+	except []string
+	banned []string
+	// allowed are imports under a banned path that are fine.
+	allowed []string
+	reason  string
+}
+
+var (
+	kubeClients = []string{"k8s.io/client-go", "k8s.io/apiextensions-apiserver", "k8s.io/component-base"}
+	adapters    = []string{"github.com/aws/", "github.com/nats-io/", "go.etcd.io/", "github.com/rs/zerolog", "github.com/prometheus/"}
+)
+
+var rules = []rule{
+	{from: "api", banned: ours("proto", "events", "planner", "store", "services", "tools"), reason: "api is a contract others own; it knows nothing of us"},
+	{from: "proto", banned: ours("api", "events", "planner", "store", "services", "tools"), reason: "generated code stands alone"},
+	{from: "events", banned: ours("planner", "store", "services", "tools"), reason: "observations know nothing of who reads them"},
+	{from: "planner", banned: ours("store", "services", "tools", "events/natsbus", "events/membus", "proto"), reason: "planners see a Snapshot, never where it came from"},
+	{from: "planner", banned: append([]string{"context", "math/rand", "math/rand/v2", "os", "net", "net/http", "log", "sync", "github.com/google/uuid"}, append(kubeClients, adapters...)...),
+		// Sorted views are computed once and then shared by concurrent readers of one Snapshot.
+		allowed: []string{"sync/atomic"}, reason: "planners are pure: no I/O, clock, randomness, goroutines or logs"},
+	{from: "store", except: []string{"store/audit"}, banned: ours("api", "events", "planner", "services", "tools"), reason: "the log knows bytes and sequences only"},
+	{from: "store/audit", banned: append(ours("services", "tools", "events/natsbus", "store/etcdlog"), adapters...), reason: "replay works on interfaces, over any log and stream"},
+	{from: "services", banned: ours("tools"), reason: "tools are built on services, not the other way"},
+	{from: "services/watcher", banned: ours("services/provisioner", "services/disruptor", "services/terminator", "services/lifecycle"), reason: "services meet in bus and log only"},
+	{from: "services/provisioner", banned: ours("services/watcher", "services/disruptor", "services/terminator", "services/lifecycle"), reason: "services meet in bus and log only"},
+	{from: "services/disruptor", banned: ours("services/watcher", "services/provisioner", "services/terminator", "services/lifecycle"), reason: "services meet in bus and log only"},
+	{from: "services/terminator", banned: ours("services/watcher", "services/provisioner", "services/disruptor", "services/lifecycle"), reason: "services meet in bus and log only"},
+	{from: "services/lifecycle", banned: ours("services/watcher", "services/provisioner", "services/disruptor", "services/terminator"), reason: "services meet in bus and log only"},
+	{from: "services/webhook", banned: ours("services/watcher", "services/provisioner", "services/disruptor", "services/terminator", "services/lifecycle",
+		"events", "planner", "store"), reason: "the webhook needs the API server alone"},
+	{from: "", except: []string{"events/natsbus"}, banned: []string{"github.com/nats-io/"}, reason: "only natsbus speaks NATS"},
+	{from: "", except: []string{"store/etcdlog", "services/cmd"}, banned: []string{"go.etcd.io/etcd"}, reason: "only etcdlog speaks to etcd; the command hands it a client"},
+	{from: "", except: []string{"services", "tools"}, banned: append([]string{"github.com/aws/"}, kubeClients...), reason: "only services and tools speak to Kubernetes and AWS"},
+	{from: "", banned: []string{"sigs.k8s.io/controller-runtime", "github.com/samber/lo", "sigs.k8s.io/karpenter", "github.com/aws/karpenter"}, reason: "not among this project's dependencies"},
+}
+
+func ours(paths ...string) []string {
+	out := make([]string, len(paths))
+	for i, p := range paths {
+		out[i] = module + p
+	}
+	return out
+}
+
+func under(path, prefix string) bool {
+	prefix = strings.TrimSuffix(prefix, "/")
+	return path == prefix || strings.HasPrefix(path, prefix+"/")
+}
+
+func (r rule) covers(pkg string) bool {
+	if r.from != "" && !under(pkg, module+r.from) {
+		return false
+	}
+	for _, e := range r.except {
+		if under(pkg, module+e) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestImportsPointDown(t *testing.T) {
+	seen := 0
+	for _, p := range listPackages(t) {
+		seen++
+		for _, r := range rules {
+			if !r.covers(p.ImportPath) {
+				continue
+			}
+			for _, imp := range p.Imports {
+				for _, b := range r.banned {
+					if under(imp, b) && !slices.Contains(r.allowed, imp) {
+						t.Errorf("%s imports %s: %s", p.ImportPath, imp, r.reason)
+					}
+				}
+			}
+		}
+	}
+	if seen < 20 {
+		t.Errorf("looked at %d packages only; is the list complete?", seen)
+	}
+}
+
+func listPackages(t *testing.T) []goPackage {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "millwright/...")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("list packages: %v\n%s", err, stderr.String())
+	}
+	var pkgs []goPackage
+	dec := json.NewDecoder(bytes.NewReader(out))
+	for {
+		var p goPackage
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return pkgs
+		} else if err != nil {
+			t.Fatalf("read package list: %v", err)
+		}
+		pkgs = append(pkgs, p)
+	}
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// bench is one run.
+type bench struct {
+	root, bin, dir string
+	nodes, pods    int
+}
+
+// part measures some figures within a limit. The limits of all add up to twelve minutes.
+type part struct {
+	name, about string
+	// tests is the package whose tests it runs; "" for none.
+	tests string
+	limit time.Duration
+	run   func(context.Context, *bench) ([]figure, error)
+}
+
+var parts = []part{
+	{"append", "appends to the embedded, fsynced log", appendPackage, 100 * time.Second, measureAppends},
+	{"bus", "observations published and folded", busPackage, 50 * time.Second, measureBus},
+	{"world", "memory and restore of the World", worldPackage, 50 * time.Second, measureWorld},
+	{"plan", "planning rounds", planPackage, 100 * time.Second, measurePlans},
+	{"offline", "millctl plan --offline on files", "", 150 * time.Second, measureOffline},
+	{"startup", "start of a provisioner at 1,000 nodes and 20,000 pods", "", 70 * time.Second, measureStartup},
+	{"recovery", "a leader killed, with a standby", "", 90 * time.Second, measureRecovery},
+	{"latency", "pod to CreateFleet in the local stack, and memory", "", 230 * time.Second, measureLatency},
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	b := &bench{}
+	var only []string
+	cmd := &cobra.Command{
+		Use: "bench", Short: "Print Millwright's figures, each with its aim", Args: cobra.NoArgs,
+		SilenceUsage: true, SilenceErrors: true,
+		Long: "Bench measures and prints one table. It needs the sources, and in bin/ what `make build` makes.\n\nParts:\n" + listParts(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd.Context(), only) },
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&only, "only", nil, "parts to measure (default: all)")
+	f.StringVar(&b.bin, "bin", "", "directory of the binaries (default: bin of the sources)")
+	f.StringVar(&b.dir, "dir", "", "keep data and logs in this directory (default: a temporary one)")
+	f.IntVar(&b.nodes, "nodes", 100, "nodes that exist before latencies are measured")
+	f.IntVar(&b.pods, "pods", 40, "pods whose latency is measured, one after the other")
+	return cmd
+}
+
+func listParts() string {
+	var text strings.Builder
+	for _, p := range parts {
+		fmt.Fprintf(&text, "  %-9s %s\n", p.name, p.about)
+	}
+	return text.String()
+}
+
+func (b *bench) run(ctx context.Context, only []string) error {
+	for _, name := range only {
+		if !slices.ContainsFunc(parts, func(p part) bool { return p.name == name }) {
+			return fmt.Errorf("unknown part %q; there are:\n%s", name, listParts())
+		}
+	}
+	chosen := slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return len(only) > 0 && !slices.Contains(only, p.name) })
+	clean, err := b.prepare(ctx, chosen)
+	if err != nil {
+		return err
+	}
+	defer clean()
+	t := table{began: machine()}
+	for _, p := range chosen {
+		if err := b.measure(ctx, p, &t); err != nil {
+			break
+		}
+	}
+	t.print(os.Stdout)
+	if t.failed > 0 {
+		return fmt.Errorf("%d parts could not be measured", t.failed)
+	}
+	return ctx.Err()
+}
+
+// measure runs one part and adds what it found. An error ends the run; a part that failed does not.
+func (b *bench) measure(ctx context.Context, p part, t *table) error {
+	began := time.Now()
+	fmt.Fprintf(os.Stderr, "measuring %s …\n", p.about)
+	limited, cancel := context.WithTimeoutCause(ctx, p.limit, fmt.Errorf("not done within %s", p.limit))
+	defer cancel()
+	figures, err := p.run(limited, b)
+	if err != nil && limited.Err() != nil {
+		err = errors.Join(context.Cause(limited), err)
+	}
+	fmt.Fprintf(os.Stderr, "  %s\n", time.Since(began).Round(100*time.Millisecond))
+	t.add(p, figures, err)
+	return ctx.Err()
+}
+
+// prepare finds the sources and binaries, makes the directory for data, and builds the tests that are run.
+func (b *bench) prepare(ctx context.Context, chosen []part) (clean func(), err error) {
+	if b.root, err = sources(ctx); err != nil {
+		return nil, err
+	}
+	if b.bin == "" {
+		b.bin = filepath.Join(b.root, "bin")
+	}
+	if b.bin, err = filepath.Abs(b.bin); err != nil {
+		return nil, fmt.Errorf("find binaries: %w", err)
+	}
+	if clean, err = b.makeDir(); err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	fmt.Fprintln(os.Stderr, "building the benchmarks …")
+	for _, p := range chosen {
+		if p.tests == "" {
+			continue
+		}
+		if err := b.buildTests(ctx, p.tests); err != nil {
+			clean()
+			return nil, err
+		}
+	}
+	return clean, nil
+}
+
+// makeDir makes the directory for data; clean removes it if it is temporary.
+func (b *bench) makeDir() (clean func(), err error) {
+	if b.dir == "" {
+		b.dir, err = os.MkdirTemp("", "millwright-bench-")
+		return func() { _ = os.RemoveAll(b.dir) }, err
+	}
+	if b.dir, err = filepath.Abs(b.dir); err != nil {
+		return nil, err
+	}
+	return func() {}, os.MkdirAll(b.dir, 0o700)
+}

@@ -1,0 +1,194 @@
+// Package clustertest starts a real Kubernetes control plane for a test: the binary bin/localcluster, with
+// Millwright's CRDs installed. `make build` makes the binary; a test without it fails and says so.
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	"millwright/tools/child"
+)
+
+const (
+	startTimeout = 120 * time.Second
+	stopTimeout  = 20 * time.Second
+	crdTimeout   = 30 * time.Second
+)
+
+// Cluster is a running control plane.
+type Cluster struct {
+	// Config is of the cluster admin; Kubeconfig is a file for child processes.
+	Config     *rest.Config
+	Kubeconfig string
+	DataDir    string
+
+	cmd   *exec.Cmd
+	ended <-chan error
+}
+
+// Start runs a control plane of its own for the test and stops it at the test's end.
+func Start(t testing.TB) *Cluster {
+	t.Helper()
+	c, err := Launch(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Stop() })
+	return c
+}
+
+// Launch runs a control plane with its data in dir and installs the CRDs. The caller must Stop it.
+func Launch(ctx context.Context, dir string, args ...string) (*Cluster, error) {
+	bin, err := Binary("localcluster")
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{DataDir: dir, Kubeconfig: filepath.Join(dir, "ready.kubeconfig")}
+	_ = os.Remove(c.Kubeconfig)
+	log, err := os.Create(filepath.Join(dir, "localcluster.log"))
+	if err != nil {
+		return nil, fmt.Errorf("create log: %w", err)
+	}
+	defer log.Close()
+	c.cmd = exec.Command(bin, append([]string{"--data-dir", dir, "--kubeconfig", c.Kubeconfig}, args...)...)
+	c.cmd.Stdout, c.cmd.Stderr = log, log
+	if c.ended, err = child.Start(c.cmd); err != nil {
+		return nil, fmt.Errorf("start localcluster: %w", err)
+	}
+	if err := c.await(ctx, log.Name()); err != nil {
+		c.Stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Cluster) await(ctx context.Context, log string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		if _, err := os.Stat(c.Kubeconfig); err == nil {
+			break
+		}
+		select {
+		case err := <-c.ended:
+			out, _ := os.ReadFile(log)
+			return fmt.Errorf("start localcluster: %v\n%s", err, out)
+		case <-ctx.Done():
+			return fmt.Errorf("start localcluster: %w", ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	if err != nil {
+		return fmt.Errorf("read kubeconfig: %w", err)
+	}
+	cfg.QPS, cfg.Burst = 500, 1000
+	c.Config = cfg
+	return InstallCRDs(ctx, cfg)
+}
+
+// Stop ends the control plane and waits for it.
+func (c *Cluster) Stop() {
+	_ = c.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-c.ended: // or it was closed before
+	case <-time.After(stopTimeout):
+		_ = c.cmd.Process.Kill()
+	}
+}
+
+// Kill ends one component (kube-apiserver, kube-scheduler, …) with SIGKILL; localcluster starts it again.
+func (c *Cluster) Kill(component string) error {
+	b, err := os.ReadFile(filepath.Join(c.DataDir, "pids", component))
+	if err != nil {
+		return fmt.Errorf("find process of %s: %w", component, err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		return fmt.Errorf("find process of %s: %w", component, err)
+	}
+	return syscall.Kill(pid, syscall.SIGKILL)
+}
+
+// Binary returns the path of a binary that `make build` made.
+func Binary(name string) (string, error) {
+	path := filepath.Join(Root(), "bin", name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("find %s: run `make build` first: %w", name, err)
+	}
+	return path, nil
+}
+
+// Root is the repository's root directory.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+}
+
+// InstallCRDs creates or updates the CRDs of deploy/crds and waits until they are established.
+func InstallCRDs(ctx context.Context, cfg *rest.Config) error {
+	files, err := filepath.Glob(filepath.Join(Root(), "deploy", "crds", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return errors.Join(errors.New("find CRDs: none in deploy/crds"), err)
+	}
+	slices.Sort(files)
+	client, err := apiextclient.NewForConfig(cfg)
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, crdTimeout)
+	defer cancel()
+	for _, file := range files {
+		if err := installCRD(ctx, client, file); err != nil {
+			return fmt.Errorf("install %s: %w", filepath.Base(file), err)
+		}
+	}
+	return nil
+}
+
+func installCRD(ctx context.Context, client apiextclient.Interface, file string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	crd := &apiextv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict(data, crd); err != nil {
+		return err
+	}
+	crds := client.ApiextensionsV1().CustomResourceDefinitions()
+	if _, err := crds.Create(ctx, crd, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	for {
+		have, err := crds.Get(ctx, crd.Name, metav1.GetOptions{})
+		if err == nil && slices.ContainsFunc(have.Status.Conditions, func(c apiextv1.CustomResourceDefinitionCondition) bool {
+			return c.Type == apiextv1.Established && c.Status == apiextv1.ConditionTrue
+		}) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,92 @@
+// Command composetest brings the compose stack up under a name and on ports of its own, runs the demo's
+// workload on it, crashes one container of each kind, and checks that everything converges: pods run, each
+// NodeClaim launched once, nothing is left after scaling to zero, the record verifies and replays. It takes
+// down what it brought up, also when it fails or is interrupted. The images must exist (`make images`).
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// downTimeout bounds taking the stack down; that has time of its own.
+const downTimeout = 90 * time.Second
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "composetest:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	var root string
+	var timeout time.Duration
+	var keep bool
+	cmd := &cobra.Command{
+		Use: "composetest", Short: "Test the compose stack", Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			return run(ctx, root, keep)
+		},
+	}
+	cmd.Flags().StringVar(&root, "root", ".", "directory of docker-compose.yaml")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "give up after this long")
+	cmd.Flags().BoolVar(&keep, "keep", false, "leave the stack running, for a look at it")
+	return cmd
+}
+
+func run(ctx context.Context, root string, keep bool) (err error) {
+	p, err := newProject(ctx, root)
+	if err != nil {
+		return err
+	}
+	t := &test{project: p, out: newProgress(os.Stdout)}
+	defer func() {
+		if err != nil {
+			t.showLogs()
+		}
+		if keep {
+			t.out.say("left running: project %s, API server on port %d, EC2 on port %d", p.name, p.kubePort, p.ec2Port)
+			return
+		}
+		err = errors.Join(err, t.down())
+		if err == nil {
+			t.out.say("passed")
+		}
+	}()
+	return t.all(ctx)
+}
+
+// showLogs prints the ends of all containers' logs.
+func (t *test) showLogs() {
+	ctx, cancel := context.WithTimeout(context.Background(), downTimeout)
+	defer cancel()
+	t.out.say("failed; the ends of the logs:")
+	logs, err := t.project.compose(ctx, "logs", "--no-color", "--tail=30")
+	if err != nil {
+		t.out.say("%v", err)
+	}
+	fmt.Fprintln(os.Stdout, logs)
+}
+
+// down takes the stack down and checks that nothing of it stays.
+func (t *test) down() error {
+	ctx, cancel := context.WithTimeout(context.Background(), downTimeout)
+	defer cancel()
+	t.out.say("take it down")
+	if _, err := t.project.compose(ctx, "down", "--volumes", "--remove-orphans", "--timeout", "10"); err != nil {
+		return err
+	}
+	return t.project.gone(ctx)
+}

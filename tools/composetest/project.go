@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	toolsImage   = "millwright/tools:dev"
+	projectLabel = "com.docker.compose.project"
+	serviceLabel = "com.docker.compose.service"
+)
+
+// project is a compose project of its own beside others on this machine.
+type project struct {
+	name              string
+	root              string
+	command           []string
+	kubePort, ec2Port int
+}
+
+func newProject(ctx context.Context, root string) (*project, error) {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return nil, fmt.Errorf("resolve %s: %w", root, err)
+	}
+	p := &project{name: "millwright-test-" + strconv.Itoa(os.Getpid()), root: root, command: composeCommand(ctx)}
+	if p.kubePort, p.ec2Port, err = freePorts(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// composeCommand is the plugin of the docker command where there is one, else the program by itself.
+func composeCommand(ctx context.Context) []string {
+	if exec.CommandContext(ctx, "docker", "compose", "version").Run() == nil {
+		return []string{"docker", "compose"}
+	}
+	return []string{"docker-compose"}
+}
+
+func freePorts() (int, int, error) {
+	var ports [2]int
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return 0, 0, fmt.Errorf("find a free port: %w", err)
+		}
+		defer l.Close()
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+	}
+	return ports[0], ports[1], nil
+}
+
+// compose runs a Compose command on the project, with etcd and NATS from their Go modules.
+func (p *project) compose(ctx context.Context, args ...string) (string, error) {
+	full := append(slices.Clone(p.command), "--project-name", p.name,
+		"--file", "docker-compose.yaml", "--file", filepath.Join("deploy", "compose", "offline.yaml"))
+	return p.execute(ctx, append(full, args...)...)
+}
+
+func (p *project) docker(ctx context.Context, args ...string) (string, error) {
+	return p.execute(ctx, append([]string{"docker"}, args...)...)
+}
+
+// execute returns standard output; the error carries standard error.
+func (p *project) execute(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Dir = p.root
+	cmd.Env = append(os.Environ(), fmt.Sprintf("MILLWRIGHT_KUBE_PORT=%d", p.kubePort), fmt.Sprintf("MILLWRIGHT_EC2_PORT=%d", p.ec2Port))
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("run %s: %w\n%s", strings.Join(args, " "), errors.Join(ctx.Err(), err), stderr.String())
+	}
+	return stdout.String(), nil
+}
+
+// container as the engine sees it.
+type container struct {
+	id, status, health  string
+	pid, restarts, exit int
+}
+
+// container of a service.
+func (p *project) container(ctx context.Context, service string) (c container, err error) {
+	id, err := p.docker(ctx, "ps", "--all", "--quiet", "--filter", "label="+projectLabel+"="+p.name, "--filter", "label="+serviceLabel+"="+service)
+	if err != nil {
+		return c, err
+	}
+	if id = strings.TrimSpace(id); id == "" {
+		return c, fmt.Errorf("find container of %s: there is none", service)
+	}
+	text, err := p.docker(ctx, "container", "inspect", id)
+	if err != nil {
+		return c, err
+	}
+	var found []inspected
+	if err := json.Unmarshal([]byte(text), &found); err != nil || len(found) != 1 {
+		return c, fmt.Errorf("read state of %s: %d containers, %w", service, len(found), err)
+	}
+	return found[0].container(), nil
+}
+
+// inspected is the part of the engine's answer that counts here.
+type inspected struct {
+	ID           string `json:"Id"`
+	RestartCount int
+	State        struct {
+		Status        string
+		Pid, ExitCode int
+		// Health is nil for a container without health check.
+		Health *struct{ Status string }
+	}
+}
+
+func (i inspected) container() container {
+	c := container{id: i.ID, status: i.State.Status, pid: i.State.Pid, restarts: i.RestartCount, exit: i.State.ExitCode}
+	if i.State.Health != nil {
+		c.health = i.State.Health.Status
+	}
+	return c
+}
+
+// crash kills a container's process behind the engine's back, so that its restart policy applies.
+func (p *project) crash(ctx context.Context, c container) error {
+	_, err := p.docker(ctx, "run", "--rm", "--network=none", "--pid=host", "--user=0", "--cap-drop=ALL", "--cap-add=KILL",
+		"--entrypoint=/crash", toolsImage, strconv.Itoa(c.pid))
+	return err
+}
+
+// millctl runs the CLI in a container on the stack's network.
+func (p *project) millctl(ctx context.Context, args ...string) (string, error) {
+	return p.compose(ctx, append([]string{"run", "--rm", "-T", "millctl"}, args...)...)
+}
+
+// copyKubeconfig to a file of the host.
+func (p *project) copyKubeconfig(ctx context.Context, file string) error {
+	c, err := p.container(ctx, "cluster")
+	if err != nil {
+		return err
+	}
+	_, err = p.docker(ctx, "cp", c.id+":/kube/kubeconfig", file)
+	return err
+}
+
+// gone checks that no container, volume or network of the project is left.
+func (p *project) gone(ctx context.Context) error {
+	var errs []error
+	for _, list := range [][]string{{"ps", "--all"}, {"volume", "ls"}, {"network", "ls"}} {
+		left, err := p.docker(ctx, append(list, "--quiet", "--filter", "label="+projectLabel+"="+p.name)...)
+		if err == nil && strings.TrimSpace(left) != "" {
+			err = fmt.Errorf("take down %s: `docker %s` still shows %s", p.name, list[0], strings.Fields(left))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"millwright/tools/ec2sim/simclient"
+	"millwright/tools/stack"
+)
+
+// kinds of containers that keep running; each is crashed once.
+var kinds = append([]string{"etcd", "nats", "cluster", "ec2sim"}, stack.Services...)
+
+// test is one run on one project.
+type test struct {
+	project *project
+	out     *progress
+	cluster *cluster
+	ec2     *simclient.Client
+}
+
+func (t *test) all(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{t.up, t.workload, t.crashes, t.converged, t.toZero, t.record} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// up starts the stack and waits until all of it is healthy.
+func (t *test) up(ctx context.Context) error {
+	t.out.say("start project %s", t.project.name)
+	if _, err := t.project.compose(ctx, "up", "--detach"); err != nil {
+		return err
+	}
+	for _, kind := range kinds {
+		if err := t.healthy(ctx, kind, 0); err != nil {
+			return err
+		}
+	}
+	err := t.out.await(ctx, "the end of setup", func(ctx context.Context) string {
+		c, err := t.project.container(ctx, "setup")
+		switch {
+		case err != nil:
+			return err.Error()
+		case c.status != "exited" || c.exit != 0:
+			return fmt.Sprintf("it is %s, exit code %d", c.status, c.exit)
+		}
+		return ""
+	})
+	if err != nil {
+		return err
+	}
+	t.out.say("all containers are healthy")
+	t.ec2 = simclient.New(fmt.Sprintf("http://127.0.0.1:%d", t.project.ec2Port))
+	t.cluster, err = connect(ctx, t.project)
+	return err
+}
+
+// healthy waits until the container of a kind runs, is healthy and was restarted so often.
+func (t *test) healthy(ctx context.Context, kind string, restarts int) error {
+	return t.out.await(ctx, kind+" to be healthy", func(ctx context.Context) string {
+		c, err := t.project.container(ctx, kind)
+		switch {
+		case err != nil:
+			return err.Error()
+		case c.status != "running" || c.health != "healthy":
+			return fmt.Sprintf("it is %s, %s", c.status, c.health)
+		case c.restarts < restarts:
+			return fmt.Sprintf("it was restarted %d times", c.restarts)
+		}
+		return ""
+	})
+}
+
+// workload scales the demo's Deployments up from nothing.
+func (t *test) workload(ctx context.Context) error {
+	if err := t.scale(ctx, 3, 2); err != nil {
+		return err
+	}
+	return t.settled(ctx, 3, 2)
+}
+
+// crashes kills one container of each kind while pods come and go. Each must come back by its restart policy.
+func (t *test) crashes(ctx context.Context) error {
+	sizes := []int{14, 2, 20, 5, 26, 1, 17}
+	for i, kind := range kinds {
+		if err := t.healthy(ctx, kind, 0); err != nil {
+			return err
+		}
+		before, err := t.project.container(ctx, kind)
+		if err != nil {
+			return err
+		}
+		t.out.say("crash %s", kind)
+		if err := t.scale(ctx, sizes[i%len(sizes)], i%3); err != nil {
+			return err
+		}
+		if err := t.project.crash(ctx, before); err != nil {
+			return err
+		}
+		if err := t.healthy(ctx, kind, before.restarts+1); err != nil {
+			return err
+		}
+	}
+	return t.cameBack(ctx)
+}
+
+// cameBack checks all containers after the last crash. A service may end when others are away, and is restarted
+// then, but waiting for them is better: restarts beyond its own crash are shown.
+func (t *test) cameBack(ctx context.Context) error {
+	var more []string
+	for _, kind := range kinds {
+		if err := t.healthy(ctx, kind, 1); err != nil {
+			return err
+		}
+		c, err := t.project.container(ctx, kind)
+		if err != nil {
+			return err
+		}
+		if c.restarts > 1 {
+			more = append(more, fmt.Sprintf("%s %d times", kind, c.restarts))
+		}
+	}
+	t.out.say("all containers came back")
+	if len(more) > 0 {
+		t.out.say("restarted more than once: %s", strings.Join(more, ", "))
+	}
+	return nil
+}
+
+// converged checks that after all the crashes pods get their nodes. A second setup, as a second `up` of the
+// stack starts it, must not touch what runs.
+func (t *test) converged(ctx context.Context) error {
+	if err := t.scale(ctx, 12, 4); err != nil {
+		return err
+	}
+	if _, err := t.project.compose(ctx, "run", "--rm", "-T", "setup"); err != nil {
+		return err
+	}
+	return t.settled(ctx, 12, 4)
+}
+
+// toZero scales to zero and waits until nothing is left: no NodeClaim, no node, no live instance.
+func (t *test) toZero(ctx context.Context) error {
+	if err := t.scale(ctx, 0, 0); err != nil {
+		return err
+	}
+	err := t.out.await(ctx, "nothing left over", func(ctx context.Context) string {
+		claims, err := t.cluster.claims(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		nodes, err := t.cluster.nodes(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		instances, err := t.ec2.Instances(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		if missing := mismatch(nil, instances); missing != "" || len(claims)+len(nodes) > 0 {
+			return strings.TrimSpace(fmt.Sprintf("NodeClaims %v, nodes %v %s", claims, nodes, missing))
+		}
+		return ""
+	})
+	if err != nil {
+		return err
+	}
+	t.out.say("no NodeClaim, node or instance is left")
+	return nil
+}
+
+var replayed = regexp.MustCompile(`(\d+) decisions replayed, 0 divergences`)
+
+// record checks what was done and written: one launch per NodeClaim, the hash chain, and replay.
+func (t *test) record(ctx context.Context) error {
+	entries, err := t.ec2.Ledger(ctx, 0)
+	if err != nil {
+		return err
+	}
+	launches, err := launchedOnce(entries)
+	if err != nil {
+		return err
+	}
+	t.out.say("%d NodeClaims, one launch each", launches)
+	for _, args := range [][]string{{"verify"}, {"replay"}} {
+		out, err := t.project.millctl(ctx, args...)
+		fmt.Fprint(os.Stdout, indent(out))
+		if err != nil {
+			return err
+		}
+		if m := replayed.FindStringSubmatch(out); args[0] == "replay" && (m == nil || m[1] == "0") {
+			return fmt.Errorf("replay: no decisions were replayed")
+		}
+	}
+	return nil
+}
+
+// scale the demo's Deployments; the API server may be away for a moment.
+func (t *test) scale(ctx context.Context, inflate, cache int) error {
+	t.out.say("scale inflate to %d, cache to %d", inflate, cache)
+	return t.out.await(ctx, "the API server", func(ctx context.Context) string {
+		if err := t.cluster.scale(ctx, "inflate", inflate); err != nil {
+			return err.Error()
+		}
+		if err := t.cluster.scale(ctx, "cache", cache); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+// settled waits until all pods run, and each NodeClaim has its one instance.
+func (t *test) settled(ctx context.Context, inflate, cache int) error {
+	err := t.out.await(ctx, "running pods", func(ctx context.Context) string {
+		if missing := t.cluster.running(ctx, "inflate", inflate); missing != "" {
+			return missing
+		}
+		return t.cluster.running(ctx, "cache", cache)
+	})
+	if err != nil {
+		return err
+	}
+	err = t.out.await(ctx, "one instance per NodeClaim", func(ctx context.Context) string {
+		claims, err := t.cluster.claims(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		instances, err := t.ec2.Instances(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		return mismatch(claims, instances)
+	})
+	if err != nil {
+		return err
+	}
+	t.out.say("all %d pods run, one instance per NodeClaim", inflate+cache)
+	return nil
+}
+
+func indent(s string) string {
+	if s = strings.TrimRight(s, "\n"); s == "" {
+		return ""
+	}
+	return "        " + strings.ReplaceAll(s, "\n", "\n        ") + "\n"
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"slices"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// Patterns of the values in the kubelet's maps. Durations are those Go can read: one that cannot be read would make
+// the whole list of NodeClasses unreadable.
+const (
+	quantity = `(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?`
+	percent  = `([0-9]{1,2}(\.[0-9]+)?|100(\.0+)?)%`
+	duration = `[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)`
+)
+
+// finishKubelet bounds the values of the kubelet's maps; parent is the path of what has the kubelet.
+func finishKubelet(root *apiextv1.JSONSchemaProps, parent ...string) error {
+	for field, pattern := range map[string]string{
+		"systemReserved": quantity, "kubeReserved": quantity,
+		"evictionHard": percent + "|" + quantity, "evictionSoft": percent + "|" + quantity,
+		"evictionSoftGracePeriod": duration,
+	} {
+		err := edit(root, slices.Concat(parent, []string{"kubelet", field}), func(p *apiextv1.JSONSchemaProps) {
+			p.AdditionalProperties.Schema.Pattern = "^(" + pattern + ")$"
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"millwright/planner/ledger"
+)
+
+// record is a line of `millctl log -o json`.
+type record struct {
+	Seq         uint64          `json:"seq"`
+	Time        time.Time       `json:"time"`
+	Service     string          `json:"service"`
+	Kind        string          `json:"kind"`
+	Payload     json.RawMessage `json:"payload"`
+	Explanation json.RawMessage `json:"explanation"`
+}
+
+// records follows the event log and tells the timeline of it.
+type records struct {
+	ui  *ui
+	cmd *exec.Cmd
+
+	mu       sync.Mutex
+	count    int
+	pods     map[string]bool // refused, by namespace/name
+	claims   map[string]*claimTimes
+	launched []ledger.Launched
+	planned  int
+	price    int64
+	peak     int64
+}
+
+// claimTimes are of the records of one claim.
+type claimTimes struct {
+	created, requested, launched, registered, initialized, closed time.Time
+	price                                                         int64
+}
+
+func followRecords(ctx context.Context, cmd *exec.Cmd, ui *ui) (*records, error) {
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("follow the log: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("follow the log: %w", err)
+	}
+	context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
+	r := &records{ui: ui, cmd: cmd, pods: map[string]bool{}, claims: map[string]*claimTimes{}}
+	go func() {
+		lines := bufio.NewScanner(out)
+		lines.Buffer(nil, 16<<20)
+		for lines.Scan() {
+			var rec record
+			if json.Unmarshal(lines.Bytes(), &rec) == nil {
+				r.add(rec)
+			}
+		}
+	}()
+	return r, nil
+}
+
+func (r *records) stop() {
+	_ = r.cmd.Process.Kill()
+	_ = r.cmd.Wait()
+}
+
+func (r *records) add(rec record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count++
+	if tell, ok := tellers[rec.Kind]; ok {
+		tell(r, rec)
+	}
+}
+
+// tellers turn records into lines of the timeline; kinds without one are not shown.
+var tellers = map[string]func(*records, record){
+	ledger.KindProvisioningPlanned.String(): (*records).tellPlanned,
+	ledger.KindClaimCreated.String():        (*records).tellCreated,
+	ledger.KindLaunchRequested.String():     (*records).tellRequested,
+	ledger.KindLaunched.String():            (*records).tellLaunched,
+	ledger.KindLaunchFailed.String():        (*records).tellLaunchFailed,
+	ledger.KindClaimRegistered.String():     (*records).tellRegistered,
+	ledger.KindClaimInitialized.String():    (*records).tellInitialized,
+	ledger.KindCommandStarted.String():      (*records).tellCommand,
+	ledger.KindDrainStarted.String():        (*records).tellDrain,
+	ledger.KindNodeDrained.String():         (*records).tellDrained,
+	ledger.KindInstanceTerminated.String():  (*records).tellTerminated,
+	ledger.KindClaimClosed.String():         (*records).tellClosed,
+}
+
+func decode[T any](rec record) (v T) {
+	_ = json.Unmarshal(rec.Payload, &v)
+	return v
+}
+
+func (r *records) claim(name string) *claimTimes {
+	c, ok := r.claims[name]
+	if !ok {
+		c = &claimTimes{}
+		r.claims[name] = c
+	}
+	return c
+}
+
+func (r *records) tellPlanned(rec record) {
+	p := decode[ledger.ProvisioningPlanned](rec)
+	for i, c := range p.Claims {
+		r.planned++
+		r.ui.line(blue, "decision", "#%d: a node for %s: %s in %s at %s, cheapest of %d instance types%s",
+			rec.Seq, podList(c.Pods), c.Cheapest.InstanceType, c.Cheapest.Zone, dollars(c.Cheapest.MicroUSDPerHour),
+			len(c.InstanceTypes), alternatives(rec.Explanation, i, c))
+	}
+	for _, pl := range p.Placements {
+		r.ui.line(blue, "decision", "#%d: %s will fit %s%s", rec.Seq, podList(pl.Pods), pl.Node, pl.Claim)
+	}
+	for _, f := range p.Refused {
+		for _, pod := range f.Pods {
+			r.pods[pod.Namespace+"/"+pod.Name] = true
+		}
+		for _, reason := range f.Reasons {
+			r.ui.line(red, "refused", "#%d: %s: %s%s", rec.Seq, podList(f.Pods), poolPrefix(reason.NodePool), clip(reason.Message))
+		}
+	}
+}
+
+// alternatives says what the next cheaper-or-equal choices would have cost, from the claim's own list.
+func alternatives(explanation json.RawMessage, index int, c ledger.PlannedClaim) string {
+	var e struct {
+		Claims []struct {
+			Alternatives []ledger.OfferingPrice `json:"alternatives"`
+		} `json:"claims"`
+	}
+	if json.Unmarshal(explanation, &e) != nil || index >= len(e.Claims) {
+		return ""
+	}
+	var parts []string
+	for _, a := range e.Claims[index].Alternatives {
+		text := fmt.Sprintf("%s %s", a.InstanceType, dollars(a.MicroUSDPerHour))
+		if a.InstanceType != c.Cheapest.InstanceType && !slices.Contains(parts, text) && len(parts) < 3 {
+			parts = append(parts, text)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (next: " + strings.Join(parts, ", ") + ")"
+}
+
+func (r *records) tellCreated(rec record) {
+	r.claim(decode[ledger.ClaimCreated](rec).Claim).created = rec.Time
+}
+
+func (r *records) tellRequested(rec record) {
+	p := decode[ledger.LaunchRequested](rec)
+	r.claim(p.Claim).requested = rec.Time
+	r.ui.line(yellow, "launch", "#%d: CreateFleet for %s, attempt %d", rec.Seq, p.Claim, p.Attempt)
+}
+
+func (r *records) tellLaunched(rec record) {
+	p := decode[ledger.Launched](rec)
+	c := r.claim(p.Claim)
+	c.launched, c.price = rec.Time, p.Price
+	r.launched = append(r.launched, p)
+	r.price += p.Price
+	r.peak = max(r.peak, r.price)
+	r.ui.line(green, "launched", "#%d: %s is %s, %s %s in %s at %s", rec.Seq, p.Claim, p.InstanceID, p.CapacityType, p.InstanceType, p.Zone, dollars(p.Price))
+}
+
+func (r *records) tellLaunchFailed(rec record) {
+	p := decode[ledger.LaunchFailed](rec)
+	r.ui.line(red, "launch", "#%d: %s failed: %s", rec.Seq, p.Claim, p.Message)
+}
+
+func (r *records) tellRegistered(rec record) {
+	p := decode[ledger.ClaimRegistered](rec)
+	r.claim(p.Claim).registered = rec.Time
+	r.ui.line(green, "registered", "#%d: %s joined as node %s", rec.Seq, p.Claim, p.Node)
+}
+
+func (r *records) tellInitialized(rec record) {
+	r.claim(decode[ledger.ClaimInitialized](rec).Claim).initialized = rec.Time
+}
+
+func (r *records) tellCommand(rec record) {
+	p := decode[ledger.CommandStarted](rec)
+	for _, c := range p.Candidates {
+		r.ui.line(blue, "decision", "#%d: take node %s away: %s (saves %s)", rec.Seq, c.Node, p.Reason, dollars(c.Price))
+	}
+}
+
+func (r *records) tellDrain(rec record) {
+	p := decode[ledger.DrainStarted](rec)
+	r.ui.line(yellow, "drain", "#%d: %s", rec.Seq, p.Node)
+}
+
+func (r *records) tellDrained(rec record) {
+	p := decode[ledger.NodeDrained](rec)
+	r.ui.line(yellow, "drained", "#%d: %s, nothing left to wait for", rec.Seq, p.Node)
+}
+
+func (r *records) tellTerminated(rec record) {
+	p := decode[ledger.InstanceTerminated](rec)
+	r.price -= r.claim(p.Claim).price
+	r.ui.line(yellow, "terminated", "#%d: %s of %s", rec.Seq, p.InstanceID, p.Claim)
+}
+
+func (r *records) tellClosed(rec record) {
+	r.claim(decode[ledger.ClaimClosed](rec).Claim).closed = rec.Time
+}
+
+func (r *records) refused(namespace, name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pods[namespace+"/"+name]
+}
+
+// openClaims counts claims that were created and not closed.
+func (r *records) openClaims() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, c := range r.claims {
+		if c.closed.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+func poolPrefix(pool string) string {
+	if pool == "" {
+		return ""
+	}
+	return "NodePool " + pool + ": "
+}
+
+// clip keeps a line of the timeline to a line of a terminal; the whole text is in the record.
+func clip(text string) string {
+	const width = 110
+	if r := []rune(text); len(r) > width {
+		return string(r[:width]) + "…"
+	}
+	return text
+}
+
+func podList(pods []ledger.PodRef) string {
+	switch len(pods) {
+	case 0:
+		return "no pods"
+	case 1:
+		return "pod " + pods[0].Name
+	}
+	return fmt.Sprintf("%d pods (%s, …)", len(pods), pods[0].Name)
+}
+
+func dollars(micro int64) string { return fmt.Sprintf("$%.4f/h", float64(micro)/1e6) }

@@ -1,0 +1,202 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"millwright/tools/ec2sim/simclient"
+	"millwright/tools/stack"
+)
+
+// crashes are rounds of one victim each, while pods arrive and leave.
+type crashes struct {
+	*env
+	rand    *rand.Rand
+	victims []string
+	// apps are Deployments that are scaled at random, so that podsMax pods exist at most.
+	apps []string
+}
+
+const podsMax = 60
+
+func (e *env) newCrashes(seed uint64, victims []string) *crashes {
+	e.Helper()
+	e.Logf("seed %d", seed)
+	c := &crashes{env: e, rand: rand.New(rand.NewPCG(seed, 0)), victims: victims}
+	for i, cpu := range []string{"1", "2", "3"} {
+		c.apps = append(c.apps, fmt.Sprintf("churn%d", i))
+		e.deploy(c.apps[i], 0, cpu, "1Gi")
+	}
+	return c
+}
+
+// rounds kills and restarts n victims at random points.
+func (c *crashes) rounds(n int) {
+	c.Helper()
+	for round := range n {
+		for _, app := range c.apps {
+			// The API server is never a victim here, but may be slow to answer.
+			c.scale(app, int32(c.rand.IntN(podsMax/len(c.apps)+1)))
+		}
+		time.Sleep(c.upTo(1500 * time.Millisecond))
+		victim := c.victims[c.rand.IntN(len(c.victims))]
+		c.Logf("round %d: kill -9 %s", round, victim)
+		p := c.stack.Process(victim)
+		if err := p.Kill(); err != nil {
+			c.Fatal(err)
+		}
+		time.Sleep(c.upTo(time.Second))
+		if err := p.Restart(); err != nil {
+			c.Fatal(err)
+		}
+		time.Sleep(c.upTo(2 * time.Second))
+	}
+}
+
+func (c *crashes) upTo(d time.Duration) time.Duration { return time.Duration(c.rand.Int64N(int64(d))) }
+
+// settle ends the churn with some pods, then none, and asks whether all is sound.
+func (c *crashes) settle() {
+	c.Helper()
+	for i, app := range c.apps {
+		c.scale(app, int32(2+i))
+	}
+	for i, app := range c.apps {
+		c.running(app, 2+i)
+	}
+	c.matched()
+	for _, app := range c.apps {
+		c.scale(app, 0)
+	}
+	c.clean()
+	c.sound()
+}
+
+func TestVictimsAtRandomAsFiveProcesses(t *testing.T) {
+	e := start(t, func(o *stack.Options) { o.FiveProcesses = true })
+	e.apply(defaultClass)
+	e.apply(defaultPool)
+	e.hasCondition(nodeClasses, "default", "Ready", "True", "")
+	c := e.newCrashes(1, append([]string{"etcd", "nats"}, stack.Services...))
+	c.rounds(14)
+	c.settle()
+}
+
+func TestVictimsAtRandomAsOneProcess(t *testing.T) {
+	e := start(t, nil)
+	e.apply(defaultClass)
+	e.apply(defaultPool)
+	e.hasCondition(nodeClasses, "default", "Ready", "True", "")
+	c := e.newCrashes(2, []string{"millwright"})
+	c.rounds(6)
+	c.settle()
+}
+
+func TestTheStorageOfNATSIsLost(t *testing.T) {
+	e := start(t, func(o *stack.Options) { o.FiveProcesses = true })
+	e.apply(defaultClass)
+	e.apply(defaultPool)
+	e.deploy("web", 2, "3", "1Gi")
+	e.running("web", 2)
+	nats := e.stack.Process("nats")
+	if err := nats.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(e.stack.Dir(), "nats")); err != nil {
+		t.Fatal(err)
+	}
+	if err := nats.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	e.scale("web", 4)
+	e.running("web", 4)
+	e.matched()
+	e.scale("web", 0)
+	e.clean()
+	e.sound()
+	if out, _ := e.millctl("replay"); !strings.Contains(out, "could not be replayed") {
+		t.Errorf("replay does not list the span whose stream is lost:\n%s", out)
+	}
+}
+
+// frozenFor is longer than a leader's lease and than all deadlines of a launch.
+const frozenFor = 20 * time.Second
+
+func TestALeaderFrozenInsideALaunchWakes(t *testing.T) {
+	e := start(t, func(o *stack.Options) { o.FiveProcesses, o.Standbys = true, true })
+	e.apply(defaultClass)
+	e.apply(defaultPool)
+	e.hasCondition(nodeClasses, "default", "Ready", "True", "")
+	// The instance is there, the answer is under way.
+	if _, err := e.ec2.AddFault(e.Context(), simclient.Fault{Action: "CreateFleet", Count: 1, After: true, Delay: simclient.Duration(3 * time.Second)}); err != nil {
+		t.Fatal(err)
+	}
+	e.deploy("web", 2, "3", "1Gi")
+	e.eventually("an instance is launched", func() string {
+		if len(e.liveInstances()) == 0 {
+			return "none yet"
+		}
+		return ""
+	})
+	leader := e.leader("lifecycle")
+	e.Logf("stop %s for %s", leader.Name, frozenFor)
+	if err := leader.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(frozenFor)
+	if err := leader.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	e.running("web", 2)
+	e.matched()
+	e.scale("web", 0)
+	e.clean()
+	e.sound()
+}
+
+// leader is the process that leads a service of which there are two.
+func (e *env) leader(service string) *stack.Process {
+	e.Helper()
+	for _, name := range []string{service, service + "-2"} {
+		page, err := e.stack.Metrics(e.Context(), name)
+		if err != nil {
+			e.Fatal(err)
+		}
+		if strings.Contains(page, "millwright_"+service+"_leader 1") {
+			return e.stack.Process(name)
+		}
+	}
+	e.Fatalf("no process leads %s", service)
+	return nil
+}
+
+func TestAllOfEC2IsThrottled(t *testing.T) {
+	e := start(t, nil)
+	e.apply(defaultClass)
+	e.apply(defaultPool)
+	e.deploy("web", 2, "3", "1Gi")
+	e.running("web", 2)
+	fault, err := e.ec2.AddFault(e.Context(), simclient.Fault{Action: "*", Service: "ec2", Code: "RequestLimitExceeded", Status: 503})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.scale("web", 5)
+	time.Sleep(20 * time.Second)
+	if n := len(e.liveInstances()); n > 2 {
+		t.Errorf("%d instances although every call is refused", n)
+	}
+	if err := e.ec2.ClearFault(e.Context(), fault.ID); err != nil {
+		t.Fatal(err)
+	}
+	e.running("web", 5)
+	e.matched()
+	e.scale("web", 0)
+	e.clean()
+	e.sound()
+}

@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"millwright/tools/stack"
+)
+
+// churn makes pods arrive and leave until stop is closed, and returns when it has stopped.
+func (e *env) churn(stop <-chan struct{}) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		sizes := []int32{2, 5, 1, 6, 3, 0, 4}
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(1500 * time.Millisecond):
+				// The API server may be away; the next round tries again.
+				_ = e.tryScale("churn", sizes[i%len(sizes)])
+			}
+		}
+	}()
+	return done
+}
+
+func TestEachProcessRestartedWhilePodsComeAndGo(t *testing.T) {
+	e := start(t, func(o *stack.Options) { o.FiveProcesses = true })
+	e.apply(defaultClass)
+	e.apply(defaultPool)
+	e.deploy("churn", 1, "3", "1Gi")
+	e.running("churn", 1)
+	stop := make(chan struct{})
+	stopped := e.churn(stop)
+	for _, victim := range append([]string{"etcd", "nats"}, stack.Services...) {
+		e.Logf("kill -9 %s", victim)
+		p := e.stack.Process(victim)
+		if err := p.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if err := p.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+	}
+	e.Log("kill -9 kube-apiserver")
+	if err := e.stack.Cluster.Kill("kube-apiserver"); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(3 * time.Second)
+	close(stop)
+	<-stopped
+	e.scale("churn", 4)
+	e.running("churn", 4)
+	e.matched()
+	e.scale("churn", 0)
+	e.clean()
+	e.sound()
+}
+
+func TestOneProcessKilledInTheMiddleOfLaunches(t *testing.T) {
+	e := start(t, nil)
+	e.apply(defaultClass)
+	e.apply(defaultPool)
+	e.hasCondition(nodeClasses, "default", "Ready", "True", "")
+	p := e.stack.Process("millwright")
+	for round := range 3 {
+		e.deploy(fmt.Sprintf("burst%d", round), 3, "3", "1Gi")
+		// Somewhere between decision, NodeClaim, CreateFleet and registration.
+		time.Sleep(time.Duration(150+400*round) * time.Millisecond)
+		if err := p.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Restart(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for round := range 3 {
+		e.running(fmt.Sprintf("burst%d", round), 3)
+	}
+	e.matched()
+	for round := range 3 {
+		e.scale(fmt.Sprintf("burst%d", round), 0)
+	}
+	e.clean()
+	e.sound()
+}
+
+func TestStandbyTakesOver(t *testing.T) {
+	e := start(t, func(o *stack.Options) { o.FiveProcesses, o.Standbys = true, true })
+	e.apply(defaultClass)
+	e.apply(defaultPool)
+	e.deploy("web", 1, "3", "1Gi")
+	e.running("web", 1)
+	for _, service := range stack.Services {
+		if err := e.stack.Process(service).Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.scale("web", 3)
+	e.running("web", 3)
+	e.matched()
+	e.scale("web", 0)
+	e.clean()
+	e.sound()
+}

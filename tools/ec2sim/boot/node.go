@@ -1,0 +1,113 @@
+package boot
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright/tools/ec2sim/sim"
+)
+
+// Managed is the annotation by which KWOK knows that it plays a Node's kubelet.
+const (
+	ManagedKey   = "kwok.x-k8s.io/node"
+	ManagedValue = "fake"
+)
+
+// Cluster is the one that instances may join.
+type Cluster struct {
+	Name     string
+	Endpoint string
+	CA       []byte // PEM; empty: any
+	Version  string // of the kubelet
+}
+
+// admit refuses a bootstrap that would not reach this cluster.
+func (c *Cluster) admit(b *Bootstrap, imageFamily string) error {
+	switch {
+	case imageFamily != "" && imageFamily != b.Family:
+		return fmt.Errorf("the image is of family %s but the user data is for %s", imageFamily, b.Family)
+	case b.ClusterName != c.Name:
+		return fmt.Errorf("the user data names the cluster %q, not %q", b.ClusterName, c.Name)
+	case strings.TrimSuffix(b.Endpoint, "/") != strings.TrimSuffix(c.Endpoint, "/"):
+		return fmt.Errorf("the user data names the endpoint %s, not %s", b.Endpoint, c.Endpoint)
+	}
+	if len(c.CA) == 0 || b.CA == "" {
+		return nil
+	}
+	ca, err := base64.StdEncoding.DecodeString(b.CA)
+	if err != nil {
+		return fmt.Errorf("decode the cluster's CA: %w", err)
+	}
+	if !bytes.Equal(bytes.TrimSpace(ca), bytes.TrimSpace(c.CA)) {
+		return errors.New("the user data holds another cluster's CA")
+	}
+	return nil
+}
+
+// NewNode builds the Node that a machine's kubelet would register, without extended resources: device
+// plugins come later.
+func NewNode(m *sim.Machine, b *Bootstrap, c *Cluster, overheadMillionths int64) (*corev1.Node, error) {
+	if err := b.Kubelet.check(); err != nil {
+		return nil, err
+	}
+	total := capacity(m, b, overheadMillionths)
+	free, err := allocatable(m, b, total)
+	if err != nil {
+		return nil, err
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: m.PrivateDNS, Labels: labels(m, b)},
+		Spec:       corev1.NodeSpec{ProviderID: "aws:///" + m.Zone + "/" + m.ID, Taints: b.Kubelet.Taints},
+		Status: corev1.NodeStatus{
+			Capacity: total, Allocatable: free, Conditions: startConditions(),
+			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: m.PrivateIP},
+				{Type: corev1.NodeInternalDNS, Address: m.PrivateDNS}, {Type: corev1.NodeHostName, Address: m.PrivateDNS}},
+			NodeInfo: nodeInfo(m, b, c.Version),
+		},
+	}, nil
+}
+
+func labels(m *sim.Machine, b *Bootstrap) map[string]string {
+	out := map[string]string{
+		corev1.LabelHostname: m.PrivateDNS, corev1.LabelArchStable: m.Type.Arch(), corev1.LabelOSStable: "linux",
+		"beta.kubernetes.io/arch": m.Type.Arch(), "beta.kubernetes.io/os": "linux",
+		corev1.LabelInstanceTypeStable: m.Type.Name, corev1.LabelInstanceType: m.Type.Name,
+		corev1.LabelTopologyZone: m.Zone, corev1.LabelFailureDomainBetaZone: m.Zone,
+		corev1.LabelTopologyRegion: m.Region, corev1.LabelFailureDomainBetaRegion: m.Region,
+		"topology.k8s.aws/zone-id": m.ZoneID, "k8s.io/cloud-provider-aws": "simulated",
+	}
+	maps.Copy(out, b.Kubelet.Labels)
+	return out
+}
+
+// startConditions are those of a kubelet that has just started: not ready until its runtime and network are.
+func startConditions() []corev1.NodeCondition {
+	now := metav1.Now()
+	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason, message string) corev1.NodeCondition {
+		return corev1.NodeCondition{Type: kind, Status: status, Reason: reason, Message: message,
+			LastHeartbeatTime: now, LastTransitionTime: now}
+	}
+	return []corev1.NodeCondition{
+		condition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+		condition(corev1.NodeDiskPressure, corev1.ConditionFalse, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+		condition(corev1.NodePIDPressure, corev1.ConditionFalse, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+		condition(corev1.NodeReady, corev1.ConditionFalse, "KubeletNotReady", "container runtime network not ready"),
+	}
+}
+
+func nodeInfo(m *sim.Machine, b *Bootstrap, version string) corev1.NodeSystemInfo {
+	uuid := "ec2" + strings.TrimPrefix(m.ID, "i-")
+	images := map[string]string{AL2: "Amazon Linux 2", AL2023: "Amazon Linux 2023", Bottlerocket: "Bottlerocket OS"}
+	return corev1.NodeSystemInfo{
+		Architecture: m.Type.Arch(), OperatingSystem: "linux", OSImage: images[b.Family], KernelVersion: "6.12.63-simulated",
+		KubeletVersion: "v" + version + ".0-eks-simulated", ContainerRuntimeVersion: "containerd://2.1.5",
+		MachineID: uuid, SystemUUID: uuid, BootID: uuid,
+	}
+}

@@ -1,0 +1,201 @@
+package sim
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"millwright/tools/ec2sim/catalogue"
+)
+
+// candidate is one override that could be launched: a pool (type, zone) in a subnet.
+type candidate struct {
+	launch   launchSpec
+	source   fleetSource
+	key      string
+	price    int64 // micro USD per hour
+	depth    float64
+	priority float64
+}
+
+// pick is a candidate chosen for one instance.
+type pick = *candidate
+
+func (c *candidate) failed(err *Error) fleetError {
+	return fleetError{Code: err.Code, Message: err.Message, Lifecycle: c.launch.capacityType, Source: c.source}
+}
+
+// allocate orders the candidates as the strategy says and takes from each pool in turn what it has, until the
+// target is met. A pool that was tried in vain is an error entry, also when the fleet is fulfilled elsewhere.
+func (s *Server) allocate(r *fleetRequest, now time.Time) (picks []pick, errs []fleetError) {
+	candidates, errs := s.candidates(r, now)
+	slices.SortStableFunc(candidates, byStrategy(r.strategy))
+	taken := newUsage(s, now)
+	for _, c := range candidates {
+		if len(picks) == r.total {
+			break
+		}
+		for len(picks) < r.total {
+			if err := s.admit(c, taken); err != nil {
+				errs = append(errs, c.failed(err))
+				break
+			}
+			taken.add(c)
+			picks = append(picks, c)
+		}
+	}
+	if len(picks) < r.least {
+		return nil, errs
+	}
+	return picks, errs
+}
+
+// candidates checks every override by itself; those that can never launch are errors already.
+func (s *Server) candidates(r *fleetRequest, now time.Time) (out []*candidate, errs []fleetError) {
+	for _, config := range r.configs {
+		for _, override := range config.overrides {
+			c := newCandidate(r.capacityType, config, override)
+			err := config.missing
+			if err == nil {
+				err = s.resolve(c, config, override, now)
+			}
+			if err != nil {
+				errs = append(errs, c.failed(err))
+				continue
+			}
+			out = append(out, c)
+		}
+	}
+	return out, errs
+}
+
+// newCandidate echoes the override; resolve fills in what it stands for.
+func newCandidate(capacityType string, config fleetConfig, override *params) *candidate {
+	c := &candidate{launch: launchSpec{capacityType: capacityType}, priority: math.MaxFloat64}
+	c.source = fleetSource{config.echo, fleetOverride{override.str("InstanceType"), override.str("SubnetId"),
+		override.str("AvailabilityZone"), override.str("ImageId"), override.str("Priority"), override.str("MaxPrice")}}
+	if p, err := strconv.ParseFloat(override.str("Priority"), 64); err == nil {
+		c.priority = p
+	}
+	return c
+}
+
+func (s *Server) resolve(c *candidate, config fleetConfig, override *params, now time.Time) *Error {
+	data := config.template.Versions[config.version-1]
+	echo := &c.source.Overrides
+	data.ImageID = orElse(echo.ImageID, data.ImageID)
+	data.InstanceType = orElse(echo.InstanceType, data.InstanceType)
+	echo.InstanceType = data.InstanceType
+	c.launch.data = data
+	if err := s.place(&c.launch, echo.SubnetID, echo.AvailabilityZone); err != nil {
+		return err
+	}
+	echo.SubnetID, echo.AvailabilityZone = c.launch.subnet.ID, c.launch.subnet.Zone.Name
+	if err := s.check(&c.launch, now); err != nil {
+		return err
+	}
+	t, zone := c.launch.instanceType, c.launch.subnet.Zone.Name
+	c.key = t.Name + "/" + c.launch.subnet.ID + "/" + data.ImageID
+	c.price, c.depth = s.price(t, c.launch.capacityType, zone, now), s.spot.Depth(t, zone)
+	return checkMaxPrice(echo.MaxPrice, c.price)
+}
+
+func checkMaxPrice(limit string, price int64) *Error {
+	if limit == "" {
+		return nil
+	}
+	usd, err := strconv.ParseFloat(limit, 64)
+	if err != nil {
+		return invalidValue("Invalid value '%s' for MaxPrice.", limit)
+	}
+	if float64(price) > usd*1e6 {
+		return refuse("SpotMaxPriceTooLow", "Your Spot request price of %s is lower than the minimum required Spot request fulfillment price of %s.",
+			limit, usdText(price))
+	}
+	return nil
+}
+
+// byStrategy compares candidates: who is taken from first. Type and subnet decide ties.
+func byStrategy(strategy string) func(a, b *candidate) int {
+	return func(a, b *candidate) int {
+		var order int
+		switch strategy {
+		case "prioritized":
+			order = cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.price, b.price))
+		case "capacity-optimized":
+			order = cmp.Compare(b.depth, a.depth)
+		case "capacity-optimized-prioritized":
+			order = cmp.Or(cmp.Compare(math.Round(4*b.depth), math.Round(4*a.depth)), cmp.Compare(a.priority, b.priority))
+		case "price-capacity-optimized":
+			order = cmp.Compare(a.weighed(), b.weighed())
+		default:
+			order = cmp.Compare(a.price, b.price)
+		}
+		return cmp.Or(order, cmp.Compare(a.key, b.key))
+	}
+}
+
+// weighed is the price with up to a fifth added for a shallow pool.
+func (c *candidate) weighed() float64 { return float64(c.price) * (1 + 0.2*(1-c.depth)) }
+
+// usage counts what live instances and earlier picks of the same fleet take from capacity rules and subnets.
+type usage struct {
+	pools   []poolUse
+	subnets map[string]int
+}
+
+type poolUse struct{ instanceType, zone, capacityType string }
+
+func newUsage(s *Server, now time.Time) *usage {
+	u := &usage{subnets: map[string]int{}}
+	for _, in := range s.instances.all() {
+		if in.live(now) {
+			u.pools = append(u.pools, poolUse{in.Type, in.Zone, in.CapacityType})
+			u.subnets[in.SubnetID]++
+		}
+	}
+	return u
+}
+
+func (u *usage) add(c *candidate) {
+	u.pools = append(u.pools, poolUse{c.launch.instanceType.Name, c.launch.subnet.Zone.Name, c.launch.capacityType})
+	u.subnets[c.launch.subnet.ID]++
+}
+
+// admit says whether the pool and the subnet have room for one more.
+func (s *Server) admit(c *candidate, u *usage) *Error {
+	t, zone := c.launch.instanceType, c.launch.subnet.Zone.Name
+	if u.subnets[c.launch.subnet.ID] >= c.launch.subnet.limit() {
+		return refuse("InsufficientFreeAddressesInSubnet",
+			"There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", c.launch.subnet.ID)
+	}
+	return s.capacityError(t, zone, c.launch.capacityType, u)
+}
+
+func (s *Server) capacityError(t *catalogue.Type, zone, capacityType string, u *usage) *Error {
+	for _, rule := range s.capacity {
+		if !ruleMatches(rule, t.Name, zone, capacityType) {
+			continue
+		}
+		used := 0
+		for _, p := range u.pools {
+			if ruleMatches(rule, p.instanceType, p.zone, p.capacityType) {
+				used++
+			}
+		}
+		if used >= rule.Limit {
+			return refuse(orElse(rule.Code, "InsufficientInstanceCapacity"), "%s", orElse(rule.Message, noCapacityText(t.Name, zone, capacityType)))
+		}
+	}
+	return nil
+}
+
+func noCapacityText(name, zone, capacityType string) string {
+	if capacityType == "spot" {
+		return "There is no Spot capacity available that matches your request."
+	}
+	return "We currently do not have sufficient " + name + " capacity in the Availability Zone you requested (" + zone +
+		"). Our system will be working on provisioning additional capacity."
+}

@@ -1,0 +1,134 @@
+package sim
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"millwright/tools/ec2sim/simclient"
+)
+
+// controlPrefix is where the simulator's own interface lives, apart from AWS's.
+const controlPrefix = "/_control/"
+
+func isControl(path string) bool {
+	return strings.HasPrefix(path, controlPrefix) || path == "/_control"
+}
+
+// controlIndex is the help of the interface, by route.
+var controlIndex = []string{
+	"GET /_control/defaults: names of the account's cluster, subnets, groups, role, queue",
+	"GET /_control/instances: all instances as they are now",
+	"POST /_control/instances/{id}/interrupt {kind: spot|rebalance|health|state-change, in}: announce on the queue; spot also ends it",
+	"POST /_control/instances/{id}/fail: hardware failure: status impaired, the Node stops",
+	"POST /_control/instances/{id}/recover: end of the failure (the Node stays stopped)",
+	"POST /_control/instances/{id}/terminate: as if someone else had terminated it",
+	"GET /_control/ledger?since=N: every launch and termination",
+	"GET /_control/calls: calls by action and outcome",
+	"GET, PATCH /_control/settings: delays, bootingPaused",
+	"GET, PUT, DELETE /_control/capacity [{instanceType, zone, capacityType, limit, code, message}]: PUT replaces all rules; POST adds one",
+	"GET, POST, DELETE /_control/faults {action, service, rate, count, delay, code, message, status, drop, after}",
+	"GET, PUT, DELETE /_control/limits [{action, perSecond, burst}]",
+	"GET, PUT, DELETE /_control/prices [{instanceType, capacityType, zone, usdPerHour}]",
+	"PUT /_control/subnets/{id} {availableAddresses}: -1 for the real number",
+	"POST /_control/images {date: YYYYMMDD, bottlerocket: x.y.z}: a new release; recommended and latest move to it",
+	"PUT /_control/parameters {name, value}: an SSM parameter",
+}
+
+func (s *Server) serveControl(w http.ResponseWriter, r *http.Request) {
+	path := strings.Trim(strings.TrimPrefix(r.URL.Path, "/_control"), "/")
+	result, err := s.control(r, path)
+	w.Header().Set("Content-Type", "application/json")
+	if err != nil {
+		var refusal *Error
+		status := http.StatusBadRequest
+		if errors.As(err, &refusal) {
+			status = refusal.Status
+		}
+		w.WriteHeader(status)
+		result = map[string]string{"error": err.Error()}
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.Encode(result)
+}
+
+func (s *Server) control(r *http.Request, path string) (any, error) {
+	resource, rest, _ := strings.Cut(path, "/")
+	switch r.Method + " " + resource {
+	case "GET ":
+		return controlIndex, nil
+	case "GET defaults":
+		return s.Defaults(), nil
+	case "GET instances":
+		return s.Instances(), nil
+	case "GET ledger":
+		since, _ := strconv.ParseUint(r.URL.Query().Get("since"), 10, 64)
+		return s.Ledger(since), nil
+	case "GET calls":
+		return s.Calls(), nil
+	case "POST instances":
+		return s.controlInstance(r, rest)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch resource {
+	case "settings":
+		return s.controlSettings(r)
+	case "capacity":
+		return s.controlCapacity(r)
+	case "faults":
+		return s.controlFaults(r, rest)
+	case "limits":
+		return s.controlLimits(r)
+	case "prices":
+		return s.controlPrices(r)
+	case "subnets":
+		return s.controlSubnet(r, rest)
+	case "images":
+		return s.controlImages(r)
+	case "parameters":
+		return s.controlParameters(r)
+	}
+	return nil, unknownControl(r)
+}
+
+func unknownControl(r *http.Request) error {
+	return &Error{Status: http.StatusNotFound, Code: "UnknownControl", Message: r.Method + " " + r.URL.Path + "; see GET /_control/"}
+}
+
+// decode reads a JSON body strictly: a misspelt field must not go unnoticed in a test.
+func decode(r *http.Request, into any) error {
+	dec := json.NewDecoder(r.Body)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil && !errors.Is(err, io.EOF) {
+		return refuse("InvalidBody", "%s", err)
+	}
+	return nil
+}
+
+// Defaults returns the names that exist in the account.
+func (s *Server) Defaults() simclient.Defaults {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := simclient.Defaults{
+		Cluster: s.cfg.ClusterName, Region: s.region.Name, KubernetesVersion: s.cfg.KubernetesVersion, Account: s.cfg.AccountID,
+		VPC: s.network.vpcID, Subnets: map[string]string{}, SubnetTags: map[string]string{DiscoveryTag: s.cfg.ClusterName},
+		SecurityGroupTags: map[string]string{DiscoveryTag: s.cfg.ClusterName}, Role: s.nodeRole(),
+		InstanceProfile: s.nodeProfile(), Queue: s.cfg.ClusterName, ClusterEndpoint: s.cfg.ClusterEndpoint,
+		ImageVersions: s.imageVersions(),
+	}
+	for _, z := range s.region.Zones {
+		d.Zones = append(d.Zones, z.Name)
+		d.Subnets[z.Name] = s.network.subnetIn(z.Name).ID
+	}
+	for _, g := range s.network.groups {
+		if g.Tags[DiscoveryTag] != "" {
+			d.SecurityGroups = append(d.SecurityGroups, g.Name)
+		}
+	}
+	return d
+}

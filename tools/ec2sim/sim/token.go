@@ -1,0 +1,89 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"maps"
+	"slices"
+)
+
+// tokenRecord is the memory of a ClientToken: the digest of the first request and its answer. It is kept
+// whatever became of the resources: a token whose instance is dead still answers with the dead id.
+type tokenRecord struct {
+	Call   string          `json:"call"`
+	Token  string          `json:"token"`
+	Digest string          `json:"digest"`
+	Answer json.RawMessage `json:"answer"`
+}
+
+// storedXML is an answer that comes from a token record: the inner XML of the first one.
+type storedXML struct {
+	Inner string `xml:",innerxml" json:"inner"`
+}
+
+// once carries out an idempotent call: the first time by doing it, then, for the same parameters, by the
+// first answer again. Refused calls are not remembered; a fleet that launched nothing is, since it is an
+// answer.
+func (s *Server) once(c *call, do func() (any, error)) (any, error) {
+	token := c.params.str("ClientToken")
+	if token == "" {
+		return do()
+	}
+	if len(token) > 64 {
+		return nil, invalidValue("Value (%s) for parameter clientToken is invalid. Token must be no longer than 64 characters.", token)
+	}
+	if known := s.tokens[c.action+" "+token]; known != nil {
+		return s.repeat(c, known)
+	}
+	answer, err := do()
+	if err != nil {
+		return nil, err
+	}
+	stored, err := storeXML(answer)
+	if err != nil {
+		return nil, err
+	}
+	record := &tokenRecord{Call: c.action, Token: token, Digest: digest(c.form), Answer: stored}
+	s.tokens[c.action+" "+token] = record
+	s.keep("token", c.action+" "+token, record)
+	return answer, nil
+}
+
+func (s *Server) repeat(c *call, known *tokenRecord) (any, error) {
+	if known.Digest != digest(c.form) {
+		s.record(c, entry{outcome: "mismatch"})
+		return nil, tokenMismatch()
+	}
+	var answer storedXML
+	if err := json.Unmarshal(known.Answer, &answer); err != nil {
+		return nil, err
+	}
+	s.record(c, entry{outcome: "repeated"})
+	return answer, nil
+}
+
+// storeXML keeps the inside of an answer's XML as JSON text.
+func storeXML(answer any) (json.RawMessage, error) {
+	var buf bytes.Buffer
+	if err := xml.NewEncoder(&buf).EncodeElement(answer, xml.StartElement{Name: xml.Name{Local: "answer"}}); err != nil {
+		return nil, err
+	}
+	inner, err := innerXML(buf.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(storedXML{inner})
+}
+
+func innerXML(data []byte) (string, error) {
+	var root struct {
+		Inner string `xml:",innerxml"`
+	}
+	if err := xml.Unmarshal(data, &root); err != nil {
+		return "", err
+	}
+	return root.Inner, nil
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"millwright/planner/ledger"
+	"millwright/store"
+	"millwright/store/archive"
+	"millwright/store/audit"
+)
+
+func archiveCommand(t *target) *cobra.Command {
+	cmd := &cobra.Command{Use: "archive", Short: "List or verify the archive of the log", Args: cobra.NoArgs,
+		Long: "The archive holds the records that left the live log, in segments: files of a directory.\nlog, why, replay and verify read archive and live log as one."}
+	cmd.AddCommand(
+		&cobra.Command{Use: "ls", Short: "List the segments", Args: cobra.NoArgs, RunE: t.withArchive(listArchive)},
+		&cobra.Command{Use: "verify", Short: "Verify every segment, their chain, and the boundary to the live log", Args: cobra.NoArgs,
+			Long: "Verify reads every segment and checks that it is whole, continues the hash chain, is the file the log has on record,\nand that the live log goes on where the archive ends. Exit status 1 at the first fault.",
+			RunE: t.withArchive(verifyArchive)},
+	)
+	return cmd
+}
+
+func (t *target) withArchive(fn func(context.Context, *session, io.Writer) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) (err error) {
+		s, err := t.open(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer closeInto(s, &err)
+		if s.archive == nil {
+			return errors.New("missing --archive-dir")
+		}
+		return fn(cmd.Context(), s, cmd.OutOrStdout())
+	}
+}
+
+func listArchive(_ context.Context, s *session, out io.Writer) error {
+	segments, err := s.archive.Segments()
+	if err != nil {
+		return err
+	}
+	for _, x := range segments {
+		fmt.Fprintf(out, "%10d  to %10d  %s\n", x.First, x.Last, x.Path)
+	}
+	fmt.Fprintf(out, "%d segments in %s\n", len(segments), s.archive.Path())
+	return nil
+}
+
+func verifyArchive(ctx context.Context, s *session, out io.Writer) error {
+	segments, err := s.archive.Verify(ctx)
+	if err != nil {
+		return fmt.Errorf("verify archive: %d segments are good: %w", len(segments), err)
+	}
+	if err := s.log.(*archive.Joined).VerifyBoundary(ctx); err != nil {
+		return fmt.Errorf("verify archive: %w", err)
+	}
+	recorded, err := recordedSegments(ctx, s.log)
+	if err != nil {
+		return err
+	}
+	known := 0
+	for _, x := range segments {
+		r, found := recorded[x.Name()]
+		if !found {
+			continue // a crash came before it was recorded: its records are live still
+		}
+		if r.SHA256 != x.SHA256 {
+			return fmt.Errorf("verify archive: segment %s has the SHA-256 %s, the log has %s on record: %w", x.Name(), x.SHA256, r.SHA256, store.ErrCorrupt)
+		}
+		known++
+	}
+	fmt.Fprintf(out, "log %s: %d segments intact, %d of them as on record in the log\n", s.log.ID(), len(segments), known)
+	return nil
+}
+
+// recordedSegments are the files the log names, by name.
+func recordedSegments(ctx context.Context, log store.Log) (map[string]*ledger.SegmentArchived, error) {
+	segments := map[string]*ledger.SegmentArchived{}
+	err := eachRecord(ctx, log, func(rec store.Record) error {
+		if ledger.Kind(rec.Kind) != ledger.KindSegmentArchived {
+			return nil
+		}
+		e, err := audit.Decode(rec)
+		if p, ok := e.Payload.(*ledger.SegmentArchived); ok {
+			segments[p.File] = p
+		}
+		return err
+	})
+	return segments, err
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"millwright/planner/ledger"
+	"millwright/store/archive"
+	"millwright/store/audit"
+	"millwright/store/etcdlog"
+	etcdembedded "millwright/store/etcdlog/embedded"
+)
+
+// archived makes a data directory whose log has records 1 to 20 in the archive and some more live, and returns the segment.
+func archived(t *testing.T) (dir, segment string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	dir = t.TempDir()
+	server, err := etcdembedded.Start(filepath.Join(dir, "etcd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	log, err := etcdlog.Open(ctx, etcdlog.Config{Client: server.Client, Cluster: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	write := func(kind ledger.Kind, payload any) error {
+		draft, err := audit.OutcomeDraft(kind, payload, nil, 0, nil, nil)
+		if err == nil {
+			_, err = log.Append(ctx, draft)
+		}
+		return err
+	}
+	for i := range 30 {
+		if err := write(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: fmt.Sprint("claim-", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := archive.NewArchiver(archive.Config{Cluster: "test", Live: log, Dir: archive.Open(filepath.Join(dir, "archive"), log.ID()),
+		Note: func(_ context.Context, s archive.Summary) error {
+			segment = s.Path
+			return write(ledger.KindSegmentArchived, &ledger.SegmentArchived{First: s.First, Last: s.Last, Hash: hex.EncodeToString(s.Hash[:]),
+				File: s.Name(), SHA256: s.SHA256, Bytes: s.Bytes})
+		}})
+	if _, err := a.Archive(ctx, 20); err != nil {
+		t.Fatal(err)
+	}
+	return dir, segment
+}
+
+func millctl(dir string, args ...string) (string, error) {
+	var out bytes.Buffer
+	c := command()
+	c.SetOut(&out)
+	c.SetArgs(append(args, "--cluster-name=test", "--data-dir="+dir))
+	err := c.Execute()
+	return out.String(), err
+}
+
+func TestArchiveAndLiveLogReadAsOne(t *testing.T) {
+	dir, segment := archived(t)
+	for _, c := range []struct {
+		args []string
+		want []string
+		not  string
+	}{
+		{[]string{"log"}, []string{"     1 ", "claim-0", "    20 ", "    21 ", "claim-29", "records 1 to 20 archived"}, ""},
+		{[]string{"log", "--archive-dir=" + t.TempDir()}, []string{"    21 ", "claim-29"}, "claim-3 "},
+		{[]string{"verify"}, []string{"32 records, hash chain intact"}, ""},
+		{[]string{"why", "nodeclaim", "claim-3"}, []string{"claim-3"}, ""},
+		{[]string{"archive", "ls"}, []string{filepath.Base(segment), "1 segments"}, ""},
+		{[]string{"archive", "verify"}, []string{"1 segments intact, 1 of them as on record"}, ""},
+		{[]string{"replay"}, []string{"0 divergences"}, ""},
+	} {
+		out, err := millctl(dir, c.args...)
+		if err != nil {
+			t.Errorf("%v: %v", c.args, err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("%v: no %q in\n%s", c.args, want, out)
+			}
+		}
+		if c.not != "" && strings.Contains(out, c.not) {
+			t.Errorf("%v: %q in\n%s", c.args, c.not, out)
+		}
+	}
+	data, err := os.ReadFile(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(segment, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"archive", "verify"}, {"verify"}} {
+		if _, err := millctl(dir, args...); err == nil || !strings.Contains(err.Error(), filepath.Base(segment)) {
+			t.Errorf("%v of a changed segment: %v", args, err)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"millwright/tools/millctl/migrate"
+)
+
+const (
+	migrateTimeout = 2 * time.Minute
+	// unclean is the exit status when something must be cleaned.
+	unclean = exitStatus(2)
+)
+
+func migrateCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "migrate", Short: "Prepare a cluster for the end of v1beta1", Args: cobra.NoArgs}
+	cmd.AddCommand(migrateCheckCommand())
+	return cmd
+}
+
+func migrateCheckCommand() *cobra.Command {
+	var kubeconfig, output string
+	cmd := &cobra.Command{
+		Use: "check", Short: "List what in a cluster must be cleaned before v1beta1 is dropped", Args: cobra.NoArgs,
+		Long: `Check reads the CRDs and all NodePools, NodeClaims and EC2NodeClasses of a cluster and lists what must be cleaned before v1beta1 is
+dropped: stored versions, annotations that conversion left, NodeClasses shared by NodePools with different kubelet blocks, references
+without group or kind. It changes nothing. docs/upgrade.md says how to clean each.
+
+Exit status: 0 if nothing must be cleaned (what only may be is listed all the same), 2 if something must, 1 on an error.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "text" && output != "json" {
+				return fmt.Errorf("invalid -o %q: must be text or json", output)
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), migrateTimeout)
+			defer cancel()
+			rules := clientcmd.NewDefaultClientConfigLoadingRules()
+			rules.ExplicitPath = kubeconfig
+			cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+			if err != nil {
+				return fmt.Errorf("read kubeconfig: %w", err)
+			}
+			cluster, err := migrate.Read(ctx, cfg)
+			if err != nil {
+				return err
+			}
+			findings := migrate.Inspect(cluster)
+			if err := printFindings(cmd, output, findings); err != nil {
+				return err
+			}
+			if slices.ContainsFunc(findings, func(f migrate.Finding) bool { return f.Blocking }) {
+				return unclean
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: KUBECONFIG, ~/.kube/config, in-cluster)")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+func printFindings(cmd *cobra.Command, output string, findings []migrate.Finding) error {
+	out := cmd.OutOrStdout()
+	if output == "json" {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(append([]migrate.Finding{}, findings...))
+	}
+	for _, f := range findings {
+		fmt.Fprintln(out, f)
+	}
+	if len(findings) == 0 {
+		fmt.Fprintln(out, "nothing to clean: v1beta1 can be dropped")
+	}
+	return nil
+}

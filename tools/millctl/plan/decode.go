@@ -1,0 +1,234 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	karpv1 "millwright/api/karpenter/v1"
+	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/events"
+)
+
+// kind of object that planners look at.
+type kind struct {
+	event      events.Kind
+	apiVersion string
+	namespaced bool
+	empty      func() metav1.Object
+}
+
+// kinds by name. Objects of other kinds are passed over.
+var kinds = map[string]kind{
+	"Pod":                   {events.KindPod, "v1", true, func() metav1.Object { return &corev1.Pod{} }},
+	"Node":                  {events.KindNode, "v1", false, func() metav1.Object { return &corev1.Node{} }},
+	"NodeClaim":             {events.KindNodeClaim, karpv1.Group + "/v1", false, func() metav1.Object { return &karpv1.NodeClaim{} }},
+	"NodePool":              {events.KindNodePool, karpv1.Group + "/v1", false, func() metav1.Object { return &karpv1.NodePool{} }},
+	"EC2NodeClass":          {events.KindEC2NodeClass, awsv1.Group + "/v1", false, func() metav1.Object { return &awsv1.EC2NodeClass{} }},
+	"DaemonSet":             {events.KindDaemonSet, "apps/v1", true, func() metav1.Object { return &appsv1.DaemonSet{} }},
+	"PodDisruptionBudget":   {events.KindPodDisruptionBudget, "policy/v1", true, func() metav1.Object { return &policyv1.PodDisruptionBudget{} }},
+	"PersistentVolumeClaim": {events.KindPersistentVolumeClaim, "v1", true, func() metav1.Object { return &corev1.PersistentVolumeClaim{} }},
+	"PersistentVolume":      {events.KindPersistentVolume, "v1", false, func() metav1.Object { return &corev1.PersistentVolume{} }},
+	"StorageClass":          {events.KindStorageClass, "storage.k8s.io/v1", false, func() metav1.Object { return &storagev1.StorageClass{} }},
+	"CSINode":               {events.KindCSINode, "storage.k8s.io/v1", false, func() metav1.Object { return &storagev1.CSINode{} }},
+	"VolumeAttachment":      {events.KindVolumeAttachment, "storage.k8s.io/v1", false, func() metav1.Object { return &storagev1.VolumeAttachment{} }},
+	"NodeOverlay":           {events.KindNodeOverlay, karpv1alpha1.Group + "/v1alpha1", false, func() metav1.Object { return &karpv1alpha1.NodeOverlay{} }},
+	"Namespace":             {events.KindNamespace, "v1", false, func() metav1.Object { return &corev1.Namespace{} }},
+	"PriorityClass":         {events.KindPriorityClass, "scheduling.k8s.io/v1", false, func() metav1.Object { return &schedulingv1.PriorityClass{} }},
+}
+
+// header is what an object says of its type.
+type header struct{ apiVersion, kind string }
+
+// kindOf returns how to read an object; ok is false if planners do not look at such objects.
+func (h header) kindOf() (k kind, ok bool, err error) {
+	k, known := kinds[h.kind]
+	if !known || group(h.apiVersion) != group(k.apiVersion) {
+		return kind{}, false, nil
+	}
+	if h.apiVersion != k.apiVersion {
+		return kind{}, false, fmt.Errorf("%s of %s is not understood; give it as %s", h.kind, h.apiVersion, k.apiVersion)
+	}
+	return k, true, nil
+}
+
+func group(apiVersion string) string {
+	g, _, grouped := strings.Cut(apiVersion, "/")
+	if !grouped {
+		return ""
+	}
+	return g
+}
+
+// object is one decoded object.
+type object struct {
+	kind
+	meta metav1.Object
+	// name is "namespace/name", or "name" for what has no namespace.
+	name string
+	// label is "Kind name", for messages.
+	label string
+}
+
+// each calls fn for the object a document holds, or for each of those in a List.
+func (d *document) each(fn func(*object) error) error {
+	raw := d.raw
+	if !d.json || !json.Valid(raw) {
+		converted, ok := convertYAML(raw, nil)
+		if !ok {
+			var err error
+			if converted, err = toJSON(raw); err != nil {
+				return d.fail("", "", err)
+			}
+		}
+		raw = converted
+	}
+	return d.value(raw, header{}, "", fn)
+}
+
+// value reads one object; parent is the List it is in, whose items may leave out their type.
+func (d *document) value(raw []byte, item header, path string, fn func(*object) error) error {
+	h, err := headerOf(raw)
+	if err != nil {
+		return d.fail("", path, err)
+	}
+	if h.kind == "" && item.kind != "" {
+		h = item
+	}
+	switch {
+	case h.kind == "":
+		return d.fail("", path+"kind", errors.New("is missing"))
+	case h.apiVersion == "":
+		return d.fail(h.kind, path+"apiVersion", errors.New("is missing"))
+	case strings.HasSuffix(h.kind, "List"):
+		return d.list(raw, h, path, fn)
+	}
+	k, ok, err := h.kindOf()
+	if err != nil {
+		return d.fail(h.kind, path+"apiVersion", err)
+	}
+	if !ok {
+		return nil
+	}
+	o, err := d.decode(raw, h, k, path)
+	if err != nil {
+		return err
+	}
+	return fn(o)
+}
+
+func (d *document) list(raw []byte, h header, path string, fn func(*object) error) error {
+	var list struct {
+		Items []json.RawMessage `json:"items"`
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return d.fail(h.kind, path+"items", plain(err))
+	}
+	item := header{apiVersion: h.apiVersion, kind: strings.TrimSuffix(h.kind, "List")}
+	for i, raw := range list.Items {
+		if err := d.value(raw, item, fmt.Sprintf("%sitems[%d].", path, i), fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *document) decode(raw []byte, h header, k kind, path string) (*object, error) {
+	m := k.empty()
+	if err := json.Unmarshal(raw, m); err != nil {
+		return nil, d.fail(labelOf(raw, h.kind), path+locate(raw, k.empty), plain(err))
+	}
+	if field, fault, bad := strings.Cut(unreadable(m), ": "); bad {
+		return nil, d.fail(labelOf(raw, h.kind), path+field, errors.New(fault))
+	}
+	o := &object{kind: k, meta: m, name: m.GetName()}
+	if k.namespaced {
+		if m.GetNamespace() == "" {
+			m.SetNamespace("default")
+		}
+		o.name = m.GetNamespace() + "/" + o.name
+	}
+	o.label = h.kind + " " + o.name
+	if m.GetName() == "" {
+		return nil, d.fail(h.kind, path+"metadata.name", errors.New("is missing"))
+	}
+	return o, nil
+}
+
+// unreadable is "field: fault" if the spec of one of our kinds could not be read, else "".
+func unreadable(m metav1.Object) string {
+	switch o := m.(type) {
+	case *karpv1.NodePool:
+		return o.Unreadable
+	case *karpv1.NodeClaim:
+		return o.Unreadable
+	case *awsv1.EC2NodeClass:
+		return o.Unreadable
+	}
+	return ""
+}
+
+// labelOf names an object that could not be decoded, as well as that goes.
+func labelOf(raw []byte, kind string) string {
+	var o struct {
+		Metadata struct {
+			Name      any `json:"name"`
+			Namespace any `json:"namespace"`
+		} `json:"metadata"`
+	}
+	_ = json.Unmarshal(raw, &o)
+	name, _ := o.Metadata.Name.(string)
+	if namespace, _ := o.Metadata.Namespace.(string); namespace != "" {
+		name = namespace + "/" + name
+	}
+	return strings.TrimSpace(kind + " " + name)
+}
+
+func toJSON(raw []byte) ([]byte, error) {
+	converted, err := yaml.YAMLToJSON(raw)
+	if err != nil {
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "))
+	}
+	return converted, nil
+}
+
+// plain turns a decoding error into words; the field stands before it.
+func plain(err error) error {
+	var t *json.UnmarshalTypeError
+	if errors.As(err, &t) {
+		return fmt.Errorf("is %s and must be a %s", valueName(t.Value), typeName(t.Type.Kind().String()))
+	}
+	return err
+}
+
+func valueName(value string) string {
+	switch value {
+	case "object":
+		return "a mapping"
+	case "array":
+		return "a list"
+	}
+	return "a " + value
+}
+
+func typeName(kind string) string {
+	switch {
+	case kind == "struct" || kind == "map":
+		return "mapping"
+	case kind == "slice" || kind == "array":
+		return "list"
+	case strings.HasPrefix(kind, "int") || strings.HasPrefix(kind, "uint"):
+		return "whole number"
+	}
+	return kind
+}

@@ -1,0 +1,211 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/events"
+	"millwright/planner/world"
+)
+
+// feeder shows objects to a World as the watcher does: in one resync of one epoch.
+type feeder struct {
+	world *world.World
+	now   time.Time
+	// epoch, counter and sequence are of the last message shown.
+	epoch, counter, sequence uint64
+	seen                     map[seenKey]place
+	// namespaces that objects are in; true once the Namespace itself was seen.
+	namespaces map[string]bool
+	// nodeClasses that NodePools refer to.
+	nodeClasses map[string]bool
+}
+
+type seenKey struct {
+	kind         events.Kind
+	field, value string
+}
+
+// place is where an object was read.
+type place struct {
+	file   string
+	number int
+}
+
+// stream is the incarnation of the stream the objects come on.
+const stream = "offline"
+
+func newFeeder(now time.Time) *feeder {
+	f := &feeder{world: world.New(), now: now.UTC(), epoch: 1, seen: map[seenKey]place{}, namespaces: map[string]bool{}, nodeClasses: map[string]bool{}}
+	f.world.SetIncarnation(stream)
+	f.send(events.Observation{Op: events.OpResyncBegin})
+	return f
+}
+
+func (f *feeder) send(o events.Observation) {
+	f.counter++
+	f.sequence++
+	o.Epoch, o.Counter, o.ObservedAt = f.epoch, f.counter, f.now
+	f.world.Apply(f.sequence, o)
+}
+
+func (f *feeder) document(d *document) error {
+	return d.each(func(o *object) error {
+		if err := f.once(d, o); err != nil {
+			return err
+		}
+		f.complete(o)
+		f.send(events.Observation{
+			Op: events.OpUpsert, Kind: o.event, UID: o.meta.GetUID(), Name: o.name,
+			ResourceVersion: o.meta.GetResourceVersion(), Object: o.meta,
+		})
+		return nil
+	})
+}
+
+// once refuses an object whose name or UID another of its kind has: one of them would be lost without a word.
+func (f *feeder) once(d *document, o *object) error {
+	here := place{d.file, d.number}
+	for _, id := range []seenKey{{o.event, "metadata.name", o.name}, {o.event, "metadata.uid", string(o.meta.GetUID())}} {
+		if id.value == "" {
+			continue
+		}
+		if at, taken := f.seen[id]; taken {
+			return d.fail(o.label, id.field, fmt.Errorf("%s is that of an object in %s, document %d", id.value, at.file, at.number))
+		}
+		f.seen[id] = here
+	}
+	return nil
+}
+
+// complete adds what the API server or a controller would have added, and drops what nobody reads.
+func (f *feeder) complete(o *object) {
+	o.meta.SetManagedFields(nil)
+	if o.meta.GetUID() == "" {
+		o.meta.SetUID(types.UID(o.event.String() + "/" + o.name))
+	}
+	if ns := o.meta.GetNamespace(); o.namespaced && !f.namespaces[ns] {
+		f.namespaces[ns] = false // there, but not seen yet
+	}
+	switch x := o.meta.(type) {
+	case *corev1.Pod:
+		completePod(x)
+	case *appsv1.DaemonSet:
+		completeSpec(&x.Spec.Template.Spec)
+	case *corev1.Node:
+		completeNode(x)
+	case *corev1.Namespace:
+		f.namespaces[x.Name] = true
+		nameNamespace(x)
+	case *karpv1.NodePool:
+		f.nodeClasses[completePool(x)] = true
+	}
+}
+
+// completeNode gives a Node the allocatable amounts and the taint that a cluster gives it: without its own, the
+// capacity can be had; and a node that is cordoned has the taint that says so.
+func completeNode(n *corev1.Node) {
+	n.Status.Images = nil
+	if len(n.Status.Allocatable) == 0 {
+		n.Status.Allocatable = n.Status.Capacity
+	}
+	cordoned := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+	if n.Spec.Unschedulable && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&cordoned) }) {
+		n.Spec.Taints = append(n.Spec.Taints, cordoned)
+	}
+}
+
+// completePod marks a pod without any status, that nothing holds back, as one kube-scheduler found no node for.
+func completePod(p *corev1.Pod) {
+	completeSpec(&p.Spec)
+	if p.Spec.NodeName != "" || len(p.Spec.SchedulingGates) > 0 || !emptyStatus(&p.Status) {
+		return
+	}
+	p.Status.Phase = corev1.PodPending
+	p.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+		LastTransitionTime: p.CreationTimestamp,
+	}}
+}
+
+func emptyStatus(s *corev1.PodStatus) bool {
+	return s.Phase == "" && len(s.Conditions) == 0 && s.NominatedNodeName == "" && s.StartTime == nil &&
+		s.Reason == "" && s.Message == "" && len(s.ContainerStatuses) == 0 && len(s.InitContainerStatuses) == 0
+}
+
+// completeSpec gives pods on the host's network their host ports, as the API server does.
+func completeSpec(s *corev1.PodSpec) {
+	if !s.HostNetwork {
+		return
+	}
+	for i := range s.Containers {
+		for j := range s.Containers[i].Ports {
+			p := &s.Containers[i].Ports[j]
+			p.HostPort = cmp.Or(p.HostPort, p.ContainerPort)
+		}
+	}
+}
+
+// completePool makes a pool without conditions ready, and returns the name of its NodeClass. All pools share one
+// catalogue here, so a reference to another kind of NodeClass, or none, is one to an EC2NodeClass.
+func completePool(p *karpv1.NodePool) string {
+	spec := &p.Spec.Template.Spec
+	ref := karpv1.NodeClassReference{Group: awsv1.Group, Kind: "EC2NodeClass", Name: "default"}
+	if spec.NodeClassRef != nil {
+		ref.Name = cmp.Or(spec.NodeClassRef.Name, ref.Name)
+	}
+	spec.NodeClassRef = &ref
+	if len(p.Status.Conditions) == 0 {
+		p.Status.Conditions = []metav1.Condition{{
+			Type: karpv1.ConditionTypeReady, Status: metav1.ConditionTrue, Reason: karpv1.ConditionTypeReady,
+			LastTransitionTime: p.CreationTimestamp,
+		}}
+	}
+	return ref.Name
+}
+
+func nameNamespace(n *corev1.Namespace) {
+	if n.Labels == nil {
+		n.Labels = map[string]string{}
+	}
+	n.Labels[corev1.LabelMetadataName] = n.Name
+}
+
+// addNamespaces adds those that objects are in but that were not given.
+func (f *feeder) addNamespaces() {
+	for _, name := range sortedKeys(f.namespaces) {
+		if f.namespaces[name] {
+			continue
+		}
+		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("Namespace/" + name)}}
+		nameNamespace(n)
+		f.send(events.Observation{Op: events.OpUpsert, Kind: events.KindNamespace, UID: n.UID, Name: name, Object: n})
+	}
+}
+
+// finish adds what must exist but was not given, shows the catalogue to every NodeClass, and ends the resync.
+func (f *feeder) finish(c *catalogFile) *world.World {
+	f.addNamespaces()
+	f.addCatalog(c)
+	f.send(events.Observation{Op: events.OpResyncEnd})
+	f.send(events.Observation{Op: events.OpHeartbeat, Object: &events.Heartbeat{}})
+	return f.world
+}
+
+func sortedKeys(m map[string]bool) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,75 @@
+package plan
+
+import (
+	"io"
+	"time"
+
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/planner/provision"
+	"millwright/planner/world"
+)
+
+// Config says what to plan.
+type Config struct {
+	// Files and directories with objects; "-" is Stdin. In a directory every .yaml, .yml and .json below it counts.
+	Files []string
+	Stdin io.Reader
+	// Catalog is the file with the instance types of every NodePool.
+	Catalog string
+	// Prices is a file with prices that replace those known; only for RunOn.
+	Prices string
+	// Now is the time of the plan.
+	Now time.Time
+	// PreferencePolicy and MinValuesPolicy as in planner.Options; "" is the default.
+	PreferencePolicy, MinValuesPolicy string
+}
+
+// Run reads the input and plans. An *InputError says what is wrong with it.
+func Run(c Config) (*Report, error) {
+	types, err := readCatalog(c.Catalog)
+	if err != nil {
+		return nil, err
+	}
+	w, err := load(c, types)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	_, round := provision.Plan(c.snapshot(w, ledger.New("")))
+	return newReport(round, types.exact, time.Since(start)), nil
+}
+
+// Load reads the input into a World that is synced as of Now.
+func Load(c Config) (*world.World, error) {
+	types, err := readCatalog(c.Catalog)
+	if err != nil {
+		return nil, err
+	}
+	return load(c, types)
+}
+
+func load(c Config, types *catalogFile) (*world.World, error) {
+	sources, err := listSources(c.Files, c.Catalog, c.Stdin)
+	if err != nil {
+		return nil, err
+	}
+	f := newFeeder(c.Now)
+	for _, s := range sources {
+		if err := s.each(f.document); err != nil {
+			return nil, err
+		}
+	}
+	return f.finish(types), nil
+}
+
+func (c Config) snapshot(w *world.World, l *ledger.Ledger) *planner.Snapshot {
+	s := planner.NewSnapshot(w, l, c.Now)
+	if c.PreferencePolicy != "" {
+		s.Options.PreferencePolicy = c.PreferencePolicy
+	}
+	if c.MinValuesPolicy != "" {
+		s.Options.MinValuesPolicy = c.MinValuesPolicy
+	}
+	return s
+}

@@ -1,0 +1,55 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"millwright/events"
+)
+
+// pricesJSON is a price list as it is written. An entry without zone holds in every zone.
+type pricesJSON struct {
+	Prices []struct {
+		InstanceType string `json:"instanceType"`
+		CapacityType string `json:"capacityType"`
+		Zone         string `json:"zone"`
+		Price        price  `json:"price"`
+	} `json:"prices"`
+}
+
+// readPrices reads a price list: its entries replace the prices that are known.
+func readPrices(path string) (*events.Prices, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, &InputError{File: path, Err: errors.Unwrap(err)}
+	}
+	fail := func(field string, err error) error {
+		return &InputError{File: path, Document: 1, Object: "price list", Field: field, Err: err}
+	}
+	if !json.Valid(raw) {
+		if raw, err = toJSON(raw); err != nil {
+			return nil, fail("", err)
+		}
+	}
+	var list pricesJSON
+	if err := json.Unmarshal(raw, &list); err != nil {
+		field, _ := find(raw, func(b []byte) bool { return json.Unmarshal(b, &pricesJSON{}) == nil })
+		return nil, fail(field, plain(err))
+	}
+	out := &events.Prices{}
+	for i, p := range list.Prices {
+		path := fmt.Sprintf("prices[%d]", i)
+		switch {
+		case p.InstanceType == "":
+			return nil, fail(path+".instanceType", errors.New("is missing"))
+		case p.CapacityType == "":
+			return nil, fail(path+".capacityType", errors.New("is missing"))
+		case p.Price.pico == 0:
+			return nil, fail(path+".price", errors.New("is missing"))
+		}
+		out.Entries = append(out.Entries, events.Price{InstanceType: p.InstanceType, CapacityType: p.CapacityType, Zone: p.Zone, MicroUSDPerHour: p.Price.micro()})
+	}
+	return out, nil
+}

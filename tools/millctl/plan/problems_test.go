@@ -1,0 +1,159 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// problem is a small planning problem whose answer one can see.
+type problem struct {
+	name string
+	// catalog: lines of type, cpu, GiB and offerings "zone/capacity type/price[/reservation[/free]]"; default: smallCatalog.
+	catalog string
+	// objects are YAML documents besides the NodePool default, unless they bring NodePools.
+	objects string
+	// want, a line each: "POOL CHEAPEST-TYPE ZONE CAPACITYTYPE PRICE: PODS", "on NODE: PODS", "no POD: part of the reason".
+	want string
+}
+
+const smallCatalog = `
+a.small 2 4 zone-a/on-demand/0.1 zone-b/on-demand/0.1 zone-a/spot/0.04
+a.big 8 16 zone-a/on-demand/0.4 zone-b/on-demand/0.4 zone-a/spot/0.16`
+
+func catalogOf(text string) string {
+	var types []string
+	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		f := strings.Fields(line)
+		var offerings []string
+		for _, o := range f[3:] {
+			p := strings.Split(o, "/")
+			extra := ""
+			if len(p) > 3 {
+				extra = fmt.Sprintf(`, "reservationID": %q`, p[3])
+			}
+			if len(p) > 4 {
+				extra += `, "reservationCapacity": ` + p[4]
+			}
+			offerings = append(offerings, fmt.Sprintf(`{"zone": %q, "capacityType": %q, "price": %q%s}`, p[0], p[1], p[2], extra))
+		}
+		types = append(types, fmt.Sprintf(`{"name": %q, "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}],
+			"capacity": {"cpu": %q, "memory": "%sGi", "pods": "20"}, "overhead": {"cpu": "100m"}, "offerings": [%s]}`, f[0], f[1], f[2], strings.Join(offerings, ",")))
+	}
+	return `{"instanceTypes": [` + strings.Join(types, ",\n") + "]}"
+}
+
+const defaultPool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: default}\nspec: {template: {spec: {requirements: []}}}\n"
+
+// podYAML is a pod with the given CPU and further fields of its spec.
+func podYAML(name, cpu string, spec ...string) string {
+	fields := append([]string{fmt.Sprintf("containers: [{name: c, resources: {requests: {cpu: %q}}}]", cpu)}, spec...)
+	return fmt.Sprintf("---\napiVersion: v1\nkind: Pod\nmetadata: {name: %s, labels: {app: %s}}\nspec: {%s}\n", name, strings.TrimRight(name, "0123456789"), strings.Join(fields, ", "))
+}
+
+func (p *problem) run(t *testing.T) *Report {
+	t.Helper()
+	objects := p.objects
+	if !strings.Contains(objects, "kind: NodePool") {
+		objects = defaultPool + objects
+	}
+	catalog := p.catalog
+	if catalog == "" {
+		catalog = smallCatalog
+	}
+	c := configOf(write(t, "in.yaml", objects))
+	c.Catalog = write(t, "catalog.json", catalogOf(catalog))
+	r, err := Run(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (p *problem) check(t *testing.T) {
+	r := p.run(t)
+	var got []string
+	for _, c := range r.NewNodeClaims {
+		o := c.CheapestOffering
+		got = append(got, fmt.Sprintf("%s %s %s %s %s: %s", c.NodePool, o.InstanceType, o.Zone, o.CapacityType, o.Price, short(c.Pods)))
+	}
+	for _, n := range r.ExistingNodes {
+		got = append(got, fmt.Sprintf("on %s: %s", n.Name, short(n.Pods)))
+	}
+	want := strings.Split(strings.TrimSpace(p.want), "\n")
+	for _, u := range r.Unschedulable {
+		line := "no " + short([]string{u.Pod}) + ": "
+		if i := slices.IndexFunc(want, func(w string) bool { return strings.HasPrefix(strings.TrimSpace(w), line) }); i >= 0 {
+			if part := strings.TrimPrefix(strings.TrimSpace(want[i]), line); strings.Contains(u.Reason, part) {
+				got = append(got, line+part)
+				continue
+			}
+		}
+		got = append(got, line+u.Reason)
+	}
+	for i := range want {
+		want[i] = strings.TrimSpace(want[i])
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+func short(pods []string) string {
+	names := make([]string, len(pods))
+	for i, p := range pods {
+		names[i] = strings.TrimPrefix(p, "default/")
+	}
+	return strings.Join(names, " ")
+}
+
+func TestProblems(t *testing.T) {
+	for _, group := range [][]problem{reservedProblems, podProblems, poolProblems, nodeProblems, topologyProblems, volumeProblems, overlayProblems} {
+		for _, p := range group {
+			t.Run(p.name, p.check)
+		}
+	}
+}
+
+var reservedProblems = []problem{
+	{
+		name:    "reserved capacity comes first, and what is not free is bought",
+		catalog: "a.small 2 4 zone-a/on-demand/0.1 zone-a/reserved/0.00000001/cr-1/1",
+		objects: podYAML("w1", "1500m") + podYAML("w2", "1500m"),
+		want: `default a.small zone-a reserved 0.00000001: w1
+			default a.small zone-a on-demand 0.1: w2`,
+	},
+	{
+		name:    "offerings of several types share a reservation",
+		catalog: "a.small 2 4 zone-a/on-demand/0.1 zone-a/reserved/0.001/cr-1/2\na.big 8 16 zone-a/on-demand/0.4 zone-a/reserved/0.004/cr-1/3",
+		objects: podYAML("w1", "1500m", "nodeSelector: {node.kubernetes.io/instance-type: a.big}") + podYAML("w2", "1500m", "nodeSelector: {node.kubernetes.io/instance-type: a.small}") +
+			podYAML("x", "7", "nodeSelector: {karpenter.sh/capacity-type: reserved}"),
+		want: `default a.big zone-a reserved 0.004: x
+			default a.big zone-a reserved 0.004: w1
+			default a.small zone-a on-demand 0.1: w2`,
+	},
+	{
+		name:    "a reservation without a count never ends, one of none is not there",
+		catalog: "a.small 2 4 zone-a/on-demand/0.1 zone-a/reserved/0.001/cr-1 zone-b/reserved/0.0001/cr-2/0",
+		objects: podYAML("w1", "1500m") + podYAML("w2", "1500m") + podYAML("z", "1", "nodeSelector: {karpenter.k8s.aws/capacity-reservation-id: cr-2}"),
+		want: `default a.small zone-a reserved 0.001: w1
+			default a.small zone-a reserved 0.001: w2
+			no z: no instance type has the required offering`,
+	},
+	{
+		name:    "a NodePool can refuse reserved capacity",
+		catalog: "a.small 2 4 zone-a/on-demand/0.1 zone-a/reserved/0.001/cr-1",
+		objects: "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: paid}\nspec: {template: {spec: {requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand, spot]}]}}}\n" +
+			podYAML("w", "1500m"),
+		want: `paid a.small zone-a on-demand 0.1: w`,
+	},
+	{
+		name:    "a pod can ask for capacity that is not reserved",
+		catalog: "a.small 2 4 zone-a/on-demand/0.1 zone-a/reserved/0.001/cr-1",
+		objects: podYAML("w", "1500m", "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: karpenter.k8s.aws/capacity-reservation-id, operator: DoesNotExist}]}]}}}"),
+		want:    `default a.small zone-a on-demand 0.1: w`,
+	},
+}

@@ -1,0 +1,263 @@
+package plan
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// source is one file, or standard input.
+type source struct {
+	name string
+	open func() (io.ReadCloser, error)
+}
+
+// document is one document of a source as it was written.
+type document struct {
+	file   string
+	number int
+	raw    []byte
+	// json: raw is a JSON object, or a YAML flow mapping that looks like one.
+	json bool
+}
+
+func (d *document) fail(object, field string, err error) error {
+	return &InputError{File: d.file, Document: d.number, Object: object, Field: field, Err: err}
+}
+
+var suffixes = []string{".yaml", ".yml", ".json"}
+
+// listSources lists the files in the order given, those of a directory by path. The catalogue, which may lie
+// among them, is left out.
+func listSources(paths []string, catalog string, stdin io.Reader) ([]source, error) {
+	var skip fs.FileInfo
+	if catalog != "" {
+		var err error
+		if skip, err = os.Stat(catalog); err != nil {
+			return nil, &InputError{File: catalog, Err: err}
+		}
+	}
+	var list []source
+	for _, p := range paths {
+		if p == "-" {
+			list = append(list, source{"standard input", func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil }})
+			continue
+		}
+		files, err := filesAt(p, skip)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, files...)
+	}
+	return list, nil
+}
+
+func filesAt(path string, skip fs.FileInfo) ([]source, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, &InputError{File: path, Err: errors.Unwrap(err)}
+	}
+	if !info.IsDir() {
+		return []source{fileSource(path)}, nil
+	}
+	var list []source
+	err = filepath.WalkDir(path, func(p string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !slices.Contains(suffixes, strings.ToLower(filepath.Ext(p))) {
+			return err
+		}
+		info, err := os.Stat(p)
+		if err != nil {
+			return fmt.Errorf("read directory: %w", err)
+		}
+		if skip == nil || !os.SameFile(info, skip) {
+			list = append(list, fileSource(p))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, &InputError{File: path, Err: err}
+	}
+	if len(list) == 0 {
+		return nil, &InputError{File: path, Err: fmt.Errorf("no file in the directory ends in %s", strings.Join(suffixes, ", "))}
+	}
+	return list, nil
+}
+
+func fileSource(path string) source {
+	return source{path, func() (io.ReadCloser, error) { return os.Open(path) }}
+}
+
+// each calls fn for every document that is not empty. The document's bytes are valid during the call only.
+func (s source) each(fn func(*document) error) error {
+	r, err := s.open()
+	if err != nil {
+		return &InputError{File: s.name, Err: errors.Unwrap(err)}
+	}
+	defer r.Close()
+	split := &splitter{r: bufio.NewReaderSize(r, 1<<16)}
+	for n := 1; ; {
+		raw, isJSON, err := split.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return &InputError{File: s.name, Document: n, Err: err}
+		}
+		if len(raw) == 0 {
+			continue
+		}
+		if err := fn(&document{file: s.name, number: n, raw: raw, json: isJSON}); err != nil {
+			return err
+		}
+		n++
+	}
+}
+
+// splitter cuts a stream into documents: YAML at lines that begin with "---" or "...", JSON objects where they end.
+type splitter struct {
+	r   *bufio.Reader
+	buf []byte
+	// pending is the content that followed "---" on its line.
+	pending []byte
+}
+
+// next returns a document, empty if it says nothing, or io.EOF.
+func (s *splitter) next() (raw []byte, isJSON bool, err error) {
+	s.buf = append(s.buf[:0], s.pending...)
+	if len(s.pending) > 0 {
+		s.pending = nil
+		raw, err = s.yaml()
+		return raw, false, err
+	}
+	for {
+		c, err := s.r.ReadByte()
+		switch {
+		case err != nil:
+			return nil, false, err
+		case c == ' ', c == '\t', c == '\n', c == '\r':
+			// Indentation before the first key would be lost, and with it the document's shape.
+			if c == ' ' {
+				s.buf = append(s.buf, c)
+			} else if c == '\n' {
+				s.buf = s.buf[:0]
+			}
+			continue
+		case c == 0xEF: // byte order mark
+			if b, err := s.r.Peek(2); err == nil && b[0] == 0xBB && b[1] == 0xBF {
+				_, _ = s.r.Discard(2)
+				continue
+			}
+		}
+		if err := s.r.UnreadByte(); err != nil {
+			return nil, false, err
+		}
+		if c == '{' {
+			raw, err = s.object()
+			return raw, true, err
+		}
+		raw, err = s.yaml()
+		return raw, false, err
+	}
+}
+
+// object reads up to the brace that closes the first one.
+func (s *splitter) object() ([]byte, error) {
+	depth, inString := 0, false
+	s.buf = s.buf[:0]
+	for {
+		c, err := s.r.ReadByte()
+		if errors.Is(err, io.EOF) {
+			return nil, errors.New("the file ends within a JSON object")
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.buf = append(s.buf, c)
+		switch {
+		case inString && c == '\\':
+			c, err := s.r.ReadByte()
+			if err != nil {
+				return nil, errors.New("the file ends within a JSON string")
+			}
+			s.buf = append(s.buf, c)
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{':
+			depth++
+		case c == '}':
+			if depth--; depth == 0 {
+				return s.buf, nil
+			}
+		}
+	}
+}
+
+// yaml reads up to the line that ends the document; what is in the buffer already is its beginning. A document of
+// comments, directives and blank lines only comes back empty.
+func (s *splitter) yaml() ([]byte, error) {
+	content := hasContent(s.buf)
+	for from := 0; ; from = len(s.buf) {
+		more, err := s.line()
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		line := s.buf[from:]
+		if rest, cut := separator(line); cut {
+			s.buf = s.buf[:from]
+			s.pending = rest
+			break
+		}
+		content = content || hasContent(line)
+		if !more {
+			break
+		}
+	}
+	if !content {
+		return nil, nil
+	}
+	return s.buf, nil
+}
+
+func hasContent(line []byte) bool {
+	text := bytes.TrimSpace(line)
+	return len(text) > 0 && text[0] != '#' && text[0] != '%'
+}
+
+// line appends a line to the buffer; false if there are no more.
+func (s *splitter) line() (bool, error) {
+	for {
+		part, err := s.r.ReadSlice('\n')
+		s.buf = append(s.buf, part...)
+		switch {
+		case err == nil:
+			return true, nil
+		case errors.Is(err, bufio.ErrBufferFull):
+		default:
+			return false, err
+		}
+	}
+}
+
+// separator reports that a line ends a document, and returns what follows the mark.
+func separator(line []byte) (rest []byte, ok bool) {
+	text := bytes.TrimRight(line, " \t\r\n")
+	if bytes.Equal(text, []byte("---")) || bytes.Equal(text, []byte("...")) {
+		return nil, true
+	}
+	if !bytes.HasPrefix(text, []byte("--- ")) && !bytes.HasPrefix(text, []byte("---\t")) {
+		return nil, false
+	}
+	rest = bytes.TrimSpace(text[4:])
+	if len(rest) == 0 || rest[0] == '#' || rest[0] == '%' {
+		return nil, true
+	}
+	return append(slices.Clone(rest), '\n'), true
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"millwright/planner/ledger"
+)
+
+// listedMax bounds the commands, drains and alarms that text shows; JSON has all.
+const listedMax = 10
+
+func (st *status) print(out io.Writer) error {
+	w := &strings.Builder{}
+	fmt.Fprintf(w, "cluster %s, log %s: %d records, the last %s ago\n", st.Cluster, st.LogID, st.Head, st.age(st.Last))
+	if st.Offline {
+		fmt.Fprintln(w, "no process serves this data directory")
+	}
+	st.printStop(w)
+	st.printServices(w)
+	st.printStream(w)
+	st.printClaims(w)
+	list(w, "commands", st.Commands, func(c commandStatus) string {
+		return fmt.Sprintf("%s %s for %s: %s %s", c.ID, c.State, st.age(c.At), c.Reason, strings.Join(c.Nodes, ", "))
+	})
+	list(w, "drains", st.Drains, func(d drainStatus) string {
+		state := fmt.Sprintf("tier %d", d.Tier)
+		if d.Drained {
+			state = "drained"
+		}
+		return fmt.Sprintf("%s for %s: %s (%s)", d.Node, st.age(d.At), state, d.Reason)
+	})
+	list(w, "alarms of the last day", st.Alarms, func(a alarmStatus) string {
+		return fmt.Sprintf("record %d, %s ago: %s: %s", a.Seq, st.age(a.At), a.Reason, a.Message)
+	})
+	_, err := io.WriteString(out, w.String())
+	return err
+}
+
+func (st *status) printStop(w io.Writer) {
+	if s := st.Stop; s != nil {
+		when := ""
+		if !s.At.IsZero() {
+			when = fmt.Sprintf(" since %s (record %d)", s.At.UTC().Format(time.RFC3339), s.Seq)
+		}
+		fmt.Fprintf(w, "STOPPED: %s by %s%s: %s\n", s.Level, s.By, when, s.Why)
+		return
+	}
+	fmt.Fprintln(w, "not stopped")
+}
+
+func (st *status) printServices(out io.Writer) {
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "\nSERVICE\tLEADER\tVERSION\tMODE\tSTOP\tRECORDS BEHIND\tAS OF\tPOSITION\tREPORTED")
+	for _, s := range st.Services {
+		leader := cmp.Or(s.Identity, "none")
+		if s.ReportedAt.IsZero() {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t\t\t\t\t\n", s.Service, leader, dash(s.Version), dash(string(s.Mode)))
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%d\t%s ago\n", s.Service, leader, dash(s.Version), s.Mode, dash(s.Stop), s.Lag,
+			st.ago(s.AsOf, s.ReportedAt), s.Position, st.age(s.ReportedAt))
+	}
+	_ = w.Flush()
+}
+
+// ago is how old a World was when it was reported.
+func (st *status) ago(asOf, reported time.Time) string {
+	if asOf.IsZero() {
+		return "never"
+	}
+	return max(0, reported.Sub(asOf)).Round(time.Millisecond).String() + " old"
+}
+
+func (st *status) printStream(w io.Writer) {
+	if st.Stream == nil {
+		fmt.Fprintf(w, "\nstream: %s\n", st.StreamError)
+		return
+	}
+	fmt.Fprintf(w, "\nstream %s: messages %d to %d\n", st.Stream.Incarnation, st.Stream.First, st.Stream.Last)
+}
+
+func (st *status) printClaims(w io.Writer) {
+	total := 0
+	var parts []string
+	for _, state := range slices.SortedFunc(maps.Keys(st.Claims), func(a, b ledger.ClaimState) int { return strings.Compare(string(a), string(b)) }) {
+		total += st.Claims[state]
+		parts = append(parts, fmt.Sprintf("%d %s", st.Claims[state], state))
+	}
+	fmt.Fprintf(w, "open claims: %d", total)
+	if total > 0 {
+		fmt.Fprintf(w, " (%s), %d of them going", strings.Join(parts, ", "), st.Going)
+	}
+	fmt.Fprintln(w)
+}
+
+func list[T any](w io.Writer, what string, items []T, text func(T) string) {
+	fmt.Fprintf(w, "%s: %d\n", what, len(items))
+	for _, x := range items[:min(len(items), listedMax)] {
+		fmt.Fprintf(w, "  %s\n", text(x))
+	}
+	if more := len(items) - listedMax; more > 0 {
+		fmt.Fprintf(w, "  and %d more\n", more)
+	}
+}
+
+func (st *status) age(t time.Time) string { return max(0, st.At.Sub(t)).Round(time.Second).String() }
+
+func dash(s string) string { return cmp.Or(s, "-") }

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"millwright/planner/ledger"
+	"millwright/store"
+	"millwright/store/audit"
+)
+
+// subjectOf turns the words of a user into the subject of records.
+var subjectOf = map[string]string{
+	"pod": "pod", "pods": "pod", "po": "pod", "node": "node", "nodes": "node", "no": "node",
+	"nodeclaim": "claim", "nodeclaims": "claim",
+}
+
+func whyCommand(t *target) *cobra.Command {
+	return &cobra.Command{
+		Use: "why pod|node|nodeclaim NAME", Short: "Explain what became of an object, and why", Args: cobra.ExactArgs(2),
+		Long: `Why prints the chain of an object, oldest first: what was seen, what was decided, which options were rejected
+for what reason and at what price, what was done, and how it ended. It works for objects that no longer exist.
+NAME of a pod is NAMESPACE/NAME; without a namespace it is in default.`,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			kind, ok := subjectOf[args[0]]
+			if !ok {
+				return fmt.Errorf("explain %q: must be pod, node or nodeclaim", args[0])
+			}
+			s, err := t.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer closeInto(s, &err)
+			var entries []ledger.Entry
+			err = eachRecord(cmd.Context(), s.log, func(rec store.Record) error {
+				e, err := audit.Decode(rec)
+				if errors.Is(err, ledger.ErrUnknownKind) {
+					return nil
+				}
+				entries = append(entries, e)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return explain(cmd.OutOrStdout(), entries, kind, args[1])
+		},
+	}
+}
+
+// explain prints the story of a subject. Nothing on record is a failure: the name may be misspelt.
+func explain(out io.Writer, entries []ledger.Entry, kind, name string) error {
+	if kind == "pod" && !strings.Contains(name, "/") {
+		name = "default/" + name
+	}
+	lines := audit.Why(entries, kind+"/"+name)
+	if len(lines) == 0 {
+		return fmt.Errorf("explain %s %s: the log has nothing about it", kind, name)
+	}
+	for _, l := range lines {
+		fmt.Fprintf(out, "%s  #%-5d %-8s %s\n", l.Time.UTC().Format("2006-01-02 15:04:05.000"), l.Seq, l.Step, l.Text)
+		for _, d := range l.Details {
+			fmt.Fprintf(out, "%41s%s\n", "", d)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+// Command simrun simulates the whole of Millwright under seeded faults, one run per seed, and ends with 1 at the
+// first check that fails (with --all at the end), after a line that does it again.
+//
+//	go run ./tools/simrun --seeds 1000 --first 1
+//	go run ./tools/simrun --first 207 --trace
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"millwright/services/sim"
+)
+
+type options struct {
+	seeds, first      uint64
+	parallel          int
+	trace, quiet, all bool
+}
+
+func main() {
+	o := options{}
+	flag.Uint64Var(&o.seeds, "seeds", 1, "how many seeds to run")
+	flag.Uint64Var(&o.first, "first", 1, "the first seed")
+	flag.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "runs at a time")
+	flag.BoolVar(&o.trace, "trace", false, "print everything that happens; one run at a time")
+	flag.BoolVar(&o.quiet, "quiet", false, "print only the summary and failures")
+	flag.BoolVar(&o.all, "all", false, "go on after a failure, and list all of them")
+	flag.Parse()
+	if flag.NArg() > 0 || o.seeds == 0 || o.parallel < 1 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	if o.trace {
+		o.parallel = 1
+	}
+	debug.SetGCPercent(400) // runs are short, and make much garbage
+	if !run(o) {
+		os.Exit(1)
+	}
+}
+
+// run reports that every check of every seed held.
+func run(o options) bool {
+	began := time.Now()
+	results := simulate(o)
+	var done, failed uint64
+	var virtual time.Duration
+	total := sim.Stats{}
+	for r := range results {
+		done++
+		virtual += r.Stats.Virtual
+		total.Records += r.Stats.Records
+		total.Crashes += r.Stats.Crashes
+		total.Freezes += r.Stats.Freezes
+		total.Replayed += r.Stats.Replayed
+		total.Instances += r.Stats.Instances
+		if r.Violation != nil {
+			fmt.Printf("seed %d failed: %v\nfaults: %s\nagain: make sim SEEDS=1 FIRST=%d    with all that happened: go run ./tools/simrun --first %d --trace\n",
+				r.Seed, r.Violation, r.Faults, r.Seed, r.Seed)
+			if !o.all {
+				return false
+			}
+			failed++
+			continue
+		}
+		if !o.quiet {
+			fmt.Printf("seed %d held: %s\n", r.Seed, r.Stats)
+		}
+	}
+	took := time.Since(began)
+	fmt.Printf("%d of %d seeds held in %s (%.1f/s): %s of virtual time, %d records, %d instances, %d crashes, %d freezes, %d decisions replayed\n",
+		done-failed, done, took.Round(time.Second), float64(done)/took.Seconds(), virtual.Round(time.Minute), total.Records, total.Instances, total.Crashes, total.Freezes, total.Replayed)
+	return failed == 0
+}
+
+// simulate runs the seeds on some goroutines and gives the results in the order of seeds. Nobody waits for what
+// still runs when the caller stops reading: the process is about to end then.
+func simulate(o options) <-chan sim.Result {
+	slots := make([]chan sim.Result, o.seeds)
+	for i := range slots {
+		slots[i] = make(chan sim.Result, 1)
+	}
+	var next sync.Mutex
+	taken := uint64(0)
+	for range o.parallel {
+		go func() {
+			for {
+				next.Lock()
+				i := taken
+				taken++
+				next.Unlock()
+				if i >= o.seeds {
+					return
+				}
+				cfg := sim.Config{Seed: o.first + i}
+				if o.trace {
+					cfg.Trace = os.Stdout
+				}
+				slots[i] <- sim.Run(cfg)
+			}
+		}()
+	}
+	ordered := make(chan sim.Result)
+	go func() {
+		defer close(ordered)
+		for _, slot := range slots {
+			ordered <- <-slot
+		}
+	}()
+	return ordered
+}

@@ -1,0 +1,388 @@
+package stack
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"millwright/tools/clustertest"
+)
+
+const (
+	// ClusterName and Region of the simulated cloud.
+	ClusterName = "demo"
+	Region      = "us-west-2"
+
+	startTimeout = 90 * time.Second
+)
+
+// Options of a stack. Dir and BinDir are required.
+type Options struct {
+	// Dir holds all data and logs; BinDir the binaries that `make build` made.
+	Dir, BinDir string
+	// FiveProcesses runs the five services as processes against an external etcd and NATS.
+	FiveProcesses bool
+	// Standbys runs each of the five services twice.
+	Standbys bool
+	// Bare starts cluster and EC2 alone; StartMillwright does the rest.
+	Bare bool
+	// Binaries names another binary than millwright for some services.
+	Binaries map[string]string
+	// EC2SimArgs and MillwrightArgs are added to the defaults.
+	EC2SimArgs, MillwrightArgs []string
+	// Progress is told what is being started; nil is fine.
+	Progress func(string)
+}
+
+// Stack of running processes.
+type Stack struct {
+	Cluster *clustertest.Cluster
+	opts    Options
+	procs   []*Process
+
+	ec2Endpoint, natsURL, etcdEndpoint string
+	etcdPeer                           string
+	ports                              map[string]ports
+}
+
+// ports of a Millwright process.
+type ports struct{ metrics, health int }
+
+// Services in the order they are started.
+var Services = []string{"watcher", "provisioner", "disruptor", "terminator", "lifecycle"}
+
+// Start runs everything and returns when all is ready. On an error what was started is stopped.
+func Start(ctx context.Context, opts Options) (_ *Stack, err error) {
+	s := &Stack{opts: opts, ports: map[string]ports{}}
+	if s.opts.Progress == nil {
+		s.opts.Progress = func(string) {}
+	}
+	for _, sub := range []string{"logs", "cluster", "ec2sim", "millwright"} {
+		if err := os.MkdirAll(filepath.Join(opts.Dir, sub), 0o700); err != nil {
+			return nil, fmt.Errorf("create directory: %w", err)
+		}
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Stop())
+		}
+	}()
+	s.opts.Progress("Kubernetes control plane")
+	if s.Cluster, err = clustertest.Launch(ctx, filepath.Join(opts.Dir, "cluster")); err != nil {
+		return s, err
+	}
+	if err := s.startEC2Sim(ctx); err != nil {
+		return s, err
+	}
+	switch {
+	case opts.Bare:
+		return s, nil
+	case opts.FiveProcesses:
+		return s, s.startFive(ctx)
+	}
+	return s, s.startAll(ctx)
+}
+
+// StartMillwright starts `millwright all` on a Bare stack and returns at once, ready or not.
+func (s *Stack) StartMillwright() (*Process, error) {
+	p, err := s.millwright("millwright", "all", "--data-dir", s.MillwrightDir())
+	if err != nil {
+		return nil, err
+	}
+	return p, p.Start()
+}
+
+// Stop ends all processes, last started first.
+func (s *Stack) Stop() error {
+	var errs []error
+	for _, p := range slices.Backward(s.procs) {
+		errs = append(errs, p.Stop())
+	}
+	if s.Cluster != nil {
+		s.Cluster.Stop()
+	}
+	return errors.Join(errs...)
+}
+
+// Process by name: ec2sim, millwright, etcd, nats, or a service (service-2 for its standby).
+func (s *Stack) Process(name string) *Process {
+	for _, p := range s.procs {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// Processes in the order they were started.
+func (s *Stack) Processes() []*Process { return slices.Clone(s.procs) }
+
+// Kubeconfig of the cluster admin.
+func (s *Stack) Kubeconfig() string { return s.Cluster.Kubeconfig }
+
+// Config of the cluster admin.
+func (s *Stack) Config() *rest.Config { return rest.CopyConfig(s.Cluster.Config) }
+
+// EC2Endpoint is the URL of the simulator.
+func (s *Stack) EC2Endpoint() string { return s.ec2Endpoint }
+
+// Env is what the AWS SDK needs to talk to the simulator.
+func (s *Stack) Env() []string {
+	return []string{
+		"AWS_ENDPOINT_URL=" + s.ec2Endpoint, "AWS_REGION=" + Region, "AWS_ACCESS_KEY_ID=local",
+		"AWS_SECRET_ACCESS_KEY=local", "AWS_EC2_METADATA_DISABLED=true",
+	}
+}
+
+// LogFlags tell millctl where the log and the stream are.
+func (s *Stack) LogFlags() []string {
+	if s.opts.FiveProcesses {
+		return []string{"--cluster-name", ClusterName, "--etcd-endpoints", s.etcdEndpoint, "--nats-url", s.natsURL}
+	}
+	return []string{"--cluster-name", ClusterName, "--data-dir", s.MillwrightDir()}
+}
+
+// Dir holds all data and logs; an external NATS keeps its files in Dir/nats.
+func (s *Stack) Dir() string { return s.opts.Dir }
+
+// MillwrightDir is the data directory of `millwright all`.
+func (s *Stack) MillwrightDir() string { return filepath.Join(s.opts.Dir, "millwright") }
+
+// Readiness returns what a Millwright process says on /readyz, ready or not; "" while it does not answer.
+func (s *Stack) Readiness(ctx context.Context, name string) string {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/readyz", s.ports[name].health), nil)
+	if err != nil {
+		return ""
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return ""
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	return string(body)
+}
+
+// Metrics returns the metrics page of a Millwright process.
+func (s *Stack) Metrics(ctx context.Context, name string) (string, error) {
+	return get(ctx, fmt.Sprintf("http://127.0.0.1:%d/metrics", s.ports[name].metrics))
+}
+
+func (s *Stack) startEC2Sim(ctx context.Context) error {
+	s.opts.Progress("EC2 simulator")
+	file := filepath.Join(s.opts.Dir, "ec2sim", "endpoint")
+	_ = os.Remove(file)
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	p := s.process("ec2sim", "ec2sim", nil, append([]string{
+		"--listen", "127.0.0.1:" + strconv.Itoa(port), "--endpoint-file", file, "--kubeconfig", s.Kubeconfig(),
+		"--cluster-name", ClusterName, "--region", Region, "--data-dir", filepath.Join(s.opts.Dir, "ec2sim"),
+	}, s.opts.EC2SimArgs...)...)
+	if err := p.Start(); err != nil {
+		return err
+	}
+	return p.await(ctx, startTimeout, func() error {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		s.ec2Endpoint = strings.TrimSpace(string(b))
+		_, err = get(ctx, s.ec2Endpoint+"/healthz")
+		return err
+	})
+}
+
+func (s *Stack) startAll(ctx context.Context) error {
+	s.opts.Progress("Millwright")
+	p, err := s.millwright("millwright", "all", "--data-dir", s.MillwrightDir())
+	if err != nil {
+		return err
+	}
+	return s.startMillwright(ctx, p)
+}
+
+func (s *Stack) startFive(ctx context.Context) error {
+	if err := s.startEtcd(ctx); err != nil {
+		return err
+	}
+	if err := s.startNATS(ctx); err != nil {
+		return err
+	}
+	var started []*Process
+	for _, service := range Services {
+		names := []string{service}
+		if s.opts.Standbys {
+			names = append(names, service+"-2")
+		}
+		for _, name := range names {
+			s.opts.Progress("Millwright " + name)
+			p, err := s.millwright(name, service, "--etcd-endpoints", s.etcdEndpoint, "--nats-url", s.natsURL)
+			if err != nil {
+				return err
+			}
+			if err := p.Start(); err != nil {
+				return err
+			}
+			started = append(started, p)
+		}
+	}
+	for _, p := range started {
+		if err := s.AwaitReady(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Stack) startMillwright(ctx context.Context, p *Process) error {
+	if err := p.Start(); err != nil {
+		return err
+	}
+	return s.AwaitReady(ctx, p)
+}
+
+// AwaitReady waits until a Millwright process answers /readyz.
+func (s *Stack) AwaitReady(ctx context.Context, p *Process) error {
+	return p.await(ctx, startTimeout, func() error {
+		_, err := get(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", s.ports[p.Name].health))
+		return err
+	})
+}
+
+// millwright makes the process of a sub-command with ports of its own.
+func (s *Stack) millwright(name, command string, args ...string) (*Process, error) {
+	metrics, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	health, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	s.ports[name] = ports{metrics, health}
+	args = append([]string{
+		command, "--kubeconfig", s.Kubeconfig(), "--cluster-name", ClusterName,
+		"--metrics-port", strconv.Itoa(metrics), "--health-probe-port", strconv.Itoa(health),
+	}, args...)
+	return s.process(name, cmp.Or(s.opts.Binaries[name], "millwright"), s.Env(), append(args, s.opts.MillwrightArgs...)...), nil
+}
+
+func (s *Stack) startEtcd(ctx context.Context) error {
+	s.opts.Progress("etcd")
+	client, err := freePort()
+	if err != nil {
+		return err
+	}
+	peer, err := freePort()
+	if err != nil {
+		return err
+	}
+	s.etcdEndpoint = "http://127.0.0.1:" + strconv.Itoa(client)
+	s.etcdPeer = "http://127.0.0.1:" + strconv.Itoa(peer)
+	p := s.process("etcd", "etcd", nil, "--data-dir", filepath.Join(s.opts.Dir, "etcd"), "--log-level", "error",
+		"--listen-client-urls", s.etcdEndpoint, "--advertise-client-urls", s.etcdEndpoint,
+		"--listen-peer-urls", s.etcdPeer, "--initial-advertise-peer-urls", s.etcdPeer,
+		"--initial-cluster", "default="+s.etcdPeer)
+	if err := p.Start(); err != nil {
+		return err
+	}
+	return p.await(ctx, startTimeout, func() error {
+		_, err := get(ctx, s.etcdEndpoint+"/health")
+		return err
+	})
+}
+
+func (s *Stack) startNATS(ctx context.Context) error {
+	s.opts.Progress("NATS")
+	client, err := freePort()
+	if err != nil {
+		return err
+	}
+	monitor, err := freePort()
+	if err != nil {
+		return err
+	}
+	s.natsURL = "nats://127.0.0.1:" + strconv.Itoa(client)
+	p := s.process("nats", "nats-server", nil, "--addr", "127.0.0.1", "--port", strconv.Itoa(client),
+		"--http_port", strconv.Itoa(monitor), "--jetstream", "--store_dir", filepath.Join(s.opts.Dir, "nats"))
+	if err := p.Start(); err != nil {
+		return err
+	}
+	return p.await(ctx, startTimeout, func() error {
+		_, err := get(ctx, fmt.Sprintf("http://127.0.0.1:%d/healthz", monitor))
+		return err
+	})
+}
+
+// Client configuration from a kubeconfig file.
+func ClientConfig(kubeconfig string) (*rest.Config, error) {
+	return clientcmd.BuildConfigFromFlags("", kubeconfig)
+}
+
+// Ports are taken from below the range the kernel gives to outgoing connections, so that none is lost between
+// here and the process that is told to listen on it.
+const (
+	portsFrom  = 12000
+	portsCount = 18000
+	portTries  = 200
+)
+
+func freePort() (int, error) {
+	for range portTries {
+		port := portsFrom + rand.IntN(portsCount)
+		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+		if err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, fmt.Errorf("find a free port from %d on: none in %d tries", portsFrom, portTries)
+}
+
+func get(ctx context.Context, url string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(resp.Body); err != nil {
+		return "", err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("get %s: %s", url, resp.Status)
+	}
+	return body.String(), nil
+}
+
+// tail returns the last lines of a file.
+func tail(path string, lines int) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	all := strings.Split(strings.TrimRight(string(b), "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
