@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -21,8 +22,13 @@ type blobs struct {
 	store atomic.Pointer[jetstream.ObjectStore]
 }
 
+// blobTimeout bounds reading or writing one blob, some tens of MiB at most.
+const blobTimeout = time.Minute
+
 // open opens the bucket, creating it if it does not exist: it may have been lost with the server's storage.
 func (b *blobs) open(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.RequestTimeout)
+	defer cancel()
 	store, err := b.js.ObjectStore(ctx, b.cfg.bucket())
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		store, err = b.create(ctx)
@@ -53,6 +59,8 @@ func (b *blobs) create(ctx context.Context) (jetstream.ObjectStore, error) {
 func (b *blobs) bucket() jetstream.ObjectStore { return *b.store.Load() }
 
 func (b *blobs) Put(ctx context.Context, name string, data []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
+	defer cancel()
 	if _, err := b.bucket().PutBytes(ctx, name, data); err != nil {
 		return fmt.Errorf("put blob %s: %w", name, err)
 	}
@@ -60,6 +68,8 @@ func (b *blobs) Put(ctx context.Context, name string, data []byte) error {
 }
 
 func (b *blobs) Get(ctx context.Context, name string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
+	defer cancel()
 	data, err := b.bucket().GetBytes(ctx, name)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
 		return nil, fmt.Errorf("blob %s: %w", name, events.ErrNotFound)
@@ -73,6 +83,8 @@ func (b *blobs) Get(ctx context.Context, name string) ([]byte, error) {
 // Delete also purges the mark that the object store keeps of what was deleted: checkpoints come and go for
 // years, each under a name of its own.
 func (b *blobs) Delete(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.RequestTimeout)
+	defer cancel()
 	err := b.bucket().Delete(ctx, name)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
 		return nil
@@ -92,6 +104,8 @@ func (b *blobs) Delete(ctx context.Context, name string) error {
 }
 
 func (b *blobs) List(ctx context.Context, prefix string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.RequestTimeout)
+	defer cancel()
 	objects, err := b.bucket().List(ctx)
 	if errors.Is(err, jetstream.ErrNoObjectsFound) {
 		return nil, nil

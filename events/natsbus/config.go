@@ -37,6 +37,9 @@ type Config struct {
 	PendingBytesMax int64
 	// AckTimeout after which a publish counts as failed.
 	AckTimeout time.Duration
+	// RequestTimeout bounds one question to the server. A server that restarts never answers what it was asked
+	// before, so without it the question would wait as long as the caller does.
+	RequestTimeout time.Duration
 	// CheckEvery is how often a consumer looks whether its incarnation is still in force.
 	CheckEvery time.Duration
 	// MinSequence returns the highest sequence of an incarnation that is known to have been folded (the
@@ -80,6 +83,7 @@ const (
 	DefaultPendingMax      = 4096
 	DefaultPendingBytesMax = int64(64) << 20
 	DefaultAckTimeout      = 5 * time.Second
+	DefaultRequestTimeout  = 5 * time.Second
 	DefaultCheckEvery      = time.Second
 )
 
@@ -87,6 +91,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.PendingMax, DefaultPendingMax)
 	setDefault(&c.PendingBytesMax, DefaultPendingBytesMax)
 	setDefault(&c.AckTimeout, DefaultAckTimeout)
+	setDefault(&c.RequestTimeout, DefaultRequestTimeout)
 	setDefault(&c.CheckEvery, DefaultCheckEvery)
 	setDefault(&c.Replicas, 1)
 	setDefault(&c.Name, "millwright")

@@ -59,10 +59,7 @@ func (s *Stream) consume(ctx context.Context, n int, from *uint64, fn func(event
 	if err := s.checkStart(ctx, n, from); err != nil {
 		return err
 	}
-	consumer, err := s.js.OrderedConsumer(ctx, s.cfg.streamName(n), jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *from,
-		InactiveThreshold: time.Minute, MaxResetAttempts: 1,
-	})
+	consumer, err := s.consumer(ctx, n, *from)
 	if err != nil {
 		return err
 	}
@@ -83,6 +80,15 @@ func (s *Stream) consume(ctx context.Context, n int, from *uint64, fn func(event
 	*from = delivered.Load() + 1
 	s.saw(n, *from-1)
 	return err
+}
+
+func (s *Stream) consumer(ctx context.Context, n int, from uint64) (jetstream.Consumer, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
+	defer cancel()
+	return s.js.OrderedConsumer(ctx, s.cfg.streamName(n), jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from,
+		InactiveThreshold: time.Minute, MaxResetAttempts: 1,
+	})
 }
 
 // checkStart refuses a start outside of what the stream holds.

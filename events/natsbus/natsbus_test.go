@@ -2,11 +2,13 @@ package natsbus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -116,4 +118,47 @@ func (s *server) Unstall(*testing.T) {}
 
 func TestConformance(t *testing.T) {
 	eventstest.Run(t, func(t *testing.T) eventstest.Server { return startServer(t) })
+}
+
+// deaf is a server that, once told so, hears nothing of what it is asked: one that restarts never answers what
+// it was asked before.
+type deaf struct {
+	*server
+	deaf atomic.Bool
+}
+
+func (d *deaf) InProcessConn() (net.Conn, error) {
+	conn, err := d.server.InProcessConn()
+	return deafConn{conn, &d.deaf}, err
+}
+
+type deafConn struct {
+	net.Conn
+	deaf *atomic.Bool
+}
+
+func (c deafConn) Write(p []byte) (int, error) {
+	if c.deaf.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+func TestAQuestionThatIsNeverAnswered(t *testing.T) {
+	d := &deaf{server: startServer(t)}
+	s := d.open(t, func(c *Config) { c.Server, c.RequestTimeout = d, 50*time.Millisecond })
+	d.deaf.Store(true)
+	for name, ask := range map[string]func(context.Context) error{
+		"State":   func(ctx context.Context) error { _, err := s.State(ctx); return err },
+		"Renew":   func(ctx context.Context) error { _, err := s.Renew(ctx); return err },
+		"consume": func(ctx context.Context) error { return s.consume(ctx, 1, new(uint64), nil) },
+		"List":    func(ctx context.Context) error { _, err := s.Blobs().List(ctx, ""); return err },
+		"Delete":  func(ctx context.Context) error { return s.Blobs().Delete(ctx, "x") },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		if err := ask(ctx); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			t.Errorf("%s: %v, the caller's own deadline: %v", name, err, ctx.Err())
+		}
+		cancel()
+	}
 }

@@ -102,6 +102,8 @@ func (s *Stream) bind(ctx context.Context) error {
 
 // highest returns the highest number of an incarnation that exists, 0 if there is none.
 func (s *Stream) highest(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
+	defer cancel()
 	names := s.js.StreamNames(ctx, jetstream.WithStreamListSubject(s.cfg.subjectsOf()))
 	n := 0
 	for name := range names.Name() {
@@ -141,6 +143,8 @@ func (s *Stream) current() int {
 
 // ensure creates incarnation n if it does not exist, applies explicit bounds, and returns its state.
 func (s *Stream) ensure(ctx context.Context, n int) (events.StreamState, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
+	defer cancel()
 	want := s.cfg.streamConfig(n)
 	stream, err := s.js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -192,6 +196,8 @@ func (s *Stream) State(ctx context.Context) (events.StreamState, error) {
 }
 
 func (s *Stream) stateOf(ctx context.Context, n int) (events.StreamState, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
+	defer cancel()
 	stream, err := s.js.Stream(ctx, s.cfg.streamName(n))
 	if err != nil {
 		return events.StreamState{}, fmt.Errorf("state of stream %s: %w", s.cfg.streamName(n), err)
@@ -215,6 +221,8 @@ func (s *Stream) Renew(ctx context.Context) (events.StreamState, error) {
 }
 
 func (s *Stream) deleteBelow(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
+	defer cancel()
 	var names []string
 	lister := s.js.StreamNames(ctx, jetstream.WithStreamListSubject(s.cfg.subjectsOf()))
 	for name := range lister.Name() {
