@@ -14,6 +14,9 @@ LDFLAGS    := -s -w -X millwright/services/version.Version=$(VERSION)
 KUBE_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES) \
 	-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36
 TOOL       := $(GO) tool -modfile=$(CURDIR)/tools/gen/go.mod
+# With RERUN=1 a test that failed runs once more, alone; .local/rerun-* name those that did.
+RERUN      ?= 0
+GOTESTSUM   = @mkdir -p $(STATE) && $(TOOL) gotestsum --rerun-fails=$(RERUN) --rerun-fails-max-failures=5 --rerun-fails-report=$(STATE)/rerun-$@
 COMMANDS   := millwright:./services/cmd/millwright millctl:./tools/millctl ec2sim:./tools/ec2sim demo:./tools/demo
 
 .PHONY: help
@@ -75,7 +78,7 @@ down: ## end what `make up` started
 .PHONY: test
 test: build bin/etcd bin/nats-server bin/millwright-older ## unit, integration and end-to-end tests, and replay of what the end-to-end test recorded
 	$(GO) vet ./...
-	$(GO) test -timeout 20m $(shell $(GO) list ./... | grep -v '^millwright/tools/e2e')
+	$(GOTESTSUM) --format standard-quiet --packages "$(shell $(GO) list ./... | grep -v '^millwright/tools/e2e')" -- -timeout 20m
 	@$(MAKE) --no-print-directory e2e-only
 
 .PHONY: e2e
@@ -83,7 +86,7 @@ e2e: build bin/etcd bin/nats-server bin/millwright-older e2e-only ## end-to-end 
 
 .PHONY: e2e-only
 e2e-only:
-	$(GO) test -count=1 -timeout 30m -v ./tools/e2e/... | grep --line-buffered -E '^(=== RUN|--- |\s+--- |ok|FAIL|PASS|panic|    .*_test.go)' ; exit $${PIPESTATUS[0]}
+	$(GOTESTSUM) --format testname --packages ./tools/e2e/... -- -count=1 -timeout 40m
 
 .PHONY: bench
 bench: build ## print the figures: log, bus, planners, latency, start-up, memory

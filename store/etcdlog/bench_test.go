@@ -3,6 +3,7 @@ package etcdlog_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -33,8 +34,9 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
+var benchPayload = bytes.Repeat([]byte("x"), 1024)
+
 func benchmarkAppend(b *testing.B, logs []*etcdlog.Log, appenders int) {
-	payload := bytes.Repeat([]byte("x"), 1024)
 	latencies := make([][]time.Duration, appenders)
 	var wg sync.WaitGroup
 	b.ResetTimer()
@@ -43,10 +45,7 @@ func benchmarkAppend(b *testing.B, logs []*etcdlog.Log, appenders int) {
 			aggregate, at := fmt.Sprintf("node/%d", i), uint64(0)
 			for range b.N/appenders + 1 { // the same for each: who starves is waited for
 				begun := time.Now()
-				r, err := logs[i%len(logs)].Append(context.Background(), store.Draft{
-					Time: begun, Service: "bench", Mode: "active", Kind: 20, Payload: payload,
-					Expects: map[string]uint64{aggregate: at}, Advances: []string{aggregate},
-				})
+				r, err := logs[i%len(logs)].Append(context.Background(), benchDraft(aggregate, at))
 				if err != nil {
 					b.Error(err)
 					return
@@ -63,6 +62,89 @@ func benchmarkAppend(b *testing.B, logs []*etcdlog.Log, appenders int) {
 	b.ReportMetric(float64(len(all))/b.Elapsed().Seconds(), "records/s")
 	b.ReportMetric(quantile(all, 50), "p50-ms")
 	b.ReportMetric(quantile(all, 99), "p99-ms")
+}
+
+// BenchmarkNodeStarts measures whether anybody starves while 500 nodes start at once: lifecycle appends five
+// records for each claim, all claims at the same time; provisioner and disruptor decide all the while on the one
+// pool of those nodes, each 100 ms after its last decision, and a decision that lost is taken anew. Each has a
+// client of its own.
+func BenchmarkNodeStarts(b *testing.B) {
+	const claims, records = 500, 5
+	server := startEtcd(b)
+	open := func() *etcdlog.Log { return openLog(b, dial(b, server.Endpoints[0]), "bench") }
+	lifecycle, provisioner, disruptor := open(), open(), open()
+	b.ResetTimer()
+	for n := range b.N {
+		started := make(chan struct{})
+		var deciders, starts sync.WaitGroup
+		counts := [2]decisions{}
+		for i, log := range []*etcdlog.Log{provisioner, disruptor} {
+			deciders.Go(func() { counts[i] = decide(b, log, started) })
+		}
+		for i := range claims {
+			starts.Go(func() {
+				aggregate, at := fmt.Sprintf("claim/%d-%d", n, i), uint64(0)
+				for range records {
+					r, err := lifecycle.Append(context.Background(), benchDraft(aggregate, at))
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					at = r.Seq
+				}
+			})
+		}
+		starts.Wait()
+		close(started)
+		deciders.Wait()
+		for i, name := range []string{"provisioner", "disruptor"} {
+			slices.Sort(counts[i].took)
+			b.ReportMetric(float64(len(counts[i].took)), name+"-decisions")
+			b.ReportMetric(quantile(counts[i].took, 99), name+"-p99-ms")
+			b.ReportMetric(float64(counts[i].lostMax), name+"-lost-in-a-row")
+		}
+	}
+	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/500-starts")
+}
+
+// decisions of one service: how long each took until it was stored, and the most losses in a row.
+type decisions struct {
+	took    []time.Duration
+	lostMax int
+}
+
+// decide takes decisions on one pool until started is closed, and one at least. Each takes 10 ms of thought.
+func decide(b *testing.B, log *etcdlog.Log, started <-chan struct{}) (d decisions) {
+	for begun, lost := time.Now(), 0; ; {
+		at, err := log.Aggregate(context.Background(), "pool/default")
+		if err == nil {
+			time.Sleep(10 * time.Millisecond)
+			_, err = log.Append(context.Background(), benchDraft("pool/default", at))
+		}
+		if errors.Is(err, store.ErrConflict) {
+			lost++
+			d.lostMax = max(d.lostMax, lost)
+			continue
+		}
+		if err != nil {
+			b.Error(err)
+			return d
+		}
+		d.took = append(d.took, time.Since(begun))
+		select {
+		case <-started:
+			return d
+		case <-time.After(100 * time.Millisecond):
+		}
+		begun, lost = time.Now(), 0
+	}
+}
+
+func benchDraft(aggregate string, at uint64) store.Draft {
+	return store.Draft{
+		Time: time.Now(), Service: "bench", Mode: "active", Kind: 20, Payload: benchPayload,
+		Expects: map[string]uint64{aggregate: at}, Advances: []string{aggregate},
+	}
 }
 
 func quantile(sorted []time.Duration, percent int) float64 {

@@ -57,7 +57,24 @@ func measureAppends(ctx context.Context, b *bench) ([]figure, error) {
 		}
 		figures = append(figures, f)
 	}
-	return figures, err
+	starts, startsErr := measureNodeStarts(ctx, b)
+	return append(figures, starts...), errors.Join(err, startsErr)
+}
+
+// measureNodeStarts: 500 nodes start at once while provisioner and disruptor decide about their pool.
+func measureNodeStarts(ctx context.Context, b *bench) ([]figure, error) {
+	found, err := b.goBench(ctx, appendPackage, "^BenchmarkNodeStarts$", "3x")
+	r, missing := found.find("NodeStarts")
+	if missing != nil {
+		return nil, errors.Join(err, missing)
+	}
+	lost := max(r.values["provisioner-lost-in-a-row"], r.values["disruptor-lost-in-a-row"])
+	return []figure{{
+		name: "log: 500 nodes start at once, provisioner and disruptor decide on their pool", aim: "nobody starves: ≤ 3 lost in a row",
+		measured: fmt.Sprintf("%.1f s for 2,500 records; decision p99 %s and %s, at most %.0f lost in a row", r.values["s/500-starts"],
+			millis(r.values["provisioner-p99-ms"]), millis(r.values["disruptor-p99-ms"]), lost),
+		verdict: verdictOf(lost <= 3),
+	}}, err
 }
 
 func writers(n int) string {
