@@ -97,7 +97,7 @@ func (s *Server) resolve(c *candidate, config fleetConfig, override *params, now
 		return err
 	}
 	t, zone := c.launch.instanceType, c.launch.subnet.Zone.Name
-	c.key = t.Name + "/" + c.launch.subnet.ID + "/" + data.ImageID
+	c.key = t.Name + "/" + c.launch.subnet.ID + "/" + data.ImageID + "/" + data.ReservationID
 	c.price, c.depth = s.price(t, c.launch.capacityType, zone, now), s.spot.Depth(t, zone)
 	return checkMaxPrice(echo.MaxPrice, c.price)
 }
@@ -142,26 +142,35 @@ func (c *candidate) weighed() float64 { return float64(c.price) * (1 + 0.2*(1-c.
 
 // usage counts what live instances and earlier picks of the same fleet take from capacity rules and subnets.
 type usage struct {
-	pools   []poolUse
-	subnets map[string]int
+	pools    []poolUse
+	subnets  map[string]int
+	reserved map[string]int
 }
 
 type poolUse struct{ instanceType, zone, capacityType string }
 
 func newUsage(s *Server, now time.Time) *usage {
-	u := &usage{subnets: map[string]int{}}
+	u := &usage{subnets: map[string]int{}, reserved: map[string]int{}}
 	for _, in := range s.instances.all() {
 		if in.live(now) {
-			u.pools = append(u.pools, poolUse{in.Type, in.Zone, in.CapacityType})
 			u.subnets[in.SubnetID]++
+			if id := s.reservationOf(in, now); id != "" {
+				u.reserved[id]++ // its capacity is its own, no rule counts it
+				continue
+			}
+			u.pools = append(u.pools, poolUse{in.Type, in.Zone, in.CapacityType})
 		}
 	}
 	return u
 }
 
 func (u *usage) add(c *candidate) {
-	u.pools = append(u.pools, poolUse{c.launch.instanceType.Name, c.launch.subnet.Zone.Name, c.launch.capacityType})
 	u.subnets[c.launch.subnet.ID]++
+	if id := c.launch.data.ReservationID; id != "" {
+		u.reserved[id]++
+		return
+	}
+	u.pools = append(u.pools, poolUse{c.launch.instanceType.Name, c.launch.subnet.Zone.Name, c.launch.capacityType})
 }
 
 // admit says whether the pool and the subnet have room for one more.
@@ -170,6 +179,9 @@ func (s *Server) admit(c *candidate, u *usage) *Error {
 	if u.subnets[c.launch.subnet.ID] >= c.launch.subnet.limit() {
 		return refuse("InsufficientFreeAddressesInSubnet",
 			"There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", c.launch.subnet.ID)
+	}
+	if c.launch.data.ReservationID != "" {
+		return s.reservationError(&c.launch, u, s.now())
 	}
 	return s.capacityError(t, zone, c.launch.capacityType, u)
 }

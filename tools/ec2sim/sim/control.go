@@ -33,6 +33,8 @@ var controlIndex = []string{
 	"GET, POST, DELETE /_control/faults {action, service, rate, count, delay, code, message, status, drop, after}",
 	"GET, PUT, DELETE /_control/limits [{action, perSecond, burst}]",
 	"GET, PUT, DELETE /_control/prices [{instanceType, capacityType, zone, usdPerHour}]",
+	"GET, POST /_control/reservations {id, instanceType, zone, count, instanceMatchCriteria, ownerId, tags, endTime}: capacity reservations",
+	"PATCH, DELETE /_control/reservations/{id} {count, endTime}: resize one, or say when it ends; DELETE cancels it",
 	"PUT /_control/subnets/{id} {availableAddresses}: -1 for the real number",
 	"POST /_control/images {date: YYYYMMDD, bottlerocket: x.y.z}: a new release; recommended and latest move to it",
 	"PUT /_control/parameters {name, value}: an SSM parameter",
@@ -86,6 +88,8 @@ func (s *Server) control(r *http.Request, path string) (any, error) {
 		return s.controlLimits(r)
 	case "prices":
 		return s.controlPrices(r)
+	case "reservations":
+		return s.controlReservations(r, rest)
 	case "subnets":
 		return s.controlSubnet(r, rest)
 	case "images":

@@ -30,6 +30,9 @@ type xmlInstance struct {
 	Virtual      string         `xml:"virtualizationType"`
 	Lifecycle    string         `xml:"instanceLifecycle,omitempty"`
 	SpotRequest  string         `xml:"spotInstanceRequestId,omitempty"`
+	Reserved     string         `xml:"capacityReservationId,omitempty"`
+	Preference   string         `xml:"capacityReservationSpecification>capacityReservationPreference,omitempty"`
+	Target       string         `xml:"capacityReservationSpecification>capacityReservationTarget>capacityReservationId,omitempty"`
 	Tags         []xmlTag       `xml:"tagSet>item"`
 	Hypervisor   string         `xml:"hypervisor"`
 	Profile      *xmlProfileRef `xml:"iamInstanceProfile,omitempty"`
@@ -94,6 +97,7 @@ func (s *Server) xmlInstance(in *Instance, at time.Time) xmlInstance {
 		Architecture: strings.Replace(in.InstanceType().Arch(), "amd64", "x86_64", 1), RootType: "ebs", RootName: "/dev/xvda",
 		Virtual: "hvm", SpotRequest: in.SpotRequestID, Tags: xmlTags(in.Tags.at(at)), Hypervisor: "xen",
 		Metadata: in.Data.Metadata, EBSOptimized: true, ENASupport: true,
+		Reserved: s.reservationOf(in, at), Preference: in.Data.Reservation, Target: in.Data.ReservationID,
 	}
 	if in.CapacityType == "spot" {
 		x.Lifecycle = "spot"

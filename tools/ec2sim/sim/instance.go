@@ -25,7 +25,9 @@ type Instance struct {
 	FleetID       string    `json:"fleetId,omitempty"`
 	ReservationID string    `json:"reservationId"`
 	SpotRequestID string    `json:"spotRequestId,omitempty"`
-	ClientToken   string    `json:"clientToken,omitempty"`
+	// CapacityReservationID of the reservation it was launched into.
+	CapacityReservationID string `json:"capacityReservationId,omitempty"`
+	ClientToken           string `json:"clientToken,omitempty"`
 	// Data is the launch template's, or what RunInstances said, with the override's image.
 	Data        templateData `json:"data"`
 	Groups      []string     `json:"groups"`
@@ -104,6 +106,7 @@ func (in *Instance) view(at time.Time) simclient.Instance {
 		ID: in.ID, Type: in.Type, Zone: in.Zone, CapacityType: in.CapacityType, State: in.State(at), LaunchTime: in.LaunchTime,
 		PrivateIP: in.PrivateIP, PrivateDNS: in.PrivateDNS, ImageID: in.ImageID, SubnetID: in.SubnetID, FleetID: in.FleetID,
 		Token: in.ClientToken, Tags: in.Tags.at(at), Node: in.Progress.Node, BootProblem: in.Progress.Problem, Failed: !in.FailedAt.IsZero(),
+		ReservationID: in.CapacityReservationID,
 	}
 }
 

@@ -128,7 +128,7 @@ func (s *Server) launch(c *call, l launchSpec, now time.Time) (*Instance, *Error
 		ImageID: l.data.ImageID, CapacityType: l.capacityType, PrivateIP: addr.String(),
 		PrivateDNS: privateDNS(addr, s.region.Name), LaunchTime: now, FleetID: l.fleetID, ReservationID: newID("r"),
 		ClientToken: c.params.str("ClientToken"), Data: l.data, Groups: s.groupIDs(l.data.groups()), InterfaceID: newID("eni"),
-		Pending: time.Duration(s.settings.Pending),
+		Pending: time.Duration(s.settings.Pending), CapacityReservationID: l.data.ReservationID,
 	}
 	tags := mergedTags(l.data.TagsByResource, l.tags)
 	in.Tags = newTags(tags["instance"], now)

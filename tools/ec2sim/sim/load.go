@@ -12,19 +12,20 @@ import (
 // simulator.
 func (s *Server) load(l line) error {
 	loaders := map[string]func(line) error{
-		"instance": s.loadInstance,
-		"template": func(l line) error { return loadInto(l, s.templates) },
-		"token":    func(l line) error { return loadInto(l, s.tokens) },
-		"profile":  func(l line) error { return loadInto(l, s.profiles) },
-		"message":  func(l line) error { return loadOnto(l, &s.queue.messages) },
-		"ledger":   func(l line) error { return loadOnto(l, &s.ledger) },
-		"fault":    func(l line) error { return loadOnto(l, &s.faults) },
-		"settings": func(l line) error { return json.Unmarshal(l.Value, &s.settings) },
-		"capacity": func(l line) error { return json.Unmarshal(l.Value, &s.capacity) },
-		"limits":   s.loadLimits,
-		"price":    s.loadPrice,
-		"subnet":   s.loadSubnet,
-		"release":  s.loadRelease,
+		"instance":    s.loadInstance,
+		"template":    func(l line) error { return loadInto(l, s.templates) },
+		"token":       func(l line) error { return loadInto(l, s.tokens) },
+		"profile":     func(l line) error { return loadInto(l, s.profiles) },
+		"message":     func(l line) error { return loadOnto(l, &s.queue.messages) },
+		"ledger":      func(l line) error { return loadOnto(l, &s.ledger) },
+		"fault":       func(l line) error { return loadOnto(l, &s.faults) },
+		"settings":    func(l line) error { return json.Unmarshal(l.Value, &s.settings) },
+		"reservation": func(l line) error { return loadInto(l, s.reservations) },
+		"capacity":    func(l line) error { return json.Unmarshal(l.Value, &s.capacity) },
+		"limits":      s.loadLimits,
+		"price":       s.loadPrice,
+		"subnet":      s.loadSubnet,
+		"release":     s.loadRelease,
 		"parameter": func(l line) error {
 			s.ssm[l.Key] = strings.Trim(string(l.Value), `"`)
 			return nil

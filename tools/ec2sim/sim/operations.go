@@ -25,14 +25,6 @@ var ec2Operations = map[string]operation{
 	"DescribePlacementGroups":        describePlacementGroups,
 }
 
-// describeCapacityReservations: the account has none.
-func describeCapacityReservations(s *Server, c *call) (any, error) {
-	if ids := c.params.strs("CapacityReservationId"); len(ids) > 0 {
-		return nil, refuse("InvalidCapacityReservationId.NotFound", "The capacity reservation ID %s does not exist", ids[0])
-	}
-	return struct{}{}, nil
-}
-
 // describePlacementGroups: the account has none.
 func describePlacementGroups(s *Server, c *call) (any, error) {
 	if names := append(c.params.strs("GroupName"), c.params.strs("GroupId")...); len(names) > 0 {

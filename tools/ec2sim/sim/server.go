@@ -29,14 +29,16 @@ type Server struct {
 	profiles  map[string]*instanceProfile
 	queue     queue
 	capacity  []simclient.Capacity
-	faults    []*simclient.Fault
-	buckets   map[string]*bucket
-	prices    map[priceKey]int64
-	ledger    []*simclient.Entry
-	calls     simclient.Calls
-	rng       *rand.Rand
-	journal   *journal
-	products  productCache
+	// reservations of capacity, by id; those that ended stay.
+	reservations map[string]*reservation
+	faults       []*simclient.Fault
+	buckets      map[string]*bucket
+	prices       map[priceKey]int64
+	ledger       []*simclient.Entry
+	calls        simclient.Calls
+	rng          *rand.Rand
+	journal      *journal
+	products     productCache
 	// changed is closed and replaced whenever instances or messages change.
 	changed chan struct{}
 }
@@ -47,16 +49,17 @@ func New(cfg Config) *Server {
 	region := catalogue.NewRegion(cfg.Region, cfg.zoneLetters())
 	s := &Server{
 		cfg: cfg, region: region, spot: catalogue.Spot{Region: region, Seed: cfg.Seed}, types: region.Types(),
-		settings:  cfg.Settings,
-		instances: newFleet(),
-		templates: map[string]*launchTemplate{},
-		tokens:    map[string]*tokenRecord{},
-		profiles:  map[string]*instanceProfile{},
-		buckets:   map[string]*bucket{},
-		prices:    map[priceKey]int64{},
-		calls:     simclient.Calls{},
-		rng:       rand.New(rand.NewPCG(uint64(cfg.Seed), 1)),
-		changed:   make(chan struct{}),
+		settings:     cfg.Settings,
+		instances:    newFleet(),
+		templates:    map[string]*launchTemplate{},
+		tokens:       map[string]*tokenRecord{},
+		profiles:     map[string]*instanceProfile{},
+		buckets:      map[string]*bucket{},
+		reservations: map[string]*reservation{},
+		prices:       map[priceKey]int64{},
+		calls:        simclient.Calls{},
+		rng:          rand.New(rand.NewPCG(uint64(cfg.Seed), 1)),
+		changed:      make(chan struct{}),
 	}
 	s.network = newNetwork(cfg.ClusterName, cfg.AccountID, region)
 	s.images, s.ssm = standardImages(cfg.KubernetesVersion)

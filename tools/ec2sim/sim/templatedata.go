@@ -18,7 +18,8 @@ type templateData struct {
 	Monitoring     bool                         `json:"monitoring,omitempty"`
 	Tenancy        string                       `json:"tenancy,omitempty"`
 	TagsByResource map[string]map[string]string `json:"tagsByResource,omitempty"`
-	Reservation    string                       `json:"reservation,omitempty"` // capacity reservation preference
+	Reservation    string                       `json:"reservation,omitempty"`   // capacity reservation preference
+	ReservationID  string                       `json:"reservationId,omitempty"` // capacity reservation targeted
 	Nested         string                       `json:"nested,omitempty"`
 }
 
@@ -56,8 +57,9 @@ func readTemplateData(p *params) (templateData, *Error) {
 		Profile: orElse(p.str("IamInstanceProfile.Name"), lastSegment(p.str("IamInstanceProfile.Arn"))),
 		Groups:  append(p.strs("SecurityGroupId"), p.strs("SecurityGroup")...), Monitoring: p.bool("Monitoring.Enabled"),
 		Tenancy: p.str("Placement.Tenancy"), TagsByResource: p.tagSpecifications(),
-		Reservation: p.str("CapacityReservationSpecification.CapacityReservationPreference"),
-		Nested:      p.str("CpuOptions.NestedVirtualization"),
+		Reservation:   p.str("CapacityReservationSpecification.CapacityReservationPreference"),
+		ReservationID: p.str("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId"),
+		Nested:        p.str("CpuOptions.NestedVirtualization"),
 	}
 	for _, spec := range p.list("TagSpecification") {
 		if err := checkTags(spec, "Tag"); err != nil {
@@ -66,6 +68,9 @@ func readTemplateData(p *params) (templateData, *Error) {
 	}
 	if err := checkUserData(d.UserData); err != nil {
 		return d, err
+	}
+	if d.ReservationID != "" && d.Reservation != "" && d.Reservation != "capacity-reservations-only" {
+		return d, refuse("InvalidParameterCombination", "A capacity reservation target cannot be combined with the preference '%s'.", d.Reservation)
 	}
 	if m := p.at("MetadataOptions"); m != nil {
 		d.Metadata = &metadataData{m.str("HttpEndpoint"), m.str("HttpProtocolIpv6"), m.str("HttpPutResponseHopLimit"),

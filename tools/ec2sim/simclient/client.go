@@ -86,6 +86,28 @@ func (c *Client) ClearPrices(ctx context.Context) error {
 	return c.do(ctx, http.MethodDelete, "prices", nil, nil)
 }
 
+// AddReservation makes a capacity reservation and returns it with its id.
+func (c *Client) AddReservation(ctx context.Context, r Reservation) (Reservation, error) {
+	var out Reservation
+	err := c.do(ctx, http.MethodPost, "reservations", r, &out)
+	return out, err
+}
+
+// Reservations returns all capacity reservations, ended ones included, by id.
+func (c *Client) Reservations(ctx context.Context) ([]Reservation, error) {
+	return get[[]Reservation](ctx, c, "reservations")
+}
+
+// ChangeReservation resizes a capacity reservation or says when it ends.
+func (c *Client) ChangeReservation(ctx context.Context, id string, change ReservationChange) error {
+	return c.do(ctx, http.MethodPatch, "reservations/"+id, change, nil)
+}
+
+// CancelReservation ends a capacity reservation; its instances run on as plain on-demand ones.
+func (c *Client) CancelReservation(ctx context.Context, id string) error {
+	return c.do(ctx, http.MethodDelete, "reservations/"+id, nil, nil)
+}
+
 // SetAvailableAddresses sets how many free addresses a subnet has; -1 for the real number.
 func (c *Client) SetAvailableAddresses(ctx context.Context, subnetID string, n int) error {
 	return c.do(ctx, http.MethodPut, "subnets/"+subnetID, map[string]int{"availableAddresses": n}, nil)

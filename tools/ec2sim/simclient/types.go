@@ -67,6 +67,31 @@ type Capacity struct {
 	Message string `json:"message,omitempty"`
 }
 
+// Reservation of capacity: Count instances of a type in a zone.
+type Reservation struct {
+	ID           string `json:"id,omitempty"`
+	InstanceType string `json:"instanceType"`
+	Zone         string `json:"zone"`
+	Count        int    `json:"count"`
+	// InstanceMatchCriteria: targeted (default) or open. ReservationType: default (default) or capacity-block. Nobody runs in an
+	// open one without naming it.
+	InstanceMatchCriteria string            `json:"instanceMatchCriteria,omitempty"`
+	ReservationType       string            `json:"reservationType,omitempty"`
+	Interruptible         bool              `json:"interruptible,omitempty"`
+	OwnerID               string            `json:"ownerId,omitempty"`
+	Tags                  map[string]string `json:"tags,omitempty"`
+	EndTime               *time.Time        `json:"endTime,omitempty"`
+	// State (active, expired, cancelled) and Used, the instances that run in it, are told only.
+	State string `json:"state,omitempty"`
+	Used  int    `json:"used,omitempty"`
+}
+
+// ReservationChange changes what is set.
+type ReservationChange struct {
+	Count   *int       `json:"count,omitempty"`
+	EndTime *time.Time `json:"endTime,omitempty"`
+}
+
 // Fault makes calls slow, fail or go unanswered.
 type Fault struct {
 	ID string `json:"id,omitempty"`
@@ -125,19 +150,21 @@ type Entry struct {
 
 // Instance as the control interface shows it: the truth of the moment, without consistency delay.
 type Instance struct {
-	ID           string            `json:"id"`
-	Type         string            `json:"type"`
-	Zone         string            `json:"zone"`
-	CapacityType string            `json:"capacityType"`
-	State        string            `json:"state"`
-	LaunchTime   time.Time         `json:"launchTime"`
-	PrivateIP    string            `json:"privateIp"`
-	PrivateDNS   string            `json:"privateDns"`
-	ImageID      string            `json:"imageId"`
-	SubnetID     string            `json:"subnetId"`
-	FleetID      string            `json:"fleetId,omitempty"`
-	Token        string            `json:"token,omitempty"`
-	Tags         map[string]string `json:"tags"`
+	ID           string    `json:"id"`
+	Type         string    `json:"type"`
+	Zone         string    `json:"zone"`
+	CapacityType string    `json:"capacityType"`
+	State        string    `json:"state"`
+	LaunchTime   time.Time `json:"launchTime"`
+	PrivateIP    string    `json:"privateIp"`
+	PrivateDNS   string    `json:"privateDns"`
+	ImageID      string    `json:"imageId"`
+	SubnetID     string    `json:"subnetId"`
+	FleetID      string    `json:"fleetId,omitempty"`
+	// ReservationID of the capacity reservation it runs in.
+	ReservationID string            `json:"capacityReservationId,omitempty"`
+	Token         string            `json:"token,omitempty"`
+	Tags          map[string]string `json:"tags"`
 	// Node is the name of the Node it registered; BootProblem says why it has none.
 	Node        string `json:"node,omitempty"`
 	BootProblem string `json:"bootProblem,omitempty"`
