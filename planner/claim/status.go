@@ -164,7 +164,8 @@ func SameMetadata(a, b *karpv1.NodeClaim) bool {
 func SameStatus(a, b *karpv1.NodeClaim) bool {
 	x, y := a.Status, b.Status
 	return x.NodeName == y.NodeName && x.ProviderID == y.ProviderID && x.ImageID == y.ImageID &&
-		sameList(x.Capacity, y.Capacity) && sameList(x.Allocatable, y.Allocatable) && Equal(x.Conditions, y.Conditions)
+		sameList(x.Capacity, y.Capacity) && sameList(x.Allocatable, y.Allocatable) && Equal(x.Conditions, y.Conditions) &&
+		x.LastPodEventTime.Equal(&y.LastPodEventTime)
 }
 
 func sameList(a, b corev1.ResourceList) bool {

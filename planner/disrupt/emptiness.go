@@ -6,6 +6,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/world"
 )
 
 // emptiness is the method that removes nodes without pods that would need another place.
@@ -30,11 +31,11 @@ func (e emptiness) method(n *planner.StateNode, r *NodeReport) *Blocked {
 	if b := emptyAndEnabled(pool, n); b != nil {
 		return b
 	}
-	since, ok := quietSince(e.s, n)
+	since, ok := QuietSince(e.s.World, n.Claim, n.Name)
 	if !ok {
 		return &Blocked{Cause: CauseNotQuiet}
 	}
-	r.QuietSince, r.ConsolidatableAt = since, since.Add(consolidateAfter(pool))
+	r.QuietSince, r.ConsolidatableAt = since, since.Add(ConsolidateAfter(pool))
 	if e.s.Now.Before(r.ConsolidatableAt) {
 		return &Blocked{Cause: CauseNotQuiet}
 	}
@@ -56,26 +57,27 @@ func emptyAndEnabled(pool *karpv1.NodePool, n *planner.StateNode) *Blocked {
 	return nil
 }
 
-// consolidateAfter is 0 where the NodePool says nothing.
-func consolidateAfter(pool *karpv1.NodePool) time.Duration {
+// ConsolidateAfter is how long the nodes of a NodePool must have been quiet: 0 where it says nothing, and where it says Never.
+func ConsolidateAfter(pool *karpv1.NodePool) time.Duration {
 	if d := pool.Spec.Disruption.ConsolidateAfter.Duration; d != nil {
 		return *d
 	}
 	return 0
 }
 
-// quietSince is the last moment something happened to a node: it was initialized, or a pod came, ended or
+// QuietSince is the last moment something happened to a claim's node: it was initialized, or a pod came, ended or
 // was deleted. Pod events are those the World saw, or the NodeClaim's status tells of. If neither knows any,
 // the World may only have come too late to see it: then the time counts from when it first saw the Node, which
 // costs time and never removes a node too early. false: it is not known yet when the node was initialized.
-func quietSince(s *planner.Snapshot, n *planner.StateNode) (time.Time, bool) {
-	c := planner.Condition(n.Claim.Status.Conditions, karpv1.ConditionTypeInitialized)
+func QuietSince(w *world.World, o *karpv1.NodeClaim, node string) (time.Time, bool) {
+	c := planner.Condition(o.Status.Conditions, karpv1.ConditionTypeInitialized)
 	if c == nil || c.Status != "True" {
 		return time.Time{}, false
 	}
-	since := latest(c.LastTransitionTime.Time, n.Claim.Status.LastPodEventTime.Time, s.World.LastPodEvent(n.Name))
-	if s.World.LastPodEvent(n.Name).IsZero() && n.Claim.Status.LastPodEventTime.IsZero() {
-		since = latest(since, s.World.FirstSeen(n.Name))
+	event, told := w.LastPodEvent(node), o.Status.LastPodEventTime.Time
+	since := latest(c.LastTransitionTime.Time, told, event)
+	if event.IsZero() && told.IsZero() {
+		since = latest(since, w.FirstSeen(node))
 	}
 	return since.UTC(), true
 }

@@ -130,7 +130,7 @@ func candidate(s *planner.Snapshot, n *planner.StateNode) ledger.Candidate {
 }
 
 func (e emptiness) explain(pool *karpv1.NodePool, c *ledger.CommandStarted, budget PoolReport, r *Report) Explanation {
-	x := Explanation{Budget: budget, ConsolidateAfter: consolidateAfter(pool).String()}
+	x := Explanation{Budget: budget, ConsolidateAfter: ConsolidateAfter(pool).String()}
 	taken := map[string]bool{}
 	for _, cand := range c.Candidates {
 		taken[cand.Claim] = true

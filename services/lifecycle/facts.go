@@ -28,6 +28,7 @@ type sight struct {
 	nodes  []*corev1.Node
 	class  *awsv1.EC2NodeClass
 	input  claim.Input
+	marks  claim.Marks
 	// basis and at say where the Ledger stood: claim/<name> was last advanced by record at.
 	basis   planner.Basis
 	at      uint64
@@ -118,6 +119,7 @@ func (s *Service) complete(v *sight, drained map[string]bool, now time.Time) {
 	if _, id := splitProviderID(providerID(v.ledger, v.object)); id != "" {
 		in.Instance = s.mem.instanceFacts(id, now)
 	}
+	v.marks = s.mem.marksOf(v.name)
 	in.Sought = v.ledger != nil && s.mem.isSought(v.ledger.UID)
 	in.CollectionHeld = s.mem.collectionHeld()
 	in.Stopped, in.LogAway = s.host.Stop() == ledger.StopAll, s.host.LogAway()
@@ -231,6 +233,8 @@ func (v *sight) versions() string {
 	if f := v.input.Failure; f != nil {
 		parts = append(parts, f.Reason, f.Message)
 	}
+	m := v.marks
+	parts = append(parts, m.Drift, strconv.FormatBool(m.DriftKnown), strconv.FormatBool(m.QuietKnown), strconv.FormatBool(m.Quiet), m.PodEvent.String())
 	return strings.Join(parts, "|")
 }
 

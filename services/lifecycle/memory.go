@@ -43,6 +43,10 @@ type memory struct {
 	settled   map[string]string
 	classAt   map[string]classRun
 	vanished  map[types.UID]time.Time
+	// marks by claim name: what the last look at its drift and quiet time said.
+	marks map[string]claim.Marks
+	// placements by instance id, of the last scan.
+	placements map[string]placement
 	// catalogues last seen, by NodeClass.
 	catalogues map[string]*catalog.Catalog
 	// registrations by UID of the NodePool.
@@ -95,7 +99,7 @@ func newMemory() *memory {
 	return &memory{
 		retries: map[string]retry{}, written: map[string]written{}, instances: map[string]instance{},
 		failures: map[types.UID]claim.Failure{}, lookups: map[string]time.Time{}, settled: map[string]string{},
-		classAt: map[string]classRun{}, vanished: map[types.UID]time.Time{}, catalogues: map[string]*catalog.Catalog{},
+		marks: map[string]claim.Marks{}, classAt: map[string]classRun{}, vanished: map[types.UID]time.Time{}, catalogues: map[string]*catalog.Catalog{},
 		registrations: map[types.UID]registrations{}, sought: map[types.UID]bool{},
 	}
 }
@@ -287,6 +291,7 @@ func (m *memory) forget(name string, uid types.UID, instanceID string) {
 	delete(m.written, name)
 	delete(m.settled, name)
 	delete(m.settled, "shadow/"+name)
+	delete(m.marks, name)
 	delete(m.failures, uid)
 	delete(m.sought, uid)
 	delete(m.lookups, seekKey(uid))

@@ -211,6 +211,10 @@ func (m *memory) scannedNow(now time.Time, l *listing, held bool, facts map[stri
 	for _, p := range l.pools {
 		sc.pools[p.UID] = true
 	}
+	m.placements = map[string]placement{}
+	for _, i := range l.instances {
+		m.placements[i.ID] = placementOf(i)
+	}
 	m.scan = sc
 	maps.DeleteFunc(m.vanished, func(_ types.UID, at time.Time) bool { return now.Sub(at) > vanishedFor })
 	m.dropUnnamed(l)

@@ -38,6 +38,8 @@ type Service struct {
 	touched atomic.Bool
 	// last is what the last complete step saw, and when it wanted the next one.
 	last looked
+	// marked is the last NodeClaim that got other marks.
+	marked string
 }
 
 // looked is all that the outcome of a step depends on, beside effects and time.
@@ -83,12 +85,13 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if !s.touched.Swap(false) && view == s.last.unchanged() && now.Before(s.last.wake) {
-		return s.last.wake.Sub(now), nil // only the World moved, which decides nothing here
+		return s.last.wake.Sub(now), nil // only the World moved, which decides nothing that cannot wait a moment
 	}
 	names, err := s.names()
 	if err != nil {
 		return 0, err
 	}
+	s.stepMarks(now)
 	wake := now.Add(idleMax)
 	var errs []error
 	for _, name := range names {

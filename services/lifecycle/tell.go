@@ -39,7 +39,8 @@ func (s *Service) unhydrated(v *sight) *corev1.Node {
 }
 
 func (s *Service) wanted(v *sight) *karpv1.NodeClaim {
-	return claim.Desired(v.own(), v.ledger, v.nodes, v.input.NodeClass, v.input.Failure, v.input.Now)
+	o := claim.Desired(v.own(), v.ledger, v.nodes, v.input.NodeClass, v.input.Failure, v.input.Now)
+	return claim.Marked(o, v.marks, v.input.Now)
 }
 
 // tell writes labels, annotations and status of the NodeClaim where they differ; more is true if it wrote.

@@ -45,11 +45,12 @@ const (
 	CheckReplay        = "10: replay yields the recorded decisions"
 	CheckStopped       = "nothing is begun that operators have stopped"
 	CheckFold          = "ledgers are the fold of the log"
+	CheckDrift         = "nobody edits what nodes are made of, so none drifts"
 )
 
 // Checks are all of them but those of convergence.
 var Checks = []string{CheckOneInstance, CheckRecorded, CheckLivingClaim, CheckEviction, CheckUndrained, CheckBudgets, CheckTainted, CheckLimits,
-	CheckRegistration, CheckInstanceFirst, CheckLog, CheckVerdicts, CheckReplay, CheckStopped, CheckFold}
+	CheckRegistration, CheckInstanceFirst, CheckLog, CheckVerdicts, CheckReplay, CheckStopped, CheckFold, CheckDrift}
 
 // history is what checks remember.
 type history struct {
@@ -152,6 +153,9 @@ func (s *Sim) checkWrite(kind events.Kind, before, after cluster.Object) {
 		}
 		if after == nil {
 			s.checkGone("NodeClaim "+before.GetName(), s.history.launched[string(before.GetUID())])
+		}
+		if c, ok := after.(*karpv1.NodeClaim); ok && claim.IsTrue(c.Status.Conditions, karpv1.ConditionTypeDrifted) {
+			s.violate(CheckDrift, "NodeClaim %s has drifted: %s", c.Name, claim.Get(c.Status.Conditions, karpv1.ConditionTypeDrifted).Reason)
 		}
 	}
 }

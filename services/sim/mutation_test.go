@@ -69,7 +69,8 @@ func TestBugsAreFound(t *testing.T) {
 			}
 			return e
 		}}, CheckFold},
-		"a stop is not heeded":   {Faults{Stopped: 200}, Wrap{Host: func(h service.Host) service.Host { return deaf{h} }}, CheckStopped},
+		"a stop is not heeded": {Faults{Stopped: 200}, Wrap{Host: func(h service.Host) service.Host { return deaf{h} }}, CheckStopped},
+		"an instance has other security groups than it was asked for": {Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return elsewhere{e} }}, CheckDrift},
 		"a deletion is not sent": {Faults{}, Wrap{Kube: func(_ string, k Kube) Kube { return idle{k} }}, "it converges"},
 	}
 	for _, check := range Checks {
@@ -131,6 +132,18 @@ func (e *fresh) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) (e
 	other := *in
 	other.ClientToken = &token
 	return e.EC2.CreateFleet(ctx, &other)
+}
+
+// elsewhere puts instances into another security group.
+type elsewhere struct{ lifecycle.EC2 }
+
+func (e elsewhere) DescribeInstancesByTags(ctx context.Context, tags map[string]string, states ...string) ([]ec2.Instance, error) {
+	list, err := e.EC2.DescribeInstancesByTags(ctx, tags, states...)
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].SecurityGroupIDs = []string{"sg-other"}
+	}
+	return list, err
 }
 
 // eager takes an instance that shuts down for one that is gone.

@@ -34,7 +34,9 @@ type Instance struct {
 	// EFAs is the number of EFA interfaces attached.
 	EFAs       int
 	LaunchTime time.Time
-	Tags       map[string]string
+	// SecurityGroupIDs of the primary interface.
+	SecurityGroupIDs []string
+	Tags             map[string]string
 }
 
 // Gone reports that the instance is terminated; there is no way back.
@@ -133,6 +135,9 @@ func instanceOf(i ec2types.Instance) Instance {
 		if strings.HasPrefix(aws.ToString(n.InterfaceType), "efa") {
 			out.EFAs++
 		}
+	}
+	for _, g := range i.SecurityGroups {
+		out.SecurityGroupIDs = append(out.SecurityGroupIDs, aws.ToString(g.GroupId))
 	}
 	for _, t := range i.Tags {
 		out.Tags[aws.ToString(t.Key)] = aws.ToString(t.Value)

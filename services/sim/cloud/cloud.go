@@ -68,6 +68,9 @@ func (c *Cloud) launch(o Offering, template, subnet, image string, tags map[stri
 		ID: fmt.Sprintf("i-%08d", len(c.instances)+1), InstanceType: o.InstanceType, Zone: o.Zone, CapacityType: o.CapacityType,
 		SubnetID: subnet, ImageID: image, Tenancy: "default", LaunchTime: c.clock.Now(), Tags: tags,
 	}}
+	for _, n := range i.Template.Data.NetworkInterfaces {
+		i.SecurityGroupIDs = n.Groups // all have the same
+	}
 	c.instances = append(c.instances, i)
 	c.byID[i.ID] = i
 	c.move(i, ec2.StatePending)

@@ -1,0 +1,164 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
+	"millwright/planner/catalog"
+	"millwright/planner/claim"
+	"millwright/planner/disrupt"
+	"millwright/planner/world"
+	"millwright/services/internal/ec2"
+	"millwright/services/internal/service"
+)
+
+const (
+	// marksEvery is how often NodeClaims are compared with what they were made of, and their quiet time with the clock.
+	marksEvery = time.Second
+	// marksMax bounds how many NodeClaims get other marks at once: pods that come and go on all nodes must not keep the API
+	// server from what has to be done.
+	marksMax = 50
+)
+
+// placement is where an instance was launched, by EC2's word.
+type placement struct {
+	image, subnet string
+	groups        []string
+}
+
+func placementOf(i ec2.Instance) placement {
+	return placement{image: i.ImageID, subnet: i.SubnetID, groups: i.SecurityGroupIDs}
+}
+
+// stepMarks finds out which NodeClaims have drifted and which are quiet. What it found reaches the objects with the rest of
+// their status.
+func (s *Service) stepMarks(now time.Time) {
+	if now.Before(s.mem.retryAt("marks")) {
+		return
+	}
+	s.mem.again("marks", now.Add(marksEvery))
+	err := s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error {
+		s.mark(s.newYardsticks(snap.World), now)
+		return nil
+	})
+	if err != nil {
+		s.mark(s.newYardsticks(nil), now)
+	}
+}
+
+// mark judges the claims in turn, beginning behind the last one for which there was room.
+func (s *Service) mark(y *yardsticks, now time.Time) {
+	claims := s.deps.Cache.NodeClaims()
+	first := slices.IndexFunc(claims, func(o *karpv1.NodeClaim) bool { return o.Name > s.marked })
+	changed := 0
+	for i := range claims {
+		o := claims[(max(first, 0)+i)%len(claims)]
+		o = s.mem.latest(o.Name, o, now)
+		m, ok := y.marksOf(o, now)
+		if !ok {
+			continue
+		}
+		if !m.ShownBy(o) {
+			if changed++; changed > marksMax {
+				return
+			}
+			s.marked = o.Name
+		}
+		s.mem.setMarks(o.Name, m)
+	}
+}
+
+// yardsticks are what NodeClaims are measured with; pools and classes are read once for all their claims.
+type yardsticks struct {
+	s *Service
+	// world is nil while there is none to rely on.
+	world   *world.World
+	pools   map[string]*poolYardstick
+	classes map[string]*classYardstick
+}
+
+func (s *Service) newYardsticks(w *world.World) *yardsticks {
+	return &yardsticks{s: s, world: w, pools: map[string]*poolYardstick{}, classes: map[string]*classYardstick{}}
+}
+
+// marksOf returns what can be said of a claim; false: nothing, because it is going, or not of a NodePool that is there.
+func (y *yardsticks) marksOf(o *karpv1.NodeClaim, now time.Time) (claim.Marks, bool) {
+	name := o.Labels[karpv1.NodePoolLabelKey]
+	if !managed(o) || !o.DeletionTimestamp.IsZero() || name == "" {
+		return claim.Marks{}, false
+	}
+	pool := y.pool(name)
+	if pool == nil {
+		return claim.Marks{}, false
+	}
+	var m claim.Marks
+	m.Drift, m.DriftKnown = y.drift(o, pool, now)
+	if y.world != nil {
+		m.PodEvent = y.world.LastPodEvent(o.Status.NodeName)
+		m.Quiet, m.QuietKnown = y.quiet(o, pool.NodePool, now), true
+	}
+	return m, true
+}
+
+// quiet: the node has been quiet for as long as its NodePool asks (reference: disruption §1). Nodes of static NodePools are
+// never consolidated.
+func (y *yardsticks) quiet(o *karpv1.NodeClaim, p *karpv1.NodePool, now time.Time) bool {
+	if p.Spec.Replicas != nil || p.Spec.Disruption.ConsolidateAfter.IsNever() {
+		return false
+	}
+	since, ok := disrupt.QuietSince(y.world, o, o.Status.NodeName)
+	return ok && !now.Before(since.Add(disrupt.ConsolidateAfter(p)))
+}
+
+// pool returns nil for a NodePool that is not there or cannot be read.
+func (y *yardsticks) pool(name string) *poolYardstick {
+	if p, ok := y.pools[name]; ok {
+		return p
+	}
+	p := y.s.deps.Cache.NodePool(name)
+	if p == nil || p.Unreadable != "" {
+		y.pools[name] = nil
+		return nil
+	}
+	y.pools[name] = newPoolYardstick(p)
+	return y.pools[name]
+}
+
+// class returns nil for a NodeClass that is not there or is going: then nothing of it has drifted.
+func (y *yardsticks) class(name string) *classYardstick {
+	if c, ok := y.classes[name]; ok {
+		return c
+	}
+	nc := y.s.deps.Cache.NodeClass(name)
+	if nc == nil || !nc.DeletionTimestamp.IsZero() {
+		y.classes[name] = nil
+		return nil
+	}
+	var cat *catalog.Catalog
+	if y.world != nil {
+		cat = y.world.Catalog(name)
+	}
+	y.classes[name] = newClassYardstick(nc, cat)
+	return y.classes[name]
+}
+
+func (m *memory) setMarks(name string, marks claim.Marks) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.marks[name] = marks
+}
+
+func (m *memory) marksOf(name string) claim.Marks {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.marks[name]
+}
+
+func (m *memory) placementOf(id string) (placement, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, ok := m.placements[id]
+	return p, ok
+}

@@ -1,0 +1,292 @@
+package lifecycle
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/events"
+	"millwright/planner/claim"
+	"millwright/planner/ledger"
+	"millwright/services/lifecycle/nodeclass"
+)
+
+// shown is a condition of a NodeClaim as status/reason/message; "" if it is not there.
+func (r *rig) shown(name, kind string) string {
+	if r.kube.claims[name] == nil {
+		return ""
+	}
+	c := claim.Get(r.kube.claims[name].Status.Conditions, kind)
+	if c == nil {
+		return ""
+	}
+	return string(c.Status) + "/" + c.Reason + "/" + c.Message
+}
+
+// soon waits until the condition is shown so.
+func (r *rig) soon(name, kind, want string) {
+	r.t.Helper()
+	r.run(fmt.Sprintf("%s of %s is %q", kind, name, want), func() bool { return r.shown(name, kind) == want })
+}
+
+// stays waits long enough for everything to be looked at again.
+func (r *rig) stays(name, kind, want string) {
+	r.t.Helper()
+	r.wait(2 * scanEvery)
+	if got := r.shown(name, kind); got != want {
+		r.t.Errorf("%s of %s is %q, want %q", kind, name, got, want)
+	}
+}
+
+// pod comes to the claim's node.
+func (r *rig) pod(sequence uint64, name, node string) {
+	r.observe(sequence, events.Observation{Kind: events.KindPod, Op: events.OpUpsert, Name: "default/" + name, UID: uidOf(name), Object: &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: uidOf(name)}, Spec: corev1.PodSpec{NodeName: node},
+	}})
+}
+
+const consolidatable = "True/Consolidatable/"
+
+func TestConsolidatableFollowsTheQuietTime(t *testing.T) {
+	r := newRig(t)
+	r.change("default", func(p *karpv1.NodePool) { p.Spec.Disruption.ConsolidateAfter = karpv1.NewDuration(40 * time.Second) })
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	initialized := claim.Get(r.kube.claims[name].Status.Conditions, "Initialized").LastTransitionTime.Time
+	r.soon(name, "Consolidatable", consolidatable)
+	if quiet := r.now.Sub(initialized); quiet < 40*time.Second || quiet > 44*time.Second {
+		t.Errorf("consolidatable %s after it was initialized", quiet)
+	}
+	if !claim.IsTrue(r.kube.claims[name].Status.Conditions, "Ready") {
+		t.Error("Ready depends on it")
+	}
+
+	node, came := r.kube.claims[name].Status.NodeName, r.now
+	r.pod(4, "first", node)
+	r.soon(name, "Consolidatable", "")
+	if told := r.kube.claims[name].Status.LastPodEventTime.Time; !told.Equal(came) {
+		t.Errorf("lastPodEventTime is %s, the pod came at %s", told, came)
+	}
+	r.wait(5 * time.Second)
+	r.pod(5, "second", node) // too soon after the first to be told, and yet it counts
+	second := r.now
+	r.soon(name, "Consolidatable", consolidatable)
+	if quiet := r.now.Sub(second); quiet < 40*time.Second || quiet > 44*time.Second {
+		t.Errorf("consolidatable %s after the last pod came", quiet)
+	}
+	if told := r.kube.claims[name].Status.LastPodEventTime.Time; !told.Equal(came) {
+		t.Errorf("lastPodEventTime moved to %s", told)
+	}
+
+	r.change("default", func(p *karpv1.NodePool) { p.Spec.Disruption.ConsolidateAfter.Raw = karpv1.Never })
+	r.soon(name, "Consolidatable", "")
+	r.change("default", func(p *karpv1.NodePool) { p.Spec.Disruption.ConsolidateAfter = karpv1.NewDuration(0) })
+	r.soon(name, "Consolidatable", consolidatable)
+	r.change("default", func(p *karpv1.NodePool) { one := int64(1); p.Spec.Replicas = &one })
+	r.soon(name, "Consolidatable", "")
+}
+
+func TestMarksStayWhileTheNodePoolCannotBeRead(t *testing.T) {
+	r := newRig(t)
+	r.change("default", func(p *karpv1.NodePool) { p.Spec.Disruption.ConsolidateAfter = karpv1.NewDuration(0) })
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	r.soon(name, "Consolidatable", consolidatable)
+	r.change("default", func(p *karpv1.NodePool) { p.Unreadable = "spec: no" })
+	r.restart()
+	r.pod(4, "first", r.kube.claims[name].Status.NodeName)
+	r.stays(name, "Consolidatable", consolidatable)
+}
+
+// drifting is a rig with a NodeClass that is resolved, a ready claim on it, and that claim's name.
+func drifting(t *testing.T) (*rig, string) {
+	t.Helper()
+	r := newRig(t)
+	r.resolve(func(nc *awsv1.EC2NodeClass) {})
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	r.ec2.instances["i-0001"].SubnetID, r.ec2.instances["i-0001"].SecurityGroupIDs = "subnet-a", []string{"sg-a", "sg-b"}
+	r.annotate(name, claim.PoolAnnotations(r.kube.pools["default"]))
+	r.wait(2 * scanEvery)
+	return r, name
+}
+
+func (r *rig) annotate(name string, annotations map[string]string) {
+	o := r.kube.claims[name].DeepCopy()
+	o.Annotations = merged(o.Annotations, annotations)
+	r.kube.put(&r.kube.claims, o)
+}
+
+// resolve gives the NodeClass a new generation with hash and status of it.
+func (r *rig) resolve(change func(*awsv1.EC2NodeClass)) {
+	nc := r.kube.classes["default"].DeepCopy()
+	nc.Generation++
+	nc.Status.AMIs = []awsv1.AMI{{ID: "ami-arm", Requirements: requires("arm64")}, {ID: "ami-1", Requirements: requires("amd64")}, {ID: "ami-0", Requirements: requires("amd64")}}
+	nc.Status.Subnets = []awsv1.Subnet{{ID: "subnet-a", Zone: "eu-1a"}, {ID: "subnet-b", Zone: "eu-1b"}}
+	nc.Status.SecurityGroups = []awsv1.SecurityGroup{{ID: "sg-b"}, {ID: "sg-a"}}
+	nc.Status.Conditions[0].ObservedGeneration = nc.Generation
+	change(nc)
+	nc.Annotations = merged(nc.Annotations, map[string]string{
+		awsv1.NodeClassHashAnnotationKey: nodeclass.Hash(nc), awsv1.NodeClassHashVersionAnnotationKey: nodeclass.HashVersion,
+	})
+	r.kube.put(&r.kube.classes, nc)
+}
+
+func requires(arch string) []corev1.NodeSelectorRequirement {
+	return []corev1.NodeSelectorRequirement{{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{arch}}}
+}
+
+func TestDriftIsShownWithItsReasonUntilItIsGone(t *testing.T) {
+	text := "echo"
+	requirements := func(list ...karpv1.NodeSelectorRequirementWithMinValues) func(*karpv1.NodePool) {
+		return func(p *karpv1.NodePool) { p.Spec.Template.Spec.Requirements = list }
+	}
+	entry := func(key string, op corev1.NodeSelectorOperator, values ...string) karpv1.NodeSelectorRequirementWithMinValues {
+		return karpv1.NodeSelectorRequirementWithMinValues{Key: key, Operator: op, Values: values}
+	}
+	cases := map[string]struct {
+		want  string
+		pool  func(*karpv1.NodePool)
+		class func(*awsv1.EC2NodeClass)
+		// also is something else that differs.
+		also func(*rig, string)
+	}{
+		"nothing":          {},
+		"a template label": {want: "NodePoolDrifted", pool: func(p *karpv1.NodePool) { p.Spec.Template.Labels = map[string]string{"team": "red"} }},
+		"expireAfter":      {want: "NodePoolDrifted", pool: func(p *karpv1.NodePool) { p.Spec.Template.Spec.ExpireAfter = karpv1.NewDuration(time.Hour * 9999) }},
+		"weight":           {pool: func(p *karpv1.NodePool) { w := int32(7); p.Spec.Weight = &w }},
+		"a budget":         {pool: func(p *karpv1.NodePool) { p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "0"}} }},
+		"a requirement the labels do not meet": {want: "RequirementsDrifted",
+			pool: requirements(entry("karpenter.sh/capacity-type", corev1.NodeSelectorOpIn, "spot"))},
+		"a requirement on a label the claim lacks": {want: "RequirementsDrifted", pool: requirements(entry("team", corev1.NodeSelectorOpExists))},
+		"a requirement the labels meet":            {pool: requirements(entry("karpenter.sh/capacity-type", corev1.NodeSelectorOpNotIn, "spot"))},
+		"a negative requirement on a missing label": {
+			pool: requirements(entry("team", corev1.NodeSelectorOpNotIn, "red"), entry("size", corev1.NodeSelectorOpDoesNotExist))},
+		"user data":           {want: "NodeClassDrift", class: func(nc *awsv1.EC2NodeClass) { nc.Spec.UserData = &text }},
+		"a newer image":       {want: "AMIDrift", class: func(nc *awsv1.EC2NodeClass) { nc.Status.AMIs[1].ID = "ami-2" }},
+		"an image for others": {class: func(nc *awsv1.EC2NodeClass) { nc.Status.AMIs[0].ID = "ami-2" }},
+		"no image":            {class: func(nc *awsv1.EC2NodeClass) { nc.Status.AMIs = nil }},
+		"a security group more": {want: "SecurityGroupDrift", class: func(nc *awsv1.EC2NodeClass) {
+			nc.Status.SecurityGroups = append(nc.Status.SecurityGroups, awsv1.SecurityGroup{ID: "sg-c"})
+		}},
+		"no security group": {class: func(nc *awsv1.EC2NodeClass) { nc.Status.SecurityGroups = nil }},
+		"another subnet":    {want: "SubnetDrift", class: func(nc *awsv1.EC2NodeClass) { nc.Status.Subnets = nc.Status.Subnets[1:] }},
+		"no subnet":         {class: func(nc *awsv1.EC2NodeClass) { nc.Status.Subnets = nil }},
+		"a status of an old spec": {class: func(nc *awsv1.EC2NodeClass) {
+			nc.Status.AMIs[1].ID = "ami-2"
+			nc.Status.Conditions[0].ObservedGeneration--
+		}},
+		"the first of several": {want: "NodePoolDrifted",
+			pool:  func(p *karpv1.NodePool) { p.Spec.Template.Annotations = map[string]string{"a": "b"} },
+			class: func(nc *awsv1.EC2NodeClass) { nc.Status.Subnets = nc.Status.Subnets[1:] }},
+		"a hash of another algorithm": {also: func(r *rig, name string) {
+			r.annotate(name, map[string]string{karpv1.NodePoolHashAnnotationKey: "1", karpv1.NodePoolHashVersionAnnotationKey: "v3",
+				awsv1.NodeClassHashAnnotationKey: "1", awsv1.NodeClassHashVersionAnnotationKey: "v4"})
+		}},
+		"a type that is not on offer": {want: "InstanceTypeNotFound", also: func(r *rig, name string) {
+			o := r.kube.claims[name].DeepCopy()
+			o.Labels[corev1.LabelInstanceTypeStable], o.CreationTimestamp = "m1.old", metav1.NewTime(r.now.Add(-61*time.Minute))
+			r.kube.put(&r.kube.claims, o)
+		}},
+		"a NodeClass that is not there": {class: func(nc *awsv1.EC2NodeClass) { nc.Spec.UserData = &text }, also: func(r *rig, _ string) { delete(r.kube.classes, "default") }},
+	}
+	for title, tc := range cases {
+		t.Run(title, func(t *testing.T) {
+			r, name := drifting(t)
+			if got := r.shown(name, "Drifted"); got != "" {
+				t.Fatalf("drifted at once: %s", got)
+			}
+			pool, class := r.kube.pools["default"], r.kube.classes["default"]
+			if tc.class != nil {
+				r.resolve(tc.class)
+			}
+			if tc.pool != nil {
+				r.change("default", tc.pool)
+			}
+			if tc.also != nil {
+				tc.also(r, name)
+			}
+			if tc.want == "" {
+				r.stays(name, "Drifted", "")
+				return
+			}
+			want := "True/" + tc.want + "/" + tc.want
+			r.soon(name, "Drifted", want)
+			since := claim.Get(r.kube.claims[name].Status.Conditions, "Drifted").LastTransitionTime
+			r.stays(name, "Drifted", want)
+			if got := claim.Get(r.kube.claims[name].Status.Conditions, "Drifted").LastTransitionTime; !got.Equal(&since) {
+				t.Errorf("the transition moved from %s to %s", since, got)
+			}
+			if tc.also != nil {
+				return
+			}
+			r.change("default", func(p *karpv1.NodePool) { p.Spec = pool.Spec })
+			r.resolve(func(nc *awsv1.EC2NodeClass) { nc.Spec = class.Spec })
+			r.soon(name, "Drifted", "")
+		})
+	}
+}
+
+// An EC2NodeClass that was edited while nobody ran bears a hash of ours: that the claim's differs is drift.
+func TestAnEditWhileNobodyRanIsDriftUnderOurOwnHashVersion(t *testing.T) {
+	r, name := drifting(t)
+	nc := r.kube.classes["default"].DeepCopy()
+	text := "echo"
+	nc.Spec.UserData = &text
+	r.kube.put(&r.kube.classes, nc) // its annotation is still of the old spec
+	r.restart()
+	r.soon(name, "Drifted", "True/NodeClassDrift/NodeClassDrift")
+}
+
+func TestWhatIsNotLaunchedHasNoMarks(t *testing.T) {
+	r := newRig(t)
+	r.change("default", func(p *karpv1.NodePool) { p.Spec.Disruption.ConsolidateAfter = karpv1.NewDuration(0) })
+	r.resolve(func(nc *awsv1.EC2NodeClass) { nc.Status.Conditions[0].Status = metav1.ConditionUnknown })
+	name := r.plan()
+	r.soon(name, "Launched", "Unknown/NodeClassReadinessUnknown/NodeClass is in Ready=Unknown")
+	o := r.kube.claims[name].DeepCopy()
+	o.Annotations = merged(o.Annotations, map[string]string{karpv1.NodePoolHashAnnotationKey: "1", karpv1.NodePoolHashVersionAnnotationKey: claim.PoolHashVersion})
+	o.Status.Conditions = append(o.Status.Conditions, metav1.Condition{Type: "Drifted", Status: "True", Reason: "AMIDrift", Message: "AMIDrift"})
+	r.kube.put(&r.kube.claims, o)
+	r.soon(name, "Drifted", "")
+	if got := r.shown(name, "Consolidatable"); got != "" {
+		t.Errorf("Consolidatable is %s", got)
+	}
+}
+
+// Pods that come and go on every node at once cost few writes a second, and no claim is forgotten.
+func TestMarksOfManyClaimsAreWrittenInTurn(t *testing.T) {
+	r := newRig(t)
+	const n = 3 * marksMax
+	var names []string
+	for range n {
+		names = append(names, r.plan())
+	}
+	r.run("all ready", func() bool { return r.count(ledger.KindClaimInitialized) == n })
+	r.wait(5 * time.Second)
+	r.change("default", func(p *karpv1.NodePool) { p.Spec.Template.Labels = map[string]string{"team": "red"} })
+	for _, name := range names {
+		r.annotate(name, map[string]string{karpv1.NodePoolHashAnnotationKey: "1", karpv1.NodePoolHashVersionAnnotationKey: claim.PoolHashVersion})
+	}
+	writes := func() int { return strings.Count(strings.Join(r.trail, " "), "update nodeclaim status") }
+	written, most := writes(), 0
+	r.run("all have drifted", func() bool {
+		now := writes()
+		most, written = max(most, now-written), now
+		for _, name := range names {
+			if r.shown(name, "Drifted") == "" {
+				return false
+			}
+		}
+		return true
+	})
+	if most > marksMax {
+		t.Errorf("%d status writes within a second", most)
+	}
+}
