@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -89,6 +90,33 @@ type Observation struct {
 type Heartbeat struct {
 	// Progress is, per kind, the newest resourceVersion or poll time the watcher has published.
 	Progress map[string]string `json:"progress,omitempty"`
+	// Sums of what the watcher knows of each kind of Kubernetes object, by kind's name; only in some heartbeats, and
+	// never during a resync. A World that has folded all messages before this one holds exactly these objects.
+	Sums map[string]Sum `json:"sums,omitempty"`
+}
+
+// Sum of the objects of one kind: how many there are, and the exclusive or of a hash of each one's name, UID and
+// resourceVersion. It does not depend on an order.
+type Sum struct {
+	Count int    `json:"count"`
+	Hash  uint64 `json:"hash,string"`
+}
+
+// Add puts an object into the sum; Remove takes it out.
+func (s *Sum) Add(name string, uid types.UID, resourceVersion string) {
+	s.Count++
+	s.Hash ^= hashOf(name, uid, resourceVersion)
+}
+
+// Remove takes an object out of the sum that was added with the same words.
+func (s *Sum) Remove(name string, uid types.UID, resourceVersion string) {
+	s.Count--
+	s.Hash ^= hashOf(name, uid, resourceVersion)
+}
+
+// hashOf holds in every version: watcher and readers of different ones compare it.
+func hashOf(name string, uid types.UID, resourceVersion string) uint64 {
+	return xxhash.Sum64String(name + "\x00" + string(uid) + "\x00" + resourceVersion)
 }
 
 // Position names a point of the observation stream.

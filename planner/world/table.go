@@ -15,6 +15,7 @@ import (
 type folder interface {
 	fold(o events.Observation, generation uint32)
 	dropBelow(generation uint32)
+	sum() events.Sum
 	encode(e *encoder, generation uint32)
 	decode(d *decoder, generation uint32) error
 }

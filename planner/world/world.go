@@ -24,7 +24,9 @@ type World struct {
 	resync resync
 	asOf   time.Time
 	torn   bool
-	synced bool
+	// drifted names kinds that differed from what the watcher said it had published.
+	drifted []string
+	synced  bool
 	// generation counts resync begins; a row whose generation is lower was not mentioned since.
 	generation uint32
 
@@ -143,7 +145,7 @@ func (w *World) Apply(sequence uint64, o events.Observation) {
 	case events.OpResyncEnd:
 		w.endResync(o)
 	case events.OpHeartbeat:
-		w.heartbeat(o.ObservedAt)
+		w.heartbeat(o)
 	case events.OpUpsert, events.OpDelete, events.OpUnreadable:
 		w.fold(o)
 	}
@@ -176,12 +178,15 @@ func (w *World) gap() {
 	w.resync.intact = false
 }
 
-func (w *World) heartbeat(at time.Time) {
+func (w *World) heartbeat(o events.Observation) {
 	if w.resync.running {
-		w.resync.asOf = at
+		w.resync.asOf = o.ObservedAt
 		return
 	}
-	w.asOf = at
+	w.asOf = o.ObservedAt
+	if h, ok := o.Object.(*events.Heartbeat); ok {
+		w.audit(h.Sums)
+	}
 }
 
 // endResync drops what an intact resync did not mention. After a resync that missed messages the World
@@ -189,7 +194,7 @@ func (w *World) heartbeat(at time.Time) {
 func (w *World) endResync(o events.Observation) {
 	if w.resync.running && w.resync.intact {
 		w.dropUnmentioned(o.ObservedAt)
-		w.torn, w.synced = false, true
+		w.torn, w.synced, w.drifted = false, true, nil
 	}
 	if !w.resync.asOf.IsZero() {
 		w.asOf = w.resync.asOf

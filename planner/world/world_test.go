@@ -1,6 +1,7 @@
 package world_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +63,58 @@ func TestGapsTearTheWorldUntilAWholeResync(t *testing.T) {
 	send(3, 1, events.OpResyncBegin)
 	send(3, 2, events.OpResyncEnd)
 	want(t, "torn after a whole resync", w.Torn(), false)
+}
+
+func TestAWorldThatDiffersFromTheSumsIsTorn(t *testing.T) {
+	w := world.New()
+	epoch, counter := uint64(0), uint64(0)
+	apply := func(o events.Observation) {
+		counter++
+		o.Epoch, o.Counter, o.ObservedAt = epoch, counter, pt.Start
+		w.Apply(epoch*100+counter, o)
+	}
+	resync := func(objects ...any) {
+		epoch, counter = epoch+1, 0
+		apply(events.Observation{Op: events.OpResyncBegin})
+		for _, object := range objects {
+			apply(pt.Observe(object))
+		}
+		apply(events.Observation{Op: events.OpResyncEnd})
+	}
+	beat := func(sums map[string]events.Sum) {
+		apply(events.Observation{Op: events.OpHeartbeat, Object: &events.Heartbeat{Sums: sums}})
+	}
+	pod, node, pool := pt.Pod("a"), pt.Node("n"), pt.Pool("p")
+	resync(pod, node, pool)
+	apply(events.Observation{Kind: events.KindPod, Op: events.OpUnreadable, Name: "default/huge", UID: "h", ResourceVersion: "7"})
+
+	var pods, nodes, pools events.Sum
+	pods.Add("default/a", pod.UID, pod.ResourceVersion)
+	pods.Add("default/huge", "h", "7")
+	nodes.Add("n", node.UID, node.ResourceVersion)
+	pools.Add("p", pool.UID, pool.ResourceVersion)
+	published := map[string]events.Sum{"Pod": pods, "Node": nodes, "NodePool": pools, "Namespace": {}, "KindOfALaterVersion": {Count: 3}}
+	beat(published)
+	want(t, "torn while all is as published", w.Torn(), false)
+
+	data, err := w.Checkpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w, err = world.Restore(data); err != nil {
+		t.Fatal(err)
+	}
+	beat(published)
+	want(t, "torn after a checkpoint", w.Torn(), false)
+
+	nodes.Remove("n", node.UID, node.ResourceVersion)
+	nodes.Add("n", node.UID, "a version that never came")
+	pools.Add("another", "u", "1")
+	beat(map[string]events.Sum{"Pod": pods, "Node": nodes, "NodePool": pools})
+	want(t, "torn by what is missing", w.Torn(), true)
+	want(t, "what differs", strings.Join(w.Drifted(), " "), "Node NodePool")
+	resync(pod, node, pool)
+	want(t, "torn after a whole resync", w.Torn() || len(w.Drifted()) > 0, false)
 }
 
 func TestResyncWithAGapDropsNothing(t *testing.T) {

@@ -23,6 +23,9 @@ const (
 	repairEvery = time.Minute
 )
 
+// sumsEvery is how often a heartbeat carries the sums of all kinds, against which each World is checked.
+const sumsEvery = 10 * time.Second
+
 // runEpoch publishes one epoch until it fails or ctx ends, and reports whether its resync was completed.
 func (w *Watcher) runEpoch(ctx context.Context) (bool, error) {
 	w.metrics.resyncs.Inc()
@@ -139,7 +142,7 @@ func (e *epoch) heartbeat(ctx context.Context) error {
 	if err := w.cfg.Kube.Alive(ctx); err != nil {
 		w.metrics.heartbeatsWithheld.Inc()
 		w.cfg.Logger.Debug().Err(err).Msg("heartbeat withheld")
-	} else if err := e.publisher.heartbeat(at, w.progress()); err != nil {
+	} else if err := e.publisher.heartbeat(at, w.progress(), e.sumsDue(at)); err != nil {
 		return err
 	}
 	if err := e.publisher.flush(ctx); err != nil {
@@ -151,7 +154,17 @@ func (e *epoch) heartbeat(ctx context.Context) error {
 	return e.checkTorn(at)
 }
 
-// checkTorn: what a server lost after it had acknowledged it shows only in the fold.
+// sumsDue: while a resync runs, a World still holds what the resync will drop.
+func (e *epoch) sumsDue(now time.Time) bool {
+	if !e.synced.Load() || now.Sub(e.summed) < sumsEvery {
+		return false
+	}
+	e.summed = now
+	return true
+}
+
+// checkTorn: what a server lost after it had acknowledged it shows only in the fold, and so does a World that
+// differs from the sums.
 func (e *epoch) checkTorn(now time.Time) error {
 	if !e.synced.Load() || !e.w.world.Torn() {
 		e.torn = 0

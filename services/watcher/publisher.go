@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,8 @@ type epoch struct {
 	synced      atomic.Bool
 	// torn counts heartbeats in a row at which the World was torn.
 	torn int
+	// summed is when a heartbeat last carried sums.
+	summed time.Time
 }
 
 // publisher gives changes their place in one epoch. After its first error it takes nothing more and cancels
@@ -33,28 +36,44 @@ type publisher struct {
 
 	mu      sync.Mutex
 	counter uint64
+	sums    map[string]events.Sum
 	failed  error
 }
 
 var _ Sink = (*publisher)(nil)
 
 func newPublisher(ctx context.Context, w *Watcher, epoch uint64, cancel context.CancelCauseFunc) *publisher {
-	return &publisher{w: w, ctx: ctx, cancel: cancel, epoch: epoch}
+	return &publisher{w: w, ctx: ctx, cancel: cancel, epoch: epoch, sums: map[string]events.Sum{}}
 }
 
 // Publish implements Sink.
 func (p *publisher) Publish(c Change) error {
-	return p.publish(events.Observation{
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err := p.publish(events.Observation{
 		Kind: c.Kind, Op: c.Op, UID: types.UID(c.UID), Name: c.Name, ResourceVersion: c.ResourceVersion, Object: c.Object,
 	})
+	if err == nil && !slices.Contains(events.AWSKinds(), c.Kind) {
+		p.sums[c.Kind.String()] = c.Sum
+	}
+	return err
 }
 
 func (p *publisher) mark(op events.Op, object any) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return p.publish(events.Observation{Op: op, Object: object})
 }
 
-func (p *publisher) heartbeat(at time.Time, progress map[string]string) error {
-	return p.publish(events.Observation{Op: events.OpHeartbeat, ObservedAt: at, Object: &events.Heartbeat{Progress: progress}})
+// heartbeat carries the sums of all kinds, if asked to, as of its own place in the stream.
+func (p *publisher) heartbeat(at time.Time, progress map[string]string, withSums bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := &events.Heartbeat{Progress: progress}
+	if withSums {
+		h.Sums = p.sums
+	}
+	return p.publish(events.Observation{Op: events.OpHeartbeat, ObservedAt: at, Object: h})
 }
 
 func (p *publisher) published() uint64 {
@@ -63,9 +82,8 @@ func (p *publisher) published() uint64 {
 	return p.counter
 }
 
+// publish is called with mu held.
 func (p *publisher) publish(o events.Observation) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if err := p.usable(); err != nil {
 		return err
 	}

@@ -27,6 +27,8 @@ type fakeKube struct {
 	sink    Sink // of the watch that runs
 	lists   int
 	version int
+	// silent: changes are known of and not published.
+	silent bool
 }
 
 func newFakeKube(pods ...string) *fakeKube {
@@ -44,8 +46,12 @@ func (k *fakeKube) put(name string) {
 	k.pods[name] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: name, UID: types.UID("uid-" + name), ResourceVersion: fmt.Sprint(k.version),
 	}}
-	if k.sink != nil {
-		_ = k.sink.Publish(k.change(events.OpUpsert, k.pods[name]))
+	k.publish(k.change(events.OpUpsert, k.pods[name]))
+}
+
+func (k *fakeKube) publish(c Change) {
+	if k.sink != nil && !k.silent {
+		_ = k.sink.Publish(c)
 	}
 }
 
@@ -54,15 +60,16 @@ func (k *fakeKube) remove(name string) {
 	defer k.mu.Unlock()
 	p := k.pods[name]
 	delete(k.pods, name)
-	if k.sink != nil {
-		_ = k.sink.Publish(k.change(events.OpDelete, p))
-	}
+	k.publish(k.change(events.OpDelete, p))
 }
 
 func (k *fakeKube) change(op events.Op, p *corev1.Pod) Change {
 	c := Change{Kind: events.KindPod, Op: op, UID: string(p.UID), Name: p.Namespace + "/" + p.Name, ResourceVersion: p.ResourceVersion}
 	if op == events.OpUpsert {
 		c.Object = p
+	}
+	for _, p := range k.pods {
+		c.Sum.Add(p.Namespace+"/"+p.Name, p.UID, p.ResourceVersion)
 	}
 	return c
 }

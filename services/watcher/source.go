@@ -15,6 +15,8 @@ type Change struct {
 	Name            string
 	ResourceVersion string
 	Object          any
+	// Sum of the kind's objects after this change; not kept for AWS kinds.
+	Sum events.Sum
 }
 
 // Sink takes changes for the stream. It may block while the bus is slow. After an error the epoch is over.

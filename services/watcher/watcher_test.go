@@ -211,6 +211,27 @@ func TestATornWorldIsRepairedByAResync(t *testing.T) {
 	})
 }
 
+func TestAWorldThatDriftedIsFoundWithin30Seconds(t *testing.T) {
+	run(t, nil, func(t *testing.T, r *rig) {
+		r.pass(time.Minute)
+		if r.w.own.Torn() || r.kube.lists != 1 {
+			t.Fatalf("torn %t, %d lists while nothing was wrong", r.w.own.Torn(), r.kube.lists)
+		}
+		for i := range 3 {
+			r.kube.silent = true
+			r.kube.put("lost") // known to the watcher, and in no World
+			r.kube.silent = false
+			r.kube.put("d") // carries the sum
+			r.pass(30 * time.Second)
+			if r.kube.lists != i+2 || r.world().PodNamed("default", "lost") == nil {
+				t.Fatalf("%d lists after %d drifts", r.kube.lists, i+1)
+			}
+			r.kube.remove("lost")
+			r.pass(time.Minute)
+		}
+	})
+}
+
 func TestEpochsOfTwoLogsDiffer(t *testing.T) {
 	if logBits("0123456789abcdef") == logBits("fedcba9876543210") {
 		t.Fatal("the log-id does not show in the epoch")

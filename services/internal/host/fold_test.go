@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"millwright/events"
 	"millwright/planner"
 	"millwright/planner/ledger"
@@ -86,6 +88,28 @@ func TestANewStreamStartsANewWorld(t *testing.T) {
 			return nil
 		}); err != nil {
 			t.Errorf("after its resync: %v", err)
+		}
+	})
+}
+
+func TestAWorldThatIsNotWhatWasPublishedIsFoldedAnew(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.resync()
+		r.node("a", nil)
+		before := r.state.world
+		for range 2 { // the second is within the minute
+			r.publish(events.KindNone, events.OpHeartbeat, "", &events.Heartbeat{Sums: map[string]events.Sum{"Node": {Count: 2}}})
+		}
+		time.Sleep(10 * time.Second)
+		if r.state.world == before || r.state.world.Node("a") == nil || !r.state.Torn() {
+			t.Errorf("another World: %t, with its node: %t, torn: %t", r.state.world != before, r.state.world.Node("a") != nil, r.state.Torn())
+		}
+		if n := testutil.ToFloat64(r.state.metrics.drifts.WithLabelValues("Node")); n != 1 {
+			t.Errorf("counted %v times", n)
+		}
+		r.resync()
+		if r.state.Torn() {
+			t.Error("torn after a resync")
 		}
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"millwright/events"
 	"millwright/planner/world"
@@ -25,7 +27,7 @@ func (s *State) consume(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read state of stream: %w", err)
 	}
-	if at, _ := s.Position(); !continues(at, state) {
+	if at, _ := s.Position(); s.distrusted || !continues(at, state) {
 		if err := s.restore(ctx, state); err != nil {
 			return err
 		}
@@ -89,6 +91,7 @@ func (s *State) restore(ctx context.Context, st events.StreamState) error {
 	w.SetIncarnation(st.Incarnation)
 	s.mu.Lock()
 	s.world = w
+	s.distrusted = false
 	s.mu.Unlock()
 	s.signals.broadcast()
 	s.logger.Info().Str("incarnation", st.Incarnation).Uint64("from", w.Position().Sequence).
@@ -100,10 +103,27 @@ func (s *State) restore(ctx context.Context, st events.StreamState) error {
 func (s *State) observe(sequence uint64, o events.Observation) error {
 	s.mu.Lock()
 	s.world.Apply(sequence, o)
+	drifted := s.world.Drifted()
 	s.mu.Unlock()
 	s.metrics.streamLag.Set(max(0, s.clock().Sub(o.ObservedAt).Seconds()))
 	s.signals.broadcast()
+	if len(drifted) > 0 && s.clock().Sub(s.restarted) >= restartEvery {
+		return s.distrust(drifted)
+	}
 	return nil
+}
+
+// restartEvery bounds how often a World that differs from what was published is folded anew.
+const restartEvery = time.Minute
+
+// distrust ends the fold, to begin anew from a checkpoint: that helps if only this process is wrong. If all are, the
+// watcher's own World is too, and it publishes everything again.
+func (s *State) distrust(kinds []string) error {
+	for _, kind := range kinds {
+		s.metrics.drifts.WithLabelValues(kind).Inc()
+	}
+	s.distrusted, s.restarted = true, s.clock()
+	return fmt.Errorf("the World is not what the watcher published: %s differ", strings.Join(kinds, ", "))
 }
 
 // refuse notes a message that can't be decoded: the gap in the watcher's counter marks the World torn until the

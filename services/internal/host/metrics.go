@@ -19,7 +19,7 @@ type stateMetrics struct {
 	streamLag, logLag prometheus.Gauge
 	usage             *prometheus.GaugeVec
 	explanationsOut   prometheus.Gauge
-	refused           *prometheus.CounterVec
+	refused, drifts   *prometheus.CounterVec
 }
 
 func newStateMetrics(r prometheus.Registerer, s *State) *stateMetrics {
@@ -52,6 +52,8 @@ func newStateMetrics(r prometheus.Registerer, s *State) *stateMetrics {
 			Help: "Age of the last observation when it was folded."}),
 		logLag: f.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "ledger_fold_lag_seconds",
 			Help: "Age of the last record when it was folded."}),
+		drifts: f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "world_drifts_total",
+			Help: "Times the World did not hold what the watcher had published, by kind; it was folded anew."}, []string{"kind"}),
 		refused: f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "observations_refused_total",
 			Help: "Messages of the stream that could not be folded, by reason."}, []string{"reason"}),
 	}

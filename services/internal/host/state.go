@@ -50,6 +50,9 @@ type State struct {
 	world  *world.World
 	ledger *ledger.Ledger
 	failed error
+	// distrusted: the World differs from what the watcher published; restarted is when it was last begun anew for that.
+	distrusted bool
+	restarted  time.Time
 	// broken is closed when failed is set.
 	broken chan struct{}
 	// head is the log's when folding began; the Ledger is caught up once it is folded.

@@ -26,6 +26,7 @@ type store struct {
 	mu sync.Mutex
 	// known objects by "namespace/name".
 	known   map[string]known
+	sum     events.Sum
 	version string
 }
 
@@ -33,6 +34,8 @@ type store struct {
 type known struct {
 	uid     types.UID
 	version string
+	// published is the version that was published last.
+	published string
 	// content is a digest of what was published, less the version.
 	content uint64
 }
@@ -81,13 +84,13 @@ func (s *store) put(object any) (string, error) {
 		return "", err
 	}
 	key := keyOf(trimmed)
-	now := known{uid: trimmed.GetUID(), version: trimmed.GetResourceVersion()}
+	now := known{uid: trimmed.GetUID(), version: trimmed.GetResourceVersion(), published: trimmed.GetResourceVersion()}
 	before, found := s.known[key]
 	if found && before.uid == now.uid && before.version == now.version {
 		return key, nil
 	}
 	if found && before.uid != now.uid {
-		if err := s.publishDelete(key, before.uid, ""); err != nil {
+		if err := s.drop(key, ""); err != nil {
 			return key, err
 		}
 		found = false
@@ -95,23 +98,35 @@ func (s *store) put(object any) (string, error) {
 	if !s.kind.everyVersion {
 		now.content = content(trimmed)
 	}
-	if !found || now.content == 0 || before.content != now.content {
-		if err := s.publishUpsert(key, trimmed); err != nil {
-			return key, err
-		}
+	if found && now.content != 0 && before.content == now.content {
+		now.published = before.published
+		s.known[key] = now
+		return key, nil
 	}
-	s.known[key] = now
-	return key, nil
-}
-
-func (s *store) publishUpsert(key string, o metav1.Object) error {
-	return s.sink.Publish(watcher.Change{
-		Kind: s.kind.kind, Op: events.OpUpsert, UID: string(o.GetUID()), Name: key, ResourceVersion: o.GetResourceVersion(), Object: o,
+	sum := s.sum
+	if found {
+		sum.Remove(key, before.uid, before.published)
+	}
+	sum.Add(key, now.uid, now.published)
+	err = s.sink.Publish(watcher.Change{
+		Kind: s.kind.kind, Op: events.OpUpsert, UID: string(now.uid), Name: key, ResourceVersion: now.version, Object: trimmed, Sum: sum,
 	})
+	if err == nil {
+		s.known[key], s.sum = now, sum
+	}
+	return key, err
 }
 
-func (s *store) publishDelete(key string, uid types.UID, version string) error {
-	return s.sink.Publish(watcher.Change{Kind: s.kind.kind, Op: events.OpDelete, UID: string(uid), Name: key, ResourceVersion: version})
+// drop publishes that a known object is gone.
+func (s *store) drop(key, version string) error {
+	k, sum := s.known[key], s.sum
+	sum.Remove(key, k.uid, k.published)
+	err := s.sink.Publish(watcher.Change{Kind: s.kind.kind, Op: events.OpDelete, UID: string(k.uid), Name: key, ResourceVersion: version, Sum: sum})
+	if err == nil {
+		delete(s.known, key)
+		s.sum = sum
+	}
+	return err
 }
 
 // Delete implements cache.ReflectorStore.
@@ -126,8 +141,7 @@ func (s *store) Delete(object any) error {
 	if _, found := s.known[key]; !found {
 		return nil
 	}
-	delete(s.known, key)
-	return s.publishDelete(key, o.GetUID(), o.GetResourceVersion())
+	return s.drop(key, o.GetResourceVersion())
 }
 
 // Replace implements cache.ReflectorStore: it publishes what is new or changed, in the order of names, and
@@ -161,10 +175,9 @@ func (s *store) replace(list []any) error {
 	}
 	slices.Sort(gone)
 	for _, key := range gone {
-		if err := s.publishDelete(key, s.known[key].uid, ""); err != nil {
+		if err := s.drop(key, ""); err != nil {
 			return err
 		}
-		delete(s.known, key)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"millwright/events"
+	"millwright/planner/world"
 	"millwright/services/watcher"
 )
 
@@ -113,6 +114,53 @@ func TestStoreReplacesAnObjectOfTheSameName(t *testing.T) {
 	check(t, s.Add(pod("a", "1", "5")))
 	check(t, s.Add(pod("a", "2", "6")))
 	r.expect(t, "upsert ns/a 1@5", "delete ns/a 1@", "upsert ns/a 2@6")
+}
+
+// folded is a Sink that folds what is published, and compares the World with the sum that came with it.
+type folded struct {
+	t       *testing.T
+	world   *world.World
+	counter uint64
+}
+
+func (f *folded) Publish(c watcher.Change) error {
+	f.apply(events.Observation{Kind: c.Kind, Op: c.Op, UID: types.UID(c.UID), Name: c.Name, ResourceVersion: c.ResourceVersion, Object: c.Object})
+	if held := f.world.Sums()[c.Kind.String()]; held != c.Sum {
+		f.t.Errorf("after %s %s the World sums up to %+v, the store to %+v", c.Op, c.Name, held, c.Sum)
+	}
+	return nil
+}
+
+func (f *folded) apply(o events.Observation) {
+	f.counter++
+	o.Epoch, o.Counter = 1, f.counter
+	f.world.Apply(f.counter, o)
+}
+
+func TestStoreSumsWhatAWorldHolds(t *testing.T) {
+	for _, kind := range []events.Kind{events.KindPod, events.KindNode} {
+		f := &folded{t: t, world: world.New()}
+		f.apply(events.Observation{Op: events.OpResyncBegin})
+		s := newStore(kindOf(kind), f, func() {})
+		object := func(name, uid, version, label string) metav1.Object {
+			var o metav1.Object = node(name, uid, version)
+			if kind == events.KindPod {
+				o = pod(name, uid, version)
+			}
+			o.SetLabels(map[string]string{"app": label})
+			return o
+		}
+		check(t, s.Replace([]any{object("a", "1", "1", "x"), object("b", "2", "2", "x"), object("c", "3", "3", "x")}, "3"))
+		check(t, s.Update(object("a", "1", "4", "x"))) // for pods nothing to publish
+		check(t, s.Update(object("b", "2", "5", "y")))
+		check(t, s.Update(object("a", "1", "6", "y")))
+		check(t, s.Update(object("b", "4", "7", "y"))) // another object of the name
+		check(t, s.Delete(object("c", "3", "8", "x")))
+		check(t, s.Replace([]any{object("a", "1", "9", "z"), object("d", "5", "10", "x")}, "11"))
+		if n := f.world.Sums()[kind.String()].Count; n != 2 {
+			t.Errorf("%d %s are left", n, kind)
+		}
+	}
 }
 
 func TestStoreDoesNotRememberWhatWasNotPublished(t *testing.T) {
