@@ -48,8 +48,9 @@ type Rig struct {
 	beat    time.Time
 }
 
-// Run runs a test of a service in a mode. The World has seen one resync, of an empty cluster.
-func Run(t *testing.T, name string, mode ledger.Mode, test func(r *Rig)) {
+// Run runs a test of a service in a mode, with options that differ from the defaults by change. The World has seen one
+// resync, of an empty cluster.
+func Run(t *testing.T, name string, mode ledger.Mode, test func(r *Rig), change ...func(*planner.Options)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &Rig{T: t, stream: membus.NewBus().Connect(10000), began: time.Now()}
@@ -59,7 +60,11 @@ func Run(t *testing.T, name string, mode ledger.Mode, test func(r *Rig)) {
 		}
 		r.Log, r.elector = log, memlog.NewElector(log)
 		r.Kube = newKube(r)
-		defer r.start(name, mode)()
+		options := planner.DefaultOptions()
+		for _, f := range change {
+			f(&options)
+		}
+		defer r.start(name, mode, options)()
 		r.send(events.Observation{Op: events.OpResyncBegin})
 		r.send(events.Observation{Op: events.OpResyncEnd})
 		r.Beat()
@@ -70,13 +75,13 @@ func Run(t *testing.T, name string, mode ledger.Mode, test func(r *Rig)) {
 }
 
 // start folds and leads; it returns what ends both.
-func (r *Rig) start(name string, mode ledger.Mode) func() {
+func (r *Rig) start(name string, mode ledger.Mode, options planner.Options) func() {
 	r.away = &awayLog{Log: r.Log}
 	r.state = host.NewState(host.StateConfig{Log: r.away, Stream: r.stream, Clock: r.Now, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	group.Go(func() { _ = r.state.Run(ctx) })
-	r.Host = host.New(host.Config{Service: name, Mode: mode, State: r.state, Options: planner.DefaultOptions(), Events: r,
+	r.Host = host.New(host.Config{Service: name, Mode: mode, State: r.state, Options: options, Events: r,
 		Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
 	lead, _ := r.elector.TryCampaign(name, "test", nil)
 	_, release, err := r.Host.Lead(ctx, lead)
