@@ -2,17 +2,10 @@ package apitest_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
-	"os/exec"
-	"path"
 	"path/filepath"
-	"slices"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,13 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
 	"millwright/api/conversion"
-	"millwright/deploy/crds"
 	"millwright/tools/clustertest"
-	"millwright/tools/millctl/migrate"
 )
 
 const waitFor = 90 * time.Second
@@ -36,8 +28,8 @@ const waitFor = 90 * time.Second
 // TestV1beta1 serves v1beta1 beside v1 with the real webhook and works at both versions.
 func TestV1beta1(t *testing.T) {
 	cluster := clustertest.Start(t)
-	serveV1beta1(t, cluster)
-	startWebhook(t, cluster)
+	serve(t, cluster, "with-v1beta1")
+	webhook := startWebhook(t, cluster)
 	client, err := dynamic.NewForConfig(cluster.Config)
 	if err != nil {
 		t.Fatal(err)
@@ -48,22 +40,26 @@ func TestV1beta1(t *testing.T) {
 	t.Run("a NodeClaim", b.claims)
 	t.Run("edited at v1beta1", b.edited)
 	t.Run("refused", b.refused)
-	t.Run("what is left to clean", func(t *testing.T) { leftovers(t, cluster) })
+	t.Run("two replicas", func(t *testing.T) { b.twoReplicas(t, webhook) })
+	t.Run("the upgrade ends", func(t *testing.T) { b.ends(t, cluster, webhook) })
 }
 
-// serveV1beta1 replaces the CRDs by those that serve both versions.
-func serveV1beta1(t *testing.T, cluster *clustertest.Cluster) {
+// crdNames are those of the kinds that have a v1beta1.
+var crdNames = []string{"nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"}
+
+// serve applies the CRDs of a directory below deploy/crds, as `kubectl apply --server-side --force-conflicts` does.
+func serve(t *testing.T, cluster *clustertest.Cluster, dir string) {
 	t.Helper()
 	client, err := apiextclient.NewForConfig(cluster.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := crds.WithV1beta1.ReadDir("with-v1beta1")
+	files, err := filepath.Glob(filepath.Join(clustertest.Root(), "deploy", "crds", dir, "*.yaml"))
 	if err != nil || len(files) != 3 {
 		t.Fatalf("%d CRDs, error %v", len(files), err)
 	}
-	for _, f := range files {
-		data, err := crds.WithV1beta1.ReadFile(path.Join("with-v1beta1", f.Name()))
+	for _, file := range files {
+		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,59 +67,12 @@ func serveV1beta1(t *testing.T, cluster *clustertest.Cluster) {
 		if err := yaml.UnmarshalStrict(data, crd); err != nil {
 			t.Fatal(err)
 		}
-		api := client.ApiextensionsV1().CustomResourceDefinitions()
-		have, err := api.Get(t.Context(), crd.Name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		have.Spec = crd.Spec
-		if _, err := api.Update(t.Context(), have, metav1.UpdateOptions{}); err != nil {
-			t.Fatalf("install %s: %v", crd.Name, err)
+		force := true
+		if _, err := client.ApiextensionsV1().CustomResourceDefinitions().Patch(t.Context(), crd.Name, types.ApplyPatchType, data,
+			metav1.PatchOptions{FieldManager: "kubectl", Force: &force}); err != nil {
+			t.Fatalf("apply %s: %v", file, err)
 		}
 	}
-}
-
-// startWebhook runs `millwright webhook` until the test ends, and then wants it to stop by itself.
-func startWebhook(t *testing.T, cluster *clustertest.Cluster) {
-	t.Helper()
-	bin, err := clustertest.Binary("millwright")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, health := freePort(t), freePort(t)
-	log, err := os.Create(filepath.Join(t.TempDir(), "webhook.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(bin, "webhook", "--kubeconfig", cluster.Kubeconfig, "--metrics-port", "0", "--health-probe-port", fmt.Sprint(health),
-		"--webhook-port", fmt.Sprint(port), "--webhook-url", fmt.Sprintf("https://127.0.0.1:%d", port))
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if err := <-ended; err != nil {
-			t.Errorf("webhook ended: %v", err)
-		}
-		if text, _ := os.ReadFile(log.Name()); t.Failed() {
-			t.Logf("webhook:\n%s", text)
-		}
-		log.Close()
-	})
-	eventually(t, "the webhook is ready", func(context.Context) error {
-		resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/readyz", health))
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return errors.New(resp.Status)
-		}
-		return nil
-	})
 }
 
 func freePort(t *testing.T) int {
@@ -279,41 +228,5 @@ func (b *both) refused(t *testing.T) {
 				metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: "Strict"})
 			check(t, err, c.refused)
 		})
-	}
-}
-
-// leftovers: what `millctl migrate check` finds in the cluster that the other cases left, as if objects had been stored at v1beta1.
-func leftovers(t *testing.T, cluster *clustertest.Cluster) {
-	client, err := apiextclient.NewForConfig(cluster.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	api := client.ApiextensionsV1().CustomResourceDefinitions()
-	crd, err := api.Get(t.Context(), "nodeclaims.karpenter.sh", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	crd.Status.StoredVersions = []string{"v1beta1", "v1"}
-	if _, err := api.UpdateStatus(t.Context(), crd, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	state, err := migrate.Read(t.Context(), cluster.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var must []string
-	for _, f := range migrate.Inspect(state) {
-		if f.Blocking {
-			must = append(must, f.Object+" "+f.Field)
-		}
-	}
-	for _, want := range []string{"CustomResourceDefinition nodeclaims.karpenter.sh status.storedVersions",
-		"NodePool beta metadata.annotations[" + conversion.KubeletAnnotation + "]", "EC2NodeClass beta metadata.annotations[" + conversion.UbuntuAnnotation + "]"} {
-		if !slices.Contains(must, want) {
-			t.Errorf("%s is not found among\n  %s", want, strings.Join(must, "\n  "))
-		}
-	}
-	if len(must) != 3 {
-		t.Errorf("found\n  %s", strings.Join(must, "\n  "))
 	}
 }

@@ -26,7 +26,7 @@ type injector struct {
 	port               int32
 }
 
-// inject writes into each CRD that serves v1beta1. A CRD that is not installed, or has v1 alone, is left as it is.
+// inject writes into each CRD that serves v1beta1. A CRD that is not installed, or serves v1 alone, is left as it is.
 func (i *injector) inject(ctx context.Context, bundle []byte) (written []string, err error) {
 	var errs []error
 	for _, name := range crdNames {
@@ -50,7 +50,7 @@ func (i *injector) injectOne(ctx context.Context, name string, bundle []byte) (b
 	if err != nil {
 		return false, err
 	}
-	if !slices.ContainsFunc(crd.Spec.Versions, func(v apiextv1.CustomResourceDefinitionVersion) bool { return v.Name == "v1beta1" }) {
+	if !slices.ContainsFunc(crd.Spec.Versions, func(v apiextv1.CustomResourceDefinitionVersion) bool { return v.Name == "v1beta1" && v.Served }) {
 		return false, nil
 	}
 	want := i.conversion(crd.Spec.Group, bundle)
