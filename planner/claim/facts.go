@@ -45,10 +45,10 @@ func FactsOfObject(o *karpv1.NodeClaim, l *ledger.Claim, logID string) *ObjectFa
 	_, stamped := o.Annotations[karpv1.TerminationTimestampAnnotationKey]
 	planned := l != nil && l.Planned != nil
 	record := o.Annotations[karpv1.RecordAnnotationKey]
-	author, _, _ := ledger.ParseRecordAnnotation(record)
+	author, seq, _ := ledger.ParseRecordAnnotation(record)
 	f := &ObjectFacts{
 		UID: o.UID, Created: o.CreationTimestamp.UTC(),
-		Ours:                planned && record == ledger.RecordAnnotation(logID, l.PlannedSeq),
+		Ours:                planned && record == ledger.RecordAnnotation(logID, seq) && l.ContentOf(seq) != nil,
 		Stray:               !planned && author == logID && logID != "",
 		Inherited:           !planned && inherited(o, author, logID),
 		Finalizer:           slices.Contains(o.Finalizers, karpv1.TerminationFinalizer),

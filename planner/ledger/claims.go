@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -16,6 +17,7 @@ func (l *Ledger) foldClaim(e Entry) {
 	case *ClaimCreated:
 		if c := l.s.Claims[p.Claim]; c != nil && c.State == ClaimPlanned {
 			c.State, c.UID = ClaimCreatedOnce, p.UID
+			l.settle(c, p.Record)
 		}
 	case *LaunchRequested:
 		l.foldLaunchRequested(e, p)
@@ -38,6 +40,29 @@ func (l *Ledger) foldClaim(e Entry) {
 	case *InstanceTerminated:
 		if c := l.s.Claims[p.Claim]; c != nil {
 			c.Terminated = true
+		}
+	}
+}
+
+// settle gives a claim the content that its NodeClaim was made of; 0 is the last one. The verdicts of widenings that came
+// too late are forgotten.
+func (l *Ledger) settle(c *Claim, record uint64) {
+	earlier := c.Earlier
+	c.Earlier = nil
+	if record == 0 || record == c.ContentSeq() {
+		return
+	}
+	at := slices.IndexFunc(earlier, func(x EarlierContent) bool { return x.Seq == record })
+	if at < 0 {
+		return
+	}
+	c.Planned, c.Capacity, c.WidenedSeq = earlier[at].Planned, earlier[at].Planned.Capacity, 0
+	if at > 0 {
+		c.WidenedSeq = record
+	}
+	for uid, v := range l.s.Verdicts {
+		if v.Claim == c.Name && v.Seq > record && !slices.ContainsFunc(c.Planned.Pods, func(p PodRef) bool { return p.UID == uid }) {
+			delete(l.s.Verdicts, uid)
 		}
 	}
 }

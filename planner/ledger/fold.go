@@ -56,6 +56,9 @@ func (l *Ledger) foldProvisioning(e Entry, p *ProvisioningPlanned) {
 		name := l.plan(e, &p.Claims[i], i, "")
 		l.place(e, Verdict{Claim: name}, p.Claims[i].Pods)
 	}
+	for i := range p.Widened {
+		l.widen(e, &p.Widened[i])
+	}
 	for _, t := range p.Placements {
 		l.place(e, Verdict{Node: t.Node, Claim: t.Claim}, t.Pods)
 	}
@@ -93,6 +96,17 @@ func (l *Ledger) plan(e Entry, p *PlannedClaim, index int, command string) strin
 		State: ClaimPlanned, Capacity: p.Capacity,
 	}
 	return name
+}
+
+// widen gives a claim that is not made yet its new content.
+func (l *Ledger) widen(e Entry, w *WidenedClaim) {
+	c := l.s.Claims[w.Claim]
+	if c == nil || c.State != ClaimPlanned || c.Planned == nil {
+		return
+	}
+	c.Earlier = append(c.Earlier, EarlierContent{c.ContentSeq(), c.Planned})
+	c.Planned, c.WidenedSeq, c.Capacity = &w.Content, e.Seq, w.Content.Capacity
+	l.place(e, Verdict{Claim: w.Claim}, w.Content.Pods)
 }
 
 // place records the verdict on pods. Since stays while the verdict is the same.

@@ -17,6 +17,7 @@ const (
 
 	KindProvisioningPlanned Kind = 10
 	KindClaimWithdrawn      Kind = 11
+	KindProvisioningWidened Kind = 12
 
 	KindClaimCreated       Kind = 20
 	KindLaunchRequested    Kind = 21
@@ -48,7 +49,8 @@ var kindNames = map[Kind]string{
 	KindLedgerCheckpoint: "LedgerCheckpoint", KindAlarmRaised: "AlarmRaised", KindSegmentArchived: "SegmentArchived",
 	KindLogAdopted:          "LogAdopted",
 	KindProvisioningPlanned: "ProvisioningPlanned", KindClaimWithdrawn: "ClaimWithdrawn",
-	KindClaimCreated: "ClaimCreated", KindLaunchRequested: "LaunchRequested", KindLaunched: "Launched",
+	KindProvisioningWidened: "ProvisioningWidened",
+	KindClaimCreated:        "ClaimCreated", KindLaunchRequested: "LaunchRequested", KindLaunched: "Launched",
 	KindLaunchFailed: "LaunchFailed", KindClaimRegistered: "ClaimRegistered", KindClaimInitialized: "ClaimInitialized",
 	KindClaimDoomed: "ClaimDoomed", KindInstanceTerminated: "InstanceTerminated", KindClaimClosed: "ClaimClosed",
 	KindClaimAdopted:    "ClaimAdopted",

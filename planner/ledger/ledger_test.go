@@ -86,6 +86,49 @@ func TestClaimThroughItsLife(t *testing.T) {
 	want(t, "claims", len(b.Claims()), 0)
 }
 
+// TestANodeClaimMadeOfAnEarlierContent: what the object was made of counts, and only that.
+func TestANodeClaimMadeOfAnEarlierContent(t *testing.T) {
+	ref := func(name string) ledger.PodRef { return ledger.PodRef{UID: types.UID(name), Name: name} }
+	content := func(cpu int64, pods ...ledger.PodRef) ledger.PlannedClaim {
+		return ledger.PlannedClaim{NodePool: "p", Capacity: resource.Vector{MilliCPU: cpu}, Pods: pods}
+	}
+	for name, c := range map[string]struct {
+		record   uint64 // that the object names; 0: none
+		cpu      int64
+		verdicts []string
+	}{
+		"the first one":              {2, 2000, []string{"a"}},
+		"one between":                {3, 4000, []string{"a", "b"}},
+		"the last one":               {4, 8000, []string{"a", "b", "c"}},
+		"not said":                   {0, 8000, []string{"a", "b", "c"}},
+		"a record of something else": {1, 8000, []string{"a", "b", "c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := open(t)
+			b.add(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{content(2000, ref("a"))}})
+			claim := ledger.ClaimName(logID, "p", 2, 0)
+			widen := func(c ledger.PlannedClaim) {
+				b.add(ledger.KindProvisioningWidened, &ledger.ProvisioningPlanned{Widened: []ledger.WidenedClaim{{Claim: claim, Content: c}}})
+			}
+			widen(content(4000, ref("a"), ref("b")))
+			widen(content(8000, ref("a"), ref("b"), ref("c")))
+			want(t, "content", b.Claim(claim).ContentSeq(), 4)
+			want(t, "an earlier one", b.Claim(claim).ContentOf(3).Capacity.MilliCPU, 4000)
+			b.add(ledger.KindClaimCreated, &ledger.ClaimCreated{Claim: claim, UID: "u", Record: c.record})
+			got := b.Claim(claim)
+			want(t, "capacity", got.Capacity.MilliCPU, c.cpu)
+			want(t, "pods of the content", len(got.Planned.Pods), len(c.verdicts))
+			want(t, "earlier contents kept", len(got.Earlier), 0)
+			want(t, "verdicts", len(b.Verdicts()), len(c.verdicts))
+			for _, pod := range c.verdicts {
+				want(t, "verdict of "+pod, b.Verdict(types.UID(pod)).Claim, claim)
+			}
+			widen(content(16000, ref("d")))
+			want(t, "a made claim is not widened", b.Claim(claim).Capacity.MilliCPU, c.cpu)
+		})
+	}
+}
+
 func TestLaunchOfAnUnknownClaimIsNotLost(t *testing.T) {
 	b := open(t)
 	b.add(ledger.KindLaunchRequested, &ledger.LaunchRequested{Claim: "stray", UID: "u", Attempt: 1})
@@ -264,7 +307,7 @@ func TestEveryKindHasAPayloadThatSurvivesJSON(t *testing.T) {
 			t.Errorf("%s has no name", k)
 		}
 	}
-	want(t, "kinds", len(ledger.Kinds()), 30)
+	want(t, "kinds", len(ledger.Kinds()), 31)
 }
 
 // records draws a log about few claims, nodes and pods, so that records meet.
@@ -282,7 +325,9 @@ func records(t *rapid.T) []ledger.Entry {
 	for i := range rapid.IntRange(0, 25).Draw(t, "records") {
 		payloads := map[ledger.Kind]any{
 			ledger.KindProvisioningPlanned: &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{NodePool: "p", Pods: pods()}}, Gone: []types.UID{types.UID(one("u1", "u2"))}},
-			ledger.KindClaimCreated:        &ledger.ClaimCreated{Claim: claim(), UID: "u"},
+			ledger.KindProvisioningWidened: &ledger.ProvisioningPlanned{Widened: []ledger.WidenedClaim{{Claim: claim(), Content: ledger.PlannedClaim{NodePool: "p", Pods: pods(), Capacity: resource.Vector{MilliCPU: int64(i)}}}}},
+			ledger.KindClaimWithdrawn:      &ledger.ClaimWithdrawn{Claim: claim()},
+			ledger.KindClaimCreated:        &ledger.ClaimCreated{Claim: claim(), UID: "u", Record: uint64(rapid.IntRange(0, 6).Draw(t, "record"))},
 			ledger.KindLaunchRequested:     &ledger.LaunchRequested{Claim: claim(), UID: "u", Attempt: i, Request: []byte("{}")},
 			ledger.KindLaunched:            &ledger.Launched{Claim: claim(), InstanceType: one("m5.large", "c5.large"), Zone: "z", CapacityType: "spot"},
 			ledger.KindLaunchFailed:        &ledger.LaunchFailed{Claim: claim(), Unavailable: offering()},

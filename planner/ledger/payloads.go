@@ -44,9 +44,12 @@ type PodRef struct {
 }
 
 // ProvisioningPlanned is one decision of the provisioner: the NodeClaims to make and what changed in the
-// verdicts on pending pods. It advances the pool of each claim.
+// verdicts on pending pods. It advances the pool of each claim. A decision that widens claims is of kind
+// ProvisioningWidened, for who does not know of it must not go on without.
 type ProvisioningPlanned struct {
 	Claims []PlannedClaim `json:"claims,omitempty"`
+	// Widened are claims, planned earlier and not made yet, that take more pods than all their types can hold, by name.
+	Widened []WidenedClaim `json:"widened,omitempty"`
 	// Placements are pods that wait for a node or claim that exists or was planned earlier, by target.
 	Placements []Placement `json:"placements,omitempty"`
 	// Refused holds one entry per class of equal pods with equal reasons.
@@ -57,6 +60,15 @@ type ProvisioningPlanned struct {
 	Gone []types.UID `json:"gone,omitempty"`
 	// Excluded are nodes, by name, on which kube-scheduler did not put pods that were to go there.
 	Excluded []Exclusion `json:"excluded,omitempty"`
+	// Plain: no claim was to be widened, because a service of the cluster did not know ProvisioningWidened.
+	Plain bool `json:"plain,omitempty"`
+}
+
+// WidenedClaim is a planned claim with what it is to be from here on: Content takes the place of what was planned. It
+// names all pods of the claim, and advances the claim and its pool.
+type WidenedClaim struct {
+	Claim   string       `json:"claim"`
+	Content PlannedClaim `json:"content"`
 }
 
 // Exclusion of a node for some pods, for ExclusionTime.
@@ -136,7 +148,8 @@ type Refusal struct {
 	Closest string `json:"closest,omitempty"`
 }
 
-// ClaimWithdrawn closes a planned claim whose NodeClaim was never made.
+// ClaimWithdrawn closes a planned claim whose NodeClaim was never made: a decision of the provisioner if no pod needs
+// it any more, an outcome of lifecycle if it can't be made.
 type ClaimWithdrawn struct {
 	Claim  string `json:"claim"`
 	Reason string `json:"reason"`
@@ -146,6 +159,9 @@ type ClaimWithdrawn struct {
 type ClaimCreated struct {
 	Claim string    `json:"claim"`
 	UID   types.UID `json:"uid"`
+	// Record is the one that gave the object its content, if the claim was ever widened; 0 else. What was widened later came
+	// too late: it does not count, and the pods it brought have no verdict.
+	Record uint64 `json:"record,omitempty"`
 }
 
 // ClaimAdopted opens a claim that was not planned in this log: made by hand or by Karpenter.

@@ -33,7 +33,7 @@ func NewPayload(k Kind) any {
 		return &SegmentArchived{}
 	case KindLogAdopted:
 		return &LogAdopted{}
-	case KindProvisioningPlanned:
+	case KindProvisioningPlanned, KindProvisioningWidened:
 		return &ProvisioningPlanned{}
 	case KindOrphanFound:
 		return &OrphanFound{}

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -28,6 +29,10 @@ type Claim struct {
 	Planned *PlannedClaim
 	// PlannedSeq is the record that planned or adopted it; CommandID is set for replacements.
 	PlannedSeq uint64
+	// WidenedSeq is the record that Planned is of, if it was widened; 0 else. Earlier is what was planned before, oldest
+	// first, until it is known which of all that the NodeClaim was made of.
+	WidenedSeq uint64           `json:",omitempty"`
+	Earlier    []EarlierContent `json:",omitempty"`
 	CommandID  string
 	NodePool   string
 	State      ClaimState
@@ -53,6 +58,28 @@ type Claim struct {
 	Terminated bool
 	// Capacity counts against the pool's limits: of the instance once launched, else the planned maximum.
 	Capacity resource.Vector
+}
+
+// EarlierContent of a claim that was widened since, as record Seq planned it.
+type EarlierContent struct {
+	Seq     uint64
+	Planned *PlannedClaim
+}
+
+// ContentSeq is the record that Planned is of.
+func (c *Claim) ContentSeq() uint64 { return cmp.Or(c.WidenedSeq, c.PlannedSeq) }
+
+// ContentOf returns what record seq planned for the claim, as long as the NodeClaim may be made of it; nil if nothing.
+func (c *Claim) ContentOf(seq uint64) *PlannedClaim {
+	if seq == c.ContentSeq() {
+		return c.Planned
+	}
+	for _, x := range c.Earlier {
+		if x.Seq == seq {
+			return x.Planned
+		}
+	}
+	return nil
 }
 
 // CommandState is where a command stands.

@@ -20,6 +20,9 @@ type bin struct {
 	node    *planner.StateNode
 	planned *plannedBin
 	open    *openClaim
+	// earlier is set beside open: a planned claim that is being widened, and had the first so many of the added pods before.
+	earlier *plannedBin
+	before  int
 	// free is what a node or a planned claim still holds; DaemonSet pods to come are taken off once prepared.
 	free     resource.Vector
 	prepared bool
@@ -55,6 +58,9 @@ const (
 // accept puts a pod of the level's class into b if it fits.
 func (s *solver) accept(b *bin, lv *level) outcome {
 	s.steps++
+	if b.gone {
+		return never
+	}
 	if !s.keeping {
 		if ok, lasting := lv.placeAllows(b.index); !ok {
 			if lasting {

@@ -24,6 +24,7 @@ type Explanation struct {
 	// what is above it is bought for whole nodes and for spread.
 	LowerBound  int64                `json:"lowerBound,omitempty"`
 	Claims      []ClaimExplanation   `json:"claims,omitempty"`
+	Widened     []WidenedExplanation `json:"widened,omitempty"`
 	Pools       []PoolProblem        `json:"poolsLeftOut,omitempty"`
 	Unavailable []ledger.OfferingKey `json:"unavailableOfferings,omitempty"`
 	// ClaimsLeftOut counts claims not listed for want of room.
@@ -42,6 +43,17 @@ type ClaimExplanation struct {
 	Alternatives  []ledger.OfferingPrice `json:"alternatives,omitempty"`
 	// PoolsRejected stand before NodePool in order and refused the claim's first pod.
 	PoolsRejected []ledger.Refusal `json:"poolsRejected,omitempty"`
+}
+
+// WidenedExplanation of a planned claim that takes more pods; its price is not in PricePerHour.
+type WidenedExplanation struct {
+	Claim string `json:"claim"`
+	// Added counts the pods that came; Before is what was chosen for those it had.
+	Added  int                  `json:"added"`
+	Before ledger.OfferingPrice `json:"before"`
+	Chosen ledger.OfferingPrice `json:"chosen"`
+	// InstanceTypes counts those handed to launch now.
+	InstanceTypes int `json:"instanceTypes"`
 }
 
 const (

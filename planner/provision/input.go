@@ -58,6 +58,8 @@ type plannedInput struct {
 	catalog *catalog.Catalog
 	// pods that are to go there and still need a place.
 	pods []*world.Pod
+	// uncreated: the claim is for pods, and its NodeClaim is not made yet as far as the Snapshot shows: it may be widened or withdrawn.
+	uncreated bool
 }
 
 // daemonInput is a DaemonSet whose pods take room on each node it matches.

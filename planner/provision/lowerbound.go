@@ -49,7 +49,7 @@ func (s *solver) demands() []*demand {
 	known := map[where]*demand{}
 	var list []*demand
 	for _, it := range s.items {
-		if it.bin == nil || it.bin.open == nil || len(it.bin.open.holds) > 0 {
+		if it.bin == nil || it.bin.open == nil || it.bin.earlier != nil || len(it.bin.open.holds) > 0 {
 			continue
 		}
 		at := where{it.class, it.bin.open.template}

@@ -43,10 +43,25 @@ type PodVerdict struct {
 }
 
 // Plan decides where the pods go that need a place: those kube-scheduler found none for, and those on nodes
-// that are going. The Decision is nil if no verdict changed.
+// that are going. If no verdict changed, it gives up a planned claim that no pod needs. The Decision is nil if there is nothing
+// to record.
 func Plan(s *planner.Snapshot) (*planner.Decision, Round) {
-	in := inputOf(s, Scenario{})
-	sol := solve(in)
+	sol := solve(inputOf(s, Scenario{}))
+	sol.pack()
+	sol.widen()
+	sol.retry()
+	d, round := decide(s, sol)
+	if d == nil {
+		d = sol.withdrawal(s)
+	}
+	return d, round
+}
+
+// PlanPlain is Plan for a cluster with a service that does not know ProvisioningWidened: no planned claim is widened, and
+// none withdrawn.
+func PlanPlain(s *planner.Snapshot) (*planner.Decision, Round) {
+	sol := solve(inputOf(s, Scenario{}))
+	sol.plain = true
 	sol.pack()
 	sol.retry()
 	return decide(s, sol)
@@ -77,6 +92,7 @@ func decide(snap *planner.Snapshot, s *solver) (*planner.Decision, Round) {
 		subjects: map[string]bool{}, expects: map[string]bool{}, advances: map[string]bool{},
 	}
 	d.addClaims()
+	d.addWidened()
 	changed := d.addVerdicts()
 	changed = d.addStatic() || changed
 	d.addGone()
@@ -89,9 +105,14 @@ func decide(snap *planner.Snapshot, s *solver) (*planner.Decision, Round) {
 	for _, digest := range d.order {
 		d.payload.Refused = append(d.payload.Refused, *d.refused[digest])
 	}
+	d.payload.Plain = d.solver.plain
 	d.explain.fit()
+	kind := ledger.KindProvisioningPlanned
+	if len(d.payload.Widened) > 0 {
+		kind = ledger.KindProvisioningWidened
+	}
 	return &planner.Decision{
-		Kind: ledger.KindProvisioningPlanned, Payload: &d.payload, Explanation: d.explain,
+		Kind: kind, Payload: &d.payload, Explanation: d.explain,
 		Subjects: sortedSet(d.subjects), Expects: snap.Expect(sortedSet(d.expects)...), Advances: sortedSet(d.advances),
 	}, d.round
 }
@@ -103,7 +124,7 @@ const goneBatch = 1000
 func (d *decision) addClaims() {
 	f := d.solver.finisher()
 	for _, b := range d.solver.bins {
-		if b.open == nil || b.gone {
+		if b.open == nil || b.gone || b.earlier != nil {
 			continue
 		}
 		p, sh, err := f.finish(b)
@@ -148,7 +169,7 @@ func (d *decision) verdict(it *item) PodVerdict {
 	v := PodVerdict{Pod: podRef(it.pod), Reasons: it.reasons, NotOurs: !it.class.ours}
 	old := d.snapshot.Ledger.Verdict(it.pod.UID)
 	b := it.bin
-	if reasons := d.failed[b]; b != nil && reasons != nil {
+	if reasons := d.failed[b]; b != nil && reasons != nil && !slices.Contains(b.added[:b.before], it.pod) {
 		v.Reasons, b = reasons, nil
 	}
 	if b == nil {
@@ -156,6 +177,8 @@ func (d *decision) verdict(it *item) PodVerdict {
 		return v
 	}
 	switch {
+	case b.earlier != nil:
+		v.Claim = b.earlier.claim.Name
 	case b.open != nil:
 		v.NewClaim, v.Changed = d.index[b]+1, true
 		return v
@@ -207,7 +230,7 @@ func (d *decision) record(it *item, v *PodVerdict) {
 	case len(v.Reasons) > 0:
 		d.recordRefused(v)
 		return
-	case v.NewClaim > 0:
+	case v.NewClaim > 0, it.bin.earlier != nil:
 		return // stands in the claim
 	}
 	to := target{v.Node, v.Claim}

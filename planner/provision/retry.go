@@ -1,8 +1,8 @@
 package provision
 
-// retry tries the refused pods again once packing is done, for it may have freed what limits allow; the reasons of
-// those that still have no place are of the plan as it stands. Else the next round would say something new although
-// nothing is new.
+// retry tries the refused pods again once packing is done, for it may have freed what limits allow; planned claims that may be
+// widened are asked too, and all claims as if they might grow without bound. The reasons of those that still have no place
+// are of the plan as it stands. Else the next round would say something new although nothing is new.
 func (s *solver) retry() {
 	var refused []*item
 	for _, it := range s.items {
@@ -12,7 +12,21 @@ func (s *solver) retry() {
 		refused = append(refused, it)
 		it.class.refused = nil
 		for _, lv := range it.class.levels {
+			lv.cursor, lv.dead = 0, nil
 			lv.refusedAt, lv.deferredAt = -1, -1
+		}
+	}
+	if len(refused) == 0 {
+		return
+	}
+	if !s.plain {
+		s.reopen()
+	}
+	for _, b := range s.bins {
+		if o := b.open; o != nil && o.growth != nil {
+			o.growth = nil
+			o.largest = o.largestGrowth()
+			o.room = o.largest.Sub(o.used)
 		}
 	}
 	s.place(refused)

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -36,6 +37,7 @@ var rewrite = flag.Bool("rewrite", false, "write the output into testdata")
 //	reserve TYPE ZONE ID [N]         N free instances reserved; without N any number
 //	copies POD xN                    N−1 more pods like POD: POD-01 …
 //	bind POD NODE | delete KIND NAME | option NAME VALUE | fail TYPE ZONE CAPACITYTYPE | forward DURATION
+//	create                           the NodeClaims of all planned claims are made
 //	plan                             plans, prints, records
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -132,6 +134,8 @@ func (s *script) run(line string) {
 		d, err := time.ParseDuration(f[1])
 		s.check(err)
 		s.cluster.now = s.cluster.now.Add(d)
+	case "create":
+		s.create()
 	case "plan":
 		s.plan()
 	default:
@@ -367,23 +371,27 @@ func (s *script) object(doc string, obj metav1.Object) {
 // plan prints what changed: claims with their price, placements, refusals.
 func (s *script) plan() {
 	before := s.cluster.ledger.Seq() + 1
-	p, r := s.cluster.plan(s.t)
-	if p == nil {
+	d, r := Plan(s.cluster.snapshot())
+	if d == nil {
 		s.printf("nothing changed: %d kept, %d refused, %d ignored\n", r.Kept, r.Refused, r.Ignored)
+		return
+	}
+	if p, ok := d.Payload.(*ledger.ClaimWithdrawn); ok {
+		s.printf("claim %s withdrawn: %s\n", s.claimIndex(p.Claim, before), p.Reason)
+	}
+	s.cluster.record(s.t, d.Kind, d.Payload, d.Advances...)
+	p, ok := d.Payload.(*ledger.ProvisioningPlanned)
+	if !ok {
 		return
 	}
 	for _, prob := range r.Problems {
 		s.printf("pool %s left out: %s: %s\n", prob.NodePool, prob.Reason, prob.Message)
 	}
 	for i, c := range p.Claims {
-		o := c.Cheapest
-		s.printf("claim %s#%d: %s %s %s $%d.%06d, %d types: %s\n", c.NodePool, i, o.InstanceType, o.CapacityType, o.Zone,
-			o.MicroUSDPerHour/1e6, o.MicroUSDPerHour%1e6, len(c.InstanceTypes), podNames(c.Pods))
-		for _, q := range c.Requirements {
-			if q.Key != corev1.LabelInstanceTypeStable && q.Key != karpv1.NodePoolLabelKey && !strings.HasSuffix(q.Key, "/ec2nodeclass") {
-				s.printf("  %s %s %v\n", q.Key, q.Operator, q.Values)
-			}
-		}
+		s.content(fmt.Sprintf("claim %s#%d", c.NodePool, i), &c)
+	}
+	for _, w := range p.Widened {
+		s.content("widened "+s.claimIndex(w.Claim, before), &w.Content)
 	}
 	for _, pl := range p.Placements {
 		to := "node " + pl.Node
@@ -397,6 +405,26 @@ func (s *script) plan() {
 		for _, reason := range ref.Reasons {
 			s.printf("  %s [%s] %s\n", reason.NodePool, reason.Constraint, reason.Message)
 			s.printDetails(reason)
+		}
+	}
+}
+
+func (s *script) content(name string, c *ledger.PlannedClaim) {
+	o := c.Cheapest
+	s.printf("%s: %s %s %s $%d.%06d, %d types: %s\n", name, o.InstanceType, o.CapacityType, o.Zone,
+		o.MicroUSDPerHour/1e6, o.MicroUSDPerHour%1e6, len(c.InstanceTypes), podNames(c.Pods))
+	for _, q := range c.Requirements {
+		if q.Key != corev1.LabelInstanceTypeStable && q.Key != karpv1.NodePoolLabelKey && !strings.HasSuffix(q.Key, "/ec2nodeclass") {
+			s.printf("  %s %s %v\n", q.Key, q.Operator, q.Values)
+		}
+	}
+}
+
+// create makes all planned claims.
+func (s *script) create() {
+	for _, c := range s.cluster.ledger.Claims() {
+		if c.State == ledger.ClaimPlanned {
+			s.cluster.record(s.t, ledger.KindClaimCreated, &ledger.ClaimCreated{Claim: c.Name, UID: types.UID("uid-" + c.Name), Record: c.WidenedSeq})
 		}
 	}
 }

@@ -114,7 +114,8 @@ func (in *input) addPlanned(s *planner.Snapshot, usage map[string]*poolInput) {
 			if cat == nil {
 				cat = catalog.New(nil, nil)
 			}
-			in.planned = append(in.planned, plannedInput{claim: c, catalog: cat, pods: waiting[c.Name]})
+			uncreated := c.State == ledger.ClaimPlanned && c.CommandID == "" && len(c.Planned.InstanceTypes) > 0 && s.World.NodeClaim(c.Name) == nil
+			in.planned = append(in.planned, plannedInput{claim: c, catalog: cat, pods: waiting[c.Name], uncreated: uncreated})
 		}
 	}
 	in.addAdopted(s, usage, waiting)

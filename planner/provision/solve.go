@@ -63,6 +63,8 @@ type solver struct {
 	// fewest: bins from the given one on are asked in the order of their pods, fewest first; ordered is that order.
 	fewest  bool
 	ordered []*bin
+	// plain: no planned claim is widened.
+	plain bool
 	// unsettled pods have an earlier verdict that does not hold any more.
 	unsettled map[*world.Pod]bool
 }

@@ -17,8 +17,8 @@ import (
 
 // create makes the NodeClaim of a planned claim. One that exists already is looked at next.
 func (s *Service) create(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
-	o := provision.NodeClaim(s.host.LogID(), v.ledger.PlannedSeq, 0, *v.ledger.Planned)
-	o.Name = v.name // the index in the record is in the name alone
+	o := provision.NodeClaim(s.host.LogID(), v.ledger.ContentSeq(), 0, *v.ledger.Planned)
+	o.Name = v.name // of the record that planned it, and the index there
 	made, err := s.deps.Kube.CreateNodeClaim(ctx, o)
 	if kube.IsAlreadyExists(err) {
 		made, err = s.deps.Kube.GetNodeClaim(ctx, v.name)
@@ -32,6 +32,9 @@ func (s *Service) create(ctx context.Context, v *sight, _ claim.Action) (bool, e
 
 func (s *Service) recordCreated(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
 	payload := &ledger.ClaimCreated{Claim: v.name, UID: v.object.UID}
+	if v.ledger.WidenedSeq > 0 {
+		_, payload.Record, _ = ledger.ParseRecordAnnotation(v.object.Annotations[karpv1.RecordAnnotationKey])
+	}
 	if err := s.record(ctx, v, ledger.KindClaimCreated, payload, v.expects(), false); err != nil {
 		return false, err
 	}

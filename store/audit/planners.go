@@ -16,6 +16,8 @@ import (
 // planners plan a recorded decision again. They return nil where nothing is decided.
 var planners = map[ledger.Kind]func(*planner.Snapshot, ledger.Entry) *planner.Decision{
 	ledger.KindProvisioningPlanned: replanProvisioning,
+	ledger.KindProvisioningWidened: replanProvisioning,
+	ledger.KindClaimWithdrawn:      replanProvisioning,
 	ledger.KindCommandStarted:      replanCommand,
 	ledger.KindCommandConfirmed:    replanConfirmation,
 	ledger.KindCommandRolledBack:   replanConfirmation,
@@ -25,8 +27,12 @@ var planners = map[ledger.Kind]func(*planner.Snapshot, ledger.Entry) *planner.De
 // observed kinds carry a basis but say what their service saw by itself; there is nothing to plan again.
 var observed = map[ledger.Kind]bool{ledger.KindDrainStarted: true}
 
-func replanProvisioning(s *planner.Snapshot, _ ledger.Entry) *planner.Decision {
-	d, _ := provision.Plan(s)
+func replanProvisioning(s *planner.Snapshot, e ledger.Entry) *planner.Decision {
+	plan := provision.Plan
+	if p, ok := e.Payload.(*ledger.ProvisioningPlanned); ok && p.Plain {
+		plan = provision.PlanPlain
+	}
+	d, _ := plan(s)
 	return d
 }
 
