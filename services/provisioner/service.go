@@ -31,6 +31,8 @@ type Service struct {
 	batch   batch
 	last    round
 	atLimit []string
+	// plainUntil: claims are not widened, for a service of the cluster does not know such records.
+	plainUntil time.Time
 }
 
 // round is when and on what the last one was planned.
@@ -49,6 +51,8 @@ const (
 	lostMax          = 5
 	podsLoggedMax    = 5
 	refusedLoggedMax = 10
+	// plainFor is how long no widening is tried after one was held back.
+	plainFor = 10 * time.Second
 )
 
 // New returns the service.
@@ -76,7 +80,10 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 		if err == nil {
 			return replanLedger, nil
 		}
-		if !errors.Is(err, store.ErrConflict) {
+		switch {
+		case errors.Is(err, service.ErrHeldBack) && p.decision.Kind == ledger.KindProvisioningWidened:
+			s.plainUntil = s.host.Now().Add(plainFor)
+		case !errors.Is(err, store.ErrConflict):
 			return 0, err
 		}
 		s.logger.Debug().Err(err).Msg("round lost, planning anew")
@@ -110,7 +117,11 @@ func (s *Service) plan() (planned, error) {
 			return nil
 		}
 		began := s.host.Now()
-		p.decision, p.round = provision.Plan(snap)
+		plan := provision.Plan
+		if began.Before(s.plainUntil) {
+			plan = provision.PlanPlain
+		}
+		p.decision, p.round = plan(snap)
 		p.took = s.host.Now().Sub(began)
 		p.basis, p.revision = snap.Basis(), snap.World.Revision()
 		return nil

@@ -1,6 +1,7 @@
 package provisioner_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,11 +13,13 @@ import (
 	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
 
+	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest"
 	"millwright/services/internal/host/hosttest"
 	"millwright/services/internal/service"
 	"millwright/services/provisioner"
+	"millwright/store"
 )
 
 func run(t *testing.T, mode ledger.Mode, test func(r *hosttest.Rig, s *provisioner.Service)) {
@@ -264,6 +267,92 @@ func TestALonePodIsPlannedSoon(t *testing.T) {
 		r.Settle(s, 290*time.Millisecond)
 		if n := len(rounds(r)); n != 1 {
 			t.Errorf("%d decisions 290 ms after the pod came, want one", n)
+		}
+	})
+}
+
+// widened are the decisions that widen a claim.
+func widened(r *hosttest.Rig) []*ledger.ProvisioningPlanned {
+	var list []*ledger.ProvisioningPlanned
+	for _, e := range r.Entries(ledger.KindProvisioningWidened) {
+		list = append(list, e.Payload.(*ledger.ProvisioningPlanned))
+	}
+	return list
+}
+
+// seeLate has pods come that do not fit whatever the claim of an early one becomes.
+func seeLate(r *hosttest.Rig) {
+	for i := range 3 {
+		r.See(pending(fmt.Sprint("late", i), plannertest.Requests("cpu", "1", "memory", "2Gi")))
+	}
+}
+
+func TestAClaimThatIsNotMadeYetTakesLaterPods(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *provisioner.Service) {
+		r.See(pending("early", plannertest.Requests("cpu", "500m", "memory", "2Gi")))
+		r.Settle(s, time.Second)
+		seeLate(r)
+		r.Settle(s, 5*time.Second)
+		if len(rounds(r)) != 1 || len(widened(r)) != 1 {
+			t.Fatalf("records %v", r.Kinds())
+		}
+		w := widened(r)[0].Widened
+		name := ledger.ClaimName(r.Host.LogID(), "general", r.Entries(ledger.KindProvisioningPlanned)[0].Seq, 0)
+		if len(w) != 1 || w[0].Claim != name || len(w[0].Content.Pods) != 4 {
+			t.Errorf("widened %+v", w)
+		}
+		if want := "Pod/late0 Nominated: Pod should schedule on: nodeclaim/" + name; !slices.Contains(r.Events, want) {
+			t.Errorf("no event %q in %q", want, r.Events)
+		}
+	})
+}
+
+// older is a host in a cluster where some service does not know of widening.
+type older struct {
+	service.Host
+	refused int
+}
+
+func (o *older) Decide(ctx context.Context, b planner.Basis, d planner.Decision) (store.Record, error) {
+	if d.Kind == ledger.KindProvisioningWidened {
+		o.refused++
+		return store.Record{}, fmt.Errorf("append: %w", service.ErrHeldBack)
+	}
+	return o.Host.Decide(ctx, b, d)
+}
+
+func TestNothingIsWidenedWhileAServiceDoesNotKnowOfIt(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, _ *provisioner.Service) {
+		host := &older{Host: r.Host}
+		s := provisioner.New(host, provisioner.Deps{Logger: zerolog.Nop()})
+		r.See(pending("early", plannertest.Requests("cpu", "500m", "memory", "2Gi")))
+		r.Settle(s, time.Second)
+		seeLate(r)
+		r.Settle(s, 5*time.Second)
+		list := rounds(r)
+		if host.refused != 1 || len(list) != 2 || !list[1].Plain || len(list[1].Claims) == 0 {
+			t.Errorf("%d held back, records %v", host.refused, r.Kinds())
+		}
+	})
+}
+
+func TestAPlannedClaimThatNoPodNeedsIsWithdrawn(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *provisioner.Service) {
+		r.See(pending("p"))
+		r.Settle(s, time.Second)
+		r.Gone(pending("p"))
+		r.Settle(s, 3*time.Second)
+		if n := len(r.Entries(ledger.KindClaimWithdrawn)); n != 1 {
+			t.Fatalf("records %v", r.Kinds())
+		}
+		r.Ledger(func(l *ledger.Ledger) {
+			if n := len(l.Claims()); n != 0 {
+				t.Errorf("%d claims are planned", n)
+			}
+		})
+		r.Settle(s, 30*time.Second)
+		if n := len(r.Kinds()); n != 2 {
+			t.Errorf("records %v", r.Kinds())
 		}
 	})
 }

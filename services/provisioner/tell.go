@@ -64,6 +64,9 @@ func refusalText(reasons []ledger.Refusal) string {
 // log has the lines people and tools look for (reference: operations §4).
 func (s *Service) log(p planned, seq uint64) {
 	r := p.round
+	if w, ok := p.decision.Payload.(*ledger.ClaimWithdrawn); ok {
+		s.logger.Info().Str("nodeclaim", w.Claim).Str("reason", w.Reason).Uint64("decision_id", seq).Msg("withdrew planned nodeclaim")
+	}
 	fresh := make([]string, 0, podsLoggedMax)
 	changed, placed, refused := 0, map[string]bool{}, 0
 	for _, v := range r.Verdicts {

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -20,6 +21,7 @@ import (
 	"millwright/planner"
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
+	"millwright/planner/provision"
 	"millwright/planner/resource"
 	"millwright/services/internal/kube"
 	"millwright/services/lifecycle/launch"
@@ -32,6 +34,7 @@ import (
 const (
 	CheckOneInstance   = "1: a NodeClaim launches at most one instance"
 	CheckRecorded      = "1: nothing is launched or made that is not recorded"
+	CheckContent       = "1: a NodeClaim is as the Ledger has it"
 	CheckLivingClaim   = "2: an instance is launched only for a NodeClaim that exists"
 	CheckEviction      = "3: a protected pod is not evicted"
 	CheckUndrained     = "3: no pod dies undrained with its node"
@@ -49,7 +52,7 @@ const (
 )
 
 // Checks are all of them but those of convergence.
-var Checks = []string{CheckOneInstance, CheckRecorded, CheckLivingClaim, CheckEviction, CheckUndrained, CheckBudgets, CheckTainted, CheckLimits,
+var Checks = []string{CheckOneInstance, CheckRecorded, CheckContent, CheckLivingClaim, CheckEviction, CheckUndrained, CheckBudgets, CheckTainted, CheckLimits,
 	CheckRegistration, CheckInstanceFirst, CheckLog, CheckVerdicts, CheckReplay, CheckStopped, CheckFold, CheckDrift}
 
 // history is what checks remember.
@@ -106,11 +109,26 @@ func (s *Sim) checkRecord(e ledger.Entry) {
 		s.history.commands[ledger.CommandID(s.log.ID(), e.Seq)] = p
 	case *ledger.CommandConfirmed:
 		s.checkConfirmed(s.history.commands[p.ID])
+	case *ledger.ClaimCreated:
+		s.checkContent(p)
 	case *ledger.ProvisioningPlanned:
+		s.stats.Widened += len(p.Widened)
 		for i := range p.Claims {
 			s.stats.Claims++
 			s.history.planned[ledger.ClaimName(s.log.ID(), p.Claims[i].NodePool, e.Seq, i)] = true
 		}
+	}
+}
+
+// checkContent demands that a NodeClaim that is recorded is made of what counts as planned from here on.
+func (s *Sim) checkContent(p *ledger.ClaimCreated) {
+	o, c := s.cluster.NodeClaim(p.Claim), s.reference.Claim(p.Claim)
+	if o == nil || o.UID != p.UID || c == nil || c.Planned == nil {
+		return
+	}
+	want := provision.NodeClaim(s.log.ID(), c.ContentSeq(), 0, *c.Planned).Spec
+	if !equality.Semantic.DeepEqual(want.Requirements, o.Spec.Requirements) || !equality.Semantic.DeepEqual(want.Resources, o.Spec.Resources) {
+		s.violate(CheckContent, "%s is made of %s, of record %d is %s", p.Claim, o.Annotations[karpv1.RecordAnnotationKey], c.ContentSeq(), want.Resources.Requests.Cpu())
 	}
 }
 

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -38,6 +39,7 @@ func TestBugsAreFound(t *testing.T) {
 	cases := map[string]bug{
 		"a launch of unknown outcome counts as failed": {unanswered, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return hasty{e} }}, CheckOneInstance},
 		"a launch is repeated with a fresh token":      {unanswered, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return &fresh{EC2: e} }}, CheckRecorded},
+		"it is not said what a NodeClaim was made of":  {Faults{KubeSlow: 400, KubeUnanswered: 400}, Wrap{Append: untold}, CheckContent},
 		"pods are deleted instead of evicted":          {Faults{}, Wrap{Kube: func(_ string, k Kube) Kube { return rude{k} }}, CheckEviction},
 		"do-not-disrupt is not seen": {Faults{NodeDeleted: 60}, Wrap{Observation: only(ledger.ServiceTerminator, func(p *corev1.Pod) {
 			p.Annotations = nil
@@ -144,6 +146,19 @@ func (e elsewhere) DescribeInstancesByTags(ctx context.Context, tags map[string]
 		list[i].SecurityGroupIDs = []string{"sg-other"}
 	}
 	return list, err
+}
+
+// untold leaves out of which record a NodeClaim was made.
+func untold(l store.Log, d store.Draft) (store.Record, error) {
+	if ledger.Kind(d.Kind) == ledger.KindClaimCreated {
+		var p ledger.ClaimCreated
+		if err := json.Unmarshal(d.Payload, &p); err != nil {
+			return store.Record{}, err
+		}
+		p.Record = 0
+		d.Payload, _ = json.Marshal(p)
+	}
+	return l.Append(context.Background(), d)
 }
 
 // eager takes an instance that shuts down for one that is gone.

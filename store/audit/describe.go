@@ -64,6 +64,9 @@ func describeProvisioning(e ledger.Entry, p *ledger.ProvisioningPlanned, logID s
 	for i := range p.Claims {
 		parts = append(parts, describePlanned(&p.Claims[i], claimName(logID, p.Claims[i].NodePool, e.Seq, i)))
 	}
+	for i := range p.Widened {
+		parts = append(parts, describeWidened(&p.Widened[i]))
+	}
 	for _, t := range p.Placements {
 		parts = append(parts, fmt.Sprintf("%s on %s", pods(t.Pods), target(t)))
 	}
@@ -94,6 +97,11 @@ func describePlanned(c *ledger.PlannedClaim, name string) string {
 		return fmt.Sprintf("NodeClaim %s planned for the replicas of NodePool %s", name, c.NodePool)
 	}
 	return fmt.Sprintf("NodeClaim %s of NodePool %s planned for %s: %d instance types, cheapest %s", name, c.NodePool, pods(c.Pods), len(c.InstanceTypes), offering(c.Cheapest))
+}
+
+func describeWidened(w *ledger.WidenedClaim) string {
+	c := &w.Content
+	return fmt.Sprintf("NodeClaim %s of NodePool %s widened, now planned for %s: %d instance types, cheapest %s", w.Claim, c.NodePool, pods(c.Pods), len(c.InstanceTypes), offering(c.Cheapest))
 }
 
 func offering(o ledger.OfferingPrice) string {
@@ -145,6 +153,9 @@ func describeClaim(e ledger.Entry) string {
 	case *ledger.ClaimWithdrawn:
 		return fmt.Sprintf("planned NodeClaim %s withdrawn: %s", p.Claim, p.Reason)
 	case *ledger.ClaimCreated:
+		if p.Record > 0 {
+			return fmt.Sprintf("NodeClaim %s created, as record %d has it", p.Claim, p.Record)
+		}
 		return fmt.Sprintf("NodeClaim %s created", p.Claim)
 	case *ledger.ClaimAdopted:
 		if p.Inherited {

@@ -47,6 +47,21 @@ func claimDetails(e ledger.Entry, index int, c *ledger.PlannedClaim) []string {
 	return lines
 }
 
+// widenedDetails are what was chosen before and after.
+func widenedDetails(e ledger.Entry, w *ledger.WidenedClaim) []string {
+	lines := []string{
+		"chosen: " + offering(w.Content.Cheapest),
+		"instance types by price: " + listed(w.Content.InstanceTypes),
+	}
+	x, _ := provisionExplanation(e)
+	for _, c := range x.Widened {
+		if c.Claim == w.Claim {
+			lines = append(lines, fmt.Sprintf("widened by %d pods; before: %s", c.Added, offering(c.Before)))
+		}
+	}
+	return lines
+}
+
 func provisionExplanation(e ledger.Entry) (x provision.Explanation, ok bool) {
 	return x, len(e.Explanation) > 0 && json.Unmarshal(e.Explanation, &x) == nil
 }

@@ -41,6 +41,11 @@ func (m *mentions) payload(e ledger.Entry, logID string) {
 	switch p := e.Payload.(type) {
 	case *ledger.ProvisioningPlanned:
 		m.planned(e, logID, p.Claims)
+		for i := range p.Widened {
+			m.add("claim", p.Widened[i].Claim)
+			m.add("pool", p.Widened[i].Content.NodePool)
+			m.pods(p.Widened[i].Content.Pods)
+		}
 		for _, t := range p.Placements {
 			m.add("node", t.Node)
 			m.add("claim", t.Claim)

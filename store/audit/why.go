@@ -143,6 +143,11 @@ func (st *story) plannedFor(e ledger.Entry, p *ledger.ProvisioningPlanned) [][]s
 			st.about["claim/"+claimName(st.logID, p.Claims[i].NodePool, e.Seq, i)] = true
 		}
 	}
+	for i := range p.Widened {
+		if st.holds(p.Widened[i].Content.Pods) {
+			st.about["claim/"+p.Widened[i].Claim] = true
+		}
+	}
 	for _, t := range p.Placements {
 		if t.Claim != "" && st.holds(t.Pods) {
 			st.about["claim/"+t.Claim] = true
@@ -170,6 +175,10 @@ func (st *story) line(e ledger.Entry) Line {
 		st.provisioning(&l, e, p)
 	case *ledger.CommandStarted:
 		l.Step, l.Details = StepDecided, append(seen(e), explained(e)...)
+	case *ledger.ClaimWithdrawn:
+		if IsDecision(e) {
+			l.Step, l.Details = StepDecided, seen(e)
+		}
 	case *ledger.CommandConfirmed, *ledger.ClaimDoomed, *ledger.DrainStarted, *ledger.DrainTierStarted:
 		l.Step, l.Details = StepDecided, seen(e)
 	case *ledger.CommandRolledBack, *ledger.CommandSucceeded, *ledger.LaunchFailed, *ledger.ClaimInitialized, *ledger.ClaimClosed,
@@ -201,6 +210,12 @@ func (st *story) provisioning(l *Line, e ledger.Entry, p *ledger.ProvisioningPla
 		}
 		texts = append(texts, describePlanned(&p.Claims[i], name))
 		l.Details = append(l.Details, claimDetails(e, i, &p.Claims[i])...)
+	}
+	for i := range p.Widened {
+		if w := &p.Widened[i]; st.holds(w.Content.Pods) || st.about["claim/"+w.Claim] {
+			texts = append(texts, describeWidened(w))
+			l.Details = append(l.Details, widenedDetails(e, w)...)
+		}
 	}
 	for _, t := range p.Placements {
 		if st.holds(t.Pods) || st.about["node/"+t.Node] || st.about["claim/"+t.Claim] {

@@ -99,7 +99,7 @@ var errFound = errors.New("found")
 // awaitDecision watches the log for a round of the provisioner that names the pod.
 func (s *site) awaitDecision(ctx context.Context, from uint64, subject string) error {
 	err := s.log.Watch(ctx, from, func(r store.Record) error {
-		if ledger.Kind(r.Kind) == ledger.KindProvisioningPlanned && holds(r.Subjects, subject) {
+		if k := ledger.Kind(r.Kind); (k == ledger.KindProvisioningPlanned || k == ledger.KindProvisioningWidened) && holds(r.Subjects, subject) {
 			return errFound
 		}
 		return nil

@@ -85,6 +85,7 @@ func (r *records) add(rec record) {
 // tellers turn records into lines of the timeline; kinds without one are not shown.
 var tellers = map[string]func(*records, record){
 	ledger.KindProvisioningPlanned.String(): (*records).tellPlanned,
+	ledger.KindProvisioningWidened.String(): (*records).tellPlanned,
 	ledger.KindClaimCreated.String():        (*records).tellCreated,
 	ledger.KindLaunchRequested.String():     (*records).tellRequested,
 	ledger.KindLaunched.String():            (*records).tellLaunched,
@@ -119,6 +120,10 @@ func (r *records) tellPlanned(rec record) {
 		r.ui.line(blue, "decision", "#%d: a node for %s: %s in %s at %s, cheapest of %d instance types%s",
 			rec.Seq, podList(c.Pods), c.Cheapest.InstanceType, c.Cheapest.Zone, dollars(c.Cheapest.MicroUSDPerHour),
 			len(c.InstanceTypes), alternatives(rec.Explanation, i, c))
+	}
+	for _, w := range p.Widened {
+		r.ui.line(blue, "decision", "#%d: %s is widened to hold %s: %s in %s at %s", rec.Seq, w.Claim, podList(w.Content.Pods),
+			w.Content.Cheapest.InstanceType, w.Content.Cheapest.Zone, dollars(w.Content.Cheapest.MicroUSDPerHour))
 	}
 	for _, pl := range p.Placements {
 		r.ui.line(blue, "decision", "#%d: %s will fit %s%s", rec.Seq, podList(pl.Pods), pl.Node, pl.Claim)

@@ -37,8 +37,8 @@ const (
 	NodePoolHashVersionAnnotationKey  = Group + "/nodepool-hash-version"
 	TerminationTimestampAnnotationKey = Group + "/nodeclaim-termination-timestamp"
 	MinValuesRelaxedAnnotationKey     = Group + "/nodeclaim-min-values-relaxed"
-	// RecordAnnotationKey on what Millwright creates: "<log-id>/<sequence of the record that planned it>"; on a Node that
-	// a command takes away: of the record that started the command.
+	// RecordAnnotationKey on what Millwright creates: "<log-id>/<sequence of the record that planned it as it is>"; on a Node
+	// that a command takes away: of the record that started the command.
 	RecordAnnotationKey = "millwright.sh/record"
 )
 

@@ -3,11 +3,11 @@ package host
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"millwright/planner/ledger"
+	"millwright/services/internal/service"
 	"millwright/store"
 )
 
@@ -16,9 +16,6 @@ const (
 	kindsEvery   = 2 * time.Second
 	kindsTimeout = 2 * time.Second
 )
-
-// ErrHeldBack: a record is not written, since a service in the cluster does not know its kind. It is once that one is replaced.
-var ErrHeldBack = errors.New("kind not known to every service")
 
 // watchKinds looks at the candidates for as long as ctx lasts.
 func (s *State) watchKinds(ctx context.Context) error {
@@ -55,7 +52,7 @@ func (s *State) heldBack(k ledger.Kind) error {
 	for _, c := range *list {
 		set := cmp.Or(ledger.KindSet(c.Info[store.InfoKinds]), ledger.KindsFirst)
 		if !set.Has(k) {
-			return fmt.Errorf("%s: %s of version %q (%s) does not know it: %w", k, c.Service, c.Info["version"], c.Identity, ErrHeldBack)
+			return fmt.Errorf("%s: %s of version %q (%s) does not know it: %w", k, c.Service, c.Info["version"], c.Identity, service.ErrHeldBack)
 		}
 	}
 	return nil

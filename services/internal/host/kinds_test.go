@@ -34,7 +34,7 @@ func TestAKindIsWrittenOnceEveryServiceKnowsIt(t *testing.T) {
 		older := store.Leader{Service: ledger.ServiceTerminator, Identity: "terminator-0", Info: map[string]string{store.InfoKinds: without, "version": "0.9"}}
 		candidates = append(candidates, older)
 		err := outcome(ledger.KindClaimCreated, created)
-		if !errors.Is(err, ErrHeldBack) || !strings.Contains(err.Error(), "terminator-0") || !strings.Contains(err.Error(), "0.9") {
+		if !errors.Is(err, service.ErrHeldBack) || !strings.Contains(err.Error(), "terminator-0") || !strings.Contains(err.Error(), "0.9") {
 			t.Errorf("an older standby: %v", err)
 		}
 		if err := outcome(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: "c"}); err != nil {

@@ -36,6 +36,10 @@ var ErrNotReady = errors.New("no valid snapshot")
 // are tried again when the stop ends.
 var ErrStopped = errors.New("stopped by an operator")
 
+// ErrHeldBack is wrapped by appends of a record whose kind some service in the cluster does not know. It can be appended once that
+// one is replaced.
+var ErrHeldBack = errors.New("kind not known to every service")
+
 // Freshness a decision asks of the World.
 type Freshness int
 
