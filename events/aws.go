@@ -12,12 +12,17 @@ type Catalog struct {
 	Generation int64 `json:"generation"`
 	// InstanceTypes by name.
 	InstanceTypes []CatalogInstanceType `json:"instanceTypes"`
+	// ReservationsAt is CatalogRef's, once the blob is resolved and folded; it is not in the blob.
+	ReservationsAt time.Time `json:"reservationsAt,omitzero"`
 }
 
 // CatalogRef is the message for a Catalog: Hash is the SHA-256, in hex, of the blob's bytes.
 type CatalogRef struct {
 	NodeClass string `json:"nodeClass"`
 	Hash      string `json:"hash"`
+	// ReservationsAt is when EC2 was asked how many instances of the capacity reservations are free; zero if there are none.
+	// The reference is published again each time, with the same hash if nothing has changed.
+	ReservationsAt time.Time `json:"reservationsAt,omitzero"`
 	// Catalog is set by whoever resolved the blob; it never travels.
 	Catalog *Catalog `json:"-"`
 }

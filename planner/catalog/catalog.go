@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -59,10 +60,12 @@ type Shape struct {
 type Catalog struct {
 	NodeClass  string
 	Generation int64
-	Types      []*InstanceType // by name
-	Shapes     []Shape         // by zone, zone id, capacity type
-	keys       map[string]*keyIndex
-	fit        fitIndex
+	// ReservationsAt is when EC2 said how much reserved capacity is free; zero if it was not asked.
+	ReservationsAt time.Time
+	Types          []*InstanceType // by name
+	Shapes         []Shape         // by zone, zone id, capacity type
+	keys           map[string]*keyIndex
+	fit            fitIndex
 }
 
 // PriceKey names a price. Zone is "" for a price that holds in every zone.
@@ -85,7 +88,7 @@ func New(c *events.Catalog, prices Prices) *Catalog {
 	if c == nil {
 		return cat.indexed()
 	}
-	cat.NodeClass, cat.Generation = c.NodeClass, c.Generation
+	cat.NodeClass, cat.Generation, cat.ReservationsAt = c.NodeClass, c.Generation, c.ReservationsAt
 	source := slices.Clone(c.InstanceTypes)
 	slices.SortStableFunc(source, func(a, b events.CatalogInstanceType) int { return cmp.Compare(a.Name, b.Name) })
 	source = slices.CompactFunc(source, func(a, b events.CatalogInstanceType) bool { return a.Name == b.Name })
@@ -173,6 +176,7 @@ func offeringRequirements(o *Offering) requirement.Set {
 		return s.Add(
 			requirement.DoesNotExist(awsv1.LabelCapacityReservationID),
 			requirement.DoesNotExist(awsv1.LabelCapacityReservationType),
+			requirement.DoesNotExist(awsv1.LabelCapacityReservationInterruptible),
 		)
 	}
 	id := requirement.DoesNotExist(awsv1.LabelCapacityReservationID)
@@ -181,7 +185,10 @@ func offeringRequirements(o *Offering) requirement.Set {
 	}
 	s = s.Add(id)
 	if o.ReservationType != "" {
-		s = s.Add(requirement.In(awsv1.LabelCapacityReservationType, o.ReservationType))
+		s = s.Add(
+			requirement.In(awsv1.LabelCapacityReservationType, o.ReservationType),
+			requirement.In(awsv1.LabelCapacityReservationInterruptible, "false"), // others are not offered
+		)
 	}
 	return s
 }

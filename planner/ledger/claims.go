@@ -39,7 +39,7 @@ func (l *Ledger) foldClaim(e Entry) {
 		}
 	case *InstanceTerminated:
 		if c := l.s.Claims[p.Claim]; c != nil {
-			c.Terminated = true
+			l.foldTerminated(e, c)
 		}
 	}
 }
@@ -100,6 +100,9 @@ func (l *Ledger) foldLaunchRequested(e Entry, p *LaunchRequested) {
 func (l *Ledger) foldLaunched(e Entry, p *Launched) {
 	l.s.Offerings.succeeded(OfferingKey{p.InstanceType, p.Zone, p.CapacityType})
 	l.markFailed(e, p.Unavailable)
+	if p.ReservationID != "" {
+		l.reservation(p.ReservationID).change(e.Time, -1)
+	}
 	c := l.s.Claims[p.Claim]
 	if c == nil {
 		return
@@ -109,6 +112,13 @@ func (l *Ledger) foldLaunched(e Entry, p *Launched) {
 	if !p.Capacity.IsZero() {
 		c.Capacity = p.Capacity
 	}
+}
+
+func (l *Ledger) foldTerminated(e Entry, c *Claim) {
+	if !c.Terminated && c.Instance != nil && c.Instance.ReservationID != "" {
+		l.reservation(c.Instance.ReservationID).change(e.Time, 1)
+	}
+	c.Terminated = true
 }
 
 func (l *Ledger) foldLaunchFailed(e Entry, p *LaunchFailed) {

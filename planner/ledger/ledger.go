@@ -49,6 +49,8 @@ type state struct {
 	Commands  map[string]*Command `json:"commands,omitempty"`
 	Drains    map[string]*Drain   `json:"drains,omitempty"`
 	Offerings offerings           `json:"offerings,omitempty"`
+	// Reservations of capacity by id.
+	Reservations map[string]*reservation `json:"reservations,omitempty"`
 	// Verdicts by pod UID.
 	Verdicts   map[types.UID]*Verdict `json:"verdicts,omitempty"`
 	Aggregates map[string]uint64      `json:"aggregates,omitempty"`
@@ -80,6 +82,7 @@ func (s *state) fillMaps() {
 	s.Commands = orEmpty(s.Commands)
 	s.Drains = orEmpty(s.Drains)
 	s.Offerings = orEmpty(s.Offerings)
+	s.Reservations = orEmpty(s.Reservations)
 	s.Verdicts = orEmpty(s.Verdicts)
 	s.Aggregates = orEmpty(s.Aggregates)
 	s.Positions = orEmpty(s.Positions)

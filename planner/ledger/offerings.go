@@ -44,6 +44,10 @@ func (b backoff) after(failures int) time.Duration {
 
 func (l *Ledger) markFailed(e Entry, failed []FailedOffering) {
 	for _, f := range failed {
+		if f.ReservationID != "" {
+			l.reservation(f.ReservationID).full(e.Time)
+			continue
+		}
 		l.s.Offerings.failed(OfferingKey{f.InstanceType, f.Zone, f.CapacityType}, f.Code, e, l.s.Backoff)
 	}
 }

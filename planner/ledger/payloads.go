@@ -201,21 +201,25 @@ type LaunchRequested struct {
 type LaunchTemplateRef struct {
 	ID      string `json:"id"`
 	Version string `json:"version"`
+	// ReservationID of the capacity reservation that the template targets; empty if none.
+	ReservationID string `json:"reservationID,omitempty"`
 }
 
 // Launched closes an attempt with an instance. Attempt 0 is of another controller: an inherited claim's instance was found.
 type Launched struct {
-	Claim        string          `json:"claim"`
-	UID          types.UID       `json:"uid"`
-	Attempt      int             `json:"attempt"`
-	InstanceID   string          `json:"instanceID"`
-	ProviderID   string          `json:"providerID"`
-	InstanceType string          `json:"instanceType"`
-	Zone         string          `json:"zone"`
-	CapacityType string          `json:"capacityType"`
-	ImageID      string          `json:"imageID"`
-	Price        int64           `json:"price"`
-	Capacity     resource.Vector `json:"capacity"`
+	Claim        string    `json:"claim"`
+	UID          types.UID `json:"uid"`
+	Attempt      int       `json:"attempt"`
+	InstanceID   string    `json:"instanceID"`
+	ProviderID   string    `json:"providerID"`
+	InstanceType string    `json:"instanceType"`
+	Zone         string    `json:"zone"`
+	CapacityType string    `json:"capacityType"`
+	// ReservationID of the capacity reservation it runs in; empty if none.
+	ReservationID string          `json:"reservationID,omitempty"`
+	ImageID       string          `json:"imageID"`
+	Price         int64           `json:"price"`
+	Capacity      resource.Vector `json:"capacity"`
 	// Allocatable, Labels and Annotations complete what the NodeClaim is told, so that it can be told again
 	// after a crash although the catalogue has moved.
 	Allocatable resource.Vector   `json:"allocatable,omitzero"`
@@ -244,6 +248,8 @@ type FailedOffering struct {
 	Zone         string `json:"zone"`
 	CapacityType string `json:"capacityType"`
 	Code         string `json:"code"`
+	// ReservationID: not the offering failed but this capacity reservation, which is full until EC2 is asked again.
+	ReservationID string `json:"reservationID,omitempty"`
 }
 
 // ClaimRegistered: the Node joined and carries its labels and taints.

@@ -27,6 +27,8 @@ type Explanation struct {
 	Widened     []WidenedExplanation `json:"widened,omitempty"`
 	Pools       []PoolProblem        `json:"poolsLeftOut,omitempty"`
 	Unavailable []ledger.OfferingKey `json:"unavailableOfferings,omitempty"`
+	// Reservations of capacity by id: how many instances were free before the round.
+	Reservations map[string]int64 `json:"reservations,omitempty"`
 	// ClaimsLeftOut counts claims not listed for want of room.
 	ClaimsLeftOut int `json:"claimsLeftOut,omitempty"`
 }

@@ -30,6 +30,8 @@ type input struct {
 	daemons         []daemonInput
 	// unavailable offerings are not offered to any pool.
 	unavailable []ledger.OfferingKey
+	// freeReserved is how much of a capacity reservation is free, of which a catalogue says what EC2 said and when.
+	freeReserved func(id string, free int64, at time.Time) int64
 	// prior is where a pod was placed before; zero if nowhere.
 	prior func(types.UID) target
 	// since is when a pod was placed there, zero if nowhere; excluded are the nodes it is to avoid now.

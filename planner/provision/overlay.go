@@ -230,7 +230,7 @@ func (p *poolInput) overlay(owners map[overlayTarget]*overlay) {
 	}
 	old := p.catalog
 	p.catalog = catalog.FromTypes(old.NodeClass, types...)
-	p.catalog.Generation = old.Generation
+	p.catalog.Generation, p.catalog.ReservationsAt = old.Generation, old.ReservationsAt
 	p.priceOverlaid, p.capacityOverlaid = prices, capacities
 }
 

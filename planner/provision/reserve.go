@@ -27,15 +27,16 @@ type reservations struct {
 	closed map[string]bool
 }
 
-// newReservations reads the free instances of all catalogues, less those that planned claims hold; nil if
-// there is no reserved capacity.
-func newReservations(templates []*template, planned []plannedInput) *reservations {
+// newReservations reads the free instances of all catalogues, less what records tell of since EC2 counted them and what
+// planned claims hold that are not launched; nil if there is no reserved capacity.
+func newReservations(templates []*template, in *input) *reservations {
 	var left map[string]int64
 	for _, t := range templates {
 		for key, n := range t.catalog.Reservations() {
 			if left == nil {
 				left = map[string]int64{}
 			}
+			n = in.freeReserved(key, n, t.catalog.ReservationsAt)
 			if known, ok := left[key]; !ok || n < known {
 				left[key] = n
 			}
@@ -45,8 +46,11 @@ func newReservations(templates []*template, planned []plannedInput) *reservation
 		return nil
 	}
 	r := &reservations{left: left, closed: map[string]bool{}}
-	for i := range planned {
-		for _, q := range planned[i].claim.Planned.Requirements {
+	for i := range in.planned {
+		if in.planned[i].claim.Instance != nil {
+			continue // its launch is counted
+		}
+		for _, q := range in.planned[i].claim.Planned.Requirements {
 			if q.Key == awsv1.LabelCapacityReservationID {
 				for _, id := range q.Values {
 					r.take(id)
@@ -55,6 +59,27 @@ func newReservations(templates []*template, planned []plannedInput) *reservation
 		}
 	}
 	return r
+}
+
+// free counts the free instances of the reservations that the templates know and that are counted, by id; nil if there are none.
+func (r *reservations) free(templates []*template) map[string]int64 {
+	var counts map[string]int64
+	for _, t := range templates {
+		for i := range t.catalog.Shapes {
+			s := &t.catalog.Shapes[i]
+			if s.ReservationID == "" || r != nil && r.left[s.Reservation] == catalog.Unlimited {
+				continue
+			}
+			if counts == nil {
+				counts = map[string]int64{}
+			}
+			counts[s.ReservationID] = 0
+			if r != nil {
+				counts[s.ReservationID] = max(0, r.left[s.Reservation])
+			}
+		}
+	}
+	return counts
 }
 
 func (r *reservations) take(key string) {

@@ -67,6 +67,8 @@ type solver struct {
 	plain bool
 	// unsettled pods have an earlier verdict that does not hold any more.
 	unsettled map[*world.Pod]bool
+	// freeReserved counts the free instances of capacity reservations before the round, by id, for the explanation.
+	freeReserved map[string]int64
 }
 
 // target names a bin that exists.
@@ -88,7 +90,8 @@ func solve(in *input) *solver {
 func newSolver(in *input) *solver {
 	s := &solver{in: in}
 	s.templates, s.problems = newTemplates(in)
-	s.reserved = newReservations(s.templates, in.planned)
+	s.reserved = newReservations(s.templates, in)
+	s.freeReserved = s.reserved.free(s.templates)
 	s.compiler = compiler{
 		volumes: in.volumes, respect: in.options.PreferencePolicy != PreferencesIgnore, templates: len(s.templates),
 		preferNoSchedule: s.anyPreferNoSchedule(), classes: map[classKey]*class{}, topologies: newTopologies(in.namespaces),

@@ -43,7 +43,7 @@ func (a *awsState) foldCatalog(o events.Observation, generation uint32) {
 	switch obj := o.Object.(type) {
 	case *events.CatalogRef:
 		if o.Op == events.OpUpsert && obj != nil {
-			a.catalogs[name] = &catalogRow{raw: obj.Catalog, hash: obj.Hash, generation: generation}
+			a.catalogs[name] = rowOf(obj, generation, a.catalogs[name])
 			return
 		}
 	case *events.Catalog:
@@ -53,6 +53,31 @@ func (a *awsState) foldCatalog(o events.Observation, generation uint32) {
 		}
 	}
 	delete(a.catalogs, name)
+}
+
+// rowOf keeps what was built from the same list of types before.
+func rowOf(ref *events.CatalogRef, generation uint32, before *catalogRow) *catalogRow {
+	r := &catalogRow{raw: ref.Catalog, hash: ref.Hash, generation: generation}
+	if r.raw != nil && !ref.ReservationsAt.IsZero() {
+		raw := *ref.Catalog
+		raw.ReservationsAt = ref.ReservationsAt.UTC()
+		r.raw = &raw
+	}
+	if before == nil || !sameTypes(before.raw, r.raw) {
+		return r
+	}
+	if built := before.built.Load(); built != nil {
+		c := *built
+		c.ReservationsAt = r.raw.ReservationsAt
+		r.built.Store(&c)
+	}
+	return r
+}
+
+// sameTypes: both hold one list, as two references do that were resolved from one blob.
+func sameTypes(a, b *events.Catalog) bool {
+	return a != nil && b != nil && a.NodeClass == b.NodeClass && a.Generation == b.Generation &&
+		len(a.InstanceTypes) > 0 && len(a.InstanceTypes) == len(b.InstanceTypes) && &a.InstanceTypes[0] == &b.InstanceTypes[0]
 }
 
 // foldPrices applies differences. Every catalogue is joined anew when next asked for.

@@ -30,14 +30,14 @@ const (
 
 // launch opens an attempt: build the request, record it, send what was recorded.
 func (s *Service) launch(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
-	cat, marks, err := s.catalogue(v)
+	cat, standing, err := s.catalogue(v)
 	if err != nil {
 		return false, err
 	}
 	attempt := v.ledger.Attempt + 1
 	token := ledger.ClientToken(s.host.LogID(), v.ledger.UID, attempt)
 	built, err := s.deps.Launcher.Build(ctx, launch.Input{
-		Claim: v.object, NodeClass: v.class, Types: cat.Types, Unavailable: marks, Token: token,
+		Claim: v.object, NodeClass: v.class, Types: cat.Types, Unavailable: standing.marks, FreeReserved: standing.free, Token: token,
 		LaunchTag: ledger.LaunchTag(s.host.LogID(), v.ledger.UID, attempt), MinValuesBestEffort: v.options.MinValuesPolicy == "BestEffort",
 	})
 	if err != nil {
@@ -100,6 +100,7 @@ func (s *Service) send(ctx context.Context, v *sight, open *ledger.LaunchRequest
 	if err != nil {
 		return s.refused(ctx, v, open, first, err)
 	}
+	result.Reserve(open.LaunchTemplates)
 	if len(result.Instances) == 0 {
 		return s.unlaunched(ctx, v, open, result.Failure())
 	}
@@ -192,7 +193,7 @@ func (s *Service) launched(ctx context.Context, v *sight, open *ledger.LaunchReq
 	d := launch.Details(v.class, object, typeOf(cat, i.InstanceType), i)
 	payload := &ledger.Launched{
 		Claim: v.name, UID: open.UID, Attempt: open.Attempt, InstanceID: i.ID, ProviderID: d.ProviderID,
-		InstanceType: i.InstanceType, Zone: i.Zone, CapacityType: i.CapacityType, ImageID: d.ImageID, Price: d.Price,
+		InstanceType: i.InstanceType, Zone: i.Zone, CapacityType: i.CapacityType, ReservationID: i.ReservationID, ImageID: d.ImageID, Price: d.Price,
 		Capacity: d.CapacityVector, Allocatable: d.AllocatableVector, Labels: d.Labels,
 		Annotations: merged(d.Annotations, open.Annotations), Unavailable: failed,
 	}
@@ -223,23 +224,31 @@ func (s *Service) unlaunched(ctx context.Context, v *sight, open *ledger.LaunchR
 	return false, nil
 }
 
-// catalogue returns what EC2 offers to the claim's NodeClass and which offerings the Ledger marks unavailable.
-func (s *Service) catalogue(v *sight) (*catalog.Catalog, map[ledger.OfferingKey]bool, error) {
+// standing is what the Ledger says of a catalogue's offerings: which are marked unavailable, and how many instances of each
+// capacity reservation are free.
+type standing struct {
+	marks map[ledger.OfferingKey]bool
+	free  map[string]int64
+}
+
+// catalogue returns what EC2 offers to the claim's NodeClass, and how that stands.
+func (s *Service) catalogue(v *sight) (*catalog.Catalog, standing, error) {
 	ref := refOf(v)
 	if ref == nil {
-		return nil, nil, fmt.Errorf("find catalogue: no NodeClass: %w", service.ErrNotReady)
+		return nil, standing{}, fmt.Errorf("find catalogue: no NodeClass: %w", service.ErrNotReady)
 	}
 	var cat *catalog.Catalog
-	var marks map[ledger.OfferingKey]bool
+	var now standing
 	err := s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error {
 		if cat = snap.World.Catalog(ref.Name); cat == nil {
 			return fmt.Errorf("find catalogue of NodeClass %s: %w", ref.Name, service.ErrNotReady)
 		}
-		marks = launch.Marks(cat.Types, func(k ledger.OfferingKey) bool { return snap.Ledger.Unavailable(k, snap.Now) })
+		now.marks = launch.Marks(cat.Types, func(k ledger.OfferingKey) bool { return snap.Ledger.Unavailable(k, snap.Now) })
+		now.free = launch.FreeReserved(cat, snap.Ledger.ReservationFree)
 		s.mem.learn(ref, cat)
 		return nil
 	})
-	return cat, marks, err
+	return cat, now, err
 }
 
 func typeOf(cat *catalog.Catalog, name string) *catalog.InstanceType {

@@ -3,6 +3,8 @@ package audit
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"millwright/planner/disrupt"
@@ -36,6 +38,9 @@ func claimDetails(e ledger.Entry, index int, c *ledger.PlannedClaim) []string {
 	}
 	for _, p := range x.Pools {
 		lines = append(lines, fmt.Sprintf("NodePool %s left out: %s", p.NodePool, p.Message))
+	}
+	for _, id := range slices.Sorted(maps.Keys(x.Reservations)) {
+		lines = append(lines, fmt.Sprintf("capacity reservation %s: %d free before the round", id, x.Reservations[id]))
 	}
 	if n := len(x.Unavailable); n > 0 {
 		var names []string

@@ -25,6 +25,8 @@ type FleetResult struct {
 type FleetError struct {
 	Code, Message                              string
 	InstanceType, Zone, SubnetID, CapacityType string
+	// ReservationID of the capacity reservation that was asked for; LaunchTemplateID if EC2 says it.
+	ReservationID, LaunchTemplateID string
 }
 
 func (e FleetError) String() string { return e.Code + ": " + e.Message }
@@ -76,7 +78,7 @@ func fleetInstance(id string, f ec2types.CreateFleetInstance, capacityType strin
 		InstanceType: firstOf(string(f.InstanceType), string(o.InstanceType)),
 		Zone:         firstOf(aws.ToString(o.AvailabilityZone), aws.ToString(f.AvailabilityZone)),
 		SubnetID:     firstOf(aws.ToString(o.SubnetId), aws.ToString(f.SubnetId)),
-		ImageID:      aws.ToString(o.ImageId),
+		ImageID:      aws.ToString(o.ImageId), LaunchTemplateID: templateOf(f.LaunchTemplateAndOverrides),
 	}
 }
 
@@ -86,8 +88,15 @@ func fleetError(e ec2types.CreateFleetError, capacityType string) FleetError {
 		Code: aws.ToString(e.ErrorCode), Message: aws.ToString(e.ErrorMessage), InstanceType: string(o.InstanceType),
 		Zone: aws.ToString(o.AvailabilityZone), SubnetID: aws.ToString(o.SubnetId),
 		// What was asked for counts: that is the offering to mark (ec2 §4.6).
-		CapacityType: firstOf(capacityType, capacityTypeOf(e.Lifecycle, "")),
+		CapacityType: firstOf(capacityType, capacityTypeOf(e.Lifecycle, "")), LaunchTemplateID: templateOf(e.LaunchTemplateAndOverrides),
 	}
+}
+
+func templateOf(l *ec2types.LaunchTemplateAndOverridesResponse) string {
+	if l == nil || l.LaunchTemplateSpecification == nil {
+		return ""
+	}
+	return aws.ToString(l.LaunchTemplateSpecification.LaunchTemplateId)
 }
 
 func overridesOf(l *ec2types.LaunchTemplateAndOverridesResponse) ec2types.FleetLaunchTemplateOverrides {

@@ -27,8 +27,12 @@ const (
 type Instance struct {
 	ID, State                             string
 	InstanceType, Zone, SubnetID, ImageID string
-	// CapacityType is spot or on-demand (ec2 §5).
+	// CapacityType is spot, reserved or on-demand (ec2 §5).
 	CapacityType string
+	// ReservationID of the capacity reservation, if it is reserved.
+	ReservationID string
+	// LaunchTemplateID is known of instances a fleet has just launched.
+	LaunchTemplateID string
 	// Tenancy is default or dedicated.
 	Tenancy string
 	// EFAs is the number of EFA interfaces attached.
@@ -130,6 +134,9 @@ func instanceOf(i ec2types.Instance) Instance {
 	}
 	if aws.ToString(i.SpotInstanceRequestId) != "" || i.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot {
 		out.CapacityType = "spot"
+	}
+	if id := reservationOf(i); id != "" {
+		out.CapacityType, out.ReservationID = capacityTypeReserved, id
 	}
 	for _, n := range i.NetworkInterfaces {
 		if strings.HasPrefix(aws.ToString(n.InterfaceType), "efa") {

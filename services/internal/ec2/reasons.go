@@ -103,16 +103,19 @@ func (r FleetResult) Unavailable() []ledger.FailedOffering {
 		if !slices.Contains(noCapacityCodes, e.Code) || e.InstanceType == "" {
 			continue
 		}
-		failed = append(failed, ledger.FailedOffering{InstanceType: e.InstanceType, Zone: e.Zone, CapacityType: e.CapacityType, Code: e.Code})
+		failed = append(failed, ledger.FailedOffering{InstanceType: e.InstanceType, Zone: e.Zone, CapacityType: e.CapacityType, Code: e.Code, ReservationID: e.ReservationID})
 	}
 	slices.SortFunc(failed, compareFailed)
 	return slices.CompactFunc(failed, func(a, b ledger.FailedOffering) bool {
-		return a.InstanceType == b.InstanceType && a.Zone == b.Zone && a.CapacityType == b.CapacityType
+		return a.InstanceType == b.InstanceType && a.Zone == b.Zone && a.CapacityType == b.CapacityType && a.ReservationID == b.ReservationID
 	})
 }
 
 func compareFailed(a, b ledger.FailedOffering) int {
-	return strings.Compare(a.InstanceType+"|"+a.Zone+"|"+a.CapacityType+"|"+a.Code, b.InstanceType+"|"+b.Zone+"|"+b.CapacityType+"|"+b.Code)
+	key := func(f ledger.FailedOffering) string {
+		return strings.Join([]string{f.InstanceType, f.Zone, f.CapacityType, f.ReservationID, f.Code}, "|")
+	}
+	return strings.Compare(key(a), key(b))
 }
 
 func (r FleetResult) errorText() string {

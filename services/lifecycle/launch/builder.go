@@ -77,6 +77,7 @@ func (b *Builder) Build(ctx context.Context, in Input) (Built, error) {
 		if err != nil {
 			return Built{}, ec2.FailureOf(err)
 		}
+		ref.ReservationID = g.reservation
 		built.Templates = append(built.Templates, ref)
 		configs = append(configs, templateConfig(ref, g, subnets))
 	}
@@ -105,7 +106,7 @@ func request(in Input, s Selection, tags map[string]string, configs []ec2types.F
 	r := &awsec2.CreateFleetInput{
 		ClientToken: aws.String(in.Token), Type: ec2types.FleetTypeInstant, LaunchTemplateConfigs: configs,
 		TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{
-			DefaultTargetCapacityType: ec2types.DefaultTargetCapacityType(s.CapacityType), TotalTargetCapacity: aws.Int32(1),
+			DefaultTargetCapacityType: targetType(s.CapacityType), TotalTargetCapacity: aws.Int32(1),
 		},
 		TagSpecifications: fleetTags(tags),
 	}
@@ -118,6 +119,14 @@ func request(in Input, s Selection, tags map[string]string, configs []ec2types.F
 		r.OnDemandOptions = &ec2types.OnDemandOptionsRequest{AllocationStrategy: ec2types.FleetOnDemandAllocationStrategyLowestPrice}
 	}
 	return r
+}
+
+// targetType: what is reserved is asked for as on-demand; the launch template names the reservation.
+func targetType(capacityType string) ec2types.DefaultTargetCapacityType {
+	if capacityType == karpv1.CapacityTypeSpot {
+		return ec2types.DefaultTargetCapacityTypeSpot
+	}
+	return ec2types.DefaultTargetCapacityTypeOnDemand
 }
 
 // ensure returns the template, from memory if EC2 said lately that it exists. Launches that need the same one ask once; no lock is

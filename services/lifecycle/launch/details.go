@@ -48,7 +48,7 @@ func Details(nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, t *catalog.Instanc
 	}
 	d.Capacity, d.Allocatable = d.CapacityVector.List(), d.AllocatableVector.List()
 	for _, o := range t.Offerings {
-		if o.Zone == i.Zone && o.CapacityType == i.CapacityType {
+		if o.Zone == i.Zone && o.CapacityType == i.CapacityType && o.ReservationID == i.ReservationID {
 			d.Price = o.Price
 		}
 	}
@@ -66,10 +66,28 @@ func instanceLabels(nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, t *catalog.
 	labels[corev1.LabelInstanceTypeStable] = i.InstanceType
 	labels[corev1.LabelTopologyZone] = i.Zone
 	labels[karpv1.CapacityTypeLabelKey] = i.CapacityType
+	maps.Copy(labels, reservationLabels(t, i))
 	reqs, _ := requirement.FromClaim(claim.Spec.Requirements)
 	labels[awsv1.LabelInstanceTenancy] = cmp.Or(i.Tenancy, tenancy(reqs))
 	if id := zoneID(nc, t, i.Zone); id != "" {
 		labels[awsv1.LabelTopologyZoneID] = id
+	}
+	return labels
+}
+
+// reservationLabels are those of an instance in a capacity reservation; none for others.
+func reservationLabels(t *catalog.InstanceType, i ec2.Instance) map[string]string {
+	if i.ReservationID == "" {
+		return nil
+	}
+	labels := map[string]string{awsv1.LabelCapacityReservationID: i.ReservationID}
+	if t == nil {
+		return labels
+	}
+	for _, o := range t.Offerings {
+		if o.ReservationID == i.ReservationID {
+			maps.Copy(labels, o.Requirements.Labels())
+		}
 	}
 	return labels
 }

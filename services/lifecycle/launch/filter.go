@@ -38,8 +38,6 @@ type Candidate struct {
 	Offerings []catalog.Offering
 }
 
-func (c Candidate) cheapest() int64 { return c.Offerings[0].Price }
-
 // Select applies the filters of a launch in their order (ec2 §4.2). Its errors are *ec2.Failure.
 func Select(in Input) (Selection, error) {
 	reqs, err := requirement.FromClaim(withoutNodeClass(in.Claim.Spec.Requirements))
@@ -54,6 +52,7 @@ func Select(in Input) (Selection, error) {
 		return Selection{}, &ec2.Failure{Class: ec2.Permanent, Reason: "InstanceTypeResolutionFailed",
 			Message: fmt.Sprintf("no instance types satisfy requirements of amis %s", imageIDs(in.NodeClass.Status.AMIs))}
 	}
+	candidates = reservedFirst(candidates, reqs, in.FreeReserved)
 	if !reqs.HasMinValues() {
 		candidates = dropDearSpot(dropExotic(candidates), reqs)
 	}
@@ -88,7 +87,7 @@ func available(in Input, reqs requirement.Set) []Candidate {
 		c := Candidate{Type: t}
 		for _, o := range t.Offerings {
 			marked := in.Unavailable[ledger.OfferingKey{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}]
-			if o.Available && !marked && launchable(o.CapacityType) && zones[o.Zone] != "" && reqs.IntersectsSet(o.Requirements) {
+			if o.Available && !marked && in.launchable(o) && zones[o.Zone] != "" && reqs.IntersectsSet(o.Requirements) {
 				c.Offerings = append(c.Offerings, o)
 			}
 		}
@@ -100,8 +99,45 @@ func available(in Input, reqs requirement.Set) []Candidate {
 	return out
 }
 
-func launchable(capacityType string) bool {
-	return capacityType == karpv1.CapacityTypeSpot || capacityType == karpv1.CapacityTypeOnDemand
+func (in Input) launchable(o catalog.Offering) bool {
+	switch o.CapacityType {
+	case karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand:
+		return true
+	case karpv1.CapacityTypeReserved:
+		return o.ReservationID != "" && in.FreeReserved[o.ReservationID] > 0
+	}
+	return false
+}
+
+// reservedFirst keeps only reserved offerings if there are any, and of each type and zone that of the reservation with most
+// free instances. A claim that demands more different types than those keeps the others, too: choose does not take them.
+func reservedFirst(candidates []Candidate, reqs requirement.Set, free map[string]int64) []Candidate {
+	var reserved, all []Candidate
+	for _, c := range candidates {
+		best := map[string]string{} // reservation by zone
+		for _, o := range c.ofType(karpv1.CapacityTypeReserved) {
+			id := o.ReservationID
+			if now, ok := best[o.Zone]; !ok || free[id] > free[now] || free[id] == free[now] && id < now {
+				best[o.Zone] = id
+			}
+		}
+		c.Offerings = slices.DeleteFunc(slices.Clone(c.Offerings), func(o catalog.Offering) bool {
+			return o.CapacityType == karpv1.CapacityTypeReserved && best[o.Zone] != o.ReservationID
+		})
+		all = append(all, c)
+		if c.Offerings = c.ofType(karpv1.CapacityTypeReserved); len(c.Offerings) > 0 {
+			reserved = append(reserved, c)
+		}
+	}
+	if len(reserved) == 0 || !satisfied(reserved, reqs) {
+		return all
+	}
+	return reserved
+}
+
+// satisfied: the candidates have the values the claim demands a number of.
+func satisfied(candidates []Candidate, reqs requirement.Set) bool {
+	return !slices.ContainsFunc(reqs.Requirements(), func(r requirement.Requirement) bool { return distinctValues(candidates, r) < r.MinValues() })
 }
 
 // subnetByZone picks the first subnet of each zone; the status lists those with most free addresses first.
@@ -229,11 +265,13 @@ func distinctValues(candidates []Candidate, r requirement.Requirement) int {
 	return len(seen)
 }
 
-// choose picks the capacity type, spot before on-demand, and drops what is not of it.
+// choose picks the capacity type, reserved before spot before on-demand, and drops what is not of it.
 func choose(candidates []Candidate, reqs requirement.Set) Selection {
 	s := Selection{CapacityType: karpv1.CapacityTypeOnDemand, Tenancy: tenancy(reqs)}
-	if slices.ContainsFunc(candidates, func(c Candidate) bool { return len(c.ofType(karpv1.CapacityTypeSpot)) > 0 }) {
-		s.CapacityType = karpv1.CapacityTypeSpot
+	for _, capacityType := range []string{karpv1.CapacityTypeSpot, karpv1.CapacityTypeReserved} {
+		if slices.ContainsFunc(candidates, func(c Candidate) bool { return len(c.ofType(capacityType)) > 0 }) {
+			s.CapacityType = capacityType
+		}
 	}
 	for _, c := range candidates {
 		if c.Offerings = c.ofType(s.CapacityType); len(c.Offerings) > 0 {

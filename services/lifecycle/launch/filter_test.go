@@ -26,7 +26,11 @@ func texts(s Selection) []string {
 		for _, o := range c.Offerings {
 			zones = append(zones, strings.TrimPrefix(o.Zone, "eu-west-1"))
 		}
-		out = append(out, fmt.Sprintf("%s: %s", c.Type.Name, strings.Join(zones, "")))
+		text := fmt.Sprintf("%s: %s", c.Type.Name, strings.Join(zones, ""))
+		if id := c.Offerings[0].ReservationID; id != "" && id != "cr-1" {
+			text += " in " + id
+		}
+		out = append(out, text)
 	}
 	return out
 }
@@ -67,6 +71,56 @@ func TestSelect(t *testing.T) {
 				return in
 			},
 			want: []string{"on-demand", "m5.large: ab"},
+		},
+		"reserved before spot, and only that": {
+			in: func() Input {
+				in := input(readyClass("AL2023"), claim(), m5large, held(c5large, "eu-west-1a", "cr-1"))
+				in.FreeReserved = map[string]int64{"cr-1": 1}
+				return in
+			},
+			want: []string{"reserved", "c5.large: a"},
+		},
+		"spot if what is reserved is not free": {
+			in: func() Input {
+				in := input(readyClass("AL2023"), claim(), m5large, held(c5large, "eu-west-1a", "cr-1"))
+				in.FreeReserved = map[string]int64{"cr-1": 0}
+				return in
+			},
+			want: []string{"spot", "c5.large: ab", "m5.large: ab"},
+		},
+		"of several reservations of a type and zone the one with most free": {
+			in: func() Input {
+				in := input(readyClass("AL2023"), claim(), held(c5large, "eu-west-1a", "cr-1", "cr-2", "cr-3"), held(m5large, "eu-west-1b", "cr-4"))
+				in.FreeReserved = map[string]int64{"cr-1": 1, "cr-2": 3, "cr-3": 3, "cr-4": 1}
+				return in
+			},
+			want: []string{"reserved", "c5.large: a in cr-2", "m5.large: b in cr-4"},
+		},
+		"a reserved accelerator is no surprise": {
+			in: func() Input {
+				in := input(readyClass("AL2023"), claim(), m5large, held(g5xlarge, "eu-west-1a", "cr-1"))
+				in.FreeReserved = map[string]int64{"cr-1": 1}
+				return in
+			},
+			want: []string{"reserved", "g5.xlarge: a"},
+		},
+		"a claim of a reservation gets nothing else": {
+			in: func() Input {
+				in := input(readyClass("AL2023"), claim(capacityTypes("reserved"), []string{awsv1.LabelCapacityReservationID, "cr-1"}), held(m5large, "eu-west-1a", "cr-1", "cr-2"))
+				in.FreeReserved = map[string]int64{"cr-2": 5}
+				return in
+			},
+			class: ec2.NoCapacity, text: "all requested instance types were unavailable during launch",
+		},
+		"minValues that reserved types do not reach are reached by others": {
+			in: func() Input {
+				c, two := claim([]string{corev1.LabelInstanceTypeStable, "c5.large", "m5.large"}), 2
+				c.Spec.Requirements[0].MinValues = &two
+				in := input(readyClass("AL2023"), c, m5large, held(c5large, "eu-west-1a", "cr-1"))
+				in.FreeReserved = map[string]int64{"cr-1": 1}
+				return in
+			},
+			want: []string{"reserved", "c5.large: a"},
 		},
 		"marked offerings are left out": {
 			in: func() Input {
@@ -240,10 +294,10 @@ func TestSelectProperties(t *testing.T) {
 		}
 		last := int64(0)
 		for _, c := range s.Candidates {
-			if c.cheapest() < last {
+			if c.Offerings[0].Price < last {
 				t.Fatal("not by price")
 			}
-			last = c.cheapest()
+			last = c.Offerings[0].Price
 			for _, o := range c.Offerings {
 				if o.CapacityType != s.CapacityType || o.Zone == "eu-west-1c" || in.Unavailable[ledger.OfferingKey{InstanceType: c.Type.Name, Zone: o.Zone, CapacityType: o.CapacityType}] {
 					t.Fatalf("%s in %s must not be launched", c.Type.Name, o.Zone)

@@ -94,6 +94,14 @@ type kind struct {
 	pods  int64
 	arch  string
 	extra map[string]int64
+	// reserved capacity, by zone.
+	reserved map[string][]string
+}
+
+// held is a kind with capacity reservations in a zone.
+func held(k kind, zone string, ids ...string) kind {
+	k.reserved = map[string][]string{zone: ids}
+	return k
 }
 
 func types(kinds ...kind) []*catalog.InstanceType {
@@ -119,6 +127,11 @@ func types(kinds ...kind) []*catalog.InstanceType {
 		for i, zone := range []string{"eu-west-1a", "eu-west-1b", "eu-west-1c"} {
 			for _, ct := range []string{"on-demand", "spot"} {
 				t.Offerings = append(t.Offerings, events.CatalogOffering{Zone: zone, ZoneID: fmt.Sprintf("euw1-az%d", i+1), CapacityType: ct, Available: true})
+			}
+			for _, id := range k.reserved[zone] {
+				many := int64(9)
+				t.Offerings = append(t.Offerings, events.CatalogOffering{Zone: zone, ZoneID: fmt.Sprintf("euw1-az%d", i+1), CapacityType: "reserved", Available: true,
+					Reservation: &events.CatalogReservation{ID: id, Type: "default", Free: &many}})
 			}
 			prices[catalog.PriceKey{InstanceType: k.name, CapacityType: "spot", Zone: zone}] = k.price*1000/3 + int64(i)
 		}

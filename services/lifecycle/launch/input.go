@@ -24,6 +24,8 @@ type Input struct {
 	Types []*catalog.InstanceType
 	// Unavailable offerings, from Marks.
 	Unavailable map[ledger.OfferingKey]bool
+	// FreeReserved counts the free instances of capacity reservations by id, from FreeReserved; nil: none may be used.
+	FreeReserved map[string]int64
 	// Token is ledger.ClientToken(log-id, UID, attempt).
 	Token string
 	// LaunchTag is "<log-id>/<claim UID>/<attempt>".
@@ -55,6 +57,16 @@ func Marks(types []*catalog.InstanceType, unavailable func(ledger.OfferingKey) b
 	return marks
 }
 
+// FreeReserved counts the free instances of the capacity reservations that a catalogue offers, by id. free is the Ledger's
+// ReservationFree.
+func FreeReserved(c *catalog.Catalog, free func(id string, seen int64, at time.Time) int64) map[string]int64 {
+	counts := map[string]int64{}
+	for id, seen := range c.Reservations() {
+		counts[id] = free(id, seen, c.ReservationsAt)
+	}
+	return counts
+}
+
 // Cloud is what a Builder needs of EC2.
 type Cloud interface {
 	EnsureLaunchTemplate(ctx context.Context, t ec2.LaunchTemplate) (ledger.LaunchTemplateRef, error)
@@ -75,11 +87,11 @@ type Config struct {
 }
 
 func compareOfferings(a, b catalog.Offering) int {
-	return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(a.Zone, b.Zone))
+	return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.ReservationID, b.ReservationID))
 }
 
 func sortCandidates(c []Candidate) {
 	slices.SortFunc(c, func(a, b Candidate) int {
-		return cmp.Or(cmp.Compare(a.cheapest(), b.cheapest()), cmp.Compare(a.Type.Name, b.Type.Name))
+		return cmp.Or(cmp.Compare(a.Offerings[0].Price, b.Offerings[0].Price), cmp.Compare(a.Offerings[0].Rank, b.Offerings[0].Rank), cmp.Compare(a.Type.Name, b.Type.Name))
 	})
 }

@@ -21,6 +21,7 @@ import (
 	"millwright/services/lifecycle/nodeclass"
 	"millwright/tools/ec2sim/boot"
 	"millwright/tools/ec2sim/sim"
+	"millwright/tools/ec2sim/simclient"
 )
 
 // account joins the real adapter, Builder and Reconciler to a simulated account.
@@ -60,7 +61,7 @@ func newAccount(t *testing.T) *account {
 }
 
 // class reconciles a NodeClass of the family until it is ready.
-func (a *account) class(t *testing.T, alias string) *awsv1.EC2NodeClass {
+func (a *account) class(t *testing.T, alias string, change ...func(*awsv1.EC2NodeClassSpec)) *awsv1.EC2NodeClass {
 	t.Helper()
 	discovery := map[string]string{sim.DiscoveryTag: "blue"}
 	nc := &awsv1.EC2NodeClass{
@@ -71,14 +72,17 @@ func (a *account) class(t *testing.T, alias string) *awsv1.EC2NodeClass {
 			SecurityGroupSelectorTerms: []awsv1.SecurityGroupSelectorTerm{{Tags: discovery}},
 		},
 	}
-	change, _, err := a.reconciler.Reconcile(context.Background(), nc, nil)
+	for _, f := range change {
+		f(&nc.Spec)
+	}
+	resolved, _, err := a.reconciler.Reconcile(context.Background(), nc, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := nodeclass.Ready(change.Object); err != nil {
-		t.Fatalf("not ready: %v %+v", err, change.Object.Status.Conditions)
+	if err := nodeclass.Ready(resolved.Object); err != nil {
+		t.Fatalf("not ready: %v %+v", err, resolved.Object.Status.Conditions)
 	}
-	return change.Object
+	return resolved.Object
 }
 
 // TestLaunchInSimulatedAccount goes the whole way for each family: resolve the class, build, record, decode, send, describe, boot.
@@ -116,6 +120,62 @@ func TestLaunchInSimulatedAccount(t *testing.T) {
 				a.checkUserData(t, in, ref, family)
 			}
 		})
+	}
+}
+
+// TestReservedLaunchInSimulatedAccount fills a capacity reservation of one and is told that it is full.
+func TestReservedLaunchInSimulatedAccount(t *testing.T) {
+	ctx, a := context.Background(), newAccount(t)
+	control := &simclient.Client{URL: "http://aws.simulated", HTTP: &http.Client{Transport: a.sim.Transport()}}
+	r, err := control.AddReservation(ctx, simclient.Reservation{InstanceType: "m5.large", Zone: "eu-west-1a", Count: 1, Tags: map[string]string{"team": "web"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := control.AddReservation(ctx, simclient.Reservation{InstanceType: "m5.large", Zone: "eu-west-1a", Count: 1}); err != nil {
+		t.Fatal(err)
+	}
+	nc := a.class(t, "al2023@latest", func(s *awsv1.EC2NodeClassSpec) {
+		s.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{Tags: map[string]string{"team": "web"}}, {ID: "cr-0"}}
+	})
+	if d := cmp.Diff([]awsv1.CapacityReservation{{ID: r.ID, InstanceType: "m5.large", AvailabilityZone: "eu-west-1a", InstanceMatchCriteria: "targeted",
+		OwnerID: "111122223333", ReservationType: "default", State: "active"}}, nc.Status.CapacityReservations); d != "" {
+		t.Fatal(d)
+	}
+	launch := func(n int) (Input, ec2.FleetResult) {
+		in := input(nc, claim(), m5xlarge, held(m5large, "eu-west-1a", r.ID))
+		in.FreeReserved, in.Token = map[string]int64{r.ID: 1}, fmt.Sprint("token-", n)
+		built, err := a.builder.Build(ctx, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := a.cloud.CreateFleet(ctx, built.Request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result.Reserve(built.Templates)
+		return in, result
+	}
+	in, first := launch(1)
+	if len(first.Instances) != 1 || first.Instances[0].CapacityType != "reserved" || first.Instances[0].ReservationID != r.ID {
+		t.Fatalf("launched %+v", first)
+	}
+	_, second := launch(2)
+	if f := second.Failure(); f == nil || f.Class != ec2.NoCapacity || len(f.Unavailable) != 1 || f.Unavailable[0].ReservationID != r.ID {
+		t.Fatalf("the second failed with %+v", second.Failure())
+	}
+	a.now = a.now.Add(time.Minute)
+	found, err := a.cloud.DescribeInstances(ctx, []string{first.Instances[0].ID})
+	if err != nil || len(found) != 1 || found[0].CapacityType != "reserved" || found[0].ReservationID != r.ID {
+		t.Fatalf("described as %+v, %v", found, err)
+	}
+	d := Details(nc, in.Claim, in.Types[0], found[0])
+	for k, want := range map[string]string{
+		"karpenter.sh/capacity-type": "reserved", awsv1.LabelCapacityReservationID: r.ID, awsv1.LabelCapacityReservationType: "default",
+		awsv1.LabelCapacityReservationInterruptible: "false", "topology.kubernetes.io/zone": "eu-west-1a", "node.kubernetes.io/instance-type": "m5.large",
+	} {
+		if d.Labels[k] != want {
+			t.Errorf("label %s is %q, want %q", k, d.Labels[k], want)
+		}
 	}
 }
 

@@ -31,19 +31,40 @@ type group struct {
 	image   awsv1.AMI
 	maxPods int32
 	efas    int64
-	members []Candidate
+	// reservation of capacity that the template targets; "" if none.
+	reservation string
+	members     []Candidate
 }
 
-// groups splits the candidates by image, pod capacity and number of EFA interfaces; in order of their first, cheapest member.
+// groups splits the candidates by image, pod capacity, number of EFA interfaces and capacity reservation; in order of their first,
+// cheapest member.
 func groups(in Input, s Selection) []group {
 	var out []group
 	for _, c := range s.Candidates {
 		maxPods, efas := maxPodsOf(in.NodeClass, c), efasOf(in.Claim, c)
-		i := slices.IndexFunc(out, func(g group) bool { return g.image.ID == c.Image.ID && g.maxPods == maxPods && g.efas == efas })
-		if i < 0 {
-			i, out = len(out), append(out, group{image: c.Image, maxPods: maxPods, efas: efas})
+		for _, part := range byReservation(c) {
+			id := part.Offerings[0].ReservationID
+			i := slices.IndexFunc(out, func(g group) bool {
+				return g.image.ID == c.Image.ID && g.maxPods == maxPods && g.efas == efas && g.reservation == id
+			})
+			if i < 0 {
+				i, out = len(out), append(out, group{image: c.Image, maxPods: maxPods, efas: efas, reservation: id})
+			}
+			out[i].members = append(out[i].members, part)
 		}
-		out[i].members = append(out[i].members, c)
+	}
+	return out
+}
+
+// byReservation splits a candidate by the reservations of its offerings, in their order.
+func byReservation(c Candidate) []Candidate {
+	var out []Candidate
+	for _, o := range c.Offerings {
+		i := slices.IndexFunc(out, func(p Candidate) bool { return p.Offerings[0].ReservationID == o.ReservationID })
+		if i < 0 {
+			i, out = len(out), append(out, Candidate{Type: c.Type, Image: c.Image})
+		}
+		out[i].Offerings = append(out[i].Offerings, o)
 	}
 	return out
 }
@@ -81,11 +102,23 @@ func template(in Input, s Selection, g group, cluster Cluster, region string) (e
 		NetworkInterfaces:   networkInterfaces(nc, g.efas, isIPv6(cluster.DNS)),
 		TagSpecifications:   templateTags(tags, s.CapacityType),
 	}
+	data.CapacityReservationSpecification = reservationSpec(g.reservation)
 	if s.Tenancy == string(ec2types.TenancyDedicated) {
 		data.Placement = &ec2types.LaunchTemplatePlacementRequest{Tenancy: ec2types.TenancyDedicated}
 	}
 	name, err := templateName(data, tags)
 	return ec2.LaunchTemplate{Name: name, Data: data, Tags: tags}, err
+}
+
+// reservationSpec targets a capacity reservation, or keeps out of open ones (ec2 §4.4).
+func reservationSpec(id string) *ec2types.LaunchTemplateCapacityReservationSpecificationRequest {
+	if id == "" {
+		return &ec2types.LaunchTemplateCapacityReservationSpecificationRequest{CapacityReservationPreference: ec2types.CapacityReservationPreferenceNone}
+	}
+	return &ec2types.LaunchTemplateCapacityReservationSpecificationRequest{
+		CapacityReservationPreference: ec2types.CapacityReservationPreferenceCapacityReservationsOnly,
+		CapacityReservationTarget:     &ec2types.CapacityReservationTarget{CapacityReservationId: aws.String(id)},
+	}
 }
 
 // userData renders what the instances of a group boot with.

@@ -16,7 +16,7 @@ import (
 // dependents of Ready.
 var dependents = []string{
 	awsv1.ConditionTypeAMIsReady, awsv1.ConditionTypeSubnetsReady, awsv1.ConditionTypeSecurityGroupsReady,
-	awsv1.ConditionTypeInstanceProfileReady, karpv1.ConditionTypeValidationSucceeded,
+	awsv1.ConditionTypeInstanceProfileReady, awsv1.ConditionTypeCapacityReservationsReady, karpv1.ConditionTypeValidationSucceeded,
 }
 
 // conditions of one class while it is reconciled (api §3).

@@ -19,14 +19,15 @@ var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // fakeCloud answers from its fields and counts calls. fail makes calls of that name return the error.
 type fakeCloud struct {
-	subnets    []ec2.Subnet
-	groups     []ec2.SecurityGroup
-	images     []ec2.Image
-	parameters map[string]string
-	profiles   map[string]ec2.InstanceProfile
-	roles      []string
-	fail       map[string]error
-	calls      map[string]int
+	subnets      []ec2.Subnet
+	groups       []ec2.SecurityGroup
+	images       []ec2.Image
+	reservations []ec2.CapacityReservation
+	parameters   map[string]string
+	profiles     map[string]ec2.InstanceProfile
+	roles        []string
+	fail         map[string]error
+	calls        map[string]int
 }
 
 func notFound(code string) error {
@@ -44,6 +45,10 @@ func (f *fakeCloud) DescribeSubnets(context.Context, []awsv1.SubnetSelectorTerm)
 
 func (f *fakeCloud) DescribeSecurityGroups(context.Context, []awsv1.SecurityGroupSelectorTerm) ([]ec2.SecurityGroup, error) {
 	return f.groups, f.count("groups")
+}
+
+func (f *fakeCloud) DescribeCapacityReservations(context.Context, []awsv1.CapacityReservationSelectorTerm) ([]ec2.CapacityReservation, error) {
+	return f.reservations, f.count("reservations")
 }
 
 func (f *fakeCloud) DescribeImages(_ context.Context, q ec2.ImageQuery) ([]ec2.Image, error) {

@@ -45,7 +45,7 @@ func TestReconcileSoundClass(t *testing.T) {
 	}
 	nc := c.Object
 	if d := cmp.Diff([]string{
-		"AMIsReady=True/AMIsReady/", "InstanceProfileReady=True/InstanceProfileReady/", "SecurityGroupsReady=True/SecurityGroupsReady/",
+		"AMIsReady=True/AMIsReady/", "CapacityReservationsReady=True/CapacityReservationsReady/", "InstanceProfileReady=True/InstanceProfileReady/", "SecurityGroupsReady=True/SecurityGroupsReady/",
 		"SubnetsReady=True/SubnetsReady/", "ValidationSucceeded=True/ValidationSucceeded/", "Ready=True/Ready/",
 	}, conditionTexts(nc)); d != "" {
 		t.Error(d)
@@ -154,7 +154,7 @@ func TestConditions(t *testing.T) {
 				s.AMIFamily = ptr("Plan9")
 				s.AMISelectorTerms = []awsv1.AMISelectorTerm{{ID: "ami-x86"}}
 			},
-			want:  []string{"AMIsReady=True/AMIsReady/", "Ready=False/UnhealthyDependents/ValidationSucceeded=False"},
+			want:  []string{"AMIsReady=True/AMIsReady/", "CapacityReservationsReady=True/CapacityReservationsReady/", "Ready=False/UnhealthyDependents/ValidationSucceeded=False"},
 			event: `spec.amiFamily: unknown family "Plan9"`,
 		},
 		"contradictory subnet terms": {

@@ -19,15 +19,16 @@ import (
 
 // Fields a step depends on.
 const (
-	fieldImages  = "spec.amiSelectorTerms"
-	fieldFamily  = "spec.amiFamily"
-	fieldSubnets = "spec.subnetSelectorTerms"
-	fieldGroups  = "spec.securityGroupSelectorTerms"
-	fieldRole    = "spec.role"
-	fieldTags    = "spec.tags"
-	fieldText    = "spec.userData"
-	fieldDevices = "spec.blockDeviceMappings"
-	fieldKubelet = "spec.kubelet"
+	fieldImages       = "spec.amiSelectorTerms"
+	fieldFamily       = "spec.amiFamily"
+	fieldSubnets      = "spec.subnetSelectorTerms"
+	fieldGroups       = "spec.securityGroupSelectorTerms"
+	fieldRole         = "spec.role"
+	fieldReservations = "spec.capacityReservationSelectorTerms"
+	fieldTags         = "spec.tags"
+	fieldText         = "spec.userData"
+	fieldDevices      = "spec.blockDeviceMappings"
+	fieldKubelet      = "spec.kubelet"
 )
 
 // Fault is what is wrong with a field. Most are refused by the API server already; not all, and not by old CRDs.
@@ -60,6 +61,7 @@ func Validate(nc *awsv1.EC2NodeClass) []Fault {
 	f.images(nc)
 	f.subnets(nc.Spec.SubnetSelectorTerms)
 	f.groups(nc.Spec.SecurityGroupSelectorTerms)
+	f.reservations(nc.Spec.CapacityReservationSelectorTerms)
 	f.role(nc)
 	f.devices(nc.Spec.BlockDeviceMappings)
 	f.kubelet(nc.Spec.Kubelet)
@@ -77,7 +79,6 @@ func (f *faults) notHonoured(s awsv1.EC2NodeClassSpec) {
 		name string
 		set  bool
 	}{
-		{"capacityReservationSelectorTerms", len(s.CapacityReservationSelectorTerms) > 0},
 		{"placementGroupSelector", s.PlacementGroupSelector != nil},
 		{"ipPrefixCount", value(s.IPPrefixCount) != 0},
 		{"networkInterfaces", len(s.NetworkInterfaces) > 0},
@@ -177,6 +178,17 @@ func (f *faults) subnets(terms []awsv1.SubnetSelectorTerm) {
 			f.add(at, "expected at least one, got none, ['tags', 'id']")
 		case t.ID != "" && len(t.Tags) > 0:
 			f.add(at, "'id' is mutually exclusive, cannot be set with a combination of other fields in a subnet selector term")
+		}
+		f.selectorTags(at, t.Tags)
+	}
+}
+
+// reservations may combine an id with other fields: then the id counts (api §1.4).
+func (f *faults) reservations(terms []awsv1.CapacityReservationSelectorTerm) {
+	for i, t := range terms {
+		at := fmt.Sprintf("%s[%d]", fieldReservations, i)
+		if t.ID == "" && len(t.Tags) == 0 && t.InstanceMatchCriteria == "" {
+			f.add(at, "expected at least one, got none, ['tags', 'id', 'instanceMatchCriteria']")
 		}
 		f.selectorTags(at, t.Tags)
 	}

@@ -11,9 +11,6 @@ import (
 func TestFieldsThatLaunchesLeaveOutAreRefusedByName(t *testing.T) {
 	enabled, one := "enabled", int32(1)
 	for field, set := range map[string]func(*awsv1.EC2NodeClassSpec){
-		"spec.capacityReservationSelectorTerms": func(s *awsv1.EC2NodeClassSpec) {
-			s.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{ID: "cr-1"}}
-		},
 		"spec.placementGroupSelector": func(s *awsv1.EC2NodeClassSpec) {
 			s.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: "g"}
 		},

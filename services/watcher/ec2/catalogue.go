@@ -20,18 +20,19 @@ type offered struct {
 }
 
 // newCatalog computes what EC2 offers to a NodeClass. Zones are those of its subnets.
-func newCatalog(nc *karpawsv1.EC2NodeClass, o *offered, region string, opts Options) (*events.Catalog, error) {
+func newCatalog(nc *karpawsv1.EC2NodeClass, o *offered, now *reserved, region string, opts Options) (*events.Catalog, error) {
 	s, err := newSizing(nc, opts)
 	if err != nil {
 		return nil, fmt.Errorf("catalogue of %s: %w", nc.Name, err)
 	}
 	c := &events.Catalog{NodeClass: nc.Name, Generation: nc.Generation}
-	zones := subnetZones(nc)
+	zones, reservations := subnetZones(nc), reservationsOf(nc)
 	for i := range o.types {
 		t, err := s.instanceType(&o.types[i], o.zones[string(o.types[i].InstanceType)], zones, region)
 		if err != nil {
 			return nil, fmt.Errorf("catalogue of %s: %w", nc.Name, err)
 		}
+		addReserved(&t, reservations, now, zones, func(zone string) bool { return o.zones[t.Name][zone] && s.compatible(&o.types[i]) })
 		c.InstanceTypes = append(c.InstanceTypes, t)
 	}
 	return c, nil

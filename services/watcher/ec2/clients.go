@@ -15,6 +15,7 @@ type EC2 interface {
 	awsec2.DescribeInstanceTypeOfferingsAPIClient
 	awsec2.DescribeSpotPriceHistoryAPIClient
 	awsec2.DescribeInstancesAPIClient
+	awsec2.DescribeCapacityReservationsAPIClient
 }
 
 // Pricing is what is asked of the price API; *pricing.Client is one.

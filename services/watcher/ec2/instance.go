@@ -13,6 +13,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	karpv1 "millwright/api/karpenter/v1"
 	karpawsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
 )
@@ -104,6 +105,10 @@ func stateOf(i *ec2types.Instance) *events.InstanceState {
 	}
 	if aws.ToString(i.SpotInstanceRequestId) != "" || i.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot {
 		s.CapacityType = spot
+	}
+	if c := i.CapacityReservationSpecification; c != nil && aws.ToString(i.CapacityReservationId) != "" &&
+		c.CapacityReservationPreference == ec2types.CapacityReservationPreferenceCapacityReservationsOnly {
+		s.CapacityType = karpv1.CapacityTypeReserved
 	}
 	if i.State != nil {
 		s.State = string(i.State.Name)

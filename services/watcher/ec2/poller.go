@@ -39,6 +39,8 @@ type Intervals struct {
 	Types, OnDemand time.Duration
 	// Spot prices, default 5 min; Instances, default 10 s.
 	Spot, Instances time.Duration
+	// Reservations of capacity, default 1 min; asked about while a NodeClass has some.
+	Reservations time.Duration
 	// Classes: how often NodeClasses are compared with their catalogues, default 1 s.
 	Classes time.Duration
 }
@@ -68,6 +70,7 @@ type Poller struct {
 	tasks   []*task
 
 	offered   atomic.Pointer[offered]
+	reserved  atomic.Pointer[reserved]
 	catalogs  catalogs
 	prices    prices
 	instances instances
@@ -91,6 +94,7 @@ func New(cfg Config, e Emitter) (*Poller, error) {
 		newTask("on_demand_prices", or(i.OnDemand, 12*time.Hour), true, p.pollOnDemand),
 		newTask("spot_prices", or(i.Spot, 5*time.Minute), false, p.pollSpot),
 		newTask("instances", or(i.Instances, 10*time.Second), false, p.pollInstances),
+		newTask("capacity_reservations", or(i.Reservations, time.Minute), false, p.pollReservations),
 		newTask("nodeclasses", or(i.Classes, time.Second), false, p.pollClasses),
 	}
 	return p, nil
@@ -112,10 +116,11 @@ func (p *Poller) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Synced reports that each poll succeeded once, so that what was emitted is all there is.
+// Synced reports that each poll succeeded once, so that what was emitted is all there is. Reserved capacity is not waited for:
+// until it is known, none is free.
 func (p *Poller) Synced() bool {
 	for _, t := range p.tasks {
-		if !t.succeeded.Load() {
+		if t.name != "capacity_reservations" && !t.succeeded.Load() {
 			return false
 		}
 	}

@@ -165,6 +165,9 @@ func TestPricesWithoutThePriceAPI(t *testing.T) {
 
 func TestAFailedPollKeepsWhatWasKnown(t *testing.T) {
 	r := newRig(t, nil)
+	r.classes = []*karpawsv1.EC2NodeClass{nodeClass("default", func(nc *karpawsv1.EC2NodeClass) {
+		nc.Status.CapacityReservations = []karpawsv1.CapacityReservation{{ID: "cr-1", InstanceType: "m5.large", AvailabilityZone: "us-west-2a"}}
+	})}
 	r.poll("on_demand_prices", "spot_prices")
 	r.out.prices()
 	r.control("POST", "faults", simclient.Fault{Action: "*", Code: "RequestLimitExceeded", Status: 503})

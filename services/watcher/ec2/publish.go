@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	karpawsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
@@ -24,6 +26,9 @@ type emittedCatalog struct {
 	inputs string
 	// hash of its content; "" to emit it again.
 	hash string
+	// reservations that were to be offered, by id; reservationsAt is when the reserved capacity in it was counted; zero if there is none.
+	reservations   []string
+	reservationsAt time.Time
 }
 
 func (c *catalogs) again() {
@@ -88,7 +93,8 @@ func (p *Poller) pollClasses(ctx context.Context) error {
 // be computed for keeps its former one: only its owner can repair it, and the others go on.
 func (p *Poller) emitCatalog(ctx context.Context, nc *karpawsv1.EC2NodeClass, o *offered) error {
 	c := &p.catalogs
-	inputs, err := fingerprint(nc)
+	reserved := p.reserved.Load()
+	inputs, err := fingerprint(nc, reserved)
 	if err != nil {
 		return err
 	}
@@ -96,7 +102,14 @@ func (p *Poller) emitCatalog(ctx context.Context, nc *karpawsv1.EC2NodeClass, o 
 	if c.faulty[nc.Name] == inputs || (last != nil && last.inputs == inputs) {
 		return nil
 	}
-	catalog, err := newCatalog(nc, o, p.cfg.Region, p.cfg.Options)
+	var reservations []string
+	for _, r := range reservationsOf(nc) {
+		reservations = append(reservations, r.ID)
+	}
+	if len(reservations) > 0 && (last == nil || !slices.Equal(last.reservations, reservations)) {
+		p.task("capacity_reservations").soon() // others than EC2 was last asked about
+	}
+	catalog, err := newCatalog(nc, o, reserved, p.cfg.Region, p.cfg.Options)
 	if err != nil {
 		p.cfg.Logger.Warn().Err(err).Str("nodeclass", nc.Name).Msg("catalogue cannot be computed")
 		c.setFaulty(nc.Name, inputs)
@@ -106,14 +119,25 @@ func (p *Poller) emitCatalog(ctx context.Context, nc *karpawsv1.EC2NodeClass, o 
 	if err != nil {
 		return err
 	}
-	if last == nil || last.hash != ref.Hash {
+	ref.ReservationsAt = reservationsAt(nc, reserved)
+	if last == nil || last.hash != ref.Hash || !last.reservationsAt.Equal(ref.ReservationsAt) {
 		if err := p.emitter.Emit(events.KindCatalog, events.OpUpsert, nc.Name, nc.Name, ref); err != nil {
 			return fmt.Errorf("emit catalogue of %s: %w", nc.Name, err)
 		}
+	}
+	if last == nil || last.hash != ref.Hash {
 		p.cfg.Logger.Info().Str("nodeclass", nc.Name).Int("instance_types", len(catalog.InstanceTypes)).Str("hash", ref.Hash).Msg("catalogue published")
 	}
-	c.emitted[nc.Name] = &emittedCatalog{inputs: inputs, hash: ref.Hash}
+	c.emitted[nc.Name] = &emittedCatalog{inputs: inputs, hash: ref.Hash, reservations: reservations, reservationsAt: ref.ReservationsAt}
 	return nil
+}
+
+// reservationsAt is when the reserved capacity of a NodeClass was counted; zero if it has none, or that is not known yet.
+func reservationsAt(nc *karpawsv1.EC2NodeClass, now *reserved) time.Time {
+	if now == nil || len(reservationsOf(nc)) == 0 {
+		return time.Time{}
+	}
+	return now.at
 }
 
 func (c *catalogs) setFaulty(name, inputs string) {
@@ -124,13 +148,14 @@ func (c *catalogs) setFaulty(name, inputs string) {
 }
 
 // fingerprint is all of a NodeClass that its catalogue depends on.
-func fingerprint(nc *karpawsv1.EC2NodeClass) (string, error) {
+func fingerprint(nc *karpawsv1.EC2NodeClass, now *reserved) (string, error) {
 	var zones []string
 	for _, z := range subnetZones(nc) {
 		zones = append(zones, z.name+"="+z.id)
 	}
 	data, err := json.Marshal([]any{
 		nc.Generation, zones, familyOf(nc).name, nc.Spec.Kubelet, nc.Spec.BlockDeviceMappings, nc.Spec.InstanceStorePolicy,
+		reservationsOf(nc), reservationsAt(nc, now),
 	})
 	if err != nil {
 		return "", fmt.Errorf("read NodeClass %s: %w", nc.Name, err)

@@ -1,0 +1,71 @@
+package ledger
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// reservation is what records say of a capacity reservation that EC2's own count of free instances may not hold yet
+// (reference: ec2 §2.5): one less with each of our launches, one more when such an instance is gone, none when EC2 says that
+// it is full.
+type reservation struct {
+	// Changes by record; those older than reservationMemory are forgotten.
+	Changes []reservationChange `json:"changes,omitempty"`
+	// Full is when EC2 last refused a launch into it.
+	Full time.Time `json:"full,omitzero"`
+}
+
+type reservationChange struct {
+	At time.Time `json:"at"`
+	By int64     `json:"by"`
+}
+
+// reservationMemory is longer than EC2 ever goes unasked, which is a minute, while it answers.
+const reservationMemory = 10 * time.Minute
+
+func (l *Ledger) reservation(id string) *reservation {
+	r := l.s.Reservations[id]
+	if r == nil {
+		r = &reservation{}
+		l.s.Reservations[id] = r
+	}
+	return r
+}
+
+func (r *reservation) change(at time.Time, by int64) {
+	r.forget(at)
+	r.Changes = append(r.Changes, reservationChange{at.UTC(), by})
+}
+
+func (r *reservation) full(at time.Time) {
+	r.forget(at)
+	if at.After(r.Full) {
+		r.Full = at.UTC()
+	}
+}
+
+func (r *reservation) forget(at time.Time) {
+	r.Changes = slices.DeleteFunc(r.Changes, func(c reservationChange) bool { return at.Sub(c.At) > reservationMemory })
+}
+
+// ReservationFree returns how many instances of a capacity reservation are free, of which EC2 said at a time that free of
+// them were: what records tell since then is counted too. math.MaxInt64 is without limit. Never below 0.
+func (l *Ledger) ReservationFree(id string, free int64, at time.Time) int64 {
+	r := l.s.Reservations[id]
+	if r == nil {
+		return free
+	}
+	if !r.Full.IsZero() && !r.Full.Before(at) {
+		free, at = 0, r.Full
+	}
+	if free == math.MaxInt64 {
+		return free
+	}
+	for _, c := range r.Changes {
+		if c.At.After(at) {
+			free += c.By
+		}
+	}
+	return max(0, free)
+}

@@ -1,0 +1,85 @@
+package ec2
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	karpv1 "millwright/api/karpenter/v1"
+	karpawsv1 "millwright/api/karpenteraws/v1"
+	"millwright/events"
+)
+
+const reservationsPage = 1000
+
+// reserved is how many instances of each active capacity reservation are free, and when EC2 was asked. It never changes.
+type reserved struct {
+	free map[string]int64
+	at   time.Time
+}
+
+// pollReservations learns how much reserved capacity is free, and has the catalogues that offer some published anew. While no
+// NodeClass has any, EC2 is not asked.
+func (p *Poller) pollReservations(ctx context.Context) error {
+	if !slices.ContainsFunc(p.cfg.Classes(), func(nc *karpawsv1.EC2NodeClass) bool { return len(nc.Status.CapacityReservations) > 0 }) {
+		p.reserved.Store(nil)
+		return nil
+	}
+	now := &reserved{free: map[string]int64{}, at: p.cfg.Clock().UTC()} // asked before the answer: what comes between counts as after it
+	in := &awsec2.DescribeCapacityReservationsInput{
+		MaxResults: aws.Int32(reservationsPage),
+		Filters:    []ec2types.Filter{{Name: aws.String("state"), Values: []string{string(ec2types.CapacityReservationStateActive)}}},
+	}
+	for pages := awsec2.NewDescribeCapacityReservationsPaginator(p.cfg.EC2, in); pages.HasMorePages(); {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return fmt.Errorf("describe capacity reservations: %w", err)
+		}
+		for _, r := range page.CapacityReservations {
+			now.free[aws.ToString(r.CapacityReservationId)] = int64(aws.ToInt32(r.AvailableInstanceCount))
+		}
+	}
+	p.reserved.Store(now)
+	p.ClassesChanged()
+	return nil
+}
+
+// reservationsOf are the capacity reservations of a NodeClass that may be offered, by id. Capacity blocks and interruptible ones
+// are not: nothing takes their nodes away before EC2 does.
+func reservationsOf(nc *karpawsv1.EC2NodeClass) []karpawsv1.CapacityReservation {
+	list := slices.DeleteFunc(slices.Clone(nc.Status.CapacityReservations), func(r karpawsv1.CapacityReservation) bool {
+		return r.Interruptible || r.State == "expiring" || r.ReservationType != "" && r.ReservationType != "default"
+	})
+	slices.SortFunc(list, func(a, b karpawsv1.CapacityReservation) int { return strings.Compare(a.ID, b.ID) })
+	return list
+}
+
+// addReserved adds the offerings of capacity reservations to a type, and to its labels what they may be. What EC2 did not say is
+// free is not.
+func addReserved(t *events.CatalogInstanceType, list []karpawsv1.CapacityReservation, now *reserved, zones []zone, offered func(zone string) bool) {
+	l := labels(t.Requirements)
+	for _, r := range list {
+		at := slices.IndexFunc(zones, func(z zone) bool { return z.name == r.AvailabilityZone })
+		if r.InstanceType != t.Name || at < 0 {
+			continue
+		}
+		var free int64
+		if now != nil {
+			free = now.free[r.ID]
+		}
+		t.Offerings = append(t.Offerings, events.CatalogOffering{
+			Zone: r.AvailabilityZone, ZoneID: zones[at].id, CapacityType: karpv1.CapacityTypeReserved, Available: offered(r.AvailabilityZone),
+			Reservation: &events.CatalogReservation{ID: r.ID, Type: "default", Free: &free},
+		})
+		l.several(karpv1.CapacityTypeLabelKey, append(slices.Clone(l[karpv1.CapacityTypeLabelKey]), karpv1.CapacityTypeReserved))
+		l.several(karpawsv1.LabelCapacityReservationID, append(slices.Clone(l[karpawsv1.LabelCapacityReservationID]), r.ID))
+		l.one(karpawsv1.LabelCapacityReservationType, "default")
+		l.one(karpawsv1.LabelCapacityReservationInterruptible, "false")
+	}
+}

@@ -1,0 +1,90 @@
+package ec2
+
+import (
+	"testing"
+	"time"
+
+	karpawsv1 "millwright/api/karpenteraws/v1"
+	"millwright/events"
+	"millwright/planner/catalog"
+	"millwright/tools/ec2sim/simclient"
+)
+
+// TestReservedCapacityIsPublishedWithItsCount: a NodeClass's reservations become offerings, counted each time EC2 is asked.
+func TestReservedCapacityIsPublishedWithItsCount(t *testing.T) {
+	r := newRig(t, nil)
+	now := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)
+	r.cfg.Clock = func() time.Time { return now }
+	reservation := simclient.Reservation{ID: "cr-1", InstanceType: "m5.large", Zone: "us-west-2a", Count: 2}
+	r.control("POST", "reservations", reservation)
+	nc := nodeClass("default", func(nc *karpawsv1.EC2NodeClass) {
+		status := karpawsv1.CapacityReservation{ID: "cr-1", InstanceType: "m5.large", AvailabilityZone: "us-west-2a", ReservationType: "default", State: "active"}
+		block, elsewhere := status, status
+		block.ID, block.ReservationType = "cr-2", "capacity-block"
+		elsewhere.ID, elsewhere.AvailabilityZone = "cr-3", "us-west-2d" // without a subnet
+		nc.Status.CapacityReservations = []karpawsv1.CapacityReservation{block, elsewhere, status}
+	})
+	r.classes = []*karpawsv1.EC2NodeClass{nc, nodeClass("plain", nil)}
+	r.poll("instance_types", "nodeclasses")
+	refs := func() map[string]*events.CatalogRef {
+		out := map[string]*events.CatalogRef{}
+		for _, e := range r.out.take(events.KindCatalog) {
+			out[e.Name] = e.Object.(*events.CatalogRef)
+		}
+		return out
+	}
+	free := func(ref *events.CatalogRef) (n int64, offered bool) {
+		c := catalog.New(ref.Catalog, nil)
+		n, offered = c.Reservations()["cr-1"]
+		return n, offered
+	}
+	first := refs()
+	if _, offered := free(first["default"]); offered || len(first) != 2 {
+		t.Fatalf("%d catalogues; reserved capacity is offered before EC2 was asked for it", len(first))
+	}
+	r.poll("capacity_reservations", "nodeclasses")
+	second := refs()
+	if n, _ := free(second["default"]); n != 2 || len(second) != 1 || !second["default"].ReservationsAt.Equal(now) {
+		t.Fatalf("%d free in %d catalogues, want 2 in that of the class alone", n, len(second))
+	}
+	now = now.Add(time.Minute)
+	r.poll("capacity_reservations", "nodeclasses")
+	third := refs()["default"]
+	if third == nil || third.Hash != second["default"].Hash || !third.ReservationsAt.Equal(now) {
+		t.Fatalf("counted again with the same result: %+v, want the same content at a new time", third)
+	}
+	r.control("PATCH", "reservations/cr-1", map[string]int{"count": 5})
+	now = now.Add(time.Minute)
+	r.poll("capacity_reservations", "nodeclasses")
+	fourth := refs()["default"]
+	if n, _ := free(fourth); n != 5 || fourth.Hash == third.Hash {
+		t.Fatalf("%d free after the reservation grew to 5", n)
+	}
+	m5 := catalog.New(fourth.Catalog, nil).Type("m5.large")
+	for key, want := range map[string]string{"karpenter.sh/capacity-type": "reserved", karpawsv1.LabelCapacityReservationID: "cr-1", karpawsv1.LabelCapacityReservationType: "default"} {
+		if !m5.Requirements.Get(key).Has(want) {
+			t.Errorf("%s of m5.large is %s, want %s among it", key, m5.Requirements.Get(key), want)
+		}
+	}
+	for _, o := range m5.Offerings {
+		if o.ReservationID != "" && o.ReservationID != "cr-1" {
+			t.Errorf("reservation %s is offered", o.ReservationID)
+		}
+	}
+	r.control("DELETE", "reservations/cr-1", nil)
+	now = now.Add(time.Minute)
+	r.poll("capacity_reservations", "nodeclasses")
+	if _, offered := free(refs()["default"]); offered {
+		t.Error("an ended reservation is offered")
+	}
+}
+
+// TestReservationsAreAskedForOnlyIfSomeClassHasThem spares roles that may not ask.
+func TestReservationsAreAskedForOnlyIfSomeClassHasThem(t *testing.T) {
+	r := newRig(t, nil)
+	r.classes = []*karpawsv1.EC2NodeClass{nodeClass("default", nil)}
+	r.poll("capacity_reservations")
+	if calls := r.sim.Calls(); calls["DescribeCapacityReservations"] != nil {
+		t.Errorf("calls: %v", calls)
+	}
+}
