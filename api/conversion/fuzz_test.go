@@ -267,5 +267,17 @@ func FuzzConvert(f *testing.F) {
 		if out["apiVersion"] != to {
 			t.Fatalf("apiVersion is %v, want %s", out["apiVersion"], to)
 		}
+		// What was converted can be converted back, and there again: then nothing changes any more.
+		back, _, err := Converter{Pool: pools}.Convert(t.Context(), clone(out).(Object), fmt.Sprint(o["apiVersion"]))
+		if err != nil {
+			t.Fatalf("convert back: %v", err)
+		}
+		again, _, err := Converter{Pool: pools}.Convert(t.Context(), back, to)
+		if err != nil {
+			t.Fatalf("convert again: %v", err)
+		}
+		if diff := cmp.Diff(any(out), any(again)); diff != "" {
+			t.Fatalf("there, back and there again:\n%s", diff)
+		}
 	})
 }

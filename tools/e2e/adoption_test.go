@@ -219,6 +219,9 @@ func (e *env) handedBack() {
 		if !slices.Equal(o.GetFinalizers(), []string{"karpenter.sh/termination"}) || o.GetLabels()["karpenter.sh/nodepool"] == "" {
 			e.Errorf("nodeclaim %s: finalizers %v, labels %v", o.GetName(), o.GetFinalizers(), o.GetLabels())
 		}
+		if _, reason, _ := condition(&o, "Drifted"); reason != "" {
+			e.Errorf("nodeclaim %s has drifted: %s", o.GetName(), reason)
+		}
 		for _, key := range []string{"karpenter.sh/nodepool-hash", "karpenter.sh/nodepool-hash-version", "karpenter.k8s.aws/ec2nodeclass-hash",
 			"karpenter.k8s.aws/ec2nodeclass-hash-version"} {
 			if o.GetAnnotations()[key] == "" {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,7 +55,8 @@ var examples = map[string]example{
 	"static":            {labels: map[string]string{"node.kubernetes.io/instance-type": "m5.large|c5.large"}},
 }
 
-// TestExamples applies every example, has a pod for each, looks at the node it got, and deletes everything again.
+// TestExamples applies every example, has a pod for each, looks at the node it got, edits the example, looks at the node it has and at
+// the one it gets then, and deletes everything again.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(clustertest.Root(), "deploy", "examples", "*.yaml"))
 	if err != nil || len(files) != len(examples) {
@@ -81,14 +83,24 @@ func TestExamples(t *testing.T) {
 			e.takeOff(x.poolOf(name), x.startupTaint)
 		}
 		e.running(name, 1)
-		e.checkExample(name, x)
+		e.checkNode(name, x.poolOf(name), x)
+		if _, has := edits[name]; !has && !slices.Contains(edited, name) {
+			t.Errorf("no edit of %s is tested", name)
+		}
 	}
 	e.editLimits()
+	e.editBudgets()
+	e.editNeverDisrupt()
+	e.editExamples()
+	e.editConsolidation()
 	e.nodesOf("static", 2)
 	e.scaleStatic(3)
 	e.nodesOf("static", 3)
 	for name := range examples {
 		e.scale(name, 0)
+	}
+	for name := range edits {
+		e.scale(name+"-new", 0)
 	}
 	for _, list := range docs {
 		for _, doc := range list {
@@ -159,15 +171,16 @@ func (e *env) takeOff(pool, key string) {
 	})
 }
 
-func (e *env) checkExample(name string, x example) {
+// checkNode looks at the node that an app's pod runs on.
+func (e *env) checkNode(name, pool string, x example) {
 	e.Helper()
 	n, err := e.nodeUnder(name)
 	if err != nil {
 		e.Errorf("%s: %v", name, err)
 		return
 	}
-	if pool := n.Labels["karpenter.sh/nodepool"]; pool != x.poolOf(name) {
-		e.Errorf("%s: the pod runs on a node of %s", name, pool)
+	if got := n.Labels["karpenter.sh/nodepool"]; got != pool {
+		e.Errorf("%s: the pod runs on a node of %s, want %s", name, got, pool)
 	}
 	for key, want := range x.labels {
 		if !strings.Contains("|"+want+"|", "|"+n.Labels[key]+"|") {
@@ -203,10 +216,7 @@ func (e *env) editLimits() {
 	}
 	e.deploy("big", 1, "20", "1Gi", big)
 	e.hasEventOnPods("big", "limit")
-	patch := []byte(`{"spec":{"limits":{"cpu":"64"}}}`)
-	if _, err := e.dyn.Resource(nodePools).Patch(e.Context(), "limits", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		e.Fatal(err)
-	}
+	e.patch(nodePools, "limits", `{spec: {limits: {cpu: "64"}}}`)
 	e.running("big", 1)
 	e.scale("big", 0)
 }
@@ -304,7 +314,8 @@ func claims(path, want string) func(*env, corev1.Node) {
 	return func(e *env, n corev1.Node) {
 		e.Helper()
 		for _, c := range e.nodeClaims() {
-			if got, _, _ := unstructured.NestedString(c.Object, strings.Split(path, ".")...); c.GetLabels()["karpenter.sh/nodepool"] == n.Labels["karpenter.sh/nodepool"] && got != want {
+			of, _, _ := unstructured.NestedString(c.Object, "status", "nodeName")
+			if got, _, _ := unstructured.NestedString(c.Object, strings.Split(path, ".")...); of == n.Name && got != want {
 				e.Errorf("NodeClaim %s: %s is %q, want %q", c.GetName(), path, got, want)
 			}
 		}

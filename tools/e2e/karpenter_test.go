@@ -136,7 +136,7 @@ func (k *karpenter) launch(r release, claim string) (id, providerID string) {
 	}
 	out, err := k.aws.RunInstances(k.Context(), &awsec2.RunInstancesInput{
 		ImageId: &k.image, InstanceType: ec2types.InstanceTypeM5Large, MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
-		SubnetId: aws.String(k.defaults.Subnets[zone]), UserData: aws.String(k.userData(r)),
+		SubnetId: aws.String(k.defaults.Subnets[zone]), UserData: aws.String(k.userData(r)), SecurityGroupIds: k.defaults.SecurityGroups,
 		TagSpecifications: []ec2types.TagSpecification{spec},
 	})
 	if err != nil {
