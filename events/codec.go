@@ -119,5 +119,8 @@ func decodeObject(k Kind, op Op, data []byte) (any, error) {
 	if p, ok := object.(protobufObject); ok {
 		return object, p.Unmarshal(data)
 	}
+	if u, ok := object.(json.Unmarshaler); ok {
+		return object, u.UnmarshalJSON(data) // it parses by itself: json.Unmarshal would do so once more before
+	}
 	return object, json.Unmarshal(data, object)
 }

@@ -328,12 +328,14 @@ func (s *Service) alarm(ctx context.Context, reason, message string) {
 
 // stepNodes lets Nodes go that are being deleted and have no claim any more.
 func (s *Service) stepNodes(now time.Time) time.Time {
+	var wake time.Time
 	for _, n := range s.deps.Cache.Nodes() {
 		if n.DeletionTimestamp.IsZero() || !slices.Contains(n.Finalizers, karpv1.TerminationFinalizer) || !s.isStray(n, now) {
 			continue
 		}
 		key := ledger.NodeAggregate(n.Name)
-		if now.Before(s.mem.retryAt(key)) {
+		if at := s.mem.retryAt(key); now.Before(at) {
+			wake = earliest(at, wake)
 			continue
 		}
 		s.effect(key, false, func(ctx context.Context) error {
@@ -344,7 +346,7 @@ func (s *Service) stepNodes(now time.Time) time.Time {
 			return nil
 		})
 	}
-	return time.Time{}
+	return wake
 }
 
 // isStray: no NodeClaim and no open claim has the Node's instance, and it is drained or its instance is gone.

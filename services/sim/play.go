@@ -17,6 +17,8 @@ const (
 	// convergeMax is how long the system may take to come to rest once nothing fails any more: nodes that never join
 	// have to time out, dead ones to be noticed.
 	convergeMax = 25 * time.Minute
+	// secondLook is within which services see what calm has changed.
+	secondLook = 10 * time.Second
 	// restFor is how long it must then leave the log alone.
 	restFor = 30 * time.Second
 	// eventsMax ends a run that does not end by itself.
@@ -40,6 +42,7 @@ func (s *Sim) play() {
 	s.clock.Every(time.Second, s.chaos)
 	s.runFor(s.script.length)
 	s.calm()
+	s.runFor(secondLook) // pods that a limit kept waiting are looked at again
 	s.checkFolds()
 	s.converge("the workload runs", s.unsettled)
 	s.rest()

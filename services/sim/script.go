@@ -42,13 +42,16 @@ const neverFits = "giant"
 func (s *Sim) oneOf(texts ...string) string { return texts[s.rng.IntN(len(texts))] }
 
 // drawScript draws the pools and the workload: up to 3 pods, then up to 12 and 4 more, one that never fits, then less.
+// Three in four are played in half the time or a third, with fewer pods: most bugs need little, and those seeds are cheap.
 func (s *Sim) drawScript() script {
-	x := script{length: s.millis(130_000, 210_000)}
+	pace := 1 + s.rng.IntN(4)%3
+	many := 12 / pace
+	x := script{length: s.millis(130_000/pace, 210_000/pace)}
 	x.pools = append(x.pools, s.drawPool("default", &x))
 	if s.happens(500) {
 		x.pools = append(x.pools, s.drawPool("extra", &x))
 	}
-	at := func(from, to int) time.Duration { return s.millis(from*1000, to*1000) }
+	at := func(from, to int) time.Duration { return s.millis(from*1000/pace, to*1000/pace) }
 	deploy := func(at time.Duration, name string, replicas int) {
 		d := s.drawDeployment(name, replicas)
 		x.acts = append(x.acts, act{at, fmt.Sprintf("deploys %d pods of %s", replicas, name), func() { s.cluster.Deploy(d) }})
@@ -57,13 +60,13 @@ func (s *Sim) drawScript() script {
 		x.acts = append(x.acts, act{at, fmt.Sprintf("scales %s to %d", name, replicas), func() { s.cluster.Scale(name, replicas) }})
 	}
 	deploy(at(1, 5), "first", 1+s.rng.IntN(3))
-	deploy(at(20, 40), "second", 2+s.rng.IntN(11))
+	deploy(at(20, 40), "second", 2+s.rng.IntN(many-1))
 	deploy(at(20, 45), "third", 1+s.rng.IntN(4))
 	if s.happens(700) {
 		d := cluster.Deployment{Name: neverFits, Replicas: 1, Labels: map[string]string{"app": neverFits}, Spec: podSpec("200", "1Gi")}
 		x.acts = append(x.acts, act{at(30, 60), "deploys a pod that never fits", func() { s.cluster.Deploy(d) }})
 	}
-	scale(at(65, 90), "second", s.rng.IntN(13))
+	scale(at(65, 90), "second", s.rng.IntN(many+1))
 	scale(at(75, 110), "first", s.rng.IntN(8))
 	if s.happens(500) {
 		scale(at(100, 115), "third", 0)

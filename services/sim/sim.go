@@ -175,7 +175,7 @@ func newSim(cfg Config) *Sim {
 	s.observe()
 	s.script = s.drawScript()
 	s.options = s.drawOptions()
-	s.eager = s.happens(200)
+	s.eager = s.happens(100)
 	return s
 }
 
@@ -218,20 +218,23 @@ func (s *Sim) observe() {
 		if s.watcher != nil {
 			s.watcher.changed()
 		}
-		for _, name := range services {
-			if p := s.alive[name]; p != nil {
-				s.informersMoved(p)
-			}
+		if cluster.IsViewed(kind) {
+			s.informersMoved()
 		}
 	})
 	s.cloud.Watch(s.instanceMoved)
 }
 
-func (s *Sim) informersMoved(p *process) {
-	p.changed("informers", toKube, s.faults.InformersLate, func() bool {
-		p.view.Advance(s.cluster.Len())
-		return true
-	})
+// informersMoved has the services that drive effects by informers notice a write.
+func (s *Sim) informersMoved() {
+	for _, name := range []string{ledger.ServiceLifecycle, ledger.ServiceTerminator} {
+		if p := s.alive[name]; p != nil {
+			p.changed("informers", toKube, s.faults.InformersLate, func() bool {
+				p.view.Advance(s.cluster.Len())
+				return true
+			})
+		}
+	}
 }
 
 func (s *Sim) streamMoved() {

@@ -16,9 +16,10 @@ var (
 	trace = flag.Bool("trace", false, "print everything that happens")
 )
 
-// TestMain collects less often: runs are short, and make much garbage.
+// TestMain collects less often: runs are short, keep little, and make much garbage.
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(768 << 20)
 	os.Exit(m.Run())
 }
 

@@ -20,7 +20,7 @@ const (
 	heartbeatEvery = time.Second
 	pollEvery      = 10 * time.Second
 	// checkpointEvery is in messages.
-	checkpointEvery = 1500
+	checkpointEvery = 250
 )
 
 // publisher is the watcher: it publishes what it sees of cluster and cloud, in epochs.

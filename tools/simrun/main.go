@@ -39,7 +39,8 @@ func main() {
 	if o.trace {
 		o.parallel = 1
 	}
-	debug.SetGCPercent(400) // runs are short, and make much garbage
+	debug.SetGCPercent(-1) // runs are short, keep little, and make much garbage
+	debug.SetMemoryLimit(768 << 20)
 	if !run(o) {
 		os.Exit(1)
 	}

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -169,13 +168,12 @@ func (k *Cluster) makeDaemon(ds *appsv1.DaemonSet, spec *corev1.PodSpec, node st
 	k.clock.After(k.between(200, 1500), func() { k.startPod(keyOf(p), p.UID, node) })
 }
 
-// budgetsOf lists the budgets that select a pod, by key.
+// budgetsOf lists the budgets that select a pod, by key. They select by labels, without expressions.
 func (k *Cluster) budgetsOf(p *corev1.Pod) []*policyv1.PodDisruptionBudget {
 	var list []*policyv1.PodDisruptionBudget
 	for _, o := range k.all(events.KindPodDisruptionBudget) {
 		b := o.(*policyv1.PodDisruptionBudget)
-		sel, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-		if err == nil && b.Namespace == p.Namespace && sel.Matches(labels.Set(p.Labels)) {
+		if b.Namespace == p.Namespace && carries(p.Labels, b.Spec.Selector.MatchLabels) {
 			list = append(list, b)
 		}
 	}
@@ -189,7 +187,7 @@ func (k *Cluster) countBudgets() {
 		after := b.DeepCopy()
 		after.Status.ExpectedPods, after.Status.CurrentHealthy = 0, 0
 		for _, p := range k.Pods() {
-			if !slices.Contains(k.budgetsOf(p), b) || isTerminal(p) {
+			if b.Namespace != p.Namespace || !carries(p.Labels, b.Spec.Selector.MatchLabels) || isTerminal(p) {
 				continue
 			}
 			after.Status.ExpectedPods++
@@ -200,7 +198,10 @@ func (k *Cluster) countBudgets() {
 		after.Status.ExpectedPods = int32(k.replicasOf(b, int(after.Status.ExpectedPods)))
 		after.Status.DesiredHealthy = desired(b, after.Status.ExpectedPods)
 		after.Status.DisruptionsAllowed = max(0, after.Status.CurrentHealthy-after.Status.DesiredHealthy)
-		store(k, events.KindPodDisruptionBudget, b, after)
+		if s, t := &b.Status, &after.Status; s.ExpectedPods != t.ExpectedPods || s.CurrentHealthy != t.CurrentHealthy ||
+			s.DesiredHealthy != t.DesiredHealthy || s.DisruptionsAllowed != t.DisruptionsAllowed {
+			k.put(events.KindPodDisruptionBudget, after)
+		}
 	}
 }
 

@@ -119,8 +119,8 @@ func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
 	return t.Key == taint.Key && t.Value == taint.Value
 }
 
-func selects(p *corev1.PodSpec, labels map[string]string) bool {
-	for key, value := range p.NodeSelector {
+func carries(labels, wanted map[string]string) bool {
+	for key, value := range wanted {
 		if labels[key] != value {
 			return false
 		}

@@ -82,7 +82,7 @@ func (k *Cluster) fitting(p *corev1.Pod) []string {
 	var names []string
 	requests := requestsOf(p)
 	for name, n := range k.scheduler.nodes {
-		if k.Node(name) == nil || n.Spec.Unschedulable || !tolerated(&p.Spec, n.Spec.Taints) || !selects(&p.Spec, n.Labels) {
+		if k.Node(name) == nil || n.Spec.Unschedulable || !tolerated(&p.Spec, n.Spec.Taints) || !carries(n.Labels, p.Spec.NodeSelector) {
 			continue
 		}
 		if requests.Fits(k.free(n)) {

@@ -24,6 +24,9 @@ type View struct {
 // viewed are the kinds a View holds: those services drive effects by.
 var viewed = []events.Kind{events.KindNode, events.KindNodeClaim, events.KindNodePool, events.KindEC2NodeClass, events.KindVolumeAttachment}
 
+// IsViewed reports that a View holds objects of the kind.
+func IsViewed(kind events.Kind) bool { return slices.Contains(viewed, kind) }
+
 // View returns the present; Advance moves it.
 func (k *Cluster) View() *View {
 	v := &View{cluster: k, at: len(k.changes), version: 1, objects: map[events.Kind]map[string]Object{}, sorted: map[events.Kind][]Object{}}
