@@ -162,17 +162,17 @@ func (s *Service) taint(p *plan) bool {
 		}
 		return true
 	}
-	s.host.Effect("taint/"+name, false, callTimeout, func(ctx context.Context) error {
+	s.paced("taint/"+name, func(ctx context.Context) error {
 		node, err := s.kube.Node(ctx, name)
 		if err != nil || node.UID != p.node.UID {
-			return ignore(err, kube.NotFound)
+			return err
 		}
 		patch := kube.WithDisruptedTaint(node, true)
 		if patch == nil {
 			return nil
 		}
 		if _, err := s.kube.PatchNode(ctx, name, *patch); err != nil {
-			return ignore(fmt.Errorf("taint node %s: %w", name, err), kube.NotFound)
+			return fmt.Errorf("taint node %s: %w", name, err)
 		}
 		s.logger.Info().Str("node", name).Str("taint", karpv1.DisruptedTaintKey).Msg("tainted node")
 		return nil
@@ -180,12 +180,24 @@ func (s *Service) taint(p *plan) bool {
 	return false
 }
 
-// ignore drops errors of a class.
-func ignore(err error, class kube.Class) error {
-	if kube.Classify(err) == class {
-		return nil
+// paced starts a write that the cache shows a while later. Until then it is not repeated with every step.
+func (s *Service) paced(key string, write func(ctx context.Context) error) {
+	if !s.retries.due(key, s.host.Now()) {
+		return
 	}
-	return err
+	s.host.Effect(key, false, callTimeout, func(ctx context.Context) error {
+		err := write(ctx)
+		switch kube.Classify(err) {
+		case kube.None, kube.NotFound:
+			s.retries.settle(key, s.host.Now())
+			return nil
+		case kube.Conflict:
+			s.retries.failed(key, s.host.Now())
+			return nil
+		}
+		s.retries.failed(key, s.host.Now())
+		return err
+	})
 }
 
 // forget drops what is remembered of nodes that are gone.

@@ -1,6 +1,7 @@
 package terminator_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -89,6 +90,36 @@ func TestNothingIsEvictedBeforeTheTaint(t *testing.T) {
 		r.Settle(s, 5*time.Second)
 		if r.Kube.Called("evict default/a") > 0 || drained(r) {
 			t.Errorf("calls %q", r.Kube.Calls)
+		}
+	})
+}
+
+// late is a cache in which nothing changes any more, and an API server that counts reads of Nodes.
+type late struct {
+	*hosttest.Kube
+	nodes  []*corev1.Node
+	claims []*karpv1.NodeClaim
+	reads  int
+}
+
+func (l *late) Nodes() []*corev1.Node           { return l.nodes }
+func (l *late) NodeClaims() []*karpv1.NodeClaim { return l.claims }
+
+func (l *late) Node(ctx context.Context, name string) (*corev1.Node, error) {
+	l.reads++
+	return l.Kube.Node(ctx, name)
+}
+
+func TestALateCacheIsNoReasonToWriteAgainAndAgain(t *testing.T) {
+	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, _ *terminator.Service) {
+		r.Kube.Put(bound("a"))
+		l := &late{Kube: r.Kube, nodes: r.Kube.Nodes(), claims: r.Kube.NodeClaims()}
+		r.Settle(terminator.New(r.Host, terminator.Deps{Cluster: l, Kube: l, Logger: zerolog.Nop()}), 9*time.Second)
+		if !kube.IsDisrupted(r.Kube.GetNode("n")) || condition(r, karpv1.ConditionTypeDrained) != "Unknown/Draining" {
+			t.Error("nothing was written")
+		}
+		if writes := r.Kube.Called("condition n-claim"); l.reads != 2 || writes != 2 {
+			t.Errorf("%d reads of the Node and %d writes of the condition within 9 s, want 2 of each", l.reads, writes)
 		}
 	})
 }

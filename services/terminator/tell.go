@@ -12,7 +12,6 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/ledger"
-	"millwright/services/internal/kube"
 	"millwright/services/internal/service"
 )
 
@@ -100,9 +99,8 @@ func (s *Service) setConditions(p *plan) {
 			continue
 		}
 		claim := p.claim
-		s.host.Effect("condition/"+claim.Name, false, callTimeout, func(ctx context.Context) error {
-			err := s.kube.SetClaimCondition(ctx, claim.Name, claim.UID, want, s.host.Now())
-			return ignore(ignore(err, kube.NotFound), kube.Conflict) // the next step sees what is there
+		s.paced("condition/"+strings.Join([]string{claim.Name, want.Type, string(want.Status), want.Reason}, "/"), func(ctx context.Context) error {
+			return s.kube.SetClaimCondition(ctx, claim.Name, claim.UID, want, s.host.Now())
 		})
 		return // one at a time, for both are in one object
 	}
