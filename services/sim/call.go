@@ -27,7 +27,9 @@ type fate struct {
 	// out is how long it takes to arrive, back how long the answer takes.
 	out, back                time.Duration
 	refused, arrives, answer bool
-	crashBefore, crashAfter  bool
+	// late is how much later than the answer was awaited the call arrives.
+	late                    time.Duration
+	crashBefore, crashAfter bool
 }
 
 // fateOf draws the fate of a call.
@@ -46,6 +48,9 @@ func (s *Sim) fateOf(to target) fate {
 	case toLog:
 		f.out, f.back = s.millis(1, 6), s.millis(1, 6)
 		s.spoil(&f, 0, x.AppendLost, x.AppendUnanswered)
+		if s.happens(x.AppendSlow) {
+			f.answer, f.late = false, s.millis(10, 8000)
+		}
 	}
 	if s.isAway(to) {
 		f.arrives, f.answer = false, false
@@ -107,9 +112,10 @@ func (p *process) call(ctx context.Context, to target, name string, refused erro
 	}
 	s.stats.Calls++
 	s.checkStopped(p, name)
+	s.checkShadow(p, name)
 	f := s.fateOf(to)
 	answered := false
-	s.clock.After(f.out, func() {
+	s.clock.After(f.out+f.late, func() {
 		if f.crashBefore && s.crash(p, "before "+name) && s.happens(500) {
 			return // else it was on its way already
 		}

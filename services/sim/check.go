@@ -47,13 +47,14 @@ const (
 	CheckVerdicts      = "9: every pending pod has a verdict"
 	CheckReplay        = "10: replay yields the recorded decisions"
 	CheckStopped       = "nothing is begun that operators have stopped"
+	CheckShadow        = "nothing is done in shadow mode"
 	CheckFold          = "ledgers are the fold of the log"
 	CheckDrift         = "nobody edits what nodes are made of, so none drifts"
 )
 
 // Checks are all of them but those of convergence.
 var Checks = []string{CheckOneInstance, CheckRecorded, CheckContent, CheckLivingClaim, CheckEviction, CheckUndrained, CheckBudgets, CheckTainted, CheckLimits,
-	CheckRegistration, CheckInstanceFirst, CheckLog, CheckVerdicts, CheckReplay, CheckStopped, CheckFold, CheckDrift}
+	CheckRegistration, CheckInstanceFirst, CheckLog, CheckVerdicts, CheckReplay, CheckStopped, CheckShadow, CheckFold, CheckDrift}
 
 // history is what checks remember.
 type history struct {
@@ -70,6 +71,11 @@ type history struct {
 	edited    map[string]bool
 	// pools are earlier states of NodePools, by name.
 	pools map[string][]pastPool
+	// untainted is when a user took the taint off a Node, by name; stripped are objects that lost their finalizers, by UID.
+	untainted map[string]time.Time
+	stripped  map[string]bool
+	// surprises counts the pods that came at the worst moment.
+	surprises int
 	// bound is when a pod got its node, by UID; listed is when the pods of a node were last asked for.
 	bound, listed map[string]time.Time
 }
@@ -86,7 +92,7 @@ const lookback = 45 * time.Second
 func newHistory() history {
 	return history{launched: map[string]string{}, tokens: map[string]bool{}, planned: map[string]bool{}, ended: map[string]bool{},
 		commands: map[string]*ledger.CommandStarted{}, protected: map[string]time.Time{}, edited: map[string]bool{},
-		pools: map[string][]pastPool{}, bound: map[string]time.Time{}, listed: map[string]time.Time{}}
+		pools: map[string][]pastPool{}, untainted: map[string]time.Time{}, stripped: map[string]bool{}, bound: map[string]time.Time{}, listed: map[string]time.Time{}}
 }
 
 // checkConfirmed demands that no pod can come to the nodes any more.
@@ -94,7 +100,8 @@ func (s *Sim) checkConfirmed(c *ledger.CommandStarted) {
 	for _, candidate := range c.Candidates {
 		n, o := s.cluster.Node(candidate.Node), s.cluster.NodeClaim(candidate.Claim)
 		alive := n != nil && o != nil && n.Spec.ProviderID == candidate.ProviderID && o.UID == candidate.ClaimUID && o.DeletionTimestamp == nil
-		if alive && !kube.IsDisrupted(n) && s.reference.Claim(candidate.Claim).Doomed == nil {
+		byUser := n != nil && s.clock.Now().Sub(s.history.untainted[n.Name]) < lookback
+		if alive && !byUser && !kube.IsDisrupted(n) && s.reference.Claim(candidate.Claim).Doomed == nil {
 			s.violate(CheckTainted, "node %s is not", n.Name)
 		}
 	}
@@ -107,8 +114,10 @@ func (s *Sim) checkRecord(e ledger.Entry) {
 		s.history.tokens[p.Token] = true
 	case *ledger.CommandStarted:
 		s.history.commands[ledger.CommandID(s.log.ID(), e.Seq)] = p
+		s.surprise(p.Candidates[0].Node)
 	case *ledger.CommandConfirmed:
 		s.checkConfirmed(s.history.commands[p.ID])
+		s.surprise(s.history.commands[p.ID].Candidates[0].Node)
 	case *ledger.ClaimCreated:
 		s.checkContent(p)
 	case *ledger.ProvisioningPlanned:
@@ -169,7 +178,7 @@ func (s *Sim) checkWrite(kind events.Kind, before, after cluster.Object) {
 		if before == nil && s.acting != nil && !s.history.planned[after.GetName()] {
 			s.violate(CheckRecorded, "NodeClaim %s was not planned", after.GetName())
 		}
-		if after == nil {
+		if after == nil && !s.history.stripped[string(before.GetUID())] {
 			s.checkGone("NodeClaim "+before.GetName(), s.history.launched[string(before.GetUID())])
 		}
 		if c, ok := after.(*karpv1.NodeClaim); ok && claim.IsTrue(c.Status.Conditions, karpv1.ConditionTypeDrifted) {
@@ -185,18 +194,41 @@ func (s *Sim) checkNode(before, after cluster.Object) {
 	old := before.(*corev1.Node)
 	_, id, _ := launch.ParseProviderID(old.Spec.ProviderID)
 	if after == nil {
-		if claim.IsRegistered(old) {
+		if claim.IsRegistered(old) && !s.history.stripped[string(old.UID)] {
 			s.checkGone("Node "+old.Name, id)
 		}
 		return
 	}
 	n := after.(*corev1.Node)
-	if held(old) && !held(n) {
+	if !kube.IsDisrupted(old) && kube.IsDisrupted(n) {
+		s.surprise(n.Name)
+	}
+	if held(old) && !held(n) && !s.history.stripped[string(old.UID)] {
 		s.checkGone("the finalizer of Node "+n.Name, id)
 	}
 	if unregistered(old) && !unregistered(n) {
 		s.checkRegistered(n)
 	}
+}
+
+// surprisesMax bounds the pods that come at the worst moment.
+const surprisesMax = 6
+
+// surprise has a pod come to a Node of which something has just been decided.
+func (s *Sim) surprise(node string) {
+	if s.history.surprises >= surprisesMax || !s.happens(s.faults.WorstTime) {
+		return
+	}
+	deployments := s.cluster.Deployments()
+	d := deployments[s.rng.IntN(len(deployments))]
+	if d.Name == neverFits {
+		return
+	}
+	s.history.surprises++
+	s.clock.After(0, func() {
+		s.trace("user: one more pod of %s, while node %s is looked at", d.Name, node)
+		s.cluster.Surprise(d, node)
+	})
 }
 
 func held(n *corev1.Node) bool { return slices.Contains(n.Finalizers, karpv1.TerminationFinalizer) }
@@ -242,7 +274,7 @@ func (s *Sim) checkRegistered(n *corev1.Node) {
 }
 
 // slack is how much a process's clock may be ahead of the true time.
-func (s *Sim) slack() time.Duration { return 2*s.drawn.Skew + time.Second }
+func (s *Sim) slack() time.Duration { return 2*max(s.drawn.Skew, s.drawn.Jump) + time.Second }
 
 // deadlineOf is the termination timestamp of the NodeClaim behind a node; zero for none.
 func (s *Sim) deadlineOf(node string) time.Time {
@@ -314,6 +346,14 @@ func (s *Sim) waitedFor(p *corev1.Pod) bool {
 	ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	stuck := p.DeletionTimestamp != nil && s.clock.Now().Add(s.slack()).Sub(p.DeletionTimestamp.Time) > time.Minute
 	return !ended && !stuck && !planner.Tolerates(p.Spec.Tolerations, karpv1.DisruptedTaint())
+}
+
+// checkShadow demands that a process in shadow mode only reads, and appends.
+func (s *Sim) checkShadow(by *process, call string) {
+	verb, _, _ := strings.Cut(call, " ")
+	if by.mode == ledger.ModeShadow && !slices.Contains([]string{"append", "read", "get", "list", "ec2:DescribeInstances"}, verb) {
+		s.violate(CheckShadow, "%s: %s", by, call)
+	}
 }
 
 // judge looks at a decision before it is appended; what it returns looks again when it is stored.

@@ -12,6 +12,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/ledger"
+	"millwright/services/lifecycle/launch"
 	"millwright/store/audit"
 )
 
@@ -113,12 +114,12 @@ func (s *Sim) unmatched(held map[string]bool) (list []finding) {
 		}
 	}
 	for _, l := range s.reference.Claims() {
-		if !claims[string(l.UID)] {
+		if !claims[string(l.UID)] && !(l.Instance != nil && s.holdsInstance(held, l.Instance.ProviderID)) {
 			add(s.entries[l.PlannedSeq-1].Time, "claim %s (%s) has no NodeClaim", l.Name, l.State)
 		}
 	}
 	for _, i := range s.cloud.Instances() {
-		if c := s.cluster.NodeClaim(i.Tags[awsv1.TagNodeClaim]); !i.Ending() && (c == nil || s.history.launched[string(c.UID)] != i.ID) {
+		if c := s.cluster.NodeClaim(i.Tags[awsv1.TagNodeClaim]); !i.Ending() && !s.holdsInstance(held, launch.ProviderID(i.Zone, i.ID)) && (c == nil || s.history.launched[string(c.UID)] != i.ID) {
 			add(i.LaunchTime, "instance %s has no NodeClaim %s", i.ID, i.Tags[awsv1.TagNodeClaim])
 		}
 	}
@@ -135,7 +136,11 @@ func (s *Sim) unmatched(held map[string]bool) (list []finding) {
 
 // holds reports that the NodeClaim's Node is among the held.
 func (s *Sim) holds(held map[string]bool, c *karpv1.NodeClaim) bool {
-	return slices.ContainsFunc(s.cluster.Nodes(), func(n *corev1.Node) bool { return held[n.Name] && n.Spec.ProviderID == c.Status.ProviderID })
+	return s.holdsInstance(held, c.Status.ProviderID)
+}
+
+func (s *Sim) holdsInstance(held map[string]bool, providerID string) bool {
+	return slices.ContainsFunc(s.cluster.Nodes(), func(n *corev1.Node) bool { return held[n.Name] && n.Spec.ProviderID == providerID })
 }
 
 // budgetUsed reports that a held Node uses up the budget of a pool, maybe for ever.

@@ -16,23 +16,32 @@ type Faults struct {
 	// An API call is refused, takes seconds, is lost on its way, or its answer is.
 	KubeRefused, KubeSlow, KubeLost, KubeUnanswered int
 	EC2Throttled, EC2Slow, EC2Lost, EC2Unanswered   int
-	// An append fails before or after it was stored.
-	AppendLost, AppendUnanswered int
+	// An append fails before or after it was stored, is refused as if others had been faster, or arrives seconds after
+	// the writer has given it up.
+	AppendLost, AppendUnanswered, AppendConflict, AppendSlow int
 	// A process reads log, stream or informers seconds late.
 	LogLate, StreamLate, InformersLate int
 	// A message is lost, stored twice, or stored after its successors; the watcher dies inside a resync, at any message.
 	MessageLost, MessageDoubled, MessageLate, ResyncBroken int
 	// kube-scheduler learns seconds late what has become of a Node, and binds to one that is about to go.
 	SchedulerLate int
-	// Per second: the watcher dies, a process freezes for longer than its lease, the stream is lost as a whole, API
+	// At the worst moment, when a Node has just been tainted, its pods listed, or a command or drain moved on: a new pod is
+	// bound to that Node, if kube-scheduler does not know better.
+	WorstTime int
+	// A process starts in shadow mode; it is made active later.
+	Shadowed int
+	// Per second of the script: the watcher dies, a process freezes for longer than its lease, the stream is lost as a whole, API
 	// server, EC2 or log are away for a while.
 	WatcherDies, ProcessFreezes, StreamRenewed, KubeAway, EC2Away, LogAway int
-	// Per second: an offering runs out, a user deletes a NodeClaim, Node or pod, an instance ends by itself, somebody
+	// Per second of the script: the clock of a process jumps; prices and catalogue change; an EC2NodeClass is not ready for a while, or is
+	// deleted and comes back; somebody edits a Node, NodeClaim or PodDisruptionBudget, or strips finalizers.
+	ClockJumps, CatalogChanged, ClassUnready, ClassDeleted, NodeEdited, ClaimEdited, BudgetEdited, FinalizersStripped int
+	// Per second of the script: an offering runs out, a user deletes a NodeClaim, Node or pod, an instance ends by itself, somebody
 	// deletes the launch templates, a NodePool is deleted and comes back later, its budgets, limits or quiet time are
 	// edited, a pod or Node is protected for a while; an operator stops the services for a while.
 	OfferingEmpty, ClaimDeleted, NodeDeleted, PodDeleted, InstanceEnds, TemplatesDeleted, PoolDeleted, PoolEdited, Protected, Stopped int
-	// Clocks are wrong by up to so much; describe calls show a past so old at most.
-	Skew, DescribeLag time.Duration
+	// Clocks are wrong by up to so much, and by up to so much once they have jumped; describe calls show a past so old at most.
+	Skew, Jump, DescribeLag time.Duration
 }
 
 // DrawFaults draws a fault model: each fault is absent, rare or frequent.
@@ -42,14 +51,17 @@ func DrawFaults(rng *rand.Rand) Faults {
 		CrashBefore: rate(2, 25), CrashAfter: rate(2, 25),
 		KubeRefused: rate(10, 60), KubeSlow: rate(5, 30), KubeLost: rate(10, 60), KubeUnanswered: rate(10, 60),
 		EC2Throttled: rate(20, 200), EC2Slow: rate(10, 60), EC2Lost: rate(20, 100), EC2Unanswered: rate(20, 150),
-		AppendLost: rate(10, 60), AppendUnanswered: rate(10, 60),
+		AppendLost: rate(10, 60), AppendUnanswered: rate(10, 60), AppendConflict: rate(10, 100), AppendSlow: rate(5, 40),
 		LogLate: rate(5, 50), StreamLate: rate(5, 50), InformersLate: rate(5, 50),
 		MessageLost: rate(1, 8), MessageDoubled: rate(10, 50), MessageLate: rate(1, 8), ResyncBroken: rate(5, 40), SchedulerLate: rate(50, 400),
+		WorstTime: rate(200, 900), Shadowed: rate(0, 200),
+		ClockJumps: rate(10, 60), CatalogChanged: rate(5, 30), ClassUnready: rate(0, 15), ClassDeleted: rate(0, 8),
+		NodeEdited: rate(10, 60), ClaimEdited: rate(10, 60), BudgetEdited: rate(10, 60), FinalizersStripped: rate(0, 10),
 		WatcherDies: rate(6, 24), ProcessFreezes: rate(8, 40), StreamRenewed: rate(0, 8),
 		KubeAway: rate(0, 20), EC2Away: rate(0, 20), LogAway: rate(0, 20),
 		OfferingEmpty: rate(40, 240), ClaimDeleted: rate(6, 30), NodeDeleted: rate(6, 30), PodDeleted: rate(10, 60),
 		InstanceEnds: rate(4, 20), TemplatesDeleted: rate(2, 16), PoolDeleted: rate(0, 10), PoolEdited: rate(10, 50), Protected: rate(10, 50), Stopped: rate(5, 30),
-		Skew: time.Duration(rate(100, 600)) * time.Millisecond, DescribeLag: time.Duration(rate(2000, 10_000)) * time.Millisecond,
+		Skew: time.Duration(rate(100, 600)) * time.Millisecond, Jump: time.Duration(rate(1000, 8000)) * time.Millisecond, DescribeLag: time.Duration(rate(2000, 10_000)) * time.Millisecond,
 	}
 }
 

@@ -18,6 +18,9 @@ import (
 // effectsMax bounds the effects of a process that run at a time.
 const effectsMax = 64
 
+// appendPatience is how long an append in order takes at most.
+const appendPatience = 10 * time.Millisecond
+
 // errEffectTimeout ends the context of an effect that took too long.
 var errEffectTimeout = errors.New("effect timed out")
 
@@ -29,8 +32,8 @@ func (p *process) Now() time.Time { return p.sim.clock.Now().Add(p.skew) }
 // LogID of the event log.
 func (p *process) LogID() string { return p.sim.log.ID() }
 
-// Mode is always active.
-func (p *process) Mode() ledger.Mode { return ledger.ModeActive }
+// Mode is the one the process was started in.
+func (p *process) Mode() ledger.Mode { return p.mode }
 
 // Snapshot is as of the process's own folds.
 func (p *process) Snapshot(need service.Freshness, fn func(*planner.Snapshot) error) error {
@@ -62,17 +65,31 @@ func (p *process) ownFolded() error {
 	return nil
 }
 
-// Decide appends a decision.
+// Decide appends a decision; in shadow mode only one that differs from the last, and it takes nothing.
 func (p *process) Decide(ctx context.Context, basis planner.Basis, d planner.Decision) (store.Record, error) {
 	draft, err := audit.DecisionDraft(basis, d)
 	if err != nil {
 		return store.Record{}, err
 	}
-	return p.append(ctx, draft, p.sim.judge(p, basis, d))
+	if p.mode == ledger.ModeActive {
+		return p.append(ctx, draft, p.sim.judge(p, basis, d))
+	}
+	if p.ledger.Shadowed(p.name, d.Kind, d.Subjects, d.Payload) {
+		return store.Record{}, nil
+	}
+	draft.Expects, draft.Advances = nil, nil
+	return p.append(ctx, draft, nil)
 }
 
-// Outcome appends an outcome.
+// Outcome appends an outcome; nothing in shadow mode.
 func (p *process) Outcome(ctx context.Context, o service.Outcome) (store.Record, error) {
+	if p.mode != ledger.ModeActive {
+		return store.Record{}, nil
+	}
+	return p.record(ctx, o)
+}
+
+func (p *process) record(ctx context.Context, o service.Outcome) (store.Record, error) {
 	draft, err := audit.OutcomeDraft(o.Kind, o.Payload, o.Subjects, o.Causation, o.Expects, o.Advances)
 	if err != nil {
 		return store.Record{}, err
@@ -85,11 +102,22 @@ func (p *process) append(ctx context.Context, draft store.Draft, stored func(sto
 	if !p.leads() {
 		return store.Record{}, fmt.Errorf("append: not leading: %w", store.ErrFenced)
 	}
-	draft.Time, draft.Service, draft.Mode, draft.Lease = p.Now(), p.name, string(ledger.ModeActive), p.lead.Lease()
+	draft.Time, draft.Service, draft.Lease = p.Now(), p.name, p.lead.Lease()
+	if draft.Mode == "" {
+		draft.Mode = string(p.mode)
+	}
 	var rec store.Record
 	var err error
 	kind := ledger.Kind(draft.Kind)
+	head, since := len(p.sim.entries), p.sim.clock.Now()
 	lost := p.call(ctx, toLog, "append "+kind.String(), nil, func() {
+		if len(p.sim.entries) != head && p.sim.clock.Now().Sub(since) > appendPatience {
+			return // the transaction names the head, and nobody is there any more to chain it anew
+		}
+		if len(draft.Expects) > 0 && p.sim.happens(p.sim.faults.AppendConflict) {
+			err = fmt.Errorf("others were faster: %w", store.ErrConflict)
+			return
+		}
 		if rec, err = p.sim.store(draft); err != nil {
 			return
 		}
@@ -139,8 +167,12 @@ func (p *process) lookUp() {
 	})
 }
 
-// Effect runs fn as a coroutine unless one of this key runs.
+// Effect runs fn as a coroutine unless one of this key runs, or in shadow mode.
 func (p *process) Effect(key string, creating bool, timeout time.Duration, fn func(ctx context.Context) error) bool {
+	return p.mode == ledger.ModeActive && p.effect(key, creating, timeout, fn)
+}
+
+func (p *process) effect(key string, creating bool, timeout time.Duration, fn func(ctx context.Context) error) bool {
 	if !p.leads() || p.running[key] != nil || len(p.running) >= effectsMax {
 		return false
 	}
@@ -188,8 +220,23 @@ func (p *process) announce() bool {
 	if bytes.Equal(p.ledger.Options(), options) {
 		return true
 	}
-	_, err := p.Outcome(p.ctx, service.Outcome{Kind: ledger.KindOptionsSet, Payload: &ledger.OptionsSet{Options: options},
+	return p.note(service.Outcome{Kind: ledger.KindOptionsSet, Payload: &ledger.OptionsSet{Options: options},
 		Expects: []planner.Expectation{{Aggregate: aggregate, Seq: p.ledger.Aggregate(aggregate)}}, Advances: []string{aggregate}})
+}
+
+// announceMode records the mode if it is not in force; it reports that it is.
+func (p *process) announceMode() bool {
+	return p.ledger.Mode(p.name) == p.mode ||
+		p.note(service.Outcome{Kind: ledger.KindModeChanged, Payload: &ledger.ModeChanged{Service: p.name, Mode: p.mode}})
+}
+
+// note appends a record that counts in any mode. It reports that there is no use in trying again.
+func (p *process) note(o service.Outcome) bool {
+	draft, err := audit.OutcomeDraft(o.Kind, o.Payload, o.Subjects, o.Causation, o.Expects, o.Advances)
+	if err == nil {
+		draft.Mode = string(ledger.ModeActive)
+		_, err = p.append(p.ctx, draft, nil)
+	}
 	if err != nil {
 		p.foldLog(uint64(len(p.sim.entries)))
 	}

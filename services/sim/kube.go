@@ -130,6 +130,7 @@ func (k apiClient) PodsOnNode(ctx context.Context, node string) ([]corev1.Pod, e
 		for _, p := range k.cluster().PodsOn(node) {
 			list = append(list, *p.DeepCopy())
 		}
+		k.p.sim.surprise(node)
 		return list, nil
 	})
 }

@@ -73,7 +73,8 @@ func TestBugsAreFound(t *testing.T) {
 		}}, CheckFold},
 		"a stop is not heeded": {Faults{Stopped: 200}, Wrap{Host: func(h service.Host) service.Host { return deaf{h} }}, CheckStopped},
 		"an instance has other security groups than it was asked for": {Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return elsewhere{e} }}, CheckDrift},
-		"a deletion is not sent": {Faults{}, Wrap{Kube: func(_ string, k Kube) Kube { return idle{k} }}, "it converges"},
+		"a deletion is not sent":        {Faults{}, Wrap{Kube: func(_ string, k Kube) Kube { return idle{k} }}, "it converges"},
+		"a service in shadow mode acts": {Faults{Shadowed: 500}, Wrap{Host: func(h service.Host) service.Host { return brazen{h.(*process)} }}, CheckShadow},
 	}
 	for _, check := range Checks {
 		if !slices.ContainsFunc(slices.Collect(maps.Values(cases)), func(c bug) bool { return c.check == check }) {
@@ -244,10 +245,20 @@ type deaf struct{ service.Host }
 
 func (h deaf) Stop() ledger.Stop { return ledger.StopNone }
 
+// brazen acts in any mode.
+type brazen struct{ *process }
+
+func (h brazen) Effect(key string, creating bool, timeout time.Duration, fn func(context.Context) error) bool {
+	return h.effect(key, creating, timeout, fn)
+}
+
 // idle says it has deleted NodeClaims.
 type idle struct{ Kube }
 
-func (k idle) DeleteNodeClaim(context.Context, string, types.UID) error { return nil }
+func (k idle) DeleteNodeClaim(ctx context.Context, name string, _ types.UID) error {
+	_, err := k.GetNodeClaim(ctx, name)
+	return err
+}
 
 // rash confirms a command as soon as it is started.
 type rash struct{ service.Host }

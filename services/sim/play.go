@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/events"
 	"millwright/services/internal/ec2"
@@ -39,7 +41,7 @@ func (s *Sim) play() {
 			a.do()
 		})
 	}
-	s.clock.Every(time.Second, s.chaos)
+	s.clock.Every(time.Second/time.Duration(s.script.pace), s.chaos)
 	s.runFor(s.script.length)
 	s.calm()
 	s.runFor(secondLook) // pods that a limit kept waiting are looked at again
@@ -68,7 +70,7 @@ func (s *Sim) runFor(d time.Duration) {
 	}
 }
 
-// chaos is what users and hardware do, each second until faults stop.
+// chaos is what users and hardware do, each second of the script until faults stop.
 func (s *Sim) chaos() bool {
 	x := &s.faults
 	if s.happens(x.WatcherDies) && !s.watcher.dead {
@@ -112,6 +114,30 @@ func (s *Sim) chaos() bool {
 	if s.happens(x.Stopped) {
 		s.stopForAWhile()
 	}
+	if s.happens(x.ClockJumps) {
+		s.jump()
+	}
+	if s.happens(x.CatalogChanged) {
+		s.changeMarket()
+	}
+	if s.happens(x.ClassUnready) {
+		s.unreadyClass()
+	}
+	if s.happens(x.ClassDeleted) {
+		s.deleteClass()
+	}
+	if s.happens(x.NodeEdited) {
+		s.editNode()
+	}
+	if s.happens(x.ClaimEdited) {
+		s.editClaim()
+	}
+	if s.happens(x.BudgetEdited) {
+		s.editBudget()
+	}
+	if s.happens(x.FinalizersStripped) {
+		s.stripFinalizers()
+	}
 	return s.faults != Faults{}
 }
 
@@ -128,6 +154,55 @@ func (s *Sim) deletePool() {
 			s.cluster.Apply(events.KindNodePool, again)
 		}
 	})
+}
+
+// jump sets the clock of a process or of the watcher to another error.
+func (s *Sim) jump() {
+	skew := s.millis(-int(s.faults.Jump/time.Millisecond), int(s.faults.Jump/time.Millisecond))
+	if i := s.rng.IntN(len(services) + 1); i == len(services) {
+		s.trace("clock of the watcher: wrong by %s", skew)
+		s.watcher.skew = skew
+	} else if p := s.alive[services[i]]; p != nil {
+		s.trace("clock of %s: wrong by %s", p, skew)
+		p.skew = skew
+	}
+}
+
+// changeMarket changes prices, and leaves an instance type out of the catalogue.
+func (s *Sim) changeMarket() {
+	all := cloud.InstanceTypes()
+	s.market = &cloud.Market{Percent: int64(50 + s.rng.IntN(150)), Without: all[s.rng.IntN(len(all))]}
+	s.trace("aws: prices are at %d %%, there is no %s", s.market.Percent, s.market.Without)
+	s.watcher.publishMarket()
+}
+
+// unreadyClass has the EC2NodeClass not ready for a while.
+func (s *Sim) unreadyClass() {
+	nc := s.cluster.NodeClass(nodeClassName)
+	if nc == nil || nc.Status.Conditions[0].Status != metav1.ConditionTrue {
+		return
+	}
+	s.trace("user: breaks the EC2NodeClass")
+	broken := nc.DeepCopy()
+	c := &broken.Status.Conditions[0]
+	c.Status, c.Reason, c.LastTransitionTime = metav1.ConditionFalse, "SubnetsNotFound", metav1.NewTime(s.clock.Now().Truncate(time.Second))
+	s.cluster.Apply(events.KindEC2NodeClass, broken)
+	s.clock.After(s.millis(1000, 30_000), s.restoreClass)
+}
+
+// restoreClass makes the EC2NodeClass as it was in the beginning.
+func (s *Sim) restoreClass() {
+	if nc := s.cluster.NodeClass(nodeClassName); nc == nil || nc.Status.Conditions[0].Status != metav1.ConditionTrue {
+		s.trace("user: restores the EC2NodeClass")
+		s.cluster.Apply(events.KindEC2NodeClass, nodeClass(s.clock.Now().Truncate(time.Second)))
+	}
+}
+
+// deleteClass deletes the EC2NodeClass and makes it again after a while.
+func (s *Sim) deleteClass() {
+	s.trace("user: deletes the EC2NodeClass")
+	s.cluster.Delete(events.KindEC2NodeClass, nodeClassName)
+	s.clock.After(s.millis(500, 30_000), s.restoreClass)
 }
 
 // emptyOfferings has some offerings run out for a while.
@@ -183,8 +258,12 @@ func (s *Sim) calm() {
 	s.undoEdits()
 	s.resumeAll()
 	s.cloud.Restock()
+	s.watcher.skew = 0
+	s.market = nil
+	s.watcher.publishMarket()
 	for _, p := range s.all {
 		p.skew = 0
+		s.activate(p)
 	}
 }
 

@@ -30,6 +30,7 @@ type process struct {
 	name    string
 	number  int
 	skew    time.Duration
+	mode    ledger.Mode
 	service service.Service
 
 	world    *world.World
@@ -91,6 +92,10 @@ func (s *Sim) launch(name string) {
 	if s.faults.Skew > 0 {
 		p.skew = time.Duration(s.rng.Int64N(int64(2*s.faults.Skew))) - s.faults.Skew
 	}
+	if p.mode = ledger.ModeActive; s.happens(s.faults.Shadowed) {
+		p.mode = ledger.ModeShadow
+		s.clock.After(s.millis(2000, 40_000), func() { s.activate(p) })
+	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.ledger = ledger.New(s.log.ID())
 	p.world = s.restore()
@@ -116,7 +121,7 @@ func (p *process) campaign() {
 	p.steps = newCoroutine(func() {
 		for !p.awaitHead() {
 		}
-		for !p.announce() {
+		for !p.announce() || !p.announceMode() {
 		}
 		p.stepping = false
 		p.poke()
@@ -145,22 +150,35 @@ func (s *Sim) crash(p *process, where string) bool {
 	return true
 }
 
+// activate ends a process in shadow mode; the successor may be active.
+func (s *Sim) activate(p *process) {
+	if p.mode == ledger.ModeShadow && !p.dead {
+		s.trace("user: ends shadow mode of %s", p)
+		s.end(p)
+	}
+}
+
 // end removes a process; the successor comes after a moment.
 func (s *Sim) end(p *process) {
 	p.dead = true
 	p.cancel(context.Canceled)
-	for _, key := range sortedKeys(p.running) {
-		p.running[key].kill()
-	}
-	if p.steps != nil && !p.steps.ended {
-		p.steps.kill()
-	}
+	p.killAll()
 	if p.lead != nil {
 		s.clock.After(s.millis(0, int(leaseTime/time.Millisecond)), func() { _ = p.lead.Resign(context.Background()) })
 	}
 	if s.alive[p.name] == p {
 		s.alive[p.name] = nil
 		s.clock.After(s.millis(100, 4000), func() { s.launch(p.name) })
+	}
+}
+
+// killAll ends what the process is doing.
+func (p *process) killAll() {
+	for _, key := range sortedKeys(p.running) {
+		p.running[key].kill()
+	}
+	if p.steps != nil && !p.steps.ended {
+		p.steps.kill()
 	}
 }
 

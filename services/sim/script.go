@@ -24,6 +24,10 @@ type script struct {
 	// until faults stop.
 	length time.Duration
 	pools  []*karpv1.NodePool
+	// budgets are how many pods may be unavailable, by PodDisruptionBudget.
+	budgets map[string]intstr.IntOrString
+	// pace is how many times faster than the demo it goes, with as much fewer pods.
+	pace int
 	// expires: nodes end by themselves for ever, so the cluster never comes to rest.
 	expires bool
 	acts    []act
@@ -46,7 +50,7 @@ func (s *Sim) oneOf(texts ...string) string { return texts[s.rng.IntN(len(texts)
 func (s *Sim) drawScript() script {
 	pace := 1 + s.rng.IntN(4)%3
 	many := 12 / pace
-	x := script{length: s.millis(130_000/pace, 210_000/pace)}
+	x := script{pace: pace, budgets: map[string]intstr.IntOrString{}, length: s.millis(130_000/pace, 210_000/pace)}
 	x.pools = append(x.pools, s.drawPool("default", &x))
 	if s.happens(500) {
 		x.pools = append(x.pools, s.drawPool("extra", &x))
@@ -112,9 +116,17 @@ func (s *Sim) drawPool(name string, x *script) *karpv1.NodePool {
 		spec.TerminationGracePeriod = &metav1.Duration{Duration: s.millis(20_000, 120_000).Truncate(time.Second)}
 	}
 	if s.happens(300) {
-		p.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: resource.MustParse(s.oneOf("8", "16", "40"))}
+		p.Spec.Limits = s.drawLimits(x.pace)
 	}
 	return p
+}
+
+func (s *Sim) drawLimits(pace int) karpv1.Limits {
+	cpu := s.oneOf("8", "16", "40")
+	if pace > 1 {
+		cpu = s.oneOf("4", "8", "16")
+	}
+	return karpv1.Limits{corev1.ResourceCPU: resource.MustParse(cpu)}
 }
 
 func podSpec(cpu, memory string) corev1.PodSpec {
@@ -169,6 +181,7 @@ func (s *Sim) furnish() {
 
 func (s *Sim) drawBudget(app string) *policyv1.PodDisruptionBudget {
 	one := intstr.FromInt32(int32(1 + s.rng.IntN(2)))
+	s.script.budgets[app] = one
 	return &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: app}, Spec: policyv1.PodDisruptionBudgetSpec{
 		MaxUnavailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}}
 }

@@ -88,6 +88,8 @@ type Sim struct {
 	messages     []events.Observation
 	checkpointed uint64
 	watcher      *publisher
+	// market is what EC2 offers at which price when that has changed; nil: as in the beginning.
+	market *cloud.Market
 
 	// alive is the process of each service that works or wants to; all are those that ever were.
 	alive     map[string]*process
@@ -146,6 +148,9 @@ func Run(cfg Config) Result {
 	s := newSim(cfg)
 	s.trace("seed %d, faults: %s", cfg.Seed, s.drawn)
 	s.play()
+	for _, p := range s.all {
+		p.killAll() // a parked coroutine would keep the whole run in memory
+	}
 	s.stats.Virtual = s.clock.Now().Sub(start)
 	head, _ := s.log.Head(context.Background())
 	s.stats.Instances, s.stats.Records = len(s.cloud.Instances()), len(s.entries)

@@ -19,7 +19,7 @@ var (
 // TestMain collects less often: runs are short, keep little, and make much garbage.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(768 << 20)
+	debug.SetMemoryLimit(512 << 20)
 	os.Exit(m.Run())
 }
 

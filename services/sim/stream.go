@@ -63,13 +63,7 @@ func (w *publisher) begin() {
 	s.trace("watcher: epoch %d", w.epoch)
 	w.resyncing = true
 	w.send(events.Observation{Op: events.OpResyncBegin})
-	catalogue, prices := cloud.Catalogue(nodeClassName)
-	ref, err := events.StoreCatalog(context.Background(), s.stream.Blobs(), catalogue)
-	if err != nil {
-		panic(err)
-	}
-	w.send(events.Observation{Kind: events.KindCatalog, Op: events.OpUpsert, UID: nodeClassName, Name: nodeClassName, Object: ref})
-	w.send(events.Observation{Kind: events.KindPrices, Op: events.OpUpsert, Object: prices})
+	w.publishMarket()
 	w.poll()
 	for _, c := range s.cluster.Present() {
 		w.see(c.Kind, c.Op, c.Key, c.Object)
@@ -78,6 +72,18 @@ func (w *publisher) begin() {
 	w.send(events.Observation{Op: events.OpResyncEnd})
 	w.resyncing = false
 	w.beat()
+}
+
+// publishMarket publishes catalogue and prices.
+func (w *publisher) publishMarket() {
+	s := w.sim
+	catalogue, prices := cloud.Catalogue(nodeClassName, s.market)
+	ref, err := events.StoreCatalog(context.Background(), s.stream.Blobs(), catalogue)
+	if err != nil {
+		panic(err)
+	}
+	w.send(events.Observation{Kind: events.KindCatalog, Op: events.OpUpsert, UID: nodeClassName, Name: nodeClassName, Object: ref})
+	w.send(events.Observation{Kind: events.KindPrices, Op: events.OpUpsert, Object: prices})
 }
 
 func (w *publisher) beat() {

@@ -40,7 +40,7 @@ func main() {
 		o.parallel = 1
 	}
 	debug.SetGCPercent(-1) // runs are short, keep little, and make much garbage
-	debug.SetMemoryLimit(768 << 20)
+	debug.SetMemoryLimit(512 << 20)
 	if !run(o) {
 		os.Exit(1)
 	}

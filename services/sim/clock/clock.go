@@ -5,10 +5,7 @@
 // Callers: the simulator and its fakes.
 package clock
 
-import (
-	"container/heap"
-	"time"
-)
+import "time"
 
 // Clock tells virtual time and runs what is due.
 type Clock struct {
@@ -26,7 +23,7 @@ func (c *Clock) Now() time.Time { return c.now }
 // After has fn run when d has passed. A negative d counts as none.
 func (c *Clock) After(d time.Duration, fn func()) {
 	c.count++
-	heap.Push(&c.queue, event{at: c.now.Add(max(d, 0)), order: c.count, fn: fn})
+	c.queue.push(event{at: c.now.Add(max(d, 0)), order: c.count, fn: fn})
 }
 
 // Every has fn run after each d, until it returns false.
@@ -45,7 +42,7 @@ func (c *Clock) Next(end time.Time) bool {
 		c.now = end
 		return false
 	}
-	e := heap.Pop(&c.queue).(event)
+	e := c.queue.pop()
 	c.now = e.at
 	e.fn()
 	return true
@@ -57,21 +54,43 @@ type event struct {
 	fn    func()
 }
 
+// queue is a heap by time, then by order.
 type queue []event
 
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
-	if q[i].at.Equal(q[j].at) {
-		return q[i].order < q[j].order
+func (q queue) less(i, j int) bool {
+	if d := q[i].at.Compare(q[j].at); d != 0 {
+		return d < 0
 	}
-	return q[i].at.Before(q[j].at)
+	return q[i].order < q[j].order
 }
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(event)) }
-func (q *queue) Pop() any {
-	last := len(*q) - 1
-	e := (*q)[last]
-	(*q)[last] = event{}
+
+func (q *queue) push(e event) {
+	*q = append(*q, e)
+	for i := len(*q) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !q.less(i, parent) {
+			return
+		}
+		(*q)[i], (*q)[parent] = (*q)[parent], (*q)[i]
+		i = parent
+	}
+}
+
+func (q *queue) pop() event {
+	first, last := (*q)[0], len(*q)-1
+	(*q)[0], (*q)[last] = (*q)[last], event{}
 	*q = (*q)[:last]
-	return e
+	for i := 0; ; {
+		least := i
+		for _, child := range []int{2*i + 1, 2*i + 2} {
+			if child < last && q.less(child, least) {
+				least = child
+			}
+		}
+		if least == i {
+			return first
+		}
+		(*q)[i], (*q)[least] = (*q)[least], (*q)[i]
+		i = least
+	}
 }

@@ -51,10 +51,32 @@ func Offerings() []Offering {
 	return list
 }
 
-// Catalogue of an EC2NodeClass and the prices, as the watcher publishes them.
-func Catalogue(nodeClass string) (*events.Catalog, *events.Prices) {
+// InstanceTypes in a fixed order.
+func InstanceTypes() []string {
+	var names []string
+	for _, t := range instanceTypes {
+		names = append(names, t.name)
+	}
+	return names
+}
+
+// Market is a change of what is offered: all prices at some percent, and no more of one instance type.
+type Market struct {
+	Percent int64
+	Without string
+}
+
+// Catalogue of an EC2NodeClass and the prices, as the watcher publishes them. The market may be nil.
+func Catalogue(nodeClass string, m *Market) (*events.Catalog, *events.Prices) {
+	if m == nil {
+		m = &Market{Percent: 100}
+	}
 	c, prices := &events.Catalog{NodeClass: nodeClass, Generation: 1}, &events.Prices{}
 	for _, t := range instanceTypes {
+		if t.name == m.Without {
+			continue
+		}
+		t.priced = t.priced * m.Percent / 100
 		c.InstanceTypes = append(c.InstanceTypes, catalogued(t.name, t.cpu, t.gib))
 		prices.Entries = append(prices.Entries, events.Price{InstanceType: t.name, CapacityType: karpv1.CapacityTypeOnDemand, MicroUSDPerHour: t.priced})
 		for i, zone := range Zones {

@@ -174,11 +174,17 @@ func (k *Cluster) NodeClasses() []*awsv1.EC2NodeClass {
 	return listed[*awsv1.EC2NodeClass](k, events.KindEC2NodeClass)
 }
 
-// Pod, Node, NodeClaim and NodePool return nil if there is none of the key.
+// Object of a kind and key; nil if there is none.
+func (k *Cluster) Object(kind events.Kind, key string) Object { return k.get(kind, key) }
+
+// Pod, Node, NodeClaim, NodeClass and NodePool return nil if there is none of the key.
 func (k *Cluster) Pod(key string) *corev1.Pod    { return got[*corev1.Pod](k, events.KindPod, key) }
 func (k *Cluster) Node(name string) *corev1.Node { return got[*corev1.Node](k, events.KindNode, name) }
 func (k *Cluster) NodeClaim(n string) *karpv1.NodeClaim {
 	return got[*karpv1.NodeClaim](k, events.KindNodeClaim, n)
+}
+func (k *Cluster) NodeClass(n string) *awsv1.EC2NodeClass {
+	return got[*awsv1.EC2NodeClass](k, events.KindEC2NodeClass, n)
 }
 func (k *Cluster) NodePool(n string) *karpv1.NodePool {
 	return got[*karpv1.NodePool](k, events.KindNodePool, n)
@@ -211,7 +217,10 @@ func (k *Cluster) Apply(kind events.Kind, o Object) {
 	if have := k.get(kind, keyOf(o)); have != nil {
 		o.SetUID(have.GetUID())
 		o.SetCreationTimestamp(have.GetCreationTimestamp())
-		o.SetGeneration(have.GetGeneration() + 1)
+		o.SetGeneration(have.GetGeneration())
+		if kind == events.KindNodePool || kind == events.KindPodDisruptionBudget { // of others users change no spec
+			o.SetGeneration(have.GetGeneration() + 1)
+		}
 	}
 	k.put(kind, o)
 }

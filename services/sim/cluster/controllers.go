@@ -111,16 +111,18 @@ func (k *Cluster) replicate() {
 	}
 }
 
-func (k *Cluster) makePod(d *Deployment) {
+func (k *Cluster) makePod(d *Deployment) *corev1.Pod {
 	k.controllers.pods++
 	yes := true
-	k.put(events.KindPod, &corev1.Pod{
+	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: fmt.Sprintf("%s-%03d", d.Name, k.controllers.pods), Labels: d.Labels, Annotations: d.Annotations,
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: d.Name, UID: types.UID("rs-" + d.Name), Controller: &yes}},
 		},
 		Spec: *d.Spec.DeepCopy(), Status: corev1.PodStatus{Phase: corev1.PodPending},
-	})
+	}
+	k.put(events.KindPod, p)
+	return p
 }
 
 // runDaemons makes the pods of DaemonSets on the Nodes they tolerate.

@@ -101,6 +101,15 @@ func (k *Cluster) bind(p *corev1.Pod, node string) {
 	k.clock.After(k.between(200, 1500), func() { k.startPod(keyOf(o), o.UID, node) })
 }
 
+// Surprise makes one more pod of a Deployment, and binds it to the Node at once if kube-scheduler would do so by what it knows.
+func (k *Cluster) Surprise(d *Deployment, node string) {
+	d.Replicas++
+	p := k.makePod(d)
+	if slices.Contains(k.fitting(p), node) {
+		k.bind(p, node)
+	}
+}
+
 func (k *Cluster) refuse(p *corev1.Pod) {
 	if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Reason == corev1.PodReasonUnschedulable }) {
 		return
