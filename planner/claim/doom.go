@@ -16,6 +16,7 @@ const (
 	ReasonNodeClassNotReady    = "nodeclass_not_ready"
 	ReasonLaunchTimeout        = "launch_timeout"
 	ReasonRegistrationTimeout  = "registration_timeout"
+	ReasonNodeGone             = "node_gone"
 	ReasonExpired              = "expired"
 	ReasonWithdrawn            = "withdrawn"
 	ReasonScaledDown           = "scaled_down"
@@ -36,6 +37,7 @@ var dooms = []Transition{
 	{Move: Doom, From: []State{Created}, To: Deleting, Reason: ReasonNodeClassNotReady, When: view.classNotReady, Text: view.classText},
 	{Move: Doom, From: []State{Created, Launching}, To: Deleting, Reason: ReasonLaunchTimeout, When: view.launchLate, Text: view.failureText},
 	{Move: Doom, From: []State{Created, Launched}, To: Deleting, Reason: ReasonRegistrationTimeout, When: view.registrationLate},
+	{Move: Doom, From: []State{Registered, Initialized}, To: Deleting, Reason: ReasonNodeGone, When: view.nodeless},
 }
 
 // ErrNotDoomed: the input of a ClaimDoomed record does not lead to its decision.
@@ -101,6 +103,10 @@ func (v view) launchLate() bool { return v.doomable() && passed(v.Now, v.launchD
 func (v view) registrationLate() bool {
 	return v.doomable() && !v.object.Registered && !v.joined() && passed(v.Now, v.registrationDeadline())
 }
+
+// nodeless: the Node was deleted without our finalizer, and did not come back. The instance runs for nothing, and pods planned
+// for it would wait for ever.
+func (v view) nodeless() bool { return v.doomable() && v.NodeGone && len(v.Nodes) == 0 }
 
 func (v view) joined() bool { return len(v.Nodes) == 1 && !v.Nodes[0].Deleting }
 

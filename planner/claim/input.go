@@ -24,6 +24,8 @@ type Input struct {
 	ObjectGone bool `json:"objectGone,omitempty"`
 	// Nodes whose provider id is the claim's, by name.
 	Nodes []NodeFacts `json:"nodes,omitempty"`
+	// NodeGone: the claim is registered, and for some minutes the API server itself has had no Node of it.
+	NodeGone bool `json:"nodeGone,omitempty"`
 	// NodeClass the claim refers to; nil if there is none or it is being deleted.
 	NodeClass *NodeClassFacts `json:"nodeClass,omitempty"`
 	// PoolMissing: no NodePool has the UID the claim was planned for. PoolGone: a list read from the API server

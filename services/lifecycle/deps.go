@@ -42,6 +42,7 @@ type Kube interface {
 	DeleteNodeClaim(ctx context.Context, name string, uid types.UID) error
 	UpdateNodeClaim(ctx context.Context, before, after *karpv1.NodeClaim) (*karpv1.NodeClaim, error)
 	UpdateNodeClaimStatus(ctx context.Context, before, after *karpv1.NodeClaim) (*karpv1.NodeClaim, error)
+	Node(ctx context.Context, name string) (*corev1.Node, error)
 	UpdateNode(ctx context.Context, before, after *corev1.Node) (*corev1.Node, error)
 	DeleteNode(ctx context.Context, name string, uid types.UID) error
 	ListNodePools(ctx context.Context) ([]*karpv1.NodePool, error)

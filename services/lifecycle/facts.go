@@ -110,6 +110,7 @@ func (s *Service) complete(v *sight, drained map[string]bool, now time.Time) {
 	}
 	in.NodeClass = claim.FactsOfNodeClass(v.class)
 	in.PoolMissing, in.PoolGone = s.poolFacts(v)
+	in.NodeGone = s.mem.nodeGone(v.uid(), now)
 	in.Failure = claim.FailureOf(v.ledger)
 	if v.ledger != nil && v.ledger.Open == nil && v.ledger.Instance == nil {
 		if f := s.mem.failure(v.ledger.UID); f != nil {
@@ -190,6 +191,14 @@ func (m *memory) poolGone(uid types.UID, planned uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.scan.pools != nil && !m.scan.pools[uid] && m.scan.ledgerSeq >= planned
+}
+
+// nodeGone reports that scans have not found the Node of the claim for so long that it won't come back.
+func (m *memory) nodeGone(uid types.UID, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	since := m.nodeless[uid]
+	return !since.IsZero() && now.Sub(since) >= nodeGrace
 }
 
 func (m *memory) collectionHeld() bool {

@@ -210,6 +210,13 @@ func (k *fakeKube) UpdateNodeClaimStatus(_ context.Context, before, after *karpv
 	return out, err
 }
 
+func (k *fakeKube) Node(_ context.Context, name string) (*corev1.Node, error) {
+	if n := k.nodes[name]; n != nil {
+		return n, nil
+	}
+	return nil, notFound(name)
+}
+
 func (k *fakeKube) UpdateNode(_ context.Context, before, after *corev1.Node) (out *corev1.Node, err error) {
 	err = k.r.act("update node", errLost, func() error {
 		if err := checked(before.Name, k.nodes[before.Name], before.UID, before.ResourceVersion); err != nil {

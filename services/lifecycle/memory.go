@@ -52,6 +52,8 @@ type memory struct {
 	// registrations by UID of the NodePool.
 	registrations map[types.UID]registrations
 	scan          scanned
+	// nodeless is since when scans have not found the Nodes of registered claims.
+	nodeless map[types.UID]time.Time
 	// sought: the instances of these inherited claims were looked for and not found.
 	sought map[types.UID]bool
 	// presumed outcomes by claim name, while the log can't be reached.

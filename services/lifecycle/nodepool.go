@@ -19,28 +19,25 @@ import (
 	"millwright/services/internal/service"
 )
 
-// poolsEvery is how often the sums in the status of NodePools are looked at while something changes.
+// poolsEvery is how often the sums in the status of NodePools are looked at.
 const poolsEvery = time.Second
 
 // resourceNodes counts nodes in status.resources and in limits.
 const resourceNodes corev1.ResourceName = "nodes"
 
-// stepPools brings hash and status of every NodePool up to date. It returns when to look again if nothing changes:
-// zero once everything has been looked at.
+// stepPools brings hash and status of every NodePool up to date.
 func (s *Service) stepPools(now time.Time) time.Time {
 	if at := s.mem.retryAt("pools"); now.Before(at) {
 		return at
 	}
 	s.mem.again("pools", now.Add(poolsEvery))
-	var wake time.Time
 	sums := s.sums()
 	for _, p := range s.deps.Cache.NodePools() {
 		if !ours(p) {
 			continue
 		}
 		key := "nodepool/" + p.Name
-		if at := s.mem.retryAt(key); now.Before(at) {
-			wake = earliest(at, wake)
+		if now.Before(s.mem.retryAt(key)) {
 			continue
 		}
 		hashed, want := withHash(p), s.poolStatus(p, sums[p.Name], now)
@@ -49,7 +46,7 @@ func (s *Service) stepPools(now time.Time) time.Time {
 		}
 		s.effect(key, false, func(ctx context.Context) error { return s.writePool(ctx, key, p, hashed, want) })
 	}
-	return wake
+	return now.Add(poolsEvery)
 }
 
 // supported: the pool's nodes are made from EC2NodeClasses. Others are none of ours.

@@ -81,6 +81,9 @@ func (s *Service) scan(ctx context.Context) error {
 	if held && !s.mem.collectionHeld() {
 		s.alarm(ctx, "garbage_collection_held", fmt.Sprintf("%d of %d nodeclaims have no instance: none is deleted until a person has looked", len(vanished), len(l.claims)))
 	}
+	if err := s.lookForNodes(ctx, l); err != nil {
+		return err
+	}
 	s.mem.scannedNow(s.host.Now(), l, held, facts)
 	s.refresh(l)
 	return s.collect(ctx, l)
@@ -232,6 +235,46 @@ func (m *memory) dropUnnamed(l *listing) {
 	maps.DeleteFunc(m.instances, func(id string, _ instance) bool { return !named[id] })
 }
 
+// nodeGrace is how long the Node of a registered claim may be gone: a kubelet that starts again registers again.
+const nodeGrace = 5 * time.Minute
+
+// lookForNodes asks the API server for the Nodes of registered claims that the cache does not have.
+func (s *Service) lookForNodes(ctx context.Context, l *listing) error {
+	missing := map[types.UID]bool{}
+	for _, c := range l.claims {
+		id, name := c.Status.ProviderID, c.Status.NodeName
+		if id == "" || name == "" || !managed(c) || !c.DeletionTimestamp.IsZero() || !claim.IsTrue(c.Status.Conditions, karpv1.ConditionTypeRegistered) ||
+			len(s.deps.Cache.NodesByProviderID(id)) > 0 {
+			continue
+		}
+		n, err := s.deps.Kube.Node(ctx, name)
+		if err != nil && !kube.IsNotFound(err) {
+			return fmt.Errorf("get node of nodeclaim %s: %w", c.Name, err)
+		}
+		missing[c.UID] = err != nil || n.Spec.ProviderID != id
+	}
+	maps.DeleteFunc(missing, func(_ types.UID, gone bool) bool { return !gone })
+	if breaks(len(missing), len(l.claims)) {
+		s.alarm(ctx, "missing_nodes_held", fmt.Sprintf("%d of %d nodeclaims have no node: none is deleted until a person has looked", len(missing), len(l.claims)))
+		missing = nil
+	}
+	s.mem.setNodeless(missing, s.host.Now())
+	return nil
+}
+
+// setNodeless remembers whose Nodes were not found, and keeps since when.
+func (m *memory) setNodeless(missing map[types.UID]bool, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	nodeless := map[types.UID]time.Time{}
+	for uid := range missing {
+		if nodeless[uid] = now; !m.nodeless[uid].IsZero() {
+			nodeless[uid] = m.nodeless[uid]
+		}
+	}
+	m.nodeless = nodeless
+}
+
 // refresh lends objects the cache does not have yet to the next look.
 func (s *Service) refresh(l *listing) {
 	now := s.host.Now()
@@ -328,14 +371,12 @@ func (s *Service) alarm(ctx context.Context, reason, message string) {
 
 // stepNodes lets Nodes go that are being deleted and have no claim any more.
 func (s *Service) stepNodes(now time.Time) time.Time {
-	var wake time.Time
 	for _, n := range s.deps.Cache.Nodes() {
 		if n.DeletionTimestamp.IsZero() || !slices.Contains(n.Finalizers, karpv1.TerminationFinalizer) || !s.isStray(n, now) {
 			continue
 		}
 		key := ledger.NodeAggregate(n.Name)
-		if at := s.mem.retryAt(key); now.Before(at) {
-			wake = earliest(at, wake)
+		if now.Before(s.mem.retryAt(key)) {
 			continue
 		}
 		s.effect(key, false, func(ctx context.Context) error {
@@ -346,7 +387,7 @@ func (s *Service) stepNodes(now time.Time) time.Time {
 			return nil
 		})
 	}
-	return wake
+	return time.Time{}
 }
 
 // isStray: no NodeClaim and no open claim has the Node's instance, and it is drained or its instance is gone.

@@ -361,6 +361,43 @@ func TestKubectlDeleteNode(t *testing.T) {
 	}
 }
 
+// A Node without our finalizer goes at once when it is deleted, and a kubelet that runs does not register it again.
+func TestAClaimWhoseNodeVanishedIsReplaced(t *testing.T) {
+	r := newRig(t)
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	r.wait(time.Minute)
+	node := r.kube.nodes["node-i-0001"]
+	vanish := func() {
+		bare := node.DeepCopy()
+		bare.Finalizers = nil
+		r.kube.put(&r.kube.nodes, bare)
+		r.kube.deleteNode(node.Name)
+	}
+	vanish()
+	r.wait(4 * time.Minute)
+	if r.led.Claim(name).Doomed != nil {
+		t.Fatal("doomed before kubelet had time to register again")
+	}
+	r.kube.put(&r.kube.nodes, node.DeepCopy())
+	r.wait(time.Minute)
+	vanish()
+	r.wait(4 * time.Minute)
+	if r.led.Claim(name).Doomed != nil {
+		t.Fatal("doomed although the Node was there meanwhile")
+	}
+	r.run("claim closed", r.closed(name))
+	var reasons []string
+	for _, rec := range r.records {
+		if ledger.Kind(rec.Kind) == ledger.KindClaimDoomed {
+			reasons = append(reasons, replayDoom(t, rec.Payload))
+		}
+	}
+	if diff := cmp.Diff([]string{claim.ReasonNodeGone}, reasons); diff != "" || r.ec2.running() != 0 {
+		t.Errorf("dooms (-want +got):\n%s%v", diff, r.ec2.describe())
+	}
+}
+
 func TestNothingIsTerminatedBeforeTheDrain(t *testing.T) {
 	r := newRig(t)
 	r.noDrain = true

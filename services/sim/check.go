@@ -74,6 +74,8 @@ type history struct {
 	// untainted is when a user took the taint off a Node, by name; stripped are objects that lost their finalizers, by UID.
 	untainted map[string]time.Time
 	stripped  map[string]bool
+	// reshaped: somebody has edited what nodes are made of, or labels of NodeClaims.
+	reshaped bool
 	// surprises counts the pods that came at the worst moment.
 	surprises int
 	// bound is when a pod got its node, by UID; listed is when the pods of a node were last asked for.
@@ -181,7 +183,7 @@ func (s *Sim) checkWrite(kind events.Kind, before, after cluster.Object) {
 		if after == nil && !s.history.stripped[string(before.GetUID())] {
 			s.checkGone("NodeClaim "+before.GetName(), s.history.launched[string(before.GetUID())])
 		}
-		if c, ok := after.(*karpv1.NodeClaim); ok && claim.IsTrue(c.Status.Conditions, karpv1.ConditionTypeDrifted) {
+		if c, ok := after.(*karpv1.NodeClaim); ok && !s.history.reshaped && claim.IsTrue(c.Status.Conditions, karpv1.ConditionTypeDrifted) {
 			s.violate(CheckDrift, "NodeClaim %s has drifted: %s", c.Name, claim.Get(c.Status.Conditions, karpv1.ConditionTypeDrifted).Reason)
 		}
 	}

@@ -35,6 +35,7 @@ func (s *Sim) editPool() {
 		}
 		o.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: resource.MustParse(s.oneOf("0", "8", "16", "40"))}
 	case 3:
+		s.history.reshaped = true
 		o.Spec.Template.Labels = map[string]string{"team": p.Name, "revision": s.oneOf("1", "2", "3")}
 	}
 	s.trace("user: edits NodePool %s: %v, %v, %v, %v", o.Name, o.Spec.Disruption.Budgets[0].Nodes, o.Spec.Disruption.ConsolidateAfter, o.Spec.Limits, o.Spec.Template.Labels)
@@ -125,6 +126,7 @@ func (s *Sim) editClaim() {
 		keys := slices.DeleteFunc(sortedKeys(c.Annotations), func(key string) bool { return key == karpv1.RecordAnnotationKey })
 		if len(keys) > 0 {
 			key := keys[s.rng.IntN(len(keys))]
+			s.history.reshaped = true
 			s.trace("user: removes annotation %s of NodeClaim %s", key, c.Name)
 			delete(c.Annotations, key)
 		}
@@ -132,6 +134,7 @@ func (s *Sim) editClaim() {
 		keys := slices.DeleteFunc(sortedKeys(c.Labels), func(key string) bool { return key == karpv1.NodePoolLabelKey })
 		if len(keys) > 0 {
 			key := keys[s.rng.IntN(len(keys))]
+			s.history.reshaped = true
 			s.trace("user: removes label %s of NodeClaim %s", key, c.Name)
 			delete(c.Labels, key)
 		}
