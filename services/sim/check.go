@@ -71,6 +71,8 @@ type history struct {
 	edited    map[string]bool
 	// pools are earlier states of NodePools, by name.
 	pools map[string][]pastPool
+	// deadlines are the termination timestamps of NodeClaims, by provider id.
+	deadlines map[string]time.Time
 	// untainted is when a user took the taint off a Node, by name; stripped are objects that lost their finalizers, by UID.
 	untainted map[string]time.Time
 	stripped  map[string]bool
@@ -94,7 +96,7 @@ const lookback = 45 * time.Second
 func newHistory() history {
 	return history{launched: map[string]string{}, tokens: map[string]bool{}, planned: map[string]bool{}, ended: map[string]bool{},
 		commands: map[string]*ledger.CommandStarted{}, protected: map[string]time.Time{}, edited: map[string]bool{},
-		pools: map[string][]pastPool{}, untainted: map[string]time.Time{}, stripped: map[string]bool{}, bound: map[string]time.Time{}, listed: map[string]time.Time{}}
+		pools: map[string][]pastPool{}, deadlines: map[string]time.Time{}, untainted: map[string]time.Time{}, stripped: map[string]bool{}, bound: map[string]time.Time{}, listed: map[string]time.Time{}}
 }
 
 // checkConfirmed demands that no pod can come to the nodes any more.
@@ -182,6 +184,11 @@ func (s *Sim) checkWrite(kind events.Kind, before, after cluster.Object) {
 		}
 		if after == nil && !s.history.stripped[string(before.GetUID())] {
 			s.checkGone("NodeClaim "+before.GetName(), s.history.launched[string(before.GetUID())])
+		}
+		if c, ok := after.(*karpv1.NodeClaim); ok {
+			if t, err := time.Parse(time.RFC3339, c.Annotations[karpv1.TerminationTimestampAnnotationKey]); err == nil {
+				s.history.deadlines[c.Status.ProviderID] = t
+			}
 		}
 		if c, ok := after.(*karpv1.NodeClaim); ok && !s.history.reshaped && claim.IsTrue(c.Status.Conditions, karpv1.ConditionTypeDrifted) {
 			s.violate(CheckDrift, "NodeClaim %s has drifted: %s", c.Name, claim.Get(c.Status.Conditions, karpv1.ConditionTypeDrifted).Reason)
@@ -278,18 +285,13 @@ func (s *Sim) checkRegistered(n *corev1.Node) {
 // slack is how much a process's clock may be ahead of the true time.
 func (s *Sim) slack() time.Duration { return 2*max(s.drawn.Skew, s.drawn.Jump) + time.Second }
 
-// deadlineOf is the termination timestamp of the NodeClaim behind a node; zero for none.
+// deadlineOf is the termination timestamp that the NodeClaim behind a node has or had; zero for none.
 func (s *Sim) deadlineOf(node string) time.Time {
 	n := s.cluster.Node(node)
 	if n == nil {
 		return time.Time{}
 	}
-	for _, c := range s.cluster.NodeClaims() {
-		if t, err := time.Parse(time.RFC3339, c.Annotations[karpv1.TerminationTimestampAnnotationKey]); err == nil && c.Status.ProviderID == n.Spec.ProviderID {
-			return t
-		}
-	}
-	return time.Time{}
+	return s.history.deadlines[n.Spec.ProviderID]
 }
 
 func (s *Sim) passed(t time.Time) bool { return !t.IsZero() && s.clock.Now().Add(s.slack()).After(t) }
