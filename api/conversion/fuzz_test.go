@@ -3,7 +3,9 @@ package conversion
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/randfill"
+	"sigs.k8s.io/yaml"
 
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1beta1 "millwright/api/karpenter/v1beta1"
@@ -242,22 +245,15 @@ func lost(o Object) Object {
 	return o
 }
 
-// FuzzConvert: whatever JSON comes, conversion answers or refuses and leaves its input alone.
-func FuzzConvert(f *testing.F) {
-	for _, c := range oneWay {
-		f.Add(c.from, c.to)
-	}
-	f.Fuzz(func(t *testing.T, text, to string) {
-		var v, before any
-		if Unmarshal([]byte(text), &v) != nil {
-			return
-		}
-		o, ok := v.(Object)
-		if !ok {
-			return
-		}
-		before = clone(o)
-		out, _, err := Converter{Pool: pools}.Convert(t.Context(), o, to)
+// answersOrRefuses converts an object, which may be anything, there and back again and again, and wants its input left alone and the
+// conversions to come to rest.
+func answersOrRefuses(t *testing.T, o Object, to string) {
+	t.Helper()
+	first, c := clone(o), Converter{Pool: pools}
+	var rounds [3]Object
+	for i := range rounds {
+		before := clone(o)
+		out, _, err := c.Convert(t.Context(), o, to)
 		if diff := cmp.Diff(before, any(o)); diff != "" {
 			t.Fatalf("input changed:\n%s", diff)
 		}
@@ -267,17 +263,78 @@ func FuzzConvert(f *testing.F) {
 		if out["apiVersion"] != to {
 			t.Fatalf("apiVersion is %v, want %s", out["apiVersion"], to)
 		}
-		// What was converted can be converted back, and there again: then nothing changes any more.
-		back, _, err := Converter{Pool: pools}.Convert(t.Context(), clone(out).(Object), fmt.Sprint(o["apiVersion"]))
-		if err != nil {
-			t.Fatalf("convert back: %v", err)
+		rounds[i] = clone(out).(Object)
+		if o, _, err = c.Convert(t.Context(), out, fmt.Sprint(o["apiVersion"])); err != nil {
+			return // nothing the API server would have let in
 		}
-		again, _, err := Converter{Pool: pools}.Convert(t.Context(), back, to)
+	}
+	if diff := cmp.Diff(rounds[1], rounds[2]); diff != "" {
+		t.Fatalf("%v there, back and there again:\n%s", first, diff)
+	}
+}
+
+// FuzzConvert: whatever JSON comes, conversion answers or refuses.
+func FuzzConvert(f *testing.F) {
+	for _, c := range oneWay {
+		data, err := yaml.YAMLToJSON([]byte(c.from))
 		if err != nil {
-			t.Fatalf("convert again: %v", err)
+			f.Fatal(err)
 		}
-		if diff := cmp.Diff(any(out), any(again)); diff != "" {
-			t.Fatalf("there, back and there again:\n%s", diff)
+		f.Add(string(data), c.to)
+	}
+	f.Fuzz(func(t *testing.T, text, to string) {
+		var v any
+		if Unmarshal([]byte(text), &v) != nil {
+			return
+		}
+		if o, ok := v.(Object); ok {
+			answersOrRefuses(t, o, to)
 		}
 	})
+}
+
+// oddValues stand where something else is expected.
+var oddValues = []string{`null`, `""`, `"Never"`, `"1.5"`, `1`, `-1`, `true`, `[]`, `[null]`, `["x"]`, `{}`, `{"":null}`, `{"name":"n","kind":1}`}
+
+// Every value of every object in turn is another one than the CRD lets in.
+func TestWhatNoCRDLetsInIsAnsweredOrRefused(t *testing.T) {
+	for sentence, c := range oneWay {
+		t.Run(sentence, func(t *testing.T) {
+			for _, odd := range oddValues {
+				for at := 0; ; at++ {
+					o, rest := object(t, c.from), at
+					var v any
+					if err := Unmarshal([]byte(odd), &v); err != nil {
+						t.Fatal(err)
+					}
+					replaced := replaceValue(o, v, &rest).(Object)
+					if rest >= 0 {
+						break
+					}
+					answersOrRefuses(t, replaced, c.to)
+				}
+			}
+		})
+	}
+}
+
+// replaceValue puts v in the place of the value that *at counts down to, in the order of keys; *at is negative if there was one.
+func replaceValue(in, v any, at *int) any {
+	each := func(have any) any {
+		if *at--; *at == -1 {
+			return v
+		}
+		return replaceValue(have, v, at)
+	}
+	switch x := in.(type) {
+	case Object:
+		for _, key := range slices.Sorted(maps.Keys(x)) {
+			x[key] = each(x[key])
+		}
+	case []any:
+		for i := range x {
+			x[i] = each(x[i])
+		}
+	}
+	return in
 }
