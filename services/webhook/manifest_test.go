@@ -18,6 +18,10 @@ func TestTheManifestFitsTheDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	guide, err := os.ReadFile("../../docs/upgrade.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	seen := 0
 	for _, doc := range bytes.Split(data, []byte("\n---\n")) {
 		var head struct{ Kind string }
@@ -42,6 +46,9 @@ func TestTheManifestFitsTheDefaults(t *testing.T) {
 		case *appsv1.Deployment:
 			if *o.Spec.Replicas < 2 || o.Spec.Template.Spec.Containers[0].Args[0] != "webhook" {
 				t.Errorf("deployment is %+v", o.Spec)
+			}
+			if wait := "kubectl wait deployment/" + o.Name + " -n " + o.Namespace + " --for=condition=Available"; !bytes.Contains(guide, []byte(wait)) {
+				t.Errorf("docs/upgrade.md does not say %q", wait)
 			}
 		}
 	}

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"testing"
+
+	"millwright/tools/fenced"
+)
+
+// Every millwright command that a document shows is one, with these flags.
+func TestCommandsInDocuments(t *testing.T) {
+	documents, err := fenced.Documents("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands, err := fenced.Commands(documents, "millwright", "bin/millwright", "./bin/millwright")
+	if err != nil || len(commands) < 10 {
+		t.Fatalf("%d commands, %v", len(commands), err)
+	}
+	for _, c := range commands {
+		if err := fenced.Check(newRoot(), c); err != nil {
+			t.Errorf("%s: %v", c, err)
+		}
+	}
+}
