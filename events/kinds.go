@@ -123,10 +123,10 @@ func kindOfAWS(object any) (Kind, bool) {
 	return KindNone, false
 }
 
-// KubeKinds returns the kinds that the watcher watches in Kubernetes, by number. NodeOverlay is not among them.
+// KubeKinds returns the kinds that the watcher watches in Kubernetes, by number.
 func KubeKinds() []Kind {
-	kinds := make([]Kind, 0, KindPriorityClass)
-	for k := KindPod; k <= KindPriorityClass; k++ {
+	kinds := make([]Kind, 0, KindNodeOverlay)
+	for k := KindPod; k <= KindNodeOverlay; k++ {
 		kinds = append(kinds, k)
 	}
 	return kinds

@@ -39,6 +39,7 @@ func TestAPI(t *testing.T) {
 	t.Run("EC2NodeClass", func(t *testing.T) {
 		s.verdicts(t, nodeClass, slices.Concat(nodeClasses(), imageTerms(), selectorTerms(), volumes(), interfaces(), kubelets()))
 	})
+	t.Run("NodeOverlay", func(t *testing.T) { s.verdicts(t, nodeOverlay, nodeOverlays()) })
 	t.Run("defaults", s.defaults)
 	t.Run("updates", s.updates)
 	t.Run("statuses", s.statuses)
@@ -77,6 +78,7 @@ role: nodes
 amiSelectorTerms: [{alias: al2023@latest}]
 subnetSelectorTerms: [{tags: {discovery: mine}}]
 securityGroupSelectorTerms: [{tags: {discovery: mine}}]`}
+	nodeOverlay = kind{schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1alpha1", Kind: "NodeOverlay"}, "nodeoverlays", "requirements: []"}
 )
 
 // verdict is a case: the base spec with a merge patch, and the message it is refused with ("" if it is accepted).

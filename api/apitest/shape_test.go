@@ -46,6 +46,7 @@ func (s *server) columns(t *testing.T) {
 		"NodeClaim": {nodeClaim, "", "{nodeName: n1, providerID: 'aws:///a/i-1', imageID: ami-1, conditions: [" + ready + "," + drifted + "]}",
 			"{node.kubernetes.io/instance-type: m5.large, karpenter.sh/capacity-type: spot, topology.kubernetes.io/zone: a, karpenter.sh/nodepool: p}",
 			"Type=m5.large Capacity=spot Zone=a Node=n1 Ready=True Age | ImageID=ami-1 ID=aws:///a/i-1 NodePool=p NodeClass=default Drifted=True"},
+		"NodeOverlay":  {nodeOverlay, "weight: 7", "conditions: [" + ready + "]", "", "Ready=True Age | Weight=7"},
 		"EC2NodeClass": {nodeClass, "", "conditions: [" + ready + "]", "", "Ready=True Age | Role=nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,11 +106,13 @@ func (s *server) names(t *testing.T) {
 		"nodepools/scale":       "Scale  short=[] categories=[] namespaced=false",
 		"nodeclaims":            "NodeClaim nodeclaim short=[] categories=[karpenter] namespaced=false",
 		"nodeclaims/status":     "NodeClaim  short=[] categories=[] namespaced=false",
+		"nodeoverlays":          "NodeOverlay nodeoverlay short=[overlays] categories=[karpenter] namespaced=false",
+		"nodeoverlays/status":   "NodeOverlay  short=[] categories=[] namespaced=false",
 		"ec2nodeclasses":        "EC2NodeClass ec2nodeclass short=[ec2nc ec2ncs] categories=[karpenter] namespaced=false",
 		"ec2nodeclasses/status": "EC2NodeClass  short=[] categories=[] namespaced=false",
 	}
 	got := map[string]string{}
-	for _, group := range []string{"karpenter.sh/v1", "karpenter.k8s.aws/v1"} {
+	for _, group := range []string{"karpenter.sh/v1", "karpenter.sh/v1alpha1", "karpenter.k8s.aws/v1"} {
 		list, err := s.core.Discovery().ServerResourcesForGroupVersion(group)
 		if err != nil {
 			t.Fatal(err)

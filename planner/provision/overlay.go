@@ -13,9 +13,11 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
+	"millwright/planner"
 	"millwright/planner/catalog"
 	"millwright/planner/requirement"
 	"millwright/planner/resource"
+	"millwright/planner/world"
 )
 
 // OverlayProblem says why a NodeOverlay is not applied.
@@ -47,6 +49,53 @@ var (
 	adjustmentForm = regexp.MustCompile(`^[+-]\d*\.?\d+%?$`)
 	wellKnown      = []corev1.ResourceName{resource.CPU, resource.Memory, resource.EphemeralStorage, resource.Pods}
 )
+
+// overlaid is what the NodeOverlays make of the pools' catalogues.
+type overlaid struct {
+	pools    map[string]poolInput // by name, with catalogue and what was changed in it
+	problems []OverlayProblem
+}
+
+// overlaysOf applies the NodeOverlays to all pools; nil without NodeOverlays. It is computed once per change in the World.
+func overlaysOf(w *world.World) *overlaid {
+	if len(w.NodeOverlays()) == 0 {
+		return nil
+	}
+	return w.Overlaid(func() any {
+		in := &input{}
+		for _, p := range w.NodePools() {
+			in.pools = append(in.pools, poolInput{pool: p, catalog: catalogOf(w, p)})
+		}
+		in.applyOverlays(w.NodeOverlays())
+		out := &overlaid{pools: map[string]poolInput{}, problems: in.overlayProblems}
+		for _, p := range in.pools {
+			out.pools[p.pool.Name] = p
+		}
+		return out
+	}).(*overlaid)
+}
+
+// OverlayProblems are the NodeOverlays that are not applied, by name.
+func OverlayProblems(s *planner.Snapshot) []OverlayProblem {
+	if o := overlaysOf(s.World); o != nil {
+		return o.problems
+	}
+	return nil
+}
+
+// Catalog is what EC2 offers to the claims of a NodePool, as NodeOverlays change it. Claims of no pool, or of one with another
+// NodeClass, have their NodeClass's. nil if it was not seen.
+func Catalog(s *planner.Snapshot, nodePool, nodeClass string) *catalog.Catalog {
+	plain := s.World.Catalog(nodeClass)
+	o := overlaysOf(s.World)
+	if o == nil || plain == nil {
+		return plain
+	}
+	if p, ok := o.pools[nodePool]; ok && p.catalog != nil && p.catalog.NodeClass == plain.NodeClass {
+		return p.catalog
+	}
+	return plain
+}
 
 // applyOverlays gives each pool the catalogue that the NodeOverlays make of its own (scheduling §13): the
 // heaviest first, then by name descending; of each price and resource the first counts. One that would change what
@@ -81,11 +130,19 @@ func (in *input) applyOverlays(list []*karpv1alpha1.NodeOverlay) {
 			}
 		}
 	}
+	resources := map[poolType][]corev1.ResourceName{}
+	for t := range owners {
+		if t.offering < 0 {
+			resources[poolType{t.pool, t.instanceType}] = append(resources[poolType{t.pool, t.instanceType}], t.resource)
+		}
+	}
 	for i := range in.pools {
-		in.pools[i].overlay(owners)
+		in.pools[i].overlay(owners, resources)
 	}
 	slices.SortFunc(in.overlayProblems, func(a, b OverlayProblem) int { return strings.Compare(a.NodeOverlay, b.NodeOverlay) })
 }
+
+type poolType struct{ pool, instanceType string }
 
 // overlayTarget is one price or one resource of a pool's type.
 type overlayTarget struct {
@@ -174,7 +231,8 @@ func (in *input) targetsOf(o *overlay) []overlayTarget {
 			continue
 		}
 		base := requirement.FromLabels(p.pool.Spec.Template.Labels).Add(requirement.In(karpv1.NodePoolLabelKey, p.pool.Name))
-		for _, t := range p.catalog.Types {
+		for at := range p.catalog.MatchingSet(o.set).Members() { // the others cannot be meant
+			t := p.catalog.Types[at]
 			of := base.Intersection(t.Requirements)
 			if !of.CompatibleSet(o.set, requirement.NoneKnown) {
 				continue
@@ -200,7 +258,7 @@ func (in *input) targetsOf(o *overlay) []overlayTarget {
 }
 
 // overlay replaces the pool's catalogue if an overlay changes something in it.
-func (p *poolInput) overlay(owners map[overlayTarget]*overlay) {
+func (p *poolInput) overlay(owners map[overlayTarget]*overlay, resources map[poolType][]corev1.ResourceName) {
 	if p.catalog == nil {
 		return
 	}
@@ -219,7 +277,7 @@ func (p *poolInput) overlay(owners map[overlayTarget]*overlay) {
 				prices[t.Name] = true
 			}
 		}
-		for _, name := range overlaidResources(owners, p.pool.Name, t.Name) {
+		for _, name := range slices.Sorted(slices.Values(resources[poolType{p.pool.Name, t.Name}])) {
 			changed.Capacity.Set(name, owners[overlayTarget{p.pool.Name, t.Name, -1, name}].capacity.Get(name))
 			capacities[t.Name] = true
 		}
@@ -234,32 +292,15 @@ func (p *poolInput) overlay(owners map[overlayTarget]*overlay) {
 	p.priceOverlaid, p.capacityOverlaid = prices, capacities
 }
 
-func overlaidResources(owners map[overlayTarget]*overlay, pool, instanceType string) []corev1.ResourceName {
-	var names []corev1.ResourceName
-	for t := range owners {
-		if t.pool == pool && t.instanceType == instanceType && t.offering < 0 {
-			names = append(names, t.resource)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// Annotations of claims some of whose types an overlay has changed.
-const (
-	annotationPriceOverlay    = "karpenter.sh/price-overlay-applied"
-	annotationCapacityOverlay = "karpenter.sh/capacity-overlay-applied"
-)
-
 // overlayAnnotations says of a claim's types whether overlays have changed them.
 func (t *template) overlayAnnotations(a map[string]string, names []string) {
 	overlaid := func(changed map[string]bool) bool {
 		return slices.ContainsFunc(names, func(n string) bool { return changed[n] })
 	}
 	if overlaid(t.priceOverlaid) {
-		a[annotationPriceOverlay] = "true"
+		a[karpv1.PriceOverlayAnnotationKey] = "true"
 	}
 	if overlaid(t.capacityOverlaid) {
-		a[annotationCapacityOverlay] = "true"
+		a[karpv1.CapacityOverlayAnnotationKey] = "true"
 	}
 }

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/catalog"
 	"millwright/planner/ledger"
@@ -39,11 +40,17 @@ func inputOf(s *planner.Snapshot, sc Scenario) *input {
 	for i := range in.pools {
 		p := &in.pools[i]
 		usage[p.pool.Name] = p
-		if ref := p.pool.Spec.Template.Spec.NodeClassRef; ref != nil {
-			p.catalog = s.World.Catalog(ref.Name)
+		p.catalog = catalogOf(s.World, p.pool)
+	}
+	if o := overlaysOf(s.World); o != nil {
+		in.overlayProblems = o.problems
+		for i := range in.pools {
+			if p, ok := o.pools[in.pools[i].pool.Name]; ok {
+				in.pools[i] = p
+				usage[p.pool.Name] = &in.pools[i]
+			}
 		}
 	}
-	in.applyOverlays(s.World.NodeOverlays())
 	in.addPods(s, going)
 	for _, n := range s.StateNodes() {
 		if n.MarkedForDeletion || going[n.Name] {
@@ -56,6 +63,14 @@ func inputOf(s *planner.Snapshot, sc Scenario) *input {
 	}
 	in.addPlanned(s, usage)
 	return in
+}
+
+// catalogOf is what EC2 offers to a pool, without overlays; nil if it was not seen.
+func catalogOf(w *world.World, p *karpv1.NodePool) *catalog.Catalog {
+	if ref := p.Spec.Template.Spec.NodeClassRef; ref != nil {
+		return w.Catalog(ref.Name)
+	}
+	return nil
 }
 
 func (in *input) addPods(s *planner.Snapshot, going map[string]bool) {

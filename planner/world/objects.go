@@ -75,6 +75,17 @@ func (w *World) PriorityClass(name string) *schedulingv1.PriorityClass { return 
 // NodeOverlays by name.
 func (w *World) NodeOverlays() []*karpv1alpha1.NodeOverlay { return w.overlays.list() }
 
+// Overlaid is what build makes of NodeOverlays, NodePools and catalogues, computed once per change of one of them and not for
+// every Snapshot. All callers must pass the same build.
+func (w *World) Overlaid(build func() any) any {
+	if p := w.overlaid.Load(); p != nil {
+		return *p
+	}
+	built := build()
+	w.overlaid.Store(&built)
+	return built
+}
+
 // Unreadable lists the objects that exist but are unknown, by kind and name.
 func (w *World) Unreadable() []Unreadable { return w.unreadable.list() }
 

@@ -53,6 +53,8 @@ type World struct {
 	aws awsState
 	// revision counts changes of what is in the World, in this process; no checkpoint has it.
 	revision uint64
+	// overlaid caches Overlaid; nil when stale.
+	overlaid atomic.Pointer[any]
 	// records caches HighestRecord by log-id; nil when stale.
 	records atomic.Pointer[map[string]uint64]
 }
@@ -204,6 +206,7 @@ func (w *World) endResync(o events.Observation) {
 
 func (w *World) dropUnmentioned(at time.Time) {
 	w.revision++
+	w.overlaid.Store(nil)
 	w.dropPods(at)
 	w.dropNodes()
 	for _, t := range w.tables {
@@ -217,6 +220,10 @@ func (w *World) dropUnmentioned(at time.Time) {
 // fold applies a change of one object.
 func (w *World) fold(o events.Observation) {
 	w.revision++
+	switch o.Kind {
+	case events.KindNodeOverlay, events.KindNodePool, events.KindCatalog, events.KindPrices:
+		w.overlaid.Store(nil)
+	}
 	w.foldUnreadable(o)
 	if o.Op == events.OpUpsert && o.Object == nil {
 		return

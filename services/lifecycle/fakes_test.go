@@ -20,6 +20,7 @@ import (
 	apitypes "k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
+	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/ledger"
 	"millwright/services/internal/ec2"
@@ -288,6 +289,10 @@ func (k *fakeKube) UpdateNodeClass(_ context.Context, before, after *awsv1.EC2No
 	o.Annotations, o.Finalizers = after.Annotations, after.Finalizers
 	k.put(&k.classes, o)
 	return o, nil
+}
+
+func (k *fakeKube) UpdateNodeOverlayStatus(context.Context, *karpv1alpha1.NodeOverlay, *karpv1alpha1.NodeOverlay) (*karpv1alpha1.NodeOverlay, error) {
+	return nil, fmt.Errorf("there are no NodeOverlays here")
 }
 
 func (k *fakeKube) UpdateNodeClassStatus(_ context.Context, before, after *awsv1.EC2NodeClass) (*awsv1.EC2NodeClass, error) {

@@ -13,6 +13,7 @@ import (
 	"millwright/planner/catalog"
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
+	"millwright/planner/provision"
 	"millwright/services/internal/ec2"
 	"millwright/services/internal/service"
 	"millwright/services/lifecycle/launch"
@@ -240,7 +241,7 @@ func (s *Service) catalogue(v *sight) (*catalog.Catalog, standing, error) {
 	var cat *catalog.Catalog
 	var now standing
 	err := s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error {
-		if cat = snap.World.Catalog(ref.Name); cat == nil {
+		if cat = provision.Catalog(snap, v.pool(), ref.Name); cat == nil {
 			return fmt.Errorf("find catalogue of NodeClass %s: %w", ref.Name, service.ErrNotReady)
 		}
 		now.marks = launch.Marks(cat.Types, func(k ledger.OfferingKey) bool { return snap.Ledger.Unavailable(k, snap.Now) })

@@ -101,7 +101,7 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 		}
 		wake = earliest(wake, at)
 	}
-	for _, part := range []func(time.Time) time.Time{s.stepScan, s.stepPoll, s.stepNodes, s.stepPools, s.stepClasses, s.stepTidy} {
+	for _, part := range []func(time.Time) time.Time{s.stepScan, s.stepPoll, s.stepNodes, s.stepPools, s.stepClasses, s.stepOverlays, s.stepTidy} {
 		wake = earliest(wake, part(now))
 	}
 	view.wake = wake

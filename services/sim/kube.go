@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
+	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
 	"millwright/services/disruptor"
@@ -172,6 +173,9 @@ func (k apiClient) UpdateNodeClass(context.Context, *awsv1.EC2NodeClass, *awsv1.
 	return nil, errNodeClass
 }
 
+func (k apiClient) UpdateNodeOverlayStatus(context.Context, *karpv1alpha1.NodeOverlay, *karpv1alpha1.NodeOverlay) (*karpv1alpha1.NodeOverlay, error) {
+	return nil, errNodeClass
+}
 func (k apiClient) UpdateNodeClassStatus(context.Context, *awsv1.EC2NodeClass, *awsv1.EC2NodeClass) (*awsv1.EC2NodeClass, error) {
 	return nil, errNodeClass
 }

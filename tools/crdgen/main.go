@@ -57,6 +57,8 @@ func finish(file string) error {
 			err = finishNodePool(spec, beta)
 		case "NodeClaim":
 			err = finishNodeClaim(spec, beta)
+		case "NodeOverlay":
+			err = finishNodeOverlay(spec)
 		case "EC2NodeClass":
 			if !beta {
 				err = finishKubelet(spec, "spec")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -76,6 +77,33 @@ func finishNodeClaim(root *apiextv1.JSONSchemaProps, beta bool) error {
 		return err
 	}
 	return finishKubelet(root, "spec")
+}
+
+// overlayNot are prefixes of the AWS keys that a NodeOverlay may not ask for, though others may.
+var overlayNot = []string{"instance-tenancy", "capacity-reservation-", "placement-group-"}
+
+// finishNodeOverlay bounds requirement keys and operators.
+func finishNodeOverlay(root *apiextv1.JSONSchemaProps) error {
+	requirement := []string{"spec", "requirements", "[]"}
+	if err := edit(root, append(requirement, "key"), func(p *apiextv1.JSONSchemaProps) {
+		p.MaxLength, p.Pattern = ptr(int64(316)), qualifiedName
+		for _, r := range keyRules(false) {
+			rule := r.rule
+			for _, l := range allowedAWSLabels {
+				if slices.ContainsFunc(overlayNot, func(prefix string) bool { return strings.HasPrefix(l, prefix) }) {
+					rule = strings.ReplaceAll(rule, fmt.Sprintf(", %q", "karpenter.k8s.aws/"+l), "")
+				}
+			}
+			p.XValidations = append(p.XValidations, apiextv1.ValidationRule{Message: r.message, Rule: strings.ReplaceAll(rule, "KEY", "self")})
+		}
+	}); err != nil {
+		return err
+	}
+	return edit(root, append(requirement, "operator"), func(p *apiextv1.JSONSchemaProps) {
+		for _, o := range []string{"Gte", "Lte", "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"} {
+			p.Enum = append(p.Enum, apiextv1.JSON{Raw: []byte(`"` + o + `"`)})
+		}
+	})
 }
 
 // finishLabels bounds the template's label keys and values.

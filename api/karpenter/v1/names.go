@@ -37,6 +37,9 @@ const (
 	NodePoolHashVersionAnnotationKey  = Group + "/nodepool-hash-version"
 	TerminationTimestampAnnotationKey = Group + "/nodeclaim-termination-timestamp"
 	MinValuesRelaxedAnnotationKey     = Group + "/nodeclaim-min-values-relaxed"
+	// PriceOverlayAnnotationKey and CapacityOverlayAnnotationKey mark claims some of whose types a NodeOverlay has changed.
+	PriceOverlayAnnotationKey    = Group + "/price-overlay-applied"
+	CapacityOverlayAnnotationKey = Group + "/capacity-overlay-applied"
 	// RecordAnnotationKey on what Millwright creates: "<log-id>/<sequence of the record that planned it as it is>"; on a Node
 	// that a command takes away: of the record that started the command.
 	RecordAnnotationKey = "millwright.sh/record"

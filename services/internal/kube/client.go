@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	karpv1 "millwright/api/karpenter/v1"
+	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
 )
 
@@ -32,16 +33,18 @@ func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(clientscheme.AddToScheme(s))
 	utilruntime.Must(karpv1.AddToScheme(s))
+	utilruntime.Must(karpv1alpha1.AddToScheme(s))
 	utilruntime.Must(awsv1.AddToScheme(s))
 	return s
 }
 
 // Client talks to one API server. It is safe for concurrent use.
 type Client struct {
-	Core        kubernetes.Interface
-	NodePools   *Resource[*karpv1.NodePool, *karpv1.NodePoolList]
-	NodeClaims  *Resource[*karpv1.NodeClaim, *karpv1.NodeClaimList]
-	NodeClasses *Resource[*awsv1.EC2NodeClass, *awsv1.EC2NodeClassList]
+	Core         kubernetes.Interface
+	NodePools    *Resource[*karpv1.NodePool, *karpv1.NodePoolList]
+	NodeClaims   *Resource[*karpv1.NodeClaim, *karpv1.NodeClaimList]
+	NodeOverlays *Resource[*karpv1alpha1.NodeOverlay, *karpv1alpha1.NodeOverlayList]
+	NodeClasses  *Resource[*awsv1.EC2NodeClass, *awsv1.EC2NodeClassList]
 }
 
 // New returns a Client. The config is not changed; QPS and Burst of 0 mean the defaults.
@@ -56,6 +59,10 @@ func New(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build client for %s: %w", karpv1.Group, err)
 	}
+	alpha, err := newREST(cfg, karpv1alpha1.SchemeGroupVersion)
+	if err != nil {
+		return nil, fmt.Errorf("build client for %s: %w", karpv1alpha1.SchemeGroupVersion, err)
+	}
 	aws, err := newREST(cfg, awsv1.SchemeGroupVersion)
 	if err != nil {
 		return nil, fmt.Errorf("build client for %s: %w", awsv1.Group, err)
@@ -68,6 +75,9 @@ func New(config *rest.Config) (*Client, error) {
 		NodeClaims: newResource("nodeclaims", karp,
 			func() *karpv1.NodeClaim { return &karpv1.NodeClaim{} },
 			func() *karpv1.NodeClaimList { return &karpv1.NodeClaimList{} }),
+		NodeOverlays: newResource("nodeoverlays", alpha,
+			func() *karpv1alpha1.NodeOverlay { return &karpv1alpha1.NodeOverlay{} },
+			func() *karpv1alpha1.NodeOverlayList { return &karpv1alpha1.NodeOverlayList{} }),
 		NodeClasses: newResource("ec2nodeclasses", aws,
 			func() *awsv1.EC2NodeClass { return &awsv1.EC2NodeClass{} },
 			func() *awsv1.EC2NodeClassList { return &awsv1.EC2NodeClassList{} }),
@@ -108,6 +118,7 @@ func parameterCodec() runtime.ParameterCodec {
 	s := runtime.NewScheme()
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
 	metav1.AddToGroupVersion(s, karpv1.SchemeGroupVersion)
+	metav1.AddToGroupVersion(s, karpv1alpha1.SchemeGroupVersion)
 	metav1.AddToGroupVersion(s, awsv1.SchemeGroupVersion)
 	return runtime.NewParameterCodec(s)
 }

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
 )
 
@@ -27,6 +28,11 @@ func (c *Client) UpdateNodePool(ctx context.Context, before, after *karpv1.NodeP
 // UpdateNodePoolStatus writes the status fields that differ; a concurrent change is a Conflict.
 func (c *Client) UpdateNodePoolStatus(ctx context.Context, before, after *karpv1.NodePool) (*karpv1.NodePool, error) {
 	return c.NodePools.UpdateStatus(ctx, before, after)
+}
+
+// UpdateNodeOverlayStatus writes the status fields that differ; a concurrent change is a Conflict.
+func (c *Client) UpdateNodeOverlayStatus(ctx context.Context, before, after *karpv1alpha1.NodeOverlay) (*karpv1alpha1.NodeOverlay, error) {
+	return c.NodeOverlays.UpdateStatus(ctx, before, after)
 }
 
 // UpdateNodeClass writes metadata that differs; a concurrent change is a Conflict.

@@ -79,23 +79,32 @@ func (b *Builder) Build(ctx context.Context, in Input) (Built, error) {
 		}
 		ref.ReservationID = g.reservation
 		built.Templates = append(built.Templates, ref)
-		configs = append(configs, templateConfig(ref, g, subnets))
+		configs = append(configs, templateConfig(ref, g, subnets, in.prioritized()))
 	}
 	built.Request = request(in, selection, claimTags(in, cluster), configs)
 	return built, nil
 }
 
-// templateConfig asks for every offering of the group's types, one override each.
-func templateConfig(ref ledger.LaunchTemplateRef, g group, subnets map[string]string) ec2types.FleetLaunchTemplateConfigRequest {
+// prioritized: a NodeOverlay has changed prices, which EC2 does not know; it is told the order (ec2 §4.5).
+func (in Input) prioritized() bool {
+	return in.Claim.Annotations[karpv1.PriceOverlayAnnotationKey] == "true"
+}
+
+// templateConfig asks for every offering of the group's types, one override each; with priorities, the cheaper the higher.
+func templateConfig(ref ledger.LaunchTemplateRef, g group, subnets map[string]string, priorities bool) ec2types.FleetLaunchTemplateConfigRequest {
 	c := ec2types.FleetLaunchTemplateConfigRequest{LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{
 		LaunchTemplateId: aws.String(ref.ID), Version: aws.String(ref.Version),
 	}}
 	for _, m := range g.members {
 		for _, o := range m.Offerings {
-			c.Overrides = append(c.Overrides, ec2types.FleetLaunchTemplateOverridesRequest{
+			r := ec2types.FleetLaunchTemplateOverridesRequest{
 				InstanceType: ec2types.InstanceType(m.Type.Name), SubnetId: aws.String(subnets[o.Zone]),
 				AvailabilityZone: aws.String(o.Zone), ImageId: aws.String(g.image.ID),
-			})
+			}
+			if priorities {
+				r.Priority = aws.Float64(float64(o.Price) / 1e6)
+			}
+			c.Overrides = append(c.Overrides, r)
 		}
 	}
 	return c
@@ -113,12 +122,23 @@ func request(in Input, s Selection, tags map[string]string, configs []ec2types.F
 	if c := aws.ToString(in.NodeClass.Spec.Context); c != "" && !in.MinValuesBestEffort {
 		r.Context = aws.String(c)
 	}
+	if in.prioritized() {
+		r.SpotOptions, r.OnDemandOptions = prioritizedOptions(s.CapacityType)
+		return r
+	}
 	if s.CapacityType == karpv1.CapacityTypeSpot {
 		r.SpotOptions = &ec2types.SpotOptionsRequest{AllocationStrategy: ec2types.SpotAllocationStrategyPriceCapacityOptimized}
 	} else {
 		r.OnDemandOptions = &ec2types.OnDemandOptionsRequest{AllocationStrategy: ec2types.FleetOnDemandAllocationStrategyLowestPrice}
 	}
 	return r
+}
+
+func prioritizedOptions(capacityType string) (*ec2types.SpotOptionsRequest, *ec2types.OnDemandOptionsRequest) {
+	if capacityType == karpv1.CapacityTypeSpot {
+		return &ec2types.SpotOptionsRequest{AllocationStrategy: ec2types.SpotAllocationStrategyCapacityOptimizedPrioritized}, nil
+	}
+	return nil, &ec2types.OnDemandOptionsRequest{AllocationStrategy: ec2types.FleetOnDemandAllocationStrategyPrioritized}
 }
 
 // targetType: what is reserved is asked for as on-demand; the launch template names the reservation.

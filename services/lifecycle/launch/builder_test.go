@@ -276,3 +276,32 @@ func TestIsolatedRegionsHaveNoIPv6Metadata(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestOverlaidPricesSetTheOrder: EC2 does not know the prices of a NodeOverlay, so it is told what to try first.
+func TestOverlaidPricesSetTheOrder(t *testing.T) {
+	for capacityType, strategy := range map[string]string{"spot": "capacity-optimized-prioritized", "on-demand": "prioritized"} {
+		b, c := newBench(t), claim(capacityTypes(capacityType))
+		c.Annotations = map[string]string{"karpenter.sh/price-overlay-applied": "true"}
+		built, err := b.Build(t.Context(), input(readyClass("AL2023"), c, m5large, c5large))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		if o := built.Request.SpotOptions; o != nil {
+			got = string(o.AllocationStrategy)
+		}
+		if o := built.Request.OnDemandOptions; o != nil {
+			got += string(o.AllocationStrategy)
+		}
+		last := 0.0
+		for _, o := range built.Request.LaunchTemplateConfigs[0].Overrides {
+			if o.Priority == nil || *o.Priority < last {
+				t.Fatalf("%s: priorities do not rise with the price: %v", capacityType, built.Request.LaunchTemplateConfigs[0].Overrides)
+			}
+			last = *o.Priority
+		}
+		if got != strategy || last == 0 {
+			t.Errorf("%s: strategy %q, want %q", capacityType, got, strategy)
+		}
+	}
+}

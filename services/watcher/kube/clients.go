@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	karpv1 "millwright/api/karpenter/v1"
+	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
 )
 
@@ -26,7 +27,7 @@ type clients struct {
 
 func newClients(config *rest.Config) (clients, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, karpv1.AddToScheme, awsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, karpv1.AddToScheme, karpv1alpha1.AddToScheme, awsv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return clients{}, fmt.Errorf("build scheme: %w", err)
 		}

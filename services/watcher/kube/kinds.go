@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	karpv1 "millwright/api/karpenter/v1"
+	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
 )
@@ -24,12 +25,18 @@ type kind struct {
 	// everyVersion publishes each new resourceVersion, also if nothing that is published has changed: services
 	// patch these objects with the version they have seen.
 	everyVersion bool
+	// optional: its CRD, or the right to read it, came later than the others; without it there are no such objects.
+	optional bool
+	// emptyList stands for the list of an optional kind that cannot be had.
+	emptyList func() runtime.Object
 }
 
 // kinds in the order in which they are started: what pods refer to comes first.
 var kinds = []kind{
 	{kind: events.KindEC2NodeClass, group: awsv1.SchemeGroupVersion, resource: "ec2nodeclasses", example: &awsv1.EC2NodeClass{}, everyVersion: true},
 	{kind: events.KindNodePool, group: karpv1.SchemeGroupVersion, resource: "nodepools", example: &karpv1.NodePool{}, everyVersion: true},
+	{kind: events.KindNodeOverlay, group: karpv1alpha1.SchemeGroupVersion, resource: "nodeoverlays", example: &karpv1alpha1.NodeOverlay{}, everyVersion: true,
+		optional: true, emptyList: func() runtime.Object { return &karpv1alpha1.NodeOverlayList{} }},
 	{kind: events.KindNodeClaim, group: karpv1.SchemeGroupVersion, resource: "nodeclaims", example: &karpv1.NodeClaim{}, everyVersion: true},
 	{kind: events.KindNode, group: corev1.SchemeGroupVersion, resource: "nodes", example: &corev1.Node{}, everyVersion: true},
 	{kind: events.KindNamespace, group: corev1.SchemeGroupVersion, resource: "namespaces", example: &corev1.Namespace{}},

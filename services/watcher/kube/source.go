@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -136,6 +137,9 @@ type watched struct {
 	reflector *cache.Reflector
 	logger    zerolog.Logger
 
+	// missing is said once.
+	missing sync.Once
+
 	mu     sync.Mutex
 	listed bool
 	failed error
@@ -185,6 +189,10 @@ func (w *watched) state() error {
 // ListWithContext implements cache.ListerWatcherWithContext.
 func (w *watched) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	list, err := w.lister.ListWithContext(ctx, options)
+	if w.absent(err) {
+		w.note(nil, false)
+		return w.kind.emptyList(), nil
+	}
 	w.note(err, false)
 	return list, err
 }
@@ -192,8 +200,21 @@ func (w *watched) ListWithContext(ctx context.Context, options metav1.ListOption
 // WatchWithContext implements cache.ListerWatcherWithContext.
 func (w *watched) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	stream, err := w.lister.WatchWithContext(ctx, options)
-	w.note(err, false)
-	return stream, err
+	if !w.absent(err) {
+		w.note(err, false)
+	}
+	return stream, err // the reflector lists again, with a backoff
+}
+
+// absent: the cluster has no such kind, or we may not read it; nothing else may wait for that.
+func (w *watched) absent(err error) bool {
+	if !w.kind.optional || !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		return false
+	}
+	w.missing.Do(func() {
+		w.logger.Warn().Err(err).Str("kind", w.kind.kind.String()).Msg("kind cannot be read and counts as empty")
+	})
+	return true
 }
 
 // List and Watch are the forms without a context.

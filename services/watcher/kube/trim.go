@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	karpv1 "millwright/api/karpenter/v1"
+	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
 )
 
@@ -28,6 +29,8 @@ func Trim(object runtime.Object) (metav1.Object, error) {
 		return &karpv1.NodeClaim{ObjectMeta: ownMeta(o.ObjectMeta), Spec: o.Spec, Status: o.Status}, nil
 	case *karpv1.NodePool:
 		return &karpv1.NodePool{ObjectMeta: ownMeta(o.ObjectMeta), Spec: o.Spec, Status: o.Status}, nil
+	case *karpv1alpha1.NodeOverlay:
+		return &karpv1alpha1.NodeOverlay{ObjectMeta: ownMeta(o.ObjectMeta), Spec: o.Spec, Status: o.Status}, nil
 	case *awsv1.EC2NodeClass:
 		return &awsv1.EC2NodeClass{ObjectMeta: ownMeta(o.ObjectMeta), Spec: o.Spec, Status: o.Status}, nil
 	case *appsv1.DaemonSet:

@@ -1,0 +1,80 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
+	"millwright/planner"
+	"millwright/planner/claim"
+	"millwright/planner/provision"
+	"millwright/services/internal/service"
+)
+
+// overlaysEvery is how often the conditions of NodeOverlays are looked at.
+const overlaysEvery = time.Second
+
+// stepOverlays tells each NodeOverlay whether it is applied, as the planner of this very World sees it.
+func (s *Service) stepOverlays(now time.Time) time.Time {
+	if at := s.mem.retryAt("overlays"); now.Before(at) {
+		return at
+	}
+	s.mem.again("overlays", now.Add(overlaysEvery))
+	var overlays []*karpv1alpha1.NodeOverlay
+	problems := map[string]provision.OverlayProblem{}
+	_ = s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error { // without a World it is told later
+		overlays = snap.World.NodeOverlays()
+		for _, p := range provision.OverlayProblems(snap) {
+			problems[p.NodeOverlay] = p
+		}
+		return nil
+	})
+	for _, o := range overlays {
+		key := "nodeoverlay/" + o.Name
+		if now.Before(s.mem.retryAt(key)) {
+			continue
+		}
+		want := overlayConditions(o, problems[o.Name], now)
+		if claim.Equal(o.Status.Conditions, want) {
+			continue
+		}
+		s.effect(key, false, func(ctx context.Context) error { return s.writeOverlay(ctx, key, o, want) })
+	}
+	return now.Add(overlaysEvery)
+}
+
+// overlayConditions are those the NodeOverlay should have; problem is zero if it is applied.
+func overlayConditions(o *karpv1alpha1.NodeOverlay, problem provision.OverlayProblem, now time.Time) []metav1.Condition {
+	c := &claim.Conditions{
+		Generation: o.Generation, Created: o.CreationTimestamp.Time, Now: now, Deleting: !o.DeletionTimestamp.IsZero(),
+		Root: karpv1.ConditionTypeReady, Dependents: []string{karpv1.ConditionTypeValidationSucceeded}, List: slices.Clone(o.Status.Conditions),
+	}
+	if problem.Reason != "" {
+		c.Set(karpv1.ConditionTypeValidationSucceeded, metav1.ConditionFalse, problem.Reason, problem.Message)
+	} else {
+		c.True(karpv1.ConditionTypeValidationSucceeded)
+	}
+	return c.Finish()
+}
+
+func (s *Service) writeOverlay(ctx context.Context, key string, o *karpv1alpha1.NodeOverlay, want []metav1.Condition) error {
+	after := o.DeepCopy()
+	after.Status.Conditions = want
+	if _, err := s.deps.Kube.UpdateNodeOverlayStatus(ctx, o, after); err != nil {
+		return s.putOff(key, fmt.Errorf("write status of nodeoverlay %s: %w", o.Name, err))
+	}
+	s.mem.again(key, s.host.Now().Add(conflictPause)) // until the World shows it
+	if c := claim.Get(want, karpv1.ConditionTypeValidationSucceeded); c.Status == metav1.ConditionFalse {
+		s.host.Event(service.KubeEvent{
+			Object: corev1.ObjectReference{APIVersion: karpv1alpha1.SchemeGroupVersion.String(), Kind: "NodeOverlay", Name: o.Name, UID: o.UID},
+			Type:   corev1.EventTypeWarning, Reason: c.Reason, Message: fmt.Sprintf("NodeOverlay %s is not applied: %s", o.Name, c.Message),
+		})
+	}
+	return nil
+}
