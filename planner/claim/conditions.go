@@ -68,7 +68,8 @@ func (c *Conditions) Remove(kind string) {
 	}
 }
 
-// Set sets a condition; its transition time moves only with its status.
+// Set sets a condition; its transition time moves only with its status. The root and what it depends on are Unknown from the object's
+// creation on, also where nobody has said so yet.
 func (c *Conditions) Set(kind string, status metav1.ConditionStatus, reason, message string) {
 	want := metav1.Condition{
 		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: c.Generation,
@@ -76,7 +77,7 @@ func (c *Conditions) Set(kind string, status metav1.ConditionStatus, reason, mes
 	}
 	have := Get(c.List, kind)
 	if have == nil {
-		if status == metav1.ConditionUnknown {
+		if status == metav1.ConditionUnknown && (kind == c.Root || slices.Contains(c.Dependents, kind)) {
 			want.LastTransitionTime = metav1.NewTime(c.Created.Truncate(time.Second)) // it was never anything else
 		}
 		c.List = append(c.List, want)

@@ -3,6 +3,7 @@ package kube_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -142,6 +143,21 @@ func testCondition(t *testing.T, c *kube.Client) {
 	}
 	if list := set(karpv1.ConditionTypeDrained, "", now).Status.Conditions; len(list) != 1 {
 		t.Errorf("conditions %+v after the removal", list)
+	}
+	set(karpv1.ConditionTypeDrained, metav1.ConditionUnknown, now.Add(time.Minute))
+	if err := c.DeleteNodeClaim(t.Context(), claim.Name, claim.UID); err != nil {
+		t.Fatal(err)
+	}
+	going := set(karpv1.ConditionTypeVolumesDetached, metav1.ConditionTrue, now.Add(time.Minute))
+	var order []string
+	for _, x := range going.Status.Conditions {
+		order = append(order, x.Type)
+		if x.ObservedGeneration != going.Generation {
+			t.Errorf("%s is of generation %d, the claim is deleted at %d", x.Type, x.ObservedGeneration, going.Generation)
+		}
+	}
+	if !slices.Equal(order, []string{karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeReady}) {
+		t.Errorf("in the order %v", order)
 	}
 	if err := c.SetClaimCondition(t.Context(), claim.Name, "another", metav1.Condition{Type: "X", Status: "True"}, now); err != nil {
 		t.Errorf("a condition for another object: %v", err)

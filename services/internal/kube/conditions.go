@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -40,6 +41,11 @@ func (c *Client) SetClaimCondition(ctx context.Context, name string, uid types.U
 // last, and whether that is a change.
 func withCondition(claim *karpv1.NodeClaim, want metav1.Condition, now time.Time) ([]metav1.Condition, bool) {
 	conditions := slices.Clone(claim.Status.Conditions)
+	if claim.DeletionTimestamp != nil { // its deletion was a new generation, at which nothing changes any more
+		for i := range conditions {
+			conditions[i].ObservedGeneration = claim.Generation
+		}
+	}
 	at := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == want.Type })
 	if want.Status == "" {
 		if at < 0 {
@@ -62,9 +68,17 @@ func withCondition(claim *karpv1.NodeClaim, want metav1.Condition, now time.Time
 		}
 		conditions = slices.Delete(conditions, at, at+1)
 	}
-	ready := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == karpv1.ConditionTypeReady })
-	if ready < 0 {
-		ready = len(conditions)
+	conditions = append(conditions, want)
+	slices.SortStableFunc(conditions, func(a, b metav1.Condition) int {
+		return cmp.Or(isReady(a)-isReady(b), a.LastTransitionTime.Compare(b.LastTransitionTime.Time))
+	})
+	return conditions, true
+}
+
+// isReady is 1 for the condition that sums up the others, which comes last.
+func isReady(c metav1.Condition) int {
+	if c.Type == karpv1.ConditionTypeReady {
+		return 1
 	}
-	return slices.Insert(conditions, ready, want), true
+	return 0
 }
