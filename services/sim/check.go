@@ -270,7 +270,7 @@ func (s *Sim) checkRegistered(n *corev1.Node) {
 	}
 	for _, m := range []struct{ want, have map[string]string }{{owner.Labels, n.Labels}, {owner.Annotations, n.Annotations}} {
 		for _, key := range slices.Sorted(maps.Keys(m.want)) {
-			if m.have[key] != m.want[key] {
+			if m.have[key] != m.want[key] && key != noteKey { // users may have written that a moment ago
 				s.violate(CheckRegistration, "Node %s has %s=%q, its NodeClaim %q", n.Name, key, m.have[key], m.want[key])
 			}
 		}

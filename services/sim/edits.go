@@ -77,6 +77,9 @@ func (s *Sim) anyOf(kind events.Kind) cluster.Object {
 	return objects[s.rng.IntN(len(objects))]
 }
 
+// noteKey is a label or annotation that means nothing to us.
+const noteKey = "example.com/note"
+
 // editNode has a user label a Node, cordon it for a while, or take Millwright's taint off it.
 func (s *Sim) editNode() {
 	o, ok := s.anyOf(events.KindNode).(*corev1.Node)
@@ -87,7 +90,7 @@ func (s *Sim) editNode() {
 	switch s.rng.IntN(3) {
 	case 0:
 		s.trace("user: labels Node %s", n.Name)
-		n.Labels["example.com/note"] = s.oneOf("a", "b")
+		n.Labels[noteKey] = s.oneOf("a", "b")
 	case 1:
 		s.trace("user: cordons Node %s", n.Name)
 		n.Spec.Unschedulable = true
@@ -121,7 +124,7 @@ func (s *Sim) editClaim() {
 	switch s.rng.IntN(3) {
 	case 0:
 		s.trace("user: annotates NodeClaim %s", c.Name)
-		c.Annotations["example.com/note"] = s.oneOf("a", "b")
+		c.Annotations[noteKey] = s.oneOf("a", "b")
 	case 1:
 		keys := slices.DeleteFunc(sortedKeys(c.Annotations), func(key string) bool { return key == karpv1.RecordAnnotationKey })
 		if len(keys) > 0 {
