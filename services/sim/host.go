@@ -156,15 +156,35 @@ func (s *Sim) store(draft store.Draft) (store.Record, error) {
 	return s.log.Append(context.Background(), draft)
 }
 
-// lookUp finds out how far the log has come; until then there are no Snapshots.
+// lookUp moves the head of the log as soon as that can be reached, so that what may still be under way can't be stored any
+// more; until then there are no Snapshots.
 func (p *process) lookUp() {
 	p.uncertain++
-	p.after(p.sim.millis(10, 1500), func() {
-		p.uncertain--
-		p.ownSeq = max(p.ownSeq, uint64(len(p.sim.entries)))
-		p.foldLog(uint64(len(p.sim.entries)))
-		p.poke()
-	})
+	p.after(p.sim.millis(10, 1500), p.moveHead)
+}
+
+func (p *process) moveHead() {
+	if away := p.sim.away[toLog].Sub(p.sim.clock.Now()); away > 0 {
+		p.after(away, p.moveHead)
+		return
+	}
+	draft, err := audit.OutcomeDraft(ledger.KindModeChanged, &ledger.ModeChanged{Service: p.name, Mode: p.mode}, nil, 0, nil, nil)
+	if err != nil {
+		p.sim.violate("the head can be moved", "%v", err)
+		return
+	}
+	draft.Time, draft.Service, draft.Mode, draft.Lease = p.Now(), p.name, string(ledger.ModeActive), p.lead.Lease()
+	rec, err := p.sim.store(draft)
+	if err != nil {
+		p.cancel(store.ErrFenced)
+		p.after(0, p.depose)
+		return
+	}
+	p.sim.stored(p, rec)
+	p.uncertain--
+	p.ownSeq = max(p.ownSeq, rec.Seq)
+	p.foldLog(rec.Seq)
+	p.poke()
 }
 
 // Effect runs fn as a coroutine unless one of this key runs, or in shadow mode.

@@ -128,23 +128,39 @@ func (h *Host) catchUp(ctx context.Context) {
 	_ = h.state.waitFolded(ctx, head.Seq)
 }
 
-// lookUp finds out, beside the steps, how far the log has come, after an append that may have been stored.
-// Until then there are no Snapshots.
+// lookUp finds out, beside the steps, how far the log has come, after an append that may have been stored, or may yet be.
+// Until then there are no Snapshots. Reading the head is not enough, for the append may still be under way: a record that
+// changes nothing moves the head, and what named the old one can't be stored any more.
 func (h *Host) lookUp(t *term) {
 	h.mu.Lock()
 	h.uncertain++
 	h.mu.Unlock()
 	h.pool.attend(func() {
 		forever := backoff.NewExponentialBackOff(backoff.WithMaxElapsedTime(0), backoff.WithMaxInterval(time.Second))
-		head, err := backoff.RetryWithData(func() (store.Head, error) { return h.log.Head(t.ctx) }, backoff.WithContext(forever, t.ctx))
+		rec, err := backoff.RetryWithData(func() (store.Record, error) { return h.moveHead(t) }, backoff.WithContext(forever, t.ctx))
 		h.mu.Lock()
 		h.uncertain--
 		h.mu.Unlock()
 		if err == nil {
-			h.mustFold(head.Seq)
+			h.mustFold(rec.Seq)
 		}
 		h.changed.broadcast()
 	})
+}
+
+// moveHead appends the mode that is in force. The term ends if it is over.
+func (h *Host) moveHead(t *term) (store.Record, error) {
+	draft, err := audit.OutcomeDraft(ledger.KindModeChanged, &ledger.ModeChanged{Service: h.name, Mode: h.mode}, nil, 0, nil, nil)
+	if err != nil {
+		return store.Record{}, backoff.Permanent(err)
+	}
+	draft.Time, draft.Service, draft.Mode, draft.Lease = h.Now(), h.name, string(ledger.ModeActive), t.lead.Lease()
+	rec, err := h.log.Append(t.ctx, draft)
+	if errors.Is(err, store.ErrFenced) {
+		t.cancel(fmt.Errorf("lead %s: %w", h.name, store.ErrFenced))
+		err = backoff.Permanent(err)
+	}
+	return rec, err
 }
 
 func (h *Host) mustFold(seq uint64) {
