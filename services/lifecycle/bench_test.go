@@ -3,6 +3,8 @@ package lifecycle
 import (
 	"context"
 	"testing"
+
+	"millwright/planner/ledger"
 )
 
 // BenchmarkStepOverSettledClaims is the price of a step while nothing changes, per 1,000 claims.
@@ -21,5 +23,18 @@ func BenchmarkStepOverSettledClaims(b *testing.B) {
 			b.Fatal(err)
 		}
 		r.queue = nil
+	}
+}
+
+// BenchmarkMarksOfSettledClaims is the price of finding out that nothing has drifted, per 1,000 claims; it is paid once a second.
+func BenchmarkMarksOfSettledClaims(b *testing.B) {
+	r := newRig(b)
+	for range 1000 {
+		r.plan()
+	}
+	r.run("all ready", func() bool { return r.count(ledger.KindClaimInitialized) == 1000 })
+	for b.Loop() {
+		r.svc.mem.again("marks", r.now)
+		r.svc.stepMarks(r.now)
 	}
 }

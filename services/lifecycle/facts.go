@@ -243,7 +243,7 @@ func (v *sight) versions() string {
 		parts = append(parts, f.Reason, f.Message)
 	}
 	m := v.marks
-	parts = append(parts, m.Drift, strconv.FormatBool(m.DriftKnown), strconv.FormatBool(m.QuietKnown), strconv.FormatBool(m.Quiet), m.PodEvent.String())
+	parts = append(parts, m.Drift, strconv.FormatBool(m.DriftKnown), strconv.FormatBool(m.QuietKnown), strconv.FormatBool(m.Quiet), strconv.FormatInt(m.PodEvent.Unix(), 10))
 	return strings.Join(parts, "|")
 }
 
