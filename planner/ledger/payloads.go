@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/events"
 	"millwright/planner/resource"
 )
 
@@ -62,6 +63,17 @@ type ProvisioningPlanned struct {
 	Excluded []Exclusion `json:"excluded,omitempty"`
 	// Plain: no claim was to be widened, because a service of the cluster did not know ProvisioningWidened.
 	Plain bool `json:"plain,omitempty"`
+	// Search is where the Snapshot of the plan stood if its search took long and the record's own basis is that of the Snapshot on
+	// which it was confirmed; nil else.
+	Search *SearchBasis `json:"search,omitempty"`
+}
+
+// SearchBasis names a Snapshot.
+type SearchBasis struct {
+	Position   events.Position `json:"position"`
+	LedgerSeq  uint64          `json:"ledgerSeq"`
+	Now        time.Time       `json:"now"`
+	OptionsSeq uint64          `json:"optionsSeq,omitempty"`
 }
 
 // WidenedClaim is a planned claim with what it is to be from here on: Content takes the place of what was planned. It

@@ -67,6 +67,7 @@ func TestReservationsHoldInEveryPlan(t *testing.T) {
 		}
 		c.putCatalog(&cat, &events.Prices{})
 		for range 3 { // later rounds must not take it again
+			c.confirmsItself(t)
 			d, _ := Plan(c.snapshot())
 			if d == nil {
 				return

@@ -154,6 +154,9 @@ func (d *decision) addVerdicts() bool {
 	changed := false
 	d.round.Verdicts = make([]PodVerdict, 0, len(d.solver.items))
 	for _, it := range d.solver.items {
+		if it.unseen {
+			continue
+		}
 		v := d.verdict(it)
 		d.count(it, &v)
 		if v.Changed {

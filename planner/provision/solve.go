@@ -30,6 +30,8 @@ type item struct {
 	reasons []ledger.Refusal
 	// excluded nodes, by name.
 	excluded []string
+	// unseen: it came while the plan was made that is being confirmed; the next round is about it.
+	unseen bool
 	// deferred: it waits for reserved capacity that others hold.
 	deferred bool
 }

@@ -92,6 +92,7 @@ func TestTopologyHoldsInEveryPlan(t *testing.T) {
 			s.nodes = append(s.nodes, n)
 		}
 		c := s.cluster(nil)
+		c.confirmsItself(t)
 		d, _ := Plan(c.snapshot())
 		other, _ := Plan(s.cluster(rand.New(rand.NewSource(int64(rapid.Int32().Draw(t, "order"))))).snapshot())
 		if a, b := encode(d), encode(other); a != b {

@@ -66,7 +66,7 @@ func (s *solver) reopen() []*bin {
 	}
 	for _, b := range s.bins {
 		if b.planned != nil && b.planned.uncreated && len(b.planned.claim.Earlier) < widenedMax {
-			s.reopenOne(b, own[b])
+			s.reopenOne(b, own[b], b.planned.claim.Planned)
 		}
 		if b.earlier != nil {
 			list = append(list, b)
@@ -75,8 +75,9 @@ func (s *solver) reopen() []*bin {
 	return list
 }
 
-func (s *solver) reopenOne(b *bin, own []*item) {
-	o := s.resume(b.planned.claim.Planned)
+// reopenOne has a planned claim go on from content, with the pods that are its own.
+func (s *solver) reopenOne(b *bin, own []*item, content *ledger.PlannedClaim) {
+	o := s.resume(content)
 	if o == nil || len(o.state.reservations(o.types)) > 0 {
 		return // reserved capacity is held by claims, not by pods
 	}
