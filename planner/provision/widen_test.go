@@ -261,7 +261,6 @@ func TestWideningKeepsEveryRule(t *testing.T) {
 		for _, p := range later {
 			c.put(p)
 		}
-		c.confirmsItself(t)
 		follow()
 		v := &verifier{t: t, scene: s, cluster: c}
 		v.verify(c.standing(s.pods, refused))

@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,9 @@ import (
 type Deps struct {
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
+	// SearchMax: a plan that took longer is confirmed on a fresh Snapshot before it is recorded (DESIGN §4). 0: 50 ms;
+	// negative: every plan.
+	SearchMax time.Duration
 }
 
 // Service implements service.Service.
@@ -31,6 +35,9 @@ type Service struct {
 	batch   batch
 	last    round
 	atLimit []string
+	// searchMax as in Deps; found is a plan that is to be confirmed in the next step.
+	searchMax time.Duration
+	found     *planned
 	// plainUntil: claims are not widened, for a service of the cluster does not know such records.
 	plainUntil time.Time
 }
@@ -53,12 +60,15 @@ const (
 	refusedLoggedMax = 10
 	// plainFor is how long no widening is tried after one was held back.
 	plainFor = 10 * time.Second
+	// searchMax is the default of Deps.SearchMax; confirmAfter lets World and Ledger catch up with the time of the search.
+	searchMax    = 50 * time.Millisecond
+	confirmAfter = 5 * time.Millisecond
 )
 
 // New returns the service.
 func New(host service.Host, deps Deps) *Service {
 	s := &Service{host: host, logger: deps.Logger, metrics: newMetrics(deps.Registerer), cluster: newClusterMetrics(host),
-		batch: batch{seen: seen{}}}
+		batch: batch{seen: seen{}}, searchMax: cmp.Or(deps.SearchMax, searchMax)}
 	if deps.Registerer != nil {
 		deps.Registerer.MustRegister(s.cluster)
 	}
@@ -72,7 +82,7 @@ func (s *Service) Name() string { return ledger.ServiceProvisioner }
 func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	s.cluster.stepped.Store(s.host.Now().UnixNano())
 	for range lostMax {
-		p, err := s.plan()
+		p, err := s.next()
 		if err != nil || p.wait > 0 {
 			return p.wait, err
 		}
@@ -101,6 +111,35 @@ type planned struct {
 	basis    planner.Basis
 	revision uint64
 	took     time.Duration
+}
+
+// next confirms the plan that waits for it, or else plans. A plan that took long is left for the next step.
+func (s *Service) next() (planned, error) {
+	if p := s.found; p != nil {
+		s.found = nil
+		return s.confirm(p)
+	}
+	p, err := s.plan()
+	if err != nil || p.wait > 0 || p.decision == nil || p.took <= s.searchMax || p.decision.Kind == ledger.KindClaimWithdrawn {
+		return p, err
+	}
+	s.found = &p
+	return planned{wait: confirmAfter}, nil
+}
+
+// confirm takes over on a fresh Snapshot what still holds of a plan.
+func (s *Service) confirm(p *planned) (planned, error) {
+	confirmed := planned{took: p.took}
+	err := s.host.Snapshot(service.ForProvisioning, func(snap *planner.Snapshot) error {
+		if s.host.Stop() == ledger.StopAll {
+			confirmed.wait = idleMax
+			return nil
+		}
+		confirmed.decision, confirmed.round = provision.Confirm(provision.Search{Basis: p.basis, Decision: p.decision, Round: p.round}, snap)
+		confirmed.basis, confirmed.revision = snap.Basis(), snap.World.Revision()
+		return nil
+	})
+	return confirmed, err
 }
 
 // plan plans a round if one is due.

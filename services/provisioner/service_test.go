@@ -356,3 +356,36 @@ func TestAPlannedClaimThatNoPodNeedsIsWithdrawn(t *testing.T) {
 		}
 	})
 }
+
+// TestALongSearchIsConfirmed: what changes between a plan and its record counts, and the record names both Snapshots.
+func TestALongSearchIsConfirmed(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, _ *provisioner.Service) {
+		s := provisioner.New(r.Host, provisioner.Deps{Logger: zerolog.Nop(), SearchMax: -1})
+		r.See(pending("stays"), pending("goes"))
+		searched := false
+		for range 20 {
+			next, err := r.Step(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(rounds(r)) > 0 {
+				break
+			}
+			if searched = next > 0 && next < 20*time.Millisecond; searched {
+				r.Gone(pending("goes"))
+			}
+			time.Sleep(next)
+		}
+		list := r.Entries(ledger.KindProvisioningPlanned)
+		if len(list) != 1 || !searched {
+			t.Fatalf("records %v, searched %v", r.Kinds(), searched)
+		}
+		p := list[0].Payload.(*ledger.ProvisioningPlanned)
+		if p.Search == nil || p.Search.Position.Sequence >= list[0].Position.Sequence {
+			t.Errorf("searched at %+v, confirmed at %+v", p.Search, list[0].Position)
+		}
+		if len(p.Claims) != 1 || len(p.Claims[0].Pods) != 1 || p.Claims[0].Pods[0].Name != "stays" {
+			t.Errorf("claims %+v", p.Claims)
+		}
+	})
+}

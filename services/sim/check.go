@@ -126,6 +126,9 @@ func (s *Sim) checkRecord(e ledger.Entry) {
 		s.checkContent(p)
 	case *ledger.ProvisioningPlanned:
 		s.stats.Widened += len(p.Widened)
+		if p.Search != nil {
+			s.stats.Confirmed++
+		}
 		for i := range p.Claims {
 			s.stats.Claims++
 			s.history.planned[ledger.ClaimName(s.log.ID(), p.Claims[i].NodePool, e.Seq, i)] = true
@@ -365,21 +368,22 @@ func (s *Sim) judge(p *process, basis planner.Basis, d planner.Decision) func(st
 	if p.world.Position() != basis.Position {
 		return nil // the World has moved since the Snapshot
 	}
-	switch d.Payload.(type) {
+	switch payload := d.Payload.(type) {
 	case *ledger.ProvisioningPlanned:
-		return s.judgePlan(p)
+		return s.judgePlan(p, payload.Search == nil || payload.Search.Position == basis.Position)
 	case *ledger.CommandStarted:
 		return s.judgeCommand(p)
 	}
 	return nil
 }
 
-// judgePlan checks verdicts and limits. Of the claims only those count that the Snapshot did not show going.
-func (s *Sim) judgePlan(p *process) func(store.Record) {
+// judgePlan checks verdicts, if the round is about all pods that the World shows, and limits. Of the claims only those count that the
+// Snapshot did not show going.
+func (s *Sim) judgePlan(p *process, all bool) func(store.Record) {
 	snap := planner.NewSnapshot(p.world, p.ledger, p.Now())
 	var pending []types.UID
 	for _, pod := range snap.World.PendingPods() {
-		if planner.IsProvisionable(pod) {
+		if all && planner.IsProvisionable(pod) {
 			pending = append(pending, pod.UID)
 		}
 	}

@@ -113,13 +113,13 @@ type Sim struct {
 // Stats counts what happened.
 type Stats struct {
 	Events, Steps, Effects, Calls, Messages, Records, Conflicts, Crashes, Freezes, Renewals, KubeEvents int
-	Pods, Claims, Widened, Instances, Replayed                                                          int
+	Pods, Claims, Widened, Confirmed, Instances, Replayed                                               int
 	Virtual                                                                                             time.Duration
 }
 
 func (s Stats) String() string {
-	return fmt.Sprintf("%s virtual, %d events, %d steps, %d effects, %d calls, %d messages, %d records, %d conflicts, %d crashes, %d freezes, %d claims (widened %d times), %d instances, %d decisions replayed",
-		s.Virtual.Round(time.Second), s.Events, s.Steps, s.Effects, s.Calls, s.Messages, s.Records, s.Conflicts, s.Crashes, s.Freezes, s.Claims, s.Widened, s.Instances, s.Replayed)
+	return fmt.Sprintf("%s virtual, %d events, %d steps, %d effects, %d calls, %d messages, %d records, %d conflicts, %d crashes, %d freezes, %d claims (widened %d times), %d instances, %d decisions replayed (%d confirmed plans)",
+		s.Virtual.Round(time.Second), s.Events, s.Steps, s.Effects, s.Calls, s.Messages, s.Records, s.Conflicts, s.Crashes, s.Freezes, s.Claims, s.Widened, s.Instances, s.Replayed, s.Confirmed)
 }
 
 // Result of a run.
@@ -204,7 +204,11 @@ func (s *Sim) build(p *process) service.Service {
 	logger := zerolog.Nop()
 	switch p.name {
 	case ledger.ServiceProvisioner:
-		return provisioner.New(h, provisioner.Deps{Logger: logger})
+		deps := provisioner.Deps{Logger: logger}
+		if s.cfg.Seed%3 == 0 {
+			deps.SearchMax = -1 // as if each search took long
+		}
+		return provisioner.New(h, deps)
 	case ledger.ServiceDisruptor:
 		return disruptor.New(h, disruptor.Deps{Kube: api, Logger: logger})
 	case ledger.ServiceTerminator:

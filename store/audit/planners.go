@@ -28,12 +28,17 @@ var planners = map[ledger.Kind]func(*planner.Snapshot, ledger.Entry) *planner.De
 var observed = map[ledger.Kind]bool{ledger.KindDrainStarted: true}
 
 func replanProvisioning(s *planner.Snapshot, e ledger.Entry) *planner.Decision {
+	return search(s, e).Decision
+}
+
+// search plans a round again.
+func search(s *planner.Snapshot, e ledger.Entry) provision.Search {
 	plan := provision.Plan
 	if p, ok := e.Payload.(*ledger.ProvisioningPlanned); ok && p.Plain {
 		plan = provision.PlanPlain
 	}
-	d, _ := plan(s)
-	return d
+	d, round := plan(s)
+	return provision.Search{Basis: s.Basis(), Decision: d, Round: round}
 }
 
 func replanCommand(s *planner.Snapshot, _ ledger.Entry) *planner.Decision {

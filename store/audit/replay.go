@@ -8,6 +8,7 @@ import (
 
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/planner/provision"
 	"millwright/store"
 )
 
@@ -61,7 +62,7 @@ func (r Report) Summary() string {
 // fold. The Ledger is rebuilt from the log, or from a checkpoint well before the range, the World from the stream's checkpoints and messages; a nil stream leaves decisions that
 // need a World unreplayed. It returns an error only if the log or the stream can't be read.
 func Replay(ctx context.Context, log Log, stream Stream, r Range) (Report, error) {
-	p := &replayer{report: Report{}, reasons: map[uint64]string{}}
+	p := &replayer{report: Report{}, found: map[uint64]provision.Search{}, reasons: map[uint64]string{}}
 	if err := p.readLog(ctx, log, r); err != nil {
 		return p.report, err
 	}
@@ -81,8 +82,10 @@ type replayer struct {
 	// begin is the Ledger that entries go on from; nil if they are the whole log.
 	begin   *ledger.Ledger
 	entries []ledger.Entry
-	// todo are the decisions that need a World, by position.
-	todo    []ledger.Entry
+	// todo are the decisions that need a World, by position; found are the plans of searches that their records confirm, by
+	// the record's sequence.
+	todo    []task
+	found   map[uint64]provision.Search
 	ledgers ledgers
 	// reasons why a decision was not replayed, by sequence.
 	reasons map[uint64]string
@@ -141,9 +144,29 @@ func (p *replayer) add(rec store.Record, r Range) error {
 		p.replayDoomed(e)
 	case IsDecision(e) && !observed[e.Kind]:
 		p.decision(e)
-		p.todo = append(p.todo, e)
+		if search, ok := searchOf(e); ok {
+			p.todo = append(p.todo, task{search, true})
+		}
+		p.todo = append(p.todo, task{e, false})
 	}
 	return nil
+}
+
+// task is a decision to plan again. A confirmed one is two: before it comes its search, on a Snapshot of its own.
+type task struct {
+	ledger.Entry
+	search bool
+}
+
+// searchOf is the entry as its search would have recorded it; false if it was not confirmed.
+func searchOf(e ledger.Entry) (ledger.Entry, bool) {
+	p, ok := e.Payload.(*ledger.ProvisioningPlanned)
+	if !ok || p.Search == nil {
+		return e, false
+	}
+	b := provision.BasisOf(p.Search)
+	e.Position, e.LedgerSeq, e.Now, e.OptionsSeq = b.Position, b.LedgerSeq, b.Now, b.OptionsSeq
+	return e, true
 }
 
 func (p *replayer) decision(e ledger.Entry) {
@@ -152,9 +175,23 @@ func (p *replayer) decision(e ledger.Entry) {
 }
 
 // plan replays one decision on a Snapshot that stands where the recorded one stood.
-func (p *replayer) plan(e ledger.Entry, s *planner.Snapshot) {
+func (p *replayer) plan(t task, s *planner.Snapshot) {
+	e := t.Entry
 	if s.OptionsSeq != e.OptionsSeq {
 		p.skip(e, fmt.Sprintf("options of record %d were in force, the log says %d", e.OptionsSeq, s.OptionsSeq))
+		return
+	}
+	_, confirmed := searchOf(e)
+	switch {
+	case t.search:
+		if found := search(s, e); found.Decision != nil {
+			p.found[e.Seq] = found
+		} else {
+			p.skip(e, searchedNothing)
+		}
+		return
+	case confirmed:
+		p.confirm(e, s)
 		return
 	}
 	again, ok := planners[e.Kind]
@@ -163,6 +200,23 @@ func (p *replayer) plan(e ledger.Entry, s *planner.Snapshot) {
 		return
 	}
 	p.compare(e, again(s, e))
+}
+
+// searchedNothing is replaced by a divergence when the confirmation's turn comes.
+const searchedNothing = "the search decides nothing now"
+
+// confirm confirms the search of a decision again.
+func (p *replayer) confirm(e ledger.Entry, s *planner.Snapshot) {
+	found, ok := p.found[e.Seq]
+	delete(p.found, e.Seq)
+	switch {
+	case ok:
+		d, _ := provision.Confirm(found, s)
+		p.compare(e, d)
+	case p.reasons[e.Seq] == searchedNothing:
+		delete(p.reasons, e.Seq)
+		p.compare(e, nil)
+	}
 }
 
 func (p *replayer) compare(e ledger.Entry, d *planner.Decision) {

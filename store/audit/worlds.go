@@ -9,7 +9,6 @@ import (
 
 	"millwright/events"
 	"millwright/planner"
-	"millwright/planner/ledger"
 	"millwright/planner/world"
 )
 
@@ -54,27 +53,27 @@ func (p *replayer) replayWorlds(ctx context.Context, stream Stream) error {
 
 // sortTodo orders by position and leaves out what this stream or this version can't answer.
 func (p *replayer) sortTodo(st events.StreamState) {
-	p.todo = slices.DeleteFunc(p.todo, func(e ledger.Entry) bool {
+	p.todo = slices.DeleteFunc(p.todo, func(e task) bool {
 		switch {
 		case e.PlannerVersion != planner.Version:
-			p.skip(e, fmt.Sprintf("planned by version %d, this is %d", e.PlannerVersion, planner.Version))
+			p.skip(e.Entry, fmt.Sprintf("planned by version %d, this is %d", e.PlannerVersion, planner.Version))
 		case e.Position.Incarnation != st.Incarnation:
-			p.skip(e, "stream "+e.Position.Incarnation+" is not at hand")
+			p.skip(e.Entry, "stream "+e.Position.Incarnation+" is not at hand")
 		case e.Position.Sequence > st.Last:
-			p.skip(e, fmt.Sprintf("the stream ends at %d", st.Last))
+			p.skip(e.Entry, fmt.Sprintf("the stream ends at %d", st.Last))
 		default:
 			return false
 		}
 		return true
 	})
-	slices.SortFunc(p.todo, func(a, b ledger.Entry) int {
+	slices.SortStableFunc(p.todo, func(a, b task) int {
 		return cmp.Or(cmp.Compare(a.Position.Sequence, b.Position.Sequence), cmp.Compare(a.LedgerSeq, b.LedgerSeq), cmp.Compare(a.Seq, b.Seq))
 	})
 }
 
 func (p *replayer) skipAll(reason string) {
 	for _, e := range p.todo {
-		p.skip(e, reason)
+		p.skip(e.Entry, reason)
 	}
 	p.todo = nil
 }
@@ -156,7 +155,8 @@ func fold(ctx context.Context, blobs events.Blobs, w *world.World, m events.Mess
 func (p *replayer) due(w *world.World) {
 	at := w.Position()
 	for len(p.todo) > 0 && p.todo[0].Position.Sequence <= at.Sequence {
-		e := p.todo[0]
+		t := p.todo[0]
+		e := t.Entry
 		p.todo = p.todo[1:]
 		switch {
 		case e.Position.Sequence < at.Sequence:
@@ -166,7 +166,7 @@ func (p *replayer) due(w *world.World) {
 		case missingCatalog(w) != "":
 			p.skip(e, "the catalogue of NodeClass "+missingCatalog(w)+" is not at hand")
 		default:
-			p.planAt(e, w)
+			p.planAt(t, w)
 		}
 	}
 }
@@ -180,11 +180,11 @@ func missingCatalog(w *world.World) string {
 	return ""
 }
 
-func (p *replayer) planAt(e ledger.Entry, w *world.World) {
-	l, err := p.ledgers.at(e.LedgerSeq)
+func (p *replayer) planAt(t task, w *world.World) {
+	l, err := p.ledgers.at(t.LedgerSeq)
 	if err != nil {
-		p.skip(e, err.Error())
+		p.skip(t.Entry, err.Error())
 		return
 	}
-	p.plan(e, planner.SnapshotAt(w, l, e.Now))
+	p.plan(t, planner.SnapshotAt(w, l, t.Now))
 }
