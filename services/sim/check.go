@@ -237,7 +237,7 @@ func (s *Sim) surprise(node string) {
 		return
 	}
 	s.history.surprises++
-	s.clock.After(0, func() {
+	s.clock.After(time.Millisecond, func() { // a list made now does not have it
 		s.trace("user: one more pod of %s, while node %s is looked at", d.Name, node)
 		s.cluster.Surprise(d, node)
 	})
