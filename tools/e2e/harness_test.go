@@ -31,9 +31,11 @@ type env struct {
 	bin   string
 }
 
-// start runs a stack for the test. If the test fails, the ends of the processes' logs are printed.
+// start runs a stack for the test, beside those of other tests: they mostly wait. If the test fails, the ends of the
+// processes' logs are printed.
 func start(t *testing.T, change func(*stack.Options)) *env {
 	t.Helper()
+	t.Parallel()
 	dir := keepable(t)
 	opts := stack.Options{
 		Dir: dir, BinDir: filepath.Join(clustertest.Root(), "bin"),
