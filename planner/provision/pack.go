@@ -3,6 +3,8 @@ package provision
 import (
 	"cmp"
 	"slices"
+
+	"millwright/planner/topology"
 )
 
 // packer looks for a cheaper way to pack the pods of the new claims, after the first plan is complete. It takes
@@ -15,6 +17,8 @@ type packer struct {
 	price map[*bin]int64
 	// budget are the steps that are left; a try ends when steps reach stopAt.
 	budget, stopAt int
+	guards         map[*topology.Group]*guard
+	tries          int
 	// ranks are the weights of the templates as a position: 0 is the heaviest.
 	ranks []int
 }
@@ -49,6 +53,7 @@ func (s *solver) pack() {
 	}
 	p.budget = min(stepsMax, stepsMin+stepsPerPod*p.podsOf(bins))
 	p.rank()
+	p.setGuards()
 	p.wholes()
 	p.parts()
 }
@@ -207,6 +212,7 @@ func portion(cost, part, whole int64) int64 {
 
 // try packs the pods of a group of claims anew. It keeps the outcome if it is better, and restores the group if not.
 func (p *packer) try(group []*bin, st *strategy) bool {
+	watched := p.watch(group)
 	waiting := p.take(group)
 	from := len(p.solver.bins)
 	steps := p.steps
@@ -216,7 +222,7 @@ func (p *packer) try(group []*bin, st *strategy) bool {
 	p.ceiling, p.fewest = nil, false
 	p.budget -= p.steps - steps + stepsWhole*len(waiting)
 	fresh := p.solver.bins[from:]
-	if ok && p.better(group, fresh, waiting) {
+	if ok && p.better(group, fresh, waiting) && p.spared(watched, waiting) {
 		p.keep(group, waiting)
 		return true
 	}

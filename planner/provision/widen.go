@@ -38,6 +38,7 @@ func (s *solver) widen() {
 		return
 	}
 	p.rank()
+	p.setGuards()
 	for _, b := range slices.Concat(fresh, earlier) {
 		p.price[b] = b.open.cheapest()
 	}
@@ -114,6 +115,7 @@ func (p *packer) absorb(e, b *bin) bool {
 		return false
 	}
 	saved, before := e.save(), p.price[e]
+	watched := p.watch([]*bin{b})
 	waiting := p.take([]*bin{b})
 	for _, w := range waiting {
 		if !p.addTo(e, w) {
@@ -123,7 +125,7 @@ func (p *packer) absorb(e, b *bin) bool {
 		}
 	}
 	p.price[e] = e.open.cheapest()
-	if _, _, err := p.finisher().finish(e); err != nil || p.price[e]-before > p.price[b] {
+	if _, _, err := p.finisher().finish(e); err != nil || p.price[e]-before > p.price[b] || !p.spared(watched, waiting) {
 		p.restore(e, saved)
 		p.price[e] = before
 		p.undo([]*bin{b}, nil, waiting)

@@ -176,6 +176,22 @@ func (c *Constraint) Holds(i int) bool {
 	return i < 0 || n <= c.selfCount()
 }
 
+// Strain is by how much the counts exceed what a spread allows, summed over the pod's domains.
+func (c *Constraint) Strain() (sum int64) {
+	least := c.least()
+	for i := range c.Group.Domains.Len() {
+		if c.Pod.Has(i) {
+			sum += int64(max(0, c.Group.counts[i]-least-c.Term.MaxSkew))
+		}
+	}
+	return sum
+}
+
+// SameBound reports that two spreads of one group allow the same counts.
+func (c *Constraint) SameBound(o *Constraint) bool {
+	return c.Term.MaxSkew == o.Term.MaxSkew && c.Term.MinDomains == o.Term.MinDomains && slices.Equal(c.Pod, o.Pod)
+}
+
 // shownMax is how many domains an error lists.
 const shownMax = 25
 
