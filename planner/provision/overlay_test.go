@@ -50,7 +50,7 @@ func TestOverlaidCatalogueFollowsTheWorld(t *testing.T) {
 	want("overlaid", "default", "m5.large", 48000, 2)
 	want("another type", "default", "c5.large", 85000, 0)
 	want("no pool", "", "m5.large", 96000, 0)
-	if of("default") != of("default") {
+	if first, again := of("default"), of("default"); first != again {
 		t.Error("overlays are applied anew although nothing has changed")
 	}
 	c.See(&events.Prices{Entries: []events.Price{{InstanceType: "m5.large", CapacityType: "on-demand", MicroUSDPerHour: 60000}}})
