@@ -129,14 +129,14 @@ func (s *Service) next() (planned, error) {
 
 // confirm takes over on a fresh Snapshot what still holds of a plan.
 func (s *Service) confirm(p *planned) (planned, error) {
-	confirmed := planned{took: p.took}
+	confirmed := planned{took: p.took, revision: p.revision} // what came since is for the next round
 	err := s.host.Snapshot(service.ForProvisioning, func(snap *planner.Snapshot) error {
 		if s.host.Stop() == ledger.StopAll {
 			confirmed.wait = idleMax
 			return nil
 		}
 		confirmed.decision, confirmed.round = provision.Confirm(provision.Search{Basis: p.basis, Decision: p.decision, Round: p.round}, snap)
-		confirmed.basis, confirmed.revision = snap.Basis(), snap.World.Revision()
+		confirmed.basis = snap.Basis()
 		return nil
 	})
 	return confirmed, err
@@ -174,14 +174,14 @@ func (s *Service) due(snap *planner.Snapshot) time.Duration {
 	if s.batch.open() {
 		return s.batch.wait(snap.Now, snap.Options)
 	}
-	wait, since := idleMax, snap.Now.Sub(s.last.at)
+	every := idleMax
 	switch {
 	case snap.Ledger.Seq() != s.last.seq:
-		wait = replanLedger - since
+		every = replanLedger
 	case snap.World.Revision() != s.last.revision:
-		wait = replanEvery - since
+		every = replanEvery
 	}
-	return max(wait, 0)
+	return max(every-snap.Now.Sub(s.last.at), 0)
 }
 
 // record appends the decision, and tells of the round.

@@ -12,8 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright/planner"
+	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest"
 	"millwright/services/internal/host/hosttest"
@@ -386,6 +388,64 @@ func TestALongSearchIsConfirmed(t *testing.T) {
 		}
 		if len(p.Claims) != 1 || len(p.Claims[0].Pods) != 1 || p.Claims[0].Pods[0].Name != "stays" {
 			t.Errorf("claims %+v", p.Claims)
+		}
+	})
+}
+
+// TestWhatComesDuringALongSearchIsPlanned: the NodePool becomes ready between the search and its record.
+func TestWhatComesDuringALongSearchIsPlanned(t *testing.T) {
+	hosttest.Run(t, ledger.ServiceProvisioner, ledger.ModeActive, func(r *hosttest.Rig) {
+		r.See(plannertest.WithCatalogue()...)
+		notReady := plannertest.Pool("general", func(p *karpv1.NodePool) {
+			p.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionTypeNodeClassReady, Status: metav1.ConditionFalse}, {Type: "Ready", Status: metav1.ConditionFalse}}
+		})
+		r.See(notReady, pending("p"))
+		s := provisioner.New(r.Host, provisioner.Deps{Logger: zerolog.Nop(), SearchMax: -1})
+		for len(rounds(r)) == 0 {
+			next, err := r.Step(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if next > 0 && next < 20*time.Millisecond {
+				r.See(plannertest.Pool("general"))
+			}
+			time.Sleep(next)
+		}
+		r.Settle(s, 3*time.Second)
+		if list := rounds(r); len(list[len(list)-1].Claims) != 1 {
+			t.Errorf("%d rounds, the last is %+v", len(list), list[len(list)-1])
+		}
+	})
+}
+
+// TestTimeAloneBringsARound: marks of offerings end without any event.
+func TestTimeAloneBringsARound(t *testing.T) {
+	hosttest.Run(t, ledger.ServiceProvisioner, ledger.ModeActive, func(r *hosttest.Rig) {
+		registry := prometheus.NewRegistry()
+		s := provisioner.New(r.Host, provisioner.Deps{Logger: zerolog.Nop(), Registerer: registry})
+		r.See(plannertest.WithCatalogue()...)
+		r.See(plannertest.Pool("general"), pending("p"))
+		r.Settle(s, 5*time.Second)
+		unchanged := func() (n float64) {
+			families, err := registry.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range families {
+				if f.GetName() == "millwright_provisioner_rounds_total" {
+					for _, m := range f.Metric {
+						if m.Label[0].GetValue() == "unchanged" {
+							n = m.Counter.GetValue()
+						}
+					}
+				}
+			}
+			return n
+		}
+		before := unchanged()
+		r.Settle(s, 35*time.Second)
+		if n := unchanged() - before; n < 3 || n > 4 {
+			t.Errorf("%v rounds in 35 s in which nothing happened, want one each 10 s", n)
 		}
 	})
 }
