@@ -14,8 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"millwright/planner"
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest"
 	"millwright/services/internal/host/hosttest"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -14,14 +15,21 @@ import (
 // quotaDefault is etcd's own where a server does not tell its quota: those before 3.6, and those without the flag.
 const quotaDefault = 2 << 30
 
+const (
+	// statusTimeout bounds a question to one member, which may be away.
+	statusTimeout = 3 * time.Second
+	// defragmentTimeout bounds the work of one member: some GiB at a second each.
+	defragmentTimeout = time.Minute
+)
+
 // Usage is that of the fullest member which answers.
 func (l *Log) Usage(ctx context.Context) (store.Usage, error) {
 	var most store.Usage
 	var errs []error
 	for _, endpoint := range l.members() {
-		status, err := l.cfg.Client.Status(ctx, endpoint)
+		status, err := l.status(ctx, endpoint)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("status of etcd %s: %w", endpoint, err))
+			errs = append(errs, err)
 			continue
 		}
 		u := usageOf(status)
@@ -40,6 +48,16 @@ func (l *Log) Usage(ctx context.Context) (store.Usage, error) {
 		most.NoSpace = most.NoSpace || a.Alarm == etcdserverpb.AlarmType_NOSPACE
 	}
 	return most, nil
+}
+
+func (l *Log) status(ctx context.Context, endpoint string) (*clientv3.StatusResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	status, err := l.cfg.Client.Status(ctx, endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("status of etcd %s: %w", endpoint, err)
+	}
+	return status, nil
 }
 
 func usageOf(s *clientv3.StatusResponse) store.Usage {
@@ -61,13 +79,24 @@ func (l *Log) members() []string {
 	return []string{""}
 }
 
-// Defragment gives the free pages of the database files back, one member after the other. A member answers nothing
-// meanwhile, about a second for each GiB in use.
+// Defragment gives the free pages of the database files back, one member after the other; one that fails holds up no
+// other. A member answers nothing meanwhile, about a second for each GiB in use.
 func (l *Log) Defragment(ctx context.Context) error {
+	var errs []error
 	for _, endpoint := range l.members() {
-		if _, err := l.cfg.Client.Defragment(ctx, endpoint); err != nil {
-			return fmt.Errorf("defragment etcd %s: %w", endpoint, err)
-		}
+		errs = append(errs, l.defragment(ctx, endpoint))
+	}
+	return errors.Join(errs...)
+}
+
+func (l *Log) defragment(ctx context.Context, endpoint string) error {
+	if _, err := l.status(ctx, endpoint); err != nil {
+		return err // or the request would wait for a member that is away
+	}
+	ctx, cancel := context.WithTimeout(ctx, defragmentTimeout)
+	defer cancel()
+	if _, err := l.cfg.Client.Defragment(ctx, endpoint); err != nil {
+		return fmt.Errorf("defragment etcd %s: %w", endpoint, err)
 	}
 	return nil
 }
