@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"time"
 )
 
 // Packages whose benchmarks are run.
@@ -24,6 +25,7 @@ const (
 	observationsAim   = 30_000
 	bytesPerPodAim    = 1024
 	startupAimSeconds = 3.0
+	driftAim          = 30 * time.Second
 )
 
 // measureAppends: records of 1 KiB that each expect and advance an aggregate.
@@ -94,10 +96,28 @@ func measureBus(ctx context.Context, b *bench) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []figure{{
+	folded := figure{
 		name: "bus: observations published → folded", aim: "≥ 30,000/s", verdict: verdictOf(r.values["obs/s"] >= observationsAim),
 		measured: fmt.Sprintf("%s/s, %s bytes each", count(r.values["obs/s"]), count(r.values["B/obs"])),
-	}}, nil
+	}
+	drift, err := measureDrift(ctx, b)
+	return []figure{folded, drift}, err
+}
+
+var driftFound = regexp.MustCompile(`found after (\S+)`)
+
+// measureDrift: an observation that was not published, until the World gets it, on a virtual clock.
+func measureDrift(ctx context.Context, b *bench) (figure, error) {
+	out, err := b.goTest(ctx, busPackage, "-test.run=^TestAWorldThatDriftedIsFoundWithin30Seconds$", "-test.v")
+	longest := time.Duration(0)
+	for _, m := range driftFound.FindAllStringSubmatch(out, -1) {
+		d, parseErr := time.ParseDuration(m[1])
+		longest, err = max(longest, d), errors.Join(err, parseErr)
+	}
+	return figure{
+		name: "recovery: World drift injected → found", aim: "≤ 30 s", measured: "at most " + longest.String(),
+		verdict: verdictOf(longest > 0 && longest <= driftAim),
+	}, err
 }
 
 var perPod = regexp.MustCompile(`(\d+) bytes of World per pod at (\d+) pods`)
