@@ -258,6 +258,10 @@ func (s *Sim) replay() {
 	}
 }
 
+func (s *Sim) anyWaits() bool {
+	return slices.ContainsFunc(s.cluster.Pods(), func(p *corev1.Pod) bool { return p.Spec.NodeName == "" && p.Labels["app"] != neverFits })
+}
+
 func (s *Sim) anyHeld() bool {
 	for _, held := range s.heldNodes() {
 		if held {

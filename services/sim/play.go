@@ -282,9 +282,10 @@ func (s *Sim) converge(what string, missing func() []string) {
 	}
 }
 
-// rest demands that a cluster at rest appends nothing.
+// rest demands that a cluster at rest appends nothing. It is not at rest while a pod waits that may get a place as time
+// passes.
 func (s *Sim) rest() {
-	if s.failed != nil || s.script.expires || s.anyHeld() {
+	if s.failed != nil || s.script.expires || s.anyHeld() || s.anyWaits() {
 		return
 	}
 	s.runFor(restFor) // what was settled may still be told
