@@ -17,8 +17,9 @@ type packer struct {
 	price map[*bin]int64
 	// budget are the steps that are left; a try ends when steps reach stopAt.
 	budget, stopAt int
-	guards         map[*topology.Group]*guard
-	tries          int
+	// guards watch what placed pods depend on; tries counts the tries, for them.
+	guards map[*topology.Group]*guard
+	tries  int
 	// ranks are the weights of the templates as a position: 0 is the heaviest.
 	ranks []int
 }

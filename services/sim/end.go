@@ -258,6 +258,7 @@ func (s *Sim) replay() {
 	}
 }
 
+// anyWaits reports that a pod has no node yet that may get one.
 func (s *Sim) anyWaits() bool {
 	return slices.ContainsFunc(s.cluster.Pods(), func(p *corev1.Pod) bool { return p.Spec.NodeName == "" && p.Labels["app"] != neverFits })
 }
