@@ -120,18 +120,28 @@ const InfoKinds = "kinds"
 
 // Elector elects one active instance per service.
 type Elector interface {
-	// Campaign blocks until this instance leads the service or ctx ends. info is published beside the key
-	// (version, host), for status commands and for version negotiation.
-	Campaign(ctx context.Context, service, identity string, info map[string]string) (Leadership, error)
+	// Campaign blocks until the candidate leads its service or ctx ends.
+	Campaign(ctx context.Context, c Candidacy) (Leadership, error)
 	// Leaders returns the current leader of each service, by name.
 	Leaders(ctx context.Context) ([]Leader, error)
+}
+
+// Candidacy is what an instance stands with.
+type Candidacy struct {
+	Service, Identity string
+	// Info is published beside the key (version, host), for status commands and for version negotiation.
+	Info map[string]string
+	// Deposable: a standby need not wait until the lease of this leader has run out, but may end it once the leader has
+	// been silent for a second. For services without creating effects: their leadership promises no Deadline, and what
+	// one that only was slow still appends is fenced.
+	Deposable bool
 }
 
 // Leadership that was won.
 type Leadership interface {
 	Lease() Lease
 	// Deadline is the time, by this process's monotonic clock, until which the lease surely stands. Creating
-	// effects must end before it.
+	// effects must end before it. The zero time, always, for a Deposable candidate.
 	Deadline() time.Time
 	// Report publishes how the leader stands beside its key, for status commands; it replaces the last report. ErrFenced:
 	// the key is gone.

@@ -111,7 +111,7 @@ func (s *Sim) launch(name string) {
 
 // campaign leads if nobody does, else tries again.
 func (p *process) campaign() {
-	lead, ok := p.sim.elector.TryCampaign(p.name, p.String(), nil)
+	lead, ok := p.sim.elector.TryCampaign(store.Candidacy{Service: p.name, Identity: p.String()})
 	if !ok {
 		p.after(p.sim.millis(100, 500), p.campaign)
 		return

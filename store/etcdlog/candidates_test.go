@@ -14,7 +14,7 @@ func TestCandidatesAreLeadersAndStandbys(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	e := etcdlog.NewElector(server.Client, "test")
-	leader, err := e.Campaign(ctx, "terminator", "first", map[string]string{store.InfoKinds: "1-7"})
+	leader, err := e.Campaign(ctx, store.Candidacy{Service: "terminator", Identity: "first", Info: map[string]string{store.InfoKinds: "1-7"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestCandidatesAreLeadersAndStandbys(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = e.Campaign(standing, "terminator", "second", map[string]string{store.InfoKinds: "1-6"})
+		_, _ = e.Campaign(standing, store.Candidacy{Service: "terminator", Identity: "second", Info: map[string]string{store.InfoKinds: "1-6"}})
 	}()
 	for {
 		list, err := e.Candidates(ctx)

@@ -2,9 +2,19 @@ package etcdlog
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	// silenceMax is for how long a deposable leader may not renew its lease. etcd tells what is left in whole seconds,
+	// so it is one.
+	silenceMax = time.Second
+	lookEvery  = 150 * time.Millisecond
 )
 
 // Depose ends all candidacies and leaderships of the cluster, as if their leases had run out. It is for the owner
@@ -23,4 +33,36 @@ func (e *Elector) Depose(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// deposeSilent ends the lease of a deposable candidate once it has not renewed it for silenceMax, and returns; or when
+// ctx ends. Two looks must say so: after etcd itself stood still, its clients need a moment to renew. What can't be asked or
+// ended is left to the lease.
+func (l *leadership) deposeSilent(ctx context.Context, before *mvccpb.KeyValue) {
+	var c candidate
+	if err := json.Unmarshal(before.Value, &c); err != nil || !c.Deposable {
+		return
+	}
+	id := clientv3.LeaseID(before.Lease)
+	for silent := 0; silent < 2; {
+		if sleep(ctx, l.client.Ctx(), lookEvery) != nil {
+			return
+		}
+		if l.silent(ctx, id) {
+			silent++
+		} else {
+			silent = 0
+		}
+	}
+	revoking, cancel := context.WithTimeout(ctx, renewEvery)
+	defer cancel()
+	_, _ = l.client.Revoke(revoking, id)
+}
+
+// silent reports that etcd answered, and that the lease was last renewed more than silenceMax ago.
+func (l *leadership) silent(ctx context.Context, id clientv3.LeaseID) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookEvery)
+	defer cancel()
+	left, err := l.client.TimeToLive(ctx, id)
+	return err == nil && left.TTL >= 0 && left.TTL <= left.GrantedTTL-1-int64(silenceMax/time.Second)
 }

@@ -4,13 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"millwright/store"
 	"millwright/store/etcdlog"
 )
 
 func TestDeposeEndsEveryLeadership(t *testing.T) {
 	server := startEtcd(t)
 	elector := etcdlog.NewElector(server.Client, "c")
-	dead, err := elector.Campaign(t.Context(), "lifecycle", "dead", nil)
+	dead, err := elector.Campaign(t.Context(), store.Candidacy{Service: "lifecycle", Identity: "dead"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +22,7 @@ func TestDeposeEndsEveryLeadership(t *testing.T) {
 	if err != nil || len(leaders) > 0 {
 		t.Errorf("leaders %+v, error %v", leaders, err)
 	}
-	next, err := elector.Campaign(t.Context(), "lifecycle", "next", nil)
+	next, err := elector.Campaign(t.Context(), store.Candidacy{Service: "lifecycle", Identity: "next"})
 	if err != nil {
 		t.Fatal(err)
 	}

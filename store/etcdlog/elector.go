@@ -8,13 +8,15 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"millwright/store"
 )
 
 // leaseTTL is how long a leader may be silent before another takes over. etcd counts in whole seconds and
-// looks for expired leases twice a second, so a takeover takes up to about 4 s after a crash.
+// looks for expired leases twice a second, so a takeover takes up to about 4 s after a crash; from a leader that may be
+// deposed about 1.4 s.
 const leaseTTL = 3 * time.Second
 
 // Elector implements store.Elector. Each candidate has a key under leader/<service>/, bound to a lease of its
@@ -34,16 +36,19 @@ type candidate struct {
 	Identity string            `json:"identity"`
 	Info     map[string]string `json:"info,omitempty"`
 	Report   map[string]string `json:"report,omitempty"`
+	// Deposable is read by who stands behind it, which may be of another version.
+	Deposable bool `json:"deposable,omitempty"`
 }
 
 var errLeaseLost = errors.New("lease lost while standing by")
 
 // Campaign implements store.Elector. A standby that loses its lease, because etcd was out of reach, queues anew.
-func (e *Elector) Campaign(ctx context.Context, service, identity string, info map[string]string) (store.Leadership, error) {
+func (e *Elector) Campaign(ctx context.Context, stand store.Candidacy) (store.Leadership, error) {
+	service := stand.Service
 	if service == "" || strings.Contains(service, "/") {
 		return nil, fmt.Errorf("campaign: service name %q is not valid", service)
 	}
-	c := candidate{Identity: identity, Info: info}
+	c := candidate{Identity: stand.Identity, Info: stand.Info, Deposable: stand.Deposable}
 	for {
 		l, err := e.campaign(ctx, service, c)
 		if err == nil {
@@ -71,8 +76,7 @@ func (e *Elector) campaign(ctx context.Context, service string, c candidate) (*l
 	if err != nil {
 		return nil, fmt.Errorf("grant lease: %w", err)
 	}
-	l := newLeadership(e.client, lease.ID, asked)
-	l.candidate = c
+	l := newLeadership(e.client, lease.ID, c, asked)
 	if err := l.stand(ctx, e.keys.leader(service), string(value)); err != nil {
 		l.end()
 		<-l.ended
@@ -95,33 +99,45 @@ func (l *leadership) stand(ctx context.Context, prefix, value string) error {
 	l.lease = store.Lease{Key: key, Revision: resp.Header.Revision}
 	for {
 		before, revision, err := l.before(ctx, prefix)
-		if err != nil || before == "" {
+		if err != nil || before == nil {
 			return err
 		}
-		if err := l.awaitDelete(ctx, before, revision+1); err != nil {
+		if err := l.awaitEnd(ctx, before, revision+1); err != nil {
 			return err
 		}
 	}
 }
 
-// before returns the key created last before ours, "" if ours is the first, and the revision it was seen at.
-func (l *leadership) before(ctx context.Context, prefix string) (string, int64, error) {
+// awaitEnd returns when a candidate before ours is gone.
+func (l *leadership) awaitEnd(ctx context.Context, before *mvccpb.KeyValue, from int64) error {
+	ctx, cancel := context.WithCancel(ctx)
+	deposed := make(chan struct{})
+	defer func() { cancel(); <-deposed }()
+	go func() {
+		defer close(deposed)
+		l.deposeSilent(ctx, before)
+	}()
+	return l.awaitDelete(ctx, string(before.Key), from)
+}
+
+// before returns the key created last before ours, nil if ours is the first, and the revision it was seen at.
+func (l *leadership) before(ctx context.Context, prefix string) (*mvccpb.KeyValue, int64, error) {
 	last := append(clientv3.WithLastCreate(), clientv3.WithMaxCreateRev(l.lease.Revision))
 	resp, err := l.client.Get(ctx, prefix+"/", last...)
 	if err != nil {
-		return "", 0, fmt.Errorf("read leader keys: %w", err)
+		return nil, 0, fmt.Errorf("read leader keys: %w", err)
 	}
 	if len(resp.Kvs) == 0 || resp.Kvs[0].CreateRevision != l.lease.Revision {
-		return "", 0, errLeaseLost
+		return nil, 0, errLeaseLost
 	}
 	last[len(last)-1] = clientv3.WithMaxCreateRev(l.lease.Revision - 1)
 	if resp, err = l.client.Get(ctx, prefix+"/", append(last, clientv3.WithRev(resp.Header.Revision))...); err != nil {
-		return "", 0, fmt.Errorf("read leader keys: %w", err)
+		return nil, 0, fmt.Errorf("read leader keys: %w", err)
 	}
 	if len(resp.Kvs) == 0 {
-		return "", 0, nil
+		return nil, 0, nil
 	}
-	return string(resp.Kvs[0].Key), resp.Header.Revision, nil
+	return resp.Kvs[0], resp.Header.Revision, nil
 }
 
 func (l *leadership) awaitDelete(ctx context.Context, key string, from int64) error {

@@ -18,6 +18,8 @@ import (
 
 const (
 	renewEvery = leaseTTL / 3
+	// renewOften is how often a leader renews that is deposed once it was silent for silenceMax.
+	renewOften = silenceMax / 4
 	// leaseMargin is kept between Deadline and the moment etcd may give the lease away.
 	leaseMargin = 500 * time.Millisecond
 )
@@ -30,8 +32,9 @@ type leadership struct {
 	// candidate is what the key says, without report.
 	candidate candidate
 
-	mu       sync.Mutex
-	deadline time.Time
+	mu sync.Mutex
+	// stands is until when the lease surely stands, unless a standby deposes this leader.
+	stands time.Time
 
 	// alive ends with the leadership, then done is closed; ended is closed when the goroutine has returned.
 	alive context.Context
@@ -41,8 +44,8 @@ type leadership struct {
 }
 
 // newLeadership keeps a lease that was asked for at the given time.
-func newLeadership(client *clientv3.Client, id clientv3.LeaseID, asked time.Time) *leadership {
-	l := &leadership{client: client, id: id, done: make(chan struct{}), ended: make(chan struct{})}
+func newLeadership(client *clientv3.Client, id clientv3.LeaseID, c candidate, asked time.Time) *leadership {
+	l := &leadership{client: client, id: id, candidate: c, done: make(chan struct{}), ended: make(chan struct{})}
 	l.alive, l.end = context.WithCancel(client.Ctx())
 	l.renewed(asked)
 	go l.keep()
@@ -52,22 +55,26 @@ func newLeadership(client *clientv3.Client, id clientv3.LeaseID, asked time.Time
 // keep renews the lease. The client's own keep-alive does not say when a renewal was sent, which Deadline needs.
 func (l *leadership) keep() {
 	defer close(l.ended)
-	timer := time.NewTimer(renewEvery)
+	every := renewEvery
+	if l.candidate.Deposable {
+		every = renewOften
+	}
+	timer := time.NewTimer(every)
 	defer timer.Stop()
-	for time.Now().Before(l.Deadline()) {
+	for time.Now().Before(l.until()) {
 		select {
 		case <-l.alive.Done():
 			l.release()
 			return
 		case <-timer.C:
 		}
-		pause := renewEvery
+		pause := every
 		switch err := l.renew(); {
 		case errors.Is(err, rpctypes.ErrLeaseNotFound):
 			l.release()
 			return
 		case err != nil:
-			pause = renewEvery / 5
+			pause = min(every, renewEvery/5)
 		}
 		timer.Reset(pause)
 	}
@@ -89,13 +96,13 @@ func (l *leadership) renew() error {
 func (l *leadership) renewed(sent time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.deadline = sent.Add(leaseTTL - leaseMargin)
+	l.stands = sent.Add(leaseTTL - leaseMargin)
 }
 
 // release tells the owner first, then etcd, so that a standby need not wait for the lease to expire.
 func (l *leadership) release() {
 	l.mu.Lock()
-	l.deadline = time.Time{}
+	l.stands = time.Time{}
 	l.mu.Unlock()
 	close(l.done)
 	l.end()
@@ -107,10 +114,18 @@ func (l *leadership) release() {
 func (l *leadership) Lease() store.Lease    { return l.lease }
 func (l *leadership) Done() <-chan struct{} { return l.done }
 
+// Deadline implements store.Leadership.
 func (l *leadership) Deadline() time.Time {
+	if l.candidate.Deposable {
+		return time.Time{}
+	}
+	return l.until()
+}
+
+func (l *leadership) until() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.deadline
+	return l.stands
 }
 
 // Report implements store.Leadership. The key keeps its create revision, by which appends are fenced.

@@ -34,14 +34,14 @@ func (e elections) holds(lease store.Lease) bool {
 }
 
 // Campaign implements store.Elector.
-func (e *Elector) Campaign(ctx context.Context, service, identity string, info map[string]string) (store.Leadership, error) {
+func (e *Elector) Campaign(ctx context.Context, c store.Candidacy) (store.Leadership, error) {
 	for {
-		if l, ok := e.TryCampaign(service, identity, info); ok {
+		if l, ok := e.TryCampaign(c); ok {
 			return l, nil
 		}
 		e.log.mu.Lock()
 		var gone <-chan struct{}
-		if l := e.log.elections[service]; l != nil {
+		if l := e.log.elections[c.Service]; l != nil {
 			gone = l.done
 		}
 		e.log.mu.Unlock()
@@ -50,25 +50,25 @@ func (e *Elector) Campaign(ctx context.Context, service, identity string, info m
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("campaign for %s: %w", service, ctx.Err())
+			return nil, fmt.Errorf("campaign for %s: %w", c.Service, ctx.Err())
 		case <-gone:
 		}
 	}
 }
 
 // TryCampaign is Campaign for a caller that must not block: it reports whether it leads now.
-func (e *Elector) TryCampaign(service, identity string, info map[string]string) (store.Leadership, bool) {
+func (e *Elector) TryCampaign(c store.Candidacy) (store.Leadership, bool) {
 	e.log.mu.Lock()
 	defer e.log.mu.Unlock()
-	if e.log.elections[service] != nil {
+	if e.log.elections[c.Service] != nil {
 		return nil, false
 	}
 	e.log.revision++
-	l := &leadership{elector: e, done: make(chan struct{}), leader: store.Leader{
-		Service: service, Identity: identity, Info: maps.Clone(info),
-		Lease: store.Lease{Key: "leader/" + service, Revision: e.log.revision},
+	l := &leadership{elector: e, deposable: c.Deposable, done: make(chan struct{}), leader: store.Leader{
+		Service: c.Service, Identity: c.Identity, Info: maps.Clone(c.Info),
+		Lease: store.Lease{Key: "leader/" + c.Service, Revision: e.log.revision},
 	}}
-	e.log.elections[service] = l
+	e.log.elections[c.Service] = l
 	return l, true
 }
 
@@ -96,10 +96,11 @@ func (e *Elector) Expire(service string) {
 }
 
 type leadership struct {
-	elector *Elector
-	leader  store.Leader
-	done    chan struct{}
-	once    sync.Once
+	elector   *Elector
+	leader    store.Leader
+	deposable bool
+	done      chan struct{}
+	once      sync.Once
 }
 
 func (l *leadership) Lease() store.Lease    { return l.leader.Lease }
@@ -107,6 +108,9 @@ func (l *leadership) Done() <-chan struct{} { return l.done }
 
 // Deadline is leaseTime from now while the leadership stands, and past afterwards.
 func (l *leadership) Deadline() time.Time {
+	if l.deposable {
+		return time.Time{}
+	}
 	select {
 	case <-l.done:
 		return time.Time{}

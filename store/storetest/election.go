@@ -75,6 +75,18 @@ var electionTests = map[string]func(*testing.T, Harness){
 		}
 		<-l.Done()
 	},
+	"one who may be deposed is promised no time": func(t *testing.T, h Harness) {
+		l, err := h.Elector().Campaign(bounded(t), store.Candidacy{Service: "disruptor", Identity: "me", Deposable: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !l.Deadline().IsZero() {
+			t.Errorf("the lease is said to stand until %s", l.Deadline())
+		}
+		if err := l.Resign(bounded(t)); err != nil {
+			t.Fatal(err)
+		}
+	},
 	"leaders are listed with what they publish": func(t *testing.T, h Harness) {
 		e := h.Elector()
 		b, a := lead(t, e, "watcher", "w-1"), lead(t, e, "disruptor", "d-1")
@@ -96,7 +108,7 @@ var electionTests = map[string]func(*testing.T, Harness){
 		ctx, cancel := context.WithCancel(context.Background())
 		failed := make(chan error, 1)
 		go func() {
-			_, err := h.Elector().Campaign(ctx, "terminator", "second", nil)
+			_, err := h.Elector().Campaign(ctx, store.Candidacy{Service: "terminator", Identity: "second"})
 			failed <- err
 		}()
 		cancel()
@@ -121,7 +133,7 @@ func stand(t *testing.T, e store.Elector, service, identity string) *standby {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if l, err := e.Campaign(ctx, service, identity, nil); err == nil {
+		if l, err := e.Campaign(ctx, store.Candidacy{Service: service, Identity: identity}); err == nil {
 			s.won <- l
 		}
 	}()

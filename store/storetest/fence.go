@@ -53,7 +53,7 @@ var fenceTests = map[string]func(*testing.T, Harness){
 
 func lead(t *testing.T, e store.Elector, service, identity string) store.Leadership {
 	t.Helper()
-	l, err := e.Campaign(bounded(t), service, identity, map[string]string{"version": "1", "host": identity})
+	l, err := e.Campaign(bounded(t), store.Candidacy{Service: service, Identity: identity, Info: map[string]string{"version": "1", "host": identity}})
 	if err != nil {
 		t.Fatalf("campaign: %v", err)
 	}

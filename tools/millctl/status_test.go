@@ -38,7 +38,7 @@ func TestStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	elector := memlog.NewElector(log)
-	lead, _ := elector.TryCampaign("lifecycle", "pod-1", map[string]string{"version": "1.2"})
+	lead, _ := elector.TryCampaign(store.Candidacy{Service: "lifecycle", Identity: "pod-1", Info: map[string]string{"version": "1.2"}})
 	if err := lead.Report(t.Context(), map[string]string{"folded": "5", "position": "77", "stop": "all",
 		"at": now.UTC().Format(time.RFC3339Nano), "asOf": now.Add(-2 * time.Second).UTC().Format(time.RFC3339Nano)}); err != nil {
 		t.Fatal(err)

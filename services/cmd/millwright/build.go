@@ -221,7 +221,9 @@ func (b *builder) addSteps(h *host.Host, s service.Service, logger zerolog.Logge
 	if s.Name() == ledger.ServiceLifecycle || s.Name() == ledger.ServiceTerminator {
 		steps.Caring(h)
 	}
-	b.parts.Units = append(b.parts.Units, steps.Unit())
+	unit := steps.Unit()
+	unit.Deposable = s.Name() != ledger.ServiceLifecycle // the only one with creating effects
+	b.parts.Units = append(b.parts.Units, unit)
 	b.parts.Healthy = append(b.parts.Healthy, steps.Check())
 	return steps
 }

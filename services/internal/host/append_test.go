@@ -83,7 +83,7 @@ func TestOptionsAndModeAreRecordedOnceAndOnChange(t *testing.T) {
 		}
 		changed := r.host(ledger.ServiceTerminator, ledger.ModeActive)
 		changed.options.InstanceTypesMax = 7
-		lead, _ := r.elector.TryCampaign(ledger.ServiceTerminator, "me", nil)
+		lead, _ := r.elector.TryCampaign(store.Candidacy{Service: ledger.ServiceTerminator, Identity: "me"})
 		_, release, err := changed.Lead(r.t.Context(), lead)
 		if err != nil {
 			t.Fatal(err)

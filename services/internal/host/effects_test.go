@@ -172,7 +172,7 @@ func TestAnAdoptionIsRecordedOnce(t *testing.T) {
 		for range 2 {
 			h := r.host(ledger.ServiceLifecycle, ledger.ModeActive)
 			h.adopt = []string{"other", "more"}
-			lead, _ := r.elector.TryCampaign(ledger.ServiceLifecycle, "me", nil)
+			lead, _ := r.elector.TryCampaign(store.Candidacy{Service: ledger.ServiceLifecycle, Identity: "me"})
 			_, release, err := h.Lead(r.t.Context(), lead)
 			if err != nil {
 				t.Fatal(err)
@@ -230,7 +230,7 @@ func (h *heard) Publish(service.KubeEvent) { h.count++ }
 func TestReleaseWaitsForEffectsAndThenEndsThem(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		h := r.host(ledger.ServiceLifecycle, ledger.ModeActive)
-		lead, _ := r.elector.TryCampaign(ledger.ServiceLifecycle, "me", nil)
+		lead, _ := r.elector.TryCampaign(store.Candidacy{Service: ledger.ServiceLifecycle, Identity: "me"})
 		_, release, err := h.Lead(context.WithoutCancel(r.t.Context()), lead)
 		if err != nil {
 			t.Fatal(err)

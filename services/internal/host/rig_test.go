@@ -104,7 +104,7 @@ func (r *rig) host(name string, mode ledger.Mode) *Host {
 func (r *rig) leading(name string, mode ledger.Mode) (*Host, context.Context) {
 	r.t.Helper()
 	h := r.host(name, mode)
-	lead, ok := r.elector.TryCampaign(name, "me", nil)
+	lead, ok := r.elector.TryCampaign(store.Candidacy{Service: name, Identity: "me"})
 	if !ok {
 		r.t.Fatalf("%s is led already", name)
 	}

@@ -35,7 +35,7 @@ func TestTheLastLeaderCaresUntilItLeadsAgain(t *testing.T) {
 		elector.Expire("lifecycle")
 		var other store.Leadership
 		for ok := false; !ok; {
-			other, ok = elector.TryCampaign("lifecycle", "other", nil)
+			other, ok = elector.TryCampaign(store.Candidacy{Service: "lifecycle", Identity: "other"})
 			if !ok {
 				synctest.Wait()
 				elector.Expire("lifecycle")

@@ -73,7 +73,7 @@ func (c candidate) campaign(ctx context.Context, care bool) (store.Leadership, e
 		}()
 		defer func() { end(); <-ended }()
 	}
-	return c.elector.Campaign(ctx, c.unit.Name, c.identity, c.info)
+	return c.elector.Campaign(ctx, store.Candidacy{Service: c.unit.Name, Identity: c.identity, Info: c.info, Deposable: c.unit.Deposable})
 }
 
 func (c candidate) failed() error {

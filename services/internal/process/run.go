@@ -49,6 +49,8 @@ type Unit struct {
 	// Care carries on after the leadership was lost because the log is out of reach, until ctx ends or the log answers
 	// again; it returns at once if it does. nil: nothing is done without leadership.
 	Care func(ctx context.Context) error
+	// Deposable: see store.Candidacy.
+	Deposable bool
 	// Failed reports why the unit must not lead, for good; nil: it may. May be nil.
 	Failed func() error
 }

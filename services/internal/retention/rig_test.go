@@ -45,7 +45,7 @@ func lead(t *testing.T, log store.Log, elector store.Elector) *rig {
 	group.Go(func() { _ = state.Run(ctx) })
 	r.host = host.New(host.Config{Service: ledger.ServiceLifecycle, Mode: ledger.ModeActive, State: state, Options: planner.DefaultOptions(),
 		Events: r, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
-	lead, err := elector.Campaign(ctx, ledger.ServiceLifecycle, "me", nil)
+	lead, err := elector.Campaign(ctx, store.Candidacy{Service: ledger.ServiceLifecycle, Identity: "me"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func (r *Rig) start(name string, mode ledger.Mode, options planner.Options) func
 	group.Go(func() { _ = r.state.Run(ctx) })
 	r.Host = host.New(host.Config{Service: name, Mode: mode, State: r.state, Options: options, Events: r,
 		Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
-	lead, _ := r.elector.TryCampaign(name, "test", nil)
+	lead, _ := r.elector.TryCampaign(store.Candidacy{Service: name, Identity: "test"})
 	_, release, err := r.Host.Lead(ctx, lead)
 	if err != nil {
 		r.T.Fatal(err)
