@@ -1,8 +1,10 @@
 package provision
 
 import (
+	"cmp"
 	"slices"
 
+	"millwright/planner/catalog"
 	"millwright/planner/requirement"
 	"millwright/planner/topology"
 )
@@ -31,8 +33,12 @@ func (lv *level) splitByKey() {
 }
 
 // candidates calls try with each state that narrows n so that the level's constraints hold, best first,
-// until it returns true. b is nil for a new claim. failed is the first constraint that left no domain.
-func (s *solver) candidates(n *state, b *bin, lv *level, try func(*state) bool) (done bool, failed *topology.Constraint) {
+// until it returns true. types are those that hold the pods. b is nil for a new claim. failed is the first constraint
+// that left no domain.
+func (s *solver) candidates(n *state, types catalog.Bits, b *bin, lv *level, try func(*state) bool) (done bool, failed *topology.Constraint) {
+	if len(lv.byKey) > 0 {
+		s.holding = append(s.holding[:0], types...) // try may overwrite types
+	}
 	return s.narrowKeys(n, b, lv.byKey, try)
 }
 
@@ -62,7 +68,7 @@ func (s *solver) narrowKeys(n *state, b *bin, keys []keyed, try func(*state) boo
 		return s.narrowKeys(n, b, keys[1:], try)
 	}
 	var failed *topology.Constraint
-	for _, choice := range s.choices(d, possible, one, keys[0].constraints) {
+	for _, choice := range s.choices(n, d, possible, one, keys[0].constraints) {
 		next := n.narrow(choice)
 		if next == nil {
 			continue
@@ -93,8 +99,8 @@ func isEmpty(m topology.Mask) bool {
 }
 
 // choices are the ways to narrow a key: all possible domains together, or one at a time, those with the
-// lowest counts first, then by name.
-func (s *solver) choices(d *topology.Domains, possible topology.Mask, one bool, cs []*topology.Constraint) []*alternative {
+// lowest counts first, then the cheapest, then by name.
+func (s *solver) choices(n *state, d *topology.Domains, possible topology.Mask, one bool, cs []*topology.Constraint) []*alternative {
 	if !one {
 		var names []string
 		for i := range d.Len() {
@@ -104,21 +110,67 @@ func (s *solver) choices(d *topology.Domains, possible topology.Mask, one bool, 
 		}
 		return []*alternative{s.compiler.alternative(requirement.NewSet(requirement.In(d.Key, names...)))}
 	}
-	var order []int
+	at := slices.IndexFunc(cs, func(c *topology.Constraint) bool { return c.Kind == topology.Spread })
+	var order []domainChoice
 	for i := range d.Len() {
 		if possible.Has(i) {
-			order = append(order, i)
+			x := domainChoice{alternative: s.domainAlternative(d, i), price: priceUnknown}
+			if at >= 0 {
+				x.count = cs[at].Group.Count(i)
+			}
+			order = append(order, x)
 		}
 	}
-	if at := slices.IndexFunc(cs, func(c *topology.Constraint) bool { return c.Kind == topology.Spread }); at >= 0 {
-		g := cs[at].Group
-		slices.SortStableFunc(order, func(a, b int) int { return int(g.Count(a)) - int(g.Count(b)) })
+	price := func(x *domainChoice) int64 {
+		if x.price == priceUnknown {
+			x.price = s.cheapestIn(n.narrow(x.alternative))
+		}
+		return x.price
 	}
-	list := make([]*alternative, len(order))
-	for i, x := range order {
-		list[i] = s.domainAlternative(d, x)
+	best := func(a, b *domainChoice) int {
+		if c := cmp.Compare(a.count, b.count); c != 0 {
+			return c
+		}
+		return cmp.Compare(price(a), price(b))
+	}
+	ranked := make([]*domainChoice, len(order))
+	for i := range order {
+		ranked[i] = &order[i]
+	}
+	slices.SortStableFunc(ranked, best)
+	list := make([]*alternative, len(ranked))
+	for i, x := range ranked {
+		list[i] = x.alternative
 	}
 	return list
+}
+
+// domainChoice is one domain that a claim may be narrowed to.
+type domainChoice struct {
+	alternative *alternative
+	count       int32
+	// price is what cheapestIn says, priceUnknown until it is asked.
+	price int64
+}
+
+const priceUnknown = int64(-1)
+
+// cheapestIn is the price of the cheapest offering that the types being held have in a state: 0 if that is free reserved
+// capacity, noPrice if there is none.
+func (s *solver) cheapestIn(n *state) int64 {
+	if n == nil {
+		return noPrice
+	}
+	if s.reserved != nil && slices.ContainsFunc(n.reservations(s.holding), func(key string) bool { return s.reserved.left[key] > 0 }) {
+		return 0
+	}
+	tr := n.tariff()
+	for _, i := range tr.order {
+		if s.holding.Has(int(i)) {
+			return tr.price[i]
+		}
+	}
+	return noPrice
 }
 
 // domainAlternative demands one domain; made once.

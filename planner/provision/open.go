@@ -57,7 +57,7 @@ func (s *solver) acceptOpen(b *bin, lv *level) outcome {
 			continue
 		}
 		result = notNow
-		done, _ := s.candidates(n, b, lv, func(n *state) bool {
+		done, _ := s.candidates(n, s.buffer[:len(o.types)], b, lv, func(n *state) bool {
 			if !n.usable.Meets(o.types) || !s.fits(o, n, &total, ports) {
 				return false
 			}

@@ -87,7 +87,7 @@ func (s *solver) diagnoseAlternative(t *template, c *class, a *alternative) (led
 		}
 	}
 	narrowed := n
-	if done, failed := s.candidates(n, nil, lv, func(x *state) bool { narrowed = x; return true }); !done && failed != nil {
+	if done, failed := s.candidates(n, n.usable, nil, lv, func(x *state) bool { narrowed = x; return true }); !done && failed != nil {
 		return topologyRefusal(c, failed, n), 1
 	}
 	n = narrowed

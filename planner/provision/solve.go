@@ -47,6 +47,8 @@ type solver struct {
 	bins     []*bin
 	byTarget map[target]*bin
 	buffer   catalog.Bits
+	// holding are the types that hold the pods, while candidates looks for a domain.
+	holding catalog.Bits
 	// running are the classes of pods on nodes; single the alternatives for one domain.
 	running map[classKey]*runningClass
 	single  map[*topology.Domains][]*alternative
@@ -395,11 +397,15 @@ func (s *solver) openOn(t *template, lv *level) (o *openClaim, final bool) {
 	final = true
 	for _, a := range lv.alternatives {
 		n := t.root.narrow(a)
-		if n == nil || !s.fitting(t, t.root.usable, n, &c.requests, c.ports).Any() {
+		if n == nil {
+			continue
+		}
+		types := s.fitting(t, t.root.usable, n, &c.requests, c.ports)
+		if !types.Any() {
 			continue
 		}
 		final = final && len(lv.byKey) == 0 && len(t.limits.left) == 0
-		s.candidates(n, nil, lv, func(n *state) bool {
+		s.candidates(n, types, nil, lv, func(n *state) bool {
 			o = s.openIn(t, c, n)
 			return o != nil
 		})

@@ -1,6 +1,9 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 func poolYAML(name, spec string) string {
 	return fmt.Sprintf("---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: %s}\nspec: {%s}\n", name, spec)
@@ -24,6 +27,7 @@ const (
 	required    = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [%s]}}}"
 	spreadZone  = "topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: w}}%s}]"
 	spreadHost  = "topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: %s, labelSelector: {matchLabels: {app: w}}}]"
+	nearW       = "affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: %s, labelSelector: {matchLabels: {app: w}}}]}}"
 	antiHost    = "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: w}}}]}}"
 	zoneClass   = "---\napiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: zonal}\nprovisioner: ebs.csi.aws.com\nvolumeBindingMode: WaitForFirstConsumer\nallowedTopologies: [{matchLabelExpressions: [{key: topology.ebs.csi.aws.com/zone, values: [zone-b]}]}]\n"
 	mountData   = "volumes: [{name: d, persistentVolumeClaim: {claimName: data}}]"
@@ -267,6 +271,42 @@ var topologyProblems = []problem{
 		name:    "a custom key of a NodePool",
 		objects: poolYAML("default", templateOf("requirements: [{key: rack, operator: In, values: [r1, r2]}]")) + podYAML("w1", "100m", "topologySpreadConstraints: [{maxSkew: 1, topologyKey: rack, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: w}}}]") + podYAML("w2", "100m", "topologySpreadConstraints: [{maxSkew: 1, topologyKey: rack, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: w}}}]"),
 		want:    "default a.small zone-a spot 0.04: w1\ndefault a.small zone-a spot 0.04: w2",
+	},
+}
+
+// pricedZones has a cheaper zone that is not the first by name.
+const pricedZones = "a.small 2 4 zone-a/on-demand/0.1 zone-b/on-demand/0.05 zone-c/on-demand/0.2"
+
+var domainProblems = []problem{
+	{
+		name:    "of zones with equal counts the cheapest first",
+		catalog: pricedZones,
+		objects: podYAML("w1", "1", fmt.Sprintf(spreadZone, "")) + podYAML("w2", "1", fmt.Sprintf(spreadZone, "")),
+		want:    "default a.small zone-b on-demand 0.05: w1\ndefault a.small zone-a on-demand 0.1: w2",
+	},
+	{
+		name:    "affinity to itself begins in the cheapest zone",
+		catalog: pricedZones,
+		objects: podYAML("w1", "1500m", fmt.Sprintf(nearW, "topology.kubernetes.io/zone")) + podYAML("w2", "1500m", fmt.Sprintf(nearW, "topology.kubernetes.io/zone")),
+		want:    "default a.small zone-b on-demand 0.05: w1\ndefault a.small zone-b on-demand 0.05: w2",
+	},
+	{
+		name:    "anti-affinity takes the cheapest zones that are free",
+		catalog: pricedZones,
+		objects: podYAML("w1", "1", strings.Replace(antiHost, "kubernetes.io/hostname", "topology.kubernetes.io/zone", 1)) + podYAML("w2", "1", strings.Replace(antiHost, "kubernetes.io/hostname", "topology.kubernetes.io/zone", 1)),
+		want:    "default a.small zone-b on-demand 0.05: w1\ndefault a.small zone-a on-demand 0.1: w2",
+	},
+	{
+		name:    "a zone is as cheap as its types that hold the pod",
+		catalog: "a.small 2 4 zone-a/on-demand/0.01 zone-b/on-demand/0.1\na.big 8 16 zone-a/on-demand/0.4 zone-b/on-demand/0.3",
+		objects: podYAML("w1", "5", fmt.Sprintf(spreadZone, "")),
+		want:    "default a.big zone-b on-demand 0.3: w1",
+	},
+	{
+		name:    "a zone with free reserved capacity is the cheapest",
+		catalog: "a.small 2 4 zone-a/on-demand/0.1 zone-b/on-demand/0.2 zone-b/reserved/0.00000002/cr-1/1",
+		objects: podYAML("w1", "1", fmt.Sprintf(spreadZone, "")),
+		want:    "default a.small zone-b reserved 0.00000002: w1",
 	},
 }
 

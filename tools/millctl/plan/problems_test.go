@@ -111,7 +111,7 @@ func short(pods []string) string {
 }
 
 func TestProblems(t *testing.T) {
-	for _, group := range [][]problem{reservedProblems, podProblems, poolProblems, nodeProblems, topologyProblems, volumeProblems, overlayProblems} {
+	for _, group := range [][]problem{reservedProblems, podProblems, poolProblems, nodeProblems, topologyProblems, domainProblems, volumeProblems, overlayProblems} {
 		for _, p := range group {
 			t.Run(p.name, p.check)
 		}
