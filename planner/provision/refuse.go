@@ -77,8 +77,7 @@ func (s *solver) diagnose(t *template, c *class) ledger.Refusal {
 func (s *solver) diagnoseAlternative(t *template, c *class, a *alternative) (ledger.Refusal, int) {
 	n := t.root.narrow(a)
 	if n == nil {
-		err := t.base.Compatible(a.set, requirement.AllKnown)
-		return ledger.Refusal{Constraint: constraintRequirements, Message: fmt.Sprintf("incompatible requirements, %s", err)}, 0
+		return s.diagnoseIncompatible(t, c, a), 0
 	}
 	lv := c.levels[len(c.levels)-1]
 	for _, k := range lv.byPlace {
@@ -103,6 +102,57 @@ func (s *solver) diagnoseAlternative(t *template, c *class, a *alternative) (led
 	return r, 2
 }
 
+// diagnoseIncompatible says why a template and an alternative exclude each other.
+func (s *solver) diagnoseIncompatible(t *template, c *class, a *alternative) ledger.Refusal {
+	if err := t.excludesVolumes(c); err != nil {
+		return ledger.Refusal{Constraint: constraintVolumes, Message: fmt.Sprintf("incompatible volume requirements, %s", err)}
+	}
+	err := t.base.Compatible(a.set, requirement.AllKnown)
+	if err != nil && t.base.CompatibleSet(a.set.Without(contradictions(t, a)...), requirement.AllKnown) {
+		// The pod contradicts itself on keys that the pool leaves open: it is the types that have no such value.
+		n := t.state(t.base.Intersection(a.set))
+		if f := s.filter(t, c, n, t.root.usable); !f.req.Any() || !f.offered.Any() {
+			return f.refusal(t, c, n)
+		}
+	}
+	return ledger.Refusal{Constraint: constraintRequirements, Message: fmt.Sprintf("incompatible requirements, %s", err)}
+}
+
+// contradictions are the well-known keys of which an alternative allows no value although the template says nothing of them.
+func contradictions(t *template, a *alternative) (keys []string) {
+	for _, r := range a.set.Requirements() {
+		if r.Impossible() && requirement.AllKnown.Has(r.Key()) && !t.base.Has(r.Key()) {
+			keys = append(keys, r.Key())
+		}
+	}
+	return keys
+}
+
+// excludesVolumes is why none of the places of a class's volumes is among those of t and of the pod's own requirements; nil
+// if one is, or if these exclude each other already.
+func (t *template) excludesVolumes(c *class) error {
+	if c.volumes == nil {
+		return nil
+	}
+	var first error
+	for _, own := range c.strict {
+		if !t.base.CompatibleSet(own, requirement.AllKnown) {
+			continue
+		}
+		set := t.base.Intersection(own)
+		for _, v := range c.volumes.alternatives {
+			err := set.Compatible(v, requirement.AllKnown)
+			if err == nil {
+				return nil
+			}
+			if first == nil {
+				first = err
+			}
+		}
+	}
+	return first
+}
+
 func topologyRefusal(c *class, k *topology.Constraint, n *state) ledger.Refusal {
 	pod := requirement.Exists(k.Term.Key)
 	if len(c.strict) == 1 {
@@ -115,6 +165,9 @@ func topologyRefusal(c *class, k *topology.Constraint, n *state) ledger.Refusal 
 type filterResult struct {
 	from, req, fit, offered, all catalog.Bits
 	unmet                        []string
+	// portsTaken: but for the host ports of DaemonSets some type would pass. reservedTaken: so it would but for reserved
+	// capacity that other claims hold.
+	portsTaken, reservedTaken bool
 }
 
 func (s *solver) filter(t *template, c *class, n *state, from catalog.Bits) filterResult {
@@ -123,17 +176,20 @@ func (s *solver) filter(t *template, c *class, n *state, from catalog.Bits) filt
 	var shapes []int
 	f.offered.And(t.catalog.Offered(n.set, n.offered.shapes, &shapes))
 	for _, g := range t.groups {
-		if clash(c.ports, g.ports) {
-			continue
-		}
 		part := from.Clone()
 		part.And(g.types)
 		need := c.requests.Add(g.overhead)
 		t.catalog.Narrow(part, &need)
+		if clash(c.ports, g.ports) {
+			part.And(f.req)
+			f.portsTaken = f.portsTaken || part.Meets(f.offered)
+			continue
+		}
 		f.fit.Or(part)
 	}
 	f.all = f.req.Clone()
 	f.all.And(f.fit)
+	f.reservedTaken = s.heldReservations(t, n, f.all)
 	f.all.And(f.offered)
 	if f.all.Any() && s.in.options.MinValuesPolicy != MinValuesBestEffort {
 		f.unmet = t.unmet(n.set, f.all, t.minima)
@@ -152,6 +208,9 @@ func (f *filterResult) refusal(t *template, c *class, n *state) ledger.Refusal {
 		Message:    fmt.Sprintf("%s, requirements=%s, resources=%s", reason, n.set, resourcesText(t, c)),
 		Closest:    f.closest(t, c),
 	}
+	if reason == reservedHeld {
+		r.Message = reason // as users know it
+	}
 	eliminated := func(constraint string, passed catalog.Bits) {
 		if failed := total - passed.Count(); failed > 0 {
 			if r.Eliminated == nil {
@@ -169,10 +228,16 @@ func (f *filterResult) refusal(t *template, c *class, n *state) ledger.Refusal {
 	return r
 }
 
+const reservedHeld = "one or more instance types with compatible reserved offerings are available, but could not be reserved"
+
 // reason is the first line of the table in scheduling §7.5 that holds.
 func (f *filterResult) reason(c *class) (constraint, text string) {
 	req, fit, offered := f.req.Any(), f.fit.Any(), f.offered.Any()
 	switch {
+	case f.portsTaken && !f.all.Any():
+		return constraintResources, "no instance type has the pod's host ports free of those of DaemonSets"
+	case f.reservedTaken && !f.all.Any():
+		return constraintOffering, reservedHeld
 	case len(f.unmet) > 0:
 		return constraintRequirements, fmt.Sprintf("minValues requirement is not met for label(s) (label(s)=%s)", f.unmet)
 	case !req && !fit && !offered:

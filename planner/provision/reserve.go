@@ -205,6 +205,16 @@ func (s *solver) closeReservations() bool {
 	return true
 }
 
+// heldReservations reports that some of the types have, in state n, available reserved capacity of which other claims hold all.
+func (s *solver) heldReservations(t *template, n *state, types catalog.Bits) bool {
+	if s.reserved == nil {
+		return false
+	}
+	return slices.ContainsFunc(t.catalog.Shapes, func(x catalog.Shape) bool {
+		return s.reserved.closed[x.Reservation] && x.Offered.Meets(types) && n.set.CompatibleSet(x.Requirements, requirement.AllKnown)
+	})
+}
+
 // reservedOnly narrows a finished claim that holds reservations to the types that can use them, unless
 // minValues needs the others, and to what they demand of its nodes.
 func (o *openClaim) reservedOnly(offers []pricedOffer, set requirement.Set) ([]pricedOffer, requirement.Set) {

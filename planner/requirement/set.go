@@ -228,12 +228,18 @@ func (s Set) Compatible(o Set, allowUndefined WellKnown) error {
 	return e.orNil()
 }
 
-// hint names a known key that key may have been meant to be.
+// hint names a known key that key may have been meant to be: rather one whose name is the same than one it is part of.
 func (s Set) hint(key string, known WellKnown) string {
 	name := key[strings.LastIndex(key, "/")+1:]
-	for _, k := range slices.Concat(known, s.Keys()) {
-		if strings.Contains(k, key) || name != "" && strings.HasSuffix(k, name) {
-			return fmt.Sprintf(" (typo of %q?)", k)
+	near := []func(k string) bool{
+		func(k string) bool { return k[strings.LastIndex(k, "/")+1:] == name },
+		func(k string) bool { return strings.Contains(k, key) || strings.HasSuffix(k, name) },
+	}
+	for _, is := range near {
+		for _, k := range slices.Concat(known, s.Keys()) {
+			if name != "" && is(k) {
+				return fmt.Sprintf(" (typo of %q?)", k)
+			}
 		}
 	}
 	return ""
