@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -10,8 +11,11 @@ import (
 // problem is a small planning problem whose answer one can see.
 type problem struct {
 	name string
-	// catalog: lines of type, cpu, GiB and offerings "zone/capacity type/price[/reservation[/free]]"; default: smallCatalog.
+	// catalog: lines of type, cpu, GiB, offerings "zone/capacity type/price[/reservation[/free]]", with /gone at the end if it is not
+	// available, further capacity "resource:amount" and labels "key=value"; default: smallCatalog.
 	catalog string
+	// args are flags of millctl plan: --preference-policy and --min-values-policy.
+	args []string
 	// objects are YAML documents besides the NodePool default, unless they bring NodePools.
 	objects string
 	// want, a line each: "POOL CHEAPEST-TYPE ZONE CAPACITYTYPE PRICE: PODS", "on NODE: PODS", "no POD: part of the reason".
@@ -26,8 +30,20 @@ func catalogOf(text string) string {
 	var types []string
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		f := strings.Fields(line)
+		family, _, _ := strings.Cut(f[0], ".")
+		labels := map[string]string{"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "karpenter.k8s.aws/instance-cpu": f[1], "karpenter.k8s.aws/instance-family": family}
+		capacity := map[string]string{"cpu": f[1], "memory": f[2] + "Gi", "pods": "20", "ephemeral-storage": "20Gi"}
 		var offerings []string
 		for _, o := range f[3:] {
+			if k, v, is := strings.Cut(o, "="); is {
+				labels[k] = v
+				continue
+			}
+			if i := strings.LastIndex(o, ":"); i > 0 {
+				capacity[o[:i]] = o[i+1:]
+				continue
+			}
+			o, gone := strings.CutSuffix(o, "/gone")
 			p := strings.Split(o, "/")
 			extra := ""
 			if len(p) > 3 {
@@ -36,10 +52,17 @@ func catalogOf(text string) string {
 			if len(p) > 4 {
 				extra += `, "reservationCapacity": ` + p[4]
 			}
-			offerings = append(offerings, fmt.Sprintf(`{"zone": %q, "capacityType": %q, "price": %q%s}`, p[0], p[1], p[2], extra))
+			offerings = append(offerings, fmt.Sprintf(`{"zone": %q, "capacityType": %q, "price": %q, "available": %t%s}`, p[0], p[1], p[2], !gone, extra))
 		}
-		types = append(types, fmt.Sprintf(`{"name": %q, "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}],
-			"capacity": {"cpu": %q, "memory": "%sGi", "pods": "20"}, "overhead": {"cpu": "100m"}, "offerings": [%s]}`, f[0], f[1], f[2], strings.Join(offerings, ",")))
+		var requirements, amounts []string
+		for _, k := range slices.Sorted(maps.Keys(labels)) {
+			requirements = append(requirements, fmt.Sprintf(`{"key": %q, "operator": "In", "values": [%q]}`, k, labels[k]))
+		}
+		for _, k := range slices.Sorted(maps.Keys(capacity)) {
+			amounts = append(amounts, fmt.Sprintf("%q: %q", k, capacity[k]))
+		}
+		types = append(types, fmt.Sprintf(`{"name": %q, "requirements": [%s], "capacity": {%s}, "overhead": {"cpu": "100m"}, "offerings": [%s]}`,
+			f[0], strings.Join(requirements, ","), strings.Join(amounts, ","), strings.Join(offerings, ",")))
 	}
 	return `{"instanceTypes": [` + strings.Join(types, ",\n") + "]}"
 }
@@ -55,7 +78,7 @@ func podYAML(name, cpu string, spec ...string) string {
 func (p *problem) run(t *testing.T) *Report {
 	t.Helper()
 	objects := p.objects
-	if !strings.Contains(objects, "kind: NodePool") {
+	if !strings.Contains(objects, "kind: NodePool") && !strings.Contains(objects, `"kind":"NodePool"`) {
 		objects = defaultPool + objects
 	}
 	catalog := p.catalog
@@ -64,6 +87,16 @@ func (p *problem) run(t *testing.T) *Report {
 	}
 	c := configOf(write(t, "in.yaml", objects))
 	c.Catalog = write(t, "catalog.json", catalogOf(catalog))
+	for i := 0; i+1 < len(p.args); i += 2 {
+		switch p.args[i] {
+		case "--preference-policy":
+			c.PreferencePolicy = p.args[i+1]
+		case "--min-values-policy":
+			c.MinValuesPolicy = p.args[i+1]
+		default:
+			t.Fatalf("unknown flag %s", p.args[i])
+		}
+	}
 	r, err := Run(c)
 	if err != nil {
 		t.Fatal(err)
@@ -81,19 +114,22 @@ func (p *problem) check(t *testing.T) {
 	for _, n := range r.ExistingNodes {
 		got = append(got, fmt.Sprintf("on %s: %s", n.Name, short(n.Pods)))
 	}
-	want := strings.Split(strings.TrimSpace(p.want), "\n")
+	var want []string
+	for line := range strings.Lines(p.want) {
+		if line = strings.TrimSpace(line); line != "" {
+			want = append(want, line)
+		}
+	}
+	want = checkHas(t, r, want)
 	for _, u := range r.Unschedulable {
 		line := "no " + short([]string{u.Pod}) + ": "
-		if i := slices.IndexFunc(want, func(w string) bool { return strings.HasPrefix(strings.TrimSpace(w), line) }); i >= 0 {
-			if part := strings.TrimPrefix(strings.TrimSpace(want[i]), line); strings.Contains(u.Reason, part) {
+		if i := slices.IndexFunc(want, func(w string) bool { return strings.HasPrefix(w, line) }); i >= 0 {
+			if part := strings.TrimPrefix(want[i], line); strings.Contains(u.Reason, part) {
 				got = append(got, line+part)
 				continue
 			}
 		}
 		got = append(got, line+u.Reason)
-	}
-	for i := range want {
-		want[i] = strings.TrimSpace(want[i])
 	}
 	slices.Sort(got)
 	slices.Sort(want)
