@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,8 +26,18 @@ type crashes struct {
 
 const podsMax = 60
 
+// seedEnv adds to the seeds, to play other histories than those of every day.
+const seedEnv = "E2E_SEED"
+
 func (e *env) newCrashes(seed uint64, victims []string) *crashes {
 	e.Helper()
+	if text := os.Getenv(seedEnv); text != "" {
+		more, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			e.Fatalf("%s: %v", seedEnv, err)
+		}
+		seed += more
+	}
 	e.Logf("seed %d", seed)
 	c := &crashes{env: e, rand: rand.New(rand.NewPCG(seed, 0)), victims: victims}
 	for i, cpu := range []string{"1", "2", "3"} {
@@ -36,14 +47,39 @@ func (e *env) newCrashes(seed uint64, victims []string) *crashes {
 	return c
 }
 
+// churn scales all apps.
+func (c *crashes) churn() {
+	c.Helper()
+	for _, app := range c.apps {
+		// The API server is never a victim here, but may be slow to answer.
+		c.scale(app, int32(c.rand.IntN(podsMax/len(c.apps)+1)))
+	}
+}
+
+// freezes stops n leaders for a while at random points: some are deposed meanwhile, and wake.
+func (c *crashes) freezes(n int) {
+	c.Helper()
+	for round := range n {
+		c.churn()
+		time.Sleep(c.upTo(time.Second))
+		victim := c.leader(c.victims[c.rand.IntN(len(c.victims))])
+		frozen := c.upTo(5 * time.Second)
+		c.Logf("round %d: stop %s for %s", round, victim.Name, frozen)
+		if err := victim.Signal(syscall.SIGSTOP); err != nil {
+			c.Fatal(err)
+		}
+		time.Sleep(frozen)
+		if err := victim.Signal(syscall.SIGCONT); err != nil {
+			c.Fatal(err)
+		}
+	}
+}
+
 // rounds kills and restarts n victims at random points.
 func (c *crashes) rounds(n int) {
 	c.Helper()
 	for round := range n {
-		for _, app := range c.apps {
-			// The API server is never a victim here, but may be slow to answer.
-			c.scale(app, int32(c.rand.IntN(podsMax/len(c.apps)+1)))
-		}
+		c.churn()
 		time.Sleep(c.upTo(1500 * time.Millisecond))
 		victim := c.victims[c.rand.IntN(len(c.victims))]
 		c.Logf("round %d: kill -9 %s", round, victim)
@@ -95,6 +131,17 @@ func TestVictimsAtRandomAsOneProcess(t *testing.T) {
 	e.hasCondition(nodeClasses, "default", "Ready", "True", "")
 	c := e.newCrashes(2, []string{"millwright"})
 	c.rounds(6)
+	c.settle()
+}
+
+func TestLeadersAreFrozenAtRandom(t *testing.T) {
+	e := start(t, func(o *stack.Options) { o.FiveProcesses, o.Standbys = true, true })
+	e.apply(defaultClass)
+	e.apply(defaultPool)
+	e.hasCondition(nodeClasses, "default", "Ready", "True", "")
+	// The watcher tells no metric of leading.
+	c := e.newCrashes(3, []string{"provisioner", "disruptor", "terminator", "lifecycle"})
+	c.freezes(8)
 	c.settle()
 }
 
@@ -161,19 +208,22 @@ func TestALeaderFrozenInsideALaunchWakes(t *testing.T) {
 }
 
 // leader is the process that leads a service of which there are two.
-func (e *env) leader(service string) *stack.Process {
+func (e *env) leader(service string) (leader *stack.Process) {
 	e.Helper()
-	for _, name := range []string{service, service + "-2"} {
-		page, err := e.stack.Metrics(e.Context(), name)
-		if err != nil {
-			e.Fatal(err)
+	e.eventually("a process leads "+service, func() string {
+		for _, name := range []string{service, service + "-2"} {
+			page, err := e.stack.Metrics(e.Context(), name)
+			if err != nil {
+				return err.Error()
+			}
+			if strings.Contains(page, "millwright_"+service+"_leader 1") {
+				leader = e.stack.Process(name)
+				return ""
+			}
 		}
-		if strings.Contains(page, "millwright_"+service+"_leader 1") {
-			return e.stack.Process(name)
-		}
-	}
-	e.Fatalf("no process leads %s", service)
-	return nil
+		return "none yet"
+	})
+	return leader
 }
 
 func TestAllOfEC2IsThrottled(t *testing.T) {
