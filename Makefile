@@ -123,7 +123,7 @@ compose-test: images bin/composetest ## bring up the compose stack, run the demo
 
 .PHONY: sim
 sim: ## simulate the whole system under faults: make sim SEEDS=1000 FIRST=1
-	$(GO) run ./tools/simrun --seeds $(or $(SEEDS),500) --first $(or $(FIRST),1)
+	GODEBUG=asyncpreemptoff=1 $(GO) run ./tools/simrun --seeds $(or $(SEEDS),500) --first $(or $(FIRST),1)
 
 .PHONY: clean
 clean: down ## remove what was built and recorded

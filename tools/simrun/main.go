@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/pprof"
 	"sync"
 	"time"
 
@@ -21,6 +22,8 @@ type options struct {
 	seeds, first      uint64
 	parallel          int
 	trace, quiet, all bool
+	cpuProfile        string
+	memProfile        string
 }
 
 func main() {
@@ -31,6 +34,8 @@ func main() {
 	flag.BoolVar(&o.trace, "trace", false, "print everything that happens; one run at a time")
 	flag.BoolVar(&o.quiet, "quiet", false, "print only the summary and failures")
 	flag.BoolVar(&o.all, "all", false, "go on after a failure, and list all of them")
+	flag.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to this file")
+	flag.StringVar(&o.memProfile, "memprofile", "", "write a profile of all allocations to this file")
 	flag.Parse()
 	if flag.NArg() > 0 || o.seeds == 0 || o.parallel < 1 {
 		flag.Usage()
@@ -41,9 +46,46 @@ func main() {
 	}
 	debug.SetGCPercent(-1) // runs are short, keep little, and make much garbage
 	debug.SetMemoryLimit(512 << 20)
-	if !run(o) {
+	stop, err := profile(o)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	held := run(o)
+	if err := stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	if !held {
 		os.Exit(1)
 	}
+}
+
+// profile starts what was asked for and returns what writes it.
+func profile(o options) (stop func() error, err error) {
+	if o.cpuProfile != "" {
+		f, err := os.Create(o.cpuProfile)
+		if err != nil {
+			return nil, err
+		}
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return nil, err
+		}
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		if o.memProfile == "" {
+			return nil
+		}
+		f, err := os.Create(o.memProfile)
+		if err != nil {
+			return err
+		}
+		if err := pprof.Lookup("allocs").WriteTo(f, 0); err != nil {
+			return err
+		}
+		return f.Close()
+	}, nil
 }
 
 // run reports that every check of every seed held.
