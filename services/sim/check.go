@@ -163,7 +163,7 @@ func (s *Sim) checkLaunch(i *cloud.Instance) {
 		s.violate(CheckOneInstance, "NodeClaim %s (%s) has %s and %s", i.Tags[awsv1.TagNodeClaim], uid, first, i.ID)
 	}
 	s.history.launched[uid] = i.ID
-	if c := s.cluster.NodeClaim(i.Tags[awsv1.TagNodeClaim]); c == nil || string(c.UID) != uid {
+	if c := s.cluster.NodeClaim(i.Tags[awsv1.TagNodeClaim]); (c == nil || string(c.UID) != uid) && !s.history.stripped[uid] {
 		s.violate(CheckLivingClaim, "instance %s is for NodeClaim %s (%s)", i.ID, i.Tags[awsv1.TagNodeClaim], uid)
 	}
 }
@@ -265,6 +265,9 @@ func (s *Sim) checkRegistered(n *corev1.Node) {
 		}
 	}
 	if owner == nil {
+		if s.strippedOf(n.Spec.ProviderID) {
+			return // the API server took the NodeClaim away without asking
+		}
 		s.violate(CheckRegistration, "Node %s is registered without a NodeClaim", n.Name)
 		return
 	}
@@ -283,6 +286,17 @@ func (s *Sim) checkRegistered(n *corev1.Node) {
 			s.violate(CheckRegistration, "Node %s lacks taint %s", n.Name, t.Key)
 		}
 	}
+}
+
+// strippedOf reports that users have stripped the finalizers of the NodeClaim whose instance has a provider id.
+func (s *Sim) strippedOf(providerID string) bool {
+	_, id, _ := launch.ParseProviderID(providerID)
+	for uid, launched := range s.history.launched {
+		if launched == id && s.history.stripped[uid] {
+			return true
+		}
+	}
+	return false
 }
 
 // slack is how much a process's clock may be ahead of the true time.

@@ -159,12 +159,19 @@ func (s *Sim) ending(c *karpv1.NodeClaim) bool {
 func (s *Sim) heldNodes() map[string]bool {
 	held := map[string]bool{}
 	for _, n := range s.cluster.Nodes() {
-		held[n.Name] = n.DeletionTimestamp != nil && s.deadlineOf(n.Name).IsZero() && slices.ContainsFunc(s.cluster.PodsOn(n.Name), func(p *corev1.Pod) bool {
+		held[n.Name] = n.DeletionTimestamp != nil && !s.hasDeadline(n) && slices.ContainsFunc(s.cluster.PodsOn(n.Name), func(p *corev1.Pod) bool {
 			return p.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true" ||
 				!s.cluster.MayEvict(p) && slices.ContainsFunc(s.podsOf(p.Labels["app"]), func(o *corev1.Pod) bool { return o.Spec.NodeName == "" && s.mayWait(o) })
 		})
 	}
 	return held
+}
+
+// hasDeadline reports that the drain of a Node ends at some time. The deadline of a NodeClaim that users took away by its finalizers is
+// forgotten, unless the drain began with it.
+func (s *Sim) hasDeadline(n *corev1.Node) bool {
+	d := s.reference.Drain(n.Name)
+	return !s.deadlineOf(n.Name).IsZero() && (!s.strippedOf(n.Spec.ProviderID) || d != nil && !d.Started.Deadline.IsZero())
 }
 
 // mayWait reports that no node can be made for the pod: it never fits, or a limit is in the way.
@@ -258,9 +265,13 @@ func (s *Sim) replay() {
 	}
 }
 
-// anyWaits reports that a pod has no node yet that may get one.
+// anyWaits reports that a pod has no node yet and that may change as time passes: it may get one, or another reason why not, because an
+// offering that failed counts again.
 func (s *Sim) anyWaits() bool {
-	return slices.ContainsFunc(s.cluster.Pods(), func(p *corev1.Pod) bool { return p.Spec.NodeName == "" && p.Labels["app"] != neverFits })
+	marked := len(s.reference.UnavailableOfferings(s.clock.Now())) > 0
+	return slices.ContainsFunc(s.cluster.Pods(), func(p *corev1.Pod) bool {
+		return p.Spec.NodeName == "" && (marked || p.Labels["app"] != neverFits)
+	})
 }
 
 func (s *Sim) anyHeld() bool {

@@ -282,13 +282,16 @@ func (s *Sim) converge(what string, missing func() []string) {
 	}
 }
 
-// rest demands that a cluster at rest appends nothing. It is not at rest while a pod waits that may get a place as time
+// rest demands that a cluster at rest appends nothing. It is not at rest while a pod waits of which more is to say as time
 // passes.
 func (s *Sim) rest() {
-	if s.failed != nil || s.script.expires || s.anyHeld() || s.anyWaits() {
+	if s.failed != nil || s.script.expires || s.anyHeld() {
 		return
 	}
 	s.runFor(restFor) // what was settled may still be told
+	if s.anyWaits() {
+		return
+	}
 	before := len(s.entries)
 	s.runFor(restFor)
 	if n := len(s.entries); n > before && s.failed == nil {
