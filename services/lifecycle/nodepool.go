@@ -32,6 +32,7 @@ func (s *Service) stepPools(now time.Time) time.Time {
 	}
 	s.mem.again("pools", now.Add(poolsEvery))
 	sums := s.sums()
+	s.readPools()
 	for _, p := range s.deps.Cache.NodePools() {
 		if !ours(p) {
 			continue
@@ -40,7 +41,7 @@ func (s *Service) stepPools(now time.Time) time.Time {
 		if now.Before(s.mem.retryAt(key)) {
 			continue
 		}
-		hashed, want := withHash(p), s.poolStatus(p, sums[p.Name], now)
+		hashed, want := s.withHash(p), s.poolStatus(p, sums[p.Name], now)
 		if hashed == nil && samePoolStatus(p.Status, want) {
 			continue
 		}
@@ -60,6 +61,26 @@ func supported(p *karpv1.NodePool) bool {
 func ours(p *karpv1.NodePool) bool {
 	ref := p.Spec.Template.Spec.NodeClassRef
 	return p.Unreadable != "" || ref != nil && (ref.Group == awsv1.Group || ref.Kind == "EC2NodeClass")
+}
+
+// readPool is what follows from a NodePool alone. The cache has another object once it has changed.
+type readPool struct {
+	pool        *karpv1.NodePool
+	annotations map[string]string
+	invalid     error
+}
+
+// readPools hashes and validates the NodePools that have changed.
+func (s *Service) readPools() {
+	read := map[string]readPool{}
+	for _, p := range s.deps.Cache.NodePools() {
+		r, ok := s.pools[p.Name]
+		if !ok || r.pool != p {
+			r = readPool{pool: p, annotations: claim.PoolAnnotations(p), invalid: ValidateNodePool(p)}
+		}
+		read[p.Name] = r
+	}
+	s.pools = read
 }
 
 // poolSum is what the nodes and launched claims of a pool have, without those that are going.
@@ -137,11 +158,11 @@ func (s *Service) capacityOf(o *karpv1.NodeClaim) resource.Vector {
 }
 
 // withHash returns the pool with the annotations of its hash; nil if it has them, or no spec that can be hashed.
-func withHash(p *karpv1.NodePool) *karpv1.NodePool {
+func (s *Service) withHash(p *karpv1.NodePool) *karpv1.NodePool {
 	if !supported(p) {
 		return nil
 	}
-	want := merged(p.Annotations, claim.PoolAnnotations(p))
+	want := merged(p.Annotations, s.pools[p.Name].annotations)
 	if maps.Equal(want, p.Annotations) {
 		return nil
 	}
@@ -184,7 +205,7 @@ func (s *Service) classOf(p *karpv1.NodePool) *awsv1.EC2NodeClass {
 }
 
 func (s *Service) judgePool(c *claim.Conditions, p *karpv1.NodePool) {
-	if err := ValidateNodePool(p); err != nil {
+	if err := s.pools[p.Name].invalid; err != nil {
 		c.Set(karpv1.ConditionTypeValidationSucceeded, metav1.ConditionFalse, "NodePoolValidationFailed", err.Error())
 	} else {
 		c.True(karpv1.ConditionTypeValidationSucceeded)

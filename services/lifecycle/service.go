@@ -38,6 +38,8 @@ type Service struct {
 	touched atomic.Bool
 	// last is what the last complete step saw, and when it wanted the next one.
 	last looked
+	// pools are by name.
+	pools map[string]readPool
 	// marked is the last NodeClaim that got other marks.
 	marked string
 }
