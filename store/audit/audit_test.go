@@ -446,3 +446,42 @@ func TestEveryKindIsDescribed(t *testing.T) {
 	want(t, "unknown", audit.Describe(ledger.Entry{Kind: 77}, ""), "Kind(77): a record this version does not know")
 	want(t, "price", audit.Price(96049), "$0.0960/h")
 }
+
+// decoded is a stream that says what its messages are.
+type decoded struct {
+	audit.Stream
+	say func(events.Observation)
+}
+
+func (d decoded) Decoded(m events.Message) events.Observation {
+	o, err := events.Decode(m.Data)
+	if err == nil {
+		err = events.ResolveCatalog(context.Background(), d.Blobs(), &o)
+	}
+	if err != nil {
+		panic(err)
+	}
+	d.say(o)
+	return o
+}
+
+func TestReplayFoldsWhatIsDecodedAlready(t *testing.T) {
+	s := newSite(t)
+	s.live()
+	for want, say := range map[string]func(events.Observation){
+		"4 decisions replayed, 0 divergences": func(events.Observation) {},
+		"4 decisions replayed, 2 divergences": func(o events.Observation) {
+			if p, ok := o.Object.(*events.Prices); ok {
+				for i := range p.Entries {
+					p.Entries[i].MicroUSDPerHour *= 2
+				}
+			}
+		},
+	} {
+		r, err := audit.Replay(s.ctx, s.log, decoded{s.stream, say}, audit.Range{From: 1})
+		s.check(err)
+		if got := r.Summary(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

@@ -72,7 +72,7 @@ func presentWorld(ctx context.Context, stream Stream) (*world.World, error) {
 	}
 	if w.Position().Sequence < st.Last {
 		err = stream.Consume(ctx, w.Position().Sequence+1, func(m events.Message) error {
-			if err := fold(ctx, stream.Blobs(), w, m); err != nil {
+			if err := fold(ctx, stream, w, m); err != nil {
 				return err
 			}
 			if m.Sequence >= st.Last {

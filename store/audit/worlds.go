@@ -19,6 +19,12 @@ type Stream interface {
 	Blobs() events.Blobs
 }
 
+// Decoder is a Stream that has the messages decoded already. Replay folds what it gives instead of decoding again: it must be what
+// events.Decode and events.ResolveCatalog make of the message, and nobody may have changed it.
+type Decoder interface {
+	Decoded(m events.Message) events.Observation
+}
+
 // errReached ends Consume when the last position is folded.
 var errReached = errors.New("position reached")
 
@@ -120,7 +126,7 @@ func (p *replayer) foldThrough(ctx context.Context, stream Stream, w *world.Worl
 		return nil
 	}
 	err := stream.Consume(ctx, w.Position().Sequence+1, func(m events.Message) error {
-		if err := fold(ctx, stream.Blobs(), w, m); err != nil {
+		if err := fold(ctx, stream, w, m); err != nil {
 			return err
 		}
 		if p.due(w); len(p.todo) == 0 {
@@ -139,12 +145,16 @@ func (p *replayer) foldThrough(ctx context.Context, stream Stream, w *world.Worl
 }
 
 // fold is the services' own: what can't be decoded is passed over, a lost catalogue is folded unresolved.
-func fold(ctx context.Context, blobs events.Blobs, w *world.World, m events.Message) error {
+func fold(ctx context.Context, stream Stream, w *world.World, m events.Message) error {
+	if d, ok := stream.(Decoder); ok {
+		w.Apply(m.Sequence, d.Decoded(m))
+		return nil
+	}
 	o, err := events.Decode(m.Data)
 	if err != nil {
 		return nil
 	}
-	if err := events.ResolveCatalog(ctx, blobs, &o); err != nil && !errors.Is(err, events.ErrNotFound) {
+	if err := events.ResolveCatalog(ctx, stream.Blobs(), &o); err != nil && !errors.Is(err, events.ErrNotFound) {
 		return fmt.Errorf("message %d: %w", m.Sequence, err)
 	}
 	w.Apply(m.Sequence, o)
