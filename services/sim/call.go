@@ -147,6 +147,14 @@ func (p *process) call(ctx context.Context, to target, name string, refused erro
 	return nil
 }
 
+// pause parks the coroutine that runs for a while, or until its term ends.
+func (p *process) pause(d time.Duration) {
+	c := p.sim.running
+	pause := c.pause
+	p.after(d, func() { p.sim.wake(c, pause) })
+	c.park()
+}
+
 // usable reports why no call can be sent.
 func (p *process) usable(ctx context.Context, c *coroutine) error {
 	if p.dead {

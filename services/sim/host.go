@@ -222,10 +222,12 @@ func (p *process) effect(key string, creating bool, timeout time.Duration, fn fu
 // Event is counted only.
 func (p *process) Event(service.KubeEvent) { p.sim.stats.KubeEvents++ }
 
-// awaitHead folds the log as it stands when the process begins to lead: it reports whether the log could be read.
+// awaitHead folds the log as it stands when the process begins to lead: it reports whether the log could be read. If not it pauses,
+// as clients of etcd do.
 func (p *process) awaitHead() bool {
 	var head uint64
 	if p.call(p.ctx, toLog, "read head", nil, func() { head = uint64(len(p.sim.entries)) }) != nil {
+		p.pause(p.sim.millis(50, 500))
 		return p.ctx.Err() != nil
 	}
 	p.ownSeq = max(p.ownSeq, head)
@@ -258,6 +260,7 @@ func (p *process) note(o service.Outcome) bool {
 		_, err = p.append(p.ctx, draft, nil)
 	}
 	if err != nil {
+		p.pause(p.sim.millis(50, 500))
 		p.foldLog(uint64(len(p.sim.entries)))
 	}
 	return p.ctx.Err() != nil

@@ -307,7 +307,7 @@ func (s *Sim) instanceMoved(i *cloud.Instance) {
 	case ec2.StatePending:
 		s.checkLaunch(i)
 	case ec2.StateRunning:
-		s.clock.After(s.millis(3000, 25_000), func() { s.join(i, id) })
+		s.clock.After(s.millis(3000/s.script.pace, 25_000/s.script.pace), func() { s.join(i, id) })
 	case ec2.StateShuttingDown:
 		s.cluster.Die(id)
 	}

@@ -26,10 +26,12 @@ const (
 
 // process runs one service from its start to its death.
 type process struct {
-	sim     *Sim
-	name    string
-	number  int
-	skew    time.Duration
+	sim    *Sim
+	name   string
+	number int
+	skew   time.Duration
+	// tempo is how many times longer than in a small cluster the pause before a step is: what changes meanwhile is one step.
+	tempo   int
 	mode    ledger.Mode
 	service service.Service
 
@@ -88,6 +90,9 @@ func (p *process) run(fn func()) {
 func (s *Sim) launch(name string) {
 	s.processes++
 	p := &process{sim: s, name: name, number: s.processes, running: map[string]*coroutine{}, folding: map[string]bool{}, view: s.cluster.View()}
+	if p.tempo = 1; s.happens(660) {
+		p.tempo = 10
+	}
 	p.stopLag = s.millis(0, int(stopLag/time.Millisecond)-1)
 	if s.faults.Skew > 0 {
 		p.skew = time.Duration(s.rng.Int64N(int64(2*s.faults.Skew))) - s.faults.Skew
@@ -229,7 +234,7 @@ func (p *process) poke() {
 		p.dirty = true
 	case !p.due:
 		p.due = true
-		wait := p.sim.millis(2, 40)
+		wait := p.sim.millis(2*p.tempo, 40*p.tempo)
 		if held := p.heldBack.Sub(p.sim.clock.Now()); held > wait {
 			wait = held
 		}

@@ -26,12 +26,17 @@ type script struct {
 	pools  []*karpv1.NodePool
 	// budgets are how many pods may be unavailable, by PodDisruptionBudget.
 	budgets map[string]intstr.IntOrString
-	// pace is how many times faster than the demo it goes, with as much fewer pods.
+	// pace is how many times faster than the demo it goes, with about as much fewer pods.
 	pace int
 	// expires: nodes end by themselves for ever, so the cluster never comes to rest.
 	expires bool
+	// lingers: a cluster whose nodes expire is watched for all of patience, though it was settled before.
+	lingers bool
 	acts    []act
 }
+
+// paces are drawn from.
+var paces = []int{1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 6, 6, 6, 6, 6, 6}
 
 // act is one thing users do at a time.
 type act struct {
@@ -45,12 +50,14 @@ const neverFits = "giant"
 
 func (s *Sim) oneOf(texts ...string) string { return texts[s.rng.IntN(len(texts))] }
 
-// drawScript draws the pools and the workload: up to 3 pods, then up to 12 and 4 more, one that never fits, then less.
-// Three in four are played in half the time or a third, with fewer pods: most bugs need little, and those seeds are cheap.
+// drawScript draws the pools and the workload: up to 3 pods, then up to 12 and 4 more, one that never fits, then less. One in
+// sixteen is all of that; the others are played in half the time, a third, a quarter or a sixth, with fewer pods, and machines that
+// boot as much faster: most bugs need little, and those runs are cheap.
 func (s *Sim) drawScript() script {
-	pace := 1 + s.rng.IntN(4)%3
+	pace := paces[s.rng.IntN(len(paces))]
 	many := 12 / pace
 	x := script{pace: pace, budgets: map[string]intstr.IntOrString{}, length: s.millis(130_000/pace, 210_000/pace)}
+	x.lingers = s.happens(250)
 	x.pools = append(x.pools, s.drawPool("default", &x))
 	if s.happens(500) {
 		x.pools = append(x.pools, s.drawPool("extra", &x))
@@ -63,31 +70,29 @@ func (s *Sim) drawScript() script {
 	scale := func(at time.Duration, name string, replicas int) {
 		x.acts = append(x.acts, act{at, fmt.Sprintf("scales %s to %d", name, replicas), func() { s.cluster.Scale(name, replicas) }})
 	}
-	deploy(at(1, 5), "first", 1+s.rng.IntN(3))
+	upTo := func(most int) int { return 1 + s.rng.IntN(max(most/pace, 1)) }
+	deploy(at(1, 5), "first", upTo(3))
 	deploy(at(20, 40), "second", 2+s.rng.IntN(many-1))
-	deploy(at(20, 45), "third", 1+s.rng.IntN(4))
-	if s.happens(700) {
+	deploy(at(20, 45), "third", upTo(4))
+	if s.happens(350) {
 		d := cluster.Deployment{Name: neverFits, Replicas: 1, Labels: map[string]string{"app": neverFits}, Spec: podSpec("200", "1Gi")}
 		x.acts = append(x.acts, act{at(30, 60), "deploys a pod that never fits", func() { s.cluster.Deploy(d) }})
 	}
 	scale(at(65, 90), "second", s.rng.IntN(many+1))
-	scale(at(75, 110), "first", s.rng.IntN(8))
+	scale(at(75, 110), "first", upTo(8)-1)
 	if s.happens(500) {
 		scale(at(100, 115), "third", 0)
-		scale(at(115, 130), "third", 1+s.rng.IntN(6))
+		scale(at(115, 130), "third", upTo(6))
 	}
 	return x
 }
 
 func (s *Sim) drawPool(name string, x *script) *karpv1.NodePool {
-	after, err := time.ParseDuration(s.oneOf("0s", "5s", "20s"))
-	if err != nil {
-		panic(err)
-	}
+	after := []time.Duration{0, 5 * time.Second, 20 * time.Second}[s.rng.IntN(3)] / time.Duration(x.pace)
 	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: karpv1.NodePoolSpec{
 		Template: karpv1.NodeClaimTemplate{Spec: karpv1.NodeClaimTemplateSpec{
 			NodeClassRef: &karpv1.NodeClassReference{Group: awsv1.Group, Kind: "EC2NodeClass", Name: nodeClassName}}},
-		Disruption: karpv1.Disruption{ConsolidateAfter: karpv1.NewDuration(after), ConsolidationPolicy: karpv1.ConsolidationPolicyWhenEmpty,
+		Disruption: karpv1.Disruption{ConsolidateAfter: karpv1.NewDuration(after.Truncate(time.Second)), ConsolidationPolicy: karpv1.ConsolidationPolicyWhenEmpty,
 			Budgets: []karpv1.Budget{{Nodes: s.oneOf("1", "2", "50%", "100%")}}},
 	}}
 	spec := &p.Spec.Template.Spec
@@ -168,8 +173,10 @@ func (s *Sim) furnish() {
 	for _, p := range s.script.pools {
 		k.Apply(events.KindNodePool, p)
 	}
-	k.Apply(events.KindDaemonSet, daemonSet("agent", []corev1.Toleration{{Operator: corev1.TolerationOpExists}}))
-	if s.happens(500) {
+	if s.happens(700) {
+		k.Apply(events.KindDaemonSet, daemonSet("agent", []corev1.Toleration{{Operator: corev1.TolerationOpExists}}))
+	}
+	if s.happens(300) {
 		k.Apply(events.KindDaemonSet, daemonSet("logger", nil))
 	}
 	for _, name := range []string{"first", "second"} {

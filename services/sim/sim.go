@@ -82,6 +82,8 @@ type Sim struct {
 	entries      []ledger.Entry
 	reference    *ledger.Ledger
 	acknowledged map[uint64][32]byte
+	// refolded is the fold of the log's bytes up to the last check.
+	refolded *ledger.Ledger
 
 	stream       *membus.Stream
 	incarnation  string

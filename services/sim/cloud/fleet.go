@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -12,12 +13,11 @@ import (
 	"github.com/aws/smithy-go"
 
 	"millwright/services/internal/ec2"
-	"millwright/services/lifecycle/launch"
 )
 
 // fleet is what a client token stands for.
 type fleet struct {
-	request string
+	request *awsec2.CreateFleetInput
 	result  ec2.FleetResult
 }
 
@@ -33,23 +33,19 @@ func Unanswered(action string, mutating bool) error {
 	return &ec2.CallError{Action: action, Mutating: mutating, Err: fmt.Errorf("connection reset: %w", context.DeadlineExceeded)}
 }
 
-// CreateFleet launches one instance of the cheapest offering that can be had.
+// CreateFleet launches one instance of the cheapest offering that can be had. It keeps the request, which must not change any more.
 func (c *Cloud) CreateFleet(in *awsec2.CreateFleetInput) (ec2.FleetResult, error) {
-	request, err := launch.EncodeRequest(in)
-	if err != nil {
-		return ec2.FleetResult{}, err
-	}
 	token := aws.ToString(in.ClientToken)
 	f, known := c.fleets[token]
 	switch {
-	case known && f.request != string(request):
+	case known && !reflect.DeepEqual(f.request, in):
 		return ec2.FleetResult{}, apiError("ec2:CreateFleet", "IdempotentParameterMismatch")
 	case known:
 		return f.result, nil
 	case !c.templatesExist(in):
 		return ec2.FleetResult{}, apiError("ec2:CreateFleet", "InvalidLaunchTemplateId.NotFound")
 	}
-	f = fleet{request: string(request), result: c.startFleet(in)}
+	f = fleet{request: in, result: c.startFleet(in)}
 	c.fleets[token] = f
 	return f.result, nil
 }
