@@ -22,7 +22,6 @@ import (
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
 	"millwright/planner/provision"
-	"millwright/planner/resource"
 	"millwright/services/internal/kube"
 	"millwright/services/lifecycle/launch"
 	"millwright/services/sim/cloud"
@@ -414,19 +413,31 @@ func (s *Sim) judgePlan(p *process, all bool) func(store.Record) {
 				s.violate(CheckVerdicts, "pod %s has none after record %d", uid, rec.Seq)
 			}
 		}
-		used := map[string]resource.Vector{}
+		used := map[string]int64{}
 		for _, c := range s.reference.Claims() {
 			if counted[c.Name] || c.PlannedSeq == rec.Seq {
-				used[c.NodePool] = used[c.NodePool].Add(c.Capacity)
+				used[c.NodePool] += s.milliCPUOf(c)
 			}
 		}
 		for _, pool := range s.script.pools {
 			limit, limited := s.limitOf(pool.Name)
-			if have := used[pool.Name].MilliCPU; limited && have > limit && s.plannedIn(rec.Seq, pool.Name) {
+			if have := used[pool.Name]; limited && have > limit && s.plannedIn(rec.Seq, pool.Name) {
 				s.violate(CheckLimits, "record %d brings NodePool %s to %dm of %dm CPU: %v", rec.Seq, pool.Name, have, limit, s.countedIn(pool.Name, rec.Seq, counted))
 			}
 		}
 	}
+}
+
+// milliCPUOf is what a claim takes of its pool's limit: what its Node reports, or else what the Ledger has.
+func (s *Sim) milliCPUOf(c *ledger.Claim) int64 {
+	if c.Instance != nil {
+		for _, n := range s.cluster.Nodes() {
+			if cpu, reported := n.Status.Capacity[corev1.ResourceCPU]; reported && n.Spec.ProviderID == c.Instance.ProviderID {
+				return cpu.MilliValue()
+			}
+		}
+	}
+	return c.Capacity.MilliCPU
 }
 
 // lately returns a NodePool as it is and as it was when the World may have shown it so.
@@ -459,7 +470,7 @@ func (s *Sim) countedIn(pool string, seq uint64, counted map[string]bool) []stri
 	var list []string
 	for _, c := range s.reference.Claims() {
 		if c.NodePool == pool && (counted[c.Name] || c.PlannedSeq == seq) {
-			list = append(list, fmt.Sprintf("%s %s %dm", c.Name, c.State, c.Capacity.MilliCPU))
+			list = append(list, fmt.Sprintf("%s %s %dm", c.Name, c.State, s.milliCPUOf(c)))
 		}
 	}
 	return list
