@@ -132,17 +132,24 @@ func (s *solver) giveUp(b *bin) {
 	s.hold(b.open, nil)
 }
 
-// widen reopens a claim that the plan widens with what it is to be, if it can be widened still; pods that fit it as it is go there before.
-// at is the Ledger's sequence of the search.
+// widen reopens a claim that the plan widens with what it is to be, if it can be widened still; pods that fit it as it is go there before,
+// but not by giving up a preference that is kept by what it is to be. at is the Ledger's sequence of the search.
 func (f *follower) widen(w *ledger.WidenedClaim, at uint64) {
 	b := f.byTarget[target{claim: w.Claim}]
 	if b == nil || b.planned == nil || !b.planned.uncreated || b.planned.claim.ContentSeq() > at {
 		return
 	}
+	wide := f.resume(&w.Content)
 	for _, ref := range w.Content.Pods {
-		if it := f.items[ref.UID]; it != nil && it.bin == nil && len(it.class.invalid) == 0 {
-			f.acceptAnyLevel(b, it)
+		it := f.items[ref.UID]
+		if it == nil || it.bin != nil || len(it.class.invalid) > 0 {
+			continue
 		}
+		n := len(it.class.levels)
+		if wide != nil {
+			n = min(n, wide.covers(it.class)+1)
+		}
+		f.acceptLevels(b, it, n)
 	}
 	var own []*item
 	for _, p := range b.added {
@@ -195,24 +202,30 @@ func (s *solver) acceptAgain(b *bin, it *item) bool {
 		return false
 	}
 	ports := slices.Concat(b.ports, c.ports)
-	for i, lv := range c.levels {
-		covers := func(a *alternative) bool { return o.state.narrow(a) == o.state }
-		if untolerated(o.template.taints(), c.pod.Spec.Tolerations, lv.strictTaints) != nil || !slices.ContainsFunc(lv.alternatives, covers) {
-			continue
-		}
-		if !s.fits(o, o.state, &total, ports) {
-			return false
-		}
-		holds, ok := s.holdable(o.state, s.buffer[:len(o.types)], o.holds)
-		if s.missed(); !ok {
-			return false
-		}
-		s.hold(o, holds)
-		o.used, b.ports = total, ports
-		o.keep(s.buffer[:len(o.types)])
-		s.put(b, it)
-		it.level = i
-		return true
+	i := o.covers(c)
+	if i == len(c.levels) || !s.fits(o, o.state, &total, ports) {
+		return false
 	}
-	return false
+	holds, ok := s.holdable(o.state, s.buffer[:len(o.types)], o.holds)
+	if s.missed(); !ok {
+		return false
+	}
+	s.hold(o, holds)
+	o.used, b.ports = total, ports
+	o.keep(s.buffer[:len(o.types)])
+	s.put(b, it)
+	it.level = i
+	return true
+}
+
+// covers is the first level of a class that the claim's requirements cover as they are; the number of levels if they cover none.
+func (o *openClaim) covers(c *class) int {
+	i := slices.IndexFunc(c.levels, func(lv *level) bool {
+		return untolerated(o.template.taints(), c.pod.Spec.Tolerations, lv.strictTaints) == nil &&
+			slices.ContainsFunc(lv.alternatives, func(a *alternative) bool { return o.state.narrow(a) == o.state })
+	})
+	if i < 0 {
+		return len(c.levels)
+	}
+	return i
 }

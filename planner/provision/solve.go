@@ -236,7 +236,12 @@ func (s *solver) placedBefore(it *item) *bin {
 }
 
 func (s *solver) acceptAnyLevel(b *bin, it *item) bool {
-	for _, lv := range it.class.levels {
+	return s.acceptLevels(b, it, len(it.class.levels))
+}
+
+// acceptLevels is acceptAnyLevel without the levels from n on.
+func (s *solver) acceptLevels(b *bin, it *item, n int) bool {
+	for _, lv := range it.class.levels[:n] {
 		if s.accept(b, lv) == accepted {
 			s.put(b, it)
 			return true

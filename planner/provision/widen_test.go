@@ -239,6 +239,7 @@ func TestWideningKeepsEveryRule(t *testing.T) {
 		c := s.cluster(nil)
 		refused := map[types.UID][]ledger.Refusal{}
 		follow := func() {
+			c.confirmsItself(t)
 			d, _ := Plan(c.snapshot())
 			if d == nil {
 				return
