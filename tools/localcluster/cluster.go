@@ -95,11 +95,11 @@ func (cfg *Config) choosePort() error {
 	return writeFile(file, []byte(strconv.Itoa(cfg.SecurePort)))
 }
 
-// Ports are taken from below the range the kernel gives to outgoing connections, so that none is lost before
-// kube-apiserver listens on it.
+// Ports are taken from below the range the kernel gives to outgoing connections, and from outside of the one that
+// tools/stack takes, so that none is lost before kube-apiserver listens on it.
 const (
-	portsFrom  = 12000
-	portsCount = 18000
+	portsFrom  = 30000
+	portsCount = 2700
 	portTries  = 200
 )
 

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -336,18 +337,24 @@ func ClientConfig(kubeconfig string) (*rest.Config, error) {
 	return clientcmd.BuildConfigFromFlags("", kubeconfig)
 }
 
-// Ports are taken from below the range the kernel gives to outgoing connections, so that none is lost between
-// here and the process that is told to listen on it.
+// Ports are taken from below the range the kernel gives to outgoing connections, and from outside of the one that
+// localcluster takes its own from, so that none is lost between here and the process that is told to listen on it.
 const (
 	portsFrom  = 12000
 	portsCount = 18000
 	portTries  = 200
 )
 
+// given are the ports that stacks of this process were given: who has one may not listen yet, or be restarting.
+var given sync.Map
+
 func freePort() (int, error) {
 	for range portTries {
 		port := portsFrom + rand.IntN(portsCount)
-		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+		if _, taken := given.LoadOrStore(port, true); taken {
+			continue
+		}
+		l, err := net.Listen("tcp", ":"+strconv.Itoa(port)) // on all addresses, as the services do
 		if err == nil {
 			return port, l.Close()
 		}
