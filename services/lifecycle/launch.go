@@ -198,6 +198,7 @@ func (s *Service) launched(ctx context.Context, v *sight, open *ledger.LaunchReq
 		Capacity: d.CapacityVector, Allocatable: d.AllocatableVector, Labels: d.Labels,
 		Annotations: merged(d.Annotations, open.Annotations), Unavailable: failed,
 	}
+	s.mem.launched(i.ID, s.host.Now())
 	if err := s.record(ctx, v, ledger.KindLaunched, payload, nil, false); err != nil {
 		return false, err
 	}

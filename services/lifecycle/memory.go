@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -38,11 +39,13 @@ type memory struct {
 	written map[string]written
 	// instances by id: what EC2 last said of those that are not simply running.
 	instances map[string]instance
-	failures  map[types.UID]claim.Failure
-	lookups   map[string]time.Time
-	settled   map[string]string
-	classAt   map[string]classRun
-	vanished  map[types.UID]time.Time
+	// launches of a moment ago by instance id: when EC2 said that it had launched them.
+	launches map[string]time.Time
+	failures map[types.UID]claim.Failure
+	lookups  map[string]time.Time
+	settled  map[string]string
+	classAt  map[string]classRun
+	vanished map[types.UID]time.Time
 	// marks by claim name: what the last look at its drift and quiet time said.
 	marks map[string]claim.Marks
 	// placements by instance id, of the last scan.
@@ -99,7 +102,7 @@ type scanned struct {
 
 func newMemory() *memory {
 	return &memory{
-		retries: map[string]retry{}, written: map[string]written{}, instances: map[string]instance{},
+		retries: map[string]retry{}, written: map[string]written{}, instances: map[string]instance{}, launches: map[string]time.Time{},
 		failures: map[types.UID]claim.Failure{}, lookups: map[string]time.Time{}, settled: map[string]string{},
 		marks: map[string]claim.Marks{}, classAt: map[string]classRun{}, vanished: map[types.UID]time.Time{}, catalogues: map[string]*catalog.Catalog{},
 		registrations: map[types.UID]registrations{}, sought: map[types.UID]bool{},
@@ -188,6 +191,21 @@ func (m *memory) instanceFacts(id string, now time.Time) claim.InstanceFacts {
 	i := m.instances[id]
 	i.facts.Ending = i.facts.Ending || !i.asked.IsZero() && now.Sub(i.asked) < askedFor
 	return i.facts
+}
+
+// launched forgets launches that visibleAfter has passed since: their records are older still.
+func (m *memory) launched(id string, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.launches, func(_ string, at time.Time) bool { return now.Sub(at) > visibleAfter })
+	m.launches[id] = now
+}
+
+// launchedAt is zero if the instance was not launched a moment ago by this leader.
+func (m *memory) launchedAt(id string) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.launches[id]
 }
 
 func (m *memory) setInstances(facts map[string]claim.InstanceFacts) {

@@ -154,13 +154,18 @@ func (s *Service) lookAtInstances(ctx context.Context, l *listing) (map[string]c
 	return facts, nil
 }
 
-// oldEnough reports that EC2 must know the instance by now: the claim that names it was launched long enough ago.
+// oldEnough reports that EC2 must know the instance by now: the claim that names it was launched long enough ago. That is not when the
+// attempt was recorded, for its request may have been sent again since: what this leader launched counts from its answer, what an earlier
+// one did at most from its own beginning.
 func (s *Service) oldEnough(id string, now time.Time) bool {
-	var at time.Time
+	at := s.mem.launchedAt(id)
+	if !at.IsZero() {
+		return now.Sub(at) > visibleAfter
+	}
 	_ = s.host.Ledger(func(l *ledger.Ledger) error {
 		for _, c := range l.Claims() {
-			if c.Instance != nil && c.Instance.InstanceID == id {
-				at = c.OpenedAt
+			if c.Instance != nil && c.Instance.InstanceID == id && !c.OpenedAt.IsZero() {
+				at = latest(c.OpenedAt, s.started)
 			}
 		}
 		return nil

@@ -691,3 +691,34 @@ func replayDoom(t *testing.T, payload []byte) string {
 	}
 	return d.Reason
 }
+
+// An attempt may launch long after it was recorded, when its request is sent again. How long EC2 must have known the instance is counted
+// from there, by the leader that sent it and by the next.
+func TestAnInstanceThatWasLaunchedLateIsNotTakenForGone(t *testing.T) {
+	for name, restarts := range map[string]bool{"one leader": false, "two": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			claimName := r.plan()
+			for range 7 {
+				r.ec2.refuse = append(r.ec2.refuse, lostFleet)
+			}
+			r.ec2.lag = 10 * time.Second
+			r.run("attempt open", func() bool { c := r.led.Claim(claimName); return c != nil && c.Open != nil })
+			opened := r.now
+			r.run("launched", func() bool { return r.count(ledger.KindLaunched) == 1 })
+			if r.now.Sub(opened) < visibleAfter {
+				t.Fatalf("launched after %s", r.now.Sub(opened))
+			}
+			r.kube.deleteClaim(claimName)
+			if restarts {
+				r.restart()
+			}
+			r.run("claim closed", func() bool {
+				if r.count(ledger.KindInstanceTerminated) > 0 && r.ec2.running() > 0 {
+					t.Fatalf("taken for gone: %v", r.ec2.describe())
+				}
+				return r.closed(claimName)()
+			})
+		})
+	}
+}
