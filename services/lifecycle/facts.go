@@ -103,7 +103,9 @@ func (s *Service) complete(v *sight, drained map[string]bool, now time.Time) {
 	in.ObjectGone = v.ledger != nil && s.mem.isGone(v.ledger.UID, v.at)
 	own := v.own()
 	for _, n := range v.nodes {
-		in.Nodes = append(in.Nodes, claim.FactsOfNode(n, own, drained[n.Name]))
+		facts := claim.FactsOfNode(n, own, drained[n.Name])
+		facts.Finalizer = facts.Finalizer || s.mem.mayBeRegistered(n, now) // that write puts it on; pods may have come since
+		in.Nodes = append(in.Nodes, facts)
 	}
 	if ref := refOf(v); ref != nil {
 		v.class = s.deps.Cache.NodeClass(ref.Name)

@@ -37,6 +37,8 @@ type fakeKube struct {
 	nodes   map[string]*corev1.Node
 	pools   map[string]*karpv1.NodePool
 	classes map[string]*awsv1.EC2NodeClass
+	// stale are Nodes as the cache still has them, by name.
+	stale map[string]*corev1.Node
 	// hidden objects exist and are not in the cache yet.
 	hidden map[string]bool
 	// index of nodes by provider id, as of a version.
@@ -47,7 +49,7 @@ type fakeKube struct {
 func newFakeKube(r *rig) *fakeKube {
 	return &fakeKube{
 		r: r, claims: map[string]*karpv1.NodeClaim{}, nodes: map[string]*corev1.Node{}, pools: map[string]*karpv1.NodePool{},
-		classes: map[string]*awsv1.EC2NodeClass{}, hidden: map[string]bool{},
+		classes: map[string]*awsv1.EC2NodeClass{}, hidden: map[string]bool{}, stale: map[string]*corev1.Node{},
 	}
 }
 
@@ -103,6 +105,9 @@ func (k *fakeKube) NodesByProviderID(id string) []*corev1.Node {
 	if k.indexed != k.version {
 		k.index, k.indexed = map[string][]*corev1.Node{}, k.version
 		for _, n := range k.Nodes() {
+			if old := k.stale[n.Name]; old != nil {
+				n = old
+			}
 			k.index[n.Spec.ProviderID] = append(k.index[n.Spec.ProviderID], n)
 		}
 	}

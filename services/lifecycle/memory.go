@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -39,6 +40,8 @@ type memory struct {
 	written map[string]written
 	// instances by id: what EC2 last said of those that are not simply running.
 	instances map[string]instance
+	// registering are the Nodes whose registration was written, or may have been, by UID.
+	registering map[types.UID]registering
 	// launches of a moment ago by instance id: when EC2 said that it had launched them.
 	launches map[string]time.Time
 	failures map[types.UID]claim.Failure
@@ -78,6 +81,12 @@ type written struct {
 	at     time.Time
 }
 
+// registering is which version of a Node was written upon, and when.
+type registering struct {
+	version string
+	at      time.Time
+}
+
 type instance struct {
 	facts claim.InstanceFacts
 	// asked is when it was last asked to terminate.
@@ -103,7 +112,8 @@ type scanned struct {
 func newMemory() *memory {
 	return &memory{
 		retries: map[string]retry{}, written: map[string]written{}, instances: map[string]instance{}, launches: map[string]time.Time{},
-		failures: map[types.UID]claim.Failure{}, lookups: map[string]time.Time{}, settled: map[string]string{},
+		registering: map[types.UID]registering{},
+		failures:    map[types.UID]claim.Failure{}, lookups: map[string]time.Time{}, settled: map[string]string{},
 		marks: map[string]claim.Marks{}, classAt: map[string]classRun{}, vanished: map[types.UID]time.Time{}, catalogues: map[string]*catalog.Catalog{},
 		registrations: map[types.UID]registrations{}, sought: map[types.UID]bool{},
 	}
@@ -191,6 +201,22 @@ func (m *memory) instanceFacts(id string, now time.Time) claim.InstanceFacts {
 	i := m.instances[id]
 	i.facts.Ending = i.facts.Ending || !i.asked.IsZero() && now.Sub(i.asked) < askedFor
 	return i.facts
+}
+
+// registers remembers that a Node's registration is about to be written.
+func (m *memory) registers(n *corev1.Node, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.registering, func(_ types.UID, r registering) bool { return now.Sub(r.at) > writtenFor })
+	m.registering[n.UID] = registering{n.ResourceVersion, now}
+}
+
+// mayBeRegistered reports that the cache does not show yet what came of the write of a Node's registration.
+func (m *memory) mayBeRegistered(n *corev1.Node, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.registering[n.UID]
+	return ok && r.version == n.ResourceVersion && now.Sub(r.at) <= writtenFor
 }
 
 // launched forgets launches that visibleAfter has passed since: their records are older still.

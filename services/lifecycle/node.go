@@ -18,6 +18,7 @@ func (s *Service) register(ctx context.Context, v *sight, _ claim.Action) (bool,
 		s.tellMissingTaint(v, n)
 	}
 	if want := claim.RegisteredNode(n, v.object); want != n {
+		s.mem.registers(n, s.host.Now())
 		if _, err := s.deps.Kube.UpdateNode(ctx, n, want); err != nil {
 			return false, err
 		}

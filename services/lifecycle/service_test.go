@@ -722,3 +722,49 @@ func TestAnInstanceThatWasLaunchedLateIsNotTakenForGone(t *testing.T) {
 		})
 	}
 }
+
+// Pods come to a Node as soon as its registration is written. Until the cache shows what came of that write, its NodeClaim is not taken
+// for one that never had a Node in use.
+func TestANodeThatHasJustRegisteredIsDrained(t *testing.T) {
+	for name, lost := range map[string]bool{"the write is answered": false, "the answer is lost": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.noDrain = true
+			claimName := r.plan()
+			if lost {
+				r.at, r.fault = actOf(t, r, "update node"), loseAnswer
+			}
+			r.noKubelet = true
+			r.run("running", func() bool {
+				i := r.ec2.instances["i-0001"]
+				return i != nil && i.State == "running" && r.count(ledger.KindLaunched) == 1
+			})
+			r.noKubelet = false
+			r.kubelet()
+			node := func() *corev1.Node { return r.kube.nodes["node-i-0001"] }
+			r.kube.stale[node().Name] = node()
+			for !claim.IsRegistered(node()) { // a turn would come too late
+				if _, err := r.svc.Step(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				for len(r.queue) > 0 && !claim.IsRegistered(node()) {
+					q := r.queue[0]
+					r.queue = r.queue[1:]
+					_ = q.fn(t.Context())
+				}
+			}
+			r.kube.deleteClaim(claimName)
+			r.wait(10 * time.Second)
+			if r.ec2.running() != 1 {
+				t.Fatalf("ended with pods on its Node: %v", r.ec2.describe())
+			}
+			clear(r.kube.stale)
+			r.kube.indexed = 0
+			r.run("drain", func() bool { return node() != nil && !node().DeletionTimestamp.IsZero() })
+			if r.noDrain = false; r.ec2.running() != 1 {
+				t.Fatalf("ended before the drain: %v", r.ec2.describe())
+			}
+			r.run("claim closed", r.closed(claimName))
+		})
+	}
+}
