@@ -290,9 +290,9 @@ func (s *Sim) replay() {
 }
 
 // anyWaits reports that a pod has no node yet and that may change as time passes: it may get one, or another reason why not, because an
-// offering that failed counts again.
+// offering that failed counts again, or did a moment ago.
 func (s *Sim) anyWaits() bool {
-	marked := len(s.reference.UnavailableOfferings(s.clock.Now())) > 0
+	marked := len(s.reference.UnavailableOfferings(s.clock.Now().Add(-2*secondLook))) > 0
 	return slices.ContainsFunc(s.cluster.Pods(), func(p *corev1.Pod) bool {
 		return p.Spec.NodeName == "" && (marked || p.Labels["app"] != neverFits)
 	})
