@@ -68,6 +68,19 @@ func (b Bits) Meets(o Bits) bool {
 	return false
 }
 
+// meetsBoth reports that all three share a member; nil for within stands for all.
+func (b Bits) meetsBoth(o, within Bits) bool {
+	if within == nil {
+		return b.Meets(o)
+	}
+	for i, w := range b {
+		if w&o[i]&within[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Count returns the number of members.
 func (b Bits) Count() int {
 	n := 0

@@ -143,3 +143,40 @@ func TestIndexAgreesWithLookingAtEachType(t *testing.T) {
 		}
 	})
 }
+
+func TestLargestIsWhatLookingAtEachTypeFinds(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var types []*InstanceType
+		for i := range rapid.IntRange(1, 90).Draw(rt, "types") {
+			v := resource.Vector{
+				MilliCPU: rapid.Int64Range(-2, 9).Draw(rt, "cpu"), Memory: rapid.Int64Range(0, 5).Draw(rt, "memory"),
+				Pods: rapid.Int64Range(0, 3).Draw(rt, "pods"),
+			}
+			v.Set("gpu", rapid.Int64Range(0, 2).Draw(rt, "gpu"))
+			types = append(types, &InstanceType{Name: fmt.Sprintf("type-%02d", i), Capacity: v})
+		}
+		c := FromTypes("default", types...)
+		some := func(label string) Bits {
+			b := NewBits(len(types))
+			for i := range types {
+				if rapid.Bool().Draw(rt, label) {
+					b.Add(i)
+				}
+			}
+			return b
+		}
+		b, within := some("in"), some("within")
+		if rapid.Bool().Draw(rt, "no bound") {
+			within = nil
+		}
+		var want resource.Vector
+		for i, it := range c.Types {
+			if b.Has(i) && (within == nil || within.Has(i)) {
+				want = want.Max(it.Allocatable)
+			}
+		}
+		if got := c.Largest(b, within); !got.Equal(want) {
+			rt.Fatalf("largest %+v, want %+v", got, want)
+		}
+	})
+}

@@ -243,6 +243,37 @@ func (c *Catalog) Narrow(b Bits, v *resource.Vector) {
 	}
 }
 
+// Largest returns the most of each resource, 0 at least, that a type's allocatable has: of those in b and, if within is not nil, in
+// within too.
+func (c *Catalog) Largest(b, within Bits) resource.Vector {
+	f := &c.fit
+	v := resource.Vector{
+		MilliCPU: f.cpu.largest(b, within), Memory: f.memory.largest(b, within),
+		EphemeralStorage: f.disk.largest(b, within), Pods: f.pod.largest(b, within),
+	}
+	for name, d := range f.extended {
+		v.Set(name, d.largest(b, within))
+	}
+	return v
+}
+
+// largest is the greatest amount that a type in b, and in within unless that is nil, has at least.
+func (d *fitDimension) largest(b, within Bits) int64 {
+	low, high := 0, len(d.amounts) // the answer, if any, is in amounts[low:high]; those from high on are too much
+	for low < high {
+		mid := (low + high) / 2
+		if d.atLeast[mid].meetsBoth(b, within) {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	if low == 0 {
+		return 0
+	}
+	return max(0, d.amounts[low-1])
+}
+
 // Holding returns a new set of the types whose allocatable holds v.
 func (c *Catalog) Holding(v resource.Vector) Bits {
 	b := c.All()

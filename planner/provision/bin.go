@@ -32,6 +32,8 @@ type bin struct {
 	volumes *volumeUse
 	// added are the pods this plan puts here.
 	added []*world.Pod
+	// price of a new claim, as far as it is packed: that of its cheapest offering.
+	price int64
 	// records are the counts that the pods of a new claim made; gone: it was packed anew.
 	records []counted
 	gone    bool
@@ -50,6 +52,8 @@ type outcome uint8
 const (
 	// never: bins only fill up and narrow, so the refusal lasts.
 	never outcome = iota
+	// full: never, and no other pod either that requests the same.
+	full
 	// notNow: the topology may allow it later.
 	notNow
 	accepted
@@ -80,14 +84,20 @@ func (s *solver) accept(b *bin, lv *level) outcome {
 
 func (s *solver) acceptNode(b *bin, lv *level) outcome {
 	c := lv.class
-	if !c.requests.Fits(b.free) || untolerated(b.node.Taints, c.pod.Spec.Tolerations, lv.strictTaints) != nil {
+	if !c.requests.Fits(b.free) {
+		return full
+	}
+	if untolerated(b.node.Taints, c.pod.Spec.Tolerations, lv.strictTaints) != nil {
 		return never
 	}
 	if !s.keeping && c.excluded[b.node.Name] {
 		return never
 	}
 	s.prepare(b)
-	if !c.requests.Fits(b.free) || !matchesAny(lv.alternatives, b.labels) {
+	if !c.requests.Fits(b.free) {
+		return full
+	}
+	if !matchesAny(lv.alternatives, b.labels) {
 		return never
 	}
 	if len(c.ports) > 0 && clash(c.ports, b.ports) {

@@ -1,6 +1,8 @@
 package provision
 
 import (
+	"fmt"
+	"math/bits"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,9 +22,13 @@ type class struct {
 	// strict: nodeSelector and one required term; any one set suffices. No preferences, no volumes.
 	strict   []requirement.Set
 	topology classTopology
+	// apart: the pods must keep others off their node, by anti-affinity or spread.
+	apart    bool
 	requests resource.Vector
-	ports    []hostPort
-	volumes  *podVolumes
+	// full are the bins that hold no further pod with these requests, shared by all classes that request the same.
+	full    *growingBits
+	ports   []hostPort
+	volumes *podVolumes
 	// levels from all preferences kept to none. Empty if the pods are invalid.
 	levels []*level
 	// invalid is why the pods are not planned for at all.
@@ -42,10 +48,13 @@ type level struct {
 	alternatives []*alternative
 	// strictTaints: PreferNoSchedule taints count.
 	strictTaints bool
-	// constraints on the topology, and the same by what they look at.
+	// constraints on the topology, and the same by what they look at; soft are those that lower levels do without.
 	constraints []*topology.Constraint
+	soft        []*topology.Constraint
 	byPlace     []*topology.Constraint
 	byKey       []keyed
+	// alone are the groups of which a place must count no pod.
+	alone []*topology.Group
 	// cursor: every bin before it refused the level for good; dead: these after it did too.
 	cursor int
 	dead   growingBits
@@ -92,6 +101,7 @@ type compiler struct {
 	preferNoSchedule bool
 	templates        int
 	classes          map[classKey]*class
+	full             map[string]*growingBits // by requests
 	topologies       *topologies
 }
 
@@ -127,6 +137,7 @@ func (c *compiler) compile(key classKey, volumes *podVolumes, volumeErr error) *
 	pc := key.class
 	k := &class{pod: pc, namespace: key.namespace, requests: pc.Requests, ports: hostPortsOf(pc.Spec), volumes: volumes, ours: true}
 	c.classes[key] = k
+	k.full = c.fullOf(&k.requests)
 	if err := ValidatePod(pc.Spec); err != nil {
 		k.ours = err != requirement.ErrNotOurs
 		k.invalid = []ledger.Refusal{{Constraint: constraintPod, Message: err.Error()}}
@@ -137,6 +148,18 @@ func (c *compiler) compile(key classKey, volumes *podVolumes, volumeErr error) *
 	c.topologies.compile(k, c.respect)
 	c.addLevels(k)
 	return k
+}
+
+// fullOf returns the set that classes with these requests share.
+func (c *compiler) fullOf(v *resource.Vector) *growingBits {
+	id := fmt.Sprint(*v)
+	if c.full[id] == nil {
+		if c.full == nil {
+			c.full = map[string]*growingBits{}
+		}
+		c.full[id] = &growingBits{}
+	}
+	return c.full[id]
 }
 
 // addLevels builds the steps of relaxation (scheduling §7.7): preferred pod affinity, anti-affinity and node
@@ -153,7 +176,7 @@ func (c *compiler) addLevels(k *class) {
 		if len(preferred) > 0 {
 			preference = &preferred[0].Preference
 		}
-		c.addLevel(k, preference, slices.Concat(t.hard, affinity, anti, spread), strictTaints)
+		c.addLevel(k, preference, slices.Concat(affinity, anti, spread), strictTaints)
 	}
 	add(true)
 	for range t.softAffinity {
@@ -177,8 +200,8 @@ func (c *compiler) addLevels(k *class) {
 	}
 }
 
-func (c *compiler) addLevel(k *class, preference *corev1.NodeSelectorTerm, constraints []*topology.Constraint, strictTaints bool) {
-	lv := &level{class: k, constraints: constraints, strictTaints: strictTaints, closed: catalog.NewBits(c.templates), refusedAt: -1, deferredAt: -1}
+func (c *compiler) addLevel(k *class, preference *corev1.NodeSelectorTerm, soft []*topology.Constraint, strictTaints bool) {
+	lv := &level{class: k, soft: soft, constraints: slices.Concat(k.topology.hard, soft), strictTaints: strictTaints, closed: catalog.NewBits(c.templates), refusedAt: -1, deferredAt: -1}
 	lv.splitByKey()
 	for _, set := range required(k, preference) {
 		if a := c.alternative(set); !slices.Contains(lv.alternatives, a) {
@@ -215,11 +238,42 @@ type growingBits []uint64
 
 func (g growingBits) has(i int) bool { return i/64 < len(g) && g[i/64]&(1<<(i%64)) != 0 }
 
+// word w holds the numbers from 64w on.
+func (g growingBits) word(w int) uint64 {
+	if w < len(g) {
+		return g[w]
+	}
+	return 0
+}
+
 func (g *growingBits) add(i int) {
 	for i/64 >= len(*g) {
 		*g = append(*g, 0)
 	}
 	(*g)[i/64] |= 1 << (i % 64)
+}
+
+// busy is a word of the bins that refused the level for good, as far as is known without asking.
+func (lv *level) busy(w int) uint64 {
+	set := lv.dead.word(w) | lv.class.full.word(w)
+	for _, g := range lv.alone {
+		set |= g.Taken(w)
+	}
+	return set
+}
+
+// next is the first bin from i on that is worth asking; it may be past the end.
+func (lv *level) next(i, end int) int {
+	for w := i / 64; w*64 < end; w++ {
+		open := ^lv.busy(w)
+		if w == i/64 {
+			open &= ^uint64(0) << (i % 64)
+		}
+		if open != 0 {
+			return w*64 + bits.TrailingZeros64(open)
+		}
+	}
+	return end
 }
 
 // ValidatePod says why a pod is not planned for: it refuses our nodes (requirement.ErrNotOurs), or demands

@@ -8,14 +8,11 @@ import (
 // findFewest is find over the ordered bins: those with the fewest pods first.
 func (s *solver) findFewest(lv *level) *bin {
 	for _, b := range s.ordered {
-		if lv.dead.has(b.index) {
+		if lv.busy(b.index/64)&(1<<(b.index%64)) != 0 {
 			continue
 		}
-		switch s.accept(b, lv) {
-		case accepted:
+		if s.ask(b, lv) == accepted {
 			return b
-		case never:
-			lv.dead.add(b.index)
 		}
 	}
 	return nil

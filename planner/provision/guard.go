@@ -13,11 +13,13 @@ type guard struct {
 	group *topology.Group
 	// spreads are the required spread constraints of placed pods, one for each different bound.
 	spreads []*topology.Constraint
-	// followers are the placed pods that must be where the group counts one.
-	followers int
+	dependants
 	// try is the last one that touched the group.
 	try int
 }
+
+// dependants of a group count pods: those that must be spread by it, and followers, which must be where it counts one.
+type dependants struct{ spread, followers int }
 
 // setGuards makes guards of all groups that placed pods depend on.
 func (p *packer) setGuards() {
@@ -35,13 +37,19 @@ func (p *packer) setGuards() {
 				g = &guard{group: c.Group}
 				p.guards[c.Group] = g
 			}
-			switch {
-			case c.Kind == topology.Affinity:
-				g.followers++
-			case !slices.ContainsFunc(g.spreads, c.SameBound):
+			g.add(c.Kind)
+			if c.Kind == topology.Spread && !slices.ContainsFunc(g.spreads, c.SameBound) {
 				g.spreads = append(g.spreads, c)
 			}
 		}
+	}
+}
+
+func (d *dependants) add(k topology.Kind) {
+	if k == topology.Affinity {
+		d.followers++
+	} else {
+		d.spread++
 	}
 }
 
@@ -91,15 +99,26 @@ func (g *guard) strain() (sum int64) {
 
 // spared reports that what was packed anew breaks nothing for the pods that stayed.
 func (p *packer) spared(list []guarded, waiting []was) bool {
+	var moved map[*topology.Group]*dependants
+	stay := func(g *guard) dependants {
+		if moved == nil {
+			moved = p.dependantsOf(waiting)
+		}
+		d := g.dependants
+		if m := moved[g.group]; m != nil {
+			d.spread, d.followers = d.spread-m.spread, d.followers-m.followers
+		}
+		return d
+	}
 	for _, w := range list {
-		if w.guard.strain() > w.strain {
+		if w.guard.strain() > w.strain && stay(w.guard).spread > 0 {
 			return false
 		}
-		if w.followers == 0 || w.followers == followersOf(w.group, waiting) {
+		if w.followers == 0 {
 			continue
 		}
 		for i, n := range w.counts {
-			if n > 0 && w.group.Count(i) == 0 {
+			if n > 0 && w.group.Count(i) == 0 && stay(w.guard).followers > 0 {
 				return false
 			}
 		}
@@ -107,13 +126,21 @@ func (p *packer) spared(list []guarded, waiting []was) bool {
 	return true
 }
 
-func followersOf(g *topology.Group, waiting []was) (n int) {
+// dependantsOf counts, by group, the pods that depend on one.
+func (p *packer) dependantsOf(waiting []was) map[*topology.Group]*dependants {
+	counts := map[*topology.Group]*dependants{}
 	for _, w := range waiting {
 		for _, c := range w.class.topology.hard {
-			if c.Kind == topology.Affinity && c.Group == g {
-				n++
+			if p.guards[c.Group] == nil || c.Kind != topology.Spread && c.Kind != topology.Affinity {
+				continue
 			}
+			d := counts[c.Group]
+			if d == nil {
+				d = &dependants{}
+				counts[c.Group] = d
+			}
+			d.add(c.Kind)
 		}
 	}
-	return n
+	return counts
 }

@@ -17,10 +17,13 @@ type keyed struct {
 
 // splitByKey sorts a level's constraints by what they look at.
 func (lv *level) splitByKey() {
-	lv.byPlace, lv.byKey = nil, nil
+	lv.byPlace, lv.byKey, lv.alone = nil, nil, nil
 	for _, c := range lv.constraints {
 		if c.Group.Hostname() {
 			lv.byPlace = append(lv.byPlace, c)
+			if c.Alone() && !slices.Contains(lv.alone, c.Group) {
+				lv.alone = append(lv.alone, c.Group)
+			}
 			continue
 		}
 		i := slices.IndexFunc(lv.byKey, func(k keyed) bool { return k.domains == c.Group.Domains })

@@ -27,12 +27,18 @@ type openClaim struct {
 	// growth: the claim takes pods as long as one of these holds them all; nil: any type.
 	growth        catalog.Bits
 	largest, room resource.Vector
+	// tariff by which the price was asked last: the types before at in its order are gone.
+	tariff *tariff
+	at     int
 }
 
 func (s *solver) acceptOpen(b *bin, lv *level) outcome {
 	c, o := lv.class, b.open
 	t := o.template
-	if !c.requests.Fits(o.room) || untolerated(t.taints(), c.pod.Spec.Tolerations, lv.strictTaints) != nil {
+	if !c.requests.Fits(o.room) {
+		return full
+	}
+	if untolerated(t.taints(), c.pod.Spec.Tolerations, lv.strictTaints) != nil {
 		return never
 	}
 	if len(c.ports) > 0 && clash(c.ports, b.ports) {
@@ -115,30 +121,9 @@ func (o *openClaim) keep(types catalog.Bits) {
 	o.room = o.largest.Sub(o.used)
 }
 
-// largestGrowth is largest of the types the claim may grow to.
+// largestGrowth is the per-resource maximum of the allocatable of the types the claim may grow to.
 func (o *openClaim) largestGrowth() resource.Vector {
-	types := o.types
-	if o.growth != nil {
-		types = types.Clone()
-		types.And(o.growth)
-	}
-	return largest(o.template.catalog, types)
-}
-
-// largest is the per-resource maximum of the types' allocatable.
-func largest(c *catalog.Catalog, types catalog.Bits) resource.Vector {
-	var v resource.Vector
-	for i := range types.Members() {
-		a := &c.Types[i].Allocatable
-		v.MilliCPU = max(v.MilliCPU, a.MilliCPU)
-		v.Memory = max(v.Memory, a.Memory)
-		v.EphemeralStorage = max(v.EphemeralStorage, a.EphemeralStorage)
-		v.Pods = max(v.Pods, a.Pods)
-		if len(a.Extended) > 0 {
-			v = v.Max(resource.Vector{Extended: a.Extended})
-		}
-	}
-	return v
+	return o.template.catalog.Largest(o.types, o.growth)
 }
 
 // fitting returns, valid until the next call, the types of n among from that hold total and the DaemonSets
@@ -175,7 +160,8 @@ func (s *solver) openIn(t *template, c *class, n *state) *openClaim {
 	if !fit.Any() {
 		return nil
 	}
-	held := fit.Clone()
+	o := s.newOpen()
+	held := append(o.types[:0], fit...)
 	if t.limits.narrow(t.catalog, held) != nil {
 		return nil
 	}
@@ -187,7 +173,7 @@ func (s *solver) openIn(t *template, c *class, n *state) *openClaim {
 	if !ok {
 		return nil
 	}
-	o := &openClaim{template: t, state: n, types: held, used: c.requests, minima: minima, relaxed: relaxed, growth: s.ceiling.growth(n, held)}
+	*o = openClaim{template: t, state: n, types: held, used: c.requests, minima: minima, relaxed: relaxed, growth: s.ceiling.growth(c, n, held)}
 	o.largest = o.largestGrowth()
 	o.room = o.largest.Sub(o.used)
 	s.hold(o, holds)

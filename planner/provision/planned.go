@@ -58,7 +58,7 @@ func (s *solver) daemonsOn(set requirement.Set, plan *ledger.PlannedClaim, c *ca
 func (s *solver) acceptPlanned(b *bin, lv *level) outcome {
 	c := lv.class
 	if len(b.planned.types) == 0 || !c.requests.Fits(b.free) {
-		return never
+		return full
 	}
 	if untolerated(b.planned.claim.Planned.Taints, c.pod.Spec.Tolerations, lv.strictTaints) != nil {
 		return never

@@ -54,8 +54,11 @@ func (n *state) tariff() *tariff {
 // cheapest is the price of the cheapest offering a claim may become; noPrice if it has none.
 func (o *openClaim) cheapest() int64 {
 	tr := o.state.tariff()
-	for _, i := range tr.order {
-		if o.types.Has(int(i)) {
+	if o.tariff != tr {
+		o.tariff, o.at = tr, 0
+	}
+	for ; o.at < len(tr.order); o.at++ {
+		if i := tr.order[o.at]; o.types.Has(int(i)) {
 			return tr.price[i]
 		}
 	}
@@ -160,17 +163,25 @@ type ceiling struct {
 	measure measure
 	// waste: types whose cost is at most so many thousandths above the best; negative: any.
 	waste int64
-	// priceMax: types that cost at most so much; 0: any.
-	priceMax int64
+	// priceMax: types that cost at most so much; apartMax: the same for claims that a pod opens which keeps others
+	// off its node; 0: any.
+	priceMax, apartMax int64
 }
 
-// growth returns the types of a new claim, in state n with types, that let it take more pods; nil: any.
-func (g *ceiling) growth(n *state, types catalog.Bits) catalog.Bits {
-	if g == nil || g.waste < 0 && g.priceMax == 0 {
+// growth returns the types of a new claim for a pod, in state n with types, that let it take more pods; nil: any.
+func (g *ceiling) growth(c *class, n *state, types catalog.Bits) catalog.Bits {
+	if g == nil {
+		return nil
+	}
+	priceMax := g.priceMax
+	if c.apart && g.apartMax > 0 {
+		priceMax = g.apartMax
+	}
+	if g.waste < 0 && priceMax == 0 {
 		return nil
 	}
 	price := n.tariff().price
-	dear := func(i int32) bool { return g.priceMax > 0 && price[i] > g.priceMax }
+	dear := func(i int32) bool { return priceMax > 0 && price[i] > priceMax }
 	r := n.ranking(g.measure)
 	good := catalog.NewBits(len(price))
 	limit := int64(-1)

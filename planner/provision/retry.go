@@ -11,6 +11,7 @@ func (s *solver) retry() {
 		}
 		refused = append(refused, it)
 		it.class.refused = nil
+		*it.class.full = nil
 		for _, lv := range it.class.levels {
 			lv.cursor, lv.dead = 0, nil
 			lv.refusedAt, lv.deferredAt = -1, -1

@@ -67,6 +67,9 @@ type solver struct {
 	// fewest: bins from the given one on are asked in the order of their pods, fewest first; ordered is that order.
 	fewest  bool
 	ordered []*bin
+	// spareBins and spareOpens are left over from tries, for their memory.
+	spareBins  []*bin
+	spareOpens []*openClaim
 	// plain: no planned claim is widened.
 	plain bool
 	// unsettled pods have an earlier verdict that does not hold any more.
@@ -330,25 +333,25 @@ func (s *solver) find(lv *level) *bin {
 	if s.fewest {
 		return s.findFewest(lv)
 	}
-	for i := lv.cursor; i < len(s.bins); i++ {
-		if lv.dead.has(i) {
-			if i == lv.cursor {
-				lv.cursor++
-			}
-			continue
-		}
-		switch s.accept(s.bins[i], lv) {
-		case accepted:
+	lv.cursor = min(lv.next(lv.cursor, len(s.bins)), len(s.bins))
+	for i := lv.cursor; i < len(s.bins); i = lv.next(i+1, len(s.bins)) {
+		if s.ask(s.bins[i], lv) == accepted {
 			return s.bins[i]
-		case never:
-			if i == lv.cursor {
-				lv.cursor++
-			} else {
-				lv.dead.add(i)
-			}
 		}
 	}
 	return nil
+}
+
+// ask is accept that remembers what lasts.
+func (s *solver) ask(b *bin, lv *level) outcome {
+	o := s.accept(b, lv)
+	switch o {
+	case full:
+		lv.class.full.add(b.index)
+	case never:
+		lv.dead.add(b.index)
+	}
+	return o
 }
 
 // stamp rises whenever a refusal may no longer hold.
@@ -385,7 +388,8 @@ func (s *solver) openClaim(lv *level) *bin {
 			}
 			continue
 		}
-		b := &bin{open: o, ports: slices.Clone(lv.class.ports)}
+		b := s.newBin()
+		b.open, b.ports = o, slices.Clone(lv.class.ports)
 		s.add(b)
 		return b
 	}

@@ -258,6 +258,7 @@ func (s *solver) finishTopology(k *class) {
 			lv.constraints = append(lv.constraints, c)
 		}
 	}
+	k.apart = slices.ContainsFunc(k.topology.hard, func(c *topology.Constraint) bool { return c.Group.Hostname() && c.Kind != topology.Affinity })
 	for _, lv := range k.levels {
 		lv.splitByKey()
 	}

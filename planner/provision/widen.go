@@ -23,12 +23,7 @@ const (
 
 // widen has planned claims take over new ones, as far as that is no dearer.
 func (s *solver) widen() {
-	p := &packer{solver: s, items: map[*bin][]*item{}, price: map[*bin]int64{}}
-	for _, it := range s.items {
-		if it.bin != nil && it.bin.open != nil {
-			p.items[it.bin] = append(p.items[it.bin], it)
-		}
-	}
+	p := s.packer()
 	fresh := p.bins()
 	if len(fresh) == 0 {
 		return
@@ -37,12 +32,11 @@ func (s *solver) widen() {
 	if len(earlier) == 0 {
 		return
 	}
-	p.rank()
 	p.setGuards()
-	for _, b := range slices.Concat(fresh, earlier) {
-		p.price[b] = b.open.cheapest()
+	for _, b := range earlier {
+		b.price = b.open.cheapest()
 	}
-	slices.SortStableFunc(fresh, func(a, b *bin) int { return cmp.Compare(p.price[a], p.price[b]) })
+	slices.SortStableFunc(fresh, func(a, b *bin) int { return cmp.Compare(a.price, b.price) })
 	end := s.steps + stepsWiden
 	for _, b := range fresh {
 		for _, e := range earlier {
@@ -114,7 +108,7 @@ func (p *packer) absorb(e, b *bin) bool {
 		!e.open.state.set.IntersectsSet(b.open.state.set) {
 		return false
 	}
-	saved, before := e.save(), p.price[e]
+	saved, before := e.save(), e.price
 	watched := p.watch([]*bin{b})
 	waiting := p.take([]*bin{b})
 	for _, w := range waiting {
@@ -124,10 +118,10 @@ func (p *packer) absorb(e, b *bin) bool {
 			return false
 		}
 	}
-	p.price[e] = e.open.cheapest()
-	if _, _, err := p.finisher().finish(e); err != nil || p.price[e]-before > p.price[b] || !p.spared(watched, waiting) {
+	e.price = e.open.cheapest()
+	if _, _, err := p.finisher().finish(e); err != nil || e.price-before > b.price || !p.spared(watched, waiting) {
 		p.restore(e, saved)
-		p.price[e] = before
+		e.price = before
 		p.undo([]*bin{b}, nil, waiting)
 		return false
 	}
@@ -136,7 +130,7 @@ func (p *packer) absorb(e, b *bin) bool {
 
 // addTo puts a pod on e with the preferences that it had met.
 func (p *packer) addTo(e *bin, w was) bool {
-	for i, lv := range w.class.levels[:w.level+1] {
+	for i, lv := range w.class.levels[:w.keeps+1] {
 		if p.accept(e, lv) == accepted {
 			p.put(e, w.item)
 			w.item.level = i

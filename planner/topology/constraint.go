@@ -160,6 +160,17 @@ func (c *Constraint) AllowsPlace(i int) (ok, lasting bool) {
 	return n == 0, true
 }
 
+// Alone reports that a place which counts any pod never allows this one.
+func (c *Constraint) Alone() bool {
+	switch c.Kind {
+	case Spread:
+		return c.Term.MaxSkew <= c.selfCount()
+	case Affinity:
+		return false
+	}
+	return true
+}
+
 // Holds reports, of a pod that is already counted in domain or place i, that the constraint is met.
 func (c *Constraint) Holds(i int) bool {
 	n := c.Group.Count(i)

@@ -21,17 +21,25 @@ type Space struct {
 	keys   map[string]*Domains
 	groups map[string]*Group
 	list   []*Group
-	// byLabel finds the groups whose selector demands a label's value; rest are the others.
+	// matching finds the groups that count a pod for its labels, owned those of owners that keep it away.
+	matching, owned index
+	frozen          bool
+}
+
+// index finds groups by a label's value that their selector demands; rest are those that demand none.
+type index struct {
 	byLabel map[label][]*Group
 	rest    []*Group
-	frozen  bool
 }
 
 type label struct{ key, value string }
 
 // NewSpace returns an empty one.
 func NewSpace() *Space {
-	return &Space{keys: map[string]*Domains{}, groups: map[string]*Group{}, byLabel: map[label][]*Group{}}
+	return &Space{
+		keys: map[string]*Domains{}, groups: map[string]*Group{},
+		matching: index{byLabel: map[label][]*Group{}}, owned: index{byLabel: map[label][]*Group{}},
+	}
 }
 
 // Group counts pods per domain.
@@ -45,8 +53,12 @@ type Group struct {
 	owners bool
 	// possible: a pod counts in each domain it may end up in.
 	possible bool
-	counts   []int32 // by domain, or by place for the hostname
-	total    int64
+	// counts by domain; for the hostname by place from first on, a multiple of 64, and taken are the places that
+	// count any, by the same start.
+	counts []int32
+	first  int
+	taken  []uint64
+	total  int64
 	// Version rises with each change of the counts.
 	Version int
 }
@@ -71,14 +83,15 @@ func (s *Space) Add(t Term, filter string, filterID int) *Group {
 	}
 	s.groups[id] = g
 	s.list = append(s.list, g)
-	s.index(g)
+	if g.owners {
+		s.owned.add(g)
+	} else {
+		s.matching.add(g)
+	}
 	return g
 }
 
-func (s *Space) index(g *Group) {
-	if g.owners {
-		return
-	}
+func (x *index) add(g *Group) {
 	reqs, selectable := g.term.Selector.Requirements()
 	if !selectable {
 		return
@@ -86,11 +99,11 @@ func (s *Space) index(g *Group) {
 	for _, r := range reqs {
 		if v := r.Values(); len(v) == 1 && r.Operator() != "notin" && r.Operator() != "!=" && r.Operator() != "gt" && r.Operator() != "lt" {
 			l := label{r.Key(), v.UnsortedList()[0]}
-			s.byLabel[l] = append(s.byLabel[l], g)
+			x.byLabel[l] = append(x.byLabel[l], g)
 			return
 		}
 	}
-	s.rest = append(s.rest, g)
+	x.rest = append(x.rest, g)
 }
 
 func (s *Space) key(name string) *Domains {
@@ -145,9 +158,20 @@ func (d *Domains) Index(name string) int {
 	return -1
 }
 
-// Matching returns the groups that count a pod with these labels, in the order they were added.
+// Matching returns the groups that count a pod with these labels.
 func (s *Space) Matching(podLabels map[string]string, namespace string) []*Group {
-	if len(s.list) == 0 {
+	return s.matching.find(podLabels, namespace)
+}
+
+// Inverses returns the groups of owners that keep away a pod with these labels.
+func (s *Space) Inverses(podLabels map[string]string, namespace string) []*Group {
+	return s.owned.find(podLabels, namespace)
+}
+
+// find returns the groups whose term matches the labels: those of no certain label first, then by label, each in the order they were
+// added.
+func (x *index) find(podLabels map[string]string, namespace string) []*Group {
+	if len(x.rest)+len(x.byLabel) == 0 {
 		return nil
 	}
 	var found []*Group
@@ -159,25 +183,14 @@ func (s *Space) Matching(podLabels map[string]string, namespace string) []*Group
 			}
 		}
 	}
-	check(s.rest)
+	check(x.rest)
 	keys := make([]string, 0, len(podLabels))
 	for k := range podLabels {
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
 	for _, k := range keys {
-		check(s.byLabel[label{k, podLabels[k]}])
-	}
-	return found
-}
-
-// Inverses returns the groups of owners that keep away a pod with these labels.
-func (s *Space) Inverses(podLabels map[string]string, namespace string) []*Group {
-	var found []*Group
-	for _, g := range s.list {
-		if g.owners && g.term.Matches(podLabels, namespace) {
-			found = append(found, g)
-		}
+		check(x.byLabel[label{k, podLabels[k]}])
 	}
 	return found
 }
@@ -193,10 +206,18 @@ func (g *Group) Possible() bool { return g.possible }
 
 // Count of a domain or, for the hostname, of a place.
 func (g *Group) Count(i int) int32 {
-	if i < 0 || i >= len(g.counts) {
+	if i -= g.first; i < 0 || i >= len(g.counts) {
 		return 0
 	}
 	return g.counts[i]
+}
+
+// Taken is a word of the places that count any, for the hostname: bit i of word w is place 64w+i.
+func (g *Group) Taken(w int) uint64 {
+	if w -= g.first / 64; w < 0 || w >= len(g.taken) {
+		return 0
+	}
+	return g.taken[w]
 }
 
 // Total of all counts.
@@ -207,10 +228,34 @@ func (g *Group) Record(i int, n int32) {
 	if i < 0 {
 		return
 	}
-	if i >= len(g.counts) {
-		g.counts = append(g.counts, make([]int32, i+1-len(g.counts))...)
-	}
-	g.counts[i] += n
 	g.total += int64(n)
 	g.Version++
+	if g.Domains != nil {
+		g.counts[i] += n
+		return
+	}
+	g.reach(i)
+	i -= g.first
+	g.counts[i] += n
+	if g.counts[i] == 0 {
+		g.taken[i/64] &^= 1 << (i % 64)
+	} else {
+		g.taken[i/64] |= 1 << (i % 64)
+	}
+}
+
+// reach makes room for place i. Places of one group lie close together, but far from the first: groups are many and most count few.
+func (g *Group) reach(i int) {
+	if len(g.counts) == 0 {
+		g.first = i &^ 63
+	}
+	if lack := (g.first - i + 63) / 64; lack > 0 {
+		g.first -= lack * 64
+		g.counts = slices.Insert(g.counts, 0, make([]int32, lack*64)...)
+		g.taken = slices.Insert(g.taken, 0, make([]uint64, lack)...)
+	}
+	if lack := (i-g.first)/64 + 1 - len(g.taken); lack > 0 {
+		g.counts = append(g.counts, make([]int32, lack*64)...)
+		g.taken = append(g.taken, make([]uint64, lack)...)
+	}
 }

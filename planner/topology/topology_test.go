@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
 )
 
 var web = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
@@ -44,6 +45,12 @@ func TestTermsCountTheRightPods(t *testing.T) {
 			s.Freeze()
 			if found := s.Matching(c.labels, c.namespace); (len(found) == 1) != c.want {
 				t.Errorf("the index found %d groups", len(found))
+			}
+			owned := terms[0]
+			owned.Kind = Inverse
+			s.Add(owned, "", 0)
+			if found := s.Inverses(c.labels, c.namespace); (len(found) == 1) != c.want {
+				t.Errorf("the index of owners found %d groups", len(found))
 			}
 		})
 	}
@@ -108,6 +115,27 @@ func TestAllowedDomains(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestPlacesAreCountedWhereverTheyLie(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		g := NewSpace().Add(Term{Kind: AntiAffinity, Key: corev1.LabelHostname, Selector: selectorOf(web)}, "", 0)
+		counts := map[int]int32{}
+		place := rapid.SampledFrom([]int{0, 1, 63, 64, 500, 501, 640, 1000})
+		for range rapid.IntRange(1, 20).Draw(rt, "records") {
+			i, n := place.Draw(rt, "place"), rapid.Int32Range(1, 2).Draw(rt, "pods")
+			if counts[i] >= n && rapid.Bool().Draw(rt, "taken back") {
+				n = -n
+			}
+			g.Record(i, n)
+			counts[i] += n
+		}
+		for i := range 1100 {
+			if g.Count(i) != counts[i] || g.Taken(i/64)>>(i%64)&1 == 1 != (counts[i] > 0) {
+				rt.Fatalf("place %d counts %d, want %d; word %b", i, g.Count(i), counts[i], g.Taken(i/64))
+			}
+		}
+	})
 }
 
 func TestErrorNamesTheCounts(t *testing.T) {
