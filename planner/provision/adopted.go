@@ -62,6 +62,17 @@ func plannedFromSpec(c *karpv1.NodeClaim, cat *catalog.Catalog) *ledger.PlannedC
 			Key: k, Operator: corev1.NodeSelectorOpIn, Values: []string{c.Labels[k]}})
 	}
 	set, _ := requirement.FromClaim(plan.Requirements)
+	fit := launchable(cat, set)
+	cat.Narrow(fit, &plan.Requests)
+	for i := range fit.Members() {
+		plan.InstanceTypes = append(plan.InstanceTypes, cat.Types[i].Name)
+	}
+	plan.Capacity = capacityMax(cat, fit)
+	return plan
+}
+
+// launchable are the types that a claim with these requirements may become.
+func launchable(cat *catalog.Catalog, set requirement.Set) catalog.Bits {
 	shapes := make([]catalog.Bits, len(cat.Shapes))
 	for i := range shapes {
 		shapes[i] = cat.Shapes[i].Offered
@@ -69,12 +80,7 @@ func plannedFromSpec(c *karpv1.NodeClaim, cat *catalog.Catalog) *ledger.PlannedC
 	var compatible []int
 	fit := cat.Offered(set, shapes, &compatible)
 	fit.And(cat.MatchingSet(set))
-	cat.Narrow(fit, &plan.Requests)
-	for i := range fit.Members() {
-		plan.InstanceTypes = append(plan.InstanceTypes, cat.Types[i].Name)
-	}
-	plan.Capacity = capacityMax(cat, fit)
-	return plan
+	return fit
 }
 
 // waitingFor sorts the pods by the claim their last verdict puts them on.

@@ -25,6 +25,12 @@ func (s *solver) plannedBin(p *plannedInput) *bin {
 		names = []string{got.InstanceType}
 		pb.set = pb.set.Intersection(launchedRequirements(got))
 	}
+	if len(names) == 0 { // of a static NodePool: whatever its template allows
+		fit := launchable(p.catalog, pb.set)
+		for i := range fit.Members() {
+			names = append(names, p.catalog.Types[i].Name)
+		}
+	}
 	b := &bin{planned: pb}
 	var free resource.Vector
 	for _, name := range names {

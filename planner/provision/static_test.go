@@ -59,17 +59,31 @@ func TestAStaticNodePoolHasItsReplicas(t *testing.T) {
 	if len(p.Refused) != 1 || p.Refused[0].Reasons[0].Message != "no dynamic nodepools found" {
 		t.Errorf("a static NodePool opens no claims for pods: %+v", p.Refused)
 	}
-	if p, r := c.plan(t); p != nil || len(r.AtNodeLimit) != 1 {
-		t.Errorf("planned again at the limit: %s", encode(p))
-	}
 	c.join(t, p, 0, true)
 	if p, _ := c.plan(t); p == nil || len(p.Placements) != 1 || len(p.Claims) != 0 {
 		t.Fatalf("pods go to its nodes: %s", encode(p))
+	}
+	if p, r := c.plan(t); p != nil || len(r.AtNodeLimit) != 1 {
+		t.Errorf("planned again at the limit: %s", encode(p))
 	}
 	c.put(staticNodePool(3, ""))
 	p, _ = c.plan(t)
 	if p == nil || len(p.Claims) != 1 {
 		t.Fatalf("the third follows when the limit goes: %s", encode(p))
+	}
+}
+
+// TestPodsWaitForStaticNodesToCome: a claim of a static NodePool takes pods that fit whatever it may become, so that no other
+// NodePool opens one for them meanwhile.
+func TestPodsWaitForStaticNodesToCome(t *testing.T) {
+	c := newCluster()
+	c.catalogue()
+	c.put(staticNodePool(1, ""))
+	c.plan(t)
+	c.put(newPool("dynamic"), newPod("small", map[string]string{"cpu": "1"}), newPod("large", map[string]string{"cpu": "3"}))
+	p, _ := c.plan(t)
+	if p == nil || len(p.Placements) != 1 || len(p.Claims) != 1 || p.Claims[0].NodePool != "dynamic" {
+		t.Fatalf("one pod fits c5.large and m5.large, the other does not: %s", encode(p))
 	}
 }
 
