@@ -36,7 +36,7 @@ type Verdict struct {
 }
 
 // Confirm decides on a running command from a Snapshot taken after its nodes were tainted: they must
-// still be empty, eligible and within the budgets. Nodes that go away for another reason are none of its business.
+// still be empty or drifted, as the method has it, eligible and within the budgets. Nodes that go away for another reason are none of its business.
 // A confirmed command waits, or is rolled back once its replacements will not come.
 // While operators have stopped voluntary disruption it is rolled back, or waits if it has begun to take nodes away.
 func Confirm(s *planner.Snapshot, cmd *ledger.Command) Verdict {
@@ -166,18 +166,16 @@ func isDisrupted(t corev1.Taint) bool {
 
 // invalid returns why the command can no longer go on; "" if it can.
 func invalid(s *planner.Snapshot, cmd *ledger.Command, rest []*planner.StateNode) string {
-	e := emptiness{newCandidates(s)}
+	all := newCandidates(s)
+	check := emptiness{all}.invalid
+	if cmd.Started.Method == MethodStaticDrift {
+		check = staticDrift{all}.invalid
+	}
 	pools := map[string]bool{}
 	for _, n := range rest {
 		pools[n.NodePool] = true
-		if b := e.node(n, cmd.ID); b != nil {
-			return fmt.Sprintf("node %s: %s", n.Name, lowerFirst(b.Message))
-		}
-		if pods := reschedulable(n); len(pods) > 0 {
-			return fmt.Sprintf("node %s: pods arrived: %s", n.Name, podNames(pods))
-		}
-		if pool := s.World.NodePool(n.NodePool); pool.Spec.Disruption.ConsolidateAfter.IsNever() {
-			return fmt.Sprintf("node %s: NodePool %q has consolidation disabled", n.Name, n.NodePool)
+		if reason := check(n, cmd.ID); reason != "" {
+			return reason
 		}
 	}
 	for _, pool := range s.World.NodePools() {

@@ -56,11 +56,33 @@ func blocked(cause Cause, format string, args ...any) *Blocked {
 // node checks what forbids any voluntary disruption (reference: disruption §2), first failure first. own is
 // a command whose mark on the node does not count.
 func (c *candidates) node(n *planner.StateNode, own string) *Blocked {
-	for _, rule := range []func(*planner.StateNode) *Blocked{
-		func(n *planner.StateNode) *Blocked { return c.state(n, own) }, c.pool, c.pods,
-	} {
-		if b := rule(n); b != nil {
-			return b
+	if b := c.always(n, own); b != nil {
+		return b
+	}
+	return c.pods(n)
+}
+
+// eventual is node for disruption that has to come some time: pods do not stand in the way of a node that is to be gone a certain
+// time after its deletion, for the drain waits for them until then.
+func (c *candidates) eventual(n *planner.StateNode, own string) *Blocked {
+	b := c.always(n, own)
+	if b != nil || n.Claim.Spec.TerminationGracePeriod != nil {
+		return b
+	}
+	return c.pods(n)
+}
+
+// always is what forbids disruption of a node whatever its pods say.
+func (c *candidates) always(n *planner.StateNode, own string) *Blocked {
+	if b := c.state(n, own); b != nil {
+		return b
+	}
+	if b := c.pool(n); b != nil {
+		return b
+	}
+	for _, p := range n.Pods {
+		if p.Class.Labels[ownLabel] == ownName && p.Active() {
+			return blocked(CauseOwnPods, "Node runs Millwright itself (Pod=%s)", p.Key())
 		}
 	}
 	return nil
@@ -106,9 +128,6 @@ func (c *candidates) pods(n *planner.StateNode) *Blocked {
 		return blocked(CauseUnreadablePods, "Pod can't be read, it may run on any node (Pod=%s)", c.unreadable)
 	}
 	for _, p := range n.Pods {
-		if p.Class.Labels[ownLabel] == ownName && p.Active() {
-			return blocked(CauseOwnPods, "Node runs Millwright itself (Pod=%s)", p.Key())
-		}
 		if planner.DoNotDisrupt(p, c.s.Now).InEffect {
 			return blocked(CausePodAnnotation, "Pod has %q annotation (Pod=%s)", karpv1.DoNotDisruptAnnotationKey, p.Key())
 		}

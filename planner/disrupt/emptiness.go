@@ -42,6 +42,20 @@ func (e emptiness) method(n *planner.StateNode, r *NodeReport) *Blocked {
 	return nil
 }
 
+// invalid returns why a running command can no longer go on with a node; "" if it can.
+func (e emptiness) invalid(n *planner.StateNode, own string) string {
+	if b := e.node(n, own); b != nil {
+		return fmt.Sprintf("node %s: %s", n.Name, lowerFirst(b.Message))
+	}
+	if pods := reschedulable(n); len(pods) > 0 {
+		return fmt.Sprintf("node %s: pods arrived: %s", n.Name, podNames(pods))
+	}
+	if e.s.World.NodePool(n.NodePool).Spec.Disruption.ConsolidateAfter.IsNever() {
+		return fmt.Sprintf("node %s: NodePool %q has consolidation disabled", n.Name, n.NodePool)
+	}
+	return ""
+}
+
 func emptyAndEnabled(pool *karpv1.NodePool, n *planner.StateNode) *Blocked {
 	switch {
 	case pool.Spec.Replicas != nil:

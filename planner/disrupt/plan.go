@@ -32,13 +32,24 @@ type Explanation struct {
 	MicroUSDPerHour int64 `json:"price"`
 }
 
-// Plan returns the next command, nil if nothing may be taken, and what was found of every node and budget.
+// Plan returns the next command, nil if nothing may be taken, and what was found of every node and budget. Empty nodes come first,
+// then drifted ones of static NodePools.
 // One command takes nodes of one NodePool only, the first by name that has any; call again for the next.
 func Plan(s *planner.Snapshot) (*planner.Decision, Report) {
 	r := Report{Eligible: map[karpv1.DisruptionReason]int{}}
-	e := emptiness{newCandidates(s)}
-	byPool := map[string][]*planner.StateNode{}
+	all := newCandidates(s)
+	e, drift := emptiness{all}, staticDrift{all}
+	byPool, drifted := map[string][]*planner.StateNode{}, map[string][]*planner.StateNode{}
 	for _, n := range s.StateNodes() {
+		if drift.concerns(n) {
+			nr := drift.examine(n)
+			r.Nodes = append(r.Nodes, nr)
+			if nr.Blocked == nil {
+				drifted[n.NodePool] = append(drifted[n.NodePool], n)
+				r.Eligible[karpv1.DisruptionReasonDrifted]++
+			}
+			continue
+		}
 		nr := e.examine(n)
 		r.Nodes = append(r.Nodes, nr)
 		if nr.Blocked == nil {
@@ -49,8 +60,10 @@ func Plan(s *planner.Snapshot) (*planner.Decision, Report) {
 		}
 	}
 	var d *planner.Decision
+	budgets := map[string]PoolReport{}
 	for _, pool := range s.World.NodePools() {
-		budget := e.poolReports(pool, &r)
+		var budget PoolReport
+		budget, budgets[pool.Name] = e.poolReports(pool, &r)
 		if nodes := byPool[pool.Name]; len(nodes) > 0 {
 			taken := nodes[:min(len(nodes), budget.Remaining, candidatesMax)]
 			r.holdBack(s, pool, nodes[len(taken):], budget)
@@ -59,21 +72,33 @@ func Plan(s *planner.Snapshot) (*planner.Decision, Report) {
 			}
 		}
 	}
+	for _, pool := range s.World.NodePools() {
+		nodes, budget := drifted[pool.Name], budgets[pool.Name]
+		switch {
+		case len(nodes) == 0:
+		case budget.Remaining == 0:
+			r.holdBack(s, pool, nodes, budget)
+		case d == nil:
+			d = drift.command(pool, nodes, budget, &r)
+		}
+	}
 	r.wakeForProtection(s)
 	return d, r
 }
 
-// poolReports adds what the pool's budgets allow for each reason, and returns the one for Empty.
-func (e emptiness) poolReports(pool *karpv1.NodePool, r *Report) PoolReport {
-	var empty PoolReport
+// poolReports adds what the pool's budgets allow for each reason, and returns those for Empty and Drifted.
+func (c *candidates) poolReports(pool *karpv1.NodePool, r *Report) (empty, drifted PoolReport) {
 	for _, reason := range Reasons {
-		p := Budgets(e.s, pool, reason)
+		p := Budgets(c.s, pool, reason)
 		r.Pools = append(r.Pools, p)
-		if reason == karpv1.DisruptionReasonEmpty {
+		switch reason {
+		case karpv1.DisruptionReasonEmpty:
 			empty = p
+		case karpv1.DisruptionReasonDrifted:
+			drifted = p
 		}
 	}
-	return empty
+	return empty, drifted
 }
 
 // holdBack marks the nodes a budget keeps, and wakes when a window of a budget moves.
@@ -82,9 +107,14 @@ func (r *Report) holdBack(s *planner.Snapshot, pool *karpv1.NodePool, kept []*pl
 		return
 	}
 	r.wake(nextChange(pool.Spec.Disruption.Budgets, s.Now))
+	r.block(kept, Blocked{Cause: CauseBudget})
+}
+
+// block says of nodes why they stay.
+func (r *Report) block(kept []*planner.StateNode, why Blocked) {
 	for _, n := range kept {
 		i := slices.IndexFunc(r.Nodes, func(nr NodeReport) bool { return nr.Claim == n.ClaimName() && nr.Node == n.Name })
-		r.Nodes[i].Blocked = &Blocked{Cause: CauseBudget}
+		r.Nodes[i].Blocked = &why
 	}
 }
 
@@ -105,18 +135,27 @@ func (r *Report) wakeForProtection(s *planner.Snapshot) {
 // command builds the decision to remove empty nodes of one pool.
 func (e emptiness) command(pool *karpv1.NodePool, nodes []*planner.StateNode, budget PoolReport, r *Report) *planner.Decision {
 	started := &ledger.CommandStarted{Reason: karpv1.DisruptionReasonEmpty, Method: MethodEmptiness}
-	aggregates := []string{ledger.PoolAggregate(pool.Name)}
-	subjects := []string{"pool/" + pool.Name}
 	for _, n := range nodes {
 		started.Candidates = append(started.Candidates, candidate(e.s, n))
-		aggregates = append(aggregates, ledger.NodeAggregate(n.Name), ledger.ClaimAggregate(n.ClaimName()))
-		subjects = append(subjects, "node/"+n.Name, "claim/"+n.ClaimName())
+	}
+	x := e.explain(pool, started, budget, r)
+	x.ConsolidateAfter = ConsolidateAfter(pool).String()
+	return e.decision(pool, started, x)
+}
+
+// decision to start a command on nodes of one pool. It relies on the pool and on each node and claim.
+func (c *candidates) decision(pool *karpv1.NodePool, started *ledger.CommandStarted, x Explanation) *planner.Decision {
+	aggregates := []string{ledger.PoolAggregate(pool.Name)}
+	subjects := []string{"pool/" + pool.Name}
+	for _, n := range started.Candidates {
+		aggregates = append(aggregates, ledger.NodeAggregate(n.Node), ledger.ClaimAggregate(n.Claim))
+		subjects = append(subjects, "node/"+n.Node, "claim/"+n.Claim)
 	}
 	slices.Sort(aggregates)
 	slices.Sort(subjects)
 	return &planner.Decision{
-		Kind: ledger.KindCommandStarted, Payload: started, Explanation: e.explain(pool, started, budget, r),
-		Subjects: subjects, Expects: e.s.Expect(aggregates...), Advances: aggregates,
+		Kind: ledger.KindCommandStarted, Payload: started, Explanation: x,
+		Subjects: subjects, Expects: c.s.Expect(aggregates...), Advances: aggregates,
 	}
 }
 
@@ -129,10 +168,10 @@ func candidate(s *planner.Snapshot, n *planner.StateNode) ledger.Candidate {
 	return c
 }
 
-func (e emptiness) explain(pool *karpv1.NodePool, c *ledger.CommandStarted, budget PoolReport, r *Report) Explanation {
-	x := Explanation{Budget: budget, ConsolidateAfter: ConsolidateAfter(pool).String()}
+func (c *candidates) explain(pool *karpv1.NodePool, started *ledger.CommandStarted, budget PoolReport, r *Report) Explanation {
+	x := Explanation{Budget: budget}
 	taken := map[string]bool{}
-	for _, cand := range c.Candidates {
+	for _, cand := range started.Candidates {
 		taken[cand.Claim] = true
 		x.MicroUSDPerHour += cand.Price
 	}

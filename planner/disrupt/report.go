@@ -26,6 +26,9 @@ const (
 	// CauseTainted: the taint of a command that was rolled back, or of another autoscaler, is still to be taken off.
 	CauseTainted Cause = "tainted"
 
+	// CauseNodeLimit: a replacement would be more nodes than the static NodePool may have.
+	CauseNodeLimit Cause = "node-limit"
+
 	// The causes below are of the emptiness method, not of the node.
 	CauseStatic   Cause = "static"
 	CauseDisabled Cause = "consolidation-disabled"
@@ -59,7 +62,9 @@ type NodeReport struct {
 	// Blocked is nil for a node that may be taken.
 	Blocked *Blocked `json:"blocked,omitempty"`
 	// QuietSince is the start of the quiet time, ConsolidatableAt its end; zero if not looked at.
-	QuietSince       time.Time `json:"quietSince,omitzero"`
+	QuietSince time.Time `json:"quietSince,omitzero"`
+	// Drifted is why the node of a static NodePool is to be replaced; "" if it is not.
+	Drifted          string    `json:"drifted,omitempty"`
 	ConsolidatableAt time.Time `json:"consolidatableAt,omitzero"`
 }
 

@@ -319,7 +319,7 @@ type Candidate struct {
 // CommandStarted is one decision of the disruptor. Its id is CommandID(log-id, seq). It advances the pools
 // of its candidates and replacements and the nodes and claims of its candidates.
 type CommandStarted struct {
-	// Reason: Empty, Drifted, Underutilized. Method: emptiness, drift, multi, single.
+	// Reason: Empty, Drifted, Underutilized. Method: emptiness, static-drift, drift, multi, single.
 	Reason       karpv1.DisruptionReason `json:"reason"`
 	Method       string                  `json:"method"`
 	Candidates   []Candidate             `json:"candidates"`

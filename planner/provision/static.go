@@ -44,7 +44,10 @@ func (d *decision) addStatic() bool {
 			changed = changed || n > 0
 		}
 		for range n {
-			d.addStaticClaim(p.pool)
+			if c := staticClaim(p.pool); c != nil {
+				d.payload.Claims = append(d.payload.Claims, *c)
+				d.touchPool(p.pool.Name)
+			}
 		}
 		for _, m := range p.excess(d.snapshot) {
 			d.addExcess(p.pool, m)
@@ -194,11 +197,27 @@ func lifetimeLeft(n *planner.StateNode, now time.Time) int64 {
 	return max(0, min(lifetimeWhole, left*lifetimeWhole/max(1, int64(*after)/int64(time.Millisecond))))
 }
 
-// addStaticClaim plans a claim that is as the pool's template says: no list of types, no requests.
-func (d *decision) addStaticClaim(p *karpv1.NodePool) {
+// StaticReplacement is the claim that can take the place of one of a static NodePool's nodes: nil while the pool is not ready or
+// has more than its replicas, or if its limit on nodes leaves no room for one more (full).
+func StaticReplacement(s *planner.Snapshot, pool *karpv1.NodePool) (claim *ledger.PlannedClaim, full bool) {
+	for _, p := range staticPools(s) {
+		if p.pool.Name != pool.Name || int64(len(p.active)) > *pool.Spec.Replicas {
+			continue
+		}
+		if p.limited(1) {
+			return nil, true
+		}
+		return staticClaim(pool), false
+	}
+	return nil, false
+}
+
+// staticClaim is a claim that is as the pool's template says: no list of types, no requests. nil if the template cannot be read: the
+// pool's own status says so.
+func staticClaim(p *karpv1.NodePool) *ledger.PlannedClaim {
 	base, err := templateRequirements(p)
 	if err != nil {
-		return // the pool's own status says so
+		return nil
 	}
 	t := &template{pool: p, name: p.Name, base: base}
 	spec := &p.Spec.Template.Spec
@@ -210,8 +229,7 @@ func (d *decision) addStaticClaim(p *karpv1.NodePool) {
 		grace := time.Duration(g.Duration)
 		c.TerminationGracePeriod = &grace
 	}
-	d.payload.Claims = append(d.payload.Claims, c)
-	d.touchPool(p.Name)
+	return &c
 }
 
 func (d *decision) addExcess(p *karpv1.NodePool, m staticMember) {

@@ -153,7 +153,7 @@ func (s *Service) decide(ctx context.Context, p pending) error {
 	case err != nil:
 		return fmt.Errorf("confirm command %s: %w", p.command.ID, err)
 	case p.decision.Kind == ledger.KindCommandRolledBack:
-		s.metrics.rolledBack(p.decision)
+		s.metrics.rolledBack(&p.command, p.decision)
 		s.logger.Info().Str("command", p.command.ID).Interface("verdict", p.decision.Explanation).Msg("command rolled back")
 	}
 	return nil

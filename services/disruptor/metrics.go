@@ -99,8 +99,16 @@ func (m *metrics) decided(c *ledger.CommandStarted) {
 	}
 }
 
-func (m *metrics) rolledBack(d *planner.Decision) {
-	m.failed.WithLabelValues("empty").Add(float64(candidatesOf(d)))
+// rolledBack counts a command that was given up: its nodes if it was not confirmed, else its replacements that were not ready.
+func (m *metrics) rolledBack(c *ledger.Command, d *planner.Decision) {
+	kind := consolidationType(c.Started.Method)
+	if c.State != ledger.CommandConfirmedState {
+		m.failed.WithLabelValues(kind).Add(float64(candidatesOf(d)))
+		return
+	}
+	if v, ok := d.Explanation.(disrupt.Verdict); ok && len(c.Started.Replacements) > 0 {
+		m.queueFailures.WithLabelValues(decisionOf(&c.Started), lower(c.Started.Reason), kind).Add(float64(max(1, len(v.Waiting))))
+	}
 }
 
 // candidatesOf counts the nodes among the subjects of a rollback.

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
@@ -141,6 +142,40 @@ func TestACommandWhoseReplacementVanishesIsRolledBack(t *testing.T) {
 		}
 		if r.Kube.Called("delete empty-claim") > 0 {
 			t.Error("its claim was deleted")
+		}
+	})
+}
+
+// A drifted node of a static NodePool goes once the node that replaces it is there.
+func TestADriftedStaticNodeIsReplaced(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+		r.Kube.Put(plannertest.Pod("busy", plannertest.On("empty")))
+		one := int64(1)
+		r.See(plannertest.Pool("general", func(p *karpv1.NodePool) { p.Spec.Replicas = &one }))
+		claim := r.Kube.GetClaim("empty-claim")
+		claim.Status.Conditions = append(claim.Status.Conditions, plannertest.True(karpv1.ConditionTypeDrifted, r.Now()))
+		r.Kube.Put(claim)
+		r.Settle(s, 5*time.Second)
+		started := r.Entries(ledger.KindCommandStarted)
+		if len(started) != 1 || len(r.Entries(ledger.KindCommandConfirmed)) != 1 {
+			t.Fatalf("records %v", r.Kinds())
+		}
+		if !kube.IsDisrupted(r.Kube.GetNode("empty")) || r.Kube.Called("delete empty-claim") > 0 {
+			t.Fatal("the node is not tainted, or goes before its replacement is there")
+		}
+		if c := reasonOf(r.Kube.GetClaim("empty-claim")); c == nil || c.Reason != "Drifted" {
+			t.Errorf("its condition DisruptionReason is %+v", c)
+		}
+		name := ledger.ClaimName(r.Host.LogID(), "general", started[0].Seq, 0)
+		r.Append(ledger.KindClaimCreated, &ledger.ClaimCreated{Claim: name, UID: "claim-" + types.UID(name)})
+		r.Append(ledger.KindClaimInitialized, &ledger.ClaimInitialized{Claim: name, Node: "fresh"})
+		r.Kube.Put(plannertest.Claim(name, "fresh", "general"), plannertest.Node("fresh", plannertest.InPool("general")))
+		r.Settle(s, 5*time.Second)
+		if len(r.Entries(ledger.KindCommandSucceeded)) != 1 || r.Kube.GetClaim("empty-claim").DeletionTimestamp == nil {
+			t.Errorf("the drifted node did not go: %v, %q", r.Kinds(), r.Kube.Calls)
+		}
+		if r.Kube.GetClaim(name).DeletionTimestamp != nil || len(r.Entries(ledger.KindCommandStarted)) != 1 {
+			t.Errorf("more goes than drifted: %v", r.Kinds())
 		}
 	})
 }
