@@ -264,8 +264,9 @@ func (s *Sim) checkRegistered(n *corev1.Node) {
 		}
 	}
 	if owner == nil {
-		if s.strippedOf(n.Spec.ProviderID) {
-			return // the API server took the NodeClaim away without asking
+		_, id, _ := launch.ParseProviderID(n.Spec.ProviderID)
+		if i := s.cloud.Instance(id); s.strippedOf(n.Spec.ProviderID) || i != nil && i.Gone() {
+			return // users took the NodeClaim away, or it went as it should before the slow write of a deposed leader arrived
 		}
 		s.violate(CheckRegistration, "Node %s is registered without a NodeClaim", n.Name)
 		return
