@@ -64,6 +64,8 @@ type listing struct {
 	claims    []*karpv1.NodeClaim
 	pools     []*karpv1.NodePool
 	open      []ledger.Claim
+	// going are the instances of Nodes that are being deleted, whose claims may be closed.
+	going []string
 }
 
 // scan reads instances, NodeClaims and NodePools directly, and collects garbage in both directions.
@@ -104,6 +106,11 @@ func (s *Service) list(ctx context.Context) (*listing, error) {
 	if l.pools, err = s.deps.Kube.ListNodePools(ctx); err != nil {
 		return nil, err
 	}
+	for _, n := range s.deps.Cache.Nodes() {
+		if _, id := splitProviderID(n.Spec.ProviderID); id != "" && !n.DeletionTimestamp.IsZero() && isHeld(n) {
+			l.going = append(l.going, id)
+		}
+	}
 	err = s.host.Ledger(func(led *ledger.Ledger) error {
 		for _, c := range led.Claims() {
 			l.open = append(l.open, *c)
@@ -118,9 +125,12 @@ func (s *Service) ourTags() map[string]string {
 	return map[string]string{awsv1.TagNodePool: "*", awsv1.TagNodeClass: "*", awsv1.TagEKSClusterName: s.deps.Cluster}
 }
 
-// instanceIDs that NodeClaims and open claims name, sorted.
+// instanceIDs that NodeClaims, open claims and Nodes that go name, sorted.
 func (l *listing) instanceIDs() []string {
 	ids := map[string]bool{}
+	for _, id := range l.going {
+		ids[id] = true
+	}
 	for _, c := range l.claims {
 		if _, id := splitProviderID(c.Status.ProviderID); id != "" {
 			ids[id] = true

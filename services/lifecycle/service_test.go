@@ -768,3 +768,23 @@ func TestANodeThatHasJustRegisteredIsDrained(t *testing.T) {
 		})
 	}
 }
+
+// The slow write of a deposed leader can register a Node whose claim its successor has just closed. What protects the pods that come to it
+// does not hold it for ever: its machine is gone.
+func TestANodeThatRegistersAfterItsClaimIsClosedIsLetGo(t *testing.T) {
+	r := newRig(t)
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	late := r.kube.nodes["node-i-0001"].DeepCopy()
+	r.kube.deleteClaim(name)
+	r.run("claim closed", r.closed(name))
+	r.noDrain = true
+	r.wait(time.Minute)
+	late.DeletionTimestamp = &metav1.Time{Time: r.now}
+	late.Status.Conditions[0].Status = corev1.ConditionUnknown
+	r.kube.put(&r.kube.nodes, late)
+	r.wait(time.Minute)
+	if r.kube.nodes[late.Name] != nil {
+		t.Error("it waits for the drain")
+	}
+}
