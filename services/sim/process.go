@@ -86,13 +86,14 @@ func (p *process) run(fn func()) {
 	}
 }
 
+// tempos are drawn from.
+var tempos = []int{1, 10, 10, 30, 30}
+
 // launch starts a process of a service; it leads as soon as it can.
 func (s *Sim) launch(name string) {
 	s.processes++
 	p := &process{sim: s, name: name, number: s.processes, running: map[string]*coroutine{}, folding: map[string]bool{}, view: s.cluster.View()}
-	if p.tempo = 1; s.happens(660) {
-		p.tempo = 10
-	}
+	p.tempo = tempos[s.rng.IntN(len(tempos))]
 	p.stopLag = s.millis(0, int(stopLag/time.Millisecond)-1)
 	if s.faults.Skew > 0 {
 		p.skew = time.Duration(s.rng.Int64N(int64(2*s.faults.Skew))) - s.faults.Skew

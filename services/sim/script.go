@@ -115,7 +115,7 @@ func (s *Sim) drawPool(name string, x *script) *karpv1.NodePool {
 	}
 	if s.happens(250) {
 		x.expires = true
-		spec.ExpireAfter = karpv1.NewDuration(s.millis(150_000, 400_000).Truncate(time.Second))
+		spec.ExpireAfter = karpv1.NewDuration((s.millis(150_000, 400_000) / time.Duration(min(x.pace, 3))).Truncate(time.Second))
 	}
 	if s.happens(300) {
 		spec.TerminationGracePeriod = &metav1.Duration{Duration: s.millis(20_000, 120_000).Truncate(time.Second)}

@@ -78,18 +78,16 @@ func (k *Cluster) Remove(kind events.Kind, name string, uid types.UID) error {
 
 // Update writes what differs outside the status, if before is what is stored. Without a difference it returns after.
 func Update[T Object](k *Cluster, kind events.Kind, before, after T) (none T, err error) {
-	a, b := before.DeepCopyObject().(T), after.DeepCopyObject().(T)
-	clearStatus(a)
-	clearStatus(b)
-	if equality.Semantic.DeepEqual(a, b) {
+	if equality.Semantic.DeepEqual(withoutStatus(before), withoutStatus(after)) {
 		return after, nil
 	}
 	have, err := k.checked(kind, before.GetName(), before.GetUID(), before.GetResourceVersion())
 	if err != nil {
 		return none, err
 	}
-	copyStatus(b, have.DeepCopyObject())
-	return store(k, kind, have, b), nil
+	o := after.DeepCopyObject().(T)
+	copyStatus(o, have)
+	return store(k, kind, have, o), nil
 }
 
 // UpdateStatus writes what differs in the status, like Update.
@@ -101,7 +99,7 @@ func UpdateStatus[T Object](k *Cluster, kind events.Kind, before, after T) (none
 	if err != nil {
 		return none, err
 	}
-	o := have.DeepCopyObject().(T)
+	o := shallow(have.(T))
 	copyStatus(o, after.DeepCopyObject())
 	return store(k, kind, have, o), nil
 }
@@ -124,7 +122,19 @@ func store[T Object](k *Cluster, kind events.Kind, have Object, o T) T {
 func statusField(o any) reflect.Value { return reflect.ValueOf(o).Elem().FieldByName("Status") }
 func statusOf(o any) any              { return statusField(o).Interface() }
 func copyStatus(to, from any)         { statusField(to).Set(statusField(from)) }
-func clearStatus(o any)               { statusField(o).SetZero() }
+
+// shallow is another object that shares what o refers to.
+func shallow[T Object](o T) T {
+	other := reflect.New(reflect.TypeOf(o).Elem())
+	other.Elem().Set(reflect.ValueOf(o).Elem())
+	return other.Interface().(T)
+}
+
+func withoutStatus[T Object](o T) T {
+	bare := shallow(o)
+	statusField(bare).SetZero()
+	return bare
+}
 
 func conditionsOf(o any) (list []*metav1.Condition) {
 	field := statusField(o).FieldByName("Conditions")
