@@ -16,7 +16,7 @@ const (
 	MaxBlobBytes = 64 << 20
 	// DefaultReadLimit is what Read returns at most when its limit is not positive.
 	DefaultReadLimit = 1000
-	// MaxAggregates bounds the aggregates a draft may name, expected and advanced together.
+	// MaxAggregates bounds the aggregates a draft may name, expected and advanced together; those it retires are among the expected.
 	MaxAggregates = 1024
 	// MaxAggregateBytes bounds the name of one.
 	MaxAggregateBytes = 512

@@ -56,10 +56,13 @@ type Draft struct {
 	// OmitExplanation keeps only the explanation's hash, to save room. It is not part of the Record.
 	OmitExplanation bool
 
-	// Expects maps an aggregate to the sequence at which it must stand; 0: never advanced.
+	// Expects maps an aggregate to the sequence at which it must stand; 0: not advanced since it was retired, or ever.
 	Expects map[string]uint64
 	// Advances lists the aggregates whose sequence becomes this record's. It is part of the Record.
 	Advances []string
+	// Retires lists aggregates that stand at 0 from this record on: the log forgets them in the same step. Each is expected where it
+	// stands, which is not 0, and not advanced.
+	Retires []string
 	// Switches are set in the same step as the record is stored, by name (FORMAT §1, control/). They are operators'
 	// and never deleted.
 	Switches map[string]string
@@ -67,7 +70,7 @@ type Draft struct {
 	Lease Lease
 }
 
-// Record is a Draft with its place. Expects, Switches, Lease and OmitExplanation are not kept.
+// Record is a Draft with its place. Expects, Retires, Switches, Lease and OmitExplanation are not kept.
 type Record struct {
 	Seq uint64
 	Draft
@@ -102,7 +105,7 @@ type Log interface {
 	Watch(ctx context.Context, from uint64, fn func(Record) error) error
 	// Head returns the last sequence and hash.
 	Head(ctx context.Context) (Head, error)
-	// Aggregate returns the last sequence that advanced name; 0 if none.
+	// Aggregate returns the last sequence that advanced name; 0 if none did since it was retired, or ever.
 	Aggregate(ctx context.Context, name string) (uint64, error)
 	// Switch returns the value of an operator's switch, "" if it was never set, and the head of the log at the same
 	// moment. It is linearizable: whatever was acknowledged before the call is in it.

@@ -33,7 +33,7 @@ type plan struct {
 	// assumed are aggregates that are not in the view and believed to stand where the first draft expects them;
 	// the transaction compares them.
 	assumed map[string]uint64
-	// advanced are the aggregates that move, head and place what follows the last record. switches are set.
+	// advanced are the aggregates that move, to 0 if they are retired, head and place what follows the last record. switches are set.
 	advanced map[string]uint64
 	switches map[string]string
 	head     string
@@ -70,7 +70,7 @@ func window(pending []*request) []*request {
 	for i, r := range pending {
 		d := r.draft.Draft
 		bytes += r.draft.Bytes() + nameBytes(d)
-		aggregates += len(d.Expects) + len(d.Advances)
+		aggregates += len(d.Expects) + len(d.Advances) + len(d.Retires)
 		if d.Lease != (store.Lease{}) && !slices.Contains(leases, d.Lease) {
 			leases = append(leases, d.Lease)
 		}
@@ -85,7 +85,7 @@ func window(pending []*request) []*request {
 // nameBytes is what the names of aggregates add to a transaction besides the record.
 func nameBytes(d store.Draft) int {
 	n := 0
-	for _, name := range d.Advances {
+	for _, name := range slices.Concat(d.Advances, d.Retires) {
 		n += len(name)
 	}
 	for name := range d.Expects {
@@ -110,6 +110,9 @@ func (p *plan) add(r *request) {
 	p.place = sealed.Place()
 	for _, name := range d.Advances {
 		p.advanced[name] = sealed.Seq
+	}
+	for _, name := range d.Retires {
+		p.advanced[name] = 0
 	}
 	maps.Copy(p.switches, d.Switches)
 }
@@ -174,7 +177,11 @@ func (p *plan) puts(k keys) []clientv3.Op {
 		out = append(out, clientv3.OpPut(k.record(m.sealed.Seq), m.data))
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.advanced)) {
-		out = append(out, clientv3.OpPut(k.stream(name), strconv.FormatUint(p.advanced[name], 10)))
+		if seq := p.advanced[name]; seq > 0 {
+			out = append(out, clientv3.OpPut(k.stream(name), strconv.FormatUint(seq, 10)))
+		} else {
+			out = append(out, clientv3.OpDelete(k.stream(name)))
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.switches)) {
 		out = append(out, clientv3.OpPut(k.control(name), p.switches[name]))

@@ -104,6 +104,9 @@ func (l *Log) Append(ctx context.Context, d store.Draft) (store.Record, error) {
 	for _, a := range s.Advances {
 		l.aggregates[a] = s.Seq
 	}
+	for _, a := range d.Retires {
+		delete(l.aggregates, a)
+	}
 	maps.Copy(l.switches, d.Switches)
 	l.wake()
 	return copied(s.Record), nil

@@ -78,7 +78,7 @@ type Place struct {
 func (p *Prepared) Seal(prev Place) Stored {
 	s := Stored{PayloadContent: p.Payload, ExplanationContent: p.Explanation}
 	s.Draft = p.Draft
-	s.Draft.Expects, s.Draft.Switches, s.Draft.Lease = nil, nil, store.Lease{}
+	s.Draft.Expects, s.Draft.Retires, s.Draft.Switches, s.Draft.Lease = nil, nil, nil, store.Lease{}
 	if s.Draft.OmitExplanation {
 		s.Draft.OmitExplanation, s.Draft.Explanation = false, nil
 	}
@@ -115,7 +115,7 @@ func (s Stored) Follows(prev store.Head) error {
 
 func clone(d store.Draft) store.Draft {
 	d.Payload, d.Explanation = bytes.Clone(d.Payload), bytes.Clone(d.Explanation)
-	d.Subjects, d.Advances = slices.Clone(d.Subjects), slices.Clone(d.Advances)
+	d.Subjects, d.Advances, d.Retires = slices.Clone(d.Subjects), slices.Clone(d.Advances), slices.Clone(d.Retires)
 	d.Expects, d.Switches = maps.Clone(d.Expects), maps.Clone(d.Switches)
 	return d
 }
@@ -159,6 +159,11 @@ func checkTexts(d store.Draft) error {
 	for a := range d.Expects {
 		if err := checkAggregate(a); err != nil {
 			return err
+		}
+	}
+	for _, a := range d.Retires {
+		if d.Expects[a] == 0 || slices.Contains(d.Advances, a) {
+			return fmt.Errorf("aggregate %s is retired, but not expected where it stands, or advanced", a)
 		}
 	}
 	for name, value := range d.Switches {

@@ -111,6 +111,9 @@ func testModel(t *testing.T, h Harness) {
 			for _, a := range d.Advances {
 				aggregates[a] = last
 			}
+			for _, a := range d.Retires {
+				delete(aggregates, a)
+			}
 		}
 		if head := h.head(t); head != last {
 			rt.Fatalf("head %d, want %d", head, last)
@@ -151,6 +154,11 @@ func drawDraft(rt *rapid.T, aggregates map[string]uint64, last uint64) store.Dra
 		}
 	}
 	d.Advances = drawNames(rt, "advances")
+	for _, name := range drawNames(rt, "retires") {
+		if d.Expects[name] > 0 && !slices.Contains(d.Advances, name) {
+			d.Retires = append(d.Retires, name)
+		}
+	}
 	d.Payload = rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(rt, "payload")
 	return d
 }
