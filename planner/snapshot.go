@@ -71,14 +71,21 @@ func (s *Snapshot) Basis() Basis {
 	return Basis{Position: s.World.Position(), LedgerSeq: s.Ledger.Seq(), Now: s.Now, OptionsSeq: s.OptionsSeq}
 }
 
-// Expect returns the aggregates, sorted and each once, with the sequence the Ledger has them at.
-func (s *Snapshot) Expect(aggregates ...string) []Expectation {
+// Expect is Expect of the Snapshot's Ledger.
+func (s *Snapshot) Expect(aggregates ...string) []Expectation { return Expect(s.Ledger, aggregates...) }
+
+// Expect returns the aggregates, sorted and each once, with the sequence the Ledger has them at. One that stands at 0 and can be retired
+// stands there only as long as nothing more is retired, so then that is expected too.
+func Expect(l *ledger.Ledger, aggregates ...string) []Expectation {
 	names := slices.Clone(aggregates)
+	if slices.ContainsFunc(names, func(n string) bool { return ledger.Retirable(n) && l.Aggregate(n) == 0 }) {
+		names = append(names, ledger.RetiredAggregate)
+	}
 	slices.Sort(names)
 	names = slices.Compact(names)
 	list := make([]Expectation, len(names))
 	for i, n := range names {
-		list[i] = Expectation{Aggregate: n, Seq: s.Ledger.Aggregate(n)}
+		list[i] = Expectation{Aggregate: n, Seq: l.Aggregate(n)}
 	}
 	return list
 }

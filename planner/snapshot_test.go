@@ -1,6 +1,7 @@
 package planner_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -333,4 +334,16 @@ func TestIsMoving(t *testing.T) {
 			want(t, "moving", s.PodBudgets().IsMoving(s.World.Pod("pod-p"), s.Now), tc.want)
 		})
 	}
+}
+
+// TestWhatExpectsNothingOfANameExpectsThatNothingIsRetired: else a plan from before a node's time would hold after it.
+func TestWhatExpectsNothingOfANameExpectsThatNothingIsRetired(t *testing.T) {
+	c := pt.New()
+	expects := func(names ...string) string { return fmt.Sprint(c.Snapshot().Expect(names...)) }
+	want(t, "a new node", expects("pool/p", "node/n"), "[{ledger/retired 0} {node/n 0} {pool/p 0}]")
+	want(t, "a new pool", expects("pool/p"), "[{pool/p 0}]")
+	seq := c.Record(ledger.KindDrainEnded, &ledger.DrainEnded{Node: "n"}, "node/n")
+	want(t, "a known node", expects("node/n"), fmt.Sprintf("[{node/n %d}]", seq))
+	retired := c.Record(ledger.KindAggregatesRetired, &ledger.AggregatesRetired{Aggregates: []string{"node/n"}}, ledger.RetiredAggregate)
+	want(t, "a node that is no more", expects("node/n", "node/m"), fmt.Sprintf("[{ledger/retired %d} {node/m 0} {node/n 0}]", retired))
 }

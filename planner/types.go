@@ -76,13 +76,13 @@ type Decision struct {
 	Explanation any
 	Subjects    []string
 	Causation   uint64
-	// Expects lists aggregates that must stand where the Ledger of the Snapshot has them, sorted.
+	// Expects lists aggregates that must stand where the Ledger of the Snapshot has them, sorted; see Expect.
 	Expects []Expectation
 	// Advances lists aggregates whose sequence becomes this record's, sorted.
 	Advances []string
 }
 
-// Expectation of an aggregate: Seq is the last record that advanced it; 0 if none ever did.
+// Expectation of an aggregate: Seq is the last record that advanced it; 0 if none did since it was retired, or ever.
 type Expectation struct {
 	Aggregate string `json:"aggregate"`
 	Seq       uint64 `json:"seq"`

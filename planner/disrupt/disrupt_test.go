@@ -54,7 +54,7 @@ func TestEmptyNodesAreTaken(t *testing.T) {
 	want(t, "reason", started.Reason, karpv1.DisruptionReasonEmpty)
 	want(t, "claim uid", started.Candidates[0].ClaimUID, "claim-a-claim")
 	want(t, "advances", strings.Join(d.Advances, " "), "claim/a-claim claim/b-claim node/a node/b pool/p")
-	want(t, "expects", len(d.Expects), 5)
+	want(t, "expects, and that nothing more is retired", len(d.Expects), 6)
 	x := d.Explanation.(disrupt.Explanation)
 	want(t, "explained", len(x.Taken), 2)
 	c.Decide(c.Snapshot(), d)

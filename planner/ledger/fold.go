@@ -21,6 +21,8 @@ func (l *Ledger) fold(e Entry) {
 		for _, id := range p.Logs {
 			l.s.Adopted[id] = true
 		}
+	case *AggregatesRetired:
+		l.foldRetired(p)
 	case *ControlChanged:
 		l.s.Control, l.s.ControlSeq, l.s.ControlAt = p, e.Seq, e.Time.UTC()
 	case *ProvisioningPlanned:

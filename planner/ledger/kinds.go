@@ -6,14 +6,15 @@ import "fmt"
 type Kind uint16
 
 const (
-	KindGenesis          Kind = 1
-	KindOptionsSet       Kind = 2
-	KindControlChanged   Kind = 3
-	KindModeChanged      Kind = 4
-	KindLedgerCheckpoint Kind = 5 // ignorable
-	KindAlarmRaised      Kind = 6 // ignorable
-	KindSegmentArchived  Kind = 7 // ignorable
-	KindLogAdopted       Kind = 8 // ignorable
+	KindGenesis           Kind = 1
+	KindOptionsSet        Kind = 2
+	KindControlChanged    Kind = 3
+	KindModeChanged       Kind = 4
+	KindLedgerCheckpoint  Kind = 5 // ignorable
+	KindAlarmRaised       Kind = 6 // ignorable
+	KindSegmentArchived   Kind = 7 // ignorable
+	KindLogAdopted        Kind = 8 // ignorable
+	KindAggregatesRetired Kind = 9
 
 	KindProvisioningPlanned Kind = 10
 	KindClaimWithdrawn      Kind = 11
@@ -47,7 +48,7 @@ const (
 var kindNames = map[Kind]string{
 	KindGenesis: "Genesis", KindOptionsSet: "OptionsSet", KindControlChanged: "ControlChanged", KindModeChanged: "ModeChanged",
 	KindLedgerCheckpoint: "LedgerCheckpoint", KindAlarmRaised: "AlarmRaised", KindSegmentArchived: "SegmentArchived",
-	KindLogAdopted:          "LogAdopted",
+	KindLogAdopted: "LogAdopted", KindAggregatesRetired: "AggregatesRetired",
 	KindProvisioningPlanned: "ProvisioningPlanned", KindClaimWithdrawn: "ClaimWithdrawn",
 	KindProvisioningWidened: "ProvisioningWidened",
 	KindClaimCreated:        "ClaimCreated", KindLaunchRequested: "LaunchRequested", KindLaunched: "Launched",

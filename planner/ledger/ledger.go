@@ -246,7 +246,7 @@ func (l *Ledger) Verdicts() []*Verdict {
 	return list
 }
 
-// Aggregate returns the last record that advanced an aggregate; 0 if none did.
+// Aggregate returns the last record that advanced an aggregate; 0 if none did since it was retired, or ever.
 func (l *Ledger) Aggregate(name string) uint64 { return l.s.Aggregates[name] }
 
 // HighestPosition is the highest stream sequence of an incarnation that any record names. A World below it

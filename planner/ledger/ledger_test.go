@@ -307,7 +307,7 @@ func TestEveryKindHasAPayloadThatSurvivesJSON(t *testing.T) {
 			t.Errorf("%s has no name", k)
 		}
 	}
-	want(t, "kinds", len(ledger.Kinds()), 31)
+	want(t, "kinds", len(ledger.Kinds()), 32)
 }
 
 // records draws a log about few claims, nodes and pods, so that records meet.
@@ -337,6 +337,7 @@ func records(t *rapid.T) []ledger.Entry {
 			ledger.KindCommandSucceeded:    &ledger.CommandSucceeded{ID: ledger.CommandID(logID, uint64(rapid.IntRange(2, 6).Draw(t, "of")))},
 			ledger.KindDrainStarted:        &ledger.DrainStarted{Node: one("n1", "n2")},
 			ledger.KindDrainTierStarted:    &ledger.DrainTierStarted{Node: one("n1", "n2"), Tier: 1, Evict: pods()},
+			ledger.KindAggregatesRetired:   &ledger.AggregatesRetired{Aggregates: []string{"node/" + one("n1", "n2")}, Shadow: i%2 == 0},
 			ledger.KindOptionsSet:          &ledger.OptionsSet{Options: []byte(`{"offeringBackoff":60000000000}`)},
 		}
 		kind := rapid.SampledFrom(ledger.Kinds()).Draw(t, "kind")
@@ -348,7 +349,7 @@ func records(t *rapid.T) []ledger.Entry {
 		list = append(list, ledger.Entry{
 			Seq: uint64(i + 2), Time: at, Now: at, Kind: kind, Payload: payload, Service: "s",
 			Mode:     rapid.SampledFrom([]ledger.Mode{ledger.ModeActive, ledger.ModeActive, ledger.ModeShadow}).Draw(t, "mode"),
-			Advances: []string{"pool/" + one("a", "b")}, Position: events.Position{Incarnation: "s", Sequence: uint64(i)},
+			Advances: []string{"pool/" + one("a", "b"), "node/" + one("n1", "n2")}, Position: events.Position{Incarnation: "s", Sequence: uint64(i)},
 		})
 	}
 	return list

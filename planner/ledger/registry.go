@@ -33,6 +33,8 @@ func NewPayload(k Kind) any {
 		return &SegmentArchived{}
 	case KindLogAdopted:
 		return &LogAdopted{}
+	case KindAggregatesRetired:
+		return &AggregatesRetired{}
 	case KindProvisioningPlanned, KindProvisioningWidened:
 		return &ProvisioningPlanned{}
 	case KindOrphanFound:

@@ -29,9 +29,10 @@ type sight struct {
 	class  *awsv1.EC2NodeClass
 	input  claim.Input
 	marks  claim.Marks
-	// basis and at say where the Ledger stood: claim/<name> was last advanced by record at.
+	// basis and at say where the Ledger stood: claim/<name> was last advanced by record at. expects is for what is recorded upon it.
 	basis   planner.Basis
 	at      uint64
+	expects []planner.Expectation
 	options planner.Options
 }
 
@@ -48,7 +49,7 @@ func (s *Service) look(name string) (*sight, error) {
 			s.mem.asPresumed(&copied, s.host.LogAway())
 			v.ledger = &copied
 		}
-		v.at = l.Aggregate(ledger.ClaimAggregate(name))
+		v.at, v.expects = l.Aggregate(ledger.ClaimAggregate(name)), planner.Expect(l, ledger.ClaimAggregate(name))
 		v.basis = planner.Basis{LedgerSeq: l.Seq(), Now: latest(now, l.LastTime()), OptionsSeq: l.OptionsSeq()}
 		v.options = s.mem.optionsOf(l)
 		drained = s.drained(v, l, now)
@@ -247,11 +248,6 @@ func (v *sight) versions() string {
 	m := v.marks
 	parts = append(parts, m.Drift, strconv.FormatBool(m.DriftKnown), strconv.FormatBool(m.QuietKnown), strconv.FormatBool(m.Quiet), strconv.FormatInt(m.PodEvent.Unix(), 10))
 	return strings.Join(parts, "|")
-}
-
-// expects is the claim's aggregate where the facts were read.
-func (v *sight) expects() []planner.Expectation {
-	return []planner.Expectation{{Aggregate: ledger.ClaimAggregate(v.name), Seq: v.at}}
 }
 
 // pool is the NodePool's name, empty for a claim of none.

@@ -53,7 +53,7 @@ func (s *Service) launch(ctx context.Context, v *sight, _ claim.Action) (bool, e
 		Claim: v.name, UID: v.ledger.UID, Attempt: attempt, Token: token, Request: request,
 		LaunchTemplates: built.Templates, Annotations: launch.Details(v.class, v.object, nil, ec2.Instance{}).Annotations,
 	}
-	if err := s.record(ctx, v, ledger.KindLaunchRequested, open, v.expects(), false); err != nil {
+	if err := s.record(ctx, v, ledger.KindLaunchRequested, open, v.expects, false); err != nil {
 		return false, err
 	}
 	return s.send(ctx, v, open, true)

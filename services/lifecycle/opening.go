@@ -35,7 +35,7 @@ func (s *Service) recordCreated(ctx context.Context, v *sight, _ claim.Action) (
 	if v.ledger.WidenedSeq > 0 {
 		_, payload.Record, _ = ledger.ParseRecordAnnotation(v.object.Annotations[karpv1.RecordAnnotationKey])
 	}
-	if err := s.record(ctx, v, ledger.KindClaimCreated, payload, v.expects(), false); err != nil {
+	if err := s.record(ctx, v, ledger.KindClaimCreated, payload, v.expects, false); err != nil {
 		return false, err
 	}
 	s.metrics.created(v)
@@ -48,13 +48,13 @@ func (s *Service) adopt(ctx context.Context, v *sight, _ claim.Action) (bool, er
 		Claim: v.name, UID: v.object.UID, NodePool: v.object.Labels[karpv1.NodePoolLabelKey], ProviderID: v.object.Status.ProviderID,
 		Inherited: v.input.Object.Inherited,
 	}
-	return true, s.record(ctx, v, ledger.KindClaimAdopted, payload, v.expects(), true)
+	return true, s.record(ctx, v, ledger.KindClaimAdopted, payload, v.expects, true)
 }
 
 // withdraw closes a planned claim whose NodeClaim is not made.
 func (s *Service) withdraw(ctx context.Context, v *sight, a claim.Action) (bool, error) {
 	payload := &ledger.ClaimWithdrawn{Claim: v.name, Reason: a.Reason}
-	if err := s.record(ctx, v, ledger.KindClaimWithdrawn, payload, v.expects(), true); err != nil {
+	if err := s.record(ctx, v, ledger.KindClaimWithdrawn, payload, v.expects, true); err != nil {
 		return false, err
 	}
 	s.mem.forget(v.name, "", "")
@@ -86,7 +86,7 @@ func (s *Service) doom(ctx context.Context, v *sight, a claim.Action) error {
 	_, err = s.host.Decide(ctx, v.basis, planner.Decision{
 		Kind: ledger.KindClaimDoomed, Payload: payload,
 		Explanation: map[string]string{"reason": a.Reason, "message": a.Message, "state": string(claim.StateOf(v.input))},
-		Subjects:    v.subjects(), Expects: v.expects(), Advances: v.advances(true),
+		Subjects:    v.subjects(), Expects: v.expects, Advances: v.advances(true),
 	})
 	if err != nil {
 		return err

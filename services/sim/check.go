@@ -123,6 +123,8 @@ func (s *Sim) checkRecord(e ledger.Entry) {
 		s.surprise(s.history.commands[p.ID].Candidates[0].Node)
 	case *ledger.ClaimCreated:
 		s.checkContent(p)
+	case *ledger.AggregatesRetired:
+		s.stats.Retired += len(p.Aggregates)
 	case *ledger.ProvisioningPlanned:
 		s.stats.Widened += len(p.Widened)
 		if p.Search != nil {
@@ -541,6 +543,13 @@ func (s *Sim) checkLog() {
 	head, _ := s.log.Head(ctx)
 	if last, err := s.log.Verify(ctx); err != nil || last != head.Seq {
 		s.violate(CheckLog, "verified up to %d of %d: %v", last, head.Seq, err)
+	}
+	for _, e := range s.entries {
+		for _, name := range e.Advances {
+			if at, err := s.log.Aggregate(ctx, name); err != nil || at != s.reference.Aggregate(name) {
+				s.violate(CheckLog, "aggregate %s is at %d, in the ledger at %d (%v)", name, at, s.reference.Aggregate(name), err)
+			}
+		}
 	}
 	for _, seq := range sortedKeys(s.acknowledged) {
 		recs, err := s.log.Read(ctx, seq, 1)

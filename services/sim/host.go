@@ -252,6 +252,23 @@ func (p *process) announceMode() bool {
 		p.note(service.Outcome{Kind: ledger.KindModeChanged, Payload: &ledger.ModeChanged{Service: p.name, Mode: p.mode}})
 }
 
+// retire has lifecycle forget aggregates of what is no more, far more often than in a real cluster.
+func (p *process) retire() {
+	const every, age = 15, 5
+	if p.name != ledger.ServiceLifecycle || p.ownFolded() != nil || p.ledger.Seq() < p.ledger.Aggregate(ledger.RetiredAggregate)+every {
+		return
+	}
+	drafts, err := audit.RetirementDrafts(p.ledger, p.ledger.Seq()-age, 1)
+	if err != nil {
+		p.sim.violate("aggregates can be retired", "%v", err)
+	}
+	for _, d := range drafts {
+		if _, err := p.append(p.ctx, d, nil); err != nil {
+			return // a later step tries again
+		}
+	}
+}
+
 // note appends a record that counts in any mode. It reports that there is no use in trying again.
 func (p *process) note(o service.Outcome) bool {
 	draft, err := audit.OutcomeDraft(o.Kind, o.Payload, o.Subjects, o.Causation, o.Expects, o.Advances)

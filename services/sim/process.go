@@ -134,6 +134,7 @@ func (p *process) campaign() {
 		for {
 			p.steps.rest()
 			next, err := p.service.Step(p.ctx)
+			p.retire()
 			p.stepping = false
 			p.stepped(next, err)
 		}

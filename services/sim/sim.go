@@ -115,13 +115,13 @@ type Sim struct {
 // Stats counts what happened.
 type Stats struct {
 	Events, Steps, Effects, Calls, Messages, Records, Conflicts, Crashes, Freezes, Renewals, KubeEvents int
-	Pods, Claims, Widened, Confirmed, Instances, Replayed                                               int
+	Pods, Claims, Widened, Confirmed, Instances, Replayed, Retired                                      int
 	Virtual                                                                                             time.Duration
 }
 
 func (s Stats) String() string {
-	return fmt.Sprintf("%s virtual, %d events, %d steps, %d effects, %d calls, %d messages, %d records, %d conflicts, %d crashes, %d freezes, %d claims (widened %d times), %d instances, %d decisions replayed (%d confirmed plans)",
-		s.Virtual.Round(time.Second), s.Events, s.Steps, s.Effects, s.Calls, s.Messages, s.Records, s.Conflicts, s.Crashes, s.Freezes, s.Claims, s.Widened, s.Instances, s.Replayed, s.Confirmed)
+	return fmt.Sprintf("%s virtual, %d events, %d steps, %d effects, %d calls, %d messages, %d records, %d conflicts, %d crashes, %d freezes, %d claims (widened %d times), %d instances, %d decisions replayed (%d confirmed plans), %d aggregates retired",
+		s.Virtual.Round(time.Second), s.Events, s.Steps, s.Effects, s.Calls, s.Messages, s.Records, s.Conflicts, s.Crashes, s.Freezes, s.Claims, s.Widened, s.Instances, s.Replayed, s.Confirmed, s.Retired)
 }
 
 // Result of a run.

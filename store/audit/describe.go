@@ -31,6 +31,8 @@ func describe(e ledger.Entry, logID string) string {
 		return fmt.Sprintf("%s works in mode %s", p.Service, p.Mode)
 	case *ledger.LogAdopted:
 		return "objects of other logs are taken over: " + strings.Join(p.Logs, ", ")
+	case *ledger.AggregatesRetired:
+		return describeRetired(p)
 	case *ledger.LedgerCheckpoint:
 		return fmt.Sprintf("ledger checkpoint of record %d", p.Seq)
 	case *ledger.SegmentArchived:
@@ -46,6 +48,14 @@ func describe(e ledger.Entry, logID string) string {
 		return text
 	}
 	return describeNode(e, logID)
+}
+
+func describeRetired(p *ledger.AggregatesRetired) string {
+	text := fmt.Sprintf("of claims, commands and nodes that are no more, %d aggregates are forgotten", len(p.Aggregates))
+	if p.Shadow {
+		text += ", and what was said in shadow mode"
+	}
+	return text
 }
 
 func describeControl(c *ledger.ControlChanged) string {

@@ -71,6 +71,44 @@ func ControlDraft(c *ledger.ControlChanged, seen uint64) (store.Draft, error) {
 	return d, nil
 }
 
+const (
+	// retiredMax is how many aggregates one record retires at most; store.MaxAggregates is a little more.
+	retiredMax = 1000
+	// retiredRecordsMax bounds the records written at a time, if much has died before anything was retired.
+	retiredRecordsMax = 16
+	// shadowBytesMax of what was said in shadow mode are kept.
+	shadowBytesMax = 1 << 20
+)
+
+// RetirementDrafts are those of the AggregatesRetired records that are worth writing now, oldest aggregates first, without time, service
+// and lease: for what no record after through advanced, as long as that are at least so many, 1 or more. A draft is refused if one of its
+// aggregates has moved since.
+func RetirementDrafts(l *ledger.Ledger, through uint64, least int) ([]store.Draft, error) {
+	var drafts []store.Draft
+	shadow, dead := l.ShadowBytes() > shadowBytesMax, l.Dead(through)
+	for shadow || len(dead) >= least && len(drafts) < retiredRecordsMax {
+		n := min(len(dead), retiredMax)
+		d, err := retirementDraft(l, &ledger.AggregatesRetired{Aggregates: dead[:n], Shadow: shadow})
+		if err != nil {
+			return nil, err
+		}
+		drafts, shadow, dead = append(drafts, d), false, dead[n:]
+	}
+	return drafts, nil
+}
+
+func retirementDraft(l *ledger.Ledger, p *ledger.AggregatesRetired) (store.Draft, error) {
+	d, err := OutcomeDraft(ledger.KindAggregatesRetired, p, nil, 0, nil, []string{ledger.RetiredAggregate})
+	if err != nil {
+		return d, err
+	}
+	d.Mode, d.Retires, d.Expects = string(ledger.ModeActive), p.Aggregates, map[string]uint64{}
+	for _, name := range p.Aggregates {
+		d.Expects[name] = l.Aggregate(name)
+	}
+	return d, nil
+}
+
 // Expectations as the store takes them.
 func Expectations(list []planner.Expectation) map[string]uint64 {
 	if len(list) == 0 {

@@ -1,0 +1,74 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// RetiredAggregate stands at the last AggregatesRetired. What stands at 0 was either never advanced or was retired since it was, so a
+// decision that expects 0 of an aggregate that can be retired expects this one too (planner.Expect): without it, what was planned when
+// a name was new could be appended after the name was used, and retired.
+const RetiredAggregate = "ledger/retired"
+
+// AggregatesRetired says which aggregates stand at 0 again: those of claims, commands and nodes that are no more. Who wrote it expected
+// each at the record that advanced it last, and the log forgets them in the same step.
+type AggregatesRetired struct {
+	Aggregates []string `json:"aggregates,omitempty"`
+	// Shadow: what was last said in shadow mode is forgotten too; it may be recorded once more.
+	Shadow bool `json:"shadow,omitempty"`
+}
+
+// Retirable reports that an aggregate is of a kind that comes without end: claims, commands and nodes.
+func Retirable(aggregate string) bool {
+	kind, _, _ := strings.Cut(aggregate, "/")
+	return kind == "claim" || kind == "command" || kind == "node"
+}
+
+// Dead returns the aggregates that no record after through advanced and that belong to nothing that is open, oldest first.
+func (l *Ledger) Dead(through uint64) []string {
+	nodes := map[string]bool{}
+	for _, c := range l.s.Claims {
+		nodes[c.Node] = true
+	}
+	var list []string
+	for name, seq := range l.s.Aggregates {
+		if seq <= through && Retirable(name) && !l.open(name, nodes) {
+			list = append(list, name)
+		}
+	}
+	slices.SortFunc(list, func(a, b string) int {
+		return cmp.Or(cmp.Compare(l.s.Aggregates[a], l.s.Aggregates[b]), cmp.Compare(a, b))
+	})
+	return list
+}
+
+// open reports that an aggregate is of an open claim or command, or of a node that has one or a drain.
+func (l *Ledger) open(aggregate string, nodes map[string]bool) bool {
+	kind, name, _ := strings.Cut(aggregate, "/")
+	switch kind {
+	case "claim":
+		return l.s.Claims[name] != nil
+	case "command":
+		return l.s.Commands[name] != nil
+	}
+	return nodes[name] || l.s.Drains[name] != nil
+}
+
+// ShadowBytes is about what the Ledger keeps of shadow records.
+func (l *Ledger) ShadowBytes() int {
+	n := 0
+	for key, digest := range l.s.Shadow {
+		n += len(key) + len(digest)
+	}
+	return n
+}
+
+func (l *Ledger) foldRetired(p *AggregatesRetired) {
+	for _, name := range p.Aggregates {
+		delete(l.s.Aggregates, name)
+	}
+	if p.Shadow {
+		clear(l.s.Shadow)
+	}
+}
