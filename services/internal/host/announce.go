@@ -96,6 +96,12 @@ func (h *Host) Note(ctx context.Context, kind ledger.Kind, payload any, aggregat
 	return h.record(ctx, kind, payload, aggregate, expect)
 }
 
+// Retire appends a record of audit.RetirementDrafts, in any mode.
+func (h *Host) Retire(ctx context.Context, draft store.Draft) error {
+	_, err := h.append(ctx, draft)
+	return err
+}
+
 // record appends a record that is neither a decision nor an outcome. It counts in any mode.
 func (h *Host) record(ctx context.Context, kind ledger.Kind, payload any, aggregate string, expect uint64) error {
 	var expects []planner.Expectation

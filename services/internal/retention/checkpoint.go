@@ -16,22 +16,31 @@ const checkpointTimeout = time.Minute
 
 // checkpoint writes a checkpoint of the Ledger if so many records came since the last one; it reports whether it did.
 func (k *Keeper) checkpoint(ctx context.Context, every uint64) (bool, error) {
+	due := false
+	err := k.cfg.Host.Ledger(func(l *ledger.Ledger) error {
+		due = l.Seq() >= l.Aggregate(ledger.CheckpointAggregate)+every
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("checkpoint ledger: %w", err)
+	}
+	if !due {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkpointTimeout)
+	defer cancel()
+	if err := k.retire(ctx); err != nil {
+		return false, err
+	}
 	var p ledger.LedgerCheckpoint
 	var data []byte
-	err := k.cfg.Host.Ledger(func(l *ledger.Ledger) (err error) {
-		if l.Seq() >= l.Aggregate(ledger.CheckpointAggregate)+every {
-			p, data, err = audit.CheckpointOf(l)
-		}
+	err = k.cfg.Host.Ledger(func(l *ledger.Ledger) (err error) {
+		p, data, err = audit.CheckpointOf(l)
 		return err
 	})
 	if err != nil {
 		return false, fmt.Errorf("checkpoint ledger: %w", err)
 	}
-	if data == nil {
-		return false, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, checkpointTimeout)
-	defer cancel()
 	blob, err := audit.PackCheckpoint(data)
 	if err != nil {
 		return false, err

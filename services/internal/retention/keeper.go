@@ -41,6 +41,8 @@ type Host interface {
 	Ledger(fn func(*ledger.Ledger) error) error
 	// Note appends a record in any mode, under the leadership in force.
 	Note(ctx context.Context, kind ledger.Kind, payload any, aggregate string, expect uint64) error
+	// Retire appends a record of audit.RetirementDrafts, under the leadership in force.
+	Retire(ctx context.Context, draft store.Draft) error
 	Event(e service.KubeEvent)
 }
 

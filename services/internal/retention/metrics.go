@@ -8,7 +8,7 @@ import (
 const namespace = "millwright"
 
 type metrics struct {
-	failures, checkpoints, archived, segments, blobs, defragmentations prometheus.Counter
+	failures, checkpoints, archived, segments, retired, blobs, defragmentations prometheus.Counter
 
 	checkpointBytes prometheus.Gauge
 	alarms          *prometheus.CounterVec
@@ -22,6 +22,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return &metrics{
 		archived:         counter("log_archived_records_total", "Records that were moved from the live log into the archive."),
 		segments:         counter("log_archived_segments_total", "Segments of the archive that were verified and put on record."),
+		retired:          counter("log_aggregates_retired_total", "Aggregates of claims, commands and nodes that are no more and were forgotten."),
 		blobs:            counter("log_blobs_collected_total", "Blobs that no record names any more and were deleted."),
 		defragmentations: counter("log_defragmentations_total", "Defragmentations of the log's database."),
 		alarms: f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "log_alarms_total",

@@ -32,11 +32,11 @@ type rig struct {
 	events []service.KubeEvent
 }
 
-// lead starts a host of lifecycle over the log, which ends with the test.
-func lead(t *testing.T, log store.Log, elector store.Elector) *rig {
+// lead starts a host of lifecycle over the log, which ends with the test. others lead or stand by beside it.
+func lead(t *testing.T, log store.Log, elector store.Elector, others ...store.Leader) *rig {
 	t.Helper()
 	r := &rig{t: t, log: log}
-	state := host.NewState(host.StateConfig{Log: log, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
+	state := host.NewState(host.StateConfig{Log: log, Candidates: func(context.Context) ([]store.Leader, error) { return others, nil }, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := state.CatchUp(ctx); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -25,6 +26,7 @@ import (
 
 // database is a log in an etcd with a small quota.
 type database struct {
+	client  *clientv3.Client
 	log     *etcdlog.Log
 	elector *etcdlog.Elector
 	dir     *archive.Dir
@@ -42,7 +44,7 @@ func openDatabase(t *testing.T, quota int64) database {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = log.Close() })
-	return database{log: log, elector: etcdlog.NewElector(server.Client, "test"), dir: archive.Open(t.TempDir(), log.ID())}
+	return database{client: server.Client, log: log, elector: etcdlog.NewElector(server.Client, "test"), dir: archive.Open(t.TempDir(), log.ID())}
 }
 
 func (d database) keeper(r *rig, dir *archive.Dir, p retention.Policy) *retention.Keeper {
