@@ -132,8 +132,12 @@ func (p *staticPool) excess(s *planner.Snapshot) []staticMember {
 	var list []ranked
 	for _, m := range p.active {
 		c := s.Ledger.Claim(m.name)
-		if c == nil || c.Doomed != nil || c.State == ledger.ClaimPlanned {
-			continue // a claim that the Ledger does not know, or whose NodeClaim is not made yet, comes later
+		switch {
+		case c == nil || c.Doomed != nil:
+			continue // a claim that the Ledger does not know comes later
+		case c.State == ledger.ClaimPlanned:
+			n-- // it goes before any other, once its NodeClaim is made
+			continue
 		}
 		class, cost := m.rank(s)
 		list = append(list, ranked{m, class, cost})
@@ -142,7 +146,7 @@ func (p *staticPool) excess(s *planner.Snapshot) []staticMember {
 		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.cost, b.cost), cmp.Compare(a.name, b.name))
 	})
 	var out []staticMember
-	for _, r := range list[:min(n, len(list))] {
+	for _, r := range list[:max(0, min(n, len(list)))] {
 		out = append(out, r.staticMember)
 	}
 	return out

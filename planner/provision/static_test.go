@@ -131,6 +131,26 @@ func TestAStaticNodePoolGivesUpItsExcess(t *testing.T) {
 	}
 }
 
+// TestAPlannedStaticClaimGoesFirst: while its NodeClaim is not made, no node goes in its stead.
+func TestAPlannedStaticClaimGoesFirst(t *testing.T) {
+	c := newCluster()
+	c.catalogue()
+	c.put(staticNodePool(2, ""))
+	p, _ := c.plan(t)
+	c.join(t, p, 0, true)
+	c.put(staticNodePool(3, ""))
+	p, _ = c.plan(t)
+	late := ledger.ClaimName(c.ledger.LogID(), "fixed", c.ledger.Seq(), 0)
+	c.put(staticNodePool(2, ""))
+	if again, _ := c.plan(t); again != nil {
+		t.Fatalf("a node goes instead of the claim that is planned: %s", encode(again))
+	}
+	c.join(t, p, 2, false)
+	if p, _ := c.plan(t); p == nil || len(p.Excess) != 1 || p.Excess[0].Claim != late {
+		t.Fatalf("%s should go: %s", late, encode(p))
+	}
+}
+
 func TestAStaticNodePoolThatIsNotReadyOrGoingStays(t *testing.T) {
 	c := newCluster()
 	c.catalogue()
