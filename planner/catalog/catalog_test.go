@@ -175,7 +175,7 @@ func TestLargestIsWhatLookingAtEachTypeFinds(t *testing.T) {
 				want = want.Max(it.Allocatable)
 			}
 		}
-		if got := c.Largest(b, within); !got.Equal(want) {
+		if got := c.Largest(b, within, []corev1.ResourceName{"disk", "gpu"}); !got.Equal(want) {
 			rt.Fatalf("largest %+v, want %+v", got, want)
 		}
 	})

@@ -244,15 +244,19 @@ func (c *Catalog) Narrow(b Bits, v *resource.Vector) {
 }
 
 // Largest returns the most of each resource, 0 at least, that a type's allocatable has: of those in b and, if within is not nil, in
-// within too.
-func (c *Catalog) Largest(b, within Bits) resource.Vector {
+// within too. Of extended resources it looks at those named, sorted.
+func (c *Catalog) Largest(b, within Bits, extended []corev1.ResourceName) resource.Vector {
 	f := &c.fit
 	v := resource.Vector{
 		MilliCPU: f.cpu.largest(b, within), Memory: f.memory.largest(b, within),
 		EphemeralStorage: f.disk.largest(b, within), Pods: f.pod.largest(b, within),
 	}
-	for name, d := range f.extended {
-		v.Set(name, d.largest(b, within))
+	for _, name := range extended {
+		if d, ok := f.extended[name]; ok {
+			if n := d.largest(b, within); n > 0 {
+				v.Extended = append(v.Extended, resource.Amount{Name: name, Value: n})
+			}
+		}
 	}
 	return v
 }

@@ -6,9 +6,13 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
+	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
+	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
 	"millwright/tools/workload"
 )
@@ -115,3 +119,63 @@ func BenchmarkPreferences(b *testing.B) { benchPlan(b, problem(workload.Preferen
 
 // BenchmarkRealistic: 30,000 pending pods of 300 Deployments, 12 NodePools, 700 real instance types, 1,000 nodes.
 func BenchmarkRealistic(b *testing.B) { benchPlan(b, problem(workload.Realistic(30000))) }
+
+// BenchmarkOverlays is BenchmarkRealistic with 20 NodeOverlays of all forms, which change prices and capacity of most types. steady: as in
+// a cluster, where catalogues and overlays stay between rounds; changed: one overlay changes before each round.
+func BenchmarkOverlays(b *testing.B) {
+	b.Run("steady", func(b *testing.B) {
+		c := problem(workload.Realistic(30000))
+		c.putOverlays(benchOverlays()...)
+		benchPlan(b, c)
+	})
+	b.Run("changed", func(b *testing.B) {
+		c := problem(workload.Realistic(30000))
+		overlays := benchOverlays()
+		c.putOverlays(overlays...)
+		b.ReportAllocs()
+		for b.Loop() {
+			c.putOverlays(overlays[0])
+			Plan(c.snapshot())
+		}
+	})
+}
+
+func (c *cluster) putOverlays(list ...*karpv1alpha1.NodeOverlay) {
+	for _, o := range list {
+		c.observe(events.Observation{Op: events.OpUpsert, Kind: events.KindNodeOverlay, UID: o.UID, Name: o.Name, Object: o})
+	}
+}
+
+func benchOverlays() []*karpv1alpha1.NodeOverlay {
+	families := []string{"m5", "m6i", "m7i", "c5", "c6i", "c7i", "r5", "r6i", "r7i", "m6a"}
+	var list []*karpv1alpha1.NodeOverlay
+	for i := range 20 {
+		o := &karpv1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("overlay-%02d", i), UID: types.UID(fmt.Sprintf("overlay-%02d", i))}}
+		weight, adjustment := int32(i+1), fmt.Sprintf("-%d%%", i+1)
+		o.Spec.Weight = &weight
+		switch i % 4 {
+		case 0: // all spot, or all on-demand
+			o.Spec.Requirements = []corev1.NodeSelectorRequirement{{Key: karpv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{[]string{"spot", "on-demand"}[i/4%2]}}}
+			o.Spec.PriceAdjustment = &adjustment
+		case 1, 2:
+			o.Spec.Requirements = []corev1.NodeSelectorRequirement{{Key: awsv1.LabelInstanceFamily, Operator: corev1.NodeSelectorOpIn, Values: families[i/2 : i/2+1]}}
+			o.Spec.PriceAdjustment = &adjustment
+		case 3:
+			o.Spec.Requirements = []corev1.NodeSelectorRequirement{{Key: awsv1.LabelInstanceCategory, Operator: corev1.NodeSelectorOpIn, Values: []string{"c", "m"}}}
+			o.Spec.Capacity = corev1.ResourceList{corev1.ResourceName(fmt.Sprintf("example.com/dongle-%d", i)): resource.MustParse("4")}
+		}
+		list = append(list, o)
+	}
+	return list
+}
+
+// BenchmarkWorst: rounds as bad as a cluster could make them.
+func BenchmarkWorst(b *testing.B) {
+	for _, w := range []struct {
+		name string
+		make func(int) *workload.Problem
+		pods int
+	}{{"Packed", workload.Packed, 5000}, {"Refused", workload.Refused, 20000}, {"Apart", workload.Apart, 50000}, {"Chain", workload.Chain, 5000}} {
+		b.Run(fmt.Sprint(w.name, "/", w.pods), func(b *testing.B) { benchPlan(b, problem(w.make(w.pods))) })
+	}
+}

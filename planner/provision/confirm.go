@@ -35,6 +35,7 @@ func Confirm(found Search, s *planner.Snapshot) (*planner.Decision, Round) {
 	sol := newSolver(inputOf(s, Scenario{}))
 	sol.plain = plan.Plain
 	sol.place(sol.follow(found, plan))
+	sol.explain()
 	d, round := decide(s, sol)
 	if d != nil {
 		b := found.Basis

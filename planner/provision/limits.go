@@ -82,6 +82,22 @@ func (l *limits) reserve(v resource.Vector, nodes int64) {
 	l.moved++
 }
 
+// capacityMax is what a claim of the types may add, of the limited resources.
+func (l *limits) capacityMax(c *catalog.Catalog, types catalog.Bits) resource.Vector {
+	var v resource.Vector
+	for _, x := range l.left {
+		if x.name == ResourceNodes {
+			continue
+		}
+		most := int64(0)
+		for i := range types.Members() {
+			most = max(most, c.Types[i].Capacity.Get(x.name))
+		}
+		v.Set(x.name, most)
+	}
+	return v
+}
+
 // capacityMax is the per-resource maximum of the types' capacity: what a claim of them may add.
 func capacityMax(c *catalog.Catalog, types catalog.Bits) resource.Vector {
 	var v resource.Vector

@@ -47,6 +47,7 @@ func (s *solver) demands() []*demand {
 		template *template
 	}
 	known := map[where]*demand{}
+	alike := map[*growingBits][]*demand{} // by requests
 	var list []*demand
 	for _, it := range s.items {
 		if it.bin == nil || it.bin.open == nil || it.bin.earlier != nil || len(it.bin.open.holds) > 0 {
@@ -56,20 +57,17 @@ func (s *solver) demands() []*demand {
 		d := known[at]
 		if d == nil {
 			d = &demand{requests: &it.class.requests, states: at.template.statesFor(it.class)}
-			if i := slices.IndexFunc(list, d.equals); i >= 0 {
-				d = list[i]
+			same := alike[it.class.full]
+			if i := slices.IndexFunc(same, func(o *demand) bool { return slices.Equal(d.states, o.states) }); i >= 0 {
+				d = same[i]
 			} else {
-				list = append(list, d)
+				list, alike[it.class.full] = append(list, d), append(same, d)
 			}
 			known[at] = d
 		}
 		d.pods++
 	}
 	return list
-}
-
-func (d *demand) equals(o *demand) bool {
-	return d.requests.Equal(*o.requests) && slices.Equal(d.states, o.states)
 }
 
 // statesFor lists, once each, what claims of the pool with a pod of the class may be, at its most relaxed.

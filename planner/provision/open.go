@@ -113,7 +113,7 @@ func (o *openClaim) keep(types catalog.Bits) {
 		copy(o.types, types)
 		o.largest = o.largestGrowth()
 		if len(t.limits.left) > 0 {
-			now := capacityMax(t.catalog, o.types)
+			now := t.limits.capacityMax(t.catalog, o.types)
 			t.limits.reserve(now.Sub(o.reserved), 0)
 			o.reserved = now
 		}
@@ -121,9 +121,9 @@ func (o *openClaim) keep(types catalog.Bits) {
 	o.room = o.largest.Sub(o.used)
 }
 
-// largestGrowth is the per-resource maximum of the allocatable of the types the claim may grow to.
+// largestGrowth is the per-resource maximum of the allocatable of the types the claim may grow to, as far as pods request it.
 func (o *openClaim) largestGrowth() resource.Vector {
-	return o.template.catalog.Largest(o.types, o.growth)
+	return o.template.catalog.Largest(o.types, o.growth, o.template.extended)
 }
 
 // fitting returns, valid until the next call, the types of n among from that hold total and the DaemonSets
@@ -178,7 +178,7 @@ func (s *solver) openIn(t *template, c *class, n *state) *openClaim {
 	o.room = o.largest.Sub(o.used)
 	s.hold(o, holds)
 	if len(t.limits.left) > 0 {
-		o.reserved = capacityMax(t.catalog, held)
+		o.reserved = t.limits.capacityMax(t.catalog, held)
 		t.limits.reserve(o.reserved, 1)
 	}
 	return o

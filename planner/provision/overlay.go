@@ -230,16 +230,16 @@ func (in *input) targetsOf(o *overlay) []overlayTarget {
 		if p.catalog == nil {
 			continue
 		}
-		base := requirement.FromLabels(p.pool.Spec.Template.Labels).Add(requirement.In(karpv1.NodePoolLabelKey, p.pool.Name))
+		base := requirement.FromLabels(p.pool.Spec.Template.Labels).Add(requirement.In(karpv1.NodePoolLabelKey, p.pool.Name)).Only(o.set)
 		for at := range p.catalog.MatchingSet(o.set).Members() { // the others cannot be meant
 			t := p.catalog.Types[at]
-			of := base.Intersection(t.Requirements)
+			of := base.Intersection(t.Requirements.Only(o.set)) // other keys do not matter to what is Compatible
 			if !of.CompatibleSet(o.set, requirement.NoneKnown) {
 				continue
 			}
 			hit := false
 			for j := range t.Offerings {
-				if !of.Intersection(t.Offerings[j].Requirements).CompatibleSet(o.set, requirement.NoneKnown) {
+				if !of.Intersection(t.Offerings[j].Requirements.Only(o.set)).CompatibleSet(o.set, requirement.NoneKnown) {
 					continue
 				}
 				hit = true

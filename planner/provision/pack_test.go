@@ -2,6 +2,7 @@ package provision
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,5 +52,26 @@ func TestAPreferenceThatLaterPodsUndidIsNotKept(t *testing.T) {
 		if p, first := solved(pods); first.level != 0 || p.keeps(first) != want {
 			t.Errorf("%d pods: the first was placed at level %d and keeps level %d, want 0 and %d", pods, first.level, p.keeps(first), want)
 		}
+	}
+}
+
+// Every pod has reasons, however many kinds of them are refused; the record does not grow by a text for each.
+func TestVeryManyRefusalsAreBrief(t *testing.T) {
+	c := newCluster()
+	c.catalogue()
+	c.put(newPool("default"))
+	for i := range detailedMax + 50 {
+		c.put(newPod(fmt.Sprintf("p%04d", i), map[string]string{"cpu": fmt.Sprint(100_000 - i), "memory": "1Gi"}))
+	}
+	plan, r := c.plan(t)
+	if r.Refused != detailedMax+50 || len(plan.Refused) != detailedMax+1 {
+		t.Fatalf("%d pods refused, with %d different texts", r.Refused, len(plan.Refused))
+	}
+	first, last := r.Verdicts[0].Reasons, r.Verdicts[len(r.Verdicts)-1].Reasons
+	if len(first) != 1 || !strings.HasPrefix(first[0].Message, "no instance type has enough resources, requirements=") || first[0].Closest == "" {
+		t.Errorf("the first is told %+v", first)
+	}
+	if len(last) != 1 || last[0].Message != "no instance type has enough resources" {
+		t.Errorf("the last is told %+v", last)
 	}
 }

@@ -50,6 +50,7 @@ func Plan(s *planner.Snapshot) (*planner.Decision, Round) {
 	sol.pack()
 	sol.widen()
 	sol.retry()
+	sol.explain()
 	d, round := decide(s, sol)
 	if d == nil {
 		d = sol.withdrawal(s)
@@ -64,6 +65,7 @@ func PlanPlain(s *planner.Snapshot) (*planner.Decision, Round) {
 	sol.plain = true
 	sol.pack()
 	sol.retry()
+	sol.explain()
 	return decide(s, sol)
 }
 

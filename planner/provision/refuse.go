@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"millwright/planner/catalog"
 	"millwright/planner/ledger"
 	"millwright/planner/requirement"
@@ -25,11 +27,16 @@ const (
 	constraintNodePool     = "nodepool"
 )
 
+// detailedMax is for how many classes a round says with numbers why each NodePool refused them: more can only be a mistake of whoever
+// made the pods, and the record would hold a text for each.
+const detailedMax = 2000
+
 // refusals says, per NodePool, why a class found no place; computed once per class.
 func (s *solver) refusals(c *class) []ledger.Refusal {
 	if c.refused != nil {
 		return c.refused
 	}
+	s.diagnosed++
 	for _, t := range s.templates {
 		c.refused = append(c.refused, s.diagnose(t, c))
 	}
@@ -95,7 +102,7 @@ func (s *solver) diagnoseAlternative(t *template, c *class, a *alternative) (led
 		return ledger.Refusal{Constraint: constraintLimits, Message: err.Error()}, 1
 	}
 	f := s.filter(t, c, n, from)
-	r := f.refusal(t, c, n)
+	r := f.refusal(t, c, n, s.diagnosed > detailedMax)
 	if len(t.limits.left) > 0 && s.filter(t, c, n, t.root.usable).all.Any() {
 		r.Constraint = constraintLimits
 	}
@@ -112,7 +119,7 @@ func (s *solver) diagnoseIncompatible(t *template, c *class, a *alternative) led
 		// The pod contradicts itself on keys that the pool leaves open: it is the types that have no such value.
 		n := t.state(t.base.Intersection(a.set))
 		if f := s.filter(t, c, n, t.root.usable); !f.req.Any() || !f.offered.Any() {
-			return f.refusal(t, c, n)
+			return f.refusal(t, c, n, s.diagnosed > detailedMax)
 		}
 	}
 	return ledger.Refusal{Constraint: constraintRequirements, Message: fmt.Sprintf("incompatible requirements, %s", err)}
@@ -200,8 +207,11 @@ func (s *solver) filter(t *template, c *class, n *state, from catalog.Bits) filt
 	return f
 }
 
-func (f *filterResult) refusal(t *template, c *class, n *state) ledger.Refusal {
+func (f *filterResult) refusal(t *template, c *class, n *state, brief bool) ledger.Refusal {
 	constraint, reason := f.reason(c)
+	if brief {
+		return ledger.Refusal{Constraint: constraint, Message: reason}
+	}
 	total := f.from.Count()
 	r := ledger.Refusal{
 		Constraint: constraint,
@@ -290,12 +300,13 @@ func listJSON(v resource.Vector) string {
 func (f *filterResult) closest(t *template, c *class) string {
 	near := f.req.Clone()
 	near.And(f.offered)
+	names := c.requests.Names()
 	var best *catalog.InstanceType
-	var bestName string
+	var bestName corev1.ResourceName
 	var bestHave, bestWant int64
 	for i := range near.Members() {
 		it := t.catalog.Types[i]
-		name, have, want := lacks(c.requests, it.Allocatable)
+		name, have, want := lacks(names, &c.requests, &it.Allocatable)
 		if want == 0 {
 			continue
 		}
@@ -309,24 +320,24 @@ func (f *filterResult) closest(t *template, c *class) string {
 	return fmt.Sprintf("%s has %s of %s %s", best.Name, amountText(bestName, bestHave), amountText(bestName, bestWant), bestName)
 }
 
-// lacks returns the resource of which total has the smallest share of what is wanted; want 0 if none.
-func lacks(wanted, total resource.Vector) (name string, have, want int64) {
-	for _, n := range wanted.Names() {
+// lacks returns the resource, of those named, of which total has the smallest share of what is wanted; want 0 if none.
+func lacks(names []corev1.ResourceName, wanted, total *resource.Vector) (name corev1.ResourceName, have, want int64) {
+	for _, n := range names {
 		w, h := wanted.Get(n), max(0, total.Get(n))
 		if w <= h {
 			continue
 		}
 		if want == 0 || compareRatio(h, w, have, want) < 0 {
-			name, have, want = string(n), h, w
+			name, have, want = n, h, w
 		}
 	}
 	return name, have, want
 }
 
-func amountText(name string, n int64) string {
+func amountText(name resourceName, n int64) string {
 	v := resource.Vector{}
-	v.Set(resourceName(name), n)
-	q, ok := v.List()[resourceName(name)]
+	v.Set(name, n)
+	q, ok := v.List()[name]
 	if !ok {
 		return "0"
 	}

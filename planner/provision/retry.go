@@ -1,8 +1,8 @@
 package provision
 
 // retry tries the refused pods again once packing is done, for it may have freed what limits allow; planned claims that may be
-// widened are asked too, and all claims as if they might grow without bound. The reasons of those that still have no place
-// are of the plan as it stands. Else the next round would say something new although nothing is new.
+// widened are asked too, and all claims as if they might grow without bound. Else the next round would say something new although
+// nothing is new.
 func (s *solver) retry() {
 	var refused []*item
 	for _, it := range s.items {
@@ -10,7 +10,6 @@ func (s *solver) retry() {
 			continue // placed, or refused before it was in the queue
 		}
 		refused = append(refused, it)
-		it.class.refused = nil
 		*it.class.full = nil
 		for _, lv := range it.class.levels {
 			lv.cursor, lv.dead = 0, nil

@@ -29,6 +29,7 @@ type Result struct {
 // Simulate plans as Plan does, under the scenario, and decides nothing.
 func Simulate(s *planner.Snapshot, sc Scenario) Result {
 	sol := solve(inputOf(s, sc))
+	sol.explain()
 	d := &decision{snapshot: s, solver: sol, index: map[*bin]int{}, failed: map[*bin][]ledger.Refusal{},
 		subjects: map[string]bool{}, expects: map[string]bool{}, advances: map[string]bool{}}
 	d.addClaims()

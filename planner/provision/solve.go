@@ -9,6 +9,7 @@ import (
 	"millwright/planner/topology"
 	"millwright/planner/world"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -52,6 +53,10 @@ type solver struct {
 	// running are the classes of pods on nodes; single the alternatives for one domain.
 	running map[classKey]*runningClass
 	single  map[*topology.Domains][]*alternative
+	// diagnosed counts the classes that were told why they are refused.
+	diagnosed int
+	// exist are the domains that exist for classes.
+	exist map[existKey]topology.Mask
 	// keeping: earlier verdicts are being taken over; the topology is checked after all of them.
 	keeping bool
 	// newlyExcluded are pods that have waited for a ready node in vain.
@@ -81,7 +86,7 @@ type solver struct {
 // target names a bin that exists.
 type target struct{ node, claim string }
 
-// solve finds a place for each pod of the input, or the reasons why there is none.
+// solve finds a place for each pod of the input that can have one. Those without have no reasons yet (explain).
 func solve(in *input) *solver {
 	s := newSolver(in)
 	waiting, kept := s.keepVerdicts()
@@ -202,6 +207,17 @@ func (s *solver) queue() {
 	for i, it := range s.items {
 		it.at = i
 	}
+	var extended []corev1.ResourceName
+	for _, k := range s.compiler.classes {
+		for _, e := range k.requests.Extended {
+			extended = append(extended, e.Name)
+		}
+	}
+	slices.Sort(extended)
+	extended = slices.Compact(extended)
+	for _, t := range s.templates {
+		t.extended = extended
+	}
 }
 
 // keepVerdicts leaves pods where they were placed before, if they still fit there, and returns the others.
@@ -268,8 +284,14 @@ func (s *solver) place(waiting []*item) {
 	for s.loosen(waiting) {
 		waiting = s.workOff(waiting)
 	}
-	for _, it := range waiting {
-		it.reasons = s.refusals(it.class)
+}
+
+// explain gives the pods without a place their reasons, of the plan as it stands.
+func (s *solver) explain() {
+	for _, it := range s.items {
+		if it.bin == nil && it.reasons == nil && !it.unseen {
+			it.reasons = s.refusals(it.class)
+		}
 	}
 }
 

@@ -35,8 +35,10 @@ type template struct {
 	// prefers: it has a PreferNoSchedule taint.
 	prefers bool
 	// netOf is what each type has for pods; demand is what the pods of the pool's new claims request.
-	netOf  []resource.Vector
-	demand resource.Vector
+	netOf []resource.Vector
+	// extended are the resources, sorted, beside CPU, memory, storage and pods that pods of the round request.
+	extended []corev1.ResourceName
+	demand   resource.Vector
 }
 
 // daemonGroup is a set of instance types on which the same DaemonSets run.

@@ -93,10 +93,7 @@ func (tp *topologies) filter(k *class, term *topology.Term) (string, int) {
 	}
 	if term.HonorTaints {
 		f.tolerations, f.honorTaints = k.pod.Spec.Tolerations, true
-		name.WriteString("taints")
-		for i := range f.tolerations {
-			name.WriteString(f.tolerations[i].String())
-		}
+		name.WriteString("taints" + tolerationsText(f.tolerations))
 	}
 	id, known := tp.filterIDs[name.String()]
 	if !known {
@@ -267,15 +264,43 @@ func (s *solver) finishTopology(k *class) {
 // podDomains are the domains that exist for a class and that its own requirements allow.
 func (s *solver) podDomains(k *class, c *topology.Constraint) topology.Mask {
 	d := c.Group.Domains
+	exist := s.existing(k, c)
 	m := d.NewMask()
-	add := func(v string) {
-		if i := d.Index(v); i >= 0 && !m.Has(i) && strictAllows(k.strict, d.Key, v) {
+	for i := range d.Len() {
+		if exist.Has(i) && strictAllows(k.strict, d.Key, d.Name(i)) {
 			m.Add(i)
 		}
 	}
-	honor := c.Kind != topology.Spread || c.Term.HonorTaints
+	return m
+}
+
+// existKey is what the domains that exist for a class depend on.
+type existKey struct {
+	domains *topology.Domains
+	filter  int
+	// tolerations of the class count only if honor.
+	honor       bool
+	tolerations string
+}
+
+// existing are the domains that NodePools can make for a class, and those of nodes and claims; shared.
+func (s *solver) existing(k *class, c *topology.Constraint) topology.Mask {
+	d := c.Group.Domains
+	key := existKey{domains: d, filter: c.Group.Filter, honor: c.Kind != topology.Spread || c.Term.HonorTaints}
+	if key.honor {
+		key.tolerations = tolerationsText(k.pod.Spec.Tolerations)
+	}
+	if m, ok := s.exist[key]; ok {
+		return m
+	}
+	m := d.NewMask()
+	add := func(v string) {
+		if i := d.Index(v); i >= 0 {
+			m.Add(i)
+		}
+	}
 	for _, t := range s.templates {
-		if honor && untolerated(t.taints(), k.pod.Spec.Tolerations, false) != nil {
+		if key.honor && untolerated(t.taints(), k.pod.Spec.Tolerations, false) != nil {
 			continue
 		}
 		for _, v := range t.domainValues(d.Key) {
@@ -284,24 +309,32 @@ func (s *solver) podDomains(k *class, c *topology.Constraint) topology.Mask {
 	}
 	f := &s.compiler.topologies.filters[c.Group.Filter]
 	for _, b := range s.bins {
-		if b.node == nil {
-			continue
-		}
-		if v, ok := b.nodeLabels()[d.Key]; ok && f.node(b.nodeLabels(), b.node.Taints) {
-			add(v)
-		}
-	}
-	for _, b := range s.bins {
-		if b.planned == nil {
-			continue
-		}
-		if r, ok := b.planned.set.Lookup(d.Key); ok && !r.Complement() {
-			for _, v := range r.Values() {
+		switch {
+		case b.node != nil:
+			if v, ok := b.nodeLabels()[d.Key]; ok && f.node(b.nodeLabels(), b.node.Taints) {
 				add(v)
+			}
+		case b.planned != nil:
+			if r, ok := b.planned.set.Lookup(d.Key); ok && !r.Complement() {
+				for _, v := range r.Values() {
+					add(v)
+				}
 			}
 		}
 	}
+	if s.exist == nil {
+		s.exist = map[existKey]topology.Mask{}
+	}
+	s.exist[key] = m
 	return m
+}
+
+func tolerationsText(list []corev1.Toleration) string {
+	var b strings.Builder
+	for i := range list {
+		b.WriteString(list[i].String())
+	}
+	return b.String()
 }
 
 func strictAllows(strict []requirement.Set, key, value string) bool {

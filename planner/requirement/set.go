@@ -196,6 +196,17 @@ func (s Set) Intersects(o Set) error {
 	return e.orNil()
 }
 
+// Only returns what s says of the keys that o has.
+func (s Set) Only(o Set) Set {
+	var reqs []Requirement
+	for i := range o.reqs {
+		if at, found := find(s.reqs, o.reqs[i].key); found {
+			reqs = append(reqs, s.reqs[at])
+		}
+	}
+	return Set{reqs}
+}
+
 // CompatibleSet is Compatible without the reasons.
 func (s Set) CompatibleSet(o Set, allowUndefined WellKnown) bool {
 	for i := range o.reqs {
