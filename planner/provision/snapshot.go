@@ -186,7 +186,7 @@ func compareTargets(a, b target) int {
 
 func sortedSet(m map[string]bool) []string { return slices.Sorted(maps.Keys(m)) }
 
-// FailureMessage is the text of the FailedScheduling KubeEvent: one error per NodePool.
+// FailureMessage is the text of a refusal: one error per NodePool.
 func FailureMessage(reasons []ledger.Refusal) string {
 	texts := make([]string, len(reasons))
 	for i, r := range reasons {

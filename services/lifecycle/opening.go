@@ -39,6 +39,7 @@ func (s *Service) recordCreated(ctx context.Context, v *sight, _ claim.Action) (
 		return false, err
 	}
 	s.metrics.created(v)
+	s.logCreated(v)
 	return true, nil
 }
 

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -116,6 +117,19 @@ func (s *Service) logDoom(v *sight, a claim.Action) {
 		message = "deleting nodeclaim"
 	}
 	s.deps.Logger.Info().Str("nodeclaim", v.name).Str("nodepool", v.pool()).Str("reason", a.Reason).Str("message_text", a.Message).Msg(message)
+}
+
+// typesLogged bounds the instance types that a log line names.
+const typesLogged = 5
+
+func (s *Service) logCreated(v *sight) {
+	p := v.ledger.Planned
+	types := slices.Clone(p.InstanceTypes[:min(len(p.InstanceTypes), typesLogged)])
+	if more := len(p.InstanceTypes) - typesLogged; more > 0 {
+		types = append(types, fmt.Sprintf("and %d other(s)", more))
+	}
+	s.deps.Logger.Info().Str("nodeclaim", v.name).Str("nodepool", v.pool()).Interface("requests", p.Requests.List()).
+		Strs("instance_types", types).Uint64("decision_id", v.ledger.ContentSeq()).Msg("created nodeclaim")
 }
 
 func (s *Service) logLaunched(v *sight, l *ledger.Launched) {

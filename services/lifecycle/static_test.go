@@ -1,7 +1,11 @@
 package lifecycle
 
 import (
+	"bytes"
+	"strings"
 	"testing"
+
+	"github.com/rs/zerolog"
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
@@ -25,5 +29,18 @@ func TestStaticClaimIsLaunched(t *testing.T) {
 		if n != 1 {
 			t.Errorf("status.nodes = %d", n)
 		}
+	}
+}
+
+// TestCreatedNodeClaimsAreLogged: the line that users and tools look for.
+func TestCreatedNodeClaimsAreLogged(t *testing.T) {
+	r := newRig(t)
+	var lines bytes.Buffer
+	r.svc.deps.Logger = zerolog.New(&lines)
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	want := `"nodeclaim":"` + name + `","nodepool":"default","requests":{"cpu":"100m"},"instance_types":["c5.large","m5.large"],`
+	if n := strings.Count(lines.String(), want); n != 1 || !strings.Contains(lines.String(), `"message":"created nodeclaim"`) {
+		t.Errorf("%d lines with %s in\n%s", n, want, lines.String())
 	}
 }

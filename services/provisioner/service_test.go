@@ -110,6 +110,26 @@ func TestEventsTellTheVerdicts(t *testing.T) {
 	})
 }
 
+func TestANodePoolWithoutInstanceTypesIsTold(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *provisioner.Service) {
+		many := 50
+		r.See(plannertest.Pool("picky", func(p *karpv1.NodePool) {
+			p.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: corev1.LabelInstanceTypeStable, Operator: "Exists", MinValues: &many}}
+		}), plannertest.Pool("nowhere", func(p *karpv1.NodePool) {
+			p.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: corev1.LabelTopologyZone, Operator: "In", Values: []string{"mars"}}}
+		}), pending("fits"))
+		r.Settle(s, time.Second)
+		for _, want := range []string{
+			"NodePool/nowhere NoCompatibleInstanceTypes: NodePool requirements filtered out all compatible available instance types",
+			"NodePool/picky NoCompatibleInstanceTypes: NodePool requirements filtered out all compatible available instance types due to minValues incompatibility",
+		} {
+			if !slices.Contains(r.Events, want) {
+				t.Errorf("no event %q in %q", want, r.Events)
+			}
+		}
+	})
+}
+
 func TestAWithdrawnClaimIsPlannedAnewSoon(t *testing.T) {
 	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *provisioner.Service) {
 		r.See(pending("p"))

@@ -32,7 +32,7 @@ func (s *Service) tell(r provision.Round, seq uint64) {
 	for _, p := range r.Problems {
 		if p.Reason == "NoCompatibleInstanceTypes" {
 			s.host.Event(service.KubeEvent{Object: poolReference(p.NodePool), Type: corev1.EventTypeWarning, Reason: p.Reason,
-				Message: "NodePool requirements filtered out all compatible available instance types", DedupeFor: time.Minute})
+				Message: p.Message, DedupeFor: time.Minute})
 		}
 	}
 }

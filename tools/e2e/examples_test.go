@@ -96,6 +96,7 @@ func TestExamples(t *testing.T) {
 	e.nodesOf("static", 2)
 	e.scaleStatic(3)
 	e.nodesOf("static", 3)
+	e.editStatic(3)
 	for name := range examples {
 		e.scale(name, 0)
 	}
@@ -228,6 +229,29 @@ func (e *env) scaleStatic(replicas int) {
 	if _, err := e.dyn.Resource(nodePools).Patch(e.Context(), "static", types.MergePatchType, patch, metav1.PatchOptions{}, "scale"); err != nil {
 		e.Fatal(err)
 	}
+}
+
+// editStatic: every node of the static pool goes for one that is as the template says now.
+func (e *env) editStatic(nodes int) {
+	e.Helper()
+	e.patch(nodePools, "static", "{spec: {template: {metadata: {labels: {revision: two}}}}}")
+	e.eventually("the nodes of static are replaced", func() string {
+		fresh, old := 0, 0
+		for _, n := range e.nodes() {
+			switch {
+			case n.Labels["karpenter.sh/nodepool"] != "static":
+			case n.Labels["revision"] == "two":
+				fresh++
+			default:
+				old++
+			}
+		}
+		if fresh != nodes || old > 0 {
+			return fmt.Sprintf("%d are new, %d old", fresh, old)
+		}
+		return ""
+	})
+	e.running("static", 1)
 }
 
 // nodesOf waits until a pool has that many registered nodes, and says so in its status.
