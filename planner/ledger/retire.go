@@ -31,16 +31,22 @@ func (l *Ledger) Dead(through uint64) []string {
 	for _, c := range l.s.Claims {
 		nodes[c.Node] = true
 	}
-	var list []string
+	type dead struct {
+		seq  uint64
+		name string
+	}
+	var list []dead
 	for name, seq := range l.s.Aggregates {
 		if seq <= through && Retirable(name) && !l.open(name, nodes) {
-			list = append(list, name)
+			list = append(list, dead{seq, name})
 		}
 	}
-	slices.SortFunc(list, func(a, b string) int {
-		return cmp.Or(cmp.Compare(l.s.Aggregates[a], l.s.Aggregates[b]), cmp.Compare(a, b))
-	})
-	return list
+	slices.SortFunc(list, func(a, b dead) int { return cmp.Or(cmp.Compare(a.seq, b.seq), strings.Compare(a.name, b.name)) })
+	names := make([]string, len(list))
+	for i, d := range list {
+		names[i] = d.name
+	}
+	return names
 }
 
 // open reports that an aggregate is of an open claim or command, or of a node that has one or a drain.
