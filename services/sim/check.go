@@ -278,7 +278,8 @@ func (s *Sim) checkRegistered(n *corev1.Node) {
 	}
 	for _, m := range []struct{ want, have map[string]string }{{owner.Labels, n.Labels}, {owner.Annotations, n.Annotations}} {
 		for _, key := range slices.Sorted(maps.Keys(m.want)) {
-			if m.have[key] != m.want[key] && key != noteKey { // users may have written that a moment ago
+			lately := key == noteKey || key == karpv1.TerminationTimestampAnnotationKey // written a moment ago, by users or as the claim was deleted
+			if m.have[key] != m.want[key] && !lately {
 				s.violate(CheckRegistration, "Node %s has %s=%q, its NodeClaim %q", n.Name, key, m.have[key], m.want[key])
 			}
 		}
