@@ -99,6 +99,7 @@ func (s *solver) recordIn(b *bin, g *topology.Group) {
 		b.uncounted = map[*topology.Group]int32{}
 	}
 	b.uncounted[g]++
+	g.Elusive = true
 }
 
 // settle counts what could not be counted before the claim's domain became certain.

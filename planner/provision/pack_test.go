@@ -75,3 +75,15 @@ func TestVeryManyRefusalsAreBrief(t *testing.T) {
 		t.Errorf("the last is told %+v", last)
 	}
 }
+
+// Each pod must be with the one after it in the queue, so each pass places one. Those that wait cost no more than a look.
+func TestPodsThatWaitForOthersAreNotTriedInVain(t *testing.T) {
+	const pods = 500
+	s := solve(inputOf(problem(workload.Chain(pods)).snapshot(), Scenario{}))
+	if _, _, refused := s.total(); refused > 0 {
+		t.Errorf("%d pods refused", refused)
+	}
+	if s.steps > pods*pods/2+3*pods*stepsWhole {
+		t.Errorf("%d steps for %d pods", s.steps, pods)
+	}
+}

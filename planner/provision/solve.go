@@ -65,8 +65,8 @@ type solver struct {
 	assigned map[types.UID]*bin
 	// reserved is nil if there is no reserved capacity.
 	reserved *reservations
-	// ceiling of the growth of claims; nil: none. steps counts how often a bin was asked: 1 if it was full,
-	// stepsWhole if it took more than a look.
+	// ceiling of the growth of claims; nil: none. steps counts how often a bin or a template was asked: 1 if
+	// a bin was full, stepsWhole if it took more than a look.
 	ceiling *ceiling
 	steps   int
 	// fewest: bins from the given one on are asked in the order of their pods, fewest first; ordered is that order.
@@ -295,10 +295,11 @@ func (s *solver) explain() {
 	}
 }
 
-// workOff places what it can, the refused ones again for as long as that places some, and returns the others.
+// workOff places what it can, the refused ones again for as long as that places some, and returns the others. It uses the list it is
+// given.
 func (s *solver) workOff(waiting []*item) []*item {
 	for len(waiting) > 0 {
-		var refused []*item
+		refused := waiting[:0]
 		progress := false
 		for _, it := range waiting {
 			if s.attempt(it) {
@@ -323,6 +324,9 @@ func (s *solver) attempt(it *item) bool {
 // attemptLevels is attempt without the levels from n on.
 func (s *solver) attemptLevels(it *item, n int) bool {
 	for i, lv := range it.class.levels[:n] {
+		if slices.ContainsFunc(lv.constraints, (*topology.Constraint).Hopeless) {
+			continue
+		}
 		stamp := s.stamp(lv)
 		if lv.refusedAt == stamp {
 			continue
@@ -425,6 +429,7 @@ func (s *solver) openOn(t *template, lv *level) (o *openClaim, final bool) {
 	if untolerated(t.taints(), c.pod.Spec.Tolerations, lv.strictTaints) != nil {
 		return nil, true
 	}
+	s.steps += stepsWhole
 	final = true
 	for _, a := range lv.alternatives {
 		n := t.root.narrow(a)

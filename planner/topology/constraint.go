@@ -160,6 +160,11 @@ func (c *Constraint) AllowsPlace(i int) (ok, lasting bool) {
 	return n == 0, true
 }
 
+// Hopeless reports that no domain and no place will do before other pods are placed: those that this one must be with are nowhere yet.
+func (c *Constraint) Hopeless() bool {
+	return c.Kind == Affinity && !c.Self && c.Group.total == 0 && !c.Group.Elusive
+}
+
 // Alone reports that a place which counts any pod never allows this one.
 func (c *Constraint) Alone() bool {
 	switch c.Kind {

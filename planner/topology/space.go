@@ -59,6 +59,8 @@ type Group struct {
 	first  int
 	taken  []uint64
 	total  int64
+	// Elusive: some pod could not be counted at first, as its domain was not certain.
+	Elusive bool
 	// Version rises with each change of the counts.
 	Version int
 }
