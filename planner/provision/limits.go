@@ -18,6 +18,8 @@ const ResourceNodes corev1.ResourceName = "nodes"
 type limits struct {
 	pool string
 	left []limit
+	// bound: they kept a claim from being opened, or from some type.
+	bound bool
 	// moved counts changes, so that what was refused before can be tried again after one.
 	moved int
 }
@@ -51,12 +53,14 @@ func (l *limits) narrow(c *catalog.Catalog, b catalog.Bits) error {
 	for _, x := range l.left {
 		if x.name == ResourceNodes {
 			if x.left <= 0 {
+				l.bound = true
 				return fmt.Errorf("node limits have been exhausted for nodepool (NodePool=%s)", l.pool)
 			}
 			continue
 		}
 		for i := range b.Members() {
 			if c.Types[i].Capacity.Get(x.name) > x.left {
+				l.bound = true
 				b.Remove(i)
 			}
 		}

@@ -46,7 +46,7 @@ type PodVerdict struct {
 // that are going. If no verdict changed, it gives up a planned claim that no pod needs. The Decision is nil if there is nothing
 // to record.
 func Plan(s *planner.Snapshot) (*planner.Decision, Round) {
-	sol := solve(inputOf(s, Scenario{}))
+	sol := solveWithinLimits(inputOf(s, Scenario{}))
 	sol.pack()
 	sol.widen()
 	sol.retry()
@@ -61,7 +61,7 @@ func Plan(s *planner.Snapshot) (*planner.Decision, Round) {
 // PlanPlain is Plan for a cluster with a service that does not know ProvisioningWidened: no planned claim is widened, and
 // none withdrawn.
 func PlanPlain(s *planner.Snapshot) (*planner.Decision, Round) {
-	sol := solve(inputOf(s, Scenario{}))
+	sol := solveWithinLimits(inputOf(s, Scenario{}))
 	sol.plain = true
 	sol.pack()
 	sol.retry()

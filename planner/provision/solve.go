@@ -45,7 +45,9 @@ type solver struct {
 	compiler  compiler
 	items     []*item
 	// bins: nodes, initialized ones first, then planned claims, then claims in the order they were opened.
+	// The first fixed ones are no new claims.
 	bins     []*bin
+	fixed    int
 	byTarget map[target]*bin
 	buffer   catalog.Bits
 	// holding are the types that hold the pods, while candidates looks for a domain.
@@ -87,7 +89,35 @@ type solver struct {
 type target struct{ node, claim string }
 
 // solve finds a place for each pod of the input that can have one. Those without have no reasons yet (explain).
-func solve(in *input) *solver {
+func solve(in *input) *solver { return solveBy(in, false) }
+
+// solveWithinLimits is solve, but if limits leave pods without a place the claims with the fewest pods are also asked first, as
+// in the reference (scheduling §7.3): that leaves room in more of them, and may place more pods.
+func solveWithinLimits(in *input) *solver {
+	s := solve(in)
+	refused := s.homeless()
+	limited := slices.ContainsFunc(s.templates, func(t *template) bool { return t.limits.bound })
+	if refused == 0 || !limited || len(s.items)*(len(s.bins)-s.fixed) > fewestMax {
+		return s
+	}
+	if other := solveBy(in, true); other.homeless() < refused {
+		return other
+	}
+	return s
+}
+
+// homeless counts the pods that found no place.
+func (s *solver) homeless() (n int) {
+	for _, it := range s.items {
+		if it.bin == nil && len(it.class.invalid) == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// solveBy is solve; fewest says that new claims are asked in the order of their pods, fewest first.
+func solveBy(in *input, fewest bool) *solver {
 	s := newSolver(in)
 	waiting, kept := s.keepVerdicts()
 	if broken := s.brokenKept(kept); broken != nil {
@@ -95,7 +125,9 @@ func solve(in *input) *solver {
 		s.unsettled = broken
 		waiting, _ = s.keepVerdicts()
 	}
+	s.fewest = fewest
 	s.place(waiting)
+	s.fewest, s.ordered = false, nil
 	return s
 }
 
@@ -153,6 +185,7 @@ func (s *solver) addBins() {
 		s.add(b)
 		s.byTarget[target{claim: planned[i].claim.Name}] = b
 	}
+	s.fixed = len(s.bins)
 }
 
 func (s *solver) add(b *bin) {
@@ -272,7 +305,7 @@ func (s *solver) acceptLevels(b *bin, it *item, n int) bool {
 func (s *solver) put(b *bin, it *item) {
 	it.bin, it.reasons = b, nil
 	b.added = append(b.added, it.pod)
-	if s.fewest {
+	if s.fewest && b.open != nil {
 		s.reorder(b)
 	}
 	s.record(b, it.class)
@@ -356,11 +389,22 @@ func (s *solver) attemptLevels(it *item, n int) bool {
 
 // find returns the first bin that takes a pod of the level's class.
 func (s *solver) find(lv *level) *bin {
-	if s.fewest {
-		return s.findFewest(lv)
+	if !s.fewest {
+		return s.findBefore(len(s.bins), lv)
 	}
-	lv.cursor = min(lv.next(lv.cursor, len(s.bins)), len(s.bins))
-	for i := lv.cursor; i < len(s.bins); i = lv.next(i+1, len(s.bins)) {
+	if b := s.findBefore(s.fixed, lv); b != nil {
+		return b
+	}
+	return s.findFewest(lv)
+}
+
+// findBefore is find among the first so many bins.
+func (s *solver) findBefore(end int, lv *level) *bin {
+	if lv.cursor >= end {
+		return nil
+	}
+	lv.cursor = min(lv.next(lv.cursor, end), end)
+	for i := lv.cursor; i < end; i = lv.next(i+1, end) {
 		if s.ask(s.bins[i], lv) == accepted {
 			return s.bins[i]
 		}
