@@ -214,6 +214,9 @@ func (p *packer) parts() {
 			}
 		}
 	}
+	if !p.done() {
+		p.exacts()
+	}
 }
 
 // part packs a few claims cheaper: by fewer and by smaller types, until one way works.

@@ -147,8 +147,8 @@ type catalogType struct {
 	price       int64
 }
 
-// TestTinyPlansAreNearTheOptimum: of up to seven pods, plans cost no less than the best of all ways to divide them, and
-// at most a third more; on average at most a thirtieth.
+// TestTinyPlansAreNearTheOptimum: plans of up to eight pods cost what the best of all ways to divide them does, those of nine or ten at
+// most a quarter more, and on average at most a thirtieth.
 func TestTinyPlansAreNearTheOptimum(t *testing.T) {
 	var plans, ratio float64
 	rapid.Check(t, func(rt *rapid.T) {
@@ -158,7 +158,7 @@ func TestTinyPlansAreNearTheOptimum(t *testing.T) {
 		pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: karpv1.CapacityTypeLabelKey, Operator: "In", Values: []string{"on-demand"}}}
 		c.put(pool)
 		var pods []resource.Vector
-		for i := range rapid.IntRange(1, 7).Draw(rt, "pods") {
+		for i := range rapid.IntRange(1, 10).Draw(rt, "pods") {
 			p := newPod(fmt.Sprint("p", i), map[string]string{
 				"cpu":    rapid.SampledFrom([]string{"200m", "900m", "1500m", "2500m", "3500m", "6"}).Draw(rt, "cpu"),
 				"memory": rapid.SampledFrom([]string{"500Mi", "2Gi", "5Gi", "11Gi"}).Draw(rt, "memory")})
@@ -175,15 +175,17 @@ func TestTinyPlansAreNearTheOptimum(t *testing.T) {
 		}
 		best := optimum(types, pods)
 		_, r := Plan(c.snapshot())
-		if r.PricePerHour < best || r.PricePerHour*3 > best*4 {
+		if r.PricePerHour < best || r.PricePerHour > best && len(pods) <= exactMax || r.PricePerHour*4 > best*5 {
 			rt.Errorf("the plan costs %d µ$/h, the optimum %d", r.PricePerHour, best)
 		}
 		if r.LowerBound > best {
 			rt.Errorf("lower bound %d above the optimum, %d", r.LowerBound, best)
 		}
-		plans, ratio = plans+1, ratio+float64(r.PricePerHour)/float64(best)
+		if len(pods) > exactMax {
+			plans, ratio = plans+1, ratio+float64(r.PricePerHour)/float64(best)
+		}
 	})
-	t.Logf("%.0f plans: %.4f of the optimum on average", plans, ratio/plans)
+	t.Logf("%.0f plans of more than %d pods: %.4f of the optimum on average", plans, exactMax, ratio/plans)
 	if ratio > plans*31/30 {
 		t.Error("plans are too far from the optimum")
 	}
