@@ -195,6 +195,19 @@ func TestARegisteredClaimIsInFlightWhileTheWorldIsBehind(t *testing.T) {
 	want(t, "in flight once the World would show it", len(c.Snapshot().InFlight()), 0)
 }
 
+// Users can take a NodeClaim away by its finalizers before its Node is recorded as registered. The Node counts for itself: pods would
+// wait for the claim for ever, and a drain that waits for their places too.
+func TestAClaimWithoutObjectIsNotInFlightOnceItsNodeIsThere(t *testing.T) {
+	c := pt.New()
+	seq := c.Record(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{NodePool: "p"}}})
+	name := ledger.ClaimName(pt.LogID, "p", seq, 0)
+	c.Record(ledger.KindLaunched, &ledger.Launched{Claim: name, ProviderID: pt.ProviderID("n")})
+	c.See(pt.Node("n"), pt.Claim(name, "n", "p"))
+	c.Gone(pt.Claim(name, "n", "p"))
+	want(t, "in flight", len(c.Snapshot().InFlight()), 0)
+	want(t, "nodes", len(c.Snapshot().StateNodes()), 1)
+}
+
 func TestAClaimThatSaysNoAmountsHasThoseThatWerePlanned(t *testing.T) {
 	c := pt.New(pt.Pool("p"))
 	seq := c.Record(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{

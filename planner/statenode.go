@@ -97,6 +97,9 @@ func (s *Snapshot) toCome(c *ledger.Claim) bool {
 	if obj := s.World.NodeClaim(c.Name); obj != nil {
 		return obj.DeletionTimestamp == nil && !conditionTrue(obj.Status.Conditions, karpv1.ConditionTypeInstanceTerminating)
 	}
+	if c.Instance != nil && s.World.NodeByProviderID(c.Instance.ProviderID) != nil {
+		return false // users took the NodeClaim away by its finalizers; its Node counts for itself
+	}
 	// Not in the World: not yet, or, once the World is past the time at which its node joined, no more. Lifecycle sees the
 	// cluster by itself, so its records may be ahead of the World.
 	joined := c.State == ledger.ClaimRegisteredState || c.State == ledger.ClaimInitializedState
