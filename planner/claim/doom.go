@@ -37,7 +37,7 @@ var dooms = []Transition{
 	{Move: Doom, From: []State{Created}, To: Deleting, Reason: ReasonNodeClassNotReady, When: view.classNotReady, Text: view.classText},
 	{Move: Doom, From: []State{Created, Launching}, To: Deleting, Reason: ReasonLaunchTimeout, When: view.launchLate, Text: view.failureText},
 	{Move: Doom, From: []State{Created, Launched}, To: Deleting, Reason: ReasonRegistrationTimeout, When: view.registrationLate},
-	{Move: Doom, From: []State{Registered, Initialized}, To: Deleting, Reason: ReasonNodeGone, When: view.nodeless},
+	{Move: Doom, From: []State{Launched, Registered, Initialized}, To: Deleting, Reason: ReasonNodeGone, When: view.nodeless},
 }
 
 // ErrNotDoomed: the input of a ClaimDoomed record does not lead to its decision.
@@ -105,7 +105,7 @@ func (v view) registrationLate() bool {
 }
 
 // nodeless: the Node was deleted without our finalizer, and did not come back. The instance runs for nothing, and pods planned
-// for it would wait for ever.
+// for it would wait for ever. A claim whose object says that it is registered may be short of the record of that.
 func (v view) nodeless() bool { return v.doomable() && v.NodeGone && len(v.Nodes) == 0 }
 
 func (v view) joined() bool { return len(v.Nodes) == 1 && !v.Nodes[0].Deleting }

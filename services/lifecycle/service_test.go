@@ -788,3 +788,25 @@ func TestANodeThatRegistersAfterItsClaimIsClosedIsLetGo(t *testing.T) {
 		t.Error("it waits for the drain")
 	}
 }
+
+// A Node can register while the log is away and be gone when it is back: the record of its registration is never made then.
+func TestAClaimWhoseNodeVanishedBeforeItWasRecordedIsReplaced(t *testing.T) {
+	r := newRig(t)
+	name := r.plan()
+	r.noKubelet = true
+	r.run("launched", func() bool { return r.count(ledger.KindLaunched) == 1 })
+	r.noKubelet, r.logAway = false, true
+	r.run("registered", func() bool {
+		o := r.kube.claims[name]
+		return o != nil && claim.IsTrue(o.Status.Conditions, karpv1.ConditionTypeRegistered) && o.Status.NodeName != ""
+	})
+	bare := r.kube.nodes["node-i-0001"].DeepCopy()
+	bare.Finalizers = nil
+	r.kube.put(&r.kube.nodes, bare)
+	r.kube.deleteNode(bare.Name)
+	r.logAway = false
+	if c := r.led.Claim(name); c.State != ledger.ClaimLaunched {
+		t.Fatalf("the claim is %s", c.State)
+	}
+	r.run("claim closed", r.closed(name))
+}
