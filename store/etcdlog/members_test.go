@@ -97,6 +97,10 @@ func TestThreeMembers(t *testing.T) {
 	}
 	appendMany(80)
 	full, err := log.Usage(ctx)
+	for wait := 0; err == nil && full.UsedBytes < 4<<20 && wait < 100; wait++ { // etcd writes its file a little later
+		time.Sleep(50 * time.Millisecond)
+		full, err = log.Usage(ctx)
+	}
 	if err != nil || full.QuotaBytes != 64<<20 || full.UsedBytes < 4<<20 {
 		t.Fatalf("usage %+v, %v", full, err)
 	}
