@@ -1,0 +1,132 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/claim"
+	"millwright/planner/ledger"
+)
+
+// An attempt may launch long after it was recorded, when its request is sent again. How long EC2 must have known the instance is counted
+// from there, by the leader that sent it and by the next.
+func TestAnInstanceThatWasLaunchedLateIsNotTakenForGone(t *testing.T) {
+	for name, restarts := range map[string]bool{"one leader": false, "two": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			claimName := r.plan()
+			for range 7 {
+				r.ec2.refuse = append(r.ec2.refuse, lostFleet)
+			}
+			r.ec2.lag = 10 * time.Second
+			r.run("attempt open", func() bool { c := r.led.Claim(claimName); return c != nil && c.Open != nil })
+			opened := r.now
+			r.run("launched", func() bool { return r.count(ledger.KindLaunched) == 1 })
+			if r.now.Sub(opened) < visibleAfter {
+				t.Fatalf("launched after %s", r.now.Sub(opened))
+			}
+			r.kube.deleteClaim(claimName)
+			if restarts {
+				r.restart()
+			}
+			r.run("claim closed", func() bool {
+				if r.count(ledger.KindInstanceTerminated) > 0 && r.ec2.running() > 0 {
+					t.Fatalf("taken for gone: %v", r.ec2.describe())
+				}
+				return r.closed(claimName)()
+			})
+		})
+	}
+}
+
+// Pods come to a Node as soon as its registration is written. Until the cache shows what came of that write, its NodeClaim is not taken
+// for one that never had a Node in use.
+func TestANodeThatHasJustRegisteredIsDrained(t *testing.T) {
+	for name, lost := range map[string]bool{"the write is answered": false, "the answer is lost": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.noDrain = true
+			claimName := r.plan()
+			if lost {
+				r.at, r.fault = actOf(t, r, "update node"), loseAnswer
+			}
+			r.noKubelet = true
+			r.run("running", func() bool {
+				i := r.ec2.instances["i-0001"]
+				return i != nil && i.State == "running" && r.count(ledger.KindLaunched) == 1
+			})
+			r.noKubelet = false
+			r.kubelet()
+			node := func() *corev1.Node { return r.kube.nodes["node-i-0001"] }
+			r.kube.stale[node().Name] = node()
+			for !claim.IsRegistered(node()) { // a turn would come too late
+				if _, err := r.svc.Step(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				for len(r.queue) > 0 && !claim.IsRegistered(node()) {
+					q := r.queue[0]
+					r.queue = r.queue[1:]
+					_ = q.fn(t.Context())
+				}
+			}
+			r.kube.deleteClaim(claimName)
+			r.wait(10 * time.Second)
+			if r.ec2.running() != 1 {
+				t.Fatalf("ended with pods on its Node: %v", r.ec2.describe())
+			}
+			clear(r.kube.stale)
+			r.kube.indexed = 0
+			r.run("drain", func() bool { return node() != nil && !node().DeletionTimestamp.IsZero() })
+			if r.noDrain = false; r.ec2.running() != 1 {
+				t.Fatalf("ended before the drain: %v", r.ec2.describe())
+			}
+			r.run("claim closed", r.closed(claimName))
+		})
+	}
+}
+
+// The slow write of a deposed leader can register a Node whose claim its successor has just closed. What protects the pods that come to it
+// does not hold it for ever: its machine is gone.
+func TestANodeThatRegistersAfterItsClaimIsClosedIsLetGo(t *testing.T) {
+	r := newRig(t)
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	late := r.kube.nodes["node-i-0001"].DeepCopy()
+	r.kube.deleteClaim(name)
+	r.run("claim closed", r.closed(name))
+	r.noDrain = true
+	r.wait(time.Minute)
+	late.DeletionTimestamp = &metav1.Time{Time: r.now}
+	late.Status.Conditions[0].Status = corev1.ConditionUnknown
+	r.kube.put(&r.kube.nodes, late)
+	r.wait(time.Minute)
+	if r.kube.nodes[late.Name] != nil {
+		t.Error("it waits for the drain")
+	}
+}
+
+// A Node can register while the log is away and be gone when it is back: the record of its registration is never made then.
+func TestAClaimWhoseNodeVanishedBeforeItWasRecordedIsReplaced(t *testing.T) {
+	r := newRig(t)
+	name := r.plan()
+	r.noKubelet = true
+	r.run("launched", func() bool { return r.count(ledger.KindLaunched) == 1 })
+	r.noKubelet, r.logAway = false, true
+	r.run("registered", func() bool {
+		o := r.kube.claims[name]
+		return o != nil && claim.IsTrue(o.Status.Conditions, karpv1.ConditionTypeRegistered) && o.Status.NodeName != ""
+	})
+	bare := r.kube.nodes["node-i-0001"].DeepCopy()
+	bare.Finalizers = nil
+	r.kube.put(&r.kube.nodes, bare)
+	r.kube.deleteNode(bare.Name)
+	r.logAway = false
+	if c := r.led.Claim(name); c.State != ledger.ClaimLaunched {
+		t.Fatalf("the claim is %s", c.State)
+	}
+	r.run("claim closed", r.closed(name))
+}
