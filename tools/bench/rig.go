@@ -62,6 +62,9 @@ spec:
 `},
 }
 
+// watchPause is between the end of a watch and the next.
+const watchPause = 20 * time.Millisecond
+
 // rig is the stack with clients and watches on it.
 type rig struct {
 	kube   kubernetes.Interface
@@ -90,18 +93,12 @@ func newRig(ctx context.Context, s *stack.Stack) (*rig, error) {
 	r := &rig{kube: kube, ec2: simclient.New(s.EC2Endpoint()), pods: newSightings(), claims: newSightings()}
 	var group sync.WaitGroup
 	r.stop = func() { cancel(); group.Wait() }
-	pods, err := kube.CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		r.stop()
-		return nil, fmt.Errorf("watch pods: %w", err)
-	}
-	group.Go(func() { r.pods.follow(pods) })
-	claims, err := dyn.Resource(claimsGVR).Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		r.stop()
-		return nil, fmt.Errorf("watch nodeclaims: %w", err)
-	}
-	group.Go(func() { r.claims.follow(claims) })
+	group.Go(func() {
+		r.pods.follow(ctx, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return kube.CoreV1().Pods(namespace).Watch(ctx, o)
+		})
+	})
+	group.Go(func() { r.claims.follow(ctx, dyn.Resource(claimsGVR).Watch) })
 	return r, nil
 }
 
@@ -172,13 +169,20 @@ func newSightings() *sightings {
 	return &sightings{changed: make(chan struct{}), at: map[string]map[state]time.Time{}}
 }
 
-func (s *sightings) follow(w watch.Interface) {
-	defer w.Stop()
-	for e := range w.ResultChan() {
-		now := time.Now()
-		if o, ok := e.Object.(metav1.Object); ok {
-			s.note(o.GetName(), now, statesOf(e.Object)...)
+// follow notes what a watch shows until ctx ends. The API server ends watches when it likes; the next one begins with what there is.
+func (s *sightings) follow(ctx context.Context, open func(context.Context, metav1.ListOptions) (watch.Interface, error)) {
+	for ; ctx.Err() == nil; _ = pause(ctx, watchPause) {
+		w, err := open(ctx, metav1.ListOptions{})
+		if err != nil {
+			continue
 		}
+		for e := range w.ResultChan() {
+			now := time.Now()
+			if o, ok := e.Object.(metav1.Object); ok {
+				s.note(o.GetName(), now, statesOf(e.Object)...)
+			}
+		}
+		w.Stop()
 	}
 }
 
