@@ -52,13 +52,7 @@ func (p *packer) exact(group []*bin) bool {
 	from := len(p.solver.bins)
 	ok := p.packParts(t, pods, parts)
 	p.missed() // reserved capacity: better refuses claims that hold any
-	fresh := p.solver.bins[from:]
-	if ok && p.better(group, fresh, waiting) && p.spared(watched, waiting) {
-		p.keep(group, waiting)
-		return true
-	}
-	p.undo(group, fresh, waiting)
-	return false
+	return p.settle(ok && p.better(group, p.solver.bins[from:], waiting) && p.spared(watched, waiting), group, from, waiting)
 }
 
 // simple pods only need room on nodes with certain labels.

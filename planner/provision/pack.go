@@ -280,13 +280,17 @@ func (p *packer) try(group []*bin, st *strategy) bool {
 	ok := p.packAnew(waiting, from, priceOf(group), st)
 	p.ceiling, p.fewest = nil, false
 	p.budget -= p.steps - steps + stepsWhole*len(waiting)
-	fresh := p.solver.bins[from:]
-	if ok && p.better(group, fresh, waiting) && p.spared(watched, waiting) {
+	return p.settle(ok && p.better(group, p.solver.bins[from:], waiting) && p.spared(watched, waiting), group, from, waiting)
+}
+
+// settle keeps the claims made since from in place of a group, or restores the group; it returns what it is told.
+func (p *packer) settle(keep bool, group []*bin, from int, waiting []was) bool {
+	if keep {
 		p.keep(group, waiting)
-		return true
+	} else {
+		p.undo(group, p.solver.bins[from:], waiting)
 	}
-	p.undo(group, fresh, waiting)
-	return false
+	return keep
 }
 
 // was is where a pod was before a try.

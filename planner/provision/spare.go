@@ -9,23 +9,18 @@ func (s *solver) discard(b *bin) {
 	s.spareBins = append(s.spareBins, b)
 }
 
-func (s *solver) newBin() *bin {
-	n := len(s.spareBins)
-	if n == 0 {
-		return &bin{}
-	}
-	b := s.spareBins[n-1]
-	s.spareBins = s.spareBins[:n-1]
-	return b
-}
+func (s *solver) newBin() *bin { return reuse(&s.spareBins) }
 
 // newOpen returns a claim whose fields are all to be set; of the present ones only the memory of types counts.
-func (s *solver) newOpen() *openClaim {
-	n := len(s.spareOpens)
+func (s *solver) newOpen() *openClaim { return reuse(&s.spareOpens) }
+
+// reuse takes the last of what is spare, or makes one.
+func reuse[T any](spare *[]*T) *T {
+	n := len(*spare)
 	if n == 0 {
-		return &openClaim{}
+		return new(T)
 	}
-	o := s.spareOpens[n-1]
-	s.spareOpens = s.spareOpens[:n-1]
-	return o
+	x := (*spare)[n-1]
+	*spare = (*spare)[:n-1]
+	return x
 }
