@@ -16,9 +16,12 @@ LDFLAGS    := -s -w -X millwright/services/version.Version=$(VERSION)
 KUBE_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES) \
 	-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36
 TOOL       := $(GO) tool -modfile=$(CURDIR)/tools/gen/go.mod
-# With RERUN=1 a test that failed runs once more, alone; .local/rerun-* name those that did.
+# With RERUN=1 an end-to-end test that failed runs once more, alone; .local/rerun-e2e-only names those that did. No
+# other test is ever run again: what fails once is a defect, of the code or of the test.
 RERUN      ?= 0
-GOTESTSUM   = @mkdir -p $(STATE) && $(TOOL) gotestsum --rerun-fails=$(RERUN) --rerun-fails-max-failures=5 --rerun-fails-report=$(STATE)/rerun-$@
+GOTESTSUM   = @mkdir -p $(STATE) && $(TOOL) gotestsum
+# The packages that start goroutines, for the race detector.
+RACE       := ./events/... ./store/... ./services/... ./tools/ec2sim/...
 COMMANDS   := millwright:./services/cmd/millwright millctl:./tools/millctl ec2sim:./tools/ec2sim demo:./tools/demo
 
 .PHONY: help
@@ -88,7 +91,16 @@ e2e: build bin/etcd bin/nats-server bin/millwright-older e2e-only ## end-to-end 
 
 .PHONY: e2e-only
 e2e-only:
-	$(GOTESTSUM) --format testname --packages ./tools/e2e/... -- -count=1 -timeout 40m
+	$(GOTESTSUM) --rerun-fails=$(RERUN) --rerun-fails-max-failures=5 --rerun-fails-report=$(STATE)/rerun-$@ \
+		--format testname --packages ./tools/e2e/... -- -count=1 -timeout 40m
+
+.PHONY: race
+race: ## tests of all packages with goroutines under the race detector; needs gcc
+	@CGO_ENABLED=1 MILLWRIGHT_RACE=1 $(TOOL) gotestsum --format standard-quiet -- -race -timeout 30m $(RACE)
+
+.PHONY: soak
+soak: build bin/etcd bin/nats-server ## new property cases, simulator seeds and end-to-end histories for a while: make soak FOR=1h
+	@tools/soak/run.sh $(or $(FOR),1h)
 
 .PHONY: bench
 bench: build ## print the figures: log, bus, planners, latency, start-up, memory
