@@ -1,6 +1,7 @@
 package etcdlog
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,21 +15,36 @@ import (
 	"millwright/store"
 )
 
-// leaseTTL is how long a leader may be silent before another takes over. etcd counts in whole seconds and
-// looks for expired leases twice a second, so a takeover takes up to about 4 s after a crash; from a leader that may be
-// deposed about 1.4 s.
-const leaseTTL = 3 * time.Second
+const (
+	// leaseTTL is how long a leader may be silent before another takes over. etcd counts in whole seconds and
+	// looks for expired leases twice a second, so a takeover takes up to about 4 s after a crash; from a leader that may be
+	// deposed about 1.4 s.
+	leaseTTL = 3 * time.Second
+	// LeaseTTLAlone is for a process that has etcd to itself: it has no standby, so its leaders may sit out a disk or a
+	// processor that stands still for that long. Depose ends what its predecessor held.
+	LeaseTTLAlone = 10 * time.Second
+)
+
+// lookAgainEvery is how often a standby looks who is before it, though no event told of a change: none may be able to.
+const lookAgainEvery = 2 * time.Second
 
 // Elector implements store.Elector. Each candidate has a key under leader/<service>/, bound to a lease of its
 // own; the one created first leads.
 type Elector struct {
-	client *clientv3.Client
-	keys   keys
+	client  *clientv3.Client
+	keys    keys
+	ttl     time.Duration
+	renewer *renewer
+	// Overlooked, if it is set before the first Campaign, is told of a key that was gone although no event had told its successor.
+	Overlooked func(service, key string)
 }
 
-// NewElector returns an elector of a cluster. The client stays the caller's.
-func NewElector(client *clientv3.Client, cluster string) *Elector {
-	return &Elector{client: client, keys: newKeys(cluster)}
+// NewElector returns an elector of a cluster, for leases of 3 s unless another time is given. The client stays the caller's.
+func NewElector(client *clientv3.Client, cluster string, ttl ...time.Duration) *Elector {
+	e := &Elector{client: client, keys: newKeys(cluster), ttl: leaseTTL, renewer: newRenewer(client)}
+	for _, e.ttl = range ttl {
+	}
+	return e
 }
 
 // candidate is the value of a leader key.
@@ -40,7 +56,10 @@ type candidate struct {
 	Deposable bool `json:"deposable,omitempty"`
 }
 
-var errLeaseLost = errors.New("lease lost while standing by")
+var (
+	errLeaseLost  = errors.New("lease lost while standing by")
+	errWatchEnded = errors.New("watch of leader key ended")
+)
 
 // Campaign implements store.Elector. A standby that loses its lease, because etcd was out of reach, queues anew.
 func (e *Elector) Campaign(ctx context.Context, stand store.Candidacy) (store.Leadership, error) {
@@ -72,11 +91,11 @@ func (e *Elector) campaign(ctx context.Context, service string, c candidate) (*l
 	granting, cancel := context.WithTimeout(ctx, leaseTTL)
 	defer cancel()
 	asked := time.Now()
-	lease, err := e.client.Grant(granting, int64(leaseTTL/time.Second))
+	lease, err := e.client.Grant(granting, int64(e.ttl/time.Second))
 	if err != nil {
 		return nil, fmt.Errorf("grant lease: %w", err)
 	}
-	l := newLeadership(e.client, lease.ID, c, asked)
+	l := newLeadership(e, service, lease.ID, c, asked)
 	if err := l.stand(ctx, e.keys.leader(service), string(value)); err != nil {
 		l.end()
 		<-l.ended
@@ -99,17 +118,41 @@ func (l *leadership) stand(ctx context.Context, prefix, value string) error {
 	l.lease = store.Lease{Key: key, Revision: resp.Header.Revision}
 	for {
 		before, revision, err := l.before(ctx, prefix)
-		if err != nil || before == nil {
-			return err
+		switch {
+		case err == nil && before == nil:
+			return nil
+		case err == nil:
+			err = l.awaitEnd(ctx, prefix, before, revision+1)
 		}
-		if err := l.awaitEnd(ctx, before, revision+1); err != nil {
-			return err
+		switch {
+		case ctx.Err() != nil || errors.Is(err, errLeaseLost):
+			return cmp.Or(err, errLeaseLost)
+		case err != nil: // the place in the queue is kept while the lease stands
+			_ = sleep(ctx, l.client.Ctx(), standRetry)
 		}
 	}
 }
 
-// awaitEnd returns when a candidate before ours is gone.
-func (l *leadership) awaitEnd(ctx context.Context, before *mvccpb.KeyValue, from int64) error {
+// standRetry is the pause before a standby asks again whom it stands behind.
+const standRetry = 100 * time.Millisecond
+
+// before returns the key created last before ours, nil if ours is the first, and the revision at which both were seen.
+func (l *leadership) before(ctx context.Context, prefix string) (*mvccpb.KeyValue, int64, error) {
+	resp, err := l.client.Get(ctx, prefix+"/", clientv3.WithPrefix(), clientv3.WithMaxCreateRev(l.lease.Revision),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(2))
+	switch {
+	case err != nil:
+		return nil, 0, fmt.Errorf("read leader keys: %w", err)
+	case len(resp.Kvs) == 0 || resp.Kvs[0].CreateRevision != l.lease.Revision:
+		return nil, 0, errLeaseLost
+	case len(resp.Kvs) == 1:
+		return nil, 0, nil
+	}
+	return resp.Kvs[1], resp.Header.Revision, nil
+}
+
+// awaitEnd returns when the candidate before ours is gone, or may be.
+func (l *leadership) awaitEnd(ctx context.Context, prefix string, before *mvccpb.KeyValue, from int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	deposed := make(chan struct{})
 	defer func() { cancel(); <-deposed }()
@@ -117,39 +160,32 @@ func (l *leadership) awaitEnd(ctx context.Context, before *mvccpb.KeyValue, from
 		defer close(deposed)
 		l.deposeSilent(ctx, before)
 	}()
-	return l.awaitDelete(ctx, string(before.Key), from)
-}
-
-// before returns the key created last before ours, nil if ours is the first, and the revision it was seen at.
-func (l *leadership) before(ctx context.Context, prefix string) (*mvccpb.KeyValue, int64, error) {
-	last := append(clientv3.WithLastCreate(), clientv3.WithMaxCreateRev(l.lease.Revision))
-	resp, err := l.client.Get(ctx, prefix+"/", last...)
-	if err != nil {
-		return nil, 0, fmt.Errorf("read leader keys: %w", err)
-	}
-	if len(resp.Kvs) == 0 || resp.Kvs[0].CreateRevision != l.lease.Revision {
-		return nil, 0, errLeaseLost
-	}
-	last[len(last)-1] = clientv3.WithMaxCreateRev(l.lease.Revision - 1)
-	if resp, err = l.client.Get(ctx, prefix+"/", append(last, clientv3.WithRev(resp.Header.Revision))...); err != nil {
-		return nil, 0, fmt.Errorf("read leader keys: %w", err)
-	}
-	if len(resp.Kvs) == 0 {
-		return nil, 0, nil
-	}
-	return resp.Kvs[0], resp.Header.Revision, nil
-}
-
-func (l *leadership) awaitDelete(ctx context.Context, key string, from int64) error {
-	for resp := range l.client.Watch(ctx, key, clientv3.WithRev(from), clientv3.WithFilterPut()) {
-		if err := resp.Err(); err != nil {
-			return fmt.Errorf("watch leader key: %w", err)
-		}
-		if len(resp.Events) > 0 {
-			return nil
+	key := string(before.Key)
+	events := l.client.Watch(ctx, key, clientv3.WithRev(from), clientv3.WithFilterPut())
+	again := time.NewTicker(lookAgainEvery)
+	defer again.Stop()
+	for {
+		select {
+		case resp, open := <-events:
+			switch {
+			case !open:
+				return errWatchEnded
+			case resp.Err() != nil:
+				return fmt.Errorf("watch leader key: %w", resp.Err())
+			case len(resp.Events) > 0:
+				return nil
+			}
+		case <-again.C:
+			now, _, err := l.before(ctx, prefix)
+			if err != nil {
+				return err
+			}
+			if now == nil || string(now.Key) != key {
+				l.overlooked(key)
+				return nil
+			}
 		}
 	}
-	return errLeaseLost
 }
 
 // Leaders implements store.Elector.

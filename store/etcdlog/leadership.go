@@ -3,14 +3,12 @@ package etcdlog
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"millwright/store"
@@ -22,19 +20,30 @@ const (
 	renewOften = silenceMax / 4
 	// leaseMargin is kept between Deadline and the moment etcd may give the lease away.
 	leaseMargin = 500 * time.Millisecond
+	// lastTry is how long after that a leader still waits for the answer to a renewal, and so leads on if it only stood still
+	// itself. It creates nothing meanwhile, and etcd fences it if another leads.
+	lastTry = 500 * time.Millisecond
 )
 
 // leadership implements store.Leadership. Its one goroutine renews the lease until it is lost or given up.
 type leadership struct {
-	client *clientv3.Client
-	id     clientv3.LeaseID
-	lease  store.Lease
+	client     *clientv3.Client
+	renewer    *renewer
+	service    string
+	overlooked func(key string)
+	id         clientv3.LeaseID
+	ttl        time.Duration
+	lease      store.Lease
 	// candidate is what the key says, without report.
 	candidate candidate
 
 	mu sync.Mutex
 	// stands is until when the lease surely stands, unless a standby deposes this leader.
 	stands time.Time
+	// over: the leadership is released; what is answered later changes nothing.
+	over bool
+	// answered wakes who waits for an answer to a renewal.
+	answered chan struct{}
 
 	// alive ends with the leadership, then done is closed; ended is closed when the goroutine has returned.
 	alive context.Context
@@ -44,65 +53,96 @@ type leadership struct {
 }
 
 // newLeadership keeps a lease that was asked for at the given time.
-func newLeadership(client *clientv3.Client, id clientv3.LeaseID, c candidate, asked time.Time) *leadership {
-	l := &leadership{client: client, id: id, candidate: c, done: make(chan struct{}), ended: make(chan struct{})}
-	l.alive, l.end = context.WithCancel(client.Ctx())
+func newLeadership(e *Elector, service string, id clientv3.LeaseID, c candidate, asked time.Time) *leadership {
+	l := &leadership{client: e.client, renewer: e.renewer, service: service, id: id, ttl: e.ttl, candidate: c,
+		answered: make(chan struct{}, 1), done: make(chan struct{}), ended: make(chan struct{})}
+	l.overlooked = func(key string) {
+		if e.Overlooked != nil {
+			e.Overlooked(service, key)
+		}
+	}
+	l.alive, l.end = context.WithCancel(e.client.Ctx())
 	l.renewed(asked)
 	go l.keep()
 	return l
 }
 
-// keep renews the lease. The client's own keep-alive does not say when a renewal was sent, which Deadline needs.
+// keep renews the lease. An answer that comes late still counts, from when it was asked for.
 func (l *leadership) keep() {
 	defer close(l.ended)
+	defer l.renewer.join()()
+	defer l.release()
 	every := renewEvery
 	if l.candidate.Deposable {
 		every = renewOften
 	}
-	timer := time.NewTimer(every)
-	defer timer.Stop()
-	for time.Now().Before(l.until()) {
+	gone := make(chan struct{})
+	lost := sync.OnceFunc(func() { close(gone) })
+	for {
+		pause := time.NewTimer(min(every, max(0, time.Until(l.until()))))
 		select {
 		case <-l.alive.Done():
-			l.release()
+			pause.Stop()
 			return
-		case <-timer.C:
-		}
-		pause := every
-		switch err := l.renew(); {
-		case errors.Is(err, rpctypes.ErrLeaseNotFound):
-			l.release()
+		case <-gone:
+			pause.Stop()
 			return
-		case err != nil:
-			pause = min(every, renewEvery/5)
+		case <-pause.C:
 		}
-		timer.Reset(pause)
+		l.ask(lost)
+		if !time.Now().Before(l.until()) && !l.awaitAnswer(gone) {
+			return
+		}
 	}
-	l.release()
 }
 
-func (l *leadership) renew() error {
-	ctx, cancel := context.WithTimeout(l.alive, renewEvery)
-	defer cancel()
+// ask sends a renewal; lost is called if etcd does not know the lease any more.
+func (l *leadership) ask(lost func()) {
 	sent := time.Now()
-	if _, err := l.client.KeepAliveOnce(ctx, l.id); err != nil {
-		return fmt.Errorf("renew lease: %w", err)
+	l.renewer.renew(l.id, func(ttl int64) {
+		if ttl <= 0 {
+			lost()
+			return
+		}
+		l.renewed(sent)
+	})
+}
+
+// awaitAnswer reports whether a renewal that is under way makes the lease stand again, within lastTry.
+func (l *leadership) awaitAnswer(gone <-chan struct{}) bool {
+	last := time.NewTimer(lastTry)
+	defer last.Stop()
+	for !time.Now().Before(l.until()) {
+		select {
+		case <-l.answered:
+		case <-l.alive.Done():
+			return true // keep ends
+		case <-gone:
+			return false
+		case <-last.C:
+			return time.Now().Before(l.until())
+		}
 	}
-	l.renewed(sent)
-	return nil
+	return true
 }
 
 // renewed at some moment after sent, so the lease stands for its TTL from sent at least.
 func (l *leadership) renewed(sent time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stands = sent.Add(leaseTTL - leaseMargin)
+	if stands := sent.Add(l.ttl - leaseMargin); !l.over && stands.After(l.stands) {
+		l.stands = stands
+	}
+	select {
+	case l.answered <- struct{}{}:
+	default:
+	}
 }
 
 // release tells the owner first, then etcd, so that a standby need not wait for the lease to expire.
 func (l *leadership) release() {
 	l.mu.Lock()
-	l.stands = time.Time{}
+	l.stands, l.over = time.Time{}, true
 	l.mu.Unlock()
 	close(l.done)
 	l.end()

@@ -54,8 +54,9 @@ func (t *turn) await(ctx context.Context) (waited bool, head string, err error) 
 	ctx, cancel := context.WithTimeout(ctx, t.log.cfg.TxnTimeout)
 	defer cancel()
 	// The watch begins before the look: from then on, older keys can only go. (A watch from a revision in the
-	// past would get its first events up to 100 ms late.) It sees the head as well.
-	events := t.log.cfg.Client.Watch(ctx, t.log.keys.head(), clientv3.WithPrefix(), clientv3.WithCreatedNotify())
+	// past would get its first events up to 100 ms late.) It sees the head as well. It shares the stream of Log.Watch, which
+	// stays open: etcd authenticates a user with a password at the begin of each stream.
+	events := t.log.cfg.Client.Watch(clientv3.WithRequireLeader(ctx), t.log.keys.head(), clientv3.WithPrefix(), clientv3.WithCreatedNotify())
 	resp, err := t.log.kv.Put(ctx, t.key, "")
 	if err != nil {
 		return false, "", fmt.Errorf("queue for the log: %w", err)
