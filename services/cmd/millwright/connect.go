@@ -57,11 +57,24 @@ func openLog(ctx context.Context, s *process.Settings, c *closers, logger zerolo
 		return nil, nil, err
 	}
 	c.add(log.Close)
-	elector := etcdlog.NewElector(client, s.ClusterName)
+	elector := newElector(client, s, logger)
 	if s.DataDir == "" {
 		return log, elector, nil
 	}
 	return log, elector, elector.Depose(ctx)
+}
+
+// newElector has leases of its own length where no other process can stand.
+func newElector(client *clientv3.Client, s *process.Settings, logger zerolog.Logger) *etcdlog.Elector {
+	var ttl []time.Duration
+	if s.DataDir != "" {
+		ttl = append(ttl, etcdlog.LeaseTTLAlone)
+	}
+	e := etcdlog.NewElector(client, s.ClusterName, ttl...)
+	e.Overlooked = func(service, key string) {
+		logger.Warn().Str("service", service).Str("key", key).Msg("stood behind a candidate that was gone")
+	}
+	return e
 }
 
 func dialEtcd(s *process.Settings, c *closers) (*clientv3.Client, error) {

@@ -25,7 +25,7 @@ func TestTheLastLeaderCaresUntilItLeadsAgain(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_ = candidate{unit: unit, elector: elector, identity: "me", logger: zerolog.Nop()}.run(ctx)
+			_ = candidate{unit: unit, elector: elector, identity: "me", logger: zerolog.Nop(), leads: func(bool) {}}.run(ctx)
 		}()
 		synctest.Wait()
 		want := []string{"leads"}

@@ -23,6 +23,8 @@ type candidate struct {
 	identity string
 	info     map[string]string
 	logger   zerolog.Logger
+	// leads is told when this instance begins and ends to lead.
+	leads func(leading bool)
 }
 
 func (c candidate) run(ctx context.Context) error {
@@ -44,7 +46,9 @@ func (c candidate) run(ctx context.Context) error {
 			continue
 		}
 		c.logger.Info().Str("identity", c.identity).Int64("revision", lead.Lease().Revision).Msg("leading")
+		c.leads(true)
 		err = c.unit.Lead(ctx, lead)
+		c.leads(false)
 		care = errors.Is(err, store.ErrFenced)
 		c.resign(lead)
 		switch {

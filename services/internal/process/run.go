@@ -74,8 +74,13 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	healthy.add(parts.Healthy...)
 	ready.add(parts.Ready...)
+	leaders := newRota(parts, cfg.Settings.Instance(), time.Now, cfg.Registry)
+	if len(parts.Units) > 0 {
+		ready.add(leaders.check())
+		parts.Background = append(parts.Background, leaders.run)
+	}
 	built.set()
-	err = parts.run(ctx, cfg)
+	err = parts.run(ctx, cfg, leaders)
 	if parts.Close != nil {
 		err = errors.Join(err, parts.Close())
 	}
@@ -83,7 +88,7 @@ func Run(ctx context.Context, cfg Config) error {
 }
 
 // run stops in reverse order: first the units, each with its effects and its leadership, then the background.
-func (p *Parts) run(ctx context.Context, cfg Config) error {
+func (p *Parts) run(ctx context.Context, cfg Config, leaders *rota) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	backCtx, stopBack := context.WithCancel(context.WithoutCancel(ctx))
@@ -103,7 +108,7 @@ func (p *Parts) run(ctx context.Context, cfg Config) error {
 	}
 	for _, u := range p.Units {
 		c := candidate{unit: u, elector: p.Elector, identity: cfg.Settings.Instance(), info: cfg.info(u.Name),
-			logger: cfg.Logger.With().Str("service", u.Name).Logger()}
+			logger: cfg.Logger.With().Str("service", u.Name).Logger(), leads: func(leading bool) { leaders.leads(u.Name, leading) }}
 		units.Go(func() error { return c.run(ctx) })
 	}
 	<-ctx.Done()

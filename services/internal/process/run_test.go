@@ -167,7 +167,7 @@ func TestAnotherInstanceTakesOver(t *testing.T) {
 	var began, ended atomic.Int32
 	working := make(chan string, 100)
 	candidateOf := func(name string) candidate {
-		return candidate{elector: elector, identity: name, logger: zerolog.Nop(), unit: Unit{Name: "unit", Lead: WhileLeading(func(ctx context.Context) error {
+		return candidate{elector: elector, identity: name, logger: zerolog.Nop(), leads: func(bool) {}, unit: Unit{Name: "unit", Lead: WhileLeading(func(ctx context.Context) error {
 			began.Add(1)
 			defer ended.Add(1)
 			working <- name

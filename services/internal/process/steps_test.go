@@ -182,7 +182,7 @@ func TestAServiceThatCannotGoOnStepsDownForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		steps, host, changed := newFake(&scripted{})
 		elector := memlog.NewElector(memlog.New("test"))
-		c := candidate{unit: steps.Unit(), elector: elector, logger: zerolog.Nop()}
+		c := candidate{unit: steps.Unit(), elector: elector, logger: zerolog.Nop(), leads: func(bool) {}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		go func() { _ = c.run(ctx) }()

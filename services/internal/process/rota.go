@@ -1,0 +1,139 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"millwright/store"
+)
+
+const (
+	// rotaEvery is how often it is asked who leads what this process does not, rotaTimeout bounds that.
+	rotaEvery   = 2 * time.Second
+	rotaTimeout = 2 * time.Second
+	// unledMax is how long nobody may be known to lead a service; a takeover is over long before.
+	unledMax = 10 * time.Second
+)
+
+// rota knows since when nobody leads a unit of this process, here or elsewhere. It is safe for concurrent use.
+type rota struct {
+	elector  store.Elector
+	identity string
+	clock    func() time.Time
+	gauge    *prometheus.GaugeVec
+
+	mu    sync.Mutex
+	posts map[string]*post
+}
+
+// post is a unit on the rota.
+type post struct {
+	// leading: this process leads it.
+	leading bool
+	// ledAt is when somebody was last known to lead it.
+	ledAt time.Time
+	// lack is what the last look found in place of a leader.
+	lack string
+}
+
+func newRota(p *Parts, identity string, clock func() time.Time, r prometheus.Registerer) *rota {
+	o := &rota{elector: p.Elector, identity: identity, clock: clock, posts: map[string]*post{}, gauge: promauto.With(r).NewGaugeVec(
+		prometheus.GaugeOpts{Namespace: "millwright", Name: "service_led", Help: "1 while somebody is known to lead the service, in this process or another."},
+		[]string{"service"})}
+	for _, u := range p.Units {
+		o.posts[u.Name] = &post{ledAt: clock(), lack: "nobody stands for it"}
+	}
+	return o
+}
+
+// leads notes that this process begins or ends to lead a unit.
+func (o *rota) leads(unit string, leading bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p := o.posts[unit]
+	p.leading, p.ledAt = leading, o.clock()
+	o.show()
+}
+
+// run looks until ctx ends.
+func (o *rota) run(ctx context.Context) error {
+	tick := time.NewTicker(rotaEvery)
+	defer tick.Stop()
+	for {
+		o.look(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// look asks who leads. Who stands first and is this process leads only if it knows.
+func (o *rota) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, rotaTimeout)
+	defer cancel()
+	list, err := o.elector.Leaders(ctx)
+	first := map[string]string{}
+	for _, l := range list {
+		first[l.Service] = l.Identity
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for unit, p := range o.posts {
+		identity, found := first[unit]
+		switch {
+		case p.leading:
+			p.ledAt = o.clock()
+		case err != nil:
+			p.lack = "the log does not tell who leads: " + err.Error()
+		case !found:
+			p.lack = "nobody stands for it"
+		case identity == o.identity:
+			p.lack = "this instance is first in line and does not lead"
+		default:
+			p.ledAt = o.clock()
+		}
+	}
+	o.show()
+}
+
+// show sets the gauges.
+func (o *rota) show() {
+	for unit, p := range o.posts {
+		led := 1.0
+		if o.unled(p) > unledMax {
+			led = 0
+		}
+		o.gauge.WithLabelValues(unit).Set(led)
+	}
+}
+
+// unled is for how long nobody is known to lead.
+func (o *rota) unled(p *post) time.Duration {
+	if p.leading {
+		return 0
+	}
+	return o.clock().Sub(p.ledAt)
+}
+
+// check fails while a service is led by nobody.
+func (o *rota) check() Check {
+	return Check{Name: "leaders", Probe: func() error {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		var errs []error
+		for unit, p := range o.posts {
+			if d := o.unled(p); d > unledMax {
+				errs = append(errs, fmt.Errorf("nobody is known to lead %s for %s: %s", unit, d.Round(time.Second), p.lack))
+			}
+		}
+		return errors.Join(errs...)
+	}}
+}
