@@ -121,9 +121,15 @@ func TestMarkedForDeletion(t *testing.T) {
 		do   func(*pt.Cluster)
 		want bool
 	}{
-		"a healthy node":        {func(*pt.Cluster) {}, false},
-		"its claim is deleted":  {func(c *pt.Cluster) { k := pt.Claim("n-claim", "n", "p"); k.DeletionTimestamp = &deleted; c.See(k) }, true},
-		"its Node is deleted":   {func(c *pt.Cluster) { n := pt.Node("n", pt.InPool("p")); n.DeletionTimestamp = &deleted; c.See(n) }, true},
+		"a healthy node":                     {func(*pt.Cluster) {}, false},
+		"its claim is deleted":               {func(c *pt.Cluster) { k := pt.Claim("n-claim", "n", "p"); k.DeletionTimestamp = &deleted; c.See(k) }, true},
+		"its Node is deleted, its claim not": {func(c *pt.Cluster) { n := pt.Node("n", pt.InPool("p")); n.DeletionTimestamp = &deleted; c.See(n) }, false},
+		"its Node is deleted, and has no claim": {func(c *pt.Cluster) {
+			c.Gone(pt.Claim("n-claim", "n", "p"))
+			n := pt.Node("n", pt.InPool("p"))
+			n.DeletionTimestamp = &deleted
+			c.See(n)
+		}, true},
 		"its instance ends":     {func(c *pt.Cluster) { c.See(&events.InstanceState{ID: "i-n", State: "shutting-down"}) }, true},
 		"its instance runs":     {func(c *pt.Cluster) { c.See(&events.InstanceState{ID: "i-n", State: "running"}) }, false},
 		"the Ledger dooms it":   {func(c *pt.Cluster) { c.Record(ledger.KindClaimDoomed, &ledger.ClaimDoomed{Claim: "n-claim"}) }, true},

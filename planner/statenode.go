@@ -221,8 +221,8 @@ func filled(v, estimate resource.Vector) resource.Vector {
 }
 
 func (s *Snapshot) marked(sn *StateNode) bool {
-	if sn.Node != nil && sn.Node.Object.DeletionTimestamp != nil {
-		return true
+	if sn.Claim == nil && sn.Node.Object.DeletionTimestamp != nil {
+		return true // with a NodeClaim it is that one's deletion that counts (reference: scheduling §2.3)
 	}
 	if i := s.World.Instance(InstanceID(sn.ProviderID)); i != nil && (i.State == "shutting-down" || i.State == "terminated") {
 		return true

@@ -22,6 +22,8 @@ type Options struct {
 	MinValuesPolicy  string `json:"minValuesPolicy"`
 	// InstanceTypesMax bounds the instance types of a planned claim.
 	InstanceTypesMax int `json:"instanceTypesMax"`
+	// NodeOverlays: they are applied (feature gate NodeOverlay).
+	NodeOverlays bool `json:"nodeOverlays"`
 	// LaunchTimeout and RegistrationTimeout: a claim without instance or node for longer is deleted.
 	LaunchTimeout       time.Duration `json:"launchTimeout"`
 	RegistrationTimeout time.Duration `json:"registrationTimeout"`
@@ -114,7 +116,7 @@ type StateNode struct {
 	Available resource.Vector
 	// Pods bound to the node, by namespace and name.
 	Pods []*world.Pod
-	// MarkedForDeletion: the NodeClaim or the Node is being deleted, its instance is terminating or gone, the
-	// Ledger has doomed it, or a running command takes it.
+	// MarkedForDeletion: the NodeClaim, or the Node if it has none, is being deleted, its instance is terminating or gone,
+	// the Ledger has doomed it, or a running command takes it.
 	MarkedForDeletion bool
 }

@@ -45,6 +45,13 @@ func (b Bits) Or(o Bits) {
 	}
 }
 
+// Subtract takes the members of o out of b, in place; nil is empty.
+func (b Bits) Subtract(o Bits) {
+	for i, w := range o {
+		b[i] &^= w
+	}
+}
+
 // Clone copies b.
 func (b Bits) Clone() Bits { return append(Bits(nil), b...) }
 

@@ -141,6 +141,7 @@ func BenchmarkOverlays(b *testing.B) {
 }
 
 func (c *cluster) putOverlays(list ...*karpv1alpha1.NodeOverlay) {
+	c.options.NodeOverlays = true
 	for _, o := range list {
 		c.observe(events.Observation{Op: events.OpUpsert, Kind: events.KindNodeOverlay, UID: o.UID, Name: o.Name, Object: o})
 	}

@@ -83,7 +83,10 @@ func (s *solver) recordIn(b *bin, g *topology.Group) {
 		return
 	}
 	m := s.domainsOf(b, g.Domains)
-	if i, single := m.Single(); single {
+	if isEmpty(m) {
+		return // without the key, the node is in no domain
+	}
+	if i, single := m.Single(); single && !b.mayLack(g.Domains) {
 		b.count(g, i, 1)
 		return
 	}
@@ -112,7 +115,7 @@ func (s *solver) settle(b *bin) {
 		if !waits {
 			continue
 		}
-		if i, single := s.domainsOf(b, g.Domains).Single(); single {
+		if i, single := s.domainsOf(b, g.Domains).Single(); single && !b.mayLack(g.Domains) {
 			b.count(g, i, n)
 			delete(b.uncounted, g)
 		}
@@ -190,6 +193,41 @@ func (n *state) domains(d *topology.Domains) topology.Mask {
 	}
 	n.masks[d] = m
 	return m
+}
+
+// mayLack reports that some nodes of claims in this state would not have the key: of one that the catalogue knows, those of types that
+// do not list any value.
+func (n *state) mayLack(d *topology.Domains) bool {
+	if lack, ok := n.lack[d]; ok {
+		return lack
+	}
+	lack := false
+	if c := n.template.catalog; c.Knows(d.Key) {
+		rest := n.usable.Clone()
+		for _, v := range c.Values(d.Key) {
+			rest.Subtract(c.Having(d.Key, v))
+		}
+		lack = rest.Any()
+	}
+	if n.lack == nil {
+		n.lack = map[*topology.Domains]bool{}
+	}
+	n.lack[d] = lack
+	return lack
+}
+
+// mayLack is mayLack of a claim that is being built or planned; nodes are as they are.
+func (b *bin) mayLack(d *topology.Domains) bool {
+	switch {
+	case b.open != nil:
+		return b.open.state.mayLack(d)
+	case b.planned != nil:
+		if r, ok := b.planned.set.Lookup(d.Key); ok && !r.Complement() {
+			return false
+		}
+		return slices.ContainsFunc(b.planned.types, func(t instanceType) bool { return len(t.Requirements.Get(d.Key).Values()) == 0 })
+	}
+	return false
 }
 
 // counted is one change of a group's counts.

@@ -81,7 +81,7 @@ func (f *finisher) shape(o *openClaim) *shape {
 		return s
 	}
 	t := o.template
-	s := &shape{overhead: t.overheadOf(o.types), annotations: t.annotations(o)}
+	s := &shape{overhead: t.overheadOf(o.types)}
 	offers, set := o.reservedOnly(t.priced(o), o.state.set)
 	s.offers = offers[:min(len(offers), f.typesMax)]
 	kept := catalog.NewBits(len(t.catalog.Types))
@@ -90,10 +90,18 @@ func (f *finisher) shape(o *openClaim) *shape {
 		s.types, s.names = append(s.types, it), append(s.names, it.Name)
 		kept.Add(it.Index)
 	}
-	t.overlayAnnotations(s.annotations, s.names)
 	s.capacity = capacityMax(t.catalog, kept)
-	s.unmet = t.unmet(o.state.set, kept, o.minima)
+	minima, relaxed := o.minima, o.relaxed
+	s.unmet = t.unmet(o.state.set, kept, minima)
+	if len(s.unmet) > 0 && !f.strict {
+		minima, relaxed = t.reached(o.state.set, kept, minima), true
+	}
+	s.annotations = t.annotations(relaxed)
+	t.overlayAnnotations(s.annotations, s.names)
 	final := o.finalSet(set, kept, s.names)
+	if relaxed {
+		final = withMinima(final, minima)
+	}
 	s.requirements, s.labels = final.Entries(), t.labels(final)
 	f.shared[key] = s
 	return s
@@ -213,10 +221,13 @@ func (o *openClaim) finalSet(set requirement.Set, kept catalog.Bits, names []str
 		requirement.In(corev1.LabelInstanceTypeStable, names...),
 		requirement.In(karpv1.CapacityTypeLabelKey, capacityTypes...),
 	)
-	if o.relaxed {
-		for _, m := range o.minima {
-			set = set.Replace(set.Get(m.key).WithMinValues(m.n))
-		}
+	return set
+}
+
+// withMinima demands what BestEffort has left of the pool's minima.
+func withMinima(set requirement.Set, minima []minimum) requirement.Set {
+	for _, m := range minima {
+		set = set.Replace(set.Get(m.key).WithMinValues(m.n))
 	}
 	return set
 }
@@ -266,7 +277,7 @@ func concrete(r requirement.Requirement) (string, bool) {
 }
 
 // annotations are the template's, the pool's hash and, if the pool has minima, whether they were relaxed.
-func (t *template) annotations(o *openClaim) map[string]string {
+func (t *template) annotations(relaxed bool) map[string]string {
 	a := maps.Clone(t.pool.Spec.Template.Annotations)
 	if a == nil {
 		a = map[string]string{}
@@ -274,7 +285,7 @@ func (t *template) annotations(o *openClaim) map[string]string {
 	// The hash of the template the claim is made of: the pool's own annotation may still be of an earlier one.
 	maps.Copy(a, claim.PoolAnnotations(t.pool))
 	if len(t.minima) > 0 {
-		a[karpv1.MinValuesRelaxedAnnotationKey] = strconv.FormatBool(o.relaxed)
+		a[karpv1.MinValuesRelaxedAnnotationKey] = strconv.FormatBool(relaxed)
 	}
 	return a
 }

@@ -22,26 +22,27 @@ type limits struct {
 	bound bool
 	// moved counts changes, so that what was refused before can be tried again after one.
 	moved int
+	// byShare are the types by what they take of the limits, least first; nil unless claims are built sparingly.
+	byShare []int32
 }
 
 type limit struct {
 	name corev1.ResourceName
-	left int64
+	// total is the limit, left what others have not taken of it.
+	total, left int64
 }
 
 func newLimits(p *poolInput) limits {
 	l := limits{pool: p.pool.Name}
 	for name, q := range p.pool.Spec.Limits {
-		n := q.Value()
+		total, used := q.Value(), p.used.Get(name)
 		switch name {
 		case resource.CPU:
-			n = q.MilliValue() - p.used.MilliCPU
+			total = q.MilliValue()
 		case ResourceNodes:
-			n -= p.nodes
-		default:
-			n -= p.used.Get(name)
+			used = p.nodes
 		}
-		l.left = append(l.left, limit{name, n})
+		l.left = append(l.left, limit{name, total, total - used})
 	}
 	slices.SortFunc(l.left, func(a, b limit) int { return cmp.Compare(a.name, b.name) })
 	return l

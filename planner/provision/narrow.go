@@ -51,10 +51,11 @@ func (s *solver) narrowKeys(n *state, b *bin, keys []keyed, try func(*state) boo
 	}
 	d := keys[0].domains
 	mask := n.domains(d)
-	possible, one := mask, false
+	possible, one, needed := mask, false, false
 	for _, c := range keys[0].constraints {
-		if b != nil && c.Kind == topology.Affinity && b.uncounted[c.Group] > 0 {
-			continue // such a pod is on this very claim: they share every domain
+		needed = needed || c.NeedsDomain()
+		if b.sharesDomain(c, mask) {
+			continue
 		}
 		if absentIsFine(c, mask) {
 			continue
@@ -68,7 +69,9 @@ func (s *solver) narrowKeys(n *state, b *bin, keys []keyed, try func(*state) boo
 		}
 	}
 	if at, single := mask.Single(); single && possible.Has(at) || !one && slices.Equal(mask, possible) {
-		return s.narrowKeys(n, b, keys[1:], try)
+		if !needed || !n.mayLack(d) {
+			return s.narrowKeys(n, b, keys[1:], try)
+		}
 	}
 	var failed *topology.Constraint
 	for _, choice := range s.choices(n, d, possible, one, keys[0].constraints) {
@@ -85,6 +88,12 @@ func (s *solver) narrowKeys(n *state, b *bin, keys []keyed, try func(*state) boo
 		}
 	}
 	return false, failed
+}
+
+// sharesDomain reports that a pod which c must be near is on this very claim: whatever domain its node gets, they share it. A node without
+// the key is in no domain.
+func (b *bin) sharesDomain(c *topology.Constraint, mask topology.Mask) bool {
+	return b != nil && c.Kind == topology.Affinity && b.uncounted[c.Group] > 0 && !isEmpty(mask)
 }
 
 // absentIsFine: a node without the key breaks no anti-affinity.

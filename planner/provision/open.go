@@ -5,7 +5,6 @@ import (
 
 	"millwright/planner/catalog"
 	"millwright/planner/resource"
-	"millwright/planner/topology"
 )
 
 // openClaim is a claim being built.
@@ -54,6 +53,9 @@ func (s *solver) acceptOpen(b *bin, lv *level) outcome {
 		ports = slices.Concat(b.ports, c.ports)
 	}
 	result := never
+	if t.limits.sparing() {
+		result = notNow // other claims may give back what the limits lack
+	}
 	for _, a := range lv.alternatives {
 		n := o.state.narrow(a)
 		if n == nil || !n.usable.Meets(o.types) {
@@ -89,7 +91,7 @@ func (b *bin) elsewhere(lv *level) bool {
 	for i := range lv.byKey {
 		mask := b.open.state.domains(lv.byKey[i].domains)
 		for _, c := range lv.byKey[i].constraints {
-			if c.Kind == topology.Affinity && b.uncounted[c.Group] > 0 || absentIsFine(c, mask) {
+			if b.sharesDomain(c, mask) || absentIsFine(c, mask) {
 				continue
 			}
 			if allowed, _ := c.Allowed(); !allowed.Meets(mask) {
@@ -103,6 +105,9 @@ func (b *bin) elsewhere(lv *level) bool {
 // fits reports that the claim in state n has types for total; they are in the buffer then.
 func (s *solver) fits(o *openClaim, n *state, total *resource.Vector, ports []hostPort) bool {
 	types := s.fitting(o.template, o.types, n, total, ports)
+	if l := &o.template.limits; l.sparing() {
+		l.keepWithin(o.template.catalog, types, &o.reserved)
+	}
 	return types.Any() && (o.growth == nil || types.Meets(o.growth)) && len(o.template.unmet(n.set, types, o.minima)) == 0
 }
 
@@ -113,7 +118,7 @@ func (o *openClaim) keep(types catalog.Bits) {
 		copy(o.types, types)
 		o.largest = o.largestGrowth()
 		if len(t.limits.left) > 0 {
-			now := t.limits.capacityMax(t.catalog, o.types)
+			now := t.limits.charge(t.catalog, o.types)
 			t.limits.reserve(now.Sub(o.reserved), 0)
 			o.reserved = now
 		}
@@ -178,7 +183,7 @@ func (s *solver) openIn(t *template, c *class, n *state) *openClaim {
 	o.room = o.largest.Sub(o.used)
 	s.hold(o, holds)
 	if len(t.limits.left) > 0 {
-		o.reserved = t.limits.capacityMax(t.catalog, held)
+		o.reserved = t.limits.charge(t.catalog, held)
 		t.limits.reserve(o.reserved, 1)
 	}
 	return o
@@ -192,8 +197,5 @@ func (s *solver) minimaFor(t *template, n *state, types catalog.Bits) (minima []
 	if s.in.options.MinValuesPolicy != MinValuesBestEffort {
 		return nil, false, false
 	}
-	for _, m := range t.minima {
-		minima = append(minima, minimum{m.key, t.distinct(n.set, types, m.key, m.n)})
-	}
-	return minima, true, true
+	return t.reached(n.set, types, t.minima), true, true
 }

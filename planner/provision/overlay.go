@@ -17,7 +17,6 @@ import (
 	"millwright/planner/catalog"
 	"millwright/planner/requirement"
 	"millwright/planner/resource"
-	"millwright/planner/world"
 )
 
 // OverlayProblem says why a NodeOverlay is not applied.
@@ -56,9 +55,10 @@ type overlaid struct {
 	problems []OverlayProblem
 }
 
-// overlaysOf applies the NodeOverlays to all pools; nil without NodeOverlays. It is computed once per change in the World.
-func overlaysOf(w *world.World) *overlaid {
-	if len(w.NodeOverlays()) == 0 {
+// overlaysOf applies the NodeOverlays to all pools; nil without NodeOverlays, or if their gate is off. It is computed once per change in the World.
+func overlaysOf(s *planner.Snapshot) *overlaid {
+	w := s.World
+	if !s.Options.NodeOverlays || len(w.NodeOverlays()) == 0 {
 		return nil
 	}
 	return w.Overlaid(func() any {
@@ -77,7 +77,7 @@ func overlaysOf(w *world.World) *overlaid {
 
 // OverlayProblems are the NodeOverlays that are not applied, by name.
 func OverlayProblems(s *planner.Snapshot) []OverlayProblem {
-	if o := overlaysOf(s.World); o != nil {
+	if o := overlaysOf(s); o != nil {
 		return o.problems
 	}
 	return nil
@@ -87,7 +87,7 @@ func OverlayProblems(s *planner.Snapshot) []OverlayProblem {
 // NodeClass, have their NodeClass's. nil if it was not seen.
 func Catalog(s *planner.Snapshot, nodePool, nodeClass string) *catalog.Catalog {
 	plain := s.World.Catalog(nodeClass)
-	o := overlaysOf(s.World)
+	o := overlaysOf(s)
 	if o == nil || plain == nil {
 		return plain
 	}

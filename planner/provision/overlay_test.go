@@ -9,6 +9,7 @@ import (
 
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	"millwright/events"
+	"millwright/planner"
 	"millwright/planner/catalog"
 	"millwright/planner/plannertest"
 )
@@ -31,7 +32,12 @@ func TestOverlaidCatalogueFollowsTheWorld(t *testing.T) {
 		}
 		c.Send(o)
 	}
-	of := func(pool string) *catalog.Catalog { return Catalog(c.Snapshot(), pool, "default") }
+	snapshot := func(on bool) *planner.Snapshot {
+		s := c.Snapshot()
+		s.Options.NodeOverlays = on
+		return s
+	}
+	of := func(pool string) *catalog.Catalog { return Catalog(snapshot(true), pool, "default") }
 	want := func(sentence, pool, instanceType string, price, dongles int64) {
 		t.Helper()
 		it := of(pool).Type(instanceType)
@@ -48,6 +54,9 @@ func TestOverlaidCatalogueFollowsTheWorld(t *testing.T) {
 	want("no overlay", "default", "m5.large", 96000, 0)
 	see(events.OpUpsert)
 	want("overlaid", "default", "m5.large", 48000, 2)
+	if Catalog(snapshot(false), "default", "default") != c.World.Catalog("default") {
+		t.Error("overlays are applied although their gate is off")
+	}
 	want("another type", "default", "c5.large", 85000, 0)
 	want("no pool", "", "m5.large", 96000, 0)
 	if first, again := of("default"), of("default"); first != again {
@@ -59,7 +68,7 @@ func TestOverlaidCatalogueFollowsTheWorld(t *testing.T) {
 	want("a pool has come", "second", "m5.large", 30000, 2)
 	see(events.OpDelete)
 	want("the overlay is gone", "default", "m5.large", 60000, 0)
-	if p := OverlayProblems(c.Snapshot()); len(p) != 0 {
+	if p := OverlayProblems(snapshot(true)); len(p) != 0 {
 		t.Errorf("problems without overlays: %v", p)
 	}
 }

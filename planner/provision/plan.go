@@ -50,6 +50,7 @@ func Plan(s *planner.Snapshot) (*planner.Decision, Round) {
 	sol.pack()
 	sol.widen()
 	sol.retry()
+	sol.shareLimits()
 	sol.explain()
 	d, round := decide(s, sol)
 	if d == nil {
@@ -65,6 +66,7 @@ func PlanPlain(s *planner.Snapshot) (*planner.Decision, Round) {
 	sol.plain = true
 	sol.pack()
 	sol.retry()
+	sol.shareLimits()
 	sol.explain()
 	return decide(s, sol)
 }

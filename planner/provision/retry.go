@@ -10,11 +10,7 @@ func (s *solver) retry() {
 			continue // placed, or refused before it was in the queue
 		}
 		refused = append(refused, it)
-		*it.class.full = nil
-		for _, lv := range it.class.levels {
-			lv.cursor, lv.dead = 0, nil
-			lv.refusedAt, lv.deferredAt = -1, -1
-		}
+		it.class.forgetRefusals()
 	}
 	if len(refused) == 0 {
 		return

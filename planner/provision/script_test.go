@@ -415,7 +415,11 @@ func (s *script) content(name string, c *ledger.PlannedClaim) {
 		o.MicroUSDPerHour/1e6, o.MicroUSDPerHour%1e6, len(c.InstanceTypes), podNames(c.Pods))
 	for _, q := range c.Requirements {
 		if q.Key != corev1.LabelInstanceTypeStable && q.Key != karpv1.NodePoolLabelKey && !strings.HasSuffix(q.Key, "/ec2nodeclass") {
-			s.printf("  %s %s %v\n", q.Key, q.Operator, q.Values)
+			s.printf("  %s %s %v", q.Key, q.Operator, q.Values)
+			if q.MinValues != nil {
+				s.printf(" min %d", *q.MinValues)
+			}
+			s.printf("\n")
 		}
 	}
 }

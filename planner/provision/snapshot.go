@@ -42,7 +42,7 @@ func inputOf(s *planner.Snapshot, sc Scenario) *input {
 		usage[p.pool.Name] = p
 		p.catalog = catalogOf(s.World, p.pool)
 	}
-	if o := overlaysOf(s.World); o != nil {
+	if o := overlaysOf(s); o != nil {
 		in.overlayProblems = o.problems
 		for i := range in.pools {
 			if p, ok := o.pools[in.pools[i].pool.Name]; ok {

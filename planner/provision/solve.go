@@ -71,6 +71,8 @@ type solver struct {
 	// a bin was full, stepsWhole if it took more than a look.
 	ceiling *ceiling
 	steps   int
+	// commits counts the tries to commit a claim to a domain.
+	commits int
 	// fewest: bins from the given one on are asked in the order of their pods, fewest first; ordered is that order.
 	fewest  bool
 	ordered []*bin
@@ -89,25 +91,37 @@ type solver struct {
 type target struct{ node, claim string }
 
 // solve finds a place for each pod of the input that can have one. Those without have no reasons yet (explain).
-func solve(in *input) *solver { return solveBy(in, false) }
+func solve(in *input) *solver { return solveBy(in, approach{}) }
 
-// solveWithinLimits is solve, but if limits leave pods without a place the claims with the fewest pods are also asked first, as
-// in the reference (scheduling §7.3): that leaves room in more of them, and may place more pods.
-func solveWithinLimits(in *input) *solver {
-	s := solve(in)
-	refused := s.homeless()
-	limited := slices.ContainsFunc(s.templates, func(t *template) bool { return t.limits.bound })
-	if refused == 0 || !limited || len(s.items)*(len(s.bins)-s.fixed) > fewestMax {
-		return s
-	}
-	if other := solveBy(in, true); other.homeless() < refused {
-		return other
-	}
-	return s
+// approach is a way to place the pods.
+type approach struct {
+	// fewest: new claims are asked in the order of their pods, fewest first.
+	fewest bool
+	// sparing: claims are charged for the type that takes the least of the limits.
+	sparing bool
 }
 
-// homeless counts the pods that found no place.
-func (s *solver) homeless() (n int) {
+// solveWithinLimits is solve, but if limits leave pods without a place other ways are tried too, which may place more: claims that
+// are charged for their least type, and to ask those with the fewest pods first, as in the reference (scheduling §7.3): that leaves
+// room in more of them.
+func solveWithinLimits(in *input) *solver {
+	best := solve(in)
+	limited := slices.ContainsFunc(best.templates, func(t *template) bool { return t.limits.bound })
+	least := best.unplaced()
+	few := len(best.items)*(len(best.bins)-best.fixed) <= fewestMax
+	for _, a := range []approach{{fewest: true}, {sparing: true}} {
+		if least == 0 || !limited || a.fewest && !few {
+			continue
+		}
+		if other := solveBy(in, a); other.unplaced() < least {
+			best, least = other, other.unplaced()
+		}
+	}
+	return best
+}
+
+// unplaced counts the pods that found no place.
+func (s *solver) unplaced() (n int) {
 	for _, it := range s.items {
 		if it.bin == nil && len(it.class.invalid) == 0 {
 			n++
@@ -116,8 +130,8 @@ func (s *solver) homeless() (n int) {
 	return n
 }
 
-// solveBy is solve; fewest says that new claims are asked in the order of their pods, fewest first.
-func solveBy(in *input, fewest bool) *solver {
+// solveBy is solve in one of the ways.
+func solveBy(in *input, a approach) *solver {
 	s := newSolver(in)
 	waiting, kept := s.keepVerdicts()
 	if broken := s.brokenKept(kept); broken != nil {
@@ -125,7 +139,10 @@ func solveBy(in *input, fewest bool) *solver {
 		s.unsettled = broken
 		waiting, _ = s.keepVerdicts()
 	}
-	s.fewest = fewest
+	if a.sparing && !s.spare() {
+		return s
+	}
+	s.fewest = a.fewest
 	s.place(waiting)
 	s.fewest, s.ordered = false, nil
 	return s
@@ -311,11 +328,14 @@ func (s *solver) put(b *bin, it *item) {
 	s.record(b, it.class)
 }
 
-// place works off the queue, and once more each time reserved capacity is loosened.
+// place works off the queue, and once more each time reserved capacity is loosened, or a claim committed to a domain.
 func (s *solver) place(waiting []*item) {
-	waiting = s.workOff(waiting)
-	for s.loosen(waiting) {
+	again := true
+	for again {
 		waiting = s.workOff(waiting)
+		if again = s.loosen(waiting); !again {
+			waiting, again = s.commit(waiting)
+		}
 	}
 }
 

@@ -21,6 +21,8 @@ type state struct {
 	refused map[int]bool
 	// masks are the domains, by key, that claims in this state may have.
 	masks map[*topology.Domains]topology.Mask
+	// lack remembers mayLack.
+	lack map[*topology.Domains]bool
 	// prices and ranked are what the types cost, and cost for the template's demand.
 	prices *tariff
 	ranked [measures]*ranking

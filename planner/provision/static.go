@@ -226,7 +226,7 @@ func staticClaim(p *karpv1.NodePool) *ledger.PlannedClaim {
 	t := &template{pool: p, name: p.Name, base: base}
 	spec := &p.Spec.Template.Spec
 	c := ledger.PlannedClaim{
-		NodePool: p.Name, NodePoolUID: p.UID, NodeClassRef: *spec.NodeClassRef, Labels: t.labels(base), Annotations: t.annotations(&openClaim{}),
+		NodePool: p.Name, NodePoolUID: p.UID, NodeClassRef: *spec.NodeClassRef, Labels: t.labels(base), Annotations: t.annotations(false),
 		Taints: spec.Taints, StartupTaints: spec.StartupTaints, Requirements: base.Entries(), ExpireAfter: spec.ExpireAfter,
 	}
 	if g := spec.TerminationGracePeriod; g != nil {

@@ -54,6 +54,11 @@ type minimum struct {
 	n   int
 }
 
+// Passing reports a problem that a new NodePool has until its NodeClass is resolved.
+func (p *PoolProblem) Passing() bool {
+	return p.Reason == problemNotReady || p.Reason == problemNotSeen
+}
+
 // PoolProblem says why a NodePool opens no claims.
 type PoolProblem struct {
 	NodePool string `json:"nodePool"`
@@ -70,6 +75,7 @@ const (
 	problemUnsupported = "UnsupportedNodeClass"
 	problemInvalid     = "InvalidRequirements"
 	problemNoTypes     = "NoCompatibleInstanceTypes"
+	problemNotSeen     = "InstanceTypesNotSeen"
 )
 
 // newTemplates returns the pools that may open claims, in the order they are tried: weight descending,
@@ -114,7 +120,7 @@ func newTemplate(in *input, p *poolInput) (*template, *PoolProblem) {
 		prefers: hasPreferNoSchedule(p.pool.Spec.Template.Spec.Taints), priceOverlaid: p.priceOverlaid, capacityOverlaid: p.capacityOverlaid,
 	}
 	if t.catalog == nil {
-		t.catalog = catalog.New(nil, nil)
+		return nil, &PoolProblem{p.pool.Name, problemNotSeen, fmt.Sprintf("the instance types of EC2NodeClass %q are not known yet", p.pool.Spec.Template.Spec.NodeClassRef.Name)}
 	}
 	t.offer(in.unavailable)
 	for _, r := range base.Requirements() {
@@ -216,6 +222,15 @@ func (t *template) filteredOut(strict bool) string {
 		return noCompatibleTypes + " due to minValues incompatibility"
 	}
 	return ""
+}
+
+// reached lowers minima to what the types reach.
+func (t *template) reached(set requirement.Set, types catalog.Bits, minima []minimum) []minimum {
+	lower := make([]minimum, len(minima))
+	for i, m := range minima {
+		lower[i] = minimum{m.key, t.distinct(set, types, m.key, m.n)}
+	}
+	return lower
 }
 
 // unmet lists the keys of minima that the types do not reach; values the claim excludes do not count.

@@ -365,7 +365,7 @@ func (s *solver) fixedAllows(b *bin, lv *level) outcome {
 					}
 				}
 			default:
-				if !single {
+				if !single || b.mayLack(lv.byKey[i].domains) {
 					return never
 				}
 				if allowed, _ := c.Allowed(); !allowed.Has(at) {

@@ -76,6 +76,7 @@ func (s *solver) reopenOne(b *bin, own []*item, content *ledger.PlannedClaim) {
 	if o == nil || len(o.state.reservations(o.types)) > 0 {
 		return // reserved capacity is held by claims, not by pods
 	}
+	o.reserved = b.planned.claim.Capacity
 	for _, it := range own {
 		o.used = o.used.Add(it.class.requests)
 	}
@@ -87,7 +88,7 @@ func (s *solver) reopenOne(b *bin, own []*item, content *ledger.PlannedClaim) {
 		return
 	}
 	o.largest = o.largestGrowth()
-	o.room, o.reserved = o.largest.Sub(o.used), b.planned.claim.Capacity
+	o.room = o.largest.Sub(o.used)
 	b.open, b.earlier, b.planned, b.before = o, b.planned, nil, len(b.added)
 }
 

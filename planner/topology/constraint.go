@@ -165,6 +165,9 @@ func (c *Constraint) Hopeless() bool {
 	return c.Kind == Affinity && !c.Self && c.Group.total == 0 && !c.Group.Elusive
 }
 
+// NeedsDomain reports that a node without the key does not do.
+func (c *Constraint) NeedsDomain() bool { return c.Kind == Spread || c.Kind == Affinity }
+
 // Alone reports that a place which counts any pod never allows this one.
 func (c *Constraint) Alone() bool {
 	switch c.Kind {

@@ -29,6 +29,9 @@ func (s *Service) stepOverlays(now time.Time) time.Time {
 	var overlays []*karpv1alpha1.NodeOverlay
 	problems := map[string]provision.OverlayProblem{}
 	_ = s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error { // without a World it is told later
+		if !snap.Options.NodeOverlays {
+			return nil // whatever their conditions say is not ours
+		}
 		overlays = snap.World.NodeOverlays()
 		for _, p := range provision.OverlayProblems(snap) {
 			problems[p.NodeOverlay] = p

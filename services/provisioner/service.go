@@ -35,6 +35,7 @@ type Service struct {
 	batch   batch
 	last    round
 	atLimit []string
+	passing passing
 	// searchMax as in Deps; found is a plan that is to be confirmed in the next step.
 	searchMax time.Duration
 	found     *planned

@@ -110,6 +110,43 @@ func TestEventsTellTheVerdicts(t *testing.T) {
 	})
 }
 
+// A new NodePool is not ready, and its instance types are not seen, for some seconds: that is no reason to warn anybody.
+func TestPodsAreNotWarnedOfWhatPasses(t *testing.T) {
+	notReady := func(p *karpv1.NodePool) { p.Status.Conditions = nil }
+	for name, c := range map[string]struct {
+		before []any
+		after  []any
+		want   string
+	}{
+		"the catalogue was not seen":    {[]any{plannertest.Pool("general")}, plannertest.WithCatalogue(), "instance types of EC2NodeClass"},
+		"the NodePool is not ready yet": {append(plannertest.WithCatalogue(), plannertest.Pool("general", notReady)), []any{plannertest.Pool("general")}, "not ready"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hosttest.Run(t, ledger.ServiceProvisioner, ledger.ModeActive, func(r *hosttest.Rig) {
+				s := provisioner.New(r.Host, provisioner.Deps{Logger: zerolog.Nop()})
+				warned := func(e string) bool {
+					return strings.Contains(e, "FailedScheduling") || strings.Contains(e, "NoCompatibleInstanceTypes")
+				}
+				r.See(c.before...)
+				r.See(pending("first"))
+				r.Settle(s, 14*time.Second)
+				if slices.ContainsFunc(r.Events, warned) {
+					t.Errorf("warned at once: %q", r.Events)
+				}
+				r.Settle(s, 20*time.Second)
+				if !slices.ContainsFunc(r.Events, func(e string) bool { return warned(e) && strings.Contains(e, c.want) }) {
+					t.Errorf("not warned of what lasts: %q", r.Events)
+				}
+				r.See(c.after...)
+				r.Settle(s, 10*time.Second)
+				if len(rounds(r)) < 2 || len(rounds(r)[1].Claims) != 1 {
+					t.Errorf("no claim once the problem has passed: %+v", rounds(r))
+				}
+			})
+		})
+	}
+}
+
 func TestANodePoolWithoutInstanceTypesIsTold(t *testing.T) {
 	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *provisioner.Service) {
 		many := 50

@@ -18,9 +18,11 @@ const failedSchedulingFor = 5 * time.Minute
 
 // tell publishes the verdicts that pods have not been told yet.
 func (s *Service) tell(r provision.Round, seq uint64) {
+	early := s.passing.see(r.Problems, s.host.Now())
 	for _, v := range r.Verdicts {
 		switch {
 		case v.NotOurs:
+		case len(v.Reasons) > 0 && early: // the log says it
 		case len(v.Reasons) > 0:
 			s.host.Event(service.KubeEvent{Object: podReference(v.Pod), Type: corev1.EventTypeWarning, Reason: "FailedScheduling",
 				Message: "Failed to schedule pod, " + refusalText(v.Reasons), DedupeFor: failedSchedulingFor})

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"millwright/tools/stack"
 )
 
 var overlaysGVR = schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1alpha1", Resource: "nodeoverlays"}
@@ -29,7 +31,9 @@ func (e *env) overlay(name, instanceType, change string) {
 
 // TestNodeOverlays: a price decides which type is chosen, a capacity makes a pod schedulable, and what is not applied says so.
 func TestNodeOverlays(t *testing.T) {
-	e := start(t, nil)
+	e := start(t, func(o *stack.Options) {
+		o.MillwrightArgs = append(o.MillwrightArgs, "--feature-gates=NodeOverlay=true")
+	})
 	e.apply(defaultClass)
 	e.apply(strings.Replace(defaultPool, "{key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}",
 		"{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, c5.large]}", 1))

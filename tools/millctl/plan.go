@@ -80,6 +80,7 @@ Exit status: 0 if every pod was placed, 2 if some were refused, 1 if the input o
 	f.StringVar(&now, "now", "", "time of the plan (default: the time it is)")
 	f.StringVarP(&output, "output", "o", "table", "table or json")
 	f.StringVar(&c.PreferencePolicy, "preference-policy", "", "Respect or Ignore preferred affinities and spreads (default: Respect, or the system's)")
+	f.StringVar(&c.FeatureGates, "feature-gates", "", "Name=bool,…, as for the provisioner: NodeOverlay (default: off, or as the system has it)")
 	f.StringVar(&c.MinValuesPolicy, "min-values-policy", "", "Strict or BestEffort (default: Strict, or the system's)")
 	return cmd
 }

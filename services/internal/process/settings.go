@@ -49,6 +49,7 @@ type Settings struct {
 	BatchMaxDuration    time.Duration
 	PreferencePolicy    string
 	MinValuesPolicy     string
+	FeatureGates        string
 	LaunchTimeout       time.Duration
 	RegistrationTimeout time.Duration
 
@@ -110,6 +111,7 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 	f.DurationVar(&s.BatchMaxDuration, "batch-max-duration", o.BatchMaxDuration, "plan at the latest this long after the first pod of a batch")
 	f.StringVar(&s.PreferencePolicy, "preference-policy", o.PreferencePolicy, "Respect or Ignore preferred affinities and soft spreads")
 	f.StringVar(&s.MinValuesPolicy, "min-values-policy", o.MinValuesPolicy, "Strict or BestEffort minValues of requirements")
+	f.StringVar(&s.FeatureGates, "feature-gates", "", "Name=bool,…; NodeOverlay (off unless set); unknown names are ignored")
 	f.DurationVar(&s.LaunchTimeout, "launch-timeout", o.LaunchTimeout, "delete a NodeClaim that has no instance for this long")
 	f.DurationVar(&s.RegistrationTimeout, "registration-timeout", o.RegistrationTimeout, "delete a NodeClaim that has no node for this long")
 }
@@ -187,6 +189,9 @@ func (s *Settings) Validate() error {
 	refuse(s.LeaderElectionName == "", "--leader-election-name is empty")
 	refuse(!slices.Contains([]string{"Respect", "Ignore"}, s.PreferencePolicy), "--preference-policy is Respect or Ignore, not %q", s.PreferencePolicy)
 	refuse(!slices.Contains([]string{"Strict", "BestEffort"}, s.MinValuesPolicy), "--min-values-policy is Strict or BestEffort, not %q", s.MinValuesPolicy)
+	if err := new(planner.Options).SetFeatureGates(s.FeatureGates); err != nil {
+		errs = append(errs, fmt.Errorf("--feature-gates: %w", err))
+	}
 	refuse(s.BatchIdleDuration <= 0, "--batch-idle-duration must be positive, is %s", s.BatchIdleDuration)
 	refuse(s.BatchMaxDuration < s.BatchIdleDuration, "--batch-max-duration (%s) is shorter than --batch-idle-duration (%s)",
 		s.BatchMaxDuration, s.BatchIdleDuration)
@@ -215,6 +220,7 @@ func (s *Settings) Options() planner.Options {
 	o := planner.DefaultOptions()
 	o.BatchIdleDuration, o.BatchMaxDuration = s.BatchIdleDuration, s.BatchMaxDuration
 	o.PreferencePolicy, o.MinValuesPolicy = s.PreferencePolicy, s.MinValuesPolicy
+	_ = o.SetFeatureGates(s.FeatureGates) // Validate has read them
 	o.LaunchTimeout, o.RegistrationTimeout = s.LaunchTimeout, s.RegistrationTimeout
 	return o
 }

@@ -107,7 +107,9 @@ func (f *feeder) complete(o *object) {
 		f.namespaces[x.Name] = true
 		nameNamespace(x)
 	case *karpv1.NodePool:
-		f.nodeClasses[completePool(x)] = true
+		if class := completePool(x); class != "" {
+			f.nodeClasses[class] = true
+		}
 	}
 }
 
@@ -155,20 +157,24 @@ func completeSpec(s *corev1.PodSpec) {
 	}
 }
 
-// completePool makes a pool without conditions ready, and returns the name of its NodeClass. All pools share one
-// catalogue here, so a reference to another kind of NodeClass, or none, is one to an EC2NodeClass.
+// completePool makes a pool without conditions ready, and returns the name of its EC2NodeClass; "" if it refers to another kind. All
+// pools share one catalogue here, so what a reference leaves out is filled in; what it says stays as it is.
 func completePool(p *karpv1.NodePool) string {
 	spec := &p.Spec.Template.Spec
-	ref := karpv1.NodeClassReference{Group: awsv1.Group, Kind: "EC2NodeClass", Name: "default"}
+	ref := karpv1.NodeClassReference{}
 	if spec.NodeClassRef != nil {
-		ref.Name = cmp.Or(spec.NodeClassRef.Name, ref.Name)
+		ref = *spec.NodeClassRef
 	}
+	ref.Group, ref.Kind, ref.Name = cmp.Or(ref.Group, awsv1.Group), cmp.Or(ref.Kind, "EC2NodeClass"), cmp.Or(ref.Name, "default")
 	spec.NodeClassRef = &ref
 	if len(p.Status.Conditions) == 0 {
 		p.Status.Conditions = []metav1.Condition{{
 			Type: karpv1.ConditionTypeReady, Status: metav1.ConditionTrue, Reason: karpv1.ConditionTypeReady,
 			LastTransitionTime: p.CreationTimestamp,
 		}}
+	}
+	if ref.Group != awsv1.Group || ref.Kind != "EC2NodeClass" {
+		return ""
 	}
 	return ref.Name
 }

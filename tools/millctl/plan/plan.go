@@ -23,6 +23,8 @@ type Config struct {
 	Now time.Time
 	// PreferencePolicy and MinValuesPolicy as in planner.Options; "" is the default.
 	PreferencePolicy, MinValuesPolicy string
+	// FeatureGates as of planner.Options.SetFeatureGates; those not named have their default.
+	FeatureGates string
 }
 
 // Run reads the input and plans. An *InputError says what is wrong with it.
@@ -36,7 +38,11 @@ func Run(c Config) (*Report, error) {
 		return nil, err
 	}
 	start := time.Now()
-	_, round := provision.Plan(c.snapshot(w, ledger.New("")))
+	s, err := c.snapshot(w, ledger.New(""))
+	if err != nil {
+		return nil, err
+	}
+	_, round := provision.Plan(s)
 	return newReport(round, types.exact, time.Since(start)), nil
 }
 
@@ -63,7 +69,7 @@ func load(c Config, types *catalogFile) (*world.World, error) {
 	return f.finish(types), nil
 }
 
-func (c Config) snapshot(w *world.World, l *ledger.Ledger) *planner.Snapshot {
+func (c Config) snapshot(w *world.World, l *ledger.Ledger) (*planner.Snapshot, error) {
 	s := planner.NewSnapshot(w, l, c.Now)
 	if c.PreferencePolicy != "" {
 		s.Options.PreferencePolicy = c.PreferencePolicy
@@ -71,5 +77,5 @@ func (c Config) snapshot(w *world.World, l *ledger.Ledger) *planner.Snapshot {
 	if c.MinValuesPolicy != "" {
 		s.Options.MinValuesPolicy = c.MinValuesPolicy
 	}
-	return s
+	return s, s.Options.SetFeatureGates(c.FeatureGates)
 }

@@ -92,7 +92,11 @@ func TestPlanIsTheProvisioners(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			decision, round := provision.Plan(c.snapshot(again, ledger.New("")))
+			snap, err := c.snapshot(again, ledger.New(""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			decision, round := provision.Plan(snap)
 			r, err := Run(c)
 			if err != nil {
 				t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 //
 //	macro NAME TEXT          from here on $NAME stands for TEXT
 //	== TITLE                 a problem; its objects follow, a line each
-//	args --FLAG VALUE        preference-policy, min-values-policy
+//	args --FLAG VALUE        preference-policy, min-values-policy, feature-gates
 //	catalog                  the next lines are instance types, as of problem.catalog, up to the first object
 //	pool NAME {…}            a NodePool; without any there is one named default
 //	pod NAME CPU {…}         labelled app: NAME without its number

@@ -16,26 +16,28 @@ const (
 	ofSmall = "requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [a.small]}]"
 )
 
+var overlaysOn = []string{"--feature-gates", "NodeOverlay=true"}
+
 var overlayProblems = []problem{
 	{
 		name:    "a price, of one capacity type",
 		objects: defaultPool + overlayYAML("x", "requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [a.big]}, {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}], price: \"0.001\"") + podYAML("p", "1"),
-		want:    "default a.big zone-a on-demand 0.001: p",
+		args:    overlaysOn, want: "default a.big zone-a on-demand 0.001: p",
 	},
 	{
 		name:    "adjustments by an amount and by a share, never below 0",
 		objects: defaultPool + overlayYAML("xx", ofBig+", priceAdjustment: \"-0.5\"") + overlayYAML("yy", ofSmall+", priceAdjustment: \"+50%\"") + podYAML("p", "1", "nodeSelector: {node.kubernetes.io/instance-type: a.small}") + podYAML("q", "5"),
-		want:    "default a.small zone-a spot 0.06: p\ndefault a.big zone-a on-demand 0: q",
+		args:    overlaysOn, want: "default a.small zone-a spot 0.06: p\ndefault a.big zone-a on-demand 0: q",
 	},
 	{
 		name:    "the heavier counts, of equals the later in order is not applied at all",
 		objects: defaultPool + overlayYAML("heavy", "weight: 9, "+ofBig+", price: \"0.5\"") + overlayYAML("b", "weight: 2, "+ofBig+", price: \"0.01\"") + overlayYAML("a", "weight: 9, requirements: [], price: \"0.01\"") + podYAML("p", "1"),
-		want:    "default a.small zone-a spot 0.04: p",
+		args:    overlaysOn, want: "default a.small zone-a spot 0.04: p",
 	},
 	{
 		name:    "more capacity, of the types of one NodePool",
 		objects: poolYAML("plain", "weight: 9, "+templateOf("requirements: []")) + poolYAML("rich", templateOf("requirements: []")) + overlayYAML("x", "requirements: [{key: karpenter.sh/nodepool, operator: In, values: [rich]}], capacity: {example.com/thing: \"2\"}") + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, resources: {requests: {example.com/thing: 2}}}]}\n",
-		want:    "rich a.small zone-a spot 0.04: p",
+		args:    overlaysOn, want: "rich a.small zone-a spot 0.04: p",
 	},
 }
 
@@ -48,7 +50,7 @@ func TestOverlaysThatAreNotApplied(t *testing.T) {
 		"a restricted label":  {`requirements: [{key: karpenter.sh/x, operator: Exists}]`, "using label karpenter.sh/x is not allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := problem{objects: defaultPool + overlayYAML("x", c.spec) + podYAML("p", "1")}
+			p := problem{objects: defaultPool + overlayYAML("x", c.spec) + podYAML("p", "1"), args: overlaysOn}
 			r := p.run(t)
 			var out bytes.Buffer
 			if err := r.WriteTable(&out); err != nil || !strings.Contains(out.String(), "NodeOverlay x is not applied: "+c.want) {

@@ -91,6 +91,8 @@ func (p *problem) run(t *testing.T) *Report {
 		switch p.args[i] {
 		case "--preference-policy":
 			c.PreferencePolicy = p.args[i+1]
+		case "--feature-gates":
+			c.FeatureGates = p.args[i+1]
 		case "--min-values-policy":
 			c.MinValuesPolicy = p.args[i+1]
 		default:

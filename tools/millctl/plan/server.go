@@ -39,7 +39,10 @@ func RunOn(c Config, s Server) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	snap := c.snapshot(s.World, s.Ledger)
+	snap, err := c.snapshot(s.World, s.Ledger)
+	if err != nil {
+		return nil, err
+	}
 	start := time.Now()
 	_, round := provision.Plan(snap)
 	r := newReport(round, exact, time.Since(start))

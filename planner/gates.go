@@ -1,0 +1,33 @@
+package planner
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// GateNodeOverlay is the feature gate of NodeOverlays: off unless set, as in Karpenter (reference: operations §1). What Karpenter's other
+// gates of planning switch on, reserved capacity and static NodePools, is always on here.
+const GateNodeOverlay = "NodeOverlay"
+
+// SetFeatureGates reads "Name=bool,…". Gates that are not named keep their value; unknown names are ignored.
+func (o *Options) SetFeatureGates(text string) error {
+	for pair := range strings.SplitSeq(text, ",") {
+		pair = strings.TrimSpace(pair)
+		if pair == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return fmt.Errorf("feature gate %q has no value: must be Name=true or Name=false", pair)
+		}
+		on, err := strconv.ParseBool(strings.TrimSpace(value))
+		if err != nil {
+			return fmt.Errorf("feature gate %s: %q is neither true nor false", name, value)
+		}
+		if strings.TrimSpace(name) == GateNodeOverlay {
+			o.NodeOverlays = on
+		}
+	}
+	return nil
+}
