@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,7 +79,7 @@ func look(snap *planner.Snapshot, c *ledger.Command) command {
 // mark puts the taint on the candidate's Node with the record that asks for it, and says why on its NodeClaim.
 func (s *Service) mark(command command, c ledger.Candidate) {
 	reason, record := command.Started.Reason, ledger.RecordAnnotation(s.host.LogID(), command.Seq)
-	s.host.Effect("taint/"+c.Node, false, callTimeout, func(ctx context.Context) error {
+	s.startEffect("taint/"+c.Node, "mark "+record+" on "+c.Node, callTimeout, func(ctx context.Context) error {
 		node, err := s.kube.Node(ctx, c.Node)
 		if err != nil {
 			return ignore(err, kube.NotFound)
@@ -91,13 +92,36 @@ func (s *Service) mark(command command, c ledger.Candidate) {
 				return err
 			}
 			if _, err := s.kube.PatchNode(ctx, c.Node, *patch); err != nil {
-				return ignore(fmt.Errorf("taint node %s: %w", c.Node, err), kube.Conflict, kube.NotFound)
+				return ignore(fmt.Errorf("taint node %s: %w", c.Node, err), kube.NotFound)
 			}
 			s.logger.Info().Str("node", c.Node).Str("nodeclaim", c.Claim).Str("taint", karpv1.DisruptedTaintKey).Msg("tainted node")
 		}
 		want := metav1.Condition{Type: karpv1.ConditionTypeDisruptionReason, Status: metav1.ConditionTrue,
 			Reason: string(reason), Message: string(reason)}
-		return ignore(s.kube.SetClaimCondition(ctx, c.Claim, c.ClaimUID, want, s.host.Now()), kube.Conflict, kube.NotFound)
+		return ignore(s.kube.SetClaimCondition(ctx, c.Claim, c.ClaimUID, want, s.host.Now()), kube.NotFound)
+	})
+}
+
+// startEffect starts what the World shows a while later. Until then it is not repeated with every step, and after a failure or a
+// conflict only after a pause. Effects with one key exclude each other, tries of one purpose wait for each other. fn reads
+// anew what it writes upon.
+func (s *Service) startEffect(key, purpose string, timeout time.Duration, fn func(ctx context.Context) error) {
+	if !s.retries.Due(purpose, s.host.Now()) {
+		return
+	}
+	s.host.Effect(key, false, timeout, func(ctx context.Context) error {
+		err := fn(ctx)
+		switch now := s.host.Now(); {
+		case err == nil:
+			s.retries.Accepted(purpose, now.Add(afterSuccess), now)
+		case errors.Is(err, service.ErrStopped):
+		case kube.IsConflict(err):
+			s.retries.Conflicted(purpose, now)
+			return nil
+		default:
+			s.retries.Failed(purpose, now)
+		}
+		return err
 	})
 }
 
@@ -162,7 +186,7 @@ func (s *Service) decide(ctx context.Context, p pending) error {
 // rollBack gives a confirmed command up. It shares the key of finish, so that none of its deletions is under way, and
 // asks the API server itself whether one was made before.
 func (s *Service) rollBack(p pending) {
-	s.host.Effect(commandKey(p.command.ID), false, deleteTimeout, func(ctx context.Context) error {
+	s.startEffect(commandKey(p.command.ID), "roll back "+p.command.ID, deleteTimeout, func(ctx context.Context) error {
 		for _, candidate := range p.command.Started.Candidates {
 			if !p.whole {
 				break // what was deleted drains on, the rest stays
@@ -183,7 +207,7 @@ func commandKey(id string) string { return "command/" + id }
 
 // finish deletes the candidates' NodeClaims, and then records that their deletion was accepted.
 func (s *Service) finish(c command) {
-	s.host.Effect(commandKey(c.ID), false, deleteTimeout, func(ctx context.Context) error {
+	s.startEffect(commandKey(c.ID), "finish "+c.ID, deleteTimeout, func(ctx context.Context) error {
 		for _, candidate := range c.Started.Candidates {
 			if err := s.unlessStopped("delete nodeclaim " + candidate.Claim); err != nil {
 				return err

@@ -16,6 +16,7 @@ import (
 	"millwright/planner"
 	"millwright/planner/disrupt"
 	"millwright/planner/ledger"
+	"millwright/services/internal/backoff"
 	"millwright/services/internal/kube"
 	"millwright/services/internal/service"
 	"millwright/store"
@@ -43,6 +44,8 @@ type Service struct {
 	kube    Kube
 	logger  zerolog.Logger
 	metrics *metrics
+	// retries of effects by key: taint/<node>, command/<id>.
+	retries *backoff.Keys
 	// idle is when Plan last decided nothing.
 	idle idle
 }
@@ -57,13 +60,19 @@ const (
 	// commandsMax bounds the commands started in one step.
 	commandsMax = 10
 
+	// retryFirst and retryMax bound the backoff of a call that failed.
+	retryFirst = 100 * time.Millisecond
+	retryMax   = 10 * time.Second
+	// afterSuccess is how long a mark is not looked at again while the World does not show it yet.
+	afterSuccess = 2 * time.Second
+
 	callTimeout   = 10 * time.Second
 	deleteTimeout = time.Minute
 )
 
 // New returns the service.
 func New(host service.Host, deps Deps) *Service {
-	return &Service{host: host, kube: deps.Kube, logger: deps.Logger, metrics: newMetrics(deps.Registerer)}
+	return &Service{host: host, kube: deps.Kube, logger: deps.Logger, metrics: newMetrics(deps.Registerer), retries: backoff.New(retryFirst, retryMax)}
 }
 
 // Name implements service.Service.

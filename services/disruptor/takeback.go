@@ -55,7 +55,7 @@ func staleMark(snap *planner.Snapshot, n *planner.StateNode) (stale, bool) {
 
 // unmark looks at both objects again before it changes them.
 func (s *Service) unmark(x stale) {
-	s.host.Effect("taint/"+x.node, false, callTimeout, func(ctx context.Context) error {
+	s.startEffect("taint/"+x.node, "unmark "+x.node+" at "+x.nodeVersion, callTimeout, func(ctx context.Context) error {
 		claim, err := s.kube.GetNodeClaim(ctx, x.claim)
 		if err != nil || claim.UID != x.claimUID || claim.DeletionTimestamp != nil {
 			return ignore(err, kube.NotFound)
@@ -76,7 +76,7 @@ func (s *Service) untaint(ctx context.Context, x stale) error {
 		return nil
 	}
 	if _, err := s.kube.PatchNode(ctx, x.node, *patch); err != nil {
-		return ignore(fmt.Errorf("untaint node %s: %w", x.node, err), kube.Conflict, kube.NotFound)
+		return ignore(fmt.Errorf("untaint node %s: %w", x.node, err), kube.NotFound)
 	}
 	s.logger.Info().Str("node", x.node).Str("nodeclaim", x.claim).Msg("removed stale taint")
 	return nil
@@ -84,5 +84,5 @@ func (s *Service) untaint(ctx context.Context, x stale) error {
 
 func (s *Service) clear(ctx context.Context, x stale) error {
 	err := s.kube.SetClaimCondition(ctx, x.claim, x.claimUID, metav1.Condition{Type: karpv1.ConditionTypeDisruptionReason}, s.host.Now())
-	return ignore(err, kube.Conflict, kube.NotFound)
+	return ignore(err, kube.NotFound)
 }

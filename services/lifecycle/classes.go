@@ -31,7 +31,7 @@ func (s *Service) stepClasses(now time.Time) time.Time {
 		claims := users[nc.Name]
 		key := "nodeclass/" + nc.Name
 		version := string(nc.UID) + "/" + nc.ResourceVersion + "/" + strconv.Itoa(len(claims))
-		if due := latest(s.mem.classDue(nc.Name, version), s.mem.retryAt(key)); now.Before(due) {
+		if due := latest(s.mem.classDue(nc.Name, version), s.mem.retries.At(key)); now.Before(due) || s.mem.outdated.Has(nc, now) {
 			wake = earliest(due, wake)
 			continue
 		}
@@ -45,8 +45,9 @@ func (s *Service) stepClasses(now time.Time) time.Time {
 // classUsers are the NodeClaims that refer to each NodeClass.
 func (s *Service) classUsers() map[string][]*karpv1.NodeClaim {
 	users := map[string][]*karpv1.NodeClaim{}
+	now := s.host.Now()
 	for _, o := range s.deps.Cache.NodeClaims() {
-		if managed(o) {
+		if o = s.newest(o, now); managed(o) {
 			users[o.Spec.NodeClassRef.Name] = append(users[o.Spec.NodeClassRef.Name], o)
 		}
 	}
@@ -64,8 +65,8 @@ func (s *Service) reconcileClass(ctx context.Context, key, version string, nc *a
 	if err != nil {
 		return s.putOff(key, fmt.Errorf("reconcile EC2NodeClass %s: %w", nc.Name, err))
 	}
-	s.mem.succeeded(key)
-	s.mem.again(key, s.host.Now().Add(classesMin))
+	s.mem.retries.Succeeded(key)
+	s.hold(key, classesMin)
 	if again <= 0 || again > classesMax {
 		again = classesMax
 	}

@@ -41,7 +41,7 @@ func claimKey(name string) string { return ledger.ClaimAggregate(name) }
 // look gathers the facts about a claim.
 func (s *Service) look(name string) (*sight, error) {
 	now := s.host.Now()
-	v := &sight{name: name, input: claim.Input{Name: name, Now: now.UTC(), RetryAt: s.mem.retryAt(claimKey(name)).UTC()}}
+	v := &sight{name: name, input: claim.Input{Name: name, Now: now.UTC(), RetryAt: s.mem.retries.At(claimKey(name)).UTC()}}
 	var drained map[string]bool
 	err := s.host.Ledger(func(l *ledger.Ledger) error {
 		if c := l.Claim(name); c != nil {
@@ -67,7 +67,7 @@ func (s *Service) look(name string) (*sight, error) {
 // drained finds the Nodes of the claim and which of them have nothing left to wait for.
 func (s *Service) drained(v *sight, l *ledger.Ledger, now time.Time) map[string]bool {
 	v.object = s.objectOf(v.name, now)
-	v.nodes = s.deps.Cache.NodesByProviderID(providerID(v.ledger, v.object))
+	v.nodes = s.nodesOf(providerID(v.ledger, v.object), now)
 	drained := map[string]bool{}
 	for _, n := range v.nodes {
 		if d := l.Drain(n.Name); d != nil && d.Drained > 0 {
@@ -79,8 +79,9 @@ func (s *Service) drained(v *sight, l *ledger.Ledger, now time.Time) map[string]
 
 // objectOf returns the newest form of the NodeClaim; nil if a direct list after its creation did not have it.
 func (s *Service) objectOf(name string, now time.Time) *karpv1.NodeClaim {
-	o := s.mem.latest(name, s.deps.Cache.NodeClaim(name), now)
-	if o != nil && s.mem.absent(o) {
+	o := s.deps.Cache.NodeClaim(name)
+	o, known := s.mem.claims.Newest(name, o, o != nil, now)
+	if !known || s.mem.absent(o) {
 		return nil
 	}
 	return o
@@ -178,16 +179,22 @@ func poolOf(v *sight) (string, types.UID) {
 // isGone reports that the API server itself does not have the object: by a look at it alone, or by a list made
 // after the claim's last record.
 func (m *memory) isGone(uid types.UID, at uint64) bool {
+	if m.claims.IsGone(uid) {
+		return true
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !m.vanished[uid].IsZero() || m.scan.claims != nil && !m.scan.claims[uid] && m.scan.ledgerSeq >= at
+	return m.scan.claims != nil && !m.scan.claims[uid] && m.scan.ledgerSeq >= at
 }
 
 // absent reports that a direct list made after the object was created did not have it.
 func (m *memory) absent(o *karpv1.NodeClaim) bool {
+	if m.claims.IsGone(o.UID) {
+		return true
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !m.vanished[o.UID].IsZero() || m.scan.claims != nil && !m.scan.claims[o.UID] && o.CreationTimestamp.Time.Before(m.scan.started.Add(-time.Second))
+	return m.scan.claims != nil && !m.scan.claims[o.UID] && o.CreationTimestamp.Time.Before(m.scan.started.Add(-time.Second))
 }
 
 func (m *memory) poolGone(uid types.UID, planned uint64) bool {

@@ -44,6 +44,10 @@ type fakeKube struct {
 	// index of nodes by provider id, as of a version.
 	index   map[string][]*corev1.Node
 	indexed int
+	// behind is how far claims and nodes of the cache lag behind history; refused counts conflicts.
+	behind  time.Duration
+	history []past
+	refused int
 }
 
 func newFakeKube(r *rig) *fakeKube {
@@ -85,15 +89,20 @@ func values[T any](m map[string]*T) []*T {
 func (k *fakeKube) Synced() bool    { return true }
 func (k *fakeKube) Version() uint64 { return uint64(k.version) }
 func (k *fakeKube) NodeClaims() []*karpv1.NodeClaim {
-	return slices.DeleteFunc(values(k.claims), func(c *karpv1.NodeClaim) bool { return k.hidden[c.Name] })
+	claims, _ := k.shown()
+	return slices.DeleteFunc(values(claims), func(c *karpv1.NodeClaim) bool { return k.hidden[c.Name] })
 }
 func (k *fakeKube) NodeClaim(name string) *karpv1.NodeClaim {
 	if k.hidden[name] {
 		return nil
 	}
-	return k.claims[name]
+	claims, _ := k.shown()
+	return claims[name]
 }
-func (k *fakeKube) Nodes() []*corev1.Node                  { return values(k.nodes) }
+func (k *fakeKube) Nodes() []*corev1.Node {
+	_, nodes := k.shown()
+	return values(nodes)
+}
 func (k *fakeKube) NodePools() []*karpv1.NodePool          { return values(k.pools) }
 func (k *fakeKube) NodePool(n string) *karpv1.NodePool     { return k.pools[n] }
 func (k *fakeKube) NodeClasses() []*awsv1.EC2NodeClass     { return values(k.classes) }
@@ -102,7 +111,7 @@ func (k *fakeKube) NodesByProviderID(id string) []*corev1.Node {
 	if id == "" {
 		return nil
 	}
-	if k.indexed != k.version {
+	if k.indexed != k.version || k.behind > 0 {
 		k.index, k.indexed = map[string][]*corev1.Node{}, k.version
 		for _, n := range k.Nodes() {
 			if old := k.stale[n.Name]; old != nil {
@@ -117,11 +126,12 @@ func (k *fakeKube) NodesByProviderID(id string) []*corev1.Node {
 func notFound(name string) error { return apierrors.NewNotFound(schema.GroupResource{}, name) }
 
 // checked applies the preconditions of a write.
-func checked(name string, have metav1.Object, uid apitypes.UID, version string) error {
+func (k *fakeKube) checked(name string, have metav1.Object, uid apitypes.UID, version string) error {
 	switch {
 	case reflect.ValueOf(have).IsNil():
 		return notFound(name)
 	case uid != "" && have.GetUID() != uid, version != "" && have.GetResourceVersion() != version:
+		k.refused++
 		return apierrors.NewConflict(schema.GroupResource{}, name, fmt.Errorf("precondition"))
 	}
 	return nil
@@ -157,7 +167,7 @@ func (k *fakeKube) ListNodePools(context.Context) ([]*karpv1.NodePool, error) {
 
 func (k *fakeKube) DeleteNodeClaim(_ context.Context, name string, uid apitypes.UID) error {
 	return k.r.act("delete nodeclaim", errLost, func() error {
-		if err := checked(name, k.claims[name], uid, ""); err != nil {
+		if err := k.checked(name, k.claims[name], uid, ""); err != nil {
 			return err
 		}
 		k.deleteClaim(name)
@@ -186,7 +196,7 @@ func (k *fakeKube) UpdateNodeClaim(_ context.Context, before, after *karpv1.Node
 		return after, nil
 	}
 	err = k.r.act("update nodeclaim", errLost, func() error {
-		if err := checked(before.Name, k.claims[before.Name], before.UID, before.ResourceVersion); err != nil {
+		if err := k.checked(before.Name, k.claims[before.Name], before.UID, before.ResourceVersion); err != nil {
 			return err
 		}
 		o := k.claims[before.Name].DeepCopy()
@@ -204,7 +214,7 @@ func (k *fakeKube) UpdateNodeClaimStatus(_ context.Context, before, after *karpv
 		return after, nil
 	}
 	err = k.r.act("update nodeclaim status", errLost, func() error {
-		if err := checked(before.Name, k.claims[before.Name], before.UID, before.ResourceVersion); err != nil {
+		if err := k.checked(before.Name, k.claims[before.Name], before.UID, before.ResourceVersion); err != nil {
 			return err
 		}
 		o := k.claims[before.Name].DeepCopy()
@@ -225,7 +235,7 @@ func (k *fakeKube) Node(_ context.Context, name string) (*corev1.Node, error) {
 
 func (k *fakeKube) UpdateNode(_ context.Context, before, after *corev1.Node) (out *corev1.Node, err error) {
 	err = k.r.act("update node", errLost, func() error {
-		if err := checked(before.Name, k.nodes[before.Name], before.UID, before.ResourceVersion); err != nil {
+		if err := k.checked(before.Name, k.nodes[before.Name], before.UID, before.ResourceVersion); err != nil {
 			return err
 		}
 		o := after.DeepCopy()
@@ -250,7 +260,7 @@ func (k *fakeKube) sweepNode(o *corev1.Node) {
 
 func (k *fakeKube) DeleteNode(_ context.Context, name string, uid apitypes.UID) error {
 	return k.r.act("delete node", errLost, func() error {
-		if err := checked(name, k.nodes[name], uid, ""); err != nil {
+		if err := k.checked(name, k.nodes[name], uid, ""); err != nil {
 			return err
 		}
 		k.deleteNode(name)
@@ -267,7 +277,7 @@ func (k *fakeKube) deleteNode(name string) {
 }
 
 func (k *fakeKube) UpdateNodePool(_ context.Context, before, after *karpv1.NodePool) (*karpv1.NodePool, error) {
-	if err := checked(before.Name, k.pools[before.Name], before.UID, before.ResourceVersion); err != nil {
+	if err := k.checked(before.Name, k.pools[before.Name], before.UID, before.ResourceVersion); err != nil {
 		return nil, err
 	}
 	o := k.pools[before.Name].DeepCopy()
@@ -277,7 +287,7 @@ func (k *fakeKube) UpdateNodePool(_ context.Context, before, after *karpv1.NodeP
 }
 
 func (k *fakeKube) UpdateNodePoolStatus(_ context.Context, before, after *karpv1.NodePool) (*karpv1.NodePool, error) {
-	if err := checked(before.Name, k.pools[before.Name], before.UID, before.ResourceVersion); err != nil {
+	if err := k.checked(before.Name, k.pools[before.Name], before.UID, before.ResourceVersion); err != nil {
 		return nil, err
 	}
 	o := k.pools[before.Name].DeepCopy()
@@ -287,7 +297,7 @@ func (k *fakeKube) UpdateNodePoolStatus(_ context.Context, before, after *karpv1
 }
 
 func (k *fakeKube) UpdateNodeClass(_ context.Context, before, after *awsv1.EC2NodeClass) (*awsv1.EC2NodeClass, error) {
-	if err := checked(before.Name, k.classes[before.Name], before.UID, before.ResourceVersion); err != nil {
+	if err := k.checked(before.Name, k.classes[before.Name], before.UID, before.ResourceVersion); err != nil {
 		return nil, err
 	}
 	o := k.classes[before.Name].DeepCopy()
@@ -301,7 +311,7 @@ func (k *fakeKube) UpdateNodeOverlayStatus(context.Context, *karpv1alpha1.NodeOv
 }
 
 func (k *fakeKube) UpdateNodeClassStatus(_ context.Context, before, after *awsv1.EC2NodeClass) (*awsv1.EC2NodeClass, error) {
-	if err := checked(before.Name, k.classes[before.Name], before.UID, before.ResourceVersion); err != nil {
+	if err := k.checked(before.Name, k.classes[before.Name], before.UID, before.ResourceVersion); err != nil {
 		return nil, err
 	}
 	o := k.classes[before.Name].DeepCopy()

@@ -100,7 +100,7 @@ func TestANodeThatRegistersAfterItsClaimIsClosedIsLetGo(t *testing.T) {
 	r.run("claim closed", r.closed(name))
 	r.noDrain = true
 	r.wait(time.Minute)
-	late.DeletionTimestamp = &metav1.Time{Time: r.now}
+	late.UID, late.DeletionTimestamp = uidOf("late"), &metav1.Time{Time: r.now} // no object ever comes back
 	late.Status.Conditions[0].Status = corev1.ConditionUnknown
 	r.kube.put(&r.kube.nodes, late)
 	r.wait(time.Minute)

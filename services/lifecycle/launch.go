@@ -167,7 +167,7 @@ func (s *Service) searchFor(ctx context.Context, v *sight, open *ledger.LaunchRe
 	}
 	since := s.mem.lookingSince(tag, s.host.Now()) // looks that failed do not count
 	if now := s.host.Now(); now.Sub(since) < searchFor {
-		s.mem.again(claimKey(v.name), now.Add(searchEvery))
+		s.hold(claimKey(v.name), searchEvery)
 		return false, nil
 	}
 	if ended != nil {
@@ -221,7 +221,7 @@ func (s *Service) unlaunched(ctx context.Context, v *sight, open *ledger.LaunchR
 	if payload.Class == claim.ClassNoCapacity {
 		s.tellNoCapacity(v, f)
 	} else {
-		s.mem.failed(claimKey(v.name), s.host.Now())
+		s.mem.retries.Failed(claimKey(v.name), s.host.Now())
 	}
 	return false, nil
 }

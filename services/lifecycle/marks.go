@@ -35,10 +35,10 @@ func placementOf(i ec2.Instance) placement {
 // stepMarks finds out which NodeClaims have drifted and which are quiet. What it found reaches the objects with the rest of
 // their status.
 func (s *Service) stepMarks(now time.Time) {
-	if now.Before(s.mem.retryAt("marks")) {
+	if now.Before(s.mem.retries.At("marks")) {
 		return
 	}
-	s.mem.again("marks", now.Add(marksEvery))
+	s.hold("marks", marksEvery)
 	err := s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error {
 		s.mark(s.newYardsticks(snap.World), now)
 		return nil
@@ -55,7 +55,7 @@ func (s *Service) mark(y *yardsticks, now time.Time) {
 	changed := 0
 	for i := range claims {
 		o := claims[(max(first, 0)+i)%len(claims)]
-		o = s.mem.latest(o.Name, o, now)
+		o = s.newest(o, now)
 		m, ok := y.marksOf(o, now)
 		if !ok {
 			continue

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"maps"
-	"strconv"
 	"sync"
 	"time"
 
@@ -13,6 +12,8 @@ import (
 	"millwright/planner"
 	"millwright/planner/catalog"
 	"millwright/planner/claim"
+	"millwright/services/internal/backoff"
+	"millwright/services/lifecycle/recent"
 )
 
 // Backoff after an effect that failed.
@@ -21,23 +22,22 @@ const (
 	retryMax   = time.Minute
 )
 
-// writtenFor is how long a written object stands in for the cache at most.
+// writtenFor is how long a write of unknown outcome may not show in the cache.
 const writtenFor = 30 * time.Second
-
-// unseenFor is how long an object that was written and is not in the cache is thought to be on its way there.
-const unseenFor = 5 * time.Second
-
-// vanishedFor is how long a cache may go on showing an object that is gone.
-const vanishedFor = 10 * time.Minute
 
 // askedFor is how long a request to terminate is trusted before it is repeated.
 const askedFor = 20 * time.Second
 
 // memory is what the service knows and may forget: a new leader finds it out again.
 type memory struct {
-	mu      sync.Mutex
-	retries map[string]retry
-	written map[string]written
+	// retries of effects by key: claim/<name>, nodepool/<name>, scan, …
+	retries *backoff.Keys
+	// claims and nodes in the newest form known, and which versions of any object are known not to be the newest.
+	claims   *recent.Objects[*karpv1.NodeClaim]
+	nodes    *recent.Objects[*corev1.Node]
+	outdated *recent.Outdated
+
+	mu sync.Mutex
 	// instances by id: what EC2 last said of those that are not simply running.
 	instances map[string]instance
 	// registering are the Nodes whose registration was written, or may have been, by UID.
@@ -48,7 +48,6 @@ type memory struct {
 	lookups  map[string]time.Time
 	settled  map[string]string
 	classAt  map[string]classRun
-	vanished map[types.UID]time.Time
 	// marks by claim name: what the last look at its drift and quiet time said.
 	marks map[string]claim.Marks
 	// placements by instance id, of the last scan.
@@ -69,16 +68,6 @@ type memory struct {
 
 	options    planner.Options
 	optionsSeq uint64
-}
-
-type retry struct {
-	failures int
-	at       time.Time
-}
-
-type written struct {
-	object *karpv1.NodeClaim
-	at     time.Time
 }
 
 // registering is which version of a Node was written upon, and when.
@@ -111,87 +100,13 @@ type scanned struct {
 
 func newMemory() *memory {
 	return &memory{
-		retries: map[string]retry{}, written: map[string]written{}, instances: map[string]instance{}, launches: map[string]time.Time{},
+		retries: backoff.New(retryFirst, retryMax), claims: recent.NewObjects[*karpv1.NodeClaim](), nodes: recent.NewObjects[*corev1.Node](),
+		outdated: recent.NewOutdated(), instances: map[string]instance{}, launches: map[string]time.Time{},
 		registering: map[types.UID]registering{},
 		failures:    map[types.UID]claim.Failure{}, lookups: map[string]time.Time{}, settled: map[string]string{},
-		marks: map[string]claim.Marks{}, classAt: map[string]classRun{}, vanished: map[types.UID]time.Time{}, catalogues: map[string]*catalog.Catalog{},
+		marks: map[string]claim.Marks{}, classAt: map[string]classRun{}, catalogues: map[string]*catalog.Catalog{},
 		registrations: map[types.UID]registrations{}, sought: map[types.UID]bool{},
 	}
-}
-
-// retryAt is when the key may be tried again; zero: now.
-func (m *memory) retryAt(key string) time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.retries[key].at
-}
-
-// failed puts the next try off, longer with each failure in a row.
-func (m *memory) failed(key string, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := m.retries[key]
-	r.at = now.Add(min(retryFirst<<min(r.failures, 6), retryMax))
-	r.failures++
-	m.retries[key] = r
-}
-
-// again puts the next try off without counting a failure.
-func (m *memory) again(key string, at time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := m.retries[key]
-	r.at = at
-	m.retries[key] = r
-}
-
-func (m *memory) succeeded(key string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.retries, key)
-}
-
-// wrote remembers an object until the cache has it.
-func (m *memory) wrote(o *karpv1.NodeClaim, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.written[o.Name] = written{o, now}
-}
-
-func (m *memory) unwrote(name string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.written, name)
-}
-
-// gone remembers that the API server does not have the object any more, for longer than a cache may show it.
-func (m *memory) gone(uid types.UID, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.vanished[uid] = now
-}
-
-// latest is the newer one of the cached object and the one written last.
-func (m *memory) latest(name string, cached *karpv1.NodeClaim, now time.Time) *karpv1.NodeClaim {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	w, ok := m.written[name]
-	if !ok {
-		return cached
-	}
-	age := now.Sub(w.at)
-	if age > writtenFor || cached == nil && age > unseenFor || cached != nil && !older(cached.ResourceVersion, w.object.ResourceVersion) {
-		delete(m.written, name)
-		return cached
-	}
-	return w.object
-}
-
-// older compares resource versions; those that are no numbers are never older.
-func older(a, b string) bool {
-	x, errX := strconv.ParseUint(a, 10, 64)
-	y, errY := strconv.ParseUint(b, 10, 64)
-	return errX == nil && errY == nil && x < y
 }
 
 // instanceFacts of an id; the zero value while nothing special is known.
@@ -331,10 +246,10 @@ func (m *memory) settle(name, versions string) {
 
 // forget drops everything about a claim that is closed.
 func (m *memory) forget(name string, uid types.UID, instanceID string) {
+	m.retries.Succeeded(claimKey(name))
+	m.claims.Forget(name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.retries, claimKey(name))
-	delete(m.written, name)
 	delete(m.settled, name)
 	delete(m.settled, "shadow/"+name)
 	delete(m.marks, name)

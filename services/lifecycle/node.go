@@ -73,10 +73,6 @@ func (s *Service) tag(ctx context.Context, v *sight, _ claim.Action) (bool, erro
 func (s *Service) annotate(ctx context.Context, v *sight, annotations map[string]string) error {
 	after := v.object.DeepCopy()
 	after.Annotations = merged(v.object.Annotations, annotations)
-	written, err := s.deps.Kube.UpdateNodeClaim(ctx, v.object, after)
-	if err != nil {
-		return err
-	}
-	s.mem.wrote(written, s.host.Now())
-	return nil
+	_, err := s.deps.Kube.UpdateNodeClaim(ctx, v.object, after)
+	return err
 }

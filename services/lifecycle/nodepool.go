@@ -27,10 +27,10 @@ const resourceNodes corev1.ResourceName = "nodes"
 
 // stepPools brings hash and status of every NodePool up to date.
 func (s *Service) stepPools(now time.Time) time.Time {
-	if at := s.mem.retryAt("pools"); now.Before(at) {
+	if at := s.mem.retries.At("pools"); now.Before(at) {
 		return at
 	}
-	s.mem.again("pools", now.Add(poolsEvery))
+	s.hold("pools", poolsEvery)
 	sums := s.sums()
 	s.readPools()
 	for _, p := range s.deps.Cache.NodePools() {
@@ -38,7 +38,7 @@ func (s *Service) stepPools(now time.Time) time.Time {
 			continue
 		}
 		key := "nodepool/" + p.Name
-		if now.Before(s.mem.retryAt(key)) {
+		if now.Before(s.mem.retries.At(key)) || s.mem.outdated.Has(p, now) {
 			continue
 		}
 		hashed, want := s.withHash(p), s.poolStatus(p, sums[p.Name], now)
@@ -270,7 +270,7 @@ func (s *Service) writePool(ctx context.Context, key string, p, hashed *karpv1.N
 	if err != nil {
 		return s.putOff(key, fmt.Errorf("write status of nodepool %s: %w", p.Name, err))
 	}
-	s.mem.again(key, s.host.Now().Add(conflictPause)) // until the cache shows it
+	s.mem.retries.Succeeded(key)
 	s.tellPoolTransitions(p, written)
 	return nil
 }
@@ -281,6 +281,7 @@ func (s *Service) restamp(ctx context.Context, p *karpv1.NodePool) error {
 		return nil
 	}
 	for _, o := range s.deps.Cache.NodeClaims() {
+		o = s.newest(o, s.host.Now())
 		if o.Labels[karpv1.NodePoolLabelKey] != p.Name || !o.DeletionTimestamp.IsZero() {
 			continue
 		}

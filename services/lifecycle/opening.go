@@ -19,15 +19,11 @@ import (
 func (s *Service) create(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
 	o := provision.NodeClaim(s.host.LogID(), v.ledger.ContentSeq(), 0, *v.ledger.Planned)
 	o.Name = v.name // of the record that planned it, and the index there
-	made, err := s.deps.Kube.CreateNodeClaim(ctx, o)
+	_, err := s.deps.Kube.CreateNodeClaim(ctx, o)
 	if kube.IsAlreadyExists(err) {
-		made, err = s.deps.Kube.GetNodeClaim(ctx, v.name)
+		_, err = s.deps.Kube.GetNodeClaim(ctx, v.name)
 	}
-	if err != nil {
-		return false, err
-	}
-	s.mem.wrote(made, s.host.Now())
-	return true, nil
+	return err == nil, err
 }
 
 func (s *Service) recordCreated(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
@@ -66,12 +62,8 @@ func (s *Service) withdraw(ctx context.Context, v *sight, a claim.Action) (bool,
 func (s *Service) guard(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
 	after := v.object.DeepCopy()
 	after.Finalizers = append(after.Finalizers, karpv1.TerminationFinalizer)
-	written, err := s.deps.Kube.UpdateNodeClaim(ctx, v.object, after)
-	if err != nil {
-		return false, err
-	}
-	s.mem.wrote(written, s.host.Now())
-	return true, nil
+	_, err := s.deps.Kube.UpdateNodeClaim(ctx, v.object, after)
+	return err == nil, err
 }
 
 // doom decides that the claim goes. The record holds the whole input, so that it replays by itself.
@@ -119,14 +111,10 @@ func (s *Service) reread(ctx context.Context, v *sight) (bool, error) {
 	o, err := s.deps.Kube.GetNodeClaim(ctx, v.name)
 	switch {
 	case kube.IsNotFound(err), err == nil && o.UID != v.uid():
-		s.mem.gone(v.uid(), s.host.Now())
-		s.mem.unwrote(v.name)
+		s.mem.claims.Gone(v.name, v.uid(), s.host.Now())
 		return true, nil
-	case err != nil:
-		return false, err
 	}
-	s.mem.wrote(o, s.host.Now())
-	return true, nil
+	return err == nil, err
 }
 
 // record appends an outcome about the claim, or presumes it while the log can't be reached. moves says that it changes what the pool has.

@@ -22,10 +22,10 @@ const overlaysEvery = time.Second
 
 // stepOverlays tells each NodeOverlay whether it is applied, as the planner of this very World sees it.
 func (s *Service) stepOverlays(now time.Time) time.Time {
-	if at := s.mem.retryAt("overlays"); now.Before(at) {
+	if at := s.mem.retries.At("overlays"); now.Before(at) {
 		return at
 	}
-	s.mem.again("overlays", now.Add(overlaysEvery))
+	s.hold("overlays", overlaysEvery)
 	var overlays []*karpv1alpha1.NodeOverlay
 	problems := map[string]provision.OverlayProblem{}
 	_ = s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error { // without a World it is told later
@@ -40,7 +40,7 @@ func (s *Service) stepOverlays(now time.Time) time.Time {
 	})
 	for _, o := range overlays {
 		key := "nodeoverlay/" + o.Name
-		if now.Before(s.mem.retryAt(key)) {
+		if now.Before(s.mem.retries.At(key)) || s.mem.outdated.Has(o, now) {
 			continue
 		}
 		want := overlayConditions(o, problems[o.Name], now)
@@ -72,7 +72,7 @@ func (s *Service) writeOverlay(ctx context.Context, key string, o *karpv1alpha1.
 	if _, err := s.deps.Kube.UpdateNodeOverlayStatus(ctx, o, after); err != nil {
 		return s.putOff(key, fmt.Errorf("write status of nodeoverlay %s: %w", o.Name, err))
 	}
-	s.mem.again(key, s.host.Now().Add(conflictPause)) // until the World shows it
+	s.mem.retries.Succeeded(key)
 	if c := claim.Get(want, karpv1.ConditionTypeValidationSucceeded); c.Status == metav1.ConditionFalse {
 		s.host.Event(service.KubeEvent{
 			Object: corev1.ObjectReference{APIVersion: karpv1alpha1.SchemeGroupVersion.String(), Kind: "NodeOverlay", Name: o.Name, UID: o.UID},

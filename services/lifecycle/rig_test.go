@@ -283,6 +283,7 @@ func (r *rig) turn() {
 			r.restart()
 		}
 	}()
+	r.kube.remember()
 	r.kubelet()
 	r.terminator()
 	r.ec2.tick()
@@ -354,7 +355,7 @@ func (r *rig) kubelet() {
 	}
 	for _, i := range r.ec2.sorted() {
 		id := "aws:///" + i.Zone + "/" + i.ID
-		nodes := r.kube.NodesByProviderID(id)
+		nodes := slices.DeleteFunc(values(r.kube.nodes), func(n *corev1.Node) bool { return n.Spec.ProviderID != id })
 		switch {
 		case i.State == "running" && len(nodes) == 0 && !r.ec2.booted[i.ID]:
 			r.ec2.booted[i.ID] = true
@@ -380,7 +381,7 @@ func (r *rig) terminator() {
 	if r.noDrain {
 		return
 	}
-	for _, n := range r.kube.Nodes() {
+	for _, n := range values(r.kube.nodes) {
 		if n.DeletionTimestamp.IsZero() || r.led.Drain(n.Name) != nil {
 			continue
 		}

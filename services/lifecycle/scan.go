@@ -18,6 +18,7 @@ import (
 	"millwright/services/internal/ec2"
 	"millwright/services/internal/kube"
 	"millwright/services/internal/service"
+	"millwright/services/lifecycle/recent"
 )
 
 const (
@@ -32,7 +33,7 @@ const (
 
 // stepScan starts the direct look at everything when it is due.
 func (s *Service) stepScan(now time.Time) time.Time {
-	due := latest(s.mem.scanDue(), s.mem.retryAt("scan"))
+	due := latest(s.mem.scanDue(), s.mem.retries.At("scan"))
 	if now.Before(due) {
 		return due
 	}
@@ -40,7 +41,7 @@ func (s *Service) stepScan(now time.Time) time.Time {
 		if err := s.scan(ctx); err != nil {
 			return s.putOff("scan", err)
 		}
-		s.mem.succeeded("scan")
+		s.mem.retries.Succeeded("scan")
 		return nil
 	})
 	return now.Add(retryFirst)
@@ -234,7 +235,6 @@ func (m *memory) scannedNow(now time.Time, l *listing, held bool, facts map[stri
 		m.placements[i.ID] = placementOf(i)
 	}
 	m.scan = sc
-	maps.DeleteFunc(m.vanished, func(_ types.UID, at time.Time) bool { return now.Sub(at) > vanishedFor })
 	m.dropUnnamed(l)
 }
 
@@ -290,12 +290,13 @@ func (m *memory) setNodeless(missing map[types.UID]bool, now time.Time) {
 	m.nodeless = nodeless
 }
 
-// refresh lends objects the cache does not have yet to the next look.
+// refresh lends objects that the cache does not have yet, or only an older version of, to the next look.
 func (s *Service) refresh(l *listing) {
 	now := s.host.Now()
 	for _, c := range l.claims {
-		if s.deps.Cache.NodeClaim(c.Name) == nil {
-			s.mem.wrote(c, now)
+		cached := s.deps.Cache.NodeClaim(c.Name)
+		if have, known := s.mem.claims.Newest(c.Name, cached, cached != nil, now); !known || recent.IsOlder(have, c) {
+			s.mem.claims.Saw(c, now)
 		}
 	}
 }
@@ -387,18 +388,19 @@ func (s *Service) alarm(ctx context.Context, reason, message string) {
 // stepNodes lets Nodes go that are being deleted and have no claim any more.
 func (s *Service) stepNodes(now time.Time) time.Time {
 	for _, n := range s.deps.Cache.Nodes() {
-		if n.DeletionTimestamp.IsZero() || !slices.Contains(n.Finalizers, karpv1.TerminationFinalizer) || !s.isStray(n, now) {
+		if n.DeletionTimestamp.IsZero() || !slices.Contains(n.Finalizers, karpv1.TerminationFinalizer) || !s.isStray(n, now) ||
+			s.mem.outdated.Has(n, now) || s.mem.nodes.IsGone(n.UID) {
 			continue
 		}
 		key := ledger.NodeAggregate(n.Name)
-		if now.Before(s.mem.retryAt(key)) {
+		if now.Before(s.mem.retries.At(key)) {
 			continue
 		}
 		s.effect(key, false, func(ctx context.Context) error {
 			if err := s.releaseNode(ctx, n); err != nil {
 				return s.putOff(key, err)
 			}
-			s.mem.again(key, s.host.Now().Add(retryFirst))
+			s.hold(key, retryFirst)
 			return nil
 		})
 	}

@@ -35,7 +35,7 @@ func (s *Service) seek(ctx context.Context, v *sight, _ claim.Action) (bool, err
 	}
 	now := s.host.Now()
 	if now.Sub(s.mem.lookingSince(seekKey(v.ledger.UID), now)) < searchFor {
-		s.mem.again(claimKey(v.name), now.Add(searchEvery))
+		s.hold(claimKey(v.name), searchEvery)
 		return false, nil
 	}
 	s.mem.setSought(v.ledger.UID)

@@ -19,8 +19,10 @@ const (
 	movesMax = 12
 	// effectTimeout bounds one effect. A launch is the longest: templates, then CreateFleet.
 	effectTimeout = time.Minute
-	// conflictPause lets the cache catch up with what made a write conflict.
-	conflictPause = 100 * time.Millisecond
+	// showPause lets the cache show what was written.
+	showPause = 100 * time.Millisecond
+	// stopPause is how often what an operator stopped is looked at.
+	stopPause = time.Second
 	// idleMax is how long no step is asked for at most.
 	idleMax = 10 * time.Second
 )
@@ -58,8 +60,9 @@ type carry func(ctx context.Context, v *sight, a claim.Action) (more bool, err e
 
 // New returns the service. It does nothing before the first Step.
 func New(host service.Host, deps Deps) *Service {
-	deps.Kube, deps.EC2 = stoppedKube{deps.Kube, host}, stoppedEC2{deps.EC2, host}
-	s := &Service{host: host, deps: deps, mem: newMemory(), metrics: newMetrics(deps.Registerer)}
+	mem := newMemory()
+	deps.Kube, deps.EC2 = freshKube{stoppedKube{deps.Kube, host}, mem, host.Now}, stoppedEC2{deps.EC2, host}
+	s := &Service{host: host, deps: deps, mem: mem, metrics: newMetrics(deps.Registerer)}
 	s.moves = map[claim.Move]carry{
 		claim.Adopt: s.adopt, claim.Withdraw: s.withdraw, claim.Create: s.create, claim.RecordCreated: s.recordCreated,
 		claim.Find: s.find, claim.Delete: s.delete, claim.Guard: s.guard, claim.Seek: s.seek, claim.Launch: s.launch, claim.Resolve: s.resolve,
@@ -181,9 +184,9 @@ func isCreating(m claim.Move) bool {
 // drive carries out moves until the claim has to wait. It decides nothing.
 func (s *Service) drive(ctx context.Context, name string, creating bool) error {
 	for range movesMax {
-		v, err := s.look(name)
+		v, err := s.lookAnew(ctx, name)
 		if err != nil {
-			return err
+			return s.putOff(claimKey(name), err)
 		}
 		a := claim.Next(v.input)
 		if a.Move == claim.Doom || isCreating(a.Move) && !creating {
@@ -200,6 +203,18 @@ func (s *Service) drive(ctx context.Context, name string, creating bool) error {
 	return nil
 }
 
+// lookAnew gathers the facts about a claim from objects of which no newer version is known.
+func (s *Service) lookAnew(ctx context.Context, name string) (*sight, error) {
+	v, err := s.look(name)
+	if err != nil || !s.isOutdated(v) {
+		return v, err
+	}
+	if err := s.readAnew(ctx, v); err != nil {
+		return nil, err
+	}
+	return s.look(name)
+}
+
 func (s *Service) carryOut(ctx context.Context, v *sight, a claim.Action) (bool, error) {
 	if a.Move == claim.Wait {
 		return s.tell(ctx, v)
@@ -209,20 +224,31 @@ func (s *Service) carryOut(ctx context.Context, v *sight, a claim.Action) (bool,
 		return false, fmt.Errorf("%s nodeclaim %s: %w", a.Move, v.name, err)
 	}
 	if more {
-		s.mem.succeeded(claimKey(v.name))
+		s.mem.retries.Succeeded(claimKey(v.name))
 	}
 	return more, nil
 }
 
-// putOff decides when an effect is tried again. A conflict is no failure, nor is a stop.
+// putOff decides when an effect is tried again. A conflict is no failure, nor is a stop, nor a Snapshot that can't be had
+// for a moment.
 func (s *Service) putOff(key string, err error) error {
-	now := s.host.Now()
-	if kube.IsConflict(err) || errors.Is(err, store.ErrConflict) || errors.Is(err, service.ErrStopped) {
-		s.mem.again(key, now.Add(conflictPause))
+	switch now := s.host.Now(); {
+	case errors.Is(err, service.ErrStopped):
+		s.hold(key, stopPause)
 		return nil
+	case kube.IsConflict(err), errors.Is(err, store.ErrConflict), errors.Is(err, service.ErrNotReady):
+		s.mem.retries.Conflicted(key, now)
+		return nil
+	default:
+		s.mem.retries.Failed(key, now)
+		return err
 	}
-	s.mem.failed(key, now)
-	return err
+}
+
+// hold keeps a key from being tried for a while, which is no failure.
+func (s *Service) hold(key string, d time.Duration) {
+	now := s.host.Now()
+	s.mem.retries.Hold(key, now.Add(d), now)
 }
 
 // earliest returns the earlier one that is set.

@@ -12,7 +12,7 @@ import (
 // untold reports that the object does not say what it should.
 func (s *Service) untold(v *sight) bool {
 	o := v.own()
-	if o == nil || v.ledger == nil || s.host.Now().Before(s.mem.retryAt(claimKey(v.name))) {
+	if o == nil || v.ledger == nil || s.host.Now().Before(s.mem.retries.At(claimKey(v.name))) {
 		return false
 	}
 	versions := v.versions()
@@ -58,9 +58,6 @@ func (s *Service) tell(ctx context.Context, v *sight) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if o != want { // else nothing was written, and want has a status the API server does not
-		s.mem.wrote(o, s.host.Now())
-	}
 	return true, s.writeStatus(ctx, v.object, o, want.Status)
 }
 
@@ -73,7 +70,6 @@ func (s *Service) writeStatus(ctx context.Context, before, o *karpv1.NodeClaim, 
 	if err != nil {
 		return err
 	}
-	s.mem.wrote(written, s.host.Now())
 	s.tellTransitions(before, written)
 	return nil
 }

@@ -43,7 +43,7 @@ func (s *Service) deleteNodes(ctx context.Context, v *sight, _ claim.Action) (bo
 			return false, err
 		}
 	}
-	s.mem.again(claimKey(v.name), s.host.Now().Add(conflictPause)) // until the cache shows it
+	s.hold(claimKey(v.name), showPause) // until the cache shows it
 	return false, nil
 }
 
@@ -95,7 +95,7 @@ func (s *Service) release(ctx context.Context, v *sight, _ claim.Action) (bool, 
 	}
 	o := v.own()
 	if o == nil || !slices.Contains(o.Finalizers, karpv1.TerminationFinalizer) {
-		s.mem.again(claimKey(v.name), s.host.Now().Add(conflictPause)) // until the cache has lost the Nodes
+		s.hold(claimKey(v.name), showPause) // until the cache has lost the Nodes
 		return false, nil
 	}
 	after := o.DeepCopy()
@@ -108,10 +108,19 @@ func (s *Service) release(ctx context.Context, v *sight, _ claim.Action) (bool, 
 	return s.reread(ctx, v)
 }
 
-// releaseNode takes our finalizer off a Node and has it deleted.
-func (s *Service) releaseNode(ctx context.Context, n *corev1.Node) error {
-	if !isHeld(n) {
+// releaseNode takes our finalizer off a Node and has it deleted. It looks at the Node itself: while its kubelet stops, others
+// keep writing its status, and no cache is as new.
+func (s *Service) releaseNode(ctx context.Context, seen *corev1.Node) error {
+	if !isHeld(seen) {
 		return nil
+	}
+	n, err := s.deps.Kube.Node(ctx, seen.Name)
+	if kube.IsNotFound(err) || err == nil && n.UID != seen.UID {
+		s.mem.nodes.Gone(seen.Name, seen.UID, s.host.Now())
+		return nil
+	}
+	if err != nil || !isHeld(n) {
+		return err
 	}
 	after := n.DeepCopy()
 	after.Finalizers = slices.DeleteFunc(after.Finalizers, func(f string) bool { return f == karpv1.TerminationFinalizer })
@@ -138,7 +147,6 @@ func (s *Service) close(ctx context.Context, v *sight, _ claim.Action) (bool, er
 		return false, err
 	}
 	if err == nil && o.UID == v.ledger.UID {
-		s.mem.wrote(o, s.host.Now())
 		return true, nil
 	}
 	payload := &ledger.ClaimClosed{Claim: v.name, UID: v.ledger.UID, Reason: "deleted"}
@@ -158,7 +166,7 @@ func (s *Service) stepPoll(now time.Time) time.Time {
 	if len(ids) == 0 {
 		return time.Time{}
 	}
-	if at := s.mem.retryAt("poll"); now.Before(at) {
+	if at := s.mem.retries.At("poll"); now.Before(at) {
 		return at
 	}
 	s.effect("poll", false, func(ctx context.Context) error { return s.poll(ctx, ids) })
@@ -166,7 +174,7 @@ func (s *Service) stepPoll(now time.Time) time.Time {
 }
 
 func (s *Service) poll(ctx context.Context, ids map[string]time.Time) error {
-	s.mem.again("poll", s.host.Now().Add(pollEvery))
+	s.hold("poll", pollEvery)
 	found, err := s.deps.EC2.DescribeInstances(ctx, slices.Sorted(maps.Keys(ids)))
 	if err != nil {
 		return fmt.Errorf("poll terminating instances: %w", err)

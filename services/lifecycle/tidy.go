@@ -30,7 +30,7 @@ func (s *Service) stepTidy(now time.Time) time.Time {
 	if s.deps.Templates == nil && s.deps.Profiles == nil {
 		return time.Time{}
 	}
-	due := latest(s.started.Add(tidyEvery), latest(s.mem.tidyDue(), s.mem.retryAt("tidy")))
+	due := latest(s.started.Add(tidyEvery), latest(s.mem.tidyDue(), s.mem.retries.At("tidy")))
 	if now.Before(due) {
 		return due
 	}
@@ -42,7 +42,7 @@ func (s *Service) stepTidy(now time.Time) time.Time {
 			return s.putOff("tidy", err)
 		}
 		s.mem.tidied(s.host.Now())
-		s.mem.succeeded("tidy")
+		s.mem.retries.Succeeded("tidy")
 		return nil
 	})
 	return now.Add(retryFirst)

@@ -59,6 +59,20 @@ func ask[T any](ctx context.Context, k apiClient, name string, act func() (T, er
 	return out, nil
 }
 
+// write makes a call that starts from a version of an object. Once that version was refused, the process must look for a newer
+// one: the same write would be refused again.
+func write[T cluster.Object](ctx context.Context, k apiClient, before T, name string, act func() (T, error)) (T, error) {
+	version := name + " at " + string(before.GetUID()) + "/" + before.GetResourceVersion()
+	if k.p.refused[version] {
+		k.p.sim.violate("no stale write is repeated", "%s: %s", k.p, version)
+	}
+	o, err := ask(ctx, k, name, act)
+	if kube.IsConflict(err) {
+		k.p.refused[version] = true
+	}
+	return o, err
+}
+
 func (k apiClient) cluster() *cluster.Cluster { return k.p.sim.cluster }
 
 func (k apiClient) Node(ctx context.Context, name string) (*corev1.Node, error) {
@@ -72,7 +86,7 @@ func (k apiClient) PatchNode(ctx context.Context, name string, p kube.Patch) (*c
 }
 
 func (k apiClient) UpdateNode(ctx context.Context, before, after *corev1.Node) (*corev1.Node, error) {
-	return ask(ctx, k, "update node "+before.Name, func() (*corev1.Node, error) {
+	return write(ctx, k, before, "update node "+before.Name, func() (*corev1.Node, error) {
 		return cluster.Update(k.cluster(), events.KindNode, before, after)
 	})
 }
@@ -102,13 +116,13 @@ func (k apiClient) DeleteNodeClaim(ctx context.Context, name string, uid types.U
 }
 
 func (k apiClient) UpdateNodeClaim(ctx context.Context, before, after *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
-	return ask(ctx, k, "update nodeclaim "+before.Name, func() (*karpv1.NodeClaim, error) {
+	return write(ctx, k, before, "update nodeclaim "+before.Name, func() (*karpv1.NodeClaim, error) {
 		return cluster.Update(k.cluster(), events.KindNodeClaim, before, after)
 	})
 }
 
 func (k apiClient) UpdateNodeClaimStatus(ctx context.Context, before, after *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
-	return ask(ctx, k, "update status of nodeclaim "+before.Name, func() (*karpv1.NodeClaim, error) {
+	return write(ctx, k, before, "update status of nodeclaim "+before.Name, func() (*karpv1.NodeClaim, error) {
 		return cluster.UpdateStatus(k.cluster(), events.KindNodeClaim, before, after)
 	})
 }
@@ -155,13 +169,13 @@ func (k apiClient) ListNodePools(ctx context.Context) ([]*karpv1.NodePool, error
 }
 
 func (k apiClient) UpdateNodePool(ctx context.Context, before, after *karpv1.NodePool) (*karpv1.NodePool, error) {
-	return ask(ctx, k, "update nodepool "+before.Name, func() (*karpv1.NodePool, error) {
+	return write(ctx, k, before, "update nodepool "+before.Name, func() (*karpv1.NodePool, error) {
 		return cluster.Update(k.cluster(), events.KindNodePool, before, after)
 	})
 }
 
 func (k apiClient) UpdateNodePoolStatus(ctx context.Context, before, after *karpv1.NodePool) (*karpv1.NodePool, error) {
-	return ask(ctx, k, "update status of nodepool "+before.Name, func() (*karpv1.NodePool, error) {
+	return write(ctx, k, before, "update status of nodepool "+before.Name, func() (*karpv1.NodePool, error) {
 		return cluster.UpdateStatus(k.cluster(), events.KindNodePool, before, after)
 	})
 }

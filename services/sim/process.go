@@ -41,6 +41,8 @@ type process struct {
 	view     *cluster.View
 	// folding: a read of log, stream or informers is on its way.
 	folding map[string]bool
+	// refused are the writes that were answered with a conflict.
+	refused map[string]bool
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -92,7 +94,7 @@ var tempos = []int{1, 10, 10, 30, 30}
 // launch starts a process of a service; it leads as soon as it can.
 func (s *Sim) launch(name string) {
 	s.processes++
-	p := &process{sim: s, name: name, number: s.processes, running: map[string]*coroutine{}, folding: map[string]bool{}, view: s.cluster.View()}
+	p := &process{sim: s, name: name, number: s.processes, running: map[string]*coroutine{}, folding: map[string]bool{}, refused: map[string]bool{}, view: s.cluster.View()}
 	p.tempo = tempos[s.rng.IntN(len(tempos))]
 	p.stopLag = s.millis(0, int(stopLag/time.Millisecond)-1)
 	if s.faults.Skew > 0 {
@@ -283,6 +285,9 @@ func (p *process) stepped(next time.Duration, err error) {
 	}
 }
 
+// veryLate is how many of a thousand late reads are half a minute late.
+const veryLate = 50
+
 // changed has the process notice a source soon; late is the probability that soon is seconds away. It reads from the
 // target given, when that can be reached; read says whether there is reason for a step.
 func (p *process) changed(source string, from target, late int, read func() (poke bool)) {
@@ -293,6 +298,9 @@ func (p *process) changed(source string, from target, late int, read func() (pok
 	wait := p.sim.millis(1, 25)
 	if p.sim.happens(late) {
 		wait = p.sim.millis(500, 6000)
+		if p.sim.happens(veryLate) {
+			wait += 30 * time.Second
+		}
 	}
 	if away := p.sim.away[from].Sub(p.sim.clock.Now()); away > 0 {
 		wait += away

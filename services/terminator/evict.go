@@ -3,7 +3,6 @@ package terminator
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -14,7 +13,7 @@ import (
 // evict starts an eviction unless one was tried too recently.
 func (s *Service) evict(p *plan, ref ledger.PodRef) {
 	key := "evict/" + string(ref.UID)
-	if !s.retries.due(key, s.host.Now()) {
+	if !s.retries.Due(key, s.host.Now()) {
 		return
 	}
 	s.host.Effect(key, false, callTimeout, func(ctx context.Context) error { return s.evictNow(ctx, p, ref) })
@@ -30,26 +29,26 @@ func (s *Service) evictNow(ctx context.Context, p *plan, ref ledger.PodRef) erro
 	s.metrics.evicted(err)
 	switch kube.Classify(err) {
 	case kube.None:
-		s.retries.settle(key, s.host.Now())
+		s.accepted(key)
 		s.metrics.podsDrained.WithLabelValues(p.reason).Inc()
 		s.tellEvicted(ref, p.reason)
 		return nil
 	case kube.NotFound, kube.Conflict:
-		s.retries.settle(key, s.host.Now())
+		s.accepted(key)
 		return nil
 	case kube.Blocked:
-		s.retries.failed(key, s.host.Now())
+		s.retries.Failed(key, s.host.Now())
 		s.tellBlocked(p.node.Name, ref, kube.IsMultiplePDBs(err))
 		return nil
 	}
-	s.retries.failed(key, s.host.Now())
+	s.retries.Failed(key, s.host.Now())
 	return fmt.Errorf("evict pod %s/%s: %w", ref.Namespace, ref.Name, err)
 }
 
 // delete deletes a pod with what is left of its grace period, because the node's deadline comes.
 func (s *Service) delete(p *plan, d deletion) {
 	key := "delete/" + string(d.ref.UID)
-	if !s.retries.due(key, s.host.Now()) {
+	if !s.retries.Due(key, s.host.Now()) {
 		return
 	}
 	s.host.Effect(key, false, callTimeout, func(ctx context.Context) error {
@@ -59,14 +58,14 @@ func (s *Service) delete(p *plan, d deletion) {
 		err := s.kube.DeletePod(ctx, d.ref.Namespace, d.ref.Name, d.ref.UID, d.granted)
 		switch kube.Classify(err) {
 		case kube.None:
-			s.retries.settle(key, s.host.Now())
+			s.accepted(key)
 			s.tellDeleted(d, p.deadline)
 			return nil
 		case kube.NotFound, kube.Conflict:
-			s.retries.settle(key, s.host.Now())
+			s.accepted(key)
 			return nil
 		}
-		s.retries.failed(key, s.host.Now())
+		s.retries.Failed(key, s.host.Now())
 		return fmt.Errorf("delete pod %s/%s: %w", d.ref.Namespace, d.ref.Name, err)
 	})
 }
@@ -74,6 +73,3 @@ func (s *Service) delete(p *plan, d deletion) {
 func podReference(ref ledger.PodRef) corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}
 }
-
-// afterSuccess is how long an accepted call is not repeated while the World does not show its effect yet.
-const afterSuccess = 5 * time.Second

@@ -20,11 +20,11 @@ import (
 func (s *Service) finish(p *plan) {
 	name := p.node.Name
 	key := "finish/" + name
-	if !s.retries.due(key, s.host.Now()) {
+	if !s.retries.Due(key, s.host.Now()) {
 		return
 	}
 	s.host.Effect(key, false, finishTimeout, func(ctx context.Context) error {
-		s.retries.failed(key, s.host.Now()) // paces the next look, whatever comes of this one
+		s.retries.Failed(key, s.host.Now()) // paces the next look, whatever comes of this one
 		pods, err := s.kube.PodsOnNode(ctx, name)
 		if err != nil {
 			return err
@@ -65,7 +65,7 @@ func (s *Service) directStep(node string, pods []corev1.Pod, deadline time.Time)
 
 func (s *Service) evictListed(ctx context.Context, p *plan, step drain.Step) error {
 	for _, ref := range drain.Refs(step.Evict) {
-		if s.retries.due("evict/"+string(ref.UID), s.host.Now()) {
+		if s.retries.Due("evict/"+string(ref.UID), s.host.Now()) {
 			if err := s.evictNow(ctx, p, ref); err != nil {
 				return err
 			}

@@ -15,6 +15,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/ledger"
+	"millwright/services/internal/backoff"
 	"millwright/services/internal/kube"
 	"millwright/services/internal/service"
 )
@@ -52,7 +53,7 @@ type Service struct {
 	kube    Kube
 	logger  zerolog.Logger
 	metrics *metrics
-	retries *retries
+	retries *backoff.Keys
 	// tainted is when a node was first seen with the taint; unfit is since when the World can't be had.
 	tainted map[string]time.Time
 	unfit   time.Time
@@ -67,6 +68,12 @@ const (
 	// unfitMax is how long a World that can't be had is waited for before the API server is asked for pods.
 	unfitMax = 15 * time.Second
 
+	// retryFirst and retryMax bound the backoff of one pod's eviction (reference: lifecycle §8.3).
+	retryFirst = 100 * time.Millisecond
+	retryMax   = 10 * time.Second
+	// afterSuccess is how long an accepted call is not repeated while the World does not show its effect yet.
+	afterSuccess = 5 * time.Second
+
 	callTimeout   = 10 * time.Second
 	finishTimeout = 30 * time.Second
 )
@@ -74,7 +81,7 @@ const (
 // New returns the service.
 func New(host service.Host, deps Deps) *Service {
 	return &Service{host: host, cluster: deps.Cluster, kube: deps.Kube, logger: deps.Logger,
-		metrics: newMetrics(deps.Registerer), retries: newRetries(), tainted: map[string]time.Time{}}
+		metrics: newMetrics(deps.Registerer), retries: backoff.New(retryFirst, retryMax), tainted: map[string]time.Time{}}
 }
 
 // Name implements service.Service.
@@ -182,22 +189,28 @@ func (s *Service) taint(p *plan) bool {
 
 // paced starts a write that the cache shows a while later. Until then it is not repeated with every step.
 func (s *Service) paced(key string, write func(ctx context.Context) error) {
-	if !s.retries.due(key, s.host.Now()) {
+	if !s.retries.Due(key, s.host.Now()) {
 		return
 	}
 	s.host.Effect(key, false, callTimeout, func(ctx context.Context) error {
 		err := write(ctx)
 		switch kube.Classify(err) {
 		case kube.None, kube.NotFound:
-			s.retries.settle(key, s.host.Now())
+			s.accepted(key)
 			return nil
 		case kube.Conflict:
-			s.retries.failed(key, s.host.Now())
+			s.retries.Conflicted(key, s.host.Now())
 			return nil
 		}
-		s.retries.failed(key, s.host.Now())
+		s.retries.Failed(key, s.host.Now())
 		return err
 	})
+}
+
+// accepted gives an accepted call time to show.
+func (s *Service) accepted(key string) {
+	now := s.host.Now()
+	s.retries.Accepted(key, now.Add(afterSuccess), now)
 }
 
 // forget drops what is remembered of nodes that are gone.
@@ -211,5 +224,4 @@ func (s *Service) forget(leaving []leaving) {
 			delete(s.tainted, name)
 		}
 	}
-	s.retries.expire(s.host.Now())
 }

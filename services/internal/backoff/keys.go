@@ -1,0 +1,124 @@
+package backoff
+
+import (
+	"hash/fnv"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	// conflictFirst and conflictMax bound the pause after conflicts in a row.
+	conflictFirst = 100 * time.Millisecond
+	conflictMax   = 10 * time.Second
+	// forgetAfter is how long a key is kept after it became due. It is longer than any pause, so that an effect that runs
+	// for a minute and fails again still counts its failures.
+	forgetAfter = 10 * time.Minute
+	// pruneEvery is how often keys are looked through.
+	pruneEvery = time.Minute
+)
+
+// Keys is safe for concurrent use.
+type Keys struct {
+	// first and limit bound the pause after failures in a row.
+	first, limit time.Duration
+
+	mu     sync.Mutex
+	keys   map[string]entry
+	pruned time.Time
+}
+
+type entry struct {
+	at                  time.Time
+	failures, conflicts int
+}
+
+// New returns Keys whose failures pause for first at first, then twice as long each time, and for limit at most.
+func New(first, limit time.Duration) *Keys {
+	return &Keys{first: first, limit: limit, keys: map[string]entry{}}
+}
+
+// At is when the key may be tried again; zero: nothing holds it back.
+func (k *Keys) At(key string) time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.keys[key].at
+}
+
+// Due reports that nothing holds the key back now.
+func (k *Keys) Due(key string, now time.Time) bool { return !now.Before(k.At(key)) }
+
+// Failed puts the next try off, longer with each failure in a row.
+func (k *Keys) Failed(key string, now time.Time) {
+	k.change(key, now, func(e *entry) {
+		e.at = now.Add(doubled(k.first, e.failures, k.limit))
+		e.failures++
+	})
+}
+
+// Conflicted puts the next try off as others were faster: not for as long, and not for the same time as others who
+// met the same.
+func (k *Keys) Conflicted(key string, now time.Time) {
+	k.change(key, now, func(e *entry) {
+		pause := doubled(conflictFirst, e.conflicts, conflictMax)
+		e.at = now.Add(pause/2 + time.Duration(spread(key, e.conflicts)*float64(pause/2)))
+		e.conflicts++
+	})
+}
+
+// Hold puts the next try off until a time, without counting a failure.
+func (k *Keys) Hold(key string, until, now time.Time) {
+	k.change(key, now, func(e *entry) { e.at = until })
+}
+
+// Accepted forgets failures, and gives what was accepted until a time to show.
+func (k *Keys) Accepted(key string, until, now time.Time) {
+	k.change(key, now, func(e *entry) { *e = entry{at: until} })
+}
+
+// Succeeded forgets the key.
+func (k *Keys) Succeeded(key string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.keys, key)
+}
+
+// Len counts the keys that are remembered.
+func (k *Keys) Len() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.keys)
+}
+
+func (k *Keys) change(key string, now time.Time, how func(*entry)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.prune(now)
+	e := k.keys[key]
+	how(&e)
+	k.keys[key] = e
+}
+
+// prune forgets keys that have been due for long. The caller holds the lock.
+func (k *Keys) prune(now time.Time) {
+	if now.Sub(k.pruned) < pruneEvery {
+		return
+	}
+	k.pruned = now
+	for key, e := range k.keys {
+		if now.Sub(e.at) > forgetAfter {
+			delete(k.keys, key)
+		}
+	}
+}
+
+func doubled(first time.Duration, times int, limit time.Duration) time.Duration {
+	return min(first<<min(times, 20), limit)
+}
+
+// spread is a number in [0, 1) that differs between keys and tries.
+func spread(key string, try int) float64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(key + "#" + strconv.Itoa(try)))
+	return float64(h.Sum64()%1024) / 1024
+}
