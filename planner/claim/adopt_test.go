@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"millwright/api/drifthash"
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/claim"
@@ -50,7 +51,7 @@ func TestWhatIsInherited(t *testing.T) {
 // karpenterPool is a NodePool as Karpenter leaves it, and a claim made of it.
 func karpenterPool() (*karpv1.NodePool, *karpv1.NodeClaim) {
 	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default", Generation: 3, Annotations: map[string]string{
-		karpv1.NodePoolHashAnnotationKey: "11", karpv1.NodePoolHashVersionAnnotationKey: "v3"}}}
+		karpv1.NodePoolHashAnnotationKey: "11", karpv1.NodePoolHashVersionAnnotationKey: "v2"}}}
 	ref := karpv1.NodeClassReference{Group: awsv1.Group, Kind: "EC2NodeClass", Name: "default"}
 	p.Spec.Template.Labels = map[string]string{"team": "blue"}
 	p.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}}
@@ -59,10 +60,17 @@ func karpenterPool() (*karpv1.NodePool, *karpv1.NodeClaim) {
 	own := ref
 	o := &karpv1.NodeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: "default-x", Labels: map[string]string{"team": "blue", "karpenter.sh/nodepool": "default"}, Annotations: map[string]string{
-			karpv1.NodePoolHashAnnotationKey: "11", karpv1.NodePoolHashVersionAnnotationKey: "v3"}},
+			karpv1.NodePoolHashAnnotationKey: "11", karpv1.NodePoolHashVersionAnnotationKey: "v2"}},
 		Spec: karpv1.NodeClaimSpec{Taints: p.Spec.Template.Spec.Taints, NodeClassRef: &own, ExpireAfter: karpv1.NewDuration(720 * time.Hour)},
 	}
 	return p, o
+}
+
+// stampMW1 gives both the same hash of Millwright's first algorithm.
+func stampMW1(p *karpv1.NodePool, o *karpv1.NodeClaim, hash string) {
+	for _, a := range []map[string]string{p.Annotations, o.Annotations} {
+		a[karpv1.NodePoolHashAnnotationKey], a[karpv1.NodePoolHashVersionAnnotationKey] = hash, drifthash.MW1
+	}
 }
 
 func TestAChangeOfHashVersionDriftsNothingAndForgetsNoDrift(t *testing.T) {
@@ -78,7 +86,7 @@ func TestAChangeOfHashVersionDriftsNothingAndForgetsNoDrift(t *testing.T) {
 			o.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionTypeDrifted, Status: "True"}}
 		}, true},
 		"hashes of two versions are not compared": {func(_ *karpv1.NodePool, o *karpv1.NodeClaim) {
-			o.Annotations[karpv1.NodePoolHashVersionAnnotationKey], o.Annotations[karpv1.NodePoolHashAnnotationKey] = "v2", "99"
+			o.Annotations[karpv1.NodePoolHashVersionAnnotationKey], o.Annotations[karpv1.NodePoolHashAnnotationKey] = "v1", "99"
 		}, false},
 		"hashes without a version are not compared": {func(p *karpv1.NodePool, o *karpv1.NodeClaim) {
 			delete(p.Annotations, karpv1.NodePoolHashVersionAnnotationKey)
@@ -96,6 +104,12 @@ func TestAChangeOfHashVersionDriftsNothingAndForgetsNoDrift(t *testing.T) {
 			p.Generation, p.Spec.Template.Spec.ExpireAfter = 4, karpv1.NewDuration(time.Hour)
 		}, true},
 		"a pool whose limits alone were edited while nobody ran": {func(p *karpv1.NodePool, _ *karpv1.NodeClaim) { p.Generation = 4 }, false},
+		"mw1 in sync": {func(p *karpv1.NodePool, o *karpv1.NodeClaim) { stampMW1(p, o, drifthash.NodePoolMW1(p.Spec.Template)) }, false},
+		"mw1 drifted": {func(p *karpv1.NodePool, o *karpv1.NodeClaim) { stampMW1(p, o, "1") }, true},
+		"mw1 of a template that was edited while nobody ran": {func(p *karpv1.NodePool, o *karpv1.NodeClaim) {
+			stampMW1(p, o, drifthash.NodePoolMW1(p.Spec.Template))
+			p.Spec.Template.Annotations = map[string]string{"a": "b"}
+		}, true},
 		"karpenter 1.0 names no generation": {func(p *karpv1.NodePool, _ *karpv1.NodeClaim) {
 			p.Generation, p.Status.Conditions[0].ObservedGeneration, p.Spec.Template.Labels = 4, 0, map[string]string{"team": "red"}
 		}, false},

@@ -1,54 +1,36 @@
 package claim
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/json"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"millwright/api/drifthash"
 	karpv1 "millwright/api/karpenter/v1"
 )
 
-// PoolHashVersion names the algorithm of PoolHash. Hashes of different versions are never compared.
-const PoolHashVersion = "mw1"
+// PoolHashVersion names the algorithm of PoolHash.
+const PoolHashVersion = drifthash.NodePoolVersion
 
-// PoolHash is the decimal 64-bit hash of everything in the template that is compared by hash: all but the
-// requirements, which are compared with labels (reference: api §4). Lists are sets, absent equals empty, durations
-// count by value.
-func PoolHash(p *karpv1.NodePool) string {
-	t := p.Spec.Template
-	fields := struct {
-		Labels, Annotations   map[string]string
-		Taints, StartupTaints []string
-		NodeClass             *karpv1.NodeClassReference
-		GracePeriod, Expire   string
-	}{
-		t.Labels, t.Annotations, taintSet(t.Spec.Taints), taintSet(t.Spec.StartupTaints), t.Spec.NodeClassRef, "", "",
+// PoolHash is the hash that the pool should bear, of everything in the template that is compared by hash: all but the requirements, which are compared with
+// labels (reference: api §4).
+func PoolHash(p *karpv1.NodePool) string { return drifthash.NodePool(p.Spec.Template) }
+
+// SamePoolHash reports whether a hash of that version is the pool's; known is false for versions that cannot be computed, and
+// without a hash.
+func SamePoolHash(p *karpv1.NodePool, hash, version string) (same, known bool) {
+	switch {
+	case hash == "":
+		return false, false
+	case version == PoolHashVersion:
+		return slices.Contains(drifthash.NodePools(p.Spec.Template), hash), true
+	case version == drifthash.MW1:
+		return hash == drifthash.NodePoolMW1(p.Spec.Template), true
 	}
-	if g := t.Spec.TerminationGracePeriod; g != nil {
-		fields.GracePeriod = g.Duration.String()
-	}
-	if e := t.Spec.ExpireAfter; e.Duration != nil {
-		fields.Expire = e.Duration.String()
-	}
-	if len(fields.Labels) == 0 {
-		fields.Labels = nil
-	}
-	if len(fields.Annotations) == 0 {
-		fields.Annotations = nil
-	}
-	data, err := json.Marshal(fields)
-	if err != nil {
-		panic("claim: strings cannot be encoded: " + err.Error())
-	}
-	sum := sha256.Sum256(data)
-	return strconv.FormatUint(binary.BigEndian.Uint64(sum[:8]), 10)
+	return false, false
 }
 
 // taintSet is sorted and distinct; when a taint was added does not count.
@@ -80,11 +62,19 @@ func Restamped(o *karpv1.NodeClaim, pool *karpv1.NodePool) (map[string]string, b
 		out = map[string]string{}
 	}
 	out[karpv1.NodePoolHashVersionAnnotationKey] = PoolHashVersion
-	edited := differs(o.Annotations, pool.Annotations) || unseen(pool) && !madeOf(o, pool)
-	if !edited && !IsTrue(o.Status.Conditions, karpv1.ConditionTypeDrifted) {
+	if !edited(o, pool) && !IsTrue(o.Status.Conditions, karpv1.ConditionTypeDrifted) {
 		out[karpv1.NodePoolHashAnnotationKey] = PoolHash(pool)
 	}
 	return out, true
+}
+
+// edited reports that the claim was made of another template than the pool's present one, as far as that can be known.
+func edited(o *karpv1.NodeClaim, pool *karpv1.NodePool) bool {
+	hash, version := o.Annotations[karpv1.NodePoolHashAnnotationKey], o.Annotations[karpv1.NodePoolHashVersionAnnotationKey]
+	if same, known := SamePoolHash(pool, hash, version); known {
+		return !same
+	}
+	return differs(o.Annotations, pool.Annotations) || unseen(pool) && !madeOf(o, pool)
 }
 
 // differs reports that both bear hashes of the same version and they are not equal: a hash that lacks its version, or a version

@@ -229,7 +229,6 @@ func TestPoolHash(t *testing.T) {
 	base := claim.PoolHash(pool())
 	same := map[string]func(*karpv1.NodePool){
 		"order of taints":    func(p *karpv1.NodePool) { s := p.Spec.Template.Spec.Taints; s[0], s[1] = s[1], s[0] },
-		"empty for absent":   func(p *karpv1.NodePool) { p.Spec.Template.Annotations = map[string]string{} },
 		"durations by value": func(p *karpv1.NodePool) { p.Spec.Template.Spec.ExpireAfter.Raw = "43200m" },
 		"requirements and the rest": func(p *karpv1.NodePool) {
 			p.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: "a", Operator: "Exists"}}
@@ -241,6 +240,16 @@ func TestPoolHash(t *testing.T) {
 		change(p)
 		if claim.PoolHash(p) != base {
 			t.Errorf("%s: hash moved", name)
+		}
+	}
+	empty := pool()
+	empty.Spec.Template.Annotations, empty.Spec.Template.Spec.StartupTaints = map[string]string{}, []corev1.Taint{}
+	if claim.PoolHash(empty) == base {
+		t.Error("Karpenter's hash tells empty from absent")
+	}
+	for _, hash := range []string{base, claim.PoolHash(empty)} {
+		if same, known := claim.SamePoolHash(empty, hash, claim.PoolHashVersion); !same || !known {
+			t.Errorf("%s is not in sync with a template that has empty lists", hash)
 		}
 	}
 	differ := map[string]func(*karpv1.NodePool){
@@ -272,12 +281,12 @@ func TestRestampingRollsNothingAndHidesNothing(t *testing.T) {
 		drifted     bool
 		want        string
 	}{
-		"in sync by the old algorithm": {pool: annotated("7", "v3"), claim: annotated("7", "v3"), want: mine},
-		"drifted by the old algorithm": {pool: annotated("8", "v3"), claim: annotated("7", "v3"), want: "7"},
-		"marked drifted":               {pool: annotated("7", "v3"), claim: annotated("7", "v3"), drifted: true, want: "7"},
-		"of an even older algorithm":   {pool: annotated("8", "v3"), claim: annotated("7", "v2"), want: mine},
-		"never stamped":                {pool: annotated("8", "v3"), claim: annotated("", ""), want: mine},
-		"stamped by this algorithm":    {pool: annotated("8", "v3"), claim: annotated("7", claim.PoolHashVersion), want: "7"},
+		"in sync by the old algorithm": {pool: annotated("7", "v2"), claim: annotated("7", "v2"), want: mine},
+		"drifted by the old algorithm": {pool: annotated("8", "v2"), claim: annotated("7", "v2"), want: "7"},
+		"marked drifted":               {pool: annotated("7", "v2"), claim: annotated("7", "v2"), drifted: true, want: "7"},
+		"of an even older algorithm":   {pool: annotated("8", "v2"), claim: annotated("7", "v1"), want: mine},
+		"never stamped":                {pool: annotated("8", "v2"), claim: annotated("", ""), want: mine},
+		"stamped by this algorithm":    {pool: annotated("8", "v2"), claim: annotated("7", claim.PoolHashVersion), want: "7"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/catalog"
-	"millwright/planner/claim"
 	"millwright/planner/ledger"
 	"millwright/planner/requirement"
 	"millwright/planner/resource"
@@ -282,8 +281,7 @@ func (t *template) annotations(relaxed bool) map[string]string {
 	if a == nil {
 		a = map[string]string{}
 	}
-	// The hash of the template the claim is made of: the pool's own annotation may still be of an earlier one.
-	maps.Copy(a, claim.PoolAnnotations(t.pool))
+	maps.Copy(a, t.hashAnnotations())
 	if len(t.minima) > 0 {
 		a[karpv1.MinValuesRelaxedAnnotationKey] = strconv.FormatBool(relaxed)
 	}

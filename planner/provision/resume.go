@@ -3,9 +3,7 @@ package provision
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/catalog"
-	"millwright/planner/claim"
 	"millwright/planner/ledger"
 	"millwright/planner/requirement"
 )
@@ -44,9 +42,7 @@ func (s *solver) resume(c *ledger.PlannedClaim) *openClaim {
 func (s *solver) templateOf(c *ledger.PlannedClaim) *template {
 	for _, t := range s.templates {
 		if t.name == c.NodePool {
-			same := t.pool.UID == c.NodePoolUID && *t.pool.Spec.Template.Spec.NodeClassRef == c.NodeClassRef &&
-				c.Annotations[karpv1.NodePoolHashAnnotationKey] == claim.PoolHash(t.pool)
-			if !same {
+			if t.pool.UID != c.NodePoolUID || *t.pool.Spec.Template.Spec.NodeClassRef != c.NodeClassRef || !t.hasMade(c.Annotations) {
 				return nil
 			}
 			return t

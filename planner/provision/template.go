@@ -11,6 +11,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/catalog"
+	"millwright/planner/claim"
 	"millwright/planner/ledger"
 	"millwright/planner/requirement"
 	"millwright/planner/resource"
@@ -39,6 +40,35 @@ type template struct {
 	// extended are the resources, sorted, beside CPU, memory, storage and pods that pods of the round request.
 	extended []corev1.ResourceName
 	demand   resource.Vector
+	// hash holds the annotations of the pool's hash once they were asked for; made says of each hash that was asked about whether it
+	// is the pool's.
+	hash map[string]string
+	made map[poolHash]bool
+}
+
+// poolHash is a hash with its version, as a claim bears it.
+type poolHash struct{ hash, version string }
+
+// hashAnnotations of the template that claims are made of now: the pool's own annotation may still be of an earlier one.
+func (t *template) hashAnnotations() map[string]string {
+	if t.hash == nil {
+		t.hash = claim.PoolAnnotations(t.pool)
+	}
+	return t.hash
+}
+
+// hasMade reports whether a claim with these annotations was made of the pool's present template.
+func (t *template) hasMade(annotations map[string]string) bool {
+	h := poolHash{annotations[karpv1.NodePoolHashAnnotationKey], annotations[karpv1.NodePoolHashVersionAnnotationKey]}
+	same, asked := t.made[h]
+	if !asked {
+		same, _ = claim.SamePoolHash(t.pool, h.hash, h.version)
+		if t.made == nil {
+			t.made = map[poolHash]bool{}
+		}
+		t.made[h] = same
+	}
+	return same
 }
 
 // daemonGroup is a set of instance types on which the same DaemonSets run.

@@ -90,7 +90,9 @@ type Deps struct {
 	// Templates and Profiles may be nil: then nobody tidies them up.
 	Templates Templates
 	Profiles  Profiles
-	Logger    zerolog.Logger
+	// Hasher of EC2NodeClasses; the same as that of Classes.
+	Hasher nodeclass.Hasher
+	Logger zerolog.Logger
 	// Registerer of the metrics; nil: none.
 	Registerer prometheus.Registerer
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"millwright/api/drifthash"
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/catalog"
@@ -97,13 +98,14 @@ func (y *yardsticks) drift(o *karpv1.NodeClaim, pool *poolYardstick, now time.Ti
 // poolYardstick is a NodePool as its claims are compared with it.
 type poolYardstick struct {
 	*karpv1.NodePool
-	hash string
+	// hashes that are the pool's.
+	hashes []string
 	// requirements are nil if they cannot be read.
 	requirements *requirement.Set
 }
 
 func newPoolYardstick(p *karpv1.NodePool) *poolYardstick {
-	y := &poolYardstick{NodePool: p, hash: claim.PoolHash(p)}
+	y := &poolYardstick{NodePool: p, hashes: drifthash.NodePools(p.Spec.Template)}
 	if set, err := requirement.FromClaim(p.Spec.Template.Spec.Requirements); err == nil {
 		y.requirements = &set
 	}
@@ -113,7 +115,8 @@ func newPoolYardstick(p *karpv1.NodePool) *poolYardstick {
 // classYardstick is an EC2NodeClass as its claims are compared with it.
 type classYardstick struct {
 	*awsv1.EC2NodeClass
-	hash string
+	// hashes that are the class's, by the version it bears.
+	hashes []string
 	// current: the status speaks of the present spec.
 	current bool
 	groups  map[string]bool
@@ -123,12 +126,12 @@ type classYardstick struct {
 	catalog *catalog.Catalog
 }
 
-func newClassYardstick(nc *awsv1.EC2NodeClass, cat *catalog.Catalog) *classYardstick {
+func newClassYardstick(h nodeclass.Hasher, nc *awsv1.EC2NodeClass, cat *catalog.Catalog) *classYardstick {
 	y := &classYardstick{EC2NodeClass: nc, catalog: cat, groups: map[string]bool{}}
 	if nc.Unreadable != "" {
 		return y
 	}
-	y.hash = nodeclass.Hash(nc)
+	y.hashes = h.Hashes(nc, nc.Annotations[awsv1.NodeClassHashVersionAnnotationKey])
 	ready := claim.Get(nc.Status.Conditions, karpv1.ConditionTypeReady)
 	y.current = ready != nil && ready.ObservedGeneration == nc.Generation
 	for _, g := range nc.Status.SecurityGroups {
@@ -151,8 +154,14 @@ func (y *classYardstick) typeOf(o *karpv1.NodeClaim) *catalog.InstanceType {
 // poolHash compares what cannot be seen on claim or node. Hashes of other algorithms say nothing: they are replaced soon.
 func (c *comparison) poolHash() verdict {
 	hash, version := c.o.Annotations[karpv1.NodePoolHashAnnotationKey], c.o.Annotations[karpv1.NodePoolHashVersionAnnotationKey]
-	ours := version == claim.PoolHashVersion && c.pool.Annotations[karpv1.NodePoolHashVersionAnnotationKey] == claim.PoolHashVersion
-	return driftedIf(ours && hash != "" && hash != c.pool.hash)
+	switch {
+	case c.pool.Annotations[karpv1.NodePoolHashVersionAnnotationKey] != claim.PoolHashVersion:
+		return inSync
+	case version == claim.PoolHashVersion:
+		return driftedIf(hash != "" && !slices.Contains(c.pool.hashes, hash))
+	}
+	same, known := claim.SamePoolHash(c.pool.NodePool, hash, version)
+	return driftedIf(known && !same)
 }
 
 // requirements compares the NodePool's with the claim's labels; a label that the claim lacks and its instance type would give
@@ -198,11 +207,13 @@ func (c *comparison) classHash() verdict {
 		return inSync
 	}
 	hash, version := c.o.Annotations[awsv1.NodeClassHashAnnotationKey], c.o.Annotations[awsv1.NodeClassHashVersionAnnotationKey]
-	ours := version == nodeclass.HashVersion && c.class.Annotations[awsv1.NodeClassHashVersionAnnotationKey] == nodeclass.HashVersion
-	if c.class.hash == "" {
+	if c.class.Unreadable != "" {
 		return unknown
 	}
-	return driftedIf(ours && hash != "" && hash != c.class.hash)
+	if hash == "" || version != c.class.Annotations[awsv1.NodeClassHashVersionAnnotationKey] {
+		return inSync
+	}
+	return driftedIf(!slices.Contains(c.class.hashes, hash))
 }
 
 // image: the claim runs what a launch of its type would choose now.

@@ -51,7 +51,7 @@ func (s *Service) launch(ctx context.Context, v *sight, _ claim.Action) (bool, e
 	}
 	open := &ledger.LaunchRequested{
 		Claim: v.name, UID: v.ledger.UID, Attempt: attempt, Token: token, Request: request,
-		LaunchTemplates: built.Templates, Annotations: launch.Details(v.class, v.object, nil, ec2.Instance{}).Annotations,
+		LaunchTemplates: built.Templates, Annotations: launch.Details(s.deps.Hasher, v.class, v.object, nil, ec2.Instance{}).Annotations,
 	}
 	if err := s.record(ctx, v, ledger.KindLaunchRequested, open, v.expects, false); err != nil {
 		return false, err
@@ -191,7 +191,7 @@ func (s *Service) launched(ctx context.Context, v *sight, open *ledger.LaunchReq
 	if object == nil {
 		object = &karpv1.NodeClaim{}
 	}
-	d := launch.Details(v.class, object, typeOf(cat, i.InstanceType), i)
+	d := launch.Details(s.deps.Hasher, v.class, object, typeOf(cat, i.InstanceType), i)
 	payload := &ledger.Launched{
 		Claim: v.name, UID: open.UID, Attempt: open.Attempt, InstanceID: i.ID, ProviderID: d.ProviderID,
 		InstanceType: i.InstanceType, Zone: i.Zone, CapacityType: i.CapacityType, ReservationID: i.ReservationID, ImageID: d.ImageID, Price: d.Price,

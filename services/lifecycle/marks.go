@@ -140,7 +140,7 @@ func (y *yardsticks) class(name string) *classYardstick {
 	if y.world != nil {
 		cat = y.world.Catalog(name)
 	}
-	y.classes[name] = newClassYardstick(nc, cat)
+	y.classes[name] = newClassYardstick(y.s.deps.Hasher, nc, cat)
 	return y.classes[name]
 }
 

@@ -132,9 +132,8 @@ func (r *rig) resolve(change func(*awsv1.EC2NodeClass)) {
 	nc.Status.SecurityGroups = []awsv1.SecurityGroup{{ID: "sg-b"}, {ID: "sg-a"}}
 	nc.Status.Conditions[0].ObservedGeneration = nc.Generation
 	change(nc)
-	nc.Annotations = merged(nc.Annotations, map[string]string{
-		awsv1.NodeClassHashAnnotationKey: nodeclass.Hash(nc), awsv1.NodeClassHashVersionAnnotationKey: nodeclass.HashVersion,
-	})
+	hash, version := nodeclass.Hasher{}.Current(nc)
+	nc.Annotations = merged(nc.Annotations, map[string]string{awsv1.NodeClassHashAnnotationKey: hash, awsv1.NodeClassHashVersionAnnotationKey: version})
 	r.kube.put(&r.kube.classes, nc)
 }
 
@@ -186,8 +185,8 @@ func TestDriftIsShownWithItsReasonUntilItIsGone(t *testing.T) {
 			pool:  func(p *karpv1.NodePool) { p.Spec.Template.Annotations = map[string]string{"a": "b"} },
 			class: func(nc *awsv1.EC2NodeClass) { nc.Status.Subnets = nc.Status.Subnets[1:] }},
 		"a hash of another algorithm": {also: func(r *rig, name string) {
-			r.annotate(name, map[string]string{karpv1.NodePoolHashAnnotationKey: "1", karpv1.NodePoolHashVersionAnnotationKey: "v3",
-				awsv1.NodeClassHashAnnotationKey: "1", awsv1.NodeClassHashVersionAnnotationKey: "v4"})
+			r.annotate(name, map[string]string{karpv1.NodePoolHashAnnotationKey: "1", karpv1.NodePoolHashVersionAnnotationKey: "v2",
+				awsv1.NodeClassHashAnnotationKey: "1", awsv1.NodeClassHashVersionAnnotationKey: "v3"})
 		}},
 		"a type that is not on offer": {want: "InstanceTypeNotFound", also: func(r *rig, name string) {
 			o := r.kube.claims[name].DeepCopy()

@@ -16,8 +16,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"millwright/api/drifthash"
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/tools/ec2sim/simclient"
 	"millwright/tools/stack"
 )
@@ -42,10 +47,27 @@ var releases = []release{
 		claimAnnotations: map[string]string{"karpenter.k8s.aws/instance-profile-name": "demo_1234"}},
 }
 
-const (
-	poolHash  = "6821555240594823858"
-	classHash = "2923284124402021938"
-)
+// hashes are the annotations that Karpenter of this release gives the NodePool and the EC2NodeClass. What 1.0 computes is not known.
+func (k *karpenter) hashes(r release) (ofPool, ofClass map[string]string) {
+	k.Helper()
+	var pool karpv1.NodePool
+	var class awsv1.EC2NodeClass
+	for gvr, into := range map[schema.GroupVersionResource]any{nodePools: &pool, nodeClasses: &class} {
+		o, err := k.dyn.Resource(gvr).Get(k.Context(), r.pool, metav1.GetOptions{})
+		if err != nil {
+			k.Fatal(err)
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, into); err != nil {
+			k.Fatal(err)
+		}
+	}
+	classHash := drifthash.NodeClass(r.classHash, &class.Spec, "AL2023", "")
+	if classHash == "" {
+		classHash = "2923284124402021938"
+	}
+	return map[string]string{"karpenter.sh/nodepool-hash": drifthash.NodePool(pool.Spec.Template), "karpenter.sh/nodepool-hash-version": "v3"},
+		map[string]string{"karpenter.k8s.aws/ec2nodeclass-hash": classHash, "karpenter.k8s.aws/ec2nodeclass-hash-version": r.classHash}
+}
 
 // karpenter leaves a cluster as the releases do.
 type karpenter struct {
@@ -76,10 +98,9 @@ func (k *karpenter) pool(r release) {
 	k.Helper()
 	k.apply(strings.Replace(defaultClass, "name: default", "name: "+r.pool, 1))
 	k.apply(strings.NewReplacer("name: default", "name: "+r.pool, "consolidateAfter: 1s", "consolidateAfter: Never").Replace(defaultPool))
-	k.patch(nodePools.Resource, r.pool, map[string]any{"metadata": map[string]any{"annotations": map[string]string{
-		"karpenter.sh/nodepool-hash": poolHash, "karpenter.sh/nodepool-hash-version": "v3"}}})
-	k.patch(nodeClasses.Resource, r.pool, map[string]any{"metadata": map[string]any{"finalizers": []string{"karpenter.k8s.aws/termination"}, "annotations": map[string]string{
-		"karpenter.k8s.aws/ec2nodeclass-hash": classHash, "karpenter.k8s.aws/ec2nodeclass-hash-version": r.classHash}}})
+	ofPool, ofClass := k.hashes(r)
+	k.patch(nodePools.Resource, r.pool, map[string]any{"metadata": map[string]any{"annotations": ofPool}})
+	k.patch(nodeClasses.Resource, r.pool, map[string]any{"metadata": map[string]any{"finalizers": []string{"karpenter.k8s.aws/termination"}, "annotations": ofClass}})
 }
 
 func (k *karpenter) patch(resource, name string, patch map[string]any, subresources ...string) {
@@ -154,7 +175,7 @@ func (k *karpenter) claim(r release, name, providerID string) {
 		k.Fatal(err)
 	}
 	labels := map[string]string{"karpenter.sh/nodepool": r.pool, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
-	annotations := map[string]string{"karpenter.sh/nodepool-hash": poolHash, "karpenter.sh/nodepool-hash-version": "v3"}
+	annotations, ofClass := k.hashes(r)
 	if r.classLabel {
 		labels["karpenter.k8s.aws/ec2nodeclass"] = r.pool
 	}
@@ -163,7 +184,7 @@ func (k *karpenter) claim(r release, name, providerID string) {
 			"topology.kubernetes.io/zone": k.defaults.Zones[0], "karpenter.k8s.aws/instance-family": "m5", "karpenter.k8s.aws/instance-category": "m",
 			"karpenter.k8s.aws/instance-generation": "5"})
 		maps.Copy(labels, r.claimLabels)
-		maps.Copy(annotations, map[string]string{"karpenter.k8s.aws/ec2nodeclass-hash": classHash, "karpenter.k8s.aws/ec2nodeclass-hash-version": r.classHash})
+		maps.Copy(annotations, ofClass)
 		maps.Copy(annotations, r.claimAnnotations)
 	}
 	object := map[string]any{

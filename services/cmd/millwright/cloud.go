@@ -28,6 +28,7 @@ import (
 type cloud struct {
 	ec2     *ec2.Client
 	cluster *launch.ClusterSource
+	hasher  nodeclass.Hasher
 }
 
 // aws connects to AWS once per process.
@@ -43,7 +44,11 @@ func (b *builder) aws(ctx context.Context) (*cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.cloud = &cloud{ec2: client, cluster: launch.NewClusterSource(launch.ClusterConfig{
+	own, err := caBundle("", b.config)
+	if err != nil {
+		return nil, err
+	}
+	b.cloud = &cloud{ec2: client, hasher: nodeclass.NewHasher(b.settings.ClusterCABundle, own), cluster: launch.NewClusterSource(launch.ClusterConfig{
 		Given:    launch.Cluster{Name: b.settings.ClusterName, Endpoint: b.settings.ClusterEndpoint, CABundle: ca},
 		Describe: client.DescribeCluster, DNS: b.clusterDNS, Version: b.kubernetesVersion, Now: time.Now,
 	})}
@@ -126,13 +131,14 @@ func (b *builder) addLifecycle(ctx context.Context) error {
 		authorize = nil
 	}
 	reconciler := nodeclass.New(nodeclass.Config{
+		Hasher:    aws.hasher,
 		Authorize: authorize, Cloud: aws.ec2, Cluster: b.settings.ClusterName, Region: aws.ec2.Region(), Version: aws.cluster.Version, CIDR: aws.cluster.CIDR,
 		DeleteTemplates: launcher.DeleteTemplates, IsolatedVPC: b.settings.IsolatedVPC, Now: time.Now,
 	})
 	informers := b.watchCluster()
 	s := lifecycle.New(h, lifecycle.Deps{
 		Cluster: b.settings.ClusterName, Cache: informers, Kube: b.kube, EC2: aws.ec2, Launcher: launcher,
-		Classes: reconciler, Templates: launcher, Profiles: reconciler, Logger: logger, Registerer: b.registry,
+		Classes: reconciler, Templates: launcher, Profiles: reconciler, Hasher: aws.hasher, Logger: logger, Registerer: b.registry,
 	})
 	steps := b.addSteps(h, s, logger, b.changes)
 	steps.Beside(b.keeper(h, logger).Run)

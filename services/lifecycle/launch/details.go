@@ -33,10 +33,10 @@ type ClaimDetails struct {
 
 // Details derives the NodeClaim's details from its instance. t is nil if the catalogue does not know the type; then capacity
 // and the type's labels are missing. nc is nil if the NodeClass is gone.
-func Details(nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, t *catalog.InstanceType, i ec2.Instance) ClaimDetails {
+func Details(h nodeclass.Hasher, nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, t *catalog.InstanceType, i ec2.Instance) ClaimDetails {
 	d := ClaimDetails{
 		ProviderID: ProviderID(i.Zone, i.ID), ImageID: i.ImageID,
-		Labels: instanceLabels(nc, claim, t, i), Annotations: claimAnnotations(nc, claim),
+		Labels: instanceLabels(nc, claim, t, i), Annotations: claimAnnotations(h, nc, claim),
 	}
 	if t == nil {
 		return d
@@ -113,7 +113,7 @@ func zoneID(nc *awsv1.EC2NodeClass, t *catalog.InstanceType, zone string) string
 
 // claimAnnotations keeps a hash the claim already has: it may be older than the class it was launched from, which costs at most a
 // needless replacement; a newer one would hide drift.
-func claimAnnotations(nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) map[string]string {
+func claimAnnotations(h nodeclass.Hasher, nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) map[string]string {
 	a := map[string]string{}
 	if nc == nil {
 		return a
@@ -122,8 +122,7 @@ func claimAnnotations(nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) map[strin
 		a[awsv1.InstanceProfileAnnotationKey] = nc.Status.InstanceProfile
 	}
 	if claim.Annotations[awsv1.NodeClassHashAnnotationKey] == "" {
-		a[awsv1.NodeClassHashAnnotationKey] = nodeclass.Hash(nc)
-		a[awsv1.NodeClassHashVersionAnnotationKey] = nodeclass.HashVersion
+		a[awsv1.NodeClassHashAnnotationKey], a[awsv1.NodeClassHashVersionAnnotationKey] = h.Current(nc)
 	}
 	return a
 }

@@ -15,7 +15,7 @@ func TestDetails(t *testing.T) {
 	nc := readyClass("AL2023")
 	efa := kind{name: "m5.large", price: 96, cpu: 2, pods: 29, extra: map[string]int64{"vpc.amazonaws.com/efa": 1, "vpc.amazonaws.com/pod-eni": 9}}
 	i := ec2.Instance{ID: "i-1", InstanceType: "m5.large", Zone: "eu-west-1b", CapacityType: "spot", ImageID: "ami-x86"}
-	d := Details(nc, claim(), types(efa)[0], i)
+	d := Details(nodeclass.Hasher{}, nc, claim(), types(efa)[0], i)
 	if diff := cmp.Diff(map[string]string{
 		"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "eu-west-1b", "topology.k8s.aws/zone-id": "euw1-az2",
 		"karpenter.sh/capacity-type": "spot", "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux",
@@ -23,8 +23,9 @@ func TestDetails(t *testing.T) {
 	}, d.Labels); diff != "" {
 		t.Error(diff)
 	}
+	hash, _ := nodeclass.Hasher{}.Current(nc)
 	if diff := cmp.Diff(map[string]string{
-		"karpenter.k8s.aws/instance-profile-name": "blue_1", "karpenter.k8s.aws/ec2nodeclass-hash": nodeclass.Hash(nc), "karpenter.k8s.aws/ec2nodeclass-hash-version": "mw1",
+		"karpenter.k8s.aws/instance-profile-name": "blue_1", "karpenter.k8s.aws/ec2nodeclass-hash": hash, "karpenter.k8s.aws/ec2nodeclass-hash-version": "v5",
 	}, d.Annotations); diff != "" {
 		t.Error(diff)
 	}
@@ -43,7 +44,7 @@ func TestDetails(t *testing.T) {
 	c := claim([]string{"karpenter.k8s.aws/instance-tenancy", "dedicated"})
 	c.Annotations = map[string]string{"karpenter.k8s.aws/ec2nodeclass-hash": "older"}
 	c.Spec.Resources.Requests["vpc.amazonaws.com/efa"] = resource.MustParse("1")
-	d = Details(nc, c, types(efa)[0], i)
+	d = Details(nodeclass.Hasher{}, nc, c, types(efa)[0], i)
 	if _, ok := d.Annotations["karpenter.k8s.aws/ec2nodeclass-hash"]; ok {
 		t.Error("the hash a claim was made with was replaced")
 	}
@@ -51,7 +52,7 @@ func TestDetails(t *testing.T) {
 		t.Errorf("%v %v", d.Capacity, d.Labels)
 	}
 
-	d = Details(nil, claim(), nil, i)
+	d = Details(nodeclass.Hasher{}, nil, claim(), nil, i)
 	if d.Capacity != nil || d.Labels["node.kubernetes.io/instance-type"] != "m5.large" || len(d.Annotations) != 0 {
 		t.Errorf("type and class unknown: %+v", d)
 	}

@@ -11,7 +11,7 @@
 //	result, err := cloud.CreateFleet(ctx, input)       // services/internal/ec2
 //	failure := result.Failure()                        // nil if an instance came of it
 //	→ append Launched or LaunchFailed
-//	details := launch.Details(nodeClass, claim, instanceType, result.Instances[0])
+//	details := launch.Details(hasher, nodeClass, claim, instanceType, result.Instances[0])
 //
 // Signatures for callers:
 //
@@ -25,7 +25,7 @@
 //	func Marks(types []*catalog.InstanceType, unavailable func(ledger.OfferingKey) bool) map[ledger.OfferingKey]bool
 //	func EncodeRequest(*ec2.CreateFleetInput) ([]byte, error)
 //	func DecodeRequest([]byte) (*ec2.CreateFleetInput, error)
-//	func Details(nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, t *catalog.InstanceType, i ec2.Instance) ClaimDetails
+//	func Details(h nodeclass.Hasher, nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, t *catalog.InstanceType, i ec2.Instance) ClaimDetails
 //	func ProviderID(zone, instanceID string) string
 //	func ParseProviderID(id string) (zone, instanceID string, err error)
 //

@@ -168,7 +168,7 @@ func TestReservedLaunchInSimulatedAccount(t *testing.T) {
 	if err != nil || len(found) != 1 || found[0].CapacityType != "reserved" || found[0].ReservationID != r.ID {
 		t.Fatalf("described as %+v, %v", found, err)
 	}
-	d := Details(nc, in.Claim, in.Types[0], found[0])
+	d := Details(nodeclass.Hasher{}, nc, in.Claim, in.Types[0], found[0])
 	for k, want := range map[string]string{
 		"karpenter.sh/capacity-type": "reserved", awsv1.LabelCapacityReservationID: r.ID, awsv1.LabelCapacityReservationType: "default",
 		awsv1.LabelCapacityReservationInterruptible: "false", "topology.kubernetes.io/zone": "eu-west-1a", "node.kubernetes.io/instance-type": "m5.large",
@@ -203,7 +203,7 @@ func (a *account) checkInstance(t *testing.T, nc *awsv1.EC2NodeClass, in Input, 
 			kind = ty
 		}
 	}
-	d := Details(nc, in.Claim, kind, i)
+	d := Details(nodeclass.Hasher{}, nc, in.Claim, kind, i)
 	if d.Labels["karpenter.sh/capacity-type"] != "spot" || d.ProviderID != fmt.Sprintf("aws:///%s/%s", i.Zone, id) || d.Labels["topology.k8s.aws/zone-id"] == "" || len(d.Capacity) == 0 {
 		t.Errorf("%+v", d)
 	}

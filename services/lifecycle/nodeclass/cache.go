@@ -1,6 +1,7 @@
 package nodeclass
 
 import (
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -100,4 +101,10 @@ func newCaches(now func() time.Time) caches {
 }
 
 // key of a question: its JSON.
-func key(v any) string { return string(mustJSON(v)) }
+func key(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // our own types always encode
+	}
+	return string(b)
+}

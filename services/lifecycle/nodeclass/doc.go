@@ -7,7 +7,7 @@
 //	func (r *Reconciler) Reconcile(ctx context.Context, nc *awsv1.EC2NodeClass, claims []*karpv1.NodeClaim) (Change, time.Duration, error)
 //	func (r *Reconciler) CollectProfiles(ctx context.Context, classes []*awsv1.EC2NodeClass, claims []*karpv1.NodeClaim) error // every half hour
 //	func Apply(ctx context.Context, w Writer, before *awsv1.EC2NodeClass, c Change) error
-//	func Hash(nc *awsv1.EC2NodeClass) string; const HashVersion = "mw1"
+//	func (h Hasher) Current(nc *awsv1.EC2NodeClass) (hash, version string)
 //	func Ready(nc *awsv1.EC2NodeClass) error   // nil, or why no launch may use it (*ec2.Failure, class NotReady)
 //
 // claims are all NodeClaims that refer to the class. The duration is when to reconcile again at the latest; also

@@ -1,93 +1,67 @@
 package nodeclass
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/json"
 	"slices"
-	"strconv"
 
+	"millwright/api/drifthash"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/services/lifecycle/launch/userdata"
 )
 
-// HashVersion names the algorithm of Hash. Hashes of different versions are never compared; a change of version
-// re-stamps NodeClaims without drift (api §4).
-const HashVersion = "mw1"
-
-// hashed are the fields whose change makes nodes drift (api §4). Selectors are not among them: what they resolve
-// to is compared with the instance.
-type hashed struct {
-	AMIFamily                string                      `json:"amiFamily"`
-	UserData                 string                      `json:"userData,omitempty"`
-	Role                     string                      `json:"role,omitempty"`
-	InstanceProfile          string                      `json:"instanceProfile,omitempty"`
-	Tags                     map[string]string           `json:"tags,omitempty"`
-	Kubelet                  *awsv1.KubeletConfiguration `json:"kubelet,omitempty"`
-	BlockDeviceMappings      []string                    `json:"blockDeviceMappings,omitempty"`
-	InstanceStorePolicy      string                      `json:"instanceStorePolicy,omitempty"`
-	DetailedMonitoring       *bool                       `json:"detailedMonitoring,omitempty"`
-	MetadataOptions          *awsv1.MetadataOptions      `json:"metadataOptions,omitempty"`
-	AssociatePublicIPAddress *bool                       `json:"associatePublicIPAddress,omitempty"`
-	Context                  string                      `json:"context,omitempty"`
+// Hasher computes the drift hash of EC2NodeClasses. The zero value knows no CA bundle.
+type Hasher struct {
+	// CABundles are base64. The first is hashed; a class or NodeClaim whose hash holds another of them is left as it is, since
+	// whoever ran the cluster before may have been configured in another way than we are.
+	CABundles []string
 }
 
-// Hash returns the decimal 64-bit hash of the static fields. Lists are sets; absent and empty are equal; quantities and
-// durations count by value; a switch that is set to its zero value differs from one that is not set.
-func Hash(nc *awsv1.EC2NodeClass) string {
-	s := nc.Spec
-	h := hashed{
-		AMIFamily: userdata.Family(nc), UserData: value(s.UserData), Role: s.Role, InstanceProfile: value(s.InstanceProfile), Tags: s.Tags,
-		Kubelet: kubeletForHash(s.Kubelet), BlockDeviceMappings: mappingsForHash(s.BlockDeviceMappings),
-		InstanceStorePolicy: string(value(s.InstanceStorePolicy)), DetailedMonitoring: s.DetailedMonitoring,
-		MetadataOptions: metadataForHash(s.MetadataOptions), AssociatePublicIPAddress: s.AssociatePublicIPAddress, Context: value(s.Context),
+// NewHasher: configured is the bundle that was given by option, own the one this process trusts the API server by. Only what was
+// configured counts; without it a hash that holds our own stands too.
+func NewHasher(configured, own string) Hasher {
+	if configured != "" || own == "" {
+		return Hasher{CABundles: []string{configured}}
 	}
-	sum := sha256.Sum256(mustJSON(h))
-	return strconv.FormatUint(binary.BigEndian.Uint64(sum[:8]), 10)
+	return Hasher{CABundles: []string{"", own}}
 }
 
-func kubeletForHash(k *awsv1.KubeletConfiguration) *awsv1.KubeletConfiguration {
-	if k == nil || string(mustJSON(k)) == "{}" {
-		return nil
+// Current is the hash nc should bear, and its version: the one it bears if that can be computed (v4 and v5, so that a takeover and a
+// hand-back change nothing), else v5.
+func (h Hasher) Current(nc *awsv1.EC2NodeClass) (hash, version string) {
+	version = nc.Annotations[versionKey]
+	if version != drifthash.NodeClassV4 {
+		version = drifthash.NodeClassV5
 	}
-	k = k.DeepCopy()
-	slices.Sort(k.ClusterDNS)
-	k.ClusterDNS = slices.Compact(k.ClusterDNS)
-	return k
-}
-
-func metadataForHash(m *awsv1.MetadataOptions) *awsv1.MetadataOptions {
-	if m == nil || *m == (awsv1.MetadataOptions{}) {
-		return nil
+	all := h.Hashes(nc, version)
+	if i := slices.Index(all, nc.Annotations[hashKey]); i >= 0 {
+		return all[i], version
 	}
-	return m
+	return all[0], version
 }
 
-// mappingsForHash returns the distinct mappings as sorted JSON.
-func mappingsForHash(mappings []*awsv1.BlockDeviceMapping) []string {
-	var texts []string
-	for _, m := range mappings {
-		if m != nil {
-			texts = append(texts, string(mustJSON(m)))
+// Same reports whether a hash of that version is nc's; known is false for versions that cannot be computed.
+func (h Hasher) Same(nc *awsv1.EC2NodeClass, hash, version string) (same, known bool) {
+	all := h.Hashes(nc, version)
+	return slices.Contains(all, hash), len(all) > 0
+}
+
+// Hashes of nc by that version, each of which is in sync with it: one for each CA bundle, none if the version is unknown.
+func (h Hasher) Hashes(nc *awsv1.EC2NodeClass, version string) []string {
+	family := userdata.Family(nc)
+	switch version {
+	case drifthash.MW1:
+		return []string{drifthash.NodeClassMW1(&nc.Spec, family)}
+	case drifthash.NodeClassV4:
+		return []string{drifthash.NodeClass(version, &nc.Spec, family, "")}
+	case drifthash.NodeClassV5:
+		bundles := h.CABundles
+		if len(bundles) == 0 {
+			bundles = []string{""}
 		}
+		var all []string
+		for _, ca := range bundles {
+			all = append(all, drifthash.NodeClass(version, &nc.Spec, family, ca))
+		}
+		return all
 	}
-	slices.Sort(texts)
-	return slices.Compact(texts)
-}
-
-// mustJSON panics on what cannot be: our own types always encode.
-func mustJSON(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return b
-}
-
-func value[T any](p *T) T {
-	if p == nil {
-		var zero T
-		return zero
-	}
-	return *p
+	return nil
 }

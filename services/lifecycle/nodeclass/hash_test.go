@@ -2,97 +2,21 @@ package nodeclass
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"millwright/api/drifthash"
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 )
 
-func device(name, size string) *awsv1.BlockDeviceMapping {
-	q := resource.MustParse(size)
-	return &awsv1.BlockDeviceMapping{DeviceName: &name, EBS: &awsv1.BlockDevice{VolumeSize: &q}}
-}
-
-func TestHash(t *testing.T) {
-	if got := Hash(class()); got != "13110502481076343298" {
-		t.Errorf("the hash of a plain class is %s: if the algorithm changed, change HashVersion too", got)
-	}
-	same := map[string]func(s *awsv1.EC2NodeClassSpec){
-		"other selectors": func(s *awsv1.EC2NodeClassSpec) {
-			s.SubnetSelectorTerms, s.SecurityGroupSelectorTerms = nil, nil
-			s.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "al2023@v20250101"}}
-		},
-		"the family spelt out":   func(s *awsv1.EC2NodeClassSpec) { s.AMIFamily = ptr("AL2023") },
-		"empty kubelet":          func(s *awsv1.EC2NodeClassSpec) { s.Kubelet = &awsv1.KubeletConfiguration{ClusterDNS: []string{}} },
-		"empty user data":        func(s *awsv1.EC2NodeClassSpec) { s.UserData = ptr("") },
-		"empty tags":             func(s *awsv1.EC2NodeClassSpec) { s.Tags = map[string]string{} },
-		"empty metadata options": func(s *awsv1.EC2NodeClassSpec) { s.MetadataOptions = &awsv1.MetadataOptions{} },
-		"capacity reservation terms": func(s *awsv1.EC2NodeClassSpec) {
-			s.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{ID: "cr-1"}}
-		},
-	}
-	for name, edit := range same {
-		t.Run("equal: "+name, func(t *testing.T) {
-			nc := class()
-			edit(&nc.Spec)
-			if Hash(nc) != Hash(class()) {
-				t.Error("differs")
-			}
-		})
-	}
-	seen := map[string]string{Hash(class()): "plain"}
-	for name, edit := range map[string]func(s *awsv1.EC2NodeClassSpec){
-		"family":    func(s *awsv1.EC2NodeClassSpec) { s.AMIFamily = ptr("Custom") },
-		"user data": func(s *awsv1.EC2NodeClassSpec) { s.UserData = ptr("x") },
-		"role":      func(s *awsv1.EC2NodeClassSpec) { s.Role = "x" },
-		"profile":   func(s *awsv1.EC2NodeClassSpec) { s.InstanceProfile = ptr("x") },
-		"tags":      func(s *awsv1.EC2NodeClassSpec) { s.Tags = map[string]string{"a": "b"} },
-		"kubelet":   func(s *awsv1.EC2NodeClassSpec) { s.Kubelet = &awsv1.KubeletConfiguration{MaxPods: ptr[int32](5)} },
-		"devices": func(s *awsv1.EC2NodeClassSpec) {
-			s.BlockDeviceMappings = []*awsv1.BlockDeviceMapping{device("a", "1Gi")}
-		},
-		"raid":       func(s *awsv1.EC2NodeClassSpec) { s.InstanceStorePolicy = ptr(awsv1.InstanceStorePolicyRAID0) },
-		"monitoring": func(s *awsv1.EC2NodeClassSpec) { s.DetailedMonitoring = ptr(true) },
-		"metadata": func(s *awsv1.EC2NodeClassSpec) {
-			s.MetadataOptions = &awsv1.MetadataOptions{HTTPTokens: ptr("optional")}
-		},
-		"public address":    func(s *awsv1.EC2NodeClassSpec) { s.AssociatePublicIPAddress = ptr(true) },
-		"no public address": func(s *awsv1.EC2NodeClassSpec) { s.AssociatePublicIPAddress = ptr(false) },
-		"context":           func(s *awsv1.EC2NodeClassSpec) { s.Context = ptr("x") },
-	} {
-		t.Run("differs: "+name, func(t *testing.T) {
-			nc := class()
-			edit(&nc.Spec)
-			if other, ok := seen[Hash(nc)]; ok {
-				t.Errorf("equals %s", other)
-			}
-			seen[Hash(nc)] = name
-		})
-	}
-}
-
-func TestHashCountsListsAsSetsAndQuantitiesByValue(t *testing.T) {
-	a, b := class(), class()
-	a.Spec.BlockDeviceMappings = []*awsv1.BlockDeviceMapping{device("a", "1Gi"), device("b", "2Gi"), device("b", "2Gi")}
-	b.Spec.BlockDeviceMappings = []*awsv1.BlockDeviceMapping{device("b", "2048Mi"), device("a", "1024Mi")}
-	text, err := json.Marshal(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var read awsv1.EC2NodeClass // as the API server gives it
-	if err := json.Unmarshal(text, &read); err != nil {
-		t.Fatal(err)
-	}
-	if Hash(a) != Hash(b) || Hash(a) != Hash(&read) {
-		t.Errorf("%s %s %s", Hash(a), Hash(b), Hash(&read))
-	}
+func ownHash(nc *awsv1.EC2NodeClass) string {
+	hash, _ := Hasher{}.Current(nc)
+	return hash
 }
 
 func stamped(name, hash, version string, conditions ...metav1.Condition) *karpv1.NodeClaim {
@@ -104,30 +28,97 @@ func stamped(name, hash, version string, conditions ...metav1.Condition) *karpv1
 }
 
 func TestChangeOfHashVersionStampsWithoutDrift(t *testing.T) {
-	nc := class()
-	nc.Annotations = map[string]string{hashKey: "111", versionKey: "v4"}
 	drifted := metav1.Condition{Type: karpv1.ConditionTypeDrifted, Status: metav1.ConditionTrue}
-	claims := []*karpv1.NodeClaim{
-		stamped("in-sync", "111", "v4"), stamped("known-drift", "222", "v4"), stamped("condition", "111", "v4", drifted),
-		stamped("bare", "", ""), stamped("older-version", "333", "v3"), stamped("already", "444", HashVersion),
+	mw1 := drifthash.NodeClassMW1(&class().Spec, "AL2023")
+	if mw1 != "13110502481076343298" {
+		t.Errorf("the mw1 hash of a plain class is %s", mw1)
 	}
-	hash := Hash(nc)
-	got := map[string]string{}
-	for _, s := range stamp(nc, claims) {
-		got[s.Before.Name] = s.After.Annotations[hashKey] + " " + s.After.Annotations[versionKey]
+	v4 := drifthash.NodeClass("v4", &class().Spec, "AL2023", "")
+	hash := ownHash(class())
+	cases := map[string]struct {
+		class map[string]string
+		claim *karpv1.NodeClaim
+		want  string
+	}{
+		"in sync by a version that cannot be computed": {annotated("111", "v3"), stamped("a", "111", "v3"), hash + " v5"},
+		"drifted by it":                           {annotated("111", "v3"), stamped("a", "222", "v3"), "222 v5"},
+		"by an older one still":                   {annotated("111", "v3"), stamped("a", "333", "v2"), hash + " v5"},
+		"a claim known to have drifted":           {annotated("111", "v3"), stamped("a", "111", "v3", drifted), "111 v5"},
+		"a bare claim":                            {annotated("111", "v3"), stamped("a", "", ""), hash + " v5"},
+		"nothing was stamped":                     {nil, stamped("a", "", ""), hash + " v5"},
+		"mw1 in sync":                             {annotated(mw1, "mw1"), stamped("a", mw1, "mw1"), hash + " v5"},
+		"mw1 drifted":                             {annotated(mw1, "mw1"), stamped("a", "1", "mw1"), "1 v5"},
+		"mw1 of a class edited while nobody ran":  {annotated("1", "mw1"), stamped("a", "1", "mw1"), "1 v5"},
+		"a takeover from 1.12":                    {annotated(hash, "v5"), stamped("a", hash, "v5"), ""},
+		"a takeover from 1.12 with drift":         {annotated(hash, "v5"), stamped("a", "1", "v5"), ""},
+		"a takeover from 1.1":                     {annotated(v4, "v4"), stamped("a", v4, "v4"), ""},
+		"mw1 in sync, launched after the class":   {annotated(hash, "v5"), stamped("a", mw1, "mw1"), hash + " v5"},
+		"v4 in sync beside a class of v5":         {annotated(hash, "v5"), stamped("a", v4, "v4"), hash + " v5"},
+		"v4 drifted beside a class of v5":         {annotated(hash, "v5"), stamped("a", "1", "v4"), "1 v5"},
+		"v3 beside a class of v5 is not compared": {annotated(hash, "v5"), stamped("a", "1", "v3"), ""},
 	}
-	want := map[string]string{
-		"in-sync": hash + " mw1", "known-drift": "222 mw1", "condition": "111 mw1", "bare": hash + " mw1", "older-version": hash + " mw1",
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			nc, got := class(), ""
+			nc.Annotations = c.class
+			for _, s := range stamp(Hasher{}, nc, []*karpv1.NodeClaim{c.claim}) {
+				got = s.After.Annotations[hashKey] + " " + s.After.Annotations[versionKey]
+			}
+			if got != c.want {
+				t.Errorf("claim: %q, want %q", got, c.want)
+			}
+			want := annotated(hash, "v5")
+			if c.class[versionKey] == "v4" {
+				want = annotated(v4, "v4")
+			}
+			if d := cmp.Diff(want, nc.Annotations); d != "" {
+				t.Error(d)
+			}
+		})
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
+}
+
+func annotated(hash, version string) map[string]string {
+	return map[string]string{hashKey: hash, versionKey: version}
+}
+
+func TestANewSpecMovesTheHashOfTheClassAlone(t *testing.T) {
+	for _, version := range []string{"v4", "v5"} {
+		nc := class()
+		nc.Annotations = annotated(drifthash.NodeClass(version, &nc.Spec, "AL2023", ""), version)
+		before := nc.Annotations[hashKey]
+		nc.Spec.Role = "changed"
+		if s := stamp(Hasher{}, nc, []*karpv1.NodeClaim{stamped("a", before, version)}); len(s) != 0 {
+			t.Error("the claim must drift, not be stamped")
+		}
+		if nc.Annotations[hashKey] == before || nc.Annotations[versionKey] != version {
+			t.Errorf("%s: %v", version, nc.Annotations)
+		}
 	}
-	if nc.Annotations[hashKey] != hash || nc.Annotations[versionKey] != "mw1" {
-		t.Errorf("%v", nc.Annotations)
+}
+
+func TestHashOfACABundle(t *testing.T) {
+	v5 := func(ca string) string { return drifthash.NodeClass("v5", &class().Spec, "AL2023", ca) }
+	cases := map[string]struct {
+		hasher Hasher
+		has    string
+		want   string
+	}{
+		"none is configured":                 {NewHasher("", "own"), "", v5("")},
+		"one is configured":                  {NewHasher("given", "own"), "", v5("given")},
+		"another was configured before":      {NewHasher("given", "own"), v5("old"), v5("given")},
+		"whoever ran before counted its own": {NewHasher("", "own"), v5("own"), v5("own")},
+		"one is configured where none was":   {NewHasher("given", "own"), v5(""), v5("given")},
+		"the one configured is no more":      {NewHasher("", "own"), v5("given"), v5("")},
 	}
-	nc.Spec.Role = "changed"
-	if s := stamp(nc, claims); len(s) != 0 || nc.Annotations[hashKey] == hash {
-		t.Error("a new spec under the same version must drift the claims, not stamp them")
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			nc := class()
+			nc.Annotations = annotated(c.has, "v5")
+			if got, _ := c.hasher.Current(nc); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
 	}
 }
 

@@ -63,7 +63,7 @@ func TestReconcileSoundClass(t *testing.T) {
 	if again != time.Minute || len(c.Events) > 0 || Ready(nc) != nil {
 		t.Errorf("again %v, events %v, ready %v", again, c.Events, Ready(nc))
 	}
-	if nc.Finalizers[0] != awsv1.TerminationFinalizer || nc.Annotations[hashKey] != Hash(before) || nc.Annotations[versionKey] != "mw1" {
+	if nc.Finalizers[0] != awsv1.TerminationFinalizer || nc.Annotations[hashKey] != ownHash(before) || nc.Annotations[versionKey] != "v5" {
 		t.Errorf("metadata: %v %v", nc.Finalizers, nc.Annotations)
 	}
 	for _, x := range nc.Status.Conditions {

@@ -29,7 +29,7 @@ type Cloud interface {
 	DeleteInstanceProfile(ctx context.Context, name string) error
 }
 
-// Config of a Reconciler. All but Authorize and IsolatedVPC is required.
+// Config of a Reconciler. All but Authorize, IsolatedVPC and Hasher is required.
 type Config struct {
 	Cloud           Cloud
 	Cluster, Region string
@@ -44,6 +44,7 @@ type Config struct {
 	Authorize func(ctx context.Context, nc *awsv1.EC2NodeClass) error
 	// IsolatedVPC: IAM cannot be reached, so instance profiles are never deleted.
 	IsolatedVPC bool
+	Hasher      Hasher
 	Now         func() time.Time
 }
 
@@ -92,7 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, nc *awsv1.EC2NodeClass, clai
 		p.nc.Status.Conditions = p.conditions.finish()
 		return Change{Object: p.nc, Events: p.events()}, validateInterval, nil
 	}
-	stamps := stamp(p.nc, claims)
+	stamps := stamp(r.cfg.Hasher, p.nc, claims)
 	faults := Validate(nc)
 	var errs []error
 	again := validateInterval

@@ -16,29 +16,36 @@ const (
 	versionKey = awsv1.NodeClassHashVersionAnnotationKey
 )
 
-// stamp gives nc its hash and version, and returns the NodeClaims that have to get the new version first (api §4). When nc's
-// version changes, a claim gets nc's hash, unless it is known to have drifted: by condition, or because its hash
-// differed from nc's under the version both had.
-func stamp(nc *awsv1.EC2NodeClass, claims []*karpv1.NodeClaim) []ClaimStamp {
-	hash, oldHash, oldVersion := Hash(nc), nc.Annotations[hashKey], nc.Annotations[versionKey]
+// stamp gives nc its hash and version, and returns the NodeClaims that have to get the new version first (api §4): those with
+// another version, if nc's version changes or their own can be computed. Nothing drifts by that, and what had drifted stays so.
+func stamp(h Hasher, nc *awsv1.EC2NodeClass, claims []*karpv1.NodeClaim) []ClaimStamp {
+	hash, version := h.Current(nc)
+	moves := nc.Annotations[versionKey] != version
 	var stamps []ClaimStamp
-	if oldVersion != HashVersion {
-		for _, c := range claims {
-			if c.Annotations[versionKey] == HashVersion {
-				continue
-			}
-			after := c.DeepCopy()
-			metav1.SetMetaDataAnnotation(&after.ObjectMeta, versionKey, HashVersion)
-			knownDrift := oldVersion != "" && c.Annotations[versionKey] == oldVersion &&
-				oldHash != "" && c.Annotations[hashKey] != "" && c.Annotations[hashKey] != oldHash
-			if !knownDrift && !meta.IsStatusConditionTrue(c.Status.Conditions, karpv1.ConditionTypeDrifted) {
-				metav1.SetMetaDataAnnotation(&after.ObjectMeta, hashKey, hash)
-			}
-			stamps = append(stamps, ClaimStamp{Before: c, After: after})
+	for _, c := range claims {
+		if c.Annotations[versionKey] == version {
+			continue
 		}
+		same, known := h.Same(nc, c.Annotations[hashKey], c.Annotations[versionKey])
+		if !moves && !known {
+			continue
+		}
+		after := c.DeepCopy()
+		metav1.SetMetaDataAnnotation(&after.ObjectMeta, versionKey, version)
+		drifted := known && !same || !known && differed(c, nc)
+		if !drifted && !meta.IsStatusConditionTrue(c.Status.Conditions, karpv1.ConditionTypeDrifted) {
+			metav1.SetMetaDataAnnotation(&after.ObjectMeta, hashKey, hash)
+		}
+		stamps = append(stamps, ClaimStamp{Before: c, After: after})
 	}
 	metav1.SetMetaDataAnnotation(&nc.ObjectMeta, hashKey, hash)
-	metav1.SetMetaDataAnnotation(&nc.ObjectMeta, versionKey, HashVersion)
+	metav1.SetMetaDataAnnotation(&nc.ObjectMeta, versionKey, version)
 	slices.SortFunc(stamps, func(a, b ClaimStamp) int { return cmp.Compare(a.Before.Name, b.Before.Name) })
 	return stamps
+}
+
+// differed: claim and class bear unequal hashes of the same version.
+func differed(c *karpv1.NodeClaim, nc *awsv1.EC2NodeClass) bool {
+	version, hash, ofClass := c.Annotations[versionKey], c.Annotations[hashKey], nc.Annotations[hashKey]
+	return version != "" && version == nc.Annotations[versionKey] && hash != "" && ofClass != "" && hash != ofClass
 }

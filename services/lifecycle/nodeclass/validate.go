@@ -334,3 +334,12 @@ func (p *pass) dependencies() metav1.ConditionStatus {
 	}
 	return status
 }
+
+// value of a pointer; the zero value for nil.
+func value[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
