@@ -168,6 +168,18 @@ func (s *server) statuses(t *testing.T) {
 			check(t, err, c.refused)
 		})
 	}
+	t.Run("a reservation gets its defaults", func(t *testing.T) {
+		o := s.live(t, nodeClass, "")
+		o.Object["status"] = parse(t, "capacityReservations: [{"+cr+"}]")
+		got, err := s.dynamic.Resource(nodeClass.resource()).UpdateStatus(t.Context(), o, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, _, _ := unstructured.NestedSlice(got.Object, "status", "capacityReservations")
+		if r := all[0].(map[string]any); r["reservationType"] != "default" || r["state"] != "active" {
+			t.Errorf("%v", r)
+		}
+	})
 }
 
 // plain turns integers into those a YAML parser gives.

@@ -6,20 +6,20 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Patterns of the values in the kubelet's maps. Durations are those Go can read: one that cannot be read would make
-// the whole list of NodeClasses unreadable.
+// Patterns of the values in the kubelet's maps. Grace periods have none: as everywhere where Karpenter's schema is laxer than
+// sense, what it lets in must stay updatable, and validation says what is wrong with it.
 const (
 	quantity = `(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?`
 	percent  = `([0-9]{1,2}(\.[0-9]+)?|100(\.0+)?)%`
-	duration = `[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)`
+	// threshold may be empty.
+	threshold = percent + "||" + quantity
 )
 
 // finishKubelet bounds the values of the kubelet's maps; parent is the path of what has the kubelet.
 func finishKubelet(root *apiextv1.JSONSchemaProps, parent ...string) error {
 	for field, pattern := range map[string]string{
 		"systemReserved": quantity, "kubeReserved": quantity,
-		"evictionHard": percent + "|" + quantity, "evictionSoft": percent + "|" + quantity,
-		"evictionSoftGracePeriod": duration,
+		"evictionHard": threshold, "evictionSoft": threshold,
 	} {
 		err := edit(root, slices.Concat(parent, []string{"kubelet", field}), func(p *apiextv1.JSONSchemaProps) {
 			p.AdditionalProperties.Schema.Pattern = "^(" + pattern + ")$"

@@ -133,7 +133,7 @@ type EC2NodeClassSpec struct {
 	// +optional
 	MetadataOptions *MetadataOptions `json:"metadataOptions,omitempty"`
 	// NetworkInterfaces of the instances, instead of the one primary interface.
-	// +kubebuilder:validation:XValidation:message="networkInterfaces must include a primary interface with interfaceType='interface'",rule="self.exists(x, x.networkCardIndex == 0 && x.deviceIndex == 0 && x.interfaceType == 'interface')"
+	// +kubebuilder:validation:XValidation:message="networkInterfaces must include a primary interface with interfaceType='interface'",rule="self.size() == 0 || self.exists(x, x.networkCardIndex == 0 && x.deviceIndex == 0 && x.interfaceType == 'interface')"
 	// +kubebuilder:validation:XValidation:message="networkInterfaces must not have duplicate networkCardIndex and deviceIndex pairs, and can have at most one efa device per network card",rule="self.all(x, self.exists_one(y, x.networkCardIndex == y.networkCardIndex && (x.deviceIndex == y.deviceIndex || (x.interfaceType == 'efa-only' && y.interfaceType == 'efa-only'))))"
 	// +kubebuilder:validation:MaxItems:=150
 	// +optional
@@ -450,9 +450,11 @@ type CapacityReservation struct {
 	// EndTime is absent if the reservation has no end.
 	EndTime *metav1.Time `json:"endTime,omitempty"`
 	// ReservationType is default or capacity-block; absent counts as default.
+	// +kubebuilder:default=default
 	// +kubebuilder:validation:Enum:={default,capacity-block}
 	ReservationType string `json:"reservationType,omitempty"`
 	// State is expiring for a capacity block near its end; absent counts as active.
+	// +kubebuilder:default=active
 	// +kubebuilder:validation:Enum:={active,expiring}
 	State         string `json:"state,omitempty"`
 	Interruptible bool   `json:"interruptible,omitempty"`

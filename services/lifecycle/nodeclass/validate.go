@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -65,6 +66,7 @@ func Validate(nc *awsv1.EC2NodeClass) []Fault {
 	f.role(nc)
 	f.devices(nc.Spec.BlockDeviceMappings)
 	f.kubelet(nc.Spec.Kubelet)
+	f.amounts(nc.Spec.Kubelet)
 	f.text(nc)
 	f.tags(nc.Spec.Tags)
 	f.notHonoured(nc.Spec)
@@ -257,6 +259,28 @@ func (f *faults) kubelet(k *awsv1.KubeletConfiguration) {
 	for _, signal := range slices.Sorted(maps.Keys(k.EvictionSoftGracePeriod)) {
 		if _, ok := k.EvictionSoft[signal]; !ok {
 			f.add(fieldKubelet+".evictionSoftGracePeriod", "evictionSoftGracePeriod OwnerKey does not have a matching evictionSoft")
+		}
+	}
+}
+
+// amounts finds values that neither we nor the kubelet can read: the CRD lets some in, as Karpenter's does.
+func (f *faults) amounts(k *awsv1.KubeletConfiguration) {
+	if k == nil {
+		return
+	}
+	for _, m := range []struct {
+		field   string
+		amounts map[string]string
+		percent bool
+	}{
+		{"systemReserved", k.SystemReserved, false}, {"kubeReserved", k.KubeReserved, false},
+		{"evictionHard", k.EvictionHard, true}, {"evictionSoft", k.EvictionSoft, true},
+	} {
+		for _, key := range slices.Sorted(maps.Keys(m.amounts)) {
+			text := m.amounts[key]
+			if _, err := resource.ParseQuantity(text); err != nil && !(m.percent && strings.HasSuffix(text, "%")) {
+				f.add(fmt.Sprintf("%s.%s[%s]", fieldKubelet, m.field, key), "%q: %v", text, err)
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	awsv1 "millwright/api/karpenteraws/v1"
 )
@@ -51,8 +52,29 @@ func TestAUnitWithoutANumberIsNoSize(t *testing.T) {
 
 func TestFieldsThatAskForNothingAreFine(t *testing.T) {
 	nc := class()
-	nc.Spec.IPPrefixCount, nc.Spec.CPUOptions = new(int32), &awsv1.CPUOptions{}
+	nc.Spec.IPPrefixCount, nc.Spec.CPUOptions, nc.Spec.NetworkInterfaces = new(int32), &awsv1.CPUOptions{}, []awsv1.NetworkInterface{}
 	if faults := Validate(nc); len(faults) > 0 {
+		t.Errorf("faults = %v", faults)
+	}
+}
+
+func TestAmountsThatNobodyCanReadAreRefusedByName(t *testing.T) {
+	minute := map[string]metav1.Duration{"memory.available": {}}
+	for field, k := range map[string]*awsv1.KubeletConfiguration{
+		"spec.kubelet.evictionHard[memory.available]": {EvictionHard: map[string]string{"memory.available": ""}},
+		"spec.kubelet.evictionSoft[memory.available]": {EvictionSoft: map[string]string{"memory.available": "1e5.5"}, EvictionSoftGracePeriod: minute},
+		"spec.kubelet.systemReserved[cpu]":            {SystemReserved: map[string]string{"cpu": "1e5.5"}},
+		"spec.kubelet.kubeReserved[memory]":           {KubeReserved: map[string]string{"memory": "1e5.5", "cpu": "100m"}},
+	} {
+		nc := class()
+		nc.Spec.Kubelet = k
+		if faults := Validate(nc); len(faults) != 1 || faults[0].Field != field {
+			t.Errorf("faults = %v, want one of %s", faults, field)
+		}
+	}
+	nc := class()
+	nc.Spec.Kubelet = &awsv1.KubeletConfiguration{EvictionHard: map[string]string{"memory.available": "5.5%", "nodefs.available": "1Gi"}}
+	if faults := Validate(nc); len(faults) != 0 {
 		t.Errorf("faults = %v", faults)
 	}
 }
