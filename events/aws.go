@@ -25,6 +25,8 @@ type CatalogRef struct {
 	ReservationsAt time.Time `json:"reservationsAt,omitzero"`
 	// Catalog is set by whoever resolved the blob; it never travels.
 	Catalog *Catalog `json:"-"`
+	// packed is the blob of a reference from StoreCatalog, compressed; see StoreCatalogAgain.
+	packed []byte
 }
 
 // CatalogInstanceType is one EC2 instance type as planners see it.

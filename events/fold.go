@@ -9,8 +9,10 @@ import (
 
 // Folder is where Fold puts what it reads.
 type Folder struct {
-	// Apply is called with each decoded observation, in order. A CatalogRef is resolved, unless its blob is gone.
+	// Apply is called with each decoded observation, in order. A CatalogRef is resolved, unless it is held or its blob is gone.
 	Apply func(sequence uint64, o Observation) error
+	// Held reports that what a reference leads to is known, so that its blob is not read again. May be nil.
+	Held func(*CatalogRef) bool
 	// Refused is told of each message that could not be decoded (it is passed over: the gap in the counter
 	// shows it to the World) and of each catalogue whose blob is gone (it is applied unresolved). May be nil.
 	Refused func(sequence uint64, err error)
@@ -25,7 +27,7 @@ func Fold(ctx context.Context, s Stream, from uint64, f Folder) error {
 			f.refuse(m.Sequence, err)
 			return nil
 		}
-		if err := resolvePatiently(ctx, s.Blobs(), &o); errors.Is(err, ErrNotFound) {
+		if err := resolvePatiently(ctx, s.Blobs(), &o, f.Held); errors.Is(err, ErrNotFound) {
 			f.refuse(m.Sequence, err)
 		} else if err != nil {
 			return err
@@ -41,9 +43,9 @@ func (f Folder) refuse(sequence uint64, err error) {
 }
 
 // resolvePatiently retries until the blob is there, is known to be gone or damaged, or ctx ends.
-func resolvePatiently(ctx context.Context, blobs Blobs, o *Observation) error {
+func resolvePatiently(ctx context.Context, blobs Blobs, o *Observation, held func(*CatalogRef) bool) error {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		err := ResolveCatalog(ctx, blobs, o)
+		err := ResolveCatalog(ctx, blobs, o, held)
 		if err == nil || errors.Is(err, ErrNotFound) {
 			return err
 		}

@@ -103,30 +103,40 @@ func TestResolveCatalogRefusesADamagedBlob(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := catalogObservation(&events.CatalogRef{NodeClass: "default", Hash: ref.Hash})
-	if err := events.ResolveCatalog(t.Context(), s.Blobs(), &o); !errors.Is(err, events.ErrNotFound) {
+	if err := events.ResolveCatalog(t.Context(), s.Blobs(), &o, nil); !errors.Is(err, events.ErrNotFound) {
 		t.Fatalf("got %v", err)
 	}
 }
 
-func TestResolvedCataloguesAreShared(t *testing.T) {
+func TestWhatAReferenceLeadsToIsNotReadAgainWhileItIsHeld(t *testing.T) {
+	s := membus.New()
+	for hash, read := range map[string]bool{"held": false, "other": true} {
+		o := catalogObservation(&events.CatalogRef{NodeClass: "default", Hash: hash})
+		err := events.ResolveCatalog(t.Context(), s.Blobs(), &o, func(ref *events.CatalogRef) bool { return ref.Hash == "held" })
+		if got := errors.Is(err, events.ErrNotFound); got != read {
+			t.Errorf("%s: %v", hash, err)
+		}
+	}
+}
+
+func TestALostCatalogueIsStoredAgainFromItsReference(t *testing.T) {
 	s := membus.New()
 	ref, err := events.StoreCatalog(t.Context(), s.Blobs(), catalog(104))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var first *events.Catalog
-	for range 3 {
-		o := catalogObservation(&events.CatalogRef{NodeClass: "default", Hash: ref.Hash})
-		if err := events.ResolveCatalog(t.Context(), s.Blobs(), &o); err != nil {
-			t.Fatal(err)
-		}
-		got := o.Object.(*events.CatalogRef).Catalog
-		if first == nil {
-			first = got
-		}
-		if got != first {
-			t.Fatal("the same hash was parsed twice")
-		}
+	if err := s.Blobs().Delete(t.Context(), events.CatalogBlob(ref.Hash)); err != nil {
+		t.Fatal(err)
+	}
+	if err := events.StoreCatalogAgain(t.Context(), s.Blobs(), ref); err != nil {
+		t.Fatal(err)
+	}
+	o := catalogObservation(&events.CatalogRef{NodeClass: "default", Hash: ref.Hash})
+	if err := events.ResolveCatalog(t.Context(), s.Blobs(), &o, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := o.Object.(*events.CatalogRef).Catalog; got.Generation != 104 || len(got.InstanceTypes) != 1 {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -2,9 +2,7 @@ package catalog
 
 import (
 	"cmp"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,19 +11,15 @@ import (
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
 	"millwright/planner/requirement"
-	"millwright/planner/resource"
 )
 
 // InstanceType as planners see it.
 type InstanceType struct {
-	Name string
+	// Hardware is shared with other catalogues.
+	*Hardware
 	// Index is its place in Catalog.Types and its number in Bits.
 	Index int
-	// Requirements are the labels its nodes may get; zone and capacity type span its offerings.
-	Requirements requirement.Set
-	// Allocatable = Capacity − Overhead, memory also less huge pages.
-	Capacity, Overhead, Allocatable resource.Vector
-	// Offerings by zone, then capacity type, then reservation.
+	// Offerings by zone, then capacity type, then reservation; shared with other catalogues.
 	Offerings []Offering
 }
 
@@ -64,8 +58,11 @@ type Catalog struct {
 	ReservationsAt time.Time
 	Types          []*InstanceType // by name
 	Shapes         []Shape         // by zone, zone id, capacity type
+	shapes         []shapeID       // by the same index
 	keys           map[string]*keyIndex
 	fit            fitIndex
+	// offers, by the index of Types, that the offerings were made from; nil for types made by hand.
+	offers []*offers
 }
 
 // PriceKey names a price. Zone is "" for a price that holds in every zone.
@@ -82,69 +79,50 @@ func (p Prices) Of(instanceType, capacityType, zone string) int64 {
 	return p[PriceKey{instanceType, capacityType, ""}]
 }
 
-// New interns c with the given prices. Neither is kept or changed. nil is an empty catalogue.
+// New joins c with the given prices. Neither is kept or changed. nil is an empty catalogue.
 func New(c *events.Catalog, prices Prices) *Catalog {
-	cat := &Catalog{}
 	if c == nil {
-		return cat.indexed()
+		return NewList(nil).Join(prices)
 	}
+	cat := NewList(c.InstanceTypes).Join(prices)
 	cat.NodeClass, cat.Generation, cat.ReservationsAt = c.NodeClass, c.Generation, c.ReservationsAt
-	source := slices.Clone(c.InstanceTypes)
-	slices.SortStableFunc(source, func(a, b events.CatalogInstanceType) int { return cmp.Compare(a.Name, b.Name) })
-	source = slices.CompactFunc(source, func(a, b events.CatalogInstanceType) bool { return a.Name == b.Name })
-	for i := range source {
-		cat.Types = append(cat.Types, newType(&source[i], prices))
-	}
-	return cat.indexed()
+	return cat
 }
 
-// FromTypes makes a catalogue of types made by hand; it sets Index, Shape and Allocatable.
+// For returns the catalogue of another NodeClass of which EC2 makes the same. They share all else.
+func (c *Catalog) For(nodeClass string, generation int64, reservationsAt time.Time) *Catalog {
+	other := *c
+	other.NodeClass, other.Generation, other.ReservationsAt = nodeClass, generation, reservationsAt
+	return &other
+}
+
+// FromTypes makes a catalogue of types made by hand; it sets Index, Shape and Allocatable, and sorts their offerings.
 func FromTypes(nodeClass string, types ...*InstanceType) *Catalog {
 	cat := &Catalog{NodeClass: nodeClass, Types: slices.Clone(types)}
 	slices.SortFunc(cat.Types, func(a, b *InstanceType) int { return cmp.Compare(a.Name, b.Name) })
 	for _, t := range cat.Types {
 		t.finish()
 	}
-	return cat.indexed()
+	return cat.indexed(nil)
 }
 
-func newType(src *events.CatalogInstanceType, prices Prices) *InstanceType {
-	t := &InstanceType{Name: src.Name, Capacity: resource.FromInt64(src.Capacity), Overhead: resource.FromInt64(src.Overhead)}
-	reqs := make([]requirement.Requirement, 0, len(src.Requirements))
-	for _, k := range slices.Sorted(maps.Keys(src.Requirements)) {
-		reqs = append(reqs, requirement.In(k, src.Requirements[k]...))
-	}
-	for _, o := range src.Others {
-		reqs = append(reqs, requirement.New(o.Key, corev1.NodeSelectorOperator(o.Operator), o.Values...))
-	}
-	t.Requirements = requirement.NewSet(reqs...)
-	for _, o := range src.Offerings {
-		if o.CapacityType == karpv1.CapacityTypeReserved {
-			t.Offerings = append(t.Offerings, reservedOffering(src.Name, &o, prices))
-			continue
-		}
-		price := prices.Of(src.Name, o.CapacityType, o.Zone)
-		t.Offerings = append(t.Offerings, Offering{
-			Zone: o.Zone, ZoneID: o.ZoneID, CapacityType: o.CapacityType, Price: price, Available: o.Available && price > 0,
-		})
-	}
-	t.finish()
-	return t
-}
-
-// finish derives what follows from the rest: order of offerings, requirements, allocatable.
+// finish derives what follows from the rest: order of offerings, requirements, allocatable. The Hardware may be shared: it is
+// replaced, not changed.
 func (t *InstanceType) finish() {
-	slices.SortStableFunc(t.Offerings, func(a, b Offering) int {
-		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType), cmp.Compare(a.Reservation, b.Reservation))
-	})
+	sortOfferings(t.Offerings)
 	for i := range t.Offerings {
-		t.Offerings[i].Requirements = offeringRequirements(&t.Offerings[i])
+		if o := &t.Offerings[i]; o.Requirements.Len() == 0 {
+			o.Requirements = offeringRequirements(o)
+		}
 	}
-	t.define(corev1.LabelInstanceTypeStable, []string{t.Name})
-	t.define(corev1.LabelTopologyZone, t.collect(func(o *Offering) string { return o.Zone }))
-	t.define(awsv1.LabelTopologyZoneID, t.collect(func(o *Offering) string { return o.ZoneID }))
-	t.define(karpv1.CapacityTypeLabelKey, t.collect(func(o *Offering) string { return o.CapacityType }))
-	t.Allocatable = allocatable(t.Capacity, t.Overhead)
+	h := *t.Hardware
+	h.derive([...][]string{
+		{t.Name}, t.collect(func(o *Offering) string { return o.Zone }), t.collect(func(o *Offering) string { return o.ZoneID }),
+		t.collect(func(o *Offering) string { return o.CapacityType }),
+	})
+	if !h.Requirements.Same(t.Requirements) || !h.Allocatable.Equal(t.Allocatable) {
+		t.Hardware = &h
+	}
 }
 
 func (t *InstanceType) collect(f func(*Offering) string) []string {
@@ -157,11 +135,10 @@ func (t *InstanceType) collect(f func(*Offering) string) []string {
 	return values
 }
 
-// define adds a requirement the source did not give.
-func (t *InstanceType) define(key string, values []string) {
-	if len(values) > 0 && !t.Requirements.Has(key) {
-		t.Requirements = t.Requirements.Add(requirement.In(key, values...))
-	}
+func sortOfferings(list []Offering) {
+	slices.SortStableFunc(list, func(a, b Offering) int {
+		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType), cmp.Compare(a.Reservation, b.Reservation))
+	})
 }
 
 func offeringRequirements(o *Offering) requirement.Set {
@@ -191,16 +168,6 @@ func offeringRequirements(o *Offering) requirement.Set {
 		)
 	}
 	return s
-}
-
-func allocatable(capacity, overhead resource.Vector) resource.Vector {
-	a := capacity.Sub(overhead)
-	for _, e := range capacity.Extended {
-		if strings.HasPrefix(string(e.Name), corev1.ResourceHugePagesPrefix) {
-			a.Memory = max(0, a.Memory-e.Value)
-		}
-	}
-	return a
 }
 
 // Type returns the type with the name, nil if there is none.

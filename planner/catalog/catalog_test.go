@@ -108,7 +108,7 @@ func TestIndexAgreesWithLookingAtEachType(t *testing.T) {
 		n := rapid.IntRange(1, 70).Draw(t, "types")
 		var types []*InstanceType
 		for i := range n {
-			it := &InstanceType{Name: fmt.Sprintf("t%03d", i), Capacity: resource.Vector{MilliCPU: rapid.Int64Range(-1, 5).Draw(t, "cpu"), Memory: rapid.Int64Range(0, 5).Draw(t, "memory"), Pods: 3}}
+			it := &InstanceType{Hardware: &Hardware{Name: fmt.Sprintf("t%03d", i), Capacity: resource.Vector{MilliCPU: rapid.Int64Range(-1, 5).Draw(t, "cpu"), Memory: rapid.Int64Range(0, 5).Draw(t, "memory"), Pods: 3}}}
 			it.Capacity.Set("gpu", rapid.Int64Range(0, 2).Draw(t, "gpu"))
 			for _, k := range keys {
 				op := rapid.SampledFrom([]corev1.NodeSelectorOperator{"In", "NotIn", "Gt", ""}).Draw(t, "op")
@@ -153,7 +153,7 @@ func TestLargestIsWhatLookingAtEachTypeFinds(t *testing.T) {
 				Pods: rapid.Int64Range(0, 3).Draw(rt, "pods"),
 			}
 			v.Set("gpu", rapid.Int64Range(0, 2).Draw(rt, "gpu"))
-			types = append(types, &InstanceType{Name: fmt.Sprintf("type-%02d", i), Capacity: v})
+			types = append(types, &InstanceType{Hardware: &Hardware{Name: fmt.Sprintf("type-%02d", i), Capacity: v}})
 		}
 		c := FromTypes("default", types...)
 		some := func(label string) Bits {

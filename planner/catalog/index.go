@@ -19,19 +19,30 @@ type keyIndex struct {
 	other  []int    // types with a complement or bounds: looked at one by one
 }
 
-func (c *Catalog) indexed() *Catalog {
-	c.keys = map[string]*keyIndex{}
+// indexed completes the catalogue. What is the same in one of like is shared.
+func (c *Catalog) indexed(like []*Catalog) *Catalog {
 	for i, t := range c.Types {
 		t.Index = i
 	}
+	c.indexShapes()
+	c.indexKeys(like)
+	c.fit = newFitIndex(c.Types, like)
+	return c
+}
+
+func (c *Catalog) indexKeys(like []*Catalog) {
+	for _, o := range like {
+		if slices.EqualFunc(c.Types, o.Types, func(a, b *InstanceType) bool { return a.Requirements.Same(b.Requirements) }) {
+			c.keys = o.keys
+			return
+		}
+	}
+	c.keys = map[string]*keyIndex{}
 	for i, t := range c.Types {
 		for _, r := range t.Requirements.Requirements() {
 			c.indexKey(i, r)
 		}
 	}
-	c.indexShapes()
-	c.fit = newFitIndex(c.Types)
-	return c
 }
 
 func (c *Catalog) indexKey(i int, r requirement.Requirement) {
@@ -117,34 +128,39 @@ func (c *Catalog) Having(key, value string) Bits {
 	return nil
 }
 
-func (c *Catalog) indexShapes() {
-	type id struct{ zone, zoneID, capacityType, reservation, rest string }
-	of := func(o *Offering) id {
-		k := id{o.Zone, o.ZoneID, o.CapacityType, o.Reservation, ""}
-		if o.Reservation != "" { // else the rest follows from what stands before it
-			k.rest = o.Requirements.String()
-		}
-		return k
+// shapeID tells shapes apart.
+type shapeID struct{ zone, zoneID, capacityType, reservation, rest string }
+
+func shapeOf(o *Offering) shapeID {
+	k := shapeID{o.Zone, o.ZoneID, o.CapacityType, o.Reservation, ""}
+	if o.Reservation != "" { // else the rest follows from what stands before it
+		k.rest = o.Requirements.String()
 	}
-	var ids []id
-	byID := map[id]*Offering{}
+	return k
+}
+
+func compareShapes(a, b shapeID) int {
+	return cmp.Or(cmp.Compare(a.zone, b.zone), cmp.Compare(a.zoneID, b.zoneID), cmp.Compare(a.capacityType, b.capacityType),
+		cmp.Compare(a.reservation, b.reservation), cmp.Compare(a.rest, b.rest))
+}
+
+// indexShapes numbers the shapes of the offerings.
+func (c *Catalog) indexShapes() {
+	byID := map[shapeID]*Offering{}
 	for _, t := range c.Types {
 		for i := range t.Offerings {
 			o := &t.Offerings[i]
-			if byID[of(o)] == nil {
-				byID[of(o)] = o
-				ids = append(ids, of(o))
+			if id := shapeOf(o); byID[id] == nil {
+				byID[id] = o
+				c.shapes = append(c.shapes, id)
 			}
 		}
 	}
-	slices.SortFunc(ids, func(a, b id) int {
-		return cmp.Or(cmp.Compare(a.zone, b.zone), cmp.Compare(a.zoneID, b.zoneID), cmp.Compare(a.capacityType, b.capacityType),
-			cmp.Compare(a.reservation, b.reservation), cmp.Compare(a.rest, b.rest))
-	})
-	number := map[id]int{}
-	for n, i := range ids {
-		number[i] = n
-		o := byID[i]
+	slices.SortFunc(c.shapes, compareShapes)
+	number := map[shapeID]int{}
+	for n, id := range c.shapes {
+		number[id] = n
+		o := byID[id]
 		c.Shapes = append(c.Shapes, Shape{
 			Zone: o.Zone, ZoneID: o.ZoneID, CapacityType: o.CapacityType, Requirements: o.Requirements,
 			Reservation: o.Reservation, ReservationID: o.ReservationID, Offered: NewBits(len(c.Types)),
@@ -153,7 +169,7 @@ func (c *Catalog) indexShapes() {
 	for _, t := range c.Types {
 		for i := range t.Offerings {
 			o := &t.Offerings[i]
-			o.Shape = number[of(o)]
+			o.Shape = number[shapeOf(o)]
 			if o.Available {
 				c.Shapes[o.Shape].Offered.Add(t.Index)
 			}
@@ -174,7 +190,7 @@ type fitDimension struct {
 	atLeast []Bits
 }
 
-func newFitIndex(types []*InstanceType) fitIndex {
+func newFitIndex(types []*InstanceType, like []*Catalog) fitIndex {
 	f := fitIndex{sound: NewBits(len(types)), extended: map[corev1.ResourceName]fitDimension{}}
 	for i, t := range types {
 		if (resource.Vector{}).Fits(t.Allocatable) {
@@ -184,12 +200,36 @@ func newFitIndex(types []*InstanceType) fitIndex {
 			f.extended[e.Name] = fitDimension{}
 		}
 	}
-	f.cpu, f.memory = newFitDimension(types, resource.CPU), newFitDimension(types, resource.Memory)
-	f.disk, f.pod = newFitDimension(types, resource.EphemeralStorage), newFitDimension(types, resource.Pods)
+	dimension := func(name corev1.ResourceName) fitDimension {
+		for _, o := range like {
+			same := func(a, b *InstanceType) bool { return a.Allocatable.Get(name) == b.Allocatable.Get(name) }
+			if d, ok := o.fit.dimension(name); ok && slices.EqualFunc(types, o.Types, same) {
+				return d
+			}
+		}
+		return newFitDimension(types, name)
+	}
+	f.cpu, f.memory = dimension(resource.CPU), dimension(resource.Memory)
+	f.disk, f.pod = dimension(resource.EphemeralStorage), dimension(resource.Pods)
 	for name := range f.extended {
-		f.extended[name] = newFitDimension(types, name)
+		f.extended[name] = dimension(name)
 	}
 	return f
+}
+
+func (f *fitIndex) dimension(name corev1.ResourceName) (fitDimension, bool) {
+	switch name {
+	case resource.CPU:
+		return f.cpu, true
+	case resource.Memory:
+		return f.memory, true
+	case resource.EphemeralStorage:
+		return f.disk, true
+	case resource.Pods:
+		return f.pod, true
+	}
+	d, ok := f.extended[name]
+	return d, ok
 }
 
 func newFitDimension(types []*InstanceType, name corev1.ResourceName) fitDimension {
@@ -198,7 +238,7 @@ func newFitDimension(types []*InstanceType, name corev1.ResourceName) fitDimensi
 		d.amounts = append(d.amounts, t.Allocatable.Get(name))
 	}
 	slices.Sort(d.amounts)
-	d.amounts = slices.Compact(d.amounts)
+	d.amounts = slices.Clip(slices.Compact(d.amounts))
 	for _, a := range d.amounts {
 		b := NewBits(len(types))
 		for i, t := range types {

@@ -278,6 +278,10 @@ func (p *poolInput) overlay(owners map[overlayTarget]*overlay, resources map[poo
 			}
 		}
 		for _, name := range slices.Sorted(slices.Values(resources[poolType{p.pool.Name, t.Name}])) {
+			if changed.Hardware == t.Hardware {
+				own := *t.Hardware // the type's is shared by all catalogues
+				changed.Hardware = &own
+			}
 			changed.Capacity.Set(name, owners[overlayTarget{p.pool.Name, t.Name, -1, name}].capacity.Get(name))
 			capacities[t.Name] = true
 		}

@@ -150,7 +150,25 @@ func (s Set) Labels() map[string]string {
 }
 
 // Equal reports that both say the same.
-func (s Set) Equal(o Set) bool { return slices.EqualFunc(s.reqs, o.reqs, Requirement.Equal) }
+func (s Set) Equal(o Set) bool {
+	return s.Same(o) || slices.EqualFunc(s.reqs, o.reqs, Requirement.Equal)
+}
+
+// Same reports that both are one Set, shared. Sets that are not may be Equal.
+func (s Set) Same(o Set) bool {
+	return len(s.reqs) == len(o.reqs) && (len(s.reqs) == 0 || &s.reqs[0] == &o.reqs[0])
+}
+
+// Interned returns s with the lists of values that intern returns for them: of equal ones the same, to save memory.
+func (s Set) Interned(intern func([]string) []string) Set {
+	out := slices.Clone(s.reqs)
+	for i := range out {
+		if len(out[i].values) > 0 {
+			out[i].values = intern(out[i].values)
+		}
+	}
+	return Set{slices.Clip(out)}
+}
 
 // Impossible reports that no node can satisfy s.
 func (s Set) Impossible() bool { return slices.ContainsFunc(s.reqs, Requirement.Impossible) }

@@ -58,6 +58,15 @@ func FromInt64(amounts map[string]int64) Vector {
 	return v
 }
 
+// Int64 is the inverse of FromInt64; what is zero is left out.
+func (v Vector) Int64() map[string]int64 {
+	amounts := map[string]int64{}
+	for _, name := range v.Names() {
+		amounts[string(name)] = v.Get(name)
+	}
+	return amounts
+}
+
 // Get returns the amount of one resource; cpu in millicores.
 func (v Vector) Get(name corev1.ResourceName) int64 {
 	switch name {

@@ -43,41 +43,41 @@ func (a *awsState) foldCatalog(o events.Observation, generation uint32) {
 	switch obj := o.Object.(type) {
 	case *events.CatalogRef:
 		if o.Op == events.OpUpsert && obj != nil {
-			a.catalogs[name] = rowOf(obj, generation, a.catalogs[name])
+			a.catalogs[name] = a.rowOfRef(name, obj, generation)
 			return
 		}
 	case *events.Catalog:
 		if o.Op == events.OpUpsert && obj != nil {
-			a.catalogs[name] = &catalogRow{raw: obj, generation: generation}
+			a.catalogs[name] = a.rowOf(name, obj, generation)
 			return
 		}
 	}
 	delete(a.catalogs, name)
 }
 
-// rowOf keeps what was built from the same list of types before.
-func rowOf(ref *events.CatalogRef, generation uint32, before *catalogRow) *catalogRow {
-	r := &catalogRow{raw: ref.Catalog, hash: ref.Hash, generation: generation}
-	if r.raw != nil && !ref.ReservationsAt.IsZero() {
-		raw := *ref.Catalog
-		raw.ReservationsAt = ref.ReservationsAt.UTC()
-		r.raw = &raw
+// rowOfRef: a reference that was not resolved leads to what is held, if its hash is that of it, else nowhere.
+func (a *awsState) rowOfRef(name string, ref *events.CatalogRef, generation uint32) *catalogRow {
+	before := a.catalogs[name]
+	var r *catalogRow
+	switch {
+	case ref.Catalog != nil:
+		r = a.rowOf(name, ref.Catalog, generation)
+	case before != nil && before.hash == ref.Hash && before.offer != nil:
+		r = &catalogRow{nodeClass: before.nodeClass, classVersion: before.classVersion, offer: before.offer, generation: generation}
+	default:
+		r = &catalogRow{generation: generation}
 	}
-	if before == nil || !sameTypes(before.raw, r.raw) {
-		return r
-	}
-	if built := before.built.Load(); built != nil {
-		c := *built
-		c.ReservationsAt = r.raw.ReservationsAt
-		r.built.Store(&c)
+	r.hash = ref.Hash
+	if !ref.ReservationsAt.IsZero() {
+		r.reservationsAt = ref.ReservationsAt.UTC()
 	}
 	return r
 }
 
-// sameTypes: both hold one list, as two references do that were resolved from one blob.
-func sameTypes(a, b *events.Catalog) bool {
-	return a != nil && b != nil && a.NodeClass == b.NodeClass && a.Generation == b.Generation &&
-		len(a.InstanceTypes) > 0 && len(a.InstanceTypes) == len(b.InstanceTypes) && &a.InstanceTypes[0] == &b.InstanceTypes[0]
+func (a *awsState) rowOf(name string, c *events.Catalog, generation uint32) *catalogRow {
+	return &catalogRow{
+		nodeClass: c.NodeClass, classVersion: c.Generation, reservationsAt: c.ReservationsAt.UTC(), offer: a.offerOf(name, c.InstanceTypes), generation: generation,
+	}
 }
 
 // foldPrices applies differences. Every catalogue is joined anew when next asked for.
@@ -92,12 +92,6 @@ func (a *awsState) foldPrices(o events.Observation, generation uint32) {
 	}
 	if changed {
 		a.stalePrices()
-	}
-}
-
-func (a *awsState) stalePrices() {
-	for _, c := range a.catalogs {
-		c.built.Store(nil)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"millwright/events"
 	"millwright/planner/catalog"
@@ -12,13 +13,87 @@ import (
 
 // catalogRow is the catalogue of one NodeClass.
 type catalogRow struct {
-	// raw is nil if the message's blob could not be had.
-	raw        *events.Catalog
-	hash       string
-	generation uint32
-	// built joins raw with the prices; nil when stale.
+	nodeClass      string
+	classVersion   int64
+	reservationsAt time.Time
+	hash           string
+	generation     uint32
+	// offer is nil if the message's blob could not be had; rows with equal types share one.
+	offer *offer
+	// built is offer's catalogue for this NodeClass; nil when stale.
 	built atomic.Pointer[catalog.Catalog]
 }
+
+// offer is a list of types with what was made of it at the World's prices.
+type offer struct {
+	list *catalog.List
+	// joined with the prices; nil until it is asked for.
+	joined atomic.Pointer[catalog.Catalog]
+}
+
+// offers are those of all rows, each once, by the name of the first NodeClass that has it; that of the row named comes first.
+func (a *awsState) offers(first string) []*offer {
+	var all []*offer
+	add := func(r *catalogRow) {
+		if r != nil && r.offer != nil && !slices.Contains(all, r.offer) {
+			all = append(all, r.offer)
+		}
+	}
+	add(a.catalogs[first])
+	for _, name := range sortedKeys(a.catalogs) {
+		add(a.catalogs[name])
+	}
+	return all
+}
+
+// offerOf returns the offer of a NodeClass's types: that of another row if it has the same.
+func (a *awsState) offerOf(nodeClass string, types []events.CatalogInstanceType) *offer {
+	all := a.offers(nodeClass)
+	var like []*catalog.List
+	for _, o := range all {
+		like = append(like, o.list)
+	}
+	list := catalog.NewList(types, like...)
+	for _, o := range all {
+		if o.list == list {
+			return o
+		}
+	}
+	return &offer{list: list}
+}
+
+// stalePrices has every offer joined anew when it is next asked for.
+func (a *awsState) stalePrices() {
+	fresh := map[*offer]*offer{}
+	for _, o := range a.offers("") {
+		fresh[o] = &offer{list: o.list}
+	}
+	for _, r := range a.catalogs {
+		r.built.Store(nil)
+		if r.offer != nil {
+			r.offer = fresh[r.offer]
+		}
+	}
+}
+
+// join returns the offer's catalogue. It shares with those of others that were joined before.
+func (a *awsState) join(o *offer) *catalog.Catalog {
+	if c := o.joined.Load(); c != nil {
+		return c
+	}
+	var like []*catalog.Catalog
+	for _, other := range a.offers("") {
+		if c := other.joined.Load(); c != nil && len(like) < joinedLike {
+			like = append(like, c)
+		}
+	}
+	c := o.list.Join(a.prices.prices, like...)
+	o.joined.Store(c)
+	return c
+}
+
+// joinedLike is how many other catalogues one is compared with to share what is equal.
+const joinedLike = 8
 
 // priceTable holds prices with the generation that last mentioned them.
 type priceTable struct {
@@ -80,18 +155,18 @@ func (t *priceTable) decode(d *decoder, generation uint32) {
 // when first asked for after a change of the catalogue or of a price.
 func (w *World) Catalog(nodeClass string) *catalog.Catalog {
 	r, ok := w.aws.catalogs[nodeClass]
-	if !ok || r.raw == nil {
+	if !ok || r.offer == nil {
 		return nil
 	}
 	if c := r.built.Load(); c != nil {
 		return c
 	}
-	c := catalog.New(r.raw, w.aws.prices.prices)
+	c := w.aws.join(r.offer).For(r.nodeClass, r.classVersion, r.reservationsAt)
 	r.built.Store(c)
 	return c
 }
 
-// CatalogNames returns the NodeClasses with a catalogue, sorted.
+// CatalogNames returns the NodeClasses with a catalogue, sorted; HasCatalog tells those whose content is known.
 func (w *World) CatalogNames() []string { return sortedKeys(w.aws.catalogs) }
 
 // CatalogHash is the hash of the blob a NodeClass's catalogue came from; "" if there is none.
@@ -102,10 +177,21 @@ func (w *World) CatalogHash(nodeClass string) string {
 	return ""
 }
 
-// RawCatalog is the catalogue as it was published, without prices; nil if it was not seen.
+// HasCatalog reports that the content of a NodeClass's catalogue is known.
+func (w *World) HasCatalog(nodeClass string) bool {
+	r, ok := w.aws.catalogs[nodeClass]
+	return ok && r.offer != nil
+}
+
+// HoldsCatalog reports that the World knows what a reference leads to: its blob need not be read.
+func (w *World) HoldsCatalog(ref *events.CatalogRef) bool {
+	return w.CatalogHash(ref.NodeClass) == ref.Hash && w.HasCatalog(ref.NodeClass)
+}
+
+// RawCatalog makes a catalogue as it was published, without prices; nil if it was not seen.
 func (w *World) RawCatalog(nodeClass string) *events.Catalog {
-	if r, ok := w.aws.catalogs[nodeClass]; ok {
-		return r.raw
+	if r, ok := w.aws.catalogs[nodeClass]; ok && r.offer != nil {
+		return &events.Catalog{NodeClass: r.nodeClass, Generation: r.classVersion, ReservationsAt: r.reservationsAt, InstanceTypes: r.offer.list.Published()}
 	}
 	return nil
 }

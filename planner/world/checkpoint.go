@@ -10,14 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"millwright/events"
+	"millwright/planner/catalog"
 )
 
-// Checkpoint layout, version 1: magic, version, stream, resync, classes by digest, nodes, pods by UID, then one table
+// Checkpoint layout, version 3: magic, version, stream, resync, classes by digest, nodes, pods by UID, then one table
 // per kind in the order of kind numbers, unreadable objects, EC2. Integers are varints, strings and objects
 // length-prefixed. A row carries "mentioned in the running resync" instead of its generation.
 const (
 	checkpointMagic   = "MWWORLD"
-	checkpointVersion = 2
+	checkpointVersion = 3
+	// checkpointBefore is the version that can be read as well: it holds the types of each catalogue.
+	checkpointBefore = 2
 )
 
 // ErrCheckpoint is wrapped by Restore's errors: the bytes are no checkpoint this version can read. Fold from
@@ -59,8 +62,9 @@ func (w *World) restore(data []byte) error {
 		return errors.New("no magic number")
 	}
 	d.buf = data[len(checkpointMagic):]
-	if v := d.uint(); v != checkpointVersion {
-		return fmt.Errorf("version %d, want %d", v, checkpointVersion)
+	version := d.uint()
+	if version != checkpointVersion && version != checkpointBefore {
+		return fmt.Errorf("version %d, want %d", version, checkpointVersion)
 	}
 	w.decodeStream(d)
 	classes, err := w.decodeClasses(d)
@@ -82,6 +86,13 @@ func (w *World) restore(data []byte) error {
 		}
 	}
 	if err := w.unreadable.decode(d, w.generation); err != nil {
+		return err
+	}
+	decodeCatalogs := w.aws.decodeCatalogs
+	if version == checkpointBefore {
+		decodeCatalogs = w.aws.decodeCatalogsBefore
+	}
+	if err := decodeCatalogs(d, w.generation); err != nil {
 		return err
 	}
 	if err := w.aws.decode(d, w.generation); err != nil {
@@ -270,18 +281,29 @@ func (w *World) decodePods(d *decoder, classes []*PodClass) error {
 	return d.err
 }
 
+// encode writes each list of types once, then the catalogues with the numbers of theirs; 0 means that it is not known.
 func (a *awsState) encode(e *encoder, generation uint32) error {
+	number := map[*offer]uint64{nil: 0}
+	offers := a.offers("")
+	e.uint(uint64(len(offers)))
+	for i, o := range offers {
+		b, err := json.Marshal(o.list.Published())
+		if err != nil {
+			return fmt.Errorf("encode instance types: %w", err)
+		}
+		e.bytes(b)
+		number[o] = uint64(i + 1)
+	}
 	e.uint(uint64(len(a.catalogs)))
 	for _, name := range sortedKeys(a.catalogs) {
 		c := a.catalogs[name]
-		b, err := json.Marshal(c.raw)
-		if err != nil {
-			return fmt.Errorf("encode catalog %s: %w", name, err)
-		}
 		e.string(name)
 		e.string(c.hash)
 		e.bool(c.generation == generation)
-		e.bytes(b)
+		e.string(c.nodeClass)
+		e.int(c.classVersion)
+		e.int(unixNano(c.reservationsAt))
+		e.uint(number[c.offer])
 	}
 	a.prices.encode(e, generation)
 	a.instances.encode(e, generation)
@@ -289,18 +311,63 @@ func (a *awsState) encode(e *encoder, generation uint32) error {
 	return nil
 }
 
-func (a *awsState) decode(d *decoder, generation uint32) error {
+func (a *awsState) decodeCatalogs(d *decoder, generation uint32) error {
+	offers, err := decodeOffers(d)
+	if err != nil {
+		return err
+	}
 	for range d.count() {
 		name := d.string()
-		c := &catalogRow{hash: d.string(), generation: mark(d.bool(), generation)}
-		if err := json.Unmarshal(d.bytes(), &c.raw); d.err == nil && err != nil {
-			return fmt.Errorf("decode catalog %s: %w", name, err)
+		c := &catalogRow{hash: d.string(), generation: mark(d.bool(), generation), nodeClass: d.string(), classVersion: d.int(), reservationsAt: fromNano(d.int())}
+		n := d.uint()
+		if n >= uint64(len(offers)) {
+			d.fail(errTruncated)
+			return d.err
 		}
+		c.offer = offers[n]
 		a.catalogs[name] = c
 	}
+	return d.err
+}
+
+func (a *awsState) decodeCatalogsBefore(d *decoder, generation uint32) error {
+	for range d.count() {
+		name := d.string()
+		hash, mentioned := d.string(), d.bool()
+		var c *events.Catalog
+		if err := json.Unmarshal(d.bytes(), &c); d.err == nil && err != nil {
+			return fmt.Errorf("decode catalog %s: %w", name, err)
+		}
+		r := &catalogRow{}
+		if c != nil {
+			r = a.rowOf(name, c, 0)
+		}
+		r.hash, r.generation = hash, mark(mentioned, generation)
+		a.catalogs[name] = r
+	}
+	return d.err
+}
+
+func (a *awsState) decode(d *decoder, generation uint32) error {
 	a.prices.decode(d, generation)
 	if err := a.instances.decode(d, generation); err != nil {
 		return err
 	}
 	return a.interruptions.decode(d, generation)
+}
+
+// decodeOffers returns them by their numbers.
+func decodeOffers(d *decoder) ([]*offer, error) {
+	offers := []*offer{nil}
+	var lists []*catalog.List
+	for range d.count() {
+		var types []events.CatalogInstanceType
+		if err := json.Unmarshal(d.bytes(), &types); d.err == nil && err != nil {
+			return nil, fmt.Errorf("decode instance types: %w", err)
+		}
+		list := catalog.NewList(types, lists...)
+		lists = append(lists, list)
+		offers = append(offers, &offer{list: list})
+	}
+	return offers, d.err
 }

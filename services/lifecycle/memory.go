@@ -210,6 +210,13 @@ func (m *memory) catalogue(ref *karpv1.NodeClassReference) *catalog.Catalog {
 	return m.catalogues[ref.Name]
 }
 
+// keepCatalogues forgets all but those of the NodeClasses named.
+func (m *memory) keepCatalogues(names map[string]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.catalogues, func(name string, _ *catalog.Catalog) bool { return !names[name] })
+}
+
 // setFailure remembers why no request could be built; nil forgets.
 func (m *memory) setFailure(uid types.UID, f *claim.Failure) {
 	m.mu.Lock()

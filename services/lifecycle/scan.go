@@ -88,6 +88,7 @@ func (s *Service) scan(ctx context.Context) error {
 		return err
 	}
 	s.mem.scannedNow(s.host.Now(), l, held, facts)
+	s.mem.keepCatalogues(s.nodeClassesInUse(l))
 	s.refresh(l)
 	return s.collect(ctx, l)
 }
@@ -236,6 +237,20 @@ func (m *memory) scannedNow(now time.Time, l *listing, held bool, facts map[stri
 	}
 	m.scan = sc
 	m.dropUnnamed(l)
+}
+
+// nodeClassesInUse are those that exist and those that NodeClaims name.
+func (s *Service) nodeClassesInUse(l *listing) map[string]bool {
+	names := map[string]bool{}
+	for _, nc := range s.deps.Cache.NodeClasses() {
+		names[nc.Name] = true
+	}
+	for _, c := range l.claims {
+		if ref := c.Spec.NodeClassRef; ref != nil {
+			names[ref.Name] = true
+		}
+	}
+	return names
 }
 
 // dropUnnamed forgets instances nothing names any more. The caller holds the lock.

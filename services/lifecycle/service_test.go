@@ -670,7 +670,7 @@ func TestNodePoolStatus(t *testing.T) {
 // requestFor is a request as the fake launcher makes it, for instances that belong to nothing.
 func requestFor(r *rig) *awsec2.CreateFleetInput {
 	built, err := fakeLauncher{r}.Build(context.Background(), launch.Input{
-		Claim: &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "lost"}}, Types: []*catalog.InstanceType{{Name: "m5.large"}},
+		Claim: &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "lost"}}, Types: []*catalog.InstanceType{{Hardware: &catalog.Hardware{Name: "m5.large"}}},
 		Token: "t", LaunchTag: "other/lost/1",
 	})
 	if err != nil {

@@ -202,7 +202,7 @@ func (w *publisher) store(o events.Observation) {
 		o, err = events.Decode(data)
 	}
 	if err == nil {
-		err = events.ResolveCatalog(context.Background(), s.stream.Blobs(), &o)
+		err = events.ResolveCatalog(context.Background(), s.stream.Blobs(), &o, nil)
 	}
 	if err != nil {
 		s.violate("what is seen can be published", "%v", err)

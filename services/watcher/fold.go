@@ -54,7 +54,7 @@ func (f *fold) consume(ctx context.Context) error {
 		}
 		at, _ = f.Position()
 	}
-	return events.Fold(ctx, f.w.cfg.Stream, max(at.Sequence+1, state.First), events.Folder{Apply: f.apply, Refused: f.refused})
+	return events.Fold(ctx, f.w.cfg.Stream, max(at.Sequence+1, state.First), events.Folder{Apply: f.apply, Held: f.holds, Refused: f.refused})
 }
 
 // restore takes the newest checkpoint the stream goes on from; without one it starts from nothing.
@@ -91,6 +91,12 @@ func (f *fold) apply(sequence uint64, o events.Observation) error {
 	f.world.Apply(sequence, o)
 	f.w.metrics.folded.Set(float64(sequence))
 	return nil
+}
+
+func (f *fold) holds(ref *events.CatalogRef) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.world.HoldsCatalog(ref)
 }
 
 func (f *fold) refused(sequence uint64, err error) {

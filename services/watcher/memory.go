@@ -115,9 +115,13 @@ func (m *memory) replay(ctx context.Context, p *publisher, blobs events.Blobs) e
 	keys := slices.SortedFunc(maps.Keys(m.objects), func(a, b objectKey) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
 	})
+	stored, err := blobs.List(ctx, events.CatalogBlob(""))
+	if err != nil {
+		return err
+	}
 	for _, key := range keys {
 		c := m.objects[key]
-		if err := storeAgain(ctx, blobs, c.Object); err != nil {
+		if err := storeAgain(ctx, blobs, stored, c.Object); err != nil {
 			return err
 		}
 		if err := p.Publish(c); err != nil {
@@ -131,18 +135,13 @@ func (m *memory) replay(ctx context.Context, p *publisher, blobs events.Blobs) e
 	return nil
 }
 
-// storeAgain puts a catalogue whose blob is gone: with a new NATS the old references would lead nowhere.
-func storeAgain(ctx context.Context, blobs events.Blobs, object any) error {
+// storeAgain puts a catalogue whose blob is not among those stored: with a new NATS the old references would lead nowhere.
+func storeAgain(ctx context.Context, blobs events.Blobs, stored []string, object any) error {
 	ref, ok := object.(*events.CatalogRef)
-	if !ok || ref.Catalog == nil {
+	if !ok || slices.Contains(stored, events.CatalogBlob(ref.Hash)) {
 		return nil
 	}
-	names, err := blobs.List(ctx, events.CatalogBlob(ref.Hash))
-	if err != nil || len(names) > 0 {
-		return err
-	}
-	_, err = events.StoreCatalog(ctx, blobs, ref.Catalog)
-	return err
+	return events.StoreCatalogAgain(ctx, blobs, ref)
 }
 
 // pricesPerMessage keeps a message of prices well below what the bus takes.

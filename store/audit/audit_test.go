@@ -88,7 +88,7 @@ func (s *site) send(o events.Observation) {
 	s.check(s.stream.Flush(s.ctx))
 	decoded, err := events.Decode(data)
 	s.check(err)
-	s.check(events.ResolveCatalog(s.ctx, s.stream.Blobs(), &decoded))
+	s.check(events.ResolveCatalog(s.ctx, s.stream.Blobs(), &decoded, nil))
 	s.world.Apply(s.sequence, decoded)
 }
 
@@ -456,7 +456,7 @@ type decoded struct {
 func (d decoded) Decoded(m events.Message) events.Observation {
 	o, err := events.Decode(m.Data)
 	if err == nil {
-		err = events.ResolveCatalog(context.Background(), d.Blobs(), &o)
+		err = events.ResolveCatalog(context.Background(), d.Blobs(), &o, nil)
 	}
 	if err != nil {
 		panic(err)

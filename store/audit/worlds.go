@@ -154,7 +154,7 @@ func fold(ctx context.Context, stream Stream, w *world.World, m events.Message) 
 	if err != nil {
 		return nil
 	}
-	if err := events.ResolveCatalog(ctx, stream.Blobs(), &o); err != nil && !errors.Is(err, events.ErrNotFound) {
+	if err := events.ResolveCatalog(ctx, stream.Blobs(), &o, w.HoldsCatalog); err != nil && !errors.Is(err, events.ErrNotFound) {
 		return fmt.Errorf("message %d: %w", m.Sequence, err)
 	}
 	w.Apply(m.Sequence, o)
@@ -183,7 +183,7 @@ func (p *replayer) due(w *world.World) {
 
 func missingCatalog(w *world.World) string {
 	for _, name := range w.CatalogNames() {
-		if w.RawCatalog(name) == nil {
+		if !w.HasCatalog(name) {
 			return name
 		}
 	}

@@ -126,7 +126,7 @@ func (s *site) publish(ctx context.Context, o events.Observation) error {
 	if err != nil {
 		return err
 	}
-	if err := events.ResolveCatalog(ctx, s.stream.Blobs(), &decoded); err != nil {
+	if err := events.ResolveCatalog(ctx, s.stream.Blobs(), &decoded, s.world.HoldsCatalog); err != nil {
 		return err
 	}
 	s.world.Apply(s.first+s.counter, decoded)

@@ -33,7 +33,7 @@ func (s *State) consume(ctx context.Context) error {
 		}
 	}
 	at, _ := s.Position()
-	err = events.Fold(ctx, s.stream, max(at.Sequence+1, state.First, 1), events.Folder{Apply: s.observe, Refused: s.refuse})
+	err = events.Fold(ctx, s.stream, max(at.Sequence+1, state.First, 1), events.Folder{Apply: s.observe, Held: s.holds, Refused: s.refuse})
 	return fmt.Errorf("consume stream %s: %w", state.Incarnation, err)
 }
 
@@ -97,6 +97,12 @@ func (s *State) restore(ctx context.Context, st events.StreamState) error {
 	s.logger.Info().Str("incarnation", st.Incarnation).Uint64("from", w.Position().Sequence).
 		Uint64("first", st.First).Uint64("last", st.Last).Msg("folding stream")
 	return nil
+}
+
+func (s *State) holds(ref *events.CatalogRef) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.world.HoldsCatalog(ref)
 }
 
 // observe folds one observation.

@@ -34,7 +34,7 @@ func TestReservedCapacityIsPublishedWithItsCount(t *testing.T) {
 		return out
 	}
 	free := func(ref *events.CatalogRef) (n int64, offered bool) {
-		c := catalog.New(ref.Catalog, nil)
+		c := catalog.New(r.resolved(ref), nil)
 		n, offered = c.Reservations()["cr-1"]
 		return n, offered
 	}
@@ -60,7 +60,7 @@ func TestReservedCapacityIsPublishedWithItsCount(t *testing.T) {
 	if n, _ := free(fourth); n != 5 || fourth.Hash == third.Hash {
 		t.Fatalf("%d free after the reservation grew to 5", n)
 	}
-	m5 := catalog.New(fourth.Catalog, nil).Type("m5.large")
+	m5 := catalog.New(r.resolved(fourth), nil).Type("m5.large")
 	for key, want := range map[string]string{"karpenter.sh/capacity-type": "reserved", karpawsv1.LabelCapacityReservationID: "cr-1", karpawsv1.LabelCapacityReservationType: "default"} {
 		if !m5.Requirements.Get(key).Has(want) {
 			t.Errorf("%s of m5.large is %s, want %s among it", key, m5.Requirements.Get(key), want)

@@ -193,7 +193,11 @@ func (r *rig) catalog() *events.Catalog {
 	if len(got) != 1 || got[0].Op != events.OpUpsert {
 		r.t.Fatalf("emitted %d catalogues, want one: %+v", len(got), got)
 	}
-	ref := got[0].Object.(*events.CatalogRef)
+	return r.resolved(got[0].Object.(*events.CatalogRef))
+}
+
+func (r *rig) resolved(ref *events.CatalogRef) *events.Catalog {
+	r.t.Helper()
 	data, err := r.out.blobs.Get(context.Background(), events.CatalogBlob(ref.Hash))
 	if err != nil {
 		r.t.Fatal(err)

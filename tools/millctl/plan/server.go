@@ -85,7 +85,7 @@ func (f *feeder) addOffers(c Config) (map[offeringKey]price, error) {
 		f.send(events.Observation{Op: events.OpUpsert, Kind: events.KindPrices, Object: prices})
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.nodeClasses)) {
-		if f.world.RawCatalog(name) == nil {
+		if !f.world.HasCatalog(name) {
 			return nil, fmt.Errorf("plan: the system knows no instance types for EC2NodeClass %s, which a NodePool of the input refers to: give --catalog", name)
 		}
 	}

@@ -1,0 +1,161 @@
+package catalog
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/events"
+	"millwright/planner/requirement"
+	"millwright/planner/resource"
+)
+
+// Hardware is what an instance type is, wherever it can be had and whatever it costs. All catalogues whose NodeClasses make the
+// same of a type share it: never change it.
+type Hardware struct {
+	Name string
+	// Requirements are the labels its nodes may get; zone and capacity type span its offerings.
+	Requirements requirement.Set
+	// Allocatable = Capacity − Overhead, memory also less huge pages.
+	Capacity, Overhead, Allocatable resource.Vector
+	// derived has a bit for each of derivedKeys that the source did not give.
+	derived uint8
+}
+
+// derivedKeys are the labels that follow from name and offerings where the source does not say them.
+var derivedKeys = [...]string{corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, awsv1.LabelTopologyZoneID, karpv1.CapacityTypeLabelKey}
+
+// derive sets what follows from the rest; values are those of derivedKeys.
+func (h *Hardware) derive(values [len(derivedKeys)][]string) {
+	for i, key := range derivedKeys {
+		if len(values[i]) > 0 && !h.Requirements.Has(key) {
+			h.Requirements = h.Requirements.Add(requirement.In(key, values[i]...))
+			h.derived |= 1 << i
+		}
+	}
+	h.Allocatable = allocatable(h.Capacity, h.Overhead)
+}
+
+func allocatable(capacity, overhead resource.Vector) resource.Vector {
+	a := capacity.Sub(overhead)
+	for _, e := range capacity.Extended {
+		if strings.HasPrefix(string(e.Name), corev1.ResourceHugePagesPrefix) {
+			a.Memory = max(0, a.Memory-e.Value)
+		}
+	}
+	return a
+}
+
+func (h *Hardware) equal(o *Hardware) bool {
+	return h == o || h.Name == o.Name && h.derived == o.derived && h.Capacity.Equal(o.Capacity) && h.Overhead.Equal(o.Overhead) &&
+		h.Requirements.Equal(o.Requirements)
+}
+
+// shareParts takes from o, which is the same type of another catalogue, what is equal.
+func (h *Hardware) shareParts(o *Hardware) {
+	if h.Requirements.Equal(o.Requirements) {
+		h.Requirements = o.Requirements
+	}
+	for _, p := range []struct{ ours, theirs *resource.Vector }{
+		{&h.Capacity, &o.Capacity}, {&h.Overhead, &o.Overhead}, {&h.Allocatable, &o.Allocatable},
+	} {
+		if slices.Equal(p.ours.Extended, p.theirs.Extended) {
+			p.ours.Extended = p.theirs.Extended
+		}
+	}
+}
+
+// texts makes equal texts, and equal lists of them, one.
+type texts struct{ lists map[string][]string }
+
+func (t *texts) one(s string) string {
+	if s == "" {
+		return ""
+	}
+	return unique.Make(strings.Clone(s)).Value()
+}
+
+func (t *texts) list(values []string) []string {
+	key := strings.Join(values, "\x00")
+	if l, ok := t.lists[key]; ok {
+		return l
+	}
+	l := make([]string, len(values))
+	for i, v := range values {
+		l[i] = t.one(v)
+	}
+	t.lists[key] = l
+	return l
+}
+
+// hardwareOf reads a type as it was published.
+func (t *texts) hardwareOf(src *events.CatalogInstanceType) *Hardware {
+	h := &Hardware{Name: t.one(src.Name), Capacity: t.vector(src.Capacity), Overhead: t.vector(src.Overhead)}
+	reqs := make([]requirement.Requirement, 0, len(src.Requirements)+len(derivedKeys))
+	for _, k := range slices.Sorted(maps.Keys(src.Requirements)) {
+		reqs = append(reqs, requirement.In(t.one(k), src.Requirements[k]...))
+	}
+	for _, o := range src.Others {
+		reqs = append(reqs, requirement.New(t.one(o.Key), corev1.NodeSelectorOperator(o.Operator), o.Values...))
+	}
+	h.Requirements = requirement.NewSet(reqs...)
+	h.derive([...][]string{
+		{h.Name}, valuesOf(src, func(o *events.CatalogOffering) string { return o.Zone }),
+		valuesOf(src, func(o *events.CatalogOffering) string { return o.ZoneID }),
+		valuesOf(src, func(o *events.CatalogOffering) string { return o.CapacityType }),
+	})
+	h.Requirements = h.Requirements.Interned(t.list)
+	return h
+}
+
+func valuesOf(src *events.CatalogInstanceType, f func(*events.CatalogOffering) string) []string {
+	var values []string
+	for i := range src.Offerings {
+		if v := f(&src.Offerings[i]); v != "" {
+			values = append(values, v)
+		}
+	}
+	return values
+}
+
+func (t *texts) vector(amounts map[string]int64) resource.Vector {
+	v := resource.FromInt64(amounts)
+	for i := range v.Extended {
+		v.Extended[i].Name = corev1.ResourceName(t.one(string(v.Extended[i].Name)))
+	}
+	v.Extended = slices.Clip(v.Extended)
+	return v
+}
+
+// published is the inverse of hardwareOf, without the offerings.
+func (h *Hardware) published() events.CatalogInstanceType {
+	out := events.CatalogInstanceType{Name: h.Name, Requirements: map[string][]string{}, Capacity: h.Capacity.Int64(), Overhead: h.Overhead.Int64()}
+	for _, r := range h.Requirements.Requirements() {
+		if i := slices.Index(derivedKeys[:], r.Key()); i >= 0 && h.derived&(1<<i) != 0 {
+			continue
+		}
+		if !r.Complement() && (len(r.Values()) > 0 || !r.Impossible()) {
+			out.Requirements[r.Key()] = append([]string{}, r.Values()...)
+			continue
+		}
+		for _, e := range impossibleOr(r) {
+			out.Others = append(out.Others, events.CatalogRequirement{Key: e.Key, Operator: string(e.Operator), Values: e.Values})
+		}
+	}
+	return out
+}
+
+// impossibleOr returns r's entries; of one that no node meets, entries that contradict each other.
+func impossibleOr(r requirement.Requirement) []karpv1.NodeSelectorRequirementWithMinValues {
+	if !r.Impossible() {
+		return r.Entries()
+	}
+	return []karpv1.NodeSelectorRequirementWithMinValues{
+		{Key: r.Key(), Operator: corev1.NodeSelectorOpExists}, {Key: r.Key(), Operator: corev1.NodeSelectorOpDoesNotExist},
+	}
+}

@@ -1,0 +1,145 @@
+package catalog
+
+import (
+	"cmp"
+	"encoding/binary"
+	"hash/fnv"
+	"slices"
+	"strconv"
+
+	"millwright/events"
+)
+
+// List is the instance types that EC2 offers to a NodeClass, as they were published and without prices. It never changes. NodeClasses
+// of which EC2 makes the same share one List; those that differ share the parts that are equal: a further NodeClass costs what is
+// different about it.
+type List struct {
+	hardware []*Hardware // by name
+	offers   []*offers   // by the same index
+	digest   uint64
+}
+
+// offers are where a type can be had. Types that can be had in the same places share them.
+type offers struct {
+	list []events.CatalogOffering
+	key  string
+}
+
+// listsLike is how many other Lists are searched for parts to share.
+const listsLike = 8
+
+// NewList reads the types of a published catalogue, and keeps nothing of it. Of types of the same name the first counts. like are
+// Lists that it may share with; if one of them is equal it is returned itself.
+func NewList(types []events.CatalogInstanceType, like ...*List) *List {
+	source := make([]*events.CatalogInstanceType, len(types))
+	for i := range types {
+		source[i] = &types[i]
+	}
+	slices.SortStableFunc(source, func(a, b *events.CatalogInstanceType) int { return cmp.Compare(a.Name, b.Name) })
+	source = slices.CompactFunc(source, func(a, b *events.CatalogInstanceType) bool { return a.Name == b.Name })
+	l := &List{hardware: make([]*Hardware, len(source)), offers: make([]*offers, len(source))}
+	t, places := &texts{lists: map[string][]string{}}, map[string]*offers{}
+	for i, src := range source {
+		l.hardware[i], l.offers[i] = t.hardwareOf(src), t.offersOf(src, places)
+	}
+	l.digest = l.hash()
+	for _, o := range like {
+		if o.digest == l.digest && l.equal(o) {
+			return o
+		}
+	}
+	for _, o := range like[:min(len(like), listsLike)] {
+		l.share(o)
+	}
+	return l
+}
+
+func (t *texts) offersOf(src *events.CatalogInstanceType, places map[string]*offers) *offers {
+	key := keyOf(src.Offerings)
+	if o := places[key]; o != nil {
+		return o
+	}
+	o := &offers{list: slices.Clone(src.Offerings), key: key}
+	for i := range o.list {
+		x := &o.list[i]
+		x.Zone, x.ZoneID, x.CapacityType = t.one(x.Zone), t.one(x.ZoneID), t.one(x.CapacityType)
+	}
+	places[key] = o
+	return o
+}
+
+// keyOf is a text that two lists of offerings share exactly if they are equal.
+func keyOf(list []events.CatalogOffering) string {
+	var b []byte
+	for i := range list {
+		o := &list[i]
+		for _, s := range []string{o.Zone, o.ZoneID, o.CapacityType} {
+			b = append(append(b, s...), 0)
+		}
+		b = strconv.AppendBool(b, o.Available)
+		if r := o.Reservation; r != nil {
+			b = append(append(append(append(append(b, 1), r.ID...), 0), r.Type...), 0)
+			b = strconv.AppendInt(b, r.PicoUSDPerHour, 10)
+			if r.Free != nil {
+				b = strconv.AppendInt(append(b, 2), *r.Free, 10)
+			}
+		}
+		b = append(b, 3)
+	}
+	return string(b)
+}
+
+func (l *List) hash() uint64 {
+	h := fnv.New64a()
+	for i, w := range l.hardware {
+		h.Write([]byte(w.Name))
+		h.Write([]byte(w.Requirements.Key()))
+		for _, v := range []int64{w.Allocatable.MilliCPU, w.Allocatable.Memory, w.Allocatable.EphemeralStorage, w.Allocatable.Pods, int64(w.derived)} {
+			h.Write(binary.AppendVarint(nil, v))
+		}
+		h.Write([]byte(l.offers[i].key))
+	}
+	return h.Sum64()
+}
+
+func (l *List) equal(o *List) bool {
+	return slices.EqualFunc(l.hardware, o.hardware, (*Hardware).equal) &&
+		slices.EqualFunc(l.offers, o.offers, func(a, b *offers) bool { return a == b || a.key == b.key })
+}
+
+// share replaces what is equal in o by what o has. The caller has just made l.
+func (l *List) share(o *List) {
+	places := map[string]*offers{}
+	for _, p := range o.offers {
+		places[p.key] = p
+	}
+	for i, h := range l.hardware {
+		if p := places[l.offers[i].key]; p != nil {
+			l.offers[i] = p
+		}
+		at, found := o.find(h.Name)
+		if !found {
+			continue
+		}
+		if theirs := o.hardware[at]; h.equal(theirs) {
+			l.hardware[i] = theirs
+		} else {
+			h.shareParts(theirs)
+		}
+	}
+}
+
+func (l *List) find(name string) (int, bool) {
+	return slices.BinarySearchFunc(l.hardware, name, func(h *Hardware, n string) int { return cmp.Compare(h.Name, n) })
+}
+
+// Published returns the types as a catalogue that yields an equal List: what follows from the rest, and nothing else, may be missing
+// from those it was made of.
+func (l *List) Published() []events.CatalogInstanceType {
+	types := make([]events.CatalogInstanceType, len(l.hardware))
+	for i, h := range l.hardware {
+		types[i] = h.published()
+		types[i].Offerings = slices.Clone(l.offers[i].list)
+	}
+	return types
+}
