@@ -20,16 +20,31 @@ type cache struct {
 	running  map[string]string
 }
 
-// NewSnapshot joins a World with a Ledger at a moment of the process's clock. Now never runs behind what
-// either of them knows of. Options the Ledger does not hold have their defaults.
+// NewSnapshot joins a World with a Ledger at a moment of the process's checked clock (see NowOf). Options the Ledger does not hold have
+// their defaults.
 func NewSnapshot(w *world.World, l *ledger.Ledger, clock time.Time) *Snapshot {
-	s := SnapshotAt(w, l, clock)
-	for _, t := range []time.Time{l.LastTime(), w.AsOf()} {
-		if t.After(s.Now) {
-			s.Now = t.UTC()
+	return SnapshotAt(w, l, NowOf(clock, l.LastTime(), w.AsOf()))
+}
+
+// NowOf is a process's checked clock, raised to what others have seen by then if that is at most ledger.ClockTolerance ahead: a clock
+// that is a little slow opens no window again, and one record from the future moves nobody.
+func NowOf(clock time.Time, seen ...time.Time) time.Time {
+	now := clock
+	for _, t := range seen {
+		if t.After(now) && t.Sub(clock) <= ledger.ClockTolerance {
+			now = t
 		}
 	}
-	return s
+	return now.UTC()
+}
+
+// Certain is the time that it is at least, by more than one clock: the earlier of Now and of what the World is as of. What is forceful by
+// time alone follows from it. Without a heartbeat it is Now.
+func (s *Snapshot) Certain() time.Time {
+	if asOf := s.World.AsOf(); !asOf.IsZero() && asOf.Before(s.Now) {
+		return asOf.UTC()
+	}
+	return s.Now
 }
 
 // SnapshotAt is NewSnapshot with Now exactly as given: for replay, where Now is the record's.

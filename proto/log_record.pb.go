@@ -30,7 +30,7 @@ type Record struct {
 	// Format of the envelope; 1. A reader that meets a higher one refuses the record.
 	Format uint32 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
 	Seq    uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
-	// Time of the writer in Unix nanoseconds, never below the previous record's.
+	// Time of the writer in Unix nanoseconds, raised to the previous record's if that is at most 5 s ahead.
 	Time    int64  `protobuf:"fixed64,3,opt,name=time,proto3" json:"time,omitempty"`
 	Service string `protobuf:"bytes,4,opt,name=service,proto3" json:"service,omitempty"`
 	Mode    string `protobuf:"bytes,5,opt,name=mode,proto3" json:"mode,omitempty"`

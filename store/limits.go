@@ -1,8 +1,14 @@
 package store
 
+import "time"
+
 // KindGenesis is the kind of record 1, the only one that the store writes itself. Its payload is the JSON
 // object {"logID": 32 hex digits, "cluster": name}.
 const KindGenesis uint16 = 1
+
+// ClockTolerance is how far ahead the time of the record before may be for a record to take it over. A writer's clock is that good, or
+// it does not write; what is further ahead was written by a clock that was wrong.
+const ClockTolerance = 5 * time.Second
 
 // Limits of a record. They hold in every implementation, so that what passes on one passes on all.
 const (

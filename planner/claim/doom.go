@@ -59,7 +59,27 @@ func Replay(d *ledger.ClaimDoomed) error {
 // doomable: alive, not doomed before, and not one whose instance is yet to be found.
 func (v view) doomable() bool { return !v.deleting() && v.Ledger.Doomed == "" && !v.unsought() }
 
-func (v view) expired() bool { return v.doomable() && passed(v.Now, v.expiry()) }
+// Timed are the reasons that follow from time alone. A clock that is wrong would doom every claim by them, so they are paced.
+func Timed(reason string) bool {
+	switch reason {
+	case ReasonExpired, ReasonLaunchTimeout, ReasonRegistrationTimeout, ReasonNodeGone:
+		return true
+	}
+	return false
+}
+
+// timely: a reason that follows from time alone may doom the claim now.
+func (v view) timely(reason string) bool { return v.doomable() && !v.certain().Before(v.Paced[reason]) }
+
+// certain is the time that it is at least, by more than one clock.
+func (v view) certain() time.Time {
+	if !v.AsOf.IsZero() && v.AsOf.Before(v.Now) {
+		return v.AsOf
+	}
+	return v.Now
+}
+
+func (v view) expired() bool { return v.timely(ReasonExpired) && passed(v.certain(), v.expiry()) }
 
 func (v view) expiredText() string { return "expired after " + v.object.ExpireAfter.String() }
 
@@ -89,24 +109,28 @@ func (v view) failed(class string) bool {
 func (v view) noCapacity() bool { return v.failed(ClassNoCapacity) }
 
 func (v view) noNodeClass() bool {
-	return v.doomable() && v.NodeClass == nil && passed(v.Now, v.object.Created.Add(nodeClassGrace))
+	return v.doomable() && v.NodeClass == nil && passed(v.certain(), v.object.Created.Add(nodeClassGrace))
 }
 
 func (v view) classNotReady() bool {
 	return v.failed(ClassNotReady) || v.doomable() && v.NodeClass != nil && v.NodeClass.Ready == "False"
 }
 
-func (v view) launchLate() bool { return v.doomable() && passed(v.Now, v.launchDeadline()) }
+func (v view) launchLate() bool {
+	return v.timely(ReasonLaunchTimeout) && passed(v.certain(), v.launchDeadline())
+}
 
 // registrationLate: no Node came. One that is there is registered, however late: who adopts a claim or comes back after an outage
 // did not give it the time.
 func (v view) registrationLate() bool {
-	return v.doomable() && !v.object.Registered && !v.joined() && passed(v.Now, v.registrationDeadline())
+	return v.timely(ReasonRegistrationTimeout) && !v.object.Registered && !v.joined() && passed(v.certain(), v.registrationDeadline())
 }
 
 // nodeless: the Node was deleted without our finalizer, and did not come back. The instance runs for nothing, and pods planned
 // for it would wait for ever. A claim whose object says that it is registered may be short of the record of that.
-func (v view) nodeless() bool { return v.doomable() && v.NodeGone && len(v.Nodes) == 0 }
+func (v view) nodeless() bool {
+	return v.timely(ReasonNodeGone) && v.NodeGone && len(v.Nodes) == 0
+}
 
 func (v view) joined() bool { return len(v.Nodes) == 1 && !v.Nodes[0].Deleting }
 

@@ -12,6 +12,11 @@ import (
 type Input struct {
 	Name string    `json:"name"`
 	Now  time.Time `json:"now"`
+	// AsOf is the watcher's last heartbeat: what follows from time alone follows from the earlier of it and Now, so from no clock by
+	// itself. Zero in records of before planner version 11, which had Now alone.
+	AsOf time.Time `json:"asOf,omitzero"`
+	// Paced are the reasons of which so many claims were doomed a moment ago that this one waits, each with until when.
+	Paced map[string]time.Time `json:"paced,omitempty"`
 	// LaunchTimeout and RegistrationTimeout; 0 means never.
 	LaunchTimeout       time.Duration `json:"launchTimeout"`
 	RegistrationTimeout time.Duration `json:"registrationTimeout"`

@@ -29,6 +29,10 @@ func passed(now, t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 // wakeup is the first time after Now at which Next may say something else although no fact changed.
 func (v view) wakeup() time.Time {
 	times := []time.Time{v.RetryAt}
+	for _, until := range v.Paced {
+		times = append(times, until)
+	}
+	behind := v.Now.Sub(v.certain()) // as-of moves on by heartbeats
 	if v.Ledger != nil && v.object != nil && !v.deleting() {
 		times = append(times, v.expiry())
 		switch v.state {
@@ -42,6 +46,9 @@ func (v view) wakeup() time.Time {
 	}
 	var first time.Time
 	for _, t := range times {
+		if !t.IsZero() && !t.After(v.Now) {
+			t = t.Add(behind)
+		}
 		if t.After(v.Now) && (first.IsZero() || t.Before(first)) {
 			first = t
 		}

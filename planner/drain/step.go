@@ -94,9 +94,9 @@ func Plan(s *planner.Snapshot, node string) Step {
 	step.setDeadline(s)
 	pods := s.World.PodsOn(node)
 	for _, p := range pods {
-		step.sort(p, s.Now)
+		step.sort(p, s.Certain())
 	}
-	step.selectTier(s.Now)
+	step.selectTier(s.Certain())
 	step.PodsGone = len(step.Waiting) == 0
 	step.setVolumes(s, pods)
 	return step

@@ -17,7 +17,7 @@ func (st *Step) setVolumes(s *planner.Snapshot, pods []*world.Pod) {
 			st.Volumes = append(st.Volumes, a.Name)
 		}
 	}
-	past := !st.Deadline.IsZero() && s.Now.After(st.Deadline)
+	past := !st.Deadline.IsZero() && s.Certain().After(st.Deadline)
 	st.VolumesGone = len(st.Volumes) == 0 || past
 	if !st.VolumesGone {
 		st.wake(st.Deadline)
@@ -28,7 +28,7 @@ func (st *Step) setVolumes(s *planner.Snapshot, pods []*world.Pod) {
 func ignoredVolumes(s *planner.Snapshot, pods []*world.Pod) map[string]bool {
 	ignored := map[string]bool{}
 	for _, p := range pods {
-		stays := p.Class.Static() || planner.ToleratesDisrupted(p.Class) || RoleOf(p, s.Now) == Stuck
+		stays := p.Class.Static() || planner.ToleratesDisrupted(p.Class) || RoleOf(p, s.Certain()) == Stuck
 		if p.Terminal() || !stays {
 			continue
 		}

@@ -141,9 +141,7 @@ func check(e Entry) error {
 // envelope folds what every record carries. Aggregates move for shadow records too, as they do in the store.
 func (l *Ledger) envelope(e Entry) {
 	l.s.Seq = e.Seq
-	if e.Time.After(l.s.LastTime) {
-		l.s.LastTime = e.Time.UTC()
-	}
+	l.passTime(e)
 	for _, a := range e.Advances {
 		l.s.Aggregates[a] = e.Seq
 	}

@@ -243,7 +243,7 @@ func TestEnvelope(t *testing.T) {
 	want(t, "aggregate", b.Aggregate("pool/a"), 2)
 	want(t, "never advanced", b.Aggregate("pool/z"), 0)
 	want(t, "highest position", b.HighestPosition("s"), 70)
-	want(t, "last time", b.LastTime(), start)
+	want(t, "last time", b.LastTime(), start.Add(-time.Hour))
 	b.add(ledger.KindModeChanged, &ledger.ModeChanged{Service: "disruptor", Mode: ledger.ModeShadow})
 	want(t, "mode", b.Mode("disruptor"), ledger.ModeShadow)
 	want(t, "mode never changed", b.Mode("provisioner"), ledger.ModeActive)

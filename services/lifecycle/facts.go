@@ -43,6 +43,7 @@ func (s *Service) look(name string) (*sight, error) {
 	now := s.host.Now()
 	v := &sight{name: name, input: claim.Input{Name: name, Now: now.UTC(), RetryAt: s.mem.retries.At(claimKey(name)).UTC()}}
 	var drained map[string]bool
+	claims := 0
 	err := s.host.Ledger(func(l *ledger.Ledger) error {
 		if c := l.Claim(name); c != nil {
 			copied := *c
@@ -50,15 +51,16 @@ func (s *Service) look(name string) (*sight, error) {
 			v.ledger = &copied
 		}
 		v.at, v.expects = l.Aggregate(ledger.ClaimAggregate(name)), planner.Expect(l, ledger.ClaimAggregate(name))
-		v.basis = planner.Basis{LedgerSeq: l.Seq(), Now: latest(now, l.LastTime()), OptionsSeq: l.OptionsSeq()}
+		v.basis = planner.Basis{LedgerSeq: l.Seq(), Now: planner.NowOf(now, l.LastTime()), OptionsSeq: l.OptionsSeq()}
 		v.options = s.mem.optionsOf(l)
-		drained = s.drained(v, l, now)
+		drained, claims = s.drained(v, l, now), len(l.Claims())
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read ledger: %w", err)
 	}
 	v.input.Now = v.basis.Now.UTC()
+	s.breaker.pace(&v.input, claims)
 	v.input.LaunchTimeout, v.input.RegistrationTimeout = v.options.LaunchTimeout, v.options.RegistrationTimeout
 	s.complete(v, drained, now)
 	return v, nil

@@ -45,8 +45,8 @@ func (r *rig) stays(name, kind, want string) {
 }
 
 // pod comes to the claim's node.
-func (r *rig) pod(sequence uint64, name, node string) {
-	r.observe(sequence, events.Observation{Kind: events.KindPod, Op: events.OpUpsert, Name: "default/" + name, UID: uidOf(name), Object: &corev1.Pod{
+func (r *rig) pod(name, node string) {
+	r.observe(r.messages+1, events.Observation{Kind: events.KindPod, Op: events.OpUpsert, Name: "default/" + name, UID: uidOf(name), Object: &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: uidOf(name)}, Spec: corev1.PodSpec{NodeName: node},
 	}})
 }
@@ -68,13 +68,13 @@ func TestConsolidatableFollowsTheQuietTime(t *testing.T) {
 	}
 
 	node, came := r.kube.claims[name].Status.NodeName, r.now
-	r.pod(4, "first", node)
+	r.pod("first", node)
 	r.soon(name, "Consolidatable", "")
 	if told := r.kube.claims[name].Status.LastPodEventTime.Time; !told.Equal(came) {
 		t.Errorf("lastPodEventTime is %s, the pod came at %s", told, came)
 	}
 	r.wait(5 * time.Second)
-	r.pod(5, "second", node) // too soon after the first to be told, and yet it counts
+	r.pod("second", node) // too soon after the first to be told, and yet it counts
 	second := r.now
 	r.soon(name, "Consolidatable", consolidatable)
 	if quiet := r.now.Sub(second); quiet < 40*time.Second || quiet > 44*time.Second {
@@ -100,7 +100,7 @@ func TestMarksStayWhileTheNodePoolCannotBeRead(t *testing.T) {
 	r.soon(name, "Consolidatable", consolidatable)
 	r.change("default", func(p *karpv1.NodePool) { p.Unreadable = "spec: no" })
 	r.restart()
-	r.pod(4, "first", r.kube.claims[name].Status.NodeName)
+	r.pod("first", r.kube.claims[name].Status.NodeName)
 	r.stays(name, "Consolidatable", consolidatable)
 }
 

@@ -57,6 +57,7 @@ type memory struct {
 	// registrations by UID of the NodePool.
 	registrations map[types.UID]registrations
 	scan          scanned
+	alarms        alarms
 	// nodeless is since when scans have not found the Nodes of registered claims.
 	nodeless map[types.UID]time.Time
 	// sought: the instances of these inherited claims were looked for and not found.

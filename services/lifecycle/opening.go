@@ -85,6 +85,7 @@ func (s *Service) doom(ctx context.Context, v *sight, a claim.Action) error {
 		return err
 	}
 	s.mem.settle("shadow/"+v.name, a.Reason)
+	s.breaker.doomed(a.Reason, v.input.Now)
 	s.metrics.doomed(v, a.Reason)
 	s.logDoom(v, a)
 	if r, ok := failedRegistration(v, a.Reason); ok {

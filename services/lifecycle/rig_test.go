@@ -73,6 +73,9 @@ type rig struct {
 	fault fault
 	// noKubelet: instances boot and no Node joins. noDrain: nobody drains.
 	noKubelet, noDrain bool
+	// noHeartbeats: the World stays as it is as of. messages counts what the World was told.
+	noHeartbeats bool
+	messages     uint64
 	// recorded is called right after a record of the kind is stored.
 	recorded map[ledger.Kind]func()
 	// logAway: the log can't be reached; appends fail and are noted in unstored.
@@ -129,6 +132,7 @@ func catalogOf(names ...string) *events.Catalog {
 }
 
 func (r *rig) observe(sequence uint64, o events.Observation) {
+	r.messages = max(r.messages, sequence)
 	o.Epoch, o.Counter, o.ObservedAt = 1, sequence, r.now
 	r.w.Apply(sequence, o)
 }
@@ -169,6 +173,10 @@ func (r *rig) LogID() string     { return r.log.ID() }
 func (r *rig) Mode() ledger.Mode { return r.mode }
 
 func (r *rig) Snapshot(_ service.Freshness, fn func(*planner.Snapshot) error) error {
+	if !r.noHeartbeats && r.w.AsOf().Before(r.now) {
+		r.messages++
+		r.observe(r.messages, events.Observation{Op: events.OpHeartbeat, Object: &events.Heartbeat{}})
+	}
 	return fn(planner.NewSnapshot(r.w, r.led, r.now))
 }
 

@@ -81,7 +81,7 @@ func (s *Service) scan(ctx context.Context) error {
 	}
 	vanished := vanished(l, facts)
 	held := breaks(len(vanished), len(l.claims))
-	if held && !s.mem.collectionHeld() {
+	if held {
 		s.alarm(ctx, "garbage_collection_held", fmt.Sprintf("%d of %d nodeclaims have no instance: none is deleted until a person has looked", len(vanished), len(l.claims)))
 	}
 	if err := s.lookForNodes(ctx, l); err != nil {
@@ -387,16 +387,21 @@ func (s *Service) endOrphan(ctx context.Context, i ec2.Instance) error {
 	return nil
 }
 
-// alarm is recorded, counted and logged; nothing else happens.
+// alarmQuiet is how long there must be no reason for an alarm before the next one counts as another.
+const alarmQuiet = 10 * time.Minute
+
+// alarm is counted, logged and recorded once, however often it is raised and whatever its numbers are, until it has been quiet for
+// alarmQuiet; nothing else happens.
 func (s *Service) alarm(ctx context.Context, reason, message string) {
-	s.metrics.alarms.WithLabelValues(reason).Inc()
-	s.deps.Logger.Error().Str("reason", reason).Msg(message)
-	if s.mem.isSettled("alarm/"+reason, message) {
+	now := s.host.Now()
+	if !s.mem.alarms.begins(reason, now) {
 		return
 	}
+	s.metrics.alarms.WithLabelValues(reason).Inc()
+	s.deps.Logger.Error().Str("reason", reason).Msg(message)
 	_, err := s.host.Outcome(ctx, service.Outcome{Kind: ledger.KindAlarmRaised, Payload: &ledger.AlarmRaised{Reason: reason, Message: message}})
-	if err == nil {
-		s.mem.settle("alarm/"+reason, message)
+	if err != nil {
+		s.mem.alarms.forget(reason)
 	}
 }
 

@@ -33,6 +33,7 @@ type Service struct {
 	deps    Deps
 	mem     *memory
 	metrics *metrics
+	breaker breaker
 	// started is the time of the first step.
 	started time.Time
 	moves   map[claim.Move]carry
@@ -96,6 +97,7 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+	s.seeTime(now)
 	s.stepMarks(now)
 	wake := now.Add(idleMax)
 	var errs []error
@@ -106,6 +108,7 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 		}
 		wake = earliest(wake, at)
 	}
+	s.stepBreaker(ctx)
 	for _, part := range []func(time.Time) time.Time{s.stepScan, s.stepPoll, s.stepNodes, s.stepPools, s.stepClasses, s.stepOverlays, s.stepTidy} {
 		wake = earliest(wake, part(now))
 	}
@@ -150,6 +153,7 @@ func (s *Service) stepClaim(ctx context.Context, name string) (time.Time, error)
 	if err != nil {
 		return time.Time{}, err
 	}
+	s.breaker.notePaced(v.input)
 	a := claim.Next(v.input)
 	if a.Move == claim.Doom {
 		if err := s.doom(ctx, v, a); err != nil || s.host.Mode() != ledger.ModeActive {

@@ -8,4 +8,5 @@ const (
 	ReportPosition = "position" // last message folded
 	ReportAsOf     = "asOf"     // the watcher's last heartbeat that is folded
 	ReportStop     = "stop"     // the level acted on
+	ReportClock    = "clock"    // why the leader's clock cannot be relied on; absent while it can
 )

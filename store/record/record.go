@@ -74,7 +74,8 @@ type Place struct {
 	Time time.Time
 }
 
-// Seal gives the draft the place after prev: sequence, time, hashes.
+// Seal gives the draft the place after prev: sequence, time, hashes. A time that is a little before prev's becomes prev's; one that is
+// far before it stays, for then prev is from the future.
 func (p *Prepared) Seal(prev Place) Stored {
 	s := Stored{PayloadContent: p.Payload, ExplanationContent: p.Explanation}
 	s.Draft = p.Draft
@@ -83,7 +84,7 @@ func (p *Prepared) Seal(prev Place) Stored {
 		s.Draft.OmitExplanation, s.Draft.Explanation = false, nil
 	}
 	s.Seq, s.PrevHash = prev.Seq+1, prev.Hash
-	if s.Time.Before(prev.Time) {
+	if ahead := prev.Time.Sub(s.Time); ahead > 0 && ahead <= store.ClockTolerance {
 		s.Time = prev.Time
 	}
 	s.Hash = sha256.Sum256(Canonical(s))

@@ -217,3 +217,19 @@ func drawDraft(rt *rapid.T) store.Draft {
 		Advances: texts.Draw(rt, "advances"),
 	}
 }
+
+// A clock that is a little slow does not turn time back; a record from the future moves nobody.
+func TestTimeIsRaisedALittleAtMost(t *testing.T) {
+	at := time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
+	for ahead, want := range map[time.Duration]time.Time{
+		-time.Second: at, 0: at, store.ClockTolerance: at.Add(store.ClockTolerance), store.ClockTolerance + 1: at, 31 * 24 * time.Hour: at,
+	} {
+		p, err := Prepare(store.Draft{Time: at, Mode: "active", Kind: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Seal(Place{Time: at.Add(ahead)}).Time; !got.Equal(want) {
+			t.Errorf("after a record that is %s ahead: %s, want %s", ahead, got, want)
+		}
+	}
+}

@@ -61,10 +61,12 @@ type serviceStatus struct {
 	Folded uint64 `json:"folded,omitempty"`
 	Lag    uint64 `json:"lag"`
 	// Position is the last message it has folded of Stream; AsOf is what its World is as of.
-	Stream     string  `json:"stream,omitempty"`
-	Position   uint64  `json:"position,omitempty"`
-	AsOf       instant `json:"asOf,omitzero"`
-	Stop       string  `json:"stop,omitempty"`
+	Stream   string  `json:"stream,omitempty"`
+	Position uint64  `json:"position,omitempty"`
+	AsOf     instant `json:"asOf,omitzero"`
+	Stop     string  `json:"stop,omitempty"`
+	// Clock says why the leader's clock cannot be relied on; it gives the leadership up.
+	Clock      string  `json:"clock,omitempty"`
 	ReportedAt instant `json:"reportedAt,omitzero"`
 }
 
@@ -261,7 +263,7 @@ func (x *serviceStatus) lead(leader store.Leader, head uint64) {
 	x.Position, _ = strconv.ParseUint(r[audit.ReportPosition], 10, 64)
 	x.AsOf, _ = time.Parse(time.RFC3339, r[audit.ReportAsOf])
 	x.ReportedAt, _ = time.Parse(time.RFC3339, r[audit.ReportAt])
-	x.Stop = r[audit.ReportStop]
+	x.Stop, x.Clock = r[audit.ReportStop], r[audit.ReportClock]
 }
 
 func (st *status) takeStream(state events.StreamState, err error) {

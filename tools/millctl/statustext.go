@@ -68,6 +68,14 @@ func (st *status) printServices(out io.Writer) {
 			st.ago(s.AsOf, s.ReportedAt), s.Position, st.age(s.ReportedAt))
 	}
 	_ = w.Flush()
+	for _, s := range st.Services {
+		switch {
+		case s.Clock != "":
+			fmt.Fprintf(out, "%s: %s stands down: %s\n", s.Service, s.Identity, s.Clock)
+		case s.Identity == "" && !st.Offline:
+			fmt.Fprintf(out, "%s: nobody leads; /readyz of its processes says why: one whose clock is off stands down\n", s.Service)
+		}
+	}
 }
 
 // ago is how old a World was when it was reported.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -16,6 +16,7 @@ import (
 	"millwright/events"
 	"millwright/planner/ledger"
 	"millwright/services/disruptor"
+	"millwright/services/internal/clock"
 	"millwright/services/internal/host"
 	"millwright/services/internal/identity"
 	"millwright/services/internal/kube"
@@ -46,6 +47,8 @@ type builder struct {
 	closers  closers
 	parts    process.Parts
 
+	// clock is the process's, which every answer of the API server and of AWS bears witness to.
+	clock     *clock.Clock
 	config    *rest.Config
 	kube      *kube.Client
 	informers *kube.Informers
@@ -94,6 +97,7 @@ func (b *builder) connect(ctx context.Context) (err error) {
 	if b.config, err = kubeConfig(b.settings); err != nil {
 		return err
 	}
+	b.keepClock()
 	if b.kube, err = kube.New(b.config); err != nil {
 		return err
 	}
@@ -107,7 +111,7 @@ func (b *builder) connect(ctx context.Context) (err error) {
 		b.closers.add(b.archive.Close)
 		b.log = archive.Join(log, b.archive)
 	}
-	b.state = host.NewState(host.StateConfig{Log: b.log, Usage: log.Usage, Candidates: elector.Candidates, Logger: b.logger, Registerer: b.registry})
+	b.state = host.NewState(host.StateConfig{Clock: b.clock.Now, Reliable: b.clock.Check, Log: b.log, Usage: log.Usage, Candidates: elector.Candidates, Logger: b.logger, Registerer: b.registry})
 	if err := b.state.CatchUp(ctx); err != nil {
 		return err
 	}
@@ -124,11 +128,24 @@ func (b *builder) connect(ctx context.Context) (err error) {
 	b.parts.Ready = append(b.parts.Ready, process.Check{Name: "log", Probe: b.state.Ready})
 	sink, stop := kubeevent.NewRecorder(b.kube.Core, kube.Scheme)
 	b.closers.add(func() error { stop(); return nil })
-	b.events = kubeevent.New(sink, time.Now)
+	b.events = kubeevent.New(sink, b.clock.Now)
 	if err := b.identify(ctx); err != nil {
 		return err
 	}
 	return b.keepLease()
+}
+
+// keepClock compares the clock of the process with those of its witnesses. Nothing leads while it cannot be relied on.
+func (b *builder) keepClock() {
+	b.clock = clock.New(clock.Config{})
+	clock.Register(b.registry, b.clock)
+	b.config.Wrap(func(base http.RoundTripper) http.RoundTripper { return b.clock.Transport(clock.APIServer, base) })
+	keeper := &clock.Keeper{Clock: b.clock, Logger: b.logger, Probe: func(ctx context.Context) error {
+		return b.kube.Core.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Error()
+	}}
+	b.parts.Background = append(b.parts.Background, keeper.Run)
+	b.parts.Ready = append(b.parts.Ready, process.Check{Name: "clock", Probe: b.clock.Check})
+	b.parts.Fit = b.clock.Check
 }
 
 // acts reports that something in the process may act on the cluster.
@@ -248,7 +265,7 @@ func (b *builder) addWatcher(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg := watcher.Config{Stream: b.stream, Kube: source, AWS: aws, LogID: b.log.ID(), Logger: logger, Registerer: b.registry}
+	cfg := watcher.Config{Stream: b.stream, Kube: source, AWS: aws, LogID: b.log.ID(), Clock: b.clock.Now, Logger: logger, Registerer: b.registry}
 	if b.shared {
 		cfg.World = b.state
 	}

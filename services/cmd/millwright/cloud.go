@@ -5,13 +5,14 @@ import (
 	"encoding/base64"
 	"fmt"
 	"os"
-	"time"
 
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/rs/zerolog"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"millwright/planner/ledger"
+	"millwright/services/internal/clock"
 	"millwright/services/internal/ec2"
 	"millwright/services/internal/host"
 	"millwright/services/internal/kube"
@@ -36,7 +37,11 @@ func (b *builder) aws(ctx context.Context) (*cloud, error) {
 	if b.cloud != nil {
 		return b.cloud, nil
 	}
-	client, err := ec2.New(ctx, ec2.Config{Cluster: b.settings.ClusterName, Version: version.Version, Registerer: b.registry})
+	sdk, err := b.sdk(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client, err := ec2.New(ctx, ec2.Config{Cluster: b.settings.ClusterName, Version: version.Version, AWS: &sdk, Registerer: b.registry})
 	if err != nil {
 		return nil, err
 	}
@@ -50,9 +55,18 @@ func (b *builder) aws(ctx context.Context) (*cloud, error) {
 	}
 	b.cloud = &cloud{ec2: client, hasher: nodeclass.NewHasher(b.settings.ClusterCABundle, own), cluster: launch.NewClusterSource(launch.ClusterConfig{
 		Given:    launch.Cluster{Name: b.settings.ClusterName, Endpoint: b.settings.ClusterEndpoint, CABundle: ca},
-		Describe: client.DescribeCluster, DNS: b.clusterDNS, Version: b.kubernetesVersion, Now: time.Now,
+		Describe: client.DescribeCluster, DNS: b.clusterDNS, Version: b.kubernetesVersion, Now: b.clock.Now,
 	})}
 	return b.cloud, nil
+}
+
+// sdk is the configuration of the AWS SDK, whose answers bear witness to the time.
+func (b *builder) sdk(ctx context.Context) (awssdk.Config, error) {
+	sdk, err := ec2.LoadConfig(ctx, version.Version)
+	if err == nil {
+		sdk.HTTPClient = b.clock.Client(clock.AWS, sdk.HTTPClient)
+	}
+	return sdk, err
 }
 
 // caBundle is the flag's, else what this process trusts the API server by.
@@ -102,7 +116,7 @@ func (b *builder) kubernetesVersion(context.Context) (string, error) {
 
 // awsWatcher returns what builds the half of the watcher that polls AWS.
 func (b *builder) awsWatcher(ctx context.Context, logger zerolog.Logger) (func(watcher.Emitter) (watcher.AWS, error), error) {
-	sdk, err := ec2.LoadConfig(ctx, version.Version)
+	sdk, err := b.sdk(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +127,7 @@ func (b *builder) awsWatcher(ctx context.Context, logger zerolog.Logger) (func(w
 			EC2: cloud, Pricing: pricing, Region: sdk.Region, Cluster: b.settings.ClusterName, Classes: informers.NodeClasses,
 			Options: watcherec2.Options{VMMemoryOverheadPercent: b.settings.VMMemoryOverheadPercent,
 				ReservedENIs: b.settings.ReservedENIs, IsolatedVPC: b.settings.IsolatedVPC},
-			Logger: logger, Registerer: b.registry,
+			Clock: b.clock.Now, Logger: logger, Registerer: b.registry,
 		}, e)
 	}, nil
 }
@@ -125,7 +139,7 @@ func (b *builder) addLifecycle(ctx context.Context) error {
 	}
 	h, logger := b.host(ledger.ServiceLifecycle)
 	b.speaker = h
-	launcher := launch.New(launch.Config{Cloud: aws.ec2, DryRun: aws.ec2, Cluster: aws.cluster.Get, Region: aws.ec2.Region(), Now: time.Now})
+	launcher := launch.New(launch.Config{Cloud: aws.ec2, DryRun: aws.ec2, Cluster: aws.cluster.Get, Region: aws.ec2.Region(), Now: b.clock.Now})
 	authorize := launcher.Authorize
 	if b.settings.DisableDryRun {
 		authorize = nil
@@ -133,7 +147,7 @@ func (b *builder) addLifecycle(ctx context.Context) error {
 	reconciler := nodeclass.New(nodeclass.Config{
 		Hasher:    aws.hasher,
 		Authorize: authorize, Cloud: aws.ec2, Cluster: b.settings.ClusterName, Region: aws.ec2.Region(), Version: aws.cluster.Version, CIDR: aws.cluster.CIDR,
-		DeleteTemplates: launcher.DeleteTemplates, IsolatedVPC: b.settings.IsolatedVPC, Now: time.Now,
+		DeleteTemplates: launcher.DeleteTemplates, IsolatedVPC: b.settings.IsolatedVPC, Now: b.clock.Now,
 	})
 	informers := b.watchCluster()
 	s := lifecycle.New(h, lifecycle.Deps{

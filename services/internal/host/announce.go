@@ -98,12 +98,18 @@ func (h *Host) Note(ctx context.Context, kind ledger.Kind, payload any, aggregat
 
 // Retire appends a record of audit.RetirementDrafts, in any mode.
 func (h *Host) Retire(ctx context.Context, draft store.Draft) error {
+	if err := h.clockReliable(); err != nil {
+		return err
+	}
 	_, err := h.append(ctx, draft)
 	return err
 }
 
 // record appends a record that is neither a decision nor an outcome. It counts in any mode.
 func (h *Host) record(ctx context.Context, kind ledger.Kind, payload any, aggregate string, expect uint64) error {
+	if err := h.clockReliable(); err != nil {
+		return err
+	}
 	var expects []planner.Expectation
 	var advances []string
 	if aggregate != "" {

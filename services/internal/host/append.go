@@ -18,6 +18,9 @@ import (
 // Decide appends a decision. A shadow decision neither expects nor advances anything, for it takes nothing; one that says
 // what the last on these subjects said is not appended, and the record returned is zero.
 func (h *Host) Decide(ctx context.Context, basis planner.Basis, d planner.Decision) (store.Record, error) {
+	if err := h.clockReliable(); err != nil {
+		return store.Record{}, err
+	}
 	draft, err := audit.DecisionDraft(basis, d)
 	if err != nil {
 		return store.Record{}, err

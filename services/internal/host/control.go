@@ -64,7 +64,10 @@ func (c *control) view() (ledger.Stop, time.Time) {
 // Stop implements service.Host for all services of the process. It takes no lock of the State.
 func (s *State) Stop() ledger.Stop {
 	stop, _ := s.control.view()
-	if s.LogAway() {
+	switch {
+	case s.reliable() != nil:
+		return ledger.StopAll
+	case s.LogAway():
 		return stop.AtLeast(ledger.StopVoluntary)
 	}
 	return stop

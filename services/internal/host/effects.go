@@ -19,6 +19,9 @@ const leaseMargin = 300 * time.Millisecond
 // Effect runs fn in the pool; see service.Host.
 func (h *Host) Effect(key string, creating bool, timeout time.Duration, fn func(ctx context.Context) error) bool {
 	t := h.leading()
+	if h.state.reliable() != nil {
+		return false
+	}
 	if t == nil || h.mode != ledger.ModeActive || !h.mayAct() || creating && (t.caring() || h.Stop() == ledger.StopAll) {
 		return false
 	}

@@ -169,6 +169,9 @@ func (h *Host) Changes() (<-chan struct{}, func()) { return h.changed.subscribe(
 
 // Snapshot calls fn with a valid Snapshot under the read lock, or returns ErrNotReady.
 func (h *Host) Snapshot(need service.Freshness, fn func(*planner.Snapshot) error) error {
+	if err := h.clockReliable(); err != nil {
+		return err
+	}
 	return h.state.read(func(w *world.World, l *ledger.Ledger) error {
 		if err := h.ownFolded(l); err != nil {
 			return err

@@ -94,8 +94,11 @@ type Herald struct {
 func (h *Herald) Run(ctx context.Context) error {
 	logAway, busAway := outage{what: "Log", text: "event log"}, outage{what: "Bus", text: "observation stream"}
 	var told ledger.Stop
+	var unreliable error
 	for ctx.Err() == nil {
 		now := h.State.clock()
+		h.tell(h.clock(unreliable))
+		unreliable = h.State.reliable()
 		h.tell(logAway.look(h.State.LogUnreachable(), now, h.Instance))
 		h.tell(busAway.look(h.State.BusUnreachable(), now, h.Instance))
 		if stop, confirmed := h.State.control.view(); !confirmed.IsZero() && h.Speaks() && stop != told {

@@ -30,6 +30,9 @@ func (h *Host) report(t *term) {
 
 func (h *Host) standing() map[string]string {
 	r := map[string]string{audit.ReportAt: stamp(h.Now()), audit.ReportStop: string(h.Stop())}
+	if err := h.state.reliable(); err != nil {
+		r[audit.ReportClock] = err.Error()
+	}
 	_ = h.state.read(func(w *world.World, l *ledger.Ledger) error {
 		at := w.Position()
 		r[audit.ReportFolded] = strconv.FormatUint(l.Seq(), 10)

@@ -32,19 +32,23 @@ type StateConfig struct {
 	// Candidates returns who leads or stands by in the cluster; nil: nobody but this process.
 	Candidates func(ctx context.Context) ([]store.Leader, error)
 	// Clock of the process; time.Now if nil.
-	Clock      func() time.Time
+	Clock func() time.Time
+	// Reliable returns why the clock cannot be relied on; nil while it can. A nil function: it always can.
+	Reliable   func() error
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
 }
 
 // State is the World and the Ledger of a process, shared by its services.
 type State struct {
-	log     store.Log
-	stream  events.Stream
-	usage   func(ctx context.Context) (store.Usage, error)
-	clock   func() time.Time
-	logger  zerolog.Logger
-	metrics *stateMetrics
+	log    store.Log
+	stream events.Stream
+	usage  func(ctx context.Context) (store.Usage, error)
+	clock  func() time.Time
+	// reliable says why clock cannot be relied on; see clock.go.
+	reliable func() error
+	logger   zerolog.Logger
+	metrics  *stateMetrics
 
 	mu     sync.RWMutex
 	world  *world.World
@@ -77,8 +81,11 @@ func NewState(cfg StateConfig) *State {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
+	if cfg.Reliable == nil {
+		cfg.Reliable = func() error { return nil }
+	}
 	s := &State{
-		log: cfg.Log, stream: cfg.Stream, usage: cfg.Usage, candidates: cfg.Candidates, clock: cfg.Clock, logger: cfg.Logger,
+		log: cfg.Log, stream: cfg.Stream, usage: cfg.Usage, candidates: cfg.Candidates, clock: cfg.Clock, reliable: cfg.Reliable, logger: cfg.Logger,
 		world: world.New(), ledger: ledger.New(cfg.Log.ID()), broken: make(chan struct{}),
 	}
 	s.metrics = newStateMetrics(cfg.Registerer, s)

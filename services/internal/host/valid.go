@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millwright/planner"
+	"millwright/planner/ledger"
 	"millwright/services/internal/service"
 )
 
@@ -31,6 +32,9 @@ func Invalid(s *planner.Snapshot, need service.Freshness, logID string) (string,
 	}
 	if w.AsOf().IsZero() {
 		return "stale", errors.New("no heartbeat is folded yet")
+	}
+	if ahead := w.AsOf().Sub(s.Now); ahead > ledger.ClockTolerance {
+		return "ahead", fmt.Errorf("the watcher's clock is %s ahead of this process's", ahead.Round(time.Millisecond))
 	}
 	if age, limit := s.Now.Sub(w.AsOf()), freshness(s.Options, need); age > limit {
 		return "stale", fmt.Errorf("the world is %s old, %s are allowed", age.Round(time.Millisecond), limit)

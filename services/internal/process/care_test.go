@@ -2,9 +2,12 @@ package process
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -78,4 +81,60 @@ func TestModes(t *testing.T) {
 			t.Errorf("--mode %q is accepted", value)
 		}
 	}
+}
+
+// While the clock cannot be relied on a unit neither leads nor stands in others' way.
+func TestAUnitThatIsNotFitLetsOthersLead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := memlog.New("test")
+		elector := memlog.NewElector(log)
+		var unfit atomic.Pointer[error]
+		set := func(err error) {
+			unfit.Store(&err)
+			time.Sleep(2 * fitEvery)
+			synctest.Wait()
+		}
+		j := &journal{}
+		unit := Unit{Name: "lifecycle", Lead: WhileLeading(func(ctx context.Context) error {
+			j.add("leads")
+			<-ctx.Done()
+			j.add("leads no more")
+			return nil
+		})}
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		off := errors.New("the clock is off")
+		unfit.Store(&off)
+		go func() {
+			defer close(ended)
+			_ = candidate{unit: unit, elector: elector, identity: "me", logger: zerolog.Nop(), leads: func(bool) {}, fit: func() error { return *unfit.Load() }}.run(ctx)
+		}()
+		set(off)
+		other, ok := elector.TryCampaign(store.Candidacy{Service: "lifecycle", Identity: "other"})
+		if !ok || len(j.all()) != 0 {
+			t.Fatalf("it leads, or stands before others: %v", j.all())
+		}
+		set(nil) // it waits behind the other
+		set(off) // and waits no more
+		_ = other.Resign(ctx)
+		set(off)
+		if got := j.all(); len(got) != 0 {
+			t.Fatalf("it leads although it is not fit: %v", got)
+		}
+		set(nil)
+		if got := j.all(); !slices.Equal(got, []string{"leads"}) {
+			t.Fatalf("%v: it is fit and nobody leads", got)
+		}
+		set(off)
+		if got := j.all(); !slices.Equal(got, []string{"leads", "leads no more"}) {
+			t.Fatalf("%v: it is not fit", got)
+		}
+		if next, ok := elector.TryCampaign(store.Candidacy{Service: "lifecycle", Identity: "other"}); !ok {
+			t.Fatal("nobody else can lead")
+		} else {
+			_ = next.Resign(ctx)
+		}
+		cancel()
+		<-ended
+	})
 }

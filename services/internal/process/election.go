@@ -20,6 +20,7 @@ const (
 type candidate struct {
 	unit     Unit
 	elector  store.Elector
+	fit      func() error
 	identity string
 	info     map[string]string
 	logger   zerolog.Logger
@@ -37,9 +38,12 @@ func (c candidate) run(ctx context.Context) error {
 			<-ctx.Done()
 			break
 		}
-		lead, err := c.campaign(ctx, care)
+		fit, end := c.whileFit(ctx)
+		lead, err := c.campaign(fit, care)
 		if err != nil {
-			if ctx.Err() == nil {
+			unfit := fit.Err() != nil
+			end()
+			if !unfit {
 				c.logger.Warn().Err(err).Msg("campaign failed")
 				sleep(ctx, pause.NextBackOff())
 			}
@@ -47,7 +51,8 @@ func (c candidate) run(ctx context.Context) error {
 		}
 		c.logger.Info().Str("identity", c.identity).Int64("revision", lead.Lease().Revision).Msg("leading")
 		c.leads(true)
-		err = c.unit.Lead(ctx, lead)
+		err = c.unit.Lead(fit, lead)
+		end()
 		c.leads(false)
 		care = errors.Is(err, store.ErrFenced)
 		c.resign(lead)
@@ -78,6 +83,31 @@ func (c candidate) campaign(ctx context.Context, care bool) (store.Leadership, e
 		defer func() { end(); <-ended }()
 	}
 	return c.elector.Campaign(ctx, store.Candidacy{Service: c.unit.Name, Identity: c.identity, Info: c.info, Deposable: c.unit.Deposable})
+}
+
+// whileFit waits until the unit may lead, or ctx ends, and returns a context that ends when it no longer may.
+func (c candidate) whileFit(ctx context.Context) (fit context.Context, end func()) {
+	fit, cancel := context.WithCancel(ctx)
+	if c.fit == nil {
+		return fit, cancel
+	}
+	if err := c.fit(); err != nil {
+		c.logger.Warn().Err(err).Msg("no candidate for now")
+		for c.fit() != nil && ctx.Err() == nil {
+			sleep(ctx, fitEvery)
+		}
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for fit.Err() == nil {
+			if err := c.fit(); err != nil {
+				cancel()
+			}
+			sleep(fit, fitEvery)
+		}
+	}()
+	return fit, func() { cancel(); <-ended }
 }
 
 func (c candidate) failed() error {

@@ -34,6 +34,8 @@ type Parts struct {
 	// Units are elected each by its own.
 	Units   []Unit
 	Elector store.Elector
+	// Fit reports why no unit may lead for now: each gives up its leadership, or waits with its candidacy, until it may. May be nil.
+	Fit func() error
 	// Ready are checks of /readyz, Healthy of /healthz.
 	Ready, Healthy []Check
 	// Close closes what Build opened, after all else has ended.
@@ -54,6 +56,9 @@ type Unit struct {
 	// Failed reports why the unit must not lead, for good; nil: it may. May be nil.
 	Failed func() error
 }
+
+// fitEvery is how often Fit is asked.
+const fitEvery = 200 * time.Millisecond
 
 // Run runs the process until ctx ends.
 func Run(ctx context.Context, cfg Config) error {
@@ -107,7 +112,7 @@ func (p *Parts) run(ctx context.Context, cfg Config, leaders *rota) error {
 		})
 	}
 	for _, u := range p.Units {
-		c := candidate{unit: u, elector: p.Elector, identity: cfg.Settings.Instance(), info: cfg.info(u.Name),
+		c := candidate{unit: u, elector: p.Elector, fit: p.Fit, identity: cfg.Settings.Instance(), info: cfg.info(u.Name),
 			logger: cfg.Logger.With().Str("service", u.Name).Logger(), leads: func(leading bool) { leaders.leads(u.Name, leading) }}
 		units.Go(func() error { return c.run(ctx) })
 	}

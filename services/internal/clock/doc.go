@@ -1,0 +1,11 @@
+// Package clock is a process's clock with witnesses (DESIGN §2): it is compared with the Date of every answer of the API server and of
+// AWS, and says when it cannot be relied on.
+//
+// Guarantees: Now runs with the monotonic clock from the last moment at which all witnesses agreed with the wall clock, so that a wall
+// clock that is set never shows in it. Check fails from the moment the wall clock has been set by more than Tolerance, or a witness has
+// said that it is off by more than that; it passes again once witnesses agree. A slow answer never makes a right clock look wrong: what
+// an answer says of the time is an interval, as wide as the answer took.
+// Not guaranteed: anything before the first witness; Check fails until then.
+// Callers: services/cmd/millwright, which has nobody lead, decide or act while Check fails, and services/sim, which runs it on clocks that
+// are off by days. Test with Config.Wall and Config.Monotonic.
+package clock

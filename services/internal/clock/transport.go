@@ -1,0 +1,53 @@
+package clock
+
+import (
+	"net/http"
+)
+
+// Transport has the clock compared with the Date of every answer that base brings. nil is http.DefaultTransport.
+func (c *Clock) Transport(witness string, base http.RoundTripper) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return transport{clock: c, witness: witness, base: base}
+}
+
+type transport struct {
+	clock   *Clock
+	witness string
+	base    http.RoundTripper
+}
+
+// RoundTrip takes any answer for a witness, a refusal too; one that does not say the time, or that a cache has kept, is none.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	asked := t.clock.Monotonic()
+	answer, err := t.base.RoundTrip(r)
+	if err != nil {
+		return answer, err
+	}
+	if date, err := http.ParseTime(answer.Header.Get("Date")); err == nil && answer.Header.Get("Age") == "" {
+		t.clock.Witness(t.witness, asked, date)
+	}
+	return answer, nil
+}
+
+// WrappedRoundTripper is the transport below, for those who look for one they know.
+func (t transport) WrappedRoundTripper() http.RoundTripper { return t.base }
+
+// Doer is what the AWS SDK sends requests by.
+type Doer interface {
+	Do(*http.Request) (*http.Response, error)
+}
+
+// Client has the clock compared with the Date of every answer that a client of the AWS SDK gets.
+func (c *Clock) Client(witness string, base Doer) Doer {
+	return client{transport{clock: c, witness: witness, base: doer{base}}}
+}
+
+type client struct{ transport transport }
+
+func (c client) Do(r *http.Request) (*http.Response, error) { return c.transport.RoundTrip(r) }
+
+type doer struct{ base Doer }
+
+func (d doer) RoundTrip(r *http.Request) (*http.Response, error) { return d.base.Do(r) }
