@@ -4,11 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
-	"syscall"
 
 	"millwright/store"
 	"millwright/store/record"
@@ -17,16 +12,21 @@ import (
 // Live is the log that records are taken from; etcdlog.Log and memlog.Log are.
 type Live interface {
 	Base
+	Stored
 	ID() string
-	// Stored returns up to limit live records from sequence from on, without what stands apart as blobs.
-	Stored(ctx context.Context, from uint64, limit int) ([]record.Stored, error)
 	GetBlob(ctx context.Context, hash string) ([]byte, error)
-	// Compact deletes the live records up to and including through, the genesis excepted.
-	Compact(ctx context.Context, through uint64) error
+	// Compact deletes the live records up to and including through, the genesis excepted. ErrCorrupt: that record is another
+	// than the one named, and nothing is deleted.
+	Compact(ctx context.Context, through store.Head) error
 }
 
-// ErrIncomplete: records that are not live any more are not in the directory either; it is not the one used before.
-var ErrIncomplete = errors.New("archive is incomplete")
+var (
+	// ErrIncomplete: records that are not live any more are not in the directory either; it is not the one used before.
+	ErrIncomplete = errors.New("archive is incomplete")
+	// ErrForked: log and archive hold different records under the same sequences, or the archive holds later ones than the log:
+	// one of the two was restored from a backup. Nothing is deleted before a person has decided (SetAside).
+	ErrForked = errors.New("log and archive have parted")
+)
 
 // Config of an Archiver.
 type Config struct {
@@ -68,7 +68,7 @@ func (a *Archiver) Archive(ctx context.Context, through uint64) (uint64, error) 
 }
 
 func (a *Archiver) archive(ctx context.Context, through uint64) (uint64, error) {
-	unlock, err := a.lock()
+	unlock, err := a.cfg.Dir.lock()
 	if err != nil {
 		return 0, err
 	}
@@ -84,6 +84,9 @@ func (a *Archiver) archive(ctx context.Context, through uint64) (uint64, error) 
 	if next(segments) <= base.Seq {
 		return 0, fmt.Errorf("records %d to %d are neither here nor in the live log: %w", next(segments), base.Seq, ErrIncomplete)
 	}
+	if err := a.cfg.Dir.compare(ctx, a.cfg.Live, base, segments); err != nil {
+		return 0, err
+	}
 	prev, deleted, err := a.finish(ctx, segments, base, through)
 	for err == nil && prev.Last < through {
 		var n uint64
@@ -93,57 +96,18 @@ func (a *Archiver) archive(ctx context.Context, through uint64) (uint64, error) 
 	return deleted, err
 }
 
-// lock takes the directory for this process and clears away what a crash left half written.
-func (a *Archiver) lock() (unlock func(), err error) {
-	path := a.cfg.Dir.path
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("another process archives: %w", err), f.Close())
-	}
-	return func() { _ = f.Close() }, clearParts(path)
-}
-
-func clearParts(path string) error {
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), partSuffix) {
-			continue
-		}
-		if err := os.Remove(filepath.Join(path, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
-}
-
 // finish deletes from the live log what segments of an earlier attempt hold, and returns the last segment.
 func (a *Archiver) finish(ctx context.Context, segments []Segment, base store.Head, through uint64) (prev Summary, deleted uint64, err error) {
 	from := len(segments) - 1 // the last one, for the next must follow it
 	for from > 0 && segments[from-1].Last > base.Seq {
 		from--
 	}
-	if from > 0 {
-		if prev, err = a.cfg.Dir.tail(segments[from-1]); err != nil {
-			return prev, 0, err
-		}
+	if prev, err = a.cfg.Dir.before(segments, from); err != nil {
+		return prev, 0, err
 	}
 	for _, s := range segments[max(from, 0):] {
 		if prev, err = a.cfg.Dir.verify(s, prev); err != nil {
 			return prev, deleted, err
-		}
-		if s.holds(base.Seq) {
-			if err := a.cfg.Dir.boundary(ctx, base); err != nil {
-				return prev, deleted, err
-			}
 		}
 		if s.Last > base.Seq && s.First <= through {
 			n, err := a.retire(ctx, prev, max(base.Seq, s.First-1), min(s.Last, through))
@@ -153,26 +117,6 @@ func (a *Archiver) finish(ctx context.Context, segments []Segment, base store.He
 		}
 	}
 	return prev, deleted, nil
-}
-
-// tail is the part of a segment's Summary that the next one follows.
-func (d *Dir) tail(s Segment) (sum Summary, err error) {
-	sum.Segment = s
-	r, err := openSegment(s, d.logID)
-	if err != nil {
-		return sum, err
-	}
-	defer r.close()
-	if err := r.skip(s.Last); err != nil {
-		return sum, err
-	}
-	rec, found, err := r.record()
-	if err != nil || !found {
-		return sum, errors.Join(err, s.corrupt("it ends before record %d", s.Last))
-	}
-	sum.Hash = rec.Hash
-	sum.SHA256, sum.Bytes, err = digest(s.Path)
-	return sum, err
 }
 
 // move writes the next segment, verifies it and deletes its records from the live log.
@@ -271,7 +215,17 @@ func (a *Archiver) retire(ctx context.Context, s Summary, after, through uint64)
 	if err := a.at("segment is on record"); err != nil {
 		return 0, err
 	}
-	if err := a.cfg.Live.Compact(ctx, through); err != nil {
+	last := store.Head{Seq: through, Hash: s.Hash}
+	if through < s.Last {
+		var err error
+		if last, err = a.cfg.Dir.head(ctx, through); err != nil {
+			return 0, err
+		}
+	}
+	if err := a.cfg.Live.Compact(ctx, last); err != nil {
+		if errors.Is(err, store.ErrCorrupt) {
+			err = errors.Join(ErrForked, err)
+		}
 		return 0, err
 	}
 	return through - after, a.at("records are deleted")

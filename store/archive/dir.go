@@ -46,22 +46,30 @@ func (d *Dir) drop() {
 	}
 }
 
-// Segments returns the files in the order of their records.
+// Segments returns the files in the order of their records, without those before that were pruned.
 func (d *Dir) Segments() ([]Segment, error) {
 	entries, err := os.ReadDir(d.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list archive: %w", err)
 	}
+	gone, err := d.pruned()
+	if err != nil {
+		return nil, err
+	}
 	var list []Segment
 	for _, e := range entries {
-		if s, ok := parseName(e.Name()); ok {
+		if s, ok := parseName(e.Name()); ok && s.Last > gone.Last {
 			s.Path = filepath.Join(d.path, e.Name())
 			list = append(list, s)
 		}
 	}
 	slices.SortFunc(list, func(a, b Segment) int { return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Last, b.Last)) })
 	for i, s := range list {
-		if want := next(list[:i]); s.First != want {
+		want := gone.Last + 1
+		if i > 0 {
+			want = list[i-1].Last + 1
+		}
+		if s.First != want {
 			return nil, fmt.Errorf("archive %s: segment %s does not go on with record %d: %w", d.path, s.Name(), want, store.ErrCorrupt)
 		}
 	}

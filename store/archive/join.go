@@ -99,13 +99,28 @@ func (j *Joined) Verify(ctx context.Context) (uint64, error) {
 	return j.Log.Verify(ctx)
 }
 
-// VerifyBoundary checks that the live log goes on where the archive ends.
+// Pruned is the last record that was deleted from the archive, 0 if none was.
+func (j *Joined) Pruned() (uint64, error) {
+	p, err := j.dir.pruned()
+	return p.Last, err
+}
+
+// VerifyBoundary checks that the live log goes on where the archive ends, and that what both hold is the same. ErrForked: it
+// is not.
 func (j *Joined) VerifyBoundary(ctx context.Context) error {
 	base, err := j.Base(ctx)
 	if err != nil {
 		return err
 	}
-	return j.dir.boundary(ctx, base)
+	segments, err := j.dir.Segments()
+	if err != nil {
+		return err
+	}
+	live, ok := j.Log.(Stored)
+	if !ok {
+		return j.dir.boundary(ctx, base)
+	}
+	return j.dir.compare(ctx, live, base, segments)
 }
 
 func lastOf(segments []Summary) Summary {
@@ -113,21 +128,4 @@ func lastOf(segments []Summary) Summary {
 		return Summary{}
 	}
 	return segments[len(segments)-1]
-}
-
-// boundary checks that the last record that is not live is in the archive, with the hash from which the live chain goes on.
-func (d *Dir) boundary(ctx context.Context, base store.Head) error {
-	if base.Seq == 0 {
-		return nil
-	}
-	page, err := d.Read(ctx, base.Seq, 1)
-	switch {
-	case err != nil:
-		return err
-	case len(page) == 0:
-		return fmt.Errorf("record %d: is neither in the log nor in the archive %s: %w: %w", base.Seq, d.path, ErrIncomplete, store.ErrCorrupt)
-	case page[0].Hash != base.Hash:
-		return fmt.Errorf("record %d: the archive's is not the one from which the live log goes on: %w", base.Seq, store.ErrCorrupt)
-	}
-	return nil
 }

@@ -15,7 +15,10 @@ func (d *Dir) Verify(ctx context.Context) ([]Summary, error) {
 		return nil, err
 	}
 	var list []Summary
-	var prev Summary
+	prev, err := d.before(segments, 0)
+	if err != nil {
+		return nil, err
+	}
 	for _, s := range segments {
 		if err := ctx.Err(); err != nil {
 			return list, fmt.Errorf("verify archive: %w", err)

@@ -41,41 +41,70 @@ func (l *Log) Stored(ctx context.Context, from uint64, limit int) ([]record.Stor
 }
 
 // Compact deletes the live records up to and including through, the genesis excepted, and lets etcd forget
-// the history of all keys. Who calls it has archived and verified what it deletes. Readers below get
-// ErrCompacted; watches beyond go on.
-func (l *Log) Compact(ctx context.Context, through uint64) error {
+// the history of all keys. Who calls it has archived and verified what it deletes; ErrCorrupt: the record named is another, so
+// that nothing is deleted. Readers below get ErrCompacted; watches beyond go on.
+func (l *Log) Compact(ctx context.Context, through store.Head) error {
 	base, raw, err := l.base(ctx)
-	if err != nil || through <= max(base.Seq, 1) {
+	if err != nil || through.Seq <= max(base.Seq, 1) {
 		return err
 	}
-	p, err := l.page(ctx, through, 1)
-	switch {
-	case err != nil:
-		return fmt.Errorf("compact through %d: %w", through, err)
-	case through >= p.head.Seq:
-		return fmt.Errorf("compact through %d: head is %d", through, p.head.Seq)
+	same, err := l.last(ctx, through)
+	if err != nil {
+		return fmt.Errorf("compact through %d: %w", through.Seq, err)
 	}
-	for seq := base.Seq; seq < through; {
-		seq = min(max(seq, 1)+compactStep, through)
-		if raw, err = l.compact(ctx, raw, seq); err != nil {
+	for seq := base.Seq; seq < through.Seq; {
+		seq = min(max(seq, 1)+compactStep, through.Seq)
+		if raw, err = l.compact(ctx, raw, seq, same); err != nil {
 			return fmt.Errorf("compact through %d: %w", seq, err)
 		}
 	}
 	return l.Forget(ctx, 0)
 }
 
-// compact moves the base from its raw value to a record and deletes what is before. It fails if another process moved it.
-func (l *Log) compact(ctx context.Context, from string, through uint64) (string, error) {
+// last returns what holds as long as a live record, which is not the head, stays the one it is.
+func (l *Log) last(ctx context.Context, through store.Head) (clientv3.Cmp, error) {
+	key := l.keys.record(through.Seq)
+	resp, err := l.kv.Txn(ctx).Then(clientv3.OpGet(l.keys.head()), clientv3.OpGet(key)).Commit()
+	if err != nil {
+		return clientv3.Cmp{}, fmt.Errorf("read the record: %w", err)
+	}
+	head, err := placeOf((*clientv3.GetResponse)(resp.Responses[0].GetResponseRange()))
+	if err != nil {
+		return clientv3.Cmp{}, err
+	}
+	kvs := resp.Responses[1].GetResponseRange().GetKvs()
+	switch {
+	case through.Seq >= head.Seq:
+		return clientv3.Cmp{}, fmt.Errorf("head is %d", head.Seq)
+	case len(kvs) == 0:
+		return clientv3.Cmp{}, fmt.Errorf("the record is gone: %w", store.ErrConflict)
+	}
+	s, err := record.Unmarshal(through.Seq, kvs[0].Value)
+	if err != nil {
+		return clientv3.Cmp{}, err
+	}
+	if s.Hash != through.Hash {
+		return clientv3.Cmp{}, fmt.Errorf("the record is another: %w", store.ErrCorrupt)
+	}
+	return clientv3.Compare(clientv3.ModRevision(key), "=", kvs[0].ModRevision), nil
+}
+
+// compact moves the base from its raw value to a record and deletes what is before. It fails if another process moved it, or if what
+// was looked at is not the same any more.
+func (l *Log) compact(ctx context.Context, from string, through uint64, same clientv3.Cmp) (string, error) {
 	p, err := l.page(ctx, through, 1)
 	if err != nil {
 		return "", err
+	}
+	if len(p.records) == 0 {
+		return "", fmt.Errorf("the log ends at record %d: %w", p.head.Seq, store.ErrConflict)
 	}
 	to := formatPlace(p.records[0].Place())
 	unmoved := clientv3.Compare(clientv3.Value(l.keys.base()), "=", from)
 	if from == "" {
 		unmoved = clientv3.Compare(clientv3.CreateRevision(l.keys.base()), "=", 0)
 	}
-	resp, err := l.kv.Txn(ctx).If(unmoved).Then(
+	resp, err := l.kv.Txn(ctx).If(unmoved, same).Then(
 		clientv3.OpDelete(l.keys.record(2), clientv3.WithRange(l.keys.record(through+1))),
 		clientv3.OpPut(l.keys.base(), to),
 	).Commit()

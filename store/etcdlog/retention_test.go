@@ -39,7 +39,11 @@ func TestUsageFallsByCompactionAndDefragmentation(t *testing.T) {
 	if err != nil || full.QuotaBytes != 64<<20 || full.UsedBytes < 10<<20 || full.NoSpace {
 		t.Fatalf("usage %+v, %v", full, err)
 	}
-	if err := log.Compact(ctx, 115); err != nil {
+	last, err := log.Read(ctx, 115, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Compact(ctx, store.Head{Seq: 115, Hash: last[0].Hash}); err != nil {
 		t.Fatal(err)
 	}
 	if err := log.Defragment(ctx); err != nil {

@@ -21,6 +21,8 @@ type tap struct {
 	// they return is what the caller gets in place of an answer.
 	at            int
 	before, after func(ctx context.Context) error
+	// each, if it is set, is called before every call with its number since the tap was armed.
+	each func(n int, call string)
 }
 
 func newTap() *tap { return &tap{at: -1} }
@@ -52,10 +54,20 @@ func (p *tap) take(name string) (before, after func(context.Context) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.calls = append(p.calls, name)
-	if len(p.calls)-1 != p.at {
-		return nil, nil
+	n := len(p.calls) - 1
+	if n == p.at {
+		before, after = p.before, p.after
 	}
-	return p.before, p.after
+	if each := p.each; each != nil {
+		inner := before
+		before = func(ctx context.Context) error {
+			if each(n, name); inner != nil {
+				return inner(ctx)
+			}
+			return nil
+		}
+	}
+	return before, after
 }
 
 func tapped[T any](ctx context.Context, p *tap, name string, call func() (T, error)) (T, error) {

@@ -3,6 +3,7 @@ package etcdlog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -40,9 +41,11 @@ func (l *Log) Watch(ctx context.Context, from uint64, fn func(store.Record) erro
 // watcher is one Watch.
 type watcher struct {
 	log *Log
-	// next is the first sequence not given to fn yet.
-	next uint64
-	fn   func(store.Record) error
+	// next is the first sequence not given to fn yet, hash that of the record before; it is known once one was given out.
+	next  uint64
+	hash  [32]byte
+	known bool
+	fn    func(store.Record) error
 	// stopped is the error of fn.
 	stopped error
 }
@@ -80,10 +83,22 @@ func (w *watcher) catchUp(ctx context.Context) (int64, error) {
 				return 0, err
 			}
 		}
+		if err == nil {
+			err = w.reaches(p.head)
+		}
 		if err != nil || w.next > p.head.Seq {
 			return p.revision, err
 		}
 	}
+}
+
+// reaches reports ErrCorrupt if the log ends before what was given out: it was restored from a backup.
+func (w *watcher) reaches(head record.Place) error {
+	if w.known && (head.Seq < w.next-1 || head.Seq == w.next-1 && head.Hash != w.hash) {
+		return fmt.Errorf("the log ends at record %d, which is not the one that was read up to record %d: it was restored from a backup: %w",
+			head.Seq, w.next-1, store.ErrCorrupt)
+	}
+	return nil
 }
 
 // event handles one change of a log key; again means that there is a hole before it.
@@ -105,6 +120,11 @@ func (w *watcher) event(ctx context.Context, ev *clientv3.Event) (again bool, er
 }
 
 func (w *watcher) give(ctx context.Context, s record.Stored) error {
+	if w.known {
+		if err := s.Follows(store.Head{Seq: w.next - 1, Hash: w.hash}); err != nil {
+			return err
+		}
+	}
 	r, err := w.log.resolve(ctx, s)
 	if err != nil {
 		return err
@@ -112,7 +132,7 @@ func (w *watcher) give(ctx context.Context, s record.Stored) error {
 	if w.stopped = w.fn(r); w.stopped != nil {
 		return w.stopped
 	}
-	w.next++
+	w.next, w.hash, w.known = s.Seq+1, s.Hash, true
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 
 	"millwright/store"
@@ -132,18 +133,32 @@ func (l *Log) Verify(context.Context) (uint64, error) {
 	return prev.Seq, nil
 }
 
-// Compact drops the live records up to and including through, the genesis excepted.
-func (l *Log) Compact(_ context.Context, through uint64) error {
+// Compact drops the live records up to and including through, the genesis excepted. ErrCorrupt: that record is another.
+func (l *Log) Compact(_ context.Context, through store.Head) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if through >= l.head.Seq {
-		return fmt.Errorf("compact through %d: head is %d", through, l.head.Seq)
+	if through.Seq >= l.head.Seq {
+		return fmt.Errorf("compact through %d: head is %d", through.Seq, l.head.Seq)
 	}
-	if through <= l.base.Seq {
+	if through.Seq <= l.base.Seq {
 		return nil
 	}
-	n := through - l.base.Seq
-	l.base = l.records[n-1].Place().Head
+	n := through.Seq - l.base.Seq
+	if l.records[n-1].Hash != through.Hash {
+		return fmt.Errorf("compact through %d: the record is another: %w", through.Seq, store.ErrCorrupt)
+	}
+	l.base = through
 	l.records = l.records[n:]
 	return nil
+}
+
+// Copy is the log as a backup of it would be, once it is restored: nobody leads.
+func (l *Log) Copy() *Log {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &Log{
+		id: l.id, clock: l.clock, genesis: l.genesis, base: l.base, records: slices.Clone(l.records), head: l.head,
+		aggregates: maps.Clone(l.aggregates), switches: maps.Clone(l.switches), blobs: maps.Clone(l.blobs), elections: elections{},
+		changed: make(chan struct{}), revision: l.revision,
+	}
 }

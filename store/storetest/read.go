@@ -62,9 +62,16 @@ var readTests = map[string]func(*testing.T, Harness){
 		_, err := h.Log.Read(bounded(t), 4, 10)
 		wantFault(t, err, 5)
 	},
+	"nothing is deleted if the last record is not the one that was archived": func(t *testing.T, h Harness) {
+		fill(t, h.Log, 10)
+		other := headAt(t, h.Log, 6)
+		other.Hash[0] ^= 1
+		wantError(t, h.Compact(bounded(t), other), store.ErrCorrupt)
+		mustRead(t, h.Open(), 1, 11)
+	},
 	"what was compacted says so, and the rest goes on": func(t *testing.T, h Harness) {
 		fill(t, h.Log, 10)
-		if err := h.Compact(bounded(t), 6); err != nil {
+		if err := h.Compact(bounded(t), headAt(t, h.Log, 6)); err != nil {
 			t.Fatal(err)
 		}
 		got, err := h.Log.Read(bounded(t), 3, 5)
@@ -85,7 +92,7 @@ var readTests = map[string]func(*testing.T, Harness){
 		if r := mustAppend(t, h.Log, draft(1)); r.Seq != 12 {
 			t.Fatalf("appended as %d", r.Seq)
 		}
-		if err := h.Compact(bounded(t), 40); err == nil {
+		if err := h.Compact(bounded(t), store.Head{Seq: 40}); err == nil {
 			t.Fatal("compacted beyond the head")
 		}
 	},
@@ -136,4 +143,14 @@ var omitTests = map[string]func(*testing.T, Harness){
 			t.Fatalf("verified to %d, %v", seq, err)
 		}
 	},
+}
+
+// headAt is the place of a record.
+func headAt(t *testing.T, l store.Log, seq uint64) store.Head {
+	t.Helper()
+	r, err := l.Read(bounded(t), seq, 1)
+	if err != nil || len(r) != 1 {
+		t.Fatalf("read record %d: %d records, %v", seq, len(r), err)
+	}
+	return store.Head{Seq: seq, Hash: r[0].Hash}
 }

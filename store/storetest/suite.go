@@ -27,7 +27,7 @@ type Harness struct {
 	// Expire lets the lease of a leadership run out as if its process had died.
 	Expire func(store.Leadership)
 	// Compact deletes the records up to and including through.
-	Compact func(ctx context.Context, through uint64) error
+	Compact func(ctx context.Context, through store.Head) error
 	Tamper  Tamper
 	// Disturb breaks connections for a moment; nil if there are none.
 	Disturb func()

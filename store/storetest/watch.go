@@ -67,7 +67,7 @@ var watchTests = map[string]func(*testing.T, Harness){
 		for round := range 5 {
 			fillMore(t, h.Log, 20)
 			w.await(t, 20*(round+1)+1) // it has seen what goes now
-			if err := h.Compact(bounded(t), uint64(20*(round+1)-5)); err != nil {
+			if err := h.Compact(bounded(t), headAt(t, h.Log, uint64(20*(round+1)-5))); err != nil {
 				t.Fatal(err)
 			}
 		}

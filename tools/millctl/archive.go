@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,15 +16,57 @@ import (
 )
 
 func archiveCommand(t *target) *cobra.Command {
-	cmd := &cobra.Command{Use: "archive", Short: "List or verify the archive of the log", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "archive", Short: "List, verify or prune the archive of the log", Args: cobra.NoArgs,
 		Long: "The archive holds the records that left the live log, in segments: files of a directory.\nlog, why, replay and verify read archive and live log as one."}
 	cmd.AddCommand(
 		&cobra.Command{Use: "ls", Short: "List the segments", Args: cobra.NoArgs, RunE: t.withArchive(listArchive)},
 		&cobra.Command{Use: "verify", Short: "Verify every segment, their chain, and the boundary to the live log", Args: cobra.NoArgs,
 			Long: "Verify reads every segment and checks that it is whole, continues the hash chain, is the file the log has on record,\nand that the live log goes on where the archive ends. Exit status 1 at the first fault.",
 			RunE: t.withArchive(verifyArchive)},
+		&cobra.Command{Use: "set-aside", Short: "Go on with the live log where it and the archive have parted", Args: cobra.NoArgs,
+			Long: "After etcd was restored from a backup that is older than the archive, both hold different records under the same sequences.\nSet-aside moves the archive's into a directory beside the segments, where nothing reads them, and deletes nothing. It does\nnothing where log and archive are one.",
+			RunE: t.withArchive(setAside)},
+		pruneCommand(t),
 	)
 	return cmd
+}
+
+func pruneCommand(t *target) *cobra.Command {
+	var age time.Duration
+	cmd := &cobra.Command{Use: "prune", Short: "Delete old segments for good", Args: cobra.NoArgs,
+		Long: "Prune deletes the segments whose records are all older than --older-than. What is deleted can't be read, explained or replayed\nany more. The newest segment stays in any case.",
+		RunE: t.withArchive(func(ctx context.Context, s *session, out io.Writer) error {
+			if age <= 0 {
+				return errors.New("missing --older-than, such as 8760h")
+			}
+			return pruneArchive(ctx, s, time.Now().Add(-age), out)
+		})}
+	cmd.Flags().DurationVar(&age, "older-than", 0, "delete segments whose records are all older, such as 8760h")
+	return cmd
+}
+
+func pruneArchive(ctx context.Context, s *session, before time.Time, out io.Writer) error {
+	base, err := s.database.Base(ctx)
+	if err != nil {
+		return err
+	}
+	deleted, err := s.archive.Prune(ctx, base, before)
+	for _, x := range deleted {
+		fmt.Fprintf(out, "deleted records %d to %d: %s\n", x.First, x.Last, x.Path)
+	}
+	fmt.Fprintf(out, "%d segments deleted\n", len(deleted))
+	return err
+}
+
+func setAside(ctx context.Context, s *session, out io.Writer) error {
+	aside, err := s.archive.SetAside(ctx, s.target.cluster, s.database)
+	switch {
+	case aside != "":
+		fmt.Fprintf(out, "the archive's records that are not the log's lie in %s\n", aside)
+	case err == nil:
+		fmt.Fprintln(out, "log and archive are one: nothing to set aside")
+	}
+	return err
 }
 
 func (t *target) withArchive(fn func(context.Context, *session, io.Writer) error) func(*cobra.Command, []string) error {

@@ -109,3 +109,67 @@ func TestArchiveAndLiveLogReadAsOne(t *testing.T) {
 		}
 	}
 }
+
+func TestTheArchiveIsPruned(t *testing.T) {
+	dir, segment := archived(t)
+	if _, err := millctl(dir, "archive", "prune"); err == nil || !strings.Contains(err.Error(), "--older-than") {
+		t.Errorf("without an age: %v", err)
+	}
+	for _, args := range [][]string{{"archive", "prune", "--older-than=1h"}, {"archive", "prune", "--older-than=1ns"}} {
+		if out, err := millctl(dir, args...); err != nil || !strings.Contains(out, "0 segments deleted") {
+			t.Errorf("%v: %s%v", args, out, err)
+		}
+	}
+	if out, err := millctl(dir, "archive", "set-aside"); err != nil || !strings.Contains(out, "nothing to set aside") {
+		t.Errorf("%s%v", out, err)
+	}
+	if _, err := os.Stat(segment); err != nil {
+		t.Errorf("the newest segment is gone: %v", err)
+	}
+}
+
+func TestAPrunedArchiveIsReadFromWhereItBegins(t *testing.T) {
+	dir, first := archived(t)
+	extend(t, dir)
+	out, err := millctl(dir, "archive", "prune", "--older-than=1ns")
+	if err != nil || !strings.Contains(out, "1 segments deleted") || !strings.Contains(out, "records 1 to 20") {
+		t.Fatalf("%s%v", out, err)
+	}
+	if _, err := os.Stat(first); err == nil {
+		t.Error("the segment is there still")
+	}
+	for _, c := range []struct {
+		args      []string
+		want, not string
+	}{
+		{[]string{"log"}, "    21 ", "    20 "},
+		{[]string{"verify"}, "hash chain intact", ""},
+		{[]string{"archive", "verify"}, "1 segments intact", ""},
+	} {
+		out, err := millctl(dir, c.args...)
+		if err != nil || !strings.Contains(out, c.want) || c.not != "" && strings.Contains(out, c.not) {
+			t.Errorf("%v: %s%v", c.args, out, err)
+		}
+	}
+}
+
+// extend archives the records up to 28 as well.
+func extend(t *testing.T, dir string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	server, err := etcdembedded.Start(filepath.Join(dir, "etcd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	log, err := etcdlog.Open(ctx, etcdlog.Config{Client: server.Client, Cluster: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	a := archive.NewArchiver(archive.Config{Cluster: "test", Live: log, Dir: archive.Open(filepath.Join(dir, "archive"), log.ID())})
+	if _, err := a.Archive(ctx, 28); err != nil {
+		t.Fatal(err)
+	}
+}

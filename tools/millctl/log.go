@@ -114,6 +114,12 @@ func firstAtHand(ctx context.Context, log store.Log) (uint64, error) {
 	if !ok || !errors.Is(err, store.ErrCompacted) {
 		return 1, nil
 	}
+	if joined, ok := log.(*archive.Joined); ok {
+		if first, err := joined.Pruned(); err != nil || first > 0 {
+			fmt.Fprintf(os.Stderr, "millctl: records 1 to %d were pruned from the archive\n", first)
+			return first + 1, err
+		}
+	}
 	base, err := live.Base(ctx)
 	if err != nil {
 		return 0, err

@@ -67,6 +67,8 @@ func splitList(s string) []string {
 // session is an open log and, once asked for, stream. Close ends what it started.
 type session struct {
 	log store.Log
+	// database is the live log alone.
+	database *etcdlog.Log
 	// archive is nil if no directory is known.
 	archive *archive.Dir
 	elector store.Elector
@@ -104,7 +106,7 @@ func (t *target) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the log of cluster %s: %w", t.cluster, err), s.Close())
 	}
-	s.log, s.elector = log, etcdlog.NewElector(client, t.cluster)
+	s.log, s.database, s.elector = log, log, etcdlog.NewElector(client, t.cluster)
 	s.closers = append(s.closers, log.Close)
 	if dir := t.archive(); dir != "" {
 		s.archive = archive.Open(dir, log.ID())

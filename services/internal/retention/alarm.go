@@ -46,8 +46,6 @@ func (k *Keeper) alarm(ctx context.Context, u store.Usage) error {
 
 // raise tells an alarm as a KubeEvent, and records it once until it is over.
 func (k *Keeper) raise(ctx context.Context, reason, message string) error {
-	k.metrics.alarms.WithLabelValues(reason).Inc()
-	k.cfg.Logger.Error().Str("reason", reason).Msg(message)
 	k.cfg.Host.Event(service.KubeEvent{
 		Object: corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: "kube-system"},
 		Type:   corev1.EventTypeWarning, Reason: reason, Message: message,
@@ -55,6 +53,8 @@ func (k *Keeper) raise(ctx context.Context, reason, message string) error {
 	if k.raised[reason] {
 		return nil
 	}
+	k.metrics.alarms.WithLabelValues(reason).Inc()
+	k.cfg.Logger.Error().Str("reason", reason).Msg(message)
 	if err := k.cfg.Host.Note(ctx, ledger.KindAlarmRaised, &ledger.AlarmRaised{Reason: reason, Message: message}, "", 0); err != nil {
 		return fmt.Errorf("record alarm: %w", err)
 	}

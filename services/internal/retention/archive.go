@@ -25,11 +25,16 @@ func (k *Keeper) archive(ctx context.Context, eager, now bool) (bool, error) {
 	n, err := k.archiver.Archive(ctx, through)
 	k.metrics.archived.Add(float64(n))
 	if err != nil {
-		if errors.Is(err, archive.ErrIncomplete) {
+		switch {
+		case errors.Is(err, archive.ErrForked):
+			err = errors.Join(err, k.raise(ctx, "ArchiveForked", err.Error()+"; nothing is deleted: docs/operations.md says how to go on"))
+		case errors.Is(err, archive.ErrIncomplete):
 			err = errors.Join(err, k.raise(ctx, "ArchiveIncomplete", err.Error()))
 		}
 		return n > 0, err
 	}
+	delete(k.raised, "ArchiveForked")
+	delete(k.raised, "ArchiveIncomplete")
 	k.cfg.Logger.Info().Uint64("revision", through).Uint64("records", n).Bool("eager", eager).Msg("records archived")
 	return n > 0, nil
 }

@@ -124,7 +124,11 @@ func TestStartIsCheckpointAndTail(t *testing.T) {
 		})
 	}
 	t.Run("without what it stands for", func(t *testing.T) {
-		if err := log.Compact(bounded(t), list[0].Seq); err != nil {
+		last, err := log.Read(bounded(t), list[0].Seq, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := log.Compact(bounded(t), store.Head{Seq: last[0].Seq, Hash: last[0].Hash}); err != nil {
 			t.Fatal(err)
 		}
 		if got := started(t, log); got != want {

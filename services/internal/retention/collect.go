@@ -23,7 +23,7 @@ type collector struct {
 	grace time.Duration
 	// named is the last record that names a blob, of the records up to read.
 	named map[string]uint64
-	read  uint64
+	read  store.Head
 	// unnamed is what was seen of blobs that no record names.
 	unnamed map[string]sighting
 }
@@ -88,8 +88,11 @@ func (c *collector) follow(ctx context.Context) error {
 			delete(c.named, hash)
 		}
 	}
-	for c.read = max(c.read, base.Seq); ; {
-		page, err := c.db.Stored(ctx, c.read+1, collectPage)
+	if err := c.resume(ctx, base); err != nil {
+		return err
+	}
+	for {
+		page, err := c.db.Stored(ctx, c.read.Seq+1, collectPage)
 		if err != nil {
 			return err
 		}
@@ -101,12 +104,31 @@ func (c *collector) follow(ctx context.Context) error {
 			for _, hash := range names {
 				c.named[hash] = s.Seq
 			}
-			c.read = s.Seq
+			c.read = s.Place().Head
 		}
 		if len(page) < collectPage {
 			return nil
 		}
 	}
+}
+
+// resume begins after the base where the record read last is live no more, and anew where it is another: the log was restored
+// from a backup, and what was known of blobs holds for the records that are lost.
+func (c *collector) resume(ctx context.Context, base store.Head) error {
+	if c.read.Seq <= base.Seq {
+		c.read = base
+		return nil
+	}
+	page, err := c.db.Stored(ctx, c.read.Seq, 1)
+	if err != nil {
+		return err
+	}
+	if len(page) == 0 || page[0].Hash != c.read.Hash {
+		clear(c.named)
+		clear(c.unnamed)
+		c.read = base
+	}
+	return nil
 }
 
 // blobsOf returns the blobs that a record names: its payload, its explanation, a checkpoint.

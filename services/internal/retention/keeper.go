@@ -2,6 +2,7 @@ package retention
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -176,10 +177,7 @@ func (k *Keeper) Round(ctx context.Context) error {
 		return err
 	}
 	moved, err := k.archive(ctx, eager, written)
-	if err != nil {
-		return err
-	}
-	return k.tidy(ctx, eager, moved)
+	return errors.Join(err, k.tidy(ctx, eager, moved)) // there is room to make whether or not records can go
 }
 
 // usage is zero while etcd does not tell it, as to users without the role root: then age and number alone decide.

@@ -34,7 +34,13 @@ type database struct {
 
 func openDatabase(t *testing.T, quota int64) database {
 	t.Helper()
-	server, err := embedded.Start(t.TempDir(), embedded.Options{QuotaBytes: quota})
+	return openAt(t, t.TempDir(), t.TempDir(), quota)
+}
+
+// openAt opens the database in a directory, beside an archive in another.
+func openAt(t *testing.T, dir, archives string, quota int64) database {
+	t.Helper()
+	server, err := embedded.Start(dir, embedded.Options{QuotaBytes: quota})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +50,11 @@ func openDatabase(t *testing.T, quota int64) database {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = log.Close() })
-	return database{client: server.Client, log: log, elector: etcdlog.NewElector(server.Client, "test"), dir: archive.Open(t.TempDir(), log.ID())}
+	elector := etcdlog.NewElector(server.Client, "test")
+	if err := elector.Depose(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
+	return database{client: server.Client, log: log, elector: elector, dir: archive.Open(archives, log.ID())}
 }
 
 func (d database) keeper(r *rig, dir *archive.Dir, p retention.Policy) *retention.Keeper {

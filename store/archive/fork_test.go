@@ -1,0 +1,160 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"millwright/store"
+	"millwright/store/memlog"
+)
+
+// grow appends n records, which say whose they are.
+func grow(t *testing.T, log *memlog.Log, whose string, n int) {
+	t.Helper()
+	for i := range n {
+		if _, err := log.Append(ctx, store.Draft{Time: time.Unix(int64(5e9+i), 0), Kind: 10, Payload: fmt.Appendf(nil, `{"%s":%d}`, whose, i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A backup of the log is restored, after which its archive had gone on. What was acknowledged since then must never be deleted.
+func TestALogThatWasRestoredLosesNothingToItsArchive(t *testing.T) {
+	for name, c := range map[string]struct {
+		// backup is the record up to which the log is archived when the backup is made, archived the one up to which the archive goes.
+		backup, archived uint64
+		// since are the records appended to the restored log, which had 251.
+		since int
+		// through is how far the archive is to go then.
+		through uint64
+	}{
+		"it goes on beyond the archive":                 {100, 280, 60, 270},
+		"it goes on beyond the archive, and all of it":  {100, 280, 60, 300},
+		"it ends before the archive does":               {100, 280, 0, 240},
+		"it ends before, and was archived no further":   {100, 280, 5, 100},
+		"nothing had been archived":                     {0, 280, 60, 270},
+		"its last segment was half taken from the log":  {110, 280, 60, 270},
+		"it was restored from before what is not there": {100, 252, 60, 240},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := filled(t, 250)
+			dir := Open(t.TempDir(), log.ID())
+			a := archiver(log, dir)
+			a.recordsMax = 60
+			if c.backup > 0 {
+				must(a.Archive(ctx, min(c.backup, 100)))
+			}
+			backup := log.Copy()
+			grow(t, log, "lost", 60)
+			must(a.Archive(ctx, c.archived))
+			if c.backup > 100 {
+				if err := backup.Compact(ctx, must(dir.head(ctx, c.backup))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			restored := backup.Copy()
+			grow(t, restored, "since", c.since)
+			want := all(t, Join(restored.Copy(), dir))
+			segments := must(dir.Segments())
+
+			_, err := archiver(restored, dir).Archive(ctx, c.through)
+			if !errors.Is(err, ErrForked) {
+				t.Errorf("archived a fork: %v", err)
+			}
+			if base := must(restored.Base(ctx)); base.Seq != c.backup {
+				t.Errorf("live from %d on", base.Seq+1)
+			}
+			if err := Join(restored, dir).VerifyBoundary(ctx); !errors.Is(err, ErrForked) {
+				t.Errorf("the fork is not seen: %v", err)
+			}
+			same(t, want, all(t, Join(restored, dir)))
+
+			aside := must(dir.SetAside(ctx, "test", restored))
+			if _, err := archiver(restored, dir).Archive(ctx, c.through); err != nil {
+				t.Fatalf("archive after the fork was set aside: %v", err)
+			}
+			same(t, want, all(t, Join(restored, dir)))
+			if _, err := Join(restored, dir).Verify(ctx); err != nil {
+				t.Error(err)
+			}
+			for _, s := range segments {
+				if _, err := os.Stat(filepath.Join(aside, s.Name())); err != nil && s.Last > c.backup {
+					t.Errorf("a segment of the fork is gone: %v", err)
+				}
+			}
+			if again := must(dir.SetAside(ctx, "test", restored)); again != "" {
+				t.Errorf("there is no fork, and %s", again)
+			}
+		})
+	}
+}
+
+// A crash left records in both: that is no fork.
+func TestWhatIsInBothIsNoFork(t *testing.T) {
+	log := filled(t, 100)
+	dir := Open(t.TempDir(), log.ID())
+	a := archiver(log, dir)
+	a.at = func(line string) error {
+		if line == "segment is on record" {
+			return errCrash
+		}
+		return nil
+	}
+	if _, err := a.Archive(ctx, 50); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	if aside := must(dir.SetAside(ctx, "test", log)); aside != "" {
+		t.Errorf("set aside in %s", aside)
+	}
+	if err := Join(log, dir).VerifyBoundary(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAPrunedArchiveReadsOn(t *testing.T) {
+	log := filled(t, 250)
+	want := all(t, log)
+	dir := Open(t.TempDir(), log.ID())
+	for _, through := range []uint64{50, 100, 150, 200} {
+		must(archiver(log, dir).Archive(ctx, through))
+	}
+	segments := must(dir.Segments())
+	base := must(log.Base(ctx))
+	if deleted := must(dir.Prune(ctx, base, want[0].Time)); len(deleted) != 0 {
+		t.Fatalf("what is young enough is deleted: %v", deleted)
+	}
+	stale := must(os.ReadFile(segments[0].Path))
+	if deleted := must(dir.Prune(ctx, base, want[120].Time)); len(deleted) != 2 {
+		t.Fatalf("deleted %v", deleted)
+	}
+	write(t, segments[0].Path, stale) // as if the process had died before it was deleted
+	dir = Open(filepath.Dir(dir.Path()), log.ID())
+	if _, err := Join(log, dir).Read(ctx, 60, 1); !errors.Is(err, store.ErrCompacted) {
+		t.Errorf("read what was pruned: %v", err)
+	}
+	got, err := Join(log, dir).Read(ctx, 101, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, want[100:], got)
+	if last, err := Join(log, dir).Verify(ctx); err != nil || last != 251 {
+		t.Errorf("verified to %d, %v", last, err)
+	}
+	must(archiver(log, dir).Archive(ctx, 220))
+	if deleted := must(dir.Prune(ctx, must(log.Base(ctx)), time.Unix(1e11, 0))); len(deleted) != 2 {
+		t.Fatalf("deleted %v", deleted)
+	}
+	if left := must(dir.Segments()); len(left) != 1 || left[0].Last != 220 {
+		t.Errorf("left %v", left)
+	}
+	if _, err := os.Stat(segments[0].Path); err == nil {
+		t.Error("what a crash had left is there still")
+	}
+	if _, err := Join(log, dir).Verify(ctx); err != nil {
+		t.Error(err)
+	}
+}
