@@ -37,6 +37,8 @@ type bin struct {
 	// records are the counts that the pods of a new claim made; gone: it was packed anew.
 	records []counted
 	gone    bool
+	// touched: the trial under way has saved it. shut: it takes no pods that move.
+	touched, shut bool
 	// uncounted are pods whose domain is not certain yet, by group.
 	uncounted map[*topology.Group]int32
 }
@@ -62,7 +64,7 @@ const (
 // accept puts a pod of the level's class into b if it fits.
 func (s *solver) accept(b *bin, lv *level) outcome {
 	s.steps++
-	if b.gone {
+	if b.gone || b.shut {
 		return never
 	}
 	if !s.keeping {
@@ -117,6 +119,7 @@ func (s *solver) acceptNode(b *bin, lv *level) outcome {
 			return o
 		}
 	}
+	s.touch(b)
 	if volumes {
 		b.volumes.add(c.volumes)
 	}

@@ -238,6 +238,13 @@ type growingBits []uint64
 
 func (g growingBits) has(i int) bool { return i/64 < len(g) && g[i/64]&(1<<(i%64)) != 0 }
 
+// remove takes i out.
+func (g *growingBits) remove(i int) {
+	if i/64 < len(*g) {
+		(*g)[i/64] &^= 1 << (i % 64)
+	}
+}
+
 // word w holds the numbers from 64w on.
 func (g growingBits) word(w int) uint64 {
 	if w < len(g) {

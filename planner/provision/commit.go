@@ -82,6 +82,7 @@ func (s *solver) commitTo(b *bin, choice *alternative, c *topology.Constraint, i
 	if s.missed(); !ok {
 		return false
 	}
+	s.touch(b)
 	saved, records := b.save(), slices.Clone(b.records)
 	s.hold(o, holds)
 	o.state = n

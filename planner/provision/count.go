@@ -29,8 +29,19 @@ func (s *solver) countRunning() {
 			if !r.matched {
 				r.counted, r.matched = space.Matching(p.Class.Labels, p.Namespace), true
 			}
-			s.countOn(b, r.counted, passes)
-			s.countOn(b, r.owned, passes)
+			s.countOn(b, r.counted, passes, 1)
+			s.countOn(b, r.owned, passes, 1)
+		}
+	}
+}
+
+// uncountPods takes the pods that run on a node out of the counts.
+func (s *solver) uncountPods(b *bin) {
+	passes := map[int]bool{}
+	for _, p := range b.node.Pods {
+		if r := s.running[classKey{p.Class, p.Namespace, ""}]; r != nil && p.Active() {
+			s.countOn(b, r.counted, passes, -1)
+			s.countOn(b, r.owned, passes, -1)
 		}
 	}
 }
@@ -46,7 +57,7 @@ func (s *solver) ownersOfFrozen(p *world.Pod) *runningClass {
 	return r
 }
 
-func (s *solver) countOn(b *bin, groups []*topology.Group, passes map[int]bool) {
+func (s *solver) countOn(b *bin, groups []*topology.Group, passes map[int]bool, n int32) {
 	for _, g := range groups {
 		pass, known := passes[g.Filter]
 		if !known {
@@ -57,29 +68,29 @@ func (s *solver) countOn(b *bin, groups []*topology.Group, passes map[int]bool) 
 			continue
 		}
 		if g.Hostname() {
-			g.Record(b.index, 1)
+			s.count(b, g, b.index, n)
 		} else if v, ok := b.nodeLabels()[g.Domains.Key]; ok {
-			g.Record(g.Domains.Index(v), 1)
+			s.count(b, g, g.Domains.Index(v), n)
 		}
 	}
 }
 
-// record counts a pod that b got.
-func (s *solver) record(b *bin, k *class) {
+// record counts n pods of a class that b got, or a fixed one loses.
+func (s *solver) record(b *bin, k *class, n int32) {
 	for _, g := range k.topology.counted {
-		s.recordIn(b, g)
+		s.recordIn(b, g, n)
 	}
 	for _, g := range k.topology.owned {
-		s.recordIn(b, g)
+		s.recordIn(b, g, n)
 	}
 }
 
-func (s *solver) recordIn(b *bin, g *topology.Group) {
+func (s *solver) recordIn(b *bin, g *topology.Group, n int32) {
 	if !s.filterPasses(b, g.Filter) {
 		return
 	}
 	if g.Hostname() {
-		b.count(g, b.index, 1)
+		s.count(b, g, b.index, n)
 		return
 	}
 	m := s.domainsOf(b, g.Domains)
@@ -87,13 +98,13 @@ func (s *solver) recordIn(b *bin, g *topology.Group) {
 		return // without the key, the node is in no domain
 	}
 	if i, single := m.Single(); single && !b.mayLack(g.Domains) {
-		b.count(g, i, 1)
+		s.count(b, g, i, n)
 		return
 	}
 	if g.Possible() {
 		for i := range g.Domains.Len() {
 			if m.Has(i) {
-				b.count(g, i, 1)
+				s.count(b, g, i, n)
 			}
 		}
 		return
@@ -101,7 +112,7 @@ func (s *solver) recordIn(b *bin, g *topology.Group) {
 	if b.uncounted == nil {
 		b.uncounted = map[*topology.Group]int32{}
 	}
-	b.uncounted[g]++
+	b.uncounted[g] += n
 	g.Elusive = true
 }
 
@@ -116,7 +127,7 @@ func (s *solver) settle(b *bin) {
 			continue
 		}
 		if i, single := s.domainsOf(b, g.Domains).Single(); single && !b.mayLack(g.Domains) {
-			b.count(g, i, n)
+			s.count(b, g, i, n)
 			delete(b.uncounted, g)
 		}
 	}
@@ -235,14 +246,6 @@ type counted struct {
 	group *topology.Group
 	at    int
 	n     int32
-}
-
-// count counts n pods of b, in a way that can be taken back while it is a new claim.
-func (b *bin) count(g *topology.Group, at int, n int32) {
-	g.Record(at, n)
-	if b.open != nil {
-		b.records = append(b.records, counted{g, at, n})
-	}
 }
 
 // uncount takes back all that b's pods counted; recount counts it again.

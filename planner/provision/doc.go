@@ -12,6 +12,8 @@
 // pointer lookup and a few word operations. A node that refused a class is not asked again unless the reason
 // may pass (topology).
 //
-// Callers: services/provisioner (Plan), planner/disrupt (Simulate), services/lifecycle (NodeClaim),
-// store/audit (replay). Test with planner/plannertest.
+// What if some nodes went? A Simulation answers that for many sets of nodes of one Snapshot, each as a trial of the same solver that
+// is committed or taken back, so that a question costs what it changes.
+//
+// Test with planner/plannertest.
 package provision

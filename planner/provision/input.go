@@ -27,7 +27,12 @@ type input struct {
 	overlayProblems []OverlayProblem
 	nodes           []*planner.StateNode
 	planned         []plannedInput
-	daemons         []daemonInput
+	// simulated: nodes may go in trials; mobile are the pods that would move then.
+	simulated bool
+	mobile    []*world.Pod
+	// destinations orders nodes that are equally ready; nil: by name.
+	destinations func(a, b *planner.StateNode) int
+	daemons      []daemonInput
 	// unavailable offerings are not offered to any pool.
 	unavailable []ledger.OfferingKey
 	// freeReserved is how much of a capacity reservation is free, of which a catalogue says what EC2 said and when.

@@ -73,6 +73,7 @@ func (s *solver) acceptOpen(b *bin, lv *level) outcome {
 			if !ok {
 				return false
 			}
+			s.touch(b)
 			s.hold(o, holds)
 			o.state, o.used, b.ports = n, total, ports
 			o.keep(s.buffer[:len(o.types)])

@@ -77,6 +77,7 @@ func (s *solver) acceptPlanned(b *bin, lv *level) outcome {
 			return o
 		}
 	}
+	s.touch(b)
 	b.free = b.free.Sub(c.requests)
 	b.ports = append(b.ports, c.ports...)
 	return accepted

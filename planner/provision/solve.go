@@ -57,8 +57,9 @@ type solver struct {
 	single  map[*topology.Domains][]*alternative
 	// diagnosed counts the classes that were told why they are refused.
 	diagnosed int
-	// exist are the domains that exist for classes.
-	exist map[existKey]topology.Mask
+	// exist are the domains that exist for classes; existKeys are its keys as they came.
+	exist     map[existKey]*existing
+	existKeys []existKey
 	// keeping: earlier verdicts are being taken over; the topology is checked after all of them.
 	keeping bool
 	// newlyExcluded are pods that have waited for a ready node in vain.
@@ -71,6 +72,9 @@ type solver struct {
 	// a bin was full, stepsWhole if it took more than a look.
 	ceiling *ceiling
 	steps   int
+	// trial is the change that may be taken back; nil if none is under way. trials counts those begun and ended.
+	trial  *trial
+	trials int
 	// commits counts the tries to commit a claim to a domain.
 	commits int
 	// fewest: bins from the given one on are asked in the order of their pods, fewest first; ordered is that order.
@@ -183,7 +187,11 @@ func (s *solver) addBins() {
 	s.byTarget = make(map[target]*bin, len(s.in.nodes)+len(s.in.planned))
 	nodes := slices.Clone(s.in.nodes)
 	slices.SortFunc(nodes, func(a, b stateNode) int {
-		return cmp.Or(-compareBool(a.Initialized, b.Initialized), cmp.Compare(a.Name, b.Name))
+		order := -compareBool(a.Initialized, b.Initialized)
+		if order == 0 && s.in.destinations != nil {
+			order = s.in.destinations(a, b)
+		}
+		return cmp.Or(order, cmp.Compare(a.Name, b.Name))
 	})
 	blank := make([]bin, len(nodes))
 	for i, n := range nodes {
@@ -245,15 +253,14 @@ func (s *solver) queue() {
 	}
 	s.items = make([]*item, len(s.in.pods))
 	blank := make([]item, len(s.in.pods))
+	for _, p := range s.in.mobile {
+		s.compiler.class(p)
+	}
 	for i, p := range s.in.pods {
 		blank[i] = item{pod: p, class: s.compiler.class(p)}
 		s.items[i] = &blank[i]
 	}
-	slices.SortFunc(s.items, func(a, b *item) int {
-		ra, rb := &a.class.requests, &b.class.requests
-		return cmp.Or(cmp.Compare(rb.MilliCPU, ra.MilliCPU), cmp.Compare(rb.Memory, ra.Memory),
-			cmp.Compare(a.pod.Created, b.pod.Created), cmp.Compare(a.pod.UID, b.pod.UID))
-	})
+	slices.SortFunc(s.items, compareItems)
 	for i, it := range s.items {
 		it.at = i
 	}
@@ -268,6 +275,13 @@ func (s *solver) queue() {
 	for _, t := range s.templates {
 		t.extended = extended
 	}
+}
+
+// compareItems orders the queue: CPU and memory descending, then creation and UID (scheduling §7.2).
+func compareItems(a, b *item) int {
+	ra, rb := &a.class.requests, &b.class.requests
+	return cmp.Or(cmp.Compare(rb.MilliCPU, ra.MilliCPU), cmp.Compare(rb.Memory, ra.Memory),
+		cmp.Compare(a.pod.Created, b.pod.Created), cmp.Compare(a.pod.UID, b.pod.UID))
 }
 
 // keepVerdicts leaves pods where they were placed before, if they still fit there, and returns the others.
@@ -325,7 +339,7 @@ func (s *solver) put(b *bin, it *item) {
 	if s.fewest && b.open != nil {
 		s.reorder(b)
 	}
-	s.record(b, it.class)
+	s.record(b, it.class, 1)
 }
 
 // place works off the queue, and once more each time reserved capacity is loosened, or a claim committed to a domain.
@@ -354,11 +368,14 @@ func (s *solver) workOff(waiting []*item) []*item {
 	for len(waiting) > 0 {
 		refused := waiting[:0]
 		progress := false
-		for _, it := range waiting {
+		for at, it := range waiting {
 			if s.attempt(it) {
 				progress = true
-			} else {
-				refused = append(refused, it)
+				continue
+			}
+			refused = append(refused, it)
+			if s.trial.ends(it) {
+				return append(refused, waiting[at+1:]...)
 			}
 		}
 		waiting = refused
@@ -423,8 +440,11 @@ func (s *solver) findBefore(end int, lv *level) *bin {
 	if lv.cursor >= end {
 		return nil
 	}
-	lv.cursor = min(lv.next(lv.cursor, end), end)
-	for i := lv.cursor; i < end; i = lv.next(i+1, end) {
+	from := min(lv.next(lv.cursor, end), end)
+	if s.trial == nil {
+		lv.cursor = from // in a trial, what is known of bins before it may be taken back
+	}
+	for i := from; i < end; i = lv.next(i+1, end) {
 		if s.ask(s.bins[i], lv) == accepted {
 			return s.bins[i]
 		}
@@ -437,16 +457,16 @@ func (s *solver) ask(b *bin, lv *level) outcome {
 	o := s.accept(b, lv)
 	switch o {
 	case full:
-		lv.class.full.add(b.index)
+		s.learn(lv.class.full, b)
 	case never:
-		lv.dead.add(b.index)
+		s.learn(&lv.dead, b)
 	}
 	return o
 }
 
 // stamp rises whenever a refusal may no longer hold.
 func (s *solver) stamp(lv *level) int {
-	n := len(s.bins)
+	n := len(s.bins) + s.trials<<40
 	if s.reserved != nil {
 		n += s.reserved.moved
 	}
@@ -461,7 +481,7 @@ func (s *solver) stamp(lv *level) int {
 
 // openClaim opens a claim of the first template that takes a pod of the level's class.
 func (s *solver) openClaim(lv *level) *bin {
-	if ok, _ := lv.placeAllows(len(s.bins)); !ok {
+	if ok, _ := lv.placeAllows(len(s.bins)); !ok || s.trial.full(len(s.bins)) {
 		return nil
 	}
 	for _, t := range s.templates {
@@ -473,7 +493,7 @@ func (s *solver) openClaim(lv *level) *bin {
 			if s.reserved != nil && s.reserved.missed {
 				return nil
 			}
-			if final {
+			if final && (s.trial == nil || s.reserved == nil) {
 				lv.closed.Add(t.index)
 			}
 			continue

@@ -265,9 +265,12 @@ func (s *solver) finishTopology(k *class) {
 func (s *solver) podDomains(k *class, c *topology.Constraint) topology.Mask {
 	d := c.Group.Domains
 	exist := s.existing(k, c)
+	if s.in.simulated {
+		exist.users = append(exist.users, c)
+	}
 	m := d.NewMask()
 	for i := range d.Len() {
-		if exist.Has(i) && strictAllows(k.strict, d.Key, d.Name(i)) {
+		if exist.mask.Has(i) && strictAllows(k.strict, d.Key, d.Name(i)) {
 			m.Add(i)
 		}
 	}
@@ -283,20 +286,29 @@ type existKey struct {
 	tolerations string
 }
 
-// existing are the domains that NodePools can make for a class, and those of nodes and claims; shared.
-func (s *solver) existing(k *class, c *topology.Constraint) topology.Mask {
+// existing are the domains that NodePools can make for some classes, and those of nodes and claims.
+type existing struct {
+	mask topology.Mask
+	// by is how many NodePools, nodes and claims there are of each; users are the constraints that go by it, for trials.
+	by    []int32
+	users []*topology.Constraint
+}
+
+// existing are those of a class; shared.
+func (s *solver) existing(k *class, c *topology.Constraint) *existing {
 	d := c.Group.Domains
 	key := existKey{domains: d, filter: c.Group.Filter, honor: c.Kind != topology.Spread || c.Term.HonorTaints}
 	if key.honor {
 		key.tolerations = tolerationsText(k.pod.Spec.Tolerations)
 	}
-	if m, ok := s.exist[key]; ok {
-		return m
+	if x, ok := s.exist[key]; ok {
+		return x
 	}
-	m := d.NewMask()
+	x := &existing{mask: d.NewMask(), by: make([]int32, d.Len())}
 	add := func(v string) {
 		if i := d.Index(v); i >= 0 {
-			m.Add(i)
+			x.mask.Add(i)
+			x.by[i]++
 		}
 	}
 	for _, t := range s.templates {
@@ -323,10 +335,11 @@ func (s *solver) existing(k *class, c *topology.Constraint) topology.Mask {
 		}
 	}
 	if s.exist == nil {
-		s.exist = map[existKey]topology.Mask{}
+		s.exist = map[existKey]*existing{}
 	}
-	s.exist[key] = m
-	return m
+	s.exist[key] = x
+	s.existKeys = append(s.existKeys, key)
+	return x
 }
 
 func tolerationsText(list []corev1.Toleration) string {
@@ -361,6 +374,9 @@ func (s *solver) fixedAllows(b *bin, lv *level) outcome {
 			case topology.AntiAffinity, topology.Inverse:
 				for j := range lv.byKey[i].domains.Len() {
 					if m.Has(j) && c.Group.Count(j) > 0 {
+						if s.in.simulated {
+							return notNow // such pods may leave the domain
+						}
 						return never
 					}
 				}

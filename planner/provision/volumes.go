@@ -3,6 +3,7 @@ package provision
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -221,6 +222,13 @@ func volumeUseOf(src volumeSource, node string, pods []*world.Pod) *volumeUse {
 		}
 	}
 	return u
+}
+
+func (u *volumeUse) clone() *volumeUse {
+	if u == nil {
+		return nil
+	}
+	return &volumeUse{limits: u.limits, claims: maps.Clone(u.claims), count: maps.Clone(u.count)}
 }
 
 func (u *volumeUse) add(v *podVolumes) {

@@ -165,6 +165,22 @@ func (c *Constraint) Hopeless() bool {
 	return c.Kind == Affinity && !c.Self && c.Group.total == 0 && !c.Group.Elusive
 }
 
+// Dismiss takes a domain that exists no longer from those the pod may use; false if it was not among them. Admit takes it back.
+func (c *Constraint) Dismiss(i int) bool {
+	if !c.Pod.Has(i) {
+		return false
+	}
+	c.Pod[i/64] &^= 1 << (i % 64)
+	c.allowed = nil
+	return true
+}
+
+// Admit undoes Dismiss.
+func (c *Constraint) Admit(i int) {
+	c.Pod.Add(i)
+	c.allowed = nil
+}
+
 // NeedsDomain reports that a node without the key does not do.
 func (c *Constraint) NeedsDomain() bool { return c.Kind == Spread || c.Kind == Affinity }
 
