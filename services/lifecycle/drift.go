@@ -115,7 +115,7 @@ func newPoolYardstick(p *karpv1.NodePool) *poolYardstick {
 // classYardstick is an EC2NodeClass as its claims are compared with it.
 type classYardstick struct {
 	*awsv1.EC2NodeClass
-	// hashes that are the class's, by the version it bears.
+	// hashes that are the class's, by the version it bears; none if that cannot be computed.
 	hashes []string
 	// current: the status speaks of the present spec.
 	current bool
@@ -210,7 +210,7 @@ func (c *comparison) classHash() verdict {
 	if c.class.Unreadable != "" {
 		return unknown
 	}
-	if hash == "" || version != c.class.Annotations[awsv1.NodeClassHashVersionAnnotationKey] {
+	if hash == "" || len(c.class.hashes) == 0 || version != c.class.Annotations[awsv1.NodeClassHashVersionAnnotationKey] {
 		return inSync
 	}
 	return driftedIf(!slices.Contains(c.class.hashes, hash))
