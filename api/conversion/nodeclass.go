@@ -124,6 +124,9 @@ func aliasToBeta(spec node, family string, terms []node, a *annotations) error {
 		}
 	}
 	if alias == "" {
+		if family == "" { // v1beta1 demands one; without a family nothing is known of how its images boot
+			spec.fields["amiFamily"] = familyCustom
+		}
 		return nil
 	}
 	if family == "" {

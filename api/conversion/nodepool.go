@@ -45,8 +45,11 @@ func disruptionToV1(spec, template node, a *annotations) error {
 		return err
 	}
 	move(d, "expireAfter", template, "expireAfter")
-	switch policy {
-	case "", underBeta:
+	switch {
+	case policy == "" && after != "": // the old object waits that long, or for ever
+		d.fields["consolidationPolicy"] = underV1
+		a.set(ConsolidateAfterAnnotation, after)
+	case policy == "" || policy == underBeta:
 		d.fields["consolidationPolicy"], d.fields["consolidateAfter"] = underV1, "0s"
 		if after != "" {
 			a.set(ConsolidateAfterAnnotation, after)
@@ -112,7 +115,7 @@ func consolidationToBeta(d node, a *annotations) ([]Loss, error) {
 	d.fields["consolidationPolicy"] = underBeta
 	delete(d.fields, "consolidateAfter")
 	switch {
-	case annotated && isZero(after):
+	case annotated && (isZero(after) || after == remembered):
 		d.fields["consolidateAfter"] = remembered
 	case !isZero(after):
 		return []Loss{{d.at("consolidateAfter"), fmt.Sprintf("%s: v1beta1 consolidates at once under WhenUnderutilized", after)}}, nil

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 
@@ -55,31 +56,42 @@ func (s *Shapes) add(crd node) {
 
 // Check returns the first field, in order of names, whose type is not the schema's, as a FieldError. Objects and fields that
 // no schema knows, and null, pass.
-func (s *Shapes) Check(o Object) error {
+func (s *Shapes) Check(o Object) error { return s.check(o, false) }
+
+// CheckValues is Check for what someone has written and nobody has stored: texts must match the patterns of the schema too.
+func (s *Shapes) CheckValues(o Object) error { return s.check(o, true) }
+
+func (s *Shapes) check(o Object, values bool) error {
 	apiVersion, _ := o["apiVersion"].(string)
 	kind, _ := o["kind"].(string)
 	schema, ok := s.schemas[apiVersion+" "+kind]
 	if !ok {
 		return nil
 	}
-	if err := check(schema, "", o); err != nil {
+	if err := (checker{values: values}).check(schema, "", o); err != nil {
 		return fmt.Errorf("%s: %w", Name(o), err)
 	}
 	return nil
 }
 
-func check(schema Object, at string, v any) error {
+// checker compares a value with a schema; with values, texts with patterns as well.
+type checker struct{ values bool }
+
+func (c checker) check(schema Object, at string, v any) error {
 	if v == nil {
 		return nil
+	}
+	if err := c.pattern(schema, at, v); err != nil {
+		return err
 	}
 	if anyOf, _ := schema["x-kubernetes-int-or-string"].(bool); anyOf {
 		return fits(at, v, "a number or a string", kindOf(v) == "a number" || kindOf(v) == "a string")
 	}
 	switch schema["type"] {
 	case "object":
-		return checkObject(schema, at, v)
+		return c.object(schema, at, v)
 	case "array":
-		return checkList(schema, at, v)
+		return c.list(schema, at, v)
 	case "string":
 		return fits(at, v, "a string", kindOf(v) == "a string")
 	case "boolean":
@@ -93,6 +105,19 @@ func check(schema Object, at string, v any) error {
 	return nil
 }
 
+// pattern compares a text with the schema's pattern. One that Go cannot read says nothing.
+func (c checker) pattern(schema Object, at string, v any) error {
+	text, isText := v.(string)
+	pattern, has := schema["pattern"].(string)
+	if !c.values || !isText || !has {
+		return nil
+	}
+	if re, err := regexp.Compile(pattern); err == nil && !re.MatchString(text) {
+		return &FieldError{at, fmt.Sprintf("%q does not match %s", text, pattern)}
+	}
+	return nil
+}
+
 func fits(at string, v any, want string, ok bool) error {
 	if ok {
 		return nil
@@ -100,7 +125,7 @@ func fits(at string, v any, want string, ok bool) error {
 	return &FieldError{at, fmt.Sprintf("must be %s, is %s", want, kindOf(v))}
 }
 
-func checkObject(schema Object, at string, v any) error {
+func (c checker) object(schema Object, at string, v any) error {
 	fields, ok := v.(Object)
 	if !ok {
 		return fits(at, v, "an object", false)
@@ -112,7 +137,7 @@ func checkObject(schema Object, at string, v any) error {
 		if !known {
 			of = additional
 		}
-		if err := check(of, join(at, key, known), fields[key]); err != nil {
+		if err := c.check(of, join(at, key, known), fields[key]); err != nil {
 			return err
 		}
 	}
@@ -130,14 +155,14 @@ func join(at, key string, known bool) string {
 	return at + "[" + key + "]"
 }
 
-func checkList(schema Object, at string, v any) error {
+func (c checker) list(schema Object, at string, v any) error {
 	items, ok := v.([]any)
 	if !ok {
 		return fits(at, v, "a list", false)
 	}
 	of, _ := schema["items"].(Object)
 	for i, item := range items {
-		if err := check(of, at+"["+strconv.Itoa(i)+"]", item); err != nil {
+		if err := c.check(of, at+"["+strconv.Itoa(i)+"]", item); err != nil {
 			return err
 		}
 	}

@@ -69,7 +69,7 @@ func referenceOf(ref node) (Object, error) {
 
 // specToBeta is specToV1 backwards.
 func specToBeta(spec node, a *annotations) error {
-	if text, ok := a.take(KubeletAnnotation); ok {
+	if text, ok := a.take(KubeletAnnotation); ok && text != "" {
 		kubelet, err := parseObject(text)
 		if err != nil {
 			return &FieldError{a.path(KubeletAnnotation), err.Error()}

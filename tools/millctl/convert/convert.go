@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 
 	"millwright/api/conversion"
 	"millwright/deploy/crds"
@@ -17,6 +18,8 @@ type Options struct {
 	Workloads bool
 	// IgnoreDefaults leaves out the requirements that v1alpha5 added to each Provisioner by itself.
 	IgnoreDefaults bool
+	// RoundTrip keeps the annotations by which the way back brings the same object again, and changes nothing beside the version.
+	RoundTrip bool
 }
 
 // Source is one file.
@@ -114,9 +117,12 @@ func (r *run) convertAll() error {
 			return fmt.Errorf("%s: %w", i.source, err)
 		}
 	}
-	if r.opts.To == conversion.V1 {
+	switch {
+	case r.opts.To == conversion.V1 && r.opts.RoundTrip:
+		r.kubeletsStay()
+	case r.opts.To == conversion.V1:
 		r.kubeletsToClasses()
-	} else {
+	default:
 		r.kubeletsToPools(kubelets)
 	}
 	return nil
@@ -124,10 +130,14 @@ func (r *run) convertAll() error {
 
 func (r *run) convertOne(converter conversion.Converter, i *item) error {
 	for n, o := range append([]conversion.Object{i.new}, i.extra...) {
-		if err := r.shapes.Check(o); err != nil {
+		if err := r.shapes.CheckValues(o); err != nil {
 			return err
 		}
 		r.fillDefaults(o)
+		written := takeWritten(o)
+		if r.opts.RoundTrip && r.opts.To == conversion.V1 {
+			noteAbsentPolicy(o)
+		}
 		group, _, _ := bytes.Cut([]byte(o["apiVersion"].(string)), []byte("/"))
 		out, losses, err := converter.Convert(context.Background(), o, string(group)+"/"+r.opts.To)
 		if err != nil {
@@ -138,6 +148,10 @@ func (r *run) convertOne(converter conversion.Converter, i *item) error {
 				r.note(i, l.Path, "%s", l.Why)
 			}
 		}
+		if err := r.shapes.CheckValues(out); err != nil {
+			return err
+		}
+		removePolicy(out, written)
 		r.finish(i, o, out)
 		if n == 0 {
 			i.new = out
@@ -154,9 +168,13 @@ func (r *run) finish(i *item, before, out conversion.Object) {
 		return
 	}
 	a := annotations(out)
+	if r.opts.RoundTrip {
+		a = maps.Clone(a)
+	}
 	delete(a, conversion.NodeClassReferenceAnnotation)
-	if v, ok := a[conversion.ConsolidateAfterAnnotation]; ok {
-		delete(a, conversion.ConsolidateAfterAnnotation)
+	v, ok := a[conversion.ConsolidateAfterAnnotation]
+	delete(a, conversion.ConsolidateAfterAnnotation)
+	if ok && at(out, "spec", "disruption", "consolidateAfter") != v {
 		r.note(i, "spec.disruption.consolidateAfter", "%v under WhenUnderutilized becomes 0s, which turns consolidation on; set %v to keep it off", v, v)
 	}
 	if text, ok := a[conversion.UbuntuAnnotation].(string); ok {
@@ -166,25 +184,8 @@ func (r *run) finish(i *item, before, out conversion.Object) {
 			r.note(i, "spec.amiSelectorTerms", "Ubuntu has no alias: replace ami-placeholder by terms that select an image")
 		}
 	}
-	if len(a) == 0 {
+	if len(a) == 0 && !r.opts.RoundTrip {
 		delete(out["metadata"].(conversion.Object), "annotations")
-	}
-}
-
-// fillDefaults writes out the one default that differs between the versions, so that nodes keep their metadata options.
-func (r *run) fillDefaults(o conversion.Object) {
-	hops := map[string]int64{"karpenter.k8s.aws/v1beta1": 2, "karpenter.k8s.aws/v1": 1}[o["apiVersion"].(string)]
-	spec, ok := o["spec"].(conversion.Object)
-	if hops == 0 || !ok || o["apiVersion"] == "karpenter.k8s.aws/"+r.opts.To {
-		return
-	}
-	m, ok := spec["metadataOptions"].(conversion.Object)
-	if !ok {
-		m = conversion.Object{"httpEndpoint": "enabled", "httpProtocolIPv6": "disabled", "httpTokens": "required"}
-		spec["metadataOptions"] = m
-	}
-	if _, has := m["httpPutResponseHopLimit"]; !has {
-		m["httpPutResponseHopLimit"] = hops
 	}
 }
 

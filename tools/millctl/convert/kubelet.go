@@ -56,6 +56,11 @@ func (r *run) kubeletsToClasses() {
 			dropAnnotation(p, conversion.KubeletAnnotation)
 		}
 	})
+	r.kubeletsStay()
+}
+
+// kubeletsStay says of the kubelet blocks that are left on NodePools what becomes of them.
+func (r *run) kubeletsStay() {
 	r.objects(func(i *item, o conversion.Object) {
 		if _, left := annotations(o)[conversion.KubeletAnnotation]; left {
 			r.note(i, "kubelet", "v1 has it on the EC2NodeClass: kept in the annotation %s, which Millwright and Karpenter 1.1 ignore", conversion.KubeletAnnotation)
