@@ -14,6 +14,7 @@ import (
 	"millwright/planner/disrupt"
 	"millwright/planner/ledger"
 	"millwright/services/internal/kube"
+	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 	"millwright/store"
 )
@@ -109,7 +110,7 @@ func (s *Service) startEffect(key, purpose string, timeout time.Duration, fn fun
 	if !s.retries.Due(purpose, s.host.Now()) {
 		return
 	}
-	s.host.Effect(key, false, timeout, func(ctx context.Context) error {
+	s.host.Effect(key, lane.Converge, timeout, func(ctx context.Context) error {
 		err := fn(ctx)
 		switch now := s.host.Now(); {
 		case err == nil:

@@ -9,6 +9,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/services/internal/lane"
 	"millwright/services/lifecycle/nodeclass"
 )
 
@@ -35,7 +36,7 @@ func (s *Service) stepClasses(now time.Time) time.Time {
 			wake = earliest(due, wake)
 			continue
 		}
-		s.effect(key, false, func(ctx context.Context) error {
+		s.effect(key, lane.NodeClass, func(ctx context.Context) error {
 			return s.reconcileClass(ctx, key, version, nc, claims)
 		})
 	}

@@ -322,7 +322,9 @@ func (k *fakeKube) UpdateNodeClassStatus(_ context.Context, before, after *awsv1
 
 // fakeEC2 keeps client tokens as EC2 does.
 type fakeEC2 struct {
-	r         *rig
+	r *rig
+	// hang names the call that is never answered.
+	hang      string
 	instances map[string]*ec2.Instance
 	booted    map[string]bool
 	fleets    map[string]fleet
@@ -386,7 +388,15 @@ func apiError(code string) error {
 // lostFleet is a CreateFleet call without an answer.
 var lostFleet = &ec2.CallError{Action: "ec2:CreateFleet", Mutating: true, Err: context.DeadlineExceeded}
 
+// answers panics if the call hangs.
+func (f *fakeEC2) answers(call string) {
+	if f.hang == call {
+		panic(hangs{})
+	}
+}
+
 func (f *fakeEC2) CreateFleet(_ context.Context, in *awsec2.CreateFleetInput) (out ec2.FleetResult, err error) {
+	f.answers("CreateFleet")
 	err = f.r.act("create fleet", lostFleet, func() error {
 		if len(f.refuse) > 0 {
 			e := f.refuse[0]
@@ -440,6 +450,7 @@ func (f *fakeEC2) start(in *awsec2.CreateFleetInput) ec2.FleetResult {
 func (f *fakeEC2) visible(i *ec2.Instance) bool { return f.r.now.Sub(i.LaunchTime) >= f.lag }
 
 func (f *fakeEC2) DescribeInstances(_ context.Context, ids []string) ([]ec2.Instance, error) {
+	f.answers("DescribeInstances")
 	var out []ec2.Instance
 	for _, i := range f.sorted() {
 		if slices.Contains(ids, i.ID) && f.visible(i) {
@@ -450,6 +461,7 @@ func (f *fakeEC2) DescribeInstances(_ context.Context, ids []string) ([]ec2.Inst
 }
 
 func (f *fakeEC2) DescribeInstancesByTags(_ context.Context, tags map[string]string, _ ...string) ([]ec2.Instance, error) {
+	f.answers("DescribeInstancesByTags")
 	var out []ec2.Instance
 	for _, i := range f.sorted() {
 		if f.visible(i) && !i.Gone() && matches(i.Tags, tags) {
@@ -469,6 +481,7 @@ func matches(have, want map[string]string) bool {
 }
 
 func (f *fakeEC2) TerminateInstances(_ context.Context, ids []string) error {
+	f.answers("TerminateInstances")
 	return f.r.act("terminate", errLost, func() error {
 		for _, id := range ids {
 			if i := f.instances[id]; i != nil && f.visible(i) && !i.Ending() {
@@ -480,6 +493,7 @@ func (f *fakeEC2) TerminateInstances(_ context.Context, ids []string) error {
 }
 
 func (f *fakeEC2) CreateTags(_ context.Context, id string, tags map[string]string) error {
+	f.answers("CreateTags")
 	return f.r.act("create tags", errLost, func() error {
 		for k, v := range tags {
 			f.instances[id].Tags[k] = v
@@ -492,6 +506,7 @@ func (f *fakeEC2) CreateTags(_ context.Context, id string, tags map[string]strin
 type fakeLauncher struct{ r *rig }
 
 func (l fakeLauncher) Build(_ context.Context, in launch.Input) (launch.Built, error) {
+	l.r.ec2.answers("Build")
 	config := ec2types.FleetLaunchTemplateConfigRequest{LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{
 		LaunchTemplateId: aws.String("lt-1"), Version: aws.String("1"),
 	}}

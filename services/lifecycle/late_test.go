@@ -68,9 +68,7 @@ func TestANodeThatHasJustRegisteredIsDrained(t *testing.T) {
 					t.Fatal(err)
 				}
 				for len(r.queue) > 0 && !claim.IsRegistered(node()) {
-					q := r.queue[0]
-					r.queue = r.queue[1:]
-					_ = q.fn(t.Context())
+					r.carryOut()
 				}
 			}
 			r.kube.deleteClaim(claimName)

@@ -255,6 +255,7 @@ func (m *memory) settle(name, versions string) {
 // forget drops everything about a claim that is closed.
 func (m *memory) forget(name string, uid types.UID, instanceID string) {
 	m.retries.Succeeded(claimKey(name))
+	m.retries.Succeeded(tagKey(name))
 	m.claims.Forget(name)
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -48,14 +48,14 @@ func (s *Service) initialize(ctx context.Context, v *sight, _ claim.Action) (boo
 }
 
 // tag gives the instance the tags that are only known after registration; existing keys stay as they are.
-func (s *Service) tag(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+func (s *Service) tag(ctx context.Context, v *sight) error {
 	id := v.instanceID()
 	found, err := s.deps.EC2.DescribeInstances(ctx, []string{id})
 	if err != nil {
-		return false, err
+		return err
 	}
 	if len(found) != 1 {
-		return false, fmt.Errorf("describe instance %s: EC2 does not show it", id)
+		return fmt.Errorf("describe instance %s: EC2 does not show it", id)
 	}
 	missing := map[string]string{
 		awsv1.TagName: v.object.Status.NodeName, awsv1.TagNodeClaim: v.name, awsv1.TagEKSClusterName: s.deps.Cluster,
@@ -63,10 +63,10 @@ func (s *Service) tag(ctx context.Context, v *sight, _ claim.Action) (bool, erro
 	maps.DeleteFunc(missing, func(key, _ string) bool { _, has := found[0].Tags[key]; return has })
 	if len(missing) > 0 {
 		if err := s.deps.EC2.CreateTags(ctx, id, missing); err != nil {
-			return false, err
+			return err
 		}
 	}
-	return true, s.annotate(ctx, v, map[string]string{awsv1.TaggedAnnotationKey: "true", awsv1.ClusterNameTaggedAnnotationKey: "true"})
+	return s.annotate(ctx, v, map[string]string{awsv1.TaggedAnnotationKey: "true", awsv1.ClusterNameTaggedAnnotationKey: "true"})
 }
 
 // annotate writes annotations on the NodeClaim.

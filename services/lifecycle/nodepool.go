@@ -16,6 +16,7 @@ import (
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
 	"millwright/planner/resource"
+	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 )
 
@@ -45,7 +46,7 @@ func (s *Service) stepPools(now time.Time) time.Time {
 		if hashed == nil && samePoolStatus(p.Status, want) {
 			continue
 		}
-		s.effect(key, false, func(ctx context.Context) error { return s.writePool(ctx, key, p, hashed, want) })
+		s.effect(key, lane.Converge, func(ctx context.Context) error { return s.writePool(ctx, key, p, hashed, want) })
 	}
 	return now.Add(poolsEvery)
 }

@@ -14,6 +14,7 @@ import (
 	"millwright/planner"
 	"millwright/planner/claim"
 	"millwright/planner/provision"
+	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 )
 
@@ -47,7 +48,7 @@ func (s *Service) stepOverlays(now time.Time) time.Time {
 		if claim.Equal(o.Status.Conditions, want) {
 			continue
 		}
-		s.effect(key, false, func(ctx context.Context) error { return s.writeOverlay(ctx, key, o, want) })
+		s.effect(key, lane.Converge, func(ctx context.Context) error { return s.writeOverlay(ctx, key, o, want) })
 	}
 	return now.Add(overlaysEvery)
 }

@@ -19,6 +19,7 @@ import (
 	"millwright/planner/ledger"
 	"millwright/planner/resource"
 	"millwright/planner/world"
+	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 	"millwright/store"
 	"millwright/store/audit"
@@ -61,7 +62,10 @@ type rig struct {
 	svc  *Service
 	mode ledger.Mode
 
-	queue   []queued
+	queue []queued
+	// lanes say what waits for room; hung are effects whose call EC2 does not answer.
+	lanes   *lane.Queue[queued]
+	hung    []hung
 	failed  []string
 	events  []service.KubeEvent
 	records []store.Record
@@ -87,6 +91,15 @@ type queued struct {
 	key string
 	fn  func(context.Context) error
 }
+
+// hung is an effect that ends when its time is over.
+type hung struct {
+	key   string
+	until time.Time
+}
+
+// hangs is the panic of a call without an answer.
+type hangs struct{}
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
@@ -139,7 +152,7 @@ func (r *rig) observe(sequence uint64, o events.Observation) {
 
 // restart drops everything the process knew.
 func (r *rig) restart() {
-	r.queue = nil
+	r.queue, r.hung, r.lanes = nil, nil, lane.NewQueue[queued](0)
 	r.svc = New(r, Deps{Cluster: "test", Cache: r.kube, Kube: r.kube, EC2: r.ec2, Launcher: fakeLauncher{r}, Logger: zerolog.Nop()})
 }
 
@@ -242,12 +255,52 @@ func (r *rig) Stop() ledger.Stop { return r.led.Stop() }
 
 func (r *rig) LogAway() bool { return r.logAway }
 
-func (r *rig) Effect(key string, creating bool, _ time.Duration, fn func(context.Context) error) bool {
-	if r.mode == ledger.ModeShadow || creating && r.logAway || slices.ContainsFunc(r.queue, func(q queued) bool { return q.key == key }) {
+func (r *rig) Effect(key string, l lane.Lane, _ time.Duration, fn func(context.Context) error) bool {
+	if r.mode == ledger.ModeShadow || l.Creates() && r.logAway {
 		return false
 	}
-	r.queue = append(r.queue, queued{key, fn})
-	return true
+	start, taken := r.lanes.Offer(l, key, queued{key, fn})
+	if start {
+		r.queue = append(r.queue, queued{key, fn})
+	}
+	return taken
+}
+
+// carryOut runs the effect that was started first.
+func (r *rig) carryOut() {
+	q := r.queue[0]
+	r.queue = r.queue[1:]
+	defer func() {
+		if p := recover(); p != nil {
+			if _, ok := p.(hangs); !ok {
+				panic(p)
+			}
+			r.hung = append(r.hung, hung{q.key, r.now.Add(effectTimeout)})
+		}
+	}()
+	if err := q.fn(context.Background()); err != nil { // the next step tries again
+		r.failed = append(r.failed, err.Error())
+	}
+	r.end(q.key)
+}
+
+// end makes room for what waits.
+func (r *rig) end(key string) {
+	if _, next, ok := r.lanes.End(key); ok {
+		r.queue = append(r.queue, next)
+	}
+}
+
+// timeOut ends the effects that have hung for long enough.
+func (r *rig) timeOut() {
+	r.hung = slices.DeleteFunc(r.hung, func(h hung) bool {
+		if r.now.Before(h.until) {
+			return false
+		}
+		r.svc.touched.Store(true)
+		r.end(h.key)
+		return true
+	})
 }
 
 func (r *rig) Event(e service.KubeEvent) { r.events = append(r.events, e) }
@@ -292,6 +345,7 @@ func (r *rig) turn() {
 		}
 	}()
 	r.kube.remember()
+	r.timeOut()
 	r.kubelet()
 	r.terminator()
 	r.ec2.tick()
@@ -303,11 +357,7 @@ func (r *rig) turn() {
 			break
 		}
 		for len(r.queue) > 0 {
-			q := r.queue[0]
-			r.queue = r.queue[1:]
-			if err := q.fn(context.Background()); err != nil { // the next step tries again
-				r.failed = append(r.failed, err.Error())
-			}
+			r.carryOut()
 		}
 	}
 }

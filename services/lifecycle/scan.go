@@ -17,6 +17,7 @@ import (
 	"millwright/planner/ledger"
 	"millwright/services/internal/ec2"
 	"millwright/services/internal/kube"
+	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 	"millwright/services/lifecycle/recent"
 )
@@ -37,7 +38,7 @@ func (s *Service) stepScan(now time.Time) time.Time {
 	if now.Before(due) {
 		return due
 	}
-	s.effect("scan", false, func(ctx context.Context) error {
+	s.effect("scan", lane.Scan, func(ctx context.Context) error {
 		if err := s.scan(ctx); err != nil {
 			return s.putOff("scan", err)
 		}
@@ -327,11 +328,24 @@ func (s *Service) collect(ctx context.Context, l *listing) error {
 		return nil
 	}
 	for _, i := range orphans {
-		if err := s.endOrphan(ctx, i); err != nil {
-			return fmt.Errorf("collect instance %s: %w", i.ID, err)
-		}
+		s.endOrphan(i)
 	}
 	return nil
+}
+
+// endOrphan ends an instance beside the scan, which must not wait for it.
+func (s *Service) endOrphan(i ec2.Instance) {
+	key := "orphan/" + i.ID
+	if s.host.Now().Before(s.mem.retries.At(key)) {
+		return
+	}
+	s.effect(key, lane.Terminate, func(ctx context.Context) error {
+		if err := s.endOrphanNow(ctx, i); err != nil {
+			return s.putOff(key, fmt.Errorf("collect instance %s: %w", i.ID, err))
+		}
+		s.mem.retries.Succeeded(key)
+		return nil
+	})
 }
 
 // orphans are live instances tagged as ours that belong to nothing, and are old enough for that to be sure.
@@ -357,7 +371,7 @@ func (s *Service) isOurs(i ec2.Instance) bool {
 	return strings.HasPrefix(i.Tags[awsv1.TagLaunch], s.host.LogID()+"/")
 }
 
-func (s *Service) endOrphan(ctx context.Context, i ec2.Instance) error {
+func (s *Service) endOrphanNow(ctx context.Context, i ec2.Instance) error {
 	if s.mem.instanceFacts(i.ID, s.host.Now()).Ending {
 		return nil
 	}
@@ -416,7 +430,7 @@ func (s *Service) stepNodes(now time.Time) time.Time {
 		if now.Before(s.mem.retries.At(key)) {
 			continue
 		}
-		s.effect(key, false, func(ctx context.Context) error {
+		s.effect(key, lane.Converge, func(ctx context.Context) error {
 			if err := s.releaseNode(ctx, n); err != nil {
 				return s.putOff(key, err)
 			}

@@ -10,6 +10,7 @@ import (
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
 	"millwright/services/internal/kube"
+	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 	"millwright/store"
 )
@@ -67,7 +68,7 @@ func New(host service.Host, deps Deps) *Service {
 	s.moves = map[claim.Move]carry{
 		claim.Adopt: s.adopt, claim.Withdraw: s.withdraw, claim.Create: s.create, claim.RecordCreated: s.recordCreated,
 		claim.Find: s.find, claim.Delete: s.delete, claim.Guard: s.guard, claim.Seek: s.seek, claim.Launch: s.launch, claim.Resolve: s.resolve,
-		claim.Register: s.register, claim.Initialize: s.initialize, claim.Tag: s.tag,
+		claim.Register: s.register, claim.Initialize: s.initialize,
 		claim.Stamp: s.stamp, claim.DeleteNodes: s.deleteNodes, claim.Terminate: s.terminate, claim.Confirm: s.confirm,
 		claim.Release: s.release, claim.Close: s.close,
 	}
@@ -137,8 +138,8 @@ func (s *Service) view() (looked, error) {
 }
 
 // effect starts an effect and has the next step look at everything once it ended.
-func (s *Service) effect(key string, creating bool, fn func(ctx context.Context) error) {
-	started := s.host.Effect(key, creating, effectTimeout, func(ctx context.Context) error {
+func (s *Service) effect(key string, l lane.Lane, fn func(ctx context.Context) error) {
+	started := s.host.Effect(key, l, effectTimeout, func(ctx context.Context) error {
 		defer s.touched.Store(true)
 		return fn(ctx)
 	})
@@ -154,7 +155,7 @@ func (s *Service) stepClaim(ctx context.Context, name string) (time.Time, error)
 		return time.Time{}, err
 	}
 	s.breaker.notePaced(v.input)
-	a := claim.Next(v.input)
+	a, tags := next(v.input)
 	if a.Move == claim.Doom {
 		if err := s.doom(ctx, v, a); err != nil || s.host.Mode() != ledger.ModeActive {
 			return time.Time{}, ignoreConflict(err)
@@ -162,15 +163,52 @@ func (s *Service) stepClaim(ctx context.Context, name string) (time.Time, error)
 		if v, err = s.look(name); err != nil {
 			return time.Time{}, err
 		}
-		a = claim.Next(v.input)
+		a, tags = next(v.input)
+	}
+	at := a.At
+	if tags {
+		at = earliest(at, s.stepTag(name))
 	}
 	if a.Move == claim.Wait && !s.untold(v) {
-		return a.At, nil
+		return at, nil
 	}
-	creating := isCreating(a.Move)
-	s.effect(claimKey(name), creating, func(ctx context.Context) error { return s.drive(ctx, name, creating) })
-	return a.At, nil
+	l := laneOf(a.Move)
+	s.effect(claimKey(name), l, func(ctx context.Context) error { return s.drive(ctx, name, l) })
+	return at, nil
 }
+
+// next is the claim's next move. Tags are written beside all others, which EC2 must not hold up.
+func next(in claim.Input) (a claim.Action, tags bool) {
+	if a = claim.Next(in); a.Move != claim.Tag {
+		return a, false
+	}
+	tagged := *in.Object
+	tagged.Tagged = true
+	in.Object = &tagged
+	return claim.Next(in), true
+}
+
+// stepTag starts to tag the claim's instance, and returns when to look again if it may not yet.
+func (s *Service) stepTag(name string) time.Time {
+	key := tagKey(name)
+	if at := s.mem.retries.At(key); s.host.Now().Before(at) {
+		return at
+	}
+	s.effect(key, lane.Tag, func(ctx context.Context) error {
+		v, err := s.lookAnew(ctx, name)
+		if err != nil || claim.Next(v.input).Move != claim.Tag {
+			return err
+		}
+		if err := s.tag(ctx, v); err != nil {
+			return s.putOff(key, fmt.Errorf("%s nodeclaim %s: %w", claim.Tag, name, err))
+		}
+		s.mem.retries.Succeeded(key)
+		return nil
+	})
+	return time.Time{}
+}
+
+func tagKey(name string) string { return "tag/" + name }
 
 // ignoreConflict: the facts have moved; the step that follows sees the new ones.
 func ignoreConflict(err error) error {
@@ -180,20 +218,28 @@ func ignoreConflict(err error) error {
 	return err
 }
 
-// isCreating: the move may bring something into being, which a deposed leader must not do.
-func isCreating(m claim.Move) bool {
-	return m == claim.Create || m == claim.Launch || m == claim.Resolve
+// laneOf is where a move is made: by what it calls beside the API server and the log.
+func laneOf(m claim.Move) lane.Lane {
+	switch m {
+	case claim.Create, claim.Launch, claim.Resolve:
+		return lane.Create
+	case claim.Terminate:
+		return lane.Terminate
+	case claim.Seek:
+		return lane.Seek
+	}
+	return lane.Converge
 }
 
-// drive carries out moves until the claim has to wait. It decides nothing.
-func (s *Service) drive(ctx context.Context, name string, creating bool) error {
+// drive carries out moves until the claim has to wait, or until a move belongs to another lane. It decides nothing.
+func (s *Service) drive(ctx context.Context, name string, in lane.Lane) error {
 	for range movesMax {
 		v, err := s.lookAnew(ctx, name)
 		if err != nil {
 			return s.putOff(claimKey(name), err)
 		}
-		a := claim.Next(v.input)
-		if a.Move == claim.Doom || isCreating(a.Move) && !creating {
+		a, _ := next(v.input)
+		if l := laneOf(a.Move); a.Move == claim.Doom || l != in && l != lane.Converge {
 			return nil
 		}
 		more, err := s.carryOut(ctx, v, a)

@@ -14,6 +14,7 @@ import (
 	"millwright/planner/ledger"
 	"millwright/services/internal/ec2"
 	"millwright/services/internal/kube"
+	"millwright/services/internal/lane"
 )
 
 const (
@@ -169,7 +170,7 @@ func (s *Service) stepPoll(now time.Time) time.Time {
 	if at := s.mem.retries.At("poll"); now.Before(at) {
 		return at
 	}
-	s.effect("poll", false, func(ctx context.Context) error { return s.poll(ctx, ids) })
+	s.effect("poll", lane.Poll, func(ctx context.Context) error { return s.poll(ctx, ids) })
 	return now.Add(pollEvery)
 }
 

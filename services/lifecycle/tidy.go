@@ -9,6 +9,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/ledger"
+	"millwright/services/internal/lane"
 )
 
 // tidyEvery is how often launch templates and instance profiles nobody uses are deleted.
@@ -37,7 +38,7 @@ func (s *Service) stepTidy(now time.Time) time.Time {
 	if s.host.Stop() == ledger.StopAll {
 		return time.Time{}
 	}
-	s.effect("tidy", false, func(ctx context.Context) error {
+	s.effect("tidy", lane.Tidy, func(ctx context.Context) error {
 		if err := s.tidy(ctx); err != nil {
 			return s.putOff("tidy", err)
 		}

@@ -10,13 +10,14 @@ import (
 	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/services/internal/host"
+	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 	"millwright/store"
 	"millwright/store/audit"
 )
 
-// effectsMax bounds the effects of a process that run at a time.
-const effectsMax = 64
+// effectsMax bounds the effects of each lane that run at a time: so few that lanes are full at times.
+const effectsMax = 8
 
 // appendPatience is how long an append in order takes at most.
 const appendPatience = 10 * time.Millisecond
@@ -187,26 +188,38 @@ func (p *process) moveHead() {
 	p.poke()
 }
 
-// Effect runs fn as a coroutine unless one of this key runs, or in shadow mode.
-func (p *process) Effect(key string, creating bool, timeout time.Duration, fn func(ctx context.Context) error) bool {
-	return p.mode == ledger.ModeActive && p.effect(key, creating, timeout, fn)
+// Effect runs fn as a coroutine, now or in its turn, unless one of this key runs or waits, or in shadow mode.
+func (p *process) Effect(key string, l lane.Lane, timeout time.Duration, fn func(ctx context.Context) error) bool {
+	return p.mode == ledger.ModeActive && p.effect(key, l, timeout, fn)
 }
 
-func (p *process) effect(key string, creating bool, timeout time.Duration, fn func(ctx context.Context) error) bool {
-	if !p.leads() || p.running[key] != nil || len(p.running) >= effectsMax {
+func (p *process) effect(key string, l lane.Lane, timeout time.Duration, fn func(ctx context.Context) error) bool {
+	if !p.leads() {
 		return false
 	}
+	run := func() { p.startEffect(key, l, timeout, fn) }
+	start, taken := p.lanes.Offer(l, key, run)
+	if start {
+		run()
+	}
+	return taken
+}
+
+func (p *process) startEffect(key string, l lane.Lane, timeout time.Duration, fn func(ctx context.Context) error) {
 	ctx, cancel := context.WithCancelCause(p.ctx)
 	c := newCoroutine(func() {
 		err := fn(ctx)
 		delete(p.running, key)
+		if _, next, ok := p.lanes.End(key); ok && p.leads() {
+			next()
+		}
 		cancel(context.Canceled)
 		if err != nil {
 			p.sim.trace("%s: effect %s: %v", p, key, err)
 		}
 		p.after(0, p.poke)
 	})
-	c.cancel, c.creating = cancel, creating
+	c.cancel, c.creating = cancel, l.Creates()
 	p.running[key] = c
 	p.sim.stats.Effects++
 	p.after(p.sim.millis(0, 8), func() { p.sim.resume(c) })
@@ -216,7 +229,6 @@ func (p *process) effect(key string, creating bool, timeout time.Duration, fn fu
 			p.sim.wake(c, c.pause)
 		}
 	})
-	return true
 }
 
 // Event is counted only.

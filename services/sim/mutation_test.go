@@ -19,6 +19,7 @@ import (
 	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/services/internal/ec2"
+	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 	"millwright/services/lifecycle"
 	"millwright/services/sim/cloud"
@@ -248,8 +249,8 @@ func (h deaf) Stop() ledger.Stop { return ledger.StopNone }
 // brazen acts in any mode.
 type brazen struct{ *process }
 
-func (h brazen) Effect(key string, creating bool, timeout time.Duration, fn func(context.Context) error) bool {
-	return h.effect(key, creating, timeout, fn)
+func (h brazen) Effect(key string, l lane.Lane, timeout time.Duration, fn func(context.Context) error) bool {
+	return h.effect(key, l, timeout, fn)
 }
 
 // idle says it has deleted NodeClaims.

@@ -9,6 +9,7 @@ import (
 	"millwright/events"
 	"millwright/planner/ledger"
 	"millwright/planner/world"
+	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 	"millwright/services/sim/cluster"
 	"millwright/store"
@@ -53,6 +54,7 @@ type process struct {
 	dead        bool
 
 	running map[string]*coroutine
+	lanes   *lane.Queue[func()]
 	// steps runs one step after the other; stepping: one is under way.
 	steps    *coroutine
 	stepping bool
@@ -94,7 +96,7 @@ var tempos = []int{1, 10, 10, 30, 30}
 // launch starts a process of a service; it leads as soon as it can.
 func (s *Sim) launch(name string) {
 	s.processes++
-	p := &process{sim: s, name: name, number: s.processes, running: map[string]*coroutine{}, folding: map[string]bool{}, refused: map[string]bool{}, view: s.cluster.View()}
+	p := &process{sim: s, name: name, number: s.processes, running: map[string]*coroutine{}, lanes: lane.NewQueue[func()](effectsMax), folding: map[string]bool{}, refused: map[string]bool{}, view: s.cluster.View()}
 	p.tempo = tempos[s.rng.IntN(len(tempos))]
 	p.stopLag = s.millis(0, int(stopLag/time.Millisecond)-1)
 	if s.faults.Skew > 0 {

@@ -8,6 +8,7 @@ import (
 
 	"millwright/planner/ledger"
 	"millwright/services/internal/kube"
+	"millwright/services/internal/lane"
 )
 
 // evict starts an eviction unless one was tried too recently.
@@ -16,7 +17,7 @@ func (s *Service) evict(p *plan, ref ledger.PodRef) {
 	if !s.retries.Due(key, s.host.Now()) {
 		return
 	}
-	s.host.Effect(key, false, callTimeout, func(ctx context.Context) error { return s.evictNow(ctx, p, ref) })
+	s.host.Effect(key, lane.Evict, callTimeout, func(ctx context.Context) error { return s.evictNow(ctx, p, ref) })
 }
 
 // evictNow asks the Eviction API and remembers when to ask again.
@@ -51,7 +52,7 @@ func (s *Service) delete(p *plan, d deletion) {
 	if !s.retries.Due(key, s.host.Now()) {
 		return
 	}
-	s.host.Effect(key, false, callTimeout, func(ctx context.Context) error {
+	s.host.Effect(key, lane.Evict, callTimeout, func(ctx context.Context) error {
 		if err := s.unlessStopped(p.voluntary, "delete pod "+d.ref.Namespace+"/"+d.ref.Name); err != nil {
 			return err
 		}

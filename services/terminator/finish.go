@@ -12,6 +12,7 @@ import (
 	"millwright/planner/drain"
 	"millwright/planner/ledger"
 	"millwright/planner/world"
+	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 )
 
@@ -23,7 +24,7 @@ func (s *Service) finish(p *plan) {
 	if !s.retries.Due(key, s.host.Now()) {
 		return
 	}
-	s.host.Effect(key, false, finishTimeout, func(ctx context.Context) error {
+	s.host.Effect(key, lane.Evict, finishTimeout, func(ctx context.Context) error {
 		s.retries.Failed(key, s.host.Now()) // paces the next look, whatever comes of this one
 		pods, err := s.kube.PodsOnNode(ctx, name)
 		if err != nil {

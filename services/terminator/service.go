@@ -17,6 +17,7 @@ import (
 	"millwright/planner/ledger"
 	"millwright/services/internal/backoff"
 	"millwright/services/internal/kube"
+	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 )
 
@@ -192,7 +193,7 @@ func (s *Service) paced(key string, write func(ctx context.Context) error) {
 	if !s.retries.Due(key, s.host.Now()) {
 		return
 	}
-	s.host.Effect(key, false, callTimeout, func(ctx context.Context) error {
+	s.host.Effect(key, lane.Converge, callTimeout, func(ctx context.Context) error {
 		err := write(ctx)
 		switch kube.Classify(err) {
 		case kube.None, kube.NotFound:

@@ -9,6 +9,7 @@ import (
 
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 	"millwright/store"
 )
@@ -67,7 +68,7 @@ func TestShadowTakesNothingAndDoesNothing(t *testing.T) {
 		if err != nil || rec.Seq != 0 || len(r.kinds()) != len(before) {
 			t.Errorf("an outcome was appended: record %d, error %v", rec.Seq, err)
 		}
-		if h.Effect("k", false, 0, func(context.Context) error { t.Error("an effect ran"); return nil }) {
+		if h.Effect("k", lane.Converge, 0, func(context.Context) error { t.Error("an effect ran"); return nil }) {
 			t.Error("an effect was started")
 		}
 	})

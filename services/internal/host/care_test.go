@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"millwright/planner/ledger"
+	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 	"millwright/store"
 )
@@ -32,26 +33,26 @@ func TestTheLastLeaderCaresWhileTheLogIsAway(t *testing.T) {
 		if !ok || h.Leads() {
 			t.Fatalf("cares: %v, leads: %v", ok, h.Leads())
 		}
-		run := func(creating bool) (ran bool) {
-			h.Effect("x", creating, time.Second, func(context.Context) error { ran = true; return nil })
+		run := func(l lane.Lane) (ran bool) {
+			h.Effect("x", l, time.Second, func(context.Context) error { ran = true; return nil })
 			synctest.Wait()
 			return ran
 		}
-		if run(true) || !run(false) {
+		if run(lane.Create) || !run(lane.Converge) {
 			t.Error("of the effects exactly those that create nothing are started")
 		}
 		if _, err := h.Outcome(led, service.Outcome{Kind: ledger.KindClaimRegistered, Payload: &ledger.ClaimRegistered{}}); !errors.Is(err, store.ErrFenced) {
 			t.Errorf("an outcome was appended: %v", err)
 		}
 		ended := make(chan error, 1)
-		h.Effect("long", false, time.Hour, func(ctx context.Context) error { <-ctx.Done(); ended <- ctx.Err(); return ctx.Err() })
+		h.Effect("long", lane.Converge, time.Hour, func(ctx context.Context) error { <-ctx.Done(); ended <- ctx.Err(); return ctx.Err() })
 		log.away.Store(false)
 		<-led.Done()
 		if err := <-ended; err == nil {
 			t.Error("its effects did not end with it")
 		}
 		release(context.Background())
-		if run(false) {
+		if run(lane.Converge) {
 			t.Error("an effect was started after the care")
 		}
 	})
@@ -67,7 +68,7 @@ func TestShadowCaresForNothing(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		_, release, _ := h.Care(context.Background())
 		defer release(context.Background())
-		if h.Effect("x", false, time.Second, func(context.Context) error { return nil }) {
+		if h.Effect("x", lane.Converge, time.Second, func(context.Context) error { return nil }) {
 			t.Error("a shadow service started an effect")
 		}
 	})

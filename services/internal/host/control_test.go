@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millwright/planner/ledger"
+	"millwright/services/internal/lane"
 	"millwright/store"
 	"millwright/store/audit"
 )
@@ -116,8 +117,8 @@ func TestAViewOfControlThatIsUnconfirmedActsAsUnderVoluntary(t *testing.T) {
 func TestCreatingEffectsAreNotStartedWhenAllIsStopped(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		h, _ := r.leading("lifecycle", ledger.ModeActive)
-		run := func(creating bool) (ran bool) {
-			h.Effect("x", creating, time.Second, func(context.Context) error { ran = true; return nil })
+		run := func(l lane.Lane) (ran bool) {
+			h.Effect("x", l, time.Second, func(context.Context) error { ran = true; return nil })
 			synctest.Wait()
 			return ran
 		}
@@ -127,10 +128,10 @@ func TestCreatingEffectsAreNotStartedWhenAllIsStopped(t *testing.T) {
 		}{{ledger.StopVoluntary, true, true}, {ledger.StopAll, false, true}, {ledger.StopNone, true, true}} {
 			r.operate(c.level)
 			synctest.Wait()
-			if got := run(true); got != c.creating {
+			if got := run(lane.Create); got != c.creating {
 				t.Errorf("stop %q: creating effect ran: %v", c.level, got)
 			}
-			if got := run(false); got != c.otherwise {
+			if got := run(lane.Converge); got != c.otherwise {
 				t.Errorf("stop %q: other effect ran: %v", c.level, got)
 			}
 		}

@@ -3,12 +3,14 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"millwright/planner/ledger"
+	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 	"millwright/store"
 )
@@ -16,25 +18,30 @@ import (
 // leaseMargin is how long before the lease surely stands no more creating effects are ended.
 const leaseMargin = 300 * time.Millisecond
 
-// Effect runs fn in the pool; see service.Host.
-func (h *Host) Effect(key string, creating bool, timeout time.Duration, fn func(ctx context.Context) error) bool {
+// Effect runs fn in its lane; see service.Host.
+func (h *Host) Effect(key string, l lane.Lane, timeout time.Duration, fn func(ctx context.Context) error) bool {
 	t := h.leading()
-	if h.state.reliable() != nil {
+	if t == nil || h.mode != ledger.ModeActive || !h.mayStart(t, l) {
 		return false
 	}
-	if t == nil || h.mode != ledger.ModeActive || !h.mayAct() || creating && (t.caring() || h.Stop() == ledger.StopAll) {
-		return false
-	}
-	return h.pool.start(key, func() error {
+	return h.pool.start(key, l, func() error {
+		if !h.mayStart(t, l) { // any more: it may have waited
+			return fmt.Errorf("start effect %s: %w", key, service.ErrStopped)
+		}
 		ctx, cancel := context.WithTimeoutCause(t.ctx, timeout, errEffectTimeout)
 		defer cancel()
-		if creating {
+		if l.Creates() {
 			var release func()
 			ctx, release = withinLease(ctx, h.deadlineOf(t))
 			defer release()
 		}
 		return classified(ctx, fn(ctx))
 	})
+}
+
+// mayStart reports that nothing but the want of room keeps an effect from being started.
+func (h *Host) mayStart(t *term, l lane.Lane) bool {
+	return h.state.reliable() == nil && h.mayAct() && !(l.Creates() && (t.caring() || h.Stop() == ledger.StopAll))
 }
 
 var errEffectTimeout = errors.New("effect timed out")
@@ -87,46 +94,55 @@ func withinLease(ctx context.Context, deadline func() time.Time) (context.Contex
 	}
 }
 
-// pool runs effects, one per key and a bounded number at a time.
+// pool runs effects, one per key, each in its lane.
 type pool struct {
-	max     int
 	metrics *metrics
 	logger  zerolog.Logger
 	ended   func()
 
 	group sync.WaitGroup
 
-	mu       sync.Mutex
-	running  map[string]bool
-	draining bool
+	mu    sync.Mutex
+	queue *lane.Queue[func() error]
 }
 
 func newPool(max int, m *metrics, logger zerolog.Logger, ended func()) *pool {
-	return &pool{max: max, metrics: m, logger: logger, ended: ended, running: map[string]bool{}}
+	return &pool{metrics: m, logger: logger, ended: ended, queue: lane.NewQueue[func() error](max)}
 }
 
-// start runs fn unless the key is running, or the pool is full or being drained.
-func (p *pool) start(key string, fn func() error) bool {
+// start runs fn now or in its turn, unless the key is taken, too much waits or the pool is being drained.
+func (p *pool) start(key string, l lane.Lane, fn func() error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.draining || p.running[key] || len(p.running) >= p.max {
-		return false
+	start, taken := p.queue.Offer(l, key, fn)
+	if start {
+		p.run(key, l, fn)
 	}
-	p.running[key] = true
-	p.metrics.effectsRunning.Set(float64(len(p.running)))
-	p.group.Go(func() {
-		p.finish(key, fn())
-	})
-	return true
+	p.measure(l)
+	return taken
+}
+
+func (p *pool) run(key string, l lane.Lane, fn func() error) {
+	p.group.Go(func() { p.finish(key, l, fn()) })
+}
+
+// measure publishes how full a lane is. The caller holds the lock.
+func (p *pool) measure(l lane.Lane) {
+	running, waiting := p.queue.Load(l)
+	p.metrics.effectsRunning.WithLabelValues(string(l)).Set(float64(running))
+	p.metrics.effectsWaiting.WithLabelValues(string(l)).Set(float64(waiting))
 }
 
 // attend runs fn beside the effects; drain waits for it too.
 func (p *pool) attend(fn func()) { p.group.Go(fn) }
 
-func (p *pool) finish(key string, err error) {
+// finish makes room for the next one that waits.
+func (p *pool) finish(key string, l lane.Lane, err error) {
 	p.mu.Lock()
-	delete(p.running, key)
-	p.metrics.effectsRunning.Set(float64(len(p.running)))
+	if next, fn, ok := p.queue.End(key); ok {
+		p.run(next, l, fn)
+	}
+	p.measure(l)
 	p.mu.Unlock()
 	outcome := effectOutcome(err)
 	p.metrics.effects.WithLabelValues(outcome).Inc()
@@ -150,7 +166,7 @@ func effectOutcome(err error) string {
 	return "failed"
 }
 
-// drain waits for what runs, and starts nothing meanwhile.
+// drain waits for what runs, drops what waits, and starts nothing meanwhile.
 func (p *pool) drain() {
 	p.refuse(true)
 	p.group.Wait()
@@ -160,5 +176,5 @@ func (p *pool) drain() {
 func (p *pool) refuse(draining bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.draining = draining
+	p.queue.Refuse(draining)
 }

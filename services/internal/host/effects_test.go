@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"millwright/planner/ledger"
+	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 	"millwright/store"
 )
@@ -29,34 +31,59 @@ func TestEffects(t *testing.T) {
 	cases := map[string]func(r *rig, h *Host){
 		"one runs per key": func(r *rig, h *Host) {
 			release, ended := make(chan struct{}), error(nil)
-			if !h.Effect("k", false, time.Minute, until(release, &ended)) {
+			if !h.Effect("k", lane.Converge, time.Minute, until(release, &ended)) {
 				r.t.Error("the first was not started")
 			}
-			if h.Effect("k", false, time.Minute, until(release, &ended)) {
+			if h.Effect("k", lane.Converge, time.Minute, until(release, &ended)) {
 				r.t.Error("the second was started too")
 			}
 			close(release)
 			synctest.Wait()
-			if !h.Effect("k", false, time.Minute, func(context.Context) error { return nil }) {
+			if !h.Effect("k", lane.Converge, time.Minute, func(context.Context) error { return nil }) {
 				r.t.Error("after the first ended none is started")
 			}
 		},
-		"their number is bounded": func(r *rig, h *Host) {
+		"their number is bounded, and what waits comes in its turn": func(r *rig, h *Host) {
 			release, ended := make(chan struct{}), error(nil)
-			started := 0
-			for _, key := range []string{"a", "b", "c", "d", "e"} {
-				if h.Effect(key, false, time.Minute, until(release, &ended)) {
-					started++
+			var running, most, all atomic.Int32
+			for _, key := range []string{"e", "d", "c", "b", "a"} {
+				taken := h.Effect(key, lane.Converge, time.Minute, func(ctx context.Context) error {
+					all.Add(1)
+					most.Store(max(most.Load(), running.Add(1)))
+					defer running.Add(-1)
+					return until(release, &ended)(ctx)
+				})
+				if !taken {
+					r.t.Errorf("%s was not taken", key)
 				}
 			}
-			if started != 3 {
-				r.t.Errorf("%d were started, want 3", started)
+			synctest.Wait()
+			if n := running.Load(); n != 3 {
+				r.t.Errorf("%d run, want 3", n)
 			}
 			close(release)
+			synctest.Wait()
+			if most.Load() != 3 || all.Load() != 5 {
+				r.t.Errorf("%d of 5 ran, %d at a time, want 3", all.Load(), most.Load())
+			}
+		},
+		"a hanging lane stops no other": func(r *rig, h *Host) {
+			for i := range 100 {
+				h.Effect(fmt.Sprint(i), lane.Create, time.Hour, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+			}
+			ran := make(chan struct{})
+			h.Effect("register", lane.Converge, time.Minute, func(context.Context) error { close(ran); return nil })
+			synctest.Wait()
+			select {
+			case <-ran:
+			default:
+				r.t.Error("it waits for launches")
+			}
+			r.elector.Expire(ledger.ServiceLifecycle)
 		},
 		"they end at their timeout": func(r *rig, h *Host) {
 			var ended error
-			h.Effect("k", false, time.Second, until(nil, &ended))
+			h.Effect("k", lane.Converge, time.Second, until(nil, &ended))
 			time.Sleep(time.Second)
 			synctest.Wait()
 			if !errors.Is(ended, errEffectTimeout) {
@@ -65,20 +92,20 @@ func TestEffects(t *testing.T) {
 		},
 		"they end with the leadership": func(r *rig, h *Host) {
 			var ended error
-			h.Effect("k", false, time.Hour, until(nil, &ended))
+			h.Effect("k", lane.Converge, time.Hour, until(nil, &ended))
 			r.elector.Expire(ledger.ServiceLifecycle)
 			synctest.Wait()
 			if !errors.Is(ended, store.ErrFenced) {
 				r.t.Errorf("ended by %v", ended)
 			}
-			if h.Effect("l", false, time.Hour, until(nil, &ended)) {
+			if h.Effect("l", lane.Converge, time.Hour, until(nil, &ended)) {
 				r.t.Error("one was started without leadership")
 			}
 		},
 		"they wake the service": func(r *rig, h *Host) {
 			changed, cancel := h.Changes()
 			defer cancel()
-			h.Effect("k", false, time.Hour, func(context.Context) error { return nil })
+			h.Effect("k", lane.Converge, time.Hour, func(context.Context) error { return nil })
 			synctest.Wait()
 			select {
 			case <-changed:
@@ -88,7 +115,7 @@ func TestEffects(t *testing.T) {
 		},
 		"none starts while another installation may act": func(r *rig, h *Host) {
 			h.mayAct = func() bool { return false }
-			if h.Effect("k", false, time.Hour, func(context.Context) error { return nil }) {
+			if h.Effect("k", lane.Converge, time.Hour, func(context.Context) error { return nil }) {
 				r.t.Error("one was started")
 			}
 		},
@@ -128,7 +155,7 @@ func TestACreatingEffectEndsBeforeTheLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		began, ended := time.Now(), make(chan time.Duration, 1)
-		h.Effect("create", true, time.Hour, func(ctx context.Context) error {
+		h.Effect("create", lane.Create, time.Hour, func(ctx context.Context) error {
 			<-ctx.Done()
 			ended <- time.Since(began)
 			return ctx.Err()
@@ -155,7 +182,7 @@ func TestACreatingEffectEndsBeforeTheRightToAct(t *testing.T) {
 			t.Fatal(err)
 		}
 		began, ended := time.Now(), make(chan time.Duration, 1)
-		h.Effect("create", true, time.Hour, func(ctx context.Context) error {
+		h.Effect("create", lane.Create, time.Hour, func(ctx context.Context) error {
 			<-ctx.Done()
 			ended <- time.Since(began)
 			return ctx.Err()
@@ -236,12 +263,12 @@ func TestReleaseWaitsForEffectsAndThenEndsThem(t *testing.T) {
 			t.Fatal(err)
 		}
 		var quick, slow error
-		h.Effect("quick", false, time.Hour, func(ctx context.Context) error {
+		h.Effect("quick", lane.Converge, time.Hour, func(ctx context.Context) error {
 			time.Sleep(time.Second)
 			quick = ctx.Err()
 			return nil
 		})
-		h.Effect("slow", false, time.Hour, func(ctx context.Context) error {
+		h.Effect("slow", lane.Converge, time.Hour, func(ctx context.Context) error {
 			<-ctx.Done()
 			slow = ctx.Err()
 			return slow

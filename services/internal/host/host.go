@@ -27,7 +27,7 @@ type Config struct {
 	Options planner.Options
 	// Adopt are the ids of other logs whose objects a person let this one take over; it is recorded when the service begins to lead.
 	Adopt []string
-	// EffectsMax bounds the effects that run at a time; 0 means 64.
+	// EffectsMax bounds the effects of each lane that run at a time, if it is lower than the lane's size; 0: the size counts.
 	EffectsMax int
 	// Events publishes KubeEvents; nil drops them.
 	Events Publisher
@@ -44,8 +44,6 @@ type Config struct {
 type Publisher interface {
 	Publish(service.KubeEvent)
 }
-
-const effectsMaxDefault = 64
 
 // Host is one service's view of the process. It implements service.Host and is safe for concurrent use.
 type Host struct {
@@ -83,9 +81,6 @@ type term struct {
 
 // New returns a Host that stands by.
 func New(cfg Config) *Host {
-	if cfg.EffectsMax == 0 {
-		cfg.EffectsMax = effectsMaxDefault
-	}
 	if cfg.MayAct == nil {
 		cfg.MayAct = func() bool { return true }
 	}

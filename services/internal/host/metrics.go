@@ -110,7 +110,8 @@ type metrics struct {
 	conflicts      prometheus.Counter
 	decision       prometheus.Histogram
 	effects        *prometheus.CounterVec
-	effectsRunning prometheus.Gauge
+	effectsRunning *prometheus.GaugeVec
+	effectsWaiting *prometheus.GaugeVec
 	notReady       *prometheus.CounterVec
 }
 
@@ -132,8 +133,10 @@ func newMetrics(r prometheus.Registerer, service string) *metrics {
 			Buckets: durationBuckets}),
 		effects: f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: service, Name: "effects_total",
 			Help: "Effects that ended, by outcome: done, failed, timeout, cancelled, stopped."}, []string{"outcome"}),
-		effectsRunning: f.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: service, Name: "effects_running",
-			Help: "Effects that run now."}),
+		effectsRunning: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Subsystem: service, Name: "effects_running",
+			Help: "Effects that run now, by lane."}, []string{"lane"}),
+		effectsWaiting: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Subsystem: service, Name: "effects_waiting",
+			Help: "Effects that wait for room in their lane."}, []string{"lane"}),
 		notReady: f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: service,
 			Name: "snapshots_refused_total", Help: "Snapshots that were not valid, by reason."}, []string{"reason"}),
 	}

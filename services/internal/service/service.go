@@ -1,7 +1,7 @@
 // Package service defines what a Millwright service is and what the process around it provides.
 //
 // A service is a step function: it has no goroutine, clock or socket of its own. Host gives it Snapshots,
-// the log, a clock and a bounded pool for effects; services/internal/host implements it for processes,
+// the log, a clock and bounded lanes for effects; services/internal/host implements it for processes,
 // services/sim on a virtual clock with faults.
 package service
 
@@ -14,6 +14,7 @@ import (
 
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/services/internal/lane"
 	"millwright/store"
 )
 
@@ -77,11 +78,11 @@ type Host interface {
 	// Outcome appends what an effect brought about. expects may be nil. The record is in the Ledger when it
 	// returns. In shadow mode it appends nothing and returns a zero Record.
 	Outcome(ctx context.Context, o Outcome) (store.Record, error)
-	// Effect runs fn in the bounded pool unless an effect with this key is still running; it reports whether
-	// fn was started. fn gets a context that ends at the timeout, on shutdown or when leadership is lost;
-	// creating effects (creating: true) get a deadline before the lease's. The service is stepped after fn
-	// returned. In shadow mode fn is never run.
-	Effect(key string, creating bool, timeout time.Duration, fn func(ctx context.Context) error) bool
+	// Effect runs fn in its lane, now or when those who came before have made room, unless an effect with this key
+	// runs or waits already; it reports whether fn was taken. So fn looks at the present itself. It gets a context that ends at
+	// the timeout, on shutdown or when leadership is lost; in creating lanes it ends before the lease does. The service is
+	// stepped after fn returned. In shadow mode fn is never run.
+	Effect(key string, l lane.Lane, timeout time.Duration, fn func(ctx context.Context) error) bool
 	// Event publishes a KubeEvent (de-duplicated by the host).
 	Event(e KubeEvent)
 }
