@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millwright/planner/ledger"
+	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 	"millwright/store/audit"
 )
@@ -33,9 +34,9 @@ func TestAClockThatIsOff(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		for _, creating := range []bool{false, true} {
-			if h.Effect("x", creating, time.Minute, func(context.Context) error { return nil }) {
-				t.Errorf("an effect is begun, creating %v", creating)
+		for _, l := range []lane.Lane{lane.Converge, lane.Create} {
+			if h.Effect("x", l, time.Minute, func(context.Context) error { return nil }) {
+				t.Errorf("an effect is begun in lane %s", l)
 			}
 		}
 		if n := len(r.kinds()) - before; n != 0 || h.Stop() != ledger.StopAll || h.standing()[audit.ReportClock] != errOff.Error() {
