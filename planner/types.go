@@ -47,7 +47,8 @@ func DefaultOptions() Options {
 }
 
 // Snapshot is all a decision may look at: the World at a position joined with the Ledger at a sequence.
-// It is a view: valid until the next fold, never changed by a planner, never kept.
+// It is of versions, which nothing changes: kept for as long as it is of use, and many at a time. It caches what it computes, so one
+// goroutine uses it at a time.
 type Snapshot struct {
 	World  *world.World
 	Ledger *ledger.Ledger

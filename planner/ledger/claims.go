@@ -3,19 +3,25 @@ package ledger
 import (
 	"slices"
 	"strings"
+
+	"millwright/planner/version"
 )
+
+// editClaim returns a copy of a claim that took its place; nil if it is not open.
+func (l *Ledger) editClaim(name string) *Claim { return edit(l.owner, &l.claims, name) }
 
 // foldClaim applies a record about one claim.
 func (l *Ledger) foldClaim(e Entry) {
 	switch p := e.Payload.(type) {
 	case *ClaimWithdrawn:
-		delete(l.s.Claims, p.Claim)
+		l.claims.Delete(l.owner, p.Claim)
 	case *ClaimClosed:
-		delete(l.s.Claims, p.Claim)
+		l.claims.Delete(l.owner, p.Claim)
 	case *ClaimAdopted:
 		l.foldAdopted(e, p)
 	case *ClaimCreated:
-		if c := l.s.Claims[p.Claim]; c != nil && c.State == ClaimPlanned {
+		if c := l.Claim(p.Claim); c != nil && c.State == ClaimPlanned {
+			c = l.editClaim(p.Claim)
 			c.State, c.UID = ClaimCreatedOnce, p.UID
 			l.settle(c, p.Record)
 		}
@@ -26,19 +32,19 @@ func (l *Ledger) foldClaim(e Entry) {
 	case *LaunchFailed:
 		l.foldLaunchFailed(e, p)
 	case *ClaimRegistered:
-		if c := l.s.Claims[p.Claim]; c != nil {
+		if c := l.editClaim(p.Claim); c != nil {
 			c.State, c.Node, c.RegisteredAt = ClaimRegisteredState, p.Node, e.Time.UTC()
 		}
 	case *ClaimInitialized:
-		if c := l.s.Claims[p.Claim]; c != nil {
+		if c := l.editClaim(p.Claim); c != nil {
 			c.State, c.Node = ClaimInitializedState, p.Node
 		}
 	case *ClaimDoomed:
-		if c := l.s.Claims[p.Claim]; c != nil {
+		if c := l.editClaim(p.Claim); c != nil {
 			c.Doomed = p
 		}
 	case *InstanceTerminated:
-		if c := l.s.Claims[p.Claim]; c != nil {
+		if c := l.editClaim(p.Claim); c != nil {
 			l.foldTerminated(e, c)
 		}
 	}
@@ -60,19 +66,20 @@ func (l *Ledger) settle(c *Claim, record uint64) {
 	if at > 0 {
 		c.WidenedSeq = record
 	}
-	for uid, v := range l.s.Verdicts {
+	for _, uid := range version.Keys(&l.verdicts) {
+		v := l.Verdict(uid)
 		if v.Claim == c.Name && v.Seq > record && !slices.ContainsFunc(c.Planned.Pods, func(p PodRef) bool { return p.UID == uid }) {
-			delete(l.s.Verdicts, uid)
+			l.verdicts.Delete(l.owner, uid)
 		}
 	}
 }
 
 // foldAdopted opens a claim that was made elsewhere, launched if it has an instance.
 func (l *Ledger) foldAdopted(e Entry, p *ClaimAdopted) {
-	c := l.s.Claims[p.Claim]
+	c := l.editClaim(p.Claim)
 	if c == nil {
 		c = &Claim{Name: p.Claim, PlannedSeq: e.Seq, NodePool: p.NodePool, State: ClaimCreatedOnce}
-		l.s.Claims[p.Claim] = c
+		l.claims.Set(l.owner, p.Claim, c)
 	}
 	c.UID, c.Inherited = p.UID, p.Inherited
 	if p.ProviderID != "" && c.Instance == nil {
@@ -88,22 +95,22 @@ func instanceID(providerID string) string {
 
 // foldLaunchRequested opens an attempt. A claim that is not known is opened too: an attempt must never be lost.
 func (l *Ledger) foldLaunchRequested(e Entry, p *LaunchRequested) {
-	c := l.s.Claims[p.Claim]
+	c := l.editClaim(p.Claim)
 	if c == nil {
 		c = &Claim{Name: p.Claim, PlannedSeq: e.Seq}
-		l.s.Claims[p.Claim] = c
+		l.claims.Set(l.owner, p.Claim, c)
 	}
 	c.State, c.UID, c.Attempt = ClaimLaunching, p.UID, p.Attempt
 	c.Open, c.OpenSeq, c.OpenedAt = p, e.Seq, e.Time.UTC()
 }
 
 func (l *Ledger) foldLaunched(e Entry, p *Launched) {
-	l.s.Offerings.succeeded(OfferingKey{p.InstanceType, p.Zone, p.CapacityType})
+	l.offerings.Delete(l.owner, OfferingKey{p.InstanceType, p.Zone, p.CapacityType})
 	l.markFailed(e, p.Unavailable)
 	if p.ReservationID != "" {
-		l.reservation(p.ReservationID).change(e.Time, -1)
+		l.changeReservation(p.ReservationID, e.Time, -1)
 	}
-	c := l.s.Claims[p.Claim]
+	c := l.editClaim(p.Claim)
 	if c == nil {
 		return
 	}
@@ -116,14 +123,14 @@ func (l *Ledger) foldLaunched(e Entry, p *Launched) {
 
 func (l *Ledger) foldTerminated(e Entry, c *Claim) {
 	if !c.Terminated && c.Instance != nil && c.Instance.ReservationID != "" {
-		l.reservation(c.Instance.ReservationID).change(e.Time, 1)
+		l.changeReservation(c.Instance.ReservationID, e.Time, 1)
 	}
 	c.Terminated = true
 }
 
 func (l *Ledger) foldLaunchFailed(e Entry, p *LaunchFailed) {
 	l.markFailed(e, p.Unavailable)
-	if c := l.s.Claims[p.Claim]; c != nil {
+	if c := l.editClaim(p.Claim); c != nil {
 		c.State, c.Attempt, c.Failed = ClaimLaunchFailed, p.Attempt, p
 		c.close()
 	}

@@ -44,18 +44,18 @@ const ServiceOperator = "millctl"
 // the strictest.
 func (l *Ledger) Stop() Stop {
 	switch {
-	case l.s.Control == nil:
+	case l.control == nil:
 		return StopNone
-	case !l.s.Control.Stop.Known():
+	case !l.control.Stop.Known():
 		return StopAll
 	}
-	return l.s.Control.Stop
+	return l.control.Stop
 }
 
 // TakenVoluntarily reports that a command took, or is about to take, the claim: nothing but the wish for a better
 // cluster asks for its end.
 func (l *Ledger) TakenVoluntarily(claim string, uid types.UID) bool {
-	if c := l.s.Claims[claim]; c != nil && c.Doomed != nil {
+	if c := l.Claim(claim); c != nil && c.Doomed != nil {
 		return c.TakenBy != ""
 	}
 	for _, cmd := range l.Commands() {

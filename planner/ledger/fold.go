@@ -2,7 +2,10 @@ package ledger
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // fold applies an active record. Records about claims, commands or drains that are not open change nothing:
@@ -10,43 +13,43 @@ import (
 func (l *Ledger) fold(e Entry) {
 	switch p := e.Payload.(type) {
 	case *Genesis:
-		l.s.LogID, l.s.Cluster = p.LogID, p.Cluster
+		l.logID, l.cluster = p.LogID, p.Cluster
 	case *OptionsSet:
-		l.s.Options, l.s.OptionsSeq = p.Options, e.Seq
-		l.s.Backoff = backoffOf(p.Options)
-		l.decoded.Store(nil)
+		l.options, l.optionsSeq = p.Options, e.Seq
+		l.backoff = backoffOf(p.Options)
+		l.decoded = &atomic.Pointer[any]{}
 	case *ModeChanged:
-		l.s.Modes[p.Service] = p.Mode
+		l.modes = with(l.modes, p.Service, p.Mode)
 	case *LogAdopted:
 		for _, id := range p.Logs {
-			l.s.Adopted[id] = true
+			l.adopted = with(l.adopted, id, true)
 		}
 	case *AggregatesRetired:
 		l.foldRetired(p)
 	case *ControlChanged:
-		l.s.Control, l.s.ControlSeq, l.s.ControlAt = p, e.Seq, e.Time.UTC()
+		l.control, l.controlSeq, l.controlAt = p, e.Seq, e.Time.UTC()
 	case *ProvisioningPlanned:
 		l.foldProvisioning(e, p)
 	case *CommandStarted:
 		l.foldCommandStarted(e, p)
 	case *CommandConfirmed:
-		if c := l.s.Commands[p.ID]; c != nil {
+		if c := edit(l.owner, &l.commands, p.ID); c != nil {
 			c.State = CommandConfirmedState
 		}
 	case *CommandSucceeded:
 		l.foldCommandSucceeded(p)
 	case *CommandRolledBack:
-		delete(l.s.Commands, p.ID)
+		l.commands.Delete(l.owner, p.ID)
 	case *DrainStarted:
-		l.s.Drains[p.Node] = &Drain{Started: *p, Seq: e.Seq, At: e.Time.UTC()}
+		l.drains.Set(l.owner, p.Node, &Drain{Started: *p, Seq: e.Seq, At: e.Time.UTC()})
 	case *DrainTierStarted:
 		l.foldTier(p)
 	case *NodeDrained:
-		if d := l.s.Drains[p.Node]; d != nil {
+		if d := edit(l.owner, &l.drains, p.Node); d != nil {
 			d.Drained = e.Seq
 		}
 	case *DrainEnded:
-		delete(l.s.Drains, p.Node)
+		l.drains.Delete(l.owner, p.Node)
 	default:
 		l.foldClaim(e)
 	}
@@ -68,12 +71,12 @@ func (l *Ledger) foldProvisioning(e Entry, p *ProvisioningPlanned) {
 		l.place(e, Verdict{Digest: RefusalDigest(r.Reasons)}, r.Pods)
 	}
 	for _, x := range p.Excess {
-		if c := l.s.Claims[x.Claim]; c != nil && c.Doomed == nil && c.UID == x.UID {
-			c.Doomed = &ClaimDoomed{Claim: x.Claim, UID: x.UID, Reason: x.Reason}
+		if c := l.Claim(x.Claim); c != nil && c.Doomed == nil && c.UID == x.UID {
+			l.editClaim(x.Claim).Doomed = &ClaimDoomed{Claim: x.Claim, UID: x.UID, Reason: x.Reason}
 		}
 	}
 	for _, uid := range p.Gone {
-		delete(l.s.Verdicts, uid)
+		l.verdicts.Delete(l.owner, uid)
 	}
 }
 
@@ -81,10 +84,10 @@ func (l *Ledger) foldProvisioning(e Entry, p *ProvisioningPlanned) {
 func (l *Ledger) foldExcluded(e Entry, list []Exclusion) {
 	for _, x := range list {
 		for _, pod := range x.Pods {
-			if old := l.s.Verdicts[pod.UID]; old != nil {
+			if old := l.Verdict(pod.UID); old != nil {
 				v := *old
 				v.Excluded = append(old.ExcludedAt(e.Now), ExcludedNode{x.Node, e.Now.UTC().Add(ExclusionTime)})
-				l.s.Verdicts[pod.UID] = &v
+				l.verdicts.Set(l.owner, pod.UID, &v)
 			}
 		}
 	}
@@ -92,21 +95,22 @@ func (l *Ledger) foldExcluded(e Entry, list []Exclusion) {
 
 // plan opens the index-th claim of a record.
 func (l *Ledger) plan(e Entry, p *PlannedClaim, index int, command string) string {
-	name := ClaimName(l.s.LogID, p.NodePool, e.Seq, index)
-	l.s.Claims[name] = &Claim{
+	name := ClaimName(l.logID, p.NodePool, e.Seq, index)
+	l.claims.Set(l.owner, name, &Claim{
 		Name: name, Planned: p, PlannedSeq: e.Seq, CommandID: command, NodePool: p.NodePool,
 		State: ClaimPlanned, Capacity: p.Capacity,
-	}
+	})
 	return name
 }
 
 // widen gives a claim that is not made yet its new content.
 func (l *Ledger) widen(e Entry, w *WidenedClaim) {
-	c := l.s.Claims[w.Claim]
+	c := l.Claim(w.Claim)
 	if c == nil || c.State != ClaimPlanned || c.Planned == nil {
 		return
 	}
-	c.Earlier = append(c.Earlier, EarlierContent{c.ContentSeq(), c.Planned})
+	c = l.editClaim(w.Claim)
+	c.Earlier = append(slices.Clip(c.Earlier), EarlierContent{c.ContentSeq(), c.Planned})
 	c.Planned, c.WidenedSeq, c.Capacity = &w.Content, e.Seq, w.Content.Capacity
 	l.place(e, Verdict{Claim: w.Claim}, w.Content.Pods)
 }
@@ -116,18 +120,18 @@ func (l *Ledger) place(e Entry, v Verdict, pods []PodRef) {
 	for _, pod := range pods {
 		n := v
 		n.Seq, n.Pod, n.Since = e.Seq, pod, e.Now.UTC()
-		old := l.s.Verdicts[pod.UID]
+		old := l.Verdict(pod.UID)
 		if old != nil && old.Node == n.Node && old.Claim == n.Claim && old.Digest == n.Digest {
 			n.Since = old.Since
 		}
 		n.Excluded = old.ExcludedAt(e.Now)
-		l.s.Verdicts[pod.UID] = &n
+		l.verdicts.Set(l.owner, pod.UID, &n)
 	}
 }
 
 func (l *Ledger) foldCommandStarted(e Entry, p *CommandStarted) {
-	id := CommandID(l.s.LogID, e.Seq)
-	l.s.Commands[id] = &Command{ID: id, Seq: e.Seq, State: CommandStartedState, Started: *p, At: e.Time.UTC()}
+	id := CommandID(l.logID, e.Seq)
+	l.commands.Set(l.owner, id, &Command{ID: id, Seq: e.Seq, State: CommandStartedState, Started: *p, At: e.Time.UTC()})
 	for i := range p.Replacements {
 		l.plan(e, &p.Replacements[i], i, id)
 	}
@@ -136,27 +140,30 @@ func (l *Ledger) foldCommandStarted(e Entry, p *CommandStarted) {
 // foldCommandSucceeded ends a command. Its claims are doomed from here on, so that they count as going
 // until their NodeClaims are gone.
 func (l *Ledger) foldCommandSucceeded(p *CommandSucceeded) {
-	cmd := l.s.Commands[p.ID]
+	cmd := l.Command(p.ID)
 	if cmd == nil {
 		return
 	}
 	for _, cand := range cmd.Started.Candidates {
-		if c := l.s.Claims[cand.Claim]; c != nil && c.Doomed == nil && (c.UID == "" || c.UID == cand.ClaimUID) {
+		if c := l.Claim(cand.Claim); c != nil && c.Doomed == nil && (c.UID == "" || c.UID == cand.ClaimUID) {
+			c = l.editClaim(cand.Claim)
 			c.Doomed = &ClaimDoomed{Claim: cand.Claim, UID: cand.ClaimUID, Reason: strings.ToLower(string(cmd.Started.Reason))}
 			c.TakenBy = p.ID
 		}
 	}
-	delete(l.s.Commands, p.ID)
+	l.commands.Delete(l.owner, p.ID)
 }
 
 func (l *Ledger) foldTier(p *DrainTierStarted) {
-	d := l.s.Drains[p.Node]
+	d := edit(l.owner, &l.drains, p.Node)
 	if d == nil {
 		return
 	}
-	if d.Tier != p.Tier || d.TierPods == nil {
-		d.Tier, d.TierPods = p.Tier, map[podUID]bool{}
+	pods := map[podUID]bool{}
+	if d.Tier == p.Tier {
+		maps.Copy(pods, d.TierPods)
 	}
+	d.Tier, d.TierPods = p.Tier, pods
 	for _, list := range [][]PodRef{p.Evict, p.Held, p.Delete} {
 		for _, pod := range list {
 			d.TierPods[pod.UID] = true
@@ -166,7 +173,7 @@ func (l *Ledger) foldTier(p *DrainTierStarted) {
 
 // foldShadow keeps only what tells whether the next shadow record would say something new.
 func (l *Ledger) foldShadow(e Entry) {
-	l.s.Shadow[shadowKey(e.Service, e.Kind, e.Subjects)] = PayloadDigest(e.Kind, e.Payload)
+	l.shadow.Set(l.owner, shadowKey(e.Service, e.Kind, e.Subjects), PayloadDigest(e.Kind, e.Payload))
 }
 
 func shadowKey(service string, kind Kind, subjects []string) string {
@@ -175,7 +182,8 @@ func shadowKey(service string, kind Kind, subjects []string) string {
 
 // Shadowed reports that the last shadow record of the service on these subjects said the same.
 func (l *Ledger) Shadowed(service string, kind Kind, subjects []string, payload any) bool {
-	return l.s.Shadow[shadowKey(service, kind, subjects)] == PayloadDigest(kind, payload)
+	digest, ok := l.shadow.Get(shadowKey(service, kind, subjects))
+	return ok && digest == PayloadDigest(kind, payload)
 }
 
 // PayloadDigest identifies a decision: the hash of its kind and its payload's JSON.

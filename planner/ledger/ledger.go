@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"millwright/planner/version"
 )
 
 var (
@@ -22,93 +23,116 @@ var (
 	ErrPayload = errors.New("payload of another kind")
 )
 
-// Ledger is the fold of Records. Reads may run at the same time as each other, never beside Apply.
+// Ledger is the fold of Records: either the live one, which Apply changes, or a version of it, which nothing changes any more.
+// Versions may be read beside each other and beside Apply; the live one not beside Apply.
 type Ledger struct {
-	s state
-	// Sorted caches; nil when stale.
-	sortedClaims   atomic.Pointer[[]*Claim]
-	sortedCommands atomic.Pointer[[]*Command]
-	sortedDrains   atomic.Pointer[[]*Drain]
-	byUID          atomic.Pointer[map[types.UID]*Claim]
-	// decoded is what DecodedOptions made; nil when stale.
-	decoded atomic.Pointer[any]
+	state
+	// owner of what Apply may change in place; nil in a version.
+	owner *version.Owner
+	// latest is the version taken last, nil if Apply was called since.
+	latest *Ledger
+	// decoded is what DecodedOptions made of the options; nil as long as nobody asked.
+	decoded *atomic.Pointer[any]
 }
 
-// state is all of the Ledger, as a checkpoint holds it.
+// state is all of the Ledger. What pointers and Go maps in it lead to is never changed, only replaced.
 type state struct {
-	LogID      string    `json:"logID"`
-	Cluster    string    `json:"cluster,omitempty"`
-	Seq        uint64    `json:"seq"`
-	LastTime   time.Time `json:"lastTime,omitzero"`
-	OptionsSeq uint64    `json:"optionsSeq,omitempty"`
-	Options    []byte    `json:"options,omitempty"`
-	Backoff    backoff   `json:"backoff"`
+	logID, cluster string
+	seq            uint64
+	lastTime       time.Time
+	optionsSeq     uint64
+	options        []byte
+	backoff        backoff
 
-	Modes     map[string]Mode     `json:"modes,omitempty"`
-	Claims    map[string]*Claim   `json:"claims,omitempty"`
-	Commands  map[string]*Command `json:"commands,omitempty"`
-	Drains    map[string]*Drain   `json:"drains,omitempty"`
-	Offerings offerings           `json:"offerings,omitempty"`
-	// Reservations of capacity by id.
-	Reservations map[string]*reservation `json:"reservations,omitempty"`
-	// Verdicts by pod UID.
-	Verdicts   map[types.UID]*Verdict `json:"verdicts,omitempty"`
-	Aggregates map[string]uint64      `json:"aggregates,omitempty"`
-	// Positions is the highest sequence named of each stream incarnation.
-	Positions map[string]uint64 `json:"positions,omitempty"`
-	// Shadow is the digest of the last shadow record by service, kind and subject.
-	Shadow map[string]string `json:"shadow,omitempty"`
-	// Adopted logs by id.
-	Adopted map[string]bool `json:"adopted,omitempty"`
-	// Control is the last ControlChanged.
-	Control *ControlChanged `json:"control,omitempty"`
-	// ControlSeq and ControlAt are of that record.
-	ControlSeq uint64    `json:"controlSeq,omitempty"`
-	ControlAt  time.Time `json:"controlAt,omitzero"`
+	modes     map[string]Mode
+	claims    version.Table[string, *Claim, *Claim]
+	commands  version.Table[string, *Command, *Command]
+	drains    version.Table[string, *Drain, *Drain]
+	offerings version.Map[OfferingKey, UnavailableOffering]
+	// reservations of capacity by id.
+	reservations version.Map[string, reservation]
+	// verdicts by pod UID.
+	verdicts   version.Map[types.UID, *Verdict]
+	aggregates version.Map[string, uint64]
+	// positions is the highest sequence named of each stream incarnation.
+	positions map[string]uint64
+	// shadow is the digest of the last shadow record by service, kind and subject.
+	shadow version.Map[string, string]
+	// adopted logs by id.
+	adopted map[string]bool
+	// control is the last ControlChanged.
+	control *ControlChanged
+	// controlSeq and controlAt are of that record.
+	controlSeq uint64
+	controlAt  time.Time
 }
 
 // New returns the Ledger of an empty log. logID may be empty: the genesis record sets it.
 func New(logID string) *Ledger {
-	l := &Ledger{}
-	l.s.LogID = logID
-	l.s.Backoff = defaultBackoff
-	l.s.fillMaps()
-	return l
+	return &Ledger{owner: new(version.Owner), decoded: &atomic.Pointer[any]{}, state: state{
+		logID: logID, backoff: defaultBackoff,
+		claims:   version.NewTable[string](version.Whole[*Claim]),
+		commands: version.NewTable[string](version.Whole[*Command]),
+		drains:   version.NewTable[string](version.Whole[*Drain]),
+		offerings: version.NewMap[OfferingKey, UnavailableOffering](func(k OfferingKey) uint64 {
+			return version.Strings(k.InstanceType, k.Zone) ^ version.String(k.CapacityType)
+		}),
+		reservations: version.NewMap[string, reservation](version.String[string]),
+		verdicts:     version.NewMap[types.UID, *Verdict](version.String[types.UID]),
+		aggregates:   version.NewMap[string, uint64](version.String[string]),
+		shadow:       version.NewMap[string, string](version.String[string]),
+	}}
 }
 
-func (s *state) fillMaps() {
-	s.Modes = orEmpty(s.Modes)
-	s.Claims = orEmpty(s.Claims)
-	s.Commands = orEmpty(s.Commands)
-	s.Drains = orEmpty(s.Drains)
-	s.Offerings = orEmpty(s.Offerings)
-	s.Reservations = orEmpty(s.Reservations)
-	s.Verdicts = orEmpty(s.Verdicts)
-	s.Aggregates = orEmpty(s.Aggregates)
-	s.Positions = orEmpty(s.Positions)
-	s.Shadow = orEmpty(s.Shadow)
-	s.Adopted = orEmpty(s.Adopted)
-}
-
-func orEmpty[M ~map[K]V, K comparable, V any](m M) M {
-	if m == nil {
-		return M{}
+// Version returns the Ledger as it is now, never to change: a copy of the tables' roots, taken in about a microsecond. What is folded
+// later copies what it changes. A version is its own version.
+func (l *Ledger) Version() *Ledger {
+	if l.owner == nil {
+		return l
 	}
-	return m
+	if l.latest == nil {
+		v := *l
+		v.owner = nil
+		l.owner, l.latest = new(version.Owner), &v
+	}
+	return l.latest
+}
+
+// with returns a copy of a small map in which a key has a value.
+func with[K comparable, V any](m map[K]V, k K, v V) map[K]V {
+	c := make(map[K]V, len(m)+1)
+	maps.Copy(c, m)
+	c[k] = v
+	return c
+}
+
+// edit returns a copy of the row of a key that took its place; nil if there is none.
+func edit[R any](o *version.Owner, t *version.Table[string, *R, *R], key string) *R {
+	r, ok := t.Get(key)
+	if !ok {
+		return nil
+	}
+	c := *r
+	t.Set(o, key, &c)
+	return &c
 }
 
 // Apply folds the next entry. An entry that was folded before changes nothing. After ErrUnknownKind, ErrGap
 // or ErrPayload the Ledger is as it was.
 func (l *Ledger) Apply(e Entry) error {
-	if e.Seq <= l.s.Seq {
+	if e.Seq <= l.seq {
 		return nil
 	}
-	if e.Seq != l.s.Seq+1 {
-		return fmt.Errorf("apply record %d on %d: %w", e.Seq, l.s.Seq, ErrGap)
+	if e.Seq != l.seq+1 {
+		return fmt.Errorf("apply record %d on %d: %w", e.Seq, l.seq, ErrGap)
 	}
 	if err := check(e); err != nil {
 		return fmt.Errorf("apply record %d (%s): %w", e.Seq, e.Kind, err)
 	}
+	if l.owner == nil {
+		panic("ledger: a version cannot be changed")
+	}
+	l.latest = nil
 	l.envelope(e)
 	if e.Payload == nil {
 		return nil
@@ -118,7 +142,6 @@ func (l *Ledger) Apply(e Entry) error {
 		return nil
 	}
 	l.fold(e)
-	l.stale()
 	return nil
 }
 
@@ -140,35 +163,28 @@ func check(e Entry) error {
 
 // envelope folds what every record carries. Aggregates move for shadow records too, as they do in the store.
 func (l *Ledger) envelope(e Entry) {
-	l.s.Seq = e.Seq
+	l.seq = e.Seq
 	l.passTime(e)
 	for _, a := range e.Advances {
-		l.s.Aggregates[a] = e.Seq
+		l.aggregates.Set(l.owner, a, e.Seq)
 	}
 	if p := e.Position; p.Incarnation != "" {
-		l.s.Positions[p.Incarnation] = max(l.s.Positions[p.Incarnation], p.Sequence)
+		l.positions = with(l.positions, p.Incarnation, max(l.positions[p.Incarnation], p.Sequence))
 	}
-}
-
-func (l *Ledger) stale() {
-	l.sortedClaims.Store(nil)
-	l.sortedCommands.Store(nil)
-	l.sortedDrains.Store(nil)
-	l.byUID.Store(nil)
 }
 
 // LogID and Cluster are of the genesis record.
-func (l *Ledger) LogID() string   { return l.s.LogID }
-func (l *Ledger) Cluster() string { return l.s.Cluster }
+func (l *Ledger) LogID() string   { return l.logID }
+func (l *Ledger) Cluster() string { return l.cluster }
 
 // Seq is the last record folded; 0 before the genesis.
-func (l *Ledger) Seq() uint64 { return l.s.Seq }
+func (l *Ledger) Seq() uint64 { return l.seq }
 
 // LastTime is the time of the newest record.
-func (l *Ledger) LastTime() time.Time { return l.s.LastTime }
+func (l *Ledger) LastTime() time.Time { return l.lastTime }
 
 // Options returns the planning options in force as JSON (planner.Options); nil if none were set.
-func (l *Ledger) Options() []byte { return l.s.Options }
+func (l *Ledger) Options() []byte { return l.options }
 
 // DecodedOptions is what decode makes of Options, computed once per record and not for every Snapshot. All callers
 // must pass the same decode.
@@ -176,93 +192,74 @@ func (l *Ledger) DecodedOptions(decode func([]byte) any) any {
 	if p := l.decoded.Load(); p != nil {
 		return *p
 	}
-	decoded := decode(l.s.Options)
+	decoded := decode(l.options)
 	l.decoded.Store(&decoded)
 	return decoded
 }
 
 // OptionsSeq is the OptionsSet record in force; 0 if none.
-func (l *Ledger) OptionsSeq() uint64 { return l.s.OptionsSeq }
+func (l *Ledger) OptionsSeq() uint64 { return l.optionsSeq }
 
 // Mode a service works in; active if never changed.
-func (l *Ledger) Mode(service string) Mode { return cmp.Or(l.s.Modes[service], ModeActive) }
+func (l *Ledger) Mode(service string) Mode { return cmp.Or(l.modes[service], ModeActive) }
 
 // Control is the last ControlChanged; nil if there was none.
-func (l *Ledger) Control() *ControlChanged { return l.s.Control }
+func (l *Ledger) Control() *ControlChanged { return l.control }
 
 // ControlSeq and ControlAt are sequence and time of the last ControlChanged; zero if there was none.
-func (l *Ledger) ControlSeq() uint64   { return l.s.ControlSeq }
-func (l *Ledger) ControlAt() time.Time { return l.s.ControlAt }
+func (l *Ledger) ControlSeq() uint64   { return l.controlSeq }
+func (l *Ledger) ControlAt() time.Time { return l.controlAt }
 
 // HasAdopted reports that a person let this log take over objects that name another log.
-func (l *Ledger) HasAdopted(logID string) bool { return l.s.Adopted[logID] }
+func (l *Ledger) HasAdopted(logID string) bool { return l.adopted[logID] }
+
+func row[R any](t *version.Table[string, *R, *R], key string) *R {
+	r, _ := t.Get(key)
+	return r
+}
 
 // Claims returns the open claims by name.
-func (l *Ledger) Claims() []*Claim {
-	return cached(&l.sortedClaims, l.s.Claims)
-}
+func (l *Ledger) Claims() []*Claim { return l.claims.List() }
 
 // Claim returns the open claim of a name; nil if there is none.
-func (l *Ledger) Claim(name string) *Claim { return l.s.Claims[name] }
-
-// ClaimByUID returns the open claim whose NodeClaim has the UID; nil if there is none.
-func (l *Ledger) ClaimByUID(uid types.UID) *Claim {
-	if p := l.byUID.Load(); p != nil {
-		return (*p)[uid]
-	}
-	index := map[types.UID]*Claim{}
-	for _, c := range l.Claims() {
-		if c.UID != "" {
-			index[c.UID] = c
-		}
-	}
-	l.byUID.Store(&index)
-	return index[uid]
-}
+func (l *Ledger) Claim(name string) *Claim { return row(&l.claims, name) }
 
 // Commands returns the running commands by id.
-func (l *Ledger) Commands() []*Command { return cached(&l.sortedCommands, l.s.Commands) }
+func (l *Ledger) Commands() []*Command { return l.commands.List() }
 
 // Command returns the running command of an id; nil if there is none.
-func (l *Ledger) Command(id string) *Command { return l.s.Commands[id] }
+func (l *Ledger) Command(id string) *Command { return row(&l.commands, id) }
 
 // Drains returns the drains that have not ended by node.
-func (l *Ledger) Drains() []*Drain { return cached(&l.sortedDrains, l.s.Drains) }
+func (l *Ledger) Drains() []*Drain { return l.drains.List() }
 
 // Drain returns the drain of a node; nil if there is none.
-func (l *Ledger) Drain(node string) *Drain { return l.s.Drains[node] }
+func (l *Ledger) Drain(node string) *Drain { return row(&l.drains, node) }
 
 // Verdict returns what was last recorded of a pod; nil if nothing or if it was forgotten.
-func (l *Ledger) Verdict(pod types.UID) *Verdict { return l.s.Verdicts[pod] }
+func (l *Ledger) Verdict(pod types.UID) *Verdict {
+	v, _ := l.verdicts.Get(pod)
+	return v
+}
 
 // Verdicts returns all verdicts by pod UID.
 func (l *Ledger) Verdicts() []*Verdict {
-	list := make([]*Verdict, 0, len(l.s.Verdicts))
-	for _, uid := range slices.Sorted(maps.Keys(l.s.Verdicts)) {
-		list = append(list, l.s.Verdicts[uid])
+	list := make([]*Verdict, 0, l.verdicts.Len())
+	for _, uid := range version.Keys(&l.verdicts) {
+		list = append(list, l.Verdict(uid))
 	}
 	return list
 }
 
 // Aggregate returns the last record that advanced an aggregate; 0 if none did since it was retired, or ever.
-func (l *Ledger) Aggregate(name string) uint64 { return l.s.Aggregates[name] }
+func (l *Ledger) Aggregate(name string) uint64 {
+	seq, _ := l.aggregates.Get(name)
+	return seq
+}
 
 // HighestPosition is the highest stream sequence of an incarnation that any record names. A World below it
 // has not seen what a decision was taken on.
-func (l *Ledger) HighestPosition(incarnation string) uint64 { return l.s.Positions[incarnation] }
-
-// cached returns the values of m by key.
-func cached[V any](cache *atomic.Pointer[[]V], m map[string]V) []V {
-	if p := cache.Load(); p != nil {
-		return *p
-	}
-	list := make([]V, 0, len(m))
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		list = append(list, m[k])
-	}
-	cache.Store(&list)
-	return list
-}
+func (l *Ledger) HighestPosition(incarnation string) uint64 { return l.positions[incarnation] }
 
 // Digest identifies the Ledger's state: equal states, equal digests.
 func (l *Ledger) Digest() string {
@@ -285,19 +282,18 @@ const (
 
 // Checkpoint returns the Ledger as canonical JSON.
 func (l *Ledger) Checkpoint() ([]byte, error) {
-	b, err := json.Marshal(&l.s)
+	b, err := json.Marshal(l.plain())
 	if err != nil {
-		return nil, fmt.Errorf("encode ledger at %d: %w", l.s.Seq, err)
+		return nil, fmt.Errorf("encode ledger at %d: %w", l.seq, err)
 	}
 	return b, nil
 }
 
 // Restore returns the Ledger a checkpoint holds; it folds on as the checkpointed one would have.
 func Restore(data []byte) (*Ledger, error) {
-	l := &Ledger{}
-	if err := json.Unmarshal(data, &l.s); err != nil {
+	var p plainState
+	if err := json.Unmarshal(data, &p); err != nil {
 		return nil, fmt.Errorf("decode ledger checkpoint: %w", err)
 	}
-	l.s.fillMaps()
-	return l, nil
+	return p.ledger(), nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -64,7 +65,6 @@ func TestClaimThroughItsLife(t *testing.T) {
 	want(t, "verdict", b.Verdict("u1").Claim, name)
 	b.add(ledger.KindClaimCreated, &ledger.ClaimCreated{Claim: name, UID: "claim-uid"})
 	want(t, "state", c().State, ledger.ClaimCreatedOnce)
-	want(t, "by uid", b.ClaimByUID("claim-uid"), c())
 	requested := b.add(ledger.KindLaunchRequested, &ledger.LaunchRequested{Claim: name, UID: "claim-uid", Attempt: 1, Token: "t"})
 	want(t, "open", c().OpenSeq, requested)
 	want(t, "state", c().State, ledger.ClaimLaunching)
@@ -388,4 +388,55 @@ func TestFoldFromCheckpointEqualsFoldFromZero(t *testing.T) {
 			t.Fatalf("ledgers differ:\n%s\n%s", a, b)
 		}
 	})
+}
+
+// TestVersionsStayAsTheyWereTaken: whatever is folded later, and however it was read meanwhile.
+func TestVersionsStayAsTheyWereTaken(t *testing.T) {
+	type taken struct {
+		*ledger.Ledger
+		digest string
+		claims []ledger.Claim
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		live := ledger.New(logID)
+		var versions []taken
+		for _, e := range records(t) {
+			if err := live.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+			if !rapid.Bool().Draw(t, "taken") {
+				continue
+			}
+			v := live.Version()
+			if v != live.Version() || v != v.Version() {
+				t.Fatal("two versions of one Ledger")
+			}
+			versions = append(versions, taken{v, live.Digest(), values(v.Claims())})
+		}
+		for i, v := range versions {
+			if v.Digest() != v.digest {
+				t.Fatalf("version %d is not what it was", i)
+			}
+			if diff := cmp.Diff(v.claims, values(v.Claims())); diff != "" {
+				t.Fatalf("claims of version %d (-was +is):\n%s", i, diff)
+			}
+		}
+	})
+}
+
+func values(list []*ledger.Claim) (values []ledger.Claim) {
+	for _, c := range list {
+		values = append(values, *c)
+	}
+	return values
+}
+
+func TestVersionsCannotBeChanged(t *testing.T) {
+	v := open(t).Version()
+	defer func() {
+		if recover() == nil {
+			t.Error("a version was changed")
+		}
+	}()
+	_ = v.Apply(ledger.Entry{Seq: v.Seq() + 1, Kind: ledger.KindAlarmRaised, Payload: &ledger.AlarmRaised{}})
 }

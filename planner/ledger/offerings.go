@@ -1,17 +1,11 @@
 package ledger
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 )
-
-// offerings are those that failed, marked until a time.
-type offerings map[OfferingKey]*UnavailableOffering
 
 // backoff is the part of planner.Options the fold needs.
 type backoff struct {
@@ -45,21 +39,21 @@ func (b backoff) after(failures int) time.Duration {
 func (l *Ledger) markFailed(e Entry, failed []FailedOffering) {
 	for _, f := range failed {
 		if f.ReservationID != "" {
-			l.reservation(f.ReservationID).full(e.Time)
+			l.reservations.Set(l.owner, f.ReservationID, l.reservation(f.ReservationID).full(e.Time))
 			continue
 		}
-		l.s.Offerings.failed(OfferingKey{f.InstanceType, f.Zone, f.CapacityType}, f.Code, e, l.s.Backoff)
+		key := OfferingKey{f.InstanceType, f.Zone, f.CapacityType}
+		u, _ := l.offerings.Get(key)
+		l.offerings.Set(l.owner, key, u.failed(f.Code, e, l.backoff))
 	}
 }
 
 // failed marks an offering from the record's time on. Failures while it is marked are of requests that were
-// under way and count once; a failure later than Max after the mark ended starts a new row.
-func (o offerings) failed(key OfferingKey, code string, e Entry, b backoff) {
-	u := o[key]
+// under way and count once; a failure later than Max after the mark ended counts as the first again.
+func (u UnavailableOffering) failed(code string, e Entry, b backoff) UnavailableOffering {
 	switch {
-	case u == nil || e.Time.After(u.Until.Add(b.Max)):
-		u = &UnavailableOffering{Failures: 1}
-		o[key] = u
+	case u.Failures == 0 || e.Time.After(u.Until.Add(b.Max)):
+		u = UnavailableOffering{Failures: 1}
 	case !e.Time.Before(u.Until):
 		u.Failures++
 	}
@@ -67,20 +61,19 @@ func (o offerings) failed(key OfferingKey, code string, e Entry, b backoff) {
 	if until := e.Time.UTC().Add(b.after(u.Failures)); until.After(u.Until) {
 		u.Until = until
 	}
+	return u
 }
-
-func (o offerings) succeeded(key OfferingKey) { delete(o, key) }
 
 // Unavailable reports that an offering is marked at a time.
 func (l *Ledger) Unavailable(key OfferingKey, now time.Time) bool {
-	u := l.s.Offerings[key]
-	return u != nil && now.Before(u.Until)
+	u, ok := l.offerings.Get(key)
+	return ok && now.Before(u.Until)
 }
 
 // UnavailableOfferings returns the offerings marked at a time, by type, zone and capacity type.
 func (l *Ledger) UnavailableOfferings(now time.Time) []OfferingKey {
 	var keys []OfferingKey
-	for _, k := range l.s.Offerings.keys() {
+	for _, k := range l.offeringKeys() {
 		if l.Unavailable(k, now) {
 			keys = append(keys, k)
 		}
@@ -89,41 +82,22 @@ func (l *Ledger) UnavailableOfferings(now time.Time) []OfferingKey {
 }
 
 // UnavailableOffering returns the mark of an offering, also an old one; nil if there is none.
-func (l *Ledger) UnavailableOffering(key OfferingKey) *UnavailableOffering { return l.s.Offerings[key] }
-
-func (o offerings) keys() []OfferingKey {
-	return slices.SortedFunc(maps.Keys(o), func(a, b OfferingKey) int {
-		return cmp.Or(cmp.Compare(a.InstanceType, b.InstanceType), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType))
-	})
-}
-
-// MarshalJSON writes an object keyed "type/zone/capacity-type", sorted by encoding/json.
-func (o offerings) MarshalJSON() ([]byte, error) {
-	flat := make(map[string]*UnavailableOffering, len(o))
-	for k, u := range o {
-		flat[k.String()] = u
-	}
-	return json.Marshal(flat)
-}
-
-// UnmarshalJSON reverses MarshalJSON.
-func (o *offerings) UnmarshalJSON(b []byte) error {
-	if bytes.Equal(b, []byte("null")) {
-		return nil
-	}
-	flat := map[string]*UnavailableOffering{}
-	if err := json.Unmarshal(b, &flat); err != nil {
-		return err
-	}
-	*o = offerings{}
-	for k, u := range flat {
-		parts := strings.SplitN(k, "/", 3)
-		for len(parts) < 3 {
-			parts = append(parts, "")
-		}
-		(*o)[OfferingKey{parts[0], parts[1], parts[2]}] = u
+func (l *Ledger) UnavailableOffering(key OfferingKey) *UnavailableOffering {
+	if u, ok := l.offerings.Get(key); ok {
+		return &u
 	}
 	return nil
+}
+
+func (l *Ledger) offeringKeys() []OfferingKey {
+	keys := make([]OfferingKey, 0, l.offerings.Len())
+	for k := range l.offerings.All() {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b OfferingKey) int {
+		return cmp.Or(cmp.Compare(a.InstanceType, b.InstanceType), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType))
+	})
+	return keys
 }
 
 // String is "type/zone/capacity-type".

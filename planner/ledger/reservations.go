@@ -24,38 +24,35 @@ type reservationChange struct {
 // reservationMemory is longer than EC2 ever goes unasked, which is a minute, while it answers.
 const reservationMemory = 10 * time.Minute
 
-func (l *Ledger) reservation(id string) *reservation {
-	r := l.s.Reservations[id]
-	if r == nil {
-		r = &reservation{}
-		l.s.Reservations[id] = r
+func (l *Ledger) reservation(id string) reservation {
+	r, _ := l.reservations.Get(id)
+	return r
+}
+
+func (l *Ledger) changeReservation(id string, at time.Time, by int64) {
+	r := l.reservation(id).recent(at)
+	r.Changes = append(r.Changes, reservationChange{at.UTC(), by})
+	l.reservations.Set(l.owner, id, r)
+}
+
+func (r reservation) full(at time.Time) reservation {
+	r = r.recent(at)
+	if at.After(r.Full) {
+		r.Full = at.UTC()
 	}
 	return r
 }
 
-func (r *reservation) change(at time.Time, by int64) {
-	r.forget(at)
-	r.Changes = append(r.Changes, reservationChange{at.UTC(), by})
-}
-
-func (r *reservation) full(at time.Time) {
-	r.forget(at)
-	if at.After(r.Full) {
-		r.Full = at.UTC()
-	}
-}
-
-func (r *reservation) forget(at time.Time) {
-	r.Changes = slices.DeleteFunc(r.Changes, func(c reservationChange) bool { return at.Sub(c.At) > reservationMemory })
+// recent is a copy without what is too old at a time.
+func (r reservation) recent(at time.Time) reservation {
+	r.Changes = slices.DeleteFunc(slices.Clone(r.Changes), func(c reservationChange) bool { return at.Sub(c.At) > reservationMemory })
+	return r
 }
 
 // ReservationFree returns how many instances of a capacity reservation are free, of which EC2 said at a time that free of
 // them were: what records tell since then is counted too. math.MaxInt64 is without limit. Never below 0.
 func (l *Ledger) ReservationFree(id string, free int64, at time.Time) int64 {
-	r := l.s.Reservations[id]
-	if r == nil {
-		return free
-	}
+	r := l.reservation(id)
 	if !r.Full.IsZero() && !r.Full.Before(at) {
 		free, at = 0, r.Full
 	}

@@ -59,7 +59,7 @@ func TestReservationsCountWhatEC2DoesNotKnowYet(t *testing.T) {
 		t.Errorf("restored: %v, %d free", err, restored.ReservationFree("cr-1", 9, at(3)))
 	}
 	launch(60, "e", "cr-1")
-	if n := len(l.s.Reservations["cr-1"].Changes); n != 1 {
+	if n := len(l.reservation("cr-1").Changes); n != 1 {
 		t.Errorf("%d changes are kept after an hour, want 1", n)
 	}
 }

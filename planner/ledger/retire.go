@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"millwright/planner/version"
 )
 
 // RetiredAggregate stands at the last AggregatesRetired. What stands at 0 was either never advanced or was retired since it was, so a
@@ -28,7 +30,7 @@ func Retirable(aggregate string) bool {
 // Dead returns the aggregates that no record after through advanced and that belong to nothing that is open, oldest first.
 func (l *Ledger) Dead(through uint64) []string {
 	nodes := map[string]bool{}
-	for _, c := range l.s.Claims {
+	for _, c := range l.claims.All() {
 		nodes[c.Node] = true
 	}
 	type dead struct {
@@ -36,7 +38,7 @@ func (l *Ledger) Dead(through uint64) []string {
 		name string
 	}
 	var list []dead
-	for name, seq := range l.s.Aggregates {
+	for name, seq := range l.aggregates.All() {
 		if seq <= through && Retirable(name) && !l.open(name, nodes) {
 			list = append(list, dead{seq, name})
 		}
@@ -54,17 +56,17 @@ func (l *Ledger) open(aggregate string, nodes map[string]bool) bool {
 	kind, name, _ := strings.Cut(aggregate, "/")
 	switch kind {
 	case "claim":
-		return l.s.Claims[name] != nil
+		return l.Claim(name) != nil
 	case "command":
-		return l.s.Commands[name] != nil
+		return l.Command(name) != nil
 	}
-	return nodes[name] || l.s.Drains[name] != nil
+	return nodes[name] || l.Drain(name) != nil
 }
 
 // ShadowBytes is about what the Ledger keeps of shadow records.
 func (l *Ledger) ShadowBytes() int {
 	n := 0
-	for key, digest := range l.s.Shadow {
+	for key, digest := range l.shadow.All() {
 		n += len(key) + len(digest)
 	}
 	return n
@@ -72,9 +74,9 @@ func (l *Ledger) ShadowBytes() int {
 
 func (l *Ledger) foldRetired(p *AggregatesRetired) {
 	for _, name := range p.Aggregates {
-		delete(l.s.Aggregates, name)
+		l.aggregates.Delete(l.owner, name)
 	}
 	if p.Shadow {
-		clear(l.s.Shadow)
+		l.shadow = version.NewMap[string, string](version.String[string])
 	}
 }

@@ -1,6 +1,11 @@
 package ledger
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"millwright/planner/version"
+)
 
 // ClockTolerance is how far clocks may be apart: a process whose clock is further off stands down, and what is further ahead than this
 // moves nobody's Now (DESIGN §2, "Time has witnesses").
@@ -14,47 +19,49 @@ func (l *Ledger) passTime(e Entry) {
 		return
 	}
 	at := e.Time.UTC()
-	if last := l.s.LastTime; last.Sub(at) > ClockTolerance {
+	if last := l.lastTime; last.Sub(at) > ClockTolerance {
 		l.disbelieve(at)
 	}
-	l.s.LastTime = at
+	l.lastTime = at
 }
 
 // disbelieve brings every time that is remembered and later than it could be back to now.
 func (l *Ledger) disbelieve(now time.Time) {
-	for name, c := range l.s.Claims {
-		if c.OpenedAt.After(now) || c.RegisteredAt.After(now) {
-			known := *c
-			known.OpenedAt, known.RegisteredAt = earlier(c.OpenedAt, now), earlier(c.RegisteredAt, now)
-			l.s.Claims[name] = &known
+	for _, name := range l.claims.Keys() {
+		if c := l.Claim(name); c.OpenedAt.After(now) || c.RegisteredAt.After(now) {
+			c = l.editClaim(name)
+			c.OpenedAt, c.RegisteredAt = earlier(c.OpenedAt, now), earlier(c.RegisteredAt, now)
 		}
 	}
-	for id, c := range l.s.Commands {
-		known := *c
-		known.At = earlier(c.At, now)
-		l.s.Commands[id] = &known
+	for _, id := range l.commands.Keys() {
+		c := edit(l.owner, &l.commands, id)
+		c.At = earlier(c.At, now)
 	}
-	for node, d := range l.s.Drains {
-		known := *d
-		known.At = earlier(d.At, now)
-		l.s.Drains[node] = &known
+	for _, node := range l.drains.Keys() {
+		d := edit(l.owner, &l.drains, node)
+		d.At = earlier(d.At, now)
 	}
-	for key, u := range l.s.Offerings {
-		known := *u
-		known.Until = earlier(u.Until, now.Add(l.s.Backoff.Max))
-		l.s.Offerings[key] = &known
+	for _, key := range l.offeringKeys() {
+		u, _ := l.offerings.Get(key)
+		u.Until = earlier(u.Until, now.Add(l.backoff.Max))
+		l.offerings.Set(l.owner, key, u)
 	}
-	for uid, v := range l.s.Verdicts {
-		l.s.Verdicts[uid] = v.asOf(now)
+	for _, uid := range version.Keys(&l.verdicts) {
+		l.verdicts.Set(l.owner, uid, l.Verdict(uid).asOf(now))
 	}
-	for _, r := range l.s.Reservations {
-		r.Full = earlier(r.Full, now)
-		for i := range r.Changes {
-			r.Changes[i].At = earlier(r.Changes[i].At, now)
-		}
+	for _, id := range version.Keys(&l.reservations) {
+		l.reservations.Set(l.owner, id, l.reservation(id).asOf(now))
 	}
-	l.s.ControlAt = earlier(l.s.ControlAt, now)
-	l.stale()
+	l.controlAt = earlier(l.controlAt, now)
+}
+
+// asOf is the reservation as it can be at most at a time.
+func (r reservation) asOf(now time.Time) reservation {
+	r.Full, r.Changes = earlier(r.Full, now), slices.Clone(r.Changes)
+	for i := range r.Changes {
+		r.Changes[i].At = earlier(r.Changes[i].At, now)
+	}
+	return r
 }
 
 // asOf is the verdict as it can be at most at a time.

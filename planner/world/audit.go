@@ -10,19 +10,19 @@ import (
 func (w *World) Sums() map[string]events.Sum {
 	sums := map[string]events.Sum{}
 	var pods, nodes events.Sum
-	for uid, r := range w.pods.byUID {
+	for uid, r := range w.pods.byUID.All() {
 		pods.Add(r.Namespace+"/"+r.Name, uid, r.ResourceVersion)
 	}
-	for name, r := range w.nodes.rows {
+	for name, r := range w.nodes.rows.All() {
 		if r.known {
 			nodes.Add(name, r.uid, r.version)
 		}
 	}
 	sums[events.KindPod.String()], sums[events.KindNode.String()] = pods, nodes
-	for kind, t := range w.tables {
+	for kind, t := range w.tables() {
 		sums[kind.String()] = t.sum()
 	}
-	for _, r := range w.unreadable.rows { // it exists, and the watcher counts it
+	for _, r := range w.unreadable.rows.All() { // it exists, and the watcher counts it
 		sum := sums[r.value.Kind.String()]
 		sum.Add(r.value.Name, r.uid, r.version)
 		sums[r.value.Kind.String()] = sum
@@ -31,7 +31,7 @@ func (w *World) Sums() map[string]events.Sum {
 }
 
 func (t *table[T]) sum() (sum events.Sum) {
-	for name, r := range t.rows {
+	for name, r := range t.rows.All() {
 		sum.Add(name, r.uid, r.version)
 	}
 	return sum

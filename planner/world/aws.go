@@ -4,15 +4,17 @@ import (
 	"maps"
 
 	"millwright/events"
+	"millwright/planner/version"
 )
 
 // awsState is what was seen of EC2.
 type awsState struct {
+	// catalogs by NodeClass; the map and its rows are never changed, only replaced.
 	catalogs  map[string]*catalogRow
 	prices    priceTable
-	instances *table[*Instance]
+	instances table[*Instance]
 	// interruptions by instance id and message kind.
-	interruptions *table[*events.Interruption]
+	interruptions table[*events.Interruption]
 }
 
 func newAWSState() awsState {
@@ -22,16 +24,16 @@ func newAWSState() awsState {
 	}
 }
 
-func (a *awsState) fold(o events.Observation, generation uint32) {
+func (a *awsState) fold(owner *version.Owner, o events.Observation, generation uint32) {
 	switch o.Kind {
 	case events.KindCatalog:
 		a.foldCatalog(o, generation)
 	case events.KindPrices:
-		a.foldPrices(o, generation)
+		a.foldPrices(owner, o, generation)
 	case events.KindInstanceState:
-		a.foldInstance(o, generation)
+		a.foldInstance(owner, o, generation)
 	case events.KindInterruption:
-		a.foldInterruption(o, generation)
+		a.foldInterruption(owner, o, generation)
 	}
 }
 
@@ -43,16 +45,26 @@ func (a *awsState) foldCatalog(o events.Observation, generation uint32) {
 	switch obj := o.Object.(type) {
 	case *events.CatalogRef:
 		if o.Op == events.OpUpsert && obj != nil {
-			a.catalogs[name] = a.rowOfRef(name, obj, generation)
+			a.setCatalog(name, a.rowOfRef(name, obj, generation))
 			return
 		}
 	case *events.Catalog:
 		if o.Op == events.OpUpsert && obj != nil {
-			a.catalogs[name] = a.rowOf(name, obj, generation)
+			a.setCatalog(name, a.rowOf(name, obj, generation))
 			return
 		}
 	}
-	delete(a.catalogs, name)
+	a.setCatalog(name, nil)
+}
+
+// setCatalog gives a NodeClass another row; nil: none.
+func (a *awsState) setCatalog(name string, r *catalogRow) {
+	a.catalogs = maps.Clone(a.catalogs)
+	if r == nil {
+		delete(a.catalogs, name)
+		return
+	}
+	a.catalogs[name] = r
 }
 
 // rowOfRef: a reference that was not resolved leads to what is held, if its hash is that of it, else nowhere.
@@ -81,12 +93,13 @@ func (a *awsState) rowOf(name string, c *events.Catalog, generation uint32) *cat
 }
 
 // foldPrices applies differences. Every catalogue is joined anew when next asked for.
-func (a *awsState) foldPrices(o events.Observation, generation uint32) {
+func (a *awsState) foldPrices(owner *version.Owner, o events.Observation, generation uint32) {
 	p, ok := o.Object.(*events.Prices)
 	if o.Op != events.OpUpsert || !ok || p == nil {
 		return
 	}
 	changed := false
+	a.prices = a.prices.ownedBy(owner)
 	for _, e := range p.Entries {
 		changed = a.prices.set(e, generation) || changed
 	}
@@ -95,21 +108,21 @@ func (a *awsState) foldPrices(o events.Observation, generation uint32) {
 	}
 }
 
-func (a *awsState) foldInstance(o events.Observation, generation uint32) {
+func (a *awsState) foldInstance(owner *version.Owner, o events.Observation, generation uint32) {
 	id := o.Name
 	if id == "" {
 		id = string(o.UID)
 	}
 	s, ok := o.Object.(*events.InstanceState)
 	if o.Op == events.OpUpsert && ok && s != nil {
-		a.instances.put(id, instanceOf(s), o, generation)
+		a.instances.put(owner, id, instanceOf(s), o, generation)
 		if s.State == "terminated" {
-			a.dropInterruptions(id)
+			a.dropInterruptions(owner, id)
 		}
 		return
 	}
-	a.instances.remove(id, "")
-	a.dropInterruptions(id)
+	a.instances.remove(owner, id, "")
+	a.dropInterruptions(owner, id)
 }
 
 func instanceOf(s *events.InstanceState) *Instance {
@@ -120,31 +133,34 @@ func instanceOf(s *events.InstanceState) *Instance {
 }
 
 // foldInterruption keeps the last message of each kind about an instance until the instance is gone.
-func (a *awsState) foldInterruption(o events.Observation, generation uint32) {
+func (a *awsState) foldInterruption(owner *version.Owner, o events.Observation, generation uint32) {
 	i, ok := o.Object.(*events.Interruption)
 	if o.Op != events.OpUpsert || !ok || i == nil {
 		return
 	}
-	a.interruptions.put(i.InstanceID+"/"+i.MessageKind, i, o, generation)
+	a.interruptions.put(owner, i.InstanceID+"/"+i.MessageKind, i, o, generation)
 }
 
-func (a *awsState) dropInterruptions(instance string) {
-	maps.DeleteFunc(a.interruptions.rows, func(_ string, r *row[*events.Interruption]) bool {
-		return r.value.InstanceID == instance
-	})
-	a.interruptions.sorted.Store(nil)
+func (a *awsState) dropInterruptions(owner *version.Owner, instance string) {
+	for _, i := range a.interruptions.list() {
+		if i.InstanceID == instance {
+			a.interruptions.remove(owner, i.InstanceID+"/"+i.MessageKind, "")
+		}
+	}
 }
 
 // dropBelow forgets what the last resync did not mention. Interruptions are messages, not objects: they
 // leave with their instance.
-func (a *awsState) dropBelow(generation uint32) {
+func (a *awsState) dropBelow(owner *version.Owner, generation uint32) {
+	a.catalogs = maps.Clone(a.catalogs)
 	maps.DeleteFunc(a.catalogs, func(_ string, c *catalogRow) bool { return c.generation < generation })
+	a.prices = a.prices.ownedBy(owner)
 	a.prices.dropBelow(generation)
 	a.stalePrices()
-	for _, id := range sortedKeys(a.instances.rows) {
-		if a.instances.rows[id].generation < generation {
-			a.instances.remove(id, "")
-			a.dropInterruptions(id)
+	for _, id := range a.instances.rows.Keys() {
+		if r, _ := a.instances.rows.Get(id); r.generation < generation {
+			a.instances.remove(owner, id, "")
+			a.dropInterruptions(owner, id)
 		}
 	}
 }

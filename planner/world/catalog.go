@@ -9,6 +9,7 @@ import (
 
 	"millwright/events"
 	"millwright/planner/catalog"
+	"millwright/planner/version"
 )
 
 // catalogRow is the catalogue of one NodeClass.
@@ -68,12 +69,14 @@ func (a *awsState) stalePrices() {
 	for _, o := range a.offers("") {
 		fresh[o] = &offer{list: o.list}
 	}
-	for _, r := range a.catalogs {
-		r.built.Store(nil)
-		if r.offer != nil {
-			r.offer = fresh[r.offer]
+	rows := make(map[string]*catalogRow, len(a.catalogs))
+	for name, r := range a.catalogs {
+		rows[name] = &catalogRow{
+			nodeClass: r.nodeClass, classVersion: r.classVersion, reservationsAt: r.reservationsAt, hash: r.hash,
+			generation: r.generation, offer: fresh[r.offer],
 		}
 	}
+	a.catalogs = rows
 }
 
 // join returns the offer's catalogue. It shares with those of others that were joined before.
@@ -97,12 +100,21 @@ const joinedLike = 8
 
 // priceTable holds prices with the generation that last mentioned them.
 type priceTable struct {
+	owner       *version.Owner
 	prices      catalog.Prices
 	generations map[catalog.PriceKey]uint32
 }
 
 func newPriceTable() priceTable {
 	return priceTable{prices: catalog.Prices{}, generations: map[catalog.PriceKey]uint32{}}
+}
+
+// ownedBy returns the table, or its copy.
+func (t priceTable) ownedBy(o *version.Owner) priceTable {
+	if t.owner == o {
+		return t
+	}
+	return priceTable{owner: o, prices: maps.Clone(t.prices), generations: maps.Clone(t.generations)}
 }
 
 // set applies one difference and reports whether a price changed.

@@ -11,6 +11,7 @@ import (
 
 	"millwright/events"
 	"millwright/planner/catalog"
+	"millwright/planner/version"
 )
 
 // Checkpoint layout, version 3: magic, version, stream, resync, classes by digest, nodes, pods by UID, then one table
@@ -29,16 +30,16 @@ var ErrCheckpoint = errors.New("unreadable world checkpoint")
 
 // Checkpoint returns the World as bytes. Equal Worlds give equal bytes.
 func (w *World) Checkpoint() ([]byte, error) {
-	e := &encoder{buf: make([]byte, 0, 1<<16+512*len(w.pods.byUID))}
+	e := &encoder{buf: make([]byte, 0, 1<<16+512*w.pods.byUID.Len())}
 	e.buf = append(e.buf, checkpointMagic...)
 	e.uint(checkpointVersion)
 	w.encodeStream(e)
 	index := w.encodeClasses(e)
 	w.encodeNodes(e)
 	w.encodePods(e, index)
-	for _, k := range sortedKeys(w.tables) {
+	for k, t := range w.tables() {
 		e.uint(uint64(k))
-		w.tables[k].encode(e, w.generation)
+		t.encode(e, w.generation)
 	}
 	w.unreadable.encode(e, w.generation)
 	if err := w.aws.encode(e, w.generation); err != nil {
@@ -62,9 +63,9 @@ func (w *World) restore(data []byte) error {
 		return errors.New("no magic number")
 	}
 	d.buf = data[len(checkpointMagic):]
-	version := d.uint()
-	if version != checkpointVersion && version != checkpointBefore {
-		return fmt.Errorf("version %d, want %d", version, checkpointVersion)
+	format := d.uint()
+	if format != checkpointVersion && format != checkpointBefore {
+		return fmt.Errorf("version %d, want %d", format, checkpointVersion)
 	}
 	w.decodeStream(d)
 	classes, err := w.decodeClasses(d)
@@ -77,25 +78,25 @@ func (w *World) restore(data []byte) error {
 	if err := w.decodePods(d, classes); err != nil {
 		return err
 	}
-	for _, k := range sortedKeys(w.tables) {
+	for k, t := range w.tables() {
 		if got := events.Kind(d.uint()); got != k {
 			return fmt.Errorf("table of %s where %s was expected", got, k)
 		}
-		if err := w.tables[k].decode(d, w.generation); err != nil {
+		if err := t.decode(w.owner, d, w.generation); err != nil {
 			return err
 		}
 	}
-	if err := w.unreadable.decode(d, w.generation); err != nil {
+	if err := w.unreadable.decode(w.owner, d, w.generation); err != nil {
 		return err
 	}
 	decodeCatalogs := w.aws.decodeCatalogs
-	if version == checkpointBefore {
+	if format == checkpointBefore {
 		decodeCatalogs = w.aws.decodeCatalogsBefore
 	}
 	if err := decodeCatalogs(d, w.generation); err != nil {
 		return err
 	}
-	if err := w.aws.decode(d, w.generation); err != nil {
+	if err := w.aws.decode(w.owner, d, w.generation); err != nil {
 		return err
 	}
 	if len(d.buf) > 0 {
@@ -137,8 +138,8 @@ func fromNano(n int64) time.Time {
 
 // encodeClasses writes the class table and returns each class's index in it.
 func (w *World) encodeClasses(e *encoder) map[uint64]uint64 {
-	index := make(map[uint64]uint64, len(w.classes))
-	e.uint(uint64(len(w.classes)))
+	index := make(map[uint64]uint64, w.classes.Len())
+	e.uint(uint64(w.classes.Len()))
 	for i, c := range w.Classes() {
 		index[c.Digest] = uint64(i)
 		e.uint(c.Digest)
@@ -167,16 +168,15 @@ func (w *World) decodeClasses(d *decoder) ([]*PodClass, error) {
 			return nil, fmt.Errorf("decode pod class %x: %w", c.Digest, err)
 		}
 		c.Requests = d.vector()
-		w.classes[c.Digest] = c
 		list = append(list, c)
 	}
 	return list, d.err
 }
 
 func (w *World) encodeNodes(e *encoder) {
-	e.uint(uint64(len(w.nodes.rows)))
-	for _, name := range sortedKeys(w.nodes.rows) {
-		r := w.nodes.rows[name]
+	e.uint(uint64(w.nodes.rows.Len()))
+	for _, name := range w.nodes.rows.Keys() {
+		r := w.nodes.row(name)
 		e.string(name)
 		e.bool(r.known)
 		e.int(r.lastEvent)
@@ -198,7 +198,7 @@ func (w *World) encodeNodes(e *encoder) {
 func (w *World) decodeNodes(d *decoder) error {
 	for range d.count() {
 		name := intern(d.string())
-		r := w.nodes.row(name)
+		r := w.nodes.edit(w.owner, name)
 		r.known, r.lastEvent = d.bool(), d.int()
 		if !r.known {
 			continue
@@ -210,6 +210,7 @@ func (w *World) decodeNodes(d *decoder) error {
 		r.uid, r.version = types.UID(d.string()), d.string()
 		r.generation, r.firstSeen = mark(d.bool(), w.generation), d.int()
 		r.setAmounts()
+		w.nodes.moveProvider(w.owner, name, "", r.providerID())
 	}
 	return d.err
 }
@@ -222,9 +223,9 @@ const (
 )
 
 func (w *World) encodePods(e *encoder, index map[uint64]uint64) {
-	e.uint(uint64(len(w.pods.byUID)))
-	for _, uid := range sortedKeys(w.pods.byUID) {
-		r := w.pods.byUID[uid]
+	e.uint(uint64(w.pods.byUID.Len()))
+	for _, uid := range version.Keys(&w.pods.byUID) {
+		r := w.pods.row(uid)
 		e.string(string(uid))
 		e.string(r.Namespace)
 		e.string(r.Name)
@@ -253,10 +254,7 @@ func (r *podRow) flags(generation uint32) (f uint64) {
 }
 
 func (w *World) decodePods(d *decoder, classes []*PodClass) error {
-	n := d.count()
-	w.pods.byUID = make(map[types.UID]*podRow, n)
-	w.pods.byName = make(map[podName]*podRow, n)
-	for range n {
+	for range d.count() {
 		r := &podRow{Pod: Pod{UID: types.UID(d.string()), Namespace: intern(d.string()), Name: d.string()}}
 		class := d.uint()
 		if class >= uint64(len(classes)) {
@@ -264,7 +262,7 @@ func (w *World) decodePods(d *decoder, classes []*PodClass) error {
 			return d.err
 		}
 		r.Class = classes[class]
-		r.Class.Refs++
+		w.countClass(r.Class, 1)
 		f := d.uint()
 		r.Unschedulable, r.Ready, r.NotReady = f&podUnschedulable != 0, f&podReady != 0, f&podNotReady != 0
 		r.generation = mark(f&podMentioned != 0, w.generation)
@@ -274,8 +272,8 @@ func (w *World) decodePods(d *decoder, classes []*PodClass) error {
 		for _, p := range []*int64{&r.Created, &r.Started, &r.Deleting, &r.UnschedulableSince} {
 			*p = d.int()
 		}
-		w.pods.byUID[r.UID] = r
-		w.pods.byName[podName{r.Namespace, r.Name}] = r
+		w.pods.byUID.Set(w.owner, r.UID, r)
+		w.pods.byName.Set(w.owner, r.name(), r.UID)
 		w.attach(r)
 	}
 	return d.err
@@ -348,12 +346,12 @@ func (a *awsState) decodeCatalogsBefore(d *decoder, generation uint32) error {
 	return d.err
 }
 
-func (a *awsState) decode(d *decoder, generation uint32) error {
+func (a *awsState) decode(owner *version.Owner, d *decoder, generation uint32) error {
 	a.prices.decode(d, generation)
-	if err := a.instances.decode(d, generation); err != nil {
+	if err := a.instances.decode(owner, d, generation); err != nil {
 		return err
 	}
-	return a.interruptions.decode(d, generation)
+	return a.interruptions.decode(owner, d, generation)
 }
 
 // decodeOffers returns them by their numbers.

@@ -13,28 +13,34 @@ import (
 	"millwright/planner/resource"
 )
 
-// classTable interns PodClasses by digest.
-type classTable map[uint64]*PodClass
+// classRow is a class of the World's pods, and how many they are.
+type classRow struct {
+	class *PodClass
+	pods  int
+}
 
 // DeletionCostAnnotation is Kubernetes' ranking of a ReplicaSet's pods.
 const DeletionCostAnnotation = "controller.kubernetes.io/pod-deletion-cost"
 
-// acquire returns the class of a pod and counts it.
-func (t classTable) acquire(p *corev1.Pod) *PodClass {
+// acquire returns the class of a pod and counts it; release takes it out of the count.
+func (w *World) acquire(p *corev1.Pod) *PodClass {
 	c := classOf(p)
-	if known, ok := t[c.Digest]; ok {
-		known.Refs++
-		return known
+	if r, known := w.classes.Get(c.Digest); known {
+		c = r.class
 	}
-	c.Refs = 1
-	t[c.Digest] = c
+	w.countClass(c, 1)
 	return c
 }
 
-func (t classTable) release(c *PodClass) {
-	if c.Refs--; c.Refs == 0 {
-		delete(t, c.Digest)
+func (w *World) release(c *PodClass) { w.countClass(c, -1) }
+
+func (w *World) countClass(c *PodClass, by int) {
+	r, _ := w.classes.Get(c.Digest)
+	if r.pods += by; r.pods == 0 {
+		w.classes.Delete(w.owner, c.Digest)
+		return
 	}
+	w.classes.Set(w.owner, c.Digest, classRow{c, r.pods})
 }
 
 // classOf builds the class of one pod, without what differs between replicas.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"millwright/events"
+	"millwright/planner/version"
 )
 
 // errTruncated: a checkpoint ends before it says it does.
@@ -186,9 +187,9 @@ func unreadableCodec() codec[Unreadable] {
 
 // encode writes a table's rows by name.
 func (t *table[T]) encode(e *encoder, generation uint32) {
-	e.uint(uint64(len(t.rows)))
-	for _, name := range sortedKeys(t.rows) {
-		r := t.rows[name]
+	e.uint(uint64(t.rows.Len()))
+	for _, name := range t.rows.Keys() {
+		r, _ := t.rows.Get(name)
 		b, err := t.codec.encode(r.value)
 		if err != nil {
 			panic(fmt.Sprintf("world: a decoded object cannot be encoded: %s: %v", name, err))
@@ -201,7 +202,7 @@ func (t *table[T]) encode(e *encoder, generation uint32) {
 	}
 }
 
-func (t *table[T]) decode(d *decoder, generation uint32) error {
+func (t *table[T]) decode(owner *version.Owner, d *decoder, generation uint32) error {
 	for range d.count() {
 		name := d.string()
 		r := &row[T]{uid: types.UID(d.string()), version: d.string(), generation: mark(d.bool(), generation)}
@@ -213,7 +214,7 @@ func (t *table[T]) decode(d *decoder, generation uint32) error {
 			return fmt.Errorf("decode %s: %w", name, err)
 		}
 		r.value = v
-		t.rows[name] = r
+		t.rows.Set(owner, name, r)
 	}
 	return d.err
 }

@@ -3,27 +3,29 @@ package world
 import (
 	"cmp"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	karpv1 "millwright/api/karpenter/v1"
 	"millwright/events"
 	"millwright/planner/resource"
+	"millwright/planner/version"
 )
 
 // nodeTable holds Nodes by name with the pods bound to them. A name stays as long as either is known:
 // pods may be seen before their Node and after it.
 type nodeTable struct {
-	rows map[string]*nodeRow
-	// sorted caches the Nodes by name; nil when stale. byProvider likewise, by providerID.
-	sorted     *atomic.Pointer[[]*Node]
-	byProvider *atomic.Pointer[map[string]*Node]
+	rows version.Table[string, *nodeRow, *Node]
+	// byProvider holds the names of the Nodes with a providerID, sorted. The slices are never changed.
+	byProvider version.Map[string, []string]
 }
 
+// nodeRow is changed only by its owner; everybody else's are copies.
 type nodeRow struct {
 	Node
+	owner *version.Owner
 	// known: Object is set and the Node exists.
 	known      bool
 	uid        types.UID
@@ -37,90 +39,154 @@ type nodeRow struct {
 }
 
 func newNodeTable() nodeTable {
-	return nodeTable{rows: map[string]*nodeRow{}, sorted: &atomic.Pointer[[]*Node]{}, byProvider: &atomic.Pointer[map[string]*Node]{}}
+	return nodeTable{
+		rows:       version.NewTable[string](func(r *nodeRow) (*Node, bool) { return &r.Node, r.known }),
+		byProvider: version.NewMap[string, []string](version.String[string]),
+	}
 }
 
+// row of a name to read; nil if there is none.
 func (t *nodeTable) row(name string) *nodeRow {
-	r, ok := t.rows[name]
-	if !ok {
-		r = &nodeRow{}
-		t.rows[name] = r
-	}
+	r, _ := t.rows.Get(name)
 	return r
 }
 
-func (t *nodeTable) changed() {
-	t.sorted.Store(nil)
-	t.byProvider.Store(nil)
+// edit returns the row of a name to change; a new one if there is none.
+func (t *nodeTable) edit(o *version.Owner, name string) *nodeRow {
+	r := t.row(name)
+	switch {
+	case r == nil:
+		r = &nodeRow{owner: o}
+	case r.owner == o:
+		return r
+	default:
+		c := *r
+		c.owner, c.pods = o, append(make([]*Pod, 0, len(r.pods)+1), r.pods...)
+		r = &c
+	}
+	t.rows.Set(o, name, r)
+	return r
 }
 
 func (w *World) foldNode(o events.Observation) {
+	before := w.nodes.recordNamed(o.Name)
 	obj, ok := o.Object.(*corev1.Node)
-	if o.Op != events.OpUpsert || !ok || obj == nil {
-		w.nodes.remove(o.Name, o.UID)
-		return
+	if o.Op == events.OpUpsert && ok && obj != nil {
+		w.nodes.put(w.owner, o, obj, w.generation)
+	} else {
+		w.nodes.remove(w.owner, o.Name, o.UID)
 	}
-	r := w.nodes.row(o.Name)
+	w.recordChanged(before, w.nodes.recordNamed(o.Name))
+}
+
+func (t *nodeTable) recordNamed(name string) string {
+	if r := t.row(name); r != nil && r.known {
+		return r.Object.Annotations[karpv1.RecordAnnotationKey]
+	}
+	return ""
+}
+
+func (t *nodeTable) put(owner *version.Owner, o events.Observation, obj *corev1.Node, generation uint32) {
+	r := t.edit(owner, o.Name)
 	uid := cmp.Or(o.UID, obj.UID)
 	if !r.known || r.uid != uid {
 		r.firstSeen, r.lastEvent = unixNano(o.ObservedAt), 0
 	}
+	t.moveProvider(owner, o.Name, r.providerID(), obj.Spec.ProviderID)
+	listed := r.known
 	r.Object, r.known = obj, true
-	r.uid, r.version, r.generation = uid, o.ResourceVersion, w.generation
+	r.uid, r.version, r.generation = uid, o.ResourceVersion, generation
 	r.setAmounts()
-	w.nodes.changed()
+	if !listed {
+		t.rows.Set(owner, o.Name, r)
+	}
+}
+
+func (r *nodeRow) providerID() string {
+	if !r.known {
+		return ""
+	}
+	return r.Object.Spec.ProviderID
+}
+
+// moveProvider lists a Node under another providerID than before.
+func (t *nodeTable) moveProvider(o *version.Owner, name, from, to string) {
+	if from == to {
+		return
+	}
+	if from != "" {
+		names, _ := t.byProvider.Get(from)
+		rest := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
+		if len(rest) == 0 {
+			t.byProvider.Delete(o, from)
+		} else {
+			t.byProvider.Set(o, from, rest)
+		}
+	}
+	if to != "" {
+		names, _ := t.byProvider.Get(to)
+		t.byProvider.Set(o, to, slices.Sorted(slices.Values(append(slices.Clip(names), name))))
+	}
 }
 
 func (r *nodeRow) setAmounts() {
 	r.Capacity, r.Allocatable = resource.From(r.Object.Status.Capacity), resource.From(r.Object.Status.Allocatable)
 }
 
-func (t *nodeTable) remove(name string, uid types.UID) {
-	r, ok := t.rows[name]
-	if !ok || !r.known || uid != "" && r.uid != "" && uid != r.uid {
+func (t *nodeTable) remove(o *version.Owner, name string, uid types.UID) {
+	r := t.row(name)
+	if r == nil || !r.known || uid != "" && r.uid != "" && uid != r.uid {
 		return
 	}
+	t.moveProvider(o, name, r.providerID(), "")
+	r = t.edit(o, name)
 	r.forget()
-	t.changed()
-	t.prune(name)
+	t.rows.Set(o, name, r)
+	t.prune(o, name)
 }
 
 // forget keeps the bound pods and their sums only.
 func (r *nodeRow) forget() {
-	*r = nodeRow{Node: Node{Used: r.Used, DaemonUsed: r.DaemonUsed}, pods: r.pods}
+	*r = nodeRow{owner: r.owner, Node: Node{Used: r.Used, DaemonUsed: r.DaemonUsed}, pods: r.pods}
 }
 
 // prune drops a name behind which neither a Node nor a pod is known.
-func (t *nodeTable) prune(name string) {
-	if r, ok := t.rows[name]; ok && !r.known && len(r.pods) == 0 {
-		delete(t.rows, name)
+func (t *nodeTable) prune(o *version.Owner, name string) {
+	if r := t.row(name); r != nil && !r.known && len(r.pods) == 0 {
+		t.rows.Delete(o, name)
 	}
 }
 
 func (w *World) dropNodes() {
-	for _, name := range sortedKeys(w.nodes.rows) {
-		if r := w.nodes.rows[name]; r.known && r.generation < w.generation {
-			w.nodes.remove(name, r.uid)
+	for _, name := range w.nodes.rows.Keys() {
+		if r := w.nodes.row(name); r.known && r.generation < w.generation {
+			w.nodes.remove(w.owner, name, r.uid)
 		}
 	}
 }
 
-// bind adds a pod to its node; unbind takes it away, and must see the pod as it was bound.
-func (t *nodeTable) bind(p *Pod) {
-	r := t.row(p.NodeName)
+// bind adds a pod to its node; unbind takes it away, and must see the pod as it was bound. rebind replaces it by what it is now.
+func (t *nodeTable) bind(o *version.Owner, p *Pod) {
+	r := t.edit(o, p.NodeName)
 	i, _ := slices.BinarySearchFunc(r.pods, p, ComparePods)
 	r.pods = slices.Insert(r.pods, i, p)
 	r.count(p, resource.Vector.Add)
 }
 
-func (t *nodeTable) unbind(p *Pod) {
-	r, ok := t.rows[p.NodeName]
-	if !ok {
-		return
-	}
+func (t *nodeTable) unbind(o *version.Owner, p *Pod) {
+	r := t.edit(o, p.NodeName)
 	if i, found := slices.BinarySearchFunc(r.pods, p, ComparePods); found {
 		r.pods = slices.Delete(r.pods, i, i+1)
 		r.count(p, resource.Vector.Sub)
+	}
+}
+
+func (t *nodeTable) rebind(o *version.Owner, before, after *Pod) {
+	r := t.edit(o, after.NodeName)
+	if i, found := slices.BinarySearchFunc(r.pods, before, ComparePods); found {
+		r.pods[i] = after
+		r.count(before, resource.Vector.Sub)
+		r.count(after, resource.Vector.Add)
 	}
 }
 
@@ -135,31 +201,19 @@ func (r *nodeRow) count(p *Pod, op func(a, b resource.Vector) resource.Vector) {
 }
 
 // event notes that a pod came to or left the node.
-func (t *nodeTable) event(name string, at time.Time) {
-	if r, ok := t.rows[name]; ok {
+func (t *nodeTable) event(o *version.Owner, name string, at time.Time) {
+	if t.row(name) != nil {
+		r := t.edit(o, name)
 		r.lastEvent = max(r.lastEvent, unixNano(at))
 	}
 }
 
 // Nodes returns the Nodes by name.
-func (w *World) Nodes() []*Node {
-	if p := w.nodes.sorted.Load(); p != nil {
-		return *p
-	}
-	list := make([]*Node, 0, len(w.nodes.rows))
-	for _, r := range w.nodes.rows {
-		if r.known {
-			list = append(list, &r.Node)
-		}
-	}
-	slices.SortFunc(list, func(a, b *Node) int { return cmp.Compare(a.Object.Name, b.Object.Name) })
-	w.nodes.sorted.Store(&list)
-	return list
-}
+func (w *World) Nodes() []*Node { return w.nodes.rows.List() }
 
 // Node returns the Node of a name; nil if there is none.
 func (w *World) Node(name string) *Node {
-	if r, ok := w.nodes.rows[name]; ok && r.known {
+	if r := w.nodes.row(name); r != nil && r.known {
 		return &r.Node
 	}
 	return nil
@@ -167,22 +221,15 @@ func (w *World) Node(name string) *Node {
 
 // NodeByProviderID returns the first Node by name with a providerID; nil if there is none.
 func (w *World) NodeByProviderID(id string) *Node {
-	if p := w.nodes.byProvider.Load(); p != nil {
-		return (*p)[id]
+	if names, ok := w.nodes.byProvider.Get(id); ok {
+		return w.Node(names[0])
 	}
-	byID := map[string]*Node{}
-	for _, n := range w.Nodes() {
-		if _, taken := byID[n.Object.Spec.ProviderID]; !taken && n.Object.Spec.ProviderID != "" {
-			byID[n.Object.Spec.ProviderID] = n
-		}
-	}
-	w.nodes.byProvider.Store(&byID)
-	return byID[id]
+	return nil
 }
 
 // PodsOn returns the pods bound to a node by namespace, name and UID, also if the Node is not known.
 func (w *World) PodsOn(node string) []*Pod {
-	if r, ok := w.nodes.rows[node]; ok {
+	if r := w.nodes.row(node); r != nil {
 		return r.pods
 	}
 	return nil
@@ -191,7 +238,7 @@ func (w *World) PodsOn(node string) []*Pod {
 // LastPodEvent is when a pod, not of a DaemonSet, was last seen to be bound to the node, to end on it or to
 // be deleted from it. Zero if none was seen: what the first resync found is not an event.
 func (w *World) LastPodEvent(node string) time.Time {
-	if r, ok := w.nodes.rows[node]; ok && r.lastEvent != 0 {
+	if r := w.nodes.row(node); r != nil && r.lastEvent != 0 {
 		return time.Unix(0, r.lastEvent).UTC()
 	}
 	return time.Time{}
@@ -199,7 +246,7 @@ func (w *World) LastPodEvent(node string) time.Time {
 
 // FirstSeen is when the Node was first folded: before, pod events on it were not seen.
 func (w *World) FirstSeen(node string) time.Time {
-	if r, ok := w.nodes.rows[node]; ok && r.firstSeen != 0 {
+	if r := w.nodes.row(node); r != nil && r.firstSeen != 0 {
 		return time.Unix(0, r.firstSeen).UTC()
 	}
 	return time.Time{}

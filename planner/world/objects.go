@@ -3,6 +3,7 @@ package world
 import (
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -113,6 +114,23 @@ func (w *World) HighestRecord(logID string) uint64 {
 	}
 	w.records.Store(&highest)
 	return highest[logID]
+}
+
+func (w *World) forgetOverlaid() { w.overlaid = &atomic.Pointer[any]{} }
+func (w *World) forgetRecords()  { w.records = &atomic.Pointer[map[string]uint64]{} }
+
+// recordChanged forgets the highest record if an object names another than before.
+func (w *World) recordChanged(before, after string) {
+	if before != after {
+		w.forgetRecords()
+	}
+}
+
+func recordNamed(c *karpv1.NodeClaim) string {
+	if c == nil {
+		return ""
+	}
+	return c.Annotations[karpv1.RecordAnnotationKey]
 }
 
 func noteRecord(highest map[string]uint64, annotations map[string]string) {

@@ -4,26 +4,30 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"millwright/events"
+	"millwright/planner/version"
 )
 
 // podTable holds pods by UID and by name, and those without a node.
 type podTable struct {
-	byUID   map[types.UID]*podRow
-	byName  map[podName]*podRow
-	pending map[types.UID]*Pod
-	// sorted caches pending by name; nil when stale.
-	sorted *atomic.Pointer[[]*Pod]
+	byUID   version.Map[types.UID, *podRow]
+	byName  version.Map[podName, types.UID]
+	pending version.Table[podKey, *Pod, *Pod]
 }
 
 type podName struct{ namespace, name string }
 
+type podKey struct {
+	podName
+	uid types.UID
+}
+
+// podRow is never changed, only replaced.
 type podRow struct {
 	Pod
 	generation uint32
@@ -31,10 +35,27 @@ type podRow struct {
 
 func newPodTable() podTable {
 	return podTable{
-		byUID: map[types.UID]*podRow{}, byName: map[podName]*podRow{}, pending: map[types.UID]*Pod{},
-		sorted: &atomic.Pointer[[]*Pod]{},
+		byUID:   version.NewMap[types.UID, *podRow](version.String[types.UID]),
+		byName:  version.NewMap[podName, types.UID](func(n podName) uint64 { return version.Strings(n.namespace, n.name) }),
+		pending: version.NewTableFunc(func(k podKey) uint64 { return version.String(k.uid) }, comparePodKeys, version.Whole[*Pod]),
 	}
 }
+
+func (t *podTable) row(uid types.UID) *podRow {
+	r, _ := t.byUID.Get(uid)
+	return r
+}
+
+// named is the pod of a name; nil if there is none.
+func (t *podTable) named(n podName) *podRow {
+	if uid, ok := t.byName.Get(n); ok {
+		return t.row(uid)
+	}
+	return nil
+}
+
+func (p *Pod) name() podName { return podName{p.Namespace, p.Name} }
+func (p *Pod) key() podKey   { return podKey{p.name(), p.UID} }
 
 func (w *World) foldPod(o events.Observation) {
 	obj, ok := o.Object.(*corev1.Pod)
@@ -44,29 +65,40 @@ func (w *World) foldPod(o events.Observation) {
 	}
 	at := o.ObservedAt
 	uid := cmp.Or(o.UID, obj.UID, types.UID(o.Name))
-	key := podName{obj.Namespace, obj.Name}
-	if old := w.pods.byName[key]; old != nil && old.UID != uid {
-		w.removePod(old, at)
+	if other := w.pods.named(podName{obj.Namespace, obj.Name}); other != nil && other.UID != uid {
+		w.removePod(other, at)
 	}
-	r := w.pods.byUID[uid]
-	if r == nil {
-		r = &podRow{Pod: Pod{UID: uid, Namespace: intern(obj.Namespace), Name: obj.Name}}
-		w.pods.byUID[uid] = r
-		w.pods.byName[podName{r.Namespace, r.Name}] = r
+	before := w.pods.row(uid)
+	after := &podRow{Pod: Pod{UID: uid}, generation: w.generation}
+	if before == nil {
+		after.Namespace, after.Name = intern(obj.Namespace), obj.Name
+		w.pods.byName.Set(w.owner, after.name(), uid)
+		before = &podRow{}
 	} else {
-		w.detach(r)
+		after.UID, after.Namespace, after.Name = before.UID, before.Namespace, before.Name
 	}
-	before := r.Pod
-	r.generation = w.generation
-	setPod(&r.Pod, obj, w.classes.acquire(obj))
-	if before.Class != nil {
-		w.classes.release(before.Class)
+	setPod(&after.Pod, obj, w.acquire(obj))
+	w.replacePod(before, after)
+	if w.synced && podEvent(&before.Pod, &after.Pod) {
+		w.nodes.event(w.owner, after.NodeName, at)
 	}
-	w.attach(r)
-	w.nodes.prune(before.NodeName)
-	if w.synced && podEvent(&before, &r.Pod) {
-		w.nodes.event(r.NodeName, at)
+}
+
+// replacePod puts a pod into the place of the one it was, which has no class if there was none.
+func (w *World) replacePod(before, after *podRow) {
+	w.pods.byUID.Set(w.owner, after.UID, after)
+	if before.Class == nil {
+		w.attach(after)
+		return
 	}
+	if before.NodeName == after.NodeName && before.NodeName != "" {
+		w.nodes.rebind(w.owner, &before.Pod, &after.Pod)
+	} else {
+		w.detach(before)
+		w.attach(after)
+		w.nodes.prune(w.owner, before.NodeName)
+	}
+	w.release(before.Class)
 }
 
 // setPod copies what differs between the pods of a class.
@@ -115,27 +147,25 @@ func podEvent(before, after *Pod) bool {
 func (w *World) attach(r *podRow) {
 	switch {
 	case r.NodeName != "":
-		w.nodes.bind(&r.Pod)
+		w.nodes.bind(w.owner, &r.Pod)
 	case !r.Terminal():
-		w.pods.pending[r.UID] = &r.Pod
-		w.pods.sorted.Store(nil)
+		w.pods.pending.Set(w.owner, r.key(), &r.Pod)
 	}
 }
 
 func (w *World) detach(r *podRow) {
 	if r.NodeName != "" {
-		w.nodes.unbind(&r.Pod)
+		w.nodes.unbind(w.owner, &r.Pod)
 		return
 	}
-	if _, ok := w.pods.pending[r.UID]; ok {
-		delete(w.pods.pending, r.UID)
-		w.pods.sorted.Store(nil)
+	if !r.Terminal() {
+		w.pods.pending.Delete(w.owner, r.key())
 	}
 }
 
 // removePodNamed folds a deletion, by UID or, without one, by name.
 func (w *World) removePodNamed(o events.Observation) {
-	if r, ok := w.pods.byUID[o.UID]; ok {
+	if r := w.pods.row(o.UID); r != nil {
 		w.removePod(r, o.ObservedAt)
 		return
 	}
@@ -143,7 +173,7 @@ func (w *World) removePodNamed(o events.Observation) {
 		return
 	}
 	namespace, name, _ := strings.Cut(o.Name, "/")
-	if r, ok := w.pods.byName[podName{namespace, name}]; ok {
+	if r := w.pods.named(podName{namespace, name}); r != nil {
 		w.removePod(r, o.ObservedAt)
 	}
 }
@@ -151,20 +181,20 @@ func (w *World) removePodNamed(o events.Observation) {
 // removePod forgets a pod. If it was seen neither ending nor being deleted, that is noticed now.
 func (w *World) removePod(r *podRow, at time.Time) {
 	w.detach(r)
-	delete(w.pods.byUID, r.UID)
-	if key := (podName{r.Namespace, r.Name}); w.pods.byName[key] == r {
-		delete(w.pods.byName, key)
-	}
+	w.pods.byUID.Delete(w.owner, r.UID)
 	if w.synced && r.NodeName != "" && r.Active() && !r.Class.DaemonSetOwned() {
-		w.nodes.event(r.NodeName, at)
+		w.nodes.event(w.owner, r.NodeName, at)
 	}
-	w.classes.release(r.Class)
-	w.nodes.prune(r.NodeName)
+	if uid, ok := w.pods.byName.Get(r.name()); ok && uid == r.UID {
+		w.pods.byName.Delete(w.owner, r.name())
+	}
+	w.release(r.Class)
+	w.nodes.prune(w.owner, r.NodeName)
 }
 
 func (w *World) dropPods(at time.Time) {
-	for _, uid := range sortedKeys(w.pods.byUID) {
-		if r := w.pods.byUID[uid]; r.generation < w.generation {
+	for _, uid := range version.Keys(&w.pods.byUID) {
+		if r := w.pods.row(uid); r.generation < w.generation {
 			w.removePod(r, at)
 		}
 	}
@@ -172,7 +202,7 @@ func (w *World) dropPods(at time.Time) {
 
 // Pod returns the pod with a UID; nil if there is none.
 func (w *World) Pod(uid types.UID) *Pod {
-	if r, ok := w.pods.byUID[uid]; ok {
+	if r := w.pods.row(uid); r != nil {
 		return &r.Pod
 	}
 	return nil
@@ -180,20 +210,20 @@ func (w *World) Pod(uid types.UID) *Pod {
 
 // PodNamed returns the pod of a namespace and name; nil if there is none.
 func (w *World) PodNamed(namespace, name string) *Pod {
-	if r, ok := w.pods.byName[podName{namespace, name}]; ok {
+	if r := w.pods.named(podName{namespace, name}); r != nil {
 		return &r.Pod
 	}
 	return nil
 }
 
 // PodCount and ClassCount say how much is held.
-func (w *World) PodCount() int   { return len(w.pods.byUID) }
-func (w *World) ClassCount() int { return len(w.classes) }
+func (w *World) PodCount() int   { return w.pods.byUID.Len() }
+func (w *World) ClassCount() int { return w.classes.Len() }
 
 // Pods returns all pods by namespace, name and UID. It sorts anew on each call; prefer PodsOn and PendingPods.
 func (w *World) Pods() []*Pod {
-	all := make([]*Pod, 0, len(w.pods.byUID))
-	for _, r := range w.pods.byUID {
+	all := make([]*Pod, 0, w.pods.byUID.Len())
+	for _, r := range w.pods.byUID.All() {
 		all = append(all, &r.Pod)
 	}
 	slices.SortFunc(all, ComparePods)
@@ -201,29 +231,29 @@ func (w *World) Pods() []*Pod {
 }
 
 // PendingPods returns the pods without a node that have not ended, by namespace, name and UID.
-func (w *World) PendingPods() []*Pod {
-	if p := w.pods.sorted.Load(); p != nil {
-		return *p
-	}
-	list := make([]*Pod, 0, len(w.pods.pending))
-	for _, p := range w.pods.pending {
-		list = append(list, p)
-	}
-	slices.SortFunc(list, ComparePods)
-	w.pods.sorted.Store(&list)
-	return list
-}
+func (w *World) PendingPods() []*Pod { return w.pods.pending.List() }
 
 // Classes returns the classes of the World's pods by digest.
 func (w *World) Classes() []*PodClass {
-	list := make([]*PodClass, 0, len(w.classes))
-	for _, k := range sortedKeys(w.classes) {
-		list = append(list, w.classes[k])
+	list := make([]*PodClass, 0, w.classes.Len())
+	for _, digest := range version.Keys(&w.classes) {
+		r, _ := w.classes.Get(digest)
+		list = append(list, r.class)
 	}
 	return list
+}
+
+// PodsOfClass counts the pods of a class by its digest.
+func (w *World) PodsOfClass(digest uint64) int {
+	r, _ := w.classes.Get(digest)
+	return r.pods
 }
 
 // ComparePods orders by namespace, name and UID.
 func ComparePods(a, b *Pod) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+}
+
+func comparePodKeys(a, b podKey) int {
+	return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name), cmp.Compare(a.uid, b.uid))
 }

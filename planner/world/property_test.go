@@ -47,6 +47,52 @@ func TestFoldFromCheckpointEqualsFoldFromZero(t *testing.T) {
 	})
 }
 
+// TestVersionsStayAsTheyWereTaken: whatever is folded later, whoever read them meanwhile, and however the live one is read.
+func TestVersionsStayAsTheyWereTaken(t *testing.T) {
+	type taken struct {
+		*world.World
+		view       string
+		checkpoint []byte
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		live := world.New()
+		var versions []taken
+		for i, o := range pt.History(t) {
+			live.Apply(uint64(i)+1, o)
+			switch rapid.IntRange(0, 5).Draw(t, "then") {
+			case 0: // read only at the end
+				v := live.Version()
+				versions = append(versions, taken{v, view(live), checkpoint(t, live)})
+			case 1:
+				v := live.Version()
+				versions = append(versions, taken{v, view(v), checkpoint(t, v)})
+			case 2:
+				if v := live.Version(); v != live.Version() || v != v.Version() {
+					t.Fatal("two versions of one World")
+				}
+			}
+		}
+		for i, v := range versions {
+			if !bytes.Equal(checkpoint(t, v.World), v.checkpoint) {
+				t.Fatalf("version %d has another checkpoint than when it was taken", i)
+			}
+			if got := view(v.World); got != v.view {
+				t.Fatalf("version %d was\n%s\nis\n%s", i, v.view, got)
+			}
+		}
+	})
+}
+
+func TestVersionsCannotBeChanged(t *testing.T) {
+	v := pt.New().World.Version()
+	defer func() {
+		if recover() == nil {
+			t.Error("a version was changed")
+		}
+	}()
+	v.Apply(v.Position().Sequence+1, events.Observation{Epoch: 9, Counter: 1, Op: events.OpResyncBegin})
+}
+
 // view is what planners see, as text: all that does not depend on how the World came to be.
 func view(w *world.World) string {
 	v := map[string]any{"claims": w.NodeClaims(), "pools": w.NodePools(), "unreadable": w.Unreadable(), "price": w.Price("m5.large", "on-demand", "x"), "classes": w.ClassCount()}
@@ -86,7 +132,7 @@ func TestSumsEqualThePods(t *testing.T) {
 			}
 		}
 		for _, c := range w.Classes() {
-			refs += c.Refs
+			refs += w.PodsOfClass(c.Digest)
 		}
 		if refs != w.PodCount() {
 			t.Fatalf("%d references to classes, %d pods", refs, w.PodCount())

@@ -58,8 +58,6 @@ type PodClass struct {
 	Spec *corev1.PodSpec
 	// Requests is the effective request (reference: scheduling §4), pods: 1 included.
 	Requests resource.Vector
-	// Refs counts the pods of the class in the World; the class goes with the last.
-	Refs int
 }
 
 // DaemonSetOwned reports that an apps/v1 DaemonSet controls the pods.

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"iter"
 	"sync/atomic"
 	"time"
 
@@ -16,10 +17,17 @@ import (
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
+	"millwright/planner/version"
 )
 
-// World is the fold of Observations. Reads may run at the same time as each other, never beside Apply.
+// World is the fold of Observations: either the live one, which Apply changes, or a version of it, which nothing changes any more.
+// Versions may be read beside each other and beside Apply; the live one not beside Apply.
 type World struct {
+	// owner of what Apply may change in place; nil in a version.
+	owner *version.Owner
+	// latest is the version taken last, nil if Apply was called since.
+	latest *World
+
 	stream position
 	resync resync
 	asOf   time.Time
@@ -31,32 +39,31 @@ type World struct {
 	generation uint32
 
 	pods    podTable
-	classes classTable
+	classes version.Map[uint64, classRow]
 	nodes   nodeTable
 
-	claims       *table[*karpv1.NodeClaim]
-	pools        *table[*karpv1.NodePool]
-	nodeClasses  *table[*awsv1.EC2NodeClass]
-	daemonSets   *table[*appsv1.DaemonSet]
-	budgets      *table[*policyv1.PodDisruptionBudget]
-	volumeClaims *table[*corev1.PersistentVolumeClaim]
-	volumes      *table[*corev1.PersistentVolume]
-	classesOfSC  *table[*storagev1.StorageClass]
-	csiNodes     *table[*storagev1.CSINode]
-	attachments  *table[*storagev1.VolumeAttachment]
-	namespaces   *table[*corev1.Namespace]
-	priorities   *table[*schedulingv1.PriorityClass]
-	overlays     *table[*karpv1alpha1.NodeOverlay]
-	unreadable   *table[Unreadable]
-	tables       map[events.Kind]folder
+	claims       table[*karpv1.NodeClaim]
+	pools        table[*karpv1.NodePool]
+	nodeClasses  table[*awsv1.EC2NodeClass]
+	daemonSets   table[*appsv1.DaemonSet]
+	budgets      table[*policyv1.PodDisruptionBudget]
+	volumeClaims table[*corev1.PersistentVolumeClaim]
+	volumes      table[*corev1.PersistentVolume]
+	classesOfSC  table[*storagev1.StorageClass]
+	csiNodes     table[*storagev1.CSINode]
+	attachments  table[*storagev1.VolumeAttachment]
+	namespaces   table[*corev1.Namespace]
+	priorities   table[*schedulingv1.PriorityClass]
+	overlays     table[*karpv1alpha1.NodeOverlay]
+	unreadable   table[Unreadable]
 
 	aws awsState
 	// revision counts changes of what is in the World, in this process; no checkpoint has it.
 	revision uint64
 	// overlaid caches Overlaid; nil when stale.
-	overlaid atomic.Pointer[any]
+	overlaid *atomic.Pointer[any]
 	// records caches HighestRecord by log-id; nil when stale.
-	records atomic.Pointer[map[string]uint64]
+	records *atomic.Pointer[map[string]uint64]
 }
 
 // position of the fold in the stream.
@@ -90,9 +97,10 @@ func New() *World {
 }
 
 func (w *World) reset(incarnation string) {
-	*w = World{stream: position{incarnation: incarnation}}
+	*w = World{owner: new(version.Owner), stream: position{incarnation: incarnation}}
+	w.overlaid, w.records = &atomic.Pointer[any]{}, &atomic.Pointer[map[string]uint64]{}
 	w.pods = newPodTable()
-	w.classes = classTable{}
+	w.classes = version.NewMap[uint64, classRow](func(digest uint64) uint64 { return digest })
 	w.nodes = newNodeTable()
 	w.aws = newAWSState()
 	w.claims = newTable(jsonCodec[karpv1.NodeClaim]())
@@ -109,21 +117,85 @@ func (w *World) reset(incarnation string) {
 	w.priorities = newTable(protoCodec[schedulingv1.PriorityClass]())
 	w.overlays = newTable(jsonCodec[karpv1alpha1.NodeOverlay]())
 	w.unreadable = newTable(unreadableCodec())
-	w.tables = map[events.Kind]folder{
-		events.KindNodeClaim: w.claims, events.KindNodePool: w.pools, events.KindEC2NodeClass: w.nodeClasses,
-		events.KindDaemonSet: w.daemonSets, events.KindPodDisruptionBudget: w.budgets,
-		events.KindPersistentVolumeClaim: w.volumeClaims, events.KindPersistentVolume: w.volumes,
-		events.KindStorageClass: w.classesOfSC, events.KindCSINode: w.csiNodes,
-		events.KindVolumeAttachment: w.attachments, events.KindNamespace: w.namespaces,
-		events.KindPriorityClass: w.priorities, events.KindNodeOverlay: w.overlays,
+}
+
+// tables by kind, in the order of kind numbers.
+func (w *World) tables() iter.Seq2[events.Kind, folder] {
+	return func(yield func(events.Kind, folder) bool) {
+		for k := events.Kind(1); k < kindsEnd; k++ {
+			if t := w.table(k); t != nil && !yield(k, t) {
+				return
+			}
+		}
 	}
+}
+
+// kindsEnd is above all kinds.
+const kindsEnd = 64
+
+// table of a kind; nil if it has none of its own here.
+func (w *World) table(k events.Kind) folder {
+	switch k {
+	case events.KindNodeClaim:
+		return &w.claims
+	case events.KindNodePool:
+		return &w.pools
+	case events.KindEC2NodeClass:
+		return &w.nodeClasses
+	case events.KindDaemonSet:
+		return &w.daemonSets
+	case events.KindPodDisruptionBudget:
+		return &w.budgets
+	case events.KindPersistentVolumeClaim:
+		return &w.volumeClaims
+	case events.KindPersistentVolume:
+		return &w.volumes
+	case events.KindStorageClass:
+		return &w.classesOfSC
+	case events.KindCSINode:
+		return &w.csiNodes
+	case events.KindVolumeAttachment:
+		return &w.attachments
+	case events.KindNamespace:
+		return &w.namespaces
+	case events.KindPriorityClass:
+		return &w.priorities
+	case events.KindNodeOverlay:
+		return &w.overlays
+	}
+	return nil
+}
+
+// Version returns the World as it is now, never to change: a copy of the tables' roots, taken in about a microsecond.
+// What is folded later copies what it changes. A version is its own version.
+func (w *World) Version() *World {
+	if w.owner == nil {
+		return w
+	}
+	if w.latest == nil {
+		v := *w
+		v.owner = nil
+		w.owner, w.latest = new(version.Owner), &v
+	}
+	return w.latest
+}
+
+// writable must be called before any change.
+func (w *World) writable() {
+	if w.owner == nil {
+		panic("world: a version cannot be changed")
+	}
+	w.latest = nil
 }
 
 // SetIncarnation says which stream the messages to come are of. Another name than before starts from an
 // empty World, so that the World is a function of one stream alone; it is synced again at its first resync end.
 func (w *World) SetIncarnation(name string) {
+	if name == w.stream.incarnation {
+		return
+	}
+	w.writable()
 	switch w.stream.incarnation {
-	case name:
 	case "":
 		w.stream.incarnation = name
 	default:
@@ -134,6 +206,7 @@ func (w *World) SetIncarnation(name string) {
 // Apply folds the message at a sequence of the stream. Any message is accepted; what is late or repeated
 // changes nothing but the sequence.
 func (w *World) Apply(sequence uint64, o events.Observation) {
+	w.writable()
 	w.stream.sequence = max(w.stream.sequence, sequence)
 	if !w.accept(o) {
 		w.stream.dropped++
@@ -206,15 +279,15 @@ func (w *World) endResync(o events.Observation) {
 
 func (w *World) dropUnmentioned(at time.Time) {
 	w.revision++
-	w.overlaid.Store(nil)
 	w.dropPods(at)
 	w.dropNodes()
-	for _, t := range w.tables {
-		t.dropBelow(w.generation)
+	for _, t := range w.tables() {
+		t.dropBelow(w.owner, w.generation)
 	}
-	w.unreadable.dropBelow(w.generation)
-	w.aws.dropBelow(w.generation)
-	w.records.Store(nil)
+	w.unreadable.dropBelow(w.owner, w.generation)
+	w.aws.dropBelow(w.owner, w.generation)
+	w.forgetOverlaid()
+	w.forgetRecords()
 }
 
 // fold applies a change of one object.
@@ -222,7 +295,7 @@ func (w *World) fold(o events.Observation) {
 	w.revision++
 	switch o.Kind {
 	case events.KindNodeOverlay, events.KindNodePool, events.KindCatalog, events.KindPrices:
-		w.overlaid.Store(nil)
+		w.forgetOverlaid()
 	}
 	w.foldUnreadable(o)
 	if o.Op == events.OpUpsert && o.Object == nil {
@@ -234,26 +307,31 @@ func (w *World) fold(o events.Observation) {
 	case events.KindNode:
 		w.foldNode(o)
 	case events.KindCatalog, events.KindPrices, events.KindInstanceState, events.KindInterruption:
-		w.aws.fold(o, w.generation)
+		w.aws.fold(w.owner, o, w.generation)
+	case events.KindNodeClaim:
+		before := recordNamed(w.NodeClaim(o.Name))
+		w.claims.fold(w.owner, o, w.generation)
+		w.recordChanged(before, recordNamed(w.NodeClaim(o.Name)))
 	default:
-		if t, ok := w.tables[o.Kind]; ok {
-			t.fold(o, w.generation)
+		if t := w.table(o.Kind); t != nil {
+			t.fold(w.owner, o, w.generation)
 		}
-	}
-	if o.Kind == events.KindNodeClaim || o.Kind == events.KindNode {
-		w.records.Store(nil)
 	}
 }
 
 // foldUnreadable keeps the list of objects that exist but are unknown: those the watcher could not publish
 // and those whose message carried no object of its kind.
 func (w *World) foldUnreadable(o events.Observation) {
-	key := o.Kind.String() + "/" + o.Name
-	if o.Op == events.OpUnreadable || o.Op == events.OpUpsert && o.Object == nil {
-		w.unreadable.put(key, Unreadable{Kind: o.Kind, Name: o.Name, UID: o.UID}, o, w.generation)
+	unreadable := o.Op == events.OpUnreadable || o.Op == events.OpUpsert && o.Object == nil
+	if !unreadable && w.unreadable.rows.Len() == 0 {
 		return
 	}
-	w.unreadable.remove(key, o.UID)
+	key := o.Kind.String() + "/" + o.Name
+	if unreadable {
+		w.unreadable.put(w.owner, key, Unreadable{Kind: o.Kind, Name: o.Name, UID: o.UID}, o, w.generation)
+		return
+	}
+	w.unreadable.remove(w.owner, key, o.UID)
 }
 
 // Position of the World in the stream.

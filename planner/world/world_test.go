@@ -281,9 +281,9 @@ func TestReplicasShareAClass(t *testing.T) {
 	}
 	c := pt.New(replica("a"), replica("b"), replica("c"), pt.Pod("other", pt.Requests("cpu", "9")))
 	want(t, "classes", c.World.ClassCount(), 2)
-	want(t, "refs", c.World.Pod("pod-a").Class.Refs, 3)
+	want(t, "refs", c.World.PodsOfClass(c.World.Pod("pod-a").Class.Digest), 3)
 	c.Gone(replica("a"), replica("b"))
-	want(t, "refs", c.World.Pod("pod-c").Class.Refs, 1)
+	want(t, "refs", c.World.PodsOfClass(c.World.Pod("pod-c").Class.Digest), 1)
 	c.Gone(replica("c"))
 	want(t, "classes", c.World.ClassCount(), 1)
 	daemon := func(node string) *corev1.Pod {

@@ -10,6 +10,6 @@
 // one key.
 // Not guaranteed: that effects run at all, or once. They are started again from the log by the next step.
 //
-// Locks: State.mu guards World and Ledger; folding holds it for one message or record, a Snapshot holds it for
-// reading until its function returns. Nothing that may block is called under it.
+// Locks: World and Ledger have one each, held to fold one message or record and to take a version. A Snapshot is of versions, so
+// nobody waits for a plan, a checkpoint or a status, and each may be kept for as long as it is of use.
 package host

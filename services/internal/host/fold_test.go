@@ -96,13 +96,14 @@ func TestAWorldThatIsNotWhatWasPublishedIsFoldedAnew(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.resync()
 		r.node("a", nil)
-		before := r.state.world
+		before := r.state.world.folded
 		for range 2 { // the second is within the minute
 			r.publish(events.KindNone, events.OpHeartbeat, "", &events.Heartbeat{Sums: map[string]events.Sum{"Node": {Count: 2}}})
 		}
 		time.Sleep(10 * time.Second)
-		if r.state.world == before || r.state.world.Node("a") == nil || !r.state.Torn() {
-			t.Errorf("another World: %t, with its node: %t, torn: %t", r.state.world != before, r.state.world.Node("a") != nil, r.state.Torn())
+		w := r.state.world.folded
+		if w == before || w.Node("a") == nil || !r.state.Torn() {
+			t.Errorf("another World: %t, with its node: %t, torn: %t", w != before, w.Node("a") != nil, r.state.Torn())
 		}
 		if n := testutil.ToFloat64(r.state.metrics.drifts.WithLabelValues("Node")); n != 1 {
 			t.Errorf("counted %v times", n)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"millwright/planner/ledger"
 	"millwright/store"
 	"millwright/store/audit"
 )
@@ -37,13 +38,7 @@ func (s *State) restoreLedger(ctx context.Context) error {
 	case l.LogID() != s.log.ID():
 		return fmt.Errorf("restore ledger: checkpoint of log %s in log %s: %w", l.LogID(), s.log.ID(), store.ErrCorrupt)
 	}
-	s.mu.Lock()
-	further := l.Seq() > s.ledger.Seq()
-	if further {
-		s.ledger = l
-	}
-	s.mu.Unlock()
-	if further {
+	if s.ledger.replace(l, func(now *ledger.Ledger) bool { return l.Seq() > now.Seq() }) {
 		s.logger.Info().Uint64("revision", l.Seq()).Msg("ledger restored from checkpoint")
 		s.folded.advance(l.Seq())
 		s.signals.broadcast()
@@ -65,9 +60,9 @@ func (s *State) readHead(ctx context.Context) error {
 }
 
 func (s *State) ledgerSeq() uint64 {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.ledger.Seq()
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	return s.ledger.folded.Seq()
 }
 
 // foldRecord folds the record if it is the next one; earlier ones are folded already.
@@ -81,9 +76,7 @@ func (s *State) foldRecord(rec store.Record) error {
 }
 
 func (s *State) apply(rec store.Record) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next := s.ledger.Seq() + 1
+	next := s.ledgerSeq() + 1
 	switch {
 	case rec.Seq < next:
 		return nil
@@ -91,13 +84,13 @@ func (s *State) apply(rec store.Record) error {
 		return fmt.Errorf("fold record %d: the next is %d", rec.Seq, next)
 	}
 	entry, err := audit.Decode(rec)
-	if err == nil {
-		err = s.ledger.Apply(entry)
+	if err == nil { // another goroutine may have folded it by now; then it changes nothing
+		err = s.ledger.fold(func(l *ledger.Ledger) error { return l.Apply(entry) })
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUndecodable, err)
 	}
-	if c := s.ledger.Control(); c != nil && s.ledger.ControlSeq() == rec.Seq {
+	if c, ok := entry.Payload.(*ledger.ControlChanged); ok && entry.Mode != ledger.ModeShadow {
 		s.control.set(*c, rec.Seq)
 	}
 	s.metrics.logLag.Set(max(0, s.clock().Sub(rec.Time).Seconds()))

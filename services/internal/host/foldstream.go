@@ -44,39 +44,27 @@ func continues(p events.Position, st events.StreamState) bool {
 
 // Position of the World, and whether a whole resync is folded.
 func (s *State) Position() (at events.Position, synced bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.world.Position(), s.world.Synced()
+	w := s.world.version()
+	return w.Position(), w.Synced()
 }
 
 // Checkpoint encodes the World and returns the position it is of.
 func (s *State) Checkpoint() ([]byte, events.Position, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	data, err := s.world.Checkpoint()
-	return data, s.world.Position(), err
+	w := s.world.version()
+	data, err := w.Checkpoint()
+	return data, w.Position(), err
 }
 
 // Torn reports that the World misses messages since its last whole resync.
-func (s *State) Torn() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.world.Torn()
-}
+func (s *State) Torn() bool { return s.world.version().Torn() }
 
 // HighestPosition is the highest sequence of a stream incarnation that any folded record names.
 func (s *State) HighestPosition(incarnation string) uint64 {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.ledger.HighestPosition(incarnation)
+	return s.ledger.version().HighestPosition(incarnation)
 }
 
 // HasAdopted reports that a person let this log take over objects that name another one.
-func (s *State) HasAdopted(logID string) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.ledger.HasAdopted(logID)
-}
+func (s *State) HasAdopted(logID string) bool { return s.ledger.version().HasAdopted(logID) }
 
 // restore replaces the World by the newest checkpoint of the stream that the stream goes on from, or by an
 // empty one.
@@ -89,28 +77,27 @@ func (s *State) restore(ctx context.Context, st events.StreamState) error {
 		w = world.New()
 	}
 	w.SetIncarnation(st.Incarnation)
-	s.mu.Lock()
-	s.world = w
+	from := w.Position().Sequence
+	s.world.replace(w, func(*world.World) bool { return true })
 	s.distrusted = false
-	s.mu.Unlock()
 	s.signals.broadcast()
-	s.logger.Info().Str("incarnation", st.Incarnation).Uint64("from", w.Position().Sequence).
+	s.logger.Info().Str("incarnation", st.Incarnation).Uint64("from", from).
 		Uint64("first", st.First).Uint64("last", st.Last).Msg("folding stream")
 	return nil
 }
 
 func (s *State) holds(ref *events.CatalogRef) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.world.HoldsCatalog(ref)
+	return s.world.version().HoldsCatalog(ref)
 }
 
 // observe folds one observation.
 func (s *State) observe(sequence uint64, o events.Observation) error {
-	s.mu.Lock()
-	s.world.Apply(sequence, o)
-	drifted := s.world.Drifted()
-	s.mu.Unlock()
+	var drifted []string
+	_ = s.world.fold(func(w *world.World) error {
+		w.Apply(sequence, o)
+		drifted = w.Drifted()
+		return nil
+	})
 	s.metrics.streamLag.Set(max(0, s.clock().Sub(o.ObservedAt).Seconds()))
 	s.signals.broadcast()
 	if len(drifted) > 0 && s.clock().Sub(s.restarted) >= restartEvery {

@@ -11,7 +11,6 @@ import (
 
 	"millwright/planner"
 	"millwright/planner/ledger"
-	"millwright/planner/world"
 	"millwright/services/internal/service"
 	"millwright/store"
 )
@@ -162,32 +161,36 @@ func (h *Host) Failed() error { return h.state.Failed() }
 // Changes returns a channel that gets a value after an effect has ended or an append was looked up.
 func (h *Host) Changes() (<-chan struct{}, func()) { return h.changed.subscribe() }
 
-// Snapshot calls fn with a valid Snapshot under the read lock, or returns ErrNotReady.
+// Snapshot calls fn with a valid Snapshot, or returns ErrNotReady. Nothing waits for fn, and the Snapshot stays as it is.
 func (h *Host) Snapshot(need service.Freshness, fn func(*planner.Snapshot) error) error {
 	if err := h.clockReliable(); err != nil {
 		return err
 	}
-	return h.state.read(func(w *world.World, l *ledger.Ledger) error {
-		if err := h.ownFolded(l); err != nil {
-			return err
-		}
-		snapshot := planner.NewSnapshot(w, l, h.Now())
-		if reason, err := Invalid(snapshot, need, h.LogID()); err != nil {
-			h.metrics.notReady.WithLabelValues(reason).Inc()
-			return fmt.Errorf("%w: %w", service.ErrNotReady, err)
-		}
-		return fn(snapshot)
-	})
+	w, l, err := h.state.versions()
+	if err != nil {
+		return err
+	}
+	if err := h.ownFolded(l); err != nil {
+		return err
+	}
+	snapshot := planner.NewSnapshot(w, l, h.Now())
+	if reason, err := Invalid(snapshot, need, h.LogID()); err != nil {
+		h.metrics.notReady.WithLabelValues(reason).Inc()
+		return fmt.Errorf("%w: %w", service.ErrNotReady, err)
+	}
+	return fn(snapshot)
 }
 
-// Ledger calls fn with the Ledger under the read lock.
+// Ledger calls fn with a version of the Ledger. Nothing waits for fn.
 func (h *Host) Ledger(fn func(*ledger.Ledger) error) error {
-	return h.state.read(func(_ *world.World, l *ledger.Ledger) error {
-		if err := h.ownFolded(l); err != nil {
-			return err
-		}
-		return fn(l)
-	})
+	if err := h.state.Failed(); err != nil {
+		return err
+	}
+	l := h.state.ledger.version()
+	if err := h.ownFolded(l); err != nil {
+		return err
+	}
+	return fn(l)
 }
 
 // ownFolded reports ErrNotReady while an own append is not folded.

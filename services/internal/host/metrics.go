@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"millwright/planner/ledger"
-	"millwright/planner/world"
 )
 
 const namespace = "millwright"
@@ -73,32 +72,19 @@ func is(b bool) float64 {
 	return 0
 }
 
-func (s *State) syncedGauge() (v float64) {
-	_ = s.read(func(w *world.World, _ *ledger.Ledger) error {
-		if w.Synced() && !w.Torn() {
-			v = 1
-		}
-		return nil
-	})
-	return v
+func (s *State) syncedGauge() float64 {
+	w := s.world.version()
+	return is(w.Synced() && !w.Torn())
 }
 
-func (s *State) nodesGauge() (v float64) {
-	_ = s.read(func(w *world.World, _ *ledger.Ledger) error {
-		v = float64(len(w.Nodes()))
-		return nil
-	})
-	return v
-}
+func (s *State) nodesGauge() float64 { return float64(len(s.world.version().Nodes())) }
 
-func (s *State) ageGauge() (v float64) {
-	_ = s.read(func(w *world.World, _ *ledger.Ledger) error {
-		if !w.AsOf().IsZero() {
-			v = max(0, s.clock().Sub(w.AsOf()).Seconds())
-		}
-		return nil
-	})
-	return v
+func (s *State) ageGauge() float64 {
+	asOf := s.world.version().AsOf()
+	if asOf.IsZero() {
+		return 0
+	}
+	return max(0, s.clock().Sub(asOf).Seconds())
 }
 
 // metrics of one service.

@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"millwright/planner/ledger"
-	"millwright/planner/world"
 	"millwright/store/audit"
 )
 
@@ -33,15 +31,16 @@ func (h *Host) standing() map[string]string {
 	if err := h.state.reliable(); err != nil {
 		r[audit.ReportClock] = err.Error()
 	}
-	_ = h.state.read(func(w *world.World, l *ledger.Ledger) error {
-		at := w.Position()
-		r[audit.ReportFolded] = strconv.FormatUint(l.Seq(), 10)
-		r[audit.ReportStream], r[audit.ReportPosition] = at.Incarnation, strconv.FormatUint(at.Sequence, 10)
-		if !w.AsOf().IsZero() {
-			r[audit.ReportAsOf] = stamp(w.AsOf())
-		}
-		return nil
-	})
+	w, l, err := h.state.versions()
+	if err != nil {
+		return r
+	}
+	at := w.Position()
+	r[audit.ReportFolded] = strconv.FormatUint(l.Seq(), 10)
+	r[audit.ReportStream], r[audit.ReportPosition] = at.Incarnation, strconv.FormatUint(at.Sequence, 10)
+	if !w.AsOf().IsZero() {
+		r[audit.ReportAsOf] = stamp(w.AsOf())
+	}
 	return r
 }
 

@@ -50,18 +50,22 @@ type State struct {
 	logger   zerolog.Logger
 	metrics  *stateMetrics
 
-	mu     sync.RWMutex
-	world  *world.World
-	ledger *ledger.Ledger
+	world  live[*world.World]
+	ledger live[*ledger.Ledger]
+
+	// mu guards what follows up to headRead. Who holds it takes no other lock.
+	mu     sync.Mutex
 	failed error
-	// distrusted: the World differs from what the watcher published; restarted is when it was last begun anew for that.
-	distrusted bool
-	restarted  time.Time
 	// broken is closed when failed is set.
 	broken chan struct{}
 	// head is the log's when folding began; the Ledger is caught up once it is folded.
 	head     uint64
 	headRead bool
+
+	// distrusted: the World differs from what the watcher published; restarted is when it was last begun anew for that. Only
+	// who folds the stream uses them.
+	distrusted bool
+	restarted  time.Time
 
 	control    control
 	signals    signals
@@ -86,8 +90,9 @@ func NewState(cfg StateConfig) *State {
 	}
 	s := &State{
 		log: cfg.Log, stream: cfg.Stream, usage: cfg.Usage, candidates: cfg.Candidates, clock: cfg.Clock, reliable: cfg.Reliable, logger: cfg.Logger,
-		world: world.New(), ledger: ledger.New(cfg.Log.ID()), broken: make(chan struct{}),
+		broken: make(chan struct{}),
 	}
+	s.world.folded, s.ledger.folded = world.New(), ledger.New(cfg.Log.ID())
 	s.metrics = newStateMetrics(cfg.Registerer, s)
 	return s
 }
@@ -140,20 +145,21 @@ func (s *State) Run(ctx context.Context) error {
 
 // Failed is nil, or wraps ErrStandDown with the reason.
 func (s *State) Failed() error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.failed
 }
 
 // Ready reports nil once the log, as it stood at start, and one whole resync are folded.
 func (s *State) Ready() error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	folded := s.ledgerSeq()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch {
 	case s.failed != nil:
 		return s.failed
-	case !s.headRead || s.ledger.Seq() < s.head:
-		return fmt.Errorf("log is folded up to %d of %d", s.ledger.Seq(), s.head)
+	case !s.headRead || folded < s.head:
+		return fmt.Errorf("log is folded up to %d of %d", folded, s.head)
 	}
 	return nil
 }
@@ -173,23 +179,19 @@ func (s *State) fail(err error) {
 	s.signals.broadcast()
 }
 
-// read calls fn with World and Ledger under the read lock.
-func (s *State) read(fn func(*world.World, *ledger.Ledger) error) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.failed != nil {
-		return s.failed
+// versions returns World and Ledger as they are at one moment, never to change; or why there are none.
+func (s *State) versions() (*world.World, *ledger.Ledger, error) {
+	if err := s.Failed(); err != nil {
+		return nil, nil, err
 	}
-	return fn(s.world, s.ledger)
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	return s.world.folded.Version(), s.ledger.version(), nil
 }
 
 // waitFolded blocks until the Ledger is at seq or later, or will never be.
 func (s *State) waitFolded(ctx context.Context, seq uint64) error {
-	reached := s.folded.until(seq, func() uint64 {
-		s.mu.RLock()
-		defer s.mu.RUnlock()
-		return s.ledger.Seq()
-	})
+	reached := s.folded.until(seq, s.ledgerSeq)
 	select {
 	case <-reached:
 		return nil
