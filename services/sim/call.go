@@ -115,6 +115,8 @@ func (p *process) call(ctx context.Context, to target, name string, refused erro
 	s.checkShadow(p, name)
 	f := s.fateOf(to)
 	answered := false
+	asked := p.machine.checked.Monotonic()
+	var date time.Time // of the answer; zero if nobody was reached
 	s.clock.After(f.out+f.late, func() {
 		if f.crashBefore && s.crash(p, "before "+name) && s.happens(500) {
 			return // else it was on its way already
@@ -122,6 +124,7 @@ func (p *process) call(ctx context.Context, to target, name string, refused erro
 		if f.refused || !f.arrives {
 			return
 		}
+		date = s.clock.Now()
 		s.acting = p
 		do()
 		s.acting = nil
@@ -133,6 +136,9 @@ func (p *process) call(ctx context.Context, to target, name string, refused erro
 	pause := c.pause
 	p.after(f.out+f.back, func() {
 		answered = true
+		if f.answer && !date.IsZero() {
+			p.machine.hear(to, asked, date)
+		}
 		s.wake(c, pause)
 	})
 	c.park()

@@ -48,12 +48,13 @@ const (
 	CheckStopped       = "nothing is begun that operators have stopped"
 	CheckShadow        = "nothing is done in shadow mode"
 	CheckFold          = "ledgers are the fold of the log"
+	CheckTime          = "nothing is done by time before its time"
 	CheckDrift         = "nobody edits what nodes are made of, so none drifts"
 )
 
 // Checks are all of them but those of convergence.
 var Checks = []string{CheckOneInstance, CheckRecorded, CheckContent, CheckLivingClaim, CheckEviction, CheckUndrained, CheckBudgets, CheckTainted, CheckLimits,
-	CheckRegistration, CheckInstanceFirst, CheckLog, CheckVerdicts, CheckReplay, CheckStopped, CheckShadow, CheckFold, CheckDrift}
+	CheckRegistration, CheckInstanceFirst, CheckLog, CheckVerdicts, CheckReplay, CheckStopped, CheckShadow, CheckFold, CheckTime, CheckDrift}
 
 // history is what checks remember.
 type history struct {
@@ -121,6 +122,8 @@ func (s *Sim) checkRecord(e ledger.Entry) {
 	case *ledger.CommandConfirmed:
 		s.checkConfirmed(s.history.commands[p.ID])
 		s.surprise(s.history.commands[p.ID].Candidates[0].Node)
+	case *ledger.ClaimDoomed:
+		s.checkTime(p)
 	case *ledger.ClaimCreated:
 		s.checkContent(p)
 	case *ledger.AggregatesRetired:
@@ -303,7 +306,9 @@ func (s *Sim) strippedOf(providerID string) bool {
 }
 
 // slack is how much a process's clock may be ahead of the true time.
-func (s *Sim) slack() time.Duration { return 2*max(s.drawn.Skew, s.drawn.Jump) + time.Second }
+func (s *Sim) slack() time.Duration {
+	return min(2*max(s.drawn.Skew, s.drawn.Jump)+time.Second, clocksApart)
+}
 
 // deadlineOf is the termination timestamp that the NodeClaim behind a node has or had; zero for none.
 func (s *Sim) deadlineOf(node string) time.Time {

@@ -33,6 +33,9 @@ type Faults struct {
 	// Per second of the script: the watcher dies, a process freezes for longer than its lease, the stream is lost as a whole, API
 	// server, EC2 or log are away for a while.
 	WatcherDies, ProcessFreezes, StreamRenewed, KubeAway, EC2Away, LogAway int
+	// Per second of the script: the clock of one service's machine or of the watcher's is off by seconds to a month, forwards or backwards, for
+	// a while; a record from the future is appended.
+	ClockOff, RecordAhead int
 	// Per second of the script: the clock of a process jumps; prices and catalogue change; an EC2NodeClass is not ready for a while, or is
 	// deleted and comes back; somebody edits a Node, NodeClaim or PodDisruptionBudget, or strips finalizers.
 	ClockJumps, CatalogChanged, ClassUnready, ClassDeleted, NodeEdited, ClaimEdited, BudgetEdited, FinalizersStripped int
@@ -55,13 +58,13 @@ func DrawFaults(rng *rand.Rand) Faults {
 		LogLate: rate(5, 50), StreamLate: rate(5, 50), InformersLate: rate(5, 50),
 		MessageLost: rate(1, 8), MessageDoubled: rate(10, 50), MessageLate: rate(1, 8), ResyncBroken: rate(5, 40), SchedulerLate: rate(50, 400),
 		WorstTime: rate(200, 900), Shadowed: rate(0, 200),
-		ClockJumps: rate(10, 60), CatalogChanged: rate(5, 30), ClassUnready: rate(0, 15), ClassDeleted: rate(0, 8),
+		ClockOff: rate(5, 25), RecordAhead: rate(0, 15), ClockJumps: rate(10, 60), CatalogChanged: rate(5, 30), ClassUnready: rate(0, 15), ClassDeleted: rate(0, 8),
 		NodeEdited: rate(10, 60), ClaimEdited: rate(10, 60), BudgetEdited: rate(10, 60), FinalizersStripped: rate(0, 10),
 		WatcherDies: rate(6, 24), ProcessFreezes: rate(8, 40), StreamRenewed: rate(0, 8),
 		KubeAway: rate(0, 20), EC2Away: rate(0, 20), LogAway: rate(0, 20),
 		OfferingEmpty: rate(40, 240), ClaimDeleted: rate(6, 30), NodeDeleted: rate(6, 30), PodDeleted: rate(10, 60),
 		InstanceEnds: rate(4, 20), TemplatesDeleted: rate(2, 16), PoolDeleted: rate(0, 10), PoolEdited: rate(10, 50), Protected: rate(10, 50), Stopped: rate(5, 30),
-		Skew: time.Duration(rate(100, 600)) * time.Millisecond, Jump: time.Duration(rate(1000, 8000)) * time.Millisecond, DescribeLag: time.Duration(rate(2000, 10_000)) * time.Millisecond,
+		Skew: time.Duration(rate(100, 600)) * time.Millisecond, Jump: time.Duration(rate(1000, 4500)) * time.Millisecond, DescribeLag: time.Duration(rate(2000, 10_000)) * time.Millisecond,
 	}
 }
 

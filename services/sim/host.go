@@ -28,7 +28,7 @@ var errEffectTimeout = errors.New("effect timed out")
 var _ service.Host = (*process)(nil)
 
 // Now is the clock of the process.
-func (p *process) Now() time.Time { return p.sim.clock.Now().Add(p.skew) }
+func (p *process) Now() time.Time { return p.machine.checked.Now() }
 
 // LogID of the event log.
 func (p *process) LogID() string { return p.sim.log.ID() }
@@ -38,6 +38,9 @@ func (p *process) Mode() ledger.Mode { return p.mode }
 
 // Snapshot is as of the process's own folds.
 func (p *process) Snapshot(need service.Freshness, fn func(*planner.Snapshot) error) error {
+	if err := p.reliable(); err != nil {
+		return err
+	}
 	if err := p.ownFolded(); err != nil {
 		return err
 	}
@@ -68,6 +71,13 @@ func (p *process) ownFolded() error {
 
 // Decide appends a decision; in shadow mode only one that differs from the last, and it takes nothing.
 func (p *process) Decide(ctx context.Context, basis planner.Basis, d planner.Decision) (store.Record, error) {
+	if err := p.reliable(); err != nil {
+		return store.Record{}, err
+	}
+	return p.decide(ctx, basis, d)
+}
+
+func (p *process) decide(ctx context.Context, basis planner.Basis, d planner.Decision) (store.Record, error) {
 	draft, err := audit.DecisionDraft(basis, d)
 	if err != nil {
 		return store.Record{}, err
@@ -194,7 +204,7 @@ func (p *process) Effect(key string, l lane.Lane, timeout time.Duration, fn func
 }
 
 func (p *process) effect(key string, l lane.Lane, timeout time.Duration, fn func(ctx context.Context) error) bool {
-	if !p.leads() {
+	if !p.leads() || p.reliable() != nil || p.standsDown {
 		return false
 	}
 	run := func() { p.startEffect(key, l, timeout, fn) }
@@ -267,7 +277,7 @@ func (p *process) announceMode() bool {
 // retire has lifecycle forget aggregates of what is no more, far more often than in a real cluster.
 func (p *process) retire() {
 	const every, age = 15, 5
-	if p.name != ledger.ServiceLifecycle || p.ownFolded() != nil || p.ledger.Seq() < p.ledger.Aggregate(ledger.RetiredAggregate)+every {
+	if p.name != ledger.ServiceLifecycle || p.ownFolded() != nil || p.reliable() != nil || p.ledger.Seq() < p.ledger.Aggregate(ledger.RetiredAggregate)+every {
 		return
 	}
 	drafts, err := audit.RetirementDrafts(p.ledger, p.ledger.Seq()-age, 1)
@@ -284,6 +294,9 @@ func (p *process) retire() {
 // note appends a record that counts in any mode. It reports that there is no use in trying again.
 func (p *process) note(o service.Outcome) bool {
 	draft, err := audit.OutcomeDraft(o.Kind, o.Payload, o.Subjects, o.Causation, o.Expects, o.Advances)
+	if err == nil {
+		err = p.reliable()
+	}
 	if err == nil {
 		draft.Mode = string(ledger.ModeActive)
 		_, err = p.append(p.ctx, draft, nil)

@@ -74,6 +74,15 @@ func TestBugsAreFound(t *testing.T) {
 		}}, CheckFold},
 		"a stop is not heeded": {Faults{Stopped: 200}, Wrap{Host: func(h service.Host) service.Host { return deaf{h} }}, CheckStopped},
 		"an instance has other security groups than it was asked for": {Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return elsewhere{e} }}, CheckDrift},
+		"one clock is believed, and the heartbeats of another like it": {Faults{ClockOff: 60}, Wrap{
+			Host: func(h service.Host) service.Host { return gullible{h.(*process)} },
+			Observation: func(process string, o events.Observation) events.Observation {
+				if o.Op == events.OpHeartbeat && process == ledger.ServiceLifecycle {
+					o.ObservedAt = o.ObservedAt.Add(31 * 24 * time.Hour)
+				}
+				return o
+			},
+		}, CheckTime},
 		"a deletion is not sent":        {Faults{}, Wrap{Kube: func(_ string, k Kube) Kube { return idle{k} }}, "it converges"},
 		"a service in shadow mode acts": {Faults{Shadowed: 500}, Wrap{Host: func(h service.Host) service.Host { return brazen{h.(*process)} }}, CheckShadow},
 	}
@@ -245,6 +254,27 @@ func forgetSome() func(store.Log, store.Draft) (store.Record, error) {
 type deaf struct{ service.Host }
 
 func (h deaf) Stop() ledger.Stop { return ledger.StopNone }
+
+// gullible believes the clock of its machine and whatever is recorded, as the first version did.
+type gullible struct{ *process }
+
+func (h gullible) Now() time.Time {
+	now := h.sim.clock.Now().Add(h.machine.wrong)
+	if last := h.ledger.LastTime(); last.After(now) {
+		return last
+	}
+	return now
+}
+
+func (h gullible) Snapshot(_ service.Freshness, fn func(*planner.Snapshot) error) error {
+	return h.Ledger(func(l *ledger.Ledger) error { return fn(planner.SnapshotAt(h.world, l, h.Now())) })
+}
+
+func (h gullible) Stop() ledger.Stop { return ledger.StopNone }
+
+func (h gullible) Decide(ctx context.Context, basis planner.Basis, d planner.Decision) (store.Record, error) {
+	return h.decide(ctx, basis, d)
+}
 
 // brazen acts in any mode.
 type brazen struct{ *process }

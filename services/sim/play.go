@@ -30,7 +30,8 @@ const (
 // play runs the script under faults, then without, then scales to zero.
 func (s *Sim) play() {
 	s.furnish()
-	s.watcher = &publisher{sim: s}
+	s.watcher = &publisher{sim: s, machine: s.newMachine(0)}
+	s.watcher.machine.ask()
 	s.watcher.begin()
 	for _, name := range services {
 		s.launch(name)
@@ -117,6 +118,12 @@ func (s *Sim) chaos() bool {
 	if s.happens(x.ClockJumps) {
 		s.jump()
 	}
+	if s.happens(x.ClockOff) {
+		s.misset()
+	}
+	if s.happens(x.RecordAhead) {
+		s.leap()
+	}
 	if s.happens(x.CatalogChanged) {
 		s.changeMarket()
 	}
@@ -161,10 +168,10 @@ func (s *Sim) jump() {
 	skew := s.millis(-int(s.faults.Jump/time.Millisecond), int(s.faults.Jump/time.Millisecond))
 	if i := s.rng.IntN(len(services) + 1); i == len(services) {
 		s.trace("clock of the watcher: wrong by %s", skew)
-		s.watcher.skew = skew
+		s.watcher.machine.wrong = skew
 	} else if p := s.alive[services[i]]; p != nil {
 		s.trace("clock of %s: wrong by %s", p, skew)
-		p.skew = skew
+		p.machine.wrong = skew
 	}
 }
 
@@ -258,11 +265,14 @@ func (s *Sim) calm() {
 	s.undoEdits()
 	s.resumeAll()
 	s.cloud.Restock()
-	s.watcher.skew = 0
+	s.setClock(watcherName, 0)
+	for _, name := range services {
+		s.setClock(name, 0)
+	}
 	s.market = nil
 	s.watcher.publishMarket()
 	for _, p := range s.all {
-		p.skew = 0
+		p.machine.wrong = 0
 		s.activate(p)
 	}
 }

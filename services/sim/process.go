@@ -30,7 +30,9 @@ type process struct {
 	sim    *Sim
 	name   string
 	number int
-	skew   time.Duration
+	// machine has the clock of the process; standsDown: that cannot be relied on, and what runs is brought to its end.
+	machine    *machine
+	standsDown bool
 	// tempo is how many times longer than in a small cluster the pause before a step is: what changes meanwhile is one step.
 	tempo   int
 	mode    ledger.Mode
@@ -99,9 +101,11 @@ func (s *Sim) launch(name string) {
 	p := &process{sim: s, name: name, number: s.processes, running: map[string]*coroutine{}, lanes: lane.NewQueue[func()](effectsMax), folding: map[string]bool{}, refused: map[string]bool{}, view: s.cluster.View()}
 	p.tempo = tempos[s.rng.IntN(len(tempos))]
 	p.stopLag = s.millis(0, int(stopLag/time.Millisecond)-1)
-	if s.faults.Skew > 0 {
-		p.skew = time.Duration(s.rng.Int64N(int64(2*s.faults.Skew))) - s.faults.Skew
+	wrong := s.wrong[name]
+	if wrong == 0 && s.faults.Skew > 0 {
+		wrong = time.Duration(s.rng.Int64N(int64(2*s.faults.Skew))) - s.faults.Skew
 	}
+	p.machine = s.newMachine(wrong)
 	if p.mode = ledger.ModeActive; s.happens(s.faults.Shadowed) {
 		p.mode = ledger.ModeShadow
 		s.clock.After(s.millis(2000, 40_000), func() { s.activate(p) })
@@ -116,11 +120,17 @@ func (s *Sim) launch(name string) {
 	p.foldLog(uint64(len(s.entries)))
 	p.foldStream()
 	s.trace("%s: started", p)
+	p.machine.ask()
+	p.keepClock()
 	p.campaign()
 }
 
 // campaign leads if nobody does, else tries again.
 func (p *process) campaign() {
+	if p.machine.checked.Check() != nil {
+		p.after(p.sim.millis(100, 500), p.campaign)
+		return
+	}
 	lead, ok := p.sim.elector.TryCampaign(store.Candidacy{Service: p.name, Identity: p.String()})
 	if !ok {
 		p.after(p.sim.millis(100, 500), p.campaign)
@@ -251,7 +261,7 @@ func (p *process) poke() {
 // step runs one step of the service in its coroutine.
 func (p *process) step() {
 	p.due, p.dirty = false, false
-	if !p.leads() {
+	if !p.leads() || p.standsDown {
 		return
 	}
 	p.sim.stats.Steps++

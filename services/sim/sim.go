@@ -104,6 +104,8 @@ type Sim struct {
 	// eager: heartbeats have services stepped too.
 	eager   bool
 	history history
+	// wrong is how far the clock of a service's machine is ahead while it is off.
+	wrong map[string]time.Duration
 	// away is until when a target cannot be reached.
 	away         map[target]time.Time
 	logAwaySince time.Time
@@ -114,14 +116,14 @@ type Sim struct {
 
 // Stats counts what happened.
 type Stats struct {
-	Events, Steps, Effects, Calls, Messages, Records, Conflicts, Crashes, Freezes, Renewals, KubeEvents int
-	Pods, Claims, Widened, Confirmed, Instances, Replayed, Retired                                      int
-	Virtual                                                                                             time.Duration
+	Events, Steps, Effects, Calls, Messages, Records, Conflicts, Crashes, Freezes, Renewals, StoodDown, KubeEvents int
+	Pods, Claims, Widened, Confirmed, Instances, Replayed, Retired                                                 int
+	Virtual                                                                                                        time.Duration
 }
 
 func (s Stats) String() string {
-	return fmt.Sprintf("%s virtual, %d events, %d steps, %d effects, %d calls, %d messages, %d records, %d conflicts, %d crashes, %d freezes, %d claims (widened %d times), %d instances, %d decisions replayed (%d confirmed plans), %d aggregates retired",
-		s.Virtual.Round(time.Second), s.Events, s.Steps, s.Effects, s.Calls, s.Messages, s.Records, s.Conflicts, s.Crashes, s.Freezes, s.Claims, s.Widened, s.Instances, s.Replayed, s.Confirmed, s.Retired)
+	return fmt.Sprintf("%s virtual, %d events, %d steps, %d effects, %d calls, %d messages, %d records, %d conflicts, %d crashes, %d freezes, clocks off %d times, %d claims (widened %d times), %d instances, %d decisions replayed (%d confirmed plans), %d aggregates retired",
+		s.Virtual.Round(time.Second), s.Events, s.Steps, s.Effects, s.Calls, s.Messages, s.Records, s.Conflicts, s.Crashes, s.Freezes, s.StoodDown, s.Claims, s.Widened, s.Instances, s.Replayed, s.Confirmed, s.Retired)
 }
 
 // Result of a run.
@@ -161,7 +163,7 @@ func Run(cfg Config) Result {
 
 func newSim(cfg Config) *Sim {
 	rng := rand.New(rand.NewPCG(cfg.Seed, 0x6d696c6c))
-	s := &Sim{cfg: cfg, rng: rng, clock: clock.New(start), alive: map[string]*process{}, acknowledged: map[uint64][32]byte{}, history: newHistory(), away: map[target]time.Time{}}
+	s := &Sim{cfg: cfg, rng: rng, clock: clock.New(start), alive: map[string]*process{}, acknowledged: map[uint64][32]byte{}, history: newHistory(), away: map[target]time.Time{}, wrong: map[string]time.Duration{}}
 	s.drawn = DrawFaults(rng)
 	if cfg.Faults != nil {
 		s.drawn = *cfg.Faults

@@ -61,6 +61,9 @@ func (s *Sim) operate(stop ledger.Stop) {
 
 // Stop is what the switch says: each process reads it a while after it was set, or in the record of it.
 func (p *process) Stop() ledger.Stop {
+	if p.reliable() != nil {
+		return ledger.StopAll
+	}
 	o := &p.sim.operator
 	stop := o.stop
 	if p.ledger.Seq() < o.seq && p.sim.clock.Now().Sub(o.since) < p.stopLag {

@@ -25,9 +25,9 @@ const (
 
 // publisher is the watcher: it publishes what it sees of cluster and cloud, in epochs.
 type publisher struct {
-	sim  *Sim
-	skew time.Duration
-	dead bool
+	sim     *Sim
+	machine *machine
+	dead    bool
 	// term numbers the epochs and deaths; what was set in an earlier term does nothing.
 	term           int
 	epoch, counter uint64
@@ -94,6 +94,11 @@ func (w *publisher) beat() {
 		w.poll()
 	}
 	if !w.sim.isAway(toKube) { // else the heartbeat is withheld
+		w.machine.hear(toKube, w.machine.checked.Monotonic()-5*time.Millisecond, w.sim.clock.Now())
+		if w.machine.checked.Check() != nil {
+			w.standDown()
+			return
+		}
 		w.pump()
 		w.send(events.Observation{Op: events.OpHeartbeat, Object: &events.Heartbeat{}})
 	}
@@ -168,7 +173,7 @@ func (w *publisher) send(o events.Observation) {
 		return
 	}
 	w.counter++
-	o.Epoch, o.Counter, o.ObservedAt = w.epoch, w.counter, s.clock.Now().Add(w.skew)
+	o.Epoch, o.Counter, o.ObservedAt = w.epoch, w.counter, w.machine.checked.Now()
 	switch {
 	case s.happens(x.MessageLost):
 		s.trace("watcher: message %d of epoch %d is lost", o.Counter, o.Epoch)
@@ -211,6 +216,23 @@ func (w *publisher) store(o events.Observation) {
 	s.messages = append(s.messages, o)
 	s.stats.Messages++
 	s.streamMoved()
+}
+
+// standDown silences the watcher until its clock can be relied on; then it begins a new epoch.
+func (w *publisher) standDown() {
+	w.sim.trace("watcher: stands down: %v", w.machine.checked.Check())
+	w.sim.stats.StoodDown++
+	w.dead = true
+	w.term++
+	term := w.term
+	w.sim.clock.Every(lookEvery, func() bool {
+		if !w.dead || w.term != term || !w.machine.ask() {
+			return w.dead && w.term == term
+		}
+		w.dead = false
+		w.begin()
+		return false
+	})
 }
 
 // die silences the watcher for a while; then another begins a new epoch.

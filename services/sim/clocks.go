@@ -1,0 +1,161 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"millwright/planner/claim"
+	"millwright/planner/ledger"
+	witness "millwright/services/internal/clock"
+	"millwright/services/internal/service"
+	"millwright/store"
+	"millwright/store/audit"
+)
+
+// machine is what a process runs on: a clock that may be wrong, and what the process makes of it.
+type machine struct {
+	sim *Sim
+	// wrong is how far the clock is ahead of the true time.
+	wrong   time.Duration
+	checked *witness.Clock
+}
+
+func (s *Sim) newMachine(wrong time.Duration) *machine {
+	m := &machine{sim: s, wrong: wrong}
+	m.checked = witness.New(witness.Config{
+		Wall:      func() time.Time { return s.clock.Now().Add(m.wrong) },
+		Monotonic: func() time.Duration { return s.clock.Now().Sub(start) + time.Second },
+	})
+	return m
+}
+
+// hear takes in the date of an answer to what was asked at a reading of the monotonic clock.
+func (m *machine) hear(from target, asked time.Duration, answered time.Time) {
+	switch date := answered.Truncate(time.Second); from {
+	case toKube:
+		m.checked.Witness(witness.APIServer, asked, date)
+	case toEC2:
+		m.checked.Witness(witness.AWS, asked, date)
+	}
+}
+
+// ask asks the API server what time it is, if that is due; it reports whether the clock can be relied on.
+func (m *machine) ask() bool {
+	silence, heard := m.checked.Silence()
+	if due := !heard || silence > askEvery || m.checked.Check() != nil; due && !m.sim.isAway(toKube) {
+		m.hear(toKube, m.checked.Monotonic()-5*time.Millisecond, m.sim.clock.Now())
+	}
+	return m.checked.Check() == nil
+}
+
+const (
+	// lookEvery is how often a process looks at its clock, askEvery how long nobody may have said what time it is.
+	lookEvery = time.Second
+	askEvery  = 15 * time.Second
+	// drainTime is how long the effects of a process that stands down may go on.
+	drainTime = 10 * time.Second
+)
+
+// keepClock has the process stand down when its clock cannot be relied on.
+func (p *process) keepClock() {
+	p.sim.clock.Every(lookEvery, func() bool {
+		p.run(func() {
+			if !p.machine.ask() && p.leads() && !p.standsDown {
+				p.standDown()
+			}
+		})
+		return !p.dead
+	})
+}
+
+// standDown gives the leadership up once the effects that run have ended; a successor tries its luck.
+func (p *process) standDown() {
+	p.sim.trace("%s: stands down: %v", p, p.machine.checked.Check())
+	p.sim.stats.StoodDown++
+	p.standsDown = true
+	p.after(drainTime, func() { p.sim.end(p) })
+}
+
+// reliable returns why the clock cannot be relied on, as what services ask says it.
+func (p *process) reliable() error {
+	if err := p.machine.checked.Check(); err != nil {
+		return fmt.Errorf("%w: %w", service.ErrNotReady, err)
+	}
+	return nil
+}
+
+// offs are how far clocks are off at worst.
+var offs = []time.Duration{7 * time.Second, 20 * time.Minute, time.Hour, 25 * time.Hour, 31 * 24 * time.Hour}
+
+func (s *Sim) drawOff() time.Duration {
+	off := offs[s.rng.IntN(len(offs))]
+	if s.happens(500) {
+		return -off
+	}
+	return off
+}
+
+const watcherName = ledger.ServiceWatcher
+
+// misset sets the clock of one service's machine, or of the watcher's, to another time for a while. Whoever runs there meanwhile has it.
+func (s *Sim) misset() {
+	name := append([]string{watcherName}, services...)[s.rng.IntN(len(services)+1)]
+	off := s.drawOff()
+	s.trace("clock of the machine of %s: off by %s", name, off)
+	s.setClock(name, off)
+	s.clock.After(s.millis(2000, 40_000), func() { s.setClock(name, 0) })
+}
+
+func (s *Sim) setClock(name string, wrong time.Duration) {
+	s.wrong[name] = wrong
+	if name == watcherName {
+		s.watcher.machine.wrong = wrong
+	} else if p := s.alive[name]; p != nil {
+		p.machine.wrong = wrong
+	}
+}
+
+// leap has somebody append a record from the future, or from the past: a version before clocks had witnesses.
+func (s *Sim) leap() {
+	draft, err := audit.OutcomeDraft(ledger.KindAlarmRaised, &ledger.AlarmRaised{Reason: "simulated"}, nil, 0, nil, nil)
+	if err == nil {
+		draft.Time, draft.Service, draft.Mode = s.clock.Now().Add(offs[s.rng.IntN(len(offs))]), ledger.ServiceLifecycle, string(ledger.ModeActive)
+		var rec store.Record
+		if rec, err = s.log.Append(context.Background(), draft); err == nil {
+			s.trace("log: record %d is of %s", rec.Seq, rec.Time)
+			s.stored(nil, rec)
+		}
+	}
+	if err != nil {
+		s.violate("anybody can append", "%v", err)
+	}
+}
+
+// checkTime demands that nothing is doomed by time before its time.
+func (s *Sim) checkTime(d *ledger.ClaimDoomed) {
+	o := s.cluster.NodeClaim(d.Claim)
+	if o == nil || o.UID != d.UID {
+		return
+	}
+	var life time.Duration
+	switch d.Reason {
+	case claim.ReasonExpired:
+		if o.Spec.ExpireAfter.Duration == nil {
+			s.violate(CheckTime, "NodeClaim %s never expires", d.Claim)
+			return
+		}
+		life = *o.Spec.ExpireAfter.Duration
+	case claim.ReasonLaunchTimeout:
+		life = s.options.LaunchTimeout
+	case claim.ReasonRegistrationTimeout:
+		life = s.options.RegistrationTimeout
+	}
+	if at := o.CreationTimestamp.Add(life); life > 0 && s.clock.Now().Add(clocksApart).Before(at) {
+		s.violate(CheckTime, "NodeClaim %s is doomed by %s, %s before its time", d.Claim, d.Reason, at.Sub(s.clock.Now()))
+	}
+}
+
+// clocksApart is how far from the truth a clock that is relied on may be: what is tolerated, what a Date is cut to, and what a cached
+// view of it may be behind.
+const clocksApart = ledger.ClockTolerance + 2*time.Second
