@@ -43,17 +43,29 @@ var dooms = []Transition{
 // ErrNotDoomed: the input of a ClaimDoomed record does not lead to its decision.
 var ErrNotDoomed = fmt.Errorf("input does not doom the claim")
 
-// Replay decides again from a record's own input and reports a difference.
-func Replay(d *ledger.ClaimDoomed) error {
+// Replay decides again from a record's own input, and returns the explanation of that or reports a difference.
+func Replay(d *ledger.ClaimDoomed) (Explanation, error) {
 	var in Input
 	if err := json.Unmarshal(d.Input, &in); err != nil {
-		return fmt.Errorf("decode input of doomed claim %s: %w", d.Claim, err)
+		return Explanation{}, fmt.Errorf("decode input of doomed claim %s: %w", d.Claim, err)
 	}
 	got := Next(in)
 	if got.Move != Doom || got.Reason != d.Reason || got.Message != d.Message || in.Name != d.Claim {
-		return fmt.Errorf("%w: %s: recorded %s, replayed %s %s", ErrNotDoomed, d.Claim, d.Reason, got.Move, got.Reason)
+		return Explanation{}, fmt.Errorf("%w: %s: recorded %s, replayed %s %s", ErrNotDoomed, d.Claim, d.Reason, got.Move, got.Reason)
 	}
-	return nil
+	return Explain(in, got), nil
+}
+
+// Explanation of a ClaimDoomed record.
+type Explanation struct {
+	Message string `json:"message"`
+	Reason  string `json:"reason"`
+	State   State  `json:"state"`
+}
+
+// Explain says why a claim is doomed.
+func Explain(in Input, a Action) Explanation {
+	return Explanation{Message: a.Message, Reason: a.Reason, State: StateOf(in)}
 }
 
 // doomable: alive, not doomed before, and not one whose instance is yet to be found.

@@ -378,15 +378,15 @@ func TestReplayOfADoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &ledger.ClaimDoomed{Claim: in.Name, UID: "u1", Reason: a.Reason, Message: a.Message, Input: data}
-	if err := claim.Replay(d); err != nil {
+	if _, err := claim.Replay(d); err != nil {
 		t.Errorf("replay: %v", err)
 	}
 	d.Reason = claim.ReasonExpired
-	if err := claim.Replay(d); !errors.Is(err, claim.ErrNotDoomed) {
+	if _, err := claim.Replay(d); !errors.Is(err, claim.ErrNotDoomed) {
 		t.Errorf("a forged reason replays: %v", err)
 	}
 	d.Input = []byte("{")
-	if err := claim.Replay(d); err == nil {
+	if _, err := claim.Replay(d); err == nil {
 		t.Error("unreadable input replays")
 	}
 }

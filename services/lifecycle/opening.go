@@ -78,7 +78,7 @@ func (s *Service) doom(ctx context.Context, v *sight, a claim.Action) error {
 	}
 	_, err = s.host.Decide(ctx, v.basis, planner.Decision{
 		Kind: ledger.KindClaimDoomed, Payload: payload,
-		Explanation: map[string]string{"reason": a.Reason, "message": a.Message, "state": string(claim.StateOf(v.input))},
+		Explanation: claim.Explain(v.input, a),
 		Subjects:    v.subjects(), Expects: v.expects, Advances: v.advances(true),
 	})
 	if err != nil {

@@ -686,7 +686,7 @@ func replayDoom(t *testing.T, payload []byte) string {
 	if err := json.Unmarshal(payload, &d); err != nil {
 		t.Fatal(err)
 	}
-	if err := claim.Replay(&d); err != nil {
+	if _, err := claim.Replay(&d); err != nil {
 		t.Errorf("replay: %v", err)
 	}
 	return d.Reason

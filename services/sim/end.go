@@ -278,7 +278,7 @@ func (s *Sim) replay() {
 		s.violate(CheckReplay, "%v", err)
 		return
 	}
-	s.stats.Replayed = report.Replayed
+	s.stats.Replayed = report.Replayed()
 	for _, d := range report.Divergences {
 		s.violate(CheckReplay, "record %d, %s of %s: %s", d.Seq, d.Kind, d.Service, d.Detail)
 	}

@@ -220,11 +220,12 @@ func TestReplayOfAWholeLifeDivergesNowhere(t *testing.T) {
 	s.live()
 	r := s.replay()
 	want(t, "summary", r.Summary(), "4 decisions replayed, 0 divergences")
+	want(t, "how", r.Counts(), "4 planned again from their Snapshot, 0 derived from a recorded input, 0 not replayable; 3 explanations compared")
 	want(t, "not replayable", fmt.Sprint(r.NotReplayable), "[]")
 	want(t, "decisions", r.Decisions, 4)
 	part, err := audit.Replay(s.ctx, s.log, s.stream, audit.Range{From: 5, To: 14})
 	s.check(err)
-	want(t, "of a range", part.Replayed < 4 && part.Replayed > 0, true)
+	want(t, "of a range", part.Replayed() < 4 && part.Replayed() > 0, true)
 }
 
 // swapped is a log in which one record's payload was changed, as if the planner had decided otherwise.
@@ -260,6 +261,9 @@ func TestReplayFindsDivergences(t *testing.T) {
 		"a tier with no pod": {swapped{s.log, ledger.KindDrainTierStarted, func(r *store.Record) {
 			r.Payload = []byte(`{"node":"n1","tier":1}`)
 		}}, "evict: recorded null"},
+		"a plan with another explanation": {swapped{s.log, ledger.KindProvisioningPlanned, func(r *store.Record) {
+			r.Explanation = []byte(`{"claims":[]}`)
+		}}, "explanation: "},
 		"a rollback that was none": {swapped{s.log, ledger.KindCommandConfirmed, func(r *store.Record) {
 			r.Kind = uint16(ledger.KindCommandRolledBack)
 		}}, "decides CommandConfirmed now"},
@@ -280,7 +284,7 @@ func TestReplayListsWhatItCannotReplay(t *testing.T) {
 	s.live()
 	none, err := audit.Replay(s.ctx, s.log, nil, audit.Range{})
 	s.check(err)
-	want(t, "without a stream", none.Replayed, 0)
+	want(t, "without a stream", none.Replayed(), 0)
 	want(t, "reason", none.NotReplayable[0].Reason, "no observation stream at hand")
 	want(t, "in one span", len(none.NotReplayable), 1)
 	want(t, "count", none.NotReplayable[0].Count, 4)
@@ -289,7 +293,7 @@ func TestReplayListsWhatItCannotReplay(t *testing.T) {
 	r, err := audit.Replay(s.ctx, version, s.stream, audit.Range{})
 	s.check(err)
 	want(t, "another planner's decision", r.NotReplayable[0].Reason, fmt.Sprintf("planned by version 999, this is %d", planner.Version))
-	want(t, "the rest", r.Replayed, 3)
+	want(t, "the rest", r.Replayed(), 3)
 
 	other := swapped{s.log, ledger.KindCommandStarted, func(r *store.Record) { r.Position.Incarnation = "lost" }}
 	r, err = audit.Replay(s.ctx, other, s.stream, audit.Range{})
@@ -311,7 +315,7 @@ func TestReplayFromACheckpoint(t *testing.T) {
 	s.live()
 	s.bus.Discard(at.Sequence + 1)
 	r := s.replay()
-	want(t, "without the checkpoint", r.Replayed, 0)
+	want(t, "without the checkpoint", r.Replayed(), 0)
 	want(t, "reason", r.NotReplayable[0].Reason, fmt.Sprintf("the stream retains messages from %d on and no checkpoint reaches them", at.Sequence+1))
 	s.check(s.stream.Blobs().Put(s.ctx, events.CheckpointName(at.Incarnation, at.Sequence), checkpoint))
 	want(t, "with the checkpoint", s.replay().Summary(), "4 decisions replayed, 0 divergences")
@@ -330,6 +334,15 @@ func TestDoomedClaimsReplayFromTheirOwnInput(t *testing.T) {
 	r, err := audit.Replay(s.ctx, s.log, nil, audit.Range{})
 	s.check(err)
 	want(t, "summary", r.Summary(), "1 decisions replayed, 0 divergences")
+	want(t, "how", r.Counts(), "0 planned again from their Snapshot, 1 derived from a recorded input, 0 not replayable; 0 explanations compared")
+	for explanation, differs := range map[any]int{claim.Explain(in, action): 0, claim.Explanation{Reason: action.Reason}: 1} {
+		d := must(audit.DecisionDraft(planner.Basis{LedgerSeq: 1, Now: in.Now}, planner.Decision{Kind: ledger.KindClaimDoomed, Payload: doomed, Explanation: explanation}))
+		log := swapped{s.log, ledger.KindClaimDoomed, func(r *store.Record) { r.Explanation = d.Explanation }}
+		again, err := audit.Replay(s.ctx, log, nil, audit.Range{})
+		s.check(err)
+		want(t, "explanations that differ", len(again.Divergences), differs)
+		want(t, "compared", again.Explained, 1)
+	}
 	other := *doomed
 	other.Reason = "unhealthy"
 	s.outcome("lifecycle", ledger.KindClaimDoomed, &other)

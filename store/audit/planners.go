@@ -80,10 +80,14 @@ func (p *replayer) replayDoomed(e ledger.Entry) {
 		p.skip(e, "the record carries no input")
 		return
 	}
-	p.report.Replayed++
-	if err := claim.Replay(d); err != nil {
-		p.diverge(e, ledger.PayloadDigest(e.Kind, e.Payload), "", err.Error())
+	p.report.Derived++
+	recorded := ledger.PayloadDigest(e.Kind, e.Payload)
+	explanation, err := claim.Replay(d)
+	if err != nil {
+		p.diverge(e, recorded, "", err.Error())
+		return
 	}
+	p.compareExplanation(e, recorded, explanation)
 }
 
 // firstDifference names the first field in which two payloads differ, with both values.

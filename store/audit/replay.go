@@ -1,7 +1,9 @@
 package audit
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,10 +31,12 @@ type Report struct {
 	Head               uint64
 	// Checkpoints of the Ledger that were compared with the fold.
 	Checkpoints int
-	// Replayed counts the decisions that were planned again, diverged ones included.
-	Replayed      int
-	Divergences   []Divergence
-	NotReplayable []Span
+	// Planned counts the decisions that were planned again from their Snapshot, Derived those that were derived again from an input that
+	// their record carries; diverged ones are among them. Explained counts those of both whose explanations were compared too: the
+	// others have none, or theirs was left out to save room.
+	Planned, Derived, Explained int
+	Divergences                 []Divergence
+	NotReplayable               []Span
 }
 
 // Divergence is a decision that comes out otherwise today.
@@ -53,12 +57,29 @@ type Span struct {
 	Reason   string
 }
 
-// Summary is the line millctl prints.
-func (r Report) Summary() string {
-	return fmt.Sprintf("%d decisions replayed, %d divergences", r.Replayed, len(r.Divergences))
+// Replayed counts the decisions that were made again.
+func (r Report) Replayed() int { return r.Planned + r.Derived }
+
+// Skipped counts the decisions that were not.
+func (r Report) Skipped() (n int) {
+	for _, s := range r.NotReplayable {
+		n += s.Count
+	}
+	return n
 }
 
-// Replay plans the decisions of a range again and compares them with their records, and checkpoints of the Ledger with the
+// Counts says what was replayed how.
+func (r Report) Counts() string {
+	return fmt.Sprintf("%d planned again from their Snapshot, %d derived from a recorded input, %d not replayable; %d explanations compared",
+		r.Planned, r.Derived, r.Skipped(), r.Explained)
+}
+
+// Summary is the last line millctl prints.
+func (r Report) Summary() string {
+	return fmt.Sprintf("%d decisions replayed, %d divergences", r.Replayed(), len(r.Divergences))
+}
+
+// Replay makes the decisions of a range again and compares them and their explanations with their records, and checkpoints of the Ledger with the
 // fold. The Ledger is rebuilt from the log, or from a checkpoint well before the range, the World from the stream's checkpoints and messages; a nil stream leaves decisions that
 // need a World unreplayed. It returns an error only if the log or the stream can't be read.
 func Replay(ctx context.Context, log Log, stream Stream, r Range) (Report, error) {
@@ -220,7 +241,7 @@ func (p *replayer) confirm(e ledger.Entry, s *planner.Snapshot) {
 }
 
 func (p *replayer) compare(e ledger.Entry, d *planner.Decision) {
-	p.report.Replayed++
+	p.report.Planned++
 	recorded := ledger.PayloadDigest(e.Kind, e.Payload)
 	if d == nil {
 		p.diverge(e, recorded, "", "nothing is decided now")
@@ -228,6 +249,7 @@ func (p *replayer) compare(e ledger.Entry, d *planner.Decision) {
 	}
 	planned := ledger.PayloadDigest(d.Kind, d.Payload)
 	if planned == recorded {
+		p.compareExplanation(e, recorded, d.Explanation)
 		return
 	}
 	if d.Kind != e.Kind {
@@ -235,6 +257,28 @@ func (p *replayer) compare(e ledger.Entry, d *planner.Decision) {
 		return
 	}
 	p.diverge(e, recorded, planned, firstDifference(e.Payload, d.Payload))
+}
+
+// compareExplanation compares what a record says of the why with what is said now. A record without any may have had to leave it out.
+func (p *replayer) compareExplanation(e ledger.Entry, recorded string, explanation any) {
+	if len(e.Explanation) == 0 {
+		return
+	}
+	p.report.Explained++
+	_, again, err := Encode(nil, explanation)
+	switch {
+	case err != nil:
+		p.diverge(e, recorded, recorded, err.Error())
+	case !bytes.Equal(again, e.Explanation):
+		p.diverge(e, recorded, recorded, "explanation: "+firstDifference(json.RawMessage(e.Explanation), json.RawMessage(orNull(again))))
+	}
+}
+
+func orNull(b []byte) []byte {
+	if len(b) == 0 {
+		return []byte("null")
+	}
+	return b
 }
 
 func (p *replayer) diverge(e ledger.Entry, recorded, planned, detail string) {

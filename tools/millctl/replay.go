@@ -13,9 +13,10 @@ func replayCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "replay", Short: "Plan recorded decisions again and compare", Args: cobra.NoArgs,
 		Long: `Replay rebuilds, for each recorded decision, what its planner saw (World at the recorded position, Ledger at
-the recorded sequence), plans again and compares. It prints how many decisions were replayed, how many came out
-otherwise, and which could not be replayed, and why: their observations are no longer retained, or another
-version of the planner took them. Exit status 1 if a decision came out otherwise.`,
+the recorded sequence), plans again and compares decision and explanation. A NodeClaim's doom is derived again from the input that its
+record carries. It prints how many decisions were planned again, how many derived, how many came out otherwise, and which could not
+be replayed, and why: their observations are no longer retained, or another version of the planner took them. Exit status 1 if a
+decision or its explanation came out otherwise.`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			s, err := t.open(cmd.Context())
 			if err != nil {
@@ -41,6 +42,7 @@ version of the planner took them. Exit status 1 if a decision came out otherwise
 				}
 				fmt.Fprintf(out, "records %d to %d: %d decisions could not be replayed: %s\n", n.From, n.To, n.Count, n.Reason)
 			}
+			fmt.Fprintln(out, report.Counts())
 			fmt.Fprintln(out, report.Summary())
 			if len(report.Divergences) > 0 {
 				return exitStatus(1)
