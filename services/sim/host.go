@@ -218,7 +218,10 @@ func (p *process) effect(key string, l lane.Lane, timeout time.Duration, fn func
 func (p *process) startEffect(key string, l lane.Lane, timeout time.Duration, fn func(ctx context.Context) error) {
 	ctx, cancel := context.WithCancelCause(p.ctx)
 	c := newCoroutine(func() {
-		err := fn(ctx)
+		err := p.reliable() // it may have waited
+		if err == nil {
+			err = fn(ctx)
+		}
 		delete(p.running, key)
 		if _, next, ok := p.lanes.End(key); ok && p.leads() {
 			next()
