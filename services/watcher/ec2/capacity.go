@@ -54,18 +54,19 @@ func newSizing(nc *karpawsv1.EC2NodeClass, o Options) (sizing, error) {
 
 // capacity by resource name (ec2 §1.2), cpu in millicores, without zeros.
 func (s *sizing) capacity(t *ec2types.InstanceTypeInfo) map[string]int64 {
+	limits := knownInterfaces()[string(t.InstanceType)]
 	out := map[string]int64{
 		string(corev1.ResourceCPU):              vcpus(t) * 1000,
 		string(corev1.ResourceMemory):           s.memory(t),
 		string(corev1.ResourceEphemeralStorage): s.storage(t),
 		string(corev1.ResourcePods):             s.pods(t),
-		resourcePodENI:                          knownTypes()[string(t.InstanceType)].branchENIs,
+		resourcePodENI:                          limits.branch,
 	}
 	if n := t.NetworkInfo; n != nil && n.EfaInfo != nil {
 		out[resourceEFA] = int64(aws.ToInt32(n.EfaInfo.MaximumEfaInterfaces))
 	}
-	if n := t.NetworkInfo; n != nil && s.family.os == "windows" {
-		out[resourcePrivateIPv4] = max(0, int64(aws.ToInt32(n.Ipv4AddressesPerInterface))-1)
+	if s.family.os == "windows" { // as its VPC resource controller counts them, from the same table
+		out[resourcePrivateIPv4] = max(0, limits.addresses-1)
 	}
 	accelerators(t, out)
 	for name, n := range out {

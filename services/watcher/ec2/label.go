@@ -106,8 +106,8 @@ func processorLabels(l labels, t *ec2types.InstanceTypeInfo) {
 	manufacturer, clock := "", ""
 	if p := t.ProcessorInfo; p != nil {
 		manufacturer = kebab(aws.ToString(p.Manufacturer))
-		if ghz := aws.ToFloat64(p.SustainedClockSpeedInGhz); ghz > 0 {
-			clock = strconv.FormatInt(int64(math.Round(ghz*1000)), 10)
+		if ghz := p.SustainedClockSpeedInGhz; ghz != nil { // old types may have 0, which is a value
+			clock = strconv.FormatInt(int64(math.Round(*ghz*1000)), 10)
 		}
 	}
 	l.optional(karpawsv1.LabelInstanceCPUManufacturer, manufacturer)

@@ -53,8 +53,8 @@ func (p *prices) knowsOnDemand() bool {
 
 func builtInPrices() map[priceKey]int64 {
 	out := map[priceKey]int64{}
-	for name, k := range knownTypes() {
-		out[priceKey{name, onDemand, ""}] = k.microUSDPerHour
+	for name, price := range knownPrices() {
+		out[priceKey{name, onDemand, ""}] = price
 	}
 	return out
 }

@@ -8,38 +8,58 @@ import (
 	"sync"
 )
 
-//go:embed tables/types.txt
-var typesTable string
+// The tables say what EC2's API does not; the head of each names its source and date.
+var (
+	//go:embed tables/vpc.txt
+	vpcTable string
+	//go:embed tables/prices.txt
+	priceTable string
+	//go:embed tables/bandwidth.txt
+	bandwidthTable string
+)
 
-//go:embed tables/bandwidth.txt
-var bandwidthTable string
-
-// known is what a table says about a type.
-type known struct {
-	branchENIs      int64
-	microUSDPerHour int64
+// interfaces are the limits of a type's network interfaces.
+type interfaces struct {
+	// branch interfaces; 0 if the type cannot trunk.
+	branch int64
+	// addresses of IPv4 per interface.
+	addresses int64
 }
 
-// knownTypes by name.
-var knownTypes = sync.OnceValue(func() map[string]known {
-	out := map[string]known{}
-	for _, fields := range rows(typesTable) {
+// knownInterfaces by type; what is not there has no branch interfaces.
+var knownInterfaces = sync.OnceValue(func() map[string]interfaces {
+	out := map[string]interfaces{}
+	for name, cell := range cells(vpcTable) {
+		out[name] = interfaces{branch: whole(cell[0]), addresses: whole(cell[1])}
+	}
+	return out
+})
+
+// knownPrices in micro-dollars per hour by type.
+var knownPrices = sync.OnceValue(func() map[string]int64 { return numbers(priceTable) })
+
+// documentedBandwidth in Mbps by type; 0: documented in words only.
+var documentedBandwidth = sync.OnceValue(func() map[string]int64 { return numbers(bandwidthTable) })
+
+func numbers(table string) map[string]int64 {
+	out := map[string]int64{}
+	for name, cell := range cells(table) {
+		out[name] = whole(cell[0])
+	}
+	return out
+}
+
+// cells of a table by type, without its size.
+func cells(table string) map[string][]string {
+	out := map[string][]string{}
+	for _, fields := range rows(table) {
 		for _, cell := range fields[1:] {
 			parts := strings.Split(cell, ":")
-			out[fields[0]+"."+parts[0]] = known{branchENIs: whole(parts[1]), microUSDPerHour: whole(parts[2])}
+			out[fields[0]+"."+parts[0]] = parts[1:]
 		}
 	}
 	return out
-})
-
-// documentedBandwidth in Mbps by type.
-var documentedBandwidth = sync.OnceValue(func() map[string]int64 {
-	out := map[string]int64{}
-	for _, fields := range rows(bandwidthTable) {
-		out[fields[0]] = whole(fields[1])
-	}
-	return out
-})
+}
 
 func rows(table string) [][]string {
 	var out [][]string
