@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"millwright/store"
@@ -42,8 +43,8 @@ type Log struct {
 
 var errClosed = errors.New("log is closed")
 
-// Open opens the log of a cluster and writes its genesis if there is none. It returns ErrForeignLog if the
-// genesis names another cluster.
+// Open opens the log of a cluster and writes its genesis if there is none; where there is one it only reads, so that it works
+// upon a database that is full. It returns ErrForeignLog if the genesis names another cluster.
 func Open(ctx context.Context, cfg Config) (*Log, error) {
 	if cfg.TxnTimeout == 0 {
 		cfg.TxnTimeout = 5 * time.Second
@@ -69,39 +70,51 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 
 // begin reads the log-id, after writing a genesis where there is no log.
 func (l *Log) begin(ctx context.Context) error {
-	g, err := record.Genesis(l.cfg.Cluster, record.NewLogID(), l.cfg.Clock())
+	resp, err := l.kv.Get(ctx, l.keys.record(1))
+	if err != nil {
+		return fmt.Errorf("read genesis: %w", err)
+	}
+	kvs := resp.Kvs
+	if len(kvs) == 0 && l.cfg.MustExist {
+		return fmt.Errorf("read genesis: %w", store.ErrNotFound)
+	}
+	if len(kvs) == 0 {
+		if kvs, err = l.writeGenesis(ctx); err != nil {
+			return err
+		}
+	}
+	g, err := record.Unmarshal(1, kvs[0].Value)
 	if err != nil {
 		return err
+	}
+	l.id, err = record.LogID(g, l.cfg.Cluster)
+	return err
+}
+
+// writeGenesis begins the log, unless somebody else just has, and returns record 1 in either case.
+func (l *Log) writeGenesis(ctx context.Context) ([]*mvccpb.KeyValue, error) {
+	g, err := record.Genesis(l.cfg.Cluster, record.NewLogID(), l.cfg.Clock())
+	if err != nil {
+		return nil, err
 	}
 	data, err := record.Marshal(g)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	key := l.keys.record(1)
-	if l.cfg.MustExist {
-		if resp, err := l.kv.Get(ctx, key); err != nil {
-			return fmt.Errorf("read genesis: %w", err)
-		} else if len(resp.Kvs) == 0 {
-			return fmt.Errorf("read genesis: %w", store.ErrNotFound)
-		}
-	}
 	resp, err := l.kv.Txn(ctx).
 		If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0), clientv3.Compare(clientv3.CreateRevision(l.keys.head()), "=", 0)).
 		Then(clientv3.OpPut(key, string(data)), clientv3.OpPut(l.keys.head(), formatPlace(g.Place())), clientv3.OpGet(key)).
 		Else(clientv3.OpGet(key)).
 		Commit()
 	if err != nil {
-		return fmt.Errorf("write genesis: %w", err)
+		return nil, fmt.Errorf("write genesis: %w", err)
 	}
 	kvs := resp.Responses[len(resp.Responses)-1].GetResponseRange().GetKvs()
 	if len(kvs) == 0 {
-		return fmt.Errorf("record 1 is missing: %w", store.ErrCorrupt)
+		return nil, fmt.Errorf("record 1 is missing: %w", store.ErrCorrupt)
 	}
-	if g, err = record.Unmarshal(1, kvs[0].Value); err != nil {
-		return err
-	}
-	l.id, err = record.LogID(g, l.cfg.Cluster)
-	return err
+	return kvs, nil
 }
 
 // ID implements store.Log.

@@ -111,7 +111,7 @@ func verifyArchive(ctx context.Context, s *session, out io.Writer) error {
 	for _, x := range segments {
 		r, found := recorded[x.Name()]
 		if !found {
-			continue // a crash came before it was recorded: its records are live still
+			continue // a crash came before it was recorded, or the database was full
 		}
 		if r.SHA256 != x.SHA256 {
 			return fmt.Errorf("verify archive: segment %s has the SHA-256 %s, the log has %s on record: %w", x.Name(), x.SHA256, r.SHA256, store.ErrCorrupt)

@@ -49,6 +49,7 @@ func logCommand(t *target) *cobra.Command {
 			return f.run(cmd.Context(), s.log, cmd.OutOrStdout())
 		},
 	}
+	cmd.AddCommand(relieveCommand(t))
 	cmd.Flags().DurationVar(&f.since, "since", 0, "only records younger than this, such as 10m")
 	cmd.Flags().StringSliceVar(&f.kinds, "kind", nil, "only records of these kinds, such as Launched")
 	cmd.Flags().StringVar(&f.object, "object", "", "only records about this subject")

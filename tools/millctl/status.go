@@ -31,6 +31,10 @@ type status struct {
 	// Stream is nil if it can't be had; StreamError says why.
 	Stream      *streamStatus `json:"stream,omitempty"`
 	StreamError string        `json:"streamError,omitempty"`
+	// Database is nil if it can't be had; DatabaseError says why. Archive: an archive directory is known here.
+	Database      *databaseStatus `json:"database,omitempty"`
+	DatabaseError string          `json:"databaseError,omitempty"`
+	Archive       bool            `json:"archive"`
 	// Claims counts the open claims by state.
 	Claims   map[ledger.ClaimState]int `json:"claims"`
 	Going    int                       `json:"claimsGoing"`
@@ -157,6 +161,10 @@ func (s *session) status(ctx context.Context, now time.Time) (*status, error) {
 		return nil, err
 	}
 	st.takeStream(s.streamState(ctx))
+	st.Archive = s.archive != nil
+	if st.Database, err = s.databaseState(ctx, now); err != nil {
+		st.DatabaseError = err.Error()
+	}
 	return st, nil
 }
 

@@ -25,6 +25,7 @@ func (st *status) print(out io.Writer) error {
 	st.printStop(w)
 	st.printServices(w)
 	st.printStream(w)
+	st.printDatabase(w)
 	st.printClaims(w)
 	list(w, "commands", st.Commands, func(c commandStatus) string {
 		return fmt.Sprintf("%s %s for %s: %s %s", c.ID, c.State, st.age(c.At), c.Reason, strings.Join(c.Nodes, ", "))

@@ -107,6 +107,9 @@ func (b *builder) connect(ctx context.Context) (err error) {
 	}
 	b.log, b.database, b.elector, b.parts.Elector = log, log, elector, elector
 	if dir := b.settings.Archive(); dir != "" {
+		if b.settings.DataDir != "" && sameVolume(dir, b.settings.DataDir) {
+			b.logger.Warn().Str("archive", dir).Msg("the archive lies on the volume of the log and can fill it: name another with --archive-dir, or prune it")
+		}
 		b.archive = archive.Open(dir, log.ID())
 		b.closers.add(b.archive.Close)
 		b.log = archive.Join(log, b.archive)

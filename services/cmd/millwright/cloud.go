@@ -16,6 +16,7 @@ import (
 	"millwright/services/internal/ec2"
 	"millwright/services/internal/host"
 	"millwright/services/internal/kube"
+	"millwright/services/internal/process"
 	"millwright/services/internal/retention"
 	"millwright/services/lifecycle"
 	"millwright/services/lifecycle/launch"
@@ -156,6 +157,9 @@ func (b *builder) addLifecycle(ctx context.Context) error {
 	})
 	steps := b.addSteps(h, s, logger, b.changes)
 	steps.Beside(b.keeper(h, logger).Run)
+	guard := retention.NewGuard(b.database, b.log, b.archive, b.settings.ClusterName, logger)
+	b.parts.Background = append(b.parts.Background, guard.Run)
+	b.parts.Ready = append(b.parts.Ready, process.Check{Name: "log-room", Probe: guard.Check})
 	return nil
 }
 

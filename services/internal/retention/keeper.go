@@ -161,9 +161,7 @@ func (k *Keeper) Round(ctx context.Context) error {
 	}
 	u := k.usage(ctx)
 	if u.NoSpace {
-		if err := k.relieve(ctx); err != nil {
-			return err
-		}
+		return errFull // Guard relieves it
 	}
 	eager, every := u.Level() >= store.ArchiveEagerlyFrom, k.cfg.Policy.Every
 	if eager {
@@ -192,6 +190,8 @@ func (k *Keeper) usage(ctx context.Context) store.Usage {
 	}
 	return u
 }
+
+var errFull = errors.New("the database of the log is full")
 
 // since reports that something was last done a time ago, or never.
 func (k *Keeper) since(last time.Time, d time.Duration) bool {

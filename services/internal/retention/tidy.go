@@ -58,15 +58,3 @@ func (k *Keeper) forget(ctx context.Context, eager bool) error {
 	k.revision, k.forgotten = now, k.cfg.Host.Now()
 	return nil
 }
-
-// relieve brings a database back that refuses writes, since it was full.
-func (k *Keeper) relieve(ctx context.Context) error {
-	k.cfg.Logger.Error().Msg("database of the log is full")
-	if err := k.cfg.Database.Forget(ctx, 0); err != nil {
-		return err
-	}
-	if err := k.cfg.Database.Defragment(ctx); err != nil {
-		return err
-	}
-	return k.cfg.Database.Disarm(ctx)
-}

@@ -1,0 +1,106 @@
+package retention
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"millwright/store"
+	"millwright/store/archive"
+	"millwright/store/audit/relief"
+)
+
+const (
+	// guardEvery is how often a Guard looks at the database.
+	guardEvery = 10 * time.Second
+	// guardPause is at most how long it waits before it relieves, so that several rarely do it at once.
+	guardPause = 2 * time.Second
+)
+
+// Guard brings the log's database back when it is full, whoever leads: a full database lets nobody lead. It runs in each process that
+// can keep the log, for as long as that runs.
+type Guard struct {
+	cfg    relief.Config
+	logger zerolog.Logger
+	// trouble is why the process is not ready, "" if nothing is wrong.
+	trouble atomic.Pointer[string]
+}
+
+// NewGuard returns a Guard that does nothing until Run.
+func NewGuard(database Database, log Log, dir *archive.Dir, cluster string, logger zerolog.Logger) *Guard {
+	return &Guard{cfg: relief.Config{Cluster: cluster, Database: database, Log: log, Archive: dir}, logger: logger}
+}
+
+// Run looks after the database until ctx ends.
+func (g *Guard) Run(ctx context.Context) error {
+	if g.cfg.Archive == nil {
+		g.logger.Warn().Msg("nothing is archived without --archive-dir: some day the log's database will be full; millctl status says when")
+	}
+	for ctx.Err() == nil {
+		if err := g.Look(ctx); err != nil && ctx.Err() == nil {
+			g.logger.Error().Err(err).Dur("retry_in", guardEvery).Msg("log not relieved")
+		}
+		pause(ctx, guardEvery)
+	}
+	return nil
+}
+
+// Look relieves the database if it is full.
+func (g *Guard) Look(ctx context.Context) error {
+	u, err := g.cfg.Database.Usage(ctx)
+	if err != nil {
+		return nil // the Keeper says so, once
+	}
+	if u.NoSpace {
+		pause(ctx, rand.N(guardPause))
+		if u, err = g.cfg.Database.Usage(ctx); err != nil || !u.NoSpace { // somebody else did it
+			return nil
+		}
+		g.logger.Error().Int64("quota_bytes", u.QuotaBytes).Msg("database of the log is full")
+		o, err := relief.Relieve(ctx, g.cfg)
+		if err != nil {
+			g.say(err.Error())
+			return err
+		}
+		u = o.After
+		g.logger.Warn().Int64("file_bytes_before", o.Before.FileBytes).Int64("file_bytes", u.FileBytes).Uint64("records", o.Archived).
+			Str("kept", o.Kept).Msg("log relieved")
+	}
+	g.judge(u)
+	return nil
+}
+
+// judge says what is wrong with how full the database is.
+func (g *Guard) judge(u store.Usage) {
+	text := ""
+	switch {
+	case u.NoSpace:
+		text = "the log's database is full"
+	case u.Level() >= store.OmitExplanationsFrom && g.cfg.Archive == nil:
+		text = fmt.Sprintf("the log's database uses %.0f %% of its %d MiB, and nothing can be archived without --archive-dir", 100*u.Level(), u.QuotaBytes>>20)
+	}
+	g.say(text)
+}
+
+func (g *Guard) say(text string) { g.trouble.Store(&text) }
+
+// Check fails while the database is full, or nearly so and never archived.
+func (g *Guard) Check() error {
+	if text := g.trouble.Load(); text != nil && *text != "" {
+		return fmt.Errorf("%s", *text)
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

@@ -1,0 +1,109 @@
+package retention_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"millwright/planner/ledger"
+	"millwright/services/internal/retention"
+	"millwright/store"
+	"millwright/store/archive"
+	"millwright/store/audit/relief"
+	"millwright/store/etcdlog"
+)
+
+const smallQuota = 16 << 20
+
+// full fills a database until it takes no more, with a checkpoint of the Ledger on the way, and stops it.
+func full(t *testing.T, dir, archives string) {
+	t.Run("fill it", func(t *testing.T) {
+		d := openAt(t, dir, archives, smallQuota)
+		r := lead(t, d.log, d.elector)
+		k := d.keeper(r, nil, retention.Policy{Every: 300})
+		var err error
+		for n := 0; err == nil && n < 100_000; n++ {
+			if n == 1000 {
+				r.keep(k)
+			}
+			_, err = d.log.Append(bounded(t), decision(t, n))
+		}
+		if err == nil {
+			t.Fatal("a small database took everything")
+		}
+	})
+}
+
+// The database is full, and everything is started anew: nobody can lead until somebody who does not has made room.
+func TestAFullDatabaseRecoversAfterARestartOfEverything(t *testing.T) {
+	dir, archives := filepath.Join(t.TempDir(), "etcd"), t.TempDir()
+	full(t, dir, archives)
+	d := openAt(t, dir, archives, smallQuota)
+	hurried, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := d.elector.Campaign(hurried, store.Candidacy{Service: ledger.ServiceLifecycle, Identity: "too early"}); err == nil {
+		t.Fatal("the database is not full: the test shows nothing")
+	}
+	log := archive.Join(d.log, d.dir)
+	guard := retention.NewGuard(d.log, log, d.dir, "test", zerolog.Nop())
+	if err := guard.Look(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := guard.Check(); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+	r := lead(t, log, d.elector)
+	d.write(t, 0, 100)
+	r.keep(d.keeper(r, d.dir, retention.Policy{Every: 50}))
+	if base, err := d.log.Base(bounded(t)); err != nil || base.Seq < 900 {
+		t.Errorf("live from %d on, %v", base.Seq+1, err)
+	}
+	if _, err := log.Verify(bounded(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Without an archive the history of keys is all there is to give up.
+func TestAFullDatabaseWithoutAnArchiveSaysWhatHelps(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etcd")
+	full(t, dir, t.TempDir())
+	d := openAt(t, dir, t.TempDir(), smallQuota)
+	guard := retention.NewGuard(d.log, d.log, nil, "test", zerolog.Nop())
+	err := guard.Look(bounded(t))
+	for range 2 { // what the history gave back is used up
+		fill(t, d.log)
+		err = guard.Look(bounded(t))
+	}
+	if ready := guard.Check(); ready == nil || !strings.Contains(ready.Error(), "archive") {
+		t.Errorf("ready: %v", ready)
+	}
+	if err != nil && (!errors.Is(err, relief.ErrFull) || !strings.Contains(err.Error(), "archive directory")) {
+		t.Errorf("got %v", err)
+	}
+	// The operator names a directory.
+	dir2 := archive.Open(t.TempDir(), d.log.ID())
+	log := archive.Join(d.log, dir2)
+	guard = retention.NewGuard(d.log, log, dir2, "test", zerolog.Nop())
+	if err := guard.Look(bounded(t)); err != nil || guard.Check() != nil {
+		t.Fatalf("%v; ready: %v", err, guard.Check())
+	}
+	lead(t, log, d.elector)
+	if _, err := log.Verify(bounded(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+// fill appends until nothing goes.
+func fill(t *testing.T, log *etcdlog.Log) {
+	t.Helper()
+	for n := range 100_000 {
+		if _, err := log.Append(bounded(t), decision(t, n)); err != nil {
+			return
+		}
+	}
+}

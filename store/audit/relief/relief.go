@@ -1,0 +1,117 @@
+// Package relief brings back a log whose database is full and takes no writes any more.
+//
+// Guarantees: it needs no leadership and writes no record, since neither can be had then; it may run beside a leader, beside another of
+// its kind, and be broken off at any line. What leaves the log is in the archive, verified.
+// Not guaranteed: room. A log whose records can't be archived needs a larger quota.
+// Callers: services/internal/retention, millctl. Test with an embedded etcd of a small quota.
+package relief
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"millwright/store"
+	"millwright/store/archive"
+	"millwright/store/audit"
+)
+
+// Database of the log; etcdlog.Log is one.
+type Database interface {
+	archive.Live
+	Usage(ctx context.Context) (store.Usage, error)
+	// Forget gives up the history of keys; Defragment gives free pages back; Disarm has the database take writes again.
+	Forget(ctx context.Context, revision int64) error
+	Defragment(ctx context.Context) error
+	Disarm(ctx context.Context) error
+}
+
+// Config of Relieve.
+type Config struct {
+	Cluster  string
+	Database Database
+	// Log is the log with its archive, of which checkpoints are read.
+	Log audit.CheckpointLog
+	// Archive is where records go; nil: nowhere.
+	Archive *archive.Dir
+}
+
+// Outcome of Relieve.
+type Outcome struct {
+	Before, After store.Usage
+	// Archived records left the live log. Kept says why none did; "" if some did, or none had to.
+	Archived uint64
+	Kept     string
+}
+
+// ErrFull: the database is full still.
+var ErrFull = errors.New("the database of the log is full, with nothing left to take away: raise its quota")
+
+// Relieve gives up history, archives up to the newest checkpoint of the Ledger if more than half of the quota is in use after that,
+// and has the database take writes again. ErrFull: it does not.
+func Relieve(ctx context.Context, cfg Config) (o Outcome, err error) {
+	if o.Before, err = cfg.Database.Usage(ctx); err != nil {
+		return o, fmt.Errorf("relieve the log: %w", err)
+	}
+	if o.After, err = makeRoom(ctx, cfg.Database); err != nil {
+		return o, fmt.Errorf("relieve the log: %w", err)
+	}
+	if o.After.Level() < store.ArchiveEagerlyFrom {
+		return o, nil
+	}
+	if o.Kept, o.Archived, err = archiveRecords(ctx, cfg); err != nil {
+		return o, fmt.Errorf("relieve the log: %w", err)
+	}
+	if o.Archived > 0 {
+		if o.After, err = makeRoom(ctx, cfg.Database); err != nil {
+			return o, fmt.Errorf("relieve the log: %w", err)
+		}
+	}
+	if o.After.NoSpace || o.After.FileBytes >= o.After.QuotaBytes {
+		return o, fmt.Errorf("relieve the log: %w", errors.Join(ErrFull, kept(o.Kept)))
+	}
+	return o, nil
+}
+
+func kept(why string) error {
+	if why == "" {
+		return nil
+	}
+	return errors.New(why)
+}
+
+// makeRoom shrinks the file to what is in use.
+func makeRoom(ctx context.Context, db Database) (store.Usage, error) {
+	if err := db.Forget(ctx, 0); err != nil {
+		return store.Usage{}, err
+	}
+	if err := errors.Join(db.Defragment(ctx), db.Disarm(ctx)); err != nil {
+		return store.Usage{}, err
+	}
+	return db.Usage(ctx)
+}
+
+// archiveRecords brings the records up to the newest usable checkpoint into the archive. That is not put on record, since the
+// record might find no room.
+func archiveRecords(ctx context.Context, cfg Config) (why string, n uint64, err error) {
+	if cfg.Archive == nil {
+		return "nothing can be archived without an archive directory", 0, nil
+	}
+	l, err := audit.NewestLedger(ctx, cfg.Log, 0, func(error) {})
+	if errors.Is(err, audit.ErrNoCheckpoint) {
+		return "nothing can be archived before there is a checkpoint of the ledger", 0, nil
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	base, err := cfg.Database.Base(ctx)
+	if err != nil {
+		return "", 0, err
+	}
+	if l.Seq() <= base.Seq {
+		return fmt.Sprintf("all up to the newest checkpoint, of record %d, is archived already", l.Seq()), 0, nil
+	}
+	a := archive.NewArchiver(archive.Config{Cluster: cfg.Cluster, Live: cfg.Database, Dir: cfg.Archive})
+	n, err = a.Archive(ctx, l.Seq())
+	return "", n, err
+}
