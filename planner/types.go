@@ -24,6 +24,9 @@ type Options struct {
 	InstanceTypesMax int `json:"instanceTypesMax"`
 	// NodeOverlays: they are applied (feature gate NodeOverlay).
 	NodeOverlays bool `json:"nodeOverlays"`
+	// NodeCost is what a node costs by itself, whatever its type, in micro USD per hour: DaemonSets, agents, addresses. It counts in
+	// every comparison of plans; 0: by price alone.
+	NodeCost int64 `json:"nodeCost"`
 	// LaunchTimeout and RegistrationTimeout: a claim without instance or node for longer is deleted.
 	LaunchTimeout       time.Duration `json:"launchTimeout"`
 	RegistrationTimeout time.Duration `json:"registrationTimeout"`
@@ -39,7 +42,7 @@ type Options struct {
 func DefaultOptions() Options {
 	return Options{
 		BatchIdleDuration: 200 * time.Millisecond, BatchMaxDuration: 10 * time.Second,
-		PreferencePolicy: "Respect", MinValuesPolicy: "Strict", InstanceTypesMax: 600,
+		PreferencePolicy: "Respect", MinValuesPolicy: "Strict", InstanceTypesMax: 600, NodeCost: 10_000,
 		LaunchTimeout: 5 * time.Minute, RegistrationTimeout: 15 * time.Minute,
 		ProvisionFreshness: 10 * time.Second, DisruptFreshness: 3 * time.Second,
 		OfferingBackoff: 3 * time.Minute, OfferingBackoffMax: 30 * time.Minute,

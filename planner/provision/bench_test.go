@@ -2,7 +2,9 @@ package provision
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -119,6 +121,29 @@ func BenchmarkPreferences(b *testing.B) { benchPlan(b, problem(workload.Preferen
 
 // BenchmarkRealistic: 30,000 pending pods of 300 Deployments, 12 NodePools, 700 real instance types, 1,000 nodes.
 func BenchmarkRealistic(b *testing.B) { benchPlan(b, problem(workload.Realistic(30000))) }
+
+// BenchmarkNodeCost prints, by node cost, how many nodes a plan has and what they cost without it: of 10,000 pods of 300 Deployments, and
+// of as many that demand nothing but room, on 700 real instance types.
+func BenchmarkNodeCost(b *testing.B) {
+	problems := map[string]func() *cluster{
+		"realistic": func() *cluster { return problem(workload.Realistic(10000)) },
+		"plain": func() *cluster {
+			c := problem(&workload.Problem{Catalogue: workload.RealTypes(700)})
+			c.put(newPool("default"))
+			c.diversePods(10000, "plain")
+			return c
+		},
+	}
+	for _, name := range slices.Sorted(maps.Keys(problems)) {
+		for _, cost := range []int64{0, 2500, 5000, 10_000, 20_000, 50_000} {
+			b.Run(fmt.Sprintf("%s/$%.4f", name, float64(cost)/1e6), func(b *testing.B) {
+				c := problems[name]()
+				c.options.NodeCost = cost
+				benchPlan(b, c)
+			})
+		}
+	}
+}
 
 // BenchmarkOverlays is BenchmarkRealistic with 20 NodeOverlays of all forms, which change prices and capacity of most types. steady: as in
 // a cluster, where catalogues and overlays stay between rounds; changed: one overlay changes before each round.

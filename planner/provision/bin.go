@@ -32,7 +32,7 @@ type bin struct {
 	volumes *volumeUse
 	// added are the pods this plan puts here.
 	added []*world.Pod
-	// price of a new claim, as far as it is packed: that of its cheapest offering.
+	// price of a new claim, as far as it is packed: that of its cheapest offering, and what a node costs by itself.
 	price int64
 	// records are the counts that the pods of a new claim made; gone: it was packed anew.
 	records []counted

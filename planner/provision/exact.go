@@ -83,7 +83,7 @@ func (p *packer) divide(t *template, pods []*item) (parts []int, price int64) {
 	return parts, least[all]
 }
 
-// priceTogether is what one claim for a set of the pods costs.
+// priceTogether is what one claim for a set of the pods costs, its node included.
 func (p *packer) priceTogether(t *template, pods []*item, set int) int64 {
 	n := t.root
 	var total resource.Vector
@@ -97,7 +97,7 @@ func (p *packer) priceTogether(t *template, pods []*item, set int) int64 {
 		}
 	}
 	o := openClaim{state: n, types: p.fitting(t, t.root.usable, n, &total, nil)}
-	return o.cheapest()
+	return o.cost()
 }
 
 // packParts opens a claim of the template for each set of pods; false if one can't be made so.
@@ -122,7 +122,7 @@ func (p *packer) packParts(t *template, pods []*item, parts []int) bool {
 			p.put(b, it)
 			it.level = 0
 		}
-		b.price = b.open.cheapest()
+		b.price = b.open.cost()
 	}
 	return true
 }

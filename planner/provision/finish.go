@@ -129,9 +129,10 @@ type pricedOffer struct {
 	ledger.OfferingPrice
 	rank        int64
 	reservation string
+	index       int // of the type
 }
 
-// priced returns the cheapest offering of each of the claim's types, cheapest first, ties by name. A claim that
+// priced returns the cheapest offering of each of the claim's types, cheapest first; of equal ones the bigger, then by name. A claim that
 // holds reservations gets what they stand for; its types that are none of them come last.
 func (t *template) priced(o *openClaim) []pricedOffer {
 	compatible := make([]bool, len(o.state.offered.shapes))
@@ -144,9 +145,10 @@ func (t *template) priced(o *openClaim) []pricedOffer {
 			offers = append(offers, best)
 		}
 	}
+	size := t.bySize()
 	slices.SortFunc(offers, func(a, b pricedOffer) int {
 		return cmp.Or(cmp.Compare(boolInt(a.rank == rankLast), boolInt(b.rank == rankLast)),
-			cmp.Compare(a.MicroUSDPerHour, b.MicroUSDPerHour), cmp.Compare(a.rank, b.rank), cmp.Compare(a.InstanceType, b.InstanceType))
+			cmp.Compare(a.MicroUSDPerHour, b.MicroUSDPerHour), cmp.Compare(a.rank, b.rank), cmp.Compare(size[a.index], size[b.index]))
 	})
 	return offers
 }
@@ -167,7 +169,7 @@ func (t *template) cheapest(o *openClaim, i int, compatible []bool) (best priced
 			rank = rankLast
 		}
 		price := ledger.OfferingPrice{InstanceType: it.Name, Zone: x.Zone, CapacityType: x.CapacityType, MicroUSDPerHour: x.Price, ReservationID: x.ReservationID}
-		offer := pricedOffer{price, rank, x.Reservation}
+		offer := pricedOffer{price, rank, x.Reservation, i}
 		if !ok || offer.cheaper(&best) {
 			best, ok = offer, true
 		}

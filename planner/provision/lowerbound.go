@@ -11,14 +11,15 @@ import (
 // lowerBound is a price, in micro USD per hour, below which no plan can go that gives the pods of the new claims to the
 // same NodePools, by fractional packing; reserved capacity left out. Of every instance type, each resource carries a fixed share of its price, all together the whole; a pod then
 // costs at least its part of those shares on the type where that is least, and the pods of one node together no more
-// than the node. Some ways to share are tried, and the highest bound counts.
-func (s *solver) lowerBound() int64 {
+// than the node. Some ways to share are tried, and the highest bound counts. nodes: what nodes cost
+// by themselves is part of the price.
+func (s *solver) lowerBound(nodes bool) int64 {
 	demands := s.demands()
 	best := int64(0)
 	for _, w := range s.shares(demands) {
 		sum := int64(0)
 		for _, d := range demands {
-			sum = addSaturated(sum, d.pods, d.leastCost(w, len(demands) <= fewDemands))
+			sum = addSaturated(sum, d.pods, d.leastCost(w, nodes, len(demands) <= fewDemands))
 		}
 		best = max(best, sum)
 	}
@@ -83,7 +84,11 @@ func (t *template) statesFor(c *class) []*state {
 
 // sharing gives parts, in eighths, of a node's price to its resources; those of extended ones fall to CPU where a type
 // has none.
-type sharing struct{ cpu, memory, pods, extended int64 }
+type sharing struct {
+	cpu, memory, pods, extended int64
+	// nodes: what a node costs by itself is part of its price.
+	nodes bool
+}
 
 const (
 	shareParts = 8
@@ -92,8 +97,8 @@ const (
 )
 
 var sharings = []sharing{
-	{8, 0, 0, 0}, {7, 1, 0, 0}, {6, 2, 0, 0}, {5, 3, 0, 0}, {4, 4, 0, 0}, {3, 5, 0, 0}, {2, 6, 0, 0}, {1, 7, 0, 0}, {0, 8, 0, 0},
-	{0, 0, 8, 0}, {4, 0, 4, 0}, {0, 4, 4, 0}, {3, 3, 2, 0},
+	{cpu: 8}, {cpu: 7, memory: 1}, {cpu: 6, memory: 2}, {cpu: 5, memory: 3}, {cpu: 4, memory: 4}, {cpu: 3, memory: 5}, {cpu: 2, memory: 6}, {cpu: 1, memory: 7}, {memory: 8},
+	{pods: 8}, {cpu: 4, pods: 4}, {memory: 4, pods: 4}, {cpu: 3, memory: 3, pods: 2},
 }
 
 // shares lists what to try: extended resources only if somebody requests any.
@@ -101,21 +106,21 @@ func (s *solver) shares(demands []*demand) []sharing {
 	if !slices.ContainsFunc(demands, func(d *demand) bool { return len(d.requests.Extended) > 0 }) {
 		return sharings
 	}
-	return append(slices.Clone(sharings), sharing{0, 0, 0, 8}, sharing{2, 2, 0, 4}, sharing{4, 2, 0, 2})
+	return append(slices.Clone(sharings), sharing{extended: 8}, sharing{cpu: 2, memory: 2, extended: 4}, sharing{cpu: 4, memory: 2, extended: 2})
 }
 
 // fewDemands are so few that each looks at all types that hold its pods, rather than at those that can be cheapest.
 const fewDemands = 8
 
 // leastCost of a pod, in units of unitShift and shareParts.
-func (d *demand) leastCost(w sharing, few bool) int64 {
+func (d *demand) leastCost(w sharing, nodes, few bool) int64 {
 	least := int64(math.MaxInt64)
 	for _, n := range d.states {
 		if few {
-			least = min(least, d.leastOf(n, w))
+			least = min(least, d.leastOf(n, w, nodes))
 			continue
 		}
-		for _, u := range n.unitCosts(w) {
+		for _, u := range n.unitCosts(w, nodes) {
 			if c, ok := u.of(d.requests); ok {
 				least = min(least, c)
 			}
@@ -128,14 +133,15 @@ func (d *demand) leastCost(w sharing, few bool) int64 {
 }
 
 // leastOf is leastCost of one state.
-func (d *demand) leastOf(n *state, w sharing) int64 {
+func (d *demand) leastOf(n *state, w sharing, nodes bool) int64 {
 	least := int64(math.MaxInt64)
 	tr, net := n.tariff(), n.template.net()
+	price := tr.prices(nodes)
 	for _, i := range tr.order {
 		if !d.requests.Fits(net[i]) {
 			continue
 		}
-		u := unitCostOf(tr.price[i], w, &net[i])
+		u := unitCostOf(price[i], w, &net[i])
 		if c, ok := u.of(d.requests); ok {
 			least = min(least, c)
 		}
@@ -164,15 +170,25 @@ func (u *unitCost) of(v *resource.Vector) (int64, bool) {
 	return c, true
 }
 
+// prices by type; nodes: with what a node costs by itself.
+func (tr *tariff) prices(nodes bool) []int64 {
+	if nodes {
+		return tr.cost
+	}
+	return tr.price
+}
+
 // unitCosts of the state's types, without those that another type is no dearer than in every respect.
-func (n *state) unitCosts(w sharing) []unitCost {
+func (n *state) unitCosts(w sharing, nodes bool) []unitCost {
+	w.nodes = nodes
 	if list, ok := n.units[w]; ok {
 		return list
 	}
 	tr, net := n.tariff(), n.template.net()
+	price := tr.prices(nodes)
 	list := make([]unitCost, 0, len(tr.order))
 	for _, i := range tr.order {
-		list = append(list, unitCostOf(tr.price[i], w, &net[i]))
+		list = append(list, unitCostOf(price[i], w, &net[i]))
 	}
 	list = undominated(list)
 	if n.units == nil {

@@ -52,7 +52,7 @@ func (s *solver) pack() {
 		t := b.open.template
 		t.demand = t.demand.Add(b.open.used)
 	}
-	floor := s.lowerBound()
+	floor := s.lowerBound(true)
 	p.enough = addSaturated(floor, 1, floor/enoughPart)
 	p.setGuards()
 	pods := p.podsOf(bins)
@@ -73,7 +73,7 @@ func (s *solver) packer() *packer {
 		}
 	}
 	for _, b := range p.bins() {
-		b.price = b.open.cheapest()
+		b.price = b.open.cost()
 	}
 	p.rank()
 	return p
@@ -361,7 +361,7 @@ func (p *packer) packAnew(waiting []was, from int, priceMax int64, st *strategy)
 				refused = append(refused, w)
 				continue
 			}
-			now := w.item.bin.open.cheapest()
+			now := w.item.bin.open.cost()
 			price += now - w.item.bin.price
 			if price > priceMax {
 				return false

@@ -293,7 +293,7 @@ func (d *decision) addGone() {
 
 func (d *decision) finishRound() {
 	d.round.Problems, d.round.OverlayProblems = d.solver.problems, d.solver.in.overlayProblems
-	d.explain.LowerBound = min(d.solver.lowerBound(), d.explain.PricePerHour)
+	d.explain.LowerBound = min(d.solver.lowerBound(false), d.explain.PricePerHour)
 	d.round.Claims, d.round.PricePerHour, d.round.LowerBound = d.payload.Claims, d.explain.PricePerHour, d.explain.LowerBound
 	d.explain.Pools, d.explain.Unavailable = d.solver.problems, d.solver.in.unavailable
 	d.explain.Reservations = d.solver.freeReserved

@@ -14,10 +14,10 @@ import (
 const noPrice = math.MaxInt64
 
 // tariff is what a state's types cost, reserved capacity left out: by type, and the types with such an offering, cheapest
-// first, ties by name.
+// first; of equal ones the bigger, then by name. cost is the price with what a node costs by itself (planner.Options.NodeCost).
 type tariff struct {
-	price []int64
-	order []int32
+	price, cost []int64
+	order       []int32
 }
 
 // tariff of a state, made once.
@@ -26,13 +26,13 @@ func (n *state) tariff() *tariff {
 		return n.prices
 	}
 	t := n.template
-	tr := &tariff{price: make([]int64, len(t.catalog.Types))}
+	tr := &tariff{price: make([]int64, len(t.catalog.Types)), cost: make([]int64, len(t.catalog.Types))}
 	compatible := make([]bool, len(n.offered.shapes))
 	for _, i := range n.shapes {
 		compatible[i] = true
 	}
 	for i, it := range t.catalog.Types {
-		tr.price[i] = noPrice
+		tr.price[i], tr.cost[i] = noPrice, noPrice
 		if !n.usable.Has(i) {
 			continue
 		}
@@ -43,10 +43,14 @@ func (n *state) tariff() *tariff {
 			}
 		}
 		if tr.price[i] != noPrice {
+			tr.cost[i] = addSaturated(tr.price[i], 1, t.nodeCost)
 			tr.order = append(tr.order, int32(i))
 		}
 	}
-	slices.SortFunc(tr.order, func(a, b int32) int { return cmp.Or(cmp.Compare(tr.price[a], tr.price[b]), cmp.Compare(a, b)) })
+	size := t.bySize()
+	slices.SortFunc(tr.order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(tr.price[a], tr.price[b]), cmp.Compare(size[a], size[b]))
+	})
 	n.prices = tr
 	return tr
 }
@@ -63,6 +67,34 @@ func (o *openClaim) cheapest() int64 {
 		}
 	}
 	return noPrice
+}
+
+// cost is cheapest with what a node costs by itself; noPrice if the claim has no offering.
+func (o *openClaim) cost() int64 {
+	price := o.cheapest()
+	if price == noPrice {
+		return noPrice
+	}
+	return addSaturated(price, 1, o.state.template.nodeCost)
+}
+
+// bySize is the place of each type among all, the biggest first: by CPU, then memory, ties by name.
+func (t *template) bySize() []int32 {
+	if t.sizes == nil {
+		order := make([]int32, len(t.catalog.Types))
+		for i := range order {
+			order[i] = int32(i)
+		}
+		slices.SortFunc(order, func(a, b int32) int {
+			x, y := &t.catalog.Types[a].Allocatable, &t.catalog.Types[b].Allocatable
+			return cmp.Or(cmp.Compare(y.MilliCPU, x.MilliCPU), cmp.Compare(y.Memory, x.Memory), cmp.Compare(a, b))
+		})
+		t.sizes = make([]int32, len(order))
+		for at, i := range order {
+			t.sizes[i] = int32(at)
+		}
+	}
+	return t.sizes
 }
 
 // net is what a type has for pods, by type: its allocatable less the DaemonSets that run on it.
@@ -92,7 +124,7 @@ const (
 // ranking orders the types of a state by what the demand would cost on them.
 type ranking struct {
 	cost  []int64 // by type
-	order []int32 // cheapest first, ties by name
+	order []int32 // cheapest first; of equal ones the bigger, then by name
 }
 
 // ranking of a state for its template's demand; made once per demand.
@@ -103,9 +135,10 @@ func (n *state) ranking(m measure) *ranking {
 	tr, net := n.tariff(), n.template.net()
 	r := &ranking{cost: make([]int64, len(tr.price)), order: slices.Clone(tr.order)}
 	for _, i := range tr.order {
-		r.cost[i] = costOf(m, tr.price[i], &n.template.demand, &net[i])
+		r.cost[i] = costOf(m, tr.cost[i], &n.template.demand, &net[i])
 	}
-	slices.SortFunc(r.order, func(a, b int32) int { return cmp.Or(cmp.Compare(r.cost[a], r.cost[b]), cmp.Compare(a, b)) })
+	size := n.template.bySize()
+	slices.SortFunc(r.order, func(a, b int32) int { return cmp.Or(cmp.Compare(r.cost[a], r.cost[b]), cmp.Compare(size[a], size[b])) })
 	n.ranked[m] = r
 	return r
 }
@@ -180,7 +213,7 @@ func (g *ceiling) growth(c *class, n *state, types catalog.Bits) catalog.Bits {
 	if g.waste < 0 && priceMax == 0 {
 		return nil
 	}
-	price := n.tariff().price
+	price := n.tariff().cost
 	dear := func(i int32) bool { return priceMax > 0 && price[i] > priceMax }
 	r := n.ranking(g.measure)
 	good := catalog.NewBits(len(price))

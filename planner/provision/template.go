@@ -40,6 +40,9 @@ type template struct {
 	// extended are the resources, sorted, beside CPU, memory, storage and pods that pods of the round request.
 	extended []corev1.ResourceName
 	demand   resource.Vector
+	// nodeCost is what a node costs by itself, in micro USD per hour; sizes remembers bySize.
+	nodeCost int64
+	sizes    []int32
 	// hash holds the annotations of the pool's hash once they were asked for; made says of each hash that was asked about whether it
 	// is the pool's.
 	hash map[string]string
@@ -148,6 +151,7 @@ func newTemplate(in *input, p *poolInput) (*template, *PoolProblem) {
 	t := &template{
 		pool: p.pool, name: p.pool.Name, catalog: p.catalog, base: base,
 		prefers: hasPreferNoSchedule(p.pool.Spec.Template.Spec.Taints), priceOverlaid: p.priceOverlaid, capacityOverlaid: p.capacityOverlaid,
+		nodeCost: in.options.NodeCost,
 	}
 	if t.catalog == nil {
 		return nil, &PoolProblem{p.pool.Name, problemNotSeen, fmt.Sprintf("the instance types of EC2NodeClass %q are not known yet", p.pool.Spec.Template.Spec.NodeClassRef.Name)}

@@ -34,7 +34,7 @@ func (s *solver) widen() {
 	}
 	p.setGuards()
 	for _, b := range earlier {
-		b.price = b.open.cheapest()
+		b.price = b.open.cost()
 	}
 	slices.SortStableFunc(fresh, func(a, b *bin) int { return cmp.Compare(a.price, b.price) })
 	end := s.steps + stepsWiden
@@ -119,7 +119,7 @@ func (p *packer) absorb(e, b *bin) bool {
 			return false
 		}
 	}
-	e.price = e.open.cheapest()
+	e.price = e.open.cost()
 	if _, _, err := p.finisher().finish(e); err != nil || e.price-before > b.price || !p.spared(watched, waiting) {
 		p.restore(e, saved)
 		e.price = before

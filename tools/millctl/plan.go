@@ -18,6 +18,7 @@ func planCommand(t *target) *cobra.Command {
 	var c plan.Config
 	var output, now string
 	var offline, server bool
+	var nodeCost float64
 	cmd := &cobra.Command{
 		Use: "plan --offline -f FILE-OR-DIR --catalog FILE | plan --server [-f FILE-OR-DIR]", Short: "Plan nodes for pods from files, or what if", Args: cobra.NoArgs,
 		Long: `Plan reads Kubernetes objects and a catalogue of instance types from files and prints which NodeClaims the
@@ -39,6 +40,8 @@ Exit status: 0 if every pod was placed, 2 if some were refused, 1 if the input o
 				return fmt.Errorf("invalid --preference-policy %q: must be Respect or Ignore", c.PreferencePolicy)
 			case c.MinValuesPolicy != "" && c.MinValuesPolicy != "Strict" && c.MinValuesPolicy != "BestEffort":
 				return fmt.Errorf("invalid --min-values-policy %q: must be Strict or BestEffort", c.MinValuesPolicy)
+			case !(nodeCost >= 0 && nodeCost <= 1000):
+				return fmt.Errorf("invalid --node-cost %v: must be from 0 to 1000", nodeCost)
 			case offline && len(c.Files) == 0:
 				return fmt.Errorf("plan: no input: give -f FILE-OR-DIR")
 			}
@@ -49,6 +52,9 @@ Exit status: 0 if every pod was placed, 2 if some were refused, 1 if the input o
 					return fmt.Errorf("invalid --now %q: must be as in 2026-03-02T10:00:00Z", now)
 				}
 				c.Now = at
+			}
+			if cmd.Flags().Changed("node-cost") {
+				c.NodeCost = &nodeCost
 			}
 			run := plan.Run
 			if server {
@@ -80,6 +86,7 @@ Exit status: 0 if every pod was placed, 2 if some were refused, 1 if the input o
 	f.StringVar(&now, "now", "", "time of the plan (default: the time it is)")
 	f.StringVarP(&output, "output", "o", "table", "table or json")
 	f.StringVar(&c.PreferencePolicy, "preference-policy", "", "Respect or Ignore preferred affinities and spreads (default: Respect, or the system's)")
+	f.Float64Var(&nodeCost, "node-cost", 0, "USD per hour that a node costs by itself; 0: plan by price alone (default: 0.01, or the system's)")
 	f.StringVar(&c.FeatureGates, "feature-gates", "", "Name=bool,…, as for the provisioner: NodeOverlay (default: off, or as the system has it)")
 	f.StringVar(&c.MinValuesPolicy, "min-values-policy", "", "Strict or BestEffort (default: Strict, or the system's)")
 	return cmd

@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"time"
@@ -50,6 +51,7 @@ type Settings struct {
 	PreferencePolicy    string
 	MinValuesPolicy     string
 	FeatureGates        string
+	NodeCost            float64
 	LaunchTimeout       time.Duration
 	RegistrationTimeout time.Duration
 
@@ -72,6 +74,12 @@ const (
 	LogRetentionRecordsDefault = retention.RecordsDefault
 	EtcdQuotaDefault           = 8 << 30
 	etcdQuotaMin               = 16 << 20
+)
+
+// microUSD in a dollar; nodeCostMax in dollars.
+const (
+	microUSD    = 1_000_000
+	nodeCostMax = 1000
 )
 
 // Ports that are bound unless set otherwise.
@@ -111,6 +119,7 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 	f.DurationVar(&s.BatchMaxDuration, "batch-max-duration", o.BatchMaxDuration, "plan at the latest this long after the first pod of a batch")
 	f.StringVar(&s.PreferencePolicy, "preference-policy", o.PreferencePolicy, "Respect or Ignore preferred affinities and soft spreads")
 	f.StringVar(&s.MinValuesPolicy, "min-values-policy", o.MinValuesPolicy, "Strict or BestEffort minValues of requirements")
+	f.Float64Var(&s.NodeCost, "node-cost", float64(o.NodeCost)/microUSD, "USD per hour that a node costs by itself, whatever its type: DaemonSets, agents, addresses; 0: plan by price alone")
 	f.StringVar(&s.FeatureGates, "feature-gates", "", "Name=bool,…; NodeOverlay (off unless set); unknown names are ignored")
 	f.DurationVar(&s.LaunchTimeout, "launch-timeout", o.LaunchTimeout, "delete a NodeClaim that has no instance for this long")
 	f.DurationVar(&s.RegistrationTimeout, "registration-timeout", o.RegistrationTimeout, "delete a NodeClaim that has no node for this long")
@@ -192,6 +201,7 @@ func (s *Settings) Validate() error {
 	if err := new(planner.Options).SetFeatureGates(s.FeatureGates); err != nil {
 		errs = append(errs, fmt.Errorf("--feature-gates: %w", err))
 	}
+	refuse(!(s.NodeCost >= 0 && s.NodeCost <= nodeCostMax), "--node-cost must be from 0 to %d, is %v", nodeCostMax, s.NodeCost)
 	refuse(s.BatchIdleDuration <= 0, "--batch-idle-duration must be positive, is %s", s.BatchIdleDuration)
 	refuse(s.BatchMaxDuration < s.BatchIdleDuration, "--batch-max-duration (%s) is shorter than --batch-idle-duration (%s)",
 		s.BatchMaxDuration, s.BatchIdleDuration)
@@ -220,6 +230,7 @@ func (s *Settings) Options() planner.Options {
 	o := planner.DefaultOptions()
 	o.BatchIdleDuration, o.BatchMaxDuration = s.BatchIdleDuration, s.BatchMaxDuration
 	o.PreferencePolicy, o.MinValuesPolicy = s.PreferencePolicy, s.MinValuesPolicy
+	o.NodeCost = int64(math.Round(s.NodeCost * microUSD))
 	_ = o.SetFeatureGates(s.FeatureGates) // Validate has read them
 	o.LaunchTimeout, o.RegistrationTimeout = s.LaunchTimeout, s.RegistrationTimeout
 	return o

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"io"
+	"math"
 	"time"
 
 	"millwright/planner"
@@ -25,6 +26,8 @@ type Config struct {
 	PreferencePolicy, MinValuesPolicy string
 	// FeatureGates as of planner.Options.SetFeatureGates; those not named have their default.
 	FeatureGates string
+	// NodeCost as in planner.Options, in USD; nil: the default.
+	NodeCost *float64
 }
 
 // Run reads the input and plans. An *InputError says what is wrong with it.
@@ -76,6 +79,9 @@ func (c Config) snapshot(w *world.World, l *ledger.Ledger) (*planner.Snapshot, e
 	}
 	if c.MinValuesPolicy != "" {
 		s.Options.MinValuesPolicy = c.MinValuesPolicy
+	}
+	if c.NodeCost != nil {
+		s.Options.NodeCost = int64(math.Round(*c.NodeCost * 1e6))
 	}
 	return s, s.Options.SetFeatureGates(c.FeatureGates)
 }
