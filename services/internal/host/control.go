@@ -16,6 +16,8 @@ const (
 	controlTimeout = 900 * time.Millisecond
 	// controlTrusted is how long a view of the switch counts as confirmed (DESIGN §5).
 	controlTrusted = time.Second
+	// controlSettled is for how long the view must have been confirmed to be told so.
+	controlSettled = 10 * time.Second
 )
 
 // control is this process's view of the operators' stop switch. It has two sources, the folded log and reads of the
@@ -82,18 +84,48 @@ func (s *State) LogAway() bool {
 // watchControl reads the switch for as long as ctx lasts.
 func (s *State) watchControl(ctx context.Context) error {
 	last, away := s.Stop(), s.LogAway()
+	told := stopTold{stop: last}
 	for ctx.Err() == nil {
+		asked := s.clock()
 		if err := s.readControl(ctx); err != nil && ctx.Err() == nil {
 			s.logger.Debug().Err(err).Msg("control not confirmed")
 		}
-		if now, gone := s.Stop(), s.LogAway(); now != last || gone != away {
-			s.logger.Warn().Str("stop", string(now)).Str("before", string(last)).Bool("confirmed", !gone).Msg("stop changed")
+		now, gone := s.Stop(), s.LogAway()
+		if told.worth(now, gone, s.clock()) {
+			s.logger.Warn().Str("stop", string(now)).Bool("confirmed", !gone).Msg("stop changed")
+		}
+		if now != last || gone != away {
 			last, away = now, gone
 			s.signals.broadcast()
 		}
-		sleep(ctx, controlEvery)
+		sleep(ctx, max(controlEvery-s.clock().Sub(asked), time.Millisecond))
 	}
 	return nil
+}
+
+// stopTold is what the log lines say last. On a slow log the view is confirmed and not by turns: that is told once, and its end when
+// it has lasted.
+type stopTold struct {
+	stop ledger.Stop
+	away bool
+	// awayAt is when the log was last away.
+	awayAt time.Time
+}
+
+// worth reports that there is something new to tell, and takes it as told.
+func (t *stopTold) worth(now ledger.Stop, away bool, at time.Time) bool {
+	if away {
+		t.awayAt = at
+	}
+	switch {
+	case away != t.away && (away || at.Sub(t.awayAt) >= controlSettled):
+	case now != t.stop && !away && !t.away:
+	case now == ledger.StopAll && t.stop != now:
+	default:
+		return false
+	}
+	t.stop, t.away = now, away
+	return true
 }
 
 // readControl confirms the view. A switch that cannot be read as one confirms nothing.
