@@ -14,7 +14,9 @@ const (
 	// silenceMax is for how long a deposable leader may not renew its lease. etcd tells what is left in whole seconds,
 	// so it is one.
 	silenceMax = time.Second
-	lookEvery  = 150 * time.Millisecond
+	lookEvery  = 100 * time.Millisecond
+	// lookTimeout bounds a look, on an etcd that is slow.
+	lookTimeout = 250 * time.Millisecond
 )
 
 // Depose ends all candidacies and leaderships of the cluster, as if their leases had run out. It is for the owner
@@ -61,7 +63,7 @@ func (l *leadership) deposeSilent(ctx context.Context, before *mvccpb.KeyValue) 
 
 // silent reports that etcd answered, and that the lease was last renewed more than silenceMax ago.
 func (l *leadership) silent(ctx context.Context, id clientv3.LeaseID) bool {
-	ctx, cancel := context.WithTimeout(ctx, lookEvery)
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	left, err := l.client.TimeToLive(ctx, id)
 	return err == nil && left.TTL >= 0 && left.TTL <= left.GrantedTTL-1-int64(silenceMax/time.Second)
