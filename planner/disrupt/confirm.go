@@ -9,6 +9,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/claim"
 	"millwright/planner/ledger"
 	"millwright/planner/world"
 )
@@ -17,15 +18,17 @@ import (
 type Outcome int
 
 const (
-	// Wait: the World does not show the command's mark on all nodes yet.
+	// Wait: the World does not show the command's mark on all nodes yet, or what it needs is not there.
 	Wait Outcome = iota
 	// Confirmed: the command still holds; delete the NodeClaims.
 	Confirmed
 	// Rollback: give the command up.
 	Rollback
+	// Reduced: it holds without some of its nodes.
+	Reduced
 )
 
-func (o Outcome) String() string { return [...]string{"Wait", "Confirmed", "Rollback"}[o] }
+func (o Outcome) String() string { return [...]string{"Wait", "Confirmed", "Rollback", "Reduced"}[o] }
 
 // Verdict on a running command.
 type Verdict struct {
@@ -33,11 +36,16 @@ type Verdict struct {
 	// Reason of a rollback; Waiting names the nodes, or of a confirmed command the replacements, that are waited for.
 	Reason  string
 	Waiting []string
+	// Dropped are the nodes that the command goes on without.
+	Dropped []ledger.DroppedNode `json:",omitempty"`
+	// Failing are the NodePools of replacements that will not come, sorted.
+	Failing []string `json:",omitempty"`
 }
 
-// Confirm decides on a running command from a Snapshot taken after its nodes were tainted: they must
-// still be empty or drifted, as the method has it, eligible and within the budgets. Nodes that go away for another reason are none of its business.
-// A confirmed command waits, or is rolled back once its replacements will not come.
+// Confirm decides on a running command from a Snapshot taken after its nodes were tainted (reference: disruption §5 Validation): they
+// must still be empty, drifted, or hold the pods that the command moves, be eligible and within the budgets; those pods must still have
+// places. Nodes that go away for another reason are none of its business. A command without replacements goes on without the
+// nodes that do not hold; any other is rolled back. A confirmed command waits for its replacements, and is rolled back once they will not come.
 // While operators have stopped voluntary disruption it is rolled back, or waits if it has begun to take nodes away.
 func Confirm(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 	if s.Ledger.Stop() != ledger.StopNone {
@@ -50,25 +58,37 @@ func Confirm(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 	if len(rest) == 0 {
 		return Verdict{Outcome: Confirmed}
 	}
+	if name, pool := lost(s, cmd); name != "" {
+		return Verdict{Outcome: Rollback, Reason: fmt.Sprintf("replacement %s was deleted", name), Failing: []string{pool}}
+	}
 	var waiting []string
 	for _, n := range rest {
 		if !Marked(n.Node.Object, s.Ledger.LogID(), cmd.Seq) {
 			waiting = append(waiting, n.Name)
 		}
 	}
-	if reason := invalid(s, cmd, rest); reason != "" {
+	check := newValidation(s, cmd)
+	if reason := check.budgets(rest); reason != "" {
 		return Verdict{Outcome: Rollback, Reason: reason}
 	}
-	if len(waiting) > 0 {
-		if s.Now.Sub(cmd.At) > commandTimeout {
-			return Verdict{Outcome: Rollback, Reason: "command reached timeout"}
-		}
-		return Verdict{Outcome: Wait, Waiting: waiting}
+	dropped := check.nodes(rest)
+	if len(waiting) == 0 && len(dropped) == 0 {
+		dropped = check.moves(rest)
 	}
-	return Verdict{Outcome: Confirmed}
+	switch {
+	case len(dropped) == len(rest), len(dropped) > 0 && len(cmd.Started.Replacements) > 0:
+		return Verdict{Outcome: Rollback, Reason: fmt.Sprintf("node %s: %s", dropped[0].Node, dropped[0].Reason)}
+	case len(dropped) > 0:
+		return Verdict{Outcome: Reduced, Dropped: dropped}
+	case len(waiting) == 0:
+		return Verdict{Outcome: Confirmed}
+	case s.Now.Sub(cmd.At) > commandTimeout:
+		return Verdict{Outcome: Rollback, Reason: "command reached timeout"}
+	}
+	return Verdict{Outcome: Wait, Waiting: waiting}
 }
 
-// ConfirmDecision is the decision record of a confirmation: CommandConfirmed or CommandRolledBack; nil
+// ConfirmDecision is the decision record of a confirmation: CommandConfirmed, CommandReduced, CommandRolledBack or CommandAbandoned; nil
 // while it waits, or was confirmed before and goes on.
 func ConfirmDecision(s *planner.Snapshot, cmd *ledger.Command) *planner.Decision {
 	v := Confirm(s, cmd)
@@ -77,41 +97,103 @@ func ConfirmDecision(s *planner.Snapshot, cmd *ledger.Command) *planner.Decision
 	}
 	d := &planner.Decision{Causation: cmd.Seq, Subjects: commandSubjects(cmd), Explanation: v}
 	aggregate := ledger.CommandAggregate(cmd.ID)
+	d.Advances = []string{aggregate}
 	switch v.Outcome {
 	case Confirmed:
 		d.Kind, d.Payload = ledger.KindCommandConfirmed, &ledger.CommandConfirmed{ID: cmd.ID}
+	case Reduced:
+		d.Kind, d.Payload = ledger.KindCommandReduced, &ledger.CommandReduced{ID: cmd.ID, Dropped: v.Dropped}
 	case Rollback:
-		d.Kind, d.Payload = ledger.KindCommandRolledBack, &ledger.CommandRolledBack{ID: cmd.ID, Reason: v.Reason}
+		back := &ledger.CommandRolledBack{ID: cmd.ID, Reason: v.Reason, Unused: unused(s, cmd), Failing: v.Failing}
+		d.Kind, d.Payload = ledger.KindCommandRolledBack, back
+		if len(back.Unused)+len(back.Failing) > 0 {
+			d.Kind = ledger.KindCommandAbandoned
+		}
+		for _, u := range back.Unused {
+			d.Advances = append(d.Advances, ledger.ClaimAggregate(u.Claim), ledger.PoolAggregate(s.Ledger.Claim(u.Claim).NodePool))
+			d.Subjects = append(d.Subjects, "claim/"+u.Claim)
+		}
+		d.Advances, d.Subjects = sorted(d.Advances), sorted(d.Subjects)
 	default:
 		return nil
 	}
-	d.Expects, d.Advances = s.Expect(aggregate), []string{aggregate}
+	d.Expects = s.Expect(aggregate)
 	return d
 }
 
-// awaited decides on a confirmed command: it waits for its replacements, unless one is gone or they take too long
-// (reference: disruption §6, Processing). Replacements are not deleted with it: they are empty nodes, or used by then.
+// awaited decides on a confirmed command: it waits for its replacements, unless one is gone or they take too long (reference: disruption
+// §6, Processing). Once they are there it still waits, until then, for nodes that may not be disrupted just now.
 func awaited(s *planner.Snapshot, cmd *ledger.Command) Verdict {
-	if len(Remaining(s, cmd)) == 0 {
+	rest := Remaining(s, cmd)
+	if len(rest) == 0 || len(cmd.Started.Replacements) == 0 {
 		return Verdict{Outcome: Confirmed}
 	}
-	var waiting []string
+	if name, pool := lost(s, cmd); name != "" {
+		return Verdict{Outcome: Rollback, Reason: fmt.Sprintf("replacement %s was deleted", name), Failing: []string{pool}}
+	}
+	var v Verdict
 	for i, r := range cmd.Started.Replacements {
 		name := ledger.ClaimName(s.Ledger.LogID(), r.NodePool, cmd.Seq, i)
-		switch c := s.Ledger.Claim(name); {
-		case c == nil || c.Doomed != nil:
-			return Verdict{Outcome: Rollback, Reason: fmt.Sprintf("replacement %s was deleted", name)}
-		case c.State != ledger.ClaimInitializedState:
-			waiting = append(waiting, name)
+		if s.Ledger.Claim(name).State != ledger.ClaimInitializedState {
+			v.Waiting, v.Failing = append(v.Waiting, name), append(v.Failing, r.NodePool)
 		}
 	}
-	switch {
-	case len(waiting) == 0:
-		return Verdict{Outcome: Confirmed}
-	case s.Now.Sub(cmd.At) > commandTimeout:
-		return Verdict{Outcome: Rollback, Reason: "command reached timeout", Waiting: waiting}
+	late := s.Now.Sub(cmd.At) > commandTimeout
+	if len(v.Waiting) > 0 {
+		if late {
+			v.Outcome, v.Reason, v.Failing = Rollback, "command reached timeout", sorted(v.Failing)
+			return v
+		}
+		return Verdict{Outcome: Wait, Waiting: v.Waiting}
 	}
-	return Verdict{Outcome: Wait, Waiting: waiting}
+	if cmd.Started.Method == MethodStaticDrift {
+		return Verdict{Outcome: Confirmed}
+	}
+	switch held := newValidation(s, cmd).nodes(rest); {
+	case len(held) == 0:
+		return Verdict{Outcome: Confirmed}
+	case late:
+		return Verdict{Outcome: Rollback, Reason: fmt.Sprintf("node %s: %s", held[0].Node, held[0].Reason)}
+	default:
+		return Verdict{Outcome: Wait, Waiting: []string{held[0].Node}, Reason: held[0].Reason}
+	}
+}
+
+// lost is a replacement that will not come, with its NodePool; "" if all may.
+func lost(s *planner.Snapshot, cmd *ledger.Command) (name, pool string) {
+	for i, r := range cmd.Started.Replacements {
+		name := ledger.ClaimName(s.Ledger.LogID(), r.NodePool, cmd.Seq, i)
+		if c := s.Ledger.Claim(name); c == nil || c.Doomed != nil {
+			return name, r.NodePool
+		}
+	}
+	return "", ""
+}
+
+// unused are the replacements of a command that no pod runs on, and none waits for that would not stay where it is without the command.
+// Those of static NodePools are theirs to count.
+func unused(s *planner.Snapshot, cmd *ledger.Command) (list []ledger.ExcessClaim) {
+	if cmd.Started.Method == MethodStaticDrift {
+		return nil
+	}
+	wanted := map[string]bool{}
+	for _, p := range s.World.PendingPods() {
+		if v := s.Ledger.Verdict(p.UID); v != nil && p.Active() {
+			wanted["claim/"+v.Claim], wanted["node/"+v.Node] = true, true
+		}
+	}
+	for i, r := range cmd.Started.Replacements {
+		name := ledger.ClaimName(s.Ledger.LogID(), r.NodePool, cmd.Seq, i)
+		c := s.Ledger.Claim(name)
+		if c == nil || c.Doomed != nil || wanted["claim/"+name] {
+			continue
+		}
+		if n := s.StateNodeOfClaim(name); n != nil && (wanted["node/"+n.Name] || len(reschedulable(n)) > 0) {
+			continue
+		}
+		list = append(list, ledger.ExcessClaim{Claim: name, UID: c.UID, Reason: claim.ReasonWithdrawn})
+	}
+	return list
 }
 
 // stopped decides on a command of any state while there is a stop: no pod was evicted for it as long as none of its
@@ -162,31 +244,6 @@ func Marked(n *corev1.Node, logID string, command uint64) bool {
 func isDisrupted(t corev1.Taint) bool {
 	d := karpv1.DisruptedTaint()
 	return t.MatchTaint(&d)
-}
-
-// invalid returns why the command can no longer go on; "" if it can.
-func invalid(s *planner.Snapshot, cmd *ledger.Command, rest []*planner.StateNode) string {
-	all := newCandidates(s)
-	check := emptiness{all}.invalid
-	if cmd.Started.Method == MethodStaticDrift {
-		check = staticDrift{all}.invalid
-	}
-	pools := map[string]bool{}
-	for _, n := range rest {
-		pools[n.NodePool] = true
-		if reason := check(n, cmd.ID); reason != "" {
-			return reason
-		}
-	}
-	for _, pool := range s.World.NodePools() {
-		if !pools[pool.Name] {
-			continue
-		}
-		if b := Budgets(s, pool, cmd.Started.Reason); b.Consuming > b.Allowed {
-			return "a candidate can no longer be disrupted without violating budgets"
-		}
-	}
-	return ""
 }
 
 func podNames(pods []*world.Pod) string {

@@ -86,7 +86,7 @@ func TestWhatBlocksANode(t *testing.T) {
 		cause   disrupt.Cause
 		message string
 	}{
-		"a pod":             {func(c *pt.Cluster) { c.See(pod()) }, disrupt.CauseNotEmpty, ""},
+		"a pod":             {func(c *pt.Cluster) { c.See(pod()) }, disrupt.CauseUnknownType, `Instance Type "m5.xlarge" not found`},
 		"a pod just placed": {func(c *pt.Cluster) { c.See(pod()); c.Gone(pod()) }, disrupt.CauseNotQuiet, ""},
 		"no claim":          {func(c *pt.Cluster) { c.Gone(pt.Claim("a-claim", "a", "p")) }, disrupt.CauseNoClaim, ""},
 		"no node":           {func(c *pt.Cluster) { c.Gone(pt.Node("a")) }, disrupt.CauseNoNode, "Nodeclaim does not have an associated node"},
@@ -295,12 +295,12 @@ func TestConfirm(t *testing.T) {
 			taint(c, "a")
 			c.See(pt.Node("b", pt.InPool("p"), pt.Marked(c.Ledger.Seq()-1)))
 		}, disrupt.Wait, ""},
-		"a pod arrived":               {func(c *pt.Cluster) { taint(c, "a", "b"); c.See(pt.Pod("x", pt.On("b"))) }, disrupt.Rollback, "node b: pods arrived: default/x"},
-		"a pod came before the taint": {func(c *pt.Cluster) { c.See(pt.Pod("x", pt.On("b"))) }, disrupt.Rollback, "node b: pods arrived: default/x"},
+		"a pod arrived":               {func(c *pt.Cluster) { taint(c, "a", "b"); c.See(pt.Pod("x", pt.On("b"))) }, disrupt.Reduced, "node b: pods arrived: default/x"},
+		"a pod came before the taint": {func(c *pt.Cluster) { c.See(pt.Pod("x", pt.On("b"))) }, disrupt.Reduced, "node b: pods arrived: default/x"},
 		"the node is protected now": {func(c *pt.Cluster) {
 			taint(c, "a")
 			c.See(pt.Node("b", pt.InPool("p"), pt.Marked(c.Ledger.Seq()), func(n *corev1.Node) { n.Annotations[karpv1.DoNotDisruptAnnotationKey] = "true" }))
-		}, disrupt.Rollback, `node b: disruption is blocked through the "karpenter.sh/do-not-disrupt" annotation`},
+		}, disrupt.Reduced, `node b: disruption is blocked through the "karpenter.sh/do-not-disrupt" annotation`},
 		"the budget closed":    {func(c *pt.Cluster) { taint(c, "a", "b"); c.See(pt.Pool("p", pt.Budgets(karpv1.Budget{Nodes: "1"}))) }, disrupt.Rollback, "a candidate can no longer be disrupted without violating budgets"},
 		"the NodePool is gone": {func(c *pt.Cluster) { taint(c, "a", "b"); c.Gone(pt.Pool("p")) }, disrupt.Rollback, "node a: nodePool not found (NodePool=p)"},
 		"one is deleted anyway": {func(c *pt.Cluster) {
@@ -321,7 +321,11 @@ func TestConfirm(t *testing.T) {
 			tc.do(c)
 			got := disrupt.Confirm(c.Snapshot(), cmd)
 			want(t, "outcome", got.Outcome, tc.outcome)
-			want(t, "reason", got.Reason, tc.reason)
+			reason := got.Reason
+			for _, n := range got.Dropped {
+				reason += "node " + n.Node + ": " + n.Reason
+			}
+			want(t, "reason", reason, tc.reason)
 			d := disrupt.ConfirmDecision(c.Snapshot(), cmd)
 			want(t, "nothing is decided while waiting", d == nil, tc.outcome == disrupt.Wait)
 		})

@@ -10,6 +10,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/events"
 	"millwright/planner"
+	"millwright/planner/ledger"
 	"millwright/planner/world"
 )
 
@@ -22,17 +23,25 @@ const (
 // candidates examines the nodes of one Snapshot.
 type candidates struct {
 	s *planner.Snapshot
-	// nominated holds the nodes and claims that pending pods wait for, by the Ledger's verdicts.
+	// nominated holds the nodes and claims that pods are to go to, by the Ledger's verdicts: pending ones, and those of nodes that go.
 	nominated map[string]bool
+	prices    map[*planner.StateNode]int64
+	// marked are the offerings without capacity; nil until asked for.
+	marked map[ledger.OfferingKey]bool
 	// unreadable: a pod exists whose node can't be known, so no node is surely empty.
 	unreadable string
 }
 
 func newCandidates(s *planner.Snapshot) *candidates {
-	c := &candidates{s: s, nominated: map[string]bool{}}
+	c := &candidates{s: s, nominated: map[string]bool{}, prices: map[*planner.StateNode]int64{}}
 	for _, p := range s.World.PendingPods() {
-		if v := s.Ledger.Verdict(p.UID); v != nil && p.Active() {
-			c.nominated[v.Node+"\x00"], c.nominated["\x00"+v.Claim] = true, true
+		c.nominate(p)
+	}
+	for _, n := range s.StateNodes() {
+		if n.MarkedForDeletion {
+			for _, p := range n.Pods {
+				c.nominate(p)
+			}
 		}
 	}
 	delete(c.nominated, "\x00")
@@ -43,6 +52,13 @@ func newCandidates(s *planner.Snapshot) *candidates {
 		}
 	}
 	return c
+}
+
+// nominate notes where a pod goes that waits for a node, or runs on one that goes.
+func (c *candidates) nominate(p *world.Pod) {
+	if v := c.s.Ledger.Verdict(p.UID); v != nil && p.Active() {
+		c.nominated[v.Node+"\x00"], c.nominated["\x00"+v.Claim] = true, true
+	}
 }
 
 func (c *candidates) isNominated(n *planner.StateNode) bool {

@@ -15,8 +15,14 @@ const candidatesMax = 100
 // reportedMax bounds the blocked nodes an explanation names.
 const reportedMax = 100
 
-// MethodEmptiness is the method that removes empty nodes.
-const MethodEmptiness = "emptiness"
+// Methods, in the order they are tried (reference: disruption §4).
+const (
+	MethodEmptiness   = "emptiness"
+	MethodStaticDrift = "static-drift"
+	MethodDrift       = "drift"
+	MethodMulti       = "multi"
+	MethodSingle      = "single"
+)
 
 // Explanation of a CommandStarted record.
 type Explanation struct {
@@ -30,91 +36,158 @@ type Explanation struct {
 	BlockedMore int `json:"blockedMore,omitempty"`
 	// MicroUSDPerHour is what the taken nodes cost.
 	MicroUSDPerHour int64 `json:"price"`
+	// Target are the nodes, by name, that consolidation would have gone in the end; this command is a step to it.
+	Target []string `json:"target,omitempty"`
+	// Rejected are the best of the alternatives that were looked at and not taken.
+	Rejected []Rejected `json:"rejected,omitempty"`
+	// Scores of Balanced NodePools, by name.
+	Scores []Score `json:"scores,omitempty"`
+}
+
+// Rejected alternative of a command.
+type Rejected struct {
+	Nodes  []string `json:"nodes"`
+	Reason string   `json:"reason"`
+	// Savings in micro USD per hour, as far as it came to that.
+	Savings   int64 `json:"savings,omitempty"`
+	Evictions int   `json:"evictions,omitempty"`
 }
 
 // Plan returns the next command, nil if nothing may be taken, and what was found of every node and budget. Empty nodes come first,
-// then drifted ones of static NodePools.
-// One command takes nodes of one NodePool only, the first by name that has any; call again for the next.
+// then drifted ones, then those whose pods can be had cheaper. Call again for the next command.
 func Plan(s *planner.Snapshot) (*planner.Decision, Report) {
-	r := Report{Eligible: map[karpv1.DisruptionReason]int{}}
-	all := newCandidates(s)
-	e, drift := emptiness{all}, staticDrift{all}
-	byPool, drifted := map[string][]*planner.StateNode{}, map[string][]*planner.StateNode{}
+	p := newPass(s)
 	for _, n := range s.StateNodes() {
-		if drift.concerns(n) {
-			nr := drift.examine(n)
-			r.Nodes = append(r.Nodes, nr)
-			if nr.Blocked == nil {
-				drifted[n.NodePool] = append(drifted[n.NodePool], n)
-				r.Eligible[karpv1.DisruptionReasonDrifted]++
-			}
-			continue
-		}
-		nr := e.examine(n)
-		r.Nodes = append(r.Nodes, nr)
-		if nr.Blocked == nil {
-			byPool[n.NodePool] = append(byPool[n.NodePool], n)
-			r.Eligible[karpv1.DisruptionReasonEmpty]++
-		} else if nr.ConsolidatableAt.After(s.Now) {
-			r.wake(nr.ConsolidatableAt)
-		}
+		p.examine(n)
 	}
+	for _, pool := range s.World.NodePools() {
+		p.addBudgets(pool)
+	}
+	p.holdBack()
 	var d *planner.Decision
-	budgets := map[string]PoolReport{}
-	for _, pool := range s.World.NodePools() {
-		var budget PoolReport
-		budget, budgets[pool.Name] = e.poolReports(pool, &r)
-		if nodes := byPool[pool.Name]; len(nodes) > 0 {
-			taken := nodes[:min(len(nodes), budget.Remaining, candidatesMax)]
-			r.holdBack(s, pool, nodes[len(taken):], budget)
-			if d == nil && len(taken) > 0 {
-				d = e.command(pool, taken, budget, &r)
+	for _, method := range []func() *planner.Decision{p.emptiness, p.staticDrift, p.drift, p.consolidation} {
+		if d = method(); d != nil {
+			break
+		}
+	}
+	p.report.wakeForProtection(s)
+	return d, p.report
+}
+
+// pass is one look at a Snapshot.
+type pass struct {
+	*candidates
+	report Report
+	// empty, static, drifted and filled are the nodes that each method may take, by NodePool, as far as budgets allow.
+	empty, static, drifted, filled map[string][]*planner.StateNode
+	budgets                        map[budgetKey]PoolReport
+	at                             map[*planner.StateNode]int // in report.Nodes
+	// balances are of the Balanced NodePools, by name.
+	balances map[string]balance
+	// trials counts the simulations.
+	trials int
+}
+
+type budgetKey struct {
+	pool   string
+	reason karpv1.DisruptionReason
+}
+
+func newPass(s *planner.Snapshot) *pass {
+	return &pass{
+		candidates: newCandidates(s), report: Report{Eligible: map[karpv1.DisruptionReason]int{}},
+		empty: map[string][]*planner.StateNode{}, static: map[string][]*planner.StateNode{},
+		drifted: map[string][]*planner.StateNode{}, filled: map[string][]*planner.StateNode{},
+		budgets: map[budgetKey]PoolReport{}, at: map[*planner.StateNode]int{},
+	}
+}
+
+// examine reports on a node and puts it where its method finds it.
+func (p *pass) examine(n *planner.StateNode) {
+	r := NodeReport{NodePool: n.NodePool, Claim: n.ClaimName()}
+	if n.Node != nil {
+		r.Node = n.Name
+	}
+	r.Blocked = p.choose(n, &r)
+	if r.Blocked != nil && r.ConsolidatableAt.After(p.s.Now) {
+		p.report.wake(r.ConsolidatableAt)
+	}
+	p.at[n] = len(p.report.Nodes)
+	p.report.Nodes = append(p.report.Nodes, r)
+}
+
+// choose finds the method that may take a node; if none may, it says why.
+func (p *pass) choose(n *planner.StateNode, r *NodeReport) *Blocked {
+	drifted := driftOf(n)
+	pool := p.s.World.NodePool(n.NodePool)
+	if drifted != nil && pool != nil {
+		r.Drifted = drifted.Reason
+	}
+	if drifted != nil && pool != nil && pool.Spec.Replicas != nil {
+		return p.offer(p.static, karpv1.DisruptionReasonDrifted, n, p.eventual(n, ""))
+	}
+	blocked := p.node(n, "")
+	if blocked == nil {
+		isEmpty := len(reschedulable(n)) == 0
+		check, list, reason := p.filled, p.consolidatable, karpv1.DisruptionReasonUnderutilized
+		if isEmpty {
+			check, list, reason = p.empty, p.emptied, karpv1.DisruptionReasonEmpty
+		}
+		blocked = p.offer(check, reason, n, list(n, r))
+	}
+	if drifted == nil || blocked == nil {
+		return blocked
+	}
+	return p.offer(p.drifted, karpv1.DisruptionReasonDrifted, n, p.eventual(n, ""))
+}
+
+func (p *pass) offer(list map[string][]*planner.StateNode, reason karpv1.DisruptionReason, n *planner.StateNode, why *Blocked) *Blocked {
+	if why == nil {
+		list[n.NodePool] = append(list[n.NodePool], n)
+		p.report.Eligible[reason]++
+	}
+	return why
+}
+
+func (p *pass) addBudgets(pool *karpv1.NodePool) {
+	for _, reason := range Reasons {
+		b := Budgets(p.s, pool, reason)
+		p.report.Pools = append(p.report.Pools, b)
+		p.budgets[budgetKey{pool.Name, reason}] = b
+	}
+}
+
+// holdBack marks the nodes that budgets keep, and wakes when a window of a budget moves.
+func (p *pass) holdBack() {
+	for _, m := range []struct {
+		nodes  map[string][]*planner.StateNode
+		reason karpv1.DisruptionReason
+	}{
+		{p.empty, karpv1.DisruptionReasonEmpty}, {p.static, karpv1.DisruptionReasonDrifted},
+		{p.drifted, karpv1.DisruptionReasonDrifted}, {p.filled, karpv1.DisruptionReasonUnderutilized},
+	} {
+		for _, pool := range p.s.World.NodePools() {
+			remaining := p.budgets[budgetKey{pool.Name, m.reason}].Remaining
+			nodes := m.nodes[pool.Name]
+			if len(nodes) == 0 || remaining >= min(len(nodes), candidatesMax) {
+				continue
+			}
+			p.report.wake(nextChange(pool.Spec.Disruption.Budgets, p.s.Now))
+			if m.reason == karpv1.DisruptionReasonEmpty {
+				p.block(nodes[remaining:], Blocked{Cause: CauseBudget})
+				m.nodes[pool.Name] = nodes[:remaining]
+			} else if remaining == 0 {
+				p.block(nodes, Blocked{Cause: CauseBudget})
+				delete(m.nodes, pool.Name)
 			}
 		}
 	}
-	for _, pool := range s.World.NodePools() {
-		nodes, budget := drifted[pool.Name], budgets[pool.Name]
-		switch {
-		case len(nodes) == 0:
-		case budget.Remaining == 0:
-			r.holdBack(s, pool, nodes, budget)
-		case d == nil:
-			d = drift.command(pool, nodes, budget, &r)
-		}
-	}
-	r.wakeForProtection(s)
-	return d, r
-}
-
-// poolReports adds what the pool's budgets allow for each reason, and returns those for Empty and Drifted.
-func (c *candidates) poolReports(pool *karpv1.NodePool, r *Report) (empty, drifted PoolReport) {
-	for _, reason := range Reasons {
-		p := Budgets(c.s, pool, reason)
-		r.Pools = append(r.Pools, p)
-		switch reason {
-		case karpv1.DisruptionReasonEmpty:
-			empty = p
-		case karpv1.DisruptionReasonDrifted:
-			drifted = p
-		}
-	}
-	return empty, drifted
-}
-
-// holdBack marks the nodes a budget keeps, and wakes when a window of a budget moves.
-func (r *Report) holdBack(s *planner.Snapshot, pool *karpv1.NodePool, kept []*planner.StateNode, budget PoolReport) {
-	if len(kept) == 0 || budget.Remaining >= candidatesMax {
-		return
-	}
-	r.wake(nextChange(pool.Spec.Disruption.Budgets, s.Now))
-	r.block(kept, Blocked{Cause: CauseBudget})
 }
 
 // block says of nodes why they stay.
-func (r *Report) block(kept []*planner.StateNode, why Blocked) {
+func (p *pass) block(kept []*planner.StateNode, why Blocked) {
 	for _, n := range kept {
-		i := slices.IndexFunc(r.Nodes, func(nr NodeReport) bool { return nr.Claim == n.ClaimName() && nr.Node == n.Name })
-		r.Nodes[i].Blocked = &why
+		p.report.Nodes[p.at[n]].Blocked = &why
 	}
 }
 
@@ -132,55 +205,79 @@ func (r *Report) wakeForProtection(s *planner.Snapshot) {
 	}
 }
 
-// command builds the decision to remove empty nodes of one pool.
-func (e emptiness) command(pool *karpv1.NodePool, nodes []*planner.StateNode, budget PoolReport, r *Report) *planner.Decision {
-	started := &ledger.CommandStarted{Reason: karpv1.DisruptionReasonEmpty, Method: MethodEmptiness}
-	for _, n := range nodes {
-		started.Candidates = append(started.Candidates, candidate(e.s, n))
+// byPools returns the nodes of all NodePools, by pool and name.
+func (p *pass) byPools(nodes map[string][]*planner.StateNode) []*planner.StateNode {
+	var list []*planner.StateNode
+	for _, pool := range p.s.World.NodePools() {
+		list = append(list, nodes[pool.Name]...)
 	}
-	x := e.explain(pool, started, budget, r)
-	x.ConsolidateAfter = ConsolidateAfter(pool).String()
-	return e.decision(pool, started, x)
+	return list
 }
 
-// decision to start a command on nodes of one pool. It relies on the pool and on each node and claim.
-func (c *candidates) decision(pool *karpv1.NodePool, started *ledger.CommandStarted, x Explanation) *planner.Decision {
-	aggregates := []string{ledger.PoolAggregate(pool.Name)}
-	subjects := []string{"pool/" + pool.Name}
+// commandTimeout ends a command whose taints don't show in the World, or whose replacements are not ready.
+const commandTimeout = 10 * time.Minute
+
+// decision to start a command. It relies on the pools and on each node and claim.
+func (p *pass) decision(started *ledger.CommandStarted, x Explanation) *planner.Decision {
+	var aggregates, subjects []string
+	pool := func(name string) {
+		aggregates, subjects = append(aggregates, ledger.PoolAggregate(name)), append(subjects, "pool/"+name)
+	}
 	for _, n := range started.Candidates {
+		pool(n.NodePool)
 		aggregates = append(aggregates, ledger.NodeAggregate(n.Node), ledger.ClaimAggregate(n.Claim))
 		subjects = append(subjects, "node/"+n.Node, "claim/"+n.Claim)
 	}
-	slices.Sort(aggregates)
-	slices.Sort(subjects)
-	return &planner.Decision{
-		Kind: ledger.KindCommandStarted, Payload: started, Explanation: x,
-		Subjects: subjects, Expects: c.s.Expect(aggregates...), Advances: aggregates,
+	for _, r := range started.Replacements {
+		pool(r.NodePool)
 	}
+	expects := slices.Clone(aggregates)
+	for _, t := range started.Placements {
+		if n := p.s.StateNode(t.Node); n != nil {
+			expects = append(expects, ledger.PoolAggregate(n.NodePool))
+		}
+	}
+	d := &planner.Decision{Kind: ledger.KindCommandStarted, Payload: started, Explanation: x, Subjects: sorted(subjects),
+		Expects: p.s.Expect(expects...), Advances: sorted(aggregates)}
+	if started.Evictions > 0 {
+		d.Kind = ledger.KindCommandMovesStarted
+	}
+	return d
 }
 
-func candidate(s *planner.Snapshot, n *planner.StateNode) ledger.Candidate {
+func sorted(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// candidate is a node as a record names it, with the pods that move.
+func (p *pass) candidate(n *planner.StateNode) ledger.Candidate {
 	c := ledger.Candidate{
 		Node: n.Name, Claim: n.Claim.Name, ClaimUID: n.Claim.UID, ProviderID: n.ProviderID, NodePool: n.NodePool,
 		InstanceType: n.InstanceTypeName(), Zone: n.Zone(), CapacityType: n.CapacityType(), Capacity: n.Capacity,
+		Price: p.price(n),
 	}
-	c.Price = s.World.Price(c.InstanceType, c.CapacityType, c.Zone)
+	for _, pod := range reschedulable(n) {
+		c.Pods = append(c.Pods, ledger.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name})
+	}
 	return c
 }
 
-func (c *candidates) explain(pool *karpv1.NodePool, started *ledger.CommandStarted, budget PoolReport, r *Report) Explanation {
-	x := Explanation{Budget: budget}
+// explain completes an explanation with the nodes of the first candidate's pool.
+func (p *pass) explain(started *ledger.CommandStarted, x Explanation) Explanation {
+	first := started.Candidates[0].NodePool
+	x.Budget = p.budgets[budgetKey{first, started.Reason}]
 	taken := map[string]bool{}
-	for _, cand := range started.Candidates {
-		taken[cand.Claim] = true
-		x.MicroUSDPerHour += cand.Price
+	for _, c := range started.Candidates {
+		taken[c.Claim] = true
+		x.MicroUSDPerHour += c.Price
 	}
 	var kept, others []NodeReport
-	for _, nr := range r.Nodes {
+	for _, nr := range p.report.Nodes {
 		switch {
-		case nr.NodePool != pool.Name:
 		case taken[nr.Claim]:
 			x.Taken = append(x.Taken, nr)
+		case nr.NodePool != first:
 		case nr.Blocked != nil && nr.Blocked.Cause == CauseBudget:
 			kept = append(kept, nr)
 		default:
@@ -193,6 +290,3 @@ func (c *candidates) explain(pool *karpv1.NodePool, started *ledger.CommandStart
 	}
 	return x
 }
-
-// commandTimeout ends a command whose taints don't show in the World.
-const commandTimeout = 10 * time.Minute

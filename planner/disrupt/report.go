@@ -29,7 +29,20 @@ const (
 	// CauseNodeLimit: a replacement would be more nodes than the static NodePool may have.
 	CauseNodeLimit Cause = "node-limit"
 
-	// The causes below are of the emptiness method, not of the node.
+	CauseUnknownType  Cause = "instance-type-not-found"
+	CauseMissingLabel Cause = "label-missing"
+	CauseEmptyOnly    Cause = "consolidation-of-empty-nodes-only"
+	// CauseNoPlace: some of its pods would have no place; CauseNotCheaper: they would, but at no lower price.
+	CauseNoPlace    Cause = "pods-need-it"
+	CauseNotCheaper Cause = "not-cheaper"
+	CauseSpot       Cause = "spot-to-spot"
+	CauseScore      Cause = "balanced-score"
+	CauseLimits     Cause = "nodepool-limits"
+	CauseBackoff    Cause = "replacements-fail"
+	// CausePDBSum: other nodes that go have pods of the same PodDisruptionBudget.
+	CausePDBSum Cause = "pdb-sum"
+
+	// The causes below are of the methods, not of the node.
 	CauseStatic   Cause = "static"
 	CauseDisabled Cause = "consolidation-disabled"
 	CauseNotEmpty Cause = "not-empty"

@@ -38,8 +38,10 @@ func (l *Ledger) fold(e Entry) {
 		}
 	case *CommandSucceeded:
 		l.foldCommandSucceeded(p)
+	case *CommandReduced:
+		l.foldCommandReduced(p)
 	case *CommandRolledBack:
-		l.commands.Delete(l.owner, p.ID)
+		l.foldCommandRolledBack(e, p)
 	case *DrainStarted:
 		l.drains.Set(l.owner, p.Node, &Drain{Started: *p, Seq: e.Seq, At: e.Time.UTC()})
 	case *DrainTierStarted:
@@ -133,7 +135,43 @@ func (l *Ledger) foldCommandStarted(e Entry, p *CommandStarted) {
 	id := CommandID(l.logID, e.Seq)
 	l.commands.Set(l.owner, id, &Command{ID: id, Seq: e.Seq, State: CommandStartedState, Started: *p, At: e.Time.UTC()})
 	for i := range p.Replacements {
-		l.plan(e, &p.Replacements[i], i, id)
+		name := l.plan(e, &p.Replacements[i], i, id)
+		l.place(e, Verdict{Claim: name}, p.Replacements[i].Pods)
+	}
+	for _, t := range p.Placements {
+		l.place(e, Verdict{Node: t.Node, Claim: t.Claim}, t.Pods)
+	}
+}
+
+// foldCommandReduced takes nodes out of a command.
+func (l *Ledger) foldCommandReduced(p *CommandReduced) {
+	cmd := edit(l.owner, &l.commands, p.ID)
+	if cmd == nil {
+		return
+	}
+	cmd.Started.Candidates = slices.DeleteFunc(slices.Clone(cmd.Started.Candidates), func(c Candidate) bool {
+		return slices.ContainsFunc(p.Dropped, func(d DroppedNode) bool { return d.Claim == c.Claim })
+	})
+}
+
+// foldCommandRolledBack ends a command. Its unused replacements go: those whose NodeClaim was not made leave at once, and one that is
+// made all the same is deleted as a stray.
+func (l *Ledger) foldCommandRolledBack(e Entry, p *CommandRolledBack) {
+	if cmd := l.Command(p.ID); cmd != nil {
+		for _, pool := range p.Failing {
+			l.failing = with(l.failing, pool, l.failing[pool].again(cmd.At, e.Time))
+		}
+	}
+	l.commands.Delete(l.owner, p.ID)
+	for _, u := range p.Unused {
+		switch c := l.Claim(u.Claim); {
+		case c == nil:
+		case c.State == ClaimPlanned:
+			l.claims.Delete(l.owner, u.Claim)
+		case c.Doomed == nil:
+			c = l.editClaim(u.Claim)
+			c.Doomed = &ClaimDoomed{Claim: u.Claim, UID: c.UID, Reason: u.Reason}
+		}
 	}
 }
 
@@ -149,6 +187,12 @@ func (l *Ledger) foldCommandSucceeded(p *CommandSucceeded) {
 			c = l.editClaim(cand.Claim)
 			c.Doomed = &ClaimDoomed{Claim: cand.Claim, UID: cand.ClaimUID, Reason: strings.ToLower(string(cmd.Started.Reason))}
 			c.TakenBy = p.ID
+		}
+	}
+	for i := range cmd.Started.Replacements {
+		if pool := cmd.Started.Replacements[i].NodePool; l.failing[pool].Failures > 0 {
+			l.failing = maps.Clone(l.failing)
+			delete(l.failing, pool)
 		}
 	}
 	l.commands.Delete(l.owner, p.ID)

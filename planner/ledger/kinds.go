@@ -36,6 +36,11 @@ const (
 	KindCommandConfirmed  Kind = 32
 	KindCommandSucceeded  Kind = 33
 	KindCommandRolledBack Kind = 34
+	// KindCommandMovesStarted is a CommandStarted that also gives its pods their places; KindCommandAbandoned a CommandRolledBack
+	// that takes the command's unused replacements along. Both change what a fold of the plain kinds does not.
+	KindCommandMovesStarted Kind = 35
+	KindCommandAbandoned    Kind = 36
+	KindCommandReduced      Kind = 37
 
 	KindDrainStarted     Kind = 40
 	KindDrainTierStarted Kind = 41
@@ -57,6 +62,7 @@ var kindNames = map[Kind]string{
 	KindClaimAdopted:    "ClaimAdopted",
 	KindCommandProposed: "CommandProposed", KindCommandStarted: "CommandStarted", KindCommandConfirmed: "CommandConfirmed",
 	KindCommandSucceeded: "CommandSucceeded", KindCommandRolledBack: "CommandRolledBack",
+	KindCommandMovesStarted: "CommandMovesStarted", KindCommandAbandoned: "CommandAbandoned", KindCommandReduced: "CommandReduced",
 	KindDrainStarted: "DrainStarted", KindDrainTierStarted: "DrainTierStarted", KindNodeDrained: "NodeDrained",
 	KindDrainEnded:  "DrainEnded",
 	KindOrphanFound: "OrphanFound",

@@ -60,6 +60,8 @@ type state struct {
 	shadow version.Map[string, string]
 	// adopted logs by id.
 	adopted map[string]bool
+	// failing are the NodePools whose last replacement failed, by name.
+	failing map[string]Failing
 	// control is the last ControlChanged.
 	control *ControlChanged
 	// controlSeq and controlAt are of that record.
@@ -210,6 +212,9 @@ func (l *Ledger) Control() *ControlChanged { return l.control }
 func (l *Ledger) ControlSeq() uint64   { return l.controlSeq }
 func (l *Ledger) ControlAt() time.Time { return l.controlAt }
 
+// FailingUntil is when replacements of a NodePool may be tried again, after one that failed; zero if none did since one succeeded.
+func (l *Ledger) FailingUntil(nodePool string) time.Time { return l.failing[nodePool].Until }
+
 // HasAdopted reports that a person let this log take over objects that name another log.
 func (l *Ledger) HasAdopted(logID string) bool { return l.adopted[logID] }
 
@@ -276,7 +281,7 @@ func CheckpointDigest(checkpoint []byte) string { return hexHash(checkpoint) }
 // StateVersion is raised when a Ledger holds what Restore cannot fill in from checkpoints of earlier programs;
 // StateVersionOldest is the oldest it still can. An older program does not restore what a newer one wrote.
 const (
-	StateVersion       uint32 = 1
+	StateVersion       uint32 = 2
 	StateVersionOldest uint32 = 1
 )
 

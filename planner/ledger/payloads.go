@@ -317,13 +317,22 @@ type Candidate struct {
 }
 
 // CommandStarted is one decision of the disruptor. Its id is CommandID(log-id, seq). It advances the pools
-// of its candidates and replacements and the nodes and claims of its candidates.
+// of its candidates and replacements and the nodes and claims of its candidates. One that moves pods is of kind CommandMovesStarted,
+// for its fold gives them their places.
 type CommandStarted struct {
 	// Reason: Empty, Drifted, Underutilized. Method: emptiness, static-drift, drift, multi, single.
-	Reason       karpv1.DisruptionReason `json:"reason"`
-	Method       string                  `json:"method"`
-	Candidates   []Candidate             `json:"candidates"`
-	Replacements []PlannedClaim          `json:"replacements,omitempty"`
+	Reason     karpv1.DisruptionReason `json:"reason"`
+	Method     string                  `json:"method"`
+	Candidates []Candidate             `json:"candidates"`
+	// Replacements are to be made; they name the pods that go there.
+	Replacements []PlannedClaim `json:"replacements,omitempty"`
+	// Placements are the pods of the candidates that go to nodes that stay, by node.
+	Placements []Placement `json:"placements,omitempty"`
+	// PriceBefore is what the candidates cost per hour, PriceAfter what the replacements cost, in micro USD. Evictions counts the pods
+	// that move.
+	PriceBefore int64 `json:"priceBefore,omitempty"`
+	PriceAfter  int64 `json:"priceAfter,omitempty"`
+	Evictions   int   `json:"evictions,omitempty"`
 }
 
 // CommandConfirmed: the taint is on all candidates and a Snapshot that contains it still allows the command.
@@ -336,10 +345,29 @@ type CommandSucceeded struct {
 	ID string `json:"id"`
 }
 
-// CommandRolledBack: the command was given up; taints and conditions are to be taken back.
+// CommandReduced takes nodes out of a command that was not confirmed yet, for the others can go without them; their taints and
+// conditions are to be taken back.
+type CommandReduced struct {
+	ID      string        `json:"id"`
+	Dropped []DroppedNode `json:"dropped"`
+}
+
+// DroppedNode of a command, with its claim.
+type DroppedNode struct {
+	Node   string `json:"node"`
+	Claim  string `json:"claim"`
+	Reason string `json:"reason"`
+}
+
+// CommandRolledBack: the command was given up; taints and conditions are to be taken back. One that ends replacements is of kind
+// CommandAbandoned.
 type CommandRolledBack struct {
 	ID     string `json:"id"`
 	Reason string `json:"reason"`
+	// Unused are the replacements that no pod runs on or waits for: they go with the command.
+	Unused []ExcessClaim `json:"unused,omitempty"`
+	// Failing are the NodePools of replacements that will not come, sorted.
+	Failing []string `json:"failing,omitempty"`
 }
 
 // DrainStarted: the node of a deleting claim is tainted and will be emptied.

@@ -33,6 +33,7 @@ type plainState struct {
 	Positions    map[string]uint64      `json:"positions,omitempty"`
 	Shadow       map[string]string      `json:"shadow,omitempty"`
 	Adopted      map[string]bool        `json:"adopted,omitempty"`
+	Failing      map[string]Failing     `json:"failing,omitempty"`
 	Control      *ControlChanged        `json:"control,omitempty"`
 	ControlSeq   uint64                 `json:"controlSeq,omitempty"`
 	ControlAt    time.Time              `json:"controlAt,omitzero"`
@@ -45,14 +46,14 @@ func (l *Ledger) plain() *plainState {
 		Drains: maps.Collect(l.drains.All()), Offerings: maps.Collect(l.offerings.All()),
 		Reservations: maps.Collect(l.reservations.All()), Verdicts: maps.Collect(l.verdicts.All()),
 		Aggregates: maps.Collect(l.aggregates.All()), Positions: l.positions, Shadow: maps.Collect(l.shadow.All()),
-		Adopted: l.adopted, Control: l.control, ControlSeq: l.controlSeq, ControlAt: l.controlAt,
+		Adopted: l.adopted, Failing: l.failing, Control: l.control, ControlSeq: l.controlSeq, ControlAt: l.controlAt,
 	}
 }
 
 func (p *plainState) ledger() *Ledger {
 	l := New(p.LogID)
 	l.cluster, l.seq, l.lastTime, l.optionsSeq, l.options = p.Cluster, p.Seq, p.LastTime, p.OptionsSeq, p.Options
-	l.backoff, l.modes, l.positions, l.adopted = p.Backoff, p.Modes, p.Positions, p.Adopted
+	l.backoff, l.modes, l.positions, l.adopted, l.failing = p.Backoff, p.Modes, p.Positions, p.Adopted, p.Failing
 	l.control, l.controlSeq, l.controlAt = p.Control, p.ControlSeq, p.ControlAt
 	fillTable(l.owner, &l.claims, p.Claims)
 	fillTable(l.owner, &l.commands, p.Commands)

@@ -78,13 +78,15 @@ func newNodePayload(k Kind) any {
 	switch k {
 	case KindCommandProposed:
 		return &CommandProposed{}
-	case KindCommandStarted:
+	case KindCommandStarted, KindCommandMovesStarted:
 		return &CommandStarted{}
+	case KindCommandReduced:
+		return &CommandReduced{}
 	case KindCommandConfirmed:
 		return &CommandConfirmed{}
 	case KindCommandSucceeded:
 		return &CommandSucceeded{}
-	case KindCommandRolledBack:
+	case KindCommandRolledBack, KindCommandAbandoned:
 		return &CommandRolledBack{}
 	case KindDrainStarted:
 		return &DrainStarted{}

@@ -158,3 +158,27 @@ func (v *Verdict) ExcludedAt(now time.Time) []ExcludedNode {
 	}
 	return list
 }
+
+// Failing counts the commands in a row whose replacements of a NodePool failed.
+type Failing struct {
+	Failures int       `json:"failures"`
+	Until    time.Time `json:"until"`
+}
+
+// A NodePool whose replacement failed is left alone for failingFirst, doubled with each failure in a row up to failingMost.
+const (
+	failingFirst = time.Minute
+	failingMost  = 10 * time.Minute
+)
+
+// again is the state after one more failure. A failure of a command that was started before the last one ended tells nothing new.
+func (f Failing) again(started, now time.Time) Failing {
+	if f.Failures > 0 && started.Before(f.Until) {
+		return f
+	}
+	wait := failingFirst
+	for range min(f.Failures, 10) {
+		wait = min(2*wait, failingMost)
+	}
+	return Failing{Failures: f.Failures + 1, Until: now.UTC().Add(wait)}
+}

@@ -1,6 +1,8 @@
 package provision
 
 import (
+	"k8s.io/apimachinery/pkg/types"
+
 	"millwright/planner"
 	"millwright/planner/ledger"
 )
@@ -11,6 +13,10 @@ type Scenario struct {
 	Without []string
 	// WithoutPools are NodePools that open no claims.
 	WithoutPools []string
+	// Places are nodes, by name, that pods are to go to if they fit there; the others are placed as by Plan.
+	Places map[types.UID]string
+	// Pack makes the new claims cheaper, as Plan does.
+	Pack bool
 }
 
 // Result of a simulation.
@@ -28,7 +34,20 @@ type Result struct {
 
 // Simulate plans as Plan does, under the scenario, and decides nothing.
 func Simulate(s *planner.Snapshot, sc Scenario) Result {
-	sol := solve(inputOf(s, sc))
+	in := inputOf(s, sc)
+	if len(sc.Places) > 0 {
+		prior := in.prior
+		in.prior = func(uid types.UID) target {
+			if node, ok := sc.Places[uid]; ok {
+				return target{node: node}
+			}
+			return prior(uid)
+		}
+	}
+	sol := solve(in)
+	if sc.Pack {
+		sol.pack()
+	}
 	sol.explain()
 	d := &decision{snapshot: s, solver: sol, index: map[*bin]int{}, failed: map[*bin][]ledger.Refusal{},
 		subjects: map[string]bool{}, expects: map[string]bool{}, advances: map[string]bool{}}

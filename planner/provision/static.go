@@ -3,14 +3,12 @@ package provision
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"time"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
-	"millwright/planner/world"
 )
 
 // staticPool is a NodePool with spec.replicas and what counts for them (reference: scheduling §14, lifecycle §8).
@@ -167,29 +165,13 @@ func (m *staticMember) rank(s *planner.Snapshot) (class int, cost int64) {
 			class = 3
 		case p.Active() && !p.Class.DaemonSetOwned() && !p.Class.Static():
 			class = max(class, 2)
-			cost += podCost(p)
+			cost += planner.EvictionCost(p)
 		}
 	}
 	return class, cost * lifetimeLeft(m.node, s.Now) / lifetimeWhole
 }
 
-const (
-	podCostUnit   = int64(1) << 27
-	lifetimeWhole = int64(1000)
-)
-
-// podCost is what moving a pod costs in units of 1/2^27: 1, plus its deletion cost, plus four times its
-// priority, within ±10 (reference: lifecycle §8).
-func podCost(p *world.Pod) int64 {
-	cost := podCostUnit
-	if n, err := strconv.ParseInt(p.Class.Annotations[world.DeletionCostAnnotation], 10, 32); err == nil {
-		cost += n
-	}
-	if pr := p.Class.Spec.Priority; pr != nil {
-		cost += 4 * int64(*pr)
-	}
-	return max(-10*podCostUnit, min(10*podCostUnit, cost))
-}
+const lifetimeWhole = int64(1000)
 
 // lifetimeLeft is the share of a node's life that is left, in thousandths; all of it if it does not expire.
 func lifetimeLeft(n *planner.StateNode, now time.Time) int64 {

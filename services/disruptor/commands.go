@@ -24,7 +24,7 @@ type command struct {
 	ledger.Command
 	// untainted are the nodes of candidates that the World does not show tainted by this command and marked.
 	untainted []ledger.Candidate
-	// ready: the replacements, if any, are initialized, or nothing is left to be replaced.
+	// ready: it is confirmed, and its replacements, if any, are initialized, or nothing is left to be replaced.
 	ready bool
 	// expects of the record that ends the command.
 	expects []planner.Expectation
@@ -49,7 +49,7 @@ func (s *Service) drive() error {
 		for _, candidate := range c.untainted {
 			s.mark(c, candidate)
 		}
-		if c.State == ledger.CommandConfirmedState && c.ready {
+		if c.ready {
 			s.finish(c)
 		}
 	}
@@ -57,13 +57,8 @@ func (s *Service) drive() error {
 }
 
 func look(snap *planner.Snapshot, c *ledger.Command) command {
-	v := command{Command: *c, ready: true, expects: snap.Expect(ledger.CommandAggregate(c.ID))}
-	for i, r := range c.Started.Replacements {
-		claim := snap.Ledger.Claim(ledger.ClaimName(snap.Ledger.LogID(), r.NodePool, c.Seq, i))
-		v.ready = v.ready && claim != nil && claim.State == ledger.ClaimInitializedState
-	}
-	rest := disrupt.Remaining(snap, c)
-	v.ready = v.ready || len(rest) == 0
+	v := command{Command: *c, expects: snap.Expect(ledger.CommandAggregate(c.ID))}
+	v.ready = c.State == ledger.CommandConfirmedState && disrupt.Confirm(snap, c).Outcome == disrupt.Confirmed
 	for _, candidate := range c.Started.Candidates {
 		n := snap.StateNodeOfClaim(candidate.Claim)
 		if n == nil || n.Node == nil || n.Claim.UID != candidate.ClaimUID || n.Claim.DeletionTimestamp != nil {
@@ -177,7 +172,10 @@ func (s *Service) decide(ctx context.Context, p pending) error {
 	case errors.Is(err, store.ErrConflict): // the next step looks anew
 	case err != nil:
 		return fmt.Errorf("confirm command %s: %w", p.command.ID, err)
-	case p.decision.Kind == ledger.KindCommandRolledBack:
+	case p.decision.Kind == ledger.KindCommandReduced:
+		s.metrics.reduced(&p.command, p.decision)
+		s.logger.Info().Str("command", p.command.ID).Interface("verdict", p.decision.Explanation).Msg("command goes on without some nodes")
+	case p.decision.Kind == ledger.KindCommandRolledBack, p.decision.Kind == ledger.KindCommandAbandoned:
 		s.metrics.rolledBack(&p.command, p.decision)
 		s.logger.Info().Str("command", p.command.ID).Interface("verdict", p.decision.Explanation).Msg("command rolled back")
 	}

@@ -111,6 +111,13 @@ func (m *metrics) rolledBack(c *ledger.Command, d *planner.Decision) {
 	}
 }
 
+// reduced counts the nodes that a command was not confirmed for.
+func (m *metrics) reduced(c *ledger.Command, d *planner.Decision) {
+	if p, ok := d.Payload.(*ledger.CommandReduced); ok {
+		m.failed.WithLabelValues(consolidationType(c.Started.Method)).Add(float64(len(p.Dropped)))
+	}
+}
+
 // candidatesOf counts the nodes among the subjects of a rollback.
 func candidatesOf(d *planner.Decision) (count int) {
 	for _, s := range d.Subjects {

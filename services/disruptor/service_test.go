@@ -134,7 +134,7 @@ func TestACommandWhoseReplacementVanishesIsRolledBack(t *testing.T) {
 		}
 		r.Append(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: ledger.ClaimName(r.Host.LogID(), "general", rec.Seq, 0), Reason: "liveness"})
 		r.Settle(s, 5*time.Second)
-		if n := len(r.Entries(ledger.KindCommandRolledBack)); n != 1 {
+		if n := len(r.Entries(ledger.KindCommandAbandoned)); n != 1 {
 			t.Fatalf("%d roll-backs, want 1: %v", n, r.Kinds())
 		}
 		if kube.IsDisrupted(r.Kube.GetNode("empty")) || reasonOf(r.Kube.GetClaim("empty-claim")) != nil {

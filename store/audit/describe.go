@@ -227,8 +227,18 @@ func describeNode(e ledger.Entry, logID string) string {
 		return fmt.Sprintf("command %s confirmed: taints are on and nothing has changed", p.ID)
 	case *ledger.CommandSucceeded:
 		return fmt.Sprintf("command %s succeeded: its NodeClaims are being deleted", p.ID)
+	case *ledger.CommandReduced:
+		names := make([]string, len(p.Dropped))
+		for i, n := range p.Dropped {
+			names[i] = fmt.Sprintf("%s (%s)", n.Node, n.Reason)
+		}
+		return fmt.Sprintf("command %s goes on without %s", p.ID, clip(strings.Join(names, ", "), 400))
 	case *ledger.CommandRolledBack:
-		return fmt.Sprintf("command %s rolled back: %s", p.ID, p.Reason)
+		text := fmt.Sprintf("command %s rolled back: %s", p.ID, p.Reason)
+		if n := len(p.Unused); n > 0 {
+			text += fmt.Sprintf("; %d unused replacement(s) go", n)
+		}
+		return text
 	case *ledger.DrainStarted:
 		text := fmt.Sprintf("drain of node %s started (%s)", p.Node, p.Reason)
 		if !p.Deadline.IsZero() {
@@ -253,8 +263,14 @@ func describeCommand(c *ledger.CommandStarted, id string) string {
 		price += n.Price
 	}
 	text := fmt.Sprintf("command%s (%s, %s) takes %d node(s): %s", id, c.Reason, c.Method, len(names), clip(strings.Join(names, ", "), 200))
-	if price > 0 {
-		text += ", saving " + Price(price)
+	switch saved := price - c.PriceAfter; {
+	case saved > 0:
+		text += ", saving " + Price(saved)
+	case saved < 0:
+		text += ", costing " + Price(-saved) + " more"
+	}
+	if c.Evictions > 0 {
+		text += fmt.Sprintf(", moving %d pod(s)", c.Evictions)
 	}
 	if n := len(c.Replacements); n > 0 {
 		text += fmt.Sprintf(", with %d replacement(s)", n)

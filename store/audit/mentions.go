@@ -61,6 +61,7 @@ func (m *mentions) payload(e ledger.Entry, logID string) {
 			m.add("node", c.Node)
 			m.add("claim", c.Claim)
 			m.add("pool", c.NodePool)
+			m.pods(c.Pods)
 		}
 	case *ledger.OrphanFound:
 		m.add("instance", p.InstanceID)
@@ -108,8 +109,17 @@ func (m *mentions) node(e ledger.Entry) {
 		m.add("command", p.ID)
 	case *ledger.CommandSucceeded:
 		m.add("command", p.ID)
+	case *ledger.CommandReduced:
+		m.add("command", p.ID)
+		for _, n := range p.Dropped {
+			m.add("node", n.Node)
+			m.add("claim", n.Claim)
+		}
 	case *ledger.CommandRolledBack:
 		m.add("command", p.ID)
+		for _, u := range p.Unused {
+			m.add("claim", u.Claim)
+		}
 	case *ledger.DrainStarted:
 		m.add("node", p.Node)
 		m.add("claim", p.Claim)

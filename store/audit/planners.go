@@ -19,8 +19,11 @@ var planners = map[ledger.Kind]func(*planner.Snapshot, ledger.Entry) *planner.De
 	ledger.KindProvisioningWidened: replanProvisioning,
 	ledger.KindClaimWithdrawn:      replanProvisioning,
 	ledger.KindCommandStarted:      replanCommand,
+	ledger.KindCommandMovesStarted: replanCommand,
 	ledger.KindCommandConfirmed:    replanConfirmation,
+	ledger.KindCommandReduced:      replanConfirmation,
 	ledger.KindCommandRolledBack:   replanConfirmation,
+	ledger.KindCommandAbandoned:    replanConfirmation,
 	ledger.KindDrainTierStarted:    replanTier,
 }
 
@@ -50,6 +53,8 @@ func replanConfirmation(s *planner.Snapshot, e ledger.Entry) *planner.Decision {
 	var id string
 	switch p := e.Payload.(type) {
 	case *ledger.CommandConfirmed:
+		id = p.ID
+	case *ledger.CommandReduced:
 		id = p.ID
 	case *ledger.CommandRolledBack:
 		id = p.ID

@@ -122,10 +122,13 @@ func (st *story) bound(claim, node string) [][]string {
 }
 
 func (st *story) command(e ledger.Entry, p *ledger.CommandStarted) [][]string {
+	id := "command/" + ledger.CommandID(st.logID, e.Seq)
 	if st.ofPod() {
+		if slices.ContainsFunc(p.Candidates, func(c ledger.Candidate) bool { return st.holds(c.Pods) }) {
+			st.about[id] = true
+		}
 		return nil
 	}
-	id := "command/" + ledger.CommandID(st.logID, e.Seq)
 	for _, c := range p.Candidates {
 		if st.about["claim/"+c.Claim] || st.about["node/"+c.Node] {
 			st.about[id] = true
@@ -179,7 +182,7 @@ func (st *story) line(e ledger.Entry) Line {
 		if IsDecision(e) {
 			l.Step, l.Details = StepDecided, seen(e)
 		}
-	case *ledger.CommandConfirmed, *ledger.ClaimDoomed, *ledger.DrainStarted, *ledger.DrainTierStarted:
+	case *ledger.CommandConfirmed, *ledger.CommandReduced, *ledger.ClaimDoomed, *ledger.DrainStarted, *ledger.DrainTierStarted:
 		l.Step, l.Details = StepDecided, seen(e)
 	case *ledger.CommandRolledBack, *ledger.CommandSucceeded, *ledger.LaunchFailed, *ledger.ClaimInitialized, *ledger.ClaimClosed,
 		*ledger.InstanceTerminated, *ledger.NodeDrained:

@@ -1,0 +1,97 @@
+package disrupt
+
+import (
+	"cmp"
+
+	"millwright/planner"
+	"millwright/planner/catalog"
+	"millwright/planner/ledger"
+	"millwright/planner/provision"
+	"millwright/planner/requirement"
+	"millwright/planner/resource"
+)
+
+func compareNodes(a, b *planner.StateNode) int { return cmp.Compare(a.Name, b.Name) }
+
+// use is what a NodePool's nodes and claims that are not going amount to.
+func (p *pass) use(pool string) (v resource.Vector, nodes int64) {
+	for _, n := range p.s.StateNodes() {
+		if n.NodePool == pool && !n.MarkedForDeletion {
+			v, nodes = v.Add(n.Capacity), nodes+1
+		}
+	}
+	for _, c := range p.s.InFlight() {
+		if c.NodePool == pool {
+			v, nodes = v.Add(c.Capacity), nodes+1
+		}
+	}
+	return v, nodes
+}
+
+// catalogOf is what EC2 offers to the claims of a node's pool.
+func (c *candidates) catalogOf(n *planner.StateNode) *catalog.Catalog {
+	if n.Claim == nil || n.Claim.Spec.NodeClassRef == nil {
+		return nil
+	}
+	return provision.Catalog(c.s, n.NodePool, n.Claim.Spec.NodeClassRef.Name)
+}
+
+func (c *candidates) typeOf(n *planner.StateNode) *catalog.InstanceType {
+	if cat := c.catalogOf(n); cat != nil {
+		return cat.Type(n.InstanceTypeName())
+	}
+	return nil
+}
+
+// price is what a node costs per hour: its type's cheapest offering in its zone and capacity type, available or not (reference:
+// disruption §3, §11); 0 if it is not known.
+func (c *candidates) price(n *planner.StateNode) int64 {
+	if v, ok := c.prices[n]; ok {
+		return v
+	}
+	best := int64(0)
+	if t := c.typeOf(n); t != nil {
+		for i := range t.Offerings {
+			o := &t.Offerings[i]
+			if o.Price > 0 && o.Zone == n.Zone() && o.CapacityType == n.CapacityType() && (best == 0 || o.Price < best) {
+				best = o.Price
+			}
+		}
+	}
+	if best == 0 {
+		best = c.s.World.Price(n.InstanceTypeName(), n.CapacityType(), n.Zone())
+	}
+	c.prices[n] = best
+	return best
+}
+
+func (p *pass) priceOf(nodes []*planner.StateNode) (sum int64) {
+	for _, n := range nodes {
+		sum += p.price(n)
+	}
+	return sum
+}
+
+// unavailable offerings, as the Ledger has them marked.
+func (c *candidates) unavailable() map[ledger.OfferingKey]bool {
+	if c.marked == nil {
+		c.marked = map[ledger.OfferingKey]bool{}
+		for _, k := range c.s.Ledger.UnavailableOfferings(c.s.Now) {
+			c.marked[k] = true
+		}
+	}
+	return c.marked
+}
+
+// offers are the offerings of a type that a claim with these requirements may be launched in now.
+func (c *candidates) offers(t *catalog.InstanceType, set requirement.Set) []*catalog.Offering {
+	var list []*catalog.Offering
+	for i := range t.Offerings {
+		o := &t.Offerings[i]
+		if o.Available && !c.unavailable()[ledger.OfferingKey{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}] &&
+			set.IntersectsSet(o.Requirements) {
+			list = append(list, o)
+		}
+	}
+	return list
+}

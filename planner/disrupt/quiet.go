@@ -1,0 +1,44 @@
+package disrupt
+
+import (
+	"time"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
+	"millwright/planner/world"
+)
+
+// ConsolidateAfter is how long the nodes of a NodePool must have been quiet: 0 where it says nothing, and where it says Never.
+func ConsolidateAfter(pool *karpv1.NodePool) time.Duration {
+	if d := pool.Spec.Disruption.ConsolidateAfter.Duration; d != nil {
+		return *d
+	}
+	return 0
+}
+
+// QuietSince is the last moment something happened to a claim's node: it was initialized, or a pod came, ended or
+// was deleted. Pod events are those the World saw, or the NodeClaim's status tells of. If neither knows any,
+// the World may only have come too late to see it: then the time counts from when it first saw the Node, which
+// costs time and never removes a node too early. false: it is not known yet when the node was initialized.
+func QuietSince(w *world.World, o *karpv1.NodeClaim, node string) (time.Time, bool) {
+	c := planner.Condition(o.Status.Conditions, karpv1.ConditionTypeInitialized)
+	if c == nil || c.Status != "True" {
+		return time.Time{}, false
+	}
+	event, told := w.LastPodEvent(node), o.Status.LastPodEventTime.Time
+	since := latest(c.LastTransitionTime.Time, told, event)
+	if event.IsZero() && told.IsZero() {
+		since = latest(since, w.FirstSeen(node))
+	}
+	return since.UTC(), true
+}
+
+func latest(times ...time.Time) time.Time {
+	var l time.Time
+	for _, t := range times {
+		if t.After(l) {
+			l = t
+		}
+	}
+	return l
+}

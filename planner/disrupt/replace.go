@@ -1,0 +1,343 @@
+package disrupt
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
+	"millwright/planner/catalog"
+	"millwright/planner/ledger"
+	"millwright/planner/provision"
+	"millwright/planner/requirement"
+	"millwright/planner/resource"
+)
+
+// A replacement has to save more than one part in hysteresis of what it replaces, so that nodes are not swapped for a wobble of prices.
+const hysteresis = 50
+
+// spotTypesLeast is how many cheaper types a spot node's replacement must be able to become (reference: disruption §5).
+const spotTypesLeast = 15
+
+// choice is a replacement that would do.
+type choice struct {
+	*outcome
+	// saved per hour, what nodes cost by themselves included; dollars without.
+	saved, dollars int64
+}
+
+// replacements looks for nodes whose pods can be had cheaper on new ones: each alone, then together.
+func (p *pass) replacements(k *packing, nodes []*planner.StateNode) *planner.Decision {
+	var choices []choice
+	var rejected []Rejected
+	for _, group := range p.groups(k, nodes) {
+		if p.trials >= p.trialsAllowed() {
+			break
+		}
+		c, why := p.replacement(group)
+		if c == nil {
+			rejected = append(rejected, why)
+			if len(group) == 1 {
+				p.block(group, *unconsolidatable(CauseNotCheaper, "%s", why.Reason))
+			}
+			continue
+		}
+		choices = append(choices, *c)
+	}
+	best := bestChoice(choices)
+	if best == nil {
+		return nil
+	}
+	method := MethodMulti
+	if len(best.nodes) == 1 {
+		method = MethodSingle
+	}
+	started := p.commandOf(best.outcome, karpv1.DisruptionReasonUnderutilized, method)
+	slices.SortStableFunc(rejected, func(a, b Rejected) int { return cmp.Compare(b.Savings, a.Savings) })
+	x := Explanation{Rejected: rejected[:min(len(rejected), rejectedMax)], Scores: best.scores}
+	return p.decision(started, p.explain(started, x))
+}
+
+// bestChoice saves most; among those that save nearly as much, a tenth less, it moves the fewest pods.
+func bestChoice(choices []choice) *choice {
+	if len(choices) == 0 {
+		return nil
+	}
+	most := int64(0)
+	for i := range choices {
+		most = max(most, choices[i].saved)
+	}
+	var best *choice
+	for i := range choices {
+		c := &choices[i]
+		if c.saved < most-most/10 {
+			continue
+		}
+		if best == nil || c.evictions() < best.evictions() || c.evictions() == best.evictions() && c.saved > best.saved {
+			best = c
+		}
+	}
+	return best
+}
+
+// groups are the sets of nodes to try: each node alone, those that waste most first; then the first so many of them together.
+func (p *pass) groups(k *packing, nodes []*planner.StateNode) [][]*planner.StateNode {
+	left, counts := p.remaining(), p.goingCounts()
+	var may []*site
+	for _, x := range k.sites {
+		if !x.candidate || left[x.node.NodePool] <= 0 || p.s.Now.Before(p.backoff(x.node.NodePool)) {
+			continue
+		}
+		if why := p.pdbTake(counts, x.node); why != nil {
+			continue
+		}
+		may = append(may, x)
+	}
+	slices.SortFunc(may, func(a, b *site) int { return cmp.Or(cmp.Compare(b.waste(), a.waste()), compareNodes(a.node, b.node)) })
+	var list [][]*planner.StateNode
+	for _, x := range may {
+		list = append(list, []*planner.StateNode{x.node})
+	}
+	for size := 2; size <= min(len(may), neighbours); size += max(1, size/2) {
+		list = append(list, p.firstOf(may, size))
+	}
+	if len(may) > 2 && len(may) <= neighbours {
+		list = append(list, p.firstOf(may, len(may)))
+	}
+	return list
+}
+
+func (p *pass) firstOf(may []*site, size int) []*planner.StateNode {
+	left := p.remaining()
+	var group []*planner.StateNode
+	for _, x := range may {
+		if len(group) < size && left[x.node.NodePool] > 0 {
+			left[x.node.NodePool]--
+			group = append(group, x.node)
+		}
+	}
+	return group
+}
+
+// waste is the price of what a node has and does not need, by the resource that it needs most of.
+func (x *site) waste() int64 {
+	var used resource.Vector
+	for _, a := range x.pods {
+		used = used.Add(a.pod.Class.Requests)
+	}
+	have := x.node.Allocatable
+	return x.price - max(proportion(x.price, used.MilliCPU, have.MilliCPU), proportion(x.price, used.Memory, have.Memory))
+}
+
+// replacement tries to have the pods of some nodes cheaper; if that can't be, it says why.
+func (p *pass) replacement(group []*planner.StateNode) (*choice, Rejected) {
+	o := p.trial(group, nil, len(group) > 1)
+	no := func(format string, args ...any) (*choice, Rejected) {
+		return nil, rejectedOf(o, fmt.Sprintf(format, args...), 0)
+	}
+	switch {
+	case o.failure() != "":
+		return no("%s", o.failure())
+	case o.mixed():
+		return no("pods that wait for a place come first")
+	case len(o.claims) == 0:
+		return no("they go without a replacement, as budgets allow")
+	case len(group) == 1 && len(o.claims) > 1 && !p.cheaperInParts(o):
+		return no("Can't remove without creating %d candidates", len(o.claims))
+	}
+	if why := p.reprice(o); why != "" {
+		return no("%s", why)
+	}
+	before, after := p.priceOf(o.nodes), int64(0)
+	for i := range o.claims {
+		after += o.claims[i].Cheapest.MicroUSDPerHour
+	}
+	saved := before - after + p.nodeCost()*int64(len(group)-len(o.claims))
+	switch {
+	case before <= after:
+		return no("Can't replace with a cheaper node")
+	case saved <= 0 || (before-after)*hysteresis < before:
+		return nil, rejectedOf(o, "the saving is too small", before-after)
+	}
+	if pool := p.limitExceeded(o.claims); pool != "" {
+		return no("Replacements would exceed the limits of NodePool %q", pool)
+	}
+	bad, scores := p.balance(o)
+	if o.scores = scores; len(bad) > 0 {
+		return no("Balanced: the disruption is too much for the saving")
+	}
+	return &choice{outcome: o, saved: saved, dollars: before - after}, Rejected{}
+}
+
+// cheaperInParts reports that several replacements for one node save more than the further nodes cost by themselves.
+func (p *pass) cheaperInParts(o *outcome) bool {
+	saved := p.priceOf(o.nodes)
+	for i := range o.claims {
+		saved -= o.claims[i].Cheapest.MicroUSDPerHour
+	}
+	return saved > p.nodeCost()*int64(len(o.claims)-1)
+}
+
+// reprice keeps of each claim the types and offerings that can't make it dearer than what it replaces, whatever of them is launched.
+func (p *pass) reprice(o *outcome) string {
+	allSpot := !slices.ContainsFunc(o.nodes, func(n *planner.StateNode) bool { return n.CapacityType() != karpv1.CapacityTypeSpot })
+	before, cheapest := p.priceOf(o.nodes), int64(0)
+	if extra := len(o.claims) - len(o.nodes); extra > 0 {
+		before -= p.nodeCost() * int64(extra)
+	}
+	for i := range o.claims {
+		cheapest += o.claims[i].Cheapest.MicroUSDPerHour
+	}
+	if cheapest >= before {
+		return "Can't replace with a cheaper node"
+	}
+	for i := range o.claims {
+		c := &o.claims[i]
+		ceiling := before
+		if len(o.claims) > 1 {
+			ceiling = c.Cheapest.MicroUSDPerHour + proportion(before-cheapest, c.Cheapest.MicroUSDPerHour, cheapest)
+		}
+		if same := p.sameTypeCeiling(o.nodes, c); same < ceiling {
+			ceiling = same
+		}
+		if why := p.restrict(c, ceiling, allSpot, len(o.nodes) == 1); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// sameTypeCeiling is the lowest price that a removed node has of a type that the replacement may become too: keeping that node would be
+// as good (reference: disruption §5).
+func (p *pass) sameTypeCeiling(nodes []*planner.StateNode, c *ledger.PlannedClaim) int64 {
+	least := int64(math.MaxInt64)
+	for _, n := range nodes {
+		if slices.Contains(c.InstanceTypes, n.InstanceTypeName()) {
+			least = min(least, p.price(n))
+		}
+	}
+	return least
+}
+
+// restrict cuts a claim's types to those whose dearest launch costs less than the ceiling.
+func (p *pass) restrict(c *ledger.PlannedClaim, ceiling int64, allSpot, single bool) string {
+	set, _ := requirement.FromClaim(c.Requirements) // as planned: it may name labels that users may not
+	cat := provision.Catalog(p.s, c.NodePool, c.NodeClassRef.Name)
+	if cat == nil {
+		return "the catalogue is not known"
+	}
+	capacityTypes := set.Get(karpv1.CapacityTypeLabelKey)
+	spotToSpot := allSpot && capacityTypes.Has(karpv1.CapacityTypeSpot)
+	if spotToSpot && !p.spotToSpot() {
+		return "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
+	}
+	if capacityTypes.Has(karpv1.CapacityTypeSpot) && capacityTypes.Has(karpv1.CapacityTypeOnDemand) {
+		set = set.Add(requirement.In(karpv1.CapacityTypeLabelKey, p.firstCapacityType(c, cat, set)))
+	}
+	var kept []string
+	var best ledger.OfferingPrice
+	for _, name := range c.InstanceTypes {
+		t := cat.Type(name)
+		if t == nil {
+			continue
+		}
+		offer, worst := p.launchPrice(t, set)
+		if offer == nil || worst >= ceiling {
+			continue
+		}
+		if kept = append(kept, name); best.InstanceType == "" || offer.Price < best.MicroUSDPerHour {
+			best = ledger.OfferingPrice{InstanceType: name, Zone: offer.Zone, CapacityType: offer.CapacityType, MicroUSDPerHour: offer.Price, ReservationID: offer.ReservationID}
+		}
+	}
+	if len(kept) == 0 {
+		return "Can't replace with a cheaper node"
+	}
+	if spotToSpot && single {
+		if len(kept) < spotTypesLeast {
+			return fmt.Sprintf("SpotToSpotConsolidation requires %d cheaper instance type options than the current candidate to consolidate, got %d", spotTypesLeast, len(kept))
+		}
+		kept = kept[:max(spotTypesLeast, minTypes(set))]
+	}
+	if key := unmet(set, cat, kept); key != "" {
+		return fmt.Sprintf("Filtering by price: minValues requirement is not met for label(s) (label(s)=[%s])", key)
+	}
+	c.InstanceTypes, c.Cheapest = kept, best
+	c.Requirements = set.Without(corev1.LabelInstanceTypeStable).Add(withMinValues(set, kept)).Entries()
+	c.Capacity = resource.Vector{}
+	for _, name := range kept {
+		c.Capacity = c.Capacity.Max(cat.Type(name).Capacity)
+	}
+	return ""
+}
+
+func withMinValues(set requirement.Set, kept []string) requirement.Requirement {
+	r := requirement.In(corev1.LabelInstanceTypeStable, kept...)
+	if n := set.Get(corev1.LabelInstanceTypeStable).MinValues(); n > 0 {
+		r = r.WithMinValues(n)
+	}
+	return r
+}
+
+func minTypes(set requirement.Set) int {
+	return set.Get(corev1.LabelInstanceTypeStable).MinValues()
+}
+
+// unmet is the first key whose minValues the types do not meet; "" if all are met.
+func unmet(set requirement.Set, cat *catalog.Catalog, names []string) string {
+	for _, r := range set.Requirements() {
+		if r.MinValues() == 0 {
+			continue
+		}
+		distinct := map[string]bool{}
+		for _, name := range names {
+			for _, v := range cat.Type(name).Requirements.Get(r.Key()).Values() {
+				if r.Has(v) {
+					distinct[v] = true
+				}
+			}
+		}
+		if len(distinct) < r.MinValues() {
+			return r.Key()
+		}
+	}
+	return ""
+}
+
+// firstCapacityType is the one the launch would take: spot if some type has it now, for the price was computed with it, and a shortage
+// of spot must fail the launch rather than buy dearer.
+func (p *pass) firstCapacityType(c *ledger.PlannedClaim, cat *catalog.Catalog, set requirement.Set) string {
+	for _, name := range c.InstanceTypes {
+		if t := cat.Type(name); t != nil && slices.ContainsFunc(p.offers(t, set), func(o *catalog.Offering) bool { return o.CapacityType == karpv1.CapacityTypeSpot }) {
+			return karpv1.CapacityTypeSpot
+		}
+	}
+	return karpv1.CapacityTypeOnDemand
+}
+
+// launchPrice is the cheapest offering that a launch may take, and what the dearest of its capacity type costs: reserved, spot and
+// on-demand in this order, the first that there is.
+func (p *pass) launchPrice(t *catalog.InstanceType, set requirement.Set) (best *catalog.Offering, worst int64) {
+	offers := p.offers(t, set)
+	for _, capacityType := range []string{karpv1.CapacityTypeReserved, karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand} {
+		for _, o := range offers {
+			if o.CapacityType != capacityType {
+				continue
+			}
+			worst = max(worst, o.Price)
+			if best == nil || o.Price < best.Price {
+				best = o
+			}
+		}
+		if best != nil {
+			return best, worst
+		}
+	}
+	return nil, 0
+}
+
+// spotToSpot is the gate SpotToSpotConsolidation.
+func (p *pass) spotToSpot() bool { return false }

@@ -1,0 +1,159 @@
+package disrupt
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/planner/provision"
+	"millwright/planner/world"
+)
+
+// validation looks at the nodes of a running command once more.
+type validation struct {
+	*pass
+	cmd *ledger.Command
+	// own are the command's claims with the pods that it moves.
+	own map[string]map[types.UID]bool
+}
+
+func newValidation(s *planner.Snapshot, cmd *ledger.Command) *validation {
+	v := &validation{pass: newPass(s), cmd: cmd, own: map[string]map[types.UID]bool{}}
+	for _, c := range cmd.Started.Candidates {
+		pods := map[types.UID]bool{}
+		for _, p := range c.Pods {
+			pods[p.UID] = true
+		}
+		v.own[c.Claim] = pods
+	}
+	return v
+}
+
+// budgets demands that the NodePools' budgets hold, the command's nodes included.
+func (v *validation) budgets(rest []*planner.StateNode) string {
+	pools := map[string]bool{}
+	for _, n := range rest {
+		pools[n.NodePool] = true
+	}
+	for _, pool := range v.s.World.NodePools() {
+		if !pools[pool.Name] {
+			continue
+		}
+		if b := Budgets(v.s, pool, v.cmd.Started.Reason); b.Consuming > b.Allowed {
+			return "a candidate can no longer be disrupted without violating budgets"
+		}
+	}
+	return ""
+}
+
+// nodes returns those that may not be disrupted any more, with the reason.
+func (v *validation) nodes(rest []*planner.StateNode) (dropped []ledger.DroppedNode) {
+	counts := v.othersCounts()
+	for _, n := range rest {
+		reason := v.node(n)
+		if reason == "" && !v.isEventual(n) {
+			if why := v.pdbTake(counts, n); why != nil {
+				reason = lowerFirst(why.Message)
+			}
+		}
+		if reason != "" {
+			dropped = append(dropped, ledger.DroppedNode{Node: n.Name, Claim: n.ClaimName(), Reason: reason})
+		}
+	}
+	return dropped
+}
+
+// othersCounts are the pods to be evicted from nodes that go, but for the command's own.
+func (v *validation) othersCounts() map[*policyv1.PodDisruptionBudget]int32 {
+	counts := map[*policyv1.PodDisruptionBudget]int32{}
+	for _, n := range v.s.StateNodes() {
+		if n.MarkedForDeletion && v.own[n.ClaimName()] == nil {
+			v.pdbAdd(counts, n)
+		}
+	}
+	return counts
+}
+
+func (v *validation) isEventual(n *planner.StateNode) bool {
+	return v.cmd.Started.Reason == karpv1.DisruptionReasonDrifted && n.Claim.Spec.TerminationGracePeriod != nil
+}
+
+// node returns why the command can no longer go on with a node; "" if it can.
+func (v *validation) node(n *planner.StateNode) string {
+	check := v.candidates.node
+	if v.cmd.Started.Reason == karpv1.DisruptionReasonDrifted {
+		check = v.eventual
+	}
+	if b := check(n, v.cmd.ID); b != nil {
+		return lowerFirst(b.Message)
+	}
+	pool := v.s.World.NodePool(n.NodePool)
+	switch {
+	case v.cmd.Started.Method == MethodStaticDrift && pool.Spec.Replicas == nil:
+		return "its NodePool is not static any more"
+	case v.cmd.Started.Reason == karpv1.DisruptionReasonDrifted:
+		if driftOf(n) == nil {
+			return "has not drifted any more"
+		}
+		return ""
+	}
+	if b := enabled(pool); b != nil {
+		return cmp.Or(b.Message, "its NodePool is static by now")
+	}
+	if v.cmd.Started.Reason == karpv1.DisruptionReasonUnderutilized && pool.Spec.Disruption.ConsolidationPolicy == karpv1.ConsolidationPolicyWhenEmpty {
+		return fmt.Sprintf("NodePool %q has consolidation policy WhenEmpty, but node is not empty", pool.Name)
+	}
+	arrived := slices.DeleteFunc(reschedulable(n), func(p *world.Pod) bool { return v.own[n.ClaimName()][p.UID] })
+	if len(arrived) > 0 {
+		return "pods arrived: " + podNames(arrived)
+	}
+	return ""
+}
+
+// moves returns the nodes with pods that have no place any more, on nodes that are ready or on the command's own replacements.
+func (v *validation) moves(rest []*planner.StateNode) (dropped []ledger.DroppedNode) {
+	if v.cmd.Started.Evictions == 0 {
+		return nil
+	}
+	home, own := map[types.UID]*planner.StateNode{}, map[string]bool{}
+	for _, n := range rest {
+		for _, p := range n.Pods {
+			if v.own[n.ClaimName()][p.UID] {
+				home[p.UID] = n
+			}
+		}
+	}
+	for i, r := range v.cmd.Started.Replacements {
+		own[ledger.ClaimName(v.s.Ledger.LogID(), r.NodePool, v.cmd.Seq, i)] = true
+	}
+	found := map[*planner.StateNode]string{}
+	for _, verdict := range provision.Simulate(v.s, provision.Scenario{}).Verdicts {
+		n := home[verdict.Pod.UID]
+		if n == nil || found[n] != "" || v.placed(&verdict, own) {
+			continue
+		}
+		found[n] = fmt.Sprintf("pod %s/%s has no place any more", verdict.Pod.Namespace, verdict.Pod.Name)
+	}
+	for _, n := range rest {
+		if found[n] != "" {
+			dropped = append(dropped, ledger.DroppedNode{Node: n.Name, Claim: n.ClaimName(), Reason: found[n]})
+		}
+	}
+	return dropped
+}
+
+func (v *validation) placed(verdict *provision.PodVerdict, own map[string]bool) bool {
+	if own[verdict.Claim] {
+		return true
+	}
+	if n := v.s.StateNode(verdict.Node); verdict.Node != "" && n != nil {
+		return v.ready(verdict.Node) || own[n.ClaimName()]
+	}
+	return false
+}
