@@ -118,6 +118,10 @@ func (s *Sim) checkRecord(e ledger.Entry) {
 		s.history.tokens[p.Token] = true
 	case *ledger.CommandStarted:
 		s.history.commands[ledger.CommandID(s.log.ID(), e.Seq)] = p
+		for i := range p.Replacements {
+			s.stats.Claims++
+			s.history.planned[ledger.ClaimName(s.log.ID(), p.Replacements[i].NodePool, e.Seq, i)] = true
+		}
 		s.surprise(p.Candidates[0].Node)
 	case *ledger.CommandConfirmed:
 		s.checkConfirmed(s.history.commands[p.ID])
