@@ -69,6 +69,12 @@ func blocked(cause Cause, format string, args ...any) *Blocked {
 	return &Blocked{Cause: cause, Message: fmt.Sprintf(format, args...), EventReason: EventDisruptionBlocked}
 }
 
+// by names the object that blocks.
+func (b *Blocked) by(object string) *Blocked {
+	b.Object = object
+	return b
+}
+
 // node checks what forbids any voluntary disruption (reference: disruption §2), first failure first. own is
 // a command whose mark on the node does not count.
 func (c *candidates) node(n *planner.StateNode, own string) *Blocked {
@@ -145,7 +151,7 @@ func (c *candidates) pods(n *planner.StateNode) *Blocked {
 	}
 	for _, p := range n.Pods {
 		if planner.DoNotDisrupt(p, c.s.Now).InEffect {
-			return blocked(CausePodAnnotation, "Pod has %q annotation (Pod=%s)", karpv1.DoNotDisruptAnnotationKey, p.Key())
+			return blocked(CausePodAnnotation, "Pod has %q annotation (Pod=%s)", karpv1.DoNotDisruptAnnotationKey, p.Key()).by("pod " + p.Key())
 		}
 	}
 	return c.budgets(n)
@@ -160,9 +166,9 @@ func (c *candidates) budgets(n *planner.StateNode) *Blocked {
 		blocking, multiple := pdbs.Blocking(p)
 		switch {
 		case multiple:
-			return blocked(CauseManyPDBs, "Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[%s])", pdbNames(blocking))
+			return blocked(CauseManyPDBs, "Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[%s])", pdbNames(blocking)).by("PodDisruptionBudget " + pdbNames(blocking))
 		case len(blocking) > 0:
-			return blocked(CausePDB, "Pdb prevents pod evictions (PodDisruptionBudget=[%s])", pdbNames(blocking))
+			return blocked(CausePDB, "Pdb prevents pod evictions (PodDisruptionBudget=[%s])", pdbNames(blocking)).by("PodDisruptionBudget " + pdbNames(blocking))
 		}
 	}
 	return nil

@@ -50,7 +50,7 @@ func (c *candidates) pdbTake(counts map[*policyv1.PodDisruptionBudget]int32, n *
 	c.pdbAdd(own, n)
 	for _, b := range c.s.World.PodDisruptionBudgets() {
 		if k := own[b]; k > 0 && counts[b] > 0 && counts[b]+k > b.Status.DisruptionsAllowed {
-			return blocked(CausePDBSum, "Pdb prevents pod evictions (PodDisruptionBudget=[%s/%s])", b.Namespace, b.Name)
+			return blocked(CausePDBSum, "Pdb prevents pod evictions (PodDisruptionBudget=[%s/%s])", b.Namespace, b.Name).by("PodDisruptionBudget " + b.Namespace + "/" + b.Name)
 		}
 	}
 	for b, k := range own {

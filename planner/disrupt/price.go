@@ -65,6 +65,12 @@ func (c *candidates) price(n *planner.StateNode) int64 {
 	return best
 }
 
+// Price is what a node costs per hour, in micro USD; 0 if it is not known.
+func Price(s *planner.Snapshot, n *planner.StateNode) int64 {
+	c := &candidates{s: s, prices: map[*planner.StateNode]int64{}}
+	return c.price(n)
+}
+
 func (p *pass) priceOf(nodes []*planner.StateNode) (sum int64) {
 	for _, n := range nodes {
 		sum += p.price(n)

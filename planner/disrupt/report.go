@@ -1,6 +1,7 @@
 package disrupt
 
 import (
+	"cmp"
 	"time"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -56,6 +57,8 @@ type Blocked struct {
 	Cause Cause `json:"cause"`
 	// Message is the text of the KubeEvent; "" if none is to be sent.
 	Message string `json:"message,omitempty"`
+	// Object that blocks, such as "PodDisruptionBudget ns/name" or "pod ns/name"; "" if it is the node itself.
+	Object string `json:"object,omitempty"`
 	// EventReason is DisruptionBlocked or Unconsolidatable; "" if none is to be sent.
 	EventReason string `json:"-"`
 }
@@ -121,4 +124,35 @@ func (r *Report) wake(at time.Time) {
 	if !at.IsZero() && (r.WakeAt.IsZero() || at.Before(r.WakeAt)) {
 		r.WakeAt = at
 	}
+}
+
+// Reasons say in words what keeps the node, the object that blocks by its name; nil if nothing does.
+func (n *NodeReport) Reasons() []string {
+	if n.Blocked == nil {
+		return nil
+	}
+	text := causeTexts[n.Blocked.Cause]
+	switch {
+	case n.Blocked.Object != "" && n.Blocked.Message != "":
+		return []string{n.Blocked.Object + ": " + n.Blocked.Message}
+	case n.Blocked.Message != "":
+		return []string{n.Blocked.Message}
+	case n.Blocked.Cause == CauseNotQuiet && !n.ConsolidatableAt.IsZero():
+		text += " (until " + n.ConsolidatableAt.UTC().Format(time.RFC3339) + ")"
+	case n.Blocked.Cause == CauseBudget:
+		text += " of NodePool " + n.NodePool
+	}
+	return []string{cmp.Or(text, string(n.Blocked.Cause))}
+}
+
+// causeTexts say what has no KubeEvent.
+var causeTexts = map[Cause]string{
+	CauseNoClaim:   "it has no NodeClaim",
+	CauseTainted:   "it bears the taint of another command",
+	CauseStatic:    "its NodePool has a fixed number of replicas",
+	CauseNotQuiet:  "pods came or went within consolidateAfter",
+	CauseBudget:    "the disruption budget",
+	CauseRemoving:  "a command takes it already",
+	CauseNominated: "pods are on their way to it, or come first",
+	CauseScore:     "the disruption is too much for the saving (Balanced)",
 }

@@ -299,7 +299,7 @@ func (s *Sim) rest() {
 		return
 	}
 	s.runFor(restFor) // what was settled may still be told
-	if s.anyWaits() {
+	if s.anyWaits() || s.rolls() {
 		return
 	}
 	before := len(s.entries)
@@ -307,6 +307,14 @@ func (s *Sim) rest() {
 	if n := len(s.entries); n > before && s.failed == nil {
 		s.violate("a cluster at rest appends nothing", "%d records, the first is %d %s", n-before, s.entries[before].Seq, s.entries[before].Kind)
 	}
+}
+
+// rolls reports that nodes have drifted or are being replaced: what was settled a while ago may be under way again by now, as budgets
+// allow it.
+func (s *Sim) rolls() bool {
+	return len(s.reference.Commands())+len(s.reference.Drains()) > 0 || slices.ContainsFunc(s.cluster.NodeClaims(), func(c *karpv1.NodeClaim) bool {
+		return claim.IsTrue(c.Status.Conditions, karpv1.ConditionTypeDrifted)
+	})
 }
 
 // instanceMoved boots and ends the machine behind an instance.

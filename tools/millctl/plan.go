@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ const planRefused = exitStatus(2)
 func planCommand(t *target) *cobra.Command {
 	var c plan.Config
 	var output, now string
-	var offline, server bool
+	var offline, server, disruption, untilSettled bool
 	var nodeCost float64
 	cmd := &cobra.Command{
 		Use: "plan --offline -f FILE-OR-DIR --catalog FILE | plan --server [-f FILE-OR-DIR]", Short: "Plan nodes for pods from files, or what if", Args: cobra.NoArgs,
@@ -45,6 +46,9 @@ Exit status: 0 if every pod was placed, 2 if some were refused, 1 if the input o
 			case offline && len(c.Files) == 0:
 				return fmt.Errorf("plan: no input: give -f FILE-OR-DIR")
 			}
+			if untilSettled && !disruption || disruption && server {
+				return fmt.Errorf("plan: --until-settled goes with --disruption, and that with --offline")
+			}
 			c.Now, c.Stdin = time.Now(), cmd.InOrStdin()
 			if now != "" {
 				at, err := time.Parse(time.RFC3339, now)
@@ -55,6 +59,9 @@ Exit status: 0 if every pod was placed, 2 if some were refused, 1 if the input o
 			}
 			if cmd.Flags().Changed("node-cost") {
 				c.NodeCost = &nodeCost
+			}
+			if disruption {
+				return planDisruption(c, untilSettled, output, cmd.OutOrStdout())
 			}
 			run := plan.Run
 			if server {
@@ -80,6 +87,8 @@ Exit status: 0 if every pod was placed, 2 if some were refused, 1 if the input o
 	f := cmd.Flags()
 	f.BoolVar(&offline, "offline", false, "plan from files alone")
 	f.BoolVar(&server, "server", false, "plan what a running system would, with the files on top of what it sees")
+	f.BoolVar(&disruption, "disruption", false, "plan which nodes would be taken away instead, and where their pods would go")
+	f.BoolVar(&untilSettled, "until-settled", false, "with --disruption: carry the commands out one by one until none follows")
 	f.StringVar(&c.Prices, "prices", "", "file with prices that replace those known (with --server)")
 	f.StringArrayVarP(&c.Files, "filename", "f", nil, "file or directory with objects, YAML or JSON; - is standard input; may be repeated")
 	f.StringVar(&c.Catalog, "catalog", "", "file with the instance types of every NodePool (with --server: the system's)")
@@ -90,6 +99,18 @@ Exit status: 0 if every pod was placed, 2 if some were refused, 1 if the input o
 	f.StringVar(&c.FeatureGates, "feature-gates", "", "Name=bool,…, as for the provisioner: NodeOverlay (default: off, or as the system has it)")
 	f.StringVar(&c.MinValuesPolicy, "min-values-policy", "", "Strict or BestEffort (default: Strict, or the system's)")
 	return cmd
+}
+
+// planDisruption prints what the disruptor would do.
+func planDisruption(c plan.Config, untilSettled bool, output string, out io.Writer) error {
+	report, err := plan.RunDisruption(c, untilSettled)
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		return report.WriteJSON(out)
+	}
+	return report.WriteTable(out)
 }
 
 // planOn plans on what the running system knows now.

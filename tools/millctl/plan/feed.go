@@ -110,7 +110,38 @@ func (f *feeder) complete(o *object) {
 		if class := completePool(x); class != "" {
 			f.nodeClasses[class] = true
 		}
+	case *karpv1.NodeClaim:
+		completeClaim(x)
 	}
+}
+
+// completeClaim says when something happened last on the claim's node, for no pod was seen coming or going: as its status tells, or
+// when it was initialized. One that is Consolidatable has been quiet for long enough.
+func completeClaim(c *karpv1.NodeClaim) {
+	quiet := false
+	var initialized *metav1.Condition
+	for i := range c.Status.Conditions {
+		switch x := &c.Status.Conditions[i]; {
+		case x.Type == karpv1.ConditionTypeConsolidatable && x.Status == metav1.ConditionTrue:
+			quiet = true
+		case x.Type == karpv1.ConditionTypeInitialized:
+			initialized = x
+		}
+	}
+	switch long := metav1.NewTime(time.Unix(1, 0).UTC()); {
+	case initialized == nil:
+	case quiet:
+		initialized.LastTransitionTime, c.Status.LastPodEventTime = long, long
+	case c.Status.LastPodEventTime.IsZero():
+		c.Status.LastPodEventTime = metav1.NewTime(maxTime(initialized.LastTransitionTime.Time, long.Time))
+	}
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // completeNode gives a Node the allocatable amounts and the taint that a cluster gives it: without its own, the
