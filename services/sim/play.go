@@ -3,12 +3,14 @@ package sim
 import (
 	"cmp"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/events"
+	"millwright/planner/claim"
 	"millwright/services/internal/ec2"
 	"millwright/services/lifecycle/launch"
 	"millwright/services/sim/cloud"
