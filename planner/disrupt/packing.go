@@ -18,13 +18,18 @@ import (
 // packing is a model of the cluster in which sets of nodes can be taken away fast: it knows rooms, sizes, taints and node selectors,
 // and nothing of topology, volumes and ports. What it finds has to be tried (trial).
 type packing struct {
+	// sites in the order in which pods are put there: those that are no candidates first, then the candidates that are kept most gladly,
+	// so that nodes that can be emptied stay so.
 	sites []*site
-	// stay are the sites that are not taken away, in the order in which pods are put there: those that are no candidates first, then
-	// the candidates that are kept most gladly, so that nodes that can be emptied stay so.
-	stay []*site
-	fits map[fitKey]bool
-	// steps are left.
-	steps int
+	// parcels of all candidates, in each order of the recipes.
+	parcels [orders][]*parcel
+	// moving and before are buffers.
+	moving []*parcel
+	before []*site
+	fits   map[fitKey]bool
+	// steps are left; billMax bounds the bill while evictions are saved.
+	steps   int
+	billMax int64
 }
 
 // site is a node in the model.
@@ -105,15 +110,9 @@ func (p *pass) newPacking(candidates []*planner.StateNode, steps int) *packing {
 // costGrain keeps products of prices and costs small; a pod without annotations costs 2^17 grains.
 const costGrain = 1 << 10
 
-// arrange orders the sites that stay.
+// arrange orders sites and parcels, once.
 func (k *packing) arrange() {
-	k.stay = k.stay[:0]
-	for _, x := range k.sites {
-		if !x.gone {
-			k.stay = append(k.stay, x)
-		}
-	}
-	slices.SortStableFunc(k.stay, func(a, b *site) int {
+	slices.SortFunc(k.sites, func(a, b *site) int {
 		if a.candidate != b.candidate {
 			if a.candidate {
 				return 1
@@ -122,6 +121,14 @@ func (k *packing) arrange() {
 		}
 		return b.before(a)
 	})
+	for o, compare := range parcelOrders {
+		for _, x := range k.sites {
+			if x.candidate {
+				k.parcels[o] = append(k.parcels[o], x.pods...)
+			}
+		}
+		slices.SortFunc(k.parcels[o], compare)
+	}
 }
 
 // takes reports that the node allows pods of the class, by taints and labels.
@@ -153,19 +160,57 @@ func allows(n *planner.StateNode, spec *corev1.PodSpec) bool {
 	})
 }
 
-// put finds the first site that takes the parcel, not counting one.
-func (k *packing) put(a *parcel, except *site) *site {
-	for _, x := range k.stay {
+// fit says where a parcel goes among the sites that have room.
+type fit uint8
+
+const (
+	// firstFit: the first one; bestFit: the one that is left with the least room, CPU and memory weighed alike; evenFit: the one whose
+	// room is used up most evenly.
+	firstFit fit = iota
+	bestFit
+	evenFit
+)
+
+// put finds a site for the parcel, not counting one; nil if none has room.
+func (k *packing) put(a *parcel, except *site, by fit) *site {
+	var best *site
+	least := int64(0)
+	need := &a.pod.Class.Requests
+	for _, x := range k.sites {
 		k.steps--
-		if x == except || x.gone {
+		if x == except || x.gone || !x.holds(need) || !k.takes(x, a.pod.Class) {
 			continue
 		}
-		if need := x.used.Add(a.pod.Class.Requests); need.Fits(x.room) && k.takes(x, a.pod.Class) {
-			x.used = need
-			return x
+		if by == firstFit {
+			best = x
+			break
+		}
+		if left := x.left(need, by); best == nil || left < least {
+			best, least = x, left
 		}
 	}
-	return nil
+	if best != nil {
+		best.take(need)
+	}
+	return best
+}
+
+// holds reports that there is room.
+func (x *site) holds(need *resource.Vector) bool {
+	if x.used.MilliCPU+need.MilliCPU > x.room.MilliCPU || x.used.Memory+need.Memory > x.room.Memory || x.used.Pods+need.Pods > x.room.Pods {
+		return false
+	}
+	return need.EphemeralStorage == 0 && len(need.Extended) == 0 || x.used.Add(*need).Fits(x.room)
+}
+
+// left weighs what would be left of the room with the parcel in, in thousandths of what the node has.
+func (x *site) left(need *resource.Vector, by fit) int64 {
+	cpu := (x.room.MilliCPU - x.used.MilliCPU - need.MilliCPU) * 1000 / max(1, x.node.Allocatable.MilliCPU)
+	memory := ((x.room.Memory - x.used.Memory - need.Memory) >> 20) * 1000 / max(1, x.node.Allocatable.Memory>>20)
+	if by == evenFit {
+		return max(cpu-memory, memory-cpu)*4 + cpu + memory
+	}
+	return cpu + memory
 }
 
 // remove takes a candidate away if its pods, and those that were put there, find places; else all is as before.
@@ -184,7 +229,7 @@ func (k *packing) remove(x *site) bool {
 	slices.SortFunc(moving, compareParcels)
 	x.gone = true
 	for i, a := range moving {
-		at := k.put(a, x)
+		at := k.put(a, x, firstFit)
 		if at == nil {
 			for _, b := range moving[:i] {
 				b.at.used = b.at.used.Sub(b.pod.Class.Requests)
@@ -201,37 +246,84 @@ func (k *packing) remove(x *site) bool {
 	return true
 }
 
-// repack gives the pods of all sites that are gone new places, the largest first; false if some find none, and then nothing is changed.
-func (k *packing) repack(order func(a, b *parcel) int) bool {
-	var moving []*parcel
+// recipe is a way to pack: in which order, by which fit.
+type recipe struct {
+	order int
+	fit   fit
+}
+
+// Orders of parcels: by CPU, by memory.
+const (
+	byCPU = iota
+	byMemory
+	orders
+)
+
+var (
+	parcelOrders = [orders]func(a, b *parcel) int{compareParcels, compareByMemory}
+	recipes      = []recipe{{byCPU, evenFit}, {byCPU, bestFit}, {byMemory, evenFit}, {byCPU, firstFit}}
+)
+
+// repack gives the pods of all sites that are gone new places, by the first recipe that finds one for each; false if none does, and then
+// the pods are where they were.
+func (k *packing) repack() bool {
+	var room, need resource.Vector
 	for _, x := range k.sites {
-		if x.gone {
-			moving = append(moving, x.pods...)
+		if !x.gone {
+			room.MilliCPU, room.Memory = room.MilliCPU+max(0, x.room.MilliCPU), room.Memory+max(0, x.room.Memory)
 		}
 	}
-	slices.SortFunc(moving, order)
-	before := make([]*site, len(moving))
-	used := make([]resource.Vector, len(k.sites))
-	for i, x := range k.sites {
-		used[i], x.used = x.used, resource.Vector{}
+	k.moving = k.moving[:0]
+	for _, a := range k.parcels[byCPU] {
+		if a.home.gone {
+			need.MilliCPU, need.Memory = need.MilliCPU+a.pod.Class.Requests.MilliCPU, need.Memory+a.pod.Class.Requests.Memory
+			k.moving = append(k.moving, a)
+		}
 	}
-	for i, a := range moving {
-		before[i] = a.at
+	k.steps -= len(k.sites) + len(k.parcels[byCPU])
+	if need.MilliCPU > room.MilliCPU || need.Memory > room.Memory {
+		return false
 	}
-	for i, a := range moving {
-		at := k.put(a, nil)
-		if at == nil {
-			for j := range i {
-				moving[j].at = before[j]
-			}
-			for j, x := range k.sites {
-				x.used = used[j]
-			}
+	k.before = k.before[:0]
+	for _, a := range k.parcels[byCPU] {
+		k.before = append(k.before, a.at)
+	}
+	for _, r := range recipes {
+		if k.packAll(r) {
+			return true
+		}
+	}
+	for i, a := range k.parcels[byCPU] {
+		a.at = k.before[i]
+	}
+	return false
+}
+
+// packAll places the pods of the sites that are gone by one recipe.
+func (k *packing) packAll(r recipe) bool {
+	for _, x := range k.sites {
+		x.used = resource.Vector{}
+	}
+	for _, a := range k.parcels[r.order] {
+		if !a.home.gone {
+			a.at = a.home
+			continue
+		}
+		if a.at = k.put(a, nil, r.fit); a.at == nil {
 			return false
 		}
-		a.at = at
 	}
 	return true
+}
+
+// take adds to what is used of the room.
+func (x *site) take(need *resource.Vector) {
+	if len(need.Extended) > 0 || len(x.used.Extended) > 0 {
+		x.used = x.used.Add(*need)
+		return
+	}
+	x.used.MilliCPU, x.used.Memory = x.used.MilliCPU+need.MilliCPU, x.used.Memory+need.Memory
+	x.used.EphemeralStorage, x.used.Pods = x.used.EphemeralStorage+need.EphemeralStorage, x.used.Pods+need.Pods
 }
 
 // candidates that stay, or are gone, in the order in which they would go.

@@ -17,8 +17,14 @@ import (
 	"millwright/planner/resource"
 )
 
-// A replacement has to save more than one part in hysteresis of what it replaces, so that nodes are not swapped for a wobble of prices.
-const hysteresis = 50
+// A replacement has to save more than one part in hysteresis of what it replaces, so that nodes are not swapped for a wobble of prices;
+// several of them one part in hysteresisMany, for that is many nodes bought for little. To move pods that could stay has to save one
+// part in worthMoving of what those pods cost.
+const (
+	hysteresis     = 50
+	hysteresisMany = 7
+	worthMoving    = 5
+)
 
 // spotTypesLeast is how many cheaper types a spot node's replacement must be able to become (reference: disruption §5).
 const spotTypesLeast = 15
@@ -31,10 +37,10 @@ type choice struct {
 }
 
 // replacements looks for nodes whose pods can be had cheaper on new ones: each alone, then together.
-func (p *pass) replacements(k *packing, nodes []*planner.StateNode) *planner.Decision {
+func (p *pass) replacements(k *packing) *planner.Decision {
 	var choices []choice
 	var rejected []Rejected
-	for _, group := range p.groups(k, nodes) {
+	for _, group := range p.groups(k) {
 		if p.trials >= p.trialsAllowed() {
 			break
 		}
@@ -48,10 +54,41 @@ func (p *pass) replacements(k *packing, nodes []*planner.StateNode) *planner.Dec
 		}
 		choices = append(choices, *c)
 	}
-	best := bestChoice(choices)
-	if best == nil {
+	if best := bestChoice(choices); best != nil {
+		return p.replace(best, rejected)
+	}
+	return nil
+}
+
+// anew packs the pods of all candidates on new nodes, if that is so much cheaper than what deletes lead to that it is worth moving the
+// pods that would stay; nil if not. What it moves is moved once: the nodes that deletes would fill go too.
+func (p *pass) anew(k *packing, nodes []*planner.StateNode, before int64) *choice {
+	left, counts := p.remaining(), p.goingCounts()
+	if len(nodes) < 2 || len(nodes) > neighbours {
 		return nil
 	}
+	for _, n := range nodes {
+		if left[n.NodePool]--; left[n.NodePool] < 0 || p.pdbTake(counts, n) != nil {
+			return nil
+		}
+	}
+	c, _ := p.replacement(nodes)
+	if c == nil {
+		return nil
+	}
+	evictions := 0
+	for _, x := range k.candidates(true) {
+		evictions += len(x.pods)
+	}
+	extra, more := c.saved-(before-k.bill()), c.evictions()-evictions
+	if extra <= 0 || extra*int64(c.evictions())*worthMoving < p.priceOf(nodes)*int64(more) {
+		return nil
+	}
+	return c
+}
+
+// replace decides on a replacement.
+func (p *pass) replace(best *choice, rejected []Rejected) *planner.Decision {
 	method := MethodMulti
 	if len(best.nodes) == 1 {
 		method = MethodSingle
@@ -85,7 +122,7 @@ func bestChoice(choices []choice) *choice {
 }
 
 // groups are the sets of nodes to try: each node alone, those that waste most first; then the first so many of them together.
-func (p *pass) groups(k *packing, nodes []*planner.StateNode) [][]*planner.StateNode {
+func (p *pass) groups(k *packing) [][]*planner.StateNode {
 	left, counts := p.remaining(), p.goingCounts()
 	var may []*site
 	for _, x := range k.sites {
@@ -160,7 +197,7 @@ func (p *pass) replacement(group []*planner.StateNode) (*choice, Rejected) {
 	switch {
 	case before <= after:
 		return no("Can't replace with a cheaper node")
-	case saved <= 0 || (before-after)*hysteresis < before:
+	case saved <= 0, (before-after)*hysteresis < before, len(o.claims) > 1 && (before-after)*hysteresisMany < before:
 		return nil, rejectedOf(o, "the saving is too small", before-after)
 	}
 	if pool := p.limitExceeded(o.claims); pool != "" {

@@ -10,7 +10,7 @@ import (
 
 // What one Plan may spend on its search: steps of the model, and simulations, fewer the bigger the cluster is.
 const (
-	modelSteps     = 30_000_000
+	modelSteps     = 12_000_000
 	trialsMax      = 400
 	trialSizeTotal = 1_500_000
 	trialsLeast    = 24
@@ -28,12 +28,16 @@ func (p *pass) consolidation() *planner.Decision {
 	}
 	p.balances = p.newBalances()
 	k := p.newPacking(nodes, modelSteps)
+	before := k.bill()
 	k.solve()
 	target := k.candidates(true)
+	if c := p.anew(k, nodes, before); c != nil {
+		return p.replace(c, nil)
+	}
 	if d := p.deletes(k, target); d != nil {
 		return d
 	}
-	return p.replacements(k, nodes)
+	return p.replacements(k)
 }
 
 // affordable leaves out nodes that nobody would save anything by: without a price.
@@ -168,65 +172,98 @@ func namesOf(nodes []*planner.StateNode) []string {
 	return list
 }
 
-// solve looks for the nodes to take away: first each in its turn, then all their pods packed anew with one more, then by swapping nodes
-// that are costly to empty for others.
+// solve looks for the nodes to take away. First each in its turn, in the order of what is saved per eviction; then, to make the bill
+// smaller, all their pods are packed anew with one more, or with other nodes in place of some; at last, as long as the bill is within a
+// hundredth of the best, nodes that are costly to empty are kept in place of others.
 func (k *packing) solve() {
 	for _, x := range k.candidates(false) {
 		if k.steps > 0 {
 			k.remove(x)
 		}
 	}
-	for k.grow() || k.swap() {
-		if k.steps <= 0 {
-			return
-		}
+	for k.steps > 0 && (k.grow() || k.exchange()) {
+	}
+	k.billMax = k.bill() + k.bill()/100
+	for k.steps > 0 && k.relieve() {
 	}
 }
 
-var parcelOrders = []func(a, b *parcel) int{compareParcels, compareByMemory}
+// bill is what the sites that stay cost.
+func (k *packing) bill() (sum int64) {
+	for _, x := range k.sites {
+		if !x.gone {
+			sum += x.price
+		}
+	}
+	return sum
+}
 
-// grow takes one more node away, by packing all pods anew.
+// flip makes the sites that are gone stay and the others go, if all pods find places then.
+func (k *packing) flip(list ...*site) bool {
+	for _, x := range list {
+		x.gone = !x.gone
+	}
+	if k.repack() {
+		return true
+	}
+	for _, x := range list {
+		x.gone = !x.gone
+	}
+	return false
+}
+
+// grow takes one more node away.
 func (k *packing) grow() bool {
 	for _, x := range k.candidates(false) {
 		if k.steps <= 0 {
 			return false
 		}
-		x.gone = true
-		k.arrange()
-		if k.remake() {
+		if k.flip(x) {
 			return true
 		}
-		x.gone = false
-		k.arrange()
 	}
 	return false
 }
 
-func (k *packing) remake() bool {
-	return slices.ContainsFunc(parcelOrders, k.repack)
+// exchangesMax bounds the nodes that an exchange looks at on each side.
+const exchangesMax = 24
+
+// exchange takes one or two nodes away and keeps one in their place that is cheaper than they are.
+func (k *packing) exchange() bool {
+	kept, gone := k.candidates(false), k.candidates(true)
+	slices.SortStableFunc(gone, func(a, b *site) int { return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(b.cost, a.cost)) })
+	kept, gone = kept[:min(len(kept), exchangesMax)], gone[:min(len(gone), exchangesMax)]
+	for _, g := range gone {
+		for i, a := range kept {
+			if k.steps <= 0 {
+				return false
+			}
+			if a.price > g.price && k.flip(a, g) {
+				return true
+			}
+			for _, b := range kept[:i] {
+				if a.price+b.price > g.price && k.steps > 0 && k.flip(a, b, g) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
-// swap keeps a node that is costly to empty and takes another one in its place, if that saves as much and moves less, or saves more and
-// moves no more.
-func (k *packing) swap() bool {
-	gone, kept := k.candidates(true), k.candidates(false)
+// relieve keeps a node that is costly to empty and takes another one in its place that is less so, while the bill stays within its bound.
+func (k *packing) relieve() bool {
+	gone, kept, bill := k.candidates(true), k.candidates(false), k.bill()
 	slices.SortStableFunc(gone, func(a, b *site) int { return cmp.Compare(b.cost, a.cost) })
 	slices.SortStableFunc(kept, func(a, b *site) int { return cmp.Compare(a.cost, b.cost) })
 	for _, g := range gone {
 		for _, s := range kept {
-			if k.steps <= 0 {
-				return false
+			if k.steps <= 0 || s.cost >= g.cost {
+				break
 			}
-			if s.price < g.price || s.cost > g.cost || s.price == g.price && s.cost == g.cost {
-				continue
-			}
-			g.gone, s.gone = false, true
-			k.arrange()
-			if k.remake() {
+			if bill+g.price-s.price <= k.billMax && k.flip(g, s) {
 				return true
 			}
-			g.gone, s.gone = true, false
-			k.arrange()
 		}
 	}
 	return false
