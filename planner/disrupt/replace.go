@@ -73,7 +73,7 @@ func (p *pass) anew(k *packing, nodes []*planner.StateNode, before int64) *choic
 		}
 	}
 	c, _ := p.replacement(nodes)
-	if c == nil {
+	if c == nil || len(c.claims) > len(nodes) {
 		return nil
 	}
 	evictions := 0
@@ -173,6 +173,10 @@ func (x *site) waste() int64 {
 // replacement tries to have the pods of some nodes cheaper; if that can't be, it says why.
 func (p *pass) replacement(group []*planner.StateNode) (*choice, Rejected) {
 	o := p.trial(group, nil, len(group) > 1)
+	for like := o.alike(); like != nil && len(group) > 1 && len(o.claims) > 1 && p.trials < p.trialsAllowed(); like = o.alike() {
+		group = slices.DeleteFunc(slices.Clone(group), func(n *planner.StateNode) bool { return n == like })
+		o = p.trial(group, nil, len(group) > 1)
+	}
 	no := func(format string, args ...any) (*choice, Rejected) {
 		return nil, rejectedOf(o, fmt.Sprintf(format, args...), 0)
 	}
@@ -210,6 +214,20 @@ func (p *pass) replacement(group []*planner.StateNode) (*choice, Rejected) {
 	return &choice{outcome: o, saved: saved, dollars: before - after}, Rejected{}
 }
 
+// alike is a removed node of which a replacement would be another one just like it: it can stay. Of several the one with the most pods;
+// nil if there is none.
+func (o *outcome) alike() (best *planner.StateNode) {
+	for _, n := range o.nodes {
+		same := slices.ContainsFunc(o.claims, func(c ledger.PlannedClaim) bool {
+			return c.NodePool == n.NodePool && c.Cheapest.InstanceType == n.InstanceTypeName() && c.Cheapest.CapacityType == n.CapacityType()
+		})
+		if same && (best == nil || len(n.Pods) > len(best.Pods)) {
+			best = n
+		}
+	}
+	return best
+}
+
 // cheaperInParts reports that several replacements for one node save more than the further nodes cost by themselves.
 func (p *pass) cheaperInParts(o *outcome) bool {
 	saved := p.priceOf(o.nodes)
@@ -238,7 +256,9 @@ func (p *pass) reprice(o *outcome) string {
 		if len(o.claims) > 1 {
 			ceiling = c.Cheapest.MicroUSDPerHour + proportion(before-cheapest, c.Cheapest.MicroUSDPerHour, cheapest)
 		}
-		if same := p.sameTypeCeiling(o.nodes, c); same < ceiling {
+		if len(o.claims) > 1 {
+			c.InstanceTypes = slices.DeleteFunc(slices.Clone(c.InstanceTypes), o.removes)
+		} else if same := p.sameTypeCeiling(o.nodes, c); same < ceiling {
 			ceiling = same
 		}
 		if why := p.restrict(c, ceiling, allSpot, len(o.nodes) == 1); why != "" {
@@ -246,6 +266,11 @@ func (p *pass) reprice(o *outcome) string {
 		}
 	}
 	return ""
+}
+
+// removes reports that a node of a type is removed.
+func (o *outcome) removes(instanceType string) bool {
+	return slices.ContainsFunc(o.nodes, func(n *planner.StateNode) bool { return n.InstanceTypeName() == instanceType })
 }
 
 // sameTypeCeiling is the lowest price that a removed node has of a type that the replacement may become too: keeping that node would be

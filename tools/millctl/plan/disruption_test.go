@@ -1,0 +1,121 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// cluster is a NodePool with nodes of m5.xlarge, all ready to be consolidated, and pods on them: "pod node cpu".
+func cluster(nodes string, pods ...string) string {
+	var b strings.Builder
+	b.WriteString(`apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: general}
+spec:
+  template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}}}
+  disruption: {consolidateAfter: 30s, consolidationPolicy: WhenEmptyOrUnderutilized, budgets: [{nodes: "100%"}]}
+`)
+	for _, n := range strings.Fields(nodes) {
+		labels := `{karpenter.sh/nodepool: general, node.kubernetes.io/instance-type: m5.xlarge, topology.kubernetes.io/zone: us-west-2a, karpenter.sh/capacity-type: on-demand, kubernetes.io/arch: amd64, kubernetes.io/os: linux, karpenter.sh/registered: "true", karpenter.sh/initialized: "true"}`
+		fmt.Fprintf(&b, `---
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {name: c-%[1]s, labels: %[2]s}
+spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, requirements: []}
+status: {nodeName: %[1]s, providerID: "aws:///us-west-2a/i-%[1]s", conditions: [{type: Initialized, status: "True", lastTransitionTime: "2026-03-02T08:00:00Z"}, {type: Consolidatable, status: "True", lastTransitionTime: "2026-03-02T09:59:59Z"}]}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: %[1]s, labels: %[2]s}
+spec: {providerID: "aws:///us-west-2a/i-%[1]s"}
+status: {capacity: {cpu: "4", memory: 16Gi, pods: "58"}, conditions: [{type: Ready, status: "True"}]}
+`, n, labels)
+	}
+	for _, p := range pods {
+		f := strings.Fields(p)
+		fmt.Fprintf(&b, `---
+apiVersion: v1
+kind: Pod
+metadata: {name: %s, labels: {app: web}}
+spec: {nodeName: %s, containers: [{name: a, resources: {requests: {cpu: "%s", memory: 1Gi}}}]}
+status: {phase: Running, startTime: "2026-03-02T08:00:00Z"}
+`, f[0], f[1], f[2])
+	}
+	return b.String()
+}
+
+func runDisruption(t *testing.T, settled bool, document string) *Disruption {
+	t.Helper()
+	r, err := RunDisruption(configOf(write(t, "in.yaml", document)), settled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestDisruptionNow(t *testing.T) {
+	r := runDisruption(t, false, cluster("a b e", "p a 1", "q b 1", "r b 1"))
+	if len(r.Commands) != 2 || r.Commands[0].Reason != "Empty" || r.Commands[0].Nodes[0] != "e" || r.Settled != nil {
+		t.Fatalf("commands %+v", r.Commands)
+	}
+	c := r.Commands[1]
+	if c.Method != "single" || c.Nodes[0] != "a" || c.Evictions != 1 || c.Pods[0] != (Move{"default/p", "a", "b"}) || len(c.Replacements) != 0 {
+		t.Errorf("the second command is %+v", c)
+	}
+	var out bytes.Buffer
+	if err := r.WriteJSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(out.Bytes(), &fields); err != nil {
+		t.Fatalf("%v in %s", err, out.String())
+	}
+	if _, ok := fields["settled"]; ok || fields["commands"] == nil || fields["blocked"] == nil {
+		t.Errorf("printed %s", out.String())
+	}
+}
+
+func TestDisruptionUntilSettled(t *testing.T) {
+	r := runDisruption(t, true, cluster("a b e", "p a 1", "q b 1", "r b 1"))
+	s := r.Settled
+	last := r.Commands[len(r.Commands)-1]
+	if s == nil || len(s.Nodes) == 0 || s.Evictions < 1 {
+		t.Fatalf("settled %+v", s)
+	}
+	if len(last.Replacements) > 0 && s.Nodes[0] != fmt.Sprintf("replacement/%d/0", len(r.Commands)-1) {
+		t.Errorf("nodes in the end %v, after %+v", s.Nodes, last)
+	}
+	if again := runDisruption(t, true, cluster("a b e", "p a 1", "q b 1", "r b 1")); fmt.Sprint(again) == "" || len(again.Commands) != len(r.Commands) {
+		t.Error("planned again, it is another plan")
+	}
+}
+
+// What keeps a node is named.
+func TestDisruptionSaysWhatBlocks(t *testing.T) {
+	for name, tc := range map[string]struct{ extra, want string }{
+		"a PodDisruptionBudget": {`---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web}
+spec: {maxUnavailable: 0, selector: {matchLabels: {app: web}}}
+status: {disruptionsAllowed: 0}
+`, "PodDisruptionBudget default/web"},
+		"a pod": {`---
+apiVersion: v1
+kind: Pod
+metadata: {name: held, annotations: {karpenter.sh/do-not-disrupt: "true"}}
+spec: {nodeName: a, containers: [{name: a}]}
+status: {phase: Running}
+`, "pod default/held"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := runDisruption(t, false, cluster("a", "p a 1")+tc.extra)
+			if len(r.Commands) > 0 || len(r.Blocked) != 1 || !strings.Contains(r.Blocked[0].Reasons[0], tc.want) {
+				t.Errorf("commands %+v, blocked %+v, want %s", r.Commands, r.Blocked, tc.want)
+			}
+		})
+	}
+}
