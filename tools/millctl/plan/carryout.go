@@ -88,7 +88,7 @@ func (d *disruption) make(f *feeder, name string, p *ledger.PlannedClaim) {
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	snap := d.config.snapshot(d.world, d.ledger)
+	snap := d.snapshot()
 	offer := p.Cheapest
 	set, _ := requirement.FromClaim(p.Requirements)
 	var t *catalog.InstanceType

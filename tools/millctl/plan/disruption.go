@@ -84,6 +84,9 @@ func RunDisruption(c Config, untilSettled bool) (*Disruption, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := c.snapshot(w, ledger.New("")); err != nil {
+		return nil, err
+	}
 	d := &disruption{config: c, world: w, ledger: ledger.New(""), exact: types.exact,
 		out: &Disruption{Commands: []Command{}, Blocked: []BlockedNode{}}}
 	if untilSettled {
@@ -103,11 +106,17 @@ type disruption struct {
 	out    *Disruption
 }
 
+// snapshot of the cluster as it is by now. That there is one was seen at the beginning.
+func (d *disruption) snapshot() *planner.Snapshot {
+	s, _ := d.config.snapshot(d.world, d.ledger)
+	return s
+}
+
 // startAll plans as long as commands can start beside those that run.
 func (d *disruption) startAll() {
 	var report disrupt.Report
 	for range commandsMost {
-		snap := d.config.snapshot(d.world, d.ledger)
+		snap := d.snapshot()
 		var decision *planner.Decision
 		decision, report = disrupt.Plan(snap)
 		if decision == nil {
@@ -128,7 +137,7 @@ func (d *disruption) settle() {
 	wakes, rest := 0, d.config.Now.Add(settledAfter)
 	for len(d.out.Commands) < commandsMost {
 		var decision *planner.Decision
-		decision, report = disrupt.Plan(d.config.snapshot(d.world, d.ledger))
+		decision, report = disrupt.Plan(d.snapshot())
 		if decision != nil {
 			started := decision.Payload.(*ledger.CommandStarted)
 			d.add(started)
@@ -211,7 +220,7 @@ func (d *disruption) blocked(r disrupt.Report) {
 // settled sums up the cluster: its managed nodes and what they cost.
 func (d *disruption) settled() *Settled {
 	s := &Settled{Nodes: []string{}}
-	snap := d.config.snapshot(d.world, d.ledger)
+	snap := d.snapshot()
 	sum := int64(0)
 	for _, n := range snap.StateNodes() {
 		if n.Claim != nil && !n.MarkedForDeletion {

@@ -8,18 +8,18 @@ import (
 	"testing"
 )
 
-// cluster is a NodePool with nodes of m5.xlarge, all ready to be consolidated, and pods on them: "pod node cpu".
+// cluster is a NodePool with nodes of m5.large, all ready to be consolidated, and pods on them: "pod node cpu".
 func cluster(nodes string, pods ...string) string {
 	var b strings.Builder
 	b.WriteString(`apiVersion: karpenter.sh/v1
 kind: NodePool
 metadata: {name: general}
 spec:
-  template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}}}
+  template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]}}
   disruption: {consolidateAfter: 30s, consolidationPolicy: WhenEmptyOrUnderutilized, budgets: [{nodes: "100%"}]}
 `)
 	for _, n := range strings.Fields(nodes) {
-		labels := `{karpenter.sh/nodepool: general, node.kubernetes.io/instance-type: m5.xlarge, topology.kubernetes.io/zone: us-west-2a, karpenter.sh/capacity-type: on-demand, kubernetes.io/arch: amd64, kubernetes.io/os: linux, karpenter.sh/registered: "true", karpenter.sh/initialized: "true"}`
+		labels := `{karpenter.sh/nodepool: general, node.kubernetes.io/instance-type: m5.large, topology.kubernetes.io/zone: us-west-2a, karpenter.sh/capacity-type: on-demand, kubernetes.io/arch: amd64, kubernetes.io/os: linux, karpenter.sh/registered: "true", karpenter.sh/initialized: "true"}`
 		fmt.Fprintf(&b, `---
 apiVersion: karpenter.sh/v1
 kind: NodeClaim
@@ -31,7 +31,7 @@ apiVersion: v1
 kind: Node
 metadata: {name: %[1]s, labels: %[2]s}
 spec: {providerID: "aws:///us-west-2a/i-%[1]s"}
-status: {capacity: {cpu: "4", memory: 16Gi, pods: "58"}, conditions: [{type: Ready, status: "True"}]}
+status: {capacity: {cpu: "2", memory: 8Gi, pods: "58"}, conditions: [{type: Ready, status: "True"}]}
 `, n, labels)
 	}
 	for _, p := range pods {
@@ -57,7 +57,7 @@ func runDisruption(t *testing.T, settled bool, document string) *Disruption {
 }
 
 func TestDisruptionNow(t *testing.T) {
-	r := runDisruption(t, false, cluster("a b e", "p a 1", "q b 1", "r b 1"))
+	r := runDisruption(t, false, cluster("a b e", "p a 500m", "q b 500m", "r b 500m"))
 	if len(r.Commands) != 2 || r.Commands[0].Reason != "Empty" || r.Commands[0].Nodes[0] != "e" || r.Settled != nil {
 		t.Fatalf("commands %+v", r.Commands)
 	}
@@ -79,7 +79,7 @@ func TestDisruptionNow(t *testing.T) {
 }
 
 func TestDisruptionUntilSettled(t *testing.T) {
-	r := runDisruption(t, true, cluster("a b e", "p a 1", "q b 1", "r b 1"))
+	r := runDisruption(t, true, cluster("a b e", "p a 500m", "q b 500m", "r b 500m"))
 	s := r.Settled
 	last := r.Commands[len(r.Commands)-1]
 	if s == nil || len(s.Nodes) == 0 || s.Evictions < 1 {
@@ -88,7 +88,7 @@ func TestDisruptionUntilSettled(t *testing.T) {
 	if len(last.Replacements) > 0 && s.Nodes[0] != fmt.Sprintf("replacement/%d/0", len(r.Commands)-1) {
 		t.Errorf("nodes in the end %v, after %+v", s.Nodes, last)
 	}
-	if again := runDisruption(t, true, cluster("a b e", "p a 1", "q b 1", "r b 1")); fmt.Sprint(again) == "" || len(again.Commands) != len(r.Commands) {
+	if again := runDisruption(t, true, cluster("a b e", "p a 500m", "q b 500m", "r b 500m")); fmt.Sprint(again) == "" || len(again.Commands) != len(r.Commands) {
 		t.Error("planned again, it is another plan")
 	}
 }
