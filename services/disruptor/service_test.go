@@ -25,10 +25,15 @@ func run(t *testing.T, mode ledger.Mode, test func(r *hosttest.Rig, s *disruptor
 	t.Helper()
 	hosttest.Run(t, ledger.ServiceDisruptor, mode, func(r *hosttest.Rig) {
 		r.See(plannertest.WithCatalogue()...)
-		r.See(plannertest.Pool("general"))
+		r.See(plannertest.Pool("general", whenEmpty))
 		r.AddNode("empty", "general")
 		test(r, disruptor.New(r.Host, disruptor.Deps{Kube: r.Kube, Logger: zerolog.Nop()}))
 	})
+}
+
+// whenEmpty leaves nodes with pods alone.
+func whenEmpty(p *karpv1.NodePool) {
+	p.Spec.Disruption.ConsolidationPolicy = karpv1.ConsolidationPolicyWhenEmpty
 }
 
 func reasonOf(c *karpv1.NodeClaim) *metav1.Condition {
@@ -151,7 +156,7 @@ func TestADriftedStaticNodeIsReplaced(t *testing.T) {
 	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
 		r.Kube.Put(plannertest.Pod("busy", plannertest.On("empty")))
 		one := int64(1)
-		r.See(plannertest.Pool("general", func(p *karpv1.NodePool) { p.Spec.Replicas = &one }))
+		r.See(plannertest.Pool("general", whenEmpty, func(p *karpv1.NodePool) { p.Spec.Replicas = &one }))
 		claim := r.Kube.GetClaim("empty-claim")
 		claim.Status.Conditions = append(claim.Status.Conditions, plannertest.True(karpv1.ConditionTypeDrifted, r.Now()))
 		r.Kube.Put(claim)
@@ -361,4 +366,68 @@ func TestABudgetHoldsInEveryInterleaving(t *testing.T) {
 			t.Errorf("%d nodes go at a time, the budget allows 1", deleted)
 		}
 	})
+}
+
+// A node with pods that fit elsewhere is marked, confirmed and deleted; its pods are not planned for a second time.
+func TestANodeWhosePodsFitElsewhereGoes(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+		r.See(plannertest.Pool("general", func(p *karpv1.NodePool) {
+			for key, value := range map[string]string{karpv1.CapacityTypeLabelKey: karpv1.CapacityTypeOnDemand, corev1.LabelInstanceTypeStable: "m5.xlarge"} {
+				p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements,
+					karpv1.NodeSelectorRequirementWithMinValues{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}})
+			}
+		}))
+		r.AddNode("other", "general")
+		r.Kube.Put(plannertest.Pod("a", plannertest.On("empty"), plannertest.Requests("cpu", "1", "memory", "1Gi")),
+			plannertest.Pod("b", plannertest.On("other"), plannertest.Requests("cpu", "1", "memory", "1Gi")))
+		r.Settle(s, 5*time.Second)
+		started := r.Entries(ledger.KindCommandMovesStarted)
+		if len(started) != 1 || len(r.Entries(ledger.KindCommandConfirmed)) != 1 || len(r.Entries(ledger.KindCommandSucceeded)) != 1 {
+			t.Fatalf("records %v", r.Kinds())
+		}
+		gone, kept := r.Kube.GetClaim("empty-claim"), r.Kube.GetClaim("other-claim")
+		if (gone.DeletionTimestamp == nil) == (kept.DeletionTimestamp == nil) {
+			t.Errorf("deleted: %v and %v, want one", gone.DeletionTimestamp, kept.DeletionTimestamp)
+		}
+	})
+}
+
+// A replacement that is there lets the old node go; one that is not wanted any more goes with its command.
+func TestAReplacementAndItsCommand(t *testing.T) {
+	for name, arrives := range map[string]bool{"goes through": false, "is given up, for a pod arrived": true} {
+		t.Run(name, func(t *testing.T) {
+			run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+				r.See(plannertest.Pool("general"))
+				r.Kube.Put(plannertest.Pod("a", plannertest.On("empty"), plannertest.Requests("cpu", "1", "memory", "6Gi")))
+				if arrives {
+					r.Kube.Fail["patch empty"] = errors.New("api server away")
+				}
+				r.Settle(s, 2*time.Second)
+				started := r.Entries(ledger.KindCommandMovesStarted)
+				if len(started) != 1 {
+					t.Fatalf("records %v", r.Kinds())
+				}
+				replacement := ledger.ClaimName(r.Host.LogID(), "general", started[0].Seq, 0)
+				r.Append(ledger.KindClaimCreated, &ledger.ClaimCreated{Claim: replacement, UID: "claim-" + types.UID(replacement)})
+				if arrives {
+					r.See(plannertest.Pool("general", whenEmpty))
+					r.Kube.Put(plannertest.Pod("late", plannertest.On("empty")))
+					delete(r.Kube.Fail, "patch empty")
+					r.Settle(s, 3*time.Second)
+					if len(r.Entries(ledger.KindCommandAbandoned)) != 1 || kube.IsDisrupted(r.Kube.GetNode("empty")) {
+						t.Errorf("not given up, or the taint was left: %v", r.Kinds())
+					}
+					return
+				}
+				if r.Kube.Called("delete empty-claim") > 0 {
+					t.Fatal("the node goes before its replacement is there")
+				}
+				r.Append(ledger.KindClaimInitialized, &ledger.ClaimInitialized{Claim: replacement, Node: "fresh"})
+				r.Settle(s, 3*time.Second)
+				if len(r.Entries(ledger.KindCommandSucceeded)) != 1 || r.Kube.GetClaim("empty-claim").DeletionTimestamp == nil {
+					t.Errorf("the node did not go: %v", r.Kinds())
+				}
+			})
+		})
+	}
 }
