@@ -270,9 +270,7 @@ func (k *packing) relieve() bool {
 }
 
 // nodeCost is what a node costs by itself, in micro USD per hour.
-func (p *pass) nodeCost() int64 { return defaultNodeCost }
-
-const defaultNodeCost = 10_000
+func (p *pass) nodeCost() int64 { return p.s.Options.NodeCost }
 
 func rejectedOf(o *outcome, reason string, saved int64) Rejected {
 	return Rejected{Nodes: namesOf(o.nodes), Reason: reason, Savings: saved, Evictions: o.evictions()}
