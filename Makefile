@@ -135,6 +135,23 @@ images: build bin/etcd bin/nats-server bin/healthcheck bin/crash ## build the co
 compose-test: images bin/composetest ## bring up the compose stack, run the demo's workload, crash containers, take it down
 	@$(BIN)/composetest --root $(CURDIR)
 
+# The corpus of recorded logs (store/audit/testdata/v<planner version>): run these end-to-end tests and keep what they recorded. Do it once
+# a version of the planners is final; recordings of earlier versions stay.
+CORPUS_TESTS := TestPodsGetNodesAndEmptyNodesGo|TestDeletingByHand|TestDrainWaitsForPodDisruptionBudgets|TestNoCapacityAtAllThenSome|TestCallsThatFail|TestNodeOverlays|TestAdoptionFromKarpenterAndHandingBack
+PLANNER_VERSION = $(shell sed -n 's/^const Version uint32 = //p' planner/doc.go)
+CORPUS = $(CURDIR)/store/audit/testdata/v$(PLANNER_VERSION)
+
+.PHONY: corpus
+corpus: build ## record the corpus of this version of the planners anew, by end-to-end tests
+	@rm -rf $(CORPUS) && mkdir -p $(CORPUS)
+	E2E_CORPUS=$(CORPUS) $(GO) test ./tools/e2e -count=1 -timeout 30m -parallel 2 -run '^($(CORPUS_TESTS))$$'
+	@du -sh $(CORPUS)
+
+.PHONY: replay
+replay: ## replay the corpus of recorded logs
+	@ls $(CORPUS)/*.rec >/dev/null 2>&1 || { echo "no logs of planner version $(PLANNER_VERSION) are recorded: make corpus"; exit 1; }
+	@$(GO) run ./tools/millctl replay $(foreach f,$(wildcard $(CORPUS)/*.rec),--recording $(f))
+
 .PHONY: sim
 sim: ## simulate the whole system under faults: make sim SEEDS=1000 FIRST=1
 	GODEBUG=asyncpreemptoff=1 $(GO) run ./tools/simrun --seeds $(or $(SEEDS),500) --first $(or $(FIRST),1)

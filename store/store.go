@@ -121,6 +121,9 @@ type Log interface {
 // InfoKinds is the entry of a candidate's info that says which kinds of records it knows.
 const InfoKinds = "kinds"
 
+// InfoOptions is the entry that says which planning options it would record when it leads, as JSON.
+const InfoOptions = "options"
+
 // Elector elects one active instance per service.
 type Elector interface {
 	// Campaign blocks until the candidate leads its service or ctx ends.

@@ -136,7 +136,11 @@ func (e *env) sound() {
 	if out, code := e.millctl("verify"); code != 0 {
 		e.Errorf("verify the hash chain: exit %d\n%s", code, out)
 	}
-	out, code := e.millctl("replay")
+	args := []string{"replay"}
+	if dir := os.Getenv("E2E_CORPUS"); dir != "" { // make corpus
+		args = append(args, "--save", filepath.Join(dir, strings.ReplaceAll(e.Name(), "/", "_")+".rec"))
+	}
+	out, code := e.millctl(args...)
 	m := replayed.FindStringSubmatch(out)
 	if code != 0 || m == nil || m[2] != "0" || m[1] == "0" {
 		e.Errorf("replay: exit %d\n%s", code, out)

@@ -189,7 +189,7 @@ func (b *builder) keepLease() error {
 // tell has stops and outages told by KubeEvents about the kube Lease, which there is one of in a cluster.
 func (b *builder) tell() {
 	herald := &host.Herald{
-		State: b.state, Events: b.events, Instance: b.settings.Instance(),
+		State: b.state, Events: b.events, Instance: b.settings.Instance(), Options: b.settings.Options(),
 		Object: corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: b.settings.LeaseNamespace(), Name: b.settings.LeaderElectionName},
 		Speaks: func() bool { return b.speaker != nil && b.speaker.Leads() },
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"millwright/events"
+	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/services/internal/service"
 )
@@ -88,6 +89,8 @@ type Herald struct {
 	Instance string
 	// Speaks says whether this process tells of stops: one of all should.
 	Speaks func() bool
+	// Options of this process, to be compared with those of others.
+	Options planner.Options
 }
 
 // Run tells until ctx ends.
@@ -95,10 +98,14 @@ func (h *Herald) Run(ctx context.Context) error {
 	logAway, busAway := outage{what: "Log", text: "event log"}, outage{what: "Bus", text: "observation stream"}
 	var told ledger.Stop
 	var unreliable error
+	var differ string
 	for ctx.Err() == nil {
 		now := h.State.clock()
 		h.tell(h.clock(unreliable))
 		unreliable = h.State.reliable()
+		e, differing := h.options(differ)
+		h.tell(e)
+		differ = differing
 		h.tell(logAway.look(h.State.LogUnreachable(), now, h.Instance))
 		h.tell(busAway.look(h.State.BusUnreachable(), now, h.Instance))
 		if stop, confirmed := h.State.control.view(); !confirmed.IsZero() && h.Speaks() && stop != told {
