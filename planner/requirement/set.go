@@ -316,11 +316,6 @@ func (s Set) Entries() []karpv1.NodeSelectorRequirementWithMinValues {
 	return entries
 }
 
-// ToNodeSelectorRequirements is Entries.
-func (s Set) ToNodeSelectorRequirements() []karpv1.NodeSelectorRequirementWithMinValues {
-	return s.Entries()
-}
-
 // String joins the requirements, sorted; the hostname, which is only a placeholder, is left out.
 func (s Set) String() string {
 	var texts []string

@@ -139,9 +139,11 @@ func (s *Service) refused(ctx context.Context, v *sight, open *ledger.LaunchRequ
 		s.deps.Launcher.Forget(open.LaunchTemplates)
 	case class == ec2.Transient && !first:
 		return false, err // says nothing about the call before
-	case class != ec2.NoCapacity && !first:
-		// Credentials, a template that is gone meanwhile: EC2 may check these before it looks at the token.
-		s.deps.Launcher.Forget(open.LaunchTemplates)
+	case !first:
+		// Credentials, quotas, a template that is gone meanwhile: EC2 may check these before it looks at the token.
+		if class != ec2.NoCapacity {
+			s.deps.Launcher.Forget(open.LaunchTemplates)
+		}
 		return s.search(ctx, v, open)
 	}
 	return s.unlaunched(ctx, v, open, ec2.FailureOf(err))

@@ -192,6 +192,7 @@ func TestUnknownOutcomes(t *testing.T) {
 		"a missing template is made again":               {refuse: []error{apiError("InvalidLaunchTemplateId.NotFound")}, attempts: 2},
 		"nor does a template that is gone by then":       {refuse: []error{lostFleet, apiError("InvalidLaunchTemplateId.NotFound")}, attempts: 1},
 		"a refusal after a lost call is checked by tag":  {refuse: []error{lostFleet, apiError("UnauthorizedOperation")}, attempts: 1},
+		"so is a quota that is full by then":             {refuse: []error{lostFleet, apiError("VcpuLimitExceeded")}, attempts: 1},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

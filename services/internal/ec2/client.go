@@ -15,7 +15,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
-	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/logging"
 	smithymiddleware "github.com/aws/smithy-go/middleware"
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,7 +42,7 @@ type Config struct {
 	AWS *aws.Config
 }
 
-// Client makes AWS calls. It is safe for concurrent use and keeps no state but connections.
+// Client makes AWS calls. It is safe for concurrent use and keeps no state but connections and budgets of calls.
 type Client struct {
 	cluster string
 	region  string
@@ -52,8 +51,11 @@ type Client struct {
 	ssm     *ssm.Client
 	eks     *eks.Client
 	iam     *iam.Client
-	sts     *sts.Client
 	metrics *metrics
+	budgets *budgets
+	// describing and terminating join calls about single instances.
+	describing  *batcher[[]Instance]
+	terminating *batcher[map[string]error]
 }
 
 // LoadConfig returns the SDK's default configuration with Millwright's user agent, HTTP timeout and bounded retries. It
@@ -92,11 +94,14 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.CallTimeout == 0 {
 		cfg.CallTimeout = DefaultCallTimeout
 	}
-	return &Client{
+	c := &Client{
 		cluster: cfg.Cluster, region: sdk.Region, timeout: cfg.CallTimeout,
 		ec2: awsec2.NewFromConfig(*sdk), ssm: ssm.NewFromConfig(*sdk), eks: eks.NewFromConfig(*sdk),
-		iam: iam.NewFromConfig(*sdk), sts: sts.NewFromConfig(*sdk), metrics: newMetrics(cfg.Registerer),
-	}, nil
+		iam: iam.NewFromConfig(*sdk), metrics: newMetrics(cfg.Registerer), budgets: newBudgets(time.Now),
+	}
+	c.describing = &batcher[[]Instance]{ask: c.describeInstances, timeout: cfg.CallTimeout}
+	c.terminating = &batcher[map[string]error]{ask: c.terminateInstances, timeout: cfg.CallTimeout}
+	return c, nil
 }
 
 // Region the client talks to.
@@ -123,20 +128,16 @@ func write[O, P any](ctx context.Context, c *Client, action string, f func(conte
 func call[O, P any](ctx context.Context, c *Client, action string, mutating bool, f func(context.Context, ...P) (O, error), opts ...P) (O, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+	if err := c.budgets.wait(ctx, action, mutating); err != nil {
+		var none O
+		return none, &CallError{Action: action, Mutating: mutating, Err: err}
+	}
 	start := time.Now()
 	out, err := f(ctx, opts...)
+	c.budgets.answered(action, mutating, err)
 	if err != nil {
 		err = &CallError{Action: action, Mutating: mutating, Err: err}
 	}
 	c.metrics.observe(action, Classify(err), time.Since(start))
 	return out, err
-}
-
-// CallerIdentity returns the ARN the credentials belong to; a cheap check that they work.
-func (c *Client) CallerIdentity(ctx context.Context) (string, error) {
-	out, err := read(ctx, c, "sts:GetCallerIdentity", with(c.sts.GetCallerIdentity, &sts.GetCallerIdentityInput{}))
-	if err != nil {
-		return "", err
-	}
-	return aws.ToString(out.Arn), nil
 }

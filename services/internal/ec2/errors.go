@@ -102,8 +102,11 @@ func Classify(err error) Class {
 	}
 	call, _ := errors.AsType[*CallError](err)
 	mutating := call != nil && call.Mutating
-	if errors.Is(err, errNoTemplate) {
+	switch {
+	case errors.Is(err, errNoTemplate):
 		return NotFound
+	case errors.Is(err, errBudget):
+		return Transient // not sent
 	}
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return classifyAnswer(api.ErrorCode(), api.ErrorMessage(), statusOf(err), mutating)
@@ -167,6 +170,11 @@ func isTimeout(err error) bool {
 	}
 	n, ok := errors.AsType[net.Error](err)
 	return ok && n.Timeout()
+}
+
+// isThrottling reports that AWS refused a call for the rate of calls.
+func isThrottling(err error) bool {
+	return slices.Contains(throttlingCodes, Code(err)) || statusOf(err) == http.StatusTooManyRequests
 }
 
 // statusOf returns the HTTP status of the last answer, or 0.

@@ -58,6 +58,14 @@ const (
 // as a whole for one unknown id; then the ids are asked for one by one. An id that is missing from the
 // answer may belong to an instance that is too young to be seen.
 func (c *Client) DescribeInstances(ctx context.Context, ids []string) ([]Instance, error) {
+	if len(ids) > 1 {
+		return c.describeInstances(ctx, ids)
+	}
+	all, err := c.describing.do(ctx, ids)
+	return only(all, ids), err
+}
+
+func (c *Client) describeInstances(ctx context.Context, ids []string) ([]Instance, error) {
 	found := map[string]Instance{}
 	for part := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(ids))), idsMax) {
 		if err := c.describeIDs(ctx, part, found); err != nil {
@@ -153,29 +161,46 @@ func instanceOf(i ec2types.Instance) Instance {
 }
 
 // TerminateInstances asks for the end of the instances. Ids EC2 does not know count as ended. The call only starts the end:
-// describe until Gone.
+// describe until Gone. One that may not be terminated is no reason to let the others live.
 func (c *Client) TerminateInstances(ctx context.Context, ids []string) error {
-	for part := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(ids))), idsMax) {
-		if err := c.terminate(ctx, part); err != nil {
-			return err
+	var failed map[string]error
+	var err error
+	if len(ids) == 1 {
+		failed, err = c.terminating.do(ctx, ids)
+	} else {
+		failed, err = c.terminateInstances(ctx, ids)
+	}
+	for _, id := range ids {
+		if err == nil {
+			err = failed[id]
 		}
 	}
-	return nil
+	return err
 }
 
-func (c *Client) terminate(ctx context.Context, ids []string) error {
+// terminateInstances returns the errors by id.
+func (c *Client) terminateInstances(ctx context.Context, ids []string) (map[string]error, error) {
+	failed := map[string]error{}
+	for part := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(ids))), idsMax) {
+		c.terminate(ctx, part, failed)
+	}
+	return failed, nil
+}
+
+func (c *Client) terminate(ctx context.Context, ids []string, failed map[string]error) {
 	_, err := write(ctx, c, "ec2:TerminateInstances", with(c.ec2.TerminateInstances, &awsec2.TerminateInstancesInput{InstanceIds: ids}))
-	if !IsNotFound(err) {
-		return err
+	class := Classify(err)
+	switch {
+	case err == nil || class == NotFound && len(ids) == 1:
+	case (class == NotFound || class == Permanent) && len(ids) > 1: // halves find what it is about
+		half := len(ids) / 2
+		c.terminate(ctx, ids[:half], failed)
+		c.terminate(ctx, ids[half:], failed)
+	default:
+		for _, id := range ids {
+			failed[id] = err
+		}
 	}
-	if len(ids) == 1 {
-		return nil
-	}
-	half := len(ids) / 2
-	if err := c.terminate(ctx, ids[:half]); err != nil {
-		return err
-	}
-	return c.terminate(ctx, ids[half:])
 }
 
 // CreateTags sets tags on a resource; other tags of it stay.

@@ -178,9 +178,6 @@ func TestLostAnswer(t *testing.T) {
 func TestLaunchTemplates(t *testing.T) {
 	ctx, a := context.Background(), newAccount(t)
 	want := LaunchTemplate{Name: "karpenter.k8s.aws/abc", Data: &ec2types.RequestLaunchTemplateData{ImageId: aws.String("ami-1")}, Tags: map[string]string{"cluster": "blue", "class": "x"}}
-	if err := a.DryRunLaunchTemplate(ctx, want); Classify(err) != DryRunOK {
-		t.Errorf("dry run: %v", err)
-	}
 	first, err := a.EnsureLaunchTemplate(ctx, want)
 	if err != nil || first.Version != "1" {
 		t.Fatal(first, err)
@@ -239,9 +236,6 @@ func TestDiscovery(t *testing.T) {
 	c, err := a.DescribeCluster(ctx)
 	if err != nil || c.CIDR != "10.100.0.0/16" || c.Version != "1.36" || c.Endpoint == "" || c.CA == "" {
 		t.Errorf("%+v %v", c, err)
-	}
-	if arn, err := a.CallerIdentity(ctx); err != nil || arn == "" {
-		t.Error(arn, err)
 	}
 	if _, err := a.SSMParameter(ctx, "/nope"); !IsNotFound(err) {
 		t.Error(err)

@@ -40,14 +40,6 @@ func (c *Client) EnsureLaunchTemplate(ctx context.Context, t LaunchTemplate) (le
 	return templateRef(out.LaunchTemplate)
 }
 
-// DryRunLaunchTemplate asks whether the template could be made; class DryRunOK says yes.
-func (c *Client) DryRunLaunchTemplate(ctx context.Context, t LaunchTemplate) error {
-	in := createTemplate(t)
-	in.DryRun = aws.Bool(true)
-	_, err := write(ctx, c, "ec2:CreateLaunchTemplate", with(c.ec2.CreateLaunchTemplate, in))
-	return err
-}
-
 func createTemplate(t LaunchTemplate) *awsec2.CreateLaunchTemplateInput {
 	return &awsec2.CreateLaunchTemplateInput{
 		LaunchTemplateName: aws.String(t.Name), LaunchTemplateData: t.Data,

@@ -48,8 +48,16 @@ func (p *pass) images(ctx context.Context, faults []Fault) (time.Duration, error
 		return retrySoon, fmt.Errorf("resolve AMIs: %w", err)
 	}
 	p.nc.Status.AMIs = amis(found)
+	skipped := unknownArchitectures(found)
+	for _, text := range skipped {
+		p.notes = append(p.notes, "skipped "+text)
+	}
 	if len(p.nc.Status.AMIs) == 0 {
-		p.conditions.setFalse(awsv1.ConditionTypeAMIsReady, "AMINotFound", "AMISelector did not match any AMIs")
+		message := "AMISelector did not match any AMIs"
+		if len(skipped) > 0 {
+			message += " that can be used: " + strings.Join(skipped[:min(len(skipped), skippedMax)], ", ")
+		}
+		p.conditions.setFalse(awsv1.ConditionTypeAMIsReady, "AMINotFound", message)
 		return retrySoon, nil
 	}
 	p.conditions.setTrue(awsv1.ConditionTypeAMIsReady)
@@ -193,9 +201,24 @@ func (p *pass) deprecated(image ec2.Image) bool {
 	return !image.DeprecatedAt.IsZero() && !image.DeprecatedAt.After(p.cfg.Now())
 }
 
+// skippedMax bounds the images that a condition names.
+const skippedMax = 5
+
+// unknownArchitectures names the images that are for no architecture of Kubernetes that EC2 runs.
+func unknownArchitectures(found []candidate) []string {
+	var out []string
+	for _, c := range found {
+		if archOf[c.Architecture] == "" {
+			out = append(out, fmt.Sprintf("%s (architecture %q is not supported)", c.ID, c.Architecture))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // amis keeps the newest image per set of requirements, newest first.
 func amis(found []candidate) []awsv1.AMI {
-	found = slices.DeleteFunc(found, func(c candidate) bool { return archOf[c.Architecture] == "" })
+	found = slices.DeleteFunc(slices.Clone(found), func(c candidate) bool { return archOf[c.Architecture] == "" })
 	slices.SortFunc(found, newestFirst)
 	seen := map[string]bool{}
 	var kept []candidate

@@ -135,6 +135,17 @@ func TestConditions(t *testing.T) {
 			world: func(w *world) { w.images = nil },
 			want:  []string{"AMIsReady=False/AMINotFound/AMISelector did not match any AMIs"},
 		},
+		"all images are of an architecture that Kubernetes does not know": {
+			world: func(w *world) {
+				w.images = []ec2.Image{{ID: "ami-mac", Architecture: "arm64_mac", Name: "m"}, {ID: "ami-old", Architecture: "i386", Name: "o"}}
+			},
+			spec: func(s *awsv1.EC2NodeClassSpec) {
+				s.AMIFamily, s.AMISelectorTerms = ptr("Custom"), []awsv1.AMISelectorTerm{{ID: "ami-mac"}, {ID: "ami-old"}}
+			},
+			want: []string{`AMIsReady=False/AMINotFound/AMISelector did not match any AMIs that can be used: ` +
+				`ami-mac (architecture "arm64_mac" is not supported), ami-old (architecture "i386" is not supported)`},
+			event: `skipped ami-old (architecture "i386" is not supported)`,
+		},
 		"AL2 on a Kubernetes without AL2": {
 			world: func(w *world) { w.version = "1.33" },
 			spec:  func(s *awsv1.EC2NodeClassSpec) { s.AMISelectorTerms[0].Alias = "al2@latest" },
