@@ -95,8 +95,6 @@ type InstanceState struct {
 	InstanceType string    `json:"type,omitempty"`
 	Zone         string    `json:"zone,omitempty"`
 	CapacityType string    `json:"capacityType,omitempty"`
-	ImageID      string    `json:"image,omitempty"`
-	SubnetID     string    `json:"subnet,omitempty"`
 	LaunchTime   time.Time `json:"launchTime,omitzero"`
 	// Tags that matter: karpenter.sh/nodeclaim, karpenter.sh/nodepool, millwright.sh/launch.
 	Tags map[string]string `json:"tags,omitempty"`

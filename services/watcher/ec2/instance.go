@@ -100,8 +100,8 @@ func (p *Poller) describeInstances(ctx context.Context) (map[string]*events.Inst
 
 func stateOf(i *ec2types.Instance) *events.InstanceState {
 	s := &events.InstanceState{
-		ID: aws.ToString(i.InstanceId), InstanceType: string(i.InstanceType), CapacityType: onDemand, ImageID: aws.ToString(i.ImageId),
-		SubnetID: aws.ToString(i.SubnetId), LaunchTime: aws.ToTime(i.LaunchTime).UTC(), Tags: map[string]string{},
+		ID: aws.ToString(i.InstanceId), InstanceType: string(i.InstanceType), CapacityType: onDemand,
+		LaunchTime: aws.ToTime(i.LaunchTime).UTC(), Tags: map[string]string{},
 	}
 	if aws.ToString(i.SpotInstanceRequestId) != "" || i.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot {
 		s.CapacityType = spot

@@ -193,7 +193,7 @@ func TestInstancesAreEmittedAsTheyChange(t *testing.T) {
 		}
 		s := got[0].Object.(*events.InstanceState)
 		want := &events.InstanceState{
-			ID: id, State: "pending", InstanceType: "m5.large", Zone: s.Zone, CapacityType: "spot", ImageID: s.ImageID, SubnetID: s.SubnetID, LaunchTime: s.LaunchTime,
+			ID: id, State: "pending", InstanceType: "m5.large", Zone: s.Zone, CapacityType: "spot", LaunchTime: s.LaunchTime,
 			Tags: map[string]string{karpawsv1.TagNodePool: "general", karpawsv1.TagLaunch: "log/uid/1"},
 		}
 		if diff := cmp.Diff(want, s); diff != "" || !strings.HasPrefix(s.Zone, "us-west-2") || s.LaunchTime.IsZero() {

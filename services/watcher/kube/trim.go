@@ -28,11 +28,13 @@ func Trim(object runtime.Object) (metav1.Object, error) {
 	case *karpv1.NodeClaim:
 		return &karpv1.NodeClaim{ObjectMeta: ownMeta(o.ObjectMeta), Spec: o.Spec, Status: o.Status}, nil
 	case *karpv1.NodePool:
-		return &karpv1.NodePool{ObjectMeta: ownMeta(o.ObjectMeta), Spec: o.Spec, Status: o.Status}, nil
+		kept := &karpv1.NodePool{ObjectMeta: ownMeta(o.ObjectMeta), Spec: o.Spec, Status: o.Status}
+		kept.Status.NodeClassObservedGeneration = 0
+		return kept, nil
 	case *karpv1alpha1.NodeOverlay:
 		return &karpv1alpha1.NodeOverlay{ObjectMeta: ownMeta(o.ObjectMeta), Spec: o.Spec, Status: o.Status}, nil
 	case *awsv1.EC2NodeClass:
-		return &awsv1.EC2NodeClass{ObjectMeta: ownMeta(o.ObjectMeta), Spec: o.Spec, Status: o.Status}, nil
+		return trimNodeClass(o), nil
 	case *appsv1.DaemonSet:
 		return trimDaemonSet(o), nil
 	case *policyv1.PodDisruptionBudget:
@@ -40,7 +42,7 @@ func Trim(object runtime.Object) (metav1.Object, error) {
 	case *corev1.Namespace:
 		return &corev1.Namespace{ObjectMeta: meta(o.ObjectMeta), Status: corev1.NamespaceStatus{Phase: o.Status.Phase}}, nil
 	case *schedulingv1.PriorityClass:
-		return &schedulingv1.PriorityClass{ObjectMeta: meta(o.ObjectMeta), Value: o.Value, GlobalDefault: o.GlobalDefault, PreemptionPolicy: o.PreemptionPolicy}, nil
+		return &schedulingv1.PriorityClass{ObjectMeta: meta(o.ObjectMeta), Value: o.Value, PreemptionPolicy: o.PreemptionPolicy}, nil
 	}
 	return trimStorage(object)
 }
@@ -119,18 +121,18 @@ func isOwn(key string) bool {
 func trimNode(n *corev1.Node) *corev1.Node {
 	kept := &corev1.Node{ObjectMeta: ownMeta(n.ObjectMeta)}
 	kept.Spec = corev1.NodeSpec{ProviderID: n.Spec.ProviderID, Unschedulable: n.Spec.Unschedulable, Taints: n.Spec.Taints}
-	info := n.Status.NodeInfo
-	kept.Status = corev1.NodeStatus{
-		Capacity: n.Status.Capacity, Allocatable: n.Status.Allocatable,
-		NodeInfo: corev1.NodeSystemInfo{
-			KubeletVersion: info.KubeletVersion, OperatingSystem: info.OperatingSystem, Architecture: info.Architecture, OSImage: info.OSImage,
-		},
-	}
+	kept.Status = corev1.NodeStatus{Capacity: n.Status.Capacity, Allocatable: n.Status.Allocatable}
 	for _, c := range n.Status.Conditions {
 		c.LastHeartbeatTime = metav1.Time{} // changes although nothing happened
 		kept.Status.Conditions = append(kept.Status.Conditions, c)
 	}
 	return kept
+}
+
+// trimNodeClass keeps whether it is ready. What nodes are made of, user data above all, is no planner's: lifecycle reads it from the
+// API server, and drift is told by the hash among the annotations.
+func trimNodeClass(c *awsv1.EC2NodeClass) *awsv1.EC2NodeClass {
+	return &awsv1.EC2NodeClass{ObjectMeta: ownMeta(c.ObjectMeta), Status: awsv1.EC2NodeClassStatus{Conditions: c.Status.Conditions}}
 }
 
 func trimDaemonSet(d *appsv1.DaemonSet) *appsv1.DaemonSet {
@@ -150,10 +152,8 @@ func trimTemplate(t corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 func trimBudget(b *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
 	kept := &policyv1.PodDisruptionBudget{ObjectMeta: meta(b.ObjectMeta), Spec: b.Spec}
 	kept.Generation = b.Generation
-	s := b.Status
 	kept.Status = policyv1.PodDisruptionBudgetStatus{
-		ObservedGeneration: s.ObservedGeneration, DisruptionsAllowed: s.DisruptionsAllowed,
-		CurrentHealthy: s.CurrentHealthy, DesiredHealthy: s.DesiredHealthy, ExpectedPods: s.ExpectedPods,
+		ObservedGeneration: b.Status.ObservedGeneration, DisruptionsAllowed: b.Status.DisruptionsAllowed,
 	}
 	return kept
 }

@@ -23,14 +23,34 @@ func trimPodSpec(s *corev1.PodSpec) corev1.PodSpec {
 		NodeSelector: s.NodeSelector, NodeName: s.NodeName, HostNetwork: s.HostNetwork, Affinity: s.Affinity,
 		SchedulerName: s.SchedulerName, Tolerations: s.Tolerations, PriorityClassName: s.PriorityClassName, Priority: s.Priority,
 		PreemptionPolicy: s.PreemptionPolicy, Overhead: s.Overhead, TopologySpreadConstraints: s.TopologySpreadConstraints,
-		OS: s.OS, SchedulingGates: s.SchedulingGates, ResourceClaims: s.ResourceClaims, Resources: s.Resources, RuntimeClassName: s.RuntimeClassName,
+		OS: s.OS, SchedulingGates: s.SchedulingGates, ResourceClaims: trimResourceClaims(s.ResourceClaims), Resources: trimResources(s.Resources),
+		RuntimeClassName: s.RuntimeClassName,
 	}
 }
 
 func trimContainers(all []corev1.Container) []corev1.Container {
 	var kept []corev1.Container
 	for _, c := range all {
-		kept = append(kept, corev1.Container{Name: c.Name, Resources: c.Resources, Ports: hostPorts(c.Ports), RestartPolicy: c.RestartPolicy})
+		kept = append(kept, corev1.Container{
+			Name: c.Name, Resources: *trimResources(&c.Resources), Ports: hostPorts(c.Ports), RestartPolicy: c.RestartPolicy,
+		})
+	}
+	return kept
+}
+
+// trimResources keeps amounts. That a pod has resource claims is known by its own list of them.
+func trimResources(r *corev1.ResourceRequirements) *corev1.ResourceRequirements {
+	if r == nil || r.Claims == nil {
+		return r
+	}
+	return &corev1.ResourceRequirements{Limits: r.Limits, Requests: r.Requests}
+}
+
+// trimResourceClaims keeps that there are some.
+func trimResourceClaims(all []corev1.PodResourceClaim) []corev1.PodResourceClaim {
+	var kept []corev1.PodResourceClaim
+	for _, c := range all {
+		kept = append(kept, corev1.PodResourceClaim{Name: c.Name})
 	}
 	return kept
 }
@@ -53,10 +73,11 @@ func trimVolumes(all []corev1.Volume) []corev1.Volume {
 	for _, v := range all {
 		switch {
 		case v.PersistentVolumeClaim != nil:
-			kept = append(kept, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: v.PersistentVolumeClaim}})
-		case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
-			template := &corev1.PersistentVolumeClaimTemplate{Spec: trimVolumeClaimSpec(v.Ephemeral.VolumeClaimTemplate.Spec)}
-			kept = append(kept, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: template}}})
+			kept = append(kept, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: v.PersistentVolumeClaim.ClaimName},
+			}})
+		case v.Ephemeral != nil: // its claim exists under a name made of the pod's and the volume's
+			kept = append(kept, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}})
 		}
 	}
 	return kept
@@ -68,7 +89,7 @@ func trimPodStatus(p *corev1.Pod) corev1.PodStatus {
 		Phase: s.Phase, NominatedNodeName: s.NominatedNodeName, StartTime: s.StartTime, Conditions: trimPodConditions(s.Conditions),
 		InitContainerStatuses: resizing(s.InitContainerStatuses, p.Spec.InitContainers),
 		ContainerStatuses:     resizing(s.ContainerStatuses, p.Spec.Containers),
-		AllocatedResources:    s.AllocatedResources, Resources: s.Resources,
+		AllocatedResources:    s.AllocatedResources, Resources: trimResources(s.Resources),
 	}
 }
 
@@ -104,7 +125,7 @@ func resizing(statuses []corev1.ContainerStatus, containers []corev1.Container) 
 	var kept []corev1.ContainerStatus
 	for _, s := range statuses {
 		if !holds(s, specs[s.Name]) {
-			kept = append(kept, corev1.ContainerStatus{Name: s.Name, AllocatedResources: s.AllocatedResources, Resources: s.Resources})
+			kept = append(kept, corev1.ContainerStatus{Name: s.Name, AllocatedResources: s.AllocatedResources, Resources: trimResources(s.Resources)})
 		}
 	}
 	return kept

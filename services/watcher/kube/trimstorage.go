@@ -31,8 +31,7 @@ func trimVolumeClaim(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeCl
 
 func trimVolumeClaimSpec(s corev1.PersistentVolumeClaimSpec) corev1.PersistentVolumeClaimSpec {
 	return corev1.PersistentVolumeClaimSpec{
-		AccessModes: s.AccessModes, Resources: s.Resources, VolumeName: s.VolumeName,
-		StorageClassName: s.StorageClassName, VolumeMode: s.VolumeMode,
+		Resources: s.Resources, VolumeName: s.VolumeName, StorageClassName: s.StorageClassName,
 	}
 }
 
@@ -41,19 +40,15 @@ func trimVolume(v *corev1.PersistentVolume) *corev1.PersistentVolume {
 	kept := &corev1.PersistentVolume{
 		ObjectMeta: meta(v.ObjectMeta, annotationProvisionedBy, annotationMigratedTo, annotationBoundByController),
 		Spec: corev1.PersistentVolumeSpec{
-			Capacity: v.Spec.Capacity, AccessModes: v.Spec.AccessModes, PersistentVolumeReclaimPolicy: v.Spec.PersistentVolumeReclaimPolicy,
-			StorageClassName: v.Spec.StorageClassName, VolumeMode: v.Spec.VolumeMode, NodeAffinity: v.Spec.NodeAffinity,
+			Capacity: v.Spec.Capacity, StorageClassName: v.Spec.StorageClassName, NodeAffinity: v.Spec.NodeAffinity,
 		},
 		Status: corev1.PersistentVolumeStatus{Phase: v.Status.Phase},
 	}
-	if ref := v.Spec.ClaimRef; ref != nil {
-		kept.Spec.ClaimRef = &corev1.ObjectReference{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}
-	}
 	switch s := v.Spec.PersistentVolumeSource; {
 	case s.CSI != nil:
-		kept.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: s.CSI.Driver, VolumeHandle: s.CSI.VolumeHandle}
+		kept.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: s.CSI.Driver}
 	case s.AWSElasticBlockStore != nil:
-		kept.Spec.AWSElasticBlockStore = &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: s.AWSElasticBlockStore.VolumeID}
+		kept.Spec.AWSElasticBlockStore = &corev1.AWSElasticBlockStoreVolumeSource{}
 	case s.Local != nil:
 		kept.Spec.Local = &corev1.LocalVolumeSource{}
 	case s.HostPath != nil:
@@ -65,21 +60,23 @@ func trimVolume(v *corev1.PersistentVolume) *corev1.PersistentVolume {
 func trimStorageClass(c *storagev1.StorageClass) *storagev1.StorageClass {
 	return &storagev1.StorageClass{
 		ObjectMeta:  meta(c.ObjectMeta, annotationDefaultClass, annotationDefaultClassBeta),
-		Provisioner: c.Provisioner, ReclaimPolicy: c.ReclaimPolicy, VolumeBindingMode: c.VolumeBindingMode, AllowedTopologies: c.AllowedTopologies,
+		Provisioner: c.Provisioner, VolumeBindingMode: c.VolumeBindingMode, AllowedTopologies: c.AllowedTopologies,
 	}
 }
 
 func trimCSINode(n *storagev1.CSINode) *storagev1.CSINode {
-	return &storagev1.CSINode{ObjectMeta: meta(n.ObjectMeta, annotationMigratedPlugins), Spec: n.Spec}
+	kept := &storagev1.CSINode{ObjectMeta: meta(n.ObjectMeta, annotationMigratedPlugins)}
+	for _, d := range n.Spec.Drivers {
+		kept.Spec.Drivers = append(kept.Spec.Drivers, storagev1.CSINodeDriver{Name: d.Name, Allocatable: d.Allocatable})
+	}
+	return kept
 }
 
 func trimAttachment(a *storagev1.VolumeAttachment) *storagev1.VolumeAttachment {
 	return &storagev1.VolumeAttachment{
 		ObjectMeta: meta(a.ObjectMeta),
 		Spec: storagev1.VolumeAttachmentSpec{
-			Attacher: a.Spec.Attacher, NodeName: a.Spec.NodeName,
-			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: a.Spec.Source.PersistentVolumeName},
+			NodeName: a.Spec.NodeName, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: a.Spec.Source.PersistentVolumeName},
 		},
-		Status: storagev1.VolumeAttachmentStatus{Attached: a.Status.Attached},
 	}
 }
