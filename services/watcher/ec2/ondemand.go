@@ -16,25 +16,33 @@ import (
 
 const productsPage = 100
 
-// pollOnDemand overlays the on-demand prices by what the price API says (ec2 §2.2). Where it cannot be asked,
-// the built-in table stands in.
+// pollOnDemand overlays the on-demand prices by what the price API says (ec2 §2.2). Where there is none, the built-in table is all
+// that is known; where it fails, that stands in.
 func (p *Poller) pollOnDemand(ctx context.Context) error {
-	var found map[priceKey]int64
-	var err error
-	if p.asksPrices() {
-		found, err = p.onDemandPrices(ctx)
+	if !p.asksPrices() {
+		return p.emitBuiltInPrices()
+	}
+	found, err := p.onDemandPrices(ctx)
+	if err != nil {
+		return err
 	}
 	p.prices.Lock()
 	defer p.prices.Unlock()
-	switch {
-	case len(found) > 0:
-		p.prices.learn(found)
-	case !p.prices.knowsOnDemand():
-		p.cfg.Logger.Warn().Err(err).Msg("on-demand prices are the built-in ones")
+	p.prices.learn(found)
+	p.prices.assumeSpot()
+	return p.emitPrices()
+}
+
+// emitBuiltInPrices stands in for prices that AWS does not tell, if none are known from before.
+func (p *Poller) emitBuiltInPrices() error {
+	p.prices.Lock()
+	defer p.prices.Unlock()
+	if !p.prices.knowsOnDemand() {
+		p.cfg.Logger.Warn().Msg("on-demand prices are the built-in ones")
 		p.prices.learn(builtInPrices())
 	}
 	p.prices.assumeSpot()
-	return errors.Join(err, p.emitPrices())
+	return p.emitPrices()
 }
 
 // asksPrices: GovCloud has no price API, and an isolated network does not reach it.

@@ -91,8 +91,8 @@ func New(cfg Config, e Emitter) (*Poller, error) {
 	i := cfg.Intervals
 	p.tasks = []*task{
 		newTask("instance_types", or(i.Types, 12*time.Hour), true, p.pollTypes),
-		newTask("on_demand_prices", or(i.OnDemand, 12*time.Hour), true, p.pollOnDemand),
-		newTask("spot_prices", or(i.Spot, 5*time.Minute), false, p.pollSpot),
+		newTask("on_demand_prices", or(i.OnDemand, 12*time.Hour), true, p.pollOnDemand).instead(p.emitBuiltInPrices),
+		newTask("spot_prices", or(i.Spot, 5*time.Minute), false, p.pollSpot).instead(p.emitBuiltInPrices),
 		newTask("instances", or(i.Instances, 10*time.Second), false, p.pollInstances),
 		newTask("capacity_reservations", or(i.Reservations, time.Minute), false, p.pollReservations),
 		newTask("nodeclasses", or(i.Classes, time.Second), false, p.pollClasses),
@@ -116,11 +116,11 @@ func (p *Poller) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Synced reports that each poll succeeded once, so that what was emitted is all there is. Reserved capacity is not waited for:
-// until it is known, none is free.
+// Synced reports that each poll succeeded once, so that what was emitted is all there is. Prices that AWS does not tell count as soon
+// as others stand in for them. Reserved capacity is not waited for: until it is known, none is free.
 func (p *Poller) Synced() bool {
 	for _, t := range p.tasks {
-		if t.name != "capacity_reservations" && !t.succeeded.Load() {
+		if t.name != "capacity_reservations" && !t.succeeded.Load() && !t.standsIn.Load() {
 			return false
 		}
 	}
@@ -158,6 +158,49 @@ type task struct {
 	poll      func(ctx context.Context) error
 	poke      chan struct{}
 	succeeded atomic.Bool
+	// otherwise gives something else for what the poll did not get when it failed, or takes longer than patience; nil: nothing does.
+	otherwise func() error
+	standsIn  atomic.Bool
+}
+
+// patience is how long the first prices are waited for before others stand in for them.
+const patience = 3 * time.Second
+
+func (t *task) instead(otherwise func() error) *task {
+	t.otherwise = otherwise
+	return t
+}
+
+// standIn notes that something else was given.
+func (t *task) standIn() error {
+	if t.otherwise == nil || t.succeeded.Load() || t.standsIn.Load() {
+		return nil
+	}
+	if err := t.otherwise(); err != nil {
+		return err
+	}
+	t.standsIn.Store(true)
+	return nil
+}
+
+// pollPatiently polls; something else stands in for what comes late or not at all.
+func (t *task) pollPatiently(ctx context.Context) error {
+	polled := make(chan error, 1)
+	go func() { polled <- t.poll(ctx) }()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	var early error
+	for {
+		select {
+		case err := <-polled:
+			if err != nil {
+				err = errors.Join(err, t.standIn())
+			}
+			return errors.Join(err, early)
+		case <-late.C:
+			early = t.standIn()
+		}
+	}
 }
 
 func newTask(name string, every time.Duration, jitter bool, poll func(context.Context) error) *task {
@@ -181,7 +224,7 @@ func (t *task) pause() time.Duration {
 func (p *Poller) repeat(ctx context.Context, t *task) error {
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(time.Minute), backoff.WithMaxElapsedTime(0))
 	for {
-		err := t.poll(ctx)
+		err := t.pollPatiently(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

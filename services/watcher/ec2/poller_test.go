@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/pricing"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -152,13 +153,57 @@ func TestPricesWithoutThePriceAPI(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, nil)
 			change(r)
-			err := r.task("on_demand_prices").poll(t.Context())
+			err := r.task("on_demand_prices").pollPatiently(t.Context())
 			if failed := err != nil; failed != (name == "unreachable") {
 				t.Fatalf("got error %v", err)
 			}
 			if got := r.out.prices()[priceKey{"m5.large", "on-demand", ""}]; got != 96000 {
 				t.Errorf("built-in price of m5.large: %d", got)
 			}
+		})
+	}
+}
+
+// hangingPricing is a price API to which there is no route.
+type hangingPricing struct{}
+
+func (hangingPricing) GetProducts(ctx context.Context, _ *pricing.GetProductsInput, _ ...func(*pricing.Options)) (*pricing.GetProductsOutput, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestPricesThatCannotBeAskedForDoNotHoldUpTheFirstResync(t *testing.T) {
+	for name, c := range map[string]struct {
+		config   func(*Config)
+		faults   []string
+		atLatest time.Duration
+	}{
+		"no permission to ask for any": {faults: []string{"GetProducts", "DescribeSpotPriceHistory"}, atLatest: 2 * time.Second},
+		"no route to the price API":    {config: func(c *Config) { c.Pricing = hangingPricing{} }, atLatest: patience + time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, c.config)
+				for _, action := range c.faults {
+					r.control("POST", "faults", simclient.Fault{Action: action, Code: "AccessDeniedException", Status: 403})
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() { ended <- r.Run(ctx) }()
+				time.Sleep(c.atLatest)
+				if !r.Synced() {
+					t.Error("the resync is held up")
+				}
+				known := r.out.prices()
+				if got := known[priceKey{"m5.large", "on-demand", ""}]; got != 96000 {
+					t.Errorf("on-demand price of m5.large: %d", got)
+				}
+				if got := known[priceKey{"m5.large", "spot", ""}]; c.faults != nil && got != 96000 {
+					t.Errorf("spot price of m5.large: %d", got)
+				}
+				cancel()
+				<-ended
+			})
 		})
 	}
 }
