@@ -42,9 +42,6 @@ func (b *blobs) open(ctx context.Context) error {
 
 func (b *blobs) create(ctx context.Context) (jetstream.ObjectStore, error) {
 	cfg := b.cfg
-	if cfg.ReadOnly {
-		return nil, errNotMade
-	}
 	setDefault(&cfg.MaxBytes, DefaultMaxBytes)
 	store, err := b.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
 		Bucket: cfg.bucket(), Description: "Checkpoints and catalogues of cluster " + cfg.Cluster,

@@ -151,6 +151,11 @@ func (c Config) bucket() string { return c.base() + "_blobs" }
 // subjectsOf all incarnations. There is one subject per incarnation: the fold needs one order of all kinds.
 func (c Config) subjectsOf() string { return "millwright.observations." + c.base() + ".*" }
 
+// storedSubject is where the server says that it has stored a message of incarnation n.
+func (c Config) storedSubject(n int) string {
+	return "millwright.stored." + c.base() + "." + strconv.Itoa(n)
+}
+
 func (c Config) subject(n int) string {
 	return strings.TrimSuffix(c.subjectsOf(), "*") + strconv.Itoa(n)
 }
@@ -158,13 +163,17 @@ func (c Config) subject(n int) string {
 func (c Config) streamConfig(n int) jetstream.StreamConfig {
 	setDefault(&c.MaxAge, DefaultMaxAge)
 	setDefault(&c.MaxBytes, DefaultMaxBytes)
-	return jetstream.StreamConfig{
+	config := jetstream.StreamConfig{
 		Name: c.streamName(n), Subjects: []string{c.subject(n)},
 		Description: "Observations of cluster " + c.Cluster,
 		Storage:     jetstream.FileStorage, Compression: jetstream.S2Compression, Replicas: c.Replicas,
 		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld, MaxAge: c.MaxAge, MaxBytes: c.MaxBytes,
 		Duplicates: min(time.Second, c.MaxAge), DenyDelete: true, AllowDirect: true,
 	}
+	if c.Server == nil { // readers in other processes want to hear of it
+		config.RePublish = &jetstream.RePublish{Source: c.subject(n), Destination: c.storedSubject(n), HeadersOnly: true}
+	}
+	return config
 }
 
 // options of the connection. Without a reconnect buffer a publish fails at once while disconnected: what is

@@ -22,7 +22,11 @@ func (s *Stream) Consume(ctx context.Context, from uint64, fn func(events.Messag
 	n := s.current()
 	for attempt := 0; ; attempt++ {
 		before := from
-		err := s.consume(ctx, n, &from, fn)
+		consume := s.consume
+		if s.cfg.ReadOnly {
+			consume = s.read
+		}
+		err := consume(ctx, n, &from, fn)
 		var own errCallback
 		switch {
 		case errors.As(err, &own):
@@ -125,20 +129,28 @@ func (s *Stream) deliver(ctx context.Context, n int, messages jetstream.Messages
 		if err != nil {
 			return err
 		}
-		sequence, want := meta.Sequence.Stream, delivered.Load()+1
-		switch {
-		case sequence < want:
-			continue
-		case sequence > want:
-			if err := s.checkHole(ctx, n, want); err != nil {
-				return err
-			}
+		if err := s.handOut(ctx, n, events.Message{Sequence: meta.Sequence.Stream, Data: m.Data()}, delivered, fn); err != nil {
+			return err
 		}
-		if err := fn(events.Message{Sequence: sequence, Data: m.Data()}); err != nil {
-			return errCallback{err}
-		}
-		delivered.Store(sequence)
 	}
+}
+
+// handOut calls fn with a message that follows that delivered last, be it after a hole. One that does not is passed over.
+func (s *Stream) handOut(ctx context.Context, n int, m events.Message, delivered *atomic.Uint64, fn func(events.Message) error) error {
+	want := delivered.Load() + 1
+	switch {
+	case m.Sequence < want:
+		return nil
+	case m.Sequence > want:
+		if err := s.checkHole(ctx, n, want); err != nil {
+			return err
+		}
+	}
+	if err := fn(m); err != nil {
+		return errCallback{err}
+	}
+	delivered.Store(m.Sequence)
+	return nil
 }
 
 // checkHole tells messages that were discarded before they were read from those that a server lost in the

@@ -19,7 +19,7 @@ type Stream struct {
 	cfg   Config
 	conn  *nats.Conn
 	js    jetstream.JetStream
-	blobs *blobs
+	blobs bucket
 	pub   *publisher
 
 	mu sync.Mutex
@@ -30,6 +30,12 @@ type Stream struct {
 }
 
 var _ events.Stream = (*Stream)(nil)
+
+// bucket of blobs; open is called again whenever a server may have lost it.
+type bucket interface {
+	events.Blobs
+	open(ctx context.Context) error
+}
 
 // errNotMade: what only the watcher creates does not exist yet. Trying again helps once it runs.
 var errNotMade = errors.New("only the watcher creates it: is one running?")
@@ -77,6 +83,9 @@ func (s *Stream) open(ctx context.Context) error {
 	}
 	s.js, s.pub.js = js, js
 	s.blobs = &blobs{js: js, cfg: s.cfg}
+	if s.cfg.ReadOnly {
+		s.blobs = &readBlobs{s}
+	}
 	return s.bind(ctx)
 }
 

@@ -1,0 +1,149 @@
+package natsbus
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millwright/events"
+)
+
+// readBlobs are the blobs of a ReadOnly client. It asks the bucket's stream for single messages, of its leader, which has all that was
+// acknowledged; the object store's own reads would take a consumer.
+type readBlobs struct {
+	s *Stream
+}
+
+// errReadOnly is what a ReadOnly client answers to a write.
+var errReadOnly = errors.New("this client only reads")
+
+func (b *readBlobs) Put(context.Context, string, []byte) error { return errReadOnly }
+func (b *readBlobs) Delete(context.Context, string) error      { return errReadOnly }
+
+func (b *readBlobs) stream() string { return "OBJ_" + b.s.cfg.bucket() }
+
+// subjectOf a blob's description; the one of "" is what all begin with.
+func (b *readBlobs) subjectOf(name string) string {
+	return "$O." + b.s.cfg.bucket() + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
+}
+
+// open checks that the bucket exists.
+func (b *readBlobs) open(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, b.s.cfg.RequestTimeout)
+	defer cancel()
+	_, err := b.s.js.Stream(ctx, b.stream())
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = errNotMade
+	}
+	if err != nil {
+		return fmt.Errorf("open bucket %s: %w", b.s.cfg.bucket(), err)
+	}
+	return nil
+}
+
+// storedMessage is the server's answer to $JS.API.STREAM.MSG.GET.
+type storedMessage struct {
+	Message struct {
+		Sequence uint64 `json:"seq"`
+		Data     []byte `json:"data"`
+	} `json:"message"`
+	Error *struct {
+		Code        int    `json:"code"`
+		Description string `json:"description"`
+	} `json:"error"`
+}
+
+// message gets one message of the bucket's stream; ErrNotFound if there is none.
+func (b *readBlobs) message(ctx context.Context, request map[string]any) (*storedMessage, error) {
+	data, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.s.cfg.RequestTimeout)
+	defer cancel()
+	m, err := b.s.conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+b.stream(), data)
+	if err != nil {
+		return nil, err
+	}
+	answer := &storedMessage{}
+	if err := json.Unmarshal(m.Data, answer); err != nil {
+		return nil, fmt.Errorf("read the server's answer: %w", err)
+	}
+	switch e := answer.Error; {
+	case e == nil:
+		return answer, nil
+	case e.Code == 404:
+		return nil, events.ErrNotFound
+	default:
+		return nil, fmt.Errorf("%d %s", e.Code, e.Description)
+	}
+}
+
+// Get implements events.Blobs.
+func (b *readBlobs) Get(ctx context.Context, name string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
+	defer cancel()
+	data, err := b.get(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("get blob %s: %w", name, err)
+	}
+	return data, nil
+}
+
+func (b *readBlobs) get(ctx context.Context, name string) ([]byte, error) {
+	described, err := b.message(ctx, map[string]any{"last_by_subj": b.subjectOf(name)})
+	if err != nil {
+		return nil, err
+	}
+	var info jetstream.ObjectInfo
+	if err := json.Unmarshal(described.Message.Data, &info); err != nil {
+		return nil, fmt.Errorf("read its description: %w", err)
+	}
+	if info.Deleted {
+		return nil, events.ErrNotFound
+	}
+	var data []byte
+	next := uint64(1)
+	for range info.Chunks {
+		chunk, err := b.message(ctx, map[string]any{"seq": next, "next_by_subj": "$O." + b.s.cfg.bucket() + ".C." + info.NUID})
+		if err != nil {
+			return nil, err // also if it was deleted meanwhile
+		}
+		data, next = append(data, chunk.Message.Data...), chunk.Message.Sequence+1
+	}
+	sum := sha256.Sum256(data)
+	if want := "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:]); info.Digest != want || uint64(len(data)) != info.Size {
+		return nil, fmt.Errorf("%d bytes of digest %s where %d of digest %s were stored", len(data), want, info.Size, info.Digest)
+	}
+	return data, nil
+}
+
+// List implements events.Blobs.
+func (b *readBlobs) List(ctx context.Context, prefix string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.s.cfg.RequestTimeout)
+	defer cancel()
+	stream, err := b.s.js.Stream(ctx, b.stream())
+	if err != nil {
+		return nil, fmt.Errorf("list blobs: %w", err)
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(b.subjectOf("")+">"))
+	if err != nil {
+		return nil, fmt.Errorf("list blobs: %w", err)
+	}
+	var names []string
+	for subject := range info.State.Subjects {
+		name, err := base64.URLEncoding.DecodeString(strings.TrimPrefix(subject, b.subjectOf("")))
+		if err == nil && strings.HasPrefix(string(name), prefix) {
+			names = append(names, string(name))
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
