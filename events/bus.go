@@ -9,6 +9,8 @@ import (
 var (
 	ErrFull     = errors.New("publish queue full")
 	ErrNotFound = errors.New("not found")
+	// ErrNoSpace: the store of blobs takes no more until some are deleted.
+	ErrNoSpace = errors.New("no space left for blobs")
 	// ErrCompacted: the sequence asked for is no longer retained; start from a checkpoint.
 	ErrCompacted = errors.New("sequence no longer retained")
 	// ErrRenewed: the stream has lost messages after `from`, or was replaced by a new incarnation. State names
@@ -53,6 +55,7 @@ type Stream interface {
 
 // Blobs holds checkpoints and content-addressed catalogues by name.
 type Blobs interface {
+	// Put returns ErrNoSpace if the store is full.
 	Put(ctx context.Context, name string, data []byte) error
 	// Get returns ErrNotFound if there is none.
 	Get(ctx context.Context, name string) ([]byte, error)

@@ -1,6 +1,7 @@
 package natsbus
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -25,6 +26,9 @@ type blobs struct {
 // blobTimeout bounds reading or writing one blob, some tens of MiB at most.
 const blobTimeout = time.Minute
 
+// storeFull are the server's codes for: the store takes no more, no storage is left.
+var storeFull = []jetstream.ErrorCode{10047, 10077}
+
 // open opens the bucket, creating it if it does not exist: it may have been lost with the server's storage.
 func (b *blobs) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, b.cfg.RequestTimeout)
@@ -33,6 +37,9 @@ func (b *blobs) open(ctx context.Context) error {
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		store, err = b.create(ctx)
 	}
+	if err == nil {
+		err = b.bound(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("open bucket %s: %w", b.cfg.bucket(), err)
 	}
@@ -40,12 +47,15 @@ func (b *blobs) open(ctx context.Context) error {
 	return nil
 }
 
-func (b *blobs) create(ctx context.Context) (jetstream.ObjectStore, error) {
+func (b *blobs) create(ctx context.Context) (store jetstream.ObjectStore, err error) {
 	cfg := b.cfg
-	setDefault(&cfg.MaxBytes, DefaultMaxBytes)
-	store, err := b.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
-		Bucket: cfg.bucket(), Description: "Checkpoints and catalogues of cluster " + cfg.Cluster,
-		Storage: jetstream.FileStorage, MaxBytes: 8 * cfg.MaxBytes, Replicas: cfg.Replicas, Compression: true,
+	setDefault(&cfg.MaxBlobBytes, DefaultMaxBlobBytes)
+	err = cfg.withReplicas(func(replicas int) error {
+		store, err = b.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
+			Bucket: cfg.bucket(), Description: "Checkpoints and catalogues of cluster " + cfg.Cluster,
+			Storage: jetstream.FileStorage, MaxBytes: cfg.MaxBlobBytes, Replicas: replicas, Compression: true,
+		})
+		return err
 	})
 	if errors.Is(err, jetstream.ErrBucketExists) {
 		return b.js.ObjectStore(ctx, cfg.bucket())
@@ -53,12 +63,32 @@ func (b *blobs) create(ctx context.Context) (jetstream.ObjectStore, error) {
 	return store, err
 }
 
+// bound applies explicit bounds to the bucket as it is.
+func (b *blobs) bound(ctx context.Context) error {
+	stream, err := b.js.Stream(ctx, "OBJ_"+b.cfg.bucket())
+	if err != nil {
+		return err
+	}
+	config := stream.CachedInfo().Config
+	bytes, replicas := b.cfg.MaxBlobBytes, b.cfg.Replicas
+	if (bytes == 0 || config.MaxBytes == bytes) && (replicas == 0 || config.Replicas == replicas) {
+		return nil
+	}
+	config.MaxBytes, config.Replicas = cmp.Or(bytes, config.MaxBytes), cmp.Or(replicas, config.Replicas)
+	_, err = b.js.UpdateStream(ctx, config)
+	return err
+}
+
 func (b *blobs) bucket() jetstream.ObjectStore { return *b.store.Load() }
 
 func (b *blobs) Put(ctx context.Context, name string, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
 	defer cancel()
-	if _, err := b.bucket().PutBytes(ctx, name, data); err != nil {
+	_, err := b.bucket().PutBytes(ctx, name, data)
+	if refused(err, storeFull...) {
+		return fmt.Errorf("put blob %s: %w: %w", name, events.ErrNoSpace, err)
+	}
+	if err != nil {
 		return fmt.Errorf("put blob %s: %w", name, err)
 	}
 	return nil

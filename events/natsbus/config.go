@@ -1,6 +1,7 @@
 package natsbus
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"strconv"
@@ -26,11 +27,13 @@ type Config struct {
 	// Name of this client in the server's lists.
 	Name string
 
-	// MaxAge and MaxBytes bound what the stream retains; the defaults apply when it is created, an explicit
-	// value also changes a stream that exists. MaxBytes also bounds the bucket, separately, by eight times as much.
-	MaxAge   time.Duration
-	MaxBytes int64
-	// Replicas of a new stream: 1 (default) or 3 on a NATS cluster of three.
+	// MaxAge and MaxBytes bound what the stream retains, MaxBlobBytes the bucket; the defaults apply when they are created, an
+	// explicit value also changes those that exist. A server reserves the bytes.
+	MaxAge       time.Duration
+	MaxBytes     int64
+	MaxBlobBytes int64
+	// Replicas of stream and bucket; 0: three on a cluster that has as many servers, else one. They are raised to that when the servers
+	// let them.
 	Replicas int
 	// PendingMax and PendingBytesMax bound publishes without acknowledgement; beyond, Publish returns ErrFull.
 	PendingMax      int
@@ -42,6 +45,8 @@ type Config struct {
 	RequestTimeout time.Duration
 	// CheckEvery is how often a consumer looks whether its incarnation is still in force.
 	CheckEvery time.Duration
+	// lookEvery is how often a ReadOnly client looks for messages of which it has not heard.
+	lookEvery time.Duration
 	// MinSequence returns the highest sequence of an incarnation that is known to have been folded (the
 	// Ledger's HighestPosition). Nil: nothing is known.
 	MinSequence func(incarnation string) uint64
@@ -79,7 +84,8 @@ type InProcess interface {
 // Defaults of a Config.
 const (
 	DefaultMaxAge          = 72 * time.Hour
-	DefaultMaxBytes        = int64(2) << 30
+	DefaultMaxBytes        = int64(1) << 30
+	DefaultMaxBlobBytes    = int64(1) << 30
 	DefaultPendingMax      = 4096
 	DefaultPendingBytesMax = int64(64) << 20
 	DefaultAckTimeout      = 5 * time.Second
@@ -93,7 +99,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.AckTimeout, DefaultAckTimeout)
 	setDefault(&c.RequestTimeout, DefaultRequestTimeout)
 	setDefault(&c.CheckEvery, DefaultCheckEvery)
-	setDefault(&c.Replicas, 1)
+	setDefault(&c.lookEvery, lookEveryDefault)
 	setDefault(&c.Name, "millwright")
 	if c.MinSequence == nil {
 		c.MinSequence = func(string) uint64 { return 0 }
@@ -166,7 +172,7 @@ func (c Config) streamConfig(n int) jetstream.StreamConfig {
 	config := jetstream.StreamConfig{
 		Name: c.streamName(n), Subjects: []string{c.subject(n)},
 		Description: "Observations of cluster " + c.Cluster,
-		Storage:     jetstream.FileStorage, Compression: jetstream.S2Compression, Replicas: c.Replicas,
+		Storage:     jetstream.FileStorage, Compression: jetstream.S2Compression,
 		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld, MaxAge: c.MaxAge, MaxBytes: c.MaxBytes,
 		Duplicates: min(time.Second, c.MaxAge), DenyDelete: true, AllowDirect: true,
 	}
@@ -174,6 +180,15 @@ func (c Config) streamConfig(n int) jetstream.StreamConfig {
 		config.RePublish = &jetstream.RePublish{Source: c.subject(n), Destination: c.storedSubject(n), HeadersOnly: true}
 	}
 	return config
+}
+
+// bounded applies explicit bounds to a stream as it is, and reports whether that changes it.
+func (c Config) bounded(config jetstream.StreamConfig) (jetstream.StreamConfig, bool) {
+	before := config
+	config.MaxAge, config.MaxBytes = cmp.Or(c.MaxAge, config.MaxAge), cmp.Or(c.MaxBytes, config.MaxBytes)
+	config.Replicas = cmp.Or(c.Replicas, config.Replicas)
+	config.Duplicates = min(config.Duplicates, config.MaxAge)
+	return config, config.MaxAge != before.MaxAge || config.MaxBytes != before.MaxBytes || config.Replicas != before.Replicas
 }
 
 // options of the connection. Without a reconnect buffer a publish fails at once while disconnected: what is

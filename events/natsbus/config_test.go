@@ -42,7 +42,7 @@ func TestTheStreamIsOnDiskCompressedAndBounded(t *testing.T) {
 	if c.Storage != jetstream.FileStorage || c.Compression != jetstream.S2Compression || c.Discard != jetstream.DiscardOld || c.Retention != jetstream.LimitsPolicy {
 		t.Errorf("storage %v, compression %v, discard %v, retention %v", c.Storage, c.Compression, c.Discard, c.Retention)
 	}
-	if c.MaxAge != 72*time.Hour || c.MaxBytes != 2<<30 || len(c.Subjects) != 1 {
+	if c.MaxAge != 72*time.Hour || c.MaxBytes != 1<<30 || c.Replicas != 1 || len(c.Subjects) != 1 {
 		t.Errorf("age %s, bytes %d, subjects %v", c.MaxAge, c.MaxBytes, c.Subjects)
 	}
 }

@@ -162,3 +162,45 @@ func TestAQuestionThatIsNeverAnswered(t *testing.T) {
 		cancel()
 	}
 }
+
+// halves is a bus that one client writes and another, which only reads, reads.
+type halves struct{ *server }
+
+type half struct {
+	*Stream
+	reader *Stream
+}
+
+func (h halves) Connect(t *testing.T, queueMax int) events.Stream {
+	writer := h.server.Connect(t, queueMax).(*Stream)
+	return half{writer, h.open(t, func(c *Config) { c.ReadOnly = true })}
+}
+
+func (h half) Consume(ctx context.Context, from uint64, fn func(events.Message) error) error {
+	if _, err := h.reader.State(ctx); err != nil { // as a service does first: it finds the incarnation in force
+		return err
+	}
+	return h.reader.Consume(ctx, from, func(m events.Message) error {
+		h.saw(h.current(), m.Sequence) // the watcher folds its own stream, and the Ledger says what was folded
+		return fn(m)
+	})
+}
+
+func (h half) Blobs() events.Blobs { return halfBlobs{h.Stream.Blobs(), h.reader.Blobs()} }
+
+type halfBlobs struct {
+	events.Blobs
+	reader events.Blobs
+}
+
+func (b halfBlobs) Get(ctx context.Context, name string) ([]byte, error) {
+	return b.reader.Get(ctx, name)
+}
+
+func (b halfBlobs) List(ctx context.Context, prefix string) ([]string, error) {
+	return b.reader.List(ctx, prefix)
+}
+
+func TestConformanceOfAClientThatOnlyReads(t *testing.T) {
+	eventstest.Run(t, func(t *testing.T) eventstest.Server { return halves{startServer(t)} })
+}

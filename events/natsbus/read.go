@@ -19,8 +19,9 @@ import (
 const (
 	batchMessages = 2000
 	batchBytes    = 8 << 20
-	// lookEvery is how often it looks where nobody says that a message was stored: on a stream of before, or a server that does not let it hear.
-	lookEvery = 250 * time.Millisecond
+	// lookEveryDefault is how often it looks where nobody says that a message was stored: on a stream of a version before, or at a server
+	// that does not let it hear.
+	lookEveryDefault = 250 * time.Millisecond
 )
 
 // Headers of the answers, and statuses in them.
@@ -162,7 +163,7 @@ func (b *batches) deliver(ctx context.Context, m *nats.Msg, fn func(events.Messa
 
 // wait returns when a message was stored, or might have been.
 func (b *batches) wait(ctx context.Context) error {
-	look := time.NewTimer(lookEvery)
+	look := time.NewTimer(b.s.cfg.lookEvery)
 	defer look.Stop()
 	select {
 	case <-ctx.Done():

@@ -107,6 +107,27 @@ func TestAReaderReadsAll(t *testing.T) {
 	}
 }
 
+// TestAReaderHearsOfWhatIsStored: it need not look for messages by itself.
+func TestAReaderHearsOfWhatIsStored(t *testing.T) {
+	server := startSecured(t)
+	watcher := server.open(t, server.config("watcher", "w-secret", false))
+	cfg := server.config("reader", "r-secret", true)
+	cfg.lookEvery = time.Hour
+	reader := server.open(t, cfg)
+	send(t, watcher, 1)
+	enough := errors.New("enough")
+	err := reader.Consume(t.Context(), 1, func(m events.Message) error {
+		if m.Sequence == 5 {
+			return enough
+		}
+		go func() { _ = watcher.Publish(t.Context(), []byte("next")) }()
+		return nil
+	})
+	if !errors.Is(err, enough) {
+		t.Error(err)
+	}
+}
+
 // attack is a message that a reader's connection sends, with a reply subject if there is one.
 type attack struct{ subject, reply, body string }
 

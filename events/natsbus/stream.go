@@ -27,6 +27,8 @@ type Stream struct {
 	number int
 	// seen is the highest sequence this client knows to have existed, by incarnation.
 	seen map[int]uint64
+	// raised is when more replicas were last asked for.
+	raised time.Time
 }
 
 var _ events.Stream = (*Stream)(nil)
@@ -160,22 +162,35 @@ func (s *Stream) ensure(ctx context.Context, n int) (events.StreamState, error) 
 		if s.cfg.ReadOnly {
 			return events.StreamState{}, fmt.Errorf("open stream %s: %w", want.Name, errNotMade)
 		}
-		stream, err = s.js.CreateStream(ctx, want)
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			stream, err = s.js.Stream(ctx, want.Name)
-		}
+		stream, err = s.create(ctx, want)
 	}
 	if err != nil {
-		return events.StreamState{}, fmt.Errorf("create stream %s: %w", want.Name, err)
+		return events.StreamState{}, fmt.Errorf("open stream %s: %w", want.Name, err)
 	}
-	have := stream.CachedInfo().Config
-	if s.cfg.MaxAge != 0 && have.MaxAge != s.cfg.MaxAge || s.cfg.MaxBytes != 0 && have.MaxBytes != s.cfg.MaxBytes {
-		have.MaxAge, have.MaxBytes = want.MaxAge, want.MaxBytes
-		if stream, err = s.js.UpdateStream(ctx, have); err != nil {
+	if s.cfg.ReadOnly {
+		return stateOf(stream.CachedInfo()), nil
+	}
+	if config, change := s.cfg.bounded(stream.CachedInfo().Config); change {
+		if stream, err = s.js.UpdateStream(ctx, config); err != nil {
 			return events.StreamState{}, fmt.Errorf("update stream %s: %w", want.Name, err)
 		}
 	}
 	return stateOf(stream.CachedInfo()), nil
+}
+
+func (s *Stream) create(ctx context.Context, want jetstream.StreamConfig) (stream jetstream.Stream, err error) {
+	err = s.cfg.withReplicas(func(replicas int) error {
+		want.Replicas = replicas
+		stream, err = s.js.CreateStream(ctx, want)
+		return err
+	})
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return s.js.Stream(ctx, want.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create it: %w", err)
+	}
+	return stream, nil
 }
 
 func stateOf(info *jetstream.StreamInfo) events.StreamState {
@@ -194,6 +209,7 @@ func (s *Stream) State(ctx context.Context) (events.StreamState, error) {
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return state, err
 	}
+	s.raiseSometimes(ctx)
 	higher, listErr := s.highest(ctx)
 	if err == nil && listErr == nil && higher <= n && state.Last >= seen {
 		return state, nil

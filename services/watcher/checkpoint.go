@@ -2,6 +2,7 @@ package watcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -82,7 +83,11 @@ func (c *checkpoints) write(ctx context.Context) error {
 	}
 	blobs := c.w.cfg.Stream.Blobs()
 	name := events.CheckpointName(at.Incarnation, at.Sequence)
-	if err := blobs.Put(ctx, name, data); err != nil {
+	err = blobs.Put(ctx, name, data)
+	if errors.Is(err, events.ErrNoSpace) {
+		return errors.Join(err, c.makeRoom(ctx))
+	}
+	if err != nil {
 		return err
 	}
 	c.last, c.at = at, c.w.cfg.Clock()
@@ -96,6 +101,16 @@ func (c *checkpoints) write(ctx context.Context) error {
 		return fmt.Errorf("prune checkpoints: %w", err)
 	}
 	return c.collect(ctx, state)
+}
+
+// makeRoom deletes the oldest checkpoint but one: what is left must be enough to start from. The next tick tries again.
+func (c *checkpoints) makeRoom(ctx context.Context) error {
+	all, err := events.Checkpoints(ctx, c.w.cfg.Stream.Blobs())
+	if err != nil || len(all) < 2 {
+		return err
+	}
+	c.w.cfg.Logger.Warn().Str("checkpoint", all[0].Name).Msg("oldest checkpoint deleted: the bucket is full")
+	return c.w.cfg.Stream.Blobs().Delete(ctx, all[0].Name)
 }
 
 func (c *checkpoints) prune(ctx context.Context, state events.StreamState) error {

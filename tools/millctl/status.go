@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millwright/events"
 	"millwright/planner/ledger"
 	"millwright/store"
 	"millwright/store/audit"
@@ -78,6 +77,10 @@ type streamStatus struct {
 	Incarnation string `json:"incarnation"`
 	First       uint64 `json:"first"`
 	Last        uint64 `json:"last"`
+	// Replicas there are, of which some may be Offline, and that there could be; 0 if the stream is embedded.
+	Replicas         int `json:"replicas,omitempty"`
+	ReplicasOffline  int `json:"replicasOffline,omitempty"`
+	ReplicasPossible int `json:"replicasPossible,omitempty"`
 }
 
 type commandStatus struct {
@@ -160,7 +163,7 @@ func (s *session) status(ctx context.Context, now time.Time) (*status, error) {
 	if st.Alarms, err = alarms(ctx, s.log, l, now); err != nil {
 		return nil, err
 	}
-	st.takeStream(s.streamState(ctx))
+	st.takeStream(s.streamStatus(ctx))
 	st.Archive = s.archive != nil
 	if st.Database, err = s.databaseState(ctx, now); err != nil {
 		st.DatabaseError = err.Error()
@@ -168,15 +171,28 @@ func (s *session) status(ctx context.Context, now time.Time) (*status, error) {
 	return st, nil
 }
 
-// streamState is of the stream as it is now; millctl makes none.
-func (s *session) streamState(ctx context.Context) (events.StreamState, error) {
+// streamStatus is of the stream as it is now; millctl makes none.
+func (s *session) streamStatus(ctx context.Context) (*streamStatus, error) {
 	stream, err := s.stream(ctx)
 	if err != nil {
-		return events.StreamState{}, err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	return stream.State(ctx)
+	state, err := stream.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := &streamStatus{Incarnation: state.Incarnation, First: state.First, Last: state.Last}
+	if s.nats != nil {
+		return found, nil
+	}
+	placed, err := stream.Placement(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found.Replicas, found.ReplicasOffline, found.ReplicasPossible = placed.Replicas, placed.Offline, placed.Possible()
+	return found, nil
 }
 
 // currentLedger folds the log as it stands, from its newest checkpoint.
@@ -274,12 +290,12 @@ func (x *serviceStatus) lead(leader store.Leader, head uint64) {
 	x.Stop, x.Clock = r[audit.ReportStop], r[audit.ReportClock]
 }
 
-func (st *status) takeStream(state events.StreamState, err error) {
+func (st *status) takeStream(found *streamStatus, err error) {
 	if err != nil {
 		st.StreamError = err.Error()
 		return
 	}
-	st.Stream = &streamStatus{Incarnation: state.Incarnation, First: state.First, Last: state.Last}
+	st.Stream = found
 }
 
 // alarms are those of the last day among the newest records.

@@ -92,7 +92,20 @@ func (st *status) printStream(w io.Writer) {
 		fmt.Fprintf(w, "\nstream: %s\n", st.StreamError)
 		return
 	}
-	fmt.Fprintf(w, "\nstream %s: messages %d to %d\n", st.Stream.Incarnation, st.Stream.First, st.Stream.Last)
+	fmt.Fprintf(w, "\nstream %s: messages %d to %d%s\n", st.Stream.Incarnation, st.Stream.First, st.Stream.Last, st.Stream.placement())
+}
+
+// placement says what a server that dies would do to the stream; nothing if it is embedded.
+func (s *streamStatus) placement() string {
+	switch {
+	case s.Replicas == 0:
+		return ""
+	case s.Replicas < s.ReplicasPossible:
+		return fmt.Sprintf(", %d of %d possible replicas: planning stops while a server that has the only ones is away", s.Replicas, s.ReplicasPossible)
+	case s.ReplicasOffline > 0:
+		return fmt.Sprintf(", %d replicas of which %d are offline", s.Replicas, s.ReplicasOffline)
+	}
+	return fmt.Sprintf(", %d replicas", s.Replicas)
 }
 
 func (st *status) printClaims(w io.Writer) {

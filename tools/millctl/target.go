@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"millwright/events"
 	"millwright/events/natsbus"
 	natsembedded "millwright/events/natsbus/embedded"
 	"millwright/services/transport"
@@ -153,7 +152,7 @@ func (s *session) locate() ([]string, error) {
 }
 
 // stream opens the observation stream.
-func (s *session) stream(ctx context.Context) (events.Stream, error) {
+func (s *session) stream(ctx context.Context) (*natsbus.Stream, error) {
 	if s.nats == nil && s.target.natsURL == "" {
 		return nil, errors.New("missing --nats-url")
 	}

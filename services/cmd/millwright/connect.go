@@ -102,13 +102,14 @@ func dialEtcd(s *process.Settings, c *closers) (*clientv3.Client, error) {
 // A process without a watcher only reads.
 func openStream(ctx context.Context, s *process.Settings, readOnly bool, logID string, state *host.State, c *closers, logger zerolog.Logger) (*natsbus.Stream, error) {
 	cfg := natsbus.Config{URL: s.NATSURL, Cluster: s.ClusterName, LogID: logID, Name: "millwright " + s.Instance(),
-		Security: s.NATS(), ReadOnly: readOnly, MinSequence: state.HighestPosition}
+		Security: s.NATS(), ReadOnly: readOnly, MinSequence: state.HighestPosition,
+		Replicas: s.NATSReplicas, MaxAge: s.NATSMaxAge, MaxBytes: s.NATSStreamMaxBytes, MaxBlobBytes: s.NATSBucketMaxBytes}
 	if s.DataDir != "" {
 		server, err := startNATS(filepath.Join(s.DataDir, "nats"), c, logger)
 		if err != nil {
 			return nil, err
 		}
-		cfg.Server = server
+		cfg.Server, cfg.Replicas = server, 1
 	}
 	logger.Info().Str("nats", transport.Redacted(s.NATSURL)).Str("data_dir", s.DataDir).Msg("opening observation stream")
 	var stream *natsbus.Stream

@@ -59,6 +59,9 @@ observation stream.`}, []string{name}, func(cmd *cobra.Command, s *process.Setti
 		if aws {
 			s.BindAWS(cmd.Flags())
 		}
+		if name == ledger.ServiceWatcher {
+			s.BindStream(cmd.Flags())
+		}
 		if name == ledger.ServiceLifecycle {
 			s.BindRetention(cmd.Flags())
 		}
@@ -74,6 +77,7 @@ With --data-dir the event log and the observation stream are kept in embedded se
 no TCP port; other processes of the same user (millctl) reach them through sockets there. Without it, the
 etcd and NATS given are used.`}, allServices, func(cmd *cobra.Command, s *process.Settings) {
 		s.BindAWS(cmd.Flags())
+		s.BindStream(cmd.Flags())
 		s.BindRetention(cmd.Flags())
 		s.BindEmbedded(cmd.Flags())
 	})

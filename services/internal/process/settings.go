@@ -61,6 +61,11 @@ type Settings struct {
 	LogRetentionRecords uint64
 	EtcdQuotaBytes      int64
 
+	NATSReplicas       int
+	NATSMaxAge         time.Duration
+	NATSStreamMaxBytes int64
+	NATSBucketMaxBytes int64
+
 	IsolatedVPC             bool
 	DisableDryRun           bool
 	VMMemoryOverheadPercent float64
@@ -74,6 +79,7 @@ const (
 	LogRetentionRecordsDefault = retention.RecordsDefault
 	EtcdQuotaDefault           = 8 << 30
 	etcdQuotaMin               = 16 << 20
+	natsBytesMin               = 16 << 20
 )
 
 // microUSD in a dollar; nodeCostMax in dollars.
@@ -133,6 +139,14 @@ func (s *Settings) BindAWS(f *pflag.FlagSet) {
 	f.BoolVar(&s.DisableDryRun, "disable-dry-run", false, "do not ask EC2 by dry runs whether launches from an EC2NodeClass are allowed")
 	f.Float64Var(&s.VMMemoryOverheadPercent, "vm-memory-overhead-percent", 0.075, "fraction of an instance's memory lost to the hypervisor")
 	f.IntVar(&s.ReservedENIs, "reserved-enis", 0, "network interfaces that are not counted for pods")
+}
+
+// BindStream defines the flags of processes that keep the stream of observations and the bucket beside it.
+func (s *Settings) BindStream(f *pflag.FlagSet) {
+	f.IntVar(&s.NATSReplicas, "nats-replicas", 0, "replicas of stream and bucket in an external NATS; 0: three on a cluster that has as many servers, else one")
+	f.DurationVar(&s.NATSMaxAge, "nats-max-age", 0, "drop observations that are older; 0: 72h for a new stream, as it is for one that exists")
+	f.Int64Var(&s.NATSStreamMaxBytes, "nats-stream-max-bytes", 0, "drop the oldest observations beyond; 0: 1 GiB for a new stream, as it is for one that exists")
+	f.Int64Var(&s.NATSBucketMaxBytes, "nats-bucket-max-bytes", 0, "room for checkpoints and catalogues; 0: 1 GiB for a new bucket, as it is for one that exists")
 }
 
 // BindRetention defines the flags of processes that keep the log.
@@ -210,6 +224,10 @@ func (s *Settings) Validate() error {
 	refuse(s.VMMemoryOverheadPercent < 0 || s.VMMemoryOverheadPercent >= 1,
 		"--vm-memory-overhead-percent is a fraction from 0 to below 1, not %v", s.VMMemoryOverheadPercent)
 	refuse(s.ReservedENIs < 0, "--reserved-enis cannot be negative")
+	refuse(s.NATSReplicas < 0 || s.NATSReplicas > 5, "--nats-replicas is from 0 to 5, not %d", s.NATSReplicas)
+	refuse(s.NATSMaxAge < 0, "--nats-max-age cannot be negative")
+	refuse(bytesOutOfRange(s.NATSStreamMaxBytes), "--nats-stream-max-bytes must be at least %d, is %d", natsBytesMin, s.NATSStreamMaxBytes)
+	refuse(bytesOutOfRange(s.NATSBucketMaxBytes), "--nats-bucket-max-bytes must be at least %d, is %d", natsBytesMin, s.NATSBucketMaxBytes)
 	refuse(s.LogRetention < 0, "--log-retention cannot be negative")
 	refuse(s.DataDir != "" && s.EtcdQuotaBytes < etcdQuotaMin, "--etcd-quota-bytes must be at least %d, is %d", etcdQuotaMin, s.EtcdQuotaBytes)
 	return errors.Join(errs...)
@@ -222,6 +240,8 @@ func (s *Settings) Archive() string {
 	}
 	return s.ArchiveDir
 }
+
+func bytesOutOfRange(n int64) bool { return n != 0 && n < natsBytesMin }
 
 func port(p int) bool { return p >= 0 && p <= 65535 }
 
