@@ -77,7 +77,7 @@ func contend(t *testing.T, logs []*etcdlog.Log) {
 }
 
 // counted is what etcd counted of a method, since the test binary began.
-func counted(t *testing.T, method, metric string) (n float64) {
+func counted(t testing.TB, method, metric string) (n float64) {
 	t.Helper()
 	families, err := prometheus.DefaultGatherer.Gather()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 // startSecured runs an etcd that demands client certificates, and returns its endpoint and the files of a client.
-func startSecured(t *testing.T) (string, etcdlog.Security) {
+func startSecured(t testing.TB) (string, etcdlog.Security) {
 	t.Helper()
 	dir := t.TempDir()
 	// One self-signed certificate is root, server and client.
@@ -53,7 +53,7 @@ func TestTheLogOverTLSWithUsers(t *testing.T) {
 	setUpUsers(t, root, "/millwright/prod/")
 
 	security.Username, security.Password = "millwright", "m-secret"
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	log, err := etcdlog.Open(ctx, etcdlog.Config{Client: dialSecured(t, endpoint, security), Cluster: "prod"})
 	if err != nil {
@@ -88,7 +88,7 @@ func TestTheLogOverTLSWithUsers(t *testing.T) {
 	})
 }
 
-func dialSecured(t *testing.T, endpoint string, s etcdlog.Security) *clientv3.Client {
+func dialSecured(t testing.TB, endpoint string, s etcdlog.Security) *clientv3.Client {
 	t.Helper()
 	c, err := etcdlog.Dial(etcdlog.DialConfig{Endpoints: []string{endpoint}, Security: s})
 	if err != nil {
@@ -112,9 +112,9 @@ func touch(t *testing.T, endpoint string, s etcdlog.Security) error {
 }
 
 // setUpUsers makes root, and a user that may read and write under prefix alone, as docs/operations.md tells.
-func setUpUsers(t *testing.T, c *clientv3.Client, prefix string) {
+func setUpUsers(t testing.TB, c *clientv3.Client, prefix string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	steps := []func() error{
 		func() error { _, err := c.UserAdd(ctx, "root", "r-secret"); return err },
