@@ -124,14 +124,8 @@ func reservationSpec(id string) *ec2types.LaunchTemplateCapacityReservationSpeci
 // userData renders what the instances of a group boot with.
 func userData(in Input, s Selection, g group, cluster Cluster) ([]byte, error) {
 	family := userdata.Family(in.NodeClass)
-	text, err := userdata.Render(userdata.Input{
-		Family: family, Cluster: cluster.Name, Endpoint: cluster.Endpoint, CABundle: cluster.CABundle, ClusterCIDR: cluster.CIDR,
-		Labels:   userdata.NodeLabels(family, in.Claim.Labels, s.CapacityType),
-		Taints:   userdata.NodeTaints(in.Claim.Spec),
-		Kubelet:  kubelet(in.NodeClass, g.maxPods, cluster.DNS),
-		UserData: aws.ToString(in.NodeClass.Spec.UserData),
-		RAID0:    raid0(in.NodeClass), BottlerocketBindsDirs: userdata.BindsDirs(in.NodeClass, g.image.Name),
-	})
+	k := kubelet(in.NodeClass, &g.maxPods, cluster.DNS)
+	text, err := userdata.Render(userDataInput(in.NodeClass, in.Claim, cluster, s.CapacityType, k, g.image.Name))
 	switch {
 	case err == nil:
 		return text, nil
@@ -144,13 +138,13 @@ func userData(in Input, s Selection, g group, cluster Cluster) ([]byte, error) {
 }
 
 // kubelet returns the NodeClass's kubelet block with the defaults added at launch.
-func kubelet(nc *awsv1.EC2NodeClass, maxPods int32, dns string) awsv1.KubeletConfiguration {
+func kubelet(nc *awsv1.EC2NodeClass, maxPods *int32, dns string) awsv1.KubeletConfiguration {
 	var k awsv1.KubeletConfiguration
 	if nc.Spec.Kubelet != nil {
 		k = *nc.Spec.Kubelet.DeepCopy()
 	}
 	if k.MaxPods == nil {
-		k.MaxPods = &maxPods
+		k.MaxPods = maxPods
 	}
 	if len(k.ClusterDNS) == 0 && dns != "" {
 		k.ClusterDNS = []string{dns}

@@ -15,28 +15,9 @@ var reservable = []string{string(corev1.ResourceCPU), string(corev1.ResourceMemo
 
 // overheadOf is what pods cannot have of the capacity (ec2 §1.3): kubeReserved + systemReserved + eviction threshold.
 func (s *sizing) overheadOf(t *ec2types.InstanceTypeInfo, capacity map[string]int64) (map[string]int64, error) {
-	memory, storage := string(corev1.ResourceMemory), string(corev1.ResourceEphemeralStorage)
-	kube := map[string]int64{
-		string(corev1.ResourceCPU): kubeMilliCPU(vcpus(t)),
-		memory:                     (11*s.reservedFor(t) + 255) * mi,
-		storage:                    gi,
-	}
-	if err := override(kube, s.kubelet.KubeReserved); err != nil {
-		return nil, fmt.Errorf("kubeReserved: %w", err)
-	}
-	system := map[string]int64{}
-	if err := override(system, s.kubelet.SystemReserved); err != nil {
-		return nil, fmt.Errorf("systemReserved: %w", err)
-	}
-	evict := map[string]int64{memory: 100 * mi, storage: portion(capacity[storage], big.NewRat(1, 10))}
-	for signal, name := range map[string]string{"memory.available": memory, "nodefs.available": storage} {
-		if text, ok := s.kubelet.EvictionHard[signal]; ok {
-			n, err := threshold(text, capacity[name])
-			if err != nil {
-				return nil, fmt.Errorf("evictionHard %s: %w", signal, err)
-			}
-			evict[name] = n
-		}
+	kube, system, evict, err := s.overheadParts(t, capacity)
+	if err != nil {
+		return nil, err
 	}
 	out := map[string]int64{}
 	for _, name := range reservable {
@@ -45,6 +26,34 @@ func (s *sizing) overheadOf(t *ec2types.InstanceTypeInfo, capacity map[string]in
 		}
 	}
 	return out, nil
+}
+
+// overheadParts are what overheadOf adds up.
+func (s *sizing) overheadParts(t *ec2types.InstanceTypeInfo, capacity map[string]int64) (kube, system, evict map[string]int64, err error) {
+	memory, storage := string(corev1.ResourceMemory), string(corev1.ResourceEphemeralStorage)
+	kube = map[string]int64{
+		string(corev1.ResourceCPU): kubeMilliCPU(vcpus(t)),
+		memory:                     (11*s.reservedFor(t) + 255) * mi,
+		storage:                    gi,
+	}
+	if err := override(kube, s.kubelet.KubeReserved); err != nil {
+		return nil, nil, nil, fmt.Errorf("kubeReserved: %w", err)
+	}
+	system = map[string]int64{}
+	if err := override(system, s.kubelet.SystemReserved); err != nil {
+		return nil, nil, nil, fmt.Errorf("systemReserved: %w", err)
+	}
+	evict = map[string]int64{memory: 100 * mi, storage: portion(capacity[storage], big.NewRat(1, 10))}
+	for signal, name := range map[string]string{"memory.available": memory, "nodefs.available": storage} {
+		if text, ok := s.kubelet.EvictionHard[signal]; ok {
+			n, err := threshold(text, capacity[name])
+			if err != nil {
+				return nil, nil, nil, fmt.Errorf("evictionHard %s: %w", signal, err)
+			}
+			evict[name] = n
+		}
+	}
+	return kube, system, evict, nil
 }
 
 // reservedFor is the number of pods that memory is reserved for.

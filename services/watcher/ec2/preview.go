@@ -1,0 +1,132 @@
+package ec2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	karpawsv1 "millwright/api/karpenteraws/v1"
+	"millwright/events"
+	"millwright/services/internal/ec2"
+)
+
+// Offer is what EC2 offers to a NodeClass now, as the planners would see it.
+type Offer struct {
+	Types []OfferedType
+}
+
+// OfferedType is one instance type, with the parts of its overhead.
+type OfferedType struct {
+	events.CatalogInstanceType
+	KubeReserved, SystemReserved, EvictionThreshold map[string]int64
+	// Prices in micro-dollars per hour by offering, in their order; 0: not known.
+	Prices []int64
+}
+
+// LookUp asks EC2 what it offers to a NodeClass: once, and without a cluster. A class whose status names no subnets gets those that its
+// terms select. Prices that cannot be asked for are the built-in ones; notes say so.
+func LookUp(ctx context.Context, version string, nc *karpawsv1.EC2NodeClass, opts Options) (offer *Offer, notes []string, err error) {
+	sdk, err := ec2.LoadConfig(ctx, version)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, pricing := Clients(sdk)
+	p := &Poller{cfg: Config{EC2: client, Pricing: pricing, Region: sdk.Region, Options: opts, Clock: time.Now, Logger: zerolog.Nop()}}
+	if nc, err = withSubnets(ctx, version, nc); err != nil {
+		return nil, nil, err
+	}
+	o := &offered{zones: map[string]map[string]bool{}}
+	if o.types, err = p.describeTypes(ctx); err != nil {
+		return nil, nil, err
+	}
+	if err := p.describeOfferings(ctx, o.zones); err != nil {
+		return nil, nil, err
+	}
+	known, notes := p.pricesNow(ctx)
+	offer, err = offerOf(nc, o, known, sdk.Region, opts)
+	return offer, notes, err
+}
+
+// withSubnets fills in the subnets of a class whose status has none.
+func withSubnets(ctx context.Context, version string, nc *karpawsv1.EC2NodeClass) (*karpawsv1.EC2NodeClass, error) {
+	if len(nc.Status.Subnets) > 0 {
+		return nc, nil
+	}
+	client, err := ec2.New(ctx, ec2.Config{Cluster: "none", Version: version})
+	if err != nil {
+		return nil, err
+	}
+	found, err := client.DescribeSubnets(ctx, nc.Spec.SubnetSelectorTerms)
+	if err != nil {
+		return nil, fmt.Errorf("resolve subnets: %w", err)
+	}
+	if len(found) == 0 {
+		return nil, errors.New("subnetSelectorTerms did not match any subnets")
+	}
+	nc = nc.DeepCopy()
+	for _, s := range found {
+		nc.Status.Subnets = append(nc.Status.Subnets, karpawsv1.Subnet{ID: s.ID, Zone: s.Zone, ZoneID: s.ZoneID})
+	}
+	return nc, nil
+}
+
+// pricesNow are those of the price API and the spot history, over the built-in ones.
+func (p *Poller) pricesNow(ctx context.Context) (known map[priceKey]int64, notes []string) {
+	table := &prices{}
+	table.learn(builtInPrices())
+	if p.cfg.Options.IsolatedVPC {
+		notes = append(notes, "the price API is not asked in an isolated VPC: on-demand prices are built in")
+	} else if found, err := p.onDemandPrices(ctx); err != nil {
+		notes = append(notes, fmt.Sprintf("on-demand prices are built in: %v", err))
+	} else {
+		table.learn(found)
+	}
+	if found, err := p.spotPrices(ctx); err != nil {
+		notes = append(notes, fmt.Sprintf("spot is taken to cost what on-demand costs: %v", err))
+	} else {
+		table.learn(found)
+		table.spotSeen = true
+	}
+	table.assumeSpot()
+	return table.known, notes
+}
+
+// offerOf joins catalogue and prices.
+func offerOf(nc *karpawsv1.EC2NodeClass, o *offered, known map[priceKey]int64, region string, opts Options) (*Offer, error) {
+	c, err := newCatalog(nc, o, nil, region, opts)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSizing(nc, opts)
+	if err != nil {
+		return nil, err
+	}
+	out := &Offer{}
+	for i, t := range c.InstanceTypes {
+		kube, system, evict, err := s.overheadParts(&o.types[i], t.Capacity)
+		if err != nil {
+			return nil, err
+		}
+		offered := OfferedType{CatalogInstanceType: t, KubeReserved: kube, SystemReserved: system, EvictionThreshold: evict}
+		offered.Offerings = slices.Clone(t.Offerings)
+		for n, f := range offered.Offerings {
+			price := priceOf(known, t.Name, f)
+			offered.Offerings[n].Available = f.Available && price > 0
+			offered.Prices = append(offered.Prices, price)
+		}
+		out.Types = append(out.Types, offered)
+	}
+	return out, nil
+}
+
+// priceOf an offering: that of its zone, else that of all zones.
+func priceOf(known map[priceKey]int64, name string, o events.CatalogOffering) int64 {
+	if price, ok := known[priceKey{name, o.CapacityType, o.Zone}]; ok {
+		return price
+	}
+	return known[priceKey{name, o.CapacityType, ""}]
+}
