@@ -46,9 +46,13 @@ func (s *Service) seeTime(now time.Time) {
 		b.seed(l, now)
 		return nil
 	})
+}
+
+// timeless reports that no heartbeat of the watcher was seen.
+func (b *breaker) timeless() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.held = map[string]int{}
+	return b.asOf.IsZero()
 }
 
 // seed counts what the log knows of dooms by claims that are still open: a new leader does not begin anew.

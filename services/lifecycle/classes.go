@@ -26,6 +26,9 @@ func (s *Service) stepClasses(now time.Time) time.Time {
 	if s.deps.Classes == nil {
 		return time.Time{}
 	}
+	if !s.classes.touched.Swap(false) && (s.classes.wake.IsZero() || now.Before(s.classes.wake)) {
+		return s.classes.wake
+	}
 	users := s.classUsers()
 	var wake time.Time
 	for _, nc := range s.deps.Cache.NodeClasses() {
@@ -33,13 +36,15 @@ func (s *Service) stepClasses(now time.Time) time.Time {
 		key := "nodeclass/" + nc.Name
 		version := string(nc.UID) + "/" + nc.ResourceVersion + "/" + strconv.Itoa(len(claims))
 		if due := latest(s.mem.classDue(nc.Name, version), s.mem.retries.At(key)); now.Before(due) || s.mem.outdated.Has(nc, now) {
-			wake = earliest(due, wake)
+			wake = earliest(latest(due, now.Add(classesMin)), wake)
 			continue
 		}
 		s.effect(key, lane.NodeClass, func(ctx context.Context) error {
+			defer s.classes.touched.Store(true)
 			return s.reconcileClass(ctx, key, version, nc, claims)
 		})
 	}
+	s.classes.wake = wake
 	return wake
 }
 

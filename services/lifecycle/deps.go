@@ -15,6 +15,7 @@ import (
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/ledger"
 	"millwright/services/internal/ec2"
+	"millwright/services/internal/kube"
 	"millwright/services/lifecycle/launch"
 	"millwright/services/lifecycle/nodeclass"
 )
@@ -24,9 +25,14 @@ type Cache interface {
 	Synced() bool
 	// Version rises with every change.
 	Version() uint64
+	// Since returns what changed after a version; complete is false if some of it is forgotten.
+	Since(version uint64) (changes []kube.Change, now uint64, complete bool)
 	NodeClaims() []*karpv1.NodeClaim
 	NodeClaim(name string) *karpv1.NodeClaim
+	NodeClaimsByProviderID(id string) []*karpv1.NodeClaim
 	Nodes() []*corev1.Node
+	// DeletingNodes have a deletionTimestamp.
+	DeletingNodes() []*corev1.Node
 	NodesByProviderID(id string) []*corev1.Node
 	NodePools() []*karpv1.NodePool
 	NodePool(name string) *karpv1.NodePool

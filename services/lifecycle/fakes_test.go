@@ -24,6 +24,7 @@ import (
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/ledger"
 	"millwright/services/internal/ec2"
+	"millwright/services/internal/kube"
 	"millwright/services/lifecycle/launch"
 )
 
@@ -48,6 +49,9 @@ type fakeKube struct {
 	behind  time.Duration
 	history []past
 	refused int
+	// tracked: changes are told one by one.
+	tracked bool
+	changes kube.Changes
 }
 
 func newFakeKube(r *rig) *fakeKube {
@@ -65,6 +69,9 @@ func (k *fakeKube) put(table any, o metav1.Object) {
 		o.SetUID(uidOf(fmt.Sprintf("uid-%d", k.version)))
 	}
 	reflect.ValueOf(table).Elem().SetMapIndex(reflect.ValueOf(o.GetName()), reflect.ValueOf(o))
+	for k.changes.Version() < uint64(k.version) {
+		k.changes.Add(kube.ChangeOf(o))
+	}
 }
 
 func (k *fakeKube) describe() (out []string) {
@@ -102,6 +109,20 @@ func (k *fakeKube) NodeClaim(name string) *karpv1.NodeClaim {
 func (k *fakeKube) Nodes() []*corev1.Node {
 	_, nodes := k.shown()
 	return values(nodes)
+}
+
+// Since tells of nothing that changed unless it is tracked, so that everything is looked at.
+func (k *fakeKube) Since(version uint64) ([]kube.Change, uint64, bool) {
+	if k.tracked {
+		return k.changes.Since(version)
+	}
+	return nil, uint64(k.version), version == uint64(k.version)
+}
+func (k *fakeKube) DeletingNodes() []*corev1.Node {
+	return slices.DeleteFunc(k.Nodes(), func(n *corev1.Node) bool { return n.DeletionTimestamp.IsZero() })
+}
+func (k *fakeKube) NodeClaimsByProviderID(id string) []*karpv1.NodeClaim {
+	return slices.DeleteFunc(k.NodeClaims(), func(o *karpv1.NodeClaim) bool { return o.Status.ProviderID != id })
 }
 func (k *fakeKube) NodePools() []*karpv1.NodePool          { return values(k.pools) }
 func (k *fakeKube) NodePool(n string) *karpv1.NodePool     { return k.pools[n] }

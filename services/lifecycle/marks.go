@@ -17,6 +17,8 @@ import (
 const (
 	// marksEvery is how often NodeClaims are compared with what they were made of, and their quiet time with the clock.
 	marksEvery = time.Second
+	// marksLookMax bounds how many are compared at once: of 5,000 each is every ten seconds.
+	marksLookMax = 500
 	// marksMax bounds how many NodeClaims get other marks at once: pods that come and go on all nodes must not keep the API
 	// server from what has to be done.
 	marksMax = 50
@@ -48,25 +50,28 @@ func (s *Service) stepMarks(now time.Time) {
 	}
 }
 
-// mark judges the claims in turn, beginning behind the last one for which there was room.
+// mark judges the claims in turn, beginning behind the last one for which there was time and room.
 func (s *Service) mark(y *yardsticks, now time.Time) {
 	claims := s.deps.Cache.NodeClaims()
 	first := slices.IndexFunc(claims, func(o *karpv1.NodeClaim) bool { return o.Name > s.marked })
 	changed := 0
-	for i := range claims {
+	for i := range min(len(claims), marksLookMax) {
 		o := claims[(max(first, 0)+i)%len(claims)]
 		o = s.newest(o, now)
 		m, ok := y.marksOf(o, now)
 		if !ok {
+			s.marked = o.Name
 			continue
 		}
 		if !m.ShownBy(o) {
 			if changed++; changed > marksMax {
 				return
 			}
-			s.marked = o.Name
 		}
-		s.mem.setMarks(o.Name, m)
+		if s.mem.setMarks(o.Name, m) {
+			s.agenda.hear(o.Name)
+		}
+		s.marked = o.Name
 	}
 }
 
@@ -144,10 +149,13 @@ func (y *yardsticks) class(name string) *classYardstick {
 	return y.classes[name]
 }
 
-func (m *memory) setMarks(name string, marks claim.Marks) {
+// setMarks reports that the marks are others than before.
+func (m *memory) setMarks(name string, marks claim.Marks) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	changed := m.marks[name] != marks
 	m.marks[name] = marks
+	return changed
 }
 
 func (m *memory) marksOf(name string) claim.Marks {

@@ -150,19 +150,24 @@ func (m *memory) launchedAt(id string) time.Time {
 	return m.launches[id]
 }
 
-func (m *memory) setInstances(facts map[string]claim.InstanceFacts) {
+// setInstances takes in what EC2 says, and returns the instances of which it said something else before.
+func (m *memory) setInstances(facts map[string]claim.InstanceFacts) (changed []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.learnInstances(facts)
+	return m.learnInstances(facts)
 }
 
-// learnInstances takes in what EC2 says. The caller holds the lock.
-func (m *memory) learnInstances(facts map[string]claim.InstanceFacts) {
+// learnInstances is setInstances. The caller holds the lock.
+func (m *memory) learnInstances(facts map[string]claim.InstanceFacts) (changed []string) {
 	for id, f := range facts {
 		i := m.instances[id]
+		if i.facts != f {
+			changed = append(changed, id)
+		}
 		i.facts = f
 		m.instances[id] = i
 	}
+	return changed
 }
 
 func (m *memory) asked(id string, now time.Time) {

@@ -32,7 +32,7 @@ func (s *Service) stepPools(now time.Time) time.Time {
 		return at
 	}
 	s.hold("pools", poolsEvery)
-	sums := s.sums()
+	sums := s.poolSums()
 	s.readPools()
 	for _, p := range s.deps.Cache.NodePools() {
 		if !ours(p) {
@@ -90,10 +90,29 @@ type poolSum struct {
 	nodes    int64
 }
 
-// sums adds up by NodePool.
-func (s *Service) sums() map[string]poolSum {
-	going := s.goingClaims()
-	sums := map[string]poolSum{}
+// poolSums are the sums by NodePool, and what they were made of.
+type poolSums struct {
+	cache  uint64
+	ledger *ledger.Ledger
+	sums   map[string]poolSum
+	// capacities are what each NodeClaim counts for, as long as it and its Node stay as they are.
+	capacities map[string]countedClaim
+}
+
+type countedClaim struct {
+	object   *karpv1.NodeClaim
+	node     *corev1.Node
+	capacity resource.Vector
+}
+
+// poolSums adds up by NodePool, if anything has changed.
+func (s *Service) poolSums() map[string]poolSum {
+	now := poolSums{cache: s.deps.Cache.Version(), sums: map[string]poolSum{}, capacities: map[string]countedClaim{}}
+	_ = s.host.Ledger(func(l *ledger.Ledger) error { now.ledger = l.Version(); return nil })
+	if s.sums.sums != nil && now.cache == s.sums.cache && now.ledger == s.sums.ledger {
+		return s.sums.sums
+	}
+	going := goingClaims(now.ledger)
 	claimed := map[string]bool{}
 	for _, o := range s.deps.Cache.NodeClaims() {
 		if o.Status.ProviderID == "" {
@@ -101,15 +120,30 @@ func (s *Service) sums() map[string]poolSum {
 		}
 		claimed[o.Status.ProviderID] = true
 		if o.DeletionTimestamp.IsZero() && !going[o.Name] {
-			s.add(sums, o.Labels[karpv1.NodePoolLabelKey], s.capacityOf(o))
+			counted := s.counted(o)
+			now.capacities[o.Name] = counted
+			s.add(now.sums, o.Labels[karpv1.NodePoolLabelKey], counted.capacity)
 		}
 	}
 	for _, n := range s.deps.Cache.Nodes() {
 		if n.DeletionTimestamp.IsZero() && !claimed[n.Spec.ProviderID] {
-			s.add(sums, n.Labels[karpv1.NodePoolLabelKey], resource.From(n.Status.Capacity))
+			s.add(now.sums, n.Labels[karpv1.NodePoolLabelKey], resource.From(n.Status.Capacity))
 		}
 	}
-	return sums
+	s.sums = now
+	return now.sums
+}
+
+// counted is what a NodeClaim counts for, as counted last time if nothing has changed.
+func (s *Service) counted(o *karpv1.NodeClaim) countedClaim {
+	var n *corev1.Node
+	if nodes := s.deps.Cache.NodesByProviderID(o.Status.ProviderID); len(nodes) == 1 {
+		n = nodes[0]
+	}
+	if have, ok := s.sums.capacities[o.Name]; ok && have.object == o && have.node == n {
+		return have
+	}
+	return countedClaim{o, n, capacityOf(o, n)}
 }
 
 func (s *Service) add(sums map[string]poolSum, pool string, capacity resource.Vector) {
@@ -120,34 +154,33 @@ func (s *Service) add(sums map[string]poolSum, pool string, capacity resource.Ve
 	sums[pool] = poolSum{capacity: sum.capacity.Add(capacity), nodes: sum.nodes + 1}
 }
 
-// goingClaims are doomed, or taken by a running command.
-func (s *Service) goingClaims() map[string]bool {
+// goingClaims are doomed, or taken by a running command. Without a Ledger the sums are a little high for a moment.
+func goingClaims(l *ledger.Ledger) map[string]bool {
 	going := map[string]bool{}
-	_ = s.host.Ledger(func(l *ledger.Ledger) error { // without the Ledger the sums are a little high for a moment
-		for _, c := range l.Claims() {
-			if c.Doomed != nil {
-				going[c.Name] = true
-			}
+	if l == nil {
+		return going
+	}
+	for _, c := range l.Claims() {
+		if c.Doomed != nil {
+			going[c.Name] = true
 		}
-		for _, c := range l.Commands() {
-			for _, candidate := range c.Started.Candidates {
-				going[candidate.Claim] = true
-			}
+	}
+	for _, c := range l.Commands() {
+		for _, candidate := range c.Started.Candidates {
+			going[candidate.Claim] = true
 		}
-		return nil
-	})
+	}
 	return going
 }
 
-// capacityOf is the Node's; what it does not report before it is initialized comes from the claim.
-func (s *Service) capacityOf(o *karpv1.NodeClaim) resource.Vector {
+// capacityOf is the Node's; what it does not report before it is initialized comes from the claim. n may be nil.
+func capacityOf(o *karpv1.NodeClaim, n *corev1.Node) resource.Vector {
 	estimate := resource.From(o.Status.Capacity)
-	nodes := s.deps.Cache.NodesByProviderID(o.Status.ProviderID)
-	if len(nodes) != 1 {
+	if n == nil {
 		return estimate
 	}
-	have := resource.From(nodes[0].Status.Capacity)
-	if nodes[0].Labels[karpv1.NodeInitializedLabelKey] == "true" {
+	have := resource.From(n.Status.Capacity)
+	if n.Labels[karpv1.NodeInitializedLabelKey] == "true" {
 		return have
 	}
 	for _, name := range estimate.Names() {

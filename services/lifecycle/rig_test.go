@@ -411,9 +411,13 @@ func (r *rig) kubelet() {
 	if r.noKubelet {
 		return
 	}
+	byProvider := map[string][]*corev1.Node{}
+	for _, n := range r.kube.nodes {
+		byProvider[n.Spec.ProviderID] = append(byProvider[n.Spec.ProviderID], n)
+	}
 	for _, i := range r.ec2.sorted() {
 		id := "aws:///" + i.Zone + "/" + i.ID
-		nodes := slices.DeleteFunc(values(r.kube.nodes), func(n *corev1.Node) bool { return n.Spec.ProviderID != id })
+		nodes := byProvider[id]
 		switch {
 		case i.State == "running" && len(nodes) == 0 && !r.ec2.booted[i.ID]:
 			r.ec2.booted[i.ID] = true

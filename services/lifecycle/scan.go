@@ -91,6 +91,7 @@ func (s *Service) scan(ctx context.Context) error {
 	s.mem.scannedNow(s.host.Now(), l, held, facts)
 	s.mem.keepCatalogues(s.nodeClassesInUse(l))
 	s.refresh(l)
+	s.agenda.hearAll()
 	return s.collect(ctx, l)
 }
 
@@ -109,8 +110,8 @@ func (s *Service) list(ctx context.Context) (*listing, error) {
 	if l.pools, err = s.deps.Kube.ListNodePools(ctx); err != nil {
 		return nil, err
 	}
-	for _, n := range s.deps.Cache.Nodes() {
-		if _, id := splitProviderID(n.Spec.ProviderID); id != "" && !n.DeletionTimestamp.IsZero() && isHeld(n) {
+	for _, n := range s.deps.Cache.DeletingNodes() {
+		if _, id := splitProviderID(n.Spec.ProviderID); id != "" && isHeld(n) {
 			l.going = append(l.going, id)
 		}
 	}
@@ -421,8 +422,8 @@ func (s *Service) alarm(ctx context.Context, reason, message string) {
 
 // stepNodes lets Nodes go that are being deleted and have no claim any more.
 func (s *Service) stepNodes(now time.Time) time.Time {
-	for _, n := range s.deps.Cache.Nodes() {
-		if n.DeletionTimestamp.IsZero() || !slices.Contains(n.Finalizers, karpv1.TerminationFinalizer) || !s.isStray(n, now) ||
+	for _, n := range s.deps.Cache.DeletingNodes() {
+		if !slices.Contains(n.Finalizers, karpv1.TerminationFinalizer) || !s.isStray(n, now) ||
 			s.mem.outdated.Has(n, now) || s.mem.nodes.IsGone(n.UID) {
 			continue
 		}
@@ -443,10 +444,8 @@ func (s *Service) stepNodes(now time.Time) time.Time {
 
 // isStray: no NodeClaim and no open claim has the Node's instance, and it is drained or its instance is gone.
 func (s *Service) isStray(n *corev1.Node, now time.Time) bool {
-	for _, o := range s.deps.Cache.NodeClaims() {
-		if o.Status.ProviderID == n.Spec.ProviderID {
-			return false
-		}
+	if len(s.deps.Cache.NodeClaimsByProviderID(n.Spec.ProviderID)) > 0 {
+		return false
 	}
 	drained := false
 	err := s.host.Ledger(func(l *ledger.Ledger) error {

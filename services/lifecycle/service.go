@@ -40,20 +40,21 @@ type Service struct {
 	moves   map[claim.Move]carry
 	// touched: an effect ended or could not be started since the last step looked.
 	touched atomic.Bool
-	// last is what the last complete step saw, and when it wanted the next one.
-	last looked
-	// pools are by name.
+	// agenda says which claims a step looks at; wake is when the last one wanted the next.
+	agenda *agenda
+	wake   time.Time
+	// looks counts the claims that steps have looked at.
+	looks int
+	// pools are by name; sums are those of the last look at them.
 	pools map[string]readPool
+	sums  poolSums
+	// classes says when EC2NodeClasses are to be looked at.
+	classes struct {
+		touched atomic.Bool
+		wake    time.Time
+	}
 	// marked is the last NodeClaim that got other marks.
 	marked string
-}
-
-// looked is all that the outcome of a step depends on, beside effects and time.
-type looked struct {
-	ledger, cache uint64
-	stop          ledger.Stop
-	logAway       bool
-	wake          time.Time
 }
 
 // carry carries out a move. more says that another look may show the next one already; otherwise the
@@ -64,7 +65,7 @@ type carry func(ctx context.Context, v *sight, a claim.Action) (more bool, err e
 func New(host service.Host, deps Deps) *Service {
 	mem := newMemory()
 	deps.Kube, deps.EC2 = freshKube{stoppedKube{deps.Kube, host}, mem, host.Now}, stoppedEC2{deps.EC2, host}
-	s := &Service{host: host, deps: deps, mem: mem, metrics: newMetrics(deps.Registerer)}
+	s := &Service{host: host, deps: deps, mem: mem, metrics: newMetrics(deps.Registerer), agenda: newAgenda(), breaker: breaker{held: map[string]int{}}}
 	s.moves = map[claim.Move]carry{
 		claim.Adopt: s.adopt, claim.Withdraw: s.withdraw, claim.Create: s.create, claim.RecordCreated: s.recordCreated,
 		claim.Find: s.find, claim.Delete: s.delete, claim.Guard: s.guard, claim.Seek: s.seek, claim.Launch: s.launch, claim.Resolve: s.resolve,
@@ -87,65 +88,72 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	if !s.deps.Cache.Synced() {
 		return time.Second, nil
 	}
+	s.seeTime(now)
 	view, err := s.view()
 	if err != nil {
 		return 0, err
 	}
-	if !s.touched.Swap(false) && view == s.last.unchanged() && now.Before(s.last.wake) {
-		return s.last.wake.Sub(now), nil // only the World moved, which decides nothing that cannot wait a moment
+	if !s.touched.Swap(false) && s.agenda.silent() && view.same(&s.agenda.seen) && now.Before(s.wake) {
+		return s.wake.Sub(now), nil // only the World moved, which decides nothing that cannot wait a moment
 	}
-	names, err := s.names()
+	s.listen(view)
+	s.stepMarks(now)
+	names, err := s.todo(now)
 	if err != nil {
 		return 0, err
 	}
-	s.seeTime(now)
-	s.stepMarks(now)
-	wake := now.Add(idleMax)
-	var errs []error
+	errs := s.stepClaims(ctx, now, names)
+	s.wake = earliest(now.Add(idleMax), s.agenda.wakes.next())
+	for _, part := range []func(time.Time) time.Time{s.stepScan, s.stepPoll, s.stepNodes, s.stepPools, s.stepClasses, s.stepOverlays, s.stepTidy} {
+		s.wake = earliest(s.wake, part(now))
+	}
+	return max(s.wake.Sub(now), time.Millisecond), errors.Join(errs...)
+}
+
+// stepClaims looks at claims, and remembers when to look at each again.
+func (s *Service) stepClaims(ctx context.Context, now time.Time, names []string) (errs []error) {
+	s.looks += len(names)
 	for _, name := range names {
 		at, err := s.stepClaim(ctx, name)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("step nodeclaim %s: %w", name, err))
+			s.agenda.hear(name)
 		}
-		wake = earliest(wake, at)
+		s.agenda.wakes.set(name, at)
 	}
 	s.stepBreaker(ctx)
-	for _, part := range []func(time.Time) time.Time{s.stepScan, s.stepPoll, s.stepNodes, s.stepPools, s.stepClasses, s.stepOverlays, s.stepTidy} {
-		wake = earliest(wake, part(now))
-	}
-	view.wake = wake
-	s.last = view
-	if len(errs) > 0 {
-		s.last = looked{}
-	}
-	return max(wake.Sub(now), time.Millisecond), errors.Join(errs...)
-}
-
-// unchanged is what a step sees that has nothing new to look at.
-func (l looked) unchanged() looked {
-	l.wake = time.Time{}
-	return l
+	return errs
 }
 
 // view reads how far Ledger and cache are, before anything else is read of them.
-func (s *Service) view() (looked, error) {
-	v := looked{cache: s.deps.Cache.Version(), stop: s.host.Stop(), logAway: s.host.LogAway()}
-	err := s.host.Ledger(func(l *ledger.Ledger) error { v.ledger = l.Seq(); return nil })
+func (s *Service) view() (seen, error) {
+	v := seen{cache: s.deps.Cache.Version(), stop: s.host.Stop(), logAway: s.host.LogAway(), timeless: s.breaker.timeless()}
+	err := s.host.Ledger(func(l *ledger.Ledger) error { v.ledger = l.Version(); return nil })
 	if err != nil {
 		return v, fmt.Errorf("read ledger: %w", err)
 	}
 	return v, nil
 }
 
-// effect starts an effect and has the next step look at everything once it ended.
+// same reports that nothing has changed between two looks.
+func (v *seen) same(was *seen) bool {
+	return v.cache == was.cache && v.ledger == was.ledger && v.stop == was.stop && v.logAway == was.logAway && v.timeless == was.timeless
+}
+
+// effect starts an effect that is about no claim alone.
 func (s *Service) effect(key string, l lane.Lane, fn func(ctx context.Context) error) {
-	started := s.host.Effect(key, l, effectTimeout, func(ctx context.Context) error {
+	s.host.Effect(key, l, effectTimeout, func(ctx context.Context) error {
 		defer s.touched.Store(true)
 		return fn(ctx)
 	})
-	if !started && s.host.Mode() == ledger.ModeActive {
-		s.touched.Store(true)
-	}
+}
+
+// claimEffect starts an effect about a claim, and has the claim looked at again once it ended.
+func (s *Service) claimEffect(name, key string, l lane.Lane, fn func(ctx context.Context) error) {
+	s.host.Effect(key, l, effectTimeout, func(ctx context.Context) error {
+		defer s.agenda.hear(name)
+		return fn(ctx)
+	})
 }
 
 // stepClaim decides about one claim, or starts the effect that brings it further. It returns when to look again.
@@ -154,6 +162,10 @@ func (s *Service) stepClaim(ctx context.Context, name string) (time.Time, error)
 	if err != nil {
 		return time.Time{}, err
 	}
+	if v.ledger == nil && (v.object == nil || !managed(v.object)) {
+		return time.Time{}, nil // nothing is left of it, or it is none of ours
+	}
+	s.agenda.note(v)
 	s.breaker.notePaced(v.input)
 	a, tags := next(v.input)
 	if a.Move == claim.Doom {
@@ -165,16 +177,24 @@ func (s *Service) stepClaim(ctx context.Context, name string) (time.Time, error)
 		}
 		a, tags = next(v.input)
 	}
-	at := a.At
 	if tags {
-		at = earliest(at, s.stepTag(name))
+		s.stepTag(name)
 	}
 	if a.Move == claim.Wait && !s.untold(v) {
-		return at, nil
+		if !tags && v.settled() {
+			return a.At, nil
+		}
+		return earliest(a.At, v.input.Now.Add(unsettledEvery)), nil
 	}
 	l := laneOf(a.Move)
-	s.effect(claimKey(name), l, func(ctx context.Context) error { return s.drive(ctx, name, l) })
-	return at, nil
+	s.claimEffect(name, claimKey(name), l, func(ctx context.Context) error { return s.drive(ctx, name, l) })
+	return earliest(a.At, v.input.Now.Add(unsettledEvery)), nil
+}
+
+// settled: nothing is to be done about the claim but what something heard or its expiry asks for.
+func (v *sight) settled() bool {
+	return v.ledger != nil && v.ledger.State == ledger.ClaimInitializedState && v.ledger.Doomed == nil &&
+		v.object != nil && v.object.DeletionTimestamp.IsZero() && len(v.nodes) == 1 && v.nodes[0].DeletionTimestamp.IsZero()
 }
 
 // next is the claim's next move. Tags are written beside all others, which EC2 must not hold up.
@@ -188,13 +208,13 @@ func next(in claim.Input) (a claim.Action, tags bool) {
 	return claim.Next(in), true
 }
 
-// stepTag starts to tag the claim's instance, and returns when to look again if it may not yet.
-func (s *Service) stepTag(name string) time.Time {
+// stepTag starts to tag the claim's instance, unless that failed a moment ago.
+func (s *Service) stepTag(name string) {
 	key := tagKey(name)
-	if at := s.mem.retries.At(key); s.host.Now().Before(at) {
-		return at
+	if !s.mem.retries.Due(key, s.host.Now()) {
+		return
 	}
-	s.effect(key, lane.Tag, func(ctx context.Context) error {
+	s.claimEffect(name, key, lane.Tag, func(ctx context.Context) error {
 		v, err := s.lookAnew(ctx, name)
 		if err != nil || claim.Next(v.input).Move != claim.Tag {
 			return err
@@ -205,7 +225,6 @@ func (s *Service) stepTag(name string) time.Time {
 		s.mem.retries.Succeeded(key)
 		return nil
 	})
-	return time.Time{}
 }
 
 func tagKey(name string) string { return "tag/" + name }

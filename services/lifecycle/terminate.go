@@ -180,7 +180,7 @@ func (s *Service) poll(ctx context.Context, ids map[string]time.Time) error {
 	if err != nil {
 		return fmt.Errorf("poll terminating instances: %w", err)
 	}
-	s.mem.setInstances(s.factsOf(slices.Sorted(maps.Keys(ids)), found))
+	s.agenda.hearOf(s.mem.setInstances(s.factsOf(slices.Sorted(maps.Keys(ids)), found))...)
 	return nil
 }
 

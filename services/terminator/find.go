@@ -25,15 +25,21 @@ type leaving struct {
 // find returns the nodes to drain, by name: managed Nodes that are being deleted and hold our finalizer, and
 // Nodes of NodeClaims that are being deleted.
 func find(c Cluster) []leaving {
-	claims := map[string]*karpv1.NodeClaim{}
-	for _, claim := range c.NodeClaims() {
-		if id := claim.Status.ProviderID; id != "" {
-			claims[id] = claim
+	nodes := map[string]*corev1.Node{}
+	for _, n := range c.DeletingNodes() {
+		nodes[n.Name] = n
+	}
+	for _, claim := range c.DeletingNodeClaims() {
+		for _, n := range c.NodesByProviderID(claim.Status.ProviderID) {
+			nodes[n.Name] = n
 		}
 	}
 	var list []leaving
-	for _, n := range c.Nodes() {
-		claim := claims[n.Spec.ProviderID]
+	for _, n := range nodes {
+		var claim *karpv1.NodeClaim
+		if claims := c.NodeClaimsByProviderID(n.Spec.ProviderID); len(claims) > 0 {
+			claim = claims[len(claims)-1]
+		}
 		deleted := n.DeletionTimestamp != nil && slices.Contains(n.Finalizers, karpv1.TerminationFinalizer)
 		if deleted || claim != nil && claim.DeletionTimestamp != nil && registered(n, claim) {
 			list = append(list, leaving{node: n, claim: claim})

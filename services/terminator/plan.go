@@ -103,8 +103,8 @@ func graceOf(d drain.Deletion) int64 {
 // the World it is not known which of them belong to pods that stay, so all count.
 func (s *Service) attachedTo(node string) []string {
 	var names []string
-	for _, a := range s.cluster.VolumeAttachments() {
-		if a.Spec.NodeName == node && a.Spec.Source.PersistentVolumeName != nil {
+	for _, a := range s.cluster.VolumeAttachmentsOf(node) {
+		if a.Spec.Source.PersistentVolumeName != nil {
 			names = append(names, a.Name)
 		}
 	}

@@ -24,9 +24,12 @@ import (
 // Cluster is the present as informers have it; lists are by name. kube.Informers is one.
 type Cluster interface {
 	Synced() bool
-	Nodes() []*corev1.Node
-	NodeClaims() []*karpv1.NodeClaim
-	VolumeAttachments() []*storagev1.VolumeAttachment
+	NodesByProviderID(id string) []*corev1.Node
+	NodeClaimsByProviderID(id string) []*karpv1.NodeClaim
+	// DeletingNodes and DeletingNodeClaims have a deletionTimestamp.
+	DeletingNodes() []*corev1.Node
+	DeletingNodeClaims() []*karpv1.NodeClaim
+	VolumeAttachmentsOf(node string) []*storagev1.VolumeAttachment
 }
 
 // Kube is what is asked of the API server itself; errors are those kube.Classify knows. kube.Client is one.
@@ -94,6 +97,9 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 		return 0, fmt.Errorf("%w: informers have not listed yet", service.ErrNotReady)
 	}
 	leaving := find(s.cluster)
+	if len(leaving) == 0 && !s.draining() {
+		return 0, nil
+	}
 	var errs []error
 	if !s.host.LogAway() {
 		errs = append(errs, s.endDrains(ctx, leaving), s.startDrains(ctx, leaving))
@@ -112,6 +118,13 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	return next, nil
+}
+
+// draining reports that a drain is recorded, or that none is can't be known now.
+func (s *Service) draining() bool {
+	none := false
+	err := s.host.Ledger(func(l *ledger.Ledger) error { none = len(l.Drains()) == 0; return nil })
+	return err != nil || !none || len(s.tainted) > 0
 }
 
 // advance records the tier of a drain and starts what is due.

@@ -102,8 +102,15 @@ type late struct {
 	reads  int
 }
 
-func (l *late) Nodes() []*corev1.Node           { return l.nodes }
-func (l *late) NodeClaims() []*karpv1.NodeClaim { return l.claims }
+func (l *late) NodesByProviderID(string) []*corev1.Node                  { return l.nodes }
+func (l *late) NodeClaimsByProviderID(string) []*karpv1.NodeClaim        { return l.claims }
+func (l *late) DeletingNodes() []*corev1.Node                            { return deleting(l.nodes) }
+func (l *late) DeletingNodeClaims() []*karpv1.NodeClaim                  { return deleting(l.claims) }
+func (l *late) VolumeAttachmentsOf(string) []*storagev1.VolumeAttachment { return nil }
+
+func deleting[T metav1.Object](list []T) []T {
+	return slices.DeleteFunc(slices.Clone(list), func(o T) bool { return o.GetDeletionTimestamp() == nil })
+}
 
 func (l *late) Node(ctx context.Context, name string) (*corev1.Node, error) {
 	l.reads++

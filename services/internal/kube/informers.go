@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -19,26 +18,35 @@ import (
 	awsv1 "millwright/api/karpenteraws/v1"
 )
 
-const byProviderID = "providerID"
+// Indexes of the informers.
+const (
+	byProviderID = "providerID"
+	byDeletion   = "deletion"
+	byNode       = "node"
+)
+
+// deleting is the only key of the index byDeletion.
+const deleting = "deleting"
 
 // Informers hold the cluster-scoped objects that effects are driven by, so that they work without the bus.
 // Objects are shared: never change them. A list may lag behind the API server by any time.
 type Informers struct {
 	claims, nodes, pools, classes, attachments cache.SharedIndexInformer
 	changed                                    chan struct{}
-	version                                    atomic.Uint64
+	changes                                    Changes
 }
 
 // NewInformers makes the informers; Run starts them.
 func NewInformers(c *Client) *Informers {
 	core, storage := c.Core.CoreV1().Nodes(), c.Core.StorageV1().VolumeAttachments()
 	f := &Informers{
-		claims:  informer(&karpv1.NodeClaim{}, lister(c.NodeClaims.List), c.NodeClaims.Watch, nil),
+		claims: informer(&karpv1.NodeClaim{}, lister(c.NodeClaims.List), c.NodeClaims.Watch,
+			cache.Indexers{byProviderID: providerIDs, byDeletion: deletions}),
 		pools:   informer(&karpv1.NodePool{}, lister(c.NodePools.List), c.NodePools.Watch, nil),
 		classes: informer(&awsv1.EC2NodeClass{}, lister(c.NodeClasses.List), c.NodeClasses.Watch, nil),
 		nodes: informer(&corev1.Node{}, lister(core.List), core.Watch,
-			cache.Indexers{byProviderID: providerIDs}),
-		attachments: informer(&storagev1.VolumeAttachment{}, lister(storage.List), storage.Watch, nil),
+			cache.Indexers{byProviderID: providerIDs, byDeletion: deletions}),
+		attachments: informer(&storagev1.VolumeAttachment{}, lister(storage.List), storage.Watch, cache.Indexers{byNode: attachedNodes}),
 		changed:     make(chan struct{}, 1),
 	}
 	return f
@@ -59,11 +67,31 @@ func informer(example runtime.Object, list listFunc, watch watchFunc, indexers c
 }
 
 func providerIDs(obj any) ([]string, error) {
-	n, ok := obj.(*corev1.Node)
-	if !ok || n.Spec.ProviderID == "" {
+	var id string
+	switch o := obj.(type) {
+	case *corev1.Node:
+		id = o.Spec.ProviderID
+	case *karpv1.NodeClaim:
+		id = o.Status.ProviderID
+	}
+	if id == "" {
 		return nil, nil
 	}
-	return []string{n.Spec.ProviderID}, nil
+	return []string{id}, nil
+}
+
+func deletions(obj any) ([]string, error) {
+	if o, ok := obj.(metav1.Object); ok && o.GetDeletionTimestamp() != nil {
+		return []string{deleting}, nil
+	}
+	return nil, nil
+}
+
+func attachedNodes(obj any) ([]string, error) {
+	if a, ok := obj.(*storagev1.VolumeAttachment); ok {
+		return []string{a.Spec.NodeName}, nil
+	}
+	return nil, nil
 }
 
 func (f *Informers) all() []cache.SharedIndexInformer {
@@ -88,7 +116,7 @@ func (f *Informers) Run(ctx context.Context) error {
 		synced = append(synced, i.HasSynced)
 	}
 	if cache.WaitForCacheSync(ctx.Done(), synced...) {
-		f.notify() // empty lists tell nothing by themselves
+		f.notify(nil) // empty lists tell nothing by themselves
 	}
 	<-ctx.Done()
 	return nil
@@ -104,19 +132,24 @@ func withoutManagedFields(obj any) (any, error) {
 // handler tells of changes. Resyncs with an unchanged resourceVersion are none.
 func (f *Informers) handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { f.notify() },
+		AddFunc: f.notify,
 		UpdateFunc: func(before, after any) {
 			a, ok := before.(metav1.Object)
 			if b, both := after.(metav1.Object); !ok || !both || a.GetResourceVersion() != b.GetResourceVersion() {
-				f.notify()
+				f.notify(after)
 			}
 		},
-		DeleteFunc: func(any) { f.notify() },
+		DeleteFunc: func(obj any) {
+			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = gone.Obj
+			}
+			f.notify(obj)
+		},
 	}
 }
 
-func (f *Informers) notify() {
-	f.version.Add(1)
+func (f *Informers) notify(obj any) {
+	f.changes.Add(ChangeOf(obj))
 	select {
 	case f.changed <- struct{}{}:
 	default: // a notice is waiting already
@@ -127,25 +160,27 @@ func (f *Informers) notify() {
 func (f *Informers) Changed() <-chan struct{} { return f.changed }
 
 // Version rises with every change. It is read before objects are, to know later whether they may have changed.
-func (f *Informers) Version() uint64 { return f.version.Load() }
+func (f *Informers) Version() uint64 { return f.changes.Version() }
+
+// Since returns which objects changed after a version; see Changes.
+func (f *Informers) Since(version uint64) (changes []Change, now uint64, complete bool) {
+	return f.changes.Since(version)
+}
 
 // Synced reports that each informer has had its first complete list.
 func (f *Informers) Synced() bool {
 	return !slices.ContainsFunc(f.all(), func(i cache.SharedIndexInformer) bool { return !i.HasSynced() })
 }
 
-// NodeClaims, Nodes, NodePools, NodeClasses and VolumeAttachments list by name.
+// NodeClaims, Nodes, NodePools and NodeClasses list by name.
 func (f *Informers) NodeClaims() []*karpv1.NodeClaim { return listed[*karpv1.NodeClaim](f.claims) }
 func (f *Informers) Nodes() []*corev1.Node           { return listed[*corev1.Node](f.nodes) }
 func (f *Informers) NodePools() []*karpv1.NodePool   { return listed[*karpv1.NodePool](f.pools) }
 func (f *Informers) NodeClasses() []*awsv1.EC2NodeClass {
 	return listed[*awsv1.EC2NodeClass](f.classes)
 }
-func (f *Informers) VolumeAttachments() []*storagev1.VolumeAttachment {
-	return listed[*storagev1.VolumeAttachment](f.attachments)
-}
 
-// NodeClaim, NodePool, NodeClass and CachedNode return nil if there is none.
+// NodeClaim, NodePool and NodeClass return nil if there is none.
 func (f *Informers) NodeClaim(name string) *karpv1.NodeClaim {
 	return got[karpv1.NodeClaim](f.claims, name)
 }
@@ -155,18 +190,38 @@ func (f *Informers) NodePool(name string) *karpv1.NodePool {
 func (f *Informers) NodeClass(name string) *awsv1.EC2NodeClass {
 	return got[awsv1.EC2NodeClass](f.classes, name)
 }
-func (f *Informers) CachedNode(name string) *corev1.Node { return got[corev1.Node](f.nodes, name) }
 
-// NodesByProviderID lists by name; none for an empty id.
+// NodesByProviderID and NodeClaimsByProviderID list by name; none for an empty id.
 func (f *Informers) NodesByProviderID(id string) []*corev1.Node {
-	if id == "" {
+	return indexed[*corev1.Node](f.nodes, byProviderID, id)
+}
+func (f *Informers) NodeClaimsByProviderID(id string) []*karpv1.NodeClaim {
+	return indexed[*karpv1.NodeClaim](f.claims, byProviderID, id)
+}
+
+// DeletingNodes and DeletingNodeClaims list by name those with a deletionTimestamp.
+func (f *Informers) DeletingNodes() []*corev1.Node {
+	return indexed[*corev1.Node](f.nodes, byDeletion, deleting)
+}
+func (f *Informers) DeletingNodeClaims() []*karpv1.NodeClaim {
+	return indexed[*karpv1.NodeClaim](f.claims, byDeletion, deleting)
+}
+
+// VolumeAttachmentsOf lists by name the attachments to a Node.
+func (f *Informers) VolumeAttachmentsOf(node string) []*storagev1.VolumeAttachment {
+	return indexed[*storagev1.VolumeAttachment](f.attachments, byNode, node)
+}
+
+// indexed lists by name; none for an empty key.
+func indexed[T metav1.Object](i cache.SharedIndexInformer, index, key string) []T {
+	if key == "" {
 		return nil
 	}
-	objs, err := f.nodes.GetIndexer().ByIndex(byProviderID, id)
+	objs, err := i.GetIndexer().ByIndex(index, key)
 	if err != nil {
 		return nil // the index is always there
 	}
-	return sortedObjects[*corev1.Node](objs)
+	return sortedObjects[T](objs)
 }
 
 func listed[T metav1.Object](i cache.SharedIndexInformer) []T {

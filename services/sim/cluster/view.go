@@ -10,13 +10,14 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
+	"millwright/services/internal/kube"
 )
 
 // View is the cluster as an informer has it: how it was after some write. Objects are shared.
 type View struct {
 	cluster *Cluster
 	at      int
-	version uint64
+	seen    kube.Changes
 	objects map[events.Kind]map[string]Object
 	sorted  map[events.Kind][]Object
 }
@@ -29,7 +30,7 @@ func IsViewed(kind events.Kind) bool { return slices.Contains(viewed, kind) }
 
 // View returns the present; Advance moves it.
 func (k *Cluster) View() *View {
-	v := &View{cluster: k, at: len(k.changes), version: 1, objects: map[events.Kind]map[string]Object{}, sorted: map[events.Kind][]Object{}}
+	v := &View{cluster: k, at: len(k.changes), objects: map[events.Kind]map[string]Object{}, sorted: map[events.Kind][]Object{}}
 	for _, kind := range viewed {
 		v.objects[kind] = maps.Clone(k.objects[kind])
 	}
@@ -46,7 +47,7 @@ func (v *View) Advance(to int) {
 		if !ok {
 			continue
 		}
-		v.version++
+		v.seen.Add(kube.ChangeOf(c.Object))
 		delete(v.sorted, c.Kind)
 		if c.Op == events.OpDelete {
 			delete(table, c.Key)
@@ -91,7 +92,10 @@ func viewGet[T Object](v *View, kind events.Kind, key string) (none T) {
 func (v *View) Synced() bool { return true }
 
 // Version rises with every change.
-func (v *View) Version() uint64 { return v.version }
+func (v *View) Version() uint64 { return v.seen.Version() }
+
+// Since returns which objects changed after a version.
+func (v *View) Since(version uint64) ([]kube.Change, uint64, bool) { return v.seen.Since(version) }
 
 // NodeClaims lists by name, as do the others.
 func (v *View) NodeClaims() []*karpv1.NodeClaim {
@@ -131,7 +135,23 @@ func (v *View) NodeClass(name string) *awsv1.EC2NodeClass {
 	return viewGet[*awsv1.EC2NodeClass](v, events.KindEC2NodeClass, name)
 }
 
-// VolumeAttachments lists by name.
-func (v *View) VolumeAttachments() []*storagev1.VolumeAttachment {
-	return viewList[*storagev1.VolumeAttachment](v, events.KindVolumeAttachment)
+// NodeClaimsByProviderID lists by name; none for an empty id.
+func (v *View) NodeClaimsByProviderID(id string) []*karpv1.NodeClaim {
+	return slices.DeleteFunc(v.NodeClaims(), func(o *karpv1.NodeClaim) bool { return id == "" || o.Status.ProviderID != id })
+}
+
+// DeletingNodes lists by name those with a deletionTimestamp.
+func (v *View) DeletingNodes() []*corev1.Node {
+	return slices.DeleteFunc(v.Nodes(), func(n *corev1.Node) bool { return n.DeletionTimestamp == nil })
+}
+
+// DeletingNodeClaims lists by name those with a deletionTimestamp.
+func (v *View) DeletingNodeClaims() []*karpv1.NodeClaim {
+	return slices.DeleteFunc(v.NodeClaims(), func(o *karpv1.NodeClaim) bool { return o.DeletionTimestamp == nil })
+}
+
+// VolumeAttachmentsOf lists by name the attachments to a Node.
+func (v *View) VolumeAttachmentsOf(node string) []*storagev1.VolumeAttachment {
+	return slices.DeleteFunc(viewList[*storagev1.VolumeAttachment](v, events.KindVolumeAttachment),
+		func(a *storagev1.VolumeAttachment) bool { return a.Spec.NodeName != node })
 }

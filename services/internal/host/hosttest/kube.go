@@ -141,7 +141,7 @@ func (k *Kube) Called(call string) (count int) {
 	return count
 }
 
-// Synced, Nodes, NodeClaims and VolumeAttachments are those of informers.
+// Synced and the lists below are those of informers.
 func (k *Kube) Synced() bool { return true }
 
 func (k *Kube) Nodes() []*corev1.Node {
@@ -156,10 +156,26 @@ func (k *Kube) NodeClaims() []*karpv1.NodeClaim {
 	return sorted(k.claims)
 }
 
-func (k *Kube) VolumeAttachments() []*storagev1.VolumeAttachment {
+func (k *Kube) VolumeAttachmentsOf(node string) []*storagev1.VolumeAttachment {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return sorted(k.attachments)
+	return slices.DeleteFunc(sorted(k.attachments), func(a *storagev1.VolumeAttachment) bool { return a.Spec.NodeName != node })
+}
+
+func (k *Kube) NodesByProviderID(id string) []*corev1.Node {
+	return slices.DeleteFunc(k.Nodes(), func(n *corev1.Node) bool { return id == "" || n.Spec.ProviderID != id })
+}
+
+func (k *Kube) NodeClaimsByProviderID(id string) []*karpv1.NodeClaim {
+	return slices.DeleteFunc(k.NodeClaims(), func(c *karpv1.NodeClaim) bool { return id == "" || c.Status.ProviderID != id })
+}
+
+func (k *Kube) DeletingNodes() []*corev1.Node {
+	return slices.DeleteFunc(k.Nodes(), func(n *corev1.Node) bool { return n.DeletionTimestamp == nil })
+}
+
+func (k *Kube) DeletingNodeClaims() []*karpv1.NodeClaim {
+	return slices.DeleteFunc(k.NodeClaims(), func(c *karpv1.NodeClaim) bool { return c.DeletionTimestamp == nil })
 }
 
 func sorted[T any](m map[string]T) []T {

@@ -1,0 +1,279 @@
+package lifecycle
+
+import (
+	"container/heap"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"millwright/planner/claim"
+	"millwright/planner/ledger"
+	"millwright/services/internal/kube"
+)
+
+const (
+	// fullEvery is how often everything is looked at, whatever was heard.
+	fullEvery = 30 * time.Second
+	// unsettledEvery is how often a claim is looked at that something is still to be done about: some facts change by time alone.
+	unsettledEvery = time.Second
+)
+
+// agenda says which claims are to be looked at: those of which something was heard, and those whose time has come. A settled
+// cluster costs nothing but what changes in it. Whatever it does not hear of is found at the latest with the next full look.
+type agenda struct {
+	mu    sync.Mutex
+	heard map[string]bool
+	// all: everything is to be looked at.
+	all bool
+	// ofInstance is the claim of each instance id and provider id, as last seen.
+	ofInstance map[string]string
+
+	// What follows belongs to Step alone.
+
+	wakes wakes
+	// seen is what the last step saw.
+	seen seen
+	full time.Time
+}
+
+// seen is what a step looks at, to know at the next one what has changed.
+type seen struct {
+	cache   uint64
+	ledger  *ledger.Ledger
+	stop    ledger.Stop
+	logAway bool
+	// timeless: no heartbeat of the watcher was seen.
+	timeless bool
+	pools    map[string]string
+	classes  map[string]claim.NodeClassFacts
+}
+
+func newAgenda() *agenda {
+	return &agenda{heard: map[string]bool{}, all: true, ofInstance: map[string]string{}, wakes: wakes{at: map[string]time.Time{}}}
+}
+
+// hear has a claim looked at.
+func (a *agenda) hear(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.heard[name] = true
+}
+
+// hearOf has the claims of instances looked at, by instance id or provider id.
+func (a *agenda) hearOf(ids ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, id := range ids {
+		if name, ok := a.ofInstance[id]; ok {
+			a.heard[name] = true
+		}
+	}
+}
+
+// hearAll has everything looked at.
+func (a *agenda) hearAll() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all = true
+}
+
+// silent reports that nothing was heard.
+func (a *agenda) silent() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return !a.all && len(a.heard) == 0
+}
+
+// note remembers whose the claim's instance is.
+func (a *agenda) note(v *sight) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if id := providerID(v.ledger, v.own()); id != "" {
+		a.ofInstance[id] = v.name
+		_, instance := splitProviderID(id)
+		a.ofInstance[instance] = v.name
+	}
+}
+
+// take empties what was heard: the names, or all.
+func (a *agenda) take() (names map[string]bool, all bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	names, all = a.heard, a.all
+	a.heard, a.all = map[string]bool{}, false
+	if all {
+		clear(a.ofInstance) // the full look fills it again
+	}
+	return names, all
+}
+
+// listen hears what has changed since the last step.
+func (s *Service) listen(now seen) {
+	a := s.agenda
+	was := a.seen
+	if was.ledger == nil || now.stop != was.stop || now.logAway != was.logAway || now.timeless != was.timeless ||
+		now.ledger.OptionsSeq() != was.ledger.OptionsSeq() {
+		a.hearAll()
+	} else if now.ledger != was.ledger {
+		s.hearLedger(was.ledger, now.ledger)
+	}
+	changes, _, complete := s.deps.Cache.Since(was.cache)
+	if !complete {
+		a.hearAll()
+		s.classes.touched.Store(true)
+	}
+	for _, c := range changes {
+		switch c.Kind {
+		case kube.NodeKind:
+			a.hearOf(c.ProviderID)
+		case kube.NodeClaimKind:
+			a.hear(c.Name)
+		}
+		if c.Kind == kube.NodeClaimKind || c.Kind == kube.NodeClassKind {
+			s.classes.touched.Store(true)
+		}
+	}
+	if s.poolsOrClassesChanged(changes, complete, &now) {
+		a.hearAll()
+	}
+	a.seen = now
+}
+
+// hearLedger hears of claims and drains that differ between two versions.
+func (s *Service) hearLedger(was, now *ledger.Ledger) {
+	differing(was.Claims(), now.Claims(), func(c *ledger.Claim) string { return c.Name }, func(c *ledger.Claim) { s.agenda.hear(c.Name) })
+	differing(was.Drains(), now.Drains(), func(d *ledger.Drain) string { return d.Started.Node }, func(d *ledger.Drain) {
+		if d.Started.Claim == "" {
+			s.agenda.hearAll() // one of whose NodeClaim nobody knew
+			return
+		}
+		s.agenda.hear(d.Started.Claim)
+	})
+}
+
+// differing calls hear with what is not the same in both lists, which are sorted by key.
+func differing[T any](was, now []*T, key func(*T) string, hear func(*T)) {
+	for len(was) > 0 || len(now) > 0 {
+		switch {
+		case len(now) == 0 || len(was) > 0 && key(was[0]) < key(now[0]):
+			hear(was[0])
+			was = was[1:]
+		case len(was) == 0 || key(now[0]) < key(was[0]):
+			hear(now[0])
+			now = now[1:]
+		default:
+			if was[0] != now[0] {
+				hear(now[0])
+			}
+			was, now = was[1:], now[1:]
+		}
+	}
+}
+
+// poolsOrClassesChanged reports that what claims ask of NodePools or NodeClasses has changed. It completes now.
+func (s *Service) poolsOrClassesChanged(changes []kube.Change, complete bool, now *seen) bool {
+	was := s.agenda.seen
+	touched := !complete || was.pools == nil || slices.ContainsFunc(changes, func(c kube.Change) bool {
+		return c.Kind == kube.NodePoolKind || c.Kind == kube.NodeClassKind
+	})
+	if !touched {
+		now.pools, now.classes = was.pools, was.classes
+		return false
+	}
+	now.pools, now.classes = map[string]string{}, map[string]claim.NodeClassFacts{}
+	for _, p := range s.deps.Cache.NodePools() {
+		now.pools[p.Name] = string(p.UID)
+	}
+	for _, c := range s.deps.Cache.NodeClasses() {
+		if facts := claim.FactsOfNodeClass(c); facts != nil {
+			now.classes[c.Name] = *facts
+		}
+	}
+	return !maps.Equal(was.pools, now.pools) || !maps.Equal(was.classes, now.classes)
+}
+
+// todo returns the claims to look at now, by name.
+func (s *Service) todo(now time.Time) ([]string, error) {
+	a := s.agenda
+	if now.Sub(a.full) >= fullEvery {
+		a.hearAll()
+	}
+	heard, all := a.take()
+	if all {
+		names, err := s.names()
+		if err != nil {
+			a.hearAll()
+			return nil, err
+		}
+		a.full = now
+		a.wakes.clear()
+		return names, nil
+	}
+	for _, name := range a.wakes.due(now) {
+		heard[name] = true
+	}
+	return sortedKeys(heard), nil
+}
+
+// wakes are the times at which claims are to be looked at again, one for each.
+type wakes struct {
+	at   map[string]time.Time
+	heap wakeHeap
+}
+
+type wake struct {
+	name string
+	at   time.Time
+}
+
+// set replaces the claim's time; zero: none.
+func (w *wakes) set(name string, at time.Time) {
+	if at.IsZero() {
+		delete(w.at, name)
+		return
+	}
+	if w.at[name].Equal(at) {
+		return
+	}
+	w.at[name] = at
+	heap.Push(&w.heap, wake{name, at})
+}
+
+// due removes and returns the claims whose time has come.
+func (w *wakes) due(now time.Time) (names []string) {
+	for w.next(); len(w.heap) > 0 && !w.heap[0].at.After(now); w.next() {
+		names = append(names, w.heap[0].name)
+		delete(w.at, w.heap[0].name)
+	}
+	return names
+}
+
+// next is the first time that is set; zero if there is none. It drops what was replaced.
+func (w *wakes) next() time.Time {
+	for len(w.heap) > 0 {
+		if first := w.heap[0]; w.at[first.name].Equal(first.at) {
+			return first.at
+		}
+		heap.Pop(&w.heap)
+	}
+	return time.Time{}
+}
+
+func (w *wakes) clear() {
+	clear(w.at)
+	w.heap = nil
+}
+
+// wakeHeap is a container/heap, earliest first.
+type wakeHeap []wake
+
+func (h wakeHeap) Len() int           { return len(h) }
+func (h wakeHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h wakeHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *wakeHeap) Push(x any)        { *h = append(*h, x.(wake)) }
+func (h *wakeHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
