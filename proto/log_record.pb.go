@@ -27,7 +27,8 @@ const (
 // bytes but over a canonical form, so that serialisation order and unknown fields never matter.
 type Record struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Format of the envelope; 1. A reader that meets a higher one refuses the record.
+	// Format of the envelope: 2 if one of the fields *_zstd is used, else 1. A reader that meets a higher one than it knows refuses
+	// the record.
 	Format uint32 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
 	Seq    uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
 	// Time of the writer in Unix nanoseconds, raised to the previous record's if that is at most 5 s ahead.
@@ -56,11 +57,14 @@ type Record struct {
 	Explanation     []byte `protobuf:"bytes,19,opt,name=explanation,proto3" json:"explanation,omitempty"`
 	ExplanationHash []byte `protobuf:"bytes,20,opt,name=explanation_hash,json=explanationHash,proto3" json:"explanation_hash,omitempty"`
 	// Advances: aggregates whose sequence became seq.
-	Advances      []string `protobuf:"bytes,21,rep,name=advances,proto3" json:"advances,omitempty"`
-	PrevHash      []byte   `protobuf:"bytes,22,opt,name=prev_hash,json=prevHash,proto3" json:"prev_hash,omitempty"`
-	Hash          []byte   `protobuf:"bytes,23,opt,name=hash,proto3" json:"hash,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Advances []string `protobuf:"bytes,21,rep,name=advances,proto3" json:"advances,omitempty"`
+	PrevHash []byte   `protobuf:"bytes,22,opt,name=prev_hash,json=prevHash,proto3" json:"prev_hash,omitempty"`
+	Hash     []byte   `protobuf:"bytes,23,opt,name=hash,proto3" json:"hash,omitempty"`
+	// Payload and explanation compressed by zstd, in place of payload and explanation. Hashes are always of what was compressed.
+	PayloadZstd     []byte `protobuf:"bytes,24,opt,name=payload_zstd,json=payloadZstd,proto3" json:"payload_zstd,omitempty"`
+	ExplanationZstd []byte `protobuf:"bytes,25,opt,name=explanation_zstd,json=explanationZstd,proto3" json:"explanation_zstd,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Record) Reset() {
@@ -254,11 +258,25 @@ func (x *Record) GetHash() []byte {
 	return nil
 }
 
+func (x *Record) GetPayloadZstd() []byte {
+	if x != nil {
+		return x.PayloadZstd
+	}
+	return nil
+}
+
+func (x *Record) GetExplanationZstd() []byte {
+	if x != nil {
+		return x.ExplanationZstd
+	}
+	return nil
+}
+
 var File_log_record_proto protoreflect.FileDescriptor
 
 const file_log_record_proto_rawDesc = "" +
 	"\n" +
-	"\x10log_record.proto\x12\rmillwright.v1\"\x88\x05\n" +
+	"\x10log_record.proto\x12\rmillwright.v1\"\xd6\x05\n" +
 	"\x06Record\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
@@ -285,7 +303,9 @@ const file_log_record_proto_rawDesc = "" +
 	"\x10explanation_hash\x18\x14 \x01(\fR\x0fexplanationHash\x12\x1a\n" +
 	"\badvances\x18\x15 \x03(\tR\badvances\x12\x1b\n" +
 	"\tprev_hash\x18\x16 \x01(\fR\bprevHash\x12\x12\n" +
-	"\x04hash\x18\x17 \x01(\fR\x04hashB\x17Z\x15millwright/proto;wireb\x06proto3"
+	"\x04hash\x18\x17 \x01(\fR\x04hash\x12!\n" +
+	"\fpayload_zstd\x18\x18 \x01(\fR\vpayloadZstd\x12)\n" +
+	"\x10explanation_zstd\x18\x19 \x01(\fR\x0fexplanationZstdB\x17Z\x15millwright/proto;wireb\x06proto3"
 
 var (
 	file_log_record_proto_rawDescOnce sync.Once

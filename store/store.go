@@ -55,6 +55,8 @@ type Draft struct {
 	Explanation []byte
 	// OmitExplanation keeps only the explanation's hash, to save room. It is not part of the Record.
 	OmitExplanation bool
+	// Compress long payloads and explanations: whoever reads the log can read records of format 2. It is not part of the Record.
+	Compress bool
 
 	// Expects maps an aggregate to the sequence at which it must stand; 0: not advanced since it was retired, or ever.
 	Expects map[string]uint64
@@ -70,7 +72,7 @@ type Draft struct {
 	Lease Lease
 }
 
-// Record is a Draft with its place. Expects, Retires, Switches, Lease and OmitExplanation are not kept.
+// Record is a Draft with its place. Expects, Retires, Switches, Lease, OmitExplanation and Compress are not kept.
 type Record struct {
 	Seq uint64
 	Draft
@@ -123,6 +125,9 @@ const InfoKinds = "kinds"
 
 // InfoOptions is the entry that says which planning options it would record when it leads, as JSON.
 const InfoOptions = "options"
+
+// InfoFormat is the entry of a candidate's info that says up to which format it reads records; without it, 1.
+const InfoFormat = "format"
 
 // Elector elects one active instance per service.
 type Elector interface {

@@ -37,7 +37,7 @@ func (l *Ledger) foldClaim(e Entry) {
 		}
 	case *ClaimInitialized:
 		if c := l.editClaim(p.Claim); c != nil {
-			c.State, c.Node = ClaimInitializedState, p.Node
+			c.State, c.Node, c.Planned = ClaimInitializedState, p.Node, c.Planned.ready()
 		}
 	case *ClaimDoomed:
 		if c := l.editClaim(p.Claim); c != nil {
@@ -114,7 +114,8 @@ func (l *Ledger) foldLaunched(e Entry, p *Launched) {
 	if c == nil {
 		return
 	}
-	c.State, c.Instance, c.Attempt, c.Failed = ClaimLaunched, p, p.Attempt, nil
+	c.State, c.Instance, c.Attempt, c.Failed = ClaimLaunched, p.kept(), p.Attempt, nil
+	c.Planned = c.Planned.launched(p.InstanceType)
 	c.close()
 	if !p.Capacity.IsZero() {
 		c.Capacity = p.Capacity
@@ -131,7 +132,9 @@ func (l *Ledger) foldTerminated(e Entry, c *Claim) {
 func (l *Ledger) foldLaunchFailed(e Entry, p *LaunchFailed) {
 	l.markFailed(e, p.Unavailable)
 	if c := l.editClaim(p.Claim); c != nil {
-		c.State, c.Attempt, c.Failed = ClaimLaunchFailed, p.Attempt, p
+		failed := *p
+		failed.Unavailable = nil
+		c.State, c.Attempt, c.Failed = ClaimLaunchFailed, p.Attempt, &failed
 		c.close()
 	}
 }

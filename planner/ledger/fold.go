@@ -99,7 +99,7 @@ func (l *Ledger) foldExcluded(e Entry, list []Exclusion) {
 func (l *Ledger) plan(e Entry, p *PlannedClaim, index int, command string) string {
 	name := ClaimName(l.logID, p.NodePool, e.Seq, index)
 	l.claims.Set(l.owner, name, &Claim{
-		Name: name, Planned: p, PlannedSeq: e.Seq, CommandID: command, NodePool: p.NodePool,
+		Name: name, Planned: l.kept(p), PlannedSeq: e.Seq, CommandID: command, NodePool: p.NodePool,
 		State: ClaimPlanned, Capacity: p.Capacity,
 	})
 	return name
@@ -113,7 +113,7 @@ func (l *Ledger) widen(e Entry, w *WidenedClaim) {
 	}
 	c = l.editClaim(w.Claim)
 	c.Earlier = append(slices.Clip(c.Earlier), EarlierContent{c.ContentSeq(), c.Planned})
-	c.Planned, c.WidenedSeq, c.Capacity = &w.Content, e.Seq, w.Content.Capacity
+	c.Planned, c.WidenedSeq, c.Capacity = l.kept(&w.Content), e.Seq, w.Content.Capacity
 	l.place(e, Verdict{Claim: w.Claim}, w.Content.Pods)
 }
 

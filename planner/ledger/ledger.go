@@ -31,6 +31,8 @@ type Ledger struct {
 	owner *version.Owner
 	// latest is the version taken last, nil if Apply was called since.
 	latest *Ledger
+	// typeLists are the lists of instance types planned last, to be shared; never changed, only replaced.
+	typeLists [][]string
 	// decoded is what DecodedOptions made of the options; nil as long as nobody asked.
 	decoded *atomic.Pointer[any]
 }

@@ -55,6 +55,14 @@ func (p *plainState) ledger() *Ledger {
 	l.cluster, l.seq, l.lastTime, l.optionsSeq, l.options = p.Cluster, p.Seq, p.LastTime, p.OptionsSeq, p.Options
 	l.backoff, l.modes, l.positions, l.adopted, l.failing = p.Backoff, p.Modes, p.Positions, p.Adopted, p.Failing
 	l.control, l.controlSeq, l.controlAt = p.Control, p.ControlSeq, p.ControlAt
+	for _, c := range p.Claims {
+		if c != nil && c.Planned != nil {
+			c.Planned = l.kept(c.Planned)
+		}
+		if c != nil && c.Instance != nil {
+			c.Instance = c.Instance.kept()
+		}
+	}
 	fillTable(l.owner, &l.claims, p.Claims)
 	fillTable(l.owner, &l.commands, p.Commands)
 	fillTable(l.owner, &l.drains, p.Drains)

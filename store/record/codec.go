@@ -12,20 +12,28 @@ import (
 	"millwright/store"
 )
 
-// Format is the version of the envelope that this program writes, and the highest it reads.
-const Format = 1
+// Format is the highest version of the envelope that this program reads. Records are written in the lowest that says what they hold:
+// FormatPacked if content is compressed, else FormatPlain.
+const (
+	FormatPlain  = 1
+	FormatPacked = 2
+	Format       = FormatPacked
+)
 
 // Marshal encodes a sealed record.
 func Marshal(s Stored) ([]byte, error) {
 	m := &wire.Record{
-		Format: Format, Seq: s.Seq, Time: nanos(s.Time), Service: s.Service, Mode: s.Mode, Kind: uint32(s.Kind),
+		Format: FormatPlain, Seq: s.Seq, Time: nanos(s.Time), Service: s.Service, Mode: s.Mode, Kind: uint32(s.Kind),
 		Ignorable: s.Ignorable, Subjects: s.Subjects, Causation: s.Causation, PlannerVersion: s.PlannerVersion,
 		Incarnation: s.Position.Incarnation, Position: s.Position.Sequence, Digest: s.Position.Digest,
 		LedgerSeq: s.LedgerSeq, Now: nanos(s.Now), OptionsSeq: s.OptionsSeq,
 		Advances: s.Advances, PrevHash: s.PrevHash[:], Hash: s.Hash[:],
 	}
-	m.Payload, m.PayloadHash = s.PayloadContent.split()
-	m.Explanation, m.ExplanationHash = s.ExplanationContent.split()
+	m.Payload, m.PayloadZstd, m.PayloadHash = s.PayloadContent.split()
+	m.Explanation, m.ExplanationZstd, m.ExplanationHash = s.ExplanationContent.split()
+	if m.PayloadZstd != nil || m.ExplanationZstd != nil {
+		m.Format = FormatPacked
+	}
 	data, err := proto.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("encode record %d: %w", s.Seq, err)
@@ -33,11 +41,15 @@ func Marshal(s Stored) ([]byte, error) {
 	return data, nil
 }
 
-func (c Content) split() (data, sum []byte) {
-	if c.Blob {
-		return nil, c.Sum[:]
+// split returns the content in the form in which it is stored; the others are nil.
+func (c Content) split() (data, zstd, sum []byte) {
+	switch {
+	case c.Blob:
+		return nil, nil, c.Sum[:]
+	case c.zstd != nil:
+		return nil, c.zstd, nil
 	}
-	return c.Data, nil
+	return c.Data, nil, nil
 }
 
 // Unmarshal decodes what Marshal encoded. An error is ErrCorrupt; it names seq, the place the bytes were read from.
@@ -80,7 +92,7 @@ func fromWire(m *wire.Record) (Stored, error) {
 		PlannerVersion: m.GetPlannerVersion(),
 		Position:       store.Position{Incarnation: m.GetIncarnation(), Sequence: m.GetPosition(), Digest: m.GetDigest()},
 		LedgerSeq:      m.GetLedgerSeq(), Now: fromNanos(m.GetNow()), OptionsSeq: m.GetOptionsSeq(),
-		Payload: m.GetPayload(), Explanation: m.GetExplanation(), Advances: m.GetAdvances(),
+		Advances: m.GetAdvances(),
 	}}}
 	var err error
 	if s.PrevHash, err = sum("prev_hash", m.GetPrevHash()); err != nil {
@@ -89,22 +101,39 @@ func fromWire(m *wire.Record) (Stored, error) {
 	if s.Hash, err = sum("hash", m.GetHash()); err != nil {
 		return s, err
 	}
-	if s.PayloadContent, err = join("payload", m.GetPayload(), m.GetPayloadHash()); err != nil {
+	if s.PayloadContent, err = join("payload", m.GetPayload(), m.GetPayloadZstd(), m.GetPayloadHash()); err != nil {
 		return s, err
 	}
-	s.ExplanationContent, err = join("explanation", m.GetExplanation(), m.GetExplanationHash())
-	return s, err
+	if s.ExplanationContent, err = join("explanation", m.GetExplanation(), m.GetExplanationZstd(), m.GetExplanationHash()); err != nil {
+		return s, err
+	}
+	s.Payload, s.Explanation = s.PayloadContent.Data, s.ExplanationContent.Data
+	return s, nil
 }
 
-func join(field string, data, hash []byte) (Content, error) {
-	if len(hash) == 0 {
-		return Content{Data: data, Sum: sha256.Sum256(data)}, nil
+// join reverses split.
+func join(field string, data, zstd, hash []byte) (Content, error) {
+	forms := 0
+	for _, form := range [][]byte{data, zstd, hash} {
+		if len(form) > 0 {
+			forms++
+		}
 	}
-	if len(data) > 0 {
-		return Content{}, fmt.Errorf("%s is inline and a blob at once", field)
+	if forms > 1 {
+		return Content{}, fmt.Errorf("%s is stored in %d forms at once", field, forms)
 	}
-	s, err := sum(field+"_hash", hash)
-	return Content{Sum: s, Blob: true}, err
+	if len(hash) > 0 {
+		s, err := sum(field+"_hash", hash)
+		return Content{Sum: s, Blob: true}, err
+	}
+	if len(zstd) > 0 {
+		var err error
+		if data, err = unpack(field, zstd); err != nil {
+			return Content{}, err
+		}
+		return Content{Data: data, zstd: zstd, Sum: sha256.Sum256(data)}, nil
+	}
+	return Content{Data: data, Sum: sha256.Sum256(data)}, nil
 }
 
 func sum(field string, b []byte) (out [sha256.Size]byte, err error) {

@@ -19,6 +19,8 @@ type Content struct {
 	// Data is nil when the content is a blob.
 	Data []byte
 	Sum  [sha256.Size]byte
+	// zstd is Data compressed; nil where it is stored as it is.
+	zstd []byte
 	// Blob: the content is stored apart under Sum.
 	Blob bool
 }
@@ -48,11 +50,11 @@ func Prepare(d store.Draft) (*Prepared, error) {
 	}
 	d = clone(d)
 	d.Time, d.Now = normal(d.Time), normal(d.Now)
-	return &Prepared{
-		Draft:       d,
-		Payload:     newContent(d.Payload, store.MaxInlineBytes),
-		Explanation: explanation(d),
-	}, nil
+	p := &Prepared{Draft: d, Payload: newContent(d.Payload, store.MaxInlineBytes), Explanation: explanation(d)}
+	if d.Compress {
+		p.Payload, p.Explanation = p.Payload.packed(), p.Explanation.packed()
+	}
+	return p, nil
 }
 
 // explanation is a blob that nobody stores where only its hash is kept.
@@ -65,7 +67,15 @@ func explanation(d store.Draft) Content {
 
 // Bytes bounds the size of the stored record from above.
 func (p *Prepared) Bytes() int {
-	return envelopeBytes(p.Draft) + len(p.Payload.Data) + len(p.Explanation.Data)
+	return envelopeBytes(p.Draft) + p.Payload.bytes() + p.Explanation.bytes()
+}
+
+// bytes are those that the content takes in its record.
+func (c Content) bytes() int {
+	if c.zstd != nil {
+		return len(c.zstd)
+	}
+	return len(c.Data)
 }
 
 // Place is what a record's place in the log depends on: the record before it.
@@ -80,6 +90,7 @@ func (p *Prepared) Seal(prev Place) Stored {
 	s := Stored{PayloadContent: p.Payload, ExplanationContent: p.Explanation}
 	s.Draft = p.Draft
 	s.Draft.Expects, s.Draft.Retires, s.Draft.Switches, s.Draft.Lease = nil, nil, nil, store.Lease{}
+	s.Draft.Compress = false
 	if s.Draft.OmitExplanation {
 		s.Draft.OmitExplanation, s.Draft.Explanation = false, nil
 	}

@@ -17,6 +17,9 @@ import (
 	"millwright/store"
 )
 
+// stored compares records as they are stored: what is empty is equal.
+var stored = cmp.Options{cmpopts.EquateEmpty(), cmp.AllowUnexported(Content{})}
+
 // example is the record that FORMAT.md works through.
 func example(t testing.TB) Stored {
 	t.Helper()
@@ -94,7 +97,7 @@ func TestMarshalAndUnmarshalAreInverse(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		if s := cmp.Diff(want, got, cmpopts.EquateEmpty()); s != "" {
+		if s := cmp.Diff(want, got, stored); s != "" {
 			rt.Fatalf("(-sealed +read):\n%s", s)
 		}
 		if _, err := Unmarshal(want.Seq+1, data); !errors.Is(err, store.ErrCorrupt) {
@@ -113,7 +116,7 @@ func TestCanonicalFormIsInjective(t *testing.T) {
 			rt.Fatal(errA, errB)
 		}
 		sa, sb := pa.Seal(Place{}), pb.Seal(Place{})
-		same := cmp.Equal(sa, sb, cmpopts.EquateEmpty())
+		same := cmp.Equal(sa, sb, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(Content{}))
 		if equal := bytes.Equal(Canonical(sa), Canonical(sb)); equal != same {
 			rt.Fatalf("canonical forms equal: %t, records equal: %t", equal, same)
 		}
@@ -133,13 +136,56 @@ func TestLongContentHasTheSameHashWhereverItLies(t *testing.T) {
 	}
 }
 
+// Records from before compression stay as they are, and a record's hash does not depend on whether it is compressed.
+func TestCompressedContentHasTheSameHash(t *testing.T) {
+	d := store.Draft{Payload: bytes.Repeat([]byte(`{"instanceType":"m5.large"}`), 100), Explanation: bytes.Repeat([]byte("why "), 100)}
+	encoded := func(d store.Draft) (Stored, []byte) {
+		p, err := Prepare(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := p.Seal(Place{})
+		data, err := Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, data
+	}
+	plain, long := encoded(d)
+	d.Compress = true
+	packed, short := encoded(d)
+	if plain.Hash != packed.Hash {
+		t.Error("the hash depends on compression")
+	}
+	if len(short)*4 > len(long) {
+		t.Errorf("%d bytes became %d", len(long), len(short))
+	}
+	for name, data := range map[string][]byte{"plain": long, "compressed": short} {
+		got, err := Unmarshal(1, data)
+		if err != nil || !bytes.Equal(got.Payload, d.Payload) || !bytes.Equal(got.Explanation, d.Explanation) {
+			t.Errorf("%s: %v, payload of %d bytes", name, err, len(got.Payload))
+		}
+		again, err := Marshal(got)
+		if err != nil || !bytes.Equal(again, data) {
+			t.Errorf("%s: not the same bytes when it is archived: %v", name, err)
+		}
+	}
+	if long[1] != FormatPlain || short[1] != FormatPacked {
+		t.Errorf("formats %d and %d", long[1], short[1])
+	}
+	small, _ := encoded(store.Draft{Payload: []byte("{}"), Compress: true})
+	if small.PayloadContent.zstd != nil {
+		t.Error("what is short was compressed")
+	}
+}
+
 func TestNewerFormatIsRefused(t *testing.T) {
 	data, err := Marshal(example(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	data = append(data, 0x08, 0x02) // format = 2, which overrides the 1 before
-	if _, err := Unmarshal(8, data); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "format 2") {
+	data = append(data, 0x08, 0x03) // format = 3, which overrides the 1 before
+	if _, err := Unmarshal(8, data); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "format 3") {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -198,6 +244,12 @@ func FuzzUnmarshal(f *testing.F) {
 	})
 }
 
+// content that is worth compressing, or not.
+func content(rt *rapid.T, label string) []byte {
+	b := rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(rt, label)
+	return bytes.Repeat(b, rapid.SampledFrom([]int{1, 1, 20}).Draw(rt, label+" times"))
+}
+
 func drawDraft(rt *rapid.T) store.Draft {
 	texts := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ab", "pod/x/y", "日本"}), 0, 3)
 	when := rapid.Custom(func(rt *rapid.T) time.Time {
@@ -213,8 +265,8 @@ func drawDraft(rt *rapid.T) store.Draft {
 		PlannerVersion: rapid.Uint32().Draw(rt, "version"), LedgerSeq: rapid.Uint64().Draw(rt, "ledger"),
 		Position: store.Position{Incarnation: "i", Sequence: rapid.Uint64().Draw(rt, "sequence"), Digest: rapid.Uint64().Draw(rt, "digest")},
 		Now:      when.Draw(rt, "now"), OptionsSeq: rapid.Uint64().Draw(rt, "options"),
-		Payload: rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(rt, "payload"), Explanation: rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(rt, "explanation"),
-		Advances: texts.Draw(rt, "advances"),
+		Payload: content(rt, "payload"), Explanation: content(rt, "explanation"),
+		Advances: texts.Draw(rt, "advances"), Compress: rapid.Bool().Draw(rt, "compress"),
 	}
 }
 

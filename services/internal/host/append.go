@@ -87,7 +87,7 @@ func (h *Host) append(ctx context.Context, draft store.Draft) (store.Record, err
 	if draft.Mode == "" {
 		draft.Mode = string(h.mode)
 	}
-	draft.OmitExplanation = h.state.crowded.Load()
+	draft.OmitExplanation, draft.Compress = h.state.crowded.Load(), h.state.compresses()
 	rec, err := h.log.Append(ctx, draft)
 	if err != nil {
 		return rec, fmt.Errorf("append %s: %w", ledger.Kind(draft.Kind), h.notStored(ctx, t, err, began))

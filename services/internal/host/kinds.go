@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"millwright/planner/ledger"
 	"millwright/services/internal/service"
 	"millwright/store"
+	"millwright/store/record"
 )
 
 const (
@@ -41,6 +44,18 @@ func (s *State) readKinds(ctx context.Context) error {
 	}
 	s.others.Store(&list)
 	return nil
+}
+
+// compresses reports that every candidate reads compressed records.
+func (s *State) compresses() bool {
+	if s.candidates == nil {
+		return true
+	}
+	list := s.others.Load()
+	return list != nil && !slices.ContainsFunc(*list, func(c store.Leader) bool {
+		format, err := strconv.Atoi(c.Info[store.InfoFormat])
+		return err != nil || format < record.FormatPacked
+	})
 }
 
 // heldBack reports who does not know a kind that readers must not skip.

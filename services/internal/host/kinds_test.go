@@ -79,3 +79,32 @@ func TestAnUnknownKindMakesItStandDown(t *testing.T) {
 		}
 	})
 }
+
+// TestOnlyWhatAllCanReadIsCompressed: a service of an older version would stand down at a compressed record.
+func TestOnlyWhatAllCanReadIsCompressed(t *testing.T) {
+	leader := func(format string) store.Leader {
+		return store.Leader{Info: map[string]string{store.InfoFormat: format}}
+	}
+	cases := map[string]struct {
+		candidates []store.Leader
+		want       bool
+	}{
+		"all do":                     {[]store.Leader{leader("2"), leader("3")}, true},
+		"one is of an older version": {[]store.Leader{leader("2"), {Info: map[string]string{}}}, false},
+		"one reads the first format": {[]store.Leader{leader("1")}, false},
+		"nobody knows who there is":  {nil, false},
+		"nobody but us, who could":   {[]store.Leader{}, true},
+		"one says what is no number": {[]store.Leader{leader("two")}, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := &State{candidates: func(context.Context) ([]store.Leader, error) { return c.candidates, nil }}
+			if c.candidates != nil {
+				s.others.Store(&c.candidates)
+			}
+			if got := s.compresses(); got != c.want {
+				t.Errorf("compresses: %t", got)
+			}
+		})
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/store"
+	"millwright/store/record"
 )
 
 // Instance is the name of this instance in leader election.
@@ -29,7 +30,9 @@ func (s *Settings) Instance() string {
 // info is published beside the leader key of a service.
 func (c Config) info(service string) map[string]string {
 	return map[string]string{
-		store.InfoOptions: string(planner.EncodeOptions(c.Settings.Options())), store.InfoKinds: string(ledger.KnownKinds()), "version": c.Version, "planner": strconv.FormatUint(uint64(planner.Version), 10), "mode": string(c.Settings.ModeOf(service)),
+		store.InfoOptions: string(planner.EncodeOptions(c.Settings.Options())), store.InfoKinds: string(ledger.KnownKinds()),
+		store.InfoFormat: strconv.Itoa(record.Format), "version": c.Version, "planner": strconv.FormatUint(uint64(planner.Version), 10),
+		"mode": string(c.Settings.ModeOf(service)),
 	}
 }
 

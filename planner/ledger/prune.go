@@ -1,0 +1,104 @@
+package ledger
+
+import (
+	"slices"
+	"strings"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+)
+
+// The Ledger holds a claim for as long as its node lives, so it keeps of what was planned only what is still read: all
+// until the instance is there, its own type alone until the node is ready, and from then on neither pods nor labels.
+// Claims that are planned alike share their lists. Payloads of entries are never changed, only copied.
+
+// kept returns what was planned as the Ledger keeps it, sharing lists of instance types with those planned last.
+func (l *Ledger) kept(p *PlannedClaim) *PlannedClaim {
+	c := *p
+	c.InstanceTypes = l.sharedTypes(p.InstanceTypes)
+	c.Requirements = slices.Clone(p.Requirements)
+	for i := range c.Requirements {
+		if c.Requirements[i].Key == corev1.LabelInstanceTypeStable {
+			c.Requirements[i].Values = l.sharedTypes(c.Requirements[i].Values)
+		}
+	}
+	c.Labels, c.Annotations = interned(p.Labels), interned(p.Annotations)
+	return &c
+}
+
+// typeListsMax bounds the lists of instance types that are compared with a new one.
+const typeListsMax = 64
+
+// sharedTypes returns an equal list that was kept before, or the list itself.
+func (l *Ledger) sharedTypes(types []string) []string {
+	if len(types) < 2 {
+		return types
+	}
+	if i := slices.IndexFunc(l.typeLists, func(known []string) bool { return slices.Equal(known, types) }); i >= 0 {
+		return l.typeLists[i]
+	}
+	list := make([]string, len(types))
+	for i, t := range types {
+		list[i] = intern(t)
+	}
+	from := max(0, len(l.typeLists)+1-typeListsMax)
+	l.typeLists = append(slices.Clone(l.typeLists[from:]), list)
+	return list
+}
+
+// launched is what is kept of a plan once it is known which of its types it became.
+func (p *PlannedClaim) launched(instanceType string) *PlannedClaim {
+	if p == nil || instanceType == "" {
+		return p
+	}
+	c := *p
+	c.InstanceTypes = []string{intern(instanceType)}
+	c.Requirements = slices.Clone(p.Requirements)
+	for i := range c.Requirements {
+		if r := &c.Requirements[i]; r.Key == corev1.LabelInstanceTypeStable && r.Operator == corev1.NodeSelectorOpIn {
+			*r = karpv1.NodeSelectorRequirementWithMinValues{Key: r.Key, Operator: r.Operator, Values: c.InstanceTypes}
+		}
+	}
+	return &c
+}
+
+// ready is what is kept of a plan once its node is ready: its pods have come, or have verdicts of their own.
+func (p *PlannedClaim) ready() *PlannedClaim {
+	if p == nil {
+		return nil
+	}
+	c := *p
+	c.Pods, c.Labels, c.Annotations = nil, nil, nil
+	return &c
+}
+
+// kept returns a launch as the Ledger keeps it: what failed beside it is marked already.
+func (p *Launched) kept() *Launched {
+	c := *p
+	c.Unavailable = nil
+	c.InstanceType, c.Zone, c.CapacityType, c.ImageID = intern(p.InstanceType), intern(p.Zone), intern(p.CapacityType), intern(p.ImageID)
+	c.Labels, c.Annotations = interned(p.Labels), interned(p.Annotations)
+	return &c
+}
+
+// interned returns a map of which equal texts are held once.
+func interned(m map[string]string) map[string]string {
+	if m == nil {
+		return nil
+	}
+	c := make(map[string]string, len(m))
+	for k, v := range m {
+		c[intern(k)] = intern(v)
+	}
+	return c
+}
+
+// intern returns one shared copy of a text that many claims carry.
+func intern(s string) string {
+	if s == "" {
+		return ""
+	}
+	return unique.Make(strings.Clone(s)).Value()
+}

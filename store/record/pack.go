@@ -1,0 +1,56 @@
+package record
+
+import (
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+
+	"millwright/store"
+)
+
+// packMin is the length from which content is worth compressing.
+const packMin = 256
+
+// packer and unpacker keep nothing between calls and may be used by many at a time; to make one for each record would cost more than
+// it does. They are made here, and packer is used once, for the channels inside to belong to no test's bubble.
+var (
+	packer   = newPacker()
+	unpacker = newUnpacker()
+)
+
+func newPacker() *zstd.Encoder {
+	w, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(false))
+	if err != nil {
+		panic("record: options of zstd are wrong: " + err.Error())
+	}
+	w.EncodeAll([]byte("once"), nil)
+	return w
+}
+
+func newUnpacker() *zstd.Decoder {
+	r, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(store.MaxBlobBytes))
+	if err != nil {
+		panic("record: options of zstd are wrong: " + err.Error())
+	}
+	return r
+}
+
+// packed compresses inline content, if that is shorter.
+func (c Content) packed() Content {
+	if c.Blob || len(c.Data) < packMin {
+		return c
+	}
+	if z := packer.EncodeAll(c.Data, nil); len(z) < len(c.Data) {
+		c.zstd = z
+	}
+	return c
+}
+
+// unpack returns what was compressed.
+func unpack(field string, z []byte) ([]byte, error) {
+	data, err := unpacker.DecodeAll(z, nil)
+	if err != nil {
+		return nil, fmt.Errorf("decompress %s: %w", field, err)
+	}
+	return data, nil
+}
