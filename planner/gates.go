@@ -10,6 +10,9 @@ import (
 // gates of planning switch on, reserved capacity and static NodePools, is always on here.
 const GateNodeOverlay = "NodeOverlay"
 
+// GateSpotToSpot is the feature gate of consolidation from spot to spot: off unless set (reference: disruption §5).
+const GateSpotToSpot = "SpotToSpotConsolidation"
+
 // SetFeatureGates reads "Name=bool,…". Gates that are not named keep their value; unknown names are ignored.
 func (o *Options) SetFeatureGates(text string) error {
 	for pair := range strings.SplitSeq(text, ",") {
@@ -25,8 +28,11 @@ func (o *Options) SetFeatureGates(text string) error {
 		if err != nil {
 			return fmt.Errorf("feature gate %s: %q is neither true nor false", name, value)
 		}
-		if strings.TrimSpace(name) == GateNodeOverlay {
+		switch strings.TrimSpace(name) {
+		case GateNodeOverlay:
 			o.NodeOverlays = on
+		case GateSpotToSpot:
+			o.SpotToSpot = on
 		}
 	}
 	return nil

@@ -24,6 +24,8 @@ type Options struct {
 	InstanceTypesMax int `json:"instanceTypesMax"`
 	// NodeOverlays: they are applied (feature gate NodeOverlay).
 	NodeOverlays bool `json:"nodeOverlays"`
+	// SpotToSpot lets consolidation replace spot nodes by cheaper spot nodes.
+	SpotToSpot bool `json:"spotToSpot,omitempty"`
 	// NodeCost is what a node costs by itself, whatever its type, in micro USD per hour: DaemonSets, agents, addresses. It counts in
 	// every comparison of plans; 0: by price alone.
 	NodeCost int64 `json:"nodeCost"`

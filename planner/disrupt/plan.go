@@ -7,6 +7,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/planner/provision"
 )
 
 // candidatesMax bounds one command, so that its record stays small. The next Plan takes the rest.
@@ -84,6 +85,8 @@ type pass struct {
 	at                             map[*planner.StateNode]int // in report.Nodes
 	// balances are of the Balanced NodePools, by name.
 	balances map[string]balance
+	// sim answers the questions of the pass; nil until the first.
+	sim *provision.Simulation
 	// trials counts the simulations.
 	trials int
 }

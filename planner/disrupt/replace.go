@@ -402,4 +402,4 @@ func (p *pass) launchPrice(t *catalog.InstanceType, set requirement.Set) (best *
 }
 
 // spotToSpot is the gate SpotToSpotConsolidation.
-func (p *pass) spotToSpot() bool { return false }
+func (p *pass) spotToSpot() bool { return p.s.Options.SpotToSpot }

@@ -28,6 +28,8 @@ type outcome struct {
 	// is a node that is not ready yet.
 	homeless []refusedPod
 	waiting  []refusedPod
+	// shared: a claim would be for pods that wait anyway too.
+	shared bool
 }
 
 // mover is a pod of a node that is to go.
@@ -56,7 +58,73 @@ func (p *pass) trial(nodes []*planner.StateNode, places map[types.UID]string, pa
 			}
 		}
 	}
-	r := provision.Simulate(p.s, provision.Scenario{Without: names, Places: places, Pack: pack})
+	if places == nil && !pack && len(nodes) > 0 {
+		p.ask(o, names)
+		return o
+	}
+	p.simulate(o, provision.Scenario{Without: names, Places: places, Pack: pack})
+	return o
+}
+
+// ask has the pass's one simulation answer, which is much faster than to begin a new one.
+func (p *pass) ask(o *outcome, names []string) {
+	if p.sim == nil {
+		p.sim = provision.NewSimulation(p.s, provision.Settings{})
+	}
+	a := p.sim.Begin(names...)
+	defer p.sim.Revert()
+	own := map[int]bool{}
+	for _, id := range a.Claims {
+		own[id] = true
+	}
+	wanted := map[int]bool{}
+	for i := range a.Moves {
+		v := &a.Moves[i]
+		m := o.pods[v.Pod.UID]
+		switch {
+		case v.NewClaim > 0 && (m == nil || !own[v.NewClaim]):
+			o.shared = true
+		case m == nil:
+		case v.NewClaim > 0:
+			wanted[v.NewClaim] = true
+		case v.Node != "" && p.ready(v.Node):
+			o.places[v.Pod.UID] = v.Node
+		case v.Node != "" || v.Claim != "":
+			o.waiting = append(o.waiting, unready(m, v.Claim, v.Node))
+		default:
+			o.homeless = append(o.homeless, refusedPod{m, provision.FailureMessage(p.sim.Why(v.Pod))})
+		}
+	}
+	for _, id := range a.Claims {
+		if !wanted[id] {
+			continue
+		}
+		claim, err := p.sim.Claim(id)
+		if err != nil {
+			o.homeless = append(o.homeless, refusedPod{o.pods[o.anyOf(a.Moves, id)], err.Error()})
+			continue
+		}
+		o.claims = append(o.claims, claim)
+	}
+}
+
+// anyOf is a pod that was to go to a new claim.
+func (o *outcome) anyOf(moves []provision.Move, id int) types.UID {
+	for i := range moves {
+		if moves[i].NewClaim == id {
+			return moves[i].Pod.UID
+		}
+	}
+	return ""
+}
+
+func unready(m *mover, claim, node string) refusedPod {
+	return refusedPod{m, fmt.Sprintf("would schedule against uninitialized nodeclaim/%s, node/%s", claim, node)}
+}
+
+// simulate begins a simulation of its own, with wishes or packing.
+func (p *pass) simulate(o *outcome, scenario provision.Scenario) {
+	r := provision.Simulate(p.s, scenario)
 	wanted := map[int]bool{}
 	for i := range r.Verdicts {
 		v := &r.Verdicts[i]
@@ -70,7 +138,7 @@ func (p *pass) trial(nodes []*planner.StateNode, places map[types.UID]string, pa
 		case v.NewClaim > 0:
 			wanted[v.NewClaim-1] = true
 		case v.Node == "" || !p.ready(v.Node):
-			o.waiting = append(o.waiting, refusedPod{m, fmt.Sprintf("would schedule against uninitialized nodeclaim/%s, node/%s", v.Claim, v.Node)})
+			o.waiting = append(o.waiting, unready(m, v.Claim, v.Node))
 		default:
 			o.places[v.Pod.UID] = v.Node
 		}
@@ -80,7 +148,6 @@ func (p *pass) trial(nodes []*planner.StateNode, places map[types.UID]string, pa
 			o.claims = append(o.claims, r.Claims[i])
 		}
 	}
-	return o
 }
 
 // ready reports that a node can take pods at once.
@@ -104,6 +171,9 @@ func (o *outcome) failure() string {
 
 // mixed reports that a replacement would also be for pods that wait anyway: they come first.
 func (o *outcome) mixed() bool {
+	if o.shared {
+		return true
+	}
 	for i := range o.claims {
 		for _, pod := range o.claims[i].Pods {
 			if o.pods[pod.UID] == nil {
