@@ -174,7 +174,13 @@ func TestReplacementsThatFailAreNotTriedAgainAtOnce(t *testing.T) {
 }
 
 func TestDriftOfADynamicPool(t *testing.T) {
-	c := busy(pt.Pool("p", pt.ConsolidateAfter("Never")), []string{"a", "b"}, sized("x", "a", "3", "11Gi"), sized("y", "b", "3", "11Gi"))
+	for _, after := range []string{"Never", "0s", "30m"} {
+		t.Run("consolidateAfter "+after, func(t *testing.T) { testDrift(t, after) })
+	}
+}
+
+func testDrift(t *testing.T, after string) {
+	c := busy(pt.Pool("p", onDemand, pt.ConsolidateAfter(after)), []string{"a", "b"}, sized("x", "a", "3", "11Gi"), sized("y", "b", "3", "11Gi"))
 	c.See(drifted("a", 2*time.Minute), drifted("b", time.Minute))
 	next := func() string {
 		s := c.Snapshot()
@@ -184,8 +190,8 @@ func TestDriftOfADynamicPool(t *testing.T) {
 		}
 		return told(d)
 	}
-	want(t, "the one that drifted first", next(), "drift b; y to a new m6g.xlarge")
-	want(t, "the other one, without waiting for the first", next(), "drift a; x to a new m6g.xlarge")
+	want(t, "the one that drifted first", next(), "drift b; y to a new m5.xlarge")
+	want(t, "the other one, without waiting for the first", next(), "drift a; x to a new m5.xlarge")
 	want(t, "no more", next(), "")
 }
 

@@ -138,10 +138,13 @@ func (p *pass) choose(n *planner.StateNode, r *NodeReport) *Blocked {
 		}
 		blocked = p.offer(check, reason, n, list(n, r))
 	}
-	if drifted == nil || blocked == nil {
+	if drifted == nil {
 		return blocked
 	}
-	return p.offer(p.drifted, karpv1.DisruptionReasonDrifted, n, p.eventual(n, ""))
+	if why := p.offer(p.drifted, karpv1.DisruptionReasonDrifted, n, p.eventual(n, "")); why != nil && blocked != nil {
+		return why
+	}
+	return nil
 }
 
 func (p *pass) offer(list map[string][]*planner.StateNode, reason karpv1.DisruptionReason, n *planner.StateNode, why *Blocked) *Blocked {
