@@ -37,7 +37,9 @@ func TestNodesAreConsolidatedAndRolled(t *testing.T) {
 	e := start(t, nil)
 	e.apply(defaultClass)
 	e.apply(consolidating(defaultPool))
-	e.deploy("web", 12, "1500m", "2Gi", func(p *corev1.PodTemplateSpec) { p.Spec.NodeSelector = map[string]string{"karpenter.sh/nodepool": "default"} })
+	e.deploy("web", 12, "1500m", "2Gi", func(p *corev1.PodTemplateSpec) {
+		p.Spec.NodeSelector = map[string]string{"karpenter.sh/nodepool": "default"}
+	})
 	e.running("web", 12)
 	before := e.cpuOf("default")
 	e.scale("web", 3)
