@@ -61,6 +61,9 @@ func (s *Service) launch(ctx context.Context, v *sight, _ claim.Action) (bool, e
 
 // unbuilt remembers why no request could be made. What dooms the claim is decided by the next step.
 func (s *Service) unbuilt(v *sight, err error) (bool, error) {
+	if ec2.IsTemplateLimit(err) {
+		s.mem.templatesScarce()
+	}
 	f := ec2.FailureOf(err)
 	s.mem.setFailure(v.ledger.UID, &claim.Failure{Class: recordClass(f.Class), Reason: f.Reason, Message: f.Message})
 	if f.Class == ec2.NoCapacity || f.Class == ec2.NotReady {

@@ -64,8 +64,10 @@ type memory struct {
 	sought map[types.UID]bool
 	// presumed outcomes by claim name, while the log can't be reached.
 	presumed map[string]presumption
-	// tidyAt is when templates and profiles were last tidied up.
-	tidyAt time.Time
+	// tidyAt is when templates were last tidied up, profilesAt when profiles were.
+	tidyAt, profilesAt time.Time
+	// templatesAreScarce: tidying is urgent.
+	templatesAreScarce bool
 
 	options    planner.Options
 	optionsSeq uint64

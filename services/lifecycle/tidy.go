@@ -12,13 +12,16 @@ import (
 	"millwright/services/internal/lane"
 )
 
-// tidyEvery is how often launch templates and instance profiles nobody uses are deleted.
-const tidyEvery = 6 * time.Hour
+// tidyEvery is how often launch templates nobody uses are deleted, profilesEvery how often instance profiles are.
+const (
+	tidyEvery     = 10 * time.Minute
+	profilesEvery = 6 * time.Hour
+)
 
-// Templates deletes launch templates that are long unused; keep holds ids that open attempts name.
-// launch.Builder is one.
+// Templates deletes launch templates that are unused for a while, a shorter one if they are scarce; keep holds ids that open attempts
+// name. launch.Builder is one.
 type Templates interface {
-	CollectTemplates(ctx context.Context, keep map[string]bool) error
+	CollectTemplates(ctx context.Context, keep map[string]bool, scarce bool) error
 }
 
 // Profiles deletes instance profiles that nothing names; the lists are complete. nodeclass.Reconciler is one.
@@ -31,7 +34,11 @@ func (s *Service) stepTidy(now time.Time) time.Time {
 	if s.deps.Templates == nil && s.deps.Profiles == nil {
 		return time.Time{}
 	}
-	due := latest(s.started.Add(tidyEvery), latest(s.mem.tidyDue(), s.mem.retries.At("tidy")))
+	due := latest(s.started.Add(tidyEvery), s.mem.tidyDue())
+	if s.mem.scarce() {
+		due = now // a launch waits for it
+	}
+	due = latest(due, s.mem.retries.At("tidy"))
 	if now.Before(due) {
 		return due
 	}
@@ -39,17 +46,18 @@ func (s *Service) stepTidy(now time.Time) time.Time {
 		return time.Time{}
 	}
 	s.effect("tidy", lane.Tidy, func(ctx context.Context) error {
-		if err := s.tidy(ctx); err != nil {
+		profiles := s.mem.profilesDue(s.started, now)
+		if err := s.tidy(ctx, s.mem.scarce(), profiles); err != nil {
 			return s.putOff("tidy", err)
 		}
-		s.mem.tidied(s.host.Now())
+		s.mem.tidied(s.host.Now(), profiles)
 		s.mem.retries.Succeeded("tidy")
 		return nil
 	})
 	return now.Add(retryFirst)
 }
 
-func (s *Service) tidy(ctx context.Context) error {
+func (s *Service) tidy(ctx context.Context, scarce, profiles bool) error {
 	keep := map[string]bool{}
 	err := s.host.Ledger(func(l *ledger.Ledger) error {
 		for _, c := range l.Claims() {
@@ -67,9 +75,9 @@ func (s *Service) tidy(ctx context.Context) error {
 	}
 	var errs []error
 	if s.deps.Templates != nil {
-		errs = append(errs, s.deps.Templates.CollectTemplates(ctx, keep))
+		errs = append(errs, s.deps.Templates.CollectTemplates(ctx, keep, scarce))
 	}
-	if s.deps.Profiles != nil {
+	if s.deps.Profiles != nil && profiles {
 		errs = append(errs, s.deps.Profiles.CollectProfiles(ctx, s.deps.Cache.NodeClasses(), s.deps.Cache.NodeClaims()))
 	}
 	return errors.Join(errs...)
@@ -84,8 +92,31 @@ func (m *memory) tidyDue() time.Time {
 	return m.tidyAt.Add(tidyEvery)
 }
 
-func (m *memory) tidied(at time.Time) {
+// profilesDue: it is time to look at the instance profiles, too.
+func (m *memory) profilesDue(started, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tidyAt = at
+	return !now.Before(latest(started, m.profilesAt).Add(profilesEvery))
+}
+
+// templatesScarce: EC2 refused to make a launch template because the account has too many.
+func (m *memory) templatesScarce() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.templatesAreScarce = true
+}
+
+func (m *memory) scarce() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.templatesAreScarce
+}
+
+func (m *memory) tidied(at time.Time, profiles bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tidyAt, m.templatesAreScarce = at, false
+	if profiles {
+		m.profilesAt = at
+	}
 }

@@ -177,6 +177,12 @@ func isThrottling(err error) bool {
 	return slices.Contains(throttlingCodes, Code(err)) || statusOf(err) == http.StatusTooManyRequests
 }
 
+// IsTemplateLimit reports that the account may have no more launch templates.
+func IsTemplateLimit(err error) bool {
+	call, ok := errors.AsType[*CallError](err)
+	return ok && call.Action == "ec2:CreateLaunchTemplate" && !isThrottling(err) && strings.Contains(Code(err), "LimitExceeded")
+}
+
 // statusOf returns the HTTP status of the last answer, or 0.
 func statusOf(err error) int {
 	if r, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"maps"
 	"net/netip"
 	"sync"
 	"time"
@@ -21,8 +22,10 @@ import (
 const (
 	// templateTTL is how long a template is believed to exist after EC2 said so.
 	templateTTL = 5 * time.Minute
-	// templateIdle is the age at which a template nobody used is collected.
-	templateIdle = 24 * time.Hour
+	// templateIdle is the age at which a template nobody used is collected; templateIdleMin the one at which it is while the account may
+	// have no more of them. Both are longer than templates are believed in.
+	templateIdle    = 30 * time.Minute
+	templateIdleMin = 2 * templateTTL
 )
 
 // Builder makes launch requests. It is safe for concurrent use.
@@ -214,15 +217,28 @@ func (b *Builder) DeleteTemplates(ctx context.Context, nodeClass string) error {
 	return b.deleteTemplates(ctx, map[string]string{awsv1.TagNodeClass: nodeClass}, func(ec2.TemplateSummary) bool { return true })
 }
 
-// CollectTemplates deletes the cluster's launch templates that no launch of this process has named for a day, that are older
-// than a day, and that are not in keep (ids named by open attempts). Call it every few hours.
-func (b *Builder) CollectTemplates(ctx context.Context, keep map[string]bool) error {
-	now := b.cfg.Now()
+// CollectTemplates deletes the cluster's launch templates that no launch of this process has named for half an hour, that are older
+// than that, and that are not in keep (ids named by open attempts). Call it every few minutes; scarce: the account may have no more of
+// them, and ten minutes are enough.
+func (b *Builder) CollectTemplates(ctx context.Context, keep map[string]bool, scarce bool) error {
+	now, idle := b.cfg.Now(), templateIdle
+	if scarce {
+		idle = templateIdleMin
+	}
+	defer b.prune(now)
 	return b.deleteTemplates(ctx, map[string]string{awsv1.TagNodeClass: "*"}, func(t ec2.TemplateSummary) bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		return !keep[t.ID] && now.Sub(t.Created) > templateIdle && now.Sub(b.used[t.ID]) > templateIdle
+		return !keep[t.ID] && now.Sub(t.Created) > idle && now.Sub(b.used[t.ID]) > idle
 	})
+}
+
+// prune forgets what says nothing any more: uses that are too long ago to keep a template, templates that would be asked about again.
+func (b *Builder) prune(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.DeleteFunc(b.used, func(_ string, at time.Time) bool { return now.Sub(at) > templateIdle })
+	maps.DeleteFunc(b.templates, func(_ string, t cachedTemplate) bool { return now.Sub(t.seen) >= templateTTL })
 }
 
 func (b *Builder) deleteTemplates(ctx context.Context, tags map[string]string, want func(ec2.TemplateSummary) bool) error {

@@ -253,12 +253,33 @@ func TestDeleteAndCollectTemplates(t *testing.T) {
 	}
 	b.templates.made["lt-foreign"] = ec2.LaunchTemplate{Name: "foreign", Tags: map[string]string{"eks:eks-cluster-name": "green", "karpenter.k8s.aws/ec2nodeclass": "default"}}
 	b.templates.made["lt-open"] = ec2.LaunchTemplate{Name: "open", Tags: map[string]string{"eks:eks-cluster-name": "blue", "karpenter.k8s.aws/ec2nodeclass": "default"}}
-	if err := b.CollectTemplates(ctx, map[string]bool{"lt-open": true}); err != nil || len(b.templates.made) != 3 {
+	if err := b.CollectTemplates(ctx, map[string]bool{"lt-open": true}, false); err != nil || len(b.templates.made) != 3 {
 		t.Errorf("fresh, foreign and named ones stay: %v %v", b.templates.made, err)
 	}
-	b.now = b.now.Add(25 * time.Hour)
-	if err := b.CollectTemplates(ctx, map[string]bool{"lt-open": true}); err != nil || len(b.templates.made) != 2 {
-		t.Errorf("a day without use: %v %v", b.templates.made, err)
+	b.now = b.now.Add(20 * time.Minute)
+	if err := b.CollectTemplates(ctx, map[string]bool{"lt-open": true}, false); err != nil || len(b.templates.made) != 3 {
+		t.Errorf("twenty minutes without use: %v %v", b.templates.made, err)
+	}
+	if _, err := b.Build(ctx, in); err != nil {
+		t.Fatal(err)
+	}
+	b.now = b.now.Add(9 * time.Minute)
+	if err := b.CollectTemplates(ctx, map[string]bool{"lt-open": true}, true); err != nil || len(b.templates.made) != 3 {
+		t.Errorf("used nine minutes ago, and scarce: %v %v", b.templates.made, err)
+	}
+	b.now = b.now.Add(2 * time.Minute)
+	if err := b.CollectTemplates(ctx, map[string]bool{"lt-open": true}, true); err != nil || len(b.templates.made) != 2 {
+		t.Errorf("used eleven minutes ago, and scarce: %v %v", b.templates.made, err)
+	}
+	if _, err := b.Build(ctx, in); err != nil || len(b.templates.made) != 3 {
+		t.Fatal(b.templates.made, err)
+	}
+	b.now = b.now.Add(31 * time.Minute)
+	if err := b.CollectTemplates(ctx, map[string]bool{"lt-open": true}, false); err != nil || len(b.templates.made) != 2 {
+		t.Errorf("half an hour without use: %v %v", b.templates.made, err)
+	}
+	if len(b.used) != 0 || len(b.Builder.templates) != 0 {
+		t.Errorf("remembered: %v %v", b.used, b.Builder.templates)
 	}
 	if err := b.DeleteTemplates(ctx, "default"); err != nil || len(b.templates.made) != 1 || b.templates.made["lt-foreign"].Name == "" {
 		t.Errorf("%v %v", b.templates.made, err)
