@@ -54,6 +54,12 @@ func (c *committer) await() bool {
 			runtime.Gosched() // those who were just answered come back at once: let them into this group
 		}
 	}
+	c.take()
+	return c.log.ctx.Err() == nil
+}
+
+// take takes all that waits.
+func (c *committer) take() {
 	for len(c.pending) < queueMax && c.log.ctx.Err() == nil {
 		select {
 		case r := <-c.log.queue:
@@ -61,21 +67,22 @@ func (c *committer) await() bool {
 			continue
 		default:
 		}
-		break
+		return
 	}
-	return c.log.ctx.Err() == nil
 }
 
 // round makes one attempt for the first of the pending requests.
 func (c *committer) round() {
 	c.dropEnded()
+	if c.crowded && c.turn.created == 0 && len(c.pending) > 0 {
+		c.queue()
+		c.take() // who came meanwhile need not wait for another turn
+		c.dropEnded()
+	}
 	requests := window(c.pending)
 	if len(requests) == 0 {
 		c.turn.leave()
 		return
-	}
-	if c.crowded && c.turn.created == 0 {
-		c.queue()
 	}
 	if err := c.look(requests); err != nil {
 		c.failed = err

@@ -18,10 +18,12 @@ const (
 	groupBytesMax      = 1 << 20
 	groupAggregatesMax = 2 * store.MaxAggregates
 	groupLeasesMax     = 16
-	// opsFlat is how many operations stand in a transaction directly, and how many in one nested in it.
-	opsFlat = 64
-	// assumedMax leaves room for nested operations: what one level compares is taken from what the next may hold.
-	assumedMax = opsFlat - groupLeasesMax - 2
+	// opsMax is what etcd takes in a transaction and what is nested in it: the longest list of each level counts.
+	opsMax = 128
+	// opsFlat is how many operations stand in a transaction directly, or in one nested in it.
+	opsFlat = 48
+	// assumedMax is what is left for comparisons, besides leases, head and turn. More means to read before, while others wait for their turn.
+	assumedMax = opsMax - opsFlat - groupLeasesMax - 2
 )
 
 // plan is one transaction: which drafts become records, and which are refused if it succeeds.
