@@ -46,12 +46,13 @@ type Service struct {
 	metrics *metrics
 	// retries of effects by key: taint/<node>, command/<id>.
 	retries *backoff.Keys
-	// idle is when Plan last decided nothing.
-	idle idle
+	// idle is when Plan last decided nothing; cleared is when marks were last looked through, and on what.
+	idle    idle
+	cleared idle
 }
 
 const (
-	// planEvery paces Plan while the Ledger does not change; World changes come all the time.
+	// planEvery paces Plan and the look for stale marks: World and Ledger change all the time.
 	planEvery = time.Second
 	// idleMax is how long no step is asked for at most.
 	idleMax = 10 * time.Second
@@ -183,9 +184,7 @@ func (s *Service) unlessStopped(what string) error {
 func (s *Service) paced(snap *planner.Snapshot) bool {
 	since := snap.Now.Sub(s.idle.at)
 	switch {
-	case snap.Ledger.Seq() != s.idle.seq:
-		return false
-	case snap.World.Revision() != s.idle.revision, !s.idle.wake.IsZero() && !snap.Now.Before(s.idle.wake):
+	case snap.Ledger.Seq() != s.idle.seq, snap.World.Revision() != s.idle.revision, !s.idle.wake.IsZero() && !snap.Now.Before(s.idle.wake):
 		return since < planEvery
 	}
 	return since < idleMax

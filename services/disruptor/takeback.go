@@ -28,6 +28,11 @@ type stale struct {
 func (s *Service) takeBack() error {
 	var list []stale
 	err := s.host.Snapshot(service.ForDisruption, func(snap *planner.Snapshot) error {
+		now := idle{at: snap.Now, seq: snap.Ledger.Seq(), revision: snap.World.Revision()}
+		if now.at.Sub(s.cleared.at) < planEvery || now.seq == s.cleared.seq && now.revision == s.cleared.revision && now.at.Sub(s.cleared.at) < idleMax {
+			return nil
+		}
+		s.cleared = now
 		for _, n := range snap.StateNodes() {
 			if x, ok := staleMark(snap, n); ok {
 				list = append(list, x)

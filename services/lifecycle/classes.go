@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/services/internal/lane"
@@ -66,6 +68,9 @@ func (s *Service) reconcileClass(ctx context.Context, key, version string, nc *a
 		err = errors.Join(err, nodeclass.Apply(ctx, s.deps.Kube, nc, change))
 	}
 	for _, e := range change.Events {
+		if s.host.Now().Sub(nc.CreationTimestamp.Time) < readyWithin {
+			e.Type = corev1.EventTypeNormal
+		}
 		s.host.Event(e)
 	}
 	if err != nil {

@@ -332,6 +332,16 @@ func (s *Service) restamp(ctx context.Context, p *karpv1.NodePool) error {
 	return nil
 }
 
+// readyWithin is how long a NodePool or NodeClass may take to become ready without a warning: they are often made together, in any
+// order.
+const readyWithin = 15 * time.Second
+
+// isYoung reports that the NodePool or its NodeClass, which may be nil, was made a moment ago.
+func (s *Service) isYoung(p *karpv1.NodePool, nc *awsv1.EC2NodeClass) bool {
+	now := s.host.Now()
+	return now.Sub(p.CreationTimestamp.Time) < readyWithin || nc != nil && now.Sub(nc.CreationTimestamp.Time) < readyWithin
+}
+
 // tellPoolTransitions publishes one KubeEvent per condition whose status changed, or that is False for another cause.
 func (s *Service) tellPoolTransitions(before, after *karpv1.NodePool) {
 	for _, c := range after.Status.Conditions {
@@ -344,7 +354,7 @@ func (s *Service) tellPoolTransitions(before, after *karpv1.NodePool) {
 			continue
 		}
 		kind := corev1.EventTypeNormal
-		if refused {
+		if refused && !s.isYoung(after, s.classOf(after)) {
 			kind = corev1.EventTypeWarning
 		}
 		s.host.Event(service.KubeEvent{

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -202,5 +203,26 @@ func TestNodePoolsAreReadWhenTheyChange(t *testing.T) {
 	r.wait(3 * time.Second)
 	if _, kept := r.svc.pools["default"]; kept {
 		t.Error("what is gone is kept")
+	}
+}
+
+// NodePool and NodeClass are often made together, in any order: that warns of nothing.
+func TestAYoungNodePoolWarnsOfNothing(t *testing.T) {
+	for age, want := range map[time.Duration]string{0: corev1.EventTypeNormal, time.Minute: corev1.EventTypeWarning} {
+		r := newRig(t)
+		p := poolNamed("new", "new-uid")
+		p.Spec.Template.Spec.NodeClassRef.Name = "to-come"
+		p.CreationTimestamp = metav1.NewTime(r.now.Add(-age))
+		r.kube.put(&r.kube.pools, p)
+		r.wait(5 * time.Second)
+		var kinds []string
+		for _, e := range r.events {
+			if e.Object.Name == "new" && e.Reason == karpv1.ConditionTypeReady {
+				kinds = append(kinds, e.Type)
+			}
+		}
+		if !slices.Equal(kinds, []string{want}) {
+			t.Errorf("a NodePool %s old: events %v, want one of type %s", age, kinds, want)
+		}
 	}
 }

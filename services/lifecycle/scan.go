@@ -89,6 +89,7 @@ func (s *Service) scan(ctx context.Context) error {
 		return err
 	}
 	s.mem.scannedNow(s.host.Now(), l, held, facts)
+	s.mem.prune(s.presentBy(l), s.host.Now())
 	s.mem.keepCatalogues(s.nodeClassesInUse(l))
 	s.refresh(l)
 	s.agenda.hearAll()
