@@ -2,31 +2,25 @@ package sim
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
-	"millwright/planner"
-	"millwright/planner/claim"
 	"millwright/planner/ledger"
-	"millwright/planner/provision"
 	"millwright/services/internal/kube"
 	"millwright/services/lifecycle/launch"
 	"millwright/services/sim/cloud"
 	"millwright/services/sim/cluster"
-	"millwright/store"
 )
 
 // Names of the checks, by the invariant of DESIGN §8 they are of.
@@ -105,7 +99,7 @@ func (s *Sim) checkConfirmed(c *ledger.CommandStarted) {
 		n, o := s.cluster.Node(candidate.Node), s.cluster.NodeClaim(candidate.Claim)
 		alive := n != nil && o != nil && n.Spec.ProviderID == candidate.ProviderID && o.UID == candidate.ClaimUID && o.DeletionTimestamp == nil
 		byUser := n != nil && s.clock.Now().Sub(s.history.untainted[n.Name]) < lookback
-		if alive && !byUser && !kube.IsDisrupted(n) && s.reference.Claim(candidate.Claim).Doomed == nil {
+		if alive && !byUser && !kube.IsDisrupted(n) && !s.isDoomed(candidate.Claim) {
 			s.violate(CheckTainted, "node %s is not", n.Name)
 		}
 	}
@@ -113,6 +107,7 @@ func (s *Sim) checkConfirmed(c *ledger.CommandStarted) {
 
 // checkRecord notes what was recorded.
 func (s *Sim) checkRecord(e ledger.Entry) {
+	s.book.enter(e)
 	switch p := e.Payload.(type) {
 	case *ledger.LaunchRequested:
 		s.history.tokens[p.Token] = true
@@ -146,14 +141,55 @@ func (s *Sim) checkRecord(e ledger.Entry) {
 
 // checkContent demands that a NodeClaim that is recorded is made of what counts as planned from here on.
 func (s *Sim) checkContent(p *ledger.ClaimCreated) {
-	o, c := s.cluster.NodeClaim(p.Claim), s.reference.Claim(p.Claim)
-	if o == nil || o.UID != p.UID || c == nil || c.Planned == nil {
+	o, c := s.cluster.NodeClaim(p.Claim), s.book.claims[p.Claim]
+	if o == nil || o.UID != p.UID || c == nil || c.content() == nil {
 		return
 	}
-	want := provision.NodeClaim(s.log.ID(), c.ContentSeq(), 0, *c.Planned).Spec
-	if !equality.Semantic.DeepEqual(want.Requirements, o.Spec.Requirements) || !equality.Semantic.DeepEqual(want.Resources, o.Spec.Resources) {
-		s.violate(CheckContent, "%s is made of %s, of record %d is %s", p.Claim, o.Annotations[karpv1.RecordAnnotationKey], c.ContentSeq(), want.Resources.Requests.Cpu())
+	planned := c.content()
+	want, have := planned.planned.Requests.MilliCPU, o.Spec.Resources.Requests.Cpu().MilliValue()
+	types := 0
+	for _, r := range o.Spec.Requirements {
+		if r.Key == corev1.LabelInstanceTypeStable {
+			types = len(r.Values)
+		}
 	}
+	if want != have || types != len(planned.planned.InstanceTypes) {
+		s.violate(CheckContent, "%s is made of %s, with %dm CPU and %d types; of record %d are %dm and %d", p.Claim, o.Annotations[karpv1.RecordAnnotationKey],
+			have, types, planned.seq, want, len(planned.planned.InstanceTypes))
+	}
+}
+
+// isDoomed reports that a claim is recorded as going, or as gone.
+func (s *Sim) isDoomed(name string) bool {
+	c := s.book.claims[name]
+	return c == nil || c.doomed > 0
+}
+
+func reasonOf(list []metav1.Condition, kind string) string {
+	for _, c := range list {
+		if c.Type == kind {
+			return c.Reason
+		}
+	}
+	return ""
+}
+
+func isRegistered(n *corev1.Node) bool {
+	return n.Labels[karpv1.NodeRegisteredLabelKey] == "true" && !unregistered(n)
+}
+
+// toleratesDisrupted by the rules of Kubernetes: an empty key with Exists tolerates all, an empty effect all effects.
+func toleratesDisrupted(p *corev1.Pod) bool {
+	taint := karpv1.DisruptedTaint()
+	return slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool {
+		if t.Effect != "" && t.Effect != taint.Effect {
+			return false
+		}
+		if t.Operator == corev1.TolerationOpExists {
+			return t.Key == "" || t.Key == taint.Key
+		}
+		return t.Key == taint.Key && t.Value == taint.Value
+	})
 }
 
 // checkRequest demands that what EC2 is asked for is recorded.
@@ -201,8 +237,8 @@ func (s *Sim) checkWrite(kind events.Kind, before, after cluster.Object) {
 				s.history.deadlines[c.Status.ProviderID] = t
 			}
 		}
-		if c, ok := after.(*karpv1.NodeClaim); ok && !s.history.reshaped && claim.IsTrue(c.Status.Conditions, karpv1.ConditionTypeDrifted) {
-			s.violate(CheckDrift, "NodeClaim %s has drifted: %s", c.Name, claim.Get(c.Status.Conditions, karpv1.ConditionTypeDrifted).Reason)
+		if c, ok := after.(*karpv1.NodeClaim); ok && !s.history.reshaped && isTrue(c.Status.Conditions, karpv1.ConditionTypeDrifted) {
+			s.violate(CheckDrift, "NodeClaim %s has drifted: %s", c.Name, reasonOf(c.Status.Conditions, karpv1.ConditionTypeDrifted))
 		}
 	}
 }
@@ -214,7 +250,7 @@ func (s *Sim) checkNode(before, after cluster.Object) {
 	old := before.(*corev1.Node)
 	_, id, _ := launch.ParseProviderID(old.Spec.ProviderID)
 	if after == nil {
-		if claim.IsRegistered(old) && !s.history.stripped[string(old.UID)] {
+		if isRegistered(old) && !s.history.stripped[string(old.UID)] {
 			s.checkGone("Node "+old.Name, id)
 		}
 		return
@@ -378,7 +414,7 @@ func (s *Sim) checkTermination(by *process, ids []string) {
 func (s *Sim) waitedFor(p *corev1.Pod) bool {
 	ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	stuck := p.DeletionTimestamp != nil && s.clock.Now().Add(s.slack()).Sub(p.DeletionTimestamp.Time) > time.Minute
-	return !ended && !stuck && !planner.Tolerates(p.Spec.Tolerations, karpv1.DisruptedTaint())
+	return !ended && !stuck && !toleratesDisrupted(p)
 }
 
 // checkShadow demands that a process in shadow mode only reads, and appends.
@@ -387,155 +423,6 @@ func (s *Sim) checkShadow(by *process, call string) {
 	if by.mode == ledger.ModeShadow && !slices.Contains([]string{"append", "read", "get", "list", "ec2:DescribeInstances"}, verb) {
 		s.violate(CheckShadow, "%s: %s", by, call)
 	}
-}
-
-// judge looks at a decision before it is appended; what it returns looks again when it is stored.
-func (s *Sim) judge(p *process, basis planner.Basis, d planner.Decision) func(store.Record) {
-	if p.world.Position() != basis.Position {
-		return nil // the World has moved since the Snapshot
-	}
-	switch payload := d.Payload.(type) {
-	case *ledger.ProvisioningPlanned:
-		return s.judgePlan(p, payload.Search == nil || payload.Search.Position == basis.Position)
-	case *ledger.CommandStarted:
-		return s.judgeCommand(p)
-	}
-	return nil
-}
-
-// judgePlan checks verdicts, if the round is about all pods that the World shows, and limits. Of the claims only those count that the
-// Snapshot did not show going.
-func (s *Sim) judgePlan(p *process, all bool) func(store.Record) {
-	snap := planner.NewSnapshot(p.world, p.ledger, p.Now())
-	var pending []types.UID
-	for _, pod := range snap.World.PendingPods() {
-		if all && planner.IsProvisionable(pod) {
-			pending = append(pending, pod.UID)
-		}
-	}
-	counted := map[string]bool{}
-	for _, n := range snap.StateNodes() {
-		counted[n.ClaimName()] = !n.MarkedForDeletion
-	}
-	for _, c := range snap.InFlight() {
-		counted[c.Name] = true
-	}
-	return func(rec store.Record) {
-		for _, uid := range pending {
-			if s.reference.Verdict(uid) == nil {
-				s.violate(CheckVerdicts, "pod %s has none after record %d", uid, rec.Seq)
-			}
-		}
-		used := map[string]int64{}
-		for _, c := range s.reference.Claims() {
-			if counted[c.Name] || c.PlannedSeq == rec.Seq {
-				used[c.NodePool] += s.milliCPUOf(c)
-			}
-		}
-		for _, pool := range s.script.pools {
-			limit, limited := s.limitOf(pool.Name)
-			if have := used[pool.Name]; limited && have > limit && s.plannedIn(rec.Seq, pool.Name) {
-				s.violate(CheckLimits, "record %d brings NodePool %s to %dm of %dm CPU: %v", rec.Seq, pool.Name, have, limit, s.countedIn(pool.Name, rec.Seq, counted))
-			}
-		}
-	}
-}
-
-// milliCPUOf is what a claim takes of its pool's limit: what its Node reports, or else what the Ledger has.
-func (s *Sim) milliCPUOf(c *ledger.Claim) int64 {
-	if c.Instance != nil {
-		for _, n := range s.cluster.Nodes() {
-			if cpu, reported := n.Status.Capacity[corev1.ResourceCPU]; reported && n.Spec.ProviderID == c.Instance.ProviderID {
-				return cpu.MilliValue()
-			}
-		}
-	}
-	return c.Capacity.MilliCPU
-}
-
-// lately returns a NodePool as it is and as it was when the World may have shown it so.
-func (s *Sim) lately(name string) (list []*karpv1.NodePool) {
-	if p := s.cluster.NodePool(name); p != nil {
-		list = append(list, p)
-	}
-	for _, past := range s.history.pools[name] {
-		if s.clock.Now().Sub(past.until) < lookback {
-			list = append(list, past.pool)
-		}
-	}
-	return list
-}
-
-// limitOf is the highest CPU limit a NodePool had lately, in millicores; false if it had none.
-func (s *Sim) limitOf(name string) (milli int64, limited bool) {
-	for _, p := range s.lately(name) {
-		limit, has := p.Spec.Limits[corev1.ResourceCPU]
-		if !has {
-			return 0, false
-		}
-		milli, limited = max(milli, limit.MilliValue()), true
-	}
-	return milli, limited
-}
-
-// countedIn says what the limit's use is made of.
-func (s *Sim) countedIn(pool string, seq uint64, counted map[string]bool) []string {
-	var list []string
-	for _, c := range s.reference.Claims() {
-		if c.NodePool == pool && (counted[c.Name] || c.PlannedSeq == seq) {
-			list = append(list, fmt.Sprintf("%s %s %dm", c.Name, c.State, s.milliCPUOf(c)))
-		}
-	}
-	return list
-}
-
-func (s *Sim) plannedIn(seq uint64, pool string) bool {
-	return slices.ContainsFunc(s.reference.Claims(), func(c *ledger.Claim) bool { return c.PlannedSeq == seq && c.NodePool == pool })
-}
-
-// judgeCommand counts the pool's nodes as the Snapshot had them, and what commands take of them once stored.
-func (s *Sim) judgeCommand(p *process) func(store.Record) {
-	snap := planner.NewSnapshot(p.world, p.ledger, p.Now())
-	nodes := snap.StateNodes()
-	return func(rec store.Record) {
-		taken := map[string]bool{}
-		for _, c := range s.reference.Commands() {
-			for _, candidate := range c.Started.Candidates {
-				taken[candidate.Claim] = true
-			}
-		}
-		for _, pool := range s.script.pools {
-			total, gone := 0, 0
-			for _, n := range nodes {
-				if n.NodePool != pool.Name || !n.Initialized || n.Node == nil || n.Claim == nil || claim.IsTrue(n.Claim.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) {
-					continue
-				}
-				total++
-				if n.MarkedForDeletion || !n.Ready() || taken[n.Claim.Name] {
-					gone++
-				}
-			}
-			allowed := 0
-			for _, p := range s.lately(pool.Name) {
-				allowed = max(allowed, budgetOf(p, total))
-			}
-			if command := s.reference.Command(ledger.CommandID(s.log.ID(), rec.Seq)); gone > allowed && command != nil && command.Started.Candidates[0].NodePool == pool.Name {
-				s.violate(CheckBudgets, "record %d brings NodePool %s to %d disrupted of %d nodes, %d are allowed", rec.Seq, pool.Name, gone, total, allowed)
-			}
-		}
-	}
-}
-
-func budgetOf(pool *karpv1.NodePool, nodes int) int {
-	text, percent := strings.CutSuffix(pool.Spec.Disruption.Budgets[0].Nodes, "%")
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		panic(err)
-	}
-	if percent {
-		return (nodes*n + 99) / 100
-	}
-	return n
 }
 
 // finish checks the log as a whole, the folds of it, and replays it.
@@ -556,8 +443,8 @@ func (s *Sim) checkLog() {
 	}
 	for _, e := range s.entries {
 		for _, name := range e.Advances {
-			if at, err := s.log.Aggregate(ctx, name); err != nil || at != s.reference.Aggregate(name) {
-				s.violate(CheckLog, "aggregate %s is at %d, in the ledger at %d (%v)", name, at, s.reference.Aggregate(name), err)
+			if at, err := s.log.Aggregate(ctx, name); err != nil || at != s.book.aggregates[name] {
+				s.violate(CheckLog, "aggregate %s is at %d, by the records at %d (%v)", name, at, s.book.aggregates[name], err)
 			}
 		}
 	}

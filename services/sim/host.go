@@ -83,7 +83,7 @@ func (p *process) decide(ctx context.Context, basis planner.Basis, d planner.Dec
 		return store.Record{}, err
 	}
 	if p.mode == ledger.ModeActive {
-		return p.append(ctx, draft, p.sim.judge(p, basis, d))
+		return p.append(ctx, draft, p.sim.judge(p, basis.Position, d.Payload))
 	}
 	if p.ledger.Shadowed(p.name, d.Kind, d.Subjects, d.Payload) {
 		return store.Record{}, nil

@@ -40,8 +40,10 @@ type process struct {
 
 	world    *world.World
 	streamAt uint64
-	ledger   *ledger.Ledger
-	view     *cluster.View
+	// seen is what the checks make of the messages up to there; nil before they look.
+	seen   *seen
+	ledger *ledger.Ledger
+	view   *cluster.View
 	// folding: a read of log, stream or informers is on its way.
 	folding map[string]bool
 	// refused are the writes that were answered with a conflict.

@@ -104,6 +104,7 @@ type Sim struct {
 	// eager: heartbeats have services stepped too.
 	eager   bool
 	history history
+	book    *book
 	// wrong is how far the clock of a service's machine is ahead while it is off.
 	wrong map[string]time.Duration
 	// away is until when a target cannot be reached.
@@ -175,6 +176,7 @@ func newSim(cfg Config) *Sim {
 	}
 	s.log, s.elector = log, memlog.NewElector(log)
 	s.reference = ledger.New(log.ID())
+	s.book = newBook(log.ID())
 	s.stream = membus.NewBus().Connect(1 << 20)
 	state, _ := s.stream.State(context.Background())
 	s.incarnation = state.Incarnation

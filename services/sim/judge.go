@@ -1,0 +1,182 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/events"
+	"millwright/planner/ledger"
+	"millwright/store"
+)
+
+// What is decided is judged by the messages that the process has seen and by the payloads of the records, and by nothing that plans.
+
+// judge looks at a decision before it is appended; what it returns looks again when it is stored.
+func (s *Sim) judge(p *process, position events.Position, payload any) func(store.Record) {
+	if position.Incarnation != s.incarnation || p.streamAt != position.Sequence {
+		return nil // the process has seen more since the Snapshot
+	}
+	switch payload := payload.(type) {
+	case *ledger.ProvisioningPlanned:
+		return s.judgePlan(p, payload.Search == nil || payload.Search.Position == position)
+	case *ledger.CommandStarted:
+		return s.judgeCommand(p)
+	}
+	return nil
+}
+
+// judgePlan checks verdicts, if the round is about all pods that are seen, and limits. Of the claims only those count that were not seen
+// going.
+func (s *Sim) judgePlan(p *process, whole bool) func(store.Record) {
+	v, through := s.seenBy(p), p.ledger.Seq()
+	var pending []*corev1.Pod
+	if whole {
+		pending = v.pending()
+	}
+	counted := map[string]bool{}
+	for name, c := range s.book.claims {
+		counted[name] = s.takesRoom(v, c, through)
+	}
+	return func(rec store.Record) {
+		for _, pod := range pending {
+			if !s.book.verdicts[string(pod.UID)] {
+				s.violate(CheckVerdicts, "pod %s (%s) has none after record %d", pod.Name, pod.UID, rec.Seq)
+			}
+		}
+		for _, pool := range s.script.pools {
+			limit, limited := s.limitOf(pool.Name)
+			used, planned, parts := s.useOf(pool.Name, rec.Seq, counted)
+			if limited && planned && used > limit {
+				s.violate(CheckLimits, "record %d brings NodePool %s to %dm of %dm CPU: %v", rec.Seq, pool.Name, used, limit, parts)
+			}
+		}
+	}
+}
+
+// takesRoom reports that a claim surely counted against its pool's limit for who had seen so much.
+func (s *Sim) takesRoom(v *seen, c *booked, through uint64) bool {
+	if c.planned > through || s.book.goes(c, through) {
+		return false
+	}
+	o := v.claim(c.name)
+	if o == nil {
+		return !c.joined && c.provider == "" || v.claimOf(c.provider) != nil
+	}
+	return !v.going(o)
+}
+
+// useOf adds up what counted claims, and those that a record plans, take of a pool's CPU.
+func (s *Sim) useOf(pool string, seq uint64, counted map[string]bool) (milli int64, planned bool, parts []string) {
+	for _, name := range sortedKeys(s.book.claims) {
+		c := s.book.claims[name]
+		if c.pool != pool || !counted[name] && c.planned != seq {
+			continue
+		}
+		planned = planned || c.planned == seq
+		milli += s.milliCPUOf(c)
+		parts = append(parts, fmt.Sprintf("%s %dm", name, s.milliCPUOf(c)))
+	}
+	return milli, planned, parts
+}
+
+// milliCPUOf is what a claim takes of its pool's limit: what its Node reports, or else what is recorded.
+func (s *Sim) milliCPUOf(c *booked) int64 {
+	for _, n := range s.cluster.Nodes() {
+		if cpu, reported := n.Status.Capacity[corev1.ResourceCPU]; reported && c.provider != "" && n.Spec.ProviderID == c.provider {
+			return cpu.MilliValue()
+		}
+	}
+	return c.milliCPU
+}
+
+// lately returns a NodePool as it is and as it was when it may have been seen so.
+func (s *Sim) lately(name string) (list []*karpv1.NodePool) {
+	if p := s.cluster.NodePool(name); p != nil {
+		list = append(list, p)
+	}
+	for _, past := range s.history.pools[name] {
+		if s.clock.Now().Sub(past.until) < lookback {
+			list = append(list, past.pool)
+		}
+	}
+	return list
+}
+
+// limitOf is the highest CPU limit a NodePool had lately, in millicores; false if it had none.
+func (s *Sim) limitOf(name string) (milli int64, limited bool) {
+	for _, p := range s.lately(name) {
+		limit, has := p.Spec.Limits[corev1.ResourceCPU]
+		if !has {
+			return 0, false
+		}
+		milli, limited = max(milli, limit.MilliValue()), true
+	}
+	return milli, limited
+}
+
+// poolNode is a node that counts for its pool's budget.
+type poolNode struct {
+	claim string
+	going bool
+}
+
+// nodesOf are a pool's initialized nodes that are not terminating yet, as a process has seen them.
+func (s *Sim) nodesOf(v *seen, pool string, through uint64) (list []poolNode) {
+	for _, n := range all[*corev1.Node](v, events.KindNode) {
+		c := v.claimOf(n.Spec.ProviderID)
+		if c == nil || n.Labels[karpv1.NodePoolLabelKey] != pool || n.Labels[karpv1.NodeInitializedLabelKey] != "true" || isTrue(c.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) {
+			continue
+		}
+		b := s.book.claims[c.Name]
+		list = append(list, poolNode{c.Name, v.going(c) || !isReady(n) || b != nil && s.book.goes(b, through)})
+	}
+	return list
+}
+
+// judgeCommand counts the pool's nodes as they were seen, and what commands take of them once the record is stored.
+func (s *Sim) judgeCommand(p *process) func(store.Record) {
+	v, nodes := s.seenBy(p), map[string][]poolNode{}
+	for _, pool := range s.script.pools {
+		nodes[pool.Name] = s.nodesOf(v, pool.Name, p.ledger.Seq())
+	}
+	return func(rec store.Record) {
+		command := s.book.commands[ledger.CommandID(s.log.ID(), rec.Seq)]
+		if command == nil {
+			return
+		}
+		gone, list := 0, nodes[command.pool]
+		for _, n := range list {
+			taken := false
+			for _, c := range s.book.commands {
+				taken = taken || slices.Contains(c.claims, n.claim)
+			}
+			if taken || n.going {
+				gone++
+			}
+		}
+		allowed := 0
+		for _, pool := range s.lately(command.pool) {
+			allowed = max(allowed, budgetOf(pool, len(list)))
+		}
+		if gone > allowed {
+			s.violate(CheckBudgets, "record %d brings NodePool %s to %d disrupted of %d nodes, %d are allowed", rec.Seq, command.pool, gone, len(list), allowed)
+		}
+	}
+}
+
+func budgetOf(pool *karpv1.NodePool, nodes int) int {
+	text, percent := strings.CutSuffix(pool.Spec.Disruption.Budgets[0].Nodes, "%")
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic(err)
+	}
+	if percent {
+		return (nodes*n + 99) / 100
+	}
+	return n
+}

@@ -1,0 +1,135 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/events"
+)
+
+// seen is what the messages of a stream say up to one of them, by the rules of the stream alone: it shares nothing with the World that
+// services fold.
+type seen struct {
+	incarnation    string
+	at             uint64
+	epoch, counter uint64
+	asOf           time.Time
+	objects        map[events.Kind]map[string]any
+	// mentioned are the keys that a running resync has named; nil if none runs.
+	mentioned map[events.Kind]map[string]bool
+}
+
+// seenBy is what a process has seen.
+func (s *Sim) seenBy(p *process) *seen {
+	v := p.seen
+	if v == nil || v.incarnation != s.incarnation {
+		v = &seen{incarnation: s.incarnation, objects: map[events.Kind]map[string]any{}}
+		p.seen = v
+	}
+	for ; v.at < p.streamAt; v.at++ {
+		v.take(s.messages[v.at])
+	}
+	return v
+}
+
+// take: an epoch ends those before it, counters rise, and a resync drops what it does not name.
+func (v *seen) take(o events.Observation) {
+	if o.Epoch < v.epoch || o.Epoch == v.epoch && o.Counter <= v.counter {
+		return
+	}
+	v.epoch, v.counter = o.Epoch, o.Counter
+	switch o.Op {
+	case events.OpResyncBegin:
+		v.mentioned = map[events.Kind]map[string]bool{}
+	case events.OpResyncEnd:
+		for kind, objects := range v.objects {
+			maps.DeleteFunc(objects, func(key string, _ any) bool { return v.mentioned != nil && !v.mentioned[kind][key] })
+		}
+		v.mentioned = nil
+	case events.OpHeartbeat:
+		v.asOf = o.ObservedAt
+	case events.OpDelete:
+		delete(v.objects[o.Kind], o.Name)
+	case events.OpUpsert:
+		if v.objects[o.Kind] == nil {
+			v.objects[o.Kind] = map[string]any{}
+		}
+		v.objects[o.Kind][o.Name] = o.Object
+		if v.mentioned != nil {
+			if v.mentioned[o.Kind] == nil {
+				v.mentioned[o.Kind] = map[string]bool{}
+			}
+			v.mentioned[o.Kind][o.Name] = true
+		}
+	}
+}
+
+// all returns the objects of a type, by key.
+func all[T any](v *seen, kind events.Kind) (list []T) {
+	for _, key := range sortedKeys(v.objects[kind]) {
+		if o, ok := v.objects[kind][key].(T); ok {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// pending are the pods that want a node: kube-scheduler found none, and they are not of a DaemonSet.
+func (v *seen) pending() (list []*corev1.Pod) {
+	for _, p := range all[*corev1.Pod](v, events.KindPod) {
+		unschedulable := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+		})
+		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		if unschedulable && !ended && p.Spec.NodeName == "" && p.Status.NominatedNodeName == "" && p.DeletionTimestamp == nil && !isDaemonPod(p) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// claimOf returns the NodeClaim of an instance; nil if none is seen.
+func (v *seen) claimOf(providerID string) *karpv1.NodeClaim {
+	for _, c := range all[*karpv1.NodeClaim](v, events.KindNodeClaim) {
+		if c.Status.ProviderID == providerID && providerID != "" {
+			return c
+		}
+	}
+	return nil
+}
+
+func (v *seen) claim(name string) *karpv1.NodeClaim {
+	c, _ := v.objects[events.KindNodeClaim][name].(*karpv1.NodeClaim)
+	return c
+}
+
+// ends reports that the instance of a provider id is seen to end.
+func (v *seen) ends(providerID string) bool {
+	for _, i := range all[*events.InstanceState](v, events.KindInstanceState) {
+		if len(providerID) > len(i.ID) && providerID[len(providerID)-len(i.ID):] == i.ID {
+			return i.State == "shutting-down" || i.State == "terminated"
+		}
+	}
+	return false
+}
+
+// going reports that a NodeClaim is seen to go.
+func (v *seen) going(c *karpv1.NodeClaim) bool {
+	return c.DeletionTimestamp != nil || isTrue(c.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) || v.ends(c.Status.ProviderID)
+}
+
+// isTrue reports that a condition is True.
+func isTrue(list []metav1.Condition, kind string) bool {
+	return slices.ContainsFunc(list, func(c metav1.Condition) bool { return c.Type == kind && c.Status == metav1.ConditionTrue })
+}
+
+func isReady(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
