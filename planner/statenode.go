@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -106,8 +105,9 @@ func (s *Snapshot) toCome(c *ledger.Claim) bool {
 	return !joined || s.World.AsOf().Before(c.RegisteredAt.Add(clockSkewMax))
 }
 
-// clockSkewMax is how far the clocks of watcher and lifecycle may be apart for their times to be compared.
-const clockSkewMax = 2 * time.Second
+// clockSkewMax is how far the clocks of watcher and lifecycle may be apart for their times to be compared: each may be off by what is
+// tolerated, the one ahead and the other behind.
+const clockSkewMax = 2 * ledger.ClockTolerance
 
 // ClaimName is the NodeClaim's name; "" for a node without one.
 func (n *StateNode) ClaimName() string {

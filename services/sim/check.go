@@ -34,6 +34,7 @@ const (
 	CheckBudgets       = "4: commands stay within the budgets"
 	CheckTainted       = "4: commands are confirmed on tainted nodes"
 	CheckLimits        = "5: plans stay within the limits"
+	CheckRoom          = "5: planned claims have room for their pods"
 	CheckRegistration  = "6: registration is one write"
 	CheckInstanceFirst = "7: Node and NodeClaim go after their instance"
 	CheckLog           = "8: acknowledged records are kept and chained"
@@ -47,7 +48,7 @@ const (
 )
 
 // Checks are all of them but those of convergence.
-var Checks = []string{CheckOneInstance, CheckRecorded, CheckContent, CheckLivingClaim, CheckEviction, CheckUndrained, CheckBudgets, CheckTainted, CheckLimits,
+var Checks = []string{CheckOneInstance, CheckRecorded, CheckContent, CheckLivingClaim, CheckEviction, CheckUndrained, CheckBudgets, CheckTainted, CheckLimits, CheckRoom,
 	CheckRegistration, CheckInstanceFirst, CheckLog, CheckVerdicts, CheckReplay, CheckStopped, CheckShadow, CheckFold, CheckTime, CheckDrift}
 
 // history is what checks remember.
@@ -136,6 +137,30 @@ func (s *Sim) checkRecord(e ledger.Entry) {
 			s.stats.Claims++
 			s.history.planned[ledger.ClaimName(s.log.ID(), p.Claims[i].NodePool, e.Seq, i)] = true
 		}
+	}
+}
+
+// checkTime demands that nothing is doomed by time before its time.
+func (s *Sim) checkTime(d *ledger.ClaimDoomed) {
+	o := s.cluster.NodeClaim(d.Claim)
+	if o == nil || o.UID != d.UID {
+		return
+	}
+	var life time.Duration
+	switch d.Reason {
+	case "expired":
+		if o.Spec.ExpireAfter.Duration == nil {
+			s.violate(CheckTime, "NodeClaim %s never expires", d.Claim)
+			return
+		}
+		life = *o.Spec.ExpireAfter.Duration
+	case "launch_timeout":
+		life = s.options.LaunchTimeout
+	case "registration_timeout":
+		life = s.options.RegistrationTimeout
+	}
+	if at := o.CreationTimestamp.Add(life); life > 0 && s.clock.Now().Add(clocksApart).Before(at) {
+		s.violate(CheckTime, "NodeClaim %s is doomed by %s, %s before its time", d.Claim, d.Reason, at.Sub(s.clock.Now()))
 	}
 }
 

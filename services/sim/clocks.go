@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"millwright/planner/claim"
 	"millwright/planner/ledger"
 	witness "millwright/services/internal/clock"
 	"millwright/services/internal/service"
@@ -129,30 +128,6 @@ func (s *Sim) leap() {
 	}
 	if err != nil {
 		s.violate("anybody can append", "%v", err)
-	}
-}
-
-// checkTime demands that nothing is doomed by time before its time.
-func (s *Sim) checkTime(d *ledger.ClaimDoomed) {
-	o := s.cluster.NodeClaim(d.Claim)
-	if o == nil || o.UID != d.UID {
-		return
-	}
-	var life time.Duration
-	switch d.Reason {
-	case claim.ReasonExpired:
-		if o.Spec.ExpireAfter.Duration == nil {
-			s.violate(CheckTime, "NodeClaim %s never expires", d.Claim)
-			return
-		}
-		life = *o.Spec.ExpireAfter.Duration
-	case claim.ReasonLaunchTimeout:
-		life = s.options.LaunchTimeout
-	case claim.ReasonRegistrationTimeout:
-		life = s.options.RegistrationTimeout
-	}
-	if at := o.CreationTimestamp.Add(life); life > 0 && s.clock.Now().Add(clocksApart).Before(at) {
-		s.violate(CheckTime, "NodeClaim %s is doomed by %s, %s before its time", d.Claim, d.Reason, at.Sub(s.clock.Now()))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/events"
 	"millwright/planner/ledger"
+	"millwright/services/sim/cloud"
 	"millwright/store"
 )
 
@@ -23,11 +24,33 @@ func (s *Sim) judge(p *process, position events.Position, payload any) func(stor
 	}
 	switch payload := payload.(type) {
 	case *ledger.ProvisioningPlanned:
+		s.judgeRoom(payload)
 		return s.judgePlan(p, payload.Search == nil || payload.Search.Position == position)
 	case *ledger.CommandStarted:
 		return s.judgeCommand(p)
 	}
 	return nil
+}
+
+// judgeRoom demands that a planned NodeClaim has an instance type that holds its pods, as they are in the cluster.
+func (s *Sim) judgeRoom(plan *ledger.ProvisioningPlanned) {
+	for _, c := range plan.Claims {
+		var milli, memory, pods int64
+		for _, ref := range c.Pods {
+			if p := s.cluster.Pod(ref.Namespace + "/" + ref.Name); p != nil && p.UID == ref.UID {
+				for _, x := range p.Spec.Containers {
+					milli, memory = milli+x.Resources.Requests.Cpu().MilliValue(), memory+x.Resources.Requests.Memory().Value()
+				}
+				pods++
+			}
+		}
+		if !slices.ContainsFunc(c.InstanceTypes, func(name string) bool {
+			_, room := cloud.Size(name)
+			return milli <= room.MilliCPU && memory <= room.Memory && pods <= room.Pods
+		}) {
+			s.violate(CheckRoom, "a claim of NodePool %s is planned for %d pods of %dm CPU and %d bytes, which none of its %d types holds", c.NodePool, pods, milli, memory, len(c.InstanceTypes))
+		}
+	}
 }
 
 // judgePlan checks verdicts, if the round is about all pods that are seen, and limits. Of the claims only those count that were not seen

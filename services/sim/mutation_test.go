@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -50,7 +51,17 @@ func TestBugsAreFound(t *testing.T) {
 			p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%"}}
 		})}, CheckBudgets},
 		"a command is confirmed before its nodes are tainted": {Faults{}, Wrap{Host: func(h service.Host) service.Host { return rash{h} }}, CheckTainted},
-		"limits are not seen":           {Faults{}, Wrap{Observation: only(ledger.ServiceProvisioner, func(p *karpv1.NodePool) { p.Spec.Limits = nil })}, CheckLimits},
+		"limits are not seen": {Faults{}, Wrap{Observation: only(ledger.ServiceProvisioner, func(p *karpv1.NodePool) { p.Spec.Limits = nil })}, CheckLimits},
+		"requests are read as a tenth of what they are": {Faults{}, Wrap{Observation: only(ledger.ServiceProvisioner, func(p *corev1.Pod) {
+			p.Spec.Containers = slices.Clone(p.Spec.Containers)
+			for i := range p.Spec.Containers {
+				r := p.Spec.Containers[i].Resources.Requests.DeepCopy()
+				for name, q := range r {
+					r[name] = *resource.NewMilliQuantity(q.MilliValue()/10, q.Format)
+				}
+				p.Spec.Containers[i].Resources.Requests = r
+			}
+		})}, CheckRoom},
 		"registration takes two writes": {Faults{}, Wrap{Kube: func(_ string, k Kube) Kube { return halfway{k} }}, CheckRegistration},
 		"a node counts as drained with pods on it": {Faults{NodeDeleted: 60}, Wrap{
 			Kube:        func(_ string, k Kube) Kube { return blind{k} },

@@ -1,0 +1,38 @@
+package sim
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+)
+
+// The checks must not take over the errors of what they check: they use nothing of the planners but the payloads of records and the
+// formulas of names, and nothing that services fold.
+func TestChecksShareNothingWithPlanners(t *testing.T) {
+	for _, file := range []string{"check.go", "judge.go", "book.go", "seen.go"} {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range f.Imports {
+			if path := strings.Trim(i.Path.Value, `"`); strings.HasPrefix(path, "millwright/planner") && path != "millwright/planner/ledger" {
+				t.Errorf("%s imports %s", file, path)
+			}
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			x, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if of, ok := x.X.(*ast.Ident); ok && of.Name == "ledger" && (x.Sel.Name == "New" || x.Sel.Name == "Ledger" || x.Sel.Name == "Restore") {
+				t.Errorf("%s uses ledger.%s", file, x.Sel.Name)
+			}
+			if x.Sel.Name == "reference" || x.Sel.Name == "world" {
+				t.Errorf("%s uses what services fold: %s", file, x.Sel.Name)
+			}
+			return true
+		})
+	}
+}

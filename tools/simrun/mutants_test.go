@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// mutant is a planner with one rule broken. Live and replayed decisions both come from it, so only checks that derive what is right by
+// themselves can find it.
+type mutant struct {
+	// file has before, once, which becomes after while the mutant is switched on.
+	file, before, after string
+	// found are the checks that may find it.
+	found []string
+}
+
+// switchedOn is set by the environment of a run, so that one binary holds all mutants.
+const switchedOn = "SIMRUN_MUTANT"
+
+// on is the condition of a mutant.
+func on(name string) string { return `os.Getenv("` + switchedOn + `") == "` + name + `"` }
+
+var mutants = map[string]mutant{
+	"what is marked for deletion counts as staying": {
+		"planner/statenode.go", "func (s *Snapshot) marked(sn *StateNode) bool {\n", "return false", []string{"4: commands stay within the budgets", "5: plans", "it converges"}},
+	"pods that choose their node are not provisionable": {
+		"planner/pods.go", "func IsProvisionable(p *world.Pod) bool {\n", "return p.Unschedulable && p.NodeName == \"\" && len(p.Class.Spec.NodeSelector) == 0 && p.Active() && !p.Class.DaemonSetOwned()",
+		[]string{"9: every pending pod has a verdict", "it converges"}},
+	"no toleration tolerates": {
+		"planner/pods.go", "func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {\n", "return false", []string{"it converges", "3: no pod dies"}},
+	"nodes that are going use up no budget": {
+		"planner/disrupt/budgets.go", "func consuming(s *planner.Snapshot, pool string) (nodes, used int) {\n", "for _, n := range s.StateNodes() {\nif n.NodePool == pool && n.Managed && n.Initialized && n.Node != nil && !terminating(n) {\nnodes++\n}\n}\nreturn nodes, 0",
+		[]string{"4: commands stay within the budgets"}},
+	"any node has room for any pod": {
+		"planner/resource/vector.go", "func (v Vector) Fits(total Vector) bool {\n", "return v.MilliCPU < 100_000", []string{"5: planned claims have room for their pods"}},
+}
+
+const (
+	// mutantSeeds is how many seeds a mutant may survive.
+	mutantSeeds = "40"
+	root        = "../.."
+)
+
+// build makes a simulator with all mutants in it.
+func build(t *testing.T) string {
+	dir := t.TempDir()
+	texts := map[string]string{}
+	for name, m := range mutants {
+		text, read := texts[m.file]
+		if !read {
+			data, err := os.ReadFile(filepath.Join(root, m.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = strings.Replace(string(data), "import (\n", "import (\n\t\"os\"\n", 1)
+		}
+		if strings.Count(text, m.before) != 1 {
+			t.Fatalf("%s: %s has not %q once", name, m.file, m.before)
+		}
+		texts[m.file] = strings.Replace(text, m.before, m.before+"if "+on(name)+" {\n"+m.after+"\n}\n", 1)
+	}
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	for file, text := range texts {
+		broken := filepath.Join(dir, strings.ReplaceAll(file, "/", "-"))
+		whole, err := filepath.Abs(filepath.Join(root, file))
+		if err == nil {
+			err = os.WriteFile(broken, []byte(text), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		overlay.Replace[whole] = broken
+	}
+	list := filepath.Join(dir, "overlay.json")
+	data, err := json.Marshal(overlay)
+	if err == nil {
+		err = os.WriteFile(list, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(dir, "simrun")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", list, "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// Each planner with a broken rule is found by a check that knows nothing of planners; without any, all holds.
+func TestPlannersThatAreWrongAreFound(t *testing.T) {
+	binary := build(t)
+	run := func(t *testing.T, name string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), binary, "--seeds", mutantSeeds, "--quiet")
+		cmd.Env = append(os.Environ(), switchedOn+"="+name)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := run(t, ""); err != nil {
+		t.Fatalf("with nothing broken: %v\n%s", err, out)
+	}
+	for name, m := range mutants {
+		t.Run(name, func(t *testing.T) {
+			out, err := run(t, name)
+			if err == nil {
+				t.Fatalf("%s seeds did not find it", mutantSeeds)
+			}
+			line, _, _ := strings.Cut(out, "\n")
+			t.Log(line)
+			for _, check := range m.found {
+				if strings.Contains(line, "failed: "+check) {
+					return
+				}
+			}
+			t.Errorf("found by none of %v", m.found)
+		})
+	}
+}
