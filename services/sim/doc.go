@@ -6,6 +6,9 @@
 // of the API server, EC2 or the log it is parked until the answer comes, while the others go on. So any
 // interleaving can happen, a process can die in the middle of anything, and one seed always gives one history.
 //
+// The checks that judge decisions (check.go, judge.go) derive what is right from what was published and recorded by themselves (seen, book),
+// and from the objects of the cluster; tools/simrun breaks one rule of the planners after the other and demands that they find it.
+//
 // What must hold is a list of named checks (Check) over the history, most of them made when something happens;
 // then the faults stop and the system has to converge. At the end the log is verified and every decision
 // replayed. The first check that fails ends the run with its name.

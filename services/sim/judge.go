@@ -32,7 +32,7 @@ func (s *Sim) judge(p *process, position events.Position, payload any) func(stor
 	return nil
 }
 
-// judgeRoom demands that a planned NodeClaim has an instance type that holds its pods, as they are in the cluster.
+// judgeRoom demands that each instance type of a planned NodeClaim holds its pods, as they are in the cluster.
 func (s *Sim) judgeRoom(plan *ledger.ProvisioningPlanned) {
 	for _, c := range plan.Claims {
 		var milli, memory, pods int64
@@ -44,11 +44,10 @@ func (s *Sim) judgeRoom(plan *ledger.ProvisioningPlanned) {
 				pods++
 			}
 		}
-		if !slices.ContainsFunc(c.InstanceTypes, func(name string) bool {
-			_, room := cloud.Size(name)
-			return milli <= room.MilliCPU && memory <= room.Memory && pods <= room.Pods
-		}) {
-			s.violate(CheckRoom, "a claim of NodePool %s is planned for %d pods of %dm CPU and %d bytes, which none of its %d types holds", c.NodePool, pods, milli, memory, len(c.InstanceTypes))
+		for _, name := range c.InstanceTypes {
+			if _, room := cloud.Size(name); milli > room.MilliCPU || memory > room.Memory || pods > room.Pods {
+				s.violate(CheckRoom, "a claim of NodePool %s is planned for %d pods of %dm CPU and %d bytes, which %s does not hold", c.NodePool, pods, milli, memory, name)
+			}
 		}
 	}
 }

@@ -31,12 +31,12 @@ var mutants = map[string]mutant{
 		"planner/pods.go", "func IsProvisionable(p *world.Pod) bool {\n", "return p.Unschedulable && p.NodeName == \"\" && len(p.Class.Spec.NodeSelector) == 0 && p.Active() && !p.Class.DaemonSetOwned()",
 		[]string{"9: every pending pod has a verdict", "it converges"}},
 	"no toleration tolerates": {
-		"planner/pods.go", "func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {\n", "return false", []string{"it converges", "3: no pod dies"}},
+		"planner/provision/taints.go", "func tolerates(t *corev1.Taint, tolerations []corev1.Toleration) bool {\n", "return false", []string{"it converges", "3: no pod dies"}},
 	"nodes that are going use up no budget": {
 		"planner/disrupt/budgets.go", "func consuming(s *planner.Snapshot, pool string) (nodes, used int) {\n", "for _, n := range s.StateNodes() {\nif n.NodePool == pool && n.Managed && n.Initialized && n.Node != nil && !terminating(n) {\nnodes++\n}\n}\nreturn nodes, 0",
 		[]string{"4: commands stay within the budgets"}},
-	"any node has room for any pod": {
-		"planner/resource/vector.go", "func (v Vector) Fits(total Vector) bool {\n", "return v.MilliCPU < 100_000", []string{"5: planned claims have room for their pods"}},
+	"small instance types hold what large ones do": {
+		"planner/provision/open.go", "\t\tneed := total.Add(g.overhead)\n", "_ = need\nout.Or(part)\ncontinue", []string{"5: planned claims have room for their pods"}},
 }
 
 const (
