@@ -20,6 +20,7 @@ type metrics struct {
 	ignored       prometheus.Gauge
 	decisionTime  prometheus.Histogram
 	outcomes      *prometheus.CounterVec
+	hints         *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -37,6 +38,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "scheduling_decision_duration_seconds", Help: "From first sight of a pod to its first verdict.", Buckets: durationBuckets}),
 		outcomes: f.NewCounterVec(prometheus.CounterOpts{Namespace: "millwright", Subsystem: "provisioner", Name: "rounds_total",
 			Help: "Planning rounds by outcome: recorded, unchanged."}, []string{"outcome"}),
+		hints: f.NewCounterVec(prometheus.CounterOpts{Namespace: "millwright", Subsystem: "provisioner", Name: "placement_hints_total",
+			Help: "Writes of status.nominatedNodeName by outcome: set, cleared, outdated (the pod has changed meanwhile), failed."}, []string{"outcome"}),
 	}
 }
 

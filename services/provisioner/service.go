@@ -24,6 +24,8 @@ type Deps struct {
 	// SearchMax: a plan that took longer is confirmed on a fresh Snapshot before it is recorded (DESIGN §4). 0: 50 ms;
 	// negative: every plan.
 	SearchMax time.Duration
+	// Kube sets placement hints; nil: none are.
+	Kube Hinter
 }
 
 // Service implements service.Service.
@@ -36,6 +38,8 @@ type Service struct {
 	last    round
 	atLimit []string
 	passing passing
+	kube    Hinter
+	hints   hints
 	// searchMax as in Deps; found is a plan that is to be confirmed in the next step.
 	searchMax time.Duration
 	found     *planned
@@ -68,7 +72,7 @@ const (
 
 // New returns the service.
 func New(host service.Host, deps Deps) *Service {
-	s := &Service{host: host, logger: deps.Logger, metrics: newMetrics(deps.Registerer), cluster: newClusterMetrics(host),
+	s := &Service{host: host, kube: deps.Kube, logger: deps.Logger, metrics: newMetrics(deps.Registerer), cluster: newClusterMetrics(host),
 		batch: batch{seen: seen{}}, searchMax: cmp.Or(deps.SearchMax, searchMax)}
 	if deps.Registerer != nil {
 		deps.Registerer.MustRegister(s.cluster)
@@ -82,6 +86,7 @@ func (s *Service) Name() string { return ledger.ServiceProvisioner }
 // Step implements service.Service.
 func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	s.cluster.stepped.Store(s.host.Now().UnixNano())
+	defer s.stepHints()
 	for range lostMax {
 		p, err := s.next()
 		if err != nil || p.wait > 0 {

@@ -203,8 +203,7 @@ func (b *builder) add(ctx context.Context, name string) error {
 	case ledger.ServiceLifecycle:
 		return b.addLifecycle(ctx)
 	case ledger.ServiceProvisioner:
-		h, logger := b.host(name)
-		b.addSteps(h, provisioner.New(h, provisioner.Deps{Logger: logger, Registerer: b.registry}), logger)
+		return b.addProvisioner()
 	case ledger.ServiceDisruptor:
 		h, logger := b.host(name)
 		b.addSteps(h, disruptor.New(h, disruptor.Deps{Kube: b.kube, Logger: logger, Registerer: b.registry}), logger)
@@ -213,6 +212,25 @@ func (b *builder) add(ctx context.Context, name string) error {
 		informers := b.watchCluster()
 		b.addSteps(h, terminator.New(h, terminator.Deps{Cluster: informers, Kube: b.kube, Logger: logger, Registerer: b.registry}), logger, b.changes)
 	}
+	return nil
+}
+
+// hintQPS bounds the requests for placement hints: a burst of them must not slow down what must be done.
+const hintQPS = 100
+
+func (b *builder) addProvisioner() error {
+	h, logger := b.host(ledger.ServiceProvisioner)
+	deps := provisioner.Deps{Logger: logger, Registerer: b.registry}
+	if b.settings.PlacementHints {
+		config := rest.CopyConfig(b.config)
+		config.QPS, config.Burst, config.RateLimiter = hintQPS, 2*hintQPS, nil
+		client, err := kube.New(config)
+		if err != nil {
+			return err
+		}
+		deps.Kube = client
+	}
+	b.addSteps(h, provisioner.New(h, deps), logger)
 	return nil
 }
 

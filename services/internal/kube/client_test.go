@@ -36,6 +36,7 @@ func TestClient(t *testing.T) {
 		"an eviction of several budgets is blocked":        testEvictManyBudgets,
 		"an eviction of another pod by the name conflicts": testEvictUID,
 		"pods of a node are listed":                        testPodsOnNode,
+		"a placement hint is told from a nomination":       testHint,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, client) })
 	}
@@ -284,4 +285,47 @@ func testPodsOnNode(t *testing.T, c *kube.Client) {
 			t.Errorf("pod %s is of node %s", pods[i].Name, fmt.Sprint(pods[i].Spec.NodeName))
 		}
 	}
+}
+
+func testHint(t *testing.T, c *kube.Client) {
+	p, err := c.Core.CoreV1().Pods("default").Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "pod-"},
+		Spec:       corev1.PodSpec{SchedulerName: "none", Containers: []corev1.Container{{Name: "c", Image: "none"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() *corev1.Pod {
+		t.Helper()
+		got, err := c.Core.CoreV1().Pods(p.Namespace).Get(t.Context(), p.Name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	want := func(when, node string, hint bool) {
+		t.Helper()
+		if got := read(); got.Status.NominatedNodeName != node || kube.IsHint(got) != hint {
+			t.Errorf("%s: nominated %q, a hint: %v; want %q, %v", when, got.Status.NominatedNodeName, kube.IsHint(got), node, hint)
+		}
+	}
+	version, err := c.HintPod(t.Context(), p.Namespace, p.Name, p.UID, read().ResourceVersion, "node-a")
+	if err != nil || version != read().ResourceVersion {
+		t.Fatalf("version %s, %v", version, err)
+	}
+	want("hinted", "node-a", true)
+	_, err = c.HintPod(t.Context(), p.Namespace, p.Name, p.UID, p.ResourceVersion, "node-b")
+	wantClass(t, err, kube.Conflict)
+	_, err = c.HintPod(t.Context(), p.Namespace, p.Name, "another", version, "node-b")
+	wantClass(t, err, kube.Conflict)
+	_, err = c.Core.CoreV1().Pods(p.Namespace).Patch(t.Context(), p.Name, types.StrategicMergePatchType,
+		[]byte(`{"status":{"nominatedNodeName":"node-c"}}`), metav1.PatchOptions{FieldManager: "kube-scheduler"}, "status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want("the scheduler preempts", "node-c", false)
+	if _, err = c.HintPod(t.Context(), p.Namespace, p.Name, p.UID, read().ResourceVersion, ""); err != nil {
+		t.Fatal(err)
+	}
+	want("cleared", "", false)
 }

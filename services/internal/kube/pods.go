@@ -3,6 +3,8 @@ package kube
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -45,5 +47,34 @@ func (c *Client) EvictPod(ctx context.Context, namespace, name string, uid types
 func (c *Client) DeletePod(ctx context.Context, namespace, name string, uid types.UID, grace int64) error {
 	return c.Core.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{
 		GracePeriodSeconds: &grace, Preconditions: uidPrecondition(uid),
+	})
+}
+
+// HintManager is the field manager of placement hints: by it they are told from what kube-scheduler nominates.
+const HintManager = "millwright-placement"
+
+// HintPod sets status.nominatedNodeName of the pod with this UID and resourceVersion; an empty node clears it. It returns the new resourceVersion. A pod that has changed
+// since is a Conflict, so a nomination that the caller has not seen is never written over.
+func (c *Client) HintPod(ctx context.Context, namespace, name string, uid types.UID, resourceVersion, node string) (string, error) {
+	var value any // null removes
+	if node != "" {
+		value = node
+	}
+	patch := Patch{UID: uid, ResourceVersion: resourceVersion, Body: map[string]any{"status": map[string]any{"nominatedNodeName": value}}}
+	data, err := patch.encode()
+	if err != nil {
+		return "", err
+	}
+	pod, err := c.Core.CoreV1().Pods(namespace).Patch(ctx, name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: HintManager}, "status")
+	if err != nil {
+		return "", err
+	}
+	return pod.ResourceVersion, nil
+}
+
+// IsHint reports that a pod's status.nominatedNodeName is a placement hint rather than kube-scheduler's.
+func IsHint(p *corev1.Pod) bool {
+	return p.Status.NominatedNodeName != "" && slices.ContainsFunc(p.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
+		return m.Manager == HintManager && m.FieldsV1 != nil && strings.Contains(string(m.FieldsV1.Raw), `"f:nominatedNodeName"`)
 	})
 }

@@ -52,6 +52,7 @@ type Settings struct {
 	MinValuesPolicy     string
 	FeatureGates        string
 	NodeCost            float64
+	PlacementHints      bool
 	LaunchTimeout       time.Duration
 	RegistrationTimeout time.Duration
 
@@ -126,6 +127,7 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 	f.StringVar(&s.PreferencePolicy, "preference-policy", o.PreferencePolicy, "Respect or Ignore preferred affinities and soft spreads")
 	f.StringVar(&s.MinValuesPolicy, "min-values-policy", o.MinValuesPolicy, "Strict or BestEffort minValues of requirements")
 	f.Float64Var(&s.NodeCost, "node-cost", float64(o.NodeCost)/microUSD, "USD per hour that a node costs by itself, whatever its type: DaemonSets, agents, addresses; 0: plan by price alone")
+	f.BoolVar(&s.PlacementHints, "placement-hints", true, "set status.nominatedNodeName of pods to the nodes planned for them, so that kube-scheduler follows the plan")
 	f.StringVar(&s.FeatureGates, "feature-gates", "", "Name=bool,…; NodeOverlay and SpotToSpotConsolidation (off unless set); unknown names are ignored")
 	f.DurationVar(&s.LaunchTimeout, "launch-timeout", o.LaunchTimeout, "delete a NodeClaim that has no instance for this long")
 	f.DurationVar(&s.RegistrationTimeout, "registration-timeout", o.RegistrationTimeout, "delete a NodeClaim that has no node for this long")

@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	apikube "millwright/services/internal/kube"
 )
 
 func trimPod(p *corev1.Pod) *corev1.Pod {
@@ -86,11 +88,19 @@ func trimVolumes(all []corev1.Volume) []corev1.Volume {
 func trimPodStatus(p *corev1.Pod) corev1.PodStatus {
 	s := &p.Status
 	return corev1.PodStatus{
-		Phase: s.Phase, NominatedNodeName: s.NominatedNodeName, StartTime: s.StartTime, Conditions: trimPodConditions(s.Conditions),
+		Phase: s.Phase, NominatedNodeName: nominated(p), StartTime: s.StartTime, Conditions: trimPodConditions(s.Conditions),
 		InitContainerStatuses: resizing(s.InitContainerStatuses, p.Spec.InitContainers),
 		ContainerStatuses:     resizing(s.ContainerStatuses, p.Spec.Containers),
 		AllocatedResources:    s.AllocatedResources, Resources: trimResources(s.Resources),
 	}
+}
+
+// nominated is the node that kube-scheduler has nominated. A placement hint is no news to planners: the pod still waits for what is on record.
+func nominated(p *corev1.Pod) string {
+	if apikube.IsHint(p) {
+		return ""
+	}
+	return p.Status.NominatedNodeName
 }
 
 // podConditions that planners read.

@@ -1,0 +1,224 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/planner/world"
+	"millwright/services/internal/kube"
+	"millwright/services/internal/lane"
+	"millwright/services/internal/service"
+)
+
+// kube-scheduler does not know the plan: it may bind a pod elsewhere, so that the node that was bought for it stays half empty. A
+// placement hint is the pod's status.nominatedNodeName, set to the node that the pod waits for as soon as that one is there: the
+// scheduler tries it first, and keeps its room from pods of no higher priority. Nothing relies on a hint. What the
+// scheduler itself has nominated, for preemption, stays.
+
+const (
+	// hintsMax is how often the same node is hinted for a pod: the scheduler may take a hint back each time the pod fits nowhere.
+	hintsMax = 5
+	// hintAgain is how long a hint is left alone before it is set again.
+	hintAgain = 2 * time.Second
+	// hintTimeout bounds the hints of one node.
+	hintTimeout = 30 * time.Second
+)
+
+// Hinter sets placement hints.
+type Hinter interface {
+	// HintPod sets status.nominatedNodeName of the pod with this UID and resourceVersion, and returns its new resourceVersion; "" clears
+	// what was hinted.
+	HintPod(ctx context.Context, namespace, name string, uid types.UID, resourceVersion, node string) (string, error)
+}
+
+// hints are those given, by pod. Entries of pods that wait no more are dropped at each look.
+type hints struct {
+	mu    sync.Mutex
+	given map[types.UID]*hint
+	// off: the watcher does not tell hints from the scheduler's nominations, so pods with one would count as placed.
+	off bool
+	// started is when the first look was: pods that are older may have hints of another process.
+	started time.Time
+}
+
+// hint is what was last written for a pod.
+type hint struct {
+	// node is "" once it was cleared, and hintUnknown if the write failed.
+	node string
+	// base is the resourceVersion that the write was bound to, written the one that it made.
+	base, written string
+	at            time.Time
+	// times that node was written; busy: a write is under way.
+	times int
+	busy  bool
+}
+
+// hintUnknown is no node's name.
+const hintUnknown = "?"
+
+// pendingHint is a write that is due.
+type pendingHint struct {
+	namespace, name string
+	uid             types.UID
+	version, node   string
+}
+
+// stepHints brings the hints up to the verdicts on record.
+func (s *Service) stepHints() {
+	if s.kube == nil || s.hints.off || s.host.Stop() == ledger.StopAll {
+		return
+	}
+	var due map[string][]pendingHint
+	err := s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error {
+		due = s.hints.due(snap, s.host.Now())
+		return nil
+	})
+	if err != nil {
+		return // it is looked at again once there is a World
+	}
+	for node, list := range due {
+		taken := s.host.Effect("hints/"+node, lane.Converge, hintTimeout, func(ctx context.Context) error { return s.writeHints(ctx, list) })
+		if !taken {
+			s.hints.release(list)
+		}
+	}
+}
+
+// due lists the hints to write, by node.
+func (h *hints) due(s *planner.Snapshot, now time.Time) map[string][]pendingHint {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.started.IsZero() {
+		h.started = now
+	}
+	next := map[types.UID]*hint{}
+	var due map[string][]pendingHint
+	for _, p := range s.World.PendingPods() {
+		want := hintFor(s, p)
+		x := h.given[p.UID]
+		if x == nil && want == "" && (p.Created == 0 || p.Created > h.started.UnixNano()) {
+			continue
+		}
+		if x == nil {
+			x = &hint{} // whether another process has hinted something is not known: a clearing that changes nothing costs little
+			if want == "" {
+				x.node = hintUnknown
+			}
+		}
+		next[p.UID] = x
+		if p.NominatedNode != "" {
+			h.off = h.off || p.NominatedNode == x.node && p.ResourceVersion == x.written
+			continue
+		}
+		if !x.isDue(want, p.ResourceVersion, now) {
+			continue
+		}
+		x.busy, x.base, x.at = true, p.ResourceVersion, now
+		if x.node != want {
+			x.times = 0
+		}
+		x.node, x.times = want, x.times+1
+		if due == nil {
+			due = map[string][]pendingHint{}
+		}
+		due[want] = append(due[want], pendingHint{p.Namespace, p.Name, p.UID, p.ResourceVersion, want})
+	}
+	h.given = next
+	return due
+}
+
+// isDue reports that a hint is to be written for a pod that stands at a version.
+func (x *hint) isDue(want, version string, now time.Time) bool {
+	switch {
+	case x.busy, x.base == version, x.written == version:
+		return false // the World has not seen the last write, or the pod is as that left it
+	case x.base == "" && now.Sub(x.at) < hintAgain:
+		return false // it failed
+	case x.node != want:
+		return true
+	}
+	return want != "" && x.times < hintsMax && now.Sub(x.at) >= hintAgain
+}
+
+// hintFor is the node that a pod waits for, once it is there; "" if there is none.
+func hintFor(s *planner.Snapshot, p *world.Pod) string {
+	if !planner.IsProvisionable(p) {
+		return ""
+	}
+	v := s.Ledger.Verdict(p.UID)
+	if v == nil {
+		return ""
+	}
+	n := s.StateNode(v.Node)
+	if v.Claim != "" {
+		n = s.StateNodeOfClaim(v.Claim)
+	}
+	if n == nil || n.Node == nil || n.MarkedForDeletion {
+		return ""
+	}
+	return n.Name
+}
+
+// writeHints writes the hints of one node.
+func (s *Service) writeHints(ctx context.Context, list []pendingHint) error {
+	defer s.hints.release(list)
+	var failed error
+	for _, p := range list {
+		if s.host.Stop() == ledger.StopAll {
+			return service.ErrStopped
+		}
+		version, err := s.kube.HintPod(ctx, p.namespace, p.name, p.uid, p.version, p.node)
+		outcome := "set"
+		switch class := kube.Classify(err); {
+		case class == kube.Conflict, class == kube.NotFound:
+			outcome = "outdated" // the pod has changed since: it is looked at again once the World shows that
+			s.hints.lost(p, p.version)
+		case err != nil:
+			outcome, failed = "failed", errors.Join(failed, err)
+			s.hints.lost(p, "")
+		case p.node == "":
+			outcome = "cleared"
+		}
+		s.hints.wrote(p, version)
+		s.metrics.hints.WithLabelValues(outcome).Inc()
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return failed
+}
+
+// wrote notes the version that a write made; "" if it made none.
+func (h *hints) wrote(p pendingHint, version string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if x := h.given[p.uid]; x != nil {
+		x.written = version
+	}
+}
+
+// lost notes that a write was not made; it is not tried again while the pod stands at base.
+func (h *hints) lost(p pendingHint, base string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if x := h.given[p.uid]; x != nil {
+		x.node, x.base = hintUnknown, base
+	}
+}
+
+// release ends the writes.
+func (h *hints) release(list []pendingHint) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range list {
+		if x := h.given[p.uid]; x != nil {
+			x.busy = false
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// plannedRound is what a record of a planning round says of new claims.
+type plannedRound struct {
+	Payload struct {
+		Claims []struct {
+			Pods []struct{ Name string }
+		}
+	}
+}
+
+func (e *env) plannedRounds() (rounds []plannedRound) {
+	e.Helper()
+	out, _ := e.millctl("log", "-o", "json", "--kind", "ProvisioningPlanned")
+	for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
+		var r plannedRound
+		if err := d.Decode(&r); err != nil {
+			e.Fatalf("read the log: %v\n%s", err, out)
+		}
+		if len(r.Payload.Claims) > 0 {
+			rounds = append(rounds, r)
+		}
+	}
+	return rounds
+}
+
+// TestPlacementHints: pods of all sizes come at once, and most run together as they were planned together, so that as many nodes are bought
+// as were planned. kube-scheduler by itself puts them wherever there is room when a node comes, and for some there is none in the end.
+func TestPlacementHints(t *testing.T) {
+	e := start(t, nil)
+	e.apply(defaultClass)
+	e.apply(defaultPool)
+	sizes := [][2]string{{"100m", "256Mi"}, {"500m", "1Gi"}, {"700m", "4Gi"}, {"1", "2Gi"}, {"1500m", "512Mi"}}
+	const replicas = 8
+	for i, s := range sizes {
+		e.deploy(fmt.Sprint("web-", i), replicas, s[0], s[1], func(p *corev1.PodTemplateSpec) {
+			p.Spec.NodeSelector = map[string]string{"karpenter.k8s.aws/instance-cpu": "4"}
+		})
+	}
+	for i := range sizes {
+		e.running(fmt.Sprint("web-", i), replicas)
+	}
+	pods, err := e.kube.CoreV1().Pods("default").List(e.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := map[string]string{}
+	for _, p := range pods.Items {
+		at[p.Name] = p.Spec.NodeName
+	}
+	planned, apart := 0, 0
+	for _, r := range e.plannedRounds() {
+		for _, c := range r.Payload.Claims {
+			planned++
+			most := map[string]int{}
+			for _, p := range c.Pods {
+				most[at[p.Name]]++
+			}
+			together := 0
+			for _, n := range most {
+				together = max(together, n)
+			}
+			apart += len(c.Pods) - together
+		}
+	}
+	first := len(e.plannedRounds()[0].Payload.Claims)
+	hints := e.metric("millwright", `millwright_provisioner_placement_hints_total{outcome="set"}`)
+	t.Logf("%d nodes planned in the first round, %d bought; %d of %d pods run apart from those they were planned with; %v hints", first, planned, apart, len(at), hints)
+	if planned != first || hints < float64(len(at)) {
+		t.Error("more nodes were bought than planned, or pods had no hint")
+	}
+	if apart*3 > len(at) { // a node that is ready sooner than its hints are written gets some pods of others
+		t.Error("the plan was not kept")
+	}
+	e.sound()
+}
