@@ -283,7 +283,7 @@ func CheckpointDigest(checkpoint []byte) string { return hexHash(checkpoint) }
 // StateVersion is raised when a Ledger holds what Restore cannot fill in from checkpoints of earlier programs;
 // StateVersionOldest is the oldest it still can. An older program does not restore what a newer one wrote.
 const (
-	StateVersion       uint32 = 2
+	StateVersion       uint32 = 3 // drops of a plan what is no longer read
 	StateVersionOldest uint32 = 1
 )
 

@@ -56,11 +56,8 @@ func (p *plainState) ledger() *Ledger {
 	l.backoff, l.modes, l.positions, l.adopted, l.failing = p.Backoff, p.Modes, p.Positions, p.Adopted, p.Failing
 	l.control, l.controlSeq, l.controlAt = p.Control, p.ControlSeq, p.ControlAt
 	for _, c := range p.Claims {
-		if c != nil && c.Planned != nil {
-			c.Planned = l.kept(c.Planned)
-		}
-		if c != nil && c.Instance != nil {
-			c.Instance = c.Instance.kept()
+		if c != nil {
+			l.prune(c)
 		}
 	}
 	fillTable(l.owner, &l.claims, p.Claims)

@@ -28,6 +28,23 @@ func (l *Ledger) kept(p *PlannedClaim) *PlannedClaim {
 	return &c
 }
 
+// prune drops from a claim that was just decoded what earlier programs kept of it.
+func (l *Ledger) prune(c *Claim) {
+	if c.Planned != nil {
+		c.Planned = l.kept(c.Planned)
+	}
+	if c.Instance != nil {
+		c.Instance = c.Instance.kept()
+		c.Planned = c.Planned.launched(c.Instance.InstanceType)
+	}
+	if c.Failed != nil {
+		c.Failed.Unavailable = nil
+	}
+	if c.State == ClaimInitializedState {
+		c.Planned = c.Planned.ready()
+	}
+}
+
 // typeListsMax bounds the lists of instance types that are compared with a new one.
 const typeListsMax = 64
 

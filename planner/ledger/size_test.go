@@ -1,13 +1,14 @@
 package ledger_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/types"
-
+	"github.com/klauspost/compress/zstd"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/ledger"
@@ -96,18 +97,66 @@ func settled(t testing.TB, claims int) *ledger.Ledger {
 	return l
 }
 
-// TestLedgerOf5000Claims is the aim: at most 20 MiB of memory for 5,000 nodes.
+// TestLedgerOf5000Claims is the aim: at most 20 MiB of memory for 5,000 nodes, and 10 MiB of checkpoint as it is stored.
 func TestLedgerOf5000Claims(t *testing.T) {
-	const claims, memoryMax = 5000, 20 << 20
+	const claims, memoryMax, checkpointMax = 5000, 20 << 20, 10 << 20
 	before := heap()
 	l := settled(t, claims)
 	held := int64(heap()) - int64(before)
-	t.Logf("%d claims: %.1f MiB of memory", claims, float64(held)/(1<<20))
+	data, err := l.Checkpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed := packed(t, data)
+	t.Logf("%d claims: %.1f MiB of memory, checkpoint %.2f MiB", claims, float64(held)/(1<<20), float64(packed)/(1<<20))
+	if packed > checkpointMax {
+		t.Errorf("a checkpoint of %d bytes, at most %d wanted", packed, checkpointMax)
+	}
 	if held > memoryMax {
 		t.Errorf("%d bytes of memory, at most %d wanted", held, memoryMax)
 	}
 	if len(l.Claims()) != claims || len(l.Verdicts()) != 0 {
 		t.Errorf("%d claims, %d verdicts", len(l.Claims()), len(l.Verdicts()))
+	}
+}
+
+// packed is the size of a checkpoint's blob.
+func packed(t testing.TB, data []byte) int {
+	w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(w.EncodeAll(data, nil))
+}
+
+// TestCheckpointsOfEarlierProgramsArePruned: they held each plan whole for life.
+func TestCheckpointsOfEarlierProgramsArePruned(t *testing.T) {
+	b := open(t)
+	p := planned(1, 600, 30)
+	name := ledger.ClaimName(logID, "general", b.add(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{p}}), 0)
+	b.add(ledger.KindClaimCreated, &ledger.ClaimCreated{Claim: name, UID: "u"})
+	whole := b.Claim(name).Planned
+	b.add(ledger.KindLaunched, launchedAs(name, p.InstanceTypes[7], 1))
+	b.add(ledger.KindClaimInitialized, &ledger.ClaimInitialized{Claim: name, Node: "n"})
+	data, err := b.Checkpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tree map[string]any
+	if err := json.Unmarshal(data, &tree); err != nil {
+		t.Fatal(err)
+	}
+	tree["claims"].(map[string]any)[name].(map[string]any)["Planned"] = whole
+	old, err := json.Marshal(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored, err := ledger.Restore(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(whole.InstanceTypes) != 600 || restored.Digest() != b.Digest() {
+		t.Errorf("restored with %d types and %d pods", len(restored.Claim(name).Planned.InstanceTypes), len(restored.Claim(name).Planned.Pods))
 	}
 }
 

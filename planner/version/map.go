@@ -96,12 +96,13 @@ func (m *Map[K, V]) Set(o *Owner, k K, v V) {
 	if at.leaf == nil {
 		at.leaf = &leaf[K, V]{owner: o}
 	}
-	l := at.leaf.ownedBy(o, 1)
-	at.leaf = l
-	if i := l.find(h, k); i >= 0 {
-		l.entries[i].value = v
+	if i := at.leaf.find(h, k); i >= 0 {
+		at.leaf = at.leaf.ownedBy(o, 0)
+		at.leaf.entries[i].value = v
 		return
 	}
+	l := at.leaf.ownedBy(o, 1)
+	at.leaf = l
 	l.entries = append(l.entries, entry[K, V]{h, k, v})
 	m.n++
 	at.split(o, depth)

@@ -141,6 +141,9 @@ func (t *Table[K, R, V]) make(l *list[K, V]) *run[K, V] {
 	}
 	next.keys = append(next.keys, l.base.keys[from:]...)
 	next.values = append(next.values, l.base.values[from:]...)
+	if slices.Equal(next.keys, l.base.keys) { // as it is when objects change and none comes or goes
+		next.keys = l.base.keys
+	}
 	return next
 }
 

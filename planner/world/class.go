@@ -22,18 +22,16 @@ type classRow struct {
 // DeletionCostAnnotation is Kubernetes' ranking of a ReplicaSet's pods.
 const DeletionCostAnnotation = "controller.kubernetes.io/pod-deletion-cost"
 
-// acquire returns the class of a pod and counts it; release takes it out of the count.
-func (w *World) acquire(p *corev1.Pod) *PodClass {
+// classFor returns the class of a pod, that of other pods if it is the same.
+func (w *World) classFor(p *corev1.Pod) *PodClass {
 	c := classOf(p)
 	if r, known := w.classes.Get(c.Digest); known {
-		c = r.class
+		return r.class
 	}
-	w.countClass(c, 1)
 	return c
 }
 
-func (w *World) release(c *PodClass) { w.countClass(c, -1) }
-
+// countClass counts a pod into its class, or out of it.
 func (w *World) countClass(c *PodClass, by int) {
 	r, _ := w.classes.Get(c.Digest)
 	if r.pods += by; r.pods == 0 {

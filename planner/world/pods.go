@@ -77,7 +77,7 @@ func (w *World) foldPod(o events.Observation) {
 	} else {
 		after.UID, after.Namespace, after.Name = before.UID, before.Namespace, before.Name
 	}
-	setPod(&after.Pod, obj, w.acquire(obj))
+	setPod(&after.Pod, obj, w.classFor(obj))
 	w.replacePod(before, after)
 	if w.synced && podEvent(&before.Pod, &after.Pod) {
 		w.nodes.event(w.owner, after.NodeName, at)
@@ -87,6 +87,9 @@ func (w *World) foldPod(o events.Observation) {
 // replacePod puts a pod into the place of the one it was, which has no class if there was none.
 func (w *World) replacePod(before, after *podRow) {
 	w.pods.byUID.Set(w.owner, after.UID, after)
+	if before.Class != after.Class {
+		w.countClass(after.Class, 1)
+	}
 	if before.Class == nil {
 		w.attach(after)
 		return
@@ -98,7 +101,9 @@ func (w *World) replacePod(before, after *podRow) {
 		w.attach(after)
 		w.nodes.prune(w.owner, before.NodeName)
 	}
-	w.release(before.Class)
+	if before.Class != after.Class {
+		w.countClass(before.Class, -1)
+	}
 }
 
 // setPod copies what differs between the pods of a class.
@@ -188,7 +193,7 @@ func (w *World) removePod(r *podRow, at time.Time) {
 	if uid, ok := w.pods.byName.Get(r.name()); ok && uid == r.UID {
 		w.pods.byName.Delete(w.owner, r.name())
 	}
-	w.release(r.Class)
+	w.countClass(r.Class, -1)
 	w.nodes.prune(w.owner, r.NodeName)
 }
 

@@ -146,7 +146,11 @@ func (p *pool) finish(key string, l lane.Lane, err error) {
 	p.mu.Unlock()
 	outcome := effectOutcome(err)
 	p.metrics.effects.WithLabelValues(outcome).Inc()
-	if err != nil && outcome != "stopped" {
+	switch outcome {
+	case "done", "stopped":
+	case "not_ready":
+		p.logger.Debug().Err(err).Str("effect", key).Msg("effect put off")
+	default:
 		p.logger.Warn().Err(err).Str("effect", key).Msg("effect failed, will be tried again")
 	}
 	p.ended()
@@ -158,6 +162,8 @@ func effectOutcome(err error) string {
 		return "done"
 	case errors.Is(err, service.ErrStopped):
 		return "stopped"
+	case errors.Is(err, service.ErrNotReady): // such as a record of its own that is not folded yet; nothing failed
+		return "not_ready"
 	case errors.Is(err, errEffectTimeout):
 		return "timeout"
 	case errors.Is(err, context.Canceled), errors.Is(err, store.ErrFenced):

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
 
 	"millwright/planner/ledger"
 	"millwright/services/internal/lane"
@@ -281,4 +286,19 @@ func TestReleaseWaitsForEffectsAndThenEndsThem(t *testing.T) {
 			t.Errorf("released after %s: the quick effect ended with %v, the slow one with %v", time.Since(began), quick, slow)
 		}
 	})
+}
+
+// TestWhatIsNotReadyHasNotFailed: an effect that looks again before its own record is folded is put off, without a word.
+func TestWhatIsNotReadyHasNotFailed(t *testing.T) {
+	var log bytes.Buffer
+	m := newMetrics(prometheus.NewRegistry(), "lifecycle")
+	p := newPool(1, m, zerolog.New(&log).Level(zerolog.InfoLevel), func() {})
+	p.finish("claim/a", lane.Converge, fmt.Errorf("look again: %w", fmt.Errorf("%w: own record 7 is not folded yet", service.ErrNotReady)))
+	if n := testutil.ToFloat64(m.effects.WithLabelValues("not_ready")); n != 1 || log.Len() > 0 {
+		t.Errorf("counted %v times, logged %q", n, log.String())
+	}
+	p.finish("claim/a", lane.Converge, errors.New("no route to host"))
+	if n := testutil.ToFloat64(m.effects.WithLabelValues("failed")); n != 1 || log.Len() == 0 {
+		t.Errorf("counted %v failures, logged %q", n, log.String())
+	}
 }

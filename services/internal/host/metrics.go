@@ -118,7 +118,7 @@ func newMetrics(r prometheus.Registerer, service string) *metrics {
 			Name: "decision_latency_seconds", Help: "Time from the Now of a decision's Snapshot until it was recorded.",
 			Buckets: durationBuckets}),
 		effects: f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: service, Name: "effects_total",
-			Help: "Effects that ended, by outcome: done, failed, timeout, cancelled, stopped."}, []string{"outcome"}),
+			Help: "Effects that ended, by outcome: done, failed, timeout, cancelled, stopped, not_ready."}, []string{"outcome"}),
 		effectsRunning: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Subsystem: service, Name: "effects_running",
 			Help: "Effects that run now, by lane."}, []string{"lane"}),
 		effectsWaiting: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Subsystem: service, Name: "effects_waiting",
