@@ -43,6 +43,10 @@ bin/etcd: go.mod
 	@mkdir -p $(BIN)
 	$(GO) build -ldflags '-s -w' -o $@ go.etcd.io/etcd/server/v3
 
+bin/etcdctl: go.mod
+	@mkdir -p $(BIN)
+	$(GO) build -ldflags '-s -w' -o $@ go.etcd.io/etcd/etcdctl/v3
+
 bin/nats-server: go.mod
 	@mkdir -p $(BIN)
 	$(GO) build -ldflags '-s -w' -o $@ github.com/nats-io/nats-server/v2
@@ -83,13 +87,13 @@ down: ## end what `make up` started
 	@if [ -x $(BIN)/demo ]; then $(BIN)/demo down --dir $(STATE)/up; fi
 
 .PHONY: test
-test: build bin/etcd bin/nats-server bin/millwright-older ## unit, integration and end-to-end tests, and replay of what the end-to-end test recorded
+test: build bin/etcd bin/etcdctl bin/nats-server bin/millwright-older ## unit, integration and end-to-end tests, and replay of what the end-to-end test recorded
 	$(GO) vet ./...
 	$(GOTESTSUM) --format standard-quiet --packages "$(shell $(GO) list ./... | grep -v '^millwright/tools/e2e')" -- -timeout 20m
 	@$(MAKE) --no-print-directory e2e-only
 
 .PHONY: e2e
-e2e: build bin/etcd bin/nats-server bin/millwright-older e2e-only ## end-to-end tests against the real control plane and the EC2 simulator
+e2e: build bin/etcd bin/etcdctl bin/nats-server bin/millwright-older e2e-only ## end-to-end tests against the real control plane and the EC2 simulator
 
 .PHONY: e2e-only
 e2e-only:
@@ -101,7 +105,7 @@ race: ## tests of all packages with goroutines under the race detector; needs gc
 	@CGO_ENABLED=1 $(TOOL) gotestsum --format standard-quiet --packages "$(RACE)" -- -race -timeout 30m -skip '$(RACE_SKIP)'
 
 .PHONY: soak
-soak: build bin/etcd bin/nats-server ## new property cases, simulator seeds and end-to-end histories for a while: make soak FOR=1h
+soak: build bin/etcd bin/etcdctl bin/nats-server ## new property cases, simulator seeds and end-to-end histories for a while: make soak FOR=1h
 	@tools/soak/run.sh $(or $(FOR),1h)
 
 .PHONY: bench

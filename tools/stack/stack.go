@@ -38,6 +38,8 @@ type Options struct {
 	Dir, BinDir string
 	// FiveProcesses runs the five services as processes against an external etcd and NATS.
 	FiveProcesses bool
+	// External is an etcd and a NATS that run already; nil: FiveProcesses starts one of each, without TLS.
+	External *External
 	// Standbys runs each of the five services twice.
 	Standbys bool
 	// Bare starts cluster and EC2 alone; StartMillwright does the rest.
@@ -59,6 +61,15 @@ type Stack struct {
 	ec2Endpoint, natsURL, etcdEndpoint string
 	etcdPeer                           string
 	ports                              map[string]ports
+}
+
+// External servers, and how Millwright reaches them.
+type External struct {
+	EtcdEndpoints string
+	// WatcherURL and ReaderURL of NATS, with user and password.
+	WatcherURL, ReaderURL string
+	// Flags for certificates.
+	Flags []string
 }
 
 // ports of a Millwright process.
@@ -152,6 +163,9 @@ func (s *Stack) Env() []string {
 
 // LogFlags tell millctl where the log and the stream are.
 func (s *Stack) LogFlags() []string {
+	if x := s.opts.External; x != nil {
+		return append([]string{"--cluster-name", ClusterName, "--etcd-endpoints", x.EtcdEndpoints, "--nats-url", x.ReaderURL}, x.Flags...)
+	}
 	if s.opts.FiveProcesses {
 		return []string{"--cluster-name", ClusterName, "--etcd-endpoints", s.etcdEndpoint, "--nats-url", s.natsURL}
 	}
@@ -220,10 +234,7 @@ func (s *Stack) startAll(ctx context.Context) error {
 }
 
 func (s *Stack) startFive(ctx context.Context) error {
-	if err := s.startEtcd(ctx); err != nil {
-		return err
-	}
-	if err := s.startNATS(ctx); err != nil {
+	if err := s.startServers(ctx); err != nil {
 		return err
 	}
 	var started []*Process
@@ -234,7 +245,7 @@ func (s *Stack) startFive(ctx context.Context) error {
 		}
 		for _, name := range names {
 			s.opts.Progress("Millwright " + name)
-			p, err := s.millwright(name, service, "--etcd-endpoints", s.etcdEndpoint, "--nats-url", s.natsURL)
+			p, err := s.millwright(name, service, s.serverFlags(service)...)
 			if err != nil {
 				return err
 			}
@@ -250,6 +261,29 @@ func (s *Stack) startFive(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (s *Stack) startServers(ctx context.Context) error {
+	if s.opts.External != nil {
+		return nil
+	}
+	if err := s.startEtcd(ctx); err != nil {
+		return err
+	}
+	return s.startNATS(ctx)
+}
+
+// serverFlags tell a service where etcd and NATS are.
+func (s *Stack) serverFlags(service string) []string {
+	x := s.opts.External
+	if x == nil {
+		return []string{"--etcd-endpoints", s.etcdEndpoint, "--nats-url", s.natsURL}
+	}
+	url := x.ReaderURL
+	if service == "watcher" {
+		url = x.WatcherURL
+	}
+	return append([]string{"--etcd-endpoints", x.EtcdEndpoints, "--nats-url", url}, x.Flags...)
 }
 
 func (s *Stack) startMillwright(ctx context.Context, p *Process) error {
@@ -347,6 +381,9 @@ const (
 
 // given are the ports that stacks of this process were given: who has one may not listen yet, or be restarting.
 var given sync.Map
+
+// FreePort for a server beside the stack.
+func FreePort() (int, error) { return freePort() }
 
 func freePort() (int, error) {
 	for range portTries {
