@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -135,6 +136,7 @@ func (s *Stream) minSequence(n int) uint64 {
 func (s *Stream) use(n int, last uint64) {
 	s.mu.Lock()
 	s.number = n
+	maps.DeleteFunc(s.seen, func(before int, _ uint64) bool { return before < n-1 })
 	s.mu.Unlock()
 	s.saw(n, last)
 	s.pub.use(s.cfg.subject(n))

@@ -1,6 +1,7 @@
 package ec2
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -296,5 +297,25 @@ func TestKubeReservedCPU(t *testing.T) {
 		if got := kubeMilliCPU(cores); got != want {
 			t.Errorf("%d cores: %dm, want %dm", cores, got, want)
 		}
+	}
+}
+
+// TestNodeClassesThatComeAndGoLeaveNothing, also those that no catalogue can be computed for.
+func TestNodeClassesThatComeAndGoLeaveNothing(t *testing.T) {
+	r := newRig(t, nil)
+	r.poll("instance_types")
+	for i := range 5 {
+		r.setClasses(nodeClass(fmt.Sprint("good-", i), nil), nodeClass(fmt.Sprint("bad-", i), func(nc *karpawsv1.EC2NodeClass) {
+			nc.Spec.Kubelet = &karpawsv1.KubeletConfiguration{KubeReserved: map[string]string{"cpu": "lots"}}
+		}))
+		r.poll("nodeclasses")
+		if len(r.catalogs.emitted) != 1 || len(r.catalogs.faulty) != 1 {
+			t.Fatalf("%d catalogues, %d faulty classes", len(r.catalogs.emitted), len(r.catalogs.faulty))
+		}
+	}
+	r.setClasses()
+	r.poll("nodeclasses")
+	if len(r.catalogs.emitted) != 0 || len(r.catalogs.faulty) != 0 {
+		t.Errorf("%d catalogues, %d faulty classes are left", len(r.catalogs.emitted), len(r.catalogs.faulty))
 	}
 }

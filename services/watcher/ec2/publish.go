@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -72,6 +73,7 @@ func (p *Poller) pollClasses(ctx context.Context) error {
 		present[nc.Name] = true
 		errs = append(errs, p.emitCatalog(ctx, nc, o))
 	}
+	maps.DeleteFunc(c.faulty, func(name, _ string) bool { return !present[name] })
 	for name := range c.emitted {
 		if present[name] {
 			continue
