@@ -1,7 +1,12 @@
 package main
 
 import (
+	"os"
+	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"millwright/tools/fenced"
 )
@@ -21,4 +26,34 @@ func TestCommandsInDocuments(t *testing.T) {
 			t.Errorf("%s: %v", c, err)
 		}
 	}
+}
+
+// TestEveryCommandAndFlagIsDocumented in the tables of configuration.md.
+func TestEveryCommandAndFlagIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## millctl\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	_, connections, _ := strings.Cut(string(page), "\n### Connections\n")
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		name := strings.TrimPrefix(strings.TrimPrefix(c.CommandPath(), "millctl"), " ")
+		if name == "help" || strings.HasPrefix(name, "completion ") {
+			return
+		}
+		if name != "" && c.Runnable() && !strings.Contains(section, "`"+name) {
+			t.Errorf("millctl %s is not documented", name)
+		}
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Name != "help" && !strings.Contains(section, "--"+f.Name) && !strings.Contains(connections, "`--"+f.Name+"`") {
+				t.Errorf("--%s of millctl %s is not documented", f.Name, name)
+			}
+		})
+		for _, sub := range c.Commands() {
+			check(sub)
+		}
+	}
+	check(command())
 }
