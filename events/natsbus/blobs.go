@@ -84,7 +84,7 @@ func (b *blobs) bucket() jetstream.ObjectStore { return *b.store.Load() }
 func (b *blobs) Put(ctx context.Context, name string, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
 	defer cancel()
-	_, err := b.bucket().PutBytes(ctx, name, data)
+	err := b.put(ctx, name, data)
 	if refused(err, storeFull...) {
 		return fmt.Errorf("put blob %s: %w: %w", name, events.ErrNoSpace, err)
 	}
@@ -92,6 +92,18 @@ func (b *blobs) Put(ctx context.Context, name string, data []byte) error {
 		return fmt.Errorf("put blob %s: %w", name, err)
 	}
 	return nil
+}
+
+// put tries again when acknowledgements stay away: a server that died takes them along, and its successor takes the same bytes.
+func (b *blobs) put(ctx context.Context, name string, data []byte) error {
+	for {
+		attempt, cancel := context.WithTimeout(ctx, b.cfg.RequestTimeout+time.Duration(len(data)>>20)*time.Second)
+		_, err := b.bucket().PutBytes(attempt, name, data)
+		cancel()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+	}
 }
 
 func (b *blobs) Get(ctx context.Context, name string) ([]byte, error) {

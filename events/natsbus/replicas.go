@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -91,7 +92,7 @@ func (s *Stream) raiseSometimes(ctx context.Context) {
 type Placement struct {
 	// Replicas of the stream or the bucket, whichever has fewer. Offline counts those that do not answer.
 	Replicas, Offline int
-	// Servers known of the cluster; 1 if it is none.
+	// Servers that the URL names, if they are a cluster; 1 if not. What a server tells of others counts each of their addresses.
 	Servers int
 }
 
@@ -115,7 +116,7 @@ func (s *Stream) Placement(ctx context.Context) (Placement, error) {
 		if info.Cluster == nil {
 			continue
 		}
-		p.Servers = max(p.Servers, len(s.conn.Servers()))
+		p.Servers = strings.Count(s.cfg.URL, ",") + 1
 		offline := 0
 		for _, peer := range info.Cluster.Replicas {
 			if peer.Offline {
