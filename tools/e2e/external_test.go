@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"millwright/events"
+	"millwright/events/natsbus"
+	"millwright/store/etcdlog"
 	"millwright/tools/clustertest"
 	"millwright/tools/stack"
 )
@@ -36,9 +40,11 @@ type site struct {
 	*testing.T
 	dir      string
 	commands map[string]string
-	env      []string
-	running  map[string]*exec.Cmd
-	starts   map[string]func()
+	// endpoints of etcd.
+	endpoints string
+	env       []string
+	running   map[string]*exec.Cmd
+	starts    map[string]func()
 }
 
 func newSite(t *testing.T) *site {
@@ -130,11 +136,11 @@ func (s *site) serveThree(kind, shared, format string) (client []string) {
 	return clients
 }
 
-// TestExternalServersAsDocumented: three etcd and three NATS, set up by the commands of the page, of which each dies once.
-func TestExternalServersAsDocumented(t *testing.T) {
-	s := newSite(t)
+// setUp runs three etcd and three NATS, set up by the commands of the page.
+func (s *site) setUp() *stack.External {
+	s.Helper()
 	if err := os.MkdirAll(filepath.Join(s.dir, "logs"), 0o700); err != nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
 	s.run("certificates")
 	var endpoints, watcher, reader []string
@@ -145,33 +151,120 @@ func TestExternalServersAsDocumented(t *testing.T) {
 		watcher = append(watcher, "tls://watcher:w%201@localhost:"+port)
 		reader = append(reader, "tls://reader:r%201@localhost:"+port)
 	}
-	s.awaitEtcd(strings.Join(endpoints, ","))
-	s.run("users", "ETCD_ENDPOINTS="+strings.Join(endpoints, ","))
+	s.endpoints = strings.Join(endpoints, ",")
+	s.awaitEtcd()
+	s.run("users", "ETCD_ENDPOINTS="+s.endpoints)
+	return &stack.External{
+		EtcdEndpoints: s.endpoints, WatcherURL: strings.Join(watcher, ","), ReaderURL: strings.Join(reader, ","),
+		Flags: []string{
+			"--etcd-ca-file", s.file("ca.pem"), "--etcd-cert-file", s.file("millwright.pem"), "--etcd-key-file", s.file("millwright.key"),
+			"--nats-ca-file", s.file("ca.pem"), "--nats-cert-file", s.file("millwright.pem"), "--nats-key-file", s.file("millwright.key"),
+		},
+	}
+}
 
-	file := func(name string) string { return filepath.Join(s.dir, name) }
-	e := start(t, func(o *stack.Options) {
-		o.FiveProcesses, o.Dir = true, filepath.Join(s.dir, "stack")
-		o.External = &stack.External{
-			EtcdEndpoints: strings.Join(endpoints, ","), WatcherURL: strings.Join(watcher, ","), ReaderURL: strings.Join(reader, ","),
-			Flags: []string{
-				"--etcd-ca-file", file("ca.pem"), "--etcd-cert-file", file("millwright.pem"), "--etcd-key-file", file("millwright.key"),
-				"--nats-ca-file", file("ca.pem"), "--nats-cert-file", file("millwright.pem"), "--nats-key-file", file("millwright.key"),
-			},
+func (s *site) file(name string) string { return filepath.Join(s.dir, name) }
+
+// members of both, in the order in which tests kill them.
+var members = []string{"etcd-0", "nats-0", "etcd-1", "nats-1", "etcd-2", "nats-2"}
+
+// TestServersAsDocumentedLoseAnyOfTheirMembers: log and stream go on, and what the watcher publishes reaches a reader.
+func TestServersAsDocumentedLoseAnyOfTheirMembers(t *testing.T) {
+	s := newSite(t)
+	x := s.setUp()
+	ctx, cancel := context.WithTimeout(t.Context(), convergence)
+	defer cancel()
+	client, err := etcdlog.Dial(etcdlog.DialConfig{Endpoints: strings.Split(x.EtcdEndpoints, ","), Security: etcdlog.Security{
+		CAFile: s.file("ca.pem"), CertFile: s.file("millwright.pem"), KeyFile: s.file("millwright.key")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	open := func(url string, readOnly bool) (stream *natsbus.Stream) {
+		s.again(ctx, "open the stream", func() (err error) {
+			stream, err = natsbus.Open(ctx, natsbus.Config{URL: url, ReadOnly: readOnly, Cluster: stack.ClusterName, LogID: "0123456789abcdef",
+				Security: natsbus.Security{CAFile: s.file("ca.pem"), CertFile: s.file("millwright.pem"), KeyFile: s.file("millwright.key")}})
+			return err
+		})
+		t.Cleanup(func() { _ = stream.Close() })
+		return stream
+	}
+	watcher, reader := open(x.WatcherURL, false), open(x.ReaderURL, true)
+	read := make(chan string, 100)
+	reading, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- reader.Consume(reading, 0, func(m events.Message) error { read <- string(m.Data); return nil })
+	}()
+	for _, name := range members {
+		s.kill(name)
+		began := time.Now()
+		s.again(ctx, "put a key without "+name, func() error {
+			_, err := client.Put(ctx, "/millwright/"+stack.ClusterName+"/test", name)
+			return err
+		})
+		s.again(ctx, "publish without "+name, func() error { return errors.Join(watcher.Publish(ctx, []byte(name)), watcher.Flush(ctx)) })
+		for got := ""; got != name; {
+			select {
+			case got = <-read:
+			case <-ctx.Done():
+				t.Fatalf("without %s nothing reaches the reader", name)
+			}
 		}
+		t.Logf("without %s: written, published and read after %s", name, time.Since(began).Round(10*time.Millisecond))
+		s.starts[name]()
+		s.awaitEtcd()
+		s.again(ctx, "catch up", func() error {
+			p, err := reader.Placement(ctx)
+			if err == nil && (p.Replicas != 3 || p.Offline > 0) {
+				err = fmt.Errorf("%+v", p)
+			}
+			return err
+		})
+	}
+	if _, err := client.Put(ctx, "/other", "x"); err == nil {
+		t.Error("the user may write other keys than its cluster's")
+	}
+	stop()
+	<-ended
+}
+
+// again repeats what may fail while members elect.
+func (s *site) again(ctx context.Context, what string, try func() error) {
+	s.Helper()
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			s.Fatalf("%s: %v", what, err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// TestExternalServersAsDocumented: pods get nodes while each of the servers is away in turn.
+func TestExternalServersAsDocumented(t *testing.T) {
+	s := newSite(t)
+	x := s.setUp()
+	e := start(t, func(o *stack.Options) {
+		o.FiveProcesses, o.Dir, o.External = true, s.file("stack"), x
 	})
 	e.apply(defaultClass)
 	e.apply(defaultPool)
 	e.deploy("web", 1, "3", "1Gi")
 	e.running("web", 1)
 	e.order("3 replicas", "status")
-	for i, name := range []string{"etcd-0", "nats-0", "etcd-1", "nats-1", "etcd-2", "nats-2"} {
+	for i, name := range members {
 		s.kill(name)
 		began := time.Now()
 		e.scale("web", int32(i+2))
 		e.running("web", i+2)
 		t.Logf("without %s: another pod runs on a node of its own after %s", name, time.Since(began).Round(100*time.Millisecond))
 		s.starts[name]()
-		e.recovered(s, endpoints)
+		e.recovered(s)
 	}
 	e.matched()
 	e.scale("web", 0)
@@ -180,12 +273,12 @@ func TestExternalServersAsDocumented(t *testing.T) {
 }
 
 // awaitEtcd waits until the members have a leader.
-func (s *site) awaitEtcd(endpoints string) {
+func (s *site) awaitEtcd() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), convergence)
 	defer cancel()
 	for {
-		cmd := exec.CommandContext(ctx, filepath.Join(clustertest.Root(), "bin", "etcdctl"), "--endpoints", endpoints, "--cacert", "ca.pem",
+		cmd := exec.CommandContext(ctx, filepath.Join(clustertest.Root(), "bin", "etcdctl"), "--endpoints", s.endpoints, "--cacert", "ca.pem",
 			"--cert", "root.pem", "--key", "root.key", "endpoint", "health")
 		cmd.Dir = s.dir
 		out, err := cmd.CombinedOutput()
@@ -200,8 +293,8 @@ func (s *site) awaitEtcd(endpoints string) {
 }
 
 // recovered waits until the member that came back has caught up: the next one that dies must not be the second.
-func (e *env) recovered(s *site, endpoints []string) {
-	s.awaitEtcd(strings.Join(endpoints, ","))
+func (e *env) recovered(s *site) {
+	s.awaitEtcd()
 	e.eventually("all replicas of the stream are back", func() string {
 		out, code := e.millctl("status")
 		if code != 0 || !strings.Contains(out, ", 3 replicas\n") {
