@@ -107,6 +107,9 @@ func (b *batches) readOn(ctx context.Context, fn func(events.Message) error) err
 	}
 	for {
 		m, err := b.next(ctx)
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			return nil // whoever was asked died: ask again
+		}
 		if err != nil {
 			return err
 		}
@@ -143,7 +146,7 @@ func (b *batches) reply() string { return b.inbox + "." + strconv.Itoa(b.asked) 
 
 // next returns a part of the answer to what was asked last. Late ones to former questions are passed over.
 func (b *batches) next(ctx context.Context) (*nats.Msg, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.s.cfg.RequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*askAgain)
 	defer cancel()
 	for {
 		m, err := b.answers.NextMsgWithContext(ctx)

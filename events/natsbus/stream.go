@@ -113,9 +113,33 @@ func (s *Stream) bind(ctx context.Context) error {
 }
 
 // highest returns the highest number of an incarnation that exists, 0 if there is none.
-func (s *Stream) highest(ctx context.Context) (int, error) {
+func (s *Stream) highest(ctx context.Context) (n int, err error) {
+	err = s.ask(ctx, func(ctx context.Context) error {
+		n, err = s.highestNow(ctx)
+		return err
+	})
+	return n, err
+}
+
+// askAgain is how long an answer may take before a question is asked again: a server that died takes those it was asked along, and who
+// leads after it does not know of them.
+const askAgain = time.Second
+
+// ask repeats a question that changes nothing until it is answered, for RequestTimeout at most.
+func (s *Stream) ask(ctx context.Context, question func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
 	defer cancel()
+	for {
+		attempt, end := context.WithTimeout(ctx, askAgain)
+		err := question(attempt)
+		end()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+	}
+}
+
+func (s *Stream) highestNow(ctx context.Context) (int, error) {
 	names := s.js.StreamNames(ctx, jetstream.WithStreamListSubject(s.cfg.subjectsOf()))
 	n := 0
 	for name := range names.Name() {
@@ -222,14 +246,18 @@ func (s *Stream) State(ctx context.Context) (events.StreamState, error) {
 	return s.stateOf(ctx, s.current())
 }
 
-func (s *Stream) stateOf(ctx context.Context, n int) (events.StreamState, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
-	defer cancel()
-	stream, err := s.js.Stream(ctx, s.cfg.streamName(n))
+func (s *Stream) stateOf(ctx context.Context, n int) (state events.StreamState, err error) {
+	err = s.ask(ctx, func(ctx context.Context) error {
+		stream, err := s.js.Stream(ctx, s.cfg.streamName(n))
+		if err == nil {
+			state = stateOf(stream.CachedInfo())
+		}
+		return err
+	})
 	if err != nil {
 		return events.StreamState{}, fmt.Errorf("state of stream %s: %w", s.cfg.streamName(n), err)
 	}
-	return stateOf(stream.CachedInfo()), nil
+	return state, nil
 }
 
 // Renew implements events.Stream; a ReadOnly client can't. The incarnation before stays until its messages are too old; older ones go.
