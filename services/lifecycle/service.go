@@ -186,7 +186,7 @@ func (s *Service) stepClaim(ctx context.Context, name string) (time.Time, error)
 		}
 		return earliest(a.At, v.input.Now.Add(unsettledEvery)), nil
 	}
-	l := laneOf(a.Move)
+	l := laneOf(a.Move, v.input)
 	s.claimEffect(name, claimKey(name), l, func(ctx context.Context) error { return s.drive(ctx, name, l) })
 	return earliest(a.At, v.input.Now.Add(unsettledEvery)), nil
 }
@@ -237,9 +237,14 @@ func ignoreConflict(err error) error {
 	return err
 }
 
-// laneOf is where a move is made: by what it calls beside the API server and the log.
-func laneOf(m claim.Move) lane.Lane {
+// laneOf is where a move is made: by what it calls beside the API server and the log. A claim that never had an instance may get
+// one from a successor that this process does not know of yet, so only who surely leads lets it go.
+func laneOf(m claim.Move, in claim.Input) lane.Lane {
 	switch m {
+	case claim.Release:
+		if in.Ledger != nil && in.Ledger.InstanceID == "" {
+			return lane.Release
+		}
 	case claim.Create, claim.Launch, claim.Resolve:
 		return lane.Create
 	case claim.Terminate:
@@ -258,7 +263,7 @@ func (s *Service) drive(ctx context.Context, name string, in lane.Lane) error {
 			return s.putOff(claimKey(name), err)
 		}
 		a, _ := next(v.input)
-		if l := laneOf(a.Move); a.Move == claim.Doom || l != in && l != lane.Converge {
+		if l := laneOf(a.Move, v.input); a.Move == claim.Doom || l != in && l != lane.Converge {
 			return nil
 		}
 		more, err := s.carryOut(ctx, v, a)

@@ -166,7 +166,7 @@ func (p *process) usable(ctx context.Context, c *coroutine) error {
 	if p.dead {
 		return errNoAnswer
 	}
-	if c.creating && !p.leaseEnd.IsZero() && !p.sim.clock.Now().Before(p.leaseEnd.Add(-leaseMargin)) {
+	if c.fenced && !p.leaseEnd.IsZero() && !p.sim.clock.Now().Before(p.leaseEnd.Add(-leaseMargin)) {
 		c.cancel(store.ErrFenced)
 	}
 	if ctx.Err() != nil {

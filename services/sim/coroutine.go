@@ -11,9 +11,9 @@ type coroutine struct {
 	pause  uint64
 	parked bool
 	ended  bool
-	// cancel ends the context of an effect; creating effects end with the lease.
-	cancel   func(error)
-	creating bool
+	// cancel ends the context of an effect; fenced effects end with the lease.
+	cancel func(error)
+	fenced bool
 }
 
 type killed struct{}

@@ -232,7 +232,7 @@ func (p *process) startEffect(key string, l lane.Lane, timeout time.Duration, fn
 		}
 		p.after(0, p.poke)
 	})
-	c.cancel, c.creating = cancel, l.Creates()
+	c.cancel, c.fenced = cancel, l.Fenced()
 	p.running[key] = c
 	p.sim.stats.Effects++
 	p.after(p.sim.millis(0, 8), func() { p.sim.resume(c) })

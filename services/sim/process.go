@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// leaseTime is how long a dead or frozen leader's lease stands; leaseMargin is what creating effects keep off its end.
+	// leaseTime is how long a dead or frozen leader's lease stands; leaseMargin is what fenced effects keep off its end.
 	leaseTime   = 3 * time.Second
 	leaseMargin = 300 * time.Millisecond
 

@@ -15,7 +15,7 @@ import (
 	"millwright/store"
 )
 
-// leaseMargin is how long before the lease surely stands no more creating effects are ended.
+// leaseMargin is how long before the lease surely stands no more fenced effects are ended.
 const leaseMargin = 300 * time.Millisecond
 
 // Effect runs fn in its lane; see service.Host.
@@ -30,7 +30,7 @@ func (h *Host) Effect(key string, l lane.Lane, timeout time.Duration, fn func(ct
 		}
 		ctx, cancel := context.WithTimeoutCause(t.ctx, timeout, errEffectTimeout)
 		defer cancel()
-		if l.Creates() {
+		if l.Fenced() {
 			var release func()
 			ctx, release = withinLease(ctx, h.deadlineOf(t))
 			defer release()
@@ -41,7 +41,7 @@ func (h *Host) Effect(key string, l lane.Lane, timeout time.Duration, fn func(ct
 
 // mayStart reports that nothing but the want of room keeps an effect from being started.
 func (h *Host) mayStart(t *term, l lane.Lane) bool {
-	return h.state.reliable() == nil && h.mayAct() && !(l.Creates() && (t.caring() || h.Stop() == ledger.StopAll))
+	return h.state.reliable() == nil && h.mayAct() && !(l.Fenced() && t.caring()) && !(l.Creates() && h.Stop() == ledger.StopAll)
 }
 
 var errEffectTimeout = errors.New("effect timed out")
@@ -68,13 +68,18 @@ func (h *Host) deadlineOf(t *term) func() time.Time {
 	}
 }
 
-// withinLease returns a context that ends shortly before the deadline, which may move meanwhile.
+// withinLease returns a context that ends shortly before the deadline, which may move meanwhile. It has ended already if that has
+// passed: a process that was frozen for longer than its lease may be the last to know.
 func withinLease(ctx context.Context, deadline func() time.Time) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := make(chan struct{})
+	left := time.Until(deadline()) - leaseMargin
+	if left <= 0 {
+		cancel(store.ErrFenced)
+		return ctx, func() {}
+	}
 	go func() {
-		for {
-			left := time.Until(deadline()) - leaseMargin
+		for ; ; left = time.Until(deadline()) - leaseMargin {
 			if left <= 0 {
 				cancel(store.ErrFenced)
 				return

@@ -175,6 +175,29 @@ func TestACreatingEffectEndsBeforeTheLease(t *testing.T) {
 	})
 }
 
+func TestAFencedEffectDoesNothingOnceTheLeaseMayHaveEnded(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		h := r.host(ledger.ServiceLifecycle, ledger.ModeActive)
+		lease := &shortLease{done: make(chan struct{})}
+		lease.stands(time.Now().Add(time.Second))
+		_, release, err := h.Lead(r.t.Context(), lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // as if frozen: nobody has told it yet that another leads
+		for l, want := range map[lane.Lane]error{lane.Create: store.ErrFenced, lane.Release: store.ErrFenced, lane.Converge: nil} {
+			ended := make(chan error, 1)
+			if !h.Effect(string(l), l, time.Hour, func(ctx context.Context) error { ended <- context.Cause(ctx); return nil }) {
+				t.Fatalf("%s: not taken", l)
+			}
+			if got := <-ended; !errors.Is(got, want) {
+				t.Errorf("%s: began with %v, want %v", l, got, want)
+			}
+		}
+		release(r.t.Context())
+	})
+}
+
 func TestACreatingEffectEndsBeforeTheRightToAct(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		h := r.host(ledger.ServiceLifecycle, ledger.ModeActive)

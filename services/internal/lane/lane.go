@@ -14,6 +14,9 @@ const (
 	// Create: what brings NodeClaims and instances into being. These effects end before the lease does, and start neither
 	// while the log is away nor under a stop of everything.
 	Create Lane = "create"
+	// Release: finalizers of claims without an instance. A successor may have begun to launch for the same claim, and no version
+	// of the object shows it: only who surely leads may do this.
+	Release Lane = "release"
 	// Terminate, Tag and Seek ask EC2 about one instance each.
 	Terminate Lane = "terminate"
 	Tag       Lane = "tag"
@@ -28,8 +31,12 @@ const (
 	Evict Lane = "evict"
 )
 
-// Creates reports that effects of the lane may bring something into being, which a deposed leader must not do.
+// Creates reports that effects of the lane may bring something into being, which nobody does under a stop.
 func (l Lane) Creates() bool { return l == Create }
+
+// Fenced reports that a deposed leader could do harm by effects of the lane: they end before its lease does, and are not started
+// while the log is away, since somebody else may lead by then.
+func (l Lane) Fenced() bool { return l == Create || l == Release }
 
 // waitingMax bounds the effects that wait in one lane.
 const waitingMax = 20_000
@@ -37,7 +44,7 @@ const waitingMax = 20_000
 // sizes are how many effects of a lane run at a time.
 func (l Lane) size() int {
 	switch l {
-	case Converge, Create, Evict:
+	case Converge, Create, Release, Evict:
 		return 64
 	case Terminate:
 		return 32
