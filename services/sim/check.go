@@ -119,6 +119,8 @@ func (s *Sim) checkRecord(e ledger.Entry) {
 			s.history.planned[ledger.ClaimName(s.log.ID(), p.Replacements[i].NodePool, e.Seq, i)] = true
 		}
 		s.surprise(p.Candidates[0].Node)
+	case *ledger.CommandReduced:
+		s.history.commands[p.ID] = reduced(s.history.commands[p.ID], p)
 	case *ledger.CommandConfirmed:
 		s.checkConfirmed(s.history.commands[p.ID])
 		s.surprise(s.history.commands[p.ID].Candidates[0].Node)
@@ -138,6 +140,15 @@ func (s *Sim) checkRecord(e ledger.Entry) {
 			s.history.planned[ledger.ClaimName(s.log.ID(), p.Claims[i].NodePool, e.Seq, i)] = true
 		}
 	}
+}
+
+// reduced is the command without the nodes that were taken out of it.
+func reduced(c *ledger.CommandStarted, by *ledger.CommandReduced) *ledger.CommandStarted {
+	less := *c
+	less.Candidates = slices.DeleteFunc(slices.Clone(c.Candidates), func(x ledger.Candidate) bool {
+		return slices.ContainsFunc(by.Dropped, func(d ledger.DroppedNode) bool { return d.Claim == x.Claim })
+	})
+	return &less
 }
 
 // checkTime demands that nothing is doomed by time before its time.
