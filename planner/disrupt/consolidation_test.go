@@ -31,15 +31,6 @@ func sized(name, node, cpu, memory string, options ...func(*corev1.Pod)) *corev1
 	return pt.Pod(name, append([]func(*corev1.Pod){pt.On(node), pt.Requests("cpu", cpu, "memory", memory)}, options...)...)
 }
 
-// ofType makes a Node one of another type.
-func ofType(name, cpu, memory string) func(*corev1.Node) {
-	return func(n *corev1.Node) {
-		n.Labels[corev1.LabelInstanceTypeStable] = name
-		n.Status.Capacity = pt.Resources("cpu", cpu, "memory", memory, "pods", "58")
-		n.Status.Allocatable = n.Status.Capacity
-	}
-}
-
 // told is a command in one line: method, nodes, where the pods go, what is new.
 func told(d *planner.Decision) string {
 	if d == nil {

@@ -6,7 +6,6 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
-	"millwright/planner/ledger"
 )
 
 // driftTrialsMax bounds the drifted nodes that one Plan simulates in vain.
@@ -66,17 +65,6 @@ func (p *pass) driftFailure(o *outcome) *Blocked {
 		return blocked(CauseNoPlace, "Not all pods would schedule, %s => %s", w.mover.Key(), w.reason)
 	}
 	return nil
-}
-
-// candidatesOf are the nodes of a command that the Snapshot shows.
-func (c *candidates) candidatesOf(cmd *ledger.Command) []*planner.StateNode {
-	var list []*planner.StateNode
-	for _, x := range cmd.Started.Candidates {
-		if n := c.s.StateNodeOfClaim(x.Claim); n != nil {
-			list = append(list, n)
-		}
-	}
-	return list
 }
 
 // backoff is until when a NodePool's nodes are not replaced; zero if they may be.

@@ -48,6 +48,9 @@ type site struct {
 }
 
 func newSite(t *testing.T) *site {
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("the documented commands need openssl, which is not here")
+	}
 	s := &site{T: t, dir: t.TempDir(), commands: documented(t), running: map[string]*exec.Cmd{}, starts: map[string]func(){}}
 	s.env = append(os.Environ(),
 		"PATH="+filepath.Join(clustertest.Root(), "bin")+":"+os.Getenv("PATH"), "HOST=localhost", "HOSTS=localhost", "MILLWRIGHT="+clustertest.Root(),

@@ -75,6 +75,6 @@ func (c *Client) HintPod(ctx context.Context, namespace, name string, uid types.
 // IsHint reports that a pod's status.nominatedNodeName is a placement hint rather than kube-scheduler's.
 func IsHint(p *corev1.Pod) bool {
 	return p.Status.NominatedNodeName != "" && slices.ContainsFunc(p.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
-		return m.Manager == HintManager && m.FieldsV1 != nil && strings.Contains(string(m.FieldsV1.Raw), `"f:nominatedNodeName"`)
+		return m.Manager == HintManager && m.FieldsV1 != nil && strings.Contains(m.FieldsV1.GetRawString(), `"f:nominatedNodeName"`)
 	})
 }
