@@ -105,6 +105,10 @@ func ConfirmDecision(s *planner.Snapshot, cmd *ledger.Command) *planner.Decision
 		d.Kind, d.Payload = ledger.KindCommandReduced, &ledger.CommandReduced{ID: cmd.ID, Dropped: v.Dropped}
 	case Rollback:
 		back := &ledger.CommandRolledBack{ID: cmd.ID, Reason: v.Reason, Unused: unused(s, cmd), Failing: v.Failing}
+		for _, u := range back.Unused { // else the same command could begin anew at once, and buy and throw away nodes for ever
+			back.Failing = append(back.Failing, s.Ledger.Claim(u.Claim).NodePool)
+		}
+		back.Failing = sorted(back.Failing)
 		d.Kind, d.Payload = ledger.KindCommandRolledBack, back
 		if len(back.Unused)+len(back.Failing) > 0 {
 			d.Kind = ledger.KindCommandAbandoned
