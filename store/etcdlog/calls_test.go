@@ -23,7 +23,7 @@ type scene struct {
 	cluster     string
 	tap         *tap
 	// meanwhile counts what the other appended.
-	meanwhile int
+	meanwhile atomic.Int32
 }
 
 // largePayload becomes a blob, hugePayload one of two chunks.
@@ -55,7 +55,7 @@ func (s *scene) must(t *testing.T, d store.Draft) store.Record {
 
 // write is what another process appends.
 func (s *scene) write(t *testing.T) error {
-	s.meanwhile++
+	s.meanwhile.Add(1)
 	s.must(t, store.Draft{Payload: []byte("meanwhile")})
 	return nil
 }
@@ -111,8 +111,8 @@ func (s *scene) stored(t *testing.T, payload string, err error) {
 	if n := count(list, payload); n > 1 || err == nil && n == 0 {
 		t.Errorf("it is stored %d times, the append ended with %v", n, err)
 	}
-	if n := count(list, "meanwhile"); n != s.meanwhile {
-		t.Errorf("%d of the other's %d records are there", n, s.meanwhile)
+	if n := count(list, "meanwhile"); n != int(s.meanwhile.Load()) {
+		t.Errorf("%d of the other's %d records are there", n, s.meanwhile.Load())
 	}
 }
 
@@ -235,8 +235,8 @@ func archiveMost(t *testing.T, s *scene, arm func(func(context.Context) error)) 
 	arm(func(context.Context) error { return s.write(t) })
 	until(t, "archive", func(ctx context.Context) error { _, err := a.Archive(ctx, 7); return err })
 	after := s.records(t, dir)
-	if len(after) != len(before)+s.meanwhile {
-		t.Fatalf("%d records, there were %d and %d came", len(after), len(before), s.meanwhile)
+	if len(after) != len(before)+int(s.meanwhile.Load()) {
+		t.Fatalf("%d records, there were %d and %d came", len(after), len(before), s.meanwhile.Load())
 	}
 	for i, r := range before {
 		if after[i].Hash != r.Hash {

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,9 +16,12 @@ import (
 
 func TestCallsOfOneMomentGoOutAsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var asked [][]string
 		b := &batcher[[]Instance]{timeout: time.Minute, ask: func(_ context.Context, ids []string) ([]Instance, error) {
+			mu.Lock()
 			asked = append(asked, ids)
+			mu.Unlock()
 			var out []Instance
 			for _, id := range ids {
 				out = append(out, Instance{ID: id})
@@ -78,13 +82,14 @@ func TestWhoGivesUpLeavesTheBatchAlone(t *testing.T) {
 
 func TestAHungBatchEndsAndHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls := 0
+		var calls atomic.Int32
 		b := &batcher[int]{timeout: 30 * time.Second, ask: func(ctx context.Context, _ []string) (int, error) {
-			if calls++; calls == 1 {
+			n := int(calls.Add(1))
+			if n == 1 {
 				<-ctx.Done()
 				return 0, ctx.Err()
 			}
-			return calls, nil
+			return n, nil
 		}}
 		var wg sync.WaitGroup
 		wg.Go(func() {

@@ -101,6 +101,7 @@ func TestAWorldThatIsNotWhatWasPublishedIsFoldedAnew(t *testing.T) {
 			r.publish(events.KindNone, events.OpHeartbeat, "", &events.Heartbeat{Sums: map[string]events.Sum{"Node": {Count: 2}}})
 		}
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		w := r.state.world.folded
 		if w == before || w.Node("a") == nil || !r.state.Torn() {
 			t.Errorf("another World: %t, with its node: %t, torn: %t", w != before, w.Node("a") != nil, r.state.Torn())
