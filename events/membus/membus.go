@@ -38,6 +38,8 @@ func New() *Stream { return NewBus().Connect(QueueMax) }
 
 // Connect returns a client whose queue of unacknowledged publishes has the bound given.
 func (b *Bus) Connect(queueMax int) *Stream {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	return &Stream{bus: b, queueMax: queueMax, incarnation: b.number, closed: make(chan struct{})}
 }
 

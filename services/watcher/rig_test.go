@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +26,7 @@ type fakeKube struct {
 	pods    map[string]*corev1.Pod
 	dead    error
 	sink    Sink // of the watch that runs
-	lists   int
+	lists   atomic.Int32
 	version int
 	// silent: changes are known of and not published.
 	silent bool
@@ -89,7 +90,7 @@ func (k *fakeKube) Watch(ctx context.Context, sink Sink, synced func()) error {
 func (k *fakeKube) list(sink Sink) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.lists++
+	k.lists.Add(1)
 	for _, p := range k.pods {
 		if err := sink.Publish(k.change(events.OpUpsert, p)); err != nil {
 			return err

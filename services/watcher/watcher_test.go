@@ -56,8 +56,8 @@ func TestNoHeartbeatWhileTheAPIServerDoesNotAnswer(t *testing.T) {
 		if got := r.count(events.OpHeartbeat) - before; got != 2 {
 			t.Fatalf("%d heartbeats after it came back", got)
 		}
-		if r.kube.lists != 1 {
-			t.Fatalf("%d lists: silence is no reason for a resync", r.kube.lists)
+		if int(r.kube.lists.Load()) != 1 {
+			t.Fatalf("%d lists: silence is no reason for a resync", int(r.kube.lists.Load()))
 		}
 	})
 }
@@ -69,7 +69,7 @@ func TestAFailedPublishStartsANewEpoch(t *testing.T) {
 		r.kube.put("d")
 		r.kube.remove("a")
 		r.pass(3 * time.Second)
-		if r.kube.lists != 1 {
+		if int(r.kube.lists.Load()) != 1 {
 			t.Fatal("the API server was listed although the bus is away")
 		}
 		r.bus.Release()
@@ -113,8 +113,8 @@ func TestAFullQueueSlowsDownAndLosesNothing(t *testing.T) {
 		r.bus.Release()
 		<-done
 		r.expectPods("a", "b", "c", "d", "e")
-		if r.kube.lists != 1 {
-			t.Fatalf("%d lists", r.kube.lists)
+		if int(r.kube.lists.Load()) != 1 {
+			t.Fatalf("%d lists", int(r.kube.lists.Load()))
 		}
 	})
 }
@@ -170,8 +170,8 @@ func TestEpochsRiseOverRestartsAlsoWhenTheClockFalls(t *testing.T) {
 			})
 		}
 		r.expectPods("a", "b", "c") // observations checks the order
-		if r.kube.lists != 4 {
-			t.Fatalf("%d lists for 4 starts", r.kube.lists)
+		if int(r.kube.lists.Load()) != 4 {
+			t.Fatalf("%d lists for 4 starts", int(r.kube.lists.Load()))
 		}
 	})
 }
@@ -205,8 +205,8 @@ func TestATornWorldIsRepairedByAResync(t *testing.T) {
 				t.Fatal("still torn")
 			}
 		}
-		if r.kube.lists != 4 {
-			t.Fatalf("%d lists for 3 lost messages", r.kube.lists)
+		if int(r.kube.lists.Load()) != 4 {
+			t.Fatalf("%d lists for 3 lost messages", int(r.kube.lists.Load()))
 		}
 	})
 }
@@ -214,8 +214,8 @@ func TestATornWorldIsRepairedByAResync(t *testing.T) {
 func TestAWorldThatDriftedIsFoundWithin30Seconds(t *testing.T) {
 	run(t, nil, func(t *testing.T, r *rig) {
 		r.pass(time.Minute)
-		if r.w.own.Torn() || r.kube.lists != 1 {
-			t.Fatalf("torn %t, %d lists while nothing was wrong", r.w.own.Torn(), r.kube.lists)
+		if r.w.own.Torn() || int(r.kube.lists.Load()) != 1 {
+			t.Fatalf("torn %t, %d lists while nothing was wrong", r.w.own.Torn(), int(r.kube.lists.Load()))
 		}
 		for i := range 3 {
 			r.kube.silent = true
@@ -223,12 +223,12 @@ func TestAWorldThatDriftedIsFoundWithin30Seconds(t *testing.T) {
 			r.kube.silent = false
 			r.kube.put("d") // carries the sum
 			took := time.Duration(0)
-			for ; r.kube.lists == i+1 && took < 30*time.Second; took += 100 * time.Millisecond {
+			for ; int(r.kube.lists.Load()) == i+1 && took < 30*time.Second; took += 100 * time.Millisecond {
 				r.pass(100 * time.Millisecond)
 			}
 			r.pass(time.Second)
-			if r.kube.lists != i+2 || r.world().PodNamed("default", "lost") == nil {
-				t.Fatalf("%d lists after %d drifts", r.kube.lists, i+1)
+			if int(r.kube.lists.Load()) != i+2 || r.world().PodNamed("default", "lost") == nil {
+				t.Fatalf("%d lists after %d drifts", int(r.kube.lists.Load()), i+1)
 			}
 			t.Logf("found after %s", took)
 			r.kube.remove("lost")
