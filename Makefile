@@ -5,7 +5,8 @@ SHELL      := /bin/bash
 KUBERNETES := v1.36.3
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 GO         ?= go
-GOFLAGS    += -buildvcs=false
+# -trimpath: the same binaries, and one build cache, whatever directory the repository lies in.
+GOFLAGS    += -buildvcs=false -trimpath
 export GOFLAGS
 export CGO_ENABLED := 0
 # Property tests draw the same cases each time; RAPID_SEED=0 draws new ones.
@@ -70,7 +71,7 @@ bin/healthcheck bin/crash bin/composetest:
 bin/localcluster:
 	@echo "building bin/localcluster (Kubernetes $(KUBERNETES); the first time takes some minutes)"
 	@mkdir -p $(BIN)
-	@cd tools/localcluster && $(GO) build -trimpath -ldflags '$(KUBE_LDFLAGS)' -o $(BIN)/localcluster . & pid=$$!; \
+	@cd tools/localcluster && $(GO) build -ldflags '$(KUBE_LDFLAGS)' -o $(BIN)/localcluster . & pid=$$!; \
 	start=$$SECONDS; while kill -0 $$pid 2>/dev/null; do sleep 1; t=$$((SECONDS-start)); \
 		if [ $$((t % 30)) -eq 29 ]; then echo "  still building bin/localcluster, $$t s"; fi; done; wait $$pid
 

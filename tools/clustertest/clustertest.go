@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,10 +137,22 @@ func Binary(name string) (string, error) {
 	return path, nil
 }
 
-// Root is the repository's root directory.
+// Root is the repository's root directory: the nearest one above the working directory that holds go.mod of the module
+// millwright. `go test` runs each test in the directory of its package.
 func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+	dir, err := os.Getwd()
+	if err != nil {
+		panic(fmt.Sprintf("find the repository's root: %v", err))
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		content, err := os.ReadFile(filepath.Join(at, "go.mod"))
+		if err == nil && strings.HasPrefix(string(content), "module millwright\n") {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			panic(fmt.Sprintf("find the repository's root: no go.mod of millwright above %s", dir))
+		}
+	}
 }
 
 // InstallCRDs creates or updates the CRDs of deploy/crds and waits until they are established.
