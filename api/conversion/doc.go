@@ -5,9 +5,9 @@
 // schema let in never makes a list unreadable.
 //
 // Guarantees: the input is never changed; the functions are pure, but for the reading of a NodePool through PoolReader;
-// v1beta1 → v1 → v1beta1 gives the same object; v1 → v1beta1 → v1 loses what Losses names and no more. What v1beta1 can say
+// v1beta1 → v1 → v1beta1 gives the same object; v1 → v1beta1 → v1 loses what the Losses of Convert name and no more. What v1beta1 can say
 // and v1 cannot (kubelet, apiVersion of the reference, Ubuntu, consolidateAfter Never beside WhenUnderutilized) is
 // carried in annotations.
 // Not guaranteed: that the result is valid; the API server validates what is written.
-// Callers: services/webhook and millctl. Test with the generators of fuzz_test.go.
+// Test with the generators of fuzz_test.go.
 package conversion

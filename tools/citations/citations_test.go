@@ -1,0 +1,164 @@
+package citations
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+const top = "../.."
+
+// Every section that a file of the repository cites has a heading.
+func TestCitedSectionsHaveHeadings(t *testing.T) {
+	headings, err := Headings(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]int{}
+	for _, file := range sources(t) {
+		for _, c := range In(file, read(t, file)) {
+			found[c.Page]++
+			switch {
+			case c.Page == "":
+				t.Errorf("%v: say which page it is of, as in %q", c, "scheduling §"+c.Section)
+			case !slices.Contains(headings[c.Page], c.Section):
+				t.Errorf("%v: %s has no such heading", c, Pages[c.Page])
+			}
+		}
+	}
+	for page := range Pages {
+		if found[page] == 0 {
+			t.Errorf("nothing cites %s: are citations still found?", page)
+		}
+	}
+}
+
+// sources are the files that cite, from the top of the repository.
+func sources(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(top, path)
+		hidden := strings.HasPrefix(d.Name(), ".") && name != "."
+		switch {
+		case d.IsDir() && (hidden || name == "bin" || name == "tools/citations"):
+			return filepath.SkipDir
+		case !d.IsDir() && slices.Contains([]string{".go", ".md", ".proto"}, filepath.Ext(name)):
+			files = append(files, name)
+		}
+		return nil
+	})
+	if err != nil || len(files) < 500 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	return files
+}
+
+func TestCitations(t *testing.T) {
+	for text, want := range map[string]string{
+		"// as planned (DESIGN §4).":                              "DESIGN 4",
+		"// (reference: scheduling §7.5, §11)":                    "scheduling 7.5, scheduling 11",
+		"// reference/disruption.md §4, §6 and §9.":               "disruption 4, disruption 6, disruption 9",
+		"// scheduling §14, disruption §5":                        "scheduling 14, disruption 5",
+		"// wrapped (reference: disruption\n\t// §6, Processing)": "disruption 6",
+		"// from §3 on": " 3",
+		"// DESIGN §5 says so; for more see §7":                         "DESIGN 5,  7",
+		"[§10](lifecycle.md#10-node-repair)":                            "lifecycle 10",
+		"[ec2 §3](ec2.md#3-x) and [§3.4](ec2.md#34-y)":                  "ec2 3, ec2 3.4",
+		"// lifecycle §2-§9, api §3":                                    "lifecycle 2, lifecycle 9, api 3",
+		"// the rules of `lifecycle §8.3`":                              "lifecycle 8.3",
+		"see [lifecycle §8.4](docs/reference/lifecycle.md#84-deadline)": "lifecycle 8.4",
+	} {
+		file := "docs/reference/x.md"
+		if strings.Contains(text, "docs/") {
+			file = "README.md"
+		}
+		var got []string
+		for _, c := range In(file, text) {
+			got = append(got, fmt.Sprintf("%s %s", c.Page, c.Section))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+	if got := In("docs/reference/ec2.md", "as §4.5 says"); len(got) != 1 || got[0].Page != "ec2" {
+		t.Errorf("a page's own section: %v", got)
+	}
+	if got := In("a.go", "package a\n\n// one\n// disruption\n// §2\n"); len(got) != 1 || got[0].Line != 5 {
+		t.Errorf("line of a wrapped citation: %v", got)
+	}
+}
+
+var (
+	link   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	title  = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	blocks = regexp.MustCompile("(?s)```.*?```")
+	code   = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
+)
+
+// Links of documents lead to files that exist, and to headings in them.
+func TestLinksLeadSomewhere(t *testing.T) {
+	checked := 0
+	for _, file := range sources(t) {
+		if filepath.Ext(file) != ".md" {
+			continue
+		}
+		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(read(t, file), ""), -1) {
+			target, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, ":") {
+				continue
+			}
+			to := file
+			if target != "" {
+				to = filepath.Join(filepath.Dir(file), target)
+			}
+			checked++
+			if _, err := os.Stat(filepath.Join(top, to)); err != nil {
+				t.Errorf("%s: link %s leads nowhere", file, m[1])
+				continue
+			}
+			if anchor != "" && !slices.Contains(anchors(read(t, to)), anchor) {
+				t.Errorf("%s: link %s: %s has no such heading", file, m[1], to)
+			}
+		}
+	}
+	if checked < 100 {
+		t.Errorf("only %d links: are they still found?", checked)
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(top, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// anchors of the headings of a document, as its viewers make them.
+func anchors(text string) []string {
+	var out []string
+	for _, m := range title.FindAllStringSubmatch(blocks.ReplaceAllString(text, ""), -1) {
+		var b strings.Builder
+		for _, r := range strings.ToLower(m[1]) {
+			switch {
+			case r == ' ' || r == '-':
+				b.WriteByte('-')
+			case unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_':
+				b.WriteRune(r)
+			}
+		}
+		out = append(out, b.String())
+	}
+	return out
+}
