@@ -87,7 +87,7 @@ func TestImportsPointDown(t *testing.T) {
 	seen := 0
 	for _, p := range listPackages(t) {
 		seen++
-		for _, r := range rules {
+		for _, r := range append(simulatorRules(), rules...) {
 			if !r.covers(p.ImportPath) {
 				continue
 			}

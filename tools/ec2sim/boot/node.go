@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"millwright/tools/ec2sim/sim"
+	"millwright/tools/ec2sim/sim/instance"
 )
 
 // Managed is the annotation by which KWOK knows that it plays a Node's kubelet.
@@ -53,7 +53,7 @@ func (c *Cluster) admit(b *Bootstrap, imageFamily string) error {
 
 // NewNode builds the Node that a machine's kubelet would register, without extended resources: device
 // plugins come later.
-func NewNode(m *sim.Machine, b *Bootstrap, c *Cluster, overheadMillionths int64) (*corev1.Node, error) {
+func NewNode(m *instance.Machine, b *Bootstrap, c *Cluster, overheadMillionths int64) (*corev1.Node, error) {
 	if err := b.Kubelet.check(); err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func NewNode(m *sim.Machine, b *Bootstrap, c *Cluster, overheadMillionths int64)
 	}, nil
 }
 
-func labels(m *sim.Machine, b *Bootstrap) map[string]string {
+func labels(m *instance.Machine, b *Bootstrap) map[string]string {
 	out := map[string]string{
 		corev1.LabelHostname: m.PrivateDNS, corev1.LabelArchStable: m.Type.Arch(), corev1.LabelOSStable: "linux",
 		"beta.kubernetes.io/arch": m.Type.Arch(), "beta.kubernetes.io/os": "linux",
@@ -102,7 +102,7 @@ func startConditions() []corev1.NodeCondition {
 	}
 }
 
-func nodeInfo(m *sim.Machine, b *Bootstrap, version string) corev1.NodeSystemInfo {
+func nodeInfo(m *instance.Machine, b *Bootstrap, version string) corev1.NodeSystemInfo {
 	uuid := "ec2" + strings.TrimPrefix(m.ID, "i-")
 	images := map[string]string{AL2: "Amazon Linux 2", AL2023: "Amazon Linux 2023", Bottlerocket: "Bottlerocket OS"}
 	return corev1.NodeSystemInfo{

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"millwright/tools/ec2sim/catalogue"
-	"millwright/tools/ec2sim/sim"
+	"millwright/tools/ec2sim/sim/instance"
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 )
 
 // capacity is what the kubelet finds: the machine's cores, the memory the guest sees, pods and storage.
-func capacity(m *sim.Machine, b *Bootstrap, overheadMillionths int64) corev1.ResourceList {
+func capacity(m *instance.Machine, b *Bootstrap, overheadMillionths int64) corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU:              *resource.NewQuantity(int64(m.Type.VCPUs), resource.DecimalSI),
 		corev1.ResourceMemory:           *resource.NewQuantity(guestMemory(m.Type, overheadMillionths)*mebi, resource.BinarySI),
@@ -61,7 +61,7 @@ func podCapacity(t *catalogue.Type, b *Bootstrap) int {
 }
 
 // ephemeralStorage is the size of the device that holds /var: the instance store with RAID0, else a volume.
-func ephemeralStorage(m *sim.Machine, b *Bootstrap) int64 {
+func ephemeralStorage(m *instance.Machine, b *Bootstrap) int64 {
 	if b.RAID0 && m.Type.StorageGB > 0 {
 		return m.Type.StorageGB * 1_000_000_000
 	}
@@ -76,7 +76,7 @@ func ephemeralStorage(m *sim.Machine, b *Bootstrap) int64 {
 }
 
 // devices are the extended resources that device plugins publish.
-func devices(m *sim.Machine) corev1.ResourceList {
+func devices(m *instance.Machine) corev1.ResourceList {
 	counts := map[corev1.ResourceName]int64{efa: int64(m.EFAs)}
 	for _, g := range m.Type.GPUs {
 		name := map[string]corev1.ResourceName{"NVIDIA": nvidiaGPU, "AMD": amdGPU, "Habana": gaudi}[g.Manufacturer]
@@ -96,7 +96,7 @@ func devices(m *sim.Machine) corev1.ResourceList {
 }
 
 // allocatable is capacity less kube-reserved, system-reserved and the hard eviction thresholds.
-func allocatable(m *sim.Machine, b *Bootstrap, total corev1.ResourceList) (corev1.ResourceList, error) {
+func allocatable(m *instance.Machine, b *Bootstrap, total corev1.ResourceList) (corev1.ResourceList, error) {
 	out := total.DeepCopy()
 	reserved, err := reservations(m, b)
 	if err != nil {
@@ -123,7 +123,7 @@ func allocatable(m *sim.Machine, b *Bootstrap, total corev1.ResourceList) (corev
 }
 
 // reservations adds the configured reservations to the image's own kube-reserved.
-func reservations(m *sim.Machine, b *Bootstrap) (corev1.ResourceList, error) {
+func reservations(m *instance.Machine, b *Bootstrap) (corev1.ResourceList, error) {
 	pods := m.Type.ENIPods()
 	if b.Family == Bottlerocket {
 		pods = podCapacity(m.Type, b)

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"millwright/tools/ec2sim/catalogue"
-	"millwright/tools/ec2sim/sim"
+	"millwright/tools/ec2sim/sim/instance"
 )
 
 // The vectors are the published allocatable figures of EKS's types on AL2023 with default settings.
@@ -34,7 +34,7 @@ func TestAllocatableOfKnownTypes(t *testing.T) {
 	}
 	for name, want := range cases {
 		t.Run(name, func(t *testing.T) {
-			m, b := &sim.Machine{Type: catalogue.Lookup(name)}, &Bootstrap{Family: AL2023}
+			m, b := &instance.Machine{Type: catalogue.Lookup(name)}, &Bootstrap{Family: AL2023}
 			free, err := allocatable(m, b, capacity(m, b, DefaultMemoryOverhead))
 			if err != nil {
 				t.Fatal(err)
@@ -64,7 +64,7 @@ func TestAllocatableOfKnownTypes(t *testing.T) {
 }
 
 func TestKubeletSettingsShapeTheNode(t *testing.T) {
-	m := &sim.Machine{Type: catalogue.Lookup("i4i.large"), DeviceGiB: map[string]int{"/dev/xvda": 100, "/dev/xvdb": 50}, EFAs: 1}
+	m := &instance.Machine{Type: catalogue.Lookup("i4i.large"), DeviceGiB: map[string]int{"/dev/xvda": 100, "/dev/xvdb": 50}, EFAs: 1}
 	cases := map[string]struct {
 		bootstrap Bootstrap
 		resource  corev1.ResourceName

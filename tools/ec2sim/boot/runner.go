@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
 
-	"millwright/tools/ec2sim/sim"
+	"millwright/tools/ec2sim/sim/instance"
 	"millwright/tools/ec2sim/simclient"
 )
 
 // Cloud is what the runner needs of the simulated account; *sim.Server has it.
 type Cloud interface {
-	Machines() []sim.Machine
-	SetProgress(id string, p sim.Progress)
+	Machines() []instance.Machine
+	SetProgress(id string, p instance.Progress)
 	Settings() simclient.Settings
 	Changed() <-chan struct{}
 	Now() time.Time
@@ -89,7 +89,7 @@ func (r *Runner) Run(ctx context.Context) error {
 
 // todo is one step for one machine.
 type todo struct {
-	machine sim.Machine
+	machine instance.Machine
 	step    step
 }
 
@@ -134,7 +134,7 @@ func (r *Runner) work(ctx context.Context, w todo) {
 }
 
 // take carries a step out and returns the progress made.
-func (r *Runner) take(ctx context.Context, w todo) (sim.Progress, error) {
+func (r *Runner) take(ctx context.Context, w todo) (instance.Progress, error) {
 	m, p := &w.machine, w.machine.Progress
 	var err error
 	switch w.step {

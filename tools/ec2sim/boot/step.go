@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"millwright/tools/ec2sim/sim"
+	"millwright/tools/ec2sim/sim/instance"
 	"millwright/tools/ec2sim/simclient"
 )
 
@@ -28,9 +28,9 @@ const (
 )
 
 // next decides from the machine's state, the delays and the clock alone.
-func next(m *sim.Machine, s simclient.Settings, deleteNodes bool, now time.Time) step {
+func next(m *instance.Machine, s simclient.Settings, deleteNodes bool, now time.Time) step {
 	p := m.Progress
-	running := m.State == sim.Running && !m.Failed
+	running := m.State == instance.Running && !m.Failed
 	if p.Node == "" {
 		if running && p.Problem == "" && !s.BootingPaused && !now.Before(m.RunningAt.Add(time.Duration(s.Boot))) {
 			return register
@@ -49,11 +49,11 @@ func next(m *sim.Machine, s simclient.Settings, deleteNodes bool, now time.Time)
 	return nothing
 }
 
-func nextDown(m *sim.Machine, deleteNodes bool) step {
+func nextDown(m *instance.Machine, deleteNodes bool) step {
 	switch {
 	case !m.Progress.Stopped:
 		return stop
-	case deleteNodes && m.State == sim.Terminated && !m.Progress.Deleted:
+	case deleteNodes && m.State == instance.Terminated && !m.Progress.Deleted:
 		return remove
 	}
 	return nothing
@@ -61,14 +61,14 @@ func nextDown(m *sim.Machine, deleteNodes bool) step {
 
 // register decodes the user data and creates the Node. User data that cannot work is a lasting problem, not an
 // error to retry.
-func (r *Runner) register(ctx context.Context, m *sim.Machine) (sim.Progress, error) {
+func (r *Runner) register(ctx context.Context, m *instance.Machine) (instance.Progress, error) {
 	node, err := r.prepare(m)
 	if err != nil {
 		r.cfg.Log.Warn().Err(err).Str("instance", m.ID).Msg("instance will never register")
-		return sim.Progress{Problem: err.Error()}, nil
+		return instance.Progress{Problem: err.Error()}, nil
 	}
 	settings := r.cfg.Cloud.Settings()
-	p := sim.Progress{Node: node.Name, RegisteredAt: r.cfg.Cloud.Now()}
+	p := instance.Progress{Node: node.Name, RegisteredAt: r.cfg.Cloud.Now()}
 	if settings.Ready == 0 {
 		node.Annotations = map[string]string{ManagedKey: ManagedValue}
 		p.Alive = true
@@ -90,7 +90,7 @@ func (r *Runner) register(ctx context.Context, m *sim.Machine) (sim.Progress, er
 	return p, nil
 }
 
-func (r *Runner) prepare(m *sim.Machine) (*corev1.Node, error) {
+func (r *Runner) prepare(m *instance.Machine) (*corev1.Node, error) {
 	b, err := Decode(m.UserData)
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (r *Runner) manage(ctx context.Context, name string) error {
 }
 
 // publish adds the extended resources to the Node's status.
-func (r *Runner) publish(ctx context.Context, m *sim.Machine) error {
+func (r *Runner) publish(ctx context.Context, m *instance.Machine) error {
 	found := devices(m)
 	return r.patch(ctx, m.Progress.Node, map[string]any{"status": map[string]any{"capacity": found, "allocatable": found}}, "status")
 }

@@ -3,11 +3,12 @@ package sim
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
 
+	"millwright/tools/ec2sim/sim/network"
+	"millwright/tools/ec2sim/sim/wire"
 	"millwright/tools/ec2sim/simclient"
 )
 
@@ -45,7 +46,7 @@ func (s *Server) serveControl(w http.ResponseWriter, r *http.Request) {
 	result, err := s.control(r, path)
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
-		var refusal *Error
+		var refusal *wire.Error
 		status := http.StatusBadRequest
 		if errors.As(err, &refusal) {
 			status = refusal.Status
@@ -73,64 +74,50 @@ func (s *Server) control(r *http.Request, path string) (any, error) {
 	case "GET calls":
 		return s.Calls(), nil
 	case "POST instances":
-		return s.controlInstance(r, rest)
+		return s.instances.Control(r, rest)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.account.Lock()
+	defer s.account.Unlock()
 	switch resource {
 	case "settings":
-		return s.controlSettings(r)
+		return s.account.ControlSettings(r)
 	case "capacity":
-		return s.controlCapacity(r)
+		return s.instances.ControlCapacity(r)
 	case "faults":
-		return s.controlFaults(r, rest)
+		return s.faults.ControlFaults(r, rest)
 	case "limits":
-		return s.controlLimits(r)
+		return s.faults.ControlLimits(r)
 	case "prices":
-		return s.controlPrices(r)
+		return s.prices.Control(r)
 	case "reservations":
-		return s.controlReservations(r, rest)
+		return s.reservations.Control(r, rest)
 	case "subnets":
-		return s.controlSubnet(r, rest)
+		return s.vpc.Control(r, rest)
 	case "images":
-		return s.controlImages(r)
+		return s.images.ControlImages(r)
 	case "parameters":
-		return s.controlParameters(r)
+		return s.images.ControlParameters(r)
 	}
-	return nil, unknownControl(r)
-}
-
-func unknownControl(r *http.Request) error {
-	return &Error{Status: http.StatusNotFound, Code: "UnknownControl", Message: r.Method + " " + r.URL.Path + "; see GET /_control/"}
-}
-
-// decode reads a JSON body strictly: a misspelt field must not go unnoticed in a test.
-func decode(r *http.Request, into any) error {
-	dec := json.NewDecoder(r.Body)
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil && !errors.Is(err, io.EOF) {
-		return refuse("InvalidBody", "%s", err)
-	}
-	return nil
+	return nil, wire.UnknownControl(r)
 }
 
 // Defaults returns the names that exist in the account.
 func (s *Server) Defaults() simclient.Defaults {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.account.Lock()
+	defer s.account.Unlock()
 	d := simclient.Defaults{
-		Cluster: s.cfg.ClusterName, Region: s.region.Name, KubernetesVersion: s.cfg.KubernetesVersion, Account: s.cfg.AccountID,
-		VPC: s.network.vpcID, Subnets: map[string]string{}, SubnetTags: map[string]string{DiscoveryTag: s.cfg.ClusterName},
-		SecurityGroupTags: map[string]string{DiscoveryTag: s.cfg.ClusterName}, Role: s.nodeRole(),
-		InstanceProfile: s.nodeProfile(), Queue: s.cfg.ClusterName, ClusterEndpoint: s.cfg.ClusterEndpoint,
-		ImageVersions: s.imageVersions(),
+		Cluster: s.account.Cfg.ClusterName, Region: s.account.Region.Name, KubernetesVersion: s.account.Cfg.KubernetesVersion, Account: s.account.Cfg.AccountID,
+		VPC: s.vpc.VPCID, Subnets: map[string]string{}, SubnetTags: map[string]string{network.DiscoveryTag: s.account.Cfg.ClusterName},
+		SecurityGroupTags: map[string]string{network.DiscoveryTag: s.account.Cfg.ClusterName}, Role: s.profiles.NodeRole(),
+		InstanceProfile: s.profiles.NodeProfile(), Queue: s.account.Cfg.ClusterName, ClusterEndpoint: s.account.Cfg.ClusterEndpoint,
+		ImageVersions: s.images.Versions(),
 	}
-	for _, z := range s.region.Zones {
+	for _, z := range s.account.Region.Zones {
 		d.Zones = append(d.Zones, z.Name)
-		d.Subnets[z.Name] = s.network.subnetIn(z.Name).ID
+		d.Subnets[z.Name] = s.vpc.SubnetIn(z.Name).ID
 	}
-	for _, g := range s.network.groups {
-		if g.Tags[DiscoveryTag] != "" {
+	for _, g := range s.vpc.Groups {
+		if g.Tags[network.DiscoveryTag] != "" {
 			d.SecurityGroups = append(d.SecurityGroups, g.Name)
 		}
 	}

@@ -1,47 +1,28 @@
 package sim
 
 import (
-	"context"
-	"io"
+	"errors"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
+	"millwright/tools/ec2sim/sim/faults"
+	"millwright/tools/ec2sim/sim/wire"
 	"millwright/tools/ec2sim/simclient"
 )
 
-// maxBody bounds a request: far above EC2's own limit.
-const maxBody = 8 << 20
-
-// call is one AWS request on its way through the simulator.
-type call struct {
-	id      string
-	service string // ec2, iam, sts, ssm, pricing, sqs, eks
-	action  string
-	params  *params    // query protocol
-	form    url.Values // query protocol
-	body    []byte     // JSON protocols
-	path    string     // REST protocols
-	ctx     context.Context
-}
-
-// operation carries out a call under the server's lock.
-type operation func(s *Server, c *call) (any, error)
-
 func (s *Server) serveAWS(w http.ResponseWriter, r *http.Request) {
-	c, err := parseCall(r)
+	c, err := wire.ParseCall(r)
 	if err != nil {
 		s.answer(w, c, nil, err)
 		return
 	}
-	before, after := s.judge(c)
+	before, after := s.faults.Judge(c)
 	if !s.inflict(w, r, c, before) {
 		return
 	}
 	result, err := s.perform(c)
 	if after != nil {
-		s.markUnanswered(c.id, after)
+		s.account.MarkUnanswered(c.ID, after)
 		if !s.inflict(w, r, c, after) {
 			return
 		}
@@ -50,122 +31,57 @@ func (s *Server) serveAWS(w http.ResponseWriter, r *http.Request) {
 }
 
 // inflict carries a fault out; false means that the request has been dealt with.
-func (s *Server) inflict(w http.ResponseWriter, r *http.Request, c *call, f *simclient.Fault) bool {
+func (s *Server) inflict(w http.ResponseWriter, r *http.Request, c *wire.Call, f *simclient.Fault) bool {
 	if f == nil {
 		return true
 	}
 	if f.Delay > 0 {
-		if err := s.cfg.Sleep(r.Context(), time.Duration(f.Delay)); err != nil {
+		if err := s.account.Cfg.Sleep(r.Context(), time.Duration(f.Delay)); err != nil {
 			panic(http.ErrAbortHandler)
 		}
 	}
 	if f.Drop {
-		s.count(c, "dropped")
+		s.faults.Count(c, "dropped")
 		panic(http.ErrAbortHandler)
 	}
 	if f.Code != "" {
-		s.answer(w, c, nil, faultError(f))
+		s.answer(w, c, nil, faults.FaultError(f))
 		return false
 	}
 	return true
 }
 
 // perform finds the operation and runs it.
-func (s *Server) perform(c *call) (any, error) {
-	if c.service == "sqs" && c.action == "ReceiveMessage" {
-		return s.receiveMessage(c) // waits, so it takes the lock by itself
+func (s *Server) perform(c *wire.Call) (any, error) {
+	if c.Service == "sqs" && c.Action == "ReceiveMessage" {
+		return s.queue.ReceiveMessage(c) // waits, so it takes the lock by itself
 	}
-	op, ok := operations[c.service][c.action]
+	op, ok := s.operations[c.Service][c.Action]
 	if !ok {
-		return nil, refuse("InvalidAction", "The action %s is not valid for this web service.", c.action)
+		return nil, wire.Refuse("InvalidAction", "The action %s is not valid for this web service.", c.Action)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return op(s, c)
+	s.account.Lock()
+	defer s.account.Unlock()
+	return op(c)
 }
 
-var operations map[string]map[string]operation
-
-func init() {
-	operations = map[string]map[string]operation{
-		"ec2":     ec2Operations,
-		"iam":     iamOperations,
-		"sts":     {"GetCallerIdentity": getCallerIdentity},
-		"ssm":     {"GetParameter": getParameter},
-		"pricing": {"GetProducts": getProducts},
-		"sqs":     sqsOperations,
-		"eks":     {"DescribeCluster": describeCluster},
+// answer writes a result or an error in the protocol of the service, and counts the call.
+func (s *Server) answer(w http.ResponseWriter, c *wire.Call, result any, err error) {
+	w.Header().Set("X-Amzn-Requestid", c.ID)
+	var refusal *wire.Error
+	if err != nil && !errors.As(err, &refusal) {
+		refusal = &wire.Error{Status: http.StatusInternalServerError, Code: "InternalError", Message: err.Error()}
 	}
-}
-
-// parseCall tells the service by target header, path or credential scope, and reads the body.
-func parseCall(r *http.Request) (*call, error) {
-	c := &call{id: newRequestID(), path: r.URL.Path, ctx: r.Context(), service: "ec2"}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
-	if err != nil {
-		return c, refuse("RequestExpired", "The request could not be read: %s", err)
+	if refusal != nil {
+		s.faults.Count(c, refusal.Code)
+		s.account.Cfg.Log.Debug().Str("service", c.Service).Str("action", c.Action).Str("code", refusal.Code).
+			Str("message", refusal.Message).Msg("refused call")
+		wire.WriteError(w, c, refusal)
+		return
 	}
-	if len(body) > maxBody {
-		return c, refuse("RequestEntityTooLarge", "The request is larger than %d bytes.", maxBody)
+	s.faults.Count(c, "ok")
+	s.account.Cfg.Log.Debug().Str("service", c.Service).Str("action", c.Action).Msg("answered call")
+	if err := wire.WriteResult(w, c, result); err != nil {
+		s.account.Cfg.Log.Error().Err(err).Str("action", c.Action).Msg("could not write answer")
 	}
-	c.body = body
-	scope := credentialService(r.Header.Get("Authorization"))
-	if target := r.Header.Get("X-Amz-Target"); target != "" {
-		return c, c.parseTarget(target)
-	}
-	if strings.HasPrefix(r.URL.Path, "/clusters/") || scope == "eks" {
-		c.service, c.action = "eks", "DescribeCluster"
-		return c, nil
-	}
-	return c, c.parseQuery(r, scope)
-}
-
-var targets = map[string]string{"AmazonSSM": "ssm", "AWSPriceListService": "pricing", "AmazonSQS": "sqs"}
-
-func (c *call) parseTarget(target string) error {
-	prefix, action, _ := strings.Cut(target, ".")
-	service, ok := targets[prefix]
-	c.service, c.action = service, action
-	if !ok {
-		c.service = "ssm"
-		return refuse("UnknownOperationException", "The operation %s is not known.", target)
-	}
-	return nil
-}
-
-var queryVersions = map[string]string{"2016-11-15": "ec2", "2010-05-08": "iam", "2011-06-15": "sts"}
-
-func (c *call) parseQuery(r *http.Request, scope string) error {
-	form, err := url.ParseQuery(string(c.body))
-	if err != nil {
-		return refuse("MalformedQueryString", "The query string contains a syntax error: %s", err)
-	}
-	for key, values := range r.URL.Query() {
-		form[key] = values
-	}
-	c.form, c.params, c.action = form, parseParams(form), form.Get("Action")
-	if scope == "" {
-		scope = queryVersions[form.Get("Version")]
-	}
-	if scope == "iam" || scope == "sts" {
-		c.service = scope
-	}
-	if c.action == "" {
-		return refuse("MissingAction", "The request is missing an action or a required parameter.")
-	}
-	return nil
-}
-
-// credentialService reads the service from "Credential=AKID/20260101/us-west-2/ec2/aws4_request".
-func credentialService(authorization string) string {
-	_, rest, ok := strings.Cut(authorization, "Credential=")
-	if !ok {
-		return ""
-	}
-	scope, _, _ := strings.Cut(rest, ",")
-	parts := strings.Split(scope, "/")
-	if len(parts) < 5 {
-		return ""
-	}
-	return parts[len(parts)-2]
 }

@@ -1,69 +1,55 @@
 package sim
 
 import (
-	"math/rand/v2"
 	"net/http"
-	"sync"
 	"time"
 
 	"millwright/tools/ec2sim/catalogue"
+	"millwright/tools/ec2sim/sim/account"
+	"millwright/tools/ec2sim/sim/ami"
+	"millwright/tools/ec2sim/sim/eks"
+	"millwright/tools/ec2sim/sim/faults"
+	"millwright/tools/ec2sim/sim/iam"
+	"millwright/tools/ec2sim/sim/instance"
+	"millwright/tools/ec2sim/sim/instancetype"
+	"millwright/tools/ec2sim/sim/network"
+	"millwright/tools/ec2sim/sim/pricing"
+	"millwright/tools/ec2sim/sim/reservation"
+	"millwright/tools/ec2sim/sim/sqs"
+	"millwright/tools/ec2sim/sim/template"
+	"millwright/tools/ec2sim/sim/wire"
 	"millwright/tools/ec2sim/simclient"
 )
 
 // Server is the simulated account; an http.Handler for all services and the control interface.
 type Server struct {
-	cfg    Config
-	region *catalogue.Region
-	spot   catalogue.Spot
-	// types offered in the region, by name; products are their Pricing API entries, built on first use.
-	types []*catalogue.Type
-
-	mu        sync.Mutex
-	settings  simclient.Settings
-	network   network
-	images    map[string]*image
-	ssm       map[string]string
-	instances fleet
-	templates map[string]*launchTemplate // by id
-	tokens    map[string]*tokenRecord    // by call and token
-	profiles  map[string]*instanceProfile
-	queue     queue
-	capacity  []simclient.Capacity
-	// reservations of capacity, by id; those that ended stay.
-	reservations map[string]*reservation
-	faults       []*simclient.Fault
-	buckets      map[string]*bucket
-	prices       map[priceKey]int64
-	ledger       []*simclient.Entry
-	calls        simclient.Calls
-	rng          *rand.Rand
-	journal      *journal
-	products     productCache
-	// changed is closed and replaced whenever instances or messages change.
-	changed chan struct{}
+	account   *account.Account
+	vpc       *network.VPC
+	images    *ami.Images
+	templates *template.Templates
+	profiles  *iam.Profiles
+	queue     *sqs.Queue
+	prices    *pricing.Prices
+	types     *instancetype.Types
+	cluster   *eks.Cluster
+	// reservations of capacity.
+	reservations *reservation.Reservations
+	instances    *instance.Service
+	faults       *faults.Faults
+	// operations by service and action.
+	operations map[string]map[string]wire.Operation
 }
 
 // New returns an account with a VPC, images, a role and an empty queue, and no instances.
-func New(cfg Config) *Server {
-	cfg.setDefaults()
-	region := catalogue.NewRegion(cfg.Region, cfg.zoneLetters())
+func New(cfg account.Config) *Server {
+	a := account.New(cfg)
 	s := &Server{
-		cfg: cfg, region: region, spot: catalogue.Spot{Region: region, Seed: cfg.Seed}, types: region.Types(),
-		settings:     cfg.Settings,
-		instances:    newFleet(),
-		templates:    map[string]*launchTemplate{},
-		tokens:       map[string]*tokenRecord{},
-		profiles:     map[string]*instanceProfile{},
-		buckets:      map[string]*bucket{},
-		reservations: map[string]*reservation{},
-		prices:       map[priceKey]int64{},
-		calls:        simclient.Calls{},
-		rng:          rand.New(rand.NewPCG(uint64(cfg.Seed), 1)),
-		changed:      make(chan struct{}),
+		account: a, vpc: network.New(a), images: ami.New(a), templates: template.New(a), profiles: iam.New(a), queue: sqs.New(a),
+		prices: pricing.New(a), types: instancetype.New(a), faults: faults.New(a), reservations: reservation.New(a),
 	}
-	s.network = newNetwork(cfg.ClusterName, cfg.AccountID, region)
-	s.images, s.ssm = standardImages(cfg.KubernetesVersion)
-	s.addDefaultProfile()
+	s.cluster = eks.New(a, s.vpc)
+	s.instances = instance.New(a, s.vpc, s.images, s.templates, s.profiles, s.queue, s.prices, s.reservations)
+	s.operations = s.allOperations()
 	return s
 }
 
@@ -79,35 +65,50 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// now is the present; seen is the moment that Describe* calls tell of.
-func (s *Server) now() time.Time { return s.cfg.Now() }
-
-func (s *Server) seen() time.Time { return s.now().Add(-time.Duration(s.settings.Consistency)) }
-
 // Settings returns the delays in force.
 func (s *Server) Settings() simclient.Settings {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.settings
+	s.account.Lock()
+	defer s.account.Unlock()
+	return s.account.Settings
 }
 
 // Endpoint and CA of the cluster that instances must name in their user data.
 func (s *Server) Cluster() (name, endpoint string, ca []byte) {
-	return s.cfg.ClusterName, s.cfg.ClusterEndpoint, s.cfg.ClusterCA
+	cfg := &s.account.Cfg
+	return cfg.ClusterName, cfg.ClusterEndpoint, cfg.ClusterCA
 }
 
 // Region returns the simulated region.
-func (s *Server) Region() *catalogue.Region { return s.region }
+func (s *Server) Region() *catalogue.Region { return s.account.Region }
+
+// Now is the account's clock.
+func (s *Server) Now() time.Time { return s.account.Now() }
 
 // Changed returns a channel that is closed at the next change of an instance or message.
 func (s *Server) Changed() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.changed
+	s.account.Lock()
+	defer s.account.Unlock()
+	return s.account.Changes()
 }
 
-// notify wakes those waiting for a change. The caller holds the lock.
-func (s *Server) notify() {
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
+// Instances returns all instances as they are now, in order of launch.
+func (s *Server) Instances() []simclient.Instance { return s.instances.List() }
+
+// Machines returns the instances as the boot package sees them, in order of launch.
+func (s *Server) Machines() []instance.Machine { return s.instances.Machines() }
+
+// SetProgress keeps what the boot package did for an instance.
+func (s *Server) SetProgress(id string, p instance.Progress) { s.instances.SetProgress(id, p) }
+
+// Ledger returns the entries after a sequence number.
+func (s *Server) Ledger(since uint64) []simclient.Entry { return s.account.Ledger(since) }
+
+// Calls returns how often each action was called, by outcome.
+func (s *Server) Calls() simclient.Calls { return s.faults.Calls() }
+
+// Persist reads the account kept in a directory, if there is one, and keeps it there from now on. Call it
+// before serving.
+func (s *Server) Persist(dir string) error { return s.account.Persist(dir, s.load) }
+
+// Close ends writing to disk.
+func (s *Server) Close() error { return s.account.Close() }

@@ -1,0 +1,43 @@
+// Package eks describes the cluster.
+package eks
+
+import (
+	"encoding/base64"
+	"strings"
+
+	"millwright/tools/ec2sim/sim/account"
+	"millwright/tools/ec2sim/sim/network"
+	"millwright/tools/ec2sim/sim/wire"
+)
+
+// Cluster is EKS's view of the cluster.
+type Cluster struct {
+	*account.Account
+	vpc *network.VPC
+}
+
+// New describes the account's one cluster.
+func New(a *account.Account, vpc *network.VPC) *Cluster { return &Cluster{a, vpc} }
+
+func (s *Cluster) DescribeCluster(c *wire.Call) (any, error) {
+	name := strings.Trim(strings.TrimPrefix(c.Path, "/clusters/"), "/")
+	if name != s.Cfg.ClusterName {
+		e := wire.Refuse("ResourceNotFoundException", "No cluster found for name: %s.", name)
+		e.Status = 404
+		return nil, e
+	}
+	var subnets []string
+	for _, sub := range s.vpc.Subnets {
+		subnets = append(subnets, sub.ID)
+	}
+	return map[string]any{"cluster": map[string]any{
+		"name": name, "arn": "arn:aws:eks:" + s.Region.Name + ":" + s.Cfg.AccountID + ":cluster/" + name,
+		"version": s.Cfg.KubernetesVersion, "endpoint": s.Cfg.ClusterEndpoint, "status": "ACTIVE",
+		"platformVersion":         "eks.1",
+		"certificateAuthority":    map[string]any{"data": base64.StdEncoding.EncodeToString(s.Cfg.ClusterCA)},
+		"kubernetesNetworkConfig": map[string]any{"serviceIpv4Cidr": s.Cfg.ServiceCIDR, "ipFamily": "ipv4"},
+		"resourcesVpcConfig": map[string]any{"vpcId": s.vpc.VPCID, "subnetIds": subnets,
+			"clusterSecurityGroupId": s.vpc.Group("eks-cluster-sg-" + name).ID},
+		"tags": map[string]string{network.DiscoveryTag: name},
+	}}, nil
+}

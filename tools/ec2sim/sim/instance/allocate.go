@@ -1,0 +1,188 @@
+package instance
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"millwright/tools/ec2sim/sim/pricing"
+	"millwright/tools/ec2sim/sim/wire"
+)
+
+// candidate is one override that could be launched: a pool (type, zone) in a subnet.
+type candidate struct {
+	launch   launchSpec
+	source   fleetSource
+	key      string
+	price    int64 // micro USD per hour
+	depth    float64
+	priority float64
+}
+
+// pick is a candidate chosen for one instance.
+type pick = *candidate
+
+func (c *candidate) failed(err *wire.Error) fleetError {
+	return fleetError{Code: err.Code, Message: err.Message, Lifecycle: c.launch.capacityType, Source: c.source}
+}
+
+// allocate orders the candidates as the strategy says and takes from each pool in turn what it has, until the
+// target is met. A pool that was tried in vain is an error entry, also when the fleet is fulfilled elsewhere.
+func (s *Service) allocate(r *fleetRequest, now time.Time) (picks []pick, errs []fleetError) {
+	candidates, errs := s.candidates(r, now)
+	slices.SortStableFunc(candidates, byStrategy(r.strategy))
+	taken := newUsage(s, now)
+	for _, c := range candidates {
+		if len(picks) == r.total {
+			break
+		}
+		for len(picks) < r.total {
+			if err := s.admit(c, taken); err != nil {
+				errs = append(errs, c.failed(err))
+				break
+			}
+			taken.add(c)
+			picks = append(picks, c)
+		}
+	}
+	if len(picks) < r.least {
+		return nil, errs
+	}
+	return picks, errs
+}
+
+// candidates checks every override by itself; those that can never launch are errors already.
+func (s *Service) candidates(r *fleetRequest, now time.Time) (out []*candidate, errs []fleetError) {
+	for _, config := range r.configs {
+		for _, override := range config.overrides {
+			c := newCandidate(r.capacityType, config, override)
+			err := config.missing
+			if err == nil {
+				err = s.resolve(c, config, override, now)
+			}
+			if err != nil {
+				errs = append(errs, c.failed(err))
+				continue
+			}
+			out = append(out, c)
+		}
+	}
+	return out, errs
+}
+
+// newCandidate echoes the override; resolve fills in what it stands for.
+func newCandidate(capacityType string, config fleetConfig, override *wire.Params) *candidate {
+	c := &candidate{launch: launchSpec{capacityType: capacityType}, priority: math.MaxFloat64}
+	c.source = fleetSource{config.echo, fleetOverride{override.Str("InstanceType"), override.Str("SubnetId"),
+		override.Str("AvailabilityZone"), override.Str("ImageId"), override.Str("Priority"), override.Str("MaxPrice")}}
+	if p, err := strconv.ParseFloat(override.Str("Priority"), 64); err == nil {
+		c.priority = p
+	}
+	return c
+}
+
+func (s *Service) resolve(c *candidate, config fleetConfig, override *wire.Params, now time.Time) *wire.Error {
+	data := config.template.Versions[config.version-1]
+	echo := &c.source.Overrides
+	data.ImageID = cmp.Or(echo.ImageID, data.ImageID)
+	data.InstanceType = cmp.Or(echo.InstanceType, data.InstanceType)
+	echo.InstanceType = data.InstanceType
+	c.launch.data = data
+	if err := s.place(&c.launch, echo.SubnetID, echo.AvailabilityZone); err != nil {
+		return err
+	}
+	echo.SubnetID, echo.AvailabilityZone = c.launch.subnet.ID, c.launch.subnet.Zone.Name
+	if err := s.check(&c.launch, now); err != nil {
+		return err
+	}
+	t, zone := c.launch.instanceType, c.launch.subnet.Zone.Name
+	c.key = t.Name + "/" + c.launch.subnet.ID + "/" + data.ImageID + "/" + data.ReservationID
+	c.price, c.depth = s.prices.Price(t, c.launch.capacityType, zone, now), s.Spot.Depth(t, zone)
+	return checkMaxPrice(echo.MaxPrice, c.price)
+}
+
+func checkMaxPrice(limit string, price int64) *wire.Error {
+	if limit == "" {
+		return nil
+	}
+	usd, err := strconv.ParseFloat(limit, 64)
+	if err != nil {
+		return wire.InvalidValue("Invalid value '%s' for MaxPrice.", limit)
+	}
+	if float64(price) > usd*1e6 {
+		return wire.Refuse("SpotMaxPriceTooLow", "Your Spot request price of %s is lower than the minimum required Spot request fulfillment price of %s.",
+			limit, pricing.UsdText(price))
+	}
+	return nil
+}
+
+// byStrategy compares candidates: who is taken from first. Type and subnet decide ties.
+func byStrategy(strategy string) func(a, b *candidate) int {
+	return func(a, b *candidate) int {
+		var order int
+		switch strategy {
+		case "prioritized":
+			order = cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.price, b.price))
+		case "capacity-optimized":
+			order = cmp.Compare(b.depth, a.depth)
+		case "capacity-optimized-prioritized":
+			order = cmp.Or(cmp.Compare(math.Round(4*b.depth), math.Round(4*a.depth)), cmp.Compare(a.priority, b.priority))
+		case "price-capacity-optimized":
+			order = cmp.Compare(a.weighed(), b.weighed())
+		default:
+			order = cmp.Compare(a.price, b.price)
+		}
+		return cmp.Or(order, cmp.Compare(a.key, b.key))
+	}
+}
+
+// weighed is the price with up to a fifth added for a shallow pool.
+func (c *candidate) weighed() float64 { return float64(c.price) * (1 + 0.2*(1-c.depth)) }
+
+// usage counts what live instances and earlier picks of the same fleet take from capacity rules and subnets.
+type usage struct {
+	pools    []poolUse
+	subnets  map[string]int
+	reserved map[string]int
+}
+
+type poolUse struct{ instanceType, zone, capacityType string }
+
+func newUsage(s *Service, now time.Time) *usage {
+	u := &usage{subnets: map[string]int{}, reserved: map[string]int{}}
+	for _, in := range s.instances.all() {
+		if in.live(now) {
+			u.subnets[in.SubnetID]++
+			if id := s.reservationOf(in, now); id != "" {
+				u.reserved[id]++ // its capacity is its own, no rule counts it
+				continue
+			}
+			u.pools = append(u.pools, poolUse{in.Type, in.Zone, in.CapacityType})
+		}
+	}
+	return u
+}
+
+func (u *usage) add(c *candidate) {
+	u.subnets[c.launch.subnet.ID]++
+	if id := c.launch.data.ReservationID; id != "" {
+		u.reserved[id]++
+		return
+	}
+	u.pools = append(u.pools, poolUse{c.launch.instanceType.Name, c.launch.subnet.Zone.Name, c.launch.capacityType})
+}
+
+// admit says whether the pool and the subnet have room for one more.
+func (s *Service) admit(c *candidate, u *usage) *wire.Error {
+	t, zone := c.launch.instanceType, c.launch.subnet.Zone.Name
+	if u.subnets[c.launch.subnet.ID] >= c.launch.subnet.Limit() {
+		return wire.Refuse("InsufficientFreeAddressesInSubnet",
+			"There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", c.launch.subnet.ID)
+	}
+	if id := c.launch.data.ReservationID; id != "" {
+		return s.reservations.Refusal(id, t.Name, zone, u.reserved[id], s.Now())
+	}
+	return s.capacityError(t, zone, c.launch.capacityType, u)
+}
