@@ -2,6 +2,7 @@ package disrupt
 
 import (
 	"cmp"
+	"slices"
 
 	"millwright/planner"
 	"millwright/planner/catalog"
@@ -89,12 +90,12 @@ func (c *candidates) unavailable() map[ledger.OfferingKey]bool {
 	return c.marked
 }
 
-// offers are the offerings of a type that a claim with these requirements may be launched in now.
-func (c *candidates) offers(t *catalog.InstanceType, set requirement.Set) []*catalog.Offering {
+// offers are the offerings of a type that a claim with these requirements may be launched in now. closedZones have no free addresses.
+func (c *candidates) offers(t *catalog.InstanceType, set requirement.Set, closedZones []string) []*catalog.Offering {
 	var list []*catalog.Offering
 	for i := range t.Offerings {
 		o := &t.Offerings[i]
-		if o.Available && !c.unavailable()[ledger.OfferingKey{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}] &&
+		if o.Available && !c.unavailable()[ledger.OfferingKey{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}] && !slices.Contains(closedZones, o.Zone) &&
 			set.IntersectsSet(o.Requirements) {
 			list = append(list, o)
 		}

@@ -297,8 +297,9 @@ func (p *pass) restrict(c *ledger.PlannedClaim, ceiling int64, allSpot, single b
 	if spotToSpot && !p.spotToSpot() {
 		return "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
 	}
+	closed := p.s.ClosedZones(c.NodeClassRef.Name)
 	if capacityTypes.Has(karpv1.CapacityTypeSpot) && capacityTypes.Has(karpv1.CapacityTypeOnDemand) {
-		set = set.Add(requirement.In(karpv1.CapacityTypeLabelKey, p.firstCapacityType(c, cat, set)))
+		set = set.Add(requirement.In(karpv1.CapacityTypeLabelKey, p.firstCapacityType(c, cat, set, closed)))
 	}
 	var kept []string
 	var best ledger.OfferingPrice
@@ -307,7 +308,7 @@ func (p *pass) restrict(c *ledger.PlannedClaim, ceiling int64, allSpot, single b
 		if t == nil {
 			continue
 		}
-		offer, worst := p.launchPrice(t, set)
+		offer, worst := p.launchPrice(t, set, closed)
 		if offer == nil || worst >= ceiling {
 			continue
 		}
@@ -371,9 +372,9 @@ func unmet(set requirement.Set, cat *catalog.Catalog, names []string) string {
 
 // firstCapacityType is the one the launch would take: spot if some type has it now, for the price was computed with it, and a shortage
 // of spot must fail the launch rather than buy dearer.
-func (p *pass) firstCapacityType(c *ledger.PlannedClaim, cat *catalog.Catalog, set requirement.Set) string {
+func (p *pass) firstCapacityType(c *ledger.PlannedClaim, cat *catalog.Catalog, set requirement.Set, closedZones []string) string {
 	for _, name := range c.InstanceTypes {
-		if t := cat.Type(name); t != nil && slices.ContainsFunc(p.offers(t, set), func(o *catalog.Offering) bool { return o.CapacityType == karpv1.CapacityTypeSpot }) {
+		if t := cat.Type(name); t != nil && slices.ContainsFunc(p.offers(t, set, closedZones), func(o *catalog.Offering) bool { return o.CapacityType == karpv1.CapacityTypeSpot }) {
 			return karpv1.CapacityTypeSpot
 		}
 	}
@@ -382,8 +383,8 @@ func (p *pass) firstCapacityType(c *ledger.PlannedClaim, cat *catalog.Catalog, s
 
 // launchPrice is the cheapest offering that a launch may take, and what the dearest of its capacity type costs: reserved, spot and
 // on-demand in this order, the first that there is.
-func (p *pass) launchPrice(t *catalog.InstanceType, set requirement.Set) (best *catalog.Offering, worst int64) {
-	offers := p.offers(t, set)
+func (p *pass) launchPrice(t *catalog.InstanceType, set requirement.Set, closedZones []string) (best *catalog.Offering, worst int64) {
+	offers := p.offers(t, set, closedZones)
 	for _, capacityType := range []string{karpv1.CapacityTypeReserved, karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand} {
 		for _, o := range offers {
 			if o.CapacityType != capacityType {

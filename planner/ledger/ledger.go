@@ -51,6 +51,8 @@ type state struct {
 	commands  version.Table[string, *Command, *Command]
 	drains    version.Table[string, *Drain, *Drain]
 	offerings version.Map[OfferingKey, UnavailableOffering]
+	// subnets without free addresses by id, at most subnetsMax.
+	subnets version.Map[string, UnavailableOffering]
 	// reservations of capacity by id.
 	reservations version.Map[string, reservation]
 	// verdicts by pod UID.
@@ -81,6 +83,7 @@ func New(logID string) *Ledger {
 		offerings: version.NewMap[OfferingKey, UnavailableOffering](func(k OfferingKey) uint64 {
 			return version.Strings(k.InstanceType, k.Zone) ^ version.String(k.CapacityType)
 		}),
+		subnets:      version.NewMap[string, UnavailableOffering](version.String[string]),
 		reservations: version.NewMap[string, reservation](version.String[string]),
 		verdicts:     version.NewMap[types.UID, *Verdict](version.String[types.UID]),
 		aggregates:   version.NewMap[string, uint64](version.String[string]),

@@ -42,6 +42,10 @@ func (l *Ledger) markFailed(e Entry, failed []FailedOffering) {
 			l.reservations.Set(l.owner, f.ReservationID, l.reservation(f.ReservationID).full(e.Time))
 			continue
 		}
+		if f.SubnetID != "" {
+			l.markSubnet(e, f)
+			continue
+		}
 		key := OfferingKey{f.InstanceType, f.Zone, f.CapacityType}
 		u, _ := l.offerings.Get(key)
 		l.offerings.Set(l.owner, key, u.failed(f.Code, e, l.backoff))

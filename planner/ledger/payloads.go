@@ -256,12 +256,14 @@ type LaunchFailed struct {
 
 // FailedOffering is an offering EC2 had no capacity for.
 type FailedOffering struct {
-	InstanceType string `json:"instanceType"`
+	InstanceType string `json:"instanceType,omitempty"`
 	Zone         string `json:"zone"`
-	CapacityType string `json:"capacityType"`
+	CapacityType string `json:"capacityType,omitempty"`
 	Code         string `json:"code"`
 	// ReservationID: not the offering failed but this capacity reservation, which is full until EC2 is asked again.
 	ReservationID string `json:"reservationID,omitempty"`
+	// SubnetID: not the offering failed but this subnet, which has no free address; InstanceType is empty.
+	SubnetID string `json:"subnetID,omitempty"`
 }
 
 // ClaimRegistered: the Node joined and carries its labels and taints.

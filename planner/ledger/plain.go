@@ -22,21 +22,22 @@ type plainState struct {
 	Options    []byte    `json:"options,omitempty"`
 	Backoff    backoff   `json:"backoff"`
 
-	Modes        map[string]Mode        `json:"modes,omitempty"`
-	Claims       map[string]*Claim      `json:"claims,omitempty"`
-	Commands     map[string]*Command    `json:"commands,omitempty"`
-	Drains       map[string]*Drain      `json:"drains,omitempty"`
-	Offerings    plainOfferings         `json:"offerings,omitempty"`
-	Reservations map[string]reservation `json:"reservations,omitempty"`
-	Verdicts     map[types.UID]*Verdict `json:"verdicts,omitempty"`
-	Aggregates   map[string]uint64      `json:"aggregates,omitempty"`
-	Positions    map[string]uint64      `json:"positions,omitempty"`
-	Shadow       map[string]string      `json:"shadow,omitempty"`
-	Adopted      map[string]bool        `json:"adopted,omitempty"`
-	Failing      map[string]Failing     `json:"failing,omitempty"`
-	Control      *ControlChanged        `json:"control,omitempty"`
-	ControlSeq   uint64                 `json:"controlSeq,omitempty"`
-	ControlAt    time.Time              `json:"controlAt,omitzero"`
+	Modes        map[string]Mode                `json:"modes,omitempty"`
+	Claims       map[string]*Claim              `json:"claims,omitempty"`
+	Commands     map[string]*Command            `json:"commands,omitempty"`
+	Drains       map[string]*Drain              `json:"drains,omitempty"`
+	Offerings    plainOfferings                 `json:"offerings,omitempty"`
+	Subnets      map[string]UnavailableOffering `json:"subnets,omitempty"`
+	Reservations map[string]reservation         `json:"reservations,omitempty"`
+	Verdicts     map[types.UID]*Verdict         `json:"verdicts,omitempty"`
+	Aggregates   map[string]uint64              `json:"aggregates,omitempty"`
+	Positions    map[string]uint64              `json:"positions,omitempty"`
+	Shadow       map[string]string              `json:"shadow,omitempty"`
+	Adopted      map[string]bool                `json:"adopted,omitempty"`
+	Failing      map[string]Failing             `json:"failing,omitempty"`
+	Control      *ControlChanged                `json:"control,omitempty"`
+	ControlSeq   uint64                         `json:"controlSeq,omitempty"`
+	ControlAt    time.Time                      `json:"controlAt,omitzero"`
 }
 
 func (l *Ledger) plain() *plainState {
@@ -44,7 +45,7 @@ func (l *Ledger) plain() *plainState {
 		LogID: l.logID, Cluster: l.cluster, Seq: l.seq, LastTime: l.lastTime, OptionsSeq: l.optionsSeq, Options: l.options,
 		Backoff: l.backoff, Modes: l.modes, Claims: maps.Collect(l.claims.All()), Commands: maps.Collect(l.commands.All()),
 		Drains: maps.Collect(l.drains.All()), Offerings: maps.Collect(l.offerings.All()),
-		Reservations: maps.Collect(l.reservations.All()), Verdicts: maps.Collect(l.verdicts.All()),
+		Subnets: maps.Collect(l.subnets.All()), Reservations: maps.Collect(l.reservations.All()), Verdicts: maps.Collect(l.verdicts.All()),
 		Aggregates: maps.Collect(l.aggregates.All()), Positions: l.positions, Shadow: maps.Collect(l.shadow.All()),
 		Adopted: l.adopted, Failing: l.failing, Control: l.control, ControlSeq: l.controlSeq, ControlAt: l.controlAt,
 	}
@@ -64,6 +65,7 @@ func (p *plainState) ledger() *Ledger {
 	fillTable(l.owner, &l.commands, p.Commands)
 	fillTable(l.owner, &l.drains, p.Drains)
 	fillMap(l.owner, &l.offerings, p.Offerings)
+	fillMap(l.owner, &l.subnets, p.Subnets)
 	fillMap(l.owner, &l.reservations, p.Reservations)
 	fillMap(l.owner, &l.verdicts, p.Verdicts)
 	fillMap(l.owner, &l.aggregates, p.Aggregates)

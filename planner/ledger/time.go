@@ -46,6 +46,11 @@ func (l *Ledger) disbelieve(now time.Time) {
 		u.Until = earlier(u.Until, now.Add(l.backoff.Max))
 		l.offerings.Set(l.owner, key, u)
 	}
+	for _, id := range version.Keys(&l.subnets) {
+		u, _ := l.subnets.Get(id)
+		u.Until = earlier(u.Until, now.Add(l.backoff.Max))
+		l.subnets.Set(l.owner, id, u)
+	}
 	for _, uid := range version.Keys(&l.verdicts) {
 		l.verdicts.Set(l.owner, uid, l.Verdict(uid).asOf(now))
 	}

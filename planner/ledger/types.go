@@ -117,7 +117,7 @@ type OfferingKey struct {
 	InstanceType, Zone, CapacityType string
 }
 
-// UnavailableOffering is marked until a time, longer with each failure in a row.
+// UnavailableOffering, or subnet, is marked until a time, longer with each failure in a row.
 type UnavailableOffering struct {
 	Until    time.Time
 	Failures int

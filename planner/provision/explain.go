@@ -27,6 +27,8 @@ type Explanation struct {
 	Widened     []WidenedExplanation `json:"widened,omitempty"`
 	Pools       []PoolProblem        `json:"poolsLeftOut,omitempty"`
 	Unavailable []ledger.OfferingKey `json:"unavailableOfferings,omitempty"`
+	// FullSubnets are marked as without free addresses.
+	FullSubnets []string `json:"fullSubnets,omitempty"`
 	// Reservations of capacity by id: how many instances were free before the round.
 	Reservations map[string]int64 `json:"reservations,omitempty"`
 	// ClaimsLeftOut counts claims not listed for want of room.
@@ -83,6 +85,7 @@ func (s *solver) explainClaim(index int, b *bin, p *ledger.PlannedClaim, sh *sha
 // fit leaves out claims from the end until the explanation is small enough.
 func (e *Explanation) fit() {
 	e.Unavailable = e.Unavailable[:min(len(e.Unavailable), unavailableShown)]
+	e.FullSubnets = e.FullSubnets[:min(len(e.FullSubnets), unavailableShown)]
 	size := 0
 	for i := range e.Claims {
 		b, err := json.Marshal(&e.Claims[i])

@@ -35,6 +35,9 @@ type input struct {
 	daemons      []daemonInput
 	// unavailable offerings are not offered to any pool.
 	unavailable []ledger.OfferingKey
+	// fullSubnets are those without free addresses; closedZones gives the zones in which a NodeClass has no other.
+	fullSubnets []string
+	closedZones func(nodeClass string) []string
 	// freeReserved is how much of a capacity reservation is free, of which a catalogue says what EC2 said and when.
 	freeReserved func(id string, free int64, at time.Time) int64
 	// prior is where a pod was placed before; zero if nowhere.

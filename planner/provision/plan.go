@@ -296,6 +296,6 @@ func (d *decision) finishRound() {
 	d.explain.LowerBound = min(d.solver.lowerBound(false), d.explain.PricePerHour)
 	d.round.Claims, d.round.PricePerHour, d.round.LowerBound = d.payload.Claims, d.explain.PricePerHour, d.explain.LowerBound
 	d.explain.Pools, d.explain.Unavailable = d.solver.problems, d.solver.in.unavailable
-	d.explain.Reservations = d.solver.freeReserved
+	d.explain.Reservations, d.explain.FullSubnets = d.solver.freeReserved, d.solver.in.fullSubnets
 	d.explain.Nodes, d.explain.EarlierClaims = len(d.solver.in.nodes), len(d.solver.in.planned)
 }

@@ -25,7 +25,7 @@ func inputOf(s *planner.Snapshot, sc Scenario) *input {
 	in := &input{
 		now: s.Now, options: s.Options, volumes: s.World, classes: s.World.Classes(), namespaces: namespaces(s.World),
 		daemons: daemonInputs(s.World), unavailable: s.Ledger.UnavailableOfferings(s.Now),
-		freeReserved: s.Ledger.ReservationFree,
+		freeReserved: s.Ledger.ReservationFree, fullSubnets: s.Ledger.UnavailableSubnets(s.Now), closedZones: s.ClosedZones,
 	}
 	going := map[string]bool{}
 	for _, name := range sc.Without {

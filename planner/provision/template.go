@@ -156,7 +156,7 @@ func newTemplate(in *input, p *poolInput) (*template, *PoolProblem) {
 	if t.catalog == nil {
 		return nil, &PoolProblem{p.pool.Name, problemNotSeen, fmt.Sprintf("the instance types of EC2NodeClass %q are not known yet", p.pool.Spec.Template.Spec.NodeClassRef.Name)}
 	}
-	t.offer(in.unavailable)
+	t.offer(in.unavailable, in.closedZones(p.pool.Spec.Template.Spec.NodeClassRef.Name))
 	for _, r := range base.Requirements() {
 		if r.MinValues() > 0 {
 			t.minima = append(t.minima, minimum{r.Key(), r.MinValues()})
@@ -219,12 +219,15 @@ func templateRequirements(p *karpv1.NodePool) (requirement.Set, error) {
 // taints that pods must tolerate.
 func (t *template) taints() []corev1.Taint { return t.pool.Spec.Template.Spec.Taints }
 
-// offer takes the unavailable offerings out of the catalogue's shapes.
-func (t *template) offer(unavailable []ledger.OfferingKey) {
+// offer takes the unavailable offerings out of the catalogue's shapes, and all of zones without a subnet that has free addresses.
+func (t *template) offer(unavailable []ledger.OfferingKey, closedZones []string) {
 	shapes := make([]catalog.Bits, len(t.catalog.Shapes))
 	owned := make([]bool, len(shapes))
 	for i := range shapes {
 		shapes[i] = t.catalog.Shapes[i].Offered
+		if slices.Contains(closedZones, t.catalog.Shapes[i].Zone) {
+			shapes[i], owned[i] = catalog.NewBits(len(t.catalog.Types)), true
+		}
 	}
 	for _, u := range unavailable {
 		it := t.catalog.Type(u.InstanceType)

@@ -78,6 +78,8 @@ type Launcher interface {
 	Build(ctx context.Context, in launch.Input) (launch.Built, error)
 	// Forget drops what is remembered of templates that EC2 says are not there.
 	Forget(refs []ledger.LaunchTemplateRef)
+	// Settle says what became of the request that was built with a token: subnet is where its instance is, "" if there is none.
+	Settle(token, subnet string)
 }
 
 // Classes says what an EC2NodeClass should become and when to look again at the latest. nodeclass.Reconciler is one.

@@ -553,3 +553,5 @@ func (l fakeLauncher) Build(_ context.Context, in launch.Input) (launch.Built, e
 }
 
 func (l fakeLauncher) Forget([]ledger.LaunchTemplateRef) {}
+
+func (l fakeLauncher) Settle(string, string) {}

@@ -38,7 +38,7 @@ func (s *Service) launch(ctx context.Context, v *sight, _ claim.Action) (bool, e
 	attempt := v.ledger.Attempt + 1
 	token := ledger.ClientToken(s.host.LogID(), v.ledger.UID, attempt)
 	built, err := s.deps.Launcher.Build(ctx, launch.Input{
-		Claim: v.object, NodeClass: v.class, Types: cat.Types, Unavailable: standing.marks, FreeReserved: standing.free, Token: token,
+		Claim: v.object, NodeClass: v.class, Types: cat.Types, Unavailable: standing.marks, FullSubnets: standing.fullSubnets, FreeReserved: standing.free, Token: token,
 		LaunchTag: ledger.LaunchTag(s.host.LogID(), v.ledger.UID, attempt), MinValuesBestEffort: v.options.MinValuesPolicy == "BestEffort",
 	})
 	if err != nil {
@@ -47,6 +47,7 @@ func (s *Service) launch(ctx context.Context, v *sight, _ claim.Action) (bool, e
 	s.mem.setFailure(v.ledger.UID, nil)
 	request, err := launch.EncodeRequest(built.Request)
 	if err != nil {
+		s.deps.Launcher.Settle(token, "")
 		return false, err
 	}
 	open := &ledger.LaunchRequested{
@@ -54,6 +55,7 @@ func (s *Service) launch(ctx context.Context, v *sight, _ claim.Action) (bool, e
 		LaunchTemplates: built.Templates, Annotations: launch.Details(s.deps.Hasher, v.class, v.object, nil, ec2.Instance{}).Annotations,
 	}
 	if err := s.record(ctx, v, ledger.KindLaunchRequested, open, v.expects, false); err != nil {
+		s.deps.Launcher.Settle(token, "")
 		return false, err
 	}
 	return s.send(ctx, v, open, true)
@@ -204,6 +206,7 @@ func (s *Service) launched(ctx context.Context, v *sight, open *ledger.LaunchReq
 		Annotations: merged(d.Annotations, open.Annotations), Unavailable: failed,
 	}
 	s.mem.launched(i.ID, s.host.Now())
+	s.deps.Launcher.Settle(open.Token, i.SubnetID)
 	if err := s.record(ctx, v, ledger.KindLaunched, payload, nil, false); err != nil {
 		return false, err
 	}
@@ -221,6 +224,7 @@ func (s *Service) unlaunched(ctx context.Context, v *sight, open *ledger.LaunchR
 	if err := s.record(ctx, v, ledger.KindLaunchFailed, payload, nil, false); err != nil {
 		return false, err
 	}
+	s.deps.Launcher.Settle(open.Token, "")
 	s.metrics.offeringsFailed(f.Unavailable)
 	s.logLaunchFailed(v, payload)
 	if payload.Class == claim.ClassNoCapacity {
@@ -231,11 +235,12 @@ func (s *Service) unlaunched(ctx context.Context, v *sight, open *ledger.LaunchR
 	return false, nil
 }
 
-// standing is what the Ledger says of a catalogue's offerings: which are marked unavailable, and how many instances of each
-// capacity reservation are free.
+// standing is what the Ledger says of a catalogue's offerings: which are marked unavailable, which subnets are full, and how many
+// instances of each capacity reservation are free.
 type standing struct {
-	marks map[ledger.OfferingKey]bool
-	free  map[string]int64
+	marks       map[ledger.OfferingKey]bool
+	fullSubnets []string
+	free        map[string]int64
 }
 
 // catalogue returns what EC2 offers to the claim's NodeClass, and how that stands.
@@ -251,6 +256,7 @@ func (s *Service) catalogue(v *sight) (*catalog.Catalog, standing, error) {
 			return fmt.Errorf("find catalogue of NodeClass %s: %w", ref.Name, service.ErrNotReady)
 		}
 		now.marks = launch.Marks(cat.Types, func(k ledger.OfferingKey) bool { return snap.Ledger.Unavailable(k, snap.Now) })
+		now.fullSubnets = snap.Ledger.UnavailableSubnets(snap.Now)
 		now.free = launch.FreeReserved(cat, snap.Ledger.ReservationFree)
 		s.mem.learn(ref, cat)
 		return nil

@@ -205,6 +205,10 @@ func failed(list []ledger.FailedOffering) string {
 	}
 	var names []string
 	for _, f := range list[:min(len(list), 3)] {
+		if f.SubnetID != "" {
+			names = append(names, fmt.Sprintf("subnet %s (%s)", f.SubnetID, f.Code))
+			continue
+		}
 		names = append(names, fmt.Sprintf("%s %s in %s (%s)", f.InstanceType, f.CapacityType, f.Zone, f.Code))
 	}
 	if len(list) > 3 {

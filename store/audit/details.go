@@ -49,6 +49,9 @@ func claimDetails(e ledger.Entry, index int, c *ledger.PlannedClaim) []string {
 		}
 		lines = append(lines, fmt.Sprintf("%d offerings marked unavailable: %s", n, listed(names)))
 	}
+	if n := len(x.FullSubnets); n > 0 {
+		lines = append(lines, fmt.Sprintf("%d subnets without free addresses: %s", n, listed(x.FullSubnets)))
+	}
 	return lines
 }
 

@@ -148,7 +148,7 @@ func (b *builder) addLifecycle(ctx context.Context) error {
 	reconciler := nodeclass.New(nodeclass.Config{
 		Hasher:    aws.hasher,
 		Authorize: authorize, Cloud: aws.ec2, Cluster: b.settings.ClusterName, Region: aws.ec2.Region(), Version: aws.cluster.Version, CIDR: aws.cluster.CIDR,
-		DeleteTemplates: launcher.DeleteTemplates, IsolatedVPC: b.settings.IsolatedVPC, Now: b.clock.Now,
+		DeleteTemplates: launcher.DeleteTemplates, SubnetsSeen: launcher.SubnetsSeen, IsolatedVPC: b.settings.IsolatedVPC, Now: b.clock.Now,
 	})
 	informers := b.watchCluster()
 	s := lifecycle.New(h, lifecycle.Deps{

@@ -70,10 +70,13 @@ func (f *Failure) Unwrap() error { return f.Err }
 // noCapacityCodes mean that an offering cannot be had now (ec2 §4.6).
 var noCapacityCodes = []string{
 	"InsufficientInstanceCapacity", "MaxSpotInstanceCountExceeded", "VcpuLimitExceeded", "UnfulfillableCapacity", "Unsupported",
-	"InsufficientFreeAddressesInSubnet", "ReservationCapacityExceeded", "MaxFleetCountExceeded", codeSpotRoleForbidden,
+	codeNoAddresses, "ReservationCapacityExceeded", "MaxFleetCountExceeded", codeSpotRoleForbidden,
 }
 
-const codeSpotRoleForbidden = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
+const (
+	codeSpotRoleForbidden = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
+	codeNoAddresses       = "InsufficientFreeAddressesInSubnet"
+)
 
 var notFoundCodes = []string{
 	"InvalidInstanceID.NotFound", "InvalidLaunchTemplateName.NotFoundException", "InvalidLaunchTemplateId.NotFound",

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -261,5 +263,27 @@ func TestReasonFor(t *testing.T) {
 	}
 	if f := FailureOf(&CallError{Action: "ec2:CreateFleet", Mutating: true, Err: context.DeadlineExceeded}); f.Class != UnknownOutcome || f.Reason != "LaunchFailed" {
 		t.Errorf("%+v", f)
+	}
+}
+
+// TestASubnetWithoutAddressesIsNamed once, and no offering: other subnets of the zone may have addresses.
+func TestASubnetWithoutAddressesIsNamed(t *testing.T) {
+	r := FleetResult{Errors: []FleetError{
+		{Code: codeNoAddresses, InstanceType: "m5.large", Zone: "a", SubnetID: "subnet-0a", CapacityType: "spot"},
+		{Code: codeNoAddresses, InstanceType: "c5.large", Zone: "a", SubnetID: "subnet-0a", CapacityType: "spot"},
+		{Code: codeNoAddresses, InstanceType: "c5.large", Zone: "b", CapacityType: "spot"}, // EC2 does not say which
+	}}
+	want := []ledger.FailedOffering{
+		{InstanceType: "c5.large", Zone: "b", CapacityType: "spot", Code: codeNoAddresses}, {Zone: "a", CapacityType: "spot", Code: codeNoAddresses, SubnetID: "subnet-0a"},
+	}
+	got := r.Unavailable()
+	slices.SortFunc(got, func(a, b ledger.FailedOffering) int { return strings.Compare(b.InstanceType, a.InstanceType) })
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	f := FailureOf(&CallError{Action: "ec2:CreateFleet", Mutating: true, Err: &smithy.GenericAPIError{Code: codeNoAddresses,
+		Message: "There are not enough free addresses in subnet 'subnet-0a1b' to satisfy the requested number of instances."}})
+	if f.Class != NoCapacity || len(f.Unavailable) != 1 || f.Unavailable[0].SubnetID != "subnet-0a1b" {
+		t.Errorf("of the whole call: %+v", f)
 	}
 }

@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -39,7 +40,7 @@ var launchReasons = []launchReason{
 	{[]string{"PendingVerification"}, "AccountPendingVerification", "The account is still being verified for this Region"},
 	{[]string{"MaxSpotInstanceCountExceeded"}, "SpotQuotaExceeded", "The account's quota of spot instances is used up"},
 	{[]string{"VcpuLimitExceeded"}, "VCPULimitExceeded", "The account's quota of vCPUs is used up"},
-	{[]string{"InsufficientFreeAddressesInSubnet"}, "InsufficientFreeAddressesInSubnet", "The subnet has no free addresses"},
+	{[]string{codeNoAddresses}, "InsufficientFreeAddressesInSubnet", "The subnet has no free addresses"},
 }
 
 // ReasonFor returns the condition reason and message for an AWS error code and text.
@@ -71,8 +72,15 @@ func FailureOf(err error) *Failure {
 		code, text = api.ErrorCode(), api.ErrorMessage()
 	}
 	reason, message := ReasonFor(code, text)
-	return &Failure{Class: Classify(err), Reason: reason, Message: message + ": " + strings.TrimPrefix(code+": "+text, ": "), Err: err}
+	f := &Failure{Class: Classify(err), Reason: reason, Message: message + ": " + strings.TrimPrefix(code+": "+text, ": "), Err: err}
+	if id := subnetPattern.FindString(text); code == codeNoAddresses && id != "" {
+		f.Unavailable = []ledger.FailedOffering{{Code: code, SubnetID: id}}
+	}
+	return f
 }
+
+// subnetPattern finds the id in EC2's text about a subnet.
+var subnetPattern = regexp.MustCompile(`subnet-[0-9a-f]+`)
 
 // Failure returns nil if the fleet has an instance, else why it has none: NoCapacity if every error says so, otherwise the
 // reason of the first error that says something else.
@@ -96,24 +104,29 @@ func (r FleetResult) Failure() *Failure {
 	return f
 }
 
-// Unavailable lists the offerings EC2 had no capacity for, also when the fleet launched something, sorted and distinct.
+// Unavailable lists the offerings EC2 had no capacity for and the subnets without free addresses, also when the fleet launched something,
+// sorted and distinct.
 func (r FleetResult) Unavailable() []ledger.FailedOffering {
 	var failed []ledger.FailedOffering
 	for _, e := range r.Errors {
 		if !slices.Contains(noCapacityCodes, e.Code) || e.InstanceType == "" {
 			continue
 		}
+		if e.Code == codeNoAddresses && e.SubnetID != "" {
+			failed = append(failed, ledger.FailedOffering{Zone: e.Zone, CapacityType: e.CapacityType, Code: e.Code, SubnetID: e.SubnetID})
+			continue
+		}
 		failed = append(failed, ledger.FailedOffering{InstanceType: e.InstanceType, Zone: e.Zone, CapacityType: e.CapacityType, Code: e.Code, ReservationID: e.ReservationID})
 	}
 	slices.SortFunc(failed, compareFailed)
 	return slices.CompactFunc(failed, func(a, b ledger.FailedOffering) bool {
-		return a.InstanceType == b.InstanceType && a.Zone == b.Zone && a.CapacityType == b.CapacityType && a.ReservationID == b.ReservationID
+		return a.InstanceType == b.InstanceType && a.Zone == b.Zone && a.CapacityType == b.CapacityType && a.ReservationID == b.ReservationID && a.SubnetID == b.SubnetID
 	})
 }
 
 func compareFailed(a, b ledger.FailedOffering) int {
 	key := func(f ledger.FailedOffering) string {
-		return strings.Join([]string{f.InstanceType, f.Zone, f.CapacityType, f.ReservationID, f.Code}, "|")
+		return strings.Join([]string{f.InstanceType, f.Zone, f.CapacityType, f.ReservationID, f.SubnetID, f.Code}, "|")
 	}
 	return strings.Compare(key(a), key(b))
 }

@@ -34,6 +34,8 @@ type Builder struct {
 
 	// asking joins launches that need the same template at once.
 	asking singleflight.Group
+	// addresses of subnets, and what launches take of them.
+	addresses *addresses
 
 	mu sync.Mutex
 	// templates by name: what EC2 has.
@@ -49,7 +51,7 @@ type cachedTemplate struct {
 
 // New returns a Builder. It makes no call.
 func New(cfg Config) *Builder {
-	return &Builder{cfg: cfg, templates: map[string]cachedTemplate{}, used: map[string]time.Time{}}
+	return &Builder{cfg: cfg, addresses: newAddresses(), templates: map[string]cachedTemplate{}, used: map[string]time.Time{}}
 }
 
 // Build chooses what to ask EC2 for, makes sure the launch templates exist, and returns the final request.
@@ -69,9 +71,8 @@ func (b *Builder) Build(ctx context.Context, in Input) (Built, error) {
 	if selection.Warning != "" {
 		built.Warnings = append(built.Warnings, selection.Warning)
 	}
-	var configs []ec2types.FleetLaunchTemplateConfigRequest
-	subnets := subnetByZone(in.NodeClass.Status.Subnets)
-	for _, g := range groups(in, selection) {
+	all := groups(in, selection)
+	for _, g := range all {
 		t, err := template(in, selection, g, cluster, b.cfg.Region)
 		if err != nil {
 			return Built{}, err
@@ -82,11 +83,23 @@ func (b *Builder) Build(ctx context.Context, in Input) (Built, error) {
 		}
 		ref.ReservationID = g.reservation
 		built.Templates = append(built.Templates, ref)
-		configs = append(configs, templateConfig(ref, g, subnets, in.prioritized()))
+	}
+	subnets := b.addresses.promise(in.Token, in.subnets(), selection.addressesByZone(), b.cfg.Now())
+	var configs []ec2types.FleetLaunchTemplateConfigRequest
+	for i, g := range all {
+		configs = append(configs, templateConfig(built.Templates[i], g, subnets, in.prioritized()))
 	}
 	built.Request = request(in, selection, claimTags(in, cluster), configs)
 	return built, nil
 }
+
+// SubnetsSeen takes in what EC2 answered about subnets when it was asked at a time.
+func (b *Builder) SubnetsSeen(subnets []ec2.Subnet, asked time.Time) {
+	b.addresses.seen(subnets, asked)
+}
+
+// Settle ends what a launch was promised: subnet is where its instance is, "" if there is none or that is not known.
+func (b *Builder) Settle(token, subnet string) { b.addresses.settle(token, subnet, b.cfg.Now()) }
 
 // prioritized: a NodeOverlay has changed prices, which EC2 does not know; it is told the order (ec2 §4.5).
 func (in Input) prioritized() bool {

@@ -75,10 +75,13 @@ func noCapacity(message string) error {
 }
 
 // available keeps the types that satisfy the claim, hold its requests, and have an offering that can be had now in a zone
-// with a subnet.
+// with a subnet that has free addresses.
 func available(in Input, reqs requirement.Set) []Candidate {
 	requests := resource.From(in.Claim.Spec.Resources.Requests)
-	zones := subnetByZone(in.NodeClass.Status.Subnets)
+	zones := map[string]bool{}
+	for _, s := range in.subnets() {
+		zones[s.Zone] = true
+	}
 	var out []Candidate
 	for _, t := range in.Types {
 		if !reqs.IntersectsSet(t.Requirements) || !requests.Fits(t.Allocatable) {
@@ -87,7 +90,7 @@ func available(in Input, reqs requirement.Set) []Candidate {
 		c := Candidate{Type: t}
 		for _, o := range t.Offerings {
 			marked := in.Unavailable[ledger.OfferingKey{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}]
-			if o.Available && !marked && in.launchable(o) && zones[o.Zone] != "" && reqs.IntersectsSet(o.Requirements) {
+			if o.Available && !marked && in.launchable(o) && zones[o.Zone] && reqs.IntersectsSet(o.Requirements) {
 				c.Offerings = append(c.Offerings, o)
 			}
 		}
@@ -140,15 +143,9 @@ func satisfied(candidates []Candidate, reqs requirement.Set) bool {
 	return !slices.ContainsFunc(reqs.Requirements(), func(r requirement.Requirement) bool { return distinctValues(candidates, r) < r.MinValues() })
 }
 
-// subnetByZone picks the first subnet of each zone; the status lists those with most free addresses first.
-func subnetByZone(subnets []awsv1.Subnet) map[string]string {
-	zones := map[string]string{}
-	for _, s := range subnets {
-		if zones[s.Zone] == "" {
-			zones[s.Zone] = s.ID
-		}
-	}
-	return zones
+// subnets of the class that may be launched in, in the order of its status.
+func (in Input) subnets() []awsv1.Subnet {
+	return slices.DeleteFunc(slices.Clone(in.NodeClass.Status.Subnets), func(s awsv1.Subnet) bool { return slices.Contains(in.FullSubnets, s.ID) })
 }
 
 // withImages gives each candidate the first image that fits it and drops those without one.

@@ -24,6 +24,8 @@ type Input struct {
 	Types []*catalog.InstanceType
 	// Unavailable offerings, from Marks.
 	Unavailable map[ledger.OfferingKey]bool
+	// FullSubnets are marked as without free addresses, sorted: nothing is launched there.
+	FullSubnets []string
 	// FreeReserved counts the free instances of capacity reservations by id, from FreeReserved; nil: none may be used.
 	FreeReserved map[string]int64
 	// Token is ledger.ClientToken(log-id, UID, attempt).

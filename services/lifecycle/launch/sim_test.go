@@ -38,8 +38,15 @@ func newAccount(t *testing.T) *account {
 	t.Helper()
 	a := &account{now: time.Date(2026, 4, 1, 0, 0, 0, 0, time.UTC)}
 	a.sim = sim.New(sim.Config{ClusterName: "blue", Region: "eu-west-1", KubernetesVersion: "1.32", Now: func() time.Time { return a.now }, Settings: sim.DefaultSettings(), ClusterCA: []byte("ca")})
+	a.reach(t, "http://aws.simulated", a.sim.Transport())
+	return a
+}
+
+// reach makes clients that find the account at a URL.
+func (a *account) reach(t *testing.T, url string, transport http.RoundTripper) {
+	t.Helper()
 	sdk := aws.Config{
-		Region: "eu-west-1", BaseEndpoint: aws.String("http://aws.simulated"), HTTPClient: &http.Client{Transport: a.sim.Transport()},
+		Region: "eu-west-1", BaseEndpoint: aws.String(url), HTTPClient: &http.Client{Transport: transport},
 		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
 	}
 	var err error
@@ -55,9 +62,9 @@ func newAccount(t *testing.T) *account {
 	})
 	a.builder = New(Config{Cloud: a.cloud, Cluster: cluster.Get, Region: "eu-west-1", Now: now})
 	a.reconciler = nodeclass.New(nodeclass.Config{
-		Cloud: a.cloud, Cluster: "blue", Region: "eu-west-1", Version: cluster.Version, CIDR: cluster.CIDR, DeleteTemplates: a.builder.DeleteTemplates, Now: now,
+		Cloud: a.cloud, Cluster: "blue", Region: "eu-west-1", Version: cluster.Version, CIDR: cluster.CIDR, DeleteTemplates: a.builder.DeleteTemplates,
+		SubnetsSeen: a.builder.SubnetsSeen, Now: now,
 	})
-	return a
 }
 
 // class reconciles a NodeClass of the family until it is ready.

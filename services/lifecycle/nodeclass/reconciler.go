@@ -29,7 +29,7 @@ type Cloud interface {
 	DeleteInstanceProfile(ctx context.Context, name string) error
 }
 
-// Config of a Reconciler. All but Authorize, IsolatedVPC and Hasher is required.
+// Config of a Reconciler. All but SubnetsSeen, Authorize, IsolatedVPC and Hasher is required.
 type Config struct {
 	Cloud           Cloud
 	Cluster, Region string
@@ -39,6 +39,8 @@ type Config struct {
 	CIDR func(ctx context.Context) (string, error)
 	// DeleteTemplates deletes the launch templates of a class.
 	DeleteTemplates func(ctx context.Context, nodeClass string) error
+	// SubnetsSeen takes in what EC2 answered about subnets when it was asked at a time; nil: nobody wants to know.
+	SubnetsSeen func(subnets []ec2.Subnet, asked time.Time)
 	// Authorize asks EC2 whether instances may be launched from a class whose status is resolved: nil is yes, a *Refusal is
 	// no, another error says nothing. If Authorize is nil, nobody asks.
 	Authorize func(ctx context.Context, nc *awsv1.EC2NodeClass) error
@@ -122,7 +124,12 @@ func (p *pass) subnets(ctx context.Context, faults []Fault) (time.Duration, erro
 		return retrySoon, nil
 	}
 	found, err := p.caches.subnets.get(key(p.nc.Spec.SubnetSelectorTerms), func() ([]ec2.Subnet, error) {
-		return p.cfg.Cloud.DescribeSubnets(ctx, p.nc.Spec.SubnetSelectorTerms)
+		asked := p.cfg.Now()
+		found, err := p.cfg.Cloud.DescribeSubnets(ctx, p.nc.Spec.SubnetSelectorTerms)
+		if err == nil && p.cfg.SubnetsSeen != nil {
+			p.cfg.SubnetsSeen(found, asked)
+		}
+		return found, err
 	})
 	if err != nil {
 		return retrySoon, fmt.Errorf("resolve subnets: %w", err)

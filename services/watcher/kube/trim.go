@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -129,10 +130,14 @@ func trimNode(n *corev1.Node) *corev1.Node {
 	return kept
 }
 
-// trimNodeClass keeps whether it is ready. What nodes are made of, user data above all, is no planner's: lifecycle reads it from the
+// trimNodeClass keeps whether it is ready and which zones its subnets are in, by id: their order follows free addresses. What nodes are made of, user data above all, is no planner's: lifecycle reads it from the
 // API server, and drift is told by the hash among the annotations.
 func trimNodeClass(c *awsv1.EC2NodeClass) *awsv1.EC2NodeClass {
-	return &awsv1.EC2NodeClass{ObjectMeta: ownMeta(c.ObjectMeta), Status: awsv1.EC2NodeClassStatus{Conditions: c.Status.Conditions}}
+	subnets := slices.SortedFunc(slices.Values(c.Status.Subnets), func(a, b awsv1.Subnet) int { return strings.Compare(a.ID, b.ID) })
+	for i := range subnets {
+		subnets[i].ZoneID = ""
+	}
+	return &awsv1.EC2NodeClass{ObjectMeta: ownMeta(c.ObjectMeta), Status: awsv1.EC2NodeClassStatus{Conditions: c.Status.Conditions, Subnets: subnets}}
 }
 
 func trimDaemonSet(d *appsv1.DaemonSet) *appsv1.DaemonSet {
