@@ -27,8 +27,8 @@ const (
 // bytes but over a canonical form, so that serialisation order and unknown fields never matter.
 type Record struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Format of the envelope: 2 if one of the fields *_zstd is used, else 1. A reader that meets a higher one than it knows refuses
-	// the record.
+	// Format of the envelope: 3 if packed is used, 2 if one of the fields *_zstd is, else 1. A reader that meets a higher one than it
+	// knows refuses the record.
 	Format uint32 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
 	Seq    uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
 	// Time of the writer in Unix nanoseconds, raised to the previous record's if that is at most 5 s ahead.
@@ -63,8 +63,11 @@ type Record struct {
 	// Payload and explanation compressed by zstd, in place of payload and explanation. Hashes are always of what was compressed.
 	PayloadZstd     []byte `protobuf:"bytes,24,opt,name=payload_zstd,json=payloadZstd,proto3" json:"payload_zstd,omitempty"`
 	ExplanationZstd []byte `protobuf:"bytes,25,opt,name=explanation_zstd,json=explanationZstd,proto3" json:"explanation_zstd,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Packed is a Record compressed by zstd that holds service, mode, subjects, incarnation, payload, explanation and advances of this one
+	// in their place, so that names which stand in several of them are stored once.
+	Packed        []byte `protobuf:"bytes,26,opt,name=packed,proto3" json:"packed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Record) Reset() {
@@ -272,11 +275,18 @@ func (x *Record) GetExplanationZstd() []byte {
 	return nil
 }
 
+func (x *Record) GetPacked() []byte {
+	if x != nil {
+		return x.Packed
+	}
+	return nil
+}
+
 var File_log_record_proto protoreflect.FileDescriptor
 
 const file_log_record_proto_rawDesc = "" +
 	"\n" +
-	"\x10log_record.proto\x12\rmillwright.v1\"\xd6\x05\n" +
+	"\x10log_record.proto\x12\rmillwright.v1\"\xee\x05\n" +
 	"\x06Record\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
@@ -305,7 +315,8 @@ const file_log_record_proto_rawDesc = "" +
 	"\tprev_hash\x18\x16 \x01(\fR\bprevHash\x12\x12\n" +
 	"\x04hash\x18\x17 \x01(\fR\x04hash\x12!\n" +
 	"\fpayload_zstd\x18\x18 \x01(\fR\vpayloadZstd\x12)\n" +
-	"\x10explanation_zstd\x18\x19 \x01(\fR\x0fexplanationZstdB\x17Z\x15millwright/proto;wireb\x06proto3"
+	"\x10explanation_zstd\x18\x19 \x01(\fR\x0fexplanationZstd\x12\x16\n" +
+	"\x06packed\x18\x1a \x01(\fR\x06packedB\x17Z\x15millwright/proto;wireb\x06proto3"
 
 var (
 	file_log_record_proto_rawDescOnce sync.Once

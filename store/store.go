@@ -55,8 +55,9 @@ type Draft struct {
 	Explanation []byte
 	// OmitExplanation keeps only the explanation's hash, to save room. It is not part of the Record.
 	OmitExplanation bool
-	// Compress long payloads and explanations: whoever reads the log can read records of format 2. It is not part of the Record.
-	Compress bool
+	// Format is the highest that whoever reads the log knows (FORMAT §2): from 2 on long content is compressed. 0 is 1. It is not part of
+	// the Record.
+	Format int
 
 	// Expects maps an aggregate to the sequence at which it must stand; 0: not advanced since it was retired, or ever.
 	Expects map[string]uint64
@@ -72,7 +73,7 @@ type Draft struct {
 	Lease Lease
 }
 
-// Record is a Draft with its place. Expects, Retires, Switches, Lease, OmitExplanation and Compress are not kept.
+// Record is a Draft with its place. Expects, Retires, Switches, Lease, OmitExplanation and Format are not kept.
 type Record struct {
 	Seq uint64
 	Draft

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"encoding/json"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -201,8 +202,10 @@ type LaunchRequested struct {
 	Attempt int       `json:"attempt"`
 	// Token is ClientToken(log-id, UID, attempt).
 	Token string `json:"token"`
-	// Request is the complete CreateFleet request as JSON (ec2.CreateFleetInput).
-	Request []byte `json:"request"`
+	// Request is the complete CreateFleet request as JSON (ec2.CreateFleetInput). In a record it stands as that JSON under call, or in
+	// base64 under request, as earlier programs wrote it (see Compact).
+	Request []byte          `json:"request"`
+	Call    json.RawMessage `json:"call,omitempty"`
 	// LaunchTemplates by id and version, as named in Request.
 	LaunchTemplates []LaunchTemplateRef `json:"launchTemplates"`
 	// Annotations the NodeClaim gets once launched: hash and instance profile of the NodeClass the request was built from.

@@ -140,7 +140,7 @@ func Decode(rec store.Record) (ledger.Entry, error) {
 	if err := json.Unmarshal(rec.Payload, payload); err != nil {
 		return e, fmt.Errorf("decode record %d (%s): %w: %w", rec.Seq, e.Kind, ErrPayload, err)
 	}
-	e.Payload = payload
+	e.Payload = ledger.Expand(payload)
 	return e, nil
 }
 

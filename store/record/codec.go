@@ -13,11 +13,13 @@ import (
 )
 
 // Format is the highest version of the envelope that this program reads. Records are written in the lowest that says what they hold:
-// FormatPacked if content is compressed, else FormatPlain.
+// FormatWhole if all but numbers and hashes is compressed together, FormatPacked if payload and explanation are, each by itself, else
+// FormatPlain.
 const (
 	FormatPlain  = 1
 	FormatPacked = 2
-	Format       = FormatPacked
+	FormatWhole  = 3
+	Format       = FormatWhole
 )
 
 // Marshal encodes a sealed record.
@@ -31,7 +33,11 @@ func Marshal(s Stored) ([]byte, error) {
 	}
 	m.Payload, m.PayloadZstd, m.PayloadHash = s.PayloadContent.split()
 	m.Explanation, m.ExplanationZstd, m.ExplanationHash = s.ExplanationContent.split()
-	if m.PayloadZstd != nil || m.ExplanationZstd != nil {
+	switch {
+	case s.packed != nil:
+		m.Format, m.Packed = FormatWhole, s.packed
+		replace(m, &wire.Record{})
+	case m.PayloadZstd != nil || m.ExplanationZstd != nil:
 		m.Format = FormatPacked
 	}
 	data, err := proto.Marshal(m)
@@ -39,6 +45,12 @@ func Marshal(s Stored) ([]byte, error) {
 		return nil, fmt.Errorf("encode record %d: %w", s.Seq, err)
 	}
 	return data, nil
+}
+
+// replace gives a message the fields of another that are packed.
+func replace(m, from *wire.Record) {
+	m.Service, m.Mode, m.Incarnation = from.GetService(), from.GetMode(), from.GetIncarnation()
+	m.Subjects, m.Advances, m.Payload, m.Explanation = from.GetSubjects(), from.GetAdvances(), from.GetPayload(), from.GetExplanation()
 }
 
 // split returns the content in the form in which it is stored; the others are nil.
@@ -75,9 +87,17 @@ func unmarshal(data []byte) (Stored, error) {
 	case m.GetKind() > math.MaxUint16:
 		return Stored{}, fmt.Errorf("kind %d is out of range", m.GetKind())
 	}
+	if len(m.GetPacked()) > 0 {
+		if err := unpackWhole(m); err != nil {
+			return Stored{}, err
+		}
+	}
 	s, err := fromWire(m)
 	if err != nil {
 		return Stored{}, err
+	}
+	if s.packed = m.GetPacked(); len(s.packed) == 0 {
+		s.packed = nil
 	}
 	if sha256.Sum256(Canonical(s)) != s.Hash {
 		return Stored{}, errors.New("hash does not match")

@@ -4,7 +4,9 @@ import (
 	"fmt"
 
 	"github.com/klauspost/compress/zstd"
+	"google.golang.org/protobuf/proto"
 
+	wire "millwright/proto"
 	"millwright/store"
 )
 
@@ -53,4 +55,33 @@ func unpack(field string, z []byte) ([]byte, error) {
 		return nil, fmt.Errorf("decompress %s: %w", field, err)
 	}
 	return data, nil
+}
+
+// pack compresses what a message holds in its field packed; nil if that is not shorter.
+func (p *Prepared) pack() []byte {
+	d, m := p.Draft, &wire.Record{}
+	replace(m, &wire.Record{Service: d.Service, Mode: d.Mode, Incarnation: d.Position.Incarnation, Subjects: d.Subjects, Advances: d.Advances,
+		Payload: p.Payload.Data, Explanation: p.Explanation.Data})
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		return nil // texts that are no UTF-8: refused where the record is encoded
+	}
+	if z := packer.EncodeAll(data, nil); len(z) < len(data) {
+		return z
+	}
+	return nil
+}
+
+// unpackWhole puts the fields in their places that the message holds packed.
+func unpackWhole(m *wire.Record) error {
+	data, err := unpack("packed", m.GetPacked())
+	if err != nil {
+		return err
+	}
+	inner := &wire.Record{}
+	if err := proto.Unmarshal(data, inner); err != nil {
+		return fmt.Errorf("decode packed: %w", err)
+	}
+	replace(m, inner)
+	return nil
 }

@@ -40,6 +40,8 @@ func newContent(data []byte, maxInline int) Content {
 type Prepared struct {
 	Draft                store.Draft
 	Payload, Explanation Content
+	// packed is most of it compressed, nil where that is not shorter.
+	packed []byte
 }
 
 // Prepare checks a draft against the limits of package store and normalises its times to UTC. It returns
@@ -51,7 +53,10 @@ func Prepare(d store.Draft) (*Prepared, error) {
 	d = clone(d)
 	d.Time, d.Now = normal(d.Time), normal(d.Now)
 	p := &Prepared{Draft: d, Payload: newContent(d.Payload, store.MaxInlineBytes), Explanation: explanation(d)}
-	if d.Compress {
+	if d.Format >= FormatWhole {
+		p.packed = p.pack()
+	}
+	if p.packed == nil && d.Format >= FormatPacked {
 		p.Payload, p.Explanation = p.Payload.packed(), p.Explanation.packed()
 	}
 	return p, nil
@@ -67,6 +72,9 @@ func explanation(d store.Draft) Content {
 
 // Bytes bounds the size of the stored record from above.
 func (p *Prepared) Bytes() int {
+	if p.packed != nil {
+		return envelopeBytes(store.Draft{}) + len(p.packed)
+	}
 	return envelopeBytes(p.Draft) + p.Payload.bytes() + p.Explanation.bytes()
 }
 
@@ -87,10 +95,10 @@ type Place struct {
 // Seal gives the draft the place after prev: sequence, time, hashes. A time that is a little before prev's becomes prev's; one that is
 // far before it stays, for then prev is from the future.
 func (p *Prepared) Seal(prev Place) Stored {
-	s := Stored{PayloadContent: p.Payload, ExplanationContent: p.Explanation}
+	s := Stored{PayloadContent: p.Payload, ExplanationContent: p.Explanation, packed: p.packed}
 	s.Draft = p.Draft
 	s.Draft.Expects, s.Draft.Retires, s.Draft.Switches, s.Draft.Lease = nil, nil, nil, store.Lease{}
-	s.Draft.Compress = false
+	s.Draft.Format = 0
 	if s.Draft.OmitExplanation {
 		s.Draft.OmitExplanation, s.Draft.Explanation = false, nil
 	}
@@ -107,6 +115,8 @@ func (p *Prepared) Seal(prev Place) Stored {
 type Stored struct {
 	store.Record
 	PayloadContent, ExplanationContent Content
+	// packed as in Prepared.
+	packed []byte
 }
 
 // Place of the record that follows.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ import (
 )
 
 // stored compares records as they are stored: what is empty is equal.
-var stored = cmp.Options{cmpopts.EquateEmpty(), cmp.AllowUnexported(Content{})}
+var stored = cmp.Options{cmpopts.EquateEmpty(), cmp.AllowUnexported(Content{}, Stored{})}
 
 // example is the record that FORMAT.md works through.
 func example(t testing.TB) Stored {
@@ -116,7 +117,7 @@ func TestCanonicalFormIsInjective(t *testing.T) {
 			rt.Fatal(errA, errB)
 		}
 		sa, sb := pa.Seal(Place{}), pb.Seal(Place{})
-		same := cmp.Equal(sa, sb, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(Content{}))
+		same := cmp.Equal(sa, sb, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(Content{}, Stored{}))
 		if equal := bytes.Equal(Canonical(sa), Canonical(sb)); equal != same {
 			rt.Fatalf("canonical forms equal: %t, records equal: %t", equal, same)
 		}
@@ -152,15 +153,20 @@ func TestCompressedContentHasTheSameHash(t *testing.T) {
 		return s, data
 	}
 	plain, long := encoded(d)
-	d.Compress = true
+	d.Format = FormatPacked
 	packed, short := encoded(d)
+	d.Format = FormatWhole
+	whole, shortest := encoded(d)
+	if whole.Hash != plain.Hash {
+		t.Error("the hash depends on how much is compressed")
+	}
 	if plain.Hash != packed.Hash {
 		t.Error("the hash depends on compression")
 	}
 	if len(short)*4 > len(long) {
 		t.Errorf("%d bytes became %d", len(long), len(short))
 	}
-	for name, data := range map[string][]byte{"plain": long, "compressed": short} {
+	for name, data := range map[string][]byte{"plain": long, "compressed": short, "compressed as a whole": shortest} {
 		got, err := Unmarshal(1, data)
 		if err != nil || !bytes.Equal(got.Payload, d.Payload) || !bytes.Equal(got.Explanation, d.Explanation) {
 			t.Errorf("%s: %v, payload of %d bytes", name, err, len(got.Payload))
@@ -170,10 +176,10 @@ func TestCompressedContentHasTheSameHash(t *testing.T) {
 			t.Errorf("%s: not the same bytes when it is archived: %v", name, err)
 		}
 	}
-	if long[1] != FormatPlain || short[1] != FormatPacked {
-		t.Errorf("formats %d and %d", long[1], short[1])
+	if long[1] != FormatPlain || short[1] != FormatPacked || shortest[1] != FormatWhole {
+		t.Errorf("formats %d, %d and %d", long[1], short[1], shortest[1])
 	}
-	small, _ := encoded(store.Draft{Payload: []byte("{}"), Compress: true})
+	small, _ := encoded(store.Draft{Payload: []byte("{}"), Format: FormatPacked})
 	if small.PayloadContent.zstd != nil {
 		t.Error("what is short was compressed")
 	}
@@ -184,8 +190,8 @@ func TestNewerFormatIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data = append(data, 0x08, 0x03) // format = 3, which overrides the 1 before
-	if _, err := Unmarshal(8, data); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "format 3") {
+	data = append(data, 0x08, Format+1) // which overrides the 1 before
+	if _, err := Unmarshal(8, data); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprintf("format %d", Format+1)) {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -266,7 +272,7 @@ func drawDraft(rt *rapid.T) store.Draft {
 		Position: store.Position{Incarnation: "i", Sequence: rapid.Uint64().Draw(rt, "sequence"), Digest: rapid.Uint64().Draw(rt, "digest")},
 		Now:      when.Draw(rt, "now"), OptionsSeq: rapid.Uint64().Draw(rt, "options"),
 		Payload: content(rt, "payload"), Explanation: content(rt, "explanation"),
-		Advances: texts.Draw(rt, "advances"), Compress: rapid.Bool().Draw(rt, "compress"),
+		Advances: texts.Draw(rt, "advances"), Format: rapid.IntRange(0, Format).Draw(rt, "format"),
 	}
 }
 
@@ -284,4 +290,49 @@ func TestTimeIsRaisedALittleAtMost(t *testing.T) {
 			t.Errorf("after a record that is %s ahead: %s, want %s", ahead, got, want)
 		}
 	}
+}
+
+// Names that stand in subjects, advances and payload are stored once; what is packed and cannot be read is corrupt, as is what was changed.
+func TestWholeRecordsAreShortAndTrusted(t *testing.T) {
+	d := store.Draft{Time: time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC), Service: "lifecycle", Mode: "active", Kind: 24,
+		Subjects: []string{"claim/general-3k5m0q7d2f", "node/ip-10-0-17-203.us-west-2.compute.internal"},
+		Advances: []string{"claim/general-3k5m0q7d2f", "node/ip-10-0-17-203.us-west-2.compute.internal"},
+		Payload:  []byte(`{"claim":"general-3k5m0q7d2f","node":"ip-10-0-17-203.us-west-2.compute.internal"}`)}
+	size := map[int]int{}
+	var data []byte
+	for _, format := range []int{FormatPlain, FormatPacked, FormatWhole} {
+		d.Format = format
+		p, err := Prepare(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := p.Seal(Place{})
+		if data, err = Marshal(s); err != nil {
+			t.Fatal(err)
+		}
+		if size[format] = len(data); len(data) > p.Bytes() {
+			t.Errorf("format %d: %d bytes, bounded by %d", format, len(data), p.Bytes())
+		}
+	}
+	if size[FormatWhole] > 240 || size[FormatWhole] >= size[FormatPacked] {
+		t.Errorf("%d bytes, %d as format 2, %d as format 1", size[FormatWhole], size[FormatPacked], size[FormatPlain])
+	}
+	for i := range data {
+		changed := bytes.Clone(data)
+		changed[i] ^= 0x10
+		if s, err := Unmarshal(1, changed); err == nil && !bytes.Equal(Canonical(s), Canonical(mustUnmarshal(t, data))) {
+			t.Errorf("byte %d was changed and nobody saw it", i)
+		} else if err != nil && !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("byte %d was changed: %v", i, err)
+		}
+	}
+}
+
+func mustUnmarshal(t *testing.T, data []byte) Stored {
+	t.Helper()
+	s, err := Unmarshal(1, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

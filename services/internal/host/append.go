@@ -21,7 +21,9 @@ func (h *Host) Decide(ctx context.Context, basis planner.Basis, d planner.Decisi
 	if err := h.clockReliable(); err != nil {
 		return store.Record{}, err
 	}
-	draft, err := audit.DecisionDraft(basis, d)
+	short := d
+	short.Payload = h.state.compact(d.Payload)
+	draft, err := audit.DecisionDraft(basis, short)
 	if err != nil {
 		return store.Record{}, err
 	}
@@ -52,7 +54,7 @@ func (h *Host) Outcome(ctx context.Context, o service.Outcome) (store.Record, er
 	if h.mode != ledger.ModeActive {
 		return store.Record{}, nil
 	}
-	draft, err := audit.OutcomeDraft(o.Kind, o.Payload, o.Subjects, o.Causation, o.Expects, o.Advances)
+	draft, err := audit.OutcomeDraft(o.Kind, h.state.compact(o.Payload), o.Subjects, o.Causation, o.Expects, o.Advances)
 	if err != nil {
 		return store.Record{}, err
 	}
@@ -87,7 +89,7 @@ func (h *Host) append(ctx context.Context, draft store.Draft) (store.Record, err
 	if draft.Mode == "" {
 		draft.Mode = string(h.mode)
 	}
-	draft.OmitExplanation, draft.Compress = h.state.crowded.Load(), h.state.compresses()
+	draft.OmitExplanation, draft.Format = h.state.crowded.Load(), h.state.format()
 	rec, err := h.log.Append(ctx, draft)
 	if err != nil {
 		return rec, fmt.Errorf("append %s: %w", ledger.Kind(draft.Kind), h.notStored(ctx, t, err, began))

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -46,16 +45,32 @@ func (s *State) readKinds(ctx context.Context) error {
 	return nil
 }
 
-// compresses reports that every candidate reads compressed records.
-func (s *State) compresses() bool {
+// format is the highest format of records that every candidate reads.
+func (s *State) format() int {
 	if s.candidates == nil {
-		return true
+		return record.Format
 	}
 	list := s.others.Load()
-	return list != nil && !slices.ContainsFunc(*list, func(c store.Leader) bool {
-		format, err := strconv.Atoi(c.Info[store.InfoFormat])
-		return err != nil || format < record.FormatPacked
-	})
+	if list == nil {
+		return record.FormatPlain
+	}
+	lowest := record.Format
+	for _, c := range *list {
+		n, err := strconv.Atoi(c.Info[store.InfoFormat])
+		if err != nil {
+			return record.FormatPlain
+		}
+		lowest = min(lowest, n)
+	}
+	return max(lowest, record.FormatPlain)
+}
+
+// compact returns a payload as it is written: short, if all candidates can read that.
+func (s *State) compact(payload any) any {
+	if s.format() < record.FormatWhole {
+		return payload
+	}
+	return ledger.Compact(payload)
 }
 
 // heldBack reports who does not know a kind that readers must not skip.

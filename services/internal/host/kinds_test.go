@@ -87,14 +87,15 @@ func TestOnlyWhatAllCanReadIsCompressed(t *testing.T) {
 	}
 	cases := map[string]struct {
 		candidates []store.Leader
-		want       bool
+		want       int
 	}{
-		"all do":                     {[]store.Leader{leader("2"), leader("3")}, true},
-		"one is of an older version": {[]store.Leader{leader("2"), {Info: map[string]string{}}}, false},
-		"one reads the first format": {[]store.Leader{leader("1")}, false},
-		"nobody knows who there is":  {nil, false},
-		"nobody but us, who could":   {[]store.Leader{}, true},
-		"one says what is no number": {[]store.Leader{leader("two")}, false},
+		"all do":                     {[]store.Leader{leader("2"), leader("3")}, 2},
+		"all read what is newer":     {[]store.Leader{leader("4"), leader("3")}, 3},
+		"one is of an older version": {[]store.Leader{leader("2"), {Info: map[string]string{}}}, 1},
+		"one reads the first format": {[]store.Leader{leader("1")}, 1},
+		"nobody knows who there is":  {nil, 1},
+		"nobody but us, who could":   {[]store.Leader{}, 3},
+		"one says what is no number": {[]store.Leader{leader("two")}, 1},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -102,8 +103,8 @@ func TestOnlyWhatAllCanReadIsCompressed(t *testing.T) {
 			if c.candidates != nil {
 				s.others.Store(&c.candidates)
 			}
-			if got := s.compresses(); got != c.want {
-				t.Errorf("compresses: %t", got)
+			if got := s.format(); got != c.want {
+				t.Errorf("format %d, want %d", got, c.want)
 			}
 		})
 	}
