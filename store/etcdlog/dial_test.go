@@ -34,6 +34,7 @@ func startSecured(t testing.TB) (string, etcdlog.Security) {
 	cfg.ListenClientUrls, cfg.ListenPeerUrls = []url.URL{client}, []url.URL{peer}
 	cfg.AdvertiseClientUrls, cfg.AdvertisePeerUrls = []url.URL{{Scheme: "https", Host: "127.0.0.1:2379"}}, []url.URL{{Scheme: "http", Host: "127.0.0.1:2380"}}
 	cfg.InitialCluster = cfg.Name + "=" + cfg.AdvertisePeerUrls[0].String()
+	cfg.BcryptCost = 4 // the least: what counts is how often a password is checked
 	server, err := embed.StartEtcd(cfg)
 	if err != nil {
 		t.Fatal(err)

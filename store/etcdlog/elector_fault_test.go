@@ -8,21 +8,26 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"millwright/store"
 	"millwright/store/etcdlog"
 )
 
 // Whatever happens around any call of a campaign, the candidate leads once those before it are gone, within seconds.
 func TestACandidateLeadsWhateverHappensAroundItsCalls(t *testing.T) {
-	server := startEtcd(t)
+	candidateLeads(t, startEtcd(t).Client, faults)
+}
+
+func candidateLeads(t *testing.T, server *clientv3.Client, faults injection) {
 	var clusters atomic.Int32
 	for name, ahead := range map[string]int{"behind a leader": 1, "behind a leader and a standby": 2} {
 		t.Run(name, func(t *testing.T) {
-			eachFault(t, server.Client, func(t *testing.T, p *tap, arm func(func(context.Context) error)) {
+			eachFault(t, server, faults, func(t *testing.T, p *tap, arm func(func(context.Context) error)) {
 				cluster := fmt.Sprintf("elect-%d", clusters.Add(1))
-				q := queueUp(t, etcdlog.NewElector(server.Client, cluster), ahead)
+				q := queueUp(t, etcdlog.NewElector(server, cluster), ahead)
 				arm(func(context.Context) error { q.leave(t, ahead-1); return nil })
-				e := etcdlog.NewElector(p.client(server.Client), cluster)
+				e := etcdlog.NewElector(p.client(t, server), cluster)
 				won := make(chan store.Leadership, 1)
 				go func() {
 					l, err := e.Campaign(bounded(t), store.Candidacy{Service: "lifecycle", Identity: "under test"})

@@ -99,7 +99,7 @@ func (l *leadership) keep() {
 // ask sends a renewal; lost is called if etcd does not know the lease any more.
 func (l *leadership) ask(lost func()) {
 	sent := time.Now()
-	l.renewer.renew(l.id, func(ttl int64) {
+	l.renewer.renew(l.alive, l.id, func(ttl int64) {
 		if ttl <= 0 {
 			lost()
 			return

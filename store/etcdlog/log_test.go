@@ -103,9 +103,9 @@ func openLog(t testing.TB, client *clientv3.Client, cluster string) *etcdlog.Log
 	return l
 }
 
-func dial(t testing.TB, endpoint string) *clientv3.Client {
+func dial(t testing.TB, endpoints ...string) *clientv3.Client {
 	t.Helper()
-	c, err := etcdlog.Dial(etcdlog.DialConfig{Endpoints: []string{endpoint}})
+	c, err := etcdlog.Dial(etcdlog.DialConfig{Endpoints: endpoints})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,11 @@
 package etcdlog_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,8 +19,44 @@ import (
 	"millwright/store/etcdlog"
 )
 
-// members starts an etcd of three on loopback. It returns their endpoints, and what stops the one that leads.
-func members(t *testing.T) (endpoints []string, stopLeader func()) {
+// trio is an etcd of three members on loopback.
+type trio struct {
+	endpoints []string
+	servers   []*embed.Etcd
+	stops     []func()
+}
+
+// leader is the index of the member that leads; -1 while none does.
+func (m *trio) leader() int {
+	return slices.IndexFunc(m.servers, func(s *embed.Etcd) bool { return s.Server.Leader() == s.Server.MemberID() })
+}
+
+// stopLeader ends the member that leads.
+func (m *trio) stopLeader(t *testing.T) {
+	t.Helper()
+	n := m.leader()
+	if n < 0 {
+		t.Fatal("no member leads")
+	}
+	m.stops[n]()
+}
+
+// moveLeader has another member lead, and returns when it does.
+func (m *trio) moveLeader(ctx context.Context) error {
+	for ctx.Err() == nil {
+		n := m.leader()
+		if n < 0 {
+			continue
+		}
+		from, to := m.servers[n].Server, m.servers[(n+1)%len(m.servers)].Server
+		if err := from.MoveLeader(ctx, uint64(from.MemberID()), uint64(to.MemberID())); err == nil {
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+func members(t *testing.T) *trio {
 	t.Helper()
 	free := func() url.URL {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -28,6 +66,7 @@ func members(t *testing.T) (endpoints []string, stopLeader func()) {
 		defer l.Close()
 		return url.URL{Scheme: "http", Host: l.Addr().String()}
 	}
+	m := &trio{}
 	var configs []*embed.Config
 	var cluster []string
 	for i := range 3 {
@@ -37,13 +76,12 @@ func members(t *testing.T) (endpoints []string, stopLeader func()) {
 		cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 		cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 		cfg.QuotaBackendBytes = 64 << 20
+		cfg.TickMs, cfg.ElectionMs = 20, 600
 		cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 		configs = append(configs, cfg)
 		cluster = append(cluster, cfg.Name+"="+peer.String())
-		endpoints = append(endpoints, client.Host)
+		m.endpoints = append(m.endpoints, client.Host)
 	}
-	var servers []*embed.Etcd
-	var stops []func()
 	for _, cfg := range configs {
 		cfg.InitialCluster = strings.Join(cluster, ",")
 		s, err := embed.StartEtcd(cfg)
@@ -52,30 +90,22 @@ func members(t *testing.T) (endpoints []string, stopLeader func()) {
 		}
 		stop := sync.OnceFunc(s.Close)
 		t.Cleanup(stop)
-		servers, stops = append(servers, s), append(stops, stop)
+		m.servers, m.stops = append(m.servers, s), append(m.stops, stop)
 	}
-	for _, s := range servers {
+	for _, s := range m.servers {
 		select {
 		case <-s.Server.ReadyNotify():
 		case <-time.After(time.Minute):
 			t.Fatal("the members do not find each other")
 		}
 	}
-	return endpoints, func() {
-		for i, s := range servers {
-			if s.Server.Leader() == s.Server.MemberID() {
-				stops[i]()
-				return
-			}
-		}
-		t.Fatal("no member leads")
-	}
+	return m
 }
 
 // TestThreeMembers: the log is appended to, archived and made smaller while the member that led is away.
 func TestThreeMembers(t *testing.T) {
-	endpoints, stopLeader := members(t)
-	client, err := etcdlog.Dial(etcdlog.DialConfig{Endpoints: endpoints})
+	m := members(t)
+	client, err := etcdlog.Dial(etcdlog.DialConfig{Endpoints: m.endpoints})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +135,7 @@ func TestThreeMembers(t *testing.T) {
 		t.Fatalf("usage %+v, %v", full, err)
 	}
 
-	stopLeader()
+	m.stopLeader(t)
 	appendMany(20)
 	dir := archive.Open(t.TempDir(), log.ID())
 	t.Cleanup(func() { _ = dir.Close() })

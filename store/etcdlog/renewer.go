@@ -3,6 +3,7 @@ package etcdlog
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,8 +26,10 @@ type renewer struct {
 }
 
 // renewal of a lease. answer gets the time to live in seconds, 0 if there is no such lease; it may be called again, or never.
+// Once wanted ends, nobody cares.
 type renewal struct {
 	id     clientv3.LeaseID
+	wanted context.Context
 	answer func(ttl int64)
 }
 
@@ -69,9 +72,9 @@ func (r *renewer) leave() {
 }
 
 // renew never blocks: a renewal for which there is no room is left out.
-func (r *renewer) renew(id clientv3.LeaseID, answer func(ttl int64)) {
+func (r *renewer) renew(wanted context.Context, id clientv3.LeaseID, answer func(ttl int64)) {
 	select {
-	case r.requests <- renewal{id: id, answer: answer}:
+	case r.requests <- renewal{id: id, wanted: wanted, answer: answer}:
 	default:
 	}
 }
@@ -94,12 +97,26 @@ func (r *renewer) run(ctx context.Context) {
 		var err error
 		if s.stream, err = leases.LeaseKeepAlive(opened); err == nil {
 			group.Go(s.receive)
-			unanswered = s.send(opened, r.requests, unanswered)
+			unanswered = newest(s.send(opened, r.requests, unanswered))
 		}
 		older() // what it still might have answered was asked again
 		older = end
 		_ = sleep(ctx, r.client.Ctx(), streamRetry)
 	}
+}
+
+// newest keeps the last renewal of each lease that is still wanted: while etcd does not answer, what waits must not grow
+// beyond what a stream takes.
+func newest(all []renewal) (kept []renewal) {
+	seen := map[clientv3.LeaseID]bool{}
+	for _, x := range slices.Backward(all) {
+		if !seen[x.id] && x.wanted.Err() == nil {
+			seen[x.id] = true
+			kept = append(kept, x)
+		}
+	}
+	slices.Reverse(kept)
+	return kept
 }
 
 // call renews by calls, which cost nothing within a process.
@@ -110,6 +127,8 @@ func (r *renewer) call(ctx context.Context, group *sync.WaitGroup) {
 			return
 		case x := <-r.requests:
 			group.Go(func() {
+				ctx, cancel := context.WithTimeout(x.wanted, LeaseTTLAlone)
+				defer cancel()
 				resp, err := r.client.KeepAliveOnce(ctx, x.id)
 				switch {
 				case errors.Is(err, rpctypes.ErrLeaseNotFound):
@@ -172,7 +191,9 @@ func (s *renewals) send(ctx context.Context, requests <-chan renewal, first []re
 			unanswered = unanswered[max(0, len(unanswered)-len(s.sent)):]
 			overdue.Reset(streamPatience)
 		case x := <-requests:
-			first = []renewal{x}
+			if x.wanted.Err() == nil {
+				first = []renewal{x}
+			}
 		}
 	}
 }

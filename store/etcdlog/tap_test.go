@@ -13,10 +13,15 @@ import (
 )
 
 // tap stands between a log or an elector and etcd, call by call: it can act before one of them, and lose its answer.
-// Renewals of leases pass uncounted, for a timer sends them.
 type tap struct {
 	mu    sync.Mutex
 	calls []string
+	// timed: what is counted is what a timer sends, renewals of leases and looks at what is left of one, and nothing else;
+	// otherwise those pass uncounted.
+	timed bool
+	// only, if it is set, names the one call that is counted. every, if it is set, is asked before each call and may refuse it.
+	only  string
+	every func(ctx context.Context) error
 	// at is the call, counted from 0, around which something happens once; -1: none. before and after may be nil; what
 	// they return is what the caller gets in place of an answer.
 	at            int
@@ -27,11 +32,15 @@ type tap struct {
 
 func newTap() *tap { return &tap{at: -1} }
 
-// client passes all calls on to c.
-func (p *tap) client(c *clientv3.Client) *clientv3.Client {
+// client makes calls as c does: by a connection of its own where c has one.
+func (p *tap) client(t *testing.T, c *clientv3.Client) *clientv3.Client {
 	w := clientv3.NewCtxClient(c.Ctx())
+	if endpoints := c.Endpoints(); len(endpoints) > 0 {
+		w = dial(t, endpoints...)
+		c = &clientv3.Client{KV: w.KV, Lease: w.Lease, Watcher: w.Watcher, Maintenance: w.Maintenance, Cluster: w.Cluster}
+	}
 	w.KV, w.Lease, w.Watcher = tapKV{c.KV, p}, tapLease{c.Lease, p}, tapWatcher{c.Watcher, p}
-	w.Maintenance, w.Cluster = c.Maintenance, c.Cluster
+	w.Maintenance, w.Cluster = tapMaintenance{c.Maintenance, p}, c.Cluster
 	return w
 }
 
@@ -53,8 +62,12 @@ func (p *tap) seen() []string {
 func (p *tap) take(name string) (before, after func(context.Context) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.timed != (name == callRenew || name == callLook) || p.only != "" && name != p.only {
+		return p.every, nil
+	}
 	p.calls = append(p.calls, name)
 	n := len(p.calls) - 1
+	before = p.every
 	if n == p.at {
 		before, after = p.before, p.after
 	}
@@ -136,6 +149,41 @@ func (l tapLease) Revoke(ctx context.Context, id clientv3.LeaseID) (*clientv3.Le
 	return tapped(ctx, l.tap, "revoke", func() (*clientv3.LeaseRevokeResponse, error) { return l.Lease.Revoke(ctx, id) })
 }
 
+// The calls that a timer sends.
+const (
+	callRenew = "renewal of a lease"
+	callLook  = "look at a lease"
+)
+
+func (l tapLease) KeepAliveOnce(ctx context.Context, id clientv3.LeaseID) (*clientv3.LeaseKeepAliveResponse, error) {
+	return tapped(ctx, l.tap, callRenew, func() (*clientv3.LeaseKeepAliveResponse, error) { return l.Lease.KeepAliveOnce(ctx, id) })
+}
+
+func (l tapLease) TimeToLive(ctx context.Context, id clientv3.LeaseID, o ...clientv3.LeaseOption) (*clientv3.LeaseTimeToLiveResponse, error) {
+	return tapped(ctx, l.tap, callLook, func() (*clientv3.LeaseTimeToLiveResponse, error) { return l.Lease.TimeToLive(ctx, id, o...) })
+}
+
+type tapMaintenance struct {
+	clientv3.Maintenance
+	tap *tap
+}
+
+func (m tapMaintenance) Status(ctx context.Context, endpoint string) (*clientv3.StatusResponse, error) {
+	return tapped(ctx, m.tap, "status", func() (*clientv3.StatusResponse, error) { return m.Maintenance.Status(ctx, endpoint) })
+}
+
+func (m tapMaintenance) Defragment(ctx context.Context, endpoint string) (*clientv3.DefragmentResponse, error) {
+	return tapped(ctx, m.tap, "defragmentation", func() (*clientv3.DefragmentResponse, error) { return m.Maintenance.Defragment(ctx, endpoint) })
+}
+
+func (m tapMaintenance) AlarmList(ctx context.Context) (*clientv3.AlarmResponse, error) {
+	return tapped(ctx, m.tap, "list of alarms", func() (*clientv3.AlarmResponse, error) { return m.Maintenance.AlarmList(ctx) })
+}
+
+func (m tapMaintenance) AlarmDisarm(ctx context.Context, a *clientv3.AlarmMember) (*clientv3.AlarmResponse, error) {
+	return tapped(ctx, m.tap, "disarming", func() (*clientv3.AlarmResponse, error) { return m.Maintenance.AlarmDisarm(ctx, a) })
+}
+
 type tapWatcher struct {
 	clientv3.Watcher
 	tap *tap
@@ -159,7 +207,10 @@ var (
 	errLeaderChanged = rpctypes.ErrLeaderChanged
 )
 
-// faults are what can happen around a call. disturb is what another actor does meanwhile.
+// injection makes what can happen around a call. disturb is what another actor does meanwhile.
+type injection func(disturb func(ctx context.Context) error, server *clientv3.Client) map[string]around
+
+// faults are those that need no second member of etcd.
 func faults(disturb func(ctx context.Context) error, server *clientv3.Client) map[string]around {
 	compact := func(ctx context.Context) error {
 		if resp, err := server.Get(ctx, "revision"); err == nil {
@@ -190,7 +241,7 @@ func firstOf(errs ...error) error {
 
 // eachFault runs a case for each fault around each call that it makes. The first run, without fault, counts the calls; so each
 // run makes a cluster of its own.
-func eachFault(t *testing.T, server *clientv3.Client, run func(t *testing.T, p *tap, arm func(disturb func(context.Context) error))) {
+func eachFault(t *testing.T, server *clientv3.Client, faults injection, run func(t *testing.T, p *tap, arm func(disturb func(context.Context) error))) {
 	t.Helper()
 	counting := newTap()
 	run(t, counting, func(func(context.Context) error) { counting.arm(-1, nil, nil) })
