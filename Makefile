@@ -132,6 +132,16 @@ generate: ## regenerate deep copies, CRDs and protobuf code
 		(cd ../tools/gen && $(GO) build -o $(STATE)/tools/protoc-gen-go google.golang.org/protobuf/cmd/protoc-gen-go) && \
 		PATH=$(STATE)/tools:$$PATH $(TOOL) buf generate
 
+# They say what EC2's API does not, or not yet; look at the differences before they are committed.
+TABLES := services/watcher/ec2/tables
+.PHONY: ec2-tables
+ec2-tables: ## renew the built-in prices, bandwidths and interface limits; needs credentials of AWS
+	@mkdir -p $(STATE)/tables
+	$(GO) run ./tools/ec2tables prices >$(STATE)/tables/prices.txt
+	AWS_REGION=us-east-1 $(GO) run ./tools/ec2tables bandwidth $(TABLES)/bandwidth.txt >$(STATE)/tables/bandwidth.txt
+	$(GO) run ./tools/vpclimits >$(STATE)/tables/vpc.txt
+	mv $(STATE)/tables/*.txt $(TABLES)/
+
 .PHONY: images
 images: build bin/etcd bin/nats-server bin/healthcheck bin/crash ## build the container images, FROM scratch out of static binaries
 	@tools/images/build.sh $(CURDIR)

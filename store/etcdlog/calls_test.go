@@ -35,7 +35,14 @@ var (
 )
 
 func newScene(t *testing.T, server *clientv3.Client, cluster string, p *tap) *scene {
-	s := &scene{server: server, cluster: cluster, tap: p, mine: openLog(t, p.client(t, server), cluster), other: openLog(t, server, cluster)}
+	s := &scene{server: server, cluster: cluster, tap: p}
+	for log, client := range map[**etcdlog.Log]*clientv3.Client{&s.mine: p.client(t, server), &s.other: server} {
+		settled(t, "open", func(ctx context.Context) (err error) {
+			*log, err = etcdlog.Open(ctx, etcdlog.Config{Client: client, Cluster: cluster})
+			return err
+		})
+		t.Cleanup(func() { _ = (*log).Close() })
+	}
 	for i := range 8 {
 		d := store.Draft{Payload: fmt.Appendf(nil, `{"n":%d}`, i), Advances: []string{fmt.Sprintf("claim/%d", i)}}
 		if i == 5 {
@@ -75,12 +82,13 @@ func (s *scene) records(t *testing.T, dir *archive.Dir) []store.Record {
 	return list
 }
 
-// settled tries until no member of etcd is about to lead in place of another, as one may be when a fault is over.
+// settled tries until no member of etcd is about to lead in place of another, as one may be when a fault is over; who asks
+// meanwhile is told so, or nothing for a while.
 func settled(t *testing.T, what string, try func(ctx context.Context) error) {
 	t.Helper()
 	ctx := bounded(t)
 	err := try(ctx)
-	for ; errors.Is(err, rpctypes.ErrLeaderChanged) && ctx.Err() == nil; err = try(ctx) {
+	for ; isUnled(err) && ctx.Err() == nil; err = try(ctx) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if err != nil {
@@ -229,6 +237,10 @@ func (s *scene) compactThrough(ctx context.Context, seq uint64) error {
 		return err
 	}
 	return s.other.Compact(ctx, store.Head{Seq: seq, Hash: r[0].Hash})
+}
+
+func isUnled(err error) bool {
+	return errors.Is(err, rpctypes.ErrLeaderChanged) || errors.Is(err, rpctypes.ErrTimeout) || errors.Is(err, rpctypes.ErrNoLeader)
 }
 
 // until tries what may fail by a fault, and then must not.

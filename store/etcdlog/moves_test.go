@@ -20,10 +20,6 @@ func (m *trio) moves(disturb func(ctx context.Context) error, _ *clientv3.Client
 		"another member leads after it, and its answer is lost": {after: func(ctx context.Context) error {
 			return firstOf(m.moveLeader(ctx), errAnswerLost)
 		}},
-		"another member comes to lead meanwhile": {before: func(ctx context.Context) error {
-			go func() { _ = m.moveLeader(ctx) }()
-			return nil
-		}},
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,7 @@ const memoryOverhead = 0.075
 func catalogCommand() *cobra.Command {
 	var files []string
 	var output, diff string
+	var priceTimeout time.Duration
 	opts := watcherec2.Options{}
 	cmd := &cobra.Command{
 		Use: "catalog -f NODECLASS", Short: "Print what EC2 offers to an EC2NodeClass", Args: cobra.NoArgs,
@@ -37,7 +39,7 @@ those of the class's status, or of the subnets that its terms select. Prices tha
 			if err != nil {
 				return fmt.Errorf("catalog: %w", err)
 			}
-			offer, notes, err := watcherec2.LookUp(cmd.Context(), version.Version, nc, opts)
+			offer, notes, err := watcherec2.LookUp(cmd.Context(), version.Version, nc, opts, priceTimeout)
 			for _, n := range notes {
 				fmt.Fprintln(cmd.ErrOrStderr(), n)
 			}
@@ -60,6 +62,7 @@ those of the class's status, or of the subnets that its terms select. Prices tha
 	f.StringVar(&diff, "diff", "", "file of an earlier catalogue (-o json): print what has changed since, instead")
 	f.IntVar(&opts.ReservedENIs, "reserved-enis", 0, "network interfaces that pods do not get")
 	f.Float64Var(&opts.VMMemoryOverheadPercent, "vm-memory-overhead-percent", memoryOverhead, "share of memory that the hypervisor takes")
+	f.DurationVar(&priceTimeout, "price-timeout", time.Minute, "how long the price API, and then the spot price history, are waited for")
 	f.BoolVar(&opts.IsolatedVPC, "isolated-vpc", false, "the price API cannot be reached: take built-in prices")
 	return cmd
 }

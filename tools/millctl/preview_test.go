@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -11,10 +12,18 @@ import (
 	"testing"
 
 	"millwright/tools/ec2sim/sim"
+	"millwright/tools/ec2sim/simclient"
 	"millwright/tools/millctl/preview"
 )
 
 func runMillctl(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	out, _, err := runNoting(t, args...)
+	return out, err
+}
+
+// runNoting returns what the command printed, and what it noted beside.
+func runNoting(t *testing.T, args ...string) (string, string, error) {
 	t.Helper()
 	cmd := command()
 	var out, notes bytes.Buffer
@@ -22,7 +31,7 @@ func runMillctl(t *testing.T, args ...string) (string, error) {
 	cmd.SetErr(&notes)
 	cmd.SetArgs(args)
 	err := cmd.Execute()
-	return out.String(), err
+	return out.String(), notes.String(), err
 }
 
 func written(t *testing.T, name, text string) string {
@@ -107,13 +116,66 @@ func TestUserData(t *testing.T) {
 }
 
 // account is a simulated EC2 that the command finds by its environment alone.
-func account(t *testing.T) {
+func account(t *testing.T) *simclient.Client {
 	t.Helper()
 	s := sim.New(sim.Config{ClusterName: "blue", Region: "us-west-2", Settings: sim.DefaultSettings()})
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
 	for name, value := range map[string]string{"AWS_ENDPOINT_URL": srv.URL, "AWS_REGION": "us-west-2", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"} {
 		t.Setenv(name, value)
+	}
+	return simclient.New(srv.URL)
+}
+
+// Without a price API the built-in prices stand in, whatever keeps it from answering, and the command says so before long.
+func TestCatalogWithoutAPriceAPI(t *testing.T) {
+	over := make(chan struct{})
+	hangs := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))
+	t.Cleanup(hangs.Close)
+	t.Cleanup(func() { close(over) })
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	class := written(t, "class.yaml", bottlerocketClass)
+	fault := func(f simclient.Fault) func(*testing.T, *simclient.Client) {
+		return func(t *testing.T, c *simclient.Client) {
+			f.Service = "pricing"
+			if _, err := c.AddFault(t.Context(), f); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	endpoint := func(url string) func(*testing.T, *simclient.Client) {
+		return func(t *testing.T, _ *simclient.Client) { t.Setenv("AWS_ENDPOINT_URL_PRICING", url) }
+	}
+	for sentence, c := range map[string]struct {
+		missing func(*testing.T, *simclient.Client)
+		args    []string
+		note    string
+	}{
+		"no permission":         {fault(simclient.Fault{Action: "GetProducts", Code: "AccessDeniedException", Status: 400}), nil, "on-demand prices are built in: get prices of Compute Instance, Shared"},
+		"nobody listens":        {endpoint(gone.URL), nil, "connection refused"},
+		"nobody answers":        {endpoint(hangs.URL), []string{"--price-timeout", "4s"}, "context deadline exceeded"},
+		"no such service":       {endpoint("http://pricing.invalid"), []string{"--price-timeout", "5s"}, "on-demand prices are built in"},
+		"an isolated network":   {func(*testing.T, *simclient.Client) {}, []string{"--isolated-vpc"}, "not asked in an isolated VPC"},
+		"a failure of one page": {fault(simclient.Fault{Action: "GetProducts", Code: "ValidationException", Status: 400, Count: 1}), nil, "on-demand prices are built in"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			c.missing(t, account(t))
+			out, notes, err := runNoting(t, append([]string{"catalog", "-f", class, "-o", "json"}, c.args...)...)
+			if err != nil || strings.Count(notes, "\n") != 1 || !strings.Contains(notes, c.note) {
+				t.Fatalf("%v, noted %q, want …%s…", err, notes, c.note)
+			}
+			var catalog preview.Catalog
+			if err := json.Unmarshal([]byte(out), &catalog); err != nil {
+				t.Fatal(err)
+			}
+			m5 := catalog.InstanceTypes[slices.IndexFunc(catalog.InstanceTypes, func(it preview.InstanceType) bool { return it.Name == "m5.large" })]
+			for _, o := range m5.Offerings {
+				if o.Price == nil || o.CapacityType == "on-demand" && *o.Price != 0.096 {
+					t.Errorf("offering %+v", o)
+				}
+			}
+		})
 	}
 }
 

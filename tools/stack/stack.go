@@ -48,6 +48,11 @@ type Options struct {
 	Binaries map[string]string
 	// EC2SimArgs and MillwrightArgs are added to the defaults.
 	EC2SimArgs, MillwrightArgs []string
+	// Through puts something between Millwright and what it talks to: it is given how the cluster and EC2 are reached, and returns
+	// how Millwright is to reach them. nil: nothing.
+	Through func(cluster *rest.Config, ec2 string) (kubeconfig, endpoint string, err error)
+	// EtcdArgs are added to those of the etcd of FiveProcesses.
+	EtcdArgs []string
 	// Progress is told what is being started; nil is fine.
 	Progress func(string)
 }
@@ -59,8 +64,10 @@ type Stack struct {
 	procs   []*Process
 
 	ec2Endpoint, natsURL, etcdEndpoint string
-	etcdPeer                           string
-	ports                              map[string]ports
+	// kubeconfig and awsEndpoint are what Millwright is given.
+	kubeconfig, awsEndpoint string
+	etcdPeer                string
+	ports                   map[string]ports
 }
 
 // External servers, and how Millwright reaches them.
@@ -100,6 +107,12 @@ func Start(ctx context.Context, opts Options) (_ *Stack, err error) {
 	}
 	if err := s.startEC2Sim(ctx); err != nil {
 		return s, err
+	}
+	s.kubeconfig, s.awsEndpoint = s.Kubeconfig(), s.ec2Endpoint
+	if opts.Through != nil {
+		if s.kubeconfig, s.awsEndpoint, err = opts.Through(s.Config(), s.ec2Endpoint); err != nil {
+			return s, err
+		}
 	}
 	switch {
 	case opts.Bare:
@@ -150,13 +163,16 @@ func (s *Stack) Kubeconfig() string { return s.Cluster.Kubeconfig }
 // Config of the cluster admin.
 func (s *Stack) Config() *rest.Config { return rest.CopyConfig(s.Cluster.Config) }
 
+// EtcdEndpoint is the URL of the etcd that the stack started; "" if it started none.
+func (s *Stack) EtcdEndpoint() string { return s.etcdEndpoint }
+
 // EC2Endpoint is the URL of the simulator.
 func (s *Stack) EC2Endpoint() string { return s.ec2Endpoint }
 
 // Env is what the AWS SDK needs to talk to the simulator.
 func (s *Stack) Env() []string {
 	return []string{
-		"AWS_ENDPOINT_URL=" + s.ec2Endpoint, "AWS_REGION=" + Region, "AWS_ACCESS_KEY_ID=local",
+		"AWS_ENDPOINT_URL=" + cmp.Or(s.awsEndpoint, s.ec2Endpoint), "AWS_REGION=" + Region, "AWS_ACCESS_KEY_ID=local",
 		"AWS_SECRET_ACCESS_KEY=local", "AWS_EC2_METADATA_DISABLED=true",
 	}
 }
@@ -313,7 +329,7 @@ func (s *Stack) millwright(name, command string, args ...string) (*Process, erro
 	}
 	s.ports[name] = ports{metrics, health}
 	args = append([]string{
-		command, "--kubeconfig", s.Kubeconfig(), "--cluster-name", ClusterName,
+		command, "--kubeconfig", s.kubeconfig, "--cluster-name", ClusterName,
 		"--metrics-port", strconv.Itoa(metrics), "--health-probe-port", strconv.Itoa(health),
 	}, args...)
 	return s.process(name, cmp.Or(s.opts.Binaries[name], "millwright"), s.Env(), append(args, s.opts.MillwrightArgs...)...), nil
@@ -331,10 +347,10 @@ func (s *Stack) startEtcd(ctx context.Context) error {
 	}
 	s.etcdEndpoint = "http://127.0.0.1:" + strconv.Itoa(client)
 	s.etcdPeer = "http://127.0.0.1:" + strconv.Itoa(peer)
-	p := s.process("etcd", "etcd", nil, "--data-dir", filepath.Join(s.opts.Dir, "etcd"), "--log-level", "error",
+	p := s.process("etcd", "etcd", nil, append([]string{"--data-dir", filepath.Join(s.opts.Dir, "etcd"), "--log-level", "error",
 		"--listen-client-urls", s.etcdEndpoint, "--advertise-client-urls", s.etcdEndpoint,
 		"--listen-peer-urls", s.etcdPeer, "--initial-advertise-peer-urls", s.etcdPeer,
-		"--initial-cluster", "default="+s.etcdPeer)
+		"--initial-cluster", "default=" + s.etcdPeer}, s.opts.EtcdArgs...)...)
 	if err := p.Start(); err != nil {
 		return err
 	}

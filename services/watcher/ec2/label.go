@@ -139,6 +139,11 @@ func networkMbps(t *ec2types.InstanceTypeInfo) int64 {
 	if mbps, ok := documentedBandwidth()[string(t.InstanceType)]; ok {
 		return mbps
 	}
+	return CardsMbps(t)
+}
+
+// CardsMbps is what EC2 says of the baseline of all network cards of a type; 0 where it says so in words only.
+func CardsMbps(t *ec2types.InstanceTypeInfo) int64 {
 	if t.NetworkInfo == nil {
 		return 0
 	}

@@ -67,14 +67,26 @@ func builtInPrices() map[priceKey]int64 {
 	return out
 }
 
-// onDemandPrices asks for virtual machines and for bare metal, which is sold as dedicated.
 func (p *Poller) onDemandPrices(ctx context.Context) (map[priceKey]int64, error) {
-	found := map[priceKey]int64{}
+	found, err := OnDemandPrices(ctx, p.cfg.Pricing, p.cfg.Region, func(err error) {
+		p.cfg.Logger.Warn().Err(err).Msg("product of the price list skipped")
+	})
+	out := map[priceKey]int64{}
+	for name, price := range found {
+		out[priceKey{name, onDemand, ""}] = price
+	}
+	return out, err
+}
+
+// OnDemandPrices of a region by instance type, in millionths of its currency per hour; those of no price are left out. It asks for virtual
+// machines and for bare metal, which is sold as dedicated. skipped is told of each product that cannot be read.
+func OnDemandPrices(ctx context.Context, api Pricing, region string, skipped func(error)) (map[string]int64, error) {
+	found := map[string]int64{}
 	for _, q := range []struct{ tenancy, family string }{
 		{"Shared", "Compute Instance"}, {"Dedicated", "Compute Instance (bare metal)"},
 	} {
 		before := len(found)
-		if err := p.products(ctx, q.tenancy, q.family, found); err != nil {
+		if err := products(ctx, api, region, q.tenancy, q.family, found, skipped); err != nil {
 			return nil, fmt.Errorf("get prices of %s, %s: %w", q.family, q.tenancy, err)
 		}
 		if len(found) == before {
@@ -84,19 +96,19 @@ func (p *Poller) onDemandPrices(ctx context.Context) (map[priceKey]int64, error)
 	return found, nil
 }
 
-func (p *Poller) products(ctx context.Context, tenancy, family string, found map[priceKey]int64) error {
+func products(ctx context.Context, api Pricing, region, tenancy, family string, found map[string]int64, skipped func(error)) error {
 	in := &pricing.GetProductsInput{ServiceCode: aws.String("AmazonEC2"), MaxResults: aws.Int32(productsPage)}
 	for _, f := range [][2]string{
-		{"regionCode", p.cfg.Region}, {"serviceCode", "AmazonEC2"}, {"preInstalledSw", "NA"}, {"operatingSystem", "Linux"},
+		{"regionCode", region}, {"serviceCode", "AmazonEC2"}, {"preInstalledSw", "NA"}, {"operatingSystem", "Linux"},
 		{"capacitystatus", "Used"}, {"marketoption", "OnDemand"}, {"tenancy", tenancy}, {"productFamily", family},
 	} {
 		in.Filters = append(in.Filters, pricingtypes.Filter{Type: pricingtypes.FilterTypeTermMatch, Field: aws.String(f[0]), Value: aws.String(f[1])})
 	}
 	currency := "USD"
-	if strings.HasPrefix(p.cfg.Region, "cn-") {
+	if strings.HasPrefix(region, "cn-") {
 		currency = "CNY"
 	}
-	for pages := pricing.NewGetProductsPaginator(p.cfg.Pricing, in); pages.HasMorePages(); {
+	for pages := pricing.NewGetProductsPaginator(api, in); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return err
@@ -104,11 +116,11 @@ func (p *Poller) products(ctx context.Context, tenancy, family string, found map
 		for _, text := range page.PriceList {
 			name, price, err := readProduct(text, currency)
 			if err != nil {
-				p.cfg.Logger.Warn().Err(err).Msg("product of the price list skipped")
+				skipped(err)
 				continue
 			}
 			if price > 0 {
-				found[priceKey{name, onDemand, ""}] = price
+				found[name] = price
 			}
 		}
 	}

@@ -28,8 +28,8 @@ type OfferedType struct {
 }
 
 // LookUp asks EC2 what it offers to a NodeClass: once, and without a cluster. A class whose status names no subnets gets those that its
-// terms select. Prices that cannot be asked for are the built-in ones; notes say so.
-func LookUp(ctx context.Context, version string, nc *karpawsv1.EC2NodeClass, opts Options) (offer *Offer, notes []string, err error) {
+// terms select. Prices that do not come within a time are the built-in ones; notes say so.
+func LookUp(ctx context.Context, version string, nc *karpawsv1.EC2NodeClass, opts Options, pricesWithin time.Duration) (offer *Offer, notes []string, err error) {
 	sdk, err := ec2.LoadConfig(ctx, version)
 	if err != nil {
 		return nil, nil, err
@@ -46,7 +46,7 @@ func LookUp(ctx context.Context, version string, nc *karpawsv1.EC2NodeClass, opt
 	if err := p.describeOfferings(ctx, o.zones); err != nil {
 		return nil, nil, err
 	}
-	known, notes := p.pricesNow(ctx)
+	known, notes := p.pricesNow(ctx, pricesWithin)
 	offer, err = offerOf(nc, o, known, sdk.Region, opts)
 	return offer, notes, err
 }
@@ -74,18 +74,18 @@ func withSubnets(ctx context.Context, version string, nc *karpawsv1.EC2NodeClass
 	return nc, nil
 }
 
-// pricesNow are those of the price API and the spot history, over the built-in ones.
-func (p *Poller) pricesNow(ctx context.Context) (known map[priceKey]int64, notes []string) {
+// pricesNow are those of the price API and the spot history, over the built-in ones. Each is waited for as long as within says.
+func (p *Poller) pricesNow(ctx context.Context, within time.Duration) (known map[priceKey]int64, notes []string) {
 	table := &prices{}
 	table.learn(builtInPrices())
 	if p.cfg.Options.IsolatedVPC {
 		notes = append(notes, "the price API is not asked in an isolated VPC: on-demand prices are built in")
-	} else if found, err := p.onDemandPrices(ctx); err != nil {
+	} else if found, err := bounded(ctx, within, p.onDemandPrices); err != nil {
 		notes = append(notes, fmt.Sprintf("on-demand prices are built in: %v", err))
 	} else {
 		table.learn(found)
 	}
-	if found, err := p.spotPrices(ctx); err != nil {
+	if found, err := bounded(ctx, within, p.spotPrices); err != nil {
 		notes = append(notes, fmt.Sprintf("spot is taken to cost what on-demand costs: %v", err))
 	} else {
 		table.learn(found)
@@ -93,6 +93,12 @@ func (p *Poller) pricesNow(ctx context.Context) (known map[priceKey]int64, notes
 	}
 	table.assumeSpot()
 	return table.known, notes
+}
+
+func bounded[T any](ctx context.Context, within time.Duration, ask func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	return ask(ctx)
 }
 
 // offerOf joins catalogue and prices.

@@ -1,0 +1,226 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"millwright/tools/stack"
+)
+
+// witnesses stand between Millwright and the API server and EC2, and say another time than those do.
+type witnesses struct {
+	api, ec2 atomic.Int64
+}
+
+// proxy passes all on to target, but for the Date of the answers.
+func (w *witnesses) proxy(t *testing.T, target *url.URL, transport http.RoundTripper, shift *atomic.Int64) string {
+	p := httputil.NewSingleHostReverseProxy(target)
+	p.Transport, p.FlushInterval = transport, -1
+	p.ModifyResponse = func(r *http.Response) error {
+		if date, err := http.ParseTime(r.Header.Get("Date")); err == nil {
+			r.Header.Set("Date", date.Add(time.Duration(shift.Load())).UTC().Format(http.TimeFormat))
+		}
+		return nil
+	}
+	p.ErrorHandler = func(rw http.ResponseWriter, _ *http.Request, _ error) { rw.WriteHeader(http.StatusBadGateway) }
+	server := httptest.NewServer(p)
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections) // or watches would hold up the end
+	return server.URL
+}
+
+// through is stack.Options.Through.
+func (w *witnesses) through(t *testing.T) func(*rest.Config, string) (string, string, error) {
+	return func(cluster *rest.Config, ec2 string) (string, string, error) {
+		transport, err := rest.TransportFor(cluster)
+		if err != nil {
+			return "", "", err
+		}
+		server, err := url.Parse(cluster.Host)
+		if err != nil {
+			return "", "", err
+		}
+		cloud, err := url.Parse(ec2)
+		if err != nil {
+			return "", "", err
+		}
+		config := clientcmdapi.NewConfig()
+		config.Clusters["c"] = &clientcmdapi.Cluster{Server: w.proxy(t, server, transport, &w.api)}
+		config.Contexts["c"] = &clientcmdapi.Context{Cluster: "c"}
+		config.CurrentContext = "c"
+		file := filepath.Join(t.TempDir(), "kubeconfig")
+		return file, w.proxy(t, cloud, nil, &w.ec2), clientcmd.WriteToFile(*config, file)
+	}
+}
+
+func (w *witnesses) say(api, ec2 time.Duration) {
+	w.api.Store(int64(api))
+	w.ec2.Store(int64(ec2))
+}
+
+// A pool whose nodes expire soon enough that a clock an hour ahead, believed, ends them all.
+const shortLivedPool = `
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec:
+  template:
+    spec:
+      requirements:
+        - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+        - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+        - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      expireAfter: 30m
+  disruption:
+    consolidationPolicy: WhenEmpty
+    consolidateAfter: 1s
+    budgets: [{nodes: "100%"}]
+`
+
+func TestFiveServicesStandDownWhileTheirClocksAreOff(t *testing.T) {
+	w := &witnesses{}
+	e := start(t, func(o *stack.Options) { o.FiveProcesses, o.Through = true, w.through(t) })
+	e.clocksAreOff(w, stack.Services, -time.Hour, time.Hour)
+	// EC2 alone finds the clock off: those who talk to it stand down, nobody wrongs anybody, and pods wait.
+	e.deploy("later", 0, "3", "1Gi")
+	w.say(0, time.Hour)
+	for _, name := range []string{"watcher", "lifecycle"} {
+		e.standsDown(name)
+	}
+	e.scale("later", 1)
+	e.nothingChanges(10 * time.Second)
+	w.say(0, 0)
+	e.running("later", 1)
+	e.scale("later", 0)
+	e.clean()
+	e.sound()
+}
+
+func TestOneProcessStandsDownWhileItsClockIsOff(t *testing.T) {
+	w := &witnesses{}
+	e := start(t, func(o *stack.Options) { o.Through = w.through(t) })
+	e.clocksAreOff(w, []string{"millwright"}, -time.Hour, 31*24*time.Hour)
+	e.clean()
+	e.sound()
+}
+
+// clocksAreOff has witnesses contradict the clock of all processes, which are restarted meanwhile, by each shift. It ends with
+// no pod.
+func (e *env) clocksAreOff(w *witnesses, processes []string, shifts ...time.Duration) {
+	e.Helper()
+	e.apply(defaultClass)
+	e.apply(shortLivedPool)
+	e.deploy("web", 2, "3", "1Gi", apart("web"))
+	e.running("web", 2)
+	e.deploy("more", 0, "3", "1Gi", apart("more"))
+	for i, shift := range shifts {
+		e.Logf("the witnesses are off by %s", shift)
+		w.say(shift, shift)
+		for _, name := range processes {
+			e.standsDown(name)
+		}
+		before := e.decisions()
+		// One node has nothing to do any more, pods wait for another, and a NodeClaim is deleted.
+		e.scale("web", 1)
+		e.scale("more", int32(i+1))
+		e.nothingChanges(8 * time.Second)
+		for _, name := range processes {
+			p := e.stack.Process(name)
+			if err := p.Stop(); err != nil {
+				e.Fatal(err)
+			}
+			if err := p.Restart(); err != nil {
+				e.Fatal(err)
+			}
+		}
+		for _, name := range processes {
+			e.standsDown(name)
+		}
+		e.nothingChanges(12 * time.Second)
+		if after := e.decisions(); after != before {
+			e.Errorf("%d decisions while the clocks are off", after-before)
+		}
+		w.say(0, 0)
+		for _, name := range processes {
+			if err := e.stack.AwaitReady(e.Context(), e.stack.Process(name)); err != nil {
+				e.Fatal(err)
+			}
+			e.hasMetric(name, "millwright_clock_unreliable", is(0))
+		}
+		e.scale("web", 2)
+		e.running("web", 2)
+		e.running("more", i+1)
+		e.matched()
+	}
+	e.scale("web", 0)
+	e.scale("more", 0)
+}
+
+// standsDown waits until a process says that its clock is not to be relied on, in each way that it has.
+func (e *env) standsDown(name string) {
+	e.Helper()
+	e.eventually(name+" is not ready because of its clock", func() string {
+		if text := e.stack.Readiness(e.Context(), name); !strings.Contains(text, "the clock is at least") {
+			return text
+		}
+		return ""
+	})
+	e.hasMetric(name, "millwright_clock_unreliable", is(1))
+	log, err := os.ReadFile(e.stack.Process(name).Log())
+	if err != nil || !strings.Contains(string(log), "clock cannot be relied on: standing down") {
+		e.Errorf("%s does not log that it stands down: %v", name, err)
+	}
+}
+
+// nothingChanges demands that for a while no instance, Node or NodeClaim comes or goes.
+func (e *env) nothingChanges(d time.Duration) {
+	e.Helper()
+	standing := func() string {
+		var all []string
+		for _, i := range e.liveInstances() {
+			all = append(all, i.ID)
+		}
+		for _, n := range e.nodes() {
+			all = append(all, n.Name, fmt.Sprint(n.DeletionTimestamp, n.Spec.Unschedulable, n.Spec.Taints))
+		}
+		for _, c := range e.nodeClaims() {
+			all = append(all, c.GetName(), fmt.Sprint(c.GetDeletionTimestamp()))
+		}
+		return strings.Join(all, " ")
+	}
+	before := standing()
+	e.lasts(d, "nobody acts", func() string {
+		if now := standing(); now != before {
+			return fmt.Sprintf("%s\nbefore: %s", now, before)
+		}
+		return ""
+	})
+}
+
+// decisions is how many records there are of what was decided.
+func (e *env) decisions() int {
+	e.Helper()
+	n := 0
+	for _, kind := range []string{"ProvisioningPlanned", "CommandProposed", "LaunchRequested", "ClaimDoomed", "DrainStarted"} {
+		out, code := e.millctl("log", "--kind", kind)
+		if code != 0 {
+			e.Fatalf("millctl log --kind %s: exit %d\n%s", kind, code, out)
+		}
+		n += strings.Count(out, kind)
+	}
+	return n
+}

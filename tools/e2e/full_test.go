@@ -1,0 +1,161 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"millwright/store/etcdlog/embedded"
+	"millwright/tools/stack"
+)
+
+// smallQuota is soon filled, and has room for a whole test.
+const (
+	smallQuota     = 32 << 20
+	smallQuotaFlag = "33554432"
+)
+
+// etcd connects to the etcd of the stack.
+func (e *env) etcd() *clientv3.Client {
+	e.Helper()
+	endpoints := []string{e.stack.EtcdEndpoint()}
+	if endpoints[0] == "" {
+		var err error
+		if endpoints, err = embedded.Endpoints(e.stack.MillwrightDir() + "/etcd"); err != nil {
+			e.Fatal(err)
+		}
+	}
+	c, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
+	if err != nil {
+		e.Fatal(err)
+	}
+	e.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// fill writes history until etcd takes no more.
+func (e *env) fill() {
+	e.Helper()
+	c := e.etcd()
+	ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
+	defer cancel()
+	ballast := []byte(strings.Repeat("x", 1<<20))
+	for i := 0; i < 4*smallQuota/len(ballast); i++ {
+		ballast[0] = byte(i)
+		_, err := c.Put(ctx, "/ballast", string(ballast))
+		if errors.Is(err, rpctypes.ErrNoSpace) {
+			return
+		}
+		if err != nil {
+			e.Fatal(err)
+		}
+	}
+	e.Fatal("etcd takes more than its quota")
+}
+
+// isFull reports whether etcd takes no writes.
+func (e *env) isFull() bool {
+	e.Helper()
+	ctx, cancel := context.WithTimeout(e.Context(), 5*time.Second)
+	defer cancel()
+	alarms, err := e.etcd().AlarmList(ctx)
+	return err == nil && len(alarms.Alarms) > 0
+}
+
+// restart kills processes and starts them again, all of them after the last was killed.
+func (e *env) restart(names ...string) {
+	e.Helper()
+	for _, name := range names {
+		if err := e.stack.Process(name).Kill(); err != nil {
+			e.Fatal(err)
+		}
+	}
+	for _, name := range names {
+		if err := e.stack.Process(name).Restart(); err != nil {
+			e.Fatal(err)
+		}
+	}
+}
+
+// goesOn demands that pods get nodes, and lose them.
+func (e *env) goesOn(app string, n int) {
+	e.Helper()
+	e.scale(app, int32(n))
+	e.running(app, n)
+	e.matched()
+}
+
+func TestAFullEmbeddedEtcdRecovers(t *testing.T) {
+	e := start(t, func(o *stack.Options) {
+		o.MillwrightArgs = append(o.MillwrightArgs, "--etcd-quota-bytes", smallQuotaFlag)
+	})
+	e.apply(defaultClass)
+	e.apply(defaultPool)
+	e.deploy("web", 1, "3", "1Gi", apart("web"))
+	e.running("web", 1)
+	e.fill()
+	e.restart("millwright")
+	e.goesOn("web", 2)
+	e.fill() // while it leads
+	e.goesOn("web", 3)
+	e.scale("web", 0)
+	e.clean()
+	e.sound()
+}
+
+func TestAFullExternalEtcdRecovers(t *testing.T) {
+	e := start(t, func(o *stack.Options) {
+		o.FiveProcesses, o.EtcdArgs = true, []string{"--quota-backend-bytes", smallQuotaFlag}
+	})
+	e.apply(defaultClass)
+	e.apply(defaultPool)
+	e.deploy("web", 1, "3", "1Gi", apart("web"))
+	e.running("web", 1)
+	e.fill()
+	e.restart(append([]string{"etcd"}, stack.Services...)...)
+	e.goesOn("web", 2)
+
+	// Without lifecycle nobody relieves the log but an operator.
+	lifecycle := e.stack.Process("lifecycle")
+	if err := lifecycle.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	e.fill()
+	e.restart("etcd", "watcher", "provisioner", "disruptor", "terminator")
+	e.scale("web", 3)
+	e.lasts(15*time.Second, "etcd stays full", func() string {
+		if p := e.stack.Process("etcd"); p.Err() != nil {
+			return "it ended"
+		}
+		return ""
+	})
+	e.eventually("etcd answers, and is full", func() string {
+		if !e.isFull() {
+			return "not"
+		}
+		return ""
+	})
+	if out, code := e.millctl("status"); code != 0 || !strings.Contains(out, "full") {
+		t.Errorf("millctl status upon a full etcd: exit %d\n%s", code, out)
+	}
+	if out, code := e.millctl("log", "relieve"); code != 0 {
+		t.Fatalf("millctl log relieve: exit %d\n%s", code, out)
+	}
+	if e.isFull() {
+		t.Error("it is full after it was relieved")
+	}
+	if err := lifecycle.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	e.running("web", 3)
+	e.matched()
+	e.scale("web", 0)
+	e.clean()
+	e.sound()
+}

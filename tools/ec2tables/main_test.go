@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"maps"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"millwright/tools/ec2sim/catalogue"
+	"millwright/tools/ec2sim/sim"
+)
+
+var today = time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// account is a simulated AWS that the SDK finds by the environment alone.
+func account(t *testing.T) {
+	t.Helper()
+	s := httptest.NewServer(sim.New(sim.Config{ClusterName: "blue", Region: pricesRegion, Settings: sim.DefaultSettings()}))
+	t.Cleanup(s.Close)
+	for name, value := range map[string]string{"AWS_ENDPOINT_URL": s.URL, "AWS_REGION": pricesRegion, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"} {
+		t.Setenv(name, value)
+	}
+}
+
+func TestPricesAreThoseOfThePriceList(t *testing.T) {
+	account(t)
+	var out, notes bytes.Buffer
+	if err := run(t.Context(), []string{"prices"}, today, &out, &notes); err != nil || notes.Len() > 0 {
+		t.Fatalf("%v\n%s", err, &notes)
+	}
+	if !strings.Contains(out.String(), "# Source: AWS price list (GetProducts), 2027-03-01. Made by tools/ec2tables") {
+		t.Errorf("the head is\n%.400s", &out)
+	}
+	got, err := readTable(out.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int64{"m5.large": 96000, "c6g.metal": 2306560, "t4g.nano": 4200, "p5.48xlarge": 55040000} {
+		if got[name] != want {
+			t.Errorf("%s costs %d, want %d", name, got[name], want)
+		}
+	}
+	priced := 0
+	for _, x := range catalogue.NewRegion(pricesRegion, "abcdf").Types() {
+		if x.PriceMicroUSD > 0 && x.Supports("on-demand") {
+			priced++
+		}
+	}
+	if len(got) < priced*9/10 || len(got) > priced {
+		t.Errorf("%d prices of %d", len(got), priced)
+	}
+}
+
+// What the API says as well is left out; what it says otherwise, or does not know, stays.
+func TestOfTheBandwidthsOnlyWhatTheAPIDoesNotSayStays(t *testing.T) {
+	account(t)
+	path := filepath.Join(t.TempDir(), "table.txt")
+	table := "# Mbps, from somewhere.\n" + compared + " us-west-2, 2026-01-01.\nm5 large:750 xlarge:1249\nm5-flex large:390\nt2 large:0\nz99 metal:5\n"
+	if err := os.WriteFile(path, []byte(table), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, notes bytes.Buffer
+	if err := run(t.Context(), []string{"bandwidth", path}, today, &out, &notes); err != nil {
+		t.Fatal(err)
+	}
+	want := "# Mbps, from somewhere.\n" + compared + " us-east-1, 2027-03-01.\nm5 xlarge:1249\nm5-flex large:390\nz99 metal:5\n"
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", &out, want)
+	}
+	if notes.String() != "m5.xlarge: 1249 in the table, 1250 by its network cards\n" {
+		t.Errorf("notes: %s", &notes)
+	}
+}
+
+// The tables at hand can be read and written again as they are.
+func TestTheTablesKeepTheirForm(t *testing.T) {
+	for _, name := range []string{"prices.txt", "bandwidth.txt"} {
+		text, err := os.ReadFile(filepath.Join("../../services/watcher/ec2/tables", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		numbers, err := readTable(string(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := write(&out, maps.Clone(numbers)); err != nil {
+			t.Fatal(err)
+		}
+		if head := strings.Join(comments(string(text)), "\n") + "\n"; head+out.String() != string(text) {
+			t.Errorf("%s is written in another form", name)
+		}
+	}
+}
+
+func TestWhatCannotBeAsked(t *testing.T) {
+	account(t)
+	s := httptest.NewServer(nil)
+	s.Close()
+	t.Setenv("AWS_ENDPOINT_URL", s.URL)
+	t.Setenv("AWS_MAX_ATTEMPTS", "1")
+	var out, notes bytes.Buffer
+	for _, args := range [][]string{{"prices"}, {"bandwidth", "../../services/watcher/ec2/tables/bandwidth.txt"}, {"bandwidth"}, nil} {
+		if err := run(t.Context(), args, today, &out, &notes); err == nil || out.Len() > 0 {
+			t.Errorf("%v: no error, and %q", args, &out)
+		}
+	}
+}
