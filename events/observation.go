@@ -114,9 +114,25 @@ func (s *Sum) Remove(name string, uid types.UID, resourceVersion string) {
 	s.Hash ^= hashOf(name, uid, resourceVersion)
 }
 
+// AddIn is Add of an object in a namespace.
+func (s *Sum) AddIn(namespace, name string, uid types.UID, resourceVersion string) {
+	s.Count++
+	s.Hash ^= hashOfParts(namespace, "/", name, "\x00", string(uid), "\x00", resourceVersion)
+}
+
 // hashOf holds in every version: watcher and readers of different ones compare it.
 func hashOf(name string, uid types.UID, resourceVersion string) uint64 {
-	return xxhash.Sum64String(name + "\x00" + string(uid) + "\x00" + resourceVersion)
+	return hashOfParts(name, "\x00", string(uid), "\x00", resourceVersion)
+}
+
+// hashOfParts hashes the parts joined.
+func hashOfParts(parts ...string) uint64 {
+	var buf [512]byte // what is longer goes to the heap
+	joined := buf[:0]
+	for _, p := range parts {
+		joined = append(joined, p...)
+	}
+	return xxhash.Sum64(joined)
 }
 
 // Position names a point of the observation stream.

@@ -58,6 +58,18 @@ type Rejected struct {
 // then drifted ones, then those whose pods can be had cheaper. Call again for the next command.
 func Plan(s *planner.Snapshot) (*planner.Decision, Report) {
 	p := newPass(s)
+	return p.decide(p.emptiness, p.staticDrift, p.drift, p.consolidation)
+}
+
+// PlanPrompt is Plan without consolidation, which alone takes long in a large cluster: its decision, if there is one, is that of Plan.
+func PlanPrompt(s *planner.Snapshot) (*planner.Decision, Report) {
+	p := newPass(s)
+	return p.decide(p.emptiness, p.staticDrift, p.drift)
+}
+
+// decide takes the first decision that a method comes to.
+func (p *pass) decide(methods ...func() *planner.Decision) (*planner.Decision, Report) {
+	s := p.s
 	for _, n := range s.StateNodes() {
 		p.examine(n)
 	}
@@ -66,7 +78,7 @@ func Plan(s *planner.Snapshot) (*planner.Decision, Report) {
 	}
 	p.holdBack()
 	var d *planner.Decision
-	for _, method := range []func() *planner.Decision{p.emptiness, p.staticDrift, p.drift, p.consolidation} {
+	for _, method := range methods {
 		if d = method(); d != nil {
 			break
 		}

@@ -11,7 +11,7 @@ func (w *World) Sums() map[string]events.Sum {
 	sums := map[string]events.Sum{}
 	var pods, nodes events.Sum
 	for uid, r := range w.pods.byUID.All() {
-		pods.Add(r.Namespace+"/"+r.Name, uid, r.ResourceVersion)
+		pods.AddIn(r.Namespace, r.Name, uid, r.ResourceVersion)
 	}
 	for name, r := range w.nodes.rows.All() {
 		if r.known {

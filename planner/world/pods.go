@@ -78,9 +78,19 @@ func (w *World) foldPod(o events.Observation) {
 		after.UID, after.Namespace, after.Name = before.UID, before.Namespace, before.Name
 	}
 	setPod(&after.Pod, obj, w.classFor(obj))
+	w.podTouched(&before.Pod, &after.Pod)
 	w.replacePod(before, after)
 	if w.synced && podEvent(&before.Pod, &after.Pod) {
 		w.nodes.event(w.owner, after.NodeName, at)
+	}
+}
+
+// podTouched counts the change of a pod; before has no class if it was not known. Another resourceVersion alone is none.
+func (w *World) podTouched(before, after *Pod) {
+	was, is := *before, *after
+	was.ResourceVersion, is.ResourceVersion = "", ""
+	if was != is {
+		w.touch(after.NodeName != "" && (before.NodeName != "" || before.Class == nil))
 	}
 }
 
@@ -185,6 +195,7 @@ func (w *World) removePodNamed(o events.Observation) {
 
 // removePod forgets a pod. If it was seen neither ending nor being deleted, that is noticed now.
 func (w *World) removePod(r *podRow, at time.Time) {
+	w.touch(r.NodeName != "")
 	w.detach(r)
 	w.pods.byUID.Delete(w.owner, r.UID)
 	if w.synced && r.NodeName != "" && r.Active() && !r.Class.DaemonSetOwned() {

@@ -58,8 +58,9 @@ type World struct {
 	unreadable   table[Unreadable]
 
 	aws awsState
-	// revision counts changes of what is in the World, in this process; no checkpoint has it.
-	revision uint64
+	// revision counts changes of what is in the World, in this process; unbound counts those that are about anything but pods with a
+	// node. No checkpoint has them.
+	revision, unbound uint64
 	// overlaid caches Overlaid; nil when stale.
 	overlaid *atomic.Pointer[any]
 	// records caches HighestRecord by log-id; nil when stale.
@@ -278,7 +279,7 @@ func (w *World) endResync(o events.Observation) {
 }
 
 func (w *World) dropUnmentioned(at time.Time) {
-	w.revision++
+	w.touch(false)
 	w.dropPods(at)
 	w.dropNodes()
 	for _, t := range w.tables() {
@@ -290,9 +291,19 @@ func (w *World) dropUnmentioned(at time.Time) {
 	w.forgetRecords()
 }
 
+// touch counts a change; bound: it is only about a pod with a node.
+func (w *World) touch(bound bool) {
+	w.revision++
+	if !bound {
+		w.unbound++
+	}
+}
+
 // fold applies a change of one object.
 func (w *World) fold(o events.Observation) {
-	w.revision++
+	if o.Kind != events.KindPod || o.Op == events.OpUnreadable || o.Op == events.OpUpsert && o.Object == nil {
+		w.touch(false)
+	}
 	switch o.Kind {
 	case events.KindNodeOverlay, events.KindNodePool, events.KindCatalog, events.KindPrices:
 		w.forgetOverlaid()
@@ -331,6 +342,7 @@ func (w *World) foldUnreadable(o events.Observation) {
 		w.unreadable.put(w.owner, key, Unreadable{Kind: o.Kind, Name: o.Name, UID: o.UID}, o, w.generation)
 		return
 	}
+	w.touch(false)
 	w.unreadable.remove(w.owner, key, o.UID)
 }
 
@@ -342,9 +354,12 @@ func (w *World) Position() events.Position {
 // AsOf is the time of the last heartbeat; all that happened before it and was published is folded.
 func (w *World) AsOf() time.Time { return w.asOf }
 
-// Revision rises whenever an object may have changed, and with no heartbeat. It means something only within one World
-// of one process: to know whether to look again. Decisions must not depend on it.
+// Revision rises whenever something of an object may have changed that planners read, and with no heartbeat. It means something only
+// within one World of one process: to know whether to look again. Decisions must not depend on it.
 func (w *World) Revision() uint64 { return w.revision }
+
+// UnboundRevision is Revision without the changes of pods that have a node.
+func (w *World) UnboundRevision() uint64 { return w.unbound }
 
 // Synced reports that a whole resync has been folded. Before, no decision may be taken.
 func (w *World) Synced() bool { return w.synced }

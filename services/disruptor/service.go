@@ -46,9 +46,9 @@ type Service struct {
 	metrics *metrics
 	// retries of effects by key: taint/<node>, command/<id>.
 	retries *backoff.Keys
-	// idle is when Plan last decided nothing; cleared is when marks were last looked through, and on what.
-	idle    idle
-	cleared idle
+	// searched and prompt are when Plan and PlanPrompt last decided nothing; cleared is when marks were last looked through, and on what.
+	searched, prompt idle
+	cleared          idle
 }
 
 const (
@@ -56,6 +56,11 @@ const (
 	planEvery = time.Second
 	// idleMax is how long no step is asked for at most.
 	idleMax = 10 * time.Second
+	// restShare: a plan that decided nothing is left alone for so many times as long as it took, so that a large cluster at rest costs 2 %
+	// of a core; at most searchMax, or promptMax without consolidation.
+	restShare = 50
+	searchMax = 5 * time.Minute
+	promptMax = 10 * time.Second
 	// lostMax is how many appends in a row may lose before the command is dropped for this pass.
 	lostMax = 3
 	// commandsMax bounds the commands started in one step.
@@ -115,9 +120,8 @@ func (s *Service) startOne(ctx context.Context) (decided bool, err error) {
 		if err != nil || p.skipped {
 			return false, err
 		}
-		s.tellBlocked(p.report)
 		if p.decision == nil {
-			s.idle = p.idle
+			s.nothing(p)
 			return false, nil
 		}
 		rec, err := s.host.Decide(ctx, p.basis, *p.decision)
@@ -128,11 +132,11 @@ func (s *Service) startOne(ctx context.Context) (decided bool, err error) {
 			return false, fmt.Errorf("start command: %w", err)
 		}
 		if rec.Seq == 0 { // a shadow decision that was recorded before
-			s.idle = p.idle
+			s.nothing(p)
 			return false, nil
 		}
 		s.started(rec, p.decision)
-		return s.host.Mode() == ledger.ModeActive, nil
+		return s.host.Mode() == ledger.ModeActive && p.idle.took < planEvery, nil // what was started goes on before another long search
 	}
 	s.logger.Info().Msg("command dropped for this pass: others were faster")
 	return false, nil
@@ -141,32 +145,52 @@ func (s *Service) startOne(ctx context.Context) (decided bool, err error) {
 // planned is the outcome of one look at a Snapshot.
 type planned struct {
 	// skipped: nothing may be started, or nothing can have changed.
-	skipped  bool
+	skipped bool
+	// whole: consolidation was looked at too.
+	whole    bool
 	decision *planner.Decision
 	report   disrupt.Report
 	basis    planner.Basis
 	idle     idle
 }
 
-// idle is when Plan last decided nothing, on what, and when time alone may change that.
+// idle is when a plan last decided nothing, on what, how long it took, and when time alone may change that.
 type idle struct {
 	at, wake      time.Time
+	took          time.Duration
 	seq, revision uint64
 }
 
 func (s *Service) plan() (p planned, err error) {
 	err = s.host.Snapshot(service.ForDisruption, func(snap *planner.Snapshot) error {
-		if p.skipped = s.stopped() || snap.Ledger.Stop() != ledger.StopNone || s.paced(snap); p.skipped {
+		p.whole = s.searched.due(snap, searchMax)
+		p.skipped = s.stopped() || snap.Ledger.Stop() != ledger.StopNone || !p.whole && !s.prompt.due(snap, promptMax)
+		if p.skipped {
 			return nil
 		}
 		began := s.host.Now()
-		p.decision, p.report = disrupt.Plan(snap)
-		s.metrics.evaluated(s.host.Now().Sub(began), p.report)
+		if p.whole {
+			p.decision, p.report = disrupt.Plan(snap)
+		} else {
+			p.decision, p.report = disrupt.PlanPrompt(snap)
+		}
+		s.tellBlocked(p.report)
+		took := s.host.Now().Sub(began)
+		s.metrics.evaluated(took, p.report)
 		p.basis = snap.Basis()
-		p.idle = idle{at: snap.Now, wake: p.report.WakeAt, seq: snap.Ledger.Seq(), revision: snap.World.Revision()}
+		p.idle = idle{at: snap.Now, wake: p.report.WakeAt, took: took, seq: snap.Ledger.Seq(), revision: snap.World.Revision()}
 		return nil
 	})
 	return p, err
+}
+
+// nothing notes that a plan decided nothing. A whole plan stands for a prompt one, of which only the time it takes is kept.
+func (s *Service) nothing(p planned) {
+	if !p.whole {
+		s.prompt = p.idle
+		return
+	}
+	s.searched, s.prompt = p.idle, idle{at: p.idle.at, wake: p.idle.wake, took: s.prompt.took, seq: p.idle.seq, revision: p.idle.revision}
 }
 
 // stopped reports that an operator has stopped voluntary disruption, or may have.
@@ -180,14 +204,14 @@ func (s *Service) unlessStopped(what string) error {
 	return nil
 }
 
-// paced reports that the last plan decided nothing, and too little may have changed since.
-func (s *Service) paced(snap *planner.Snapshot) bool {
-	since := snap.Now.Sub(s.idle.at)
-	switch {
-	case snap.Ledger.Seq() != s.idle.seq, snap.World.Revision() != s.idle.revision, !s.idle.wake.IsZero() && !snap.Now.Before(s.idle.wake):
-		return since < planEvery
+// due reports that enough may have changed since, or that time has passed, for another plan.
+func (i *idle) due(snap *planner.Snapshot, most time.Duration) bool {
+	pause := max(planEvery, min(restShare*i.took, most))
+	changed := snap.Ledger.Seq() != i.seq || snap.World.Revision() != i.revision || !i.wake.IsZero() && !snap.Now.Before(i.wake)
+	if !changed {
+		pause = max(idleMax, pause)
 	}
-	return since < idleMax
+	return snap.Now.Sub(i.at) >= pause
 }
 
 func (s *Service) started(rec store.Record, d *planner.Decision) {
@@ -210,8 +234,11 @@ func (s *Service) started(rec store.Record, d *planner.Decision) {
 
 // wake returns how long nothing can change by time alone.
 func (s *Service) wake() time.Duration {
-	if s.idle.wake.IsZero() {
-		return idleMax
+	next := idleMax
+	for _, i := range []*idle{&s.searched, &s.prompt} {
+		if !i.wake.IsZero() {
+			next = min(next, max(i.wake.Sub(s.host.Now()), planEvery))
+		}
 	}
-	return min(idleMax, max(s.idle.wake.Sub(s.host.Now()), planEvery))
+	return next
 }

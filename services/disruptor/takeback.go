@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/world"
 	"millwright/services/internal/kube"
 	"millwright/services/internal/service"
 )
@@ -28,11 +30,14 @@ type stale struct {
 func (s *Service) takeBack() error {
 	var list []stale
 	err := s.host.Snapshot(service.ForDisruption, func(snap *planner.Snapshot) error {
-		now := idle{at: snap.Now, seq: snap.Ledger.Seq(), revision: snap.World.Revision()}
+		now := idle{at: snap.Now, seq: snap.Ledger.Seq(), revision: snap.World.UnboundRevision()}
 		if now.at.Sub(s.cleared.at) < planEvery || now.seq == s.cleared.seq && now.revision == s.cleared.revision && now.at.Sub(s.cleared.at) < idleMax {
 			return nil
 		}
 		s.cleared = now
+		if !anyMark(snap) {
+			return nil
+		}
 		for _, n := range snap.StateNodes() {
 			if x, ok := staleMark(snap, n); ok {
 				list = append(list, x)
@@ -44,6 +49,13 @@ func (s *Service) takeBack() error {
 		s.unmark(x)
 	}
 	return err
+}
+
+// anyMark reports that some node bears a mark, rightly or not.
+func anyMark(snap *planner.Snapshot) bool {
+	return slices.ContainsFunc(snap.World.NodeClaims(), func(c *karpv1.NodeClaim) bool {
+		return planner.Condition(c.Status.Conditions, karpv1.ConditionTypeDisruptionReason) != nil
+	}) || slices.ContainsFunc(snap.World.Nodes(), func(n *world.Node) bool { return kube.IsDisrupted(n.Object) })
 }
 
 func staleMark(snap *planner.Snapshot, n *planner.StateNode) (stale, bool) {

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"millwright/planner"
+	"millwright/planner/world"
 )
 
 // batch is the pods without a verdict that have come since the last round.
@@ -14,6 +15,8 @@ type batch struct {
 	first, last time.Time
 	size        int
 	seen        seen
+	// pending is what was last looked at; the World gives the same list as long as nothing of it changes.
+	pending []*world.Pod
 }
 
 // seen holds the pods that wait for a place, with when each was first seen, and whether a round has looked
@@ -27,9 +30,13 @@ type sighting struct {
 
 // note takes the pods of a Snapshot in, and returns how many wait for a first verdict.
 func (b *batch) note(s *planner.Snapshot) (waiting int) {
+	pending := s.World.PendingPods()
+	if len(pending) == len(b.pending) && (len(pending) == 0 || &pending[0] == &b.pending[0]) {
+		return b.size
+	}
 	next := make(seen, len(b.seen))
 	b.first, b.last = time.Time{}, time.Time{}
-	for _, p := range s.World.PendingPods() {
+	for _, p := range pending {
 		if !planner.IsProvisionable(p) {
 			continue
 		}
@@ -49,7 +56,7 @@ func (b *batch) note(s *planner.Snapshot) (waiting int) {
 			b.last = x.at
 		}
 	}
-	b.seen, b.size = next, waiting
+	b.seen, b.size, b.pending = next, waiting, pending
 	return waiting
 }
 
@@ -85,5 +92,6 @@ func (b *batch) close(now time.Time) []time.Duration {
 			b.seen[uid] = sighting{at: x.at, planned: true}
 		}
 	}
+	b.first, b.last, b.size = time.Time{}, time.Time{}, 0
 	return waited
 }

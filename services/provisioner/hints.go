@@ -152,7 +152,7 @@ func hintFor(s *planner.Snapshot, p *world.Pod) string {
 		return ""
 	}
 	v := s.Ledger.Verdict(p.UID)
-	if v == nil {
+	if v == nil || !mayBeThere(s.World, v) {
 		return ""
 	}
 	n := s.StateNode(v.Node)
@@ -163,6 +163,15 @@ func hintFor(s *planner.Snapshot, p *world.Pod) string {
 		return ""
 	}
 	return n.Name
+}
+
+// mayBeThere looks for a Node of the verdict, which takes no look at the whole cluster.
+func mayBeThere(w *world.World, v *ledger.Verdict) bool {
+	if v.Claim == "" {
+		return v.Node != "" && w.Node(v.Node) != nil
+	}
+	c := w.NodeClaim(v.Claim)
+	return c != nil && c.Status.ProviderID != "" && w.NodeByProviderID(c.Status.ProviderID) != nil
 }
 
 // writeHints writes the hints of one node.

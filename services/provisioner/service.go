@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +14,7 @@ import (
 	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/planner/provision"
+	"millwright/planner/world"
 	"millwright/services/internal/service"
 	"millwright/store"
 )
@@ -50,16 +52,45 @@ type Service struct {
 // round is when and on what the last one was planned.
 type round struct {
 	at time.Time
-	// revision of the World, seq of the Ledger.
-	revision, seq uint64
+	// took is how long planning took.
+	took time.Duration
+	looked
+	// seq of the Ledger.
+	seq uint64
+}
+
+// looked is what was seen of the World.
+type looked struct {
+	// revision and unbound are the World's Revision and UnboundRevision.
+	revision, unbound uint64
+	// calm: no pod needed a place, no node is going and none is to come, so it does not matter what happens to pods on nodes.
+	calm bool
+}
+
+func look(s *planner.Snapshot, r provision.Round) looked {
+	going := func(n *planner.StateNode) bool { return n.MarkedForDeletion }
+	calm := len(r.Verdicts) == 0 && len(s.InFlight()) == 0 && !slices.ContainsFunc(s.StateNodes(), going)
+	return looked{revision: s.World.Revision(), unbound: s.World.UnboundRevision(), calm: calm}
+}
+
+// changed reports that a round may come to another end than the last one.
+func (l looked) changed(w *world.World) bool {
+	if l.calm {
+		return w.UnboundRevision() != l.unbound
+	}
+	return w.Revision() != l.revision
 }
 
 const (
 	// replanEvery paces rounds without new pods while the cluster changes; the Ledger's changes (a launch
 	// that failed, a node that goes) are looked at sooner. Time alone matters at idleMax: marks of offerings end.
-	replanEvery      = time.Second
-	replanLedger     = 100 * time.Millisecond
-	idleMax          = 10 * time.Second
+	replanEvery  = time.Second
+	replanLedger = 100 * time.Millisecond
+	idleMax      = 10 * time.Second
+	// A round without new pods waits for restShare times as long as the last one took, one after a record for workShare times as long: a
+	// large cluster at rest costs 2 % of a core.
+	restShare        = 50
+	workShare        = 5
 	lostMax          = 5
 	podsLoggedMax    = 5
 	refusedLoggedMax = 10
@@ -115,7 +146,7 @@ type planned struct {
 	decision *planner.Decision
 	round    provision.Round
 	basis    planner.Basis
-	revision uint64
+	looked   looked
 	took     time.Duration
 }
 
@@ -135,7 +166,7 @@ func (s *Service) next() (planned, error) {
 
 // confirm takes over on a fresh Snapshot what still holds of a plan.
 func (s *Service) confirm(p *planned) (planned, error) {
-	confirmed := planned{took: p.took, revision: p.revision} // what came since is for the next round
+	confirmed := planned{took: p.took, looked: p.looked} // what came since is for the next round
 	err := s.host.Snapshot(service.ForProvisioning, func(snap *planner.Snapshot) error {
 		if s.host.Stop() == ledger.StopAll {
 			confirmed.wait = idleMax
@@ -168,7 +199,7 @@ func (s *Service) plan() (planned, error) {
 		}
 		p.decision, p.round = plan(snap)
 		p.took = s.host.Now().Sub(began)
-		p.basis, p.revision = snap.Basis(), snap.World.Revision()
+		p.basis, p.looked = snap.Basis(), look(snap, p.round)
 		return nil
 	})
 	return p, err
@@ -183,11 +214,11 @@ func (s *Service) due(snap *planner.Snapshot) time.Duration {
 	every := idleMax
 	switch {
 	case snap.Ledger.Seq() != s.last.seq:
-		every = replanLedger
-	case snap.World.Revision() != s.last.revision:
-		every = replanEvery
+		every = max(replanLedger, workShare*s.last.took)
+	case s.last.changed(snap.World):
+		every = max(replanEvery, restShare*s.last.took)
 	}
-	return max(every-snap.Now.Sub(s.last.at), 0)
+	return max(min(every, idleMax)-snap.Now.Sub(s.last.at), 0)
 }
 
 // record appends the decision, and tells of the round.
@@ -200,7 +231,7 @@ func (s *Service) record(ctx context.Context, p planned) error {
 		}
 		seq = rec.Seq
 	}
-	s.last = round{at: p.basis.Now, revision: p.revision, seq: max(seq, p.basis.LedgerSeq)}
+	s.last = round{at: p.basis.Now, took: p.took, looked: p.looked, seq: max(seq, p.basis.LedgerSeq)}
 	s.metrics.rounds(p, s.batch.close(s.host.Now()))
 	s.tell(p.round, seq)
 	s.logLimits(p.round.AtNodeLimit)

@@ -1,0 +1,150 @@
+package scale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"millwright/planner"
+	"millwright/planner/disrupt"
+	"millwright/planner/ledger"
+	"millwright/planner/provision"
+	"millwright/services/internal/process"
+	"millwright/services/internal/service"
+)
+
+var served = []string{ledger.ServiceProvisioner, ledger.ServiceDisruptor, ledger.ServiceTerminator}
+
+var kindsOfEvents = []struct {
+	name  string
+	event podEvent
+}{{"status", statusChanges}, {"replaced", replaced}}
+
+// BenchmarkStep is the price of a service's step after one pod event that is folded, at the pace of 20 events a second: the work that
+// is paced is in it with its share.
+func BenchmarkStep(b *testing.B) {
+	r := settledRig(b)
+	for _, name := range served {
+		for _, kind := range kindsOfEvents {
+			b.Run(fmt.Sprint(name, "/", kind.name), func(b *testing.B) {
+				s := r.service(name)
+				step(b, r, s)
+				var spent time.Duration
+				i := 0
+				for b.Loop() {
+					r.happen(b, kind.event(r, i))
+					if i++; i%20 == 0 {
+						_ = r.beat()
+					}
+					r.folded()
+					began := time.Now()
+					step(b, r, s)
+					took := time.Since(began)
+					spent += took
+					time.Sleep(50*time.Millisecond - took)
+				}
+				b.ReportMetric(float64(spent.Microseconds())/float64(b.N), "µs/event")
+			})
+		}
+	}
+}
+
+func step(b *testing.B, r *rig, s service.Service) {
+	if _, err := s.Step(context.Background()); err != nil && !errors.Is(err, service.ErrNotReady) {
+		b.Fatal(err)
+	}
+}
+
+func cpu() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkRest is the share of a core that a process uses with one service and its fold, for so many pod events a second.
+func BenchmarkRest(b *testing.B) {
+	r := settledRig(b)
+	for _, name := range append([]string{"none"}, served...) {
+		for _, perSecond := range []int{0, 20} {
+			b.Run(fmt.Sprint(name, "/", perSecond), func(b *testing.B) {
+				ctx, cancel := context.WithCancel(b.Context())
+				defer cancel()
+				if name != "none" {
+					steps := process.NewSteps(r.service(name), steady{r.hosts[name]}, zerolog.Nop(), nil, r.state)
+					go func() { _ = steps.Lead(ctx, nil) }()
+				}
+				r.rest(b, 3*time.Second, perSecond, statusChanges)
+				runtime.GC()
+				before, began := cpu(), time.Now()
+				for range b.N {
+					r.rest(b, 10*time.Second, perSecond, statusChanges)
+				}
+				b.ReportMetric(100*float64(cpu()-before)/float64(time.Since(began)), "%core")
+			})
+		}
+	}
+}
+
+// rest passes time.
+func (r *rig) rest(b *testing.B, d time.Duration, perSecond int, event podEvent) {
+	for i, end := 0, time.Now().Add(d); time.Now().Before(end); i++ {
+		if err := r.beat(); err != nil {
+			b.Fatal(err)
+		}
+		next := time.Now().Add(time.Second)
+		for j := range perSecond {
+			r.happen(b, event(r, i*perSecond+j))
+			time.Sleep(time.Second / time.Duration(perSecond+1))
+		}
+		time.Sleep(time.Until(next))
+	}
+}
+
+// BenchmarkPlan is the price of what looks at the whole cluster, as CPU time.
+func BenchmarkPlan(b *testing.B) {
+	r := settledRig(b)
+	for _, x := range []struct {
+		name string
+		do   func(s *planner.Snapshot)
+	}{
+		{"provision", func(s *planner.Snapshot) { provision.Plan(s) }},
+		{"disrupt", func(s *planner.Snapshot) {
+			if d, _ := disrupt.Plan(s); d != nil {
+				b.Fatalf("the cluster is not settled: %+v", d.Explanation)
+			}
+		}},
+		{"nodes", func(s *planner.Snapshot) { s.StateNodes() }},
+		{"sums", func(s *planner.Snapshot) { s.World.Sums() }},
+	} {
+		b.Run(x.name, func(b *testing.B) {
+			r.snapshot(b)
+			before := cpu()
+			for b.Loop() {
+				x.do(r.snapshot(b))
+			}
+			b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N)/1000, "cpu-ms")
+		})
+	}
+}
+
+// BenchmarkFold is the price of one pod event, from its bytes until it is in the World.
+func BenchmarkFold(b *testing.B) {
+	r := settledRig(b)
+	for _, kind := range kindsOfEvents {
+		b.Run(kind.name, func(b *testing.B) {
+			before, i := cpu(), 0
+			for b.Loop() {
+				r.happen(b, kind.event(r, i))
+				i++
+			}
+			r.folded()
+			b.ReportMetric(float64(cpu()-before)/float64(time.Microsecond)/float64(b.N), "µs-cpu/event")
+		})
+	}
+}

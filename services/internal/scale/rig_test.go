@@ -1,0 +1,266 @@
+package scale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/events"
+	"millwright/events/membus"
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/planner/plannertest"
+	"millwright/services/disruptor"
+	"millwright/services/internal/host"
+	"millwright/services/internal/kube"
+	"millwright/services/internal/service"
+	"millwright/services/provisioner"
+	"millwright/services/terminator"
+	"millwright/store"
+	"millwright/store/audit"
+	"millwright/store/memlog"
+	"millwright/tools/workload"
+)
+
+const (
+	nodes       = 5000
+	podsPerNode = 30
+)
+
+// rig is the settled cluster, as one process folds it, with all services of it leading.
+type rig struct {
+	state   *host.State
+	stream  *membus.Stream
+	log     *memlog.Log
+	hosts   map[string]*host.Host
+	elector *memlog.Elector
+	cancel  context.CancelFunc
+	since   time.Time
+	// counter of the epoch, sequence of the stream: they are the same.
+	mu      sync.Mutex
+	counter uint64
+	version int
+}
+
+// settled is built once: it takes some seconds.
+var settled = sync.OnceValues(newRig)
+
+func settledRig(tb testing.TB) *rig {
+	tb.Helper()
+	r, err := settled()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+func newRig() (*rig, error) {
+	r := &rig{since: time.Now().Add(-time.Hour), hosts: map[string]*host.Host{}, stream: membus.NewBus().Connect(membus.QueueMax)}
+	log, err := memlog.Open(memlog.Config{Cluster: "test", LogID: plannertest.LogID})
+	if err != nil {
+		return nil, err
+	}
+	r.log, r.elector = log, memlog.NewElector(log)
+	r.state = host.NewState(host.StateConfig{Log: log, Stream: r.stream, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	go func() { _ = r.state.Run(ctx) }()
+	problem := workload.Settled(nodes, podsPerNode, r.since)
+	if err := r.record(problem); err != nil {
+		return nil, err
+	}
+	if err := r.resync(problem); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{ledger.ServiceProvisioner, ledger.ServiceDisruptor, ledger.ServiceTerminator} {
+		if err := r.lead(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// record adopts all NodeClaims.
+func (r *rig) record(p *workload.Problem) error {
+	for _, o := range p.Objects {
+		c, ok := o.(*karpv1.NodeClaim)
+		if !ok {
+			continue
+		}
+		err := errors.Join(
+			r.append(ledger.KindClaimAdopted, &ledger.ClaimAdopted{Claim: c.Name, UID: c.UID, NodePool: "default", ProviderID: c.Status.ProviderID}),
+			r.append(ledger.KindClaimInitialized, &ledger.ClaimInitialized{Claim: c.Name, Node: c.Status.NodeName}))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *rig) append(kind ledger.Kind, payload any) error {
+	draft, err := audit.OutcomeDraft(kind, payload, nil, 0, nil, nil)
+	if err != nil {
+		return err
+	}
+	draft.Time, draft.Service, draft.Mode = time.Now(), "test", string(ledger.ModeActive)
+	_, err = r.log.Append(context.Background(), draft)
+	return err
+}
+
+func (r *rig) resync(p *workload.Problem) error {
+	errs := []error{r.send(events.Observation{Op: events.OpResyncBegin})}
+	p.Catalogue.Types.Generation = 1 // the NodeClass's
+	ref, err := events.StoreCatalog(context.Background(), r.stream.Blobs(), p.Catalogue.Types)
+	if err != nil {
+		return err
+	}
+	errs = append(errs, r.send(plannertest.Observe(ref)), r.send(plannertest.Observe(p.Catalogue.Prices)),
+		r.send(plannertest.Observe(plannertest.NodeClass(workload.NodeClass))))
+	for _, o := range p.Objects {
+		errs = append(errs, r.send(plannertest.Observe(o)))
+	}
+	errs = append(errs, r.send(events.Observation{Op: events.OpResyncEnd}), r.beat())
+	r.folded()
+	return errors.Join(errs...)
+}
+
+func (r *rig) lead(ctx context.Context, name string) error {
+	h := host.New(host.Config{Service: name, Mode: ledger.ModeActive, State: r.state, Options: planner.DefaultOptions(), Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
+	r.hosts[name] = h
+	lead, ok := r.elector.TryCampaign(store.Candidacy{Service: name, Identity: "test"})
+	if !ok {
+		return fmt.Errorf("%s does not lead", name)
+	}
+	_, _, err := h.Lead(ctx, lead)
+	return err
+}
+
+func (r *rig) send(o events.Observation) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counter++
+	o.Epoch, o.Counter, o.ObservedAt = 1, r.counter, time.Now()
+	data, err := events.Encode(o)
+	if err != nil {
+		return err
+	}
+	return r.stream.Publish(context.Background(), data)
+}
+
+func (r *rig) beat() error {
+	return r.send(events.Observation{Op: events.OpHeartbeat, Object: &events.Heartbeat{}})
+}
+
+// folded waits until all that was sent is folded.
+func (r *rig) folded() {
+	changed, cancel := r.state.Subscribe()
+	defer cancel()
+	for {
+		if at, _ := r.state.Position(); at.Sequence >= r.counter {
+			return
+		}
+		select {
+		case <-changed:
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// podEvent is what happens to one pod of many: its status changes, or it ends and another one comes in its place.
+type podEvent func(r *rig, i int) []events.Observation
+
+// statusChanges: a pod gets another resourceVersion and nothing that planners read.
+func statusChanges(r *rig, i int) []events.Observation {
+	pod := workload.SettledPod(i*7919%nodes, i%podsPerNode, podsPerNode, r.since)
+	r.version++
+	pod.ResourceVersion = fmt.Sprint(10 + r.version)
+	return []events.Observation{plannertest.Observe(pod)}
+}
+
+// replaced: a pod is gone, and its successor runs on the same node.
+func replaced(r *rig, i int) []events.Observation {
+	pod := workload.SettledPod(i*7919%nodes, i%podsPerNode, podsPerNode, r.since)
+	if i%2 == 0 {
+		gone := plannertest.Observe(pod)
+		gone.Op, gone.Object = events.OpDelete, nil
+		return []events.Observation{gone}
+	}
+	pod = workload.SettledPod((i-1)*7919%nodes, (i-1)%podsPerNode, podsPerNode, r.since)
+	return []events.Observation{plannertest.Observe(pod)}
+}
+
+func (r *rig) happen(tb testing.TB, list []events.Observation) {
+	for _, o := range list {
+		if err := r.send(o); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+func (r *rig) service(name string) service.Service {
+	switch name {
+	case ledger.ServiceProvisioner:
+		return provisioner.New(r.hosts[name], provisioner.Deps{Logger: zerolog.Nop(), Kube: nobody{}})
+	case ledger.ServiceDisruptor:
+		return disruptor.New(r.hosts[name], disruptor.Deps{Logger: zerolog.Nop(), Kube: nobody{}})
+	}
+	return terminator.New(r.hosts[name], terminator.Deps{Logger: zerolog.Nop(), Kube: nobody{}, Cluster: nobody{}})
+}
+
+func (r *rig) snapshot(tb testing.TB) *planner.Snapshot {
+	var found *planner.Snapshot
+	if err := r.hosts[ledger.ServiceProvisioner].Snapshot(service.ForEffects, func(s *planner.Snapshot) error { found = s; return nil }); err != nil {
+		tb.Fatal(err)
+	}
+	return found
+}
+
+// nobody is an API server that a settled cluster asks for nothing, and its informers.
+type nobody struct{}
+
+var errAsked = errors.New("the API server was asked in a settled cluster")
+
+func (nobody) Synced() bool                                             { return true }
+func (nobody) NodesByProviderID(string) []*corev1.Node                  { return nil }
+func (nobody) NodeClaimsByProviderID(string) []*karpv1.NodeClaim        { return nil }
+func (nobody) DeletingNodes() []*corev1.Node                            { return nil }
+func (nobody) DeletingNodeClaims() []*karpv1.NodeClaim                  { return nil }
+func (nobody) VolumeAttachmentsOf(string) []*storagev1.VolumeAttachment { return nil }
+func (nobody) PodsOnNode(context.Context, string) ([]corev1.Pod, error) {
+	return nil, errAsked
+}
+func (nobody) Node(context.Context, string) (*corev1.Node, error) { return nil, errAsked }
+func (nobody) PatchNode(context.Context, string, kube.Patch) (*corev1.Node, error) {
+	return nil, errAsked
+}
+func (nobody) EvictPod(context.Context, string, string, types.UID) error { return errAsked }
+func (nobody) DeletePod(context.Context, string, string, types.UID, int64) error {
+	return errAsked
+}
+func (nobody) SetClaimCondition(context.Context, string, types.UID, metav1.Condition, time.Time) error {
+	return errAsked
+}
+func (nobody) GetNodeClaim(context.Context, string) (*karpv1.NodeClaim, error) { return nil, errAsked }
+func (nobody) DeleteNodeClaim(context.Context, string, types.UID) error        { return errAsked }
+func (nobody) HintPod(context.Context, string, string, types.UID, string, string) (string, error) {
+	return "", errAsked
+}
+
+// steady is a Host that leads already, and goes on to.
+type steady struct{ *host.Host }
+
+// Lead implements process.Leader.
+func (s steady) Lead(ctx context.Context, _ store.Leadership) (context.Context, func(context.Context), error) {
+	return ctx, func(context.Context) {}, nil
+}

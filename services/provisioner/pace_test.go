@@ -1,0 +1,48 @@
+package provisioner
+
+import (
+	"testing"
+	"time"
+
+	"millwright/planner/ledger"
+	"millwright/planner/plannertest"
+	"millwright/planner/provision"
+)
+
+// Rounds without new pods are paced by what the last one cost, and a calm cluster's pods on nodes are no reason for one.
+func TestRoundsArePacedByTheirPrice(t *testing.T) {
+	bound := func(c *plannertest.Cluster) {
+		c.See(plannertest.Pod("a", plannertest.On("n"), plannertest.Requests("cpu", "2")))
+	}
+	for name, x := range map[string]struct {
+		took   time.Duration
+		waits  bool
+		change func(c *plannertest.Cluster)
+		want   time.Duration
+	}{
+		"nothing":                         {0, false, func(*plannertest.Cluster) {}, idleMax},
+		"a pod on a node":                 {0, false, bound, idleMax},
+		"a pod on a node while one waits": {0, true, bound, replanEvery},
+		"a node":                          {0, false, func(c *plannertest.Cluster) { c.See(plannertest.Node("n")) }, replanEvery},
+		"a node in a large cluster":       {60 * time.Millisecond, false, func(c *plannertest.Cluster) { c.See(plannertest.Node("n")) }, 3 * time.Second},
+		"a record": {0, false, func(c *plannertest.Cluster) {
+			c.Record(ledger.KindDrainStarted, &ledger.DrainStarted{Node: "n"})
+		}, replanLedger},
+		"a record in a large cluster": {60 * time.Millisecond, false, func(c *plannertest.Cluster) {
+			c.Record(ledger.KindDrainStarted, &ledger.DrainStarted{Node: "n"})
+		}, 300 * time.Millisecond},
+		"a node in a cluster that is too large": {time.Minute, false, func(c *plannertest.Cluster) { c.See(plannertest.Node("n")) }, idleMax},
+	} {
+		c := plannertest.New(plannertest.Node("n"), plannertest.Pod("a", plannertest.On("n")))
+		if x.waits {
+			c.See(plannertest.Pod("w", plannertest.Unschedulable()))
+		}
+		snap := c.Snapshot()
+		_, r := provision.Plan(snap)
+		s := &Service{batch: batch{seen: seen{}}, last: round{at: snap.Now, took: x.took, looked: look(snap, r), seq: snap.Ledger.Seq()}}
+		x.change(c)
+		if got := s.due(c.Snapshot()); got != x.want {
+			t.Errorf("%s: the next round is due in %s, want %s", name, got, x.want)
+		}
+	}
+}
