@@ -3,12 +3,15 @@ package events
 import (
 	"context"
 	"errors"
+	"io"
 )
 
 // Errors of a Stream. ErrFull: the bounded queue of unacknowledged publishes is full, retry after a Flush.
 var (
 	ErrFull     = errors.New("publish queue full")
 	ErrNotFound = errors.New("not found")
+	// ErrDamaged: a blob is not what was stored; retrying is useless.
+	ErrDamaged = errors.New("damaged")
 	// ErrNoSpace: the store of blobs takes no more until some are deleted.
 	ErrNoSpace = errors.New("no space left for blobs")
 	// ErrCompacted: the sequence asked for is no longer retained; start from a checkpoint.
@@ -57,8 +60,14 @@ type Stream interface {
 type Blobs interface {
 	// Put returns ErrNoSpace if the store is full.
 	Put(ctx context.Context, name string, data []byte) error
-	// Get returns ErrNotFound if there is none.
+	// Write stores what write writes, as a whole or not at all, and never holds all of it. After a fault of the store it may call write
+	// again, which must write the same. Errors as of Put, and write's own.
+	Write(ctx context.Context, name string, write func(io.Writer) error) error
+	// Get returns ErrNotFound if there is none, ErrDamaged if it is not what was put.
 	Get(ctx context.Context, name string) ([]byte, error)
+	// Open returns a blob to be read to its end and closed; what it reads is right only if the end is reached without an error. Errors,
+	// of Open and of reading, as of Get.
+	Open(ctx context.Context, name string) (io.ReadCloser, error)
 	Delete(ctx context.Context, name string) error
 	// List returns the names with the prefix, sorted.
 	List(ctx context.Context, prefix string) ([]string, error)

@@ -1,12 +1,17 @@
 package events
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 const checkpointPrefix = "checkpoint/"
@@ -42,31 +47,115 @@ func Checkpoints(ctx context.Context, blobs Blobs) ([]Checkpoint, error) {
 	return list, nil
 }
 
-// LoadLatestCheckpoint returns the newest checkpoint from which the stream goes on without a gap: folding
-// starts at its Sequence + 1. ErrNotFound: there is none, fold from the first retained message.
-func LoadLatestCheckpoint(ctx context.Context, s Stream) (name string, data []byte, sequence uint64, err error) {
-	state, err := s.State(ctx)
-	if err != nil {
-		return "", nil, 0, fmt.Errorf("load checkpoint: %w", err)
-	}
-	return LoadCheckpointBefore(ctx, s.Blobs(), state, state.Last)
+// checkpointMemoryMax bounds what reading a compressed checkpoint takes beside what it becomes.
+const checkpointMemoryMax = 64 << 20
+
+// WriteCheckpoint stores what write writes as the checkpoint of a position, compressed, and returns its name and the bytes stored. It
+// never holds the whole; write may be called more than once.
+func WriteCheckpoint(ctx context.Context, blobs Blobs, at Position, write func(io.Writer) error) (name string, stored int64, err error) {
+	name = CheckpointName(at.Incarnation, at.Sequence)
+	err = blobs.Write(ctx, name, func(out io.Writer) error {
+		counted := &counter{out: out}
+		// A window of 1 MiB: a larger one saves little and takes its size several times.
+		z, err := zstd.NewWriter(counted, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
+		if err != nil {
+			return err
+		}
+		err = write(z)
+		err = errors.Join(err, z.Close())
+		stored = counted.n
+		return err
+	})
+	return name, stored, err
 }
 
-// LoadCheckpointBefore is LoadLatestCheckpoint for a fold that must not pass a sequence, as in replay.
-func LoadCheckpointBefore(ctx context.Context, blobs Blobs, state StreamState, sequence uint64) (string, []byte, uint64, error) {
+type counter struct {
+	out io.Writer
+	n   int64
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.out.Write(b)
+	c.n += int64(n)
+	return n, err
+}
+
+// LatestCheckpoint reads the newest checkpoint from which the stream goes on without a gap and that does not pass a sequence: folding
+// starts at its Sequence + 1. One that read refuses, or that is damaged, is passed over for the one before it, and passed, if it is not
+// nil, is told. ErrNotFound: none is left, fold from the first retained message. Other errors are the store's.
+func LatestCheckpoint[T any](ctx context.Context, blobs Blobs, state StreamState, sequence uint64,
+	read func(io.Reader) (T, error), passed func(Checkpoint, error)) (result T, at Checkpoint, err error) {
 	list, err := Checkpoints(ctx, blobs)
 	if err != nil {
-		return "", nil, 0, err
+		return result, at, err
 	}
 	for _, c := range slices.Backward(list) {
 		if c.Incarnation != state.Incarnation || c.Sequence > min(sequence, state.Last) || c.Sequence+1 < state.First {
 			continue
 		}
-		data, err := blobs.Get(ctx, c.Name)
-		if errors.Is(err, ErrNotFound) {
-			continue // just replaced by a newer one
+		got, err := ReadCheckpoint(ctx, blobs, c, read)
+		switch {
+		case err == nil:
+			return got, c, nil
+		case errors.Is(err, ErrNotFound): // just replaced by a newer one
+		case !errors.Is(err, ErrDamaged):
+			return result, at, err
+		case passed != nil:
+			passed(c, err)
 		}
-		return c.Name, data, c.Sequence, err
 	}
-	return "", nil, 0, fmt.Errorf("checkpoint of %s: %w", state.Incarnation, ErrNotFound)
+	return result, at, fmt.Errorf("checkpoint of %s: %w", state.Incarnation, ErrNotFound)
+}
+
+// ReadCheckpoint reads one checkpoint, compressed or, as earlier programs wrote it, not. ErrDamaged: read refuses it, or its bytes are
+// not those that were stored. Other errors are the store's.
+func ReadCheckpoint[T any](ctx context.Context, blobs Blobs, c Checkpoint, read func(io.Reader) (T, error)) (result T, err error) {
+	blob, err := blobs.Open(ctx, c.Name)
+	if err != nil {
+		return result, err
+	}
+	defer blob.Close()
+	source := &watched{in: blob}
+	result, err = readUnpacked(source, read)
+	if err == nil { // the store says only at the end that all of it is right
+		_, err = io.Copy(io.Discard, source)
+	}
+	var none T
+	switch {
+	case source.err != nil && !errors.Is(source.err, io.EOF):
+		return none, fmt.Errorf("read checkpoint %s: %w", c.Name, source.err)
+	case err != nil:
+		return none, fmt.Errorf("read checkpoint %s: %w: %w", c.Name, ErrDamaged, err)
+	}
+	return result, nil
+}
+
+// watched remembers the error of its source, so that it is told apart from errors of what was read.
+type watched struct {
+	in  io.Reader
+	err error
+}
+
+func (w *watched) Read(b []byte) (int, error) {
+	n, err := w.in.Read(b)
+	if err != nil {
+		w.err = err
+	}
+	return n, err
+}
+
+// zstdMagic begins what zstd compressed.
+var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+
+func readUnpacked[T any](source io.Reader, read func(io.Reader) (T, error)) (result T, err error) {
+	in := bufio.NewReaderSize(source, 1<<16)
+	if head, _ := in.Peek(len(zstdMagic)); !bytes.Equal(head, zstdMagic) {
+		return read(in)
+	}
+	z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(checkpointMemoryMax))
+	if err != nil {
+		return result, err
+	}
+	defer z.Close()
+	return read(z)
 }

@@ -1,14 +1,16 @@
 package events_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"testing"
+	"testing/iotest"
 
 	corev1 "k8s.io/api/core/v1"
-
 	"millwright/events"
 	"millwright/events/membus"
 )
@@ -158,12 +160,12 @@ func TestLatestCheckpointIsOneTheStreamGoesOnFrom(t *testing.T) {
 	}
 	expect := func(want uint64) {
 		t.Helper()
-		_, data, got, err := events.LoadLatestCheckpoint(t.Context(), s)
+		data, got, err := events.LatestCheckpoint(t.Context(), s.Blobs(), state, state.Last, io.ReadAll, nil)
 		if want == 0 && errors.Is(err, events.ErrNotFound) {
 			return
 		}
-		if err != nil || got != want || string(data) != fmt.Sprint(want) {
-			t.Fatalf("got %d (%q, %v), want %d", got, data, err, want)
+		if err != nil || got.Sequence != want || string(data) != fmt.Sprint(want) {
+			t.Fatalf("got %d (%q, %v), want %d", got.Sequence, data, err, want)
 		}
 	}
 	put("another", 8)
@@ -177,7 +179,72 @@ func TestLatestCheckpointIsOneTheStreamGoesOnFrom(t *testing.T) {
 	expect(4)
 	put(state.Incarnation, 9)
 	expect(9)
-	if _, _, got, err := events.LoadCheckpointBefore(context.Background(), s.Blobs(), state, 8); err != nil || got != 4 {
-		t.Fatalf("before 8: %d, %v", got, err)
+	if _, got, err := events.LatestCheckpoint(t.Context(), s.Blobs(), state, 8, io.ReadAll, nil); err != nil || got.Sequence != 4 {
+		t.Fatalf("before 8: %d, %v", got.Sequence, err)
 	}
+}
+
+// TestDamagedCheckpointsArePassedOver: cut, changed, or refused by who reads, with and without compression; but what the store says is
+// returned, for it may know better later.
+func TestDamagedCheckpointsArePassedOver(t *testing.T) {
+	bus := membus.NewBus()
+	s := bus.Connect(8)
+	for range 10 {
+		if err := s.Publish(t.Context(), []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state, _ := s.State(t.Context())
+	content := bytes.Repeat([]byte("the whole content "), 10_000)
+	name, stored, err := events.WriteCheckpoint(t.Context(), s.Blobs(), events.Position{Incarnation: state.Incarnation, Sequence: 4}, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
+	if err != nil || name != events.CheckpointName(state.Incarnation, 4) {
+		t.Fatal(name, err)
+	}
+	packed, err := s.Blobs().Get(t.Context(), name)
+	if err != nil || int64(len(packed)) != stored || len(packed) > len(content)/10 {
+		t.Fatalf("%d bytes stored, %d said, %v", len(packed), stored, err)
+	}
+	read := func(r io.Reader) (string, error) {
+		b, err := io.ReadAll(r)
+		if err == nil && !bytes.Equal(b, content) {
+			err = errors.New("refused")
+		}
+		return string(b), err
+	}
+	flipped := bytes.Clone(packed)
+	flipped[len(flipped)/2] ^= 1
+	for what, bad := range map[string][]byte{"cut": packed[:len(packed)-1], "changed": flipped, "not compressed": content[1:], "empty": nil} {
+		if err := s.Blobs().Put(t.Context(), events.CheckpointName(state.Incarnation, 9), bad); err != nil {
+			t.Fatal(err)
+		}
+		var passed []uint64
+		got, at, err := events.LatestCheckpoint(t.Context(), s.Blobs(), state, state.Last, read, func(c events.Checkpoint, err error) {
+			passed = append(passed, c.Sequence)
+			if !errors.Is(err, events.ErrDamaged) {
+				t.Errorf("%s: passed over for %v", what, err)
+			}
+		})
+		if err != nil || at.Sequence != 4 || got != string(content) || !slices.Equal(passed, []uint64{9}) {
+			t.Errorf("%s: at %d, passed %v, %v", what, at.Sequence, passed, err)
+		}
+	}
+	lost := errors.New("connection lost")
+	_, _, err = events.LatestCheckpoint(t.Context(), brokenBlobs{s.Blobs(), lost}, state, state.Last, read, func(events.Checkpoint, error) { t.Error("passed over") })
+	if !errors.Is(err, lost) || errors.Is(err, events.ErrDamaged) {
+		t.Errorf("while the store is away: %v", err)
+	}
+}
+
+// brokenBlobs fail while they are read.
+type brokenBlobs struct {
+	events.Blobs
+	err error
+}
+
+func (b brokenBlobs) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	data, err := b.Get(ctx, name)
+	return io.NopCloser(io.MultiReader(bytes.NewReader(data[:len(data)/2]), iotest.ErrReader(b.err))), err
 }

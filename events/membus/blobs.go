@@ -1,8 +1,10 @@
 package membus
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -21,6 +23,19 @@ func (b *blobs) Put(_ context.Context, name string, data []byte) error {
 	defer b.mu.Unlock()
 	b.data[name] = slices.Clone(data)
 	return nil
+}
+
+func (b *blobs) Write(ctx context.Context, name string, write func(io.Writer) error) error {
+	var data bytes.Buffer
+	if err := write(&data); err != nil {
+		return fmt.Errorf("put blob %s: %w", name, err)
+	}
+	return b.Put(ctx, name, data.Bytes())
+}
+
+func (b *blobs) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	data, err := b.Get(ctx, name)
+	return io.NopCloser(bytes.NewReader(data)), err
 }
 
 func (b *blobs) Get(_ context.Context, name string) ([]byte, error) {

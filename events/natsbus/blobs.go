@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -82,9 +83,16 @@ func (b *blobs) bound(ctx context.Context) error {
 func (b *blobs) bucket() jetstream.ObjectStore { return *b.store.Load() }
 
 func (b *blobs) Put(ctx context.Context, name string, data []byte) error {
+	return b.Write(ctx, name, func(out io.Writer) error {
+		_, err := out.Write(data)
+		return err
+	})
+}
+
+func (b *blobs) Write(ctx context.Context, name string, write func(io.Writer) error) error {
 	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
 	defer cancel()
-	err := b.put(ctx, name, data)
+	err := b.write(ctx, name, write)
 	if refused(err, storeFull...) {
 		return fmt.Errorf("put blob %s: %w: %w", name, events.ErrNoSpace, err)
 	}
@@ -94,29 +102,105 @@ func (b *blobs) Put(ctx context.Context, name string, data []byte) error {
 	return nil
 }
 
-// put tries again when acknowledgements stay away: a server that died takes them along, and its successor takes the same bytes.
-func (b *blobs) put(ctx context.Context, name string, data []byte) error {
+// write tries again when acknowledgements stay away: a server that died takes them along, and its successor takes the same bytes.
+func (b *blobs) write(ctx context.Context, name string, write func(io.Writer) error) error {
 	for {
-		attempt, cancel := context.WithTimeout(ctx, b.cfg.RequestTimeout+time.Duration(len(data)>>20)*time.Second)
-		_, err := b.bucket().PutBytes(attempt, name, data)
-		cancel()
+		err := b.attempt(ctx, name, write)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 			return err
 		}
 	}
 }
 
+// attempt ends when nothing was taken or acknowledged for the time of a request, and a second for each MiB that may be under way.
+func (b *blobs) attempt(ctx context.Context, name string, write func(io.Writer) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	idle := time.AfterFunc(b.cfg.RequestTimeout, func() { cancel(context.DeadlineExceeded) })
+	defer idle.Stop()
+	out, in := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := write(in)
+		in.CloseWithError(err)
+		written <- err
+	}()
+	moved := 0
+	_, err := b.bucket().Put(ctx, jetstream.ObjectMeta{Name: name}, &chunks{in: out, taken: func(n int) {
+		moved += n
+		idle.Reset(b.cfg.RequestTimeout + time.Duration(moved>>20)*time.Second)
+	}})
+	out.CloseWithError(errNotTaken) // ends write if it is not through
+	if own := <-written; own != nil && !errors.Is(own, errNotTaken) {
+		return own
+	}
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return errors.Join(cause, err)
+	}
+	return err
+}
+
+// errNotTaken is what a blob's writer sees when the store has given up on it.
+var errNotTaken = errors.New("the store takes no more of the blob")
+
+// chunks fills each buffer of the object store, which makes a message of what one Read returns.
+type chunks struct {
+	in    io.Reader
+	taken func(int)
+}
+
+func (c *chunks) Read(b []byte) (int, error) {
+	n, err := io.ReadFull(c.in, b)
+	c.taken(n)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = io.EOF
+	}
+	return n, err
+}
+
 func (b *blobs) Get(ctx context.Context, name string) ([]byte, error) {
+	blob, err := b.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer blob.Close()
+	return io.ReadAll(blob)
+}
+
+func (b *blobs) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
-	defer cancel()
-	data, err := b.bucket().GetBytes(ctx, name)
+	found, err := b.bucket().Get(ctx, name)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
-		return nil, fmt.Errorf("blob %s: %w", name, events.ErrNotFound)
+		err = events.ErrNotFound
 	}
 	if err != nil {
+		cancel()
 		return nil, fmt.Errorf("get blob %s: %w", name, err)
 	}
-	return data, nil
+	return &object{ObjectResult: found, name: name, cancel: cancel}, nil
+}
+
+// object is a blob that is being read.
+type object struct {
+	jetstream.ObjectResult
+	name   string
+	cancel context.CancelFunc
+}
+
+func (o *object) Read(b []byte) (int, error) {
+	n, err := o.ObjectResult.Read(b)
+	switch {
+	case err == nil || errors.Is(err, io.EOF):
+		return n, err
+	case errors.Is(err, jetstream.ErrDigestMismatch):
+		err = errors.Join(events.ErrDamaged, err)
+	}
+	return n, fmt.Errorf("get blob %s: %w", o.name, err)
+}
+
+func (o *object) Close() error {
+	defer o.cancel()
+	return o.ObjectResult.Close()
 }
 
 // Delete also purges the mark that the object store keeps of what was deleted: checkpoints come and go for

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
+	"io"
 	"slices"
 	"strings"
 
@@ -25,7 +27,10 @@ type readBlobs struct {
 var errReadOnly = errors.New("this client only reads")
 
 func (b *readBlobs) Put(context.Context, string, []byte) error { return errReadOnly }
-func (b *readBlobs) Delete(context.Context, string) error      { return errReadOnly }
+func (b *readBlobs) Write(context.Context, string, func(io.Writer) error) error {
+	return errReadOnly
+}
+func (b *readBlobs) Delete(context.Context, string) error { return errReadOnly }
 
 func (b *readBlobs) stream() string { return "OBJ_" + b.s.cfg.bucket() }
 
@@ -88,41 +93,85 @@ func (b *readBlobs) message(ctx context.Context, request map[string]any) (*store
 
 // Get implements events.Blobs.
 func (b *readBlobs) Get(ctx context.Context, name string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
-	defer cancel()
-	data, err := b.get(ctx, name)
+	blob, err := b.Open(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("get blob %s: %w", name, err)
+		return nil, err
 	}
-	return data, nil
+	defer blob.Close()
+	return io.ReadAll(blob)
 }
 
-func (b *readBlobs) get(ctx context.Context, name string) ([]byte, error) {
+// Open implements events.Blobs.
+func (b *readBlobs) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
+	o, err := b.find(ctx, name)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("get blob %s: %w", name, err)
+	}
+	o.ctx, o.cancel = ctx, cancel
+	return o, nil
+}
+
+func (b *readBlobs) find(ctx context.Context, name string) (*readObject, error) {
 	described, err := b.message(ctx, map[string]any{"last_by_subj": b.subjectOf(name)})
 	if err != nil {
 		return nil, err
 	}
-	var info jetstream.ObjectInfo
-	if err := json.Unmarshal(described.Message.Data, &info); err != nil {
-		return nil, fmt.Errorf("read its description: %w", err)
+	o := &readObject{b: b, next: 1, sum: sha256.New()}
+	if err := json.Unmarshal(described.Message.Data, &o.info); err != nil {
+		return nil, fmt.Errorf("read its description: %w: %w", events.ErrDamaged, err)
 	}
-	if info.Deleted {
+	if o.info.Deleted {
 		return nil, events.ErrNotFound
 	}
-	var data []byte
-	next := uint64(1)
-	for range info.Chunks {
-		chunk, err := b.message(ctx, map[string]any{"seq": next, "next_by_subj": "$O." + b.s.cfg.bucket() + ".C." + info.NUID})
-		if err != nil {
-			return nil, err // also if it was deleted meanwhile
+	return o, nil
+}
+
+// readObject reads an object chunk by chunk, and at its end compares it with its description.
+type readObject struct {
+	b      *readBlobs
+	ctx    context.Context
+	cancel context.CancelFunc
+	info   jetstream.ObjectInfo
+	// chunks were read up to message next of the bucket's stream; chunk is what is left of the last.
+	chunks uint32
+	next   uint64
+	chunk  []byte
+	sum    hash.Hash
+	size   uint64
+}
+
+func (o *readObject) Close() error {
+	o.cancel()
+	return nil
+}
+
+func (o *readObject) Read(into []byte) (int, error) {
+	for len(o.chunk) == 0 {
+		if o.chunks == o.info.Chunks {
+			return 0, o.end()
 		}
-		data, next = append(data, chunk.Message.Data...), chunk.Message.Sequence+1
+		m, err := o.b.message(o.ctx, map[string]any{"seq": o.next, "next_by_subj": "$O." + o.b.s.cfg.bucket() + ".C." + o.info.NUID})
+		if err != nil { // also if it was deleted meanwhile
+			return 0, fmt.Errorf("get blob %s: %w", o.info.Name, err)
+		}
+		o.chunk, o.next = m.Message.Data, m.Message.Sequence+1
+		o.chunks++
+		o.sum.Write(o.chunk)
+		o.size += uint64(len(o.chunk))
 	}
-	sum := sha256.Sum256(data)
-	if want := "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:]); info.Digest != want || uint64(len(data)) != info.Size {
-		return nil, fmt.Errorf("%d bytes of digest %s where %d of digest %s were stored", len(data), want, info.Size, info.Digest)
+	n := copy(into, o.chunk)
+	o.chunk = o.chunk[n:]
+	return n, nil
+}
+
+func (o *readObject) end() error {
+	if got := "SHA-256=" + base64.URLEncoding.EncodeToString(o.sum.Sum(nil)); o.info.Digest != got || o.size != o.info.Size {
+		return fmt.Errorf("get blob %s: %w: %d bytes of digest %s where %d of digest %s were stored",
+			o.info.Name, events.ErrDamaged, o.size, got, o.info.Size, o.info.Digest)
 	}
-	return data, nil
+	return io.EOF
 }
 
 // List implements events.Blobs.

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -270,40 +269,3 @@ func (l *Ledger) Aggregate(name string) uint64 {
 // HighestPosition is the highest stream sequence of an incarnation that any record names. A World below it
 // has not seen what a decision was taken on.
 func (l *Ledger) HighestPosition(incarnation string) uint64 { return l.positions[incarnation] }
-
-// Digest identifies the Ledger's state: equal states, equal digests.
-func (l *Ledger) Digest() string {
-	b, err := l.Checkpoint()
-	if err != nil {
-		panic("ledger: folded state cannot be encoded: " + err.Error())
-	}
-	return CheckpointDigest(b)
-}
-
-// CheckpointDigest is the Digest of the Ledger whose Checkpoint these bytes are.
-func CheckpointDigest(checkpoint []byte) string { return hexHash(checkpoint) }
-
-// StateVersion is raised when a Ledger holds what Restore cannot fill in from checkpoints of earlier programs;
-// StateVersionOldest is the oldest it still can. An older program does not restore what a newer one wrote.
-const (
-	StateVersion       uint32 = 3 // drops of a plan what is no longer read
-	StateVersionOldest uint32 = 1
-)
-
-// Checkpoint returns the Ledger as canonical JSON.
-func (l *Ledger) Checkpoint() ([]byte, error) {
-	b, err := json.Marshal(l.plain())
-	if err != nil {
-		return nil, fmt.Errorf("encode ledger at %d: %w", l.seq, err)
-	}
-	return b, nil
-}
-
-// Restore returns the Ledger a checkpoint holds; it folds on as the checkpointed one would have.
-func Restore(data []byte) (*Ledger, error) {
-	var p plainState
-	if err := json.Unmarshal(data, &p); err != nil {
-		return nil, fmt.Errorf("decode ledger checkpoint: %w", err)
-	}
-	return p.ledger(), nil
-}

@@ -3,7 +3,6 @@ package ledger
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
 	"strings"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 	"millwright/planner/version"
 )
 
-// plainState is a Ledger as its checkpoint holds it.
+// plainState is a Ledger as the checkpoints of earlier programs hold it, as JSON.
 type plainState struct {
 	LogID      string    `json:"logID"`
 	Cluster    string    `json:"cluster,omitempty"`
@@ -38,17 +37,6 @@ type plainState struct {
 	Control      *ControlChanged                `json:"control,omitempty"`
 	ControlSeq   uint64                         `json:"controlSeq,omitempty"`
 	ControlAt    time.Time                      `json:"controlAt,omitzero"`
-}
-
-func (l *Ledger) plain() *plainState {
-	return &plainState{
-		LogID: l.logID, Cluster: l.cluster, Seq: l.seq, LastTime: l.lastTime, OptionsSeq: l.optionsSeq, Options: l.options,
-		Backoff: l.backoff, Modes: l.modes, Claims: maps.Collect(l.claims.All()), Commands: maps.Collect(l.commands.All()),
-		Drains: maps.Collect(l.drains.All()), Offerings: maps.Collect(l.offerings.All()),
-		Subnets: maps.Collect(l.subnets.All()), Reservations: maps.Collect(l.reservations.All()), Verdicts: maps.Collect(l.verdicts.All()),
-		Aggregates: maps.Collect(l.aggregates.All()), Positions: l.positions, Shadow: maps.Collect(l.shadow.All()),
-		Adopted: l.adopted, Failing: l.failing, Control: l.control, ControlSeq: l.controlSeq, ControlAt: l.controlAt,
-	}
 }
 
 func (p *plainState) ledger() *Ledger {
@@ -90,16 +78,7 @@ func fillMap[K comparable, V any](o *version.Owner, m *version.Map[K, V], from m
 // plainOfferings are keyed "type/zone/capacity-type" in JSON.
 type plainOfferings map[OfferingKey]UnavailableOffering
 
-// MarshalJSON writes an object keyed "type/zone/capacity-type", sorted by encoding/json.
-func (o plainOfferings) MarshalJSON() ([]byte, error) {
-	flat := make(map[string]UnavailableOffering, len(o))
-	for k, u := range o {
-		flat[k.String()] = u
-	}
-	return json.Marshal(flat)
-}
-
-// UnmarshalJSON reverses MarshalJSON.
+// UnmarshalJSON reads an object keyed "type/zone/capacity-type".
 func (o *plainOfferings) UnmarshalJSON(b []byte) error {
 	if bytes.Equal(b, []byte("null")) {
 		return nil

@@ -145,24 +145,6 @@ func (t *priceTable) keys() []catalog.PriceKey {
 	})
 }
 
-func (t *priceTable) encode(e *encoder, generation uint32) {
-	e.uint(uint64(len(t.prices)))
-	for _, k := range t.keys() {
-		e.string(k.InstanceType)
-		e.string(k.CapacityType)
-		e.string(k.Zone)
-		e.int(t.prices[k])
-		e.bool(t.generations[k] == generation)
-	}
-}
-
-func (t *priceTable) decode(d *decoder, generation uint32) {
-	for range d.count() {
-		k := catalog.PriceKey{InstanceType: intern(d.string()), CapacityType: intern(d.string()), Zone: intern(d.string())}
-		t.prices[k], t.generations[k] = d.int(), mark(d.bool(), generation)
-	}
-}
-
 // Catalog returns what EC2 offers to a NodeClass, at the World's prices; nil if it was not seen. It is built
 // when first asked for after a change of the catalogue or of a price.
 func (w *World) Catalog(nodeClass string) *catalog.Catalog {

@@ -1,132 +1,91 @@
 package world
 
 import (
+	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"io"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"millwright/events"
 	"millwright/planner/catalog"
+	"millwright/planner/parts"
+	"millwright/planner/resource"
 	"millwright/planner/version"
+	wire "millwright/proto/checkpoint"
 )
 
-// Checkpoint layout, version 3: magic, version, stream, resync, classes by digest, nodes, pods by UID, then one table
-// per kind in the order of kind numbers, unreadable objects, EC2. Integers are varints, strings and objects
-// length-prefixed. A row carries "mentioned in the running resync" instead of its generation.
+// A checkpoint is the magic text, the version and, from version 4 on, parts (proto/checkpoint/world.proto).
 const (
 	checkpointMagic   = "MWWORLD"
-	checkpointVersion = 3
-	// checkpointBefore is the version that can be read as well: it holds the types of each catalogue.
-	checkpointBefore = 2
+	checkpointVersion = "\x04"
 )
 
-// ErrCheckpoint is wrapped by Restore's errors: the bytes are no checkpoint this version can read. Fold from
-// an older checkpoint or from the start instead.
-var ErrCheckpoint = errors.New("unreadable world checkpoint")
+// A part is written once it has so many rows or about so many bytes of them.
+const (
+	partRows  = 256
+	partBytes = 64 << 10
+)
 
 // Checkpoint returns the World as bytes. Equal Worlds give equal bytes.
 func (w *World) Checkpoint() ([]byte, error) {
-	e := &encoder{buf: make([]byte, 0, 1<<16+512*w.pods.byUID.Len())}
-	e.buf = append(e.buf, checkpointMagic...)
-	e.uint(checkpointVersion)
-	w.encodeStream(e)
-	index := w.encodeClasses(e)
-	w.encodeNodes(e)
-	w.encodePods(e, index)
-	for k, t := range w.tables() {
-		e.uint(uint64(k))
-		t.encode(e, w.generation)
-	}
-	w.unreadable.encode(e, w.generation)
-	if err := w.aws.encode(e, w.generation); err != nil {
-		return nil, fmt.Errorf("encode world: %w", err)
-	}
-	return e.buf, nil
+	var b bytes.Buffer
+	err := w.WriteCheckpoint(&b)
+	return b.Bytes(), err
 }
 
-// Restore returns the World a checkpoint holds. It folds on as the checkpointed one would have. The error wraps ErrCheckpoint.
-func Restore(data []byte) (*World, error) {
-	w := New()
-	if err := w.restore(data); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrCheckpoint, err)
-	}
-	return w, nil
-}
-
-func (w *World) restore(data []byte) error {
-	d := &decoder{buf: data}
-	if len(data) < len(checkpointMagic) || string(data[:len(checkpointMagic)]) != checkpointMagic {
-		return errors.New("no magic number")
-	}
-	d.buf = data[len(checkpointMagic):]
-	format := d.uint()
-	if format != checkpointVersion && format != checkpointBefore {
-		return fmt.Errorf("version %d, want %d", format, checkpointVersion)
-	}
-	w.decodeStream(d)
-	classes, err := w.decodeClasses(d)
-	if err != nil {
-		return err
-	}
-	if err := w.decodeNodes(d); err != nil {
-		return err
-	}
-	if err := w.decodePods(d, classes); err != nil {
-		return err
-	}
-	for k, t := range w.tables() {
-		if got := events.Kind(d.uint()); got != k {
-			return fmt.Errorf("table of %s where %s was expected", got, k)
-		}
-		if err := t.decode(w.owner, d, w.generation); err != nil {
-			return err
+// WriteCheckpoint writes the World, a part at a time. Of a version it may be called beside anything.
+func (w *World) WriteCheckpoint(out io.Writer) error {
+	c := &checkpointWriter{w: w, out: parts.NewWriter(out, checkpointMagic+checkpointVersion)}
+	for _, table := range []func() error{
+		c.head, c.classes, c.nodes, c.pods, c.objects, c.unreadable, c.offers, c.prices, c.out.Close,
+	} {
+		if err := table(); err != nil {
+			return fmt.Errorf("encode world: %w", err)
 		}
 	}
-	if err := w.unreadable.decode(w.owner, d, w.generation); err != nil {
-		return err
-	}
-	decodeCatalogs := w.aws.decodeCatalogs
-	if format == checkpointBefore {
-		decodeCatalogs = w.aws.decodeCatalogsBefore
-	}
-	if err := decodeCatalogs(d, w.generation); err != nil {
-		return err
-	}
-	if err := w.aws.decode(w.owner, d, w.generation); err != nil {
-		return err
-	}
-	if len(d.buf) > 0 {
-		return fmt.Errorf("%d bytes too many", len(d.buf))
-	}
-	return d.err
+	return nil
 }
 
-func (w *World) encodeStream(e *encoder) {
-	e.string(w.stream.incarnation)
-	for _, n := range []uint64{w.stream.sequence, w.stream.digest, w.stream.epoch, w.stream.counter, w.stream.dropped, uint64(w.generation)} {
-		e.uint(n)
-	}
-	for _, b := range []bool{w.torn, w.synced, w.resync.running, w.resync.intact} {
-		e.bool(b)
-	}
-	e.int(unixNano(w.asOf))
-	e.int(unixNano(w.resync.asOf))
+// checkpointWriter gathers rows to parts.
+type checkpointWriter struct {
+	w    *World
+	out  *parts.Writer
+	part wire.WorldPart
+	// rows and bytes are of part.
+	rows, bytes int
+	// classNumbers by digest.
+	classNumbers map[uint64]uint32
 }
 
-func (w *World) decodeStream(d *decoder) {
-	w.stream.incarnation = d.string()
-	for _, p := range []*uint64{&w.stream.sequence, &w.stream.digest, &w.stream.epoch, &w.stream.counter, &w.stream.dropped} {
-		*p = d.uint()
+// row counts one more row of about some bytes, and writes the part if it is large enough.
+func (c *checkpointWriter) row(size int) error {
+	c.rows, c.bytes = c.rows+1, c.bytes+size
+	if c.rows < partRows && c.bytes < partBytes {
+		return nil
 	}
-	w.generation = uint32(d.uint())
-	for _, p := range []*bool{&w.torn, &w.synced, &w.resync.running, &w.resync.intact} {
-		*p = d.bool()
+	return c.flush()
+}
+
+// flush writes the rows gathered. Their memory is used again (parts.Row).
+func (c *checkpointWriter) flush() error {
+	p := &c.part
+	err := c.out.Write(p)
+	c.rows, c.bytes = 0, 0
+	p.Head = nil
+	p.PodClasses, p.Nodes, p.Pods, p.Objects, p.Unreadable = p.PodClasses[:0], p.Nodes[:0], p.Pods[:0], p.Objects[:0], p.Unreadable[:0]
+	p.InstanceTypes, p.Places, p.TypeLists, p.Catalogs, p.Prices = p.InstanceTypes[:0], p.Places[:0], p.TypeLists[:0], p.Catalogs[:0], p.Prices[:0]
+	return err
+}
+
+func (c *checkpointWriter) head() error {
+	w := c.w
+	c.part.Head = &wire.WorldHead{
+		Incarnation: w.stream.incarnation, Sequence: w.stream.sequence, Digest: w.stream.digest, Epoch: w.stream.epoch,
+		Counter: w.stream.counter, Dropped: w.stream.dropped, Generation: w.generation, Torn: w.torn, Synced: w.synced,
+		ResyncRunning: w.resync.running, ResyncIntact: w.resync.intact, AsOf: unixNano(w.asOf), ResyncAsOf: unixNano(w.resync.asOf),
 	}
-	w.asOf, w.resync.asOf = fromNano(d.int()), fromNano(d.int())
+	return c.flush()
 }
 
 func fromNano(n int64) time.Time {
@@ -136,236 +95,197 @@ func fromNano(n int64) time.Time {
 	return time.Unix(0, n).UTC()
 }
 
-// encodeClasses writes the class table and returns each class's index in it.
-func (w *World) encodeClasses(e *encoder) map[uint64]uint64 {
-	index := make(map[uint64]uint64, w.classes.Len())
-	e.uint(uint64(w.classes.Len()))
-	for i, c := range w.Classes() {
-		index[c.Digest] = uint64(i)
-		e.uint(c.Digest)
-		e.stringMap(c.Labels)
-		e.stringMap(c.Annotations)
-		for _, s := range []string{c.OwnerKind, c.OwnerAPIVersion, c.OwnerName, string(c.OwnerUID)} {
-			e.string(s)
-		}
-		spec, err := c.Spec.Marshal()
+func (c *checkpointWriter) classes() error {
+	c.classNumbers = make(map[uint64]uint32, c.w.classes.Len())
+	for i, class := range c.w.Classes() {
+		c.classNumbers[class.Digest] = uint32(i)
+		spec, err := class.Spec.Marshal()
 		if err != nil {
-			panic("world: a decoded pod spec cannot be encoded: " + err.Error())
+			return fmt.Errorf("pod class %x: %w", class.Digest, err)
 		}
-		e.bytes(spec)
-		e.vector(c.Requests)
+		r := parts.Row(&c.part.PodClasses)
+		r.Digest, r.Labels, r.Annotations, r.Spec = class.Digest, class.Labels, class.Annotations, spec
+		r.OwnerKind, r.OwnerApiVersion, r.OwnerName, r.OwnerUid = class.OwnerKind, class.OwnerAPIVersion, class.OwnerName, string(class.OwnerUID)
+		r.Requests = amounts(class.Requests)
+		if err := c.row(len(spec) + 512); err != nil {
+			return err
+		}
 	}
-	return index
+	return c.flush()
 }
 
-func (w *World) decodeClasses(d *decoder) ([]*PodClass, error) {
-	var list []*PodClass
-	for range d.count() {
-		c := &PodClass{Digest: d.uint(), Labels: d.stringMap(), Annotations: d.stringMap(), Spec: &corev1.PodSpec{}}
-		c.OwnerKind, c.OwnerAPIVersion = intern(d.string()), intern(d.string())
-		c.OwnerName, c.OwnerUID = d.string(), types.UID(d.string())
-		if err := c.Spec.Unmarshal(d.bytes()); err != nil {
-			return nil, fmt.Errorf("decode pod class %x: %w", c.Digest, err)
-		}
-		c.Requests = d.vector()
-		list = append(list, c)
+func amounts(v resource.Vector) []*wire.Amount {
+	var list []*wire.Amount
+	for _, n := range v.Names() {
+		list = append(list, &wire.Amount{Resource: string(n), Value: v.Get(n)})
 	}
-	return list, d.err
+	return list
 }
 
-func (w *World) encodeNodes(e *encoder) {
-	e.uint(uint64(w.nodes.rows.Len()))
-	for _, name := range w.nodes.rows.Keys() {
-		r := w.nodes.row(name)
-		e.string(name)
-		e.bool(r.known)
-		e.int(r.lastEvent)
-		if !r.known {
-			continue
+func (c *checkpointWriter) nodes() error {
+	for _, name := range c.w.nodes.rows.Keys() {
+		n := c.w.nodes.row(name)
+		r := parts.Row(&c.part.Nodes)
+		r.Name, r.Known, r.LastEvent, r.Uid, r.Version = name, n.known, n.lastEvent, string(n.uid), n.version
+		r.Mentioned, r.FirstSeen, r.Object = n.known && n.generation == c.w.generation, n.firstSeen, nil
+		if n.known {
+			b, err := n.Object.Marshal()
+			if err != nil {
+				return fmt.Errorf("node %s: %w", name, err)
+			}
+			r.Object = b
 		}
-		b, err := r.Object.Marshal()
-		if err != nil {
-			panic("world: a decoded node cannot be encoded: " + err.Error())
+		if err := c.row(len(r.Object) + 128); err != nil {
+			return err
 		}
-		e.bytes(b)
-		e.string(string(r.uid))
-		e.string(r.version)
-		e.bool(r.generation == w.generation)
-		e.int(r.firstSeen)
 	}
+	return c.flush()
 }
 
-func (w *World) decodeNodes(d *decoder) error {
-	for range d.count() {
-		name := intern(d.string())
-		r := w.nodes.edit(w.owner, name)
-		r.known, r.lastEvent = d.bool(), d.int()
-		if !r.known {
-			continue
+func (c *checkpointWriter) pods() error {
+	for _, uid := range version.Keys(&c.w.pods.byUID) {
+		p := c.w.pods.row(uid)
+		r := parts.Row(&c.part.Pods)
+		r.Uid, r.Namespace, r.Name, r.Class = string(uid), p.Namespace, p.Name, c.classNumbers[p.Class.Digest]
+		r.Unschedulable, r.Ready, r.NotReady, r.Mentioned = p.Unschedulable, p.Ready, p.NotReady, p.generation == c.w.generation
+		r.NodeName, r.NominatedNode, r.Phase = p.NodeName, p.NominatedNode, string(p.Phase)
+		r.UnschedulableMessage, r.Version = p.UnschedulableMessage, p.ResourceVersion
+		r.Created, r.Started, r.Deleting, r.UnschedulableSince = p.Created, p.Started, p.Deleting, p.UnschedulableSince
+		if err := c.row(256); err != nil {
+			return err
 		}
-		r.Object = &corev1.Node{}
-		if err := r.Object.Unmarshal(d.bytes()); err != nil {
-			return fmt.Errorf("decode node %s: %w", name, err)
-		}
-		r.uid, r.version = types.UID(d.string()), d.string()
-		r.generation, r.firstSeen = mark(d.bool(), w.generation), d.int()
-		r.setAmounts()
-		w.nodes.moveProvider(w.owner, name, "", r.providerID())
 	}
-	return d.err
+	return c.flush()
 }
 
-const (
-	podUnschedulable = 1 << iota
-	podReady
-	podNotReady
-	podMentioned
-)
-
-func (w *World) encodePods(e *encoder, index map[uint64]uint64) {
-	e.uint(uint64(w.pods.byUID.Len()))
-	for _, uid := range version.Keys(&w.pods.byUID) {
-		r := w.pods.row(uid)
-		e.string(string(uid))
-		e.string(r.Namespace)
-		e.string(r.Name)
-		e.uint(index[r.Class.Digest])
-		e.uint(r.flags(w.generation))
-		e.string(r.NodeName)
-		e.string(r.NominatedNode)
-		e.string(string(r.Phase))
-		e.string(r.UnschedulableMessage)
-		e.string(r.ResourceVersion)
-		for _, n := range []int64{r.Created, r.Started, r.Deleting, r.UnschedulableSince} {
-			e.int(n)
+func (c *checkpointWriter) objects() error {
+	write := func(o object) error {
+		setObject(parts.Row(&c.part.Objects), o)
+		return c.row(len(o.bytes) + 128)
+	}
+	for k, t := range c.w.tables() {
+		if err := t.each(k, c.w.generation, write); err != nil {
+			return err
 		}
 	}
+	if err := c.w.aws.instances.each(events.KindInstanceState, c.w.generation, write); err != nil {
+		return err
+	}
+	if err := c.w.aws.interruptions.each(events.KindInterruption, c.w.generation, write); err != nil {
+		return err
+	}
+	return c.flush()
 }
 
-func (r *podRow) flags(generation uint32) (f uint64) {
-	for bit, set := range map[uint64]bool{
-		podUnschedulable: r.Unschedulable, podReady: r.Ready, podNotReady: r.NotReady, podMentioned: r.generation == generation,
-	} {
-		if set {
-			f |= bit
-		}
-	}
-	return f
-}
-
-func (w *World) decodePods(d *decoder, classes []*PodClass) error {
-	for range d.count() {
-		r := &podRow{Pod: Pod{UID: types.UID(d.string()), Namespace: intern(d.string()), Name: d.string()}}
-		class := d.uint()
-		if class >= uint64(len(classes)) {
-			d.fail(errTruncated)
-			return d.err
-		}
-		r.Class = classes[class]
-		w.countClass(r.Class, 1)
-		f := d.uint()
-		r.Unschedulable, r.Ready, r.NotReady = f&podUnschedulable != 0, f&podReady != 0, f&podNotReady != 0
-		r.generation = mark(f&podMentioned != 0, w.generation)
-		r.NodeName, r.NominatedNode = intern(d.string()), intern(d.string())
-		r.Phase, r.UnschedulableMessage = corev1.PodPhase(intern(d.string())), intern(d.string())
-		r.ResourceVersion = d.string()
-		for _, p := range []*int64{&r.Created, &r.Started, &r.Deleting, &r.UnschedulableSince} {
-			*p = d.int()
-		}
-		w.pods.byUID.Set(w.owner, r.UID, r)
-		w.pods.byName.Set(w.owner, r.name(), r.UID)
-		w.attach(r)
-	}
-	return d.err
-}
-
-// encode writes each list of types once, then the catalogues with the numbers of theirs; 0 means that it is not known.
-func (a *awsState) encode(e *encoder, generation uint32) error {
-	number := map[*offer]uint64{nil: 0}
-	offers := a.offers("")
-	e.uint(uint64(len(offers)))
-	for i, o := range offers {
-		b, err := json.Marshal(o.list.Published())
-		if err != nil {
-			return fmt.Errorf("encode instance types: %w", err)
-		}
-		e.bytes(b)
-		number[o] = uint64(i + 1)
-	}
-	e.uint(uint64(len(a.catalogs)))
-	for _, name := range sortedKeys(a.catalogs) {
-		c := a.catalogs[name]
-		e.string(name)
-		e.string(c.hash)
-		e.bool(c.generation == generation)
-		e.string(c.nodeClass)
-		e.int(c.classVersion)
-		e.int(unixNano(c.reservationsAt))
-		e.uint(number[c.offer])
-	}
-	a.prices.encode(e, generation)
-	a.instances.encode(e, generation)
-	a.interruptions.encode(e, generation)
-	return nil
-}
-
-func (a *awsState) decodeCatalogs(d *decoder, generation uint32) error {
-	offers, err := decodeOffers(d)
+func (c *checkpointWriter) unreadable() error {
+	err := c.w.unreadable.each(0, c.w.generation, func(o object) error {
+		setObject(parts.Row(&c.part.Unreadable), o)
+		return c.row(len(o.bytes) + 128)
+	})
 	if err != nil {
 		return err
 	}
-	for range d.count() {
-		name := d.string()
-		c := &catalogRow{hash: d.string(), generation: mark(d.bool(), generation), nodeClass: d.string(), classVersion: d.int(), reservationsAt: fromNano(d.int())}
-		n := d.uint()
-		if n >= uint64(len(offers)) {
-			d.fail(errTruncated)
-			return d.err
-		}
-		c.offer = offers[n]
-		a.catalogs[name] = c
-	}
-	return d.err
+	return c.flush()
 }
 
-func (a *awsState) decodeCatalogsBefore(d *decoder, generation uint32) error {
-	for range d.count() {
-		name := d.string()
-		hash, mentioned := d.string(), d.bool()
-		var c *events.Catalog
-		if err := json.Unmarshal(d.bytes(), &c); d.err == nil && err != nil {
-			return fmt.Errorf("decode catalog %s: %w", name, err)
-		}
-		r := &catalogRow{}
-		if c != nil {
-			r = a.rowOf(name, c, 0)
-		}
-		r.hash, r.generation = hash, mark(mentioned, generation)
-		a.catalogs[name] = r
-	}
-	return d.err
+// object is a row of a table as it lies in a checkpoint.
+type object struct {
+	kind               events.Kind
+	name, uid, version string
+	mentioned          bool
+	bytes              []byte
 }
 
-func (a *awsState) decode(owner *version.Owner, d *decoder, generation uint32) error {
-	a.prices.decode(d, generation)
-	if err := a.instances.decode(owner, d, generation); err != nil {
+func setObject(r *wire.Object, o object) {
+	r.Kind, r.Name, r.Uid, r.Version, r.Mentioned, r.Object = uint32(o.kind), o.name, o.uid, o.version, o.mentioned, o.bytes
+}
+
+// each calls fn with a table's rows by name.
+func (t *table[T]) each(kind events.Kind, generation uint32, fn func(object) error) error {
+	for _, name := range t.rows.Keys() {
+		r, _ := t.rows.Get(name)
+		b, err := t.codec.encode(r.value)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", kind, name, err)
+		}
+		if err := fn(object{kind, name, string(r.uid), r.version, r.generation == generation, b}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// offers writes each type and each list of places once, then the lists of types, then the catalogues.
+func (c *checkpointWriter) offers() error {
+	types := catalog.NewTypes()
+	numbers, lists := map[*offer]uint32{}, [][]catalog.Numbers{}
+	for i, o := range c.w.aws.offers("") {
+		numbers[o] = uint32(i + 1)
+		lists = append(lists, types.Add(o.list))
+	}
+	for _, t := range types.Published() {
+		if err := appendJSON(c, &c.part.InstanceTypes, t); err != nil {
+			return err
+		}
+	}
+	if err := c.flush(); err != nil {
 		return err
 	}
-	return a.interruptions.decode(owner, d, generation)
+	for _, p := range types.Places() {
+		if err := appendJSON(c, &c.part.Places, p); err != nil {
+			return err
+		}
+	}
+	if err := c.flush(); err != nil {
+		return err
+	}
+	for _, list := range lists {
+		r := parts.Row(&c.part.TypeLists)
+		r.Types, r.Places = r.Types[:0], r.Places[:0]
+		for _, n := range list {
+			r.Types, r.Places = append(r.Types, n.Type), append(r.Places, n.Places)
+		}
+		if err := c.row(8 * len(list)); err != nil {
+			return err
+		}
+	}
+	if err := c.flush(); err != nil {
+		return err
+	}
+	return c.catalogs(numbers)
 }
 
-// decodeOffers returns them by their numbers.
-func decodeOffers(d *decoder) ([]*offer, error) {
-	offers := []*offer{nil}
-	var lists []*catalog.List
-	for range d.count() {
-		var types []events.CatalogInstanceType
-		if err := json.Unmarshal(d.bytes(), &types); d.err == nil && err != nil {
-			return nil, fmt.Errorf("decode instance types: %w", err)
-		}
-		list := catalog.NewList(types, lists...)
-		lists = append(lists, list)
-		offers = append(offers, &offer{list: list})
+func appendJSON(c *checkpointWriter, list *[][]byte, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
 	}
-	return offers, d.err
+	*list = append(*list, b)
+	return c.row(len(b))
+}
+
+func (c *checkpointWriter) catalogs(numbers map[*offer]uint32) error {
+	for _, name := range sortedKeys(c.w.aws.catalogs) {
+		row := c.w.aws.catalogs[name]
+		r := parts.Row(&c.part.Catalogs)
+		r.Name, r.Hash, r.Mentioned, r.NodeClass = name, row.hash, row.generation == c.w.generation, row.nodeClass
+		r.Generation, r.ReservationsAt, r.TypeList = row.classVersion, unixNano(row.reservationsAt), numbers[row.offer]
+		if err := c.row(128); err != nil {
+			return err
+		}
+	}
+	return c.flush()
+}
+
+func (c *checkpointWriter) prices() error {
+	t := &c.w.aws.prices
+	for _, k := range t.keys() {
+		r := parts.Row(&c.part.Prices)
+		r.InstanceType, r.CapacityType, r.Zone = k.InstanceType, k.CapacityType, k.Zone
+		r.MicroUsdPerHour, r.Mentioned = t.prices[k], t.generations[k] == c.w.generation
+		if err := c.row(64); err != nil {
+			return err
+		}
+	}
+	return c.flush()
 }

@@ -150,15 +150,6 @@ func (e *encoder) vector(v resource.Vector) {
 	}
 }
 
-func (d *decoder) vector() resource.Vector {
-	var v resource.Vector
-	for range d.count() {
-		name := d.string()
-		v.Set(corev1.ResourceName(name), d.int())
-	}
-	return v
-}
-
 // intern returns one shared copy of a string that many objects carry.
 func intern(s string) string {
 	if s == "" {

@@ -3,32 +3,16 @@ package world
 import (
 	"encoding/binary"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"hash/fnv"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"millwright/events"
-	"millwright/planner/version"
 )
-
-// errTruncated: a checkpoint ends before it says it does.
-var errTruncated = errors.New("checkpoint truncated")
 
 // encoder writes varints and length-prefixed bytes. Equal values give equal bytes.
 type encoder struct{ buf []byte }
 
 func (e *encoder) uint(n uint64) { e.buf = binary.AppendUvarint(e.buf, n) }
 func (e *encoder) int(n int64)   { e.buf = binary.AppendVarint(e.buf, n) }
-
-func (e *encoder) bool(b bool) {
-	if b {
-		e.buf = append(e.buf, 1)
-	} else {
-		e.buf = append(e.buf, 0)
-	}
-}
 
 func (e *encoder) string(s string) {
 	e.uint(uint64(len(s)))
@@ -46,85 +30,6 @@ func (e *encoder) stringMap(m map[string]string) {
 		e.string(k)
 		e.string(m[k])
 	}
-}
-
-// decoder reads what encoder wrote. The first fault sticks; after it all values are zero.
-type decoder struct {
-	buf []byte
-	err error
-}
-
-func (d *decoder) fail(err error) {
-	if d.err == nil {
-		d.err = err
-	}
-	d.buf = nil
-}
-
-func (d *decoder) uint() uint64 {
-	n, size := binary.Uvarint(d.buf)
-	if size <= 0 {
-		d.fail(errTruncated)
-		return 0
-	}
-	d.buf = d.buf[size:]
-	return n
-}
-
-func (d *decoder) int() int64 {
-	n, size := binary.Varint(d.buf)
-	if size <= 0 {
-		d.fail(errTruncated)
-		return 0
-	}
-	d.buf = d.buf[size:]
-	return n
-}
-
-// count reads a number of items; each takes at least one byte, which bounds it.
-func (d *decoder) count() int {
-	n := d.uint()
-	if n > uint64(len(d.buf)) {
-		d.fail(errTruncated)
-		return 0
-	}
-	return int(n)
-}
-
-func (d *decoder) bool() bool {
-	if len(d.buf) == 0 {
-		d.fail(errTruncated)
-		return false
-	}
-	b := d.buf[0]
-	d.buf = d.buf[1:]
-	return b == 1
-}
-
-// bytes returns a part of the buffer, not a copy.
-func (d *decoder) bytes() []byte {
-	n := d.count()
-	if d.err != nil {
-		return nil
-	}
-	b := d.buf[:n:n]
-	d.buf = d.buf[n:]
-	return b
-}
-
-func (d *decoder) string() string { return string(d.bytes()) }
-
-func (d *decoder) stringMap() map[string]string {
-	n := d.count()
-	if n == 0 {
-		return nil
-	}
-	m := make(map[string]string, n)
-	for range n {
-		k := d.string()
-		m[k] = d.string()
-	}
-	return m
 }
 
 // chain adds a message's identity to the running digest (64-bit FNV-1a).
@@ -183,40 +88,6 @@ func unreadableCodec() codec[Unreadable] {
 		encode: func(u Unreadable) ([]byte, error) { return json.Marshal(u) },
 		decode: func(b []byte) (u Unreadable, err error) { return u, json.Unmarshal(b, &u) },
 	}
-}
-
-// encode writes a table's rows by name.
-func (t *table[T]) encode(e *encoder, generation uint32) {
-	e.uint(uint64(t.rows.Len()))
-	for _, name := range t.rows.Keys() {
-		r, _ := t.rows.Get(name)
-		b, err := t.codec.encode(r.value)
-		if err != nil {
-			panic(fmt.Sprintf("world: a decoded object cannot be encoded: %s: %v", name, err))
-		}
-		e.string(name)
-		e.string(string(r.uid))
-		e.string(r.version)
-		e.bool(r.generation == generation)
-		e.bytes(b)
-	}
-}
-
-func (t *table[T]) decode(owner *version.Owner, d *decoder, generation uint32) error {
-	for range d.count() {
-		name := d.string()
-		r := &row[T]{uid: types.UID(d.string()), version: d.string(), generation: mark(d.bool(), generation)}
-		v, err := t.codec.decode(d.bytes())
-		if d.err != nil {
-			return d.err
-		}
-		if err != nil {
-			return fmt.Errorf("decode %s: %w", name, err)
-		}
-		r.value = v
-		t.rows.Set(owner, name, r)
-	}
-	return d.err
 }
 
 // mark is the generation of a row that was or was not mentioned in the running one.

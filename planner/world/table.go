@@ -9,6 +9,7 @@ import (
 
 	"millwright/events"
 	"millwright/planner/version"
+	wire "millwright/proto/checkpoint"
 )
 
 // folder is a table without its type.
@@ -16,7 +17,10 @@ type folder interface {
 	fold(owner *version.Owner, o events.Observation, generation uint32)
 	dropBelow(owner *version.Owner, generation uint32)
 	sum() events.Sum
-	encode(e *encoder, generation uint32)
+	// each calls fn with the rows by name as a checkpoint holds them; restore takes one back.
+	each(kind events.Kind, generation uint32, fn func(object) error) error
+	restore(owner *version.Owner, o *wire.Object, generation uint32) error
+	// decode reads a table of a checkpoint of an earlier program.
 	decode(owner *version.Owner, d *decoder, generation uint32) error
 }
 

@@ -364,10 +364,14 @@ func (p *process) foldStream() (poke bool) {
 // restore returns the World of the newest checkpoint, or an empty one.
 func (s *Sim) restore() *world.World {
 	w := world.New()
-	if _, data, _, err := events.LoadLatestCheckpoint(context.Background(), s.stream); err == nil {
-		if w, err = world.Restore(data); err != nil {
+	state, err := s.stream.State(context.Background())
+	if err == nil {
+		var restored *world.World
+		restored, _, err = events.LatestCheckpoint(context.Background(), s.stream.Blobs(), state, state.Last, world.ReadCheckpoint, func(_ events.Checkpoint, err error) {
 			s.violate("checkpoints can be read", "%v", err)
-			return world.New()
+		})
+		if err == nil {
+			w = restored
 		}
 	}
 	w.SetIncarnation(s.incarnation)

@@ -266,11 +266,7 @@ func (s *Sim) checkpoint(p *process) {
 	if at.Incarnation != s.incarnation || at.Sequence < s.checkpointed+checkpointEvery {
 		return
 	}
-	data, err := p.world.Checkpoint()
-	if err == nil {
-		err = s.stream.Blobs().Put(context.Background(), events.CheckpointName(at.Incarnation, at.Sequence), data)
-	}
-	if err != nil {
+	if _, _, err := events.WriteCheckpoint(context.Background(), s.stream.Blobs(), at, p.world.WriteCheckpoint); err != nil {
 		s.violate("checkpoints can be written", "%v", err)
 	}
 	s.checkpointed = at.Sequence

@@ -77,13 +77,9 @@ func (c *checkpoints) due() bool {
 
 // write stores the World under its position. What fails is tried again at the next tick it is due.
 func (c *checkpoints) write(ctx context.Context) error {
-	data, at, err := c.source.Checkpoint()
-	if err != nil {
-		return fmt.Errorf("encode world: %w", err)
-	}
-	blobs := c.w.cfg.Stream.Blobs()
-	name := events.CheckpointName(at.Incarnation, at.Sequence)
-	err = blobs.Put(ctx, name, data)
+	version := c.source.Version()
+	at := version.Position()
+	name, stored, err := events.WriteCheckpoint(ctx, c.w.cfg.Stream.Blobs(), at, version.WriteCheckpoint)
 	if errors.Is(err, events.ErrNoSpace) {
 		return errors.Join(err, c.makeRoom(ctx))
 	}
@@ -91,8 +87,8 @@ func (c *checkpoints) write(ctx context.Context) error {
 		return err
 	}
 	c.last, c.at = at, c.w.cfg.Clock()
-	c.w.metrics.checkpointBytes.Set(float64(len(data)))
-	c.w.cfg.Logger.Info().Str("checkpoint", name).Int("bytes", len(data)).Msg("world checkpoint written")
+	c.w.metrics.checkpointBytes.Set(float64(stored))
+	c.w.cfg.Logger.Info().Str("checkpoint", name).Int64("bytes", stored).Msg("world checkpoint written")
 	state, err := c.w.cfg.Stream.State(ctx)
 	if err != nil {
 		return fmt.Errorf("state of the stream: %w", err)

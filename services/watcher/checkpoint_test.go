@@ -17,15 +17,12 @@ func TestACheckpointAndTheTailAreTheWholeFold(t *testing.T) {
 		r.pass(90 * time.Second)
 		r.kube.remove("a")
 		s := r.bus.Connect(1)
-		name, data, sequence, err := events.LoadLatestCheckpoint(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		restored, err := world.Restore(data)
-		if err != nil {
-			t.Fatal(err)
-		}
 		state, _ := s.State(t.Context())
+		restored, checkpoint, err := events.LatestCheckpoint(t.Context(), s.Blobs(), state, state.Last, world.ReadCheckpoint, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, sequence := checkpoint.Name, checkpoint.Sequence
 		if at := restored.Position(); at.Sequence != sequence || at.Incarnation != state.Incarnation || name != events.CheckpointName(at.Incarnation, at.Sequence) {
 			t.Fatalf("%s is at %+v", name, at)
 		}
@@ -53,11 +50,8 @@ func TestARestartedWatcherGoesOnFromItsCheckpoint(t *testing.T) {
 			t.Fatalf("%v refused", got)
 		}
 		s := r.bus.Connect(1)
-		_, data, _, err := events.LoadLatestCheckpoint(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if w, err := world.Restore(data); err != nil || w.Torn() || countPods(w) != 3 {
+		state, _ := s.State(t.Context())
+		if w, _, err := events.LatestCheckpoint(t.Context(), s.Blobs(), state, state.Last, world.ReadCheckpoint, nil); err != nil || w.Torn() || countPods(w) != 3 {
 			t.Fatalf("restored %v", err)
 		}
 	})

@@ -14,8 +14,8 @@ import (
 type WorldSource interface {
 	// Position of the World, and whether a whole resync has been folded.
 	Position() (at events.Position, synced bool)
-	// Checkpoint encodes the World and returns the position it is of.
-	Checkpoint() ([]byte, events.Position, error)
+	// Version is the World as it is now, never to change.
+	Version() *world.World
 	// Torn reports that messages are missing since the last whole resync: another one is needed.
 	Torn() bool
 }
@@ -59,24 +59,14 @@ func (f *fold) consume(ctx context.Context) error {
 
 // restore takes the newest checkpoint the stream goes on from; without one it starts from nothing.
 func (f *fold) restore(ctx context.Context, state events.StreamState) error {
-	restored := world.New()
-	for before := state.Last; ; {
-		name, data, sequence, err := events.LoadCheckpointBefore(ctx, f.w.cfg.Stream.Blobs(), state, before)
-		if errors.Is(err, events.ErrNotFound) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if restored, err = world.Restore(data); err == nil {
-			break
-		}
-		f.w.cfg.Logger.Warn().Err(err).Str("checkpoint", name).Msg("checkpoint refused")
-		restored = world.New()
-		if sequence == 0 {
-			break
-		}
-		before = sequence - 1
+	restored, _, err := events.LatestCheckpoint(ctx, f.w.cfg.Stream.Blobs(), state, state.Last, world.ReadCheckpoint, func(c events.Checkpoint, err error) {
+		f.w.cfg.Logger.Warn().Err(err).Str("checkpoint", c.Name).Msg("checkpoint refused")
+	})
+	if errors.Is(err, events.ErrNotFound) {
+		restored, err = world.New(), nil
+	}
+	if err != nil {
+		return err
 	}
 	restored.SetIncarnation(state.Incarnation)
 	f.mu.Lock()
@@ -111,12 +101,11 @@ func (f *fold) Position() (events.Position, bool) {
 	return f.world.Position(), f.world.Synced()
 }
 
-// Checkpoint implements WorldSource.
-func (f *fold) Checkpoint() ([]byte, events.Position, error) {
+// Version implements WorldSource.
+func (f *fold) Version() *world.World {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	data, err := f.world.Checkpoint()
-	return data, f.world.Position(), err
+	return f.world.Version()
 }
 
 // Torn implements WorldSource.

@@ -1,10 +1,12 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -23,28 +25,28 @@ type CheckpointLog interface {
 // ErrNoCheckpoint: the log holds no checkpoint of the Ledger that this version can use.
 var ErrNoCheckpoint = errors.New("no usable checkpoint of the ledger")
 
-// checkpointBytesMax bounds a decoded checkpoint.
-const checkpointBytesMax = 1 << 30
+// checkpointBytesMax bounds a decoded checkpoint, checkpointWindowMax what decompressing it takes.
+const (
+	checkpointBytesMax  = 1 << 30
+	checkpointWindowMax = 64 << 20
+)
 
-// CheckpointOf returns the record of a checkpoint, which lacks the blob's name, and what PackCheckpoint makes the blob of.
+// CheckpointOf returns the record of a checkpoint, which lacks the blob's name, and the blob. It never holds more than the blob, which is
+// compressed; l is a version.
 func CheckpointOf(l *ledger.Ledger) (ledger.LedgerCheckpoint, []byte, error) {
-	data, err := l.Checkpoint()
+	var blob bytes.Buffer
+	// A window of 1 MiB: a larger one saves little and takes its size several times.
+	z, err := zstd.NewWriter(&blob, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
 	if err != nil {
+		return ledger.LedgerCheckpoint{}, nil, fmt.Errorf("compress checkpoint of the ledger: %w", err)
+	}
+	digest := ledger.NewDigester()
+	if err := errors.Join(l.WriteCheckpoint(io.MultiWriter(digest, z)), z.Close()); err != nil {
 		return ledger.LedgerCheckpoint{}, nil, err
 	}
 	return ledger.LedgerCheckpoint{
-		Seq: l.Seq(), Digest: ledger.CheckpointDigest(data), Version: ledger.StateVersion,
-		Previous: l.Aggregate(ledger.CheckpointAggregate),
-	}, data, nil
-}
-
-// PackCheckpoint compresses a checkpoint by zstd.
-func PackCheckpoint(data []byte) ([]byte, error) {
-	w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return nil, fmt.Errorf("compress checkpoint of the ledger: %w", err)
-	}
-	return w.EncodeAll(data, nil), nil
+		Seq: l.Seq(), Digest: digest.Digest(), Version: ledger.StateVersion, Previous: l.Aggregate(ledger.CheckpointAggregate),
+	}, blob.Bytes(), nil
 }
 
 // DecodeCheckpoint returns the Ledger that a blob holds, after comparing it with the record's digest.
@@ -53,21 +55,19 @@ func DecodeCheckpoint(p ledger.LedgerCheckpoint, blob []byte) (*ledger.Ledger, e
 		return nil, fmt.Errorf("checkpoint of the ledger at %d: version %d, this program reads %d to %d",
 			p.Seq, p.Version, ledger.StateVersionOldest, ledger.StateVersion)
 	}
-	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(checkpointBytesMax))
+	r, err := zstd.NewReader(bytes.NewReader(blob), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(checkpointWindowMax))
 	if err != nil {
 		return nil, fmt.Errorf("decompress ledger at %d: %w", p.Seq, err)
 	}
 	defer r.Close()
-	data, err := r.DecodeAll(blob, nil)
+	digest := ledger.NewDigester()
+	in := io.TeeReader(io.LimitReader(r, checkpointBytesMax), digest)
+	l, err := ledger.ReadCheckpoint(in)
 	if err != nil {
-		return nil, fmt.Errorf("decompress ledger at %d: %w", p.Seq, err)
+		return nil, fmt.Errorf("checkpoint of the ledger at %d: %w", p.Seq, err)
 	}
-	if ledger.CheckpointDigest(data) != p.Digest {
+	if digest.Digest() != p.Digest {
 		return nil, fmt.Errorf("checkpoint of the ledger at %d: digest does not match", p.Seq)
-	}
-	l, err := ledger.Restore(data)
-	if err != nil {
-		return nil, err
 	}
 	if l.Seq() != p.Seq {
 		return nil, fmt.Errorf("checkpoint of the ledger at %d holds %d", p.Seq, l.Seq())

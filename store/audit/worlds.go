@@ -104,11 +104,8 @@ func start(ctx context.Context, blobs events.Blobs, st events.StreamState, posit
 	}
 	slices.Reverse(before)
 	for _, c := range append(before, after...) {
-		data, err := blobs.Get(ctx, c.Name)
-		if err != nil {
-			continue // deleted since it was listed; the next one serves
-		}
-		if w, err := world.Restore(data); err == nil && w.Position().Incarnation == st.Incarnation {
+		// One that cannot be had, for it was deleted since it was listed or is damaged, has others behind it.
+		if w, err := events.ReadCheckpoint(ctx, blobs, c, world.ReadCheckpoint); err == nil && w.Position().Incarnation == st.Incarnation {
 			return w, nil
 		}
 	}

@@ -38,7 +38,8 @@ var rules = []rule{
 	{from: "api", banned: ours("proto", "events", "planner", "store", "services", "tools"), reason: "api is a contract others own; it knows nothing of us"},
 	{from: "proto", banned: ours("api", "events", "planner", "store", "services", "tools"), reason: "generated code stands alone"},
 	{from: "events", banned: ours("planner", "store", "services", "tools"), reason: "observations know nothing of who reads them"},
-	{from: "planner", banned: ours("store", "services", "tools", "events/natsbus", "events/membus", "proto"), reason: "planners see a Snapshot, never where it came from"},
+	{from: "planner", banned: ours("store", "services", "tools", "events/natsbus", "events/membus", "proto"),
+		allowed: ours("proto/checkpoint"), reason: "planners see a Snapshot, never where it came from; how a World lies in a checkpoint is its own affair"},
 	{from: "planner", banned: append([]string{"context", "math/rand", "math/rand/v2", "os", "net", "net/http", "log", "sync", "github.com/google/uuid"}, append(kubeClients, adapters...)...),
 		// Sorted views are computed once and then shared by concurrent readers of one Snapshot.
 		allowed: []string{"sync/atomic"}, reason: "planners are pure: no I/O, clock, randomness, goroutines or logs"},

@@ -200,12 +200,8 @@ func (s *site) resync(ctx context.Context, claims []string) error {
 func (s *site) checkpoint(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	data, err := s.world.Checkpoint()
-	if err != nil {
-		return err
-	}
-	at := s.world.Position()
-	return s.stream.Blobs().Put(ctx, events.CheckpointName(at.Incarnation, at.Sequence), data)
+	_, _, err := events.WriteCheckpoint(ctx, s.stream.Blobs(), s.world.Position(), s.world.WriteCheckpoint)
+	return err
 }
 
 // recordClaims appends what a log holds of 1,000 claims that became nodes, many at a time, and returns their names.

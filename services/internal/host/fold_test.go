@@ -120,16 +120,24 @@ func TestAStartBeginsAtTheNewestCheckpoint(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.resync()
 		r.node("a", nil)
-		data, at, err := r.state.Checkpoint()
+		w := r.state.Version()
+		at := w.Position()
+		name, _, err := events.WriteCheckpoint(t.Context(), r.stream.Blobs(), at, w.WriteCheckpoint)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for sequence, content := range map[uint64][]byte{at.Sequence: data, at.Sequence + 1: []byte("broken")} {
-			if err := r.stream.Blobs().Put(r.t.Context(), events.CheckpointName(at.Incarnation, sequence), content); err != nil {
+		whole, err := r.stream.Blobs().Get(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, content := range [][]byte{[]byte("broken"), whole[:len(whole)/2], nil} {
+			if err := r.stream.Blobs().Put(t.Context(), events.CheckpointName(at.Incarnation, at.Sequence+1+uint64(i)), content); err != nil {
 				t.Fatal(err)
 			}
 		}
-		r.node("b", nil)
+		for _, name := range []string{"b", "c", "d"} {
+			r.node(name, nil)
+		}
 		r.bus.Discard(at.Sequence) // the messages before are no longer retained
 		want, _ := r.state.Position()
 		r.stop()

@@ -48,12 +48,8 @@ func (s *State) Position() (at events.Position, synced bool) {
 	return w.Position(), w.Synced()
 }
 
-// Checkpoint encodes the World and returns the position it is of.
-func (s *State) Checkpoint() ([]byte, events.Position, error) {
-	w := s.world.version()
-	data, err := w.Checkpoint()
-	return data, w.Position(), err
-}
+// Version is the World as it is now, never to change.
+func (s *State) Version() *world.World { return s.world.version() }
 
 // Torn reports that the World misses messages since its last whole resync.
 func (s *State) Torn() bool { return s.world.version().Torn() }

@@ -33,17 +33,13 @@ func (k *Keeper) checkpoint(ctx context.Context, every uint64) (bool, error) {
 		return false, err
 	}
 	var p ledger.LedgerCheckpoint
-	var data []byte
+	var blob []byte
 	err = k.cfg.Host.Ledger(func(l *ledger.Ledger) (err error) {
-		p, data, err = audit.CheckpointOf(l)
+		p, blob, err = audit.CheckpointOf(l)
 		return err
 	})
 	if err != nil {
 		return false, fmt.Errorf("checkpoint ledger: %w", err)
-	}
-	blob, err := audit.PackCheckpoint(data)
-	if err != nil {
-		return false, err
 	}
 	if p.Blob, err = k.cfg.Log.PutBlob(ctx, blob); err != nil {
 		return false, fmt.Errorf("checkpoint ledger at %d: %w", p.Seq, err)

@@ -2,9 +2,9 @@ package retention_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +17,8 @@ import (
 
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/planner/parts"
+	wire "millwright/proto/checkpoint"
 	"millwright/services/internal/retention"
 	"millwright/store"
 	"millwright/store/archive"
@@ -75,16 +77,28 @@ func (d database) streams(t *testing.T) map[string]uint64 {
 func (r *rig) aggregates() (at map[string]uint64, bytes int) {
 	r.t.Helper()
 	r.awaitFold()
-	var state struct{ Aggregates map[string]uint64 }
+	at = map[string]uint64{}
 	err := r.host.Ledger(func(l *ledger.Ledger) error {
 		data, err := l.Checkpoint()
 		bytes = len(data)
-		return errors.Join(err, json.Unmarshal(data, &state))
+		if err != nil {
+			return err
+		}
+		held, err := parts.NewReader(strings.NewReader(string(data)), string(data[:9]))
+		for part := (&wire.LedgerPart{}); err == nil; err = held.Next(part) {
+			for _, a := range part.Aggregates {
+				at[a.Name] = a.Seq
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return err
 	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return state.Aggregates, bytes
+	return at, bytes
 }
 
 // TestTurnoverLeavesNothingForEver ends 10,000 nodes, as a large fleet does in a day. What log and Ledger keep of them is as much after

@@ -8,6 +8,7 @@
 package recording
 
 import (
+	"bytes"
 	"context"
 	"encoding/gob"
 	"errors"
@@ -257,6 +258,15 @@ var errReadOnly = errors.New("recordings are read only")
 
 func (b blobs) Put(context.Context, string, []byte) error { return errReadOnly }
 func (b blobs) Delete(context.Context, string) error      { return errReadOnly }
+func (b blobs) Write(context.Context, string, func(io.Writer) error) error {
+	return errReadOnly
+}
+
+// Open implements events.Blobs.
+func (b blobs) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	data, err := b.Get(ctx, name)
+	return io.NopCloser(bytes.NewReader(data)), err
+}
 
 // List implements events.Blobs. There are no checkpoints: a recording is whole.
 func (b blobs) List(context.Context, string) ([]string, error) { return nil, nil }

@@ -1,0 +1,38 @@
+package ledger
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestTheCheckpointHoldsAllOfTheState: who adds a field to the state adds it to WriteCheckpoint and ReadCheckpoint, and then here.
+func TestTheCheckpointHoldsAllOfTheState(t *testing.T) {
+	held := strings.Fields("logID cluster seq lastTime optionsSeq options backoff modes claims commands drains offerings subnets reservations " +
+		"verdicts aggregates positions shadow adopted failing control controlSeq controlAt")
+	claim := strings.Fields("Name Planned PlannedSeq WidenedSeq Earlier CommandID NodePool State UID Attempt Open Failed OpenSeq OpenedAt Instance " +
+		"Node RegisteredAt Doomed TakenBy Inherited Terminated Capacity")
+	for _, c := range []struct {
+		of   reflect.Type
+		held []string
+	}{
+		{reflect.TypeFor[state](), held},
+		{reflect.TypeFor[Claim](), claim},
+		{reflect.TypeFor[Command](), strings.Fields("ID Seq State Started At")},
+		{reflect.TypeFor[Drain](), strings.Fields("Started Seq Tier TierPods Drained At")},
+		{reflect.TypeFor[Verdict](), strings.Fields("Seq Node Claim Digest Pod Since Excluded")},
+		{reflect.TypeFor[UnavailableOffering](), strings.Fields("Until Failures Code Seq")},
+		{reflect.TypeFor[reservation](), strings.Fields("Changes Full")},
+		{reflect.TypeFor[PodRef](), strings.Fields("UID Namespace Name")},
+		{reflect.TypeFor[Failing](), strings.Fields("Failures Until")},
+	} {
+		var fields []string
+		for i := range c.of.NumField() {
+			fields = append(fields, c.of.Field(i).Name)
+		}
+		if !slices.Equal(fields, c.held) {
+			t.Errorf("%s has the fields %v, its checkpoint those of %v", c.of, fields, c.held)
+		}
+	}
+}
