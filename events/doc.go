@@ -3,6 +3,5 @@
 // Guarantees: Encode and Decode are inverse for every kind; Decode never panics and names what it refused.
 // A consumer of a Stream sees messages in sequence order, each at least once.
 // Not guaranteed: that nothing is lost, doubled or late. The fold (planner/world) is total over all of that.
-// Callers: the watcher publishes, every service folds, replay reads. Test with package eventstest, which runs
-// one conformance suite over membus and natsbus.
+// Test with package eventstest, which runs one conformance suite over membus and natsbus.
 package events

@@ -6,6 +6,5 @@
 // which are offered in a shape (zone, capacity type). A planner intersects such sets instead of looking at
 // types one by one.
 //
-// Guarantees: Types are sorted by name; equal input gives an equal Catalog. Callers: planner/world builds
-// catalogues, planner/provision and planner/disrupt read them. No I/O.
+// Guarantees: Types are sorted by name; equal input gives an equal Catalog. No I/O.
 package catalog

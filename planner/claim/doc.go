@@ -9,5 +9,5 @@
 // Beside the table: the conditions of a NodeClaim (status.go, conditions.go), what registration writes on a
 // Node (registration.go), what initialization waits for (initialization.go) and the NodePool's hash (hash.go).
 //
-// Callers: services/lifecycle, store/audit. Rules from reference lifecycle §2-§9, api §3, §4.
+// Rules from reference lifecycle §2-§9, api §3, §4.
 package claim

@@ -9,5 +9,5 @@
 // How consolidation searches: packing.go holds a model of rooms and sizes in which thousands of sets of nodes can be tried;
 // trial.go asks the provisioning planner whether what the model found is true. Nothing is decided on the model's word.
 //
-// Callers: services/disruptor, tools/millctl, store/audit. The rules are those of reference/disruption.md.
+// The rules are those of reference/disruption.md.
 package disrupt

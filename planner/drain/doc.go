@@ -4,6 +4,6 @@
 // Guarantees: a pure function of the Snapshot; later tiers wait until the earlier ones are gone or stuck; a
 // protected pod is never listed for eviction; a pod is listed for deletion only as the deadline demands it.
 // Not guaranteed: that evictions are allowed: PodDisruptionBudgets are the API server's to enforce. Whoever
-// terminates the instance lists the node's pods once more. Callers: services/terminator, store/audit.
-// The rules are those of reference/lifecycle.md §8.1–8.5.
+// terminates the instance lists the node's pods once more. The rules are those of reference/lifecycle.md
+// §8.1–8.5.
 package drain

@@ -2,5 +2,4 @@
 // catalogue from a table, a World and a Ledger fed through their real folds, and rapid generators.
 //
 // Names, UIDs and times are fixed functions of what the caller says, so that two runs give the same bytes.
-// Callers: tests only.
 package plannertest

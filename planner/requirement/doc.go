@@ -6,5 +6,5 @@
 // shared and must not be written to. A Set is sorted by key, so nothing here depends on map order.
 //
 // Rules and texts: reference, scheduling §2.2 and §5, api §1.6 and §2.3.
-// Callers: everything under planner/, and services that validate or label. No I/O.
+// No I/O.
 package requirement

@@ -8,5 +8,4 @@
 //
 // Guarantees: results depend on the order of calls only through the counts; ties go to the name. Not
 // guaranteed: that a Space survives a plan; it is built for one and then dropped.
-// Callers: planner/provision.
 package topology

@@ -5,5 +5,5 @@
 // certificates that the CAs in the CRDs verify, also while a CA is replaced. A bad object is answered with a failure that names
 // it and the field. Requests are bounded in size and time. It needs the API server alone: no event log, no stream.
 // Not guaranteed: answers about v1beta1 NodeClaims while the API server can't be asked for their NodePool; those fail.
-// Callers: services/cmd. Test the handler by HTTP, the certificates by their dates, the whole on a real API server.
+// Test the handler by HTTP, the certificates by their dates, the whole on a real API server.
 package webhook

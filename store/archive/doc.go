@@ -6,5 +6,5 @@
 // goes on where it stopped. Join reads archive and live log as one.
 // Not guaranteed: that the directory survives. It is the owner's to back up; without it the records in it are gone, and
 // only then.
-// Callers: services/internal/retention, millctl. It works on any Live log; test with memlog and a temporary directory.
+// It works on any Live log; test with memlog and a temporary directory.
 package archive

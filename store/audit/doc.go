@@ -4,6 +4,5 @@
 // Guarantees: Decode reverses Encode for every known kind; Replay compares what the planners say now with
 // what they said then, and lists every decision it could not replay, with the reason; nothing it says of
 // one decision depends on another. Not guaranteed: that a Record was acted upon; outcomes are Records of their own.
-// Callers: services/internal/host encodes and decodes, tools/millctl replays and explains. It reads the log and the
-// stream through interfaces: no engine is imported here.
+// It reads the log and the stream through interfaces: no engine is imported here.
 package audit

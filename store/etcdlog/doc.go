@@ -6,5 +6,5 @@
 // A transaction whose answer was lost is sent again byte for byte: the head admits it at most once.
 // Writers that lose the race for the head twice take turns, so that none starves (turn.go).
 // Not guaranteed: success under any load; an append gives up after Config.Patience.
-// Callers: the services, millctl. Test with embedded.Start; the suite is package storetest.
+// Test with embedded.Start; the suite is package storetest.
 package etcdlog

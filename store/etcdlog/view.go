@@ -44,7 +44,7 @@ func (f found) add(responses []*etcdserverpb.ResponseOp) {
 	}
 }
 
-// newView makes a view of the answers to look(names, leases).
+// newView makes a view of what was found under the keys of the head, the aggregates and the leases.
 func newView(k keys, f found, names []string, leases []store.Lease, asOf time.Time) (*view, error) {
 	kv := f[k.head()]
 	if kv == nil {

@@ -4,5 +4,5 @@
 // match. Two implementations of store.Log that seal the same drafts upon the same genesis get the same hashes,
 // wherever they keep long payloads.
 // Not guaranteed: that a payload is at hand. A long one is a blob; who reads the log fetches it.
-// Callers: the implementations of store.Log and whatever reads archives. Test by its own fuzz tests.
+// Test by its own fuzz tests.
 package record

@@ -1,7 +1,7 @@
 // Package storetest is the conformance suite of store.Log and store.Elector.
 //
 // Guarantees: an implementation that passes keeps what package store promises, faults of the storage included
-// as far as the Harness can make them. Callers: the tests of etcdlog and memlog, and of a later implementation.
+// as far as the Harness can make them.
 package storetest
 
 import (

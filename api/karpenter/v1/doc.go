@@ -2,8 +2,8 @@
 //
 // Guarantees: field names, defaults and serialised forms are those of the Karpenter v1 API, so manifests
 // and objects of a running cluster decode without loss. Durations serialise back exactly as written.
-// Not guaranteed: validation of what a CRD schema cannot say; see Validate functions for that.
-// Callers: every package. Nothing here does I/O.
+// Not guaranteed: validation of what a CRD schema cannot say; planner/requirement and services/lifecycle have that.
+// Nothing here does I/O.
 //
 // +groupName=karpenter.sh
 // +kubebuilder:object:generate=true

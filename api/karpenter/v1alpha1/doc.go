@@ -1,8 +1,7 @@
 // Package v1alpha1 holds the Go types of the API group karpenter.sh, version v1alpha1: NodeOverlay.
 //
 // Guarantees: field names and serialised forms are those of the Karpenter API. Not guaranteed: what the schema cannot say,
-// such as conflicts between NodeOverlays; see planner/provision. Callers: watcher, planners, lifecycle and millctl plan. Nothing here
-// does I/O.
+// such as conflicts between NodeOverlays; see planner/provision. Nothing here does I/O.
 //
 // +groupName=karpenter.sh
 // +kubebuilder:object:generate=true

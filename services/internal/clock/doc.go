@@ -6,6 +6,5 @@
 // said that it is off by more than that; it passes again once witnesses agree. A slow answer never makes a right clock look wrong: what
 // an answer says of the time is an interval, as wide as the answer took.
 // Not guaranteed: anything before the first witness; Check fails until then.
-// Callers: services/cmd/millwright, which has nobody lead, decide or act while Check fails, and services/sim, which runs it on clocks that
-// are off by days. Test with Config.Wall and Config.Monotonic.
+// Test with Config.Wall and Config.Monotonic.
 package clock

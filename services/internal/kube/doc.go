@@ -3,5 +3,4 @@
 //
 // Guarantees: no call retries by itself; every write to an existing object can be bound to its UID, so that
 // it never hits another object of the same name. Core types travel as protobuf, the custom resources as JSON.
-// Callers: services only; each declares the few methods it needs as an interface of its own.
 package kube

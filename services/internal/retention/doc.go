@@ -4,5 +4,5 @@
 // Guarantees: every append is fenced by the leadership it runs under; a crash at any line loses nothing and is made up for
 // by the next round, here or in the successor.
 // Not guaranteed: that anything happens in time. A round that fails is tried again.
-// Callers: services/cmd/millwright. Test with Keeper.Round, over any log.
+// Test with Keeper.Round, over any log.
 package retention

@@ -78,7 +78,7 @@ func (r *Reconciler) deleteProfiles(ctx context.Context, nc *awsv1.EC2NodeClass)
 }
 
 // CollectProfiles deletes profiles under the cluster's path that no class's status, no NodeClaim's annotation and no launch that may
-// follow names. Call it every half hour with complete lists.
+// follow names. The lists must be complete.
 func (r *Reconciler) CollectProfiles(ctx context.Context, classes []*awsv1.EC2NodeClass, claims []*karpv1.NodeClaim) error {
 	if r.cfg.IsolatedVPC {
 		return nil

@@ -5,5 +5,5 @@
 // fractions, never in floats. What could not be learnt is not invented: a failed poll leaves what was known,
 // except that on-demand prices start from a built-in table while the price API cannot be asked.
 // Not guaranteed: that an offering has capacity, or that an instance just launched is seen (EC2's describe calls
-// lag). Callers: services/watcher, through the Emitter it hands over. Test with the simulated account.
+// lag). Test with the simulated account.
 package ec2

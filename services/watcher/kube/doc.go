@@ -5,5 +5,5 @@
 // trimming copies named fields, so a field added to Kubernetes later stays out until it is named here.
 //
 // Guarantees: env, args, commands, image pull secrets and annotations of others never leave this package;
-// neither do managed fields. Callers: services/watcher. Tests: trim_test.go fills every field by reflection.
+// neither do managed fields. Tests: trim_test.go fills every field by reflection.
 package kube

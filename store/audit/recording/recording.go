@@ -4,7 +4,7 @@
 // A file is zstd around gobs: a header, then records and messages. Catalogues lie beside it, by hash, since recordings share them.
 // Guarantees: what Save wrote replays as it did where it was saved; fields that later versions add are empty in older files.
 // Not guaranteed: secrecy. A recording holds what the watcher published: names, labels, requests, never environment or arguments.
-// Callers: millctl, tests. Test by saving a log and a stream in memory.
+// Test by saving a log and a stream in memory.
 package recording
 
 import (

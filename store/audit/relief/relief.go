@@ -3,7 +3,7 @@
 // Guarantees: it needs no leadership and writes no record, since neither can be had then; it may run beside a leader, beside another of
 // its kind, and be broken off at any line. What leaves the log is in the archive, verified.
 // Not guaranteed: room. A log whose records can't be archived needs a larger quota.
-// Callers: services/internal/retention, millctl. Test with an embedded etcd of a small quota.
+// Test with an embedded etcd of a small quota.
 package relief
 
 import (

@@ -5,5 +5,5 @@
 // comments and style of what is not changed stay. What could not be expressed is a Note that names object and field. On an
 // error nothing is returned.
 // Not guaranteed: that the result is valid, or complete where a Note says otherwise.
-// Callers: millctl convert. Test with the manifests in testdata.
+// Test with the manifests in testdata.
 package convert

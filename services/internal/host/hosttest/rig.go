@@ -1,7 +1,7 @@
 // Package hosttest runs a service on a real Host over a log, a stream and an API server in memory, inside a
 // synctest bubble: time moves only when all is idle, so that tests neither wait nor flake.
 //
-// Callers: tests of services. The clock begins at plannertest.Start.
+// The clock begins at plannertest.Start.
 package hosttest
 
 import (

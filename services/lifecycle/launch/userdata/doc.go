@@ -5,6 +5,4 @@
 // where both set one, except that maps of labels are merged; what the user wrote otherwise survives, unknown Bottlerocket
 // settings included; the result is at most 16 KiB or an error. Errors are about the user's text or the
 // inputs: trying again does not help.
-//
-// Callers: services/lifecycle/launch to launch, services/lifecycle/nodeclass to find a bad text at admission.
 package userdata
