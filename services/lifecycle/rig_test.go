@@ -207,7 +207,7 @@ func (r *rig) Outcome(ctx context.Context, o service.Outcome) (store.Record, err
 	if r.mode == ledger.ModeShadow {
 		return store.Record{}, nil
 	}
-	draft, err := audit.OutcomeDraft(o.Kind, o.Payload, o.Subjects, o.Causation, o.Expects, o.Advances)
+	draft, err := audit.OutcomeDraft(o)
 	if err != nil {
 		return store.Record{}, err
 	}
@@ -308,7 +308,7 @@ func (r *rig) Event(e service.KubeEvent) { r.events = append(r.events, e) }
 // other appends as another service would; it meets no fault.
 func (r *rig) other(service string, kind ledger.Kind, payload any, advances ...string) store.Record {
 	r.t.Helper()
-	draft, err := audit.OutcomeDraft(kind, payload, nil, 0, nil, advances)
+	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: kind, Payload: payload, Advances: advances})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func (s *Sim) setClock(name string, wrong time.Duration) {
 
 // leap has somebody append a record from the future, or from the past: a version before clocks had witnesses.
 func (s *Sim) leap() {
-	draft, err := audit.OutcomeDraft(ledger.KindAlarmRaised, &ledger.AlarmRaised{Reason: "simulated"}, nil, 0, nil, nil)
+	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: ledger.KindAlarmRaised, Payload: &ledger.AlarmRaised{Reason: "simulated"}})
 	if err == nil {
 		draft.Time, draft.Service, draft.Mode = s.clock.Now().Add(offs[s.rng.IntN(len(offs))]), ledger.ServiceLifecycle, string(ledger.ModeActive)
 		var rec store.Record

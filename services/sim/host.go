@@ -101,7 +101,7 @@ func (p *process) Outcome(ctx context.Context, o service.Outcome) (store.Record,
 }
 
 func (p *process) record(ctx context.Context, o service.Outcome) (store.Record, error) {
-	draft, err := audit.OutcomeDraft(o.Kind, o.Payload, o.Subjects, o.Causation, o.Expects, o.Advances)
+	draft, err := audit.OutcomeDraft(o)
 	if err != nil {
 		return store.Record{}, err
 	}
@@ -179,7 +179,7 @@ func (p *process) moveHead() {
 		p.after(away, p.moveHead)
 		return
 	}
-	draft, err := audit.OutcomeDraft(ledger.KindModeChanged, &ledger.ModeChanged{Service: p.name, Mode: p.mode}, nil, 0, nil, nil)
+	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: ledger.KindModeChanged, Payload: &ledger.ModeChanged{Service: p.name, Mode: p.mode}})
 	if err != nil {
 		p.sim.violate("the head can be moved", "%v", err)
 		return
@@ -296,7 +296,7 @@ func (p *process) retire() {
 
 // note appends a record that counts in any mode. It reports that there is no use in trying again.
 func (p *process) note(o service.Outcome) bool {
-	draft, err := audit.OutcomeDraft(o.Kind, o.Payload, o.Subjects, o.Causation, o.Expects, o.Advances)
+	draft, err := audit.OutcomeDraft(o)
 	if err == nil {
 		err = p.reliable()
 	}

@@ -145,7 +145,7 @@ func (s *site) decide(service string, snap *planner.Snapshot, d *planner.Decisio
 
 func (s *site) outcome(service string, kind ledger.Kind, payload any) {
 	s.t.Helper()
-	draft, err := audit.OutcomeDraft(kind, payload, nil, 0, nil, nil)
+	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: kind, Payload: payload})
 	s.check(err)
 	s.append(draft, service)
 }

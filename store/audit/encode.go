@@ -46,15 +46,26 @@ func DecisionDraft(basis planner.Basis, d planner.Decision) (store.Draft, error)
 	}, nil
 }
 
+// Outcome is what a record says about an act; only Kind and Payload must be set.
+type Outcome struct {
+	Kind ledger.Kind
+	// Payload is a pointer to the payload type of Kind.
+	Payload   any
+	Subjects  []string
+	Causation uint64
+	Expects   []planner.Expectation
+	Advances  []string
+}
+
 // OutcomeDraft is the draft of an outcome's record, without time, service, mode and lease.
-func OutcomeDraft(kind ledger.Kind, payload any, subjects []string, causation uint64, expects []planner.Expectation, advances []string) (store.Draft, error) {
-	p, _, err := Encode(payload, nil)
+func OutcomeDraft(o Outcome) (store.Draft, error) {
+	p, _, err := Encode(o.Payload, nil)
 	if err != nil {
-		return store.Draft{}, fmt.Errorf("encode %s: %w", kind, err)
+		return store.Draft{}, fmt.Errorf("encode %s: %w", o.Kind, err)
 	}
 	return store.Draft{
-		Kind: uint16(kind), Ignorable: kind.Ignorable(), Subjects: subjects, Causation: causation, Payload: p,
-		Expects: Expectations(expects), Advances: advances,
+		Kind: uint16(o.Kind), Ignorable: o.Kind.Ignorable(), Subjects: o.Subjects, Causation: o.Causation, Payload: p,
+		Expects: Expectations(o.Expects), Advances: o.Advances,
 	}, nil
 }
 
@@ -62,7 +73,7 @@ func OutcomeDraft(kind ledger.Kind, payload any, subjects []string, causation ui
 // aggregate where the operator saw it, so that of two commands at a time one is refused.
 func ControlDraft(c *ledger.ControlChanged, seen uint64) (store.Draft, error) {
 	const aggregate = ledger.ControlAggregate
-	d, err := OutcomeDraft(ledger.KindControlChanged, c, nil, 0, []planner.Expectation{{Aggregate: aggregate, Seq: seen}}, []string{aggregate})
+	d, err := OutcomeDraft(Outcome{Kind: ledger.KindControlChanged, Payload: c, Expects: []planner.Expectation{{Aggregate: aggregate, Seq: seen}}, Advances: []string{aggregate}})
 	if err != nil {
 		return d, err
 	}
@@ -98,7 +109,7 @@ func RetirementDrafts(l *ledger.Ledger, through uint64, least int) ([]store.Draf
 }
 
 func retirementDraft(l *ledger.Ledger, p *ledger.AggregatesRetired) (store.Draft, error) {
-	d, err := OutcomeDraft(ledger.KindAggregatesRetired, p, nil, 0, nil, []string{ledger.RetiredAggregate})
+	d, err := OutcomeDraft(Outcome{Kind: ledger.KindAggregatesRetired, Payload: p, Advances: []string{ledger.RetiredAggregate}})
 	if err != nil {
 		return d, err
 	}

@@ -150,7 +150,7 @@ func (c *committer) dropEnded() {
 		case r.ctx.Err() != nil:
 			r.answer(store.Record{}, r.ctx.Err())
 		case time.Since(r.at) > c.log.cfg.Patience:
-			r.answer(store.Record{}, c.tired())
+			r.answer(store.Record{}, c.errPatience())
 		default:
 			kept = append(kept, r)
 		}
@@ -158,7 +158,8 @@ func (c *committer) dropEnded() {
 	c.pending = kept
 }
 
-func (c *committer) tired() error {
+// errPatience is why an append that waited for as long as it may was given up.
+func (c *committer) errPatience() error {
 	if c.failed != nil {
 		return fmt.Errorf("not stored within %s: %w", c.log.cfg.Patience, c.failed)
 	}

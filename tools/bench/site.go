@@ -265,7 +265,7 @@ func uids(pods []ledger.PodRef) []types.UID {
 }
 
 func (s *site) append(ctx context.Context, kind ledger.Kind, payload any) (store.Record, error) {
-	draft, err := audit.OutcomeDraft(kind, payload, nil, 0, nil, nil)
+	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: kind, Payload: payload})
 	if err != nil {
 		return store.Record{}, err
 	}

@@ -35,7 +35,7 @@ func archived(t *testing.T) (dir, segment string) {
 	}
 	defer log.Close()
 	write := func(kind ledger.Kind, payload any) error {
-		draft, err := audit.OutcomeDraft(kind, payload, nil, 0, nil, nil)
+		draft, err := audit.OutcomeDraft(audit.Outcome{Kind: kind, Payload: payload})
 		if err == nil {
 			_, err = log.Append(ctx, draft)
 		}

@@ -17,7 +17,7 @@ func TestStatus(t *testing.T) {
 	now := time.Now().Add(time.Hour)
 	record := func(at time.Time, kind ledger.Kind, payload any) store.Record {
 		t.Helper()
-		d, err := audit.OutcomeDraft(kind, payload, nil, 0, nil, nil)
+		d, err := audit.OutcomeDraft(audit.Outcome{Kind: kind, Payload: payload})
 		if err != nil {
 			t.Fatal(err)
 		}

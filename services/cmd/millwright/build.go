@@ -87,7 +87,7 @@ func build(ctx context.Context, s *process.Settings, services []string, r *prome
 			return nil, fmt.Errorf("build %s: %w", name, err)
 		}
 	}
-	b.tell()
+	b.addNotifier()
 	b.parts.Close = b.closers.close
 	return &b.parts, nil
 }
@@ -186,14 +186,14 @@ func (b *builder) keepLease() error {
 	return nil
 }
 
-// tell has stops and outages told by KubeEvents about the kube Lease, which there is one of in a cluster.
-func (b *builder) tell() {
-	herald := &host.Herald{
+// addNotifier has stops and outages told by KubeEvents about the kube Lease, which there is one of in a cluster.
+func (b *builder) addNotifier() {
+	notifier := &host.OutageNotifier{
 		State: b.state, Events: b.events, Instance: b.settings.Instance(), Options: b.settings.Options(),
 		Object: corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: b.settings.LeaseNamespace(), Name: b.settings.LeaderElectionName},
 		Speaks: func() bool { return b.speaker != nil && b.speaker.Leads() },
 	}
-	b.parts.Background = append(b.parts.Background, herald.Run)
+	b.parts.Background = append(b.parts.Background, notifier.Run)
 }
 
 func (b *builder) add(ctx context.Context, name string) error {
@@ -257,7 +257,7 @@ func (b *builder) addSteps(h *host.Host, s service.Service, logger zerolog.Logge
 	}
 	steps := process.NewSteps(h.Gate(s), h, logger, b.registry, sources...)
 	if s.Name() == ledger.ServiceLifecycle || s.Name() == ledger.ServiceTerminator {
-		steps.Caring(h)
+		steps.RunDegradedOn(h)
 	}
 	unit := steps.Unit()
 	unit.Deposable = s.Name() != ledger.ServiceLifecycle // the only one with creating effects

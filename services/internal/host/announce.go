@@ -115,7 +115,7 @@ func (h *Host) record(ctx context.Context, kind ledger.Kind, payload any, aggreg
 	if aggregate != "" {
 		expects, advances = []planner.Expectation{{Aggregate: aggregate, Seq: expect}}, []string{aggregate}
 	}
-	draft, err := audit.OutcomeDraft(kind, payload, nil, 0, expects, advances)
+	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: kind, Payload: payload, Expects: expects, Advances: advances})
 	if err != nil {
 		return err
 	}

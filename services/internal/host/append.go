@@ -54,7 +54,8 @@ func (h *Host) Outcome(ctx context.Context, o service.Outcome) (store.Record, er
 	if h.mode != ledger.ModeActive {
 		return store.Record{}, nil
 	}
-	draft, err := audit.OutcomeDraft(o.Kind, h.state.compact(o.Payload), o.Subjects, o.Causation, o.Expects, o.Advances)
+	o.Payload = h.state.compact(o.Payload)
+	draft, err := audit.OutcomeDraft(o)
 	if err != nil {
 		return store.Record{}, err
 	}
@@ -78,7 +79,7 @@ func clip(subjects []string) []string {
 // append stores the draft under the present leadership and waits until it is folded.
 func (h *Host) append(ctx context.Context, draft store.Draft) (store.Record, error) {
 	t := h.leading()
-	if t == nil || t.caring() {
+	if t == nil || t.degraded() {
 		return store.Record{}, fmt.Errorf("append %s: not leading: %w", ledger.Kind(draft.Kind), store.ErrFenced)
 	}
 	if err := h.state.heldBack(ledger.Kind(draft.Kind)); err != nil {
@@ -155,7 +156,7 @@ func (h *Host) lookUp(t *term) {
 
 // moveHead appends the mode that is in force. The term ends if it is over.
 func (h *Host) moveHead(t *term) (store.Record, error) {
-	draft, err := audit.OutcomeDraft(ledger.KindModeChanged, &ledger.ModeChanged{Service: h.name, Mode: h.mode}, nil, 0, nil, nil)
+	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: ledger.KindModeChanged, Payload: &ledger.ModeChanged{Service: h.name, Mode: h.mode}})
 	if err != nil {
 		return store.Record{}, backoff.Permanent(err)
 	}

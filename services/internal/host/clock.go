@@ -34,15 +34,15 @@ func (h *Host) clockReliable() error {
 }
 
 // clock returns what there is to tell of the clock, of which a moment ago a reason was known not to rely on it.
-func (h *Herald) clock(before error) *service.KubeEvent {
-	now := h.State.reliable()
+func (n *OutageNotifier) clock(before error) *service.KubeEvent {
+	now := n.State.reliable()
 	switch {
 	case now != nil && before == nil:
 		return &service.KubeEvent{Type: corev1.EventTypeWarning, Reason: "ClockUnreliable",
-			Message: fmt.Sprintf("%s leads, decides and begins nothing: %s", h.Instance, now)}
+			Message: fmt.Sprintf("%s leads, decides and begins nothing: %s", n.Instance, now)}
 	case now == nil && before != nil:
 		return &service.KubeEvent{Type: corev1.EventTypeNormal, Reason: "ClockReliable",
-			Message: fmt.Sprintf("The clock of %s can be relied on again", h.Instance)}
+			Message: fmt.Sprintf("The clock of %s can be relied on again", n.Instance)}
 	}
 	return nil
 }

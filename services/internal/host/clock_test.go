@@ -71,19 +71,19 @@ func TestAWatcherWhoseClockIsAhead(t *testing.T) {
 
 func TestTheClockIsToldOnce(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		h := &Herald{State: r.state, Instance: "pod-1"}
-		if e := h.clock(nil); e != nil {
+		n := &OutageNotifier{State: r.state, Instance: "pod-1"}
+		if e := n.clock(nil); e != nil {
 			t.Errorf("told of a right clock: %v", e)
 		}
 		r.state.reliable = func() error { return errOff }
-		if e := h.clock(nil); e == nil || e.Reason != "ClockUnreliable" {
+		if e := n.clock(nil); e == nil || e.Reason != "ClockUnreliable" {
 			t.Errorf("not told: %v", e)
 		}
-		if e := h.clock(errOff); e != nil {
+		if e := n.clock(errOff); e != nil {
 			t.Errorf("told twice: %v", e)
 		}
 		r.state.reliable = func() error { return nil }
-		if e := h.clock(errOff); e == nil || e.Reason != "ClockReliable" {
+		if e := n.clock(errOff); e == nil || e.Reason != "ClockReliable" {
 			t.Errorf("not told that it is over: %v", e)
 		}
 	})

@@ -41,7 +41,7 @@ func (h *Host) Effect(key string, l lane.Lane, timeout time.Duration, fn func(ct
 
 // mayStart reports that nothing but the want of room keeps an effect from being started.
 func (h *Host) mayStart(t *term, l lane.Lane) bool {
-	return h.state.reliable() == nil && h.mayAct() && !(l.Fenced() && t.caring()) && !(l.Creates() && h.Stop() == ledger.StopAll)
+	return h.state.reliable() == nil && h.mayAct() && !(l.Fenced() && t.degraded()) && !(l.Creates() && h.Stop() == ledger.StopAll)
 }
 
 var errEffectTimeout = errors.New("effect timed out")

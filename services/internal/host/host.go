@@ -61,7 +61,7 @@ type Host struct {
 	pool    *pool
 
 	mu sync.Mutex
-	// term is what the service works under: a leadership, or the care for what the last one left; nil while it stands by.
+	// term is what the service works under: a leadership, or a degraded term after the last one; nil while it stands by.
 	term *term
 	// ownSeq is the highest sequence this service must have folded before it may look again.
 	ownSeq uint64
@@ -132,7 +132,7 @@ func (h *Host) Lead(ctx context.Context, lead store.Leadership) (led context.Con
 // Leads reports that the host works under a leadership.
 func (h *Host) Leads() bool {
 	t := h.leading()
-	return t != nil && !t.caring()
+	return t != nil && !t.degraded()
 }
 
 // watch ends the term with the leadership. It ends with the term.

@@ -90,7 +90,7 @@ func (s *State) ageGauge() float64 {
 // metrics of one service.
 type metrics struct {
 	leader         prometheus.Gauge
-	caring         prometheus.Gauge
+	degraded       prometheus.Gauge
 	appends        *prometheus.CounterVec
 	appendDuration prometheus.Histogram
 	conflicts      prometheus.Counter
@@ -106,7 +106,7 @@ func newMetrics(r prometheus.Registerer, service string) *metrics {
 	return &metrics{
 		leader: f.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: service, Name: "leader",
 			Help: "Whether this process leads the service (1) or stands by (0)."}),
-		caring: f.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: service, Name: "caring",
+		degraded: f.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: service, Name: "degraded",
 			Help: "Whether this process, which led last, carries on with what is recorded while the log is out of reach (1)."}),
 		appends: f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: service, Name: "appends_total",
 			Help: "Appends to the log by outcome: stored, conflict, fenced, too_large, unknown."}, []string{"outcome"}),

@@ -70,16 +70,16 @@ func orUnset(v json.RawMessage) string {
 }
 
 // options returns what there is to tell of differing options; told is what was told last.
-func (h *Herald) options(told string) (*service.KubeEvent, string) {
-	now := strings.Join(h.State.OptionsDiffer(h.Options), "; ")
+func (n *OutageNotifier) options(told string) (*service.KubeEvent, string) {
+	now := strings.Join(n.State.OptionsDiffer(n.Options), "; ")
 	if now == told {
 		return nil, told
 	}
 	if now == "" {
-		h.State.logger.Info().Msg("planning options of all processes agree")
+		n.State.logger.Info().Msg("planning options of all processes agree")
 		return nil, now
 	}
-	h.State.logger.Warn().Str("differences", now).Msg("planning options differ between processes: those of the last to lead are in force")
+	n.State.logger.Warn().Str("differences", now).Msg("planning options differ between processes: those of the last to lead are in force")
 	return &service.KubeEvent{Type: corev1.EventTypeWarning, Reason: "OptionsDiffer",
-		Message: fmt.Sprintf("Planning options differ, those of the last to lead are in force: %s says that %s", h.Instance, now)}, now
+		Message: fmt.Sprintf("Planning options differ, those of the last to lead are in force: %s says that %s", n.Instance, now)}, now
 }

@@ -14,13 +14,13 @@ func TestOptionsThatDifferAreTold(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		ours, theirs := planner.DefaultOptions(), planner.DefaultOptions()
 		theirs.LaunchTimeout = 7 * time.Minute
-		h := &Herald{State: r.state, Instance: "pod-1", Options: ours}
+		n := &OutageNotifier{State: r.state, Instance: "pod-1", Options: ours}
 		see := func(service string, options []byte) {
 			r.state.others.Store(&[]store.Leader{{Service: service, Identity: "pod-2", Info: map[string]string{store.InfoOptions: string(options)}}})
 		}
 		told := ""
 		look := func() (reason, message string) {
-			e, now := h.options(told)
+			e, now := n.options(told)
 			if told = now; e == nil {
 				return "", ""
 			}

@@ -20,8 +20,8 @@ const (
 	busTimeout = 2 * time.Second
 	// outageAfter is how long log or bus must have been silent to be called unreachable.
 	outageAfter = 5 * time.Second
-	// heraldEvery is how often it is looked whether there is something to tell.
-	heraldEvery = 500 * time.Millisecond
+	// notifyEvery is how often it is looked whether there is something to say.
+	notifyEvery = 500 * time.Millisecond
 )
 
 // silence is when something last answered.
@@ -80,8 +80,8 @@ func (s *State) watchBus(ctx context.Context) error {
 	return nil
 }
 
-// Herald tells people of stops and outages by KubeEvents about one object.
-type Herald struct {
+// OutageNotifier tells people of stops, outages, clocks that are off and options that differ, by KubeEvents about one object.
+type OutageNotifier struct {
 	State  *State
 	Events Publisher
 	// Object that the events are about; Instance is who cannot reach what.
@@ -93,40 +93,40 @@ type Herald struct {
 	Options planner.Options
 }
 
-// Run tells until ctx ends.
-func (h *Herald) Run(ctx context.Context) error {
+// Run publishes until ctx ends.
+func (n *OutageNotifier) Run(ctx context.Context) error {
 	logAway, busAway := outage{what: "Log", text: "event log"}, outage{what: "Bus", text: "observation stream"}
 	var told ledger.Stop
 	var unreliable error
 	var differ string
 	for ctx.Err() == nil {
-		now := h.State.clock()
-		h.tell(h.clock(unreliable))
-		unreliable = h.State.reliable()
-		e, differing := h.options(differ)
-		h.tell(e)
+		now := n.State.clock()
+		n.publish(n.clock(unreliable))
+		unreliable = n.State.reliable()
+		e, differing := n.options(differ)
+		n.publish(e)
 		differ = differing
-		h.tell(logAway.look(h.State.LogUnreachable(), now, h.Instance))
-		h.tell(busAway.look(h.State.BusUnreachable(), now, h.Instance))
-		if stop, confirmed := h.State.control.view(); !confirmed.IsZero() && h.Speaks() && stop != told {
-			h.tell(h.stopped(stop))
+		n.publish(logAway.look(n.State.LogUnreachable(), now, n.Instance))
+		n.publish(busAway.look(n.State.BusUnreachable(), now, n.Instance))
+		if stop, confirmed := n.State.control.view(); !confirmed.IsZero() && n.Speaks() && stop != told {
+			n.publish(n.stopped(stop))
 			told = stop
 		}
-		sleep(ctx, heraldEvery)
+		sleep(ctx, notifyEvery)
 	}
 	return nil
 }
 
-func (h *Herald) tell(e *service.KubeEvent) {
+func (n *OutageNotifier) publish(e *service.KubeEvent) {
 	if e != nil {
-		e.Object = h.Object
-		h.Events.Publish(*e)
+		e.Object = n.Object
+		n.Events.Publish(*e)
 	}
 }
 
 // stopped is the event of a level that is in force from now on.
-func (h *Herald) stopped(stop ledger.Stop) *service.KubeEvent {
-	c := h.State.control.last()
+func (n *OutageNotifier) stopped(stop ledger.Stop) *service.KubeEvent {
+	c := n.State.control.last()
 	if stop == ledger.StopNone {
 		return &service.KubeEvent{Type: corev1.EventTypeNormal, Reason: "Resumed", Message: "Resumed by " + because(c)}
 	}

@@ -31,7 +31,7 @@ type candidate struct {
 func (c candidate) run(ctx context.Context) error {
 	pause := backoff.NewExponentialBackOff(backoff.WithMaxElapsedTime(0), backoff.WithInitialInterval(100*time.Millisecond),
 		backoff.WithMaxInterval(campaignWaitMax))
-	care := false // the leadership was lost, nobody knows yet to whom
+	lost := false // the leadership was lost, nobody knows yet to whom
 	for ctx.Err() == nil {
 		if err := c.failed(); err != nil {
 			c.logger.Error().Err(err).Msg("not a candidate any more")
@@ -39,7 +39,7 @@ func (c candidate) run(ctx context.Context) error {
 			break
 		}
 		fit, end := c.whileFit(ctx)
-		lead, err := c.campaign(fit, care)
+		lead, err := c.campaign(fit, lost)
 		if err != nil {
 			unfit := fit.Err() != nil
 			end()
@@ -54,7 +54,7 @@ func (c candidate) run(ctx context.Context) error {
 		err = c.unit.Lead(fit, lead)
 		end()
 		c.leads(false)
-		care = errors.Is(err, store.ErrFenced)
+		lost = errors.Is(err, store.ErrFenced)
 		c.resign(lead)
 		switch {
 		case ctx.Err() != nil:
@@ -69,14 +69,14 @@ func (c candidate) run(ctx context.Context) error {
 	return nil
 }
 
-// campaign waits until this instance leads. The last leader may care meanwhile; it has ended that before it leads again.
-func (c candidate) campaign(ctx context.Context, care bool) (store.Leadership, error) {
-	if care && c.unit.Care != nil {
-		caring, end := context.WithCancel(ctx)
+// campaign waits until this instance leads. The last leader may carry on meanwhile; it has ended that before it leads again.
+func (c candidate) campaign(ctx context.Context, lost bool) (store.Leadership, error) {
+	if lost && c.unit.RunDegraded != nil {
+		degraded, end := context.WithCancel(ctx)
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			if err := c.unit.Care(caring); err != nil {
+			if err := c.unit.RunDegraded(degraded); err != nil {
 				c.logger.Warn().Err(err).Msg("carrying on ended")
 			}
 		}()

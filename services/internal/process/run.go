@@ -48,9 +48,9 @@ type Unit struct {
 	Name string
 	// Lead works until ctx ends (the process stops), the leadership is lost, or an error.
 	Lead func(ctx context.Context, l store.Leadership) error
-	// Care carries on after the leadership was lost because the log is out of reach, until ctx ends or the log answers
+	// RunDegraded carries on after the leadership was lost because the log is out of reach, until ctx ends or the log answers
 	// again; it returns at once if it does. nil: nothing is done without leadership.
-	Care func(ctx context.Context) error
+	RunDegraded func(ctx context.Context) error
 	// Deposable: see store.Candidacy.
 	Deposable bool
 	// Failed reports why the unit must not lead, for good; nil: it may. May be nil.

@@ -49,10 +49,10 @@ type Steps struct {
 	host    Leader
 	sources []Changes
 	beside  []func(context.Context)
-	// carer is nil if the service does nothing without the log.
-	carer   Carer
-	logger  zerolog.Logger
-	metrics stepMetrics
+	// degraded is nil if the service does nothing without the log.
+	degraded DegradedHost
+	logger   zerolog.Logger
+	metrics  stepMetrics
 	// began is when the running step began, Unix nanoseconds; 0 between steps.
 	began atomic.Int64
 }
@@ -73,17 +73,17 @@ func NewSteps(s service.Service, host Leader, logger zerolog.Logger, r prometheu
 	}}
 }
 
-// Carer is the part of host.Host that a loop needs to carry on without the log. ok is false if the log answers.
-type Carer interface {
-	Care(ctx context.Context) (led context.Context, release func(ctx context.Context), ok bool)
+// DegradedHost is the part of host.Host that a loop needs to carry on without the log. ok is false if the log answers.
+type DegradedHost interface {
+	DegradedTerm(ctx context.Context) (led context.Context, release func(ctx context.Context), ok bool)
 }
 
-// Caring makes the loop go on while the log is out of reach; for services whose effects converge on what is recorded.
-func (s *Steps) Caring(h Carer) { s.carer = h }
+// RunDegradedOn makes the loop go on while the log is out of reach; for services whose effects converge on what is recorded.
+func (s *Steps) RunDegradedOn(h DegradedHost) { s.degraded = h }
 
-// Care steps the service without leadership until the log answers or ctx ends.
-func (s *Steps) Care(ctx context.Context) error {
-	led, release, ok := s.carer.Care(ctx)
+// RunDegraded steps the service without leadership until the log answers or ctx ends.
+func (s *Steps) RunDegraded(ctx context.Context) error {
+	led, release, ok := s.degraded.DegradedTerm(ctx)
 	if !ok {
 		return nil
 	}
@@ -97,8 +97,8 @@ func (s *Steps) Care(ctx context.Context) error {
 // Unit makes the loop a part of a process.
 func (s *Steps) Unit() Unit {
 	u := Unit{Name: s.service.Name(), Lead: s.Lead, Failed: s.host.Failed}
-	if s.carer != nil {
-		u.Care = s.Care
+	if s.degraded != nil {
+		u.RunDegraded = s.RunDegraded
 	}
 	return u
 }

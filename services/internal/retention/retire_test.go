@@ -45,8 +45,8 @@ func (d database) turnOver(t *testing.T, first, n int) {
 func ended(t *testing.T, i int) store.Draft {
 	t.Helper()
 	claim := fmt.Sprintf("general-%06d", i)
-	draft, err := audit.OutcomeDraft(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: claim}, nil, 0, nil,
-		[]string{ledger.ClaimAggregate(claim), ledger.CommandAggregate(strconv.Itoa(i)), nodeOf(i), ledger.PoolAggregate("general")})
+	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: ledger.KindClaimClosed, Payload: &ledger.ClaimClosed{Claim: claim},
+		Advances: []string{ledger.ClaimAggregate(claim), ledger.CommandAggregate(strconv.Itoa(i)), nodeOf(i), ledger.PoolAggregate("general")}})
 	if err != nil {
 		t.Fatal(err)
 	}

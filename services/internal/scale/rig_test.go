@@ -109,7 +109,7 @@ func (r *rig) record(p *workload.Problem) error {
 }
 
 func (r *rig) append(kind ledger.Kind, payload any) error {
-	draft, err := audit.OutcomeDraft(kind, payload, nil, 0, nil, nil)
+	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: kind, Payload: payload})
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"millwright/planner/ledger"
 	"millwright/services/internal/lane"
 	"millwright/store"
+	"millwright/store/audit"
 )
 
 // Service decides or acts when stepped.
@@ -88,14 +89,7 @@ type Host interface {
 }
 
 // Outcome is a record about an act.
-type Outcome struct {
-	Kind      ledger.Kind
-	Payload   any
-	Subjects  []string
-	Causation uint64
-	Expects   []planner.Expectation
-	Advances  []string
-}
+type Outcome = audit.Outcome
 
 // KubeEvent is a corev1.Event to publish.
 type KubeEvent struct {

@@ -97,7 +97,7 @@ func (l *life) plan() (types []string, pods []ledger.PodRef) {
 
 func (l *life) outcome(kind ledger.Kind, payload any, advances ...string) {
 	l.t.Helper()
-	draft, err := audit.OutcomeDraft(kind, ledger.Compact(payload), advances, 4711, nil, advances)
+	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: kind, Payload: ledger.Compact(payload), Subjects: advances, Causation: 4711, Advances: advances})
 	if err != nil {
 		l.t.Fatal(err)
 	}

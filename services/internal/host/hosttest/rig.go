@@ -177,7 +177,7 @@ func (r *Rig) Settle(s service.Service, d time.Duration) {
 // Append appends an outcome as another service would, and lets it be folded.
 func (r *Rig) Append(kind ledger.Kind, payload any, advances ...string) store.Record {
 	r.T.Helper()
-	draft, err := audit.OutcomeDraft(kind, payload, nil, 0, nil, advances)
+	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: kind, Payload: payload, Advances: advances})
 	if err != nil {
 		r.T.Fatal(err)
 	}

@@ -16,14 +16,19 @@ import (
 	"millwright/store/memlog"
 )
 
-func TestTheLastLeaderCaresUntilItLeadsAgain(t *testing.T) {
+func TestTheLastLeaderCarriesOnUntilItLeadsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := memlog.New("test")
 		elector := memlog.NewElector(log)
 		j := &journal{}
 		unit := Unit{Name: "lifecycle",
 			Lead: WhileLeading(func(ctx context.Context) error { j.add("leads"); <-ctx.Done(); j.add("leads no more"); return nil }),
-			Care: func(ctx context.Context) error { j.add("cares"); <-ctx.Done(); j.add("cares no more"); return nil }}
+			RunDegraded: func(ctx context.Context) error {
+				j.add("carries on")
+				<-ctx.Done()
+				j.add("carries on no more")
+				return nil
+			}}
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan struct{})
 		go func() {
@@ -33,7 +38,7 @@ func TestTheLastLeaderCaresUntilItLeadsAgain(t *testing.T) {
 		synctest.Wait()
 		want := []string{"leads"}
 		if got := j.all(); !slices.Equal(got, want) {
-			t.Fatalf("%v, want %v: who never led has nothing to care for", got, want)
+			t.Fatalf("%v, want %v: who never led has nothing to carry on with", got, want)
 		}
 		elector.Expire("lifecycle")
 		var other store.Leadership
@@ -45,14 +50,14 @@ func TestTheLastLeaderCaresUntilItLeadsAgain(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if got := j.all(); got[len(got)-1] != "cares" {
-			t.Fatalf("%v: without leadership nobody cares", got)
+		if got := j.all(); got[len(got)-1] != "carries on" {
+			t.Fatalf("%v: without leadership nobody carries on", got)
 		}
 		_ = other.Resign(ctx)
 		synctest.Wait()
 		got := j.all()
-		if n := len(got); !slices.Equal(got[n-2:], []string{"cares no more", "leads"}) {
-			t.Fatalf("%v: the care must end before the next term", got)
+		if n := len(got); !slices.Equal(got[n-2:], []string{"carries on no more", "leads"}) {
+			t.Fatalf("%v: the degraded term must end before the next one", got)
 		}
 		cancel()
 		<-ended

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// errLogBack ends a time of caring: who leads now is for the log to say.
+// errLogBack ends a degraded term: who leads now is for the log to say.
 var errLogBack = errors.New("the log answers again")
 
-// careLook is how often it is looked whether the log answers again.
-const careLook = 100 * time.Millisecond
+// logBackEvery is how often it is looked whether the log answers again.
+const logBackEvery = 100 * time.Millisecond
 
-// Care makes the host carry on with what is recorded although it leads no more: for the last leader while nobody can reach
+// DegradedTerm makes the host carry on with what is recorded although it no longer leads: for the last leader while nobody can reach
 // the log (DESIGN §5, outages). Nothing can be decided or recorded, and only effects that are not creating are started. led ends with
 // ctx or when the log answers again; ok is false if it answers now. release is as of Lead, but ends the effects at once: a
 // successor may lead.
-func (h *Host) Care(ctx context.Context) (led context.Context, release func(context.Context), ok bool) {
+func (h *Host) DegradedTerm(ctx context.Context) (led context.Context, release func(context.Context), ok bool) {
 	if !h.state.LogAway() {
 		return nil, nil, false
 	}
@@ -25,19 +25,19 @@ func (h *Host) Care(ctx context.Context) (led context.Context, release func(cont
 	h.mu.Lock()
 	h.term = t
 	h.mu.Unlock()
-	h.metrics.caring.Set(1)
-	go h.careUntilBack(t)
+	h.metrics.degraded.Set(1)
+	go h.endWhenLogAnswers(t)
 	h.logger.Warn().Msg("the log is out of reach: carrying on with what is recorded")
 	return led, func(ctx context.Context) {
 		t.cancel(context.Canceled)
 		h.release(ctx, t)
-		h.metrics.caring.Set(0)
+		h.metrics.degraded.Set(0)
 	}, true
 }
 
-// careUntilBack ends the term when the log answers. It ends with the term.
-func (h *Host) careUntilBack(t *term) {
-	ticker := time.NewTicker(careLook)
+// endWhenLogAnswers ends the term when the log answers. It ends with the term.
+func (h *Host) endWhenLogAnswers(t *term) {
+	ticker := time.NewTicker(logBackEvery)
 	defer ticker.Stop()
 	for {
 		select {
@@ -52,5 +52,5 @@ func (h *Host) careUntilBack(t *term) {
 	}
 }
 
-// caring reports that the term is one without a leadership.
-func (t *term) caring() bool { return t.lead == nil }
+// degraded reports that the term is one without a leadership.
+func (t *term) degraded() bool { return t.lead == nil }

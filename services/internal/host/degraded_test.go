@@ -18,20 +18,20 @@ import (
 	"millwright/store"
 )
 
-func TestTheLastLeaderCaresWhileTheLogIsAway(t *testing.T) {
+func TestTheLastLeaderCarriesOnWhileTheLogIsAway(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.stop()
 		log := &stopLog{Log: r.log}
 		r.start(log)
 		h := r.host("lifecycle", ledger.ModeActive)
-		if _, _, ok := h.Care(context.Background()); ok {
-			t.Fatal("cares although the log answers")
+		if _, _, ok := h.DegradedTerm(context.Background()); ok {
+			t.Fatal("a degraded term although the log answers")
 		}
 		log.away.Store(true)
 		time.Sleep(3 * time.Second)
-		led, release, ok := h.Care(context.Background())
+		led, release, ok := h.DegradedTerm(context.Background())
 		if !ok || h.Leads() {
-			t.Fatalf("cares: %v, leads: %v", ok, h.Leads())
+			t.Fatalf("degraded: %v, leads: %v", ok, h.Leads())
 		}
 		run := func(l lane.Lane) (ran bool) {
 			h.Effect("x", l, time.Second, func(context.Context) error { ran = true; return nil })
@@ -53,12 +53,12 @@ func TestTheLastLeaderCaresWhileTheLogIsAway(t *testing.T) {
 		}
 		release(context.Background())
 		if run(lane.Converge) {
-			t.Error("an effect was started after the care")
+			t.Error("an effect was started after the degraded term")
 		}
 	})
 }
 
-func TestShadowCaresForNothing(t *testing.T) {
+func TestShadowCarriesOnWithNothing(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.stop()
 		log := &stopLog{Log: r.log}
@@ -66,7 +66,7 @@ func TestShadowCaresForNothing(t *testing.T) {
 		h := r.host("lifecycle", ledger.ModeShadow)
 		log.away.Store(true)
 		time.Sleep(3 * time.Second)
-		_, release, _ := h.Care(context.Background())
+		_, release, _ := h.DegradedTerm(context.Background())
 		defer release(context.Background())
 		if h.Effect("x", lane.Converge, time.Second, func(context.Context) error { return nil }) {
 			t.Error("a shadow service started an effect")
@@ -103,10 +103,10 @@ func TestStopsAndOutagesAreTold(t *testing.T) {
 		log := &stopLog{Log: r.log}
 		r.start(log)
 		events := &listener{}
-		herald := &Herald{State: r.state, Events: events, Object: corev1.ObjectReference{Name: "lease"}, Instance: "me", Speaks: func() bool { return true }}
+		notifier := &OutageNotifier{State: r.state, Events: events, Object: corev1.ObjectReference{Name: "lease"}, Instance: "me", Speaks: func() bool { return true }}
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		go func() { _ = herald.Run(ctx) }()
+		go func() { _ = notifier.Run(ctx) }()
 		r.operate(ledger.StopAll)
 		time.Sleep(2 * time.Second)
 		r.operate(ledger.StopNone)
