@@ -35,32 +35,32 @@ type fate struct {
 // fateOf draws the fate of a call.
 func (s *Sim) fateOf(to target) fate {
 	f := fate{arrives: true, answer: true}
-	x := &s.faults
+	x := &s.Faults
 	switch to {
 	case toKube:
-		f.out, f.back = s.millis(1, 12), s.millis(1, 12)
-		f.refused = s.happens(x.KubeRefused)
+		f.out, f.back = s.Millis(1, 12), s.Millis(1, 12)
+		f.refused = s.Happens(x.KubeRefused)
 		s.spoil(&f, x.KubeSlow, x.KubeLost, x.KubeUnanswered)
 	case toEC2:
-		f.out, f.back = s.millis(20, 300), s.millis(20, 900)
-		f.refused = s.happens(x.EC2Throttled)
+		f.out, f.back = s.Millis(20, 300), s.Millis(20, 900)
+		f.refused = s.Happens(x.EC2Throttled)
 		s.spoil(&f, x.EC2Slow, x.EC2Lost, x.EC2Unanswered)
 	case toLog:
-		f.out, f.back = s.millis(1, 6), s.millis(1, 6)
+		f.out, f.back = s.Millis(1, 6), s.Millis(1, 6)
 		s.spoil(&f, 0, x.AppendLost, x.AppendUnanswered)
-		if s.happens(x.AppendSlow) {
-			f.answer, f.late = false, s.millis(10, 8000)
+		if s.Happens(x.AppendSlow) {
+			f.answer, f.late = false, s.Millis(10, 8000)
 		}
 	}
 	if s.isAway(to) {
 		f.arrives, f.answer = false, false
 	}
-	f.crashBefore, f.crashAfter = s.happens(x.CrashBefore), s.happens(x.CrashAfter)
+	f.crashBefore, f.crashAfter = s.Happens(x.CrashBefore), s.Happens(x.CrashAfter)
 	return f
 }
 
 // isAway reports that nobody can reach the target now.
-func (s *Sim) isAway(to target) bool { return s.clock.Now().Before(s.away[to]) }
+func (s *Sim) isAway(to target) bool { return s.Clock.Now().Before(s.away[to]) }
 
 // goAway makes a target unreachable for a while. Leases cannot be renewed without the log: after their time nobody
 // creates anything, and when the log is back some find that they lead no more.
@@ -68,8 +68,8 @@ func (s *Sim) goAway(to target, d time.Duration) {
 	if s.isAway(to) {
 		return
 	}
-	s.trace("%s is away for %s", []string{"the API server", "EC2", "the log"}[to], d)
-	now := s.clock.Now()
+	s.Trace("%s is away for %s", []string{"the API server", "EC2", "the log"}[to], d)
+	now := s.Clock.Now()
 	s.away[to] = now.Add(d)
 	if to != toLog {
 		return
@@ -81,7 +81,7 @@ func (s *Sim) goAway(to target, d time.Duration) {
 			continue
 		}
 		p.leaseEnd = now.Add(leaseTime)
-		lost := d > leaseTime && s.happens(500)
+		lost := d > leaseTime && s.Happens(500)
 		p.after(d, func() {
 			p.leaseEnd = time.Time{}
 			if lost {
@@ -92,13 +92,13 @@ func (s *Sim) goAway(to target, d time.Duration) {
 }
 
 func (s *Sim) spoil(f *fate, slow, lost, unanswered int) {
-	if s.happens(slow) {
-		f.out, f.back = s.millis(10, 20_000), s.millis(10, 5000)
+	if s.Happens(slow) {
+		f.out, f.back = s.Millis(10, 20_000), s.Millis(10, 5000)
 	}
-	if s.happens(lost) {
+	if s.Happens(lost) {
 		f.arrives, f.answer = false, false
 	}
-	if s.happens(unanswered) {
+	if s.Happens(unanswered) {
 		f.answer = false
 	}
 }
@@ -110,25 +110,25 @@ func (p *process) call(ctx context.Context, to target, name string, refused erro
 	if err := p.usable(ctx, c); err != nil {
 		return err
 	}
-	s.stats.Calls++
-	s.checkStopped(p, name)
-	s.checkShadow(p, name)
+	s.Stats.Calls++
+	s.judge.CheckStopped(p, name)
+	s.judge.CheckShadow(p, name)
 	f := s.fateOf(to)
 	answered := false
 	asked := p.machine.checked.Monotonic()
 	var date time.Time // of the answer; zero if nobody was reached
-	s.clock.After(f.out+f.late, func() {
-		if f.crashBefore && s.crash(p, "before "+name) && s.happens(500) {
+	s.Clock.After(f.out+f.late, func() {
+		if f.crashBefore && s.crash(p, "before "+name) && s.Happens(500) {
 			return // else it was on its way already
 		}
 		if f.refused || !f.arrives {
 			return
 		}
-		date = s.clock.Now()
+		date = s.Clock.Now()
 		s.acting = p
 		do()
 		s.acting = nil
-		s.trace("%s: %s", p, name)
+		s.Trace("%s: %s", p, name)
 		if f.crashAfter {
 			s.crash(p, "after "+name)
 		}
@@ -166,7 +166,7 @@ func (p *process) usable(ctx context.Context, c *coroutine) error {
 	if p.dead {
 		return errNoAnswer
 	}
-	if c.fenced && !p.leaseEnd.IsZero() && !p.sim.clock.Now().Before(p.leaseEnd.Add(-leaseMargin)) {
+	if c.fenced && !p.leaseEnd.IsZero() && !p.sim.Clock.Now().Before(p.leaseEnd.Add(-leaseMargin)) {
 		c.cancel(store.ErrFenced)
 	}
 	if ctx.Err() != nil {

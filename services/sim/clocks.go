@@ -8,6 +8,7 @@ import (
 	"millwright/planner/ledger"
 	witness "millwright/services/internal/clock"
 	"millwright/services/internal/service"
+	"millwright/services/sim/stage"
 	"millwright/store"
 	"millwright/store/audit"
 )
@@ -23,8 +24,8 @@ type machine struct {
 func (s *Sim) newMachine(wrong time.Duration) *machine {
 	m := &machine{sim: s, wrong: wrong}
 	m.checked = witness.New(witness.Config{
-		Wall:      func() time.Time { return s.clock.Now().Add(m.wrong) },
-		Monotonic: func() time.Duration { return s.clock.Now().Sub(start) + time.Second },
+		Wall:      func() time.Time { return s.Clock.Now().Add(m.wrong) },
+		Monotonic: func() time.Duration { return s.Clock.Now().Sub(stage.Start) + time.Second },
 	})
 	return m
 }
@@ -43,7 +44,7 @@ func (m *machine) hear(from target, asked time.Duration, answered time.Time) {
 func (m *machine) ask() bool {
 	silence, heard := m.checked.Silence()
 	if due := !heard || silence > askEvery || m.checked.Check() != nil; due && !m.sim.isAway(toKube) {
-		m.hear(toKube, m.checked.Monotonic()-5*time.Millisecond, m.sim.clock.Now())
+		m.hear(toKube, m.checked.Monotonic()-5*time.Millisecond, m.sim.Clock.Now())
 	}
 	return m.checked.Check() == nil
 }
@@ -58,7 +59,7 @@ const (
 
 // keepClock has the process stand down when its clock cannot be relied on.
 func (p *process) keepClock() {
-	p.sim.clock.Every(lookEvery, func() bool {
+	p.sim.Clock.Every(lookEvery, func() bool {
 		p.run(func() {
 			if !p.machine.ask() && p.leads() && !p.standsDown {
 				p.standDown()
@@ -70,8 +71,8 @@ func (p *process) keepClock() {
 
 // standDown gives the leadership up once the effects that run have ended; a successor tries its luck.
 func (p *process) standDown() {
-	p.sim.trace("%s: stands down: %v", p, p.machine.checked.Check())
-	p.sim.stats.StoodDown++
+	p.sim.Trace("%s: stands down: %v", p, p.machine.checked.Check())
+	p.sim.Stats.StoodDown++
 	p.standsDown = true
 	p.after(drainTime, func() { p.sim.end(p) })
 }
@@ -88,8 +89,8 @@ func (p *process) reliable() error {
 var offs = []time.Duration{7 * time.Second, 20 * time.Minute, time.Hour, 25 * time.Hour, 31 * 24 * time.Hour}
 
 func (s *Sim) drawOff() time.Duration {
-	off := offs[s.rng.IntN(len(offs))]
-	if s.happens(500) {
+	off := offs[s.Rng.IntN(len(offs))]
+	if s.Happens(500) {
 		return -off
 	}
 	return off
@@ -99,11 +100,11 @@ const watcherName = ledger.ServiceWatcher
 
 // misset sets the clock of one service's machine, or of the watcher's, to another time for a while. Whoever runs there meanwhile has it.
 func (s *Sim) misset() {
-	name := append([]string{watcherName}, services...)[s.rng.IntN(len(services)+1)]
+	name := append([]string{watcherName}, services...)[s.Rng.IntN(len(services)+1)]
 	off := s.drawOff()
-	s.trace("clock of the machine of %s: off by %s", name, off)
+	s.Trace("clock of the machine of %s: off by %s", name, off)
 	s.setClock(name, off)
-	s.clock.After(s.millis(2000, 40_000), func() { s.setClock(name, 0) })
+	s.Clock.After(s.Millis(2000, 40_000), func() { s.setClock(name, 0) })
 }
 
 func (s *Sim) setClock(name string, wrong time.Duration) {
@@ -119,18 +120,14 @@ func (s *Sim) setClock(name string, wrong time.Duration) {
 func (s *Sim) leap() {
 	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: ledger.KindAlarmRaised, Payload: &ledger.AlarmRaised{Reason: "simulated"}})
 	if err == nil {
-		draft.Time, draft.Service, draft.Mode = s.clock.Now().Add(offs[s.rng.IntN(len(offs))]), ledger.ServiceLifecycle, string(ledger.ModeActive)
+		draft.Time, draft.Service, draft.Mode = s.Clock.Now().Add(offs[s.Rng.IntN(len(offs))]), ledger.ServiceLifecycle, string(ledger.ModeActive)
 		var rec store.Record
-		if rec, err = s.log.Append(context.Background(), draft); err == nil {
-			s.trace("log: record %d is of %s", rec.Seq, rec.Time)
+		if rec, err = s.Log.Append(context.Background(), draft); err == nil {
+			s.Trace("log: record %d is of %s", rec.Seq, rec.Time)
 			s.stored(nil, rec)
 		}
 	}
 	if err != nil {
-		s.violate("anybody can append", "%v", err)
+		s.Violate("anybody can append", "%v", err)
 	}
 }
-
-// clocksApart is how far from the truth a clock that is relied on may be: what is tolerated, what a Date is cut to, and what a cached
-// view of it may be behind.
-const clocksApart = ledger.ClockTolerance + 2*time.Second

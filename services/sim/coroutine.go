@@ -1,6 +1,8 @@
 package sim
 
-import "iter"
+import (
+	"iter"
+)
 
 // coroutine is a step or an effect. It runs only while resume does, on the same thread as all else.
 type coroutine struct {

@@ -28,8 +28,8 @@ func (e ec2Client) do(ctx context.Context, action string, mutating bool, act fun
 
 func (e ec2Client) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) (out ec2.FleetResult, err error) {
 	err = e.do(ctx, "ec2:CreateFleet", true, func() (err error) {
-		e.p.sim.checkRequest(in)
-		out, err = e.p.sim.cloud.CreateFleet(in)
+		e.p.sim.judge.CheckRequest(in)
+		out, err = e.p.sim.Cloud.CreateFleet(in)
 		return err
 	})
 	if err != nil {
@@ -40,7 +40,7 @@ func (e ec2Client) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput)
 
 func (e ec2Client) DescribeInstances(ctx context.Context, ids []string) (out []ec2.Instance, err error) {
 	err = e.do(ctx, "ec2:DescribeInstances", false, func() (err error) {
-		out, err = e.p.sim.cloud.DescribeInstances(ids)
+		out, err = e.p.sim.Cloud.DescribeInstances(ids)
 		return err
 	})
 	return kept(out, err)
@@ -48,7 +48,7 @@ func (e ec2Client) DescribeInstances(ctx context.Context, ids []string) (out []e
 
 func (e ec2Client) DescribeInstancesByTags(ctx context.Context, tags map[string]string, states ...string) (out []ec2.Instance, err error) {
 	err = e.do(ctx, "ec2:DescribeInstances", false, func() (err error) {
-		out, err = e.p.sim.cloud.DescribeInstancesByTags(tags, states...)
+		out, err = e.p.sim.Cloud.DescribeInstancesByTags(tags, states...)
 		return err
 	})
 	return kept(out, err)
@@ -56,13 +56,13 @@ func (e ec2Client) DescribeInstancesByTags(ctx context.Context, tags map[string]
 
 func (e ec2Client) TerminateInstances(ctx context.Context, ids []string) error {
 	return e.do(ctx, "ec2:TerminateInstances", true, func() error {
-		e.p.sim.checkTermination(e.p, ids)
-		return e.p.sim.cloud.TerminateInstances(ids)
+		e.p.sim.judge.CheckTermination(e.p, ids)
+		return e.p.sim.Cloud.TerminateInstances(ids)
 	})
 }
 
 func (e ec2Client) CreateTags(ctx context.Context, resource string, tags map[string]string) error {
-	return e.do(ctx, "ec2:CreateTags", true, func() error { return e.p.sim.cloud.CreateTags(resource, tags) })
+	return e.do(ctx, "ec2:CreateTags", true, func() error { return e.p.sim.Cloud.CreateTags(resource, tags) })
 }
 
 // kept drops what a lost answer said.

@@ -31,7 +31,13 @@ var _ service.Host = (*process)(nil)
 func (p *process) Now() time.Time { return p.machine.checked.Now() }
 
 // LogID of the event log.
-func (p *process) LogID() string { return p.sim.log.ID() }
+func (p *process) LogID() string { return p.sim.Log.ID() }
+
+// Name of the service.
+func (p *process) Name() string { return p.name }
+
+// Folded is up to which message and which record the process knows.
+func (p *process) Folded() (messages, records uint64) { return p.streamAt, p.ledger.Seq() }
 
 // Mode is the one the process was started in.
 func (p *process) Mode() ledger.Mode { return p.mode }
@@ -83,7 +89,7 @@ func (p *process) decide(ctx context.Context, basis planner.Basis, d planner.Dec
 		return store.Record{}, err
 	}
 	if p.mode == ledger.ModeActive {
-		return p.append(ctx, draft, p.sim.judge(p, basis.Position, d.Payload))
+		return p.append(ctx, draft, p.sim.judge.Decision(p, basis.Position, d.Payload))
 	}
 	if p.ledger.Shadowed(p.name, d.Kind, d.Subjects, d.Payload) {
 		return store.Record{}, nil
@@ -120,12 +126,12 @@ func (p *process) append(ctx context.Context, draft store.Draft, stored func(sto
 	var rec store.Record
 	var err error
 	kind := ledger.Kind(draft.Kind)
-	head, since := len(p.sim.entries), p.sim.clock.Now()
+	head, since := len(p.sim.Entries), p.sim.Clock.Now()
 	lost := p.call(ctx, toLog, "append "+kind.String(), nil, func() {
-		if len(p.sim.entries) != head && p.sim.clock.Now().Sub(since) > appendPatience {
+		if len(p.sim.Entries) != head && p.sim.Clock.Now().Sub(since) > appendPatience {
 			return // the transaction names the head, and nobody is there any more to chain it anew
 		}
-		if len(draft.Expects) > 0 && p.sim.happens(p.sim.faults.AppendConflict) {
+		if len(draft.Expects) > 0 && p.sim.Happens(p.sim.Faults.AppendConflict) {
 			err = fmt.Errorf("others were faster: %w", store.ErrConflict)
 			return
 		}
@@ -143,8 +149,8 @@ func (p *process) append(ctx context.Context, draft store.Draft, stored func(sto
 	}
 	switch {
 	case errors.Is(err, store.ErrConflict):
-		p.sim.stats.Conflicts++
-		p.foldLog(uint64(len(p.sim.entries)))
+		p.sim.Stats.Conflicts++
+		p.foldLog(uint64(len(p.sim.Entries)))
 		return rec, fmt.Errorf("append %s: %w", kind, err)
 	case errors.Is(err, store.ErrFenced):
 		p.cancel(store.ErrFenced)
@@ -153,7 +159,7 @@ func (p *process) append(ctx context.Context, draft store.Draft, stored func(sto
 	case err != nil:
 		return rec, fmt.Errorf("append %s: %w", kind, err)
 	}
-	p.sim.acknowledged[rec.Seq] = rec.Hash
+	p.sim.Acknowledged[rec.Seq] = rec.Hash
 	p.ownSeq = max(p.ownSeq, rec.Seq)
 	p.foldLog(rec.Seq)
 	return rec, nil
@@ -162,26 +168,26 @@ func (p *process) append(ctx context.Context, draft store.Draft, stored func(sto
 // store appends to the log.
 func (s *Sim) store(draft store.Draft) (store.Record, error) {
 	if s.cfg.Wrap.Append != nil {
-		return s.cfg.Wrap.Append(s.log, draft)
+		return s.cfg.Wrap.Append(s.Log, draft)
 	}
-	return s.log.Append(context.Background(), draft)
+	return s.Log.Append(context.Background(), draft)
 }
 
 // lookUp moves the head of the log as soon as that can be reached, so that what may still be under way can't be stored any
 // more; until then there are no Snapshots.
 func (p *process) lookUp() {
 	p.uncertain++
-	p.after(p.sim.millis(10, 1500), p.moveHead)
+	p.after(p.sim.Millis(10, 1500), p.moveHead)
 }
 
 func (p *process) moveHead() {
-	if away := p.sim.away[toLog].Sub(p.sim.clock.Now()); away > 0 {
+	if away := p.sim.away[toLog].Sub(p.sim.Clock.Now()); away > 0 {
 		p.after(away, p.moveHead)
 		return
 	}
 	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: ledger.KindModeChanged, Payload: &ledger.ModeChanged{Service: p.name, Mode: p.mode}})
 	if err != nil {
-		p.sim.violate("the head can be moved", "%v", err)
+		p.sim.Violate("the head can be moved", "%v", err)
 		return
 	}
 	draft.Time, draft.Service, draft.Mode, draft.Lease = p.Now(), p.name, string(ledger.ModeActive), p.lead.Lease()
@@ -228,14 +234,14 @@ func (p *process) startEffect(key string, l lane.Lane, timeout time.Duration, fn
 		}
 		cancel(context.Canceled)
 		if err != nil {
-			p.sim.trace("%s: effect %s: %v", p, key, err)
+			p.sim.Trace("%s: effect %s: %v", p, key, err)
 		}
 		p.after(0, p.poke)
 	})
 	c.cancel, c.fenced = cancel, l.Fenced()
 	p.running[key] = c
-	p.sim.stats.Effects++
-	p.after(p.sim.millis(0, 8), func() { p.sim.resume(c) })
+	p.sim.Stats.Effects++
+	p.after(p.sim.Millis(0, 8), func() { p.sim.resume(c) })
 	p.after(timeout, func() {
 		if p.running[key] == c {
 			cancel(errEffectTimeout)
@@ -245,14 +251,14 @@ func (p *process) startEffect(key string, l lane.Lane, timeout time.Duration, fn
 }
 
 // Event is counted only.
-func (p *process) Event(service.KubeEvent) { p.sim.stats.KubeEvents++ }
+func (p *process) Event(service.KubeEvent) { p.sim.Stats.KubeEvents++ }
 
 // awaitHead folds the log as it stands when the process begins to lead: it reports whether the log could be read. If not it pauses,
 // as clients of etcd do.
 func (p *process) awaitHead() bool {
 	var head uint64
-	if p.call(p.ctx, toLog, "read head", nil, func() { head = uint64(len(p.sim.entries)) }) != nil {
-		p.pause(p.sim.millis(50, 500))
+	if p.call(p.ctx, toLog, "read head", nil, func() { head = uint64(len(p.sim.Entries)) }) != nil {
+		p.pause(p.sim.Millis(50, 500))
 		return p.ctx.Err() != nil
 	}
 	p.ownSeq = max(p.ownSeq, head)
@@ -263,7 +269,7 @@ func (p *process) awaitHead() bool {
 // announce records the options if they are not in force; it reports that they are.
 func (p *process) announce() bool {
 	const aggregate = "options"
-	options := planner.EncodeOptions(p.sim.options)
+	options := planner.EncodeOptions(p.sim.Options)
 	if bytes.Equal(p.ledger.Options(), options) {
 		return true
 	}
@@ -285,7 +291,7 @@ func (p *process) retire() {
 	}
 	drafts, err := audit.RetirementDrafts(p.ledger, p.ledger.Seq()-age, 1)
 	if err != nil {
-		p.sim.violate("aggregates can be retired", "%v", err)
+		p.sim.Violate("aggregates can be retired", "%v", err)
 	}
 	for _, d := range drafts {
 		if _, err := p.append(p.ctx, d, nil); err != nil {
@@ -305,8 +311,8 @@ func (p *process) note(o service.Outcome) bool {
 		_, err = p.append(p.ctx, draft, nil)
 	}
 	if err != nil {
-		p.pause(p.sim.millis(50, 500))
-		p.foldLog(uint64(len(p.sim.entries)))
+		p.pause(p.sim.Millis(50, 500))
+		p.foldLog(uint64(len(p.sim.Entries)))
 	}
 	return p.ctx.Err() != nil
 }

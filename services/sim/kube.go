@@ -64,7 +64,7 @@ func ask[T any](ctx context.Context, k apiClient, name string, act func() (T, er
 func write[T cluster.Object](ctx context.Context, k apiClient, before T, name string, act func() (T, error)) (T, error) {
 	version := name + " at " + string(before.GetUID()) + "/" + before.GetResourceVersion()
 	if k.p.refused[version] {
-		k.p.sim.violate("no stale write is repeated", "%s: %s", k.p, version)
+		k.p.sim.Violate("no stale write is repeated", "%s: %s", k.p, version)
 	}
 	o, err := ask(ctx, k, name, act)
 	if kube.IsConflict(err) {
@@ -73,7 +73,7 @@ func write[T cluster.Object](ctx context.Context, k apiClient, before T, name st
 	return o, err
 }
 
-func (k apiClient) cluster() *cluster.Cluster { return k.p.sim.cluster }
+func (k apiClient) cluster() *cluster.Cluster { return k.p.sim.Cluster }
 
 func (k apiClient) Node(ctx context.Context, name string) (*corev1.Node, error) {
 	return ask(ctx, k, "get node "+name, func() (*corev1.Node, error) {
@@ -140,26 +140,26 @@ func (k apiClient) SetClaimCondition(ctx context.Context, name string, uid types
 
 func (k apiClient) PodsOnNode(ctx context.Context, node string) ([]corev1.Pod, error) {
 	return ask(ctx, k, "list pods of node "+node, func() ([]corev1.Pod, error) {
-		k.p.sim.history.listed[node] = k.p.sim.clock.Now()
+		k.p.sim.judge.PodsListed(node)
 		var list []corev1.Pod
 		for _, p := range k.cluster().PodsOn(node) {
 			list = append(list, *p.DeepCopy())
 		}
-		k.p.sim.surprise(node)
+		k.p.sim.users.Surprise(node)
 		return list, nil
 	})
 }
 
 func (k apiClient) EvictPod(ctx context.Context, namespace, name string, uid types.UID) error {
 	return k.do(ctx, "evict pod "+name, func() error {
-		k.p.sim.checkEviction(k.p, namespace+"/"+name, uid)
+		k.p.sim.judge.CheckEviction(k.p, namespace+"/"+name, uid)
 		return k.cluster().EvictPod(namespace, name, uid)
 	})
 }
 
 func (k apiClient) DeletePod(ctx context.Context, namespace, name string, uid types.UID, grace int64) error {
 	return k.do(ctx, "delete pod "+name, func() error {
-		k.p.sim.checkDeletion(k.p, namespace+"/"+name, uid)
+		k.p.sim.judge.CheckDeletion(k.p, namespace+"/"+name, uid)
 		return k.cluster().DeletePod(namespace, name, uid, grace)
 	})
 }

@@ -24,6 +24,8 @@ import (
 	"millwright/services/internal/service"
 	"millwright/services/lifecycle"
 	"millwright/services/sim/cloud"
+	"millwright/services/sim/judge"
+	"millwright/services/sim/stage"
 	"millwright/store"
 )
 
@@ -32,27 +34,27 @@ const seedsMax = 25
 
 // Each bug is put between a service and what it uses, and the simulator must find it, by the check that is about it.
 func TestBugsAreFound(t *testing.T) {
-	unanswered := Faults{EC2Unanswered: 300, EC2Lost: 200}
+	unanswered := stage.Faults{EC2Unanswered: 300, EC2Lost: 200}
 	type bug struct {
-		faults Faults
+		faults stage.Faults
 		wrap   Wrap
 		check  string
 	}
 	cases := map[string]bug{
-		"a launch of unknown outcome counts as failed": {unanswered, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return hasty{e} }}, CheckOneInstance},
-		"a launch is repeated with a fresh token":      {unanswered, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return &fresh{EC2: e} }}, CheckRecorded},
-		"it is not said what a NodeClaim was made of":  {Faults{KubeSlow: 400, KubeUnanswered: 400}, Wrap{Append: untold}, CheckContent},
-		"pods are deleted instead of evicted":          {Faults{}, Wrap{Kube: func(_ string, k Kube) Kube { return rude{k} }}, CheckEviction},
-		"do-not-disrupt is not seen": {Faults{NodeDeleted: 60}, Wrap{Observation: only(ledger.ServiceTerminator, func(p *corev1.Pod) {
+		"a launch of unknown outcome counts as failed": {unanswered, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return hasty{e} }}, judge.CheckOneInstance},
+		"a launch is repeated with a fresh token":      {unanswered, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return &fresh{EC2: e} }}, judge.CheckRecorded},
+		"it is not said what a NodeClaim was made of":  {stage.Faults{KubeSlow: 400, KubeUnanswered: 400}, Wrap{Append: untold}, judge.CheckContent},
+		"pods are deleted instead of evicted":          {stage.Faults{}, Wrap{Kube: func(_ string, k Kube) Kube { return rude{k} }}, judge.CheckEviction},
+		"do-not-disrupt is not seen": {stage.Faults{NodeDeleted: 60}, Wrap{Observation: only(ledger.ServiceTerminator, func(p *corev1.Pod) {
 			p.Annotations = nil
-		})}, CheckEviction},
-		"finalizers go while the instance shuts down": {Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return eager{e} }}, CheckInstanceFirst},
-		"budgets are not seen": {Faults{}, Wrap{Observation: only(ledger.ServiceDisruptor, func(p *karpv1.NodePool) {
+		})}, judge.CheckEviction},
+		"finalizers go while the instance shuts down": {stage.Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return eager{e} }}, judge.CheckInstanceFirst},
+		"budgets are not seen": {stage.Faults{}, Wrap{Observation: only(ledger.ServiceDisruptor, func(p *karpv1.NodePool) {
 			p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%"}}
-		})}, CheckBudgets},
-		"a command is confirmed before its nodes are tainted": {Faults{}, Wrap{Host: func(h service.Host) service.Host { return rash{h} }}, CheckTainted},
-		"limits are not seen": {Faults{}, Wrap{Observation: only(ledger.ServiceProvisioner, func(p *karpv1.NodePool) { p.Spec.Limits = nil })}, CheckLimits},
-		"requests are read as a tenth of what they are": {Faults{}, Wrap{Observation: only(ledger.ServiceProvisioner, func(p *corev1.Pod) {
+		})}, judge.CheckBudgets},
+		"a command is confirmed before its nodes are tainted": {stage.Faults{}, Wrap{Host: func(h service.Host) service.Host { return rash{h} }}, judge.CheckTainted},
+		"limits are not seen": {stage.Faults{}, Wrap{Observation: only(ledger.ServiceProvisioner, func(p *karpv1.NodePool) { p.Spec.Limits = nil })}, judge.CheckLimits},
+		"requests are read as a tenth of what they are": {stage.Faults{}, Wrap{Observation: only(ledger.ServiceProvisioner, func(p *corev1.Pod) {
 			p.Spec.Containers = slices.Clone(p.Spec.Containers)
 			for i := range p.Spec.Containers {
 				r := p.Spec.Containers[i].Resources.Requests.DeepCopy()
@@ -61,31 +63,31 @@ func TestBugsAreFound(t *testing.T) {
 				}
 				p.Spec.Containers[i].Resources.Requests = r
 			}
-		})}, CheckRoom},
-		"registration takes two writes": {Faults{}, Wrap{Kube: func(_ string, k Kube) Kube { return halfway{k} }}, CheckRegistration},
-		"a node counts as drained with pods on it": {Faults{NodeDeleted: 60}, Wrap{
+		})}, judge.CheckRoom},
+		"registration takes two writes": {stage.Faults{}, Wrap{Kube: func(_ string, k Kube) Kube { return halfway{k} }}, judge.CheckRegistration},
+		"a node counts as drained with pods on it": {stage.Faults{NodeDeleted: 60}, Wrap{
 			Kube:        func(_ string, k Kube) Kube { return blind{k} },
 			Observation: only(ledger.ServiceTerminator, func(p *corev1.Pod) { p.Spec.NodeName = "" }),
-		}, CheckUndrained},
-		"a refusal is forgotten": {Faults{}, Wrap{Host: func(h service.Host) service.Host { return forgetful{h} }}, CheckVerdicts},
-		"prices are read twice as high as they are": {Faults{}, Wrap{Observation: only(ledger.ServiceProvisioner, func(p *events.Prices) {
+		}, judge.CheckUndrained},
+		"a refusal is forgotten": {stage.Faults{}, Wrap{Host: func(h service.Host) service.Host { return forgetful{h} }}, judge.CheckVerdicts},
+		"prices are read twice as high as they are": {stage.Faults{}, Wrap{Observation: only(ledger.ServiceProvisioner, func(p *events.Prices) {
 			p.Entries = slices.Clone(p.Entries)
 			for i := range p.Entries {
 				p.Entries[i].MicroUSDPerHour *= 2
 			}
-		})}, CheckReplay},
-		"a launch is sent once more, after it was given up": {Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return &tardy{EC2: e} }}, CheckLivingClaim},
-		"instances are not ended":                           {Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return generous{e} }}, "it converges"},
-		"the log forgets a record it acknowledged":          {Faults{}, Wrap{Append: forgetSome()}, CheckLog},
-		"a service misses what records advance": {Faults{}, Wrap{Entry: func(process string, e ledger.Entry) ledger.Entry {
+		})}, judge.CheckReplay},
+		"a launch is sent once more, after it was given up": {stage.Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return &tardy{EC2: e} }}, judge.CheckLivingClaim},
+		"instances are not ended":                           {stage.Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return generous{e} }}, "it converges"},
+		"the log forgets a record it acknowledged":          {stage.Faults{}, Wrap{Append: forgetSome()}, judge.CheckLog},
+		"a service misses what records advance": {stage.Faults{}, Wrap{Entry: func(process string, e ledger.Entry) ledger.Entry {
 			if process == ledger.ServiceTerminator {
 				e.Advances = nil
 			}
 			return e
-		}}, CheckFold},
-		"a stop is not heeded": {Faults{Stopped: 200}, Wrap{Host: func(h service.Host) service.Host { return deaf{h} }}, CheckStopped},
-		"an instance has other security groups than it was asked for": {Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return elsewhere{e} }}, CheckDrift},
-		"one clock is believed, and the heartbeats of another like it": {Faults{ClockOff: 60}, Wrap{
+		}}, judge.CheckFold},
+		"a stop is not heeded": {stage.Faults{Stopped: 200}, Wrap{Host: func(h service.Host) service.Host { return deaf{h} }}, judge.CheckStopped},
+		"an instance has other security groups than it was asked for": {stage.Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return elsewhere{e} }}, judge.CheckDrift},
+		"one clock is believed, and the heartbeats of another like it": {stage.Faults{ClockOff: 60}, Wrap{
 			Host: func(h service.Host) service.Host { return gullible{h.(*process)} },
 			Observation: func(process string, o events.Observation) events.Observation {
 				if o.Op == events.OpHeartbeat && process == ledger.ServiceLifecycle {
@@ -93,11 +95,11 @@ func TestBugsAreFound(t *testing.T) {
 				}
 				return o
 			},
-		}, CheckTime},
-		"a deletion is not sent":        {Faults{}, Wrap{Kube: func(_ string, k Kube) Kube { return idle{k} }}, "it converges"},
-		"a service in shadow mode acts": {Faults{Shadowed: 500}, Wrap{Host: func(h service.Host) service.Host { return brazen{h.(*process)} }}, CheckShadow},
+		}, judge.CheckTime},
+		"a deletion is not sent":        {stage.Faults{}, Wrap{Kube: func(_ string, k Kube) Kube { return idle{k} }}, "it converges"},
+		"a service in shadow mode acts": {stage.Faults{Shadowed: 500}, Wrap{Host: func(h service.Host) service.Host { return brazen{h.(*process)} }}, judge.CheckShadow},
 	}
-	for _, check := range Checks {
+	for _, check := range judge.Checks {
 		if !slices.ContainsFunc(slices.Collect(maps.Values(cases)), func(c bug) bool { return c.check == check }) {
 			t.Errorf("no bug shows that this check can fail: %s", check)
 		}
@@ -207,7 +209,9 @@ func (k rude) EvictPod(ctx context.Context, namespace, name string, uid types.UI
 type halfway struct{ Kube }
 
 func (k halfway) UpdateNode(ctx context.Context, before, after *corev1.Node) (*corev1.Node, error) {
-	if unregistered(before) && !unregistered(after) {
+	if waits := func(n *corev1.Node) bool {
+		return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.UnregisteredTaintKey })
+	}; waits(before) && !waits(after) {
 		bare := before.DeepCopy()
 		bare.Spec.Taints = after.Spec.Taints
 		written, err := k.Kube.UpdateNode(ctx, before, bare)
@@ -270,7 +274,7 @@ func (h deaf) Stop() ledger.Stop { return ledger.StopNone }
 type gullible struct{ *process }
 
 func (h gullible) Now() time.Time {
-	now := h.sim.clock.Now().Add(h.machine.wrong)
+	now := h.sim.Clock.Now().Add(h.machine.wrong)
 	if last := h.ledger.LastTime(); last.After(now) {
 		return last
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"millwright/events"
@@ -12,6 +14,7 @@ import (
 	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 	"millwright/services/sim/cluster"
+	"millwright/services/sim/stage"
 	"millwright/store"
 )
 
@@ -40,10 +43,8 @@ type process struct {
 
 	world    *world.World
 	streamAt uint64
-	// seen is what the checks make of the messages up to there; nil before they look.
-	seen   *seen
-	ledger *ledger.Ledger
-	view   *cluster.View
+	ledger   *ledger.Ledger
+	view     *cluster.View
 	// folding: a read of log, stream or informers is on its way.
 	folding map[string]bool
 	// refused are the writes that were answered with a conflict.
@@ -81,11 +82,11 @@ func (p *process) String() string { return fmt.Sprintf("%s/%d", p.name, p.number
 
 // after runs fn in the process: later if it is frozen, never if it is dead.
 func (p *process) after(d time.Duration, fn func()) {
-	p.sim.clock.After(d, func() { p.run(fn) })
+	p.sim.Clock.After(d, func() { p.run(fn) })
 }
 
 func (p *process) run(fn func()) {
-	switch now := p.sim.clock.Now(); {
+	switch now := p.sim.Clock.Now(); {
 	case p.dead:
 	case now.Before(p.frozenUntil):
 		p.after(p.frozenUntil.Sub(now), fn)
@@ -100,28 +101,28 @@ var tempos = []int{1, 10, 10, 30, 30}
 // launch starts a process of a service; it leads as soon as it can.
 func (s *Sim) launch(name string) {
 	s.processes++
-	p := &process{sim: s, name: name, number: s.processes, running: map[string]*coroutine{}, lanes: lane.NewQueue[func()](effectsMax), folding: map[string]bool{}, refused: map[string]bool{}, view: s.cluster.View()}
-	p.tempo = tempos[s.rng.IntN(len(tempos))]
-	p.stopLag = s.millis(0, int(stopLag/time.Millisecond)-1)
+	p := &process{sim: s, name: name, number: s.processes, running: map[string]*coroutine{}, lanes: lane.NewQueue[func()](effectsMax), folding: map[string]bool{}, refused: map[string]bool{}, view: s.Cluster.View()}
+	p.tempo = tempos[s.Rng.IntN(len(tempos))]
+	p.stopLag = s.Millis(0, int(stage.StopLag/time.Millisecond)-1)
 	wrong := s.wrong[name]
-	if wrong == 0 && s.faults.Skew > 0 {
-		wrong = time.Duration(s.rng.Int64N(int64(2*s.faults.Skew))) - s.faults.Skew
+	if wrong == 0 && s.Faults.Skew > 0 {
+		wrong = time.Duration(s.Rng.Int64N(int64(2*s.Faults.Skew))) - s.Faults.Skew
 	}
 	p.machine = s.newMachine(wrong)
-	if p.mode = ledger.ModeActive; s.happens(s.faults.Shadowed) {
+	if p.mode = ledger.ModeActive; s.Happens(s.Faults.Shadowed) {
 		p.mode = ledger.ModeShadow
-		s.clock.After(s.millis(2000, 40_000), func() { s.activate(p) })
+		s.Clock.After(s.Millis(2000, 40_000), func() { s.activate(p) })
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
-	p.ledger = ledger.New(s.log.ID())
+	p.ledger = ledger.New(s.Log.ID())
 	p.world = s.restore()
 	p.streamAt = p.world.Position().Sequence
 	p.service = s.build(p)
 	s.alive[name] = p
 	s.all = append(s.all, p)
-	p.foldLog(uint64(len(s.entries)))
+	p.foldLog(uint64(len(s.Entries)))
 	p.foldStream()
-	s.trace("%s: started", p)
+	s.Trace("%s: started", p)
 	p.machine.ask()
 	p.keepClock()
 	p.campaign()
@@ -130,12 +131,12 @@ func (s *Sim) launch(name string) {
 // campaign leads if nobody does, else tries again.
 func (p *process) campaign() {
 	if p.machine.checked.Check() != nil {
-		p.after(p.sim.millis(100, 500), p.campaign)
+		p.after(p.sim.Millis(100, 500), p.campaign)
 		return
 	}
 	lead, ok := p.sim.elector.TryCampaign(store.Candidacy{Service: p.name, Identity: p.String()})
 	if !ok {
-		p.after(p.sim.millis(100, 500), p.campaign)
+		p.after(p.sim.Millis(100, 500), p.campaign)
 		return
 	}
 	p.lead = lead
@@ -167,8 +168,8 @@ func (s *Sim) crash(p *process, where string) bool {
 	if p.dead {
 		return false
 	}
-	s.stats.Crashes++
-	s.trace("%s: crashes %s", p, where)
+	s.Stats.Crashes++
+	s.Trace("%s: crashes %s", p, where)
 	s.end(p)
 	return true
 }
@@ -176,7 +177,7 @@ func (s *Sim) crash(p *process, where string) bool {
 // activate ends a process in shadow mode; the successor may be active.
 func (s *Sim) activate(p *process) {
 	if p.mode == ledger.ModeShadow && !p.dead {
-		s.trace("user: ends shadow mode of %s", p)
+		s.Trace("user: ends shadow mode of %s", p)
 		s.end(p)
 	}
 }
@@ -187,17 +188,17 @@ func (s *Sim) end(p *process) {
 	p.cancel(context.Canceled)
 	p.killAll()
 	if p.lead != nil {
-		s.clock.After(s.millis(0, int(leaseTime/time.Millisecond)), func() { _ = p.lead.Resign(context.Background()) })
+		s.Clock.After(s.Millis(0, int(leaseTime/time.Millisecond)), func() { _ = p.lead.Resign(context.Background()) })
 	}
 	if s.alive[p.name] == p {
 		s.alive[p.name] = nil
-		s.clock.After(s.millis(100, 4000), func() { s.launch(p.name) })
+		s.Clock.After(s.Millis(100, 4000), func() { s.launch(p.name) })
 	}
 }
 
 // killAll ends what the process is doing.
 func (p *process) killAll() {
-	for _, key := range sortedKeys(p.running) {
+	for _, key := range slices.Sorted(maps.Keys(p.running)) {
 		p.running[key].kill()
 	}
 	if p.steps != nil && !p.steps.ended {
@@ -210,31 +211,31 @@ func (s *Sim) freeze(p *process, d time.Duration) {
 	if p.dead || p.lead == nil || !p.leaseEnd.IsZero() {
 		return
 	}
-	s.stats.Freezes++
-	s.trace("%s: freezes for %s", p, d)
-	now := s.clock.Now()
+	s.Stats.Freezes++
+	s.Trace("%s: freezes for %s", p, d)
+	now := s.Clock.Now()
 	p.frozenUntil, p.leaseEnd = now.Add(d), now.Add(leaseTime)
-	s.clock.After(leaseTime, func() {
+	s.Clock.After(leaseTime, func() {
 		_ = p.lead.Resign(context.Background())
 		if s.alive[p.name] == p {
 			s.alive[p.name] = nil
 			s.launch(p.name)
 		}
 	})
-	p.after(d+s.millis(0, 400), func() { p.depose() })
+	p.after(d+s.Millis(0, 400), func() { p.depose() })
 }
 
 // depose ends the term: effects are called off, and the process ends.
 func (p *process) depose() {
-	p.sim.trace("%s: deposed", p)
+	p.sim.Trace("%s: deposed", p)
 	p.callOff(store.ErrFenced)
-	p.after(p.sim.millis(500, 1000), func() { p.sim.end(p) })
+	p.after(p.sim.Millis(500, 1000), func() { p.sim.end(p) })
 }
 
 // callOff cancels everything that runs under the term.
 func (p *process) callOff(cause error) {
 	p.cancel(cause)
-	for _, key := range sortedKeys(p.running) {
+	for _, key := range slices.Sorted(maps.Keys(p.running)) {
 		if c := p.running[key]; c != nil {
 			p.sim.wake(c, c.pause)
 		}
@@ -252,8 +253,8 @@ func (p *process) poke() {
 		p.dirty = true
 	case !p.due:
 		p.due = true
-		wait := p.sim.millis(2*p.tempo, 40*p.tempo)
-		if held := p.heldBack.Sub(p.sim.clock.Now()); held > wait {
+		wait := p.sim.Millis(2*p.tempo, 40*p.tempo)
+		if held := p.heldBack.Sub(p.sim.Clock.Now()); held > wait {
 			wait = held
 		}
 		p.after(wait, p.step)
@@ -266,7 +267,7 @@ func (p *process) step() {
 	if !p.leads() || p.standsDown {
 		return
 	}
-	p.sim.stats.Steps++
+	p.sim.Stats.Steps++
 	p.stepping = true
 	p.sim.resume(p.steps)
 }
@@ -279,12 +280,12 @@ func (p *process) stepped(next time.Duration, err error) {
 		p.retry = 0
 	case p.unready:
 		next = notReadyRetry
-		p.sim.trace("%s: %v", p, err)
+		p.sim.Trace("%s: %v", p, err)
 	default:
 		p.retry = min(max(2*p.retry, retryFirst), retryMax)
-		p.heldBack = p.sim.clock.Now().Add(p.retry)
+		p.heldBack = p.sim.Clock.Now().Add(p.retry)
 		next = p.retry
-		p.sim.trace("%s: step failed: %v", p, err)
+		p.sim.Trace("%s: step failed: %v", p, err)
 	}
 	p.timer++
 	if timer := p.timer; next > 0 {
@@ -309,14 +310,14 @@ func (p *process) changed(source string, from target, late int, read func() (pok
 		return
 	}
 	p.folding[source] = true
-	wait := p.sim.millis(1, 25)
-	if p.sim.happens(late) {
-		wait = p.sim.millis(500, 6000)
-		if p.sim.happens(veryLate) {
+	wait := p.sim.Millis(1, 25)
+	if p.sim.Happens(late) {
+		wait = p.sim.Millis(500, 6000)
+		if p.sim.Happens(veryLate) {
 			wait += 30 * time.Second
 		}
 	}
-	if away := p.sim.away[from].Sub(p.sim.clock.Now()); away > 0 {
+	if away := p.sim.away[from].Sub(p.sim.Clock.Now()); away > 0 {
 		wait += away
 	}
 	p.after(wait, func() {
@@ -329,13 +330,13 @@ func (p *process) changed(source string, from target, late int, read func() (pok
 
 // foldLog folds the records up to a sequence.
 func (p *process) foldLog(seq uint64) {
-	for p.ledger.Seq() < min(seq, uint64(len(p.sim.entries))) {
-		e := p.sim.entries[p.ledger.Seq()]
+	for p.ledger.Seq() < min(seq, uint64(len(p.sim.Entries))) {
+		e := p.sim.Entries[p.ledger.Seq()]
 		if p.sim.cfg.Wrap.Entry != nil {
 			e = p.sim.cfg.Wrap.Entry(p.name, e)
 		}
 		if err := p.ledger.Apply(e); err != nil {
-			p.sim.violate("the log can be folded", "%s: %v", p, err)
+			p.sim.Violate("the log can be folded", "%s: %v", p, err)
 			return
 		}
 	}
@@ -346,12 +347,12 @@ func (p *process) foldLog(seq uint64) {
 func (p *process) foldStream() (poke bool) {
 	s := p.sim
 	poke = p.unready || s.eager
-	if at := p.world.Position(); at.Incarnation != s.incarnation {
+	if at := p.world.Position(); at.Incarnation != s.Incarnation {
 		p.world, p.streamAt = world.New(), 0
-		p.world.SetIncarnation(s.incarnation)
+		p.world.SetIncarnation(s.Incarnation)
 	}
-	for ; p.streamAt < uint64(len(s.messages)); p.streamAt++ {
-		o := s.messages[p.streamAt]
+	for ; p.streamAt < uint64(len(s.Messages)); p.streamAt++ {
+		o := s.Messages[p.streamAt]
 		if s.cfg.Wrap.Observation != nil {
 			o = s.cfg.Wrap.Observation(p.name, o)
 		}
@@ -364,16 +365,16 @@ func (p *process) foldStream() (poke bool) {
 // restore returns the World of the newest checkpoint, or an empty one.
 func (s *Sim) restore() *world.World {
 	w := world.New()
-	state, err := s.stream.State(context.Background())
+	state, err := s.Stream.State(context.Background())
 	if err == nil {
 		var restored *world.World
-		restored, _, err = events.LatestCheckpoint(context.Background(), s.stream.Blobs(), state, state.Last, world.ReadCheckpoint, func(_ events.Checkpoint, err error) {
-			s.violate("checkpoints can be read", "%v", err)
+		restored, _, err = events.LatestCheckpoint(context.Background(), s.Stream.Blobs(), state, state.Last, world.ReadCheckpoint, func(_ events.Checkpoint, err error) {
+			s.Violate("checkpoints can be read", "%v", err)
 		})
 		if err == nil {
 			w = restored
 		}
 	}
-	w.SetIncarnation(s.incarnation)
+	w.SetIncarnation(s.Incarnation)
 	return w
 }

@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"testing"
 	"time"
+
+	"millwright/services/sim/stage"
 )
 
 var (
@@ -75,7 +77,7 @@ func TestWithoutFaults(t *testing.T) {
 		n = *seed
 	}
 	cfg := config(n)
-	cfg.Faults = &Faults{}
+	cfg.Faults = &stage.Faults{}
 	began := time.Now()
 	r := Run(cfg)
 	t.Log(r.Stats, time.Since(began))

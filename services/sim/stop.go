@@ -2,60 +2,49 @@ package sim
 
 import (
 	"context"
-	"strings"
-	"time"
 
 	"millwright/planner/ledger"
+	"millwright/services/sim/stage"
 	"millwright/store/audit"
 )
 
-// stopLag is within which every service has to heed an operator's stop.
-const stopLag = time.Second
-
-// operator is what operators have asked for, from which record on and since when.
-type operator struct {
-	stop, before ledger.Stop
-	seq          uint64
-	since        time.Time
-}
-
 // stopForAWhile has an operator stop the services and let them go on later.
 func (s *Sim) stopForAWhile() {
-	if s.operator.stop != ledger.StopNone || s.isAway(toLog) {
+	if s.Operator.Stop != ledger.StopNone || s.isAway(toLog) {
 		return
 	}
-	s.operate([]ledger.Stop{ledger.StopVoluntary, ledger.StopAll}[s.rng.IntN(2)])
-	s.clock.After(s.millis(2000, 40_000), s.resumeAll)
+	s.operate([]ledger.Stop{ledger.StopVoluntary, ledger.StopAll}[s.Rng.IntN(2)])
+	s.Clock.After(s.Millis(2000, 40_000), s.resumeAll)
 }
 
 // resumeAll ends a stop as soon as the log can be reached.
 func (s *Sim) resumeAll() {
-	if away := s.away[toLog].Sub(s.clock.Now()); away > 0 {
-		s.clock.After(away, s.resumeAll)
+	if away := s.away[toLog].Sub(s.Clock.Now()); away > 0 {
+		s.Clock.After(away, s.resumeAll)
 		return
 	}
-	if s.operator.stop != ledger.StopNone {
+	if s.Operator.Stop != ledger.StopNone {
 		s.operate(ledger.StopNone)
 	}
 }
 
 func (s *Sim) operate(stop ledger.Stop) {
-	s.trace("user: stops %q", stop)
+	s.Trace("user: stops %q", stop)
 	ctx := context.Background()
-	seen, err := s.log.Aggregate(ctx, ledger.ControlAggregate)
+	seen, err := s.Log.Aggregate(ctx, ledger.ControlAggregate)
 	if err == nil {
 		draft, draftErr := audit.ControlDraft(&ledger.ControlChanged{Stop: stop, By: "operator", Why: "simulated"}, seen)
-		draft.Time = s.clock.Now()
+		draft.Time = s.Clock.Now()
 		if err = draftErr; err == nil {
-			rec, appendErr := s.log.Append(ctx, draft)
+			rec, appendErr := s.Log.Append(ctx, draft)
 			if err = appendErr; err == nil {
-				s.operator = operator{stop, s.operator.stop, rec.Seq, s.clock.Now()}
+				s.Operator = stage.Operator{Stop: stop, Before: s.Operator.Stop, Seq: rec.Seq, Since: s.Clock.Now()}
 				s.stored(nil, rec)
 			}
 		}
 	}
 	if err != nil {
-		s.violate("operators can stop", "%v", err)
+		s.Violate("operators can stop", "%v", err)
 	}
 }
 
@@ -64,10 +53,10 @@ func (p *process) Stop() ledger.Stop {
 	if p.reliable() != nil {
 		return ledger.StopAll
 	}
-	o := &p.sim.operator
-	stop := o.stop
-	if p.ledger.Seq() < o.seq && p.sim.clock.Now().Sub(o.since) < p.stopLag {
-		stop = o.before
+	o := &p.sim.Operator
+	stop := o.Stop
+	if p.ledger.Seq() < o.Seq && p.sim.Clock.Now().Sub(o.Since) < p.stopLag {
+		stop = o.Before
 	}
 	if p.LogAway() && stop == ledger.StopNone {
 		return ledger.StopVoluntary
@@ -77,26 +66,5 @@ func (p *process) Stop() ledger.Stop {
 
 // LogAway: nobody has read the switch for longer than that is trusted.
 func (p *process) LogAway() bool {
-	return p.sim.isAway(toLog) && p.sim.clock.Now().Sub(p.sim.logAwaySince) > stopLag
-}
-
-// checkStopped demands that nothing is begun that operators have stopped.
-func (s *Sim) checkStopped(by *process, call string) {
-	if s.clock.Now().Sub(s.operator.since) <= stopLag {
-		return
-	}
-	var forbidden []string
-	switch s.operator.stop {
-	case ledger.StopAll:
-		forbidden = []string{"create nodeclaim", "delete nodeclaim", "ec2:CreateFleet", "ec2:TerminateInstances", "evict pod", "delete pod"}
-	case ledger.StopVoluntary:
-		if by.name == ledger.ServiceDisruptor {
-			forbidden = []string{"delete nodeclaim"}
-		}
-	}
-	for _, f := range forbidden {
-		if strings.HasPrefix(call, f) {
-			s.violate(CheckStopped, "%s: %s, stopped (%s) for %s", by, call, s.operator.stop, s.clock.Now().Sub(s.operator.since))
-		}
-	}
+	return p.sim.isAway(toLog) && p.sim.Clock.Now().Sub(p.sim.logAwaySince) > stage.StopLag
 }

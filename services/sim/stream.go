@@ -13,6 +13,7 @@ import (
 	"millwright/events"
 	"millwright/services/internal/ec2"
 	"millwright/services/sim/cloud"
+	"millwright/services/sim/stage"
 	watcherkube "millwright/services/watcher/kube"
 )
 
@@ -43,7 +44,7 @@ type publisher struct {
 
 func (w *publisher) after(d time.Duration, fn func()) {
 	term := w.term
-	w.sim.clock.After(d, func() {
+	w.sim.Clock.After(d, func() {
 		if w.term == term && !w.dead {
 			fn()
 		}
@@ -53,22 +54,22 @@ func (w *publisher) after(d time.Duration, fn func()) {
 // begin starts an epoch: everything that exists, then what changes.
 func (w *publisher) begin() {
 	s := w.sim
-	if away := s.away[toKube].Sub(s.clock.Now()); away > 0 {
+	if away := s.away[toKube].Sub(s.Clock.Now()); away > 0 {
 		w.after(away, w.begin)
 		return
 	}
 	w.term++
 	w.epoch, w.counter, w.late, w.pumping = w.epoch+1, 0, nil, false
 	w.instances = map[string]string{}
-	s.trace("watcher: epoch %d", w.epoch)
+	s.Trace("watcher: epoch %d", w.epoch)
 	w.resyncing = true
 	w.send(events.Observation{Op: events.OpResyncBegin})
 	w.publishMarket()
 	w.poll()
-	for _, c := range s.cluster.Present() {
+	for _, c := range s.Cluster.Present() {
 		w.see(c.Kind, c.Op, c.Key, c.Object)
 	}
-	w.at = s.cluster.Len()
+	w.at = s.Cluster.Len()
 	w.send(events.Observation{Op: events.OpResyncEnd})
 	w.resyncing = false
 	w.beat()
@@ -77,12 +78,12 @@ func (w *publisher) begin() {
 // publishMarket publishes catalogue and prices.
 func (w *publisher) publishMarket() {
 	s := w.sim
-	catalogue, prices := cloud.Catalogue(nodeClassName, s.market)
-	ref, err := events.StoreCatalog(context.Background(), s.stream.Blobs(), catalogue)
+	catalogue, prices := cloud.Catalogue(stage.NodeClassName, s.market)
+	ref, err := events.StoreCatalog(context.Background(), s.Stream.Blobs(), catalogue)
 	if err != nil {
 		panic(err)
 	}
-	w.send(events.Observation{Kind: events.KindCatalog, Op: events.OpUpsert, UID: nodeClassName, Name: nodeClassName, Object: ref})
+	w.send(events.Observation{Kind: events.KindCatalog, Op: events.OpUpsert, UID: stage.NodeClassName, Name: stage.NodeClassName, Object: ref})
 	w.send(events.Observation{Kind: events.KindPrices, Op: events.OpUpsert, Object: prices})
 }
 
@@ -90,11 +91,11 @@ func (w *publisher) beat() {
 	if w.dead {
 		return
 	}
-	if w.sim.clock.Now().Sub(w.polled) >= pollEvery {
+	if w.sim.Clock.Now().Sub(w.polled) >= pollEvery {
 		w.poll()
 	}
 	if !w.sim.isAway(toKube) { // else the heartbeat is withheld
-		w.machine.hear(toKube, w.machine.checked.Monotonic()-5*time.Millisecond, w.sim.clock.Now())
+		w.machine.hear(toKube, w.machine.checked.Monotonic()-5*time.Millisecond, w.sim.Clock.Now())
 		if w.machine.checked.Check() != nil {
 			w.standDown()
 			return
@@ -110,8 +111,8 @@ func (w *publisher) pump() {
 	if w.sim.isAway(toKube) {
 		return
 	}
-	changes := w.sim.cluster.Changes(w.at)
-	w.at = w.sim.cluster.Len()
+	changes := w.sim.Cluster.Changes(w.at)
+	w.at = w.sim.Cluster.Len()
 	for _, c := range changes {
 		w.see(c.Kind, c.Op, c.Key, c.Object)
 	}
@@ -123,7 +124,7 @@ func (w *publisher) changed() {
 		return
 	}
 	w.pumping = true
-	w.after(w.sim.millis(2, 20), func() {
+	w.after(w.sim.Millis(2, 20), func() {
 		w.pumping = false
 		w.pump()
 	})
@@ -148,8 +149,8 @@ func (w *publisher) see(kind events.Kind, op events.Op, key string, o interface 
 // poll publishes the states of instances that changed.
 func (w *publisher) poll() {
 	s := w.sim
-	w.polled = s.clock.Now()
-	list, _ := s.cloud.DescribeInstancesByTags(map[string]string{awsv1.TagNodePool: "*"},
+	w.polled = s.Clock.Now()
+	list, _ := s.Cloud.DescribeInstancesByTags(map[string]string{awsv1.TagNodePool: "*"},
 		ec2.StatePending, ec2.StateRunning, ec2.StateShuttingDown, ec2.StateTerminated)
 	slices.SortFunc(list, func(a, b ec2.Instance) int { return cmp.Compare(a.ID, b.ID) })
 	for _, i := range list {
@@ -164,26 +165,26 @@ func (w *publisher) poll() {
 
 // send gives an observation its place, unless a fault has it lost, doubled or late.
 func (w *publisher) send(o events.Observation) {
-	s, x := w.sim, &w.sim.faults
+	s, x := w.sim, &w.sim.Faults
 	if w.dead {
 		return
 	}
-	if w.resyncing && s.happens(x.ResyncBroken) {
-		w.die(s.millis(200, 8000))
+	if w.resyncing && s.Happens(x.ResyncBroken) {
+		w.die(s.Millis(200, 8000))
 		return
 	}
 	w.counter++
 	o.Epoch, o.Counter, o.ObservedAt = w.epoch, w.counter, w.machine.checked.Now()
 	switch {
-	case s.happens(x.MessageLost):
-		s.trace("watcher: message %d of epoch %d is lost", o.Counter, o.Epoch)
+	case s.Happens(x.MessageLost):
+		s.Trace("watcher: message %d of epoch %d is lost", o.Counter, o.Epoch)
 		w.resyncSoon()
 		return
-	case s.happens(x.MessageLate):
+	case s.Happens(x.MessageLate):
 		w.late = append(w.late, o)
 		w.resyncSoon()
 		return
-	case s.happens(x.MessageDoubled):
+	case s.Happens(x.MessageDoubled):
 		w.store(o)
 	}
 	w.store(o)
@@ -194,38 +195,38 @@ func (w *publisher) send(o events.Observation) {
 }
 
 // resyncSoon begins another epoch, as the watcher does when it learns that a publish failed.
-func (w *publisher) resyncSoon() { w.after(w.sim.millis(100, 8000), w.begin) }
+func (w *publisher) resyncSoon() { w.after(w.sim.Millis(100, 8000), w.begin) }
 
 // store encodes a message, puts it into the stream, and keeps it decoded for who folds.
 func (w *publisher) store(o events.Observation) {
 	s := w.sim
 	data, err := events.Encode(o)
 	if err == nil {
-		err = s.stream.Publish(context.Background(), data)
+		err = s.Stream.Publish(context.Background(), data)
 	}
 	if err == nil {
 		o, err = events.Decode(data)
 	}
 	if err == nil {
-		err = events.ResolveCatalog(context.Background(), s.stream.Blobs(), &o, nil)
+		err = events.ResolveCatalog(context.Background(), s.Stream.Blobs(), &o, nil)
 	}
 	if err != nil {
-		s.violate("what is seen can be published", "%v", err)
+		s.Violate("what is seen can be published", "%v", err)
 		return
 	}
-	s.messages = append(s.messages, o)
-	s.stats.Messages++
+	s.Messages = append(s.Messages, o)
+	s.Stats.Messages++
 	s.streamMoved()
 }
 
 // standDown silences the watcher until its clock can be relied on; then it begins a new epoch.
 func (w *publisher) standDown() {
-	w.sim.trace("watcher: stands down: %v", w.machine.checked.Check())
-	w.sim.stats.StoodDown++
+	w.sim.Trace("watcher: stands down: %v", w.machine.checked.Check())
+	w.sim.Stats.StoodDown++
 	w.dead = true
 	w.term++
 	term := w.term
-	w.sim.clock.Every(lookEvery, func() bool {
+	w.sim.Clock.Every(lookEvery, func() bool {
 		if !w.dead || w.term != term || !w.machine.ask() {
 			return w.dead && w.term == term
 		}
@@ -237,10 +238,10 @@ func (w *publisher) standDown() {
 
 // die silences the watcher for a while; then another begins a new epoch.
 func (w *publisher) die(d time.Duration) {
-	w.sim.trace("watcher: dies for %s", d)
+	w.sim.Trace("watcher: dies for %s", d)
 	w.dead = true
 	w.term++
-	w.sim.clock.After(d, func() {
+	w.sim.Clock.After(d, func() {
 		w.dead = false
 		w.begin()
 	})
@@ -248,13 +249,13 @@ func (w *publisher) die(d time.Duration) {
 
 // renewStream abandons the stream, as when NATS lost it.
 func (s *Sim) renewStream() {
-	state, err := s.stream.Renew(context.Background())
+	state, err := s.Stream.Renew(context.Background())
 	if err != nil {
 		panic(err)
 	}
-	s.trace("stream: renewed as %s", state.Incarnation)
-	s.stats.Renewals++
-	s.incarnation, s.messages, s.checkpointed = state.Incarnation, nil, 0
+	s.Trace("stream: renewed as %s", state.Incarnation)
+	s.Stats.Renewals++
+	s.Incarnation, s.Messages, s.checkpointed = state.Incarnation, nil, 0
 	if !s.watcher.dead {
 		s.watcher.begin()
 	}
@@ -263,11 +264,11 @@ func (s *Sim) renewStream() {
 // checkpoint stores the World of a process that has one worth storing.
 func (s *Sim) checkpoint(p *process) {
 	at := p.world.Position()
-	if at.Incarnation != s.incarnation || at.Sequence < s.checkpointed+checkpointEvery {
+	if at.Incarnation != s.Incarnation || at.Sequence < s.checkpointed+checkpointEvery {
 		return
 	}
-	if _, _, err := events.WriteCheckpoint(context.Background(), s.stream.Blobs(), at, p.world.WriteCheckpoint); err != nil {
-		s.violate("checkpoints can be written", "%v", err)
+	if _, _, err := events.WriteCheckpoint(context.Background(), s.Stream.Blobs(), at, p.world.WriteCheckpoint); err != nil {
+		s.Violate("checkpoints can be written", "%v", err)
 	}
 	s.checkpointed = at.Sequence
 }

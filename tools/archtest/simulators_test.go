@@ -3,13 +3,18 @@ package archtest
 // accountServices are the services of the simulated AWS account, each a package of its own.
 var accountServices = []string{"network", "ami", "template", "iam", "sqs", "eks", "pricing", "instancetype", "reservation", "faults", "instance"}
 
-// simulatorRules keep the parts of the simulated account apart.
+// simulatorRules keep the parts of the simulated account, and those of the simulated system, apart.
 func simulatorRules() []rule {
 	const sim = "tools/ec2sim/sim"
 	rules := []rule{
 		{from: sim + "/wire", banned: ours("tools/ec2sim"), reason: "protocols know no resource"},
 		{from: sim + "/account", banned: ours(simulatorPackages(accountServices)...), reason: "the account knows none of its services"},
 	}
+	rules = append(rules,
+		rule{from: "services/sim/stage", banned: ours("services/sim/judge", "services/sim/users"), reason: "the stage decides nothing"},
+		rule{from: "services/sim/judge", banned: ours("services/sim/users", "planner/provision", "planner/disrupt", "planner/drain", "planner/world"),
+			reason: "who judges shares no code with what is judged, and does nothing to it"},
+		rule{from: "services/sim/users", banned: ours("services/sim/judge"), reason: "users do not know what is checked"})
 	for _, service := range accountServices {
 		r := rule{from: sim + "/" + service, reason: "services of the account stand alone; instance joins those that a launch needs"}
 		for _, other := range accountServices {

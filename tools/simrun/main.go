@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"millwright/services/sim"
+	"millwright/services/sim/stage"
 )
 
 type options struct {
@@ -94,7 +95,7 @@ func run(o options) bool {
 	results := simulate(o)
 	var done, failed uint64
 	var virtual time.Duration
-	total := sim.Stats{}
+	total := stage.Stats{}
 	for r := range results {
 		done++
 		virtual += r.Stats.Virtual

@@ -1,4 +1,4 @@
-package sim
+package users
 
 import (
 	"fmt"
@@ -17,119 +17,92 @@ import (
 	"millwright/planner"
 	"millwright/services/sim/cloud"
 	"millwright/services/sim/cluster"
+	"millwright/services/sim/stage"
 )
-
-// script is what users do in one run: the demo's workload, varied by the seed.
-type script struct {
-	// until faults stop.
-	length time.Duration
-	pools  []*karpv1.NodePool
-	// budgets are how many pods may be unavailable, by PodDisruptionBudget.
-	budgets map[string]intstr.IntOrString
-	// pace is how many times faster than the demo it goes, with about as much fewer pods.
-	pace int
-	// expires: nodes end by themselves for ever, so the cluster never comes to rest.
-	expires bool
-	// lingers: a cluster whose nodes expire is watched for all of patience, though it was settled before.
-	lingers bool
-	acts    []act
-}
 
 // paces are drawn from.
 var paces = []int{1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 6, 6, 6, 6, 6, 6}
 
-// act is one thing users do at a time.
-type act struct {
-	at   time.Duration
-	name string
-	do   func()
-}
-
-// neverFits is the app whose pods no instance type can run.
-const neverFits = "giant"
-
-func (s *Sim) oneOf(texts ...string) string { return texts[s.rng.IntN(len(texts))] }
-
 // drawScript draws the pools and the workload: up to 3 pods, then up to 12 and 4 more, one that never fits, then less. One in
 // sixteen is all of that; the others are played in half the time, a third, a quarter or a sixth, with fewer pods, and machines that
 // boot as much faster: most bugs need little, and those runs are cheap.
-func (s *Sim) drawScript() script {
-	pace := paces[s.rng.IntN(len(paces))]
+func (s *Users) drawScript() stage.Script {
+	pace := paces[s.Rng.IntN(len(paces))]
 	many := 12 / pace
-	x := script{pace: pace, budgets: map[string]intstr.IntOrString{}, length: s.millis(130_000/pace, 210_000/pace)}
-	x.lingers = s.happens(250)
-	x.pools = append(x.pools, s.drawPool("default", &x))
-	if s.happens(500) {
-		x.pools = append(x.pools, s.drawPool("extra", &x))
+	x := stage.Script{Pace: pace, Budgets: map[string]intstr.IntOrString{}, Length: s.Millis(130_000/pace, 210_000/pace)}
+	x.Lingers = s.Happens(250)
+	x.Pools = append(x.Pools, s.drawPool("default", &x))
+	if s.Happens(500) {
+		x.Pools = append(x.Pools, s.drawPool("extra", &x))
 	}
-	at := func(from, to int) time.Duration { return s.millis(from*1000/pace, to*1000/pace) }
+	at := func(from, to int) time.Duration { return s.Millis(from*1000/pace, to*1000/pace) }
 	deploy := func(at time.Duration, name string, replicas int) {
 		d := s.drawDeployment(name, replicas)
-		x.acts = append(x.acts, act{at, fmt.Sprintf("deploys %d pods of %s", replicas, name), func() { s.cluster.Deploy(d) }})
+		x.Acts = append(x.Acts, stage.Act{At: at, Name: fmt.Sprintf("deploys %d pods of %s", replicas, name), Do: func() { s.Cluster.Deploy(d) }})
 	}
 	scale := func(at time.Duration, name string, replicas int) {
-		x.acts = append(x.acts, act{at, fmt.Sprintf("scales %s to %d", name, replicas), func() { s.cluster.Scale(name, replicas) }})
+		x.Acts = append(x.Acts, stage.Act{At: at, Name: fmt.Sprintf("scales %s to %d", name, replicas), Do: func() { s.Cluster.Scale(name, replicas) }})
 	}
-	upTo := func(most int) int { return 1 + s.rng.IntN(max(most/pace, 1)) }
+	upTo := func(most int) int { return 1 + s.Rng.IntN(max(most/pace, 1)) }
 	deploy(at(1, 5), "first", upTo(3))
-	deploy(at(20, 40), "second", 2+s.rng.IntN(many-1))
+	deploy(at(20, 40), "second", 2+s.Rng.IntN(many-1))
 	deploy(at(20, 45), "third", upTo(4))
-	if s.happens(350) {
-		d := cluster.Deployment{Name: neverFits, Replicas: 1, Labels: map[string]string{"app": neverFits}, Spec: podSpec("200", "1Gi")}
-		x.acts = append(x.acts, act{at(30, 60), "deploys a pod that never fits", func() { s.cluster.Deploy(d) }})
+	if s.Happens(350) {
+		d := cluster.Deployment{Name: stage.NeverFits, Replicas: 1, Labels: map[string]string{"app": stage.NeverFits}, Spec: podSpec("200", "1Gi")}
+		x.Acts = append(x.Acts, stage.Act{At: at(30, 60), Name: "deploys a pod that never fits", Do: func() { s.Cluster.Deploy(d) }})
 	}
-	scale(at(65, 90), "second", s.rng.IntN(many+1))
+	scale(at(65, 90), "second", s.Rng.IntN(many+1))
 	scale(at(75, 110), "first", upTo(8)-1)
-	if s.happens(500) {
+	if s.Happens(500) {
 		scale(at(100, 115), "third", 0)
 		scale(at(115, 130), "third", upTo(6))
 	}
 	return x
 }
 
-func (s *Sim) drawPool(name string, x *script) *karpv1.NodePool {
-	after := []time.Duration{0, 5 * time.Second, 20 * time.Second}[s.rng.IntN(3)] / time.Duration(x.pace)
+func (s *Users) drawPool(name string, x *stage.Script) *karpv1.NodePool {
+	after := []time.Duration{0, 5 * time.Second, 20 * time.Second}[s.Rng.IntN(3)] / time.Duration(x.Pace)
 	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: karpv1.NodePoolSpec{
 		Template: karpv1.NodeClaimTemplate{Spec: karpv1.NodeClaimTemplateSpec{
-			NodeClassRef: &karpv1.NodeClassReference{Group: awsv1.Group, Kind: "EC2NodeClass", Name: nodeClassName}}},
+			NodeClassRef: &karpv1.NodeClassReference{Group: awsv1.Group, Kind: "EC2NodeClass", Name: stage.NodeClassName}}},
 		Disruption: karpv1.Disruption{ConsolidateAfter: karpv1.NewDuration(after.Truncate(time.Second)), ConsolidationPolicy: karpv1.ConsolidationPolicyWhenEmpty,
-			Budgets: []karpv1.Budget{{Nodes: s.oneOf("1", "2", "50%", "100%")}}},
+			Budgets: []karpv1.Budget{{Nodes: s.OneOf("1", "2", "50%", "100%")}}},
 	}}
 	spec := &p.Spec.Template.Spec
-	switch s.rng.IntN(3) {
+	switch s.Rng.IntN(3) {
 	case 0:
 		spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: karpv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn,
-			Values: []string{s.oneOf(karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot)}}}
+			Values: []string{s.OneOf(karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot)}}}
 	case 1:
 		spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn,
 			Values: []string{"c5.large", "m5.large", "m5.xlarge"}}}
 	}
-	if s.happens(300) {
+	if s.Happens(300) {
 		spec.Taints = []corev1.Taint{{Key: "team", Value: name, Effect: corev1.TaintEffectNoSchedule}}
 	}
-	if s.happens(250) {
+	if s.Happens(250) {
 		spec.StartupTaints = []corev1.Taint{{Key: cluster.StartupTaintKey, Effect: corev1.TaintEffectNoSchedule}}
 	}
-	if s.happens(300) {
+	if s.Happens(300) {
 		p.Spec.Template.Labels = map[string]string{"team": name}
 	}
-	if s.happens(250) {
-		x.expires = true
-		spec.ExpireAfter = karpv1.NewDuration((s.millis(150_000, 400_000) / time.Duration(min(x.pace, 3))).Truncate(time.Second))
+	if s.Happens(250) {
+		x.Expires = true
+		spec.ExpireAfter = karpv1.NewDuration((s.Millis(150_000, 400_000) / time.Duration(min(x.Pace, 3))).Truncate(time.Second))
 	}
-	if s.happens(300) {
-		spec.TerminationGracePeriod = &metav1.Duration{Duration: s.millis(20_000, 120_000).Truncate(time.Second)}
+	if s.Happens(300) {
+		spec.TerminationGracePeriod = &metav1.Duration{Duration: s.Millis(20_000, 120_000).Truncate(time.Second)}
 	}
-	if s.happens(300) {
-		p.Spec.Limits = s.drawLimits(x.pace)
+	if s.Happens(300) {
+		p.Spec.Limits = s.drawLimits(x.Pace)
 	}
 	return p
 }
 
-func (s *Sim) drawLimits(pace int) karpv1.Limits {
-	cpu := s.oneOf("8", "16", "40")
+func (s *Users) drawLimits(pace int) karpv1.Limits {
+	cpu := s.OneOf("8", "16", "40")
 	if pace > 1 {
-		cpu = s.oneOf("4", "8", "16")
+		cpu = s.OneOf("4", "8", "16")
 	}
 	return karpv1.Limits{corev1.ResourceCPU: resource.MustParse(cpu)}
 }
@@ -142,53 +115,53 @@ func podSpec(cpu, memory string) corev1.PodSpec {
 	}
 }
 
-func (s *Sim) drawDeployment(name string, replicas int) cluster.Deployment {
+func (s *Users) drawDeployment(name string, replicas int) cluster.Deployment {
 	d := cluster.Deployment{Name: name, Replicas: replicas, Labels: map[string]string{"app": name},
-		Spec: podSpec(s.oneOf("250m", "500m", "900m", "1500m"), s.oneOf("256Mi", "1Gi", "3Gi"))}
-	grace := int64(s.rng.IntN(31))
+		Spec: podSpec(s.OneOf("250m", "500m", "900m", "1500m"), s.OneOf("256Mi", "1Gi", "3Gi"))}
+	grace := int64(s.Rng.IntN(31))
 	d.Spec.TerminationGracePeriodSeconds = &grace
-	if s.happens(120) {
+	if s.Happens(120) {
 		d.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
 	}
-	if s.happens(150) {
-		d.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: cloud.Zones[s.rng.IntN(len(cloud.Zones))]}
+	if s.Happens(150) {
+		d.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: cloud.Zones[s.Rng.IntN(len(cloud.Zones))]}
 	}
 	return d
 }
 
-func (s *Sim) drawOptions() planner.Options {
+func (s *Users) drawOptions() planner.Options {
 	o := planner.DefaultOptions()
-	o.LaunchTimeout = s.millis(60_000, 180_000)
-	o.RegistrationTimeout = s.millis(90_000, 240_000)
-	o.OfferingBackoff = s.millis(10_000, 60_000)
+	o.LaunchTimeout = s.Millis(60_000, 180_000)
+	o.RegistrationTimeout = s.Millis(90_000, 240_000)
+	o.OfferingBackoff = s.Millis(10_000, 60_000)
 	o.OfferingBackoffMax = 2 * time.Minute
 	return o
 }
 
-// furnish makes what is there from the beginning.
-func (s *Sim) furnish() {
-	k := s.cluster
+// Furnish makes what is there from the beginning.
+func (s *Users) Furnish() {
+	k := s.Cluster
 	k.Apply(events.KindNamespace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive}})
-	k.Apply(events.KindEC2NodeClass, nodeClass(s.clock.Now()))
-	for _, p := range s.script.pools {
+	k.Apply(events.KindEC2NodeClass, nodeClass(s.Clock.Now()))
+	for _, p := range s.Script.Pools {
 		k.Apply(events.KindNodePool, p)
 	}
-	if s.happens(700) {
+	if s.Happens(700) {
 		k.Apply(events.KindDaemonSet, daemonSet("agent", []corev1.Toleration{{Operator: corev1.TolerationOpExists}}))
 	}
-	if s.happens(300) {
+	if s.Happens(300) {
 		k.Apply(events.KindDaemonSet, daemonSet("logger", nil))
 	}
 	for _, name := range []string{"first", "second"} {
-		if s.happens(500) {
+		if s.Happens(500) {
 			k.Apply(events.KindPodDisruptionBudget, s.drawBudget(name))
 		}
 	}
 }
 
-func (s *Sim) drawBudget(app string) *policyv1.PodDisruptionBudget {
-	one := intstr.FromInt32(int32(1 + s.rng.IntN(2)))
-	s.script.budgets[app] = one
+func (s *Users) drawBudget(app string) *policyv1.PodDisruptionBudget {
+	one := intstr.FromInt32(int32(1 + s.Rng.IntN(2)))
+	s.Script.Budgets[app] = one
 	return &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: app}, Spec: policyv1.PodDisruptionBudgetSpec{
 		MaxUnavailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}}
 }
@@ -203,7 +176,7 @@ func daemonSet(name string, tolerations []corev1.Toleration) *appsv1.DaemonSet {
 }
 
 func nodeClass(now time.Time) *awsv1.EC2NodeClass {
-	nc := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: nodeClassName}}
+	nc := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: stage.NodeClassName}}
 	nc.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}}
 	nc.Status.AMIs = []awsv1.AMI{{ID: "ami-1", Name: "al2023", Requirements: []corev1.NodeSelectorRequirement{
 		{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"amd64"}}}}}

@@ -1,7 +1,8 @@
-package sim
+package judge
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"millwright/services/lifecycle/launch"
 	"millwright/services/sim/cloud"
 	"millwright/services/sim/cluster"
+	"millwright/services/sim/stage"
 )
 
 // Names of the checks, by the invariant of DESIGN §8 they are of.
@@ -51,6 +53,33 @@ const (
 var Checks = []string{CheckOneInstance, CheckRecorded, CheckContent, CheckLivingClaim, CheckEviction, CheckUndrained, CheckBudgets, CheckTainted, CheckLimits, CheckRoom,
 	CheckRegistration, CheckInstanceFirst, CheckLog, CheckVerdicts, CheckReplay, CheckStopped, CheckShadow, CheckFold, CheckTime, CheckDrift}
 
+// Judge makes the checks: when something is written, recorded, decided or called, and at the end.
+type Judge struct {
+	*stage.Stage
+	history history
+	book    *book
+	// views are what the processes have seen.
+	views    map[Process]*seen
+	refolded refolded
+	// Moved is called when a Node has just been tainted, or a command of it moved on.
+	Moved func(node string)
+}
+
+// Process is who decides and acts, as far as it is judged.
+type Process interface {
+	fmt.Stringer
+	// Name of its service.
+	Name() string
+	Mode() ledger.Mode
+	// Folded is up to which message and which record it knows.
+	Folded() (messages, records uint64)
+}
+
+// New returns a judge of what happens on a stage.
+func New(stage *stage.Stage) *Judge {
+	return &Judge{Stage: stage, history: newHistory(), book: newBook(stage.Log.ID()), views: map[Process]*seen{}}
+}
+
 // history is what checks remember.
 type history struct {
 	// launched instance by claim UID; tokens that were recorded; planned claim names.
@@ -59,22 +88,10 @@ type history struct {
 	planned  map[string]bool
 	// commands ever started, by id.
 	commands map[string]*ledger.CommandStarted
-	// ended are instances that ended without being asked to.
-	ended map[string]bool
-	// protected is when users protected an object, by UID; edited are those that still are, by kind and UID.
-	protected map[string]time.Time
-	edited    map[string]bool
 	// pools are earlier states of NodePools, by name.
 	pools map[string][]pastPool
 	// deadlines are the termination timestamps of NodeClaims, by provider id.
 	deadlines map[string]time.Time
-	// untainted is when a user took the taint off a Node, by name; stripped are objects that lost their finalizers, by UID.
-	untainted map[string]time.Time
-	stripped  map[string]bool
-	// reshaped: somebody has edited what nodes are made of, or labels of NodeClaims.
-	reshaped bool
-	// surprises counts the pods that came at the worst moment.
-	surprises int
 	// bound is when a pod got its node, by UID; listed is when the pods of a node were last asked for.
 	bound, listed map[string]time.Time
 }
@@ -89,55 +106,55 @@ type pastPool struct {
 const lookback = 45 * time.Second
 
 func newHistory() history {
-	return history{launched: map[string]string{}, tokens: map[string]bool{}, planned: map[string]bool{}, ended: map[string]bool{},
-		commands: map[string]*ledger.CommandStarted{}, protected: map[string]time.Time{}, edited: map[string]bool{},
-		pools: map[string][]pastPool{}, deadlines: map[string]time.Time{}, untainted: map[string]time.Time{}, stripped: map[string]bool{}, bound: map[string]time.Time{}, listed: map[string]time.Time{}}
+	return history{launched: map[string]string{}, tokens: map[string]bool{}, planned: map[string]bool{},
+		commands: map[string]*ledger.CommandStarted{},
+		pools:    map[string][]pastPool{}, deadlines: map[string]time.Time{}, bound: map[string]time.Time{}, listed: map[string]time.Time{}}
 }
 
 // checkConfirmed demands that no pod can come to the nodes any more.
-func (s *Sim) checkConfirmed(c *ledger.CommandStarted) {
+func (s *Judge) checkConfirmed(c *ledger.CommandStarted) {
 	for _, candidate := range c.Candidates {
-		n, o := s.cluster.Node(candidate.Node), s.cluster.NodeClaim(candidate.Claim)
+		n, o := s.Cluster.Node(candidate.Node), s.Cluster.NodeClaim(candidate.Claim)
 		alive := n != nil && o != nil && n.Spec.ProviderID == candidate.ProviderID && o.UID == candidate.ClaimUID && o.DeletionTimestamp == nil
-		byUser := n != nil && s.clock.Now().Sub(s.history.untainted[n.Name]) < lookback
+		byUser := n != nil && s.Clock.Now().Sub(s.Deeds.Untainted[n.Name]) < lookback
 		if alive && !byUser && !kube.IsDisrupted(n) && !s.isDoomed(candidate.Claim) {
-			s.violate(CheckTainted, "node %s is not", n.Name)
+			s.Violate(CheckTainted, "node %s is not", n.Name)
 		}
 	}
 }
 
-// checkRecord notes what was recorded.
-func (s *Sim) checkRecord(e ledger.Entry) {
+// CheckRecord notes what was recorded.
+func (s *Judge) CheckRecord(e ledger.Entry) {
 	s.book.enter(e)
 	switch p := e.Payload.(type) {
 	case *ledger.LaunchRequested:
 		s.history.tokens[p.Token] = true
 	case *ledger.CommandStarted:
-		s.history.commands[ledger.CommandID(s.log.ID(), e.Seq)] = p
+		s.history.commands[ledger.CommandID(s.Log.ID(), e.Seq)] = p
 		for i := range p.Replacements {
-			s.stats.Claims++
-			s.history.planned[ledger.ClaimName(s.log.ID(), p.Replacements[i].NodePool, e.Seq, i)] = true
+			s.Stats.Claims++
+			s.history.planned[ledger.ClaimName(s.Log.ID(), p.Replacements[i].NodePool, e.Seq, i)] = true
 		}
-		s.surprise(p.Candidates[0].Node)
+		s.Moved(p.Candidates[0].Node)
 	case *ledger.CommandReduced:
 		s.history.commands[p.ID] = reduced(s.history.commands[p.ID], p)
 	case *ledger.CommandConfirmed:
 		s.checkConfirmed(s.history.commands[p.ID])
-		s.surprise(s.history.commands[p.ID].Candidates[0].Node)
+		s.Moved(s.history.commands[p.ID].Candidates[0].Node)
 	case *ledger.ClaimDoomed:
 		s.checkTime(p)
 	case *ledger.ClaimCreated:
 		s.checkContent(p)
 	case *ledger.AggregatesRetired:
-		s.stats.Retired += len(p.Aggregates)
+		s.Stats.Retired += len(p.Aggregates)
 	case *ledger.ProvisioningPlanned:
-		s.stats.Widened += len(p.Widened)
+		s.Stats.Widened += len(p.Widened)
 		if p.Search != nil {
-			s.stats.Confirmed++
+			s.Stats.Confirmed++
 		}
 		for i := range p.Claims {
-			s.stats.Claims++
-			s.history.planned[ledger.ClaimName(s.log.ID(), p.Claims[i].NodePool, e.Seq, i)] = true
+			s.Stats.Claims++
+			s.history.planned[ledger.ClaimName(s.Log.ID(), p.Claims[i].NodePool, e.Seq, i)] = true
 		}
 	}
 }
@@ -152,8 +169,8 @@ func reduced(c *ledger.CommandStarted, by *ledger.CommandReduced) *ledger.Comman
 }
 
 // checkTime demands that nothing is doomed by time before its time.
-func (s *Sim) checkTime(d *ledger.ClaimDoomed) {
-	o := s.cluster.NodeClaim(d.Claim)
+func (s *Judge) checkTime(d *ledger.ClaimDoomed) {
+	o := s.Cluster.NodeClaim(d.Claim)
 	if o == nil || o.UID != d.UID {
 		return
 	}
@@ -161,23 +178,23 @@ func (s *Sim) checkTime(d *ledger.ClaimDoomed) {
 	switch d.Reason {
 	case "expired":
 		if o.Spec.ExpireAfter.Duration == nil {
-			s.violate(CheckTime, "NodeClaim %s never expires", d.Claim)
+			s.Violate(CheckTime, "NodeClaim %s never expires", d.Claim)
 			return
 		}
 		life = *o.Spec.ExpireAfter.Duration
 	case "launch_timeout":
-		life = s.options.LaunchTimeout
+		life = s.Options.LaunchTimeout
 	case "registration_timeout":
-		life = s.options.RegistrationTimeout
+		life = s.Options.RegistrationTimeout
 	}
-	if at := o.CreationTimestamp.Add(life); life > 0 && s.clock.Now().Add(clocksApart).Before(at) {
-		s.violate(CheckTime, "NodeClaim %s is doomed by %s, %s before its time", d.Claim, d.Reason, at.Sub(s.clock.Now()))
+	if at := o.CreationTimestamp.Add(life); life > 0 && s.Clock.Now().Add(stage.ClocksApart).Before(at) {
+		s.Violate(CheckTime, "NodeClaim %s is doomed by %s, %s before its time", d.Claim, d.Reason, at.Sub(s.Clock.Now()))
 	}
 }
 
 // checkContent demands that a NodeClaim that is recorded is made of what counts as planned from here on.
-func (s *Sim) checkContent(p *ledger.ClaimCreated) {
-	o, c := s.cluster.NodeClaim(p.Claim), s.book.claims[p.Claim]
+func (s *Judge) checkContent(p *ledger.ClaimCreated) {
+	o, c := s.Cluster.NodeClaim(p.Claim), s.book.claims[p.Claim]
 	if o == nil || o.UID != p.UID || c == nil || c.content() == nil {
 		return
 	}
@@ -190,13 +207,13 @@ func (s *Sim) checkContent(p *ledger.ClaimCreated) {
 		}
 	}
 	if want != have || types != len(planned.planned.InstanceTypes) {
-		s.violate(CheckContent, "%s is made of %s, with %dm CPU and %d types; of record %d are %dm and %d", p.Claim, o.Annotations[karpv1.RecordAnnotationKey],
+		s.Violate(CheckContent, "%s is made of %s, with %dm CPU and %d types; of record %d are %dm and %d", p.Claim, o.Annotations[karpv1.RecordAnnotationKey],
 			have, types, planned.seq, want, len(planned.planned.InstanceTypes))
 	}
 }
 
 // isDoomed reports that a claim is recorded as going, or as gone.
-func (s *Sim) isDoomed(name string) bool {
+func (s *Judge) isDoomed(name string) bool {
 	c := s.book.claims[name]
 	return c == nil || c.doomed > 0
 }
@@ -228,44 +245,44 @@ func toleratesDisrupted(p *corev1.Pod) bool {
 	})
 }
 
-// checkRequest demands that what EC2 is asked for is recorded.
-func (s *Sim) checkRequest(in *awsec2.CreateFleetInput) {
+// CheckRequest demands that what EC2 is asked for is recorded.
+func (s *Judge) CheckRequest(in *awsec2.CreateFleetInput) {
 	if token := aws.ToString(in.ClientToken); !s.history.tokens[token] {
-		s.violate(CheckRecorded, "a fleet is asked for with token %s, of no LaunchRequested", token)
+		s.Violate(CheckRecorded, "a fleet is asked for with token %s, of no LaunchRequested", token)
 	}
 }
 
-// checkLaunch looks at an instance that has just been made.
-func (s *Sim) checkLaunch(i *cloud.Instance) {
+// CheckLaunch looks at an instance that has just been made.
+func (s *Judge) CheckLaunch(i *cloud.Instance) {
 	_, rest, _ := strings.Cut(i.Tags[awsv1.TagLaunch], "/")
 	uid, _, _ := strings.Cut(rest, "/")
 	if first := s.history.launched[uid]; first != "" {
-		s.violate(CheckOneInstance, "NodeClaim %s (%s) has %s and %s", i.Tags[awsv1.TagNodeClaim], uid, first, i.ID)
+		s.Violate(CheckOneInstance, "NodeClaim %s (%s) has %s and %s", i.Tags[awsv1.TagNodeClaim], uid, first, i.ID)
 	}
 	s.history.launched[uid] = i.ID
-	if c := s.cluster.NodeClaim(i.Tags[awsv1.TagNodeClaim]); (c == nil || string(c.UID) != uid) && !s.history.stripped[uid] {
-		s.violate(CheckLivingClaim, "instance %s is for NodeClaim %s (%s)", i.ID, i.Tags[awsv1.TagNodeClaim], uid)
+	if c := s.Cluster.NodeClaim(i.Tags[awsv1.TagNodeClaim]); (c == nil || string(c.UID) != uid) && !s.Deeds.Stripped[uid] {
+		s.Violate(CheckLivingClaim, "instance %s is for NodeClaim %s (%s)", i.ID, i.Tags[awsv1.TagNodeClaim], uid)
 	}
 }
 
-// checkWrite looks at every write of the cluster.
-func (s *Sim) checkWrite(kind events.Kind, before, after cluster.Object) {
+// CheckWrite looks at every write of the cluster, by a service or by others.
+func (s *Judge) CheckWrite(kind events.Kind, before, after cluster.Object, byService bool) {
 	switch kind {
 	case events.KindPod:
 		if p, ok := after.(*corev1.Pod); ok && p.Spec.NodeName != "" && s.history.bound[string(p.UID)].IsZero() {
-			s.history.bound[string(p.UID)] = s.clock.Now()
+			s.history.bound[string(p.UID)] = s.Clock.Now()
 		}
 	case events.KindNodePool:
 		if p, ok := before.(*karpv1.NodePool); ok {
-			s.history.pools[p.Name] = append(s.history.pools[p.Name], pastPool{s.clock.Now(), p})
+			s.history.pools[p.Name] = append(s.history.pools[p.Name], pastPool{s.Clock.Now(), p})
 		}
 	case events.KindNode:
 		s.checkNode(before, after)
 	case events.KindNodeClaim:
-		if before == nil && s.acting != nil && !s.history.planned[after.GetName()] {
-			s.violate(CheckRecorded, "NodeClaim %s was not planned", after.GetName())
+		if before == nil && byService && !s.history.planned[after.GetName()] {
+			s.Violate(CheckRecorded, "NodeClaim %s was not planned", after.GetName())
 		}
-		if after == nil && !s.history.stripped[string(before.GetUID())] {
+		if after == nil && !s.Deeds.Stripped[string(before.GetUID())] {
 			s.checkGone("NodeClaim "+before.GetName(), s.history.launched[string(before.GetUID())])
 		}
 		if c, ok := after.(*karpv1.NodeClaim); ok {
@@ -273,54 +290,34 @@ func (s *Sim) checkWrite(kind events.Kind, before, after cluster.Object) {
 				s.history.deadlines[c.Status.ProviderID] = t
 			}
 		}
-		if c, ok := after.(*karpv1.NodeClaim); ok && !s.history.reshaped && isTrue(c.Status.Conditions, karpv1.ConditionTypeDrifted) {
-			s.violate(CheckDrift, "NodeClaim %s has drifted: %s", c.Name, reasonOf(c.Status.Conditions, karpv1.ConditionTypeDrifted))
+		if c, ok := after.(*karpv1.NodeClaim); ok && !s.Deeds.Reshaped && isTrue(c.Status.Conditions, karpv1.ConditionTypeDrifted) {
+			s.Violate(CheckDrift, "NodeClaim %s has drifted: %s", c.Name, reasonOf(c.Status.Conditions, karpv1.ConditionTypeDrifted))
 		}
 	}
 }
 
-func (s *Sim) checkNode(before, after cluster.Object) {
+func (s *Judge) checkNode(before, after cluster.Object) {
 	if before == nil {
 		return
 	}
 	old := before.(*corev1.Node)
 	_, id, _ := launch.ParseProviderID(old.Spec.ProviderID)
 	if after == nil {
-		if isRegistered(old) && !s.history.stripped[string(old.UID)] {
+		if isRegistered(old) && !s.Deeds.Stripped[string(old.UID)] {
 			s.checkGone("Node "+old.Name, id)
 		}
 		return
 	}
 	n := after.(*corev1.Node)
 	if !kube.IsDisrupted(old) && kube.IsDisrupted(n) {
-		s.surprise(n.Name)
+		s.Moved(n.Name)
 	}
-	if held(old) && !held(n) && !s.history.stripped[string(old.UID)] {
+	if held(old) && !held(n) && !s.Deeds.Stripped[string(old.UID)] {
 		s.checkGone("the finalizer of Node "+n.Name, id)
 	}
 	if unregistered(old) && !unregistered(n) {
 		s.checkRegistered(n)
 	}
-}
-
-// surprisesMax bounds the pods that come at the worst moment.
-const surprisesMax = 6
-
-// surprise has a pod come to a Node of which something has just been decided.
-func (s *Sim) surprise(node string) {
-	if s.history.surprises >= surprisesMax || !s.happens(s.faults.WorstTime) {
-		return
-	}
-	deployments := s.cluster.Deployments()
-	d := deployments[s.rng.IntN(len(deployments))]
-	if d.Name == neverFits {
-		return
-	}
-	s.history.surprises++
-	s.clock.After(time.Millisecond, func() { // a list made now does not have it
-		s.trace("user: one more pod of %s, while node %s is looked at", d.Name, node)
-		s.cluster.Surprise(d, node)
-	})
 }
 
 func held(n *corev1.Node) bool { return slices.Contains(n.Finalizers, karpv1.TerminationFinalizer) }
@@ -330,51 +327,51 @@ func unregistered(n *corev1.Node) bool {
 }
 
 // checkGone demands that the instance has ended by the time that what goes.
-func (s *Sim) checkGone(what, id string) {
-	if i := s.cloud.Instance(id); i != nil && !i.Gone() {
-		s.violate(CheckInstanceFirst, "%s is gone, %s is %s", what, id, i.State)
+func (s *Judge) checkGone(what, id string) {
+	if i := s.Cloud.Instance(id); i != nil && !i.Gone() {
+		s.Violate(CheckInstanceFirst, "%s is gone, %s is %s", what, id, i.State)
 	}
 }
 
 // checkRegistered demands that everything is in place when the unregistered taint goes.
-func (s *Sim) checkRegistered(n *corev1.Node) {
+func (s *Judge) checkRegistered(n *corev1.Node) {
 	var owner *karpv1.NodeClaim
-	for _, c := range s.cluster.NodeClaims() {
+	for _, c := range s.Cluster.NodeClaims() {
 		if c.Status.ProviderID == n.Spec.ProviderID {
 			owner = c
 		}
 	}
 	if owner == nil {
 		_, id, _ := launch.ParseProviderID(n.Spec.ProviderID)
-		if i := s.cloud.Instance(id); s.strippedOf(n.Spec.ProviderID) || i != nil && i.Gone() {
+		if i := s.Cloud.Instance(id); s.strippedOf(n.Spec.ProviderID) || i != nil && i.Gone() {
 			return // users took the NodeClaim away, or it went as it should before the slow write of a deposed leader arrived
 		}
-		s.violate(CheckRegistration, "Node %s is registered without a NodeClaim", n.Name)
+		s.Violate(CheckRegistration, "Node %s is registered without a NodeClaim", n.Name)
 		return
 	}
 	if n.Labels[karpv1.NodeRegisteredLabelKey] != "true" || !held(n) {
-		s.violate(CheckRegistration, "Node %s lacks the label or the finalizer", n.Name)
+		s.Violate(CheckRegistration, "Node %s lacks the label or the finalizer", n.Name)
 	}
 	for _, m := range []struct{ want, have map[string]string }{{owner.Labels, n.Labels}, {owner.Annotations, n.Annotations}} {
 		for _, key := range slices.Sorted(maps.Keys(m.want)) {
-			lately := key == noteKey || key == karpv1.TerminationTimestampAnnotationKey // written a moment ago, by users or as the claim was deleted
+			lately := key == stage.NoteKey || key == karpv1.TerminationTimestampAnnotationKey // written a moment ago, by users or as the claim was deleted
 			if m.have[key] != m.want[key] && !lately {
-				s.violate(CheckRegistration, "Node %s has %s=%q, its NodeClaim %q", n.Name, key, m.have[key], m.want[key])
+				s.Violate(CheckRegistration, "Node %s has %s=%q, its NodeClaim %q", n.Name, key, m.have[key], m.want[key])
 			}
 		}
 	}
 	for _, t := range owner.Spec.Taints {
 		if !slices.ContainsFunc(n.Spec.Taints, func(have corev1.Taint) bool { return have.MatchTaint(&t) }) {
-			s.violate(CheckRegistration, "Node %s lacks taint %s", n.Name, t.Key)
+			s.Violate(CheckRegistration, "Node %s lacks taint %s", n.Name, t.Key)
 		}
 	}
 }
 
 // strippedOf reports that users have stripped the finalizers of the NodeClaim whose instance has a provider id.
-func (s *Sim) strippedOf(providerID string) bool {
+func (s *Judge) strippedOf(providerID string) bool {
 	_, id, _ := launch.ParseProviderID(providerID)
 	for uid, launched := range s.history.launched {
-		if launched == id && s.history.stripped[uid] {
+		if launched == id && s.Deeds.Stripped[uid] {
 			return true
 		}
 	}
@@ -382,37 +379,40 @@ func (s *Sim) strippedOf(providerID string) bool {
 }
 
 // slack is how much a process's clock may be ahead of the true time.
-func (s *Sim) slack() time.Duration {
-	return min(2*max(s.drawn.Skew, s.drawn.Jump)+time.Second, clocksApart)
+func (s *Judge) slack() time.Duration {
+	return min(2*max(s.Drawn.Skew, s.Drawn.Jump)+time.Second, stage.ClocksApart)
 }
 
 // deadlineOf is the termination timestamp that the NodeClaim behind a node has or had; zero for none.
-func (s *Sim) deadlineOf(node string) time.Time {
-	n := s.cluster.Node(node)
+func (s *Judge) deadlineOf(node string) time.Time {
+	n := s.Cluster.Node(node)
 	if n == nil {
 		return time.Time{}
 	}
 	return s.history.deadlines[n.Spec.ProviderID]
 }
 
-func (s *Sim) passed(t time.Time) bool { return !t.IsZero() && s.clock.Now().Add(s.slack()).After(t) }
+func (s *Judge) passed(t time.Time) bool { return !t.IsZero() && s.Clock.Now().Add(s.slack()).After(t) }
 
-// checkEviction demands that do-not-disrupt is honoured. Budgets are the API server's.
-func (s *Sim) checkEviction(by *process, key string, uid types.UID) {
-	p := s.cluster.Pod(key)
+// PodsListed notes that the API server lists the pods of a node now.
+func (s *Judge) PodsListed(node string) { s.history.listed[node] = s.Clock.Now() }
+
+// CheckEviction demands that do-not-disrupt is honoured. Budgets are the API server's.
+func (s *Judge) CheckEviction(by Process, key string, uid types.UID) {
+	p := s.Cluster.Pod(key)
 	if p == nil || p.UID != uid || p.DeletionTimestamp != nil {
 		return
 	}
-	since, lately := s.history.protected[string(uid)]
-	if p.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true" && !(lately && s.clock.Now().Sub(since) < lookback) {
-		s.violate(CheckEviction, "%s evicts %s", by, key)
+	since, lately := s.Deeds.Protected[string(uid)]
+	if p.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true" && !(lately && s.Clock.Now().Sub(since) < lookback) {
+		s.Violate(CheckEviction, "%s evicts %s", by, key)
 	}
 }
 
-// checkDeletion demands that a pod is deleted past its budget only as the node's deadline comes.
-func (s *Sim) checkDeletion(by *process, key string, uid types.UID) {
-	p := s.cluster.Pod(key)
-	if p == nil || p.UID != uid || s.cluster.Node(p.Spec.NodeName) == nil {
+// CheckDeletion demands that a pod is deleted past its budget only as the node's deadline comes.
+func (s *Judge) CheckDeletion(by Process, key string, uid types.UID) {
+	p := s.Cluster.Pod(key)
+	if p == nil || p.UID != uid || s.Cluster.Node(p.Spec.NodeName) == nil {
 		return // of a Node that is gone: kubelet can't be asked any more
 	}
 	grace := 30 * time.Second
@@ -421,73 +421,84 @@ func (s *Sim) checkDeletion(by *process, key string, uid types.UID) {
 	}
 	deadline := s.deadlineOf(p.Spec.NodeName)
 	if deadline.IsZero() || !s.passed(deadline.Add(-grace)) {
-		s.violate(CheckEviction, "%s deletes %s, the deadline of %s is %s", by, key, p.Spec.NodeName, deadline)
+		s.Violate(CheckEviction, "%s deletes %s, the deadline of %s is %s", by, key, p.Spec.NodeName, deadline)
 	}
 }
 
-// checkTermination demands that no pod that must be waited for runs on an instance that is ended. One that was bound
+// CheckTermination demands that no pod that must be waited for runs on an instance that is ended. One that was bound
 // after the API server listed the node's pods for the last time cannot be known.
-func (s *Sim) checkTermination(by *process, ids []string) {
+func (s *Judge) CheckTermination(by Process, ids []string) {
 	for _, id := range ids {
-		i := s.cloud.Instance(id)
+		i := s.Cloud.Instance(id)
 		if i == nil || i.Ending() {
 			continue
 		}
-		for _, n := range s.cluster.Nodes() {
+		for _, n := range s.Cluster.Nodes() {
 			if n.Spec.ProviderID != launch.ProviderID(i.Zone, id) || s.passed(s.deadlineOf(n.Name)) {
 				continue
 			}
-			for _, p := range s.cluster.PodsOn(n.Name) {
+			for _, p := range s.Cluster.PodsOn(n.Name) {
 				listed, bound := s.history.listed[n.Name], s.history.bound[string(p.UID)]
 				if s.waitedFor(p) && (listed.IsZero() || !bound.After(listed)) {
-					s.violate(CheckUndrained, "%s ends %s with %s on node %s", by, id, p.Name, n.Name)
+					s.Violate(CheckUndrained, "%s ends %s with %s on node %s", by, id, p.Name, n.Name)
 				}
 			}
 		}
 	}
 }
 
-func (s *Sim) waitedFor(p *corev1.Pod) bool {
+func (s *Judge) waitedFor(p *corev1.Pod) bool {
 	ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-	stuck := p.DeletionTimestamp != nil && s.clock.Now().Add(s.slack()).Sub(p.DeletionTimestamp.Time) > time.Minute
+	stuck := p.DeletionTimestamp != nil && s.Clock.Now().Add(s.slack()).Sub(p.DeletionTimestamp.Time) > time.Minute
 	return !ended && !stuck && !toleratesDisrupted(p)
 }
 
-// checkShadow demands that a process in shadow mode only reads, and appends.
-func (s *Sim) checkShadow(by *process, call string) {
+// CheckShadow demands that a process in shadow mode only reads, and appends.
+func (s *Judge) CheckShadow(by Process, call string) {
 	verb, _, _ := strings.Cut(call, " ")
-	if by.mode == ledger.ModeShadow && !slices.Contains([]string{"append", "read", "get", "list", "ec2:DescribeInstances"}, verb) {
-		s.violate(CheckShadow, "%s: %s", by, call)
+	if by.Mode() == ledger.ModeShadow && !slices.Contains([]string{"append", "read", "get", "list", "ec2:DescribeInstances"}, verb) {
+		s.Violate(CheckShadow, "%s: %s", by, call)
 	}
 }
 
-// finish checks the log as a whole, the folds of it, and replays it.
-func (s *Sim) finish() {
-	if s.failed != nil {
-		return
-	}
-	s.checkLog()
-	s.checkFolds()
-	s.replay()
-}
-
-func (s *Sim) checkLog() {
+func (s *Judge) CheckLog() {
 	ctx := context.Background()
-	head, _ := s.log.Head(ctx)
-	if last, err := s.log.Verify(ctx); err != nil || last != head.Seq {
-		s.violate(CheckLog, "verified up to %d of %d: %v", last, head.Seq, err)
+	head, _ := s.Log.Head(ctx)
+	if last, err := s.Log.Verify(ctx); err != nil || last != head.Seq {
+		s.Violate(CheckLog, "verified up to %d of %d: %v", last, head.Seq, err)
 	}
-	for _, e := range s.entries {
+	for _, e := range s.Entries {
 		for _, name := range e.Advances {
-			if at, err := s.log.Aggregate(ctx, name); err != nil || at != s.book.aggregates[name] {
-				s.violate(CheckLog, "aggregate %s is at %d, by the records at %d (%v)", name, at, s.book.aggregates[name], err)
+			if at, err := s.Log.Aggregate(ctx, name); err != nil || at != s.book.aggregates[name] {
+				s.Violate(CheckLog, "aggregate %s is at %d, by the records at %d (%v)", name, at, s.book.aggregates[name], err)
 			}
 		}
 	}
-	for _, seq := range sortedKeys(s.acknowledged) {
-		recs, err := s.log.Read(ctx, seq, 1)
-		if err != nil || len(recs) != 1 || recs[0].Seq != seq || recs[0].Hash != s.acknowledged[seq] {
-			s.violate(CheckLog, "record %d is not what was acknowledged (%v)", seq, err)
+	for _, seq := range slices.Sorted(maps.Keys(s.Acknowledged)) {
+		recs, err := s.Log.Read(ctx, seq, 1)
+		if err != nil || len(recs) != 1 || recs[0].Seq != seq || recs[0].Hash != s.Acknowledged[seq] {
+			s.Violate(CheckLog, "record %d is not what was acknowledged (%v)", seq, err)
+		}
+	}
+}
+
+// CheckStopped demands that nothing is begun that operators have stopped.
+func (s *Judge) CheckStopped(by Process, call string) {
+	if s.Clock.Now().Sub(s.Operator.Since) <= stage.StopLag {
+		return
+	}
+	var forbidden []string
+	switch s.Operator.Stop {
+	case ledger.StopAll:
+		forbidden = []string{"create nodeclaim", "delete nodeclaim", "ec2:CreateFleet", "ec2:TerminateInstances", "evict pod", "delete pod"}
+	case ledger.StopVoluntary:
+		if by.Name() == ledger.ServiceDisruptor {
+			forbidden = []string{"delete nodeclaim"}
+		}
+	}
+	for _, f := range forbidden {
+		if strings.HasPrefix(call, f) {
+			s.Violate(CheckStopped, "%s: %s, stopped (%s) for %s", by, call, s.Operator.Stop, s.Clock.Now().Sub(s.Operator.Since))
 		}
 	}
 }

@@ -1,7 +1,11 @@
-package sim
+// Package judge makes the checks of a simulated run. What decisions are judged by (check.go, judge.go, book.go, seen.go) is derived
+// from messages, payloads of records and the objects of the cluster alone, and shares nothing with the planners; end.go says what
+// is missing until the cluster is at rest, and replays the log.
+package judge
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,9 +21,9 @@ import (
 
 // What is decided is judged by the messages that the process has seen and by the payloads of the records, and by nothing that plans.
 
-// judge looks at a decision before it is appended; what it returns looks again when it is stored.
-func (s *Sim) judge(p *process, position events.Position, payload any) func(store.Record) {
-	if position.Incarnation != s.incarnation || p.streamAt != position.Sequence {
+// Decision looks at one before it is appended; what it returns looks again when it is stored.
+func (s *Judge) Decision(p Process, position events.Position, payload any) func(store.Record) {
+	if at, _ := p.Folded(); position.Incarnation != s.Incarnation || at != position.Sequence {
 		return nil // the process has seen more since the Snapshot
 	}
 	switch payload := payload.(type) {
@@ -33,11 +37,11 @@ func (s *Sim) judge(p *process, position events.Position, payload any) func(stor
 }
 
 // judgeRoom demands that each instance type of a planned NodeClaim holds its pods, as they are in the cluster.
-func (s *Sim) judgeRoom(plan *ledger.ProvisioningPlanned) {
+func (s *Judge) judgeRoom(plan *ledger.ProvisioningPlanned) {
 	for _, c := range plan.Claims {
 		var milli, memory, pods int64
 		for _, ref := range c.Pods {
-			if p := s.cluster.Pod(ref.Namespace + "/" + ref.Name); p != nil && p.UID == ref.UID {
+			if p := s.Cluster.Pod(ref.Namespace + "/" + ref.Name); p != nil && p.UID == ref.UID {
 				for _, x := range p.Spec.Containers {
 					milli, memory = milli+x.Resources.Requests.Cpu().MilliValue(), memory+x.Resources.Requests.Memory().Value()
 				}
@@ -46,7 +50,7 @@ func (s *Sim) judgeRoom(plan *ledger.ProvisioningPlanned) {
 		}
 		for _, name := range c.InstanceTypes {
 			if _, room := cloud.Size(name); milli > room.MilliCPU || memory > room.Memory || pods > room.Pods {
-				s.violate(CheckRoom, "a claim of NodePool %s is planned for %d pods of %dm CPU and %d bytes, which %s does not hold", c.NodePool, pods, milli, memory, name)
+				s.Violate(CheckRoom, "a claim of NodePool %s is planned for %d pods of %dm CPU and %d bytes, which %s does not hold", c.NodePool, pods, milli, memory, name)
 			}
 		}
 	}
@@ -54,8 +58,9 @@ func (s *Sim) judgeRoom(plan *ledger.ProvisioningPlanned) {
 
 // judgePlan checks verdicts, if the round is about all pods that are seen, and limits. Of the claims only those count that were not seen
 // going.
-func (s *Sim) judgePlan(p *process, whole bool) func(store.Record) {
-	v, through := s.seenBy(p), p.ledger.Seq()
+func (s *Judge) judgePlan(p Process, whole bool) func(store.Record) {
+	v := s.seenBy(p)
+	_, through := p.Folded()
 	var pending []*corev1.Pod
 	if whole {
 		pending = v.pending()
@@ -67,21 +72,21 @@ func (s *Sim) judgePlan(p *process, whole bool) func(store.Record) {
 	return func(rec store.Record) {
 		for _, pod := range pending {
 			if !s.book.verdicts[string(pod.UID)] {
-				s.violate(CheckVerdicts, "pod %s (%s) has none after record %d", pod.Name, pod.UID, rec.Seq)
+				s.Violate(CheckVerdicts, "pod %s (%s) has none after record %d", pod.Name, pod.UID, rec.Seq)
 			}
 		}
-		for _, pool := range s.script.pools {
+		for _, pool := range s.Script.Pools {
 			limit, limited := s.limitOf(pool.Name)
 			used, planned, parts := s.useOf(pool.Name, rec.Seq, counted)
 			if limited && planned && used > limit {
-				s.violate(CheckLimits, "record %d brings NodePool %s to %dm of %dm CPU: %v", rec.Seq, pool.Name, used, limit, parts)
+				s.Violate(CheckLimits, "record %d brings NodePool %s to %dm of %dm CPU: %v", rec.Seq, pool.Name, used, limit, parts)
 			}
 		}
 	}
 }
 
 // takesRoom reports that a claim surely counted against its pool's limit for who had seen so much.
-func (s *Sim) takesRoom(v *seen, c *booked, through uint64) bool {
+func (s *Judge) takesRoom(v *seen, c *booked, through uint64) bool {
 	if c.planned > through || s.book.goes(c, through) {
 		return false
 	}
@@ -93,8 +98,8 @@ func (s *Sim) takesRoom(v *seen, c *booked, through uint64) bool {
 }
 
 // useOf adds up what counted claims, and those that a record plans, take of a pool's CPU.
-func (s *Sim) useOf(pool string, seq uint64, counted map[string]bool) (milli int64, planned bool, parts []string) {
-	for _, name := range sortedKeys(s.book.claims) {
+func (s *Judge) useOf(pool string, seq uint64, counted map[string]bool) (milli int64, planned bool, parts []string) {
+	for _, name := range slices.Sorted(maps.Keys(s.book.claims)) {
 		c := s.book.claims[name]
 		if c.pool != pool || !counted[name] && c.planned != seq {
 			continue
@@ -107,8 +112,8 @@ func (s *Sim) useOf(pool string, seq uint64, counted map[string]bool) (milli int
 }
 
 // milliCPUOf is what a claim takes of its pool's limit: what its Node reports, or else what is recorded.
-func (s *Sim) milliCPUOf(c *booked) int64 {
-	for _, n := range s.cluster.Nodes() {
+func (s *Judge) milliCPUOf(c *booked) int64 {
+	for _, n := range s.Cluster.Nodes() {
 		if cpu, reported := n.Status.Capacity[corev1.ResourceCPU]; reported && c.provider != "" && n.Spec.ProviderID == c.provider {
 			return cpu.MilliValue()
 		}
@@ -117,12 +122,12 @@ func (s *Sim) milliCPUOf(c *booked) int64 {
 }
 
 // lately returns a NodePool as it is and as it was when it may have been seen so.
-func (s *Sim) lately(name string) (list []*karpv1.NodePool) {
-	if p := s.cluster.NodePool(name); p != nil {
+func (s *Judge) lately(name string) (list []*karpv1.NodePool) {
+	if p := s.Cluster.NodePool(name); p != nil {
 		list = append(list, p)
 	}
 	for _, past := range s.history.pools[name] {
-		if s.clock.Now().Sub(past.until) < lookback {
+		if s.Clock.Now().Sub(past.until) < lookback {
 			list = append(list, past.pool)
 		}
 	}
@@ -130,7 +135,7 @@ func (s *Sim) lately(name string) (list []*karpv1.NodePool) {
 }
 
 // limitOf is the highest CPU limit a NodePool had lately, in millicores; false if it had none.
-func (s *Sim) limitOf(name string) (milli int64, limited bool) {
+func (s *Judge) limitOf(name string) (milli int64, limited bool) {
 	for _, p := range s.lately(name) {
 		limit, has := p.Spec.Limits[corev1.ResourceCPU]
 		if !has {
@@ -148,7 +153,7 @@ type poolNode struct {
 }
 
 // nodesOf are a pool's initialized nodes that are not terminating yet, as a process has seen them.
-func (s *Sim) nodesOf(v *seen, pool string, through uint64) (list []poolNode) {
+func (s *Judge) nodesOf(v *seen, pool string, through uint64) (list []poolNode) {
 	for _, n := range all[*corev1.Node](v, events.KindNode) {
 		c := v.claimOf(n.Spec.ProviderID)
 		if c == nil || n.Labels[karpv1.NodePoolLabelKey] != pool || n.Labels[karpv1.NodeInitializedLabelKey] != "true" || isTrue(c.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) {
@@ -161,13 +166,14 @@ func (s *Sim) nodesOf(v *seen, pool string, through uint64) (list []poolNode) {
 }
 
 // judgeCommand counts the pool's nodes as they were seen, and what commands take of them once the record is stored.
-func (s *Sim) judgeCommand(p *process) func(store.Record) {
+func (s *Judge) judgeCommand(p Process) func(store.Record) {
 	v, nodes := s.seenBy(p), map[string][]poolNode{}
-	for _, pool := range s.script.pools {
-		nodes[pool.Name] = s.nodesOf(v, pool.Name, p.ledger.Seq())
+	_, through := p.Folded()
+	for _, pool := range s.Script.Pools {
+		nodes[pool.Name] = s.nodesOf(v, pool.Name, through)
 	}
 	return func(rec store.Record) {
-		command := s.book.commands[ledger.CommandID(s.log.ID(), rec.Seq)]
+		command := s.book.commands[ledger.CommandID(s.Log.ID(), rec.Seq)]
 		if command == nil {
 			return
 		}
@@ -186,7 +192,7 @@ func (s *Sim) judgeCommand(p *process) func(store.Record) {
 			allowed = max(allowed, budgetOf(pool, len(list)))
 		}
 		if gone > allowed {
-			s.violate(CheckBudgets, "record %d brings NodePool %s to %d disrupted of %d nodes, %d are allowed", rec.Seq, command.pool, gone, len(list), allowed)
+			s.Violate(CheckBudgets, "record %d brings NodePool %s to %d disrupted of %d nodes, %d are allowed", rec.Seq, command.pool, gone, len(list), allowed)
 		}
 	}
 }

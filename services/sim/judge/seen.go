@@ -1,4 +1,4 @@
-package sim
+package judge
 
 import (
 	"maps"
@@ -25,14 +25,15 @@ type seen struct {
 }
 
 // seenBy is what a process has seen.
-func (s *Sim) seenBy(p *process) *seen {
-	v := p.seen
-	if v == nil || v.incarnation != s.incarnation {
-		v = &seen{incarnation: s.incarnation, objects: map[events.Kind]map[string]any{}}
-		p.seen = v
+func (s *Judge) seenBy(p Process) *seen {
+	v := s.views[p]
+	if v == nil || v.incarnation != s.Incarnation {
+		v = &seen{incarnation: s.Incarnation, objects: map[events.Kind]map[string]any{}}
+		s.views[p] = v
 	}
-	for ; v.at < p.streamAt; v.at++ {
-		v.take(s.messages[v.at])
+	messages, _ := p.Folded()
+	for ; v.at < messages; v.at++ {
+		v.take(s.Messages[v.at])
 	}
 	return v
 }
@@ -71,7 +72,7 @@ func (v *seen) take(o events.Observation) {
 
 // all returns the objects of a type, by key.
 func all[T any](v *seen, kind events.Kind) (list []T) {
-	for _, key := range sortedKeys(v.objects[kind]) {
+	for _, key := range slices.Sorted(maps.Keys(v.objects[kind])) {
 		if o, ok := v.objects[kind][key].(T); ok {
 			list = append(list, o)
 		}

@@ -1,0 +1,201 @@
+// Package stage is what everything in a simulated run shares: its clock, faults, cluster, cloud, log and stream, the script, and
+// what has happened so far. It decides nothing.
+package stage
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/events"
+	"millwright/events/membus"
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/services/sim/clock"
+	"millwright/services/sim/cloud"
+	"millwright/services/sim/cluster"
+	"millwright/store/memlog"
+)
+
+// Stage is what everything in a run shares: the clock, the world that is simulated, the log and the stream, and what has
+// happened so far.
+type Stage struct {
+	Seed   uint64
+	tracer io.Writer
+	Rng    *rand.Rand
+	// Faults are those in force, Drawn those of the run.
+	Faults Faults
+	Drawn  Faults
+	Clock  *clock.Clock
+	Stats  Stats
+	Failed *Violation
+
+	Cluster *cluster.Cluster
+	Cloud   *cloud.Cloud
+	Options planner.Options
+	Script  Script
+	// Deeds are what users and hardware have done.
+	Deeds Deeds
+
+	Log *memlog.Log
+	// Entries are the records decoded; Reference is their fold, always up to date.
+	Entries      []ledger.Entry
+	Reference    *ledger.Ledger
+	Acknowledged map[uint64][32]byte
+
+	Stream      *membus.Stream
+	Incarnation string
+	Messages    []events.Observation
+	Operator    Operator
+	// Calmed is when faults stopped.
+	Calmed time.Time
+}
+
+// New draws the faults and sets up an empty cluster, cloud, log and stream.
+func New(seed uint64, faults *Faults, tracer io.Writer) *Stage {
+	rng := rand.New(rand.NewPCG(seed, 0x6d696c6c))
+	s := &Stage{Seed: seed, tracer: tracer, Rng: rng, Clock: clock.New(Start), Acknowledged: map[uint64][32]byte{}, Deeds: newDeeds()}
+	s.Drawn = DrawFaults(rng)
+	if faults != nil {
+		s.Drawn = *faults
+	}
+	s.Faults = s.Drawn
+	log, err := memlog.Open(memlog.Config{Cluster: ClusterName, LogID: fmt.Sprintf("%032x", seed+1), Clock: s.Clock.Now})
+	if err != nil {
+		panic(err)
+	}
+	s.Log = log
+	s.Reference = ledger.New(log.ID())
+	s.Stream = membus.NewBus().Connect(1 << 20)
+	state, _ := s.Stream.State(context.Background())
+	s.Incarnation = state.Incarnation
+	s.Cluster, s.Cloud = cluster.New(s.Clock, rng), cloud.New(s.Clock, rng)
+	s.Cloud.LagMax, s.Cluster.SchedulerLate = s.Faults.DescribeLag, s.Faults.SchedulerLate
+	return s
+}
+
+// StopLag is within which every service has to heed an operator's stop.
+const StopLag = time.Second
+
+// Operator is what operators have asked for, from which record on and since when.
+type Operator struct {
+	Stop, Before ledger.Stop
+	Seq          uint64
+	Since        time.Time
+}
+
+// Deeds are what users and hardware did, so that checks expect no more than is possible.
+type Deeds struct {
+	// Ended are instances that ended without being asked to.
+	Ended map[string]bool
+	// Protected is when users protected an object, by UID; Edited are those that still are, by kind and UID.
+	Protected map[string]time.Time
+	Edited    map[string]bool
+	// Untainted is when a user took the taint off a Node, by name; Stripped are objects that lost their finalizers, by UID.
+	Untainted map[string]time.Time
+	Stripped  map[string]bool
+	// Reshaped: somebody has edited what nodes are made of, or labels of NodeClaims.
+	Reshaped bool
+}
+
+func newDeeds() Deeds {
+	return Deeds{Ended: map[string]bool{}, Protected: map[string]time.Time{}, Edited: map[string]bool{}, Untainted: map[string]time.Time{},
+		Stripped: map[string]bool{}}
+}
+
+// Start of every run.
+var Start = time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
+
+// Stats counts what happened.
+type Stats struct {
+	Events, Steps, Effects, Calls, Messages, Records, Conflicts, Crashes, Freezes, Renewals, StoodDown, KubeEvents int
+	Pods, Claims, Widened, Confirmed, Instances, Replayed, Retired                                                 int
+	Virtual                                                                                                        time.Duration
+}
+
+func (s Stats) String() string {
+	return fmt.Sprintf("%s virtual, %d events, %d steps, %d effects, %d calls, %d messages, %d records, %d conflicts, %d crashes, %d freezes, clocks off %d times, %d claims (widened %d times), %d instances, %d decisions replayed (%d confirmed plans), %d aggregates retired",
+		s.Virtual.Round(time.Second), s.Events, s.Steps, s.Effects, s.Calls, s.Messages, s.Records, s.Conflicts, s.Crashes, s.Freezes, s.StoodDown, s.Claims, s.Widened, s.Instances, s.Replayed, s.Confirmed, s.Retired)
+}
+
+// Violation is a check that failed.
+type Violation struct {
+	Check string
+	Text  string
+	// At is how far into the run it was.
+	At time.Duration
+}
+
+func (v *Violation) Error() string { return fmt.Sprintf("%s (at %s): %s", v.Check, v.At, v.Text) }
+
+// Happens decides by a probability per thousand; it draws nothing for 0.
+func (s *Stage) Happens(perThousand int) bool {
+	return perThousand > 0 && s.Rng.IntN(1000) < perThousand
+}
+
+// Millis draws a duration between two numbers of milliseconds.
+func (s *Stage) Millis(from, to int) time.Duration {
+	return time.Duration(from)*time.Millisecond + time.Duration(s.Rng.Int64N(int64(to-from)*int64(time.Millisecond)+1))
+}
+
+// Trace writes a line about what happens, if somebody wants to know.
+func (s *Stage) Trace(format string, args ...any) {
+	if s.tracer != nil {
+		fmt.Fprintf(s.tracer, "%10.3f "+format+"\n", append([]any{s.Clock.Now().Sub(Start).Seconds()}, args...)...)
+	}
+}
+
+// Violate ends the run; only the first violation counts.
+func (s *Stage) Violate(check, format string, args ...any) {
+	if s.Failed == nil {
+		s.Failed = &Violation{Check: check, Text: fmt.Sprintf(format, args...), At: s.Clock.Now().Sub(Start)}
+		s.Trace("VIOLATION: %v", s.Failed)
+	}
+}
+
+// OneOf draws one of several texts.
+func (s *Stage) OneOf(texts ...string) string { return texts[s.Rng.IntN(len(texts))] }
+
+// ClocksApart is how far from the truth a clock that is relied on may be: what is tolerated, what a Date is cut to, and what a cached
+// view of it may be behind.
+const ClocksApart = ledger.ClockTolerance + 2*time.Second
+
+// Names of what each run has.
+const (
+	ClusterName   = "sim"
+	NodeClassName = "default"
+)
+
+// Script is what users do in one run: the demo's workload, varied by the seed.
+type Script struct {
+	// Length is until faults stop.
+	Length time.Duration
+	Pools  []*karpv1.NodePool
+	// Budgets are how many pods may be unavailable, by PodDisruptionBudget.
+	Budgets map[string]intstr.IntOrString
+	// Pace is how many times faster than the demo it goes, with about as much fewer pods.
+	Pace int
+	// Expires: nodes end by themselves for ever, so the cluster never comes to rest.
+	Expires bool
+	// Lingers: a cluster whose nodes expire is watched for all of patience, though it was settled before.
+	Lingers bool
+	Acts    []Act
+}
+
+// Act is one thing users do at a time.
+type Act struct {
+	At   time.Duration
+	Name string
+	Do   func()
+}
+
+// NeverFits is the app whose pods no instance type can run.
+const NeverFits = "giant"
+
+// NoteKey is a label or annotation that means nothing to us.
+const NoteKey = "example.com/note"

@@ -1,0 +1,142 @@
+// Package users is what happens to a simulated cluster from outside: the script of the run, and, while there are faults, what
+// users, hardware and AWS do to it.
+package users
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/events"
+	"millwright/services/sim/cloud"
+	"millwright/services/sim/stage"
+)
+
+// Users are what happens to the cluster from outside: the script of the run, and, while there are faults, whatever users,
+// hardware and AWS do to it.
+type Users struct {
+	*stage.Stage
+	// surprises counts the pods that came at the worst moment.
+	surprises int
+}
+
+// New returns users who have done nothing yet.
+func New(stage *stage.Stage) *Users { return &Users{Stage: stage} }
+
+// Draw draws the script and the options.
+func (s *Users) Draw() {
+	s.Script = s.drawScript()
+	s.Options = s.drawOptions()
+}
+
+// surprisesMax bounds the pods that come at the worst moment.
+const surprisesMax = 6
+
+// Surprise has a pod come to a Node of which something has just been decided.
+func (s *Users) Surprise(node string) {
+	if s.surprises >= surprisesMax || !s.Happens(s.Faults.WorstTime) {
+		return
+	}
+	deployments := s.Cluster.Deployments()
+	d := deployments[s.Rng.IntN(len(deployments))]
+	if d.Name == stage.NeverFits {
+		return
+	}
+	s.surprises++
+	s.Clock.After(time.Millisecond, func() { // a list made now does not have it
+		s.Trace("user: one more pod of %s, while node %s is looked at", d.Name, node)
+		s.Cluster.Surprise(d, node)
+	})
+}
+
+// DeletePool deletes a NodePool, with all it has, and makes it again after a while.
+func (s *Users) DeletePool() {
+	p := s.Script.Pools[s.Rng.IntN(len(s.Script.Pools))]
+	s.Trace("user: deletes NodePool %s", p.Name)
+	s.Cluster.Delete(events.KindNodePool, p.Name)
+	s.Clock.After(s.Millis(500, 40_000), func() {
+		if s.Cluster.NodePool(p.Name) == nil {
+			s.Trace("user: makes NodePool %s again", p.Name)
+			again := p.DeepCopy()
+			again.ResourceVersion, again.Status = "", karpv1.NodePoolStatus{}
+			s.Cluster.Apply(events.KindNodePool, again)
+		}
+	})
+}
+
+// UnreadyClass has the EC2NodeClass not ready for a while.
+func (s *Users) UnreadyClass() {
+	nc := s.Cluster.NodeClass(stage.NodeClassName)
+	if nc == nil || nc.Status.Conditions[0].Status != metav1.ConditionTrue {
+		return
+	}
+	s.Trace("user: breaks the EC2NodeClass")
+	broken := nc.DeepCopy()
+	c := &broken.Status.Conditions[0]
+	c.Status, c.Reason, c.LastTransitionTime = metav1.ConditionFalse, "SubnetsNotFound", metav1.NewTime(s.Clock.Now().Truncate(time.Second))
+	s.Cluster.Apply(events.KindEC2NodeClass, broken)
+	s.Clock.After(s.Millis(1000, 30_000), s.restoreClass)
+}
+
+// restoreClass makes the EC2NodeClass as it was in the beginning.
+func (s *Users) restoreClass() {
+	if nc := s.Cluster.NodeClass(stage.NodeClassName); nc == nil || nc.Status.Conditions[0].Status != metav1.ConditionTrue {
+		s.Trace("user: restores the EC2NodeClass")
+		s.Cluster.Apply(events.KindEC2NodeClass, nodeClass(s.Clock.Now().Truncate(time.Second)))
+	}
+}
+
+// DeleteClass deletes the EC2NodeClass and makes it again after a while.
+func (s *Users) DeleteClass() {
+	s.Trace("user: deletes the EC2NodeClass")
+	s.Cluster.Delete(events.KindEC2NodeClass, stage.NodeClassName)
+	s.Clock.After(s.Millis(500, 30_000), s.restoreClass)
+}
+
+// EmptyOfferings has some offerings run out for a while.
+func (s *Users) EmptyOfferings() {
+	all := cloud.Offerings()
+	for range 1 + s.Rng.IntN(len(all)/2) {
+		o := all[s.Rng.IntN(len(all))]
+		s.Cloud.Exhaust(o, true)
+		s.Clock.After(s.Millis(5000, 90_000), func() { s.Cloud.Exhaust(o, false) })
+	}
+}
+
+// DropTemplates deletes all launch templates.
+func (s *Users) DropTemplates() {
+	s.Trace("user: deletes the launch templates")
+	s.Cloud.DropTemplates()
+}
+
+// DeleteAny has a user delete an object of a kind.
+func (s *Users) DeleteAny(kind events.Kind) {
+	var keys []string
+	for _, c := range s.Cluster.Present() {
+		if c.Kind == kind {
+			keys = append(keys, c.Key)
+		}
+	}
+	if len(keys) > 0 {
+		key := keys[s.Rng.IntN(len(keys))]
+		s.Trace("user: deletes %s %s", kind, key)
+		s.Cluster.Delete(kind, key)
+	}
+}
+
+// EndInstance has an instance end by itself, as a spot instance does.
+func (s *Users) EndInstance() {
+	var running []*cloud.Instance
+	for _, i := range s.Cloud.Instances() {
+		if !i.Ending() {
+			running = append(running, i)
+		}
+	}
+	if len(running) > 0 {
+		i := running[s.Rng.IntN(len(running))]
+		s.Trace("aws: %s ends by itself", i.ID)
+		s.Deeds.Ended[i.ID] = true
+		s.Cloud.End(i)
+	}
+}
