@@ -51,8 +51,8 @@ type Cluster struct {
 	// SchedulerLate is how many of a thousand Node changes the scheduler learns of seconds late.
 	SchedulerLate int
 
-	scheduler   scheduler
-	controllers controllers
+	scheduler   *scheduler
+	controllers *controllers
 	machines    map[string]*machine
 }
 

@@ -16,6 +16,7 @@ import (
 
 // controllers hold what Kubernetes' controllers are to bring about.
 type controllers struct {
+	*Cluster
 	// deployments by name, in the order they were made.
 	deployments []*Deployment
 	pods        int
@@ -33,21 +34,21 @@ type Deployment struct {
 }
 
 func (k *Cluster) startControllers() {
-	k.scheduler.nodes = map[string]*corev1.Node{}
-	k.controllers.pending = map[string]bool{}
+	k.scheduler = &scheduler{Cluster: k, nodes: map[string]*corev1.Node{}}
+	k.controllers = &controllers{Cluster: k, pending: map[string]bool{}}
 	k.Watch(func(kind events.Kind, before, after Object) {
 		switch kind {
 		case events.KindPod:
-			k.wakeScheduler()
-			k.soon("replicas", 50, 300, k.replicate)
-			k.soon("budgets", 20, 250, k.countBudgets)
+			k.scheduler.wake()
+			k.controllers.soon("replicas", 50, 300, k.controllers.replicate)
+			k.controllers.soon("budgets", 20, 250, k.controllers.countBudgets)
 		case events.KindNode:
-			k.seeNode(before, after)
-			k.soon("daemons", 100, 600, k.runDaemons)
+			k.scheduler.seeNode(before, after)
+			k.controllers.soon("daemons", 100, 600, k.controllers.runDaemons)
 		case events.KindDaemonSet:
-			k.soon("daemons", 100, 600, k.runDaemons)
+			k.controllers.soon("daemons", 100, 600, k.controllers.runDaemons)
 		case events.KindPodDisruptionBudget:
-			k.soon("budgets", 20, 250, k.countBudgets)
+			k.controllers.soon("budgets", 20, 250, k.controllers.countBudgets)
 		}
 		if after == nil {
 			k.collect(before)
@@ -56,13 +57,13 @@ func (k *Cluster) startControllers() {
 }
 
 // soon runs a controller once for all changes until then.
-func (k *Cluster) soon(name string, from, to int, run func()) {
-	if k.controllers.pending[name] {
+func (k *controllers) soon(name string, from, to int, run func()) {
+	if k.pending[name] {
 		return
 	}
-	k.controllers.pending[name] = true
+	k.pending[name] = true
 	k.clock.After(k.between(from, to), func() {
-		k.controllers.pending[name] = false
+		k.pending[name] = false
 		run()
 	})
 }
@@ -75,7 +76,7 @@ func (k *Cluster) Deploy(d Deployment) {
 	} else {
 		k.controllers.deployments[i] = &d
 	}
-	k.soon("replicas", 50, 300, k.replicate)
+	k.controllers.soon("replicas", 50, 300, k.controllers.replicate)
 }
 
 // Scale sets the number of pods of a Deployment.
@@ -85,15 +86,15 @@ func (k *Cluster) Scale(name string, replicas int) {
 			d.Replicas = replicas
 		}
 	}
-	k.soon("replicas", 50, 300, k.replicate)
+	k.controllers.soon("replicas", 50, 300, k.controllers.replicate)
 }
 
 // Deployments in the order they were made.
 func (k *Cluster) Deployments() []*Deployment { return k.controllers.deployments }
 
 // replicate makes and deletes pods until each Deployment has its number.
-func (k *Cluster) replicate() {
-	for _, d := range k.controllers.deployments {
+func (k *controllers) replicate() {
+	for _, d := range k.deployments {
 		var have []*corev1.Pod
 		for _, p := range k.Pods() {
 			if p.Labels["app"] == d.Name && p.DeletionTimestamp == nil && !isTerminal(p) {
@@ -111,12 +112,12 @@ func (k *Cluster) replicate() {
 	}
 }
 
-func (k *Cluster) makePod(d *Deployment) *corev1.Pod {
-	k.controllers.pods++
+func (k *controllers) makePod(d *Deployment) *corev1.Pod {
+	k.pods++
 	yes := true
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: fmt.Sprintf("%s-%03d", d.Name, k.controllers.pods), Labels: d.Labels, Annotations: d.Annotations,
+			Namespace: "default", Name: fmt.Sprintf("%s-%03d", d.Name, k.pods), Labels: d.Labels, Annotations: d.Annotations,
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: d.Name, UID: types.UID("rs-" + d.Name), Controller: &yes}},
 		},
 		Spec: *d.Spec.DeepCopy(), Status: corev1.PodStatus{Phase: corev1.PodPending},
@@ -126,7 +127,7 @@ func (k *Cluster) makePod(d *Deployment) *corev1.Pod {
 }
 
 // runDaemons makes the pods of DaemonSets on the Nodes they tolerate.
-func (k *Cluster) runDaemons() {
+func (k *controllers) runDaemons() {
 	for _, o := range k.all(events.KindDaemonSet) {
 		ds := o.(*appsv1.DaemonSet)
 		spec := daemonSpec(ds)
@@ -147,21 +148,21 @@ func daemonSpec(ds *appsv1.DaemonSet) *corev1.PodSpec {
 	return spec
 }
 
-func (k *Cluster) hasDaemon(ds *appsv1.DaemonSet, node string) bool {
+func (k *controllers) hasDaemon(ds *appsv1.DaemonSet, node string) bool {
 	return slices.ContainsFunc(k.PodsOn(node), func(p *corev1.Pod) bool {
 		c := metav1.GetControllerOf(p)
 		return c != nil && c.UID == ds.UID
 	})
 }
 
-func (k *Cluster) makeDaemon(ds *appsv1.DaemonSet, spec *corev1.PodSpec, node string) {
-	k.controllers.pods++
+func (k *controllers) makeDaemon(ds *appsv1.DaemonSet, spec *corev1.PodSpec, node string) {
+	k.pods++
 	yes := true
 	spec = spec.DeepCopy()
 	spec.NodeName = node
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: ds.Namespace, Name: fmt.Sprintf("%s-%03d", ds.Name, k.controllers.pods), Labels: ds.Spec.Template.Labels,
+			Namespace: ds.Namespace, Name: fmt.Sprintf("%s-%03d", ds.Name, k.pods), Labels: ds.Spec.Template.Labels,
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: ds.Name, UID: ds.UID, Controller: &yes}},
 		},
 		Spec: *spec, Status: corev1.PodStatus{Phase: corev1.PodPending},
@@ -183,7 +184,7 @@ func (k *Cluster) budgetsOf(p *corev1.Pod) []*policyv1.PodDisruptionBudget {
 }
 
 // countBudgets brings the status of all budgets up to date.
-func (k *Cluster) countBudgets() {
+func (k *controllers) countBudgets() {
 	for _, o := range k.all(events.KindPodDisruptionBudget) {
 		b := o.(*policyv1.PodDisruptionBudget)
 		after := b.DeepCopy()
@@ -208,8 +209,8 @@ func (k *Cluster) countBudgets() {
 }
 
 // replicasOf is the scale of the Deployment behind the budget; counted pods where there is none.
-func (k *Cluster) replicasOf(b *policyv1.PodDisruptionBudget, counted int) int {
-	for _, d := range k.controllers.deployments {
+func (k *controllers) replicasOf(b *policyv1.PodDisruptionBudget, counted int) int {
+	for _, d := range k.deployments {
 		if d.Name == b.Spec.Selector.MatchLabels["app"] {
 			return d.Replicas
 		}

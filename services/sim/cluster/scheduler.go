@@ -12,20 +12,21 @@ import (
 
 // scheduler is a small kube-scheduler. It knows the Nodes as they were a moment ago.
 type scheduler struct {
+	*Cluster
 	nodes   map[string]*corev1.Node
 	pending bool
 }
 
 // seeNode tells the scheduler of a Node after a moment; what is older than what it knows is nothing new.
-func (k *Cluster) seeNode(before, after Object) {
+func (k *scheduler) seeNode(before, after Object) {
 	wait := k.between(5, 400)
 	if k.SchedulerLate > 0 && k.rng.IntN(1000) < k.SchedulerLate {
 		wait = k.between(400, 6000)
 	}
 	k.clock.After(wait, func() {
 		if after == nil {
-			if have := k.scheduler.nodes[before.GetName()]; have != nil && have.UID == before.GetUID() {
-				delete(k.scheduler.nodes, before.GetName())
+			if have := k.nodes[before.GetName()]; have != nil && have.UID == before.GetUID() {
+				delete(k.nodes, before.GetName())
 			}
 			return
 		}
@@ -33,9 +34,9 @@ func (k *Cluster) seeNode(before, after Object) {
 		if k.Node(n.Name) == nil {
 			return
 		}
-		if have := k.scheduler.nodes[n.Name]; have == nil || version(have) < version(n) {
-			k.scheduler.nodes[n.Name] = n
-			k.wakeScheduler()
+		if have := k.nodes[n.Name]; have == nil || version(have) < version(n) {
+			k.nodes[n.Name] = n
+			k.wake()
 		}
 	})
 }
@@ -48,19 +49,19 @@ func version(o Object) uint64 {
 	return n
 }
 
-func (k *Cluster) wakeScheduler() {
-	if k.scheduler.pending {
+func (k *scheduler) wake() {
+	if k.pending {
 		return
 	}
-	k.scheduler.pending = true
+	k.pending = true
 	k.clock.After(k.between(20, 150), func() {
-		k.scheduler.pending = false
+		k.pending = false
 		k.schedule()
 	})
 }
 
 // schedule looks at all pods without a node, oldest first.
-func (k *Cluster) schedule() {
+func (k *scheduler) schedule() {
 	var waiting []*corev1.Pod
 	for _, p := range k.Pods() {
 		if p.Spec.NodeName == "" && p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 0 {
@@ -78,10 +79,10 @@ func (k *Cluster) schedule() {
 }
 
 // fitting lists the Nodes that could run the pod, by name.
-func (k *Cluster) fitting(p *corev1.Pod) []string {
+func (k *scheduler) fitting(p *corev1.Pod) []string {
 	var names []string
 	requests := requestsOf(p)
-	for name, n := range k.scheduler.nodes {
+	for name, n := range k.nodes {
 		if k.Node(name) == nil || n.Spec.Unschedulable || !tolerated(&p.Spec, n.Spec.Taints) || !carries(n.Labels, p.Spec.NodeSelector) {
 			continue
 		}
@@ -93,7 +94,7 @@ func (k *Cluster) fitting(p *corev1.Pod) []string {
 	return names
 }
 
-func (k *Cluster) bind(p *corev1.Pod, node string) {
+func (k *scheduler) bind(p *corev1.Pod, node string) {
 	o := p.DeepCopy()
 	o.Spec.NodeName = node
 	setPodCondition(o, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: k.now()})
@@ -104,13 +105,13 @@ func (k *Cluster) bind(p *corev1.Pod, node string) {
 // Surprise makes one more pod of a Deployment, and binds it to the Node at once if kube-scheduler would do so by what it knows.
 func (k *Cluster) Surprise(d *Deployment, node string) {
 	d.Replicas++
-	p := k.makePod(d)
-	if slices.Contains(k.fitting(p), node) {
-		k.bind(p, node)
+	p := k.controllers.makePod(d)
+	if slices.Contains(k.scheduler.fitting(p), node) {
+		k.scheduler.bind(p, node)
 	}
 }
 
-func (k *Cluster) refuse(p *corev1.Pod) {
+func (k *scheduler) refuse(p *corev1.Pod) {
 	if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Reason == corev1.PodReasonUnschedulable }) {
 		return
 	}
