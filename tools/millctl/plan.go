@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"millwright/store/audit"
 	"millwright/tools/millctl/plan"
@@ -15,11 +16,16 @@ import (
 // planRefused is the exit status when pods were refused; the plan is printed all the same.
 const planRefused = exitStatus(2)
 
+// planFlags are the flags of millctl plan.
+type planFlags struct {
+	plan.Config
+	output, now                               string
+	offline, server, disruption, untilSettled bool
+	nodeCost                                  float64
+}
+
 func planCommand(t *target) *cobra.Command {
-	var c plan.Config
-	var output, now string
-	var offline, server, disruption, untilSettled bool
-	var nodeCost float64
+	p := &planFlags{}
 	cmd := &cobra.Command{
 		Use: "plan --offline -f FILE-OR-DIR --catalog FILE | plan --server [-f FILE-OR-DIR]", Short: "Plan nodes for pods from files, or what if", Args: cobra.NoArgs,
 		Long: `Plan reads Kubernetes objects and a catalogue of instance types from files and prints which NodeClaims the
@@ -30,75 +36,92 @@ catalogue, these prices? docs/plan.md has the formats.
 
 Exit status: 0 if every pod was placed, 2 if some were refused, 1 if the input or a flag is at fault.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case offline == server:
-				return fmt.Errorf("plan: one of --offline and --server is required")
-			case offline && c.Prices != "":
-				return fmt.Errorf("plan: --prices goes with --server; offline the catalogue has the prices")
-			case output != "json" && output != "table":
-				return fmt.Errorf("invalid -o %q: must be json or table", output)
-			case c.PreferencePolicy != "" && c.PreferencePolicy != "Respect" && c.PreferencePolicy != "Ignore":
-				return fmt.Errorf("invalid --preference-policy %q: must be Respect or Ignore", c.PreferencePolicy)
-			case c.MinValuesPolicy != "" && c.MinValuesPolicy != "Strict" && c.MinValuesPolicy != "BestEffort":
-				return fmt.Errorf("invalid --min-values-policy %q: must be Strict or BestEffort", c.MinValuesPolicy)
-			case !(nodeCost >= 0 && nodeCost <= 1000):
-				return fmt.Errorf("invalid --node-cost %v: must be from 0 to 1000", nodeCost)
-			case offline && len(c.Files) == 0:
-				return fmt.Errorf("plan: no input: give -f FILE-OR-DIR")
+			if err := p.check(); err != nil {
+				return err
 			}
-			if untilSettled && !disruption || disruption && server {
-				return fmt.Errorf("plan: --until-settled goes with --disruption, and that with --offline")
-			}
-			c.Now, c.Stdin = time.Now(), cmd.InOrStdin()
-			if now != "" {
-				at, err := time.Parse(time.RFC3339, now)
-				if err != nil {
-					return fmt.Errorf("invalid --now %q: must be as in 2026-03-02T10:00:00Z", now)
-				}
-				c.Now = at
-			}
+			p.Stdin = cmd.InOrStdin()
 			if cmd.Flags().Changed("node-cost") {
-				c.NodeCost = &nodeCost
+				p.NodeCost = &p.nodeCost
 			}
-			if disruption {
-				return planDisruption(c, untilSettled, output, cmd.OutOrStdout())
-			}
-			run := plan.Run
-			if server {
-				run = t.planOn(cmd.Context())
-			}
-			report, err := run(c)
-			if err != nil {
-				return err
-			}
-			write := report.WriteTable
-			if output == "json" {
-				write = report.WriteJSON
-			}
-			if err := write(cmd.OutOrStdout()); err != nil {
-				return err
-			}
-			if !report.Complete() {
-				return planRefused
-			}
-			return nil
+			return p.run(cmd.Context(), t, cmd.OutOrStdout())
 		},
 	}
-	f := cmd.Flags()
-	f.BoolVar(&offline, "offline", false, "plan from files alone")
-	f.BoolVar(&server, "server", false, "plan what a running system would, with the files on top of what it sees")
-	f.BoolVar(&disruption, "disruption", false, "plan which nodes would be taken away instead, and where their pods would go")
-	f.BoolVar(&untilSettled, "until-settled", false, "with --disruption: carry the commands out one by one until none follows")
-	f.StringVar(&c.Prices, "prices", "", "file with prices that replace those known (with --server)")
-	f.StringArrayVarP(&c.Files, "filename", "f", nil, "file or directory with objects, YAML or JSON; - is standard input; may be repeated")
-	f.StringVar(&c.Catalog, "catalog", "", "file with the instance types of every NodePool (with --server: the system's)")
-	f.StringVar(&now, "now", "", "time of the plan (default: the time it is)")
-	f.StringVarP(&output, "output", "o", "table", "table or json")
-	f.StringVar(&c.PreferencePolicy, "preference-policy", "", "Respect or Ignore preferred affinities and spreads (default: Respect, or the system's)")
-	f.Float64Var(&nodeCost, "node-cost", 0, "USD per hour that a node costs by itself; 0: plan by price alone (default: 0.01, or the system's)")
-	f.StringVar(&c.FeatureGates, "feature-gates", "", "Name=bool,…, as for the provisioner: NodeOverlay (default: off, or as the system has it)")
-	f.StringVar(&c.MinValuesPolicy, "min-values-policy", "", "Strict or BestEffort (default: Strict, or the system's)")
+	p.register(cmd.Flags())
 	return cmd
+}
+
+func (p *planFlags) register(f *pflag.FlagSet) {
+	f.BoolVar(&p.offline, "offline", false, "plan from files alone")
+	f.BoolVar(&p.server, "server", false, "plan what a running system would, with the files on top of what it sees")
+	f.BoolVar(&p.disruption, "disruption", false, "plan which nodes would be taken away instead, and where their pods would go")
+	f.BoolVar(&p.untilSettled, "until-settled", false, "with --disruption: carry the commands out one by one until none follows")
+	f.StringVar(&p.Prices, "prices", "", "file with prices that replace those known (with --server)")
+	f.StringArrayVarP(&p.Files, "filename", "f", nil, "file or directory with objects, YAML or JSON; - is standard input; may be repeated")
+	f.StringVar(&p.Catalog, "catalog", "", "file with the instance types of every NodePool (with --server: the system's)")
+	f.StringVar(&p.now, "now", "", "time of the plan (default: the time it is)")
+	f.StringVarP(&p.output, "output", "o", "table", "table or json")
+	f.StringVar(&p.PreferencePolicy, "preference-policy", "", "Respect or Ignore preferred affinities and spreads (default: Respect, or the system's)")
+	f.Float64Var(&p.nodeCost, "node-cost", 0, "USD per hour that a node costs by itself; 0: plan by price alone (default: 0.01, or the system's)")
+	f.StringVar(&p.FeatureGates, "feature-gates", "", "Name=bool,…, as for the provisioner: NodeOverlay (default: off, or as the system has it)")
+	f.StringVar(&p.MinValuesPolicy, "min-values-policy", "", "Strict or BestEffort (default: Strict, or the system's)")
+}
+
+// check refuses flags that do not go together or have no such value, and reads the time.
+func (p *planFlags) check() error {
+	switch {
+	case p.offline == p.server:
+		return fmt.Errorf("plan: one of --offline and --server is required")
+	case p.offline && p.Prices != "":
+		return fmt.Errorf("plan: --prices goes with --server; offline the catalogue has the prices")
+	case p.output != "json" && p.output != "table":
+		return fmt.Errorf("invalid -o %q: must be json or table", p.output)
+	case p.PreferencePolicy != "" && p.PreferencePolicy != "Respect" && p.PreferencePolicy != "Ignore":
+		return fmt.Errorf("invalid --preference-policy %q: must be Respect or Ignore", p.PreferencePolicy)
+	case p.MinValuesPolicy != "" && p.MinValuesPolicy != "Strict" && p.MinValuesPolicy != "BestEffort":
+		return fmt.Errorf("invalid --min-values-policy %q: must be Strict or BestEffort", p.MinValuesPolicy)
+	case !(p.nodeCost >= 0 && p.nodeCost <= 1000):
+		return fmt.Errorf("invalid --node-cost %v: must be from 0 to 1000", p.nodeCost)
+	case p.offline && len(p.Files) == 0:
+		return fmt.Errorf("plan: no input: give -f FILE-OR-DIR")
+	case p.untilSettled && !p.disruption || p.disruption && p.server:
+		return fmt.Errorf("plan: --until-settled goes with --disruption, and that with --offline")
+	}
+	if p.now == "" {
+		p.Now = time.Now()
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, p.now)
+	if err != nil {
+		return fmt.Errorf("invalid --now %q: must be as in 2026-03-02T10:00:00Z", p.now)
+	}
+	p.Now = at
+	return nil
+}
+
+// run plans and prints the plan.
+func (p *planFlags) run(ctx context.Context, t *target, out io.Writer) error {
+	if p.disruption {
+		return planDisruption(p.Config, p.untilSettled, p.output, out)
+	}
+	run := plan.Run
+	if p.server {
+		run = t.planOn(ctx)
+	}
+	report, err := run(p.Config)
+	if err != nil {
+		return err
+	}
+	write := report.WriteTable
+	if p.output == "json" {
+		write = report.WriteJSON
+	}
+	if err := write(out); err != nil {
+		return err
+	}
+	if !report.Complete() {
+		return planRefused
+	}
+	return nil
 }
 
 // planDisruption prints what the disruptor would do.

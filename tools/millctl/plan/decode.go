@@ -84,12 +84,9 @@ type object struct {
 func (d *document) each(fn func(*object) error) error {
 	raw := d.raw
 	if !d.json || !json.Valid(raw) {
-		converted, ok := convertYAML(raw, nil)
-		if !ok {
-			var err error
-			if converted, err = toJSON(raw); err != nil {
-				return d.fail("", "", err)
-			}
+		converted, err := toJSON(raw)
+		if err != nil {
+			return d.fail("", "", err)
 		}
 		raw = converted
 	}
