@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -34,12 +35,12 @@ type Publisher struct {
 
 	mu       sync.Mutex
 	until    map[string]time.Time
-	limiters map[string]*bucket
+	limiters map[string]*rate.Limiter
 }
 
 // New returns a Publisher over a sink; clock is the process's.
 func New(sink Sink, clock func() time.Time) *Publisher {
-	return &Publisher{sink: sink, clock: clock, until: map[string]time.Time{}, limiters: map[string]*bucket{}}
+	return &Publisher{sink: sink, clock: clock, until: map[string]time.Time{}, limiters: map[string]*rate.Limiter{}}
 }
 
 // NewRecorder returns a sink that writes to the API server, and the function that stops it. It drops events
@@ -65,7 +66,7 @@ func (p *Publisher) admit(e service.KubeEvent) bool {
 	if now.Before(p.until[key]) {
 		return false
 	}
-	if !p.limiter(e.Reason).take(now) {
+	if !p.limiter(e.Reason).AllowN(now, 1) {
 		return false
 	}
 	if len(p.until) >= rememberedMax {
@@ -101,17 +102,17 @@ func dedupeKey(e service.KubeEvent) string {
 	return strings.Join([]string{o.Kind, o.Namespace, o.Name, string(o.UID), e.Reason, detail}, "\x00")
 }
 
-func (p *Publisher) limiter(reason string) *bucket {
+func (p *Publisher) limiter(reason string) *rate.Limiter {
 	b, ok := p.limiters[reason]
 	if !ok {
-		b = newBucket(limitOf(reason))
+		b = rate.NewLimiter(limitOf(reason))
 		p.limiters[reason] = b
 	}
 	return b
 }
 
 // limitOf returns events per second and burst of a reason (reference: scheduling §11).
-func limitOf(reason string) (perSecond, burst int64) {
+func limitOf(reason string) (perSecond rate.Limit, burst int) {
 	if reason == "Nominated" {
 		return 5, 10
 	}
