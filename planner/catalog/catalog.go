@@ -10,6 +10,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
+	"millwright/planner/bitset"
 	"millwright/planner/requirement"
 )
 
@@ -17,7 +18,7 @@ import (
 type InstanceType struct {
 	// Hardware is shared with other catalogues.
 	*Hardware
-	// Index is its place in Catalog.Types and its number in Bits.
+	// Index is its place in Catalog.Types and its number in sets of types.
 	Index int
 	// Offerings by zone, then capacity type, then reservation; shared with other catalogues.
 	Offerings []Offering
@@ -47,7 +48,7 @@ type Shape struct {
 	// Reservation and ReservationID as in Offering.
 	Reservation, ReservationID string
 	// Offered holds the types with an available offering of this shape.
-	Offered Bits
+	Offered bitset.Set
 }
 
 // Catalog of one NodeClass.
@@ -180,4 +181,4 @@ func (c *Catalog) Type(name string) *InstanceType {
 }
 
 // All returns a new set of all types.
-func (c *Catalog) All() Bits { return Full(len(c.Types)) }
+func (c *Catalog) All() bitset.Set { return bitset.Full(len(c.Types)) }

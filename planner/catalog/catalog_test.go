@@ -10,6 +10,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/events"
+	"millwright/planner/bitset"
 	"millwright/planner/requirement"
 	"millwright/planner/resource"
 )
@@ -40,7 +41,7 @@ func samplePrices() Prices {
 	}
 }
 
-func names(c *Catalog, b Bits) []string {
+func names(c *Catalog, b bitset.Set) []string {
 	out := []string{}
 	for i := range b.Members() {
 		out = append(out, c.Types[i].Name)
@@ -156,8 +157,8 @@ func TestLargestIsWhatLookingAtEachTypeFinds(t *testing.T) {
 			types = append(types, &InstanceType{Hardware: &Hardware{Name: fmt.Sprintf("type-%02d", i), Capacity: v}})
 		}
 		c := FromTypes("default", types...)
-		some := func(label string) Bits {
-			b := NewBits(len(types))
+		some := func(label string) bitset.Set {
+			b := bitset.New(len(types))
 			for i := range types {
 				if rapid.Bool().Draw(rt, label) {
 					b.Add(i)

@@ -6,17 +6,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"millwright/planner/bitset"
 	"millwright/planner/requirement"
 	"millwright/planner/resource"
 )
 
 // keyIndex says, for one label key, which types may have which value.
 type keyIndex struct {
-	values []string // sorted: every value some type lists
-	having []Bits   // by value
-	absent Bits     // types that say nothing of the key: they conflict with nothing
-	never  Bits     // types with DoesNotExist
-	other  []int    // types with a complement or bounds: looked at one by one
+	values []string     // sorted: every value some type lists
+	having []bitset.Set // by value
+	absent bitset.Set   // types that say nothing of the key: they conflict with nothing
+	never  bitset.Set   // types with DoesNotExist
+	other  []int        // types with a complement or bounds: looked at one by one
 }
 
 // indexed completes the catalogue. What is the same in one of like is shared.
@@ -48,7 +49,7 @@ func (c *Catalog) indexKeys(like []*Catalog) {
 func (c *Catalog) indexKey(i int, r requirement.Requirement) {
 	k := c.keys[r.Key()]
 	if k == nil {
-		k = &keyIndex{absent: c.All(), never: NewBits(len(c.Types))}
+		k = &keyIndex{absent: c.All(), never: bitset.New(len(c.Types))}
 		c.keys[r.Key()] = k
 	}
 	k.absent.Remove(i)
@@ -65,14 +66,14 @@ func (c *Catalog) indexKey(i int, r requirement.Requirement) {
 		at, found := slices.BinarySearch(k.values, v)
 		if !found {
 			k.values = slices.Insert(k.values, at, v)
-			k.having = slices.Insert(k.having, at, NewBits(len(c.Types)))
+			k.having = slices.Insert(k.having, at, bitset.New(len(c.Types)))
 		}
 		k.having[at].Add(i)
 	}
 }
 
 // Matching returns a new set of the types whose requirement on r's key can be satisfied together with r.
-func (c *Catalog) Matching(r requirement.Requirement) Bits {
+func (c *Catalog) Matching(r requirement.Requirement) bitset.Set {
 	k := c.keys[r.Key()]
 	if k == nil {
 		return c.All()
@@ -95,7 +96,7 @@ func (c *Catalog) Matching(r requirement.Requirement) Bits {
 }
 
 // MatchingSet returns a new set of the types whose requirements Intersect s.
-func (c *Catalog) MatchingSet(s requirement.Set) Bits {
+func (c *Catalog) MatchingSet(s requirement.Set) bitset.Set {
 	res := c.All()
 	for _, r := range s.Requirements() {
 		if c.keys[r.Key()] != nil {
@@ -117,7 +118,7 @@ func (c *Catalog) Values(key string) []string {
 }
 
 // Having returns the types that list value for key; shared; nil if none.
-func (c *Catalog) Having(key, value string) Bits {
+func (c *Catalog) Having(key, value string) bitset.Set {
 	k := c.keys[key]
 	if k == nil {
 		return nil
@@ -163,7 +164,7 @@ func (c *Catalog) indexShapes() {
 		o := byID[id]
 		c.Shapes = append(c.Shapes, Shape{
 			Zone: o.Zone, ZoneID: o.ZoneID, CapacityType: o.CapacityType, Requirements: o.Requirements,
-			Reservation: o.Reservation, ReservationID: o.ReservationID, Offered: NewBits(len(c.Types)),
+			Reservation: o.Reservation, ReservationID: o.ReservationID, Offered: bitset.New(len(c.Types)),
 		})
 	}
 	for _, t := range c.Types {
@@ -180,18 +181,18 @@ func (c *Catalog) indexShapes() {
 // fitIndex answers which types can hold an amount: per resource the distinct allocatable amounts in
 // ascending order, and for each the types that have at least that much.
 type fitIndex struct {
-	sound                  Bits // types without a negative amount
+	sound                  bitset.Set // types without a negative amount
 	cpu, memory, disk, pod fitDimension
 	extended               map[corev1.ResourceName]fitDimension
 }
 
 type fitDimension struct {
 	amounts []int64
-	atLeast []Bits
+	atLeast []bitset.Set
 }
 
 func newFitIndex(types []*InstanceType, like []*Catalog) fitIndex {
-	f := fitIndex{sound: NewBits(len(types)), extended: map[corev1.ResourceName]fitDimension{}}
+	f := fitIndex{sound: bitset.New(len(types)), extended: map[corev1.ResourceName]fitDimension{}}
 	for i, t := range types {
 		if (resource.Vector{}).Fits(t.Allocatable) {
 			f.sound.Add(i)
@@ -240,7 +241,7 @@ func newFitDimension(types []*InstanceType, name corev1.ResourceName) fitDimensi
 	slices.Sort(d.amounts)
 	d.amounts = slices.Clip(slices.Compact(d.amounts))
 	for _, a := range d.amounts {
-		b := NewBits(len(types))
+		b := bitset.New(len(types))
 		for i, t := range types {
 			if t.Allocatable.Get(name) >= a {
 				b.Add(i)
@@ -252,7 +253,7 @@ func newFitDimension(types []*InstanceType, name corev1.ResourceName) fitDimensi
 }
 
 // narrow keeps in b the types that have at least n; false if none do.
-func (d *fitDimension) narrow(b Bits, n int64) bool {
+func (d *fitDimension) narrow(b bitset.Set, n int64) bool {
 	i, _ := slices.BinarySearch(d.amounts, n)
 	if i == len(d.amounts) {
 		clear(b)
@@ -265,7 +266,7 @@ func (d *fitDimension) narrow(b Bits, n int64) bool {
 }
 
 // Narrow keeps in b, in place, the types whose allocatable holds v.
-func (c *Catalog) Narrow(b Bits, v *resource.Vector) {
+func (c *Catalog) Narrow(b bitset.Set, v *resource.Vector) {
 	b.And(c.fit.sound)
 	ok := c.fit.cpu.narrow(b, v.MilliCPU) && c.fit.memory.narrow(b, v.Memory) &&
 		c.fit.disk.narrow(b, v.EphemeralStorage) && c.fit.pod.narrow(b, v.Pods)
@@ -285,7 +286,7 @@ func (c *Catalog) Narrow(b Bits, v *resource.Vector) {
 
 // Largest returns the most of each resource, 0 at least, that a type's allocatable has: of those in b and, if within is not nil, in
 // within too. Of extended resources it looks at those named, sorted.
-func (c *Catalog) Largest(b, within Bits, extended []corev1.ResourceName) resource.Vector {
+func (c *Catalog) Largest(b, within bitset.Set, extended []corev1.ResourceName) resource.Vector {
 	f := &c.fit
 	v := resource.Vector{
 		MilliCPU: f.cpu.largest(b, within), Memory: f.memory.largest(b, within),
@@ -302,11 +303,11 @@ func (c *Catalog) Largest(b, within Bits, extended []corev1.ResourceName) resour
 }
 
 // largest is the greatest amount that a type in b, and in within unless that is nil, has at least.
-func (d *fitDimension) largest(b, within Bits) int64 {
+func (d *fitDimension) largest(b, within bitset.Set) int64 {
 	low, high := 0, len(d.amounts) // the answer, if any, is in amounts[low:high]; those from high on are too much
 	for low < high {
 		mid := (low + high) / 2
-		if d.atLeast[mid].meetsBoth(b, within) {
+		if d.atLeast[mid].MeetsWithin(b, within) {
 			low = mid + 1
 		} else {
 			high = mid
@@ -319,7 +320,7 @@ func (d *fitDimension) largest(b, within Bits) int64 {
 }
 
 // Holding returns a new set of the types whose allocatable holds v.
-func (c *Catalog) Holding(v resource.Vector) Bits {
+func (c *Catalog) Holding(v resource.Vector) bitset.Set {
 	b := c.All()
 	c.Narrow(b, &v)
 	return b
@@ -327,8 +328,8 @@ func (c *Catalog) Holding(v resource.Vector) Bits {
 
 // Offered returns a new set of the types with an available offering whose shape is Compatible with s.
 // available holds, by shape, the types to count; the compatible shapes are appended to shapes.
-func (c *Catalog) Offered(s requirement.Set, available []Bits, shapes *[]int) Bits {
-	offered := NewBits(len(c.Types))
+func (c *Catalog) Offered(s requirement.Set, available []bitset.Set, shapes *[]int) bitset.Set {
+	offered := bitset.New(len(c.Types))
 	for i := range c.Shapes {
 		if s.CompatibleSet(c.Shapes[i].Requirements, requirement.AllKnown) {
 			*shapes = append(*shapes, i)

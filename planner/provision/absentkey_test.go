@@ -12,8 +12,8 @@ import (
 	"millwright/events"
 )
 
-// TestTypesWithoutTheKeyAreLeftOut: only m5 has the label that a pod must be near another by, so a claim for both must not become a c5,
-// on which the two would share no domain.
+// TestTypesWithoutTheKeyAreLeftOut: only m5 has the label that a pod must be near another by, so a claim for
+// both must not become a c5, on which the two would share no domain.
 func TestTypesWithoutTheKeyAreLeftOut(t *testing.T) {
 	c := newCluster()
 	c.catalogue()

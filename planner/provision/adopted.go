@@ -5,21 +5,23 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner"
 	"millwright/planner/catalog"
 	"millwright/planner/ledger"
+	"millwright/planner/provision/internal/offer"
+	"millwright/planner/provision/internal/place"
+	"millwright/planner/provision/internal/solve"
 	"millwright/planner/requirement"
 	"millwright/planner/resource"
 	"millwright/planner/world"
 )
 
-// addAdopted lists the NodeClaims that were not planned in this log, made by hand or by Karpenter, and have no
-// instance yet. Like planned ones they take pods that fit whatever their spec may become.
-func (in *input) addAdopted(s *planner.Snapshot, usage map[string]*poolInput, waiting map[string][]*world.Pod) {
+// addAdopted lists the NodeClaims that were not planned in this log, made by hand or by Karpenter, and have
+// no instance yet. Like planned ones they take pods that fit whatever their spec may become.
+func addAdopted(in *solve.Input, s *planner.Snapshot, usage map[string]*offer.PoolInput, waiting map[string][]*world.Pod) {
 	for _, c := range s.World.NodeClaims() {
 		if !adopted(s, c) {
 			continue
@@ -31,12 +33,12 @@ func (in *input) addAdopted(s *planner.Snapshot, usage map[string]*poolInput, wa
 		plan := plannedFromSpec(c, cat)
 		claim := &ledger.Claim{Name: c.Name, Planned: plan, NodePool: plan.NodePool, UID: c.UID, State: ledger.ClaimCreatedOnce, Capacity: plan.Capacity}
 		if p := usage[plan.NodePool]; p != nil {
-			p.used = p.used.Add(plan.Capacity)
+			p.Used = p.Used.Add(plan.Capacity)
 			if s.Ledger.Claim(c.Name) == nil {
-				p.nodes++ // those in the Ledger are counted with what is in flight
+				p.Nodes++ // those in the Ledger are counted with what is in flight
 			}
 		}
-		in.planned = append(in.planned, plannedInput{claim: claim, catalog: cat, pods: waiting[c.Name]})
+		in.Planned = append(in.Planned, place.PlannedInput{Claim: claim, Catalog: cat, Pods: waiting[c.Name]})
 	}
 }
 
@@ -62,33 +64,21 @@ func plannedFromSpec(c *karpv1.NodeClaim, cat *catalog.Catalog) *ledger.PlannedC
 			Key: k, Operator: corev1.NodeSelectorOpIn, Values: []string{c.Labels[k]}})
 	}
 	set, _ := requirement.FromClaim(plan.Requirements)
-	fit := launchable(cat, set)
+	fit := offer.Launchable(cat, set)
 	cat.Narrow(fit, &plan.Requests)
 	for i := range fit.Members() {
 		plan.InstanceTypes = append(plan.InstanceTypes, cat.Types[i].Name)
 	}
-	plan.Capacity = capacityMax(cat, fit)
+	plan.Capacity = offer.CapacityMax(cat, fit)
 	return plan
 }
 
-// launchable are the types that a claim with these requirements may become.
-func launchable(cat *catalog.Catalog, set requirement.Set) catalog.Bits {
-	shapes := make([]catalog.Bits, len(cat.Shapes))
-	for i := range shapes {
-		shapes[i] = cat.Shapes[i].Offered
-	}
-	var compatible []int
-	fit := cat.Offered(set, shapes, &compatible)
-	fit.And(cat.MatchingSet(set))
-	return fit
-}
-
 // waitingFor sorts the pods by the claim their last verdict puts them on.
-func (in *input) waitingFor(prior func(types.UID) target) map[string][]*world.Pod {
+func waitingFor(in *solve.Input) map[string][]*world.Pod {
 	waiting := map[string][]*world.Pod{}
-	for _, p := range in.pods {
-		if to := prior(p.UID); to.claim != "" {
-			waiting[to.claim] = append(waiting[to.claim], p)
+	for _, p := range in.Pods {
+		if to := in.Prior(p.UID); to.Claim != "" {
+			waiting[to.Claim] = append(waiting[to.Claim], p)
 		}
 	}
 	return waiting

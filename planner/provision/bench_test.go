@@ -119,11 +119,12 @@ func BenchmarkSingle(b *testing.B) {
 // and a satisfiable hostname anti-preference.
 func BenchmarkPreferences(b *testing.B) { benchPlan(b, problem(workload.Preferences(4000))) }
 
-// BenchmarkRealistic: 30,000 pending pods of 300 Deployments, 12 NodePools, 700 real instance types, 1,000 nodes.
+// BenchmarkRealistic: 30,000 pending pods of 300 Deployments, 12 NodePools, 700 real instance types, 1,000
+// nodes.
 func BenchmarkRealistic(b *testing.B) { benchPlan(b, problem(workload.Realistic(30000))) }
 
-// BenchmarkNodeCost prints, by node cost, how many nodes a plan has and what they cost without it: of 10,000 pods of 300 Deployments, and
-// of as many that demand nothing but room, on 700 real instance types.
+// BenchmarkNodeCost prints, by node cost, how many nodes a plan has and what they cost without it: of 10,000
+// pods of 300 Deployments, and of as many that demand nothing but room, on 700 real instance types.
 func BenchmarkNodeCost(b *testing.B) {
 	problems := map[string]func() *cluster{
 		"realistic": func() *cluster { return problem(workload.Realistic(10000)) },
@@ -145,8 +146,9 @@ func BenchmarkNodeCost(b *testing.B) {
 	}
 }
 
-// BenchmarkOverlays is BenchmarkRealistic with 20 NodeOverlays of all forms, which change prices and capacity of most types. steady: as in
-// a cluster, where catalogues and overlays stay between rounds; changed: one overlay changes before each round.
+// BenchmarkOverlays is BenchmarkRealistic with 20 NodeOverlays of all forms, which change prices and capacity
+// of most types. steady: as in a cluster, where catalogues and overlays stay between rounds; changed: one
+// overlay changes before each round.
 func BenchmarkOverlays(b *testing.B) {
 	b.Run("steady", func(b *testing.B) {
 		c := problem(workload.Realistic(30000))

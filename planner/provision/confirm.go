@@ -7,6 +7,11 @@ import (
 
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/planner/provision/internal/demand"
+	"millwright/planner/provision/internal/offer"
+	"millwright/planner/provision/internal/place"
+	"millwright/planner/provision/internal/refusal"
+	"millwright/planner/provision/internal/solve"
 )
 
 // Search is a plan and where its Snapshot stood.
@@ -21,22 +26,24 @@ func BasisOf(b *ledger.SearchBasis) planner.Basis {
 	return planner.Basis{Position: b.Position, LedgerSeq: b.LedgerSeq, Now: b.Now, OptionsSeq: b.OptionsSeq}
 }
 
-// Confirm takes over on a fresh Snapshot what still holds of a plan whose search took long (DESIGN §4). Pods that are gone, bound or
-// nominated are dropped; nodes and claims must still be there and have room; the NodePool of a new or widened claim must
-// still say the same and its limits allow it; of its types those stay that can still be had. A pod that has lost its place gets
-// another one; pods that the search has not seen get theirs in the next round, as do changes of the topology. Static
-// NodePools are decided on the fresh Snapshot alone. The Decision, a ProvisioningPlanned or ProvisioningWidened that names the search,
-// is nil if nothing is left to record.
+// Confirm takes over on a fresh Snapshot what still holds of a plan whose search took long (DESIGN §4). Pods
+// that are gone, bound or nominated are dropped; nodes and claims must still be there and have room; the
+// NodePool of a new or widened claim must still say the same and its limits allow it; of its types those stay
+// that can still be had. A pod that has lost its place gets another one; pods that the search has not seen
+// get theirs in the next round, as do changes of the topology. Static NodePools are decided on the fresh
+// Snapshot alone. The Decision, a ProvisioningPlanned or ProvisioningWidened that names the search, is nil if
+// nothing is left to record.
 func Confirm(found Search, s *planner.Snapshot) (*planner.Decision, Round) {
 	plan, ok := found.Decision.Payload.(*ledger.ProvisioningPlanned)
 	if !ok {
 		return nil, Round{}
 	}
-	sol := newSolver(inputOf(s, Scenario{}))
-	sol.plain = plan.Plain
-	sol.place(sol.follow(found, plan))
-	sol.explain()
-	d, round := decide(s, sol)
+	sol := solve.New(inputOf(s, Scenario{}))
+	sol.Plain = plan.Plain
+	sol.Place(follow(sol, found, plan), &solve.Mode{})
+	why := refusal.New(sol)
+	why.ExplainAll()
+	d, round := decide(s, sol, why)
 	if d != nil {
 		b := found.Basis
 		d.Payload.(*ledger.ProvisioningPlanned).Search = &ledger.SearchBasis{Position: b.Position, LedgerSeq: b.LedgerSeq, Now: b.Now, OptionsSeq: b.OptionsSeq}
@@ -45,53 +52,50 @@ func Confirm(found Search, s *planner.Snapshot) (*planner.Decision, Round) {
 }
 
 // follow gives each pod the place that the plan gave it, and returns those that have lost it.
-func (s *solver) follow(found Search, plan *ledger.ProvisioningPlanned) (waiting []*item) {
-	s.keeping = true
-	defer func() { s.keeping = false }()
-	f := s.newFollower(found, plan)
+func follow(s *solve.Solver, found Search, plan *ledger.ProvisioningPlanned) (waiting []*solve.Item) {
+	f := newFollower(s, found, plan)
 	for i := range plan.Claims {
 		f.all(f.claims[i], plan.Claims[i].Pods)
 	}
 	for i := range plan.Widened {
-		f.all(s.byTarget[target{claim: plan.Widened[i].Claim}], plan.Widened[i].Content.Pods)
+		f.all(s.ByTarget[place.Target{Claim: plan.Widened[i].Claim}], plan.Widened[i].Content.Pods)
 	}
-	for _, it := range s.items {
-		if it.bin == nil && !f.one(it) {
+	for _, it := range s.Items {
+		if it.Bin == nil && !f.one(it) {
 			waiting = append(waiting, it)
 		}
 	}
 	for _, b := range f.claims {
-		if b != nil && len(b.added) == 0 {
-			s.giveUp(b)
+		if b != nil && len(b.Added) == 0 {
+			f.giveUp(b)
 		}
 	}
 	return waiting
 }
 
-// follower knows what the plan says of each pod, and has its claims as bins: nil for those that can't be made any more.
+// follower knows what the plan says of each pod, and has its claims as bins: nil for those that can't be made
+// any more.
 type follower struct {
-	*solver
+	*solve.Solver
 	verdicts map[types.UID]*PodVerdict
-	items    map[types.UID]*item
-	claims   []*bin
+	items    map[types.UID]*solve.Item
+	claims   []*place.Bin
 }
 
-func (s *solver) newFollower(found Search, plan *ledger.ProvisioningPlanned) *follower {
-	f := &follower{solver: s, verdicts: map[types.UID]*PodVerdict{}, items: map[types.UID]*item{}, claims: make([]*bin, len(plan.Claims))}
+func newFollower(s *solve.Solver, found Search, plan *ledger.ProvisioningPlanned) *follower {
+	f := &follower{Solver: s, verdicts: map[types.UID]*PodVerdict{}, items: map[types.UID]*solve.Item{}, claims: make([]*place.Bin, len(plan.Claims))}
 	for i := range found.Round.Verdicts {
 		v := &found.Round.Verdicts[i]
 		f.verdicts[v.Pod.UID] = v
 	}
-	for _, it := range s.items {
-		f.items[it.pod.UID] = it
+	for _, it := range s.Items {
+		f.items[it.Pod.UID] = it
 	}
-	s.exclude()
+	s.Exclude()
 	for _, x := range plan.Excluded {
 		for _, pod := range x.Pods {
 			if it := f.items[pod.UID]; it != nil {
-				it.excluded = append(it.excluded, x.Node)
-				it.class.exclude(x.Node)
-				s.newlyExcluded = append(s.newlyExcluded, exclusion{x.Node, it})
+				s.ExcludeFor(it, x.Node)
 			}
 		}
 	}
@@ -99,134 +103,120 @@ func (s *solver) newFollower(found Search, plan *ledger.ProvisioningPlanned) *fo
 		f.widen(&plan.Widened[i], found.Basis.LedgerSeq)
 	}
 	for i := range plan.Claims {
-		f.claims[i] = s.again(&plan.Claims[i])
+		f.claims[i] = f.openAgain(&plan.Claims[i])
 	}
 	return f
 }
 
-// again opens a claim of a plan; nil if that is not possible any more, or if it is not for pods.
-func (s *solver) again(c *ledger.PlannedClaim) *bin {
+// openAgain opens a claim of a plan; nil if that is not possible any more, or if it is not for pods.
+func (f *follower) openAgain(c *ledger.PlannedClaim) *place.Bin {
 	if len(c.InstanceTypes) == 0 {
 		return nil
 	}
-	o := s.resume(c)
-	if o == nil || o.template.limits.narrow(o.template.catalog, o.types) != nil {
+	o := f.Resume(c)
+	if o == nil || o.Template.Limits.Narrow(o.Template.Catalog, o.Types) != nil {
 		return nil
 	}
-	holds, ok := s.holdable(o.state, o.types, nil)
-	s.missed()
+	holds, ok := f.Reserved.Holdable(o.State, o.Types, nil)
 	if !ok {
 		return nil
 	}
-	s.hold(o, holds)
-	o.reserved = capacityMax(o.template.catalog, o.types)
-	o.template.limits.reserve(o.reserved, 1)
-	b := &bin{open: o}
-	s.add(b)
+	f.Reserved.Hold(o, holds)
+	o.Reserved = offer.CapacityMax(o.Template.Catalog, o.Types)
+	o.Template.Limits.Reserve(o.Reserved, 1)
+	b := &place.Bin{Place: o}
+	f.Add(b)
 	return b
 }
 
 // giveUp takes back a claim that was opened and has no pods.
-func (s *solver) giveUp(b *bin) {
-	b.gone = true
-	b.open.template.limits.reserve(b.open.reserved.Negated(), -1)
-	s.hold(b.open, nil)
+func (f *follower) giveUp(b *place.Bin) {
+	b.Gone = true
+	b.Open().Template.Limits.Reserve(b.Open().Reserved.Negated(), -1)
+	f.Reserved.Hold(b.Open(), nil)
 }
 
-// widen reopens a claim that the plan widens with what it is to be, if it can be widened still; pods that fit it as it is go there before,
-// but not by giving up a preference that is kept by what it is to be. at is the Ledger's sequence of the search.
+// widen reopens a claim that the plan widens with what it is to be, if it can be widened still; pods that fit
+// it as it is go there before, but not by giving up a preference that is kept by what it is to be. at is the
+// Ledger's sequence of the search.
 func (f *follower) widen(w *ledger.WidenedClaim, at uint64) {
-	b := f.byTarget[target{claim: w.Claim}]
-	if b == nil || b.planned == nil || !b.planned.uncreated || b.planned.claim.ContentSeq() > at {
+	b := f.ByTarget[place.Target{Claim: w.Claim}]
+	if b == nil {
 		return
 	}
-	wide := f.resume(&w.Content)
+	if c := b.Planned(); c == nil || !c.Uncreated || c.Claim.ContentSeq() > at {
+		return
+	}
+	wide := f.Resume(&w.Content)
 	for _, ref := range w.Content.Pods {
 		it := f.items[ref.UID]
-		if it == nil || it.bin != nil || len(it.class.invalid) > 0 {
+		if it == nil || it.Bin != nil || len(it.Class.Invalid) > 0 {
 			continue
 		}
-		n := len(it.class.levels)
+		n := len(it.Class.Levels)
 		if wide != nil {
-			n = min(n, wide.covers(it.class)+1)
+			n = min(n, wide.Covers(it.Class.Class)+1)
 		}
-		f.acceptLevels(b, it, n)
+		f.Keep(b, it, n)
 	}
-	var own []*item
-	for _, p := range b.added {
+	var own []*solve.Item
+	for _, p := range b.Added {
 		own = append(own, f.items[p.UID])
 	}
-	f.reopenOne(b, own, &w.Content)
+	f.ReopenOne(b, own, &w.Content)
 }
 
 // all puts the pods, in this order, into a claim that is being built.
-func (f *follower) all(b *bin, pods []ledger.PodRef) {
-	if b == nil || b.open == nil {
+func (f *follower) all(b *place.Bin, pods []ledger.PodRef) {
+	if b == nil || b.Open() == nil {
 		return
 	}
 	for _, ref := range pods {
-		if it := f.items[ref.UID]; it != nil && it.bin == nil && len(it.class.invalid) == 0 {
+		if it := f.items[ref.UID]; it != nil && it.Bin == nil && len(it.Class.Invalid) == 0 {
 			f.acceptAgain(b, it)
 		}
 	}
 }
 
 // one puts a pod where the plan has it; false if that is not possible any more.
-func (f *follower) one(it *item) bool {
-	v := f.verdicts[it.pod.UID]
+func (f *follower) one(it *solve.Item) bool {
+	v := f.verdicts[it.Pod.UID]
 	switch {
-	case len(it.class.invalid) > 0:
-		it.reasons = it.class.invalid
+	case len(it.Class.Invalid) > 0:
+		it.Reasons = it.Class.Invalid
 		return true
 	case v == nil:
-		b := f.placedBefore(it)
-		it.unseen = b == nil || !f.acceptAnyLevel(b, it)
+		b := f.PlacedBefore(it)
+		it.Unseen = b == nil || !f.Keep(b, it, len(it.Class.Levels))
 		return true
 	case len(v.Reasons) > 0:
-		it.reasons = v.Reasons
+		it.Reasons = v.Reasons
 		return true
 	case v.NewClaim > 0:
 		return false // its claim can't be made, or not with this pod
 	}
-	b := f.byTarget[target{v.Node, v.Claim}]
-	if b == nil || b.open != nil || b.node != nil && slices.Contains(it.excluded, b.node.Name) {
+	b := f.ByTarget[place.Target{Node: v.Node, Claim: v.Claim}]
+	if b == nil || b.Open() != nil {
 		return false
 	}
-	return f.acceptAnyLevel(b, it)
+	if n := b.Node(); n != nil && slices.Contains(it.Excluded, n.State.Name) {
+		return false
+	}
+	return f.Keep(b, it, len(it.Class.Levels))
 }
 
 // acceptAgain puts a pod into an open claim whose requirements cover it already.
-func (s *solver) acceptAgain(b *bin, it *item) bool {
-	o, c := b.open, it.class
-	total := o.used.Add(c.requests)
-	if len(c.ports) > 0 && clash(c.ports, b.ports) {
+func (f *follower) acceptAgain(b *place.Bin, it *solve.Item) bool {
+	o, c := b.Open(), it.Class
+	total := o.Used.Add(c.Requests)
+	if len(c.Ports) > 0 && demand.Clash(c.Ports, b.Ports) {
 		return false
 	}
-	ports := slices.Concat(b.ports, c.ports)
-	i := o.covers(c)
-	if i == len(c.levels) || !s.fits(o, o.state, &total, ports) {
+	i := o.Covers(c.Class)
+	if i == len(c.Levels) || !f.Become(b, o, o.State, &total, slices.Concat(b.Ports, c.Ports)) {
 		return false
 	}
-	holds, ok := s.holdable(o.state, s.buffer[:len(o.types)], o.holds)
-	if s.missed(); !ok {
-		return false
-	}
-	s.hold(o, holds)
-	o.used, b.ports = total, ports
-	o.keep(s.buffer[:len(o.types)])
-	s.put(b, it)
-	it.level = i
+	f.Put(b, it, &solve.Mode{})
+	it.Level = i
 	return true
-}
-
-// covers is the first level of a class that the claim's requirements cover as they are; the number of levels if they cover none.
-func (o *openClaim) covers(c *class) int {
-	i := slices.IndexFunc(c.levels, func(lv *level) bool {
-		return untolerated(o.template.taints(), c.pod.Spec.Tolerations, lv.strictTaints) == nil &&
-			slices.ContainsFunc(lv.alternatives, func(a *alternative) bool { return o.state.narrow(a) == o.state })
-	})
-	if i < 0 {
-		return len(c.levels)
-	}
-	return i
 }

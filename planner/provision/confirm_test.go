@@ -155,7 +155,8 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// TestConfirmOfAWidening: a claim whose NodeClaim was made meanwhile is not widened; its pods find another place.
+// TestConfirmOfAWidening: a claim whose NodeClaim was made meanwhile is not widened; its pods find another
+// place.
 func TestConfirmOfAWidening(t *testing.T) {
 	c, _, name := early(t)
 	c.late(2)
@@ -168,7 +169,8 @@ func TestConfirmOfAWidening(t *testing.T) {
 	}
 }
 
-// TestConfirmedPlansKeepEveryRule: the cluster changes while a plan is made; what is confirmed holds on it as it is then.
+// TestConfirmedPlansKeepEveryRule: the cluster changes while a plan is made; what is confirmed holds on it as
+// it is then.
 func TestConfirmedPlansKeepEveryRule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawScene(t)

@@ -6,14 +6,21 @@
 // that still holds is kept, so a round in which nothing changed decides nothing. Limits, planned capacity
 // included, are never exceeded.
 //
-// How it works: pods are grouped by class, and each class is compiled once into label requirements, taints
-// and ports. Instance types are bit sets (planner/catalog). The requirements of a growing claim are a state
-// in a lattice that all claims of a NodePool share, so that adding the thousandth pod of a class costs a
-// pointer lookup and a few word operations. A node that refused a class is not asked again unless the reason
-// may pass (topology).
+// This package is the face: it reads the Snapshot, and makes records and explanations of a plan. The plan
+// itself is made by internal packages, of which each knows only those below it:
 //
-// What if some nodes went? A Simulation answers that for many sets of nodes of one Snapshot, each as a trial of the same solver that
-// is committed or taken back, so that a question costs what it changes.
+//	pack      makes new claims cheaper           refusal   says why pods have no place
+//	solve     the queue, the search, trials
+//	place     nodes, planned claims and claims being built; topology counts; reserved capacity
+//	offer     NodePools: types, prices, limits   demand    pods: classes, levels, constraints
+//	overlay   NodeOverlays on catalogues         volume    what volumes demand
+//
+// Where is a pod packed? solve.Solver.Place tries it on each place.Bin, else on a new claim of each
+// offer.Template; pack.Repack then moves it to cheaper claims. A node that refused a class is not asked again
+// unless the reason may pass (topology).
+//
+// What if some nodes went? A Simulation answers that for many sets of nodes of one Snapshot, each as a trial
+// of the same solver that is committed or taken back, so that a question costs what it changes.
 //
 // Test with planner/plannertest.
 package provision

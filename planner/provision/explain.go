@@ -4,13 +4,15 @@ import (
 	"encoding/json"
 
 	"millwright/planner/ledger"
+	"millwright/planner/provision/internal/offer"
+	"millwright/planner/provision/internal/place"
 )
 
 // Explanation of a ProvisioningPlanned record: what was weighed and why the rest lost. Prices in micro USD
 // per hour.
 type Explanation struct {
-	// Pods that needed a place: Kept where a record had put them, Placed on nodes and earlier claims, Planned on the
-	// new claims, Refused.
+	// Pods that needed a place: Kept where a record had put them, Placed on nodes and earlier claims, Planned
+	// on the new claims, Refused.
 	Pods    int `json:"pods"`
 	Kept    int `json:"kept"`
 	Placed  int `json:"placed"`
@@ -20,12 +22,12 @@ type Explanation struct {
 	Nodes         int   `json:"nodes"`
 	EarlierClaims int   `json:"earlierClaims"`
 	PricePerHour  int64 `json:"pricePerHour"`
-	// LowerBound is a price that no plan can go below that gives the pods of the new claims to the same NodePools;
-	// what is above it is bought for whole nodes and for spread.
+	// LowerBound is a price that no plan can go below that gives the pods of the new claims to the same
+	// NodePools; what is above it is bought for whole nodes and for spread.
 	LowerBound  int64                `json:"lowerBound,omitempty"`
 	Claims      []ClaimExplanation   `json:"claims,omitempty"`
 	Widened     []WidenedExplanation `json:"widened,omitempty"`
-	Pools       []PoolProblem        `json:"poolsLeftOut,omitempty"`
+	Pools       []offer.PoolProblem  `json:"poolsLeftOut,omitempty"`
 	Unavailable []ledger.OfferingKey `json:"unavailableOfferings,omitempty"`
 	// FullSubnets are marked as without free addresses.
 	FullSubnets []string `json:"fullSubnets,omitempty"`
@@ -68,16 +70,16 @@ const (
 )
 
 // explainClaim lists what was weighed for a claim.
-func (s *solver) explainClaim(index int, b *bin, p *ledger.PlannedClaim, sh *shape) ClaimExplanation {
+func (d *decision) explainClaim(index int, b *place.Bin, p *ledger.PlannedClaim, sh *place.Shape) ClaimExplanation {
 	e := ClaimExplanation{
-		Index: index, NodePool: p.NodePool, Pods: len(b.added), Chosen: p.Cheapest, InstanceTypes: len(sh.offers),
+		Index: index, NodePool: p.NodePool, Pods: len(b.Added), Chosen: p.Cheapest, InstanceTypes: len(sh.Offers),
 	}
-	for _, x := range sh.offers[1:min(len(sh.offers), 1+alternativesShown)] {
+	for _, x := range sh.Offers[1:min(len(sh.Offers), 1+alternativesShown)] {
 		e.Alternatives = append(e.Alternatives, x.OfferingPrice)
 	}
-	first := s.compiler.class(b.added[0])
-	for _, t := range s.templates[:b.open.template.index] {
-		e.PoolsRejected = append(e.PoolsRejected, s.diagnose(t, first))
+	first := d.solver.Compiler.Class(b.Added[0])
+	for _, t := range d.solver.Templates[:b.Open().Template.Index] {
+		e.PoolsRejected = append(e.PoolsRejected, d.why.Diagnose(t, first))
 	}
 	return e
 }

@@ -17,6 +17,7 @@ import (
 	"millwright/events"
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/planner/provision/internal/volume"
 )
 
 // Reservations of a plan never take more than is free, and a pod that insists on reserved capacity is refused
@@ -136,7 +137,7 @@ func TestVolumesHoldInEveryPlan(t *testing.T) {
 			limit[n.Name] = int(count)
 			s.nodes = append(s.nodes, n)
 			more = append(more, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
-				{Name: ebsDriver, NodeID: n.Name, Allocatable: &storagev1.VolumeNodeResources{Count: &count}}}}})
+				{Name: volume.EbsDriver, NodeID: n.Name, Allocatable: &storagev1.VolumeNodeResources{Count: &count}}}}})
 		}
 		claims := map[string][]string{}
 		for i := range rapid.IntRange(1, 8).Draw(t, "pods") {
@@ -204,21 +205,21 @@ func TestVolumesHoldInEveryPlan(t *testing.T) {
 
 func boundClaim(name string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "uid-pvc", Annotations: map[string]string{annotationBindCompleted: "yes"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "uid-pvc", Annotations: map[string]string{volume.AnnotationBindCompleted: "yes"}},
 		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: name},
 	}
 }
 
 func zonalVolume(name string, zones []string) *corev1.PersistentVolume {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: ebsDriver, VolumeHandle: name}
+	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: volume.EbsDriver, VolumeHandle: name}
 	v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
 		{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "topology.ebs.csi.aws.com/zone", Operator: "In", Values: zones}}}}}}
 	return v
 }
 
-// Where new nodes are no scarce good, pods that come one by one are placed exactly if they are in one batch, and what
-// was decided for the earlier ones stays.
+// Where new nodes are no scarce good, pods that come one by one are placed exactly if they are in one batch,
+// and what was decided for the earlier ones stays.
 func TestOneByOneRefusesNoMoreThanABatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawScene(t)
@@ -264,8 +265,8 @@ func TestOneByOneRefusesNoMoreThanABatch(t *testing.T) {
 	})
 }
 
-// No plan costs less than the cheapest partition of the pods onto nodes, found by trying all; a plan for one pod
-// costs exactly that, and none costs more than twice as much.
+// No plan costs less than the cheapest partition of the pods onto nodes, found by trying all; a plan for one
+// pod costs exactly that, and none costs more than twice as much.
 func TestPricesAgainstBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &scene{pools: []*karpv1.NodePool{newPool("default")}}
@@ -290,8 +291,8 @@ func TestPricesAgainstBruteForce(t *testing.T) {
 	})
 }
 
-// cheapestPartition tries every way to divide the pods among nodes of the test catalogue, at spot prices of zone a,
-// with 150 millicores for the DaemonSet and 100 for the system.
+// cheapestPartition tries every way to divide the pods among nodes of the test catalogue, at spot prices of
+// zone a, with 150 millicores for the DaemonSet and 100 for the system.
 func cheapestPartition(cpu, memory []int64) int64 {
 	type bin struct{ cpu, memory int64 }
 	var bins []bin
@@ -334,8 +335,8 @@ func cheapestPartition(cpu, memory []int64) int64 {
 	return best
 }
 
-// FuzzSnapshots plans on clusters whose objects were damaged in ways that still decode: no panic, a verdict on
-// every pod that waits, and the same plan whatever the order.
+// FuzzSnapshots plans on clusters whose objects were damaged in ways that still decode: no panic, a verdict
+// on every pod that waits, and the same plan whatever the order.
 func FuzzSnapshots(f *testing.F) {
 	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) {
 		s := drawScene(t)

@@ -12,12 +12,14 @@ import (
 	"millwright/planner"
 	"millwright/planner/catalog"
 	"millwright/planner/plannertest"
+	"millwright/planner/provision/internal/overlay"
 )
 
-// TestOverlaidCatalogueFollowsTheWorld: what is remembered of overlays moves with prices, pools and the overlays themselves.
+// TestOverlaidCatalogueFollowsTheWorld: what is remembered of overlays moves with prices, pools and the
+// overlays themselves.
 func TestOverlaidCatalogueFollowsTheWorld(t *testing.T) {
 	half := "-50%"
-	overlay := &karpv1alpha1.NodeOverlay{
+	nodeOverlay := &karpv1alpha1.NodeOverlay{
 		ObjectMeta: metav1.ObjectMeta{Name: "half", UID: "half", ResourceVersion: "1"},
 		Spec: karpv1alpha1.NodeOverlaySpec{
 			Requirements:    []corev1.NodeSelectorRequirement{{Key: "node.kubernetes.io/instance-type", Operator: corev1.NodeSelectorOpIn, Values: []string{"m5.large"}}},
@@ -28,7 +30,7 @@ func TestOverlaidCatalogueFollowsTheWorld(t *testing.T) {
 	see := func(op events.Op) {
 		o := events.Observation{Kind: events.KindNodeOverlay, Op: op, UID: "half", Name: "half", ResourceVersion: "1"}
 		if op == events.OpUpsert {
-			o.Object = overlay
+			o.Object = nodeOverlay
 		}
 		c.Send(o)
 	}
@@ -37,7 +39,7 @@ func TestOverlaidCatalogueFollowsTheWorld(t *testing.T) {
 		s.Options.NodeOverlays = on
 		return s
 	}
-	of := func(pool string) *catalog.Catalog { return Catalog(snapshot(true), pool, "default") }
+	of := func(pool string) *catalog.Catalog { return overlay.Catalog(snapshot(true), pool, "default") }
 	want := func(sentence, pool, instanceType string, price, dongles int64) {
 		t.Helper()
 		it := of(pool).Type(instanceType)
@@ -54,7 +56,7 @@ func TestOverlaidCatalogueFollowsTheWorld(t *testing.T) {
 	want("no overlay", "default", "m5.large", 96000, 0)
 	see(events.OpUpsert)
 	want("overlaid", "default", "m5.large", 48000, 2)
-	if Catalog(snapshot(false), "default", "default") != c.World.Catalog("default") {
+	if overlay.Catalog(snapshot(false), "default", "default") != c.World.Catalog("default") {
 		t.Error("overlays are applied although their gate is off")
 	}
 	want("another type", "default", "c5.large", 85000, 0)
@@ -68,7 +70,7 @@ func TestOverlaidCatalogueFollowsTheWorld(t *testing.T) {
 	want("a pool has come", "second", "m5.large", 30000, 2)
 	see(events.OpDelete)
 	want("the overlay is gone", "default", "m5.large", 60000, 0)
-	if p := OverlayProblems(snapshot(true)); len(p) != 0 {
+	if p := overlay.Problems(snapshot(true)); len(p) != 0 {
 		t.Errorf("problems without overlays: %v", p)
 	}
 }

@@ -8,10 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"millwright/planner/provision/internal/pack"
+	"millwright/planner/provision/internal/place"
+	"millwright/planner/provision/internal/solve"
 	"millwright/tools/workload"
 )
 
-// Sorted by size alone, the last nodes would hold small pods with much memory, and the plan cost 1.4 times the bound.
+// Sorted by size alone, the last nodes would hold small pods with much memory, and the plan cost 1.4 times
+// the bound.
 func TestNodesOfOneShapeAreFilledInBothResources(t *testing.T) {
 	c := newCluster()
 	c.diverseTypes()
@@ -23,8 +27,8 @@ func TestNodesOfOneShapeAreFilledInBothResources(t *testing.T) {
 	}
 }
 
-// A fifth of these pods must have a node without another of them. Unless the claims that these open are kept small, the first takes all
-// other pods, and the plan costs 1.2 times the bound.
+// A fifth of these pods must have a node without another of them. Unless the claims that these open are kept
+// small, the first takes all other pods, and the plan costs 1.2 times the bound.
 func TestPodsOnNodesOfTheirOwnShareThemWithOthers(t *testing.T) {
 	_, r := Plan(problem(workload.Diverse(1000)).snapshot())
 	if r.PricePerHour*100 > r.LowerBound*109 {
@@ -32,9 +36,10 @@ func TestPodsOnNodesOfTheirOwnShareThemWithOthers(t *testing.T) {
 	}
 }
 
-// The first pods find zones without others of their kind. Those that come later, and find none, leave nothing of that to keep.
+// The first pods find zones without others of their kind. Those that come later, and find none, leave nothing
+// of that to keep.
 func TestAPreferenceThatLaterPodsUndidIsNotKept(t *testing.T) {
-	solved := func(pods int) (*packer, *item) {
+	solved := func(pods int) (*pack.Packer, *solve.Item) {
 		c := newCluster()
 		c.diverseTypes()
 		c.put(newPool("default"))
@@ -45,26 +50,27 @@ func TestAPreferenceThatLaterPodsUndidIsNotKept(t *testing.T) {
 				{Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelTopologyZone, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}}}}}}
 			c.put(p)
 		}
-		s := solve(inputOf(c.snapshot(), Scenario{}))
-		return s.packer(), s.items[0]
+		s := solve.Solve(inputOf(c.snapshot(), Scenario{}))
+		return pack.NewPacker(s), s.Items[0]
 	}
 	for pods, want := range map[int]int{3: 0, 9: 1} {
-		if p, first := solved(pods); first.level != 0 || p.keeps(first) != want {
-			t.Errorf("%d pods: the first was placed at level %d and keeps level %d, want 0 and %d", pods, first.level, p.keeps(first), want)
+		if p, first := solved(pods); first.Level != 0 || p.Keeps(first) != want {
+			t.Errorf("%d pods: the first was placed at level %d and keeps level %d, want 0 and %d", pods, first.Level, p.Keeps(first), want)
 		}
 	}
 }
 
 // Every pod has reasons, however many kinds of them are refused; the record does not grow by a text for each.
 func TestVeryManyRefusalsAreBrief(t *testing.T) {
+	const detailed = 2000
 	c := newCluster()
 	c.catalogue()
 	c.put(newPool("default"))
-	for i := range detailedMax + 50 {
+	for i := range detailed + 50 {
 		c.put(newPod(fmt.Sprintf("p%04d", i), map[string]string{"cpu": fmt.Sprint(100_000 - i), "memory": "1Gi"}))
 	}
 	plan, r := c.plan(t)
-	if r.Refused != detailedMax+50 || len(plan.Refused) != detailedMax+1 {
+	if r.Refused != detailed+50 || len(plan.Refused) != detailed+1 {
 		t.Fatalf("%d pods refused, with %d different texts", r.Refused, len(plan.Refused))
 	}
 	first, last := r.Verdicts[0].Reasons, r.Verdicts[len(r.Verdicts)-1].Reasons
@@ -76,14 +82,15 @@ func TestVeryManyRefusalsAreBrief(t *testing.T) {
 	}
 }
 
-// Each pod must be with the one after it in the queue, so each pass places one. Those that wait cost no more than a look.
+// Each pod must be with the one after it in the queue, so each pass places one. Those that wait cost no more
+// than a look.
 func TestPodsThatWaitForOthersAreNotTriedInVain(t *testing.T) {
 	const pods = 500
-	s := solve(inputOf(problem(workload.Chain(pods)).snapshot(), Scenario{}))
-	if _, _, refused := s.total(); refused > 0 {
+	s := solve.Solve(inputOf(problem(workload.Chain(pods)).snapshot(), Scenario{}))
+	if _, _, refused := total(s); refused > 0 {
 		t.Errorf("%d pods refused", refused)
 	}
-	if s.steps > pods*pods/2+3*pods*stepsWhole {
-		t.Errorf("%d steps for %d pods", s.steps, pods)
+	if s.Steps > pods*pods/2+3*pods*place.StepsWhole {
+		t.Errorf("%d steps for %d pods", s.Steps, pods)
 	}
 }

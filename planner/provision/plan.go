@@ -7,6 +7,13 @@ import (
 
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/planner/provision/internal/demand"
+	"millwright/planner/provision/internal/offer"
+	"millwright/planner/provision/internal/overlay"
+	"millwright/planner/provision/internal/pack"
+	"millwright/planner/provision/internal/place"
+	"millwright/planner/provision/internal/refusal"
+	"millwright/planner/provision/internal/solve"
 )
 
 // Round summarises one planning round, for metrics and KubeEvents; it is not recorded.
@@ -14,12 +21,12 @@ type Round struct {
 	// Verdicts on every pod that needed a place, largest pods first.
 	Verdicts []PodVerdict
 	// Problems are NodePools that open no claims, by name.
-	Problems []PoolProblem
+	Problems []offer.PoolProblem
 	// Claims are those of the Decision, with prices; PricePerHour sums their cheapest offerings.
 	Claims       []ledger.PlannedClaim
 	PricePerHour int64
 	// OverlayProblems are NodeOverlays that are not applied, by name.
-	OverlayProblems []OverlayProblem
+	OverlayProblems []overlay.Problem
 	// AtNodeLimit are static NodePools, by name, that lack nodes which their limit does not allow.
 	AtNodeLimit []string
 	// LowerBound is a price per hour that no plan can go below (Explanation).
@@ -43,45 +50,48 @@ type PodVerdict struct {
 }
 
 // Plan decides where the pods go that need a place: those kube-scheduler found none for, and those on nodes
-// that are going. If no verdict changed, it gives up a planned claim that no pod needs. The Decision is nil if there is nothing
-// to record.
+// that are going. If no verdict changed, it gives up a planned claim that no pod needs. The Decision is nil
+// if there is nothing to record.
 func Plan(s *planner.Snapshot) (*planner.Decision, Round) {
-	sol := solveWithinLimits(inputOf(s, Scenario{}))
-	sol.pack()
-	sol.widen()
-	sol.retry()
-	sol.shareLimits()
-	sol.explain()
-	d, round := decide(s, sol)
+	sol := solve.WithinLimits(inputOf(s, Scenario{}))
+	pack.Repack(sol)
+	pack.Widen(sol)
+	sol.Retry()
+	sol.ShareLimits()
+	why := refusal.New(sol)
+	why.ExplainAll()
+	d, round := decide(s, sol, why)
 	if d == nil {
-		d = sol.withdrawal(s)
+		d = withdrawal(sol, s)
 	}
 	return d, round
 }
 
-// PlanPlain is Plan for a cluster with a service that does not know ProvisioningWidened: no planned claim is widened, and
-// none withdrawn.
+// PlanPlain is Plan for a cluster with a service that does not know ProvisioningWidened: no planned claim is
+// widened, and none withdrawn.
 func PlanPlain(s *planner.Snapshot) (*planner.Decision, Round) {
-	sol := solveWithinLimits(inputOf(s, Scenario{}))
-	sol.plain = true
-	sol.pack()
-	sol.retry()
-	sol.shareLimits()
-	sol.explain()
-	return decide(s, sol)
+	sol := solve.WithinLimits(inputOf(s, Scenario{}))
+	sol.Plain = true
+	pack.Repack(sol)
+	sol.Retry()
+	sol.ShareLimits()
+	why := refusal.New(sol)
+	why.ExplainAll()
+	return decide(s, sol, why)
 }
 
 // decision being put together.
 type decision struct {
 	snapshot *planner.Snapshot
-	solver   *solver
+	solver   *solve.Solver
+	why      *refusal.Explainer
 	payload  ledger.ProvisioningPlanned
 	explain  Explanation
 	round    Round
 	// index of new claims, by bin.
-	index      map[*bin]int
-	failed     map[*bin][]ledger.Refusal
-	placements map[target][]ledger.PodRef
+	index      map[*place.Bin]int
+	failed     map[*place.Bin][]ledger.Refusal
+	placements map[place.Target][]ledger.PodRef
 	refused    map[uint64]*ledger.Refused
 	order      []uint64
 	subjects   map[string]bool
@@ -89,10 +99,10 @@ type decision struct {
 	advances   map[string]bool
 }
 
-func decide(snap *planner.Snapshot, s *solver) (*planner.Decision, Round) {
+func decide(snap *planner.Snapshot, s *solve.Solver, why *refusal.Explainer) (*planner.Decision, Round) {
 	d := &decision{
-		snapshot: snap, solver: s, index: map[*bin]int{}, failed: map[*bin][]ledger.Refusal{},
-		placements: map[target][]ledger.PodRef{}, refused: map[uint64]*ledger.Refused{},
+		snapshot: snap, solver: s, why: why, index: map[*place.Bin]int{}, failed: map[*place.Bin][]ledger.Refusal{},
+		placements: map[place.Target][]ledger.PodRef{}, refused: map[uint64]*ledger.Refused{},
 		subjects: map[string]bool{}, expects: map[string]bool{}, advances: map[string]bool{},
 	}
 	d.addClaims()
@@ -105,11 +115,11 @@ func decide(snap *planner.Snapshot, s *solver) (*planner.Decision, Round) {
 		return nil, d.round
 	}
 	d.payload.Placements = d.sortedPlacements()
-	d.payload.Excluded = d.solver.exclusions()
+	d.payload.Excluded = d.solver.Exclusions()
 	for _, digest := range d.order {
 		d.payload.Refused = append(d.payload.Refused, *d.refused[digest])
 	}
-	d.payload.Plain = d.solver.plain
+	d.payload.Plain = d.solver.Plain
 	d.explain.fit()
 	kind := ledger.KindProvisioningPlanned
 	if len(d.payload.Widened) > 0 {
@@ -126,39 +136,32 @@ const goneBatch = 1000
 
 // addClaims finishes the open claims; one that cannot be made refuses its pods.
 func (d *decision) addClaims() {
-	f := d.solver.finisher()
-	for _, b := range d.solver.bins {
-		if b.open == nil || b.gone || b.earlier != nil {
+	f := place.NewFinisher(&d.solver.In.Options)
+	for b, o := range d.solver.Claims() {
+		if o.Earlier != nil {
 			continue
 		}
-		p, sh, err := f.finish(b)
+		p, sh, err := f.Finish(b)
 		if err != nil {
-			d.failed[b] = []ledger.Refusal{{NodePool: b.open.template.name, Constraint: constraintRequirements, Message: err.Error()}}
+			d.failed[b] = []ledger.Refusal{{NodePool: o.Template.Name, Constraint: demand.ConstraintRequirements, Message: err.Error()}}
 			continue
 		}
 		i := len(d.payload.Claims)
 		d.index[b] = i
 		d.payload.Claims = append(d.payload.Claims, p)
-		d.explain.Claims = append(d.explain.Claims, d.solver.explainClaim(i, b, &p, sh))
+		d.explain.Claims = append(d.explain.Claims, d.explainClaim(i, b, &p, sh))
 		d.explain.PricePerHour += p.Cheapest.MicroUSDPerHour
 		pool := ledger.PoolAggregate(p.NodePool)
 		d.expects[pool], d.advances[pool], d.subjects[pool] = true, true, true
 	}
 }
 
-func (s *solver) finisher() *finisher {
-	return &finisher{
-		typesMax: max(1, s.in.options.InstanceTypesMax), strict: s.in.options.MinValuesPolicy != MinValuesBestEffort,
-		shared: map[string]*shape{},
-	}
-}
-
 // addVerdicts compares each pod's place with what the Ledger says and collects what changed.
 func (d *decision) addVerdicts() bool {
 	changed := false
-	d.round.Verdicts = make([]PodVerdict, 0, len(d.solver.items))
-	for _, it := range d.solver.items {
-		if it.unseen {
+	d.round.Verdicts = make([]PodVerdict, 0, len(d.solver.Items))
+	for _, it := range d.solver.Items {
+		if it.Unseen {
 			continue
 		}
 		v := d.verdict(it)
@@ -172,35 +175,28 @@ func (d *decision) addVerdicts() bool {
 	return changed
 }
 
-func (d *decision) verdict(it *item) PodVerdict {
-	v := PodVerdict{Pod: podRef(it.pod), Reasons: it.reasons, NotOurs: !it.class.ours}
-	old := d.snapshot.Ledger.Verdict(it.pod.UID)
-	b := it.bin
-	if reasons := d.failed[b]; b != nil && reasons != nil && !slices.Contains(b.added[:b.before], it.pod) {
+func (d *decision) verdict(it *solve.Item) PodVerdict {
+	v := PodVerdict{Pod: place.PodRef(it.Pod), Reasons: it.Reasons, NotOurs: !it.Class.Ours}
+	old := d.snapshot.Ledger.Verdict(it.Pod.UID)
+	b := it.Bin
+	if reasons := d.failed[b]; b != nil && reasons != nil && !slices.Contains(b.Added[:b.Open().Before], it.Pod) {
 		v.Reasons, b = reasons, nil
 	}
 	if b == nil {
 		v.Changed = old == nil || old.Digest != ledger.RefusalDigest(v.Reasons)
 		return v
 	}
-	switch {
-	case b.earlier != nil:
-		v.Claim = b.earlier.claim.Name
-	case b.open != nil:
+	to := b.Place.Target()
+	if to == (place.Target{}) {
 		v.NewClaim, v.Changed = d.index[b]+1, true
 		return v
-	case b.planned != nil:
-		v.Claim = b.planned.claim.Name
-	case b.node.Node != nil:
-		v.Node = b.node.Name
-	default:
-		v.Claim = b.node.Claim.Name
 	}
-	v.Changed = old == nil || d.solver.byTarget[target{old.Node, old.Claim}] != b
+	v.Node, v.Claim = to.Node, to.Claim
+	v.Changed = old == nil || d.solver.ByTarget[place.Target{Node: old.Node, Claim: old.Claim}] != b
 	return v
 }
 
-func (d *decision) count(it *item, v *PodVerdict) {
+func (d *decision) count(it *solve.Item, v *PodVerdict) {
 	d.round.count(it, v)
 	d.explain.Pods++
 	switch {
@@ -215,9 +211,9 @@ func (d *decision) count(it *item, v *PodVerdict) {
 	}
 }
 
-func (r *Round) count(it *item, v *PodVerdict) {
+func (r *Round) count(it *solve.Item, v *PodVerdict) {
 	switch {
-	case len(it.class.invalid) > 0:
+	case len(it.Class.Invalid) > 0:
 		r.Ignored++
 	case len(v.Reasons) > 0:
 		r.Refused++
@@ -231,24 +227,24 @@ func (r *Round) count(it *item, v *PodVerdict) {
 }
 
 // record adds a changed verdict to the payload and says what it relies on.
-func (d *decision) record(it *item, v *PodVerdict) {
-	d.subjects["pod/"+it.pod.Key()] = true
+func (d *decision) record(it *solve.Item, v *PodVerdict) {
+	d.subjects["pod/"+it.Pod.Key()] = true
 	switch {
 	case len(v.Reasons) > 0:
 		d.recordRefused(v)
 		return
-	case v.NewClaim > 0, it.bin.earlier != nil:
+	case it.Bin.Open() != nil:
 		return // stands in the claim
 	}
-	to := target{v.Node, v.Claim}
+	to := place.Target{Node: v.Node, Claim: v.Claim}
 	d.placements[to] = append(d.placements[to], v.Pod)
-	if b := it.bin; b.planned != nil {
-		d.expects[ledger.PoolAggregate(b.planned.claim.NodePool)] = true
+	if c := it.Bin.Planned(); c != nil {
+		d.expects[ledger.PoolAggregate(c.Claim.NodePool)] = true
 		d.expects[ledger.ClaimAggregate(v.Claim)] = true
 		d.subjects["claim/"+v.Claim] = true
 		return
 	}
-	d.expects[ledger.PoolAggregate(it.bin.node.NodePool)] = true
+	d.expects[ledger.PoolAggregate(it.Bin.Node().State.NodePool)] = true
 	if v.Node != "" {
 		d.subjects["node/"+v.Node] = true
 	} else {
@@ -270,19 +266,19 @@ func (d *decision) recordRefused(v *PodVerdict) {
 func (d *decision) sortedPlacements() []ledger.Placement {
 	var list []ledger.Placement
 	for to, pods := range d.placements {
-		list = append(list, ledger.Placement{Node: to.node, Claim: to.claim, Pods: pods})
+		list = append(list, ledger.Placement{Node: to.Node, Claim: to.Claim, Pods: pods})
 	}
 	slices.SortFunc(list, func(a, b ledger.Placement) int {
-		return compareTargets(target{a.Node, a.Claim}, target{b.Node, b.Claim})
+		return compareTargets(place.Target{Node: a.Node, Claim: a.Claim}, place.Target{Node: b.Node, Claim: b.Claim})
 	})
 	return list
 }
 
 // addGone lists the recorded pods that need no place any more.
 func (d *decision) addGone() {
-	still := make(map[types.UID]bool, len(d.solver.items))
-	for _, it := range d.solver.items {
-		still[it.pod.UID] = true
+	still := make(map[types.UID]bool, len(d.solver.Items))
+	for _, it := range d.solver.Items {
+		still[it.Pod.UID] = true
 	}
 	for _, v := range d.snapshot.Ledger.Verdicts() {
 		if !still[v.Pod.UID] {
@@ -292,10 +288,10 @@ func (d *decision) addGone() {
 }
 
 func (d *decision) finishRound() {
-	d.round.Problems, d.round.OverlayProblems = d.solver.problems, d.solver.in.overlayProblems
-	d.explain.LowerBound = min(d.solver.lowerBound(false), d.explain.PricePerHour)
+	d.round.Problems, d.round.OverlayProblems = d.solver.Problems, d.solver.In.OverlayProblems
+	d.explain.LowerBound = min(pack.LowerBound(d.solver, false), d.explain.PricePerHour)
 	d.round.Claims, d.round.PricePerHour, d.round.LowerBound = d.payload.Claims, d.explain.PricePerHour, d.explain.LowerBound
-	d.explain.Pools, d.explain.Unavailable = d.solver.problems, d.solver.in.unavailable
-	d.explain.Reservations, d.explain.FullSubnets = d.solver.freeReserved, d.solver.in.fullSubnets
-	d.explain.Nodes, d.explain.EarlierClaims = len(d.solver.in.nodes), len(d.solver.in.planned)
+	d.explain.Pools, d.explain.Unavailable = d.solver.Problems, d.solver.In.Unavailable
+	d.explain.Reservations, d.explain.FullSubnets = d.solver.FreeReserved, d.solver.In.FullSubnets
+	d.explain.Nodes, d.explain.EarlierClaims = len(d.solver.In.Nodes), len(d.solver.In.Planned)
 }

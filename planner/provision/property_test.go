@@ -284,17 +284,17 @@ func (v *verifier) claim(c *ledger.PlannedClaim) {
 	v.ports(c.Pods, nil)
 }
 
-type offer struct{ zone, capacityType string }
+type zonalOffer struct{ zone, capacityType string }
 
-func (v *verifier) offerings(string) []offer {
-	var list []offer
+func (v *verifier) offerings(string) []zonalOffer {
+	var list []zonalOffer
 	for _, z := range []string{"zone-a", "zone-b", "zone-c"} {
-		list = append(list, offer{z, "spot"}, offer{z, "on-demand"})
+		list = append(list, zonalOffer{z, "spot"}, zonalOffer{z, "on-demand"})
 	}
 	return list
 }
 
-func (v *verifier) labels(name string, o offer) map[string]string {
+func (v *verifier) labels(name string, o zonalOffer) map[string]string {
 	family, size := name[:2], name[3:]
 	return map[string]string{
 		corev1.LabelInstanceTypeStable: name, corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux",

@@ -10,6 +10,9 @@ import (
 	"pgregory.net/rapid"
 
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/provision/internal/pack"
+	"millwright/planner/provision/internal/place"
+	"millwright/planner/provision/internal/solve"
 	"millwright/planner/resource"
 	"millwright/planner/world"
 	"millwright/tools/workload"
@@ -26,13 +29,13 @@ func problem(p *workload.Problem) *cluster {
 
 // greedy places the pods as the reference does (scheduling §7): largest first, each on the new claim with the
 // fewest pods that takes it, else on a new one; claims grow until no instance type holds them.
-func greedy(in *input) *solver {
-	s := newSolver(in)
-	waiting, _ := s.keepVerdicts()
+func greedy(in *solve.Input) *solve.Solver {
+	s := solve.New(in)
+	waiting, _ := s.KeepVerdicts()
 	for len(waiting) > 0 {
-		var refused []*item
+		var refused []*solve.Item
 		for _, it := range waiting {
-			if !s.greedyAttempt(it) {
+			if !greedyAttempt(s, it) {
 				refused = append(refused, it)
 			}
 		}
@@ -44,23 +47,24 @@ func greedy(in *input) *solver {
 	return s
 }
 
-func (s *solver) greedyAttempt(it *item) bool {
-	bins := slices.Clone(s.bins)
-	slices.SortStableFunc(bins, func(a, b *bin) int {
-		if a.open == nil || b.open == nil {
-			return a.index - b.index
+func greedyAttempt(s *solve.Solver, it *solve.Item) bool {
+	m := &solve.Mode{}
+	bins := slices.Clone(s.Bins)
+	slices.SortStableFunc(bins, func(a, b *place.Bin) int {
+		if a.Open() == nil || b.Open() == nil {
+			return a.Index - b.Index
 		}
-		return len(a.added) - len(b.added)
+		return len(a.Added) - len(b.Added)
 	})
-	for _, lv := range it.class.levels {
+	for _, lv := range it.Class.Tries {
 		for _, b := range bins {
-			if !lv.dead.has(b.index) && s.accept(b, lv) == accepted {
-				s.put(b, it)
+			if !lv.Dead.Has(b.Index) && s.Accept(b, lv, m) == place.Accepted {
+				s.Put(b, it, m)
 				return true
 			}
 		}
-		if b := s.openClaim(lv); b != nil {
-			s.put(b, it)
+		if b, _ := s.OpenClaim(lv, m); b != nil {
+			s.Put(b, it, m)
 			return true
 		}
 	}
@@ -68,15 +72,15 @@ func (s *solver) greedyAttempt(it *item) bool {
 }
 
 // total is the price of the new claims, and how many pods have no place.
-func (s *solver) total() (price int64, claims, refused int) {
-	for _, b := range s.bins {
-		if b.open != nil && !b.gone {
-			price += b.open.cheapest()
+func total(s *solve.Solver) (price int64, claims, refused int) {
+	for _, b := range s.Bins {
+		if b.Open() != nil && !b.Gone {
+			price += b.Open().Cheapest()
 			claims++
 		}
 	}
-	for _, it := range s.items {
-		if it.bin == nil {
+	for _, it := range s.Items {
+		if it.Bin == nil {
 			refused++
 		}
 	}
@@ -92,7 +96,7 @@ func TestPlansAreCheaperThanGreedyOnes(t *testing.T) {
 	var ratio, bound float64
 	for seed := range batches {
 		c := problem(workload.Batch(uint64(seed)))
-		reference, claims, refused := greedy(inputOf(c.snapshot(), Scenario{})).total()
+		reference, claims, refused := total(greedy(inputOf(c.snapshot(), Scenario{})))
 		_, r := Plan(c.snapshot())
 		reference += int64(claims) * c.options.NodeCost
 		cost := r.PricePerHour + int64(len(r.Claims))*c.options.NodeCost
@@ -114,7 +118,8 @@ func TestPlansAreCheaperThanGreedyOnes(t *testing.T) {
 	t.Logf("%d batches: price of plan/greedy %.3f on average, lower bound/plan %.3f", batches, ratio/float64(batches), bound/float64(batches))
 }
 
-// optimum is the least cost of pods that go on any types, each node costing something by itself, by trying all ways to divide them.
+// optimum is the least cost of pods that go on any types, each node costing something by itself, by trying
+// all ways to divide them.
 func optimum(types []catalogType, pods []resource.Vector, node int64) int64 {
 	price := func(set int) int64 {
 		var sum resource.Vector
@@ -149,8 +154,8 @@ type catalogType struct {
 	price       int64
 }
 
-// TestTinyPlansAreNearTheOptimum: plans of up to eight pods cost what the best of all ways to divide them does, those of nine or ten at
-// most a quarter more, and on average at most a thirtieth.
+// TestTinyPlansAreNearTheOptimum: plans of up to eight pods cost what the best of all ways to divide them
+// does, those of nine or ten at most a quarter more, and on average at most a thirtieth.
 func TestTinyPlansAreNearTheOptimum(t *testing.T) {
 	var plans, ratio float64
 	rapid.Check(t, func(rt *rapid.T) {
@@ -179,17 +184,17 @@ func TestTinyPlansAreNearTheOptimum(t *testing.T) {
 		best := optimum(types, pods, c.options.NodeCost)
 		_, r := Plan(c.snapshot())
 		cost := r.PricePerHour + int64(len(r.Claims))*c.options.NodeCost
-		if cost < best || cost > best && len(pods) <= exactMax || cost*4 > best*5 {
+		if cost < best || cost > best && len(pods) <= pack.ExactMax || cost*4 > best*5 {
 			rt.Errorf("the plan costs %d µ$/h, the optimum %d", cost, best)
 		}
 		if least := optimum(types, pods, 0); r.LowerBound > least {
 			rt.Errorf("lower bound %d above the optimum by price alone, %d", r.LowerBound, least)
 		}
-		if len(pods) > exactMax {
+		if len(pods) > pack.ExactMax {
 			plans, ratio = plans+1, ratio+float64(cost)/float64(best)
 		}
 	})
-	t.Logf("%.0f plans of more than %d pods: %.4f of the optimum on average", plans, exactMax, ratio/plans)
+	t.Logf("%.0f plans of more than %d pods: %.4f of the optimum on average", plans, pack.ExactMax, ratio/plans)
 	if ratio > plans*31/30 {
 		t.Error("plans are too far from the optimum")
 	}

@@ -5,6 +5,10 @@ import (
 
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/planner/provision/internal/pack"
+	"millwright/planner/provision/internal/place"
+	"millwright/planner/provision/internal/refusal"
+	"millwright/planner/provision/internal/solve"
 )
 
 // Scenario asks: what if these nodes went?
@@ -36,30 +40,31 @@ type Result struct {
 func Simulate(s *planner.Snapshot, sc Scenario) Result {
 	in := inputOf(s, sc)
 	if len(sc.Places) > 0 {
-		prior := in.prior
-		in.prior = func(uid types.UID) target {
+		prior := in.Prior
+		in.Prior = func(uid types.UID) place.Target {
 			if node, ok := sc.Places[uid]; ok {
-				return target{node: node}
+				return place.Target{Node: node}
 			}
 			return prior(uid)
 		}
 	}
-	sol := solve(in)
+	sol := solve.Solve(in)
 	if sc.Pack {
-		sol.pack()
+		pack.Repack(sol)
 	}
-	sol.explain()
-	d := &decision{snapshot: s, solver: sol, index: map[*bin]int{}, failed: map[*bin][]ledger.Refusal{},
+	why := refusal.New(sol)
+	why.ExplainAll()
+	d := &decision{snapshot: s, solver: sol, why: why, index: map[*place.Bin]int{}, failed: map[*place.Bin][]ledger.Refusal{},
 		subjects: map[string]bool{}, expects: map[string]bool{}, advances: map[string]bool{}}
 	d.addClaims()
 	r := Result{Claims: d.payload.Claims, PricePerHour: d.explain.PricePerHour}
 	waiting := map[string]bool{}
-	for _, it := range sol.items {
+	for _, it := range sol.Items {
 		v := d.verdict(it)
 		if len(v.Reasons) > 0 {
 			r.Refused++
-		} else if b := it.bin; b.node != nil && !b.node.Initialized {
-			waiting[b.node.Name] = true
+		} else if n := it.Bin.Node(); n != nil && !n.State.Initialized {
+			waiting[n.State.Name] = true
 		}
 		r.Verdicts = append(r.Verdicts, v)
 	}

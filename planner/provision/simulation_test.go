@@ -94,7 +94,8 @@ func TestEachAnswerIsAsFromScratch(t *testing.T) {
 	})
 }
 
-// TestRevertedQuestionsLeaveNoTrace: the answers after what was committed are the same whether or not others were asked and taken back.
+// TestRevertedQuestionsLeaveNoTrace: the answers after what was committed are the same whether or not others
+// were asked and taken back.
 func TestRevertedQuestionsLeaveNoTrace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, nodes := drawRunning(t)
@@ -158,7 +159,8 @@ func settled(nodes int) *cluster {
 	return c
 }
 
-// BenchmarkSimulation asks of each node what becomes of its pods: 30 a node of 300 workloads, 20 NodePools, 700 types.
+// BenchmarkSimulation asks of each node what becomes of its pods: 30 a node of 300 workloads, 20 NodePools,
+// 700 types.
 func BenchmarkSimulation(b *testing.B) {
 	for _, nodes := range []int{1000, 5000} {
 		b.Run(fmt.Sprint(nodes), func(b *testing.B) {

@@ -10,10 +10,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/catalog"
 	"millwright/planner/ledger"
+	"millwright/planner/provision/internal/offer"
+	"millwright/planner/provision/internal/overlay"
+	"millwright/planner/provision/internal/place"
+	"millwright/planner/provision/internal/solve"
 	"millwright/planner/resource"
 	"millwright/planner/topology"
 	"millwright/planner/world"
@@ -21,62 +24,59 @@ import (
 
 // inputOf reads a Snapshot. Nodes that are going offer nothing and their pods need a place; a scenario's
 // nodes count as going.
-func inputOf(s *planner.Snapshot, sc Scenario) *input {
-	in := &input{
-		now: s.Now, options: s.Options, volumes: s.World, classes: s.World.Classes(), namespaces: namespaces(s.World),
-		daemons: daemonInputs(s.World), unavailable: s.Ledger.UnavailableOfferings(s.Now),
-		freeReserved: s.Ledger.ReservationFree, fullSubnets: s.Ledger.UnavailableSubnets(s.Now), closedZones: s.ClosedZones,
+func inputOf(s *planner.Snapshot, sc Scenario) *solve.Input {
+	in := &solve.Input{
+		Input: place.Input{
+			Input: offer.Input{
+				Options: s.Options, Daemons: daemonInputs(s.World), Unavailable: s.Ledger.UnavailableOfferings(s.Now),
+				FullSubnets: s.Ledger.UnavailableSubnets(s.Now), ClosedZones: s.ClosedZones,
+			},
+			Volumes: s.World, Classes: s.World.Classes(), FreeReserved: s.Ledger.ReservationFree,
+		},
+		Now: s.Now, Namespaces: namespaces(s.World),
 	}
 	going := map[string]bool{}
 	for _, name := range sc.Without {
 		going[name] = true
 	}
-	usage := map[string]*poolInput{}
+	usage := map[string]*offer.PoolInput{}
 	for _, p := range s.World.NodePools() {
 		if !slices.Contains(sc.WithoutPools, p.Name) {
-			in.pools = append(in.pools, poolInput{pool: p})
+			in.Pools = append(in.Pools, offer.PoolInput{Pool: overlay.Pool{NodePool: p, Catalog: overlay.CatalogOf(s.World, p)}})
 		}
 	}
-	for i := range in.pools {
-		p := &in.pools[i]
-		usage[p.pool.Name] = p
-		p.catalog = catalogOf(s.World, p.pool)
+	overlays := overlay.Of(s)
+	if overlays != nil {
+		in.OverlayProblems = overlays.Problems
 	}
-	if o := overlaysOf(s); o != nil {
-		in.overlayProblems = o.problems
-		for i := range in.pools {
-			if p, ok := o.pools[in.pools[i].pool.Name]; ok {
-				in.pools[i] = p
-				usage[p.pool.Name] = &in.pools[i]
-			}
+	for i := range in.Pools {
+		p := &in.Pools[i]
+		usage[p.NodePool.Name] = p
+		if overlays == nil {
+			continue
+		}
+		if changed, ok := overlays.ByName(p.NodePool.Name); ok {
+			p.Pool = changed
 		}
 	}
-	in.addPods(s, going)
+	addPods(in, s, going)
 	for _, n := range s.StateNodes() {
 		if n.MarkedForDeletion || going[n.Name] {
 			continue
 		}
-		in.nodes = append(in.nodes, n)
+		in.Nodes = append(in.Nodes, n)
 		if p := usage[n.NodePool]; p != nil {
-			p.used, p.nodes = p.used.Add(n.Capacity), p.nodes+1
+			p.Used, p.Nodes = p.Used.Add(n.Capacity), p.Nodes+1
 		}
 	}
-	in.addPlanned(s, usage)
+	addPlanned(in, s, usage)
 	return in
 }
 
-// catalogOf is what EC2 offers to a pool, without overlays; nil if it was not seen.
-func catalogOf(w *world.World, p *karpv1.NodePool) *catalog.Catalog {
-	if ref := p.Spec.Template.Spec.NodeClassRef; ref != nil {
-		return w.Catalog(ref.Name)
-	}
-	return nil
-}
-
-func (in *input) addPods(s *planner.Snapshot, going map[string]bool) {
+func addPods(in *solve.Input, s *planner.Snapshot, going map[string]bool) {
 	for _, p := range s.World.PendingPods() {
 		if planner.IsProvisionable(p) {
-			in.pods = append(in.pods, p)
+			in.Pods = append(in.Pods, p)
 		}
 	}
 	budgets := s.PodBudgets()
@@ -86,7 +86,7 @@ func (in *input) addPods(s *planner.Snapshot, going map[string]bool) {
 		}
 		for _, p := range n.Pods {
 			if budgets.IsMoving(p, s.Now) {
-				in.pods = append(in.pods, p)
+				in.Pods = append(in.Pods, p)
 			}
 		}
 	}
@@ -94,47 +94,47 @@ func (in *input) addPods(s *planner.Snapshot, going map[string]bool) {
 
 // addPlanned lists the claims that are not nodes yet, with the pods that wait for each. A pod belongs where
 // its last verdict puts it; without one, to the claim that was planned for it.
-func (in *input) addPlanned(s *planner.Snapshot, usage map[string]*poolInput) {
-	plannedFor := map[types.UID]target{}
+func addPlanned(in *solve.Input, s *planner.Snapshot, usage map[string]*offer.PoolInput) {
+	plannedFor := map[types.UID]place.Target{}
 	for _, c := range s.Ledger.Claims() {
 		if c.Planned == nil || c.Doomed != nil {
 			continue
 		}
 		for _, p := range c.Planned.Pods {
-			plannedFor[p.UID] = target{claim: c.Name}
+			plannedFor[p.UID] = place.Target{Claim: c.Name}
 		}
 	}
-	in.since = func(uid types.UID) time.Time {
+	in.Since = func(uid types.UID) time.Time {
 		if v := s.Ledger.Verdict(uid); v != nil {
 			return v.Since
 		}
 		return time.Time{}
 	}
-	in.excluded = func(uid types.UID) []ledger.ExcludedNode { return s.Ledger.Verdict(uid).ExcludedAt(s.Now) }
-	in.prior = func(uid types.UID) target {
+	in.Excluded = func(uid types.UID) []ledger.ExcludedNode { return s.Ledger.Verdict(uid).ExcludedAt(s.Now) }
+	in.Prior = func(uid types.UID) place.Target {
 		if v := s.Ledger.Verdict(uid); v != nil {
-			return target{v.Node, v.Claim}
+			return place.Target{Node: v.Node, Claim: v.Claim}
 		}
 		return plannedFor[uid]
 	}
-	waiting := in.waitingFor(in.prior)
+	waiting := waitingFor(in)
 	for _, c := range s.InFlight() {
 		if p := usage[c.NodePool]; p != nil {
-			p.used, p.nodes = p.used.Add(c.Capacity), p.nodes+1
+			p.Used, p.Nodes = p.Used.Add(c.Capacity), p.Nodes+1
 		}
 		if c.Planned != nil {
 			cat := s.World.Catalog(c.Planned.NodeClassRef.Name)
-			if p := usage[c.NodePool]; p != nil && len(p.capacityOverlaid) > 0 {
-				cat = p.catalog
+			if p := usage[c.NodePool]; p != nil && len(p.CapacityOverlaid) > 0 {
+				cat = p.Catalog
 			}
 			if cat == nil {
 				cat = catalog.New(nil, nil)
 			}
 			uncreated := c.State == ledger.ClaimPlanned && c.CommandID == "" && len(c.Planned.InstanceTypes) > 0 && s.World.NodeClaim(c.Name) == nil
-			in.planned = append(in.planned, plannedInput{claim: c, catalog: cat, pods: waiting[c.Name], uncreated: uncreated})
+			in.Planned = append(in.Planned, place.PlannedInput{Claim: c, Catalog: cat, Pods: waiting[c.Name], Uncreated: uncreated})
 		}
 	}
-	in.addAdopted(s, usage, waiting)
+	addAdopted(in, s, usage, waiting)
 }
 
 func namespaces(w *world.World) []topology.Namespace {
@@ -147,8 +147,8 @@ func namespaces(w *world.World) []topology.Namespace {
 
 // daemonInputs lists the DaemonSets as their pods are: requests of the pods that exist, which admission may
 // have changed, else the template's; placement always the template's.
-func daemonInputs(w *world.World) []daemonInput {
-	var list []daemonInput
+func daemonInputs(w *world.World) []offer.DaemonSet {
+	var list []offer.DaemonSet
 	var owned map[types.UID]resource.Vector
 	for _, ds := range w.DaemonSets() {
 		if len(ds.Spec.Template.Spec.ResourceClaims) > 0 {
@@ -157,7 +157,7 @@ func daemonInputs(w *world.World) []daemonInput {
 		if owned == nil {
 			owned = daemonRequests(w)
 		}
-		list = append(list, daemonInput{spec: &ds.Spec.Template.Spec, requests: daemonAmount(ds, owned)})
+		list = append(list, offer.DaemonSet{Spec: &ds.Spec.Template.Spec, Requests: daemonAmount(ds, owned)})
 	}
 	return list
 }
@@ -180,8 +180,8 @@ func daemonRequests(w *world.World) map[types.UID]resource.Vector {
 	return owned
 }
 
-func compareTargets(a, b target) int {
-	return cmp.Or(strings.Compare(a.node, b.node), strings.Compare(a.claim, b.claim))
+func compareTargets(a, b place.Target) int {
+	return cmp.Or(strings.Compare(a.Node, b.Node), strings.Compare(a.Claim, b.Claim))
 }
 
 func sortedSet(m map[string]bool) []string { return slices.Sorted(maps.Keys(m)) }

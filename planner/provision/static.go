@@ -9,9 +9,11 @@ import (
 	"millwright/planner"
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
+	"millwright/planner/provision/internal/offer"
 )
 
-// staticPool is a NodePool with spec.replicas and what counts for them (reference: scheduling §14, lifecycle §8).
+// staticPool is a NodePool with spec.replicas and what counts for them (reference: scheduling §14, lifecycle
+// §8).
 type staticPool struct {
 	pool *karpv1.NodePool
 	// active claims: nodes, and what is still to come.
@@ -60,7 +62,7 @@ func staticPools(s *planner.Snapshot) []*staticPool {
 	var list []*staticPool
 	byName := map[string]*staticPool{}
 	for _, p := range s.World.NodePools() {
-		if p.Spec.Replicas == nil || p.DeletionTimestamp != nil || unready(p) != nil {
+		if p.Spec.Replicas == nil || p.DeletionTimestamp != nil || offer.Unready(p) != nil {
 			continue
 		}
 		sp := &staticPool{pool: p}
@@ -108,15 +110,15 @@ func (p *staticPool) limited(n int64) bool { return n > p.headroom() }
 
 // headroom is how many nodes limits.nodes still allows.
 func (p *staticPool) headroom() int64 {
-	q, limited := p.pool.Spec.Limits[ResourceNodes]
+	q, limited := p.pool.Spec.Limits[offer.ResourceNodes]
 	if !limited {
 		return 1<<31 - 1
 	}
 	return q.Value() - int64(len(p.active)) - p.replacing - p.going
 }
 
-// excess lists the claims to give up: not launched, then empty, then without a pod that must not be disrupted,
-// then those that are cheapest to move.
+// excess lists the claims to give up: not launched, then empty, then without a pod that must not be
+// disrupted, then those that are cheapest to move.
 func (p *staticPool) excess(s *planner.Snapshot) []staticMember {
 	n := len(p.active) - int(*p.pool.Spec.Replicas)
 	if n <= 0 {
@@ -183,8 +185,9 @@ func lifetimeLeft(n *planner.StateNode, now time.Time) int64 {
 	return max(0, min(lifetimeWhole, left*lifetimeWhole/max(1, int64(*after)/int64(time.Millisecond))))
 }
 
-// StaticReplacement is the claim that can take the place of one of a static NodePool's nodes: nil while the pool is not ready or
-// has more than its replicas, or if its limit on nodes leaves no room for one more (full).
+// StaticReplacement is the claim that can take the place of one of a static NodePool's nodes: nil while the
+// pool is not ready or has more than its replicas, or if its limit on nodes leaves no room for one more
+// (full).
 func StaticReplacement(s *planner.Snapshot, pool *karpv1.NodePool) (claim *ledger.PlannedClaim, full bool) {
 	for _, p := range staticPools(s) {
 		if p.pool.Name != pool.Name || int64(len(p.active)) > *pool.Spec.Replicas {
@@ -198,17 +201,17 @@ func StaticReplacement(s *planner.Snapshot, pool *karpv1.NodePool) (claim *ledge
 	return nil, false
 }
 
-// staticClaim is a claim that is as the pool's template says: no list of types, no requests. nil if the template cannot be read: the
-// pool's own status says so.
+// staticClaim is a claim that is as the pool's template says: no list of types, no requests. nil if the
+// template cannot be read: the pool's own status says so.
 func staticClaim(p *karpv1.NodePool) *ledger.PlannedClaim {
-	base, err := templateRequirements(p)
+	base, err := offer.TemplateRequirements(p)
 	if err != nil {
 		return nil
 	}
-	t := &template{pool: p, name: p.Name, base: base}
+	t := &offer.Template{Pool: p, Name: p.Name, Base: base}
 	spec := &p.Spec.Template.Spec
 	c := ledger.PlannedClaim{
-		NodePool: p.Name, NodePoolUID: p.UID, NodeClassRef: *spec.NodeClassRef, Labels: t.labels(base), Annotations: t.annotations(false),
+		NodePool: p.Name, NodePoolUID: p.UID, NodeClassRef: *spec.NodeClassRef, Labels: t.Labels(base), Annotations: t.Annotations(false),
 		Taints: spec.Taints, StartupTaints: spec.StartupTaints, Requirements: base.Entries(), ExpireAfter: spec.ExpireAfter,
 	}
 	if g := spec.TerminationGracePeriod; g != nil {

@@ -73,8 +73,8 @@ func TestAStaticNodePoolHasItsReplicas(t *testing.T) {
 	}
 }
 
-// TestPodsWaitForStaticNodesToCome: a claim of a static NodePool takes pods that fit whatever it may become, so that no other
-// NodePool opens one for them meanwhile.
+// TestPodsWaitForStaticNodesToCome: a claim of a static NodePool takes pods that fit whatever it may become,
+// so that no other NodePool opens one for them meanwhile.
 func TestPodsWaitForStaticNodesToCome(t *testing.T) {
 	c := newCluster()
 	c.catalogue()

@@ -227,8 +227,8 @@ func TestAClaimIsNotWithdrawn(t *testing.T) {
 	}
 }
 
-// TestWideningKeepsEveryRule: pods come in two batches before a NodeClaim is made; the claims as they stand in the end hold
-// and suit all their pods, within the limits, and a third look changes nothing.
+// TestWideningKeepsEveryRule: pods come in two batches before a NodeClaim is made; the claims as they stand
+// in the end hold and suit all their pods, within the limits, and a third look changes nothing.
 func TestWideningKeepsEveryRule(t *testing.T) {
 	widened := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -4,67 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"millwright/planner/bitset"
 )
-
-// Mask is a set of domains of one key, by number.
-type Mask []uint64
-
-// NewMask returns an empty set of domains of d.
-func (d *Domains) NewMask() Mask { return make(Mask, (len(d.names)+63)/64) }
-
-// Add puts i into m, Has reports that it is in it.
-func (m Mask) Add(i int)      { m[i/64] |= 1 << (i % 64) }
-func (m Mask) Has(i int) bool { return i >= 0 && m[i/64]&(1<<(i%64)) != 0 }
-
-// And keeps in m what is in o too.
-func (m Mask) And(o Mask) {
-	for i := range m {
-		m[i] &= o[i]
-	}
-}
-
-// Meets reports that both share a domain.
-func (m Mask) Meets(o Mask) bool {
-	for i, w := range m {
-		if w&o[i] != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// Count is the number of domains.
-func (m Mask) Count() int {
-	n := 0
-	for i := range len(m) * 64 {
-		if m.Has(i) {
-			n++
-		}
-	}
-	return n
-}
-
-// Single returns the only domain; ok is false if there is not exactly one.
-func (m Mask) Single() (int, bool) {
-	at := -1
-	for i, w := range m {
-		if w == 0 {
-			continue
-		}
-		if at >= 0 || w&(w-1) != 0 {
-			return 0, false
-		}
-		at = i * 64
-		for w > 1 {
-			w >>= 1
-			at++
-		}
-	}
-	return at, at >= 0
-}
-
-// Clone copies m.
-func (m Mask) Clone() Mask { return slices.Clone(m) }
 
 // Constraint is what a pod demands of a group.
 type Constraint struct {
@@ -74,16 +16,16 @@ type Constraint struct {
 	// Self: the selector matches the pod itself.
 	Self bool
 	// Pod are the domains that exist for the pod and its own requirements allow. nil for the hostname.
-	Pod Mask
+	Pod bitset.Set
 
-	allowed   Mask
+	allowed   bitset.Set
 	bootstrap bool
 	at        int // version of the group that allowed is of
 }
 
 // Allowed returns the domains the pod may use now; valid until the group changes. one says that it must
 // commit to a single one of them.
-func (c *Constraint) Allowed() (allowed Mask, one bool) {
+func (c *Constraint) Allowed() (allowed bitset.Set, one bool) {
 	if c.allowed == nil || c.at != c.Group.Version {
 		c.compute()
 		c.at = c.Group.Version
@@ -170,7 +112,7 @@ func (c *Constraint) Dismiss(i int) bool {
 	if !c.Pod.Has(i) {
 		return false
 	}
-	c.Pod[i/64] &^= 1 << (i % 64)
+	c.Pod.Remove(i)
 	c.allowed = nil
 	return true
 }
@@ -184,8 +126,8 @@ func (c *Constraint) Admit(i int) {
 // NeedsDomain reports that a node without the key does not do.
 func (c *Constraint) NeedsDomain() bool { return c.Kind == Spread || c.Kind == Affinity }
 
-// Alone reports that a place which counts any pod never allows this one.
-func (c *Constraint) Alone() bool {
+// Exclusive reports that a place which counts any pod never allows this one.
+func (c *Constraint) Exclusive() bool {
 	switch c.Kind {
 	case Spread:
 		return c.Term.MaxSkew <= c.selfCount()
@@ -211,8 +153,8 @@ func (c *Constraint) Holds(i int) bool {
 	return i < 0 || n <= c.selfCount()
 }
 
-// Strain is by how much the counts exceed what a spread allows, summed over the pod's domains.
-func (c *Constraint) Strain() (sum int64) {
+// SkewExcess is by how much the counts exceed what a spread allows, summed over the pod's domains.
+func (c *Constraint) SkewExcess() (sum int64) {
 	least := c.least()
 	for i := range c.Group.Domains.Len() {
 		if c.Pod.Has(i) {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"millwright/planner/bitset"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -57,7 +59,7 @@ type Group struct {
 	// count any, by the same start.
 	counts []int32
 	first  int
-	taken  []uint64
+	taken  bitset.Set
 	total  int64
 	// Elusive: some pod could not be counted at first, as its domain was not certain.
 	Elusive bool
@@ -160,6 +162,9 @@ func (d *Domains) Index(name string) int {
 	return -1
 }
 
+// NewMask returns an empty set of domains of d, by number.
+func (d *Domains) NewMask() bitset.Set { return bitset.New(len(d.names)) }
+
 // Matching returns the groups that count a pod with these labels.
 func (s *Space) Matching(podLabels map[string]string, namespace string) []*Group {
 	return s.matching.find(podLabels, namespace)
@@ -240,9 +245,9 @@ func (g *Group) Record(i int, n int32) {
 	i -= g.first
 	g.counts[i] += n
 	if g.counts[i] == 0 {
-		g.taken[i/64] &^= 1 << (i % 64)
+		g.taken.Remove(i)
 	} else {
-		g.taken[i/64] |= 1 << (i % 64)
+		g.taken.Add(i)
 	}
 }
 

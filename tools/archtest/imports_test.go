@@ -53,10 +53,33 @@ var rules = []rule{
 	{from: "services/lifecycle", banned: ours("services/watcher", "services/provisioner", "services/disruptor", "services/terminator"), reason: "services meet in bus and log only"},
 	{from: "services/webhook", banned: ours("services/watcher", "services/provisioner", "services/disruptor", "services/terminator", "services/lifecycle",
 		"events", "planner", "store"), reason: "the webhook needs the API server alone"},
+	{from: "planner", except: []string{"planner/provision", "planner/disrupt"}, banned: ours("planner/provision", "planner/disrupt"),
+		reason: "planners plan from what the other packages say, not the other way"},
+	{from: "planner/provision", banned: ours("planner/disrupt", "planner/drain"), reason: "disruption asks provisioning what would become of pods, not the other way"},
+	{from: provisionLayer + "volume", banned: ours("planner/provision"), reason: "what volumes demand follows from the objects alone"},
+	{from: provisionLayer + "overlay", banned: ours("planner/provision"), reason: "NodeOverlays change catalogues and know nothing of pods"},
+	{from: provisionLayer + "demand", banned: ours("planner/provision"), allowed: provisionLayers("volume"), reason: "what pods demand depends on no NodePool and no search"},
+	{from: provisionLayer + "offer", banned: ours("planner/provision"), allowed: provisionLayers("demand", "overlay"), reason: "what NodePools offer depends on no place and no search"},
+	{from: provisionLayer + "place", banned: ours("planner/provision"), allowed: provisionLayers("offer", "demand", "volume"), reason: "a place answers one pod; the order of pods is the search's business"},
+	{from: provisionLayer + "solve", banned: ours("planner/provision"), allowed: provisionLayers("place", "offer", "demand", "volume", "overlay"),
+		reason: "the search knows nothing of those who make its plan cheaper or explain it"},
+	{from: provisionLayer + "pack", banned: ours("planner/provision"), allowed: provisionLayers("solve", "place", "offer", "demand", "volume"), reason: "packing improves a plan of solve"},
+	{from: provisionLayer + "refusal", banned: ours("planner/provision"), allowed: provisionLayers("solve", "place", "offer", "demand", "volume"), reason: "refusals explain a plan of solve"},
 	{from: "", except: []string{"events/natsbus"}, banned: []string{"github.com/nats-io/"}, reason: "only natsbus speaks NATS"},
 	{from: "", except: []string{"store/etcdlog", "services/cmd"}, banned: []string{"go.etcd.io/etcd"}, reason: "only etcdlog speaks to etcd; the command hands it a client"},
 	{from: "", except: []string{"services", "tools"}, banned: append([]string{"github.com/aws/"}, kubeClients...), reason: "only services and tools speak to Kubernetes and AWS"},
 	{from: "", banned: []string{"sigs.k8s.io/controller-runtime", "github.com/samber/lo", "sigs.k8s.io/karpenter", "github.com/aws/karpenter"}, reason: "not among this project's dependencies"},
+}
+
+// provisionLayer is before the names of the packages that provision is made of.
+const provisionLayer = "planner/provision/internal/"
+
+func provisionLayers(names ...string) []string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = module + provisionLayer + n
+	}
+	return out
 }
 
 func ours(paths ...string) []string {

@@ -1,0 +1,44 @@
+package demand
+
+import (
+	"cmp"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// HostPort is a port of the node that a container takes. ip is "" if it takes the port on every address.
+type HostPort struct {
+	ip       string
+	protocol corev1.Protocol
+	port     int32
+}
+
+// HostPortsOf lists the host ports of a pod's containers, not of its init containers (scheduling §7.4).
+func HostPortsOf(spec *corev1.PodSpec) []HostPort {
+	var ports []HostPort
+	for i := range spec.Containers {
+		for _, p := range spec.Containers[i].Ports {
+			if p.HostPort == 0 {
+				continue
+			}
+			h := HostPort{ip: p.HostIP, protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP), port: p.HostPort}
+			if h.ip == "0.0.0.0" || h.ip == "::" {
+				h.ip = ""
+			}
+			ports = append(ports, h)
+		}
+	}
+	return ports
+}
+
+// Clash reports that both lists want the same port on addresses that overlap.
+func Clash(a, b []HostPort) bool {
+	for _, x := range a {
+		for _, y := range b {
+			if x.port == y.port && x.protocol == y.protocol && (x.ip == y.ip || x.ip == "" || y.ip == "") {
+				return true
+			}
+		}
+	}
+	return false
+}

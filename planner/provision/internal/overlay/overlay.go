@@ -1,0 +1,320 @@
+package overlay
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/big"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
+	"millwright/planner"
+	"millwright/planner/catalog"
+	"millwright/planner/requirement"
+	"millwright/planner/resource"
+	"millwright/planner/world"
+)
+
+// Problem says why a NodeOverlay is not applied.
+type Problem struct {
+	NodeOverlay string `json:"nodeOverlay"`
+	// Reason as of the condition ValidationSucceeded: RuntimeValidation or Conflict.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// Reasons of an OverlayProblem.
+const (
+	overlayInvalid  = "RuntimeValidation"
+	overlayConflict = "Conflict"
+)
+
+// overlay is a NodeOverlay, read.
+type overlay struct {
+	name     string
+	weight   int32
+	set      requirement.Set
+	price    func(micro int64) int64 // nil if it does not change prices
+	capacity resource.Vector
+	names    []corev1.ResourceName
+}
+
+var (
+	priceForm      = regexp.MustCompile(`^\d+(\.\d+)?$`)
+	adjustmentForm = regexp.MustCompile(`^[+-]\d*\.?\d+%?$`)
+	wellKnown      = []corev1.ResourceName{resource.CPU, resource.Memory, resource.EphemeralStorage, resource.Pods}
+)
+
+// Pool is a NodePool with the catalogue of its NodeClass, as NodeOverlays change it.
+type Pool struct {
+	NodePool *karpv1.NodePool
+	Catalog  *catalog.Catalog
+	// PriceOverlaid and capacityOverlaid are the types, by name, that a NodeOverlay has changed.
+	PriceOverlaid, CapacityOverlaid map[string]bool
+}
+
+// Pools is what the NodeOverlays make of the pools' catalogues.
+type Pools struct {
+	list     []Pool
+	Problems []Problem
+}
+
+// ByName returns a pool; ok is false if there is none.
+func (o *Pools) ByName(name string) (p Pool, ok bool) {
+	i := slices.IndexFunc(o.list, func(p Pool) bool { return p.NodePool.Name == name })
+	if i < 0 {
+		return Pool{}, false
+	}
+	return o.list[i], true
+}
+
+// Of applies the NodeOverlays to all pools; nil without NodeOverlays, or if their gate is off. It is computed
+// once per change in the World.
+func Of(s *planner.Snapshot) *Pools {
+	w := s.World
+	if !s.Options.NodeOverlays || len(w.NodeOverlays()) == 0 {
+		return nil
+	}
+	return w.Overlaid(func() any {
+		o := &Pools{}
+		for _, p := range w.NodePools() {
+			o.list = append(o.list, Pool{NodePool: p, Catalog: CatalogOf(w, p)})
+		}
+		o.apply(w.NodeOverlays())
+		return o
+	}).(*Pools)
+}
+
+// Problems are the NodeOverlays that are not applied, by name.
+func Problems(s *planner.Snapshot) []Problem {
+	if o := Of(s); o != nil {
+		return o.Problems
+	}
+	return nil
+}
+
+// Catalog is what EC2 offers to the claims of a NodePool, as NodeOverlays change it. Claims of no pool, or of
+// one with another NodeClass, have their NodeClass's. nil if it was not seen.
+func Catalog(s *planner.Snapshot, nodePool, nodeClass string) *catalog.Catalog {
+	plain := s.World.Catalog(nodeClass)
+	o := Of(s)
+	if o == nil || plain == nil {
+		return plain
+	}
+	if p, ok := o.ByName(nodePool); ok && p.Catalog != nil && p.Catalog.NodeClass == plain.NodeClass {
+		return p.Catalog
+	}
+	return plain
+}
+
+// apply gives each pool the catalogue that the NodeOverlays make of its own (scheduling §13): the heaviest
+// first, then by name descending; of each price and resource the first counts. One that would change what
+// another of the same weight has changed is not applied at all.
+func (pools *Pools) apply(list []*karpv1alpha1.NodeOverlay) {
+	var overlays []*overlay
+	for _, x := range list {
+		o, err := readOverlay(x)
+		if err != nil {
+			pools.Problems = append(pools.Problems, Problem{x.Name, overlayInvalid, err.Error()})
+			continue
+		}
+		overlays = append(overlays, o)
+	}
+	if len(overlays) == 0 {
+		return
+	}
+	slices.SortFunc(overlays, func(a, b *overlay) int {
+		return cmp.Or(cmp.Compare(b.weight, a.weight), strings.Compare(b.name, a.name))
+	})
+	owners := map[overlayTarget]*overlay{}
+	for _, o := range overlays {
+		targets := pools.targetsOf(o)
+		if at := slices.IndexFunc(targets, func(t overlayTarget) bool { x := owners[t]; return x != nil && x.weight == o.weight }); at >= 0 {
+			pools.Problems = append(pools.Problems, Problem{o.name, overlayConflict,
+				fmt.Sprintf("changes %s, as nodeoverlay %s of the same weight does", targets[at], owners[targets[at]].name)})
+			continue
+		}
+		for _, t := range targets {
+			if owners[t] == nil {
+				owners[t] = o
+			}
+		}
+	}
+	resources := map[poolType][]corev1.ResourceName{}
+	for t := range owners {
+		if t.offering < 0 {
+			resources[poolType{t.pool, t.instanceType}] = append(resources[poolType{t.pool, t.instanceType}], t.resource)
+		}
+	}
+	for i := range pools.list {
+		pools.list[i].overlay(owners, resources)
+	}
+	slices.SortFunc(pools.Problems, func(a, b Problem) int { return strings.Compare(a.NodeOverlay, b.NodeOverlay) })
+}
+
+type poolType struct{ pool, instanceType string }
+
+// overlayTarget is one price or one resource of a pool's type.
+type overlayTarget struct {
+	pool, instanceType string
+	// offering by index, for a price; -1 and resource else.
+	offering int
+	resource corev1.ResourceName
+}
+
+func (t overlayTarget) String() string {
+	if t.offering >= 0 {
+		return "the price of " + t.instanceType
+	}
+	return fmt.Sprintf("%s of %s", t.resource, t.instanceType)
+}
+
+func readOverlay(x *karpv1alpha1.NodeOverlay) (*overlay, error) {
+	o := &overlay{name: x.Name}
+	if x.Spec.Weight != nil {
+		o.weight = *x.Spec.Weight
+	}
+	for _, r := range x.Spec.Requirements {
+		if err := requirement.Validate(karpv1.NodeSelectorRequirementWithMinValues{Key: r.Key, Operator: r.Operator, Values: r.Values}); err != nil {
+			return nil, err
+		}
+		o.set = o.set.Add(requirement.New(r.Key, r.Operator, r.Values...))
+	}
+	switch price, adjustment := x.Spec.Price, x.Spec.PriceAdjustment; {
+	case price != nil && adjustment != nil:
+		return nil, errors.New("cannot set both 'price' and 'priceAdjustment'")
+	case price != nil && !priceForm.MatchString(*price):
+		return nil, fmt.Errorf("invalid price %q", *price)
+	case adjustment != nil && !adjustmentForm.MatchString(*adjustment):
+		return nil, fmt.Errorf("invalid priceAdjustment %q", *adjustment)
+	case price != nil:
+		fixed := microOf(*price)
+		o.price = func(int64) int64 { return fixed }
+	case adjustment != nil:
+		o.price = adjuster(*adjustment)
+	}
+	o.capacity = resource.From(x.Spec.Capacity)
+	for name := range x.Spec.Capacity {
+		if slices.Contains(wellKnown, name) {
+			return nil, fmt.Errorf("invalid resource restricted: %s", name)
+		}
+		o.names = append(o.names, name)
+	}
+	slices.Sort(o.names)
+	return o, nil
+}
+
+// microOf converts USD in words to micro USD, half a millionth up.
+func microOf(text string) int64 {
+	r, ok := new(big.Rat).SetString(text)
+	if !ok {
+		return 0
+	}
+	r.Mul(r, big.NewRat(1_000_000, 1))
+	return round(r)
+}
+
+func round(r *big.Rat) int64 {
+	r.Add(r, big.NewRat(1, 2))
+	return new(big.Int).Div(r.Num(), r.Denom()).Int64()
+}
+
+// adjuster adds an amount or a share; a price never falls below 0.
+func adjuster(text string) func(int64) int64 {
+	share, relative := strings.CutSuffix(text, "%")
+	if !relative {
+		delta := microOf(text)
+		return func(p int64) int64 { return max(0, p+delta) }
+	}
+	r, _ := new(big.Rat).SetString(share)
+	factor := new(big.Rat).Add(big.NewRat(1, 1), new(big.Rat).Quo(r, big.NewRat(100, 1)))
+	return func(p int64) int64 { return max(0, round(new(big.Rat).Mul(big.NewRat(p, 1), factor))) }
+}
+
+// targetsOf lists what an overlay would change: the prices of the offerings that meet its requirements, and
+// the resources of each type with such an offering.
+func (pools *Pools) targetsOf(o *overlay) []overlayTarget {
+	var targets []overlayTarget
+	for i := range pools.list {
+		p := &pools.list[i]
+		if p.Catalog == nil {
+			continue
+		}
+		base := requirement.FromLabels(p.NodePool.Spec.Template.Labels).Add(requirement.In(karpv1.NodePoolLabelKey, p.NodePool.Name)).Only(o.set)
+		for at := range p.Catalog.MatchingSet(o.set).Members() { // the others cannot be meant
+			t := p.Catalog.Types[at]
+			of := base.Intersection(t.Requirements.Only(o.set)) // other keys do not matter to what is Compatible
+			if !of.CompatibleSet(o.set, requirement.NoneKnown) {
+				continue
+			}
+			hit := false
+			for j := range t.Offerings {
+				if !of.Intersection(t.Offerings[j].Requirements.Only(o.set)).CompatibleSet(o.set, requirement.NoneKnown) {
+					continue
+				}
+				hit = true
+				if o.price != nil {
+					targets = append(targets, overlayTarget{p.NodePool.Name, t.Name, j, ""})
+				}
+			}
+			for _, name := range o.names {
+				if hit {
+					targets = append(targets, overlayTarget{p.NodePool.Name, t.Name, -1, name})
+				}
+			}
+		}
+	}
+	return targets
+}
+
+// overlay replaces the pool's catalogue if an overlay changes something in it.
+func (p *Pool) overlay(owners map[overlayTarget]*overlay, resources map[poolType][]corev1.ResourceName) {
+	if p.Catalog == nil {
+		return
+	}
+	var types []*catalog.InstanceType
+	prices, capacities := map[string]bool{}, map[string]bool{}
+	for _, t := range p.Catalog.Types {
+		changed := *t
+		changed.Offerings = slices.Clone(t.Offerings)
+		for j := range changed.Offerings {
+			if o := owners[overlayTarget{p.NodePool.Name, t.Name, j, ""}]; o != nil {
+				x := &changed.Offerings[j]
+				x.Price = o.price(x.Price)
+				if x.Reservation != "" {
+					x.Rank = x.Price * 1_000_000
+				}
+				prices[t.Name] = true
+			}
+		}
+		for _, name := range slices.Sorted(slices.Values(resources[poolType{p.NodePool.Name, t.Name}])) {
+			if changed.Hardware == t.Hardware {
+				own := *t.Hardware // the type's is shared by all catalogues
+				changed.Hardware = &own
+			}
+			changed.Capacity.Set(name, owners[overlayTarget{p.NodePool.Name, t.Name, -1, name}].capacity.Get(name))
+			capacities[t.Name] = true
+		}
+		types = append(types, &changed)
+	}
+	if len(prices)+len(capacities) == 0 {
+		return
+	}
+	old := p.Catalog
+	p.Catalog = catalog.FromTypes(old.NodeClass, types...)
+	p.Catalog.Generation, p.Catalog.ReservationsAt = old.Generation, old.ReservationsAt
+	p.PriceOverlaid, p.CapacityOverlaid = prices, capacities
+}
+
+// CatalogOf is what EC2 offers to a pool, without overlays; nil if it was not seen.
+func CatalogOf(w *world.World, p *karpv1.NodePool) *catalog.Catalog {
+	if ref := p.Spec.Template.Spec.NodeClassRef; ref != nil {
+		return w.Catalog(ref.Name)
+	}
+	return nil
+}

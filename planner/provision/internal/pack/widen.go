@@ -1,0 +1,85 @@
+package pack
+
+import (
+	"cmp"
+	"slices"
+
+	"millwright/planner/provision/internal/place"
+	"millwright/planner/provision/internal/solve"
+)
+
+// A planned claim may be widened until its NodeClaim is made (DESIGN §5): it takes pods as an open claim
+// does, so its requirements narrow and of its types those stay that hold all its pods. It takes the pods of a
+// new claim if that is no dearer than both, and pods that have no place at all.
+
+// stepsWiden bounds the search for new claims that a planned one can take the place of.
+const stepsWiden = 200_000
+
+// Widen has planned claims take over new ones, as far as that is no dearer.
+func Widen(s *solve.Solver) {
+	p := NewPacker(s)
+	fresh := p.bins()
+	if len(fresh) == 0 {
+		return
+	}
+	earlier := s.Reopen()
+	if len(earlier) == 0 {
+		return
+	}
+	p.setGuards()
+	for _, b := range earlier {
+		b.Open().Price = b.Open().Cost()
+	}
+	slices.SortStableFunc(fresh, func(a, b *place.Bin) int { return cmp.Compare(a.Open().Price, b.Open().Price) })
+	end := s.Steps + stepsWiden
+	for _, b := range fresh {
+		for _, e := range earlier {
+			if s.Steps > end {
+				return
+			}
+			if p.absorb(e, b) {
+				break
+			}
+		}
+	}
+}
+
+// absorb has the planned claim e take all pods of the new claim b, if that is no dearer than both and no pod
+// goes to a NodePool of less weight or loses a preference.
+func (p *Packer) absorb(e, b *place.Bin) bool {
+	sum := e.Open().Used.Add(b.Open().Used)
+	if !sum.Fits(e.Open().Largest) || p.ranks[e.Open().Template.Index] > p.ranks[b.Open().Template.Index] ||
+		!e.Open().State.Set.IntersectsSet(b.Open().State.Set) {
+		return false
+	}
+	saved, before := e.Save(), e.Open().Price
+	watched := p.watch([]*place.Bin{b})
+	waiting := p.take([]*place.Bin{b})
+	for _, w := range waiting {
+		if !p.addTo(e, w) {
+			p.Undo(&saved)
+			p.putBack([]*place.Bin{b}, nil, waiting)
+			return false
+		}
+	}
+	e.Open().Price = e.Open().Cost()
+	if _, _, err := place.NewFinisher(&p.In.Options).Finish(e); err != nil || e.Open().Price-before > b.Open().Price || !p.preservesOthers(watched, waiting) {
+		p.Undo(&saved)
+		p.putBack([]*place.Bin{b}, nil, waiting)
+		return false
+	}
+	return true
+}
+
+// addTo puts a pod on e with the preferences that it had met.
+func (p *Packer) addTo(e *place.Bin, w movingItem) bool {
+	m := &solve.Mode{}
+	for i, lv := range w.Class.Tries[:w.keeps+1] {
+		if p.Accept(e, lv, m) == place.Accepted {
+			p.Put(e, w.Item, m)
+			w.Item.Level = i
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,173 @@
+package place
+
+import (
+	"slices"
+
+	"millwright/planner/provision/internal/demand"
+	"millwright/planner/topology"
+	"millwright/planner/world"
+)
+
+// countRunning counts the pods that run on the nodes, but for those that need a place.
+func (l *Layout) countRunning(inRun map[*world.Pod]bool) {
+	space := l.Compiler.Topologies.Space
+	for b, node := range l.Nodes() {
+		passes := map[int]bool{}
+		for _, p := range node.State.Pods {
+			if !p.Active() || inRun[p] {
+				continue
+			}
+			r := l.ownersOfFrozen(p)
+			if !r.matched {
+				r.counted, r.matched = space.Matching(p.Class.Labels, p.Namespace), true
+			}
+			l.countOn(b, node, r.counted, passes, 1)
+			l.countOn(b, node, r.owned, passes, 1)
+		}
+	}
+}
+
+// uncountPods takes the pods that run on a node out of the counts.
+func (l *Layout) uncountPods(b *Bin, node *Node) {
+	passes := map[int]bool{}
+	for _, p := range node.State.Pods {
+		if r := l.running[runningKey{p.Class, p.Namespace}]; r != nil && p.Active() {
+			l.countOn(b, node, r.counted, passes, -1)
+			l.countOn(b, node, r.owned, passes, -1)
+		}
+	}
+}
+
+// ownersOfFrozen is ownersOf once no group may be added: a class without required anti-affinity owns none.
+func (l *Layout) ownersOfFrozen(p *world.Pod) *runningClass {
+	key := runningKey{p.Class, p.Namespace}
+	r := l.running[key]
+	if r == nil {
+		r = &runningClass{}
+		l.running[key] = r
+	}
+	return r
+}
+
+func (l *Layout) countOn(b *Bin, node *Node, groups []*topology.Group, passes map[int]bool, n int32) {
+	for _, g := range groups {
+		pass, known := passes[g.Filter]
+		if !known {
+			pass = node.passes(&l.Compiler.Topologies.Filters[g.Filter])
+			passes[g.Filter] = pass
+		}
+		if !pass {
+			continue
+		}
+		if g.Hostname() {
+			l.count(b, g, b.Index, n)
+		} else if v, ok := node.labels()[g.Domains.Key]; ok {
+			l.count(b, g, g.Domains.Index(v), n)
+		}
+	}
+}
+
+// Record counts n pods of a class that b got, or a fixed one loses.
+func (l *Layout) Record(b *Bin, k *demand.Class, n int32) {
+	for _, g := range k.Topology.Counted {
+		l.recordIn(b, g, n)
+	}
+	for _, g := range k.Topology.Owned {
+		l.recordIn(b, g, n)
+	}
+}
+
+func (l *Layout) recordIn(b *Bin, g *topology.Group, n int32) {
+	if !l.filterPasses(b, g.Filter) {
+		return
+	}
+	if g.Hostname() {
+		l.count(b, g, b.Index, n)
+		return
+	}
+	m := b.Place.domains(g.Domains)
+	if !m.Any() {
+		return // without the key, the node is in no domain
+	}
+	if i, single := m.Single(); single && !b.Place.mayLack(g.Domains) {
+		l.count(b, g, i, n)
+		return
+	}
+	if g.Possible() {
+		for i := range g.Domains.Len() {
+			if m.Has(i) {
+				l.count(b, g, i, n)
+			}
+		}
+		return
+	}
+	if b.uncounted == nil {
+		b.uncounted = map[*topology.Group]int32{}
+	}
+	b.uncounted[g] += n
+	g.Elusive = true
+}
+
+// Settle counts what could not be counted before the claim's domain became certain.
+func (l *Layout) Settle(b *Bin) {
+	if len(b.uncounted) == 0 {
+		return
+	}
+	for _, g := range l.Compiler.Topologies.Space.Groups() {
+		n, waits := b.uncounted[g]
+		if !waits {
+			continue
+		}
+		if i, single := b.Place.domains(g.Domains).Single(); single && !b.Place.mayLack(g.Domains) {
+			l.count(b, g, i, n)
+			delete(b.uncounted, g)
+		}
+	}
+}
+
+func (l *Layout) filterPasses(b *Bin, id int) bool {
+	return id == 0 || b.Place.passes(&l.Compiler.Topologies.Filters[id])
+}
+
+// counted is one change of a group's counts.
+type counted struct {
+	group *topology.Group
+	at    int
+	n     int32
+}
+
+// Uncount takes back all that b's pods counted; recount counts it again.
+func (b *Bin) Uncount() {
+	for _, r := range b.records {
+		r.group.Record(r.at, -r.n)
+	}
+}
+
+func (b *Bin) Recount() {
+	for _, r := range b.records {
+		r.group.Record(r.at, r.n)
+	}
+}
+
+// Undecided reports that the claim has pods that c is about, and may still become a node of several domains.
+func (b *Bin) Undecided(c *topology.Constraint) bool {
+	if _, single := b.Open().State.Domains(c.Group.Domains).Single(); single {
+		return false
+	}
+	if c.Kind == topology.Affinity {
+		return b.uncounted[c.Group] > 0
+	}
+	return slices.ContainsFunc(b.records, func(r counted) bool { return r.group == c.Group })
+}
+
+// ForgetOthers takes back what the claim's pods count in domains it can't be in any more.
+func (b *Bin) ForgetOthers(d *topology.Domains) {
+	mask := b.Open().State.Domains(d)
+	b.records = slices.DeleteFunc(b.records, func(r counted) bool {
+		gone := r.group.Domains == d && r.group.Possible() && !mask.Has(r.at)
+		if gone {
+			r.group.Record(r.at, -r.n)
+		}
+		return gone
+	})
+}

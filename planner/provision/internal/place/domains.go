@@ -1,0 +1,209 @@
+package place
+
+import (
+	"millwright/planner/bitset"
+	"millwright/planner/provision/internal/demand"
+	"millwright/planner/topology"
+	"millwright/planner/world"
+)
+
+// SetUpTopology numbers the domains and counts the pods that run, but for those that need a place, once all
+// classes are compiled.
+func (l *Layout) SetUpTopology(inRun map[*world.Pod]bool) {
+	tp := l.Compiler.Topologies
+	l.addOwners()
+	if len(tp.Space.Groups()) == 0 {
+		return
+	}
+	for _, d := range tp.Space.Keys() {
+		l.addDomains(d)
+	}
+	tp.Space.Freeze()
+	for _, k := range tp.Classes {
+		tp.Complete(k, l.podDomains)
+	}
+	l.countRunning(inRun)
+}
+
+// addOwners adds the groups of required anti-affinity of pods that run.
+func (l *Layout) addOwners() {
+	l.running = map[runningKey]*runningClass{}
+	flagged := map[*world.PodClass]bool{}
+	for _, c := range l.in.Classes {
+		if a := c.Spec.Affinity; a != nil && a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+			flagged[c] = true
+		}
+	}
+	if len(flagged) == 0 {
+		return
+	}
+	for _, n := range l.Nodes() {
+		for _, p := range n.State.Pods {
+			if flagged[p.Class] && p.Active() {
+				l.ownersOf(p)
+			}
+		}
+	}
+}
+
+// runningKey: pods that share it are equal to the groups.
+type runningKey struct {
+	class     *world.PodClass
+	namespace string
+}
+
+// runningClass is what a running pod's class means to the groups.
+type runningClass struct {
+	owned   []*topology.Group
+	counted []*topology.Group
+	matched bool
+}
+
+func (l *Layout) ownersOf(p *world.Pod) *runningClass {
+	key := runningKey{p.Class, p.Namespace}
+	r := l.running[key]
+	if r != nil {
+		return r
+	}
+	r = &runningClass{}
+	l.running[key] = r
+	tp := l.Compiler.Topologies
+	for _, term := range topology.TermsOf(p.Class.Spec, p.Class.Labels, p.Namespace, tp.Namespaces) {
+		if term.Kind == topology.AntiAffinity && !term.Soft {
+			term.Kind = topology.Inverse
+			r.owned = append(r.owned, tp.Space.Add(term, "", 0))
+		}
+	}
+	return r
+}
+
+// addDomains makes known what values a key has: those the pools can make, and those of nodes and claims.
+func (l *Layout) addDomains(d *topology.Domains) {
+	for _, t := range l.Templates {
+		for _, v := range t.DomainValues(d.Key) {
+			d.AddDomain(v)
+		}
+	}
+	for _, b := range l.Bins {
+		for _, v := range b.Place.certain(d.Key, &demand.NodeFilter{}) {
+			d.AddDomain(v)
+		}
+	}
+}
+
+// podDomains are the domains that exist for a class and that its own requirements allow.
+func (l *Layout) podDomains(k *demand.Class, c *topology.Constraint) bitset.Set {
+	d := c.Group.Domains
+	exist := l.existing(k, c)
+	if l.in.Simulated {
+		exist.users = append(exist.users, c)
+	}
+	m := d.NewMask()
+	for i := range d.Len() {
+		if exist.mask.Has(i) && demand.StrictAllows(k.Strict, d.Key, d.Name(i)) {
+			m.Add(i)
+		}
+	}
+	return m
+}
+
+// existKey is what the domains that exist for a class depend on.
+type existKey struct {
+	domains *topology.Domains
+	filter  int
+	// tolerations of the class count only if honor.
+	honor       bool
+	tolerations string
+}
+
+// existing are the domains that NodePools can make for some classes, and those of nodes and claims.
+type existing struct {
+	mask bitset.Set
+	// by is how many NodePools, nodes and claims there are of each; users are the constraints that go by it,
+	// for trials.
+	by    []int32
+	users []*topology.Constraint
+}
+
+// existing are those of a class; shared.
+func (l *Layout) existing(k *demand.Class, c *topology.Constraint) *existing {
+	d := c.Group.Domains
+	key := existKey{domains: d, filter: c.Group.Filter, honor: c.Kind != topology.Spread || c.Term.HonorTaints}
+	if key.honor {
+		key.tolerations = demand.TolerationsText(k.Pod.Spec.Tolerations)
+	}
+	if x, ok := l.exist[key]; ok {
+		return x
+	}
+	x := &existing{mask: d.NewMask(), by: make([]int32, d.Len())}
+	add := func(v string) {
+		if i := d.Index(v); i >= 0 {
+			x.mask.Add(i)
+			x.by[i]++
+		}
+	}
+	for _, t := range l.Templates {
+		if key.honor && demand.Untolerated(t.Taints(), k.Pod.Spec.Tolerations, false) != nil {
+			continue
+		}
+		for _, v := range t.DomainValues(d.Key) {
+			add(v)
+		}
+	}
+	f := &l.Compiler.Topologies.Filters[c.Group.Filter]
+	for _, b := range l.Bins {
+		for _, v := range b.Place.certain(d.Key, f) {
+			add(v)
+		}
+	}
+	if l.exist == nil {
+		l.exist = map[existKey]*existing{}
+	}
+	l.exist[key] = x
+	l.existKeys = append(l.existKeys, key)
+	return x
+}
+
+// fixedAllows checks the other constraints on a place whose domains do not change any more.
+func (l *Layout) fixedAllows(at Place, lv *demand.Level) Outcome {
+	for i := range lv.ByKey {
+		m := at.domains(lv.ByKey[i].Domains)
+		only, single := m.Single()
+		for _, c := range lv.ByKey[i].Constraints {
+			switch c.Kind {
+			case topology.AntiAffinity, topology.Inverse:
+				for j := range lv.ByKey[i].Domains.Len() {
+					if m.Has(j) && c.Group.Count(j) > 0 {
+						if l.in.Simulated {
+							return notNow // such pods may leave the domain
+						}
+						return Never
+					}
+				}
+			default:
+				if !single || at.mayLack(lv.ByKey[i].Domains) {
+					return Never
+				}
+				if allowed, _ := c.Allowed(); !allowed.Has(only) {
+					return notNow
+				}
+			}
+		}
+	}
+	return Accepted
+}
+
+// Holds reports of a pod in b that a constraint of it is met.
+func (l *Layout) Holds(b *Bin, c *topology.Constraint) bool {
+	if c.Kind == topology.Inverse && b.Planned() != nil {
+		return true
+	}
+	if c.Group.Hostname() {
+		return c.Holds(b.Index)
+	}
+	at, single := b.Place.domains(c.Group.Domains).Single()
+	if !single {
+		return true
+	}
+	return c.Holds(at)
+}

@@ -1,0 +1,123 @@
+package solve
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/planner/provision/internal/place"
+)
+
+// A pod that waits for a ready node and that kube-scheduler leaves unschedulable for stuckAfter has that node
+// excluded for ledger.ExclusionTime: something keeps it away that these rules do not know. After excludedMax
+// such nodes the pod is refused in kube-scheduler's words until the first exclusion ends (DESIGN §5).
+const (
+	stuckAfter  = 15 * time.Second
+	excludedMax = 3
+)
+
+const constraintScheduler = "kube-scheduler"
+
+// Exclude takes over the exclusions on record. What is excluded for one pod is not offered to those like it.
+func (s *Solver) Exclude() {
+	for _, it := range s.Items {
+		for _, x := range s.In.Excluded(it.Pod.UID) {
+			it.Class.exclude(x.Node)
+			it.Excluded = append(it.Excluded, x.Node)
+		}
+	}
+}
+
+// avoids reports that the pod must not stay with b, where it was placed before; and notes it if that is new.
+func (s *Solver) avoids(it *Item, b *place.Bin) bool {
+	n := b.Node()
+	if n == nil {
+		return false
+	}
+	name := n.State.Name
+	if slices.Contains(it.Excluded, name) {
+		return true
+	}
+	if !s.stuck(it, n.State) || !it.Class.Requests.Fits(n.Free) {
+		return false
+	}
+	s.ExcludeFor(it, name)
+	return true
+}
+
+// ExcludeFor has a node not be offered to a pod, and to those like it, from here on.
+func (s *Solver) ExcludeFor(it *Item, node string) {
+	it.Excluded = append(it.Excluded, node)
+	it.Class.exclude(node)
+	s.newlyExcluded = append(s.newlyExcluded, exclusion{node, it})
+}
+
+type exclusion struct {
+	node string
+	item *Item
+}
+
+// stuck reports that the node has been ready for the pod long enough, and kube-scheduler does not take it.
+func (s *Solver) stuck(it *Item, n *planner.StateNode) bool {
+	if !it.Pod.Unschedulable || it.Pod.NodeName != "" || n.Node == nil || !n.Initialized || !n.Ready() {
+		return false
+	}
+	since := s.In.Since(it.Pod.UID)
+	if since.IsZero() {
+		return false
+	}
+	return s.In.Now.Sub(latest(since, readySince(n))) >= stuckAfter
+}
+
+// readySince is when the node became ready, or initialized if that was later.
+func readySince(n *planner.StateNode) time.Time {
+	var at time.Time
+	for _, c := range n.Node.Object.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			at = c.LastTransitionTime.Time
+		}
+	}
+	if n.Claim != nil {
+		if c := planner.Condition(n.Claim.Status.Conditions, karpv1.ConditionTypeInitialized); c != nil {
+			at = latest(at, c.LastTransitionTime.Time)
+		}
+	}
+	return at
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// quoted refuses a pod that kube-scheduler puts on no node that would do.
+func (it *Item) quoted() []ledger.Refusal {
+	nodes := slices.Sorted(slices.Values(it.Excluded))
+	text := fmt.Sprintf("kube-scheduler did not place the pod on %d ready nodes that have room for it (%s)", len(nodes), strings.Join(nodes, ", "))
+	if it.Pod.UnschedulableMessage != "" {
+		text += ": " + it.Pod.UnschedulableMessage
+	}
+	return []ledger.Refusal{{Constraint: constraintScheduler, Message: text}}
+}
+
+// Exclusions are the new ones, by node.
+func (s *Solver) Exclusions() []ledger.Exclusion {
+	var list []ledger.Exclusion
+	slices.SortStableFunc(s.newlyExcluded, func(a, b exclusion) int { return strings.Compare(a.node, b.node) })
+	for _, x := range s.newlyExcluded {
+		if len(list) == 0 || list[len(list)-1].Node != x.node {
+			list = append(list, ledger.Exclusion{Node: x.node})
+		}
+		last := &list[len(list)-1]
+		last.Pods = append(last.Pods, place.PodRef(x.item.Pod))
+	}
+	return list
+}

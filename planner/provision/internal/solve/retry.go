@@ -1,0 +1,25 @@
+package solve
+
+// Retry tries the refused pods again once packing is done, for it may have freed what limits allow; planned
+// claims that may be widened are asked too, and all claims as if they might grow without bound. Else the next
+// round would say something new although nothing is new.
+func (s *Solver) Retry() {
+	var refused []*Item
+	for _, it := range s.Items {
+		if it.Bin != nil || len(it.Class.Invalid) > 0 || len(it.Excluded) >= excludedMax {
+			continue // placed, or refused before it was in the queue
+		}
+		refused = append(refused, it)
+		it.Class.forgetRefusals()
+	}
+	if len(refused) == 0 {
+		return
+	}
+	if !s.Plain {
+		s.Reopen()
+	}
+	for _, o := range s.Claims() {
+		o.GrowFreely()
+	}
+	s.Place(refused, &Mode{})
+}
