@@ -25,6 +25,7 @@ func want[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
+// The rules: DESIGN §2.
 func TestNowIsRaisedALittleAtMost(t *testing.T) {
 	c := pt.New()
 	want(t, "a slow clock", planner.NewSnapshot(c.World, c.Ledger, pt.Start.Add(-ledger.ClockTolerance)).Now, pt.Start)
@@ -67,6 +68,7 @@ func node(t *testing.T, c *pt.Cluster, name string) *planner.StateNode {
 	return n
 }
 
+// The rules: scheduling §3.
 func TestStateNodeJoinsClaimAndNode(t *testing.T) {
 	launched := pt.Claim("c", "n", "p")
 	c := pt.New(launched, pt.Claim("unlaunched", "x", "p", func(c *karpv1.NodeClaim) { c.Status = karpv1.NodeClaimStatus{} }))
@@ -88,6 +90,7 @@ func TestStateNodeJoinsClaimAndNode(t *testing.T) {
 	want(t, "by claim", c.Snapshot().StateNodeOfClaim("c").Name, "n")
 }
 
+// The rules: scheduling §3.
 func TestUnmanagedNodes(t *testing.T) {
 	c := pt.New(pt.Node("n", pt.Tainted(corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule})))
 	n := node(t, c, "n")
@@ -96,6 +99,7 @@ func TestUnmanagedNodes(t *testing.T) {
 	want(t, "all its taints count", len(n.Taints), 1)
 }
 
+// The rules: scheduling §3.
 func TestTaintsUntilInitialized(t *testing.T) {
 	startup := corev1.Taint{Key: "cni", Effect: corev1.TaintEffectNoSchedule}
 	own := corev1.Taint{Key: "team", Value: "x", Effect: corev1.TaintEffectNoSchedule}
@@ -116,6 +120,7 @@ func TestTaintsUntilInitialized(t *testing.T) {
 	want(t, "taints once initialized", len(node(t, c, "n").Taints), 5)
 }
 
+// The rules: scheduling §2.3.
 func TestMarkedForDeletion(t *testing.T) {
 	deleted := metav1.NewTime(pt.Start)
 	cases := map[string]struct {
@@ -232,6 +237,7 @@ func TestAClaimThatSaysNoAmountsHasThoseThatWerePlanned(t *testing.T) {
 	want(t, "allocatable", n.Allocatable.MilliCPU, int64(2600))
 }
 
+// The rules: scheduling §2.1.
 func TestIsProvisionable(t *testing.T) {
 	cases := map[string]struct {
 		pod  *corev1.Pod
@@ -253,6 +259,7 @@ func TestIsProvisionable(t *testing.T) {
 	}
 }
 
+// The rules: disruption §2.
 func TestIsReschedulable(t *testing.T) {
 	cases := map[string]struct {
 		pod  *corev1.Pod
@@ -272,6 +279,7 @@ func TestIsReschedulable(t *testing.T) {
 	}
 }
 
+// The rules: disruption §2.
 func TestDoNotDisrupt(t *testing.T) {
 	annotated := func(value string, more ...func(*corev1.Pod)) *corev1.Pod {
 		return pt.Pod("p", append([]func(*corev1.Pod){pt.On("n"), pt.Annotation(karpv1.DoNotDisruptAnnotationKey, value)}, more...)...)
@@ -299,6 +307,7 @@ func TestDoNotDisrupt(t *testing.T) {
 	}
 }
 
+// The rules: disruption §2.
 func TestPodBudgets(t *testing.T) {
 	unready := func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }
 	lenient := pt.PDB("default", "a", 0, "app", "web")
@@ -333,6 +342,7 @@ func TestPodBudgets(t *testing.T) {
 	}
 }
 
+// The rules: scheduling §2.3.
 func TestIsMoving(t *testing.T) {
 	zero, all := intstr.FromInt32(0), intstr.FromString("100%")
 	never := pt.PDB("default", "a", 0, "app", "web")

@@ -155,6 +155,7 @@ var oneWay = map[string]struct {
 		class("v1", "", "{amiFamily: AL2}"), "karpenter.k8s.aws/v1", class("v1", "", "{amiFamily: AL2}"), false},
 }
 
+// The rules: api §5.
 func TestConversions(t *testing.T) {
 	c := Converter{Pool: pools}
 	for sentence, tc := range oneWay {

@@ -36,6 +36,7 @@ func readVectors(t *testing.T) vectors {
 	return all
 }
 
+// The rules: api §9.
 func TestNodePoolVectors(t *testing.T) {
 	for _, v := range readVectors(t).NodePool {
 		if got := NodePool(v.Template); got != v.V3 {
@@ -55,6 +56,7 @@ func familyOf(s awsv1.EC2NodeClassSpec) string {
 	return awsv1.AMIFamilyAL2023
 }
 
+// The rules: api §9.
 func TestEC2NodeClassVectors(t *testing.T) {
 	for _, v := range readVectors(t).EC2NodeClass {
 		for version, want := range map[string]string{NodeClassV4: v.V4, NodeClassV5: v.V5} {

@@ -11,6 +11,7 @@ import (
 	"millwright/planner/claim"
 )
 
+// The rules: lifecycle §9.
 func TestShortfalls(t *testing.T) {
 	list := func(cpu, memory string) corev1.ResourceList {
 		l := corev1.ResourceList{}

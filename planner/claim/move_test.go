@@ -69,6 +69,7 @@ func with(in claim.Input, change func(*claim.Input)) claim.Input {
 	return in
 }
 
+// The rules: lifecycle §3 and §7, DESIGN §5.
 func TestNext(t *testing.T) {
 	long := 720 * time.Hour
 	cases := map[string]struct {
@@ -324,6 +325,7 @@ func TestNextIsTotalLegalAndReplayable(t *testing.T) {
 	})
 }
 
+// The rules: DESIGN §8.
 func TestSafetyOfTheTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)

@@ -53,6 +53,7 @@ func lines(list []metav1.Condition) []string {
 	return out
 }
 
+// The rules: lifecycle §2.
 func TestDesiredConditions(t *testing.T) {
 	inst := &ledger.Launched{InstanceID: "i-1", ProviderID: "aws:///a/i-1", ImageID: "ami-1", Capacity: vector.Vector{MilliCPU: 2000}}
 	at := func(state ledger.ClaimState, node string) *ledger.Claim {
@@ -108,6 +109,7 @@ func TestDesiredConditions(t *testing.T) {
 	}
 }
 
+// The rules: lifecycle §3, ec2 §5.
 func TestDesiredTellsAboutTheInstance(t *testing.T) {
 	l := &ledger.Claim{UID: "u1", State: ledger.ClaimLaunched, Instance: &ledger.Launched{
 		ProviderID: "aws:///a/i-1", ImageID: "ami-1", Capacity: vector.Vector{MilliCPU: 2000}, Allocatable: vector.Vector{MilliCPU: 1930},
@@ -127,6 +129,7 @@ func TestDesiredTellsAboutTheInstance(t *testing.T) {
 	}
 }
 
+// The rules: api §3.
 func TestTransitionTimesMoveWithTheStatusOnly(t *testing.T) {
 	o := object()
 	l := &ledger.Claim{UID: "u1"}
@@ -141,6 +144,7 @@ func TestTransitionTimesMoveWithTheStatusOnly(t *testing.T) {
 	}
 }
 
+// The rules: api §3.
 func TestReadyOfAnOlderSpecIsNotTrue(t *testing.T) {
 	c := claim.ConditionsOf(object(), t0)
 	for _, k := range c.Dependents {
@@ -157,6 +161,7 @@ func TestReadyOfAnOlderSpecIsNotTrue(t *testing.T) {
 	}
 }
 
+// The rules: lifecycle §4.
 func TestRegisteredNode(t *testing.T) {
 	unregistered := karpv1.UnregisteredTaint()
 	o := object()
@@ -181,6 +186,7 @@ func TestRegisteredNode(t *testing.T) {
 	}
 }
 
+// The rules: lifecycle §5.
 func TestPendingOf(t *testing.T) {
 	o := object()
 	o.Spec.Resources.Requests = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1"), "cpu": resource.MustParse("1"), "zero": resource.MustParse("0")}
@@ -225,6 +231,7 @@ func pool() *karpv1.NodePool {
 	return p
 }
 
+// The rules: api §4.
 func TestPoolHash(t *testing.T) {
 	base := claim.PoolHash(pool())
 	same := map[string]func(*karpv1.NodePool){
@@ -267,6 +274,7 @@ func TestPoolHash(t *testing.T) {
 	}
 }
 
+// The rules: api §4.
 func TestRestampingRollsNothingAndHidesNothing(t *testing.T) {
 	annotated := func(hash, version string) map[string]string {
 		a := map[string]string{}

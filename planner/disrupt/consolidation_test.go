@@ -53,6 +53,7 @@ func told(d *planner.Decision) string {
 	return text
 }
 
+// The rules: disruption §5.
 func TestConsolidation(t *testing.T) {
 	two := []string{"a", "b"}
 	for name, tc := range map[string]struct {
@@ -113,6 +114,7 @@ func policy(p karpv1.ConsolidationPolicy) func(*karpv1.NodePool) {
 }
 
 // While a command runs, its pods have their places, and nothing is bought for them a second time.
+// The rules: disruption §6.
 func TestTheProvisionerKeepsToTheCommand(t *testing.T) {
 	c := busy(pt.Pool("p"), []string{"a"}, sized("x", "a", "1", "6Gi"))
 	s := c.Snapshot()
@@ -130,6 +132,7 @@ func TestTheProvisionerKeepsToTheCommand(t *testing.T) {
 
 // Given up, a command leaves nothing behind that nobody uses. Its NodePool is left alone for a while, for the same command could begin anew at
 // once, and be given up again, for as long as what stands against it comes and goes.
+// The rules: disruption §6.
 func TestACommandThatIsGivenUpTakesItsReplacementsAlong(t *testing.T) {
 	c := busy(pt.Pool("p"), []string{"a"}, sized("x", "a", "1", "6Gi"))
 	s := c.Snapshot()
@@ -146,6 +149,7 @@ func TestACommandThatIsGivenUpTakesItsReplacementsAlong(t *testing.T) {
 	want(t, "until when the NodePool is left alone", c.Ledger.FailingUntil("p"), c.Clock.UTC().Add(time.Minute))
 }
 
+// The rules: disruption §4.
 func TestReplacementsThatFailAreNotTriedAgainAtOnce(t *testing.T) {
 	c := busy(pt.Pool("p"), []string{"a"}, sized("x", "a", "1", "6Gi"))
 	waits := []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute}
@@ -165,6 +169,7 @@ func TestReplacementsThatFailAreNotTriedAgainAtOnce(t *testing.T) {
 	}
 }
 
+// The rules: disruption §5.
 func TestDriftOfADynamicPool(t *testing.T) {
 	for _, after := range []string{"Never", "0s", "30m"} {
 		t.Run("consolidateAfter "+after, func(t *testing.T) { testDrift(t, after) })

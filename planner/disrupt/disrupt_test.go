@@ -45,6 +45,7 @@ func taken(d *planner.Decision) string {
 	return strings.Join(names, " ")
 }
 
+// The rules: disruption §5.
 func TestEmptyNodesAreTaken(t *testing.T) {
 	c := cluster(pt.Pool("p"), "b", "a")
 	d, r := disrupt.Plan(c.Snapshot())
@@ -75,6 +76,7 @@ func TestOneCommandIsOfOnePool(t *testing.T) {
 	want(t, "second", taken(d), "a")
 }
 
+// The rules: disruption §2.
 func TestWhatBlocksANode(t *testing.T) {
 	zero := metav1.NewTime(pt.Start)
 	pod := func(options ...func(*corev1.Pod)) any {
@@ -139,6 +141,7 @@ func TestWhatBlocksANode(t *testing.T) {
 	}
 }
 
+// The rules: disruption §2.
 func TestADaemonPodDoesNotHoldANode(t *testing.T) {
 	c := cluster(pt.Pool("p"), "a")
 	c.See(pt.DaemonPod("d", "a"), pt.Pod("static", pt.On("a"), pt.OwnedBy("v1", "Node", "a")))
@@ -147,6 +150,7 @@ func TestADaemonPodDoesNotHoldANode(t *testing.T) {
 	want(t, "taken", taken(d), "a")
 }
 
+// The rules: disruption §1.
 func TestQuietTime(t *testing.T) {
 	pool := pt.Pool("p", pt.ConsolidateAfter("10m"))
 	c := pt.New(pool)
@@ -238,6 +242,7 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
+// The rules: disruption §4.
 func TestWhatConsumesABudget(t *testing.T) {
 	zero := metav1.NewTime(pt.Start)
 	pool := pt.Pool("p", pt.Budgets(karpv1.Budget{Nodes: "3"}))
@@ -256,6 +261,7 @@ func TestWhatConsumesABudget(t *testing.T) {
 	want(t, "one is taken", taken(d), "a")
 }
 
+// The rules: disruption §4.
 func TestBlockedByBudget(t *testing.T) {
 	p := disrupt.PoolReport{Reason: karpv1.DisruptionReasonEmpty, Nodes: 3}
 	want(t, "none allowed", p.BlockedByBudget(), "No allowed disruptions for disruption reason Empty due to blocking budget")
@@ -282,6 +288,7 @@ func taint(c *pt.Cluster, nodes ...string) {
 	}
 }
 
+// The rules: disruption §6.
 func TestConfirm(t *testing.T) {
 	deleted := metav1.NewTime(pt.Start)
 	cases := map[string]struct {
@@ -333,6 +340,7 @@ func TestConfirm(t *testing.T) {
 }
 
 // A confirmed command waits for its replacements as long as they may come.
+// The rules: disruption §6.
 func TestAConfirmedCommandAwaitsItsReplacements(t *testing.T) {
 	cases := map[string]struct {
 		do      func(c *pt.Cluster, replacement string)
@@ -416,6 +424,7 @@ func TestBudgetsAreNeverExceeded(t *testing.T) {
 	})
 }
 
+// The rules: DESIGN §5.
 func TestAStopRollsBackOrPauses(t *testing.T) {
 	deleted := metav1.NewTime(pt.Start)
 	going := pt.Claim("b-claim", "b", "p")

@@ -35,6 +35,7 @@ func spot(types int, gate bool) *pt.Cluster {
 	return c
 }
 
+// The rules: disruption §5.
 func TestSpotToSpot(t *testing.T) {
 	for name, tc := range map[string]struct {
 		types int
@@ -83,6 +84,7 @@ func TestAReplacementIsNotWishedForWhereThereIsNoCapacity(t *testing.T) {
 }
 
 // A Balanced NodePool lets a command pass that saves at least half as much as it disrupts.
+// The rules: disruption §5.
 func TestBalanced(t *testing.T) {
 	objects := []any{}
 	for i := range 12 {

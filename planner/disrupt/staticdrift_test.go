@@ -37,6 +37,7 @@ func fixed(options ...func(*karpv1.NodePool)) *pt.Cluster {
 	return c
 }
 
+// The rules: disruption §5, scheduling §14.
 func TestDriftedStaticNodesAreReplacedOneForOne(t *testing.T) {
 	c := fixed()
 	d, r := disrupt.Plan(c.Snapshot())
@@ -63,6 +64,7 @@ func TestDriftedStaticNodesAreReplacedOneForOne(t *testing.T) {
 	want(t, "claims that the provisioner makes or gives up", len(p.Claims)+len(p.Excess), 0)
 }
 
+// The rules: disruption §2.
 func TestWhatKeepsADriftedStaticNode(t *testing.T) {
 	grace := func(c *karpv1.NodeClaim) {
 		c.Spec.TerminationGracePeriod = &metav1.Duration{Duration: time.Hour}
@@ -108,6 +110,7 @@ func TestWhatKeepsADriftedStaticNode(t *testing.T) {
 	}
 }
 
+// The rules: disruption §6.
 func TestConfirmOfStaticDrift(t *testing.T) {
 	for name, tc := range map[string]struct {
 		do      func(*pt.Cluster)

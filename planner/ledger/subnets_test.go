@@ -8,6 +8,7 @@ import (
 )
 
 // TestASubnetWithoutAddressesIsMarkedForAWhile: not its zone's offerings, and longer if it is refused again.
+// The rules: ec2 §4.3.
 func TestASubnetWithoutAddressesIsMarkedForAWhile(t *testing.T) {
 	start := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)
 	at := func(minutes int) time.Time { return start.Add(time.Duration(minutes) * time.Minute) }

@@ -8,6 +8,7 @@ import (
 )
 
 // A record from the future is over as soon as the next one is folded: nothing waits, or stays marked, until its time has come.
+// The rules: DESIGN §2.
 func TestTimesOfTheFutureAreBroughtBack(t *testing.T) {
 	const ahead = 31 * 24 * time.Hour
 	b := open(t)

@@ -8,6 +8,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 )
 
+// The rules: scheduling §5.
 func TestText(t *testing.T) {
 	for name, c := range map[string]struct {
 		r    Requirement
@@ -35,6 +36,7 @@ func TestText(t *testing.T) {
 	}
 }
 
+// The rules: scheduling §5.
 func TestSetTextLeavesTheHostnameOut(t *testing.T) {
 	s := NewSet(In("z", "1"), In(corev1.LabelHostname, "hostname-placeholder-0001"), Exists("a"))
 	if got, want := s.String(), "a Exists, z In [1]"; got != want {
@@ -42,6 +44,7 @@ func TestSetTextLeavesTheHostnameOut(t *testing.T) {
 	}
 }
 
+// The rules: scheduling §5.
 func TestIncompatibilityIsNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		have, want Set
@@ -74,6 +77,7 @@ func TestIncompatibilityIsNamed(t *testing.T) {
 	}
 }
 
+// The rules: scheduling §2.2.
 func TestRestrictedKeys(t *testing.T) {
 	for key, want := range map[string]bool{
 		"kubernetes.io/hostname":              true,
@@ -97,6 +101,7 @@ func TestRestrictedKeys(t *testing.T) {
 	}
 }
 
+// The rules: api §1.6.
 func TestValidate(t *testing.T) {
 	two := 2
 	for name, c := range map[string]struct {
@@ -123,6 +128,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// The rules: scheduling §2.2.
 func TestValidatePodRefusesOurNodesBeforeAnythingElse(t *testing.T) {
 	spec := &corev1.PodSpec{NodeSelector: map[string]string{"karpenter.sh/x": "y"}}
 	if err := ValidatePod(spec); err == nil || err == ErrNotOurs {

@@ -10,6 +10,7 @@ import (
 
 var web = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 
+// The rules: scheduling §8.2.
 func TestTermsCountTheRightPods(t *testing.T) {
 	all := []Namespace{{"prod", map[string]string{"env": "prod"}}, {"test", nil}}
 	affinity := func(term corev1.PodAffinityTerm) *corev1.PodSpec {
@@ -68,6 +69,7 @@ func TestSoftTermsComeHeaviestFirst(t *testing.T) {
 	}
 }
 
+// The rules: scheduling §8.3 to §8.5.
 func TestAllowedDomains(t *testing.T) {
 	for name, c := range map[string]struct {
 		term   Term
@@ -138,6 +140,7 @@ func TestPlacesAreCountedWhereverTheyLie(t *testing.T) {
 	})
 }
 
+// The rules: scheduling §8.5.
 func TestErrorNamesTheCounts(t *testing.T) {
 	s := NewSpace()
 	term := Term{Kind: Spread, Key: "zone", Selector: selectorOf(web)}

@@ -40,6 +40,7 @@ func reasonOf(c *karpv1.NodeClaim) *metav1.Condition {
 	return planner.Condition(c.Status.Conditions, karpv1.ConditionTypeDisruptionReason)
 }
 
+// The rules: disruption §6.
 func TestAnEmptyNodeGoes(t *testing.T) {
 	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
 		r.Settle(s, 5*time.Second)
@@ -66,6 +67,7 @@ func TestAnEmptyNodeGoes(t *testing.T) {
 	})
 }
 
+// The rules: disruption §6.
 func TestNothingIsDeletedBeforeTheWorldShowsTheTaint(t *testing.T) {
 	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
 		r.Kube.Blind = true // the taint is set, but no observation of it comes
@@ -107,6 +109,7 @@ func TestAPodThatArrivesRollsTheCommandBack(t *testing.T) {
 	})
 }
 
+// The rules: DESIGN §5.
 func TestACommandIsResumedFromTheLog(t *testing.T) {
 	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
 		r.Kube.Fail["delete empty-claim"] = errors.New("api server away")

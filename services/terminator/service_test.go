@@ -83,6 +83,7 @@ func TestADrainFromStartToEnd(t *testing.T) {
 	})
 }
 
+// The rules: lifecycle §8.
 func TestNothingIsEvictedBeforeTheTaint(t *testing.T) {
 	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
 		r.Kube.Put(bound("a"))
@@ -131,6 +132,7 @@ func TestALateCacheIsNoReasonToWriteAgainAndAgain(t *testing.T) {
 	})
 }
 
+// The rules: lifecycle §8.3.
 func TestABudgetHoldsTheDrain(t *testing.T) {
 	cases := map[string]struct {
 		err   error
@@ -175,6 +177,7 @@ func TestAPodThatIsGoneOrAnotherIsNotEvicted(t *testing.T) {
 	})
 }
 
+// The rules: lifecycle §8.1.
 func TestAProtectedPodIsWaitedForAndNeverEvicted(t *testing.T) {
 	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
 		r.Kube.Put(bound("keep", plannertest.Annotation(karpv1.DoNotDisruptAnnotationKey, "true")))
@@ -188,6 +191,7 @@ func TestAProtectedPodIsWaitedForAndNeverEvicted(t *testing.T) {
 	})
 }
 
+// The rules: lifecycle §8.4.
 func TestTheDeadlineDeletesPods(t *testing.T) {
 	run(t, ledger.ModeActive, time.Minute, func(r *hosttest.Rig, s *terminator.Service) {
 		r.Kube.Put(bound("keep", plannertest.Annotation(karpv1.DoNotDisruptAnnotationKey, "true")))
@@ -224,6 +228,7 @@ func deletes(r *hosttest.Rig) (list []string) {
 	return list
 }
 
+// The rules: lifecycle §8.5.
 func TestVolumesAreWaitedForUntilTheDeadline(t *testing.T) {
 	volume := "pv-1"
 	attachment := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "va", UID: "va"},

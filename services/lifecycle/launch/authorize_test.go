@@ -51,6 +51,7 @@ func (f *fakeDryRuns) DryRunInstances(_ context.Context, in *awsec2.RunInstances
 	return yes("RunInstances")
 }
 
+// The rules: ec2 §3.5.
 func TestAuthorize(t *testing.T) {
 	throttled := answer("CreateFleet", "RequestLimitExceeded", "slow down")
 	fresh := answer("RunInstances", "InvalidParameterValue", "Value (blue_1) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name")

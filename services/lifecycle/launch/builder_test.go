@@ -67,6 +67,7 @@ func readable(t ec2.LaunchTemplate) ec2.LaunchTemplate {
 	return t
 }
 
+// The rules: ec2 §4.4.
 func TestLaunchTemplatesGolden(t *testing.T) {
 	for _, family := range []string{"AL2", "AL2023", "Bottlerocket", "Windows2022", "Custom"} {
 		t.Run(family, func(t *testing.T) {
@@ -108,6 +109,7 @@ func TestLaunchTemplatesGolden(t *testing.T) {
 	})
 }
 
+// The rules: ec2 §4.5.
 func TestBuild(t *testing.T) {
 	b := newBench(t)
 	nc := readyClass("AL2023")
@@ -146,6 +148,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// The rules: ec2 §4.4.
 func TestClaimsShareTemplates(t *testing.T) {
 	b := newBench(t)
 	for _, name := range []string{"general-1", "general-2"} {
@@ -216,6 +219,7 @@ func (s *slowTemplates) EnsureLaunchTemplate(ctx context.Context, t ec2.LaunchTe
 	return s.fakeTemplates.EnsureLaunchTemplate(ctx, t)
 }
 
+// The rules: ec2 §4.1.
 func TestBuildRefusals(t *testing.T) {
 	cases := map[string]struct {
 		edit   func(*bench, *Input)
@@ -245,6 +249,7 @@ func TestBuildRefusals(t *testing.T) {
 	}
 }
 
+// The rules: ec2 §4.4.
 func TestDeleteAndCollectTemplates(t *testing.T) {
 	ctx, b := context.Background(), newBench(t)
 	in := input(readyClass("AL2023"), claim(capacityTypes("spot")), m5large)
@@ -299,6 +304,7 @@ func TestIsolatedRegionsHaveNoIPv6Metadata(t *testing.T) {
 }
 
 // TestOverlaidPricesSetTheOrder: EC2 does not know the prices of a NodeOverlay, so it is told what to try first.
+// The rules: ec2 §4.5.
 func TestOverlaidPricesSetTheOrder(t *testing.T) {
 	for capacityType, strategy := range map[string]string{"spot": "capacity-optimized-prioritized", "on-demand": "prioritized"} {
 		b, c := newBench(t), claim(capacityTypes(capacityType))

@@ -11,6 +11,7 @@ import (
 	"millwright/services/lifecycle/nodeclass"
 )
 
+// The rules: ec2 §5.
 func TestDetails(t *testing.T) {
 	nc := readyClass("AL2023")
 	efa := kind{name: "m5.large", price: 96, cpu: 2, pods: 29, extra: map[string]int64{"vpc.amazonaws.com/efa": 1, "vpc.amazonaws.com/pod-eni": 9}}
@@ -58,6 +59,7 @@ func TestDetails(t *testing.T) {
 	}
 }
 
+// The rules: ec2 §5.
 func TestProviderID(t *testing.T) {
 	zone, id, err := ParseProviderID(ProviderID("eu-west-1a", "i-0123456789abcdef0"))
 	if err != nil || zone != "eu-west-1a" || id != "i-0123456789abcdef0" {

@@ -12,6 +12,7 @@ import (
 	awsv1 "millwright/api/karpenteraws/v1"
 )
 
+// The rules: ec2 §3.5.
 func TestValidationAsksWhetherLaunchesAreAllowed(t *testing.T) {
 	w := newWorld(t)
 	asked := 0

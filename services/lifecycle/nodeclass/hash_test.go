@@ -27,6 +27,7 @@ func stamped(name, hash, version string, conditions ...metav1.Condition) *karpv1
 	return c
 }
 
+// The rules: api §4.
 func TestChangeOfHashVersionStampsWithoutDrift(t *testing.T) {
 	drifted := metav1.Condition{Type: karpv1.ConditionTypeDrifted, Status: metav1.ConditionTrue}
 	mw1 := drifthash.NodeClassMW1(&class().Spec, "AL2023")
@@ -97,6 +98,7 @@ func TestANewSpecMovesTheHashOfTheClassAlone(t *testing.T) {
 	}
 }
 
+// The rules: api §9.
 func TestHashOfACABundle(t *testing.T) {
 	v5 := func(ca string) string { return drifthash.NodeClass("v5", &class().Spec, "AL2023", ca) }
 	cases := map[string]struct {

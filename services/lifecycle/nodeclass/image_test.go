@@ -14,6 +14,7 @@ import (
 	"millwright/services/internal/ec2"
 )
 
+// The rules: ec2 §3.3.
 func TestAliasParameters(t *testing.T) {
 	eks := "/aws/service/eks/optimized-ami/1.31/"
 	cases := map[string]struct {
@@ -91,6 +92,7 @@ func (w *world) resolve(t *testing.T, terms ...awsv1.AMISelectorTerm) []string {
 	return out
 }
 
+// The rules: ec2 §3.3.
 func TestNewestImageWins(t *testing.T) {
 	w := newWorld(t)
 	w.images = []ec2.Image{
@@ -113,6 +115,7 @@ func TestNewestImageWins(t *testing.T) {
 	}
 }
 
+// The rules: ec2 §3.3.
 func TestImageQueries(t *testing.T) {
 	cases := map[string]struct {
 		term awsv1.AMISelectorTerm
@@ -131,6 +134,7 @@ func TestImageQueries(t *testing.T) {
 	}
 }
 
+// The rules: ec2 §3.3.
 func TestDeprecatedParameterIsAskedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.images[0].DeprecatedAt = start

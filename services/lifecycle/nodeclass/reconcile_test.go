@@ -36,6 +36,7 @@ func (w *world) reconcile(t *testing.T, nc *awsv1.EC2NodeClass) Change {
 	return c
 }
 
+// The rules: ec2 §3.
 func TestReconcileSoundClass(t *testing.T) {
 	w := newWorld(t)
 	before := class()

@@ -92,6 +92,7 @@ func TestAllocatableOfKnownTypes(t *testing.T) {
 	}
 }
 
+// The rules: ec2 §1.1.
 func TestLabels(t *testing.T) {
 	c := computed(t, nil)
 	for name, want := range map[string]map[string][]string{
@@ -145,6 +146,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
+// The rules: ec2 §2.1.
 func TestOfferings(t *testing.T) {
 	c := computed(t, func(nc *karpawsv1.EC2NodeClass) {
 		nc.Status.Subnets = append(nc.Status.Subnets, karpawsv1.Subnet{ID: "subnet-4", Zone: "us-west-2d", ZoneID: "usw2-az4"})
@@ -185,6 +187,7 @@ func device(name, size string, root bool) *karpawsv1.BlockDeviceMapping {
 }
 
 // On m5.large: 2 vCPU, 8 GiB, 29 pods by interfaces. Amounts that a case does not name are not compared.
+// The rules: ec2 §1.2 and §1.3.
 func TestNodeClassChangesWhatPodsGet(t *testing.T) {
 	kubelet := func(k karpawsv1.KubeletConfiguration) func(*karpawsv1.EC2NodeClass) {
 		return func(nc *karpawsv1.EC2NodeClass) { nc.Spec.Kubelet = &k }
@@ -292,6 +295,7 @@ func TestWindowsLabels(t *testing.T) {
 	}
 }
 
+// The rules: ec2 §1.3.
 func TestKubeReservedCPU(t *testing.T) {
 	for cores, want := range map[int64]int64{1: 60, 2: 70, 4: 80, 8: 90, 96: 310, 3: 75, 5: 82} {
 		if got := kubeMilliCPU(cores); got != want {

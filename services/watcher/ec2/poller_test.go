@@ -144,6 +144,7 @@ func TestPricesAreDifferences(t *testing.T) {
 	}
 }
 
+// The rules: ec2 §2.2.
 func TestPricesWithoutThePriceAPI(t *testing.T) {
 	for name, change := range map[string]func(*rig){
 		"isolated":    func(r *rig) { r.cfg.Options.IsolatedVPC = true },
@@ -403,6 +404,7 @@ func TestMicroUSD(t *testing.T) {
 	}
 }
 
+// The rules: ec2 §2.2.
 func TestReadProduct(t *testing.T) {
 	const entry = `{"product":{"attributes":{"instanceType":"m5.large"}},"terms":{"OnDemand":{"a":{"priceDimensions":{"a.1":{"pricePerUnit":{"USD":"0.0960000000"}}}}}}}`
 	for text, want := range map[string]int64{
@@ -419,6 +421,7 @@ func TestReadProduct(t *testing.T) {
 	}
 }
 
+// The rules: ec2 §0.1.
 func TestPricingRegion(t *testing.T) {
 	for region, want := range map[string]string{
 		"us-west-2": "us-east-1", "eu-north-1": "eu-central-1", "ap-northeast-1": "ap-south-1", "cn-north-1": "cn-northwest-1", "sa-east-1": "us-east-1",

@@ -70,6 +70,7 @@ gone = ["x:NoSchedule"]
 enabled = true
 `
 
+// The rules: userdata §2 to §6.
 func TestGolden(t *testing.T) {
 	cases := map[string]Input{}
 	for _, f := range []string{awsv1.AMIFamilyAL2, awsv1.AMIFamilyAL2023, awsv1.AMIFamilyBottlerocket, awsv1.AMIFamilyWindows2022} {
@@ -122,6 +123,7 @@ func checkGolden(t *testing.T, path, got string) {
 	}
 }
 
+// The rules: userdata §1.
 func TestRefusals(t *testing.T) {
 	al2023WithoutCIDR := plainInput(awsv1.AMIFamilyAL2023)
 	al2023WithoutCIDR.ClusterCIDR = ""
@@ -163,6 +165,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// The rules: userdata §1.
 func TestNodeLabels(t *testing.T) {
 	claim := map[string]string{
 		"team": "web", "example.com/x": "1", "karpenter.sh/nodepool": "p", "kubernetes.io/arch": "amd64",
@@ -180,6 +183,7 @@ func TestNodeLabels(t *testing.T) {
 	}
 }
 
+// The rules: userdata §1.
 func TestNodeTaints(t *testing.T) {
 	unregistered := karpv1.UnregisteredTaint()
 	if got := NodeTaints(karpv1.NodeClaimSpec{StartupTaints: []corev1.Taint{unregistered}}); len(got) != 1 {
