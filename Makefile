@@ -118,7 +118,7 @@ lint: ## formatting, vet, staticcheck, generated files up to date, structure
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run gofmt on these files'; exit 1; }
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
-	$(GO) test ./tools/archtest
+	$(GO) test ./tools/archtest ./tools/citations ./tools/fenced
 	@tools/gen/check.sh $(MAKE)
 
 .PHONY: generate
