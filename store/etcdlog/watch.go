@@ -14,7 +14,7 @@ import (
 )
 
 // Watch implements store.Log. It reads up to the head, then follows etcd's events; after anything odd (a lost
-// connection, a history compacted by etcd, a hole) it reads again from the first record it has not given out.
+// connection, a history compacted by etcd, a hole, events that do not come) it reads again from the first record it has not given out.
 func (l *Log) Watch(ctx context.Context, from uint64, fn func(store.Record) error) error {
 	w := &watcher{log: l, next: max(from, 1), fn: fn}
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(20*time.Millisecond),
@@ -61,17 +61,45 @@ func (w *watcher) run(ctx context.Context) error {
 	}
 	events := w.log.cfg.Client.Watch(clientv3.WithRequireLeader(ctx), w.log.keys.log(), clientv3.WithPrefix(),
 		clientv3.WithRev(revision+1), clientv3.WithFilterDelete(), clientv3.WithFragment())
-	for resp := range events {
-		if err := resp.Err(); err != nil {
-			return err
-		}
-		for _, ev := range resp.Events {
-			if again, err := w.event(ctx, ev); again || err != nil {
-				return err
+	look := time.NewTicker(lookAgainEvery)
+	defer look.Stop()
+	// What the last look found, and what was next then: nobody looks while records come.
+	missed, stood := uint64(0), uint64(0)
+	for {
+		select {
+		case resp, open := <-events:
+			if !open || resp.Err() != nil {
+				return resp.Err()
 			}
+			for _, ev := range resp.Events {
+				if again, err := w.event(ctx, ev); again || err != nil {
+					return err
+				}
+			}
+		case <-look.C:
+			switch {
+			case missed >= w.next:
+				return nil
+			case stood == w.next:
+				missed = w.last(ctx)
+			}
+			stood = w.next
 		}
 	}
-	return nil
+}
+
+// headTimeout bounds the look for the last record: events wait meanwhile.
+const headTimeout = 500 * time.Millisecond
+
+// last is the sequence of the last record there is, asked of etcd: an event that tells of it may never come. 0: not known.
+func (w *watcher) last(ctx context.Context) uint64 {
+	ctx, cancel := context.WithTimeout(ctx, headTimeout)
+	defer cancel()
+	head, err := w.log.Head(ctx)
+	if err != nil {
+		return 0
+	}
+	return head.Seq
 }
 
 // catchUp gives out all records there are and returns the revision it has seen.
