@@ -116,7 +116,10 @@ func (c *Cluster) Stop() {
 }
 
 // Kill ends one component (kube-apiserver, kube-scheduler, …) with SIGKILL; localcluster starts it again.
-func (c *Cluster) Kill(component string) error {
+func (c *Cluster) Kill(component string) error { return c.Signal(component, syscall.SIGKILL) }
+
+// Signal sends a signal to one component.
+func (c *Cluster) Signal(component string, sig syscall.Signal) error {
 	b, err := os.ReadFile(filepath.Join(c.DataDir, "pids", component))
 	if err != nil {
 		return fmt.Errorf("find process of %s: %w", component, err)
@@ -125,7 +128,7 @@ func (c *Cluster) Kill(component string) error {
 	if err != nil {
 		return fmt.Errorf("find process of %s: %w", component, err)
 	}
-	return syscall.Kill(pid, syscall.SIGKILL)
+	return syscall.Kill(pid, sig)
 }
 
 // Binary returns the path of a binary that `make build` made.

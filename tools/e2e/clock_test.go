@@ -180,10 +180,16 @@ func (e *env) standsDown(name string) {
 		return ""
 	})
 	e.hasMetric(name, "millwright_clock_unreliable", is(1))
-	log, err := os.ReadFile(e.stack.Process(name).Log())
-	if err != nil || !strings.Contains(string(log), "clock cannot be relied on: standing down") {
-		e.Errorf("%s does not log that it stands down: %v", name, err)
-	}
+	e.eventually(name+" logs that it stands down", func() string {
+		log, err := os.ReadFile(e.stack.Process(name).Log())
+		if err != nil {
+			return err.Error()
+		}
+		if !strings.Contains(string(log), "clock cannot be relied on: standing down") {
+			return "not yet"
+		}
+		return ""
+	})
 }
 
 // nothingChanges demands that for a while no instance, Node or NodeClaim comes or goes.

@@ -250,3 +250,50 @@ func TestAllOfEC2IsThrottled(t *testing.T) {
 	e.clean()
 	e.sound()
 }
+
+// Each server in turn answers nobody for longer than leases and most deadlines, while pods come and go: it accepts connections, as one does
+// whose disk stands still. Nothing is done twice meanwhile, and all goes on afterwards.
+func TestServersHang(t *testing.T) {
+	e := start(t, func(o *stack.Options) { o.FiveProcesses = true })
+	e.apply(defaultClass)
+	e.apply(defaultPool)
+	e.hasCondition(nodeClasses, "default", "Ready", "True", "")
+	c := e.newCrashes(4, nil)
+	signal := func(name string, sig syscall.Signal) {
+		t.Helper()
+		var err error
+		if p := e.stack.Process(name); p != nil {
+			err = p.Signal(sig)
+		} else {
+			err = e.stack.Cluster.Signal(name, sig)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"etcd", "nats", "ec2sim", "kube-apiserver"} {
+		c.churn()
+		time.Sleep(c.upTo(2 * time.Second))
+		t.Logf("%s hangs for %s", name, hungFor)
+		signal(name, syscall.SIGSTOP)
+		for range 4 {
+			if name != "kube-apiserver" {
+				c.churn()
+			}
+			time.Sleep(hungFor / 4)
+		}
+		signal(name, syscall.SIGCONT)
+		c.churn()
+		for i, app := range c.apps {
+			c.scale(app, int32(1+i))
+		}
+		for i, app := range c.apps {
+			c.running(app, 1+i)
+		}
+		c.matched()
+	}
+	c.settle()
+}
+
+// hungFor is longer than leases, pings of connections and the deadlines of calls.
+const hungFor = 40 * time.Second

@@ -115,8 +115,10 @@ service does the same by itself.`,
 				fmt.Fprintf(cmd.OutOrStdout(), "from %d to %d of %d MiB; %d records archived\n", o.Before.FileBytes>>20, o.After.FileBytes>>20,
 					o.After.QuotaBytes>>20, o.Archived)
 			}
-			if o.Kept != "" {
-				fmt.Fprintln(cmd.OutOrStdout(), o.Kept)
+			for _, note := range []string{o.Kept, o.Large} {
+				if note != "" {
+					fmt.Fprintln(cmd.OutOrStdout(), note)
+				}
 			}
 			return err
 		},

@@ -68,7 +68,7 @@ func (g *Guard) Look(ctx context.Context) error {
 		}
 		u = o.After
 		g.logger.Warn().Int64("file_bytes_before", o.Before.FileBytes).Int64("file_bytes", u.FileBytes).Uint64("records", o.Archived).
-			Str("kept", o.Kept).Msg("log relieved")
+			Str("kept", o.Kept).Str("large", o.Large).Msg("log relieved")
 	}
 	g.judge(u)
 	return nil

@@ -68,6 +68,35 @@ func TestAFullDatabaseRecoversAfterARestartOfEverything(t *testing.T) {
 	}
 }
 
+// lame is a database one member of which is away: it cannot be made smaller, and that is told after the others were.
+type lame struct{ *etcdlog.Log }
+
+func (l lame) Defragment(ctx context.Context) error {
+	return errors.Join(l.Log.Defragment(ctx), errors.New("status of etcd member-2: no answer"))
+}
+
+// A full database is brought back though one member of etcd is away, its records too if it takes that.
+func TestAFullDatabaseRecoversWhileAMemberIsAway(t *testing.T) {
+	dir, archives := filepath.Join(t.TempDir(), "etcd"), t.TempDir()
+	full(t, dir, archives)
+	d := openAt(t, dir, archives, smallQuota)
+	log := archive.Join(d.log, d.dir)
+	guard := retention.NewGuard(lame{d.log}, log, d.dir, "test", zerolog.Nop())
+	if err := guard.Look(bounded(t)); err != nil {
+		t.Error(err)
+	}
+	if err := guard.Check(); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+	if base, err := d.log.Base(bounded(t)); err != nil || base.Seq < 900 {
+		t.Errorf("live from %d on, %v", base.Seq+1, err)
+	}
+	lead(t, log, d.elector)
+	if _, err := log.Verify(bounded(t)); err != nil {
+		t.Error(err)
+	}
+}
+
 // Without an archive the history of keys is all there is to give up.
 func TestAFullDatabaseWithoutAnArchiveSaysWhatHelps(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")

@@ -42,33 +42,38 @@ type Outcome struct {
 	// Archived records left the live log. Kept says why none did; "" if some did, or none had to.
 	Archived uint64
 	Kept     string
+	// Large says why the file of some member is as large as before; "" if that of none is.
+	Large string
 }
 
 // ErrFull: the database is full still.
 var ErrFull = errors.New("the database of the log is full, with nothing left to take away: raise its quota")
 
 // Relieve gives up history, archives up to the newest checkpoint of the Ledger if more than half of the quota is in use after that,
-// and has the database take writes again. ErrFull: it does not.
+// and has the database take writes again. ErrFull: it does not. A member of the database that is away holds up nothing.
 func Relieve(ctx context.Context, cfg Config) (o Outcome, err error) {
 	if o.Before, err = cfg.Database.Usage(ctx); err != nil {
 		return o, fmt.Errorf("relieve the log: %w", err)
 	}
-	if o.After, err = makeRoom(ctx, cfg.Database); err != nil {
+	var large error
+	if o.After, large, err = makeRoom(ctx, cfg.Database); err != nil {
 		return o, fmt.Errorf("relieve the log: %w", err)
 	}
-	if o.After.Level() < store.ArchiveEagerlyFrom {
-		return o, nil
-	}
-	if o.Kept, o.Archived, err = archiveRecords(ctx, cfg); err != nil {
-		return o, fmt.Errorf("relieve the log: %w", err)
+	if o.After.Level() >= store.ArchiveEagerlyFrom {
+		if o.Kept, o.Archived, err = archiveRecords(ctx, cfg); err != nil {
+			return o, fmt.Errorf("relieve the log: %w", errors.Join(err, large))
+		}
 	}
 	if o.Archived > 0 {
-		if o.After, err = makeRoom(ctx, cfg.Database); err != nil {
+		if o.After, large, err = makeRoom(ctx, cfg.Database); err != nil {
 			return o, fmt.Errorf("relieve the log: %w", err)
 		}
 	}
+	if large != nil {
+		o.Large = large.Error()
+	}
 	if o.After.NoSpace || o.After.FileBytes >= o.After.QuotaBytes {
-		return o, fmt.Errorf("relieve the log: %w", errors.Join(ErrFull, kept(o.Kept)))
+		return o, fmt.Errorf("relieve the log: %w", errors.Join(ErrFull, kept(o.Kept), large))
 	}
 	return o, nil
 }
@@ -80,15 +85,17 @@ func kept(why string) error {
 	return errors.New(why)
 }
 
-// makeRoom shrinks the file to what is in use.
-func makeRoom(ctx context.Context, db Database) (store.Usage, error) {
+// makeRoom shrinks the file to what is in use, at the members where it can. large says why it is as large as before at others.
+func makeRoom(ctx context.Context, db Database) (u store.Usage, large, err error) {
 	if err := db.Forget(ctx, 0); err != nil {
-		return store.Usage{}, err
+		return u, nil, err
 	}
-	if err := errors.Join(db.Defragment(ctx), db.Disarm(ctx)); err != nil {
-		return store.Usage{}, err
+	large = db.Defragment(ctx)
+	if err := db.Disarm(ctx); err != nil {
+		return u, large, errors.Join(err, large)
 	}
-	return db.Usage(ctx)
+	u, err = db.Usage(ctx)
+	return u, large, err
 }
 
 // archiveRecords brings the records up to the newest usable checkpoint into the archive. That is not put on record, since the
