@@ -141,7 +141,7 @@ func TestAFullExternalEtcdRecovers(t *testing.T) {
 		}
 		return ""
 	})
-	if out, code := e.millctl("status"); code != 0 || !strings.Contains(out, "full") {
+	if out, code := e.millctl("status"); code != 0 || !strings.Contains(out, "FULL: it takes no writes") {
 		t.Errorf("millctl status upon a full etcd: exit %d\n%s", code, out)
 	}
 	if out, code := e.millctl("log", "relieve"); code != 0 {

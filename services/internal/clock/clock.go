@@ -48,6 +48,8 @@ type Clock struct {
 	anchor   time.Time
 	anchored time.Duration
 	heard    map[string]testimony
+	// reached is where witnesses were reached last, to ask them again.
+	reached map[string]place
 }
 
 // testimony of one witness: its clock showed a time between earliest and latest when the monotonic clock showed 0.
@@ -86,7 +88,7 @@ func New(cfg Config) *Clock {
 		began := time.Now()
 		cfg.Monotonic = func() time.Duration { return time.Since(began) }
 	}
-	return &Clock{wall: cfg.Wall, mono: cfg.Monotonic, heard: map[string]testimony{}}
+	return &Clock{wall: cfg.Wall, mono: cfg.Monotonic, heard: map[string]testimony{}, reached: map[string]place{}}
 }
 
 // Now is the checked time; before the first witness, that of the machine.
@@ -137,12 +139,20 @@ func (c *Clock) Check() error {
 // contradicted says which witness finds the clock off. The caller holds the lock.
 func (c *Clock) contradicted() error {
 	for _, o := range c.offsets() {
-		switch {
-		case o.Min > Tolerance:
-			return fmt.Errorf("the clock is at least %s ahead of that of %s", o.Min.Round(time.Millisecond), o.Witness)
-		case o.Max < -Tolerance:
-			return fmt.Errorf("the clock is at least %s behind that of %s", (-o.Max).Round(time.Millisecond), o.Witness)
+		if err := o.doubts(); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// doubts says that the witness finds the clock off.
+func (o Offset) doubts() error {
+	switch {
+	case o.Min > Tolerance:
+		return fmt.Errorf("the clock is at least %s ahead of that of %s", o.Min.Round(time.Millisecond), o.Witness)
+	case o.Max < -Tolerance:
+		return fmt.Errorf("the clock is at least %s behind that of %s", (-o.Max).Round(time.Millisecond), o.Witness)
 	}
 	return nil
 }
@@ -165,6 +175,18 @@ func (c *Clock) offsets() []Offset {
 		}
 	}
 	return list
+}
+
+// doubters are the witnesses that find the clock off.
+func (c *Clock) doubters() (names []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.offsets() {
+		if o.doubts() != nil {
+			names = append(names, o.Witness)
+		}
+	}
+	return names
 }
 
 // Silence is how long nobody has said what time it is; false if nobody ever did.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,6 +148,51 @@ func TestTransport(t *testing.T) {
 	if err := testutil.GatherAndCompare(r, strings.NewReader("# HELP millwright_clock_unreliable Whether the clock of the process cannot be relied on (1), so that it leads, decides and begins nothing, or can (0).\n# TYPE millwright_clock_unreliable gauge\nmillwright_clock_unreliable 1\n"), "millwright_clock_unreliable"); err != nil {
 		t.Error(err)
 	}
+}
+
+// AWS said a wrong time, as after a machine slept, and nobody speaks with it any more since the process stands down: the keeper does, and
+// finds out that all is well long before what was said is forgotten.
+func TestAWitnessThatDoubtsIsAskedAgain(t *testing.T) {
+	var wrong atomic.Int64
+	asked := make(chan string, 100)
+	aws := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Method + " " + r.URL.Path
+		w.Header().Set("Date", time.Now().Add(time.Duration(wrong.Load())).UTC().Format(http.TimeFormat))
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer aws.Close()
+	c := clock.New(clock.Config{})
+	wrong.Store(int64(time.Hour))
+	r, _ := http.NewRequest(http.MethodPost, aws.URL+"/?Action=X", nil)
+	answer, err := c.Client(clock.AWS, http.DefaultClient).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	<-asked
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	k := &clock.Keeper{Clock: c, Probe: func(context.Context) error {
+		c.Witness(clock.APIServer, c.Monotonic(), time.Now())
+		return nil
+	}}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = k.Run(ctx)
+	}()
+	if what := <-asked; what != "HEAD /" || c.Check() == nil {
+		t.Errorf("asked again by %s, and the clock is said to be right: %v", what, c.Check())
+	}
+	wrong.Store(0)
+	for c.Check() != nil && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := c.Check(); err != nil {
+		t.Errorf("after 30 s: %v", err)
+	}
+	cancel()
+	<-ended
 }
 
 // A process that asks nobody anything asks for the time, and asks again until it knows.

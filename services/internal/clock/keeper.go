@@ -49,11 +49,26 @@ func (k *Keeper) due() bool {
 	return !heard || silence > silenceMax || k.Clock.Check() != nil
 }
 
-// probe asks. An answer of any kind will do, so an error only means that there may be none.
+// probe asks, and asks again those who find the clock off: nobody else may speak with them while the process stands down. An answer of
+// any kind will do, so an error only means that there may be none.
 func (k *Keeper) probe(ctx context.Context) {
+	for _, ask := range k.questions() {
+		k.ask(ctx, ask)
+	}
+}
+
+func (k *Keeper) questions() []func(context.Context) error {
+	all := []func(context.Context) error{k.Probe}
+	for _, name := range k.Clock.doubters() {
+		all = append(all, func(ctx context.Context) error { return k.Clock.ask(ctx, name) })
+	}
+	return all
+}
+
+func (k *Keeper) ask(ctx context.Context, question func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	if err := k.Probe(ctx); err != nil && ctx.Err() == nil {
+	if err := question(ctx); err != nil && ctx.Err() == nil {
 		k.Logger.Debug().Err(err).Msg("witness of the time refused")
 	}
 }

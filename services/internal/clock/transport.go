@@ -1,6 +1,8 @@
 package clock
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 )
 
@@ -27,8 +29,40 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if date, err := http.ParseTime(answer.Header.Get("Date")); err == nil && answer.Header.Get("Age") == "" {
 		t.clock.Witness(t.witness, asked, date)
+		t.clock.reachedAt(t.witness, place{t, r.URL.Scheme, r.URL.Host})
 	}
 	return answer, nil
+}
+
+// place is where a witness answered.
+type place struct {
+	transport    transport
+	scheme, host string
+}
+
+func (c *Clock) reachedAt(witness string, at place) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reached[witness] = at
+}
+
+// ask asks a witness again that was heard before: for nothing, and as nobody, since a refusal says the time as well.
+func (c *Clock) ask(ctx context.Context, witness string) error {
+	c.mu.Lock()
+	at, known := c.reached[witness]
+	c.mu.Unlock()
+	if !known {
+		return nil
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodHead, at.scheme+"://"+at.host+"/", nil)
+	if err != nil {
+		return fmt.Errorf("ask %s for the time: %w", witness, err)
+	}
+	answer, err := at.transport.RoundTrip(r)
+	if err != nil {
+		return fmt.Errorf("ask %s for the time: %w", witness, err)
+	}
+	return answer.Body.Close()
 }
 
 // WrappedRoundTripper is the transport below, for those who look for one they know.
