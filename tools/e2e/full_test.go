@@ -3,7 +3,10 @@ package e2e
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -158,4 +161,72 @@ func TestAFullExternalEtcdRecovers(t *testing.T) {
 	e.scale("web", 0)
 	e.clean()
 	e.sound()
+}
+
+// The disk under etcd and NATS is full, for the running process and for one that starts; nothing is lost, and with room it goes on.
+func TestAFullDiskRecovers(t *testing.T) {
+	e := start(t, func(o *stack.Options) { o.Bare = true })
+	dir := e.stack.MillwrightDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=320m,mode=0700"); err != nil {
+		t.Skipf("a small file system cannot be mounted here: %v", err)
+	}
+	p, err := e.stack.StartMillwright()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.Stop()
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	e.apply(defaultClass)
+	e.apply(defaultPool)
+	e.deploy("web", 2, "3", "1Gi", apart("web"))
+	e.running("web", 2)
+
+	ballast := e.fillDisk(dir)
+	e.scale("web", 4)
+	time.Sleep(20 * time.Second)
+	if out, err := os.ReadFile(p.Log()); err == nil && !strings.Contains(string(out), "no space left on device") {
+		t.Error("the log does not say that the disk is full")
+	}
+	_ = p.Kill()
+	if err := p.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(10 * time.Second)
+	_ = p.Kill() // unless it has ended
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	e.running("web", 4)
+	e.matched()
+	e.scale("web", 0)
+	e.clean()
+	e.sound()
+}
+
+// fillDisk writes a file into a directory until there is no room for another byte.
+func (e *env) fillDisk(dir string) string {
+	e.Helper()
+	path := filepath.Join(dir, "ballast")
+	f, err := os.Create(path)
+	if err != nil {
+		e.Fatal(err)
+	}
+	defer f.Close()
+	for _, size := range []int{1 << 20, 4 << 10, 1} {
+		for block := make([]byte, size); err == nil; {
+			_, err = f.Write(block)
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			e.Fatal(err)
+		}
+		err = nil
+	}
+	return path
 }

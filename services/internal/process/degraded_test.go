@@ -143,3 +143,53 @@ func TestAUnitThatIsNotFitLetsOthersLead(t *testing.T) {
 		<-ended
 	})
 }
+
+// Something that the unit waits for never comes, and it does not end when it should: others lead, and nobody says that this one does.
+func TestAUnitThatHangsIsNotSaidToLead(t *testing.T) {
+	for name, unfit := range map[string]bool{"its leadership is lost": false, "it may lead no more": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				elector := memlog.NewElector(memlog.New("test"))
+				hangs, began := make(chan struct{}), make(chan store.Leadership, 1)
+				unit := Unit{Name: "lifecycle", Lead: func(_ context.Context, l store.Leadership) error {
+					began <- l
+					<-hangs
+					return nil
+				}}
+				var leads, off atomic.Bool
+				ctx, cancel := context.WithCancel(context.Background())
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					_ = candidate{unit: unit, elector: elector, identity: "me", logger: zerolog.Nop(), leads: leads.Store, fit: func() error {
+						if off.Load() {
+							return errors.New("the clock is off")
+						}
+						return nil
+					}}.run(ctx)
+				}()
+				lead := <-began
+				synctest.Wait()
+				if !leads.Load() {
+					t.Error("it is not said to lead")
+				}
+				if unfit {
+					off.Store(true)
+				} else if err := lead.Resign(ctx); err != nil { // as if etcd had taken the lease away
+					t.Fatal(err)
+				}
+				time.Sleep(stepBackMax + time.Second)
+				synctest.Wait()
+				if leads.Load() {
+					t.Error("it hangs, and is said to lead")
+				}
+				if _, ok := elector.TryCampaign(store.Candidacy{Service: "lifecycle", Identity: "other"}); !ok {
+					t.Error("it hangs, and nobody else can lead")
+				}
+				close(hangs)
+				cancel()
+				<-ended
+			})
+		})
+	}
+}

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -14,6 +15,8 @@ import (
 const (
 	resignTimeout   = 3 * time.Second
 	campaignWaitMax = 5 * time.Second
+	// stepBackMax is how long a unit that may lead no more keeps its leadership while it ends what it does.
+	stepBackMax = 90 * time.Second
 )
 
 // candidate campaigns for one unit, leads while it can, and campaigns again.
@@ -50,10 +53,8 @@ func (c candidate) run(ctx context.Context) error {
 			continue
 		}
 		c.logger.Info().Str("identity", c.identity).Int64("revision", lead.Lease().Revision).Msg("leading")
-		c.leads(true)
-		err = c.unit.Lead(fit, lead)
+		err = c.lead(fit, lead)
 		end()
-		c.leads(false)
 		lost = errors.Is(err, store.ErrFenced)
 		c.resign(lead)
 		switch {
@@ -67,6 +68,36 @@ func (c candidate) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// lead leads until the unit has ended what it does. It is not said to lead once its leadership is gone, whatever it still waits for; one
+// that may lead no more and does not end gives up its leadership all the same, after a time in which every effect should have ended.
+func (c candidate) lead(fit context.Context, lead store.Leadership) error {
+	c.leads(true)
+	ended := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-ended:
+			return
+		case <-lead.Done():
+		case <-fit.Done():
+			select {
+			case <-ended:
+				return
+			case <-lead.Done():
+			case <-time.After(stepBackMax):
+				c.logger.Error().Dur("waited", stepBackMax).Msg("still busy though it may lead no more: others may")
+				c.resign(lead)
+			}
+		}
+		c.leads(false)
+	})
+	err := c.unit.Lead(fit, lead)
+	close(ended)
+	watch.Wait()
+	c.leads(false)
+	return err
 }
 
 // campaign waits until this instance leads. The last leader may carry on meanwhile; it has ended that before it leads again.
