@@ -42,7 +42,7 @@ const ServiceOperator = "millctl"
 
 // Stop is how far the services are stopped by the last ControlChanged. A level this version does not know is
 // the strictest.
-func (l *Ledger) Stop() Stop {
+func (l *state) Stop() Stop {
 	switch {
 	case l.control == nil:
 		return StopNone
@@ -54,7 +54,7 @@ func (l *Ledger) Stop() Stop {
 
 // TakenVoluntarily reports that a command took, or is about to take, the claim: nothing but the wish for a better
 // cluster asks for its end.
-func (l *Ledger) TakenVoluntarily(claim string, uid types.UID) bool {
+func (l *state) TakenVoluntarily(claim string, uid types.UID) bool {
 	if c := l.Claim(claim); c != nil && c.Doomed != nil {
 		return c.TakenBy != ""
 	}

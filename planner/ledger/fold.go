@@ -225,7 +225,7 @@ func shadowKey(service string, kind Kind, subjects []string) string {
 }
 
 // Shadowed reports that the last shadow record of the service on these subjects said the same.
-func (l *Ledger) Shadowed(service string, kind Kind, subjects []string, payload any) bool {
+func (l *state) Shadowed(service string, kind Kind, subjects []string, payload any) bool {
 	digest, ok := l.shadow.Get(shadowKey(service, kind, subjects))
 	return ok && digest == PayloadDigest(kind, payload)
 }

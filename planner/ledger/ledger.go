@@ -36,7 +36,8 @@ type Ledger struct {
 	decoded *atomic.Pointer[any]
 }
 
-// state is all of the Ledger. What pointers and Go maps in it lead to is never changed, only replaced.
+// state is all of the Ledger, and what reads it: its accessors are the Ledger's too. What pointers and Go maps in it lead to is never
+// changed, only replaced.
 type state struct {
 	logID, cluster string
 	seq            uint64
@@ -180,17 +181,17 @@ func (l *Ledger) envelope(e Entry) {
 }
 
 // LogID and Cluster are of the genesis record.
-func (l *Ledger) LogID() string   { return l.logID }
-func (l *Ledger) Cluster() string { return l.cluster }
+func (l *state) LogID() string   { return l.logID }
+func (l *state) Cluster() string { return l.cluster }
 
 // Seq is the last record folded; 0 before the genesis.
-func (l *Ledger) Seq() uint64 { return l.seq }
+func (l *state) Seq() uint64 { return l.seq }
 
 // LastTime is the time of the newest record.
-func (l *Ledger) LastTime() time.Time { return l.lastTime }
+func (l *state) LastTime() time.Time { return l.lastTime }
 
 // Options returns the planning options in force as JSON (planner.Options); nil if none were set.
-func (l *Ledger) Options() []byte { return l.options }
+func (l *state) Options() []byte { return l.options }
 
 // DecodedOptions is what decode makes of Options, computed once per record and not for every Snapshot. All callers
 // must pass the same decode.
@@ -204,23 +205,23 @@ func (l *Ledger) DecodedOptions(decode func([]byte) any) any {
 }
 
 // OptionsSeq is the OptionsSet record in force; 0 if none.
-func (l *Ledger) OptionsSeq() uint64 { return l.optionsSeq }
+func (l *state) OptionsSeq() uint64 { return l.optionsSeq }
 
 // Mode a service works in; active if never changed.
-func (l *Ledger) Mode(service string) Mode { return cmp.Or(l.modes[service], ModeActive) }
+func (l *state) Mode(service string) Mode { return cmp.Or(l.modes[service], ModeActive) }
 
 // Control is the last ControlChanged; nil if there was none.
-func (l *Ledger) Control() *ControlChanged { return l.control }
+func (l *state) Control() *ControlChanged { return l.control }
 
 // ControlSeq and ControlAt are sequence and time of the last ControlChanged; zero if there was none.
-func (l *Ledger) ControlSeq() uint64   { return l.controlSeq }
-func (l *Ledger) ControlAt() time.Time { return l.controlAt }
+func (l *state) ControlSeq() uint64   { return l.controlSeq }
+func (l *state) ControlAt() time.Time { return l.controlAt }
 
 // FailingUntil is when replacements of a NodePool may be tried again, after one that failed; zero if none did since one succeeded.
-func (l *Ledger) FailingUntil(nodePool string) time.Time { return l.failing[nodePool].Until }
+func (l *state) FailingUntil(nodePool string) time.Time { return l.failing[nodePool].Until }
 
 // HasAdopted reports that a person let this log take over objects that name another log.
-func (l *Ledger) HasAdopted(logID string) bool { return l.adopted[logID] }
+func (l *state) HasAdopted(logID string) bool { return l.adopted[logID] }
 
 func row[R any](t *version.Table[string, *R, *R], key string) *R {
 	r, _ := t.Get(key)
@@ -228,31 +229,31 @@ func row[R any](t *version.Table[string, *R, *R], key string) *R {
 }
 
 // Claims returns the open claims by name.
-func (l *Ledger) Claims() []*Claim { return l.claims.List() }
+func (l *state) Claims() []*Claim { return l.claims.List() }
 
 // Claim returns the open claim of a name; nil if there is none.
-func (l *Ledger) Claim(name string) *Claim { return row(&l.claims, name) }
+func (l *state) Claim(name string) *Claim { return row(&l.claims, name) }
 
 // Commands returns the running commands by id.
-func (l *Ledger) Commands() []*Command { return l.commands.List() }
+func (l *state) Commands() []*Command { return l.commands.List() }
 
 // Command returns the running command of an id; nil if there is none.
-func (l *Ledger) Command(id string) *Command { return row(&l.commands, id) }
+func (l *state) Command(id string) *Command { return row(&l.commands, id) }
 
 // Drains returns the drains that have not ended by node.
-func (l *Ledger) Drains() []*Drain { return l.drains.List() }
+func (l *state) Drains() []*Drain { return l.drains.List() }
 
 // Drain returns the drain of a node; nil if there is none.
-func (l *Ledger) Drain(node string) *Drain { return row(&l.drains, node) }
+func (l *state) Drain(node string) *Drain { return row(&l.drains, node) }
 
 // Verdict returns what was last recorded of a pod; nil if nothing or if it was forgotten.
-func (l *Ledger) Verdict(pod types.UID) *Verdict {
+func (l *state) Verdict(pod types.UID) *Verdict {
 	v, _ := l.verdicts.Get(pod)
 	return v
 }
 
 // Verdicts returns all verdicts by pod UID.
-func (l *Ledger) Verdicts() []*Verdict {
+func (l *state) Verdicts() []*Verdict {
 	list := make([]*Verdict, 0, l.verdicts.Len())
 	for _, uid := range version.Keys(&l.verdicts) {
 		list = append(list, l.Verdict(uid))
@@ -261,11 +262,11 @@ func (l *Ledger) Verdicts() []*Verdict {
 }
 
 // Aggregate returns the last record that advanced an aggregate; 0 if none did since it was retired, or ever.
-func (l *Ledger) Aggregate(name string) uint64 {
+func (l *state) Aggregate(name string) uint64 {
 	seq, _ := l.aggregates.Get(name)
 	return seq
 }
 
 // HighestPosition is the highest stream sequence of an incarnation that any record names. A World below it
 // has not seen what a decision was taken on.
-func (l *Ledger) HighestPosition(incarnation string) uint64 { return l.positions[incarnation] }
+func (l *state) HighestPosition(incarnation string) uint64 { return l.positions[incarnation] }

@@ -69,13 +69,13 @@ func (u UnavailableOffering) failed(code string, e Entry, b backoff) Unavailable
 }
 
 // Unavailable reports that an offering is marked at a time.
-func (l *Ledger) Unavailable(key OfferingKey, now time.Time) bool {
+func (l *state) Unavailable(key OfferingKey, now time.Time) bool {
 	u, ok := l.offerings.Get(key)
 	return ok && now.Before(u.Until)
 }
 
 // UnavailableOfferings returns the offerings marked at a time, by type, zone and capacity type.
-func (l *Ledger) UnavailableOfferings(now time.Time) []OfferingKey {
+func (l *state) UnavailableOfferings(now time.Time) []OfferingKey {
 	var keys []OfferingKey
 	for _, k := range l.offeringKeys() {
 		if l.Unavailable(k, now) {
@@ -86,14 +86,14 @@ func (l *Ledger) UnavailableOfferings(now time.Time) []OfferingKey {
 }
 
 // UnavailableOffering returns the mark of an offering, also an old one; nil if there is none.
-func (l *Ledger) UnavailableOffering(key OfferingKey) *UnavailableOffering {
+func (l *state) UnavailableOffering(key OfferingKey) *UnavailableOffering {
 	if u, ok := l.offerings.Get(key); ok {
 		return &u
 	}
 	return nil
 }
 
-func (l *Ledger) offeringKeys() []OfferingKey {
+func (l *state) offeringKeys() []OfferingKey {
 	keys := make([]OfferingKey, 0, l.offerings.Len())
 	for k := range l.offerings.All() {
 		keys = append(keys, k)

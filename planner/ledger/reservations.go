@@ -24,7 +24,7 @@ type reservationChange struct {
 // reservationMemory is longer than EC2 ever goes unasked, which is a minute, while it answers.
 const reservationMemory = 10 * time.Minute
 
-func (l *Ledger) reservation(id string) reservation {
+func (l *state) reservation(id string) reservation {
 	r, _ := l.reservations.Get(id)
 	return r
 }
@@ -51,7 +51,7 @@ func (r reservation) recent(at time.Time) reservation {
 
 // ReservationFree returns how many instances of a capacity reservation are free, of which EC2 said at a time that free of
 // them were: what records tell since then is counted too. math.MaxInt64 is without limit. Never below 0.
-func (l *Ledger) ReservationFree(id string, free int64, at time.Time) int64 {
+func (l *state) ReservationFree(id string, free int64, at time.Time) int64 {
 	r := l.reservation(id)
 	if !r.Full.IsZero() && !r.Full.Before(at) {
 		free, at = 0, r.Full

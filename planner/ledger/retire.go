@@ -28,7 +28,7 @@ func Retirable(aggregate string) bool {
 }
 
 // Dead returns the aggregates that no record after through advanced and that belong to nothing that is open, oldest first.
-func (l *Ledger) Dead(through uint64) []string {
+func (l *state) Dead(through uint64) []string {
 	nodes := map[string]bool{}
 	for _, c := range l.claims.All() {
 		nodes[c.Node] = true
@@ -52,7 +52,7 @@ func (l *Ledger) Dead(through uint64) []string {
 }
 
 // open reports that an aggregate is of an open claim or command, or of a node that has one or a drain.
-func (l *Ledger) open(aggregate string, nodes map[string]bool) bool {
+func (l *state) open(aggregate string, nodes map[string]bool) bool {
 	kind, name, _ := strings.Cut(aggregate, "/")
 	switch kind {
 	case "claim":
@@ -64,7 +64,7 @@ func (l *Ledger) open(aggregate string, nodes map[string]bool) bool {
 }
 
 // ShadowBytes is about what the Ledger keeps of shadow records.
-func (l *Ledger) ShadowBytes() int {
+func (l *state) ShadowBytes() int {
 	n := 0
 	for key, digest := range l.shadow.All() {
 		n += len(key) + len(digest)

@@ -36,7 +36,7 @@ func (l *Ledger) firstSubnetToEnd() string {
 }
 
 // UnavailableSubnets returns the ids of the subnets marked at a time, sorted; nil if there is none.
-func (l *Ledger) UnavailableSubnets(now time.Time) []string {
+func (l *state) UnavailableSubnets(now time.Time) []string {
 	var ids []string
 	for id, u := range l.subnets.All() {
 		if now.Before(u.Until) {

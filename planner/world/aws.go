@@ -7,8 +7,8 @@ import (
 	"millwright/planner/version"
 )
 
-// awsState is what was seen of EC2.
-type awsState struct {
+// aws is what was seen of EC2.
+type aws struct {
 	// catalogs by NodeClass; the map and its rows are never changed, only replaced.
 	catalogs  map[string]*catalogRow
 	prices    priceTable
@@ -17,14 +17,14 @@ type awsState struct {
 	interruptions table[*events.Interruption]
 }
 
-func newAWSState() awsState {
-	return awsState{
+func newAWSState() aws {
+	return aws{
 		catalogs: map[string]*catalogRow{}, prices: newPriceTable(),
 		instances: newTable(jsonCodec[Instance]()), interruptions: newTable(jsonCodec[events.Interruption]()),
 	}
 }
 
-func (a *awsState) fold(owner *version.Owner, o events.Observation, generation uint32) {
+func (a *aws) fold(owner *version.Owner, o events.Observation, generation uint32) {
 	switch o.Kind {
 	case events.KindCatalog:
 		a.foldCatalog(o, generation)
@@ -37,7 +37,7 @@ func (a *awsState) fold(owner *version.Owner, o events.Observation, generation u
 	}
 }
 
-func (a *awsState) foldCatalog(o events.Observation, generation uint32) {
+func (a *aws) foldCatalog(o events.Observation, generation uint32) {
 	name := o.Name
 	if name == "" {
 		name = string(o.UID)
@@ -58,7 +58,7 @@ func (a *awsState) foldCatalog(o events.Observation, generation uint32) {
 }
 
 // setCatalog gives a NodeClass another row; nil: none.
-func (a *awsState) setCatalog(name string, r *catalogRow) {
+func (a *aws) setCatalog(name string, r *catalogRow) {
 	a.catalogs = maps.Clone(a.catalogs)
 	if r == nil {
 		delete(a.catalogs, name)
@@ -68,7 +68,7 @@ func (a *awsState) setCatalog(name string, r *catalogRow) {
 }
 
 // rowOfRef: a reference that was not resolved leads to what is held, if its hash is that of it, else nowhere.
-func (a *awsState) rowOfRef(name string, ref *events.CatalogRef, generation uint32) *catalogRow {
+func (a *aws) rowOfRef(name string, ref *events.CatalogRef, generation uint32) *catalogRow {
 	before := a.catalogs[name]
 	var r *catalogRow
 	switch {
@@ -86,14 +86,14 @@ func (a *awsState) rowOfRef(name string, ref *events.CatalogRef, generation uint
 	return r
 }
 
-func (a *awsState) rowOf(name string, c *events.Catalog, generation uint32) *catalogRow {
+func (a *aws) rowOf(name string, c *events.Catalog, generation uint32) *catalogRow {
 	return &catalogRow{
 		nodeClass: c.NodeClass, classVersion: c.Generation, reservationsAt: c.ReservationsAt.UTC(), offer: a.offerOf(name, c.InstanceTypes), generation: generation,
 	}
 }
 
 // foldPrices applies differences. Every catalogue is joined anew when next asked for.
-func (a *awsState) foldPrices(owner *version.Owner, o events.Observation, generation uint32) {
+func (a *aws) foldPrices(owner *version.Owner, o events.Observation, generation uint32) {
 	p, ok := o.Object.(*events.Prices)
 	if o.Op != events.OpUpsert || !ok || p == nil {
 		return
@@ -108,7 +108,7 @@ func (a *awsState) foldPrices(owner *version.Owner, o events.Observation, genera
 	}
 }
 
-func (a *awsState) foldInstance(owner *version.Owner, o events.Observation, generation uint32) {
+func (a *aws) foldInstance(owner *version.Owner, o events.Observation, generation uint32) {
 	id := o.Name
 	if id == "" {
 		id = string(o.UID)
@@ -133,7 +133,7 @@ func instanceOf(s *events.InstanceState) *Instance {
 }
 
 // foldInterruption keeps the last message of each kind about an instance until the instance is gone.
-func (a *awsState) foldInterruption(owner *version.Owner, o events.Observation, generation uint32) {
+func (a *aws) foldInterruption(owner *version.Owner, o events.Observation, generation uint32) {
 	i, ok := o.Object.(*events.Interruption)
 	if o.Op != events.OpUpsert || !ok || i == nil {
 		return
@@ -141,7 +141,7 @@ func (a *awsState) foldInterruption(owner *version.Owner, o events.Observation, 
 	a.interruptions.put(owner, i.InstanceID+"/"+i.MessageKind, i, o, generation)
 }
 
-func (a *awsState) dropInterruptions(owner *version.Owner, instance string) {
+func (a *aws) dropInterruptions(owner *version.Owner, instance string) {
 	for _, i := range a.interruptions.list() {
 		if i.InstanceID == instance {
 			a.interruptions.remove(owner, i.InstanceID+"/"+i.MessageKind, "")
@@ -151,7 +151,7 @@ func (a *awsState) dropInterruptions(owner *version.Owner, instance string) {
 
 // dropBelow forgets what the last resync did not mention. Interruptions are messages, not objects: they
 // leave with their instance.
-func (a *awsState) dropBelow(owner *version.Owner, generation uint32) {
+func (a *aws) dropBelow(owner *version.Owner, generation uint32) {
 	a.catalogs = maps.Clone(a.catalogs)
 	maps.DeleteFunc(a.catalogs, func(_ string, c *catalogRow) bool { return c.generation < generation })
 	a.prices = a.prices.ownedBy(owner)

@@ -150,7 +150,7 @@ func (w *World) decodePods(d *decoder, classes []*PodClass) error {
 	return d.err
 }
 
-func (a *awsState) decodeCatalogs(d *decoder, generation uint32) error {
+func (a *aws) decodeCatalogs(d *decoder, generation uint32) error {
 	offers, err := decodeOffers(d)
 	if err != nil {
 		return err
@@ -169,7 +169,7 @@ func (a *awsState) decodeCatalogs(d *decoder, generation uint32) error {
 	return d.err
 }
 
-func (a *awsState) decodeCatalogsBefore(d *decoder, generation uint32) error {
+func (a *aws) decodeCatalogsBefore(d *decoder, generation uint32) error {
 	for range d.count() {
 		name := d.string()
 		hash, mentioned := d.string(), d.bool()
@@ -187,7 +187,7 @@ func (a *awsState) decodeCatalogsBefore(d *decoder, generation uint32) error {
 	return d.err
 }
 
-func (a *awsState) decode(owner *version.Owner, d *decoder, generation uint32) error {
+func (a *aws) decode(owner *version.Owner, d *decoder, generation uint32) error {
 	a.prices.decode(d, generation)
 	if err := a.instances.decode(owner, d, generation); err != nil {
 		return err

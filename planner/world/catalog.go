@@ -33,7 +33,7 @@ type offer struct {
 }
 
 // offers are those of all rows, each once, by the name of the first NodeClass that has it; that of the row named comes first.
-func (a *awsState) offers(first string) []*offer {
+func (a *aws) offers(first string) []*offer {
 	var all []*offer
 	add := func(r *catalogRow) {
 		if r != nil && r.offer != nil && !slices.Contains(all, r.offer) {
@@ -48,7 +48,7 @@ func (a *awsState) offers(first string) []*offer {
 }
 
 // offerOf returns the offer of a NodeClass's types: that of another row if it has the same.
-func (a *awsState) offerOf(nodeClass string, types []events.CatalogInstanceType) *offer {
+func (a *aws) offerOf(nodeClass string, types []events.CatalogInstanceType) *offer {
 	all := a.offers(nodeClass)
 	var like []*catalog.List
 	for _, o := range all {
@@ -64,7 +64,7 @@ func (a *awsState) offerOf(nodeClass string, types []events.CatalogInstanceType)
 }
 
 // stalePrices has every offer joined anew when it is next asked for.
-func (a *awsState) stalePrices() {
+func (a *aws) stalePrices() {
 	fresh := map[*offer]*offer{}
 	for _, o := range a.offers("") {
 		fresh[o] = &offer{list: o.list}
@@ -80,7 +80,7 @@ func (a *awsState) stalePrices() {
 }
 
 // join returns the offer's catalogue. It shares with those of others that were joined before.
-func (a *awsState) join(o *offer) *catalog.Catalog {
+func (a *aws) join(o *offer) *catalog.Catalog {
 	if c := o.joined.Load(); c != nil {
 		return c
 	}
@@ -147,50 +147,50 @@ func (t *priceTable) keys() []catalog.PriceKey {
 
 // Catalog returns what EC2 offers to a NodeClass, at the World's prices; nil if it was not seen. It is built
 // when first asked for after a change of the catalogue or of a price.
-func (w *World) Catalog(nodeClass string) *catalog.Catalog {
-	r, ok := w.aws.catalogs[nodeClass]
+func (a *aws) Catalog(nodeClass string) *catalog.Catalog {
+	r, ok := a.catalogs[nodeClass]
 	if !ok || r.offer == nil {
 		return nil
 	}
 	if c := r.built.Load(); c != nil {
 		return c
 	}
-	c := w.aws.join(r.offer).For(r.nodeClass, r.classVersion, r.reservationsAt)
+	c := a.join(r.offer).For(r.nodeClass, r.classVersion, r.reservationsAt)
 	r.built.Store(c)
 	return c
 }
 
 // CatalogNames returns the NodeClasses with a catalogue, sorted; HasCatalog tells those whose content is known.
-func (w *World) CatalogNames() []string { return sortedKeys(w.aws.catalogs) }
+func (a *aws) CatalogNames() []string { return sortedKeys(a.catalogs) }
 
 // CatalogHash is the hash of the blob a NodeClass's catalogue came from; "" if there is none.
-func (w *World) CatalogHash(nodeClass string) string {
-	if r, ok := w.aws.catalogs[nodeClass]; ok {
+func (a *aws) CatalogHash(nodeClass string) string {
+	if r, ok := a.catalogs[nodeClass]; ok {
 		return r.hash
 	}
 	return ""
 }
 
 // HasCatalog reports that the content of a NodeClass's catalogue is known.
-func (w *World) HasCatalog(nodeClass string) bool {
-	r, ok := w.aws.catalogs[nodeClass]
+func (a *aws) HasCatalog(nodeClass string) bool {
+	r, ok := a.catalogs[nodeClass]
 	return ok && r.offer != nil
 }
 
 // HoldsCatalog reports that the World knows what a reference leads to: its blob need not be read.
-func (w *World) HoldsCatalog(ref *events.CatalogRef) bool {
-	return w.CatalogHash(ref.NodeClass) == ref.Hash && w.HasCatalog(ref.NodeClass)
+func (a *aws) HoldsCatalog(ref *events.CatalogRef) bool {
+	return a.CatalogHash(ref.NodeClass) == ref.Hash && a.HasCatalog(ref.NodeClass)
 }
 
 // RawCatalog makes a catalogue as it was published, without prices; nil if it was not seen.
-func (w *World) RawCatalog(nodeClass string) *events.Catalog {
-	if r, ok := w.aws.catalogs[nodeClass]; ok && r.offer != nil {
+func (a *aws) RawCatalog(nodeClass string) *events.Catalog {
+	if r, ok := a.catalogs[nodeClass]; ok && r.offer != nil {
 		return &events.Catalog{NodeClass: r.nodeClass, Generation: r.classVersion, ReservationsAt: r.reservationsAt, InstanceTypes: r.offer.list.Published()}
 	}
 	return nil
 }
 
 // Price of an offering in micro USD per hour: the zone's own, else the one for every zone; 0 if unknown.
-func (w *World) Price(instanceType, capacityType, zone string) int64 {
-	return w.aws.prices.prices.Of(instanceType, capacityType, zone)
+func (a *aws) Price(instanceType, capacityType, zone string) int64 {
+	return a.prices.prices.Of(instanceType, capacityType, zone)
 }

@@ -14,9 +14,9 @@ import (
 	"millwright/planner/version"
 )
 
-// nodeTable holds Nodes by name with the pods bound to them. A name stays as long as either is known:
+// nodes holds Nodes by name with the pods bound to them. A name stays as long as either is known:
 // pods may be seen before their Node and after it.
-type nodeTable struct {
+type nodes struct {
 	rows version.Table[string, *nodeRow, *Node]
 	// byProvider holds the names of the Nodes with a providerID, sorted. The slices are never changed.
 	byProvider version.Map[string, []string]
@@ -38,21 +38,21 @@ type nodeRow struct {
 	lastEvent, firstSeen int64
 }
 
-func newNodeTable() nodeTable {
-	return nodeTable{
+func newNodeTable() nodes {
+	return nodes{
 		rows:       version.NewTable[string](func(r *nodeRow) (*Node, bool) { return &r.Node, r.known }),
 		byProvider: version.NewMap[string, []string](version.String[string]),
 	}
 }
 
 // row of a name to read; nil if there is none.
-func (t *nodeTable) row(name string) *nodeRow {
+func (t *nodes) row(name string) *nodeRow {
 	r, _ := t.rows.Get(name)
 	return r
 }
 
 // edit returns the row of a name to change; a new one if there is none.
-func (t *nodeTable) edit(o *version.Owner, name string) *nodeRow {
+func (t *nodes) edit(o *version.Owner, name string) *nodeRow {
 	r := t.row(name)
 	switch {
 	case r == nil:
@@ -79,14 +79,14 @@ func (w *World) foldNode(o events.Observation) {
 	w.recordChanged(before, w.nodes.recordNamed(o.Name))
 }
 
-func (t *nodeTable) recordNamed(name string) string {
+func (t *nodes) recordNamed(name string) string {
 	if r := t.row(name); r != nil && r.known {
 		return r.Object.Annotations[karpv1.RecordAnnotationKey]
 	}
 	return ""
 }
 
-func (t *nodeTable) put(owner *version.Owner, o events.Observation, obj *corev1.Node, generation uint32) {
+func (t *nodes) put(owner *version.Owner, o events.Observation, obj *corev1.Node, generation uint32) {
 	r := t.edit(owner, o.Name)
 	uid := cmp.Or(o.UID, obj.UID)
 	if !r.known || r.uid != uid {
@@ -110,7 +110,7 @@ func (r *nodeRow) providerID() string {
 }
 
 // moveProvider lists a Node under another providerID than before.
-func (t *nodeTable) moveProvider(o *version.Owner, name, from, to string) {
+func (t *nodes) moveProvider(o *version.Owner, name, from, to string) {
 	if from == to {
 		return
 	}
@@ -133,7 +133,7 @@ func (r *nodeRow) setAmounts() {
 	r.Capacity, r.Allocatable = resource.From(r.Object.Status.Capacity), resource.From(r.Object.Status.Allocatable)
 }
 
-func (t *nodeTable) remove(o *version.Owner, name string, uid types.UID) {
+func (t *nodes) remove(o *version.Owner, name string, uid types.UID) {
 	r := t.row(name)
 	if r == nil || !r.known || uid != "" && r.uid != "" && uid != r.uid {
 		return
@@ -151,7 +151,7 @@ func (r *nodeRow) forget() {
 }
 
 // prune drops a name behind which neither a Node nor a pod is known.
-func (t *nodeTable) prune(o *version.Owner, name string) {
+func (t *nodes) prune(o *version.Owner, name string) {
 	if r := t.row(name); r != nil && !r.known && len(r.pods) == 0 {
 		t.rows.Delete(o, name)
 	}
@@ -166,14 +166,14 @@ func (w *World) dropNodes() {
 }
 
 // bind adds a pod to its node; unbind takes it away, and must see the pod as it was bound. rebind replaces it by what it is now.
-func (t *nodeTable) bind(o *version.Owner, p *Pod) {
+func (t *nodes) bind(o *version.Owner, p *Pod) {
 	r := t.edit(o, p.NodeName)
 	i, _ := slices.BinarySearchFunc(r.pods, p, ComparePods)
 	r.pods = slices.Insert(r.pods, i, p)
 	r.count(p, resource.Vector.Add)
 }
 
-func (t *nodeTable) unbind(o *version.Owner, p *Pod) {
+func (t *nodes) unbind(o *version.Owner, p *Pod) {
 	r := t.edit(o, p.NodeName)
 	if i, found := slices.BinarySearchFunc(r.pods, p, ComparePods); found {
 		r.pods = slices.Delete(r.pods, i, i+1)
@@ -181,7 +181,7 @@ func (t *nodeTable) unbind(o *version.Owner, p *Pod) {
 	}
 }
 
-func (t *nodeTable) rebind(o *version.Owner, before, after *Pod) {
+func (t *nodes) rebind(o *version.Owner, before, after *Pod) {
 	r := t.edit(o, after.NodeName)
 	if i, found := slices.BinarySearchFunc(r.pods, before, ComparePods); found {
 		r.pods[i] = after
@@ -201,7 +201,7 @@ func (r *nodeRow) count(p *Pod, op func(a, b resource.Vector) resource.Vector) {
 }
 
 // event notes that a pod came to or left the node.
-func (t *nodeTable) event(o *version.Owner, name string, at time.Time) {
+func (t *nodes) event(o *version.Owner, name string, at time.Time) {
 	if t.row(name) != nil {
 		r := t.edit(o, name)
 		r.lastEvent = max(r.lastEvent, unixNano(at))
@@ -209,27 +209,27 @@ func (t *nodeTable) event(o *version.Owner, name string, at time.Time) {
 }
 
 // Nodes returns the Nodes by name.
-func (w *World) Nodes() []*Node { return w.nodes.rows.List() }
+func (t *nodes) Nodes() []*Node { return t.rows.List() }
 
 // Node returns the Node of a name; nil if there is none.
-func (w *World) Node(name string) *Node {
-	if r := w.nodes.row(name); r != nil && r.known {
+func (t *nodes) Node(name string) *Node {
+	if r := t.row(name); r != nil && r.known {
 		return &r.Node
 	}
 	return nil
 }
 
 // NodeByProviderID returns the first Node by name with a providerID; nil if there is none.
-func (w *World) NodeByProviderID(id string) *Node {
-	if names, ok := w.nodes.byProvider.Get(id); ok {
-		return w.Node(names[0])
+func (t *nodes) NodeByProviderID(id string) *Node {
+	if names, ok := t.byProvider.Get(id); ok {
+		return t.Node(names[0])
 	}
 	return nil
 }
 
 // PodsOn returns the pods bound to a node by namespace, name and UID, also if the Node is not known.
-func (w *World) PodsOn(node string) []*Pod {
-	if r := w.nodes.row(node); r != nil {
+func (t *nodes) PodsOn(node string) []*Pod {
+	if r := t.row(node); r != nil {
 		return r.pods
 	}
 	return nil
@@ -237,16 +237,16 @@ func (w *World) PodsOn(node string) []*Pod {
 
 // LastPodEvent is when a pod, not of a DaemonSet, was last seen to be bound to the node, to end on it or to
 // be deleted from it. Zero if none was seen: what the first resync found is not an event.
-func (w *World) LastPodEvent(node string) time.Time {
-	if r := w.nodes.row(node); r != nil && r.lastEvent != 0 {
+func (t *nodes) LastPodEvent(node string) time.Time {
+	if r := t.row(node); r != nil && r.lastEvent != 0 {
 		return time.Unix(0, r.lastEvent).UTC()
 	}
 	return time.Time{}
 }
 
 // FirstSeen is when the Node was first folded: before, pod events on it were not seen.
-func (w *World) FirstSeen(node string) time.Time {
-	if r := w.nodes.row(node); r != nil && r.firstSeen != 0 {
+func (t *nodes) FirstSeen(node string) time.Time {
+	if r := t.row(node); r != nil && r.firstSeen != 0 {
 		return time.Unix(0, r.firstSeen).UTC()
 	}
 	return time.Time{}

@@ -17,64 +17,84 @@ import (
 	"millwright/events"
 )
 
+// objects are the Kubernetes objects that the World keeps as they are, a table for each kind.
+type objects struct {
+	claims       table[*karpv1.NodeClaim]
+	pools        table[*karpv1.NodePool]
+	nodeClasses  table[*awsv1.EC2NodeClass]
+	daemonSets   table[*appsv1.DaemonSet]
+	budgets      table[*policyv1.PodDisruptionBudget]
+	volumeClaims table[*corev1.PersistentVolumeClaim]
+	volumes      table[*corev1.PersistentVolume]
+	classesOfSC  table[*storagev1.StorageClass]
+	csiNodes     table[*storagev1.CSINode]
+	attachments  table[*storagev1.VolumeAttachment]
+	namespaces   table[*corev1.Namespace]
+	priorities   table[*schedulingv1.PriorityClass]
+	overlays     table[*karpv1alpha1.NodeOverlay]
+	unreadable   table[Unreadable]
+}
+
 // The accessors below return one object by name, nil if there is none, or all of a kind by name. Names of
 // namespaced kinds are "namespace/name".
 
 // NodeClaims by name.
-func (w *World) NodeClaims() []*karpv1.NodeClaim { return w.claims.list() }
+func (o *objects) NodeClaims() []*karpv1.NodeClaim { return o.claims.list() }
 
 // NodeClaim of a name.
-func (w *World) NodeClaim(name string) *karpv1.NodeClaim { return w.claims.get(name) }
+func (o *objects) NodeClaim(name string) *karpv1.NodeClaim { return o.claims.get(name) }
 
 // NodePools by name.
-func (w *World) NodePools() []*karpv1.NodePool { return w.pools.list() }
+func (o *objects) NodePools() []*karpv1.NodePool { return o.pools.list() }
 
 // NodePool of a name.
-func (w *World) NodePool(name string) *karpv1.NodePool { return w.pools.get(name) }
+func (o *objects) NodePool(name string) *karpv1.NodePool { return o.pools.get(name) }
 
 // NodeClasses by name.
-func (w *World) NodeClasses() []*awsv1.EC2NodeClass { return w.nodeClasses.list() }
+func (o *objects) NodeClasses() []*awsv1.EC2NodeClass { return o.nodeClasses.list() }
 
 // NodeClass of a name.
-func (w *World) NodeClass(name string) *awsv1.EC2NodeClass { return w.nodeClasses.get(name) }
+func (o *objects) NodeClass(name string) *awsv1.EC2NodeClass { return o.nodeClasses.get(name) }
 
 // DaemonSets by namespace/name.
-func (w *World) DaemonSets() []*appsv1.DaemonSet { return w.daemonSets.list() }
+func (o *objects) DaemonSets() []*appsv1.DaemonSet { return o.daemonSets.list() }
 
 // PodDisruptionBudgets by namespace/name.
-func (w *World) PodDisruptionBudgets() []*policyv1.PodDisruptionBudget { return w.budgets.list() }
+func (o *objects) PodDisruptionBudgets() []*policyv1.PodDisruptionBudget { return o.budgets.list() }
 
 // PersistentVolumeClaim of a namespace/name.
-func (w *World) PersistentVolumeClaim(key string) *corev1.PersistentVolumeClaim {
-	return w.volumeClaims.get(key)
+func (o *objects) PersistentVolumeClaim(key string) *corev1.PersistentVolumeClaim {
+	return o.volumeClaims.get(key)
 }
 
 // PersistentVolume of a name.
-func (w *World) PersistentVolume(name string) *corev1.PersistentVolume { return w.volumes.get(name) }
+func (o *objects) PersistentVolume(name string) *corev1.PersistentVolume { return o.volumes.get(name) }
 
 // StorageClass of a name.
-func (w *World) StorageClass(name string) *storagev1.StorageClass { return w.classesOfSC.get(name) }
+func (o *objects) StorageClass(name string) *storagev1.StorageClass { return o.classesOfSC.get(name) }
 
 // StorageClasses by name.
-func (w *World) StorageClasses() []*storagev1.StorageClass { return w.classesOfSC.list() }
+func (o *objects) StorageClasses() []*storagev1.StorageClass { return o.classesOfSC.list() }
 
 // CSINode of a node's name.
-func (w *World) CSINode(node string) *storagev1.CSINode { return w.csiNodes.get(node) }
+func (o *objects) CSINode(node string) *storagev1.CSINode { return o.csiNodes.get(node) }
 
 // VolumeAttachments by name.
-func (w *World) VolumeAttachments() []*storagev1.VolumeAttachment { return w.attachments.list() }
+func (o *objects) VolumeAttachments() []*storagev1.VolumeAttachment { return o.attachments.list() }
 
 // Namespace of a name.
-func (w *World) Namespace(name string) *corev1.Namespace { return w.namespaces.get(name) }
+func (o *objects) Namespace(name string) *corev1.Namespace { return o.namespaces.get(name) }
 
 // Namespaces by name.
-func (w *World) Namespaces() []*corev1.Namespace { return w.namespaces.list() }
+func (o *objects) Namespaces() []*corev1.Namespace { return o.namespaces.list() }
 
 // PriorityClass of a name.
-func (w *World) PriorityClass(name string) *schedulingv1.PriorityClass { return w.priorities.get(name) }
+func (o *objects) PriorityClass(name string) *schedulingv1.PriorityClass {
+	return o.priorities.get(name)
+}
 
 // NodeOverlays by name.
-func (w *World) NodeOverlays() []*karpv1alpha1.NodeOverlay { return w.overlays.list() }
+func (o *objects) NodeOverlays() []*karpv1alpha1.NodeOverlay { return o.overlays.list() }
 
 // Overlaid is what build makes of NodeOverlays, NodePools and catalogues, computed once per change of one of them and not for
 // every Snapshot. All callers must pass the same build.
@@ -88,16 +108,16 @@ func (w *World) Overlaid(build func() any) any {
 }
 
 // Unreadable lists the objects that exist but are unknown, by kind and name.
-func (w *World) Unreadable() []Unreadable { return w.unreadable.list() }
+func (o *objects) Unreadable() []Unreadable { return o.unreadable.list() }
 
 // Instances by id.
-func (w *World) Instances() []*Instance { return w.aws.instances.list() }
+func (a *aws) Instances() []*Instance { return a.instances.list() }
 
 // Instance of an id.
-func (w *World) Instance(id string) *Instance { return w.aws.instances.get(id) }
+func (a *aws) Instance(id string) *Instance { return a.instances.get(id) }
 
 // Interruptions by instance id and message kind.
-func (w *World) Interruptions() []*events.Interruption { return w.aws.interruptions.list() }
+func (a *aws) Interruptions() []*events.Interruption { return a.interruptions.list() }
 
 // HighestRecord is the highest record of a log that an annotation millwright.sh/record in the World names;
 // 0 if none does. A Ledger below it does not know all that was done.

@@ -13,8 +13,8 @@ import (
 	"millwright/planner/version"
 )
 
-// podTable holds pods by UID and by name, and those without a node.
-type podTable struct {
+// pods holds pods by UID and by name, and those without a node.
+type pods struct {
 	byUID   version.Map[types.UID, *podRow]
 	byName  version.Map[podName, types.UID]
 	pending version.Table[podKey, *Pod, *Pod]
@@ -33,21 +33,21 @@ type podRow struct {
 	generation uint32
 }
 
-func newPodTable() podTable {
-	return podTable{
+func newPodTable() pods {
+	return pods{
 		byUID:   version.NewMap[types.UID, *podRow](version.String[types.UID]),
 		byName:  version.NewMap[podName, types.UID](func(n podName) uint64 { return version.Strings(n.namespace, n.name) }),
 		pending: version.NewTableFunc(func(k podKey) uint64 { return version.String(k.uid) }, comparePodKeys, version.Whole[*Pod]),
 	}
 }
 
-func (t *podTable) row(uid types.UID) *podRow {
+func (t *pods) row(uid types.UID) *podRow {
 	r, _ := t.byUID.Get(uid)
 	return r
 }
 
 // named is the pod of a name; nil if there is none.
-func (t *podTable) named(n podName) *podRow {
+func (t *pods) named(n podName) *podRow {
 	if uid, ok := t.byName.Get(n); ok {
 		return t.row(uid)
 	}
@@ -217,29 +217,29 @@ func (w *World) dropPods(at time.Time) {
 }
 
 // Pod returns the pod with a UID; nil if there is none.
-func (w *World) Pod(uid types.UID) *Pod {
-	if r := w.pods.row(uid); r != nil {
+func (t *pods) Pod(uid types.UID) *Pod {
+	if r := t.row(uid); r != nil {
 		return &r.Pod
 	}
 	return nil
 }
 
 // PodNamed returns the pod of a namespace and name; nil if there is none.
-func (w *World) PodNamed(namespace, name string) *Pod {
-	if r := w.pods.named(podName{namespace, name}); r != nil {
+func (t *pods) PodNamed(namespace, name string) *Pod {
+	if r := t.named(podName{namespace, name}); r != nil {
 		return &r.Pod
 	}
 	return nil
 }
 
 // PodCount and ClassCount say how much is held.
-func (w *World) PodCount() int   { return w.pods.byUID.Len() }
+func (t *pods) PodCount() int    { return t.byUID.Len() }
 func (w *World) ClassCount() int { return w.classes.Len() }
 
 // Pods returns all pods by namespace, name and UID. It sorts anew on each call; prefer PodsOn and PendingPods.
-func (w *World) Pods() []*Pod {
-	all := make([]*Pod, 0, w.pods.byUID.Len())
-	for _, r := range w.pods.byUID.All() {
+func (t *pods) Pods() []*Pod {
+	all := make([]*Pod, 0, t.byUID.Len())
+	for _, r := range t.byUID.All() {
 		all = append(all, &r.Pod)
 	}
 	slices.SortFunc(all, ComparePods)
@@ -247,7 +247,7 @@ func (w *World) Pods() []*Pod {
 }
 
 // PendingPods returns the pods without a node that have not ended, by namespace, name and UID.
-func (w *World) PendingPods() []*Pod { return w.pods.pending.List() }
+func (t *pods) PendingPods() []*Pod { return t.pending.List() }
 
 // Classes returns the classes of the World's pods by digest.
 func (w *World) Classes() []*PodClass {

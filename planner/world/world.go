@@ -38,26 +38,13 @@ type World struct {
 	// generation counts resync begins; a row whose generation is lower was not mentioned since.
 	generation uint32
 
-	pods    podTable
+	// What was seen, by what it is about; each part has its own accessors, which are the World's too.
+	pods
+	nodes
+	objects
+	aws
 	classes version.Map[uint64, classRow]
-	nodes   nodeTable
 
-	claims       table[*karpv1.NodeClaim]
-	pools        table[*karpv1.NodePool]
-	nodeClasses  table[*awsv1.EC2NodeClass]
-	daemonSets   table[*appsv1.DaemonSet]
-	budgets      table[*policyv1.PodDisruptionBudget]
-	volumeClaims table[*corev1.PersistentVolumeClaim]
-	volumes      table[*corev1.PersistentVolume]
-	classesOfSC  table[*storagev1.StorageClass]
-	csiNodes     table[*storagev1.CSINode]
-	attachments  table[*storagev1.VolumeAttachment]
-	namespaces   table[*corev1.Namespace]
-	priorities   table[*schedulingv1.PriorityClass]
-	overlays     table[*karpv1alpha1.NodeOverlay]
-	unreadable   table[Unreadable]
-
-	aws awsState
 	// revision counts changes of what is in the World, in this process; unbound counts those that are about anything but pods with a
 	// node. No checkpoint has them.
 	revision, unbound uint64
