@@ -57,7 +57,8 @@ func DefaultOptions() Options {
 type Snapshot struct {
 	World  *world.World
 	Ledger *ledger.Ledger
-	// Now = max(clock, last record's time, as-of), so that a slow clock never reopens a window.
+	// Now is the checked clock, raised to the last record's time or the as-of if these are at most 5 s ahead, so that a slow clock
+	// never reopens a window and a record from the future moves nobody (DESIGN §2).
 	Now     time.Time
 	Options Options
 	// OptionsSeq is the OptionsSet record in force.

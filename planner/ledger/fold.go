@@ -159,7 +159,7 @@ func (l *Ledger) foldCommandReduced(p *CommandReduced) {
 func (l *Ledger) foldCommandRolledBack(e Entry, p *CommandRolledBack) {
 	if cmd := l.Command(p.ID); cmd != nil {
 		for _, pool := range p.Failing {
-			l.failing = with(l.failing, pool, l.failing[pool].again(cmd.At, e.Time))
+			l.failing = with(l.failing, pool, l.failing[pool].failedAgain(cmd.At, e.Time))
 		}
 	}
 	l.commands.Delete(l.owner, p.ID)

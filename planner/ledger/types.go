@@ -171,8 +171,8 @@ const (
 	failingMost  = 10 * time.Minute
 )
 
-// again is the state after one more failure. A failure of a command that was started before the last one ended tells nothing new.
-func (f Failing) again(started, now time.Time) Failing {
+// failedAgain is the state after one more failure. A failure of a command that was started before the last one ended tells nothing new.
+func (f Failing) failedAgain(started, now time.Time) Failing {
 	if f.Failures > 0 && started.Before(f.Until) {
 		return f
 	}

@@ -28,8 +28,8 @@ type sighting struct {
 	planned bool
 }
 
-// note takes the pods of a Snapshot in, and returns how many wait for a first verdict.
-func (b *batch) note(s *planner.Snapshot) (waiting int) {
+// notePending takes in the pods of a Snapshot, and returns how many wait for a first verdict.
+func (b *batch) notePending(s *planner.Snapshot) (waiting int) {
 	pending := s.World.PendingPods()
 	if len(pending) == len(b.pending) && (len(pending) == 0 || &pending[0] == &b.pending[0]) {
 		return b.size

@@ -183,7 +183,7 @@ func (s *Service) confirm(p *planned) (planned, error) {
 func (s *Service) plan() (planned, error) {
 	var p planned
 	err := s.host.Snapshot(service.ForProvisioning, func(snap *planner.Snapshot) error {
-		waiting := s.batch.note(snap)
+		waiting := s.batch.notePending(snap)
 		s.metrics.queueDepth.WithLabelValues(controller).Set(float64(waiting))
 		if p.wait = s.due(snap); p.wait > 0 {
 			return nil

@@ -34,7 +34,7 @@ func newFold(w *Watcher) *fold { return &fold{w: w, world: world.New()} }
 
 // run folds until ctx ends, starting over from a checkpoint when the stream does not go on from where it stands.
 func (f *fold) run(ctx context.Context) error {
-	return f.w.again(ctx, "fold the stream", func() (bool, error) {
+	return f.w.retry(ctx, "fold the stream", func() (bool, error) {
 		before, _ := f.Position()
 		err := f.consume(ctx)
 		after, _ := f.Position()

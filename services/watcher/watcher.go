@@ -113,16 +113,16 @@ func (w *Watcher) Run(ctx context.Context) error {
 
 // runAWS starts the AWS half again if it fails.
 func (w *Watcher) runAWS(ctx context.Context) error {
-	return w.again(ctx, "poll aws", func() (bool, error) { return false, w.aws.Run(ctx) })
+	return w.retry(ctx, "poll aws", func() (bool, error) { return false, w.aws.Run(ctx) })
 }
 
 func (w *Watcher) runEpochs(ctx context.Context) error {
-	return w.again(ctx, "publish", func() (bool, error) { return w.runEpoch(ctx) })
+	return w.retry(ctx, "publish", func() (bool, error) { return w.runEpoch(ctx) })
 }
 
-// again calls f until ctx ends, with backoff between failures. f reports whether it got far enough for the
+// retry calls f until ctx ends, with backoff between failures. f reports whether it got far enough for the
 // backoff to begin anew.
-func (w *Watcher) again(ctx context.Context, what string, f func() (bool, error)) error {
+func (w *Watcher) retry(ctx context.Context, what string, f func() (bool, error)) error {
 	b := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(10*time.Second), backoff.WithMaxElapsedTime(0))
 	for {

@@ -162,3 +162,35 @@ func anchors(text string) []string {
 	}
 	return out
 }
+
+var (
+	testName = regexp.MustCompile("`((?:Test|Benchmark|Fuzz)[A-Z][A-Za-z0-9]*)`")
+	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)[A-Z][A-Za-z0-9]*)\(`)
+)
+
+// Tests that documents name exist: who breaks what a document promises finds the test that fails.
+func TestTestsThatDocumentsNameExist(t *testing.T) {
+	exist := map[string]bool{}
+	files := sources(t)
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			for _, m := range testFunc.FindAllStringSubmatch(read(t, file), -1) {
+				exist[m[1]] = true
+			}
+		}
+	}
+	named := 0
+	for _, file := range files {
+		if filepath.Ext(file) != ".md" {
+			continue
+		}
+		for _, m := range testName.FindAllStringSubmatch(read(t, file), -1) {
+			if named++; !exist[m[1]] {
+				t.Errorf("%s: there is no %s", file, m[1])
+			}
+		}
+	}
+	if named < 100 {
+		t.Errorf("only %d names of tests: are they still found?", named)
+	}
+}

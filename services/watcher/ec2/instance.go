@@ -26,7 +26,8 @@ type instances struct {
 	emitted map[string]*events.InstanceState
 }
 
-func (i *instances) again() {
+// emitAllAgain has every instance emitted by the next poll, as for a new epoch.
+func (i *instances) emitAllAgain() {
 	i.Lock()
 	defer i.Unlock()
 	for id := range i.emitted {

@@ -129,9 +129,9 @@ func (p *Poller) Synced() bool {
 
 // Resync polls all again soon, and emits all of it again. It does not block.
 func (p *Poller) Resync() {
-	p.catalogs.again()
-	p.prices.again()
-	p.instances.again()
+	p.catalogs.emitAllAgain()
+	p.prices.emitAllAgain()
+	p.instances.emitAllAgain()
 	for _, t := range p.tasks {
 		t.soon()
 	}

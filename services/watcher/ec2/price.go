@@ -29,7 +29,8 @@ type prices struct {
 	spotSeen bool
 }
 
-func (p *prices) again() {
+// emitAllAgain has every known price emitted by the next poll, as for a new epoch.
+func (p *prices) emitAllAgain() {
 	p.Lock()
 	defer p.Unlock()
 	for key := range p.emitted {

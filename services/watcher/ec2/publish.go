@@ -32,7 +32,8 @@ type emittedCatalog struct {
 	reservationsAt time.Time
 }
 
-func (c *catalogs) again() {
+// emitAllAgain has every catalogue computed and emitted again, as for a new epoch.
+func (c *catalogs) emitAllAgain() {
 	c.recompute()
 	c.Lock()
 	defer c.Unlock()
