@@ -81,13 +81,13 @@ func (l *Log) resolve(ctx context.Context, s record.Stored) (store.Record, error
 	var err error
 	if s.PayloadContent.Blob {
 		if r.Payload, err = l.GetBlob(ctx, s.PayloadContent.BlobName()); err != nil {
-			return r, l.missing(s.Seq, "payload", err)
+			return r, l.missing(ctx, s.Seq, "payload", err)
 		}
 	}
 	if s.ExplanationContent.Blob {
 		r.Explanation, err = l.GetBlob(ctx, s.ExplanationContent.BlobName())
 		if err != nil && !isNotFound(err) {
-			return r, l.missing(s.Seq, "explanation", err)
+			return r, l.missing(ctx, s.Seq, "explanation", err)
 		}
 	}
 	return r, nil

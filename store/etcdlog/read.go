@@ -16,9 +16,16 @@ const pageRecords = 256
 
 func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
 
-// missing turns the loss of a blob into a fault of the record that names it.
-func (l *Log) missing(seq uint64, what string, err error) error {
-	if isNotFound(err) {
+// missing turns the loss of a blob into a fault of the record that names it, unless the record itself left the log since it was read:
+// then the blob went as it should.
+func (l *Log) missing(ctx context.Context, seq uint64, what string, err error) error {
+	lost := isNotFound(err) || errors.Is(err, store.ErrCorrupt)
+	if lost {
+		if base, failed := l.Base(ctx); failed != nil {
+			return fmt.Errorf("record %d: %s: %w", seq, what, failed)
+		} else if seq > 1 && seq <= base.Seq {
+			return fmt.Errorf("record %d: %s: %w", seq, what, store.ErrCompacted)
+		}
 		return fmt.Errorf("record %d: %s: %w: %w", seq, what, err, store.ErrCorrupt)
 	}
 	return fmt.Errorf("record %d: %s: %w", seq, what, err)
@@ -112,8 +119,12 @@ func (l *Log) Verify(ctx context.Context) (uint64, error) {
 	for {
 		p, err := l.page(ctx, prev.Seq+1, pageRecords)
 		for _, s := range p.records {
-			if err := l.verify(ctx, prev, s); err != nil {
-				return prev.Seq, err
+			failed := l.verify(ctx, prev, s)
+			if errors.Is(failed, store.ErrCompacted) {
+				break // it left while it was looked at
+			}
+			if failed != nil {
+				return prev.Seq, failed
 			}
 			prev = s.Place().Head
 		}
