@@ -105,6 +105,58 @@ func TestArchivedReadsAsLive(t *testing.T) {
 	}
 }
 
+// busy is a log that somebody archives a further part of before each of its calls.
+type busy struct {
+	*memlog.Log
+	archive func()
+}
+
+func (b busy) Read(ctx context.Context, from uint64, limit int) ([]store.Record, error) {
+	b.archive()
+	return b.Log.Read(ctx, from, limit)
+}
+
+func (b busy) Verify(ctx context.Context) (uint64, error) {
+	b.archive()
+	return b.Log.Verify(ctx)
+}
+
+func (b busy) Base(ctx context.Context) (store.Head, error) {
+	b.archive()
+	return b.Log.Base(ctx)
+}
+
+// Another archives between any two calls that a reader makes: it reads on all the same.
+func TestARecordIsReadWhileOthersArchive(t *testing.T) {
+	for _, read := range []func(t *testing.T, j *Joined, want []store.Record){
+		func(t *testing.T, j *Joined, want []store.Record) {
+			got, err := j.Read(ctx, 1, 1000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, want, got)
+		},
+		func(t *testing.T, j *Joined, want []store.Record) {
+			if last, err := j.Verify(ctx); err != nil || last != uint64(len(want)) {
+				t.Errorf("verified to %d, %v", last, err)
+			}
+		},
+	} {
+		log := filled(t, 400)
+		want := all(t, log)
+		dir := Open(t.TempDir(), log.ID())
+		a, through := archiver(log, dir), uint64(0)
+		j := Join(busy{log, func() {
+			if through += 60; through < 400 {
+				if _, err := a.Archive(ctx, through); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}}, dir)
+		read(t, j, want)
+	}
+}
+
 func TestLostExplanationsStayLost(t *testing.T) {
 	log := filled(t, 60)
 	want := all(t, log)

@@ -23,23 +23,23 @@ func (j *Joined) Read(ctx context.Context, from uint64, limit int) ([]store.Reco
 		limit = store.DefaultReadLimit
 	}
 	from = max(from, 1)
-	out, err := j.Log.Read(ctx, from, limit)
-	if !errors.Is(err, store.ErrCompacted) {
-		return out, err
+	var out []store.Record
+	for { // somebody may archive what comes next, between any two looks
+		live, err := j.Log.Read(ctx, from+uint64(len(out)), limit-len(out))
+		out = append(out, live...)
+		if !errors.Is(err, store.ErrCompacted) {
+			return out, err
+		}
+		compacted := err
+		archived, err := j.dir.Read(ctx, from+uint64(len(out)), limit-len(out))
+		out = append(out, archived...)
+		switch {
+		case err != nil || len(out) == limit:
+			return out, err
+		case len(archived) == 0:
+			return out, fmt.Errorf("%w; the archive %s does not hold it", compacted, j.dir.Path())
+		}
 	}
-	compacted := err
-	archived, err := j.dir.Read(ctx, from+uint64(len(out)), limit-len(out))
-	switch {
-	case err != nil:
-		return append(out, archived...), err
-	case len(archived) == 0:
-		return out, fmt.Errorf("%w; the archive %s does not hold it", compacted, j.dir.Path())
-	}
-	if out = append(out, archived...); len(out) == limit {
-		return out, nil
-	}
-	live, err := j.Log.Read(ctx, from+uint64(len(out)), limit-len(out))
-	return append(out, live...), err
 }
 
 // Watch implements store.Log.
