@@ -15,22 +15,15 @@ import (
 // ErrClock is wrapped by what is refused because the clock of this process cannot be relied on.
 var ErrClock = errors.New("this process stands down")
 
+// ClockFault returns why the clock of the process cannot be relied on, as people are told; nil while it can.
+func (s *State) ClockFault() error { return s.reliable() }
+
 // Reliable returns why the clock of the process cannot be relied on; nil while it can.
 func (s *State) Reliable() error {
 	if err := s.reliable(); err != nil {
 		return fmt.Errorf("%w: %w", ErrClock, err)
 	}
 	return nil
-}
-
-// clockReliable is Reliable for what services ask, who try again when something has changed.
-func (h *Host) clockReliable() error {
-	err := h.state.Reliable()
-	if err == nil {
-		return nil
-	}
-	h.metrics.notReady.WithLabelValues("clock").Inc()
-	return fmt.Errorf("%w: %w", service.ErrNotReady, err)
 }
 
 // clock returns what there is to tell of the clock, of which a moment ago a reason was known not to rely on it.

@@ -147,9 +147,3 @@ func (s *State) readControl(ctx context.Context) error {
 	s.control.confirm(asked)
 	return nil
 }
-
-// Stop implements service.Host.
-func (h *Host) Stop() ledger.Stop { return h.state.Stop() }
-
-// LogAway implements service.Host.
-func (h *Host) LogAway() bool { return h.state.LogAway() }

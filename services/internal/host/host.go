@@ -39,11 +39,6 @@ type Config struct {
 	Registerer  prometheus.Registerer
 }
 
-// Publisher takes KubeEvents; kubeevent.Publisher is one.
-type Publisher interface {
-	Publish(service.KubeEvent)
-}
-
 // Host is one service's view of the process. It implements service.Host and is safe for concurrent use.
 type Host struct {
 	name    string
@@ -206,4 +201,20 @@ func (h *Host) ownFolded(l *ledger.Ledger) error {
 		return fmt.Errorf("%w: own record %d is not folded yet", service.ErrNotReady, h.ownSeq)
 	}
 	return nil
+}
+
+// Stop implements service.Host.
+func (h *Host) Stop() ledger.Stop { return h.state.Stop() }
+
+// LogAway implements service.Host.
+func (h *Host) LogAway() bool { return h.state.LogAway() }
+
+// clockReliable is Reliable for what services ask, who try again when something has changed.
+func (h *Host) clockReliable() error {
+	err := h.state.Reliable()
+	if err == nil {
+		return nil
+	}
+	h.metrics.notReady.WithLabelValues("clock").Inc()
+	return fmt.Errorf("%w: %w", service.ErrNotReady, err)
 }

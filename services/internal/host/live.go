@@ -1,6 +1,8 @@
 package host
 
-import "sync"
+import (
+	"sync"
+)
 
 // live is what is folded, a World or a Ledger, and its versions.
 type live[T interface{ Version() T }] struct {

@@ -80,6 +80,11 @@ func (s *State) watchBus(ctx context.Context) error {
 	return nil
 }
 
+// Publisher takes KubeEvents; kubeevent.Publisher is one.
+type Publisher interface {
+	Publish(service.KubeEvent)
+}
+
 // OutageNotifier tells people of stops, outages, clocks that are off and options that differ, by KubeEvents about one object.
 type OutageNotifier struct {
 	State  *State

@@ -22,13 +22,16 @@ func (h *Host) report(t *term) {
 			h.logger.Debug().Err(err).Msg("not reported")
 		}
 		cancel()
-		sleep(t.ctx, reportEvery)
+		select {
+		case <-time.After(reportEvery):
+		case <-t.ctx.Done():
+		}
 	}
 }
 
 func (h *Host) standing() map[string]string {
 	r := map[string]string{audit.ReportAt: stamp(h.Now()), audit.ReportStop: string(h.Stop())}
-	if err := h.state.reliable(); err != nil {
+	if err := h.state.ClockFault(); err != nil {
 		r[audit.ReportClock] = err.Error()
 	}
 	w, l, err := h.state.versions()
