@@ -86,7 +86,7 @@ func (a *agenda) silent() bool {
 }
 
 // note remembers whose the claim's instance is.
-func (a *agenda) note(v *sight) {
+func (a *agenda) note(v *claimView) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if id := providerID(v.ledger, v.own()); id != "" {

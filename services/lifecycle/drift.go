@@ -51,9 +51,9 @@ func driftedIf(differs bool) verdict {
 // comparison is one claim beside what it was made of.
 type comparison struct {
 	o    *karpv1.NodeClaim
-	pool *poolYardstick
+	pool *poolReference
 	// class is nil if the NodeClass is not there or going.
-	class *classYardstick
+	class *classReference
 	// placement as EC2 lists it; listed is false before it did.
 	placement placement
 	listed    bool
@@ -76,7 +76,7 @@ var driftChecks = []struct {
 
 // drift returns why a claim has drifted, "" if it has not. A claim that is not launched has not. false: no comparison found a
 // drift, and not all could be made.
-func (y *yardsticks) drift(o *karpv1.NodeClaim, pool *poolYardstick, now time.Time) (reason string, known bool) {
+func (y *driftReferences) drift(o *karpv1.NodeClaim, pool *poolReference, now time.Time) (reason string, known bool) {
 	if !claim.IsTrue(o.Status.Conditions, karpv1.ConditionTypeLaunched) {
 		return "", true
 	}
@@ -95,8 +95,8 @@ func (y *yardsticks) drift(o *karpv1.NodeClaim, pool *poolYardstick, now time.Ti
 	return "", known
 }
 
-// poolYardstick is a NodePool as its claims are compared with it.
-type poolYardstick struct {
+// poolReference is a NodePool as its claims are compared with it.
+type poolReference struct {
 	*karpv1.NodePool
 	// hashes that are the pool's.
 	hashes []string
@@ -104,16 +104,16 @@ type poolYardstick struct {
 	requirements *requirement.Set
 }
 
-func newPoolYardstick(p *karpv1.NodePool) *poolYardstick {
-	y := &poolYardstick{NodePool: p, hashes: drifthash.NodePools(p.Spec.Template)}
+func newPoolReference(p *karpv1.NodePool) *poolReference {
+	y := &poolReference{NodePool: p, hashes: drifthash.NodePools(p.Spec.Template)}
 	if set, err := requirement.FromClaim(p.Spec.Template.Spec.Requirements); err == nil {
 		y.requirements = &set
 	}
 	return y
 }
 
-// classYardstick is an EC2NodeClass as its claims are compared with it.
-type classYardstick struct {
+// classReference is an EC2NodeClass as its claims are compared with it.
+type classReference struct {
 	*awsv1.EC2NodeClass
 	// hashes that are the class's, by the version it bears; none if that cannot be computed.
 	hashes []string
@@ -126,8 +126,8 @@ type classYardstick struct {
 	catalog *catalog.Catalog
 }
 
-func newClassYardstick(h nodeclass.Hasher, nc *awsv1.EC2NodeClass, cat *catalog.Catalog) *classYardstick {
-	y := &classYardstick{EC2NodeClass: nc, catalog: cat, groups: map[string]bool{}}
+func newClassReference(h nodeclass.Hasher, nc *awsv1.EC2NodeClass, cat *catalog.Catalog) *classReference {
+	y := &classReference{EC2NodeClass: nc, catalog: cat, groups: map[string]bool{}}
 	if nc.Unreadable != "" {
 		return y
 	}
@@ -144,7 +144,7 @@ func newClassYardstick(h nodeclass.Hasher, nc *awsv1.EC2NodeClass, cat *catalog.
 }
 
 // typeOf the claim's instance; nil if the catalogue does not know it.
-func (y *classYardstick) typeOf(o *karpv1.NodeClaim) *catalog.InstanceType {
+func (y *classReference) typeOf(o *karpv1.NodeClaim) *catalog.InstanceType {
 	if y == nil || y.catalog == nil {
 		return nil
 	}

@@ -28,7 +28,7 @@ func TestClassHashesOfOtherAlgorithmsSayNothing(t *testing.T) {
 	} {
 		nc, o := &awsv1.EC2NodeClass{}, &karpv1.NodeClaim{}
 		nc.Annotations, o.Annotations = c.class, c.claim
-		y := newClassYardstick(nodeclass.Hasher{}, nc, nil)
+		y := newClassReference(nodeclass.Hasher{}, nc, nil)
 		if got := (&comparison{o: o, class: y}).classHash(); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}

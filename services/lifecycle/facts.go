@@ -18,8 +18,8 @@ import (
 	"millwright/planner/ledger"
 )
 
-// sight is one claim as everything we can read shows it.
-type sight struct {
+// claimView is one claim as everything we can read shows it.
+type claimView struct {
 	name string
 	// object is nil if there is none as far as we know. It is shared: never change it.
 	object *karpv1.NodeClaim
@@ -39,9 +39,9 @@ type sight struct {
 func claimKey(name string) string { return ledger.ClaimAggregate(name) }
 
 // look gathers the facts about a claim.
-func (s *Service) look(name string) (*sight, error) {
+func (s *Service) look(name string) (*claimView, error) {
 	now := s.host.Now()
-	v := &sight{name: name, input: claim.Input{Name: name, Now: now.UTC(), RetryAt: s.mem.retries.At(claimKey(name)).UTC()}}
+	v := &claimView{name: name, input: claim.Input{Name: name, Now: now.UTC(), RetryAt: s.mem.retries.At(claimKey(name)).UTC()}}
 	var drained map[string]bool
 	claims := 0
 	err := s.host.Ledger(func(l *ledger.Ledger) error {
@@ -67,7 +67,7 @@ func (s *Service) look(name string) (*sight, error) {
 }
 
 // drained finds the Nodes of the claim and which of them have nothing left to wait for.
-func (s *Service) drained(v *sight, l *ledger.Ledger, now time.Time) map[string]bool {
+func (s *Service) drained(v *claimView, l *ledger.Ledger, now time.Time) map[string]bool {
 	v.object = s.objectOf(v.name, now)
 	v.nodes = s.nodesOf(providerID(v.ledger, v.object), now)
 	drained := map[string]bool{}
@@ -100,7 +100,7 @@ func providerID(l *ledger.Claim, o *karpv1.NodeClaim) string {
 	return ""
 }
 
-func (s *Service) complete(v *sight, drained map[string]bool, now time.Time) {
+func (s *Service) complete(v *claimView, drained map[string]bool, now time.Time) {
 	in := &v.input
 	in.Ledger = claim.FactsOfLedger(v.ledger)
 	in.Object = claim.FactsOfObject(v.object, v.ledger, s.host.LogID())
@@ -133,14 +133,14 @@ func (s *Service) complete(v *sight, drained map[string]bool, now time.Time) {
 }
 
 // own is the object if it is the one the Ledger means.
-func (v *sight) own() *karpv1.NodeClaim {
+func (v *claimView) own() *karpv1.NodeClaim {
 	if v.object != nil && v.ledger != nil && v.ledger.UID != "" && v.object.UID != v.ledger.UID {
 		return nil
 	}
 	return v.object
 }
 
-func refOf(v *sight) *karpv1.NodeClassReference {
+func refOf(v *claimView) *karpv1.NodeClassReference {
 	switch {
 	case v.object != nil:
 		return v.object.Spec.NodeClassRef
@@ -151,7 +151,7 @@ func refOf(v *sight) *karpv1.NodeClassReference {
 }
 
 // poolFacts says whether the claim's NodePool is missing from the cache, and whether a direct list lacks it too.
-func (s *Service) poolFacts(v *sight) (missing, gone bool) {
+func (s *Service) poolFacts(v *claimView) (missing, gone bool) {
 	name, uid := poolOf(v)
 	if uid == "" {
 		return false, false
@@ -163,7 +163,7 @@ func (s *Service) poolFacts(v *sight) (missing, gone bool) {
 }
 
 // poolOf is the NodePool the claim belongs to by plan, or by owner once there is an object.
-func poolOf(v *sight) (string, types.UID) {
+func poolOf(v *claimView) (string, types.UID) {
 	if v.object != nil {
 		for _, r := range v.object.OwnerReferences {
 			if r.Kind == "NodePool" && strings.HasPrefix(r.APIVersion, karpv1.Group+"/") {
@@ -237,7 +237,7 @@ func (m *memory) optionsOf(l *ledger.Ledger) planner.Options {
 }
 
 // versions names everything the wanted status depends on.
-func (v *sight) versions() string {
+func (v *claimView) versions() string {
 	parts := []string{strconv.FormatUint(v.at, 10)}
 	if v.object != nil {
 		parts = append(parts, string(v.object.UID), v.object.ResourceVersion)
@@ -260,7 +260,7 @@ func (v *sight) versions() string {
 }
 
 // pool is the NodePool's name, empty for a claim of none.
-func (v *sight) pool() string {
+func (v *claimView) pool() string {
 	if v.ledger != nil && v.ledger.NodePool != "" {
 		return v.ledger.NodePool
 	}
@@ -270,7 +270,7 @@ func (v *sight) pool() string {
 	return ""
 }
 
-func (v *sight) uid() types.UID {
+func (v *claimView) uid() types.UID {
 	if v.ledger != nil && v.ledger.UID != "" {
 		return v.ledger.UID
 	}
@@ -281,7 +281,7 @@ func (v *sight) uid() types.UID {
 }
 
 // instanceID is empty while none is known.
-func (v *sight) instanceID() string {
+func (v *claimView) instanceID() string {
 	_, id := splitProviderID(providerID(v.ledger, v.own()))
 	return id
 }

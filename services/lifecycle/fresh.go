@@ -129,7 +129,7 @@ func update[T metav1.Object](ctx context.Context, k freshKube, before, after T, 
 }
 
 // isOutdated reports that an object of the claim is known to have a newer version than is in sight.
-func (s *Service) isOutdated(v *sight) bool {
+func (s *Service) isOutdated(v *claimView) bool {
 	now := s.host.Now()
 	if o := v.own(); o != nil && s.mem.outdated.Has(o, now) {
 		return true
@@ -143,7 +143,7 @@ func (s *Service) isOutdated(v *sight) bool {
 }
 
 // readAnew reads the outdated objects of the claim from the API server itself.
-func (s *Service) readAnew(ctx context.Context, v *sight) error {
+func (s *Service) readAnew(ctx context.Context, v *claimView) error {
 	now := s.host.Now()
 	if o := v.own(); o != nil && s.mem.outdated.Has(o, now) {
 		if _, err := s.reread(ctx, v); err != nil {

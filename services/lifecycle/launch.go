@@ -30,7 +30,7 @@ const (
 )
 
 // launch opens an attempt: build the request, record it, send what was recorded.
-func (s *Service) launch(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+func (s *Service) launch(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	cat, standing, err := s.catalogue(v)
 	if err != nil {
 		return false, err
@@ -62,7 +62,7 @@ func (s *Service) launch(ctx context.Context, v *sight, _ claim.Action) (bool, e
 }
 
 // unbuilt remembers why no request could be made. What dooms the claim is decided by the next step.
-func (s *Service) unbuilt(v *sight, err error) (bool, error) {
+func (s *Service) unbuilt(v *claimView, err error) (bool, error) {
 	if ec2.IsTemplateLimit(err) {
 		s.mem.templatesScarce()
 	}
@@ -76,7 +76,7 @@ func (s *Service) unbuilt(v *sight, err error) (bool, error) {
 }
 
 // resolve closes an attempt of unknown outcome: by the same bytes with the same token, while EC2 remembers them.
-func (s *Service) resolve(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+func (s *Service) resolve(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	if s.host.Now().Sub(v.ledger.OpenedAt) > tokenLife {
 		return s.search(ctx, v, v.ledger.Open)
 	}
@@ -87,7 +87,7 @@ func (s *Service) resolve(ctx context.Context, v *sight, _ claim.Action) (bool, 
 }
 
 // awaitCatalogue is ErrNotReady while the catalogue that completes a NodeClaim may still come, counted from a time.
-func (s *Service) awaitCatalogue(v *sight, since time.Time) error {
+func (s *Service) awaitCatalogue(v *claimView, since time.Time) error {
 	_, _, err := s.catalogue(v)
 	if errors.Is(err, service.ErrNotReady) && s.mem.catalogue(refOf(v)) == nil && s.host.Now().Sub(since) < catalogPatience {
 		return err
@@ -97,7 +97,7 @@ func (s *Service) awaitCatalogue(v *sight, since time.Time) error {
 
 // send makes the call the record holds. first says that nothing was sent for this attempt before: only then
 // does a refusal prove that nothing was launched.
-func (s *Service) send(ctx context.Context, v *sight, open *ledger.LaunchRequested, first bool) (bool, error) {
+func (s *Service) send(ctx context.Context, v *claimView, open *ledger.LaunchRequested, first bool) (bool, error) {
 	request, err := launch.DecodeRequest(open.Request)
 	if err != nil {
 		return s.search(ctx, v, open) // a version that encoded it otherwise may have sent it
@@ -133,7 +133,7 @@ func (s *Service) isEnding(ctx context.Context, id string) (bool, error) {
 }
 
 // refused sorts an error of CreateFleet.
-func (s *Service) refused(ctx context.Context, v *sight, open *ledger.LaunchRequested, first bool, err error) (bool, error) {
+func (s *Service) refused(ctx context.Context, v *claimView, open *ledger.LaunchRequested, first bool, err error) (bool, error) {
 	class := ec2.Classify(err)
 	switch {
 	case class == ec2.UnknownOutcome, ctx.Err() != nil, errors.Is(err, service.ErrStopped):
@@ -155,13 +155,13 @@ func (s *Service) refused(ctx context.Context, v *sight, open *ledger.LaunchRequ
 }
 
 // search looks for the instance of an attempt by its tag, and closes the attempt without one after a minute.
-func (s *Service) search(ctx context.Context, v *sight, open *ledger.LaunchRequested) (bool, error) {
+func (s *Service) search(ctx context.Context, v *claimView, open *ledger.LaunchRequested) (bool, error) {
 	return s.searchFor(ctx, v, open, nil)
 }
 
 // searchFor is search for an attempt of which an instance that has ended is known, or nil: if no other is found, that
 // is what the attempt launched.
-func (s *Service) searchFor(ctx context.Context, v *sight, open *ledger.LaunchRequested, ended *ec2.Instance) (bool, error) {
+func (s *Service) searchFor(ctx context.Context, v *claimView, open *ledger.LaunchRequested, ended *ec2.Instance) (bool, error) {
 	tag := ledger.LaunchTag(s.host.LogID(), open.UID, open.Attempt)
 	found, err := s.deps.EC2.DescribeInstancesByTags(ctx, map[string]string{awsv1.TagLaunch: tag})
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *Service) searchFor(ctx context.Context, v *sight, open *ledger.LaunchRe
 }
 
 // launched closes the attempt with an instance.
-func (s *Service) launched(ctx context.Context, v *sight, open *ledger.LaunchRequested, i ec2.Instance, failed []ledger.FailedOffering) (bool, error) {
+func (s *Service) launched(ctx context.Context, v *claimView, open *ledger.LaunchRequested, i ec2.Instance, failed []ledger.FailedOffering) (bool, error) {
 	cat, _, err := s.catalogue(v)
 	if err != nil {
 		cat = s.mem.catalogue(refOf(v)) // the World is young; the one it was launched from says the same
@@ -216,7 +216,7 @@ func (s *Service) launched(ctx context.Context, v *sight, open *ledger.LaunchReq
 }
 
 // unlaunched closes the attempt without an instance.
-func (s *Service) unlaunched(ctx context.Context, v *sight, open *ledger.LaunchRequested, f *ec2.Failure) (bool, error) {
+func (s *Service) unlaunched(ctx context.Context, v *claimView, open *ledger.LaunchRequested, f *ec2.Failure) (bool, error) {
 	payload := &ledger.LaunchFailed{
 		Claim: v.name, UID: open.UID, Attempt: open.Attempt, Class: recordClass(f.Class), Reason: f.Reason, Message: f.Message,
 		Unavailable: f.Unavailable,
@@ -244,7 +244,7 @@ type standing struct {
 }
 
 // catalogue returns what EC2 offers to the claim's NodeClass, and how that stands.
-func (s *Service) catalogue(v *sight) (*catalog.Catalog, standing, error) {
+func (s *Service) catalogue(v *claimView) (*catalog.Catalog, standing, error) {
 	ref := refOf(v)
 	if ref == nil {
 		return nil, standing{}, fmt.Errorf("find catalogue: no NodeClass: %w", service.ErrNotReady)

@@ -42,16 +42,16 @@ func (s *Service) stepMarks(now time.Time) {
 	}
 	s.hold("marks", marksEvery)
 	err := s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error {
-		s.mark(s.newYardsticks(snap.World), now)
+		s.mark(s.newDriftReferences(snap.World), now)
 		return nil
 	})
 	if err != nil {
-		s.mark(s.newYardsticks(nil), now)
+		s.mark(s.newDriftReferences(nil), now)
 	}
 }
 
 // mark judges the claims in turn, beginning behind the last one for which there was time and room.
-func (s *Service) mark(y *yardsticks, now time.Time) {
+func (s *Service) mark(y *driftReferences, now time.Time) {
 	claims := s.deps.Cache.NodeClaims()
 	first := slices.IndexFunc(claims, func(o *karpv1.NodeClaim) bool { return o.Name > s.marked })
 	changed := 0
@@ -75,21 +75,21 @@ func (s *Service) mark(y *yardsticks, now time.Time) {
 	}
 }
 
-// yardsticks are what NodeClaims are measured with; pools and classes are read once for all their claims.
-type yardsticks struct {
+// driftReferences are what NodeClaims are measured with; pools and classes are read once for all their claims.
+type driftReferences struct {
 	s *Service
 	// world is nil while there is none to rely on.
 	world   *world.World
-	pools   map[string]*poolYardstick
-	classes map[string]*classYardstick
+	pools   map[string]*poolReference
+	classes map[string]*classReference
 }
 
-func (s *Service) newYardsticks(w *world.World) *yardsticks {
-	return &yardsticks{s: s, world: w, pools: map[string]*poolYardstick{}, classes: map[string]*classYardstick{}}
+func (s *Service) newDriftReferences(w *world.World) *driftReferences {
+	return &driftReferences{s: s, world: w, pools: map[string]*poolReference{}, classes: map[string]*classReference{}}
 }
 
 // marksOf returns what can be said of a claim; false: nothing, because it is going, or not of a NodePool that is there.
-func (y *yardsticks) marksOf(o *karpv1.NodeClaim, now time.Time) (claim.Marks, bool) {
+func (y *driftReferences) marksOf(o *karpv1.NodeClaim, now time.Time) (claim.Marks, bool) {
 	name := o.Labels[karpv1.NodePoolLabelKey]
 	if !managed(o) || !o.DeletionTimestamp.IsZero() || name == "" {
 		return claim.Marks{}, false
@@ -109,7 +109,7 @@ func (y *yardsticks) marksOf(o *karpv1.NodeClaim, now time.Time) (claim.Marks, b
 
 // quiet: the node has been quiet for as long as its NodePool asks (reference: disruption §1). Nodes of static NodePools are
 // never consolidated.
-func (y *yardsticks) quiet(o *karpv1.NodeClaim, p *karpv1.NodePool, now time.Time) bool {
+func (y *driftReferences) quiet(o *karpv1.NodeClaim, p *karpv1.NodePool, now time.Time) bool {
 	if p.Spec.Replicas != nil || p.Spec.Disruption.ConsolidateAfter.IsNever() {
 		return false
 	}
@@ -118,7 +118,7 @@ func (y *yardsticks) quiet(o *karpv1.NodeClaim, p *karpv1.NodePool, now time.Tim
 }
 
 // pool returns nil for a NodePool that is not there or cannot be read.
-func (y *yardsticks) pool(name string) *poolYardstick {
+func (y *driftReferences) pool(name string) *poolReference {
 	if p, ok := y.pools[name]; ok {
 		return p
 	}
@@ -127,12 +127,12 @@ func (y *yardsticks) pool(name string) *poolYardstick {
 		y.pools[name] = nil
 		return nil
 	}
-	y.pools[name] = newPoolYardstick(p)
+	y.pools[name] = newPoolReference(p)
 	return y.pools[name]
 }
 
 // class returns nil for a NodeClass that is not there or is going: then nothing of it has drifted.
-func (y *yardsticks) class(name string) *classYardstick {
+func (y *driftReferences) class(name string) *classReference {
 	if c, ok := y.classes[name]; ok {
 		return c
 	}
@@ -145,7 +145,7 @@ func (y *yardsticks) class(name string) *classYardstick {
 	if y.world != nil {
 		cat = y.world.Catalog(name)
 	}
-	y.classes[name] = newClassYardstick(y.s.deps.Hasher, nc, cat)
+	y.classes[name] = newClassReference(y.s.deps.Hasher, nc, cat)
 	return y.classes[name]
 }
 

@@ -58,7 +58,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) created(v *sight) {
+func (m *metrics) created(v *claimView) {
 	reason := "provisioned"
 	if v.ledger.CommandID != "" {
 		reason = "disrupted"
@@ -71,32 +71,32 @@ func (m *metrics) created(v *sight) {
 }
 
 // capacityType and zone of a claim; empty while there is no instance.
-func (v *sight) capacityType() string {
+func (v *claimView) capacityType() string {
 	if v.ledger != nil && v.ledger.Instance != nil && v.ledger.Instance.CapacityType != "" {
 		return v.ledger.Instance.CapacityType
 	}
 	return v.label(karpv1.CapacityTypeLabelKey)
 }
 
-func (v *sight) zone() string {
+func (v *claimView) zone() string {
 	if v.ledger != nil && v.ledger.Instance != nil && v.ledger.Instance.Zone != "" {
 		return v.ledger.Instance.Zone
 	}
 	return v.label(corev1.LabelTopologyZone)
 }
 
-func (v *sight) label(key string) string {
+func (v *claimView) label(key string) string {
 	if v.object == nil {
 		return ""
 	}
 	return v.object.Labels[key]
 }
 
-func (m *metrics) doomed(v *sight, reason string) {
+func (m *metrics) doomed(v *claimView, reason string) {
 	m.claimsDisrupted.WithLabelValues(reason, v.pool(), v.capacityType()).Inc()
 }
 
-func (m *metrics) registered(v *sight) { m.nodesCreated.WithLabelValues(v.pool(), v.zone()).Inc() }
+func (m *metrics) registered(v *claimView) { m.nodesCreated.WithLabelValues(v.pool(), v.zone()).Inc() }
 
 func (m *metrics) offeringsFailed(failed []ledger.FailedOffering) {
 	for _, f := range failed {
@@ -104,7 +104,7 @@ func (m *metrics) offeringsFailed(failed []ledger.FailedOffering) {
 	}
 }
 
-func (m *metrics) instanceTerminated(v *sight) {
+func (m *metrics) instanceTerminated(v *claimView) {
 	if o := v.own(); o != nil {
 		for _, c := range o.Status.Conditions {
 			if c.Type == karpv1.ConditionTypeInstanceTerminating {
@@ -114,7 +114,7 @@ func (m *metrics) instanceTerminated(v *sight) {
 	}
 }
 
-func (m *metrics) released(v *sight) {
+func (m *metrics) released(v *claimView) {
 	m.claimsTerminated.WithLabelValues(v.pool(), v.capacityType(), v.zone()).Inc()
 	if o := v.own(); o != nil && o.DeletionTimestamp != nil {
 		m.terminationDuration.WithLabelValues(v.pool()).Observe(age(v.input.Now, o.DeletionTimestamp.Time))

@@ -12,7 +12,7 @@ import (
 )
 
 // register writes everything registration asks for on the Node at once, then records it.
-func (s *Service) register(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+func (s *Service) register(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	n := v.nodes[0]
 	if claim.MissesUnregisteredTaint(n) {
 		s.tellMissingTaint(v, n)
@@ -35,7 +35,7 @@ func (s *Service) register(ctx context.Context, v *sight, _ claim.Action) (bool,
 }
 
 // initialize labels the Node, then records it.
-func (s *Service) initialize(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+func (s *Service) initialize(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	n := v.nodes[0]
 	if n.Labels[karpv1.NodeInitializedLabelKey] != "true" {
 		want := n.DeepCopy()
@@ -48,7 +48,7 @@ func (s *Service) initialize(ctx context.Context, v *sight, _ claim.Action) (boo
 }
 
 // tag gives the instance the tags that are only known after registration; existing keys stay as they are.
-func (s *Service) tag(ctx context.Context, v *sight) error {
+func (s *Service) tag(ctx context.Context, v *claimView) error {
 	id := v.instanceID()
 	found, err := s.deps.EC2.DescribeInstances(ctx, []string{id})
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Service) tag(ctx context.Context, v *sight) error {
 }
 
 // annotate writes annotations on the NodeClaim.
-func (s *Service) annotate(ctx context.Context, v *sight, annotations map[string]string) error {
+func (s *Service) annotate(ctx context.Context, v *claimView, annotations map[string]string) error {
 	after := v.object.DeepCopy()
 	after.Annotations = merged(v.object.Annotations, annotations)
 	_, err := s.deps.Kube.UpdateNodeClaim(ctx, v.object, after)

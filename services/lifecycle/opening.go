@@ -16,7 +16,7 @@ import (
 )
 
 // create makes the NodeClaim of a planned claim. One that exists already is looked at next.
-func (s *Service) create(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+func (s *Service) create(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	o := provision.NodeClaim(s.host.LogID(), v.ledger.ContentSeq(), 0, *v.ledger.Planned)
 	o.Name = v.name // of the record that planned it, and the index there
 	_, err := s.deps.Kube.CreateNodeClaim(ctx, o)
@@ -26,7 +26,7 @@ func (s *Service) create(ctx context.Context, v *sight, _ claim.Action) (bool, e
 	return err == nil, err
 }
 
-func (s *Service) recordCreated(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+func (s *Service) recordCreated(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	payload := &ledger.ClaimCreated{Claim: v.name, UID: v.object.UID}
 	if v.ledger.WidenedSeq > 0 {
 		_, payload.Record, _ = ledger.ParseRecordAnnotation(v.object.Annotations[karpv1.RecordAnnotationKey])
@@ -40,7 +40,7 @@ func (s *Service) recordCreated(ctx context.Context, v *sight, _ claim.Action) (
 }
 
 // adopt opens a claim for an object that was not planned in this log.
-func (s *Service) adopt(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+func (s *Service) adopt(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	payload := &ledger.ClaimAdopted{
 		Claim: v.name, UID: v.object.UID, NodePool: v.object.Labels[karpv1.NodePoolLabelKey], ProviderID: v.object.Status.ProviderID,
 		Inherited: v.input.Object.Inherited,
@@ -49,7 +49,7 @@ func (s *Service) adopt(ctx context.Context, v *sight, _ claim.Action) (bool, er
 }
 
 // withdraw closes a planned claim whose NodeClaim is not made.
-func (s *Service) withdraw(ctx context.Context, v *sight, a claim.Action) (bool, error) {
+func (s *Service) withdraw(ctx context.Context, v *claimView, a claim.Action) (bool, error) {
 	payload := &ledger.ClaimWithdrawn{Claim: v.name, Reason: a.Reason}
 	if err := s.record(ctx, v, ledger.KindClaimWithdrawn, payload, v.expects, true); err != nil {
 		return false, err
@@ -59,7 +59,7 @@ func (s *Service) withdraw(ctx context.Context, v *sight, a claim.Action) (bool,
 }
 
 // guard puts our finalizer on an object that was made without: nothing is launched before.
-func (s *Service) guard(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+func (s *Service) guard(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	after := v.object.DeepCopy()
 	after.Finalizers = append(after.Finalizers, karpv1.TerminationFinalizer)
 	_, err := s.deps.Kube.UpdateNodeClaim(ctx, v.object, after)
@@ -67,7 +67,7 @@ func (s *Service) guard(ctx context.Context, v *sight, _ claim.Action) (bool, er
 }
 
 // doom decides that the claim goes. The record holds the whole input, so that it replays by itself.
-func (s *Service) doom(ctx context.Context, v *sight, a claim.Action) error {
+func (s *Service) doom(ctx context.Context, v *claimView, a claim.Action) error {
 	input, err := json.Marshal(v.input)
 	if err != nil {
 		return fmt.Errorf("encode input of nodeclaim %s: %w", v.name, err)
@@ -95,7 +95,7 @@ func (s *Service) doom(ctx context.Context, v *sight, a claim.Action) error {
 }
 
 // delete carries out a doom, or follows the user who deleted the Node.
-func (s *Service) delete(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+func (s *Service) delete(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	if err := s.deps.Kube.DeleteNodeClaim(ctx, v.name, v.object.UID); err != nil && !kube.IsNotFound(err) {
 		return false, err
 	}
@@ -103,12 +103,12 @@ func (s *Service) delete(ctx context.Context, v *sight, _ claim.Action) (bool, e
 }
 
 // find asks the API server for an object the cache does not have.
-func (s *Service) find(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+func (s *Service) find(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	return s.reread(ctx, v)
 }
 
 // reread looks at the object itself, so that the next move need not wait for the cache.
-func (s *Service) reread(ctx context.Context, v *sight) (bool, error) {
+func (s *Service) reread(ctx context.Context, v *claimView) (bool, error) {
 	o, err := s.deps.Kube.GetNodeClaim(ctx, v.name)
 	switch {
 	case kube.IsNotFound(err), err == nil && o.UID != v.uid():
@@ -119,7 +119,7 @@ func (s *Service) reread(ctx context.Context, v *sight) (bool, error) {
 }
 
 // record appends an outcome about the claim, or presumes it while the log can't be reached. moves says that it changes what the pool has.
-func (s *Service) record(ctx context.Context, v *sight, kind ledger.Kind, payload any, expects []planner.Expectation, moves bool) error {
+func (s *Service) record(ctx context.Context, v *claimView, kind ledger.Kind, payload any, expects []planner.Expectation, moves bool) error {
 	if s.host.LogAway() && s.mem.presume(v.name, payload) {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (s *Service) record(ctx context.Context, v *sight, kind ledger.Kind, payloa
 }
 
 // causation is the record that planned the claim or opened its attempt.
-func (v *sight) causation() uint64 {
+func (v *claimView) causation() uint64 {
 	switch {
 	case v.ledger == nil:
 		return 0
@@ -141,7 +141,7 @@ func (v *sight) causation() uint64 {
 }
 
 // advances: every record about a claim moves it; only some move its pool.
-func (v *sight) advances(pool bool) []string {
+func (v *claimView) advances(pool bool) []string {
 	list := []string{ledger.ClaimAggregate(v.name)}
 	if pool {
 		list = append(list, ledger.PoolAggregate(v.pool()))
@@ -150,7 +150,7 @@ func (v *sight) advances(pool bool) []string {
 }
 
 // subjects of a record about the claim.
-func (v *sight) subjects() []string {
+func (v *claimView) subjects() []string {
 	list := []string{"claim/" + v.name}
 	if p := v.pool(); p != "" {
 		list = append(list, "pool/"+p)

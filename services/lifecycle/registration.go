@@ -31,7 +31,7 @@ type registrations struct {
 
 // noteRegistration remembers an outcome for the pool that owns the claim. Claims of no pool, and of one that was
 // deleted and made anew, tell nothing.
-func (s *Service) noteRegistration(v *sight, r registration) {
+func (s *Service) noteRegistration(v *claimView, r registration) {
 	o := v.own()
 	if o == nil {
 		return
@@ -44,7 +44,7 @@ func (s *Service) noteRegistration(v *sight, r registration) {
 }
 
 // failedRegistration is what a doomed claim says of its pool; false if it says nothing.
-func failedRegistration(v *sight, reason string) (registration, bool) {
+func failedRegistration(v *claimView, reason string) (registration, bool) {
 	if reason != claim.ReasonLaunchTimeout && reason != claim.ReasonRegistrationTimeout {
 		return registration{}, false
 	}

@@ -65,7 +65,7 @@ func transition(kind, from, to, reason, message string) string {
 	return text
 }
 
-func (s *Service) tellNoCapacity(v *sight, f *ec2.Failure) {
+func (s *Service) tellNoCapacity(v *claimView, f *ec2.Failure) {
 	if v.object == nil || f.Class != ec2.NoCapacity {
 		return
 	}
@@ -82,7 +82,7 @@ func shorten(text string) string {
 	return text
 }
 
-func (s *Service) tellMissingTaint(v *sight, n *corev1.Node) {
+func (s *Service) tellMissingTaint(v *claimView, n *corev1.Node) {
 	s.host.Event(service.KubeEvent{
 		Object: referenceTo(v.object), Type: corev1.EventTypeWarning, Reason: "UnregisteredTaintMissing",
 		Message: "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on Karpenter-managed nodes",
@@ -90,7 +90,7 @@ func (s *Service) tellMissingTaint(v *sight, n *corev1.Node) {
 	s.deps.Logger.Warn().Str("nodeclaim", v.name).Str("node", n.Name).Msg("node joined without the unregistered taint")
 }
 
-func (s *Service) tellDeadline(v *sight, deadline string) {
+func (s *Service) tellDeadline(v *claimView, deadline string) {
 	message := "All pods will be deleted by " + deadline
 	s.host.Event(service.KubeEvent{Object: referenceTo(v.object), Type: corev1.EventTypeWarning, Reason: "TerminationGracePeriodExpiring", Message: message})
 	for _, n := range v.nodes {
@@ -98,7 +98,7 @@ func (s *Service) tellDeadline(v *sight, deadline string) {
 	}
 }
 
-func (s *Service) tellFinalized(v *sight) {
+func (s *Service) tellFinalized(v *claimView) {
 	o := v.own()
 	s.host.Event(service.KubeEvent{
 		Object: referenceTo(o), Type: corev1.EventTypeNormal, Reason: "Finalized", Message: "Finalized " + karpv1.TerminationFinalizer,
@@ -106,7 +106,7 @@ func (s *Service) tellFinalized(v *sight) {
 	s.deps.Logger.Info().Str("nodeclaim", v.name).Str("nodepool", v.pool()).Str("provider_id", providerID(v.ledger, o)).Msg("deleted nodeclaim")
 }
 
-func (s *Service) logDoom(v *sight, a claim.Action) {
+func (s *Service) logDoom(v *claimView, a claim.Action) {
 	message := map[string]string{
 		claim.ReasonExpired:             "deleting expired nodeclaim",
 		claim.ReasonGarbageCollected:    "garbage collecting nodeclaim with no cloudprovider representation",
@@ -122,7 +122,7 @@ func (s *Service) logDoom(v *sight, a claim.Action) {
 // typesLogged bounds the instance types that a log line names.
 const typesLogged = 5
 
-func (s *Service) logCreated(v *sight) {
+func (s *Service) logCreated(v *claimView) {
 	p := v.ledger.Planned
 	types := slices.Clone(p.InstanceTypes[:min(len(p.InstanceTypes), typesLogged)])
 	if more := len(p.InstanceTypes) - typesLogged; more > 0 {
@@ -132,12 +132,12 @@ func (s *Service) logCreated(v *sight) {
 		Strs("instance_types", types).Uint64("decision_id", v.ledger.ContentSeq()).Msg("created nodeclaim")
 }
 
-func (s *Service) logLaunched(v *sight, l *ledger.Launched) {
+func (s *Service) logLaunched(v *claimView, l *ledger.Launched) {
 	s.deps.Logger.Info().Str("nodeclaim", v.name).Str("nodepool", v.pool()).Str("provider_id", l.ProviderID).Str("instance_type", l.InstanceType).
 		Str("zone", l.Zone).Str("capacity_type", l.CapacityType).Int("attempt", l.Attempt).Msg("launched nodeclaim")
 }
 
-func (s *Service) logLaunchFailed(v *sight, l *ledger.LaunchFailed) {
+func (s *Service) logLaunchFailed(v *claimView, l *ledger.LaunchFailed) {
 	s.deps.Logger.Warn().Str("nodeclaim", v.name).Str("nodepool", v.pool()).Str("class", l.Class).Str("reason", l.Reason).Int("attempt", l.Attempt).
 		Str("error", shorten(l.Message)).Msg("failed launching nodeclaim")
 }

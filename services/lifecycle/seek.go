@@ -16,7 +16,7 @@ import (
 
 // seek looks for the instance of an inherited claim by the tag that bears its name. What is found is the claim's; after a
 // minute without, there is none, and the claim goes.
-func (s *Service) seek(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+func (s *Service) seek(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	if err := s.awaitCatalogue(v, s.started); err != nil {
 		return false, err
 	}

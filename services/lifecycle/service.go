@@ -59,7 +59,7 @@ type Service struct {
 
 // carry carries out a move. more says that another look may show the next one already; otherwise the
 // service waits for a change.
-type carry func(ctx context.Context, v *sight, a claim.Action) (more bool, err error)
+type carry func(ctx context.Context, v *claimView, a claim.Action) (more bool, err error)
 
 // New returns the service. It does nothing before the first Step.
 func New(host service.Host, deps Deps) *Service {
@@ -180,7 +180,7 @@ func (s *Service) stepClaim(ctx context.Context, name string) (time.Time, error)
 	if tags {
 		s.stepTag(name)
 	}
-	if a.Move == claim.Wait && !s.untold(v) {
+	if a.Move == claim.Wait && !s.statusStale(v) {
 		if !tags && v.settled() {
 			return a.At, nil
 		}
@@ -192,7 +192,7 @@ func (s *Service) stepClaim(ctx context.Context, name string) (time.Time, error)
 }
 
 // settled: nothing is to be done about the claim but what something heard or its expiry asks for.
-func (v *sight) settled() bool {
+func (v *claimView) settled() bool {
 	return v.ledger != nil && v.ledger.State == ledger.ClaimInitializedState && v.ledger.Doomed == nil &&
 		v.object != nil && v.object.DeletionTimestamp.IsZero() && len(v.nodes) == 1 && v.nodes[0].DeletionTimestamp.IsZero()
 }
@@ -278,7 +278,7 @@ func (s *Service) drive(ctx context.Context, name string, in lane.Lane) error {
 }
 
 // lookAnew gathers the facts about a claim from objects of which no newer version is known.
-func (s *Service) lookAnew(ctx context.Context, name string) (*sight, error) {
+func (s *Service) lookAnew(ctx context.Context, name string) (*claimView, error) {
 	v, err := s.look(name)
 	if err != nil || !s.isOutdated(v) {
 		return v, err
@@ -289,9 +289,9 @@ func (s *Service) lookAnew(ctx context.Context, name string) (*sight, error) {
 	return s.look(name)
 }
 
-func (s *Service) carryOut(ctx context.Context, v *sight, a claim.Action) (bool, error) {
+func (s *Service) carryOut(ctx context.Context, v *claimView, a claim.Action) (bool, error) {
 	if a.Move == claim.Wait {
-		return s.tell(ctx, v)
+		return s.syncStatus(ctx, v)
 	}
 	more, err := s.moves[a.Move](ctx, v, a)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 )
 
 // stamp fixes the deadline of the drain. One that is there already is never changed.
-func (s *Service) stamp(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+func (s *Service) stamp(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	deadline := v.object.DeletionTimestamp.Add(v.object.Spec.TerminationGracePeriod.Duration).UTC().Format(time.RFC3339)
 	if err := s.annotate(ctx, v, map[string]string{karpv1.TerminationTimestampAnnotationKey: deadline}); err != nil {
 		return false, err
@@ -35,7 +35,7 @@ func (s *Service) stamp(ctx context.Context, v *sight, _ claim.Action) (bool, er
 }
 
 // deleteNodes asks for the drain: the terminator empties Nodes that are being deleted.
-func (s *Service) deleteNodes(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+func (s *Service) deleteNodes(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	for _, n := range v.nodes {
 		if !n.DeletionTimestamp.IsZero() || !isHeld(n) {
 			continue
@@ -53,7 +53,7 @@ func isHeld(n *corev1.Node) bool {
 }
 
 // terminate asks EC2 to end the instance. That it has ended is found by the poll.
-func (s *Service) terminate(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+func (s *Service) terminate(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	id := v.instanceID()
 	if err := s.deps.EC2.TerminateInstances(ctx, []string{id}); err != nil {
 		return false, fmt.Errorf("terminate instance %s: %w", id, err)
@@ -63,7 +63,7 @@ func (s *Service) terminate(ctx context.Context, v *sight, _ claim.Action) (bool
 }
 
 // tellTerminating sets the condition InstanceTerminating.
-func (s *Service) tellTerminating(ctx context.Context, v *sight) error {
+func (s *Service) tellTerminating(ctx context.Context, v *claimView) error {
 	o := v.own()
 	if o == nil || claim.IsTrue(o.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) {
 		return nil
@@ -76,7 +76,7 @@ func (s *Service) tellTerminating(ctx context.Context, v *sight) error {
 }
 
 // confirm records that the instance is gone.
-func (s *Service) confirm(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+func (s *Service) confirm(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	payload := &ledger.InstanceTerminated{Claim: v.name, InstanceID: v.instanceID()}
 	if err := s.record(ctx, v, ledger.KindInstanceTerminated, payload, nil, false); err != nil {
 		return false, err
@@ -88,7 +88,7 @@ func (s *Service) confirm(ctx context.Context, v *sight, _ claim.Action) (bool, 
 }
 
 // release lets the Nodes and the NodeClaim go, Nodes first.
-func (s *Service) release(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+func (s *Service) release(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	for _, n := range v.nodes {
 		if err := s.releaseNode(ctx, n); err != nil {
 			return false, err
@@ -142,7 +142,7 @@ func (s *Service) releaseNode(ctx context.Context, seen *corev1.Node) error {
 }
 
 // close asks the API server itself; only then does the claim leave the Ledger.
-func (s *Service) close(ctx context.Context, v *sight, _ claim.Action) (bool, error) {
+func (s *Service) close(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	o, err := s.deps.Kube.GetNodeClaim(ctx, v.name)
 	if err != nil && !kube.IsNotFound(err) {
 		return false, err

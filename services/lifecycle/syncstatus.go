@@ -9,8 +9,8 @@ import (
 	"millwright/planner/claim"
 )
 
-// untold reports that the object does not say what it should.
-func (s *Service) untold(v *sight) bool {
+// statusStale reports that the object does not say what it should.
+func (s *Service) statusStale(v *claimView) bool {
 	o := v.own()
 	if o == nil || v.ledger == nil || s.host.Now().Before(s.mem.retries.At(claimKey(v.name))) {
 		return false
@@ -31,21 +31,21 @@ func (s *Service) untold(v *sight) bool {
 }
 
 // unhydrated is the claim's Node with the label it lacks; nil if it lacks none.
-func (s *Service) unhydrated(v *sight) *corev1.Node {
+func (s *Service) unhydrated(v *claimView) *corev1.Node {
 	if len(v.nodes) != 1 || !v.object.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	return claim.Hydrated(v.nodes[0], v.own())
 }
 
-func (s *Service) wanted(v *sight) *karpv1.NodeClaim {
+func (s *Service) wanted(v *claimView) *karpv1.NodeClaim {
 	o := claim.Desired(v.own(), v.ledger, v.nodes, v.input.NodeClass, v.input.Failure, v.input.Now)
 	return claim.Marked(o, v.marks, v.input.Now)
 }
 
-// tell writes labels, annotations and status of the NodeClaim where they differ; more is true if it wrote.
-func (s *Service) tell(ctx context.Context, v *sight) (bool, error) {
-	if !s.untold(v) {
+// syncStatus writes labels, annotations and status of the NodeClaim where they differ; more is true if it wrote.
+func (s *Service) syncStatus(ctx context.Context, v *claimView) (bool, error) {
+	if !s.statusStale(v) {
 		return false, nil
 	}
 	if n := s.unhydrated(v); n != nil {
