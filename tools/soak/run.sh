@@ -2,7 +2,7 @@
 # Draws new cases for as long as it is told, and prints what reproduces each failure. Usage: run.sh DURATION
 #
 # Three kinds take turns: properties with new cases, the simulator with new seeds, and the end-to-end tests that crash
-# things at random with new histories. A failure does not end the run; it is listed at the end, also of a run that is
+# things at random with new histories. A failure does not end the run, but twenty do; it is listed at the end, also of a run that is
 # interrupted, and the run ends with 1. CHECKS and SEEDS say how many cases and seeds there are in a round.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -16,18 +16,22 @@ seconds() { # 90s, 20m, 2h or plain seconds
 }
 
 for=$(seconds "${1:?usage: run.sh DURATION}") || exit 2
-end=$((SECONDS + for))
 checks=${CHECKS:-500}
 seeds=${SEEDS:-500}
 state=.local/soak
 mkdir -p "$state"
 failures=$state/failures
+failures_max=20 # something fails always, then
 : >"$failures"
 rounds=$state/rounds
 : >"$rounds"
 
 failed() { # what, how to see it again, log
 	printf 'FAILED: %s\n  again: %s\n  log:   %s\n' "$1" "$2" "$3" | tee -a "$failures"
+	if [ "$(grep -c ^FAILED "$failures")" -ge "$failures_max" ]; then
+		echo "that is enough"
+		exit 1
+	fi
 }
 
 # A kind gets as long as is left, and ten minutes to end; the round before tells that this is enough.
@@ -51,6 +55,7 @@ trap 'exit 130' INT TERM
 
 properties=$(grep -rlE 'rapid\.(Check|MakeCheck)' --include='*_test.go' . | xargs -n1 dirname | sort -u)
 
+end=$((SECONDS + for))
 round=0
 while [ "$SECONDS" -lt "$end" ]; do
 	round=$((round + 1))
