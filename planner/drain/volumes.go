@@ -9,8 +9,8 @@ import (
 // attach-detach controller removes them; past the deadline nobody waits.
 func (st *Step) setVolumes(s *planner.Snapshot, pods []*world.Pod) {
 	ignored := ignoredVolumes(s, pods)
-	for _, a := range s.World.VolumeAttachments() {
-		if a.Spec.NodeName != st.Node || a.Spec.Source.PersistentVolumeName == nil {
+	for _, a := range s.World.VolumeAttachmentsOf(st.Node) {
+		if a.Spec.Source.PersistentVolumeName == nil {
 			continue
 		}
 		if !ignored[*a.Spec.Source.PersistentVolumeName] {

@@ -82,6 +82,19 @@ func (o *objects) CSINode(node string) *storagev1.CSINode { return o.csiNodes.ge
 // VolumeAttachments by name.
 func (o *objects) VolumeAttachments() []*storagev1.VolumeAttachment { return o.attachments.list() }
 
+// VolumeAttachmentsOf a node by name. Nobody may change the list.
+func (w *World) VolumeAttachmentsOf(node string) []*storagev1.VolumeAttachment {
+	if p := w.attached.Load(); p != nil {
+		return (*p)[node]
+	}
+	byNode := map[string][]*storagev1.VolumeAttachment{}
+	for _, a := range w.VolumeAttachments() {
+		byNode[a.Spec.NodeName] = append(byNode[a.Spec.NodeName], a)
+	}
+	w.attached.Store(&byNode)
+	return byNode[node]
+}
+
 // Namespace of a name.
 func (o *objects) Namespace(name string) *corev1.Namespace { return o.namespaces.get(name) }
 
@@ -137,7 +150,10 @@ func (w *World) HighestRecord(logID string) uint64 {
 }
 
 func (w *World) forgetOverlaid() { w.overlaid = &atomic.Pointer[any]{} }
-func (w *World) forgetRecords()  { w.records = &atomic.Pointer[map[string]uint64]{} }
+func (w *World) forgetAttached() {
+	w.attached = &atomic.Pointer[map[string][]*storagev1.VolumeAttachment]{}
+}
+func (w *World) forgetRecords() { w.records = &atomic.Pointer[map[string]uint64]{} }
 
 // recordChanged forgets the highest record if an object names another than before.
 func (w *World) recordChanged(before, after string) {

@@ -52,6 +52,8 @@ type World struct {
 	overlaid *atomic.Pointer[any]
 	// records caches HighestRecord by log-id; nil when stale.
 	records *atomic.Pointer[map[string]uint64]
+	// attached caches VolumeAttachmentsOf; nil when stale.
+	attached *atomic.Pointer[map[string][]*storagev1.VolumeAttachment]
 }
 
 // position of the fold in the stream.
@@ -87,6 +89,7 @@ func New() *World {
 func (w *World) reset(incarnation string) {
 	*w = World{owner: new(version.Owner), stream: position{incarnation: incarnation}}
 	w.overlaid, w.records = &atomic.Pointer[any]{}, &atomic.Pointer[map[string]uint64]{}
+	w.forgetAttached()
 	w.pods = newPodTable()
 	w.classes = version.NewMap[uint64, classRow](func(digest uint64) uint64 { return digest })
 	w.nodes = newNodeTable()
@@ -276,6 +279,7 @@ func (w *World) dropUnmentioned(at time.Time) {
 	w.aws.dropBelow(w.owner, w.generation)
 	w.forgetOverlaid()
 	w.forgetRecords()
+	w.forgetAttached()
 }
 
 // touch counts a change; bound: it is only about a pod with a node.
@@ -294,6 +298,8 @@ func (w *World) fold(o events.Observation) {
 	switch o.Kind {
 	case events.KindNodeOverlay, events.KindNodePool, events.KindCatalog, events.KindPrices:
 		w.forgetOverlaid()
+	case events.KindVolumeAttachment:
+		w.forgetAttached()
 	}
 	w.foldUnreadable(o)
 	if o.Op == events.OpUpsert && o.Object == nil {
