@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,30 +28,39 @@ var kindsOfEvents = []struct {
 	event podEvent
 }{{"status", statusChanges}, {"replaced", replaced}}
 
-// BenchmarkStep is the price of a service's step after one pod event that is folded, at the pace of 20 events a second: the work that
-// is paced is in it with its share.
+// BenchmarkStep is the price of a service's steps for one pod event, at 20 events a second and a heartbeat each second: the work that is
+// paced is in it with its share. It is CPU time of the whole process less that of the same events without a service.
 func BenchmarkStep(b *testing.B) {
 	r := settledRig(b)
-	for _, name := range served {
-		for _, kind := range kindsOfEvents {
+	for _, kind := range kindsOfEvents {
+		alone := time.Duration(0)
+		for _, name := range append([]string{"none"}, served...) {
 			b.Run(fmt.Sprint(name, "/", kind.name), func(b *testing.B) {
-				s := r.service(name)
-				step(b, r, s)
-				var spent time.Duration
-				i := 0
+				var s service.Service
+				if name != "none" {
+					s = r.service(name)
+					step(b, r, s)
+				}
+				runtime.GC()
+				before, i := cpu(), 0
 				for b.Loop() {
+					began := time.Now()
 					r.happen(b, kind.event(r, i))
 					if i++; i%20 == 0 {
 						_ = r.beat()
 					}
 					r.folded()
-					began := time.Now()
-					step(b, r, s)
-					took := time.Since(began)
-					spent += took
-					time.Sleep(50*time.Millisecond - took)
+					if s != nil {
+						step(b, r, s)
+					}
+					time.Sleep(50*time.Millisecond - time.Since(began))
 				}
-				b.ReportMetric(float64(spent.Microseconds())/float64(b.N), "µs/event")
+				spent := (cpu() - before) / time.Duration(b.N)
+				if name == "none" {
+					alone = spent
+				}
+				b.ReportMetric(float64((spent - alone).Microseconds()), "µs-cpu/event")
+				b.ReportMetric(float64(spent.Microseconds()), "µs-cpu/event-in-all")
 			})
 		}
 	}
@@ -76,7 +87,11 @@ func BenchmarkRest(b *testing.B) {
 				ctx, cancel := context.WithCancel(b.Context())
 				defer cancel()
 				if name != "none" {
-					steps := process.NewSteps(r.service(name), steady{r.hosts[name]}, zerolog.Nop(), nil, r.state)
+					s := r.service(name)
+					_ = r.beat()
+					r.folded()
+					step(b, r, s) // what it looks at first of all is not rest
+					steps := process.NewSteps(s, steady{r.hosts[name]}, zerolog.Nop(), nil, r.state)
 					go func() { _ = steps.Lead(ctx, nil) }()
 				}
 				r.rest(b, 3*time.Second, perSecond, statusChanges)
@@ -114,6 +129,7 @@ func BenchmarkPlan(b *testing.B) {
 		do   func(s *planner.Snapshot)
 	}{
 		{"provision", func(s *planner.Snapshot) { provision.Plan(s) }},
+		{"prompt", func(s *planner.Snapshot) { disrupt.PlanPrompt(s) }},
 		{"disrupt", func(s *planner.Snapshot) {
 			if d, _ := disrupt.Plan(s); d != nil {
 				b.Fatalf("the cluster is not settled: %+v", d.Explanation)
@@ -147,4 +163,41 @@ func BenchmarkFold(b *testing.B) {
 			b.ReportMetric(float64(cpu()-before)/float64(time.Microsecond)/float64(b.N), "µs-cpu/event")
 		})
 	}
+}
+
+// BenchmarkLedgerRead is how long a read of the Ledger and of a Snapshot waits while a plan of the whole cluster runs beside it and
+// observations are folded.
+func BenchmarkLedgerRead(b *testing.B) {
+	r := settledRig(b)
+	ctx, cancel := context.WithCancel(b.Context())
+	var beside sync.WaitGroup
+	beside.Go(func() {
+		for ctx.Err() == nil {
+			disrupt.Plan(r.snapshot(b))
+		}
+	})
+	beside.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			r.happen(b, replaced(r, i))
+			time.Sleep(time.Millisecond)
+		}
+	})
+	h := r.hosts[ledger.ServiceTerminator]
+	var took []time.Duration
+	for b.Loop() {
+		began := time.Now()
+		err := errors.Join(
+			h.Ledger(func(l *ledger.Ledger) error { l.Claim("node-00017-claim"); return nil }),
+			h.Snapshot(service.ForEffects, func(s *planner.Snapshot) error { s.World.Node("node-00017"); return nil }))
+		took = append(took, time.Since(began))
+		if err != nil {
+			b.Fatal(err)
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	cancel()
+	beside.Wait()
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1000, "p50-µs")
+	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1000, "p99-µs")
 }

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+const (
+	scalePackage     = "services/internal/scale"
+	lifecyclePackage = "services/lifecycle"
+	watchedPackage   = "services/watcher/kube"
+	eventAimMicros   = 1000.0
+	restAimPercent   = 2.0
+)
+
+// measureScale: what services cost in a settled cluster of 5,000 nodes and 150,000 pods.
+func measureScale(ctx context.Context, b *bench) ([]figure, error) {
+	steps, err1 := b.goBench(ctx, scalePackage, "^BenchmarkStep$", "100x")
+	rest, err2 := b.goBench(ctx, scalePackage, "^BenchmarkRest$", "1x")
+	whole, err3 := b.goBench(ctx, scalePackage, "^(BenchmarkPlan|BenchmarkFold)$", "5x")
+	reads, err4 := b.goBench(ctx, scalePackage, "^BenchmarkLedgerRead$", "5000x")
+	var figures []figure
+	row := func(found results, benchmark, unit, name, format string, aim float64) {
+		r, err := found.find(benchmark)
+		if err != nil {
+			err4 = errors.Join(err4, err)
+			return
+		}
+		f := figure{name: "scale: " + name, measured: fmt.Sprintf(format, r.values[unit])}
+		if aim > 0 {
+			f.aim, f.verdict = "≤ "+fmt.Sprintf(format, aim), verdictOf(r.values[unit] <= aim)
+		}
+		figures = append(figures, f)
+	}
+	for _, kind := range []struct{ name, text string }{{"status", "of a pod's status"}, {"replaced", "of a pod that comes or goes"}} {
+		row(steps, "Step/none/"+kind.name, "µs-cpu/event-in-all", "folding an event "+kind.text, "%.0f µs", eventAimMicros)
+		for _, service := range []string{"provisioner", "disruptor", "terminator"} {
+			row(steps, "Step/"+service+"/"+kind.name, "µs-cpu/event", service+", per event "+kind.text, "%.0f µs", eventAimMicros)
+		}
+	}
+	for _, service := range []string{"none", "provisioner", "disruptor", "terminator"} {
+		name := service
+		if service == "none" {
+			name = "fold alone"
+		}
+		row(rest, "Rest/"+service+"/0", "%core", "at rest, "+name+", of a core", "%.1f %%", restAimPercent)
+		row(rest, "Rest/"+service+"/20", "%core", "20 pod events a second, "+name+", of a core", "%.1f %%", 0)
+	}
+	for _, x := range []struct{ benchmark, text string }{
+		{"provision", "a round without pods"}, {"prompt", "a look for empty and drifted nodes"}, {"disrupt", "a search for consolidation in vain"},
+		{"nodes", "the nodes of a Snapshot"}, {"sums", "the sums of all objects, every 10 s"},
+	} {
+		row(whole, "Plan/"+x.benchmark, "cpu-ms", x.text, "%.0f ms CPU", 0)
+	}
+	row(reads, "LedgerRead", "p99-µs", "a read of Ledger and Snapshot beside a plan, p99", "%.0f µs", eventAimMicros)
+	more, err5 := measureOthers(ctx, b)
+	return append(figures, more...), errors.Join(err1, err2, err3, err4, err5)
+}
+
+// measureOthers: lifecycle's step and the watcher's own work.
+func measureOthers(ctx context.Context, b *bench) ([]figure, error) {
+	var figures []figure
+	var errs []error
+	for _, x := range []struct {
+		pkg, pattern, times string
+		rows                [][2]string
+	}{
+		{lifecyclePackage, "^BenchmarkStep$", "200x", [][2]string{{"Step/pod_event", "lifecycle, 1,000 claims, per pod event"},
+			{"Step/Node", "lifecycle, 1,000 claims, per change of a Node"}, {"Step/record", "lifecycle, 1,000 claims, per two records"}}},
+		{watchedPackage, "^BenchmarkWatchedPod$", "5000x", [][2]string{{"WatchedPod/published", "watcher, per pod event that is published"},
+			{"WatchedPod/status", "watcher, per pod event that says nothing new"}}},
+	} {
+		found, err := b.goBench(ctx, x.pkg, x.pattern, x.times)
+		for _, row := range x.rows {
+			r, missing := found.find(row[0])
+			if missing != nil {
+				err = errors.Join(err, missing)
+				continue
+			}
+			micros := r.values["ns/op"] / 1000
+			figures = append(figures, figure{name: "scale: " + row[1], aim: "≤ 1,000 µs", measured: fmt.Sprintf("%.1f µs", micros), verdict: verdictOf(micros <= eventAimMicros)})
+		}
+		errs = append(errs, err)
+	}
+	return figures, errors.Join(errs...)
+}
+
+// measureCandidates: what becomes of each node's pods if it goes, asked by disruption of every node.
+func measureCandidates(ctx context.Context, b *bench) ([]figure, error) {
+	found, err := b.goBench(ctx, planPackage, "^BenchmarkSimulation$/^(1000|5000)$", "1x")
+	if err != nil {
+		return nil, err
+	}
+	var figures []figure
+	for _, nodes := range []int{1000, 5000} {
+		r, err := found.find(fmt.Sprintf("Simulation/%d", nodes))
+		if err != nil {
+			return figures, err
+		}
+		figures = append(figures, figure{name: fmt.Sprintf("disrupt: simulate each of %s nodes away", count(float64(nodes))),
+			measured: fmt.Sprintf("%.0f µs per candidate, %s in all", r.values["µs/candidate"], millis(r.values["ns/op"]/1e6))})
+	}
+	return figures, nil
+}
