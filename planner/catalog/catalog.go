@@ -18,6 +18,8 @@ import (
 type InstanceType struct {
 	// Hardware is shared with other catalogues.
 	*Hardware
+	// Requirements are the labels its nodes may get; zone and capacity type span its offerings.
+	Requirements requirement.Set
 	// Index is its place in Catalog.Types and its number in sets of types.
 	Index int
 	// Offerings by zone, then capacity type, then reservation; shared with other catalogues.
@@ -26,19 +28,27 @@ type InstanceType struct {
 
 // Offering is where and how a type can be had.
 type Offering struct {
+	// Where is shared with the offerings of other types and catalogues: replace it, never change it.
+	*Where
+	// Price in micro USD per hour.
+	Price int64
+	// Shape is the number of its Requirements in Catalog.Shapes.
+	Shape int32
+	// Available: EC2 and the NodeClass allow it, and its price is known.
+	Available bool
+}
+
+// Where is all of an offering but its price and whether it is available.
+type Where struct {
 	Zone, ZoneID, CapacityType string
-	// Price in micro USD per hour. Rank orders equal prices: the price in pico USD if it is reserved.
-	Price, Rank int64
 	// Reservation names the capacity reservation within the catalogue, "" if there is none; ReservationID is
 	// its id, which may be unknown. Free counts its instances.
 	Reservation, ReservationID string
 	ReservationType            string
 	Free                       int64
-	// Available: EC2 and the NodeClass allow it, and its price is known.
-	Available    bool
+	// Rank orders equal prices: the price in pico USD if it is reserved.
+	Rank         int64
 	Requirements requirement.Set
-	// Shape is the number of its Requirements in Catalog.Shapes.
-	Shape int
 }
 
 // Shape is what offerings of several types have in common: all but type, price and availability.
@@ -62,8 +72,9 @@ type Catalog struct {
 	shapes         []shapeID       // by the same index
 	keys           map[string]*keyIndex
 	fit            fitIndex
-	// offers, by the index of Types, that the offerings were made from; nil for types made by hand.
+	// offers and places, by the index of Types, that the types were made from; nil for types made by hand.
 	offers []*offers
+	places []*place
 }
 
 // PriceKey names a price. Zone is "" for a price that holds in every zone.
@@ -113,15 +124,21 @@ func (t *InstanceType) finish() {
 	sortOfferings(t.Offerings)
 	for i := range t.Offerings {
 		if o := &t.Offerings[i]; o.Requirements.Len() == 0 {
-			o.Requirements = offeringRequirements(o)
+			w := *o.Where
+			w.Requirements = offeringRequirements(&w)
+			o.Where = &w
 		}
 	}
-	h := *t.Hardware
-	h.derive([...][]string{
+	if t.Requirements.Len() == 0 {
+		t.Requirements = t.Hardware.Requirements
+	}
+	t.Requirements, _ = derive(t.Requirements, [...][]string{
 		{t.Name}, t.collect(func(o *Offering) string { return o.Zone }), t.collect(func(o *Offering) string { return o.ZoneID }),
 		t.collect(func(o *Offering) string { return o.CapacityType }),
 	})
-	if !h.Requirements.Same(t.Requirements) || !h.Allocatable.Equal(t.Allocatable) {
+	if a := allocatable(t.Capacity, t.Overhead); !a.Equal(t.Allocatable) {
+		h := *t.Hardware
+		h.Allocatable = a
 		t.Hardware = &h
 	}
 }
@@ -142,7 +159,7 @@ func sortOfferings(list []Offering) {
 	})
 }
 
-func offeringRequirements(o *Offering) requirement.Set {
+func offeringRequirements(o *Where) requirement.Set {
 	s := requirement.NewSet(
 		requirement.In(corev1.LabelTopologyZone, o.Zone),
 		requirement.In(karpv1.CapacityTypeLabelKey, o.CapacityType),

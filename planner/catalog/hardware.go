@@ -19,7 +19,7 @@ import (
 // same of a type share it: never change it.
 type Hardware struct {
 	Name string
-	// Requirements are the labels its nodes may get; zone and capacity type span its offerings.
+	// Requirements are the labels its nodes may get, but for those that say where it can be had: InstanceType.Requirements has all.
 	Requirements requirement.Set
 	// Allocatable = Capacity − Overhead, memory also less huge pages.
 	Capacity, Overhead, Allocatable resource.Vector
@@ -30,15 +30,26 @@ type Hardware struct {
 // derivedKeys are the labels that follow from name and offerings where the source does not say them.
 var derivedKeys = [...]string{corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, awsv1.LabelTopologyZoneID, karpv1.CapacityTypeLabelKey}
 
-// derive sets what follows from the rest; values are those of derivedKeys.
-func (h *Hardware) derive(values [len(derivedKeys)][]string) {
+// placeKeys are the labels that say where a type can be had.
+var placeKeys = derivedKeys[1:]
+
+// place is what the labels of placeKeys may be, for all types for which it is the same.
+type place struct {
+	requirements requirement.Set
+	derived      uint8
+	key          string
+}
+
+// derive adds what follows from the rest; values are those of derivedKeys. The bits say of which keys it does.
+func derive(s requirement.Set, values [len(derivedKeys)][]string) (requirement.Set, uint8) {
+	bits := uint8(0)
 	for i, key := range derivedKeys {
-		if len(values[i]) > 0 && !h.Requirements.Has(key) {
-			h.Requirements = h.Requirements.Add(requirement.In(key, values[i]...))
-			h.derived |= 1 << i
+		if len(values[i]) > 0 && !s.Has(key) {
+			s = s.Add(requirement.In(key, values[i]...))
+			bits |= 1 << i
 		}
 	}
-	h.Allocatable = allocatable(h.Capacity, h.Overhead)
+	return s, bits
 }
 
 func allocatable(capacity, overhead resource.Vector) resource.Vector {
@@ -93,9 +104,10 @@ func (t *texts) list(values []string) []string {
 	return l
 }
 
-// hardwareOf reads a type as it was published.
-func (t *texts) hardwareOf(src *events.CatalogInstanceType) *Hardware {
+// hardwareOf reads a type as it was published, and where it can be had.
+func (t *texts) hardwareOf(src *events.CatalogInstanceType, places map[string]*place) (*Hardware, *place) {
 	h := &Hardware{Name: t.one(src.Name), Capacity: t.vector(src.Capacity), Overhead: t.vector(src.Overhead)}
+	h.Allocatable = allocatable(h.Capacity, h.Overhead)
 	reqs := make([]requirement.Requirement, 0, len(src.Requirements)+len(derivedKeys))
 	for _, k := range slices.Sorted(maps.Keys(src.Requirements)) {
 		reqs = append(reqs, requirement.In(t.one(k), src.Requirements[k]...))
@@ -103,14 +115,20 @@ func (t *texts) hardwareOf(src *events.CatalogInstanceType) *Hardware {
 	for _, o := range src.Others {
 		reqs = append(reqs, requirement.New(t.one(o.Key), corev1.NodeSelectorOperator(o.Operator), o.Values...))
 	}
-	h.Requirements = requirement.NewSet(reqs...)
-	h.derive([...][]string{
+	all, bits := derive(requirement.NewSet(reqs...), [...][]string{
 		{h.Name}, valuesOf(src, func(o *events.CatalogOffering) string { return o.Zone }),
 		valuesOf(src, func(o *events.CatalogOffering) string { return o.ZoneID }),
 		valuesOf(src, func(o *events.CatalogOffering) string { return o.CapacityType }),
 	})
-	h.Requirements = h.Requirements.Interned(t.list)
-	return h
+	p := &place{derived: bits &^ 1}
+	h.Requirements, p.requirements = all.Interned(t.list).Split(placeKeys...)
+	h.derived = bits & 1
+	p.key = string(rune(p.derived)) + p.requirements.Key()
+	if known := places[p.key]; known != nil {
+		return h, known
+	}
+	places[p.key] = p
+	return h, p
 }
 
 func valuesOf(src *events.CatalogInstanceType, f func(*events.CatalogOffering) string) []string {
@@ -132,11 +150,17 @@ func (t *texts) vector(amounts map[string]int64) resource.Vector {
 	return v
 }
 
-// published is the inverse of hardwareOf, without the offerings.
+// published is the inverse of hardwareOf, without what says where the type can be had.
 func (h *Hardware) published() events.CatalogInstanceType {
 	out := events.CatalogInstanceType{Name: h.Name, Requirements: map[string][]string{}, Capacity: h.Capacity.Int64(), Overhead: h.Overhead.Int64()}
-	for _, r := range h.Requirements.Requirements() {
-		if i := slices.Index(derivedKeys[:], r.Key()); i >= 0 && h.derived&(1<<i) != 0 {
+	publish(&out, h.Requirements, h.derived)
+	return out
+}
+
+// publish adds requirements to a type but those that were derived.
+func publish(out *events.CatalogInstanceType, s requirement.Set, derived uint8) {
+	for _, r := range s.Requirements() {
+		if i := slices.Index(derivedKeys[:], r.Key()); i >= 0 && derived&(1<<i) != 0 {
 			continue
 		}
 		if !r.Complement() && (len(r.Values()) > 0 || !r.Impossible()) {
@@ -147,7 +171,6 @@ func (h *Hardware) published() events.CatalogInstanceType {
 			out.Others = append(out.Others, events.CatalogRequirement{Key: e.Key, Operator: string(e.Operator), Values: e.Values})
 		}
 	}
-	return out
 }
 
 // impossibleOr returns r's entries; of one that no node meets, entries that contradict each other.

@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"cmp"
+	"maps"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,12 +40,35 @@ func (c *Catalog) indexKeys(like []*Catalog) {
 			return
 		}
 	}
+	if c.places != nil && c.indexPlaces(like) {
+		return
+	}
 	c.keys = map[string]*keyIndex{}
 	for i, t := range c.Types {
 		for _, r := range t.Requirements.Requirements() {
 			c.indexKey(i, r)
 		}
 	}
+}
+
+// indexPlaces takes the index of a catalogue whose types differ in no more than where they can be had, and indexes that.
+func (c *Catalog) indexPlaces(like []*Catalog) bool {
+	for _, o := range like {
+		if o.places == nil || !slices.EqualFunc(c.Types, o.Types, func(a, b *InstanceType) bool { return a.Hardware.Requirements.Same(b.Hardware.Requirements) }) {
+			continue
+		}
+		c.keys = maps.Clone(o.keys)
+		for _, key := range placeKeys {
+			delete(c.keys, key)
+		}
+		for i, p := range c.places {
+			for _, r := range p.requirements.Requirements() {
+				c.indexKey(i, r)
+			}
+		}
+		return true
+	}
+	return false
 }
 
 func (c *Catalog) indexKey(i int, r requirement.Requirement) {
@@ -158,9 +183,9 @@ func (c *Catalog) indexShapes() {
 		}
 	}
 	slices.SortFunc(c.shapes, compareShapes)
-	number := map[shapeID]int{}
+	number := map[shapeID]int32{}
 	for n, id := range c.shapes {
-		number[id] = n
+		number[id] = int32(n)
 		o := byID[id]
 		c.Shapes = append(c.Shapes, Shape{
 			Zone: o.Zone, ZoneID: o.ZoneID, CapacityType: o.CapacityType, Requirements: o.Requirements,
@@ -186,10 +211,20 @@ type fitIndex struct {
 	extended               map[corev1.ResourceName]fitDimension
 }
 
+// fitDimension holds the sets of types for some of the amounts only if they are many: those that lie between them are few.
 type fitDimension struct {
 	amounts []int64
-	atLeast []bitset.Set
+	// step is 1, or atLeast holds only every step-th amount's types; those of amount i alone are then order[ends[i-1]:ends[i]].
+	step        int
+	atLeast     []bitset.Set
+	order, ends []uint16
 }
+
+// fitStep is how many amounts share one set of types if there are more than fitWhole.
+const (
+	fitStep  = 16
+	fitWhole = 64
+)
 
 func newFitIndex(types []*InstanceType, like []*Catalog) fitIndex {
 	f := fitIndex{sound: bitset.New(len(types)), extended: map[corev1.ResourceName]fitDimension{}}
@@ -239,30 +274,97 @@ func newFitDimension(types []*InstanceType, name corev1.ResourceName) fitDimensi
 		d.amounts = append(d.amounts, t.Allocatable.Get(name))
 	}
 	slices.Sort(d.amounts)
-	d.amounts = slices.Clip(slices.Compact(d.amounts))
-	for _, a := range d.amounts {
+	d.amounts = slices.Clone(slices.Compact(d.amounts))
+	d.step = 1
+	if len(d.amounts) > fitWhole && len(types) <= math.MaxUint16 {
+		d.step = fitStep
+		d.sortTypes(types, name)
+	}
+	for at := 0; at < len(d.amounts); at += d.step {
 		b := bitset.New(len(types))
 		for i, t := range types {
-			if t.Allocatable.Get(name) >= a {
+			if t.Allocatable.Get(name) >= d.amounts[at] {
 				b.Add(i)
 			}
 		}
 		d.atLeast = append(d.atLeast, b)
 	}
+	d.atLeast = slices.Clip(d.atLeast)
 	return d
+}
+
+// sortTypes lists the types by amount.
+func (d *fitDimension) sortTypes(types []*InstanceType, name corev1.ResourceName) {
+	d.order, d.ends = make([]uint16, len(types)), make([]uint16, len(d.amounts))
+	for i := range d.order {
+		d.order[i] = uint16(i)
+	}
+	slices.SortStableFunc(d.order, func(a, b uint16) int {
+		return cmp.Compare(types[a].Allocatable.Get(name), types[b].Allocatable.Get(name))
+	})
+	n := 0
+	for i, amount := range d.amounts {
+		for n < len(d.order) && types[d.order[n]].Allocatable.Get(name) == amount {
+			n++
+		}
+		d.ends[i] = uint16(n)
+	}
+}
+
+// between calls fn with the types whose amounts are from the i-th on and below the next of those with a set, until it returns false; next
+// is that set, nil if there is none.
+func (d *fitDimension) between(i int, fn func(t int) bool) (next bitset.Set) {
+	at := (i + d.step - 1) / d.step
+	if end := min(at*d.step, len(d.amounts)); i > 0 && i < end {
+		for _, t := range d.order[d.ends[i-1]:d.ends[end-1]] {
+			if !fn(int(t)) {
+				return nil
+			}
+		}
+	}
+	if at < len(d.atLeast) {
+		return d.atLeast[at]
+	}
+	return nil
 }
 
 // narrow keeps in b the types that have at least n; false if none do.
 func (d *fitDimension) narrow(b bitset.Set, n int64) bool {
 	i, _ := slices.BinarySearch(d.amounts, n)
-	if i == len(d.amounts) {
+	switch {
+	case i == len(d.amounts):
 		clear(b)
 		return false
+	case i == 0:
+		return true
 	}
-	if i > 0 {
-		b.And(d.atLeast[i])
+	var kept [fitStep * 4]int
+	few := kept[:0]
+	next := d.between(i, func(t int) bool {
+		if b.Has(t) {
+			few = append(few, t)
+		}
+		return true
+	})
+	if next == nil {
+		clear(b)
+	} else {
+		b.And(next)
+	}
+	for _, t := range few {
+		b.Add(t)
 	}
 	return true
+}
+
+// any reports that a type in b, and in within unless that is nil, has at least the i-th amount.
+func (d *fitDimension) any(i int, b, within bitset.Set) bool {
+	found := false
+	next := d.between(i, func(t int) bool {
+		found = b.Has(t) && (within == nil || within.Has(t))
+		return !found
+	})
+	return found || next != nil && next.MeetsWithin(b, within)
 }
 
 // Narrow keeps in b, in place, the types whose allocatable holds v.
@@ -307,7 +409,7 @@ func (d *fitDimension) largest(b, within bitset.Set) int64 {
 	low, high := 0, len(d.amounts) // the answer, if any, is in amounts[low:high]; those from high on are too much
 	for low < high {
 		mid := (low + high) / 2
-		if d.atLeast[mid].MeetsWithin(b, within) {
+		if d.any(mid, b, within) {
 			low = mid + 1
 		} else {
 			high = mid

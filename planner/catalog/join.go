@@ -4,18 +4,20 @@ import (
 	"slices"
 
 	karpv1 "millwright/api/karpenter/v1"
-	"millwright/events"
 	"millwright/planner/requirement"
 )
 
 // Join returns the List at the given prices, as the catalogue of no NodeClass yet (see Catalog.For). like are catalogues joined with
 // the same prices that it may share with.
 func (l *List) Join(prices Prices, like ...*Catalog) *Catalog {
-	cat := &Catalog{Types: make([]*InstanceType, len(l.hardware)), offers: l.offers}
+	cat := &Catalog{Types: make([]*InstanceType, len(l.hardware)), offers: l.offers, places: l.places}
 	types := make([]InstanceType, len(l.hardware))
-	shapes := map[shapeID]requirement.Set{}
+	wheres := map[whereKey]*Where{}
 	for i, h := range l.hardware {
-		types[i] = InstanceType{Hardware: h, Offerings: priced(h.Name, l.offers[i], prices, shapes)}
+		types[i] = InstanceType{
+			Hardware: h, Requirements: requirement.Layered(h.Requirements, &l.places[i].requirements),
+			Offerings: priced(h.Name, l.offers[i], prices, wheres),
+		}
 		cat.Types[i] = &types[i]
 	}
 	cat.indexed(like)
@@ -25,28 +27,29 @@ func (l *List) Join(prices Prices, like ...*Catalog) *Catalog {
 	return cat
 }
 
-// priced are a type's offerings; of equal shapes the requirements are shared.
-func priced(instanceType string, at *offers, prices Prices, shapes map[shapeID]requirement.Set) []Offering {
+// whereKey tells what is not reserved apart.
+type whereKey struct{ zone, zoneID, capacityType string }
+
+// priced are a type's offerings; those in the same place share it.
+func priced(instanceType string, at *offers, prices Prices, wheres map[whereKey]*Where) []Offering {
 	out := make([]Offering, len(at.list))
 	for i := range at.list {
-		out[i] = pricedOffering(instanceType, &at.list[i], prices)
-		o := &out[i]
-		id := shapeID{o.Zone, o.ZoneID, o.CapacityType, o.ReservationID, o.ReservationType}
-		if _, known := shapes[id]; !known {
-			shapes[id] = offeringRequirements(o)
+		src := &at.list[i]
+		if src.CapacityType == karpv1.CapacityTypeReserved {
+			out[i] = reservedOffering(instanceType, src, prices)
+			continue
 		}
-		o.Requirements = shapes[id]
+		key := whereKey{src.Zone, src.ZoneID, src.CapacityType}
+		if wheres[key] == nil {
+			w := &Where{Zone: src.Zone, ZoneID: src.ZoneID, CapacityType: src.CapacityType}
+			w.Requirements = offeringRequirements(w)
+			wheres[key] = w
+		}
+		price := prices.Of(instanceType, src.CapacityType, src.Zone)
+		out[i] = Offering{Where: wheres[key], Price: price, Available: src.Available && price > 0}
 	}
 	sortOfferings(out)
 	return out
-}
-
-func pricedOffering(instanceType string, o *events.CatalogOffering, prices Prices) Offering {
-	if o.CapacityType == karpv1.CapacityTypeReserved {
-		return reservedOffering(instanceType, o, prices)
-	}
-	price := prices.Of(instanceType, o.CapacityType, o.Zone)
-	return Offering{Zone: o.Zone, ZoneID: o.ZoneID, CapacityType: o.CapacityType, Price: price, Available: o.Available && price > 0}
 }
 
 // shareOfferings replaces offerings by those of o that were made of the same, if shapes have the same numbers in both.

@@ -15,6 +15,7 @@ import (
 // different about it.
 type List struct {
 	hardware []*Hardware // by name
+	places   []*place    // by the same index
 	offers   []*offers   // by the same index
 	digest   uint64
 }
@@ -37,10 +38,11 @@ func NewList(types []events.CatalogInstanceType, like ...*List) *List {
 	}
 	slices.SortStableFunc(source, func(a, b *events.CatalogInstanceType) int { return cmp.Compare(a.Name, b.Name) })
 	source = slices.CompactFunc(source, func(a, b *events.CatalogInstanceType) bool { return a.Name == b.Name })
-	l := &List{hardware: make([]*Hardware, len(source)), offers: make([]*offers, len(source))}
-	t, places := &texts{lists: map[string][]string{}}, map[string]*offers{}
+	l := &List{hardware: make([]*Hardware, len(source)), places: make([]*place, len(source)), offers: make([]*offers, len(source))}
+	t, places, offered := &texts{lists: map[string][]string{}}, map[string]*place{}, map[string]*offers{}
 	for i, src := range source {
-		l.hardware[i], l.offers[i] = t.hardwareOf(src), t.offersOf(src, places)
+		l.hardware[i], l.places[i] = t.hardwareOf(src, places)
+		l.offers[i] = t.offersOf(src, offered)
 	}
 	l.digest = l.hash()
 	for _, o := range like {
@@ -97,6 +99,7 @@ func (l *List) hash() uint64 {
 		for _, v := range []int64{w.Allocatable.MilliCPU, w.Allocatable.Memory, w.Allocatable.EphemeralStorage, w.Allocatable.Pods, int64(w.derived)} {
 			h.Write(binary.AppendVarint(nil, v))
 		}
+		h.Write([]byte(l.places[i].key))
 		h.Write([]byte(l.offers[i].key))
 	}
 	return h.Sum64()
@@ -104,18 +107,22 @@ func (l *List) hash() uint64 {
 
 func (l *List) equal(o *List) bool {
 	return slices.EqualFunc(l.hardware, o.hardware, (*Hardware).equal) &&
+		slices.EqualFunc(l.places, o.places, func(a, b *place) bool { return a == b || a.key == b.key }) &&
 		slices.EqualFunc(l.offers, o.offers, func(a, b *offers) bool { return a == b || a.key == b.key })
 }
 
 // share replaces what is equal in o by what o has. The caller has just made l.
 func (l *List) share(o *List) {
-	places := map[string]*offers{}
-	for _, p := range o.offers {
-		places[p.key] = p
+	offered, places := map[string]*offers{}, map[string]*place{}
+	for i, p := range o.offers {
+		offered[p.key], places[o.places[i].key] = p, o.places[i]
 	}
 	for i, h := range l.hardware {
-		if p := places[l.offers[i].key]; p != nil {
+		if p := offered[l.offers[i].key]; p != nil {
 			l.offers[i] = p
+		}
+		if p := places[l.places[i].key]; p != nil {
+			l.places[i] = p
 		}
 		at, found := o.find(h.Name)
 		if !found {
@@ -139,6 +146,7 @@ func (l *List) Published() []events.CatalogInstanceType {
 	types := make([]events.CatalogInstanceType, len(l.hardware))
 	for i, h := range l.hardware {
 		types[i] = h.published()
+		publish(&types[i], l.places[i].requirements, l.places[i].derived)
 		types[i].Offerings = slices.Clone(l.offers[i].list)
 	}
 	return types

@@ -1,7 +1,10 @@
 package catalog
 
 import (
+	"fmt"
 	"iter"
+	"maps"
+	"slices"
 
 	"millwright/events"
 )
@@ -10,8 +13,14 @@ import (
 type Types struct {
 	hardware []*Hardware
 	byName   map[string][]uint32
-	places   []*offers
+	places   []placed
 	byKey    map[string]uint32
+}
+
+// placed is where a type can be had.
+type placed struct {
+	*place
+	*offers
 }
 
 // Numbers of a type in a List.
@@ -26,7 +35,7 @@ func NewTypes() *Types {
 func (t *Types) Add(l *List) []Numbers {
 	numbers := make([]Numbers, len(l.hardware))
 	for i, h := range l.hardware {
-		numbers[i] = Numbers{t.numberOf(h), t.placesOf(l.offers[i])}
+		numbers[i] = Numbers{t.numberOf(h), t.placesOf(placed{l.places[i], l.offers[i]})}
 	}
 	return numbers
 }
@@ -43,16 +52,17 @@ func (t *Types) numberOf(h *Hardware) uint32 {
 	return n
 }
 
-func (t *Types) placesOf(o *offers) uint32 {
-	n, known := t.byKey[o.key]
+func (t *Types) placesOf(p placed) uint32 {
+	key := fmt.Sprintf("%d %s%s", len(p.place.key), p.place.key, p.offers.key)
+	n, known := t.byKey[key]
 	if !known {
 		n = uint32(len(t.places))
-		t.places, t.byKey[o.key] = append(t.places, o), n
+		t.places, t.byKey[key] = append(t.places, p), n
 	}
 	return n
 }
 
-// Published yields the types by their numbers, without the places: with those a NewList of them is equal to the List that was added.
+// Published yields the types by their numbers, as At takes them.
 func (t *Types) Published() iter.Seq2[int, events.CatalogInstanceType] {
 	return func(yield func(int, events.CatalogInstanceType) bool) {
 		for i, h := range t.hardware {
@@ -63,13 +73,24 @@ func (t *Types) Published() iter.Seq2[int, events.CatalogInstanceType] {
 	}
 }
 
-// Places by their numbers; shared.
-func (t *Types) Places() iter.Seq2[int, []events.CatalogOffering] {
-	return func(yield func(int, []events.CatalogOffering) bool) {
-		for i, o := range t.places {
-			if !yield(i, o.list) {
+// Places yields the places by their numbers, as types that have nothing but where they can be had.
+func (t *Types) Places() iter.Seq2[int, events.CatalogInstanceType] {
+	return func(yield func(int, events.CatalogInstanceType) bool) {
+		for i, p := range t.places {
+			out := events.CatalogInstanceType{Requirements: map[string][]string{}, Offerings: p.offers.list}
+			publish(&out, p.place.requirements, p.place.derived)
+			if !yield(i, out) {
 				return
 			}
 		}
 	}
+}
+
+// At returns a type that Published yielded at places that Places did: a NewList of such types is equal to the List that was added.
+func At(t, places events.CatalogInstanceType) events.CatalogInstanceType {
+	requirements := make(map[string][]string, len(t.Requirements)+len(places.Requirements))
+	maps.Copy(requirements, t.Requirements)
+	maps.Copy(requirements, places.Requirements)
+	t.Requirements, t.Others, t.Offerings = requirements, slices.Concat(t.Others, places.Others), places.Offerings
+	return t
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -177,7 +178,19 @@ func (l *Ledger) envelope(e Entry) {
 	}
 	if p := e.Position; p.Incarnation != "" {
 		l.positions = with(l.positions, p.Incarnation, max(l.positions[p.Incarnation], p.Sequence))
+		for len(l.positions) > positionsMax { // a copy of its own by now
+			delete(l.positions, oldestIncarnation(l.positions, p.Incarnation))
+		}
 	}
+}
+
+// positionsMax bounds the stream incarnations whose highest sequence is remembered. Streams keep one incarnation before theirs.
+const positionsMax = 32
+
+// oldestIncarnation is the one but another whose name comes first; incarnations are numbered, so a shorter name is an older one.
+func oldestIncarnation(positions map[string]uint64, but string) string {
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(positions)), func(n string) bool { return n == but })
+	return slices.MinFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 }
 
 // LogID and Cluster are of the genesis record.

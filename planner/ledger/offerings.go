@@ -36,9 +36,18 @@ func (b backoff) after(failures int) time.Duration {
 	return min(d, b.Max)
 }
 
+// markFailed marks what failed. Marks that no longer say anything are forgotten first: one more failure would count as the first.
 func (l *Ledger) markFailed(e Entry, failed []FailedOffering) {
+	if len(failed) > 0 {
+		for _, key := range l.offeringKeys() {
+			if u, _ := l.offerings.Get(key); e.Time.After(u.Until.Add(l.backoff.Max)) {
+				l.offerings.Delete(l.owner, key)
+			}
+		}
+	}
 	for _, f := range failed {
 		if f.ReservationID != "" {
+			l.forgetReservations(e.Time)
 			l.reservations.Set(l.owner, f.ReservationID, l.reservation(f.ReservationID).full(e.Time))
 			continue
 		}

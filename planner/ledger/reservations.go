@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"millwright/planner/version"
 )
 
 // reservation is what records say of a capacity reservation that EC2's own count of free instances may not hold yet
@@ -29,7 +31,20 @@ func (l *state) reservation(id string) reservation {
 	return r
 }
 
+// fullMemory is how long it is remembered that a reservation was full: longer than EC2's count of it stays in a World that is planned on.
+const fullMemory = 24 * time.Hour
+
+// forgetReservations forgets those of which nothing recent is known.
+func (l *Ledger) forgetReservations(at time.Time) {
+	for _, id := range version.Keys(&l.reservations) {
+		if r := l.reservation(id).recent(at); len(r.Changes) == 0 && at.Sub(r.Full) > fullMemory {
+			l.reservations.Delete(l.owner, id)
+		}
+	}
+}
+
 func (l *Ledger) changeReservation(id string, at time.Time, by int64) {
+	l.forgetReservations(at)
 	r := l.reservation(id).recent(at)
 	r.Changes = append(r.Changes, reservationChange{at.UTC(), by})
 	l.reservations.Set(l.owner, id, r)

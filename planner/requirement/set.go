@@ -15,6 +15,53 @@ import (
 // Set is a conjunction of requirements, one per key. The zero value demands nothing.
 type Set struct {
 	reqs []Requirement // sorted by key
+	// apart holds the requirements on further keys; see Layered. Most Sets have none.
+	apart *Set
+}
+
+// Layered returns all requirements of two Sets that share no key. It keeps both as they are, so that Sets of which only a few
+// requirements differ share the others.
+func Layered(most Set, few *Set) Set {
+	if most.apart != nil || few.apart != nil {
+		return most.Add(few.flat()...)
+	}
+	return Set{most.reqs, few}
+}
+
+// few are the requirements kept apart.
+func (s *Set) few() []Requirement {
+	if s.apart == nil {
+		return nil
+	}
+	return s.apart.reqs
+}
+
+// Split returns the requirements on all keys but those given, and those on them.
+func (s Set) Split(keys ...string) (others, on Set) {
+	for _, r := range s.flat() {
+		to := &others
+		if slices.Contains(keys, r.key) {
+			to = &on
+		}
+		to.reqs = append(to.reqs, r)
+	}
+	return Set{reqs: slices.Clone(others.reqs)}, Set{reqs: slices.Clone(on.reqs)} // no larger than they must be
+}
+
+// flat lists all requirements by key.
+func (s Set) flat() []Requirement {
+	rest := s.few()
+	if len(rest) == 0 {
+		return s.reqs
+	}
+	all := make([]Requirement, 0, len(s.reqs)+len(rest))
+	for _, r := range s.reqs {
+		for len(rest) > 0 && rest[0].key < r.key {
+			all, rest = append(all, rest[0]), rest[1:]
+		}
+		all = append(all, r)
+	}
+	return append(all, rest...)
 }
 
 // NewSet intersects the requirements per key.
@@ -64,7 +111,7 @@ func (s Set) Add(reqs ...Requirement) Set {
 	if len(reqs) == 0 {
 		return s
 	}
-	out := slices.Clone(s.reqs)
+	out := slices.Clone(s.flat())
 	for _, r := range reqs {
 		i, found := find(out, r.key)
 		if found {
@@ -73,15 +120,15 @@ func (s Set) Add(reqs ...Requirement) Set {
 			out = slices.Insert(out, i, r)
 		}
 	}
-	return Set{out}
+	return Set{reqs: out}
 }
 
 // Intersection returns s narrowed by o.
 func (s Set) Intersection(o Set) Set {
-	if len(s.reqs) == 0 {
+	if s.Len() == 0 {
 		return o
 	}
-	return s.Add(o.reqs...)
+	return s.Add(o.flat()...)
 }
 
 // Replace returns s with the requirement on r's key replaced, not intersected.
@@ -89,7 +136,7 @@ func (s Set) Replace(r Requirement) Set { return s.Without(r.key).Add(r) }
 
 // Without returns s without the given keys.
 func (s Set) Without(keys ...string) Set {
-	return Set{slices.DeleteFunc(slices.Clone(s.reqs), func(r Requirement) bool { return slices.Contains(keys, r.key) })}
+	return Set{reqs: slices.DeleteFunc(slices.Clone(s.flat()), func(r Requirement) bool { return slices.Contains(keys, r.key) })}
 }
 
 func find(reqs []Requirement, key string) (int, bool) {
@@ -98,10 +145,23 @@ func find(reqs []Requirement, key string) (int, bool) {
 
 // Lookup returns the requirement on key, if s has one.
 func (s Set) Lookup(key string) (Requirement, bool) {
-	if i, ok := find(s.reqs, key); ok {
-		return s.reqs[i], true
+	if r := s.at(key); r != nil {
+		return *r, true
 	}
 	return Requirement{}, false
+}
+
+// at is the requirement on key; nil if there is none.
+func (s *Set) at(key string) *Requirement {
+	if i, ok := find(s.reqs, key); ok {
+		return &s.reqs[i]
+	}
+	if few := s.few(); len(few) > 0 {
+		if i, ok := find(few, key); ok {
+			return &few[i]
+		}
+	}
+	return nil
 }
 
 // Get returns the requirement on key; Exists if s has none.
@@ -114,20 +174,19 @@ func (s Set) Get(key string) Requirement {
 
 // Has reports that s says something of key.
 func (s Set) Has(key string) bool {
-	_, ok := find(s.reqs, key)
-	return ok
+	return s.at(key) != nil
 }
 
-// Requirements are sorted by key and shared.
-func (s Set) Requirements() []Requirement { return s.reqs }
+// Requirements are sorted by key and may be shared.
+func (s Set) Requirements() []Requirement { return s.flat() }
 
 // Len is the number of keys.
-func (s Set) Len() int { return len(s.reqs) }
+func (s Set) Len() int { return len(s.reqs) + len(s.few()) }
 
 // Keys are sorted.
 func (s Set) Keys() Keys {
-	keys := make(Keys, len(s.reqs))
-	for i, r := range s.reqs {
+	keys := make(Keys, s.Len())
+	for i, r := range s.flat() {
 		keys[i] = r.key
 	}
 	return keys
@@ -135,13 +194,13 @@ func (s Set) Keys() Keys {
 
 // HasMinValues reports that some requirement demands a number of values.
 func (s Set) HasMinValues() bool {
-	return slices.ContainsFunc(s.reqs, func(r Requirement) bool { return r.minValues > 0 })
+	return slices.ContainsFunc(s.flat(), func(r Requirement) bool { return r.minValues > 0 })
 }
 
 // Labels returns the keys that can have only one value.
 func (s Set) Labels() map[string]string {
 	labels := map[string]string{}
-	for _, r := range s.reqs {
+	for _, r := range s.flat() {
 		if v, ok := r.Single(); ok {
 			labels[r.key] = v
 		}
@@ -151,27 +210,29 @@ func (s Set) Labels() map[string]string {
 
 // Equal reports that both say the same.
 func (s Set) Equal(o Set) bool {
-	return s.Same(o) || slices.EqualFunc(s.reqs, o.reqs, Requirement.Equal)
+	return s.Same(o) || slices.EqualFunc(s.flat(), o.flat(), Requirement.Equal)
 }
 
 // Same reports that both are one Set, shared. Sets that are not may be Equal.
 func (s Set) Same(o Set) bool {
-	return len(s.reqs) == len(o.reqs) && (len(s.reqs) == 0 || &s.reqs[0] == &o.reqs[0])
+	return same(s.reqs, o.reqs) && same(s.few(), o.few())
 }
+
+func same(a, b []Requirement) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 // Interned returns s with the lists of values that intern returns for them: of equal ones the same, to save memory.
 func (s Set) Interned(intern func([]string) []string) Set {
-	out := slices.Clone(s.reqs)
+	out := slices.Clone(s.flat())
 	for i := range out {
 		if len(out[i].values) > 0 {
 			out[i].values = intern(out[i].values)
 		}
 	}
-	return Set{slices.Clip(out)}
+	return Set{reqs: slices.Clip(out)}
 }
 
 // Impossible reports that no node can satisfy s.
-func (s Set) Impossible() bool { return slices.ContainsFunc(s.reqs, Requirement.Impossible) }
+func (s Set) Impossible() bool { return slices.ContainsFunc(s.flat(), Requirement.Impossible) }
 
 // Satisfiable reports that two requirements on one key can hold together: some value passes both, or a
 // node without the label does.
@@ -181,7 +242,9 @@ func Satisfiable(a, b Requirement) bool {
 
 // IntersectsSet reports whether every shared key can be satisfied; see Intersects for the reasons.
 func (s Set) IntersectsSet(o Set) bool {
-	return eachShared(s.reqs, o.reqs, Satisfiable)
+	a, b := s.few(), o.few()
+	return eachShared(s.reqs, o.reqs, Satisfiable) && eachShared(a, o.reqs, Satisfiable) &&
+		eachShared(s.reqs, b, Satisfiable) && eachShared(a, b, Satisfiable)
 }
 
 // eachShared walks both sorted lists until f refuses a shared key.
@@ -205,7 +268,7 @@ func eachShared(a, b []Requirement, f func(a, b Requirement) bool) bool {
 // Intersects returns nil if every key that both have can be satisfied, else an error per key that cannot.
 func (s Set) Intersects(o Set) error {
 	var e Errors
-	eachShared(s.reqs, o.reqs, func(a, b Requirement) bool {
+	eachShared(s.flat(), o.flat(), func(a, b Requirement) bool {
 		if !Satisfiable(a, b) {
 			e = append(e, fmt.Errorf("key %s, %s not in %s", a.key, b, a))
 		}
@@ -217,18 +280,19 @@ func (s Set) Intersects(o Set) error {
 // Only returns what s says of the keys that o has.
 func (s Set) Only(o Set) Set {
 	var reqs []Requirement
-	for i := range o.reqs {
-		if at, found := find(s.reqs, o.reqs[i].key); found {
-			reqs = append(reqs, s.reqs[at])
+	for _, r := range o.flat() {
+		if own := s.at(r.key); own != nil {
+			reqs = append(reqs, *own)
 		}
 	}
-	return Set{reqs}
+	return Set{reqs: reqs}
 }
 
 // CompatibleSet is Compatible without the reasons.
 func (s Set) CompatibleSet(o Set, allowUndefined WellKnown) bool {
-	for i := range o.reqs {
-		if r := &o.reqs[i]; r.Impossible() || !r.Negative() && !s.Has(r.key) && !allowUndefined.Has(r.key) {
+	reqs := o.flat()
+	for i := range reqs {
+		if r := &reqs[i]; r.Impossible() || !r.Negative() && !s.Has(r.key) && !allowUndefined.Has(r.key) {
 			return false
 		}
 	}
@@ -242,7 +306,7 @@ func (s Set) Compatible(o Set, allowUndefined WellKnown) error {
 		return nil
 	}
 	var e Errors
-	for _, r := range o.reqs {
+	for _, r := range o.flat() {
 		if r.Impossible() && (!s.Has(r.key) || Satisfiable(s.Get(r.key), r)) {
 			e = append(e, fmt.Errorf("key %s, %s not in %s", r.key, r, s.Get(r.key)))
 			continue
@@ -276,8 +340,9 @@ func (s Set) hint(key string, known WellKnown) string {
 
 // MatchesLabels reports that a node with these labels satisfies s: nothing undefined is allowed.
 func (s Set) MatchesLabels(labels map[string]string) bool {
-	for i := range s.reqs {
-		r := &s.reqs[i]
+	reqs := s.flat()
+	for i := range reqs {
+		r := &reqs[i]
 		v, ok := labels[r.key]
 		if !ok {
 			v, ok = aliased(labels, r.key)
@@ -309,8 +374,8 @@ var aliasesOf = func() map[string][]string {
 
 // Entries returns s as API requirements, sorted by key.
 func (s Set) Entries() []karpv1.NodeSelectorRequirementWithMinValues {
-	entries := make([]karpv1.NodeSelectorRequirementWithMinValues, 0, len(s.reqs))
-	for _, r := range s.reqs {
+	entries := make([]karpv1.NodeSelectorRequirementWithMinValues, 0, s.Len())
+	for _, r := range s.flat() {
 		entries = append(entries, r.Entries()...)
 	}
 	return entries
@@ -319,7 +384,7 @@ func (s Set) Entries() []karpv1.NodeSelectorRequirementWithMinValues {
 // String joins the requirements, sorted; the hostname, which is only a placeholder, is left out.
 func (s Set) String() string {
 	var texts []string
-	for _, r := range s.reqs {
+	for _, r := range s.flat() {
 		if r.key != corev1.LabelHostname {
 			texts = append(texts, r.String())
 		}
@@ -329,9 +394,10 @@ func (s Set) String() string {
 
 // Key is a text that two Sets share exactly if they are Equal.
 func (s Set) Key() string {
-	b := make([]byte, 0, 64*len(s.reqs))
-	for i := range s.reqs {
-		b = s.reqs[i].appendKey(b)
+	b := make([]byte, 0, 64*s.Len())
+	reqs := s.flat()
+	for i := range reqs {
+		b = reqs[i].appendKey(b)
 	}
 	return string(b)
 }

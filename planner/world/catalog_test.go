@@ -107,20 +107,47 @@ func heap() int64 {
 
 // TestAFurtherNodeClassCostsWhatIsDifferentAboutIt, with everything built that planners ask for.
 func TestAFurtherNodeClassCostsWhatIsDifferentAboutIt(t *testing.T) {
-	for name, disk := range map[string]func(i int64) int64{
-		"the same types": func(int64) int64 { return 20 << 30 }, "another volume, so that each type differs": func(i int64) int64 { return i << 30 },
+	// further changes the catalogue of the i-th further NodeClass.
+	for name, further := range map[string]func(c *events.Catalog, i int64){
+		"the same types": func(*events.Catalog, int64) {},
+		"another volume, so that each type differs": func(c *events.Catalog, i int64) { *c = *region(c.NodeClass, 1, (i+30)<<30) },
+		"other zones": func(c *events.Catalog, i int64) { renameZones(c, i) },
+		"two of the zones": func(c *events.Catalog, i int64) {
+			for at := range c.InstanceTypes {
+				it := &c.InstanceTypes[at]
+				it.Offerings = slices.Concat(it.Offerings[:2*(i%3)], it.Offerings[2*(i%3)+2:])
+			}
+		},
+		"another family: other overhead, no GPUs": func(c *events.Catalog, i int64) {
+			for at := range c.InstanceTypes {
+				it := &c.InstanceTypes[at]
+				it.Overhead = map[string]int64{"cpu": 200 + i, "memory": (2+i)<<28 + int64(at)<<18, "ephemeral-storage": 3 << 30}
+				it.Capacity["memory"] -= i << 20
+				delete(it.Capacity, "vpc.amazonaws.com/pod-eni")
+			}
+		},
+		"other maxPods": func(c *events.Catalog, i int64) {
+			for at := range c.InstanceTypes {
+				it := &c.InstanceTypes[at]
+				it.Capacity["pods"] = 20 + i + int64(at%16)
+				it.Overhead["memory"] = 255<<20 + 11<<20*it.Capacity["pods"]
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &feed{World: New()}
 			f.prices(1000)
-			f.catalogue(region("first", 1, disk(20)))
+			f.catalogue(region("first", 1, 20<<30))
 			f.Catalog("first")
 			const more = 4
 			before := heap()
 			for i := range int64(more) {
-				class := fmt.Sprint("class-", i)
-				f.catalogue(region(class, 1, disk(i+30)))
-				f.Catalog(class)
+				c := region(fmt.Sprint("class-", i), 1, 20<<30)
+				further(c, i)
+				f.catalogue(c)
+				if f.Catalog(c.NodeClass) == nil {
+					t.Fatal("no catalogue")
+				}
 			}
 			if each := (heap() - before) / more; each > 512<<10 {
 				t.Errorf("a further NodeClass costs %d KiB", each>>10)
@@ -129,6 +156,16 @@ func TestAFurtherNodeClassCostsWhatIsDifferentAboutIt(t *testing.T) {
 			}
 			runtime.KeepAlive(f)
 		})
+	}
+}
+
+// renameZones puts a catalogue into zones of its own.
+func renameZones(c *events.Catalog, i int64) {
+	for at := range c.InstanceTypes {
+		for o := range c.InstanceTypes[at].Offerings {
+			x := &c.InstanceTypes[at].Offerings[o]
+			x.Zone, x.ZoneID = fmt.Sprint(x.Zone, i), fmt.Sprint(x.ZoneID, i)
+		}
 	}
 }
 

@@ -79,8 +79,6 @@ func (w *World) readParts(in io.Reader) error {
 	}
 }
 
-type catalogPlaces = []events.CatalogOffering
-
 // checkpointReader fills a World with parts.
 type checkpointReader struct {
 	w      *World
@@ -88,7 +86,7 @@ type checkpointReader struct {
 	// What later rows name by number.
 	classes []*PodClass
 	types   []events.CatalogInstanceType
-	places  []catalogPlaces
+	places  []events.CatalogInstanceType
 	offers  []*offer
 }
 
@@ -229,7 +227,7 @@ func (c *checkpointReader) instanceType(b []byte) error {
 }
 
 func (c *checkpointReader) place(b []byte) error {
-	var p catalogPlaces
+	var p events.CatalogInstanceType
 	if err := json.Unmarshal(b, &p); err != nil {
 		return fmt.Errorf("decode places %d: %w", len(c.places), err)
 	}
@@ -246,8 +244,7 @@ func (c *checkpointReader) typeList(r *wire.TypeList) error {
 		if int64(n) >= int64(len(c.types)) || int64(r.Places[i]) >= int64(len(c.places)) {
 			return fmt.Errorf("type %d of %d in places %d of %d", n, len(c.types), r.Places[i], len(c.places))
 		}
-		list[i] = c.types[n]
-		list[i].Offerings = c.places[r.Places[i]]
+		list[i] = catalog.At(c.types[n], c.places[r.Places[i]])
 	}
 	var like []*catalog.List
 	for _, o := range c.offers {

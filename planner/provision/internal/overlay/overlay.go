@@ -287,7 +287,9 @@ func (p *Pool) overlay(owners map[overlayTarget]*overlay, resources map[poolType
 				x := &changed.Offerings[j]
 				x.Price = o.price(x.Price)
 				if x.Reservation != "" {
-					x.Rank = x.Price * 1_000_000
+					own := *x.Where // it may be shared
+					own.Rank = x.Price * 1_000_000
+					x.Where = &own
 				}
 				prices[t.Name] = true
 			}

@@ -1,0 +1,62 @@
+package ledger_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"millwright/events"
+	"millwright/planner/ledger"
+)
+
+// sized is the size of a Ledger's checkpoint.
+func sized(t *testing.T, l *ledger.Ledger) int {
+	t.Helper()
+	data, err := l.Checkpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(data)
+}
+
+// TestWhatIsLongOverIsForgotten: marks of offerings, reservations that are gone, and incarnations of the stream leave the Ledger, however
+// many there ever were.
+func TestWhatIsLongOverIsForgotten(t *testing.T) {
+	l := ledger.New(logID)
+	add := func(at time.Time, kind ledger.Kind, payload any, incarnation string) {
+		t.Helper()
+		e := ledger.Entry{Seq: l.Seq() + 1, Time: at, Now: at, Mode: ledger.ModeActive, Kind: kind, Payload: payload}
+		e.Position = events.Position{Incarnation: incarnation, Sequence: 7}
+		if err := l.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	day := func(n int) {
+		at := start.Add(time.Duration(n) * 25 * time.Hour)
+		add(at, ledger.KindLaunchFailed, &ledger.LaunchFailed{Claim: "c", Unavailable: []ledger.FailedOffering{
+			{InstanceType: fmt.Sprintf("m%d.large", n), Zone: "a", CapacityType: "spot", Code: "InsufficientInstanceCapacity"},
+			{ReservationID: fmt.Sprintf("cr-%05d", n), Code: "ReservationCapacityExceeded"},
+		}}, fmt.Sprintf("stream-%d", n))
+		add(at, ledger.KindLaunched, &ledger.Launched{Claim: "c", InstanceType: "m5.large", ReservationID: fmt.Sprintf("cb-%05d", n)}, fmt.Sprintf("stream-%d", n))
+	}
+	for n := range 100 {
+		day(n)
+	}
+	before := sized(t, l)
+	for n := 100; n < 2000; n++ {
+		day(n)
+	}
+	if after := sized(t, l); after > before+200 {
+		t.Errorf("the checkpoint has grown from %d to %d bytes", before, after)
+	}
+	now := start.Add(1999 * 25 * time.Hour)
+	if got := l.UnavailableOfferings(now); len(got) != 1 || got[0].InstanceType != "m1999.large" {
+		t.Errorf("marked: %v", got)
+	}
+	if free := l.ReservationFree("cr-01999", 5, now); free != 0 {
+		t.Errorf("%d free in a reservation that was just full", free)
+	}
+	if l.HighestPosition("stream-1999") != 7 || l.HighestPosition("stream-1990") != 7 || l.HighestPosition("stream-7") != 0 {
+		t.Error("the newest incarnations are not those remembered")
+	}
+}
