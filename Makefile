@@ -124,7 +124,7 @@ lint: ## formatting, vet, staticcheck, generated files up to date, structure
 .PHONY: generate
 generate: ## regenerate deep copies, CRDs and protobuf code
 	$(TOOL) controller-gen object paths=./api/...
-	$(TOOL) controller-gen crd paths=./api/karpenter/v1 paths=./api/karpenter/v1alpha1 paths=./api/karpenteraws/v1 output:crd:dir=deploy/crds
+	$(TOOL) controller-gen crd paths=./api/karpenter/v1 paths=./api/karpenter/v1alpha1 paths=./api/karpenteraws/v1 paths=./api/millwright/v1alpha1 output:crd:dir=deploy/crds
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=deploy/crds/with-v1beta1
 	$(GO) run ./tools/crdgen deploy/crds
 	$(GO) run ./tools/crdgen deploy/crds/with-v1beta1

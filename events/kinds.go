@@ -12,6 +12,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 )
 
 // newObject returns an empty object of the type that messages of the kind carry; nil for an unknown kind.
@@ -66,6 +67,8 @@ func newKubeObject(k Kind) any {
 		return &schedulingv1.PriorityClass{}
 	case KindNodeOverlay:
 		return &karpv1alpha1.NodeOverlay{}
+	case KindDisruptionPolicy:
+		return &mwv1alpha1.DisruptionPolicy{}
 	}
 	return nil
 }
@@ -105,6 +108,8 @@ func kindOf(object any) (Kind, bool) {
 		return KindPriorityClass, true
 	case *karpv1alpha1.NodeOverlay:
 		return KindNodeOverlay, true
+	case *mwv1alpha1.DisruptionPolicy:
+		return KindDisruptionPolicy, true
 	}
 	return kindOfAWS(object)
 }
@@ -125,8 +130,8 @@ func kindOfAWS(object any) (Kind, bool) {
 
 // KubeKinds returns the kinds that the watcher watches in Kubernetes, by number.
 func KubeKinds() []Kind {
-	kinds := make([]Kind, 0, KindNodeOverlay)
-	for k := KindPod; k <= KindNodeOverlay; k++ {
+	kinds := make([]Kind, 0, KindDisruptionPolicy)
+	for k := KindPod; k <= KindDisruptionPolicy; k++ {
 		kinds = append(kinds, k)
 	}
 	return kinds

@@ -30,6 +30,7 @@ const (
 	KindNamespace             Kind = 13
 	KindPriorityClass         Kind = 14
 	KindNodeOverlay           Kind = 15
+	KindDisruptionPolicy      Kind = 16
 	KindCatalog               Kind = 32
 	KindPrices                Kind = 33
 	KindInstanceState         Kind = 34
@@ -41,7 +42,8 @@ var kindNames = map[Kind]string{
 	KindEC2NodeClass: "EC2NodeClass", KindDaemonSet: "DaemonSet", KindPodDisruptionBudget: "PodDisruptionBudget",
 	KindPersistentVolumeClaim: "PersistentVolumeClaim", KindPersistentVolume: "PersistentVolume",
 	KindStorageClass: "StorageClass", KindCSINode: "CSINode", KindVolumeAttachment: "VolumeAttachment",
-	KindNamespace: "Namespace", KindPriorityClass: "PriorityClass", KindNodeOverlay: "NodeOverlay", KindCatalog: "Catalog", KindPrices: "Prices",
+	KindNamespace: "Namespace", KindPriorityClass: "PriorityClass", KindNodeOverlay: "NodeOverlay",
+	KindDisruptionPolicy: "DisruptionPolicy", KindCatalog: "Catalog", KindPrices: "Prices",
 	KindInstanceState: "InstanceState", KindInterruption: "Interruption",
 }
 

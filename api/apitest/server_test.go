@@ -40,6 +40,7 @@ func TestAPI(t *testing.T) {
 		s.verdicts(t, nodeClass, slices.Concat(nodeClasses(), imageTerms(), selectorTerms(), volumes(), interfaces(), kubelets()))
 	})
 	t.Run("NodeOverlay", func(t *testing.T) { s.verdicts(t, nodeOverlay, nodeOverlays()) })
+	t.Run("DisruptionPolicy", func(t *testing.T) { s.verdicts(t, disruptionPolicy, disruptionPolicies()) })
 	t.Run("defaults", s.defaults)
 	t.Run("updates", s.updates)
 	t.Run("statuses", s.statuses)
@@ -78,7 +79,8 @@ role: nodes
 amiSelectorTerms: [{alias: al2023@latest}]
 subnetSelectorTerms: [{tags: {discovery: mine}}]
 securityGroupSelectorTerms: [{tags: {discovery: mine}}]`}
-	nodeOverlay = kind{schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1alpha1", Kind: "NodeOverlay"}, "nodeoverlays", "requirements: []"}
+	disruptionPolicy = kind{schema.GroupVersionKind{Group: "millwright.sh", Version: "v1alpha1", Kind: "DisruptionPolicy"}, "disruptionpolicies", "{}"}
+	nodeOverlay      = kind{schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1alpha1", Kind: "NodeOverlay"}, "nodeoverlays", "requirements: []"}
 )
 
 // verdict is a case: the base spec with a merge patch, and the message it is refused with ("" if it is accepted).

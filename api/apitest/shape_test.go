@@ -101,18 +101,20 @@ func (s *server) table(t *testing.T, k kind, name string) string {
 // names are what kubectl may call the kinds, and their subresources.
 func (s *server) names(t *testing.T) {
 	want := map[string]string{
-		"nodepools":             "NodePool nodepool short=[] categories=[karpenter] namespaced=false",
-		"nodepools/status":      "NodePool  short=[] categories=[] namespaced=false",
-		"nodepools/scale":       "Scale  short=[] categories=[] namespaced=false",
-		"nodeclaims":            "NodeClaim nodeclaim short=[] categories=[karpenter] namespaced=false",
-		"nodeclaims/status":     "NodeClaim  short=[] categories=[] namespaced=false",
-		"nodeoverlays":          "NodeOverlay nodeoverlay short=[overlays] categories=[karpenter] namespaced=false",
-		"nodeoverlays/status":   "NodeOverlay  short=[] categories=[] namespaced=false",
-		"ec2nodeclasses":        "EC2NodeClass ec2nodeclass short=[ec2nc ec2ncs] categories=[karpenter] namespaced=false",
-		"ec2nodeclasses/status": "EC2NodeClass  short=[] categories=[] namespaced=false",
+		"nodepools":                 "NodePool nodepool short=[] categories=[karpenter] namespaced=false",
+		"nodepools/status":          "NodePool  short=[] categories=[] namespaced=false",
+		"nodepools/scale":           "Scale  short=[] categories=[] namespaced=false",
+		"nodeclaims":                "NodeClaim nodeclaim short=[] categories=[karpenter] namespaced=false",
+		"nodeclaims/status":         "NodeClaim  short=[] categories=[] namespaced=false",
+		"nodeoverlays":              "NodeOverlay nodeoverlay short=[overlays] categories=[karpenter] namespaced=false",
+		"nodeoverlays/status":       "NodeOverlay  short=[] categories=[] namespaced=false",
+		"disruptionpolicies":        "DisruptionPolicy disruptionpolicy short=[dpol] categories=[millwright] namespaced=false",
+		"disruptionpolicies/status": "DisruptionPolicy  short=[] categories=[] namespaced=false",
+		"ec2nodeclasses":            "EC2NodeClass ec2nodeclass short=[ec2nc ec2ncs] categories=[karpenter] namespaced=false",
+		"ec2nodeclasses/status":     "EC2NodeClass  short=[] categories=[] namespaced=false",
 	}
 	got := map[string]string{}
-	for _, group := range []string{"karpenter.sh/v1", "karpenter.sh/v1alpha1", "karpenter.k8s.aws/v1"} {
+	for _, group := range []string{"karpenter.sh/v1", "karpenter.sh/v1alpha1", "karpenter.k8s.aws/v1", "millwright.sh/v1alpha1"} {
 		list, err := s.core.Discovery().ServerResourcesForGroupVersion(group)
 		if err != nil {
 			t.Fatal(err)

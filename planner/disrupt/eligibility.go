@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 
@@ -28,12 +29,16 @@ type candidates struct {
 	prices    map[*planner.StateNode]int64
 	// marked are the offerings without capacity; nil until asked for.
 	marked map[ledger.OfferingKey]bool
+	// policies that select each NodePool, by name; nil if there are none.
+	policies map[string][]*policy
+	// answering is the approved proposal that is carried out; "" for none.
+	answering string
 	// unreadable: a pod exists whose node can't be known, so no node is surely empty.
 	unreadable string
 }
 
 func newCandidates(s *planner.Snapshot) *candidates {
-	c := &candidates{s: s, nominated: map[string]bool{}, prices: map[*planner.StateNode]int64{}}
+	c := &candidates{s: s, nominated: map[string]bool{}, prices: map[*planner.StateNode]int64{}, policies: readPolicies(s)}
 	for _, p := range s.World.PendingPods() {
 		c.nominate(p)
 	}
@@ -72,6 +77,12 @@ func blocked(cause Cause, format string, args ...any) *Blocked {
 // by names the object that blocks.
 func (b *Blocked) by(object string) *Blocked {
 	b.Object = object
+	return b
+}
+
+// until notes when time alone may change it.
+func (b *Blocked) until(at time.Time) *Blocked {
+	b.Until = at
 	return b
 }
 

@@ -15,14 +15,19 @@ func (p *pass) emptiness() *planner.Decision {
 		if len(nodes) == 0 {
 			continue
 		}
-		started := &ledger.CommandStarted{Reason: karpv1.DisruptionReasonEmpty, Method: MethodEmptiness}
-		for _, n := range nodes[:min(len(nodes), candidatesMax)] {
-			started.Candidates = append(started.Candidates, p.candidate(n))
-		}
+		started := p.emptyCommand(nodes[:min(len(nodes), candidatesMax)])
 		x := p.explain(started, Explanation{ConsolidateAfter: ConsolidateAfter(pool).String()})
 		return p.decision(started, x)
 	}
 	return nil
+}
+
+func (p *pass) emptyCommand(nodes []*planner.StateNode) *ledger.CommandStarted {
+	started := &ledger.CommandStarted{Reason: karpv1.DisruptionReasonEmpty, Method: MethodEmptiness}
+	for _, n := range nodes {
+		started.Candidates = append(started.Candidates, p.candidate(n))
+	}
+	return started
 }
 
 // emptied checks what emptiness asks of an empty node beyond eligibility (reference: disruption §1, §2).

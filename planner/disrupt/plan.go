@@ -52,6 +52,8 @@ type Rejected struct {
 	// Savings in micro USD per hour, as far as it came to that.
 	Savings   int64 `json:"savings,omitempty"`
 	Evictions int   `json:"evictions,omitempty"`
+	// cause of a node that stays for it.
+	cause Cause
 }
 
 // Plan returns the next command, nil if nothing may be taken, and what was found of every node and budget. Empty nodes come first,
@@ -69,22 +71,26 @@ func PlanPrompt(s *planner.Snapshot) (*planner.Decision, Report) {
 
 // decide takes the first decision that a method comes to.
 func (p *pass) decide(methods ...func() *planner.Decision) (*planner.Decision, Report) {
-	s := p.s
-	for _, n := range s.StateNodes() {
-		p.examine(n)
-	}
-	for _, pool := range s.World.NodePools() {
-		p.addBudgets(pool)
-	}
-	p.holdBack()
+	p.look()
 	var d *planner.Decision
 	for _, method := range methods {
 		if d = method(); d != nil {
 			break
 		}
 	}
-	p.report.wakeForProtection(s)
+	p.report.wakeForProtection(p.s)
 	return d, p.report
+}
+
+// look examines all nodes and budgets.
+func (p *pass) look() {
+	for _, n := range p.s.StateNodes() {
+		p.examine(n)
+	}
+	for _, pool := range p.s.World.NodePools() {
+		p.addBudgets(pool)
+	}
+	p.holdBack()
 }
 
 // pass is one look at a Snapshot.
@@ -161,6 +167,11 @@ func (p *pass) choose(n *planner.StateNode, r *NodeReport) *Blocked {
 
 func (p *pass) offer(list map[string][]*planner.StateNode, reason karpv1.DisruptionReason, n *planner.StateNode, why *Blocked) *Blocked {
 	if why == nil {
+		if why = p.policyBlock(n, reason); why != nil {
+			p.report.wake(why.Until)
+		}
+	}
+	if why == nil {
 		list[n.NodePool] = append(list[n.NodePool], n)
 		p.report.Eligible[reason]++
 	}
@@ -235,8 +246,17 @@ func (p *pass) byPools(nodes map[string][]*planner.StateNode) []*planner.StateNo
 // commandTimeout ends a command whose taints don't show in the World, or whose replacements are not ready.
 const commandTimeout = 10 * time.Minute
 
-// decision to start a command. It relies on the pools and on each node and claim.
+// decision to start a command, or to ask for it where a policy demands that.
 func (p *pass) decision(started *ledger.CommandStarted, x Explanation) *planner.Decision {
+	d := p.startDecision(started, x)
+	if a := p.approvalFor(started); a != nil {
+		return p.propose(d, started, a)
+	}
+	return d
+}
+
+// startDecision relies on the pools and on each node and claim.
+func (p *pass) startDecision(started *ledger.CommandStarted, x Explanation) *planner.Decision {
 	var aggregates, subjects []string
 	pool := func(name string) {
 		aggregates, subjects = append(aggregates, ledger.PoolAggregate(name)), append(subjects, "pool/"+name)

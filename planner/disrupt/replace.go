@@ -48,7 +48,7 @@ func (p *pass) replacements(k *packing) *planner.Decision {
 		if c == nil {
 			rejected = append(rejected, why)
 			if len(group) == 1 {
-				p.block(group, *unconsolidatable(CauseNotCheaper, "%s", why.Reason))
+				p.block(group, *unconsolidatable(cmp.Or(why.cause, CauseNotCheaper), "%s", why.Reason))
 			}
 			continue
 		}
@@ -185,6 +185,8 @@ func (p *pass) replacement(group []*planner.StateNode) (*choice, Rejected) {
 		return no("%s", o.failure())
 	case o.mixed():
 		return no("pods that wait for a place come first")
+	case len(o.claims) == 0 && p.notWorth(o) != "":
+		return nil, o.rejectedByPolicy()
 	case len(o.claims) == 0:
 		return no("they go without a replacement, as budgets allow")
 	case len(group) == 1 && len(o.claims) > 1 && !p.cheaperInParts(o):
@@ -211,7 +213,22 @@ func (p *pass) replacement(group []*planner.StateNode) (*choice, Rejected) {
 	if o.scores = scores; len(bad) > 0 {
 		return no("Balanced: the disruption is too much for the saving")
 	}
+	if p.notWorth(o) != "" {
+		return nil, o.rejectedByPolicy()
+	}
 	return &choice{outcome: o, saved: saved, dollars: before - after}, Rejected{}
+}
+
+// notWorth is what a DisruptionPolicy has against the outcome as a whole; "" if none has anything.
+func (p *pass) notWorth(o *outcome) string {
+	_, o.tooLittle = p.worth(o)
+	return o.tooLittle
+}
+
+func (o *outcome) rejectedByPolicy() Rejected {
+	r := rejectedOf(o, o.tooLittle, 0)
+	r.cause = CauseSavings
+	return r
 }
 
 // alike is a removed node of which a replacement would be another one just like it: it can stay. Of several the one with the most pods;

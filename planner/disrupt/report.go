@@ -40,6 +40,16 @@ const (
 	CauseScore      Cause = "balanced-score"
 	CauseLimits     Cause = "nodepool-limits"
 	CauseBackoff    Cause = "replacements-fail"
+	// The next ones are of DisruptionPolicies.
+	CausePaused      Cause = "paused"
+	CauseTooYoung    Cause = "too-young"
+	CauseWindow      Cause = "window"
+	CauseSavings     Cause = "savings"
+	CauseRate        Cause = "evictions-per-hour"
+	CausePolicyFault Cause = "policy-unreadable"
+	// A command for it waits for approval, or was rejected.
+	CauseProposed Cause = "proposed"
+	CauseRejected Cause = "rejected"
 	// CausePDBSum: other nodes that go have pods of the same PodDisruptionBudget.
 	CausePDBSum Cause = "pdb-sum"
 
@@ -59,6 +69,8 @@ type Blocked struct {
 	Message string `json:"message,omitempty"`
 	// Object that blocks, such as "PodDisruptionBudget ns/name" or "pod ns/name"; "" if it is the node itself.
 	Object string `json:"object,omitempty"`
+	// Until is when time alone ends it; zero if it does not.
+	Until time.Time `json:"until,omitzero"`
 	// EventReason is DisruptionBlocked or Unconsolidatable; "" if none is to be sent.
 	EventReason string `json:"-"`
 }
@@ -153,6 +165,7 @@ var causeTexts = map[Cause]string{
 	CauseNotQuiet:  "pods came or went within consolidateAfter",
 	CauseBudget:    "the disruption budget",
 	CauseRemoving:  "a command takes it already",
+	CauseProposed:  "a command for its NodePool waits for approval",
 	CauseNominated: "pods are on their way to it, or come first",
 	CauseScore:     "the disruption is too much for the saving (Balanced)",
 }

@@ -60,10 +60,13 @@ func (p *pass) deletes(k *packing, target []*site) *planner.Decision {
 		bad := o.obstacles()
 		if len(bad) == 0 {
 			if bad, o.scores = p.balance(o); len(bad) == 0 {
+				bad, o.tooLittle = p.worth(o)
+			}
+			if len(bad) == 0 {
 				return p.delete(o, target, rejected)
 			}
 		}
-		rejected = append(rejected, Rejected{Nodes: namesOf(bad), Reason: cmp.Or(o.failure(), "Balanced: the disruption is too much for the saving"),
+		rejected = append(rejected, Rejected{Nodes: namesOf(bad), Reason: cmp.Or(o.failure(), o.tooLittle, "Balanced: the disruption is too much for the saving"),
 			Savings: p.priceOf(bad)})
 		p.stays(bad, o)
 		chosen = slices.DeleteFunc(chosen, func(n *planner.StateNode) bool { return slices.Contains(bad, n) })
@@ -90,6 +93,9 @@ func (p *pass) delete(o *outcome, target []*site, rejected []Rejected) *planner.
 func (p *pass) stays(nodes []*planner.StateNode, o *outcome) {
 	for _, n := range nodes {
 		why := &Blocked{Cause: CauseScore}
+		if o.tooLittle != "" {
+			why = unconsolidatable(CauseSavings, "%s", o.tooLittle)
+		}
 		for _, r := range slices.Concat(o.homeless, o.waiting) {
 			if r.mover.from == n {
 				why = unconsolidatable(CauseNoPlace, "Not all pods would schedule, %s => %s", r.mover.Key(), r.reason)

@@ -20,20 +20,24 @@ func (p *pass) staticDrift() *planner.Decision {
 		if len(nodes) == 0 {
 			continue
 		}
-		replacement, full := provision.StaticReplacement(p.s, pool)
-		if full {
-			p.block(nodes, *blocked(CauseNodeLimit, "NodePool %q has no room for a replacement within its node limit", pool.Name))
+		if started := p.staticCommand(pool, slices.MinFunc(nodes, compareDrift)); started != nil {
+			return p.decision(started, p.explain(started, Explanation{}))
 		}
-		if replacement == nil {
-			continue
-		}
-		started := &ledger.CommandStarted{
-			Reason: karpv1.DisruptionReasonDrifted, Method: MethodStaticDrift,
-			Candidates: []ledger.Candidate{p.candidate(slices.MinFunc(nodes, compareDrift))}, Replacements: []ledger.PlannedClaim{*replacement},
-		}
-		return p.decision(started, p.explain(started, Explanation{}))
 	}
 	return nil
+}
+
+// staticCommand replaces a node of a static NodePool; nil if there can't be one more node.
+func (p *pass) staticCommand(pool *karpv1.NodePool, n *planner.StateNode) *ledger.CommandStarted {
+	replacement, full := provision.StaticReplacement(p.s, pool)
+	if full {
+		p.block(p.static[pool.Name], *blocked(CauseNodeLimit, "NodePool %q has no room for a replacement within its node limit", pool.Name))
+	}
+	if replacement == nil {
+		return nil
+	}
+	return &ledger.CommandStarted{Reason: karpv1.DisruptionReasonDrifted, Method: MethodStaticDrift,
+		Candidates: []ledger.Candidate{p.candidate(n)}, Replacements: []ledger.PlannedClaim{*replacement}}
 }
 
 // compareDrift orders nodes by the time at which they drifted, then by name.

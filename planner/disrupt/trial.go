@@ -24,6 +24,8 @@ type outcome struct {
 	others map[types.UID]string
 	// scores of Balanced NodePools for it.
 	scores []Score
+	// tooLittle is why a DisruptionPolicy finds that it saves too little; "" if none does.
+	tooLittle string
 	// homeless are the pods for which there is no place, by namespace and name, with the reason; waiting are those whose only place
 	// is a node that is not ready yet.
 	homeless []refusedPod

@@ -93,6 +93,9 @@ func (v *validation) node(n *planner.StateNode) string {
 	if b := check(n, v.cmd.ID); b != nil {
 		return lowerFirst(b.Message)
 	}
+	if b := v.policyBlock(n, v.cmd.Started.Reason); b != nil {
+		return b.Message
+	}
 	pool := v.s.World.NodePool(n.NodePool)
 	switch {
 	case v.cmd.Started.Method == MethodStaticDrift && pool.Spec.Replicas == nil:

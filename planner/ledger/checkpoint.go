@@ -71,7 +71,8 @@ func (d Digester) Digest() string {
 func (l *Ledger) WriteCheckpoint(out io.Writer) error {
 	c := &checkpointWriter{l: l, out: parts.NewWriter(out, checkpointMagic)}
 	for _, table := range []func() error{
-		c.head, c.claims, c.commands, c.drains, c.offerings, c.reservations, c.verdicts, c.aggregates, c.shadow, c.subnets, c.out.Close,
+		c.head, c.claims, c.commands, c.drains, c.offerings, c.reservations, c.verdicts, c.aggregates, c.shadow, c.subnets,
+		c.proposals, c.evictions, c.out.Close,
 	} {
 		if err := table(); err != nil {
 			return fmt.Errorf("encode ledger at %d: %w", l.seq, err)
@@ -110,7 +111,7 @@ func (c *checkpointWriter) flush() error {
 	c.rows, c.bytes = 0, 0
 	p.Head, p.Claims, p.Commands, p.Drains, p.Offerings = nil, p.Claims[:0], p.Commands[:0], p.Drains[:0], p.Offerings[:0]
 	p.Reservations, p.Verdicts, p.Aggregates, p.Shadow = p.Reservations[:0], p.Verdicts[:0], p.Aggregates[:0], p.Shadow[:0]
-	p.Subnets = p.Subnets[:0]
+	p.Subnets, p.Proposals, p.Evictions = p.Subnets[:0], p.Proposals[:0], p.Evictions[:0]
 	return err
 }
 
@@ -284,6 +285,31 @@ func (c *checkpointWriter) subnets() error {
 		r.Id, r.Until, r.Failures, r.Code, r.Seq = id, stamp(u.Until), int64(u.Failures), u.Code, u.Seq
 		if err := c.row(64); err != nil {
 			return err
+		}
+	}
+	return c.flush()
+}
+
+func (c *checkpointWriter) proposals() error {
+	for _, id := range c.l.proposals.Keys() {
+		x := c.l.Proposal(id)
+		r := parts.Row(&c.part.Proposals)
+		r.Id, r.Seq, r.State, r.Proposed, r.Answer, r.At = x.ID, x.Seq, string(x.State), payload(c, &x.Proposed), payload(c, x.Answer), stamp(x.At)
+		if err := c.row(128 + len(r.Proposed)); err != nil {
+			return err
+		}
+	}
+	return c.flush()
+}
+
+func (c *checkpointWriter) evictions() error {
+	for _, pool := range slices.Sorted(maps.Keys(c.l.evictions)) {
+		for _, x := range c.l.evictions[pool] {
+			r := parts.Row(&c.part.Evictions)
+			r.NodePool, r.Command, r.At, r.Pods = pool, x.Command, stamp(x.At), int64(x.Pods)
+			if err := c.row(96); err != nil {
+				return err
+			}
 		}
 	}
 	return c.flush()

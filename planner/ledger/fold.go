@@ -32,6 +32,8 @@ func (l *Ledger) fold(e Entry) {
 		l.foldProvisioning(e, p)
 	case *CommandStarted:
 		l.foldCommandStarted(e, p)
+	case *CommandProposed, *ProposalAnswered, *ProposalEnded:
+		l.foldProposal(e)
 	case *CommandConfirmed:
 		if c := edit(l.owner, &l.commands, p.ID); c != nil {
 			c.State = CommandConfirmedState
@@ -134,6 +136,8 @@ func (l *Ledger) place(e Entry, v Verdict, pods []PodRef) {
 func (l *Ledger) foldCommandStarted(e Entry, p *CommandStarted) {
 	id := CommandID(l.logID, e.Seq)
 	l.commands.Set(l.owner, id, &Command{ID: id, Seq: e.Seq, State: CommandStartedState, Started: *p, At: e.Time.UTC()})
+	l.proposals.Delete(l.owner, p.Proposal)
+	l.foldEvictions(e, id, p)
 	for i := range p.Replacements {
 		name := l.plan(e, &p.Replacements[i], i, id)
 		l.place(e, Verdict{Claim: name}, p.Replacements[i].Pods)
@@ -161,6 +165,9 @@ func (l *Ledger) foldCommandRolledBack(e Entry, p *CommandRolledBack) {
 		for _, pool := range p.Failing {
 			l.failing = with(l.failing, pool, l.failing[pool].failedAgain(cmd.At, e.Time))
 		}
+	}
+	if cmd := l.Command(p.ID); cmd != nil && cmd.State == CommandStartedState {
+		l.takeBackEvictions(cmd)
 	}
 	l.commands.Delete(l.owner, p.ID)
 	for _, u := range p.Unused {

@@ -48,6 +48,9 @@ const (
 	KindDrainEnded       Kind = 43
 
 	KindOrphanFound Kind = 50
+
+	KindProposalAnswered Kind = 60 // ignorable
+	KindProposalEnded    Kind = 61 // ignorable
 )
 
 var kindNames = map[Kind]string{
@@ -65,7 +68,7 @@ var kindNames = map[Kind]string{
 	KindCommandMovesStarted: "CommandMovesStarted", KindCommandAbandoned: "CommandAbandoned", KindCommandReduced: "CommandReduced",
 	KindDrainStarted: "DrainStarted", KindDrainTierStarted: "DrainTierStarted", KindNodeDrained: "NodeDrained",
 	KindDrainEnded:  "DrainEnded",
-	KindOrphanFound: "OrphanFound",
+	KindOrphanFound: "OrphanFound", KindProposalAnswered: "ProposalAnswered", KindProposalEnded: "ProposalEnded",
 }
 
 func (k Kind) String() string {

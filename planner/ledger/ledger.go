@@ -51,6 +51,9 @@ type state struct {
 	claims    version.Table[string, *Claim, *Claim]
 	commands  version.Table[string, *Command, *Command]
 	drains    version.Table[string, *Drain, *Drain]
+	proposals version.Table[string, *Proposal, *Proposal]
+	// evictions of the last hour by NodePool.
+	evictions map[string][]Evicted
 	offerings version.Map[OfferingKey, UnavailableOffering]
 	// subnets without free addresses by id, at most subnetsMax.
 	subnets version.Map[string, UnavailableOffering]
@@ -78,9 +81,10 @@ type state struct {
 func New(logID string) *Ledger {
 	return &Ledger{owner: new(version.Owner), decoded: &atomic.Pointer[any]{}, state: state{
 		logID: logID, backoff: defaultBackoff,
-		claims:   version.NewTable[string](version.Whole[*Claim]),
-		commands: version.NewTable[string](version.Whole[*Command]),
-		drains:   version.NewTable[string](version.Whole[*Drain]),
+		claims:    version.NewTable[string](version.Whole[*Claim]),
+		commands:  version.NewTable[string](version.Whole[*Command]),
+		drains:    version.NewTable[string](version.Whole[*Drain]),
+		proposals: version.NewTable[string](version.Whole[*Proposal]),
 		offerings: version.NewMap[OfferingKey, UnavailableOffering](func(k OfferingKey) uint64 {
 			return version.Strings(k.InstanceType, k.Zone) ^ version.String(k.CapacityType)
 		}),

@@ -307,7 +307,7 @@ func TestEveryKindHasAPayloadThatSurvivesJSON(t *testing.T) {
 			t.Errorf("%s has no name", k)
 		}
 	}
-	want(t, "kinds", len(ledger.Kinds()), 35)
+	want(t, "kinds", len(ledger.Kinds()), 37)
 }
 
 // records draws a log about few claims, nodes and pods, so that records meet.

@@ -338,6 +338,8 @@ type CommandStarted struct {
 	PriceBefore int64 `json:"priceBefore,omitempty"`
 	PriceAfter  int64 `json:"priceAfter,omitempty"`
 	Evictions   int   `json:"evictions,omitempty"`
+	// Proposal is the id of the approved proposal that it carries out; empty if nobody had to approve it.
+	Proposal string `json:"proposal,omitempty"`
 }
 
 // CommandConfirmed: the taint is on all candidates and a Snapshot that contains it still allows the command.

@@ -78,6 +78,10 @@ func newNodePayload(k Kind) any {
 	switch k {
 	case KindCommandProposed:
 		return &CommandProposed{}
+	case KindProposalAnswered:
+		return &ProposalAnswered{}
+	case KindProposalEnded:
+		return &ProposalEnded{}
 	case KindCommandStarted, KindCommandMovesStarted:
 		return &CommandStarted{}
 	case KindCommandReduced:
@@ -105,7 +109,11 @@ func (k Kind) Known() bool { return NewPayload(k) != nil }
 
 // Ignorable reports that records of the kind are written with the ignorable bit.
 func (k Kind) Ignorable() bool {
-	return k == KindLedgerCheckpoint || k == KindAlarmRaised || k == KindSegmentArchived || k == KindLogAdopted
+	switch k {
+	case KindLedgerCheckpoint, KindAlarmRaised, KindSegmentArchived, KindLogAdopted, KindProposalAnswered, KindProposalEnded:
+		return true
+	}
+	return false
 }
 
 // Kinds returns the kinds this version knows, in order.
@@ -148,11 +156,6 @@ type SegmentArchived struct {
 	File   string `json:"file"`
 	SHA256 string `json:"sha256"`
 	Bytes  int64  `json:"bytes"`
-}
-
-// CommandProposed is a command that waits for approval; it changes nothing.
-type CommandProposed struct {
-	Command CommandStarted `json:"command"`
 }
 
 // RefusalDigest identifies the reasons of a refusal; never 0, so that it differs from no refusal.

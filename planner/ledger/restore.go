@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -100,6 +101,13 @@ func (c *checkpointReader) add(p *wire.LedgerPart) error {
 			return fmt.Errorf("command %s: %w", r.Id, err)
 		}
 		c.l.commands.Set(c.l.owner, r.Id, x)
+	}
+	for _, r := range p.Proposals {
+		x := &Proposal{ID: r.Id, Seq: r.Seq, State: ProposalState(r.State), At: timeOf(r.At)}
+		if err := errors.Join(json.Unmarshal(r.Proposed, &x.Proposed), decode(r.Answer, &x.Answer)); err != nil {
+			return fmt.Errorf("proposal %s: %w", r.Id, err)
+		}
+		c.l.proposals.Set(c.l.owner, r.Id, x)
 	}
 	for _, r := range p.Drains {
 		x := &Drain{Seq: r.Seq, Tier: int(r.Tier), Drained: r.Drained, At: timeOf(r.At)}
@@ -213,6 +221,10 @@ func (c *checkpointReader) small(p *wire.LedgerPart) {
 	}
 	for _, r := range p.Subnets {
 		l.subnets.Set(l.owner, r.Id, UnavailableOffering{Until: timeOf(r.Until), Failures: int(r.Failures), Code: intern(r.Code), Seq: r.Seq})
+	}
+	for _, r := range p.Evictions {
+		x := Evicted{Command: r.Command, At: timeOf(r.At), Pods: int(r.Pods)}
+		l.evictions = with(l.evictions, r.NodePool, append(slices.Clone(l.evictions[r.NodePool]), x))
 	}
 	for _, r := range p.Shadow {
 		l.shadow.Set(l.owner, r.Key, r.Digest)

@@ -51,14 +51,14 @@ func (l *state) Dead(through uint64) []string {
 	return names
 }
 
-// open reports that an aggregate is of an open claim or command, or of a node that has one or a drain.
+// open reports that an aggregate is of an open claim, command or proposal, or of a node that has one or a drain.
 func (l *state) open(aggregate string, nodes map[string]bool) bool {
 	kind, name, _ := strings.Cut(aggregate, "/")
 	switch kind {
 	case "claim":
 		return l.Claim(name) != nil
 	case "command":
-		return l.Command(name) != nil
+		return l.Command(name) != nil || l.Proposal(name) != nil
 	}
 	return nodes[name] || l.Drain(name) != nil
 }

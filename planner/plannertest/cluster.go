@@ -13,6 +13,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/events"
 	"millwright/planner"
 	"millwright/planner/ledger"
@@ -165,6 +166,8 @@ func identify(object any) (events.Kind, types.UID, string, string) {
 		return events.KindPodDisruptionBudget, o.UID, o.Namespace + "/" + o.Name, o.ResourceVersion
 	case *corev1.Namespace:
 		return events.KindNamespace, o.UID, o.Name, o.ResourceVersion
+	case *mwv1alpha1.DisruptionPolicy:
+		return events.KindDisruptionPolicy, o.UID, o.Name, o.ResourceVersion
 	case *events.CatalogRef:
 		return events.KindCatalog, types.UID(o.NodeClass), o.NodeClass, ""
 	case *events.Prices:

@@ -10,9 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/yaml"
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner/ledger"
 )
 
@@ -280,4 +282,11 @@ func DaemonSet(name string, requests corev1.ResourceList, options ...func(*appsv
 		o(d)
 	}
 	return d
+}
+
+// Policy is a DisruptionPolicy with a spec in YAML.
+func Policy(name, spec string) *mwv1alpha1.DisruptionPolicy {
+	p := &mwv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("policy-" + name), ResourceVersion: "1"}}
+	must(yaml.UnmarshalStrict([]byte(spec), &p.Spec))
+	return p
 }

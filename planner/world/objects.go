@@ -14,6 +14,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/events"
 )
 
@@ -32,6 +33,7 @@ type objects struct {
 	namespaces   table[*corev1.Namespace]
 	priorities   table[*schedulingv1.PriorityClass]
 	overlays     table[*karpv1alpha1.NodeOverlay]
+	policies     table[*mwv1alpha1.DisruptionPolicy]
 	unreadable   table[Unreadable]
 }
 
@@ -108,6 +110,9 @@ func (o *objects) PriorityClass(name string) *schedulingv1.PriorityClass {
 
 // NodeOverlays by name.
 func (o *objects) NodeOverlays() []*karpv1alpha1.NodeOverlay { return o.overlays.list() }
+
+// DisruptionPolicies by name.
+func (o *objects) DisruptionPolicies() []*mwv1alpha1.DisruptionPolicy { return o.policies.list() }
 
 // Overlaid is what build makes of NodeOverlays, NodePools and catalogues, computed once per change of one of them and not for
 // every Snapshot. All callers must pass the same build.

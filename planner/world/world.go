@@ -16,6 +16,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/events"
 	"millwright/planner/version"
 )
@@ -107,6 +108,7 @@ func (w *World) reset(incarnation string) {
 	w.namespaces = newTable(protoCodec[corev1.Namespace]())
 	w.priorities = newTable(protoCodec[schedulingv1.PriorityClass]())
 	w.overlays = newTable(jsonCodec[karpv1alpha1.NodeOverlay]())
+	w.policies = newTable(jsonCodec[mwv1alpha1.DisruptionPolicy]())
 	w.unreadable = newTable(unreadableCodec())
 }
 
@@ -153,6 +155,8 @@ func (w *World) table(k events.Kind) folder {
 		return &w.priorities
 	case events.KindNodeOverlay:
 		return &w.overlays
+	case events.KindDisruptionPolicy:
+		return &w.policies
 	}
 	return nil
 }

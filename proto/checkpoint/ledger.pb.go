@@ -36,6 +36,8 @@ type LedgerPart struct {
 	Aggregates    []*Aggregate           `protobuf:"bytes,8,rep,name=aggregates" json:"aggregates,omitempty"`
 	Shadow        []*ShadowDigest        `protobuf:"bytes,9,rep,name=shadow" json:"shadow,omitempty"`
 	Subnets       []*UnavailableSubnet   `protobuf:"bytes,10,rep,name=subnets" json:"subnets,omitempty"`
+	Proposals     []*Proposal            `protobuf:"bytes,11,rep,name=proposals" json:"proposals,omitempty"`
+	Evictions     []*Evicted             `protobuf:"bytes,12,rep,name=evictions" json:"evictions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -136,6 +138,20 @@ func (x *LedgerPart) GetShadow() []*ShadowDigest {
 func (x *LedgerPart) GetSubnets() []*UnavailableSubnet {
 	if x != nil {
 		return x.Subnets
+	}
+	return nil
+}
+
+func (x *LedgerPart) GetProposals() []*Proposal {
+	if x != nil {
+		return x.Proposals
+	}
+	return nil
+}
+
+func (x *LedgerPart) GetEvictions() []*Evicted {
+	if x != nil {
+		return x.Evictions
 	}
 	return nil
 }
@@ -358,6 +374,160 @@ func (x *Failing) GetUntil() *timestamppb.Timestamp {
 	return nil
 }
 
+type Proposal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id" json:"id,omitempty"`
+	Seq   uint64                 `protobuf:"varint,2,opt,name=seq" json:"seq,omitempty"`
+	State string                 `protobuf:"bytes,3,opt,name=state" json:"state,omitempty"`
+	// Proposed is a CommandProposed, Answer a ProposalAnswered or nothing.
+	Proposed      []byte                 `protobuf:"bytes,4,opt,name=proposed" json:"proposed,omitempty"`
+	Answer        []byte                 `protobuf:"bytes,5,opt,name=answer" json:"answer,omitempty"`
+	At            *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=at" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Proposal) Reset() {
+	*x = Proposal{}
+	mi := &file_checkpoint_ledger_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Proposal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Proposal) ProtoMessage() {}
+
+func (x *Proposal) ProtoReflect() protoreflect.Message {
+	mi := &file_checkpoint_ledger_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
+func (*Proposal) Descriptor() ([]byte, []int) {
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Proposal) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Proposal) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Proposal) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Proposal) GetProposed() []byte {
+	if x != nil {
+		return x.Proposed
+	}
+	return nil
+}
+
+func (x *Proposal) GetAnswer() []byte {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+func (x *Proposal) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+// Evicted is what one command moved away from the nodes of a NodePool within the last hour.
+type Evicted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NodePool      string                 `protobuf:"bytes,1,opt,name=node_pool,json=nodePool" json:"node_pool,omitempty"`
+	Command       string                 `protobuf:"bytes,2,opt,name=command" json:"command,omitempty"`
+	At            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at" json:"at,omitempty"`
+	Pods          int64                  `protobuf:"varint,4,opt,name=pods" json:"pods,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Evicted) Reset() {
+	*x = Evicted{}
+	mi := &file_checkpoint_ledger_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Evicted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Evicted) ProtoMessage() {}
+
+func (x *Evicted) ProtoReflect() protoreflect.Message {
+	mi := &file_checkpoint_ledger_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Evicted.ProtoReflect.Descriptor instead.
+func (*Evicted) Descriptor() ([]byte, []int) {
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Evicted) GetNodePool() string {
+	if x != nil {
+		return x.NodePool
+	}
+	return ""
+}
+
+func (x *Evicted) GetCommand() string {
+	if x != nil {
+		return x.Command
+	}
+	return ""
+}
+
+func (x *Evicted) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Evicted) GetPods() int64 {
+	if x != nil {
+		return x.Pods
+	}
+	return 0
+}
+
 type Claim struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name" json:"name,omitempty"`
@@ -390,7 +560,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[3]
+	mi := &file_checkpoint_ledger_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -402,7 +572,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[3]
+	mi := &file_checkpoint_ledger_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -415,7 +585,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{3}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Claim) GetName() string {
@@ -582,7 +752,7 @@ type EarlierContent struct {
 
 func (x *EarlierContent) Reset() {
 	*x = EarlierContent{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[4]
+	mi := &file_checkpoint_ledger_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -594,7 +764,7 @@ func (x *EarlierContent) String() string {
 func (*EarlierContent) ProtoMessage() {}
 
 func (x *EarlierContent) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[4]
+	mi := &file_checkpoint_ledger_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -607,7 +777,7 @@ func (x *EarlierContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarlierContent.ProtoReflect.Descriptor instead.
 func (*EarlierContent) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{4}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *EarlierContent) GetSeq() uint64 {
@@ -638,7 +808,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[5]
+	mi := &file_checkpoint_ledger_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -650,7 +820,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[5]
+	mi := &file_checkpoint_ledger_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -663,7 +833,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{5}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Command) GetId() string {
@@ -717,7 +887,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[6]
+	mi := &file_checkpoint_ledger_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -729,7 +899,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[6]
+	mi := &file_checkpoint_ledger_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -742,7 +912,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{6}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Drain) GetNode() string {
@@ -809,7 +979,7 @@ type UnavailableOffering struct {
 
 func (x *UnavailableOffering) Reset() {
 	*x = UnavailableOffering{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[7]
+	mi := &file_checkpoint_ledger_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -821,7 +991,7 @@ func (x *UnavailableOffering) String() string {
 func (*UnavailableOffering) ProtoMessage() {}
 
 func (x *UnavailableOffering) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[7]
+	mi := &file_checkpoint_ledger_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -834,7 +1004,7 @@ func (x *UnavailableOffering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableOffering.ProtoReflect.Descriptor instead.
 func (*UnavailableOffering) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{7}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *UnavailableOffering) GetInstanceType() string {
@@ -899,7 +1069,7 @@ type UnavailableSubnet struct {
 
 func (x *UnavailableSubnet) Reset() {
 	*x = UnavailableSubnet{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[8]
+	mi := &file_checkpoint_ledger_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -911,7 +1081,7 @@ func (x *UnavailableSubnet) String() string {
 func (*UnavailableSubnet) ProtoMessage() {}
 
 func (x *UnavailableSubnet) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[8]
+	mi := &file_checkpoint_ledger_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -924,7 +1094,7 @@ func (x *UnavailableSubnet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableSubnet.ProtoReflect.Descriptor instead.
 func (*UnavailableSubnet) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{8}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UnavailableSubnet) GetId() string {
@@ -973,7 +1143,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[9]
+	mi := &file_checkpoint_ledger_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1155,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[9]
+	mi := &file_checkpoint_ledger_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +1168,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{9}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Reservation) GetId() string {
@@ -1032,7 +1202,7 @@ type ReservationChange struct {
 
 func (x *ReservationChange) Reset() {
 	*x = ReservationChange{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[10]
+	mi := &file_checkpoint_ledger_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1214,7 @@ func (x *ReservationChange) String() string {
 func (*ReservationChange) ProtoMessage() {}
 
 func (x *ReservationChange) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[10]
+	mi := &file_checkpoint_ledger_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1227,7 @@ func (x *ReservationChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservationChange.ProtoReflect.Descriptor instead.
 func (*ReservationChange) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{10}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReservationChange) GetAt() *timestamppb.Timestamp {
@@ -1091,7 +1261,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[11]
+	mi := &file_checkpoint_ledger_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1273,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[11]
+	mi := &file_checkpoint_ledger_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1286,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{11}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Verdict) GetPodUid() string {
@@ -1192,7 +1362,7 @@ type ExcludedNode struct {
 
 func (x *ExcludedNode) Reset() {
 	*x = ExcludedNode{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[12]
+	mi := &file_checkpoint_ledger_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1374,7 @@ func (x *ExcludedNode) String() string {
 func (*ExcludedNode) ProtoMessage() {}
 
 func (x *ExcludedNode) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[12]
+	mi := &file_checkpoint_ledger_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1387,7 @@ func (x *ExcludedNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExcludedNode.ProtoReflect.Descriptor instead.
 func (*ExcludedNode) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{12}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExcludedNode) GetNode() string {
@@ -1244,7 +1414,7 @@ type Aggregate struct {
 
 func (x *Aggregate) Reset() {
 	*x = Aggregate{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[13]
+	mi := &file_checkpoint_ledger_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1256,7 +1426,7 @@ func (x *Aggregate) String() string {
 func (*Aggregate) ProtoMessage() {}
 
 func (x *Aggregate) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[13]
+	mi := &file_checkpoint_ledger_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +1439,7 @@ func (x *Aggregate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aggregate.ProtoReflect.Descriptor instead.
 func (*Aggregate) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{13}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Aggregate) GetName() string {
@@ -1296,7 +1466,7 @@ type ShadowDigest struct {
 
 func (x *ShadowDigest) Reset() {
 	*x = ShadowDigest{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[14]
+	mi := &file_checkpoint_ledger_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +1478,7 @@ func (x *ShadowDigest) String() string {
 func (*ShadowDigest) ProtoMessage() {}
 
 func (x *ShadowDigest) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[14]
+	mi := &file_checkpoint_ledger_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +1491,7 @@ func (x *ShadowDigest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowDigest.ProtoReflect.Descriptor instead.
 func (*ShadowDigest) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{14}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ShadowDigest) GetKey() string {
@@ -1342,7 +1512,7 @@ var File_checkpoint_ledger_proto protoreflect.FileDescriptor
 
 const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\n" +
-	"\x17checkpoint/ledger.proto\x12\x18millwright.checkpoint.v1\x1a\x16checkpoint/world.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9a\x05\n" +
+	"\x17checkpoint/ledger.proto\x12\x18millwright.checkpoint.v1\x1a\x16checkpoint/world.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9d\x06\n" +
 	"\n" +
 	"LedgerPart\x128\n" +
 	"\x04head\x18\x01 \x01(\v2$.millwright.checkpoint.v1.LedgerHeadR\x04head\x127\n" +
@@ -1357,7 +1527,9 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"aggregates\x12>\n" +
 	"\x06shadow\x18\t \x03(\v2&.millwright.checkpoint.v1.ShadowDigestR\x06shadow\x12E\n" +
 	"\asubnets\x18\n" +
-	" \x03(\v2+.millwright.checkpoint.v1.UnavailableSubnetR\asubnets\"\xe8\x05\n" +
+	" \x03(\v2+.millwright.checkpoint.v1.UnavailableSubnetR\asubnets\x12@\n" +
+	"\tproposals\x18\v \x03(\v2\".millwright.checkpoint.v1.ProposalR\tproposals\x12?\n" +
+	"\tevictions\x18\f \x03(\v2!.millwright.checkpoint.v1.EvictedR\tevictions\"\xe8\x05\n" +
 	"\n" +
 	"LedgerHead\x12\x15\n" +
 	"\x06log_id\x18\x01 \x01(\tR\x05logId\x12\x18\n" +
@@ -1390,7 +1562,19 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\aFailing\x12\x1b\n" +
 	"\tnode_pool\x18\x01 \x01(\tR\bnodePool\x12\x1a\n" +
 	"\bfailures\x18\x02 \x01(\x03R\bfailures\x120\n" +
-	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xd9\x05\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xa2\x01\n" +
+	"\bProposal\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x1a\n" +
+	"\bproposed\x18\x04 \x01(\fR\bproposed\x12\x16\n" +
+	"\x06answer\x18\x05 \x01(\fR\x06answer\x12*\n" +
+	"\x02at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x80\x01\n" +
+	"\aEvicted\x12\x1b\n" +
+	"\tnode_pool\x18\x01 \x01(\tR\bnodePool\x12\x18\n" +
+	"\acommand\x18\x02 \x01(\tR\acommand\x12*\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
+	"\x04pods\x18\x04 \x01(\x03R\x04pods\"\xd9\x05\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aplanned\x18\x02 \x01(\fR\aplanned\x12\x1f\n" +
@@ -1490,64 +1674,70 @@ func file_checkpoint_ledger_proto_rawDescGZIP() []byte {
 	return file_checkpoint_ledger_proto_rawDescData
 }
 
-var file_checkpoint_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_checkpoint_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_checkpoint_ledger_proto_goTypes = []any{
 	(*LedgerPart)(nil),            // 0: millwright.checkpoint.v1.LedgerPart
 	(*LedgerHead)(nil),            // 1: millwright.checkpoint.v1.LedgerHead
 	(*Failing)(nil),               // 2: millwright.checkpoint.v1.Failing
-	(*Claim)(nil),                 // 3: millwright.checkpoint.v1.Claim
-	(*EarlierContent)(nil),        // 4: millwright.checkpoint.v1.EarlierContent
-	(*Command)(nil),               // 5: millwright.checkpoint.v1.Command
-	(*Drain)(nil),                 // 6: millwright.checkpoint.v1.Drain
-	(*UnavailableOffering)(nil),   // 7: millwright.checkpoint.v1.UnavailableOffering
-	(*UnavailableSubnet)(nil),     // 8: millwright.checkpoint.v1.UnavailableSubnet
-	(*Reservation)(nil),           // 9: millwright.checkpoint.v1.Reservation
-	(*ReservationChange)(nil),     // 10: millwright.checkpoint.v1.ReservationChange
-	(*Verdict)(nil),               // 11: millwright.checkpoint.v1.Verdict
-	(*ExcludedNode)(nil),          // 12: millwright.checkpoint.v1.ExcludedNode
-	(*Aggregate)(nil),             // 13: millwright.checkpoint.v1.Aggregate
-	(*ShadowDigest)(nil),          // 14: millwright.checkpoint.v1.ShadowDigest
-	nil,                           // 15: millwright.checkpoint.v1.LedgerHead.ModesEntry
-	nil,                           // 16: millwright.checkpoint.v1.LedgerHead.PositionsEntry
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
-	(*Amount)(nil),                // 18: millwright.checkpoint.v1.Amount
+	(*Proposal)(nil),              // 3: millwright.checkpoint.v1.Proposal
+	(*Evicted)(nil),               // 4: millwright.checkpoint.v1.Evicted
+	(*Claim)(nil),                 // 5: millwright.checkpoint.v1.Claim
+	(*EarlierContent)(nil),        // 6: millwright.checkpoint.v1.EarlierContent
+	(*Command)(nil),               // 7: millwright.checkpoint.v1.Command
+	(*Drain)(nil),                 // 8: millwright.checkpoint.v1.Drain
+	(*UnavailableOffering)(nil),   // 9: millwright.checkpoint.v1.UnavailableOffering
+	(*UnavailableSubnet)(nil),     // 10: millwright.checkpoint.v1.UnavailableSubnet
+	(*Reservation)(nil),           // 11: millwright.checkpoint.v1.Reservation
+	(*ReservationChange)(nil),     // 12: millwright.checkpoint.v1.ReservationChange
+	(*Verdict)(nil),               // 13: millwright.checkpoint.v1.Verdict
+	(*ExcludedNode)(nil),          // 14: millwright.checkpoint.v1.ExcludedNode
+	(*Aggregate)(nil),             // 15: millwright.checkpoint.v1.Aggregate
+	(*ShadowDigest)(nil),          // 16: millwright.checkpoint.v1.ShadowDigest
+	nil,                           // 17: millwright.checkpoint.v1.LedgerHead.ModesEntry
+	nil,                           // 18: millwright.checkpoint.v1.LedgerHead.PositionsEntry
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(*Amount)(nil),                // 20: millwright.checkpoint.v1.Amount
 }
 var file_checkpoint_ledger_proto_depIdxs = []int32{
 	1,  // 0: millwright.checkpoint.v1.LedgerPart.head:type_name -> millwright.checkpoint.v1.LedgerHead
-	3,  // 1: millwright.checkpoint.v1.LedgerPart.claims:type_name -> millwright.checkpoint.v1.Claim
-	5,  // 2: millwright.checkpoint.v1.LedgerPart.commands:type_name -> millwright.checkpoint.v1.Command
-	6,  // 3: millwright.checkpoint.v1.LedgerPart.drains:type_name -> millwright.checkpoint.v1.Drain
-	7,  // 4: millwright.checkpoint.v1.LedgerPart.offerings:type_name -> millwright.checkpoint.v1.UnavailableOffering
-	9,  // 5: millwright.checkpoint.v1.LedgerPart.reservations:type_name -> millwright.checkpoint.v1.Reservation
-	11, // 6: millwright.checkpoint.v1.LedgerPart.verdicts:type_name -> millwright.checkpoint.v1.Verdict
-	13, // 7: millwright.checkpoint.v1.LedgerPart.aggregates:type_name -> millwright.checkpoint.v1.Aggregate
-	14, // 8: millwright.checkpoint.v1.LedgerPart.shadow:type_name -> millwright.checkpoint.v1.ShadowDigest
-	8,  // 9: millwright.checkpoint.v1.LedgerPart.subnets:type_name -> millwright.checkpoint.v1.UnavailableSubnet
-	17, // 10: millwright.checkpoint.v1.LedgerHead.last_time:type_name -> google.protobuf.Timestamp
-	15, // 11: millwright.checkpoint.v1.LedgerHead.modes:type_name -> millwright.checkpoint.v1.LedgerHead.ModesEntry
-	16, // 12: millwright.checkpoint.v1.LedgerHead.positions:type_name -> millwright.checkpoint.v1.LedgerHead.PositionsEntry
-	2,  // 13: millwright.checkpoint.v1.LedgerHead.failing:type_name -> millwright.checkpoint.v1.Failing
-	17, // 14: millwright.checkpoint.v1.LedgerHead.control_at:type_name -> google.protobuf.Timestamp
-	17, // 15: millwright.checkpoint.v1.Failing.until:type_name -> google.protobuf.Timestamp
-	4,  // 16: millwright.checkpoint.v1.Claim.earlier:type_name -> millwright.checkpoint.v1.EarlierContent
-	17, // 17: millwright.checkpoint.v1.Claim.opened_at:type_name -> google.protobuf.Timestamp
-	17, // 18: millwright.checkpoint.v1.Claim.registered_at:type_name -> google.protobuf.Timestamp
-	18, // 19: millwright.checkpoint.v1.Claim.capacity:type_name -> millwright.checkpoint.v1.Amount
-	17, // 20: millwright.checkpoint.v1.Command.at:type_name -> google.protobuf.Timestamp
-	17, // 21: millwright.checkpoint.v1.Drain.at:type_name -> google.protobuf.Timestamp
-	17, // 22: millwright.checkpoint.v1.UnavailableOffering.until:type_name -> google.protobuf.Timestamp
-	17, // 23: millwright.checkpoint.v1.UnavailableSubnet.until:type_name -> google.protobuf.Timestamp
-	10, // 24: millwright.checkpoint.v1.Reservation.changes:type_name -> millwright.checkpoint.v1.ReservationChange
-	17, // 25: millwright.checkpoint.v1.Reservation.full:type_name -> google.protobuf.Timestamp
-	17, // 26: millwright.checkpoint.v1.ReservationChange.at:type_name -> google.protobuf.Timestamp
-	17, // 27: millwright.checkpoint.v1.Verdict.since:type_name -> google.protobuf.Timestamp
-	12, // 28: millwright.checkpoint.v1.Verdict.excluded:type_name -> millwright.checkpoint.v1.ExcludedNode
-	17, // 29: millwright.checkpoint.v1.ExcludedNode.until:type_name -> google.protobuf.Timestamp
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	5,  // 1: millwright.checkpoint.v1.LedgerPart.claims:type_name -> millwright.checkpoint.v1.Claim
+	7,  // 2: millwright.checkpoint.v1.LedgerPart.commands:type_name -> millwright.checkpoint.v1.Command
+	8,  // 3: millwright.checkpoint.v1.LedgerPart.drains:type_name -> millwright.checkpoint.v1.Drain
+	9,  // 4: millwright.checkpoint.v1.LedgerPart.offerings:type_name -> millwright.checkpoint.v1.UnavailableOffering
+	11, // 5: millwright.checkpoint.v1.LedgerPart.reservations:type_name -> millwright.checkpoint.v1.Reservation
+	13, // 6: millwright.checkpoint.v1.LedgerPart.verdicts:type_name -> millwright.checkpoint.v1.Verdict
+	15, // 7: millwright.checkpoint.v1.LedgerPart.aggregates:type_name -> millwright.checkpoint.v1.Aggregate
+	16, // 8: millwright.checkpoint.v1.LedgerPart.shadow:type_name -> millwright.checkpoint.v1.ShadowDigest
+	10, // 9: millwright.checkpoint.v1.LedgerPart.subnets:type_name -> millwright.checkpoint.v1.UnavailableSubnet
+	3,  // 10: millwright.checkpoint.v1.LedgerPart.proposals:type_name -> millwright.checkpoint.v1.Proposal
+	4,  // 11: millwright.checkpoint.v1.LedgerPart.evictions:type_name -> millwright.checkpoint.v1.Evicted
+	19, // 12: millwright.checkpoint.v1.LedgerHead.last_time:type_name -> google.protobuf.Timestamp
+	17, // 13: millwright.checkpoint.v1.LedgerHead.modes:type_name -> millwright.checkpoint.v1.LedgerHead.ModesEntry
+	18, // 14: millwright.checkpoint.v1.LedgerHead.positions:type_name -> millwright.checkpoint.v1.LedgerHead.PositionsEntry
+	2,  // 15: millwright.checkpoint.v1.LedgerHead.failing:type_name -> millwright.checkpoint.v1.Failing
+	19, // 16: millwright.checkpoint.v1.LedgerHead.control_at:type_name -> google.protobuf.Timestamp
+	19, // 17: millwright.checkpoint.v1.Failing.until:type_name -> google.protobuf.Timestamp
+	19, // 18: millwright.checkpoint.v1.Proposal.at:type_name -> google.protobuf.Timestamp
+	19, // 19: millwright.checkpoint.v1.Evicted.at:type_name -> google.protobuf.Timestamp
+	6,  // 20: millwright.checkpoint.v1.Claim.earlier:type_name -> millwright.checkpoint.v1.EarlierContent
+	19, // 21: millwright.checkpoint.v1.Claim.opened_at:type_name -> google.protobuf.Timestamp
+	19, // 22: millwright.checkpoint.v1.Claim.registered_at:type_name -> google.protobuf.Timestamp
+	20, // 23: millwright.checkpoint.v1.Claim.capacity:type_name -> millwright.checkpoint.v1.Amount
+	19, // 24: millwright.checkpoint.v1.Command.at:type_name -> google.protobuf.Timestamp
+	19, // 25: millwright.checkpoint.v1.Drain.at:type_name -> google.protobuf.Timestamp
+	19, // 26: millwright.checkpoint.v1.UnavailableOffering.until:type_name -> google.protobuf.Timestamp
+	19, // 27: millwright.checkpoint.v1.UnavailableSubnet.until:type_name -> google.protobuf.Timestamp
+	12, // 28: millwright.checkpoint.v1.Reservation.changes:type_name -> millwright.checkpoint.v1.ReservationChange
+	19, // 29: millwright.checkpoint.v1.Reservation.full:type_name -> google.protobuf.Timestamp
+	19, // 30: millwright.checkpoint.v1.ReservationChange.at:type_name -> google.protobuf.Timestamp
+	19, // 31: millwright.checkpoint.v1.Verdict.since:type_name -> google.protobuf.Timestamp
+	14, // 32: millwright.checkpoint.v1.Verdict.excluded:type_name -> millwright.checkpoint.v1.ExcludedNode
+	19, // 33: millwright.checkpoint.v1.ExcludedNode.until:type_name -> google.protobuf.Timestamp
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_checkpoint_ledger_proto_init() }
@@ -1562,7 +1752,7 @@ func file_checkpoint_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_checkpoint_ledger_proto_rawDesc), len(file_checkpoint_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

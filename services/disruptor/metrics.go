@@ -27,6 +27,7 @@ type metrics struct {
 	failed         *prometheus.CounterVec
 	queueFailures  *prometheus.CounterVec
 	claimsDisrupts *prometheus.CounterVec
+	proposals      *prometheus.GaugeVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -51,6 +52,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			"consolidation_type"),
 		queueFailures: counter("voluntary_disruption_queue_failures_total", "Replacements that were not ready when a command failed.",
 			"decision", "reason", "consolidation_type"),
+		proposals: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millwright", Name: "disruption_proposals",
+			Help: "Commands that wait for approval, or were answered and not ended yet."}, []string{"state"}),
 		claimsDisrupts: shared(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "karpenter_nodeclaims_disrupted_total",
 			Help: "NodeClaims disrupted, by reason."}, []string{"reason", "nodepool", "capacity_type"})),
 	}
@@ -84,6 +87,16 @@ func (m *metrics) evaluated(took time.Duration, r disrupt.Report) {
 	for _, p := range r.Pools {
 		m.allowed.WithLabelValues(p.NodePool, string(p.Reason)).Set(float64(p.Allowed))
 		m.consuming.WithLabelValues(p.NodePool, string(p.Reason)).Set(float64(p.Consuming))
+	}
+}
+
+func (m *metrics) proposed(list []*ledger.Proposal) {
+	counts := map[ledger.ProposalState]int{}
+	for _, x := range list {
+		counts[x.State]++
+	}
+	for _, state := range []ledger.ProposalState{ledger.ProposalOpen, ledger.ProposalApproved, ledger.ProposalRejected} {
+		m.proposals.WithLabelValues(strings.ToLower(string(state))).Set(float64(counts[state]))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner"
 	"millwright/planner/disrupt"
 	"millwright/planner/ledger"
@@ -28,6 +29,8 @@ type Kube interface {
 	PatchNode(ctx context.Context, name string, p kube.Patch) (*corev1.Node, error)
 	GetNodeClaim(ctx context.Context, name string) (*karpv1.NodeClaim, error)
 	DeleteNodeClaim(ctx context.Context, name string, uid types.UID) error
+	GetPolicy(ctx context.Context, name string) (*mwv1alpha1.DisruptionPolicy, error)
+	UpdatePolicyStatus(ctx context.Context, before, after *mwv1alpha1.DisruptionPolicy) (*mwv1alpha1.DisruptionPolicy, error)
 	SetClaimCondition(ctx context.Context, name string, uid types.UID, want metav1.Condition, now time.Time) error
 }
 
@@ -49,6 +52,11 @@ type Service struct {
 	// searched and prompt are when Plan and PlanPrompt last decided nothing; cleared is when marks were last looked through, and on what.
 	searched, prompt idle
 	cleared          idle
+	// answered is when proposals were last looked at.
+	answered idle
+	// policies are the statuses last written, policiesAt is when they are worked out again.
+	policies   toldPolicies
+	policiesAt time.Time
 }
 
 const (
@@ -94,6 +102,12 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if err := s.takeBack(); err != nil {
+		return 0, err
+	}
+	if err := s.tellPolicies(); err != nil {
+		return 0, err
+	}
+	if err := s.answer(ctx); err != nil {
 		return 0, err
 	}
 	return s.start(ctx)

@@ -3,11 +3,13 @@ package disruptor_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -433,4 +435,79 @@ func TestAReplacementAndItsCommand(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A DisruptionPolicy is told what it selects and when it opens, once; and what of it can't be read.
+func TestPoliciesAreToldTheirStatus(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+		p := plannertest.Policy("nights", `{windows: [{action: Allow, schedule: "0 2 * * *", duration: 2h, timeZone: Europe/Berlin}]}`)
+		p.Generation = 1
+		r.Kube.Fail["status nights"] = errors.New("api server away")
+		r.Kube.Put(p)
+		r.Settle(s, 5*time.Second)
+		delete(r.Kube.Fail, "status nights")
+		r.Settle(s, time.Minute)
+		got, err := r.Kube.GetPolicy(t.Context(), "nights")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := meta.FindStatusCondition(got.Status.Conditions, "Ready"); c == nil || c.Status != metav1.ConditionTrue || got.Status.NodePoolCount != 1 || len(got.Status.NextWindows) != 10 {
+			t.Fatalf("status is %+v", got.Status)
+		}
+		if len(r.Entries(ledger.KindCommandStarted)) > 0 {
+			t.Error("a command was started outside of the window")
+		}
+		calls := r.Kube.Called("status nights")
+		r.Settle(s, time.Minute)
+		if now := r.Kube.Called("status nights"); now != calls {
+			t.Errorf("the status was written %d times more although nothing changed", now-calls)
+		}
+		got.Spec.Windows[0].TimeZone, got.Generation = "Europe/Atlantis", 2
+		r.Kube.Put(got)
+		r.Settle(s, 30*time.Second)
+		got, _ = r.Kube.GetPolicy(t.Context(), "nights")
+		c := meta.FindStatusCondition(got.Status.Conditions, "Ready")
+		if c.Status != metav1.ConditionFalse || c.Message != `spec.windows[0].timeZone: time zone "Europe/Atlantis" is not in the IANA database` || c.ObservedGeneration != 2 {
+			t.Errorf("condition is %+v", c)
+		}
+	})
+}
+
+// A command that a policy wants approved waits, is carried out once it is, and is told to whoever looks at the node.
+func TestACommandWaitsForApproval(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+		r.Kube.Put(plannertest.Policy("ask", `{approval: {}}`))
+		r.Settle(s, 30*time.Second)
+		proposed := r.Entries(ledger.KindCommandProposed)
+		if len(proposed) != 1 || len(r.Entries(ledger.KindCommandStarted)) > 0 || kube.IsDisrupted(r.Kube.GetNode("empty")) {
+			t.Fatalf("records %v, want one proposal and no taint", r.Kinds())
+		}
+		id := ledger.CommandID(r.Host.LogID(), proposed[0].Seq)
+		if !slices.ContainsFunc(r.Events, func(e string) bool {
+			return strings.HasPrefix(e, "Node/empty DisruptionProposed: Command "+id+" (Empty, saves ")
+		}) {
+			t.Errorf("no event tells of it: %q", r.Events)
+		}
+		r.Append(ledger.KindProposalAnswered, &ledger.ProposalAnswered{ID: id, Approved: true, By: "ann", Why: "fine"})
+		r.Settle(s, 10*time.Second)
+		started := r.Entries(ledger.KindCommandStarted)
+		if len(started) != 1 || started[0].Payload.(*ledger.CommandStarted).Proposal != id || started[0].Causation != proposed[0].Seq {
+			t.Fatalf("records %v, want the command", r.Kinds())
+		}
+		if r.Kube.GetClaim("empty-claim").DeletionTimestamp == nil {
+			t.Error("the claim was not deleted")
+		}
+	})
+}
+
+// What nobody approves ends by itself, and is asked anew.
+func TestAProposalExpires(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+		r.Kube.Put(plannertest.Policy("ask", `{approval: {expireAfter: 1m}}`))
+		r.Settle(s, 30*time.Second)
+		r.Settle(s, time.Minute)
+		if len(r.Entries(ledger.KindProposalEnded)) != 1 || len(r.Entries(ledger.KindCommandProposed)) != 2 {
+			t.Errorf("records %v, want the proposal to end and a second one", r.Kinds())
+		}
+	})
 }

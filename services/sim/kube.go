@@ -14,6 +14,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/events"
 	"millwright/services/disruptor"
 	"millwright/services/internal/kube"
@@ -184,6 +185,14 @@ func (k apiClient) UpdateNodePoolStatus(ctx context.Context, before, after *karp
 var errNodeClass = errors.New("nodeclasses are not simulated")
 
 func (k apiClient) UpdateNodeClass(context.Context, *awsv1.EC2NodeClass, *awsv1.EC2NodeClass) (*awsv1.EC2NodeClass, error) {
+	return nil, errNodeClass
+}
+
+func (k apiClient) GetPolicy(context.Context, string) (*mwv1alpha1.DisruptionPolicy, error) {
+	return nil, errNodeClass
+}
+
+func (k apiClient) UpdatePolicyStatus(context.Context, *mwv1alpha1.DisruptionPolicy, *mwv1alpha1.DisruptionPolicy) (*mwv1alpha1.DisruptionPolicy, error) {
 	return nil, errNodeClass
 }
 

@@ -219,14 +219,18 @@ func failed(list []ledger.FailedOffering) string {
 
 func describeNode(e ledger.Entry, logID string) string {
 	switch p := e.Payload.(type) {
-	case *ledger.CommandProposed:
-		return "proposed: " + describeCommand(&p.Command, "")
+	case *ledger.CommandProposed, *ledger.ProposalAnswered, *ledger.ProposalEnded:
+		return describeProposal(e, logID)
 	case *ledger.CommandStarted:
 		id := ""
 		if logID != "" {
 			id = " " + ledger.CommandID(logID, e.Seq)
 		}
-		return describeCommand(p, id)
+		text := describeCommand(p, id)
+		if p.Proposal != "" {
+			text += ", as was approved (" + p.Proposal + ")"
+		}
+		return text
 	case *ledger.CommandConfirmed:
 		return fmt.Sprintf("command %s confirmed: taints are on and nothing has changed", p.ID)
 	case *ledger.CommandSucceeded:
@@ -255,6 +259,26 @@ func describeNode(e ledger.Entry, logID string) string {
 		return fmt.Sprintf("node %s is drained; %d pods were left, volumes detached: %t", p.Node, len(p.Pods), p.VolumesDetached)
 	case *ledger.DrainEnded:
 		return fmt.Sprintf("drain of node %s ended: the Node is gone", p.Node)
+	}
+	return e.Kind.String()
+}
+
+func describeProposal(e ledger.Entry, logID string) string {
+	switch p := e.Payload.(type) {
+	case *ledger.CommandProposed:
+		id := ""
+		if logID != "" {
+			id = " " + ledger.CommandID(logID, e.Seq)
+		}
+		return fmt.Sprintf("proposed: %s; DisruptionPolicy %s wants it approved by %s", describeCommand(&p.Command, id),
+			strings.Join(p.Policies, ", "), p.Expires.UTC().Format("2006-01-02T15:04:05Z"))
+	case *ledger.ProposalAnswered:
+		if p.Approved {
+			return fmt.Sprintf("command %s approved by %s: %s", p.ID, p.By, p.Why)
+		}
+		return fmt.Sprintf("command %s rejected by %s until %s: %s", p.ID, p.By, p.Until.UTC().Format("2006-01-02T15:04:05Z"), p.Why)
+	case *ledger.ProposalEnded:
+		return fmt.Sprintf("command %s is proposed no more: %s", p.ID, p.Reason)
 	}
 	return e.Kind.String()
 }

@@ -82,6 +82,19 @@ func ControlDraft(c *ledger.ControlChanged, seen uint64) (store.Draft, error) {
 	return d, nil
 }
 
+// AnswerDraft is the draft of an operator's answer to a proposal. It expects the command's aggregate where the operator saw it, so that of
+// two answers at a time one is refused.
+func AnswerDraft(a *ledger.ProposalAnswered, nodes []string, seen uint64) (store.Draft, error) {
+	aggregate := ledger.CommandAggregate(a.ID)
+	subjects := append([]string{aggregate}, nodes...)
+	d, err := OutcomeDraft(ledger.KindProposalAnswered, a, subjects, 0, []planner.Expectation{{Aggregate: aggregate, Seq: seen}}, []string{aggregate})
+	if err != nil {
+		return d, err
+	}
+	d.Service, d.Mode = ledger.ServiceOperator, string(ledger.ModeActive)
+	return d, nil
+}
+
 const (
 	// retiredMax is how many aggregates one record retires at most; store.MaxAggregates is a little more.
 	retiredMax = 1000

@@ -56,19 +56,31 @@ func (m *mentions) payload(e ledger.Entry, logID string) {
 		}
 	case *ledger.CommandStarted:
 		m.add("command", ledger.CommandID(logID, e.Seq))
+		m.add("command", p.Proposal)
 		m.planned(e, logID, p.Replacements)
-		for _, c := range p.Candidates {
-			m.add("node", c.Node)
-			m.add("claim", c.Claim)
-			m.add("pool", c.NodePool)
-			m.pods(c.Pods)
-		}
+		m.candidates(p)
+	case *ledger.CommandProposed:
+		m.add("command", ledger.CommandID(logID, e.Seq))
+		m.candidates(&p.Command)
+	case *ledger.ProposalAnswered:
+		m.add("command", p.ID)
+	case *ledger.ProposalEnded:
+		m.add("command", p.ID)
 	case *ledger.OrphanFound:
 		m.add("instance", p.InstanceID)
 		m.add("claim", p.ClaimTag)
 	default:
 		m.claim(e)
 		m.node(e)
+	}
+}
+
+func (m *mentions) candidates(p *ledger.CommandStarted) {
+	for _, c := range p.Candidates {
+		m.add("node", c.Node)
+		m.add("claim", c.Claim)
+		m.add("pool", c.NodePool)
+		m.pods(c.Pods)
 	}
 }
 

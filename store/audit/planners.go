@@ -18,6 +18,8 @@ var planners = map[ledger.Kind]func(*planner.Snapshot, ledger.Entry) *planner.De
 	ledger.KindProvisioningPlanned: replanProvisioning,
 	ledger.KindProvisioningWidened: replanProvisioning,
 	ledger.KindClaimWithdrawn:      replanProvisioning,
+	ledger.KindCommandProposed:     replanCommand,
+	ledger.KindProposalEnded:       replanAnswer,
 	ledger.KindCommandStarted:      replanCommand,
 	ledger.KindCommandMovesStarted: replanCommand,
 	ledger.KindCommandConfirmed:    replanConfirmation,
@@ -44,9 +46,28 @@ func search(s *planner.Snapshot, e ledger.Entry) provision.Search {
 	return provision.Search{Basis: s.Basis(), Decision: d, Round: round}
 }
 
-func replanCommand(s *planner.Snapshot, _ ledger.Entry) *planner.Decision {
+func replanCommand(s *planner.Snapshot, e ledger.Entry) *planner.Decision {
+	if started, ok := e.Payload.(*ledger.CommandStarted); ok && started.Proposal != "" {
+		return replanAnswer(s, e)
+	}
 	d, _ := disrupt.Plan(s)
 	return d
+}
+
+// replanAnswer plans again what became of a proposal.
+func replanAnswer(s *planner.Snapshot, e ledger.Entry) *planner.Decision {
+	var id string
+	switch p := e.Payload.(type) {
+	case *ledger.CommandStarted:
+		id = p.Proposal
+	case *ledger.ProposalEnded:
+		id = p.ID
+	}
+	x := s.Ledger.Proposal(id)
+	if x == nil {
+		return nil
+	}
+	return disrupt.AnswerDecision(s, x)
 }
 
 func replanConfirmation(s *planner.Snapshot, e ledger.Entry) *planner.Decision {

@@ -106,6 +106,8 @@ func (st *story) identities(e ledger.Entry) [][]string {
 		}
 	case *ledger.CommandStarted:
 		return st.command(e, p)
+	case *ledger.CommandProposed:
+		return st.command(e, &p.Command)
 	case *ledger.ProvisioningPlanned:
 		return st.plannedFor(e, p)
 	}
@@ -176,15 +178,15 @@ func (st *story) line(e ledger.Entry) Line {
 	switch p := e.Payload.(type) {
 	case *ledger.ProvisioningPlanned:
 		st.provisioning(&l, e, p)
-	case *ledger.CommandStarted:
+	case *ledger.CommandStarted, *ledger.CommandProposed:
 		l.Step, l.Details = StepDecided, append(seen(e), explained(e)...)
 	case *ledger.ClaimWithdrawn:
 		if IsDecision(e) {
 			l.Step, l.Details = StepDecided, seen(e)
 		}
-	case *ledger.CommandConfirmed, *ledger.CommandReduced, *ledger.ClaimDoomed, *ledger.DrainStarted, *ledger.DrainTierStarted:
+	case *ledger.CommandConfirmed, *ledger.CommandReduced, *ledger.ClaimDoomed, *ledger.DrainStarted, *ledger.DrainTierStarted, *ledger.ProposalAnswered:
 		l.Step, l.Details = StepDecided, seen(e)
-	case *ledger.CommandRolledBack, *ledger.CommandSucceeded, *ledger.LaunchFailed, *ledger.ClaimInitialized, *ledger.ClaimClosed,
+	case *ledger.CommandRolledBack, *ledger.CommandSucceeded, *ledger.ProposalEnded, *ledger.LaunchFailed, *ledger.ClaimInitialized, *ledger.ClaimClosed,
 		*ledger.InstanceTerminated, *ledger.NodeDrained:
 		l.Step = StepOutcome
 	}

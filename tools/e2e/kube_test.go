@@ -60,7 +60,7 @@ func (e *env) apply(manifest string) {
 	if err := yaml.Unmarshal([]byte(manifest), &obj.Object); err != nil {
 		e.Fatal(err)
 	}
-	gvr := map[string]schema.GroupVersionResource{"NodePool": nodePools, "EC2NodeClass": nodeClasses, "NodeClaim": claimsGVR, "NodeOverlay": overlaysGVR}[obj.GetKind()]
+	gvr := map[string]schema.GroupVersionResource{"NodePool": nodePools, "EC2NodeClass": nodeClasses, "NodeClaim": claimsGVR, "NodeOverlay": overlaysGVR, "DisruptionPolicy": policiesGVR}[obj.GetKind()]
 	data, err := obj.MarshalJSON()
 	if err != nil {
 		e.Fatal(err)

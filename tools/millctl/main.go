@@ -46,6 +46,7 @@ with an external etcd and NATS. Environment: CLUSTER_NAME, DATA_DIR, ETCD_ENDPOI
 	}
 	t.flags(root.PersistentFlags())
 	root.AddCommand(statusCommand(t), stopCommand(t), resumeCommand(t), logCommand(t), whyCommand(t), replayCommand(t), verifyCommand(t), archiveCommand(t), planCommand(t))
+	root.AddCommand(commandsCommand(t), approveCommand(t), rejectCommand(t))
 	root.AddCommand(convertCommand(), migrateCommand(), userDataCommand(), catalogCommand())
 	return root
 }

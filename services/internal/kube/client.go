@@ -16,6 +16,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 )
 
 // Client-side limits of requests to the API server, shared by all calls of one Client.
@@ -35,6 +36,7 @@ func newScheme() *runtime.Scheme {
 	utilruntime.Must(karpv1.AddToScheme(s))
 	utilruntime.Must(karpv1alpha1.AddToScheme(s))
 	utilruntime.Must(awsv1.AddToScheme(s))
+	utilruntime.Must(mwv1alpha1.AddToScheme(s))
 	return s
 }
 
@@ -45,6 +47,7 @@ type Client struct {
 	NodeClaims   *Resource[*karpv1.NodeClaim, *karpv1.NodeClaimList]
 	NodeOverlays *Resource[*karpv1alpha1.NodeOverlay, *karpv1alpha1.NodeOverlayList]
 	NodeClasses  *Resource[*awsv1.EC2NodeClass, *awsv1.EC2NodeClassList]
+	Policies     *Resource[*mwv1alpha1.DisruptionPolicy, *mwv1alpha1.DisruptionPolicyList]
 }
 
 // New returns a Client. The config is not changed; QPS and Burst of 0 mean the defaults.
@@ -67,6 +70,10 @@ func New(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build client for %s: %w", awsv1.Group, err)
 	}
+	own, err := newREST(cfg, mwv1alpha1.SchemeGroupVersion)
+	if err != nil {
+		return nil, fmt.Errorf("build client for %s: %w", mwv1alpha1.Group, err)
+	}
 	return &Client{
 		Core: core,
 		NodePools: newResource("nodepools", karp,
@@ -81,6 +88,9 @@ func New(config *rest.Config) (*Client, error) {
 		NodeClasses: newResource("ec2nodeclasses", aws,
 			func() *awsv1.EC2NodeClass { return &awsv1.EC2NodeClass{} },
 			func() *awsv1.EC2NodeClassList { return &awsv1.EC2NodeClassList{} }),
+		Policies: newResource("disruptionpolicies", own,
+			func() *mwv1alpha1.DisruptionPolicy { return &mwv1alpha1.DisruptionPolicy{} },
+			func() *mwv1alpha1.DisruptionPolicyList { return &mwv1alpha1.DisruptionPolicyList{} }),
 	}, nil
 }
 
@@ -120,5 +130,6 @@ func parameterCodec() runtime.ParameterCodec {
 	metav1.AddToGroupVersion(s, karpv1.SchemeGroupVersion)
 	metav1.AddToGroupVersion(s, karpv1alpha1.SchemeGroupVersion)
 	metav1.AddToGroupVersion(s, awsv1.SchemeGroupVersion)
+	metav1.AddToGroupVersion(s, mwv1alpha1.SchemeGroupVersion)
 	return runtime.NewParameterCodec(s)
 }

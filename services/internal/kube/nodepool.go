@@ -9,6 +9,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 )
 
 // ListNodePools reads all from the API server by a consistent read, by name.
@@ -33,6 +34,16 @@ func (c *Client) UpdateNodePoolStatus(ctx context.Context, before, after *karpv1
 // UpdateNodeOverlayStatus writes the status fields that differ; a concurrent change is a Conflict.
 func (c *Client) UpdateNodeOverlayStatus(ctx context.Context, before, after *karpv1alpha1.NodeOverlay) (*karpv1alpha1.NodeOverlay, error) {
 	return c.NodeOverlays.UpdateStatus(ctx, before, after)
+}
+
+// GetPolicy reads a DisruptionPolicy from the API server.
+func (c *Client) GetPolicy(ctx context.Context, name string) (*mwv1alpha1.DisruptionPolicy, error) {
+	return c.Policies.Get(ctx, name)
+}
+
+// UpdatePolicyStatus writes the status fields that differ; a concurrent change is a Conflict.
+func (c *Client) UpdatePolicyStatus(ctx context.Context, before, after *mwv1alpha1.DisruptionPolicy) (*mwv1alpha1.DisruptionPolicy, error) {
+	return c.Policies.UpdateStatus(ctx, before, after)
 }
 
 // UpdateNodeClass writes metadata that differs; a concurrent change is a Conflict.

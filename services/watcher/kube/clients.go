@@ -15,6 +15,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 )
 
 const contentTypeProtobuf = "application/vnd.kubernetes.protobuf"
@@ -27,7 +28,7 @@ type clients struct {
 
 func newClients(config *rest.Config) (clients, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, karpv1.AddToScheme, karpv1alpha1.AddToScheme, awsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, karpv1.AddToScheme, karpv1alpha1.AddToScheme, awsv1.AddToScheme, mwv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return clients{}, fmt.Errorf("build scheme: %w", err)
 		}

@@ -12,6 +12,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/events"
 )
 
@@ -37,6 +38,8 @@ var kinds = []kind{
 	{kind: events.KindNodePool, group: karpv1.SchemeGroupVersion, resource: "nodepools", example: &karpv1.NodePool{}, everyVersion: true},
 	{kind: events.KindNodeOverlay, group: karpv1alpha1.SchemeGroupVersion, resource: "nodeoverlays", example: &karpv1alpha1.NodeOverlay{}, everyVersion: true,
 		optional: true, emptyList: func() runtime.Object { return &karpv1alpha1.NodeOverlayList{} }},
+	{kind: events.KindDisruptionPolicy, group: mwv1alpha1.SchemeGroupVersion, resource: "disruptionpolicies", example: &mwv1alpha1.DisruptionPolicy{}, everyVersion: true,
+		optional: true, emptyList: func() runtime.Object { return &mwv1alpha1.DisruptionPolicyList{} }},
 	{kind: events.KindNodeClaim, group: karpv1.SchemeGroupVersion, resource: "nodeclaims", example: &karpv1.NodeClaim{}, everyVersion: true},
 	{kind: events.KindNode, group: corev1.SchemeGroupVersion, resource: "nodes", example: &corev1.Node{}, everyVersion: true},
 	{kind: events.KindNamespace, group: corev1.SchemeGroupVersion, resource: "namespaces", example: &corev1.Namespace{}},

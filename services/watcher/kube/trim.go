@@ -16,6 +16,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 )
 
 // Trim returns a copy of an object of a watched kind with only what planners read. It shares maps and slices
@@ -34,6 +35,8 @@ func Trim(object runtime.Object) (metav1.Object, error) {
 		return kept, nil
 	case *karpv1alpha1.NodeOverlay:
 		return &karpv1alpha1.NodeOverlay{ObjectMeta: ownMeta(o.ObjectMeta), Spec: o.Spec, Status: o.Status}, nil
+	case *mwv1alpha1.DisruptionPolicy:
+		return &mwv1alpha1.DisruptionPolicy{ObjectMeta: ownMeta(o.ObjectMeta), Spec: o.Spec}, nil
 	case *awsv1.EC2NodeClass:
 		return trimNodeClass(o), nil
 	case *appsv1.DaemonSet:

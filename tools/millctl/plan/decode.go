@@ -17,6 +17,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/events"
 )
 
@@ -43,6 +44,7 @@ var kinds = map[string]kind{
 	"CSINode":               {events.KindCSINode, "storage.k8s.io/v1", false, func() metav1.Object { return &storagev1.CSINode{} }},
 	"VolumeAttachment":      {events.KindVolumeAttachment, "storage.k8s.io/v1", false, func() metav1.Object { return &storagev1.VolumeAttachment{} }},
 	"NodeOverlay":           {events.KindNodeOverlay, karpv1alpha1.Group + "/v1alpha1", false, func() metav1.Object { return &karpv1alpha1.NodeOverlay{} }},
+	"DisruptionPolicy":      {events.KindDisruptionPolicy, mwv1alpha1.Group + "/v1alpha1", false, func() metav1.Object { return &mwv1alpha1.DisruptionPolicy{} }},
 	"Namespace":             {events.KindNamespace, "v1", false, func() metav1.Object { return &corev1.Namespace{} }},
 	"PriorityClass":         {events.KindPriorityClass, "scheduling.k8s.io/v1", false, func() metav1.Object { return &schedulingv1.PriorityClass{} }},
 }

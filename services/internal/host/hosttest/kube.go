@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/services/internal/kube"
 )
 
@@ -31,6 +32,7 @@ type Kube struct {
 
 	nodes       map[string]*corev1.Node
 	claims      map[string]*karpv1.NodeClaim
+	policies    map[string]*mwv1alpha1.DisruptionPolicy
 	pods        map[string]*corev1.Pod
 	attachments map[string]*storagev1.VolumeAttachment
 	version     int
@@ -46,7 +48,7 @@ type Kube struct {
 }
 
 func newKube(r *Rig) *Kube {
-	return &Kube{rig: r, nodes: map[string]*corev1.Node{}, claims: map[string]*karpv1.NodeClaim{}, pods: map[string]*corev1.Pod{},
+	return &Kube{rig: r, policies: map[string]*mwv1alpha1.DisruptionPolicy{}, nodes: map[string]*corev1.Node{}, claims: map[string]*karpv1.NodeClaim{}, pods: map[string]*corev1.Pod{},
 		attachments: map[string]*storagev1.VolumeAttachment{}, Fail: map[string]error{}}
 }
 
@@ -70,6 +72,9 @@ func (k *Kube) put(o any) {
 	case *karpv1.NodeClaim:
 		o.ResourceVersion = version
 		k.claims[o.Name] = o.DeepCopy()
+	case *mwv1alpha1.DisruptionPolicy:
+		o.ResourceVersion = version
+		k.policies[o.Name] = o.DeepCopy()
 	case *corev1.Pod:
 		o.ResourceVersion = version
 		k.pods[o.Namespace+"/"+o.Name] = o.DeepCopy()
@@ -221,6 +226,28 @@ func (k *Kube) GetNodeClaim(_ context.Context, name string) (*karpv1.NodeClaim, 
 		return c.DeepCopy(), nil
 	}
 	return nil, notFound("nodeclaims", name)
+}
+
+func (k *Kube) GetPolicy(_ context.Context, name string) (*mwv1alpha1.DisruptionPolicy, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if p := k.policies[name]; p != nil {
+		return p.DeepCopy(), nil
+	}
+	return nil, notFound("disruptionpolicies", name)
+}
+
+func (k *Kube) UpdatePolicyStatus(_ context.Context, before, after *mwv1alpha1.DisruptionPolicy) (*mwv1alpha1.DisruptionPolicy, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.call("status", before.Name); err != nil {
+		return nil, err
+	}
+	if p := k.policies[before.Name]; p == nil || p.ResourceVersion != before.ResourceVersion {
+		return nil, conflict("disruptionpolicies", before.Name)
+	}
+	k.put(after)
+	return after, nil
 }
 
 func (k *Kube) DeleteNodeClaim(_ context.Context, name string, uid types.UID) error {

@@ -1,0 +1,187 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+)
+
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=disruptionpolicies,scope=Cluster,categories=millwright,shortName=dpol
+// +kubebuilder:storageversion
+// +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type==\"Ready\")].status"
+// +kubebuilder:printcolumn:name="NodePools",type="integer",JSONPath=".status.nodePoolCount"
+// +kubebuilder:printcolumn:name="Paused until",type="string",JSONPath=".spec.pause.until"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="Evictions per hour",type="integer",JSONPath=".spec.maxEvictionsPerHour",priority=1
+
+// DisruptionPolicy narrows the voluntary disruption of the nodes of some NodePools: emptiness, drift and consolidation. It never
+// allows what a NodePool's own spec.disruption forbids. Where several policies select a NodePool, all of them hold: the strictest
+// value of each counts. Forceful disruption (expiration, interruption, repair, deletion by hand) is not its concern.
+type DisruptionPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec DisruptionPolicySpec `json:"spec,omitzero"`
+	// +optional
+	Status DisruptionPolicyStatus `json:"status,omitzero"`
+}
+
+// +kubebuilder:object:root=true
+
+// DisruptionPolicyList is a list of DisruptionPolicies.
+type DisruptionPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []DisruptionPolicy `json:"items"`
+}
+
+// DisruptionPolicySpec says which NodePools, and what holds for them.
+type DisruptionPolicySpec struct {
+	// NodePoolSelector selects NodePools by their labels; without it, or with an empty one, all are selected.
+	// +optional
+	NodePoolSelector *metav1.LabelSelector `json:"nodePoolSelector,omitempty"`
+	// Savings is the least that a consolidation command must save.
+	// +optional
+	Savings *Savings `json:"savings,omitempty"`
+	// MinNodeAge keeps nodes that are younger from voluntary disruption, by the creation of their NodeClaim.
+	// +kubebuilder:validation:XValidation:message="must not be negative",rule="duration(self) >= duration('0s')"
+	// +optional
+	MinNodeAge *metav1.Duration `json:"minNodeAge,omitempty"`
+	// MaxEvictionsPerHour bounds the pods that voluntary commands move away from nodes of each selected NodePool, counted over the last hour
+	// from the time at which their commands started. A single node with more pods may go if nothing else was moved in that hour.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	MaxEvictionsPerHour *int32 `json:"maxEvictionsPerHour,omitempty"`
+	// Windows open or close voluntary disruption by the clock.
+	// +kubebuilder:validation:MaxItems=50
+	// +listType=atomic
+	// +optional
+	Windows []Window `json:"windows,omitempty"`
+	// Approval makes commands wait until a person has approved them.
+	// +optional
+	Approval *Approval `json:"approval,omitempty"`
+	// Pause stops voluntary disruption for a while.
+	// +optional
+	Pause *Pause `json:"pause,omitempty"`
+}
+
+// Savings of a consolidation command that evicts pods; all that are set must be reached. Commands that only take away empty nodes,
+// and drift, are not measured.
+// +kubebuilder:validation:XValidation:message="payBack needs costPerEviction",rule="!has(self.payBack) || has(self.payBack.costPerEviction)"
+type Savings struct {
+	// MinPerHour is the least saving in USD per hour, such as "0.05".
+	// +kubebuilder:validation:Pattern=`^\d{1,9}(\.\d{1,6})?$`
+	// +optional
+	MinPerHour *string `json:"minPerHour,omitempty"`
+	// MinPercent is the least saving in percent of the price of the nodes that are taken away.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	MinPercent *int32 `json:"minPercent,omitempty"`
+	// MinPerEviction is the least saving in USD per hour for each pod that moves.
+	// +kubebuilder:validation:Pattern=`^\d{1,9}(\.\d{1,6})?$`
+	// +optional
+	MinPerEviction *string `json:"minPerEviction,omitempty"`
+	// PayBack demands that what is saved over the life of the new state is worth the evictions.
+	// +optional
+	PayBack *PayBack `json:"payBack,omitempty"`
+}
+
+// PayBack is the rule saving x expected life >= sum over the evicted pods of CostPerEviction x weight. The weight of a pod is its
+// disruption cost: 1, more with a higher priority or controller.kubernetes.io/pod-deletion-cost, less with lower ones.
+type PayBack struct {
+	// CostPerEviction in USD, such as "0.01".
+	// +kubebuilder:validation:Pattern=`^\d{1,9}(\.\d{1,6})?$`
+	CostPerEviction string `json:"costPerEviction"`
+	// Horizon bounds the expected life of the new state; a shorter expireAfter of the NodePool bounds it too.
+	// +kubebuilder:default="24h"
+	// +kubebuilder:validation:XValidation:message="must be positive",rule="duration(self) > duration('0s')"
+	// +optional
+	Horizon *metav1.Duration `json:"horizon,omitempty"`
+}
+
+// WindowAction is what a Window does while it is open.
+// +kubebuilder:validation:Enum={"Allow","Deny"}
+type WindowAction string
+
+const (
+	// WindowAllow: with at least one Allow window for a reason, nothing is disrupted for it outside of them.
+	WindowAllow WindowAction = "Allow"
+	// WindowDeny: nothing is disrupted while it is open, whatever Allow windows say.
+	WindowDeny WindowAction = "Deny"
+)
+
+// Window that opens by a schedule.
+type Window struct {
+	Action WindowAction `json:"action"`
+	// Schedule in cron's five fields, or @hourly, @daily, @weekly, @monthly, @yearly.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Schedule string `json:"schedule"`
+	// Duration for which it stays open; at least a minute, whole minutes.
+	// +kubebuilder:validation:XValidation:message="must be at least one minute",rule="duration(self) >= duration('1m')"
+	Duration metav1.Duration `json:"duration"`
+	// TimeZone of the IANA database, such as Europe/Berlin; UTC without it.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	TimeZone string `json:"timeZone,omitempty"`
+	// Reasons it is for; all without any.
+	// +kubebuilder:validation:MaxItems=3
+	// +kubebuilder:validation:items:Enum={"Underutilized","Empty","Drifted"}
+	// +listType=set
+	// +optional
+	Reasons []karpv1.DisruptionReason `json:"reasons,omitempty"`
+}
+
+// Approval of commands by people.
+type Approval struct {
+	// Reasons whose commands wait for approval; all without any.
+	// +kubebuilder:validation:MaxItems=3
+	// +kubebuilder:validation:items:Enum={"Underutilized","Empty","Drifted"}
+	// +listType=set
+	// +optional
+	Reasons []karpv1.DisruptionReason `json:"reasons,omitempty"`
+	// ExpireAfter ends a proposal that nobody approved or rejected.
+	// +kubebuilder:default="24h"
+	// +kubebuilder:validation:XValidation:message="must be at least one minute",rule="duration(self) >= duration('1m')"
+	// +optional
+	ExpireAfter *metav1.Duration `json:"expireAfter,omitempty"`
+}
+
+// Pause of voluntary disruption.
+type Pause struct {
+	// Until is when it ends by itself.
+	Until metav1.Time `json:"until"`
+	// Reason that people are told.
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	Reason string `json:"reason,omitempty"`
+}
+
+// DisruptionPolicyStatus is written by the disruptor.
+type DisruptionPolicyStatus struct {
+	// NodePoolCount is how many NodePools are selected.
+	// +optional
+	NodePoolCount int32 `json:"nodePoolCount"`
+	// NextWindows are the next ten openings, by time.
+	// +listType=atomic
+	// +optional
+	NextWindows []Opening `json:"nextWindows,omitempty"`
+	// Conditions: Ready is False while a schedule, time zone or selector can't be read; then nothing is disrupted voluntarily in the
+	// NodePools that are selected (in all, if the selector is what can't be read).
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Opening of a window.
+type Opening struct {
+	Action  WindowAction              `json:"action"`
+	Reasons []karpv1.DisruptionReason `json:"reasons,omitempty"`
+	From    metav1.Time               `json:"from"`
+	Until   metav1.Time               `json:"until"`
+}

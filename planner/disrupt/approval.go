@@ -1,0 +1,223 @@
+package disrupt
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
+	"millwright/planner/ledger"
+)
+
+// proposalLife is how long a proposal waits if its policy says nothing.
+const proposalLife = 24 * time.Hour
+
+// approval is what the policies of a command's nodes demand.
+type approval struct {
+	policies []string
+	life     time.Duration
+}
+
+// approvalFor returns nil if a command may start without asking.
+func (p *pass) approvalFor(started *ledger.CommandStarted) *approval {
+	var a *approval
+	for _, c := range started.Candidates {
+		for _, rule := range p.policies[c.NodePool] {
+			want := rule.Spec.Approval
+			if want == nil || len(want.Reasons) > 0 && !slices.Contains(want.Reasons, started.Reason) {
+				continue
+			}
+			life := proposalLife
+			if want.ExpireAfter != nil {
+				life = want.ExpireAfter.Duration
+			}
+			if a == nil {
+				a = &approval{life: life}
+			}
+			a.life = min(a.life, life)
+			if !slices.Contains(a.policies, rule.Name) {
+				a.policies = append(a.policies, rule.Name)
+			}
+		}
+	}
+	if a != nil {
+		slices.Sort(a.policies)
+	}
+	return a
+}
+
+// propose turns the decision to start a command into one to ask for it: it advances nothing, for nothing is taken.
+func (p *pass) propose(d *planner.Decision, started *ledger.CommandStarted, a *approval) *planner.Decision {
+	d.Kind, d.Advances = ledger.KindCommandProposed, nil
+	d.Payload = &ledger.CommandProposed{Command: *started, Policies: a.policies, Expires: p.s.Now.Add(a.life).UTC()}
+	return d
+}
+
+// proposalBlock says which proposal a node waits for, or is kept by, for a reason; nil if none. While one that moves pods is open, a
+// NodePool's other nodes are not consolidated either: what is asked would be another thing by the time of the answer.
+func (c *candidates) proposalBlock(n *planner.StateNode, reason karpv1.DisruptionReason) *Blocked {
+	for _, x := range c.s.Ledger.Proposals() {
+		command := &x.Proposed.Command
+		if x.ID == c.answering || command.Reason != reason {
+			continue
+		}
+		named := slices.ContainsFunc(command.Candidates, func(k ledger.Candidate) bool { return k.Claim == n.ClaimName() })
+		moving := x.State != ledger.ProposalRejected && command.Evictions > 0 && reason == karpv1.DisruptionReasonUnderutilized &&
+			slices.ContainsFunc(command.Candidates, func(k ledger.Candidate) bool { return k.NodePool == n.NodePool })
+		switch {
+		case named && x.State == ledger.ProposalRejected:
+			return blocked(CauseRejected, "Command %s was rejected by %s until %s: %s", x.ID, x.Answer.By, clock(x.Answer.Until), x.Answer.Why).until(x.Answer.Until).by("command " + x.ID)
+		case named:
+			return blocked(CauseProposed, "Command %s waits for approval until %s", x.ID, clock(x.Proposed.Expires)).until(x.Proposed.Expires).by("command " + x.ID)
+		case moving:
+			return (&Blocked{Cause: CauseProposed}).until(x.Proposed.Expires).by("command " + x.ID)
+		}
+	}
+	return nil
+}
+
+// AnswerDecision returns what is due of a proposal: the command, once it is approved and still holds, or the proposal's end; nil as long
+// as it waits, for a person, or for a budget or a window to open.
+func AnswerDecision(s *planner.Snapshot, x *ledger.Proposal) *planner.Decision {
+	command := &x.Proposed.Command
+	switch gone := goneOf(s, command); {
+	case x.State == ledger.ProposalRejected && s.Now.Before(x.Answer.Until) && gone == "":
+		return nil
+	case x.State == ledger.ProposalRejected:
+		return endProposal(s, x, "its rejection is over")
+	case gone != "":
+		return endProposal(s, x, gone)
+	case !s.Now.Before(x.Proposed.Expires):
+		return endProposal(s, x, fmt.Sprintf("it was not carried out before %s", clock(x.Proposed.Expires)))
+	case x.State != ledger.ProposalApproved:
+		return nil
+	}
+	p := newPass(s)
+	p.answering = x.ID
+	p.look()
+	d, why, wait := p.carryOut(command)
+	switch {
+	case wait:
+		return nil
+	case why != "":
+		return endProposal(s, x, "it was approved and no longer holds: "+why)
+	}
+	d.Causation = x.Seq
+	d.Expects = append(d.Expects, s.Expect(ledger.CommandAggregate(x.ID))...)
+	d.Payload.(*ledger.CommandStarted).Proposal = x.ID
+	return d
+}
+
+// goneOf says which node of a command is not there any more, or is going; "" if all are there.
+func goneOf(s *planner.Snapshot, command *ledger.CommandStarted) string {
+	for _, c := range command.Candidates {
+		n := s.StateNodeOfClaim(c.Claim)
+		switch {
+		case n == nil || n.Node == nil || n.Claim == nil || n.Claim.UID != c.ClaimUID:
+			return fmt.Sprintf("node %s is gone", c.Node)
+		case n.MarkedForDeletion:
+			return fmt.Sprintf("node %s goes already", c.Node)
+		}
+	}
+	return ""
+}
+
+// carryOut works an approved command out anew: the same nodes, at most the same price. why says what has changed, wait that it only has
+// to wait.
+func (p *pass) carryOut(command *ledger.CommandStarted) (d *planner.Decision, why string, wait bool) {
+	var nodes []*planner.StateNode
+	for _, c := range command.Candidates {
+		n := p.s.StateNodeOfClaim(c.Claim)
+		if b := p.report.Nodes[p.at[n]].Blocked; b != nil {
+			if slices.Contains(passing, b.Cause) {
+				return nil, "", true
+			}
+			return nil, fmt.Sprintf("node %s: %s", c.Node, p.report.Nodes[p.at[n]].Reasons()[0]), false
+		}
+		if !slices.Contains(p.lists(command)[n.NodePool], n) {
+			return nil, fmt.Sprintf("node %s is not to go for reason %s any more", c.Node, command.Reason), false
+		}
+		nodes = append(nodes, n)
+	}
+	started, x, why := p.anewOf(command, nodes)
+	if why != "" {
+		return nil, why, false
+	}
+	if more := started.PriceAfter - command.PriceAfter; more > 0 && command.Reason == karpv1.DisruptionReasonUnderutilized {
+		return nil, fmt.Sprintf("its replacements would cost %s USD per hour more than was proposed", usd(more)), false
+	}
+	return p.startDecision(started, p.explain(started, x)), "", false
+}
+
+// passing causes end by themselves.
+var passing = []Cause{CauseBudget, CauseWindow, CausePaused, CauseNominated, CauseBackoff, CauseRate}
+
+// lists are the nodes that may go by the method of a command.
+func (p *pass) lists(command *ledger.CommandStarted) map[string][]*planner.StateNode {
+	switch command.Method {
+	case MethodEmptiness:
+		return p.empty
+	case MethodStaticDrift:
+		return p.static
+	case MethodDrift:
+		return p.drifted
+	}
+	return p.filled
+}
+
+// anewOf is the command by the method of the one that was proposed.
+func (p *pass) anewOf(command *ledger.CommandStarted, nodes []*planner.StateNode) (started *ledger.CommandStarted, x Explanation, why string) {
+	switch command.Method {
+	case MethodEmptiness:
+		return p.emptyCommand(nodes), x, ""
+	case MethodStaticDrift:
+		pool := p.s.World.NodePool(nodes[0].NodePool)
+		if started = p.staticCommand(pool, nodes[0]); started == nil {
+			return nil, x, fmt.Sprintf("NodePool %q has no room for a replacement within its node limit", pool.Name)
+		}
+		return started, x, ""
+	case MethodDrift:
+		o := p.trial(nodes, nil, false)
+		if b := p.driftFailure(o); b != nil {
+			return nil, x, b.Message
+		}
+		return p.commandOf(o, command.Reason, command.Method), x, ""
+	}
+	p.balances = p.newBalances()
+	if len(command.Replacements) > 0 {
+		c, rejected := p.replacement(nodes)
+		if c == nil || len(c.nodes) != len(nodes) {
+			return nil, x, rejected.Reason
+		}
+		x.Scores = c.scores
+		return p.commandOf(c.outcome, command.Reason, command.Method), x, ""
+	}
+	o := p.trial(nodes, nil, false)
+	if len(o.obstacles()) > 0 {
+		return nil, x, o.failureOr("its pods would need new nodes")
+	}
+	if bad, scores := p.balance(o); len(bad) > 0 {
+		return nil, x, "Balanced: the disruption is too much for the saving"
+	} else if x.Scores = scores; p.notWorth(o) != "" {
+		return nil, x, o.tooLittle
+	}
+	return p.commandOf(o, command.Reason, command.Method), x, ""
+}
+
+func (o *outcome) failureOr(text string) string {
+	if f := o.failure(); f != "" {
+		return f
+	}
+	return text
+}
+
+func endProposal(s *planner.Snapshot, x *ledger.Proposal, reason string) *planner.Decision {
+	var subjects []string
+	for _, c := range x.Proposed.Command.Candidates {
+		subjects = append(subjects, "node/"+c.Node, "claim/"+c.Claim)
+	}
+	aggregate := ledger.CommandAggregate(x.ID)
+	return &planner.Decision{Kind: ledger.KindProposalEnded, Payload: &ledger.ProposalEnded{ID: x.ID, Reason: reason}, Causation: x.Seq,
+		Subjects: sorted(append(subjects, "command/"+x.ID)), Expects: s.Expect(aggregate), Advances: []string{aggregate}}
+}

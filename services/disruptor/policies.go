@@ -1,0 +1,116 @@
+package disruptor
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "millwright/api/karpenter/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
+	"millwright/planner"
+	"millwright/planner/disrupt"
+	"millwright/services/internal/kube"
+	"millwright/services/internal/service"
+)
+
+// policiesEvery is how often the status of DisruptionPolicies is worked out anew.
+const policiesEvery = 10 * time.Second
+
+// policyStatus is what one DisruptionPolicy is to be told.
+type policyStatus struct {
+	name   string
+	uid    types.UID
+	status mwv1alpha1.DisruptionPolicyStatus
+	// generation of the spec that was looked at.
+	generation int64
+}
+
+// tellPolicies writes what DisruptionPolicies select, when they open, and what of them can't be read. The World has no status of theirs,
+// so what was written last is remembered, for the policies that there are; a new leader reads it first.
+func (s *Service) tellPolicies() error {
+	now := s.host.Now()
+	if now.Before(s.policiesAt) {
+		return nil
+	}
+	s.policiesAt = now.Add(policiesEvery)
+	var list []policyStatus
+	err := s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error {
+		for _, p := range snap.World.DisruptionPolicies() {
+			list = append(list, statusOf(p, snap))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range s.policies.toTell(list) {
+		s.startEffect("policy/"+p.name, "write status of disruptionpolicy "+p.name, callTimeout, func(ctx context.Context) error {
+			return s.tellPolicy(ctx, p)
+		})
+	}
+	return nil
+}
+
+// toldPolicies is what was written last, for the policies that there are.
+type toldPolicies struct {
+	mu   sync.Mutex
+	told map[types.UID]policyStatus
+}
+
+// toTell returns what differs from what was written last, and forgets policies that are not listed.
+func (t *toldPolicies) toTell(list []policyStatus) (due []policyStatus) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kept := make(map[types.UID]policyStatus, len(list))
+	for _, p := range list {
+		last, ok := t.told[p.uid]
+		if ok && last.generation == p.generation && equality.Semantic.DeepEqual(last.status, p.status) {
+			kept[p.uid] = last
+		} else {
+			due = append(due, p)
+		}
+	}
+	t.told = kept
+	return due
+}
+
+func (t *toldPolicies) add(p policyStatus) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.told[p.uid] = p
+}
+
+func statusOf(p *mwv1alpha1.DisruptionPolicy, snap *planner.Snapshot) policyStatus {
+	selected, openings, fault := disrupt.PolicyStatus(p, snap.World.NodePools(), snap.Now)
+	ready := metav1.Condition{Type: karpv1.ConditionTypeReady, Status: metav1.ConditionTrue, Reason: karpv1.ConditionTypeReady, ObservedGeneration: p.Generation}
+	if fault != "" {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Unreadable", fault
+	}
+	return policyStatus{name: p.Name, uid: p.UID, generation: p.Generation, status: mwv1alpha1.DisruptionPolicyStatus{
+		NodePoolCount: int32(selected), NextWindows: openings, Conditions: []metav1.Condition{ready}}}
+}
+
+// tellPolicy reads the policy anew and writes what differs; a condition keeps its transition time while its status is the same.
+func (s *Service) tellPolicy(ctx context.Context, p policyStatus) error {
+	before, err := s.kube.GetPolicy(ctx, p.name)
+	if err != nil || before.UID != p.uid || before.Generation != p.generation {
+		return ignore(err, kube.NotFound) // the next look sees the newer one
+	}
+	after := before.DeepCopy()
+	after.Status.NodePoolCount, after.Status.NextWindows = p.status.NodePoolCount, p.status.NextWindows
+	for _, c := range p.status.Conditions {
+		c.LastTransitionTime = metav1.NewTime(s.host.Now())
+		meta.SetStatusCondition(&after.Status.Conditions, c)
+	}
+	if _, err := s.kube.UpdatePolicyStatus(ctx, before, after); err != nil {
+		return ignore(fmt.Errorf("write status of disruptionpolicy %s: %w", p.name, err), kube.NotFound)
+	}
+	s.policies.add(p)
+	return nil
+}
