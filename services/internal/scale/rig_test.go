@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/events"
 	"millwright/events/membus"
 	"millwright/planner"
@@ -250,6 +251,12 @@ func (nobody) DeletePod(context.Context, string, string, types.UID, int64) error
 }
 func (nobody) SetClaimCondition(context.Context, string, types.UID, metav1.Condition, time.Time) error {
 	return errAsked
+}
+func (nobody) GetPolicy(context.Context, string) (*mwv1alpha1.DisruptionPolicy, error) {
+	return nil, errAsked
+}
+func (nobody) UpdatePolicyStatus(context.Context, *mwv1alpha1.DisruptionPolicy, *mwv1alpha1.DisruptionPolicy) (*mwv1alpha1.DisruptionPolicy, error) {
+	return nil, errAsked
 }
 func (nobody) GetNodeClaim(context.Context, string) (*karpv1.NodeClaim, error) { return nil, errAsked }
 func (nobody) DeleteNodeClaim(context.Context, string, types.UID) error        { return errAsked }
