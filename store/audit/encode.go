@@ -87,7 +87,8 @@ func ControlDraft(c *ledger.ControlChanged, seen uint64) (store.Draft, error) {
 func AnswerDraft(a *ledger.ProposalAnswered, nodes []string, seen uint64) (store.Draft, error) {
 	aggregate := ledger.CommandAggregate(a.ID)
 	subjects := append([]string{aggregate}, nodes...)
-	d, err := OutcomeDraft(ledger.KindProposalAnswered, a, subjects, 0, []planner.Expectation{{Aggregate: aggregate, Seq: seen}}, []string{aggregate})
+	d, err := OutcomeDraft(Outcome{Kind: ledger.KindProposalAnswered, Payload: a, Subjects: subjects,
+		Expects: []planner.Expectation{{Aggregate: aggregate, Seq: seen}}, Advances: []string{aggregate}})
 	if err != nil {
 		return d, err
 	}
