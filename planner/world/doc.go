@@ -6,6 +6,6 @@
 // only what it had from a version.
 // Version gives the World as it is, never to change: versions are read beside each other and beside Apply, any number at a time, and
 // share what is equal. Not guaranteed: safety of Apply beside another use of the live World; one goroutine at a time has it (see
-// services/internal/host).
+// services/internal/host/fold).
 // Test with planner/plannertest builders.
 package world

@@ -9,7 +9,7 @@ import (
 
 	"millwright/planner"
 	"millwright/planner/ledger"
-	"millwright/services/internal/host"
+	"millwright/services/internal/host/step"
 	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 	"millwright/store"
@@ -51,7 +51,7 @@ func (p *process) Snapshot(need service.Freshness, fn func(*planner.Snapshot) er
 		return err
 	}
 	snapshot := planner.NewSnapshot(p.world, p.ledger, p.Now())
-	if reason, err := host.Invalid(snapshot, need, p.LogID()); err != nil {
+	if reason, err := step.Invalid(snapshot, need, p.LogID()); err != nil {
 		return fmt.Errorf("%w: %s: %w", service.ErrNotReady, reason, err)
 	}
 	return fn(snapshot)

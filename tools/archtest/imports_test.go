@@ -51,6 +51,7 @@ var rules = []rule{
 	{from: "services/disruptor", banned: ours("services/watcher", "services/provisioner", "services/terminator", "services/lifecycle"), reason: "services meet in bus and log only"},
 	{from: "services/terminator", banned: ours("services/watcher", "services/provisioner", "services/disruptor", "services/lifecycle"), reason: "services meet in bus and log only"},
 	{from: "services/lifecycle", banned: ours("services/watcher", "services/provisioner", "services/disruptor", "services/terminator"), reason: "services meet in bus and log only"},
+	{from: "services/internal/host/fold", banned: ours("services/internal/host/step", "services/internal/process"), reason: "what is folded does not depend on who leads or steps"},
 	{from: "services/webhook", banned: ours("services/watcher", "services/provisioner", "services/disruptor", "services/terminator", "services/lifecycle",
 		"events", "planner", "store"), reason: "the webhook needs the API server alone"},
 	{from: "planner", except: []string{"planner/provision", "planner/disrupt"}, banned: ours("planner/provision", "planner/disrupt"),

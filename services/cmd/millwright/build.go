@@ -17,7 +17,8 @@ import (
 	"millwright/planner/ledger"
 	"millwright/services/disruptor"
 	"millwright/services/internal/clock"
-	"millwright/services/internal/host"
+	"millwright/services/internal/host/fold"
+	"millwright/services/internal/host/step"
 	"millwright/services/internal/identity"
 	"millwright/services/internal/kube"
 	"millwright/services/internal/kubeevent"
@@ -54,7 +55,7 @@ type builder struct {
 	informers *kube.Informers
 	changes   *process.Fanout
 	events    *kubeevent.Publisher
-	state     *host.State
+	state     *fold.State
 	log       store.Log
 	database  *etcdlog.Log
 	archive   *archive.Dir
@@ -64,7 +65,7 @@ type builder struct {
 	adopt     []string
 	cloud     *cloud
 	// speaker leads lifecycle when it leads anything; nil if lifecycle is not here.
-	speaker *host.Host
+	speaker *step.Host
 }
 
 // build connects and constructs. What it opened is closed by Parts.Close, or at once if it fails.
@@ -114,7 +115,7 @@ func (b *builder) connect(ctx context.Context) (err error) {
 		b.closers.add(b.archive.Close)
 		b.log = archive.Join(log, b.archive)
 	}
-	b.state = host.NewState(host.StateConfig{Clock: b.clock.Now, Reliable: b.clock.Check, Log: b.log, Usage: log.Usage, Candidates: elector.Candidates, Logger: b.logger, Registerer: b.registry})
+	b.state = fold.NewState(fold.StateConfig{Clock: b.clock.Now, Reliable: b.clock.Check, Log: b.log, Usage: log.Usage, Candidates: elector.Candidates, Logger: b.logger, Registerer: b.registry})
 	if err := b.state.CatchUp(ctx); err != nil {
 		return err
 	}
@@ -188,7 +189,7 @@ func (b *builder) keepLease() error {
 
 // addNotifier has stops and outages told by KubeEvents about the kube Lease, which there is one of in a cluster.
 func (b *builder) addNotifier() {
-	notifier := &host.OutageNotifier{
+	notifier := &fold.OutageNotifier{
 		State: b.state, Events: b.events, Instance: b.settings.Instance(), Options: b.settings.Options(),
 		Object: corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: b.settings.LeaseNamespace(), Name: b.settings.LeaderElectionName},
 		Speaks: func() bool { return b.speaker != nil && b.speaker.Leads() },
@@ -235,9 +236,9 @@ func (b *builder) addProvisioner() error {
 }
 
 // host returns the view of a service of the shared State.
-func (b *builder) host(name string) (*host.Host, zerolog.Logger) {
+func (b *builder) host(name string) (*step.Host, zerolog.Logger) {
 	logger := b.logger.With().Str("service", name).Logger()
-	cfg := host.Config{
+	cfg := step.Config{
 		Service: name, Mode: b.settings.ModeOf(name), State: b.state, Options: b.settings.Options(), Events: b.events,
 		Logger: logger, Registerer: b.registry,
 	}
@@ -247,10 +248,10 @@ func (b *builder) host(name string) (*host.Host, zerolog.Logger) {
 	if b.lease != nil {
 		cfg.MayAct, cfg.MayActUntil = b.lease.Held, b.lease.Until
 	}
-	return host.New(cfg), logger
+	return step.New(cfg), logger
 }
 
-func (b *builder) addSteps(h *host.Host, s service.Service, logger zerolog.Logger, more ...process.Changes) *process.Steps {
+func (b *builder) addSteps(h *step.Host, s service.Service, logger zerolog.Logger, more ...process.Changes) *process.Steps {
 	sources := append([]process.Changes{b.state}, more...)
 	if b.lease != nil {
 		sources = append(sources, b.lease)

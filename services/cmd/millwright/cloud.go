@@ -14,7 +14,7 @@ import (
 	"millwright/planner/ledger"
 	"millwright/services/internal/clock"
 	"millwright/services/internal/ec2"
-	"millwright/services/internal/host"
+	"millwright/services/internal/host/step"
 	"millwright/services/internal/kube"
 	"millwright/services/internal/process"
 	"millwright/services/internal/retention"
@@ -164,7 +164,7 @@ func (b *builder) addLifecycle(ctx context.Context) error {
 }
 
 // keeper keeps the log, beside the lifecycle service.
-func (b *builder) keeper(h *host.Host, logger zerolog.Logger) *retention.Keeper {
+func (b *builder) keeper(h *step.Host, logger zerolog.Logger) *retention.Keeper {
 	cfg := retention.Config{
 		Host: h, Log: b.log, Database: b.database, Cluster: b.settings.ClusterName, Logger: logger, Registerer: b.registry,
 		Policy: retention.Policy{Every: b.settings.CheckpointRecords, Age: b.settings.LogRetention, Records: b.settings.LogRetentionRecords},

@@ -15,7 +15,7 @@ import (
 
 	"millwright/events/natsbus"
 	natsembedded "millwright/events/natsbus/embedded"
-	"millwright/services/internal/host"
+	"millwright/services/internal/host/fold"
 	"millwright/services/internal/identity"
 	"millwright/services/internal/process"
 	"millwright/services/transport"
@@ -100,7 +100,7 @@ func dialEtcd(s *process.Settings, c *closers) (*clientv3.Client, error) {
 
 // openStream opens the observation stream, in an embedded NATS if there is a data directory.
 // A process without a watcher only reads.
-func openStream(ctx context.Context, s *process.Settings, readOnly bool, logID string, state *host.State, c *closers, logger zerolog.Logger) (*natsbus.Stream, error) {
+func openStream(ctx context.Context, s *process.Settings, readOnly bool, logID string, state *fold.State, c *closers, logger zerolog.Logger) (*natsbus.Stream, error) {
 	cfg := natsbus.Config{URL: s.NATSURL, Cluster: s.ClusterName, LogID: logID, Name: "millwright " + s.Instance(),
 		Security: s.NATS(), ReadOnly: readOnly, MinSequence: state.HighestPosition,
 		Replicas: s.NATSReplicas, MaxAge: s.NATSMaxAge, MaxBytes: s.NATSStreamMaxBytes, MaxBlobBytes: s.NATSBucketMaxBytes}

@@ -28,7 +28,7 @@ const (
 	stuckAfter = 2 * time.Minute
 )
 
-// Leader is the part of host.Host that Steps needs.
+// Leader is the part of step.Host that Steps needs.
 type Leader interface {
 	// Lead makes the host work under a leadership. led ends with it. release waits for running effects, ends
 	// them when ctx does, and stands by.
@@ -38,7 +38,7 @@ type Leader interface {
 	Failed() error
 }
 
-// Changes tells of changes; host.State and informers do.
+// Changes tells of changes; fold.State and informers do.
 type Changes interface {
 	Subscribe() (<-chan struct{}, func())
 }
@@ -73,7 +73,7 @@ func NewSteps(s service.Service, host Leader, logger zerolog.Logger, r prometheu
 	}}
 }
 
-// DegradedHost is the part of host.Host that a loop needs to carry on without the log. ok is false if the log answers.
+// DegradedHost is the part of step.Host that a loop needs to carry on without the log. ok is false if the log answers.
 type DegradedHost interface {
 	DegradedTerm(ctx context.Context) (led context.Context, release func(ctx context.Context), ok bool)
 }

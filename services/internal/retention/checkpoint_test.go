@@ -11,7 +11,8 @@ import (
 
 	"millwright/planner"
 	"millwright/planner/ledger"
-	"millwright/services/internal/host"
+	"millwright/services/internal/host/fold"
+	"millwright/services/internal/host/step"
 	"millwright/store"
 	"millwright/store/audit"
 	"millwright/store/memlog"
@@ -61,11 +62,11 @@ func folded(t *testing.T, log store.Log) string {
 // started returns the digest of the Ledger of a process that starts now.
 func started(t *testing.T, log store.Log) string {
 	t.Helper()
-	state := host.NewState(host.StateConfig{Log: log, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
+	state := fold.NewState(fold.StateConfig{Log: log, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
 	if err := state.CatchUp(bounded(t)); err != nil {
 		t.Fatal(err)
 	}
-	h := host.New(host.Config{Service: ledger.ServiceDisruptor, State: state, Options: planner.DefaultOptions(),
+	h := step.New(step.Config{Service: ledger.ServiceDisruptor, State: state, Options: planner.DefaultOptions(),
 		Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
 	var digest string
 	_ = h.Ledger(func(l *ledger.Ledger) error { digest = l.Digest(); return nil })

@@ -36,7 +36,7 @@ const (
 	roundTimeout = 10 * time.Minute
 )
 
-// Host is the part of host.Host that a Keeper needs.
+// Host is the part of step.Host that a Keeper needs.
 type Host interface {
 	Now() time.Time
 	Ledger(fn func(*ledger.Ledger) error) error

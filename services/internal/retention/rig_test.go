@@ -13,7 +13,8 @@ import (
 
 	"millwright/planner"
 	"millwright/planner/ledger"
-	"millwright/services/internal/host"
+	"millwright/services/internal/host/fold"
+	"millwright/services/internal/host/step"
 	"millwright/services/internal/retention"
 	"millwright/services/internal/service"
 	"millwright/store"
@@ -26,7 +27,7 @@ const patience = time.Minute
 type rig struct {
 	t    *testing.T
 	log  store.Log
-	host *host.Host
+	host *step.Host
 	// events are the KubeEvents published.
 	mu     sync.Mutex
 	events []service.KubeEvent
@@ -36,14 +37,14 @@ type rig struct {
 func lead(t *testing.T, log store.Log, elector store.Elector, others ...store.Leader) *rig {
 	t.Helper()
 	r := &rig{t: t, log: log}
-	state := host.NewState(host.StateConfig{Log: log, Candidates: func(context.Context) ([]store.Leader, error) { return others, nil }, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
+	state := fold.NewState(fold.StateConfig{Log: log, Candidates: func(context.Context) ([]store.Leader, error) { return others, nil }, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := state.CatchUp(ctx); err != nil {
 		t.Fatal(err)
 	}
 	var group sync.WaitGroup
 	group.Go(func() { _ = state.Run(ctx) })
-	r.host = host.New(host.Config{Service: ledger.ServiceLifecycle, Mode: ledger.ModeActive, State: state, Options: planner.DefaultOptions(),
+	r.host = step.New(step.Config{Service: ledger.ServiceLifecycle, Mode: ledger.ModeActive, State: state, Options: planner.DefaultOptions(),
 		Events: r, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
 	lead, err := elector.Campaign(ctx, store.Candidacy{Service: ledger.ServiceLifecycle, Identity: "me"})
 	if err != nil {
@@ -62,7 +63,7 @@ func lead(t *testing.T, log store.Log, elector store.Elector, others ...store.Le
 	return r
 }
 
-// Publish implements host.Publisher.
+// Publish implements fold.Publisher.
 func (r *rig) Publish(e service.KubeEvent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -23,7 +23,8 @@ import (
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest"
 	"millwright/services/disruptor"
-	"millwright/services/internal/host"
+	"millwright/services/internal/host/fold"
+	hoststep "millwright/services/internal/host/step"
 	"millwright/services/internal/kube"
 	"millwright/services/internal/service"
 	"millwright/services/provisioner"
@@ -41,10 +42,10 @@ const (
 
 // rig is the settled cluster, as one process folds it, with all services of it leading.
 type rig struct {
-	state   *host.State
+	state   *fold.State
 	stream  *membus.Stream
 	log     *memlog.Log
-	hosts   map[string]*host.Host
+	hosts   map[string]*hoststep.Host
 	elector *memlog.Elector
 	cancel  context.CancelFunc
 	since   time.Time
@@ -67,13 +68,13 @@ func settledRig(tb testing.TB) *rig {
 }
 
 func newRig() (*rig, error) {
-	r := &rig{since: time.Now().Add(-time.Hour), hosts: map[string]*host.Host{}, stream: membus.NewBus().Connect(membus.QueueMax)}
+	r := &rig{since: time.Now().Add(-time.Hour), hosts: map[string]*hoststep.Host{}, stream: membus.NewBus().Connect(membus.QueueMax)}
 	log, err := memlog.Open(memlog.Config{Cluster: "test", LogID: plannertest.LogID})
 	if err != nil {
 		return nil, err
 	}
 	r.log, r.elector = log, memlog.NewElector(log)
-	r.state = host.NewState(host.StateConfig{Log: log, Stream: r.stream, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
+	r.state = fold.NewState(fold.StateConfig{Log: log, Stream: r.stream, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
 	go func() { _ = r.state.Run(ctx) }()
@@ -137,7 +138,7 @@ func (r *rig) resync(p *workload.Problem) error {
 }
 
 func (r *rig) lead(ctx context.Context, name string) error {
-	h := host.New(host.Config{Service: name, Mode: ledger.ModeActive, State: r.state, Options: planner.DefaultOptions(), Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
+	h := hoststep.New(hoststep.Config{Service: name, Mode: ledger.ModeActive, State: r.state, Options: planner.DefaultOptions(), Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
 	r.hosts[name] = h
 	lead, ok := r.elector.TryCampaign(store.Candidacy{Service: name, Identity: "test"})
 	if !ok {
@@ -265,7 +266,7 @@ func (nobody) HintPod(context.Context, string, string, types.UID, string, string
 }
 
 // steady is a Host that leads already, and goes on to.
-type steady struct{ *host.Host }
+type steady struct{ *hoststep.Host }
 
 // Lead implements process.Leader.
 func (s steady) Lead(ctx context.Context, _ store.Leadership) (context.Context, func(context.Context), error) {

@@ -1,7 +1,7 @@
 // Package service defines what a Millwright service is and what the process around it provides.
 //
 // A service is a step function: it has no goroutine, clock or socket of its own. Host gives it Snapshots,
-// the log, a clock and bounded lanes for effects; services/internal/host implements it for processes,
+// the log, a clock and bounded lanes for effects; services/internal/host/step implements it for processes,
 // services/sim on a virtual clock with faults.
 package service
 

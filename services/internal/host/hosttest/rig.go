@@ -22,7 +22,8 @@ import (
 	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest"
-	"millwright/services/internal/host"
+	"millwright/services/internal/host/fold"
+	"millwright/services/internal/host/step"
 	"millwright/services/internal/service"
 	"millwright/store"
 	"millwright/store/audit"
@@ -32,13 +33,13 @@ import (
 // Rig is one cluster with one service.
 type Rig struct {
 	T    *testing.T
-	Host *host.Host
+	Host *step.Host
 	Kube *Kube
 	Log  *memlog.Log
 	// Events are the KubeEvents published, as "kind/name reason: message".
 	Events []string
 
-	state   *host.State
+	state   *fold.State
 	away    *awayLog
 	elector *memlog.Elector
 	stream  *membus.Stream
@@ -77,11 +78,11 @@ func Run(t *testing.T, name string, mode ledger.Mode, test func(r *Rig), change 
 // start folds and leads; it returns what ends both.
 func (r *Rig) start(name string, mode ledger.Mode, options planner.Options) func() {
 	r.away = &awayLog{Log: r.Log}
-	r.state = host.NewState(host.StateConfig{Log: r.away, Stream: r.stream, Clock: r.Now, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
+	r.state = fold.NewState(fold.StateConfig{Log: r.away, Stream: r.stream, Clock: r.Now, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	group.Go(func() { _ = r.state.Run(ctx) })
-	r.Host = host.New(host.Config{Service: name, Mode: mode, State: r.state, Options: options, Events: r,
+	r.Host = step.New(step.Config{Service: name, Mode: mode, State: r.state, Options: options, Events: r,
 		Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
 	lead, _ := r.elector.TryCampaign(store.Candidacy{Service: name, Identity: "test"})
 	_, release, err := r.Host.Lead(ctx, lead)
@@ -99,7 +100,7 @@ func (r *Rig) start(name string, mode ledger.Mode, options planner.Options) func
 // Now is the clock of log, host and observations.
 func (r *Rig) Now() time.Time { return plannertest.Start.Add(time.Since(r.began)) }
 
-// Publish implements host.Publisher.
+// Publish implements fold.Publisher.
 func (r *Rig) Publish(e service.KubeEvent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

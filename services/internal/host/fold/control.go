@@ -1,0 +1,149 @@
+package fold
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"millwright/planner/ledger"
+)
+
+const (
+	// controlEvery is how often the stop switch is read; controlTimeout bounds a read.
+	controlEvery   = 250 * time.Millisecond
+	controlTimeout = 900 * time.Millisecond
+	// controlTrusted is how long a view of the switch counts as confirmed (DESIGN §5).
+	controlTrusted = time.Second
+	// controlSettled is for how long the view must have been confirmed to be told so.
+	controlSettled = 10 * time.Second
+)
+
+// control is this process's view of the operators' stop switch. It has two sources, the folded log and reads of the
+// switch itself; the one from further along in the log counts.
+type control struct {
+	mu sync.Mutex
+	// changed is what was last ordered; its level is one this version knows.
+	changed ledger.ControlChanged
+	// seq is where in the log it is known to hold.
+	seq uint64
+	// confirmed is when the last read that succeeded was begun: the log answered then, and stop was not older.
+	confirmed time.Time
+}
+
+// set takes in what held at a sequence. A level that is not known is the strictest.
+func (c *control) set(changed ledger.ControlChanged, seq uint64) {
+	if !changed.Stop.Known() {
+		changed.Stop = ledger.StopAll
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if seq >= c.seq {
+		c.changed, c.seq = changed, seq
+	}
+}
+
+func (c *control) last() ledger.ControlChanged {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changed
+}
+
+func (c *control) confirm(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.confirmed = at
+}
+
+// view returns the stop as last seen, and until when it was confirmed.
+func (c *control) view() (ledger.Stop, time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changed.Stop, c.confirmed
+}
+
+// Stop implements service.Host for all services of the process. It takes no lock of the State.
+func (s *State) Stop() ledger.Stop {
+	stop, _ := s.control.view()
+	switch {
+	case s.reliable() != nil:
+		return ledger.StopAll
+	case s.LogAway():
+		return stop.AtLeast(ledger.StopVoluntary)
+	}
+	return stop
+}
+
+// LogAway reports that the log has not answered for longer than a view of the switch is trusted.
+func (s *State) LogAway() bool {
+	_, confirmed := s.control.view()
+	return s.clock().Sub(confirmed) > controlTrusted
+}
+
+// watchControl reads the switch for as long as ctx lasts.
+func (s *State) watchControl(ctx context.Context) error {
+	last, away := s.Stop(), s.LogAway()
+	told := stopTold{stop: last}
+	for ctx.Err() == nil {
+		asked := s.clock()
+		if err := s.readControl(ctx); err != nil && ctx.Err() == nil {
+			s.logger.Debug().Err(err).Msg("control not confirmed")
+		}
+		now, gone := s.Stop(), s.LogAway()
+		if told.worth(now, gone, s.clock()) {
+			s.logger.Warn().Str("stop", string(now)).Bool("confirmed", !gone).Msg("stop changed")
+		}
+		if now != last || gone != away {
+			last, away = now, gone
+			s.signals.Broadcast()
+		}
+		sleep(ctx, max(controlEvery-s.clock().Sub(asked), time.Millisecond))
+	}
+	return nil
+}
+
+// stopTold is what the log lines say last. On a slow log the view is confirmed and not by turns: that is told once, and its end when
+// it has lasted.
+type stopTold struct {
+	stop ledger.Stop
+	away bool
+	// awayAt is when the log was last away.
+	awayAt time.Time
+}
+
+// worth reports that there is something new to tell, and takes it as told.
+func (t *stopTold) worth(now ledger.Stop, away bool, at time.Time) bool {
+	if away {
+		t.awayAt = at
+	}
+	switch {
+	case away != t.away && (away || at.Sub(t.awayAt) >= controlSettled):
+	case now != t.stop && !away && !t.away:
+	case now == ledger.StopAll && t.stop != now:
+	default:
+		return false
+	}
+	t.stop, t.away = now, away
+	return true
+}
+
+// readControl confirms the view. A switch that cannot be read as one confirms nothing.
+func (s *State) readControl(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	defer cancel()
+	asked := s.clock()
+	value, head, err := s.Log.Switch(ctx, ledger.SwitchStop)
+	if err != nil {
+		return fmt.Errorf("read stop switch: %w", err)
+	}
+	var c ledger.ControlChanged
+	if value != "" {
+		if err := json.Unmarshal([]byte(value), &c); err != nil {
+			return fmt.Errorf("decode stop switch: %w", err)
+		}
+	}
+	s.control.set(c, head.Seq)
+	s.control.confirm(asked)
+	return nil
+}

@@ -1,0 +1,137 @@
+package fold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"millwright/events"
+	"millwright/planner/ledger"
+	"millwright/planner/world"
+)
+
+// foldStream folds the stream for as long as ctx lasts.
+func (s *State) foldStream(ctx context.Context) error {
+	if s.stream == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return s.retry(ctx, "fold stream", s.consume)
+}
+
+// consume continues from the World's position if the stream still holds what comes next, else from the newest
+// checkpoint, else from the first message the stream retains.
+func (s *State) consume(ctx context.Context) error {
+	state, err := s.stream.State(ctx)
+	if err != nil {
+		return fmt.Errorf("read state of stream: %w", err)
+	}
+	if at, _ := s.Position(); s.distrusted || !continues(at, state) {
+		if err := s.restore(ctx, state); err != nil {
+			return err
+		}
+	}
+	at, _ := s.Position()
+	err = events.Fold(ctx, s.stream, max(at.Sequence+1, state.First, 1), events.Folder{Apply: s.observe, Held: s.holds, Refused: s.refuse})
+	return fmt.Errorf("consume stream %s: %w", state.Incarnation, err)
+}
+
+// continues reports that the stream goes on from the position without a gap.
+func continues(p events.Position, st events.StreamState) bool {
+	return p.Incarnation == st.Incarnation && p.Sequence > 0 && p.Sequence <= st.Last && p.Sequence+1 >= st.First
+}
+
+// Position of the World, and whether a whole resync is folded.
+func (s *State) Position() (at events.Position, synced bool) {
+	w := s.world.version()
+	return w.Position(), w.Synced()
+}
+
+// Version is the World as it is now, never to change.
+func (s *State) Version() *world.World { return s.world.version() }
+
+// Ledger returns the Ledger as it is folded by now, never to change.
+func (s *State) Ledger() *ledger.Ledger { return s.ledger.version() }
+
+// Now is the clock of the process.
+func (s *State) Now() time.Time { return s.clock() }
+
+// Crowded: the log's database is so full that explanations stay out of new records.
+func (s *State) Crowded() bool { return s.crowded.Load() }
+
+// Torn reports that the World misses messages since its last whole resync.
+func (s *State) Torn() bool { return s.world.version().Torn() }
+
+// HighestPosition is the highest sequence of a stream incarnation that any folded record names.
+func (s *State) HighestPosition(incarnation string) uint64 {
+	return s.ledger.version().HighestPosition(incarnation)
+}
+
+// HasAdopted reports that a person let this log take over objects that name another one.
+func (s *State) HasAdopted(logID string) bool { return s.ledger.version().HasAdopted(logID) }
+
+// restore replaces the World by the newest checkpoint of the stream that the stream goes on from, or by an
+// empty one.
+func (s *State) restore(ctx context.Context, st events.StreamState) error {
+	w, err := s.newestCheckpoint(ctx, st)
+	if err != nil {
+		return err
+	}
+	if w == nil {
+		w = world.New()
+	}
+	w.SetIncarnation(st.Incarnation)
+	from := w.Position().Sequence
+	s.world.replace(w, func(*world.World) bool { return true })
+	s.distrusted = false
+	s.signals.Broadcast()
+	s.logger.Info().Str("incarnation", st.Incarnation).Uint64("from", from).
+		Uint64("first", st.First).Uint64("last", st.Last).Msg("folding stream")
+	return nil
+}
+
+func (s *State) holds(ref *events.CatalogRef) bool {
+	return s.world.version().HoldsCatalog(ref)
+}
+
+// observe folds one observation.
+func (s *State) observe(sequence uint64, o events.Observation) error {
+	var drifted []string
+	_ = s.world.fold(func(w *world.World) error {
+		w.Apply(sequence, o)
+		drifted = w.Drifted()
+		return nil
+	})
+	s.metrics.streamLag.Set(max(0, s.clock().Sub(o.ObservedAt).Seconds()))
+	s.signals.Broadcast()
+	if len(drifted) > 0 && s.clock().Sub(s.restarted) >= restartEvery {
+		return s.distrust(drifted)
+	}
+	return nil
+}
+
+// restartEvery bounds how often a World that differs from what was published is folded anew.
+const restartEvery = time.Minute
+
+// distrust ends the fold, to begin anew from a checkpoint: that helps if only this process is wrong. If all are, the
+// watcher's own World is too, and it publishes everything again.
+func (s *State) distrust(kinds []string) error {
+	for _, kind := range kinds {
+		s.metrics.drifts.WithLabelValues(kind).Inc()
+	}
+	s.distrusted, s.restarted = true, s.clock()
+	return fmt.Errorf("the World is not what the watcher published: %s differ", strings.Join(kinds, ", "))
+}
+
+// refuse notes a message that can't be decoded: the gap in the watcher's counter marks the World torn until the
+// next resync. A catalogue whose blob is gone is folded without content.
+func (s *State) refuse(sequence uint64, err error) {
+	reason := "undecodable"
+	if errors.Is(err, events.ErrNotFound) {
+		reason = "blob_missing"
+	}
+	s.metrics.refused.WithLabelValues(reason).Inc()
+	s.logger.Warn().Err(err).Uint64("sequence", sequence).Str("reason", reason).Msg("observation refused")
+}

@@ -1,0 +1,167 @@
+package fold
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"millwright/events"
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/services/internal/service"
+)
+
+const (
+	// busEvery is how often the bus is asked; busTimeout bounds a question.
+	busEvery   = time.Second
+	busTimeout = 2 * time.Second
+	// outageAfter is how long log or bus must have been silent to be called unreachable.
+	outageAfter = 5 * time.Second
+	// notifyEvery is how often it is looked whether there is something to say.
+	notifyEvery = 500 * time.Millisecond
+)
+
+// silence is when something last answered.
+type silence struct {
+	mu       sync.Mutex
+	answered time.Time
+}
+
+func (s *silence) answer(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answered = at
+}
+
+func (s *silence) since() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answered
+}
+
+// unreachable returns since when, or zero: something that answered a moment ago is reachable.
+func unreachable(answered, now time.Time) time.Time {
+	if answered.IsZero() || now.Sub(answered) <= outageAfter {
+		return time.Time{}
+	}
+	return answered
+}
+
+// LogUnreachable and BusUnreachable return since when log or bus have not answered; zero while they do.
+func (s *State) LogUnreachable() time.Time {
+	_, confirmed := s.control.view()
+	return unreachable(confirmed, s.clock())
+}
+
+func (s *State) BusUnreachable() time.Time { return unreachable(s.bus.since(), s.clock()) }
+
+// Probe makes Run ask the bus whether it answers. It must be called before Run.
+func (s *State) Probe(stream events.Stream) { s.probed = stream }
+
+// watchBus asks the bus for as long as ctx lasts.
+func (s *State) watchBus(ctx context.Context) error {
+	if s.probed == nil {
+		<-ctx.Done()
+		return nil
+	}
+	s.bus.answer(s.clock())
+	for ctx.Err() == nil {
+		asking, cancel := context.WithTimeout(ctx, busTimeout)
+		asked := s.clock()
+		if _, err := s.probed.State(asking); err == nil {
+			s.bus.answer(asked)
+		}
+		cancel()
+		sleep(ctx, busEvery)
+	}
+	return nil
+}
+
+// Publisher takes KubeEvents; kubeevent.Publisher is one.
+type Publisher interface {
+	Publish(service.KubeEvent)
+}
+
+// OutageNotifier tells people of stops, outages, clocks that are off and options that differ, by KubeEvents about one object.
+type OutageNotifier struct {
+	State  *State
+	Events Publisher
+	// Object that the events are about; Instance is who cannot reach what.
+	Object   corev1.ObjectReference
+	Instance string
+	// Speaks says whether this process tells of stops: one of all should.
+	Speaks func() bool
+	// Options of this process, to be compared with those of others.
+	Options planner.Options
+}
+
+// Run publishes until ctx ends.
+func (n *OutageNotifier) Run(ctx context.Context) error {
+	logAway, busAway := outage{what: "Log", text: "event log"}, outage{what: "Bus", text: "observation stream"}
+	var told ledger.Stop
+	var unreliable error
+	var differ string
+	for ctx.Err() == nil {
+		now := n.State.clock()
+		n.publish(n.clock(unreliable))
+		unreliable = n.State.reliable()
+		e, differing := n.options(differ)
+		n.publish(e)
+		differ = differing
+		n.publish(logAway.look(n.State.LogUnreachable(), now, n.Instance))
+		n.publish(busAway.look(n.State.BusUnreachable(), now, n.Instance))
+		if stop, confirmed := n.State.control.view(); !confirmed.IsZero() && n.Speaks() && stop != told {
+			n.publish(n.stopped(stop))
+			told = stop
+		}
+		sleep(ctx, notifyEvery)
+	}
+	return nil
+}
+
+func (n *OutageNotifier) publish(e *service.KubeEvent) {
+	if e != nil {
+		e.Object = n.Object
+		n.Events.Publish(*e)
+	}
+}
+
+// stopped is the event of a level that is in force from now on.
+func (n *OutageNotifier) stopped(stop ledger.Stop) *service.KubeEvent {
+	c := n.State.control.last()
+	if stop == ledger.StopNone {
+		return &service.KubeEvent{Type: corev1.EventTypeNormal, Reason: "Resumed", Message: "Resumed by " + because(c)}
+	}
+	return &service.KubeEvent{Type: corev1.EventTypeWarning, Reason: "Stopped", Message: fmt.Sprintf("Stopped (%s) by %s", stop, because(c))}
+}
+
+func because(c ledger.ControlChanged) string {
+	if c.Why == "" {
+		return c.By
+	}
+	return c.By + ": " + c.Why
+}
+
+// outage of log or bus that was told of.
+type outage struct {
+	what, text string
+	since      time.Time
+}
+
+// look returns what there is to tell.
+func (o *outage) look(since, now time.Time, instance string) *service.KubeEvent {
+	began := o.since
+	o.since = since
+	switch {
+	case began.IsZero() && !since.IsZero():
+		return &service.KubeEvent{Type: corev1.EventTypeWarning, Reason: o.what + "Unreachable",
+			Message: fmt.Sprintf("The %s has not answered %s since %s", o.text, instance, since.UTC().Format(time.RFC3339))}
+	case !began.IsZero() && since.IsZero():
+		return &service.KubeEvent{Type: corev1.EventTypeNormal, Reason: o.what + "Reachable",
+			Message: fmt.Sprintf("The %s answers %s again after %s", o.text, instance, now.Sub(began).Round(time.Second))}
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package fold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"millwright/events"
+	"millwright/planner/ledger"
+	"millwright/planner/world"
+	"millwright/store"
+)
+
+// ErrStandDown is wrapped by State.Failed when this version cannot go on with the log or stream it is given:
+// an unknown kind, a corrupt record, the log of another cluster. It needs a person or another version.
+var ErrStandDown = errors.New("standing down")
+
+// StateConfig is what a State folds.
+type StateConfig struct {
+	Log store.Log
+	// Stream may be nil: then there is no World, or Follow names one.
+	Stream events.Stream
+	// Usage says how full the log's database is; nil: nobody asks.
+	Usage func(ctx context.Context) (store.Usage, error)
+	// Candidates returns who leads or stands by in the cluster; nil: nobody but this process.
+	Candidates func(ctx context.Context) ([]store.Leader, error)
+	// Clock of the process; time.Now if nil.
+	Clock func() time.Time
+	// Reliable returns why the clock cannot be relied on; nil while it can. A nil function: it always can.
+	Reliable   func() error
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer
+}
+
+// State is the World and the Ledger of a process, shared by its services.
+type State struct {
+	Log    store.Log
+	stream events.Stream
+	usage  func(ctx context.Context) (store.Usage, error)
+	clock  func() time.Time
+	// reliable says why clock cannot be relied on; see clock.go.
+	reliable func() error
+	logger   zerolog.Logger
+	metrics  *stateMetrics
+
+	world  live[*world.World]
+	ledger live[*ledger.Ledger]
+
+	// mu guards what follows up to headRead. Who holds it takes no other lock.
+	mu     sync.Mutex
+	failed error
+	// broken is closed when failed is set.
+	broken chan struct{}
+	// head is the log's when folding began; the Ledger is caught up once it is folded.
+	head     uint64
+	headRead bool
+
+	// distrusted: the World differs from what the watcher published; restarted is when it was last begun anew for that. Only
+	// who folds the stream uses them.
+	distrusted bool
+	restarted  time.Time
+
+	control    control
+	signals    Signals
+	folded     waiters
+	Candidates func(ctx context.Context) ([]store.Leader, error)
+	// Others are the candidates as last seen; nil if never.
+	Others atomic.Pointer[[]store.Leader]
+	// probed is the bus that is asked whether it answers; bus is when it did.
+	probed events.Stream
+	bus    silence
+	// crowded: the database is so full that explanations stay out of new records.
+	crowded atomic.Bool
+}
+
+// NewState returns a State that has folded nothing yet; Run folds.
+func NewState(cfg StateConfig) *State {
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
+	if cfg.Reliable == nil {
+		cfg.Reliable = func() error { return nil }
+	}
+	s := &State{
+		Log: cfg.Log, stream: cfg.Stream, usage: cfg.Usage, Candidates: cfg.Candidates, clock: cfg.Clock, reliable: cfg.Reliable, logger: cfg.Logger,
+		broken: make(chan struct{}),
+	}
+	s.world.folded, s.ledger.folded = world.New(), ledger.New(cfg.Log.ID())
+	s.metrics = newStateMetrics(cfg.Registerer, s)
+	return s
+}
+
+// Follow makes Run fold the stream. It must be called before Run.
+func (s *State) Follow(stream events.Stream) { s.stream = stream }
+
+// CatchUp folds the log as it stands now, before Run: whoever opens the stream must know what was folded of it. It begins
+// with the newest checkpoint of the Ledger, if there is one.
+func (s *State) CatchUp(ctx context.Context) error {
+	if err := s.readHead(ctx); err != nil {
+		return err
+	}
+	if err := s.restoreLedger(ctx); err != nil {
+		return fmt.Errorf("catch up with the log: %w", err)
+	}
+	for s.ledgerSeq() < s.head {
+		records, err := s.Log.Read(ctx, s.ledgerSeq()+1, catchUpBatch)
+		if err != nil {
+			return fmt.Errorf("catch up with the log: %w", err)
+		}
+		if len(records) == 0 {
+			return fmt.Errorf("catch up with the log: it ends at %d before its head %d", s.ledgerSeq(), s.head)
+		}
+		for _, rec := range records {
+			if err := s.foldRecord(rec); err != nil {
+				return fmt.Errorf("catch up with the log: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+const catchUpBatch = 500
+
+// Run folds log and stream until ctx ends. It retries what fails; after an error that retrying cannot help it
+// folds no further, and Failed says why.
+func (s *State) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.foldLog(ctx) })
+	g.Go(func() error { return s.foldStream(ctx) })
+	g.Go(func() error { return s.watchControl(ctx) })
+	g.Go(func() error { return s.watchUsage(ctx) })
+	if s.Candidates != nil {
+		g.Go(func() error { return s.watchKinds(ctx) })
+	}
+	g.Go(func() error { return s.watchBus(ctx) })
+	return g.Wait()
+}
+
+// Failed is nil, or wraps ErrStandDown with the reason.
+func (s *State) Failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
+
+// Ready reports nil once the log, as it stood at start, and one whole resync are folded.
+func (s *State) Ready() error {
+	folded := s.ledgerSeq()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.failed != nil:
+		return s.failed
+	case !s.headRead || folded < s.head:
+		return fmt.Errorf("log is folded up to %d of %d", folded, s.head)
+	}
+	return nil
+}
+
+// Subscribe returns a channel that gets a value after changes of World or Ledger; changes that come while
+// one is waiting there are one. cancel ends the subscription.
+func (s *State) Subscribe() (changed <-chan struct{}, cancel func()) { return s.signals.Subscribe() }
+
+func (s *State) fail(err error) {
+	s.mu.Lock()
+	if s.failed == nil {
+		s.failed = err
+		close(s.broken)
+		s.logger.Error().Err(err).Msg("standing down")
+	}
+	s.mu.Unlock()
+	s.signals.Broadcast()
+}
+
+// Versions returns World and Ledger as they are at one moment, never to change; or why there are none.
+func (s *State) Versions() (*world.World, *ledger.Ledger, error) {
+	if err := s.Failed(); err != nil {
+		return nil, nil, err
+	}
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	return s.world.folded.Version(), s.ledger.version(), nil
+}
+
+// WaitFolded blocks until the Ledger is at seq or later, or will never be.
+func (s *State) WaitFolded(ctx context.Context, seq uint64) error {
+	reached := s.folded.until(seq, s.ledgerSeq)
+	select {
+	case <-reached:
+		return nil
+	case <-s.broken:
+		return fmt.Errorf("wait until record %d is folded: %w", seq, s.Failed())
+	case <-ctx.Done():
+		return fmt.Errorf("wait until record %d is folded: %w", seq, ctx.Err())
+	}
+}

@@ -1,0 +1,58 @@
+package fold
+
+import (
+	"context"
+	"time"
+
+	"millwright/store"
+)
+
+const (
+	// usageEvery is how often it is asked how full the log's database is.
+	usageEvery   = 10 * time.Second
+	usageTimeout = 5 * time.Second
+	// usageSlack keeps explanations from coming and going at the limit.
+	usageSlack = 0.05
+)
+
+// watchUsage looks at the database for as long as ctx lasts.
+func (s *State) watchUsage(ctx context.Context) error {
+	if s.usage == nil {
+		<-ctx.Done()
+		return nil
+	}
+	for ctx.Err() == nil {
+		if err := s.measure(ctx); err != nil && ctx.Err() == nil {
+			s.logger.Debug().Err(err).Msg("usage of the log's database not known")
+		}
+		sleep(ctx, usageEvery)
+	}
+	return nil
+}
+
+// measure decides by the used part of the quota whether explanations stay out of new records.
+func (s *State) measure(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
+	defer cancel()
+	u, err := s.usage(ctx)
+	if err != nil {
+		return err
+	}
+	s.metrics.usage.WithLabelValues("quota").Set(float64(u.QuotaBytes))
+	s.metrics.usage.WithLabelValues("file").Set(float64(u.FileBytes))
+	s.metrics.usage.WithLabelValues("used").Set(float64(u.UsedBytes))
+	limit := store.OmitExplanationsFrom
+	if s.crowded.Load() {
+		limit -= usageSlack
+	}
+	crowded := u.Level() >= limit
+	if s.crowded.Swap(crowded) != crowded {
+		s.logger.Warn().Bool("omitted", crowded).Int64("used_bytes", u.UsedBytes).Int64("quota_bytes", u.QuotaBytes).
+			Msg("explanations of new records")
+	}
+	s.metrics.explanationsOut.Set(0)
+	if crowded {
+		s.metrics.explanationsOut.Set(1)
+	}
+	return nil
+}

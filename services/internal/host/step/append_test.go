@@ -1,0 +1,186 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/services/internal/lane"
+	"millwright/services/internal/service"
+	"millwright/store"
+)
+
+func TestDecideIsFoldedWhenItReturns(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		h, _ := r.leading(ledger.ServiceProvisioner, ledger.ModeActive)
+		rec, err := h.Decide(r.t.Context(), r.basis(h), r.decision(h, "p"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Ledger(func(l *ledger.Ledger) error {
+			if l.Seq() < rec.Seq || l.Aggregate("pool/p") != rec.Seq {
+				t.Errorf("the ledger is at %d and has the pool at %d after record %d", l.Seq(), l.Aggregate("pool/p"), rec.Seq)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		if rec.PlannerVersion != planner.Version || rec.Mode != "active" || rec.Service != ledger.ServiceProvisioner {
+			t.Errorf("record says planner %d, mode %q, service %q", rec.PlannerVersion, rec.Mode, rec.Service)
+		}
+	})
+}
+
+func TestAConflictIsSeenByTheNextPlan(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		h, _ := r.leading(ledger.ServiceProvisioner, ledger.ModeActive)
+		other, _ := r.leading(ledger.ServiceDisruptor, ledger.ModeActive)
+		stale := r.decision(h, "p")
+		basis := r.basis(h)
+		if _, err := other.Decide(r.t.Context(), basis, r.decision(other, "p")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.Decide(r.t.Context(), basis, stale); !errors.Is(err, store.ErrConflict) {
+			t.Fatalf("a stale decision: %v", err)
+		}
+		if _, err := h.Decide(r.t.Context(), r.basis(h), r.decision(h, "p")); err != nil {
+			t.Errorf("the decision planned anew: %v", err)
+		}
+	})
+}
+
+func TestShadowTakesNothingAndDoesNothing(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		h, _ := r.leading(ledger.ServiceProvisioner, ledger.ModeShadow)
+		rec, err := h.Decide(r.t.Context(), r.basis(h), r.decision(h, "p"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.Mode != "shadow" || len(rec.Advances) > 0 {
+			t.Errorf("the record has mode %q and advances %v", rec.Mode, rec.Advances)
+		}
+		before := r.kinds()
+		rec, err = h.Outcome(r.t.Context(), service.Outcome{Kind: ledger.KindCommandSucceeded, Payload: &ledger.CommandSucceeded{ID: "c"}})
+		if err != nil || rec.Seq != 0 || len(r.kinds()) != len(before) {
+			t.Errorf("an outcome was appended: record %d, error %v", rec.Seq, err)
+		}
+		if h.Effect("k", lane.Converge, 0, func(context.Context) error { t.Error("an effect ran"); return nil }) {
+			t.Error("an effect was started")
+		}
+	})
+}
+
+func TestOptionsAndModeAreRecordedOnceAndOnChange(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.leading(ledger.ServiceProvisioner, ledger.ModeActive)
+		r.leading(ledger.ServiceLifecycle, ledger.ModeActive)
+		r.leading(ledger.ServiceDisruptor, ledger.ModeShadow)
+		if got, want := r.kinds(), []ledger.Kind{ledger.KindOptionsSet, ledger.KindModeChanged}; !slices.Equal(got, want) {
+			t.Fatalf("records %v, want %v", got, want)
+		}
+		changed := r.host(ledger.ServiceTerminator, ledger.ModeActive)
+		changed.options.InstanceTypesMax = 7
+		lead, _ := r.elector.TryCampaign(store.Candidacy{Service: ledger.ServiceTerminator, Identity: "me"})
+		_, release, err := changed.Lead(r.t.Context(), lead)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release(r.t.Context())
+		if got := r.kinds(); got[len(got)-1] != ledger.KindOptionsSet {
+			t.Errorf("changed options were not recorded: %v", got)
+		}
+		if err := changed.Snapshot(service.ForEffects, func(s *planner.Snapshot) error {
+			if s.Options.InstanceTypesMax != 7 || s.OptionsSeq == 0 {
+				t.Errorf("the snapshot has options %+v of record %d", s.Options, s.OptionsSeq)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAFencedAppendEndsTheTerm(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		h, led := r.leading(ledger.ServiceProvisioner, ledger.ModeActive)
+		basis, decision := r.basis(h), r.decision(h, "p")
+		r.elector.Expire(ledger.ServiceProvisioner)
+		if _, err := h.Decide(r.t.Context(), basis, decision); !errors.Is(err, store.ErrFenced) {
+			t.Errorf("an append without the lease: %v", err)
+		}
+		synctest.Wait()
+		if led.Err() == nil || !errors.Is(context.Cause(led), store.ErrFenced) {
+			t.Errorf("the term goes on: %v", context.Cause(led))
+		}
+		if _, err := h.Decide(r.t.Context(), basis, decision); !errors.Is(err, store.ErrFenced) {
+			t.Errorf("an append after the term: %v", err)
+		}
+	})
+}
+
+// vague is a log whose next append is stored although it reports an error, and which then answers no append until
+// found is closed.
+type vague struct {
+	store.Log
+	found chan struct{}
+}
+
+var errVague = errors.New("connection lost")
+
+func (v *vague) Append(ctx context.Context, d store.Draft) (store.Record, error) {
+	switch {
+	case v.found == nil:
+		return v.Log.Append(ctx, d)
+	case ledger.Kind(d.Kind) != ledger.KindProvisioningPlanned:
+		select {
+		case <-v.found:
+		case <-ctx.Done():
+			return store.Record{}, ctx.Err()
+		}
+		return v.Log.Append(ctx, d)
+	}
+	if _, err := v.Log.Append(ctx, d); err != nil {
+		return store.Record{}, err
+	}
+	return store.Record{}, errVague
+}
+
+func TestNoSnapshotWhileAnAppendIsUncertain(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.stop()
+		v := &vague{Log: r.log}
+		r.start(v)
+		h, _ := r.leading(ledger.ServiceProvisioner, ledger.ModeActive)
+		basis, decision := r.basis(h), r.decision(h, "p")
+		v.found = make(chan struct{})
+		if _, err := h.Decide(r.t.Context(), basis, decision); !errors.Is(err, errVague) {
+			t.Fatalf("got %v", err)
+		}
+		synctest.Wait()
+		if err := r.snapshot(h, service.ForEffects); !errors.Is(err, service.ErrNotReady) {
+			t.Errorf("a snapshot while the append is uncertain: %v", err)
+		}
+		close(v.found)
+		synctest.Wait()
+		if err := h.Ledger(func(l *ledger.Ledger) error {
+			if l.Aggregate("pool/p") == 0 {
+				t.Error("the ledger does not have the record that was stored")
+			}
+			return nil
+		}); err != nil {
+			t.Errorf("after it was looked up: %v", err)
+		}
+		head, err := r.log.Head(r.t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		records, err := r.log.Read(r.t.Context(), head.Seq, 1)
+		if err != nil || ledger.Kind(records[0].Kind) != ledger.KindModeChanged || records[0].Service != ledger.ServiceProvisioner {
+			t.Errorf("the head has not moved: what may still be under way can be stored (%v)", err)
+		}
+	})
+}

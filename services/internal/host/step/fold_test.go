@@ -1,0 +1,168 @@
+package step
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"millwright/events"
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/services/internal/host/fold"
+	"millwright/services/internal/service"
+	"millwright/store"
+)
+
+func TestUnknownKinds(t *testing.T) {
+	cases := map[string]struct {
+		draft     store.Draft
+		standDown bool
+	}{
+		"an ignorable one is passed over":           {draft: store.Draft{Kind: 999, Ignorable: true}},
+		"any other makes the service stand down":    {draft: store.Draft{Kind: 999}, standDown: true},
+		"a payload that can't be read does as well": {draft: store.Draft{Kind: uint16(ledger.KindClaimClosed), Payload: []byte("{")}, standDown: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				h, _ := r.leading(ledger.ServiceProvisioner, ledger.ModeActive)
+				c.draft.Time, c.draft.Service, c.draft.Mode = time.Now(), "future", "active"
+				if _, err := r.log.Append(r.t.Context(), c.draft); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				err := r.snapshot(h, service.ForEffects)
+				if got := errors.Is(err, fold.ErrStandDown); got != c.standDown {
+					t.Errorf("stands down: %v (%v), want %v", got, err, c.standDown)
+				}
+				if failed := h.Failed() != nil; failed != c.standDown {
+					t.Errorf("failed: %v", failed)
+				}
+				if _, err := h.Outcome(r.t.Context(), service.Outcome{Kind: ledger.KindCommandSucceeded, Payload: &ledger.CommandSucceeded{}}); (err != nil) != c.standDown {
+					t.Errorf("an append ended with %v", err)
+				}
+				if ready := r.state.Ready() == nil; ready == c.standDown {
+					t.Errorf("ready: %v", ready)
+				}
+			})
+		})
+	}
+}
+
+func TestAnUnreadableObservationIsPassedOver(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		h, _ := r.leading(ledger.ServiceProvisioner, ledger.ModeActive)
+		r.resync()
+		r.send([]byte("\xff\xff not an observation"))
+		r.node("n", nil)
+		if err := h.Snapshot(service.ForProvisioning, func(s *planner.Snapshot) error {
+			if s.World.Node("n") == nil {
+				t.Error("what came after it is not folded")
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestANewStreamStartsANewWorld(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		h, _ := r.leading(ledger.ServiceProvisioner, ledger.ModeActive)
+		r.resync()
+		r.node("old", nil)
+		if _, err := r.stream.Renew(r.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if err := r.snapshot(h, service.ForProvisioning); !errors.Is(err, service.ErrNotReady) {
+			t.Errorf("before its resync: %v", err)
+		}
+		r.resync()
+		if err := h.Snapshot(service.ForDisruption, func(s *planner.Snapshot) error {
+			if s.World.Node("old") != nil {
+				t.Error("a node of the old stream is left")
+			}
+			return nil
+		}); err != nil {
+			t.Errorf("after its resync: %v", err)
+		}
+	})
+}
+
+func TestAWorldThatIsNotWhatWasPublishedIsFoldedAnew(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.resync()
+		r.node("a", nil)
+		before := r.state.Version().Node("a").Object
+		for range 2 { // the second is within the minute
+			r.publish(events.KindNone, events.OpHeartbeat, "", &events.Heartbeat{Sums: map[string]events.Sum{"Node": {Count: 2}}})
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		w := r.state.Version()
+		if n := w.Node("a"); n == nil || n.Object == before || !r.state.Torn() {
+			t.Errorf("with its node: %t, folded anew: %t, torn: %t", n != nil, n != nil && n.Object != before, r.state.Torn())
+		}
+		if n := counterOf(t, r.registry, "millwright_world_drifts_total"); n != 1 {
+			t.Errorf("counted %v times", n)
+		}
+		r.resync()
+		if r.state.Torn() {
+			t.Error("torn after a resync")
+		}
+	})
+}
+
+func TestAStartBeginsAtTheNewestCheckpoint(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.resync()
+		r.node("a", nil)
+		w := r.state.Version()
+		at := w.Position()
+		name, _, err := events.WriteCheckpoint(t.Context(), r.stream.Blobs(), at, w.WriteCheckpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := r.stream.Blobs().Get(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, content := range [][]byte{[]byte("broken"), whole[:len(whole)/2], nil} {
+			if err := r.stream.Blobs().Put(t.Context(), events.CheckpointName(at.Incarnation, at.Sequence+1+uint64(i)), content); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"b", "c", "d"} {
+			r.node(name, nil)
+		}
+		r.bus.Discard(at.Sequence) // the messages before are no longer retained
+		want, _ := r.state.Position()
+		r.stop()
+		r.start(r.log)
+		if got, _ := r.state.Position(); got != want {
+			t.Errorf("folded up to %+v, want %+v", got, want)
+		}
+		if _, synced := r.state.Position(); !synced {
+			t.Error("what the checkpoint held is missing")
+		}
+	})
+}
+
+// counterOf is the value of a counter.
+func counterOf(t *testing.T, from *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	return 0
+}
