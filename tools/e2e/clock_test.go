@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -20,10 +21,14 @@ import (
 	"millwright/tools/stack"
 )
 
-// witnesses stand between Millwright and the API server and EC2, and say another time than those do.
+// witnesses stand between Millwright and the API server and EC2, and say another time than those do, or nothing at all.
 type witnesses struct {
 	api, ec2 atomic.Int64
+	// lost is asked after a call was carried out whether its answer is lost; nil: none is.
+	lost func(*http.Request) bool
 }
+
+var errLost = errors.New("the answer is lost")
 
 // proxy passes all on to target, but for the Date of the answers.
 func (w *witnesses) proxy(t *testing.T, target *url.URL, transport http.RoundTripper, shift *atomic.Int64) string {
@@ -33,9 +38,17 @@ func (w *witnesses) proxy(t *testing.T, target *url.URL, transport http.RoundTri
 		if date, err := http.ParseTime(r.Header.Get("Date")); err == nil {
 			r.Header.Set("Date", date.Add(time.Duration(shift.Load())).UTC().Format(http.TimeFormat))
 		}
+		if w.lost != nil && w.lost(r.Request) {
+			return errLost
+		}
 		return nil
 	}
-	p.ErrorHandler = func(rw http.ResponseWriter, _ *http.Request, _ error) { rw.WriteHeader(http.StatusBadGateway) }
+	p.ErrorHandler = func(rw http.ResponseWriter, _ *http.Request, err error) {
+		if errors.Is(err, errLost) {
+			panic(http.ErrAbortHandler) // which closes the connection
+		}
+		rw.WriteHeader(http.StatusBadGateway)
+	}
 	server := httptest.NewServer(p)
 	t.Cleanup(server.Close)
 	t.Cleanup(server.CloseClientConnections) // or watches would hold up the end
