@@ -27,6 +27,8 @@ type Step struct {
 	// Deadline is the termination timestamp; zero for none. DeadlineInvalid is the annotation that can't be read.
 	Deadline        time.Time
 	DeadlineInvalid string
+	// Paced: the deadline does not count yet.
+	Paced bool
 	// PodsGone: nothing is left to wait for. VolumesGone: nor a volume, or the deadline has passed.
 	PodsGone, VolumesGone bool
 	// Volumes are the attachments waited for, by name.
@@ -55,7 +57,7 @@ func (s Step) Message() string {
 // TierStarted is the record of the step's tier, nil if the Ledger already has it with all these pods. Records are
 // per tier, not per eviction: a tier is recorded again only when a pod joins it.
 func (s Step) TierStarted(d *ledger.Drain) *ledger.DrainTierStarted {
-	r := &ledger.DrainTierStarted{Node: s.Node, Tier: s.Tier, Evict: Refs(s.Evict), Held: Refs(s.Held)}
+	r := &ledger.DrainTierStarted{Node: s.Node, Tier: s.Tier, Evict: Refs(s.Evict), Held: Refs(s.Held), Paced: s.Paced}
 	for _, del := range s.Delete {
 		r.Delete = append(r.Delete, Ref(del.Pod))
 	}
@@ -92,6 +94,20 @@ func Refs(pods []*world.Pod) []ledger.PodRef {
 func Plan(s *planner.Snapshot, node string) Step {
 	step := Step{Node: node}
 	step.setDeadline(s)
+	return step.plan(s, node)
+}
+
+// PlanPaced is Plan for a drain that nothing is forced in although its deadline comes: too many came to theirs at once.
+func PlanPaced(s *planner.Snapshot, node string) Step {
+	step := Step{Node: node, Paced: true}
+	return step.plan(s, node)
+}
+
+// Forced reports that the step does what only the deadline allows.
+func (s Step) Forced() bool { return len(s.Delete) > 0 || s.VolumesGone && len(s.Volumes) > 0 }
+
+func (st *Step) plan(s *planner.Snapshot, node string) Step {
+	step := *st
 	pods := s.World.PodsOn(node)
 	for _, p := range pods {
 		step.sort(p, s.Certain())

@@ -397,6 +397,8 @@ type DrainTierStarted struct {
 	Held []PodRef `json:"held,omitempty"`
 	// Delete are pods deleted with a shortened grace period because of the deadline.
 	Delete []PodRef `json:"delete,omitempty"`
+	// Paced: nothing is forced yet although the deadline comes, for that of too many others came at once.
+	Paced bool `json:"paced,omitempty"`
 }
 
 // NodeDrained: nothing is left to wait for. Pods are those the API server listed directly before.

@@ -31,6 +31,9 @@ func (s *Service) finish(p *plan) {
 			return err
 		}
 		step := s.directStep(name, pods, p.deadline)
+		if step.Forced() && !s.breaker.allows(name) {
+			step = s.directStep(name, pods, time.Time{})
+		}
 		switch {
 		case !step.PodsGone && p.direct:
 			return s.evictListed(ctx, p, step)
@@ -61,7 +64,7 @@ func (s *Service) directStep(node string, pods []corev1.Pod, deadline time.Time)
 	l := ledger.New("")
 	_ = l.Apply(ledger.Entry{Seq: 1, Mode: ledger.ModeActive, Kind: ledger.KindDrainStarted,
 		Payload: &ledger.DrainStarted{Node: node, Deadline: deadline}})
-	return drain.Plan(planner.NewSnapshot(w, l, s.host.Now()), node)
+	return drain.Plan(planner.NewSnapshot(w, l, s.breaker.certainly(s.host.Now())), node)
 }
 
 func (s *Service) evictListed(ctx context.Context, p *plan, step drain.Step) error {

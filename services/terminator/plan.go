@@ -2,6 +2,7 @@ package terminator
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"millwright/planner"
@@ -45,8 +46,11 @@ type deletion struct {
 // plan looks at all nodes with a recorded drain, on one Snapshot.
 func (s *Service) plan(nodes []leaving) ([]plan, error) {
 	var plans []plan
+	// The breaker allows who comes first.
+	nodes = slices.SortedStableFunc(slices.Values(nodes), func(a, b leaving) int { return a.deadline().Compare(b.deadline()) })
 	look := func(direct bool) func(*planner.Snapshot) error {
 		return func(snap *planner.Snapshot) error {
+			s.breaker.begin(snap)
 			for _, l := range nodes {
 				if d := snap.Ledger.Drain(l.node.Name); d != nil {
 					plans = append(plans, s.planNode(snap, l, d, direct))
@@ -79,10 +83,14 @@ func (s *Service) planNode(snap *planner.Snapshot, l leaving, d *ledger.Drain, d
 		basis:     snap.Basis(), expects: snap.Expect(ledger.NodeAggregate(l.node.Name)), deadline: l.deadline()}
 	if direct {
 		p.volumes = s.attachedTo(l.node.Name)
-		p.volumesGone = len(p.volumes) == 0 || !p.deadline.IsZero() && snap.Now.After(p.deadline)
+		past := !p.deadline.IsZero() && snap.Certain().After(p.deadline)
+		p.volumesGone = len(p.volumes) == 0 || past && s.breaker.allows(p.node.Name)
 		return p
 	}
 	step := drain.Plan(snap, l.node.Name)
+	if step.Forced() && !s.breaker.allows(p.node.Name) {
+		step = drain.PlanPaced(snap, l.node.Name)
+	}
 	p.tier = step.TierStarted(d)
 	p.evicts = drain.Refs(step.Evict)
 	for _, del := range step.Delete {

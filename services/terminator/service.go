@@ -61,6 +61,7 @@ type Service struct {
 	// tainted is when a node was first seen with the taint; unfit is since when the World can't be had.
 	tainted map[string]time.Time
 	unfit   time.Time
+	breaker *breaker
 }
 
 const (
@@ -85,7 +86,7 @@ const (
 // New returns the service.
 func New(host service.Host, deps Deps) *Service {
 	return &Service{host: host, cluster: deps.Cluster, kube: deps.Kube, logger: deps.Logger,
-		metrics: newMetrics(deps.Registerer), retries: backoff.New(retryFirst, retryMax), tainted: map[string]time.Time{}}
+		metrics: newMetrics(deps.Registerer), retries: backoff.New(retryFirst, retryMax), tainted: map[string]time.Time{}, breaker: newBreaker()}
 }
 
 // Name implements service.Service.
@@ -113,6 +114,7 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 		errs = append(errs, s.advance(ctx, &plans[i]))
 		next = poll
 	}
+	s.alarm(ctx)
 	s.forget(leaving)
 	if err := errors.Join(errs...); err != nil {
 		return 0, err
@@ -238,4 +240,5 @@ func (s *Service) forget(leaving []leaving) {
 			delete(s.tainted, name)
 		}
 	}
+	s.breaker.forget(present)
 }

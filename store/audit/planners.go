@@ -92,7 +92,11 @@ func replanTier(s *planner.Snapshot, e ledger.Entry) *planner.Decision {
 	if !ok {
 		return nil
 	}
-	started := drain.Plan(s, p.Node).TierStarted(s.Ledger.Drain(p.Node))
+	plan := drain.Plan
+	if p.Paced {
+		plan = drain.PlanPaced
+	}
+	started := plan(s, p.Node).TierStarted(s.Ledger.Drain(p.Node))
 	if started == nil {
 		return nil
 	}
