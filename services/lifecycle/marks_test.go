@@ -35,13 +35,19 @@ func (r *rig) soon(name, kind, want string) {
 	r.run(fmt.Sprintf("%s of %s is %q", kind, name, want), func() bool { return r.shown(name, kind) == want })
 }
 
-// stays waits long enough for everything to be looked at again.
+// stays demands that the condition is shown so, second by second, until EC2 and every claim were looked at twice again.
 func (r *rig) stays(name, kind, want string) {
 	r.t.Helper()
-	r.wait(2 * scanEvery)
-	if got := r.shown(name, kind); got != want {
-		r.t.Errorf("%s of %s is %q, want %q", kind, name, got, want)
-	}
+	end, scans, last := r.now.Add(2*max(scanEvery, fullEvery)+marksEvery), 0, r.svc.mem.scan.at
+	r.run(fmt.Sprintf("%s of %s stays %q", kind, name, want), func() bool {
+		if at := r.svc.mem.scan.at; !at.Equal(last) {
+			scans, last = scans+1, at
+		}
+		if got := r.shown(name, kind); got != want {
+			r.t.Fatalf("%s of %s is %q, want %q", kind, name, got, want)
+		}
+		return scans >= 2 && !r.now.Before(end)
+	})
 }
 
 // pod comes to the claim's node.

@@ -11,14 +11,15 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// allowance is a token bucket as EC2 publishes it: calls a second on average, and at once.
+// allowance is a token bucket: calls a second on average, and at once.
 type allowance struct {
 	perSecond float64
 	burst     int
 }
 
-// allowances by action (EC2 User Guide, "API request throttling", request token buckets). Others fall under one of the general ones.
-// For CreateFleet no bucket is published: it begins above the general one for changing calls, and refusals slow it down.
+// allowances by action, chosen at or below what EC2 is known to allow an account by default (EC2 User Guide, "API request throttling", says
+// how it counts; what an account may do can be asked to be raised). They were not copied from a list and cannot be set: where an account
+// allows less, or others use it up, refusals slow a bucket down. Actions without one fall under one of the general ones.
 var allowances = map[string]allowance{
 	"ec2:RunInstances":       {2, 5},
 	"ec2:CreateFleet":        {10, 100},

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-func TestCallsAreSentAtThePublishedRate(t *testing.T) {
+func TestCallsAreSentAtTheRateOfTheirBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudgets(time.Now)
 		start := time.Now()

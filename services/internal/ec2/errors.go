@@ -180,10 +180,18 @@ func isThrottling(err error) bool {
 	return slices.Contains(throttlingCodes, Code(err)) || statusOf(err) == http.StatusTooManyRequests
 }
 
-// IsTemplateLimit reports that the account may have no more launch templates.
+// IsTemplateLimit reports that the account may have no more launch templates. EC2's list of error codes names none for that, so every code
+// of a limit or quota counts which is not one for the rate of calls, and one of those too if its message speaks of launch templates.
 func IsTemplateLimit(err error) bool {
 	call, ok := errors.AsType[*CallError](err)
-	return ok && call.Action == "ec2:CreateLaunchTemplate" && !isThrottling(err) && strings.Contains(Code(err), "LimitExceeded")
+	api, answered := errors.AsType[smithy.APIError](err)
+	if !ok || !answered || call.Action != "ec2:CreateLaunchTemplate" {
+		return false
+	}
+	code, message := strings.ToLower(api.ErrorCode()), strings.ToLower(api.ErrorMessage())
+	limit := strings.Contains(code, "limit") || strings.Contains(code, "quota")
+	spoken := strings.Contains(message, "launch template") && (strings.Contains(message, "limit") || strings.Contains(message, "maximum") || strings.Contains(message, "quota"))
+	return spoken || limit && !isThrottling(err)
 }
 
 // statusOf returns the HTTP status of the last answer, or 0.

@@ -287,3 +287,30 @@ func TestASubnetWithoutAddressesIsNamed(t *testing.T) {
 		t.Errorf("of the whole call: %+v", f)
 	}
 }
+
+func TestTheLimitOfLaunchTemplatesIsKnownByAnyCode(t *testing.T) {
+	cases := []struct {
+		action, code, message string
+		want                  bool
+	}{
+		{"ec2:CreateLaunchTemplate", "LaunchTemplateLimitExceeded", "", true},
+		{"ec2:CreateLaunchTemplate", "ResourceLimitExceeded", "", true},
+		{"ec2:CreateLaunchTemplate", "ResourceCountLimitExceededException", "", true},
+		{"ec2:CreateLaunchTemplate", "ServiceQuotaExceededException", "", true},
+		{"ec2:CreateLaunchTemplate", "LimitExceededException", "You have reached the limit of launch templates", true},
+		{"ec2:CreateLaunchTemplate", "Client.Unknown", "You have reached the maximum number of Launch Templates", true},
+		{"ec2:CreateLaunchTemplate", "RequestLimitExceeded", "Request limit exceeded.", false},
+		{"ec2:CreateLaunchTemplate", "LimitExceededException", "Rate exceeded", false},
+		{"ec2:CreateLaunchTemplate", "InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.", false},
+		{"ec2:CreateFleet", "MaxFleetLimitExceeded", "", false},
+	}
+	for _, c := range cases {
+		err := &CallError{Action: c.action, Mutating: true, Err: &smithy.GenericAPIError{Code: c.code, Message: c.message}}
+		if got := IsTemplateLimit(err); got != c.want {
+			t.Errorf("%s %s %q: %t", c.action, c.code, c.message, got)
+		}
+	}
+	if IsTemplateLimit(errors.New("LimitExceeded")) {
+		t.Error("what EC2 did not answer is its limit")
+	}
+}

@@ -330,6 +330,15 @@ func TestInstanceProfiles(t *testing.T) {
 		t.Errorf("a profile with the right role was replaced by %q", got)
 	}
 
+	delete(w.profiles, first) // by others; launches from the class fail until it is made again
+	w.now = w.now.Add(profileTTL)
+	mended := class()
+	mended.Status.InstanceProfile = first
+	if c, again, err := w.Reconcile(context.Background(), mended, nil); err != nil || c.Object.Status.InstanceProfile != first || w.profiles[first].Role != "node-role" ||
+		again+profileTTL >= 5*time.Minute { // what a launch may take
+		t.Errorf("a profile that others deleted is not made again in time: %v, next look after %s, %v", w.profiles[first], again, err)
+	}
+
 	given := class()
 	given.Spec.Role, given.Spec.InstanceProfile = "", ptr("mine")
 	if got := w.reconcile(t, given).Object.Status.InstanceProfile; got != "mine" {
