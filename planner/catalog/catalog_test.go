@@ -133,7 +133,8 @@ func TestIndexAgreesWithLookingAtEachType(t *testing.T) {
 		s := requirement.NewSet(requirement.New("a", op, values...), requirement.New("b", "In", "1", "x"))
 		v := resource.Vector{MilliCPU: rapid.Int64Range(0, 6).Draw(t, "wantCPU"), Memory: rapid.Int64Range(0, 6).Draw(t, "wantMemory")}
 		v.Set("gpu", rapid.Int64Range(0, 3).Draw(t, "wantGPU"))
-		match, hold := c.MatchingSet(s), c.Holding(v)
+		match, hold := c.MatchingSet(s), c.All()
+		c.Narrow(hold, &v)
 		for i, it := range c.Types {
 			if match.Has(i) != it.Requirements.IntersectsSet(s) {
 				t.Fatalf("%s against %s: %v", it.Requirements, s, match.Has(i))

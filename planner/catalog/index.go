@@ -421,13 +421,6 @@ func (d *fitDimension) largest(b, within bitset.Set) int64 {
 	return max(0, d.amounts[low-1])
 }
 
-// Holding returns a new set of the types whose allocatable holds v.
-func (c *Catalog) Holding(v resource.Vector) bitset.Set {
-	b := c.All()
-	c.Narrow(b, &v)
-	return b
-}
-
 // Offered returns a new set of the types with an available offering whose shape is Compatible with s.
 // available holds, by shape, the types to count; the compatible shapes are appended to shapes.
 func (c *Catalog) Offered(s requirement.Set, available []bitset.Set, shapes *[]int) bitset.Set {

@@ -370,6 +370,3 @@ func (w *World) Counter() uint64 { return w.stream.counter }
 
 // Ignored counts messages that were late or repeated.
 func (w *World) Ignored() uint64 { return w.stream.dropped }
-
-// Resyncing reports that a resync has begun and not ended.
-func (w *World) Resyncing() bool { return w.resync.running }

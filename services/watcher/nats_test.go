@@ -106,7 +106,7 @@ func TestANATSServerThatRestartsOrForgets(t *testing.T) {
 					return false
 				}
 			}
-			return w.Synced() && !w.Torn() && !w.Resyncing() && countPods(w) == len(names)
+			return w.Synced() && !w.Torn() && countPods(w) == len(names)
 		}
 	}
 	first := foldUntil(t, reader, has("a", "b"))

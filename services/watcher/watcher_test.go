@@ -227,7 +227,7 @@ func TestAWorldThatDriftedIsFoundWithin30Seconds(t *testing.T) {
 				r.pass(100 * time.Millisecond)
 			}
 			r.pass(time.Second)
-			if int(r.kube.lists.Load()) != i+2 || r.world().PodNamed("default", "lost") == nil {
+			if int(r.kube.lists.Load()) != i+2 || r.world().Pod("uid-lost") == nil {
 				t.Fatalf("%d lists after %d drifts", int(r.kube.lists.Load()), i+1)
 			}
 			t.Logf("found after %s", took)

@@ -333,7 +333,7 @@ func TestObjectsSurviveFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := w.PodNamed("default", "a")
+	got := w.Pod(pod.UID)
 	if got == nil || !got.Unschedulable || got.UID != pod.UID || got.Class.Requests.MilliCPU != 100 || got.Created != pod.CreationTimestamp.UnixNano() {
 		t.Errorf("%+v", got)
 	}
