@@ -222,6 +222,21 @@ func TestAClaimWithoutObjectIsNotInFlightOnceItsNodeIsThere(t *testing.T) {
 	want(t, "nodes", len(c.Snapshot().StateNodes()), 1)
 }
 
+// Nodes and NodeClaims are watched apart, and either may come first. A claim of which the World has the Node alone is in flight as long as
+// its NodeClaim may still come: else a static NodePool would buy another one.
+func TestAClaimWhoseNodeComesBeforeItsObjectIsInFlight(t *testing.T) {
+	c := pt.New()
+	seq := c.Record(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{NodePool: "p"}}})
+	name := ledger.ClaimName(pt.LogID, "p", seq, 0)
+	c.Record(ledger.KindLaunchRequested, &ledger.LaunchRequested{Claim: name, UID: "u", Attempt: 1})
+	c.Record(ledger.KindLaunched, &ledger.Launched{Claim: name, ProviderID: pt.ProviderID("n")})
+	c.See(pt.Node("n"))
+	c.Advance(time.Second)
+	want(t, "in flight while its NodeClaim may still come", len(c.Snapshot().InFlight()), 1)
+	c.Advance(2 * ledger.ClockTolerance)
+	want(t, "in flight once the World would show it", len(c.Snapshot().InFlight()), 0)
+}
+
 func TestAClaimThatSaysNoAmountsHasThoseThatWerePlanned(t *testing.T) {
 	c := pt.New(pt.Pool("p"))
 	seq := c.Record(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{

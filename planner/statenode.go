@@ -96,8 +96,10 @@ func (s *Snapshot) toCome(c *ledger.Claim) bool {
 	if obj := s.World.NodeClaim(c.Name); obj != nil {
 		return obj.DeletionTimestamp == nil && !conditionTrue(obj.Status.Conditions, karpv1.ConditionTypeInstanceTerminating)
 	}
-	if c.Instance != nil && s.World.NodeByProviderID(c.Instance.ProviderID) != nil {
-		return false // users took the NodeClaim away by its finalizers; its Node counts for itself
+	if c.Instance != nil && s.World.NodeByProviderID(c.Instance.ProviderID) != nil && !s.World.AsOf().Before(c.OpenedAt.Add(clockSkewMax)) {
+		// The NodeClaim was there before its instance was asked for, so the World, in which Nodes may come earlier, would show it by now:
+		// users took it away by its finalizers, and its Node counts for itself.
+		return false
 	}
 	// Not in the World: not yet, or, once the World is past the time at which its node joined, no more. Lifecycle sees the
 	// cluster by itself, so its records may be ahead of the World.

@@ -84,7 +84,9 @@ func (p *process) Decide(ctx context.Context, basis planner.Basis, d planner.Dec
 }
 
 func (p *process) decide(ctx context.Context, basis planner.Basis, d planner.Decision) (store.Record, error) {
-	draft, err := audit.DecisionDraft(basis, d)
+	short := d
+	short.Payload = ledger.Compact(d.Payload)
+	draft, err := audit.DecisionDraft(basis, short)
 	if err != nil {
 		return store.Record{}, err
 	}
