@@ -54,3 +54,16 @@ func TestTheLogIsRelievedByCommand(t *testing.T) {
 		t.Errorf("%s%v", out, err)
 	}
 }
+
+func TestStatusSaysWhyNobodyLeads(t *testing.T) {
+	for want, d := range map[string]*databaseStatus{
+		"lifecycle: nobody leads; nobody can be elected while the database of the log is full\n": {NoSpace: true},
+		"lifecycle: nobody leads; /readyz of its processes says why":                             nil,
+	} {
+		var out strings.Builder
+		(&status{Services: []serviceStatus{{Service: "lifecycle"}}, Database: d}).printServices(&out)
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got %s, want …%s…", out.String(), want)
+		}
+	}
+}

@@ -74,9 +74,17 @@ func (st *status) printServices(out io.Writer) {
 		case s.Clock != "":
 			fmt.Fprintf(out, "%s: %s stands down: %s\n", s.Service, s.Identity, s.Clock)
 		case s.Identity == "" && !st.Offline:
-			fmt.Fprintf(out, "%s: nobody leads; /readyz of its processes says why: one whose clock is off stands down\n", s.Service)
+			fmt.Fprintf(out, "%s: nobody leads; %s\n", s.Service, st.whyUnled())
 		}
 	}
+}
+
+// whyUnled is what keeps a service from having a leader, as far as it shows from here.
+func (st *status) whyUnled() string {
+	if d := st.Database; d != nil && d.NoSpace {
+		return "nobody can be elected while the database of the log is full"
+	}
+	return "/readyz of its processes says why: one whose clock is off stands down"
 }
 
 // ago is how old a World was when it was reported.
