@@ -31,12 +31,12 @@ var mutants = map[string]mutant{
 		"planner/pods.go", "func IsProvisionable(p *world.Pod) bool {\n", "return p.Unschedulable && p.NodeName == \"\" && len(p.Class.Spec.NodeSelector) == 0 && p.Active() && !p.Class.DaemonSetOwned()",
 		[]string{"9: every pending pod has a verdict", "it converges"}},
 	"no toleration tolerates": {
-		"planner/provision/taints.go", "func tolerates(t *corev1.Taint, tolerations []corev1.Toleration) bool {\n", "return false", []string{"it converges", "3: no pod dies"}},
+		"planner/provision/internal/demand/taints.go", "func tolerates(t *corev1.Taint, tolerations []corev1.Toleration) bool {\n", "return false", []string{"it converges", "3: no pod dies"}},
 	"nodes that are going use up no budget": {
 		"planner/disrupt/budgets.go", "func consuming(s *planner.Snapshot, pool string) (nodes, used int) {\n", "for _, n := range s.StateNodes() {\nif n.NodePool == pool && n.Managed && n.Initialized && n.Node != nil && !terminating(n) {\nnodes++\n}\n}\nreturn nodes, 0",
 		[]string{"4: commands stay within the budgets"}},
 	"small instance types hold what large ones do": {
-		"planner/provision/open.go", "\t\tneed := total.Add(g.overhead)\n", "_ = need\nout.Or(part)\ncontinue", []string{"5: planned claims have room for their pods"}},
+		"planner/provision/internal/place/open.go", "\t\tneed := total.Add(g.Overhead)\n", "_ = need\nout.Or(part)\ncontinue", []string{"5: planned claims have room for their pods"}},
 }
 
 const (
