@@ -20,10 +20,10 @@ type approval struct {
 }
 
 // approvalFor returns nil if a command may start without asking.
-func (p *pass) approvalFor(started *ledger.CommandStarted) *approval {
+func (c *candidates) approvalFor(started *ledger.CommandStarted) *approval {
 	var a *approval
-	for _, c := range started.Candidates {
-		for _, rule := range p.policies[c.NodePool] {
+	for _, taken := range started.Candidates {
+		for _, rule := range c.policies[taken.NodePool] {
 			want := rule.Spec.Approval
 			if want == nil || len(want.Reasons) > 0 && !slices.Contains(want.Reasons, started.Reason) {
 				continue
@@ -48,9 +48,9 @@ func (p *pass) approvalFor(started *ledger.CommandStarted) *approval {
 }
 
 // propose turns the decision to start a command into one to ask for it: it advances nothing, for nothing is taken.
-func (p *pass) propose(d *planner.Decision, started *ledger.CommandStarted, a *approval) *planner.Decision {
+func propose(s *planner.Snapshot, d *planner.Decision, started *ledger.CommandStarted, a *approval) *planner.Decision {
 	d.Kind, d.Advances = ledger.KindCommandProposed, nil
-	d.Payload = &ledger.CommandProposed{Command: *started, Policies: a.policies, Expires: p.s.Now.Add(a.life).UTC()}
+	d.Payload = &ledger.CommandProposed{Command: *started, Policies: a.policies, Expires: s.Now.Add(a.life).UTC()}
 	return d
 }
 

@@ -250,7 +250,7 @@ const commandTimeout = 10 * time.Minute
 func (p *pass) decision(started *ledger.CommandStarted, x Explanation) *planner.Decision {
 	d := p.startDecision(started, x)
 	if a := p.approvalFor(started); a != nil {
-		return p.propose(d, started, a)
+		return propose(p.s, d, started, a)
 	}
 	return d
 }

@@ -304,16 +304,16 @@ func (p *pass) worth(o *outcome) (kept []*planner.StateNode, why string) {
 }
 
 // tooMany are the nodes of an outcome whose pods, with those of the nodes before them, are too many for the hour.
-func (p *pass) tooMany(o *outcome) (kept []*planner.StateNode, why string) {
+func (c *candidates) tooMany(o *outcome) (kept []*planner.StateNode, why string) {
 	moving, first := map[string]int{}, map[string]bool{}
 	for _, n := range o.nodes {
 		pods := len(reschedulable(n))
 		if pods == 0 {
 			continue
 		}
-		for _, rule := range p.policies[n.NodePool] {
+		for _, rule := range c.policies[n.NodePool] {
 			if most := rule.Spec.MaxEvictionsPerHour; most != nil && first[n.NodePool] {
-				if moved, _ := p.s.Ledger.Evictions(n.NodePool, p.s.Now); moved+moving[n.NodePool]+pods > int(*most) {
+				if moved, _ := c.s.Ledger.Evictions(n.NodePool, c.s.Now); moved+moving[n.NodePool]+pods > int(*most) {
 					kept, why = append(kept, n), fmt.Sprintf("DisruptionPolicy %q lets %d pods of NodePool %q move in an hour", rule.Name, *most, n.NodePool)
 					break
 				}
@@ -355,9 +355,9 @@ func (p *pass) tooLittle(o *outcome, nodes []*planner.StateNode) string {
 }
 
 // lifeOf is for how long a saving on a node's NodePool counts: the policy's horizon, at most the NodePool's expireAfter.
-func (p *pass) lifeOf(n *planner.StateNode, rule *policy) time.Duration {
+func (c *candidates) lifeOf(n *planner.StateNode, rule *policy) time.Duration {
 	life := rule.savings.horizon
-	if pool := p.s.World.NodePool(n.NodePool); pool != nil {
+	if pool := c.s.World.NodePool(n.NodePool); pool != nil {
 		if d := pool.Spec.Template.Spec.ExpireAfter.Duration; d != nil && *d > 0 {
 			life = min(life, *d)
 		}
