@@ -45,7 +45,7 @@ func (c *candidates) typeOf(n *planner.StateNode) *catalog.InstanceType {
 }
 
 // price is what a node costs per hour: its type's cheapest offering in its zone and capacity type, available or not (reference:
-// disruption §3, §11); 0 if it is not known.
+// disruption §3); 0 if it is not known.
 func (c *candidates) price(n *planner.StateNode) int64 {
 	if v, ok := c.prices[n]; ok {
 		return v

@@ -12,8 +12,7 @@ import (
 	"millwright/planner/provision/internal/offer"
 )
 
-// staticPool is a NodePool with spec.replicas and what counts for them (reference: scheduling §14, lifecycle
-// §8).
+// staticPool is a NodePool with spec.replicas and what counts for them (reference: scheduling §14).
 type staticPool struct {
 	pool *karpv1.NodePool
 	// active claims: nodes, and what is still to come.
