@@ -117,6 +117,17 @@ func IsRegistered(n *corev1.Node) bool {
 	return n.Labels[karpv1.NodeRegisteredLabelKey] == "true" && !hasTaint(n.Spec.Taints, karpv1.UnregisteredTaint())
 }
 
+// IsHeld reports that the Node is one of ours: it is registered, or bears our finalizer.
+func IsHeld(n *corev1.Node) bool {
+	return IsRegistered(n) || slices.Contains(n.Finalizers, karpv1.TerminationFinalizer)
+}
+
+// Managed reports that the NodeClaim refers to an EC2NodeClass.
+func Managed(o *karpv1.NodeClaim) bool {
+	ref := o.Spec.NodeClassRef
+	return ref != nil && ref.Group == awsv1.Group && ref.Kind == "EC2NodeClass"
+}
+
 func isReady(n *corev1.Node) bool {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {

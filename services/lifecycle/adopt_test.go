@@ -107,18 +107,18 @@ func TestTheBreakerComesWithTheFactsItHolds(t *testing.T) {
 	for _, i := range r.ec2.instances {
 		i.State = "terminated"
 	}
-	l, err := r.svc.list(t.Context())
-	if err != nil {
+	raised, known := false, false
+	r.recorded = map[ledger.Kind]func(){ledger.KindAlarmRaised: func() { // the scan has found out, and has yet to say so
+		facts, _ := r.svc.found.Instance("i-0001", r.now)
+		raised, known = true, facts.Gone()
+	}}
+	if err := r.svc.garbage.Scan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	facts, err := r.svc.lookAtInstances(t.Context(), l)
-	if err != nil {
-		t.Fatal(err)
+	if !raised || known {
+		t.Errorf("alarm: %v; the facts are known before the breaker is: %v", raised, known)
 	}
-	if got := vanished(l, facts); len(got) != 8 {
-		t.Fatalf("vanished: %v", got)
-	}
-	if r.svc.mem.instanceFacts("i-0001", r.now).Gone() {
-		t.Error("the facts are known before the breaker is")
+	if facts, held := r.svc.found.Instance("i-0001", r.now); !facts.Gone() || !held {
+		t.Errorf("after the scan: %+v, held: %v", facts, held)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
+	"millwright/services/internal/ec2"
 	"millwright/services/internal/kube"
 )
 
@@ -91,8 +92,7 @@ func (a *agenda) note(v *claimView) {
 	defer a.mu.Unlock()
 	if id := providerID(v.ledger, v.own()); id != "" {
 		a.ofInstance[id] = v.name
-		_, instance := splitProviderID(id)
-		a.ofInstance[instance] = v.name
+		a.ofInstance[ec2.InstanceID(id)] = v.name
 	}
 }
 

@@ -14,7 +14,7 @@ func BenchmarkMarksOfSettledClaims(b *testing.B) {
 	}
 	r.run("all ready", func() bool { return r.count(ledger.KindClaimInitialized) == 1000 })
 	for b.Loop() {
-		r.svc.mem.retries.Succeeded("marks")
+		r.svc.effects.Retries.Succeeded("marks")
 		r.svc.stepMarks(r.now)
 	}
 }

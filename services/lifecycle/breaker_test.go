@@ -9,6 +9,7 @@ import (
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
 	"millwright/services/internal/service"
+	"millwright/services/lifecycle/garbage"
 )
 
 const month = 31 * 24 * time.Hour
@@ -75,16 +76,16 @@ func TestTimeAloneIsPaced(t *testing.T) {
 	r.now = r.now.Add(month)
 	doomed := func() int { return r.count(ledger.KindClaimDoomed) }
 	r.wait(30 * time.Second)
-	if doomed() != collectFloor || r.count(ledger.KindAlarmRaised) != 1 {
+	if doomed() != garbage.Floor || r.count(ledger.KindAlarmRaised) != 1 {
 		t.Fatalf("%d doomed at once, %d alarms", doomed(), r.count(ledger.KindAlarmRaised))
 	}
 	r.restart() // a new leader goes on where the last one was
 	r.wait(25 * time.Second)
-	if doomed() != collectFloor {
+	if doomed() != garbage.Floor {
 		t.Fatalf("%d doomed within a minute", doomed())
 	}
 	r.wait(40 * time.Second)
-	if doomed() != 2*collectFloor {
+	if doomed() != 2*garbage.Floor {
 		t.Fatalf("%d doomed within two minutes", doomed())
 	}
 	r.noDrain = false
@@ -104,21 +105,6 @@ func TestOnlyTimeIsPaced(t *testing.T) {
 	for _, reason := range []string{claim.ReasonInsufficientCapacity, claim.ReasonWithdrawn, claim.ReasonNodePoolDeleted, claim.ReasonScaledDown} {
 		if claim.Timed(reason) {
 			t.Errorf("%s is paced", reason)
-		}
-	}
-}
-
-func TestAlarmsAreRaisedOnceUntilTheyAreOver(t *testing.T) {
-	var a alarms
-	now := time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
-	steps := []struct {
-		after time.Duration
-		want  bool
-	}{{0, true}, {30 * time.Second, false}, {9 * time.Minute, false}, {9 * time.Minute, false}, {alarmQuiet + 1, true}, {0, false}}
-	for i, s := range steps {
-		now = now.Add(s.after)
-		if got := a.begins("x", now); got != s.want {
-			t.Errorf("step %d: %v, want %v", i, got, s.want)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (c hangingClasses) Reconcile(context.Context, *awsv1.EC2NodeClass, []*karpv
 func paceWhile(t *testing.T, hang string) pace {
 	const each = 70
 	r := newRig(t)
-	r.svc.deps.Classes = hangingClasses{r}
+	r.with(func(d *Deps) { d.Classes = hangingClasses{r} })
 	plan := func() (names []string) {
 		for range each {
 			names = append(names, r.plan())
@@ -48,7 +48,7 @@ func paceWhile(t *testing.T, hang string) pace {
 	r.run("joining ones launched", func() bool {
 		return all(joining, func(n string) bool { return r.led.Claim(n) != nil && r.led.Claim(n).Instance != nil })
 	})
-	scanned := r.svc.mem.scan.at
+	scanned := r.svc.found.Scanned()
 	r.ec2.hang, r.noKubelet = hang, false
 	for _, n := range old {
 		r.kube.deleteClaim(n)
@@ -70,7 +70,7 @@ func paceWhile(t *testing.T, hang string) pace {
 			return r.kube.claims[n] != nil && claim.IsTrue(r.kube.claims[n].Status.Conditions, karpv1.ConditionTypeInitialized)
 		}))
 		note(&p.ended, all(old, func(n string) bool { return r.led.Claim(n) == nil }))
-		note(&p.scanned, r.svc.mem.scan.at.After(scanned))
+		note(&p.scanned, r.svc.found.Scanned().After(scanned))
 	}
 	return p
 }

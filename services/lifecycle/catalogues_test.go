@@ -31,7 +31,7 @@ func TestCataloguesOfNodeClassesThatAreGoneAreForgotten(t *testing.T) {
 	claim.Spec.NodeClassRef = learn("deleted-under-a-claim")
 	r.kube.put(&r.kube.claims, claim)
 	r.now = r.now.Add(time.Second)
-	if err := r.svc.scan(t.Context()); err != nil {
+	if err := r.svc.garbage.Scan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	left := r.svc.mem.catalogues

@@ -11,6 +11,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/claim"
 	"millwright/services/internal/lane"
 	"millwright/services/lifecycle/nodeclass"
 )
@@ -41,7 +42,7 @@ func (s *Service) stepClasses(now time.Time) time.Time {
 			wake = earliest(latest(due, now.Add(classesMin)), wake)
 			continue
 		}
-		s.effect(key, lane.NodeClass, func(ctx context.Context) error {
+		s.effects.Start(key, lane.NodeClass, func(ctx context.Context) error {
 			defer s.classes.touched.Store(true)
 			return s.reconcileClass(ctx, key, version, nc, claims)
 		})
@@ -55,7 +56,7 @@ func (s *Service) classUsers() map[string][]*karpv1.NodeClaim {
 	users := map[string][]*karpv1.NodeClaim{}
 	now := s.host.Now()
 	for _, o := range s.deps.Cache.NodeClaims() {
-		if o = s.newest(o, now); managed(o) {
+		if o = s.newest(o, now); claim.Managed(o) {
 			users[o.Spec.NodeClassRef.Name] = append(users[o.Spec.NodeClassRef.Name], o)
 		}
 	}
@@ -74,10 +75,10 @@ func (s *Service) reconcileClass(ctx context.Context, key, version string, nc *a
 		s.host.Event(e)
 	}
 	if err != nil {
-		return s.putOff(key, fmt.Errorf("reconcile EC2NodeClass %s: %w", nc.Name, err))
+		return s.effects.PutOff(key, fmt.Errorf("reconcile EC2NodeClass %s: %w", nc.Name, err))
 	}
 	s.mem.retries.Succeeded(key)
-	s.hold(key, classesMin)
+	s.effects.Hold(key, classesMin)
 	if again <= 0 || again > classesMax {
 		again = classesMax
 	}

@@ -103,7 +103,9 @@ func TestAfterAConflictTheObjectIsReadAnew(t *testing.T) {
 	r.kube.put(&r.kube.nodes, node)
 	r.kube.refused = 0
 	r.kube.deleteClaim(name)
-	r.svc.mem.scan.at = time.Time{} // the next scan sees that it is being deleted
+	if err := r.svc.garbage.Scan(t.Context()); err != nil { // it sees that it is being deleted
+		t.Fatal(err)
+	}
 	r.run("gone", func() bool { return len(r.kube.claims) == 0 && len(r.kube.nodes) == 0 })
 	if r.kube.refused > 2 {
 		t.Errorf("%d writes were refused, one for each object may be", r.kube.refused)

@@ -16,6 +16,7 @@ import (
 	"millwright/planner/ledger"
 	"millwright/services/internal/ec2"
 	"millwright/services/internal/kube"
+	"millwright/services/lifecycle/garbage"
 	"millwright/services/lifecycle/launch"
 	"millwright/services/lifecycle/nodeclass"
 )
@@ -96,8 +97,8 @@ type Deps struct {
 	Launcher Launcher
 	Classes  Classes
 	// Templates and Profiles may be nil: then nobody tidies them up.
-	Templates Templates
-	Profiles  Profiles
+	Templates garbage.Templates
+	Profiles  garbage.Profiles
 	// Hasher of EC2NodeClasses; the same as that of Classes.
 	Hasher nodeclass.Hasher
 	Logger zerolog.Logger

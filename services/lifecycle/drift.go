@@ -13,6 +13,8 @@ import (
 	"millwright/planner/catalog"
 	"millwright/planner/claim"
 	"millwright/planner/requirement"
+	"millwright/services/internal/ec2"
+	"millwright/services/lifecycle/garbage"
 	"millwright/services/lifecycle/launch"
 	"millwright/services/lifecycle/nodeclass"
 )
@@ -55,7 +57,7 @@ type comparison struct {
 	// class is nil if the NodeClass is not there or going.
 	class *classReference
 	// placement as EC2 lists it; listed is false before it did.
-	placement placement
+	placement garbage.Placement
 	listed    bool
 	now       time.Time
 }
@@ -81,8 +83,8 @@ func (y *driftReferences) drift(o *karpv1.NodeClaim, pool *poolReference, now ti
 		return "", true
 	}
 	c := &comparison{o: o, pool: pool, class: y.class(o.Spec.NodeClassRef.Name), now: now}
-	_, id := splitProviderID(o.Status.ProviderID)
-	c.placement, c.listed = y.s.mem.placementOf(id)
+	id := ec2.InstanceID(o.Status.ProviderID)
+	c.placement, c.listed = y.s.found.Placement(id)
 	known = true
 	for _, check := range driftChecks {
 		switch check.compare(c) {
@@ -223,7 +225,7 @@ func (c *comparison) image() verdict {
 	}
 	have, t := c.o.Status.ImageID, c.class.typeOf(c.o)
 	if have == "" {
-		have = c.placement.image
+		have = c.placement.Image
 	}
 	if !c.class.current || have == "" || t == nil {
 		return unknown
@@ -239,11 +241,11 @@ func (c *comparison) securityGroups() verdict {
 	switch {
 	case c.class == nil:
 		return inSync
-	case !c.class.current || !c.listed || len(c.placement.groups) == 0 || len(c.class.groups) == 0:
+	case !c.class.current || !c.listed || len(c.placement.Groups) == 0 || len(c.class.groups) == 0:
 		return unknown
 	}
 	have := map[string]bool{}
-	for _, id := range c.placement.groups {
+	for _, id := range c.placement.Groups {
 		have[id] = true
 	}
 	return driftedIf(!maps.Equal(have, c.class.groups))
@@ -253,8 +255,8 @@ func (c *comparison) subnet() verdict {
 	switch {
 	case c.class == nil:
 		return inSync
-	case !c.class.current || !c.listed || c.placement.subnet == "" || len(c.class.Status.Subnets) == 0:
+	case !c.class.current || !c.listed || c.placement.Subnet == "" || len(c.class.Status.Subnets) == 0:
 		return unknown
 	}
-	return driftedIf(!slices.ContainsFunc(c.class.Status.Subnets, func(s awsv1.Subnet) bool { return s.ID == c.placement.subnet }))
+	return driftedIf(!slices.ContainsFunc(c.class.Status.Subnets, func(s awsv1.Subnet) bool { return s.ID == c.placement.Subnet }))
 }

@@ -16,6 +16,7 @@ import (
 	"millwright/planner"
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
+	"millwright/services/internal/ec2"
 )
 
 // claimView is one claim as everything we can read shows it.
@@ -60,7 +61,7 @@ func (s *Service) look(name string) (*claimView, error) {
 		return nil, fmt.Errorf("read ledger: %w", err)
 	}
 	v.input.Now = v.basis.Now.UTC()
-	s.breaker.pace(&v.input, claims)
+	s.breaker.Pace(&v.input, claims)
 	v.input.LaunchTimeout, v.input.RegistrationTimeout = v.options.LaunchTimeout, v.options.RegistrationTimeout
 	s.complete(v, drained, now)
 	return v, nil
@@ -83,7 +84,7 @@ func (s *Service) drained(v *claimView, l *ledger.Ledger, now time.Time) map[str
 func (s *Service) objectOf(name string, now time.Time) *karpv1.NodeClaim {
 	o := s.deps.Cache.NodeClaim(name)
 	o, known := s.mem.claims.Newest(name, o, o != nil, now)
-	if !known || s.mem.absent(o) {
+	if !known || s.mem.claims.IsGone(o.UID) || s.found.ClaimAbsent(o) {
 		return nil
 	}
 	return o
@@ -104,7 +105,7 @@ func (s *Service) complete(v *claimView, drained map[string]bool, now time.Time)
 	in := &v.input
 	in.Ledger = claim.FactsOfLedger(v.ledger)
 	in.Object = claim.FactsOfObject(v.object, v.ledger, s.host.LogID())
-	in.ObjectGone = v.ledger != nil && s.mem.isGone(v.ledger.UID, v.at)
+	in.ObjectGone = v.ledger != nil && (s.mem.claims.IsGone(v.ledger.UID) || s.found.ClaimGone(v.ledger.UID, v.at))
 	own := v.own()
 	for _, n := range v.nodes {
 		facts := claim.FactsOfNode(n, own, drained[n.Name])
@@ -116,19 +117,16 @@ func (s *Service) complete(v *claimView, drained map[string]bool, now time.Time)
 	}
 	in.NodeClass = claim.FactsOfNodeClass(v.class)
 	in.PoolMissing, in.PoolGone = s.poolFacts(v)
-	in.NodeGone = s.mem.nodeGone(v.uid(), now)
+	in.NodeGone = s.found.NodeGone(v.uid(), now)
 	in.Failure = claim.FailureOf(v.ledger)
 	if v.ledger != nil && v.ledger.Open == nil && v.ledger.Instance == nil {
 		if f := s.mem.failure(v.ledger.UID); f != nil {
 			in.Failure = f
 		}
 	}
-	if _, id := splitProviderID(providerID(v.ledger, v.object)); id != "" {
-		in.Instance = s.mem.instanceFacts(id, now)
-	}
+	in.Instance, in.CollectionHeld = s.found.Instance(ec2.InstanceID(providerID(v.ledger, v.object)), now)
 	v.marks = s.mem.marksOf(v.name)
 	in.Sought = v.ledger != nil && s.mem.isSought(v.ledger.UID)
-	in.CollectionHeld = s.mem.collectionHeld()
 	in.Stopped, in.LogAway = s.host.Stop() == ledger.StopAll, s.host.LogAway()
 }
 
@@ -159,7 +157,7 @@ func (s *Service) poolFacts(v *claimView) (missing, gone bool) {
 	if p := s.deps.Cache.NodePool(name); p != nil && p.UID == uid {
 		return false, false
 	}
-	return true, v.ledger != nil && s.mem.poolGone(uid, v.ledger.PlannedSeq)
+	return true, v.ledger != nil && s.found.PoolGone(uid, v.ledger.PlannedSeq)
 }
 
 // poolOf is the NodePool the claim belongs to by plan, or by owner once there is an object.
@@ -176,47 +174,6 @@ func poolOf(v *claimView) (string, types.UID) {
 		return v.ledger.Planned.NodePool, v.ledger.Planned.NodePoolUID
 	}
 	return "", ""
-}
-
-// isGone reports that the API server itself does not have the object: by a look at it alone, or by a list made
-// after the claim's last record.
-func (m *memory) isGone(uid types.UID, at uint64) bool {
-	if m.claims.IsGone(uid) {
-		return true
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.scan.claims != nil && !m.scan.claims[uid] && m.scan.ledgerSeq >= at
-}
-
-// absent reports that a direct list made after the object was created did not have it.
-func (m *memory) absent(o *karpv1.NodeClaim) bool {
-	if m.claims.IsGone(o.UID) {
-		return true
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.scan.claims != nil && !m.scan.claims[o.UID] && o.CreationTimestamp.Time.Before(m.scan.started.Add(-time.Second))
-}
-
-func (m *memory) poolGone(uid types.UID, planned uint64) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.scan.pools != nil && !m.scan.pools[uid] && m.scan.ledgerSeq >= planned
-}
-
-// nodeGone reports that scans have not found the Node of the claim for so long that it won't come back.
-func (m *memory) nodeGone(uid types.UID, now time.Time) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	since := m.nodeless[uid]
-	return !since.IsZero() && now.Sub(since) >= nodeGrace
-}
-
-func (m *memory) collectionHeld() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.scan.held
 }
 
 // optionsOf returns the options in force by the log, decoded once per record.
@@ -282,21 +239,7 @@ func (v *claimView) uid() types.UID {
 
 // instanceID is empty while none is known.
 func (v *claimView) instanceID() string {
-	_, id := splitProviderID(providerID(v.ledger, v.own()))
-	return id
-}
-
-// splitProviderID parses aws:///<zone>/<instance-id>.
-func splitProviderID(id string) (zone, instanceID string) {
-	_, rest, ok := strings.Cut(id, ":///")
-	if !ok {
-		return "", ""
-	}
-	at := strings.LastIndex(rest, "/")
-	if at < 0 {
-		return "", ""
-	}
-	return rest[:at], rest[at+1:]
+	return ec2.InstanceID(providerID(v.ledger, v.own()))
 }
 
 func latest(a, b time.Time) time.Time {
@@ -319,17 +262,11 @@ func (s *Service) names() ([]string, error) {
 		return nil, fmt.Errorf("read ledger: %w", err)
 	}
 	for _, o := range s.deps.Cache.NodeClaims() {
-		if managed(o) {
+		if claim.Managed(o) {
 			seen[o.Name] = true
 		}
 	}
 	return sortedKeys(seen), nil
-}
-
-// managed: the NodeClaim refers to an EC2NodeClass.
-func managed(o *karpv1.NodeClaim) bool {
-	ref := o.Spec.NodeClassRef
-	return ref != nil && ref.Group == awsv1.Group && ref.Kind == "EC2NodeClass"
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -10,6 +10,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
+	"millwright/services/lifecycle/garbage"
 )
 
 // An attempt may launch long after it was recorded, when its request is sent again. How long EC2 must have known the instance is counted
@@ -26,7 +27,7 @@ func TestAnInstanceThatWasLaunchedLateIsNotTakenForGone(t *testing.T) {
 			r.run("attempt open", func() bool { c := r.led.Claim(claimName); return c != nil && c.Open != nil })
 			opened := r.now
 			r.run("launched", func() bool { return r.count(ledger.KindLaunched) == 1 })
-			if r.now.Sub(opened) < visibleAfter {
+			if r.now.Sub(opened) < garbage.VisibleAfter {
 				t.Fatalf("launched after %s", r.now.Sub(opened))
 			}
 			r.kube.deleteClaim(claimName)

@@ -64,7 +64,7 @@ func (s *Service) launch(ctx context.Context, v *claimView, _ claim.Action) (boo
 // unbuilt remembers why no request could be made. What dooms the claim is decided by the next step.
 func (s *Service) unbuilt(v *claimView, err error) (bool, error) {
 	if ec2.IsTemplateLimit(err) {
-		s.mem.templatesScarce()
+		s.garbage.TemplatesScarce()
 	}
 	f := ec2.FailureOf(err)
 	s.mem.setFailure(v.ledger.UID, &claim.Failure{Class: recordClass(f.Class), Reason: f.Reason, Message: f.Message})
@@ -174,7 +174,7 @@ func (s *Service) searchFor(ctx context.Context, v *claimView, open *ledger.Laun
 	}
 	since := s.mem.lookingSince(tag, s.host.Now()) // looks that failed do not count
 	if now := s.host.Now(); now.Sub(since) < searchFor {
-		s.hold(claimKey(v.name), searchEvery)
+		s.effects.Hold(claimKey(v.name), searchEvery)
 		return false, nil
 	}
 	if ended != nil {
@@ -205,7 +205,7 @@ func (s *Service) launched(ctx context.Context, v *claimView, open *ledger.Launc
 		Capacity: d.CapacityVector, Allocatable: d.AllocatableVector, Labels: d.Labels,
 		Annotations: merged(d.Annotations, open.Annotations), Unavailable: failed,
 	}
-	s.mem.launched(i.ID, s.host.Now())
+	s.found.Launched(i.ID, s.host.Now())
 	s.deps.Launcher.Settle(open.Token, i.SubnetID)
 	if err := s.record(ctx, v, ledger.KindLaunched, payload, nil, false); err != nil {
 		return false, err

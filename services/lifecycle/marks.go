@@ -10,7 +10,6 @@ import (
 	"millwright/planner/claim"
 	"millwright/planner/disrupt"
 	"millwright/planner/world"
-	"millwright/services/internal/ec2"
 	"millwright/services/internal/service"
 )
 
@@ -24,23 +23,13 @@ const (
 	marksMax = 50
 )
 
-// placement is where an instance was launched, by EC2's word.
-type placement struct {
-	image, subnet string
-	groups        []string
-}
-
-func placementOf(i ec2.Instance) placement {
-	return placement{image: i.ImageID, subnet: i.SubnetID, groups: i.SecurityGroupIDs}
-}
-
 // stepMarks finds out which NodeClaims have drifted and which are quiet. What it found reaches the objects with the rest of
 // their status.
 func (s *Service) stepMarks(now time.Time) {
 	if now.Before(s.mem.retries.At("marks")) {
 		return
 	}
-	s.hold("marks", marksEvery)
+	s.effects.Hold("marks", marksEvery)
 	err := s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error {
 		s.mark(s.newDriftReferences(snap.World), now)
 		return nil
@@ -91,7 +80,7 @@ func (s *Service) newDriftReferences(w *world.World) *driftReferences {
 // marksOf returns what can be said of a claim; false: nothing, because it is going, or not of a NodePool that is there.
 func (y *driftReferences) marksOf(o *karpv1.NodeClaim, now time.Time) (claim.Marks, bool) {
 	name := o.Labels[karpv1.NodePoolLabelKey]
-	if !managed(o) || !o.DeletionTimestamp.IsZero() || name == "" {
+	if !claim.Managed(o) || !o.DeletionTimestamp.IsZero() || name == "" {
 		return claim.Marks{}, false
 	}
 	pool := y.pool(name)
@@ -162,11 +151,4 @@ func (m *memory) marksOf(name string) claim.Marks {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.marks[name]
-}
-
-func (m *memory) placementOf(id string) (placement, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	p, ok := m.placements[id]
-	return p, ok
 }

@@ -14,6 +14,7 @@ import (
 	"millwright/events"
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
+	"millwright/services/lifecycle/garbage"
 	"millwright/services/lifecycle/nodeclass"
 )
 
@@ -38,9 +39,9 @@ func (r *rig) soon(name, kind, want string) {
 // stays demands that the condition is shown so, second by second, until EC2 and every claim were looked at twice again.
 func (r *rig) stays(name, kind, want string) {
 	r.t.Helper()
-	end, scans, last := r.now.Add(2*max(scanEvery, fullEvery)+marksEvery), 0, r.svc.mem.scan.at
+	end, scans, last := r.now.Add(2*max(garbage.ScanEvery, fullEvery)+marksEvery), 0, r.svc.found.Scanned()
 	r.run(fmt.Sprintf("%s of %s stays %q", kind, name, want), func() bool {
-		if at := r.svc.mem.scan.at; !at.Equal(last) {
+		if at := r.svc.found.Scanned(); !at.Equal(last) {
 			scans, last = scans+1, at
 		}
 		if got := r.shown(name, kind); got != want {
@@ -119,7 +120,7 @@ func drifting(t *testing.T) (*rig, string) {
 	r.run("node ready", r.ready(name))
 	r.ec2.instances["i-0001"].SubnetID, r.ec2.instances["i-0001"].SecurityGroupIDs = "subnet-a", []string{"sg-a", "sg-b"}
 	r.annotate(name, claim.PoolAnnotations(r.kube.pools["default"]))
-	r.wait(2 * scanEvery)
+	r.wait(2 * garbage.ScanEvery)
 	return r, name
 }
 

@@ -17,8 +17,6 @@ type metrics struct {
 	terminationDuration, instanceDuration            *prometheus.HistogramVec
 	nodeTermination                                  *prometheus.SummaryVec
 	nodeLifetime                                     *prometheus.HistogramVec
-	alarms                                           *prometheus.CounterVec
-	orphans                                          prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -46,14 +44,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}, []string{"nodepool"}),
 		nodeLifetime: histogram("karpenter_nodes_lifetime_duration_seconds", "Age of Nodes when they are terminated.",
 			[]float64{900, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 432000, 864000, 1296000, 1728000, 2160000, 2592000}),
-		alarms: counter("millwright_lifecycle_alarms_total", "Acts held back because a person has to look.", "reason"),
-		orphans: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "millwright_lifecycle_orphans_total", Help: "Instances terminated because no NodeClaim has them.",
-		}),
 	}
 	if r != nil {
 		r.MustRegister(m.claimsCreated, m.claimsTerminated, m.claimsDisrupted, m.nodesCreated, m.nodesTerminated, m.launchFailures,
-			m.terminationDuration, m.instanceDuration, m.nodeTermination, m.nodeLifetime, m.alarms, m.orphans)
+			m.terminationDuration, m.instanceDuration, m.nodeTermination, m.nodeLifetime)
 	}
 	return m
 }

@@ -31,7 +31,7 @@ func (s *Service) stepPools(now time.Time) time.Time {
 	if at := s.mem.retries.At("pools"); now.Before(at) {
 		return at
 	}
-	s.hold("pools", poolsEvery)
+	s.effects.Hold("pools", poolsEvery)
 	sums := s.poolSums()
 	s.readPools()
 	for _, p := range s.deps.Cache.NodePools() {
@@ -46,7 +46,7 @@ func (s *Service) stepPools(now time.Time) time.Time {
 		if hashed == nil && samePoolStatus(p.Status, want) {
 			continue
 		}
-		s.effect(key, lane.Converge, func(ctx context.Context) error { return s.writePool(ctx, key, p, hashed, want) })
+		s.effects.Start(key, lane.Converge, func(ctx context.Context) error { return s.writePool(ctx, key, p, hashed, want) })
 	}
 	return now.Add(poolsEvery)
 }
@@ -289,11 +289,11 @@ func (s *Service) writePool(ctx context.Context, key string, p, hashed *karpv1.N
 	before := p
 	if hashed != nil {
 		if err := s.restamp(ctx, p); err != nil {
-			return s.putOff(key, err)
+			return s.effects.PutOff(key, err)
 		}
 		written, err := s.deps.Kube.UpdateNodePool(ctx, p, hashed)
 		if err != nil {
-			return s.putOff(key, fmt.Errorf("write hash of nodepool %s: %w", p.Name, err))
+			return s.effects.PutOff(key, fmt.Errorf("write hash of nodepool %s: %w", p.Name, err))
 		}
 		before = written.DeepCopy()
 		before.Status = p.Status
@@ -302,7 +302,7 @@ func (s *Service) writePool(ctx context.Context, key string, p, hashed *karpv1.N
 	after.Status = status
 	written, err := s.deps.Kube.UpdateNodePoolStatus(ctx, before, after)
 	if err != nil {
-		return s.putOff(key, fmt.Errorf("write status of nodepool %s: %w", p.Name, err))
+		return s.effects.PutOff(key, fmt.Errorf("write status of nodepool %s: %w", p.Name, err))
 	}
 	s.mem.retries.Succeeded(key)
 	s.tellPoolTransitions(p, written)

@@ -113,7 +113,7 @@ func (x restless) Reconcile(_ context.Context, nc *awsv1.EC2NodeClass, _ []*karp
 
 func TestClassStatusIsWrittenAtABoundedRate(t *testing.T) {
 	r := newRig(t)
-	r.svc.deps.Classes = restless{r}
+	r.with(func(d *Deps) { d.Classes = restless{r} })
 	r.wait(3 * time.Second)
 	const seconds = 10
 	writes := 0

@@ -54,7 +54,7 @@ func (s *Service) withdraw(ctx context.Context, v *claimView, a claim.Action) (b
 	if err := s.record(ctx, v, ledger.KindClaimWithdrawn, payload, v.expects, true); err != nil {
 		return false, err
 	}
-	s.mem.forget(v.name, "", "")
+	s.mem.forget(v.name, "")
 	return false, nil
 }
 
@@ -85,7 +85,7 @@ func (s *Service) doom(ctx context.Context, v *claimView, a claim.Action) error 
 		return err
 	}
 	s.mem.settle("shadow/"+v.name, a.Reason)
-	s.breaker.doomed(a.Reason, v.input.Now)
+	s.breaker.Doomed(a.Reason, v.input.Now)
 	s.metrics.doomed(v, a.Reason)
 	s.logDoom(v, a)
 	if r, ok := failedRegistration(v, a.Reason); ok {

@@ -26,7 +26,7 @@ func (s *Service) stepOverlays(now time.Time) time.Time {
 	if at := s.mem.retries.At("overlays"); now.Before(at) {
 		return at
 	}
-	s.hold("overlays", overlaysEvery)
+	s.effects.Hold("overlays", overlaysEvery)
 	var overlays []*karpv1alpha1.NodeOverlay
 	problems := map[string]provision.OverlayProblem{}
 	_ = s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error { // without a World it is told later
@@ -48,7 +48,7 @@ func (s *Service) stepOverlays(now time.Time) time.Time {
 		if claim.Equal(o.Status.Conditions, want) {
 			continue
 		}
-		s.effect(key, lane.Converge, func(ctx context.Context) error { return s.writeOverlay(ctx, key, o, want) })
+		s.effects.Start(key, lane.Converge, func(ctx context.Context) error { return s.writeOverlay(ctx, key, o, want) })
 	}
 	return now.Add(overlaysEvery)
 }
@@ -71,7 +71,7 @@ func (s *Service) writeOverlay(ctx context.Context, key string, o *karpv1alpha1.
 	after := o.DeepCopy()
 	after.Status.Conditions = want
 	if _, err := s.deps.Kube.UpdateNodeOverlayStatus(ctx, o, after); err != nil {
-		return s.putOff(key, fmt.Errorf("write status of nodeoverlay %s: %w", o.Name, err))
+		return s.effects.PutOff(key, fmt.Errorf("write status of nodeoverlay %s: %w", o.Name, err))
 	}
 	s.mem.retries.Succeeded(key)
 	if c := claim.Get(want, karpv1.ConditionTypeValidationSucceeded); c.Status == metav1.ConditionFalse {

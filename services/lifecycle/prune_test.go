@@ -11,18 +11,19 @@ import (
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/catalog"
 	"millwright/planner/claim"
+	"millwright/services/lifecycle/garbage"
 )
 
 // remembered counts what the service keeps in memory of objects.
 func (m *memory) remembered() int {
 	return len(m.settled) + len(m.marks) + len(m.failures) + len(m.sought) + len(m.registrations) + len(m.classAt) + len(m.catalogues) +
-		len(m.lookups) + len(m.instances) + len(m.launches) + len(m.registering) + len(m.placements)
+		len(m.lookups) + len(m.registering)
 }
 
 func TestNothingIsRememberedOfObjectsThatAreGone(t *testing.T) {
 	r := newRig(t)
-	r.wait(scanEvery)
-	before := r.svc.mem.remembered()
+	r.wait(garbage.ScanEvery)
+	before := r.svc.mem.remembered() + r.svc.found.Len()
 	for i := range 50 {
 		name := r.plan()
 		r.run("ready", r.ready(name))
@@ -46,8 +47,8 @@ func TestNothingIsRememberedOfObjectsThatAreGone(t *testing.T) {
 	}
 	r.wait(searchedFor/5 + 2*time.Minute)
 	r.now = r.now.Add(searchedFor)
-	r.wait(2 * scanEvery)
-	if after := r.svc.mem.remembered(); after > before+10 {
+	r.wait(2 * garbage.ScanEvery)
+	if after := r.svc.mem.remembered() + r.svc.found.Len(); after > before+10 {
 		t.Errorf("%d things are remembered, %d before", after, before)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"millwright/planner/world"
 	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
+	"millwright/services/lifecycle/effects"
 	"millwright/store"
 	"millwright/store/audit"
 	"millwright/store/memlog"
@@ -61,6 +62,8 @@ type rig struct {
 	ec2  *fakeEC2
 	svc  *Service
 	mode ledger.Mode
+	// others changes what the service depends on.
+	others func(*Deps)
 
 	queue []queued
 	// lanes say what waits for room; hung are effects whose call EC2 does not answer.
@@ -153,7 +156,17 @@ func (r *rig) observe(sequence uint64, o events.Observation) {
 // restart drops everything the process knew.
 func (r *rig) restart() {
 	r.queue, r.hung, r.lanes = nil, nil, lane.NewQueue[queued](0)
-	r.svc = New(r, Deps{Cluster: "test", Cache: r.kube, Kube: r.kube, EC2: r.ec2, Launcher: fakeLauncher{r}, Logger: zerolog.Nop()})
+	deps := Deps{Cluster: "test", Cache: r.kube, Kube: r.kube, EC2: r.ec2, Launcher: fakeLauncher{r}, Logger: zerolog.Nop()}
+	if r.others != nil {
+		r.others(&deps)
+	}
+	r.svc = New(r, deps)
+}
+
+// with starts the service with other dependencies.
+func (r *rig) with(others func(*Deps)) {
+	r.others = others
+	r.restart()
 }
 
 // act counts one act and lets the fault meet it.
@@ -275,7 +288,7 @@ func (r *rig) carryOut() {
 			if _, ok := p.(hangs); !ok {
 				panic(p)
 			}
-			r.hung = append(r.hung, hung{q.key, r.now.Add(effectTimeout)})
+			r.hung = append(r.hung, hung{q.key, r.now.Add(effects.Timeout)})
 		}
 	}()
 	if err := q.fn(context.Background()); err != nil { // the next step tries again
@@ -297,7 +310,7 @@ func (r *rig) timeOut() {
 		if r.now.Before(h.until) {
 			return false
 		}
-		r.svc.touched.Store(true)
+		r.svc.effects.End()
 		r.end(h.key)
 		return true
 	})

@@ -35,7 +35,7 @@ func (s *Service) seek(ctx context.Context, v *claimView, _ claim.Action) (bool,
 	}
 	now := s.host.Now()
 	if now.Sub(s.mem.lookingSince(seekKey(v.ledger.UID), now)) < searchFor {
-		s.hold(claimKey(v.name), searchEvery)
+		s.effects.Hold(claimKey(v.name), searchEvery)
 		return false, nil
 	}
 	s.mem.setSought(v.ledger.UID)
@@ -54,22 +54,4 @@ func (m *memory) isSought(uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.sought[uid]
-}
-
-// sought are the names of NodeClaims whose instance may yet be found by its tag.
-func (l *listing) sought() map[string]bool {
-	inherited, open := map[string]bool{}, map[string]bool{}
-	for i := range l.open {
-		c := &l.open[i]
-		open[c.Name] = true
-		if c.Inherited && c.Instance == nil && !c.Terminated {
-			inherited[c.Name] = true
-		}
-	}
-	for _, o := range l.claims {
-		if o.Status.ProviderID == "" && !open[o.Name] {
-			inherited[o.Name] = true // not adopted yet
-		}
-	}
-	return inherited
 }

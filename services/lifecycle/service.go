@@ -7,23 +7,22 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
-	"millwright/services/internal/kube"
 	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
+	"millwright/services/lifecycle/effects"
+	"millwright/services/lifecycle/garbage"
 	"millwright/store"
 )
 
 const (
 	// movesMax bounds the moves of one effect; what is left comes with the next step.
 	movesMax = 12
-	// effectTimeout bounds one effect. A launch is the longest: templates, then CreateFleet.
-	effectTimeout = time.Minute
 	// showPause lets the cache show what was written.
 	showPause = 100 * time.Millisecond
-	// stopPause is how often what an operator stopped is looked at.
-	stopPause = time.Second
 	// idleMax is how long no step is asked for at most.
 	idleMax = 10 * time.Second
 )
@@ -34,12 +33,13 @@ type Service struct {
 	deps    Deps
 	mem     *memory
 	metrics *metrics
-	breaker breaker
+	effects *effects.Effects
+	found   *garbage.Findings
+	garbage *garbage.Collector
+	breaker *garbage.Breaker
 	// started is the time of the first step.
 	started time.Time
 	moves   map[claim.Move]carry
-	// touched: an effect ended or could not be started since the last step looked.
-	touched atomic.Bool
 	// agenda says which claims a step looks at; wake is when the last one wanted the next.
 	agenda *agenda
 	wake   time.Time
@@ -63,9 +63,15 @@ type carry func(ctx context.Context, v *claimView, a claim.Action) (more bool, e
 
 // New returns the service. It does nothing before the first Step.
 func New(host service.Host, deps Deps) *Service {
-	mem := newMemory()
+	e, found := effects.New(host), garbage.NewFindings()
+	mem := newMemory(e.Retries)
 	deps.Kube, deps.EC2 = freshKube{stoppedKube{deps.Kube, host}, mem, host.Now}, stoppedEC2{deps.EC2, host}
-	s := &Service{host: host, deps: deps, mem: mem, metrics: newMetrics(deps.Registerer), agenda: newAgenda(), breaker: breaker{held: map[string]int{}}}
+	alarms := garbage.NewAlarms(host, deps.Logger, deps.Registerer)
+	s := &Service{host: host, deps: deps, mem: mem, metrics: newMetrics(deps.Registerer), agenda: newAgenda(), effects: e, found: found, breaker: garbage.NewBreaker(host, alarms)}
+	s.garbage = garbage.New(host, e, alarms, found, garbage.Deps{
+		Cluster: deps.Cluster, Cache: deps.Cache, Kube: deps.Kube, EC2: deps.EC2, Templates: deps.Templates, Profiles: deps.Profiles,
+		Listener: listener{s}, Logger: deps.Logger, Registerer: deps.Registerer, Claims: mem.claims, Nodes: mem.nodes, Outdated: mem.outdated,
+	})
 	s.moves = map[claim.Move]carry{
 		claim.Adopt: s.adopt, claim.Withdraw: s.withdraw, claim.Create: s.create, claim.RecordCreated: s.recordCreated,
 		claim.Find: s.find, claim.Delete: s.delete, claim.Guard: s.guard, claim.Seek: s.seek, claim.Launch: s.launch, claim.Resolve: s.resolve,
@@ -84,16 +90,17 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	now := s.host.Now()
 	if s.started.IsZero() {
 		s.started = now
+		s.garbage.Begin(now)
 	}
 	if !s.deps.Cache.Synced() {
 		return time.Second, nil
 	}
-	s.seeTime(now)
+	s.breaker.See(now)
 	view, err := s.view()
 	if err != nil {
 		return 0, err
 	}
-	if !s.touched.Swap(false) && s.agenda.silent() && view.same(&s.agenda.seen) && now.Before(s.wake) {
+	if !s.effects.Ended() && s.agenda.silent() && view.same(&s.agenda.seen) && now.Before(s.wake) {
 		return s.wake.Sub(now), nil // only the World moved, which decides nothing that cannot wait a moment
 	}
 	s.listen(view)
@@ -104,7 +111,9 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	}
 	errs := s.stepClaims(ctx, now, names)
 	s.wake = earliest(now.Add(idleMax), s.agenda.wakes.next())
-	for _, part := range []func(time.Time) time.Time{s.stepScan, s.stepPoll, s.stepNodes, s.stepPools, s.stepClasses, s.stepOverlays, s.stepTidy} {
+	for _, part := range []func(time.Time) time.Time{
+		s.garbage.StepScan, s.garbage.StepPoll, s.garbage.StepNodes, s.stepPools, s.stepClasses, s.stepOverlays, s.garbage.StepTidy,
+	} {
 		s.wake = earliest(s.wake, part(now))
 	}
 	return max(s.wake.Sub(now), time.Millisecond), errors.Join(errs...)
@@ -121,13 +130,13 @@ func (s *Service) stepClaims(ctx context.Context, now time.Time, names []string)
 		}
 		s.agenda.wakes.set(name, at)
 	}
-	s.stepBreaker(ctx)
+	s.breaker.Tell(ctx)
 	return errs
 }
 
 // view reads how far Ledger and cache are, before anything else is read of them.
 func (s *Service) view() (seen, error) {
-	v := seen{cache: s.deps.Cache.Version(), stop: s.host.Stop(), logAway: s.host.LogAway(), timeless: s.breaker.timeless()}
+	v := seen{cache: s.deps.Cache.Version(), stop: s.host.Stop(), logAway: s.host.LogAway(), timeless: s.breaker.Timeless()}
 	err := s.host.Ledger(func(l *ledger.Ledger) error { v.ledger = l.Version(); return nil })
 	if err != nil {
 		return v, fmt.Errorf("read ledger: %w", err)
@@ -140,20 +149,9 @@ func (v *seen) same(was *seen) bool {
 	return v.cache == was.cache && v.ledger == was.ledger && v.stop == was.stop && v.logAway == was.logAway && v.timeless == was.timeless
 }
 
-// effect starts an effect that is about no claim alone.
-func (s *Service) effect(key string, l lane.Lane, fn func(ctx context.Context) error) {
-	s.host.Effect(key, l, effectTimeout, func(ctx context.Context) error {
-		defer s.touched.Store(true)
-		return fn(ctx)
-	})
-}
-
 // claimEffect starts an effect about a claim, and has the claim looked at again once it ended.
 func (s *Service) claimEffect(name, key string, l lane.Lane, fn func(ctx context.Context) error) {
-	s.host.Effect(key, l, effectTimeout, func(ctx context.Context) error {
-		defer s.agenda.hear(name)
-		return fn(ctx)
-	})
+	s.effects.StartThen(key, l, fn, func() { s.agenda.hear(name) })
 }
 
 // stepClaim decides about one claim, or starts the effect that brings it further. It returns when to look again.
@@ -162,11 +160,11 @@ func (s *Service) stepClaim(ctx context.Context, name string) (time.Time, error)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if v.ledger == nil && (v.object == nil || !managed(v.object)) {
+	if v.ledger == nil && (v.object == nil || !claim.Managed(v.object)) {
 		return time.Time{}, nil // nothing is left of it, or it is none of ours
 	}
 	s.agenda.note(v)
-	s.breaker.notePaced(v.input)
+	s.breaker.NotePaced(v.input)
 	a, tags := next(v.input)
 	if a.Move == claim.Doom {
 		if err := s.doom(ctx, v, a); err != nil || s.host.Mode() != ledger.ModeActive {
@@ -220,7 +218,7 @@ func (s *Service) stepTag(name string) {
 			return err
 		}
 		if err := s.tag(ctx, v); err != nil {
-			return s.putOff(key, fmt.Errorf("%s nodeclaim %s: %w", claim.Tag, name, err))
+			return s.effects.PutOff(key, fmt.Errorf("%s nodeclaim %s: %w", claim.Tag, name, err))
 		}
 		s.mem.retries.Succeeded(key)
 		return nil
@@ -260,7 +258,7 @@ func (s *Service) drive(ctx context.Context, name string, in lane.Lane) error {
 	for range movesMax {
 		v, err := s.lookAnew(ctx, name)
 		if err != nil {
-			return s.putOff(claimKey(name), err)
+			return s.effects.PutOff(claimKey(name), err)
 		}
 		a, _ := next(v.input)
 		if l := laneOf(a.Move, v.input); a.Move == claim.Doom || l != in && l != lane.Converge {
@@ -268,7 +266,7 @@ func (s *Service) drive(ctx context.Context, name string, in lane.Lane) error {
 		}
 		more, err := s.carryOut(ctx, v, a)
 		if err != nil {
-			return s.putOff(claimKey(name), err)
+			return s.effects.PutOff(claimKey(name), err)
 		}
 		if !more {
 			return nil
@@ -303,32 +301,22 @@ func (s *Service) carryOut(ctx context.Context, v *claimView, a claim.Action) (b
 	return more, nil
 }
 
-// putOff decides when an effect is tried again. A conflict is no failure, nor is a stop, nor a Snapshot that can't be had
-// for a moment.
-func (s *Service) putOff(key string, err error) error {
-	switch now := s.host.Now(); {
-	case errors.Is(err, service.ErrStopped):
-		s.hold(key, stopPause)
-		return nil
-	case kube.IsConflict(err), errors.Is(err, store.ErrConflict), errors.Is(err, service.ErrNotReady):
-		s.mem.retries.Conflicted(key, now)
-		return nil
-	default:
-		s.mem.retries.Failed(key, now)
-		return err
-	}
-}
-
-// hold keeps a key from being tried for a while, which is no failure.
-func (s *Service) hold(key string, d time.Duration) {
-	now := s.host.Now()
-	s.mem.retries.Hold(key, now.Add(d), now)
-}
-
 // earliest returns the earlier one that is set.
 func earliest(a, b time.Time) time.Time {
 	if b.IsZero() || !a.IsZero() && a.Before(b) {
 		return a
 	}
 	return b
+}
+
+// listener carries on with what garbage collection found.
+type listener struct{ *Service }
+
+func (l listener) HearAll()                   { l.agenda.hearAll() }
+func (l listener) HearOf(instances ...string) { l.agenda.hearOf(instances...) }
+
+func (l listener) Prune(p garbage.Present, now time.Time) { l.mem.prune(p, now) }
+
+func (l listener) ReleaseNode(ctx context.Context, n *corev1.Node) error {
+	return l.releaseNode(ctx, n)
 }

@@ -19,6 +19,7 @@ import (
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
 	"millwright/planner/resource"
+	"millwright/services/lifecycle/garbage"
 	"millwright/services/lifecycle/launch"
 )
 
@@ -483,7 +484,7 @@ func TestOrphans(t *testing.T) {
 		}
 		began := r.now
 		r.run("orphan gone", func() bool { return r.ec2.running() == 0 })
-		if took := r.now.Sub(began); took >= orphanAge {
+		if took := r.now.Sub(began); took >= garbage.OrphanAge {
 			t.Errorf("it took %s", took)
 		}
 	})

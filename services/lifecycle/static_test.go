@@ -36,7 +36,7 @@ func TestStaticClaimIsLaunched(t *testing.T) {
 func TestCreatedNodeClaimsAreLogged(t *testing.T) {
 	r := newRig(t)
 	var lines bytes.Buffer
-	r.svc.deps.Logger = zerolog.New(&lines)
+	r.with(func(d *Deps) { d.Logger = zerolog.New(&lines) })
 	name := r.plan()
 	r.run("node ready", r.ready(name))
 	want := `"nodeclaim":"` + name + `","nodepool":"default","requests":{"cpu":"100m"},"instance_types":["c5.large","m5.large"],`

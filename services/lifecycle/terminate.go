@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -12,16 +11,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
-	"millwright/services/internal/ec2"
 	"millwright/services/internal/kube"
-	"millwright/services/internal/lane"
-)
-
-const (
-	// pollEvery is how often terminating instances are looked at, all in one call.
-	pollEvery = 2 * time.Second
-	// visibleAfter is the age from which EC2 must know an instance; younger ones may not be visible yet.
-	visibleAfter = 60 * time.Second
 )
 
 // stamp fixes the deadline of the drain. One that is there already is never changed.
@@ -37,19 +27,15 @@ func (s *Service) stamp(ctx context.Context, v *claimView, _ claim.Action) (bool
 // deleteNodes asks for the drain: the terminator empties Nodes that are being deleted.
 func (s *Service) deleteNodes(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	for _, n := range v.nodes {
-		if !n.DeletionTimestamp.IsZero() || !isHeld(n) {
+		if !n.DeletionTimestamp.IsZero() || !claim.IsHeld(n) {
 			continue
 		}
 		if err := s.deps.Kube.DeleteNode(ctx, n.Name, n.UID); err != nil && !kube.IsNotFound(err) {
 			return false, err
 		}
 	}
-	s.hold(claimKey(v.name), showPause) // until the cache shows it
+	s.effects.Hold(claimKey(v.name), showPause) // until the cache shows it
 	return false, nil
-}
-
-func isHeld(n *corev1.Node) bool {
-	return claim.IsRegistered(n) || slices.Contains(n.Finalizers, karpv1.TerminationFinalizer)
 }
 
 // terminate asks EC2 to end the instance. That it has ended is found by the poll.
@@ -58,7 +44,7 @@ func (s *Service) terminate(ctx context.Context, v *claimView, _ claim.Action) (
 	if err := s.deps.EC2.TerminateInstances(ctx, []string{id}); err != nil {
 		return false, fmt.Errorf("terminate instance %s: %w", id, err)
 	}
-	s.mem.asked(id, s.host.Now())
+	s.found.Asked(id, s.host.Now())
 	return false, s.tellTerminating(ctx, v)
 }
 
@@ -96,7 +82,7 @@ func (s *Service) release(ctx context.Context, v *claimView, _ claim.Action) (bo
 	}
 	o := v.own()
 	if o == nil || !slices.Contains(o.Finalizers, karpv1.TerminationFinalizer) {
-		s.hold(claimKey(v.name), showPause) // until the cache has lost the Nodes
+		s.effects.Hold(claimKey(v.name), showPause) // until the cache has lost the Nodes
 		return false, nil
 	}
 	after := o.DeepCopy()
@@ -112,7 +98,7 @@ func (s *Service) release(ctx context.Context, v *claimView, _ claim.Action) (bo
 // releaseNode takes our finalizer off a Node and has it deleted. It looks at the Node itself: while its kubelet stops, others
 // keep writing its status, and no cache is as new.
 func (s *Service) releaseNode(ctx context.Context, seen *corev1.Node) error {
-	if !isHeld(seen) {
+	if !claim.IsHeld(seen) {
 		return nil
 	}
 	n, err := s.deps.Kube.Node(ctx, seen.Name)
@@ -120,7 +106,7 @@ func (s *Service) releaseNode(ctx context.Context, seen *corev1.Node) error {
 		s.mem.nodes.Gone(seen.Name, seen.UID, s.host.Now())
 		return nil
 	}
-	if err != nil || !isHeld(n) {
+	if err != nil || !claim.IsHeld(n) {
 		return err
 	}
 	after := n.DeepCopy()
@@ -157,46 +143,7 @@ func (s *Service) close(ctx context.Context, v *claimView, _ claim.Action) (bool
 	if err := s.record(ctx, v, ledger.KindClaimClosed, payload, nil, true); err != nil {
 		return false, err
 	}
-	s.mem.forget(v.name, v.ledger.UID, v.instanceID())
+	s.mem.forget(v.name, v.ledger.UID)
+	s.found.Forget(v.instanceID())
 	return false, nil
-}
-
-// stepPoll looks at all terminating instances at once.
-func (s *Service) stepPoll(now time.Time) time.Time {
-	ids := s.mem.endings()
-	if len(ids) == 0 {
-		return time.Time{}
-	}
-	if at := s.mem.retries.At("poll"); now.Before(at) {
-		return at
-	}
-	s.effect("poll", lane.Poll, func(ctx context.Context) error { return s.poll(ctx, ids) })
-	return now.Add(pollEvery)
-}
-
-func (s *Service) poll(ctx context.Context, ids map[string]time.Time) error {
-	s.hold("poll", pollEvery)
-	found, err := s.deps.EC2.DescribeInstances(ctx, slices.Sorted(maps.Keys(ids)))
-	if err != nil {
-		return fmt.Errorf("poll terminating instances: %w", err)
-	}
-	s.agenda.hearOf(s.mem.setInstances(s.factsOf(slices.Sorted(maps.Keys(ids)), found))...)
-	return nil
-}
-
-// factsOf is what EC2's answer says of these ids. What it does not know is missing once it is old enough to be known.
-func (s *Service) factsOf(ids []string, found []ec2.Instance) map[string]claim.InstanceFacts {
-	all := map[string]claim.InstanceFacts{}
-	states := map[string]ec2.Instance{}
-	for _, i := range found {
-		states[i.ID] = i
-	}
-	now := s.host.Now()
-	for _, id := range ids {
-		i, known := states[id]
-		facts := claim.InstanceFacts{Terminated: known && i.Gone(), Ending: known && i.Ending()}
-		facts.Missing = !known && s.oldEnough(id, now)
-		all[id] = facts
-	}
-	return all
 }

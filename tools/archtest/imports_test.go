@@ -52,6 +52,10 @@ var rules = []rule{
 	{from: "services/terminator", banned: ours("services/watcher", "services/provisioner", "services/disruptor", "services/lifecycle"), reason: "services meet in bus and log only"},
 	{from: "services/lifecycle", banned: ours("services/watcher", "services/provisioner", "services/disruptor", "services/terminator"), reason: "services meet in bus and log only"},
 	{from: "services/internal/host/fold", banned: ours("services/internal/host/step", "services/internal/process"), reason: "what is folded does not depend on who leads or steps"},
+	{from: lifecyclePart + "effects", banned: ours("services/lifecycle"), reason: "effects are started without knowing what they do"},
+	{from: lifecyclePart + "recent", banned: ours("services/lifecycle"), reason: "what was seen lately stands by itself"},
+	{from: lifecyclePart + "garbage", banned: ours("services/lifecycle"), allowed: lifecycleParts("effects", "recent"),
+		reason: "what has come apart is found without knowing the moves of claims"},
 	{from: "services/webhook", banned: ours("services/watcher", "services/provisioner", "services/disruptor", "services/terminator", "services/lifecycle",
 		"events", "planner", "store"), reason: "the webhook needs the API server alone"},
 	{from: "planner", except: []string{"planner/provision", "planner/disrupt"}, banned: ours("planner/provision", "planner/disrupt"),
@@ -79,6 +83,17 @@ func provisionLayers(names ...string) []string {
 	out := make([]string, len(names))
 	for i, n := range names {
 		out[i] = module + provisionLayer + n
+	}
+	return out
+}
+
+// lifecyclePart is before the names of the packages that lifecycle is made of.
+const lifecyclePart = "services/lifecycle/"
+
+func lifecycleParts(names ...string) []string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = module + lifecyclePart + n
 	}
 	return out
 }
