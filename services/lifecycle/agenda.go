@@ -121,7 +121,7 @@ func (s *Service) listen(now seen) {
 	changes, _, complete := s.deps.Cache.Since(was.cache)
 	if !complete {
 		a.hearAll()
-		s.classes.touched.Store(true)
+		s.status.TouchClasses()
 	}
 	for _, c := range changes {
 		switch c.Kind {
@@ -131,7 +131,7 @@ func (s *Service) listen(now seen) {
 			a.hear(c.Name)
 		}
 		if c.Kind == kube.NodeClaimKind || c.Kind == kube.NodeClassKind {
-			s.classes.touched.Store(true)
+			s.status.TouchClasses()
 		}
 	}
 	if s.poolsOrClassesChanged(changes, complete, &now) {

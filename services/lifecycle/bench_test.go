@@ -15,6 +15,6 @@ func BenchmarkMarksOfSettledClaims(b *testing.B) {
 	r.run("all ready", func() bool { return r.count(ledger.KindClaimInitialized) == 1000 })
 	for b.Loop() {
 		r.svc.effects.Retries.Succeeded("marks")
-		r.svc.stepMarks(r.now)
+		r.svc.status.StepMarks(r.now)
 	}
 }

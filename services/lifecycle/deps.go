@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"time"
 
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +18,7 @@ import (
 	"millwright/services/lifecycle/garbage"
 	"millwright/services/lifecycle/launch"
 	"millwright/services/lifecycle/nodeclass"
+	"millwright/services/lifecycle/status"
 )
 
 // Cache is the cluster as informers have it. Objects are shared; lists are by name. kube.Informers is one.
@@ -83,11 +83,6 @@ type Launcher interface {
 	Settle(token, subnet string)
 }
 
-// Classes says what an EC2NodeClass should become and when to look again at the latest. nodeclass.Reconciler is one.
-type Classes interface {
-	Reconcile(ctx context.Context, class *awsv1.EC2NodeClass, claims []*karpv1.NodeClaim) (nodeclass.Change, time.Duration, error)
-}
-
 // Deps of the service. Classes may be nil: then nobody keeps EC2NodeClasses.
 type Deps struct {
 	Cluster  string
@@ -95,7 +90,7 @@ type Deps struct {
 	Kube     Kube
 	EC2      EC2
 	Launcher Launcher
-	Classes  Classes
+	Classes  status.Classes
 	// Templates and Profiles may be nil: then nobody tidies them up.
 	Templates garbage.Templates
 	Profiles  garbage.Profiles

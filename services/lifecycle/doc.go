@@ -6,7 +6,8 @@
 // records the outcomes. Nothing it keeps in memory is needed: a new leader starts from the log, the API server
 // and EC2, and at worst asks again what was answered already.
 //
-// What has come apart is found by garbage, which keeps what it found for the facts; effects starts whatever is done beside the step.
+// What has come apart is found by garbage, which keeps what it found for the facts; what people read, off the path of moves, is kept by
+// status; effects starts whatever is done beside the step.
 //
 // Guarantees: launches are exactly once as DESIGN §5 orders (launch.go); a Node or NodeClaim loses its finalizer only
 // after EC2 said that the instance is gone (terminate.go); every object is written with its UID and

@@ -12,6 +12,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/services/lifecycle/nodeclass"
+	"millwright/services/lifecycle/status"
 )
 
 // TestExamplesAreValid: nothing in deploy/examples is refused by what is checked beyond the schema, every pool has its
@@ -36,7 +37,7 @@ func TestExamplesAreValid(t *testing.T) {
 				case bytes.Contains(doc, []byte("kind: NodePool\n")):
 					p := &karpv1.NodePool{}
 					read(t, doc, p)
-					if err := ValidateNodePool(p); err != nil {
+					if err := status.ValidateNodePool(p); err != nil {
 						t.Error(err)
 					}
 					pools[p.Name] = p.Spec.Template.Spec.NodeClassRef.Name

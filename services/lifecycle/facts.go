@@ -242,13 +242,6 @@ func (v *claimView) instanceID() string {
 	return ec2.InstanceID(providerID(v.ledger, v.own()))
 }
 
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
 // names lists every claim that is open in the Ledger or exists as an object, sorted.
 func (s *Service) names() ([]string, error) {
 	seen := map[string]bool{}

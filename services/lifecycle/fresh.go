@@ -176,9 +176,3 @@ func (s *Service) nodesOf(providerID string, now time.Time) []*corev1.Node {
 	}
 	return nodes
 }
-
-// newest is the NodeClaim of the cache, or what is known of it since.
-func (s *Service) newest(o *karpv1.NodeClaim, now time.Time) *karpv1.NodeClaim {
-	o, _ = s.mem.claims.Newest(o.Name, o, true, now)
-	return o
-}

@@ -16,6 +16,7 @@ import (
 	"millwright/planner/ledger"
 	"millwright/services/lifecycle/garbage"
 	"millwright/services/lifecycle/nodeclass"
+	"millwright/services/lifecycle/status"
 )
 
 // shown is a condition of a NodeClaim as status/reason/message; "" if it is not there.
@@ -39,7 +40,7 @@ func (r *rig) soon(name, kind, want string) {
 // stays demands that the condition is shown so, second by second, until EC2 and every claim were looked at twice again.
 func (r *rig) stays(name, kind, want string) {
 	r.t.Helper()
-	end, scans, last := r.now.Add(2*max(garbage.ScanEvery, fullEvery)+marksEvery), 0, r.svc.found.Scanned()
+	end, scans, last := r.now.Add(2*max(garbage.ScanEvery, fullEvery)+status.MarksEvery), 0, r.svc.found.Scanned()
 	r.run(fmt.Sprintf("%s of %s stays %q", kind, name, want), func() bool {
 		if at := r.svc.found.Scanned(); !at.Equal(last) {
 			scans, last = scans+1, at
@@ -269,7 +270,7 @@ func TestWhatIsNotLaunchedHasNoMarks(t *testing.T) {
 // Pods that come and go on every node at once cost few writes a second, and no claim is forgotten.
 func TestMarksOfManyClaimsAreWrittenInTurn(t *testing.T) {
 	r := newRig(t)
-	const n = 3 * marksMax
+	const n = 3 * status.MarksMax
 	var names []string
 	for range n {
 		names = append(names, r.plan())
@@ -292,7 +293,7 @@ func TestMarksOfManyClaimsAreWrittenInTurn(t *testing.T) {
 		}
 		return true
 	})
-	if most > marksMax {
+	if most > status.MarksMax {
 		t.Errorf("%d status writes within a second", most)
 	}
 }

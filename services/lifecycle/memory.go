@@ -34,13 +34,10 @@ type memory struct {
 	failures    map[types.UID]claim.Failure
 	lookups     map[string]time.Time
 	settled     map[string]string
-	classAt     map[string]classRun
 	// marks by claim name: what the last look at its drift and quiet time said.
 	marks map[string]claim.Marks
 	// catalogues last seen, by NodeClass.
 	catalogues map[string]*catalog.Catalog
-	// registrations by UID of the NodePool.
-	registrations map[types.UID]registrations
 	// sought: the instances of these inherited claims were looked for and not found.
 	sought map[types.UID]bool
 	// presumed outcomes by claim name, while the log can't be reached.
@@ -56,20 +53,14 @@ type registering struct {
 	at      time.Time
 }
 
-// classRun is when a NodeClass is to be looked at again, and what was looked at last.
-type classRun struct {
-	at      time.Time
-	version string
-}
-
 func newMemory(retries *backoff.Keys) *memory {
 	return &memory{
 		retries: retries, claims: recent.NewObjects[*karpv1.NodeClaim](), nodes: recent.NewObjects[*corev1.Node](),
 		outdated:    recent.NewOutdated(),
 		registering: map[types.UID]registering{},
 		failures:    map[types.UID]claim.Failure{}, lookups: map[string]time.Time{}, settled: map[string]string{},
-		marks: map[string]claim.Marks{}, classAt: map[string]classRun{}, catalogues: map[string]*catalog.Catalog{},
-		registrations: map[types.UID]registrations{}, sought: map[types.UID]bool{},
+		marks: map[string]claim.Marks{}, catalogues: map[string]*catalog.Catalog{},
+		sought: map[types.UID]bool{},
 	}
 }
 
@@ -161,4 +152,19 @@ func (m *memory) forget(name string, uid types.UID) {
 	delete(m.failures, uid)
 	delete(m.sought, uid)
 	delete(m.lookups, seekKey(uid))
+}
+
+// setMarks reports that the marks are others than before.
+func (m *memory) setMarks(name string, marks claim.Marks) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	changed := m.marks[name] != marks
+	m.marks[name] = marks
+	return changed
+}
+
+func (m *memory) marksOf(name string) claim.Marks {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.marks[name]
 }

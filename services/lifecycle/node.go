@@ -30,7 +30,9 @@ func (s *Service) register(ctx context.Context, v *claimView, _ claim.Action) (b
 		return true, nil
 	}
 	s.metrics.registered(v)
-	s.noteRegistration(v, registration{})
+	for _, pool := range v.owningPools() {
+		s.registrations.Succeeded(pool)
+	}
 	return true, nil
 }
 

@@ -88,9 +88,7 @@ func (s *Service) doom(ctx context.Context, v *claimView, a claim.Action) error 
 	s.breaker.Doomed(a.Reason, v.input.Now)
 	s.metrics.doomed(v, a.Reason)
 	s.logDoom(v, a)
-	if r, ok := failedRegistration(v, a.Reason); ok {
-		s.noteRegistration(v, r)
-	}
+	s.noteFailedRegistration(v, a.Reason)
 	return nil
 }
 

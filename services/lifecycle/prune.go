@@ -21,8 +21,6 @@ func (m *memory) prune(p garbage.Present, now time.Time) {
 	forget(m.marks, p.Names)
 	forget(m.failures, p.Claims)
 	forget(m.sought, p.Claims)
-	forget(m.registrations, p.Pools)
-	forget(m.classAt, p.Classes)
 	forget(m.catalogues, p.ClassesInUse)
 	maps.DeleteFunc(m.registering, func(_ types.UID, r registering) bool { return now.Sub(r.at) > writtenFor })
 	maps.DeleteFunc(m.lookups, func(_ string, since time.Time) bool { return now.Sub(since) > searchedFor })

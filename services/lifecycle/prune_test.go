@@ -16,14 +16,14 @@ import (
 
 // remembered counts what the service keeps in memory of objects.
 func (m *memory) remembered() int {
-	return len(m.settled) + len(m.marks) + len(m.failures) + len(m.sought) + len(m.registrations) + len(m.classAt) + len(m.catalogues) +
+	return len(m.settled) + len(m.marks) + len(m.failures) + len(m.sought) + len(m.catalogues) +
 		len(m.lookups) + len(m.registering)
 }
 
 func TestNothingIsRememberedOfObjectsThatAreGone(t *testing.T) {
 	r := newRig(t)
 	r.wait(garbage.ScanEvery)
-	before := r.svc.mem.remembered() + r.svc.found.Len()
+	before := r.svc.mem.remembered() + r.svc.found.Len() + r.svc.status.Len()
 	for i := range 50 {
 		name := r.plan()
 		r.run("ready", r.ready(name))
@@ -35,8 +35,7 @@ func TestNothingIsRememberedOfObjectsThatAreGone(t *testing.T) {
 		r.kube.put(&r.kube.classes, class)
 		m := r.svc.mem
 		m.learn(&karpv1.NodeClassReference{Name: class.Name}, &catalog.Catalog{})
-		m.classDone(class.Name, "v", r.now)
-		m.noteRegistration(pool.UID, registration{})
+		r.svc.registrations.Succeeded(pool.UID)
 		m.setFailure(uidOf(fmt.Sprint("gone-", i)), &claim.Failure{})
 		m.setSought(uidOf(fmt.Sprint("gone-", i)))
 		m.lookingSince(fmt.Sprint("tag-", i), r.now)
@@ -48,7 +47,7 @@ func TestNothingIsRememberedOfObjectsThatAreGone(t *testing.T) {
 	r.wait(searchedFor/5 + 2*time.Minute)
 	r.now = r.now.Add(searchedFor)
 	r.wait(2 * garbage.ScanEvery)
-	if after := r.svc.mem.remembered() + r.svc.found.Len(); after > before+10 {
+	if after := r.svc.mem.remembered() + r.svc.found.Len() + r.svc.status.Len(); after > before+10 {
 		t.Errorf("%d things are remembered, %d before", after, before)
 	}
 }

@@ -38,7 +38,7 @@ func (s *Service) tellTransitions(before, after *karpv1.NodeClaim) {
 			continue
 		}
 		s.host.Event(service.KubeEvent{
-			Object: referenceTo(after), Type: corev1.EventTypeNormal, Reason: c.Type, Message: transition(c.Type, from, string(c.Status), c.Reason, c.Message),
+			Object: referenceTo(after), Type: corev1.EventTypeNormal, Reason: c.Type, Message: service.Transition(c.Type, from, string(c.Status), c.Reason, c.Message),
 		})
 		s.deps.Logger.Info().Str("nodeclaim", after.Name).Str("condition", c.Type).Str("status", string(c.Status)).
 			Str("reason", c.Reason).Msg("nodeclaim condition changed")
@@ -55,14 +55,6 @@ func (s *Service) tellShortfalls(o *karpv1.NodeClaim) {
 			s.host.Event(service.KubeEvent{Object: referenceTo(o), Type: corev1.EventTypeWarning, Reason: "FailedConsistencyCheck", Message: text})
 		}
 	}
-}
-
-func transition(kind, from, to, reason, message string) string {
-	text := fmt.Sprintf("Status condition transitioned, Type: %s, Status: %s -> %s, Reason: %s", kind, from, to, reason)
-	if message != "" {
-		text += ", Message: " + message
-	}
-	return text
 }
 
 func (s *Service) tellNoCapacity(v *claimView, f *ec2.Failure) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,7 @@ import (
 	"millwright/services/internal/service"
 	"millwright/services/lifecycle/effects"
 	"millwright/services/lifecycle/garbage"
+	"millwright/services/lifecycle/status"
 	"millwright/store"
 )
 
@@ -45,16 +45,10 @@ type Service struct {
 	wake   time.Time
 	// looks counts the claims that steps have looked at.
 	looks int
-	// pools are by name; sums are those of the last look at them.
-	pools map[string]readPool
-	sums  poolSums
-	// classes says when EC2NodeClasses are to be looked at.
-	classes struct {
-		touched atomic.Bool
-		wake    time.Time
-	}
-	// marked is the last NodeClaim that got other marks.
-	marked string
+	// status keeps what is off the path of moves.
+	status *status.Keeper
+	// registrations are what claims say of their NodePools.
+	registrations *status.Registrations
 }
 
 // carry carries out a move. more says that another look may show the next one already; otherwise the
@@ -71,6 +65,11 @@ func New(host service.Host, deps Deps) *Service {
 	s.garbage = garbage.New(host, e, alarms, found, garbage.Deps{
 		Cluster: deps.Cluster, Cache: deps.Cache, Kube: deps.Kube, EC2: deps.EC2, Templates: deps.Templates, Profiles: deps.Profiles,
 		Listener: listener{s}, Logger: deps.Logger, Registerer: deps.Registerer, Claims: mem.claims, Nodes: mem.nodes, Outdated: mem.outdated,
+	})
+	s.registrations = status.NewRegistrations()
+	s.status = status.New(host, e, s.registrations, status.Deps{
+		Cache: deps.Cache, Kube: deps.Kube, Classes: deps.Classes, Placements: found, Listener: listener{s}, Hasher: deps.Hasher,
+		Claims: mem.claims, Outdated: mem.outdated,
 	})
 	s.moves = map[claim.Move]carry{
 		claim.Adopt: s.adopt, claim.Withdraw: s.withdraw, claim.Create: s.create, claim.RecordCreated: s.recordCreated,
@@ -104,17 +103,17 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 		return s.wake.Sub(now), nil // only the World moved, which decides nothing that cannot wait a moment
 	}
 	s.listen(view)
-	s.stepMarks(now)
+	s.status.StepMarks(now)
 	names, err := s.todo(now)
 	if err != nil {
 		return 0, err
 	}
 	errs := s.stepClaims(ctx, now, names)
-	s.wake = earliest(now.Add(idleMax), s.agenda.wakes.next())
+	s.wake = effects.Earliest(now.Add(idleMax), s.agenda.wakes.next())
 	for _, part := range []func(time.Time) time.Time{
-		s.garbage.StepScan, s.garbage.StepPoll, s.garbage.StepNodes, s.stepPools, s.stepClasses, s.stepOverlays, s.garbage.StepTidy,
+		s.garbage.StepScan, s.garbage.StepPoll, s.garbage.StepNodes, s.status.StepPools, s.status.StepClasses, s.status.StepOverlays, s.garbage.StepTidy,
 	} {
-		s.wake = earliest(s.wake, part(now))
+		s.wake = effects.Earliest(s.wake, part(now))
 	}
 	return max(s.wake.Sub(now), time.Millisecond), errors.Join(errs...)
 }
@@ -182,11 +181,11 @@ func (s *Service) stepClaim(ctx context.Context, name string) (time.Time, error)
 		if !tags && v.settled() {
 			return a.At, nil
 		}
-		return earliest(a.At, v.input.Now.Add(unsettledEvery)), nil
+		return effects.Earliest(a.At, v.input.Now.Add(unsettledEvery)), nil
 	}
 	l := laneOf(a.Move, v.input)
 	s.claimEffect(name, claimKey(name), l, func(ctx context.Context) error { return s.drive(ctx, name, l) })
-	return earliest(a.At, v.input.Now.Add(unsettledEvery)), nil
+	return effects.Earliest(a.At, v.input.Now.Add(unsettledEvery)), nil
 }
 
 // settled: nothing is to be done about the claim but what something heard or its expiry asks for.
@@ -301,22 +300,23 @@ func (s *Service) carryOut(ctx context.Context, v *claimView, a claim.Action) (b
 	return more, nil
 }
 
-// earliest returns the earlier one that is set.
-func earliest(a, b time.Time) time.Time {
-	if b.IsZero() || !a.IsZero() && a.Before(b) {
-		return a
-	}
-	return b
-}
-
-// listener carries on with what garbage collection found.
+// listener carries on with what garbage collection and status found.
 type listener struct{ *Service }
 
 func (l listener) HearAll()                   { l.agenda.hearAll() }
 func (l listener) HearOf(instances ...string) { l.agenda.hearOf(instances...) }
 
-func (l listener) Prune(p garbage.Present, now time.Time) { l.mem.prune(p, now) }
+func (l listener) Prune(p garbage.Present, now time.Time) {
+	l.mem.prune(p, now)
+	l.status.Prune(p.Pools, p.Classes)
+}
 
 func (l listener) ReleaseNode(ctx context.Context, n *corev1.Node) error {
 	return l.releaseNode(ctx, n)
+}
+
+func (l listener) SetMarks(name string, m claim.Marks) {
+	if l.mem.setMarks(name, m) {
+		l.agenda.hear(name)
+	}
 }

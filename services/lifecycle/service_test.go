@@ -639,7 +639,7 @@ func TestNodePoolStatus(t *testing.T) {
 	}
 	want := resource.Vector{MilliCPU: 2000, Memory: 8 << 30, Pods: 29}
 	got := resource.From(p.Status.Resources)
-	got.Set(resourceNodes, 0)
+	got.Set("nodes", 0)
 	if d := got.Sub(want); !d.IsZero() {
 		t.Errorf("resources = %+v", p.Status.Resources)
 	}

@@ -56,6 +56,8 @@ var rules = []rule{
 	{from: lifecyclePart + "recent", banned: ours("services/lifecycle"), reason: "what was seen lately stands by itself"},
 	{from: lifecyclePart + "garbage", banned: ours("services/lifecycle"), allowed: lifecycleParts("effects", "recent"),
 		reason: "what has come apart is found without knowing the moves of claims"},
+	{from: lifecyclePart + "status", banned: ours("services/lifecycle"), allowed: lifecycleParts("effects", "recent", "launch", "nodeclass"),
+		reason: "what people read is off the path of moves and of collecting"},
 	{from: "services/webhook", banned: ours("services/watcher", "services/provisioner", "services/disruptor", "services/terminator", "services/lifecycle",
 		"events", "planner", "store"), reason: "the webhook needs the API server alone"},
 	{from: "planner", except: []string{"planner/provision", "planner/disrupt"}, banned: ours("planner/provision", "planner/disrupt"),

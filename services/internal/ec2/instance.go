@@ -43,6 +43,17 @@ type Instance struct {
 	Tags             map[string]string
 }
 
+// Placement is where an instance was launched.
+type Placement struct {
+	ImageID, SubnetID string
+	SecurityGroupIDs  []string
+}
+
+// Placement of the instance.
+func (i Instance) Placement() Placement {
+	return Placement{ImageID: i.ImageID, SubnetID: i.SubnetID, SecurityGroupIDs: i.SecurityGroupIDs}
+}
+
 // Gone reports that the instance is terminated; there is no way back.
 func (i Instance) Gone() bool { return i.State == StateTerminated }
 

@@ -80,3 +80,19 @@ func (e *Effects) Hold(key string, d time.Duration) {
 
 // Waits reports that the key is not to be tried yet.
 func (e *Effects) Waits(key string) bool { return !e.Retries.Due(key, e.host.Now()) }
+
+// Earliest returns the earlier one that is set.
+func Earliest(a, b time.Time) time.Time {
+	if b.IsZero() || !a.IsZero() && a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// Latest returns the later one.
+func Latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

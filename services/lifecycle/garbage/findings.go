@@ -9,6 +9,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/claim"
+	"millwright/services/internal/ec2"
 )
 
 const (
@@ -27,7 +28,7 @@ type Findings struct {
 	// launches of a moment ago by instance id: when EC2 said that it had launched them.
 	launches map[string]time.Time
 	// placements by instance id, of the last scan.
-	placements map[string]Placement
+	placements map[string]ec2.Placement
 	scan       scanResult
 	// nodeless is since when scans have not found the Nodes of registered claims.
 	nodeless map[types.UID]time.Time
@@ -37,12 +38,6 @@ type instance struct {
 	facts claim.InstanceFacts
 	// asked is when it was last asked to terminate.
 	asked time.Time
-}
-
-// Placement is where an instance was launched, by EC2's word.
-type Placement struct {
-	Image, Subnet string
-	Groups        []string
 }
 
 // scanResult is what the last scan read directly.
@@ -168,9 +163,9 @@ func (f *Findings) scanned(now time.Time, l *listing, held bool, facts map[strin
 	for _, p := range l.pools {
 		sc.pools[p.UID] = true
 	}
-	f.placements = map[string]Placement{}
+	f.placements = map[string]ec2.Placement{}
 	for _, i := range l.instances {
-		f.placements[i.ID] = Placement{Image: i.ImageID, Subnet: i.SubnetID, Groups: i.SecurityGroupIDs}
+		f.placements[i.ID] = i.Placement()
 	}
 	f.scan = sc
 	maps.DeleteFunc(f.launches, func(_ string, at time.Time) bool { return now.Sub(at) > VisibleAfter })
@@ -232,7 +227,7 @@ func (f *Findings) NodeGone(uid types.UID, now time.Time) bool {
 }
 
 // Placement of an instance; false if the last scan did not list it.
-func (f *Findings) Placement(id string) (Placement, bool) {
+func (f *Findings) Placement(id string) (ec2.Placement, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p, ok := f.placements[id]

@@ -101,10 +101,3 @@ func New(host service.Host, e *effects.Effects, alarms *Alarms, found *Findings,
 
 // Begin says when the service took its first step. It is called before any other.
 func (g *Collector) Begin(now time.Time) { g.started = now }
-
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}

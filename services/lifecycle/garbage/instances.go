@@ -11,6 +11,7 @@ import (
 	"millwright/planner/ledger"
 	"millwright/services/internal/ec2"
 	"millwright/services/internal/lane"
+	"millwright/services/lifecycle/effects"
 )
 
 const (
@@ -91,7 +92,7 @@ func (g *Collector) oldEnough(id string, now time.Time) bool {
 	_ = g.host.Ledger(func(l *ledger.Ledger) error {
 		for _, c := range l.Claims() {
 			if c.Instance != nil && c.Instance.InstanceID == id && !c.OpenedAt.IsZero() {
-				at = latest(c.OpenedAt, g.started)
+				at = effects.Latest(c.OpenedAt, g.started)
 			}
 		}
 		return nil

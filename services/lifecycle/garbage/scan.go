@@ -30,7 +30,7 @@ const (
 
 // StepScan starts the direct look at everything when it is due.
 func (g *Collector) StepScan(now time.Time) time.Time {
-	due := latest(g.found.scanDue(), g.effects.Retries.At("scan"))
+	due := effects.Latest(g.found.scanDue(), g.effects.Retries.At("scan"))
 	if now.Before(due) {
 		return due
 	}

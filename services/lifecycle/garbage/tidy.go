@@ -45,11 +45,11 @@ func (g *Collector) StepTidy(now time.Time) time.Time {
 	if g.deps.Templates == nil && g.deps.Profiles == nil {
 		return time.Time{}
 	}
-	due := latest(g.started.Add(TidyEvery), g.tidying.tidyDue())
+	due := effects.Latest(g.started.Add(TidyEvery), g.tidying.tidyDue())
 	if g.tidying.scarce() {
 		due = now // a launch waits for it
 	}
-	due = latest(due, g.effects.Retries.At("tidy"))
+	due = effects.Latest(due, g.effects.Retries.At("tidy"))
 	if now.Before(due) {
 		return due
 	}
@@ -107,7 +107,7 @@ func (t *tidying) tidyDue() time.Time {
 func (t *tidying) profilesDue(started, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !now.Before(latest(started, t.profilesAt).Add(profilesEvery))
+	return !now.Before(effects.Latest(started, t.profilesAt).Add(profilesEvery))
 }
 
 // TemplatesScarce: EC2 refused to make a launch template because the account has too many.

@@ -1,4 +1,4 @@
-package lifecycle
+package status
 
 import (
 	"slices"
@@ -14,67 +14,65 @@ import (
 )
 
 const (
-	// marksEvery is how often NodeClaims are compared with what they were made of, and their quiet time with the clock.
-	marksEvery = time.Second
+	// MarksEvery is how often NodeClaims are compared with what they were made of, and their quiet time with the clock.
+	MarksEvery = time.Second
 	// marksLookMax bounds how many are compared at once: of 5,000 each is every ten seconds.
 	marksLookMax = 500
-	// marksMax bounds how many NodeClaims get other marks at once: pods that come and go on all nodes must not keep the API
+	// MarksMax bounds how many NodeClaims get other marks at once: pods that come and go on all nodes must not keep the API
 	// server from what has to be done.
-	marksMax = 50
+	MarksMax = 50
 )
 
-// stepMarks finds out which NodeClaims have drifted and which are quiet. What it found reaches the objects with the rest of
+// StepMarks finds out which NodeClaims have drifted and which are quiet. What it found reaches the objects with the rest of
 // their status.
-func (s *Service) stepMarks(now time.Time) {
-	if now.Before(s.mem.retries.At("marks")) {
+func (k *Keeper) StepMarks(now time.Time) {
+	if now.Before(k.effects.Retries.At("marks")) {
 		return
 	}
-	s.effects.Hold("marks", marksEvery)
-	err := s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error {
-		s.mark(s.newDriftReferences(snap.World), now)
+	k.effects.Hold("marks", MarksEvery)
+	err := k.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error {
+		k.mark(k.newDriftReferences(snap.World), now)
 		return nil
 	})
 	if err != nil {
-		s.mark(s.newDriftReferences(nil), now)
+		k.mark(k.newDriftReferences(nil), now)
 	}
 }
 
 // mark judges the claims in turn, beginning behind the last one for which there was time and room.
-func (s *Service) mark(y *driftReferences, now time.Time) {
-	claims := s.deps.Cache.NodeClaims()
-	first := slices.IndexFunc(claims, func(o *karpv1.NodeClaim) bool { return o.Name > s.marked })
+func (k *Keeper) mark(y *driftReferences, now time.Time) {
+	claims := k.deps.Cache.NodeClaims()
+	first := slices.IndexFunc(claims, func(o *karpv1.NodeClaim) bool { return o.Name > k.marked })
 	changed := 0
 	for i := range min(len(claims), marksLookMax) {
 		o := claims[(max(first, 0)+i)%len(claims)]
-		o = s.newest(o, now)
+		o = k.newest(o, now)
 		m, ok := y.marksOf(o, now)
 		if !ok {
-			s.marked = o.Name
+			k.marked = o.Name
 			continue
 		}
 		if !m.ShownBy(o) {
-			if changed++; changed > marksMax {
+			if changed++; changed > MarksMax {
 				return
 			}
 		}
-		if s.mem.setMarks(o.Name, m) {
-			s.agenda.hear(o.Name)
-		}
-		s.marked = o.Name
+		k.deps.Listener.SetMarks(o.Name, m)
+		k.marked = o.Name
 	}
 }
 
 // driftReferences are what NodeClaims are measured with; pools and classes are read once for all their claims.
 type driftReferences struct {
-	s *Service
+	k *Keeper
 	// world is nil while there is none to rely on.
 	world   *world.World
 	pools   map[string]*poolReference
 	classes map[string]*classReference
 }
 
-func (s *Service) newDriftReferences(w *world.World) *driftReferences {
-	return &driftReferences{s: s, world: w, pools: map[string]*poolReference{}, classes: map[string]*classReference{}}
+func (k *Keeper) newDriftReferences(w *world.World) *driftReferences {
+	return &driftReferences{k: k, world: w, pools: map[string]*poolReference{}, classes: map[string]*classReference{}}
 }
 
 // marksOf returns what can be said of a claim; false: nothing, because it is going, or not of a NodePool that is there.
@@ -111,7 +109,7 @@ func (y *driftReferences) pool(name string) *poolReference {
 	if p, ok := y.pools[name]; ok {
 		return p
 	}
-	p := y.s.deps.Cache.NodePool(name)
+	p := y.k.deps.Cache.NodePool(name)
 	if p == nil || p.Unreadable != "" {
 		y.pools[name] = nil
 		return nil
@@ -125,7 +123,7 @@ func (y *driftReferences) class(name string) *classReference {
 	if c, ok := y.classes[name]; ok {
 		return c
 	}
-	nc := y.s.deps.Cache.NodeClass(name)
+	nc := y.k.deps.Cache.NodeClass(name)
 	if nc == nil || !nc.DeletionTimestamp.IsZero() {
 		y.classes[name] = nil
 		return nil
@@ -134,21 +132,6 @@ func (y *driftReferences) class(name string) *classReference {
 	if y.world != nil {
 		cat = y.world.Catalog(name)
 	}
-	y.classes[name] = newClassReference(y.s.deps.Hasher, nc, cat)
+	y.classes[name] = newClassReference(y.k.deps.Hasher, nc, cat)
 	return y.classes[name]
-}
-
-// setMarks reports that the marks are others than before.
-func (m *memory) setMarks(name string, marks claim.Marks) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	changed := m.marks[name] != marks
-	m.marks[name] = marks
-	return changed
-}
-
-func (m *memory) marksOf(name string) claim.Marks {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.marks[name]
 }

@@ -1,4 +1,4 @@
-package lifecycle
+package status
 
 import (
 	"maps"
@@ -14,7 +14,6 @@ import (
 	"millwright/planner/claim"
 	"millwright/planner/requirement"
 	"millwright/services/internal/ec2"
-	"millwright/services/lifecycle/garbage"
 	"millwright/services/lifecycle/launch"
 	"millwright/services/lifecycle/nodeclass"
 )
@@ -57,7 +56,7 @@ type comparison struct {
 	// class is nil if the NodeClass is not there or going.
 	class *classReference
 	// placement as EC2 lists it; listed is false before it did.
-	placement garbage.Placement
+	placement ec2.Placement
 	listed    bool
 	now       time.Time
 }
@@ -84,7 +83,7 @@ func (y *driftReferences) drift(o *karpv1.NodeClaim, pool *poolReference, now ti
 	}
 	c := &comparison{o: o, pool: pool, class: y.class(o.Spec.NodeClassRef.Name), now: now}
 	id := ec2.InstanceID(o.Status.ProviderID)
-	c.placement, c.listed = y.s.found.Placement(id)
+	c.placement, c.listed = y.k.deps.Placements.Placement(id)
 	known = true
 	for _, check := range driftChecks {
 		switch check.compare(c) {
@@ -100,7 +99,7 @@ func (y *driftReferences) drift(o *karpv1.NodeClaim, pool *poolReference, now ti
 // poolReference is a NodePool as its claims are compared with it.
 type poolReference struct {
 	*karpv1.NodePool
-	// hashes that are the pool's.
+	// hashes that are the pool'k.
 	hashes []string
 	// requirements are nil if they cannot be read.
 	requirements *requirement.Set
@@ -225,7 +224,7 @@ func (c *comparison) image() verdict {
 	}
 	have, t := c.o.Status.ImageID, c.class.typeOf(c.o)
 	if have == "" {
-		have = c.placement.Image
+		have = c.placement.ImageID
 	}
 	if !c.class.current || have == "" || t == nil {
 		return unknown
@@ -241,11 +240,11 @@ func (c *comparison) securityGroups() verdict {
 	switch {
 	case c.class == nil:
 		return inSync
-	case !c.class.current || !c.listed || len(c.placement.Groups) == 0 || len(c.class.groups) == 0:
+	case !c.class.current || !c.listed || len(c.placement.SecurityGroupIDs) == 0 || len(c.class.groups) == 0:
 		return unknown
 	}
 	have := map[string]bool{}
-	for _, id := range c.placement.Groups {
+	for _, id := range c.placement.SecurityGroupIDs {
 		have[id] = true
 	}
 	return driftedIf(!maps.Equal(have, c.class.groups))
@@ -255,8 +254,8 @@ func (c *comparison) subnet() verdict {
 	switch {
 	case c.class == nil:
 		return inSync
-	case !c.class.current || !c.listed || c.placement.Subnet == "" || len(c.class.Status.Subnets) == 0:
+	case !c.class.current || !c.listed || c.placement.SubnetID == "" || len(c.class.Status.Subnets) == 0:
 		return unknown
 	}
-	return driftedIf(!slices.ContainsFunc(c.class.Status.Subnets, func(s awsv1.Subnet) bool { return s.ID == c.placement.Subnet }))
+	return driftedIf(!slices.ContainsFunc(c.class.Status.Subnets, func(s awsv1.Subnet) bool { return s.ID == c.placement.SubnetID }))
 }

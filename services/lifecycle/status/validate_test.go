@@ -1,4 +1,4 @@
-package lifecycle
+package status
 
 import (
 	"strings"
@@ -7,8 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
 )
 
 func TestValidateNodePool(t *testing.T) {
@@ -108,4 +110,11 @@ func TestValidateNodePool(t *testing.T) {
 			}
 		})
 	}
+}
+
+func poolNamed(name, uid string) *karpv1.NodePool {
+	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1}}
+	p.UID = types.UID(uid)
+	p.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: awsv1.Group, Kind: "EC2NodeClass", Name: "default"}
+	return p
 }

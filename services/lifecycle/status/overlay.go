@@ -1,4 +1,4 @@
-package lifecycle
+package status
 
 import (
 	"context"
@@ -21,15 +21,15 @@ import (
 // overlaysEvery is how often the conditions of NodeOverlays are looked at.
 const overlaysEvery = time.Second
 
-// stepOverlays tells each NodeOverlay whether it is applied, as the planner of this very World sees it.
-func (s *Service) stepOverlays(now time.Time) time.Time {
-	if at := s.mem.retries.At("overlays"); now.Before(at) {
+// StepOverlays tells each NodeOverlay whether it is applied, as the planner of this very World sees it.
+func (k *Keeper) StepOverlays(now time.Time) time.Time {
+	if at := k.effects.Retries.At("overlays"); now.Before(at) {
 		return at
 	}
-	s.effects.Hold("overlays", overlaysEvery)
+	k.effects.Hold("overlays", overlaysEvery)
 	var overlays []*karpv1alpha1.NodeOverlay
 	problems := map[string]provision.OverlayProblem{}
-	_ = s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error { // without a World it is told later
+	_ = k.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error { // without a World it is told later
 		if !snap.Options.NodeOverlays {
 			return nil // whatever their conditions say is not ours
 		}
@@ -41,14 +41,14 @@ func (s *Service) stepOverlays(now time.Time) time.Time {
 	})
 	for _, o := range overlays {
 		key := "nodeoverlay/" + o.Name
-		if now.Before(s.mem.retries.At(key)) || s.mem.outdated.Has(o, now) {
+		if k.effects.Waits(key) || k.deps.Outdated.Has(o, now) {
 			continue
 		}
 		want := overlayConditions(o, problems[o.Name], now)
 		if claim.Equal(o.Status.Conditions, want) {
 			continue
 		}
-		s.effects.Start(key, lane.Converge, func(ctx context.Context) error { return s.writeOverlay(ctx, key, o, want) })
+		k.effects.Start(key, lane.Converge, func(ctx context.Context) error { return k.writeOverlay(ctx, key, o, want) })
 	}
 	return now.Add(overlaysEvery)
 }
@@ -67,15 +67,15 @@ func overlayConditions(o *karpv1alpha1.NodeOverlay, problem provision.OverlayPro
 	return c.Finish()
 }
 
-func (s *Service) writeOverlay(ctx context.Context, key string, o *karpv1alpha1.NodeOverlay, want []metav1.Condition) error {
+func (k *Keeper) writeOverlay(ctx context.Context, key string, o *karpv1alpha1.NodeOverlay, want []metav1.Condition) error {
 	after := o.DeepCopy()
 	after.Status.Conditions = want
-	if _, err := s.deps.Kube.UpdateNodeOverlayStatus(ctx, o, after); err != nil {
-		return s.effects.PutOff(key, fmt.Errorf("write status of nodeoverlay %s: %w", o.Name, err))
+	if _, err := k.deps.Kube.UpdateNodeOverlayStatus(ctx, o, after); err != nil {
+		return k.effects.PutOff(key, fmt.Errorf("write status of nodeoverlay %s: %w", o.Name, err))
 	}
-	s.mem.retries.Succeeded(key)
+	k.effects.Retries.Succeeded(key)
 	if c := claim.Get(want, karpv1.ConditionTypeValidationSucceeded); c.Status == metav1.ConditionFalse {
-		s.host.Event(service.KubeEvent{
+		k.host.Event(service.KubeEvent{
 			Object: corev1.ObjectReference{APIVersion: karpv1alpha1.SchemeGroupVersion.String(), Kind: "NodeOverlay", Name: o.Name, UID: o.UID},
 			Type:   corev1.EventTypeWarning, Reason: c.Reason, Message: fmt.Sprintf("NodeOverlay %s is not applied: %s", o.Name, c.Message),
 		})

@@ -1,4 +1,4 @@
-package lifecycle
+package status
 
 import (
 	"context"
@@ -26,27 +26,27 @@ const poolsEvery = time.Second
 // resourceNodes counts nodes in status.resources and in limits.
 const resourceNodes corev1.ResourceName = "nodes"
 
-// stepPools brings hash and status of every NodePool up to date.
-func (s *Service) stepPools(now time.Time) time.Time {
-	if at := s.mem.retries.At("pools"); now.Before(at) {
+// StepPools brings hash and status of every NodePool up to date.
+func (k *Keeper) StepPools(now time.Time) time.Time {
+	if at := k.effects.Retries.At("pools"); now.Before(at) {
 		return at
 	}
-	s.effects.Hold("pools", poolsEvery)
-	sums := s.poolSums()
-	s.readPools()
-	for _, p := range s.deps.Cache.NodePools() {
+	k.effects.Hold("pools", poolsEvery)
+	sums := k.poolSums()
+	k.readPools()
+	for _, p := range k.deps.Cache.NodePools() {
 		if !ours(p) {
 			continue
 		}
 		key := "nodepool/" + p.Name
-		if now.Before(s.mem.retries.At(key)) || s.mem.outdated.Has(p, now) {
+		if k.effects.Waits(key) || k.deps.Outdated.Has(p, now) {
 			continue
 		}
-		hashed, want := s.withHash(p), s.poolStatus(p, sums[p.Name], now)
+		hashed, want := k.withHash(p), k.poolStatus(p, sums[p.Name], now)
 		if hashed == nil && samePoolStatus(p.Status, want) {
 			continue
 		}
-		s.effects.Start(key, lane.Converge, func(ctx context.Context) error { return s.writePool(ctx, key, p, hashed, want) })
+		k.effects.Start(key, lane.Converge, func(ctx context.Context) error { return k.writePool(ctx, key, p, hashed, want) })
 	}
 	return now.Add(poolsEvery)
 }
@@ -72,16 +72,16 @@ type readPool struct {
 }
 
 // readPools hashes and validates the NodePools that have changed.
-func (s *Service) readPools() {
+func (k *Keeper) readPools() {
 	read := map[string]readPool{}
-	for _, p := range s.deps.Cache.NodePools() {
-		r, ok := s.pools[p.Name]
+	for _, p := range k.deps.Cache.NodePools() {
+		r, ok := k.pools[p.Name]
 		if !ok || r.pool != p {
 			r = readPool{pool: p, annotations: claim.PoolAnnotations(p), invalid: ValidateNodePool(p)}
 		}
 		read[p.Name] = r
 	}
-	s.pools = read
+	k.pools = read
 }
 
 // poolSum is what the nodes and launched claims of a pool have, without those that are going.
@@ -106,47 +106,47 @@ type countedClaim struct {
 }
 
 // poolSums adds up by NodePool, if anything has changed.
-func (s *Service) poolSums() map[string]poolSum {
-	now := poolSums{cache: s.deps.Cache.Version(), sums: map[string]poolSum{}, capacities: map[string]countedClaim{}}
-	_ = s.host.Ledger(func(l *ledger.Ledger) error { now.ledger = l.Version(); return nil })
-	if s.sums.sums != nil && now.cache == s.sums.cache && now.ledger == s.sums.ledger {
-		return s.sums.sums
+func (k *Keeper) poolSums() map[string]poolSum {
+	now := poolSums{cache: k.deps.Cache.Version(), sums: map[string]poolSum{}, capacities: map[string]countedClaim{}}
+	_ = k.host.Ledger(func(l *ledger.Ledger) error { now.ledger = l.Version(); return nil })
+	if k.sums.sums != nil && now.cache == k.sums.cache && now.ledger == k.sums.ledger {
+		return k.sums.sums
 	}
 	going := goingClaims(now.ledger)
 	claimed := map[string]bool{}
-	for _, o := range s.deps.Cache.NodeClaims() {
+	for _, o := range k.deps.Cache.NodeClaims() {
 		if o.Status.ProviderID == "" {
 			continue
 		}
 		claimed[o.Status.ProviderID] = true
 		if o.DeletionTimestamp.IsZero() && !going[o.Name] {
-			counted := s.counted(o)
+			counted := k.counted(o)
 			now.capacities[o.Name] = counted
-			s.add(now.sums, o.Labels[karpv1.NodePoolLabelKey], counted.capacity)
+			k.add(now.sums, o.Labels[karpv1.NodePoolLabelKey], counted.capacity)
 		}
 	}
-	for _, n := range s.deps.Cache.Nodes() {
+	for _, n := range k.deps.Cache.Nodes() {
 		if n.DeletionTimestamp.IsZero() && !claimed[n.Spec.ProviderID] {
-			s.add(now.sums, n.Labels[karpv1.NodePoolLabelKey], resource.From(n.Status.Capacity))
+			k.add(now.sums, n.Labels[karpv1.NodePoolLabelKey], resource.From(n.Status.Capacity))
 		}
 	}
-	s.sums = now
+	k.sums = now
 	return now.sums
 }
 
 // counted is what a NodeClaim counts for, as counted last time if nothing has changed.
-func (s *Service) counted(o *karpv1.NodeClaim) countedClaim {
+func (k *Keeper) counted(o *karpv1.NodeClaim) countedClaim {
 	var n *corev1.Node
-	if nodes := s.deps.Cache.NodesByProviderID(o.Status.ProviderID); len(nodes) == 1 {
+	if nodes := k.deps.Cache.NodesByProviderID(o.Status.ProviderID); len(nodes) == 1 {
 		n = nodes[0]
 	}
-	if have, ok := s.sums.capacities[o.Name]; ok && have.object == o && have.node == n {
+	if have, ok := k.sums.capacities[o.Name]; ok && have.object == o && have.node == n {
 		return have
 	}
 	return countedClaim{o, n, capacityOf(o, n)}
 }
 
-func (s *Service) add(sums map[string]poolSum, pool string, capacity resource.Vector) {
+func (k *Keeper) add(sums map[string]poolSum, pool string, capacity resource.Vector) {
 	if pool == "" {
 		return
 	}
@@ -192,11 +192,11 @@ func capacityOf(o *karpv1.NodeClaim, n *corev1.Node) resource.Vector {
 }
 
 // withHash returns the pool with the annotations of its hash; nil if it has them, or no spec that can be hashed.
-func (s *Service) withHash(p *karpv1.NodePool) *karpv1.NodePool {
+func (k *Keeper) withHash(p *karpv1.NodePool) *karpv1.NodePool {
 	if !supported(p) {
 		return nil
 	}
-	want := merged(p.Annotations, s.pools[p.Name].annotations)
+	want := merged(p.Annotations, k.pools[p.Name].annotations)
 	if maps.Equal(want, p.Annotations) {
 		return nil
 	}
@@ -206,7 +206,7 @@ func (s *Service) withHash(p *karpv1.NodePool) *karpv1.NodePool {
 }
 
 // poolStatus is the status the pool should have. Its resources always name the base resources.
-func (s *Service) poolStatus(p *karpv1.NodePool, sum poolSum, now time.Time) karpv1.NodePoolStatus {
+func (k *Keeper) poolStatus(p *karpv1.NodePool, sum poolSum, now time.Time) karpv1.NodePoolStatus {
 	status := *p.Status.DeepCopy()
 	status.Resources = sum.capacity.List()
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, corev1.ResourceEphemeralStorage} {
@@ -221,25 +221,25 @@ func (s *Service) poolStatus(p *karpv1.NodePool, sum poolSum, now time.Time) kar
 		Root: karpv1.ConditionTypeReady, Dependents: []string{karpv1.ConditionTypeValidationSucceeded, karpv1.ConditionTypeNodeClassReady},
 		List: slices.Clone(p.Status.Conditions),
 	}
-	s.judgePool(c, p)
-	if nc := s.classOf(p); nc != nil {
+	k.judgePool(c, p)
+	if nc := k.classOf(p); nc != nil {
 		status.NodeClassObservedGeneration = nc.Generation
 	}
-	judgeRegistration(c, s.mem.registrationsOf(p, status.NodeClassObservedGeneration))
+	judgeRegistration(c, k.registrations.of(p, status.NodeClassObservedGeneration))
 	status.Conditions = c.Finish()
 	return status
 }
 
 // classOf is the pool's NodeClass; nil if there is none.
-func (s *Service) classOf(p *karpv1.NodePool) *awsv1.EC2NodeClass {
+func (k *Keeper) classOf(p *karpv1.NodePool) *awsv1.EC2NodeClass {
 	if !supported(p) {
 		return nil
 	}
-	return s.deps.Cache.NodeClass(p.Spec.Template.Spec.NodeClassRef.Name)
+	return k.deps.Cache.NodeClass(p.Spec.Template.Spec.NodeClassRef.Name)
 }
 
-func (s *Service) judgePool(c *claim.Conditions, p *karpv1.NodePool) {
-	if err := s.pools[p.Name].invalid; err != nil {
+func (k *Keeper) judgePool(c *claim.Conditions, p *karpv1.NodePool) {
+	if err := k.pools[p.Name].invalid; err != nil {
 		c.Set(karpv1.ConditionTypeValidationSucceeded, metav1.ConditionFalse, "NodePoolValidationFailed", err.Error())
 	} else {
 		c.True(karpv1.ConditionTypeValidationSucceeded)
@@ -249,7 +249,7 @@ func (s *Service) judgePool(c *claim.Conditions, p *karpv1.NodePool) {
 		return
 	}
 	ref := p.Spec.Template.Spec.NodeClassRef
-	switch nc := s.classOf(p); {
+	switch nc := k.classOf(p); {
 	case !supported(p):
 		c.Set(karpv1.ConditionTypeNodeClassReady, metav1.ConditionFalse, "NodeClassNotSupported", fmt.Sprintf(
 			"spec.template.spec.nodeClassRef: group %q and kind %q are not supported, must be %q and %q", ref.Group, ref.Kind, awsv1.Group, "EC2NodeClass"))
@@ -285,37 +285,37 @@ func samePoolStatus(a, b karpv1.NodePoolStatus) bool {
 }
 
 // writePool writes the hash, before it those of the pool's claims if the algorithm changed, then the status.
-func (s *Service) writePool(ctx context.Context, key string, p, hashed *karpv1.NodePool, status karpv1.NodePoolStatus) error {
+func (k *Keeper) writePool(ctx context.Context, key string, p, hashed *karpv1.NodePool, status karpv1.NodePoolStatus) error {
 	before := p
 	if hashed != nil {
-		if err := s.restamp(ctx, p); err != nil {
-			return s.effects.PutOff(key, err)
+		if err := k.restamp(ctx, p); err != nil {
+			return k.effects.PutOff(key, err)
 		}
-		written, err := s.deps.Kube.UpdateNodePool(ctx, p, hashed)
+		written, err := k.deps.Kube.UpdateNodePool(ctx, p, hashed)
 		if err != nil {
-			return s.effects.PutOff(key, fmt.Errorf("write hash of nodepool %s: %w", p.Name, err))
+			return k.effects.PutOff(key, fmt.Errorf("write hash of nodepool %s: %w", p.Name, err))
 		}
 		before = written.DeepCopy()
 		before.Status = p.Status
 	}
 	after := before.DeepCopy()
 	after.Status = status
-	written, err := s.deps.Kube.UpdateNodePoolStatus(ctx, before, after)
+	written, err := k.deps.Kube.UpdateNodePoolStatus(ctx, before, after)
 	if err != nil {
-		return s.effects.PutOff(key, fmt.Errorf("write status of nodepool %s: %w", p.Name, err))
+		return k.effects.PutOff(key, fmt.Errorf("write status of nodepool %s: %w", p.Name, err))
 	}
-	s.mem.retries.Succeeded(key)
-	s.tellPoolTransitions(p, written)
+	k.effects.Retries.Succeeded(key)
+	k.tellPoolTransitions(p, written)
 	return nil
 }
 
 // restamp gives the pool's NodeClaims hashes of the present algorithm.
-func (s *Service) restamp(ctx context.Context, p *karpv1.NodePool) error {
+func (k *Keeper) restamp(ctx context.Context, p *karpv1.NodePool) error {
 	if p.Annotations[karpv1.NodePoolHashVersionAnnotationKey] == claim.PoolHashVersion {
 		return nil
 	}
-	for _, o := range s.deps.Cache.NodeClaims() {
-		o = s.newest(o, s.host.Now())
+	for _, o := range k.deps.Cache.NodeClaims() {
+		o = k.newest(o, k.host.Now())
 		if o.Labels[karpv1.NodePoolLabelKey] != p.Name || !o.DeletionTimestamp.IsZero() {
 			continue
 		}
@@ -325,7 +325,7 @@ func (s *Service) restamp(ctx context.Context, p *karpv1.NodePool) error {
 		}
 		after := o.DeepCopy()
 		after.Annotations = annotations
-		if _, err := s.deps.Kube.UpdateNodeClaim(ctx, o, after); err != nil {
+		if _, err := k.deps.Kube.UpdateNodeClaim(ctx, o, after); err != nil {
 			return fmt.Errorf("write hash of nodeclaim %s: %w", o.Name, err)
 		}
 	}
@@ -337,13 +337,13 @@ func (s *Service) restamp(ctx context.Context, p *karpv1.NodePool) error {
 const readyWithin = 15 * time.Second
 
 // isYoung reports that the NodePool or its NodeClass, which may be nil, was made a moment ago.
-func (s *Service) isYoung(p *karpv1.NodePool, nc *awsv1.EC2NodeClass) bool {
-	now := s.host.Now()
+func (k *Keeper) isYoung(p *karpv1.NodePool, nc *awsv1.EC2NodeClass) bool {
+	now := k.host.Now()
 	return now.Sub(p.CreationTimestamp.Time) < readyWithin || nc != nil && now.Sub(nc.CreationTimestamp.Time) < readyWithin
 }
 
 // tellPoolTransitions publishes one KubeEvent per condition whose status changed, or that is False for another cause.
-func (s *Service) tellPoolTransitions(before, after *karpv1.NodePool) {
+func (k *Keeper) tellPoolTransitions(before, after *karpv1.NodePool) {
 	for _, c := range after.Status.Conditions {
 		from := metav1.Condition{Status: metav1.ConditionUnknown}
 		if old := claim.Get(before.Status.Conditions, c.Type); old != nil {
@@ -354,12 +354,12 @@ func (s *Service) tellPoolTransitions(before, after *karpv1.NodePool) {
 			continue
 		}
 		kind := corev1.EventTypeNormal
-		if refused && !s.isYoung(after, s.classOf(after)) {
+		if refused && !k.isYoung(after, k.classOf(after)) {
 			kind = corev1.EventTypeWarning
 		}
-		s.host.Event(service.KubeEvent{
+		k.host.Event(service.KubeEvent{
 			Object: corev1.ObjectReference{APIVersion: karpv1.SchemeGroupVersion.String(), Kind: "NodePool", Name: after.Name, UID: after.UID},
-			Type:   kind, Reason: c.Type, Message: transition(c.Type, string(from.Status), string(c.Status), c.Reason, c.Message),
+			Type:   kind, Reason: c.Type, Message: service.Transition(c.Type, string(from.Status), string(c.Status), c.Reason, c.Message),
 		})
 	}
 }
