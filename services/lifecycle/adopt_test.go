@@ -11,6 +11,7 @@ import (
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/ledger"
 	"millwright/services/internal/ec2"
+	"millwright/services/lifecycle/claims"
 )
 
 // inherit puts a NodeClaim as another controller leaves it before it has recorded an instance.
@@ -53,7 +54,7 @@ func TestAnInheritedClaimWithoutInstanceIsDeletedNeverLaunched(t *testing.T) {
 	r.inherit("theirs")
 	began := r.now
 	r.run("claim closed", func() bool { return len(r.kube.claims) == 0 && r.led.Claim("theirs") == nil })
-	if r.now.Sub(began) < searchFor {
+	if r.now.Sub(began) < claims.SearchFor {
 		t.Errorf("searched for %s only", r.now.Sub(began))
 	}
 	if len(r.ec2.sent) != 0 || r.count(ledger.KindClaimDoomed) != 1 {

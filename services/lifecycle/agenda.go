@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"container/heap"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -16,8 +17,6 @@ import (
 const (
 	// fullEvery is how often everything is looked at, whatever was heard.
 	fullEvery = 30 * time.Second
-	// unsettledEvery is how often a claim is looked at that something is still to be done about: some facts change by time alone.
-	unsettledEvery = time.Second
 )
 
 // agenda says which claims are to be looked at: those of which something was heard, and those whose time has come. A settled
@@ -54,8 +53,8 @@ func newAgenda() *agenda {
 	return &agenda{heard: map[string]bool{}, all: true, ofInstance: map[string]string{}, wakes: wakes{at: map[string]time.Time{}}}
 }
 
-// hear has a claim looked at.
-func (a *agenda) hear(name string) {
+// Hear has a claim looked at.
+func (a *agenda) Hear(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.heard[name] = true
@@ -86,14 +85,14 @@ func (a *agenda) silent() bool {
 	return !a.all && len(a.heard) == 0
 }
 
-// note remembers whose the claim's instance is.
-func (a *agenda) note(v *claimView) {
+// Note remembers whose the instance is.
+func (a *agenda) Note(name, providerID string) {
+	if providerID == "" {
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if id := providerID(v.ledger, v.own()); id != "" {
-		a.ofInstance[id] = v.name
-		a.ofInstance[ec2.InstanceID(id)] = v.name
-	}
+	a.ofInstance[providerID], a.ofInstance[ec2.InstanceID(providerID)] = name, name
 }
 
 // take empties what was heard: the names, or all.
@@ -128,7 +127,7 @@ func (s *Service) listen(now seen) {
 		case kube.NodeKind:
 			a.hearOf(c.ProviderID)
 		case kube.NodeClaimKind:
-			a.hear(c.Name)
+			a.Hear(c.Name)
 		}
 		if c.Kind == kube.NodeClaimKind || c.Kind == kube.NodeClassKind {
 			s.status.TouchClasses()
@@ -142,13 +141,13 @@ func (s *Service) listen(now seen) {
 
 // hearLedger hears of claims and drains that differ between two versions.
 func (s *Service) hearLedger(was, now *ledger.Ledger) {
-	differing(was.Claims(), now.Claims(), func(c *ledger.Claim) string { return c.Name }, func(c *ledger.Claim) { s.agenda.hear(c.Name) })
+	differing(was.Claims(), now.Claims(), func(c *ledger.Claim) string { return c.Name }, func(c *ledger.Claim) { s.agenda.Hear(c.Name) })
 	differing(was.Drains(), now.Drains(), func(d *ledger.Drain) string { return d.Started.Node }, func(d *ledger.Drain) {
 		if d.Started.Claim == "" {
 			s.agenda.hearAll() // one of whose NodeClaim nobody knew
 			return
 		}
-		s.agenda.hear(d.Started.Claim)
+		s.agenda.Hear(d.Started.Claim)
 	})
 }
 
@@ -213,7 +212,7 @@ func (s *Service) todo(now time.Time) ([]string, error) {
 	for _, name := range a.wakes.due(now) {
 		heard[name] = true
 	}
-	return sortedKeys(heard), nil
+	return slices.Sorted(maps.Keys(heard)), nil
 }
 
 // wakes are the times at which claims are to be looked at again, one for each.
@@ -276,4 +275,24 @@ func (h *wakeHeap) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]
 	return last
+}
+
+// names lists every claim that is open in the Ledger or exists as an object, sorted.
+func (s *Service) names() ([]string, error) {
+	seen := map[string]bool{}
+	err := s.host.Ledger(func(l *ledger.Ledger) error {
+		for _, c := range l.Claims() {
+			seen[c.Name] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read ledger: %w", err)
+	}
+	for _, o := range s.deps.Cache.NodeClaims() {
+		if claim.Managed(o) {
+			seen[o.Name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen)), nil
 }

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -74,7 +75,7 @@ func TestAStepLooksAtWhatChanged(t *testing.T) {
 	r := settled(t, claims)
 	r.now = r.svc.agenda.full.Add(time.Second)
 	looks(t, r)
-	name := sortedKeys(r.kube.claims)[7]
+	name := slices.Sorted(maps.Keys(r.kube.claims))[7]
 	for what, c := range map[string]struct {
 		change func()
 		most   int
@@ -111,7 +112,7 @@ func TestAStepLooksAtWhatChanged(t *testing.T) {
 // Whatever is not heard of is found with the next full look.
 func TestAnUnheardChangeIsFoundInTime(t *testing.T) {
 	r := settled(t, 3)
-	name := sortedKeys(r.kube.claims)[0]
+	name := slices.Sorted(maps.Keys(r.kube.claims))[0]
 	o := r.kube.claims[name].DeepCopy()
 	delete(o.Annotations, karpv1.NodePoolHashAnnotationKey)
 	o.Finalizers = nil

@@ -12,11 +12,10 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
-	"millwright/planner/ledger"
 	"millwright/services/internal/ec2"
 	"millwright/services/internal/kube"
+	"millwright/services/lifecycle/claims"
 	"millwright/services/lifecycle/garbage"
-	"millwright/services/lifecycle/launch"
 	"millwright/services/lifecycle/nodeclass"
 	"millwright/services/lifecycle/status"
 )
@@ -73,23 +72,13 @@ type EC2 interface {
 	CreateTags(ctx context.Context, resource string, tags map[string]string) error
 }
 
-// Launcher turns a NodeClaim into a request. launch.Builder is one.
-type Launcher interface {
-	// Build makes the request; whatever it does in EC2 does not have to be undone. Errors are classified by ec2.Classify.
-	Build(ctx context.Context, in launch.Input) (launch.Built, error)
-	// Forget drops what is remembered of templates that EC2 says are not there.
-	Forget(refs []ledger.LaunchTemplateRef)
-	// Settle says what became of the request that was built with a token: subnet is where its instance is, "" if there is none.
-	Settle(token, subnet string)
-}
-
 // Deps of the service. Classes may be nil: then nobody keeps EC2NodeClasses.
 type Deps struct {
 	Cluster  string
 	Cache    Cache
 	Kube     Kube
 	EC2      EC2
-	Launcher Launcher
+	Launcher claims.Launcher
 	Classes  status.Classes
 	// Templates and Profiles may be nil: then nobody tidies them up.
 	Templates garbage.Templates

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -75,11 +76,11 @@ func (k *fakeKube) put(table any, o metav1.Object) {
 }
 
 func (k *fakeKube) describe() (out []string) {
-	for _, name := range sortedKeys(k.claims) {
+	for _, name := range slices.Sorted(maps.Keys(k.claims)) {
 		c := k.claims[name]
 		out = append(out, fmt.Sprintf("%s deleting=%v finalizers=%v provider=%s %v", name, !c.DeletionTimestamp.IsZero(), c.Finalizers, c.Status.ProviderID, c.Annotations))
 	}
-	for _, name := range sortedKeys(k.nodes) {
+	for _, name := range slices.Sorted(maps.Keys(k.nodes)) {
 		out = append(out, fmt.Sprintf("%s deleting=%v finalizers=%v", name, !k.nodes[name].DeletionTimestamp.IsZero(), k.nodes[name].Finalizers))
 	}
 	return out
@@ -87,7 +88,7 @@ func (k *fakeKube) describe() (out []string) {
 
 func values[T any](m map[string]*T) []*T {
 	var out []*T
-	for _, name := range sortedKeys(m) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
 		out = append(out, m[name])
 	}
 	return out

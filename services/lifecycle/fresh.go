@@ -15,14 +15,17 @@ import (
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/services/internal/kube"
+	"millwright/services/lifecycle/recent"
 )
 
 // freshKube remembers what the API server answers, for the cache lags behind, and sends no write that starts from a
 // version known to be outdated: that is a conflict already, and would be one again until the cache has caught up.
 type freshKube struct {
 	Kube
-	mem *memory
-	now func() time.Time
+	claims   *recent.Objects[*karpv1.NodeClaim]
+	nodes    *recent.Objects[*corev1.Node]
+	outdated *recent.Outdated
+	now      func() time.Time
 }
 
 var errOutdated = errors.New("a newer version is known to exist")
@@ -30,7 +33,7 @@ var errOutdated = errors.New("a newer version is known to exist")
 func (k freshKube) CreateNodeClaim(ctx context.Context, claim *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
 	o, err := k.Kube.CreateNodeClaim(ctx, claim)
 	if err == nil {
-		k.mem.claims.Saw(o, k.now())
+		k.claims.Saw(o, k.now())
 	}
 	return o, err
 }
@@ -38,7 +41,7 @@ func (k freshKube) CreateNodeClaim(ctx context.Context, claim *karpv1.NodeClaim)
 func (k freshKube) GetNodeClaim(ctx context.Context, name string) (*karpv1.NodeClaim, error) {
 	o, err := k.Kube.GetNodeClaim(ctx, name)
 	if err == nil {
-		k.mem.claims.Saw(o, k.now())
+		k.claims.Saw(o, k.now())
 	}
 	return o, err
 }
@@ -46,7 +49,7 @@ func (k freshKube) GetNodeClaim(ctx context.Context, name string) (*karpv1.NodeC
 func (k freshKube) Node(ctx context.Context, name string) (*corev1.Node, error) {
 	n, err := k.Kube.Node(ctx, name)
 	if err == nil {
-		k.mem.nodes.Saw(n, k.now())
+		k.nodes.Saw(n, k.now())
 	}
 	return n, err
 }
@@ -54,7 +57,7 @@ func (k freshKube) Node(ctx context.Context, name string) (*corev1.Node, error) 
 func (k freshKube) UpdateNodeClaim(ctx context.Context, before, after *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
 	o, err := update(ctx, k, before, after, k.Kube.UpdateNodeClaim)
 	if err == nil && o.ResourceVersion != before.ResourceVersion {
-		k.mem.claims.Saw(o, k.now())
+		k.claims.Saw(o, k.now())
 	}
 	return o, err
 }
@@ -62,7 +65,7 @@ func (k freshKube) UpdateNodeClaim(ctx context.Context, before, after *karpv1.No
 func (k freshKube) UpdateNodeClaimStatus(ctx context.Context, before, after *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
 	o, err := update(ctx, k, before, after, k.Kube.UpdateNodeClaimStatus)
 	if err == nil && o.ResourceVersion != before.ResourceVersion {
-		k.mem.claims.Saw(o, k.now())
+		k.claims.Saw(o, k.now())
 	}
 	return o, err
 }
@@ -72,9 +75,9 @@ func (k freshKube) UpdateNode(ctx context.Context, before, after *corev1.Node) (
 	n, err := update(ctx, k, before, after, k.Kube.UpdateNode)
 	switch {
 	case kube.IsNotFound(err), err == nil && !n.DeletionTimestamp.IsZero() && len(n.Finalizers) == 0:
-		k.mem.nodes.Gone(before.Name, before.UID, k.now())
+		k.nodes.Gone(before.Name, before.UID, k.now())
 	case err == nil && n.ResourceVersion != before.ResourceVersion:
-		k.mem.nodes.Saw(n, k.now())
+		k.nodes.Saw(n, k.now())
 	}
 	return n, err
 }
@@ -89,7 +92,7 @@ func (k freshKube) DeleteNode(ctx context.Context, name string, uid types.UID) e
 		}
 	}
 	if err == nil || kube.IsNotFound(err) { // none of the name, or another one
-		k.mem.nodes.Gone(name, uid, k.now())
+		k.nodes.Gone(name, uid, k.now())
 		return nil
 	}
 	return err
@@ -117,62 +120,13 @@ func (k freshKube) UpdateNodeClassStatus(ctx context.Context, before, after *aws
 
 // update makes a write unless it starts from an outdated version, and learns of versions that are.
 func update[T metav1.Object](ctx context.Context, k freshKube, before, after T, write func(context.Context, T, T) (T, error)) (T, error) {
-	if k.mem.outdated.Has(before, k.now()) {
+	if k.outdated.Has(before, k.now()) {
 		var none T
 		return none, apierrors.NewConflict(schema.GroupResource{}, before.GetName(), errOutdated)
 	}
 	o, err := write(ctx, before, after)
 	if kube.IsConflict(err) || err == nil && o.GetResourceVersion() != before.GetResourceVersion() {
-		k.mem.outdated.Add(before, k.now())
+		k.outdated.Add(before, k.now())
 	}
 	return o, err
-}
-
-// isOutdated reports that an object of the claim is known to have a newer version than is in sight.
-func (s *Service) isOutdated(v *claimView) bool {
-	now := s.host.Now()
-	if o := v.own(); o != nil && s.mem.outdated.Has(o, now) {
-		return true
-	}
-	for _, n := range v.nodes {
-		if s.mem.outdated.Has(n, now) {
-			return true
-		}
-	}
-	return false
-}
-
-// readAnew reads the outdated objects of the claim from the API server itself.
-func (s *Service) readAnew(ctx context.Context, v *claimView) error {
-	now := s.host.Now()
-	if o := v.own(); o != nil && s.mem.outdated.Has(o, now) {
-		if _, err := s.reread(ctx, v); err != nil {
-			return err
-		}
-	}
-	for _, n := range v.nodes {
-		if !s.mem.outdated.Has(n, now) {
-			continue
-		}
-		live, err := s.deps.Kube.Node(ctx, n.Name)
-		if err != nil && !kube.IsNotFound(err) {
-			return err
-		}
-		if err != nil || live.UID != n.UID {
-			s.mem.nodes.Gone(n.Name, n.UID, now)
-		}
-	}
-	return nil
-}
-
-// nodesOf are the Nodes of an instance, by name, in the newest form known.
-func (s *Service) nodesOf(providerID string, now time.Time) []*corev1.Node {
-	var nodes []*corev1.Node
-	for _, n := range s.deps.Cache.NodesByProviderID(providerID) {
-		n, _ = s.mem.nodes.Newest(n.Name, n, true, now)
-		if n.Spec.ProviderID == providerID && !s.mem.nodes.IsGone(n.UID) {
-			nodes = append(nodes, n)
-		}
-	}
-	return nodes
 }

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +124,14 @@ func drifting(t *testing.T) (*rig, string) {
 	r.annotate(name, claim.PoolAnnotations(r.kube.pools["default"]))
 	r.wait(2 * garbage.ScanEvery)
 	return r, name
+}
+
+// merged returns b over a.
+func merged(a, b map[string]string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
 }
 
 func (r *rig) annotate(name string, annotations map[string]string) {

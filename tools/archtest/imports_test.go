@@ -58,6 +58,8 @@ var rules = []rule{
 		reason: "what has come apart is found without knowing the moves of claims"},
 	{from: lifecyclePart + "status", banned: ours("services/lifecycle"), allowed: lifecycleParts("effects", "recent", "launch", "nodeclass"),
 		reason: "what people read is off the path of moves and of collecting"},
+	{from: lifecyclePart + "claims", banned: ours("services/lifecycle"), allowed: lifecycleParts("effects", "recent", "launch", "nodeclass"),
+		reason: "moves follow from facts, whoever finds them"},
 	{from: "services/webhook", banned: ours("services/watcher", "services/provisioner", "services/disruptor", "services/terminator", "services/lifecycle",
 		"events", "planner", "store"), reason: "the webhook needs the API server alone"},
 	{from: "planner", except: []string{"planner/provision", "planner/disrupt"}, banned: ours("planner/provision", "planner/disrupt"),

@@ -1,4 +1,4 @@
-package lifecycle
+package claims
 
 import (
 	"maps"
@@ -23,10 +23,7 @@ const writtenFor = 30 * time.Second
 type memory struct {
 	// retries of effects by key: claim/<name>, nodepool/<name>, scan, …
 	retries *backoff.Keys
-	// claims and nodes in the newest form known, and which versions of any object are known not to be the newest.
-	claims   *recent.Objects[*karpv1.NodeClaim]
-	nodes    *recent.Objects[*corev1.Node]
-	outdated *recent.Outdated
+	claims  *recent.Objects[*karpv1.NodeClaim]
 
 	mu sync.Mutex
 	// registering are the Nodes whose registration was written, or may have been, by UID.
@@ -53,10 +50,9 @@ type registering struct {
 	at      time.Time
 }
 
-func newMemory(retries *backoff.Keys) *memory {
+func newMemory(retries *backoff.Keys, objects *recent.Objects[*karpv1.NodeClaim]) *memory {
 	return &memory{
-		retries: retries, claims: recent.NewObjects[*karpv1.NodeClaim](), nodes: recent.NewObjects[*corev1.Node](),
-		outdated:    recent.NewOutdated(),
+		retries: retries, claims: objects,
 		registering: map[types.UID]registering{},
 		failures:    map[types.UID]claim.Failure{}, lookups: map[string]time.Time{}, settled: map[string]string{},
 		marks: map[string]claim.Marks{}, catalogues: map[string]*catalog.Catalog{},
@@ -167,4 +163,10 @@ func (m *memory) marksOf(name string) claim.Marks {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.marks[name]
+}
+
+func (m *memory) len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.settled) + len(m.marks) + len(m.failures) + len(m.sought) + len(m.catalogues) + len(m.lookups) + len(m.registering)
 }

@@ -1,4 +1,4 @@
-package lifecycle
+package claims
 
 import (
 	"context"
@@ -15,17 +15,17 @@ import (
 )
 
 // stamp fixes the deadline of the drain. One that is there already is never changed.
-func (s *Service) stamp(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+func (s *Stepper) stamp(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	deadline := v.object.DeletionTimestamp.Add(v.object.Spec.TerminationGracePeriod.Duration).UTC().Format(time.RFC3339)
 	if err := s.annotate(ctx, v, map[string]string{karpv1.TerminationTimestampAnnotationKey: deadline}); err != nil {
 		return false, err
 	}
-	s.tellDeadline(v, deadline)
+	s.report.tellDeadline(v, deadline)
 	return true, nil
 }
 
 // deleteNodes asks for the drain: the terminator empties Nodes that are being deleted.
-func (s *Service) deleteNodes(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+func (s *Stepper) deleteNodes(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	for _, n := range v.nodes {
 		if !n.DeletionTimestamp.IsZero() || !claim.IsHeld(n) {
 			continue
@@ -39,17 +39,17 @@ func (s *Service) deleteNodes(ctx context.Context, v *claimView, _ claim.Action)
 }
 
 // terminate asks EC2 to end the instance. That it has ended is found by the poll.
-func (s *Service) terminate(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+func (s *Stepper) terminate(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	id := v.instanceID()
 	if err := s.deps.EC2.TerminateInstances(ctx, []string{id}); err != nil {
 		return false, fmt.Errorf("terminate instance %s: %w", id, err)
 	}
-	s.found.Asked(id, s.host.Now())
+	s.deps.Findings.Asked(id, s.host.Now())
 	return false, s.tellTerminating(ctx, v)
 }
 
 // tellTerminating sets the condition InstanceTerminating.
-func (s *Service) tellTerminating(ctx context.Context, v *claimView) error {
+func (s *Stepper) tellTerminating(ctx context.Context, v *claimView) error {
 	o := v.own()
 	if o == nil || claim.IsTrue(o.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) {
 		return nil
@@ -62,7 +62,7 @@ func (s *Service) tellTerminating(ctx context.Context, v *claimView) error {
 }
 
 // confirm records that the instance is gone.
-func (s *Service) confirm(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+func (s *Stepper) confirm(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	payload := &ledger.InstanceTerminated{Claim: v.name, InstanceID: v.instanceID()}
 	if err := s.record(ctx, v, ledger.KindInstanceTerminated, payload, nil, false); err != nil {
 		return false, err
@@ -74,7 +74,7 @@ func (s *Service) confirm(ctx context.Context, v *claimView, _ claim.Action) (bo
 }
 
 // release lets the Nodes and the NodeClaim go, Nodes first.
-func (s *Service) release(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+func (s *Stepper) release(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	for _, n := range v.nodes {
 		if err := s.releaseNode(ctx, n); err != nil {
 			return false, err
@@ -91,19 +91,19 @@ func (s *Service) release(ctx context.Context, v *claimView, _ claim.Action) (bo
 		return false, err
 	}
 	s.metrics.released(v)
-	s.tellFinalized(v)
+	s.report.tellFinalized(v)
 	return s.reread(ctx, v)
 }
 
 // releaseNode takes our finalizer off a Node and has it deleted. It looks at the Node itself: while its kubelet stops, others
 // keep writing its status, and no cache is as new.
-func (s *Service) releaseNode(ctx context.Context, seen *corev1.Node) error {
+func (s *Stepper) releaseNode(ctx context.Context, seen *corev1.Node) error {
 	if !claim.IsHeld(seen) {
 		return nil
 	}
 	n, err := s.deps.Kube.Node(ctx, seen.Name)
 	if kube.IsNotFound(err) || err == nil && n.UID != seen.UID {
-		s.mem.nodes.Gone(seen.Name, seen.UID, s.host.Now())
+		s.deps.Nodes.Gone(seen.Name, seen.UID, s.host.Now())
 		return nil
 	}
 	if err != nil || !claim.IsHeld(n) {
@@ -116,7 +116,7 @@ func (s *Service) releaseNode(ctx context.Context, seen *corev1.Node) error {
 			return fmt.Errorf("release node %s: %w", n.Name, err)
 		}
 		s.metrics.nodeTerminated(n, s.host.Now())
-		s.logNode(n).Msg("deleted node")
+		s.report.logNode(n).Msg("deleted node")
 	}
 	if !n.DeletionTimestamp.IsZero() {
 		return nil
@@ -128,7 +128,7 @@ func (s *Service) releaseNode(ctx context.Context, seen *corev1.Node) error {
 }
 
 // close asks the API server itself; only then does the claim leave the Ledger.
-func (s *Service) close(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+func (s *Stepper) close(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	o, err := s.deps.Kube.GetNodeClaim(ctx, v.name)
 	if err != nil && !kube.IsNotFound(err) {
 		return false, err
@@ -144,6 +144,6 @@ func (s *Service) close(ctx context.Context, v *claimView, _ claim.Action) (bool
 		return false, err
 	}
 	s.mem.forget(v.name, v.ledger.UID)
-	s.found.Forget(v.instanceID())
+	s.deps.Findings.Forget(v.instanceID())
 	return false, nil
 }

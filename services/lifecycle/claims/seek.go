@@ -1,4 +1,4 @@
-package lifecycle
+package claims
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 
 // seek looks for the instance of an inherited claim by the tag that bears its name. What is found is the claim's; after a
 // minute without, there is none, and the claim goes.
-func (s *Service) seek(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+func (s *Stepper) seek(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	if err := s.awaitCatalogue(v, s.started); err != nil {
 		return false, err
 	}
@@ -34,7 +34,7 @@ func (s *Service) seek(ctx context.Context, v *claimView, _ claim.Action) (bool,
 		return s.launched(ctx, v, &ledger.LaunchRequested{Claim: v.name, UID: v.ledger.UID}, oldest, nil)
 	}
 	now := s.host.Now()
-	if now.Sub(s.mem.lookingSince(seekKey(v.ledger.UID), now)) < searchFor {
+	if now.Sub(s.mem.lookingSince(seekKey(v.ledger.UID), now)) < SearchFor {
 		s.effects.Hold(claimKey(v.name), searchEvery)
 		return false, nil
 	}

@@ -1,4 +1,4 @@
-package lifecycle
+package claims
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 )
 
 // create makes the NodeClaim of a planned claim. One that exists already is looked at next.
-func (s *Service) create(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+func (s *Stepper) create(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	o := provision.NodeClaim(s.host.LogID(), v.ledger.ContentSeq(), 0, *v.ledger.Planned)
 	o.Name = v.name // of the record that planned it, and the index there
 	_, err := s.deps.Kube.CreateNodeClaim(ctx, o)
@@ -26,7 +26,7 @@ func (s *Service) create(ctx context.Context, v *claimView, _ claim.Action) (boo
 	return err == nil, err
 }
 
-func (s *Service) recordCreated(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+func (s *Stepper) recordCreated(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	payload := &ledger.ClaimCreated{Claim: v.name, UID: v.object.UID}
 	if v.ledger.WidenedSeq > 0 {
 		_, payload.Record, _ = ledger.ParseRecordAnnotation(v.object.Annotations[karpv1.RecordAnnotationKey])
@@ -35,12 +35,12 @@ func (s *Service) recordCreated(ctx context.Context, v *claimView, _ claim.Actio
 		return false, err
 	}
 	s.metrics.created(v)
-	s.logCreated(v)
+	s.report.logCreated(v)
 	return true, nil
 }
 
 // adopt opens a claim for an object that was not planned in this log.
-func (s *Service) adopt(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+func (s *Stepper) adopt(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	payload := &ledger.ClaimAdopted{
 		Claim: v.name, UID: v.object.UID, NodePool: v.object.Labels[karpv1.NodePoolLabelKey], ProviderID: v.object.Status.ProviderID,
 		Inherited: v.input.Object.Inherited,
@@ -49,7 +49,7 @@ func (s *Service) adopt(ctx context.Context, v *claimView, _ claim.Action) (bool
 }
 
 // withdraw closes a planned claim whose NodeClaim is not made.
-func (s *Service) withdraw(ctx context.Context, v *claimView, a claim.Action) (bool, error) {
+func (s *Stepper) withdraw(ctx context.Context, v *claimView, a claim.Action) (bool, error) {
 	payload := &ledger.ClaimWithdrawn{Claim: v.name, Reason: a.Reason}
 	if err := s.record(ctx, v, ledger.KindClaimWithdrawn, payload, v.expects, true); err != nil {
 		return false, err
@@ -59,7 +59,7 @@ func (s *Service) withdraw(ctx context.Context, v *claimView, a claim.Action) (b
 }
 
 // guard puts our finalizer on an object that was made without: nothing is launched before.
-func (s *Service) guard(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+func (s *Stepper) guard(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	after := v.object.DeepCopy()
 	after.Finalizers = append(after.Finalizers, karpv1.TerminationFinalizer)
 	_, err := s.deps.Kube.UpdateNodeClaim(ctx, v.object, after)
@@ -67,7 +67,7 @@ func (s *Service) guard(ctx context.Context, v *claimView, _ claim.Action) (bool
 }
 
 // doom decides that the claim goes. The record holds the whole input, so that it replays by itself.
-func (s *Service) doom(ctx context.Context, v *claimView, a claim.Action) error {
+func (s *Stepper) doom(ctx context.Context, v *claimView, a claim.Action) error {
 	input, err := json.Marshal(v.input)
 	if err != nil {
 		return fmt.Errorf("encode input of nodeclaim %s: %w", v.name, err)
@@ -85,15 +85,15 @@ func (s *Service) doom(ctx context.Context, v *claimView, a claim.Action) error 
 		return err
 	}
 	s.mem.settle("shadow/"+v.name, a.Reason)
-	s.breaker.Doomed(a.Reason, v.input.Now)
+	s.deps.Breaker.Doomed(a.Reason, v.input.Now)
 	s.metrics.doomed(v, a.Reason)
-	s.logDoom(v, a)
+	s.report.logDoom(v, a)
 	s.noteFailedRegistration(v, a.Reason)
 	return nil
 }
 
 // delete carries out a doom, or follows the user who deleted the Node.
-func (s *Service) delete(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+func (s *Stepper) delete(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	if err := s.deps.Kube.DeleteNodeClaim(ctx, v.name, v.object.UID); err != nil && !kube.IsNotFound(err) {
 		return false, err
 	}
@@ -101,23 +101,23 @@ func (s *Service) delete(ctx context.Context, v *claimView, _ claim.Action) (boo
 }
 
 // find asks the API server for an object the cache does not have.
-func (s *Service) find(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+func (s *Stepper) find(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	return s.reread(ctx, v)
 }
 
 // reread looks at the object itself, so that the next move need not wait for the cache.
-func (s *Service) reread(ctx context.Context, v *claimView) (bool, error) {
+func (s *Stepper) reread(ctx context.Context, v *claimView) (bool, error) {
 	o, err := s.deps.Kube.GetNodeClaim(ctx, v.name)
 	switch {
 	case kube.IsNotFound(err), err == nil && o.UID != v.uid():
-		s.mem.claims.Gone(v.name, v.uid(), s.host.Now())
+		s.deps.Claims.Gone(v.name, v.uid(), s.host.Now())
 		return true, nil
 	}
 	return err == nil, err
 }
 
 // record appends an outcome about the claim, or presumes it while the log can't be reached. moves says that it changes what the pool has.
-func (s *Service) record(ctx context.Context, v *claimView, kind ledger.Kind, payload any, expects []planner.Expectation, moves bool) error {
+func (s *Stepper) record(ctx context.Context, v *claimView, kind ledger.Kind, payload any, expects []planner.Expectation, moves bool) error {
 	if s.host.LogAway() && s.mem.presume(v.name, payload) {
 		return nil
 	}

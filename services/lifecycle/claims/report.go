@@ -1,4 +1,4 @@
-package lifecycle
+package claims
 
 import (
 	"fmt"
@@ -16,6 +16,13 @@ import (
 	"millwright/services/internal/service"
 )
 
+// report tells people of claims, by KubeEvents and in the log of the process.
+type report struct {
+	host   service.Host
+	cache  Cache
+	logger zerolog.Logger
+}
+
 // eventErrorMax bounds an error in a KubeEvent.
 const eventErrorMax = 300
 
@@ -28,7 +35,7 @@ func referenceToNode(n *corev1.Node) corev1.ObjectReference {
 }
 
 // tellTransitions publishes one KubeEvent per condition whose status changed.
-func (s *Service) tellTransitions(before, after *karpv1.NodeClaim) {
+func (r *report) tellTransitions(before, after *karpv1.NodeClaim) {
 	for _, c := range after.Status.Conditions {
 		from := "Unknown"
 		if old := claim.Get(before.Status.Conditions, c.Type); old != nil {
@@ -37,31 +44,31 @@ func (s *Service) tellTransitions(before, after *karpv1.NodeClaim) {
 		if from == string(c.Status) {
 			continue
 		}
-		s.host.Event(service.KubeEvent{
+		r.host.Event(service.KubeEvent{
 			Object: referenceTo(after), Type: corev1.EventTypeNormal, Reason: c.Type, Message: service.Transition(c.Type, from, string(c.Status), c.Reason, c.Message),
 		})
-		s.deps.Logger.Info().Str("nodeclaim", after.Name).Str("condition", c.Type).Str("status", string(c.Status)).
+		r.logger.Info().Str("nodeclaim", after.Name).Str("condition", c.Type).Str("status", string(c.Status)).
 			Str("reason", c.Reason).Msg("nodeclaim condition changed")
 		if c.Type == karpv1.ConditionTypeConsistentStateFound && c.Status == metav1.ConditionFalse {
-			s.tellShortfalls(after)
+			r.tellShortfalls(after)
 		}
 	}
 }
 
 // tellShortfalls names each resource of which the claim's Node has too little.
-func (s *Service) tellShortfalls(o *karpv1.NodeClaim) {
-	for _, n := range s.deps.Cache.NodesByProviderID(o.Status.ProviderID) {
+func (r *report) tellShortfalls(o *karpv1.NodeClaim) {
+	for _, n := range r.cache.NodesByProviderID(o.Status.ProviderID) {
 		for _, text := range claim.Shortfalls(o, n) {
-			s.host.Event(service.KubeEvent{Object: referenceTo(o), Type: corev1.EventTypeWarning, Reason: "FailedConsistencyCheck", Message: text})
+			r.host.Event(service.KubeEvent{Object: referenceTo(o), Type: corev1.EventTypeWarning, Reason: "FailedConsistencyCheck", Message: text})
 		}
 	}
 }
 
-func (s *Service) tellNoCapacity(v *claimView, f *ec2.Failure) {
+func (r *report) tellNoCapacity(v *claimView, f *ec2.Failure) {
 	if v.object == nil || f.Class != ec2.NoCapacity {
 		return
 	}
-	s.host.Event(service.KubeEvent{
+	r.host.Event(service.KubeEvent{
 		Object: referenceTo(v.object), Type: corev1.EventTypeWarning, Reason: "InsufficientCapacityError",
 		Message: fmt.Sprintf("NodeClaim %s event: %s", v.name, shorten("insufficient capacity, "+f.Message)),
 	})
@@ -74,31 +81,31 @@ func shorten(text string) string {
 	return text
 }
 
-func (s *Service) tellMissingTaint(v *claimView, n *corev1.Node) {
-	s.host.Event(service.KubeEvent{
+func (r *report) tellMissingTaint(v *claimView, n *corev1.Node) {
+	r.host.Event(service.KubeEvent{
 		Object: referenceTo(v.object), Type: corev1.EventTypeWarning, Reason: "UnregisteredTaintMissing",
 		Message: "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on Karpenter-managed nodes",
 	})
-	s.deps.Logger.Warn().Str("nodeclaim", v.name).Str("node", n.Name).Msg("node joined without the unregistered taint")
+	r.logger.Warn().Str("nodeclaim", v.name).Str("node", n.Name).Msg("node joined without the unregistered taint")
 }
 
-func (s *Service) tellDeadline(v *claimView, deadline string) {
+func (r *report) tellDeadline(v *claimView, deadline string) {
 	message := "All pods will be deleted by " + deadline
-	s.host.Event(service.KubeEvent{Object: referenceTo(v.object), Type: corev1.EventTypeWarning, Reason: "TerminationGracePeriodExpiring", Message: message})
+	r.host.Event(service.KubeEvent{Object: referenceTo(v.object), Type: corev1.EventTypeWarning, Reason: "TerminationGracePeriodExpiring", Message: message})
 	for _, n := range v.nodes {
-		s.host.Event(service.KubeEvent{Object: referenceToNode(n), Type: corev1.EventTypeWarning, Reason: "TerminationGracePeriodExpiring", Message: message})
+		r.host.Event(service.KubeEvent{Object: referenceToNode(n), Type: corev1.EventTypeWarning, Reason: "TerminationGracePeriodExpiring", Message: message})
 	}
 }
 
-func (s *Service) tellFinalized(v *claimView) {
+func (r *report) tellFinalized(v *claimView) {
 	o := v.own()
-	s.host.Event(service.KubeEvent{
+	r.host.Event(service.KubeEvent{
 		Object: referenceTo(o), Type: corev1.EventTypeNormal, Reason: "Finalized", Message: "Finalized " + karpv1.TerminationFinalizer,
 	})
-	s.deps.Logger.Info().Str("nodeclaim", v.name).Str("nodepool", v.pool()).Str("provider_id", providerID(v.ledger, o)).Msg("deleted nodeclaim")
+	r.logger.Info().Str("nodeclaim", v.name).Str("nodepool", v.pool()).Str("provider_id", providerID(v.ledger, o)).Msg("deleted nodeclaim")
 }
 
-func (s *Service) logDoom(v *claimView, a claim.Action) {
+func (r *report) logDoom(v *claimView, a claim.Action) {
 	message := map[string]string{
 		claim.ReasonExpired:             "deleting expired nodeclaim",
 		claim.ReasonGarbageCollected:    "garbage collecting nodeclaim with no cloudprovider representation",
@@ -108,34 +115,34 @@ func (s *Service) logDoom(v *claimView, a claim.Action) {
 	if message == "" {
 		message = "deleting nodeclaim"
 	}
-	s.deps.Logger.Info().Str("nodeclaim", v.name).Str("nodepool", v.pool()).Str("reason", a.Reason).Str("message_text", a.Message).Msg(message)
+	r.logger.Info().Str("nodeclaim", v.name).Str("nodepool", v.pool()).Str("reason", a.Reason).Str("message_text", a.Message).Msg(message)
 }
 
 // typesLogged bounds the instance types that a log line names.
 const typesLogged = 5
 
-func (s *Service) logCreated(v *claimView) {
+func (r *report) logCreated(v *claimView) {
 	p := v.ledger.Planned
 	types := slices.Clone(p.InstanceTypes[:min(len(p.InstanceTypes), typesLogged)])
 	if more := len(p.InstanceTypes) - typesLogged; more > 0 {
 		types = append(types, fmt.Sprintf("and %d other(s)", more))
 	}
-	s.deps.Logger.Info().Str("nodeclaim", v.name).Str("nodepool", v.pool()).Interface("requests", p.Requests.List()).
+	r.logger.Info().Str("nodeclaim", v.name).Str("nodepool", v.pool()).Interface("requests", p.Requests.List()).
 		Strs("instance_types", types).Uint64("decision_id", v.ledger.ContentSeq()).Msg("created nodeclaim")
 }
 
-func (s *Service) logLaunched(v *claimView, l *ledger.Launched) {
-	s.deps.Logger.Info().Str("nodeclaim", v.name).Str("nodepool", v.pool()).Str("provider_id", l.ProviderID).Str("instance_type", l.InstanceType).
+func (r *report) logLaunched(v *claimView, l *ledger.Launched) {
+	r.logger.Info().Str("nodeclaim", v.name).Str("nodepool", v.pool()).Str("provider_id", l.ProviderID).Str("instance_type", l.InstanceType).
 		Str("zone", l.Zone).Str("capacity_type", l.CapacityType).Int("attempt", l.Attempt).Msg("launched nodeclaim")
 }
 
-func (s *Service) logLaunchFailed(v *claimView, l *ledger.LaunchFailed) {
-	s.deps.Logger.Warn().Str("nodeclaim", v.name).Str("nodepool", v.pool()).Str("class", l.Class).Str("reason", l.Reason).Int("attempt", l.Attempt).
+func (r *report) logLaunchFailed(v *claimView, l *ledger.LaunchFailed) {
+	r.logger.Warn().Str("nodeclaim", v.name).Str("nodepool", v.pool()).Str("class", l.Class).Str("reason", l.Reason).Int("attempt", l.Attempt).
 		Str("error", shorten(l.Message)).Msg("failed launching nodeclaim")
 }
 
-func (s *Service) logNode(n *corev1.Node) *zerolog.Event {
-	return s.deps.Logger.Info().Str("node", n.Name).Str("nodepool", n.Labels[karpv1.NodePoolLabelKey]).Str("provider_id", n.Spec.ProviderID)
+func (r *report) logNode(n *corev1.Node) *zerolog.Event {
+	return r.logger.Info().Str("node", n.Name).Str("nodepool", n.Labels[karpv1.NodePoolLabelKey]).Str("provider_id", n.Spec.ProviderID)
 }
 
 // age since t in seconds.

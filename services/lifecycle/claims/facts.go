@@ -1,9 +1,9 @@
-package lifecycle
+package claims
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +17,7 @@ import (
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
 	"millwright/services/internal/ec2"
+	"millwright/services/internal/kube"
 )
 
 // claimView is one claim as everything we can read shows it.
@@ -40,9 +41,9 @@ type claimView struct {
 func claimKey(name string) string { return ledger.ClaimAggregate(name) }
 
 // look gathers the facts about a claim.
-func (s *Service) look(name string) (*claimView, error) {
+func (s *Stepper) look(name string) (*claimView, error) {
 	now := s.host.Now()
-	v := &claimView{name: name, input: claim.Input{Name: name, Now: now.UTC(), RetryAt: s.mem.retries.At(claimKey(name)).UTC()}}
+	v := &claimView{name: name, input: claim.Input{Name: name, Now: now.UTC(), RetryAt: s.effects.Retries.At(claimKey(name)).UTC()}}
 	var drained map[string]bool
 	claims := 0
 	err := s.host.Ledger(func(l *ledger.Ledger) error {
@@ -61,14 +62,14 @@ func (s *Service) look(name string) (*claimView, error) {
 		return nil, fmt.Errorf("read ledger: %w", err)
 	}
 	v.input.Now = v.basis.Now.UTC()
-	s.breaker.Pace(&v.input, claims)
+	s.deps.Breaker.Pace(&v.input, claims)
 	v.input.LaunchTimeout, v.input.RegistrationTimeout = v.options.LaunchTimeout, v.options.RegistrationTimeout
 	s.complete(v, drained, now)
 	return v, nil
 }
 
 // drained finds the Nodes of the claim and which of them have nothing left to wait for.
-func (s *Service) drained(v *claimView, l *ledger.Ledger, now time.Time) map[string]bool {
+func (s *Stepper) drained(v *claimView, l *ledger.Ledger, now time.Time) map[string]bool {
 	v.object = s.objectOf(v.name, now)
 	v.nodes = s.nodesOf(providerID(v.ledger, v.object), now)
 	drained := map[string]bool{}
@@ -81,10 +82,10 @@ func (s *Service) drained(v *claimView, l *ledger.Ledger, now time.Time) map[str
 }
 
 // objectOf returns the newest form of the NodeClaim; nil if a direct list after its creation did not have it.
-func (s *Service) objectOf(name string, now time.Time) *karpv1.NodeClaim {
+func (s *Stepper) objectOf(name string, now time.Time) *karpv1.NodeClaim {
 	o := s.deps.Cache.NodeClaim(name)
-	o, known := s.mem.claims.Newest(name, o, o != nil, now)
-	if !known || s.mem.claims.IsGone(o.UID) || s.found.ClaimAbsent(o) {
+	o, known := s.deps.Claims.Newest(name, o, o != nil, now)
+	if !known || s.deps.Claims.IsGone(o.UID) || s.deps.Findings.ClaimAbsent(o) {
 		return nil
 	}
 	return o
@@ -101,11 +102,11 @@ func providerID(l *ledger.Claim, o *karpv1.NodeClaim) string {
 	return ""
 }
 
-func (s *Service) complete(v *claimView, drained map[string]bool, now time.Time) {
+func (s *Stepper) complete(v *claimView, drained map[string]bool, now time.Time) {
 	in := &v.input
 	in.Ledger = claim.FactsOfLedger(v.ledger)
 	in.Object = claim.FactsOfObject(v.object, v.ledger, s.host.LogID())
-	in.ObjectGone = v.ledger != nil && (s.mem.claims.IsGone(v.ledger.UID) || s.found.ClaimGone(v.ledger.UID, v.at))
+	in.ObjectGone = v.ledger != nil && (s.deps.Claims.IsGone(v.ledger.UID) || s.deps.Findings.ClaimGone(v.ledger.UID, v.at))
 	own := v.own()
 	for _, n := range v.nodes {
 		facts := claim.FactsOfNode(n, own, drained[n.Name])
@@ -117,14 +118,14 @@ func (s *Service) complete(v *claimView, drained map[string]bool, now time.Time)
 	}
 	in.NodeClass = claim.FactsOfNodeClass(v.class)
 	in.PoolMissing, in.PoolGone = s.poolFacts(v)
-	in.NodeGone = s.found.NodeGone(v.uid(), now)
+	in.NodeGone = s.deps.Findings.NodeGone(v.uid(), now)
 	in.Failure = claim.FailureOf(v.ledger)
 	if v.ledger != nil && v.ledger.Open == nil && v.ledger.Instance == nil {
 		if f := s.mem.failure(v.ledger.UID); f != nil {
 			in.Failure = f
 		}
 	}
-	in.Instance, in.CollectionHeld = s.found.Instance(ec2.InstanceID(providerID(v.ledger, v.object)), now)
+	in.Instance, in.CollectionHeld = s.deps.Findings.Instance(ec2.InstanceID(providerID(v.ledger, v.object)), now)
 	v.marks = s.mem.marksOf(v.name)
 	in.Sought = v.ledger != nil && s.mem.isSought(v.ledger.UID)
 	in.Stopped, in.LogAway = s.host.Stop() == ledger.StopAll, s.host.LogAway()
@@ -149,7 +150,7 @@ func refOf(v *claimView) *karpv1.NodeClassReference {
 }
 
 // poolFacts says whether the claim's NodePool is missing from the cache, and whether a direct list lacks it too.
-func (s *Service) poolFacts(v *claimView) (missing, gone bool) {
+func (s *Stepper) poolFacts(v *claimView) (missing, gone bool) {
 	name, uid := poolOf(v)
 	if uid == "" {
 		return false, false
@@ -157,7 +158,7 @@ func (s *Service) poolFacts(v *claimView) (missing, gone bool) {
 	if p := s.deps.Cache.NodePool(name); p != nil && p.UID == uid {
 		return false, false
 	}
-	return true, v.ledger != nil && s.found.PoolGone(uid, v.ledger.PlannedSeq)
+	return true, v.ledger != nil && s.deps.Findings.PoolGone(uid, v.ledger.PlannedSeq)
 }
 
 // poolOf is the NodePool the claim belongs to by plan, or by owner once there is an object.
@@ -242,31 +243,51 @@ func (v *claimView) instanceID() string {
 	return ec2.InstanceID(providerID(v.ledger, v.own()))
 }
 
-// names lists every claim that is open in the Ledger or exists as an object, sorted.
-func (s *Service) names() ([]string, error) {
-	seen := map[string]bool{}
-	err := s.host.Ledger(func(l *ledger.Ledger) error {
-		for _, c := range l.Claims() {
-			seen[c.Name] = true
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read ledger: %w", err)
+// isOutdated reports that an object of the claim is known to have a newer version than is in sight.
+func (s *Stepper) isOutdated(v *claimView) bool {
+	now := s.host.Now()
+	if o := v.own(); o != nil && s.deps.Outdated.Has(o, now) {
+		return true
 	}
-	for _, o := range s.deps.Cache.NodeClaims() {
-		if claim.Managed(o) {
-			seen[o.Name] = true
+	for _, n := range v.nodes {
+		if s.deps.Outdated.Has(n, now) {
+			return true
 		}
 	}
-	return sortedKeys(seen), nil
+	return false
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
+// readAnew reads the outdated objects of the claim from the API server itself.
+func (s *Stepper) readAnew(ctx context.Context, v *claimView) error {
+	now := s.host.Now()
+	if o := v.own(); o != nil && s.deps.Outdated.Has(o, now) {
+		if _, err := s.reread(ctx, v); err != nil {
+			return err
+		}
 	}
-	slices.Sort(keys)
-	return keys
+	for _, n := range v.nodes {
+		if !s.deps.Outdated.Has(n, now) {
+			continue
+		}
+		live, err := s.deps.Kube.Node(ctx, n.Name)
+		if err != nil && !kube.IsNotFound(err) {
+			return err
+		}
+		if err != nil || live.UID != n.UID {
+			s.deps.Nodes.Gone(n.Name, n.UID, now)
+		}
+	}
+	return nil
+}
+
+// nodesOf are the Nodes of an instance, by name, in the newest form known.
+func (s *Stepper) nodesOf(providerID string, now time.Time) []*corev1.Node {
+	var nodes []*corev1.Node
+	for _, n := range s.deps.Cache.NodesByProviderID(providerID) {
+		n, _ = s.deps.Nodes.Newest(n.Name, n, true, now)
+		if n.Spec.ProviderID == providerID && !s.deps.Nodes.IsGone(n.UID) {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
 }

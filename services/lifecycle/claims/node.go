@@ -1,4 +1,4 @@
-package lifecycle
+package claims
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 )
 
 // register writes everything registration asks for on the Node at once, then records it.
-func (s *Service) register(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+func (s *Stepper) register(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	n := v.nodes[0]
 	if claim.MissesUnregisteredTaint(n) {
-		s.tellMissingTaint(v, n)
+		s.report.tellMissingTaint(v, n)
 	}
 	if want := claim.RegisteredNode(n, v.object); want != n {
 		s.mem.registers(n, s.host.Now())
@@ -31,13 +31,13 @@ func (s *Service) register(ctx context.Context, v *claimView, _ claim.Action) (b
 	}
 	s.metrics.registered(v)
 	for _, pool := range v.owningPools() {
-		s.registrations.Succeeded(pool)
+		s.deps.Registrations.Succeeded(pool)
 	}
 	return true, nil
 }
 
 // initialize labels the Node, then records it.
-func (s *Service) initialize(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+func (s *Stepper) initialize(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	n := v.nodes[0]
 	if n.Labels[karpv1.NodeInitializedLabelKey] != "true" {
 		want := n.DeepCopy()
@@ -50,7 +50,7 @@ func (s *Service) initialize(ctx context.Context, v *claimView, _ claim.Action) 
 }
 
 // tag gives the instance the tags that are only known after registration; existing keys stay as they are.
-func (s *Service) tag(ctx context.Context, v *claimView) error {
+func (s *Stepper) tag(ctx context.Context, v *claimView) error {
 	id := v.instanceID()
 	found, err := s.deps.EC2.DescribeInstances(ctx, []string{id})
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Service) tag(ctx context.Context, v *claimView) error {
 }
 
 // annotate writes annotations on the NodeClaim.
-func (s *Service) annotate(ctx context.Context, v *claimView, annotations map[string]string) error {
+func (s *Stepper) annotate(ctx context.Context, v *claimView, annotations map[string]string) error {
 	after := v.object.DeepCopy()
 	after.Annotations = merged(v.object.Annotations, annotations)
 	_, err := s.deps.Kube.UpdateNodeClaim(ctx, v.object, after)

@@ -1,4 +1,4 @@
-package lifecycle
+package claims
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 )
 
 // statusStale reports that the object does not say what it should.
-func (s *Service) statusStale(v *claimView) bool {
+func (s *Stepper) statusStale(v *claimView) bool {
 	o := v.own()
-	if o == nil || v.ledger == nil || s.host.Now().Before(s.mem.retries.At(claimKey(v.name))) {
+	if o == nil || v.ledger == nil || s.host.Now().Before(s.effects.Retries.At(claimKey(v.name))) {
 		return false
 	}
 	versions := v.versions()
@@ -31,20 +31,20 @@ func (s *Service) statusStale(v *claimView) bool {
 }
 
 // unhydrated is the claim's Node with the label it lacks; nil if it lacks none.
-func (s *Service) unhydrated(v *claimView) *corev1.Node {
+func (s *Stepper) unhydrated(v *claimView) *corev1.Node {
 	if len(v.nodes) != 1 || !v.object.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	return claim.Hydrated(v.nodes[0], v.own())
 }
 
-func (s *Service) wanted(v *claimView) *karpv1.NodeClaim {
+func (s *Stepper) wanted(v *claimView) *karpv1.NodeClaim {
 	o := claim.Desired(v.own(), v.ledger, v.nodes, v.input.NodeClass, v.input.Failure, v.input.Now)
 	return claim.Marked(o, v.marks, v.input.Now)
 }
 
 // syncStatus writes labels, annotations and status of the NodeClaim where they differ; more is true if it wrote.
-func (s *Service) syncStatus(ctx context.Context, v *claimView) (bool, error) {
+func (s *Stepper) syncStatus(ctx context.Context, v *claimView) (bool, error) {
 	if !s.statusStale(v) {
 		return false, nil
 	}
@@ -62,7 +62,7 @@ func (s *Service) syncStatus(ctx context.Context, v *claimView) (bool, error) {
 }
 
 // writeStatus sets the status of o, which followed from before, and tells of each transition.
-func (s *Service) writeStatus(ctx context.Context, before, o *karpv1.NodeClaim, status karpv1.NodeClaimStatus) error {
+func (s *Stepper) writeStatus(ctx context.Context, before, o *karpv1.NodeClaim, status karpv1.NodeClaimStatus) error {
 	// o may be a shared object with the status already applied: compare with what the API server has.
 	have, after := o.DeepCopy(), o.DeepCopy()
 	have.Status, after.Status = before.Status, status
@@ -70,6 +70,6 @@ func (s *Service) writeStatus(ctx context.Context, before, o *karpv1.NodeClaim, 
 	if err != nil {
 		return err
 	}
-	s.tellTransitions(before, written)
+	s.report.tellTransitions(before, written)
 	return nil
 }

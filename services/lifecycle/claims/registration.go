@@ -1,4 +1,4 @@
-package lifecycle
+package claims
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +22,7 @@ func (v *claimView) owningPools() (uids []types.UID) {
 }
 
 // noteFailedRegistration remembers what a doomed claim says of its pool, if anything.
-func (s *Service) noteFailedRegistration(v *claimView, doomed string) {
+func (s *Stepper) noteFailedRegistration(v *claimView, doomed string) {
 	if doomed != claim.ReasonLaunchTimeout && doomed != claim.ReasonRegistrationTimeout {
 		return
 	}
@@ -33,6 +33,6 @@ func (s *Service) noteFailedRegistration(v *claimView, doomed string) {
 		}
 	}
 	for _, pool := range v.owningPools() {
-		s.registrations.Failed(pool, reason, message)
+		s.deps.Registrations.Failed(pool, reason, message)
 	}
 }

@@ -1,4 +1,4 @@
-package lifecycle
+package claims
 
 import "millwright/planner/ledger"
 

@@ -1,4 +1,4 @@
-package lifecycle
+package claims
 
 import (
 	"context"
@@ -23,15 +23,15 @@ import (
 const (
 	// tokenLife is how long EC2's memory of a client token is relied on; DESIGN §5.
 	tokenLife = 12 * time.Hour
-	// searchFor is how long an instance is searched by its tag before the attempt is closed without one.
-	searchFor   = 60 * time.Second
+	// SearchFor is how long an instance is searched by its tag before the attempt is closed without one.
+	SearchFor   = 60 * time.Second
 	searchEvery = 5 * time.Second
 	// catalogPatience is how long after the start, or after it was opened, an attempt waits for the catalogue.
 	catalogPatience = 30 * time.Second
 )
 
 // launch opens an attempt: build the request, record it, send what was recorded.
-func (s *Service) launch(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+func (s *Stepper) launch(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	cat, standing, err := s.catalogue(v)
 	if err != nil {
 		return false, err
@@ -63,21 +63,21 @@ func (s *Service) launch(ctx context.Context, v *claimView, _ claim.Action) (boo
 }
 
 // unbuilt remembers why no request could be made. What dooms the claim is decided by the next step.
-func (s *Service) unbuilt(v *claimView, err error) (bool, error) {
+func (s *Stepper) unbuilt(v *claimView, err error) (bool, error) {
 	if ec2.IsTemplateLimit(err) {
-		s.garbage.TemplatesScarce()
+		s.deps.TemplatesScarce()
 	}
 	f := ec2.FailureOf(err)
 	s.mem.setFailure(v.ledger.UID, &claim.Failure{Class: recordClass(f.Class), Reason: f.Reason, Message: f.Message})
 	if f.Class == ec2.NoCapacity || f.Class == ec2.NotReady {
-		s.tellNoCapacity(v, f)
+		s.report.tellNoCapacity(v, f)
 		return false, nil
 	}
 	return false, fmt.Errorf("build request: %w", err)
 }
 
 // resolve closes an attempt of unknown outcome: by the same bytes with the same token, while EC2 remembers them.
-func (s *Service) resolve(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+func (s *Stepper) resolve(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	if s.host.Now().Sub(v.ledger.OpenedAt) > tokenLife {
 		return s.search(ctx, v, v.ledger.Open)
 	}
@@ -88,7 +88,7 @@ func (s *Service) resolve(ctx context.Context, v *claimView, _ claim.Action) (bo
 }
 
 // awaitCatalogue is ErrNotReady while the catalogue that completes a NodeClaim may still come, counted from a time.
-func (s *Service) awaitCatalogue(v *claimView, since time.Time) error {
+func (s *Stepper) awaitCatalogue(v *claimView, since time.Time) error {
 	_, _, err := s.catalogue(v)
 	if errors.Is(err, service.ErrNotReady) && s.mem.catalogue(refOf(v)) == nil && s.host.Now().Sub(since) < catalogPatience {
 		return err
@@ -98,7 +98,7 @@ func (s *Service) awaitCatalogue(v *claimView, since time.Time) error {
 
 // send makes the call the record holds. first says that nothing was sent for this attempt before: only then
 // does a refusal prove that nothing was launched.
-func (s *Service) send(ctx context.Context, v *claimView, open *ledger.LaunchRequested, first bool) (bool, error) {
+func (s *Stepper) send(ctx context.Context, v *claimView, open *ledger.LaunchRequested, first bool) (bool, error) {
 	request, err := launch.DecodeRequest(open.Request)
 	if err != nil {
 		return s.search(ctx, v, open) // a version that encoded it otherwise may have sent it
@@ -125,7 +125,7 @@ func (s *Service) send(ctx context.Context, v *claimView, open *ledger.LaunchReq
 	return s.launched(ctx, v, open, i, result.Unavailable())
 }
 
-func (s *Service) isEnding(ctx context.Context, id string) (bool, error) {
+func (s *Stepper) isEnding(ctx context.Context, id string) (bool, error) {
 	found, err := s.deps.EC2.DescribeInstances(ctx, []string{id})
 	if err != nil {
 		return false, fmt.Errorf("describe instance %s: %w", id, err)
@@ -134,7 +134,7 @@ func (s *Service) isEnding(ctx context.Context, id string) (bool, error) {
 }
 
 // refused sorts an error of CreateFleet.
-func (s *Service) refused(ctx context.Context, v *claimView, open *ledger.LaunchRequested, first bool, err error) (bool, error) {
+func (s *Stepper) refused(ctx context.Context, v *claimView, open *ledger.LaunchRequested, first bool, err error) (bool, error) {
 	class := ec2.Classify(err)
 	switch {
 	case class == ec2.UnknownOutcome, ctx.Err() != nil, errors.Is(err, service.ErrStopped):
@@ -156,13 +156,13 @@ func (s *Service) refused(ctx context.Context, v *claimView, open *ledger.Launch
 }
 
 // search looks for the instance of an attempt by its tag, and closes the attempt without one after a minute.
-func (s *Service) search(ctx context.Context, v *claimView, open *ledger.LaunchRequested) (bool, error) {
+func (s *Stepper) search(ctx context.Context, v *claimView, open *ledger.LaunchRequested) (bool, error) {
 	return s.searchFor(ctx, v, open, nil)
 }
 
 // searchFor is search for an attempt of which an instance that has ended is known, or nil: if no other is found, that
 // is what the attempt launched.
-func (s *Service) searchFor(ctx context.Context, v *claimView, open *ledger.LaunchRequested, ended *ec2.Instance) (bool, error) {
+func (s *Stepper) searchFor(ctx context.Context, v *claimView, open *ledger.LaunchRequested, ended *ec2.Instance) (bool, error) {
 	tag := ledger.LaunchTag(s.host.LogID(), open.UID, open.Attempt)
 	found, err := s.deps.EC2.DescribeInstancesByTags(ctx, map[string]string{awsv1.TagLaunch: tag})
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *Service) searchFor(ctx context.Context, v *claimView, open *ledger.Laun
 		}
 	}
 	since := s.mem.lookingSince(tag, s.host.Now()) // looks that failed do not count
-	if now := s.host.Now(); now.Sub(since) < searchFor {
+	if now := s.host.Now(); now.Sub(since) < SearchFor {
 		s.effects.Hold(claimKey(v.name), searchEvery)
 		return false, nil
 	}
@@ -187,7 +187,7 @@ func (s *Service) searchFor(ctx context.Context, v *claimView, open *ledger.Laun
 }
 
 // launched closes the attempt with an instance.
-func (s *Service) launched(ctx context.Context, v *claimView, open *ledger.LaunchRequested, i ec2.Instance, failed []ledger.FailedOffering) (bool, error) {
+func (s *Stepper) launched(ctx context.Context, v *claimView, open *ledger.LaunchRequested, i ec2.Instance, failed []ledger.FailedOffering) (bool, error) {
 	cat, _, err := s.catalogue(v)
 	if err != nil {
 		cat = s.mem.catalogue(refOf(v)) // the World is young; the one it was launched from says the same
@@ -206,18 +206,18 @@ func (s *Service) launched(ctx context.Context, v *claimView, open *ledger.Launc
 		Capacity: d.CapacityVector, Allocatable: d.AllocatableVector, Labels: d.Labels,
 		Annotations: merged(d.Annotations, open.Annotations), Unavailable: failed,
 	}
-	s.found.Launched(i.ID, s.host.Now())
+	s.deps.Findings.Launched(i.ID, s.host.Now())
 	s.deps.Launcher.Settle(open.Token, i.SubnetID)
 	if err := s.record(ctx, v, ledger.KindLaunched, payload, nil, false); err != nil {
 		return false, err
 	}
-	s.logLaunched(v, payload)
+	s.report.logLaunched(v, payload)
 	s.metrics.offeringsFailed(failed)
 	return true, nil
 }
 
 // unlaunched closes the attempt without an instance.
-func (s *Service) unlaunched(ctx context.Context, v *claimView, open *ledger.LaunchRequested, f *ec2.Failure) (bool, error) {
+func (s *Stepper) unlaunched(ctx context.Context, v *claimView, open *ledger.LaunchRequested, f *ec2.Failure) (bool, error) {
 	payload := &ledger.LaunchFailed{
 		Claim: v.name, UID: open.UID, Attempt: open.Attempt, Class: recordClass(f.Class), Reason: f.Reason, Message: f.Message,
 		Unavailable: f.Unavailable,
@@ -227,11 +227,11 @@ func (s *Service) unlaunched(ctx context.Context, v *claimView, open *ledger.Lau
 	}
 	s.deps.Launcher.Settle(open.Token, "")
 	s.metrics.offeringsFailed(f.Unavailable)
-	s.logLaunchFailed(v, payload)
+	s.report.logLaunchFailed(v, payload)
 	if payload.Class == claim.ClassNoCapacity {
-		s.tellNoCapacity(v, f)
+		s.report.tellNoCapacity(v, f)
 	} else {
-		s.mem.retries.Failed(claimKey(v.name), s.host.Now())
+		s.effects.Retries.Failed(claimKey(v.name), s.host.Now())
 	}
 	return false, nil
 }
@@ -245,7 +245,7 @@ type standing struct {
 }
 
 // catalogue returns what EC2 offers to the claim's NodeClass, and how that stands.
-func (s *Service) catalogue(v *claimView) (*catalog.Catalog, standing, error) {
+func (s *Stepper) catalogue(v *claimView) (*catalog.Catalog, standing, error) {
 	ref := refOf(v)
 	if ref == nil {
 		return nil, standing{}, fmt.Errorf("find catalogue: no NodeClass: %w", service.ErrNotReady)
