@@ -214,6 +214,12 @@ func (s *Stack) Metrics(ctx context.Context, name string) (string, error) {
 	return get(ctx, fmt.Sprintf("http://127.0.0.1:%d/metrics", s.ports[name].metrics))
 }
 
+// CollectGarbage has a Millwright process do so, which must run with --enable-profiling.
+func (s *Stack) CollectGarbage(ctx context.Context, name string) error {
+	_, err := get(ctx, fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/heap?gc=1&debug=1", s.ports[name].metrics))
+	return err
+}
+
 func (s *Stack) startEC2Sim(ctx context.Context) error {
 	s.opts.Progress("EC2 simulator")
 	file := filepath.Join(s.opts.Dir, "ec2sim", "endpoint")
