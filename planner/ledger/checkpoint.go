@@ -153,9 +153,7 @@ func (c *checkpointWriter) head() error {
 	for service, mode := range l.modes {
 		h.Modes[service] = string(mode)
 	}
-	for _, id := range slices.Sorted(maps.Keys(l.adopted)) {
-		h.Adopted = append(h.Adopted, id)
-	}
+	h.Adopted = append(h.Adopted, slices.Sorted(maps.Keys(l.adopted))...)
 	for _, pool := range slices.Sorted(maps.Keys(l.failing)) {
 		f := l.failing[pool]
 		h.Failing = append(h.Failing, &wire.Failing{NodePool: pool, Failures: int64(f.Failures), Until: stamp(f.Until)})

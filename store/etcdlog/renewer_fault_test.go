@@ -2,7 +2,6 @@ package etcdlog_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,8 +26,6 @@ type streamTap struct {
 	answer func(n int) error
 	n      int
 }
-
-var errStream = errors.New("the stream is cut")
 
 func (p *streamTap) hold() (release func()) {
 	p.mu.Lock()

@@ -48,17 +48,31 @@ func (s *Stepper) terminate(ctx context.Context, v *claimView, _ claim.Action) (
 	return false, s.tellTerminating(ctx, v)
 }
 
-// tellTerminating sets the condition InstanceTerminating.
+// tellTerminating sets the condition InstanceTerminating. It looks at the object itself: the terminator has just written to it.
 func (s *Stepper) tellTerminating(ctx context.Context, v *claimView) error {
-	o := v.own()
-	if o == nil || claim.IsTrue(o.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) {
-		return nil
+	o, err := live(ctx, s, v)
+	if err != nil || o == nil || claim.IsTrue(o.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) {
+		return err
 	}
 	c := claim.ConditionsOf(o, v.input.Now)
 	c.True(karpv1.ConditionTypeInstanceTerminating)
 	status := o.Status
 	status.Conditions = c.Finish()
 	return s.writeStatus(ctx, o, o, status)
+}
+
+// live is the claim's NodeClaim as the API server has it; nil if it is gone, or another one by its name is there.
+func live(ctx context.Context, s *Stepper, v *claimView) (*karpv1.NodeClaim, error) {
+	if v.own() == nil {
+		return nil, nil
+	}
+	o, err := s.deps.Kube.GetNodeClaim(ctx, v.name)
+	switch {
+	case kube.IsNotFound(err), err == nil && o.UID != v.uid():
+		s.deps.Claims.Gone(v.name, v.uid(), s.host.Now())
+		return nil, nil
+	}
+	return o, err
 }
 
 // confirm records that the instance is gone.
@@ -80,7 +94,10 @@ func (s *Stepper) release(ctx context.Context, v *claimView, _ claim.Action) (bo
 			return false, err
 		}
 	}
-	o := v.own()
+	o, err := live(ctx, s, v) // what the drain and the end of the instance wrote may not be in the cache yet
+	if err != nil {
+		return false, err
+	}
 	if o == nil || !slices.Contains(o.Finalizers, karpv1.TerminationFinalizer) {
 		s.effects.Hold(claimKey(v.name), showPause) // until the cache has lost the Nodes
 		return false, nil
