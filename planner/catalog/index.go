@@ -311,24 +311,20 @@ func (d *fitDimension) sortTypes(types []*InstanceType, name corev1.ResourceName
 	}
 }
 
-// between calls fn with the types whose amounts are from the i-th on and below the next of those with a set, until it returns false; next
-// is that set, nil if there is none.
-func (d *fitDimension) between(i int, fn func(t int) bool) (next bitset.Set) {
-	at := (i + d.step - 1) / d.step
-	if end := min(at*d.step, len(d.amounts)); i > 0 && i < end {
-		for _, t := range d.order[d.ends[i-1]:d.ends[end-1]] {
-			if !fn(int(t)) {
-				return nil
-			}
-		}
+// below are the types whose amounts are from the from-th on and below the to-th.
+func (d *fitDimension) below(from, to int) []uint16 {
+	if from >= to {
+		return nil
 	}
-	if at < len(d.atLeast) {
-		return d.atLeast[at]
+	first := uint16(0)
+	if from > 0 {
+		first = d.ends[from-1]
 	}
-	return nil
+	return d.order[first:d.ends[to-1]]
 }
 
-// narrow keeps in b the types that have at least n; false if none do.
+// narrow keeps in b the types that have at least n; false if none do. It takes the set of the amount at or below n that has one, and removes
+// the few types between them.
 func (d *fitDimension) narrow(b bitset.Set, n int64) bool {
 	i, _ := slices.BinarySearch(d.amounts, n)
 	switch {
@@ -338,33 +334,29 @@ func (d *fitDimension) narrow(b bitset.Set, n int64) bool {
 	case i == 0:
 		return true
 	}
-	var kept [fitStep * 4]int
-	few := kept[:0]
-	next := d.between(i, func(t int) bool {
-		if b.Has(t) {
-			few = append(few, t)
-		}
-		return true
-	})
-	if next == nil {
-		clear(b)
-	} else {
-		b.And(next)
+	at := i / d.step
+	if at > 0 {
+		b.And(d.atLeast[at])
 	}
-	for _, t := range few {
-		b.Add(t)
+	for _, t := range d.below(at*d.step, i) {
+		b.Remove(int(t))
 	}
 	return true
 }
 
-// any reports that a type in b, and in within unless that is nil, has at least the i-th amount.
+// any reports that a type in b, and in within unless that is nil, has at least the i-th amount: one of those of the next amount that has a
+// set, or one of the few between them.
 func (d *fitDimension) any(i int, b, within bitset.Set) bool {
-	found := false
-	next := d.between(i, func(t int) bool {
-		found = b.Has(t) && (within == nil || within.Has(t))
-		return !found
-	})
-	return found || next != nil && next.MeetsWithin(b, within)
+	at := (i + d.step - 1) / d.step
+	if at < len(d.atLeast) && d.atLeast[at].MeetsWithin(b, within) {
+		return true
+	}
+	for _, t := range d.below(i, min(at*d.step, len(d.amounts))) {
+		if b.Has(int(t)) && (within == nil || within.Has(int(t))) {
+			return true
+		}
+	}
+	return false
 }
 
 // Narrow keeps in b, in place, the types whose allocatable holds v.
