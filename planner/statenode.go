@@ -3,10 +3,12 @@ package planner
 import (
 	"cmp"
 	"slices"
-	"strings"
+
+	"millwright/planner/condition"
+	"millwright/planner/providerid"
+	"millwright/planner/taint"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/ledger"
@@ -94,7 +96,7 @@ func (s *Snapshot) toCome(c *ledger.Claim) bool {
 		return false
 	}
 	if obj := s.World.NodeClaim(c.Name); obj != nil {
-		return obj.DeletionTimestamp == nil && !conditionTrue(obj.Status.Conditions, karpv1.ConditionTypeInstanceTerminating)
+		return obj.DeletionTimestamp == nil && !condition.IsTrue(obj.Status.Conditions, karpv1.ConditionTypeInstanceTerminating)
 	}
 	if c.Instance != nil && s.World.NodeByProviderID(c.Instance.ProviderID) != nil && !s.World.AsOf().Before(c.OpenedAt.Add(clockSkewMax)) {
 		// The NodeClaim was there before its instance was asked for, so the World, in which Nodes may come earlier, would show it by now:
@@ -168,23 +170,7 @@ func (sn *StateNode) passing(t corev1.Taint) bool {
 	if sn.Claim != nil && slices.ContainsFunc(sn.Claim.Spec.StartupTaints, func(s corev1.Taint) bool { return s.MatchTaint(&t) }) {
 		return true
 	}
-	return EphemeralTaint(t)
-}
-
-var ephemeralTaints = []corev1.Taint{
-	{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule},
-	{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute},
-	{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule},
-	{Key: "node.cloudprovider.kubernetes.io/uninitialized", Effect: corev1.TaintEffectNoSchedule},
-	karpv1.UnregisteredTaint(),
-}
-
-// EphemeralTaint reports a taint that every new node carries for a while (reference: scheduling §3).
-func EphemeralTaint(t corev1.Taint) bool {
-	if strings.HasPrefix(t.Key, "readiness.k8s.io/") {
-		return true
-	}
-	return slices.ContainsFunc(ephemeralTaints, func(e corev1.Taint) bool { return e.MatchTaint(&t) })
+	return taint.Ephemeral(t)
 }
 
 func (sn *StateNode) setAmounts() {
@@ -226,35 +212,15 @@ func (s *Snapshot) marked(sn *StateNode) bool {
 	if sn.Claim == nil && sn.Node.Object.DeletionTimestamp != nil {
 		return true // with a NodeClaim it is that one's deletion that counts (reference: scheduling §2.3)
 	}
-	if i := s.World.Instance(InstanceID(sn.ProviderID)); i != nil && (i.State == "shutting-down" || i.State == "terminated") {
+	if i := s.World.Instance(providerid.InstanceID(sn.ProviderID)); i != nil && (i.State == "shutting-down" || i.State == "terminated") {
 		return true
 	}
 	c := sn.Claim
 	if c == nil {
 		return false
 	}
-	return c.DeletionTimestamp != nil || conditionTrue(c.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) ||
+	return c.DeletionTimestamp != nil || condition.IsTrue(c.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) ||
 		sn.Ledger != nil && (sn.Ledger.Doomed != nil || sn.Ledger.Terminated) || s.CommandOf(c.Name) != ""
-}
-
-// InstanceID is the last part of a providerID "aws:///<zone>/<id>".
-func InstanceID(providerID string) string {
-	return providerID[strings.LastIndex(providerID, "/")+1:]
-}
-
-// Condition returns the condition of a type; nil if there is none.
-func Condition(list []metav1.Condition, kind string) *metav1.Condition {
-	for i := range list {
-		if list[i].Type == kind {
-			return &list[i]
-		}
-	}
-	return nil
-}
-
-func conditionTrue(list []metav1.Condition, kind string) bool {
-	c := Condition(list, kind)
-	return c != nil && c.Status == metav1.ConditionTrue
 }
 
 // Ready reports that the Node's condition Ready is True.

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"millwright/planner/condition"
+
 	corev1 "k8s.io/api/core/v1"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,10 +19,10 @@ import (
 const shareLeast = 900
 
 // consistent says, once the claim is initialized, whether its Node has what was expected of it. It only reports.
-func consistent(c *Conditions, o *karpv1.NodeClaim, nodes []*corev1.Node) {
+func consistent(c *condition.List, o *karpv1.NodeClaim, nodes []*corev1.Node) {
 	const kind = karpv1.ConditionTypeConsistentStateFound
 	switch {
-	case !IsTrue(c.List, karpv1.ConditionTypeInitialized) || len(nodes) != 1:
+	case !condition.IsTrue(c.Conditions, karpv1.ConditionTypeInitialized) || len(nodes) != 1:
 	case len(Shortfalls(o, nodes[0])) > 0:
 		c.Set(kind, metav1.ConditionFalse, "ConsistencyCheckFailed", "Consistency Check Failed")
 	default:

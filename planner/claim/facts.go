@@ -5,6 +5,10 @@ import (
 	"strings"
 	"time"
 
+	"millwright/planner/taint"
+
+	"millwright/planner/condition"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -55,8 +59,8 @@ func FactsOfObject(o *karpv1.NodeClaim, l *ledger.Claim, logID string) *ObjectFa
 		ProviderID:          o.Status.ProviderID,
 		LaunchedSince:       since(o, karpv1.ConditionTypeLaunched),
 		RegisteredSince:     since(o, karpv1.ConditionTypeRegistered),
-		Registered:          IsTrue(o.Status.Conditions, karpv1.ConditionTypeRegistered),
-		InstanceTerminating: IsTrue(o.Status.Conditions, karpv1.ConditionTypeInstanceTerminating),
+		Registered:          condition.IsTrue(o.Status.Conditions, karpv1.ConditionTypeRegistered),
+		InstanceTerminating: condition.IsTrue(o.Status.Conditions, karpv1.ConditionTypeInstanceTerminating),
 		ExpireAfter:         o.Spec.ExpireAfter.Duration,
 		GracePeriod:         o.Spec.TerminationGracePeriod != nil,
 		Stamped:             stamped,
@@ -84,8 +88,8 @@ func inherited(o *karpv1.NodeClaim, author, logID string) bool {
 	})
 }
 
-func since(o *karpv1.NodeClaim, condition string) time.Time {
-	if c := Get(o.Status.Conditions, condition); c != nil && !c.LastTransitionTime.IsZero() {
+func since(o *karpv1.NodeClaim, kind string) time.Time {
+	if c := condition.Get(o.Status.Conditions, kind); c != nil && !c.LastTransitionTime.IsZero() {
 		return c.LastTransitionTime.UTC()
 	}
 	return o.CreationTimestamp.UTC()
@@ -105,7 +109,7 @@ func FactsOfNodeClass(nc *awsv1.EC2NodeClass) *NodeClassFacts {
 	if nc == nil || !nc.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	c := Get(nc.Status.Conditions, karpv1.ConditionTypeReady)
+	c := condition.Get(nc.Status.Conditions, karpv1.ConditionTypeReady)
 	if c == nil || c.ObservedGeneration != nc.Generation {
 		return &NodeClassFacts{Ready: string(metav1.ConditionUnknown)}
 	}
@@ -114,7 +118,7 @@ func FactsOfNodeClass(nc *awsv1.EC2NodeClass) *NodeClassFacts {
 
 // IsRegistered reports that the Node bears the label of registration and no unregistered taint.
 func IsRegistered(n *corev1.Node) bool {
-	return n.Labels[karpv1.NodeRegisteredLabelKey] == "true" && !hasTaint(n.Spec.Taints, karpv1.UnregisteredTaint())
+	return n.Labels[karpv1.NodeRegisteredLabelKey] == "true" && !taint.In(n.Spec.Taints, karpv1.UnregisteredTaint())
 }
 
 // IsHeld reports that the Node is one of ours: it is registered, or bears our finalizer.
@@ -135,9 +139,4 @@ func isReady(n *corev1.Node) bool {
 		}
 	}
 	return false
-}
-
-// hasTaint compares key and effect only.
-func hasTaint(taints []corev1.Taint, want corev1.Taint) bool {
-	return slices.ContainsFunc(taints, func(t corev1.Taint) bool { return t.Key == want.Key && t.Effect == want.Effect })
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"millwright/planner/condition"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -62,7 +64,7 @@ func Restamped(o *karpv1.NodeClaim, pool *karpv1.NodePool) (map[string]string, b
 		out = map[string]string{}
 	}
 	out[karpv1.NodePoolHashVersionAnnotationKey] = PoolHashVersion
-	if !edited(o, pool) && !IsTrue(o.Status.Conditions, karpv1.ConditionTypeDrifted) {
+	if !edited(o, pool) && !condition.IsTrue(o.Status.Conditions, karpv1.ConditionTypeDrifted) {
 		out[karpv1.NodePoolHashAnnotationKey] = PoolHash(pool)
 	}
 	return out, true
@@ -88,7 +90,7 @@ func differs(claim, pool map[string]string) bool {
 // unseen reports that the pool was edited while no controller ran: its hash is of an earlier generation than its spec. Conditions of
 // Karpenter 1.0 bear no generation, so there it cannot be known.
 func unseen(pool *karpv1.NodePool) bool {
-	c := Get(pool.Status.Conditions, karpv1.ConditionTypeReady)
+	c := condition.Get(pool.Status.Conditions, karpv1.ConditionTypeReady)
 	return c != nil && c.ObservedGeneration != 0 && c.ObservedGeneration < pool.Generation
 }
 

@@ -3,7 +3,8 @@ package claim
 import (
 	"fmt"
 	"slices"
-	"strings"
+
+	"millwright/planner/taint"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -16,18 +17,6 @@ type Pending struct {
 	Message string `json:"message"`
 }
 
-// readinessTaintPrefix marks taints that readiness controllers take away.
-const readinessTaintPrefix = "readiness.k8s.io/"
-
-// ephemeralTaints are on a node that is starting (reference: lifecycle §5).
-var ephemeralTaints = []corev1.Taint{
-	{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule},
-	{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute},
-	{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule},
-	{Key: "node.cloudprovider.kubernetes.io/uninitialized", Effect: corev1.TaintEffectNoSchedule},
-	karpv1.UnregisteredTaint(),
-}
-
 // PendingOf returns the first thing that keeps the Node from being initialized, nil if nothing does. Without
 // a claim nothing can be said: nil.
 func PendingOf(n *corev1.Node, o *karpv1.NodeClaim) *Pending {
@@ -38,12 +27,12 @@ func PendingOf(n *corev1.Node, o *karpv1.NodeClaim) *Pending {
 		return &Pending{"NodeNotReady", "Node status is NotReady"}
 	}
 	for _, t := range n.Spec.Taints {
-		if hasTaint(o.Spec.StartupTaints, t) {
+		if taint.In(o.Spec.StartupTaints, t) {
 			return &Pending{"StartupTaintsExist", fmt.Sprintf("StartupTaint %q still exists", taintText(t))}
 		}
 	}
 	for _, t := range n.Spec.Taints {
-		if hasTaint(ephemeralTaints, t) || strings.HasPrefix(t.Key, readinessTaintPrefix) {
+		if taint.Ephemeral(t) {
 			return &Pending{"KnownEphemeralTaintsExist", fmt.Sprintf("KnownEphemeralTaint %q still exists", taintText(t))}
 		}
 	}

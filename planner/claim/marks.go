@@ -3,6 +3,8 @@ package claim
 import (
 	"time"
 
+	"millwright/planner/condition"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -33,7 +35,7 @@ func (m Marks) ShownBy(o *karpv1.NodeClaim) bool {
 }
 
 func shows(o *karpv1.NodeClaim, kind string, on bool, reason string) bool {
-	c := Get(o.Status.Conditions, kind)
+	c := condition.Get(o.Status.Conditions, kind)
 	return c == nil && !on || c != nil && on && c.Status == metav1.ConditionTrue && c.Reason == reason
 }
 
@@ -48,17 +50,17 @@ func Marked(o *karpv1.NodeClaim, m Marks, now time.Time) *karpv1.NodeClaim {
 	}
 	c := ConditionsOf(out, now)
 	if m.DriftKnown {
-		c.mark(karpv1.ConditionTypeDrifted, m.Drift != "", m.Drift, m.Drift)
+		mark(c, karpv1.ConditionTypeDrifted, m.Drift != "", m.Drift, m.Drift)
 	}
 	if m.QuietKnown {
-		c.mark(karpv1.ConditionTypeConsolidatable, m.Quiet, karpv1.ConditionTypeConsolidatable, "")
+		mark(c, karpv1.ConditionTypeConsolidatable, m.Quiet, karpv1.ConditionTypeConsolidatable, "")
 	}
 	out.Status.Conditions = c.Finish()
 	return out
 }
 
 // mark sets a condition that is True or not there at all.
-func (c *Conditions) mark(kind string, on bool, reason, message string) {
+func mark(c *condition.List, kind string, on bool, reason, message string) {
 	if on {
 		c.Set(kind, metav1.ConditionTrue, reason, message)
 		return

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"millwright/planner/taint"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -38,7 +40,7 @@ func RegisteredNode(n *corev1.Node, o *karpv1.NodeClaim) *corev1.Node {
 
 // MissesUnregisteredTaint reports a Node that joined without the taint that keeps pods off until now.
 func MissesUnregisteredTaint(n *corev1.Node) bool {
-	return n.Labels[karpv1.NodeRegisteredLabelKey] == "" && !hasTaint(n.Spec.Taints, karpv1.UnregisteredTaint())
+	return n.Labels[karpv1.NodeRegisteredLabelKey] == "" && !taint.In(n.Spec.Taints, karpv1.UnregisteredTaint())
 }
 
 func withOwner(owners []metav1.OwnerReference, o *karpv1.NodeClaim) []metav1.OwnerReference {
@@ -54,7 +56,7 @@ func withOwner(owners []metav1.OwnerReference, o *karpv1.NodeClaim) []metav1.Own
 func withTaints(taints []corev1.Taint, lists ...[]corev1.Taint) []corev1.Taint {
 	for _, list := range lists {
 		for _, t := range list {
-			if !hasTaint(taints, t) {
+			if !taint.In(taints, t) {
 				taints = append(taints, t)
 			}
 		}

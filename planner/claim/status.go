@@ -4,6 +4,8 @@ import (
 	"maps"
 	"time"
 
+	"millwright/planner/condition"
+
 	corev1 "k8s.io/api/core/v1"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -91,7 +93,7 @@ func list(v resource.Vector) corev1.ResourceList {
 	return v.List()
 }
 
-func launched(c *Conditions, o *karpv1.NodeClaim, failure *Failure, class *NodeClassFacts) {
+func launched(c *condition.List, o *karpv1.NodeClaim, failure *Failure, class *NodeClassFacts) {
 	switch {
 	case o.Status.ProviderID != "":
 		c.True(karpv1.ConditionTypeLaunched)
@@ -102,9 +104,9 @@ func launched(c *Conditions, o *karpv1.NodeClaim, failure *Failure, class *NodeC
 	}
 }
 
-func registered(c *Conditions, o *karpv1.NodeClaim, l *ledger.Claim, nodes []*corev1.Node) {
+func registered(c *condition.List, o *karpv1.NodeClaim, l *ledger.Claim, nodes []*corev1.Node) {
 	switch {
-	case IsTrue(c.List, karpv1.ConditionTypeRegistered):
+	case condition.IsTrue(c.Conditions, karpv1.ConditionTypeRegistered):
 		c.True(karpv1.ConditionTypeRegistered) // Karpenter 1.0 names no generation; without one Ready would be Unknown
 	case l != nil && reached(l.State, ledger.ClaimRegisteredState) && l.Node != "":
 		c.True(karpv1.ConditionTypeRegistered)
@@ -117,11 +119,11 @@ func registered(c *Conditions, o *karpv1.NodeClaim, l *ledger.Claim, nodes []*co
 }
 
 // initialized is judged only once the claim is registered.
-func initialized(c *Conditions, o *karpv1.NodeClaim, l *ledger.Claim, nodes []*corev1.Node) {
+func initialized(c *condition.List, o *karpv1.NodeClaim, l *ledger.Claim, nodes []*corev1.Node) {
 	const kind = karpv1.ConditionTypeInitialized
 	switch {
-	case !IsTrue(c.List, karpv1.ConditionTypeRegistered):
-	case IsTrue(c.List, kind):
+	case !condition.IsTrue(c.Conditions, karpv1.ConditionTypeRegistered):
+	case condition.IsTrue(c.Conditions, kind):
 		c.True(kind)
 	case l != nil && reached(l.State, ledger.ClaimInitializedState):
 		c.True(kind)
@@ -164,7 +166,7 @@ func SameMetadata(a, b *karpv1.NodeClaim) bool {
 func SameStatus(a, b *karpv1.NodeClaim) bool {
 	x, y := a.Status, b.Status
 	return x.NodeName == y.NodeName && x.ProviderID == y.ProviderID && x.ImageID == y.ImageID &&
-		sameList(x.Capacity, y.Capacity) && sameList(x.Allocatable, y.Allocatable) && Equal(x.Conditions, y.Conditions) &&
+		sameList(x.Capacity, y.Capacity) && sameList(x.Allocatable, y.Allocatable) && condition.Equal(x.Conditions, y.Conditions) &&
 		x.LastPodEventTime.Equal(&y.LastPodEventTime)
 }
 

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"millwright/planner/condition"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -134,11 +136,11 @@ func TestTransitionTimesMoveWithTheStatusOnly(t *testing.T) {
 	o := object()
 	l := &ledger.Claim{UID: "u1"}
 	first := claim.Desired(o, l, nil, nil, &claim.Failure{Message: "a"}, t0.Add(time.Minute))
-	if c := claim.Get(first.Status.Conditions, "Initialized"); !c.LastTransitionTime.Time.Equal(t0) {
+	if c := condition.Get(first.Status.Conditions, "Initialized"); !c.LastTransitionTime.Time.Equal(t0) {
 		t.Errorf("Unknown stands since creation, not %v", c.LastTransitionTime)
 	}
 	second := claim.Desired(first, l, nil, nil, &claim.Failure{Message: "b"}, t0.Add(2*time.Minute))
-	a, b := claim.Get(first.Status.Conditions, "Launched"), claim.Get(second.Status.Conditions, "Launched")
+	a, b := condition.Get(first.Status.Conditions, "Launched"), condition.Get(second.Status.Conditions, "Launched")
 	if b.Message != "b" || !a.LastTransitionTime.Equal(&b.LastTransitionTime) {
 		t.Errorf("message %q at %v, before at %v", b.Message, b.LastTransitionTime, a.LastTransitionTime)
 	}
@@ -152,11 +154,11 @@ func TestReadyOfAnOlderSpecIsNotTrue(t *testing.T) {
 	}
 	c.Generation = 2
 	list := c.Finish()
-	if got := claim.Get(list, "Ready"); got.Status != metav1.ConditionUnknown || got.Reason != claim.ReasonReconciling {
+	if got := condition.Get(list, "Ready"); got.Status != metav1.ConditionUnknown || got.Reason != condition.ReasonReconciling {
 		t.Errorf("Ready = %s %s", got.Status, got.Reason)
 	}
 	c.Deleting = true
-	if got := claim.Get(c.Finish(), "Ready"); got.Status != metav1.ConditionTrue {
+	if got := condition.Get(c.Finish(), "Ready"); got.Status != metav1.ConditionTrue {
 		t.Errorf("while deleting Ready flaps to %s", got.Status)
 	}
 }

@@ -1,6 +1,7 @@
 package disrupt
 
 import (
+	"maps"
 	"math/bits"
 	"slices"
 
@@ -57,7 +58,7 @@ func (p *pass) balance(o *outcome) (rejected []*planner.StateNode, scores []Scor
 	for i := range o.claims {
 		savings -= o.claims[i].Cheapest.MicroUSDPerHour
 	}
-	for _, pool := range sortedKeys(p.balances) {
+	for _, pool := range slices.Sorted(maps.Keys(p.balances)) {
 		own := slices.DeleteFunc(slices.Clone(o.nodes), func(n *planner.StateNode) bool { return n.NodePool != pool })
 		if len(own) == 0 {
 			continue

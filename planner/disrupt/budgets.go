@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"millwright/planner/condition"
+
 	"github.com/robfig/cron/v3"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -56,7 +58,7 @@ func terminating(n *planner.StateNode) bool {
 	if n.Claim == nil {
 		return false
 	}
-	c := planner.Condition(n.Claim.Status.Conditions, karpv1.ConditionTypeInstanceTerminating)
+	c := condition.Get(n.Claim.Status.Conditions, karpv1.ConditionTypeInstanceTerminating)
 	return c != nil && c.Status == "True"
 }
 

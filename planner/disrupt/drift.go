@@ -52,7 +52,7 @@ func (p *pass) drift() *planner.Decision {
 }
 
 func (p *pass) driftFailure(o *outcome) *Blocked {
-	if len(o.homeless) > 0 {
+	if len(o.unplaced) > 0 {
 		return blocked(CauseNoPlace, "%s", o.failure())
 	}
 	if o.mixed() {

@@ -3,6 +3,8 @@ package disrupt
 import (
 	"time"
 
+	"millwright/planner/condition"
+
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/world"
@@ -21,24 +23,14 @@ func ConsolidateAfter(pool *karpv1.NodePool) time.Duration {
 // the World may only have come too late to see it: then the time counts from when it first saw the Node, which
 // costs time and never removes a node too early. false: it is not known yet when the node was initialized.
 func QuietSince(w *world.World, o *karpv1.NodeClaim, node string) (time.Time, bool) {
-	c := planner.Condition(o.Status.Conditions, karpv1.ConditionTypeInitialized)
+	c := condition.Get(o.Status.Conditions, karpv1.ConditionTypeInitialized)
 	if c == nil || c.Status != "True" {
 		return time.Time{}, false
 	}
 	event, told := w.LastPodEvent(node), o.Status.LastPodEventTime.Time
-	since := latest(c.LastTransitionTime.Time, told, event)
+	since := planner.Latest(c.LastTransitionTime.Time, told, event)
 	if event.IsZero() && told.IsZero() {
-		since = latest(since, w.FirstSeen(node))
+		since = planner.Latest(since, w.FirstSeen(node))
 	}
 	return since.UTC(), true
-}
-
-func latest(times ...time.Time) time.Time {
-	var l time.Time
-	for _, t := range times {
-		if t.After(l) {
-			l = t
-		}
-	}
-	return l
 }

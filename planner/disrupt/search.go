@@ -96,7 +96,7 @@ func (p *pass) stays(nodes []*planner.StateNode, o *outcome) {
 		if o.tooLittle != "" {
 			why = unconsolidatable(CauseSavings, "%s", o.tooLittle)
 		}
-		for _, r := range slices.Concat(o.homeless, o.waiting) {
+		for _, r := range slices.Concat(o.unplaced, o.waiting) {
 			if r.mover.from == n {
 				why = unconsolidatable(CauseNoPlace, "Not all pods would schedule, %s => %s", r.mover.Key(), r.reason)
 				break
@@ -109,7 +109,7 @@ func (p *pass) stays(nodes []*planner.StateNode, o *outcome) {
 // obstacles are the nodes with pods that would not go to nodes that stay and are ready; all of them, if it can't be said.
 func (o *outcome) obstacles() []*planner.StateNode {
 	bad := map[*planner.StateNode]bool{}
-	for _, r := range slices.Concat(o.homeless, o.waiting) {
+	for _, r := range slices.Concat(o.unplaced, o.waiting) {
 		bad[r.mover.from] = true
 	}
 	for i := range o.claims {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"millwright/planner/condition"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -50,7 +52,7 @@ func driftOf(n *planner.StateNode) *metav1.Condition {
 	if n.Claim == nil {
 		return nil
 	}
-	if c := planner.Condition(n.Claim.Status.Conditions, karpv1.ConditionTypeDrifted); c != nil && c.Status == "True" {
+	if c := condition.Get(n.Claim.Status.Conditions, karpv1.ConditionTypeDrifted); c != nil && c.Status == "True" {
 		return c
 	}
 	return nil

@@ -2,6 +2,7 @@ package disrupt
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -26,9 +27,9 @@ type outcome struct {
 	scores []Score
 	// tooLittle is why a DisruptionPolicy finds that it saves too little; "" if none does.
 	tooLittle string
-	// homeless are the pods for which there is no place, by namespace and name, with the reason; waiting are those whose only place
+	// unplaced are the pods for which there is no place, by namespace and name, with the reason; waiting are those whose only place
 	// is a node that is not ready yet.
-	homeless []refusedPod
+	unplaced []refusedPod
 	waiting  []refusedPod
 	// shared: a claim would be for pods that wait anyway too.
 	shared bool
@@ -94,7 +95,7 @@ func (p *pass) ask(o *outcome, names []string) {
 		case v.Node != "" || v.Claim != "":
 			o.waiting = append(o.waiting, unready(m, v.Claim, v.Node))
 		default:
-			o.homeless = append(o.homeless, refusedPod{m, provision.FailureMessage(p.sim.Why(v.Pod))})
+			o.unplaced = append(o.unplaced, refusedPod{m, provision.FailureMessage(p.sim.Why(v.Pod))})
 		}
 	}
 	for _, id := range a.Claims {
@@ -103,7 +104,7 @@ func (p *pass) ask(o *outcome, names []string) {
 		}
 		claim, err := p.sim.Claim(id)
 		if err != nil {
-			o.homeless = append(o.homeless, refusedPod{o.pods[o.anyOf(a.Moves, id)], err.Error()})
+			o.unplaced = append(o.unplaced, refusedPod{o.pods[o.anyOf(a.Moves, id)], err.Error()})
 			continue
 		}
 		o.claims = append(o.claims, claim)
@@ -136,7 +137,7 @@ func (p *pass) simulate(o *outcome, scenario provision.Scenario) {
 			o.others[v.Pod.UID] = v.Node
 		case m == nil:
 		case len(v.Reasons) > 0:
-			o.homeless = append(o.homeless, refusedPod{m, provision.FailureMessage(v.Reasons)})
+			o.unplaced = append(o.unplaced, refusedPod{m, provision.FailureMessage(v.Reasons)})
 		case v.NewClaim > 0:
 			wanted[v.NewClaim-1] = true
 		case v.Node == "" || !p.ready(v.Node):
@@ -160,7 +161,7 @@ func (p *pass) ready(name string) bool {
 
 // failure says why some pods have no place; "" if all have.
 func (o *outcome) failure() string {
-	list := slices.Concat(o.homeless, o.waiting)
+	list := slices.Concat(o.unplaced, o.waiting)
 	if len(list) == 0 {
 		return ""
 	}
@@ -206,19 +207,10 @@ func (p *pass) commandOf(o *outcome, reason karpv1.DisruptionReason, method stri
 	for i := range o.claims {
 		started.PriceAfter += o.claims[i].Cheapest.MicroUSDPerHour
 	}
-	for _, n := range sortedKeys(byNode) {
+	for _, n := range slices.Sorted(maps.Keys(byNode)) {
 		started.Placements = append(started.Placements, ledger.Placement{Node: n, Pods: byNode[n]})
 	}
 	return started
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func sortedNodes(nodes []*planner.StateNode) []*planner.StateNode {

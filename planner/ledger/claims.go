@@ -2,7 +2,8 @@ package ledger
 
 import (
 	"slices"
-	"strings"
+
+	"millwright/planner/providerid"
 
 	"millwright/planner/version"
 )
@@ -84,13 +85,8 @@ func (l *Ledger) foldAdopted(e Entry, p *ClaimAdopted) {
 	c.UID, c.Inherited = p.UID, p.Inherited
 	if p.ProviderID != "" && c.Instance == nil {
 		c.State = ClaimLaunched
-		c.Instance = &Launched{Claim: p.Claim, UID: p.UID, ProviderID: p.ProviderID, InstanceID: instanceID(p.ProviderID)}
+		c.Instance = &Launched{Claim: p.Claim, UID: p.UID, ProviderID: p.ProviderID, InstanceID: providerid.InstanceID(p.ProviderID)}
 	}
-}
-
-// instanceID is the last part of aws:///<zone>/<id>.
-func instanceID(providerID string) string {
-	return providerID[strings.LastIndex(providerID, "/")+1:]
 }
 
 // foldLaunchRequested opens an attempt. A claim that is not known is opened too: an attempt must never be lost.

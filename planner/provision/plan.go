@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -127,7 +128,7 @@ func decide(snap *planner.Snapshot, s *solve.Solver, why *refusal.Explainer) (*p
 	}
 	return &planner.Decision{
 		Kind: kind, Payload: &d.payload, Explanation: d.explain,
-		Subjects: sortedSet(d.subjects), Expects: snap.Expect(sortedSet(d.expects)...), Advances: sortedSet(d.advances),
+		Subjects: slices.Sorted(maps.Keys(d.subjects)), Expects: snap.Expect(slices.Sorted(maps.Keys(d.expects))...), Advances: slices.Sorted(maps.Keys(d.advances)),
 	}, d.round
 }
 

@@ -1,6 +1,9 @@
 package provision
 
 import (
+	"maps"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"millwright/planner"
@@ -68,6 +71,6 @@ func Simulate(s *planner.Snapshot, sc Scenario) Result {
 		}
 		r.Verdicts = append(r.Verdicts, v)
 	}
-	r.Uninitialized = sortedSet(waiting)
+	r.Uninitialized = slices.Sorted(maps.Keys(waiting))
 	return r
 }

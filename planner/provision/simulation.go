@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"maps"
 	"slices"
 
 	"millwright/planner"
@@ -194,7 +195,7 @@ func (sim *Simulation) answer() Answer {
 		}
 		a.Moves = append(a.Moves, m)
 	}
-	a.Uninitialized = sortedSet(waiting)
+	a.Uninitialized = slices.Sorted(maps.Keys(waiting))
 	for _, b := range s.Bins[s.Changes.Bins:] {
 		a.Claims = append(a.Claims, sim.idOf(b))
 		a.PricePerHour += b.Open().Cheapest()

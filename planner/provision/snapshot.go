@@ -2,7 +2,6 @@ package provision
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -183,8 +182,6 @@ func daemonRequests(w *world.World) map[types.UID]resource.Vector {
 func compareTargets(a, b place.Target) int {
 	return cmp.Or(strings.Compare(a.Node, b.Node), strings.Compare(a.Claim, b.Claim))
 }
-
-func sortedSet(m map[string]bool) []string { return slices.Sorted(maps.Keys(m)) }
 
 // FailureMessage is the text of a refusal: one error per NodePool.
 func FailureMessage(reasons []ledger.Refusal) string {

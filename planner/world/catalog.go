@@ -41,7 +41,7 @@ func (a *aws) offers(first string) []*offer {
 		}
 	}
 	add(a.catalogs[first])
-	for _, name := range sortedKeys(a.catalogs) {
+	for _, name := range slices.Sorted(maps.Keys(a.catalogs)) {
 		add(a.catalogs[name])
 	}
 	return all
@@ -161,7 +161,7 @@ func (a *aws) Catalog(nodeClass string) *catalog.Catalog {
 }
 
 // CatalogNames returns the NodeClasses with a catalogue, sorted; HasCatalog tells those whose content is known.
-func (a *aws) CatalogNames() []string { return sortedKeys(a.catalogs) }
+func (a *aws) CatalogNames() []string { return slices.Sorted(maps.Keys(a.catalogs)) }
 
 // CatalogHash is the hash of the blob a NodeClass's catalogue came from; "" if there is none.
 func (a *aws) CatalogHash(nodeClass string) string {

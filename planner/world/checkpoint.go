@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"millwright/events"
@@ -265,7 +267,7 @@ func appendJSON(c *checkpointWriter, list *[][]byte, v any) error {
 }
 
 func (c *checkpointWriter) catalogs(numbers map[*offer]uint32) error {
-	for _, name := range sortedKeys(c.w.aws.catalogs) {
+	for _, name := range slices.Sorted(maps.Keys(c.w.aws.catalogs)) {
 		row := c.w.aws.catalogs[name]
 		r := parts.Row(&c.part.Catalogs)
 		r.Name, r.Hash, r.Mentioned, r.NodeClass = name, row.hash, row.generation == c.w.generation, row.nodeClass

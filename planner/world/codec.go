@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"hash/fnv"
+	"maps"
+	"slices"
 
 	"millwright/events"
 )
@@ -26,7 +28,7 @@ func (e *encoder) bytes(b []byte) {
 
 func (e *encoder) stringMap(m map[string]string) {
 	e.uint(uint64(len(m)))
-	for _, k := range sortedKeys(m) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
 		e.string(k)
 		e.string(m[k])
 	}

@@ -1,6 +1,8 @@
 package world
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -187,7 +189,7 @@ func noteRecord(highest map[string]uint64, annotations map[string]string) {
 // LogIDs returns the log-ids that annotations in the World name, sorted.
 func (w *World) LogIDs() []string {
 	w.HighestRecord("")
-	return sortedKeys(*w.records.Load())
+	return slices.Sorted(maps.Keys(*w.records.Load()))
 }
 
 func isNil(v any) bool {

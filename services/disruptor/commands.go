@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"millwright/planner/condition"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -64,7 +66,7 @@ func look(snap *planner.Snapshot, c *ledger.Command) command {
 		if n == nil || n.Node == nil || n.Claim.UID != candidate.ClaimUID || n.Claim.DeletionTimestamp != nil {
 			continue
 		}
-		marked := planner.Condition(n.Claim.Status.Conditions, karpv1.ConditionTypeDisruptionReason)
+		marked := condition.Get(n.Claim.Status.Conditions, karpv1.ConditionTypeDisruptionReason)
 		if !disrupt.Marked(n.Node.Object, snap.Ledger.LogID(), c.Seq) || marked == nil || marked.Status != metav1.ConditionTrue {
 			v.untainted = append(v.untainted, candidate)
 		}

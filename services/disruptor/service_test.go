@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"millwright/planner/condition"
+
 	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
-	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest"
 	"millwright/services/disruptor"
@@ -39,7 +40,7 @@ func whenEmpty(p *karpv1.NodePool) {
 }
 
 func reasonOf(c *karpv1.NodeClaim) *metav1.Condition {
-	return planner.Condition(c.Status.Conditions, karpv1.ConditionTypeDisruptionReason)
+	return condition.Get(c.Status.Conditions, karpv1.ConditionTypeDisruptionReason)
 }
 
 // The rules: disruption §6.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"millwright/planner/condition"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -54,7 +56,7 @@ func (s *Service) takeBack() error {
 // anyMark reports that some node bears a mark, rightly or not.
 func anyMark(snap *planner.Snapshot) bool {
 	return slices.ContainsFunc(snap.World.NodeClaims(), func(c *karpv1.NodeClaim) bool {
-		return planner.Condition(c.Status.Conditions, karpv1.ConditionTypeDisruptionReason) != nil
+		return condition.Get(c.Status.Conditions, karpv1.ConditionTypeDisruptionReason) != nil
 	}) || slices.ContainsFunc(snap.World.Nodes(), func(n *world.Node) bool { return kube.IsDisrupted(n.Object) })
 }
 
@@ -64,7 +66,7 @@ func staleMark(snap *planner.Snapshot, n *planner.StateNode) (stale, bool) {
 		return stale{}, false
 	}
 	tainted := kube.IsDisrupted(n.Node.Object)
-	condition := planner.Condition(n.Claim.Status.Conditions, karpv1.ConditionTypeDisruptionReason)
+	condition := condition.Get(n.Claim.Status.Conditions, karpv1.ConditionTypeDisruptionReason)
 	x := stale{node: n.Name, claim: n.Claim.Name, nodeUID: n.Node.Object.UID, claimUID: n.Claim.UID,
 		nodeVersion: n.Node.Object.ResourceVersion, tainted: tainted}
 	return x, tainted || condition != nil

@@ -8,9 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"millwright/planner/providerid"
+
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
-	"millwright/services/internal/ec2"
 	"millwright/services/internal/kube"
 )
 
@@ -92,7 +93,8 @@ func (a *agenda) Note(name, providerID string) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.ofInstance[providerID], a.ofInstance[ec2.InstanceID(providerID)] = name, name
+	_, instance := providerid.Split(providerID)
+	a.ofInstance[providerID], a.ofInstance[instance] = name, name
 }
 
 // take empties what was heard: the names, or all.

@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"millwright/planner/condition"
+
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
-	"millwright/planner/claim"
 	"millwright/planner/ledger"
 	"millwright/services/lifecycle/nodeclass"
 )
@@ -67,7 +68,7 @@ func paceWhile(t *testing.T, hang string) pace {
 			return r.led.Claim(n) != nil && r.led.Claim(n).State == ledger.ClaimInitializedState
 		}))
 		note(&p.told, all(joining, func(n string) bool {
-			return r.kube.claims[n] != nil && claim.IsTrue(r.kube.claims[n].Status.Conditions, karpv1.ConditionTypeInitialized)
+			return r.kube.claims[n] != nil && condition.IsTrue(r.kube.claims[n].Status.Conditions, karpv1.ConditionTypeInitialized)
 		}))
 		note(&p.ended, all(old, func(n string) bool { return r.led.Claim(n) == nil }))
 		note(&p.scanned, r.svc.found.Scanned().After(scanned))

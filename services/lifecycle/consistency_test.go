@@ -5,10 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"millwright/planner/condition"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	karpv1 "millwright/api/karpenter/v1"
-	"millwright/planner/claim"
 )
 
 func TestANodeWithLessThanExpectedIsTold(t *testing.T) {
@@ -16,18 +17,18 @@ func TestANodeWithLessThanExpectedIsTold(t *testing.T) {
 	name := r.plan()
 	r.run("node ready", r.ready(name))
 	r.wait(3 * time.Second)
-	condition := func() string {
-		c := claim.Get(r.kube.claims[name].Status.Conditions, karpv1.ConditionTypeConsistentStateFound)
+	conditionText := func() string {
+		c := condition.Get(r.kube.claims[name].Status.Conditions, karpv1.ConditionTypeConsistentStateFound)
 		return string(c.Status) + "/" + c.Reason
 	}
-	if got := condition(); got != "True/ConsistentStateFound" {
+	if got := conditionText(); got != "True/ConsistentStateFound" {
 		t.Fatalf("condition = %s", got)
 	}
 	n := r.kube.nodes["node-i-0001"].DeepCopy()
 	n.Status.Capacity["cpu"] = resource.MustParse("1500m")
 	r.kube.put(&r.kube.nodes, n)
 	r.wait(3 * time.Second)
-	if got := condition(); got != "False/ConsistencyCheckFailed" || !claim.IsTrue(r.kube.claims[name].Status.Conditions, "Ready") {
+	if got := conditionText(); got != "False/ConsistencyCheckFailed" || !condition.IsTrue(r.kube.claims[name].Status.Conditions, "Ready") {
 		t.Errorf("conditions = %+v", r.kube.claims[name].Status.Conditions)
 	}
 	for _, e := range r.events {

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"millwright/planner/condition"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -117,7 +119,7 @@ func TestAClaimWhoseNodeVanishedBeforeItWasRecordedIsReplaced(t *testing.T) {
 	r.noKubelet, r.logAway = false, true
 	r.run("registered", func() bool {
 		o := r.kube.claims[name]
-		return o != nil && claim.IsTrue(o.Status.Conditions, karpv1.ConditionTypeRegistered) && o.Status.NodeName != ""
+		return o != nil && condition.IsTrue(o.Status.Conditions, karpv1.ConditionTypeRegistered) && o.Status.NodeName != ""
 	})
 	bare := r.kube.nodes["node-i-0001"].DeepCopy()
 	bare.Finalizers = nil

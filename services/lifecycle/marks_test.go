@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"millwright/planner/condition"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,7 +27,7 @@ func (r *rig) shown(name, kind string) string {
 	if r.kube.claims[name] == nil {
 		return ""
 	}
-	c := claim.Get(r.kube.claims[name].Status.Conditions, kind)
+	c := condition.Get(r.kube.claims[name].Status.Conditions, kind)
 	if c == nil {
 		return ""
 	}
@@ -67,12 +69,12 @@ func TestConsolidatableFollowsTheQuietTime(t *testing.T) {
 	r.change("default", func(p *karpv1.NodePool) { p.Spec.Disruption.ConsolidateAfter = karpv1.NewDuration(40 * time.Second) })
 	name := r.plan()
 	r.run("node ready", r.ready(name))
-	initialized := claim.Get(r.kube.claims[name].Status.Conditions, "Initialized").LastTransitionTime.Time
+	initialized := condition.Get(r.kube.claims[name].Status.Conditions, "Initialized").LastTransitionTime.Time
 	r.soon(name, "Consolidatable", consolidatable)
 	if quiet := r.now.Sub(initialized); quiet < 40*time.Second || quiet > 44*time.Second {
 		t.Errorf("consolidatable %s after it was initialized", quiet)
 	}
-	if !claim.IsTrue(r.kube.claims[name].Status.Conditions, "Ready") {
+	if !condition.IsTrue(r.kube.claims[name].Status.Conditions, "Ready") {
 		t.Error("Ready depends on it")
 	}
 
@@ -234,9 +236,9 @@ func TestDriftIsShownWithItsReasonUntilItIsGone(t *testing.T) {
 			}
 			want := "True/" + tc.want + "/" + tc.want
 			r.soon(name, "Drifted", want)
-			since := claim.Get(r.kube.claims[name].Status.Conditions, "Drifted").LastTransitionTime
+			since := condition.Get(r.kube.claims[name].Status.Conditions, "Drifted").LastTransitionTime
 			r.stays(name, "Drifted", want)
-			if got := claim.Get(r.kube.claims[name].Status.Conditions, "Drifted").LastTransitionTime; !got.Equal(&since) {
+			if got := condition.Get(r.kube.claims[name].Status.Conditions, "Drifted").LastTransitionTime; !got.Equal(&since) {
 				t.Errorf("the transition moved from %s to %s", since, got)
 			}
 			if tc.also != nil {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"millwright/planner/condition"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -71,7 +73,7 @@ func TestPoolsThatReferToNothingOfOurs(t *testing.T) {
 	r.wait(3 * time.Second)
 	for _, name := range []string{"kind", "group"} {
 		p := r.kube.pools[name]
-		c := claim.Get(p.Status.Conditions, karpv1.ConditionTypeNodeClassReady)
+		c := condition.Get(p.Status.Conditions, karpv1.ConditionTypeNodeClassReady)
 		if c == nil || c.Status != "False" || c.Reason != "NodeClassNotSupported" || !strings.Contains(c.Message, "nodeClassRef") {
 			t.Errorf("%s: %+v", name, c)
 		}
@@ -92,8 +94,8 @@ func TestUnreadablePool(t *testing.T) {
 		p.Spec, p.Unreadable = karpv1.NodePoolSpec{}, "spec.limits.cpu: quantities must match"
 	})
 	p := r.kube.pools["default"]
-	c := claim.Get(p.Status.Conditions, karpv1.ConditionTypeValidationSucceeded)
-	if c.Status != "False" || !strings.Contains(c.Message, "spec.limits.cpu") || claim.IsTrue(p.Status.Conditions, "Ready") {
+	c := condition.Get(p.Status.Conditions, karpv1.ConditionTypeValidationSucceeded)
+	if c.Status != "False" || !strings.Contains(c.Message, "spec.limits.cpu") || condition.IsTrue(p.Status.Conditions, "Ready") {
 		t.Errorf("conditions = %+v", p.Status.Conditions)
 	}
 	if p.Annotations[karpv1.NodePoolHashAnnotationKey] != before.Annotations[karpv1.NodePoolHashAnnotationKey] {
@@ -143,8 +145,8 @@ func TestConditionsOfOthersStay(t *testing.T) {
 	r.run("node ready", r.ready(name))
 	r.wait(3 * time.Second)
 	p := r.kube.pools["default"]
-	got := claim.Get(p.Status.Conditions, foreign.Type)
-	if got == nil || *got != foreign || *p.Status.Nodes != 1 || !claim.IsTrue(p.Status.Conditions, "Ready") {
+	got := condition.Get(p.Status.Conditions, foreign.Type)
+	if got == nil || *got != foreign || *p.Status.Nodes != 1 || !condition.IsTrue(p.Status.Conditions, "Ready") {
 		t.Errorf("conditions = %+v", p.Status.Conditions)
 	}
 	if last := p.Status.Conditions[len(p.Status.Conditions)-1]; last.Type != "Ready" {
@@ -187,7 +189,7 @@ func TestHashAndValidationFollowTheNodePool(t *testing.T) {
 	r.change("default", func(p *karpv1.NodePool) { p.Spec.Template.Labels = map[string]string{"karpenter.sh/one": "x"} })
 	r.wait(3 * time.Second)
 	p := r.kube.pools["default"]
-	if c := claim.Get(p.Status.Conditions, karpv1.ConditionTypeValidationSucceeded); c.Status != metav1.ConditionFalse {
+	if c := condition.Get(p.Status.Conditions, karpv1.ConditionTypeValidationSucceeded); c.Status != metav1.ConditionFalse {
 		t.Errorf("after a bad label: %+v", c)
 	}
 	if got, want := p.Annotations[karpv1.NodePoolHashAnnotationKey], claim.PoolHash(p); got != want || got == before {

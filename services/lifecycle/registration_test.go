@@ -5,15 +5,16 @@ import (
 	"testing"
 	"time"
 
+	"millwright/planner/condition"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
-	"millwright/planner/claim"
 )
 
 func (r *rig) health() *metav1.Condition {
 	r.wait(3 * time.Second)
-	return claim.Get(r.kube.pools["default"].Status.Conditions, karpv1.ConditionTypeNodeRegistrationHealthy)
+	return condition.Get(r.kube.pools["default"].Status.Conditions, karpv1.ConditionTypeNodeRegistrationHealthy)
 }
 
 // loseNode lets one claim of the pool run into the registration timeout.
@@ -28,7 +29,7 @@ func (r *rig) loseNode() {
 
 func TestRegistrationHealthOfAPool(t *testing.T) {
 	r := newRig(t)
-	if c := r.health(); c.Status != "Unknown" || c.Reason != claim.ReasonAwaiting {
+	if c := r.health(); c.Status != "Unknown" || c.Reason != condition.ReasonAwaiting {
 		t.Fatalf("at start: %+v", c)
 	}
 	if got := r.kube.pools["default"].Status.NodeClassObservedGeneration; got != 1 {
@@ -43,7 +44,7 @@ func TestRegistrationHealthOfAPool(t *testing.T) {
 	if c.Status != "False" || c.Reason != "RegistrationFailed" {
 		t.Errorf("after two failures: %+v", c)
 	}
-	if !claim.IsTrue(r.kube.pools["default"].Status.Conditions, "Ready") {
+	if !condition.IsTrue(r.kube.pools["default"].Status.Conditions, "Ready") {
 		t.Error("Ready depends on it")
 	}
 	told := false

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"millwright/planner/condition"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +28,7 @@ import (
 func (r *rig) ready(name string) func() bool {
 	return func() bool {
 		o := r.kube.claims[name]
-		return o != nil && claim.IsTrue(o.Status.Conditions, karpv1.ConditionTypeReady) && o.Annotations[awsv1.TaggedAnnotationKey] == "true"
+		return o != nil && condition.IsTrue(o.Status.Conditions, karpv1.ConditionTypeReady) && o.Annotations[awsv1.TaggedAnnotationKey] == "true"
 	}
 }
 
@@ -643,7 +645,7 @@ func TestNodePoolStatus(t *testing.T) {
 	if d := got.Sub(want); !d.IsZero() {
 		t.Errorf("resources = %+v", p.Status.Resources)
 	}
-	if p.Status.Nodes == nil || *p.Status.Nodes != 1 || !claim.IsTrue(p.Status.Conditions, "Ready") {
+	if p.Status.Nodes == nil || *p.Status.Nodes != 1 || !condition.IsTrue(p.Status.Conditions, "Ready") {
 		t.Errorf("status = %+v", p.Status)
 	}
 	version := p.ResourceVersion
@@ -658,13 +660,13 @@ func TestNodePoolStatus(t *testing.T) {
 	delete(r.kube.classes, "default")
 	r.wait(3 * time.Second)
 	p = r.kube.pools["default"]
-	if c := claim.Get(p.Status.Conditions, "ValidationSucceeded"); c.Status != "False" || !strings.Contains(c.Message, "karpenter.sh/custom") {
+	if c := condition.Get(p.Status.Conditions, "ValidationSucceeded"); c.Status != "False" || !strings.Contains(c.Message, "karpenter.sh/custom") {
 		t.Errorf("validation = %+v", c)
 	}
-	if c := claim.Get(p.Status.Conditions, "NodeClassReady"); c.Reason != "NodeClassNotFound" {
+	if c := condition.Get(p.Status.Conditions, "NodeClassReady"); c.Reason != "NodeClassNotFound" {
 		t.Errorf("class = %+v", c)
 	}
-	if c := claim.Get(p.Status.Conditions, "Ready"); c.Status != "False" {
+	if c := condition.Get(p.Status.Conditions, "Ready"); c.Status != "False" {
 		t.Errorf("ready = %+v", c)
 	}
 }

@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"millwright/planner/condition"
+
 	karpv1 "millwright/api/karpenter/v1"
-	"millwright/planner/claim"
 	"millwright/planner/ledger"
 )
 
@@ -20,7 +21,7 @@ func (r *rig) stop(level ledger.Stop) {
 func (r *rig) registered(name string) func() bool {
 	return func() bool {
 		o := r.kube.claims[name]
-		return o != nil && claim.IsTrue(o.Status.Conditions, karpv1.ConditionTypeInitialized)
+		return o != nil && condition.IsTrue(o.Status.Conditions, karpv1.ConditionTypeInitialized)
 	}
 }
 

@@ -5,9 +5,10 @@ import (
 	"runtime/debug"
 	"time"
 
+	"millwright/planner/providerid"
+
 	"millwright/events"
 	"millwright/services/internal/ec2"
-	"millwright/services/lifecycle/launch"
 	"millwright/services/sim/cloud"
 	"millwright/services/sim/cluster"
 	"millwright/services/sim/judge"
@@ -199,7 +200,7 @@ func (s *Sim) rest() {
 // instanceMoved boots and ends the machine behind an instance.
 func (s *Sim) instanceMoved(i *cloud.Instance) {
 	s.Trace("aws: %s is %s", i.ID, i.State)
-	id := launch.ProviderID(i.Zone, i.ID)
+	id := providerid.Of(i.Zone, i.ID)
 	switch i.State {
 	case ec2.StatePending:
 		s.judge.CheckLaunch(i)

@@ -5,11 +5,12 @@ import (
 	"strings"
 	"time"
 
+	"millwright/planner/condition"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
-	"millwright/planner"
 )
 
 // forceful is the reason of a drain that no command asked for (reference: operations §2.2).
@@ -50,7 +51,7 @@ func find(c Cluster) []leaving {
 }
 
 func registered(n *corev1.Node, claim *karpv1.NodeClaim) bool {
-	c := planner.Condition(claim.Status.Conditions, karpv1.ConditionTypeRegistered)
+	c := condition.Get(claim.Status.Conditions, karpv1.ConditionTypeRegistered)
 	return n.Labels[karpv1.NodeRegisteredLabelKey] == "true" || c != nil && c.Status == metav1.ConditionTrue
 }
 
@@ -59,7 +60,7 @@ func (l leaving) reason() string {
 	if l.claim == nil {
 		return forceful
 	}
-	c := planner.Condition(l.claim.Status.Conditions, karpv1.ConditionTypeDisruptionReason)
+	c := condition.Get(l.claim.Status.Conditions, karpv1.ConditionTypeDisruptionReason)
 	if c == nil || c.Status != metav1.ConditionTrue {
 		return forceful
 	}

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
-	"millwright/planner"
+	"millwright/planner/condition"
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest"
 	"millwright/services/internal/host/hosttest"
@@ -48,8 +48,8 @@ func bound(name string, options ...func(*corev1.Pod)) *corev1.Pod {
 
 func drained(r *hosttest.Rig) bool { return len(r.Entries(ledger.KindNodeDrained)) > 0 }
 
-func condition(r *hosttest.Rig, kind string) string {
-	c := planner.Condition(r.Kube.GetClaim("n-claim").Status.Conditions, kind)
+func conditionOf(r *hosttest.Rig, kind string) string {
+	c := condition.Get(r.Kube.GetClaim("n-claim").Status.Conditions, kind)
 	if c == nil {
 		return ""
 	}
@@ -69,7 +69,7 @@ func TestADrainFromStartToEnd(t *testing.T) {
 		if !kube.IsDisrupted(node) || node.Labels[corev1.LabelNodeExcludeBalancers] != "karpenter" {
 			t.Errorf("taints %v, labels %v", node.Spec.Taints, node.Labels)
 		}
-		if got := condition(r, karpv1.ConditionTypeDrained) + " " + condition(r, karpv1.ConditionTypeVolumesDetached); got != "True/Drained True/VolumesDetached" {
+		if got := conditionOf(r, karpv1.ConditionTypeDrained) + " " + conditionOf(r, karpv1.ConditionTypeVolumesDetached); got != "True/Drained True/VolumesDetached" {
 			t.Errorf("conditions %s", got)
 		}
 		if !slices.Contains(r.Events, "Pod/a Evicted: Evicted pod: Forceful Termination") {
@@ -123,7 +123,7 @@ func TestALateCacheIsNoReasonToWriteAgainAndAgain(t *testing.T) {
 		r.Kube.Put(bound("a"))
 		l := &late{Kube: r.Kube, nodes: r.Kube.Nodes(), claims: r.Kube.NodeClaims()}
 		r.Settle(terminator.New(r.Host, terminator.Deps{Cluster: l, Kube: l, Logger: zerolog.Nop()}), 9*time.Second)
-		if !kube.IsDisrupted(r.Kube.GetNode("n")) || condition(r, karpv1.ConditionTypeDrained) != "Unknown/Draining" {
+		if !kube.IsDisrupted(r.Kube.GetNode("n")) || conditionOf(r, karpv1.ConditionTypeDrained) != "Unknown/Draining" {
 			t.Error("nothing was written")
 		}
 		if writes := r.Kube.Called("condition n-claim"); l.reads != 2 || writes != 2 {
@@ -239,7 +239,7 @@ func TestVolumesAreWaitedForUntilTheDeadline(t *testing.T) {
 		if drained(r) {
 			t.Fatal("drained with a volume attached")
 		}
-		if got := condition(r, karpv1.ConditionTypeVolumesDetached); got != "Unknown/AwaitingVolumeDetachment" {
+		if got := conditionOf(r, karpv1.ConditionTypeVolumesDetached); got != "Unknown/AwaitingVolumeDetachment" {
 			t.Errorf("condition %s", got)
 		}
 		if !slices.Contains(r.Events, "Node/n AwaitingVolumeDetachment: Awaiting deletion of bound volumeattachments (va)") {
@@ -250,7 +250,7 @@ func TestVolumesAreWaitedForUntilTheDeadline(t *testing.T) {
 		if len(list) != 1 || list[0].Payload.(*ledger.NodeDrained).VolumesDetached {
 			t.Fatalf("after the deadline: %+v", list)
 		}
-		if got := condition(r, karpv1.ConditionTypeVolumesDetached); got != "False/TerminationGracePeriodElapsed" {
+		if got := conditionOf(r, karpv1.ConditionTypeVolumesDetached); got != "False/TerminationGracePeriodElapsed" {
 			t.Errorf("condition %s", got)
 		}
 	})

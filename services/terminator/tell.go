@@ -6,11 +6,12 @@ import (
 	"strings"
 	"time"
 
+	"millwright/planner/condition"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
-	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/services/internal/service"
 )
@@ -94,7 +95,7 @@ func (s *Service) setConditions(p *plan) {
 		return
 	}
 	for _, want := range p.conditions() {
-		have := planner.Condition(p.claim.Status.Conditions, want.Type)
+		have := condition.Get(p.claim.Status.Conditions, want.Type)
 		if have != nil && have.Status == want.Status && have.Reason == want.Reason {
 			continue
 		}

@@ -231,12 +231,3 @@ func Tags(tags map[string]string) []ec2types.Tag {
 	}
 	return out
 }
-
-// InstanceID is the last part of a providerID aws:///<zone>/<instance-id>; empty for those of other providers.
-func InstanceID(providerID string) string {
-	_, rest, ok := strings.Cut(providerID, ":///")
-	if at := strings.LastIndex(rest, "/"); ok && at >= 0 {
-		return rest[at+1:]
-	}
-	return ""
-}

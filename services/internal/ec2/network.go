@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -110,7 +111,7 @@ func appendJoined(sets [][]ec2types.Filter, name string, values []string) [][]ec
 // tagFilters ANDs the tags; the value * asks only for the key. Other wildcards are EC2's own.
 func tagFilters(tags map[string]string) []ec2types.Filter {
 	var filters []ec2types.Filter
-	for _, k := range sortedKeys(tags) {
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
 		if tags[k] == "*" {
 			filters = append(filters, filter("tag-key", k))
 			continue

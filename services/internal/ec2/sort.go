@@ -5,8 +5,6 @@ import (
 	"slices"
 )
 
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
-
 func sortedValues[V any](m map[string]V, compare func(a, b V) int) []V {
 	return slices.SortedFunc(maps.Values(m), compare)
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"millwright/planner/providerid"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -16,7 +18,6 @@ import (
 	"millwright/planner"
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
-	"millwright/services/internal/ec2"
 	"millwright/services/internal/kube"
 )
 
@@ -125,7 +126,8 @@ func (s *Stepper) complete(v *claimView, drained map[string]bool, now time.Time)
 			in.Failure = f
 		}
 	}
-	in.Instance, in.CollectionHeld = s.deps.Findings.Instance(ec2.InstanceID(providerID(v.ledger, v.object)), now)
+	_, instance := providerid.Split(providerID(v.ledger, v.object))
+	in.Instance, in.CollectionHeld = s.deps.Findings.Instance(instance, now)
 	v.marks = s.mem.marksOf(v.name)
 	in.Sought = v.ledger != nil && s.mem.isSought(v.ledger.UID)
 	in.Stopped, in.LogAway = s.host.Stop() == ledger.StopAll, s.host.LogAway()
@@ -240,7 +242,8 @@ func (v *claimView) uid() types.UID {
 
 // instanceID is empty while none is known.
 func (v *claimView) instanceID() string {
-	return ec2.InstanceID(providerID(v.ledger, v.own()))
+	_, id := providerid.Split(providerID(v.ledger, v.own()))
+	return id
 }
 
 // isOutdated reports that an object of the claim is known to have a newer version than is in sight.

@@ -16,7 +16,6 @@ import (
 	"millwright/planner/provision"
 	"millwright/services/internal/ec2"
 	"millwright/services/internal/service"
-	"millwright/services/lifecycle/effects"
 	"millwright/services/lifecycle/launch"
 )
 
@@ -81,7 +80,7 @@ func (s *Stepper) resolve(ctx context.Context, v *claimView, _ claim.Action) (bo
 	if s.host.Now().Sub(v.ledger.OpenedAt) > tokenLife {
 		return s.search(ctx, v, v.ledger.Open)
 	}
-	if err := s.awaitCatalogue(v, effects.Latest(s.started, v.ledger.OpenedAt)); err != nil {
+	if err := s.awaitCatalogue(v, planner.Latest(s.started, v.ledger.OpenedAt)); err != nil {
 		return false, err
 	}
 	return s.send(ctx, v, v.ledger.Open, false)

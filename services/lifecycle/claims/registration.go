@@ -4,6 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"millwright/planner/condition"
+
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/claim"
 )
@@ -28,7 +30,7 @@ func (s *Stepper) noteFailedRegistration(v *claimView, doomed string) {
 	}
 	reason, message := "RegistrationFailed", "Failed to register node"
 	if o := v.own(); o != nil {
-		if c := claim.Get(o.Status.Conditions, karpv1.ConditionTypeLaunched); c != nil && c.Status != metav1.ConditionTrue && c.Reason != claim.ReasonAwaiting {
+		if c := condition.Get(o.Status.Conditions, karpv1.ConditionTypeLaunched); c != nil && c.Status != metav1.ConditionTrue && c.Reason != condition.ReasonAwaiting {
 			reason, message = c.Reason, c.Message
 		}
 	}

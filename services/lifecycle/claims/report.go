@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"millwright/planner/condition"
+
 	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,7 +40,7 @@ func referenceToNode(n *corev1.Node) corev1.ObjectReference {
 func (r *report) tellTransitions(before, after *karpv1.NodeClaim) {
 	for _, c := range after.Status.Conditions {
 		from := "Unknown"
-		if old := claim.Get(before.Status.Conditions, c.Type); old != nil {
+		if old := condition.Get(before.Status.Conditions, c.Type); old != nil {
 			from = string(old.Status)
 		}
 		if from == string(c.Status) {

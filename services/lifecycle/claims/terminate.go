@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"millwright/planner/condition"
+
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -51,7 +53,7 @@ func (s *Stepper) terminate(ctx context.Context, v *claimView, _ claim.Action) (
 // tellTerminating sets the condition InstanceTerminating. It looks at the object itself: the terminator has just written to it.
 func (s *Stepper) tellTerminating(ctx context.Context, v *claimView) error {
 	o, err := live(ctx, s, v)
-	if err != nil || o == nil || claim.IsTrue(o.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) {
+	if err != nil || o == nil || condition.IsTrue(o.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) {
 		return err
 	}
 	c := claim.ConditionsOf(o, v.input.Now)

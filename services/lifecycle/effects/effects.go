@@ -88,11 +88,3 @@ func Earliest(a, b time.Time) time.Time {
 	}
 	return b
 }
-
-// Latest returns the later one.
-func Latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}

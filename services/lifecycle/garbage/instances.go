@@ -7,11 +7,13 @@ import (
 	"slices"
 	"time"
 
+	"millwright/planner"
+	"millwright/planner/providerid"
+
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
 	"millwright/services/internal/ec2"
 	"millwright/services/internal/lane"
-	"millwright/services/lifecycle/effects"
 )
 
 const (
@@ -92,7 +94,7 @@ func (g *Collector) oldEnough(id string, now time.Time) bool {
 	_ = g.host.Ledger(func(l *ledger.Ledger) error {
 		for _, c := range l.Claims() {
 			if c.Instance != nil && c.Instance.InstanceID == id && !c.OpenedAt.IsZero() {
-				at = effects.Latest(c.OpenedAt, g.started)
+				at = planner.Latest(c.OpenedAt, g.started)
 			}
 		}
 		return nil
@@ -106,12 +108,12 @@ func (g *Collector) oldEnough(id string, now time.Time) bool {
 // createdAt is the creation of the NodeClaim that names the instance: an adopted one's launch is not in the log.
 func (g *Collector) createdAt(id string) time.Time {
 	for _, o := range g.deps.Cache.NodeClaims() {
-		if of := ec2.InstanceID(o.Status.ProviderID); of == id {
+		if _, of := providerid.Split(o.Status.ProviderID); of == id {
 			return o.CreationTimestamp.Time
 		}
 	}
 	for _, n := range g.deps.Cache.Nodes() {
-		if of := ec2.InstanceID(n.Spec.ProviderID); of == id {
+		if _, of := providerid.Split(n.Spec.ProviderID); of == id {
 			return n.CreationTimestamp.Time
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"millwright/planner/providerid"
+
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -148,6 +150,6 @@ func (g *Collector) isStray(n *corev1.Node, now time.Time) bool {
 	if err != nil {
 		return false
 	}
-	id := ec2.InstanceID(n.Spec.ProviderID)
+	_, id := providerid.Split(n.Spec.ProviderID)
 	return drained || id != "" && g.found.facts(id, now).Gone() && !claim.FactsOfNode(n, nil, false).Ready
 }

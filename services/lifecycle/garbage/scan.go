@@ -7,6 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"millwright/planner"
+	"millwright/planner/providerid"
+
+	"millwright/planner/condition"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -30,7 +35,7 @@ const (
 
 // StepScan starts the direct look at everything when it is due.
 func (g *Collector) StepScan(now time.Time) time.Time {
-	due := effects.Latest(g.found.scanDue(), g.effects.Retries.At("scan"))
+	due := planner.Latest(g.found.scanDue(), g.effects.Retries.At("scan"))
 	if now.Before(due) {
 		return due
 	}
@@ -98,7 +103,7 @@ func (g *Collector) list(ctx context.Context) (*listing, error) {
 		return nil, err
 	}
 	for _, n := range g.deps.Cache.DeletingNodes() {
-		if id := ec2.InstanceID(n.Spec.ProviderID); id != "" && claim.IsHeld(n) {
+		if _, id := providerid.Split(n.Spec.ProviderID); id != "" && claim.IsHeld(n) {
 			l.going = append(l.going, id)
 		}
 	}
@@ -123,7 +128,7 @@ func (l *listing) instanceIDs() []string {
 		ids[id] = true
 	}
 	for _, c := range l.claims {
-		if id := ec2.InstanceID(c.Status.ProviderID); id != "" {
+		if _, id := providerid.Split(c.Status.ProviderID); id != "" {
 			ids[id] = true
 		}
 	}
@@ -157,7 +162,7 @@ func (l *listing) sought() map[string]bool {
 func vanished(l *listing, facts map[string]claim.InstanceFacts) []string {
 	var names []string
 	for _, c := range l.claims {
-		id := ec2.InstanceID(c.Status.ProviderID)
+		_, id := providerid.Split(c.Status.ProviderID)
 		if id != "" && c.DeletionTimestamp.IsZero() && facts[id].Gone() {
 			names = append(names, c.Name)
 		}
@@ -213,7 +218,7 @@ func (g *Collector) lookForNodes(ctx context.Context, l *listing) error {
 	missing := map[types.UID]bool{}
 	for _, c := range l.claims {
 		id, name := c.Status.ProviderID, c.Status.NodeName
-		if id == "" || name == "" || !claim.Managed(c) || !c.DeletionTimestamp.IsZero() || !claim.IsTrue(c.Status.Conditions, karpv1.ConditionTypeRegistered) ||
+		if id == "" || name == "" || !claim.Managed(c) || !c.DeletionTimestamp.IsZero() || !condition.IsTrue(c.Status.Conditions, karpv1.ConditionTypeRegistered) ||
 			len(g.deps.Cache.NodesByProviderID(id)) > 0 {
 			continue
 		}

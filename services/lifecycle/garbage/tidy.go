@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"millwright/planner"
+
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/ledger"
@@ -45,11 +47,11 @@ func (g *Collector) StepTidy(now time.Time) time.Time {
 	if g.deps.Templates == nil && g.deps.Profiles == nil {
 		return time.Time{}
 	}
-	due := effects.Latest(g.started.Add(TidyEvery), g.tidying.tidyDue())
+	due := planner.Latest(g.started.Add(TidyEvery), g.tidying.tidyDue())
 	if g.tidying.scarce() {
 		due = now // a launch waits for it
 	}
-	due = effects.Latest(due, g.effects.Retries.At("tidy"))
+	due = planner.Latest(due, g.effects.Retries.At("tidy"))
 	if now.Before(due) {
 		return due
 	}
@@ -107,7 +109,7 @@ func (t *tidying) tidyDue() time.Time {
 func (t *tidying) profilesDue(started, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !now.Before(effects.Latest(started, t.profilesAt).Add(profilesEvery))
+	return !now.Before(planner.Latest(started, t.profilesAt).Add(profilesEvery))
 }
 
 // TemplatesScarce: EC2 refused to make a launch template because the account has too many.

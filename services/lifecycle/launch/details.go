@@ -2,9 +2,9 @@ package launch
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
-	"regexp"
+
+	"millwright/planner/providerid"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -35,7 +35,7 @@ type ClaimDetails struct {
 // and the type's labels are missing. nc is nil if the NodeClass is gone.
 func Details(h nodeclass.Hasher, nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, t *catalog.InstanceType, i ec2.Instance) ClaimDetails {
 	d := ClaimDetails{
-		ProviderID: ProviderID(i.Zone, i.ID), ImageID: i.ImageID,
+		ProviderID: providerid.Of(i.Zone, i.ID), ImageID: i.ImageID,
 		Labels: instanceLabels(nc, claim, t, i), Annotations: claimAnnotations(h, nc, claim),
 	}
 	if t == nil {
@@ -125,20 +125,4 @@ func claimAnnotations(h nodeclass.Hasher, nc *awsv1.EC2NodeClass, claim *karpv1.
 		a[awsv1.NodeClassHashAnnotationKey], a[awsv1.NodeClassHashVersionAnnotationKey] = h.Current(nc)
 	}
 	return a
-}
-
-// ProviderID of an instance, as its Node carries it.
-func ProviderID(zone, instanceID string) string {
-	return fmt.Sprintf("aws:///%s/%s", zone, instanceID)
-}
-
-var providerID = regexp.MustCompile(`^aws:///([^/]+)/(i-[0-9a-z]+)$`)
-
-// ParseProviderID splits a provider id.
-func ParseProviderID(id string) (zone, instanceID string, err error) {
-	m := providerID.FindStringSubmatch(id)
-	if m == nil {
-		return "", "", fmt.Errorf("parse provider id %q: want aws:///<zone>/<instance id>", id)
-	}
-	return m[1], m[2], nil
 }

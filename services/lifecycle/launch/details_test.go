@@ -3,6 +3,8 @@ package launch
 import (
 	"testing"
 
+	"millwright/planner/providerid"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -61,12 +63,12 @@ func TestDetails(t *testing.T) {
 
 // The rules: ec2 §5.
 func TestProviderID(t *testing.T) {
-	zone, id, err := ParseProviderID(ProviderID("eu-west-1a", "i-0123456789abcdef0"))
+	zone, id, err := providerid.Parse(providerid.Of("eu-west-1a", "i-0123456789abcdef0"))
 	if err != nil || zone != "eu-west-1a" || id != "i-0123456789abcdef0" {
 		t.Error(zone, id, err)
 	}
 	for _, bad := range []string{"", "aws:///eu-west-1a", "gce:///a/i-1", "aws:///a/b/i-1", "aws:///a/vol-1"} {
-		if _, _, err := ParseProviderID(bad); err == nil {
+		if _, _, err := providerid.Parse(bad); err == nil {
 			t.Errorf("%q was parsed", bad)
 		}
 	}

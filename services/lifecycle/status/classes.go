@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"millwright/planner"
+
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -45,8 +47,8 @@ func (k *Keeper) StepClasses(now time.Time) time.Time {
 		claims := users[nc.Name]
 		key := "nodeclass/" + nc.Name
 		version := string(nc.UID) + "/" + nc.ResourceVersion + "/" + strconv.Itoa(len(claims))
-		if due := effects.Latest(k.classDue(nc.Name, version), k.effects.Retries.At(key)); now.Before(due) || k.deps.Outdated.Has(nc, now) {
-			wake = effects.Earliest(effects.Latest(due, now.Add(classesMin)), wake)
+		if due := planner.Latest(k.classDue(nc.Name, version), k.effects.Retries.At(key)); now.Before(due) || k.deps.Outdated.Has(nc, now) {
+			wake = effects.Earliest(planner.Latest(due, now.Add(classesMin)), wake)
 			continue
 		}
 		k.effects.Start(key, lane.NodeClass, func(ctx context.Context) error {

@@ -5,6 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"millwright/planner/providerid"
+
+	"millwright/planner/condition"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"millwright/api/drifthash"
@@ -78,11 +82,11 @@ var driftChecks = []struct {
 // drift returns why a claim has drifted, "" if it has not. A claim that is not launched has not. false: no comparison found a
 // drift, and not all could be made.
 func (y *driftReferences) drift(o *karpv1.NodeClaim, pool *poolReference, now time.Time) (reason string, known bool) {
-	if !claim.IsTrue(o.Status.Conditions, karpv1.ConditionTypeLaunched) {
+	if !condition.IsTrue(o.Status.Conditions, karpv1.ConditionTypeLaunched) {
 		return "", true
 	}
 	c := &comparison{o: o, pool: pool, class: y.class(o.Spec.NodeClassRef.Name), now: now}
-	id := ec2.InstanceID(o.Status.ProviderID)
+	_, id := providerid.Split(o.Status.ProviderID)
 	c.placement, c.listed = y.k.deps.Placements.Placement(id)
 	known = true
 	for _, check := range driftChecks {
@@ -133,7 +137,7 @@ func newClassReference(h nodeclass.Hasher, nc *awsv1.EC2NodeClass, cat *catalog.
 		return y
 	}
 	y.hashes = h.Hashes(nc, nc.Annotations[awsv1.NodeClassHashVersionAnnotationKey])
-	ready := claim.Get(nc.Status.Conditions, karpv1.ConditionTypeReady)
+	ready := condition.Get(nc.Status.Conditions, karpv1.ConditionTypeReady)
 	y.current = ready != nil && ready.ObservedGeneration == nc.Generation
 	for _, g := range nc.Status.SecurityGroups {
 		y.groups[g.ID] = true

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"millwright/planner/condition"
+
 	corev1 "k8s.io/api/core/v1"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -216,10 +218,10 @@ func (k *Keeper) poolStatus(p *karpv1.NodePool, sum poolSum, now time.Time) karp
 	}
 	status.Resources[resourceNodes] = *quantity.NewQuantity(sum.nodes, quantity.DecimalSI)
 	status.Nodes = &sum.nodes
-	c := &claim.Conditions{
+	c := &condition.List{
 		Generation: p.Generation, Created: p.CreationTimestamp.Time, Now: now, Deleting: !p.DeletionTimestamp.IsZero(),
 		Root: karpv1.ConditionTypeReady, Dependents: []string{karpv1.ConditionTypeValidationSucceeded, karpv1.ConditionTypeNodeClassReady},
-		List: slices.Clone(p.Status.Conditions),
+		Conditions: slices.Clone(p.Status.Conditions),
 	}
 	k.judgePool(c, p)
 	if nc := k.classOf(p); nc != nil {
@@ -238,7 +240,7 @@ func (k *Keeper) classOf(p *karpv1.NodePool) *awsv1.EC2NodeClass {
 	return k.deps.Cache.NodeClass(p.Spec.Template.Spec.NodeClassRef.Name)
 }
 
-func (k *Keeper) judgePool(c *claim.Conditions, p *karpv1.NodePool) {
+func (k *Keeper) judgePool(c *condition.List, p *karpv1.NodePool) {
 	if err := k.pools[p.Name].invalid; err != nil {
 		c.Set(karpv1.ConditionTypeValidationSucceeded, metav1.ConditionFalse, "NodePoolValidationFailed", err.Error())
 	} else {
@@ -258,11 +260,11 @@ func (k *Keeper) judgePool(c *claim.Conditions, p *karpv1.NodePool) {
 	case !nc.DeletionTimestamp.IsZero():
 		c.Set(karpv1.ConditionTypeNodeClassReady, metav1.ConditionFalse, "NodeClassTerminating", "NodeClass is Terminating")
 	default:
-		judgeClass(c, claim.Get(nc.Status.Conditions, karpv1.ConditionTypeReady))
+		judgeClass(c, condition.Get(nc.Status.Conditions, karpv1.ConditionTypeReady))
 	}
 }
 
-func judgeClass(c *claim.Conditions, ready *metav1.Condition) {
+func judgeClass(c *condition.List, ready *metav1.Condition) {
 	switch {
 	case ready == nil || ready.Status == metav1.ConditionUnknown:
 		c.Set(karpv1.ConditionTypeNodeClassReady, metav1.ConditionFalse, "NodeClassReadinessUnknown", "Node Class Readiness Unknown")
@@ -280,7 +282,7 @@ func samePoolStatus(a, b karpv1.NodePoolStatus) bool {
 		}
 		return *s.Nodes
 	}
-	return nodes(a) == nodes(b) && a.NodeClassObservedGeneration == b.NodeClassObservedGeneration && claim.Equal(a.Conditions, b.Conditions) &&
+	return nodes(a) == nodes(b) && a.NodeClassObservedGeneration == b.NodeClassObservedGeneration && condition.Equal(a.Conditions, b.Conditions) &&
 		maps.EqualFunc(a.Resources, b.Resources, func(x, y quantity.Quantity) bool { return x.Cmp(y) == 0 })
 }
 
@@ -346,7 +348,7 @@ func (k *Keeper) isYoung(p *karpv1.NodePool, nc *awsv1.EC2NodeClass) bool {
 func (k *Keeper) tellPoolTransitions(before, after *karpv1.NodePool) {
 	for _, c := range after.Status.Conditions {
 		from := metav1.Condition{Status: metav1.ConditionUnknown}
-		if old := claim.Get(before.Status.Conditions, c.Type); old != nil {
+		if old := condition.Get(before.Status.Conditions, c.Type); old != nil {
 			from = *old
 		}
 		refused := c.Status == metav1.ConditionFalse

@@ -6,13 +6,14 @@ import (
 	"slices"
 	"time"
 
+	"millwright/planner/condition"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	"millwright/planner"
-	"millwright/planner/claim"
 	"millwright/planner/provision"
 	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
@@ -45,7 +46,7 @@ func (k *Keeper) StepOverlays(now time.Time) time.Time {
 			continue
 		}
 		want := overlayConditions(o, problems[o.Name], now)
-		if claim.Equal(o.Status.Conditions, want) {
+		if condition.Equal(o.Status.Conditions, want) {
 			continue
 		}
 		k.effects.Start(key, lane.Converge, func(ctx context.Context) error { return k.writeOverlay(ctx, key, o, want) })
@@ -55,9 +56,9 @@ func (k *Keeper) StepOverlays(now time.Time) time.Time {
 
 // overlayConditions are those the NodeOverlay should have; problem is zero if it is applied.
 func overlayConditions(o *karpv1alpha1.NodeOverlay, problem provision.OverlayProblem, now time.Time) []metav1.Condition {
-	c := &claim.Conditions{
+	c := &condition.List{
 		Generation: o.Generation, Created: o.CreationTimestamp.Time, Now: now, Deleting: !o.DeletionTimestamp.IsZero(),
-		Root: karpv1.ConditionTypeReady, Dependents: []string{karpv1.ConditionTypeValidationSucceeded}, List: slices.Clone(o.Status.Conditions),
+		Root: karpv1.ConditionTypeReady, Dependents: []string{karpv1.ConditionTypeValidationSucceeded}, Conditions: slices.Clone(o.Status.Conditions),
 	}
 	if problem.Reason != "" {
 		c.Set(karpv1.ConditionTypeValidationSucceeded, metav1.ConditionFalse, problem.Reason, problem.Message)
@@ -74,7 +75,7 @@ func (k *Keeper) writeOverlay(ctx context.Context, key string, o *karpv1alpha1.N
 		return k.effects.PutOff(key, fmt.Errorf("write status of nodeoverlay %s: %w", o.Name, err))
 	}
 	k.effects.Retries.Succeeded(key)
-	if c := claim.Get(want, karpv1.ConditionTypeValidationSucceeded); c.Status == metav1.ConditionFalse {
+	if c := condition.Get(want, karpv1.ConditionTypeValidationSucceeded); c.Status == metav1.ConditionFalse {
 		k.host.Event(service.KubeEvent{
 			Object: corev1.ObjectReference{APIVersion: karpv1alpha1.SchemeGroupVersion.String(), Kind: "NodeOverlay", Name: o.Name, UID: o.UID},
 			Type:   corev1.EventTypeWarning, Reason: c.Reason, Message: fmt.Sprintf("NodeOverlay %s is not applied: %s", o.Name, c.Message),

@@ -5,11 +5,12 @@ import (
 	"slices"
 	"sync"
 
+	"millwright/planner/condition"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
-	"millwright/planner/claim"
 )
 
 // A pool's registration health looks at its last outcomes; this many failures among them are too many (reference:
@@ -82,7 +83,7 @@ func (m *Registrations) of(p *karpv1.NodePool, class int64) []registration {
 
 // left is what the condition in the pool's status stands for.
 func left(p *karpv1.NodePool, class int64) []registration {
-	c := claim.Get(p.Status.Conditions, karpv1.ConditionTypeNodeRegistrationHealthy)
+	c := condition.Get(p.Status.Conditions, karpv1.ConditionTypeNodeRegistrationHealthy)
 	if c == nil || c.ObservedGeneration != p.Generation || p.Status.NodeClassObservedGeneration != class {
 		return nil
 	}
@@ -96,7 +97,7 @@ func left(p *karpv1.NodePool, class int64) []registration {
 }
 
 // judgeRegistration sets NodeRegistrationHealthy, on which Ready does not depend.
-func judgeRegistration(c *claim.Conditions, outcomes []registration) {
+func judgeRegistration(c *condition.List, outcomes []registration) {
 	const kind = karpv1.ConditionTypeNodeRegistrationHealthy
 	var failures []registration
 	for _, r := range outcomes {
@@ -111,7 +112,7 @@ func judgeRegistration(c *claim.Conditions, outcomes []registration) {
 	case len(failures) < len(outcomes):
 		c.True(kind)
 	default:
-		c.Set(kind, metav1.ConditionUnknown, claim.ReasonAwaiting, "object is awaiting reconciliation")
+		c.Set(kind, metav1.ConditionUnknown, condition.ReasonAwaiting, "object is awaiting reconciliation")
 	}
 }
 

@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"millwright/planner/condition"
+
 	karpv1 "millwright/api/karpenter/v1"
-	"millwright/planner/claim"
 )
 
 func TestJudgeRegistration(t *testing.T) {
@@ -26,9 +27,9 @@ func TestJudgeRegistration(t *testing.T) {
 		"all four fail for two causes": {[]registration{launch, launch, launch, lost}, "False/RegistrationFailed/Failed to register node"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			conditions := &claim.Conditions{Generation: 1, Now: time.Unix(0, 0), Root: "Ready"}
+			conditions := &condition.List{Generation: 1, Now: time.Unix(0, 0), Root: "Ready"}
 			judgeRegistration(conditions, c.outcomes)
-			x := claim.Get(conditions.List, karpv1.ConditionTypeNodeRegistrationHealthy)
+			x := condition.Get(conditions.Conditions, karpv1.ConditionTypeNodeRegistrationHealthy)
 			if got := string(x.Status) + "/" + x.Reason + "/" + x.Message; got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"millwright/planner/providerid"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +21,6 @@ import (
 	"millwright/events"
 	"millwright/planner/ledger"
 	"millwright/services/internal/kube"
-	"millwright/services/lifecycle/launch"
 	"millwright/services/sim/cloud"
 	"millwright/services/sim/cluster"
 	"millwright/services/sim/stage"
@@ -301,7 +302,7 @@ func (s *Judge) checkNode(before, after cluster.Object) {
 		return
 	}
 	old := before.(*corev1.Node)
-	_, id, _ := launch.ParseProviderID(old.Spec.ProviderID)
+	_, id, _ := providerid.Parse(old.Spec.ProviderID)
 	if after == nil {
 		if isRegistered(old) && !s.Deeds.Stripped[string(old.UID)] {
 			s.checkGone("Node "+old.Name, id)
@@ -342,7 +343,7 @@ func (s *Judge) checkRegistered(n *corev1.Node) {
 		}
 	}
 	if owner == nil {
-		_, id, _ := launch.ParseProviderID(n.Spec.ProviderID)
+		_, id, _ := providerid.Parse(n.Spec.ProviderID)
 		if i := s.Cloud.Instance(id); s.strippedOf(n.Spec.ProviderID) || i != nil && i.Gone() {
 			return // users took the NodeClaim away, or it went as it should before the slow write of a deposed leader arrived
 		}
@@ -369,7 +370,7 @@ func (s *Judge) checkRegistered(n *corev1.Node) {
 
 // strippedOf reports that users have stripped the finalizers of the NodeClaim whose instance has a provider id.
 func (s *Judge) strippedOf(providerID string) bool {
-	_, id, _ := launch.ParseProviderID(providerID)
+	_, id, _ := providerid.Parse(providerID)
 	for uid, launched := range s.history.launched {
 		if launched == id && s.Deeds.Stripped[uid] {
 			return true
@@ -434,7 +435,7 @@ func (s *Judge) CheckTermination(by Process, ids []string) {
 			continue
 		}
 		for _, n := range s.Cluster.Nodes() {
-			if n.Spec.ProviderID != launch.ProviderID(i.Zone, id) || s.passed(s.deadlineOf(n.Name)) {
+			if n.Spec.ProviderID != providerid.Of(i.Zone, id) || s.passed(s.deadlineOf(n.Name)) {
 				continue
 			}
 			for _, p := range s.Cluster.PodsOn(n.Name) {

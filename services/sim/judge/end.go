@@ -6,6 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"millwright/planner"
+	"millwright/planner/condition"
+	"millwright/planner/providerid"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -13,9 +17,7 @@ import (
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
 	"millwright/events/membus"
-	"millwright/planner/claim"
 	"millwright/planner/ledger"
-	"millwright/services/lifecycle/launch"
 	"millwright/services/sim/stage"
 	"millwright/store/audit"
 )
@@ -39,7 +41,7 @@ func (s *Judge) Unsettled() []string {
 	early := s.Script.Expires && s.Clock.Now().Sub(s.Calmed) < patience
 	findings := slices.Concat(s.waitingPods(), s.idleNodes(), s.unmatched(s.heldNodes()))
 	for _, f := range findings {
-		if s.Script.Expires && !f.since.IsZero() && s.Clock.Now().Sub(latest(f.since, s.Calmed)) < patience {
+		if s.Script.Expires && !f.since.IsZero() && s.Clock.Now().Sub(planner.Latest(f.since, s.Calmed)) < patience {
 			continue
 		}
 		missing = append(missing, f.text)
@@ -53,13 +55,6 @@ func (s *Judge) Unsettled() []string {
 		missing = append(missing, "nodes expire: too early to say")
 	}
 	return missing
-}
-
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 // waitingPods are not where they should be; those that can have no node must have a verdict.
@@ -129,7 +124,7 @@ func (s *Judge) unmatched(held map[string]bool) (list []finding) {
 		}
 	}
 	for _, i := range s.Cloud.Instances() {
-		if c := s.Cluster.NodeClaim(i.Tags[awsv1.TagNodeClaim]); !i.Ending() && !s.holdsInstance(held, launch.ProviderID(i.Zone, i.ID)) && (c == nil || s.history.launched[string(c.UID)] != i.ID) {
+		if c := s.Cluster.NodeClaim(i.Tags[awsv1.TagNodeClaim]); !i.Ending() && !s.holdsInstance(held, providerid.Of(i.Zone, i.ID)) && (c == nil || s.history.launched[string(c.UID)] != i.ID) {
 			add(i.LaunchTime, "instance %s has no NodeClaim %s", i.ID, i.Tags[awsv1.TagNodeClaim])
 		}
 	}
@@ -308,6 +303,6 @@ func (s *Judge) AnyHeld() bool {
 // allow it.
 func (s *Judge) Rolls() bool {
 	return len(s.Reference.Commands())+len(s.Reference.Drains()) > 0 || slices.ContainsFunc(s.Cluster.NodeClaims(), func(c *karpv1.NodeClaim) bool {
-		return claim.IsTrue(c.Status.Conditions, karpv1.ConditionTypeDrifted)
+		return condition.IsTrue(c.Status.Conditions, karpv1.ConditionTypeDrifted)
 	})
 }

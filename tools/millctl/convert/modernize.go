@@ -3,6 +3,7 @@ package convert
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -154,7 +155,7 @@ func (r *run) provisioner(i *item) error {
 
 // leftovers names fields that no one asked for.
 func (r *run) leftovers(i *item, f *fields) {
-	for _, name := range sortedKeys(f.spec) {
+	for _, name := range slices.Sorted(maps.Keys(f.spec)) {
 		r.note(i, "spec."+name, "has no counterpart and was dropped")
 	}
 }
@@ -272,7 +273,7 @@ func (r *run) draftPool(i *item) error {
 
 func (r *run) deprovisioning(i *item, d conversion.Object) conversion.Object {
 	out := conversion.Object{"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never", "expireAfter": "Never"}
-	for _, name := range sortedKeys(d) {
+	for _, name := range slices.Sorted(maps.Keys(d)) {
 		v := d[name]
 		switch name {
 		case "ttlUntilExpired", "expirationTTL", "expireAfter":

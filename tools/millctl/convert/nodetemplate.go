@@ -13,8 +13,6 @@ import (
 // rolePlaceholder stands where v1beta1 wants a role that v1alpha1 did not have.
 const rolePlaceholder = "$KARPENTER_NODE_ROLE"
 
-func sortedKeys(o conversion.Object) []string { return slices.Sorted(maps.Keys(o)) }
-
 // nodeTemplate turns an AWSNodeTemplate, or a NodeTemplate of the draft, into an EC2NodeClass.
 func (r *run) nodeTemplate(i *item) error {
 	f := specOf(i.new)
@@ -102,7 +100,7 @@ func choices(selector conversion.Object, name string) ([]string, error) {
 // tags. special are the keys that are no tags.
 func tagSets(selector conversion.Object, special []string) ([]conversion.Object, error) {
 	sets, tags := []conversion.Object{{}}, false
-	for _, name := range sortedKeys(selector) {
+	for _, name := range slices.Sorted(maps.Keys(selector)) {
 		switch {
 		case slices.Contains(special, name):
 			continue

@@ -1,6 +1,8 @@
 package convert
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -34,7 +36,7 @@ func renameMeta(o conversion.Object) {
 	for _, path := range [][]string{{"metadata", "labels"}, {"metadata", "annotations"},
 		{"spec", "template", "metadata", "labels"}, {"spec", "template", "metadata", "annotations"}} {
 		if m, ok := at(o, path...).(conversion.Object); ok {
-			for _, name := range sortedKeys(m) {
+			for _, name := range slices.Sorted(maps.Keys(m)) {
 				if to, is := renamed(name); is {
 					if _, both := m[to]; !both {
 						m[to] = m[name]

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -219,7 +220,7 @@ func nameNamespace(n *corev1.Namespace) {
 
 // addNamespaces adds those that objects are in but that were not given.
 func (f *feeder) addNamespaces() {
-	for _, name := range sortedKeys(f.namespaces) {
+	for _, name := range slices.Sorted(maps.Keys(f.namespaces)) {
 		if f.namespaces[name] {
 			continue
 		}
@@ -236,13 +237,4 @@ func (f *feeder) finish(c *catalogFile) *world.World {
 	f.send(events.Observation{Op: events.OpResyncEnd})
 	f.send(events.Observation{Op: events.OpHeartbeat, Object: &events.Heartbeat{}})
 	return f.world
-}
-
-func sortedKeys(m map[string]bool) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"millwright/planner/condition"
+
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -72,7 +74,7 @@ func (s *Solver) stuck(it *Item, n *planner.StateNode) bool {
 	if since.IsZero() {
 		return false
 	}
-	return s.In.Now.Sub(latest(since, readySince(n))) >= stuckAfter
+	return s.In.Now.Sub(planner.Latest(since, readySince(n))) >= stuckAfter
 }
 
 // readySince is when the node became ready, or initialized if that was later.
@@ -84,18 +86,11 @@ func readySince(n *planner.StateNode) time.Time {
 		}
 	}
 	if n.Claim != nil {
-		if c := planner.Condition(n.Claim.Status.Conditions, karpv1.ConditionTypeInitialized); c != nil {
-			at = latest(at, c.LastTransitionTime.Time)
+		if c := condition.Get(n.Claim.Status.Conditions, karpv1.ConditionTypeInitialized); c != nil {
+			at = planner.Latest(at, c.LastTransitionTime.Time)
 		}
 	}
 	return at
-}
-
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 // quoted refuses a pod that kube-scheduler puts on no node that would do.

@@ -1,0 +1,13 @@
+package planner
+
+import "time"
+
+// Latest of some times; zero if there is none.
+func Latest(times ...time.Time) (latest time.Time) {
+	for _, t := range times {
+		if t.After(latest) {
+			latest = t
+		}
+	}
+	return latest
+}
