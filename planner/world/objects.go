@@ -1,8 +1,6 @@
 package world
 
 import (
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -17,7 +15,6 @@ import (
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
-	"millwright/events"
 )
 
 // objects are the Kubernetes objects that the World keeps as they are, a table for each kind.
@@ -77,9 +74,6 @@ func (o *objects) PersistentVolume(name string) *corev1.PersistentVolume { retur
 // StorageClass of a name.
 func (o *objects) StorageClass(name string) *storagev1.StorageClass { return o.classesOfSC.get(name) }
 
-// StorageClasses by name.
-func (o *objects) StorageClasses() []*storagev1.StorageClass { return o.classesOfSC.list() }
-
 // CSINode of a node's name.
 func (o *objects) CSINode(node string) *storagev1.CSINode { return o.csiNodes.get(node) }
 
@@ -136,9 +130,6 @@ func (a *aws) Instances() []*Instance { return a.instances.list() }
 // Instance of an id.
 func (a *aws) Instance(id string) *Instance { return a.instances.get(id) }
 
-// Interruptions by instance id and message kind.
-func (a *aws) Interruptions() []*events.Interruption { return a.interruptions.list() }
-
 // HighestRecord is the highest record of a log that an annotation millwright.sh/record in the World names;
 // 0 if none does. A Ledger below it does not know all that was done.
 func (w *World) HighestRecord(logID string) uint64 {
@@ -184,12 +175,6 @@ func noteRecord(highest map[string]uint64, annotations map[string]string) {
 	if seq, err := strconv.ParseUint(text, 10, 64); err == nil {
 		highest[id] = max(highest[id], seq)
 	}
-}
-
-// LogIDs returns the log-ids that annotations in the World name, sorted.
-func (w *World) LogIDs() []string {
-	w.HighestRecord("")
-	return slices.Sorted(maps.Keys(*w.records.Load()))
 }
 
 func isNil(v any) bool {

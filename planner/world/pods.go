@@ -224,14 +224,6 @@ func (t *pods) Pod(uid types.UID) *Pod {
 	return nil
 }
 
-// PodNamed returns the pod of a namespace and name; nil if there is none.
-func (t *pods) PodNamed(namespace, name string) *Pod {
-	if r := t.named(podName{namespace, name}); r != nil {
-		return &r.Pod
-	}
-	return nil
-}
-
 // PodCount and ClassCount say how much is held.
 func (t *pods) PodCount() int    { return t.byUID.Len() }
 func (w *World) ClassCount() int { return w.classes.Len() }

@@ -1,10 +1,6 @@
 package world
 
 import (
-	"cmp"
-	"maps"
-	"slices"
-
 	"k8s.io/apimachinery/pkg/types"
 
 	"millwright/events"
@@ -80,7 +76,3 @@ func (t *table[T]) get(name string) (v T) {
 }
 
 func (t *table[T]) list() []T { return t.rows.List() }
-
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
-	return slices.Sorted(maps.Keys(m))
-}
