@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"millwright/planner/providerid"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	corev1 "k8s.io/api/core/v1"
@@ -302,7 +300,7 @@ func (s *Judge) checkNode(before, after cluster.Object) {
 		return
 	}
 	old := before.(*corev1.Node)
-	_, id, _ := providerid.Parse(old.Spec.ProviderID)
+	id := instanceOf(old.Spec.ProviderID)
 	if after == nil {
 		if isRegistered(old) && !s.Deeds.Stripped[string(old.UID)] {
 			s.checkGone("Node "+old.Name, id)
@@ -343,7 +341,7 @@ func (s *Judge) checkRegistered(n *corev1.Node) {
 		}
 	}
 	if owner == nil {
-		_, id, _ := providerid.Parse(n.Spec.ProviderID)
+		id := instanceOf(n.Spec.ProviderID)
 		if i := s.Cloud.Instance(id); s.strippedOf(n.Spec.ProviderID) || i != nil && i.Gone() {
 			return // users took the NodeClaim away, or it went as it should before the slow write of a deposed leader arrived
 		}
@@ -370,7 +368,7 @@ func (s *Judge) checkRegistered(n *corev1.Node) {
 
 // strippedOf reports that users have stripped the finalizers of the NodeClaim whose instance has a provider id.
 func (s *Judge) strippedOf(providerID string) bool {
-	_, id, _ := providerid.Parse(providerID)
+	id := instanceOf(providerID)
 	for uid, launched := range s.history.launched {
 		if launched == id && s.Deeds.Stripped[uid] {
 			return true
@@ -435,7 +433,7 @@ func (s *Judge) CheckTermination(by Process, ids []string) {
 			continue
 		}
 		for _, n := range s.Cluster.Nodes() {
-			if n.Spec.ProviderID != providerid.Of(i.Zone, id) || s.passed(s.deadlineOf(n.Name)) {
+			if n.Spec.ProviderID != "aws:///"+i.Zone+"/"+id || s.passed(s.deadlineOf(n.Name)) {
 				continue
 			}
 			for _, p := range s.Cluster.PodsOn(n.Name) {
@@ -503,3 +501,6 @@ func (s *Judge) CheckStopped(by Process, call string) {
 		}
 	}
 }
+
+// instanceOf is the instance id of a provider id aws:///ZONE/ID, by the judge's own reading.
+func instanceOf(providerID string) string { return providerID[strings.LastIndex(providerID, "/")+1:] }
