@@ -2,6 +2,7 @@ package step
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,10 +15,10 @@ import (
 
 func TestExplanationsStayOutFrom80Percent(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		var used int64
+		var used atomic.Int64
 		r.again(func(cfg *fold.StateConfig) {
 			cfg.Usage = func(context.Context) (store.Usage, error) {
-				return store.Usage{QuotaBytes: 100, FileBytes: used, UsedBytes: used}, nil
+				return store.Usage{QuotaBytes: 100, FileBytes: used.Load(), UsedBytes: used.Load()}, nil
 			}
 		})
 		h, ctx := r.leading(ledger.ServiceProvisioner, ledger.ModeActive)
@@ -38,7 +39,7 @@ func TestExplanationsStayOutFrom80Percent(t *testing.T) {
 			used int64
 			kept bool
 		}{{0, true}, {79, true}, {80, false}, {76, false}, {74, true}, {79, true}, {99, false}} {
-			used = c.used
+			used.Store(c.used)
 			time.Sleep(11 * time.Second) // it is asked every ten
 			synctest.Wait()
 			if rec := decide(); (len(rec.Explanation) > 0) != c.kept {
