@@ -102,6 +102,14 @@ func (l *state) Evictions(nodePool string, now time.Time) (pods int, until time.
 
 // foldEvictions remembers what a command moves, and forgets what is over an hour old.
 func (l *Ledger) foldEvictions(e Entry, id string, p *CommandStarted) {
+	for pool := range l.evictions { // also of NodePools that are gone
+		if recent := l.recentEvictions(pool, e.Now); len(recent) < len(l.evictions[pool]) {
+			l.evictions = with(l.evictions, pool, recent)
+			if len(recent) == 0 {
+				delete(l.evictions, pool) // of the copy that with made
+			}
+		}
+	}
 	pods := map[string]int{}
 	for _, c := range p.Candidates {
 		pods[c.NodePool] += len(c.Pods)
