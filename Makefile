@@ -66,6 +66,12 @@ bin/healthcheck bin/crash bin/composetest:
 	@mkdir -p $(BIN)
 	@$(GO) build -ldflags '$(LDFLAGS)' -o $@ $(PACKAGE)
 
+# Renders the charts; a module of its own, for Helm's library.
+.PHONY: bin/chart
+bin/chart:
+	@mkdir -p $(BIN)
+	@cd tools/chart && $(GO) build -o $(BIN)/chart .
+
 # The Kubernetes components: 6 to 10 minutes when nothing is cached, then seconds.
 .PHONY: bin/localcluster
 bin/localcluster:
@@ -88,13 +94,19 @@ down: ## end what `make up` started
 	@if [ -x $(BIN)/demo ]; then $(BIN)/demo down --dir $(STATE)/up; fi
 
 .PHONY: test
-test: build bin/etcd bin/etcdctl bin/nats-server bin/millwright-older ## unit, integration and end-to-end tests, and replay of what the end-to-end test recorded
+test: build bin/etcd bin/etcdctl bin/nats-server bin/millwright-older bin/chart ## unit, integration and end-to-end tests, and replay of what the end-to-end test recorded
 	$(GO) vet ./...
 	$(GOTESTSUM) --format standard-quiet --packages "$(shell $(GO) list ./... | grep -v '^millwright/tools/e2e')" -- -timeout 20m
+	@$(MAKE) --no-print-directory rules-test
 	@$(MAKE) --no-print-directory e2e-only
 
+# A module of its own, for Prometheus.
+.PHONY: rules-test
+rules-test: ## unit tests of the alerts on Prometheus' engine, and every query against docs/metrics.md
+	cd tools/gen/rules && $(GO) vet ./... && $(GO) test ./...
+
 .PHONY: e2e
-e2e: build bin/etcd bin/etcdctl bin/nats-server bin/millwright-older e2e-only ## end-to-end tests against the real control plane and the EC2 simulator
+e2e: build bin/etcd bin/etcdctl bin/nats-server bin/millwright-older bin/chart e2e-only ## end-to-end tests against the real control plane and the EC2 simulator
 
 .PHONY: e2e-only
 e2e-only:
@@ -122,12 +134,25 @@ lint: ## formatting, vet, staticcheck, generated files up to date, structure
 	@tools/gen/check.sh $(MAKE)
 
 .PHONY: generate
-generate: ## regenerate deep copies, CRDs and protobuf code
+generate: ## regenerate deep copies, CRDs, manifests, the list of metrics, dashboards and protobuf code
+	@mkdir -p $(STATE)/tools
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/karpenter/v1 paths=./api/karpenter/v1alpha1 paths=./api/karpenteraws/v1 paths=./api/millwright/v1alpha1 output:crd:dir=deploy/crds
-	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=deploy/crds/with-v1beta1
+	$(TOOL) controller-gen crd paths=./api/karpenter/... paths=./api/karpenteraws/... paths=./api/millwright/... output:crd:dir=deploy/crds/with-v1beta1
+	$(TOOL) controller-gen crd paths=./api/autoscaling/... output:crd:dir=deploy/crds/shared
 	$(GO) run ./tools/crdgen deploy/crds
 	$(GO) run ./tools/crdgen deploy/crds/with-v1beta1
+	$(GO) run ./tools/crdgen deploy/crds/shared
+	for dir in millwright-crds/files millwright/crds; do \
+		rm -f deploy/charts/$$dir/*.yaml && cp deploy/crds/*.yaml deploy/charts/$$dir/ || exit 1; done
+	$(GO) run ./services/cmd/metrics >$(STATE)/tools/metrics.md && mv $(STATE)/tools/metrics.md docs/metrics.md
+	$(GO) run ./tools/dashboards deploy/dashboards
+	rm -rf deploy/charts/millwright/files && mkdir -p deploy/charts/millwright/files/alerts deploy/charts/millwright/files/dashboards
+	cp deploy/alerts/*.yaml deploy/charts/millwright/files/alerts/ && cp deploy/dashboards/*.json deploy/charts/millwright/files/dashboards/
+	cd tools/chart && $(GO) build -o $(STATE)/tools/chart .
+	$(STATE)/tools/chart deploy/charts/millwright-crds >deploy/manifests/crds.yaml
+	for mode in embedded distributed; do $(STATE)/tools/chart --values deploy/manifests/values-$$mode.yaml deploy/charts/millwright \
+		>deploy/manifests/$$mode.yaml || exit 1; done
 	cd proto && mkdir -p $(STATE)/tools && \
 		(cd ../tools/gen && $(GO) build -o $(STATE)/tools/protoc-gen-go google.golang.org/protobuf/cmd/protoc-gen-go) && \
 		PATH=$(STATE)/tools:$$PATH $(TOOL) buf generate

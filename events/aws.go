@@ -20,8 +20,8 @@ type Catalog struct {
 type CatalogRef struct {
 	NodeClass string `json:"nodeClass"`
 	Hash      string `json:"hash"`
-	// ReservationsAt is when EC2 was asked how many instances of the capacity reservations are free; zero if there are none.
-	// The reference is published again each time, with the same hash if nothing has changed.
+	// ReservationsAt is when EC2 was asked how many instances of the capacity reservations are free; zero if
+	// there are none. The reference is published again each time, with the same hash if nothing has changed.
 	ReservationsAt time.Time `json:"reservationsAt,omitzero"`
 	// Catalog is set by whoever resolved the blob; it never travels.
 	Catalog *Catalog `json:"-"`
@@ -32,9 +32,11 @@ type CatalogRef struct {
 // CatalogInstanceType is one EC2 instance type as planners see it.
 type CatalogInstanceType struct {
 	Name string `json:"name"`
-	// Requirements are the labels of the type: key to the sorted possible values; an empty list is DoesNotExist.
+	// Requirements are the labels of the type: key to the sorted possible values; an empty list is
+	// DoesNotExist.
 	Requirements map[string][]string `json:"requirements"`
-	// Others are requirements that no list of values expresses, such as Exists or Gt; EC2's catalogues have none.
+	// Others are requirements that no list of values expresses, such as Exists or Gt; EC2's catalogues have
+	// none.
 	Others []CatalogRequirement `json:"others,omitempty"`
 	// Capacity and Overhead by resource name, cpu in millicores, all else in units or bytes. Overhead is
 	// kubeReserved + systemReserved + evictionThreshold.
@@ -100,10 +102,56 @@ type InstanceState struct {
 	Tags map[string]string `json:"tags,omitempty"`
 }
 
-// Interruption is a message about an instance from the interruption queue.
+// Kinds of Interruption, as in label values of karpenter_interruption_received_messages_total and as reasons
+// of ClaimDoomed.
+const (
+	SpotInterrupted                = "spot_interrupted"
+	RebalanceRecommendation        = "rebalance_recommendation"
+	ScheduledChange                = "scheduled_change"
+	InstanceStopped                = "instance_stopped"
+	InstanceTerminated             = "instance_terminated"
+	CapacityReservationInterrupted = "capacity_reservation_interrupted"
+	// InstanceStatus, SystemStatus and EventStatus come from the poll of instance status, not from the queue.
+	// They hold until they are deleted.
+	InstanceStatus = "instance_status"
+	SystemStatus   = "system_status"
+	EventStatus    = "event_status"
+)
+
+// InterruptionKinds are all of them; those that say most about when the instance ends come first.
+var InterruptionKinds = []string{
+	SpotInterrupted, CapacityReservationInterrupted, InstanceTerminated, InstanceStopped, InstanceStatus, SystemStatus, ScheduledChange, EventStatus,
+	RebalanceRecommendation,
+}
+
+// Standing reports that an interruption is a state of the instance, which ends by a deletion, rather than a
+// message.
+func (i *Interruption) Standing() bool {
+	return i.MessageKind == InstanceStatus || i.MessageKind == SystemStatus || i.MessageKind == EventStatus
+}
+
+// InterruptionName is the name of an Observation of kind Interruption, by which a standing one is deleted.
+func InterruptionName(instance, kind string) string { return instance + "/" + kind }
+
+// Interruption is a message about an instance from the interruption queue, or what the poll of its status
+// found.
 type Interruption struct {
-	// MessageKind: spot_interrupted, rebalance_recommendation, scheduled_change, instance_stopped, instance_terminated, …
-	MessageKind string    `json:"kind"`
-	InstanceID  string    `json:"instance"`
-	At          time.Time `json:"at"`
+	// MessageKind is one of InterruptionKinds.
+	MessageKind string `json:"kind"`
+	InstanceID  string `json:"instance"`
+	// At is when AWS wrote the message, by its clock; ReceivedAt is when the watcher took it from the queue,
+	// by its own.
+	At         time.Time `json:"at"`
+	ReceivedAt time.Time `json:"receivedAt,omitzero"`
+	// Deadline is when the instance is taken away, on the watcher's clock; zero if the message says nothing
+	// of it, or was received too late to tell.
+	Deadline time.Time `json:"deadline,omitzero"`
+	// NotBefore is when a scheduled event begins; zero if nobody says.
+	NotBefore time.Time `json:"notBefore,omitzero"`
+	// MessageID is the event's.
+	MessageID string `json:"id,omitempty"`
+	// Detail is the state, action or event code that the message names.
+	Detail string `json:"detail,omitempty"`
+	// Body is the message as it came, shortened. It stays on the stream: no World holds it.
+	Body string `json:"body,omitempty"`
 }

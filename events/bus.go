@@ -16,8 +16,8 @@ var (
 	ErrNoSpace = errors.New("no space left for blobs")
 	// ErrCompacted: the sequence asked for is no longer retained; start from a checkpoint.
 	ErrCompacted = errors.New("sequence no longer retained")
-	// ErrRenewed: the stream has lost messages after `from`, or was replaced by a new incarnation. State names
-	// the one in force from now on; start from its checkpoint or its first message.
+	// ErrRenewed: the stream has lost messages after `from`, or was replaced by a new incarnation. State
+	// names the one in force from now on; start from its checkpoint or its first message.
 	ErrRenewed = errors.New("stream has a new incarnation")
 )
 
@@ -45,11 +45,13 @@ type Stream interface {
 	// Flush waits until all queued publishes are acknowledged as stored.
 	Flush(ctx context.Context) error
 	// Consume calls fn for each retained message from sequence `from` on, in order, and then for each new
-	// one, until ctx ends or fn returns an error, which Consume returns. It reconnects by itself. It
-	// returns ErrCompacted if `from` is below what is retained or messages were discarded before it got to
-	// them, and ErrRenewed as said there. What a server lost in the middle of the stream is passed over. `from` 0 means the first that is retained.
+	// one, until ctx ends or fn returns an error, which Consume returns. It reconnects by itself. It returns
+	// ErrCompacted if `from` is below what is retained or messages were discarded before it got to them, and
+	// ErrRenewed as said there. What a server lost in the middle of the stream is passed over. `from` 0 means
+	// the first that is retained.
 	Consume(ctx context.Context, from uint64, fn func(Message) error) error
-	// Renew abandons the stream for a new, empty incarnation and returns its state. Only the watcher does this.
+	// Renew abandons the stream for a new, empty incarnation and returns its state. Only the watcher does
+	// this.
 	Renew(ctx context.Context) (StreamState, error)
 	// Blobs is the object store beside the stream. It is shared by all incarnations.
 	Blobs() Blobs
@@ -60,15 +62,21 @@ type Stream interface {
 type Blobs interface {
 	// Put returns ErrNoSpace if the store is full.
 	Put(ctx context.Context, name string, data []byte) error
-	// Write stores what write writes, as a whole or not at all, and never holds all of it. After a fault of the store it may call write
-	// again, which must write the same. Errors as of Put, and write's own.
+	// Write stores what write writes, as a whole or not at all, and never holds all of it. After a fault of
+	// the store it may call write again, which must write the same. Errors as of Put, and write's own.
 	Write(ctx context.Context, name string, write func(io.Writer) error) error
 	// Get returns ErrNotFound if there is none, ErrDamaged if it is not what was put.
 	Get(ctx context.Context, name string) ([]byte, error)
-	// Open returns a blob to be read to its end and closed; what it reads is right only if the end is reached without an error. Errors,
-	// of Open and of reading, as of Get.
+	// Open returns a blob to be read to its end and closed; what it reads is right only if the end is reached
+	// without an error. Errors, of Open and of reading, as of Get.
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
 	Delete(ctx context.Context, name string) error
 	// List returns the names with the prefix, sorted.
 	List(ctx context.Context, prefix string) ([]string, error)
+}
+
+// OrphanCollector is implemented by Blobs that keep parts of blobs whose writer crashed. CollectOrphans
+// deletes those that are so old that nobody can be writing them any more, and returns of how many blobs.
+type OrphanCollector interface {
+	CollectOrphans(ctx context.Context) (deleted int, err error)
 }

@@ -47,11 +47,11 @@ func Checkpoints(ctx context.Context, blobs Blobs) ([]Checkpoint, error) {
 	return list, nil
 }
 
-// checkpointMemoryMax bounds what reading a compressed checkpoint takes beside what it becomes.
+// checkpointMemoryMax bounds the memory for decompressing a checkpoint, apart from the result.
 const checkpointMemoryMax = 64 << 20
 
-// WriteCheckpoint stores what write writes as the checkpoint of a position, compressed, and returns its name and the bytes stored. It
-// never holds the whole; write may be called more than once.
+// WriteCheckpoint stores what write writes as the checkpoint of a position, compressed, and returns its name
+// and the number of bytes stored. It never holds the whole in memory; write may be called more than once.
 func WriteCheckpoint(ctx context.Context, blobs Blobs, at Position, write func(io.Writer) error) (name string, stored int64, err error) {
 	name = CheckpointName(at.Incarnation, at.Sequence)
 	err = blobs.Write(ctx, name, func(out io.Writer) error {
@@ -80,9 +80,10 @@ func (c *counter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// LatestCheckpoint reads the newest checkpoint from which the stream goes on without a gap and that does not pass a sequence: folding
-// starts at its Sequence + 1. One that read refuses, or that is damaged, is passed over for the one before it, and passed, if it is not
-// nil, is told. ErrNotFound: none is left, fold from the first retained message. Other errors are the store's.
+// LatestCheckpoint reads the newest checkpoint from which the stream continues without a gap and that is not
+// beyond the given sequence: folding starts at its Sequence + 1. If read refuses one, or it is damaged, the
+// one before it is tried, and passed, if it is not nil, is called. ErrNotFound: none is left, fold from the
+// first retained message. Other errors are the store's.
 func LatestCheckpoint[T any](ctx context.Context, blobs Blobs, state StreamState, sequence uint64,
 	read func(io.Reader) (T, error), passed func(Checkpoint, error)) (result T, at Checkpoint, err error) {
 	list, err := Checkpoints(ctx, blobs)
@@ -107,8 +108,8 @@ func LatestCheckpoint[T any](ctx context.Context, blobs Blobs, state StreamState
 	return result, at, fmt.Errorf("checkpoint of %s: %w", state.Incarnation, ErrNotFound)
 }
 
-// ReadCheckpoint reads one checkpoint, compressed or, as earlier programs wrote it, not. ErrDamaged: read refuses it, or its bytes are
-// not those that were stored. Other errors are the store's.
+// ReadCheckpoint reads one checkpoint, compressed or, as earlier programs wrote it, uncompressed. ErrDamaged:
+// read refuses it, or its bytes are not those that were stored. Other errors are the store's.
 func ReadCheckpoint[T any](ctx context.Context, blobs Blobs, c Checkpoint, read func(io.Reader) (T, error)) (result T, err error) {
 	blob, err := blobs.Open(ctx, c.Name)
 	if err != nil {
@@ -117,7 +118,7 @@ func ReadCheckpoint[T any](ctx context.Context, blobs Blobs, c Checkpoint, read 
 	defer blob.Close()
 	source := &watched{in: blob}
 	result, err = readUnpacked(source, read)
-	if err == nil { // the store says only at the end that all of it is right
+	if err == nil { // the store says only at the end whether all of it is right
 		_, err = io.Copy(io.Discard, source)
 	}
 	var none T
@@ -130,7 +131,7 @@ func ReadCheckpoint[T any](ctx context.Context, blobs Blobs, c Checkpoint, read 
 	return result, nil
 }
 
-// watched remembers the error of its source, so that it is told apart from errors of what was read.
+// watched remembers the error of its source, to distinguish it from errors in the content.
 type watched struct {
 	in  io.Reader
 	err error
@@ -144,7 +145,7 @@ func (w *watched) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// zstdMagic begins what zstd compressed.
+// zstdMagic is the beginning of data that zstd compressed.
 var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 
 func readUnpacked[T any](source io.Reader, read func(io.Reader) (T, error)) (result T, err error) {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ErrTooLarge: the encoded object exceeds MaxObjectBytes, or the message what the bus accepts. Publish
-// the object as OpUnreadable, by name; retrying is useless.
+// ErrTooLarge: the encoded object exceeds MaxObjectBytes, or the message what the bus accepts. Publish the
+// object as OpUnreadable, by name; retrying is useless.
 var ErrTooLarge = errors.New("object too large")
 
 // Encode returns the message for o. It refuses what Decode would: a zero epoch, an unknown kind or op, an
@@ -26,8 +26,9 @@ func Encode(o Observation) ([]byte, error) {
 	return data, nil
 }
 
-// Decode parses a message. The Observation shares nothing with data. An error names what was refused;
-// it never panics. ObservedAt is in UTC, zero if it was not set. A Catalog arrives as *CatalogRef; see ResolveCatalog.
+// Decode parses a message. The Observation shares nothing with data. An error names what was refused; it
+// never panics. ObservedAt is in UTC, zero if it was not set. A Catalog arrives as *CatalogRef; see
+// ResolveCatalog.
 func Decode(data []byte) (Observation, error) {
 	e, err := parseEnvelope(data)
 	if err != nil {
@@ -54,7 +55,7 @@ func label(o Observation) string {
 	return fmt.Sprintf("%s of %s %q (epoch %d, counter %d)", o.Op, o.Kind, o.Name, o.Epoch, o.Counter)
 }
 
-// checkNumbers sees the numbers before they are cut to the width of Kind and Op.
+// checkNumbers checks the numbers before they are truncated to the width of Kind and Op.
 func checkNumbers(e envelope) error {
 	if e.kind > 255 {
 		return fmt.Errorf("unknown kind %d", e.kind)
@@ -81,14 +82,14 @@ func checkEnvelope(epoch uint64, k Kind, op Op) error {
 	return nil
 }
 
-// protobufObject is what the types of k8s.io/api offer.
+// protobufObject is what the types of k8s.io/api implement.
 type protobufObject interface {
 	Size() int
 	MarshalToSizedBuffer([]byte) (int, error)
 	Unmarshal([]byte) error
 }
 
-// checkObject refuses an object that does not go with kind and op.
+// checkObject refuses an object that does not match kind and op.
 func checkObject(o Observation) error {
 	if !o.Op.carriesObject() {
 		if o.Object != nil {
@@ -120,7 +121,7 @@ func decodeObject(k Kind, op Op, data []byte) (any, error) {
 		return object, p.Unmarshal(data)
 	}
 	if u, ok := object.(json.Unmarshaler); ok {
-		return object, u.UnmarshalJSON(data) // it parses by itself: json.Unmarshal would do so once more before
+		return object, u.UnmarshalJSON(data) // it validates the JSON itself: json.Unmarshal would do so once more before
 	}
 	return object, json.Unmarshal(data, object)
 }

@@ -100,6 +100,27 @@ func checkRoundTrip(t *testing.T, o Observation) {
 	}
 }
 
+// A budget without reasons bounds all of them, one with an empty list bounds none: nothing on the way may mix
+// them up. The rules: disruption §4.
+func TestAnEmptyListOfReasonsStaysOne(t *testing.T) {
+	var pool karpv1.NodePool
+	if err := json.Unmarshal([]byte(`{"spec": {"disruption": {"budgets": [{"nodes": "0", "reasons": []}, {"nodes": "1"}]}}}`), &pool); err != nil {
+		t.Fatal(err)
+	}
+	data, err := Encode(upsert(KindNodePool, &pool))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := o.Object.(*karpv1.NodePool).Spec.Disruption.Budgets
+	if b[0].Reasons == nil || len(b[0].Reasons) != 0 || b[1].Reasons != nil {
+		t.Errorf("reasons %#v and %#v, want an empty list and none", b[0].Reasons, b[1].Reasons)
+	}
+}
+
 func TestRoundTripOfMarks(t *testing.T) {
 	for _, op := range []Op{OpResyncBegin, OpResyncEnd} {
 		checkRoundTrip(t, Observation{Epoch: 1, Counter: 1, Op: op, ObservedAt: observedAt})

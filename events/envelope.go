@@ -11,8 +11,8 @@ import (
 )
 
 // The envelope is proto/observation.proto. It is written and read by hand, because the object goes straight
-// into the message and out of it: the generated code would copy it on both ways. TestEnvelopeMatchesGeneratedCode
-// keeps the two the same.
+// into the message and out of it: the generated code would copy it both ways.
+// TestEnvelopeMatchesGeneratedCode keeps the two the same.
 
 // envelope is a parsed message whose byte fields still point into it.
 type envelope struct {
@@ -123,7 +123,8 @@ func appendEnvelope(o Observation) ([]byte, error) {
 	return data, write(data[end-size:])
 }
 
-// objectWriter returns the size of the encoded object and a function that writes it into a buffer of that size.
+// objectWriter returns the size of the encoded object and a function that writes it into a buffer of that
+// size.
 func objectWriter(o Observation) (int, func([]byte) error, error) {
 	switch object := o.Object.(type) {
 	case nil:
@@ -141,7 +142,7 @@ func objectWriter(o Observation) (int, func([]byte) error, error) {
 	}, err
 }
 
-// appendVarint and appendString leave out what is zero, as proto3 does.
+// appendVarint and appendString omit zero values, as proto3 does.
 func appendVarint(data []byte, num protowire.Number, v uint64) []byte {
 	if v == 0 {
 		return data

@@ -9,17 +9,18 @@ import (
 
 // Folder is where Fold puts what it reads.
 type Folder struct {
-	// Apply is called with each decoded observation, in order. A CatalogRef is resolved, unless it is held or its blob is gone.
+	// Apply is called with each decoded observation, in order. A CatalogRef is resolved, unless it is held or
+	// its blob is gone.
 	Apply func(sequence uint64, o Observation) error
-	// Held reports that what a reference leads to is known, so that its blob is not read again. May be nil.
+	// Held reports that the content of a reference is known, so that its blob is not read again. May be nil.
 	Held func(*CatalogRef) bool
-	// Refused is told of each message that could not be decoded (it is passed over: the gap in the counter
-	// shows it to the World) and of each catalogue whose blob is gone (it is applied unresolved). May be nil.
+	// Refused is called for each message that could not be decoded (it is skipped: the World sees the gap in
+	// the counter) and for each catalogue whose blob is gone (it is applied unresolved). May be nil.
 	Refused func(sequence uint64, err error)
 }
 
 // Fold consumes the stream from a sequence on until ctx ends, Apply returns an error, or Consume does
-// (ErrCompacted, ErrRenewed: start over from a checkpoint). The blob store being away only delays it.
+// (ErrCompacted, ErrRenewed: start over from a checkpoint). An unavailable blob store only delays it.
 func Fold(ctx context.Context, s Stream, from uint64, f Folder) error {
 	return s.Consume(ctx, from, func(m Message) error {
 		o, err := Decode(m.Data)

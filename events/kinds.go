@@ -9,6 +9,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	bufferv1beta1 "millwright/api/autoscaling/v1beta1"
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
@@ -70,6 +71,23 @@ func newKubeObject(k Kind) any {
 	case KindDisruptionPolicy:
 		return &mwv1alpha1.DisruptionPolicy{}
 	}
+	return newBufferObject(k)
+}
+
+// newBufferObject serves CapacityBuffers and what they refer to.
+func newBufferObject(k Kind) any {
+	switch k {
+	case KindCapacityBuffer:
+		return &bufferv1beta1.CapacityBuffer{}
+	case KindPodTemplate:
+		return &corev1.PodTemplate{}
+	case KindDeployment:
+		return &appsv1.Deployment{}
+	case KindStatefulSet:
+		return &appsv1.StatefulSet{}
+	case KindReplicaSet:
+		return &appsv1.ReplicaSet{}
+	}
 	return nil
 }
 
@@ -111,7 +129,26 @@ func kindOf(object any) (Kind, bool) {
 	case *mwv1alpha1.DisruptionPolicy:
 		return KindDisruptionPolicy, true
 	}
+	if k, ok := kindOfBuffer(object); ok {
+		return k, true
+	}
 	return kindOfAWS(object)
+}
+
+func kindOfBuffer(object any) (Kind, bool) {
+	switch object.(type) {
+	case *bufferv1beta1.CapacityBuffer:
+		return KindCapacityBuffer, true
+	case *corev1.PodTemplate:
+		return KindPodTemplate, true
+	case *appsv1.Deployment:
+		return KindDeployment, true
+	case *appsv1.StatefulSet:
+		return KindStatefulSet, true
+	case *appsv1.ReplicaSet:
+		return KindReplicaSet, true
+	}
+	return KindNone, false
 }
 
 func kindOfAWS(object any) (Kind, bool) {
@@ -130,8 +167,8 @@ func kindOfAWS(object any) (Kind, bool) {
 
 // KubeKinds returns the kinds that the watcher watches in Kubernetes, by number.
 func KubeKinds() []Kind {
-	kinds := make([]Kind, 0, KindDisruptionPolicy)
-	for k := KindPod; k <= KindDisruptionPolicy; k++ {
+	kinds := make([]Kind, 0, KindReplicaSet)
+	for k := KindPod; k <= KindReplicaSet; k++ {
 		kinds = append(kinds, k)
 	}
 	return kinds

@@ -31,6 +31,11 @@ const (
 	KindPriorityClass         Kind = 14
 	KindNodeOverlay           Kind = 15
 	KindDisruptionPolicy      Kind = 16
+	KindCapacityBuffer        Kind = 17
+	KindPodTemplate           Kind = 18
+	KindDeployment            Kind = 19
+	KindStatefulSet           Kind = 20
+	KindReplicaSet            Kind = 21
 	KindCatalog               Kind = 32
 	KindPrices                Kind = 33
 	KindInstanceState         Kind = 34
@@ -43,7 +48,8 @@ var kindNames = map[Kind]string{
 	KindPersistentVolumeClaim: "PersistentVolumeClaim", KindPersistentVolume: "PersistentVolume",
 	KindStorageClass: "StorageClass", KindCSINode: "CSINode", KindVolumeAttachment: "VolumeAttachment",
 	KindNamespace: "Namespace", KindPriorityClass: "PriorityClass", KindNodeOverlay: "NodeOverlay",
-	KindDisruptionPolicy: "DisruptionPolicy", KindCatalog: "Catalog", KindPrices: "Prices",
+	KindDisruptionPolicy: "DisruptionPolicy", KindCapacityBuffer: "CapacityBuffer", KindPodTemplate: "PodTemplate",
+	KindDeployment: "Deployment", KindStatefulSet: "StatefulSet", KindReplicaSet: "ReplicaSet", KindCatalog: "Catalog", KindPrices: "Prices",
 	KindInstanceState: "InstanceState", KindInterruption: "Interruption",
 }
 
@@ -92,13 +98,14 @@ type Observation struct {
 type Heartbeat struct {
 	// Progress is, per kind, the newest resourceVersion or poll time the watcher has published.
 	Progress map[string]string `json:"progress,omitempty"`
-	// Sums of what the watcher knows of each kind of Kubernetes object, by kind's name; only in some heartbeats, and
-	// never during a resync. A World that has folded all messages before this one holds exactly these objects.
+	// Sums of what the watcher knows of each kind of Kubernetes object, by kind's name; only in some
+	// heartbeats, and never during a resync. A World that has folded all messages before this one holds
+	// exactly these objects.
 	Sums map[string]Sum `json:"sums,omitempty"`
 }
 
-// Sum of the objects of one kind: how many there are, and the exclusive or of a hash of each one's name, UID and
-// resourceVersion. It does not depend on an order.
+// Sum of the objects of one kind: how many there are, and the exclusive or of a hash of each one's name, UID
+// and resourceVersion. It does not depend on an order.
 type Sum struct {
 	Count int    `json:"count"`
 	Hash  uint64 `json:"hash,string"`

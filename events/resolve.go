@@ -17,8 +17,9 @@ const catalogPrefix = "catalog/"
 // CatalogBlob is the name of the blob of a catalogue.
 func CatalogBlob(hash string) string { return catalogPrefix + hash }
 
-// StoreCatalog puts a catalogue into blobs under the hash of its bytes and returns the message for it, which does not keep it. Do
-// this before publishing the reference. Putting the same catalogue twice is harmless.
+// StoreCatalog stores a catalogue as a blob under the hash of its bytes and returns the message for it, which
+// does not contain it. Call this before publishing the reference. Storing the same catalogue twice is
+// harmless.
 func StoreCatalog(ctx context.Context, blobs Blobs, c *Catalog) (*CatalogRef, error) {
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -35,7 +36,8 @@ func StoreCatalog(ctx context.Context, blobs Blobs, c *Catalog) (*CatalogRef, er
 	return ref, nil
 }
 
-// StoreCatalogAgain puts the blob of a reference from StoreCatalog anew, if that is lost; it does nothing for other references.
+// StoreCatalogAgain stores the blob of a reference from StoreCatalog again if it is lost; it does nothing for
+// other references.
 func StoreCatalogAgain(ctx context.Context, blobs Blobs, ref *CatalogRef) error {
 	if ref.packed == nil {
 		return nil
@@ -67,9 +69,9 @@ func unpack(packed []byte) ([]byte, error) {
 	return r.DecodeAll(packed, nil)
 }
 
-// ResolveCatalog sets the Catalog of a CatalogRef from its blob; it does nothing for other observations, and for references that
-// held, if it is not nil, says are known already. Nothing is kept: the catalogue is the caller's. ErrNotFound: the blob is gone, or
-// its bytes do not have the hash; retrying is useless.
+// ResolveCatalog sets the Catalog of a CatalogRef from its blob; it does nothing for other observations, nor
+// for references that held, if it is not nil, reports as known. Nothing is kept: the catalogue is the
+// caller's. ErrNotFound: the blob is gone, or its bytes do not have the hash; retrying is useless.
 func ResolveCatalog(ctx context.Context, blobs Blobs, o *Observation, held func(*CatalogRef) bool) error {
 	ref, ok := o.Object.(*CatalogRef)
 	if !ok || ref.Catalog != nil || held != nil && held(ref) {

@@ -15,7 +15,7 @@ import (
 // PodBudgets are the PodDisruptionBudgets of a Snapshot, ready to be matched with pods.
 type PodBudgets struct {
 	byNamespace map[string][]podBudget
-	// matches caches by namespace and class, for replicas match alike.
+	// matches caches by namespace and class, since replicas match alike.
 	matches map[matchKey][]*policyv1.PodDisruptionBudget
 }
 
@@ -69,9 +69,9 @@ func (b *PodBudgets) Matching(p *world.Pod) []*policyv1.PodDisruptionBudget {
 	return list
 }
 
-// Blocking returns the budgets, by name, that now forbid to evict a pod: those without a disruption to
-// give, unless the pod is unready and they let unready pods go. More than one budget on a pod blocks too,
-// for the eviction API refuses it; multiple says so.
+// Blocking returns the budgets, by name, that currently forbid evicting a pod: those with no disruption left
+// to allow, unless the pod is unready and their unhealthyPodEvictionPolicy allows evicting unready pods. More
+// than one budget on a pod blocks too, because the eviction API refuses such a pod; multiple says so.
 func (b *PodBudgets) Blocking(p *world.Pod) (blocking []*policyv1.PodDisruptionBudget, multiple bool) {
 	all := b.Matching(p)
 	if len(all) > 1 {
@@ -90,7 +90,8 @@ func letsGo(pdb *policyv1.PodDisruptionBudget, p *world.Pod) bool {
 	return policy != nil && *policy == policyv1.AlwaysAllow && p.NotReady
 }
 
-// FullyBlocking reports that a budget can never allow a disruption: maxUnavailable 0 or 0 %, minAvailable 100 %.
+// FullyBlocking reports that a budget can never allow a disruption: maxUnavailable 0 or 0 %, minAvailable 100
+// %.
 func FullyBlocking(pdb *policyv1.PodDisruptionBudget) bool {
 	if m := pdb.Spec.MaxUnavailable; m != nil {
 		return m.Type == intstr.Int && m.IntVal == 0 || m.Type == intstr.String && m.StrVal == "0%"
@@ -99,8 +100,9 @@ func FullyBlocking(pdb *policyv1.PodDisruptionBudget) bool {
 	return m != nil && m.Type == intstr.String && m.StrVal == "100%"
 }
 
-// IsMoving reports that a pod of a node that is going will have to be placed anew now (reference:
-// scheduling §2.3): it is reschedulable, not protected, and not held by a budget that never gives way.
+// IsMoving reports that a pod of a node that is being removed will have to be rescheduled now (reference:
+// scheduling §2.3): it is reschedulable, not protected, and not held by a budget that can never allow a
+// disruption.
 func (b *PodBudgets) IsMoving(p *world.Pod, now time.Time) bool {
 	if !IsReschedulable(p) || DoNotDisrupt(p, now).InEffect {
 		return false

@@ -9,9 +9,9 @@ import (
 	"millwright/planner/world"
 )
 
-// IsProvisionable reports that a pod waits for a node (reference: scheduling §2.1): kube-scheduler found none, no node
-// is nominated for it, and it is neither a DaemonSet's nor static. Unlike the reference, a pod that is being
-// deleted or has ended does not count.
+// IsProvisionable reports that a pod waits for a node (reference: scheduling §2.1): kube-scheduler found
+// none, no node is nominated for it, and it is neither a DaemonSet's nor static. Unlike the reference, a pod
+// that is being deleted or has ended does not count.
 func IsProvisionable(p *world.Pod) bool {
 	return p.Unschedulable && p.NodeName == "" && p.NominatedNode == "" && p.Active() &&
 		!p.Class.DaemonSetOwned() && !p.Class.Static()
@@ -41,8 +41,9 @@ type DoNotDisruptState struct {
 	Invalid bool
 }
 
-// DoNotDisrupt reads a pod's annotation (reference: disruption §2): "true" protects for ever, a positive duration
-// from the pod's start time on, or while it has none. Only an active pod is protected.
+// DoNotDisrupt reads a pod's annotation (reference: disruption §2): "true" protects for ever, a positive
+// duration protects from the pod's start time on, or for as long as it has none. Only an active pod is
+// protected.
 func DoNotDisrupt(p *world.Pod, now time.Time) DoNotDisruptState {
 	value, ok := p.Class.Annotations[karpv1.DoNotDisruptAnnotationKey]
 	if !ok || !p.Active() {
@@ -62,8 +63,8 @@ func DoNotDisrupt(p *world.Pod, now time.Time) DoNotDisruptState {
 	return DoNotDisruptState{InEffect: now.Before(until), Until: until}
 }
 
-// ToleratesDisrupted reports that the pods of a class tolerate the taint karpenter.sh/disrupted:NoSchedule: a drain
-// leaves them alone.
+// ToleratesDisrupted reports that the pods of a class tolerate the taint karpenter.sh/disrupted:NoSchedule: a
+// drain does not evict them.
 func ToleratesDisrupted(c *world.PodClass) bool {
 	return Tolerates(c.Spec.Tolerations, karpv1.DisruptedTaint())
 }

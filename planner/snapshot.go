@@ -1,8 +1,6 @@
 package planner
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -18,16 +16,18 @@ type cache struct {
 	inFlight []*ledger.Claim
 	budgets  *PodBudgets
 	running  map[string]string
+	buffers  []*Buffer
 }
 
-// NewSnapshot joins a World with a Ledger at a moment of the process's checked clock (see NowOf). Options the Ledger does not hold have
-// their defaults.
+// NewSnapshot joins a World with a Ledger at a moment of the process's checked clock (see NowOf). Options the
+// Ledger does not hold have their defaults.
 func NewSnapshot(w *world.World, l *ledger.Ledger, clock time.Time) *Snapshot {
 	return SnapshotAt(w, l, NowOf(clock, l.LastTime(), w.AsOf()))
 }
 
-// NowOf is a process's checked clock, raised to what others have seen by then if that is at most ledger.ClockTolerance ahead: a clock
-// that is a little slow opens no window again, and one record from the future moves nobody.
+// NowOf is a process's checked clock, raised to what others have seen by then if that is at most
+// ledger.ClockTolerance ahead: a clock that is a little slow opens no window again, and one record from the
+// future moves nobody.
 func NowOf(clock time.Time, seen ...time.Time) time.Time {
 	now := clock
 	for _, t := range seen {
@@ -38,8 +38,8 @@ func NowOf(clock time.Time, seen ...time.Time) time.Time {
 	return now.UTC()
 }
 
-// Certain is the time that it is at least, by more than one clock: the earlier of Now and of what the World is as of. What is forceful by
-// time alone follows from it. Without a heartbeat it is Now.
+// Certain is the time that it is at least, by more than one clock: the earlier of Now and of what the World
+// is as of. What is forceful by time alone follows from it. Without a heartbeat it is Now.
 func (s *Snapshot) Certain() time.Time {
 	if asOf := s.World.AsOf(); !asOf.IsZero() && asOf.Before(s.Now) {
 		return asOf.UTC()
@@ -49,36 +49,7 @@ func (s *Snapshot) Certain() time.Time {
 
 // SnapshotAt is NewSnapshot with Now exactly as given: for replay, where Now is the record's.
 func SnapshotAt(w *world.World, l *ledger.Ledger, now time.Time) *Snapshot {
-	options := l.DecodedOptions(func(data []byte) any {
-		o, err := DecodeOptions(data)
-		if err != nil {
-			return DefaultOptions()
-		}
-		return o
-	})
-	return &Snapshot{World: w, Ledger: l, Now: now.UTC(), Options: options.(Options), OptionsSeq: l.OptionsSeq()}
-}
-
-// DecodeOptions reads what EncodeOptions wrote; options that are not named have their defaults, as have all
-// of nil.
-func DecodeOptions(data []byte) (Options, error) {
-	o := DefaultOptions()
-	if len(data) == 0 {
-		return o, nil
-	}
-	if err := json.Unmarshal(data, &o); err != nil {
-		return DefaultOptions(), fmt.Errorf("decode options: %w", err)
-	}
-	return o, nil
-}
-
-// EncodeOptions gives the bytes of ledger.OptionsSet; equal options give equal bytes.
-func EncodeOptions(o Options) []byte {
-	b, err := json.Marshal(o)
-	if err != nil {
-		panic("planner: options cannot be encoded: " + err.Error())
-	}
-	return b
+	return &Snapshot{World: w, Ledger: l, Now: now.UTC(), Options: l.PlanningOptions(), OptionsSeq: l.OptionsSeq()}
 }
 
 // Basis names the Snapshot for a decision's record.
@@ -89,8 +60,9 @@ func (s *Snapshot) Basis() Basis {
 // Expect is Expect of the Snapshot's Ledger.
 func (s *Snapshot) Expect(aggregates ...string) []Expectation { return Expect(s.Ledger, aggregates...) }
 
-// Expect returns the aggregates, sorted and each once, with the sequence the Ledger has them at. One that stands at 0 and can be retired
-// stands there only as long as nothing more is retired, so then that is expected too.
+// Expect returns the aggregates, sorted and each once, with the sequence the Ledger has them at. One that
+// stands at 0 and can be retired stands there only as long as nothing more is retired, so then that is
+// expected too.
 func Expect(l *ledger.Ledger, aggregates ...string) []Expectation {
 	names := slices.Clone(aggregates)
 	if slices.ContainsFunc(names, func(n string) bool { return ledger.Retirable(n) && l.Aggregate(n) == 0 }) {

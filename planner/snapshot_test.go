@@ -38,12 +38,12 @@ func TestNowIsRaisedALittleAtMost(t *testing.T) {
 
 func TestOptionsComeFromTheLedger(t *testing.T) {
 	c := pt.New()
-	want(t, "defaults", c.Snapshot().Options, planner.DefaultOptions())
+	want(t, "defaults", string(planner.EncodeOptions(c.Snapshot().Options)), string(planner.EncodeOptions(planner.DefaultOptions())))
 	o := planner.DefaultOptions()
 	o.InstanceTypesMax = 7
 	c.Options(o)
 	s := c.Snapshot()
-	want(t, "recorded", s.Options, o)
+	want(t, "recorded", string(planner.EncodeOptions(s.Options)), string(planner.EncodeOptions(o)))
 	want(t, "sequence", s.OptionsSeq, c.Ledger.Seq())
 	partial, err := planner.DecodeOptions([]byte(`{"instanceTypesMax":9}`))
 	want(t, "missing options keep their default", partial.BatchMaxDuration, planner.DefaultOptions().BatchMaxDuration)
@@ -192,7 +192,8 @@ func TestAClaimIsInFlightOrANode(t *testing.T) {
 	check("when doomed", 0, 0)
 }
 
-// Lifecycle may have registered a node before the World shows even the claim: its pods must not be planned twice.
+// Lifecycle may have registered a node before the World shows even the claim: its pods must not be planned
+// twice.
 func TestARegisteredClaimIsInFlightWhileTheWorldIsBehind(t *testing.T) {
 	c := pt.New()
 	seq := c.Record(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{NodePool: "p"}}})
@@ -209,8 +210,8 @@ func TestARegisteredClaimIsInFlightWhileTheWorldIsBehind(t *testing.T) {
 	want(t, "in flight once the World would show it", len(c.Snapshot().InFlight()), 0)
 }
 
-// Users can take a NodeClaim away by its finalizers before its Node is recorded as registered. The Node counts for itself: pods would
-// wait for the claim for ever, and a drain that waits for their places too.
+// Users can take a NodeClaim away by its finalizers before its Node is recorded as registered. The Node
+// counts for itself: pods would wait for the claim for ever, and a drain that waits for their places too.
 func TestAClaimWithoutObjectIsNotInFlightOnceItsNodeIsThere(t *testing.T) {
 	c := pt.New()
 	seq := c.Record(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{NodePool: "p"}}})
@@ -222,8 +223,8 @@ func TestAClaimWithoutObjectIsNotInFlightOnceItsNodeIsThere(t *testing.T) {
 	want(t, "nodes", len(c.Snapshot().StateNodes()), 1)
 }
 
-// Nodes and NodeClaims are watched apart, and either may come first. A claim of which the World has the Node alone is in flight as long as
-// its NodeClaim may still come: else a static NodePool would buy another one.
+// Nodes and NodeClaims are watched apart, and either may come first. A claim of which the World has the Node
+// alone is in flight as long as its NodeClaim may still come: else a static NodePool would buy another one.
 func TestAClaimWhoseNodeComesBeforeItsObjectIsInFlight(t *testing.T) {
 	c := pt.New()
 	seq := c.Record(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{NodePool: "p"}}})
@@ -383,7 +384,8 @@ func TestIsMoving(t *testing.T) {
 	}
 }
 
-// TestWhatExpectsNothingOfANameExpectsThatNothingIsRetired: else a plan from before a node's time would hold after it.
+// TestWhatExpectsNothingOfANameExpectsThatNothingIsRetired: else a plan from before a node's time would hold
+// after it.
 func TestWhatExpectsNothingOfANameExpectsThatNothingIsRetired(t *testing.T) {
 	c := pt.New()
 	expects := func(names ...string) string { return fmt.Sprint(c.Snapshot().Expect(names...)) }

@@ -99,18 +99,19 @@ func (s *Snapshot) toCome(c *ledger.Claim) bool {
 		return obj.DeletionTimestamp == nil && !condition.IsTrue(obj.Status.Conditions, karpv1.ConditionTypeInstanceTerminating)
 	}
 	if c.Instance != nil && s.World.NodeByProviderID(c.Instance.ProviderID) != nil && !s.World.AsOf().Before(c.OpenedAt.Add(clockSkewMax)) {
-		// The NodeClaim was there before its instance was asked for, so the World, in which Nodes may come earlier, would show it by now:
-		// users took it away by its finalizers, and its Node counts for itself.
+		// The NodeClaim was there before its instance was asked for, so the World, in which Nodes may come
+		// earlier, would show it by now: users took it away by its finalizers, and its Node counts for
+		// itself.
 		return false
 	}
-	// Not in the World: not yet, or, once the World is past the time at which its node joined, no more. Lifecycle sees the
-	// cluster by itself, so its records may be ahead of the World.
+	// Not in the World: not yet, or, once the World is past the time at which its node joined, no more.
+	// Lifecycle sees the cluster by itself, so its records may be ahead of the World.
 	joined := c.State == ledger.ClaimRegisteredState || c.State == ledger.ClaimInitializedState
 	return !joined || s.World.AsOf().Before(c.RegisteredAt.Add(clockSkewMax))
 }
 
-// clockSkewMax is how far the clocks of watcher and lifecycle may be apart for their times to be compared: each may be off by what is
-// tolerated, the one ahead and the other behind.
+// clockSkewMax is how far the clocks of watcher and lifecycle may be apart for their times to be compared:
+// each may be off by what is tolerated, the one ahead and the other behind.
 const clockSkewMax = 2 * ledger.ClockTolerance
 
 // ClaimName is the NodeClaim's name; "" for a node without one.
@@ -179,8 +180,8 @@ func (sn *StateNode) setAmounts() {
 		sn.Capacity, sn.Allocatable, used = sn.Node.Capacity, sn.Node.Allocatable, sn.Node.Used
 	}
 	if sn.Claim != nil && !sn.Initialized {
-		sn.Capacity = filled(sn.Capacity, resource.From(sn.Claim.Status.Capacity))
-		sn.Allocatable = filled(sn.Allocatable, resource.From(sn.Claim.Status.Allocatable))
+		sn.Capacity = sn.Capacity.Filled(resource.From(sn.Claim.Status.Capacity))
+		sn.Allocatable = sn.Allocatable.Filled(resource.From(sn.Claim.Status.Allocatable))
 		sn.setPlannedAmounts()
 	}
 	sn.Available = sn.Allocatable.Sub(used)
@@ -192,20 +193,10 @@ func (sn *StateNode) setPlannedAmounts() {
 	if sn.Ledger == nil || len(sn.Claim.Status.Capacity) > 0 {
 		return
 	}
-	sn.Capacity = filled(sn.Capacity, sn.Ledger.Capacity)
+	sn.Capacity = sn.Capacity.Filled(sn.Ledger.Capacity)
 	if sn.Ledger.Planned != nil {
-		sn.Allocatable = filled(sn.Allocatable, sn.Ledger.Planned.Requests)
+		sn.Allocatable = sn.Allocatable.Filled(sn.Ledger.Planned.Requests)
 	}
-}
-
-// filled replaces amounts that are zero or missing by the estimate's.
-func filled(v, estimate resource.Vector) resource.Vector {
-	for _, name := range estimate.Names() {
-		if v.Get(name) == 0 {
-			v.Set(name, estimate.Get(name))
-		}
-	}
-	return v
 }
 
 func (s *Snapshot) marked(sn *StateNode) bool {

@@ -2,8 +2,8 @@ package planner
 
 import "slices"
 
-// ClosedZones are the zones in which every subnet of a NodeClass is marked as without free addresses, sorted; nil if there is none. A
-// NodeClass whose subnets were not seen has none.
+// ClosedZones are the zones in which every subnet of a NodeClass is marked as without free addresses, sorted;
+// nil if there is none. A NodeClass whose subnets have not been observed has none.
 func (s *Snapshot) ClosedZones(nodeClass string) []string {
 	marked := s.Ledger.UnavailableSubnets(s.Now)
 	nc := s.World.NodeClass(nodeClass)

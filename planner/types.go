@@ -12,53 +12,14 @@ import (
 	"millwright/planner/world"
 )
 
-// Options are the settings that can change a decision. They are recorded whole (OptionsSet).
-type Options struct {
-	// BatchIdleDuration and BatchMaxDuration bound the wait for more pods before planning.
-	BatchIdleDuration time.Duration `json:"batchIdleDuration"`
-	BatchMaxDuration  time.Duration `json:"batchMaxDuration"`
-	// PreferencePolicy: Respect or Ignore. MinValuesPolicy: Strict or BestEffort.
-	PreferencePolicy string `json:"preferencePolicy"`
-	MinValuesPolicy  string `json:"minValuesPolicy"`
-	// InstanceTypesMax bounds the instance types of a planned claim.
-	InstanceTypesMax int `json:"instanceTypesMax"`
-	// NodeOverlays: they are applied (feature gate NodeOverlay).
-	NodeOverlays bool `json:"nodeOverlays"`
-	// SpotToSpot lets consolidation replace spot nodes by cheaper spot nodes.
-	SpotToSpot bool `json:"spotToSpot,omitempty"`
-	// NodeCost is what a node costs by itself, whatever its type, in micro USD per hour: DaemonSets, agents, addresses. It counts in
-	// every comparison of plans; 0: by price alone.
-	NodeCost int64 `json:"nodeCost"`
-	// LaunchTimeout and RegistrationTimeout: a claim without instance or node for longer is deleted.
-	LaunchTimeout       time.Duration `json:"launchTimeout"`
-	RegistrationTimeout time.Duration `json:"registrationTimeout"`
-	// ProvisionFreshness and DisruptFreshness: how old the World's as-of may be for a decision.
-	ProvisionFreshness time.Duration `json:"provisionFreshness"`
-	DisruptFreshness   time.Duration `json:"disruptFreshness"`
-	// OfferingBackoff is the first mark of an offering that failed; doubled per failure in a row up to Max.
-	OfferingBackoff    time.Duration `json:"offeringBackoff"`
-	OfferingBackoffMax time.Duration `json:"offeringBackoffMax"`
-}
-
-// DefaultOptions returns the documented defaults.
-func DefaultOptions() Options {
-	return Options{
-		BatchIdleDuration: 200 * time.Millisecond, BatchMaxDuration: 10 * time.Second,
-		PreferencePolicy: "Respect", MinValuesPolicy: "Strict", InstanceTypesMax: 600, NodeCost: 10_000,
-		LaunchTimeout: 5 * time.Minute, RegistrationTimeout: 15 * time.Minute,
-		ProvisionFreshness: 10 * time.Second, DisruptFreshness: 3 * time.Second,
-		OfferingBackoff: 3 * time.Minute, OfferingBackoffMax: 30 * time.Minute,
-	}
-}
-
-// Snapshot is all a decision may look at: the World at a position joined with the Ledger at a sequence.
-// It is of versions, which nothing changes: kept for as long as it is of use, and many at a time. It caches what it computes, so one
-// goroutine uses it at a time.
+// Snapshot is all a decision may look at: the World at a position joined with the Ledger at a sequence. It is
+// of versions, which nothing changes: kept for as long as it is of use, and many at a time. It caches what it
+// computes, so one goroutine uses it at a time.
 type Snapshot struct {
 	World  *world.World
 	Ledger *ledger.Ledger
-	// Now is the checked clock, raised to the last record's time or the as-of if these are at most 5 s ahead, so that a slow clock
-	// never reopens a window and a record from the future moves nobody (DESIGN §2).
+	// Now is the checked clock, raised to the last record's time or the as-of if these are at most 5 s ahead,
+	// so that a slow clock never reopens a window and a record from the future moves nobody (DESIGN §2).
 	Now     time.Time
 	Options Options
 	// OptionsSeq is the OptionsSet record in force.
@@ -91,7 +52,8 @@ type Decision struct {
 	Advances []string
 }
 
-// Expectation of an aggregate: Seq is the last record that advanced it; 0 if none did since it was retired, or ever.
+// Expectation of an aggregate: Seq is the last record that advanced it; 0 if none did since it was retired,
+// or ever.
 type Expectation struct {
 	Aggregate string `json:"aggregate"`
 	Seq       uint64 `json:"seq"`
@@ -123,7 +85,7 @@ type StateNode struct {
 	Available resource.Vector
 	// Pods bound to the node, by namespace and name.
 	Pods []*world.Pod
-	// MarkedForDeletion: the NodeClaim, or the Node if it has none, is being deleted, its instance is terminating or gone,
-	// the Ledger has doomed it, or a running command takes it.
+	// MarkedForDeletion: the NodeClaim, or the Node if it has none, is being deleted, its instance is
+	// terminating or gone, the Ledger has doomed it, or a running command takes it.
 	MarkedForDeletion bool
 }

@@ -10,7 +10,8 @@ import (
 	"millwright/store/memlog"
 )
 
-// An append names the aggregates that it relies on and where they stand. The loser of a race is told, and plans anew.
+// An append names the aggregates that it relies on and where they stand. The loser of a race is told, and
+// plans anew.
 func ExampleLog() {
 	ctx := context.Background()
 	var log store.Log = memlog.New("example")

@@ -8,7 +8,8 @@ import (
 
 // Sentinel errors. Test with errors.Is.
 var (
-	// ErrConflict: a named aggregate has moved. Plan anew from a fresh Snapshot; retrying the same draft is wrong.
+	// ErrConflict: a named aggregate has moved. Plan again on a fresh Snapshot; retrying the same draft is
+	// wrong.
 	ErrConflict = errors.New("aggregate moved")
 	// ErrFenced: the lease is no longer held. Stop acting.
 	ErrFenced = errors.New("lease lost")
@@ -55,32 +56,34 @@ type Draft struct {
 	Explanation []byte
 	// OmitExplanation keeps only the explanation's hash, to save room. It is not part of the Record.
 	OmitExplanation bool
-	// Format is the highest that whoever reads the log knows (FORMAT §2): from 2 on long content is compressed. 0 is 1. It is not part of
-	// the Record.
+	// Format is the highest that all readers of the log know (FORMAT §2): from 2 on long content is
+	// compressed. 0 means 1. It is not part of the Record.
 	Format int
 
-	// Expects maps an aggregate to the sequence at which it must stand; 0: not advanced since it was retired, or ever.
+	// Expects maps an aggregate to the sequence at which it must be; 0: not advanced since it was retired, or
+	// ever.
 	Expects map[string]uint64
 	// Advances lists the aggregates whose sequence becomes this record's. It is part of the Record.
 	Advances []string
-	// Retires lists aggregates that stand at 0 from this record on: the log forgets them in the same step. Each is expected where it
-	// stands, which is not 0, and not advanced.
+	// Retires lists aggregates that are at 0 from this record on: the log forgets them in the same step. Each
+	// is expected where it is, which is not 0, and not advanced.
 	Retires []string
-	// Switches are set in the same step as the record is stored, by name (FORMAT §1, control/). They are operators'
-	// and never deleted.
+	// Switches are set by name in the same step in which the record is stored (FORMAT §1, control/). They
+	// belong to operators and are never deleted.
 	Switches map[string]string
 	// Lease fences the append; the zero Lease appends unfenced (tools, tests).
 	Lease Lease
 }
 
-// Record is a Draft with its place. Expects, Retires, Switches, Lease, OmitExplanation and Format are not kept.
+// Record is a Draft with its place. Expects, Retires, Switches, Lease, OmitExplanation and Format are not
+// kept.
 type Record struct {
 	Seq uint64
 	Draft
 	PrevHash, Hash [32]byte
 }
 
-// Lease is the proof of leadership an append is fenced by.
+// Lease is the proof of leadership that fences an append.
 type Lease struct {
 	Key string
 	// Revision at which Key was created.
@@ -110,8 +113,8 @@ type Log interface {
 	Head(ctx context.Context) (Head, error)
 	// Aggregate returns the last sequence that advanced name; 0 if none did since it was retired, or ever.
 	Aggregate(ctx context.Context, name string) (uint64, error)
-	// Switch returns the value of an operator's switch, "" if it was never set, and the head of the log at the same
-	// moment. It is linearizable: whatever was acknowledged before the call is in it.
+	// Switch returns the value of an operator's switch, "" if it was never set, and the head of the log at
+	// the same moment. It is linearizable: it includes everything that was acknowledged before the call.
 	Switch(ctx context.Context, name string) (string, Head, error)
 	// PutBlob stores data under its SHA-256 (hex), in chunks; GetBlob reads and verifies it.
 	PutBlob(ctx context.Context, data []byte) (string, error)
@@ -138,32 +141,32 @@ type Elector interface {
 	Leaders(ctx context.Context) ([]Leader, error)
 }
 
-// Candidacy is what an instance stands with.
+// Candidacy is what an instance presents in an election.
 type Candidacy struct {
 	Service, Identity string
 	// Info is published beside the key (version, host), for status commands and for version negotiation.
 	Info map[string]string
-	// Deposable: a standby need not wait until the lease of this leader has run out, but may end it once the leader has
-	// been silent for a second. For services without creating effects: their leadership promises no Deadline, and what
-	// one that only was slow still appends is fenced.
+	// Deposable: a standby need not wait until the lease of this leader has expired, but may end it once the
+	// leader has been silent for a second. For services without creating effects: their leadership promises
+	// no Deadline, and appends of a leader that was only slow are fenced.
 	Deposable bool
 }
 
 // Leadership that was won.
 type Leadership interface {
 	Lease() Lease
-	// Deadline is the time, by this process's monotonic clock, until which the lease surely stands. Creating
-	// effects must end before it. The zero time, always, for a Deposable candidate.
+	// Deadline is the time, by this process's monotonic clock, until which the lease is certainly valid.
+	// Creating effects must end before it. The zero time, always, for a Deposable candidate.
 	Deadline() time.Time
-	// Report publishes how the leader stands beside its key, for status commands; it replaces the last report. ErrFenced:
-	// the key is gone.
+	// Report publishes the leader's state beside its key, for status commands; it replaces the last report.
+	// ErrFenced: the key is gone.
 	Report(ctx context.Context, report map[string]string) error
 	// Done is closed when leadership is lost or resigned.
 	Done() <-chan struct{}
 	Resign(ctx context.Context) error
 }
 
-// Leader is who leads a service.
+// Leader is the leader of a service.
 type Leader struct {
 	Service, Identity string
 	Info              map[string]string

@@ -2,7 +2,8 @@ package store
 
 // Levels at which room is made.
 const (
-	// ArchiveEagerlyFrom is the level from which everything up to the newest checkpoint is archived (DESIGN §4).
+	// ArchiveEagerlyFrom is the level from which everything up to the newest checkpoint is archived (DESIGN
+	// §4).
 	ArchiveEagerlyFrom = 0.5
 	// OmitExplanationsFrom is the level from which new records keep only the hash of their explanation.
 	OmitExplanationsFrom = 0.8
@@ -10,13 +11,17 @@ const (
 
 // Usage of the database that holds a log.
 type Usage struct {
-	// QuotaBytes is the size of the file at which the database takes no more writes.
+	// QuotaBytes is the size of the file at which the database stops accepting writes.
 	QuotaBytes int64
-	// FileBytes is the size of the file; UsedBytes of them are in use, the rest is free for what comes.
+	// FileBytes is the size of the file; UsedBytes of it are in use, the rest is free.
 	FileBytes, UsedBytes int64
-	// NoSpace: the database refuses writes, since it was full.
+	// NoSpace: the database refuses writes, because it was full.
 	NoSpace bool
 }
+
+// Full reports that nothing more is written: the alarm is raised, or the file has reached the quota. An
+// embedded etcd that refuses leases for want of room raises no alarm.
+func (u Usage) Full() bool { return u.NoSpace || u.QuotaBytes > 0 && u.FileBytes >= u.QuotaBytes }
 
 // Level is the used fraction of the quota.
 func (u Usage) Level() float64 {

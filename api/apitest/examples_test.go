@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// examples are applied as users apply them, changed, and deleted. The server must not drop or change a field of theirs.
+// examples are applied as users apply them, changed, and deleted. The server must not drop or change a field
+// of theirs.
 func (s *server) examples(t *testing.T) {
 	files, err := filepath.Glob("../../deploy/examples/*.yaml")
 	if err != nil || len(files) == 0 {

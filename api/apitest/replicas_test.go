@@ -53,7 +53,7 @@ type replicas struct {
 	list    []*replica
 }
 
-// startWebhook runs two replicas until the test ends, and then wants them to stop by themselves.
+// startWebhook runs two replicas until the test ends, and then expects them to stop on their own.
 func startWebhook(t *testing.T, cluster *clustertest.Cluster) *replicas {
 	t.Helper()
 	bin, err := clustertest.Binary("millwright")
@@ -208,7 +208,8 @@ func (f *front) forward(in net.Conn) {
 	delete(f.open, out)
 }
 
-// twoReplicas: both convert under one CA; one renews everything, and the other goes on; one ends, and the other goes on.
+// twoReplicas: both convert under one CA; one renews everything, and the other goes on; one ends, and the
+// other goes on.
 func (b *both) twoReplicas(t *testing.T, w *replicas) {
 	core, err := kubernetes.NewForConfig(w.cluster.Config)
 	if err != nil {

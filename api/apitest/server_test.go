@@ -83,7 +83,8 @@ securityGroupSelectorTerms: [{tags: {discovery: mine}}]`}
 	nodeOverlay      = kind{schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1alpha1", Kind: "NodeOverlay"}, "nodeoverlays", "requirements: []"}
 )
 
-// verdict is a case: the base spec with a merge patch, and the message it is refused with ("" if it is accepted).
+// verdict is a case: the base spec with a merge patch, and the message it is refused with ("" if it is
+// accepted).
 type verdict struct{ sentence, patch, refused string }
 
 func accepts(sentence, patch string) verdict          { return verdict{sentence, patch, ""} }
@@ -153,7 +154,8 @@ func causes(err error) []string {
 	return out
 }
 
-// create sends an object; unknown fields are errors, so that a field missing from the schema is not lost in silence.
+// create sends an object; unknown fields are errors, so that a field missing from the schema is not lost in
+// silence.
 func (s *server) create(ctx context.Context, k kind, o *unstructured.Unstructured, dryRun ...string) (*unstructured.Unstructured, error) {
 	s.made++
 	o.SetName(fmt.Sprintf("o%d", s.made))

@@ -158,7 +158,8 @@ func (s *server) scale(t *testing.T) {
 	}
 }
 
-// roundTrips: what the Go types read, they write back, but for durations that the schema does not let keep their form.
+// roundTrips: what the Go types read, they write back, but for durations that the schema does not let keep
+// their form.
 func (s *server) roundTrips(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		kind  kind

@@ -55,7 +55,8 @@ func documented(t *testing.T, words string) string {
 	return patch
 }
 
-// ends plays the end of the aggressive path of docs/upgrade.md in the cluster that the other cases left: check, clean, check, drop v1beta1.
+// ends plays the end of the aggressive path of docs/upgrade.md in the cluster that the other cases left:
+// check, clean, check, drop v1beta1.
 func (b *both) ends(t *testing.T, cluster *clustertest.Cluster, webhook *replicas) {
 	ext, err := apiextclient.NewForConfig(cluster.Config)
 	if err != nil {

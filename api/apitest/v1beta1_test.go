@@ -47,7 +47,8 @@ func TestV1beta1(t *testing.T) {
 // crdNames are those of the kinds that have a v1beta1.
 var crdNames = []string{"nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"}
 
-// serve applies the CRDs of a directory below deploy/crds, as `kubectl apply --server-side --force-conflicts` does.
+// serve applies the CRDs of a directory below deploy/crds, as `kubectl apply --server-side --force-conflicts`
+// does.
 func serve(t *testing.T, cluster *clustertest.Cluster, dir string) {
 	t.Helper()
 	client, err := apiextclient.NewForConfig(cluster.Config)

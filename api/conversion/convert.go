@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// PoolReader says when nodes of a living NodePool expire: the text of template.spec.expireAfter in v1. found is false if no
-// NodePool of the name lives.
+// PoolReader says when nodes of a living NodePool expire: the text of template.spec.expireAfter in v1. found
+// is false if no NodePool of the name lives.
 type PoolReader func(ctx context.Context, name string) (expireAfter string, found bool, err error)
 
 // Loss is a field that the version asked for cannot say.
@@ -24,9 +24,9 @@ type Converter struct {
 	Pool PoolReader
 }
 
-// Convert returns the object at the API version asked for (group/version), and what that version could not say. Errors
-// name kind, name and, as a FieldError inside, the field. An object that has that version already is returned as it is. Lists of
-// the kinds are converted item by item.
+// Convert returns the object at the API version asked for (group/version), and what that version could not
+// say. Errors name kind, name and, as a FieldError inside, the field. An object that has that version already
+// is returned as it is. Lists of the kinds are converted item by item.
 func (c Converter) Convert(ctx context.Context, o Object, apiVersion string) (Object, []Loss, error) {
 	out, losses, err := c.convert(ctx, o, apiVersion)
 	if err != nil {

@@ -58,7 +58,8 @@ const (
 	ann      = ", annotations: {"
 )
 
-// oneWay are conversions whose result is given in full; back says that the way back gives the input again.
+// oneWay are conversions whose result is given in full; back means that converting back gives the input
+// again.
 var oneWay = map[string]struct {
 	from, to, want string
 	back           bool

@@ -245,8 +245,8 @@ func lost(o Object) Object {
 	return o
 }
 
-// answersOrRefuses converts an object, which may be anything, there and back again and again, and wants its input left alone and the
-// conversions to come to rest.
+// answersOrRefuses converts an object, which may be anything, there and back again and again, and wants its
+// input left alone and the conversions to come to rest.
 func answersOrRefuses(t *testing.T, o Object, to string) {
 	t.Helper()
 	first, c := clone(o), Converter{Pool: pools}
@@ -273,7 +273,7 @@ func answersOrRefuses(t *testing.T, o Object, to string) {
 	}
 }
 
-// FuzzConvert: whatever JSON comes, conversion answers or refuses.
+// FuzzConvert: for any JSON, conversion returns a result or an error.
 func FuzzConvert(f *testing.F) {
 	for _, c := range oneWay {
 		data, err := yaml.YAMLToJSON([]byte(c.from))
@@ -318,7 +318,8 @@ func TestWhatNoCRDLetsInIsAnsweredOrRefused(t *testing.T) {
 	}
 }
 
-// replaceValue puts v in the place of the value that *at counts down to, in the order of keys; *at is negative if there was one.
+// replaceValue puts v in the place of the value that *at counts down to, in the order of keys; *at is
+// negative if there was one.
 func replaceValue(in, v any, at *int) any {
 	each := func(have any) any {
 		if *at--; *at == -1 {

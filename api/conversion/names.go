@@ -6,11 +6,13 @@ const (
 	KubeletAnnotation = "compatibility.karpenter.sh/v1beta1-kubelet-conversion"
 	// NodeClassReferenceAnnotation holds the v1beta1 nodeClassRef as JSON.
 	NodeClassReferenceAnnotation = "compatibility.karpenter.sh/v1beta1-nodeclass-reference"
-	// AliasVersionAnnotation on an EC2NodeClass holds the version of its alias, or the whole alias beside amiFamily Custom.
+	// AliasVersionAnnotation on an EC2NodeClass holds the version of its alias, or the whole alias beside
+	// amiFamily Custom.
 	AliasVersionAnnotation = "compatibility.karpenter.k8s.aws/v1-alias-version"
 	// UbuntuAnnotation lists what of a v1 EC2NodeClass was put there for a v1beta1 one of the family Ubuntu.
 	UbuntuAnnotation = "compatibility.karpenter.k8s.aws/v1beta1-ubuntu"
-	// ConsolidateAfterAnnotation remembers consolidateAfter Never beside WhenUnderutilized, which becomes 0s in v1.
+	// ConsolidateAfterAnnotation remembers consolidateAfter Never beside WhenUnderutilized, which becomes 0s
+	// in v1.
 	ConsolidateAfterAnnotation = "compatibility.millwright.sh/v1beta1-consolidate-after"
 	// StoredVersionMigratedAnnotation marks objects that were rewritten at v1.
 	StoredVersionMigratedAnnotation = "karpenter.sh/stored-version-migrated"

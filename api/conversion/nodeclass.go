@@ -70,8 +70,8 @@ func ubuntuVolume() []any {
 		"ebs": Object{"encrypted": true, "volumeType": "gp3", "volumeSize": "20Gi"}}}
 }
 
-// ubuntuToV1: v1 has no family Ubuntu. AL2's user data works for it; its root volume is written out. There is no
-// alias, so a class without terms gets one that selects nothing.
+// ubuntuToV1: v1 has no family Ubuntu. AL2's user data works for it; its root volume is written out. There is
+// no alias, so a class without terms gets one that selects nothing.
 func ubuntuToV1(spec node, hasTerms bool, a *annotations) error {
 	parts := []string{ubuntuAMIFamily}
 	spec.fields["amiFamily"] = familyAL2

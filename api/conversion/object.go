@@ -150,9 +150,9 @@ func clone(v any) any {
 
 // annotations of an object while it is converted: an empty map is never left behind where there was none.
 type annotations struct {
-	meta node
-	was  bool
-	m    Object
+	meta      node
+	keepEmpty bool
+	m         Object
 }
 
 func annotationsOf(root node) (*annotations, error) {
@@ -172,7 +172,7 @@ func annotationsOf(root node) (*annotations, error) {
 	if !ok {
 		a.fields = Object{}
 	}
-	return &annotations{meta: meta, was: ok && len(a.fields) == 0, m: a.fields}, nil
+	return &annotations{meta: meta, keepEmpty: ok && len(a.fields) == 0, m: a.fields}, nil
 }
 
 func (a *annotations) path(key string) string { return "metadata.annotations[" + key + "]" }
@@ -192,7 +192,7 @@ func (a *annotations) take(key string) (string, bool) {
 }
 
 func (a *annotations) store() {
-	if len(a.m) == 0 && !a.was {
+	if len(a.m) == 0 && !a.keepEmpty {
 		delete(a.meta.fields, "annotations")
 		return
 	}

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Shapes check the types of an object's fields by the schemas of the CRDs. Bounds, patterns and rules are not checked: an
-// object that was stored before one of them existed must stay readable.
+// Shapes check the types of an object's fields by the schemas of the CRDs. Bounds, patterns and rules are not
+// checked: an object that was stored before one of them existed must stay readable.
 type Shapes struct {
 	schemas map[string]Object
 }
@@ -34,12 +34,12 @@ func NewShapes(files fs.FS, dir string) (*Shapes, error) {
 		if err := yaml.Unmarshal(data, &crd); err != nil {
 			return nil, fmt.Errorf("parse CRD %s: %w", name, err)
 		}
-		s.add(node{fields: crd})
+		s.addCRD(node{fields: crd})
 	}
 	return s, nil
 }
 
-func (s *Shapes) add(crd node) {
+func (s *Shapes) addCRD(crd node) {
 	spec, _ := crd.required("spec")
 	group, _ := spec.text("group")
 	names, _ := spec.required("names")
@@ -54,11 +54,12 @@ func (s *Shapes) add(crd node) {
 	}
 }
 
-// Check returns the first field, in order of names, whose type is not the schema's, as a FieldError. Objects and fields that
-// no schema knows, and null, pass.
+// Check returns the first field, in order of names, whose type is not the schema's, as a FieldError. Objects
+// and fields that no schema knows, and null, pass.
 func (s *Shapes) Check(o Object) error { return s.check(o, false) }
 
-// CheckValues is Check for what someone has written and nobody has stored: texts must match the patterns of the schema too.
+// CheckValues is Check for what someone has written and nobody has stored: texts must match the patterns of
+// the schema too.
 func (s *Shapes) CheckValues(o Object) error { return s.check(o, true) }
 
 func (s *Shapes) check(o Object, values bool) error {

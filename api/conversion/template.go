@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// specToV1 does what NodePool templates and NodeClaims have in common: the kubelet block goes into an annotation and the
-// reference becomes group, kind and name.
+// specToV1 does what NodePool templates and NodeClaims have in common: the kubelet block goes into an
+// annotation and the reference becomes group, kind and name.
 func specToV1(spec node, a *annotations) error {
 	delete(a.m, KubeletAnnotation)
 	kubelet, ok, err := spec.child("kubelet")
@@ -79,8 +79,8 @@ func specToBeta(spec node, a *annotations) error {
 	return referenceToBeta(spec, a)
 }
 
-// referenceToBeta gives back the reference of the annotation as it was, unless the reference in the spec was changed to
-// another object meanwhile (Karpenter lets a stale annotation win).
+// referenceToBeta gives back the reference of the annotation as it was, unless the reference in the spec was
+// changed to another object meanwhile (Karpenter lets a stale annotation win).
 func referenceToBeta(spec node, a *annotations) error {
 	text, annotated := a.take(NodeClassReferenceAnnotation)
 	ref, ok, err := spec.child("nodeClassRef")

@@ -37,9 +37,9 @@ type NillableDuration struct {
 	*time.Duration
 }
 
-// NodePools are the v3 hashes that are in sync with the template: that of the template as written, in which a list or map that is
-// there and empty differs from one that is absent, and that of the template without what is empty, as an object arrives
-// that was encoded anew on its way.
+// NodePools are the v3 hashes that are in sync with the template: that of the template as written, in which a
+// list or map that is there and empty differs from one that is absent, and that of the template without what
+// is empty, as it is in an object that was encoded again on its way.
 func NodePools(t karpv1.NodeClaimTemplate) []string {
 	plain := t
 	plain.Labels, plain.Annotations = noEmptyMap(t.Labels), noEmptyMap(t.Annotations)

@@ -1,9 +1,9 @@
-// Package reading decodes objects of our kinds so that one object which Go cannot read does not make every list unreadable
-// that it is in. The API server lets such objects pass: its patterns know neither how long a Go duration may be nor
-// every form a quantity must not have (duration 99999999999h, quantity 1e5.5).
+// Package reading decodes objects of our kinds so that one object which Go cannot read does not make every
+// list unreadable that it is in. The API server lets such objects pass: its patterns know neither how long a
+// Go duration may be nor every form a quantity must not have (duration 99999999999h, quantity 1e5.5).
 //
-// Such an object keeps its metadata and status; its spec is empty, and what is wrong is told. Text that is no JSON
-// at all stays an error.
+// Such an object keeps its metadata and status; its spec is empty, and what is wrong is reported. Text that
+// is not JSON at all stays an error.
 package reading
 
 import (
@@ -14,9 +14,9 @@ import (
 	"slices"
 )
 
-// Decode reads data into whole. If that fails, it reads into head, which should have metadata and status alone,
-// and returns what is wrong, naming the field: "spec.limits.cpu: quantities must match …". The caller then
-// takes head. fresh makes an empty value of whole's type.
+// Decode reads data into whole. If that fails, it reads into head, which should have metadata and status
+// alone, and returns what is wrong, naming the field: "spec.limits.cpu: quantities must match …". The caller
+// then takes head. fresh makes an empty value of whole's type.
 func Decode(data []byte, whole, head any, fresh func() any) (string, error) {
 	err := json.Unmarshal(data, whole)
 	if err == nil {
@@ -43,7 +43,8 @@ func describe(data []byte, err error, fresh func() any) string {
 	return fmt.Sprintf("%s: %v", "spec"+culprit(object["spec"], readable), err)
 }
 
-// culprit is the path, below v, of the one value without which the object is readable; "" if there is no such one.
+// culprit is the path, below v, of the one value without which the object is readable; "" if there is no such
+// one.
 func culprit(v any, readable func() bool) string {
 	switch v := v.(type) {
 	case map[string]any:

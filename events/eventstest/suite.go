@@ -21,12 +21,12 @@ type Server interface {
 	Discard(t *testing.T, first uint64)
 	// Lose makes the server forget everything it has stored.
 	Lose(t *testing.T)
-	// Stall makes acknowledgements stay away, if the bus can do that; otherwise it does nothing.
+	// Stall withholds acknowledgements, if the bus can do that; otherwise it does nothing.
 	Stall(t *testing.T)
 	Unstall(t *testing.T)
 }
 
-// queueMax of cases that do not care.
+// queueMax for cases to which it does not matter.
 const queueMax = 1024
 
 // timeout of a case: far above what it takes; reached only if it hangs.

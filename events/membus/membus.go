@@ -13,7 +13,7 @@ import (
 // QueueMax bounds the publishes that wait while the Bus is held.
 const QueueMax = 4096
 
-// ErrUnavailable is what a publish yields that Fail made fail.
+// ErrUnavailable is what a publish returns after Fail.
 var ErrUnavailable = errors.New("bus unavailable")
 
 // Bus is the server: it outlives its clients.
@@ -36,7 +36,7 @@ func NewBus() *Bus {
 // New returns a client of a bus of its own.
 func New() *Stream { return NewBus().Connect(QueueMax) }
 
-// Connect returns a client whose queue of unacknowledged publishes has the bound given.
+// Connect returns a client whose queue of unacknowledged publishes has the given bound.
 func (b *Bus) Connect(queueMax int) *Stream {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,7 +60,7 @@ func (b *Bus) Discard(first uint64) {
 	})
 }
 
-// Lose drops the messages above last, as a server does that lost what it had not yet written.
+// Lose drops the messages above last, like a server that lost what it had not written yet.
 func (b *Bus) Lose(last uint64) {
 	b.change(func() {
 		if last < b.last() {

@@ -27,7 +27,7 @@ type blobs struct {
 // blobTimeout bounds reading or writing one blob, some tens of MiB at most.
 const blobTimeout = time.Minute
 
-// storeFull are the server's codes for: the store takes no more, no storage is left.
+// storeFull are the server's codes for a full store and for no storage left.
 var storeFull = []jetstream.ErrorCode{10047, 10077}
 
 // open opens the bucket, creating it if it does not exist: it may have been lost with the server's storage.
@@ -102,7 +102,8 @@ func (b *blobs) Write(ctx context.Context, name string, write func(io.Writer) er
 	return nil
 }
 
-// write tries again when acknowledgements stay away: a server that died takes them along, and its successor takes the same bytes.
+// write tries again when acknowledgements do not arrive: a server that died takes them along, and its
+// successor accepts the same bytes.
 func (b *blobs) write(ctx context.Context, name string, write func(io.Writer) error) error {
 	for {
 		err := b.attempt(ctx, name, write)
@@ -112,7 +113,8 @@ func (b *blobs) write(ctx context.Context, name string, write func(io.Writer) er
 	}
 }
 
-// attempt ends when nothing was taken or acknowledged for the time of a request, and a second for each MiB that may be under way.
+// attempt gives up when nothing was accepted or acknowledged for the timeout of a request plus a second for
+// each MiB that may be in flight.
 func (b *blobs) attempt(ctx context.Context, name string, write func(io.Writer) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -130,7 +132,7 @@ func (b *blobs) attempt(ctx context.Context, name string, write func(io.Writer) 
 		moved += n
 		idle.Reset(b.cfg.RequestTimeout + time.Duration(moved>>20)*time.Second)
 	}})
-	out.CloseWithError(errNotTaken) // ends write if it is not through
+	out.CloseWithError(errNotTaken) // ends write if it has not returned yet
 	if own := <-written; own != nil && !errors.Is(own, errNotTaken) {
 		return own
 	}
@@ -143,7 +145,7 @@ func (b *blobs) attempt(ctx context.Context, name string, write func(io.Writer) 
 // errNotTaken is what a blob's writer sees when the store has given up on it.
 var errNotTaken = errors.New("the store takes no more of the blob")
 
-// chunks fills each buffer of the object store, which makes a message of what one Read returns.
+// chunks fills each buffer of the object store, which turns the result of each Read into a message.
 type chunks struct {
 	in    io.Reader
 	taken func(int)
@@ -203,8 +205,8 @@ func (o *object) Close() error {
 	return o.ObjectResult.Close()
 }
 
-// Delete also purges the mark that the object store keeps of what was deleted: checkpoints come and go for
-// years, each under a name of its own.
+// Delete also purges the tombstone that the object store keeps of a deleted object: checkpoints come and go
+// for years, each under a name of its own.
 func (b *blobs) Delete(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, b.cfg.RequestTimeout)
 	defer cancel()

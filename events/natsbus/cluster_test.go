@@ -120,7 +120,8 @@ func publishNext(t *testing.T, s *Stream, text string) {
 	})
 }
 
-// TestAClusterOfThreeLosesAnyOfItsServers: stream and bucket are on all three without a setting, and go on with any two.
+// TestAClusterOfThreeLosesAnyOfItsServers: stream and bucket are on all three without a setting, and go on
+// with any two.
 func TestAClusterOfThreeLosesAnyOfItsServers(t *testing.T) {
 	c := newCluster(t, 3)
 	for i := range c.servers {
@@ -163,7 +164,8 @@ func TestAClusterOfThreeLosesAnyOfItsServers(t *testing.T) {
 	<-ended
 }
 
-// TestReplicasAreRaised: a stream and a bucket made with fewer replicas than there could be get them later, and until then it can be seen.
+// TestReplicasAreRaised: a stream and a bucket made with fewer replicas than there could be get them later,
+// and until then it can be seen.
 func TestReplicasAreRaised(t *testing.T) {
 	c := newCluster(t, 3)
 	for i := range c.servers {

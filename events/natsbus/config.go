@@ -16,36 +16,37 @@ import (
 type Config struct {
 	// URL of the servers, comma separated: nats:// or tls://.
 	URL string
-	// Server in this process; it takes the place of URL.
+	// Server in this process; it replaces URL.
 	Server InProcess
 	Security
 	// ReadOnly clients consume. They create no stream and no bucket and start no new incarnation: that is the
-	// watcher's, and a server whose users are set up as in deploy/nats refuses it to anyone else.
+	// watcher's task, and a server whose users are set up as in deploy/nats refuses it to anyone else.
 	ReadOnly bool
-	// Cluster and LogID (hex) name the stream; a name of a cluster may hold any characters.
+	// Cluster and LogID (hex) name the stream; a cluster's name may contain any characters.
 	Cluster, LogID string
 	// Name of this client in the server's lists.
 	Name string
 
-	// MaxAge and MaxBytes bound what the stream retains, MaxBlobBytes the bucket; the defaults apply when they are created, an
-	// explicit value also changes those that exist. A server reserves the bytes.
+	// MaxAge and MaxBytes bound what the stream retains, MaxBlobBytes the bucket; the defaults apply when
+	// they are created, an explicit value also changes existing ones. A server reserves the bytes.
 	MaxAge       time.Duration
 	MaxBytes     int64
 	MaxBlobBytes int64
-	// Replicas of stream and bucket; 0: three on a cluster that has as many servers, else one. They are raised to that when the servers
-	// let them.
+	// Replicas of stream and bucket; 0: three on a cluster with that many servers, else one. They are raised
+	// to that number when the servers allow it.
 	Replicas int
-	// PendingMax and PendingBytesMax bound publishes without acknowledgement; beyond, Publish returns ErrFull.
+	// PendingMax and PendingBytesMax bound publishes without acknowledgement; beyond, Publish returns
+	// ErrFull.
 	PendingMax      int
 	PendingBytesMax int64
 	// AckTimeout after which a publish counts as failed.
 	AckTimeout time.Duration
-	// RequestTimeout bounds one question to the server. A server that restarts never answers what it was asked
-	// before, so without it the question would wait as long as the caller does.
+	// RequestTimeout bounds one request to the server. A server that restarts never answers earlier requests,
+	// so without it a request would wait as long as the caller does.
 	RequestTimeout time.Duration
-	// CheckEvery is how often a consumer looks whether its incarnation is still in force.
+	// CheckEvery is how often a consumer checks whether its incarnation is still in force.
 	CheckEvery time.Duration
-	// lookEvery is how often a ReadOnly client looks for messages of which it has not heard.
+	// lookEvery is how often a ReadOnly client looks for messages that it was not notified of.
 	lookEvery time.Duration
 	// MinSequence returns the highest sequence of an incarnation that is known to have been folded (the
 	// Ledger's HighestPosition). Nil: nothing is known.
@@ -58,7 +59,7 @@ type Security struct {
 	CAFile string
 	// CertFile and KeyFile are this client's certificate.
 	CertFile, KeyFile string
-	// CredentialsFile holds a NATS user JWT and seed. A user and password may stand in the URL instead.
+	// CredentialsFile holds a NATS user JWT and seed. A user and password may be in the URL instead.
 	CredentialsFile string
 }
 
@@ -129,7 +130,8 @@ func (c Config) base() string {
 	return "MILLWRIGHT_" + sanitize(c.Cluster) + "_" + sanitize(c.LogID[:8])
 }
 
-// sanitize replaces what a stream name may not hold. Two clusters that become equal still differ by log-id.
+// sanitize replaces characters that a stream name may not contain. Two clusters whose names become equal
+// still differ by log-id.
 func sanitize(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
@@ -157,7 +159,7 @@ func (c Config) bucket() string { return c.base() + "_blobs" }
 // subjectsOf all incarnations. There is one subject per incarnation: the fold needs one order of all kinds.
 func (c Config) subjectsOf() string { return "millwright.observations." + c.base() + ".*" }
 
-// storedSubject is where the server says that it has stored a message of incarnation n.
+// storedSubject is where the server announces that it has stored a message of incarnation n.
 func (c Config) storedSubject(n int) string {
 	return "millwright.stored." + c.base() + "." + strconv.Itoa(n)
 }
@@ -176,7 +178,7 @@ func (c Config) streamConfig(n int) jetstream.StreamConfig {
 		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld, MaxAge: c.MaxAge, MaxBytes: c.MaxBytes,
 		Duplicates: min(time.Second, c.MaxAge), DenyDelete: true, AllowDirect: true,
 	}
-	if c.Server == nil { // readers in other processes want to hear of it
+	if c.Server == nil { // readers in other processes want to be notified
 		config.RePublish = &jetstream.RePublish{Source: c.subject(n), Destination: c.storedSubject(n), HeadersOnly: true}
 	}
 	return config
@@ -192,7 +194,7 @@ func (c Config) bounded(config jetstream.StreamConfig) (jetstream.StreamConfig, 
 }
 
 // options of the connection. Without a reconnect buffer a publish fails at once while disconnected: what is
-// missed is found again by a resync, never from a backlog.
+// missed is recovered by a resync, never from a backlog.
 func (c Config) options() []nats.Option {
 	opts := []nats.Option{
 		nats.Name(c.Name), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.ReconnectBufSize(-1),

@@ -135,7 +135,8 @@ func (s *Stream) deliver(ctx context.Context, n int, messages jetstream.Messages
 	}
 }
 
-// handOut calls fn with a message that follows that delivered last, be it after a hole. One that does not is passed over.
+// handOut calls fn with a message that follows the one delivered last, even after a hole. Any other is
+// skipped.
 func (s *Stream) handOut(ctx context.Context, n int, m events.Message, delivered *atomic.Uint64, fn func(events.Message) error) error {
 	want := delivered.Load() + 1
 	switch {
@@ -153,8 +154,8 @@ func (s *Stream) handOut(ctx context.Context, n int, m events.Message, delivered
 	return nil
 }
 
-// checkHole tells messages that were discarded before they were read from those that a server lost in the
-// middle of the stream. The latter are passed over, for they never come: the fold sees the gap.
+// checkHole distinguishes messages that were discarded before they were read from those that a server lost in
+// the middle of the stream. The latter are skipped, because they will never come: the fold sees the gap.
 func (s *Stream) checkHole(ctx context.Context, n int, want uint64) error {
 	state, err := s.stateOf(ctx, n)
 	if err == nil && want < state.First {

@@ -2,13 +2,13 @@
 // incarnation, bounded by age and bytes, and one object store bucket for blobs.
 //
 // Guarantees: what a Flush without error covers is stored, in the order of Publish. A consumer sees each
-// sequence once, in order, or learns that it cannot (ErrCompacted, ErrRenewed); connections are made again
-// by themselves. Nothing is buffered while disconnected: a publish then fails at once.
-// Not guaranteed: that a message whose publish was reported as failed is absent.
+// sequence once, in order, or learns that it cannot (ErrCompacted, ErrRenewed); connections are
+// re-established automatically. Nothing is buffered while disconnected: a publish then fails at once. Not
+// guaranteed: that a message whose publish was reported as failed is absent.
 //
 // Incarnations: a stream is named MILLWRIGHT_<cluster>_<log-id>_<n>. The highest n that exists is in force,
-// unless its last sequence is below one that was already seen: by this client, or by whoever Config.MinSequence
-// asks. Then n+1 is created and everybody who consumes n is sent there (ErrRenewed).
+// unless its last sequence is below one that was already seen: by this client, or according to
+// Config.MinSequence. Then n+1 is created and everybody who consumes n is redirected to it (ErrRenewed).
 //
 // Only this package imports the NATS client. Package embedded runs a server in the process. The conformance
 // suite is in package eventstest.

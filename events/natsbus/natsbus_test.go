@@ -120,8 +120,8 @@ func TestConformance(t *testing.T) {
 	eventstest.Run(t, func(t *testing.T) eventstest.Server { return startServer(t) })
 }
 
-// deaf is a server that, once told so, hears nothing of what it is asked: one that restarts never answers what
-// it was asked before.
+// deaf is a server that, once told so, hears nothing of what it is asked: one that restarts never answers
+// what it was asked before.
 type deaf struct {
 	*server
 	deaf atomic.Bool
@@ -146,7 +146,7 @@ func (c deafConn) Write(p []byte) (int, error) {
 
 func TestAQuestionThatIsNeverAnswered(t *testing.T) {
 	d := &deaf{server: startServer(t)}
-	s := d.open(t, func(c *Config) { c.Server, c.RequestTimeout = d, 50*time.Millisecond })
+	s := d.open(t, func(c *Config) { c.Server, c.RequestTimeout = d, 500*time.Millisecond }) // opening asks too, on a machine that may be busy
 	d.deaf.Store(true)
 	for name, ask := range map[string]func(context.Context) error{
 		"State":   func(ctx context.Context) error { _, err := s.State(ctx); return err },

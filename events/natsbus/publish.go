@@ -19,7 +19,7 @@ type publisher struct {
 	js  jetstream.JetStream
 	// pendingBytes of publishes without acknowledgement.
 	pendingBytes atomic.Int64
-	// order makes the sequence of calls that of messages.
+	// order makes the sequence of messages that of the calls.
 	order   sync.Mutex
 	subject string
 

@@ -14,13 +14,14 @@ import (
 	"millwright/events"
 )
 
-// A ReadOnly client makes no consumer: who may make one chooses where the server sends what is in the stream, back into the stream
-// for instance. It asks for messages by their sequences, and again when the server says that it has stored another.
+// A ReadOnly client creates no consumer: whoever may create one chooses where the server sends what is in the
+// stream, for example back into the stream. It requests messages by their sequences, and again when the
+// server announces that it has stored another.
 const (
 	batchMessages = 2000
 	batchBytes    = 8 << 20
-	// lookEveryDefault is how often it looks where nobody says that a message was stored: on a stream of a version before, or at a server
-	// that does not let it hear.
+	// lookEveryDefault is how often it looks if no announcements arrive: on a stream of an earlier version,
+	// or at a server that does not let it subscribe.
 	lookEveryDefault = 250 * time.Millisecond
 )
 
@@ -76,7 +77,7 @@ func (s *Stream) newBatches(n int) (*batches, error) {
 	if b.answers, err = s.conn.SubscribeSync(b.inbox + ".*"); err != nil {
 		return nil, err
 	}
-	if err = b.answers.SetPendingLimits(-1, -1); err == nil { // a batch is bounded by what was asked for
+	if err = b.answers.SetPendingLimits(-1, -1); err == nil { // a batch is bounded by what was requested
 		b.stored, err = s.conn.Subscribe(s.cfg.storedSubject(n), func(*nats.Msg) {
 			select {
 			case b.wake <- struct{}{}:
@@ -99,7 +100,7 @@ func (b *batches) close() {
 	}
 }
 
-// readOn hands out a batch; if there is none it waits.
+// readOn delivers a batch; if there is none it waits.
 func (b *batches) readOn(ctx context.Context, fn func(events.Message) error) error {
 	before := b.delivered.Load()
 	if err := b.ask(); err != nil {
@@ -108,7 +109,7 @@ func (b *batches) readOn(ctx context.Context, fn func(events.Message) error) err
 	for {
 		m, err := b.next(ctx)
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-			return nil // whoever was asked died: ask again
+			return nil // the server that was asked died: ask again
 		}
 		if err != nil {
 			return err
@@ -130,7 +131,7 @@ func (b *batches) readOn(ctx context.Context, fn func(events.Message) error) err
 	}
 }
 
-// ask requests what comes after that delivered last.
+// ask requests what follows the message delivered last.
 func (b *batches) ask() error {
 	b.asked++
 	request, err := json.Marshal(map[string]any{
@@ -144,7 +145,7 @@ func (b *batches) ask() error {
 
 func (b *batches) reply() string { return b.inbox + "." + strconv.Itoa(b.asked) }
 
-// next returns a part of the answer to what was asked last. Late ones to former questions are passed over.
+// next returns a part of the answer to the last request. Late answers to earlier requests are skipped.
 func (b *batches) next(ctx context.Context) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*askAgain)
 	defer cancel()

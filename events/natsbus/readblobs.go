@@ -17,13 +17,13 @@ import (
 	"millwright/events"
 )
 
-// readBlobs are the blobs of a ReadOnly client. It asks the bucket's stream for single messages, of its leader, which has all that was
-// acknowledged; the object store's own reads would take a consumer.
+// readBlobs are the blobs of a ReadOnly client. It requests single messages of the bucket's stream from its
+// leader, which has everything that was acknowledged; the object store's own reads would need a consumer.
 type readBlobs struct {
 	s *Stream
 }
 
-// errReadOnly is what a ReadOnly client answers to a write.
+// errReadOnly is what a ReadOnly client returns for a write.
 var errReadOnly = errors.New("this client only reads")
 
 func (b *readBlobs) Put(context.Context, string, []byte) error { return errReadOnly }
@@ -34,7 +34,7 @@ func (b *readBlobs) Delete(context.Context, string) error { return errReadOnly }
 
 func (b *readBlobs) stream() string { return "OBJ_" + b.s.cfg.bucket() }
 
-// subjectOf a blob's description; the one of "" is what all begin with.
+// subjectOf a blob's description; that of "" is the common prefix of all.
 func (b *readBlobs) subjectOf(name string) string {
 	return "$O." + b.s.cfg.bucket() + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
 }
@@ -104,7 +104,7 @@ func (b *readBlobs) Get(ctx context.Context, name string) ([]byte, error) {
 // Open implements events.Blobs.
 func (b *readBlobs) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
-	o, err := b.find(ctx, name)
+	o, err := b.findBlob(ctx, name)
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("get blob %s: %w", name, err)
@@ -113,7 +113,7 @@ func (b *readBlobs) Open(ctx context.Context, name string) (io.ReadCloser, error
 	return o, nil
 }
 
-func (b *readBlobs) find(ctx context.Context, name string) (*readObject, error) {
+func (b *readBlobs) findBlob(ctx context.Context, name string) (*readObject, error) {
 	described, err := b.message(ctx, map[string]any{"last_by_subj": b.subjectOf(name)})
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ type readObject struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	info   jetstream.ObjectInfo
-	// chunks were read up to message next of the bucket's stream; chunk is what is left of the last.
+	// chunks were read up to message next of the bucket's stream; chunk is the rest of the last one.
 	chunks uint32
 	next   uint64
 	chunk  []byte
@@ -153,7 +153,7 @@ func (o *readObject) Read(into []byte) (int, error) {
 			return 0, o.end()
 		}
 		m, err := o.b.message(o.ctx, map[string]any{"seq": o.next, "next_by_subj": "$O." + o.b.s.cfg.bucket() + ".C." + o.info.NUID})
-		if err != nil { // also if it was deleted meanwhile
+		if err != nil { // also if it was deleted in the meantime
 			return 0, fmt.Errorf("get blob %s: %w", o.info.Name, err)
 		}
 		o.chunk, o.next = m.Message.Data, m.Message.Sequence+1

@@ -11,16 +11,19 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// replicasMost a stream and a bucket get unless Config says otherwise: with three, one server may die and nothing stops.
+// replicasMost is how many replicas a stream and a bucket get unless Config says otherwise: with three, one
+// server may die without interruption.
 const replicasMost = 3
 
-// raiseEvery is how often a stream or bucket with fewer replicas than there could be is offered to the servers again.
+// raiseEvery is how often the servers are asked to raise the replicas of a stream or bucket that has fewer
+// than there could be.
 const raiseEvery = time.Minute
 
-// Codes of the server's refusals to keep that many replicas: no such peers, not enough of them, not a cluster.
+// Codes of the server's refusals to keep that many replicas: no such peers, not enough of them, not a
+// cluster.
 var tooManyReplicas = []jetstream.ErrorCode{10005, 10023, 10074}
 
-// replicas are the numbers to try, the wanted one first.
+// replicas are the numbers to try, the desired one first.
 func (c Config) replicas() []int {
 	switch {
 	case c.Replicas > 0:
@@ -31,7 +34,7 @@ func (c Config) replicas() []int {
 	return []int{replicasMost, 1}
 }
 
-// withReplicas calls create with fewer replicas while the servers refuse the number.
+// withReplicas calls create with fewer replicas as long as the servers refuse the number.
 func (c Config) withReplicas(create func(replicas int) error) error {
 	var err error
 	for _, n := range c.replicas() {
@@ -47,8 +50,8 @@ func refused(err error, codes ...jetstream.ErrorCode) bool {
 	return errors.As(err, &api) && api.APIError() != nil && slices.Contains(codes, api.APIError().ErrorCode)
 }
 
-// raise gives stream and bucket the replicas they were refused when they were made, now that there may be more servers. That they are
-// refused again is no error.
+// raise gives stream and bucket the replicas they were refused when they were created, now that there may be
+// more servers. Being refused again is not an error.
 func (s *Stream) raise(ctx context.Context) error {
 	want := s.cfg.replicas()[0]
 	for _, name := range []string{s.cfg.streamName(s.current()), "OBJ_" + s.cfg.bucket()} {
@@ -92,7 +95,8 @@ func (s *Stream) raiseSometimes(ctx context.Context) {
 type Placement struct {
 	// Replicas of the stream or the bucket, whichever has fewer. Offline counts those that do not answer.
 	Replicas, Offline int
-	// Servers that the URL names, if they are a cluster; 1 if not. What a server tells of others counts each of their addresses.
+	// Servers is the number of servers in the URL if they are a cluster, otherwise 1. The list that a server
+	// announces would count each of their addresses.
 	Servers int
 }
 

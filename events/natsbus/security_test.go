@@ -167,7 +167,8 @@ func attacks(stream, bucket, observations string) []attack {
 	)
 }
 
-// TestNoReaderWritesWhateverItSends: the stream, the bucket and the list of streams are the same after all attacks.
+// TestNoReaderWritesWhateverItSends: the stream, the bucket and the list of streams are the same after all
+// attacks.
 func TestNoReaderWritesWhateverItSends(t *testing.T) {
 	server := startSecured(t)
 	watcher := server.open(t, server.config("watcher", "w-secret", false))
@@ -211,7 +212,8 @@ func TestNoReaderWritesWhateverItSends(t *testing.T) {
 	}
 }
 
-// settle returns when the server has done what it was asked before: questions of one connection are answered in order.
+// settle returns when the server has done what it was asked before: questions of one connection are answered
+// in order.
 func settle(t *testing.T, server secured) {
 	t.Helper()
 	reader := server.open(t, server.config("reader", "r-secret", true))

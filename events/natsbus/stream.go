@@ -92,15 +92,15 @@ func (s *Stream) open(ctx context.Context) error {
 	return s.bind(ctx)
 }
 
-// bind finds the incarnation in force, creating one if there is none or if the last has lost messages, and the
-// bucket beside it.
+// bind finds the incarnation in force, creating one if there is none or if the last has lost messages, and
+// the bucket beside it.
 func (s *Stream) bind(ctx context.Context) error {
 	n, err := s.highest(ctx)
 	if err != nil {
 		return err
 	}
 	for n = max(n, 1); ; n++ {
-		seen := s.minSequence(n) // before the state is asked for: it rises all the time
+		seen := s.minSequence(n) // before the state is requested, since it rises all the time
 		state, err := s.ensure(ctx, n)
 		if err != nil {
 			return err
@@ -121,11 +121,11 @@ func (s *Stream) highest(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// askAgain is how long an answer may take before a question is asked again: a server that died takes those it was asked along, and who
-// leads after it does not know of them.
+// askAgain is how long an answer may take before a request is repeated: a server that dies takes the requests
+// it was sent along, and the next leader does not know of them.
 const askAgain = time.Second
 
-// ask repeats a question that changes nothing until it is answered, for RequestTimeout at most.
+// ask repeats a request that changes nothing until it is answered, for RequestTimeout at most.
 func (s *Stream) ask(ctx context.Context, question func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
 	defer cancel()
@@ -227,7 +227,8 @@ func stateOf(info *jetstream.StreamInfo) events.StreamState {
 	return state
 }
 
-// State implements events.Stream. If the incarnation is no longer in force it moves to the one that is.
+// State implements events.Stream. If the incarnation is no longer in force, the client moves to the one that
+// is.
 func (s *Stream) State(ctx context.Context) (events.StreamState, error) {
 	n := s.current()
 	seen := s.minSequence(n)
@@ -260,7 +261,8 @@ func (s *Stream) stateOf(ctx context.Context, n int) (state events.StreamState, 
 	return state, nil
 }
 
-// Renew implements events.Stream; a ReadOnly client can't. The incarnation before stays until its messages are too old; older ones go.
+// Renew implements events.Stream; a ReadOnly client cannot. The previous incarnation is kept until its
+// messages are too old; older ones are deleted.
 func (s *Stream) Renew(ctx context.Context) (events.StreamState, error) {
 	n, err := s.highest(ctx)
 	if err != nil {

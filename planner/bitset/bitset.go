@@ -2,8 +2,8 @@
 // topology key, places of a plan.
 //
 // Set has a fixed number of words, chosen when it is made; its operations work in place and allocate nothing.
-// Growing has no bound. Neither checks ranges beyond what slices do: sets that are combined must be made for
-// the same number of members.
+// Growing has no upper bound. Neither checks ranges beyond what slices do: sets that are combined must have
+// been made for the same number of members.
 package bitset
 
 import (
@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// Word is how many members one word of a set holds.
+// Word is the number of members that one word of a set holds.
 const Word = 64
 
 // Set of the numbers from 0 up to the number of members it was made for. Sets that are combined have equal
@@ -144,7 +144,7 @@ func (s Set) Members() iter.Seq[int] {
 	}
 }
 
-// Growing is a set of numbers without a bound; the zero value is empty.
+// Growing is a set of numbers without an upper bound; the zero value is empty.
 type Growing []uint64
 
 // Has reports that i is in g.
@@ -165,7 +165,7 @@ func (g *Growing) Remove(i int) {
 	}
 }
 
-// Truncate removes all from n on.
+// Truncate removes all numbers from n on.
 func (g *Growing) Truncate(n int) {
 	if n/Word >= len(*g) {
 		return

@@ -108,7 +108,8 @@ func (c *Catalog) For(nodeClass string, generation int64, reservationsAt time.Ti
 	return &other
 }
 
-// FromTypes makes a catalogue of types made by hand; it sets Index, Shape and Allocatable, and sorts their offerings.
+// FromTypes makes a catalogue of types made by hand; it sets Index, Shape and Allocatable, and sorts their
+// offerings.
 func FromTypes(nodeClass string, types ...*InstanceType) *Catalog {
 	cat := &Catalog{NodeClass: nodeClass, Types: slices.Clone(types)}
 	slices.SortFunc(cat.Types, func(a, b *InstanceType) int { return cmp.Compare(a.Name, b.Name) })
@@ -118,8 +119,28 @@ func FromTypes(nodeClass string, types ...*InstanceType) *Catalog {
 	return cat.indexed(nil)
 }
 
-// finish derives what follows from the rest: order of offerings, requirements, allocatable. The Hardware may be shared: it is
-// replaced, not changed.
+// With returns the catalogue with other types in the places of their Index. They may differ from those there
+// in prices and amounts, and in nothing else; all the rest is shared.
+func (c *Catalog) With(changed []*InstanceType) *Catalog {
+	other := *c
+	other.Types, other.offers, other.places = slices.Clone(c.Types), nil, nil
+	amounts := false
+	for _, t := range changed {
+		if a := allocatable(t.Capacity, t.Overhead); !a.Equal(t.Allocatable) {
+			h := *t.Hardware
+			h.Allocatable = a
+			t.Hardware, amounts = &h, true
+		}
+		other.Types[t.Index] = t
+	}
+	if amounts {
+		other.fit = newFitIndex(other.Types, []*Catalog{c})
+	}
+	return &other
+}
+
+// finish derives what follows from the rest: order of offerings, requirements, allocatable. The Hardware may
+// be shared: it is replaced, not changed.
 func (t *InstanceType) finish() {
 	sortOfferings(t.Offerings)
 	for i := range t.Offerings {

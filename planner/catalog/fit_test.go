@@ -9,7 +9,8 @@ import (
 	"millwright/planner/resource"
 )
 
-// TestManyAmountsAreIndexedSparsely: with more amounts than have sets of their own, at every amount and beside it.
+// TestManyAmountsAreIndexedSparsely: with more amounts than have sets of their own, at every amount and
+// beside it.
 func TestManyAmountsAreIndexedSparsely(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 400).Draw(t, "types")
@@ -47,6 +48,41 @@ func TestManyAmountsAreIndexedSparsely(t *testing.T) {
 		}
 		if got := c.Largest(b, within, nil).Memory; got != largest {
 			t.Fatalf("the largest has %d, not %d", got, largest)
+		}
+	})
+}
+
+// TestWhatIsKnownOfAShrinkingSetIsTrue: whatever a set loses, asked with what is known of it it says the same
+// as anew.
+func TestWhatIsKnownOfAShrinkingSetIsTrue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 300).Draw(t, "types")
+		spread := rapid.Int64Range(1, 700).Draw(t, "amounts")
+		var types []*InstanceType
+		for i := range n {
+			amount := int64(i) * 7919 % spread
+			types = append(types, &InstanceType{Hardware: &Hardware{Name: fmt.Sprintf("t%03d", i), Capacity: resource.Vector{MilliCPU: amount, Memory: spread - amount, Pods: amount % 5}}})
+		}
+		c := FromTypes("class", types...)
+		b, within, known := c.All(), c.All(), Extent{}
+		for i := range n {
+			if rapid.IntRange(0, 3).Draw(t, "outside") == 0 {
+				within.Remove(i)
+			}
+		}
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			b.Remove(rapid.IntRange(0, n-1).Draw(t, "lost"))
+			need := resource.Vector{MilliCPU: rapid.Int64Range(0, spread).Draw(t, "cpu"), Memory: rapid.Int64Range(0, spread/2).Draw(t, "memory"), Pods: rapid.Int64Range(0, 3).Draw(t, "pods")}
+			want, extent := b.Clone(), known
+			c.Narrow(want, &need)
+			c.NarrowWithin(b, &need, &extent)
+			if !b.Equal(want) {
+				t.Fatalf("narrowed to %v, not %v", b, want)
+			}
+			known = extent
+			if got, want := c.LargestWithin(b, within, nil, &known), c.Largest(b, within, nil); !got.Equal(want) {
+				t.Fatalf("the largest are %v, not %v", got, want)
+			}
 		}
 	})
 }

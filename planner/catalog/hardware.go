@@ -15,11 +15,12 @@ import (
 	"millwright/planner/resource"
 )
 
-// Hardware is what an instance type is, wherever it can be had and whatever it costs. All catalogues whose NodeClasses make the
-// same of a type share it: never change it.
+// Hardware is what an instance type is, wherever it can be had and whatever it costs. All catalogues whose
+// NodeClasses make the same of a type share it: never change it.
 type Hardware struct {
 	Name string
-	// Requirements are the labels its nodes may get, but for those that say where it can be had: InstanceType.Requirements has all.
+	// Requirements are the labels its nodes may get, but for those that say where it can be had:
+	// InstanceType.Requirements has all.
 	Requirements requirement.Set
 	// Allocatable = Capacity − Overhead, memory also less huge pages.
 	Capacity, Overhead, Allocatable resource.Vector
@@ -40,7 +41,8 @@ type place struct {
 	key          string
 }
 
-// derive adds what follows from the rest; values are those of derivedKeys. The bits say of which keys it does.
+// derive adds what follows from the rest; values are those of derivedKeys. The bits say of which keys it
+// does.
 func derive(s requirement.Set, values [len(derivedKeys)][]string) (requirement.Set, uint8) {
 	bits := uint8(0)
 	for i, key := range derivedKeys {
@@ -167,18 +169,8 @@ func publish(out *events.CatalogInstanceType, s requirement.Set, derived uint8) 
 			out.Requirements[r.Key()] = append([]string{}, r.Values()...)
 			continue
 		}
-		for _, e := range impossibleOr(r) {
+		for _, e := range r.ExactEntries() {
 			out.Others = append(out.Others, events.CatalogRequirement{Key: e.Key, Operator: string(e.Operator), Values: e.Values})
 		}
-	}
-}
-
-// impossibleOr returns r's entries; of one that no node meets, entries that contradict each other.
-func impossibleOr(r requirement.Requirement) []karpv1.NodeSelectorRequirementWithMinValues {
-	if !r.Impossible() {
-		return r.Entries()
-	}
-	return []karpv1.NodeSelectorRequirementWithMinValues{
-		{Key: r.Key(), Operator: corev1.NodeSelectorOpExists}, {Key: r.Key(), Operator: corev1.NodeSelectorOpDoesNotExist},
 	}
 }

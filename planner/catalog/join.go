@@ -7,8 +7,8 @@ import (
 	"millwright/planner/requirement"
 )
 
-// Join returns the List at the given prices, as the catalogue of no NodeClass yet (see Catalog.For). like are catalogues joined with
-// the same prices that it may share with.
+// Join returns the List at the given prices, as a catalogue that belongs to no NodeClass yet (see
+// Catalog.For). like are catalogues joined with the same prices, with which it may share parts.
 func (l *List) Join(prices Prices, like ...*Catalog) *Catalog {
 	cat := &Catalog{Types: make([]*InstanceType, len(l.hardware)), offers: l.offers, places: l.places}
 	types := make([]InstanceType, len(l.hardware))
@@ -27,10 +27,10 @@ func (l *List) Join(prices Prices, like ...*Catalog) *Catalog {
 	return cat
 }
 
-// whereKey tells what is not reserved apart.
+// whereKey distinguishes offerings that are not reserved.
 type whereKey struct{ zone, zoneID, capacityType string }
 
-// priced are a type's offerings; those in the same place share it.
+// priced returns a type's offerings with prices; those in the same place share it.
 func priced(instanceType string, at *offers, prices Prices, wheres map[whereKey]*Where) []Offering {
 	out := make([]Offering, len(at.list))
 	for i := range at.list {
@@ -52,7 +52,7 @@ func priced(instanceType string, at *offers, prices Prices, wheres map[whereKey]
 	return out
 }
 
-// shareOfferings replaces offerings by those of o that were made of the same, if shapes have the same numbers in both.
+// shareOfferings replaces offerings by the equal ones of o, if shapes have the same numbers in both.
 func (c *Catalog) shareOfferings(o *Catalog) {
 	if o.offers == nil || !slices.Equal(c.shapes, o.shapes) {
 		return

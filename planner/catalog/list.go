@@ -10,9 +10,9 @@ import (
 	"millwright/events"
 )
 
-// List is the instance types that EC2 offers to a NodeClass, as they were published and without prices. It never changes. NodeClasses
-// of which EC2 makes the same share one List; those that differ share the parts that are equal: a further NodeClass costs what is
-// different about it.
+// List is the instance types that EC2 offers to a NodeClass, as they were published and without prices. It
+// never changes. NodeClasses with the same types share one List; the Lists of the others share the parts that
+// are equal, so a further NodeClass costs only what is different about it.
 type List struct {
 	hardware []*Hardware // by name
 	places   []*place    // by the same index
@@ -20,7 +20,7 @@ type List struct {
 	digest   uint64
 }
 
-// offers are where a type can be had. Types that can be had in the same places share them.
+// offers says where a type is available. Types that are available in the same places share one.
 type offers struct {
 	list []events.CatalogOffering
 	key  string
@@ -29,8 +29,9 @@ type offers struct {
 // listsLike is how many other Lists are searched for parts to share.
 const listsLike = 8
 
-// NewList reads the types of a published catalogue, and keeps nothing of it. Of types of the same name the first counts. like are
-// Lists that it may share with; if one of them is equal it is returned itself.
+// NewList reads the types of a published catalogue, and keeps nothing of it. If two types have the same name,
+// the first counts. like are Lists that it may share parts with; if one of them is equal, that one is
+// returned.
 func NewList(types []events.CatalogInstanceType, like ...*List) *List {
 	source := make([]*events.CatalogInstanceType, len(types))
 	for i := range types {
@@ -70,7 +71,7 @@ func (t *texts) offersOf(src *events.CatalogInstanceType, places map[string]*off
 	return o
 }
 
-// keyOf is a text that two lists of offerings share exactly if they are equal.
+// keyOf is a text that two lists of offerings have in common exactly if they are equal.
 func keyOf(list []events.CatalogOffering) string {
 	var b []byte
 	for i := range list {
@@ -111,7 +112,7 @@ func (l *List) equal(o *List) bool {
 		slices.EqualFunc(l.offers, o.offers, func(a, b *offers) bool { return a == b || a.key == b.key })
 }
 
-// share replaces what is equal in o by what o has. The caller has just made l.
+// share replaces the parts of l that are equal in o by those of o. The caller has just made l.
 func (l *List) share(o *List) {
 	offered, places := map[string]*offers{}, map[string]*place{}
 	for i, p := range o.offers {
@@ -124,7 +125,7 @@ func (l *List) share(o *List) {
 		if p := places[l.places[i].key]; p != nil {
 			l.places[i] = p
 		}
-		at, found := o.find(h.Name)
+		at, found := o.findHardware(h.Name)
 		if !found {
 			continue
 		}
@@ -136,12 +137,12 @@ func (l *List) share(o *List) {
 	}
 }
 
-func (l *List) find(name string) (int, bool) {
+func (l *List) findHardware(name string) (int, bool) {
 	return slices.BinarySearchFunc(l.hardware, name, func(h *Hardware, n string) int { return cmp.Compare(h.Name, n) })
 }
 
-// Published returns the types as a catalogue that yields an equal List: what follows from the rest, and nothing else, may be missing
-// from those it was made of.
+// Published returns the types as a catalogue that yields an equal List. Compared with the catalogue the List
+// was made from, only what can be derived may be missing.
 func (l *List) Published() []events.CatalogInstanceType {
 	types := make([]events.CatalogInstanceType, len(l.hardware))
 	for i, h := range l.hardware {

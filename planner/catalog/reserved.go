@@ -39,8 +39,8 @@ func reservedOffering(instanceType string, o *events.CatalogOffering, prices Pri
 	return out
 }
 
-// Reservations returns the free instances of the reservations that available offerings stand for; of
-// offerings that share one the least counts (reference: scheduling §7.6). nil if there are none.
+// Reservations returns the number of free instances of each reservation that an available offering stands
+// for; if several offerings share one, the least counts (reference: scheduling §7.6). nil if there are none.
 func (c *Catalog) Reservations() map[string]int64 {
 	var free map[string]int64
 	for _, t := range c.Types {

@@ -9,7 +9,8 @@ import (
 	"millwright/events"
 )
 
-// Types numbers the instance types and the places of several Lists, each once, in the order in which they come.
+// Types numbers the instance types and the places of several Lists, each once, in the order in which they are
+// added.
 type Types struct {
 	hardware []*Hardware
 	byName   map[string][]uint32
@@ -17,7 +18,7 @@ type Types struct {
 	byKey    map[string]uint32
 }
 
-// placed is where a type can be had.
+// placed says where a type is available.
 type placed struct {
 	*place
 	*offers
@@ -26,7 +27,7 @@ type placed struct {
 // Numbers of a type in a List.
 type Numbers struct{ Type, Places uint32 }
 
-// NewTypes numbers nothing yet.
+// NewTypes returns one without any types.
 func NewTypes() *Types {
 	return &Types{byName: map[string][]uint32{}, byKey: map[string]uint32{}}
 }
@@ -73,7 +74,7 @@ func (t *Types) Published() iter.Seq2[int, events.CatalogInstanceType] {
 	}
 }
 
-// Places yields the places by their numbers, as types that have nothing but where they can be had.
+// Places yields the places by their numbers, as types of which only the offerings are set.
 func (t *Types) Places() iter.Seq2[int, events.CatalogInstanceType] {
 	return func(yield func(int, events.CatalogInstanceType) bool) {
 		for i, p := range t.places {
@@ -86,7 +87,8 @@ func (t *Types) Places() iter.Seq2[int, events.CatalogInstanceType] {
 	}
 }
 
-// At returns a type that Published yielded at places that Places did: a NewList of such types is equal to the List that was added.
+// At combines a type that Published yielded with places that Places yielded: a NewList of such types equals
+// the List that was added.
 func At(t, places events.CatalogInstanceType) events.CatalogInstanceType {
 	requirements := make(map[string][]string, len(t.Requirements)+len(places.Requirements))
 	maps.Copy(requirements, t.Requirements)

@@ -14,11 +14,12 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 )
 
-// shareLeast is the share of the expected capacity, in per mille, that a Node must have of each requested resource (reference:
-// lifecycle §9).
+// shareLeast is the share of the expected capacity, in per mille, that a Node must have of each requested
+// resource (reference: lifecycle §9).
 const shareLeast = 900
 
-// consistent says, once the claim is initialized, whether its Node has what was expected of it. It only reports.
+// consistent says, once the claim is initialized, whether its Node has what was expected of it. It only
+// reports.
 func consistent(c *condition.List, o *karpv1.NodeClaim, nodes []*corev1.Node) {
 	const kind = karpv1.ConditionTypeConsistentStateFound
 	switch {
@@ -30,8 +31,8 @@ func consistent(c *condition.List, o *karpv1.NodeClaim, nodes []*corev1.Node) {
 	}
 }
 
-// Shortfalls are the requested resources of which the Node has less than nine tenths of what the claim expects, one
-// sentence each, by name.
+// Shortfalls are the requested resources of which the Node has less than nine tenths of what the claim
+// expects, one sentence each, by name.
 func Shortfalls(o *karpv1.NodeClaim, n *corev1.Node) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(o.Spec.Resources.Requests)) {

@@ -3,6 +3,7 @@ package claim
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"millwright/planner/ledger"
@@ -20,13 +21,14 @@ const (
 	ReasonExpired              = "expired"
 	ReasonWithdrawn            = "withdrawn"
 	ReasonScaledDown           = "scaled_down"
+	ReasonUnhealthy            = "unhealthy"
 )
 
 // nodeClassGrace is how long a claim without NodeClass waits: caches of different kinds are not in step.
 const nodeClassGrace = 10 * time.Second
 
 // dooms are the ways a claim ends without a person asking for it. Budgets do not apply to them.
-var dooms = []Transition{
+var dooms = append(interruptions(), []Transition{
 	{Move: Doom, From: living, To: Deleting, Reason: ReasonExpired, When: view.expired, Text: view.expiredText},
 	{Move: Doom, From: []State{Created}, To: Deleting, Reason: ReasonWithdrawn, When: view.stray},
 	{Move: Doom, From: living, To: Deleting, Reason: ReasonNodePoolDeleted, When: view.orphaned},
@@ -36,14 +38,16 @@ var dooms = []Transition{
 	{Move: Doom, From: []State{Created}, To: Deleting, Reason: ReasonInsufficientCapacity, When: view.noNodeClass, Text: view.noNodeClassText},
 	{Move: Doom, From: []State{Created}, To: Deleting, Reason: ReasonNodeClassNotReady, When: view.classNotReady, Text: view.classText},
 	{Move: Doom, From: []State{Created, Launching}, To: Deleting, Reason: ReasonLaunchTimeout, When: view.launchLate, Text: view.failureText},
-	{Move: Doom, From: []State{Created, Launched}, To: Deleting, Reason: ReasonRegistrationTimeout, When: view.registrationLate},
+	{Move: Doom, From: []State{Created, Launched}, To: Deleting, Reason: ReasonRegistrationTimeout, When: view.registrationLate, Text: view.bootText},
+	{Move: Doom, From: []State{Registered, Initialized}, To: Deleting, Reason: ReasonUnhealthy, When: view.unhealthy, Text: view.unhealthyText},
 	{Move: Doom, From: []State{Launched, Registered, Initialized}, To: Deleting, Reason: ReasonNodeGone, When: view.nodeless},
-}
+}...)
 
 // ErrNotDoomed: the input of a ClaimDoomed record does not lead to its decision.
 var ErrNotDoomed = fmt.Errorf("input does not doom the claim")
 
-// Replay decides again from a record's own input, and returns the explanation of that or reports a difference.
+// Replay decides again from a record's own input, and returns the explanation of that or reports a
+// difference.
 func Replay(d *ledger.ClaimDoomed) (Explanation, error) {
 	var in Input
 	if err := json.Unmarshal(d.Input, &in); err != nil {
@@ -52,6 +56,9 @@ func Replay(d *ledger.ClaimDoomed) (Explanation, error) {
 	got := Next(in)
 	if got.Move != Doom || got.Reason != d.Reason || got.Message != d.Message || in.Name != d.Claim {
 		return Explanation{}, fmt.Errorf("%w: %s: recorded %s, replayed %s %s", ErrNotDoomed, d.Claim, d.Reason, got.Move, got.Reason)
+	}
+	if again := Payload(in, got); !again.Deadline.Equal(d.Deadline) || !slices.Equal(again.Unavailable, d.Unavailable) || !again.Failed.Equal(d.Failed) {
+		return Explanation{}, fmt.Errorf("%w: %s: recorded %s by %s, replayed by %s", ErrNotDoomed, d.Claim, d.Reason, d.Deadline, again.Deadline)
 	}
 	return Explain(in, got), nil
 }
@@ -71,10 +78,11 @@ func Explain(in Input, a Action) Explanation {
 // doomable: alive, not doomed before, and not one whose instance is yet to be found.
 func (v view) doomable() bool { return !v.deleting() && v.Ledger.Doomed == "" && !v.unsought() }
 
-// Timed are the reasons that follow from time alone. A clock that is wrong would doom every claim by them, so they are paced.
+// Timed are the reasons that follow from time alone. A clock that is wrong would doom every claim by them, so
+// they are paced.
 func Timed(reason string) bool {
 	switch reason {
-	case ReasonExpired, ReasonLaunchTimeout, ReasonRegistrationTimeout, ReasonNodeGone:
+	case ReasonExpired, ReasonLaunchTimeout, ReasonRegistrationTimeout, ReasonNodeGone, ReasonUnhealthy:
 		return true
 	}
 	return false
@@ -98,10 +106,12 @@ func (v view) expiredText() string { return "expired after " + v.object.ExpireAf
 // stray: the plan behind the object was given up; nothing was launched for it.
 func (v view) stray() bool { return v.doomable() && v.object.Stray }
 
-// orphaned: Kubernetes deletes the claim of a deleted NodePool through its owner; this says why, and doesn't wait.
+// orphaned: Kubernetes deletes the claim of a deleted NodePool through its owner; this says why, and doesn't
+// wait.
 func (v view) orphaned() bool { return v.doomable() && v.PoolGone }
 
-// collectable: EC2 says terminated; or a registered claim's instance is not known to EC2 and no kubelet answers.
+// collectable: EC2 says terminated; or a registered claim's instance is not known to EC2 and no kubelet
+// answers.
 func (v view) collectable() bool {
 	if !v.doomable() || v.CollectionHeld || !v.vanished() {
 		return false
@@ -132,14 +142,15 @@ func (v view) launchLate() bool {
 	return v.timely(ReasonLaunchTimeout) && passed(v.certain(), v.launchDeadline())
 }
 
-// registrationLate: no Node came. One that is there is registered, however late: who adopts a claim or comes back after an outage
-// did not give it the time.
+// registrationLate: no Node came. One that is there is registered, however late: who adopts a claim or comes
+// back after an outage did not give it the time.
 func (v view) registrationLate() bool {
 	return v.timely(ReasonRegistrationTimeout) && !v.object.Registered && !v.joined() && passed(v.certain(), v.registrationDeadline())
 }
 
-// nodeless: the Node was deleted without our finalizer, and did not come back. The instance runs for nothing, and pods planned
-// for it would wait for ever. A claim whose object says that it is registered may be short of the record of that.
+// nodeless: the Node was deleted without our finalizer, and did not come back. The instance runs for nothing,
+// and pods planned for it would wait for ever. A claim whose object says that it is registered may be short
+// of the record of that.
 func (v view) nodeless() bool {
 	return v.timely(ReasonNodeGone) && v.NodeGone && len(v.Nodes) == 0
 }

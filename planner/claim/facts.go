@@ -15,6 +15,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/ledger"
+	"millwright/planner/nodepool"
 )
 
 // FactsOfLedger extracts what Input needs; nil for nil.
@@ -28,7 +29,7 @@ func FactsOfLedger(c *ledger.Claim) *LedgerFacts {
 		f.InstanceID = c.Instance.InstanceID
 	}
 	if c.Doomed != nil {
-		f.Doomed = c.Doomed.Reason
+		f.Doomed, f.Deadline = c.Doomed.Reason, c.Doomed.Deadline
 	}
 	return f
 }
@@ -74,8 +75,8 @@ func FactsOfObject(o *karpv1.NodeClaim, l *ledger.Claim, logID string) *ObjectFa
 	return f
 }
 
-// inherited reports that somebody else may have asked for an instance that the object does not show: who makes a claim by hand
-// leaves finalizer, status and owner to the controller, and we adopt before we write.
+// inherited reports that somebody else may have asked for an instance that the object does not show: who
+// makes a claim by hand leaves finalizer, status and owner to the controller, and we adopt before we write.
 func inherited(o *karpv1.NodeClaim, author, logID string) bool {
 	switch {
 	case o.Status.ProviderID != "" || author == logID && logID != "":
@@ -127,10 +128,7 @@ func IsHeld(n *corev1.Node) bool {
 }
 
 // Managed reports that the NodeClaim refers to an EC2NodeClass.
-func Managed(o *karpv1.NodeClaim) bool {
-	ref := o.Spec.NodeClassRef
-	return ref != nil && ref.Group == awsv1.Group && ref.Kind == "EC2NodeClass"
-}
+func Managed(o *karpv1.NodeClaim) bool { return nodepool.SupportedClass(o.Spec.NodeClassRef) }
 
 func isReady(n *corev1.Node) bool {
 	for _, c := range n.Status.Conditions {

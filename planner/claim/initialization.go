@@ -17,8 +17,8 @@ type Pending struct {
 	Message string `json:"message"`
 }
 
-// PendingOf returns the first thing that keeps the Node from being initialized, nil if nothing does. Without
-// a claim nothing can be said: nil.
+// PendingOf returns the first thing that keeps the Node from being initialized, nil if nothing does or if
+// there is no claim.
 func PendingOf(n *corev1.Node, o *karpv1.NodeClaim) *Pending {
 	if o == nil {
 		return nil

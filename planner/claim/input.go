@@ -12,10 +12,11 @@ import (
 type Input struct {
 	Name string    `json:"name"`
 	Now  time.Time `json:"now"`
-	// AsOf is the watcher's last heartbeat: what follows from time alone follows from the earlier of it and Now, so from no clock by
-	// itself. Zero in records of before planner version 11, which had Now alone.
+	// AsOf is the watcher's last heartbeat: what follows from time alone follows from the earlier of it and
+	// Now, so from no clock by itself. Zero in records of before planner version 11, which had Now alone.
 	AsOf time.Time `json:"asOf,omitzero"`
-	// Paced are the reasons of which so many claims were doomed a moment ago that this one waits, each with until when.
+	// Paced are the reasons of which so many claims were doomed a moment ago that this one waits, each with
+	// until when.
 	Paced map[string]time.Time `json:"paced,omitempty"`
 	// LaunchTimeout and RegistrationTimeout; 0 means never.
 	LaunchTimeout       time.Duration `json:"launchTimeout"`
@@ -24,8 +25,8 @@ type Input struct {
 	Ledger *LedgerFacts `json:"ledger,omitempty"`
 	// Object is nil if no NodeClaim of the name is known.
 	Object *ObjectFacts `json:"object,omitempty"`
-	// ObjectGone: the API server itself said that the Ledger's object does not exist. A cache that lacks it proves
-	// nothing.
+	// ObjectGone: the API server itself said that the Ledger's object does not exist. A cache that lacks it
+	// proves nothing.
 	ObjectGone bool `json:"objectGone,omitempty"`
 	// Nodes whose provider id is the claim's, by name.
 	Nodes []NodeFacts `json:"nodes,omitempty"`
@@ -33,20 +34,30 @@ type Input struct {
 	NodeGone bool `json:"nodeGone,omitempty"`
 	// NodeClass the claim refers to; nil if there is none or it is being deleted.
 	NodeClass *NodeClassFacts `json:"nodeClass,omitempty"`
-	// PoolMissing: no NodePool has the UID the claim was planned for. PoolGone: a list read from the API server
-	// after the claim was planned says so too.
+	// PoolMissing: no NodePool has the UID the claim was planned for. PoolGone: a list read from the API
+	// server after the claim was planned says so too.
 	PoolMissing bool `json:"poolMissing,omitempty"`
 	PoolGone    bool `json:"poolGone,omitempty"`
 	// Failure of the last launch attempt, or of building its request; nil if nothing failed since.
 	Failure *Failure `json:"failure,omitempty"`
+	// Boot is what EC2 said about an instance whose Node is overdue; nil while it is not, or was not asked
+	// about.
+	Boot *Boot `json:"boot,omitempty"`
 	// Instance is what EC2 last said.
 	Instance InstanceFacts `json:"instance,omitzero"`
+	// Interruptions are the messages about the instance from the interruption queue, in the order of
+	// events.InterruptionKinds.
+	Interruptions []Interruption `json:"interruptions,omitempty"`
+	// Offering is what the instance runs on, as far as it is known; nil without an instance.
+	Offering *Offering `json:"offering,omitempty"`
+	// Unhealthy is why the Node is to be replaced, and when; nil if it is healthy, or nothing is repaired.
+	Unhealthy *Unhealthy `json:"unhealthy,omitempty"`
 	// Sought: an inherited claim's instance was searched by its tag for long enough, and there is none.
 	Sought bool `json:"sought,omitempty"`
 	// CollectionHeld: so many instances vanished at once that a person has to look first.
 	CollectionHeld bool `json:"collectionHeld,omitempty"`
-	// Stopped: an operator has stopped everything; what creates or ends something waits. LogAway: the event log can't
-	// be reached; nothing is decided or created, but what is recorded and converges goes on.
+	// Stopped: an operator has stopped everything; what creates or ends something waits. LogAway: the event
+	// log can't be reached; nothing is decided or created, but what is recorded and converges goes on.
 	Stopped bool `json:"stopped,omitempty"`
 	LogAway bool `json:"logAway,omitempty"`
 	// RetryAt: an effect of the claim failed; none is tried before.
@@ -77,9 +88,12 @@ type LedgerFacts struct {
 	Attempt    int    `json:"attempt,omitempty"`
 	InstanceID string `json:"instanceID,omitempty"`
 	// Doomed is the reason of ClaimDoomed; empty if the claim may live.
-	Doomed     string `json:"doomed,omitempty"`
-	Terminated bool   `json:"terminated,omitempty"`
-	// Inherited: another controller, or Millwright with another log, had the claim in hand and may have launched for it.
+	Doomed string `json:"doomed,omitempty"`
+	// Deadline is when the instance is taken away by a recorded notice; zero: none is recorded.
+	Deadline   time.Time `json:"deadline,omitzero"`
+	Terminated bool      `json:"terminated,omitempty"`
+	// Inherited: another controller, or Millwright with another log, had the claim in hand and may have
+	// launched for it.
 	Inherited bool `json:"inherited,omitempty"`
 }
 
@@ -89,8 +103,8 @@ type ObjectFacts struct {
 	Created time.Time `json:"created"`
 	// Ours: the annotation millwright.sh/record names the record that planned the Ledger's claim.
 	Ours bool `json:"ours,omitempty"`
-	// Stray: it names a record of our log that planned it, but the Ledger's claim of the name was not planned: the
-	// planned one was closed before the object was seen.
+	// Stray: it names a record of our log that planned it, but the Ledger's claim of the name was not
+	// planned: the planned one was closed before the object was seen.
 	Stray bool `json:"stray,omitempty"`
 	// Inherited: it has no instance, and bears the marks of another controller: see inherited.
 	Inherited bool `json:"inherited,omitempty"`
@@ -128,6 +142,40 @@ type NodeFacts struct {
 	Pending *Pending `json:"pending,omitempty"`
 	// Drained: the terminator recorded that nothing is left to wait for.
 	Drained bool `json:"drained,omitempty"`
+}
+
+// Interruption is a message about the instance; see events.Interruption.
+type Interruption struct {
+	Kind string    `json:"kind"`
+	At   time.Time `json:"at"`
+	// Deadline is when the instance is taken away; zero if the message says nothing of it.
+	Deadline time.Time `json:"deadline,omitzero"`
+	// NotBefore is when a scheduled event begins.
+	NotBefore time.Time `json:"notBefore,omitzero"`
+	MessageID string    `json:"id,omitempty"`
+	Detail    string    `json:"detail,omitempty"`
+}
+
+// Offering an instance runs on; empty where it is not known.
+type Offering struct {
+	InstanceType  string `json:"type,omitempty"`
+	Zone          string `json:"zone,omitempty"`
+	CapacityType  string `json:"capacityType,omitempty"`
+	ReservationID string `json:"reservation,omitempty"`
+	ImageID       string `json:"image,omitempty"`
+}
+
+// Unhealthy is the condition of a Node for which it is to be replaced first.
+type Unhealthy struct {
+	Condition string `json:"condition"`
+	Status    string `json:"status"`
+	// Reason is the condition's own.
+	Reason string `json:"reason,omitempty"`
+	// Since is when it came, Until how long it is tolerated.
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
+	// Blocked says why nothing is repaired: too many of all are unhealthy.
+	Blocked string `json:"blocked,omitempty"`
 }
 
 // NodeClassFacts: Ready is the status of the condition, at the current generation; else Unknown.

@@ -10,23 +10,25 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 )
 
-// podEventStep is how much later than the pod event a NodeClaim tells of another one must be to be told (reference:
-// disruption §1): pods that come and go all the time cost few writes.
+// podEventStep is how much later than the pod event in a NodeClaim's status another one must be to be written
+// there (reference: disruption §1), so that pods that come and go all the time cost few writes.
 const podEventStep = 10 * time.Second
 
-// Marks are what disruption wants to know of a NodeClaim and Ready does not depend on (reference: disruption §1). What is not
-// known stays as the object has it.
+// Marks are what disruption needs in a NodeClaim's status but Ready does not depend on (reference: disruption
+// §1). What is not known stays as it is in the object.
 type Marks struct {
 	// Drift is why the claim has drifted, "" if it has not.
 	Drift      string
 	DriftKnown bool
 	// Quiet: nothing happened on the node for the NodePool's consolidateAfter.
 	Quiet, QuietKnown bool
-	// PodEvent is when a pod last came to the node, ended on it or was deleted from it; zero if none was seen.
+	// PodEvent is when a pod last came to the node, ended on it or was deleted from it; zero if no such event
+	// was seen.
 	PodEvent time.Time
 }
 
-// ShownBy reports that the NodeClaim's status has the marks, or no use for them because it is being deleted.
+// ShownBy reports that the NodeClaim's status has the marks, or does not need them because it is being
+// deleted.
 func (m Marks) ShownBy(o *karpv1.NodeClaim) bool {
 	return !o.DeletionTimestamp.IsZero() ||
 		(!m.DriftKnown || shows(o, karpv1.ConditionTypeDrifted, m.Drift != "", m.Drift)) &&
@@ -39,7 +41,8 @@ func shows(o *karpv1.NodeClaim, kind string, on bool, reason string) bool {
 	return c == nil && !on || c != nil && on && c.Status == metav1.ConditionTrue && c.Reason == reason
 }
 
-// Marked returns the NodeClaim with the marks in its status. o is not changed; it is returned itself if it shows them already.
+// Marked returns the NodeClaim with the marks in its status. o is not changed; it is returned itself if it
+// shows them already.
 func Marked(o *karpv1.NodeClaim, m Marks, now time.Time) *karpv1.NodeClaim {
 	if m.ShownBy(o) {
 		return o
@@ -59,7 +62,7 @@ func Marked(o *karpv1.NodeClaim, m Marks, now time.Time) *karpv1.NodeClaim {
 	return out
 }
 
-// mark sets a condition that is True or not there at all.
+// mark sets a condition that is either True or absent.
 func mark(c *condition.List, kind string, on bool, reason, message string) {
 	if on {
 		c.Set(kind, metav1.ConditionTrue, reason, message)

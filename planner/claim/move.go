@@ -23,16 +23,17 @@ const (
 	// Create makes the NodeClaim. RecordCreated: it is there already and is ours.
 	Create        Move = "create"
 	RecordCreated Move = "record-created"
-	// Doom is the decision that the claim goes; Delete carries it out, or follows the user who deleted the Node.
+	// Doom is the decision that the claim goes; Delete carries it out, or follows the user who deleted the
+	// Node.
 	Doom   Move = "doom"
 	Delete Move = "delete"
-	// Find asks the API server for an object that is not in sight.
+	// Find asks the API server for an object that the cache does not have.
 	Find Move = "find"
-	// Guard puts the finalizer on an object that was made without.
+	// Guard adds the finalizer to an object that was made without it.
 	Guard Move = "guard"
 	// Seek looks by tag for the instance of an inherited claim.
 	Seek Move = "seek"
-	// Launch opens an attempt and sends it. Resolve sends an open one again, or looks for what came of it.
+	// Launch opens an attempt and sends it. Resolve sends an open one again, or finds out what came of it.
 	Launch  Move = "launch"
 	Resolve Move = "resolve"
 	// Register and Initialize write on the Node, then record. Tag writes on the instance.
@@ -56,12 +57,12 @@ type Action struct {
 	// Reason and Message of Doom and Withdraw; Reason of Delete.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// At: when Wait ends by itself; zero if only a fact can end it.
+	// At: when Wait ends by itself; zero if only a new fact can end it.
 	At time.Time `json:"at,omitzero"`
 }
 
-// Transition is a legal move: from any state of From to To, if it succeeds; an empty To stays. It is the next
-// one if When says so and no earlier one of the table does.
+// Transition is a legal move: from any state of From to To, if it succeeds; with an empty To the state stays.
+// It is the next move if When says so and no earlier one in the table does.
 type Transition struct {
 	Move Move
 	From []State
@@ -73,7 +74,7 @@ type Transition struct {
 	Text func(v view) string
 }
 
-// Table of the legal moves, in the order they are tried. What ends a claim comes before what goes on with it.
+// Table of the legal moves, in the order they are tried. What ends a claim comes before what carries it on.
 var Table = slices.Concat(openings, dooms, steps, endings)
 
 var openings = []Transition{
@@ -105,8 +106,8 @@ var endings = []Transition{
 	{Move: Close, From: []State{Terminated}, To: Closed, When: view.closable},
 }
 
-// Next returns the next move. It is total: facts that fit nothing yield Wait. Only decisions are not held up by
-// an effect that failed.
+// Next returns the next move. It is total: facts that fit no move yield Wait. An effect that failed holds up
+// everything but decisions.
 func Next(in Input) Action {
 	v := look(in)
 	for _, t := range Table {

@@ -12,10 +12,10 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 )
 
-// RegisteredNode returns the Node as registration leaves it, in one write (reference: lifecycle §4): finalizer,
-// owner, the claim's labels, annotations and taints, unregistered removed, registered=true. n is not changed.
-// A Node that is registered already is returned as it is: nothing is synced later, or a startup taint that was
-// taken away would come back.
+// RegisteredNode returns the Node as registration leaves it, in one write (reference: lifecycle §4):
+// finalizer, owner, the claim's labels, annotations and taints, unregistered removed, registered=true. n is
+// not changed. A Node that is registered already is returned as it is: nothing is synced later, since that
+// would restore a startup taint that had been removed.
 func RegisteredNode(n *corev1.Node, o *karpv1.NodeClaim) *corev1.Node {
 	if IsRegistered(n) {
 		return n
@@ -38,7 +38,8 @@ func RegisteredNode(n *corev1.Node, o *karpv1.NodeClaim) *corev1.Node {
 	return out
 }
 
-// MissesUnregisteredTaint reports a Node that joined without the taint that keeps pods off until now.
+// MissesUnregisteredTaint reports a Node that joined without the taint that keeps pods off until it is
+// registered.
 func MissesUnregisteredTaint(n *corev1.Node) bool {
 	return n.Labels[karpv1.NodeRegisteredLabelKey] == "" && !taint.In(n.Spec.Taints, karpv1.UnregisteredTaint())
 }

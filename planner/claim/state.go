@@ -22,13 +22,14 @@ const (
 	Launched    State = "Launched"
 	Registered  State = "Registered"
 	Initialized State = "Initialized"
-	// Missing: the object was there and is not in sight; nothing may be concluded before the API server was asked.
+	// Missing: the object was there and is no longer found; nothing may be concluded before the API server
+	// was asked.
 	Missing State = "Missing"
 	// Deleting: the object is being deleted or gone, and an instance may run.
 	Deleting State = "Deleting"
-	// Terminated: no instance is there; the object or Nodes may still be.
+	// Terminated: there is no instance any more; the object or Nodes may still exist.
 	Terminated State = "Terminated"
-	// Closed: nothing is left, neither outside nor in the Ledger.
+	// Closed: nothing is left, neither in the cluster nor in the Ledger.
 	Closed State = "Closed"
 )
 
@@ -93,13 +94,13 @@ func (v view) launched() bool {
 	return v.Ledger != nil && v.Ledger.InstanceID != "" || v.object != nil && v.object.ProviderID != ""
 }
 
-// unsought: another controller may have launched for the claim, and nobody has looked yet. Until then it is neither
-// launched nor let go.
+// unsought: another controller may have launched for the claim, and nobody has looked yet. Until then nothing
+// is launched for it and it is not released.
 func (v view) unsought() bool {
 	return v.Ledger != nil && v.Ledger.Inherited && !v.Ledger.Terminated && !v.Sought && !v.launched()
 }
 
-// held are Nodes that stay until we let them go: registered, or with our finalizer.
+// held are Nodes that stay until we release them: registered, or with our finalizer.
 func (v view) held() []NodeFacts {
 	var held []NodeFacts
 	for _, n := range v.Nodes {
@@ -115,7 +116,7 @@ func (v view) drained() bool {
 	return !slices.ContainsFunc(v.held(), func(n NodeFacts) bool { return !n.Drained })
 }
 
-// vanished reports that EC2 has no instance any more and no kubelet says otherwise.
+// vanished reports that EC2 has no instance any more and that no kubelet says otherwise.
 func (v view) vanished() bool {
 	ready := slices.ContainsFunc(v.Nodes, func(n NodeFacts) bool { return n.Ready })
 	return v.Instance.Gone() && !ready

@@ -24,9 +24,10 @@ const (
 	messageNodeNotFound = "Node not registered with cluster"
 )
 
-// Desired returns the NodeClaim as its labels, annotations and status should be, by what the Ledger and its
-// Nodes say. o is not changed; without a difference the copy equals it. l and failure may be nil.
-func Desired(o *karpv1.NodeClaim, l *ledger.Claim, nodes []*corev1.Node, class *NodeClassFacts, failure *Failure, now time.Time) *karpv1.NodeClaim {
+// Desired returns the NodeClaim with the labels, annotations and status that follow from the Ledger and its
+// Nodes. o is not changed; without a difference the copy equals it. l, failure and
+// boot may be nil.
+func Desired(o *karpv1.NodeClaim, l *ledger.Claim, nodes []*corev1.Node, class *NodeClassFacts, failure *Failure, boot *Boot, now time.Time) *karpv1.NodeClaim {
 	out := o.DeepCopy()
 	if l != nil && l.UID != o.UID {
 		l = nil
@@ -40,14 +41,15 @@ func Desired(o *karpv1.NodeClaim, l *ledger.Claim, nodes []*corev1.Node, class *
 	hydrate(out)
 	c := ConditionsOf(o, now)
 	launched(c, out, failure, class)
-	registered(c, out, l, nodes)
+	registered(c, out, l, nodes, boot)
 	initialized(c, out, l, nodes)
 	consistent(c, out, nodes)
 	out.Status.Conditions = c.Finish()
 	return out
 }
 
-// fill tells the NodeClaim about its instance: its own labels win, annotations of the launch win.
+// fill adds to the NodeClaim what is known of its instance: the NodeClaim's own labels win over those of the
+// launch, but annotations of the launch win over its own.
 func fill(o *karpv1.NodeClaim, i *ledger.Launched) {
 	o.Labels = overlaid(i.Labels, o.Labels)
 	if len(i.Annotations) > 0 {
@@ -60,15 +62,16 @@ func fill(o *karpv1.NodeClaim, i *ledger.Launched) {
 	o.Status.Capacity, o.Status.Allocatable = list(i.Capacity), list(i.Allocatable)
 }
 
-// hydrate gives a claim of Karpenter 1.0 the label of its NodeClass, which later ones are made with (reference: lifecycle §9).
+// hydrate gives a claim of Karpenter 1.0 the label of its NodeClass, which later versions set from the start
+// (reference: lifecycle §9).
 func hydrate(o *karpv1.NodeClaim) {
 	if key, name := classLabel(o); name != "" && o.Labels[key] == "" {
 		o.Labels = overlaid(o.Labels, map[string]string{key: name})
 	}
 }
 
-// Hydrated returns the registered Node of a claim with the label of its NodeClass; nil if it has it, or is not registered: then
-// registration brings it.
+// Hydrated returns the registered Node of a claim with the label of its NodeClass added; nil if it has the
+// label, or is not registered: then registration adds it.
 func Hydrated(n *corev1.Node, o *karpv1.NodeClaim) *corev1.Node {
 	key, name := classLabel(o)
 	if name == "" || n.Labels[key] != "" || !IsRegistered(n) || !n.DeletionTimestamp.IsZero() {
@@ -104,17 +107,17 @@ func launched(c *condition.List, o *karpv1.NodeClaim, failure *Failure, class *N
 	}
 }
 
-func registered(c *condition.List, o *karpv1.NodeClaim, l *ledger.Claim, nodes []*corev1.Node) {
+func registered(c *condition.List, o *karpv1.NodeClaim, l *ledger.Claim, nodes []*corev1.Node, boot *Boot) {
 	switch {
 	case condition.IsTrue(c.Conditions, karpv1.ConditionTypeRegistered):
-		c.True(karpv1.ConditionTypeRegistered) // Karpenter 1.0 names no generation; without one Ready would be Unknown
+		c.True(karpv1.ConditionTypeRegistered) // Karpenter 1.0 sets no generation; without one Ready would be Unknown
 	case l != nil && reached(l.State, ledger.ClaimRegisteredState) && l.Node != "":
 		c.True(karpv1.ConditionTypeRegistered)
 		o.Status.NodeName = l.Node
 	case len(nodes) > 1:
 		c.Set(karpv1.ConditionTypeRegistered, metav1.ConditionFalse, "MultipleNodesFound", "Invariant violated, matched multiple nodes")
 	default:
-		c.Set(karpv1.ConditionTypeRegistered, metav1.ConditionUnknown, reasonNodeNotFound, messageNodeNotFound)
+		c.Set(karpv1.ConditionTypeRegistered, metav1.ConditionUnknown, reasonNodeNotFound, boot.unregisteredText())
 	}
 }
 
@@ -149,7 +152,7 @@ func orElse(s, other string) string {
 	return s
 }
 
-// cut shortens a text to what conditions and events carry.
+// cut shortens a text to the length that conditions and events carry.
 func cut(s string) string {
 	if r := []rune(s); len(r) > messageMax {
 		return string(r[:messageMax]) + "..."

@@ -99,11 +99,11 @@ func TestDesiredConditions(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			o := object()
-			got := claim.Desired(o, c.l, c.nodes, c.class, c.failure, t0)
+			got := claim.Desired(o, c.l, c.nodes, c.class, c.failure, nil, t0)
 			if diff := cmp.Diff(c.want, lines(got.Status.Conditions)); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
-			again := claim.Desired(got, c.l, c.nodes, c.class, c.failure, t0.Add(time.Hour))
+			again := claim.Desired(got, c.l, c.nodes, c.class, c.failure, nil, t0.Add(time.Hour))
 			if !claim.SameStatus(got, again) || !claim.SameMetadata(got, again) {
 				t.Errorf("a second look wants another write: %s", cmp.Diff(got.Status, again.Status))
 			}
@@ -117,7 +117,7 @@ func TestDesiredTellsAboutTheInstance(t *testing.T) {
 		ProviderID: "aws:///a/i-1", ImageID: "ami-1", Capacity: vector.Vector{MilliCPU: 2000}, Allocatable: vector.Vector{MilliCPU: 1930},
 		Labels: map[string]string{"team": "red", "zone": "a"}, Annotations: map[string]string{"hash": "1"},
 	}}
-	got := claim.Desired(object(), l, nil, nil, nil, t0)
+	got := claim.Desired(object(), l, nil, nil, nil, nil, t0)
 	if diff := cmp.Diff(map[string]string{"team": "blue", "zone": "a"}, got.Labels); diff != "" {
 		t.Errorf("own labels must win:\n%s", diff)
 	}
@@ -126,7 +126,7 @@ func TestDesiredTellsAboutTheInstance(t *testing.T) {
 	}
 	other := *l
 	other.UID = "u2"
-	if got := claim.Desired(object(), &other, nil, nil, nil, t0); got.Status.ProviderID != "" {
+	if got := claim.Desired(object(), &other, nil, nil, nil, nil, t0); got.Status.ProviderID != "" {
 		t.Error("another object's instance was told")
 	}
 }
@@ -135,11 +135,11 @@ func TestDesiredTellsAboutTheInstance(t *testing.T) {
 func TestTransitionTimesMoveWithTheStatusOnly(t *testing.T) {
 	o := object()
 	l := &ledger.Claim{UID: "u1"}
-	first := claim.Desired(o, l, nil, nil, &claim.Failure{Message: "a"}, t0.Add(time.Minute))
+	first := claim.Desired(o, l, nil, nil, &claim.Failure{Message: "a"}, nil, t0.Add(time.Minute))
 	if c := condition.Get(first.Status.Conditions, "Initialized"); !c.LastTransitionTime.Time.Equal(t0) {
 		t.Errorf("Unknown stands since creation, not %v", c.LastTransitionTime)
 	}
-	second := claim.Desired(first, l, nil, nil, &claim.Failure{Message: "b"}, t0.Add(2*time.Minute))
+	second := claim.Desired(first, l, nil, nil, &claim.Failure{Message: "b"}, nil, t0.Add(2*time.Minute))
 	a, b := condition.Get(first.Status.Conditions, "Launched"), condition.Get(second.Status.Conditions, "Launched")
 	if b.Message != "b" || !a.LastTransitionTime.Equal(&b.LastTransitionTime) {
 		t.Errorf("message %q at %v, before at %v", b.Message, b.LastTransitionTime, a.LastTransitionTime)
@@ -220,97 +220,6 @@ func TestPendingOf(t *testing.T) {
 			}
 			if got != c.want {
 				t.Errorf("pending = %q, want %q", got, c.want)
-			}
-		})
-	}
-}
-
-func pool() *karpv1.NodePool {
-	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	p.Spec.Template.Labels = map[string]string{"a": "1"}
-	p.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "x", Effect: "NoSchedule"}, {Key: "y", Effect: "NoSchedule"}}
-	p.Spec.Template.Spec.ExpireAfter = karpv1.NewDuration(720 * time.Hour)
-	return p
-}
-
-// The rules: api §4.
-func TestPoolHash(t *testing.T) {
-	base := claim.PoolHash(pool())
-	same := map[string]func(*karpv1.NodePool){
-		"order of taints":    func(p *karpv1.NodePool) { s := p.Spec.Template.Spec.Taints; s[0], s[1] = s[1], s[0] },
-		"durations by value": func(p *karpv1.NodePool) { p.Spec.Template.Spec.ExpireAfter.Raw = "43200m" },
-		"requirements and the rest": func(p *karpv1.NodePool) {
-			p.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: "a", Operator: "Exists"}}
-			p.Spec.Limits, p.Name = karpv1.Limits{"cpu": resource.MustParse("1")}, "other"
-		},
-	}
-	for name, change := range same {
-		p := pool()
-		change(p)
-		if claim.PoolHash(p) != base {
-			t.Errorf("%s: hash moved", name)
-		}
-	}
-	empty := pool()
-	empty.Spec.Template.Annotations, empty.Spec.Template.Spec.StartupTaints = map[string]string{}, []corev1.Taint{}
-	if claim.PoolHash(empty) == base {
-		t.Error("Karpenter's hash tells empty from absent")
-	}
-	for _, hash := range []string{base, claim.PoolHash(empty)} {
-		if same, known := claim.SamePoolHash(empty, hash, claim.PoolHashVersion); !same || !known {
-			t.Errorf("%s is not in sync with a template that has empty lists", hash)
-		}
-	}
-	differ := map[string]func(*karpv1.NodePool){
-		"label":   func(p *karpv1.NodePool) { p.Spec.Template.Labels["a"] = "2" },
-		"effect":  func(p *karpv1.NodePool) { p.Spec.Template.Spec.Taints[0].Effect = "NoExecute" },
-		"startup": func(p *karpv1.NodePool) { p.Spec.Template.Spec.StartupTaints = p.Spec.Template.Spec.Taints },
-		"expiry":  func(p *karpv1.NodePool) { p.Spec.Template.Spec.ExpireAfter = karpv1.NillableDuration{Raw: "Never"} },
-	}
-	for name, change := range differ {
-		p := pool()
-		change(p)
-		if claim.PoolHash(p) == base {
-			t.Errorf("%s: hash stayed", name)
-		}
-	}
-}
-
-// The rules: api §4.
-func TestRestampingRollsNothingAndHidesNothing(t *testing.T) {
-	annotated := func(hash, version string) map[string]string {
-		a := map[string]string{}
-		if version != "" {
-			a[karpv1.NodePoolHashAnnotationKey], a[karpv1.NodePoolHashVersionAnnotationKey] = hash, version
-		}
-		return a
-	}
-	mine := claim.PoolHash(pool())
-	cases := map[string]struct {
-		pool, claim map[string]string
-		drifted     bool
-		want        string
-	}{
-		"in sync by the old algorithm": {pool: annotated("7", "v2"), claim: annotated("7", "v2"), want: mine},
-		"drifted by the old algorithm": {pool: annotated("8", "v2"), claim: annotated("7", "v2"), want: "7"},
-		"marked drifted":               {pool: annotated("7", "v2"), claim: annotated("7", "v2"), drifted: true, want: "7"},
-		"of an even older algorithm":   {pool: annotated("8", "v2"), claim: annotated("7", "v1"), want: mine},
-		"never stamped":                {pool: annotated("8", "v2"), claim: annotated("", ""), want: mine},
-		"stamped by this algorithm":    {pool: annotated("8", "v2"), claim: annotated("7", claim.PoolHashVersion), want: "7"},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			p, o := pool(), object()
-			p.Annotations, o.Annotations = c.pool, c.claim
-			if c.drifted {
-				o.Status.Conditions = []metav1.Condition{{Type: "Drifted", Status: "True"}}
-			}
-			got, differ := claim.Restamped(o, p)
-			if !differ {
-				got = o.Annotations
-			}
-			if got[karpv1.NodePoolHashAnnotationKey] != c.want || got[karpv1.NodePoolHashVersionAnnotationKey] != claim.PoolHashVersion {
-				t.Errorf("annotations = %v, want hash %s", got, c.want)
 			}
 		})
 	}

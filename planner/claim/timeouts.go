@@ -34,7 +34,10 @@ func (v view) wakeup() time.Time {
 	}
 	behind := v.Now.Sub(v.certain()) // as-of moves on by heartbeats
 	if v.Ledger != nil && v.object != nil && !v.deleting() {
-		times = append(times, v.expiry())
+		times = append(times, v.expiry(), v.eventBegins())
+		if v.Unhealthy != nil && v.Unhealthy.Blocked == "" {
+			times = append(times, v.Unhealthy.Until)
+		}
 		switch v.state {
 		case Created:
 			times = append(times, v.launchDeadline(), v.registrationDeadline(), v.object.Created.Add(nodeClassGrace))

@@ -1,8 +1,9 @@
-// Package condition holds the rules for the status conditions of Karpenter's objects (reference: api §3): who sets one keeps the others,
-// a transition time moves only with the status, and the root condition follows from those it depends on.
+// Package condition holds the rules for the status conditions of Karpenter's objects (reference: api §3): who
+// sets one keeps the others, a transition time moves only with the status, and the root condition follows
+// from those it depends on.
 //
-// There is one order, or two writers would rewrite each other's list for ever: by transition time; within one second as the dependents
-// are listed, then by type; the root comes last.
+// There is one order, or two writers would rewrite each other's list for ever: by transition time; within one
+// second as the dependents are listed, then by type; the root comes last.
 //
 //	l := &condition.List{Generation: 2, Created: made, Now: now, Root: "Ready", Dependents: []string{"Launched", "Registered"}}
 //	l.True("Launched")
@@ -22,7 +23,7 @@ const (
 	ReasonAwaiting    = "AwaitingReconciliation"
 	ReasonUnhealthy   = "UnhealthyDependents"
 	ReasonReconciling = "ReconcilingDependents"
-	messageAwaiting   = "object is awaiting reconciliation"
+	MessageAwaiting   = "object is awaiting reconciliation"
 )
 
 // List edits the conditions of one object. Whoever makes it hands over a copy of the object's list.
@@ -55,8 +56,26 @@ func IsTrue(list []metav1.Condition, kind string) bool {
 	return c != nil && c.Status == metav1.ConditionTrue
 }
 
+// StatusOf a condition at the object's generation; Unknown if it is older or not there.
+func (l *List) StatusOf(kind string) metav1.ConditionStatus {
+	c := Get(l.Conditions, kind)
+	if c == nil || c.ObservedGeneration != l.Generation {
+		return metav1.ConditionUnknown
+	}
+	return c.Status
+}
+
 // True sets a condition with its type as reason and no message.
 func (l *List) True(kind string) { l.Set(kind, metav1.ConditionTrue, kind, "") }
+
+// False and Unknown set a condition with a reason.
+func (l *List) False(kind, reason, message string) {
+	l.Set(kind, metav1.ConditionFalse, reason, message)
+}
+
+func (l *List) Unknown(kind, reason, message string) {
+	l.Set(kind, metav1.ConditionUnknown, reason, message)
+}
 
 // Remove takes a condition away; those the root depends on stay.
 func (l *List) Remove(kind string) {
@@ -65,8 +84,8 @@ func (l *List) Remove(kind string) {
 	}
 }
 
-// Set sets a condition; its transition time moves only with its status. The root and what it depends on are Unknown from the object's
-// creation on, also where nobody has said so yet.
+// Set sets a condition; its transition time moves only with its status. The root and what it depends on are
+// Unknown from the object's creation on, also where nobody has said so yet.
 func (l *List) Set(kind string, status metav1.ConditionStatus, reason, message string) {
 	want := metav1.Condition{
 		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: l.Generation,
@@ -86,21 +105,43 @@ func (l *List) Set(kind string, status metav1.ConditionStatus, reason, message s
 	*have = want
 }
 
+// Await adds what is missing of the root and what it depends on, as Unknown since creation.
+func (l *List) Await() {
+	for _, kind := range append(slices.Clone(l.Dependents), l.Root) {
+		if Get(l.Conditions, kind) == nil {
+			l.Set(kind, metav1.ConditionUnknown, ReasonAwaiting, MessageAwaiting)
+		}
+	}
+}
+
 // Finish adds what is missing as Unknown since creation, computes the root and orders the list by
 // transition, root last.
 func (l *List) Finish() []metav1.Condition {
-	for _, kind := range append(slices.Clone(l.Dependents), l.Root) {
-		if Get(l.Conditions, kind) == nil {
-			l.Set(kind, metav1.ConditionUnknown, ReasonAwaiting, messageAwaiting)
-		}
-	}
-	if l.Deleting {
-		for i := range l.Conditions {
-			l.Conditions[i].ObservedGeneration = l.Generation
-		}
-	}
+	l.Await()
+	l.raise()
 	status, reason, message := l.root()
 	l.Set(l.Root, status, reason, message)
+	return l.sorted()
+}
+
+// Sorted is Finish for who sets conditions that the root does not depend on: it adds nothing and leaves the
+// root as it is.
+func (l *List) Sorted() []metav1.Condition {
+	l.raise()
+	return l.sorted()
+}
+
+// raise: the deletion was a new generation, at which nothing changes any more.
+func (l *List) raise() {
+	if !l.Deleting {
+		return
+	}
+	for i := range l.Conditions {
+		l.Conditions[i].ObservedGeneration = l.Generation
+	}
+}
+
+func (l *List) sorted() []metav1.Condition {
 	slices.SortStableFunc(l.Conditions, l.compare)
 	return l.Conditions
 }

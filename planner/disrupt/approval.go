@@ -3,59 +3,24 @@ package disrupt
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/ledger"
 )
 
-// proposalLife is how long a proposal waits if its policy says nothing.
-const proposalLife = 24 * time.Hour
-
-// approval is what the policies of a command's nodes demand.
-type approval struct {
-	policies []string
-	life     time.Duration
-}
-
-// approvalFor returns nil if a command may start without asking.
-func (c *candidates) approvalFor(started *ledger.CommandStarted) *approval {
-	var a *approval
-	for _, taken := range started.Candidates {
-		for _, rule := range c.policies[taken.NodePool] {
-			want := rule.Spec.Approval
-			if want == nil || len(want.Reasons) > 0 && !slices.Contains(want.Reasons, started.Reason) {
-				continue
-			}
-			life := proposalLife
-			if want.ExpireAfter != nil {
-				life = want.ExpireAfter.Duration
-			}
-			if a == nil {
-				a = &approval{life: life}
-			}
-			a.life = min(a.life, life)
-			if !slices.Contains(a.policies, rule.Name) {
-				a.policies = append(a.policies, rule.Name)
-			}
-		}
-	}
-	if a != nil {
-		slices.Sort(a.policies)
-	}
-	return a
-}
-
-// propose turns the decision to start a command into one to ask for it: it advances nothing, for nothing is taken.
-func propose(s *planner.Snapshot, d *planner.Decision, started *ledger.CommandStarted, a *approval) *planner.Decision {
+// propose turns the decision to start a command into one to ask for it: it advances nothing, for nothing is
+// taken.
+func propose(s *planner.Snapshot, d *planner.Decision, started *ledger.CommandStarted, a *policy.Approval) *planner.Decision {
 	d.Kind, d.Advances = ledger.KindCommandProposed, nil
-	d.Payload = &ledger.CommandProposed{Command: *started, Policies: a.policies, Expires: s.Now.Add(a.life).UTC()}
+	d.Payload = &ledger.CommandProposed{Command: *started, Policies: a.Policies, Expires: s.Now.Add(a.Life).UTC()}
 	return d
 }
 
-// proposalBlock says which proposal a node waits for, or is kept by, for a reason; nil if none. While one that moves pods is open, a
-// NodePool's other nodes are not consolidated either: what is asked would be another thing by the time of the answer.
+// proposalBlock says which proposal a node waits for, or is kept by, for a reason; nil if none. While one
+// that moves pods is open, a NodePool's other nodes are not consolidated either: what is asked would be
+// another thing by the time of the answer.
 func (c *candidates) proposalBlock(n *planner.StateNode, reason karpv1.DisruptionReason) *Blocked {
 	for _, x := range c.s.Ledger.Proposals() {
 		command := &x.Proposed.Command
@@ -67,9 +32,9 @@ func (c *candidates) proposalBlock(n *planner.StateNode, reason karpv1.Disruptio
 			slices.ContainsFunc(command.Candidates, func(k ledger.Candidate) bool { return k.NodePool == n.NodePool })
 		switch {
 		case named && x.State == ledger.ProposalRejected:
-			return blocked(CauseRejected, "Command %s was rejected by %s until %s: %s", x.ID, x.Answer.By, clock(x.Answer.Until), x.Answer.Why).until(x.Answer.Until).by("command " + x.ID)
+			return blocked(CauseRejected, "Command %s was rejected by %s until %s: %s", x.ID, x.Answer.By, policy.Clock(x.Answer.Until), x.Answer.Why).until(x.Answer.Until).by("command " + x.ID)
 		case named:
-			return blocked(CauseProposed, "Command %s waits for approval until %s", x.ID, clock(x.Proposed.Expires)).until(x.Proposed.Expires).by("command " + x.ID)
+			return blocked(CauseProposed, "Command %s waits for approval until %s", x.ID, policy.Clock(x.Proposed.Expires)).until(x.Proposed.Expires).by("command " + x.ID)
 		case moving:
 			return (&Blocked{Cause: CauseProposed}).until(x.Proposed.Expires).by("command " + x.ID)
 		}
@@ -77,8 +42,8 @@ func (c *candidates) proposalBlock(n *planner.StateNode, reason karpv1.Disruptio
 	return nil
 }
 
-// AnswerDecision returns what is due of a proposal: the command, once it is approved and still holds, or the proposal's end; nil as long
-// as it waits, for a person, or for a budget or a window to open.
+// AnswerDecision returns what is due of a proposal: the command, once it is approved and still holds, or the
+// proposal's end; nil as long as it waits, for a person, or for a budget or a window to open.
 func AnswerDecision(s *planner.Snapshot, x *ledger.Proposal) *planner.Decision {
 	command := &x.Proposed.Command
 	switch gone := goneOf(s, command); {
@@ -89,7 +54,7 @@ func AnswerDecision(s *planner.Snapshot, x *ledger.Proposal) *planner.Decision {
 	case gone != "":
 		return endProposal(s, x, gone)
 	case !s.Now.Before(x.Proposed.Expires):
-		return endProposal(s, x, fmt.Sprintf("it was not carried out before %s", clock(x.Proposed.Expires)))
+		return endProposal(s, x, fmt.Sprintf("it was not carried out before %s", policy.Clock(x.Proposed.Expires)))
 	case x.State != ledger.ProposalApproved:
 		return nil
 	}
@@ -123,8 +88,8 @@ func goneOf(s *planner.Snapshot, command *ledger.CommandStarted) string {
 	return ""
 }
 
-// carryOut works an approved command out anew: the same nodes, at most the same price. why says what has changed, wait that it only has
-// to wait.
+// carryOut works an approved command out anew: the same nodes, at most the same price. why says what has
+// changed, wait that it only has to wait.
 func (p *pass) carryOut(command *ledger.CommandStarted) (d *planner.Decision, why string, wait bool) {
 	var nodes []*planner.StateNode
 	for _, c := range command.Candidates {
@@ -134,6 +99,9 @@ func (p *pass) carryOut(command *ledger.CommandStarted) (d *planner.Decision, wh
 				return nil, "", true
 			}
 			return nil, fmt.Sprintf("node %s: %s", c.Node, p.report.Nodes[p.at[n]].Reasons()[0]), false
+		}
+		if len(command.Replacements) > 0 && p.failing(n.NodePool) != nil {
+			return nil, "", true
 		}
 		if !slices.Contains(p.lists(command)[n.NodePool], n) {
 			return nil, fmt.Sprintf("node %s is not to go for reason %s any more", c.Node, command.Reason), false
@@ -145,7 +113,7 @@ func (p *pass) carryOut(command *ledger.CommandStarted) (d *planner.Decision, wh
 		return nil, why, false
 	}
 	if more := started.PriceAfter - command.PriceAfter; more > 0 && command.Reason == karpv1.DisruptionReasonUnderutilized {
-		return nil, fmt.Sprintf("its replacements would cost %s USD per hour more than was proposed", usd(more)), false
+		return nil, fmt.Sprintf("its replacements would cost %s USD per hour more than was proposed", policy.USD(more)), false
 	}
 	return p.startDecision(started, p.explain(started, x)), "", false
 }
@@ -173,27 +141,27 @@ func (p *pass) anewOf(command *ledger.CommandStarted, nodes []*planner.StateNode
 		return p.emptyCommand(nodes), x, ""
 	case MethodStaticDrift:
 		pool := p.s.World.NodePool(nodes[0].NodePool)
-		if started = p.staticCommand(pool, nodes[0]); started == nil {
+		if started, _ = p.staticCommand(pool, nodes[0]); started == nil {
 			return nil, x, fmt.Sprintf("NodePool %q has no room for a replacement within its node limit", pool.Name)
 		}
 		return started, x, ""
 	case MethodDrift:
-		o := p.trial(nodes, nil, false)
+		o := p.trials.without(nodes, nil, false)
 		if b := p.driftFailure(o); b != nil {
 			return nil, x, b.Message
 		}
 		return p.commandOf(o, command.Reason, command.Method), x, ""
 	}
-	p.balances = p.newBalances()
+	p.balances = policy.Totals(p.s, p.price)
 	if len(command.Replacements) > 0 {
-		c, rejected := p.replacement(nodes)
+		c, rejected := p.replacement(nodes, len(nodes) > 1 || len(command.Replacements) > 1)
 		if c == nil || len(c.nodes) != len(nodes) {
 			return nil, x, rejected.Reason
 		}
 		x.Scores = c.scores
 		return p.commandOf(c.outcome, command.Reason, command.Method), x, ""
 	}
-	o := p.trial(nodes, nil, false)
+	o := p.consolidationTrial(nodes, nil, false)
 	if len(o.obstacles()) > 0 {
 		return nil, x, o.failureOr("its pods would need new nodes")
 	}

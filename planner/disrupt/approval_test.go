@@ -11,7 +11,8 @@ import (
 	pt "millwright/planner/plannertest"
 )
 
-// asked is a cluster in which the pod of a may go to b, and a person is asked for it. It returns the proposal.
+// asked is a cluster in which the pod of a may go to b, and a person is asked for it. It returns the
+// proposal.
 func asked(t *testing.T) (*pt.Cluster, *ledger.Proposal) {
 	t.Helper()
 	c := busy(pt.Pool("p", onDemand, pt.Budgets()), []string{"a", "b"}, sized("x", "a", "1", "1Gi"), sized("y", "b", "1", "1Gi"), sized("z", "b", "1", "1Gi", protected))

@@ -18,7 +18,7 @@ import (
 type Outcome int
 
 const (
-	// Wait: the World does not show the command's mark on all nodes yet, or what it needs is not there.
+	// Wait: the World does not show the command's mark on all nodes yet, or something it needs is missing.
 	Wait Outcome = iota
 	// Confirmed: the command still holds; delete the NodeClaims.
 	Confirmed
@@ -32,21 +32,37 @@ func (o Outcome) String() string { return [...]string{"Wait", "Confirmed", "Roll
 
 // Verdict on a running command.
 type Verdict struct {
-	Outcome Outcome
-	// Reason of a rollback; Waiting names the nodes, or of a confirmed command the replacements, that are waited for.
-	Reason  string
-	Waiting []string
-	// Dropped are the nodes that the command goes on without.
-	Dropped []ledger.DroppedNode `json:",omitempty"`
+	Outcome Outcome `json:"Outcome"`
+	// Reason of a rollback; Waiting names the nodes, or of a confirmed command the replacements, that are
+	// waited for, or were when it was rolled back.
+	Reason  string   `json:"Reason"`
+	Waiting []string `json:"Waiting"`
+	// Dropped are the nodes without which the command continues.
+	Dropped []ledger.DroppedNode `json:"Dropped,omitempty"`
+	// Rejection is why a command or some of its nodes were not confirmed, for its KubeEvent.
+	Rejection Rejection `json:"-"`
 	// Failing are the NodePools of replacements that will not come, sorted.
-	Failing []string `json:",omitempty"`
+	Failing []string `json:"Failing,omitempty"`
 }
 
-// Confirm decides on a running command from a Snapshot taken after its nodes were tainted (reference: disruption §5 Validation): they
-// must still be empty, drifted, or hold the pods that the command moves, be eligible and within the budgets; those pods must still have
-// places. Nodes that go away for another reason are none of its business. A command without replacements goes on without the
-// nodes that do not hold; any other is rolled back. A confirmed command waits for its replacements, and is rolled back once they will not come.
-// While operators have stopped voluntary disruption it is rolled back, or waits if it has begun to take nodes away.
+// Rejection of what was to be consolidated, by its confirmation (reference: operations §3,
+// ConsolidationRejected).
+type Rejection string
+
+const (
+	RejectedByBudget     Rejection = "budget"
+	RejectedByScheduling Rejection = "scheduling"
+	RejectedByChurn      Rejection = "churn"
+	RejectedUnknown      Rejection = "unknown"
+)
+
+// Confirm decides on a running command from a Snapshot taken after its nodes were tainted (reference:
+// disruption §5 Validation): they must still be empty, drifted, or hold the pods that the command moves, be
+// eligible and within the budgets; those pods must still have places. Nodes that go away for another reason
+// are none of its business. A command without replacements goes on without the nodes that do not hold; any
+// other is rolled back. A confirmed command waits for its replacements, and is rolled back once they will not
+// come. While operators have stopped voluntary disruption it is rolled back, or waits if it has begun to take
+// nodes away.
 func Confirm(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 	if s.Ledger.Stop() != ledger.StopNone {
 		return stopped(s, cmd)
@@ -69,27 +85,27 @@ func Confirm(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 	}
 	check := newValidation(s, cmd)
 	if reason := check.budgets(rest); reason != "" {
-		return Verdict{Outcome: Rollback, Reason: reason}
+		return Verdict{Outcome: Rollback, Reason: reason, Rejection: RejectedByBudget}
 	}
-	dropped := check.nodes(rest)
+	dropped, rejection := check.nodes(rest), RejectedByChurn
 	if len(waiting) == 0 && len(dropped) == 0 {
-		dropped = check.moves(rest)
+		dropped, rejection = check.moves(rest), RejectedByScheduling
 	}
 	switch {
 	case len(dropped) == len(rest), len(dropped) > 0 && len(cmd.Started.Replacements) > 0:
-		return Verdict{Outcome: Rollback, Reason: fmt.Sprintf("node %s: %s", dropped[0].Node, dropped[0].Reason)}
+		return Verdict{Outcome: Rollback, Reason: fmt.Sprintf("node %s: %s", dropped[0].Node, dropped[0].Reason), Rejection: rejection}
 	case len(dropped) > 0:
-		return Verdict{Outcome: Reduced, Dropped: dropped}
+		return Verdict{Outcome: Reduced, Dropped: dropped, Rejection: rejection}
 	case len(waiting) == 0:
 		return Verdict{Outcome: Confirmed}
 	case s.Now.Sub(cmd.At) > commandTimeout:
-		return Verdict{Outcome: Rollback, Reason: "command reached timeout"}
+		return Verdict{Outcome: Rollback, Reason: "command reached timeout", Rejection: RejectedUnknown}
 	}
 	return Verdict{Outcome: Wait, Waiting: waiting}
 }
 
-// ConfirmDecision is the decision record of a confirmation: CommandConfirmed, CommandReduced, CommandRolledBack or CommandAbandoned; nil
-// while it waits, or was confirmed before and goes on.
+// ConfirmDecision is the decision record of a confirmation: CommandConfirmed, CommandReduced,
+// CommandRolledBack or CommandAbandoned; nil while it waits, or was confirmed before and continues.
 func ConfirmDecision(s *planner.Snapshot, cmd *ledger.Command) *planner.Decision {
 	v := Confirm(s, cmd)
 	if v.Outcome == Confirmed && cmd.State == ledger.CommandConfirmedState {
@@ -105,7 +121,7 @@ func ConfirmDecision(s *planner.Snapshot, cmd *ledger.Command) *planner.Decision
 		d.Kind, d.Payload = ledger.KindCommandReduced, &ledger.CommandReduced{ID: cmd.ID, Dropped: v.Dropped}
 	case Rollback:
 		back := &ledger.CommandRolledBack{ID: cmd.ID, Reason: v.Reason, Unused: unused(s, cmd), Failing: v.Failing}
-		for _, u := range back.Unused { // else the same command could begin anew at once, and buy and throw away nodes for ever
+		for _, u := range back.Unused { // otherwise the same command could start again at once, and launch and discard nodes forever
 			back.Failing = append(back.Failing, s.Ledger.Claim(u.Claim).NodePool)
 		}
 		back.Failing = sorted(back.Failing)
@@ -125,22 +141,23 @@ func ConfirmDecision(s *planner.Snapshot, cmd *ledger.Command) *planner.Decision
 	return d
 }
 
-// awaited decides on a confirmed command: it waits for its replacements, unless one is gone or they take too long (reference: disruption
-// §6, Processing). Once they are there it still waits, until then, for nodes that may not be disrupted just now.
+// awaited decides on a confirmed command: it waits for its replacements, unless one is gone or they take too
+// long (reference: disruption §6, Processing). Once they are ready it still waits, up to that time, for nodes
+// that may not be disrupted at the moment.
 func awaited(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 	rest := Remaining(s, cmd)
 	if len(rest) == 0 || len(cmd.Started.Replacements) == 0 {
 		return Verdict{Outcome: Confirmed}
 	}
-	if name, pool := lost(s, cmd); name != "" {
-		return Verdict{Outcome: Rollback, Reason: fmt.Sprintf("replacement %s was deleted", name), Failing: []string{pool}}
-	}
 	var v Verdict
 	for i, r := range cmd.Started.Replacements {
 		name := ledger.ClaimName(s.Ledger.LogID(), r.NodePool, cmd.Seq, i)
-		if s.Ledger.Claim(name).State != ledger.ClaimInitializedState {
+		if c := s.Ledger.Claim(name); c == nil || c.State != ledger.ClaimInitializedState {
 			v.Waiting, v.Failing = append(v.Waiting, name), append(v.Failing, r.NodePool)
 		}
+	}
+	if name, pool := lost(s, cmd); name != "" {
+		return Verdict{Outcome: Rollback, Reason: fmt.Sprintf("replacement %s was deleted", name), Waiting: v.Waiting, Failing: []string{pool}}
 	}
 	late := s.Now.Sub(cmd.At) > commandTimeout
 	if len(v.Waiting) > 0 {
@@ -163,7 +180,7 @@ func awaited(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 	}
 }
 
-// lost is a replacement that will not come, with its NodePool; "" if all may.
+// lost is a replacement that will not come, with its NodePool; "" if all still may.
 func lost(s *planner.Snapshot, cmd *ledger.Command) (name, pool string) {
 	for i, r := range cmd.Started.Replacements {
 		name := ledger.ClaimName(s.Ledger.LogID(), r.NodePool, cmd.Seq, i)
@@ -174,8 +191,8 @@ func lost(s *planner.Snapshot, cmd *ledger.Command) (name, pool string) {
 	return "", ""
 }
 
-// unused are the replacements of a command that no pod runs on, and none waits for that would not stay where it is without the command.
-// Those of static NodePools are theirs to count.
+// unused are the replacements of a command that no pod runs on, and that no pod waits for that would not stay
+// where it is without the command. Those of static NodePools are counted by their NodePool.
 func unused(s *planner.Snapshot, cmd *ledger.Command) (list []ledger.ExcessClaim) {
 	if cmd.Started.Method == MethodStaticDrift {
 		return nil
@@ -200,7 +217,7 @@ func unused(s *planner.Snapshot, cmd *ledger.Command) (list []ledger.ExcessClaim
 	return list
 }
 
-// stopped decides on a command of any state while there is a stop: no pod was evicted for it as long as none of its
+// stopped decides on a command of any state during a stop: no pod was evicted for it as long as none of its
 // NodeClaims is being deleted.
 func stopped(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 	var begun []string
@@ -225,7 +242,7 @@ func commandSubjects(cmd *ledger.Command) []string {
 	return slices.Compact(list)
 }
 
-// Remaining returns the candidates that are neither gone nor being deleted anyway.
+// Remaining returns the candidates that are neither gone nor being deleted for another reason.
 func Remaining(s *planner.Snapshot, cmd *ledger.Command) []*planner.StateNode {
 	var rest []*planner.StateNode
 	for _, c := range cmd.Started.Candidates {
@@ -239,8 +256,8 @@ func Remaining(s *planner.Snapshot, cmd *ledger.Command) []*planner.StateNode {
 	return rest
 }
 
-// Marked reports that a Node bears the taint and names the command's record as the one that asked for it: a taint of an
-// earlier command may be on its way off.
+// Marked reports that a Node has the taint and names the command's record as the one that asked for it: a
+// taint of an earlier command may be about to be removed.
 func Marked(n *corev1.Node, logID string, command uint64) bool {
 	return slices.ContainsFunc(n.Spec.Taints, isDisrupted) && n.Annotations[karpv1.RecordAnnotationKey] == ledger.RecordAnnotation(logID, command)
 }

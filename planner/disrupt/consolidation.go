@@ -7,7 +7,8 @@ import (
 	"millwright/planner"
 )
 
-// consolidatable checks what consolidation asks of a node with pods beyond eligibility (reference: disruption §2).
+// consolidatable checks what consolidation requires of a node with pods beyond eligibility (reference:
+// disruption §2).
 func (c *candidates) consolidatable(n *planner.StateNode, r *NodeReport) *Blocked {
 	pool := c.s.World.NodePool(n.NodePool)
 	if pool.Spec.Replicas != nil {

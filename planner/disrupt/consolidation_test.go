@@ -81,7 +81,7 @@ func TestConsolidation(t *testing.T) {
 		"two nodes may not wait for one disruption": {nodes: []string{"a", "b", "c"}, objects: []any{sized("x", "a", "1", "4Gi"), sized("y", "b", "1", "4Gi"), sized("z", "c", "1", "4Gi"),
 			pt.PDB("default", "d", 1, "app", "web")}, want: "single a; x to c"},
 		"a pod that may go nowhere else": {nodes: two, objects: []any{sized("x", "a", "1", "6Gi", pt.Selector(corev1.LabelHostname, "a")), sized("y", "b", "3500m", "14Gi")},
-			cause: disrupt.CauseNotCheaper},
+			cause: disrupt.CauseNoPlace},
 		"nothing is saved by a swap for the same": {nodes: []string{"a"}, objects: []any{sized("x", "a", "3500m", "14Gi", pt.Selector(corev1.LabelArchStable, "amd64"))},
 			cause: disrupt.CauseNotCheaper},
 	} {
@@ -130,9 +130,9 @@ func TestTheProvisionerKeepsToTheCommand(t *testing.T) {
 	want(t, "a second command", told(d), "")
 }
 
-// Given up, a command leaves nothing behind that nobody uses. Its NodePool is left alone for a while, for the same command could begin anew at
-// once, and be given up again, for as long as what stands against it comes and goes.
-// The rules: disruption §6.
+// Given up, a command leaves nothing behind that nobody uses. Its NodePool is left alone for a while, for the
+// same command could begin anew at once, and be given up again, for as long as what stands against it comes
+// and goes. The rules: disruption §6.
 func TestACommandThatIsGivenUpTakesItsReplacementsAlong(t *testing.T) {
 	c := busy(pt.Pool("p"), []string{"a"}, sized("x", "a", "1", "6Gi"))
 	s := c.Snapshot()
@@ -202,4 +202,17 @@ func planAll(s *planner.Snapshot) (claims int, d *planner.Decision) {
 		return len(p.Claims) + len(p.Excess), d
 	}
 	return 1, d
+}
+
+// Every candidate is judged in one pass, also where nothing is found: who asks why a node stays gets an
+// answer.
+func TestEveryCandidateIsJudged(t *testing.T) {
+	d, r := disrupt.Plan(benchCluster(300, 3).Snapshot())
+	want(t, "decisions", d == nil, true)
+	for _, n := range r.Nodes {
+		if n.Blocked == nil {
+			t.Fatalf("nothing is said of node %s", n.Node)
+		}
+	}
+	want(t, "nodes", len(r.Nodes), 300)
 }

@@ -1,6 +1,8 @@
 package disrupt_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -258,7 +260,61 @@ func TestWhatConsumesABudget(t *testing.T) {
 	want(t, "consuming: not ready, deleting", b.Consuming, 2)
 	want(t, "remaining", b.Remaining, 1)
 	d, _ := disrupt.Plan(c.Snapshot())
-	want(t, "one is taken", taken(d), "a")
+	want(t, "a, which counts anyway, and one that is ready", taken(d), "a d")
+}
+
+// A node that is not ready uses up a budget of one, and must be replaceable under it all the same; ready ones
+// wait. The rules: disruption §4.
+func TestANodeThatIsNotReadyDoesNotHoldUpItsOwnReplacement(t *testing.T) {
+	drifted := func(c *pt.Cluster, node string) {
+		c.See(pt.Claim(node+"-claim", node, "p", func(k *karpv1.NodeClaim) {
+			k.Status.Conditions = append(k.Status.Conditions, pt.True(karpv1.ConditionTypeInitialized, pt.Start), pt.True(karpv1.ConditionTypeDrifted, pt.Start))
+		}))
+	}
+	cases := map[string]struct {
+		budget  string
+		unready []string
+		first   string
+		second  string
+	}{
+		"one of three":                 {"1", []string{"b"}, "b", ""},
+		"two of three, one at a time":  {"1", []string{"b", "c"}, "b", ""},
+		"none may go":                  {"0", []string{"b"}, "", ""},
+		"all are ready":                {"1", nil, "a", ""},
+		"two may go, one is not ready": {"2", []string{"c"}, "a", "c"},
+	}
+	for name, tc := range cases {
+		for _, static := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, static %t", name, static), func(t *testing.T) {
+				pool := pt.Pool("p", pt.Budgets(karpv1.Budget{Nodes: tc.budget}), pt.ConsolidateAfter("Never"))
+				if static {
+					n := int64(3)
+					pool.Spec.Replicas = &n
+				}
+				c := cluster(pool, "a", "b", "c")
+				for _, n := range []string{"a", "b", "c"} {
+					drifted(c, n)
+				}
+				for _, n := range tc.unready {
+					c.See(pt.Node(n, pt.InPool("p"), pt.NotReady))
+				}
+				d, _ := disrupt.Plan(c.Snapshot())
+				want(t, "first", taken(d), tc.first)
+				if d == nil {
+					return
+				}
+				seq := c.Decide(c.Snapshot(), d)
+				node := pt.Node(tc.first, pt.InPool("p"), pt.Marked(seq))
+				if slices.Contains(tc.unready, tc.first) {
+					pt.NotReady(node)
+				}
+				c.See(node)
+				want(t, "confirmed", disrupt.Confirm(c.Snapshot(), c.Ledger.Command(ledger.CommandID(pt.LogID, seq))).Outcome, disrupt.Confirmed)
+				d, _ = disrupt.Plan(c.Snapshot())
+				want(t, "second", taken(d), tc.second)
+			})
+		}
+	}
 }
 
 // The rules: disruption §4.
@@ -412,7 +468,11 @@ func TestBudgetsAreNeverExceeded(t *testing.T) {
 			before := disrupt.Budgets(s, pool, karpv1.DisruptionReasonEmpty)
 			c.Decide(s, d)
 			after := disrupt.Budgets(c.Snapshot(), pool, karpv1.DisruptionReasonEmpty)
-			if after.Consuming > after.Allowed {
+			unready := true // nodes that are not ready use the budget up before they go, so that only those that go count for them
+			for _, cand := range d.Payload.(*ledger.CommandStarted).Candidates {
+				unready = unready && !s.StateNode(cand.Node).Ready()
+			}
+			if after.Consuming > after.Allowed && !(unready && after.Going <= after.Allowed) {
 				t.Fatalf("budget %s of %d nodes: %d consumed after %s, before %d", budget, after.Nodes, after.Consuming, taken(d), before.Consuming)
 			}
 			for _, cand := range d.Payload.(*ledger.CommandStarted).Candidates {

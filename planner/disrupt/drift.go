@@ -6,14 +6,13 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/disrupt/internal/account"
 )
 
-// driftTrialsMax bounds the drifted nodes that one Plan simulates in vain.
-const driftTrialsMax = 50
-
-// drift replaces drifted nodes of dynamic NodePools, those without pods first, then by the time at which they drifted. One command
-// takes one node; the next Plan takes the next, as long as budgets allow, so that all that may go goes in one pass.
-func (p *pass) drift() *planner.Decision {
+// drift replaces drifted nodes of dynamic NodePools, those without pods first, then by the time at which they
+// drifted. Each goes by a command of its own, so that one that fails takes none of the others with it, and
+// all that may go goes in one pass.
+func (p *pass) drift() []*planner.Decision {
 	nodes := p.byPools(p.drifted)
 	slices.SortStableFunc(nodes, func(a, b *planner.StateNode) int {
 		ea, eb := len(reschedulable(a)) == 0, len(reschedulable(b)) == 0
@@ -25,30 +24,27 @@ func (p *pass) drift() *planner.Decision {
 		}
 		return compareDrift(a, b)
 	})
-	trials := 0
 	for _, n := range nodes {
-		if trials == driftTrialsMax {
+		if len(p.started.list) >= p.commandsMax || p.trials.asked >= p.trials.questionsAllowed() {
 			break
 		}
-		if until := p.backoff(n.NodePool); p.s.Now.Before(until) {
-			p.block([]*planner.StateNode{n}, *blocked(CauseBackoff, "Replacements of NodePool %q fail, trying again at %s", n.NodePool, until.UTC().Format("15:04:05")))
-			p.report.wake(until)
+		if p.notWithOthers(n) {
 			continue
 		}
-		if why := p.pdbSum([]*planner.StateNode{n}, n.Claim.Spec.TerminationGracePeriod != nil); why != nil {
-			p.block([]*planner.StateNode{n}, *why)
-			continue
-		}
-		trials++
-		o := p.trial([]*planner.StateNode{n}, nil, false)
+		o := p.trials.begin([]*planner.StateNode{n})
 		if why := p.driftFailure(o); why != nil {
+			p.trials.sim.Revert()
 			p.block([]*planner.StateNode{n}, *why)
+			p.report.wake(why.Until)
 			continue
 		}
-		started := p.commandOf(o, karpv1.DisruptionReasonDrifted, MethodDrift)
-		return p.decision(started, p.explain(started, Explanation{}))
+		if p.start(n, p.commandOf(o, karpv1.DisruptionReasonDrifted, MethodDrift)) {
+			p.trials.promise(o)
+		} else {
+			p.trials.sim.Revert()
+		}
 	}
-	return nil
+	return p.started.list
 }
 
 func (p *pass) driftFailure(o *outcome) *Blocked {
@@ -58,7 +54,12 @@ func (p *pass) driftFailure(o *outcome) *Blocked {
 	if o.mixed() {
 		return &Blocked{Cause: CauseNominated}
 	}
-	if pool := p.limitExceeded(o.claims); pool != "" {
+	for i := range o.claims {
+		if why := p.failing(o.claims[i].NodePool); why != nil {
+			return why
+		}
+	}
+	if pool := account.LimitExceeded(p.s, slices.Concat(p.started.claims, o.claims)); pool != "" {
 		return blocked(CauseLimits, "Replacements would exceed the limits of NodePool %q", pool)
 	}
 	for _, w := range o.waiting { // it is on its way: wait for it, and do not buy another
@@ -68,4 +69,15 @@ func (p *pass) driftFailure(o *outcome) *Blocked {
 }
 
 // backoff is until when a NodePool's nodes are not replaced; zero if they may be.
-func (p *pass) backoff(pool string) time.Time { return p.s.Ledger.FailingUntil(pool) }
+func (c *candidates) backoff(pool string) time.Time { return c.s.Ledger.FailingUntil(pool) }
+
+// failing says that a NodePool is left alone after failures of its replacements; nil if it is not.
+func (c *candidates) failing(pool string) *Blocked {
+	until := c.backoff(pool)
+	if !c.s.Now.Before(until) {
+		return nil
+	}
+	b := blocked(CauseBackoff, "Replacements of NodePool %q fail, trying again at %s", pool, until.UTC().Format("15:04:05"))
+	b.Until = until
+	return b
+}

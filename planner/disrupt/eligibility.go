@@ -11,6 +11,8 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/events"
 	"millwright/planner"
+	"millwright/planner/disrupt/internal/account"
+	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/ledger"
 	"millwright/planner/world"
 )
@@ -24,13 +26,17 @@ const (
 // candidates examines the nodes of one Snapshot.
 type candidates struct {
 	s *planner.Snapshot
-	// nominated holds the nodes and claims that pods are to go to, by the Ledger's verdicts: pending ones, and those of nodes that go.
+	// nominated holds the nodes and claims that pods are to go to, by the Ledger's verdicts: pending ones,
+	// and those of nodes that go.
 	nominated map[string]bool
 	prices    map[*planner.StateNode]int64
 	// marked are the offerings without capacity; nil until asked for.
 	marked map[ledger.OfferingKey]bool
 	// policies that select each NodePool, by name; nil if there are none.
-	policies map[string][]*policy
+	policies map[string][]*policy.Policy
+	// moved is when a command first moved pods of an owner within policy.AgainAfter, by ledger.OwnerKey; nil
+	// until asked for.
+	moved map[string]time.Time
 	// answering is the approved proposal that is carried out; "" for none.
 	answering string
 	// unreadable: a pod exists whose node can't be known, so no node is surely empty.
@@ -38,7 +44,7 @@ type candidates struct {
 }
 
 func newCandidates(s *planner.Snapshot) *candidates {
-	c := &candidates{s: s, nominated: map[string]bool{}, prices: map[*planner.StateNode]int64{}, policies: readPolicies(s)}
+	c := &candidates{s: s, nominated: map[string]bool{}, prices: map[*planner.StateNode]int64{}, policies: policy.ByPool(s)}
 	for _, p := range s.World.PendingPods() {
 		c.nominate(p)
 	}
@@ -95,8 +101,8 @@ func (c *candidates) node(n *planner.StateNode, own string) *Blocked {
 	return c.pods(n)
 }
 
-// eventual is node for disruption that has to come some time: pods do not stand in the way of a node that is to be gone a certain
-// time after its deletion, for the drain waits for them until then.
+// eventual is node for disruption that has to come some time: pods do not stand in the way of a node that is
+// to be gone a certain time after its deletion, for the drain waits for them until then.
 func (c *candidates) eventual(n *planner.StateNode, own string) *Blocked {
 	b := c.always(n, own)
 	if b != nil || n.Claim.Spec.TerminationGracePeriod != nil {
@@ -183,6 +189,24 @@ func (c *candidates) budgets(n *planner.StateNode) *Blocked {
 		}
 	}
 	return nil
+}
+
+// pdbSum says which PodDisruptionBudget does not allow the evictions of a node beside those counted.
+func (c *candidates) pdbSum(counts account.Evictions, n *planner.StateNode) *Blocked {
+	b := counts.Exceeded(c.s, n)
+	if b == nil {
+		return nil
+	}
+	return blocked(CausePDBSum, "Pdb prevents pod evictions (PodDisruptionBudget=[%s/%s])", b.Namespace, b.Name).by("PodDisruptionBudget " + b.Namespace + "/" + b.Name)
+}
+
+// pdbTake is pdbSum, and counts the node's pods if all is well.
+func (c *candidates) pdbTake(counts account.Evictions, n *planner.StateNode) *Blocked {
+	why := c.pdbSum(counts, n)
+	if why == nil {
+		counts.Add(c.s, n)
+	}
+	return why
 }
 
 func pdbNames(list []*policyv1.PodDisruptionBudget) string {

@@ -8,10 +8,11 @@ import (
 	"millwright/planner/ledger"
 )
 
-// emptiness removes nodes without pods that would need another place: those of the first NodePool that has any.
+// emptiness removes nodes without pods that would need another place: those of the first NodePool that has
+// any.
 func (p *pass) emptiness() *planner.Decision {
 	for _, pool := range p.s.World.NodePools() {
-		nodes := p.empty[pool.Name]
+		nodes := p.spareable(p.empty[pool.Name])
 		if len(nodes) == 0 {
 			continue
 		}

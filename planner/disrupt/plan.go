@@ -6,8 +6,9 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/ledger"
-	"millwright/planner/provision"
+	"millwright/planner/nodepool"
 )
 
 // candidatesMax bounds one command, so that its record stays small. The next Plan takes the rest.
@@ -30,14 +31,16 @@ type Explanation struct {
 	Budget PoolReport `json:"budget"`
 	// ConsolidateAfter of the NodePool, as a Go duration.
 	ConsolidateAfter string `json:"consolidateAfter,omitempty"`
-	// Taken are the command's nodes; Blocked those of the pool that stay, first the ones the budget kept back.
+	// Taken are the command's nodes; Blocked those of the pool that stay, first the ones the budget kept
+	// back.
 	Taken   []NodeReport `json:"taken"`
 	Blocked []NodeReport `json:"blocked,omitempty"`
 	// BlockedMore counts those that are not listed.
 	BlockedMore int `json:"blockedMore,omitempty"`
 	// MicroUSDPerHour is what the taken nodes cost.
 	MicroUSDPerHour int64 `json:"price"`
-	// Target are the nodes, by name, that consolidation would have gone in the end; this command is a step to it.
+	// Target are the nodes, by name, that consolidation would have gone in the end; this command is a step to
+	// it.
 	Target []string `json:"target,omitempty"`
 	// Rejected are the best of the alternatives that were looked at and not taken.
 	Rejected []Rejected `json:"rejected,omitempty"`
@@ -56,30 +59,92 @@ type Rejected struct {
 	cause Cause
 }
 
-// Plan returns the next command, nil if nothing may be taken, and what was found of every node and budget. Empty nodes come first,
-// then drifted ones, then those whose pods can be had cheaper. Call again for the next command.
-func Plan(s *planner.Snapshot) (*planner.Decision, Report) {
-	p := newPass(s)
-	return p.decide(p.emptiness, p.staticDrift, p.drift, p.consolidation)
+// commandsMax bounds the commands of one pass, so that what was started continues before more is planned.
+const commandsMax = 100
+
+// Plans returns the commands to start now, none if nothing may be taken, and what was found of every node and
+// budget. Empty nodes come first, then drifted ones, then those whose pods can be had cheaper. The commands
+// hold together and each without the others: they are started one after the other as long as nothing else has
+// changed what they rely on (After), and the rest is left to the next pass. Call again for what follows.
+func Plans(s *planner.Snapshot) ([]*planner.Decision, Report) { return NewPass(s).run() }
+
+// Plan is the first of Plans; nil for none.
+func Plan(s *planner.Snapshot) (*planner.Decision, Report) { return NewPass(s).first() }
+
+// PlanPrompt is Plan without consolidation, which alone takes long in a large cluster: its decision, if there
+// is one, is that of Plan.
+func PlanPrompt(s *planner.Snapshot) (*planner.Decision, Report) { return NewPromptPass(s).first() }
+
+// Pass is Plan in steps, one for each method, for callers that measure how long each takes.
+type Pass struct {
+	pass    *pass
+	methods []method
 }
 
-// PlanPrompt is Plan without consolidation, which alone takes long in a large cluster: its decision, if there is one, is that of Plan.
-func PlanPrompt(s *planner.Snapshot) (*planner.Decision, Report) {
-	p := newPass(s)
-	return p.decide(p.emptiness, p.staticDrift, p.drift)
+type method struct {
+	name   string
+	decide func() []*planner.Decision
 }
 
-// decide takes the first decision that a method comes to.
-func (p *pass) decide(methods ...func() *planner.Decision) (*planner.Decision, Report) {
+// only is a method that comes to one decision.
+func only(decide func() *planner.Decision) func() []*planner.Decision {
+	return func() []*planner.Decision {
+		if d := decide(); d != nil {
+			return []*planner.Decision{d}
+		}
+		return nil
+	}
+}
+
+// NewPass looks at all nodes and budgets of a Snapshot, as Plan does first.
+func NewPass(s *planner.Snapshot) *Pass {
+	p := NewPromptPass(s)
+	p.methods = append(p.methods, method{MethodMulti, only(p.pass.consolidation)})
+	return p
+}
+
+// NewPromptPass is NewPass for PlanPrompt.
+func NewPromptPass(s *planner.Snapshot) *Pass {
+	p := newPass(s)
 	p.look()
-	var d *planner.Decision
-	for _, method := range methods {
-		if d = method(); d != nil {
-			break
+	return &Pass{p, []method{{MethodEmptiness, only(p.emptiness)}, {MethodStaticDrift, p.staticDrift}, {MethodDrift, p.drift}}}
+}
+
+// Next tries the next method, MethodMulti for consolidation of any number of nodes. There is no next one, and
+// the name is "", once a method has come to a decision.
+func (p *Pass) Next() (name string, list []*planner.Decision) {
+	if len(p.methods) == 0 {
+		return "", nil
+	}
+	m := p.methods[0]
+	if p.methods, list = p.methods[1:], m.decide(); len(list) > 0 {
+		p.methods = nil
+	}
+	return m.name, list
+}
+
+// Report is what was found so far.
+func (p *Pass) Report() Report {
+	p.pass.report.wakeForProtection(p.pass.s)
+	return p.pass.report
+}
+
+func (p *Pass) run() ([]*planner.Decision, Report) {
+	for {
+		if name, list := p.Next(); len(list) > 0 || name == "" {
+			return list, p.Report()
 		}
 	}
-	p.report.wakeForProtection(p.s)
-	return d, p.report
+}
+
+// first is run for one command.
+func (p *Pass) first() (*planner.Decision, Report) {
+	p.pass.commandsMax = 1
+	list, r := p.run()
+	if len(list) == 0 {
+		return nil, r
+	}
+	return list[0], r
 }
 
 // look examines all nodes and budgets.
@@ -97,16 +162,17 @@ func (p *pass) look() {
 type pass struct {
 	*candidates
 	report Report
-	// empty, static, drifted and filled are the nodes that each method may take, by NodePool, as far as budgets allow.
+	// empty, static, drifted and filled are the nodes that each method may take, by NodePool, as far as
+	// budgets allow.
 	empty, static, drifted, filled map[string][]*planner.StateNode
 	budgets                        map[budgetKey]PoolReport
 	at                             map[*planner.StateNode]int // in report.Nodes
 	// balances are of the Balanced NodePools, by name.
-	balances map[string]balance
-	// sim answers the questions of the pass; nil until the first.
-	sim *provision.Simulation
-	// trials counts the simulations.
-	trials int
+	balances map[string]policy.Total
+	trials   *trials
+	// commandsMax is how many commands it may come to; started are those of drift so far.
+	commandsMax int
+	started     startedTogether
 }
 
 type budgetKey struct {
@@ -116,7 +182,7 @@ type budgetKey struct {
 
 func newPass(s *planner.Snapshot) *pass {
 	return &pass{
-		candidates: newCandidates(s), report: Report{Eligible: map[karpv1.DisruptionReason]int{}},
+		candidates: newCandidates(s), trials: &trials{s: s}, commandsMax: commandsMax, report: Report{Eligible: map[karpv1.DisruptionReason]int{}},
 		empty: map[string][]*planner.StateNode{}, static: map[string][]*planner.StateNode{},
 		drifted: map[string][]*planner.StateNode{}, filled: map[string][]*planner.StateNode{},
 		budgets: map[budgetKey]PoolReport{}, at: map[*planner.StateNode]int{},
@@ -149,9 +215,8 @@ func (p *pass) choose(n *planner.StateNode, r *NodeReport) *Blocked {
 	}
 	blocked := p.node(n, "")
 	if blocked == nil {
-		isEmpty := len(reschedulable(n)) == 0
 		check, list, reason := p.filled, p.consolidatable, karpv1.DisruptionReasonUnderutilized
-		if isEmpty {
+		if !p.consolidatedByPods(n) {
 			check, list, reason = p.empty, p.emptied, karpv1.DisruptionReasonEmpty
 		}
 		blocked = p.offer(check, reason, n, list(n, r))
@@ -196,16 +261,21 @@ func (p *pass) holdBack() {
 		{p.drifted, karpv1.DisruptionReasonDrifted}, {p.filled, karpv1.DisruptionReasonUnderutilized},
 	} {
 		for _, pool := range p.s.World.NodePools() {
-			remaining := p.budgets[budgetKey{pool.Name, m.reason}].Remaining
+			budget := p.budgets[budgetKey{pool.Name, m.reason}]
 			nodes := m.nodes[pool.Name]
-			if len(nodes) == 0 || remaining >= min(len(nodes), candidatesMax) {
+			if len(nodes) == 0 || budget.Remaining >= min(len(nodes), candidatesMax) {
 				continue
 			}
-			p.report.wake(nextChange(pool.Spec.Disruption.Budgets, p.s.Now))
-			if m.reason == karpv1.DisruptionReasonEmpty {
-				p.block(nodes[remaining:], Blocked{Cause: CauseBudget})
-				m.nodes[pool.Name] = nodes[:remaining]
-			} else if remaining == 0 {
+			p.report.wake(nodepool.NextChange(pool.Spec.Disruption.Budgets, p.s.Now))
+			switch taken, kept := budget.within(nodes); {
+			case m.reason == karpv1.DisruptionReasonEmpty:
+				p.block(kept, Blocked{Cause: CauseBudget})
+				m.nodes[pool.Name] = taken
+			case budget.Remaining > 0: // each method counts what it takes
+			case m.reason == karpv1.DisruptionReasonDrifted && len(taken) > 0:
+				p.block(slices.DeleteFunc(slices.Clone(nodes), func(n *planner.StateNode) bool { return !n.Ready() }), Blocked{Cause: CauseBudget})
+				m.nodes[pool.Name] = slices.DeleteFunc(slices.Clone(nodes), (*planner.StateNode).Ready)
+			default:
 				p.block(nodes, Blocked{Cause: CauseBudget})
 				delete(m.nodes, pool.Name)
 			}
@@ -217,6 +287,13 @@ func (p *pass) holdBack() {
 func (p *pass) block(kept []*planner.StateNode, why Blocked) {
 	for _, n := range kept {
 		p.report.Nodes[p.at[n]].Blocked = &why
+	}
+}
+
+// blockFirst says why a node stays, if nothing was said yet.
+func (p *pass) blockFirst(n *planner.StateNode, why Blocked) {
+	if r := &p.report.Nodes[p.at[n]]; r.Blocked == nil {
+		r.Blocked = &why
 	}
 }
 
@@ -249,7 +326,7 @@ const commandTimeout = 10 * time.Minute
 // decision to start a command, or to ask for it where a policy demands that.
 func (p *pass) decision(started *ledger.CommandStarted, x Explanation) *planner.Decision {
 	d := p.startDecision(started, x)
-	if a := p.approvalFor(started); a != nil {
+	if a := policy.ApprovalFor(p.policies, started); a != nil {
 		return propose(p.s, d, started, a)
 	}
 	return d
@@ -277,7 +354,7 @@ func (p *pass) startDecision(started *ledger.CommandStarted, x Explanation) *pla
 	}
 	d := &planner.Decision{Kind: ledger.KindCommandStarted, Payload: started, Explanation: x, Subjects: sorted(subjects),
 		Expects: p.s.Expect(expects...), Advances: sorted(aggregates)}
-	if started.Evictions > 0 {
+	if started.Evictions > 0 || slices.ContainsFunc(started.Replacements, func(c ledger.PlannedClaim) bool { return len(c.Pods) > 0 }) {
 		d.Kind = ledger.KindCommandMovesStarted
 	}
 	return d
@@ -293,15 +370,13 @@ func (p *pass) candidate(n *planner.StateNode) ledger.Candidate {
 	c := ledger.Candidate{
 		Node: n.Name, Claim: n.Claim.Name, ClaimUID: n.Claim.UID, ProviderID: n.ProviderID, NodePool: n.NodePool,
 		InstanceType: n.InstanceTypeName(), Zone: n.Zone(), CapacityType: n.CapacityType(), Capacity: n.Capacity,
-		Price: p.price(n),
-	}
-	for _, pod := range reschedulable(n) {
-		c.Pods = append(c.Pods, ledger.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name})
+		Price: p.price(n), Pods: refs(reschedulable(n)), Virtual: refs(p.trials.buffered(n)),
 	}
 	return c
 }
 
-// explain completes an explanation with the nodes of the first candidate's pool.
+// explain completes an explanation with the nodes of the first candidate's pool; those that stay only for the
+// first command of a pass, which speaks for the others.
 func (p *pass) explain(started *ledger.CommandStarted, x Explanation) Explanation {
 	first := started.Candidates[0].NodePool
 	x.Budget = p.budgets[budgetKey{first, started.Reason}]
@@ -315,7 +390,7 @@ func (p *pass) explain(started *ledger.CommandStarted, x Explanation) Explanatio
 		switch {
 		case taken[nr.Claim]:
 			x.Taken = append(x.Taken, nr)
-		case nr.NodePool != first:
+		case nr.NodePool != first, started.Nth > 0:
 		case nr.Blocked != nil && nr.Blocked.Cause == CauseBudget:
 			kept = append(kept, nr)
 		default:

@@ -162,7 +162,8 @@ func TestPolicyStatus(t *testing.T) {
 	want(t, "is no fault", fault, "")
 }
 
-// Two nodes of two pods each: the first command takes as many as the hour allows, the rest waits until that hour is over.
+// Two nodes of two pods each: the first command takes as many as the hour allows, the rest waits until that
+// hour is over.
 func TestEvictionsPerHour(t *testing.T) {
 	objects := []any{sized("big", "c", "1", "4Gi", protected)}
 	for i, node := range []string{"a", "a", "b", "b"} {

@@ -9,25 +9,9 @@ import (
 	"millwright/planner/ledger"
 	"millwright/planner/provision"
 	"millwright/planner/requirement"
-	"millwright/planner/resource"
 )
 
 func compareNodes(a, b *planner.StateNode) int { return cmp.Compare(a.Name, b.Name) }
-
-// use is what a NodePool's nodes and claims that are not going amount to.
-func (p *pass) use(pool string) (v resource.Vector, nodes int64) {
-	for _, n := range p.s.StateNodes() {
-		if n.NodePool == pool && !n.MarkedForDeletion {
-			v, nodes = v.Add(n.Capacity), nodes+1
-		}
-	}
-	for _, c := range p.s.InFlight() {
-		if c.NodePool == pool {
-			v, nodes = v.Add(c.Capacity), nodes+1
-		}
-	}
-	return v, nodes
-}
 
 // catalogOf is what EC2 offers to the claims of a node's pool.
 func (c *candidates) catalogOf(n *planner.StateNode) *catalog.Catalog {
@@ -44,8 +28,8 @@ func (c *candidates) typeOf(n *planner.StateNode) *catalog.InstanceType {
 	return nil
 }
 
-// price is what a node costs per hour: its type's cheapest offering in its zone and capacity type, available or not (reference:
-// disruption §3); 0 if it is not known.
+// price is what a node costs per hour: its type's cheapest offering in its zone and capacity type, available
+// or not (reference: disruption §3); 0 if it is not known.
 func (c *candidates) price(n *planner.StateNode) int64 {
 	if v, ok := c.prices[n]; ok {
 		return v
@@ -90,7 +74,8 @@ func (c *candidates) unavailable() map[ledger.OfferingKey]bool {
 	return c.marked
 }
 
-// offers are the offerings of a type that a claim with these requirements may be launched in now. closedZones have no free addresses.
+// offers are the offerings of a type that a claim with these requirements may be launched in now. closedZones
+// have no free addresses.
 func (c *candidates) offers(t *catalog.InstanceType, set requirement.Set, closedZones []string) []*catalog.Offering {
 	var list []*catalog.Offering
 	for i := range t.Offerings {

@@ -18,8 +18,8 @@ import (
 	"millwright/planner/resource"
 )
 
-// drawn is a cluster of up to five nodes with pods, some of them selective, protected or under a budget. shuffled says in which order it
-// is shown.
+// drawn is a cluster of up to five nodes with pods, some of them selective, protected or under a budget.
+// shuffled says in which order it is shown.
 func drawn(t *rapid.T) (objects []any, nodes []string) {
 	pool := pt.Pool("p", pt.Budgets(karpv1.Budget{Nodes: rapid.SampledFrom([]string{"1", "2", "50%", "100%"}).Draw(t, "budget")}),
 		policy(rapid.SampledFrom([]karpv1.ConsolidationPolicy{karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized, karpv1.ConsolidationPolicyBalanced}).Draw(t, "policy")))
@@ -55,8 +55,9 @@ func shown(objects []any, nodes []string) *pt.Cluster {
 	return c
 }
 
-// Every pod that moves has a place with room, on a node that stays or on a claim of the command, and pods that may not be moved stay;
-// PodDisruptionBudgets and budgets of the NodePool hold for all that was started; and nothing gets dearer.
+// Every pod that moves has a place with room, on a node that stays or on a claim of the command, and pods
+// that may not be moved stay; PodDisruptionBudgets and budgets of the NodePool hold for all that was started;
+// and nothing gets dearer.
 func TestEveryPodThatMovesHasAPlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		objects, nodes := drawn(t)

@@ -11,22 +11,27 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/catalog"
+	"millwright/planner/disrupt/internal/account"
+	"millwright/planner/disrupt/internal/minimum"
+	"millwright/planner/disrupt/internal/packing"
+	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/ledger"
 	"millwright/planner/provision"
 	"millwright/planner/requirement"
 	"millwright/planner/resource"
 )
 
-// A replacement has to save more than one part in hysteresis of what it replaces, so that nodes are not swapped for a wobble of prices;
-// several of them one part in hysteresisMany, for that is many nodes bought for little. To move pods that could stay has to save one
-// part in worthMoving of what those pods cost.
+// A replacement has to save more than one part in hysteresis of what it replaces, so that nodes are not
+// swapped for a wobble of prices; several of them one part in hysteresisMany, for that is many nodes bought
+// for little. There may be more nodes than before only if each has furtherLeast pods.
 const (
 	hysteresis     = 50
 	hysteresisMany = 7
-	worthMoving    = 5
+	furtherLeast   = 10
 )
 
-// spotTypesLeast is how many cheaper types a spot node's replacement must be able to become (reference: disruption §5).
+// spotTypesLeast is how many cheaper types a spot node's replacement must be able to become (reference:
+// disruption §5).
 const spotTypesLeast = 15
 
 // choice is a replacement that would do.
@@ -37,54 +42,89 @@ type choice struct {
 }
 
 // replacements looks for nodes whose pods can be had cheaper on new ones: each alone, then together.
-func (p *pass) replacements(k *packing) *planner.Decision {
+func (p *pass) replacements(k *packing.Model) *planner.Decision {
 	var choices []choice
 	var rejected []Rejected
 	for _, group := range p.groups(k) {
-		if p.trials >= p.trialsAllowed() {
-			break
+		if method := p.trials.spent(group); method != "" {
+			if !slices.Contains(p.report.StepsEnded, method) {
+				p.report.StepsEnded = append(p.report.StepsEnded, method)
+			}
+			continue
 		}
-		c, why := p.replacement(group)
+		c, why := p.replacement(group, len(group) > 1)
 		if c == nil {
 			rejected = append(rejected, why)
-			if len(group) == 1 {
-				p.block(group, *unconsolidatable(cmp.Or(why.cause, CauseNotCheaper), "%s", why.Reason))
+			if b := unconsolidatable(cmp.Or(why.cause, CauseNotCheaper), "%s", why.Reason); len(group) == 1 && why.cause == CauseBudget {
+				p.blockFirst(group[0], *b) // what keeps it from being deleted was said before
+			} else if len(group) == 1 {
+				if len(reschedulable(group[0])) == 0 {
+					b = hasBufferPods(group[0])
+				}
+				p.block(group, *b)
 			}
 			continue
 		}
 		choices = append(choices, *c)
 	}
-	if best := bestChoice(choices); best != nil {
+	if best := bestChoice(append(choices, p.inParts(k)...)); best != nil {
 		return p.replace(best, rejected)
 	}
 	return nil
 }
 
-// anew packs the pods of all candidates on new nodes, if that is so much cheaper than what deletes lead to that it is worth moving the
-// pods that would stay; nil if not. What it moves is moved once: the nodes that deletes would fill go too.
-func (p *pass) anew(k *packing, nodes []*planner.StateNode, before int64) *choice {
-	left, counts := p.remaining(), p.goingCounts()
+// partsMax bounds the nodes that one Plan tries to have in parts: each is a simulation begun anew.
+const partsMax = 8
+
+// inParts looks for single nodes that several smaller ones can replace, which are packed for that: those that
+// waste most, as far as they waste what several replacements have to save.
+func (p *pass) inParts(k *packing.Model) (choices []choice) {
+	tried := 0
+	for _, group := range p.groups(k) {
+		x := k.Sites()[slices.IndexFunc(k.Sites(), func(x *packing.Site) bool { return x.Node == group[0] })]
+		if len(group) > 1 || tried == partsMax || p.trials.begun >= p.trials.allowed() || waste(x)*hysteresisMany < x.Price {
+			break
+		}
+		if len(reschedulable(group[0])) < 2 {
+			continue
+		}
+		tried++
+		if c, _ := p.replacement(group, true); c != nil {
+			choices = append(choices, *c)
+		}
+	}
+	return choices
+}
+
+// anew packs the pods of all candidates on new nodes, if that is so much cheaper than what deletes lead to
+// that it is worth moving the pods that would stay, by what pods cost now or, where much is saved, by what
+// they would cost after the deletes; nil if not. What it moves is moved once: the nodes that deletes would
+// fill go too.
+func (p *pass) anew(k *packing.Model, nodes []*planner.StateNode, before int64) *choice {
+	allowed, counts := p.remaining(), account.Going(p.s)
 	if len(nodes) < 2 || len(nodes) > neighbours {
 		return nil
 	}
 	for _, n := range nodes {
-		if left[n.NodePool]--; left[n.NodePool] < 0 || p.pdbTake(counts, n) != nil {
+		if allowed[n.NodePool]--; allowed[n.NodePool] < 0 || p.pdbTake(counts, n) != nil {
 			return nil
 		}
 	}
-	c, _ := p.replacement(nodes)
-	if c == nil || len(c.claims) > len(nodes) {
+	c, _ := p.replacement(nodes, true)
+	if c == nil || len(c.claims) > len(nodes) && c.evictions() < furtherLeast*len(c.claims) {
 		return nil
 	}
 	evictions := 0
-	for _, x := range k.candidates(true) {
-		evictions += len(x.pods)
+	for _, x := range k.Candidates(true) {
+		evictions += x.Evictions()
 	}
-	extra, more := c.saved-(before-k.bill()), c.evictions()-evictions
-	if extra <= 0 || extra*int64(c.evictions())*worthMoving < p.priceOf(nodes)*int64(more) {
-		return nil
+	extra, more := c.saved-(before-k.Bill()), c.evictions()-evictions
+	all := p.priceOf(nodes)
+	left, worth := all-(before-k.Bill()), extra*int64(c.evictions())*packing.WorthMoving
+	if extra > 0 && worth >= all*int64(more) || extra*hysteresisMany >= left && worth >= left*int64(more) {
+		return c
 	}
-	return c
+	return nil
 }
 
 // replace decides on a replacement.
@@ -121,23 +161,31 @@ func bestChoice(choices []choice) *choice {
 	return best
 }
 
-// groups are the sets of nodes to try: each node alone, those that waste most first; then the first so many of them together.
-func (p *pass) groups(k *packing) [][]*planner.StateNode {
-	left, counts := p.remaining(), p.goingCounts()
-	var may []*site
-	for _, x := range k.sites {
-		if !x.candidate || left[x.node.NodePool] <= 0 || p.s.Now.Before(p.backoff(x.node.NodePool)) {
+// groups are the sets of nodes to try: each node alone, those that waste most first; then the first so many
+// of them together.
+func (p *pass) groups(k *packing.Model) [][]*planner.StateNode {
+	left, counts := p.remaining(), account.Going(p.s)
+	var may []*packing.Site
+	for _, x := range k.Sites() {
+		if !x.Candidate || left[x.Node.NodePool] <= 0 {
 			continue
 		}
-		if why := p.pdbTake(counts, x.node); why != nil {
+		why := p.failing(x.Node.NodePool)
+		if why == nil {
+			why = p.pdbTake(counts, x.Node)
+		}
+		if why != nil {
+			p.blockFirst(x.Node, *why)
 			continue
 		}
 		may = append(may, x)
 	}
-	slices.SortFunc(may, func(a, b *site) int { return cmp.Or(cmp.Compare(b.waste(), a.waste()), compareNodes(a.node, b.node)) })
+	slices.SortFunc(may, func(a, b *packing.Site) int {
+		return cmp.Or(cmp.Compare(waste(b), waste(a)), compareNodes(a.Node, b.Node))
+	})
 	var list [][]*planner.StateNode
 	for _, x := range may {
-		list = append(list, []*planner.StateNode{x.node})
+		list = append(list, []*planner.StateNode{x.Node})
 	}
 	for size := 2; size <= min(len(may), neighbours); size += max(1, size/2) {
 		list = append(list, p.firstOf(may, size))
@@ -148,52 +196,51 @@ func (p *pass) groups(k *packing) [][]*planner.StateNode {
 	return list
 }
 
-func (p *pass) firstOf(may []*site, size int) []*planner.StateNode {
+func (p *pass) firstOf(may []*packing.Site, size int) []*planner.StateNode {
 	left := p.remaining()
 	var group []*planner.StateNode
 	for _, x := range may {
-		if len(group) < size && left[x.node.NodePool] > 0 {
-			left[x.node.NodePool]--
-			group = append(group, x.node)
+		if len(group) < size && left[x.Node.NodePool] > 0 {
+			left[x.Node.NodePool]--
+			group = append(group, x.Node)
 		}
 	}
 	return group
 }
 
 // waste is the price of what a node has and does not need, by the resource that it needs most of.
-func (x *site) waste() int64 {
-	var used resource.Vector
-	for _, a := range x.pods {
-		used = used.Add(a.pod.Class.Requests)
-	}
-	have := x.node.Allocatable
-	return x.price - max(proportion(x.price, used.MilliCPU, have.MilliCPU), proportion(x.price, used.Memory, have.Memory))
+func waste(x *packing.Site) int64 {
+	used, have := x.Requests(), x.Node.Allocatable
+	return x.Price - max(policy.Proportion(x.Price, used.MilliCPU, have.MilliCPU), policy.Proportion(x.Price, used.Memory, have.Memory))
 }
 
-// replacement tries to have the pods of some nodes cheaper; if that can't be, it says why.
-func (p *pass) replacement(group []*planner.StateNode) (*choice, Rejected) {
-	o := p.trial(group, nil, len(group) > 1)
-	for like := o.alike(); like != nil && len(group) > 1 && len(o.claims) > 1 && p.trials < p.trialsAllowed(); like = o.alike() {
+// replacement tries to have the pods of some nodes cheaper, on claims that are packed for it or not; if that
+// can't be, it says why.
+func (p *pass) replacement(group []*planner.StateNode, pack bool) (*choice, Rejected) {
+	o := p.consolidationTrial(group, nil, pack)
+	for like := o.alike(); like != nil && len(group) > 1 && len(o.claims) > 1 && p.trials.begun < p.trials.allowed(); like = o.alike() {
 		group = slices.DeleteFunc(slices.Clone(group), func(n *planner.StateNode) bool { return n == like })
-		o = p.trial(group, nil, len(group) > 1)
+		o = p.consolidationTrial(group, nil, len(group) > 1)
 	}
-	no := func(format string, args ...any) (*choice, Rejected) {
-		return nil, rejectedOf(o, fmt.Sprintf(format, args...), 0)
+	no := func(cause Cause, format string, args ...any) (*choice, Rejected) {
+		r := rejectedOf(o, fmt.Sprintf(format, args...), 0)
+		r.cause = cause
+		return nil, r
 	}
 	switch {
 	case o.failure() != "":
-		return no("%s", o.failure())
+		return no(CauseNoPlace, "%s", o.failure())
 	case o.mixed():
-		return no("pods that wait for a place come first")
+		return no(CauseNominated, "pods that wait for a place come first")
 	case len(o.claims) == 0 && p.notWorth(o) != "":
 		return nil, o.rejectedByPolicy()
 	case len(o.claims) == 0:
-		return no("they go without a replacement, as budgets allow")
+		return no(CauseBudget, "they go without a replacement, as budgets allow")
 	case len(group) == 1 && len(o.claims) > 1 && !p.cheaperInParts(o):
-		return no("Can't remove without creating %d candidates", len(o.claims))
+		return no(CauseNotCheaper, "Can't remove without creating %d candidates", len(o.claims))
 	}
-	if why := p.reprice(o); why != "" {
-		return no("%s", why)
+	if cause, why := p.reprice(o); why != "" {
+		return no(cause, "%s", why)
 	}
 	before, after := p.priceOf(o.nodes), int64(0)
 	for i := range o.claims {
@@ -202,19 +249,22 @@ func (p *pass) replacement(group []*planner.StateNode) (*choice, Rejected) {
 	saved := before - after + p.nodeCost()*int64(len(group)-len(o.claims))
 	switch {
 	case before <= after:
-		return no("Can't replace with a cheaper node")
+		return no(CauseNotCheaper, "Can't replace with a cheaper node")
 	case saved <= 0, (before-after)*hysteresis < before, len(o.claims) > 1 && (before-after)*hysteresisMany < before:
 		return nil, rejectedOf(o, "the saving is too small", before-after)
 	}
-	if pool := p.limitExceeded(o.claims); pool != "" {
-		return no("Replacements would exceed the limits of NodePool %q", pool)
+	if pool := account.LimitExceeded(p.s, o.claims); pool != "" {
+		return no(CauseLimits, "Replacements would exceed the limits of NodePool %q", pool)
 	}
 	bad, scores := p.balance(o)
 	if o.scores = scores; len(bad) > 0 {
-		return no("Balanced: the disruption is too much for the saving")
+		return no(CauseScore, "Balanced: the disruption is too much for the saving")
 	}
 	if p.notWorth(o) != "" {
 		return nil, o.rejectedByPolicy()
+	}
+	if why := p.again(o); why != "" {
+		return nil, Rejected{Nodes: namesOf(o.nodes), Reason: why, Savings: before - after, Evictions: o.evictions(), cause: CauseMovedLately}
 	}
 	return &choice{outcome: o, saved: saved, dollars: before - after}, Rejected{}
 }
@@ -227,12 +277,12 @@ func (p *pass) notWorth(o *outcome) string {
 
 func (o *outcome) rejectedByPolicy() Rejected {
 	r := rejectedOf(o, o.tooLittle, 0)
-	r.cause = CauseSavings
+	r.cause = o.keptBy
 	return r
 }
 
-// alike is a removed node of which a replacement would be another one just like it: it can stay. Of several the one with the most pods;
-// nil if there is none.
+// alike is a removed node of which a replacement would be another one just like it: it can stay. Of several
+// the one with the most pods; nil if there is none.
 func (o *outcome) alike() (best *planner.StateNode) {
 	for _, n := range o.nodes {
 		same := slices.ContainsFunc(o.claims, func(c ledger.PlannedClaim) bool {
@@ -245,7 +295,8 @@ func (o *outcome) alike() (best *planner.StateNode) {
 	return best
 }
 
-// cheaperInParts reports that several replacements for one node save more than the further nodes cost by themselves.
+// cheaperInParts reports that several replacements for one node save more than the further nodes cost by
+// themselves.
 func (p *pass) cheaperInParts(o *outcome) bool {
 	saved := p.priceOf(o.nodes)
 	for i := range o.claims {
@@ -254,8 +305,9 @@ func (p *pass) cheaperInParts(o *outcome) bool {
 	return saved > p.nodeCost()*int64(len(o.claims)-1)
 }
 
-// reprice keeps of each claim the types and offerings that can't make it dearer than what it replaces, whatever of them is launched.
-func (p *pass) reprice(o *outcome) string {
+// reprice keeps of each claim the types and offerings that can't make it dearer than what it replaces,
+// whatever of them is launched.
+func (p *pass) reprice(o *outcome) (Cause, string) {
 	allSpot := !slices.ContainsFunc(o.nodes, func(n *planner.StateNode) bool { return n.CapacityType() != karpv1.CapacityTypeSpot })
 	before, cheapest := p.priceOf(o.nodes), int64(0)
 	if extra := len(o.claims) - len(o.nodes); extra > 0 {
@@ -265,24 +317,24 @@ func (p *pass) reprice(o *outcome) string {
 		cheapest += o.claims[i].Cheapest.MicroUSDPerHour
 	}
 	if cheapest >= before {
-		return "Can't replace with a cheaper node"
+		return CauseNotCheaper, "Can't replace with a cheaper node"
 	}
 	for i := range o.claims {
 		c := &o.claims[i]
 		ceiling := before
 		if len(o.claims) > 1 {
-			ceiling = c.Cheapest.MicroUSDPerHour + proportion(before-cheapest, c.Cheapest.MicroUSDPerHour, cheapest)
+			ceiling = c.Cheapest.MicroUSDPerHour + policy.Proportion(before-cheapest, c.Cheapest.MicroUSDPerHour, cheapest)
 		}
 		if len(o.claims) > 1 {
 			c.InstanceTypes = slices.DeleteFunc(slices.Clone(c.InstanceTypes), o.removes)
 		} else if same := p.sameTypeCeiling(o.nodes, c); same < ceiling {
 			ceiling = same
 		}
-		if why := p.restrict(c, ceiling, allSpot, len(o.nodes) == 1); why != "" {
-			return why
+		if cause, why := p.restrict(c, ceiling, allSpot, len(o.nodes) == 1); why != "" {
+			return cause, why
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // removes reports that a node of a type is removed.
@@ -290,8 +342,8 @@ func (o *outcome) removes(instanceType string) bool {
 	return slices.ContainsFunc(o.nodes, func(n *planner.StateNode) bool { return n.InstanceTypeName() == instanceType })
 }
 
-// sameTypeCeiling is the lowest price that a removed node has of a type that the replacement may become too: keeping that node would be
-// as good (reference: disruption §5).
+// sameTypeCeiling is the lowest price that a removed node has of a type that the replacement may become too:
+// keeping that node would be as good (reference: disruption §5).
 func (p *pass) sameTypeCeiling(nodes []*planner.StateNode, c *ledger.PlannedClaim) int64 {
 	least := int64(math.MaxInt64)
 	for _, n := range nodes {
@@ -303,16 +355,16 @@ func (p *pass) sameTypeCeiling(nodes []*planner.StateNode, c *ledger.PlannedClai
 }
 
 // restrict cuts a claim's types to those whose dearest launch costs less than the ceiling.
-func (p *pass) restrict(c *ledger.PlannedClaim, ceiling int64, allSpot, single bool) string {
+func (p *pass) restrict(c *ledger.PlannedClaim, ceiling int64, allSpot, single bool) (Cause, string) {
 	set, _ := requirement.FromClaim(c.Requirements) // as planned: it may name labels that users may not
 	cat := provision.Catalog(p.s, c.NodePool, c.NodeClassRef.Name)
 	if cat == nil {
-		return "the catalogue is not known"
+		return CauseUnknownType, "the catalogue is not known"
 	}
 	capacityTypes := set.Get(karpv1.CapacityTypeLabelKey)
 	spotToSpot := allSpot && capacityTypes.Has(karpv1.CapacityTypeSpot)
 	if spotToSpot && !p.spotToSpot() {
-		return "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
+		return CauseSpot, "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
 	}
 	closed := p.s.ClosedZones(c.NodeClassRef.Name)
 	if capacityTypes.Has(karpv1.CapacityTypeSpot) && capacityTypes.Has(karpv1.CapacityTypeOnDemand) {
@@ -334,61 +386,28 @@ func (p *pass) restrict(c *ledger.PlannedClaim, ceiling int64, allSpot, single b
 		}
 	}
 	if len(kept) == 0 {
-		return "Can't replace with a cheaper node"
+		return CauseNotCheaper, "Can't replace with a cheaper node"
 	}
 	if spotToSpot && single {
 		if len(kept) < spotTypesLeast {
-			return fmt.Sprintf("SpotToSpotConsolidation requires %d cheaper instance type options than the current candidate to consolidate, got %d", spotTypesLeast, len(kept))
+			return CauseSpot, fmt.Sprintf("SpotToSpotConsolidation requires %d cheaper instance type options than the current candidate to consolidate, got %d", spotTypesLeast, len(kept))
 		}
-		kept = kept[:max(spotTypesLeast, minTypes(set))]
+		kept = kept[:max(spotTypesLeast, minimum.Types(set))]
 	}
-	if key := unmet(set, cat, kept); key != "" {
-		return fmt.Sprintf("Filtering by price: minValues requirement is not met for label(s) (label(s)=[%s])", key)
+	if key := minimum.Unmet(set, cat, kept); key != "" {
+		return CauseNotCheaper, fmt.Sprintf("Filtering by price: minValues requirement is not met for label(s) (label(s)=[%s])", key)
 	}
 	c.InstanceTypes, c.Cheapest = kept, best
-	c.Requirements = set.Without(corev1.LabelInstanceTypeStable).Add(withMinValues(set, kept)).Entries()
+	c.Requirements = set.Without(corev1.LabelInstanceTypeStable).Add(minimum.OfTypes(set, kept)).Entries()
 	c.Capacity = resource.Vector{}
 	for _, name := range kept {
 		c.Capacity = c.Capacity.Max(cat.Type(name).Capacity)
 	}
-	return ""
+	return "", ""
 }
 
-func withMinValues(set requirement.Set, kept []string) requirement.Requirement {
-	r := requirement.In(corev1.LabelInstanceTypeStable, kept...)
-	if n := set.Get(corev1.LabelInstanceTypeStable).MinValues(); n > 0 {
-		r = r.WithMinValues(n)
-	}
-	return r
-}
-
-func minTypes(set requirement.Set) int {
-	return set.Get(corev1.LabelInstanceTypeStable).MinValues()
-}
-
-// unmet is the first key whose minValues the types do not meet; "" if all are met.
-func unmet(set requirement.Set, cat *catalog.Catalog, names []string) string {
-	for _, r := range set.Requirements() {
-		if r.MinValues() == 0 {
-			continue
-		}
-		distinct := map[string]bool{}
-		for _, name := range names {
-			for _, v := range cat.Type(name).Requirements.Get(r.Key()).Values() {
-				if r.Has(v) {
-					distinct[v] = true
-				}
-			}
-		}
-		if len(distinct) < r.MinValues() {
-			return r.Key()
-		}
-	}
-	return ""
-}
-
-// firstCapacityType is the one the launch would take: spot if some type has it now, for the price was computed with it, and a shortage
-// of spot must fail the launch rather than buy dearer.
+// firstCapacityType is the one the launch would take: spot if some type has it now, for the price was
+// computed with it, and a shortage of spot must fail the launch rather than buy dearer.
 func (p *pass) firstCapacityType(c *ledger.PlannedClaim, cat *catalog.Catalog, set requirement.Set, closedZones []string) string {
 	for _, name := range c.InstanceTypes {
 		if t := cat.Type(name); t != nil && slices.ContainsFunc(p.offers(t, set, closedZones), func(o *catalog.Offering) bool { return o.CapacityType == karpv1.CapacityTypeSpot }) {
@@ -398,8 +417,8 @@ func (p *pass) firstCapacityType(c *ledger.PlannedClaim, cat *catalog.Catalog, s
 	return karpv1.CapacityTypeOnDemand
 }
 
-// launchPrice is the cheapest offering that a launch may take, and what the dearest of its capacity type costs: reserved, spot and
-// on-demand in this order, the first that there is.
+// launchPrice is the cheapest offering that a launch may take, and what the dearest of its capacity type
+// costs: reserved, spot and on-demand in this order, the first that there is.
 func (p *pass) launchPrice(t *catalog.InstanceType, set requirement.Set, closedZones []string) (best *catalog.Offering, worst int64) {
 	offers := p.offers(t, set, closedZones)
 	for _, capacityType := range []string{karpv1.CapacityTypeReserved, karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand} {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/disrupt/internal/policy"
 )
 
 // Cause is why a node may not be disrupted, from a closed set, for counting.
@@ -24,7 +25,8 @@ const (
 	CausePDB            Cause = "pdb"
 	CauseManyPDBs       Cause = "multiple-pdbs"
 	CauseUnreadablePods Cause = "unreadable-pods"
-	// CauseTainted: the taint of a command that was rolled back, or of another autoscaler, is still to be taken off.
+	// CauseTainted: the taint of a command that was rolled back, or of another autoscaler, is still to be
+	// taken off.
 	CauseTainted Cause = "tainted"
 
 	// CauseNodeLimit: a replacement would be more nodes than the static NodePool may have.
@@ -32,6 +34,7 @@ const (
 
 	CauseUnknownType  Cause = "instance-type-not-found"
 	CauseMissingLabel Cause = "label-missing"
+	CauseNoPrice      Cause = "price-unknown"
 	CauseEmptyOnly    Cause = "consolidation-of-empty-nodes-only"
 	// CauseNoPlace: some of its pods would have no place; CauseNotCheaper: they would, but at no lower price.
 	CauseNoPlace    Cause = "pods-need-it"
@@ -41,15 +44,19 @@ const (
 	CauseLimits     Cause = "nodepool-limits"
 	CauseBackoff    Cause = "replacements-fail"
 	// The next ones are of DisruptionPolicies.
-	CausePaused      Cause = "paused"
-	CauseTooYoung    Cause = "too-young"
-	CauseWindow      Cause = "window"
+	CausePaused      Cause = policy.Paused
+	CauseTooYoung    Cause = policy.TooYoung
+	CauseWindow      Cause = policy.Window
 	CauseSavings     Cause = "savings"
-	CauseRate        Cause = "evictions-per-hour"
-	CausePolicyFault Cause = "policy-unreadable"
+	CauseRate        Cause = policy.Rate
+	CausePolicyFault Cause = policy.Unreadable
+	// CauseMovedLately: a command moved its pods there not long ago.
+	CauseMovedLately Cause = "moved-lately"
 	// A command for it waits for approval, or was rejected.
 	CauseProposed Cause = "proposed"
 	CauseRejected Cause = "rejected"
+	// CauseBuffer: the room of a CapacityBuffer is on it, and there is none elsewhere.
+	CauseBuffer Cause = "buffer-pods"
 	// CausePDBSum: other nodes that go have pods of the same PodDisruptionBudget.
 	CausePDBSum Cause = "pdb-sum"
 
@@ -67,7 +74,8 @@ type Blocked struct {
 	Cause Cause `json:"cause"`
 	// Message is the text of the KubeEvent; "" if none is to be sent.
 	Message string `json:"message,omitempty"`
-	// Object that blocks, such as "PodDisruptionBudget ns/name" or "pod ns/name"; "" if it is the node itself.
+	// Object that blocks, such as "PodDisruptionBudget ns/name" or "pod ns/name"; "" if it is the node
+	// itself.
 	Object string `json:"object,omitempty"`
 	// Until is when time alone ends it; zero if it does not.
 	Until time.Time `json:"until,omitzero"`
@@ -100,9 +108,11 @@ type NodeReport struct {
 type PoolReport struct {
 	NodePool string                  `json:"nodePool"`
 	Reason   karpv1.DisruptionReason `json:"reason"`
-	// Nodes is what percentages are of, Consuming how many of them are going or not ready.
+	// Nodes is what percentages are of, Consuming how many of them are going or not ready, Going how many are
+	// going.
 	Nodes     int `json:"nodes"`
 	Consuming int `json:"consuming"`
+	Going     int `json:"going,omitempty"`
 	// Allowed is before, Remaining after subtraction of Consuming. Unlimited stands for no active budget.
 	Allowed   int  `json:"allowed"`
 	Remaining int  `json:"remaining"`
@@ -128,7 +138,13 @@ type Report struct {
 	Pools []PoolReport
 	// Eligible counts the nodes that could be taken if budgets allowed, by reason.
 	Eligible map[karpv1.DisruptionReason]int
-	// WakeAt is when a node's quiet time ends next, or a budget's window may open; zero if time alone changes nothing.
+	// Unapproved are the scores of what Balanced NodePools did not approve.
+	Unapproved []Score
+	// StepsEnded are the methods, MethodMulti or MethodSingle, whose search ended before it was done because
+	// its steps were used up.
+	StepsEnded []string
+	// WakeAt is when a node's quiet time ends next, or a budget's window may open; zero if time alone changes
+	// nothing.
 	WakeAt time.Time
 }
 
@@ -145,16 +161,22 @@ func (n *NodeReport) Reasons() []string {
 	}
 	text := causeTexts[n.Blocked.Cause]
 	switch {
-	case n.Blocked.Object != "" && n.Blocked.Message != "":
-		return []string{n.Blocked.Object + ": " + n.Blocked.Message}
 	case n.Blocked.Message != "":
-		return []string{n.Blocked.Message}
+		return n.Blocked.Reasons()
 	case n.Blocked.Cause == CauseNotQuiet && !n.ConsolidatableAt.IsZero():
 		text += " (until " + n.ConsolidatableAt.UTC().Format(time.RFC3339) + ")"
 	case n.Blocked.Cause == CauseBudget:
 		text += " of NodePool " + n.NodePool
 	}
 	return []string{cmp.Or(text, string(n.Blocked.Cause))}
+}
+
+// Reasons say it in words, as far as they follow from it alone.
+func (b *Blocked) Reasons() []string {
+	if b.Object != "" && b.Message != "" {
+		return []string{b.Object + ": " + b.Message}
+	}
+	return []string{cmp.Or(b.Message, causeTexts[b.Cause], string(b.Cause))}
 }
 
 // causeTexts say what has no KubeEvent.
@@ -167,5 +189,6 @@ var causeTexts = map[Cause]string{
 	CauseRemoving:  "a command takes it already",
 	CauseProposed:  "a command for its NodePool waits for approval",
 	CauseNominated: "pods are on their way to it, or come first",
+	CauseNoPrice:   "its price is not known",
 	CauseScore:     "the disruption is too much for the saving (Balanced)",
 }

@@ -6,31 +6,37 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/disrupt/internal/account"
+	"millwright/planner/disrupt/internal/packing"
+	"millwright/planner/disrupt/internal/policy"
+	"millwright/planner/resource"
+	"millwright/planner/world"
 )
 
-// What one Plan may spend on its search: steps of the model, and simulations, fewer the bigger the cluster is.
 const (
-	modelSteps     = 12_000_000
-	trialsMax      = 400
-	trialSizeTotal = 1_500_000
-	trialsLeast    = 24
-	rejectedMax    = 5
+	// modelSteps are what one Plan may spend on its search in the model.
+	modelSteps  = 60_000_000
+	rejectedMax = 5
 	// neighbours is how many nodes are packed anew together at most.
 	neighbours = 60
 )
 
-// consolidation takes nodes away whose pods can be had cheaper: by deletes first, for they cost nothing, then by replacements. It works
-// out which nodes would have gone in the end, and starts with what saves most per eviction.
+// consolidation takes nodes away whose pods can be had cheaper: by deletes first, for they cost nothing, then
+// by replacements. It works out which nodes would have gone in the end, and starts with what saves most per
+// eviction.
 func (p *pass) consolidation() *planner.Decision {
-	nodes := p.affordable(p.byPools(p.filled))
+	nodes := p.unlessMovedLately(p.affordable(p.byPools(p.filled)))
 	if len(nodes) == 0 {
 		return nil
 	}
-	p.balances = p.newBalances()
-	k := p.newPacking(nodes, modelSteps)
-	before := k.bill()
-	k.solve()
-	target := k.candidates(true)
+	p.balances = policy.Totals(p.s, p.price)
+	k := p.newModel(nodes, modelSteps)
+	before := k.Bill()
+	k.Solve()
+	target := k.Candidates(true)
+	if k.Exhausted() {
+		p.report.StepsEnded = append(p.report.StepsEnded, MethodMulti)
+	}
 	if c := p.anew(k, nodes, before); c != nil {
 		return p.replace(c, nil)
 	}
@@ -40,23 +46,67 @@ func (p *pass) consolidation() *planner.Decision {
 	return p.replacements(k)
 }
 
+// newModel of the Snapshot. Pods that wait for a place anyway have theirs already.
+func (p *pass) newModel(candidates []*planner.StateNode, steps int) *packing.Model {
+	k := packing.New(steps)
+	may := map[*planner.StateNode]bool{}
+	for _, n := range candidates {
+		may[n] = true
+	}
+	taken := map[string]resource.Vector{}
+	base := p.trials.without(nil, nil, false)
+	for uid, node := range base.others {
+		if pod := p.s.World.Pod(uid); pod != nil {
+			taken[node] = taken[node].Add(pod.Class.Requests)
+		}
+	}
+	for name, pods := range p.trials.room().pods {
+		for _, pod := range pods {
+			taken[name] = taken[name].Add(pod.Class.Requests)
+		}
+	}
+	budgets := p.s.PodBudgets()
+	for _, n := range p.s.StateNodes() {
+		if n.MarkedForDeletion || !p.trials.ready(n.Name) {
+			continue
+		}
+		x := &packing.Site{Node: n, Candidate: may[n], Price: p.price(n) + p.nodeCost(), Cost: 1, Room: n.Available.Sub(taken[n.Name])}
+		var moving []*world.Pod
+		for _, pod := range n.Pods {
+			if budgets.IsMoving(pod, p.s.Now) {
+				moving = append(moving, pod)
+				x.Cost += policy.EvictionGrains(pod)
+			}
+		}
+		if p.banned(n) {
+			x.Room = resource.Vector{}
+		}
+		k.Add(x, append(moving, p.trials.buffered(n)...))
+	}
+	return k
+}
+
 // affordable leaves out nodes that nobody would save anything by: without a price.
 func (p *pass) affordable(nodes []*planner.StateNode) []*planner.StateNode {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n *planner.StateNode) bool {
 		if until := p.backoff(n.NodePool); p.s.Now.Before(until) {
 			p.report.wake(until)
 		}
-		return p.price(n) <= 0
+		if p.price(n) > 0 {
+			return false
+		}
+		p.block([]*planner.StateNode{n}, Blocked{Cause: CauseNoPrice})
+		return true
 	})
 }
 
 // deletes tries what the model found and starts as much of it as budgets allow.
-func (p *pass) deletes(k *packing, target []*site) *planner.Decision {
+func (p *pass) deletes(k *packing.Model, target []*packing.Site) *planner.Decision {
 	chosen := p.within(target)
-	places := k.places()
+	places := k.Places()
 	var rejected []Rejected
-	for len(chosen) > 0 && p.trials < p.trialsAllowed() {
-		o := p.trial(chosen, places, false)
+	for len(chosen) > 0 && p.trials.begun < p.trials.allowed() {
+		o := p.consolidationTrial(chosen, places, false)
 		bad := o.obstacles()
 		if len(bad) == 0 {
 			if bad, o.scores = p.balance(o); len(bad) == 0 {
@@ -74,7 +124,7 @@ func (p *pass) deletes(k *packing, target []*site) *planner.Decision {
 	return nil
 }
 
-func (p *pass) delete(o *outcome, target []*site, rejected []Rejected) *planner.Decision {
+func (p *pass) delete(o *outcome, target []*packing.Site, rejected []Rejected) *planner.Decision {
 	method := MethodMulti
 	if len(o.nodes) == 1 {
 		method = MethodSingle
@@ -82,7 +132,7 @@ func (p *pass) delete(o *outcome, target []*site, rejected []Rejected) *planner.
 	started := p.commandOf(o, karpv1.DisruptionReasonUnderutilized, method)
 	x := Explanation{Rejected: rejected[:min(len(rejected), rejectedMax)], Scores: o.scores}
 	for _, s := range target {
-		x.Target = append(x.Target, s.node.Name)
+		x.Target = append(x.Target, s.Node.Name)
 	}
 	slices.Sort(x.Target)
 	x.Target = x.Target[:min(len(x.Target), reportedMax)]
@@ -94,7 +144,7 @@ func (p *pass) stays(nodes []*planner.StateNode, o *outcome) {
 	for _, n := range nodes {
 		why := &Blocked{Cause: CauseScore}
 		if o.tooLittle != "" {
-			why = unconsolidatable(CauseSavings, "%s", o.tooLittle)
+			why = unconsolidatable(o.keptBy, "%s", o.tooLittle)
 		}
 		for _, r := range slices.Concat(o.unplaced, o.waiting) {
 			if r.mover.from == n {
@@ -106,7 +156,8 @@ func (p *pass) stays(nodes []*planner.StateNode, o *outcome) {
 	}
 }
 
-// obstacles are the nodes with pods that would not go to nodes that stay and are ready; all of them, if it can't be said.
+// obstacles are the nodes with pods that would not go to nodes that stay and are ready; all of them, if it
+// can't be said.
 func (o *outcome) obstacles() []*planner.StateNode {
 	bad := map[*planner.StateNode]bool{}
 	for _, r := range slices.Concat(o.unplaced, o.waiting) {
@@ -129,12 +180,12 @@ func (o *outcome) obstacles() []*planner.StateNode {
 }
 
 // within takes of the target, in order, what budgets and PodDisruptionBudgets allow at once.
-func (p *pass) within(target []*site) []*planner.StateNode {
+func (p *pass) within(target []*packing.Site) []*planner.StateNode {
 	left := p.remaining()
-	counts := p.goingCounts()
+	counts := account.Going(p.s)
 	var chosen, kept []*planner.StateNode
 	for _, x := range target {
-		n := x.node
+		n := x.Node
 		switch {
 		case len(chosen) == candidatesMax:
 			return chosen
@@ -164,11 +215,6 @@ func (p *pass) remaining() map[string]int {
 	return left
 }
 
-func (p *pass) trialsAllowed() int {
-	size := 1 + len(p.s.StateNodes()) + p.s.World.PodCount()
-	return max(trialsLeast, min(trialsMax, trialSizeTotal/size))
-}
-
 func namesOf(nodes []*planner.StateNode) []string {
 	list := make([]string, len(nodes))
 	for i, n := range nodes {
@@ -176,103 +222,6 @@ func namesOf(nodes []*planner.StateNode) []string {
 	}
 	slices.Sort(list)
 	return list
-}
-
-// solve looks for the nodes to take away. First each in its turn, in the order of what is saved per eviction; then, to make the bill
-// smaller, all their pods are packed anew with one more, or with other nodes in place of some; at last, as long as the bill is within a
-// hundredth of the best, nodes that are costly to empty are kept in place of others.
-func (k *packing) solve() {
-	for _, x := range k.candidates(false) {
-		if k.steps > 0 {
-			k.remove(x)
-		}
-	}
-	for k.steps > 0 && (k.grow() || k.exchange()) {
-	}
-	k.billMax = k.bill() + k.bill()/100
-	for k.steps > 0 && k.relieve() {
-	}
-}
-
-// bill is what the sites that stay cost.
-func (k *packing) bill() (sum int64) {
-	for _, x := range k.sites {
-		if !x.gone {
-			sum += x.price
-		}
-	}
-	return sum
-}
-
-// flip makes the sites that are gone stay and the others go, if all pods find places then.
-func (k *packing) flip(list ...*site) bool {
-	for _, x := range list {
-		x.gone = !x.gone
-	}
-	if k.repack() {
-		return true
-	}
-	for _, x := range list {
-		x.gone = !x.gone
-	}
-	return false
-}
-
-// grow takes one more node away.
-func (k *packing) grow() bool {
-	for _, x := range k.candidates(false) {
-		if k.steps <= 0 {
-			return false
-		}
-		if k.flip(x) {
-			return true
-		}
-	}
-	return false
-}
-
-// exchangesMax bounds the nodes that an exchange looks at on each side.
-const exchangesMax = 24
-
-// exchange takes one or two nodes away and keeps one in their place that is cheaper than they are.
-func (k *packing) exchange() bool {
-	kept, gone := k.candidates(false), k.candidates(true)
-	slices.SortStableFunc(gone, func(a, b *site) int { return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(b.cost, a.cost)) })
-	kept, gone = kept[:min(len(kept), exchangesMax)], gone[:min(len(gone), exchangesMax)]
-	for _, g := range gone {
-		for i, a := range kept {
-			if k.steps <= 0 {
-				return false
-			}
-			if a.price > g.price && k.flip(a, g) {
-				return true
-			}
-			for _, b := range kept[:i] {
-				if a.price+b.price > g.price && k.steps > 0 && k.flip(a, b, g) {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
-// relieve keeps a node that is costly to empty and takes another one in its place that is less so, while the bill stays within its bound.
-func (k *packing) relieve() bool {
-	gone, kept, bill := k.candidates(true), k.candidates(false), k.bill()
-	slices.SortStableFunc(gone, func(a, b *site) int { return cmp.Compare(b.cost, a.cost) })
-	slices.SortStableFunc(kept, func(a, b *site) int { return cmp.Compare(a.cost, b.cost) })
-	for _, g := range gone {
-		for _, s := range kept {
-			if k.steps <= 0 || s.cost >= g.cost {
-				break
-			}
-			if bill+g.price-s.price <= k.billMax && k.flip(g, s) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // nodeCost is what a node costs by itself, in micro USD per hour.

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/disrupt/internal/account"
 	"millwright/planner/ledger"
 	"millwright/planner/provision"
 	"millwright/planner/world"
@@ -45,7 +45,7 @@ func (v *validation) budgets(rest []*planner.StateNode) string {
 		if !pools[pool.Name] {
 			continue
 		}
-		if b := Budgets(v.s, pool, v.cmd.Started.Reason); b.Consuming > b.Allowed {
+		if b := Budgets(v.s, pool, v.cmd.Started.Reason); !b.holds(rest) {
 			return "a candidate can no longer be disrupted without violating budgets"
 		}
 	}
@@ -69,12 +69,14 @@ func (v *validation) nodes(rest []*planner.StateNode) (dropped []ledger.DroppedN
 	return dropped
 }
 
-// othersCounts are the pods to be evicted from nodes that go, but for the command's own.
-func (v *validation) othersCounts() map[*policyv1.PodDisruptionBudget]int32 {
-	counts := map[*policyv1.PodDisruptionBudget]int32{}
+// othersCounts are the pods to be evicted from nodes that go, but for those of this command and of later
+// ones: those have counted it, and one that waits for no budget must not undo what was started before it.
+func (v *validation) othersCounts() account.Evictions {
+	counts := account.Evictions{}
 	for _, n := range v.s.StateNodes() {
-		if n.MarkedForDeletion && v.own[n.ClaimName()] == nil {
-			v.pdbAdd(counts, n)
+		other := v.s.Ledger.Command(v.s.CommandOf(n.ClaimName()))
+		if n.MarkedForDeletion && v.own[n.ClaimName()] == nil && (other == nil || other.Seq < v.cmd.Seq) {
+			counts.Add(v.s, n)
 		}
 	}
 	return counts
@@ -93,7 +95,7 @@ func (v *validation) node(n *planner.StateNode) string {
 	if b := check(n, v.cmd.ID); b != nil {
 		return lowerFirst(b.Message)
 	}
-	if b := v.policyBlock(n, v.cmd.Started.Reason); b != nil {
+	if b := v.policyStops(n, v.cmd.Started.Reason); b != nil {
 		return b.Message
 	}
 	pool := v.s.World.NodePool(n.NodePool)
@@ -119,9 +121,16 @@ func (v *validation) node(n *planner.StateNode) string {
 	return ""
 }
 
-// moves returns the nodes with pods that have no place any more, on nodes that are ready or on the command's own replacements.
+// moves returns the nodes with pods that have no place any more, on nodes that are ready or on the command's
+// own replacements.
 func (v *validation) moves(rest []*planner.StateNode) (dropped []ledger.DroppedNode) {
-	if v.cmd.Started.Evictions == 0 {
+	virtual := map[types.UID]bool{}
+	for _, c := range v.cmd.Started.Candidates {
+		for _, p := range c.Virtual {
+			virtual[p.UID] = true
+		}
+	}
+	if v.cmd.Started.Evictions == 0 && len(virtual) == 0 {
 		return nil
 	}
 	home, own := map[types.UID]*planner.StateNode{}, map[string]bool{}
@@ -132,13 +141,23 @@ func (v *validation) moves(rest []*planner.StateNode) (dropped []ledger.DroppedN
 			}
 		}
 	}
+	for _, c := range v.cmd.Started.Candidates {
+		if n := v.s.StateNodeOfClaim(c.Claim); n != nil && slices.Contains(rest, n) {
+			for _, p := range c.Virtual {
+				home[p.UID] = n
+			}
+		}
+	}
 	for i, r := range v.cmd.Started.Replacements {
 		own[ledger.ClaimName(v.s.Ledger.LogID(), r.NodePool, v.cmd.Seq, i)] = true
 	}
 	found := map[*planner.StateNode]string{}
 	for _, verdict := range provision.Simulate(v.s, provision.Scenario{}).Verdicts {
 		n := home[verdict.Pod.UID]
-		if n == nil || found[n] != "" || v.placed(&verdict, own) {
+		switch {
+		case n == nil, found[n] != "", v.placed(&verdict, own):
+			continue
+		case virtual[verdict.Pod.UID] && verdict.Claim != "": // room is on its way
 			continue
 		}
 		found[n] = fmt.Sprintf("pod %s/%s has no place any more", verdict.Pod.Namespace, verdict.Pod.Name)
@@ -156,7 +175,7 @@ func (v *validation) placed(verdict *provision.PodVerdict, own map[string]bool) 
 		return true
 	}
 	if n := v.s.StateNode(verdict.Node); verdict.Node != "" && n != nil {
-		return v.ready(verdict.Node) || own[n.ClaimName()]
+		return v.trials.ready(verdict.Node) || own[n.ClaimName()]
 	}
 	return false
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -270,4 +271,34 @@ func TestStepProperties(t *testing.T) {
 			t.Fatalf("done %v with %d pods waited for", step.Done(), len(step.Waiting))
 		}
 	})
+}
+
+// An instance that is taken away: the pods of all tiers are evicted at once, budgets and protection hold
+// until the margin, and what is left then is deleted, whatever grace period it asked for (reference:
+// disruption §8).
+func TestNotice(t *testing.T) {
+	c := cluster(on("plain"), on("long", grace(600)), on("crit", critical), on("held", pt.Annotation(karpv1.DoNotDisruptAnnotationKey, "true")))
+	claim := "n-claim"
+	notice := c.Clock.Add(2 * time.Minute)
+	c.Record(ledger.KindClaimDoomed, &ledger.ClaimDoomed{Claim: claim, UID: "claim-n-claim", Reason: "spot_interrupted", Deadline: notice})
+	step := drain.Plan(c.Snapshot(), "n")
+	want(t, "evicted", names(step.Evict), "crit long plain")
+	want(t, "held", names(step.Held), "held")
+	want(t, "deleted", len(step.Delete), 0)
+	want(t, "wake", step.WakeAt, notice.Add(-drain.NoticeMargin))
+	c.Clock = notice.Add(-drain.NoticeMargin)
+	c.Beat()
+	for paced, step := range map[bool]drain.Step{false: drain.Plan(c.Snapshot(), "n"), true: drain.PlanPaced(c.Snapshot(), "n")} {
+		want(t, "evicted", names(step.Evict)+names(step.Held), "")
+		want(t, "deleted", len(step.Delete), 4)
+		want(t, "tier", step.Tier, drain.TierForced)
+		want(t, "forced by a deadline", step.Forced(), false)
+		for _, d := range step.Delete {
+			want(t, "grace of "+d.Pod.Name, d.GraceSeconds, 30)
+		}
+		r := step.TierStarted(&ledger.Drain{Tier: 1, TierPods: map[types.UID]bool{"pod-plain": true, "pod-long": true, "pod-crit": true, "pod-held": true}})
+		if r == nil || len(r.Delete) != 4 || !r.Notice.Equal(notice) {
+			t.Errorf("record (paced %t): %+v", paced, r)
+		}
+	}
 }

@@ -59,6 +59,9 @@ const (
 	TierDaemon         = 2
 	TierCritical       = 3
 	TierCriticalDaemon = 4
+	// TierForced is no pod's own: the instance is about to be taken away, and what is left of all tiers is
+	// deleted.
+	TierForced = 5
 )
 
 // TierOf returns the tier of a pod's class.

@@ -10,6 +10,10 @@ import (
 	"millwright/planner/world"
 )
 
+// NoticeMargin is how long before the instance is taken away budgets and protection hold no more: what pods
+// that ask for no other grace period need to end.
+const NoticeMargin = defaultGrace
+
 // Step is what a drain has to do as of a Snapshot.
 type Step struct {
 	Node string
@@ -24,12 +28,17 @@ type Step struct {
 	Delete []Deletion
 	// Stuck pods are not waited for.
 	Stuck []*world.Pod
-	// Deadline is the termination timestamp; zero for none. DeadlineInvalid is the annotation that can't be read.
+	// Deadline is the termination timestamp; zero for none. DeadlineInvalid is the annotation that can't be
+	// read.
 	Deadline        time.Time
 	DeadlineInvalid string
-	// Paced: the deadline does not count yet.
+	// Notice is when EC2 takes the instance away; zero: nothing says so. The pods of all tiers are evicted at
+	// once then, and from NoticeMargin before it what is left is deleted.
+	Notice time.Time
+	// Paced: the deadline does not count yet. A notice is never paced: its instance goes whatever happens
+	// here.
 	Paced bool
-	// PodsGone: nothing is left to wait for. VolumesGone: nor a volume, or the deadline has passed.
+	// PodsGone: nothing is left to wait for. VolumesGone: no volume either, or the deadline has passed.
 	PodsGone, VolumesGone bool
 	// Volumes are the attachments waited for, by name.
 	Volumes []string
@@ -46,7 +55,7 @@ type Deletion struct {
 // Done reports that the instance may be terminated as far as the Snapshot knows.
 func (s Step) Done() bool { return s.PodsGone && s.VolumesGone }
 
-// Message is the text users know; "" when no pod is waited for.
+// Message is the text that users see; "" when no pod is waited for.
 func (s Step) Message() string {
 	if len(s.Waiting) == 0 {
 		return ""
@@ -54,10 +63,10 @@ func (s Step) Message() string {
 	return fmt.Sprintf("%d pods are waiting to be evicted", len(s.Waiting))
 }
 
-// TierStarted is the record of the step's tier, nil if the Ledger already has it with all these pods. Records are
-// per tier, not per eviction: a tier is recorded again only when a pod joins it.
+// TierStarted is the record of the step's tier, nil if the Ledger already has it with all these pods. Records
+// are per tier, not per eviction: a tier is recorded again only when a pod joins it.
 func (s Step) TierStarted(d *ledger.Drain) *ledger.DrainTierStarted {
-	r := &ledger.DrainTierStarted{Node: s.Node, Tier: s.Tier, Evict: Refs(s.Evict), Held: Refs(s.Held), Paced: s.Paced}
+	r := &ledger.DrainTierStarted{Node: s.Node, Tier: s.Tier, Evict: Refs(s.Evict), Held: Refs(s.Held), Paced: s.Paced, Notice: s.Notice}
 	for _, del := range s.Delete {
 		r.Delete = append(r.Delete, Ref(del.Pod))
 	}
@@ -92,19 +101,38 @@ func Refs(pods []*world.Pod) []ledger.PodRef {
 
 // Plan returns the step of a node's drain. A node without a NodeClaim is drained without a deadline.
 func Plan(s *planner.Snapshot, node string) Step {
-	step := Step{Node: node}
+	step := Step{Node: node, Notice: noticeOf(s, node)}
 	step.setDeadline(s)
 	return step.plan(s, node)
 }
 
-// PlanPaced is Plan for a drain that nothing is forced in although its deadline comes: too many came to theirs at once.
+// PlanPaced is Plan for a drain in which nothing is forced although its deadline is near: too many drains
+// reached theirs at once.
 func PlanPaced(s *planner.Snapshot, node string) Step {
-	step := Step{Node: node, Paced: true}
+	step := Step{Node: node, Notice: noticeOf(s, node), Paced: true}
 	return step.plan(s, node)
 }
 
-// Forced reports that the step does what only the deadline allows.
-func (s Step) Forced() bool { return len(s.Delete) > 0 || s.VolumesGone && len(s.Volumes) > 0 }
+// Forced reports that the step does what only the deadline allows, and no notice.
+func (s Step) Forced() bool {
+	return s.Tier != TierForced && (len(s.Delete) > 0 || s.VolumesGone && len(s.Volumes) > 0 && !s.Deadline.IsZero())
+}
+
+// noticeOf is when EC2 takes the node's instance away by the records; zero if none says so.
+func noticeOf(s *planner.Snapshot, node string) (at time.Time) {
+	if d := s.Ledger.Drain(node); d != nil {
+		at = d.Started.Notice
+	}
+	if n := s.StateNode(node); n != nil && n.Ledger != nil && n.Ledger.Doomed != nil && !n.Ledger.Doomed.Deadline.IsZero() {
+		at = n.Ledger.Doomed.Deadline
+	}
+	return at.UTC()
+}
+
+// noticeDue reports that the instance is taken away so soon that what is left is deleted.
+func (s Step) noticeDue(now time.Time) bool {
+	return !s.Notice.IsZero() && !now.Before(s.Notice.Add(-NoticeMargin))
+}
 
 func (st *Step) plan(s *planner.Snapshot, node string) Step {
 	step := *st
@@ -139,7 +167,7 @@ func (st *Step) setDeadline(s *planner.Snapshot) {
 	st.Deadline = t.UTC()
 }
 
-// sort puts a pod where it belongs: waited for, stuck, or due for deletion.
+// sort classifies a pod: waited for, stuck, or due for deletion.
 func (st *Step) sort(p *world.Pod, now time.Time) {
 	role := RoleOf(p, now)
 	if role == Stuck {
@@ -155,13 +183,25 @@ func (st *Step) sort(p *world.Pod, now time.Time) {
 	if role == Held {
 		st.wake(planner.DoNotDisrupt(p, now).Until)
 	}
+	if st.noticeDue(now) {
+		if role != Leaving || deletedAt(p).After(st.Notice) && deletedAt(p).Sub(now) > time.Second {
+			st.Delete = append(st.Delete, Deletion{Pod: p, GraceSeconds: max(1, min(secondsTo(st.Notice, now), int64(grace(p)/time.Second)))})
+		}
+		return
+	}
+	if !st.Notice.IsZero() {
+		st.wake(st.Notice.Add(-NoticeMargin))
+	}
 	if st.due(p, role, now) {
-		st.Delete = append(st.Delete, Deletion{Pod: p, GraceSeconds: max(int64(st.Deadline.Sub(now)/time.Second), 1)})
+		st.Delete = append(st.Delete, Deletion{Pod: p, GraceSeconds: secondsTo(st.Deadline, now)})
 	}
 }
 
-// due reports that a pod must be deleted now (reference: lifecycle §8.4): its grace period no longer fits before the
-// deadline, or it is being deleted and would end after it.
+// secondsTo is at least one: zero would leave a pod's containers running.
+func secondsTo(deadline, now time.Time) int64 { return max(int64(deadline.Sub(now)/time.Second), 1) }
+
+// due reports that a pod must be deleted now (reference: lifecycle §8.4): its grace period no longer fits
+// before the deadline, or it is being deleted and would end after it.
 func (st *Step) due(p *world.Pod, role Role, now time.Time) bool {
 	switch {
 	case st.Deadline.IsZero():
@@ -177,7 +217,8 @@ func (st *Step) due(p *world.Pod, role Role, now time.Time) bool {
 	return false
 }
 
-// selectTier lists the pods of the first tier that has any to wait for.
+// selectTier lists the pods of the first tier that has any to wait for; under a notice, which leaves no time
+// for turns, those of all.
 func (st *Step) selectTier(now time.Time) {
 	for _, p := range st.Waiting {
 		if t := TierOf(p.Class); st.Tier == 0 || t < st.Tier {
@@ -188,8 +229,11 @@ func (st *Step) selectTier(now time.Time) {
 	for _, d := range st.Delete {
 		deleted[d.Pod] = true
 	}
+	if len(st.Waiting) > 0 && st.noticeDue(now) {
+		st.Tier = TierForced
+	}
 	for _, p := range st.Waiting {
-		if TierOf(p.Class) != st.Tier || deleted[p] {
+		if TierOf(p.Class) != st.Tier && st.Notice.IsZero() || deleted[p] {
 			continue
 		}
 		switch RoleOf(p, now) {

@@ -1,6 +1,8 @@
 package drain
 
 import (
+	"time"
+
 	"millwright/planner"
 	"millwright/planner/world"
 )
@@ -17,10 +19,10 @@ func (st *Step) setVolumes(s *planner.Snapshot, pods []*world.Pod) {
 			st.Volumes = append(st.Volumes, a.Name)
 		}
 	}
-	past := !st.Deadline.IsZero() && s.Certain().After(st.Deadline)
+	past := !st.Deadline.IsZero() && s.Certain().After(st.Deadline) || st.noticeDue(s.Certain())
 	st.VolumesGone = len(st.Volumes) == 0 || past
-	if !st.VolumesGone {
-		st.wake(st.Deadline)
+	if !st.VolumesGone && !st.Deadline.IsZero() {
+		st.wake(st.Deadline.Add(time.Nanosecond))
 	}
 }
 

@@ -19,8 +19,8 @@ func sized(t *testing.T, l *ledger.Ledger) int {
 	return len(data)
 }
 
-// TestWhatIsLongOverIsForgotten: marks of offerings, reservations that are gone, and incarnations of the stream leave the Ledger, however
-// many there ever were.
+// TestWhatIsLongOverIsForgotten: marks of offerings, reservations and NodePools that are gone, and
+// incarnations of the stream leave the Ledger, however many there ever were.
 func TestWhatIsLongOverIsForgotten(t *testing.T) {
 	l := ledger.New(logID)
 	add := func(at time.Time, kind ledger.Kind, payload any, incarnation string) {
@@ -37,6 +37,10 @@ func TestWhatIsLongOverIsForgotten(t *testing.T) {
 			{InstanceType: fmt.Sprintf("m%d.large", n), Zone: "a", CapacityType: "spot", Code: "InsufficientInstanceCapacity"},
 			{ReservationID: fmt.Sprintf("cr-%05d", n), Code: "ReservationCapacityExceeded"},
 		}}, fmt.Sprintf("stream-%d", n))
+		command := ledger.CommandID(logID, l.Seq()+1)
+		add(at, ledger.KindCommandStarted, &ledger.CommandStarted{Candidates: []ledger.Candidate{{NodePool: fmt.Sprintf("pool-%05d", n), Pods: []ledger.PodRef{{UID: "u"}}}}}, "")
+		add(at, ledger.KindCommandConfirmed, &ledger.CommandConfirmed{ID: command}, "")
+		add(at, ledger.KindCommandRolledBack, &ledger.CommandRolledBack{ID: command, Failing: []string{fmt.Sprintf("pool-%05d", n)}}, "")
 		add(at, ledger.KindLaunched, &ledger.Launched{Claim: "c", InstanceType: "m5.large", ReservationID: fmt.Sprintf("cb-%05d", n)}, fmt.Sprintf("stream-%d", n))
 	}
 	for n := range 100 {
@@ -50,6 +54,9 @@ func TestWhatIsLongOverIsForgotten(t *testing.T) {
 		t.Errorf("the checkpoint has grown from %d to %d bytes", before, after)
 	}
 	now := start.Add(1999 * 25 * time.Hour)
+	if l.FailingUntil("pool-01999").Before(now) || !l.FailingUntil("pool-01000").IsZero() {
+		t.Error("the NodePools whose replacements failed lately are not those remembered")
+	}
 	if got := l.UnavailableOfferings(now); len(got) != 1 || got[0].InstanceType != "m1999.large" {
 		t.Errorf("marked: %v", got)
 	}

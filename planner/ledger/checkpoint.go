@@ -20,17 +20,18 @@ import (
 	wire "millwright/proto/checkpoint"
 )
 
-// StateVersion is raised when a Ledger holds what ReadCheckpoint cannot fill in from checkpoints of earlier programs;
-// StateVersionOldest is the oldest it still can. An older program does not restore what a newer one wrote.
+// StateVersion is raised when a Ledger holds what ReadCheckpoint cannot fill in from checkpoints of earlier
+// programs; StateVersionOldest is the oldest it still can. An older program does not restore what a newer one
+// wrote.
 const (
-	StateVersion       uint32 = 4 // parts (proto/checkpoint/ledger.proto) in place of JSON
+	StateVersion       uint32 = 4 // parts (proto/checkpoint/ledger.proto) instead of JSON
 	StateVersionOldest uint32 = 1
 )
 
 // checkpointMagic begins the checkpoints of StateVersion; earlier ones are JSON objects.
 const checkpointMagic = "MWLEDGER\x04"
 
-// A part is written once it has so many rows or about so many bytes of them.
+// A part is written once it has this many rows or about this many bytes.
 const (
 	partRows  = 256
 	partBytes = 64 << 10
@@ -52,22 +53,23 @@ func (l *Ledger) Digest() string {
 	return d.Digest()
 }
 
-// Digester makes the Digest of a Ledger of its checkpoint's bytes, which are written to it.
+// Digester computes the Digest of a Ledger from its checkpoint's bytes, which are written to it.
 type Digester struct{ h hash.Hash }
 
-// NewDigester has seen nothing yet.
+// NewDigester returns one that has been given nothing yet.
 func NewDigester() Digester { return Digester{sha256.New()} }
 
 // Write never fails.
 func (d Digester) Write(b []byte) (int, error) { return d.h.Write(b) }
 
-// Digest of what was written; nothing may be written any more.
+// Digest of what was written; nothing may be written afterwards.
 func (d Digester) Digest() string {
 	d.h.Write([]byte{0}) // as earlier programs did
 	return hex.EncodeToString(d.h.Sum(nil))
 }
 
-// WriteCheckpoint writes the Ledger, a part at a time. Of a version it may be called beside anything.
+// WriteCheckpoint writes the Ledger, one part at a time. On a version it is safe to call concurrently with
+// anything.
 func (l *Ledger) WriteCheckpoint(out io.Writer) error {
 	c := &checkpointWriter{l: l, out: parts.NewWriter(out, checkpointMagic)}
 	for _, table := range []func() error{
@@ -81,12 +83,12 @@ func (l *Ledger) WriteCheckpoint(out io.Writer) error {
 	return nil
 }
 
-// checkpointWriter gathers rows to parts.
+// checkpointWriter collects rows into parts.
 type checkpointWriter struct {
 	l    *Ledger
 	out  *parts.Writer
 	part wire.LedgerPart
-	// rows and bytes are of part.
+	// rows and bytes are those of part.
 	rows, bytes int
 	// err is the first payload that could not be encoded.
 	err error
@@ -115,7 +117,7 @@ func (c *checkpointWriter) flush() error {
 	return err
 }
 
-// payload is what a record brought, as its JSON; nil for none.
+// payload is the payload of a record as JSON; nil for none.
 func payload[T any](c *checkpointWriter, p *T) []byte {
 	if p == nil {
 		return nil
@@ -305,7 +307,8 @@ func (c *checkpointWriter) evictions() error {
 		for _, x := range c.l.evictions[pool] {
 			r := parts.Row(&c.part.Evictions)
 			r.NodePool, r.Command, r.At, r.Pods = pool, x.Command, stamp(x.At), int64(x.Pods)
-			if err := c.row(96); err != nil {
+			r.Owners = x.Owners
+			if err := c.row(96 + 32*len(x.Owners)); err != nil {
 				return err
 			}
 		}

@@ -33,7 +33,8 @@ func unpacked(t testing.TB, name string) []byte {
 	return data
 }
 
-// TestCheckpointsOfEarlierProgramsAreRead: the files are checkpoints of one Ledger, each written by a program of its time.
+// TestCheckpointsOfEarlierProgramsAreRead: the files are checkpoints of one Ledger, each written by a program
+// of its time.
 func TestCheckpointsOfEarlierProgramsAreRead(t *testing.T) {
 	now := unpacked(t, "checkpoint-v4.zst")
 	for _, name := range []string{"checkpoint-v3.zst", "checkpoint-v4.zst"} {

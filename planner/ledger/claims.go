@@ -8,7 +8,7 @@ import (
 	"millwright/planner/version"
 )
 
-// editClaim returns a copy of a claim that took its place; nil if it is not open.
+// editClaim replaces a claim by a copy of it, which it returns; nil if it is not open.
 func (l *Ledger) editClaim(name string) *Claim { return edit(l.owner, &l.claims, name) }
 
 // foldClaim applies a record about one claim.
@@ -24,7 +24,7 @@ func (l *Ledger) foldClaim(e Entry) {
 		if c := l.Claim(p.Claim); c != nil && c.State == ClaimPlanned {
 			c = l.editClaim(p.Claim)
 			c.State, c.UID = ClaimCreatedOnce, p.UID
-			l.settle(c, p.Record)
+			l.settleContent(c, p.Record)
 		}
 	case *LaunchRequested:
 		l.foldLaunchRequested(e, p)
@@ -41,8 +41,9 @@ func (l *Ledger) foldClaim(e Entry) {
 			c.State, c.Node, c.Planned = ClaimInitializedState, p.Node, c.Planned.ready()
 		}
 	case *ClaimDoomed:
+		l.markFailed(e, p.Unavailable)
 		if c := l.editClaim(p.Claim); c != nil {
-			c.Doomed = p
+			l.foldDoomed(c, p)
 		}
 	case *InstanceTerminated:
 		if c := l.editClaim(p.Claim); c != nil {
@@ -51,9 +52,25 @@ func (l *Ledger) foldClaim(e Entry) {
 	}
 }
 
-// settle gives a claim the content that its NodeClaim was made of; 0 is the last one. The verdicts of widenings that came
-// too late are forgotten.
-func (l *Ledger) settle(c *Claim, record uint64) {
+// foldDoomed keeps the reason for which a claim went first; of a notice that came since, it keeps the
+// deadline. What the cause says of offerings is in their marks.
+func (l *Ledger) foldDoomed(c *Claim, p *ClaimDoomed) {
+	doomed := *p
+	doomed.Unavailable, doomed.Failed = nil, nil
+	if c.Doomed != nil {
+		again := *c.Doomed
+		again.Deadline = p.Deadline
+		doomed = again
+	}
+	if !p.Deadline.IsZero() {
+		c.TakenBy = "" // whatever took it voluntarily, it is EC2 that takes it now
+	}
+	c.Doomed = &doomed
+}
+
+// settle gives a claim the content that its NodeClaim was made of; 0 is the last one. The verdicts of
+// widenings that came too late are forgotten.
+func (l *Ledger) settleContent(c *Claim, record uint64) {
 	earlier := c.Earlier
 	c.Earlier = nil
 	if record == 0 || record == c.ContentSeq() {
@@ -75,7 +92,7 @@ func (l *Ledger) settle(c *Claim, record uint64) {
 	}
 }
 
-// foldAdopted opens a claim that was made elsewhere, launched if it has an instance.
+// foldAdopted opens a claim that was made elsewhere; it counts as launched if it has an instance.
 func (l *Ledger) foldAdopted(e Entry, p *ClaimAdopted) {
 	c := l.editClaim(p.Claim)
 	if c == nil {
@@ -89,7 +106,8 @@ func (l *Ledger) foldAdopted(e Entry, p *ClaimAdopted) {
 	}
 }
 
-// foldLaunchRequested opens an attempt. A claim that is not known is opened too: an attempt must never be lost.
+// foldLaunchRequested opens an attempt. It also opens a claim that is not known: an attempt must never be
+// lost.
 func (l *Ledger) foldLaunchRequested(e Entry, p *LaunchRequested) {
 	c := l.editClaim(p.Claim)
 	if c == nil {

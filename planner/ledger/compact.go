@@ -9,8 +9,9 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 )
 
-// Compact returns a payload without what Expand puts back, to be written where all readers do that: a planned claim does not repeat its
-// instance types as values of its requirement, and a request stands as it is instead of in base64. What it is given is not changed.
+// Compact returns a payload without what Expand restores, to be written where all readers can do that: a
+// planned claim does not repeat its instance types as values of its requirement, and a request is stored as
+// it is instead of in base64. The argument is not changed.
 func Compact(payload any) any {
 	switch p := payload.(type) {
 	case *ProvisioningPlanned:
@@ -68,7 +69,8 @@ func expandClaims(claims []PlannedClaim) {
 	}
 }
 
-// compactClaim leaves the values of the requirement on instance types out if they are those of InstanceTypes, sorted.
+// compactClaim omits the values of the requirement on instance types if they are those of InstanceTypes,
+// sorted.
 func compactClaim(c PlannedClaim) PlannedClaim {
 	for i, r := range c.Requirements {
 		if !namesTypes(r) || len(c.InstanceTypes) == 0 || !slices.Equal(r.Values, slices.Sorted(slices.Values(c.InstanceTypes))) {

@@ -11,7 +11,8 @@ type Stop string
 
 const (
 	StopNone Stop = ""
-	// StopVoluntary: no new command; commands that have taken nothing away are rolled back, others pause.
+	// StopVoluntary: no new command; commands that have not removed anything yet are rolled back, others
+	// pause.
 	StopVoluntary Stop = "voluntary"
 	// StopAll: also nothing is created, evicted or terminated. Registration, status and finalizers go on.
 	StopAll Stop = "all"
@@ -23,7 +24,7 @@ var Stops = []Stop{StopNone, StopVoluntary, StopAll}
 // Known reports that s is one of Stops.
 func (s Stop) Known() bool { return slices.Contains(Stops, s) }
 
-// AtLeast returns the one that stops more.
+// AtLeast returns the stricter of the two.
 func (s Stop) AtLeast(other Stop) Stop {
 	if slices.Index(Stops, s) < slices.Index(Stops, other) {
 		return other
@@ -37,7 +38,7 @@ const (
 	SwitchStop       = "stop"
 )
 
-// ServiceOperator stands as the service in records of an operator's command.
+// ServiceOperator is the service named in records of an operator's command.
 const ServiceOperator = "millctl"
 
 // Stop is how far the services are stopped by the last ControlChanged. A level this version does not know is
@@ -52,8 +53,8 @@ func (l *state) Stop() Stop {
 	return l.control.Stop
 }
 
-// TakenVoluntarily reports that a command took, or is about to take, the claim: nothing but the wish for a better
-// cluster asks for its end.
+// TakenVoluntarily reports that a command took, or is about to take, the claim only to improve the cluster:
+// nothing else asks for its end.
 func (l *state) TakenVoluntarily(claim string, uid types.UID) bool {
 	if c := l.Claim(claim); c != nil && c.Doomed != nil {
 		return c.TakenBy != ""

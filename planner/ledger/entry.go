@@ -13,7 +13,8 @@ type Entry struct {
 	Service string
 	Mode    Mode
 	Kind    Kind
-	// Subjects name what the record is about: pod/<ns>/<name>, node/<n>, claim/<n>, pool/<n>, command/<id>, instance/<id>.
+	// Subjects name what the record is about: pod/<ns>/<name>, node/<n>, claim/<n>, pool/<n>, command/<id>,
+	// instance/<id>.
 	Subjects []string
 	// Causation is the record that led to this one; 0 if none.
 	Causation uint64

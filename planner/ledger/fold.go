@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"millwright/planner/options"
 )
 
 // fold applies an active record. Records about claims, commands or drains that are not open change nothing:
@@ -17,7 +19,7 @@ func (l *Ledger) fold(e Entry) {
 	case *OptionsSet:
 		l.options, l.optionsSeq = p.Options, e.Seq
 		l.backoff = backoffOf(p.Options)
-		l.decoded = &atomic.Pointer[any]{}
+		l.planning = &atomic.Pointer[options.Options]{}
 	case *ModeChanged:
 		l.modes = with(l.modes, p.Service, p.Mode)
 	case *LogAdopted:
@@ -158,10 +160,14 @@ func (l *Ledger) foldCommandReduced(p *CommandReduced) {
 	})
 }
 
-// foldCommandRolledBack ends a command. Its unused replacements go: those whose NodeClaim was not made leave at once, and one that is
-// made all the same is deleted as a stray.
+// foldCommandRolledBack ends a command. Its unused replacements go: those whose NodeClaim was not made leave
+// at once, and one that is made all the same is deleted as a stray.
 func (l *Ledger) foldCommandRolledBack(e Entry, p *CommandRolledBack) {
 	if cmd := l.Command(p.ID); cmd != nil {
+		if len(p.Failing) > 0 {
+			l.failing = maps.Clone(l.failing)
+			maps.DeleteFunc(l.failing, func(_ string, f Failing) bool { return e.Time.After(f.Until.Add(failingMemory)) })
+		}
 		for _, pool := range p.Failing {
 			l.failing = with(l.failing, pool, l.failing[pool].failedAgain(cmd.At, e.Time))
 		}

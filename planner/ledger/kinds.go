@@ -36,8 +36,9 @@ const (
 	KindCommandConfirmed  Kind = 32
 	KindCommandSucceeded  Kind = 33
 	KindCommandRolledBack Kind = 34
-	// KindCommandMovesStarted is a CommandStarted that also gives its pods their places; KindCommandAbandoned a CommandRolledBack
-	// that takes the command's unused replacements along. Both change what a fold of the plain kinds does not.
+	// KindCommandMovesStarted is a CommandStarted that also gives its pods their places; KindCommandAbandoned
+	// a CommandRolledBack that takes the command's unused replacements along. Both change what a fold of the
+	// plain kinds does not.
 	KindCommandMovesStarted Kind = 35
 	KindCommandAbandoned    Kind = 36
 	KindCommandReduced      Kind = 37
@@ -48,6 +49,7 @@ const (
 	KindDrainEnded       Kind = 43
 
 	KindOrphanFound Kind = 50
+	KindDriftJudged Kind = 51 // ignorable
 
 	KindProposalAnswered Kind = 60 // ignorable
 	KindProposalEnded    Kind = 61 // ignorable
@@ -68,7 +70,7 @@ var kindNames = map[Kind]string{
 	KindCommandMovesStarted: "CommandMovesStarted", KindCommandAbandoned: "CommandAbandoned", KindCommandReduced: "CommandReduced",
 	KindDrainStarted: "DrainStarted", KindDrainTierStarted: "DrainTierStarted", KindNodeDrained: "NodeDrained",
 	KindDrainEnded:  "DrainEnded",
-	KindOrphanFound: "OrphanFound", KindProposalAnswered: "ProposalAnswered", KindProposalEnded: "ProposalEnded",
+	KindOrphanFound: "OrphanFound", KindDriftJudged: "DriftJudged", KindProposalAnswered: "ProposalAnswered", KindProposalEnded: "ProposalEnded",
 }
 
 func (k Kind) String() string {

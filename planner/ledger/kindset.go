@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// withheld is a KindSet that this program claims not to know. Only the linker sets it, to build an older variant for tests
-// of mixed versions: -ldflags "-X millwright/planner/ledger.withheld=11,40-43".
+// withheld is a KindSet that this program pretends not to know. Only the linker sets it, to build an older
+// variant for tests of mixed versions: -ldflags "-X millwright/planner/ledger.withheld=11,40-43".
 var withheld string
 
-// KindSet is a set of kinds as text: numbers and ranges, ascending, such as "1-6,10,20-29". Services publish theirs in
-// election, so that nobody writes a kind that another does not know (DESIGN §4 'Evolution').
+// KindSet is a set of kinds as text: numbers and ranges, ascending, such as "1-6,10,20-29". Services publish
+// theirs in the election, so that nobody writes a kind that another does not know (DESIGN §4 'Evolution').
 type KindSet string
 
-// KindsFirst are the kinds of the first version, which did not publish any.
+// KindsFirst are the kinds of the first version, which did not publish its set.
 const KindsFirst KindSet = "1-6,10-11,20-34,40-43,50"
 
 // KnownKinds are those this version folds.
@@ -40,7 +40,7 @@ func NewKindSet(kinds []Kind) KindSet {
 	return KindSet(strings.Join(parts, ","))
 }
 
-// Has reports that a kind is in the set. What is no number or range holds nothing.
+// Has reports that a kind is in the set. A malformed part contains nothing.
 func (s KindSet) Has(k Kind) bool {
 	for part := range strings.SplitSeq(string(s), ",") {
 		low, high, isRange := strings.Cut(part, "-")
@@ -56,7 +56,7 @@ func (s KindSet) Has(k Kind) bool {
 	return false
 }
 
-// Valid reports an error that names the first part which is no number or range.
+// Valid returns an error that names the first part that is neither a number nor a range.
 func (s KindSet) Valid() error {
 	for part := range strings.SplitSeq(string(s), ",") {
 		low, _, _ := strings.Cut(part, "-")

@@ -11,34 +11,37 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"millwright/planner/options"
 	"millwright/planner/version"
 )
 
 var (
 	// ErrUnknownKind: a record this version doesn't know and must not skip. Stand down.
 	ErrUnknownKind = errors.New("unknown record kind")
-	// ErrGap: an entry came before the one the Ledger waits for. Read the log from Seq+1.
+	// ErrGap: an entry came before the one that the Ledger expects next. Read the log from Seq+1.
 	ErrGap = errors.New("record missing")
 	// ErrPayload: the payload is not of the type its kind asks for.
 	ErrPayload = errors.New("payload of another kind")
 )
 
-// Ledger is the fold of Records: either the live one, which Apply changes, or a version of it, which nothing changes any more.
-// Versions may be read beside each other and beside Apply; the live one not beside Apply.
+// Ledger is the fold of Records: either the live one, which Apply changes, or an immutable version of it.
+// Versions may be read concurrently with each other and with Apply; the live one may not be read concurrently
+// with Apply.
 type Ledger struct {
 	state
 	// owner of what Apply may change in place; nil in a version.
 	owner *version.Owner
 	// latest is the version taken last, nil if Apply was called since.
 	latest *Ledger
-	// typeLists are the lists of instance types planned last, to be shared; never changed, only replaced.
+	// typeLists are the lists of instance types planned last, kept to be shared; they are never changed, only
+	// replaced.
 	typeLists [][]string
-	// decoded is what DecodedOptions made of the options; nil as long as nobody asked.
-	decoded *atomic.Pointer[any]
+	// planning caches PlanningOptions; nil until somebody asks.
+	planning *atomic.Pointer[options.Options]
 }
 
-// state is all of the Ledger, and what reads it: its accessors are the Ledger's too. What pointers and Go maps in it lead to is never
-// changed, only replaced.
+// state is all data of the Ledger; its accessors are promoted to the Ledger. Whatever its pointers and Go
+// maps refer to is never changed, only replaced.
 type state struct {
 	logID, cluster string
 	seq            uint64
@@ -62,7 +65,7 @@ type state struct {
 	// verdicts by pod UID.
 	verdicts   version.Map[types.UID, *Verdict]
 	aggregates version.Map[string, uint64]
-	// positions is the highest sequence named of each stream incarnation.
+	// positions is the highest sequence that any record names, by stream incarnation.
 	positions map[string]uint64
 	// shadow is the digest of the last shadow record by service, kind and subject.
 	shadow version.Map[string, string]
@@ -79,7 +82,7 @@ type state struct {
 
 // New returns the Ledger of an empty log. logID may be empty: the genesis record sets it.
 func New(logID string) *Ledger {
-	return &Ledger{owner: new(version.Owner), decoded: &atomic.Pointer[any]{}, state: state{
+	return &Ledger{owner: new(version.Owner), planning: &atomic.Pointer[options.Options]{}, state: state{
 		logID: logID, backoff: defaultBackoff,
 		claims:    version.NewTable[string](version.Whole[*Claim]),
 		commands:  version.NewTable[string](version.Whole[*Command]),
@@ -96,8 +99,9 @@ func New(logID string) *Ledger {
 	}}
 }
 
-// Version returns the Ledger as it is now, never to change: a copy of the tables' roots, taken in about a microsecond. What is folded
-// later copies what it changes. A version is its own version.
+// Version returns an immutable copy of the Ledger as it is now: it copies the tables' roots, which takes
+// about a microsecond. Whatever is folded later copies what it changes. The version of a version is that
+// version itself.
 func (l *Ledger) Version() *Ledger {
 	if l.owner == nil {
 		return l
@@ -110,7 +114,7 @@ func (l *Ledger) Version() *Ledger {
 	return l.latest
 }
 
-// with returns a copy of a small map in which a key has a value.
+// with returns a copy of a small map in which k has the value v.
 func with[K comparable, V any](m map[K]V, k K, v V) map[K]V {
 	c := make(map[K]V, len(m)+1)
 	maps.Copy(c, m)
@@ -118,7 +122,7 @@ func with[K comparable, V any](m map[K]V, k K, v V) map[K]V {
 	return c
 }
 
-// edit returns a copy of the row of a key that took its place; nil if there is none.
+// edit replaces the row of a key by a copy, which it returns; nil if there is none.
 func edit[R any](o *version.Owner, t *version.Table[string, *R, *R], key string) *R {
 	r, ok := t.Get(key)
 	if !ok {
@@ -129,8 +133,8 @@ func edit[R any](o *version.Owner, t *version.Table[string, *R, *R], key string)
 	return &c
 }
 
-// Apply folds the next entry. An entry that was folded before changes nothing. After ErrUnknownKind, ErrGap
-// or ErrPayload the Ledger is as it was.
+// Apply folds the next entry. An entry that was folded already changes nothing. After ErrUnknownKind, ErrGap
+// or ErrPayload the Ledger is unchanged.
 func (l *Ledger) Apply(e Entry) error {
 	if e.Seq <= l.seq {
 		return nil
@@ -157,7 +161,7 @@ func (l *Ledger) Apply(e Entry) error {
 	return nil
 }
 
-// check refuses what can't be folded.
+// check refuses entries that cannot be folded.
 func check(e Entry) error {
 	want := NewPayload(e.Kind)
 	switch {
@@ -182,16 +186,18 @@ func (l *Ledger) envelope(e Entry) {
 	}
 	if p := e.Position; p.Incarnation != "" {
 		l.positions = with(l.positions, p.Incarnation, max(l.positions[p.Incarnation], p.Sequence))
-		for len(l.positions) > positionsMax { // a copy of its own by now
+		for len(l.positions) > positionsMax { // the Ledger's own copy by now
 			delete(l.positions, oldestIncarnation(l.positions, p.Incarnation))
 		}
 	}
 }
 
-// positionsMax bounds the stream incarnations whose highest sequence is remembered. Streams keep one incarnation before theirs.
+// positionsMax bounds the stream incarnations whose highest sequence is remembered. Streams keep only the
+// incarnation before theirs.
 const positionsMax = 32
 
-// oldestIncarnation is the one but another whose name comes first; incarnations are numbered, so a shorter name is an older one.
+// oldestIncarnation returns the first by name, other than but; incarnations are numbered, so a shorter name
+// is an older one.
 func oldestIncarnation(positions map[string]uint64, but string) string {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(positions)), func(n string) bool { return n == but })
 	return slices.MinFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
@@ -210,15 +216,18 @@ func (l *state) LastTime() time.Time { return l.lastTime }
 // Options returns the planning options in force as JSON (planner.Options); nil if none were set.
 func (l *state) Options() []byte { return l.options }
 
-// DecodedOptions is what decode makes of Options, computed once per record and not for every Snapshot. All callers
-// must pass the same decode.
-func (l *Ledger) DecodedOptions(decode func([]byte) any) any {
-	if p := l.decoded.Load(); p != nil {
+// PlanningOptions returns the planning options in force, decoded once per record instead of for every
+// Snapshot: the defaults if none were set, or if they cannot be read.
+func (l *Ledger) PlanningOptions() options.Options {
+	if p := l.planning.Load(); p != nil {
 		return *p
 	}
-	decoded := decode(l.options)
-	l.decoded.Store(&decoded)
-	return decoded
+	o, err := options.Decode(l.options)
+	if err != nil {
+		o = options.Default()
+	}
+	l.planning.Store(&o)
+	return o
 }
 
 // OptionsSeq is the OptionsSet record in force; 0 if none.
@@ -234,10 +243,11 @@ func (l *state) Control() *ControlChanged { return l.control }
 func (l *state) ControlSeq() uint64   { return l.controlSeq }
 func (l *state) ControlAt() time.Time { return l.controlAt }
 
-// FailingUntil is when replacements of a NodePool may be tried again, after one that failed; zero if none did since one succeeded.
+// FailingUntil is when replacements of a NodePool may be tried again, after one that failed; zero if none did
+// since one succeeded.
 func (l *state) FailingUntil(nodePool string) time.Time { return l.failing[nodePool].Until }
 
-// HasAdopted reports that a person let this log take over objects that name another log.
+// HasAdopted reports that an operator let this log take over objects that name another log.
 func (l *state) HasAdopted(logID string) bool { return l.adopted[logID] }
 
 func row[R any](t *version.Table[string, *R, *R], key string) *R {
@@ -285,5 +295,5 @@ func (l *state) Aggregate(name string) uint64 {
 }
 
 // HighestPosition is the highest stream sequence of an incarnation that any record names. A World below it
-// has not seen what a decision was taken on.
+// has not seen what some decision was based on.
 func (l *state) HighestPosition(incarnation string) uint64 { return l.positions[incarnation] }

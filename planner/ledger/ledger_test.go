@@ -31,11 +31,11 @@ type book struct {
 
 func open(t rapid.TB) *book {
 	b := &book{t: t, Ledger: ledger.New(logID), at: start}
-	b.add(ledger.KindGenesis, &ledger.Genesis{LogID: logID, Cluster: "test"})
+	b.addRecord(ledger.KindGenesis, &ledger.Genesis{LogID: logID, Cluster: "test"})
 	return b
 }
 
-func (b *book) add(kind ledger.Kind, payload any, more ...func(*ledger.Entry)) uint64 {
+func (b *book) addRecord(kind ledger.Kind, payload any, more ...func(*ledger.Entry)) uint64 {
 	b.t.Helper()
 	e := ledger.Entry{Seq: b.Seq() + 1, Time: b.at, Now: b.at, Mode: ledger.ModeActive, Kind: kind, Payload: payload}
 	for _, m := range more {
@@ -56,33 +56,33 @@ func want[T comparable](t rapid.TB, what string, got, want T) {
 
 func TestClaimThroughItsLife(t *testing.T) {
 	b := open(t)
-	seq := b.add(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{
+	seq := b.addRecord(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{
 		{NodePool: "general", Capacity: resource.Vector{MilliCPU: 8000}, Pods: []ledger.PodRef{{UID: "u1", Namespace: "d", Name: "p"}}},
 	}})
 	name := ledger.ClaimName(logID, "general", seq, 0)
 	c := func() *ledger.Claim { return b.Claim(name) }
 	want(t, "state", c().State, ledger.ClaimPlanned)
 	want(t, "verdict", b.Verdict("u1").Claim, name)
-	b.add(ledger.KindClaimCreated, &ledger.ClaimCreated{Claim: name, UID: "claim-uid"})
+	b.addRecord(ledger.KindClaimCreated, &ledger.ClaimCreated{Claim: name, UID: "claim-uid"})
 	want(t, "state", c().State, ledger.ClaimCreatedOnce)
-	requested := b.add(ledger.KindLaunchRequested, &ledger.LaunchRequested{Claim: name, UID: "claim-uid", Attempt: 1, Token: "t"})
+	requested := b.addRecord(ledger.KindLaunchRequested, &ledger.LaunchRequested{Claim: name, UID: "claim-uid", Attempt: 1, Token: "t"})
 	want(t, "open", c().OpenSeq, requested)
 	want(t, "state", c().State, ledger.ClaimLaunching)
-	b.add(ledger.KindLaunchFailed, &ledger.LaunchFailed{Claim: name, Attempt: 1, Class: "no-capacity"})
+	b.addRecord(ledger.KindLaunchFailed, &ledger.LaunchFailed{Claim: name, Attempt: 1, Class: "no-capacity"})
 	want(t, "closed", c().Open == nil, true)
 	want(t, "state", c().State, ledger.ClaimLaunchFailed)
-	b.add(ledger.KindLaunchRequested, &ledger.LaunchRequested{Claim: name, UID: "claim-uid", Attempt: 2})
-	b.add(ledger.KindLaunched, &ledger.Launched{Claim: name, Attempt: 2, InstanceID: "i-1", Capacity: resource.Vector{MilliCPU: 4000}})
+	b.addRecord(ledger.KindLaunchRequested, &ledger.LaunchRequested{Claim: name, UID: "claim-uid", Attempt: 2})
+	b.addRecord(ledger.KindLaunched, &ledger.Launched{Claim: name, Attempt: 2, InstanceID: "i-1", Capacity: resource.Vector{MilliCPU: 4000}})
 	want(t, "capacity of the instance", c().Capacity.MilliCPU, 4000)
 	want(t, "attempt", c().Attempt, 2)
-	b.add(ledger.KindClaimRegistered, &ledger.ClaimRegistered{Claim: name, Node: "n"})
-	b.add(ledger.KindClaimInitialized, &ledger.ClaimInitialized{Claim: name, Node: "n"})
+	b.addRecord(ledger.KindClaimRegistered, &ledger.ClaimRegistered{Claim: name, Node: "n"})
+	b.addRecord(ledger.KindClaimInitialized, &ledger.ClaimInitialized{Claim: name, Node: "n"})
 	want(t, "node", c().Node, "n")
-	b.add(ledger.KindClaimDoomed, &ledger.ClaimDoomed{Claim: name, Reason: "expired"})
-	b.add(ledger.KindInstanceTerminated, &ledger.InstanceTerminated{Claim: name, InstanceID: "i-1"})
+	b.addRecord(ledger.KindClaimDoomed, &ledger.ClaimDoomed{Claim: name, Reason: "expired"})
+	b.addRecord(ledger.KindInstanceTerminated, &ledger.InstanceTerminated{Claim: name, InstanceID: "i-1"})
 	want(t, "terminated", c().Terminated, true)
 	want(t, "open until closed by record", len(b.Claims()), 1)
-	b.add(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: name})
+	b.addRecord(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: name})
 	want(t, "claims", len(b.Claims()), 0)
 }
 
@@ -105,16 +105,16 @@ func TestANodeClaimMadeOfAnEarlierContent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t)
-			b.add(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{content(2000, ref("a"))}})
+			b.addRecord(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{content(2000, ref("a"))}})
 			claim := ledger.ClaimName(logID, "p", 2, 0)
 			widen := func(c ledger.PlannedClaim) {
-				b.add(ledger.KindProvisioningWidened, &ledger.ProvisioningPlanned{Widened: []ledger.WidenedClaim{{Claim: claim, Content: c}}})
+				b.addRecord(ledger.KindProvisioningWidened, &ledger.ProvisioningPlanned{Widened: []ledger.WidenedClaim{{Claim: claim, Content: c}}})
 			}
 			widen(content(4000, ref("a"), ref("b")))
 			widen(content(8000, ref("a"), ref("b"), ref("c")))
 			want(t, "content", b.Claim(claim).ContentSeq(), 4)
 			want(t, "an earlier one", b.Claim(claim).ContentOf(3).Capacity.MilliCPU, 4000)
-			b.add(ledger.KindClaimCreated, &ledger.ClaimCreated{Claim: claim, UID: "u", Record: c.record})
+			b.addRecord(ledger.KindClaimCreated, &ledger.ClaimCreated{Claim: claim, UID: "u", Record: c.record})
 			got := b.Claim(claim)
 			want(t, "capacity", got.Capacity.MilliCPU, c.cpu)
 			want(t, "pods of the content", len(got.Planned.Pods), len(c.verdicts))
@@ -131,47 +131,47 @@ func TestANodeClaimMadeOfAnEarlierContent(t *testing.T) {
 
 func TestLaunchOfAnUnknownClaimIsNotLost(t *testing.T) {
 	b := open(t)
-	b.add(ledger.KindLaunchRequested, &ledger.LaunchRequested{Claim: "stray", UID: "u", Attempt: 1})
+	b.addRecord(ledger.KindLaunchRequested, &ledger.LaunchRequested{Claim: "stray", UID: "u", Attempt: 1})
 	if c := b.Claim("stray"); c == nil || c.Open == nil {
 		t.Error("the open attempt is not in the Ledger")
 	}
-	b.add(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: "stray"})
-	b.add(ledger.KindLaunched, &ledger.Launched{Claim: "stray", UID: "u", Attempt: 1})
+	b.addRecord(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: "stray"})
+	b.addRecord(ledger.KindLaunched, &ledger.Launched{Claim: "stray", UID: "u", Attempt: 1})
 	want(t, "a late outcome revives nothing", len(b.Claims()), 0)
 }
 
 func TestCommandTakesItsClaims(t *testing.T) {
 	b := open(t)
-	b.add(ledger.KindClaimAdopted, &ledger.ClaimAdopted{Claim: "c", UID: "u", ProviderID: "aws:///z/i-7"})
+	b.addRecord(ledger.KindClaimAdopted, &ledger.ClaimAdopted{Claim: "c", UID: "u", ProviderID: "aws:///z/i-7"})
 	want(t, "adopted instance", b.Claim("c").Instance.InstanceID, "i-7")
 	start := &ledger.CommandStarted{
 		Reason: karpv1.DisruptionReasonEmpty, Candidates: []ledger.Candidate{{Node: "n", Claim: "c", ClaimUID: "u"}},
 		Replacements: []ledger.PlannedClaim{{NodePool: "p"}},
 	}
-	seq := b.add(ledger.KindCommandStarted, start)
+	seq := b.addRecord(ledger.KindCommandStarted, start)
 	id := ledger.CommandID(logID, seq)
 	want(t, "replacement", b.Claim(ledger.ClaimName(logID, "p", seq, 0)).CommandID, id)
-	b.add(ledger.KindCommandConfirmed, &ledger.CommandConfirmed{ID: id})
+	b.addRecord(ledger.KindCommandConfirmed, &ledger.CommandConfirmed{ID: id})
 	want(t, "state", b.Command(id).State, ledger.CommandConfirmedState)
-	b.add(ledger.KindCommandSucceeded, &ledger.CommandSucceeded{ID: id})
+	b.addRecord(ledger.KindCommandSucceeded, &ledger.CommandSucceeded{ID: id})
 	want(t, "commands", len(b.Commands()), 0)
 	want(t, "doomed from success on", b.Claim("c").Doomed.Reason, "empty")
-	second := ledger.CommandID(logID, b.add(ledger.KindCommandStarted, start))
-	b.add(ledger.KindCommandRolledBack, &ledger.CommandRolledBack{ID: second})
+	second := ledger.CommandID(logID, b.addRecord(ledger.KindCommandStarted, start))
+	b.addRecord(ledger.KindCommandRolledBack, &ledger.CommandRolledBack{ID: second})
 	want(t, "commands after rollback", len(b.Commands()), 0)
 }
 
 func TestDrainTiers(t *testing.T) {
 	b := open(t)
-	b.add(ledger.KindDrainStarted, &ledger.DrainStarted{Node: "n", Claim: "c"})
-	b.add(ledger.KindDrainTierStarted, &ledger.DrainTierStarted{Node: "n", Tier: 1, Evict: []ledger.PodRef{{UID: "a"}}})
-	b.add(ledger.KindDrainTierStarted, &ledger.DrainTierStarted{Node: "n", Tier: 1, Held: []ledger.PodRef{{UID: "b"}}})
+	b.addRecord(ledger.KindDrainStarted, &ledger.DrainStarted{Node: "n", Claim: "c"})
+	b.addRecord(ledger.KindDrainTierStarted, &ledger.DrainTierStarted{Node: "n", Tier: 1, Evict: []ledger.PodRef{{UID: "a"}}})
+	b.addRecord(ledger.KindDrainTierStarted, &ledger.DrainTierStarted{Node: "n", Tier: 1, Held: []ledger.PodRef{{UID: "b"}}})
 	want(t, "pods of the tier", len(b.Drain("n").TierPods), 2)
-	b.add(ledger.KindDrainTierStarted, &ledger.DrainTierStarted{Node: "n", Tier: 2, Evict: []ledger.PodRef{{UID: "c"}}})
+	b.addRecord(ledger.KindDrainTierStarted, &ledger.DrainTierStarted{Node: "n", Tier: 2, Evict: []ledger.PodRef{{UID: "c"}}})
 	want(t, "pods of the next tier", len(b.Drain("n").TierPods), 1)
-	seq := b.add(ledger.KindNodeDrained, &ledger.NodeDrained{Node: "n"})
+	seq := b.addRecord(ledger.KindNodeDrained, &ledger.NodeDrained{Node: "n"})
 	want(t, "drained", b.Drain("n").Drained, seq)
-	b.add(ledger.KindDrainEnded, &ledger.DrainEnded{Node: "n"})
+	b.addRecord(ledger.KindDrainEnded, &ledger.DrainEnded{Node: "n"})
 	want(t, "drains", len(b.Drains()), 0)
 }
 
@@ -179,15 +179,15 @@ func TestVerdicts(t *testing.T) {
 	b := open(t)
 	pod := []ledger.PodRef{{UID: "u", Namespace: "d", Name: "p"}}
 	refused := &ledger.ProvisioningPlanned{Refused: []ledger.Refused{{Pods: pod, Reasons: []ledger.Refusal{{Constraint: "taints", Message: "m"}}}}}
-	b.add(ledger.KindProvisioningPlanned, refused)
+	b.addRecord(ledger.KindProvisioningPlanned, refused)
 	b.at = b.at.Add(time.Minute)
-	b.add(ledger.KindProvisioningPlanned, refused)
+	b.addRecord(ledger.KindProvisioningPlanned, refused)
 	want(t, "an equal verdict keeps its beginning", b.Verdict("u").Since, start)
 	want(t, "digest", b.Verdict("u").Digest, ledger.RefusalDigest(refused.Refused[0].Reasons))
-	b.add(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Placements: []ledger.Placement{{Node: "n", Pods: pod}}})
+	b.addRecord(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Placements: []ledger.Placement{{Node: "n", Pods: pod}}})
 	want(t, "another verdict begins anew", b.Verdict("u").Since, start.Add(time.Minute))
 	want(t, "node", b.Verdict("u").Node, "n")
-	b.add(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Gone: []types.UID{"u"}})
+	b.addRecord(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Gone: []types.UID{"u"}})
 	want(t, "forgotten", b.Verdict("u") == nil, true)
 }
 
@@ -196,7 +196,7 @@ func TestOfferingsBackOff(t *testing.T) {
 	key := ledger.OfferingKey{InstanceType: "m5.large", Zone: "z", CapacityType: "spot"}
 	fail := func(after time.Duration) time.Duration {
 		b.at = b.at.Add(after)
-		b.add(ledger.KindLaunchFailed, &ledger.LaunchFailed{Claim: "c", Unavailable: []ledger.FailedOffering{{InstanceType: "m5.large", Zone: "z", CapacityType: "spot", Code: "ICE"}}})
+		b.addRecord(ledger.KindLaunchFailed, &ledger.LaunchFailed{Claim: "c", Unavailable: []ledger.FailedOffering{{InstanceType: "m5.large", Zone: "z", CapacityType: "spot", Code: "ICE"}}})
 		return b.UnavailableOffering(key).Until.Sub(b.at)
 	}
 	want(t, "first failure", fail(0), 3*time.Minute)
@@ -209,23 +209,23 @@ func TestOfferingsBackOff(t *testing.T) {
 	want(t, "expired", b.Unavailable(key, b.at.Add(30*time.Minute)), false)
 	want(t, "listed", len(b.UnavailableOfferings(b.at)), 1)
 	want(t, "a new row after long quiet", fail(2*time.Hour), 3*time.Minute)
-	b.add(ledger.KindLaunched, &ledger.Launched{Claim: "c", InstanceType: "m5.large", Zone: "z", CapacityType: "spot"})
+	b.addRecord(ledger.KindLaunched, &ledger.Launched{Claim: "c", InstanceType: "m5.large", Zone: "z", CapacityType: "spot"})
 	want(t, "success resets", b.Unavailable(key, b.at), false)
-	b.add(ledger.KindOptionsSet, &ledger.OptionsSet{Options: []byte(`{"offeringBackoff":1000000000,"offeringBackoffMax":2000000000}`)})
+	b.addRecord(ledger.KindOptionsSet, &ledger.OptionsSet{Options: []byte(`{"offeringBackoff":1000000000,"offeringBackoffMax":2000000000}`)})
 	want(t, "options in force", fail(0), time.Second)
 	want(t, "their bound", fail(time.Second), 2*time.Second)
 }
 
 func TestShadowRecordsChangeNothing(t *testing.T) {
 	b := open(t)
-	b.add(ledger.KindClaimAdopted, &ledger.ClaimAdopted{Claim: "c", UID: "u"})
+	b.addRecord(ledger.KindClaimAdopted, &ledger.ClaimAdopted{Claim: "c", UID: "u"})
 	planned := &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{NodePool: "p"}}}
 	shadow := func(e *ledger.Entry) {
 		e.Mode, e.Service, e.Subjects = ledger.ModeShadow, "provisioner", []string{"pod/a"}
 	}
 	want(t, "not said before", b.Shadowed("provisioner", ledger.KindProvisioningPlanned, []string{"pod/a"}, planned), false)
-	b.add(ledger.KindProvisioningPlanned, planned, shadow)
-	b.add(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: "c"}, shadow)
+	b.addRecord(ledger.KindProvisioningPlanned, planned, shadow)
+	b.addRecord(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: "c"}, shadow)
 	want(t, "claims", len(b.Claims()), 1)
 	want(t, "said before", b.Shadowed("provisioner", ledger.KindProvisioningPlanned, []string{"pod/a"}, planned), true)
 	other := &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{NodePool: "q"}}}
@@ -235,16 +235,16 @@ func TestShadowRecordsChangeNothing(t *testing.T) {
 
 func TestEnvelope(t *testing.T) {
 	b := open(t)
-	b.add(ledger.KindAlarmRaised, &ledger.AlarmRaised{}, func(e *ledger.Entry) {
+	b.addRecord(ledger.KindAlarmRaised, &ledger.AlarmRaised{}, func(e *ledger.Entry) {
 		e.Advances, e.Position = []string{"pool/a", "node/b"}, events.Position{Incarnation: "s", Sequence: 70}
 	})
 	b.at = b.at.Add(-time.Hour)
-	b.add(ledger.KindAlarmRaised, &ledger.AlarmRaised{}, func(e *ledger.Entry) { e.Position = events.Position{Incarnation: "s", Sequence: 60} })
+	b.addRecord(ledger.KindAlarmRaised, &ledger.AlarmRaised{}, func(e *ledger.Entry) { e.Position = events.Position{Incarnation: "s", Sequence: 60} })
 	want(t, "aggregate", b.Aggregate("pool/a"), 2)
 	want(t, "never advanced", b.Aggregate("pool/z"), 0)
 	want(t, "highest position", b.HighestPosition("s"), 70)
 	want(t, "last time", b.LastTime(), start.Add(-time.Hour))
-	b.add(ledger.KindModeChanged, &ledger.ModeChanged{Service: "disruptor", Mode: ledger.ModeShadow})
+	b.addRecord(ledger.KindModeChanged, &ledger.ModeChanged{Service: "disruptor", Mode: ledger.ModeShadow})
 	want(t, "mode", b.Mode("disruptor"), ledger.ModeShadow)
 	want(t, "mode never changed", b.Mode("provisioner"), ledger.ModeActive)
 }
@@ -307,7 +307,7 @@ func TestEveryKindHasAPayloadThatSurvivesJSON(t *testing.T) {
 			t.Errorf("%s has no name", k)
 		}
 	}
-	want(t, "kinds", len(ledger.Kinds()), 37)
+	want(t, "kinds", len(ledger.Kinds()), 38)
 }
 
 // records draws a log about few claims, nodes and pods, so that records meet.

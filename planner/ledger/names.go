@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// poolNameMax is what of a NodePool's name goes into a claim's, so that 63 characters suffice.
+// poolNameMax is how much of a NodePool's name goes into a claim's, so that it fits into 63 characters.
 const poolNameMax = 52
 
 var base32hex = base32.HexEncoding.WithPadding(base32.NoPadding)

@@ -5,26 +5,28 @@ import (
 	"encoding/json"
 	"slices"
 	"time"
+
+	"millwright/planner/options"
 )
 
-// backoff is the part of planner.Options the fold needs.
+// backoff is the part of the planning options the fold needs.
 type backoff struct {
 	First time.Duration `json:"offeringBackoff"`
 	Max   time.Duration `json:"offeringBackoffMax"`
 }
 
-var defaultBackoff = backoff{First: 3 * time.Minute, Max: 30 * time.Minute}
+var defaultBackoff = backoff{First: options.Default().OfferingBackoff, Max: options.Default().OfferingBackoffMax}
 
-func backoffOf(options []byte) backoff {
+func backoffOf(recorded []byte) backoff {
 	b := defaultBackoff
-	if json.Unmarshal(options, &b) != nil || b.First <= 0 {
+	if json.Unmarshal(recorded, &b) != nil || b.First <= 0 {
 		return defaultBackoff
 	}
 	b.Max = max(b.Max, b.First)
 	return b
 }
 
-// after is the length of a mark after a number of failures in a row: doubled with each up to Max.
+// after is how long a mark lasts after a number of failures in a row: doubled with each, up to Max.
 func (b backoff) after(failures int) time.Duration {
 	d := b.First
 	for range failures - 1 {
@@ -36,7 +38,8 @@ func (b backoff) after(failures int) time.Duration {
 	return min(d, b.Max)
 }
 
-// markFailed marks what failed. Marks that no longer say anything are forgotten first: one more failure would count as the first.
+// markFailed marks what failed. Marks that no longer matter are forgotten first: one more failure would count
+// as the first.
 func (l *Ledger) markFailed(e Entry, failed []FailedOffering) {
 	if len(failed) > 0 {
 		for _, key := range l.offeringKeys() {
@@ -62,7 +65,7 @@ func (l *Ledger) markFailed(e Entry, failed []FailedOffering) {
 }
 
 // failed marks an offering from the record's time on. Failures while it is marked are of requests that were
-// under way and count once; a failure later than Max after the mark ended counts as the first again.
+// already in flight and count once; a failure later than Max after the mark ended counts as the first again.
 func (u UnavailableOffering) failed(code string, e Entry, b backoff) UnavailableOffering {
 	switch {
 	case u.Failures == 0 || e.Time.After(u.Until.Add(b.Max)):
@@ -94,7 +97,7 @@ func (l *state) UnavailableOfferings(now time.Time) []OfferingKey {
 	return keys
 }
 
-// UnavailableOffering returns the mark of an offering, also an old one; nil if there is none.
+// UnavailableOffering returns the mark of an offering, even an expired one; nil if there is none.
 func (l *state) UnavailableOffering(key OfferingKey) *UnavailableOffering {
 	if u, ok := l.offerings.Get(key); ok {
 		return &u

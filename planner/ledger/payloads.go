@@ -50,7 +50,8 @@ type PodRef struct {
 // ProvisioningWidened, for who does not know of it must not go on without.
 type ProvisioningPlanned struct {
 	Claims []PlannedClaim `json:"claims,omitempty"`
-	// Widened are claims, planned earlier and not made yet, that take more pods than all their types can hold, by name.
+	// Widened are claims, planned earlier and not made yet, that take more pods than all their types can
+	// hold, by name.
 	Widened []WidenedClaim `json:"widened,omitempty"`
 	// Placements are pods that wait for a node or claim that exists or was planned earlier, by target.
 	Placements []Placement `json:"placements,omitempty"`
@@ -64,8 +65,8 @@ type ProvisioningPlanned struct {
 	Excluded []Exclusion `json:"excluded,omitempty"`
 	// Plain: no claim was to be widened, because a service of the cluster did not know ProvisioningWidened.
 	Plain bool `json:"plain,omitempty"`
-	// Search is where the Snapshot of the plan stood if its search took long and the record's own basis is that of the Snapshot on
-	// which it was confirmed; nil else.
+	// Search is where the Snapshot of the plan stood if its search took long and the record's own basis is
+	// that of the Snapshot on which it was confirmed; nil else.
 	Search *SearchBasis `json:"search,omitempty"`
 }
 
@@ -77,8 +78,8 @@ type SearchBasis struct {
 	OptionsSeq uint64          `json:"optionsSeq,omitempty"`
 }
 
-// WidenedClaim is a planned claim with what it is to be from here on: Content takes the place of what was planned. It
-// names all pods of the claim, and advances the claim and its pool.
+// WidenedClaim is a planned claim with what it is to be from here on: Content takes the place of what was
+// planned. It names all pods of the claim, and advances the claim and its pool.
 type WidenedClaim struct {
 	Claim   string       `json:"claim"`
 	Content PlannedClaim `json:"content"`
@@ -151,7 +152,8 @@ type Refused struct {
 type Refusal struct {
 	// NodePool is empty if the reason holds for all.
 	NodePool string `json:"nodePool,omitempty"`
-	// Constraint is from a closed set: pod, taints, requirements, resources, offering, limits, volumes, topology, nodepool.
+	// Constraint is from a closed set: pod, taints, requirements, resources, offering, limits, volumes,
+	// topology, nodepool.
 	Constraint string `json:"constraint"`
 	// Message is the text users know (reference: scheduling §7.5, §11).
 	Message string `json:"message"`
@@ -161,8 +163,8 @@ type Refusal struct {
 	Closest string `json:"closest,omitempty"`
 }
 
-// ClaimWithdrawn closes a planned claim whose NodeClaim was never made: a decision of the provisioner if no pod needs
-// it any more, an outcome of lifecycle if it can't be made.
+// ClaimWithdrawn closes a planned claim whose NodeClaim was never made: a decision of the provisioner if no
+// pod needs it any more, an outcome of lifecycle if it can't be made.
 type ClaimWithdrawn struct {
 	Claim  string `json:"claim"`
 	Reason string `json:"reason"`
@@ -172,8 +174,8 @@ type ClaimWithdrawn struct {
 type ClaimCreated struct {
 	Claim string    `json:"claim"`
 	UID   types.UID `json:"uid"`
-	// Record is the one that gave the object its content, if the claim was ever widened; 0 else. What was widened later came
-	// too late: it does not count, and the pods it brought have no verdict.
+	// Record is the one that gave the object its content, if the claim was ever widened; 0 else. What was
+	// widened later came too late: it does not count, and the pods it brought have no verdict.
 	Record uint64 `json:"record,omitempty"`
 }
 
@@ -183,8 +185,8 @@ type ClaimAdopted struct {
 	UID        types.UID `json:"uid"`
 	NodePool   string    `json:"nodePool,omitempty"`
 	ProviderID string    `json:"providerID,omitempty"`
-	// Inherited: it has no instance, and another controller may have launched one. It is looked for by tag, then the claim is
-	// deleted; nothing is launched.
+	// Inherited: it has no instance, and another controller may have launched one. It is looked for by tag,
+	// then the claim is deleted; nothing is launched.
 	Inherited bool `json:"inherited,omitempty"`
 }
 
@@ -202,13 +204,14 @@ type LaunchRequested struct {
 	Attempt int       `json:"attempt"`
 	// Token is ClientToken(log-id, UID, attempt).
 	Token string `json:"token"`
-	// Request is the complete CreateFleet request as JSON (ec2.CreateFleetInput). In a record it stands as that JSON under call, or in
-	// base64 under request, as earlier programs wrote it (see Compact).
+	// Request is the complete CreateFleet request as JSON (ec2.CreateFleetInput). In a record it stands as
+	// that JSON under call, or in base64 under request, as earlier programs wrote it (see Compact).
 	Request []byte          `json:"request"`
 	Call    json.RawMessage `json:"call,omitempty"`
 	// LaunchTemplates by id and version, as named in Request.
 	LaunchTemplates []LaunchTemplateRef `json:"launchTemplates"`
-	// Annotations the NodeClaim gets once launched: hash and instance profile of the NodeClass the request was built from.
+	// Annotations the NodeClaim gets once launched: hash and instance profile of the NodeClass the request
+	// was built from.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
@@ -220,7 +223,8 @@ type LaunchTemplateRef struct {
 	ReservationID string `json:"reservationID,omitempty"`
 }
 
-// Launched closes an attempt with an instance. Attempt 0 is of another controller: an inherited claim's instance was found.
+// Launched closes an attempt with an instance. Attempt 0 is of another controller: an inherited claim's
+// instance was found.
 type Launched struct {
 	Claim        string    `json:"claim"`
 	UID          types.UID `json:"uid"`
@@ -263,7 +267,8 @@ type FailedOffering struct {
 	Zone         string `json:"zone"`
 	CapacityType string `json:"capacityType,omitempty"`
 	Code         string `json:"code"`
-	// ReservationID: not the offering failed but this capacity reservation, which is full until EC2 is asked again.
+	// ReservationID: not the offering failed but this capacity reservation, which is full until EC2 is asked
+	// again.
 	ReservationID string `json:"reservationID,omitempty"`
 	// SubnetID: not the offering failed but this subnet, which has no free address; InstanceType is empty.
 	SubnetID string `json:"subnetID,omitempty"`
@@ -291,6 +296,32 @@ type ClaimDoomed struct {
 	Message string `json:"message,omitempty"`
 	// Input is the complete input of the decision (claim.Input as JSON), so that it replays by itself.
 	Input []byte `json:"input,omitempty"`
+	// Deadline is when EC2 takes the instance away, by its notice; zero: no notice names one. A claim that is
+	// going already is doomed again when its notice comes.
+	Deadline time.Time `json:"deadline,omitzero"`
+	// Unavailable: offerings, or a reservation, of which the cause says that they have no room.
+	Unavailable []FailedOffering `json:"unavailable,omitempty"`
+	// Failed is the instance, if it goes because it failed.
+	Failed *FailedInstance `json:"failed,omitempty"`
+}
+
+// FailedInstance is what a node that failed ran on; empty where it is not known.
+type FailedInstance struct {
+	InstanceID   string `json:"instanceID"`
+	ImageID      string `json:"imageID,omitempty"`
+	InstanceType string `json:"instanceType,omitempty"`
+	Zone         string `json:"zone,omitempty"`
+	CapacityType string `json:"capacityType,omitempty"`
+	// Cause is the condition of the Node, if that is why.
+	Cause string `json:"cause,omitempty"`
+}
+
+// Equal compares two; nil is none.
+func (f *FailedInstance) Equal(g *FailedInstance) bool {
+	if f == nil || g == nil {
+		return f == g
+	}
+	return *f == *g
 }
 
 // InstanceTerminated: EC2 says that the instance is terminated or does not exist.
@@ -319,11 +350,14 @@ type Candidate struct {
 	Price        int64           `json:"price,omitempty"`
 	Pods         []PodRef        `json:"pods,omitempty"`
 	Capacity     resource.Vector `json:"capacity"`
+	// Virtual pods of CapacityBuffers that have their room on the node. They exist nowhere else and are not
+	// evicted.
+	Virtual []PodRef `json:"virtual,omitempty"`
 }
 
-// CommandStarted is one decision of the disruptor. Its id is CommandID(log-id, seq). It advances the pools
-// of its candidates and replacements and the nodes and claims of its candidates. One that moves pods is of kind CommandMovesStarted,
-// for its fold gives them their places.
+// CommandStarted is one decision of the disruptor. Its id is CommandID(log-id, seq). It advances the pools of
+// its candidates and replacements and the nodes and claims of its candidates. One that moves pods is of kind
+// CommandMovesStarted, for its fold gives them their places.
 type CommandStarted struct {
 	// Reason: Empty, Drifted, Underutilized. Method: emptiness, static-drift, drift, multi, single.
 	Reason     karpv1.DisruptionReason `json:"reason"`
@@ -333,13 +367,15 @@ type CommandStarted struct {
 	Replacements []PlannedClaim `json:"replacements,omitempty"`
 	// Placements are the pods of the candidates that go to nodes that stay, by node.
 	Placements []Placement `json:"placements,omitempty"`
-	// PriceBefore is what the candidates cost per hour, PriceAfter what the replacements cost, in micro USD. Evictions counts the pods
-	// that move.
+	// PriceBefore is what the candidates cost per hour, PriceAfter what the replacements cost, in micro USD.
+	// Evictions counts the pods that move.
 	PriceBefore int64 `json:"priceBefore,omitempty"`
 	PriceAfter  int64 `json:"priceAfter,omitempty"`
 	Evictions   int   `json:"evictions,omitempty"`
 	// Proposal is the id of the approved proposal that it carries out; empty if nobody had to approve it.
 	Proposal string `json:"proposal,omitempty"`
+	// Nth is how many commands the same pass, on the same Snapshot, came to before this one.
+	Nth int `json:"nth,omitempty"`
 }
 
 // CommandConfirmed: the taint is on all candidates and a Snapshot that contains it still allows the command.
@@ -352,8 +388,8 @@ type CommandSucceeded struct {
 	ID string `json:"id"`
 }
 
-// CommandReduced takes nodes out of a command that was not confirmed yet, for the others can go without them; their taints and
-// conditions are to be taken back.
+// CommandReduced takes nodes out of a command that was not confirmed yet, for the others can go without them;
+// their taints and conditions are to be taken back.
 type CommandReduced struct {
 	ID      string        `json:"id"`
 	Dropped []DroppedNode `json:"dropped"`
@@ -366,8 +402,8 @@ type DroppedNode struct {
 	Reason string `json:"reason"`
 }
 
-// CommandRolledBack: the command was given up; taints and conditions are to be taken back. One that ends replacements is of kind
-// CommandAbandoned.
+// CommandRolledBack: the command was given up; taints and conditions are to be taken back. One that ends
+// replacements is of kind CommandAbandoned.
 type CommandRolledBack struct {
 	ID     string `json:"id"`
 	Reason string `json:"reason"`
@@ -386,6 +422,8 @@ type DrainStarted struct {
 	Reason string `json:"reason"`
 	// Deadline is the termination timestamp; zero: none.
 	Deadline time.Time `json:"deadline,omitzero"`
+	// Notice is when EC2 takes the instance away, as far as it is known at the start; zero: nothing says so.
+	Notice time.Time `json:"notice,omitzero"`
 }
 
 // DrainTierStarted: the pods of one tier are evicted from here on (reference: lifecycle §8.2).
@@ -399,6 +437,8 @@ type DrainTierStarted struct {
 	Delete []PodRef `json:"delete,omitempty"`
 	// Paced: nothing is forced yet although the deadline comes, for that of too many others came at once.
 	Paced bool `json:"paced,omitempty"`
+	// Notice is when EC2 takes the instance away; zero: nothing says so.
+	Notice time.Time `json:"notice,omitzero"`
 }
 
 // NodeDrained: nothing is left to wait for. Pods are those the API server listed directly before.
@@ -413,6 +453,22 @@ type NodeDrained struct {
 // DrainEnded closes a drain whose Node is gone.
 type DrainEnded struct {
 	Node string `json:"node"`
+}
+
+// DriftJudged says whether some NodeClaims have drifted, each from here on until another says otherwise. It
+// changes nothing: what moves the disruptor is the condition Drifted, which lifecycle writes after it.
+type DriftJudged struct {
+	// Claims are by name.
+	Claims []JudgedClaim `json:"claims"`
+	// Facts are all that the verdicts follow from (drift.Input as JSON), so that they replay by themselves.
+	Facts json.RawMessage `json:"facts"`
+}
+
+// JudgedClaim is the verdict on a NodeClaim. Reason is that of the condition; empty if it has not drifted.
+type JudgedClaim struct {
+	Claim  string    `json:"claim"`
+	UID    types.UID `json:"uid"`
+	Reason string    `json:"reason,omitempty"`
 }
 
 // OrphanFound: an instance tagged as ours has no NodeClaim and is terminated.

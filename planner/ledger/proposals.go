@@ -2,11 +2,12 @@ package ledger
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
-// CommandProposed is a command that waits for a person's approval, because a DisruptionPolicy demands that. Nothing is tainted, and its
-// nodes stay capacity as before. The proposal's id is CommandID(log-id, seq).
+// CommandProposed is a command that waits for a person's approval, because a DisruptionPolicy demands that.
+// Nothing is tainted, and its nodes stay capacity as before. The proposal's id is CommandID(log-id, seq).
 type CommandProposed struct {
 	Command CommandStarted `json:"command"`
 	// Policies that demand the approval, by name.
@@ -21,7 +22,10 @@ type ProposalAnswered struct {
 	Approved bool   `json:"approved"`
 	By       string `json:"by"`
 	Why      string `json:"why"`
-	// Until is, for a rejection, how long its nodes are not proposed again for the same reason.
+	// For is, for a rejection, how long its nodes are not proposed again for the same reason.
+	For time.Duration `json:"for,omitzero"`
+	// Until is when that is over. The Ledger works it out from For and the record's time, so that an
+	// operator's clock that is far off does not count; an answer of before For has only this.
 	Until time.Time `json:"until,omitzero"`
 }
 
@@ -67,13 +71,54 @@ func (l *Ledger) foldProposal(e Entry) {
 			return
 		}
 		x := edit(l.owner, &l.proposals, p.ID)
-		x.Answer, x.State = p, ProposalRejected
+		x.Answer, x.State = l.answered(e, p), ProposalRejected
 		if p.Approved {
 			x.State = ProposalApproved
 		}
 	case *ProposalEnded:
 		l.proposals.Delete(l.owner, p.ID)
 	}
+}
+
+// answered is an answer as it counts: a rejection lasts from its record's time. An operator's clock has no
+// witnesses, so it counts at the earliest from the record before, and at the latest from the one after
+// (disbelieveAnswers).
+func (l *Ledger) answered(e Entry, p *ProposalAnswered) *ProposalAnswered {
+	if p.Approved || p.For <= 0 {
+		return p
+	}
+	from := e.Time.UTC()
+	if l.lastTime.After(from) {
+		from = l.lastTime
+	}
+	counts := *p
+	counts.Until = from.Add(p.For)
+	return &counts
+}
+
+// disbelieveAnswers lets rejections last from now at the latest.
+func (l *Ledger) disbelieveAnswers(now time.Time) {
+	if l.proposals.Len() == 0 {
+		return
+	}
+	for _, x := range l.Proposals() {
+		a := x.Answer
+		if a == nil || a.For <= 0 || !a.Until.After(now.Add(a.For)) {
+			continue
+		}
+		counts := *a
+		counts.Until = now.Add(a.For)
+		edit(l.owner, &l.proposals, x.ID).Answer = &counts
+	}
+}
+
+// asOf is the proposal as it can be at most at a time.
+func (x *Proposal) asOf(now time.Time) *Proposal {
+	known := *x
+	if ahead := x.At.Sub(now); ahead > 0 {
+		known.At, known.Proposed.Expires = now, x.Proposed.Expires.Add(-ahead)
+	}
+	return &known
 }
 
 // evictionsFor is how long the evictions of commands are remembered.
@@ -84,10 +129,36 @@ type Evicted struct {
 	Command string    `json:"command"`
 	At      time.Time `json:"at"`
 	Pods    int       `json:"pods"`
+	// Owners of the pods, as OwnerKey has them, sorted, each once.
+	Owners []string `json:"owners,omitempty"`
 }
 
-// Evictions counts the pods that voluntary commands moved away from a NodePool's nodes in the hour before now, and says when the first of
-// them is an hour old; zero if there is none.
+// OwnerKey is what the names of a workload's replicas have in common, with the namespace: web-7d9f of
+// web-7d9f-x2bqz, db of db-0. A pod that takes the place of another has its key.
+func OwnerKey(namespace, pod string) string {
+	if i := strings.LastIndexByte(pod, '-'); i > 0 {
+		pod = pod[:i]
+	}
+	return namespace + "/" + pod
+}
+
+// MovedSince returns, by OwnerKey, when a voluntary command first moved pods of that owner since a time.
+func (l *state) MovedSince(since time.Time) map[string]time.Time {
+	first := map[string]time.Time{}
+	for _, list := range l.evictions {
+		for _, x := range list {
+			for _, owner := range x.Owners {
+				if at, ok := first[owner]; !x.At.Before(since) && (!ok || x.At.Before(at)) {
+					first[owner] = x.At
+				}
+			}
+		}
+	}
+	return first
+}
+
+// Evictions counts the pods that voluntary commands moved away from a NodePool's nodes in the hour before
+// now, and says when the first of them is an hour old; zero if there is none.
 func (l *state) Evictions(nodePool string, now time.Time) (pods int, until time.Time) {
 	for _, x := range l.evictions[nodePool] {
 		if age := now.Sub(x.At); age < evictionsFor {
@@ -110,15 +181,23 @@ func (l *Ledger) foldEvictions(e Entry, id string, p *CommandStarted) {
 			}
 		}
 	}
-	pods := map[string]int{}
+	pods, owners := map[string]int{}, map[string][]string{}
 	for _, c := range p.Candidates {
 		pods[c.NodePool] += len(c.Pods)
+		for _, pod := range c.Pods {
+			owners[c.NodePool] = append(owners[c.NodePool], OwnerKey(pod.Namespace, pod.Name))
+		}
 	}
 	for pool, n := range pods {
 		if n > 0 {
-			l.evictions = with(l.evictions, pool, append(l.recentEvictions(pool, e.Now), Evicted{Command: id, At: e.Now.UTC(), Pods: n}))
+			l.evictions = with(l.evictions, pool, append(l.recentEvictions(pool, e.Now), Evicted{Command: id, At: e.Now.UTC(), Pods: n, Owners: distinct(owners[pool])}))
 		}
 	}
+}
+
+func distinct(list []string) []string {
+	slices.Sort(list)
+	return slices.Clip(slices.Compact(list))
 }
 
 func (l *Ledger) recentEvictions(pool string, now time.Time) []Evicted {

@@ -10,11 +10,13 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 )
 
-// The Ledger holds a claim for as long as its node lives, so it keeps of what was planned only what is still read: all
-// until the instance is there, its own type alone until the node is ready, and from then on neither pods nor labels.
-// Claims that are planned alike share their lists. Payloads of entries are never changed, only copied.
+// The Ledger holds a claim for as long as its node lives, so it keeps only the part of the plan that is still
+// read: everything until the instance exists, then only its own type until the node is ready, and from then
+// on neither pods nor labels. Claims with equal plans share their lists. Payloads of entries are never
+// changed, only copied.
 
-// kept returns what was planned as the Ledger keeps it, sharing lists of instance types with those planned last.
+// kept returns a planned claim as the Ledger keeps it, sharing lists of instance types with those planned
+// last.
 func (l *Ledger) kept(p *PlannedClaim) *PlannedClaim {
 	c := *p
 	c.InstanceTypes = l.sharedTypes(p.InstanceTypes)
@@ -28,7 +30,7 @@ func (l *Ledger) kept(p *PlannedClaim) *PlannedClaim {
 	return &c
 }
 
-// prune drops from a claim that was just decoded what earlier programs kept of it.
+// prune drops from a claim that was just decoded what earlier programs kept in it.
 func (l *Ledger) prune(c *Claim) {
 	if c.Planned != nil {
 		c.Planned = l.kept(c.Planned)
@@ -65,7 +67,7 @@ func (l *Ledger) sharedTypes(types []string) []string {
 	return list
 }
 
-// launched is what is kept of a plan once it is known which of its types it became.
+// launched is what is kept of a plan once it is known which of its types was launched.
 func (p *PlannedClaim) launched(instanceType string) *PlannedClaim {
 	if p == nil || instanceType == "" {
 		return p
@@ -81,7 +83,7 @@ func (p *PlannedClaim) launched(instanceType string) *PlannedClaim {
 	return &c
 }
 
-// ready is what is kept of a plan once its node is ready: its pods have come, or have verdicts of their own.
+// ready is what is kept of a plan once its node is ready: its pods are bound, or have verdicts of their own.
 func (p *PlannedClaim) ready() *PlannedClaim {
 	if p == nil {
 		return nil
@@ -91,7 +93,8 @@ func (p *PlannedClaim) ready() *PlannedClaim {
 	return &c
 }
 
-// kept returns a launch as the Ledger keeps it: what failed beside it is marked already.
+// kept returns a launch as the Ledger keeps it: the offerings that failed in the same fleet are marked
+// already.
 func (p *Launched) kept() *Launched {
 	c := *p
 	c.Unavailable = nil
@@ -100,7 +103,7 @@ func (p *Launched) kept() *Launched {
 	return &c
 }
 
-// interned returns a map of which equal texts are held once.
+// interned returns a copy of a map in which equal texts are held once.
 func interned(m map[string]string) map[string]string {
 	if m == nil {
 		return nil

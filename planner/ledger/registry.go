@@ -39,6 +39,8 @@ func NewPayload(k Kind) any {
 		return &ProvisioningPlanned{}
 	case KindOrphanFound:
 		return &OrphanFound{}
+	case KindDriftJudged:
+		return &DriftJudged{}
 	}
 	if p := newClaimPayload(k); p != nil {
 		return p
@@ -110,7 +112,7 @@ func (k Kind) Known() bool { return NewPayload(k) != nil }
 // Ignorable reports that records of the kind are written with the ignorable bit.
 func (k Kind) Ignorable() bool {
 	switch k {
-	case KindLedgerCheckpoint, KindAlarmRaised, KindSegmentArchived, KindLogAdopted, KindProposalAnswered, KindProposalEnded:
+	case KindLedgerCheckpoint, KindAlarmRaised, KindSegmentArchived, KindLogAdopted, KindProposalAnswered, KindProposalEnded, KindDriftJudged:
 		return true
 	}
 	return false
@@ -136,7 +138,8 @@ type ControlChanged struct {
 
 // LedgerCheckpoint says where the Ledger as of a record can be had; it changes nothing.
 type LedgerCheckpoint struct {
-	// Seq is the last record folded, Digest is Ledger.Digest there, Blob the name of the blob with its compressed Checkpoint.
+	// Seq is the last record folded, Digest is Ledger.Digest there, Blob the name of the blob with its
+	// compressed Checkpoint.
 	Seq    uint64 `json:"seq"`
 	Digest string `json:"digest"`
 	Blob   string `json:"blob"`
@@ -146,8 +149,8 @@ type LedgerCheckpoint struct {
 	Previous uint64 `json:"previous,omitempty"`
 }
 
-// SegmentArchived says which file of the archive holds records that leave the live log then; it changes nothing. After a
-// crash the same one may be recorded again.
+// SegmentArchived says which file of the archive holds records that leave the live log then; it changes
+// nothing. After a crash the same one may be recorded again.
 type SegmentArchived struct {
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`

@@ -8,9 +8,9 @@ import (
 	"millwright/planner/version"
 )
 
-// reservation is what records say of a capacity reservation that EC2's own count of free instances may not hold yet
-// (reference: ec2 §2.5): one less with each of our launches, one more when such an instance is gone, none when EC2 says that
-// it is full.
+// reservation holds what records say about a capacity reservation and EC2's own count of free instances may
+// not reflect yet (reference: ec2 §2.5): one less for each of our launches, one more when such an instance is
+// gone, none when EC2 says that it is full.
 type reservation struct {
 	// Changes by record; those older than reservationMemory are forgotten.
 	Changes []reservationChange `json:"changes,omitempty"`
@@ -23,7 +23,8 @@ type reservationChange struct {
 	By int64     `json:"by"`
 }
 
-// reservationMemory is longer than EC2 ever goes unasked, which is a minute, while it answers.
+// reservationMemory is longer than the interval at which EC2 is asked for its count, which is a minute while
+// it answers.
 const reservationMemory = 10 * time.Minute
 
 func (l *state) reservation(id string) reservation {
@@ -31,7 +32,8 @@ func (l *state) reservation(id string) reservation {
 	return r
 }
 
-// fullMemory is how long it is remembered that a reservation was full: longer than EC2's count of it stays in a World that is planned on.
+// fullMemory is how long a reservation is remembered as full: longer than an old count of EC2 can stay in a
+// World that is planned on.
 const fullMemory = 24 * time.Hour
 
 // forgetReservations forgets those of which nothing recent is known.
@@ -64,8 +66,8 @@ func (r reservation) recent(at time.Time) reservation {
 	return r
 }
 
-// ReservationFree returns how many instances of a capacity reservation are free, of which EC2 said at a time that free of
-// them were: what records tell since then is counted too. math.MaxInt64 is without limit. Never below 0.
+// ReservationFree returns how many instances of a capacity reservation are free, given that EC2 counted free
+// of them at a time: what records say since then is added. math.MaxInt64 means unlimited. Never below 0.
 func (l *state) ReservationFree(id string, free int64, at time.Time) int64 {
 	r := l.reservation(id)
 	if !r.Full.IsZero() && !r.Full.Before(at) {

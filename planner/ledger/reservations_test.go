@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestReservationsCountWhatEC2DoesNotKnowYet follows ec2 §2.5: one less with each launch since EC2 was asked, one more when an
-// instance is gone, none once EC2 refuses.
+// TestReservationsCountWhatEC2DoesNotKnowYet follows ec2 §2.5: one less with each launch since EC2 was asked,
+// one more when an instance is gone, none once EC2 refuses.
 func TestReservationsCountWhatEC2DoesNotKnowYet(t *testing.T) {
 	start := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)
 	at := func(minutes int) time.Time { return start.Add(time.Duration(minutes) * time.Minute) }

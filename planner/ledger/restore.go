@@ -20,11 +20,11 @@ import (
 	wire "millwright/proto/checkpoint"
 )
 
-// Restore is ReadCheckpoint of bytes.
+// Restore is ReadCheckpoint from bytes.
 func Restore(data []byte) (*Ledger, error) { return ReadCheckpoint(bytes.NewReader(data)) }
 
-// ReadCheckpoint returns the Ledger a checkpoint holds, of this program or of an earlier one; it folds on as the checkpointed one would
-// have. There is no Ledger but a whole one.
+// ReadCheckpoint returns the Ledger in a checkpoint of this program or of an earlier one; it folds on as the
+// checkpointed one would have. It returns a complete Ledger or none.
 func ReadCheckpoint(in io.Reader) (*Ledger, error) {
 	l, err := read(bufio.NewReader(in))
 	if err != nil {
@@ -53,7 +53,7 @@ func read(in *bufio.Reader) (*Ledger, error) {
 			return c.l, nil
 		}
 		if err == nil {
-			err = c.add(part)
+			err = c.addPart(part)
 		}
 		if err != nil {
 			return nil, err
@@ -80,7 +80,7 @@ type checkpointReader struct {
 	headed bool
 }
 
-func (c *checkpointReader) add(p *wire.LedgerPart) error {
+func (c *checkpointReader) addPart(p *wire.LedgerPart) error {
 	if p.Head != nil {
 		if err := c.head(p.Head); err != nil {
 			return err
@@ -223,7 +223,7 @@ func (c *checkpointReader) small(p *wire.LedgerPart) {
 		l.subnets.Set(l.owner, r.Id, UnavailableOffering{Until: timeOf(r.Until), Failures: int(r.Failures), Code: intern(r.Code), Seq: r.Seq})
 	}
 	for _, r := range p.Evictions {
-		x := Evicted{Command: r.Command, At: timeOf(r.At), Pods: int(r.Pods)}
+		x := Evicted{Command: r.Command, At: timeOf(r.At), Pods: int(r.Pods), Owners: r.Owners}
 		l.evictions = with(l.evictions, r.NodePool, append(slices.Clone(l.evictions[r.NodePool]), x))
 	}
 	for _, r := range p.Shadow {

@@ -8,26 +8,30 @@ import (
 	"millwright/planner/version"
 )
 
-// RetiredAggregate stands at the last AggregatesRetired. What stands at 0 was either never advanced or was retired since it was, so a
-// decision that expects 0 of an aggregate that can be retired expects this one too (planner.Expect): without it, what was planned when
-// a name was new could be appended after the name was used, and retired.
+// RetiredAggregate is advanced by each AggregatesRetired. An aggregate at 0 was either never advanced or has
+// been retired since, so a decision that expects 0 of an aggregate that can be retired also expects this one
+// (planner.Expect): otherwise a plan made while a name was new could be appended after the name had been used
+// and retired.
 const RetiredAggregate = "ledger/retired"
 
-// AggregatesRetired says which aggregates stand at 0 again: those of claims, commands and nodes that are no more. Who wrote it expected
-// each at the record that advanced it last, and the log forgets them in the same step.
+// AggregatesRetired says which aggregates are at 0 again: those of claims, commands and nodes that no longer
+// exist. Its writer expected each at the record that last advanced it, and the log forgets them in the same
+// step.
 type AggregatesRetired struct {
 	Aggregates []string `json:"aggregates,omitempty"`
 	// Shadow: what was last said in shadow mode is forgotten too; it may be recorded once more.
 	Shadow bool `json:"shadow,omitempty"`
 }
 
-// Retirable reports that an aggregate is of a kind that comes without end: claims, commands and nodes.
+// Retirable reports that an aggregate is of a kind that new members are added to without end: claims,
+// commands and nodes.
 func Retirable(aggregate string) bool {
 	kind, _, _ := strings.Cut(aggregate, "/")
 	return kind == "claim" || kind == "command" || kind == "node"
 }
 
-// Dead returns the aggregates that no record after through advanced and that belong to nothing that is open, oldest first.
+// Dead returns the aggregates that no record after through advanced and that belong to nothing open, oldest
+// first.
 func (l *state) Dead(through uint64) []string {
 	nodes := map[string]bool{}
 	for _, c := range l.claims.All() {
@@ -51,7 +55,8 @@ func (l *state) Dead(through uint64) []string {
 	return names
 }
 
-// open reports that an aggregate is of an open claim, command or proposal, or of a node that has one or a drain.
+// open reports that an aggregate is of an open claim, command or proposal, or of a node that has one or a
+// drain.
 func (l *state) open(aggregate string, nodes map[string]bool) bool {
 	kind, name, _ := strings.Cut(aggregate, "/")
 	switch kind {
@@ -63,7 +68,7 @@ func (l *state) open(aggregate string, nodes map[string]bool) bool {
 	return nodes[name] || l.Drain(name) != nil
 }
 
-// ShadowBytes is about what the Ledger keeps of shadow records.
+// ShadowBytes is the approximate size of what the Ledger keeps of shadow records.
 func (l *state) ShadowBytes() int {
 	n := 0
 	for key, digest := range l.shadow.All() {

@@ -97,7 +97,8 @@ func settled(t testing.TB, claims int) *ledger.Ledger {
 	return l
 }
 
-// TestLedgerOf5000Claims is the aim: at most 20 MiB of memory for 5,000 nodes, and 10 MiB of checkpoint as it is stored.
+// TestLedgerOf5000Claims is the aim: at most 20 MiB of memory for 5,000 nodes, and 10 MiB of checkpoint as it
+// is stored.
 func TestLedgerOf5000Claims(t *testing.T) {
 	const claims, memoryMax, checkpointMax = 5000, 20 << 20, 10 << 20
 	before := heap()

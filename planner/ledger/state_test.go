@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestTheCheckpointHoldsAllOfTheState: who adds a field to the state adds it to WriteCheckpoint and ReadCheckpoint, and then here.
+// TestTheCheckpointHoldsAllOfTheState: who adds a field to the state adds it to WriteCheckpoint and
+// ReadCheckpoint, and then here.
 func TestTheCheckpointHoldsAllOfTheState(t *testing.T) {
 	held := strings.Fields("logID cluster seq lastTime optionsSeq options backoff modes claims commands drains proposals evictions offerings subnets reservations " +
 		"verdicts aggregates positions shadow adopted failing control controlSeq controlAt")
@@ -21,7 +22,8 @@ func TestTheCheckpointHoldsAllOfTheState(t *testing.T) {
 		{reflect.TypeFor[Claim](), claim},
 		{reflect.TypeFor[Command](), strings.Fields("ID Seq State Started At")},
 		{reflect.TypeFor[Proposal](), strings.Fields("ID Seq At State Proposed Answer")},
-		{reflect.TypeFor[Evicted](), strings.Fields("Command At Pods")},
+		{reflect.TypeFor[ProposalAnswered](), strings.Fields("ID Approved By Why For Until")},
+		{reflect.TypeFor[Evicted](), strings.Fields("Command At Pods Owners")},
 		{reflect.TypeFor[Drain](), strings.Fields("Started Seq Tier TierPods Drained At")},
 		{reflect.TypeFor[Verdict](), strings.Fields("Seq Node Claim Digest Pod Since Excluded")},
 		{reflect.TypeFor[UnavailableOffering](), strings.Fields("Until Failures Code Seq")},

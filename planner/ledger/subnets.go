@@ -11,8 +11,8 @@ import (
 // subnetsMax bounds the marked subnets; a VPC has 200 unless its owner asked for more.
 const subnetsMax = 1000
 
-// markSubnet marks a subnet that has no free address left as an offering is marked, so that launches use the zone's other subnets. What
-// no longer says anything is forgotten first.
+// markSubnet marks a subnet without free addresses in the same way as an offering, so that launches use the
+// zone's other subnets. Marks that no longer matter are forgotten first.
 func (l *Ledger) markSubnet(e Entry, f FailedOffering) {
 	for _, id := range version.Keys(&l.subnets) {
 		if u, _ := l.subnets.Get(id); id != f.SubnetID && e.Time.After(u.Until.Add(l.backoff.Max)) {

@@ -7,18 +7,19 @@ import (
 	"millwright/planner/version"
 )
 
-// ClockTolerance is how far clocks may be apart: a process whose clock is further off stands down, and what is further ahead than this
-// moves nobody's Now (DESIGN §2, "Time has witnesses").
+// ClockTolerance is how far clocks may be apart: a process whose clock is further off stands down, and what
+// is further ahead than this moves nobody's Now (DESIGN §2, "Time has witnesses").
 const ClockTolerance = 5 * time.Second
 
-// passTime takes in the time of the newest record. Times rise, but for one case: a record of a clock that was far ahead. The next one
-// shows it, and what the Ledger remembers as later than that counts as of then, so that it neither waits nor marks for days. An operator's
-// clock has no witnesses, and says nothing.
+// passTime takes in the time of the newest record. Times rise, but for one case: a record of a clock that was
+// far ahead. The next one shows it, and what the Ledger remembers as later than that counts as of then, so
+// that it neither waits nor marks for days. An operator's clock has no witnesses, and says nothing.
 func (l *Ledger) passTime(e Entry) {
-	if e.Time.IsZero() || e.Kind == KindControlChanged {
+	if e.Time.IsZero() || e.Kind == KindControlChanged || e.Kind == KindProposalAnswered {
 		return
 	}
 	at := e.Time.UTC()
+	l.disbelieveAnswers(at)
 	if last := l.lastTime; last.Sub(at) > ClockTolerance {
 		l.disbelieve(at)
 	}
@@ -36,6 +37,16 @@ func (l *Ledger) disbelieve(now time.Time) {
 	for _, id := range l.commands.Keys() {
 		c := edit(l.owner, &l.commands, id)
 		c.At = earlier(c.At, now)
+	}
+	for _, id := range l.proposals.Keys() {
+		l.proposals.Set(l.owner, id, l.Proposal(id).asOf(now))
+	}
+	for pool := range l.evictions {
+		moved := slices.Clone(l.evictions[pool])
+		for i := range moved {
+			moved[i].At = earlier(moved[i].At, now)
+		}
+		l.evictions = with(l.evictions, pool, moved)
 	}
 	for _, node := range l.drains.Keys() {
 		d := edit(l.owner, &l.drains, node)

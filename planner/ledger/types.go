@@ -24,52 +24,54 @@ const (
 
 // Claim is an open claim: planned or adopted and not yet closed or withdrawn.
 type Claim struct {
-	Name string
+	Name string `json:"Name"`
 	// Planned is nil for an adopted claim.
-	Planned *PlannedClaim
+	Planned *PlannedClaim `json:"Planned"`
 	// PlannedSeq is the record that planned or adopted it; CommandID is set for replacements.
-	PlannedSeq uint64
-	// WidenedSeq is the record that Planned is of, if it was widened; 0 else. Earlier is what was planned before, oldest
-	// first, until it is known which of all that the NodeClaim was made of.
-	WidenedSeq uint64           `json:",omitempty"`
-	Earlier    []EarlierContent `json:",omitempty"`
-	CommandID  string
-	NodePool   string
-	State      ClaimState
-	UID        types.UID
+	PlannedSeq uint64 `json:"PlannedSeq"`
+	// WidenedSeq is the record that Planned is of, if it was widened; 0 else. Earlier is what was planned
+	// before, oldest first, until it is known which of all that the NodeClaim was made of.
+	WidenedSeq uint64           `json:"WidenedSeq,omitempty"`
+	Earlier    []EarlierContent `json:"Earlier,omitempty"`
+	CommandID  string           `json:"CommandID"`
+	NodePool   string           `json:"NodePool"`
+	State      ClaimState       `json:"State"`
+	UID        types.UID        `json:"UID"`
 	// Attempt counts launch attempts; Open is the open one, nil if none.
-	Attempt int
-	Open    *LaunchRequested
+	Attempt int              `json:"Attempt"`
+	Open    *LaunchRequested `json:"Open"`
 	// Failed is the last attempt that failed; nil before the first and once launched.
-	Failed *LaunchFailed
+	Failed *LaunchFailed `json:"Failed"`
 	// OpenSeq and OpenedAt are of the LaunchRequested record.
-	OpenSeq  uint64
-	OpenedAt time.Time
-	Instance *Launched
-	Node     string
+	OpenSeq  uint64    `json:"OpenSeq"`
+	OpenedAt time.Time `json:"OpenedAt"`
+	Instance *Launched `json:"Instance"`
+	Node     string    `json:"Node"`
 	// RegisteredAt is when its node joined; zero before, and for adopted claims.
-	RegisteredAt time.Time `json:",omitzero"`
-	Doomed       *ClaimDoomed
+	RegisteredAt time.Time    `json:"RegisteredAt,omitzero"`
+	Doomed       *ClaimDoomed `json:"Doomed"`
 	// TakenBy is the command whose success doomed it; empty if something else did.
-	TakenBy string `json:",omitempty"`
-	// Inherited: adopted without an instance from another controller, which may have launched one. Never launched.
-	Inherited bool `json:",omitempty"`
+	TakenBy string `json:"TakenBy,omitempty"`
+	// Inherited: adopted without an instance from another controller, which may have launched one. Never
+	// launched.
+	Inherited bool `json:"Inherited,omitempty"`
 	// Terminated: EC2 said that the instance is gone.
-	Terminated bool
+	Terminated bool `json:"Terminated"`
 	// Capacity counts against the pool's limits: of the instance once launched, else the planned maximum.
-	Capacity resource.Vector
+	Capacity resource.Vector `json:"Capacity"`
 }
 
 // EarlierContent of a claim that was widened since, as record Seq planned it.
 type EarlierContent struct {
-	Seq     uint64
-	Planned *PlannedClaim
+	Seq     uint64        `json:"Seq"`
+	Planned *PlannedClaim `json:"Planned"`
 }
 
 // ContentSeq is the record that Planned is of.
 func (c *Claim) ContentSeq() uint64 { return cmp.Or(c.WidenedSeq, c.PlannedSeq) }
 
-// ContentOf returns what record seq planned for the claim, as long as the NodeClaim may be made of it; nil if nothing.
+// ContentOf returns what record seq planned for the claim, as long as the NodeClaim may be made of it; nil if
+// nothing.
 func (c *Claim) ContentOf(seq uint64) *PlannedClaim {
 	if seq == c.ContentSeq() {
 		return c.Planned
@@ -92,57 +94,60 @@ const (
 
 // Command that has neither succeeded nor been rolled back.
 type Command struct {
-	ID      string
-	Seq     uint64
-	State   CommandState
-	Started CommandStarted
-	At      time.Time
+	ID      string         `json:"ID"`
+	Seq     uint64         `json:"Seq"`
+	State   CommandState   `json:"State"`
+	Started CommandStarted `json:"Started"`
+	At      time.Time      `json:"At"`
 }
 
 // Drain of a node that has not ended.
 type Drain struct {
-	Started DrainStarted
-	Seq     uint64
+	Started DrainStarted `json:"Started"`
+	Seq     uint64       `json:"Seq"`
 	// Tier is the last one started, 0 before the first.
-	Tier int
+	Tier int `json:"Tier"`
 	// TierPods are the pods named by the records of the current tier.
-	TierPods map[types.UID]bool
+	TierPods map[types.UID]bool `json:"TierPods"`
 	// Drained is the sequence of NodeDrained; 0 while draining.
-	Drained uint64
-	At      time.Time
+	Drained uint64    `json:"Drained"`
+	At      time.Time `json:"At"`
 }
 
 // OfferingKey names an offering across NodeClasses.
 type OfferingKey struct {
-	InstanceType, Zone, CapacityType string
+	InstanceType string `json:"InstanceType"`
+	Zone         string `json:"Zone"`
+	CapacityType string `json:"CapacityType"`
 }
 
 // UnavailableOffering, or subnet, is marked until a time, longer with each failure in a row.
 type UnavailableOffering struct {
-	Until    time.Time
-	Failures int
-	Code     string
-	Seq      uint64
+	Until    time.Time `json:"Until"`
+	Failures int       `json:"Failures"`
+	Code     string    `json:"Code"`
+	Seq      uint64    `json:"Seq"`
 }
 
 // Verdict on a pod that was last recorded.
 type Verdict struct {
-	Seq uint64
+	Seq uint64 `json:"Seq"`
 	// Node or Claim the pod waits for; both empty if refused.
-	Node, Claim string
+	Node  string `json:"Node"`
+	Claim string `json:"Claim"`
 	// Digest of the reasons of a refusal.
-	Digest uint64
-	Pod    PodRef
+	Digest uint64 `json:"Digest"`
+	Pod    PodRef `json:"Pod"`
 	// Since is the Now of the record that first gave this verdict.
-	Since time.Time
+	Since time.Time `json:"Since"`
 	// Excluded nodes take the pod no more for a while, though by our rules they could.
-	Excluded []ExcludedNode `json:",omitempty"`
+	Excluded []ExcludedNode `json:"Excluded,omitempty"`
 }
 
 // ExcludedNode until a time.
 type ExcludedNode struct {
-	Node  string
-	Until time.Time
+	Node  string    `json:"Node"`
+	Until time.Time `json:"Until"`
 }
 
 // ExcludedAt returns the nodes that are excluded for the pod at a time; nil for no verdict.
@@ -165,13 +170,17 @@ type Failing struct {
 	Until    time.Time `json:"until"`
 }
 
-// A NodePool whose replacement failed is left alone for failingFirst, doubled with each failure in a row up to failingMost.
+// A NodePool whose replacement failed is left alone for failingFirst, doubled with each failure in a row up
+// to failingMost.
 const (
 	failingFirst = time.Minute
 	failingMost  = 10 * time.Minute
+	// failingMemory is how long failures count after the last wait was over; the NodePool may be gone.
+	failingMemory = 24 * time.Hour
 )
 
-// failedAgain is the state after one more failure. A failure of a command that was started before the last one ended tells nothing new.
+// failedAgain is the state after one more failure. A failure of a command that was started before the last
+// one ended tells nothing new.
 func (f Failing) failedAgain(started, now time.Time) Failing {
 	if f.Failures > 0 && started.Before(f.Until) {
 		return f

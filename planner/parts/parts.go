@@ -106,7 +106,7 @@ func NewReader(in io.Reader, magic string) (*Reader, error) {
 	return r, nil
 }
 
-// truncated says that the end came too early; other errors are the source's own.
+// truncated reports an end that came too early as such; other errors are the source's own.
 func truncated(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return ErrTruncated
@@ -181,8 +181,8 @@ func (r *Reader) end() error {
 	return io.EOF
 }
 
-// Row lengthens a list of rows by one and returns it: that of an earlier list in the same memory if there is one, whose fields the
-// caller sets all.
+// Row lengthens a list of rows by one and returns the new row. It may reuse a row of an earlier list in the
+// same memory, so the caller sets all fields.
 func Row[T any](list *[]*T) *T {
 	if n := len(*list); n < cap(*list) {
 		*list = (*list)[:n+1]

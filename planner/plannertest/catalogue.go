@@ -75,7 +75,8 @@ func instanceType(name string, cpu, gib int64, arch string) events.CatalogInstan
 	return t
 }
 
-// WithCatalogue returns the objects every provisioning test needs: an EC2NodeClass default with the catalogue and its prices.
+// WithCatalogue returns the objects every provisioning test needs: an EC2NodeClass default with the catalogue
+// and its prices.
 func WithCatalogue() []any {
 	ref, prices := Catalogue("default", Types)
 	return []any{NodeClass("default"), ref, prices}

@@ -8,10 +8,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	bufferv1beta1 "millwright/api/autoscaling/v1beta1"
 	karpv1 "millwright/api/karpenter/v1"
+	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/events"
@@ -168,12 +171,32 @@ func identify(object any) (events.Kind, types.UID, string, string) {
 		return events.KindNamespace, o.UID, o.Name, o.ResourceVersion
 	case *mwv1alpha1.DisruptionPolicy:
 		return events.KindDisruptionPolicy, o.UID, o.Name, o.ResourceVersion
+	case *karpv1alpha1.NodeOverlay:
+		return events.KindNodeOverlay, o.UID, o.Name, o.ResourceVersion
+	case *schedulingv1.PriorityClass:
+		return events.KindPriorityClass, o.UID, o.Name, o.ResourceVersion
 	case *events.CatalogRef:
 		return events.KindCatalog, types.UID(o.NodeClass), o.NodeClass, ""
 	case *events.Prices:
 		return events.KindPrices, "", "", ""
 	case *events.InstanceState:
 		return events.KindInstanceState, types.UID(o.ID), o.ID, ""
+	}
+	return identifyBuffer(object)
+}
+
+func identifyBuffer(object any) (events.Kind, types.UID, string, string) {
+	switch o := object.(type) {
+	case *bufferv1beta1.CapacityBuffer:
+		return events.KindCapacityBuffer, o.UID, o.Namespace + "/" + o.Name, o.ResourceVersion
+	case *corev1.PodTemplate:
+		return events.KindPodTemplate, o.UID, o.Namespace + "/" + o.Name, o.ResourceVersion
+	case *appsv1.Deployment:
+		return events.KindDeployment, o.UID, o.Namespace + "/" + o.Name, o.ResourceVersion
+	case *appsv1.StatefulSet:
+		return events.KindStatefulSet, o.UID, o.Namespace + "/" + o.Name, o.ResourceVersion
+	case *appsv1.ReplicaSet:
+		return events.KindReplicaSet, o.UID, o.Namespace + "/" + o.Name, o.ResourceVersion
 	}
 	return identifyVolume(object)
 }
@@ -194,8 +217,8 @@ func identifyVolume(object any) (events.Kind, types.UID, string, string) {
 	panic(fmt.Sprintf("plannertest: no kind for %T", object))
 }
 
-// AddNode shows a registered, initialized node of a pool with its claim, planned in no record but adopted in the
-// Ledger.
+// AddNode shows a registered, initialized node of a pool with its claim, planned in no record but adopted in
+// the Ledger.
 func (c *Cluster) AddNode(name, pool string, options ...func(*corev1.Node)) {
 	claim := name + "-claim"
 	c.Record(ledger.KindClaimAdopted, &ledger.ClaimAdopted{Claim: claim, UID: types.UID("claim-" + claim), NodePool: pool, ProviderID: ProviderID(name)})

@@ -213,7 +213,8 @@ func ClassRef(name string) *karpv1.NodeClassReference {
 	return &karpv1.NodeClassReference{Group: awsv1.Group, Kind: "EC2NodeClass", Name: name}
 }
 
-// Pool is a ready NodePool of EC2NodeClass default without requirements or limits, its budget 100 %, consolidateAfter 0.
+// Pool is a ready NodePool of EC2NodeClass default without requirements or limits, its budget 100 %,
+// consolidateAfter 0.
 func Pool(name string, options ...func(*karpv1.NodePool)) *karpv1.NodePool {
 	p := &karpv1.NodePool{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("pool-" + name), ResourceVersion: "1", Generation: 1, CreationTimestamp: metav1.NewTime(Start)},

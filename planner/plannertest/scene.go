@@ -10,8 +10,8 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 )
 
-// Scene draws a small cluster in which planners find something to do: one or two pools with budgets and limits, nodes of
-// theirs, pods that run, wait, or end, and time that has passed.
+// Scene draws a small cluster in which planners find something to do: one or two pools with budgets and
+// limits, nodes of theirs, pods that run, wait, or end, and time that has passed.
 func Scene(t *rapid.T) *Cluster {
 	pools := []string{"blue", "green"}[:rapid.IntRange(1, 2).Draw(t, "pools")]
 	objects := WithCatalogue()

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// Of an instance, as its Node carries it.
+// Of returns the id of an instance, as its Node carries it.
 func Of(zone, instanceID string) string { return fmt.Sprintf("aws:///%s/%s", zone, instanceID) }
 
-// InstanceID is the last part of an id, whatever stands before it: records and Nodes of others hold what nobody has checked.
+// InstanceID is the last part of an id, whatever precedes it: records and Nodes made by others may hold ids
+// that nobody has checked.
 func InstanceID(id string) string { return id[strings.LastIndex(id, "/")+1:] }
 
-// Split returns both parts of an id of any provider; "" if it has no such form.
+// Split returns both parts of an id of any provider; "" if it does not have that form.
 func Split(id string) (zone, instanceID string) {
 	_, rest, ok := strings.Cut(id, ":///")
 	if !ok {

@@ -77,7 +77,7 @@ func plannedFromSpec(c *karpv1.NodeClaim, cat *catalog.Catalog) *ledger.PlannedC
 func waitingFor(in *solve.Input) map[string][]*world.Pod {
 	waiting := map[string][]*world.Pod{}
 	for _, p := range in.Pods {
-		if to := in.Prior(p.UID); to.Claim != "" {
+		if to := in.Prior(p.UID); to.Claim != "" && !planner.IsVirtual(p.Class) { // these get what real pods leave
 			waiting[to.Claim] = append(waiting[to.Claim], p)
 		}
 	}

@@ -14,31 +14,31 @@ import (
 	"millwright/planner/provision/internal/solve"
 )
 
-// Search is a plan and where its Snapshot stood.
+// Search is a plan and the basis of its Snapshot.
 type Search struct {
 	Basis    planner.Basis
 	Decision *planner.Decision
 	Round    Round
 }
 
-// BasisOf is where the Snapshot of a confirmed plan's search stood.
+// BasisOf is the basis of the Snapshot of a confirmed plan's search.
 func BasisOf(b *ledger.SearchBasis) planner.Basis {
 	return planner.Basis{Position: b.Position, LedgerSeq: b.LedgerSeq, Now: b.Now, OptionsSeq: b.OptionsSeq}
 }
 
-// Confirm takes over on a fresh Snapshot what still holds of a plan whose search took long (DESIGN §4). Pods
-// that are gone, bound or nominated are dropped; nodes and claims must still be there and have room; the
-// NodePool of a new or widened claim must still say the same and its limits allow it; of its types those stay
-// that can still be had. A pod that has lost its place gets another one; pods that the search has not seen
-// get theirs in the next round, as do changes of the topology. Static NodePools are decided on the fresh
-// Snapshot alone. The Decision, a ProvisioningPlanned or ProvisioningWidened that names the search, is nil if
-// nothing is left to record.
+// Confirm takes over, on a fresh Snapshot, the parts of a plan that still hold after a long search (DESIGN
+// §4). Pods that are gone, bound or nominated are dropped; nodes and claims must still exist and have room;
+// the NodePool of a new or widened claim must be unchanged and its limits must allow the claim, which keeps
+// the types that are still available. A pod that has lost its place gets another one; pods that the search
+// has not seen get theirs in the next round, as do changes of the topology. Static NodePools are decided on
+// the fresh Snapshot alone. The Decision, a ProvisioningPlanned or ProvisioningWidened that names the search,
+// is nil if nothing is left to record.
 func Confirm(found Search, s *planner.Snapshot) (*planner.Decision, Round) {
 	plan, ok := found.Decision.Payload.(*ledger.ProvisioningPlanned)
 	if !ok {
 		return nil, Round{}
 	}
-	sol := solve.New(inputOf(s, Scenario{}))
+	sol := solve.New(planInput(s))
 	sol.Plain = plan.Plain
 	sol.Place(follow(sol, found, plan), &solve.Mode{})
 	why := refusal.New(sol)
@@ -73,8 +73,8 @@ func follow(s *solve.Solver, found Search, plan *ledger.ProvisioningPlanned) (wa
 	return waiting
 }
 
-// follower knows what the plan says of each pod, and has its claims as bins: nil for those that can't be made
-// any more.
+// follower knows what the plan says about each pod, and has its claims as bins: nil for those that can no
+// longer be made.
 type follower struct {
 	*solve.Solver
 	verdicts map[types.UID]*PodVerdict
@@ -108,7 +108,7 @@ func newFollower(s *solve.Solver, found Search, plan *ledger.ProvisioningPlanned
 	return f
 }
 
-// openAgain opens a claim of a plan; nil if that is not possible any more, or if it is not for pods.
+// openAgain opens a claim of a plan; nil if that is no longer possible, or if it is not for pods.
 func (f *follower) openAgain(c *ledger.PlannedClaim) *place.Bin {
 	if len(c.InstanceTypes) == 0 {
 		return nil
@@ -129,16 +129,16 @@ func (f *follower) openAgain(c *ledger.PlannedClaim) *place.Bin {
 	return b
 }
 
-// giveUp takes back a claim that was opened and has no pods.
+// giveUp removes a claim that was opened and has no pods.
 func (f *follower) giveUp(b *place.Bin) {
 	b.Gone = true
 	b.Open().Template.Limits.Reserve(b.Open().Reserved.Negated(), -1)
 	f.Reserved.Hold(b.Open(), nil)
 }
 
-// widen reopens a claim that the plan widens with what it is to be, if it can be widened still; pods that fit
-// it as it is go there before, but not by giving up a preference that is kept by what it is to be. at is the
-// Ledger's sequence of the search.
+// widen reopens a claim that the plan widens, with its new content, if it can still be widened; pods that fit
+// it unwidened are placed there first, unless that gives up a preference that the new content meets. at is
+// the Ledger's sequence of the search.
 func (f *follower) widen(w *ledger.WidenedClaim, at uint64) {
 	b := f.ByTarget[place.Target{Claim: w.Claim}]
 	if b == nil {
@@ -178,7 +178,7 @@ func (f *follower) all(b *place.Bin, pods []ledger.PodRef) {
 	}
 }
 
-// one puts a pod where the plan has it; false if that is not possible any more.
+// one puts a pod where the plan has it; false if that is no longer possible.
 func (f *follower) one(it *solve.Item) bool {
 	v := f.verdicts[it.Pod.UID]
 	switch {
@@ -193,7 +193,7 @@ func (f *follower) one(it *solve.Item) bool {
 		it.Reasons = v.Reasons
 		return true
 	case v.NewClaim > 0:
-		return false // its claim can't be made, or not with this pod
+		return false // its claim cannot be made, or not with this pod
 	}
 	b := f.ByTarget[place.Target{Node: v.Node, Claim: v.Claim}]
 	if b == nil || b.Open() != nil {

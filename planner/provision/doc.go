@@ -6,8 +6,8 @@
 // that still holds is kept, so a round in which nothing changed decides nothing. Limits, planned capacity
 // included, are never exceeded.
 //
-// This package is the face: it reads the Snapshot, and makes records and explanations of a plan. The plan
-// itself is made by internal packages, of which each knows only those below it:
+// This package is the interface to the others: it reads the Snapshot, and makes records and explanations of a
+// plan. The plan itself is made by internal packages, of which each knows only those below it:
 //
 //	pack      makes new claims cheaper           refusal   says why pods have no place
 //	solve     the queue, the search, trials
@@ -19,8 +19,8 @@
 // offer.Template; pack.Repack then moves it to cheaper claims. A node that refused a class is not asked again
 // unless the reason may pass (topology).
 //
-// What if some nodes went? A Simulation answers that for many sets of nodes of one Snapshot, each as a trial
-// of the same solver that is committed or taken back, so that a question costs what it changes.
+// What if some nodes were removed? A Simulation answers that for many sets of nodes of one Snapshot, each as
+// a trial of the same solver that is committed or reverted, so that a question costs only what it changes.
 //
 // Test with planner/plannertest.
 package provision

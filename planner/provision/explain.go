@@ -3,6 +3,7 @@ package provision
 import (
 	"encoding/json"
 
+	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/planner/provision/internal/offer"
 	"millwright/planner/provision/internal/place"
@@ -33,6 +34,8 @@ type Explanation struct {
 	FullSubnets []string `json:"fullSubnets,omitempty"`
 	// Reservations of capacity by id: how many instances were free before the round.
 	Reservations map[string]int64 `json:"reservations,omitempty"`
+	// Buffers are the CapacityBuffers whose virtual pods took part, by namespace and name.
+	Buffers []BufferExplanation `json:"buffers,omitempty"`
 	// ClaimsLeftOut counts claims not listed for want of room.
 	ClaimsLeftOut int `json:"claimsLeftOut,omitempty"`
 }
@@ -62,6 +65,62 @@ type WidenedExplanation struct {
 	InstanceTypes int `json:"instanceTypes"`
 }
 
+// BufferExplanation says where the room of a CapacityBuffer is.
+type BufferExplanation struct {
+	Buffer string `json:"buffer"`
+	// Replicas is for how many pods there is to be room: on Nodes, on Claims that are planned or not nodes
+	// yet, on NewClaims of this record; for Refused there is none.
+	Replicas  int32 `json:"replicas"`
+	Nodes     int   `json:"nodes,omitempty"`
+	Claims    int   `json:"claims,omitempty"`
+	NewClaims int   `json:"newClaims,omitempty"`
+	Refused   int   `json:"refused,omitempty"`
+	// Problem is why there are none: a reference that is not found.
+	Problem string `json:"problem,omitempty"`
+	// Reasons of the first refusal, one per NodePool.
+	Reasons []ledger.Refusal `json:"reasons,omitempty"`
+}
+
+// explainBuffers says of each CapacityBuffer where its room is.
+func explainBuffers(s *planner.Snapshot, verdicts []PodVerdict) []BufferExplanation {
+	var list []BufferExplanation
+	at := map[string]int{}
+	for _, b := range s.Buffers() {
+		if len(list) == buffersShown {
+			break
+		}
+		at[b.Key()] = len(list)
+		list = append(list, BufferExplanation{Buffer: b.Key(), Replicas: b.Replicas, Problem: b.Message})
+	}
+	for i := range verdicts {
+		v := &verdicts[i]
+		n, ok := at[v.Buffer]
+		if !ok {
+			continue
+		}
+		x := &list[n]
+		switch {
+		case len(v.Reasons) > 0:
+			if x.Refused++; x.Refused == 1 && n < reasonsShown {
+				x.Reasons = v.Reasons[:min(len(v.Reasons), reasonsShown)]
+			}
+		case v.NewClaim > 0:
+			x.NewClaims++
+		case v.Claim != "":
+			x.Claims++
+		default:
+			x.Nodes++
+		}
+	}
+	return list
+}
+
+// An explanation has room for so many CapacityBuffers, and refusals of so many, of so many NodePools each.
+const (
+	buffersShown = 50
+	reasonsShown = 5
+)
+
 const (
 	alternativesShown = 5
 	unavailableShown  = 50
@@ -89,6 +148,9 @@ func (e *Explanation) fit() {
 	e.Unavailable = e.Unavailable[:min(len(e.Unavailable), unavailableShown)]
 	e.FullSubnets = e.FullSubnets[:min(len(e.FullSubnets), unavailableShown)]
 	size := 0
+	if b, err := json.Marshal(e.Buffers); err == nil {
+		size = len(b)
+	}
 	for i := range e.Claims {
 		b, err := json.Marshal(&e.Claims[i])
 		if size += len(b) + 1; err != nil || size > explanationMax-len(e.Pools)*256-unavailableShown*80 {

@@ -29,12 +29,12 @@ type OverlayProblem = overlay.Problem
 // OverlayProblems are the NodeOverlays that are not applied, by name.
 func OverlayProblems(s *planner.Snapshot) []OverlayProblem { return overlay.Problems(s) }
 
-// Catalog is what EC2 offers to the claims of a NodePool, as NodeOverlays change it. Claims of no pool, or of
-// one with another NodeClass, have their NodeClass's. nil if it was not seen.
+// Catalog is what EC2 offers to the claims of a NodePool, as NodeOverlays change it. Claims without a pool,
+// or whose pool has another NodeClass, use their NodeClass's. nil if it has not been observed.
 func Catalog(s *planner.Snapshot, nodePool, nodeClass string) *catalog.Catalog {
 	return overlay.Catalog(s, nodePool, nodeClass)
 }
 
-// ValidatePod says why a pod is not planned for: it refuses our nodes (requirement.ErrNotOurs), or demands
-// what it may not (scheduling §2.2), or needs what is not supported yet.
+// ValidatePod says why a pod is not planned for: it refuses our nodes (requirement.ErrNotOurs), or requires
+// something forbidden (scheduling §2.2), or needs something that is not supported yet.
 func ValidatePod(spec *corev1.PodSpec) error { return demand.ValidatePod(spec) }

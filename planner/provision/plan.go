@@ -30,6 +30,8 @@ type Round struct {
 	OverlayProblems []overlay.Problem
 	// AtNodeLimit are static NodePools, by name, that lack nodes which their limit does not allow.
 	AtNodeLimit []string
+	// Buffers are the CapacityBuffers, with where their room is, by namespace and name.
+	Buffers []BufferExplanation
 	// LowerBound is a price per hour that no plan can go below (Explanation).
 	LowerBound int64
 	// Kept, Placed, Planned, Refused and Ignored count pods; ignored ones failed validation.
@@ -48,13 +50,15 @@ type PodVerdict struct {
 	Changed bool
 	// NotOurs: the pod asked not to run on our nodes; it gets no KubeEvent.
 	NotOurs bool
+	// Buffer is the namespace/name of the CapacityBuffer that a virtual pod stands for; "" for a real one.
+	Buffer string
 }
 
 // Plan decides where the pods go that need a place: those kube-scheduler found none for, and those on nodes
 // that are going. If no verdict changed, it gives up a planned claim that no pod needs. The Decision is nil
 // if there is nothing to record.
 func Plan(s *planner.Snapshot) (*planner.Decision, Round) {
-	sol := solve.WithinLimits(inputOf(s, Scenario{}))
+	sol := solve.WithinLimits(planInput(s))
 	pack.Repack(sol)
 	pack.Widen(sol)
 	sol.Retry()
@@ -71,7 +75,7 @@ func Plan(s *planner.Snapshot) (*planner.Decision, Round) {
 // PlanPlain is Plan for a cluster with a service that does not know ProvisioningWidened: no planned claim is
 // widened, and none withdrawn.
 func PlanPlain(s *planner.Snapshot) (*planner.Decision, Round) {
-	sol := solve.WithinLimits(inputOf(s, Scenario{}))
+	sol := solve.WithinLimits(planInput(s))
 	sol.Plain = true
 	pack.Repack(sol)
 	sol.Retry()
@@ -121,6 +125,7 @@ func decide(snap *planner.Snapshot, s *solve.Solver, why *refusal.Explainer) (*p
 		d.payload.Refused = append(d.payload.Refused, *d.refused[digest])
 	}
 	d.payload.Plain = d.solver.Plain
+	d.explain.Buffers = d.round.Buffers
 	d.explain.fit()
 	kind := ledger.KindProvisioningPlanned
 	if len(d.payload.Widened) > 0 {
@@ -177,7 +182,7 @@ func (d *decision) addVerdicts() bool {
 }
 
 func (d *decision) verdict(it *solve.Item) PodVerdict {
-	v := PodVerdict{Pod: place.PodRef(it.Pod), Reasons: it.Reasons, NotOurs: !it.Class.Ours}
+	v := PodVerdict{Pod: place.PodRef(it.Pod), Reasons: it.Reasons, NotOurs: !it.Class.Ours, Buffer: planner.BufferOf(it.Pod.Class)}
 	old := d.snapshot.Ledger.Verdict(it.Pod.UID)
 	b := it.Bin
 	if reasons := d.failed[b]; b != nil && reasons != nil && !slices.Contains(b.Added[:b.Open().Before], it.Pod) {
@@ -214,6 +219,7 @@ func (d *decision) count(it *solve.Item, v *PodVerdict) {
 
 func (r *Round) count(it *solve.Item, v *PodVerdict) {
 	switch {
+	case v.Buffer != "" && len(v.Reasons) > 0: // no pod waits
 	case len(it.Class.Invalid) > 0:
 		r.Ignored++
 	case len(v.Reasons) > 0:
@@ -229,7 +235,11 @@ func (r *Round) count(it *solve.Item, v *PodVerdict) {
 
 // record adds a changed verdict to the payload and says what it relies on.
 func (d *decision) record(it *solve.Item, v *PodVerdict) {
-	d.subjects["pod/"+it.Pod.Key()] = true
+	if v.Buffer != "" {
+		d.subjects["capacitybuffer/"+v.Buffer] = true
+	} else {
+		d.subjects["pod/"+it.Pod.Key()] = true
+	}
 	switch {
 	case len(v.Reasons) > 0:
 		d.recordRefused(v)
@@ -289,6 +299,7 @@ func (d *decision) addGone() {
 }
 
 func (d *decision) finishRound() {
+	d.round.Buffers = explainBuffers(d.snapshot, d.round.Verdicts)
 	d.round.Problems, d.round.OverlayProblems = d.solver.Problems, d.solver.In.OverlayProblems
 	d.explain.LowerBound = min(pack.LowerBound(d.solver, false), d.explain.PricePerHour)
 	d.round.Claims, d.round.PricePerHour, d.round.LowerBound = d.payload.Claims, d.explain.PricePerHour, d.explain.LowerBound

@@ -14,7 +14,7 @@ import (
 	"millwright/planner/provision/internal/solve"
 )
 
-// Scenario asks: what if these nodes went?
+// Scenario asks: what if these nodes were removed?
 type Scenario struct {
 	// Without are names of StateNodes whose capacity is not offered and whose pods move.
 	Without []string
@@ -30,7 +30,7 @@ type Scenario struct {
 type Result struct {
 	// Claims that would have to be made, in the order they were opened.
 	Claims []ledger.PlannedClaim
-	// Verdicts on every pod that needs a place, as in Round; Changed means nothing here.
+	// Verdicts on every pod that needs a place, as in Round; Changed has no meaning here.
 	Verdicts []PodVerdict
 	// Refused counts pods without a place. Uninitialized are nodes, sorted, that pods would go to before
 	// they are ready.

@@ -237,5 +237,28 @@ func (sim *Simulation) Commit() {
 	}
 }
 
+// Promise is Commit for an answer that becomes a record: the claims it opened, by their ids, are planned from
+// here on. Their specs are fixed, so that pods of later questions go there only if they fit whatever becomes
+// of the claim, as Move.Claim; under names that begin with the given one.
+func (sim *Simulation) Promise(name string, claims map[int]*ledger.PlannedClaim) {
+	sim.Commit()
+	for _, id := range slices.Sorted(maps.Keys(claims)) {
+		sim.solver.Promise(sim.solver.Bins[sim.solver.Fixed+id-1], name, claims[id])
+	}
+}
+
+// VirtualPods are the virtual pods of CapacityBuffers that have room on nodes, by node, in the order of the
+// queue, before any question.
+func (sim *Simulation) VirtualPods() map[string][]*world.Pod {
+	byNode := map[string][]*world.Pod{}
+	for _, it := range sim.solver.Items {
+		if it.Virtual && it.Bin != nil && it.Bin.Node() != nil {
+			name := it.Bin.Node().State.Name
+			byNode[name] = append(byNode[name], it.Pod)
+		}
+	}
+	return byNode
+}
+
 // Revert takes the question back.
 func (sim *Simulation) Revert() { sim.solver.Revert() }

@@ -78,6 +78,9 @@ func addPods(in *solve.Input, s *planner.Snapshot, going map[string]bool) {
 			in.Pods = append(in.Pods, p)
 		}
 	}
+	for _, b := range s.Buffers() {
+		in.Pods = append(in.Pods, b.Pods...)
+	}
 	budgets := s.PodBudgets()
 	for _, n := range s.StateNodes() {
 		if !n.MarkedForDeletion && !going[n.Name] {

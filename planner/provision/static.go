@@ -10,12 +10,14 @@ import (
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
 	"millwright/planner/provision/internal/offer"
+	"millwright/planner/provision/internal/place"
+	"millwright/planner/provision/internal/solve"
 )
 
-// staticPool is a NodePool with spec.replicas and what counts for them (reference: scheduling §14).
+// staticPool is a NodePool with spec.replicas and what counts towards them (reference: scheduling §14).
 type staticPool struct {
 	pool *karpv1.NodePool
-	// active claims: nodes, and what is still to come.
+	// active claims: nodes, and those still expected.
 	active []staticMember
 	// replacing are nodes that a running command takes, going those that are being deleted.
 	replacing, going int64
@@ -151,6 +153,23 @@ func (p *staticPool) excess(s *planner.Snapshot) []staticMember {
 	return out
 }
 
+// planInput is what a plan starts from: the nodes and claims that static NodePools give up by it take no
+// pods, and the pods on such nodes need another place.
+func planInput(s *planner.Snapshot) *solve.Input {
+	var nodes []string
+	excess := map[string]bool{}
+	for _, p := range staticPools(s) {
+		for _, m := range p.excess(s) {
+			if excess[m.name] = true; m.node != nil {
+				nodes = append(nodes, m.node.Name)
+			}
+		}
+	}
+	in := inputOf(s, Scenario{Without: nodes})
+	in.Planned = slices.DeleteFunc(in.Planned, func(p place.PlannedInput) bool { return excess[p.Claim.Name] })
+	return in
+}
+
 // rank orders the claims of a pool that has too many: class first, then cost.
 func (m *staticMember) rank(s *planner.Snapshot) (class int, cost int64) {
 	if !m.launched {
@@ -184,15 +203,15 @@ func lifetimeLeft(n *planner.StateNode, now time.Time) int64 {
 	return max(0, min(lifetimeWhole, left*lifetimeWhole/max(1, int64(*after)/int64(time.Millisecond))))
 }
 
-// StaticReplacement is the claim that can take the place of one of a static NodePool's nodes: nil while the
-// pool is not ready or has more than its replicas, or if its limit on nodes leaves no room for one more
-// (full).
-func StaticReplacement(s *planner.Snapshot, pool *karpv1.NodePool) (claim *ledger.PlannedClaim, full bool) {
+// StaticReplacement is the claim that can replace one of a static NodePool's nodes, beside so many others
+// that are about to be replaced: nil while the pool is not ready or has more than its replicas, or if its
+// limit on nodes leaves no room for one more (full).
+func StaticReplacement(s *planner.Snapshot, pool *karpv1.NodePool, others int64) (claim *ledger.PlannedClaim, full bool) {
 	for _, p := range staticPools(s) {
 		if p.pool.Name != pool.Name || int64(len(p.active)) > *pool.Spec.Replicas {
 			continue
 		}
-		if p.limited(1) {
+		if p.limited(1 + others) {
 			return nil, true
 		}
 		return staticClaim(pool), false
@@ -200,8 +219,8 @@ func StaticReplacement(s *planner.Snapshot, pool *karpv1.NodePool) (claim *ledge
 	return nil, false
 }
 
-// staticClaim is a claim that is as the pool's template says: no list of types, no requests. nil if the
-// template cannot be read: the pool's own status says so.
+// staticClaim is a claim that matches the pool's template: no list of types, no requests. nil if the template
+// cannot be parsed: the pool's own status says so.
 func staticClaim(p *karpv1.NodePool) *ledger.PlannedClaim {
 	base, err := offer.TemplateRequirements(p)
 	if err != nil {
@@ -228,7 +247,7 @@ func (d *decision) addExcess(p *karpv1.NodePool, m staticMember) {
 	d.subjects["claim/"+m.name] = true
 }
 
-// touchPool says that the decision relies on a pool's capacity and changes it.
+// touchPool records that the decision relies on a pool's capacity and changes it.
 func (d *decision) touchPool(name string) {
 	pool := ledger.PoolAggregate(name)
 	d.expects[pool], d.advances[pool], d.subjects[pool] = true, true, true

@@ -12,8 +12,8 @@ import (
 	"millwright/planner/provision"
 )
 
-// TestNothingIsPlannedWhereNoSubnetHasAddresses: a zone is closed to a NodeClass while all of the class's subnets there are marked, not
-// while one of them is, and not to other classes.
+// TestNothingIsPlannedWhereNoSubnetHasAddresses: a zone is closed to a NodeClass while all of the class's
+// subnets there are marked, not while one of them is, and not to other classes.
 func TestNothingIsPlannedWhereNoSubnetHasAddresses(t *testing.T) {
 	subnets := func(ids ...string) (list []awsv1.Subnet) { // id, zone, ...
 		for i := 0; i < len(ids); i += 2 {

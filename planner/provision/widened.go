@@ -8,8 +8,8 @@ import (
 	"millwright/planner/provision/internal/solve"
 )
 
-// addWidened adds the claims that took more pods. One that cannot be made as it would be stays as it was, and
-// the pods it took are refused.
+// addWidened adds the claims that took more pods. One that cannot be made with its new content keeps the old
+// one, and the pods it took are refused.
 func (d *decision) addWidened() {
 	d.solver.CloseReopened()
 	f := place.NewFinisher(&d.solver.In.Options)
@@ -37,8 +37,7 @@ func (d *decision) addWidened() {
 const reasonUnneeded = "no_pod_needs_it"
 
 // withdrawal is the decision to give up the first planned claim, by name, that is not made yet and that no
-// pod needs any more; nil if there is none. Claims of static NodePools and replacements are there without
-// pods.
+// pod needs any more; nil if there is none. Claims of static NodePools and replacements exist without pods.
 func withdrawal(s *solve.Solver, snap *planner.Snapshot) *planner.Decision {
 	for _, b := range s.Bins {
 		planned := b.Planned()

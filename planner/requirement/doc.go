@@ -1,5 +1,5 @@
-// Package requirement is the algebra of label requirements: what a pod, volume, NodePool, NodeClaim,
-// instance type or offering says about a node's labels, and whether two of them can hold at once.
+// Package requirement is the algebra of label requirements: what a pod, volume, NodePool, NodeClaim, instance
+// type or offering demands of a node's labels, and whether two of them can hold at once.
 //
 // A Requirement is a possibly infinite set of values for one key; a Set holds one Requirement per key and
 // reads a missing key as Exists. Both are values: no method changes its receiver, slices handed out are

@@ -13,7 +13,7 @@ import (
 // Keys is a sorted list of label keys.
 type Keys []string
 
-// WellKnown names the keys that may be demanded although nobody defines them: each node gets a value.
+// WellKnown names the keys that may be required although no template defines them: each node gets a value.
 type WellKnown = Keys
 
 // Has reports that key is one of k.
@@ -22,7 +22,7 @@ func (k Keys) Has(key string) bool {
 	return found
 }
 
-// NoneKnown is for existing nodes: what a label does not say is not there.
+// NoneKnown is for existing nodes: a label that is missing has no value.
 var NoneKnown WellKnown
 
 // AllKnown is for templates, claims and offerings.
@@ -42,7 +42,7 @@ var AllKnown = sorted(
 	awsv1.LabelPlacementGroupID, awsv1.LabelPlacementGroupPartition,
 )
 
-// RestrictedDomains are the domains whose keys only Millwright itself gives to nodes, unless well-known.
+// RestrictedDomains are the domains whose keys only Millwright itself sets on nodes, unless well-known.
 var RestrictedDomains = sorted(karpv1.Group, awsv1.Group)
 
 func sorted(keys ...string) Keys {

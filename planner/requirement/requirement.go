@@ -317,3 +317,13 @@ func (r Requirement) Entries() []karpv1.NodeSelectorRequirementWithMinValues {
 	}
 	return entries
 }
+
+// ExactEntries are Entries, or of a requirement that no node can meet two that contradict each other.
+func (r Requirement) ExactEntries() []karpv1.NodeSelectorRequirementWithMinValues {
+	if !r.Impossible() {
+		return r.Entries()
+	}
+	return []karpv1.NodeSelectorRequirementWithMinValues{
+		{Key: r.key, Operator: corev1.NodeSelectorOpExists}, {Key: r.key, Operator: corev1.NodeSelectorOpDoesNotExist},
+	}
+}

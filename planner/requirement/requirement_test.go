@@ -190,3 +190,15 @@ func TestContradictionsMatchNoNode(t *testing.T) {
 		t.Error("a template takes a pod that contradicts itself")
 	}
 }
+
+// What no node can meet survives as entries too.
+func TestExactEntriesGiveAnEqualSet(t *testing.T) {
+	for _, s := range []Set{
+		NewSet(In("a", "x"), DoesNotExist("b"), Exists("c"), New("d", "Gt", "3"), New("e", "NotIn", "y")), NewSet(New("a", "Gt", "x")), NewSet(New("a", "Odd")),
+		NewSet(In("a", "x"), In("a", "y")), NewSet(New("a", "NotIn", "x"), Exists("a")), {},
+	} {
+		if again, _ := FromClaim(s.ExactEntries()); !again.Equal(s) {
+			t.Errorf("%s became %s", s, again)
+		}
+	}
+}

@@ -15,28 +15,28 @@ import (
 // Set is a conjunction of requirements, one per key. The zero value demands nothing.
 type Set struct {
 	reqs []Requirement // sorted by key
-	// apart holds the requirements on further keys; see Layered. Most Sets have none.
-	apart *Set
+	// further holds the requirements on further keys; see Layered. Most Sets have none.
+	further *Set
 }
 
-// Layered returns all requirements of two Sets that share no key. It keeps both as they are, so that Sets of which only a few
-// requirements differ share the others.
+// Layered returns all requirements of two Sets that share no key. It keeps both as they are, so that Sets
+// that differ in only a few requirements share the others.
 func Layered(most Set, few *Set) Set {
-	if most.apart != nil || few.apart != nil {
+	if most.further != nil || few.further != nil {
 		return most.Add(few.flat()...)
 	}
 	return Set{most.reqs, few}
 }
 
-// few are the requirements kept apart.
+// few are the requirements on further keys.
 func (s *Set) few() []Requirement {
-	if s.apart == nil {
+	if s.further == nil {
 		return nil
 	}
-	return s.apart.reqs
+	return s.further.reqs
 }
 
-// Split returns the requirements on all keys but those given, and those on them.
+// Split returns the requirements on all keys except those given, and the requirements on those.
 func (s Set) Split(keys ...string) (others, on Set) {
 	for _, r := range s.flat() {
 		to := &others
@@ -45,7 +45,7 @@ func (s Set) Split(keys ...string) (others, on Set) {
 		}
 		to.reqs = append(to.reqs, r)
 	}
-	return Set{reqs: slices.Clone(others.reqs)}, Set{reqs: slices.Clone(on.reqs)} // no larger than they must be
+	return Set{reqs: slices.Clone(others.reqs)}, Set{reqs: slices.Clone(on.reqs)} // clipped to what they need
 }
 
 // flat lists all requirements by key.
@@ -77,19 +77,29 @@ func FromLabels(labels map[string]string) Set {
 }
 
 // FromNodeSelector demands the labels of a pod's nodeSelector and all expressions of all terms given.
-// matchFields are not looked at.
+// matchFields are ignored.
 func FromNodeSelector(nodeSelector map[string]string, terms ...corev1.NodeSelectorTerm) Set {
 	s := FromLabels(nodeSelector)
 	for _, t := range terms {
-		for _, e := range t.MatchExpressions {
-			s = s.Add(New(e.Key, e.Operator, e.Values...))
-		}
+		s = s.addExpressions(t.MatchExpressions)
+	}
+	return s
+}
+
+// FromExpressions demands all expressions.
+func FromExpressions(expressions []corev1.NodeSelectorRequirement) Set {
+	return Set{}.addExpressions(expressions)
+}
+
+func (s Set) addExpressions(expressions []corev1.NodeSelectorRequirement) Set {
+	for _, e := range expressions {
+		s = s.Add(New(e.Key, e.Operator, e.Values...))
 	}
 	return s
 }
 
 // FromClaim converts the requirements of a NodePool, NodeClaim or NodeOverlay. The error names the first
-// entry that Validate refuses; the Set then holds all of them anyway, such an entry allowing no value.
+// entry that Validate refuses; the Set nevertheless holds all of them, and such an entry allows no value.
 func FromClaim(entries []karpv1.NodeSelectorRequirementWithMinValues) (Set, error) {
 	var s Set
 	var first error
@@ -172,7 +182,7 @@ func (s Set) Get(key string) Requirement {
 	return Exists(key)
 }
 
-// Has reports that s says something of key.
+// Has reports that s has a requirement on key.
 func (s Set) Has(key string) bool {
 	return s.at(key) != nil
 }
@@ -192,7 +202,7 @@ func (s Set) Keys() Keys {
 	return keys
 }
 
-// HasMinValues reports that some requirement demands a number of values.
+// HasMinValues reports that some requirement sets minValues.
 func (s Set) HasMinValues() bool {
 	return slices.ContainsFunc(s.flat(), func(r Requirement) bool { return r.minValues > 0 })
 }
@@ -208,19 +218,19 @@ func (s Set) Labels() map[string]string {
 	return labels
 }
 
-// Equal reports that both say the same.
+// Equal reports that both demand the same.
 func (s Set) Equal(o Set) bool {
 	return s.Same(o) || slices.EqualFunc(s.flat(), o.flat(), Requirement.Equal)
 }
 
-// Same reports that both are one Set, shared. Sets that are not may be Equal.
+// Same reports that both are the same shared Set. Sets for which it is false may still be Equal.
 func (s Set) Same(o Set) bool {
 	return same(s.reqs, o.reqs) && same(s.few(), o.few())
 }
 
 func same(a, b []Requirement) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
-// Interned returns s with the lists of values that intern returns for them: of equal ones the same, to save memory.
+// Interned returns s with its lists of values replaced by the equal ones that intern returns, to save memory.
 func (s Set) Interned(intern func([]string) []string) Set {
 	out := slices.Clone(s.flat())
 	for i := range out {
@@ -277,7 +287,7 @@ func (s Set) Intersects(o Set) error {
 	return e.orNil()
 }
 
-// Only returns what s says of the keys that o has.
+// Only returns the requirements of s on keys that o has.
 func (s Set) Only(o Set) Set {
 	var reqs []Requirement
 	for _, r := range o.flat() {
@@ -321,7 +331,8 @@ func (s Set) Compatible(o Set, allowUndefined WellKnown) error {
 	return e.orNil()
 }
 
-// hint names a known key that key may have been meant to be: rather one whose name is the same than one it is part of.
+// hint names a known key that key may be a misspelling of: preferably one with the same name, otherwise one
+// that contains it.
 func (s Set) hint(key string, known WellKnown) string {
 	name := key[strings.LastIndex(key, "/")+1:]
 	near := []func(k string) bool{
@@ -381,7 +392,17 @@ func (s Set) Entries() []karpv1.NodeSelectorRequirementWithMinValues {
 	return entries
 }
 
-// String joins the requirements, sorted; the hostname, which is only a placeholder, is left out.
+// ExactEntries are Entries of which FromClaim makes an equal Set: a requirement that no node can meet, for
+// which the API has no operator, is said by two that contradict each other.
+func (s Set) ExactEntries() []karpv1.NodeSelectorRequirementWithMinValues {
+	entries := make([]karpv1.NodeSelectorRequirementWithMinValues, 0, s.Len())
+	for _, r := range s.flat() {
+		entries = append(entries, r.ExactEntries()...)
+	}
+	return entries
+}
+
+// String joins the requirements, sorted; the hostname, which is only a placeholder, is omitted.
 func (s Set) String() string {
 	var texts []string
 	for _, r := range s.flat() {
@@ -392,7 +413,7 @@ func (s Set) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// Key is a text that two Sets share exactly if they are Equal.
+// Key is a text that two Sets have in common exactly if they are Equal.
 func (s Set) Key() string {
 	b := make([]byte, 0, 64*s.Len())
 	reqs := s.flat()

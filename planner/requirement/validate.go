@@ -12,7 +12,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 )
 
-// Operators accepted in NodePools and NodeClaims, sorted. Pods get no more than the API server lets pass.
+// Operators accepted in NodePools and NodeClaims, sorted. For pods the API server allows fewer.
 var operators = sorted(
 	string(corev1.NodeSelectorOpIn), string(corev1.NodeSelectorOpNotIn), string(corev1.NodeSelectorOpExists),
 	string(corev1.NodeSelectorOpDoesNotExist), string(corev1.NodeSelectorOpGt), string(corev1.NodeSelectorOpLt),
@@ -25,7 +25,7 @@ var knownValues = map[string][]string{
 	"karpenter.k8s.aws/instance-tenancy": {"dedicated", "default"},
 }
 
-// CheckRestricted returns the error users know for a key they may not use (scheduling §2.2).
+// CheckRestricted returns the error users see for a key they may not use (scheduling §2.2).
 func CheckRestricted(key string) error {
 	if !Restricted(key) {
 		return nil
@@ -76,7 +76,7 @@ func checkOperand(key string, r karpv1.NodeSelectorRequirementWithMinValues) Err
 	return e
 }
 
-// checkKnown refuses an In without a single value that can exist, or with too few of them for minValues.
+// checkKnown refuses an In without a single known value, or with too few of them for minValues.
 func checkKnown(key string, r karpv1.NodeSelectorRequirementWithMinValues) Errors {
 	known := knownValues[key]
 	if known == nil {
@@ -101,8 +101,8 @@ func singleNatural(values []string) bool {
 	return err == nil && n >= 0
 }
 
-// ValidatePod checks what a pod's nodeSelector and required node affinity say of keys (scheduling §2.2).
-// The error of a pod that refuses our nodes altogether comes first and alone.
+// ValidatePod checks the keys in a pod's nodeSelector and required node affinity (scheduling §2.2). The error
+// for a pod that refuses our nodes altogether comes first and alone.
 func ValidatePod(spec *corev1.PodSpec) error {
 	var e Errors
 	for _, k := range FromLabels(spec.NodeSelector).Keys() {

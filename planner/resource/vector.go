@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Vector is an amount of each resource. The zero value is nothing of anything.
+// Vector is an amount of each resource. The zero value is zero of everything.
 type Vector struct {
 	MilliCPU         int64 `json:"cpu,omitempty"`
 	Memory           int64 `json:"memory,omitempty"`
@@ -58,7 +58,7 @@ func FromInt64(amounts map[string]int64) Vector {
 	return v
 }
 
-// Int64 is the inverse of FromInt64; what is zero is left out.
+// Int64 is the inverse of FromInt64; zero amounts are omitted.
 func (v Vector) Int64() map[string]int64 {
 	amounts := map[string]int64{}
 	for _, name := range v.Names() {
@@ -79,13 +79,13 @@ func (v Vector) Get(name corev1.ResourceName) int64 {
 	case Pods:
 		return v.Pods
 	}
-	if i, ok := v.find(name); ok {
+	if i, ok := v.findAmount(name); ok {
 		return v.Extended[i].Value
 	}
 	return 0
 }
 
-func (v Vector) find(name corev1.ResourceName) (int, bool) {
+func (v Vector) findAmount(name corev1.ResourceName) (int, bool) {
 	return slices.BinarySearchFunc(v.Extended, name, func(a Amount, n corev1.ResourceName) int { return cmp.Compare(a.Name, n) })
 }
 
@@ -106,7 +106,7 @@ func (v *Vector) Set(name corev1.ResourceName, n int64) {
 }
 
 func (v *Vector) setExtended(name corev1.ResourceName, n int64) {
-	i, found := v.find(name)
+	i, found := v.findAmount(name)
 	ext := slices.Clone(v.Extended)
 	switch {
 	case found && n == 0:
@@ -196,6 +196,16 @@ func (v Vector) Fits(total Vector) bool {
 	return true
 }
 
+// Filled is v with the amounts that are zero or missing replaced by the estimate's.
+func (v Vector) Filled(estimate Vector) Vector {
+	for _, name := range estimate.Names() {
+		if v.Get(name) == 0 {
+			v.Set(name, estimate.Get(name))
+		}
+	}
+	return v
+}
+
 // FloorZero returns v with negative amounts replaced by 0.
 func (v Vector) FloorZero() Vector { return v.Max(Vector{}) }
 
@@ -205,7 +215,7 @@ func (v Vector) Equal(o Vector) bool {
 		slices.Equal(v.Extended, o.Extended)
 }
 
-// IsZero reports that v is nothing of anything.
+// IsZero reports that all amounts of v are zero.
 func (v Vector) IsZero() bool {
 	return v.MilliCPU == 0 && v.Memory == 0 && v.EphemeralStorage == 0 && v.Pods == 0 && len(v.Extended) == 0
 }

@@ -1,4 +1,5 @@
-// Package taint says which taints a starting node carries for a while (reference: lifecycle §5, scheduling §3).
+// Package taint says which taints a starting node carries for a while (reference: lifecycle §5, scheduling
+// §3).
 package taint
 
 import (
@@ -10,7 +11,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 )
 
-// readinessPrefix marks taints that readiness controllers take away.
+// readinessPrefix marks taints that readiness controllers remove.
 const readinessPrefix = "readiness.k8s.io/"
 
 var ephemeral = []corev1.Taint{
@@ -26,7 +27,7 @@ func Ephemeral(t corev1.Taint) bool {
 	return strings.HasPrefix(t.Key, readinessPrefix) || In(ephemeral, t)
 }
 
-// In reports that a list has the taint: one with the same key and effect.
+// In reports that a list contains the taint: one with the same key and effect.
 func In(taints []corev1.Taint, want corev1.Taint) bool {
 	return slices.ContainsFunc(taints, func(t corev1.Taint) bool { return t.MatchTaint(&want) })
 }

@@ -1,5 +1,6 @@
-// Package timezone loads time zones of the IANA database from a copy within the binary (zoneinfo.zip of Go 1.26, release 2025c), never
-// from the machine: a decision replays alike wherever it is replayed. A new copy changes decisions, so planner.Version rises with it.
+// Package timezone loads time zones of the IANA database from a copy within the binary (zoneinfo.zip of Go
+// 1.26, release 2025c), never from the machine: a decision replays alike on any machine. A new copy changes
+// decisions, so planner.Version rises with it.
 package timezone
 
 import (
@@ -17,7 +18,8 @@ var data []byte
 // database is what the copy holds by name; err is why it can't be read, which is a fault of the build.
 var database, err = zip.NewReader(bytes.NewReader(data), int64(len(data)))
 
-// Load returns the zone of a name such as Europe/Berlin; "" and UTC are UTC. Local is no name: it means another thing on each machine.
+// Load returns the zone of a name such as Europe/Berlin; "" and UTC are UTC. Local is not a valid name, since
+// it has another meaning on each machine.
 func Load(name string) (*time.Location, error) {
 	if name == "" || name == "UTC" {
 		return time.UTC, nil

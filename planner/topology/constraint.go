@@ -20,11 +20,11 @@ type Constraint struct {
 
 	allowed   bitset.Set
 	bootstrap bool
-	at        int // version of the group that allowed is of
+	at        int // version of the group for which allowed was computed
 }
 
-// Allowed returns the domains the pod may use now; valid until the group changes. one says that it must
-// commit to a single one of them.
+// Allowed returns the domains the pod may use now; the result is valid until the group changes. one means
+// that the pod must commit to a single one of them.
 func (c *Constraint) Allowed() (allowed bitset.Set, one bool) {
 	if c.allowed == nil || c.at != c.Group.Version {
 		c.compute()
@@ -90,7 +90,8 @@ func (c *Constraint) least() int32 {
 	return least
 }
 
-// AllowsPlace answers for the hostname: may the pod go to place i? lasting says that a no will not change.
+// AllowsPlace answers for the hostname: may the pod go to place i? lasting means that a negative answer will
+// not change.
 func (c *Constraint) AllowsPlace(i int) (ok, lasting bool) {
 	n := c.Group.Count(i)
 	switch c.Kind {
@@ -102,12 +103,14 @@ func (c *Constraint) AllowsPlace(i int) (ok, lasting bool) {
 	return n == 0, true
 }
 
-// Hopeless reports that no domain and no place will do before other pods are placed: those that this one must be with are nowhere yet.
+// Hopeless reports that no domain and no place is allowed until other pods are placed: the pods that this one
+// must be with are not placed yet.
 func (c *Constraint) Hopeless() bool {
 	return c.Kind == Affinity && !c.Self && c.Group.total == 0 && !c.Group.Elusive
 }
 
-// Dismiss takes a domain that exists no longer from those the pod may use; false if it was not among them. Admit takes it back.
+// Dismiss removes a domain that no longer exists from those the pod may use; false if it was not among them.
+// Admit restores it.
 func (c *Constraint) Dismiss(i int) bool {
 	if !c.Pod.Has(i) {
 		return false
@@ -123,10 +126,10 @@ func (c *Constraint) Admit(i int) {
 	c.allowed = nil
 }
 
-// NeedsDomain reports that a node without the key does not do.
+// NeedsDomain reports that a node without the key is not allowed.
 func (c *Constraint) NeedsDomain() bool { return c.Kind == Spread || c.Kind == Affinity }
 
-// Exclusive reports that a place which counts any pod never allows this one.
+// Exclusive reports that a place with any counted pod never allows this one.
 func (c *Constraint) Exclusive() bool {
 	switch c.Kind {
 	case Spread:
@@ -172,7 +175,7 @@ func (c *Constraint) SameBound(o *Constraint) bool {
 // shownMax is how many domains an error lists.
 const shownMax = 25
 
-// Error is the text users know (scheduling §8.5). podDomains and nodeDomains are requirements in words.
+// Error is the text that users see (scheduling §8.5). podDomains and nodeDomains are requirements in words.
 func (c *Constraint) Error(podDomains, nodeDomains string) string {
 	var counts []string
 	if d := c.Group.Domains; d != nil {

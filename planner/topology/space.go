@@ -23,12 +23,13 @@ type Space struct {
 	keys   map[string]*Domains
 	groups map[string]*Group
 	list   []*Group
-	// matching finds the groups that count a pod for its labels, owned those of owners that keep it away.
+	// matching finds the groups that count a pod because of its labels, owned the groups whose owners keep it
+	// away.
 	matching, owned index
 	frozen          bool
 }
 
-// index finds groups by a label's value that their selector demands; rest are those that demand none.
+// index finds groups by the value of a label that their selector demands; rest are those that demand none.
 type index struct {
 	byLabel map[label][]*Group
 	rest    []*Group
@@ -47,28 +48,28 @@ func NewSpace() *Space {
 // Group counts pods per domain.
 type Group struct {
 	term Term
-	// Filter numbers, for the caller, the nodes that count; 0: all.
+	// Filter is the caller's number for the set of nodes that count; 0: all.
 	Filter int
 	// Domains is nil for the hostname.
 	Domains *Domains
-	// owners: pods are counted for having the term, not for matching it.
+	// owners: pods are counted because they have the term, not because they match it.
 	owners bool
-	// possible: a pod counts in each domain it may end up in.
+	// possible: a pod counts in each domain that it may end up in.
 	possible bool
-	// counts by domain; for the hostname by place from first on, a multiple of 64, and taken are the places that
-	// count any, by the same start.
+	// counts is by domain or, for the hostname, by place starting at first, a multiple of 64; taken are the
+	// places with a count above 0, from the same start.
 	counts []int32
 	first  int
 	taken  bitset.Set
 	total  int64
-	// Elusive: some pod could not be counted at first, as its domain was not certain.
+	// Elusive: some pod could not be counted at first, because its domain was not certain.
 	Elusive bool
 	// Version rises with each change of the counts.
 	Version int
 }
 
-// Add returns the group a term counts in. filter names the nodes that count in words, filterID by number.
-// Of Inverse terms the owners are counted.
+// Add returns the group a term counts in. filter describes in words which nodes count, filterID numbers them.
+// For Inverse terms the owners are counted.
 func (s *Space) Add(t Term, filter string, filterID int) *Group {
 	class := "c"
 	switch t.Kind {
@@ -88,14 +89,14 @@ func (s *Space) Add(t Term, filter string, filterID int) *Group {
 	s.groups[id] = g
 	s.list = append(s.list, g)
 	if g.owners {
-		s.owned.add(g)
+		s.owned.addGroup(g)
 	} else {
-		s.matching.add(g)
+		s.matching.addGroup(g)
 	}
 	return g
 }
 
-func (x *index) add(g *Group) {
+func (x *index) addGroup(g *Group) {
 	reqs, selectable := g.term.Selector.Requirements()
 	if !selectable {
 		return
@@ -167,17 +168,17 @@ func (d *Domains) NewMask() bitset.Set { return bitset.New(len(d.names)) }
 
 // Matching returns the groups that count a pod with these labels.
 func (s *Space) Matching(podLabels map[string]string, namespace string) []*Group {
-	return s.matching.find(podLabels, namespace)
+	return s.matching.findGroups(podLabels, namespace)
 }
 
 // Inverses returns the groups of owners that keep away a pod with these labels.
 func (s *Space) Inverses(podLabels map[string]string, namespace string) []*Group {
-	return s.owned.find(podLabels, namespace)
+	return s.owned.findGroups(podLabels, namespace)
 }
 
-// find returns the groups whose term matches the labels: those of no certain label first, then by label, each in the order they were
-// added.
-func (x *index) find(podLabels map[string]string, namespace string) []*Group {
+// findGroups returns the groups whose term matches the labels: first those that demand no particular label,
+// then by label, each in the order they were added.
+func (x *index) findGroups(podLabels map[string]string, namespace string) []*Group {
 	if len(x.rest)+len(x.byLabel) == 0 {
 		return nil
 	}
@@ -219,7 +220,8 @@ func (g *Group) Count(i int) int32 {
 	return g.counts[i]
 }
 
-// Taken is a word of the places that count any, for the hostname: bit i of word w is place 64w+i.
+// Taken is a word of the set of places with a count above 0, for the hostname: bit i of word w is place
+// 64w+i.
 func (g *Group) Taken(w int) uint64 {
 	if w -= g.first / 64; w < 0 || w >= len(g.taken) {
 		return 0
@@ -230,7 +232,7 @@ func (g *Group) Taken(w int) uint64 {
 // Total of all counts.
 func (g *Group) Total() int64 { return g.total }
 
-// Record counts n pods in a domain or place.
+// Record adds n pods to a domain or place.
 func (g *Group) Record(i int, n int32) {
 	if i < 0 {
 		return
@@ -251,7 +253,8 @@ func (g *Group) Record(i int, n int32) {
 	}
 }
 
-// reach makes room for place i. Places of one group lie close together, but far from the first: groups are many and most count few.
+// reach makes room for place i. Places of one group lie close together but far from 0: groups are many and
+// most count few pods.
 func (g *Group) reach(i int) {
 	if len(g.counts) == 0 {
 		g.first = i &^ 63

@@ -119,8 +119,8 @@ func affinityTerms(kind Kind, required []corev1.PodAffinityTerm, preferred []cor
 	return terms
 }
 
-// withOwn adds what matchLabelKeys and mismatchLabelKeys say. The API server writes it into the selector, where
-// saying it again changes nothing; a manifest that has not been there yet has it only here.
+// withOwn adds what matchLabelKeys and mismatchLabelKeys say. The API server writes it into the selector,
+// where adding it again changes nothing; in a manifest that has not been sent to it yet, only this adds it.
 func withOwn(s labels.Selector, a *corev1.PodAffinityTerm, podLabels map[string]string) labels.Selector {
 	if a.LabelSelector == nil {
 		return s

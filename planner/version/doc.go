@@ -1,11 +1,14 @@
-// Package version holds tables of which any number of versions live at once: what World and Ledger are made of.
+// Package version holds tables of which any number of versions exist at once: World and Ledger are made of
+// them.
 //
-// A version is a plain copy of the table's struct. Copies share all rows; whoever changes one of them copies the few
-// rows on the way and leaves the others' untouched. So a version costs nothing to take and only the difference to keep.
+// A version is a plain copy of the table's struct. Copies share all rows; a change to one of them copies the
+// few rows on the path and leaves those of the others untouched. So a version costs nothing to take, and only
+// the difference to keep.
 //
-// Who changes a table names an Owner. What was copied for an Owner is changed in place by the same Owner, so a long fold
-// between two versions copies nothing twice. To take a version: copy the struct, then change the original under a new
-// Owner only. Reading a version is safe beside anything; changing one is not safe beside anything else of the same struct.
+// Whoever changes a table names an Owner. What was copied for an Owner is changed in place by the same Owner,
+// so a long fold between two versions copies nothing twice. To take a version: copy the struct, then change
+// the original under a new Owner only. Reading a version is safe concurrently with anything; changing one is
+// not safe concurrently with any other use of the same struct.
 //
 // Worked example, with Owners a and b:
 //
@@ -14,5 +17,6 @@
 //	t.Set(b, "y", 2)   // t: x=1 y=2 in rows of b; v: x=1 in rows of a
 //	t.Set(b, "y", 3)   // in place
 //
-// Not guaranteed: the order of All. Values are never copied: whoever changes what a value points to changes all versions.
+// Not guaranteed: the order of All. Values are never copied: changing what a value points to changes all
+// versions.
 package version

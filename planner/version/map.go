@@ -8,13 +8,14 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Owner is who may change rows in place: those that were made for it. A new one is new(Owner).
+// Owner identifies who may change rows in place: those that were made for it. A new one is new(Owner).
 type Owner struct{ _ byte }
 
-// Map is a hash map of which versions are taken by copying the struct. Make one by NewMap.
+// Map is a hash map of which versions are taken by copying the struct. Create one with NewMap.
 //
-// It is a tree by the bits of the key's hash, from the lowest: inner nodes have a child for each value of the next four bits, leaves
-// hold a few entries. With 150,000 entries there are about four inner nodes above a leaf, and these are what a change copies.
+// It is a tree by the bits of the key's hash, from the lowest: inner nodes have a child for each value of the
+// next four bits, leaves hold a few entries. With 150,000 entries there are about four inner nodes above a
+// leaf, and a change copies those.
 type Map[K comparable, V any] struct {
 	hash func(K) uint64
 	root child[K, V]
@@ -24,7 +25,8 @@ type Map[K comparable, V any] struct {
 const (
 	fanBits = 4
 	fan     = 1 << fanBits
-	// leafMax entries make a leaf full; an inner node whose leaves hold no more than leafMin together becomes one.
+	// A leaf is full with leafMax entries; an inner node whose leaves together hold no more than leafMin
+	// becomes one.
 	leafMax = 12
 	leafMin = 6
 )
@@ -51,13 +53,13 @@ type entry[K comparable, V any] struct {
 	value V
 }
 
-// NewMap returns an empty Map whose keys have the hash given. Its lowest bits count most.
+// NewMap returns an empty Map whose keys are hashed by hash. Its lowest bits count most.
 func NewMap[K comparable, V any](hash func(K) uint64) Map[K, V] { return Map[K, V]{hash: hash} }
 
-// String hashes texts.
+// String hashes a text.
 func String[K ~string](k K) uint64 { return xxhash.Sum64String(string(k)) }
 
-// Strings joins the hashes of two texts.
+// Strings combines the hashes of two texts.
 func Strings(a, b string) uint64 {
 	return xxhash.Sum64String(a)*0x9e3779b97f4a7c15 ^ xxhash.Sum64String(b)
 }
@@ -83,7 +85,7 @@ func (m *Map[K, V]) Get(k K) (v V, ok bool) {
 	return v, false
 }
 
-// Has reports that there is a value of a key.
+// Has reports that there is a value for a key.
 func (m *Map[K, V]) Has(k K) bool {
 	_, ok := m.Get(k)
 	return ok
@@ -96,7 +98,7 @@ func (m *Map[K, V]) Set(o *Owner, k K, v V) {
 	if at.leaf == nil {
 		at.leaf = &leaf[K, V]{owner: o}
 	}
-	if i := at.leaf.find(h, k); i >= 0 {
+	if i := at.leaf.findKey(h, k); i >= 0 {
 		at.leaf = at.leaf.ownedBy(o, 0)
 		at.leaf.entries[i].value = v
 		return
@@ -127,7 +129,8 @@ func (m *Map[K, V]) Delete(o *Owner, k K) {
 	}
 }
 
-// descend makes the inner nodes on the way to a hash the owner's and returns the child below them, and how many they are.
+// descend gives the owner its own copies of the inner nodes on the way to a hash, and returns the child below
+// them and their number.
 func (m *Map[K, V]) descend(o *Owner, h uint64) (at *child[K, V], depth int) {
 	at = &m.root
 	for ; at.inner != nil; depth++ {
@@ -141,10 +144,10 @@ func (m *Map[K, V]) descend(o *Owner, h uint64) (at *child[K, V], depth int) {
 	return at, depth
 }
 
-// depthMax is where the hash has no bits left: a leaf there holds keys of equal hashes, however many.
+// depthMax is where the hash has no bits left: a leaf there holds all keys with equal hashes, however many.
 const depthMax = 64 / fanBits
 
-// split makes an inner node of a leaf that is too full.
+// split turns a leaf that is too full into an inner node.
 func (c *child[K, V]) split(o *Owner, depth int) {
 	if len(c.leaf.entries) <= leafMax || depth >= depthMax {
 		return
@@ -165,7 +168,8 @@ func (c *child[K, V]) split(o *Owner, depth int) {
 	}
 }
 
-// merge makes leaves of the inner nodes on the way to a hash, from the lowest, as long as they hold little.
+// merge turns inner nodes on the way to a hash into leaves, from the lowest, as long as they hold few
+// entries.
 func (m *Map[K, V]) merge(o *Owner, h uint64, depth int) {
 	for ; depth > 0; depth-- {
 		at := &m.root
@@ -178,7 +182,7 @@ func (m *Map[K, V]) merge(o *Owner, h uint64, depth int) {
 	}
 }
 
-// collapse makes a leaf of an inner node that has only leaves with little in them.
+// collapse turns an inner node into a leaf if it has only leaves with few entries.
 func (c *child[K, V]) collapse(o *Owner) bool {
 	sum := 0
 	for i := range c.inner.children {
@@ -216,7 +220,7 @@ func (l *leaf[K, V]) ownedBy(o *Owner, room int) *leaf[K, V] {
 	return &leaf[K, V]{owner: o, entries: entries}
 }
 
-func (l *leaf[K, V]) find(h uint64, k K) int {
+func (l *leaf[K, V]) findKey(h uint64, k K) int {
 	for i := range l.entries {
 		if l.entries[i].hash == h && l.entries[i].key == k {
 			return i

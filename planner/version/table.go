@@ -7,8 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// Table is a Map that can also be listed by key. A list is made when first asked for and kept as long as nothing changes;
-// after few changes the next one is made of it. Versions share lists. Make one by NewTable or NewTableFunc.
+// Table is a Map that can also be listed by key. A list is made when first asked for and kept as long as
+// nothing changes; after a few changes the next one is derived from it. Versions share lists. Create one with
+// NewTable or NewTableFunc.
 type Table[K comparable, R, V any] struct {
 	rows    Map[K, R]
 	compare func(a, b K) int
@@ -17,10 +18,11 @@ type Table[K comparable, R, V any] struct {
 	list *list[K, V]
 }
 
-// list is the content of a version in order, or how to make it.
+// list is the content of a version in order, or how to compute it.
 type list[K comparable, V any] struct {
 	owner *Owner
-	// base is the content at an earlier time, nil if there is none at hand; changed are the keys that may differ since.
+	// base is the content at an earlier time, nil if there is none; changed are the keys that may have
+	// changed since.
 	base    *run[K, V]
 	changed []K
 	// made is the content, nil until somebody asked.
@@ -33,7 +35,8 @@ type run[K comparable, V any] struct {
 	values []V
 }
 
-// NewTable returns an empty Table with texts as keys. view says what List holds of a row, and whether it holds it.
+// NewTable returns an empty Table with texts as keys. view says what List shows for a row, and whether it
+// shows it at all.
 func NewTable[K ~string, R, V any](view func(R) (V, bool)) Table[K, R, V] {
 	return NewTableFunc(String[K], cmp.Compare[K], view)
 }
@@ -71,7 +74,7 @@ func (t *Table[K, R, V]) Set(o *Owner, k K, r R) {
 	t.touch(o, k)
 }
 
-// SetUnlisted gives a key a row of which List shows the same as of the one before.
+// SetUnlisted gives a key a row for which List shows the same as for the one before.
 func (t *Table[K, R, V]) SetUnlisted(o *Owner, k K, r R) { t.rows.Set(o, k, r) }
 
 // Delete drops a row.
@@ -80,7 +83,7 @@ func (t *Table[K, R, V]) Delete(o *Owner, k K) {
 	t.touch(o, k)
 }
 
-// List returns what is shown of the rows, by key. Nobody may change it.
+// List returns what is shown of the rows, by key. The caller must not change it.
 func (t *Table[K, R, V]) List() []V {
 	l := t.list
 	if l == nil {
@@ -115,7 +118,8 @@ func (t *Table[K, R, V]) touch(o *Owner, k K) {
 	}
 }
 
-// After changedMin and one part in changedPart of a list's keys have changed, the next is made of the rows.
+// After changes to more than changedMin keys and to one in changedPart of a list's keys, the next list is
+// made from the rows.
 const (
 	changedMin  = 16
 	changedPart = 8
@@ -141,7 +145,7 @@ func (t *Table[K, R, V]) make(l *list[K, V]) *run[K, V] {
 	}
 	next.keys = append(next.keys, l.base.keys[from:]...)
 	next.values = append(next.values, l.base.values[from:]...)
-	if slices.Equal(next.keys, l.base.keys) { // as it is when objects change and none comes or goes
+	if slices.Equal(next.keys, l.base.keys) { // the usual case: objects change, none is added or removed
 		next.keys = l.base.keys
 	}
 	return next

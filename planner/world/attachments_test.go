@@ -56,7 +56,8 @@ func TestVolumeAttachmentsByNode(t *testing.T) {
 	want("after a resync", c.World, "n", "d")
 }
 
-// BenchmarkVolumeAttachmentsOf asks for all of 5,000 nodes what is attached to each, after a change of one of 25,000 attachments.
+// BenchmarkVolumeAttachmentsOf asks for all of 5,000 nodes what is attached to each, after a change of one of
+// 25,000 attachments.
 func BenchmarkVolumeAttachmentsOf(b *testing.B) {
 	const nodes, each = 5000, 5
 	var all []any

@@ -37,8 +37,9 @@ func (t *table[T]) sum() (sum events.Sum) {
 	return sum
 }
 
-// audit compares the World with the sums of a heartbeat. One that differs is torn until the next whole resync.
-// Kinds that either side does not know are passed over: watcher and reader may be of different versions.
+// audit compares the World with the sums of a heartbeat. If they differ, the World is torn until the next
+// complete resync. Kinds that either side does not know are skipped: watcher and reader may be of different
+// versions.
 func (w *World) audit(published map[string]events.Sum) {
 	if len(published) == 0 || !w.synced || w.torn || w.resync.running {
 		return
@@ -52,6 +53,6 @@ func (w *World) audit(published map[string]events.Sum) {
 	w.torn = len(w.drifted) > 0
 }
 
-// Drifted names the kinds of which, at the last comparison, the World did not hold what the watcher had published;
-// empty after a whole resync.
+// Drifted names the kinds for which, at the last comparison, the World did not hold what the watcher had
+// published; empty after a complete resync.
 func (w *World) Drifted() []string { return w.drifted }

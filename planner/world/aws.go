@@ -2,6 +2,7 @@ package world
 
 import (
 	"maps"
+	"time"
 
 	"millwright/events"
 	"millwright/planner/version"
@@ -13,8 +14,9 @@ type aws struct {
 	catalogs  map[string]*catalogRow
 	prices    priceTable
 	instances table[*Instance]
-	// interruptions by instance id and message kind.
+	// interruptions by instance id and message kind; interrupted counts their changes in this process.
 	interruptions table[*events.Interruption]
+	interrupted   uint64
 }
 
 func newAWSState() aws {
@@ -101,7 +103,7 @@ func (a *aws) foldPrices(owner *version.Owner, o events.Observation, generation 
 	changed := false
 	a.prices = a.prices.ownedBy(owner)
 	for _, e := range p.Entries {
-		changed = a.prices.set(e, generation) || changed
+		changed = a.prices.set(e, o.ObservedAt, generation) || changed
 	}
 	if changed {
 		a.stalePrices()
@@ -136,27 +138,71 @@ func instanceOf(s *events.InstanceState) *Instance {
 func (a *aws) foldInterruption(owner *version.Owner, o events.Observation, generation uint32) {
 	i, ok := o.Object.(*events.Interruption)
 	if o.Op != events.OpUpsert || !ok || i == nil {
+		a.interruptions.remove(owner, o.Name, "")
+		a.interrupted++
 		return
 	}
-	a.interruptions.put(owner, i.InstanceID+"/"+i.MessageKind, i, o, generation)
+	kept := *i
+	kept.Body = ""
+	a.interruptions.put(owner, interruptionKey(i.InstanceID, i.MessageKind), &kept, o, generation)
+	a.interrupted++
 }
 
+func interruptionKey(instance, kind string) string { return events.InterruptionName(instance, kind) }
+
+// InterruptionsOf are the messages about an instance, in the order of events.InterruptionKinds.
+func (a *aws) InterruptionsOf(instance string) []*events.Interruption {
+	var list []*events.Interruption
+	for _, kind := range events.InterruptionKinds {
+		if i := a.interruptions.get(interruptionKey(instance, kind)); i != nil {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// Interruptions are all messages, by instance id and kind.
+func (a *aws) Interruptions() []*events.Interruption { return a.interruptions.list() }
+
+// InterruptionRevision counts the messages that came in this process; no checkpoint has it.
+func (a *aws) InterruptionRevision() uint64 { return a.interrupted }
+
 func (a *aws) dropInterruptions(owner *version.Owner, instance string) {
+	for _, kind := range events.InterruptionKinds {
+		a.interruptions.remove(owner, interruptionKey(instance, kind), "")
+	}
+}
+
+// strangerMemory is how long messages about instances are kept that are not among ours: the queue sees a
+// whole account, and a poll may not have found a new instance yet.
+const strangerMemory = 10 * time.Minute
+
+// dropStrangers forgets, once a minute, the messages about instances that are not ours.
+func (a *aws) dropStrangers(owner *version.Owner, before, now time.Time) {
+	if a.interruptions.rows.Len() == 0 || before.Truncate(time.Minute).Equal(now.Truncate(time.Minute)) {
+		return
+	}
 	for _, i := range a.interruptions.list() {
-		if i.InstanceID == instance {
-			a.interruptions.remove(owner, i.InstanceID+"/"+i.MessageKind, "")
+		if _, ours := a.instances.rows.Get(i.InstanceID); !ours && now.Sub(i.ReceivedAt) > strangerMemory {
+			a.interruptions.remove(owner, interruptionKey(i.InstanceID, i.MessageKind), "")
 		}
 	}
 }
 
-// dropBelow forgets what the last resync did not mention. Interruptions are messages, not objects: they
-// leave with their instance.
+// dropBelow forgets what the last resync did not mention. Interruptions that are messages leave with their
+// instance.
 func (a *aws) dropBelow(owner *version.Owner, generation uint32) {
 	a.catalogs = maps.Clone(a.catalogs)
 	maps.DeleteFunc(a.catalogs, func(_ string, c *catalogRow) bool { return c.generation < generation })
 	a.prices = a.prices.ownedBy(owner)
 	a.prices.dropBelow(generation)
 	a.stalePrices()
+	for _, key := range a.interruptions.rows.Keys() {
+		if r, _ := a.interruptions.rows.Get(key); r.generation < generation && r.value.Standing() {
+			a.interruptions.remove(owner, key, "")
+			a.interrupted++
+		}
+	}
 	for _, id := range a.instances.rows.Keys() {
 		if r, _ := a.instances.rows.Get(id); r.generation < generation {
 			a.instances.remove(owner, id, "")

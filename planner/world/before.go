@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,10 +17,11 @@ import (
 	"millwright/planner/version"
 )
 
-// Checkpoints of earlier programs: the magic text and the version, then stream, resync, classes by digest, nodes, pods by UID, one table
-// per kind in the order of kind numbers, unreadable objects, EC2. Integers are varints, strings and objects length-prefixed. A row
-// carries "mentioned in the running resync" instead of its generation. Version 2 holds the types of each catalogue, version 3 lists
-// of types that catalogues name by number.
+// Checkpoints of earlier programs: the magic text and the version, then stream, resync, classes by digest,
+// nodes, pods by UID, one table per kind in the order of kind numbers, unreadable objects, EC2. Integers are
+// varints, strings and objects length-prefixed. A row carries "mentioned in the running resync" instead of
+// its generation. Version 2 holds the types of each catalogue, version 3 lists of types that catalogues name
+// by number.
 const (
 	formatBefore       = 3
 	formatOldestBefore = 2
@@ -44,7 +46,7 @@ func (w *World) restoreBefore(format uint64, in io.Reader) error {
 		return err
 	}
 	for k, t := range w.tables() {
-		if k == events.KindDisruptionPolicy {
+		if k >= events.KindDisruptionPolicy && k < events.KindCatalog {
 			continue // came later
 		}
 		if got := events.Kind(d.uint()); got != k {
@@ -64,7 +66,7 @@ func (w *World) restoreBefore(format uint64, in io.Reader) error {
 	if err := decodeCatalogs(d, w.generation); err != nil {
 		return err
 	}
-	if err := w.aws.decode(w.owner, d, w.generation); err != nil {
+	if err := w.aws.decode(w.owner, d, w.asOf, w.generation); err != nil {
 		return err
 	}
 	if len(d.buf) > 0 {
@@ -190,8 +192,8 @@ func (a *aws) decodeCatalogsBefore(d *decoder, generation uint32) error {
 	return d.err
 }
 
-func (a *aws) decode(owner *version.Owner, d *decoder, generation uint32) error {
-	a.prices.decode(d, generation)
+func (a *aws) decode(owner *version.Owner, d *decoder, asOf time.Time, generation uint32) error {
+	a.prices.decode(d, asOf, generation)
 	if err := a.instances.decode(owner, d, generation); err != nil {
 		return err
 	}
@@ -214,10 +216,11 @@ func decodeOffers(d *decoder) ([]*offer, error) {
 	return offers, d.err
 }
 
-func (t *priceTable) decode(d *decoder, generation uint32) {
+func (t *priceTable) decode(d *decoder, asOf time.Time, generation uint32) {
 	for range d.count() {
 		k := catalog.PriceKey{InstanceType: intern(d.string()), CapacityType: intern(d.string()), Zone: intern(d.string())}
 		t.prices[k], t.generations[k] = d.int(), mark(d.bool(), generation)
+		t.remember(k, t.prices[k], asOf) // it kept no past
 	}
 }
 

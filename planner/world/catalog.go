@@ -19,20 +19,21 @@ type catalogRow struct {
 	reservationsAt time.Time
 	hash           string
 	generation     uint32
-	// offer is nil if the message's blob could not be had; rows with equal types share one.
+	// offer is nil if the message's blob could not be read; rows with equal types share one.
 	offer *offer
 	// built is offer's catalogue for this NodeClass; nil when stale.
 	built atomic.Pointer[catalog.Catalog]
 }
 
-// offer is a list of types with what was made of it at the World's prices.
+// offer is a list of types with its catalogue at the World's prices.
 type offer struct {
 	list *catalog.List
-	// joined with the prices; nil until it is asked for.
+	// joined is types joined with the prices; nil until it is asked for.
 	joined atomic.Pointer[catalog.Catalog]
 }
 
-// offers are those of all rows, each once, by the name of the first NodeClass that has it; that of the row named comes first.
+// offers are those of all rows, each once, under the name of the first NodeClass that has it; the offer of
+// the row named first comes first.
 func (a *aws) offers(first string) []*offer {
 	var all []*offer
 	add := func(r *catalogRow) {
@@ -47,7 +48,7 @@ func (a *aws) offers(first string) []*offer {
 	return all
 }
 
-// offerOf returns the offer of a NodeClass's types: that of another row if it has the same.
+// offerOf returns the offer for a NodeClass's types: that of another row if it has the same types.
 func (a *aws) offerOf(nodeClass string, types []events.CatalogInstanceType) *offer {
 	all := a.offers(nodeClass)
 	var like []*catalog.List
@@ -63,7 +64,7 @@ func (a *aws) offerOf(nodeClass string, types []events.CatalogInstanceType) *off
 	return &offer{list: list}
 }
 
-// stalePrices has every offer joined anew when it is next asked for.
+// stalePrices makes every offer be joined again when it is next asked for.
 func (a *aws) stalePrices() {
 	fresh := map[*offer]*offer{}
 	for _, o := range a.offers("") {
@@ -79,7 +80,7 @@ func (a *aws) stalePrices() {
 	a.catalogs = rows
 }
 
-// join returns the offer's catalogue. It shares with those of others that were joined before.
+// join returns the offer's catalogue. It shares parts with others that were joined before.
 func (a *aws) join(o *offer) *catalog.Catalog {
 	if c := o.joined.Load(); c != nil {
 		return c
@@ -95,18 +96,19 @@ func (a *aws) join(o *offer) *catalog.Catalog {
 	return c
 }
 
-// joinedLike is how many other catalogues one is compared with to share what is equal.
+// joinedLike is how many other catalogues one is compared with to share equal parts.
 const joinedLike = 8
 
-// priceTable holds prices with the generation that last mentioned them.
+// priceTable holds prices with the generation that last mentioned them, and what spot offerings cost before.
 type priceTable struct {
 	owner       *version.Owner
 	prices      catalog.Prices
 	generations map[catalog.PriceKey]uint32
+	spot        map[catalog.PriceKey][]spotStep
 }
 
 func newPriceTable() priceTable {
-	return priceTable{prices: catalog.Prices{}, generations: map[catalog.PriceKey]uint32{}}
+	return priceTable{prices: catalog.Prices{}, generations: map[catalog.PriceKey]uint32{}, spot: map[catalog.PriceKey][]spotStep{}}
 }
 
 // ownedBy returns the table, or its copy.
@@ -114,11 +116,11 @@ func (t priceTable) ownedBy(o *version.Owner) priceTable {
 	if t.owner == o {
 		return t
 	}
-	return priceTable{owner: o, prices: maps.Clone(t.prices), generations: maps.Clone(t.generations)}
+	return priceTable{owner: o, prices: maps.Clone(t.prices), generations: maps.Clone(t.generations), spot: maps.Clone(t.spot)}
 }
 
-// set applies one difference and reports whether a price changed.
-func (t *priceTable) set(e events.Price, generation uint32) bool {
+// set applies one difference that was seen at a time and reports whether a price changed.
+func (t *priceTable) set(e events.Price, at time.Time, generation uint32) bool {
 	key := catalog.PriceKey{InstanceType: intern(e.InstanceType), CapacityType: intern(e.CapacityType), Zone: intern(e.Zone)}
 	old := t.prices[key]
 	if e.MicroUSDPerHour <= 0 {
@@ -126,16 +128,19 @@ func (t *priceTable) set(e events.Price, generation uint32) bool {
 		return old != 0
 	}
 	t.prices[key], t.generations[key] = e.MicroUSDPerHour, generation
+	t.remember(key, e.MicroUSDPerHour, at)
 	return old != e.MicroUSDPerHour
 }
 
 func (t *priceTable) remove(key catalog.PriceKey) {
 	delete(t.prices, key)
 	delete(t.generations, key)
+	delete(t.spot, key)
 }
 
 func (t *priceTable) dropBelow(generation uint32) {
 	maps.DeleteFunc(t.prices, func(k catalog.PriceKey, _ int64) bool { return t.generations[k] < generation })
+	maps.DeleteFunc(t.spot, func(k catalog.PriceKey, _ []spotStep) bool { return t.generations[k] < generation })
 	maps.DeleteFunc(t.generations, func(_ catalog.PriceKey, g uint32) bool { return g < generation })
 }
 
@@ -145,8 +150,8 @@ func (t *priceTable) keys() []catalog.PriceKey {
 	})
 }
 
-// Catalog returns what EC2 offers to a NodeClass, at the World's prices; nil if it was not seen. It is built
-// when first asked for after a change of the catalogue or of a price.
+// Catalog returns what EC2 offers to a NodeClass, at the World's prices; nil if no catalogue was observed. It
+// is built when first asked for after a change of the catalogue or of a price.
 func (a *aws) Catalog(nodeClass string) *catalog.Catalog {
 	r, ok := a.catalogs[nodeClass]
 	if !ok || r.offer == nil {
@@ -160,7 +165,8 @@ func (a *aws) Catalog(nodeClass string) *catalog.Catalog {
 	return c
 }
 
-// CatalogNames returns the NodeClasses with a catalogue, sorted; HasCatalog tells those whose content is known.
+// CatalogNames returns the NodeClasses with a catalogue, sorted; HasCatalog tells those whose content is
+// known.
 func (a *aws) CatalogNames() []string { return slices.Sorted(maps.Keys(a.catalogs)) }
 
 // CatalogHash is the hash of the blob a NodeClass's catalogue came from; "" if there is none.
@@ -177,12 +183,12 @@ func (a *aws) HasCatalog(nodeClass string) bool {
 	return ok && r.offer != nil
 }
 
-// HoldsCatalog reports that the World knows what a reference leads to: its blob need not be read.
+// HoldsCatalog reports that the World has the content of a reference: its blob need not be read.
 func (a *aws) HoldsCatalog(ref *events.CatalogRef) bool {
 	return a.CatalogHash(ref.NodeClass) == ref.Hash && a.HasCatalog(ref.NodeClass)
 }
 
-// RawCatalog makes a catalogue as it was published, without prices; nil if it was not seen.
+// RawCatalog returns a catalogue as it was published, without prices; nil if none was observed.
 func (a *aws) RawCatalog(nodeClass string) *events.Catalog {
 	if r, ok := a.catalogs[nodeClass]; ok && r.offer != nil {
 		return &events.Catalog{NodeClass: r.nodeClass, Generation: r.classVersion, ReservationsAt: r.reservationsAt, InstanceTypes: r.offer.list.Published()}

@@ -18,7 +18,8 @@ import (
 	"millwright/planner/catalog"
 )
 
-// TestCatalogueSaysWhenReservationsWereCounted: the same catalogue, published again, only moves the time; a checkpoint keeps it.
+// TestCatalogueSaysWhenReservationsWereCounted: the same catalogue, published again, only moves the time; a
+// checkpoint keeps it.
 func TestCatalogueSaysWhenReservationsWereCounted(t *testing.T) {
 	raw := &events.Catalog{NodeClass: "default", InstanceTypes: []events.CatalogInstanceType{{Name: "m5.large"}}}
 	at := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)
@@ -47,7 +48,8 @@ func TestCatalogueSaysWhenReservationsWereCounted(t *testing.T) {
 	}
 }
 
-// region is a catalogue as large as that of a region: 1,300 types of 25 labels in three zones. Disk is that of the NodeClass.
+// region is a catalogue as large as that of a region: 1,300 types of 25 labels in three zones. Disk is that
+// of the NodeClass.
 func region(nodeClass string, generation, disk int64, types ...int) *events.Catalog {
 	c := &events.Catalog{NodeClass: nodeClass, Generation: generation}
 	for i := range append(types, 1300)[0] {
@@ -198,7 +200,8 @@ func TestNodeClassesThatComeAndGoLeaveNothing(t *testing.T) {
 	runtime.KeepAlive(f)
 }
 
-// TestSharedCataloguesAreThoseBuiltAlone: sharing changes no answer, at any order of classes and after a restart.
+// TestSharedCataloguesAreThoseBuiltAlone: sharing changes no answer, at any order of classes and after a
+// restart.
 func TestSharedCataloguesAreThoseBuiltAlone(t *testing.T) {
 	f := &feed{World: New()}
 	f.prices(1000)

@@ -23,7 +23,7 @@ const (
 	checkpointVersion = "\x04"
 )
 
-// A part is written once it has so many rows or about so many bytes of them.
+// A part is written once it has this many rows or about this many bytes.
 const (
 	partRows  = 256
 	partBytes = 64 << 10
@@ -36,7 +36,8 @@ func (w *World) Checkpoint() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// WriteCheckpoint writes the World, a part at a time. Of a version it may be called beside anything.
+// WriteCheckpoint writes the World, one part at a time. On a version it is safe to call concurrently with
+// anything.
 func (w *World) WriteCheckpoint(out io.Writer) error {
 	c := &checkpointWriter{w: w, out: parts.NewWriter(out, checkpointMagic+checkpointVersion)}
 	for _, table := range []func() error{
@@ -49,12 +50,12 @@ func (w *World) WriteCheckpoint(out io.Writer) error {
 	return nil
 }
 
-// checkpointWriter gathers rows to parts.
+// checkpointWriter collects rows into parts.
 type checkpointWriter struct {
 	w    *World
 	out  *parts.Writer
 	part wire.WorldPart
-	// rows and bytes are of part.
+	// rows and bytes are those of part.
 	rows, bytes int
 	// classNumbers by digest.
 	classNumbers map[uint64]uint32
@@ -190,7 +191,7 @@ func (c *checkpointWriter) unreadable() error {
 	return c.flush()
 }
 
-// object is a row of a table as it lies in a checkpoint.
+// object is a row of a table as it is stored in a checkpoint.
 type object struct {
 	kind               events.Kind
 	name, uid, version string
@@ -285,6 +286,10 @@ func (c *checkpointWriter) prices() error {
 		r := parts.Row(&c.part.Prices)
 		r.InstanceType, r.CapacityType, r.Zone = k.InstanceType, k.CapacityType, k.Zone
 		r.MicroUsdPerHour, r.Mentioned = t.prices[k], t.generations[k] == c.w.generation
+		r.Since, r.Were = r.Since[:0], r.Were[:0]
+		for _, step := range t.spot[k] {
+			r.Since, r.Were = append(r.Since, step.since), append(r.Were, step.price)
+		}
 		if err := c.row(64); err != nil {
 			return err
 		}

@@ -34,9 +34,14 @@ func unpacked(t testing.TB, name string) []byte {
 	return data
 }
 
-// TestCheckpointsOfEarlierProgramsAreRead: the files are checkpoints of one World, each written by a program of its time.
+// TestCheckpointsOfEarlierProgramsAreRead: the files are checkpoints of one World, each written by a program
+// of its time. None has what spot prices were before: it is known from then on.
 func TestCheckpointsOfEarlierProgramsAreRead(t *testing.T) {
-	now := unpacked(t, "checkpoint-v4.zst")
+	last, err := world.Restore(unpacked(t, "checkpoint-v4.zst"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := checkpoint(t, last)
 	for _, name := range []string{"checkpoint-v2.zst", "checkpoint-v3.zst", "checkpoint-v4.zst"} {
 		w, err := world.Restore(unpacked(t, name))
 		if err != nil {
@@ -69,7 +74,8 @@ func TestCutCheckpointsAreRefused(t *testing.T) {
 	}
 }
 
-// TestTextsThatAreNoUTF8 reach a checkpoint and leave it as they came: clients of the API server may write them.
+// TestTextsThatAreNoUTF8 reach a checkpoint and leave it as they came: clients of the API server may write
+// them.
 func TestTextsThatAreNoUTF8(t *testing.T) {
 	p := pt.Pod("x", pt.Unschedulable(), pt.Annotation("controller.kubernetes.io/pod-deletion-cost", "\xff1"))
 	p.Status.Conditions[0].Message = "0/1 nodes: \xc3"
@@ -84,7 +90,8 @@ func TestTextsThatAreNoUTF8(t *testing.T) {
 	}
 }
 
-// TestARestoredWorldIsOneOfItsOwn: what is folded later does not reach the checkpoint's bytes or another restored World.
+// TestARestoredWorldIsOneOfItsOwn: what is folded later does not reach the checkpoint's bytes or another
+// restored World.
 func TestARestoredWorldIsOneOfItsOwn(t *testing.T) {
 	data := unpacked(t, "checkpoint-v4.zst")
 	one, err := world.Restore(data)

@@ -3,6 +3,7 @@ package world
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"strings"
 	"unique"
 
@@ -124,17 +125,19 @@ func keptVolumes(list []corev1.Volume) []corev1.Volume {
 // classDigest hashes the canonical form: each part with its length, maps by key, the spec as protobuf
 // (whose maps are written by key).
 func classDigest(c *PodClass) uint64 {
-	var e encoder
+	size := c.Spec.Size()
+	e := encoder{buf: make([]byte, 0, size+1024)}
 	e.stringMap(c.Labels)
 	e.stringMap(c.Annotations)
 	for _, s := range []string{c.OwnerKind, c.OwnerAPIVersion, c.OwnerName, string(c.OwnerUID)} {
 		e.string(s)
 	}
-	spec, err := c.Spec.Marshal()
-	if err != nil {
+	e.uint(uint64(size))
+	from := len(e.buf)
+	e.buf = slices.Grow(e.buf, size)[:from+size]
+	if _, err := c.Spec.MarshalToSizedBuffer(e.buf[from:]); err != nil {
 		panic("world: a decoded pod spec cannot be encoded: " + err.Error())
 	}
-	e.bytes(spec)
 	e.vector(c.Requests)
 	sum := sha256.Sum256(e.buf)
 	return binary.BigEndian.Uint64(sum[:8])

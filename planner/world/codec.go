@@ -21,11 +21,6 @@ func (e *encoder) string(s string) {
 	e.buf = append(e.buf, s...)
 }
 
-func (e *encoder) bytes(b []byte) {
-	e.uint(uint64(len(b)))
-	e.buf = append(e.buf, b...)
-}
-
 func (e *encoder) stringMap(m map[string]string) {
 	e.uint(uint64(len(m)))
 	for _, k := range slices.Sorted(maps.Keys(m)) {

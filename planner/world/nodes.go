@@ -14,15 +14,15 @@ import (
 	"millwright/planner/version"
 )
 
-// nodes holds Nodes by name with the pods bound to them. A name stays as long as either is known:
-// pods may be seen before their Node and after it.
+// nodes holds Nodes by name with the pods bound to them. A name is kept as long as either is known: pods may
+// be observed before their Node and after it.
 type nodes struct {
 	rows version.Table[string, *nodeRow, *Node]
 	// byProvider holds the names of the Nodes with a providerID, sorted. The slices are never changed.
 	byProvider version.Map[string, []string]
 }
 
-// nodeRow is changed only by its owner; everybody else's are copies.
+// nodeRow is changed only by its owner; all others have copies.
 type nodeRow struct {
 	Node
 	owner *version.Owner
@@ -45,13 +45,13 @@ func newNodeTable() nodes {
 	}
 }
 
-// row of a name to read; nil if there is none.
+// row returns the row of a name for reading; nil if there is none.
 func (t *nodes) row(name string) *nodeRow {
 	r, _ := t.rows.Get(name)
 	return r
 }
 
-// edit returns the row of a name to change; a new one if there is none.
+// edit returns the row of a name for writing; a new one if there is none.
 func (t *nodes) edit(o *version.Owner, name string) *nodeRow {
 	r := t.row(name)
 	switch {
@@ -109,7 +109,7 @@ func (r *nodeRow) providerID() string {
 	return r.Object.Spec.ProviderID
 }
 
-// moveProvider lists a Node under another providerID than before.
+// moveProvider lists a Node under a new providerID.
 func (t *nodes) moveProvider(o *version.Owner, name, from, to string) {
 	if from == to {
 		return
@@ -145,12 +145,12 @@ func (t *nodes) remove(o *version.Owner, name string, uid types.UID) {
 	t.prune(o, name)
 }
 
-// forget keeps the bound pods and their sums only.
+// forget keeps only the bound pods and their sums.
 func (r *nodeRow) forget() {
 	*r = nodeRow{owner: r.owner, Node: Node{Used: r.Used, DaemonUsed: r.DaemonUsed}, pods: r.pods}
 }
 
-// prune drops a name behind which neither a Node nor a pod is known.
+// prune drops a name for which neither a Node nor a pod is known.
 func (t *nodes) prune(o *version.Owner, name string) {
 	if r := t.row(name); r != nil && !r.known && len(r.pods) == 0 {
 		t.rows.Delete(o, name)
@@ -165,7 +165,8 @@ func (w *World) dropNodes() {
 	}
 }
 
-// bind adds a pod to its node; unbind takes it away, and must see the pod as it was bound. rebind replaces it by what it is now.
+// bind adds a pod to its node; unbind removes it, and must be given the pod as it was bound. rebind replaces
+// it by its new state.
 func (t *nodes) bind(o *version.Owner, p *Pod) {
 	r := t.edit(o, p.NodeName)
 	i, _ := slices.BinarySearchFunc(r.pods, p, ComparePods)
@@ -227,7 +228,7 @@ func (t *nodes) NodeByProviderID(id string) *Node {
 	return nil
 }
 
-// PodsOn returns the pods bound to a node by namespace, name and UID, also if the Node is not known.
+// PodsOn returns the pods bound to a node by namespace, name and UID, even if the Node is not known.
 func (t *nodes) PodsOn(node string) []*Pod {
 	if r := t.row(node); r != nil {
 		return r.pods
@@ -235,8 +236,9 @@ func (t *nodes) PodsOn(node string) []*Pod {
 	return nil
 }
 
-// LastPodEvent is when a pod, not of a DaemonSet, was last seen to be bound to the node, to end on it or to
-// be deleted from it. Zero if none was seen: what the first resync found is not an event.
+// LastPodEvent is when a pod, not of a DaemonSet and not one that a DisruptionPolicy ignores, was last seen
+// to be bound to the node, to end on it or to be deleted from it. Zero if none was seen: what the first
+// resync found is not an event.
 func (t *nodes) LastPodEvent(node string) time.Time {
 	if r := t.row(node); r != nil && r.lastEvent != 0 {
 		return time.Unix(0, r.lastEvent).UTC()
@@ -244,7 +246,7 @@ func (t *nodes) LastPodEvent(node string) time.Time {
 	return time.Time{}
 }
 
-// FirstSeen is when the Node was first folded: before, pod events on it were not seen.
+// FirstSeen is when the Node was first folded: earlier pod events on it were not observed.
 func (t *nodes) FirstSeen(node string) time.Time {
 	if r := t.row(node); r != nil && r.firstSeen != 0 {
 		return time.Unix(0, r.firstSeen).UTC()

@@ -11,6 +11,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	bufferv1beta1 "millwright/api/autoscaling/v1beta1"
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
@@ -33,6 +34,11 @@ type objects struct {
 	priorities   table[*schedulingv1.PriorityClass]
 	overlays     table[*karpv1alpha1.NodeOverlay]
 	policies     table[*mwv1alpha1.DisruptionPolicy]
+	buffers      table[*bufferv1beta1.CapacityBuffer]
+	podTemplates table[*corev1.PodTemplate]
+	deployments  table[*appsv1.Deployment]
+	statefulSets table[*appsv1.StatefulSet]
+	replicaSets  table[*appsv1.ReplicaSet]
 	unreadable   table[Unreadable]
 }
 
@@ -110,17 +116,6 @@ func (o *objects) NodeOverlays() []*karpv1alpha1.NodeOverlay { return o.overlays
 // DisruptionPolicies by name.
 func (o *objects) DisruptionPolicies() []*mwv1alpha1.DisruptionPolicy { return o.policies.list() }
 
-// Overlaid is what build makes of NodeOverlays, NodePools and catalogues, computed once per change of one of them and not for
-// every Snapshot. All callers must pass the same build.
-func (w *World) Overlaid(build func() any) any {
-	if p := w.overlaid.Load(); p != nil {
-		return *p
-	}
-	built := build()
-	w.overlaid.Store(&built)
-	return built
-}
-
 // Unreadable lists the objects that exist but are unknown, by kind and name.
 func (o *objects) Unreadable() []Unreadable { return o.unreadable.list() }
 
@@ -147,7 +142,6 @@ func (w *World) HighestRecord(logID string) uint64 {
 	return highest[logID]
 }
 
-func (w *World) forgetOverlaid() { w.overlaid = &atomic.Pointer[any]{} }
 func (w *World) forgetAttached() {
 	w.attached = &atomic.Pointer[map[string][]*storagev1.VolumeAttachment]{}
 }

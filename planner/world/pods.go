@@ -81,11 +81,12 @@ func (w *World) foldPod(o events.Observation) {
 	w.podTouched(&before.Pod, &after.Pod)
 	w.replacePod(before, after)
 	if w.synced && podEvent(&before.Pod, &after.Pod) {
-		w.nodes.event(w.owner, after.NodeName, at)
+		podEventOn(w, &after.Pod, at)
 	}
 }
 
-// podTouched counts the change of a pod; before has no class if it was not known. Another resourceVersion alone is none.
+// podTouched counts the change of a pod; before has no class if it was not known. A new resourceVersion alone
+// is not a change.
 func (w *World) podTouched(before, after *Pod) {
 	was, is := *before, *after
 	was.ResourceVersion, is.ResourceVersion = "", ""
@@ -94,7 +95,7 @@ func (w *World) podTouched(before, after *Pod) {
 	}
 }
 
-// replacePod puts a pod into the place of the one it was, which has no class if there was none.
+// replacePod replaces the row of a pod; before has no class if there was none.
 func (w *World) replacePod(before, after *podRow) {
 	w.pods.byUID.Set(w.owner, after.UID, after)
 	if before.Class != after.Class {
@@ -158,7 +159,7 @@ func podEvent(before, after *Pod) bool {
 	return bound || ended || deleting
 }
 
-// attach adds a pod to its node's sums or to the pending ones; detach takes it away before any change.
+// attach adds a pod to its node's sums or to the pending pods; detach removes it before any change.
 func (w *World) attach(r *podRow) {
 	switch {
 	case r.NodeName != "":
@@ -193,13 +194,13 @@ func (w *World) removePodNamed(o events.Observation) {
 	}
 }
 
-// removePod forgets a pod. If it was seen neither ending nor being deleted, that is noticed now.
+// removePod forgets a pod. If neither its end nor its deletion was observed, that counts as an event now.
 func (w *World) removePod(r *podRow, at time.Time) {
 	w.touch(r.NodeName != "")
 	w.detach(r)
 	w.pods.byUID.Delete(w.owner, r.UID)
 	if w.synced && r.NodeName != "" && r.Active() && !r.Class.DaemonSetOwned() {
-		w.nodes.event(w.owner, r.NodeName, at)
+		podEventOn(w, &r.Pod, at)
 	}
 	if uid, ok := w.pods.byName.Get(r.name()); ok && uid == r.UID {
 		w.pods.byName.Delete(w.owner, r.name())
@@ -228,7 +229,8 @@ func (t *pods) Pod(uid types.UID) *Pod {
 func (t *pods) PodCount() int    { return t.byUID.Len() }
 func (w *World) ClassCount() int { return w.classes.Len() }
 
-// Pods returns all pods by namespace, name and UID. It sorts anew on each call; prefer PodsOn and PendingPods.
+// Pods returns all pods by namespace, name and UID. It sorts them on each call; prefer PodsOn and
+// PendingPods.
 func (t *pods) Pods() []*Pod {
 	all := make([]*Pod, 0, t.byUID.Len())
 	for _, r := range t.byUID.All() {

@@ -47,7 +47,8 @@ func TestFoldFromCheckpointEqualsFoldFromZero(t *testing.T) {
 	})
 }
 
-// TestVersionsStayAsTheyWereTaken: whatever is folded later, whoever read them meanwhile, and however the live one is read.
+// TestVersionsStayAsTheyWereTaken: whatever is folded later, whoever read them meanwhile, and however the
+// live one is read.
 func TestVersionsStayAsTheyWereTaken(t *testing.T) {
 	type taken struct {
 		*world.World

@@ -6,12 +6,12 @@ import (
 	"millwright/planner/resource"
 )
 
-// amountMax bounds one amount of a request, so that sums over a node can't overflow and stay reversible.
+// amountMax bounds one amount of a request, so that sums over a node cannot overflow and can be undone.
 const amountMax = int64(1) << 52
 
-// PodRequests is what a pod takes of a node (reference: scheduling §4): the larger of the running
-// containers' sum and the peak of the init containers, pod-level requests in their stead where given, plus
-// overhead, and one pod. status may be nil; it matters while containers are resized in place.
+// PodRequests is what a pod uses of a node (reference: scheduling §4): the larger of the running containers'
+// sum and the peak of the init containers, replaced by pod-level requests where given, plus overhead, and one
+// pod. status may be nil; it matters while containers are resized in place.
 func PodRequests(spec *corev1.PodSpec, status *corev1.PodStatus) resource.Vector {
 	resized := resizing{status: status}
 	var sum, side, peak resource.Vector
@@ -33,7 +33,7 @@ func PodRequests(spec *corev1.PodSpec, status *corev1.PodStatus) resource.Vector
 	return req
 }
 
-// podLevel replaces each resource the pod itself requests.
+// podLevel replaces each resource that the pod itself requests.
 func podLevel(spec *corev1.PodSpec, req resource.Vector) resource.Vector {
 	if spec.Resources == nil {
 		return req
@@ -53,7 +53,7 @@ type resizing struct {
 
 func (r resizing) container(c *corev1.Container) resource.Vector {
 	req := vector(withLimits(c.Resources))
-	cs := r.find(c.Name)
+	cs := r.findStatus(c.Name)
 	if cs == nil || cs.Resources == nil {
 		return req
 	}
@@ -64,7 +64,7 @@ func (r resizing) container(c *corev1.Container) resource.Vector {
 	return req.Max(held)
 }
 
-func (r resizing) find(name string) *corev1.ContainerStatus {
+func (r resizing) findStatus(name string) *corev1.ContainerStatus {
 	if r.status == nil {
 		return nil
 	}
@@ -92,7 +92,7 @@ func podCondition(status *corev1.PodStatus, kind corev1.PodConditionType) *corev
 	return nil
 }
 
-// withLimits returns the requests, limits standing in for those that are missing.
+// withLimits returns the requests, with limits in place of those that are missing.
 func withLimits(r corev1.ResourceRequirements) corev1.ResourceList {
 	missing := false
 	for name := range r.Limits {

@@ -20,15 +20,16 @@ import (
 	wire "millwright/proto/checkpoint"
 )
 
-// ErrCheckpoint is wrapped by the errors of Restore: the bytes are no checkpoint this version can read. Fold from an older checkpoint or
-// from the start instead.
+// ErrCheckpoint is wrapped by the errors of Restore: the bytes are not a checkpoint that this version can
+// read. Fold from an older checkpoint or from the start instead.
 var ErrCheckpoint = errors.New("unreadable world checkpoint")
 
-// Restore is ReadCheckpoint of bytes.
+// Restore is ReadCheckpoint from bytes.
 func Restore(data []byte) (*World, error) { return ReadCheckpoint(bytes.NewReader(data)) }
 
-// ReadCheckpoint returns the World a checkpoint holds, of this version or of an earlier one. It folds on as the checkpointed one would
-// have. There is no World but a whole one: the error wraps ErrCheckpoint, and what in reads from failing is an error too.
+// ReadCheckpoint returns the World in a checkpoint of this version or of an earlier one. It folds on as the
+// checkpointed one would have. It returns a complete World or none: the error wraps ErrCheckpoint, or is the
+// error of reading from in.
 func ReadCheckpoint(in io.Reader) (*World, error) {
 	w := New()
 	if err := w.read(bufio.NewReader(in)); err != nil {
@@ -73,7 +74,7 @@ func (w *World) readParts(in io.Reader) error {
 		if err != nil {
 			return err
 		}
-		if err := c.add(part); err != nil {
+		if err := c.addPart(part); err != nil {
 			return err
 		}
 	}
@@ -83,14 +84,14 @@ func (w *World) readParts(in io.Reader) error {
 type checkpointReader struct {
 	w      *World
 	headed bool
-	// What later rows name by number.
+	// What later rows refer to by number.
 	classes []*PodClass
 	types   []events.CatalogInstanceType
 	places  []events.CatalogInstanceType
 	offers  []*offer
 }
 
-func (c *checkpointReader) add(p *wire.WorldPart) error {
+func (c *checkpointReader) addPart(p *wire.WorldPart) error {
 	if p.Head != nil {
 		c.head(p.Head)
 	}
@@ -200,7 +201,13 @@ func (c *checkpointReader) object(o *wire.Object) error {
 	if t == nil {
 		return fmt.Errorf("%s is of unknown kind %d", o.Name, o.Kind)
 	}
-	return t.restore(c.w.owner, o, c.w.generation)
+	if err := t.restore(c.w.owner, o, c.w.generation); err != nil {
+		return err
+	}
+	if kind == events.KindNodeClaim {
+		c.w.shareRestored(o)
+	}
+	return nil
 }
 
 func (c *checkpointReader) unreadable(o *wire.Object) error {
@@ -271,6 +278,14 @@ func (c *checkpointReader) catalog(r *wire.Catalog) error {
 
 func (c *checkpointReader) price(r *wire.Price) error {
 	k := catalog.PriceKey{InstanceType: intern(r.InstanceType), CapacityType: intern(r.CapacityType), Zone: intern(r.Zone)}
-	c.w.aws.prices.prices[k], c.w.aws.prices.generations[k] = r.MicroUsdPerHour, mark(r.Mentioned, c.w.generation)
+	t := &c.w.aws.prices
+	t.prices[k], t.generations[k] = r.MicroUsdPerHour, mark(r.Mentioned, c.w.generation)
+	if len(r.Since) != len(r.Were) {
+		return fmt.Errorf("price of %s in %s has %d times and %d prices", r.InstanceType, r.Zone, len(r.Since), len(r.Were))
+	}
+	for i, since := range r.Since {
+		t.spot[k] = append(t.spot[k], spotStep{since, r.Were[i]})
+	}
+	t.remember(k, r.MicroUsdPerHour, c.w.asOf) // earlier versions kept no past
 	return nil
 }

@@ -37,8 +37,8 @@ func newTable[T any](c codec[T]) table[T] {
 	return table[T]{rows: version.NewTable[string](func(r *row[T]) (T, bool) { return r.value, true }), codec: c}
 }
 
-// fold of an upsert stores an object; an object of another type or an unreadable one is dropped, for what
-// was known of it holds no longer.
+// fold of an upsert stores an object; for an object of another type or an unreadable one it drops the row,
+// because what was known no longer holds.
 func (t *table[T]) fold(owner *version.Owner, o events.Observation, generation uint32) {
 	if v, ok := o.Object.(T); ok && o.Op == events.OpUpsert && !isNil(v) {
 		t.put(owner, o.Name, v, o, generation)
@@ -51,7 +51,7 @@ func (t *table[T]) put(owner *version.Owner, name string, v T, o events.Observat
 	t.rows.Set(owner, name, &row[T]{value: v, uid: o.UID, version: o.ResourceVersion, generation: generation})
 }
 
-// remove drops an object unless another of the same name has taken its place.
+// remove drops an object unless another one of the same name has replaced it.
 func (t *table[T]) remove(owner *version.Owner, name string, uid types.UID) {
 	r, ok := t.rows.Get(name)
 	if !ok || uid != "" && r.uid != "" && uid != r.uid {

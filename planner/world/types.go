@@ -14,7 +14,7 @@ type Pod struct {
 	UID       types.UID
 	Namespace string
 	Name      string
-	// Class is shared by all pods with an equal spec, labels, annotations that matter, and owner.
+	// Class is shared by all pods with an equal spec, labels, relevant annotations, and owner.
 	Class *PodClass
 	// NodeName is empty while unbound.
 	NodeName string
@@ -44,9 +44,9 @@ func (p *Pod) Active() bool { return !p.Terminal() && p.Deleting == 0 }
 // Key is "namespace/name".
 func (p *Pod) Key() string { return p.Namespace + "/" + p.Name }
 
-// PodClass is everything planners read of a pod that replicas of one workload share.
+// PodClass is everything planners read of a pod that replicas of one workload have in common.
 type PodClass struct {
-	// Digest identifies the class across folds: hash of the canonical form of what follows.
+	// Digest identifies the class across folds: hash of the canonical form of the fields below.
 	Digest uint64
 	Labels map[string]string
 	// Annotations holds only karpenter.sh/do-not-disrupt and controller.kubernetes.io/pod-deletion-cost.
@@ -68,7 +68,7 @@ func (c *PodClass) DaemonSetOwned() bool {
 // Static reports a mirror pod, owned by its Node.
 func (c *PodClass) Static() bool { return c.OwnerKind == "Node" && c.OwnerAPIVersion == "v1" }
 
-// Node is a Node with the sums planners need of its pods.
+// Node is a Node with the sums over its pods that planners need.
 type Node struct {
 	Object *corev1.Node
 	// Capacity and Allocatable are converted from Object's status.
@@ -81,7 +81,11 @@ type Node struct {
 
 // Instance is an EC2 instance tagged as ours, as last seen.
 type Instance struct {
-	ID, State, InstanceType, Zone, CapacityType string
-	LaunchTime                                  time.Time
-	Tags                                        map[string]string
+	ID           string            `json:"ID"`
+	State        string            `json:"State"`
+	InstanceType string            `json:"InstanceType"`
+	Zone         string            `json:"Zone"`
+	CapacityType string            `json:"CapacityType"`
+	LaunchTime   time.Time         `json:"LaunchTime"`
+	Tags         map[string]string `json:"Tags"`
 }

@@ -12,8 +12,8 @@ import (
 	"millwright/planner/world"
 )
 
-// TestAVersionPer1000Changes is the aim: at 5,000 nodes and 150,000 pods, each version kept costs at most 2 % of the World's memory if
-// 1,000 pods and nodes have changed since the one before.
+// TestAVersionPer1000Changes is the aim: at 5,000 nodes and 150,000 pods, each version kept costs at most 2 %
+// of the World's memory if 1,000 pods and nodes have changed since the one before.
 func TestAVersionPer1000Changes(t *testing.T) {
 	const pods, nodes, versions, changes, percentMax = 150_000, 5000, 5, 1000, 2
 	before := heap()

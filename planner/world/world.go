@@ -13,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 
+	bufferv1beta1 "millwright/api/autoscaling/v1beta1"
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
@@ -21,8 +22,9 @@ import (
 	"millwright/planner/version"
 )
 
-// World is the fold of Observations: either the live one, which Apply changes, or a version of it, which nothing changes any more.
-// Versions may be read beside each other and beside Apply; the live one not beside Apply.
+// World is the fold of Observations: either the live one, which Apply changes, or a version of it, which
+// nothing changes any more. Versions may be read beside each other and beside Apply; the live one not beside
+// Apply.
 type World struct {
 	// owner of what Apply may change in place; nil in a version.
 	owner *version.Owner
@@ -46,11 +48,14 @@ type World struct {
 	aws
 	classes version.Map[uint64, classRow]
 
-	// revision counts changes of what is in the World, in this process; unbound counts those that are about anything but pods with a
-	// node. No checkpoint has them.
+	// revision counts changes of what is in the World, in this process; unbound counts those that are about
+	// anything but pods with a node. No checkpoint has them.
 	revision, unbound uint64
+	// typeLists are the lists of instance types of the NodeClaims folded last; see sharing. The lists are
+	// never changed.
+	typeLists typeLists
 	// overlaid caches Overlaid; nil when stale.
-	overlaid *atomic.Pointer[any]
+	overlaid *atomic.Pointer[OverlaidPools]
 	// records caches HighestRecord by log-id; nil when stale.
 	records *atomic.Pointer[map[string]uint64]
 	// attached caches VolumeAttachmentsOf; nil when stale.
@@ -75,9 +80,9 @@ type resync struct {
 
 // Unreadable names an object that exists but could not be published or read.
 type Unreadable struct {
-	Kind events.Kind
-	Name string
-	UID  types.UID
+	Kind events.Kind `json:"Kind"`
+	Name string      `json:"Name"`
+	UID  types.UID   `json:"UID"`
 }
 
 // New returns the empty World: nothing seen, not synced.
@@ -89,7 +94,7 @@ func New() *World {
 
 func (w *World) reset(incarnation string) {
 	*w = World{owner: new(version.Owner), stream: position{incarnation: incarnation}}
-	w.overlaid, w.records = &atomic.Pointer[any]{}, &atomic.Pointer[map[string]uint64]{}
+	w.overlaid, w.records = &atomic.Pointer[OverlaidPools]{}, &atomic.Pointer[map[string]uint64]{}
 	w.forgetAttached()
 	w.pods = newPodTable()
 	w.classes = version.NewMap[uint64, classRow](func(digest uint64) uint64 { return digest })
@@ -109,6 +114,11 @@ func (w *World) reset(incarnation string) {
 	w.priorities = newTable(protoCodec[schedulingv1.PriorityClass]())
 	w.overlays = newTable(jsonCodec[karpv1alpha1.NodeOverlay]())
 	w.policies = newTable(jsonCodec[mwv1alpha1.DisruptionPolicy]())
+	w.buffers = newTable(jsonCodec[bufferv1beta1.CapacityBuffer]())
+	w.podTemplates = newTable(protoCodec[corev1.PodTemplate]())
+	w.deployments = newTable(protoCodec[appsv1.Deployment]())
+	w.statefulSets = newTable(protoCodec[appsv1.StatefulSet]())
+	w.replicaSets = newTable(protoCodec[appsv1.ReplicaSet]())
 	w.unreadable = newTable(unreadableCodec())
 }
 
@@ -158,11 +168,28 @@ func (w *World) table(k events.Kind) folder {
 	case events.KindDisruptionPolicy:
 		return &w.policies
 	}
+	return w.bufferTable(k)
+}
+
+// bufferTable is table of CapacityBuffers and what they refer to.
+func (o *objects) bufferTable(k events.Kind) folder {
+	switch k {
+	case events.KindCapacityBuffer:
+		return &o.buffers
+	case events.KindPodTemplate:
+		return &o.podTemplates
+	case events.KindDeployment:
+		return &o.deployments
+	case events.KindStatefulSet:
+		return &o.statefulSets
+	case events.KindReplicaSet:
+		return &o.replicaSets
+	}
 	return nil
 }
 
-// Version returns the World as it is now, never to change: a copy of the tables' roots, taken in about a microsecond.
-// What is folded later copies what it changes. A version is its own version.
+// Version returns the World as it is now, never to change: a copy of the tables' roots, taken in about a
+// microsecond. What is folded later copies what it changes. A version is its own version.
 func (w *World) Version() *World {
 	if w.owner == nil {
 		return w
@@ -183,8 +210,8 @@ func (w *World) writable() {
 	w.latest = nil
 }
 
-// SetIncarnation says which stream the messages to come are of. Another name than before starts from an
-// empty World, so that the World is a function of one stream alone; it is synced again at its first resync end.
+// SetIncarnation says which stream the messages to come are of. Another name than before starts from an empty
+// World, so that the World is a function of one stream alone; it is synced again at its first resync end.
 func (w *World) SetIncarnation(name string) {
 	if name == w.stream.incarnation {
 		return
@@ -253,6 +280,7 @@ func (w *World) heartbeat(o events.Observation) {
 		w.resync.asOf = o.ObservedAt
 		return
 	}
+	w.aws.dropStrangers(w.owner, w.asOf, o.ObservedAt)
 	w.asOf = o.ObservedAt
 	if h, ok := o.Object.(*events.Heartbeat); ok {
 		w.audit(h.Sums)
@@ -318,6 +346,9 @@ func (w *World) fold(o events.Observation) {
 		w.aws.fold(w.owner, o, w.generation)
 	case events.KindNodeClaim:
 		before := recordNamed(w.NodeClaim(o.Name))
+		if c, ok := o.Object.(*karpv1.NodeClaim); ok && c != nil {
+			o.Object = w.sharing(c)
+		}
 		w.claims.fold(w.owner, o, w.generation)
 		w.recordChanged(before, recordNamed(w.NodeClaim(o.Name)))
 	default:
@@ -351,8 +382,9 @@ func (w *World) Position() events.Position {
 // AsOf is the time of the last heartbeat; all that happened before it and was published is folded.
 func (w *World) AsOf() time.Time { return w.asOf }
 
-// Revision rises whenever something of an object may have changed that planners read, and with no heartbeat. It means something only
-// within one World of one process: to know whether to look again. Decisions must not depend on it.
+// Revision rises whenever something of an object may have changed that planners read, and with no heartbeat.
+// It means something only within one World of one process: to know whether to look again. Decisions must not
+// depend on it.
 func (w *World) Revision() uint64 { return w.revision }
 
 // UnboundRevision is Revision without the changes of pods that have a node.

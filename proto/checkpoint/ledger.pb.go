@@ -461,11 +461,13 @@ func (x *Proposal) GetAt() *timestamppb.Timestamp {
 
 // Evicted is what one command moved away from the nodes of a NodePool within the last hour.
 type Evicted struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	NodePool      string                 `protobuf:"bytes,1,opt,name=node_pool,json=nodePool" json:"node_pool,omitempty"`
-	Command       string                 `protobuf:"bytes,2,opt,name=command" json:"command,omitempty"`
-	At            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at" json:"at,omitempty"`
-	Pods          int64                  `protobuf:"varint,4,opt,name=pods" json:"pods,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	NodePool string                 `protobuf:"bytes,1,opt,name=node_pool,json=nodePool" json:"node_pool,omitempty"`
+	Command  string                 `protobuf:"bytes,2,opt,name=command" json:"command,omitempty"`
+	At       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at" json:"at,omitempty"`
+	Pods     int64                  `protobuf:"varint,4,opt,name=pods" json:"pods,omitempty"`
+	// owners of the pods, each once, as namespace/name with what sets replicas apart taken off.
+	Owners        []string `protobuf:"bytes,5,rep,name=owners" json:"owners,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -526,6 +528,13 @@ func (x *Evicted) GetPods() int64 {
 		return x.Pods
 	}
 	return 0
+}
+
+func (x *Evicted) GetOwners() []string {
+	if x != nil {
+		return x.Owners
+	}
+	return nil
 }
 
 type Claim struct {
@@ -1569,12 +1578,13 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\x05state\x18\x03 \x01(\tR\x05state\x12\x1a\n" +
 	"\bproposed\x18\x04 \x01(\fR\bproposed\x12\x16\n" +
 	"\x06answer\x18\x05 \x01(\fR\x06answer\x12*\n" +
-	"\x02at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x80\x01\n" +
+	"\x02at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x98\x01\n" +
 	"\aEvicted\x12\x1b\n" +
 	"\tnode_pool\x18\x01 \x01(\tR\bnodePool\x12\x18\n" +
 	"\acommand\x18\x02 \x01(\tR\acommand\x12*\n" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
-	"\x04pods\x18\x04 \x01(\x03R\x04pods\"\xd9\x05\n" +
+	"\x04pods\x18\x04 \x01(\x03R\x04pods\x12\x16\n" +
+	"\x06owners\x18\x05 \x03(\tR\x06owners\"\xd9\x05\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aplanned\x18\x02 \x01(\fR\aplanned\x12\x1f\n" +

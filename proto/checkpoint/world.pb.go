@@ -974,8 +974,12 @@ type Price struct {
 	Zone            string                 `protobuf:"bytes,3,opt,name=zone" json:"zone,omitempty"`
 	MicroUsdPerHour int64                  `protobuf:"varint,4,opt,name=micro_usd_per_hour,json=microUsdPerHour" json:"micro_usd_per_hour,omitempty"`
 	Mentioned       bool                   `protobuf:"varint,5,opt,name=mentioned" json:"mentioned,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Since, in Unix nanoseconds, are the times from which on a spot offering cost what were names at the same
+	// place, the last of them what it costs now.
+	Since         []int64 `protobuf:"fixed64,6,rep,packed,name=since" json:"since,omitempty"`
+	Were          []int64 `protobuf:"varint,7,rep,packed,name=were" json:"were,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Price) Reset() {
@@ -1041,6 +1045,20 @@ func (x *Price) GetMentioned() bool {
 		return x.Mentioned
 	}
 	return false
+}
+
+func (x *Price) GetSince() []int64 {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Price) GetWere() []int64 {
+	if x != nil {
+		return x.Were
+	}
+	return nil
 }
 
 var File_checkpoint_world_proto protoreflect.FileDescriptor
@@ -1154,13 +1172,15 @@ const file_checkpoint_world_proto_rawDesc = "" +
 	"generation\x18\x05 \x01(\x03R\n" +
 	"generation\x12'\n" +
 	"\x0freservations_at\x18\x06 \x01(\x10R\x0ereservationsAt\x12\x1b\n" +
-	"\ttype_list\x18\a \x01(\rR\btypeList\"\xb0\x01\n" +
+	"\ttype_list\x18\a \x01(\rR\btypeList\"\xda\x01\n" +
 	"\x05Price\x12#\n" +
 	"\rinstance_type\x18\x01 \x01(\tR\finstanceType\x12#\n" +
 	"\rcapacity_type\x18\x02 \x01(\tR\fcapacityType\x12\x12\n" +
 	"\x04zone\x18\x03 \x01(\tR\x04zone\x12+\n" +
 	"\x12micro_usd_per_hour\x18\x04 \x01(\x03R\x0fmicroUsdPerHour\x12\x1c\n" +
-	"\tmentioned\x18\x05 \x01(\bR\tmentionedB/Z&millwright/proto/checkpoint;checkpoint\x92\x03\x04\b\x02 \x03b\beditionsp\xe8\a"
+	"\tmentioned\x18\x05 \x01(\bR\tmentioned\x12\x14\n" +
+	"\x05since\x18\x06 \x03(\x10R\x05since\x12\x12\n" +
+	"\x04were\x18\a \x03(\x03R\x04wereB/Z&millwright/proto/checkpoint;checkpoint\x92\x03\x04\b\x02 \x03b\beditionsp\xe8\a"
 
 var (
 	file_checkpoint_world_proto_rawDescOnce sync.Once

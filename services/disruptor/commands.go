@@ -26,13 +26,16 @@ type command struct {
 	ledger.Command
 	// untainted are the nodes of candidates that the World does not show tainted by this command and marked.
 	untainted []ledger.Candidate
-	// ready: it is confirmed, and its replacements, if any, are initialized, or nothing is left to be replaced.
+	// awaited are the replacements whose NodeClaims are there and not initialized.
+	awaited []string
+	// ready: it is confirmed, and its replacements, if any, are initialized, or nothing is left to be
+	// replaced.
 	ready bool
 	// expects of the record that ends the command.
 	expects []planner.Expectation
 }
 
-// drive starts what the running commands ask for.
+// drive starts what the running commands require.
 func (s *Service) drive() error {
 	var commands []command
 	err := s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error {
@@ -45,12 +48,13 @@ func (s *Service) drive() error {
 		return err
 	}
 	if s.stopped() {
-		return nil // what was tainted stays so, until the command is rolled back or goes on
+		return nil // what was tainted stays so, until the command is rolled back or continues
 	}
 	for _, c := range commands {
 		for _, candidate := range c.untainted {
 			s.mark(c, candidate)
 		}
+		s.tellAwaited(c)
 		if c.ready {
 			s.finish(c)
 		}
@@ -61,6 +65,12 @@ func (s *Service) drive() error {
 func look(snap *planner.Snapshot, c *ledger.Command) command {
 	v := command{Command: *c, expects: snap.Expect(ledger.CommandAggregate(c.ID))}
 	v.ready = c.State == ledger.CommandConfirmedState && disrupt.Confirm(snap, c).Outcome == disrupt.Confirmed
+	for i, r := range c.Started.Replacements {
+		name := ledger.ClaimName(snap.Ledger.LogID(), r.NodePool, c.Seq, i)
+		if x := snap.Ledger.Claim(name); c.State == ledger.CommandConfirmedState && x != nil && x.State != ledger.ClaimInitializedState && snap.World.NodeClaim(name) != nil {
+			v.awaited = append(v.awaited, name)
+		}
+	}
 	for _, candidate := range c.Started.Candidates {
 		n := snap.StateNodeOfClaim(candidate.Claim)
 		if n == nil || n.Node == nil || n.Claim.UID != candidate.ClaimUID || n.Claim.DeletionTimestamp != nil {
@@ -74,7 +84,8 @@ func look(snap *planner.Snapshot, c *ledger.Command) command {
 	return v
 }
 
-// mark puts the taint on the candidate's Node with the record that asks for it, and says why on its NodeClaim.
+// mark puts the taint on the candidate's Node with the record that asks for it, and says why on its
+// NodeClaim.
 func (s *Service) mark(command command, c ledger.Candidate) {
 	reason, record := command.Started.Reason, ledger.RecordAnnotation(s.host.LogID(), command.Seq)
 	s.startEffect("taint/"+c.Node, "mark "+record+" on "+c.Node, callTimeout, func(ctx context.Context) error {
@@ -83,7 +94,7 @@ func (s *Service) mark(command command, c ledger.Candidate) {
 			return ignore(err, kube.NotFound)
 		}
 		if c.ProviderID != "" && node.Spec.ProviderID != c.ProviderID {
-			return nil // another machine by the same name
+			return nil // another machine with the same name
 		}
 		if patch := kube.WithCommandMark(node, record); patch != nil {
 			if err := s.unlessStopped("taint node " + c.Node); err != nil {
@@ -100,9 +111,9 @@ func (s *Service) mark(command command, c ledger.Candidate) {
 	})
 }
 
-// startEffect starts what the World shows a while later. Until then it is not repeated with every step, and after a failure or a
-// conflict only after a pause. Effects with one key exclude each other, tries of one purpose wait for each other. fn reads
-// anew what it writes upon.
+// startEffect starts what the World shows a while later. Until then it is not repeated at every step, and
+// after a failure or a conflict only after a pause. Effects with one key exclude each other, tries with one
+// purpose wait for each other. fn reads again whatever its writes are based on.
 func (s *Service) startEffect(key, purpose string, timeout time.Duration, fn func(ctx context.Context) error) {
 	if !s.retries.Due(purpose, s.host.Now()) {
 		return
@@ -132,7 +143,8 @@ type pending struct {
 	whole bool
 }
 
-// confirm decides on the commands whose taints show, or that operators have stopped: they go on or are rolled back.
+// confirm decides on the commands whose taints show, or that operators have stopped: they continue or are
+// rolled back.
 func (s *Service) confirm(ctx context.Context) error {
 	list, err := s.undecided()
 	if err != nil {
@@ -149,8 +161,8 @@ func (s *Service) confirm(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// undecided are the decisions that are due. A confirmed command has another one while the log says stop, and once its
-// replacements will not come; while nothing but the lack of an answer says stop, all wait.
+// undecided are the decisions that are due. A confirmed command has another one when the log says stop, and
+// once its replacements will not come; while only the lack of an answer means stop, all wait.
 func (s *Service) undecided() ([]pending, error) {
 	var list []pending
 	err := s.host.Snapshot(service.ForDisruption, func(snap *planner.Snapshot) error {
@@ -171,26 +183,28 @@ func (s *Service) undecided() ([]pending, error) {
 func (s *Service) decide(ctx context.Context, p pending) error {
 	_, err := s.host.Decide(ctx, p.basis, *p.decision)
 	switch {
-	case errors.Is(err, store.ErrConflict): // the next step looks anew
+	case errors.Is(err, store.ErrConflict): // the next step looks again
 	case err != nil:
 		return fmt.Errorf("confirm command %s: %w", p.command.ID, err)
 	case p.decision.Kind == ledger.KindCommandReduced:
 		s.metrics.reduced(&p.command, p.decision)
+		s.tellRejected(&p.command, p.decision)
 		s.logger.Info().Str("command", p.command.ID).Interface("verdict", p.decision.Explanation).Msg("command goes on without some nodes")
 	case p.decision.Kind == ledger.KindCommandRolledBack, p.decision.Kind == ledger.KindCommandAbandoned:
 		s.metrics.rolledBack(&p.command, p.decision)
+		s.tellRejected(&p.command, p.decision)
 		s.logger.Info().Str("command", p.command.ID).Interface("verdict", p.decision.Explanation).Msg("command rolled back")
 	}
 	return nil
 }
 
-// rollBack gives a confirmed command up. It shares the key of finish, so that none of its deletions is under way, and
-// asks the API server itself whether one was made before.
+// rollBack gives a confirmed command up. It shares the key of finish, so that none of its deletions is in
+// flight, and asks the API server itself whether one was made before.
 func (s *Service) rollBack(p pending) {
 	s.startEffect(commandKey(p.command.ID), "roll back "+p.command.ID, deleteTimeout, func(ctx context.Context) error {
 		for _, candidate := range p.command.Started.Candidates {
 			if !p.whole {
-				break // what was deleted drains on, the rest stays
+				break // what was deleted continues to drain, the rest stays
 			}
 			claim, err := s.kube.GetNodeClaim(ctx, candidate.Claim)
 			if err := ignore(err, kube.NotFound); err != nil {

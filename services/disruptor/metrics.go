@@ -17,6 +17,13 @@ import (
 // durationBuckets of karpenter_* durations (reference: operations §2).
 var durationBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 150, 300, 450, 600}
 
+// scoreBuckets are those of karpenter_consolidation_score; moveLabels its labels and those of
+// karpenter_consolidation_moves_total.
+var (
+	scoreBuckets = []float64{.1, .25, .33, .5, 1, 2, 5, 10}
+	moveLabels   = []string{"decision", "nodepool", "policy"}
+)
+
 type metrics struct {
 	evaluation     *prometheus.HistogramVec
 	decisions      *prometheus.CounterVec
@@ -27,6 +34,9 @@ type metrics struct {
 	failed         *prometheus.CounterVec
 	queueFailures  *prometheus.CounterVec
 	claimsDisrupts *prometheus.CounterVec
+	timeouts       *prometheus.CounterVec
+	scores         *prometheus.HistogramVec
+	moves          *prometheus.CounterVec
 	proposals      *prometheus.GaugeVec
 }
 
@@ -41,7 +51,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return &metrics{
 		evaluation: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "karpenter",
 			Name: "voluntary_disruption_decision_evaluation_duration_seconds",
-			Help: "Duration of one planning pass.", Buckets: durationBuckets}, []string{"reason", "consolidation_type"}),
+			Help: "Duration of one method's part of a planning pass.", Buckets: durationBuckets}, []string{"reason", "consolidation_type"}),
 		decisions: counter("voluntary_disruption_decisions_total", "Commands started.", "decision", "reason", "consolidation_type"),
 		byPool: counter("voluntary_disruption_decisions_by_nodepool_total", "Commands started, by NodePool.",
 			"decision", "reason", "consolidation_type", "nodepool"),
@@ -52,6 +62,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			"consolidation_type"),
 		queueFailures: counter("voluntary_disruption_queue_failures_total", "Replacements that were not ready when a command failed.",
 			"decision", "reason", "consolidation_type"),
+		timeouts: counter("voluntary_disruption_consolidation_timeouts_total", "Searches that ended because their steps were used up.",
+			"consolidation_type"),
+		scores: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "karpenter", Name: "consolidation_score",
+			Help: "Scores of moves of Balanced NodePools.", Buckets: scoreBuckets}, moveLabels),
+		moves: counter("consolidation_moves_total", "Moves of Balanced NodePools that were scored.", moveLabels...),
 		proposals: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millwright", Name: "disruption_proposals",
 			Help: "Commands that wait for approval, or were answered and not ended yet."}, []string{"state"}),
 		claimsDisrupts: shared(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "karpenter_nodeclaims_disrupted_total",
@@ -72,13 +87,30 @@ func shared(r prometheus.Registerer, c *prometheus.CounterVec) *prometheus.Count
 		}
 	}
 	if err != nil {
-		panic(err) // two meanings of one name
+		panic(err) // two different metrics with one name
 	}
 	return c
 }
 
-func (m *metrics) evaluated(took time.Duration, r disrupt.Report) {
-	m.evaluation.WithLabelValues("empty", "empty").Observe(took.Seconds())
+// tried counts the time that a method took.
+func (m *metrics) tried(method string, took time.Duration) {
+	m.evaluation.WithLabelValues(lower(reasonOf(method)), consolidationType(method)).Observe(took.Seconds())
+}
+
+// scored counts moves of Balanced NodePools.
+func (m *metrics) scored(decision string, scores []disrupt.Score) {
+	for _, s := range scores {
+		labels := []string{decision, s.NodePool, string(karpv1.ConsolidationPolicyBalanced)}
+		m.scores.WithLabelValues(labels...).Observe(float64(s.Thousandths) / 1000)
+		m.moves.WithLabelValues(labels...).Inc()
+	}
+}
+
+func (m *metrics) evaluated(r disrupt.Report) {
+	for _, method := range r.StepsEnded {
+		m.timeouts.WithLabelValues(consolidationType(method)).Inc()
+	}
+	m.scored("rejected", r.Unapproved)
 	for _, reason := range disrupt.Reasons {
 		m.eligible.WithLabelValues(lower(reason)).Set(float64(r.Eligible[reason]))
 	}
@@ -112,7 +144,8 @@ func (m *metrics) decided(c *ledger.CommandStarted) {
 	}
 }
 
-// rolledBack counts a command that was given up: its nodes if it was not confirmed, else its replacements that were not ready.
+// rolledBack counts a command that was given up: its nodes if it was not confirmed, else its replacements
+// that were not ready.
 func (m *metrics) rolledBack(c *ledger.Command, d *planner.Decision) {
 	kind := consolidationType(c.Started.Method)
 	if c.State != ledger.CommandConfirmedState {
@@ -120,7 +153,7 @@ func (m *metrics) rolledBack(c *ledger.Command, d *planner.Decision) {
 		return
 	}
 	if v, ok := d.Explanation.(disrupt.Verdict); ok && len(c.Started.Replacements) > 0 {
-		m.queueFailures.WithLabelValues(decisionOf(&c.Started), lower(c.Started.Reason), kind).Add(float64(max(1, len(v.Waiting))))
+		m.queueFailures.WithLabelValues(decisionOf(&c.Started), lower(c.Started.Reason), kind).Add(float64(len(v.Waiting)))
 	}
 }
 
@@ -156,6 +189,17 @@ func decisionOf(c *ledger.CommandStarted) string {
 	return "delete"
 }
 
+// reasonOf a method.
+func reasonOf(method string) karpv1.DisruptionReason {
+	switch method {
+	case disrupt.MethodEmptiness:
+		return karpv1.DisruptionReasonEmpty
+	case disrupt.MethodStaticDrift, disrupt.MethodDrift:
+		return karpv1.DisruptionReasonDrifted
+	}
+	return karpv1.DisruptionReasonUnderutilized
+}
+
 // consolidationType of a method; drift has none.
 func consolidationType(method string) string {
 	switch method {
@@ -166,3 +210,7 @@ func consolidationType(method string) string {
 	}
 	return ""
 }
+
+// RegisterMetrics registers the metrics of the package with r, as a running process does; docs/metrics.md is
+// made of them.
+func RegisterMetrics(r prometheus.Registerer) { newMetrics(r) }

@@ -19,10 +19,10 @@ import (
 	"millwright/services/internal/service"
 )
 
-// policiesEvery is how often the status of DisruptionPolicies is worked out anew.
+// policiesEvery is how often the status of DisruptionPolicies is computed again.
 const policiesEvery = 10 * time.Second
 
-// policyStatus is what one DisruptionPolicy is to be told.
+// policyStatus is the status to write on one DisruptionPolicy.
 type policyStatus struct {
 	name   string
 	uid    types.UID
@@ -31,8 +31,9 @@ type policyStatus struct {
 	generation int64
 }
 
-// tellPolicies writes what DisruptionPolicies select, when they open, and what of them can't be read. The World has no status of theirs,
-// so what was written last is remembered, for the policies that there are; a new leader reads it first.
+// tellPolicies writes what DisruptionPolicies select, when they open, and what of them cannot be parsed. The
+// World does not contain their status, so what was written last is remembered, for the existing policies; a
+// new leader reads it first.
 func (s *Service) tellPolicies() error {
 	now := s.host.Now()
 	if now.Before(s.policiesAt) {
@@ -57,7 +58,7 @@ func (s *Service) tellPolicies() error {
 	return nil
 }
 
-// toldPolicies is what was written last, for the policies that there are.
+// toldPolicies is what was written last, for the existing policies.
 type toldPolicies struct {
 	mu   sync.Mutex
 	told map[types.UID]policyStatus
@@ -80,7 +81,7 @@ func (t *toldPolicies) toTell(list []policyStatus) (due []policyStatus) {
 	return due
 }
 
-func (t *toldPolicies) add(p policyStatus) {
+func (t *toldPolicies) addStatus(p policyStatus) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.told[p.uid] = p
@@ -96,7 +97,8 @@ func statusOf(p *mwv1alpha1.DisruptionPolicy, snap *planner.Snapshot) policyStat
 		NodePoolCount: int32(selected), NextWindows: openings, Conditions: []metav1.Condition{ready}}}
 }
 
-// tellPolicy reads the policy anew and writes what differs; a condition keeps its transition time while its status is the same.
+// tellPolicy reads the policy again and writes what differs; a condition keeps its transition time while its
+// status is the same.
 func (s *Service) tellPolicy(ctx context.Context, p policyStatus) error {
 	before, err := s.kube.GetPolicy(ctx, p.name)
 	if err != nil || before.UID != p.uid || before.Generation != p.generation {
@@ -111,6 +113,6 @@ func (s *Service) tellPolicy(ctx context.Context, p policyStatus) error {
 	if _, err := s.kube.UpdatePolicyStatus(ctx, before, after); err != nil {
 		return ignore(fmt.Errorf("write status of disruptionpolicy %s: %w", p.name, err), kube.NotFound)
 	}
-	s.policies.add(p)
+	s.policies.addStatus(p)
 	return nil
 }

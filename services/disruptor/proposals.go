@@ -22,7 +22,7 @@ const EventProposed = "DisruptionProposed"
 // proposedFor is how long that event is not repeated.
 const proposedFor = 6 * time.Hour
 
-// answer carries approved proposals out and ends those that hold no more.
+// answer carries out approved proposals and ends those that no longer hold.
 func (s *Service) answer(ctx context.Context) error {
 	var list []pending
 	err := s.host.Snapshot(service.ForDisruption, func(snap *planner.Snapshot) error {
@@ -37,7 +37,7 @@ func (s *Service) answer(ctx context.Context) error {
 			s.tellProposed(x)
 			if d := disrupt.AnswerDecision(snap, x); d != nil {
 				list = append(list, pending{command: ledger.Command{ID: x.ID}, decision: d, basis: snap.Basis()})
-				break // the next one is looked at on a Snapshot that has this one
+				break // the next one is considered on a Snapshot that has this one
 			}
 		}
 		return nil
@@ -66,7 +66,7 @@ func (i idle) tooSoon(now idle) bool {
 	return since < planEvery || now.seq == i.seq && now.revision == i.revision && since < idleMax
 }
 
-// tellProposed says on its nodes that a command waits for a person.
+// tellProposed publishes on its nodes that a command waits for a person.
 func (s *Service) tellProposed(x *ledger.Proposal) {
 	if x.State != ledger.ProposalOpen {
 		return

@@ -23,7 +23,7 @@ import (
 	"millwright/store"
 )
 
-// Kube is what is asked of the API server; errors are those kube.Classify knows. kube.Client is one.
+// Kube is the API server; errors are those kube.Classify knows. kube.Client is one.
 type Kube interface {
 	Node(ctx context.Context, name string) (*corev1.Node, error)
 	PatchNode(ctx context.Context, name string, p kube.Patch) (*corev1.Node, error)
@@ -49,35 +49,36 @@ type Service struct {
 	metrics *metrics
 	// retries of effects by key: taint/<node>, command/<id>.
 	retries *backoff.Keys
-	// searched and prompt are when Plan and PlanPrompt last decided nothing; cleared is when marks were last looked through, and on what.
+	// searched and prompt are when Plan and PlanPrompt last decided nothing; cleared is when marks were last
+	// checked, and on what.
 	searched, prompt idle
 	cleared          idle
-	// answered is when proposals were last looked at.
+	// answered is when proposals were last checked.
 	answered idle
-	// policies are the statuses last written, policiesAt is when they are worked out again.
+	// policies are the statuses last written, policiesAt is when they are computed again.
 	policies   toldPolicies
 	policiesAt time.Time
 }
 
 const (
-	// planEvery paces Plan and the look for stale marks: World and Ledger change all the time.
+	// planEvery paces Plan and the check for stale marks: World and Ledger change all the time.
 	planEvery = time.Second
-	// idleMax is how long no step is asked for at most.
+	// idleMax is the longest time for which no step is requested.
 	idleMax = 10 * time.Second
-	// restShare: a plan that decided nothing is left alone for so many times as long as it took, so that a large cluster at rest costs 2 %
-	// of a core; at most searchMax, or promptMax without consolidation.
+	// restShare: a plan that decided nothing is left alone for this many times as long as it took, so that a
+	// large cluster at rest costs 2 % of a core; at most searchMax, or promptMax without consolidation.
 	restShare = 50
 	searchMax = 5 * time.Minute
 	promptMax = 10 * time.Second
 	// lostMax is how many appends in a row may lose before the command is dropped for this pass.
 	lostMax = 3
-	// commandsMax bounds the commands started in one step.
-	commandsMax = 10
+	// passesMax bounds the passes of one step that start commands.
+	passesMax = 10
 
 	// retryFirst and retryMax bound the backoff of a call that failed.
 	retryFirst = 100 * time.Millisecond
 	retryMax   = 10 * time.Second
-	// afterSuccess is how long a mark is not looked at again while the World does not show it yet.
+	// afterSuccess is how long a mark is not checked again while the World does not show it yet.
 	afterSuccess = 2 * time.Second
 
 	callTimeout   = 10 * time.Second
@@ -92,8 +93,8 @@ func New(host service.Host, deps Deps) *Service {
 // Name implements service.Service.
 func (s *Service) Name() string { return ledger.ServiceDisruptor }
 
-// Step implements service.Service. Recorded commands go on whatever the World's age; only new decisions need
-// a fresh one.
+// Step implements service.Service. Recorded commands continue whatever the World's age; only new decisions
+// need a fresh one.
 func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	if err := s.drive(); err != nil {
 		return 0, err
@@ -113,10 +114,10 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	return s.start(ctx)
 }
 
-// start plans new commands, one after the other, until nothing more may be taken.
+// start plans new commands, pass after pass, until nothing more may be taken.
 func (s *Service) start(ctx context.Context) (time.Duration, error) {
-	for range commandsMax {
-		decided, err := s.startOne(ctx)
+	for range passesMax {
+		decided, err := s.startPass(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -127,45 +128,63 @@ func (s *Service) start(ctx context.Context) (time.Duration, error) {
 	return s.wake(), nil
 }
 
-// startOne plans until a plan is appended, there is none, or too many were lost.
-func (s *Service) startOne(ctx context.Context) (decided bool, err error) {
+// startPass plans until a plan is appended, there is none, or too many were lost.
+func (s *Service) startPass(ctx context.Context) (decided bool, err error) {
 	for range lostMax {
 		p, err := s.plan()
 		if err != nil || p.skipped {
 			return false, err
 		}
-		if p.decision == nil {
-			s.nothing(p)
-			return false, nil
-		}
-		rec, err := s.host.Decide(ctx, p.basis, *p.decision)
-		if errors.Is(err, store.ErrConflict) {
+		appended, err := s.append(ctx, p)
+		switch {
+		case err != nil && appended == 0 && errors.Is(err, store.ErrConflict):
 			continue
-		}
-		if err != nil {
+		case err != nil && !errors.Is(err, store.ErrConflict):
 			return false, fmt.Errorf("start command: %w", err)
-		}
-		if rec.Seq == 0 { // a shadow decision that was recorded before
+		case appended == 0: // nothing, or shadow decisions that were recorded before
 			s.nothing(p)
 			return false, nil
 		}
-		s.started(rec, p.decision)
-		return s.host.Mode() == ledger.ModeActive && p.idle.took < planEvery, nil // what was started goes on before another long search
+		return s.host.Mode() == ledger.ModeActive && p.idle.took < planEvery, nil // what was started continues before another long search
 	}
 	s.logger.Info().Msg("command dropped for this pass: others were faster")
 	return false, nil
+}
+
+// append records the commands of a pass, as long as nothing but they has changed what they rely on, and as
+// long as nobody stops it. It returns how many were new.
+func (s *Service) append(ctx context.Context, p planned) (n int, err error) {
+	advanced := map[string]uint64{}
+	for _, d := range p.decisions {
+		if n > 0 && s.stopped() {
+			break
+		}
+		rec, err := s.host.Decide(ctx, p.basis, *disrupt.After(d, advanced))
+		if err != nil {
+			return n, err
+		}
+		if rec.Seq == 0 { // a shadow decision that was recorded before
+			continue
+		}
+		n++
+		for _, a := range d.Advances {
+			advanced[a] = rec.Seq
+		}
+		s.started(rec, d)
+	}
+	return n, nil
 }
 
 // planned is the outcome of one look at a Snapshot.
 type planned struct {
 	// skipped: nothing may be started, or nothing can have changed.
 	skipped bool
-	// whole: consolidation was looked at too.
-	whole    bool
-	decision *planner.Decision
-	report   disrupt.Report
-	basis    planner.Basis
-	idle     idle
+	// whole: consolidation was considered too.
+	whole     bool
+	decisions []*planner.Decision
+	report    disrupt.Report
+	basis     planner.Basis
+	idle      idle
 }
 
 // idle is when a plan last decided nothing, on what, how long it took, and when time alone may change that.
@@ -182,15 +201,8 @@ func (s *Service) plan() (p planned, err error) {
 		if p.skipped {
 			return nil
 		}
-		began := s.host.Now()
-		if p.whole {
-			p.decision, p.report = disrupt.Plan(snap)
-		} else {
-			p.decision, p.report = disrupt.PlanPrompt(snap)
-		}
+		took := s.evaluate(snap, &p)
 		s.tellBlocked(p.report)
-		took := s.host.Now().Sub(began)
-		s.metrics.evaluated(took, p.report)
 		p.basis = snap.Basis()
 		p.idle = idle{at: snap.Now, wake: p.report.WakeAt, took: took, seq: snap.Ledger.Seq(), revision: snap.World.Revision()}
 		return nil
@@ -198,7 +210,31 @@ func (s *Service) plan() (p planned, err error) {
 	return p, err
 }
 
-// nothing notes that a plan decided nothing. A whole plan stands for a prompt one, of which only the time it takes is kept.
+// evaluate plans, and measures each method; the look at all nodes counts for the first.
+func (s *Service) evaluate(snap *planner.Snapshot, p *planned) time.Duration {
+	began := s.host.Now()
+	begin := disrupt.NewPromptPass
+	if p.whole {
+		begin = disrupt.NewPass
+	}
+	pass, from := begin(snap), began
+	for {
+		name, list := pass.Next()
+		if name == "" {
+			break
+		}
+		p.decisions = list
+		now := s.host.Now()
+		s.metrics.tried(name, now.Sub(from))
+		from = now
+	}
+	p.report = pass.Report()
+	s.metrics.evaluated(p.report)
+	return s.host.Now().Sub(began)
+}
+
+// nothing notes that a plan decided nothing. A whole plan stands for a prompt one, of which only the time it
+// takes is kept.
 func (s *Service) nothing(p planned) {
 	if !p.whole {
 		s.prompt = p.idle
@@ -210,7 +246,7 @@ func (s *Service) nothing(p planned) {
 // stopped reports that an operator has stopped voluntary disruption, or may have.
 func (s *Service) stopped() bool { return s.host.Stop() != ledger.StopNone }
 
-// unlessStopped is asked right before each act of a command.
+// unlessStopped is called right before each act of a command.
 func (s *Service) unlessStopped(what string) error {
 	if s.stopped() {
 		return fmt.Errorf("%s: %w", what, service.ErrStopped)
@@ -234,6 +270,7 @@ func (s *Service) started(rec store.Record, d *planner.Decision) {
 		return
 	}
 	s.metrics.decided(started)
+	s.tellConsolidation(started, d.Explanation)
 	nodes := make([]string, 0, len(started.Candidates))
 	pods := 0
 	for _, c := range started.Candidates {
@@ -246,7 +283,7 @@ func (s *Service) started(rec store.Record, d *planner.Decision) {
 		Msg("disrupting node(s)")
 }
 
-// wake returns how long nothing can change by time alone.
+// wake returns how long time alone can change nothing.
 func (s *Service) wake() time.Duration {
 	next := idleMax
 	for _, i := range []*idle{&s.searched, &s.prompt} {

@@ -129,7 +129,8 @@ func TestACommandIsResumedFromTheLog(t *testing.T) {
 	})
 }
 
-// A replacement that vanishes ends its command: the nodes it was to replace are free again, and it is not repeated for ever.
+// A replacement that vanishes ends its command: the nodes it was to replace are free again, and it is not
+// repeated for ever.
 func TestACommandWhoseReplacementVanishesIsRolledBack(t *testing.T) {
 	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
 		r.Kube.Put(plannertest.Pod("busy", plannertest.On("empty")))
@@ -374,7 +375,8 @@ func TestABudgetHoldsInEveryInterleaving(t *testing.T) {
 	})
 }
 
-// A node with pods that fit elsewhere is marked, confirmed and deleted; its pods are not planned for a second time.
+// A node with pods that fit elsewhere is marked, confirmed and deleted; its pods are not planned for a second
+// time.
 func TestANodeWhosePodsFitElsewhereGoes(t *testing.T) {
 	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
 		r.See(plannertest.Pool("general", func(p *karpv1.NodePool) {
@@ -474,7 +476,8 @@ func TestPoliciesAreToldTheirStatus(t *testing.T) {
 	})
 }
 
-// A command that a policy wants approved waits, is carried out once it is, and is told to whoever looks at the node.
+// A command that a policy wants approved waits, is carried out once it is, and is told to whoever looks at
+// the node.
 func TestACommandWaitsForApproval(t *testing.T) {
 	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
 		r.Kube.Put(plannertest.Policy("ask", `{approval: {}}`))

@@ -18,17 +18,17 @@ import (
 	"millwright/services/internal/service"
 )
 
-// stale is a node that is marked although nothing takes it away.
+// stale is a node that is marked although nothing removes it.
 type stale struct {
 	node, claim       string
 	nodeUID, claimUID types.UID
-	// nodeVersion is the resourceVersion of the Node that was looked at.
+	// nodeVersion is the resourceVersion of the Node that was checked.
 	nodeVersion string
 	tainted     bool
 }
 
-// takeBack removes taint and condition from nodes that no command, deletion or drain accounts for: of a command that
-// was rolled back, or of one that another autoscaler left behind.
+// takeBack removes taint and condition from nodes that no command, deletion or drain accounts for: of a
+// command that was rolled back, or of one that another autoscaler left behind.
 func (s *Service) takeBack() error {
 	var list []stale
 	err := s.host.Snapshot(service.ForDisruption, func(snap *planner.Snapshot) error {
@@ -53,7 +53,7 @@ func (s *Service) takeBack() error {
 	return err
 }
 
-// anyMark reports that some node bears a mark, rightly or not.
+// anyMark reports that some node has a mark, rightly or not.
 func anyMark(snap *planner.Snapshot) bool {
 	return slices.ContainsFunc(snap.World.NodeClaims(), func(c *karpv1.NodeClaim) bool {
 		return condition.Get(c.Status.Conditions, karpv1.ConditionTypeDisruptionReason) != nil
@@ -72,7 +72,7 @@ func staleMark(snap *planner.Snapshot, n *planner.StateNode) (stale, bool) {
 	return x, tainted || condition != nil
 }
 
-// unmark looks at both objects again before it changes them.
+// unmark checks both objects again before it changes them.
 func (s *Service) unmark(x stale) {
 	s.startEffect("taint/"+x.node, "unmark "+x.node+" at "+x.nodeVersion, callTimeout, func(ctx context.Context) error {
 		claim, err := s.kube.GetNodeClaim(ctx, x.claim)
@@ -83,8 +83,8 @@ func (s *Service) unmark(x stale) {
 	})
 }
 
-// untaint takes the mark off the Node that was looked at only: a later one may bear the mark of a later command, which
-// this process, if it leads no more, does not know of.
+// untaint removes the mark only from the Node in the state that was checked: a later state may carry the mark
+// of a later command, which this process, if it no longer leads, does not know of.
 func (s *Service) untaint(ctx context.Context, x stale) error {
 	node, err := s.kube.Node(ctx, x.node)
 	if err != nil || node.UID != x.nodeUID || node.ResourceVersion != x.nodeVersion || node.DeletionTimestamp != nil {

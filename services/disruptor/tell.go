@@ -17,7 +17,7 @@ const (
 	poolBlockedFor      = time.Minute
 )
 
-// tellBlocked publishes why nodes and NodePools can't be disrupted.
+// tellBlocked publishes why nodes and NodePools cannot be disrupted.
 func (s *Service) tellBlocked(r disrupt.Report) {
 	for _, n := range r.Nodes {
 		if n.Blocked == nil || n.Blocked.EventReason == "" || n.Blocked.Message == "" {

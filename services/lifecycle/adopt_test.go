@@ -83,7 +83,8 @@ func TestAnInheritedClaimThatIsDeletedLeaksNoInstance(t *testing.T) {
 	}
 }
 
-// The search goes on after a restart, and a claim is never launched although the flag that allowed the adoption is gone.
+// The search goes on after a restart, and a claim is never launched although the flag that allowed the
+// adoption is gone.
 func TestAnInheritedClaimSurvivesRestarts(t *testing.T) {
 	for _, f := range []fault{crashBefore, crashAfter, errorBefore, loseAnswer} {
 		for at := 1; at <= 12; at++ {
@@ -98,7 +99,8 @@ func TestAnInheritedClaimSurvivesRestarts(t *testing.T) {
 	}
 }
 
-// A step between what a scan learned and whether its breaker holds would doom everything at once: they come together.
+// A step between what a scan learned and whether its breaker holds would doom everything at once: they come
+// together.
 func TestTheBreakerComesWithTheFactsItHolds(t *testing.T) {
 	r := newRig(t)
 	for range 8 {

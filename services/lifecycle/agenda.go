@@ -20,8 +20,9 @@ const (
 	fullEvery = 30 * time.Second
 )
 
-// agenda says which claims are to be looked at: those of which something was heard, and those whose time has come. A settled
-// cluster costs nothing but what changes in it. Whatever it does not hear of is found at the latest with the next full look.
+// agenda says which claims are to be looked at: those of which something was heard, and those whose time has
+// come. A settled cluster costs nothing but what changes in it. Whatever it does not hear of is found at the
+// latest with the next full look.
 type agenda struct {
 	mu    sync.Mutex
 	heard map[string]bool
@@ -172,7 +173,8 @@ func differing[T any](was, now []*T, key func(*T) string, hear func(*T)) {
 	}
 }
 
-// poolsOrClassesChanged reports that what claims ask of NodePools or NodeClasses has changed. It completes now.
+// poolsOrClassesChanged reports that what claims ask of NodePools or NodeClasses has changed. It completes
+// now.
 func (s *Service) poolsOrClassesChanged(changes []kube.Change, complete bool, now *seen) bool {
 	was := s.agenda.seen
 	touched := !complete || was.pools == nil || slices.ContainsFunc(changes, func(c kube.Change) bool {

@@ -35,7 +35,8 @@ func readyClaims(r *rig, n int, expireAfter time.Duration) {
 	}
 }
 
-// One clock that is wrong, or one record that was written by one, ends nothing: everything here is healthy for 720 hours to come.
+// One clock that is wrong, or one record that was written by one, ends nothing: everything here is healthy
+// for 720 hours to come.
 func TestOneClockEndsNothing(t *testing.T) {
 	for name, wrong := range map[string]func(r *rig){
 		"the clock is a month ahead of the heartbeats": func(r *rig) { r.noHeartbeats = true; r.now = r.now.Add(month) },

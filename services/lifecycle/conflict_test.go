@@ -17,7 +17,8 @@ type past struct {
 	nodes  map[string]*corev1.Node
 }
 
-// lag makes the cache show NodeClaims and Nodes as they were so long ago; the API server itself answers from the present.
+// lag makes the cache show NodeClaims and Nodes as they were so long ago; the API server itself answers from
+// the present.
 func (k *fakeKube) lag(d time.Duration) {
 	k.behind = d
 	k.remember()
@@ -44,7 +45,8 @@ func (k *fakeKube) shown() (map[string]*karpv1.NodeClaim, map[string]*corev1.Nod
 	return shown.claims, shown.nodes
 }
 
-// deletion deletes n claims whose cache lags behind, and returns the calls that wrote and those of them that were refused.
+// deletion deletes n claims whose cache lags behind, and returns the calls that wrote and those of them that
+// were refused.
 func deletion(t *testing.T, n int, behind time.Duration) (writes, refused int) {
 	r := newRig(t)
 	var names []string

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	bufferv1beta1 "millwright/api/autoscaling/v1beta1"
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
@@ -56,6 +57,8 @@ type Kube interface {
 	UpdateNodePool(ctx context.Context, before, after *karpv1.NodePool) (*karpv1.NodePool, error)
 	UpdateNodePoolStatus(ctx context.Context, before, after *karpv1.NodePool) (*karpv1.NodePool, error)
 	UpdateNodeOverlayStatus(ctx context.Context, before, after *karpv1alpha1.NodeOverlay) (*karpv1alpha1.NodeOverlay, error)
+	UpdateBufferStatus(ctx context.Context, before, after *bufferv1beta1.CapacityBuffer) (*bufferv1beta1.CapacityBuffer, error)
+	InstallBufferCRD(ctx context.Context) error
 	UpdateNodeClass(ctx context.Context, before, after *awsv1.EC2NodeClass) (*awsv1.EC2NodeClass, error)
 	UpdateNodeClassStatus(ctx context.Context, before, after *awsv1.EC2NodeClass) (*awsv1.EC2NodeClass, error)
 }
@@ -83,6 +86,8 @@ type Deps struct {
 	// Templates and Profiles may be nil: then nobody tidies them up.
 	Templates garbage.Templates
 	Profiles  garbage.Profiles
+	// Boots may be nil: then nobody asks why a Node does not come.
+	Boots claims.Boots
 	// Hasher of EC2NodeClasses; the same as that of Classes.
 	Hasher nodeclass.Hasher
 	Logger zerolog.Logger

@@ -11,12 +11,12 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/nodepool"
 	"millwright/services/lifecycle/nodeclass"
-	"millwright/services/lifecycle/status"
 )
 
-// TestExamplesAreValid: nothing in deploy/examples is refused by what is checked beyond the schema, every pool has its
-// class beside it, and each file begins with what it does.
+// TestExamplesAreValid: nothing in deploy/examples is refused by what is checked beyond the schema, every
+// pool has its class beside it, and each file begins with what it does.
 func TestExamplesAreValid(t *testing.T) {
 	files, err := filepath.Glob("../../deploy/examples/*.yaml")
 	if err != nil || len(files) < 15 {
@@ -37,7 +37,7 @@ func TestExamplesAreValid(t *testing.T) {
 				case bytes.Contains(doc, []byte("kind: NodePool\n")):
 					p := &karpv1.NodePool{}
 					read(t, doc, p)
-					if err := status.ValidateNodePool(p); err != nil {
+					if err := nodepool.Validate(p); err != nil {
 						t.Error(err)
 					}
 					pools[p.Name] = p.Spec.Template.Spec.NodeClassRef.Name

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apitypes "k8s.io/apimachinery/pkg/types"
 
+	bufferv1beta1 "millwright/api/autoscaling/v1beta1"
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
@@ -327,6 +328,12 @@ func (k *fakeKube) UpdateNodeClass(_ context.Context, before, after *awsv1.EC2No
 	k.put(&k.classes, o)
 	return o, nil
 }
+
+func (k *fakeKube) UpdateBufferStatus(context.Context, *bufferv1beta1.CapacityBuffer, *bufferv1beta1.CapacityBuffer) (*bufferv1beta1.CapacityBuffer, error) {
+	return nil, fmt.Errorf("there are no CapacityBuffers here")
+}
+
+func (k *fakeKube) InstallBufferCRD(context.Context) error { return nil }
 
 func (k *fakeKube) UpdateNodeOverlayStatus(context.Context, *karpv1alpha1.NodeOverlay, *karpv1alpha1.NodeOverlay) (*karpv1alpha1.NodeOverlay, error) {
 	return nil, fmt.Errorf("there are no NodeOverlays here")

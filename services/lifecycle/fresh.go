@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	bufferv1beta1 "millwright/api/autoscaling/v1beta1"
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
@@ -18,8 +19,9 @@ import (
 	"millwright/services/lifecycle/recent"
 )
 
-// freshKube remembers what the API server answers, for the cache lags behind, and sends no write that starts from a
-// version known to be outdated: that is a conflict already, and would be one again until the cache has caught up.
+// freshKube remembers what the API server answers, for the cache lags behind, and sends no write that starts
+// from a version known to be outdated: that is a conflict already, and would be one again until the cache has
+// caught up.
 type freshKube struct {
 	Kube
 	claims   *recent.Objects[*karpv1.NodeClaim]
@@ -82,7 +84,8 @@ func (k freshKube) UpdateNode(ctx context.Context, before, after *corev1.Node) (
 	return n, err
 }
 
-// DeleteNode looks at what is left of the Node: the cache may go on showing it for long as if nobody had asked.
+// DeleteNode looks at what is left of the Node: the cache may go on showing it for long as if nobody had
+// asked.
 func (k freshKube) DeleteNode(ctx context.Context, name string, uid types.UID) error {
 	err := k.Kube.DeleteNode(ctx, name, uid)
 	if err == nil {
@@ -108,6 +111,10 @@ func (k freshKube) UpdateNodePoolStatus(ctx context.Context, before, after *karp
 
 func (k freshKube) UpdateNodeOverlayStatus(ctx context.Context, before, after *karpv1alpha1.NodeOverlay) (*karpv1alpha1.NodeOverlay, error) {
 	return update(ctx, k, before, after, k.Kube.UpdateNodeOverlayStatus)
+}
+
+func (k freshKube) UpdateBufferStatus(ctx context.Context, before, after *bufferv1beta1.CapacityBuffer) (*bufferv1beta1.CapacityBuffer, error) {
+	return update(ctx, k, before, after, k.Kube.UpdateBufferStatus)
 }
 
 func (k freshKube) UpdateNodeClass(ctx context.Context, before, after *awsv1.EC2NodeClass) (*awsv1.EC2NodeClass, error) {

@@ -15,8 +15,8 @@ import (
 	"millwright/services/lifecycle/garbage"
 )
 
-// An attempt may launch long after it was recorded, when its request is sent again. How long EC2 must have known the instance is counted
-// from there, by the leader that sent it and by the next.
+// An attempt may launch long after it was recorded, when its request is sent again. How long EC2 must have
+// known the instance is counted from there, by the leader that sent it and by the next.
 func TestAnInstanceThatWasLaunchedLateIsNotTakenForGone(t *testing.T) {
 	for name, restarts := range map[string]bool{"one leader": false, "two": true} {
 		t.Run(name, func(t *testing.T) {
@@ -46,8 +46,8 @@ func TestAnInstanceThatWasLaunchedLateIsNotTakenForGone(t *testing.T) {
 	}
 }
 
-// Pods come to a Node as soon as its registration is written. Until the cache shows what came of that write, its NodeClaim is not taken
-// for one that never had a Node in use.
+// Pods come to a Node as soon as its registration is written. Until the cache shows what came of that write,
+// its NodeClaim is not taken for one that never had a Node in use.
 func TestANodeThatHasJustRegisteredIsDrained(t *testing.T) {
 	for name, lost := range map[string]bool{"the write is answered": false, "the answer is lost": true} {
 		t.Run(name, func(t *testing.T) {
@@ -90,8 +90,8 @@ func TestANodeThatHasJustRegisteredIsDrained(t *testing.T) {
 	}
 }
 
-// The slow write of a deposed leader can register a Node whose claim its successor has just closed. What protects the pods that come to it
-// does not hold it for ever: its machine is gone.
+// The slow write of a deposed leader can register a Node whose claim its successor has just closed. What
+// protects the pods that come to it does not hold it for ever: its machine is gone.
 func TestANodeThatRegistersAfterItsClaimIsClosedIsLetGo(t *testing.T) {
 	r := newRig(t)
 	name := r.plan()
@@ -110,7 +110,8 @@ func TestANodeThatRegistersAfterItsClaimIsClosedIsLetGo(t *testing.T) {
 	}
 }
 
-// A Node can register while the log is away and be gone when it is back: the record of its registration is never made then.
+// A Node can register while the log is away and be gone when it is back: the record of its registration is
+// never made then.
 func TestAClaimWhoseNodeVanishedBeforeItWasRecordedIsReplaced(t *testing.T) {
 	r := newRig(t)
 	name := r.plan()

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,11 +16,13 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
-	"millwright/planner/claim"
+	"millwright/planner/drift"
 	"millwright/planner/ledger"
+	"millwright/planner/nodepool"
 	"millwright/services/lifecycle/garbage"
 	"millwright/services/lifecycle/nodeclass"
 	"millwright/services/lifecycle/status"
+	"millwright/store/audit"
 )
 
 // shown is a condition of a NodeClaim as status/reason/message; "" if it is not there.
@@ -40,7 +43,8 @@ func (r *rig) soon(name, kind, want string) {
 	r.run(fmt.Sprintf("%s of %s is %q", kind, name, want), func() bool { return r.shown(name, kind) == want })
 }
 
-// stays demands that the condition is shown so, second by second, until EC2 and every claim were looked at twice again.
+// stays demands that the condition is shown so, second by second, until EC2 and every claim were looked at
+// twice again.
 func (r *rig) stays(name, kind, want string) {
 	r.t.Helper()
 	end, scans, last := r.now.Add(2*max(garbage.ScanEvery, fullEvery)+status.MarksEvery), 0, r.svc.found.Scanned()
@@ -123,7 +127,7 @@ func drifting(t *testing.T) (*rig, string) {
 	name := r.plan()
 	r.run("node ready", r.ready(name))
 	r.ec2.instances["i-0001"].SubnetID, r.ec2.instances["i-0001"].SecurityGroupIDs = "subnet-a", []string{"sg-a", "sg-b"}
-	r.annotate(name, claim.PoolAnnotations(r.kube.pools["default"]))
+	r.annotate(name, nodepool.HashAnnotations(r.kube.pools["default"]))
 	r.wait(2 * garbage.ScanEvery)
 	return r, name
 }
@@ -262,6 +266,79 @@ func TestAnEditWhileNobodyRanIsDriftUnderOurOwnHashVersion(t *testing.T) {
 	r.soon(name, "Drifted", "True/NodeClassDrift/NodeClassDrift")
 }
 
+// judged are the verdicts on record, each as claim: reason, after they were derived again from their own
+// facts.
+func (r *rig) judged() (verdicts []string) {
+	r.t.Helper()
+	records, err := r.log.Read(r.t.Context(), 1, 10_000)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, rec := range records {
+		if ledger.Kind(rec.Kind) != ledger.KindDriftJudged {
+			continue
+		}
+		e, err := audit.Decode(rec)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		p := e.Payload.(*ledger.DriftJudged)
+		if _, err := drift.Replay(p); err != nil {
+			r.t.Errorf("record %d does not replay: %v", rec.Seq, err)
+		}
+		for _, c := range p.Claims {
+			verdicts = append(verdicts, c.Claim+": "+c.Reason)
+		}
+	}
+	return verdicts
+}
+
+func TestAVerdictIsRecordedWithItsFactsBeforeItIsTold(t *testing.T) {
+	r, name := drifting(t)
+	if got := r.judged(); len(got) > 0 {
+		t.Fatalf("recorded of a claim that never drifted: %v", got)
+	}
+	r.recorded = map[ledger.Kind]func(){ledger.KindDriftJudged: func() {
+		if got := r.shown(name, "Drifted"); got != "" && len(r.judged()) == 1 {
+			t.Errorf("Drifted is %s before that is recorded", got)
+		}
+	}}
+	image := func(id string) func(*awsv1.EC2NodeClass) {
+		return func(nc *awsv1.EC2NodeClass) { nc.Status.AMIs[1].ID = id }
+	}
+	r.resolve(image("ami-2"))
+	r.soon(name, "Drifted", "True/AMIDrift/AMIDrift")
+	r.stays(name, "Drifted", "True/AMIDrift/AMIDrift")
+	want := []string{name + ": AMIDrift"}
+	if got := r.judged(); !slices.Equal(got, want) {
+		t.Fatalf("recorded %v, want %v", got, want)
+	}
+	r.restart() // nothing says that the log has the facts
+	r.stays(name, "Drifted", "True/AMIDrift/AMIDrift")
+	r.resolve(image("ami-1"))
+	r.soon(name, "Drifted", "")
+	r.stays(name, "Drifted", "")
+	want = append(want, name+": AMIDrift", name+": ")
+	if got := r.judged(); !slices.Equal(got, want) {
+		t.Fatalf("recorded %v, want %v", got, want)
+	}
+}
+
+func TestAVerdictThatCannotBeRecordedIsNotTold(t *testing.T) {
+	r, name := drifting(t)
+	r.logAway = true
+	r.resolve(func(nc *awsv1.EC2NodeClass) { nc.Status.AMIs[1].ID = "ami-2" })
+	r.wait(30 * time.Second)
+	if got := r.shown(name, "Drifted"); got != "" {
+		t.Fatalf("Drifted is %s, and nothing says why", got)
+	}
+	r.logAway = false
+	r.soon(name, "Drifted", "True/AMIDrift/AMIDrift")
+	if got := r.judged(); len(got) != 1 {
+		t.Errorf("recorded %v", got)
+	}
+}
+
 func TestWhatIsNotLaunchedHasNoMarks(t *testing.T) {
 	r := newRig(t)
 	r.change("default", func(p *karpv1.NodePool) { p.Spec.Disruption.ConsolidateAfter = karpv1.NewDuration(0) })
@@ -269,7 +346,7 @@ func TestWhatIsNotLaunchedHasNoMarks(t *testing.T) {
 	name := r.plan()
 	r.soon(name, "Launched", "Unknown/NodeClassReadinessUnknown/NodeClass is in Ready=Unknown")
 	o := r.kube.claims[name].DeepCopy()
-	o.Annotations = merged(o.Annotations, map[string]string{karpv1.NodePoolHashAnnotationKey: "1", karpv1.NodePoolHashVersionAnnotationKey: claim.PoolHashVersion})
+	o.Annotations = merged(o.Annotations, map[string]string{karpv1.NodePoolHashAnnotationKey: "1", karpv1.NodePoolHashVersionAnnotationKey: nodepool.HashVersion})
 	o.Status.Conditions = append(o.Status.Conditions, metav1.Condition{Type: "Drifted", Status: "True", Reason: "AMIDrift", Message: "AMIDrift"})
 	r.kube.put(&r.kube.claims, o)
 	r.soon(name, "Drifted", "")
@@ -290,7 +367,7 @@ func TestMarksOfManyClaimsAreWrittenInTurn(t *testing.T) {
 	r.wait(5 * time.Second)
 	r.change("default", func(p *karpv1.NodePool) { p.Spec.Template.Labels = map[string]string{"team": "red"} })
 	for _, name := range names {
-		r.annotate(name, map[string]string{karpv1.NodePoolHashAnnotationKey: "1", karpv1.NodePoolHashVersionAnnotationKey: claim.PoolHashVersion})
+		r.annotate(name, map[string]string{karpv1.NodePoolHashAnnotationKey: "1", karpv1.NodePoolHashVersionAnnotationKey: nodepool.HashVersion})
 	}
 	writes := func() int { return strings.Count(strings.Join(r.trail, " "), "update nodeclaim status") }
 	written, most := writes(), 0
@@ -306,5 +383,8 @@ func TestMarksOfManyClaimsAreWrittenInTurn(t *testing.T) {
 	})
 	if most > status.MarksMax {
 		t.Errorf("%d status writes within a second", most)
+	}
+	if got := r.judged(); len(got) != n || r.count(ledger.KindDriftJudged) > 2*n/status.MarksMax {
+		t.Errorf("%d verdicts in %d records", len(got), r.count(ledger.KindDriftJudged))
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
-	"millwright/planner/claim"
+	"millwright/planner/nodepool"
 	"millwright/services/lifecycle/nodeclass"
 )
 
@@ -100,6 +100,30 @@ func TestUnreadablePool(t *testing.T) {
 	}
 	if p.Annotations[karpv1.NodePoolHashAnnotationKey] != before.Annotations[karpv1.NodePoolHashAnnotationKey] {
 		t.Error("the hash of nothing was written")
+	}
+}
+
+// A budget that can't be read is reported, and keeps nobody from making nodes; with another fault beside it
+// the NodePool is not ready. The rules: api §1.6.
+func TestABudgetThatCannotBeReadLeavesTheNodePoolReady(t *testing.T) {
+	r := newRig(t)
+	r.wait(3 * time.Second)
+	cron := "whenever it suits"
+	r.change("default", func(p *karpv1.NodePool) {
+		p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "1", Schedule: &cron, Duration: &metav1.Duration{Duration: time.Hour}}}
+	})
+	conditions := func() []metav1.Condition { return r.kube.pools["default"].Status.Conditions }
+	c := condition.Get(conditions(), karpv1.ConditionTypeValidationSucceeded)
+	if c.Status != "False" || !strings.Contains(c.Message, "disruption.budgets[0].schedule") || !condition.IsTrue(conditions(), "Ready") {
+		t.Errorf("with a bad budget: %+v", conditions())
+	}
+	r.change("default", func(p *karpv1.NodePool) { p.Spec.Template.Labels = map[string]string{"karpenter.sh/nodepool": "x"} })
+	if condition.IsTrue(conditions(), "Ready") {
+		t.Errorf("with a bad label too: %+v", conditions())
+	}
+	r.change("default", func(p *karpv1.NodePool) { p.Spec.Template.Labels, p.Spec.Disruption.Budgets = nil, nil })
+	if !condition.IsTrue(conditions(), karpv1.ConditionTypeValidationSucceeded) || !condition.IsTrue(conditions(), "Ready") {
+		t.Errorf("when all is well again: %+v", conditions())
 	}
 }
 
@@ -192,7 +216,7 @@ func TestHashAndValidationFollowTheNodePool(t *testing.T) {
 	if c := condition.Get(p.Status.Conditions, karpv1.ConditionTypeValidationSucceeded); c.Status != metav1.ConditionFalse {
 		t.Errorf("after a bad label: %+v", c)
 	}
-	if got, want := p.Annotations[karpv1.NodePoolHashAnnotationKey], claim.PoolHash(p); got != want || got == before {
+	if got, want := p.Annotations[karpv1.NodePoolHashAnnotationKey], nodepool.Hash(p); got != want || got == before {
 		t.Errorf("hash is %s, of the new labels %s", got, want)
 	}
 }

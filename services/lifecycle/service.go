@@ -31,6 +31,8 @@ type Service struct {
 	claims  *claims.Stepper
 	garbage *garbage.Collector
 	breaker *garbage.Breaker
+	// interruptions are the messages about instances.
+	interruptions *interruptions
 	// started is the time of the first step.
 	started time.Time
 	// agenda says which claims a step looks at; wake is when the last one wanted the next.
@@ -50,7 +52,7 @@ func New(host service.Host, deps Deps) *Service {
 	objects, nodes, outdated := recent.NewObjects[*karpv1.NodeClaim](), recent.NewObjects[*corev1.Node](), recent.NewOutdated()
 	deps.Kube, deps.EC2 = freshKube{stoppedKube{deps.Kube, host}, objects, nodes, outdated, host.Now}, stoppedEC2{deps.EC2, host}
 	alarms := garbage.NewAlarms(host, deps.Logger, deps.Registerer)
-	s := &Service{host: host, deps: deps, agenda: newAgenda(), effects: e, found: found, registrations: registrations, breaker: garbage.NewBreaker(host, alarms)}
+	s := &Service{host: host, deps: deps, interruptions: &interruptions{}, agenda: newAgenda(), effects: e, found: found, registrations: registrations, breaker: garbage.NewBreaker(host, alarms)}
 	s.garbage = garbage.New(host, e, alarms, found, garbage.Deps{
 		Cluster: deps.Cluster, Cache: deps.Cache, Kube: deps.Kube, EC2: deps.EC2, Templates: deps.Templates, Profiles: deps.Profiles,
 		Listener: listener{s}, Logger: deps.Logger, Registerer: deps.Registerer, Claims: objects, Nodes: nodes, Outdated: outdated,
@@ -61,7 +63,7 @@ func New(host service.Host, deps Deps) *Service {
 	})
 	s.claims = claims.New(host, e, claims.Deps{
 		Cluster: deps.Cluster, Cache: deps.Cache, Kube: deps.Kube, EC2: deps.EC2, Launcher: deps.Launcher, TemplatesScarce: s.garbage.TemplatesScarce,
-		Findings: found, Breaker: s.breaker, Registrations: registrations, Agenda: s.agenda, Hasher: deps.Hasher,
+		Boots: deps.Boots, Findings: found, Interruptions: s.interruptions, Breaker: s.breaker, Registrations: registrations, Agenda: s.agenda, Hasher: deps.Hasher,
 		Logger: deps.Logger, Registerer: deps.Registerer, Claims: objects, Nodes: nodes, Outdated: outdated,
 	})
 	return s
@@ -70,7 +72,8 @@ func New(host service.Host, deps Deps) *Service {
 // Name is the service's name in records.
 func (s *Service) Name() string { return ledger.ServiceLifecycle }
 
-// Step brings every claim one move further and starts what is due: the scan, the poll, NodePools, NodeClasses.
+// Step brings every claim one move further and starts what is due: the scan, the poll, NodePools,
+// NodeClasses.
 func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	now := s.host.Now()
 	if s.started.IsZero() {
@@ -82,6 +85,7 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 		return time.Second, nil
 	}
 	s.breaker.See(now)
+	s.hearInterruptions(now)
 	view, err := s.view()
 	if err != nil {
 		return 0, err
@@ -90,15 +94,15 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 		return s.wake.Sub(now), nil // only the World moved, which decides nothing that cannot wait a moment
 	}
 	s.listen(view)
-	s.status.StepMarks(now)
+	marked := s.status.StepMarks(ctx, now)
 	names, err := s.todo(now)
 	if err != nil {
 		return 0, err
 	}
-	errs := s.stepClaims(ctx, now, names)
+	errs := append(s.stepClaims(ctx, now, names), marked)
 	s.wake = effects.Earliest(now.Add(idleMax), s.agenda.wakes.next())
 	for _, part := range []func(time.Time) time.Time{
-		s.garbage.StepScan, s.garbage.StepPoll, s.garbage.StepNodes, s.status.StepPools, s.status.StepClasses, s.status.StepOverlays, s.garbage.StepTidy,
+		s.garbage.StepScan, s.garbage.StepPoll, s.garbage.StepNodes, s.status.StepPools, s.status.StepClasses, s.status.StepOverlays, s.status.StepBuffers, s.garbage.StepTidy,
 	} {
 		s.wake = effects.Earliest(s.wake, part(now))
 	}
@@ -143,7 +147,7 @@ func (l listener) HearOf(instances ...string) { l.agenda.hearOf(instances...) }
 
 func (l listener) Prune(p garbage.Present, now time.Time) {
 	l.claims.Prune(p.Names, p.Claims, p.ClassesInUse, now)
-	l.status.Prune(p.Pools, p.Classes)
+	l.status.Prune(p.Pools, p.Classes, p.Claims)
 }
 
 func (l listener) ReleaseNode(ctx context.Context, n *corev1.Node) error {

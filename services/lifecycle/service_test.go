@@ -20,6 +20,7 @@ import (
 	"millwright/planner/catalog"
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
+	"millwright/planner/nodepool"
 	"millwright/planner/resource"
 	"millwright/services/lifecycle/garbage"
 	"millwright/services/lifecycle/launch"
@@ -241,8 +242,8 @@ func actOf(t *testing.T, like *rig, name string) int {
 	return 0
 }
 
-// A NodeClaim launches at most one instance: one that ended before its launch was recorded ends the claim, and its
-// pods get another.
+// A NodeClaim launches at most one instance: one that ended before its launch was recorded ends the claim,
+// and its pods get another.
 func TestATerminatedInstanceInTheAnswerEndsTheClaim(t *testing.T) {
 	r := newRig(t)
 	name := r.plan()
@@ -365,7 +366,8 @@ func TestKubectlDeleteNode(t *testing.T) {
 	}
 }
 
-// A Node without our finalizer goes at once when it is deleted, and a kubelet that runs does not register it again.
+// A Node without our finalizer goes at once when it is deleted, and a kubelet that runs does not register it
+// again.
 func TestAClaimWhoseNodeVanishedIsReplaced(t *testing.T) {
 	r := newRig(t)
 	name := r.plan()
@@ -636,7 +638,7 @@ func TestNodePoolStatus(t *testing.T) {
 	r.run("node ready", r.ready(name))
 	r.wait(3 * time.Second)
 	p := r.kube.pools["default"]
-	if p.Annotations[karpv1.NodePoolHashAnnotationKey] != claim.PoolHash(p) {
+	if p.Annotations[karpv1.NodePoolHashAnnotationKey] != nodepool.Hash(p) {
 		t.Errorf("annotations = %v", p.Annotations)
 	}
 	want := resource.Vector{MilliCPU: 2000, Memory: 8 << 30, Pods: 29}

@@ -12,8 +12,8 @@ import (
 	"millwright/planner/ledger"
 )
 
-// TestStaticClaimIsLaunched: claims of static NodePools name no instance types; the launch chooses among all that the
-// template allows.
+// TestStaticClaimIsLaunched: claims of static NodePools name no instance types; the launch chooses among all
+// that the template allows.
 func TestStaticClaimIsLaunched(t *testing.T) {
 	r := newRig(t)
 	r.change("default", func(p *karpv1.NodePool) { p.Spec.Replicas = new(int64) })

@@ -13,8 +13,8 @@ import (
 	"millwright/services/internal/service"
 )
 
-// stoppedKube and stoppedEC2 ask right before each call that creates or ends something whether operators have stopped
-// it since it was begun. What planner/claim holds back in the first place does not come here.
+// stoppedKube and stoppedEC2 ask right before each call that creates or ends something whether operators have
+// stopped it since it was begun. What planner/claim holds back in the first place does not come here.
 type stoppedKube struct {
 	Kube
 	host service.Host

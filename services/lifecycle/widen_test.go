@@ -35,8 +35,9 @@ func TestANodeClaimIsMadeOfTheLastContent(t *testing.T) {
 	}
 }
 
-// TestAWideningWhileTheNodeClaimIsMadeDoesNotCount: the process dies between making the object and recording it, whichever way the
-// answer went, and the claim is widened meanwhile. Object and Ledger agree, and one instance is launched.
+// TestAWideningWhileTheNodeClaimIsMadeDoesNotCount: the process dies between making the object and recording
+// it, whichever way the answer went, and the claim is widened meanwhile. Object and Ledger agree, and one
+// instance is launched.
 func TestAWideningWhileTheNodeClaimIsMadeDoesNotCount(t *testing.T) {
 	clean := newRig(t)
 	name := clean.plan()
@@ -68,7 +69,8 @@ func TestAWideningWhileTheNodeClaimIsMadeDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestAClaimWithdrawnWhileItsNodeClaimIsMade: the object that nobody planned any more goes, and nothing is launched.
+// TestAClaimWithdrawnWhileItsNodeClaimIsMade: the object that nobody planned any more goes, and nothing is
+// launched.
 func TestAClaimWithdrawnWhileItsNodeClaimIsMade(t *testing.T) {
 	clean := newRig(t)
 	name := clean.plan()

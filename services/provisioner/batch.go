@@ -9,18 +9,19 @@ import (
 	"millwright/planner/world"
 )
 
-// batch is the pods without a verdict that have come since the last round.
+// batch is the pods without a verdict that have arrived since the last round.
 type batch struct {
-	// first and last are when its first and its newest pod were seen; zero if it is empty. size counts its pods.
+	// first and last are when its first and its newest pod were seen; zero if it is empty. size counts its
+	// pods.
 	first, last time.Time
 	size        int
 	seen        seen
-	// pending is what was last looked at; the World gives the same list as long as nothing of it changes.
+	// pending is the list last looked at; the World returns the same list as long as none of it changes.
 	pending []*world.Pod
 }
 
-// seen holds the pods that wait for a place, with when each was first seen, and whether a round has looked
-// at it. It is rebuilt at each look, so that it holds no pod that is gone.
+// seen holds the pods that wait for a place, with when each was first seen, and whether a round has
+// considered it. It is rebuilt at each look, so that it holds no pod that is gone.
 type seen map[types.UID]sighting
 
 type sighting struct {
@@ -62,8 +63,8 @@ func (b *batch) notePending(s *planner.Snapshot) (waiting int) {
 
 func (b *batch) open() bool { return !b.first.IsZero() }
 
-// burstSize pods are a burst: more are likely to come, and the idle time is up to burstFactor times as long, yet
-// no longer than burstIdleMax on that account. A few pods get their NodeClaim sooner.
+// burstSize pods are a burst: more are likely to come, so the idle time is up to burstFactor times as long,
+// but at most burstIdleMax. A few pods get their NodeClaim sooner.
 const (
 	burstSize    = 10
 	burstFactor  = 5

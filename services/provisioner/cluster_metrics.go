@@ -14,7 +14,8 @@ import (
 	"millwright/services/internal/service"
 )
 
-// nodeLabels are the labels of a node that its series carry, by the name in the series (reference: operations §2.4).
+// nodeLabels are the labels of a node that its series carry, by the name in the series (reference: operations
+// §2.4).
 var nodeLabels = []struct{ series, label string }{
 	{"nodepool", karpv1.NodePoolLabelKey}, {"zone", corev1.LabelTopologyZone}, {"region", corev1.LabelTopologyRegion},
 	{"instance_type", corev1.LabelInstanceTypeStable}, {"arch", corev1.LabelArchStable}, {"os", corev1.LabelOSStable},
@@ -24,7 +25,8 @@ var nodeLabels = []struct{ series, label string }{
 	{"instance_memory", "karpenter.k8s.aws/instance-memory"},
 }
 
-// leadingFor is how long after its last step the service still counts as leading: a standby must not repeat the series.
+// leadingFor is how long after its last step the service still counts as leading: a standby must not repeat
+// the series.
 const leadingFor = 30 * time.Second
 
 // clusterMetrics reads the World when it is scraped: nothing is kept per node or per pod.
@@ -33,7 +35,8 @@ type clusterMetrics struct {
 	stepped atomic.Int64
 
 	allocatable, podRequests, daemonRequests, overhead *prometheus.Desc
-	limit, usage                                       *prometheus.Desc
+	lifetime, utilization                              *prometheus.Desc
+	limit, usage, cost, conditions                     *prometheus.Desc
 }
 
 func newClusterMetrics(host service.Host) *clusterMetrics {
@@ -48,6 +51,13 @@ func newClusterMetrics(host service.Host) *clusterMetrics {
 		return prometheus.NewDesc("karpenter_nodepools_"+name, help, []string{"nodepool", "resource_type"}, nil)
 	}
 	return &clusterMetrics{
+		lifetime: prometheus.NewDesc("karpenter_nodes_current_lifetime_seconds", "Age of a node.", labels, nil),
+		utilization: prometheus.NewDesc("karpenter_cluster_utilization_percent",
+			"Share of what pods can have of all nodes that pods request, in percent.", []string{"resource_type"}, nil),
+		cost: prometheus.NewDesc("karpenter_nodepools_cost_total",
+			"What the nodes of a NodePool cost in USD per hour, by the prices known; nodes of unknown price count as 0.", []string{"nodepool"}, nil),
+		conditions: prometheus.NewDesc("operator_nodepool_status_condition_count", "1 for each condition of a NodePool with its status and reason.",
+			[]string{"namespace", "name", "type", "status", "reason"}, nil),
 		host: host, allocatable: node("allocatable", "What pods can have of a node."),
 		podRequests:    node("total_pod_requests", "What the pods of a node request, DaemonSets included."),
 		daemonRequests: node("total_daemon_requests", "What the DaemonSet pods of a node request."),
@@ -58,7 +68,8 @@ func newClusterMetrics(host service.Host) *clusterMetrics {
 
 // Describe implements prometheus.Collector.
 func (m *clusterMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.allocatable, m.podRequests, m.daemonRequests, m.overhead, m.limit, m.usage} {
+	for _, d := range []*prometheus.Desc{m.allocatable, m.podRequests, m.daemonRequests, m.overhead, m.lifetime, m.utilization,
+		m.limit, m.usage, m.cost, m.conditions} {
 		ch <- d
 	}
 }
@@ -70,22 +81,59 @@ func (m *clusterMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	var list []prometheus.Metric // sent after the Snapshot: ch may block
 	_ = m.host.Snapshot(service.ForEffects, func(s *planner.Snapshot) error {
-		for _, n := range s.World.Nodes() {
-			values := nodeValues(n.Object)
-			list = append(list, gauges(m.allocatable, n.Allocatable, values)...)
-			list = append(list, gauges(m.podRequests, n.Used, values)...)
-			list = append(list, gauges(m.daemonRequests, n.DaemonUsed, values)...)
-			list = append(list, gauges(m.overhead, n.Capacity.Sub(n.Allocatable), values)...)
-		}
-		for _, p := range s.World.NodePools() {
-			list = append(list, gauges(m.limit, resource.From(corev1.ResourceList(p.Spec.Limits)), []string{p.Name})...)
-			list = append(list, gauges(m.usage, resource.From(p.Status.Resources), []string{p.Name})...)
-		}
+		list = append(m.ofNodes(s), m.ofPools(s)...)
 		return nil
 	})
 	for _, metric := range list {
 		ch <- metric
 	}
+}
+
+// ofNodes are the series of each node and those of all together.
+func (m *clusterMetrics) ofNodes(s *planner.Snapshot) (list []prometheus.Metric) {
+	var allocatable, used resource.Vector
+	for _, n := range s.World.Nodes() {
+		values := nodeValues(n.Object)
+		list = append(list, gauges(m.allocatable, n.Allocatable, values)...)
+		list = append(list, gauges(m.podRequests, n.Used, values)...)
+		list = append(list, gauges(m.daemonRequests, n.DaemonUsed, values)...)
+		list = append(list, gauges(m.overhead, n.Capacity.Sub(n.Allocatable), values)...)
+		list = append(list, gauge(m.lifetime, s.Now.Sub(n.Object.CreationTimestamp.Time).Seconds(), values...))
+		allocatable, used = allocatable.Add(n.Allocatable), used.Add(n.Used)
+	}
+	for _, name := range allocatable.Names() {
+		if total := allocatable.Get(name); total > 0 {
+			list = append(list, gauge(m.utilization, 100*float64(used.Get(name))/float64(total), seriesName(name)))
+		}
+	}
+	return list
+}
+
+// ofPools are the series of each NodePool.
+func (m *clusterMetrics) ofPools(s *planner.Snapshot) (list []prometheus.Metric) {
+	cost := map[string]int64{}
+	for _, n := range s.World.Nodes() {
+		l := n.Object.Labels
+		cost[l[karpv1.NodePoolLabelKey]] += s.World.Price(l[corev1.LabelInstanceTypeStable], l[karpv1.CapacityTypeLabelKey], l[corev1.LabelTopologyZone])
+	}
+	for _, p := range s.World.NodePools() {
+		list = append(list, gauges(m.limit, resource.From(corev1.ResourceList(p.Spec.Limits)), []string{p.Name})...)
+		list = append(list, gauges(m.usage, resource.From(p.Status.Resources), []string{p.Name})...)
+		list = append(list, gauge(m.cost, float64(cost[p.Name])/1e6, p.Name))
+		for _, c := range p.Status.Conditions {
+			list = append(list, gauge(m.conditions, 1, "", p.Name, c.Type, string(c.Status), c.Reason))
+		}
+	}
+	return list
+}
+
+func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+}
+
+// seriesName of a resource: its name as the values of resource_type have it.
+func seriesName(name corev1.ResourceName) string {
+	return strings.ReplaceAll(strings.ToLower(string(name)), "-", "_")
 }
 
 func nodeValues(n *corev1.Node) []string {
@@ -104,8 +152,7 @@ func gauges(d *prometheus.Desc, v resource.Vector, values []string) []prometheus
 		if name == resource.CPU {
 			amount /= 1000
 		}
-		kind := strings.ReplaceAll(strings.ToLower(string(name)), "-", "_")
-		list = append(list, prometheus.MustNewConstMetric(d, prometheus.GaugeValue, amount, append(append([]string{}, values...), kind)...))
+		list = append(list, gauge(d, amount, append(append([]string{}, values...), seriesName(name))...))
 	}
 	return list
 }

@@ -16,13 +16,14 @@ import (
 	"millwright/services/internal/service"
 )
 
-// kube-scheduler does not know the plan: it may bind a pod elsewhere, so that the node that was bought for it stays half empty. A
-// placement hint is the pod's status.nominatedNodeName, set to the node that the pod waits for as soon as that one is there: the
-// scheduler tries it first, and keeps its room from pods of no higher priority. Nothing relies on a hint. What the
-// scheduler itself has nominated, for preemption, stays.
+// kube-scheduler does not know the plan: it may bind a pod elsewhere, so that the node that was launched for
+// it stays half empty. A placement hint is the pod's status.nominatedNodeName, set to the node that the pod
+// waits for as soon as that node exists: the scheduler tries it first, and reserves its room against pods of
+// no higher priority. Nothing relies on a hint. The scheduler's own nominations, for preemption, are kept.
 
 const (
-	// hintsMax is how often the same node is hinted for a pod: the scheduler may take a hint back each time the pod fits nowhere.
+	// hintsMax is how often the same node is hinted for a pod: the scheduler may clear a hint each time the
+	// pod fits nowhere.
 	hintsMax = 5
 	// hintAgain is how long a hint is left alone before it is set again.
 	hintAgain = 2 * time.Second
@@ -32,18 +33,19 @@ const (
 
 // Hinter sets placement hints.
 type Hinter interface {
-	// HintPod sets status.nominatedNodeName of the pod with this UID and resourceVersion, and returns its new resourceVersion; "" clears
-	// what was hinted.
+	// HintPod sets status.nominatedNodeName of the pod with this UID and resourceVersion, and returns its new
+	// resourceVersion; "" clears the hint.
 	HintPod(ctx context.Context, namespace, name string, uid types.UID, resourceVersion, node string) (string, error)
 }
 
-// hints are those given, by pod. Entries of pods that wait no more are dropped at each look.
+// hints are those given, by pod. Entries of pods that no longer wait are dropped at each look.
 type hints struct {
 	mu    sync.Mutex
 	given map[types.UID]*hint
-	// off: the watcher does not tell hints from the scheduler's nominations, so pods with one would count as placed.
+	// off: the watcher does not distinguish hints from the scheduler's nominations, so pods with one would
+	// count as placed.
 	off bool
-	// started is when the first look was: pods that are older may have hints of another process.
+	// started is when the first look was: older pods may have hints of another process.
 	started time.Time
 }
 
@@ -51,7 +53,7 @@ type hints struct {
 type hint struct {
 	// node is "" once it was cleared, and hintUnknown if the write failed.
 	node string
-	// base is the resourceVersion that the write was bound to, written the one that it made.
+	// base is the resourceVersion that the write was bound to, written the one that it produced.
 	base, written string
 	at            time.Time
 	// times that node was written; busy: a write is under way.
@@ -59,7 +61,7 @@ type hint struct {
 	busy  bool
 }
 
-// hintUnknown is no node's name.
+// hintUnknown is not a valid node name.
 const hintUnknown = "?"
 
 // pendingHint is a write that is due.
@@ -69,7 +71,7 @@ type pendingHint struct {
 	version, node   string
 }
 
-// stepHints brings the hints up to the verdicts on record.
+// stepHints makes the hints follow the verdicts on record.
 func (s *Service) stepHints() {
 	if s.kube == nil || s.hints.off || s.host.Stop() == ledger.StopAll {
 		return
@@ -80,7 +82,7 @@ func (s *Service) stepHints() {
 		return nil
 	})
 	if err != nil {
-		return // it is looked at again once there is a World
+		return // looked at again once there is a World
 	}
 	for node, list := range due {
 		taken := s.host.Effect("hints/"+node, lane.Converge, hintTimeout, func(ctx context.Context) error { return s.writeHints(ctx, list) })
@@ -106,7 +108,7 @@ func (h *hints) due(s *planner.Snapshot, now time.Time) map[string][]pendingHint
 			continue
 		}
 		if x == nil {
-			x = &hint{} // whether another process has hinted something is not known: a clearing that changes nothing costs little
+			x = &hint{} // it is not known whether another process has set a hint: clearing one that does not exist costs little
 			if want == "" {
 				x.node = hintUnknown
 			}
@@ -133,11 +135,11 @@ func (h *hints) due(s *planner.Snapshot, now time.Time) map[string][]pendingHint
 	return due
 }
 
-// isDue reports that a hint is to be written for a pod that stands at a version.
+// isDue reports that a hint is to be written for a pod at a resourceVersion.
 func (x *hint) isDue(want, version string, now time.Time) bool {
 	switch {
 	case x.busy, x.base == version, x.written == version:
-		return false // the World has not seen the last write, or the pod is as that left it
+		return false // the World has not seen the last write, or the pod is as that write left it
 	case x.base == "" && now.Sub(x.at) < hintAgain:
 		return false // it failed
 	case x.node != want:
@@ -146,7 +148,7 @@ func (x *hint) isDue(want, version string, now time.Time) bool {
 	return want != "" && x.times < hintsMax && now.Sub(x.at) >= hintAgain
 }
 
-// hintFor is the node that a pod waits for, once it is there; "" if there is none.
+// hintFor is the node that a pod waits for, once that exists; "" if there is none.
 func hintFor(s *planner.Snapshot, p *world.Pod) string {
 	if !planner.IsProvisionable(p) {
 		return ""
@@ -165,7 +167,7 @@ func hintFor(s *planner.Snapshot, p *world.Pod) string {
 	return n.Name
 }
 
-// mayBeThere looks for a Node of the verdict, which takes no look at the whole cluster.
+// mayBeThere looks for a Node of the verdict without a look at the whole cluster.
 func mayBeThere(w *world.World, v *ledger.Verdict) bool {
 	if v.Claim == "" {
 		return v.Node != "" && w.Node(v.Node) != nil
@@ -186,7 +188,7 @@ func (s *Service) writeHints(ctx context.Context, list []pendingHint) error {
 		outcome := "set"
 		switch class := kube.Classify(err); {
 		case class == kube.Conflict, class == kube.NotFound:
-			outcome = "outdated" // the pod has changed since: it is looked at again once the World shows that
+			outcome = "outdated" // the pod has changed since: looked at again once the World shows that
 			s.hints.lost(p, p.version)
 		case err != nil:
 			outcome, failed = "failed", errors.Join(failed, err)
@@ -203,7 +205,7 @@ func (s *Service) writeHints(ctx context.Context, list []pendingHint) error {
 	return failed
 }
 
-// wrote notes the version that a write made; "" if it made none.
+// wrote notes the version that a write produced; "" if there was nothing to write.
 func (h *hints) wrote(p pendingHint, version string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -212,7 +214,7 @@ func (h *hints) wrote(p pendingHint, version string) {
 	}
 }
 
-// lost notes that a write was not made; it is not tried again while the pod stands at base.
+// lost notes that a write was not made; it is not tried again while the pod is at base.
 func (h *hints) lost(p pendingHint, base string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -132,7 +132,8 @@ func TestAHintThatLostIsWrittenToThePodAsItIsThen(t *testing.T) {
 	})
 }
 
-// A watcher of the version before shows hints as nominations, by which pods count as placed: then there are none.
+// A watcher of the version before shows hints as nominations, by which pods count as placed: then there are
+// none.
 func TestNoHintsBesideAnOldWatcher(t *testing.T) {
 	hinted(t, func(r *hosttest.Rig, s *provisioner.Service, h *hinter, claim string) {
 		join(r, claim)

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// controller is the label value users' dashboards ask for.
+// controller is the label value that users' dashboards query.
 const controller = "provisioner"
 
 // durationBuckets of karpenter_* durations (reference: operations §2).
@@ -56,4 +56,11 @@ func (m *metrics) rounds(p planned, waited []time.Duration) {
 		outcome = "recorded"
 	}
 	m.outcomes.WithLabelValues(outcome).Inc()
+}
+
+// RegisterMetrics registers the metrics of the package with r, as a running process does; docs/metrics.md is
+// made of them.
+func RegisterMetrics(r prometheus.Registerer) {
+	newMetrics(r)
+	r.MustRegister(newClusterMetrics(nil))
 }

@@ -9,7 +9,8 @@ import (
 	"millwright/planner/provision"
 )
 
-// Rounds without new pods are paced by what the last one cost, and a calm cluster's pods on nodes are no reason for one.
+// Rounds without new pods are paced by what the last one cost, and a calm cluster's pods on nodes are no
+// reason for one.
 func TestRoundsArePacedByTheirPrice(t *testing.T) {
 	bound := func(c *plannertest.Cluster) {
 		c.See(plannertest.Pod("a", plannertest.On("n"), plannertest.Requests("cpu", "2")))

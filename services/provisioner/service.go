@@ -23,8 +23,8 @@ import (
 type Deps struct {
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
-	// SearchMax: a plan that took longer is confirmed on a fresh Snapshot before it is recorded (DESIGN §4). 0: 50 ms;
-	// negative: every plan.
+	// SearchMax: a plan that took longer is confirmed on a fresh Snapshot before it is recorded (DESIGN §4).
+	// 0: 50 ms; negative: every plan.
 	SearchMax time.Duration
 	// Kube sets placement hints; nil: none are.
 	Kube Hinter
@@ -42,10 +42,10 @@ type Service struct {
 	passing passing
 	kube    Hinter
 	hints   hints
-	// searchMax as in Deps; found is a plan that is to be confirmed in the next step.
+	// searchMax as in Deps; found is a plan to be confirmed in the next step.
 	searchMax time.Duration
 	found     *planned
-	// plainUntil: claims are not widened, for a service of the cluster does not know such records.
+	// plainUntil: claims are not widened, because a service of the cluster does not know such records.
 	plainUntil time.Time
 }
 
@@ -63,7 +63,8 @@ type round struct {
 type looked struct {
 	// revision and unbound are the World's Revision and UnboundRevision.
 	revision, unbound uint64
-	// calm: no pod needed a place, no node is going and none is to come, so it does not matter what happens to pods on nodes.
+	// calm: no pod needed a place, no node is being removed and none is expected, so events of pods on nodes
+	// do not matter.
 	calm bool
 }
 
@@ -73,7 +74,7 @@ func look(s *planner.Snapshot, r provision.Round) looked {
 	return looked{revision: s.World.Revision(), unbound: s.World.UnboundRevision(), calm: calm}
 }
 
-// changed reports that a round may come to another end than the last one.
+// changed reports that a round may have another result than the last one.
 func (l looked) changed(w *world.World) bool {
 	if l.calm {
 		return w.UnboundRevision() != l.unbound
@@ -82,13 +83,14 @@ func (l looked) changed(w *world.World) bool {
 }
 
 const (
-	// replanEvery paces rounds without new pods while the cluster changes; the Ledger's changes (a launch
-	// that failed, a node that goes) are looked at sooner. Time alone matters at idleMax: marks of offerings end.
+	// replanEvery paces rounds without new pods while the cluster changes; the Ledger's changes (a failed
+	// launch, a node that is removed) are considered sooner. Time alone matters at idleMax: marks of
+	// offerings expire.
 	replanEvery  = time.Second
 	replanLedger = 100 * time.Millisecond
 	idleMax      = 10 * time.Second
-	// A round without new pods waits for restShare times as long as the last one took, one after a record for workShare times as long: a
-	// large cluster at rest costs 2 % of a core.
+	// A round without new pods waits for restShare times as long as the last one took, one after a record for
+	// workShare times as long: a large cluster at rest costs 2 % of a core.
 	restShare        = 50
 	workShare        = 5
 	lostMax          = 5
@@ -96,7 +98,8 @@ const (
 	refusedLoggedMax = 10
 	// plainFor is how long no widening is tried after one was held back.
 	plainFor = 10 * time.Second
-	// searchMax is the default of Deps.SearchMax; confirmAfter lets World and Ledger catch up with the time of the search.
+	// searchMax is the default of Deps.SearchMax; confirmAfter lets World and Ledger catch up with the time
+	// of the search.
 	searchMax    = 50 * time.Millisecond
 	confirmAfter = 5 * time.Millisecond
 )
@@ -141,7 +144,7 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 
 // planned is the outcome of one look at a Snapshot.
 type planned struct {
-	// wait: nothing is due for so long.
+	// wait: nothing is due for this long.
 	wait     time.Duration
 	decision *planner.Decision
 	round    provision.Round
@@ -164,9 +167,9 @@ func (s *Service) next() (planned, error) {
 	return planned{wait: confirmAfter}, nil
 }
 
-// confirm takes over on a fresh Snapshot what still holds of a plan.
+// confirm takes over, on a fresh Snapshot, the parts of a plan that still hold.
 func (s *Service) confirm(p *planned) (planned, error) {
-	confirmed := planned{took: p.took, looked: p.looked} // what came since is for the next round
+	confirmed := planned{took: p.took, looked: p.looked} // whatever came since is left to the next round
 	err := s.host.Snapshot(service.ForProvisioning, func(snap *planner.Snapshot) error {
 		if s.host.Stop() == ledger.StopAll {
 			confirmed.wait = idleMax
@@ -205,8 +208,8 @@ func (s *Service) plan() (planned, error) {
 	return p, err
 }
 
-// due returns how long to wait for the next round; 0 if it is due now. While a batch is open nothing else counts, or
-// pods that belong together would be planned apart.
+// due returns how long to wait for the next round; 0 if it is due now. While a batch is open nothing else
+// counts, since otherwise pods that belong together would be planned separately.
 func (s *Service) due(snap *planner.Snapshot) time.Duration {
 	if s.batch.open() {
 		return s.batch.wait(snap.Now, snap.Options)
@@ -221,7 +224,7 @@ func (s *Service) due(snap *planner.Snapshot) time.Duration {
 	return max(min(every, idleMax)-snap.Now.Sub(s.last.at), 0)
 }
 
-// record appends the decision, and tells of the round.
+// record appends the decision, and reports the round.
 func (s *Service) record(ctx context.Context, p planned) error {
 	seq := uint64(0)
 	if p.decision != nil {
@@ -233,7 +236,7 @@ func (s *Service) record(ctx context.Context, p planned) error {
 	}
 	s.last = round{at: p.basis.Now, took: p.took, looked: p.looked, seq: max(seq, p.basis.LedgerSeq)}
 	s.metrics.rounds(p, s.batch.close(s.host.Now()))
-	s.tell(p.round, seq)
+	s.publishVerdicts(p.round, seq)
 	s.logLimits(p.round.AtNodeLimit)
 	if seq > 0 {
 		s.log(p, seq)

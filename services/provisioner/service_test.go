@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/events"
 	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest"
@@ -110,7 +112,8 @@ func TestEventsTellTheVerdicts(t *testing.T) {
 	})
 }
 
-// A new NodePool is not ready, and its instance types are not seen, for some seconds: that is no reason to warn anybody.
+// A new NodePool is not ready, and its instance types are not seen, for some seconds: that is no reason to
+// warn anybody.
 func TestPodsAreNotWarnedOfWhatPasses(t *testing.T) {
 	notReady := func(p *karpv1.NodePool) { p.Status.Conditions = nil }
 	for name, c := range map[string]struct {
@@ -186,7 +189,8 @@ func TestALostRoundIsPlannedAnewAtOnce(t *testing.T) {
 		r.See(pending("p"))
 		r.Settle(s, 150*time.Millisecond)
 		time.Sleep(100 * time.Millisecond)
-		// Another writer moves the pool between the plan and the append: the step has no chance to see it before.
+		// Another writer moves the pool between the plan and the append: the step has no chance to see it
+		// before.
 		interfere := &interfering{Host: r.Host, before: func() {
 			r.Append(ledger.KindClaimWithdrawn, &ledger.ClaimWithdrawn{Claim: "other"}, ledger.PoolAggregate("general"))
 		}}
@@ -242,7 +246,8 @@ func TestNodesAndPoolsAreGauges(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		s := provisioner.New(r.Host, provisioner.Deps{Logger: zerolog.Nop(), Registerer: registry})
 		r.AddNode("n", "general")
-		r.See(plannertest.Pod("p", plannertest.On("n"), plannertest.Requests("cpu", "1500m")), plannertest.DaemonPod("d", "n"))
+		r.See(plannertest.Pod("p", plannertest.On("n"), plannertest.Requests("cpu", "1500m")), plannertest.DaemonPod("d", "n"), plannertest.Pool("general"),
+			&events.Prices{Entries: []events.Price{{InstanceType: "m5.xlarge", CapacityType: "on-demand", MicroUSDPerHour: 192000}}})
 		value := func(name, kind string) (v float64, found bool) {
 			families, err := registry.Gather()
 			if err != nil {
@@ -259,14 +264,35 @@ func TestNodesAndPoolsAreGauges(t *testing.T) {
 			}
 			return 0, false
 		}
+		first := func(name string) float64 {
+			families, err := registry.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range families {
+				if f.GetName() == name {
+					return f.GetMetric()[0].GetGauge().GetValue()
+				}
+			}
+			return -1
+		}
 		if _, found := value("karpenter_nodes_allocatable", "cpu"); found {
 			t.Error("a standby has series of nodes")
 		}
 		_, _ = r.Step(s)
 		for name, want := range map[string]float64{"karpenter_nodes_allocatable": 3.92, "karpenter_nodes_total_pod_requests": 1.6,
-			"karpenter_nodes_total_daemon_requests": 0.1, "karpenter_nodes_system_overhead": 0.08} {
-			if got, _ := value(name, "cpu"); got != want {
-				t.Errorf("%s is %v cores, want %v", name, got, want)
+			"karpenter_nodes_total_daemon_requests": 0.1, "karpenter_nodes_system_overhead": 0.08,
+			"karpenter_cluster_utilization_percent": 100 * 1.6 / 3.92} {
+			if got, _ := value(name, "cpu"); math.Abs(got-want) > 1e-9 {
+				t.Errorf("%s is %v, want %v", name, got, want)
+			}
+		}
+		if got := first("karpenter_nodes_current_lifetime_seconds"); got < 0 {
+			t.Errorf("the node's age is %v", got)
+		}
+		for name, want := range map[string]float64{"karpenter_nodepools_cost_total": 0.192, "operator_nodepool_status_condition_count": 1} {
+			if got := first(name); got != want {
+				t.Errorf("%s is %v, want %v", name, got, want)
 			}
 		}
 	})
@@ -294,7 +320,8 @@ func TestAStopOfAllHoldsPlanning(t *testing.T) {
 	})
 }
 
-// TestABurstIsOneRound: 300 pods in uneven groups over five seconds are planned together, as with an idle time of 1 s.
+// TestABurstIsOneRound: 300 pods in uneven groups over five seconds are planned together, as with an idle
+// time of 1 s.
 func TestABurstIsOneRound(t *testing.T) {
 	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *provisioner.Service) {
 		pods := 0
@@ -416,7 +443,8 @@ func TestAPlannedClaimThatNoPodNeedsIsWithdrawn(t *testing.T) {
 	})
 }
 
-// TestALongSearchIsConfirmed: what changes between a plan and its record counts, and the record names both Snapshots.
+// TestALongSearchIsConfirmed: what changes between a plan and its record counts, and the record names both
+// Snapshots.
 func TestALongSearchIsConfirmed(t *testing.T) {
 	run(t, ledger.ModeActive, func(r *hosttest.Rig, _ *provisioner.Service) {
 		s := provisioner.New(r.Host, provisioner.Deps{Logger: zerolog.Nop(), SearchMax: -1})

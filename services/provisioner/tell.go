@@ -16,12 +16,12 @@ import (
 
 const failedSchedulingFor = 5 * time.Minute
 
-// tell publishes the verdicts that pods have not been told yet.
-func (s *Service) tell(r provision.Round, seq uint64) {
+// publishVerdicts publishes the verdicts that have not been published on pods yet.
+func (s *Service) publishVerdicts(r provision.Round, seq uint64) {
 	early := s.passing.see(r.Problems, s.host.Now())
 	for _, v := range r.Verdicts {
 		switch {
-		case v.NotOurs:
+		case v.NotOurs, v.Buffer != "": // there is no such pod
 		case len(v.Reasons) > 0 && early: // the log says it
 		case len(v.Reasons) > 0:
 			s.host.Event(service.KubeEvent{Object: podReference(v.Pod), Type: corev1.EventTypeWarning, Reason: "FailedScheduling",
@@ -63,7 +63,7 @@ func refusalText(reasons []ledger.Refusal) string {
 	return strings.Join(parts, "; ")
 }
 
-// log has the lines people and tools look for (reference: operations §4).
+// log writes the lines that people and tools look for (reference: operations §4).
 func (s *Service) log(p planned, seq uint64) {
 	r := p.round
 	if w, ok := p.decision.Payload.(*ledger.ClaimWithdrawn); ok {

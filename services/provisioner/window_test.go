@@ -22,8 +22,8 @@ type played struct {
 	rounds int
 }
 
-// burst plays 1,000 pods of mixed sizes that arrive in groups over some seconds, as rollouts do, with a batch idle
-// duration. Each NodeClaim exists soon after it was planned, so that later rounds find little to widen.
+// burst plays 1,000 pods of mixed sizes that arrive in groups over some seconds, as rollouts do, with a batch
+// idle duration. Each NodeClaim exists soon after it was planned, so that later rounds find little to widen.
 func burst(t *testing.T, seed uint64, idle time.Duration) (p played) {
 	t.Helper()
 	hosttest.Run(t, ledger.ServiceProvisioner, ledger.ModeActive, func(r *hosttest.Rig) {
@@ -64,8 +64,9 @@ func create(r *hosttest.Rig, e ledger.Entry) (price int64) {
 	return price
 }
 
-// TestABurstIsPackedNoWorseThanWithALongWindow is how the default idle duration was chosen; -v prints what others cost.
-// The default must also give a lone pod its NodeClaim within 0.3 s: see TestALonePodIsPlannedSoon.
+// TestABurstIsPackedNoWorseThanWithALongWindow is how the default idle duration was chosen; -v prints what
+// others cost. The default must also give a lone pod its NodeClaim within 0.3 s: see
+// TestALonePodIsPlannedSoon.
 func TestABurstIsPackedNoWorseThanWithALongWindow(t *testing.T) {
 	idles := []time.Duration{20 * time.Millisecond, 50 * time.Millisecond, planner.DefaultOptions().BatchIdleDuration, time.Second}
 	sums := make([]played, len(idles))

@@ -8,10 +8,10 @@ import (
 	"millwright/store"
 )
 
-// errNoAnswer: the call may have taken place or not.
+// errNoAnswer: the call may or may not have been carried out.
 var errNoAnswer = errors.New("no answer")
 
-// target is who is called.
+// target is the server that is called.
 type target int
 
 const (
@@ -27,7 +27,7 @@ type fate struct {
 	// out is how long it takes to arrive, back how long the answer takes.
 	out, back                time.Duration
 	refused, arrives, answer bool
-	// late is how much later than the answer was awaited the call arrives.
+	// late is by how much the call arrives after the caller stopped waiting for the answer.
 	late                    time.Duration
 	crashBefore, crashAfter bool
 }
@@ -62,8 +62,8 @@ func (s *Sim) fateOf(to target) fate {
 // isAway reports that nobody can reach the target now.
 func (s *Sim) isAway(to target) bool { return s.Clock.Now().Before(s.away[to]) }
 
-// goAway makes a target unreachable for a while. Leases cannot be renewed without the log: after their time nobody
-// creates anything, and when the log is back some find that they lead no more.
+// goAway makes a target unreachable for a while. Leases cannot be renewed without the log: after their time
+// nobody creates anything, and when the log is back some find that they no longer lead.
 func (s *Sim) goAway(to target, d time.Duration) {
 	if s.isAway(to) {
 		return
@@ -103,8 +103,9 @@ func (s *Sim) spoil(f *fate, slow, lost, unanswered int) {
 	}
 }
 
-// call has do happen outside when the call arrives, and returns when the answer does. It returns errNoAnswer, the
-// context's error, or refused if the call was refused. do runs at most once, and maybe after the caller has given up.
+// call makes do happen when the call arrives, and returns when the answer does. It returns errNoAnswer, the
+// context's error, or refused if the call was refused. do runs at most once, possibly after the caller has
+// given up.
 func (p *process) call(ctx context.Context, to target, name string, refused error, do func()) error {
 	s, c := p.sim, p.sim.running
 	if err := p.usable(ctx, c); err != nil {

@@ -13,7 +13,7 @@ import (
 	"millwright/store/audit"
 )
 
-// machine is what a process runs on: a clock that may be wrong, and what the process makes of it.
+// machine is what a process runs on: a clock that may be wrong, and the process's checks of it.
 type machine struct {
 	sim *Sim
 	// wrong is how far the clock is ahead of the true time.
@@ -30,7 +30,7 @@ func (s *Sim) newMachine(wrong time.Duration) *machine {
 	return m
 }
 
-// hear takes in the date of an answer to what was asked at a reading of the monotonic clock.
+// hear takes in the date of an answer to a request that was sent at a reading of the monotonic clock.
 func (m *machine) hear(from target, asked time.Duration, answered time.Time) {
 	switch date := answered.Truncate(time.Second); from {
 	case toKube:
@@ -40,7 +40,7 @@ func (m *machine) hear(from target, asked time.Duration, answered time.Time) {
 	}
 }
 
-// ask asks the API server what time it is, if that is due; it reports whether the clock can be relied on.
+// ask asks the API server for the time, if that is due; it reports whether the clock can be relied on.
 func (m *machine) ask() bool {
 	silence, heard := m.checked.Silence()
 	if due := !heard || silence > askEvery || m.checked.Check() != nil; due && !m.sim.isAway(toKube) {
@@ -50,14 +50,14 @@ func (m *machine) ask() bool {
 }
 
 const (
-	// lookEvery is how often a process looks at its clock, askEvery how long nobody may have said what time it is.
+	// lookEvery is how often a process checks its clock, askEvery how long witnesses may be silent.
 	lookEvery = time.Second
 	askEvery  = 15 * time.Second
 	// drainTime is how long the effects of a process that stands down may go on.
 	drainTime = 10 * time.Second
 )
 
-// keepClock has the process stand down when its clock cannot be relied on.
+// keepClock makes the process stand down when its clock cannot be relied on.
 func (p *process) keepClock() {
 	p.sim.Clock.Every(lookEvery, func() bool {
 		p.run(func() {
@@ -69,7 +69,7 @@ func (p *process) keepClock() {
 	})
 }
 
-// standDown gives the leadership up once the effects that run have ended; a successor tries its luck.
+// standDown gives the leadership up once the running effects have ended; a successor campaigns.
 func (p *process) standDown() {
 	p.sim.Trace("%s: stands down: %v", p, p.machine.checked.Check())
 	p.sim.Stats.StoodDown++
@@ -98,7 +98,8 @@ func (s *Sim) drawOff() time.Duration {
 
 const watcherName = ledger.ServiceWatcher
 
-// misset sets the clock of one service's machine, or of the watcher's, to another time for a while. Whoever runs there meanwhile has it.
+// misset sets the clock of one service's machine, or of the watcher's, to another time for a while. Whichever
+// process runs there meanwhile has it.
 func (s *Sim) misset() {
 	name := append([]string{watcherName}, services...)[s.Rng.IntN(len(services)+1)]
 	off := s.drawOff()
@@ -116,7 +117,7 @@ func (s *Sim) setClock(name string, wrong time.Duration) {
 	}
 }
 
-// leap has somebody append a record from the future, or from the past: a version before clocks had witnesses.
+// leap appends a record from the future, or from the past, as a version before clocks had witnesses would.
 func (s *Sim) leap() {
 	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: ledger.KindAlarmRaised, Payload: &ledger.AlarmRaised{Reason: "simulated"}})
 	if err == nil {

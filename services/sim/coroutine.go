@@ -58,7 +58,7 @@ func (c *coroutine) park() {
 	}
 }
 
-// rest waits for the next resume; no wake-up ends it.
+// rest waits for the next resume; wake does not end it.
 func (c *coroutine) rest() {
 	if !c.yield(struct{}{}) {
 		panic(killed{})

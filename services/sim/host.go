@@ -131,7 +131,7 @@ func (p *process) append(ctx context.Context, draft store.Draft, stored func(sto
 	head, since := len(p.sim.Entries), p.sim.Clock.Now()
 	lost := p.call(ctx, toLog, "append "+kind.String(), nil, func() {
 		if len(p.sim.Entries) != head && p.sim.Clock.Now().Sub(since) > appendPatience {
-			return // the transaction names the head, and nobody is there any more to chain it anew
+			return // the transaction names the head, and nobody is left to chain it again
 		}
 		if len(draft.Expects) > 0 && p.sim.Happens(p.sim.Faults.AppendConflict) {
 			err = fmt.Errorf("others were faster: %w", store.ErrConflict)
@@ -175,8 +175,8 @@ func (s *Sim) store(draft store.Draft) (store.Record, error) {
 	return s.Log.Append(context.Background(), draft)
 }
 
-// lookUp moves the head of the log as soon as that can be reached, so that what may still be under way can't be stored any
-// more; until then there are no Snapshots.
+// lookUp moves the head of the log as soon as that is reachable, so that an append in flight can no longer be
+// stored; until then there are no Snapshots.
 func (p *process) lookUp() {
 	p.uncertain++
 	p.after(p.sim.Millis(10, 1500), p.moveHead)
@@ -255,8 +255,8 @@ func (p *process) startEffect(key string, l lane.Lane, timeout time.Duration, fn
 // Event is counted only.
 func (p *process) Event(service.KubeEvent) { p.sim.Stats.KubeEvents++ }
 
-// awaitHead folds the log as it stands when the process begins to lead: it reports whether the log could be read. If not it pauses,
-// as clients of etcd do.
+// awaitHead folds the log as it stands when the process begins to lead: it reports whether the log could be
+// read. If not it pauses, as clients of etcd do.
 func (p *process) awaitHead() bool {
 	var head uint64
 	if p.call(p.ctx, toLog, "read head", nil, func() { head = uint64(len(p.sim.Entries)) }) != nil {
@@ -275,17 +275,17 @@ func (p *process) announce() bool {
 	if bytes.Equal(p.ledger.Options(), options) {
 		return true
 	}
-	return p.note(service.Outcome{Kind: ledger.KindOptionsSet, Payload: &ledger.OptionsSet{Options: options},
+	return p.appendOutcome(service.Outcome{Kind: ledger.KindOptionsSet, Payload: &ledger.OptionsSet{Options: options},
 		Expects: []planner.Expectation{{Aggregate: aggregate, Seq: p.ledger.Aggregate(aggregate)}}, Advances: []string{aggregate}})
 }
 
 // announceMode records the mode if it is not in force; it reports that it is.
 func (p *process) announceMode() bool {
 	return p.ledger.Mode(p.name) == p.mode ||
-		p.note(service.Outcome{Kind: ledger.KindModeChanged, Payload: &ledger.ModeChanged{Service: p.name, Mode: p.mode}})
+		p.appendOutcome(service.Outcome{Kind: ledger.KindModeChanged, Payload: &ledger.ModeChanged{Service: p.name, Mode: p.mode}})
 }
 
-// retire has lifecycle forget aggregates of what is no more, far more often than in a real cluster.
+// retire makes lifecycle forget aggregates of what no longer exists, far more often than in a real cluster.
 func (p *process) retire() {
 	const every, age = 15, 5
 	if p.name != ledger.ServiceLifecycle || p.ownFolded() != nil || p.reliable() != nil || p.ledger.Seq() < p.ledger.Aggregate(ledger.RetiredAggregate)+every {
@@ -302,8 +302,8 @@ func (p *process) retire() {
 	}
 }
 
-// note appends a record that counts in any mode. It reports that there is no use in trying again.
-func (p *process) note(o service.Outcome) bool {
+// appendOutcome appends a record that counts in any mode. It reports that trying again is useless.
+func (p *process) appendOutcome(o service.Outcome) bool {
 	draft, err := audit.OutcomeDraft(o)
 	if err == nil {
 		err = p.reliable()

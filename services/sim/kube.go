@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	bufferv1beta1 "millwright/api/autoscaling/v1beta1"
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
@@ -60,8 +61,8 @@ func ask[T any](ctx context.Context, k apiClient, name string, act func() (T, er
 	return out, nil
 }
 
-// write makes a call that starts from a version of an object. Once that version was refused, the process must look for a newer
-// one: the same write would be refused again.
+// write makes a call that starts from a version of an object. Once that version was refused, the process must
+// look for a newer one: the same write would be refused again.
 func write[T cluster.Object](ctx context.Context, k apiClient, before T, name string, act func() (T, error)) (T, error) {
 	version := name + " at " + string(before.GetUID()) + "/" + before.GetResourceVersion()
 	if k.p.refused[version] {
@@ -195,6 +196,14 @@ func (k apiClient) GetPolicy(context.Context, string) (*mwv1alpha1.DisruptionPol
 func (k apiClient) UpdatePolicyStatus(context.Context, *mwv1alpha1.DisruptionPolicy, *mwv1alpha1.DisruptionPolicy) (*mwv1alpha1.DisruptionPolicy, error) {
 	return nil, errNodeClass
 }
+
+func (k apiClient) UpdateBufferStatus(ctx context.Context, before, after *bufferv1beta1.CapacityBuffer) (*bufferv1beta1.CapacityBuffer, error) {
+	return write(ctx, k, before, "update status of capacitybuffer "+before.Name, func() (*bufferv1beta1.CapacityBuffer, error) {
+		return cluster.UpdateStatus(k.cluster(), events.KindCapacityBuffer, before, after)
+	})
+}
+
+func (k apiClient) InstallBufferCRD(context.Context) error { return nil }
 
 func (k apiClient) UpdateNodeOverlayStatus(context.Context, *karpv1alpha1.NodeOverlay, *karpv1alpha1.NodeOverlay) (*karpv1alpha1.NodeOverlay, error) {
 	return nil, errNodeClass

@@ -32,7 +32,8 @@ import (
 // seedsMax is how many seeds a bug may survive.
 const seedsMax = 25
 
-// Each bug is put between a service and what it uses, and the simulator must find it, by the check that is about it.
+// Each bug is put between a service and what it uses, and the simulator must find it, by the check that is
+// about it.
 func TestBugsAreFound(t *testing.T) {
 	unanswered := stage.Faults{EC2Unanswered: 300, EC2Lost: 200}
 	type bug struct {
@@ -87,6 +88,8 @@ func TestBugsAreFound(t *testing.T) {
 		}}, judge.CheckFold},
 		"a stop is not heeded": {stage.Faults{Stopped: 200}, Wrap{Host: func(h service.Host) service.Host { return deaf{h} }}, judge.CheckStopped},
 		"an instance has other security groups than it was asked for": {stage.Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return elsewhere{e} }}, judge.CheckDrift},
+		"drift is shown and not recorded": {stage.Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return elsewhere{e} },
+			Host: func(h service.Host) service.Host { return mute{h} }}, judge.CheckJudged},
 		"one clock is believed, and the heartbeats of another like it": {stage.Faults{ClockOff: 60}, Wrap{
 			Host: func(h service.Host) service.Host { return gullible{h.(*process)} },
 			Observation: func(process string, o events.Observation) events.Observation {
@@ -96,7 +99,13 @@ func TestBugsAreFound(t *testing.T) {
 				return o
 			},
 		}, judge.CheckTime},
-		"a deletion is not sent":        {stage.Faults{}, Wrap{Kube: func(_ string, k Kube) Kube { return idle{k} }}, "it converges"},
+		"a deletion is not sent": {stage.Faults{}, Wrap{Kube: func(_ string, k Kube) Kube { return idle{k} }}, "it converges"},
+		"notices are read as if they were a minute older": {stage.Faults{Interrupted: 60}, Wrap{Observation: only(ledger.ServiceLifecycle, func(i *events.Interruption) {
+			i.Deadline = i.Deadline.Add(-time.Minute)
+		})}, judge.CheckForged},
+		"notices are taken for those of other instances": {stage.Faults{}, Wrap{Observation: only(ledger.ServiceLifecycle, func(i *events.Interruption) {
+			i.InstanceID = "i-0"
+		})}, judge.CheckTaken},
 		"a service in shadow mode acts": {stage.Faults{Shadowed: 500}, Wrap{Host: func(h service.Host) service.Host { return brazen{h.(*process)} }}, judge.CheckShadow},
 	}
 	for _, check := range judge.Checks {
@@ -269,6 +278,16 @@ func forgetSome() func(store.Log, store.Draft) (store.Record, error) {
 type deaf struct{ service.Host }
 
 func (h deaf) Stop() ledger.Stop { return ledger.StopNone }
+
+// mute says it has recorded verdicts on drift.
+type mute struct{ service.Host }
+
+func (h mute) Decide(ctx context.Context, basis planner.Basis, d planner.Decision) (store.Record, error) {
+	if d.Kind == ledger.KindDriftJudged {
+		return store.Record{}, nil
+	}
+	return h.Host.Decide(ctx, basis, d)
+}
 
 // gullible believes the clock of its machine and whatever is recorded, as the first version did.
 type gullible struct{ *process }

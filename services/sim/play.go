@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"millwright/planner"
 	"millwright/planner/providerid"
 
 	"millwright/events"
@@ -16,10 +17,10 @@ import (
 )
 
 const (
-	// convergeMax is how long the system may take to come to rest once nothing fails any more: nodes that never join
-	// have to time out, dead ones to be noticed.
+	// convergeMax is how long the system may take to come to rest once nothing fails any more: nodes that
+	// never join have to time out, dead ones to be noticed.
 	convergeMax = 25 * time.Minute
-	// restFor is how long it must then leave the log alone.
+	// restFor is how long it must then not append anything.
 	restFor = 30 * time.Second
 	// eventsMax ends a run that does not end by itself.
 	eventsMax = 3_000_000
@@ -46,6 +47,7 @@ func (s *Sim) play() {
 	s.runFor(judge.SecondLook) // pods that a limit kept waiting are looked at again
 	s.checkFolds()
 	s.converge("the workload runs", s.judge.Unsettled)
+	s.interrupt()
 	s.rest()
 	s.Trace("user: scales to zero")
 	for _, d := range s.Cluster.Deployments() {
@@ -53,6 +55,22 @@ func (s *Sim) play() {
 	}
 	s.converge("nothing is left", s.judge.Leftovers)
 	s.finish()
+}
+
+// interrupt has a spot instance taken back while nothing fails: by then its pods have left it.
+func (s *Sim) interrupt() {
+	if s.Failed != nil {
+		return
+	}
+	if s.users.Interrupt() {
+		s.Stats.Interrupted++
+	}
+	last := s.Clock.Now()
+	for _, end := range s.Deeds.Noticed { // those of the script too
+		last = planner.Latest(last, end)
+	}
+	s.runFor(last.Sub(s.Clock.Now()) + judge.SecondLook)
+	s.converge("the workload runs without what was taken back", s.judge.Unsettled)
 }
 
 // runFor runs everything due within d.
@@ -87,6 +105,8 @@ func (s *Sim) chaos() bool {
 		{x.NodeDeleted, func() { s.users.DeleteAny(events.KindNode) }},
 		{x.PodDeleted, func() { s.users.DeleteAny(events.KindPod) }},
 		{x.InstanceEnds, s.users.EndInstance},
+		{x.Interrupted, func() { s.users.Interrupt() }},
+		{x.NoticeForged, s.users.Forge},
 		{x.TemplatesDeleted, s.users.DropTemplates},
 		{x.PoolDeleted, s.users.DeletePool},
 		{x.PoolEdited, s.users.EditPool},
@@ -144,7 +164,7 @@ func (s *Sim) changeMarket() {
 	s.watcher.publishMarket()
 }
 
-// calm stops all faults, takes back what users did for a while, and sets the clocks right.
+// calm stops all faults, undoes temporary actions of users, and sets the clocks right.
 func (s *Sim) calm() {
 	s.Trace("faults stop")
 	s.Calmed = s.Clock.Now()
@@ -165,7 +185,7 @@ func (s *Sim) calm() {
 	}
 }
 
-// converge runs until nothing is missing, and says what is if that takes too long.
+// converge runs until nothing is missing, and reports what is if that takes too long.
 func (s *Sim) converge(what string, missing func() []string) {
 	const look = 2 * time.Second
 	limit := cmp.Or(s.cfg.ConvergeMax, convergeMax)
@@ -180,8 +200,8 @@ func (s *Sim) converge(what string, missing func() []string) {
 	}
 }
 
-// rest demands that a cluster at rest appends nothing. It is not at rest while a pod waits of which more is to say as time
-// passes.
+// rest requires that a cluster at rest appends nothing. It is not at rest while a pod waits about which there
+// is more to report as time passes.
 func (s *Sim) rest() {
 	if s.Failed != nil || s.Script.Expires || s.judge.AnyHeld() {
 		return

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// leaseTime is how long a dead or frozen leader's lease stands; leaseMargin is what fenced effects keep off its end.
+	// leaseTime is how long a dead or frozen leader's lease lasts; fenced effects end leaseMargin before its
+	// end.
 	leaseTime   = 3 * time.Second
 	leaseMargin = 300 * time.Millisecond
 
@@ -33,10 +34,12 @@ type process struct {
 	sim    *Sim
 	name   string
 	number int
-	// machine has the clock of the process; standsDown: that cannot be relied on, and what runs is brought to its end.
+	// machine has the clock of the process; standsDown: it cannot be relied on, and running effects are
+	// brought to their end.
 	machine    *machine
 	standsDown bool
-	// tempo is how many times longer than in a small cluster the pause before a step is: what changes meanwhile is one step.
+	// tempo is how many times longer than in a small cluster the pause before a step is: changes in the
+	// meantime are handled in one step.
 	tempo   int
 	mode    ledger.Mode
 	service service.Service
@@ -45,7 +48,7 @@ type process struct {
 	streamAt uint64
 	ledger   *ledger.Ledger
 	view     *cluster.View
-	// folding: a read of log, stream or informers is on its way.
+	// folding: a read of log, stream or informers is in flight.
 	folding map[string]bool
 	// refused are the writes that were answered with a conflict.
 	refused map[string]bool
@@ -162,8 +165,8 @@ func (p *process) campaign() {
 // leads reports that the process works under a lease, as far as it knows.
 func (p *process) leads() bool { return p.lead != nil && p.ctx.Err() == nil && !p.dead }
 
-// crash ends a process at once and has a successor started; its lease runs out by itself. It reports whether
-// there was a process to end.
+// crash ends a process at once and starts a successor; its lease expires by itself. It reports whether there
+// was a process to end.
 func (s *Sim) crash(p *process, where string) bool {
 	if p.dead {
 		return false
@@ -206,7 +209,8 @@ func (p *process) killAll() {
 	}
 }
 
-// freeze stops a process for so long that its lease ends; a successor takes over before it goes on, unknowing.
+// freeze stops a process for so long that its lease ends; a successor takes over before it goes on,
+// unknowing.
 func (s *Sim) freeze(p *process, d time.Duration) {
 	if p.dead || p.lead == nil || !p.leaseEnd.IsZero() {
 		return
@@ -225,7 +229,7 @@ func (s *Sim) freeze(p *process, d time.Duration) {
 	p.after(d+s.Millis(0, 400), func() { p.depose() })
 }
 
-// depose ends the term: effects are called off, and the process ends.
+// depose ends the term: effects are cancelled, and the process ends.
 func (p *process) depose() {
 	p.sim.Trace("%s: deposed", p)
 	p.callOff(store.ErrFenced)
@@ -245,7 +249,7 @@ func (p *process) callOff(cause error) {
 	}
 }
 
-// poke has the service stepped soon.
+// poke makes the service step soon.
 func (p *process) poke() {
 	switch {
 	case !p.leads():
@@ -303,8 +307,8 @@ func (p *process) stepped(next time.Duration, err error) {
 // veryLate is how many of a thousand late reads are half a minute late.
 const veryLate = 50
 
-// changed has the process notice a source soon; late is the probability that soon is seconds away. It reads from the
-// target given, when that can be reached; read says whether there is reason for a step.
+// changed makes the process notice a source soon; late is the probability that soon is seconds away. It reads
+// from the given target, once that is reachable; read says whether there is reason for a step.
 func (p *process) changed(source string, from target, late int, read func() (poke bool)) {
 	if p.folding[source] || p.dead {
 		return
@@ -342,8 +346,8 @@ func (p *process) foldLog(seq uint64) {
 	}
 }
 
-// foldStream folds all messages that are stored. It reports whether a service should be stepped: in most runs not for
-// a heartbeat alone, which changes nothing for one whose Snapshot was valid before.
+// foldStream folds all messages that are stored. It reports whether a service should be stepped: in most runs
+// not for a heartbeat alone, which changes nothing for a service whose Snapshot was valid before.
 func (p *process) foldStream() (poke bool) {
 	s := p.sim
 	poke = p.unready || s.eager

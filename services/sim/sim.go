@@ -58,18 +58,18 @@ type Sim struct {
 	elector      *memlog.Elector
 	checkpointed uint64
 	watcher      *publisher
-	// market is what EC2 offers at which price when that has changed; nil: as in the beginning.
+	// market is what EC2 offers at which price if that has changed; nil: as at the beginning.
 	market *cloud.Market
 
-	// alive is the process of each service that works or wants to; all are those that ever were.
+	// alive is the process of each service that works or wants to; all are those that ever existed.
 	alive     map[string]*process
 	all       []*process
 	processes int
-	// running is the coroutine that runs; acting is whose call takes place.
+	// running is the coroutine that runs; acting is the process whose call is being carried out.
 	running *coroutine
 	acting  *process
 
-	// eager: heartbeats have services stepped too.
+	// eager: heartbeats make services step too.
 	eager bool
 	// wrong is how far the clock of a service's machine is ahead while it is off.
 	wrong map[string]time.Duration
@@ -107,7 +107,7 @@ func newSim(cfg Config) *Sim {
 	shared := stage.New(cfg.Seed, cfg.Faults, cfg.Trace)
 	s := &Sim{Stage: shared, cfg: cfg, judge: judge.New(shared), users: users.New(shared), elector: memlog.NewElector(shared.Log),
 		alive: map[string]*process{}, away: map[target]time.Time{}, wrong: map[string]time.Duration{}}
-	s.judge.Moved = s.users.Surprise
+	s.judge.Moved, s.users.Taken = s.users.Surprise, s.judge.CheckTaken
 	s.readLog(nil)
 	s.observe()
 	s.users.Draw()
@@ -165,7 +165,7 @@ func (s *Sim) observe() {
 	s.Cloud.Watch(s.instanceMoved)
 }
 
-// informersMoved has the services that drive effects by informers notice a write.
+// informersMoved makes the services that informers drive notice a write.
 func (s *Sim) informersMoved() {
 	for _, name := range []string{ledger.ServiceLifecycle, ledger.ServiceTerminator} {
 		if p := s.alive[name]; p != nil {
@@ -200,7 +200,7 @@ func (s *Sim) logMoved() {
 	}
 }
 
-// stored takes note of a record that was appended.
+// stored handles a record that was appended.
 func (s *Sim) stored(by *process, rec store.Record) {
 	s.Trace("%s: record %d %s %v", by, rec.Seq, ledger.Kind(rec.Kind), rec.Subjects)
 	if hash, ok := s.Acknowledged[rec.Seq]; ok && hash != rec.Hash {

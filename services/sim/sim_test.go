@@ -41,8 +41,8 @@ func hold(t *testing.T, r Result) {
 	}
 }
 
-// Equal seeds give equal histories, line by line: else no seed would do again what it did. The second run has others
-// beside it, for what one run shares with another by mistake.
+// Equal seeds give equal histories, line by line: else no seed would do again what it did. The second run has
+// others beside it, for what one run shares with another by mistake.
 func TestASeedIsOneHistory(t *testing.T) {
 	play := func(n uint64) (Result, []byte) {
 		var trace bytes.Buffer

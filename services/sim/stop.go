@@ -8,7 +8,7 @@ import (
 	"millwright/store/audit"
 )
 
-// stopForAWhile has an operator stop the services and let them go on later.
+// stopForAWhile lets an operator stop the services and resume them later.
 func (s *Sim) stopForAWhile() {
 	if s.Operator.Stop != ledger.StopNone || s.isAway(toLog) {
 		return
@@ -17,7 +17,7 @@ func (s *Sim) stopForAWhile() {
 	s.Clock.After(s.Millis(2000, 40_000), s.resumeAll)
 }
 
-// resumeAll ends a stop as soon as the log can be reached.
+// resumeAll ends a stop as soon as the log is reachable.
 func (s *Sim) resumeAll() {
 	if away := s.away[toLog].Sub(s.Clock.Now()); away > 0 {
 		s.Clock.After(away, s.resumeAll)
@@ -64,7 +64,7 @@ func (p *process) Stop() ledger.Stop {
 	return stop
 }
 
-// LogAway: nobody has read the switch for longer than that is trusted.
+// LogAway: nobody has read the switch for longer than a view of it is trusted.
 func (p *process) LogAway() bool {
 	return p.sim.isAway(toLog) && p.sim.Clock.Now().Sub(p.sim.logAwaySince) > stage.StopLag
 }

@@ -29,7 +29,7 @@ type publisher struct {
 	sim     *Sim
 	machine *machine
 	dead    bool
-	// term numbers the epochs and deaths; what was set in an earlier term does nothing.
+	// term numbers the epochs and deaths; what was scheduled in an earlier term does nothing.
 	term           int
 	epoch, counter uint64
 	// at is the next write to publish.
@@ -51,7 +51,7 @@ func (w *publisher) after(d time.Duration, fn func()) {
 	})
 }
 
-// begin starts an epoch: everything that exists, then what changes.
+// begin starts an epoch: everything that exists, then changes.
 func (w *publisher) begin() {
 	s := w.sim
 	if away := s.away[toKube].Sub(s.Clock.Now()); away > 0 {
@@ -94,13 +94,14 @@ func (w *publisher) beat() {
 	if w.sim.Clock.Now().Sub(w.polled) >= pollEvery {
 		w.poll()
 	}
-	if !w.sim.isAway(toKube) { // else the heartbeat is withheld
+	if !w.sim.isAway(toKube) { // otherwise the heartbeat is withheld
 		w.machine.hear(toKube, w.machine.checked.Monotonic()-5*time.Millisecond, w.sim.Clock.Now())
 		if w.machine.checked.Check() != nil {
 			w.standDown()
 			return
 		}
 		w.pump()
+		w.receive()
 		w.send(events.Observation{Op: events.OpHeartbeat, Object: &events.Heartbeat{}})
 	}
 	w.after(heartbeatEvery, w.beat)
@@ -118,7 +119,7 @@ func (w *publisher) pump() {
 	}
 }
 
-// changed has the watcher notice a write.
+// changed makes the watcher notice a write.
 func (w *publisher) changed() {
 	if w.pumping || w.dead {
 		return
@@ -164,14 +165,15 @@ func (w *publisher) poll() {
 }
 
 // send gives an observation its place, unless a fault has it lost, doubled or late.
-func (w *publisher) send(o events.Observation) {
+// It reports whether the stream has acknowledged it.
+func (w *publisher) send(o events.Observation) bool {
 	s, x := w.sim, &w.sim.Faults
 	if w.dead {
-		return
+		return false
 	}
 	if w.resyncing && s.Happens(x.ResyncBroken) {
 		w.die(s.Millis(200, 8000))
-		return
+		return false
 	}
 	w.counter++
 	o.Epoch, o.Counter, o.ObservedAt = w.epoch, w.counter, w.machine.checked.Now()
@@ -179,11 +181,11 @@ func (w *publisher) send(o events.Observation) {
 	case s.Happens(x.MessageLost):
 		s.Trace("watcher: message %d of epoch %d is lost", o.Counter, o.Epoch)
 		w.resyncSoon()
-		return
+		return false
 	case s.Happens(x.MessageLate):
 		w.late = append(w.late, o)
 		w.resyncSoon()
-		return
+		return false
 	case s.Happens(x.MessageDoubled):
 		w.store(o)
 	}
@@ -192,12 +194,40 @@ func (w *publisher) send(o events.Observation) {
 		w.store(l)
 	}
 	w.late = nil
+	return true
+}
+
+// visibility hides a notice that was received.
+const visibility = 20 * time.Second
+
+// receive publishes the notices on the queue. One is deleted once the stream has acknowledged it, if the call
+// arrives.
+func (w *publisher) receive() {
+	s := w.sim
+	now := s.Clock.Now()
+	var left []*stage.Notice
+	for _, n := range s.Queue {
+		if n.VisibleAt.After(now) || w.dead {
+			left = append(left, n)
+			continue
+		}
+		received := w.machine.checked.Now()
+		o := &events.Interruption{MessageKind: events.SpotInterrupted, InstanceID: n.Instance, At: n.At, ReceivedAt: received, MessageID: n.ID}
+		if rest := stage.NoticeTime - now.Sub(n.At); rest > 0 {
+			o.Deadline = received.Add(rest)
+		}
+		acknowledged := w.send(events.Observation{Kind: events.KindInterruption, Op: events.OpUpsert, Name: n.Instance, UID: types.UID(n.Instance), Object: o})
+		if n.VisibleAt = now.Add(visibility); !acknowledged || s.Happens(s.Faults.NoticeDoubled) {
+			left = append(left, n)
+		}
+	}
+	s.Queue = left
 }
 
 // resyncSoon begins another epoch, as the watcher does when it learns that a publish failed.
 func (w *publisher) resyncSoon() { w.after(w.sim.Millis(100, 8000), w.begin) }
 
-// store encodes a message, puts it into the stream, and keeps it decoded for who folds.
+// store encodes a message, puts it into the stream, and keeps it decoded for its consumers.
 func (w *publisher) store(o events.Observation) {
 	s := w.sim
 	data, err := events.Encode(o)

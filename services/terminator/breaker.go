@@ -13,25 +13,28 @@ import (
 )
 
 const (
-	// forcedWindow is within which a deadline forces at most max(forcedFloor, forcedPercent) of the nodes.
+	// forcedWindow is the time within which deadlines force at most max(forcedFloor, forcedPercent) of the
+	// nodes.
 	forcedWindow  = time.Minute
 	forcedFloor   = 5
 	forcedPercent = 10
-	// alarmQuiet is how long nothing must have been held for the next alarm to be a new one.
+	// alarmQuiet is how long nothing must have been held back for the next alarm to be a new one.
 	alarmQuiet = 10 * time.Minute
 )
 
-// breaker paces what drains do by their deadlines alone (DESIGN §2): should a clock be wrong in spite of all, or somebody have deleted
-// a great many nodes, the pods of a few nodes a minute are deleted before their time, and an alarm is raised. It never stops for good.
+// breaker paces what drains do because of their deadlines alone (DESIGN §2): if a clock is wrong in spite of
+// all checks, or somebody deletes a great many nodes, the pods of only a few nodes a minute are deleted
+// before their time, and an alarm is raised. It never stops them for good.
 type breaker struct {
 	mu sync.Mutex
-	// began is when a node was first forced; it stays allowed. held are those that wait since the last alarm was looked at.
+	// began is when a node was first forced; it remains allowed. held are those held back since the last
+	// alarm was checked.
 	began map[string]time.Time
 	held  map[string]bool
 	// nodes, now and certain are of the last Snapshot.
 	nodes        int
 	now, certain time.Time
-	// alarmed is when nodes were last held.
+	// alarmed is when nodes were last held back.
 	alarmed time.Time
 }
 
@@ -65,7 +68,7 @@ func (b *breaker) allows(node string) bool {
 	return true
 }
 
-// certainly is a time that is not later than the clock and what the last Snapshot was as of.
+// certainly is a time not later than the clock and the as-of of the last Snapshot.
 func (b *breaker) certainly(now time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,14 +78,14 @@ func (b *breaker) certainly(now time.Time) time.Time {
 	return now
 }
 
-// forget drops nodes that are gone, once they count no more.
+// forget drops nodes that are gone, once they no longer count.
 func (b *breaker) forget(present map[string]bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	maps.DeleteFunc(b.began, func(node string, at time.Time) bool { return !present[node] && b.now.Sub(at) >= forcedWindow })
 }
 
-// heldNow returns how many nodes are held, and whether that is news.
+// heldNow returns how many nodes are held back, and whether that is new.
 func (b *breaker) heldNow(now time.Time) (n int, fresh bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +96,7 @@ func (b *breaker) heldNow(now time.Time) (n int, fresh bool) {
 	return n, fresh
 }
 
-// alarm tells of nodes whose deadlines have to wait.
+// alarm reports nodes whose deadlines have to wait.
 func (s *Service) alarm(ctx context.Context) {
 	n, fresh := s.breaker.heldNow(s.host.Now())
 	if !fresh {

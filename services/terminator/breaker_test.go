@@ -13,8 +13,8 @@ import (
 	"millwright/services/internal/host/hosttest"
 )
 
-// TestDeadlinesThatComeAtOnceArePaced: somebody deletes 20 nodes whose protected pods must go by one deadline. No more than five are
-// forced within a minute, an alarm says so once, and in the end all are.
+// TestDeadlinesThatComeAtOnceArePaced: somebody deletes 20 nodes whose protected pods must go by one
+// deadline. No more than five are forced within a minute, an alarm says so once, and in the end all are.
 func TestDeadlinesThatComeAtOnceArePaced(t *testing.T) {
 	hosttest.Run(t, ledger.ServiceTerminator, ledger.ModeActive, func(r *hosttest.Rig) {
 		const nodes = 20

@@ -46,7 +46,7 @@ func (s *Service) evictNow(ctx context.Context, p *plan, ref ledger.PodRef) erro
 	return fmt.Errorf("evict pod %s/%s: %w", ref.Namespace, ref.Name, err)
 }
 
-// delete deletes a pod with what is left of its grace period, because the node's deadline comes.
+// delete deletes a pod with what is left of its grace period, because the node's deadline is near.
 func (s *Service) delete(p *plan, d deletion) {
 	key := "delete/" + string(d.ref.UID)
 	if !s.retries.Due(key, s.host.Now()) {
@@ -60,7 +60,7 @@ func (s *Service) delete(p *plan, d deletion) {
 		switch kube.Classify(err) {
 		case kube.None:
 			s.accepted(key)
-			s.tellDeleted(d, p.deadline)
+			s.tellDeleted(d, p.endOf())
 			return nil
 		case kube.NotFound, kube.Conflict:
 			s.accepted(key)

@@ -67,7 +67,7 @@ func (l leaving) reason() string {
 	return c.Reason
 }
 
-// deadline is the termination timestamp; zero if there is none or it can't be read.
+// deadline is the termination timestamp; zero if there is none or it cannot be parsed.
 func (l leaving) deadline() time.Time {
 	if l.claim == nil {
 		return time.Time{}

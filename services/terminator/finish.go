@@ -16,8 +16,9 @@ import (
 	"millwright/services/internal/service"
 )
 
-// finish lists the node's pods from the API server. If none must be waited for, the node is drained. Else the
-// World will show them, or, if it can't be had, those of the first tier are evicted at once.
+// finish lists the node's pods from the API server. If none must be waited for, the node is drained.
+// Otherwise the World will show them, or, if there is no valid World, those of the first tier are evicted at
+// once.
 func (s *Service) finish(p *plan) {
 	name := p.node.Name
 	key := "finish/" + name
@@ -25,14 +26,14 @@ func (s *Service) finish(p *plan) {
 		return
 	}
 	s.host.Effect(key, lane.Evict, finishTimeout, func(ctx context.Context) error {
-		s.retries.Failed(key, s.host.Now()) // paces the next look, whatever comes of this one
+		s.retries.Failed(key, s.host.Now()) // paces the next look, whatever the result of this one
 		pods, err := s.kube.PodsOnNode(ctx, name)
 		if err != nil {
 			return err
 		}
-		step := s.directStep(name, pods, p.deadline)
+		step := s.directStep(name, pods, p.deadline, p.notice)
 		if step.Forced() && !s.breaker.allows(name) {
-			step = s.directStep(name, pods, time.Time{})
+			step = s.directStep(name, pods, time.Time{}, p.notice)
 		}
 		switch {
 		case !step.PodsGone && p.direct:
@@ -51,7 +52,7 @@ func (s *Service) finish(p *plan) {
 }
 
 // directStep plans a drain on the pods the API server listed.
-func (s *Service) directStep(node string, pods []corev1.Pod, deadline time.Time) drain.Step {
+func (s *Service) directStep(node string, pods []corev1.Pod, deadline, notice time.Time) drain.Step {
 	w := world.New()
 	mark := events.Observation{Epoch: 1, Counter: 1, Op: events.OpResyncBegin, ObservedAt: s.host.Now()}
 	w.Apply(1, mark)
@@ -63,7 +64,7 @@ func (s *Service) directStep(node string, pods []corev1.Pod, deadline time.Time)
 	}
 	l := ledger.New("")
 	_ = l.Apply(ledger.Entry{Seq: 1, Mode: ledger.ModeActive, Kind: ledger.KindDrainStarted,
-		Payload: &ledger.DrainStarted{Node: node, Deadline: deadline}})
+		Payload: &ledger.DrainStarted{Node: node, Deadline: deadline, Notice: notice}})
 	return drain.Plan(planner.NewSnapshot(w, l, s.breaker.certainly(s.host.Now())), node)
 }
 

@@ -17,7 +17,7 @@ type metrics struct {
 	nodesDrained *prometheus.CounterVec
 }
 
-// newMetrics registers the names users know (reference: operations §2).
+// newMetrics registers the names that users know (reference: operations §2).
 func newMetrics(r prometheus.Registerer) *metrics {
 	f := promauto.With(r)
 	return &metrics{
@@ -45,3 +45,7 @@ func (m *metrics) evicted(err error) {
 func (m *metrics) nodeDrained(p *plan) {
 	m.nodesDrained.WithLabelValues(p.node.Labels[karpv1.NodePoolLabelKey]).Inc()
 }
+
+// RegisterMetrics registers the metrics of the package with r, as a running process does; docs/metrics.md is
+// made of them.
+func RegisterMetrics(r prometheus.Registerer) { newMetrics(r) }

@@ -20,7 +20,7 @@ type plan struct {
 	drained bool
 	// voluntary: a command asked for it.
 	voluntary bool
-	// direct: the World can't be had, the API server must be asked for the pods.
+	// direct: there is no valid World, so the API server must be asked for the pods.
 	direct bool
 
 	basis   planner.Basis
@@ -30,10 +30,18 @@ type plan struct {
 	evicts  []ledger.PodRef
 	deletes []deletion
 
-	deadline              time.Time
+	deadline, notice      time.Time
 	waiting               string
 	podsGone, volumesGone bool
 	volumes               []string
+}
+
+// endOf is when the node is gone at the latest: EC2 does not wait for what was annotated.
+func (p *plan) endOf() time.Time {
+	if !p.notice.IsZero() && (p.deadline.IsZero() || p.notice.Before(p.deadline)) {
+		return p.notice
+	}
+	return p.deadline
 }
 
 // deletion of a pod before its time.
@@ -46,7 +54,7 @@ type deletion struct {
 // plan looks at all nodes with a recorded drain, on one Snapshot.
 func (s *Service) plan(nodes []leaving) ([]plan, error) {
 	var plans []plan
-	// The breaker allows who comes first.
+	// The breaker allows those that come first.
 	nodes = slices.SortedStableFunc(slices.Values(nodes), func(a, b leaving) int { return a.deadline().Compare(b.deadline()) })
 	look := func(direct bool) func(*planner.Snapshot) error {
 		return func(snap *planner.Snapshot) error {
@@ -81,10 +89,12 @@ func (s *Service) planNode(snap *planner.Snapshot, l leaving, d *ledger.Drain, d
 	p := plan{leaving: l, reason: d.Started.Reason, started: d.Seq, drained: d.Drained > 0, direct: direct,
 		voluntary: snap.Ledger.TakenVoluntarily(d.Started.Claim, d.Started.ClaimUID),
 		basis:     snap.Basis(), expects: snap.Expect(ledger.NodeAggregate(l.node.Name)), deadline: l.deadline()}
+	p.notice = noticeOf(snap, l, d)
 	if direct {
 		p.volumes = s.attachedTo(l.node.Name)
 		past := !p.deadline.IsZero() && snap.Certain().After(p.deadline)
-		p.volumesGone = len(p.volumes) == 0 || past && s.breaker.allows(p.node.Name)
+		taken := !p.notice.IsZero() && !snap.Certain().Before(p.notice.Add(-drain.NoticeMargin))
+		p.volumesGone = len(p.volumes) == 0 || taken || past && s.breaker.allows(p.node.Name)
 		return p
 	}
 	step := drain.Plan(snap, l.node.Name)
@@ -98,6 +108,27 @@ func (s *Service) planNode(snap *planner.Snapshot, l leaving, d *ledger.Drain, d
 	}
 	p.waiting, p.podsGone, p.volumesGone, p.volumes = step.Message(), step.PodsGone, step.VolumesGone, step.Volumes
 	return p
+}
+
+// noticeOf is when EC2 takes the instance away by the records; zero if none says so.
+func noticeOf(snap *planner.Snapshot, l leaving, d *ledger.Drain) time.Time {
+	if at := noticed(snap.Ledger, l); !at.IsZero() {
+		return at
+	}
+	if d != nil {
+		return d.Started.Notice
+	}
+	return time.Time{}
+}
+
+func noticed(led *ledger.Ledger, l leaving) time.Time {
+	if l.claim == nil {
+		return time.Time{}
+	}
+	if c := led.Claim(l.claim.Name); c != nil && c.UID == l.claim.UID && c.Doomed != nil {
+		return c.Doomed.Deadline
+	}
+	return time.Time{}
 }
 
 func graceOf(d drain.Deletion) int64 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"millwright/planner"
 	"millwright/planner/ledger"
@@ -15,16 +16,17 @@ import (
 func (s *Service) startDrains(ctx context.Context, nodes []leaving) error {
 	type fresh struct {
 		leaving
+		notice  time.Time
 		expects []planner.Expectation
 	}
 	var list []fresh
 	var basis planner.Basis
 	err := s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error {
-		// Without a position: it is decided on what informers show, which the stream can't replay.
+		// Without a position: it is decided on what informers show, which the stream cannot replay.
 		basis = planner.Basis{LedgerSeq: snap.Ledger.Seq(), Now: snap.Now, OptionsSeq: snap.OptionsSeq}
 		for _, l := range nodes {
 			if snap.Ledger.Drain(l.node.Name) == nil {
-				list = append(list, fresh{l, snap.Expect(ledger.NodeAggregate(l.node.Name))})
+				list = append(list, fresh{l, noticed(snap.Ledger, l), snap.Expect(ledger.NodeAggregate(l.node.Name))})
 			}
 		}
 		return nil
@@ -34,13 +36,13 @@ func (s *Service) startDrains(ctx context.Context, nodes []leaving) error {
 	}
 	var errs []error
 	for _, f := range list {
-		errs = append(errs, s.startDrain(ctx, f.leaving, basis, f.expects))
+		errs = append(errs, s.startDrain(ctx, f.leaving, f.notice, basis, f.expects))
 	}
 	return errors.Join(errs...)
 }
 
-func (s *Service) startDrain(ctx context.Context, l leaving, basis planner.Basis, expects []planner.Expectation) error {
-	payload := &ledger.DrainStarted{Node: l.node.Name, Claim: l.claimName(), Reason: l.reason(), Deadline: l.deadline()}
+func (s *Service) startDrain(ctx context.Context, l leaving, notice time.Time, basis planner.Basis, expects []planner.Expectation) error {
+	payload := &ledger.DrainStarted{Node: l.node.Name, Claim: l.claimName(), Reason: l.reason(), Deadline: l.deadline(), Notice: notice}
 	subjects := []string{"node/" + l.node.Name}
 	if l.claim != nil {
 		payload.ClaimUID = l.claim.UID
@@ -51,7 +53,7 @@ func (s *Service) startDrain(ctx context.Context, l leaving, basis planner.Basis
 	return lost(fmt.Errorf("start drain of node %s: %w", l.node.Name, err), err)
 }
 
-// endDrains records the end of drains whose Node is gone, or is another by now.
+// endDrains records the end of drains whose Node is gone, or has been replaced by another.
 func (s *Service) endDrains(ctx context.Context, nodes []leaving) error {
 	present := map[string]bool{}
 	for _, l := range nodes {
@@ -101,7 +103,7 @@ func (s *Service) recordTier(ctx context.Context, p *plan) error {
 	return nil
 }
 
-// lost returns described unless there was no error. A lost race is an error too: the step is taken again.
+// lost returns described unless there was no error. A lost race is an error too: the step is tried again.
 func lost(described, err error) error {
 	if err == nil {
 		return nil

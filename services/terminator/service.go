@@ -21,7 +21,7 @@ import (
 	"millwright/services/internal/service"
 )
 
-// Cluster is the present as informers have it; lists are by name. kube.Informers is one.
+// Cluster is the present state according to informers; lists are by name. kube.Informers is one.
 type Cluster interface {
 	Synced() bool
 	NodesByProviderID(id string) []*corev1.Node
@@ -32,7 +32,7 @@ type Cluster interface {
 	VolumeAttachmentsOf(node string) []*storagev1.VolumeAttachment
 }
 
-// Kube is what is asked of the API server itself; errors are those kube.Classify knows. kube.Client is one.
+// Kube is the API server itself; errors are those kube.Classify knows. kube.Client is one.
 type Kube interface {
 	PodsOnNode(ctx context.Context, node string) ([]corev1.Pod, error)
 	Node(ctx context.Context, name string) (*corev1.Node, error)
@@ -58,19 +58,20 @@ type Service struct {
 	logger  zerolog.Logger
 	metrics *metrics
 	retries *backoff.Keys
-	// tainted is when a node was first seen with the taint; unfit is since when the World can't be had.
+	// tainted is when a node was first seen with the taint; unfit is since when there has been no valid
+	// World.
 	tainted map[string]time.Time
 	unfit   time.Time
 	breaker *breaker
 }
 
 const (
-	// poll is how often a running drain is looked at if nothing changes.
+	// poll is how often a running drain is checked if nothing changes.
 	poll = time.Second
 	// settle is how long the taint must have been seen before a node counts as empty: kube-scheduler may
 	// still bind a pod it placed before it saw the taint.
 	settle = time.Second
-	// unfitMax is how long a World that can't be had is waited for before the API server is asked for pods.
+	// unfitMax is how long a valid World is waited for before the API server is asked for pods.
 	unfitMax = 15 * time.Second
 
 	// retryFirst and retryMax bound the backoff of one pod's eviction (reference: lifecycle §8.3).
@@ -92,7 +93,7 @@ func New(host service.Host, deps Deps) *Service {
 // Name implements service.Service.
 func (s *Service) Name() string { return ledger.ServiceTerminator }
 
-// Step implements service.Service. A node whose record can't be appended holds up no other.
+// Step implements service.Service. A node whose record cannot be appended does not hold up the others.
 func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	if !s.cluster.Synced() {
 		return 0, fmt.Errorf("%w: informers have not listed yet", service.ErrNotReady)
@@ -122,7 +123,7 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	return next, nil
 }
 
-// draining reports that a drain is recorded, or that none is can't be known now.
+// draining reports that a drain is recorded, or that this cannot be known now.
 func (s *Service) draining() bool {
 	none := false
 	err := s.host.Ledger(func(l *ledger.Ledger) error { none = len(l.Drains()) == 0; return nil })
@@ -131,7 +132,7 @@ func (s *Service) draining() bool {
 
 // advance records the tier of a drain and starts what is due.
 func (s *Service) advance(ctx context.Context, p *plan) error {
-	s.tell(p)
+	s.publishProgress(p)
 	s.setConditions(p)
 	if p.drained {
 		return nil
@@ -168,7 +169,7 @@ func (s *Service) stopped(voluntary bool) bool {
 	return stop == ledger.StopAll || voluntary && stop != ledger.StopNone
 }
 
-// unlessStopped is asked right before each act of a drain.
+// unlessStopped is called right before each act of a drain.
 func (s *Service) unlessStopped(voluntary bool, what string) error {
 	if s.stopped(voluntary) {
 		return fmt.Errorf("%s: %w", what, service.ErrStopped)
@@ -203,7 +204,7 @@ func (s *Service) taint(p *plan) bool {
 	return false
 }
 
-// paced starts a write that the cache shows a while later. Until then it is not repeated with every step.
+// paced starts a write that the cache shows a while later. Until then it is not repeated at every step.
 func (s *Service) paced(key string, write func(ctx context.Context) error) {
 	if !s.retries.Due(key, s.host.Now()) {
 		return
@@ -223,7 +224,7 @@ func (s *Service) paced(key string, write func(ctx context.Context) error) {
 	})
 }
 
-// accepted gives an accepted call time to show.
+// accepted gives an accepted call time to take effect in the cache.
 func (s *Service) accepted(key string) {
 	now := s.host.Now()
 	s.retries.Accepted(key, now.Add(afterSuccess), now)

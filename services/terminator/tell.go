@@ -19,10 +19,10 @@ import (
 // namesShownMax is how many names an event lists (reference: operations §3).
 const namesShownMax = 5
 
-// tell publishes what people wait to know of a drain that goes on.
-func (s *Service) tell(p *plan) {
-	if !p.deadline.IsZero() {
-		message := "All pods will be deleted by " + p.deadline.Format(time.RFC3339)
+// publishProgress publishes what people wait to know of a drain that goes on.
+func (s *Service) publishProgress(p *plan) {
+	if !p.endOf().IsZero() {
+		message := "All pods will be deleted by " + p.endOf().UTC().Format(time.RFC3339)
 		s.host.Event(nodeEvent(p.node, corev1.EventTypeWarning, "TerminationGracePeriodExpiring", message))
 		if p.claim != nil {
 			s.host.Event(service.KubeEvent{Object: claimReference(p.claim), Type: corev1.EventTypeWarning,
@@ -103,7 +103,7 @@ func (s *Service) setConditions(p *plan) {
 		s.paced("condition/"+strings.Join([]string{claim.Name, want.Type, string(want.Status), want.Reason}, "/"), func(ctx context.Context) error {
 			return s.kube.SetClaimCondition(ctx, claim.Name, claim.UID, want, s.host.Now())
 		})
-		return // one at a time, for both are in one object
+		return // one at a time, because both are in one object
 	}
 }
 

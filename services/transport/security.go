@@ -1,5 +1,5 @@
-// Package transport says how this process's connections to an external etcd and NATS are protected: TLS, client
-// certificates, users. millwright and millctl share it.
+// Package transport says how this process's connections to an external etcd and NATS are protected: TLS,
+// client certificates, users. millwright and millctl share it.
 package transport
 
 import (
@@ -51,7 +51,7 @@ func EnvironmentName(flag string) string {
 // pair of flags that go together.
 type pair struct{ first, firstValue, second, secondValue string }
 
-// Check refuses halves of pairs, and connections without TLS that leave this host.
+// Check refuses incomplete pairs, and connections without TLS that leave this host.
 func (s *Security) Check(etcd []string, natsURL string) error {
 	var errs []error
 	for _, p := range []pair{
@@ -83,7 +83,8 @@ func plaintextError(flag, endpoint, scheme string) error {
 	return fmt.Errorf("%s: %s is on another host and would be spoken to without TLS: use %s, or --allow-plaintext", flag, Redacted(endpoint), scheme)
 }
 
-// leavesHostPlain: the endpoint is neither TLS nor on this host. A name other than localhost counts as another host.
+// leavesHostPlain: the endpoint is neither TLS nor on this host. A name other than localhost counts as
+// another host.
 func leavesHostPlain(endpoint string) bool {
 	scheme, rest, ok := strings.Cut(endpoint, "://")
 	if !ok {
@@ -116,7 +117,7 @@ func Redacted(urls string) string {
 	return strings.Join(out, ",")
 }
 
-// Etcd is what the log's client needs.
+// Etcd is the part that the log's client needs.
 func (s *Security) Etcd() (etcdlog.Security, error) {
 	e := etcdlog.Security{CAFile: s.EtcdCAFile, CertFile: s.EtcdCertFile, KeyFile: s.EtcdKeyFile, Username: s.EtcdUsername}
 	if s.EtcdPasswordFile == "" {
@@ -130,7 +131,7 @@ func (s *Security) Etcd() (etcdlog.Security, error) {
 	return e, nil
 }
 
-// NATS is what the stream's client needs.
+// NATS is the part that the stream's client needs.
 func (s *Security) NATS() natsbus.Security {
 	return natsbus.Security{CAFile: s.NATSCAFile, CertFile: s.NATSCertFile, KeyFile: s.NATSKeyFile, CredentialsFile: s.NATSCredentialsFile}
 }

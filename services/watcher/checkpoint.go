@@ -15,8 +15,8 @@ import (
 // Bounds of how many checkpoints are kept.
 const (
 	checkpointsNewest = 3
-	// checkpointsOlder are spread over the rest of what the stream retains, so that replay of any part of it has
-	// one to start from.
+	// checkpointsOlder are spread over the rest of what the stream retains, so that replay of any part of it
+	// has one to start from.
 	checkpointsOlder = 8
 )
 
@@ -29,8 +29,8 @@ type checkpoints struct {
 	source WorldSource
 	last   events.Position
 	at     time.Time
-	// superseded holds, for each catalogue blob that is not in force, the last sequence of the stream when that
-	// was first seen: no later message names it.
+	// superseded holds, for each catalogue blob that is not in force, the last sequence of the stream when
+	// that was first seen: no later message names it.
 	superseded map[string]uint64
 }
 
@@ -96,11 +96,15 @@ func (c *checkpoints) write(ctx context.Context) error {
 	if err := c.prune(ctx, state); err != nil {
 		return fmt.Errorf("prune checkpoints: %w", err)
 	}
-	return c.collect(ctx, state)
+	return errors.Join(c.collect(ctx, state), c.collectOrphans(ctx))
 }
 
-// makeRoom deletes the oldest checkpoint but one: what is left must be enough to start from. The next tick tries again.
+// makeRoom deletes the oldest checkpoint but one: what is left must be enough to start from. The next tick
+// tries again.
 func (c *checkpoints) makeRoom(ctx context.Context) error {
+	if err := c.collectOrphans(ctx); err != nil {
+		c.w.cfg.Logger.Warn().Err(err).Msg("left parts of blobs not collected")
+	}
 	all, err := events.Checkpoints(ctx, c.w.cfg.Stream.Blobs())
 	if err != nil || len(all) < 2 {
 		return err
@@ -130,8 +134,8 @@ func (c *checkpoints) prune(ctx context.Context, state events.StreamState) error
 	return nil
 }
 
-// kept returns the checkpoints worth keeping: the newest of the stream in force, some older ones from which it still
-// goes on, and the newest of one incarnation before.
+// kept returns the checkpoints worth keeping: the newest of the stream in force, some older ones from which
+// it still goes on, and the newest of one incarnation before.
 func kept(all []events.Checkpoint, state events.StreamState) []events.Checkpoint {
 	byIncarnation := map[string][]events.Checkpoint{}
 	for _, p := range all {
@@ -151,8 +155,8 @@ func kept(all []events.Checkpoint, state events.StreamState) []events.Checkpoint
 	return keep
 }
 
-// spread drops from older, which is in the order of sequences, the one whose neighbours are closest to each other
-// until few enough are left. The oldest stays.
+// spread drops from older, which is in the order of sequences, the one whose neighbours are closest to each
+// other until few enough are left. The oldest stays.
 func spread(older, newest []events.Checkpoint) []events.Checkpoint {
 	for len(older) > checkpointsOlder {
 		all := append(slices.Clone(older), newest...)
@@ -167,7 +171,8 @@ func spread(older, newest []events.Checkpoint) []events.Checkpoint {
 	return older
 }
 
-// previousIncarnation is the one whose name is last when a longer number counts as higher; "" if there is none.
+// previousIncarnation is the one whose name is last when a longer number counts as higher; "" if there is
+// none.
 func previousIncarnation(by map[string][]events.Checkpoint) string {
 	names := slices.Collect(maps.Keys(by))
 	if len(names) == 0 {
@@ -192,6 +197,7 @@ func (c *checkpoints) collect(ctx context.Context, state events.StreamState) err
 	if err != nil {
 		return err
 	}
+	maps.DeleteFunc(c.superseded, func(name string, _ uint64) bool { return !slices.Contains(names, name) })
 	for _, name := range names {
 		if inForce[name] {
 			delete(c.superseded, name)
@@ -208,4 +214,17 @@ func (c *checkpoints) collect(ctx context.Context, state events.StreamState) err
 		}
 	}
 	return nil
+}
+
+// collectOrphans deletes what writers that crashed left in the store.
+func (c *checkpoints) collectOrphans(ctx context.Context) error {
+	blobs, ok := c.w.cfg.Stream.Blobs().(events.OrphanCollector)
+	if !ok {
+		return nil
+	}
+	n, err := blobs.CollectOrphans(ctx)
+	if n > 0 {
+		c.w.cfg.Logger.Info().Int("blobs", n).Msg("left parts of blobs deleted")
+	}
+	return err
 }

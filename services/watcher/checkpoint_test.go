@@ -1,8 +1,10 @@
 package watcher
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -153,6 +155,68 @@ func TestCataloguesNobodyNamesAreDeleted(t *testing.T) {
 		r.pass(25 * time.Minute)
 		if got := names(); len(got) != 1 || got[0] != events.CatalogBlob(current.Hash) {
 			t.Fatalf("%v, want only that of generation 12; old was %s", got, old.Hash)
+		}
+	})
+}
+
+// leavings is a stream whose store holds what crashed writers left, until it is collected.
+type leavings struct {
+	events.Stream
+	left *atomic.Int32
+}
+
+func (s leavings) Blobs() events.Blobs { return leftBlobs{s.Stream.Blobs(), s.left} }
+
+type leftBlobs struct {
+	events.Blobs
+	left *atomic.Int32
+}
+
+func (b leftBlobs) CollectOrphans(context.Context) (int, error) { return int(b.left.Swap(0)), nil }
+
+func TestWhatCrashedWritersLeftIsCollected(t *testing.T) {
+	left := &atomic.Int32{}
+	run(t, func(c *Config) {
+		c.CheckpointMessages, c.Stream = 20, leavings{c.Stream, left}
+	}, func(t *testing.T, r *rig) {
+		for range 2 {
+			left.Store(3)
+			for range 40 {
+				r.kube.put("a")
+				r.pass(100 * time.Millisecond)
+			}
+			r.pass(2 * time.Second)
+			if n := left.Load(); n != 0 {
+				t.Fatalf("parts of %d blobs are left", n)
+			}
+		}
+	})
+}
+
+// What is remembered of catalogues that somebody else deleted goes.
+func TestDeletedCataloguesAreForgotten(t *testing.T) {
+	withAWS(t, func(t *testing.T, r *rig, aws *fakeAWS) {
+		aws.synced.Store(true)
+		storeCatalog(t, aws.emitter, 1)
+		r.pass(2 * time.Second)
+		c := newCheckpoints(r.w)
+		state, err := r.bus.Connect(1).State(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := storeCatalog(t, aws.emitter, 99)
+		for i := range 200 {
+			now := storeCatalog(t, aws.emitter, int64(100+i))
+			if err := c.collect(t.Context(), state); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.w.Blobs().Delete(t.Context(), events.CatalogBlob(before.Hash)); err != nil {
+				t.Fatal(err)
+			}
+			before = now
+		}
+		if err := c.collect(t.Context(), state); err != nil || len(c.superseded) > 2 {
+			t.Errorf("%d catalogues are remembered, %v", len(c.superseded), err)
 		}
 	})
 }

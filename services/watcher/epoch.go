@@ -37,7 +37,7 @@ func (w *Watcher) runEpoch(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// Nothing of an earlier epoch may still be on its way; that it failed is why there is a new one.
+	// Nothing of an earlier epoch may still be in flight; its failure is why there is a new one.
 	if err := w.flush(ctx); err != nil {
 		w.cfg.Logger.Debug().Err(err).Msg("publishes of the epoch before were lost")
 	}
@@ -66,8 +66,8 @@ func (e *epoch) run(ctx context.Context) error {
 	return err
 }
 
-// begin publishes the mark and what is known of AWS. It waits until both are stored: if the bus is away, the
-// API server is not asked for anything.
+// begin publishes the mark and what is known of AWS. It waits until both are stored: if the bus is
+// unreachable, nothing is requested from the API server.
 func (e *epoch) begin(ctx context.Context) error {
 	if err := e.publisher.mark(events.OpResyncBegin, nil); err != nil {
 		return err
@@ -102,8 +102,8 @@ func (e *epoch) finishResync(ctx context.Context, listed <-chan struct{}) error 
 	return nil
 }
 
-// waitAWS waits for the first poll of EC2, so that the first resync of a process does not make consumers forget the
-// catalogues. If EC2 does not answer the cluster is served without.
+// waitAWS waits for the first poll of EC2, so that the first resync of a process does not make consumers
+// forget the catalogues. If EC2 does not answer, the cluster is served without it.
 func (w *Watcher) waitAWS(ctx context.Context) error {
 	aws, ok := w.aws.(interface{ Synced() bool })
 	deadline := w.cfg.Clock().Add(w.cfg.AWSWait)
@@ -119,7 +119,7 @@ func (w *Watcher) waitAWS(ctx context.Context) error {
 	return nil
 }
 
-// heartbeats publishes one at each interval at which all is well, and notices what no publish would: that
+// heartbeats publishes one at each interval if all is well, and notices what no publish would: that
 // acknowledgements failed and that the stream was renewed.
 func (e *epoch) heartbeats(ctx context.Context) error {
 	tick := time.NewTicker(e.w.cfg.HeartbeatEvery)
@@ -138,7 +138,7 @@ func (e *epoch) heartbeats(ctx context.Context) error {
 
 func (e *epoch) heartbeat(ctx context.Context) error {
 	w := e.w
-	at := w.cfg.Clock() // before the question: what happened by then was seen
+	at := w.cfg.Clock() // before the request: what happened by then has been seen
 	if err := w.cfg.Kube.Alive(ctx); err != nil {
 		w.metrics.heartbeatsWithheld.Inc()
 		w.cfg.Logger.Debug().Err(err).Msg("heartbeat withheld")
@@ -163,8 +163,8 @@ func (e *epoch) sumsDue(now time.Time) bool {
 	return true
 }
 
-// checkTorn: what a server lost after it had acknowledged it shows only in the fold, and so does a World that
-// differs from the sums.
+// checkTorn: messages that a server lost after it had acknowledged them are noticed only in the fold, and so
+// is a World that differs from the sums.
 func (e *epoch) checkTorn(now time.Time) error {
 	if !e.synced.Load() || !e.w.world.Torn() {
 		e.torn = 0
@@ -206,8 +206,8 @@ func (w *Watcher) flush(ctx context.Context) error {
 	return w.cfg.Stream.Flush(ctx)
 }
 
-// nextEpoch is above the last one published and, even if the stream lost that, above those of the past: its high
-// bits are milliseconds, its low 16 bits are of the log-id.
+// nextEpoch is above the last one published and, even if the stream lost that, above all earlier ones: its
+// high bits are milliseconds, its low 16 bits come from the log-id.
 func (w *Watcher) nextEpoch(ctx context.Context, state events.StreamState) (uint64, error) {
 	reading, cancel := context.WithTimeout(ctx, w.cfg.FlushTimeout)
 	defer cancel()

@@ -12,11 +12,11 @@ import (
 
 // WorldSource is a World that is folded from the stream.
 type WorldSource interface {
-	// Position of the World, and whether a whole resync has been folded.
+	// Position of the World, and whether a complete resync has been folded.
 	Position() (at events.Position, synced bool)
-	// Version is the World as it is now, never to change.
+	// Version returns the World as it is now, immutable.
 	Version() *world.World
-	// Torn reports that messages are missing since the last whole resync: another one is needed.
+	// Torn reports that messages are missing since the last complete resync: another one is needed.
 	Torn() bool
 }
 
@@ -32,7 +32,8 @@ var _ WorldSource = (*fold)(nil)
 
 func newFold(w *Watcher) *fold { return &fold{w: w, world: world.New()} }
 
-// run folds until ctx ends, starting over from a checkpoint when the stream does not go on from where it stands.
+// run folds until ctx ends, starting over from a checkpoint when the stream does not continue from its
+// position.
 func (f *fold) run(ctx context.Context) error {
 	return f.w.retry(ctx, "fold the stream", func() (bool, error) {
 		before, _ := f.Position()
@@ -54,10 +55,10 @@ func (f *fold) consume(ctx context.Context) error {
 		}
 		at, _ = f.Position()
 	}
-	return events.Fold(ctx, f.w.cfg.Stream, max(at.Sequence+1, state.First), events.Folder{Apply: f.apply, Held: f.holds, Refused: f.refused})
+	return events.Fold(ctx, f.w.cfg.Stream, max(at.Sequence+1, state.First), events.Folder{Apply: f.apply, Held: f.holdsCatalog, Refused: f.refused})
 }
 
-// restore takes the newest checkpoint the stream goes on from; without one it starts from nothing.
+// restore takes the newest checkpoint from which the stream continues; without one it starts from nothing.
 func (f *fold) restore(ctx context.Context, state events.StreamState) error {
 	restored, _, err := events.LatestCheckpoint(ctx, f.w.cfg.Stream.Blobs(), state, state.Last, world.ReadCheckpoint, func(c events.Checkpoint, err error) {
 		f.w.cfg.Logger.Warn().Err(err).Str("checkpoint", c.Name).Msg("checkpoint refused")
@@ -83,7 +84,7 @@ func (f *fold) apply(sequence uint64, o events.Observation) error {
 	return nil
 }
 
-func (f *fold) holds(ref *events.CatalogRef) bool {
+func (f *fold) holdsCatalog(ref *events.CatalogRef) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.world.HoldsCatalog(ref)

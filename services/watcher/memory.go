@@ -56,6 +56,17 @@ func (w *Watcher) Flush(ctx context.Context) error {
 	return now.flush(ctx)
 }
 
+// Epoch is the number of the epoch that carries what is emitted now; 0 if none does. What was emitted before
+// another one began may be lost, whatever Flush says.
+func (w *Watcher) Epoch() uint64 {
+	w.memory.mu.Lock()
+	defer w.memory.mu.Unlock()
+	if w.memory.now == nil {
+		return 0
+	}
+	return w.memory.now.epoch
+}
+
 // Polled implements Emitter.
 func (w *Watcher) Polled(kind events.Kind, at time.Time) {
 	w.memory.mu.Lock()
@@ -90,7 +101,9 @@ func (m *memory) emit(c Change) error {
 func (m *memory) remember(c Change) {
 	switch object := c.Object.(type) {
 	case *events.Interruption:
-		return
+		if !object.Standing() {
+			return
+		}
 	case *events.Prices:
 		for _, p := range object.Entries {
 			m.prices[priceKey{p.InstanceType, p.CapacityType, p.Zone}] = p
@@ -135,7 +148,8 @@ func (m *memory) replay(ctx context.Context, p *publisher, blobs events.Blobs) e
 	return nil
 }
 
-// storeAgain puts a catalogue whose blob is not among those stored: with a new NATS the old references would lead nowhere.
+// storeAgain puts a catalogue whose blob is not among those stored: with a new NATS the old references would
+// lead nowhere.
 func storeAgain(ctx context.Context, blobs events.Blobs, stored []string, object any) error {
 	ref, ok := object.(*events.CatalogRef)
 	if !ok || slices.Contains(stored, events.CatalogBlob(ref.Hash)) {

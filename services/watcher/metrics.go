@@ -52,9 +52,13 @@ func gauge(name, help string) prometheus.Gauge {
 	return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help})
 }
 
-// observeQueue asks a stream that can say it how many publishes are not acknowledged.
+// observeQueue publishes how many publishes are not acknowledged, for a stream that can tell.
 func (m *metrics) observeQueue(s events.Stream) {
 	if q, ok := s.(interface{ Pending() int }); ok {
 		m.queue.Set(float64(q.Pending()))
 	}
 }
+
+// RegisterMetrics registers the metrics of the package with r, as a running process does; docs/metrics.md is
+// made of them.
+func RegisterMetrics(r prometheus.Registerer) { newMetrics(r) }

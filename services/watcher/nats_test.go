@@ -178,8 +178,8 @@ func replica(i int) *corev1.Pod {
 	}
 }
 
-// replicas returns a function that gives n pods, over and over. Only one pod of each Deployment is kept: a real
-// watcher holds no pods either.
+// replicas returns a function that gives n pods, over and over. Only one pod of each Deployment is kept: a
+// real watcher holds no pods either.
 func replicas(n int) func() *corev1.Pod {
 	templates := make([]*corev1.Pod, 500)
 	for i := range templates {
@@ -195,8 +195,8 @@ func replicas(n int) func() *corev1.Pod {
 	}
 }
 
-// BenchmarkPublishToFolded sends pods through an embedded NATS server on disk and folds them into a World: one
-// iteration is one observation encoded, published, acknowledged, consumed, decoded and folded.
+// BenchmarkPublishToFolded sends pods through an embedded NATS server on disk and folds them into a World:
+// one iteration is one observation encoded, published, acknowledged, consumed, decoded and folded.
 func BenchmarkPublishToFolded(b *testing.B) {
 	server, err := embedded.Start(b.TempDir())
 	if err != nil {

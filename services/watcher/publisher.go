@@ -26,7 +26,7 @@ type epoch struct {
 	summed time.Time
 }
 
-// publisher gives changes their place in one epoch. After its first error it takes nothing more and cancels
+// publisher gives changes their place in one epoch. After its first error it accepts nothing more and cancels
 // the epoch.
 type publisher struct {
 	w      *Watcher
@@ -114,7 +114,7 @@ func (p *publisher) fail(err error) error {
 	return err
 }
 
-// send gives the observation the next counter, which counts only if the bus takes it.
+// send gives the observation the next counter, which counts only if the bus accepts it.
 func (p *publisher) send(o events.Observation) error {
 	o.Epoch, o.Counter = p.epoch, p.counter+1
 	if o.ObservedAt.IsZero() {
@@ -140,7 +140,7 @@ func (p *publisher) send(o events.Observation) error {
 }
 
 // flush waits until what was published is stored. Publishing waits meanwhile: otherwise, on a busy stream,
-// the moment at which nothing is on its way might never come.
+// there might never be a moment at which nothing is in flight.
 func (p *publisher) flush(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

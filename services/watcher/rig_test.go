@@ -165,8 +165,8 @@ func (r *rig) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// observations of the incarnation in force. It checks what holds of every stream: epochs never fall, and counters
-// rise by one from 1 within an epoch that published without failure.
+// observations of the incarnation in force. It checks what holds of every stream: epochs never fall, and
+// counters rise by one from 1 within an epoch that published without failure.
 func (r *rig) observations() []events.Observation {
 	r.t.Helper()
 	s := r.bus.Connect(1)

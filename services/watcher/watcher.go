@@ -20,8 +20,8 @@ type Config struct {
 	Kube   Kube
 	// AWS builds the half that polls EC2; nil: there is none.
 	AWS func(Emitter) (AWS, error)
-	// World gives the World for checkpoints; nil: the watcher folds the stream itself. A process that folds it
-	// anyway passes its own.
+	// World supplies the World for checkpoints; nil: the watcher folds the stream itself. A process that
+	// folds it anyway passes its own.
 	World WorldSource
 	// LogID (hex) is mixed into epochs.
 	LogID string
@@ -52,7 +52,7 @@ type Watcher struct {
 	// world is Config.World or own.
 	world WorldSource
 	own   *fold
-	// repaired is when an epoch was last begun because the World was torn.
+	// repaired is when an epoch was last started because the World was torn.
 	repaired time.Time
 }
 
@@ -93,7 +93,7 @@ func setDefault[T comparable](value *T, to T) {
 	}
 }
 
-// Run publishes epochs, one after the other as they fail, until ctx ends.
+// Run publishes epochs, one after another as they fail, until ctx ends.
 func (w *Watcher) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return w.runEpochs(ctx) })
@@ -111,7 +111,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	return err
 }
 
-// runAWS starts the AWS half again if it fails.
+// runAWS restarts the AWS half if it fails.
 func (w *Watcher) runAWS(ctx context.Context) error {
 	return w.retry(ctx, "poll aws", func() (bool, error) { return false, w.aws.Run(ctx) })
 }
@@ -120,8 +120,8 @@ func (w *Watcher) runEpochs(ctx context.Context) error {
 	return w.retry(ctx, "publish", func() (bool, error) { return w.runEpoch(ctx) })
 }
 
-// retry calls f until ctx ends, with backoff between failures. f reports whether it got far enough for the
-// backoff to begin anew.
+// retry calls f until ctx ends, with backoff between failures. f reports whether it got far enough to reset
+// the backoff.
 func (w *Watcher) retry(ctx context.Context, what string, f func() (bool, error)) error {
 	b := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(10*time.Second), backoff.WithMaxElapsedTime(0))

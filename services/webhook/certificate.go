@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// Lifetimes. A certificate is renewed when a third of its life is left. A new CA is in the CRDs for caOverlap before
-// anything is signed by it, so that a replica that has not yet seen it never meets a caller that trusts only the new one, nor the
-// other way round.
+// Lifetimes. A certificate is renewed when a third of its life is left. A new CA is in the CRDs for caOverlap
+// before anything is signed by it, so that a replica that has not seen it yet never meets a caller that
+// trusts only the new one, nor the other way round.
 const (
 	caLife    = 2 * 365 * 24 * time.Hour
 	leafLife  = 90 * 24 * time.Hour
@@ -41,7 +41,8 @@ type material struct {
 	leaf     *pair
 }
 
-// renew returns the material that is due at a time for a server of these names. changed is false if it is what it was.
+// renew returns the material that is due at a time for a server with these names. changed is false if it is
+// unchanged.
 func (m material) renew(now time.Time, names []string) (out material, changed bool, err error) {
 	out = m
 	kept := slices.DeleteFunc(slices.Clone(m.old), func(c *x509.Certificate) bool { return !now.Before(c.NotAfter) })
@@ -99,7 +100,7 @@ func (p *pair) due(now time.Time) bool {
 	return p.cert.NotAfter.Sub(now) < p.cert.NotAfter.Sub(p.cert.NotBefore)/3
 }
 
-// serves: the certificate has every one of the names.
+// serves: the certificate covers all of the names.
 func (p *pair) serves(names []string) bool {
 	return !slices.ContainsFunc(names, func(n string) bool { return p.cert.VerifyHostname(n) != nil })
 }

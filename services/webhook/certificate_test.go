@@ -43,7 +43,8 @@ func trusts(t *testing.T, bundle []byte, leaf *x509.Certificate, at time.Time) {
 	}
 }
 
-// TestYearsOfRenewal: whatever replicas lag by a day, every bundle of that day verifies every certificate of it.
+// TestYearsOfRenewal: whatever replicas lag by a day, every bundle of that day verifies every certificate of
+// it.
 func TestYearsOfRenewal(t *testing.T) {
 	m, changed := renewed(t, material{}, epoch)
 	if !changed {

@@ -14,7 +14,7 @@ import (
 	"millwright/services/internal/kube"
 )
 
-// crdNames are the CRDs whose conversion this webhook is.
+// crdNames are the CRDs that this webhook converts.
 var crdNames = []string{"nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"}
 
 // injector tells the CRDs where the webhook is and which CA to trust.
@@ -26,7 +26,8 @@ type injector struct {
 	port               int32
 }
 
-// inject writes into each CRD that serves v1beta1. A CRD that is not installed, or serves v1 alone, is left as it is.
+// inject writes into each CRD that serves v1beta1. A CRD that is not installed, or serves v1 alone, is left
+// as it is.
 func (i *injector) inject(ctx context.Context, bundle []byte) (written []string, err error) {
 	var errs []error
 	for _, name := range crdNames {

@@ -78,7 +78,7 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) (*apiextv1.Conver
 	switch {
 	case review.Kind != "ConversionReview":
 		return nil, http.StatusBadRequest, fmt.Errorf("kind is %q, want ConversionReview", review.Kind)
-	case review.APIVersion != "apiextensions.k8s.io/v1" && review.APIVersion != "apiextensions.k8s.io/v1beta1": // equal in form
+	case review.APIVersion != "apiextensions.k8s.io/v1" && review.APIVersion != "apiextensions.k8s.io/v1beta1": // the same form
 		return nil, http.StatusBadRequest, fmt.Errorf("apiVersion is %q, want apiextensions.k8s.io/v1", review.APIVersion)
 	case review.Request == nil:
 		return nil, http.StatusBadRequest, errors.New("ConversionReview without request")
@@ -86,7 +86,7 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) (*apiextv1.Conver
 	return review, 0, nil
 }
 
-// answer converts all objects, or none: one that fails fails the review, as the API server wants it.
+// answer converts all objects, or none: one that fails fails the review, as the API server requires.
 func (h *handler) answer(ctx context.Context, req *apiextv1.ConversionRequest) *apiextv1.ConversionResponse {
 	out := &apiextv1.ConversionResponse{UID: req.UID, ConvertedObjects: []runtime.RawExtension{}, Result: metav1.Status{Status: metav1.StatusSuccess}}
 	c := conversion.Converter{Pool: once(h.pool)}
@@ -123,7 +123,7 @@ func (h *handler) convert(ctx context.Context, c conversion.Converter, raw []byt
 	if err != nil {
 		return nil, err
 	}
-	kind, _ := converted["kind"].(string) // of a closed set, else Convert had failed
+	kind, _ := converted["kind"].(string) // from a closed set, since otherwise Convert would have failed
 	h.metrics.objects.WithLabelValues(kind, to, strconv.FormatBool(len(losses) > 0)).Inc()
 	for _, l := range losses {
 		h.logger.Debug().Str("object", conversion.Name(o)).Str("field", l.Path).Str("why", l.Why).Msg("field lost in conversion")
@@ -131,7 +131,7 @@ func (h *handler) convert(ctx context.Context, c conversion.Converter, raw []byt
 	return json.Marshal(converted)
 }
 
-// once asks for each NodePool once per review.
+// once reads each NodePool once per review.
 func once(read conversion.PoolReader) conversion.PoolReader {
 	type answer struct {
 		expireAfter string

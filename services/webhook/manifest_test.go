@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestTheManifestFitsTheDefaults: what deploy/webhook.yaml installs is what the CRDs and the flags' defaults expect.
+// TestTheManifestFitsTheDefaults: what deploy/webhook.yaml installs is what the CRDs and the flags' defaults
+// expect.
 func TestTheManifestFitsTheDefaults(t *testing.T) {
 	data, err := os.ReadFile("../../deploy/webhook.yaml")
 	if err != nil {

@@ -38,3 +38,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Failed rounds of keeping Secret and CRDs, by step: secret, crds."}, []string{"step"}),
 	}
 }
+
+// RegisterMetrics registers the metrics of the package with r, as a running process does; docs/metrics.md is
+// made of them.
+func RegisterMetrics(r prometheus.Registerer) { newMetrics(r) }

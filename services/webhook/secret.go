@@ -25,7 +25,7 @@ const (
 	keyLeaf, keyLeafKey = "tls.crt", "tls.key"
 )
 
-// keepTries bounds how often a lost race for the Secret is run again.
+// keepTries bounds how often a lost race for the Secret is repeated.
 const keepTries = 5
 
 // keeper keeps the certificates in the Secret.
@@ -37,8 +37,8 @@ type keeper struct {
 	renewed         func()
 }
 
-// keep returns what the Secret holds after having renewed what is due. Of replicas that renew at once one wins, the others
-// take what it wrote.
+// keep returns what the Secret holds after renewing what is due. If several replicas renew at once, one wins
+// and the others use what it wrote.
 func (k *keeper) keep(ctx context.Context) (material, error) {
 	var err error
 	for range keepTries {
@@ -81,7 +81,7 @@ func (k *keeper) try(ctx context.Context) (material, error) {
 	return m, nil
 }
 
-// decode reads what of the Secret can be read; the rest counts as missing and is made anew.
+// decode reads the valid parts of the Secret; the rest counts as missing and is created again.
 func decode(data map[string][]byte) material {
 	return material{
 		ca: decodePair(data[keyCA], data[keyCAKey]), next: decodePair(data[keyNext], data[keyNextKey]),

@@ -66,7 +66,7 @@ func (s Settings) Validate() error {
 	return errors.Join(errs...)
 }
 
-// names are what the certificate must be good for.
+// names are those that the certificate must cover.
 func (s Settings) names() []string {
 	out := []string{s.Service + "." + s.Namespace + ".svc", s.Service + "." + s.Namespace + ".svc.cluster.local",
 		s.Service + "." + s.Namespace, s.Service, "localhost", "127.0.0.1"}
@@ -116,7 +116,7 @@ func New(cfg Config) (*Webhook, error) {
 	return w, nil
 }
 
-// pool reads a NodePool at v1. One that is being deleted does not live.
+// pool reads a NodePool at v1. One that is being deleted does not count as living.
 func (w *Webhook) pool(ctx context.Context, name string) (string, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, poolTimeout)
 	defer cancel()
@@ -146,7 +146,7 @@ func (w *Webhook) Ready() error {
 	return nil
 }
 
-// Run serves until ctx ends; then it finishes the reviews under way, for at most stopTimeout.
+// Run serves until ctx ends; then it finishes the reviews in flight, for at most stopTimeout.
 func (w *Webhook) Run(ctx context.Context) error {
 	listener, err := net.Listen("tcp", ":"+strconv.Itoa(w.cfg.Settings.Port))
 	if err != nil {
@@ -190,7 +190,7 @@ func (w *Webhook) serving(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return nil, errors.New("no certificate yet")
 }
 
-// sync keeps Secret and CRDs until ctx ends.
+// sync maintains Secret and CRDs until ctx ends.
 func (w *Webhook) sync(ctx context.Context) {
 	for ctx.Err() == nil {
 		wait := syncEvery
@@ -206,7 +206,7 @@ func (w *Webhook) sync(ctx context.Context) {
 	}
 }
 
-// syncOnce writes the CA into the CRDs before it serves what that CA signed.
+// syncOnce writes the CA into the CRDs before it serves a certificate signed by it.
 func (w *Webhook) syncOnce(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
@@ -234,7 +234,7 @@ func (w *Webhook) syncOnce(ctx context.Context) bool {
 	return true
 }
 
-// connections logs what the server says of connections it could not use: mostly probes without TLS.
+// connections logs what the server reports of connections it could not use: mostly probes without TLS.
 type connections struct{ logger zerolog.Logger }
 
 func (c connections) Write(line []byte) (int, error) {

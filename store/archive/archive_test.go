@@ -17,7 +17,8 @@ import (
 
 var ctx = context.Background()
 
-// filled returns a log with n records after the genesis, some with blobs, one with an explanation that is lost.
+// filled returns a log with n records after the genesis, some with blobs, one with an explanation that is
+// lost.
 func filled(t *testing.T, n int) *memlog.Log {
 	t.Helper()
 	log := memlog.New("test")
@@ -185,7 +186,8 @@ func (l *lossyLog) GetBlob(ctx context.Context, hash string) ([]byte, error) {
 
 var errCrash = errors.New("crash")
 
-// TestCrashAtAnyLineLosesNothing breaks Archive off at its n-th line, for every n, twice, and then lets it go through.
+// TestCrashAtAnyLineLosesNothing breaks Archive off at its n-th line, for every n, twice, and then lets it go
+// through.
 func TestCrashAtAnyLineLosesNothing(t *testing.T) {
 	lines := map[string]int{}
 	for n := 1; ; n++ {

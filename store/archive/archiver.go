@@ -15,16 +15,18 @@ type Live interface {
 	Stored
 	ID() string
 	GetBlob(ctx context.Context, hash string) ([]byte, error)
-	// Compact deletes the live records up to and including through, the genesis excepted. ErrCorrupt: that record is another
-	// than the one named, and nothing is deleted.
+	// Compact deletes the live records up to and including through, except the genesis. ErrCorrupt: that
+	// record is not the one named, and nothing is deleted.
 	Compact(ctx context.Context, through store.Head) error
 }
 
 var (
-	// ErrIncomplete: records that are not live any more are not in the directory either; it is not the one used before.
+	// ErrIncomplete: records that are no longer live are missing in the directory; it is not the one used
+	// before.
 	ErrIncomplete = errors.New("archive is incomplete")
-	// ErrForked: log and archive hold different records under the same sequences, or the archive holds later ones than the log:
-	// one of the two was restored from a backup. Nothing is deleted before a person has decided (SetAside).
+	// ErrForked: log and archive hold different records under the same sequences, or the archive holds later
+	// ones than the log: one of the two was restored from a backup. Nothing is deleted before an operator has
+	// decided (SetAside).
 	ErrForked = errors.New("log and archive have parted")
 )
 
@@ -33,17 +35,18 @@ type Config struct {
 	Cluster string
 	Live    Live
 	Dir     *Dir
-	// Note records each segment in the log once it is verified, before its records leave the live log; it may get the same one
-	// again after a crash. nil: nobody records it.
+	// Note records each segment in the log once it is verified, before its records leave the live log; after
+	// a crash it may be called with the same one again. nil: segments are not recorded.
 	Note func(ctx context.Context, s Summary) error
 }
 
-// Archiver moves records from a live log into its archive. Only one may work on a directory at a time; a lock sees to it.
+// Archiver moves records from a live log into its archive. Only one may work on a directory at a time; a lock
+// enforces that.
 type Archiver struct {
 	cfg Config
 	// recordsMax bounds the records of a segment.
 	recordsMax int
-	// at is called between the lines of Archive, by tests that break it off there.
+	// at is called between the steps of Archive, by tests that interrupt it there.
 	at func(line string) error
 }
 
@@ -57,8 +60,8 @@ func NewArchiver(cfg Config) *Archiver {
 
 const pageRecords = 256
 
-// Archive brings the records up to and including through into segments, reads these back, and then deletes the records from
-// the live log. It returns how many records left the live log. After an error call it again.
+// Archive moves the records up to and including through into segments, reads these back, and then deletes the
+// records from the live log. It returns how many records left the live log. After an error call it again.
 func (a *Archiver) Archive(ctx context.Context, through uint64) (uint64, error) {
 	deleted, err := a.archive(ctx, through)
 	if err != nil {
@@ -96,9 +99,10 @@ func (a *Archiver) archive(ctx context.Context, through uint64) (uint64, error) 
 	return deleted, err
 }
 
-// finish deletes from the live log what segments of an earlier attempt hold, and returns the last segment.
+// finish deletes from the live log the records that segments of an earlier attempt hold, and returns the last
+// segment.
 func (a *Archiver) finish(ctx context.Context, segments []Segment, base store.Head, through uint64) (prev Summary, deleted uint64, err error) {
-	from := len(segments) - 1 // the last one, for the next must follow it
+	from := len(segments) - 1 // the last one, because the next must follow it
 	for from > 0 && segments[from-1].Last > base.Seq {
 		from--
 	}
@@ -164,7 +168,7 @@ func (a *Archiver) fill(ctx context.Context, w *writer, through uint64) error {
 			if err != nil {
 				return err
 			}
-			if err := w.add(s, blobs); err != nil {
+			if err := w.addRecord(s, blobs); err != nil {
 				return err
 			}
 			if a.full(w) {
@@ -182,7 +186,8 @@ func (a *Archiver) full(w *writer) bool {
 	return w.records >= a.recordsMax || w.bytes >= segmentBytesMax
 }
 
-// blobs fetches what of the record stands apart. An explanation may have been dropped.
+// blobs fetches the payload and explanation of the record that are stored separately. An explanation may have
+// been dropped.
 func (a *Archiver) blobs(ctx context.Context, s record.Stored) (list [][]byte, err error) {
 	if s.PayloadContent.Blob {
 		data, err := a.cfg.Live.GetBlob(ctx, s.PayloadContent.BlobName())

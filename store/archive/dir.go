@@ -19,7 +19,7 @@ type Dir struct {
 	path, logID string
 
 	mu sync.Mutex
-	// cursor is where the last Read stopped, so that reading on does not begin the segment again.
+	// cursor is where the last Read stopped, so that reading on does not start the segment again.
 	cursor *reader
 }
 
@@ -46,7 +46,7 @@ func (d *Dir) drop() {
 	}
 }
 
-// Segments returns the files in the order of their records, without those before that were pruned.
+// Segments returns the files in the order of their records, without the older ones that were pruned.
 func (d *Dir) Segments() ([]Segment, error) {
 	entries, err := os.ReadDir(d.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +84,8 @@ func next(segments []Segment) uint64 {
 	return segments[len(segments)-1].Last + 1
 }
 
-// Read returns up to limit records from sequence from on; fewer where the archive ends, none if it ends before.
+// Read returns up to limit records from sequence from on; fewer where the archive ends, none if it ends
+// before that.
 func (d *Dir) Read(ctx context.Context, from uint64, limit int) ([]store.Record, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -112,9 +113,9 @@ func (d *Dir) Read(ctx context.Context, from uint64, limit int) ([]store.Record,
 	return out, nil
 }
 
-// seek brings the cursor before a record; false if the archive does not hold it.
+// seek moves the cursor to just before a record; false if the archive does not hold it.
 func (d *Dir) seek(seq uint64) (bool, error) {
-	if d.cursor != nil && d.cursor.next == seq && d.cursor.segment.holds(seq) {
+	if d.cursor != nil && d.cursor.next == seq && d.cursor.segment.contains(seq) {
 		return true, nil
 	}
 	d.drop()
@@ -122,7 +123,7 @@ func (d *Dir) seek(seq uint64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	i := slices.IndexFunc(segments, func(s Segment) bool { return s.holds(seq) })
+	i := slices.IndexFunc(segments, func(s Segment) bool { return s.contains(seq) })
 	if i < 0 {
 		return false, nil
 	}

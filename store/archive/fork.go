@@ -11,14 +11,16 @@ import (
 	"millwright/store/record"
 )
 
-// Stored is implemented by logs that give out live records as they are stored.
+// Stored is implemented by logs that return live records as they are stored.
 type Stored interface {
-	// Stored returns up to limit live records from sequence from on, without what stands apart as blobs; none after the end.
+	// Stored returns up to limit live records from sequence from on, without what is stored separately as
+	// blobs; none after the end.
 	Stored(ctx context.Context, from uint64, limit int) ([]record.Stored, error)
 }
 
-// compare checks that live log and archive are one log: the archive holds the last record that is not live, and the live log the
-// last one of the archive. Each record names the hash of the one before, so that what lies between is the same too.
+// compare checks that live log and archive belong together: the archive holds the last record that is not
+// live, and the live log the last one of the archive. Each record names the hash of the one before, so the
+// records in between are the same too.
 func (d *Dir) compare(ctx context.Context, live Stored, base store.Head, segments []Segment) error {
 	if err := d.boundary(ctx, base); err != nil {
 		return err
@@ -43,7 +45,8 @@ func (d *Dir) compare(ctx context.Context, live Stored, base store.Head, segment
 	return nil
 }
 
-// boundary checks that the last record that is not live is in the archive, with the hash from which the live chain goes on.
+// boundary checks that the last record that is not live is in the archive, with the hash from which the live
+// chain continues.
 func (d *Dir) boundary(ctx context.Context, base store.Head) error {
 	if base.Seq == 0 {
 		return nil
@@ -72,8 +75,9 @@ func (d *Dir) head(ctx context.Context, seq uint64) (store.Head, error) {
 	return store.Head{Seq: seq, Hash: page[0].Hash}, nil
 }
 
-// SetAside ends a fork in favour of the live log: the archive's records after its base go into a directory of their own beside the
-// segments, where nothing reads them, and nothing is deleted. It returns that directory; "" if log and archive have not parted.
+// SetAside resolves a fork in favour of the live log: the archive's records after its base are moved to a
+// separate directory beside the segments, where nothing reads them; nothing is deleted. It returns that
+// directory; "" if log and archive have not diverged.
 func (d *Dir) SetAside(ctx context.Context, cluster string, live interface {
 	Base
 	Stored
@@ -104,7 +108,7 @@ func (d *Dir) SetAside(ctx context.Context, cluster string, live interface {
 	d.mu.Lock()
 	d.drop()
 	d.mu.Unlock()
-	for i := len(segments) - 1; i >= 0 && segments[i].Last > base.Seq; i-- { // the last first: what is left has no gap
+	for i := len(segments) - 1; i >= 0 && segments[i].Last > base.Seq; i-- { // the last first, so that the rest has no gap
 		if err := d.move(cluster, segments, i, base.Seq, aside); err != nil {
 			return aside, fmt.Errorf("set aside: %w", err)
 		}
@@ -117,7 +121,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// move takes a segment away, and leaves one in its place that holds its records up to last, if it has such.
+// move moves a segment away, and puts one in its place that holds its records up to last, if there are any.
 func (d *Dir) move(cluster string, segments []Segment, i int, last uint64, aside string) error {
 	s := segments[i]
 	away := func() error { return os.Rename(s.Path, filepath.Join(aside, s.Name())) }
@@ -135,7 +139,7 @@ func (d *Dir) move(cluster string, segments []Segment, i int, last uint64, aside
 	return err
 }
 
-// shortened writes a segment of the records of another up to last; it has no name yet.
+// shortened writes a segment with the records of another up to last, still without its final name.
 func (d *Dir) shortened(cluster string, segments []Segment, i int, last uint64) (*writer, error) {
 	prev, err := d.before(segments, i)
 	if err != nil {
@@ -160,7 +164,7 @@ func (d *Dir) shortened(cluster string, segments []Segment, i int, last uint64) 
 			blobs = append(blobs, blob)
 		}
 		if err == nil {
-			err = w.add(s, blobs)
+			err = w.addRecord(s, blobs)
 		}
 		if err != nil {
 			return nil, w.abandon(err)

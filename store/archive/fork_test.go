@@ -22,10 +22,12 @@ func grow(t *testing.T, log *memlog.Log, whose string, n int) {
 	}
 }
 
-// A backup of the log is restored, after which its archive had gone on. What was acknowledged since then must never be deleted.
+// A backup of the log is restored, after which its archive had gone on. What was acknowledged since then must
+// never be deleted.
 func TestALogThatWasRestoredLosesNothingToItsArchive(t *testing.T) {
 	for name, c := range map[string]struct {
-		// backup is the record up to which the log is archived when the backup is made, archived the one up to which the archive goes.
+		// backup is the record up to which the log is archived when the backup is made, archived the one up
+		// to which the archive goes.
 		backup, archived uint64
 		// since are the records appended to the restored log, which had 251.
 		since int

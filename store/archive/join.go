@@ -14,7 +14,7 @@ type Joined struct {
 	dir *Dir
 }
 
-// Join returns log and archive as one. Blobs of archived records come with the records only.
+// Join returns log and archive as one. Blobs of archived records are available only with the records.
 func Join(log store.Log, dir *Dir) *Joined { return &Joined{Log: log, dir: dir} }
 
 // Read implements store.Log. ErrCompacted: the record is in neither.
@@ -24,7 +24,7 @@ func (j *Joined) Read(ctx context.Context, from uint64, limit int) ([]store.Reco
 	}
 	from = max(from, 1)
 	var out []store.Record
-	for { // somebody may archive what comes next, between any two looks
+	for { // the next records may be archived between two reads
 		live, err := j.Log.Read(ctx, from+uint64(len(out)), limit-len(out))
 		out = append(out, live...)
 		if !errors.Is(err, store.ErrCompacted) {
@@ -75,11 +75,11 @@ func (j *Joined) Watch(ctx context.Context, from uint64, fn func(store.Record) e
 
 // Base is implemented by logs whose older records can be archived.
 type Base interface {
-	// Base is the last record that is not live any more; zero if all are.
+	// Base is the last record that is no longer live; zero if all are.
 	Base(ctx context.Context) (store.Head, error)
 }
 
-// Base implements Base if the live log does; else all is live.
+// Base implements Base if the live log does; otherwise all records are live.
 func (j *Joined) Base(ctx context.Context) (store.Head, error) {
 	if live, ok := j.Log.(Base); ok {
 		return live.Base(ctx)
@@ -105,8 +105,8 @@ func (j *Joined) Pruned() (uint64, error) {
 	return p.Last, err
 }
 
-// VerifyBoundary checks that the live log goes on where the archive ends, and that what both hold is the same. ErrForked: it
-// is not.
+// VerifyBoundary checks that the live log continues where the archive ends, and that they agree on the
+// records both hold. ErrForked: they do not.
 func (j *Joined) VerifyBoundary(ctx context.Context) error {
 	base, err := j.Base(ctx)
 	if err != nil {

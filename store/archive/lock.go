@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// lock takes the directory for this process and clears away what a crash left half written.
+// lock locks the directory for this process and removes what a crash left half written.
 func (d *Dir) lock() (unlock func(), err error) {
 	path := d.path
 	if err := os.MkdirAll(path, 0o700); err != nil {

@@ -18,7 +18,7 @@ import (
 // prunedName is the file that says which records were deleted from the archive.
 const prunedName = "pruned.json"
 
-// pruned is the last segment that was deleted, from which the first one that is left goes on.
+// pruned is the last segment that was deleted; the first remaining one continues from it.
 type pruned struct {
 	Last   uint64 `json:"last"`
 	Hash   string `json:"hash"`
@@ -86,8 +86,8 @@ func (d *Dir) last(s Segment) (record.Stored, error) {
 	return rec, err
 }
 
-// Prune deletes the segments, oldest first, whose records are all from before a time and not live, and returns them. The last
-// one stays in any case: it proves where the live log goes on. base is that of the live log.
+// Prune deletes the segments, oldest first, whose records are all older than a time and not live, and returns
+// them. The last one is always kept: it proves where the live log continues. base is that of the live log.
 func (d *Dir) Prune(ctx context.Context, base store.Head, before time.Time) (deleted []Segment, err error) {
 	unlock, err := d.lock()
 	if err != nil {
@@ -123,7 +123,7 @@ func (d *Dir) Prune(ctx context.Context, base store.Head, before time.Time) (del
 	return deleted, nil
 }
 
-// clearPruned deletes what a crash left of segments that were said to be deleted.
+// clearPruned deletes what a crash left of segments that were recorded as deleted.
 func (d *Dir) clearPruned() error {
 	gone, err := d.pruned()
 	if err != nil {
@@ -143,7 +143,7 @@ func (d *Dir) clearPruned() error {
 	return nil
 }
 
-// delete says first, durably, that a segment is deleted.
+// delete first records, durably, that a segment is deleted.
 func (d *Dir) delete(s Segment) error {
 	sum, err := d.tail(s)
 	if err != nil {

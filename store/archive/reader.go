@@ -19,7 +19,7 @@ import (
 // decoderMemoryMax bounds what one compressed frame may ask for.
 const decoderMemoryMax = 256 << 20
 
-// reader reads one segment from its begin to its end.
+// reader reads one segment from its beginning to its end.
 type reader struct {
 	segment Segment
 	file    *os.File
@@ -35,7 +35,7 @@ func (s Segment) corrupt(format string, args ...any) error {
 	return fmt.Errorf("segment %s: %w: %w", s.Name(), fmt.Errorf(format, args...), store.ErrCorrupt)
 }
 
-// openSegment reads the header. The header is that of the file's name and of this log, or ErrCorrupt.
+// openSegment reads the header, which must match the file's name and this log, or it returns ErrCorrupt.
 func openSegment(s Segment, logID string) (_ *reader, err error) {
 	r := &reader{segment: s, next: s.First, blobs: map[[32]byte][]byte{}}
 	if r.file, err = os.Open(s.Path); err != nil {
@@ -90,7 +90,7 @@ func (r *reader) frame() (kind byte, body []byte, err error) {
 	return head[0], body, nil
 }
 
-// skip passes over the records before seq.
+// skip skips the records before seq.
 func (r *reader) skip(seq uint64) error {
 	for r.next < seq {
 		_, found, err := r.raw()
@@ -150,7 +150,7 @@ func (r *reader) record() (record.Stored, bool, error) {
 	return s, true, r.resolve(&s)
 }
 
-// resolve fills in what stands apart. A payload must be there; an explanation may have been dropped.
+// resolve fills in what is stored separately. A payload must exist; an explanation may have been dropped.
 func (r *reader) resolve(s *record.Stored) error {
 	for sum, blob := range r.blobs {
 		if sha256.Sum256(blob) != sum {

@@ -12,7 +12,8 @@ import (
 // magic begins a segment file; what follows it is one zstd stream of frames.
 const magic = "millwright/segment/1\n"
 
-// Kinds of frames. A frame is its kind (one byte), the length of its body (four bytes, big-endian) and the body.
+// Kinds of frames. A frame is its kind (one byte), the length of its body (four bytes, big-endian) and the
+// body.
 const (
 	frameHeader = 'H'
 	frameBlob   = 'B'
@@ -38,7 +39,7 @@ type Segment struct {
 // Name of the file.
 func (s Segment) Name() string { return fmt.Sprintf("%020d-%020d.segment", s.First, s.Last) }
 
-func (s Segment) holds(seq uint64) bool { return s.First <= seq && seq <= s.Last }
+func (s Segment) contains(seq uint64) bool { return s.First <= seq && seq <= s.Last }
 
 // Summary is what is known of a segment after it was written or verified.
 type Summary struct {
@@ -71,7 +72,7 @@ type end struct {
 
 var nameForm = regexp.MustCompile(`^(\d{20})-(\d{20})\.segment$`)
 
-// parseName returns the segment a file name stands for; false if it is no segment's.
+// parseName returns the segment that a file name stands for; false if it is not a segment's name.
 func parseName(name string) (Segment, bool) {
 	m := nameForm.FindStringSubmatch(name)
 	if m == nil {

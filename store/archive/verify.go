@@ -7,8 +7,9 @@ import (
 	"millwright/store"
 )
 
-// Verify reads all segments and checks that each is whole, that its records continue the hash chain of those before, that
-// it names the file before it, and that every payload is there. It returns what it verified, up to the first fault.
+// Verify reads all segments and checks that each is complete, that its records continue the hash chain of
+// those before, that it names the file before it, and that every payload exists. It returns what it verified,
+// up to the first fault.
 func (d *Dir) Verify(ctx context.Context) ([]Summary, error) {
 	segments, err := d.Segments()
 	if err != nil {

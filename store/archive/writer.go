@@ -18,7 +18,7 @@ import (
 	"millwright/store/record"
 )
 
-// partSuffix marks a file that is being written; one that is found belongs to nobody any more.
+// partSuffix marks a file that is being written; one that is found at start is abandoned.
 const partSuffix = ".part"
 
 // writer writes one segment.
@@ -54,7 +54,7 @@ func newWriter(dir, cluster, logID string, prev store.Head, previous string) (*w
 	return w, nil
 }
 
-// abandon takes away what was written and returns err.
+// abandon removes what was written and returns err.
 func (w *writer) abandon(err error) error {
 	return errors.Join(fmt.Errorf("write segment from %d: %w", w.first, err), w.file.Close(), os.Remove(w.file.Name()))
 }
@@ -82,8 +82,9 @@ func (w *writer) json(kind byte, v any) error {
 	return w.frame(kind, body)
 }
 
-// add writes a record after its blobs, which are those of payload and explanation if they stand apart and are there.
-func (w *writer) add(s record.Stored, blobs [][]byte) error {
+// addRecord writes a record after its blobs, which are those of payload and explanation if they are stored
+// separately and exist.
+func (w *writer) addRecord(s record.Stored, blobs [][]byte) error {
 	if err := s.Follows(w.last); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"millwright/planner/claim"
 	"millwright/planner/disrupt"
 	"millwright/planner/drain"
+	"millwright/planner/drift"
 	"millwright/planner/ledger"
 	pt "millwright/planner/plannertest"
 	"millwright/planner/provision"
@@ -354,6 +355,43 @@ func TestDoomedClaimsReplayFromTheirOwnInput(t *testing.T) {
 	want(t, "reason", r.NotReplayable[0].Reason, "the record carries no input")
 }
 
+func TestDriftReplaysFromItsOwnFacts(t *testing.T) {
+	s := newSite(t)
+	name := s.live()
+	in := drift.Input{
+		Now:    pt.Start.Add(time.Hour),
+		Claims: []drift.Claim{{Name: name, UID: "u", NodePool: "general", NodeClass: "default", Launched: true, CreatedAt: pt.Start, Placement: &drift.Placement{SubnetID: "subnet-a"}}},
+		Pools:  []drift.Pool{{Name: "general"}}, Classes: []drift.Class{{Name: "default", Current: true, SubnetIDs: []string{"subnet-b"}}},
+	}
+	judged, why, err := drift.Record(in)
+	s.check(err)
+	d := planner.Decision{Kind: ledger.KindDriftJudged, Payload: judged, Explanation: why, Subjects: []string{"claim/" + name}}
+	s.append(must(audit.DecisionDraft(planner.Basis{LedgerSeq: 1, Now: in.Now}, d)), "lifecycle")
+	r := s.replay()
+	want(t, "summary", r.Summary(), "5 decisions replayed, 0 divergences")
+	want(t, "derived", r.Derived, 1)
+	story := text(audit.Why(s.entries(), "node/n1"))
+	for _, part := range []string{"NodeClaim " + name + " has drifted: SubnetDrift", "differs: subnet subnet-a, those of EC2NodeClass default are [subnet-b]"} {
+		want(t, part, strings.Contains(story, part), true)
+	}
+	for what, change := range map[string]func(*ledger.DriftJudged){
+		"another verdict": func(p *ledger.DriftJudged) { p.Claims[0].Reason = drift.ReasonImage },
+		"other facts": func(p *ledger.DriftJudged) {
+			p.Facts = []byte(strings.ReplaceAll(string(p.Facts), "subnet-b", "subnet-a"))
+		},
+	} {
+		log := swapped{s.log, ledger.KindDriftJudged, func(rec *store.Record) {
+			var p ledger.DriftJudged
+			s.check(json.Unmarshal(rec.Payload, &p))
+			change(&p)
+			rec.Payload = must(json.Marshal(p))
+		}}
+		r, err := audit.Replay(s.ctx, log, nil, audit.Range{})
+		s.check(err)
+		want(t, what, len(r.Divergences), 1)
+	}
+}
+
 func ptr[T any](v T) *T { return &v }
 
 func TestDecode(t *testing.T) {
@@ -444,6 +482,30 @@ func TestWhyTellsTheWholeChain(t *testing.T) {
 				if strings.Contains(got, p) {
 					t.Errorf("unexpected %q in\n%s", p, got)
 				}
+			}
+		})
+	}
+}
+
+// The story of a pod that a command moved says from where, to where, and what the command saves.
+func TestWhyAPodMoved(t *testing.T) {
+	pod := ledger.PodRef{UID: "u", Namespace: "default", Name: "web"}
+	taken := []ledger.Candidate{{Node: "n1", InstanceType: "m5.large", Price: 96000, Pods: []ledger.PodRef{pod}}}
+	for name, tc := range map[string]struct {
+		command ledger.CommandStarted
+		want    string
+	}{
+		"to a node": {ledger.CommandStarted{Placements: []ledger.Placement{{Node: "n2", Pods: []ledger.PodRef{pod}}}}, "from node n1 (m5.large) to node n2"},
+		"to a replacement": {ledger.CommandStarted{Replacements: []ledger.PlannedClaim{{NodePool: "p", Pods: []ledger.PodRef{pod},
+			Cheapest: ledger.OfferingPrice{InstanceType: "c5.large", MicroUSDPerHour: 85000}}}, PriceAfter: 85000},
+			"from node n1 (m5.large) to its replacement " + ledger.ClaimName("log", "p", 2, 0) + " (c5.large, $0.0850/h)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.command.Candidates, tc.command.Reason, tc.command.Evictions = taken, "Underutilized", 1
+			got := text(audit.Why([]ledger.Entry{{Seq: 1, Kind: ledger.KindGenesis, Payload: &ledger.Genesis{LogID: "log"}},
+				{Seq: 2, Kind: ledger.KindCommandMovesStarted, Payload: &tc.command}}, "pod/default/web"))
+			if !strings.Contains(got, "pod default/web moves "+tc.want) || !strings.Contains(got, "saving $0.") {
+				t.Errorf("want %q in\n%s", tc.want, got)
 			}
 		})
 	}

@@ -8,7 +8,8 @@ import (
 	"millwright/planner/ledger"
 )
 
-// beforeRange is how many records before a range are read besides: its decisions were taken on Ledgers that far back at most.
+// beforeRange is how many records before a range are read as well: its decisions were taken on Ledgers at
+// most that far back.
 const beforeRange = 1000
 
 // start returns the first record to read. It restores a checkpoint if the range begins late enough.
@@ -33,7 +34,8 @@ func (p *replayer) start(ctx context.Context, log Log, r Range) (uint64, error) 
 	return 1, nil
 }
 
-// startLate begins with the oldest checkpoint that can be restored, where the records before are archived elsewhere.
+// startLate begins with the oldest checkpoint that can be restored, if the records before it are archived
+// elsewhere.
 func (p *replayer) startLate(ctx context.Context, log Log, compacted error) (uint64, error) {
 	cl, ok := log.(CheckpointLog)
 	if !ok {

@@ -31,8 +31,8 @@ const (
 	checkpointWindowMax = 64 << 20
 )
 
-// CheckpointOf returns the record of a checkpoint, which lacks the blob's name, and the blob. It never holds more than the blob, which is
-// compressed; l is a version.
+// CheckpointOf returns the record of a checkpoint, without the blob's name, and the blob. It holds no more in
+// memory than the compressed blob; l is a version.
 func CheckpointOf(l *ledger.Ledger) (ledger.LedgerCheckpoint, []byte, error) {
 	var blob bytes.Buffer
 	// A window of 1 MiB: a larger one saves little and takes its size several times.
@@ -75,8 +75,9 @@ func DecodeCheckpoint(p ledger.LedgerCheckpoint, blob []byte) (*ledger.Ledger, e
 	return l, nil
 }
 
-// NewestLedger restores the newest checkpoint of a Ledger at most as far as upTo (0: any). One that cannot be used is
-// passed over, and passed gets the reason, for the one before it. It returns ErrNoCheckpoint if none is left.
+// NewestLedger restores the newest checkpoint of a Ledger that is not beyond upTo (0: any). If one cannot be
+// used, passed is called with the reason and the one before it is tried. It returns ErrNoCheckpoint if none
+// is left.
 func NewestLedger(ctx context.Context, log CheckpointLog, upTo uint64, passed func(error)) (*ledger.Ledger, error) {
 	var found *ledger.Ledger
 	err := EachCheckpoint(ctx, log, func(c Checkpoint) bool {
@@ -110,7 +111,8 @@ type Checkpoint struct {
 	Time   time.Time
 }
 
-// EachCheckpoint calls fn for the checkpoints on record, newest first, until it returns false or one is not in the log.
+// EachCheckpoint calls fn for the checkpoints on record, newest first, until it returns false or one is not
+// in the log.
 func EachCheckpoint(ctx context.Context, log CheckpointLog, fn func(Checkpoint) bool) error {
 	seq, err := log.Aggregate(ctx, ledger.CheckpointAggregate)
 	if err != nil {

@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"millwright/planner/ledger"
 )
@@ -41,6 +42,8 @@ func describe(e ledger.Entry, logID string) string {
 		return fmt.Sprintf("alarm %s: %s", p.Reason, p.Message)
 	case *ledger.OrphanFound:
 		return fmt.Sprintf("instance %s has no NodeClaim (tag %q) and is terminated", p.InstanceID, p.ClaimTag)
+	case *ledger.DriftJudged:
+		return describeDrift(p)
 	case *ledger.ProvisioningPlanned:
 		return describeProvisioning(e, p, logID)
 	}
@@ -56,6 +59,18 @@ func describeRetired(p *ledger.AggregatesRetired) string {
 		text += ", and what was said in shadow mode"
 	}
 	return text
+}
+
+func describeDrift(p *ledger.DriftJudged) string {
+	var parts []string
+	for _, c := range p.Claims {
+		verdict := "has not drifted any more"
+		if c.Reason != "" {
+			verdict = "has drifted: " + c.Reason
+		}
+		parts = append(parts, fmt.Sprintf("NodeClaim %s %s", c.Claim, verdict))
+	}
+	return strings.Join(parts, "; ")
 }
 
 func describeControl(c *ledger.ControlChanged) string {
@@ -254,6 +269,10 @@ func describeNode(e ledger.Entry, logID string) string {
 		}
 		return text
 	case *ledger.DrainTierStarted:
+		if !p.Notice.IsZero() {
+			return fmt.Sprintf("drain of node %s, which EC2 takes away at %s: %d pods to evict, %d held, %d deleted%s", p.Node,
+				p.Notice.UTC().Format(time.RFC3339), len(p.Evict), len(p.Held), len(p.Delete), suffix(": ", named(p.Delete)))
+		}
 		return fmt.Sprintf("tier %d of node %s: %d pods to evict, %d held, %d deleted for the deadline", p.Tier, p.Node, len(p.Evict), len(p.Held), len(p.Delete))
 	case *ledger.NodeDrained:
 		return fmt.Sprintf("node %s is drained; %d pods were left, volumes detached: %t", p.Node, len(p.Pods), p.VolumesDetached)
@@ -261,6 +280,15 @@ func describeNode(e ledger.Entry, logID string) string {
 		return fmt.Sprintf("drain of node %s ended: the Node is gone", p.Node)
 	}
 	return e.Kind.String()
+}
+
+// named lists pods by name; each was deleted against its budget.
+func named(list []ledger.PodRef) string {
+	var names []string
+	for _, p := range list {
+		names = append(names, p.Namespace+"/"+p.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 func describeProposal(e ledger.Entry, logID string) string {

@@ -55,6 +55,21 @@ func claimDetails(e ledger.Entry, index int, c *ledger.PlannedClaim) []string {
 	return lines
 }
 
+// bufferDetails say, in the story of a CapacityBuffer, where its capacity is after a round.
+func (st *story) bufferDetails(e ledger.Entry) (lines []string) {
+	name, ok := strings.CutPrefix(st.subject, "capacitybuffer/")
+	if !ok {
+		return nil
+	}
+	x, _ := provisionExplanation(e)
+	for _, b := range x.Buffers {
+		if b.Buffer == name {
+			lines = append(lines, fmt.Sprintf("of %d pods %d fit on nodes, %d on claims that are not nodes yet, %d on new claims, %d nowhere", b.Replicas, b.Nodes, b.Claims, b.NewClaims, b.Refused))
+		}
+	}
+	return lines
+}
+
 // widenedDetails are what was chosen before and after.
 func widenedDetails(e ledger.Entry, w *ledger.WidenedClaim) []string {
 	lines := []string{

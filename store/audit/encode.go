@@ -11,11 +11,11 @@ import (
 	"millwright/store"
 )
 
-// ErrPayload: the payload of a record can't be read as its kind's. The error names the sequence.
+// ErrPayload: the payload of a record cannot be read as that of its kind. The error names the sequence.
 var ErrPayload = errors.New("unreadable payload")
 
-// Encode returns the bytes of a payload and of an explanation, which may be nil. An explanation over the limit of
-// DESIGN §4 is replaced by a note of its size.
+// Encode returns the bytes of a payload and of an explanation, which may be nil. An explanation over the
+// limit of DESIGN §4 is replaced by a note of its size.
 func Encode(payload, explanation any) (p, x []byte, err error) {
 	if p, err = json.Marshal(payload); err != nil {
 		return nil, nil, fmt.Errorf("encode payload %T: %w", payload, err)
@@ -69,8 +69,8 @@ func OutcomeDraft(o Outcome) (store.Draft, error) {
 	}, nil
 }
 
-// ControlDraft is the draft of an operator's command, with the switch that says the same. It expects the control
-// aggregate where the operator saw it, so that of two commands at a time one is refused.
+// ControlDraft is the draft of an operator's command, with the corresponding switch. It expects the control
+// aggregate where the operator saw it, so that of two concurrent commands one is refused.
 func ControlDraft(c *ledger.ControlChanged, seen uint64) (store.Draft, error) {
 	const aggregate = ledger.ControlAggregate
 	d, err := OutcomeDraft(Outcome{Kind: ledger.KindControlChanged, Payload: c, Expects: []planner.Expectation{{Aggregate: aggregate, Seq: seen}}, Advances: []string{aggregate}})
@@ -82,8 +82,8 @@ func ControlDraft(c *ledger.ControlChanged, seen uint64) (store.Draft, error) {
 	return d, nil
 }
 
-// AnswerDraft is the draft of an operator's answer to a proposal. It expects the command's aggregate where the operator saw it, so that of
-// two answers at a time one is refused.
+// AnswerDraft is the draft of an operator's answer to a proposal. It expects the command's aggregate where
+// the operator saw it, so that of two concurrent answers one is refused.
 func AnswerDraft(a *ledger.ProposalAnswered, nodes []string, seen uint64) (store.Draft, error) {
 	aggregate := ledger.CommandAggregate(a.ID)
 	subjects := append([]string{aggregate}, nodes...)
@@ -99,15 +99,17 @@ func AnswerDraft(a *ledger.ProposalAnswered, nodes []string, seen uint64) (store
 const (
 	// retiredMax is how many aggregates one record retires at most; store.MaxAggregates is a little more.
 	retiredMax = 1000
-	// retiredRecordsMax bounds the records written at a time, if much has died before anything was retired.
+	// retiredRecordsMax bounds the records written at a time, if many aggregates have died before any was
+	// retired.
 	retiredRecordsMax = 16
-	// shadowBytesMax of what was said in shadow mode are kept.
+	// shadowBytesMax bounds what is kept of shadow records.
 	shadowBytesMax = 1 << 20
 )
 
-// RetirementDrafts are those of the AggregatesRetired records that are worth writing now, oldest aggregates first, without time, service
-// and lease: for what no record after through advanced, as long as that are at least so many, 1 or more. A draft is refused if one of its
-// aggregates has moved since.
+// RetirementDrafts are the drafts of the AggregatesRetired records that are worth writing now, oldest
+// aggregates first, without time, service and lease: for aggregates that no record after through advanced,
+// provided that there are at least as many as given, 1 or more. A draft is refused if one of its aggregates
+// has moved since.
 func RetirementDrafts(l *ledger.Ledger, through uint64, least int) ([]store.Draft, error) {
 	var drafts []store.Draft
 	shadow, dead := l.ShadowBytes() > shadowBytesMax, l.Dead(through)
@@ -146,8 +148,9 @@ func Expectations(list []planner.Expectation) map[string]uint64 {
 	return m
 }
 
-// Decode reads a record. A kind this version doesn't know yields an entry without payload if the record is
-// ignorable, else ledger.ErrUnknownKind; a payload that is not its kind's yields ErrPayload. Both name the sequence.
+// Decode reads a record. A kind that this version does not know yields an entry without payload if the record
+// is ignorable, else ledger.ErrUnknownKind; a payload that does not fit its kind yields ErrPayload. Both name
+// the sequence.
 func Decode(rec store.Record) (ledger.Entry, error) {
 	e := ledger.Entry{
 		Seq: rec.Seq, Time: rec.Time, Service: rec.Service, Mode: ledger.Mode(rec.Mode), Kind: ledger.Kind(rec.Kind),

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// unionKeys returns the keys of both maps, sorted, each once.
+// unionKeys returns the keys of both maps, sorted and distinct.
 func unionKeys[V any](a, b map[string]V) []string {
 	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 	slices.Sort(keys)

@@ -6,7 +6,7 @@ import (
 	"millwright/planner/ledger"
 )
 
-// ledgerEvery is the number of records between the Ledgers kept to go back to.
+// ledgerEvery is the number of records between the Ledgers that are kept for going back.
 const ledgerEvery = 512
 
 // ledgers gives the Ledger as of any record. Going forward is a fold; going back restores the last kept one.

@@ -9,6 +9,7 @@ import (
 	"millwright/planner/claim"
 	"millwright/planner/disrupt"
 	"millwright/planner/drain"
+	"millwright/planner/drift"
 	"millwright/planner/ledger"
 	"millwright/planner/provision"
 )
@@ -18,10 +19,7 @@ var planners = map[ledger.Kind]func(*planner.Snapshot, ledger.Entry) *planner.De
 	ledger.KindProvisioningPlanned: replanProvisioning,
 	ledger.KindProvisioningWidened: replanProvisioning,
 	ledger.KindClaimWithdrawn:      replanProvisioning,
-	ledger.KindCommandProposed:     replanCommand,
 	ledger.KindProposalEnded:       replanAnswer,
-	ledger.KindCommandStarted:      replanCommand,
-	ledger.KindCommandMovesStarted: replanCommand,
 	ledger.KindCommandConfirmed:    replanConfirmation,
 	ledger.KindCommandReduced:      replanConfirmation,
 	ledger.KindCommandRolledBack:   replanConfirmation,
@@ -46,12 +44,35 @@ func search(s *planner.Snapshot, e ledger.Entry) provision.Search {
 	return provision.Search{Basis: s.Basis(), Decision: d, Round: round}
 }
 
-func replanCommand(s *planner.Snapshot, e ledger.Entry) *planner.Decision {
-	if started, ok := e.Payload.(*ledger.CommandStarted); ok && started.Proposal != "" {
-		return replanAnswer(s, e)
+// commandsOf are the commands of the pass that was planned again last: those of one pass are replayed one
+// after the other.
+type commandsOf struct {
+	basis planner.Basis
+	list  []*planner.Decision
+}
+
+// replan plans a command again; false if the entry is none.
+func (c *commandsOf) replan(s *planner.Snapshot, e ledger.Entry) (d *planner.Decision, ok bool) {
+	nth := 0
+	switch p := e.Payload.(type) {
+	case *ledger.CommandProposed:
+		nth = p.Command.Nth
+	case *ledger.CommandStarted:
+		if p.Proposal != "" {
+			return replanAnswer(s, e), true
+		}
+		nth = p.Nth
+	default:
+		return nil, false
 	}
-	d, _ := disrupt.Plan(s)
-	return d
+	if b := s.Basis(); c.list == nil || c.basis != b {
+		c.basis = b
+		c.list, _ = disrupt.Plans(s)
+	}
+	if nth < 0 || nth >= len(c.list) {
+		return nil, true
+	}
+	return c.list[nth], true
 }
 
 // replanAnswer plans again what became of a proposal.
@@ -113,6 +134,23 @@ func (p *replayer) replayDoomed(e ledger.Entry) {
 	p.report.Derived++
 	recorded := ledger.PayloadDigest(e.Kind, e.Payload)
 	explanation, err := claim.Replay(d)
+	if err != nil {
+		p.diverge(e, recorded, "", err.Error())
+		return
+	}
+	p.compareExplanation(e, recorded, explanation)
+}
+
+// replayDrift replays a record that carries the facts of its verdicts.
+func (p *replayer) replayDrift(e ledger.Entry) {
+	d, ok := e.Payload.(*ledger.DriftJudged)
+	if !ok {
+		p.skip(e, "the record carries no facts")
+		return
+	}
+	p.report.Derived++
+	recorded := ledger.PayloadDigest(e.Kind, e.Payload)
+	explanation, err := drift.Replay(d)
 	if err != nil {
 		p.diverge(e, recorded, "", err.Error())
 		return

@@ -11,11 +11,12 @@ import (
 	"millwright/store"
 )
 
-// ErrUnsynced: the observation stream holds no complete view of the cluster yet; a later try may find one.
+// ErrUnsynced: the observation stream holds no complete view of the cluster yet; a later attempt may find
+// one.
 var ErrUnsynced = errors.New("the observation stream holds no complete view of the cluster yet")
 
-// Present returns the World and the Ledger as of now: what a service that starts now would plan on. Both belong
-// to the caller. It returns ErrUnsynced before the first resync has ended.
+// Present returns the World and the Ledger as of now: what a service that starts now would plan on. Both
+// belong to the caller. It returns ErrUnsynced before the first resync has ended.
 func Present(ctx context.Context, log CheckpointLog, stream Stream) (*world.World, *ledger.Ledger, error) {
 	l, err := presentLedger(ctx, log)
 	if err != nil {
@@ -57,7 +58,7 @@ func presentLedger(ctx context.Context, log CheckpointLog) (*ledger.Ledger, erro
 	}
 }
 
-// presentWorld folds the stream up to its end when it was asked.
+// presentWorld folds the stream up to its end at the time of the call.
 func presentWorld(ctx context.Context, stream Stream) (*world.World, error) {
 	st, err := stream.State(ctx)
 	if err != nil {

@@ -22,7 +22,7 @@ type Log interface {
 // Range of sequences to replay, both ends included. To 0 is the head.
 type Range struct{ From, To uint64 }
 
-func (r Range) holds(seq uint64) bool { return seq >= r.From && (r.To == 0 || seq <= r.To) }
+func (r Range) contains(seq uint64) bool { return seq >= r.From && (r.To == 0 || seq <= r.To) }
 
 // Report of a replay.
 type Report struct {
@@ -31,15 +31,16 @@ type Report struct {
 	Head               uint64
 	// Checkpoints of the Ledger that were compared with the fold.
 	Checkpoints int
-	// Planned counts the decisions that were planned again from their Snapshot, Derived those that were derived again from an input that
-	// their record carries; diverged ones are among them. Explained counts those of both whose explanations were compared too: the
-	// others have none, or theirs was left out to save room.
+	// Planned counts the decisions that were planned again from their Snapshot, Derived those that were
+	// derived again from an input that their record carries; diverged ones are included. Explained counts
+	// those of both whose explanations were compared too: the others have none, or it was omitted to save
+	// room.
 	Planned, Derived, Explained int
 	Divergences                 []Divergence
 	NotReplayable               []Span
 }
 
-// Divergence is a decision that comes out otherwise today.
+// Divergence is a decision that would come out differently today.
 type Divergence struct {
 	Seq     uint64
 	Kind    ledger.Kind
@@ -57,7 +58,7 @@ type Span struct {
 	Reason   string
 }
 
-// Replayed counts the decisions that were made again.
+// Replayed counts the decisions that were taken again.
 func (r Report) Replayed() int { return r.Planned + r.Derived }
 
 // Skipped counts the decisions that were not.
@@ -68,7 +69,7 @@ func (r Report) Skipped() (n int) {
 	return n
 }
 
-// Counts says what was replayed how.
+// Counts says how many decisions were replayed in which way.
 func (r Report) Counts() string {
 	return fmt.Sprintf("%d planned again from their Snapshot, %d derived from a recorded input, %d not replayable; %d explanations compared",
 		r.Planned, r.Derived, r.Skipped(), r.Explained)
@@ -79,9 +80,10 @@ func (r Report) Summary() string {
 	return fmt.Sprintf("%d decisions replayed, %d divergences", r.Replayed(), len(r.Divergences))
 }
 
-// Replay makes the decisions of a range again and compares them and their explanations with their records, and checkpoints of the Ledger with the
-// fold. The Ledger is rebuilt from the log, or from a checkpoint well before the range, the World from the stream's checkpoints and messages; a nil stream leaves decisions that
-// need a World unreplayed. It returns an error only if the log or the stream can't be read.
+// Replay takes the decisions of a range again and compares them and their explanations with their records,
+// and checkpoints of the Ledger with the fold. The Ledger is rebuilt from the log, or from a checkpoint well
+// before the range, the World from the stream's checkpoints and messages; with a nil stream, decisions that
+// need a World are not replayed. It returns an error only if the log or the stream cannot be read.
 func Replay(ctx context.Context, log Log, stream Stream, r Range) (Report, error) {
 	p := &replayer{report: Report{}, found: map[uint64]provision.Search{}, reasons: map[uint64]string{}}
 	if err := p.readLog(ctx, log, r); err != nil {
@@ -100,14 +102,16 @@ func Replay(ctx context.Context, log Log, stream Stream, r Range) (Report, error
 // replayer holds one replay.
 type replayer struct {
 	report Report
-	// begin is the Ledger that entries go on from; nil if they are the whole log.
+	// begin is the Ledger that the entries continue; nil if they are the whole log.
 	begin   *ledger.Ledger
 	entries []ledger.Entry
-	// todo are the decisions that need a World, by position; found are the plans of searches that their records confirm, by
-	// the record's sequence.
+	// todo are the decisions that need a World, by position; found are the plans of searches that their
+	// records confirm, by the record's sequence.
 	todo    []task
 	found   map[uint64]provision.Search
 	ledgers ledgers
+	// commands of one pass are planned together.
+	commands commandsOf
 	// reasons why a decision was not replayed, by sequence.
 	reasons map[uint64]string
 	// decided are the sequences of the range's decisions, for spans.
@@ -139,7 +143,7 @@ func (p *replayer) readLog(ctx context.Context, log Log, r Range) error {
 			if r.To != 0 && rec.Seq > r.To {
 				return nil
 			}
-			if err := p.add(rec, r); err != nil {
+			if err := p.addRecord(rec, r); err != nil {
 				return err
 			}
 		}
@@ -148,7 +152,7 @@ func (p *replayer) readLog(ctx context.Context, log Log, r Range) error {
 	return nil
 }
 
-func (p *replayer) add(rec store.Record, r Range) error {
+func (p *replayer) addRecord(rec store.Record, r Range) error {
 	e, err := Decode(rec)
 	if err != nil {
 		return err
@@ -156,13 +160,16 @@ func (p *replayer) add(rec store.Record, r Range) error {
 	p.entries = append(p.entries, e)
 	p.report.Records++
 	p.report.Head = e.Seq
-	if !r.holds(e.Seq) {
+	if !r.contains(e.Seq) {
 		return nil
 	}
 	switch {
 	case e.Kind == ledger.KindClaimDoomed:
 		p.decision(e)
 		p.replayDoomed(e)
+	case e.Kind == ledger.KindDriftJudged:
+		p.decision(e)
+		p.replayDrift(e)
 	case IsDecision(e) && !observed[e.Kind]:
 		p.decision(e)
 		if search, ok := searchOf(e); ok {
@@ -173,7 +180,8 @@ func (p *replayer) add(rec store.Record, r Range) error {
 	return nil
 }
 
-// task is a decision to plan again. A confirmed one is two: before it comes its search, on a Snapshot of its own.
+// task is a decision to plan again. A confirmed one is two: before it comes its search, on a Snapshot of its
+// own.
 type task struct {
 	ledger.Entry
 	search bool
@@ -195,7 +203,7 @@ func (p *replayer) decision(e ledger.Entry) {
 	p.decided = append(p.decided, e.Seq)
 }
 
-// plan replays one decision on a Snapshot that stands where the recorded one stood.
+// plan replays one decision on a Snapshot at the recorded position.
 func (p *replayer) plan(t task, s *planner.Snapshot) {
 	e := t.Entry
 	if s.OptionsSeq != e.OptionsSeq {
@@ -215,6 +223,10 @@ func (p *replayer) plan(t task, s *planner.Snapshot) {
 		p.confirm(e, s)
 		return
 	}
+	if d, ok := p.commands.replan(s, e); ok {
+		p.compare(e, d)
+		return
+	}
 	again, ok := planners[e.Kind]
 	if !ok {
 		p.skip(e, fmt.Sprintf("no planner for %s in this version", e.Kind))
@@ -223,7 +235,7 @@ func (p *replayer) plan(t task, s *planner.Snapshot) {
 	p.compare(e, again(s, e))
 }
 
-// searchedNothing is replaced by a divergence when the confirmation's turn comes.
+// searchedNothing is replaced by a divergence when the confirmation is replayed.
 const searchedNothing = "the search decides nothing now"
 
 // confirm confirms the search of a decision again.
@@ -259,7 +271,8 @@ func (p *replayer) compare(e ledger.Entry, d *planner.Decision) {
 	p.diverge(e, recorded, planned, firstDifference(e.Payload, d.Payload))
 }
 
-// compareExplanation compares what a record says of the why with what is said now. A record without any may have had to leave it out.
+// compareExplanation compares the explanation in a record with the present one. A record without any may have
+// had to omit it.
 func (p *replayer) compareExplanation(e ledger.Entry, recorded string, explanation any) {
 	if len(e.Explanation) == 0 {
 		return

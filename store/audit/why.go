@@ -1,11 +1,13 @@
 package audit
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"millwright/planner/drift"
 	"millwright/planner/ledger"
 )
 
@@ -17,7 +19,7 @@ type Line struct {
 	Kind    ledger.Kind `json:"-"`
 	Step    Step        `json:"step"`
 	Text    string      `json:"text"`
-	// Details are what was seen, the options rejected with reasons and prices, and the like.
+	// Details are what was observed, the options rejected with reasons and prices, and the like.
 	Details []string `json:"details,omitempty"`
 }
 
@@ -31,10 +33,11 @@ const (
 	StepRefused Step = "refused"
 )
 
-// Why tells, in the order of the log, what was decided and done about a subject: pod/<namespace>/<name>, node/<n>,
-// claim/<n>, command/<id> or instance/<id>. A node's or an instance's story is its claim's; a pod's goes on with the claims it
-// was planned for until their node is ready. It works for objects that no longer exist. The entries must begin
-// with the genesis or contain it; empty if nothing mentions the subject.
+// Why lists, in the order of the log, what was decided and done about a subject: pod/<namespace>/<name>,
+// node/<n>, claim/<n>, command/<id>, instance/<id> or capacitybuffer/<namespace>/<name>. The story of a node
+// or an instance is that of its claim; a pod's continues with the claims it was planned for until their node
+// is ready. It works for objects that no longer exist. The entries must begin with the genesis or contain it;
+// the result is empty if nothing mentions the subject.
 func Why(entries []ledger.Entry, subject string) []Line {
 	st := &story{subject: subject, logID: logIDOf(entries), about: map[string]bool{subject: true}}
 	st.link(entries)
@@ -65,8 +68,8 @@ type story struct {
 	about          map[string]bool
 }
 
-// link adds the subjects that are the same thing by another name: claim, node, instance, and the commands
-// that took it; for a pod the claims planned for it.
+// link adds the subjects that are other names of the same thing: claim, node, instance, and the commands that
+// took it; for a pod the claims planned for it.
 func (st *story) link(entries []ledger.Entry) {
 	for changed := true; changed; {
 		changed = false
@@ -114,7 +117,10 @@ func (st *story) identities(e ledger.Entry) [][]string {
 	return nil
 }
 
-func (st *story) ofPod() bool { return strings.HasPrefix(st.subject, "pod/") }
+// ofPod: of a pod, or of the virtual pods of a CapacityBuffer.
+func (st *story) ofPod() bool {
+	return strings.HasPrefix(st.subject, "pod/") || strings.HasPrefix(st.subject, "capacitybuffer/")
+}
 
 func (st *story) bound(claim, node string) [][]string {
 	if st.ofPod() || claim == "" || node == "" {
@@ -126,7 +132,7 @@ func (st *story) bound(claim, node string) [][]string {
 func (st *story) command(e ledger.Entry, p *ledger.CommandStarted) [][]string {
 	id := "command/" + ledger.CommandID(st.logID, e.Seq)
 	if st.ofPod() {
-		if slices.ContainsFunc(p.Candidates, func(c ledger.Candidate) bool { return st.holds(c.Pods) }) {
+		if slices.ContainsFunc(p.Candidates, func(c ledger.Candidate) bool { return st.holdsSubject(c.Pods) || st.holdsSubject(c.Virtual) }) {
 			st.about[id] = true
 		}
 		return nil
@@ -144,28 +150,30 @@ func (st *story) plannedFor(e ledger.Entry, p *ledger.ProvisioningPlanned) [][]s
 		return nil
 	}
 	for i := range p.Claims {
-		if st.holds(p.Claims[i].Pods) {
+		if st.holdsSubject(p.Claims[i].Pods) {
 			st.about["claim/"+claimName(st.logID, p.Claims[i].NodePool, e.Seq, i)] = true
 		}
 	}
 	for i := range p.Widened {
-		if st.holds(p.Widened[i].Content.Pods) {
+		if st.holdsSubject(p.Widened[i].Content.Pods) {
 			st.about["claim/"+p.Widened[i].Claim] = true
 		}
 	}
 	for _, t := range p.Placements {
-		if t.Claim != "" && st.holds(t.Pods) {
+		if t.Claim != "" && st.holdsSubject(t.Pods) {
 			st.about["claim/"+t.Claim] = true
 		}
 	}
 	return nil
 }
 
-func (st *story) holds(refs []ledger.PodRef) bool {
-	return slices.ContainsFunc(refs, func(p ledger.PodRef) bool { return st.about["pod/"+p.Namespace+"/"+p.Name] })
+func (st *story) holdsSubject(refs []ledger.PodRef) bool {
+	return slices.ContainsFunc(refs, func(p ledger.PodRef) bool {
+		return st.about["pod/"+p.Namespace+"/"+p.Name] || st.about["capacitybuffer/"+bufferOf(p)]
+	})
 }
 
-// concerns leaves out rounds that planned other pods onto the same claim, in a pod's story.
+// concerns omits, in a pod's story, rounds that planned other pods onto the same claim.
 func (st *story) concerns(e ledger.Entry) bool {
 	if _, ok := e.Payload.(*ledger.ProvisioningPlanned); ok && st.ofPod() {
 		return slices.Contains(Mentions(e, st.logID), st.subject)
@@ -178,12 +186,16 @@ func (st *story) line(e ledger.Entry) Line {
 	switch p := e.Payload.(type) {
 	case *ledger.ProvisioningPlanned:
 		st.provisioning(&l, e, p)
-	case *ledger.CommandStarted, *ledger.CommandProposed:
+	case *ledger.CommandStarted:
+		l.Step, l.Details = StepDecided, slices.Concat(st.moved(e, p), seen(e), explained(e))
+	case *ledger.CommandProposed:
 		l.Step, l.Details = StepDecided, append(seen(e), explained(e)...)
 	case *ledger.ClaimWithdrawn:
 		if IsDecision(e) {
 			l.Step, l.Details = StepDecided, seen(e)
 		}
+	case *ledger.DriftJudged:
+		l.Step, l.Text, l.Details = StepDecided, describeDrift(st.judged(p)), st.differences(e)
 	case *ledger.CommandConfirmed, *ledger.CommandReduced, *ledger.ClaimDoomed, *ledger.DrainStarted, *ledger.DrainTierStarted, *ledger.ProposalAnswered:
 		l.Step, l.Details = StepDecided, seen(e)
 	case *ledger.CommandRolledBack, *ledger.CommandSucceeded, *ledger.ProposalEnded, *ledger.LaunchFailed, *ledger.ClaimInitialized, *ledger.ClaimClosed,
@@ -196,6 +208,52 @@ func (st *story) line(e ledger.Entry) Line {
 	return l
 }
 
+// moved says, in a pod's story, from where and to where a command moves it.
+func (st *story) moved(e ledger.Entry, p *ledger.CommandStarted) []string {
+	if !st.ofPod() {
+		return nil
+	}
+	from, to := "", ""
+	for _, c := range p.Candidates {
+		if st.holdsSubject(c.Pods) || st.holdsSubject(c.Virtual) {
+			from = fmt.Sprintf("node %s (%s)", c.Node, c.InstanceType)
+		}
+	}
+	for _, t := range p.Placements {
+		if st.holdsSubject(t.Pods) {
+			to = "node " + t.Node
+		}
+	}
+	for i := range p.Replacements {
+		if r := &p.Replacements[i]; st.holdsSubject(r.Pods) || to == "" && len(r.Pods) == 0 {
+			to = fmt.Sprintf("its replacement %s (%s, %s)", claimName(st.logID, r.NodePool, e.Seq, i), r.Cheapest.InstanceType, Price(r.Cheapest.MicroUSDPerHour))
+		}
+	}
+	if from == "" || to == "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s moves from %s to %s", strings.Replace(st.subject, "/", " ", 1), from, to)}
+}
+
+// judged are the verdicts on the claims of the story.
+func (st *story) judged(p *ledger.DriftJudged) *ledger.DriftJudged {
+	return &ledger.DriftJudged{Claims: slices.DeleteFunc(slices.Clone(p.Claims), func(c ledger.JudgedClaim) bool { return !st.about["claim/"+c.Claim] })}
+}
+
+// differences say in what the claims of the story have drifted.
+func (st *story) differences(e ledger.Entry) (details []string) {
+	var x drift.Explanation
+	if json.Unmarshal(e.Explanation, &x) != nil {
+		return nil
+	}
+	for _, d := range x.Drifted {
+		if st.about["claim/"+d.Claim] {
+			details = append(details, "differs: "+d.Detail)
+		}
+	}
+	return details
+}
+
 // seen says what a decision was taken on.
 func seen(e ledger.Entry) []string {
 	if !IsDecision(e) {
@@ -204,36 +262,37 @@ func seen(e ledger.Entry) []string {
 	return []string{fmt.Sprintf("seen: world at message %d, ledger at record %d, now %s", e.Position.Sequence, e.LedgerSeq, e.Now.UTC().Format(time.RFC3339Nano))}
 }
 
-// provisioning tells only the parts of a round that are about the story.
+// provisioning describes only the parts of a round that concern the story.
 func (st *story) provisioning(l *Line, e ledger.Entry, p *ledger.ProvisioningPlanned) {
 	l.Step, l.Details = StepDecided, seen(e)
 	var texts []string
 	for i := range p.Claims {
 		name := claimName(st.logID, p.Claims[i].NodePool, e.Seq, i)
-		if !st.holds(p.Claims[i].Pods) && !st.about["claim/"+name] {
+		if !st.holdsSubject(p.Claims[i].Pods) && !st.about["claim/"+name] {
 			continue
 		}
 		texts = append(texts, describePlanned(&p.Claims[i], name))
 		l.Details = append(l.Details, claimDetails(e, i, &p.Claims[i])...)
 	}
 	for i := range p.Widened {
-		if w := &p.Widened[i]; st.holds(w.Content.Pods) || st.about["claim/"+w.Claim] {
+		if w := &p.Widened[i]; st.holdsSubject(w.Content.Pods) || st.about["claim/"+w.Claim] {
 			texts = append(texts, describeWidened(w))
 			l.Details = append(l.Details, widenedDetails(e, w)...)
 		}
 	}
 	for _, t := range p.Placements {
-		if st.holds(t.Pods) || st.about["node/"+t.Node] || st.about["claim/"+t.Claim] {
+		if st.holdsSubject(t.Pods) || st.about["node/"+t.Node] || st.about["claim/"+t.Claim] {
 			texts = append(texts, fmt.Sprintf("%s waits for %s", pods(t.Pods), target(t)))
 		}
 	}
 	for _, r := range p.Refused {
-		if st.holds(r.Pods) {
+		if st.holdsSubject(r.Pods) {
 			l.Step = StepRefused
 			texts = append(texts, fmt.Sprintf("%s cannot be placed", pods(r.Pods)))
 			l.Details = append(l.Details, refusals(r.Reasons)...)
 		}
 	}
+	l.Details = append(l.Details, st.bufferDetails(e)...)
 	if len(texts) > 0 {
 		l.Text = strings.Join(texts, "; ")
 	}

@@ -19,8 +19,9 @@ type Stream interface {
 	Blobs() events.Blobs
 }
 
-// Decoder is a Stream that has the messages decoded already. Replay folds what it gives instead of decoding again: it must be what
-// events.Decode and events.ResolveCatalog make of the message, and nobody may have changed it.
+// Decoder is a Stream that already has the messages decoded. Replay folds these instead of decoding again:
+// they must equal what events.Decode and events.ResolveCatalog return for the message, and nobody may have
+// changed them.
 type Decoder interface {
 	Decoded(m events.Message) events.Observation
 }
@@ -28,7 +29,7 @@ type Decoder interface {
 // errReached ends Consume when the last position is folded.
 var errReached = errors.New("position reached")
 
-// replayWorlds folds the stream once and replays each decision where its position comes by.
+// replayWorlds folds the stream once and replays each decision when its position is reached.
 func (p *replayer) replayWorlds(ctx context.Context, stream Stream) error {
 	var err error
 	if p.ledgers, err = newLedgers(p.begin, p.entries); err != nil {
@@ -57,7 +58,7 @@ func (p *replayer) replayWorlds(ctx context.Context, stream Stream) error {
 	return p.foldThrough(ctx, stream, w)
 }
 
-// sortTodo orders by position and leaves out what this stream or this version can't answer.
+// sortTodo orders by position and omits what this stream or this version cannot answer.
 func (p *replayer) sortTodo(st events.StreamState) {
 	p.todo = slices.DeleteFunc(p.todo, func(e task) bool {
 		switch {
@@ -84,8 +85,8 @@ func (p *replayer) skipAll(reason string) {
 	p.todo = nil
 }
 
-// start returns the World to fold from: the newest checkpoint at or before the position, else the first
-// the stream goes on from, else an empty one if the stream is whole; nil if there is none.
+// start returns the World to fold from: the newest checkpoint at or before the position, else the first from
+// which the stream continues, else an empty one if the stream is complete; nil if there is none.
 func start(ctx context.Context, blobs events.Blobs, st events.StreamState, position uint64) (*world.World, error) {
 	list, err := events.Checkpoints(ctx, blobs)
 	if err != nil {
@@ -104,7 +105,8 @@ func start(ctx context.Context, blobs events.Blobs, st events.StreamState, posit
 	}
 	slices.Reverse(before)
 	for _, c := range append(before, after...) {
-		// One that cannot be had, for it was deleted since it was listed or is damaged, has others behind it.
+		// If one cannot be read, because it was deleted since it was listed or is damaged, there are older
+		// ones.
 		if w, err := events.ReadCheckpoint(ctx, blobs, c, world.ReadCheckpoint); err == nil && w.Position().Incarnation == st.Incarnation {
 			return w, nil
 		}
@@ -141,7 +143,7 @@ func (p *replayer) foldThrough(ctx context.Context, stream Stream, w *world.Worl
 	return err
 }
 
-// fold is the services' own: what can't be decoded is passed over, a lost catalogue is folded unresolved.
+// fold is that of the services: what cannot be decoded is skipped, a lost catalogue is folded unresolved.
 func fold(ctx context.Context, stream Stream, w *world.World, m events.Message) error {
 	if d, ok := stream.(Decoder); ok {
 		w.Apply(m.Sequence, d.Decoded(m))
@@ -158,7 +160,7 @@ func fold(ctx context.Context, stream Stream, w *world.World, m events.Message) 
 	return nil
 }
 
-// due replays the decisions whose position the World has come to or passed.
+// due replays the decisions whose position the World has reached or passed.
 func (p *replayer) due(w *world.World) {
 	at := w.Position()
 	for len(p.todo) > 0 && p.todo[0].Position.Sequence <= at.Sequence {

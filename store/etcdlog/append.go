@@ -9,14 +9,14 @@ import (
 	"millwright/store/record"
 )
 
-// queueMax bounds the drafts that wait for the committer; an Append beyond it waits until there is room.
+// queueMax bounds the drafts that wait for the committer; an Append beyond it blocks until there is room.
 const queueMax = 4096
 
 // request is a draft on its way through the committer.
 type request struct {
 	ctx   context.Context
 	draft *record.Prepared
-	// at is when the request was made: only what was read later can refuse it.
+	// at is when the request was made: only something read later can refuse it.
 	at   time.Time
 	done chan result
 }
@@ -51,7 +51,7 @@ func (l *Log) Append(ctx context.Context, d store.Draft) (store.Record, error) {
 	return rec, nil
 }
 
-// putContents stores what is too long for a record. It is there before the record that names it.
+// putContents stores what is too long for a record. It is stored before the record that names it.
 func (l *Log) putContents(ctx context.Context, p *record.Prepared) error {
 	if p.Payload.Blob {
 		if _, err := l.PutBlob(ctx, p.Draft.Payload); err != nil {

@@ -12,8 +12,8 @@ import (
 	"millwright/store/etcdlog"
 )
 
-// etcd spends a tenth of a second of processor time on each check of a password: neither renewals nor appends that queue may
-// cause one.
+// etcd spends a tenth of a second of processor time on each check of a password: neither renewals nor appends
+// that queue may cause one.
 func TestAUserWithAPasswordIsCheckedOncePerConnection(t *testing.T) {
 	endpoint, security := startSecured(t)
 	setUpUsers(t, dialSecured(t, endpoint, security), "/millwright/prod/")

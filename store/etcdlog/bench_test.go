@@ -14,9 +14,9 @@ import (
 	"millwright/store/etcdlog"
 )
 
-// BenchmarkAppend measures appends to the embedded, fsynced etcd: records of 1 KiB that each expect and advance
-// an aggregate of their own, by so many callers at once. "writers" are clients that contend for the head, as
-// five services in five processes do; with one, all callers share a Log, as in `millwright all`.
+// BenchmarkAppend measures appends to the embedded, fsynced etcd: records of 1 KiB that each expect and
+// advance an aggregate of their own, by so many callers at once. "writers" are clients that contend for the
+// head, as five services in five processes do; with one, all callers share a Log, as in `millwright all`.
 func BenchmarkAppend(b *testing.B) {
 	for _, c := range []struct{ appenders, writers int }{{1, 1}, {16, 1}, {256, 1}, {5, 5}, {16, 5}, {256, 5}} {
 		b.Run(fmt.Sprintf("appenders=%d/writers=%d", c.appenders, c.writers), func(b *testing.B) {
@@ -65,9 +65,9 @@ func benchmarkAppend(b *testing.B, logs []*etcdlog.Log, appenders int) {
 }
 
 // BenchmarkNodeStarts measures whether anybody starves while 500 nodes start at once: lifecycle appends five
-// records for each claim, all claims at the same time; provisioner and disruptor decide all the while on the one
-// pool of those nodes, each 100 ms after its last decision, and a decision that lost is taken anew. Each has a
-// client of its own.
+// records for each claim, all claims at the same time; provisioner and disruptor decide all the while on the
+// one pool of those nodes, each 100 ms after its last decision, and a decision that lost is taken anew. Each
+// has a client of its own.
 func BenchmarkNodeStarts(b *testing.B) {
 	const claims, records = 500, 5
 	server := startEtcd(b)

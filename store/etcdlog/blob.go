@@ -13,10 +13,11 @@ import (
 	"millwright/store/record"
 )
 
-// chunkBytes is what one key of a blob holds; etcd takes requests of up to 1.5 MiB.
+// chunkBytes is how much one key of a blob holds; etcd accepts requests of up to 1.5 MiB.
 const chunkBytes = 1 << 20
 
-// PutBlob implements store.Log. The first chunk is written last, so that a blob is there as a whole or not at all.
+// PutBlob implements store.Log. The first chunk is written last, so that a blob exists completely or not at
+// all.
 func (l *Log) PutBlob(ctx context.Context, data []byte) (string, error) {
 	if len(data) > store.MaxBlobBytes {
 		return "", fmt.Errorf("put blob of %d bytes: %w", len(data), store.ErrTooLarge)
@@ -74,8 +75,8 @@ func (l *Log) GetBlob(ctx context.Context, hash string) ([]byte, error) {
 	return data, nil
 }
 
-// resolve fetches what of the record is a blob. A missing payload is a fault; a missing explanation is not,
-// for explanations may be dropped to save room.
+// resolve fetches the blobs of the record. A missing payload is an error; a missing explanation is not,
+// because explanations may be dropped to save room.
 func (l *Log) resolve(ctx context.Context, s record.Stored) (store.Record, error) {
 	r := s.Record
 	var err error

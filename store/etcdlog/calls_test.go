@@ -82,8 +82,8 @@ func (s *scene) records(t *testing.T, dir *archive.Dir) []store.Record {
 	return list
 }
 
-// settled tries until no member of etcd is about to lead in place of another, as one may be when a fault is over; who asks
-// meanwhile is told so, or nothing for a while.
+// settled tries until no member of etcd is about to lead in place of another, as one may be when a fault is
+// over; who asks meanwhile is told so, or nothing for a while.
 func settled(t *testing.T, what string, try func(ctx context.Context) error) {
 	t.Helper()
 	ctx := bounded(t)
@@ -127,7 +127,8 @@ func logKeepsItsPromises(t *testing.T, server *clientv3.Client, faults injection
 	}
 }
 
-// stored checks an append whose outcome is err: a record that was acknowledged is there, and none is there twice.
+// stored checks an append whose outcome is err: a record that was acknowledged is there, and none is there
+// twice.
 func (s *scene) stored(t *testing.T, payload string, err error) {
 	t.Helper()
 	list := s.records(t, nil)
@@ -211,7 +212,8 @@ func watchOn(t *testing.T, s *scene, arm func(func(context.Context) error)) {
 }
 
 func readAll(t *testing.T, s *scene, arm func(func(context.Context) error)) {
-	// Another archives what has a blob, and, for a reader may stand still for long, collects the blob as well.
+	// Another archives what has a blob, and, for a reader may stand still for long, collects the blob as
+	// well.
 	arm(func(ctx context.Context) error {
 		if err := s.compactThrough(ctx, 7); err != nil {
 			return err

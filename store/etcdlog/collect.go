@@ -11,7 +11,7 @@ import (
 // blobsPage is how many chunks are listed at a time.
 const blobsPage = 1000
 
-// Blobs returns the blobs that are there, each with the revision of etcd at which it was put last.
+// Blobs returns the blobs that exist, each with the revision of etcd at which it was last put.
 func (l *Log) Blobs(ctx context.Context) (map[string]int64, error) {
 	prefix := l.keys.prefix + "blob/"
 	blobs := map[string]int64{}
@@ -31,8 +31,8 @@ func (l *Log) Blobs(ctx context.Context) (map[string]int64, error) {
 	}
 }
 
-// DeleteBlob deletes a blob unless it was put again after the revision; it reports whether it did. Who calls it knows that
-// no record names the blob.
+// DeleteBlob deletes a blob unless it was put again after the revision; it reports whether it did. The caller
+// knows that no record names the blob.
 func (l *Log) DeleteBlob(ctx context.Context, hash string, revision int64) (bool, error) {
 	resp, err := l.kv.Txn(ctx).
 		If(clientv3.Compare(clientv3.ModRevision(l.keys.blob(hash)), "<", revision+1).WithPrefix()).
@@ -43,8 +43,8 @@ func (l *Log) DeleteBlob(ctx context.Context, hash string, revision int64) (bool
 	return resp.Succeeded, nil
 }
 
-// touch puts the first chunk of a blob again as it is, so that nobody collects it before a record names it; false if
-// it is not there.
+// touch puts the first chunk of a blob again unchanged, so that nobody collects it before a record names it;
+// false if it does not exist.
 func (l *Log) touch(ctx context.Context, hash string) (bool, error) {
 	first := l.keys.chunk(hash, 0)
 	resp, err := l.kv.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(first), ">", 0)).

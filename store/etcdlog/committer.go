@@ -18,7 +18,7 @@ import (
 	"millwright/store"
 )
 
-// committer is the one goroutine of a Log that appends: it makes groups of what waits and commits them.
+// committer is the one goroutine of a Log that appends: it groups the waiting requests and commits them.
 type committer struct {
 	log     *Log
 	pending []*request
@@ -44,21 +44,22 @@ func (c *committer) run() {
 	}
 }
 
-// await waits until something is pending, and takes all that waits. It reports false when the log is closed.
+// await waits until something is pending, and takes everything that waits. It reports false when the log is
+// closed.
 func (c *committer) await() bool {
 	if len(c.pending) == 0 {
 		select {
 		case <-c.log.ctx.Done():
 		case r := <-c.log.queue:
 			c.pending = append(c.pending, r)
-			runtime.Gosched() // those who were just answered come back at once: let them into this group
+			runtime.Gosched() // callers that were just answered come back at once: let them into this group
 		}
 	}
 	c.take()
 	return c.log.ctx.Err() == nil
 }
 
-// take takes all that waits.
+// take takes everything that waits.
 func (c *committer) take() {
 	for len(c.pending) < queueMax && c.log.ctx.Err() == nil {
 		select {
@@ -76,7 +77,7 @@ func (c *committer) round() {
 	c.dropEnded()
 	if c.crowded && c.turn.created == 0 && len(c.pending) > 0 {
 		c.queue()
-		c.take() // who came meanwhile need not wait for another turn
+		c.take() // requests that arrived in the meantime need not wait for another turn
 		c.dropEnded()
 	}
 	requests := window(c.pending)
@@ -100,29 +101,30 @@ func (c *committer) round() {
 	case err != nil:
 		c.turn.leave()
 		c.view = nil
-		c.settle(p, err)
+		c.settleRequests(p, err)
 	case committed:
 		c.lost, c.turn.created = 0, 0
-		c.settle(p, nil)
+		c.settleRequests(p, nil)
 	default:
 		c.lost++
 		c.refuseFenced()
-		c.again()
+		c.prepareRetry()
 	}
 }
 
-// refuseAll answers when no draft is left to commit; refusals out of an old view are looked at again.
+// refuseAll answers when no draft is left to commit; refusals based on an old view are checked again.
 func (c *committer) refuseAll(p *plan) {
 	if p.final() {
 		c.turn.leave()
-		c.settle(p, nil)
+		c.settleRequests(p, nil)
 		return
 	}
 	c.view = nil
 }
 
-// settle answers those whom p decided about. After an error the refusals of p prove nothing: they stay pending.
-func (c *committer) settle(p *plan, err error) {
+// settleRequests answers the requests that p decided about. After an error the refusals of p prove nothing:
+// they stay pending.
+func (c *committer) settleRequests(p *plan, err error) {
 	answered := map[*request]bool{}
 	for _, m := range p.members {
 		answered[m.request] = true
@@ -141,8 +143,8 @@ func (c *committer) settle(p *plan, err error) {
 	c.pending = slices.DeleteFunc(c.pending, func(r *request) bool { return answered[r] })
 }
 
-// dropEnded answers those who gave up or whose patience is over. Nothing of theirs has been sent, or it was
-// sent and surely not stored.
+// dropEnded answers requests whose caller gave up or whose patience is over. Nothing of theirs has been sent,
+// or it was sent and certainly not stored.
 func (c *committer) dropEnded() {
 	kept := c.pending[:0:0]
 	for _, r := range c.pending {
@@ -158,7 +160,7 @@ func (c *committer) dropEnded() {
 	c.pending = kept
 }
 
-// errPatience is why an append that waited for as long as it may was given up.
+// errPatience says why an append was given up after it had waited for as long as it may.
 func (c *committer) errPatience() error {
 	if c.failed != nil {
 		return fmt.Errorf("not stored within %s: %w", c.log.cfg.Patience, c.failed)
@@ -181,7 +183,7 @@ func (c *committer) refuseFenced() {
 	c.pending = kept
 }
 
-// look reads the head, and what requests expect, unless the view will do: a few aggregates may be assumed.
+// look reads the head, and what requests expect, unless the view suffices: a few aggregates may be assumed.
 func (c *committer) look(requests []*request) error {
 	names := expected(requests)
 	if c.view != nil && c.view.unknown(names) <= assumedMax {
@@ -227,9 +229,9 @@ func (c *committer) send(p *plan) (bool, error) {
 	return committed, nil
 }
 
-// sendOnce sends the transaction. again: it was sent before without an answer, so what it finds at its place
-// may be its own. Then it does not wait for its turn either: the answer must tell that the first one either was
-// carried out or never will be, and only a head or a leader key that moved for good does.
+// sendOnce sends the transaction. again: it was sent before without an answer, so a record it finds at its
+// place may be its own. Then it does not wait for its turn either: the answer must say whether the first one
+// was carried out or never will be, and only a head or a leader key that moved for good proves that.
 func (c *committer) sendOnce(p *plan, again bool) (bool, error) {
 	k, names := c.log.keys, expected(p.requests)
 	compares, otherwise := p.compares(k), gets(k, names, p.leases)
@@ -259,7 +261,7 @@ func (c *committer) sendOnce(p *plan, again bool) (bool, error) {
 	return first != nil && string(first.Value) == p.members[0].data, nil
 }
 
-// refused reports whether etcd surely did not carry out the request.
+// refused reports whether etcd certainly did not carry out the request.
 func refused(err error) bool {
 	code := status.Code(err)
 	if known := (rpctypes.EtcdError{}); errors.As(err, &known) {
@@ -272,8 +274,8 @@ func refused(err error) bool {
 	return false
 }
 
-// again prepares the next attempt after a lost one: at first after a random pause, then by queueing.
-func (c *committer) again() {
+// prepareRetry prepares the next attempt after a lost race: at first after a random pause, then by queueing.
+func (c *committer) prepareRetry() {
 	if c.lost < racesMax {
 		c.pause(rand.N(time.Millisecond))
 		return
@@ -281,9 +283,9 @@ func (c *committer) again() {
 	c.queue()
 }
 
-// queue waits for this writer's turn. What the others did meanwhile is not in the view.
+// queue waits for this writer's turn. What the others did in the meantime is not in the view.
 func (c *committer) queue() {
-	c.turn.leave() // a turn that did not serve was taken away
+	c.turn.leave() // a turn that was not used was removed
 	c.view = nil
 	waited, head, err := c.turn.await(c.log.ctx)
 	c.crowded = waited

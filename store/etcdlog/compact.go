@@ -12,10 +12,10 @@ import (
 	"millwright/store/record"
 )
 
-// compactStep bounds the records deleted by one transaction: etcd carries out nothing else meanwhile.
+// compactStep bounds the records deleted by one transaction: etcd does nothing else meanwhile.
 const compactStep = 1000
 
-// Base is the last record that is not live any more; zero if all are.
+// Base is the last record that is no longer live; zero if all are.
 func (l *Log) Base(ctx context.Context) (store.Head, error) {
 	p, _, err := l.base(ctx)
 	return p.Head, err
@@ -40,9 +40,9 @@ func (l *Log) Stored(ctx context.Context, from uint64, limit int) ([]record.Stor
 	return p.records, err
 }
 
-// Compact deletes the live records up to and including through, the genesis excepted, and lets etcd forget
-// the history of all keys. Who calls it has archived and verified what it deletes; ErrCorrupt: the record named is another, so
-// that nothing is deleted. Readers below get ErrCompacted; watches beyond go on.
+// Compact deletes the live records up to and including through, except the genesis, and lets etcd discard the
+// history of all keys. The caller has archived and verified what it deletes; ErrCorrupt: the record is not
+// the one named, and nothing is deleted. Readers below it get ErrCompacted; watches beyond it continue.
 func (l *Log) Compact(ctx context.Context, through store.Head) error {
 	base, raw, err := l.base(ctx)
 	if err != nil || through.Seq <= max(base.Seq, 1) {
@@ -61,7 +61,7 @@ func (l *Log) Compact(ctx context.Context, through store.Head) error {
 	return l.Forget(ctx, 0)
 }
 
-// last returns what holds as long as a live record, which is not the head, stays the one it is.
+// last returns a condition that holds as long as a live record, which is not the head, is unchanged.
 func (l *Log) last(ctx context.Context, through store.Head) (clientv3.Cmp, error) {
 	key := l.keys.record(through.Seq)
 	resp, err := l.kv.Txn(ctx).Then(clientv3.OpGet(l.keys.head()), clientv3.OpGet(key)).Commit()
@@ -89,8 +89,8 @@ func (l *Log) last(ctx context.Context, through store.Head) (clientv3.Cmp, error
 	return clientv3.Compare(clientv3.ModRevision(key), "=", kvs[0].ModRevision), nil
 }
 
-// compact moves the base from its raw value to a record and deletes what is before. It fails if another process moved it, or if what
-// was looked at is not the same any more.
+// compact moves the base from its raw value to a record and deletes what is before it. It fails if another
+// process moved it, or if the record that was checked has changed since.
 func (l *Log) compact(ctx context.Context, from string, through uint64, same clientv3.Cmp) (string, error) {
 	p, err := l.page(ctx, through, 1)
 	if err != nil {
@@ -126,7 +126,8 @@ func (l *Log) Revision(ctx context.Context) (int64, error) {
 	return resp.Header.Revision, nil
 }
 
-// Forget lets etcd forget the history of all keys before a revision; 0 is the present one. What the keys hold stays.
+// Forget lets etcd discard the history of all keys before a revision; 0 is the present one. The values of the
+// keys stay.
 func (l *Log) Forget(ctx context.Context, revision int64) (err error) {
 	if revision == 0 {
 		if revision, err = l.Revision(ctx); err != nil {

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// silenceMax is for how long a deposable leader may not renew its lease. etcd tells what is left in whole seconds,
-	// so it is one.
+	// silenceMax is how long a deposable leader may go without renewing its lease. etcd reports the remaining
+	// time in whole seconds, so it is one.
 	silenceMax = time.Second
 	lookEvery  = 100 * time.Millisecond
-	// lookTimeout bounds a look, on an etcd that is slow.
+	// lookTimeout bounds a request, on an etcd that is slow.
 	lookTimeout = 250 * time.Millisecond
 )
 
-// Depose ends all candidacies and leaderships of the cluster, as if their leases had run out. It is for the owner
-// of an embedded etcd, right after its start: whoever stood before has died with the previous process, but the
-// server grants their leases a new term. Fencing makes it safe in any case.
+// Depose ends all candidacies and leaderships of the cluster, as if their leases had expired. It is for the
+// owner of an embedded etcd, right after its start: all previous candidates died with the previous process,
+// but the server grants their leases a new term. Fencing makes it safe in any case.
 func (e *Elector) Depose(ctx context.Context) error {
 	resp, err := e.client.Get(ctx, e.keys.leaders(), clientv3.WithPrefix())
 	if err != nil {
@@ -37,9 +37,9 @@ func (e *Elector) Depose(ctx context.Context) error {
 	return nil
 }
 
-// deposeSilent ends the lease of a deposable candidate once it has not renewed it for silenceMax, and returns; or when
-// ctx ends. Two looks must say so: after etcd itself stood still, its clients need a moment to renew. What can't be asked or
-// ended is left to the lease.
+// deposeSilent ends the lease of a deposable candidate once it has not renewed it for silenceMax, and
+// returns; or when ctx ends. Two checks must agree: after etcd itself was stalled, its clients need a moment
+// to renew. If it cannot be checked or ended, the lease is left to expire.
 func (l *leadership) deposeSilent(ctx context.Context, before *mvccpb.KeyValue) {
 	var c candidate
 	if err := json.Unmarshal(before.Value, &c); err != nil || !c.Deposable {

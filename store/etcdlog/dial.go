@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// DialConfig says where an external etcd is. All but Endpoints is optional.
+// DialConfig says where an external etcd is. Everything but Endpoints is optional.
 type DialConfig struct {
 	Endpoints []string
 	Security
@@ -18,13 +18,13 @@ type DialConfig struct {
 
 // Security of the connection to etcd.
 type Security struct {
-	// CAFile holds the roots to trust; CertFile and KeyFile are this client's certificate, read again for each
-	// connection, so that it can be rotated.
+	// CAFile holds the roots to trust; CertFile and KeyFile are this client's certificate, read again for
+	// each connection, so that it can be rotated.
 	CAFile, CertFile, KeyFile string
 	Username, Password        string
 }
 
-// tls is nil where no file is given: https endpoints are then trusted by the system's roots.
+// tls is nil if no file is given: https endpoints are then trusted by the system's roots.
 func (s Security) tls() (*tls.Config, error) {
 	if s.CAFile == "" && s.CertFile == "" {
 		return nil, nil
@@ -32,8 +32,8 @@ func (s Security) tls() (*tls.Config, error) {
 	return transport.TLSInfo{TrustedCAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile}.ClientConfig()
 }
 
-// Dial connects to etcd; it does not wait until it answers. Who dials closes the client after its logs. The
-// client retries and reports by errors only: it writes no log of its own.
+// Dial connects to etcd; it does not wait until etcd answers. The caller closes the client after its logs.
+// The client retries and reports errors only by returning them: it writes no log of its own.
 func Dial(cfg DialConfig) (*clientv3.Client, error) {
 	tls, err := cfg.tls()
 	if err != nil {

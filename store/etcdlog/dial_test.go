@@ -18,7 +18,8 @@ import (
 	"millwright/store/etcdlog"
 )
 
-// startSecured runs an etcd that demands client certificates, and returns its endpoint and the files of a client.
+// startSecured runs an etcd that demands client certificates, and returns its endpoint and the files of a
+// client.
 func startSecured(t testing.TB) (string, etcdlog.Security) {
 	t.Helper()
 	dir := t.TempDir()

@@ -17,15 +17,16 @@ import (
 
 const (
 	// leaseTTL is how long a leader may be silent before another takes over. etcd counts in whole seconds and
-	// looks for expired leases twice a second, so a takeover takes up to about 4 s after a crash; from a leader that may be
-	// deposed about 1.4 s.
+	// checks for expired leases twice a second, so a takeover takes up to about 4 s after a crash; from a
+	// deposable leader about 1.4 s.
 	leaseTTL = 3 * time.Second
-	// LeaseTTLAlone is for a process that has etcd to itself: it has no standby, so its leaders may sit out a disk or a
-	// processor that stands still for that long. Depose ends what its predecessor held.
+	// LeaseTTLAlone is for a process that has etcd to itself: it has no standby, so its leaders may wait out
+	// a disk or a processor that stalls for that long. Depose ends what its predecessor held.
 	LeaseTTLAlone = 10 * time.Second
 )
 
-// lookAgainEvery is how often a standby looks who is before it, though no event told of a change: none may be able to.
+// lookAgainEvery is how often a standby checks who is before it even if no event announced a change: the
+// event may have been lost.
 const lookAgainEvery = 2 * time.Second
 
 // Elector implements store.Elector. Each candidate has a key under leader/<service>/, bound to a lease of its
@@ -35,11 +36,13 @@ type Elector struct {
 	keys    keys
 	ttl     time.Duration
 	renewer *renewer
-	// Overlooked, if it is set before the first Campaign, is told of a key that was gone although no event had told its successor.
+	// Overlooked, if it is set before the first Campaign, is called for a key that was gone although no event
+	// had told the next in the queue.
 	Overlooked func(service, key string)
 }
 
-// NewElector returns an elector of a cluster, for leases of 3 s unless another time is given. The client stays the caller's.
+// NewElector returns an elector of a cluster, for leases of 3 s unless another time is given. The client
+// remains the caller's.
 func NewElector(client *clientv3.Client, cluster string, ttl ...time.Duration) *Elector {
 	e := &Elector{client: client, keys: newKeys(cluster), ttl: leaseTTL, renewer: newRenewer(client)}
 	for _, e.ttl = range ttl {
@@ -52,7 +55,7 @@ type candidate struct {
 	Identity string            `json:"identity"`
 	Info     map[string]string `json:"info,omitempty"`
 	Report   map[string]string `json:"report,omitempty"`
-	// Deposable is read by who stands behind it, which may be of another version.
+	// Deposable is read by the candidate next in the queue, which may be of another version.
 	Deposable bool `json:"deposable,omitempty"`
 }
 
@@ -61,7 +64,8 @@ var (
 	errWatchEnded = errors.New("watch of leader key ended")
 )
 
-// Campaign implements store.Elector. A standby that loses its lease, because etcd was out of reach, queues anew.
+// Campaign implements store.Elector. A standby that loses its lease, because etcd was unreachable, queues
+// again.
 func (e *Elector) Campaign(ctx context.Context, stand store.Candidacy) (store.Leadership, error) {
 	service := stand.Service
 	if service == "" || strings.Contains(service, "/") {
@@ -105,7 +109,7 @@ func (e *Elector) campaign(ctx context.Context, service string, c candidate) (*l
 }
 
 // stand queues for the key and returns nil once it leads. (Package concurrency of etcd does the same, but
-// cannot be stopped while etcd is out of reach, and does not say when a lease was renewed.)
+// cannot be stopped while etcd is unreachable, and does not say when a lease was renewed.)
 func (l *leadership) stand(ctx context.Context, prefix, value string) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
@@ -127,16 +131,17 @@ func (l *leadership) stand(ctx context.Context, prefix, value string) error {
 		switch {
 		case ctx.Err() != nil || errors.Is(err, errLeaseLost):
 			return cmp.Or(err, errLeaseLost)
-		case err != nil: // the place in the queue is kept while the lease stands
+		case err != nil: // the place in the queue is kept while the lease is valid
 			_ = sleep(ctx, l.client.Ctx(), standRetry)
 		}
 	}
 }
 
-// standRetry is the pause before a standby asks again whom it stands behind.
+// standRetry is the pause before a standby asks again which candidate is before it.
 const standRetry = 100 * time.Millisecond
 
-// before returns the key created last before ours, nil if ours is the first, and the revision at which both were seen.
+// before returns the key created last before ours, nil if ours is the first, and the revision at which both
+// were seen.
 func (l *leadership) before(ctx context.Context, prefix string) (*mvccpb.KeyValue, int64, error) {
 	resp, err := l.client.Get(ctx, prefix+"/", clientv3.WithPrefix(), clientv3.WithMaxCreateRev(l.lease.Revision),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(2))
@@ -200,7 +205,7 @@ func (e *Elector) Leaders(ctx context.Context) ([]store.Leader, error) {
 	return sorted(first), err
 }
 
-// Candidates returns who leads or stands by, in the order in which they came.
+// Candidates returns the leader and standbys, in the order in which they queued.
 func (e *Elector) Candidates(ctx context.Context) ([]store.Leader, error) {
 	resp, err := e.client.Get(ctx, e.keys.leaders(), clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {

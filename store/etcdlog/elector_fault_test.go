@@ -14,7 +14,8 @@ import (
 	"millwright/store/etcdlog"
 )
 
-// Whatever happens around any call of a campaign, the candidate leads once those before it are gone, within seconds.
+// Whatever happens around any call of a campaign, the candidate leads once those before it are gone, within
+// seconds.
 func TestACandidateLeadsWhateverHappensAroundItsCalls(t *testing.T) {
 	candidateLeads(t, startEtcd(t).Client, faults)
 }

@@ -14,7 +14,8 @@ import (
 	"millwright/store/etcdlog"
 )
 
-// Answers are lost after etcd stored the records: none may be stored twice, and each append must learn the truth.
+// Answers are lost after etcd stored the records: none may be stored twice, and each append must learn the
+// truth.
 func TestLostAnswersStoreNothingTwice(t *testing.T) {
 	server := startEtcd(t)
 	proxy := startProxy(t, server.Endpoints[0])

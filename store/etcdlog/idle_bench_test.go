@@ -12,8 +12,9 @@ import (
 	"millwright/store/etcdlog"
 )
 
-// BenchmarkIdleProcesses measures what ten processes cost that do nothing but lead or stand by, follow the log and read the stop
-// switch: processor time of etcd and of them together, and password checks, per second. b.N is in tenths of a second.
+// BenchmarkIdleProcesses measures what ten processes cost that do nothing but lead or stand by, follow the
+// log and read the stop switch: processor time of etcd and of them together, and password checks, per second.
+// b.N is in tenths of a second.
 func BenchmarkIdleProcesses(b *testing.B) {
 	for _, password := range []bool{false, true} {
 		b.Run(fmt.Sprintf("password=%t", password), func(b *testing.B) { benchmarkIdle(b, password) })

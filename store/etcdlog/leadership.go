@@ -16,12 +16,12 @@ import (
 
 const (
 	renewEvery = leaseTTL / 3
-	// renewOften is how often a leader renews that is deposed once it was silent for silenceMax.
+	// renewOften is how often a leader renews if it is deposed after it was silent for silenceMax.
 	renewOften = silenceMax / 4
-	// leaseMargin is kept between Deadline and the moment etcd may give the lease away.
+	// leaseMargin is kept between Deadline and the moment at which etcd may let the lease expire.
 	leaseMargin = 500 * time.Millisecond
-	// lastTry is how long after that a leader still waits for the answer to a renewal, and so leads on if it only stood still
-	// itself. It creates nothing meanwhile, and etcd fences it if another leads.
+	// lastTry is how long after that a leader still waits for the answer to a renewal, so that it leads on if
+	// it was only stalled itself. It creates nothing meanwhile, and etcd fences it if another leads.
 	lastTry = 500 * time.Millisecond
 )
 
@@ -38,11 +38,11 @@ type leadership struct {
 	candidate candidate
 
 	mu sync.Mutex
-	// stands is until when the lease surely stands, unless a standby deposes this leader.
+	// stands is the time until which the lease is certainly valid, unless a standby deposes this leader.
 	stands time.Time
-	// over: the leadership is released; what is answered later changes nothing.
+	// over: the leadership is released; later answers change nothing.
 	over bool
-	// answered wakes who waits for an answer to a renewal.
+	// answered wakes the goroutine that waits for an answer to a renewal.
 	answered chan struct{}
 
 	// alive ends with the leadership, then done is closed; ended is closed when the goroutine has returned.
@@ -52,7 +52,7 @@ type leadership struct {
 	ended chan struct{}
 }
 
-// newLeadership keeps a lease that was asked for at the given time.
+// newLeadership keeps a lease that was requested at the given time.
 func newLeadership(e *Elector, service string, id clientv3.LeaseID, c candidate, asked time.Time) *leadership {
 	l := &leadership{client: e.client, renewer: e.renewer, service: service, id: id, ttl: e.ttl, candidate: c,
 		answered: make(chan struct{}, 1), done: make(chan struct{}), ended: make(chan struct{})}
@@ -67,7 +67,7 @@ func newLeadership(e *Elector, service string, id clientv3.LeaseID, c candidate,
 	return l
 }
 
-// keep renews the lease. An answer that comes late still counts, from when it was asked for.
+// keep renews the lease. A late answer still counts, from when it was requested.
 func (l *leadership) keep() {
 	defer close(l.ended)
 	defer l.renewer.join()()
@@ -96,7 +96,7 @@ func (l *leadership) keep() {
 	}
 }
 
-// ask sends a renewal; lost is called if etcd does not know the lease any more.
+// ask sends a renewal; lost is called if etcd no longer knows the lease.
 func (l *leadership) ask(lost func()) {
 	sent := time.Now()
 	l.renewer.renew(l.alive, l.id, func(ttl int64) {
@@ -108,7 +108,7 @@ func (l *leadership) ask(lost func()) {
 	})
 }
 
-// awaitAnswer reports whether a renewal that is under way makes the lease stand again, within lastTry.
+// awaitAnswer reports whether a renewal in flight makes the lease valid again, within lastTry.
 func (l *leadership) awaitAnswer(gone <-chan struct{}) bool {
 	last := time.NewTimer(lastTry)
 	defer last.Stop()
@@ -126,7 +126,7 @@ func (l *leadership) awaitAnswer(gone <-chan struct{}) bool {
 	return true
 }
 
-// renewed at some moment after sent, so the lease stands for its TTL from sent at least.
+// renewed at some moment after sent, so the lease is valid for its TTL from sent at least.
 func (l *leadership) renewed(sent time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,7 +139,7 @@ func (l *leadership) renewed(sent time.Time) {
 	}
 }
 
-// release tells the owner first, then etcd, so that a standby need not wait for the lease to expire.
+// release informs the owner first, then etcd, so that a standby need not wait for the lease to expire.
 func (l *leadership) release() {
 	l.mu.Lock()
 	l.stands, l.over = time.Time{}, true
@@ -148,7 +148,7 @@ func (l *leadership) release() {
 	l.end()
 	ctx, cancel := context.WithTimeout(l.client.Ctx(), renewEvery)
 	defer cancel()
-	_, _ = l.client.Revoke(ctx, l.id) // else it expires by itself
+	_, _ = l.client.Revoke(ctx, l.id) // otherwise it expires by itself
 }
 
 func (l *leadership) Lease() store.Lease    { return l.lease }

@@ -14,8 +14,8 @@ import (
 	"millwright/store/etcdlog"
 )
 
-// A leader leads on, whatever happens around one of its renewals, unless another actor took its lease away: then it knows
-// before long. At no time does it believe to lead past the moment at which another leads.
+// A leader leads on, whatever happens around one of its renewals, unless another actor took its lease away:
+// then it knows before long. At no time does it believe to lead past the moment at which another leads.
 func TestALeaderRenewsItsLeaseWhateverHappensAroundTheCall(t *testing.T) {
 	t.Parallel()
 	server := startEtcd(t)
@@ -117,8 +117,9 @@ func aroundRenewal(t *testing.T, server *clientv3.Client, cluster string, n int,
 	}
 }
 
-// A standby looks at what is left of the lease of the deposable leader before it. Whatever happens around a look, it deposes
-// no leader that renews its lease, and one that is silent it deposes before its lease has run out, or soon after.
+// A standby looks at what is left of the lease of the deposable leader before it. Whatever happens around a
+// look, it deposes no leader that renews its lease, and one that is silent it deposes before its lease has
+// run out, or soon after.
 func TestAStandbyLooksAtALeaseWhateverHappensAroundTheCall(t *testing.T) {
 	t.Parallel()
 	server := startEtcd(t)

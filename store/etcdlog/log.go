@@ -15,14 +15,15 @@ import (
 
 // Config of a Log. Only Client and Cluster are needed.
 type Config struct {
-	// Client stays the caller's; Close does not close it.
+	// Client remains the caller's; Close does not close it.
 	Client  *clientv3.Client
 	Cluster string
-	// TxnTimeout bounds one transaction, after which its outcome is unknown and it is sent again; default 5 s.
+	// TxnTimeout bounds one transaction, after which its outcome is unknown and it is sent again; default 5
+	// s.
 	TxnTimeout time.Duration
 	// Patience bounds the attempts for one group of drafts; default 15 s.
 	Patience time.Duration
-	// MustExist makes Open return ErrNotFound where there is no log, instead of starting one; for readers.
+	// MustExist makes Open return ErrNotFound if there is no log, instead of starting one; for readers.
 	MustExist bool
 	// Clock is asked once, for the time of a new log's genesis; default time.Now.
 	Clock func() time.Time
@@ -43,8 +44,8 @@ type Log struct {
 
 var errClosed = errors.New("log is closed")
 
-// Open opens the log of a cluster and writes its genesis if there is none; where there is one it only reads, so that it works
-// upon a database that is full. It returns ErrForeignLog if the genesis names another cluster.
+// Open opens the log of a cluster and writes its genesis if there is none; if there is one it only reads, so
+// that it works on a database that is full. It returns ErrForeignLog if the genesis names another cluster.
 func Open(ctx context.Context, cfg Config) (*Log, error) {
 	if cfg.TxnTimeout == 0 {
 		cfg.TxnTimeout = 5 * time.Second
@@ -68,7 +69,7 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// begin reads the log-id, after writing a genesis where there is no log.
+// begin reads the log-id, after writing a genesis if there is no log.
 func (l *Log) begin(ctx context.Context) error {
 	resp, err := l.kv.Get(ctx, l.keys.record(1))
 	if err != nil {
@@ -91,7 +92,7 @@ func (l *Log) begin(ctx context.Context) error {
 	return err
 }
 
-// writeGenesis begins the log, unless somebody else just has, and returns record 1 in either case.
+// writeGenesis begins the log, unless another process just has, and returns record 1 in either case.
 func (l *Log) writeGenesis(ctx context.Context) ([]*mvccpb.KeyValue, error) {
 	g, err := record.Genesis(l.cfg.Cluster, record.NewLogID(), l.cfg.Clock())
 	if err != nil {

@@ -18,11 +18,13 @@ const (
 	groupBytesMax      = 1 << 20
 	groupAggregatesMax = 2 * store.MaxAggregates
 	groupLeasesMax     = 16
-	// opsMax is what etcd takes in a transaction and what is nested in it: the longest list of each level counts.
+	// opsMax is what etcd accepts in a transaction and those nested in it: the longest list of each level
+	// counts.
 	opsMax = 128
-	// opsFlat is how many operations stand in a transaction directly, or in one nested in it.
+	// opsFlat is how many operations are in a transaction directly, or in one nested in it.
 	opsFlat = 48
-	// assumedMax is what is left for comparisons, besides leases, head and turn. More means to read before, while others wait for their turn.
+	// assumedMax is what is left for comparisons, besides leases, head and turn. With more, they are read
+	// first, while others wait for their turn.
 	assumedMax = opsMax - opsFlat - groupLeasesMax - 2
 )
 
@@ -32,10 +34,11 @@ type plan struct {
 	requests []*request
 	members  []member
 	refused  []refusal
-	// assumed are aggregates that are not in the view and believed to stand where the first draft expects them;
+	// assumed are aggregates that are not in the view and believed to be where the first draft expects them;
 	// the transaction compares them.
 	assumed map[string]uint64
-	// advanced are the aggregates that move, to 0 if they are retired, head and place what follows the last record. switches are set.
+	// advanced are the aggregates that move, to 0 if they are retired; head and place are what follows the
+	// last record. switches are set.
 	advanced map[string]uint64
 	switches map[string]string
 	head     string
@@ -59,7 +62,7 @@ func newPlan(v *view, requests []*request) *plan {
 	p := &plan{from: v, requests: requests, assumed: map[string]uint64{}, advanced: map[string]uint64{},
 		switches: map[string]string{}, place: v.place, leases: leasesOf(requests)}
 	for _, r := range requests {
-		p.add(r)
+		p.addRequest(r)
 	}
 	p.head = formatPlace(p.place)
 	return p
@@ -96,7 +99,7 @@ func nameBytes(d store.Draft) int {
 	return n
 }
 
-func (p *plan) add(r *request) {
+func (p *plan) addRequest(r *request) {
 	d := r.draft.Draft
 	if err := p.conflict(d.Expects); err != nil {
 		p.refused = append(p.refused, refusal{r, err})
@@ -119,7 +122,7 @@ func (p *plan) add(r *request) {
 	maps.Copy(p.switches, d.Switches)
 }
 
-// conflict names an aggregate that does not stand where it is expected, after the members before.
+// conflict names an aggregate that is not where it is expected, after the members before.
 func (p *plan) conflict(expects map[string]uint64) error {
 	var unknown []string
 	for name, want := range expects {
@@ -138,7 +141,7 @@ func (p *plan) conflict(expects map[string]uint64) error {
 	return nil
 }
 
-// at is where an aggregate stands, if that is known or assumed.
+// at is the sequence of an aggregate, if that is known or assumed.
 func (p *plan) at(name string) (uint64, bool) {
 	for _, m := range []map[string]uint64{p.advanced, p.assumed, p.from.aggregates} {
 		if seq, ok := m[name]; ok {
@@ -148,7 +151,8 @@ func (p *plan) at(name string) (uint64, bool) {
 	return 0, false
 }
 
-// final reports whether the refusals stand without a transaction: all was read after they were asked for.
+// final reports whether the refusals hold without a transaction: everything was read after they were
+// requested.
 func (p *plan) final() bool {
 	for _, r := range p.refused {
 		if p.from.asOf.Before(r.request.at) {
@@ -191,7 +195,7 @@ func (p *plan) puts(k keys) []clientv3.Op {
 	return nest(out)
 }
 
-// gets asks for the head and all that names and leases depend on.
+// gets requests the head and everything that names and leases depend on.
 func gets(k keys, names []string, leases []store.Lease) []clientv3.Op {
 	out := []clientv3.Op{clientv3.OpGet(k.head())}
 	for _, name := range names {

@@ -16,8 +16,8 @@ const pageRecords = 256
 
 func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
 
-// missing turns the loss of a blob into a fault of the record that names it, unless the record itself left the log since it was read:
-// then the blob went as it should.
+// missing turns the loss of a blob into an error for the record that names it, unless the record itself has
+// left the log since it was read: then the blob was rightly deleted.
 func (l *Log) missing(ctx context.Context, seq uint64, what string, err error) error {
 	lost := isNotFound(err) || errors.Is(err, store.ErrCorrupt)
 	if lost {
@@ -82,7 +82,7 @@ func (l *Log) page(ctx context.Context, from uint64, limit int) (page, error) {
 	return p, nil
 }
 
-// hole says why a record is not there.
+// hole says why a record is missing.
 func (p page) hole(seq uint64) error {
 	if seq <= p.base.Seq {
 		return fmt.Errorf("read record %d: %w", seq, store.ErrCompacted)
@@ -121,7 +121,7 @@ func (l *Log) Verify(ctx context.Context) (uint64, error) {
 		for _, s := range p.records {
 			failed := l.verify(ctx, prev, s)
 			if errors.Is(failed, store.ErrCompacted) {
-				break // it left while it was looked at
+				break // it left the log while it was being read
 			}
 			if failed != nil {
 				return prev.Seq, failed
@@ -130,7 +130,7 @@ func (l *Log) Verify(ctx context.Context) (uint64, error) {
 		}
 		switch {
 		case errors.Is(err, store.ErrCompacted) && prev.Seq >= 1 && prev.Seq < p.base.Seq:
-			prev = p.base.Head // the chain goes on where the archive ends
+			prev = p.base.Head // the chain continues where the archive ends
 		case err != nil:
 			return prev.Seq, err
 		case prev.Seq >= p.head.Seq:

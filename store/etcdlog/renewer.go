@@ -12,9 +12,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// renewer renews the leases of all leaderships and standbys of a client, over one stream that stays open: etcd
-// authenticates a user with a password at the begin of each. (The client's own keep-alive does not say when a renewal was sent,
-// which Deadline needs, and renews too seldom; its KeepAliveOnce opens a stream each time.)
+// renewer renews the leases of all leaderships and standbys of a client, over one stream that stays open:
+// etcd authenticates a user with a password at the beginning of each. (The client's own keep-alive does not
+// say when a renewal was sent, which Deadline needs, and renews too seldom; its KeepAliveOnce opens a stream
+// each time.)
 type renewer struct {
 	client   *clientv3.Client
 	requests chan renewal
@@ -25,8 +26,8 @@ type renewer struct {
 	ended chan struct{}
 }
 
-// renewal of a lease. answer gets the time to live in seconds, 0 if there is no such lease; it may be called again, or never.
-// Once wanted ends, nobody cares.
+// renewal of a lease. answer gets the time to live in seconds, 0 if there is no such lease; it may be called
+// again, or never. Once wanted ends, the answer is not needed.
 type renewal struct {
 	id     clientv3.LeaseID
 	wanted context.Context
@@ -36,7 +37,8 @@ type renewal struct {
 const (
 	// renewalsMax bounds the renewals that wait, for the stream or for their answer.
 	renewalsMax = 64
-	// streamPatience is how long an answer may take before a second stream is tried, which may lead to another member of etcd.
+	// streamPatience is how long an answer may take before a second stream is tried, which may lead to
+	// another member of etcd.
 	streamPatience = renewEvery
 	// streamRetry is the pause before another stream.
 	streamRetry = 100 * time.Millisecond
@@ -46,7 +48,7 @@ func newRenewer(client *clientv3.Client) *renewer {
 	return &renewer{client: client, requests: make(chan renewal, renewalsMax)}
 }
 
-// join has the renewer work until every user has left.
+// join keeps the renewer working until every user has left.
 func (r *renewer) join() (leave func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,7 +73,7 @@ func (r *renewer) leave() {
 	}
 }
 
-// renew never blocks: a renewal for which there is no room is left out.
+// renew never blocks: a renewal for which there is no room is dropped.
 func (r *renewer) renew(wanted context.Context, id clientv3.LeaseID, answer func(ttl int64)) {
 	select {
 	case r.requests <- renewal{id: id, wanted: wanted, answer: answer}:
@@ -99,14 +101,14 @@ func (r *renewer) run(ctx context.Context) {
 			group.Go(s.receive)
 			unanswered = newest(s.send(opened, r.requests, unanswered))
 		}
-		older() // what it still might have answered was asked again
+		older() // whatever it might still have answered was requested again
 		older = end
 		_ = sleep(ctx, r.client.Ctx(), streamRetry)
 	}
 }
 
-// newest keeps the last renewal of each lease that is still wanted: while etcd does not answer, what waits must not grow
-// beyond what a stream takes.
+// newest keeps the last renewal of each lease that is still wanted: while etcd does not answer, the queue
+// must not grow beyond what a stream accepts.
 func newest(all []renewal) (kept []renewal) {
 	seen := map[clientv3.LeaseID]bool{}
 	for _, x := range slices.Backward(all) {
@@ -119,7 +121,7 @@ func newest(all []renewal) (kept []renewal) {
 	return kept
 }
 
-// call renews by calls, which cost nothing within a process.
+// call renews by calls, which are cheap within a process.
 func (r *renewer) call(ctx context.Context, group *sync.WaitGroup) {
 	for {
 		select {
@@ -141,7 +143,7 @@ func (r *renewer) call(ctx context.Context, group *sync.WaitGroup) {
 	}
 }
 
-// renewals are those on one stream. etcd answers them in their order.
+// renewals are those on one stream. etcd answers them in order.
 type renewals struct {
 	stream   etcdserverpb.Lease_LeaseKeepAliveClient
 	end      context.CancelFunc
@@ -165,8 +167,8 @@ func (s *renewals) receive() {
 	}
 }
 
-// send sends first, then what comes, until the stream ends or an answer is overdue; it returns what another stream should
-// ask again.
+// send sends first, then what arrives, until the stream ends or an answer is overdue; it returns what another
+// stream should request again.
 func (s *renewals) send(ctx context.Context, requests <-chan renewal, first []renewal) (unanswered []renewal) {
 	overdue := time.NewTimer(streamPatience)
 	defer overdue.Stop()
@@ -198,7 +200,7 @@ func (s *renewals) send(ctx context.Context, requests <-chan renewal, first []re
 	}
 }
 
-// request reports false if the stream takes no more.
+// request reports false if the stream accepts no more.
 func (s *renewals) request(x renewal) bool {
 	select {
 	case s.sent <- x:

@@ -22,7 +22,8 @@ type streamTap struct {
 	mu sync.Mutex
 	// held, while it is open, holds back what comes from etcd; nil: nothing is held.
 	held chan struct{}
-	// answer is asked before each answer passes, with its number, and may end the stream instead. nil: all pass.
+	// answer is asked before each answer passes, with its number, and may end the stream instead. nil: all
+	// pass.
 	answer func(n int) error
 	n      int
 }
@@ -133,8 +134,8 @@ func (s *stander) leads() store.Leadership {
 	return s.lead
 }
 
-// Answers to renewals are held back for so long that more renewals wait than a stream takes, while all else of etcd works.
-// Afterwards everybody leads again, and goes on leading.
+// Answers to renewals are held back for so long that more renewals wait than a stream takes, while all else
+// of etcd works. Afterwards everybody leads again, and goes on leading.
 func TestLeadersComeBackAfterRenewalsHung(t *testing.T) {
 	t.Parallel()
 	server := startEtcd(t)

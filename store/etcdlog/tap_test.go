@@ -12,18 +12,20 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// tap stands between a log or an elector and etcd, call by call: it can act before one of them, and lose its answer.
+// tap stands between a log or an elector and etcd, call by call: it can act before one of them, and lose its
+// answer.
 type tap struct {
 	mu    sync.Mutex
 	calls []string
-	// timed: what is counted is what a timer sends, renewals of leases and looks at what is left of one, and nothing else;
-	// otherwise those pass uncounted.
+	// timed: what is counted is what a timer sends, renewals of leases and looks at what is left of one, and
+	// nothing else; otherwise those pass uncounted.
 	timed bool
-	// only, if it is set, names the one call that is counted. every, if it is set, is asked before each call and may refuse it.
+	// only, if it is set, names the one call that is counted. every, if it is set, is asked before each call
+	// and may refuse it.
 	only  string
 	every func(ctx context.Context) error
-	// at is the call, counted from 0, around which something happens once; -1: none. before and after may be nil; what
-	// they return is what the caller gets in place of an answer.
+	// at is the call, counted from 0, around which something happens once; -1: none. before and after may be
+	// nil; what they return is what the caller gets in place of an answer.
 	at            int
 	before, after func(ctx context.Context) error
 	// each, if it is set, is called before every call with its number since the tap was armed.
@@ -189,7 +191,8 @@ type tapWatcher struct {
 	tap *tap
 }
 
-// Watch has no answer to lose; one that is refused ends at once, as a watch whose server lost its leader does.
+// Watch has no answer to lose; one that is refused ends at once, as a watch whose server lost its leader
+// does.
 func (w tapWatcher) Watch(ctx context.Context, key string, o ...clientv3.OpOption) clientv3.WatchChan {
 	events, err := tapped(ctx, w.tap, "watch", func() (clientv3.WatchChan, error) { return w.Watcher.Watch(ctx, key, o...), nil })
 	if err != nil {
@@ -239,8 +242,8 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// eachFault runs a case for each fault around each call that it makes. The first run, without fault, counts the calls; so each
-// run makes a cluster of its own.
+// eachFault runs a case for each fault around each call that it makes. The first run, without fault, counts
+// the calls; so each run makes a cluster of its own.
 func eachFault(t *testing.T, server *clientv3.Client, faults injection, run func(t *testing.T, p *tap, arm func(disturb func(context.Context) error))) {
 	t.Helper()
 	counting := newTap()

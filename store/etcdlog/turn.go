@@ -11,16 +11,17 @@ import (
 )
 
 const (
-	// racesMax is how often in a row a writer tries its luck before it queues.
+	// racesMax is how many races in a row a writer may lose before it queues.
 	racesMax = 2
 	// turnPatience is how long a queued writer waits for the one before it, which may have died.
 	turnPatience = 500 * time.Millisecond
 )
 
 // turn keeps writers from starving each other: a client near etcd could win every race for the head. A writer
-// that lost races puts a key under head/turn/ and waits until no older one is there. While keys are there, only
-// the writer of the oldest appends; the transaction that appends takes its key away. A key says nothing about the
-// truth of the log, so one whose owner is dead or slow is simply removed by who waits for it.
+// that lost races puts a key under head/turn/ and waits until no older one exists. While keys exist, only the
+// writer of the oldest appends; the transaction that appends deletes its key. A key does not affect the
+// correctness of the log, so one whose owner is dead or slow is simply deleted by the writer that waits for
+// it.
 type turn struct {
 	log *Log
 	key string
@@ -32,7 +33,7 @@ func newTurn(l *Log) turn {
 	return turn{log: l, key: fmt.Sprintf("%s%016x", l.keys.turns(), rand.Uint64())}
 }
 
-// compare is what a transaction that appends asks for: that it is this writer's turn.
+// compare is the condition of a transaction that appends: that it is this writer's turn.
 func (t *turn) compare() clientv3.Cmp {
 	if t.created != 0 {
 		return clientv3.Compare(clientv3.CreateRevision(t.key), "=", t.created)
@@ -40,7 +41,7 @@ func (t *turn) compare() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(t.log.keys.turns()), "=", 0).WithPrefix() // nobody is queued
 }
 
-// used is what a transaction that appends does besides.
+// used are the further operations of a transaction that appends.
 func (t *turn) used() []clientv3.Op {
 	if t.created == 0 {
 		return nil
@@ -48,14 +49,15 @@ func (t *turn) used() []clientv3.Op {
 	return []clientv3.Op{clientv3.OpDelete(t.key)}
 }
 
-// await queues and returns when it is this writer's turn: whether it had to wait, and the value of the head then,
-// if it came to know it.
+// await queues and returns when it is this writer's turn: whether it had to wait, and the value of the head
+// then, if it learned it.
 func (t *turn) await(ctx context.Context) (waited bool, head string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, t.log.cfg.TxnTimeout)
 	defer cancel()
-	// The watch begins before the look: from then on, older keys can only go. (A watch from a revision in the
-	// past would get its first events up to 100 ms late.) It sees the head as well. It shares the stream of Log.Watch, which
-	// stays open: etcd authenticates a user with a password at the begin of each stream.
+	// The watch begins before the read: from then on, older keys can only disappear. (A watch from a revision
+	// in the past would get its first events up to 100 ms late.) It sees the head as well. It shares the
+	// stream of Log.Watch, which stays open: etcd authenticates a user with a password at the beginning of
+	// each stream.
 	events := t.log.cfg.Client.Watch(clientv3.WithRequireLeader(ctx), t.log.keys.head(), clientv3.WithPrefix(), clientv3.WithCreatedNotify())
 	resp, err := t.log.kv.Put(ctx, t.key, "")
 	if err != nil {
@@ -88,8 +90,8 @@ func (t *turn) older(ctx context.Context) (map[string]int64, error) {
 	return older, nil
 }
 
-// pass waits until the older writers have had their turn and returns the last head they wrote. When nothing
-// moves for too long, all of them are taken away.
+// pass waits until the older writers have had their turn and returns the last head they wrote. If nothing
+// moves for too long, all of their keys are deleted.
 func (t *turn) pass(ctx context.Context, older map[string]int64, events clientv3.WatchChan) (head string, err error) {
 	impatient := time.NewTimer(turnPatience)
 	defer impatient.Stop()
@@ -128,7 +130,7 @@ func (t *turn) remove(ctx context.Context) error {
 	return nil
 }
 
-// leave gives the turn back unused. If etcd cannot be reached, who waits takes it.
+// leave gives the turn back unused. If etcd cannot be reached, the next writer removes it.
 func (t *turn) leave() {
 	if t.created == 0 {
 		return

@@ -12,17 +12,18 @@ import (
 	"millwright/store"
 )
 
-// quotaDefault is etcd's own where a server does not tell its quota: those before 3.6, and those without the flag.
+// quotaDefault is etcd's own default, for servers that do not report their quota: those before 3.6, and those
+// without the flag.
 const quotaDefault = 2 << 30
 
 const (
-	// statusTimeout bounds a question to one member, which may be away.
+	// statusTimeout bounds a request to one member, which may be unreachable.
 	statusTimeout = 3 * time.Second
 	// defragmentTimeout bounds the work of one member: some GiB at a second each.
 	defragmentTimeout = time.Minute
 )
 
-// Usage is that of the fullest member which answers.
+// Usage is that of the fullest member that answers.
 func (l *Log) Usage(ctx context.Context) (store.Usage, error) {
 	var most store.Usage
 	var errs []error
@@ -71,7 +72,7 @@ func usageOf(s *clientv3.StatusResponse) store.Usage {
 	return u
 }
 
-// members are the endpoints of the client; one of no name for a server in this process.
+// members are the endpoints of the client; one without a name for a server in this process.
 func (l *Log) members() []string {
 	if endpoints := l.cfg.Client.Endpoints(); len(endpoints) > 0 {
 		return endpoints
@@ -79,8 +80,8 @@ func (l *Log) members() []string {
 	return []string{""}
 }
 
-// Defragment gives the free pages of the database files back, one member after the other; one that fails holds up no
-// other. A member answers nothing meanwhile, about a second for each GiB in use.
+// Defragment releases the free pages of the database files, one member after the other; one that fails does
+// not hold up the others. A member answers nothing meanwhile, for about a second for each GiB in use.
 func (l *Log) Defragment(ctx context.Context) error {
 	var errs []error
 	for _, endpoint := range l.members() {
@@ -91,7 +92,7 @@ func (l *Log) Defragment(ctx context.Context) error {
 
 func (l *Log) defragment(ctx context.Context, endpoint string) error {
 	if _, err := l.status(ctx, endpoint); err != nil {
-		return err // or the request would wait for a member that is away
+		return err // otherwise the request would wait for an unreachable member
 	}
 	ctx, cancel := context.WithTimeout(ctx, defragmentTimeout)
 	defer cancel()
@@ -101,7 +102,7 @@ func (l *Log) defragment(ctx context.Context, endpoint string) error {
 	return nil
 }
 
-// Disarm takes back the alarm by which etcd refuses writes since it was full.
+// Disarm clears the alarm by which etcd has refused writes since it was full.
 func (l *Log) Disarm(ctx context.Context) error {
 	alarms, err := l.cfg.Client.AlarmList(ctx)
 	if err != nil {

@@ -20,7 +20,7 @@ type view struct {
 	place record.Place
 	// aggregates holds those that are known, 0 for one that was never advanced.
 	aggregates map[string]uint64
-	// created is the create revision of each leader key that was asked for, 0 if there is none.
+	// created is the create revision of each leader key that was requested, 0 if there is none.
 	created map[string]int64
 	// asOf: the view was true at some moment after it.
 	asOf time.Time
@@ -31,20 +31,20 @@ type found map[string]*mvccpb.KeyValue
 
 func newFound(responses []*etcdserverpb.ResponseOp) found {
 	f := found{}
-	f.add(responses)
+	f.addResponses(responses)
 	return f
 }
 
-func (f found) add(responses []*etcdserverpb.ResponseOp) {
+func (f found) addResponses(responses []*etcdserverpb.ResponseOp) {
 	for _, r := range responses {
 		for _, kv := range r.GetResponseRange().GetKvs() {
 			f[string(kv.Key)] = kv
 		}
-		f.add(r.GetResponseTxn().GetResponses())
+		f.addResponses(r.GetResponseTxn().GetResponses())
 	}
 }
 
-// newView makes a view of what was found under the keys of the head, the aggregates and the leases.
+// newView builds a view from what was found under the keys of the head, the aggregates and the leases.
 func newView(k keys, f found, names []string, leases []store.Lease, asOf time.Time) (*view, error) {
 	kv := f[k.head()]
 	if kv == nil {
@@ -81,7 +81,7 @@ func parseSequence(kv *mvccpb.KeyValue) (uint64, error) {
 	return seq, nil
 }
 
-// aggregatesMax bounds what a view remembers; beyond it, it forgets.
+// aggregatesMax bounds what a view remembers; beyond it, it forgets all.
 const aggregatesMax = 20000
 
 // viewOfHead knows nothing but the head.

@@ -13,8 +13,9 @@ import (
 	"millwright/store/record"
 )
 
-// Watch implements store.Log. It reads up to the head, then follows etcd's events; after anything odd (a lost
-// connection, a history compacted by etcd, a hole, events that do not come) it reads again from the first record it has not given out.
+// Watch implements store.Log. It reads up to the head, then follows etcd's events; after any irregularity (a
+// lost connection, a history compacted by etcd, a hole, events that do not come) it reads again from the
+// first record it has not delivered.
 func (l *Log) Watch(ctx context.Context, from uint64, fn func(store.Record) error) error {
 	w := &watcher{log: l, next: max(from, 1), fn: fn}
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(20*time.Millisecond),
@@ -41,7 +42,8 @@ func (l *Log) Watch(ctx context.Context, from uint64, fn func(store.Record) erro
 // watcher is one Watch.
 type watcher struct {
 	log *Log
-	// next is the first sequence not given to fn yet, hash that of the record before; it is known once one was given out.
+	// next is the first sequence not passed to fn yet, hash that of the record before; it is known once one
+	// was delivered.
 	next  uint64
 	hash  [32]byte
 	known bool
@@ -63,7 +65,7 @@ func (w *watcher) run(ctx context.Context) error {
 		clientv3.WithRev(revision+1), clientv3.WithFilterDelete(), clientv3.WithFragment())
 	look := time.NewTicker(lookAgainEvery)
 	defer look.Stop()
-	// What the last look found, and what was next then: nobody looks while records come.
+	// What the last check found, and what next was then: nothing is checked while records come.
 	missed, stood := uint64(0), uint64(0)
 	for {
 		select {
@@ -88,10 +90,11 @@ func (w *watcher) run(ctx context.Context) error {
 	}
 }
 
-// headTimeout bounds the look for the last record: events wait meanwhile.
+// headTimeout bounds the read of the last record: events wait meanwhile.
 const headTimeout = 500 * time.Millisecond
 
-// last is the sequence of the last record there is, asked of etcd: an event that tells of it may never come. 0: not known.
+// last is the sequence of the last record, requested from etcd: the event that announces it may never come.
+// 0: not known.
 func (w *watcher) last(ctx context.Context) uint64 {
 	ctx, cancel := context.WithTimeout(ctx, headTimeout)
 	defer cancel()
@@ -102,7 +105,7 @@ func (w *watcher) last(ctx context.Context) uint64 {
 	return head.Seq
 }
 
-// catchUp gives out all records there are and returns the revision it has seen.
+// catchUp delivers all existing records and returns the revision it has seen.
 func (w *watcher) catchUp(ctx context.Context) (int64, error) {
 	for {
 		p, err := w.log.page(ctx, w.next, pageRecords)
@@ -120,7 +123,7 @@ func (w *watcher) catchUp(ctx context.Context) (int64, error) {
 	}
 }
 
-// reaches reports ErrCorrupt if the log ends before what was given out: it was restored from a backup.
+// reaches reports ErrCorrupt if the log ends before what was delivered: it was restored from a backup.
 func (w *watcher) reaches(head record.Place) error {
 	if w.known && (head.Seq < w.next-1 || head.Seq == w.next-1 && head.Hash != w.hash) {
 		return fmt.Errorf("the log ends at record %d, which is not the one that was read up to record %d: it was restored from a backup: %w",

@@ -11,11 +11,11 @@ import (
 	"millwright/store"
 )
 
-// leaseTime is how long a Leadership says it stands, counted anew at each question: nothing can part a
-// process from its own memory. Expire ends it.
+// leaseTime is how long a Leadership says it is valid, counted from each call: nothing can separate a process
+// from its own memory. Expire ends it.
 const leaseTime = 3 * time.Second
 
-// Elector implements store.Elector upon a Log, whose appends it fences.
+// Elector implements store.Elector on a Log, whose appends it fences.
 type Elector struct{ log *Log }
 
 // NewElector returns an elector of l.
@@ -24,7 +24,7 @@ func NewElector(l *Log) *Elector { return &Elector{log: l} }
 // elections holds the leader of each service.
 type elections map[string]*leadership
 
-func (e elections) holds(lease store.Lease) bool {
+func (e elections) holdsLease(lease store.Lease) bool {
 	for _, l := range e {
 		if l.leader.Lease == lease {
 			return true
@@ -106,7 +106,7 @@ type leadership struct {
 func (l *leadership) Lease() store.Lease    { return l.leader.Lease }
 func (l *leadership) Done() <-chan struct{} { return l.done }
 
-// Deadline is leaseTime from now while the leadership stands, and past afterwards.
+// Deadline is leaseTime from now while the leadership lasts, and in the past afterwards.
 func (l *leadership) Deadline() time.Time {
 	if l.deposable {
 		return time.Time{}

@@ -28,7 +28,7 @@ type Log struct {
 	clock func() time.Time
 
 	mu sync.Mutex
-	// records[i] has sequence base.Seq+1+i; genesis is kept apart, for it is never compacted away.
+	// records[i] has sequence base.Seq+1+i; genesis is kept separately, because it is never compacted.
 	genesis    record.Stored
 	base       store.Head
 	records    []record.Stored
@@ -37,7 +37,7 @@ type Log struct {
 	switches   map[string]string
 	blobs      map[string][]byte
 	elections  elections
-	// revision of the last leadership; rises with each.
+	// revision of the last leadership; increases with each.
 	revision int64
 	// changed is closed and replaced by each append and by Close.
 	changed chan struct{}
@@ -50,7 +50,7 @@ var errClosed = errors.New("log is closed")
 func New(cluster string) *Log {
 	l, err := Open(Config{Cluster: cluster})
 	if err != nil {
-		panic(err) // a drawn log-id and the present are always valid
+		panic(err) // a drawn log-id and the present time are always valid
 	}
 	return l
 }
@@ -117,7 +117,7 @@ func (l *Log) admit(d store.Draft) error {
 	if l.closed {
 		return errClosed
 	}
-	if d.Lease != (store.Lease{}) && !l.elections.holds(d.Lease) {
+	if d.Lease != (store.Lease{}) && !l.elections.holdsLease(d.Lease) {
 		return fmt.Errorf("leader key %s of revision %d: %w", d.Lease.Key, d.Lease.Revision, store.ErrFenced)
 	}
 	for name, want := range d.Expects {
@@ -128,7 +128,7 @@ func (l *Log) admit(d store.Draft) error {
 	return nil
 }
 
-// copied so that what callers do to their records stays with them.
+// copied so that callers' changes to their records stay with them.
 func copied(r store.Record) store.Record {
 	r.Payload, r.Explanation = bytes.Clone(r.Payload), bytes.Clone(r.Explanation)
 	r.Subjects, r.Advances = slices.Clone(r.Subjects), slices.Clone(r.Advances)

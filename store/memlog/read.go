@@ -133,7 +133,8 @@ func (l *Log) Verify(context.Context) (uint64, error) {
 	return prev.Seq, nil
 }
 
-// Compact drops the live records up to and including through, the genesis excepted. ErrCorrupt: that record is another.
+// Compact drops the live records up to and including through, the genesis excepted. ErrCorrupt: that record
+// is another.
 func (l *Log) Compact(_ context.Context, through store.Head) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,7 +153,7 @@ func (l *Log) Compact(_ context.Context, through store.Head) error {
 	return nil
 }
 
-// Copy is the log as a backup of it would be, once it is restored: nobody leads.
+// Copy is the log as a backup of it would be after it is restored: nobody leads.
 func (l *Log) Copy() *Log {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// domain separates these hashes from all others and names the version of the canonical form.
+// domain distinguishes these hashes from all others and names the version of the canonical form.
 const domain = "millwright/record/1"
 
 // Canonical is the form of a record that is hashed: every field in a fixed order, integers big-endian with
-// fixed width, texts and lists with their length before them, payload and explanation by their SHA-256.
-// Hash itself is not in it.
+// fixed width, texts and lists preceded by their length, payload and explanation by their SHA-256. Hash
+// itself is not part of it.
 func Canonical(s Stored) []byte {
 	c := canonical(make([]byte, 0, 512))
 	c.text(domain)

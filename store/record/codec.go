@@ -12,9 +12,9 @@ import (
 	"millwright/store"
 )
 
-// Format is the highest version of the envelope that this program reads. Records are written in the lowest that says what they hold:
-// FormatWhole if all but numbers and hashes is compressed together, FormatPacked if payload and explanation are, each by itself, else
-// FormatPlain.
+// Format is the highest version of the envelope that this program reads. Records are written in the lowest
+// one that expresses their form: FormatWhole if everything but numbers and hashes is compressed together,
+// FormatPacked if payload and explanation are compressed, each by itself, else FormatPlain.
 const (
 	FormatPlain  = 1
 	FormatPacked = 2
@@ -47,7 +47,7 @@ func Marshal(s Stored) ([]byte, error) {
 	return data, nil
 }
 
-// replace gives a message the fields of another that are packed.
+// replace replaces the fields of a message that are packed by those of another.
 func replace(m, from *wire.Record) {
 	m.Service, m.Mode, m.Incarnation = from.GetService(), from.GetMode(), from.GetIncarnation()
 	m.Subjects, m.Advances, m.Payload, m.Explanation = from.GetSubjects(), from.GetAdvances(), from.GetPayload(), from.GetExplanation()
@@ -64,7 +64,8 @@ func (c Content) split() (data, zstd, sum []byte) {
 	return c.Data, nil, nil
 }
 
-// Unmarshal decodes what Marshal encoded. An error is ErrCorrupt; it names seq, the place the bytes were read from.
+// Unmarshal decodes what Marshal encoded. An error is ErrCorrupt; it names seq, the place the bytes were read
+// from.
 func Unmarshal(seq uint64, data []byte) (Stored, error) {
 	s, err := unmarshal(data)
 	if err == nil && s.Seq != seq {

@@ -7,7 +7,8 @@ import (
 	"millwright/store/record"
 )
 
-// The first record of a log, as it is stored. What is read back has the hash that was stored, or nothing is read.
+// The first record of a log, as it is stored. What is read back has the hash that was stored, or nothing is
+// read.
 func ExampleUnmarshal() {
 	genesis, err := record.Genesis("example", "00112233445566778899aabbccddeeff", time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC))
 	if err != nil {

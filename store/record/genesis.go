@@ -19,7 +19,7 @@ type genesis struct {
 
 var logIDForm = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// NewLogID draws a log-id.
+// NewLogID returns a random log-id.
 func NewLogID() string {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails since Go 1.24
@@ -42,7 +42,7 @@ func Genesis(cluster, logID string, now time.Time) (Stored, error) {
 	return p.Seal(Place{}), nil
 }
 
-// LogID reads record 1. It returns ErrForeignLog if the log belongs to another cluster than the one named.
+// LogID reads record 1. It returns ErrForeignLog if the log belongs to a cluster other than the one named.
 func LogID(s Stored, cluster string) (string, error) {
 	var g genesis
 	if s.Seq != 1 || s.Kind != store.KindGenesis {

@@ -13,8 +13,9 @@ import (
 // packMin is the length from which content is worth compressing.
 const packMin = 256
 
-// packer and unpacker keep nothing between calls and may be used by many at a time; to make one for each record would cost more than
-// it does. They are made here, and packer is used once, for the channels inside to belong to no test's bubble.
+// packer and unpacker keep nothing between calls and may be used concurrently; creating one for each record
+// would cost more than it saves. They are created here, and packer is used once, so that the channels inside
+// belong to no test's bubble.
 var (
 	packer   = newPacker()
 	unpacker = newUnpacker()
@@ -37,7 +38,7 @@ func newUnpacker() *zstd.Decoder {
 	return r
 }
 
-// packed compresses inline content, if that is shorter.
+// packed compresses inline content if that makes it shorter.
 func (c Content) packed() Content {
 	if c.Blob || len(c.Data) < packMin {
 		return c
@@ -64,7 +65,7 @@ func (p *Prepared) pack() []byte {
 		Payload: p.Payload.Data, Explanation: p.Explanation.Data})
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
-		return nil // texts that are no UTF-8: refused where the record is encoded
+		return nil // texts that are not UTF-8: refused where the record is encoded
 	}
 	if z := packer.EncodeAll(data, nil); len(z) < len(data) {
 		return z
@@ -72,7 +73,7 @@ func (p *Prepared) pack() []byte {
 	return nil
 }
 
-// unpackWhole puts the fields in their places that the message holds packed.
+// unpackWhole unpacks the fields that the message holds packed.
 func unpackWhole(m *wire.Record) error {
 	data, err := unpack("packed", m.GetPacked())
 	if err != nil {

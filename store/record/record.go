@@ -21,7 +21,7 @@ type Content struct {
 	Sum  [sha256.Size]byte
 	// zstd is Data compressed; nil where it is stored as it is.
 	zstd []byte
-	// Blob: the content is stored apart under Sum.
+	// Blob: the content is stored separately under Sum.
 	Blob bool
 }
 
@@ -36,7 +36,7 @@ func newContent(data []byte, maxInline int) Content {
 	return c
 }
 
-// Prepared is a valid draft, with what does not depend on its place in the log computed once.
+// Prepared is a valid draft, with everything that does not depend on its place in the log computed once.
 type Prepared struct {
 	Draft                store.Draft
 	Payload, Explanation Content
@@ -45,7 +45,7 @@ type Prepared struct {
 }
 
 // Prepare checks a draft against the limits of package store and normalises its times to UTC. It returns
-// ErrTooLarge, or an error that says which field cannot be stored. Nothing is shared with the caller.
+// ErrTooLarge, or an error that says which field cannot be stored. The result shares nothing with the draft.
 func Prepare(d store.Draft) (*Prepared, error) {
 	if err := check(d); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func Prepare(d store.Draft) (*Prepared, error) {
 	return p, nil
 }
 
-// explanation is a blob that nobody stores where only its hash is kept.
+// explanation is a blob that is not stored anywhere if only its hash is kept.
 func explanation(d store.Draft) Content {
 	if d.OmitExplanation && len(d.Explanation) > 0 {
 		return newContent(d.Explanation, 0)
@@ -70,7 +70,7 @@ func explanation(d store.Draft) Content {
 	return newContent(d.Explanation, store.MaxInlineExplanationBytes)
 }
 
-// Bytes bounds the size of the stored record from above.
+// Bytes is an upper bound of the size of the stored record.
 func (p *Prepared) Bytes() int {
 	if p.packed != nil {
 		return envelopeBytes(store.Draft{}) + len(p.packed)
@@ -92,8 +92,8 @@ type Place struct {
 	Time time.Time
 }
 
-// Seal gives the draft the place after prev: sequence, time, hashes. A time that is a little before prev's becomes prev's; one that is
-// far before it stays, for then prev is from the future.
+// Seal gives the draft the place after prev: sequence, time, hashes. A time a little before prev's becomes
+// prev's; one far before it stays, because then prev is from the future.
 func (p *Prepared) Seal(prev Place) Stored {
 	s := Stored{PayloadContent: p.Payload, ExplanationContent: p.Explanation, packed: p.packed}
 	s.Draft = p.Draft
@@ -111,7 +111,7 @@ func (p *Prepared) Seal(prev Place) Stored {
 }
 
 // Stored is a record as the log keeps it. In the embedded Record, Payload and Explanation are those of the
-// draft, also where they became blobs; after Unmarshal they are nil then.
+// draft, even if they became blobs; after Unmarshal they are then nil.
 type Stored struct {
 	store.Record
 	PayloadContent, ExplanationContent Content
@@ -206,7 +206,7 @@ func checkAggregate(name string) error {
 	return nil
 }
 
-// storable: the zero time, or between the years 1678 and 2262 and not the one instant that stands for zero.
+// storable: the zero time, or between the years 1678 and 2262 and not the one instant that represents zero.
 func storable(t time.Time) bool {
 	const second = int64(time.Second)
 	if t.IsZero() {

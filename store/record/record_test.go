@@ -137,7 +137,8 @@ func TestLongContentHasTheSameHashWhereverItLies(t *testing.T) {
 	}
 }
 
-// Records from before compression stay as they are, and a record's hash does not depend on whether it is compressed.
+// Records from before compression stay as they are, and a record's hash does not depend on whether it is
+// compressed.
 func TestCompressedContentHasTheSameHash(t *testing.T) {
 	d := store.Draft{Payload: bytes.Repeat([]byte(`{"instanceType":"m5.large"}`), 100), Explanation: bytes.Repeat([]byte("why "), 100)}
 	encoded := func(d store.Draft) (Stored, []byte) {
@@ -292,7 +293,8 @@ func TestTimeIsRaisedALittleAtMost(t *testing.T) {
 	}
 }
 
-// Names that stand in subjects, advances and payload are stored once; what is packed and cannot be read is corrupt, as is what was changed.
+// Names that stand in subjects, advances and payload are stored once; what is packed and cannot be read is
+// corrupt, as is what was changed.
 func TestWholeRecordsAreShortAndTrusted(t *testing.T) {
 	d := store.Draft{Time: time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC), Service: "lifecycle", Mode: "active", Kind: 24,
 		Subjects: []string{"claim/general-3k5m0q7d2f", "node/ip-10-0-17-203.us-west-2.compute.internal"},

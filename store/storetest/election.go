@@ -56,7 +56,7 @@ var electionTests = map[string]func(*testing.T, Harness){
 		e := h.Elector()
 		lead(t, e, "provisioner", "a")
 		lead(t, e, "disruptor", "b")
-		lead(t, e, "disrupt", "c") // a name that another begins with
+		lead(t, e, "disrupt", "c") // a name that is the prefix of another
 	},
 	"a leader's lease stands and ends": func(t *testing.T, h Harness) {
 		l := lead(t, h.Elector(), "lifecycle", "me")

@@ -13,7 +13,7 @@ var retireTests = map[string]func(*testing.T, Harness){
 	"what is retired stands at 0 again, with its record": func(t *testing.T, h Harness) {
 		other := h.Open()
 		at := mustAppend(t, h.Log, store.Draft{Advances: []string{"node/a", "node/b"}}).Seq
-		mustAppend(t, other, store.Draft{Expects: map[string]uint64{"node/a": at}}) // now it knows where that stands
+		mustAppend(t, other, store.Draft{Expects: map[string]uint64{"node/a": at}}) // now the sequence of that one is known
 		rec := mustAppend(t, h.Log, retirement(at, "node/a"))
 		if rec.Retires != nil {
 			t.Errorf("the record keeps what it retires: %v", rec.Retires)
@@ -74,7 +74,7 @@ var retireTests = map[string]func(*testing.T, Harness){
 	"writers and those who retire agree on what stands where": testRetireRace,
 }
 
-// retirement of aggregates that all stand at one record.
+// retirement of aggregates that are all at one record.
 func retirement(at uint64, names ...string) store.Draft {
 	d := store.Draft{Expects: map[string]uint64{}, Retires: names, Payload: []byte("retired")}
 	for _, name := range names {
@@ -83,8 +83,8 @@ func retirement(at uint64, names ...string) store.Draft {
 	return d
 }
 
-// testRetireRace: workers count behind aggregates and retire them again and again. Read in order, each record was written upon what
-// the ones before left.
+// testRetireRace: workers increment aggregates and retire them again and again. Read in order, each record
+// was written on the state that the ones before left.
 func testRetireRace(t *testing.T, h Harness) {
 	const workers, each = 6, 25
 	clients := []store.Log{h.Log, h.Open(), h.Open()}

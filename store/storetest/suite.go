@@ -1,7 +1,7 @@
 // Package storetest is the conformance suite of store.Log and store.Elector.
 //
-// Guarantees: an implementation that passes keeps what package store promises, faults of the storage included
-// as far as the Harness can make them.
+// Guarantees: an implementation that passes keeps the promises of package store, including under faults of
+// the storage as far as the Harness can cause them.
 package storetest
 
 import (
@@ -56,7 +56,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Harness) {
 	}
 }
 
-// patience bounds what must happen sooner or later; nothing asserts that it happens fast.
+// patience bounds what must happen eventually; nothing asserts that it happens fast.
 const patience = 30 * time.Second
 
 func bounded(t *testing.T) context.Context {
@@ -66,7 +66,7 @@ func bounded(t *testing.T) context.Context {
 	return ctx
 }
 
-// start lies after any clock, so that the genesis does not raise the times of drafts.
+// start is later than any clock, so that the genesis does not raise the times of drafts.
 var start = time.Date(2050, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // draft with every field set, different for each n.

@@ -66,7 +66,7 @@ var watchTests = map[string]func(*testing.T, Harness){
 		w := watch(t, h.Open(), 1)
 		for round := range 5 {
 			fillMore(t, h.Log, 20)
-			w.await(t, 20*(round+1)+1) // it has seen what goes now
+			w.await(t, 20*(round+1)+1) // it has seen what is deleted now
 			if err := h.Compact(bounded(t), headAt(t, h.Log, uint64(20*(round+1)-5))); err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +133,7 @@ func consecutive(records []store.Record, first uint64) bool {
 	return true
 }
 
-// watcher collects what one Watch gives.
+// watcher collects what one Watch delivers.
 type watcher struct {
 	records chan store.Record
 	got     []store.Record

@@ -1,3 +1,3 @@
 // Package archtest holds the tests of the structure: who may import whom, and what may not appear in the
-// pure packages. The tables say the reason of each ban.
+// pure packages. The tables give the reason for each ban.
 package archtest

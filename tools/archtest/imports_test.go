@@ -13,7 +13,7 @@ import (
 
 const module = "millwright/"
 
-// goPackage is what `go list -json` says of a package.
+// goPackage is what `go list -json` reports about a package.
 type goPackage struct {
 	ImportPath string
 	Imports    []string
@@ -39,10 +39,11 @@ var rules = []rule{
 	{from: "proto", banned: ours("api", "events", "planner", "store", "services", "tools"), reason: "generated code stands alone"},
 	{from: "events", banned: ours("planner", "store", "services", "tools"), reason: "observations know nothing of who reads them"},
 	{from: "planner", banned: ours("store", "services", "tools", "events/natsbus", "events/membus", "proto"),
-		allowed: ours("proto/checkpoint"), reason: "planners see a Snapshot, never where it came from; how a World lies in a checkpoint is its own affair"},
-	{from: "planner", banned: append([]string{"context", "math/rand", "math/rand/v2", "os", "net", "net/http", "log", "sync", "github.com/google/uuid"}, append(kubeClients, adapters...)...),
+		allowed: ours("proto/checkpoint"), reason: "planners see a Snapshot, never where it came from; how a World is laid out in a checkpoint is its own affair"},
+	{from: "planner", except: []string{"planner/plannertest/script"}, banned: append([]string{"context", "math/rand", "math/rand/v2", "os", "net", "net/http", "log", "sync", "github.com/google/uuid"}, append(kubeClients, adapters...)...),
 		// Sorted views are computed once and then shared by concurrent readers of one Snapshot.
 		allowed: []string{"sync/atomic"}, reason: "planners are pure: no I/O, clock, randomness, goroutines or logs"},
+	{banned: ours("planner/plannertest/script"), reason: "scripts, which read files, are for tests alone"},
 	{from: "store", except: []string{"store/audit"}, banned: ours("api", "events", "planner", "services", "tools"), reason: "the log knows bytes and sequences only"},
 	{from: "store/audit", banned: append(ours("services", "tools", "events/natsbus", "store/etcdlog"), adapters...), reason: "replay works on interfaces, over any log and stream"},
 	{from: "services", banned: ours("tools"), reason: "tools are built on services, not the other way"},
@@ -53,7 +54,7 @@ var rules = []rule{
 	{from: "services/lifecycle", banned: ours("services/watcher", "services/provisioner", "services/disruptor", "services/terminator"), reason: "services meet in bus and log only"},
 	{from: "services/internal/host/fold", banned: ours("services/internal/host/step", "services/internal/process"), reason: "what is folded does not depend on who leads or steps"},
 	{from: lifecyclePart + "effects", banned: ours("services/lifecycle"), reason: "effects are started without knowing what they do"},
-	{from: lifecyclePart + "recent", banned: ours("services/lifecycle"), reason: "what was seen lately stands by itself"},
+	{from: lifecyclePart + "recent", banned: ours("services/lifecycle"), reason: "what was seen lately depends on nothing else"},
 	{from: lifecyclePart + "garbage", banned: ours("services/lifecycle"), allowed: lifecycleParts("effects", "recent"),
 		reason: "what has come apart is found without knowing the moves of claims"},
 	{from: lifecyclePart + "status", banned: ours("services/lifecycle"), allowed: lifecycleParts("effects", "recent", "launch", "nodeclass"),
@@ -64,7 +65,15 @@ var rules = []rule{
 		"events", "planner", "store"), reason: "the webhook needs the API server alone"},
 	{from: "planner", except: []string{"planner/provision", "planner/disrupt"}, banned: ours("planner/provision", "planner/disrupt"),
 		reason: "planners plan from what the other packages say, not the other way"},
+	{from: "planner/nodepool", banned: ours("planner"), allowed: ours("planner/condition", "planner/requirement", "planner/resource"),
+		reason: "the rules of a NodePool follow from the object, for whoever asks"},
+	{from: "planner/drift", banned: ours("planner"), allowed: ours("planner/catalog", "planner/condition", "planner/ledger", "planner/nodepool", "planner/requirement"),
+		reason: "drift follows from recorded facts, never from a Snapshot"},
+	{from: "planner", except: []string{"planner/drift"}, banned: ours("planner/drift"), reason: "planners see the condition Drifted, whoever found it out"},
+	{from: "services", except: []string{"services/lifecycle/status"}, banned: ours("planner/drift"), reason: "one service judges drift"},
 	{from: "planner/provision", banned: ours("planner/disrupt", "planner/drain"), reason: "disruption asks provisioning what would become of pods, not the other way"},
+	{from: "planner/disrupt/internal/policy", banned: ours("planner/disrupt", "planner/provision"), reason: "policies judge what the pass of disruption found, and search for nothing"},
+	{from: "planner/disrupt/internal/packing", banned: ours("planner/disrupt", "planner/provision"), reason: "the model knows room and sizes; whether it is right is asked elsewhere"},
 	{from: provisionLayer + "volume", banned: ours("planner/provision"), reason: "what volumes demand follows from the objects alone"},
 	{from: provisionLayer + "overlay", banned: ours("planner/provision"), reason: "NodeOverlays change catalogues and know nothing of pods"},
 	{from: provisionLayer + "demand", banned: ours("planner/provision"), allowed: provisionLayers("volume"), reason: "what pods demand depends on no NodePool and no search"},

@@ -45,7 +45,7 @@ func measureAppends(ctx context.Context, b *bench) ([]figure, error) {
 	}
 	var figures []figure
 	for _, row := range rows {
-		r, missing := found.find(fmt.Sprintf("Append/appenders=%d/writers=%d", row.appenders, row.writers))
+		r, missing := found.findResult(fmt.Sprintf("Append/appenders=%d/writers=%d", row.appenders, row.writers))
 		if missing != nil {
 			return figures, errors.Join(err, missing)
 		}
@@ -66,7 +66,7 @@ func measureAppends(ctx context.Context, b *bench) ([]figure, error) {
 // measureNodeStarts: 500 nodes start at once while provisioner and disruptor decide about their pool.
 func measureNodeStarts(ctx context.Context, b *bench) ([]figure, error) {
 	found, err := b.goBench(ctx, appendPackage, "^BenchmarkNodeStarts$", "3x")
-	r, missing := found.find("NodeStarts")
+	r, missing := found.findResult("NodeStarts")
 	if missing != nil {
 		return nil, errors.Join(err, missing)
 	}
@@ -92,7 +92,7 @@ func measureBus(ctx context.Context, b *bench) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := found.find("PublishToFolded")
+	r, err := found.findResult("PublishToFolded")
 	if err != nil {
 		return nil, err
 	}
@@ -133,8 +133,8 @@ func measureWorld(ctx context.Context, b *bench) ([]figure, error) {
 			measured: m[1] + " bytes", verdict: verdictOf(n <= bytesPerPodAim)})
 	}
 	found := parseBenchmarks(out)
-	restore, err1 := found.find("Restore1000Nodes20000Pods")
-	checkpoint, err2 := found.find("Checkpoint1000Nodes20000Pods")
+	restore, err1 := found.findResult("Restore1000Nodes20000Pods")
+	checkpoint, err2 := found.findResult("Checkpoint1000Nodes20000Pods")
 	if err := errors.Join(err, err1, err2); err != nil {
 		return figures, err
 	}
@@ -165,7 +165,7 @@ func measurePlans(ctx context.Context, b *bench) ([]figure, error) {
 		{"Preferences", "plan: 4,000 pods with preferences that yield", 300},
 		{"Realistic", "plan: 30,000 pods, 12 NodePools, 700 instance types, 1,000 nodes", 1000},
 	} {
-		r, err := found.find(row.benchmark)
+		r, err := found.findResult(row.benchmark)
 		if err != nil {
 			return figures, err
 		}

@@ -30,7 +30,7 @@ type result struct {
 // results of a run, in order.
 type results []result
 
-func (r results) find(name string) (result, error) {
+func (r results) findResult(name string) (result, error) {
 	for _, x := range r {
 		if x.name == name {
 			return x, nil
@@ -39,12 +39,12 @@ func (r results) find(name string) (result, error) {
 	return result{}, fmt.Errorf("no result of Benchmark%s", name)
 }
 
-// testBinary is where the built tests of a package lie.
+// testBinary is the path of the built tests of a package.
 func (b *bench) testBinary(pkg string) string {
 	return filepath.Join(b.dir, strings.ReplaceAll(pkg, "/", "-")+".test")
 }
 
-// buildTests builds the tests of a package. It is apart from running them: nothing may be cached yet.
+// buildTests builds the tests of a package. Building is kept apart from running: nothing may be cached yet.
 func (b *bench) buildTests(ctx context.Context, pkg string) error {
 	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", b.testBinary(pkg), "./"+pkg)
 	cmd.Dir = b.root

@@ -17,13 +17,15 @@ const (
 	latencyP50Aim = 20 * time.Millisecond
 	latencyP99Aim = 60 * time.Millisecond
 	memoryAim     = 250 << 20
-	// settleTime lets start-up work end before idle memory is read, and the nodes of a pod before the next one comes.
+	// settleTime lets start-up work end before idle memory is read, and the nodes of a pod before the next
+	// one comes.
 	settleTime = 10 * time.Second
 	podLimit   = 20 * time.Second
 )
 
-// measureLatency runs the local stack, has it make nodes, and then times single pods: from the moment kube-scheduler is
-// seen to have found no node, over the NodeClaim, to the CreateFleet call as the simulator noted it.
+// measureLatency runs the local stack, has it make nodes, and then times single pods: from the moment
+// kube-scheduler is seen to have found no node, over the NodeClaim, to the CreateFleet call as the simulator
+// noted it.
 func measureLatency(ctx context.Context, b *bench) (figures []figure, err error) {
 	dir := filepath.Join(b.dir, "latency")
 	if err := os.RemoveAll(dir); err != nil {
@@ -125,7 +127,8 @@ func (r *rig) lastEntry(ctx context.Context) (uint64, error) {
 	return r.seen, nil
 }
 
-// awaitFleet polls the simulator for the first CreateFleet of a claim. The time is the simulator's, not the poll's.
+// awaitFleet polls the simulator for the first CreateFleet of a claim. The time is the simulator's, not the
+// poll's.
 func (r *rig) awaitFleet(ctx context.Context, since uint64, claim string) (time.Time, error) {
 	for {
 		entries, err := r.ec2.Ledger(ctx, since)

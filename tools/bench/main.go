@@ -19,9 +19,11 @@ import (
 type bench struct {
 	root, bin, dir string
 	nodes, pods    int
+	// churn is how long pods and nodes come and go.
+	churn time.Duration
 }
 
-// part measures some figures within a limit. The limits of all add up to twenty minutes.
+// part measures some figures within a time limit; the limit of churn is added to the time --churn sets.
 type part struct {
 	name, about string
 	// tests are the packages whose tests it runs, separated by spaces; "" for none.
@@ -36,11 +38,12 @@ var parts = []part{
 	{"world", "memory and restore of the World", worldPackage, 50 * time.Second, measureWorld},
 	{"plan", "planning rounds", planPackage, 100 * time.Second, measurePlans},
 	{"candidates", "simulations of disruption, node by node", planPackage, 100 * time.Second, measureCandidates},
-	{"scale", "each service in a settled cluster of 5,000 nodes and 150,000 pods", scalePackage + " " + lifecyclePackage + " " + watchedPackage, 400 * time.Second, measureScale},
+	{"scale", "each service in a settled cluster of 5,000 nodes and 150,000 pods", scalePackage + " " + lifecyclePackage + " " + watchedPackage, 10 * time.Minute, measureScale},
 	{"offline", "millctl plan --offline on files", "", 150 * time.Second, measureOffline},
 	{"startup", "start of a provisioner at 1,000 nodes and 20,000 pods", "", 70 * time.Second, measureStartup},
 	{"recovery", "a leader killed, with a standby", "", 90 * time.Second, measureRecovery},
 	{"latency", "pod to CreateFleet in the local stack, and memory", "", 230 * time.Second, measureLatency},
+	{"churn", "memory while nodes come and go in the local stack", "", 3 * time.Minute, measureChurn},
 }
 
 func main() {
@@ -67,6 +70,7 @@ func command() *cobra.Command {
 	f.StringVar(&b.dir, "dir", "", "keep data and logs in this directory (default: a temporary one)")
 	f.IntVar(&b.nodes, "nodes", 100, "nodes that exist before latencies are measured")
 	f.IntVar(&b.pods, "pods", 40, "pods whose latency is measured, one after the other")
+	f.DurationVar(&b.churn, "churn", 2*time.Minute, "how long pods and nodes come and go in the part churn")
 	return cmd
 }
 
@@ -107,14 +111,18 @@ func (b *bench) run(ctx context.Context, only []string) error {
 func (b *bench) measure(ctx context.Context, p part, t *table) error {
 	began := time.Now()
 	fmt.Fprintf(os.Stderr, "measuring %s …\n", p.about)
-	limited, cancel := context.WithTimeoutCause(ctx, p.limit, fmt.Errorf("not done within %s", p.limit))
+	limit := p.limit
+	if p.name == "churn" {
+		limit += b.churn
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done within %s", limit))
 	defer cancel()
 	figures, err := p.run(limited, b)
 	if err != nil && limited.Err() != nil {
 		err = errors.Join(context.Cause(limited), err)
 	}
 	fmt.Fprintf(os.Stderr, "  %s\n", time.Since(began).Round(100*time.Millisecond))
-	t.add(p, figures, err)
+	t.addPart(p, figures, err)
 	return ctx.Err()
 }
 

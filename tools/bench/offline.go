@@ -15,7 +15,8 @@ import (
 	"millwright/tools/workload"
 )
 
-// offlineRun is a problem for `millctl plan`, with the most CPU time its planning may take and memory the process.
+// offlineRun is a problem for `millctl plan`, with the most CPU time its planning may take and memory the
+// process.
 type offlineRun struct {
 	name      string
 	make      func() *workload.Problem
@@ -33,8 +34,8 @@ var offlineRuns = []offlineRun{
 	{"diverse, 100,000 pods", func() *workload.Problem { return workload.Diverse(100000) }, 0, 1 << 30},
 }
 
-// measureOffline runs `millctl plan --offline` on each problem, on one CPU: the time it says planning took, and CPU
-// time and memory of the whole process, reading included.
+// measureOffline runs `millctl plan --offline` on each problem, on one CPU: the time it says planning took,
+// and CPU time and memory of the whole process, reading included.
 func measureOffline(ctx context.Context, b *bench) ([]figure, error) {
 	var figures []figure
 	for _, r := range offlineRuns {

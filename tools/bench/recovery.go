@@ -17,7 +17,7 @@ const (
 	recoveryRuns         = 12
 	recoveryAimSeconds   = 2.0
 	recoveryBoundSeconds = 5.0
-	// recoverySettle is given a successor's successor to start and to stand by.
+	// recoverySettle is how long a new standby gets to start.
 	recoverySettle = 2 * time.Second
 )
 
@@ -56,7 +56,7 @@ func overBound(d time.Duration) string {
 	return ""
 }
 
-// failOver keeps two provisioners: the one killed is replaced by a new one, that stands by.
+// failOver keeps two provisioners running: a new one replaces the one killed, and stands by.
 func (s *site) failOver(ctx context.Context, bin string) (took []time.Duration, err error) {
 	var running []*process
 	defer func() {
@@ -74,7 +74,7 @@ func (s *site) failOver(ctx context.Context, bin string) (took []time.Duration, 
 			return nil, err
 		}
 		running = append(running, p)
-		if err := s.settle(ctx, i, head.Seq); err != nil {
+		if err := s.awaitStart(ctx, i, head.Seq); err != nil {
 			return nil, fmt.Errorf("%w\n%s", err, p.end())
 		}
 		if len(running) < 2 {
@@ -90,8 +90,8 @@ func (s *site) failOver(ctx context.Context, bin string) (took []time.Duration, 
 	return took, nil
 }
 
-// settle gives a process the time to start; the first has to show that it decides.
-func (s *site) settle(ctx context.Context, i int, from uint64) error {
+// awaitStart gives a process the time to start; the first has to show that it decides.
+func (s *site) awaitStart(ctx context.Context, i int, from uint64) error {
 	if i > 0 {
 		select {
 		case <-ctx.Done():

@@ -169,7 +169,8 @@ func newSightings() *sightings {
 	return &sightings{changed: make(chan struct{}), at: map[string]map[state]time.Time{}}
 }
 
-// follow notes what a watch shows until ctx ends. The API server ends watches when it likes; the next one begins with what there is.
+// follow notes what a watch shows until ctx ends. The API server ends watches when it likes; the next one
+// begins with what there is.
 func (s *sightings) follow(ctx context.Context, open func(context.Context, metav1.ListOptions) (watch.Interface, error)) {
 	for ; ctx.Err() == nil; _ = pause(ctx, watchPause) {
 		w, err := open(ctx, metav1.ListOptions{})
@@ -179,7 +180,7 @@ func (s *sightings) follow(ctx context.Context, open func(context.Context, metav
 		for e := range w.ResultChan() {
 			now := time.Now()
 			if o, ok := e.Object.(metav1.Object); ok {
-				s.note(o.GetName(), now, statesOf(e.Object)...)
+				s.noteStates(o.GetName(), now, statesOf(e.Object)...)
 			}
 		}
 		w.Stop()
@@ -203,7 +204,7 @@ func statesOf(object any) []state {
 	return list
 }
 
-func (s *sightings) note(name string, now time.Time, states ...state) {
+func (s *sightings) noteStates(name string, now time.Time, states ...state) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.at[name] == nil {

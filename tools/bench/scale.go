@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 const (
@@ -16,14 +17,14 @@ const (
 
 // measureScale: what services cost in a settled cluster of 5,000 nodes and 150,000 pods.
 func measureScale(ctx context.Context, b *bench) ([]figure, error) {
-	steps, err1 := b.goBench(ctx, scalePackage, "^BenchmarkStep$", "100x")
+	steps, err1 := b.goBench(ctx, scalePackage, "^BenchmarkStep$", "200x")
 	rest, err2 := b.goBench(ctx, scalePackage, "^BenchmarkRest$", "1x")
 	whole, err3 := b.goBench(ctx, scalePackage, "^BenchmarkPlan$", "5x")
 	folds, err6 := b.goBench(ctx, scalePackage, "^BenchmarkFold$", "2000x")
 	reads, err4 := b.goBench(ctx, scalePackage, "^BenchmarkLedgerRead$", "5000x")
 	var figures []figure
 	row := func(found results, benchmark, unit, name, format string, aim float64) {
-		r, err := found.find(benchmark)
+		r, err := found.findResult(benchmark)
 		if err != nil {
 			err4 = errors.Join(err4, err)
 			return
@@ -36,11 +37,11 @@ func measureScale(ctx context.Context, b *bench) ([]figure, error) {
 	}
 	for _, kind := range []struct{ name, text string }{{"status", "of a pod's status"}, {"replaced", "of a pod that comes or goes"}} {
 		row(folds, "Fold/"+kind.name, "µs-cpu/event", "publish, decode and fold an event "+kind.text, "%.0f µs", eventAimMicros)
-		for _, service := range []string{"provisioner", "disruptor", "terminator"} {
+		for _, service := range []string{"provisioner", "disruptor", "terminator", "lifecycle"} {
 			row(steps, "Step/"+service+"/"+kind.name, "µs-cpu/event", service+", per event "+kind.text, "%.0f µs", eventAimMicros)
 		}
 	}
-	for _, service := range []string{"none", "provisioner", "disruptor", "terminator"} {
+	for _, service := range []string{"none", "provisioner", "disruptor", "terminator", "lifecycle"} {
 		name := service
 		if service == "none" {
 			name = "fold alone"
@@ -55,8 +56,34 @@ func measureScale(ctx context.Context, b *bench) ([]figure, error) {
 		row(whole, "Plan/"+x.benchmark, "cpu-ms", x.text, "%.0f ms CPU", 0)
 	}
 	row(reads, "LedgerRead", "p99-µs", "a read of Ledger and Snapshot beside a plan, p99", "%.0f µs", eventAimMicros)
+	held, err7 := measureCheckpoints(ctx, b)
 	more, err5 := measureOthers(ctx, b)
-	return append(figures, more...), errors.Join(err1, err2, err3, err4, err5, err6)
+	return slices.Concat(figures, held, more), errors.Join(err1, err2, err3, err4, err5, err6, err7)
+}
+
+// measureCheckpoints: what Ledger and World take in memory and as checkpoints, and whether anything waits for
+// one to be written.
+func measureCheckpoints(ctx context.Context, b *bench) ([]figure, error) {
+	sizes, err := b.goBench(ctx, scalePackage, "^BenchmarkCheckpoint$", "3x")
+	pauses, err1 := b.goBench(ctx, scalePackage, "^BenchmarkPause$", "1000x")
+	ledger, err2 := sizes.findResult("Checkpoint/ledger")
+	world, err3 := sizes.findResult("Checkpoint/world")
+	alone, err4 := pauses.findResult("Pause/alone")
+	beside, err5 := pauses.findResult("Pause/beside")
+	if err := errors.Join(err, err1, err2, err3, err4, err5); err != nil {
+		return nil, err
+	}
+	figures := []figure{
+		{name: "scale: Ledger of 5,000 claims planned with 600 types each", aim: "≤ 20 MiB, checkpoint ≤ 10 MiB",
+			measured: fmt.Sprintf("%.1f MiB, checkpoint %.1f MiB in %.0f ms of CPU", ledger.values["heap-MiB"], ledger.values["stored-MiB"], ledger.values["cpu-ms"]),
+			verdict:  verdictOf(ledger.values["heap-MiB"] <= 20 && ledger.values["stored-MiB"] <= 10)},
+		{name: "scale: World", measured: fmt.Sprintf("%.0f MiB, checkpoint %.1f MiB in %.0f ms of CPU", world.values["heap-MiB"], world.values["stored-MiB"], world.values["cpu-ms"])},
+	}
+	for _, x := range []struct{ unit, text string }{{"fold", "fold of an event"}, {"read", "read of Ledger and Snapshot"}, {"plan", "look for empty and drifted nodes"}} {
+		figures = append(figures, figure{name: "scale: " + x.text + ", longest while checkpoints are written", measured: fmt.Sprintf("%s (p50 %s); without %s (p50 %s)",
+			millis(beside.values[x.unit+"-max-ms"]), millis(beside.values[x.unit+"-p50-ms"]), millis(alone.values[x.unit+"-max-ms"]), millis(alone.values[x.unit+"-p50-ms"]))})
+	}
+	return figures, nil
 }
 
 // measureOthers: lifecycle's step and the watcher's own work.
@@ -74,7 +101,7 @@ func measureOthers(ctx context.Context, b *bench) ([]figure, error) {
 	} {
 		found, err := b.goBench(ctx, x.pkg, x.pattern, x.times)
 		for _, row := range x.rows {
-			r, missing := found.find(row[0])
+			r, missing := found.findResult(row[0])
 			if missing != nil {
 				err = errors.Join(err, missing)
 				continue
@@ -87,7 +114,7 @@ func measureOthers(ctx context.Context, b *bench) ([]figure, error) {
 	return figures, errors.Join(errs...)
 }
 
-// measureCandidates: what becomes of each node's pods if it goes, asked by disruption of every node.
+// measureCandidates: disruption asks for every node what becomes of its pods if the node goes.
 func measureCandidates(ctx context.Context, b *bench) ([]figure, error) {
 	found, err := b.goBench(ctx, planPackage, "^BenchmarkSimulation$/^(1000|5000)$", "1x")
 	if err != nil {
@@ -95,7 +122,7 @@ func measureCandidates(ctx context.Context, b *bench) ([]figure, error) {
 	}
 	var figures []figure
 	for _, nodes := range []int{1000, 5000} {
-		r, err := found.find(fmt.Sprintf("Simulation/%d", nodes))
+		r, err := found.findResult(fmt.Sprintf("Simulation/%d", nodes))
 		if err != nil {
 			return figures, err
 		}

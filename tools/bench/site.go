@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,7 @@ const requestBytes = 12 << 10
 type site struct {
 	cluster, dir, kubeconfig string
 
+	api    *http.Server
 	etcd   *etcdembedded.Server
 	nats   *natsembedded.Server
 	log    *etcdlog.Log
@@ -57,7 +59,7 @@ func newSite(ctx context.Context, dir string) (s *site, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return s, err
 	}
-	if err := writeKubeconfig(s.kubeconfig); err != nil {
+	if s.api, err = startAPI(s.kubeconfig); err != nil {
 		return s, err
 	}
 	if s.etcd, err = etcdembedded.Start(filepath.Join(dir, "etcd")); err != nil {
@@ -97,6 +99,9 @@ func (s *site) close() error {
 	}
 	if s.etcd != nil {
 		errs = append(errs, s.etcd.Close())
+	}
+	if s.api != nil {
+		errs = append(errs, s.api.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -151,7 +156,8 @@ func (s *site) beat(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// fill makes the cluster: the lives of its claims in the log, its objects on the stream, a checkpoint, and what came after.
+// fill makes the cluster: the lives of its claims in the log, its objects on the stream, a checkpoint, and
+// what came after.
 func (s *site) fill(ctx context.Context) error {
 	claims, err := s.recordClaims(ctx)
 	if err != nil {
@@ -204,7 +210,8 @@ func (s *site) checkpoint(ctx context.Context) error {
 	return err
 }
 
-// recordClaims appends what a log holds of 1,000 claims that became nodes, many at a time, and returns their names.
+// recordClaims appends what a log holds of 1,000 claims that became nodes, many at a time, and returns their
+// names.
 func (s *site) recordClaims(ctx context.Context) ([]string, error) {
 	if _, err := s.append(ctx, ledger.KindOptionsSet, &ledger.OptionsSet{Options: planner.EncodeOptions(planner.DefaultOptions())}); err != nil {
 		return nil, err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,9 +25,10 @@ const (
 	batchingWindow = 200 * time.Millisecond
 )
 
-// measureStartup starts a provisioner several times on the log and the stream of a cluster of 1,000 nodes: a checkpoint
-// and 2,000 later messages, and a log with the whole life of 1,000 claims. The time runs from the start of the
-// process until the record of its first decision, about a pod that has waited all along, is in the log.
+// measureStartup starts a provisioner several times on the log and the stream of a cluster of 1,000 nodes: a
+// checkpoint and 2,000 later messages, and a log with the whole life of 1,000 claims. The time runs from the
+// start of the process until the record of its first decision, about a pod that has waited all along, is in
+// the log.
 func measureStartup(ctx context.Context, b *bench) (figures []figure, err error) {
 	dir := filepath.Join(b.dir, "startup")
 	if err := os.RemoveAll(dir); err != nil {
@@ -87,7 +90,8 @@ func (s *site) startProvisioner(ctx context.Context, bin string, run int) (took 
 	return took, residentMemory(p.pid()), nil
 }
 
-// provisioner works in shadow mode: there is no API server whose Lease it could hold, and it plans and records alike.
+// provisioner works in shadow mode: there is no API server whose Lease it could hold, and it plans and
+// records alike.
 func (s *site) provisioner(bin, name string) *process {
 	return newProcess(filepath.Join(bin, "millwright"), filepath.Join(s.dir, name+".log"), "provisioner", "--cluster-name", s.cluster,
 		"--etcd-endpoints", s.etcd.Endpoints[0], "--nats-url", s.nats.URL(), "--kubeconfig", s.kubeconfig, "--identity", name,
@@ -119,14 +123,26 @@ func holds(list []string, text string) bool {
 	return false
 }
 
-// writeKubeconfig names an API server that does not exist: a provisioner asks it for nothing.
-func writeKubeconfig(path string) error {
+// startAPI starts an API server that has no objects and takes none, and writes a kubeconfig for it. A
+// provisioner asks it for nothing, but no service decides before its clock has been checked against another:
+// each answer has the date.
+func startAPI(kubeconfig string) (*http.Server, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen for the API: %w", err)
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`)
+	})}
+	go func() { _ = server.Serve(listener) }()
 	const text = `apiVersion: v1
 kind: Config
 current-context: none
-clusters: [{name: none, cluster: {server: "http://127.0.0.1:1"}}]
+clusters: [{name: none, cluster: {server: "http://%s"}}]
 contexts: [{name: none, context: {cluster: none, user: none}}]
 users: [{name: none, user: {}}]
 `
-	return os.WriteFile(path, []byte(text), 0o600)
+	return server, os.WriteFile(kubeconfig, fmt.Appendf(nil, text, listener.Addr()), 0o600)
 }

@@ -38,8 +38,8 @@ type table struct {
 	failed int
 }
 
-// add takes what a part found, and says so if it failed.
-func (t *table) add(p part, figures []figure, err error) {
+// addPart takes what a part found, and says so if it failed.
+func (t *table) addPart(p part, figures []figure, err error) {
 	t.rows = append(t.rows, figures...)
 	if err != nil {
 		t.failed++
@@ -67,7 +67,7 @@ func (t *table) print(out io.Writer) {
 	_ = w.Flush()
 }
 
-// machine says on what, and beside how much other work, figures were measured.
+// machine describes the hardware, and the load from other work, under which the figures were measured.
 func machine() string {
 	load := "unknown"
 	if b, err := os.ReadFile("/proc/loadavg"); err == nil {

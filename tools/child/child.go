@@ -1,4 +1,5 @@
-// Package child starts processes that do not outlive this one, not even if it is killed (on Linux; elsewhere they may).
+// Package child starts processes that do not outlive this one, not even if it is killed (on Linux; elsewhere
+// they may).
 package child
 
 import (

@@ -1,6 +1,7 @@
-// Package citations finds what code and documents cite of the specification (`DESIGN §4`, `scheduling §7.5`), and checks that
-// each cited section has a heading. Tests alone use it.
-package citations
+// Command citations finds what code and documents cite of the specification (`DESIGN §4`, `scheduling §7.5`),
+// and checks that each cited section has a heading. It is run at the top of the repository, prints what is
+// wrong, and exits 1 if anything is; its tests check the same and more.
+package main
 
 import (
 	"fmt"
@@ -34,14 +35,16 @@ func (c Citation) String() string {
 	return fmt.Sprintf("%s:%d: %s §%s", c.File, c.Line, c.Page, c.Section)
 }
 
-// section matches what is cited: the word before it, whether it is a link, its number, and the file that a link leads to.
+// section matches what is cited: the word before it, whether it is a link, its number, and the file that a
+// link leads to.
 var section = regexp.MustCompile(`(\[)?(?:([A-Za-z0-9_./-]+)[\s` + "`" + `*]+)?(\[)?§\s?(\d+(?:\.\d+)*)(?:\]\(([^)#]*)#)?`)
 
-// connector is what may stand between sections of one page: "§2, §6 and §9".
+// connector is what may come between sections of one page: "§2, §6 and §9".
 var connector = regexp.MustCompile(`^[\s,;()–-]*(?:and|or|to)?[\s]*$`)
 
-// In returns the citations of a file, which is named from the top of the repository. A section without a page is the page's own in a page
-// of the specification; elsewhere it is that of the section before it, if only a connector stands between.
+// In returns the citations of a file, which is named from the top of the repository. A section without a page
+// is the page's own in a page of the specification; elsewhere it is that of the section before it, if only a
+// connector stands between.
 func In(file, text string) []Citation {
 	flat, lines := flatten(text)
 	own := pageOf(file)
@@ -65,7 +68,8 @@ func In(file, text string) []Citation {
 	return out
 }
 
-// between is what stands between two citations; a word that is no page belongs to it only if it is no connector.
+// between is the text between two citations; a word that names no page belongs to it only if it is not a
+// connector.
 func between(text, word string) string {
 	if word == "and" || word == "or" || word == "to" {
 		return strings.TrimSuffix(strings.TrimRight(text, " "), word)
@@ -93,7 +97,8 @@ func pageOf(word string) string {
 	return ""
 }
 
-// flatten joins the lines of a text, without the marks of comments, so that a citation may be wrapped. lines has the line of each byte.
+// flatten joins the lines of a text, without the marks of comments, so that a citation may be wrapped. lines
+// has the line of each byte.
 func flatten(text string) (flat string, lines []int) {
 	var b strings.Builder
 	for i, line := range strings.Split(text, "\n") {

@@ -1,8 +1,7 @@
-package citations
+package main
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,21 +15,12 @@ const top = "../.."
 
 // Every section that a file of the repository cites has a heading.
 func TestCitedSectionsHaveHeadings(t *testing.T) {
-	headings, err := Headings(top)
+	faults, found, err := check(top)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := map[string]int{}
-	for _, file := range sources(t) {
-		for _, c := range In(file, read(t, file)) {
-			found[c.Page]++
-			switch {
-			case c.Page == "":
-				t.Errorf("%v: say which page it is of, as in %q", c, "scheduling §"+c.Section)
-			case !slices.Contains(headings[c.Page], c.Section):
-				t.Errorf("%v: %s has no such heading", c, Pages[c.Page])
-			}
-		}
+	for _, f := range faults {
+		t.Error(f)
 	}
 	for page := range Pages {
 		if found[page] == 0 {
@@ -39,24 +29,9 @@ func TestCitedSectionsHaveHeadings(t *testing.T) {
 	}
 }
 
-// sources are the files that cite, from the top of the repository.
-func sources(t *testing.T) []string {
+func sourcesOf(t *testing.T) []string {
 	t.Helper()
-	var files []string
-	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, _ := filepath.Rel(top, path)
-		hidden := strings.HasPrefix(d.Name(), ".") && name != "."
-		switch {
-		case d.IsDir() && (hidden || name == "bin" || name == "tools/citations"):
-			return filepath.SkipDir
-		case !d.IsDir() && slices.Contains([]string{".go", ".md", ".proto"}, filepath.Ext(name)):
-			files = append(files, name)
-		}
-		return nil
-	})
+	files, err := sources(top)
 	if err != nil || len(files) < 500 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
@@ -108,7 +83,7 @@ var (
 // Links of documents lead to files that exist, and to headings in them.
 func TestLinksLeadSomewhere(t *testing.T) {
 	checked := 0
-	for _, file := range sources(t) {
+	for _, file := range sourcesOf(t) {
 		if filepath.Ext(file) != ".md" {
 			continue
 		}
@@ -168,10 +143,10 @@ var (
 	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)[A-Z][A-Za-z0-9]*)\(`)
 )
 
-// Tests that documents name exist: who breaks what a document promises finds the test that fails.
+// Tests that documents name exist, so that whoever breaks a documented promise finds the test that fails.
 func TestTestsThatDocumentsNameExist(t *testing.T) {
 	exist := map[string]bool{}
-	files := sources(t)
+	files := sourcesOf(t)
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			for _, m := range testFunc.FindAllStringSubmatch(read(t, file), -1) {

@@ -35,7 +35,7 @@ const (
 
 // Cluster is a running control plane.
 type Cluster struct {
-	// Config is of the cluster admin; Kubeconfig is a file for child processes.
+	// Config is the cluster admin's; Kubeconfig is a file for child processes.
 	Config     *rest.Config
 	Kubeconfig string
 	DataDir    string
@@ -140,8 +140,8 @@ func Binary(name string) (string, error) {
 	return path, nil
 }
 
-// Root is the repository's root directory: the nearest one above the working directory that holds go.mod of the module
-// millwright. `go test` runs each test in the directory of its package.
+// Root is the repository's root directory: the nearest one above the working directory that holds go.mod of
+// the module millwright. `go test` runs each test in the directory of its package.
 func Root() string {
 	dir, err := os.Getwd()
 	if err != nil {

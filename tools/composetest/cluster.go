@@ -57,7 +57,7 @@ func (c *cluster) scale(ctx context.Context, deployment string, replicas int) er
 	return err
 }
 
-// running says what is missing until a Deployment has just so many pods, all running.
+// running reports what is missing until a Deployment has exactly so many pods, all running.
 func (c *cluster) running(ctx context.Context, deployment string, want int) string {
 	pods, err := c.kube.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=" + deployment})
 	if err != nil {

@@ -1,7 +1,7 @@
 // Command composetest brings the compose stack up under a name and on ports of its own, runs the demo's
 // workload on it, crashes one container of each kind, and checks that everything converges: pods run, each
 // NodeClaim launched once, nothing is left after scaling to zero, the record verifies and replays. It takes
-// down what it brought up, also when it fails or is interrupted. The images must exist (`make images`).
+// down what it brought up, even when it fails or is interrupted. The images must exist (`make images`).
 package main
 
 import (

@@ -11,9 +11,9 @@ const (
 	// waitLimit bounds each wait; it is generous, since machines are slow at times.
 	waitLimit = 2 * time.Minute
 	pollEvery = 250 * time.Millisecond
-	// tryLimit bounds one look: a server that was killed may leave a call without an answer.
+	// tryLimit bounds one attempt: a server that was killed may leave a call without an answer.
 	tryLimit = 10 * time.Second
-	// remindEvery says what a long wait waits for.
+	// remindEvery is how often a long wait prints what it is waiting for.
 	remindEvery = 15 * time.Second
 )
 

@@ -41,7 +41,7 @@ func newProject(ctx context.Context, root string) (*project, error) {
 	return p, nil
 }
 
-// composeCommand is the plugin of the docker command where there is one, else the program by itself.
+// composeCommand is the plugin of the docker command where there is one, else the standalone program.
 func composeCommand(ctx context.Context) []string {
 	if exec.CommandContext(ctx, "docker", "compose", "version").Run() == nil {
 		return []string{"docker", "compose"}
@@ -112,7 +112,7 @@ func (p *project) container(ctx context.Context, service string) (c container, e
 	return found[0].container(), nil
 }
 
-// inspected is the part of the engine's answer that counts here.
+// inspected is the part of the engine's answer that matters here.
 type inspected struct {
 	ID           string `json:"Id"`
 	RestartCount int

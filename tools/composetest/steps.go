@@ -61,7 +61,7 @@ func (t *test) up(ctx context.Context) error {
 	return err
 }
 
-// healthy waits until the container of a kind runs, is healthy and was restarted so often.
+// healthy waits until the container of a kind runs, is healthy and was restarted this number of times.
 func (t *test) healthy(ctx context.Context, kind string, restarts int) error {
 	return t.out.await(ctx, kind+" to be healthy", func(ctx context.Context) string {
 		c, err := t.project.container(ctx, kind)
@@ -110,8 +110,8 @@ func (t *test) crashes(ctx context.Context) error {
 	return t.cameBack(ctx)
 }
 
-// cameBack checks all containers after the last crash. A service may end when others are away, and is restarted
-// then, but waiting for them is better: restarts beyond its own crash are shown.
+// cameBack checks all containers after the last crash. A service may end when others are away, and is
+// restarted then, but waiting for them is better: restarts beyond its own crash are shown.
 func (t *test) cameBack(ctx context.Context) error {
 	var more []string
 	for _, kind := range kinds {

@@ -2,8 +2,8 @@ package main
 
 import apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-// Where the conversion webhook is unless `millwright webhook` is told otherwise; it writes what it is told, and the CA,
-// into the CRDs itself (reference: api §5, "Served").
+// Where the conversion webhook is unless flags of `millwright webhook` name another place; it writes that
+// place and the CA into the CRDs itself (reference: api §5, "Served").
 const (
 	webhookService   = "karpenter"
 	webhookNamespace = "kube-system"

@@ -1,6 +1,6 @@
 // Command crdgen finishes the CRDs that controller-gen made from api/: it adds the rules that markers on
-// foreign or map types cannot express (label keys and values, taints, conditions of NodeClaims, values of kubelet maps), and to CRDs of two versions the conversion
-// webhook.
+// foreign or map types cannot express (label keys and values, taints, conditions of NodeClaims, values of
+// kubelet maps), and to CRDs of two versions the conversion webhook.
 //
 // Usage: crdgen DIR. It rewrites the files in DIR; the result depends on nothing else.
 package main

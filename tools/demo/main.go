@@ -1,4 +1,4 @@
-// Command demo plays Millwright on this machine: the real Kubernetes control plane, simulated EC2 and nodes.
+// Command demo runs Millwright on this machine: the real Kubernetes control plane, simulated EC2 and nodes.
 //
 //	demo run   shows a whole life: pods get nodes, a pod that never fits, scale to zero, why, replay
 //	demo up    leaves the stack running, with a kubeconfig to play with
@@ -26,12 +26,12 @@ func main() {
 
 func command() *cobra.Command {
 	var dir, bin string
-	root := &cobra.Command{Use: "demo", Short: "Play Millwright on this machine", SilenceUsage: true, SilenceErrors: true}
+	root := &cobra.Command{Use: "demo", Short: "Run Millwright on this machine", SilenceUsage: true, SilenceErrors: true}
 	root.PersistentFlags().StringVar(&dir, "dir", ".local/demo", "directory for data and logs")
 	root.PersistentFlags().StringVar(&bin, "bin", "bin", "directory of the binaries")
 	root.AddCommand(
 		&cobra.Command{
-			Use: "run", Short: "Show a whole life of nodes and end", Args: cobra.NoArgs,
+			Use: "run", Short: "Show the life of nodes from start to end, then exit", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), dir, bin) },
 		},
 		&cobra.Command{

@@ -24,7 +24,7 @@ type record struct {
 	Explanation json.RawMessage `json:"explanation"`
 }
 
-// records follows the event log and tells the timeline of it.
+// records follows the event log and prints its timeline.
 type records struct {
 	ui  *ui
 	cmd *exec.Cmd
@@ -61,7 +61,7 @@ func followRecords(ctx context.Context, cmd *exec.Cmd, ui *ui) (*records, error)
 		for lines.Scan() {
 			var rec record
 			if json.Unmarshal(lines.Bytes(), &rec) == nil {
-				r.add(rec)
+				r.addRecord(rec)
 			}
 		}
 	}()
@@ -73,7 +73,7 @@ func (r *records) stop() {
 	_ = r.cmd.Wait()
 }
 
-func (r *records) add(rec record) {
+func (r *records) addRecord(rec record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.count++
@@ -138,7 +138,7 @@ func (r *records) tellPlanned(rec record) {
 	}
 }
 
-// alternatives says what the next cheaper-or-equal choices would have cost, from the claim's own list.
+// alternatives lists what the next choices would have cost, from the claim's own list.
 func alternatives(explanation json.RawMessage, index int, c ledger.PlannedClaim) string {
 	var e struct {
 		Claims []struct {

@@ -19,7 +19,7 @@ const setupTimeout = 2 * time.Minute
 func applyCommand() *cobra.Command {
 	var kubeconfig string
 	cmd := &cobra.Command{
-		Use: "apply", Short: "Install the CRDs, and of the demo's manifests what is missing, in a cluster", Args: cobra.NoArgs,
+		Use: "apply", Short: "Install the CRDs in a cluster, and those of the demo's manifests that are missing", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return setup(cmd.Context(), kubeconfig) },
 	}
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "file that names the cluster (required)")
@@ -48,7 +48,7 @@ func setup(ctx context.Context, kubeconfig string) error {
 		}
 	}
 	// A second run must not scale what is running to zero.
-	a.keep = true
+	a.Keep = true
 	for _, m := range []string{"nodepool.yaml", "workload.yaml"} {
 		if err := a.applyServed(ctx, m); err != nil {
 			return err
@@ -57,14 +57,14 @@ func setup(ctx context.Context, kubeconfig string) error {
 	return nil
 }
 
-// applyServed applies a manifest whose kinds the API server may only start to serve: their CRDs are new.
+// applyServed applies a manifest whose kinds the API server may not serve yet, since their CRDs are new.
 func (a *applier) applyServed(ctx context.Context, name string) error {
 	for {
 		err := a.apply(ctx, name)
 		if !meta.IsNoMatchError(err) {
 			return err
 		}
-		a.mapper.Reset()
+		a.Mapper.Reset()
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for the CRDs: %w", err)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// summary prints what a person wants to remember of the run.
+// summary prints the main figures of the run.
 func (d *demo) summary(ctx context.Context) {
 	d.ui.title("Summary")
 	d.watch.mu.Lock()

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// ui writes the timeline: one line an event, seconds since the start in front. It is safe for concurrent use.
+// ui writes the timeline: one line per event, beginning with the seconds since the start. It is safe for
+// concurrent use.
 type ui struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -48,7 +49,7 @@ func (u *ui) title(format string, args ...any) {
 	fmt.Fprintf(u.out, "\n%s\n", u.paint(bold, fmt.Sprintf(format, args...)))
 }
 
-// line of the timeline; what says in one word who speaks.
+// line of the timeline; what names the source in one word.
 func (u *ui) line(color, what, format string, args ...any) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -22,9 +22,9 @@ func credentials(context.Context) (aws.Credentials, error) {
 	return aws.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}, nil
 }
 
-// TestAdoptionFromKarpenterAndHandingBack plays the whole move: Karpenter leads and Millwright waits; Karpenter goes and
-// Millwright adopts what three of its releases left, without a drift, a launch or a loss; Millwright goes and Karpenter finds its
-// own again.
+// TestAdoptionFromKarpenterAndHandingBack plays the whole move: Karpenter leads and Millwright waits;
+// Karpenter goes and Millwright adopts what three of its releases left, without a drift, a launch or a loss;
+// Millwright goes and Karpenter finds its own again.
 func TestAdoptionFromKarpenterAndHandingBack(t *testing.T) {
 	e := start(t, func(o *stack.Options) { o.Bare = true })
 	k := newKarpenter(e)
@@ -177,7 +177,8 @@ func (e *env) looksAdopted(r release, o *unstructured.Unstructured, providerID s
 	return e.inSync(r, o)
 }
 
-// inSync: the claim's hashes are those of its NodePool and EC2NodeClass, in one version: the one they had, as long as its algorithm is known.
+// inSync: the claim's hashes are those of its NodePool and EC2NodeClass, all in one version: the version they
+// had, if its algorithm is known.
 func (e *env) inSync(r release, o *unstructured.Unstructured) string {
 	pool, err := e.dyn.Resource(nodePools).Get(e.Context(), r.pool, metav1.GetOptions{})
 	if err != nil {
@@ -248,7 +249,8 @@ func (e *env) handedBack() {
 	}
 }
 
-// TestALostLog: an empty log in a cluster that another log has made nodes for starts only when told to, and launches nothing twice.
+// TestALostLog: with an empty log, in a cluster whose nodes another log has made, Millwright starts only with
+// the flag that allows it, and launches nothing twice.
 func TestALostLog(t *testing.T) {
 	e := start(t, nil)
 	e.apply(defaultClass)

@@ -21,7 +21,8 @@ import (
 	"millwright/tools/stack"
 )
 
-// witnesses stand between Millwright and the API server and EC2, and say another time than those do, or nothing at all.
+// witnesses are proxies between Millwright and the API server and EC2 that report another time than those do,
+// or none at all.
 type witnesses struct {
 	api, ec2 atomic.Int64
 	// lost is asked after a call was carried out whether its answer is lost; nil: none is.
@@ -30,7 +31,7 @@ type witnesses struct {
 
 var errLost = errors.New("the answer is lost")
 
-// proxy passes all on to target, but for the Date of the answers.
+// proxy passes everything on to target, except for the Date of the answers.
 func (w *witnesses) proxy(t *testing.T, target *url.URL, transport http.RoundTripper, shift *atomic.Int64) string {
 	p := httputil.NewSingleHostReverseProxy(target)
 	p.Transport, p.FlushInterval = transport, -1
@@ -108,7 +109,8 @@ func TestFiveServicesStandDownWhileTheirClocksAreOff(t *testing.T) {
 	w := &witnesses{}
 	e := start(t, func(o *stack.Options) { o.FiveProcesses, o.Through = true, w.through(t) })
 	e.clocksAreOff(w, stack.Services, -time.Hour, time.Hour)
-	// EC2 alone finds the clock off: those who talk to it stand down, nobody wrongs anybody, and pods wait.
+	// EC2 alone finds the clock off: those that talk to it stand down, nothing is launched or deleted, and
+	// pods wait.
 	e.deploy("later", 0, "3", "1Gi")
 	w.say(0, time.Hour)
 	for _, name := range []string{"watcher", "lifecycle"} {
@@ -131,8 +133,8 @@ func TestOneProcessStandsDownWhileItsClockIsOff(t *testing.T) {
 	e.sound()
 }
 
-// clocksAreOff has witnesses contradict the clock of all processes, which are restarted meanwhile, by each shift. It ends with
-// no pod.
+// clocksAreOff has witnesses contradict the clock of all processes, which are restarted meanwhile, by each
+// shift. It ends with no pod.
 func (e *env) clocksAreOff(w *witnesses, processes []string, shifts ...time.Duration) {
 	e.Helper()
 	e.apply(defaultClass)
@@ -183,7 +185,7 @@ func (e *env) clocksAreOff(w *witnesses, processes []string, shifts ...time.Dura
 	e.scale("more", 0)
 }
 
-// standsDown waits until a process says that its clock is not to be relied on, in each way that it has.
+// standsDown waits until a process reports, in every way it can, that its clock cannot be relied on.
 func (e *env) standsDown(name string) {
 	e.Helper()
 	e.eventually(name+" is not ready because of its clock", func() string {

@@ -22,8 +22,8 @@ import (
 	"millwright/tools/stack"
 )
 
-// between stands between Millwright and the API server: it counts writes of Nodes and NodeClaims by their answers, and may hold back what
-// watches of them tell.
+// between is a proxy between Millwright and the API server: it counts writes of Nodes and NodeClaims by their
+// answers, and may delay the events of watches on them.
 type between struct {
 	t        *testing.T
 	upstream atomic.Pointer[upstream]
@@ -60,7 +60,7 @@ func newBetween(t *testing.T) (b *between, kubeconfig string) {
 	return b, kubeconfig
 }
 
-// connect tells where the API server is.
+// connect sets the address of the API server.
 func (b *between) connect(cfg *rest.Config) {
 	transport, err := rest.TransportFor(cfg)
 	if err != nil {
@@ -127,7 +127,7 @@ func pass(w http.ResponseWriter, from io.Reader) error {
 	}
 }
 
-// passLater copies what comes as late as it is told to, in order.
+// passLater copies what comes with the set delay, in order.
 func (b *between) passLater(w http.ResponseWriter, from io.Reader) {
 	type piece struct {
 		data []byte
@@ -164,7 +164,8 @@ func (b *between) passLater(w http.ResponseWriter, from io.Reader) {
 	}
 }
 
-// count returns how many writes there were since it was last asked, and how many of them were refused as conflicts, with a list.
+// count returns how many writes there were since it was last asked, and how many of them were refused as
+// conflicts, with a list.
 func (b *between) count() (writes, conflicts int, list string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -196,8 +197,9 @@ spec:
       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
 `
 
-// TestDeletionsMakeNoStormOfWrites: what one deletion needs is counted where nothing else happens; a hundred at a time may need a fifth more
-// each, for conflicts, and so may those that are made while every watch of Nodes and NodeClaims tells what was seconds ago.
+// TestDeletionsMakeNoStormOfWrites: the writes that one deletion needs are counted while nothing else
+// happens; a hundred at a time may need a fifth more each, for conflicts, and so may deletions made while
+// every watch of Nodes and NodeClaims lags by seconds.
 func TestDeletionsMakeNoStormOfWrites(t *testing.T) {
 	const alone, late, many, delay = 3, 20, 100, 8 * time.Second
 	b, kubeconfig := newBetween(t)

@@ -37,7 +37,7 @@ func (e *env) metric(process, name string) float64 {
 	return v
 }
 
-// hasMetric waits until a metric has a value that is wanted.
+// hasMetric waits until a metric has one of the wanted values.
 func (e *env) hasMetric(process, name string, wanted func(float64) bool) {
 	e.Helper()
 	e.eventually(process+": "+name, func() string {
@@ -122,7 +122,8 @@ func (e *env) withCondition(kind string) (count int) {
 const (
 	// outageFor is how long log or bus are out of reach.
 	outageFor = time.Minute
-	// bootsDuring is how long the nodes of an outage take to boot: it is under way by then, and its rules are in force.
+	// bootsDuring is how long the nodes of an outage take to boot: it is under way by then, and its rules are
+	// in force.
 	bootsDuring = 20 * time.Second
 	booting     = 5
 )

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ func (e *env) poolNodes(pool string) []corev1.Node {
 	return list.Items
 }
 
-// cpu is what the nodes of a NodePool have in all, in whole CPUs.
+// cpu is the total of a NodePool's nodes, in whole CPUs.
 func (e *env) cpuOf(pool string) (sum int64) {
 	for _, n := range e.poolNodes(pool) {
 		sum += n.Status.Capacity.Cpu().Value()
@@ -31,8 +32,9 @@ func (e *env) cpuOf(pool string) (sum int64) {
 	return sum
 }
 
-// Pods that are left on too many and too big nodes are gathered, on nodes that are there or on a smaller new one; then a changed NodePool
-// rolls what is left. All the while the pods run somewhere, and the log says why.
+// Pods left on too many and too large nodes are moved together, to existing nodes or to a smaller new one;
+// then a changed NodePool replaces the nodes that are left. The pods run somewhere all the while, and the log
+// says why each node went.
 func TestNodesAreConsolidatedAndRolled(t *testing.T) {
 	e := start(t, nil)
 	e.apply(defaultClass)
@@ -72,5 +74,51 @@ func TestNodesAreConsolidatedAndRolled(t *testing.T) {
 		return ""
 	})
 	e.running("web", 3)
+	e.sound()
+}
+
+// A changed NodePool replaces all its nodes, several at a time as its budget allows and never more, each by a
+// command of its own, and the log is replayed. Nodes that are being deleted are not counted here: one whose
+// instance terminates counts against no budget.
+func TestDriftedNodesGoAsManyAtATimeAsTheirBudgetAllows(t *testing.T) {
+	const nodes, most = 6, 3
+	e := start(t, nil)
+	e.apply(defaultClass)
+	pool := strings.Replace(defaultPool, `nodes: "100%"`, fmt.Sprintf(`nodes: "%d"`, most), 1)
+	e.apply(pool)
+	e.deploy("web", nodes, "500m", "512Mi", func(p *corev1.PodTemplateSpec) {
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+			{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}}}}}
+	})
+	e.running("web", nodes)
+	e.apply(strings.Replace(pool, "    spec:\n      requirements:", "    metadata: {labels: {team: blue}}\n    spec:\n      requirements:", 1))
+	together := 0
+	e.eventually("all nodes as the NodePool says now", func() string {
+		going, old := 0, 0
+		for _, n := range e.poolNodes("default") {
+			if n.Labels["team"] == "blue" {
+				continue
+			}
+			old++
+			if n.DeletionTimestamp == nil && slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "karpenter.sh/disrupted" }) {
+				going++
+			}
+		}
+		if together = max(together, going); going > most {
+			t.Errorf("%d nodes go at a time", going)
+		}
+		if old > 0 {
+			return fmt.Sprintf("%d nodes are of before, %d of them go", old, going)
+		}
+		return ""
+	})
+	if together < 2 {
+		t.Errorf("at most %d nodes went at a time, the budget allows %d", together, most)
+	}
+	e.running("web", nodes)
+	log, _ := e.millctl("log", "--kind", "CommandMovesStarted")
+	if n := strings.Count(log, "Drifted"); n < nodes {
+		t.Errorf("%d commands for %d drifted nodes:\n%s", n, nodes, log)
+	}
 	e.sound()
 }

@@ -19,8 +19,8 @@ import (
 
 // edit is what somebody changes in an example, and what follows.
 type edit struct {
-	// pool and class are merge patches of its NodePool and EC2NodeClass, as YAML; OTHER stands for the architecture that the first
-	// node does not have.
+	// pool and class are merge patches of its NodePool and EC2NodeClass, as YAML; OTHER stands for the
+	// architecture that the first node does not have.
 	pool, class string
 	// drift is why the first node has drifted then, "" if it has not.
 	drift string
@@ -37,7 +37,7 @@ func requirements(list string) string {
 	return "{spec: {template: {spec: {requirements: [" + anyType + ", " + list + "]}}}}"
 }
 
-// newImages is the day on which the simulated AWS publishes images, before the edits.
+// newImages is the release date of the images that the simulated AWS publishes before the edits.
 const newImages = "20260401"
 
 var edits = map[string]edit{
@@ -69,13 +69,17 @@ var edits = map[string]edit{
 	"bottlerocket": {drift: "NodeClassDrift", labels: onDemand, check: bootText("300000"), class: `{spec: {userData: "[settings.kernel.sysctl]\n\"vm.max_map_count\" = \"300000\"\n"}}`},
 	"user-data": {drift: "NodeClassDrift", labels: onDemand, check: bootText("hello from the second start"),
 		class: `{spec: {userData: "#!/bin/bash\necho hello from the second start\n"}}`},
-	"metadata-and-tags": {drift: "NodeClassDrift", labels: onDemand, check: instanceTag("cost-center", "4712"), class: `{spec: {tags: {cost-center: "4712"}}}`},
+	"network":               {drift: "NodeClassDrift", labels: map[string]string{"karpenter.sh/capacity-type": "on-demand"}, class: `{spec: {ipPrefixCount: null, connectionTracking: {udpTimeout: 60}}}`},
+	"nested-virtualization": {drift: "NodeClassDrift", labels: map[string]string{"karpenter.sh/capacity-type": "on-demand"}, class: `{spec: {cpuOptions: null}}`},
+	"efa":                   {drift: "NodeClassDrift", labels: onDemand, class: `{spec: {networkInterfaces: null}}`},
+	"metadata-and-tags":     {drift: "NodeClassDrift", labels: onDemand, check: instanceTag("cost-center", "4712"), class: `{spec: {tags: {cost-center: "4712"}}}`},
 }
 
-// edited are those whose edits are tests of their own.
+// edited are the examples whose edits have tests of their own.
 var edited = []string{"limits", "static", "budgets", "never-disrupt"}
 
-// editExamples makes all edits at once: what was made before tells that it has drifted, what is made afterwards is as edited.
+// editExamples makes all edits at once: nodes made before report that they have drifted, those
+// made afterwards are as edited.
 func (e *env) editExamples() {
 	e.Helper()
 	first := map[string]corev1.Node{}
@@ -134,7 +138,8 @@ func (x edit) wants(name string) func(*corev1.PodTemplateSpec) {
 	}
 }
 
-// drifts waits until the NodeClaim of an instance has drifted for this reason, or is on its way out for having done so.
+// drifts waits until the NodeClaim of an instance has drifted for this reason, or is on its way out for
+// having done so.
 func (e *env) drifts(providerID, reason string) {
 	e.Helper()
 	if reason == "" {

@@ -19,7 +19,8 @@ import (
 
 // example is what a manifest of deploy/examples does, as its comment says it.
 type example struct {
-	// pool whose nodes the pods ask for; the file's name unless set. tolerate makes the pods tolerate every taint.
+	// pool whose nodes the pods ask for; the file's name unless set. tolerate makes the pods tolerate every
+	// taint.
 	pool     string
 	tolerate bool
 	// startupTaint is taken off the node by the test, as the agent would.
@@ -43,20 +44,23 @@ var examples = map[string]example{
 	"max-lifetime":    {labels: onDemand, check: claims("spec.expireAfter", "168h")},
 	"taints": {tolerate: true, startupTaint: "example.com/agent", labels: map[string]string{"team": "blue"},
 		check: hasTaint("team=blue:NoSchedule")},
-	"instance-types":    {labels: map[string]string{"node.kubernetes.io/instance-type": "m5.large|c5.large", "topology.kubernetes.io/zone": "us-west-2a|us-west-2b"}},
-	"kubelet":           {labels: onDemand, check: capacity("pods", 20, 20)},
-	"block-devices":     {labels: onDemand, check: capacity("ephemeral-storage", 90<<30, 100<<30)},
-	"instance-store":    {labels: map[string]string{"kubernetes.io/arch": "amd64"}, check: capacity("ephemeral-storage", 90<<30, 1<<50)},
-	"ami-selector":      {labels: onDemand, check: image("amazon-eks-node-al2023-x86_64-standard-1.36")},
-	"ami-pinned":        {labels: onDemand, check: image("v20260218")},
-	"bottlerocket":      {labels: onDemand, check: image("bottlerocket-aws-k8s-1.36")},
-	"user-data":         {labels: onDemand},
-	"metadata-and-tags": {labels: onDemand, check: instanceTag("cost-center", "4711")},
-	"static":            {labels: map[string]string{"node.kubernetes.io/instance-type": "m5.large|c5.large"}},
+	"instance-types":        {labels: map[string]string{"node.kubernetes.io/instance-type": "m5.large|c5.large", "topology.kubernetes.io/zone": "us-west-2a|us-west-2b"}},
+	"kubelet":               {labels: onDemand, check: capacity("pods", 20, 20)},
+	"block-devices":         {labels: onDemand, check: capacity("ephemeral-storage", 90<<30, 100<<30)},
+	"instance-store":        {labels: map[string]string{"kubernetes.io/arch": "amd64"}, check: capacity("ephemeral-storage", 90<<30, 1<<50)},
+	"ami-selector":          {labels: onDemand, check: image("amazon-eks-node-al2023-x86_64-standard-1.36")},
+	"ami-pinned":            {labels: onDemand, check: image("v20260218")},
+	"bottlerocket":          {labels: onDemand, check: image("bottlerocket-aws-k8s-1.36")},
+	"user-data":             {labels: onDemand},
+	"metadata-and-tags":     {labels: onDemand, check: instanceTag("cost-center", "4711")},
+	"efa":                   {tolerate: true, labels: map[string]string{"node.kubernetes.io/instance-type": "p4d.24xlarge|p4de.24xlarge"}, check: hasTaint("nvidia.com/gpu:NoSchedule")},
+	"network":               {labels: map[string]string{"karpenter.k8s.aws/instance-hypervisor": "nitro", "karpenter.k8s.aws/instance-category": "c|m|r"}},
+	"nested-virtualization": {labels: map[string]string{"karpenter.k8s.aws/instance-generation": "7|8", "karpenter.k8s.aws/instance-cpu-manufacturer": "intel"}},
+	"static":                {labels: map[string]string{"node.kubernetes.io/instance-type": "m5.large|c5.large"}},
 }
 
-// TestExamples applies every example, has a pod for each, looks at the node it got, edits the example, looks at the node it has and at
-// the one it gets then, and deletes everything again.
+// TestExamples applies every example, creates a pod for each, checks the node it got, edits the example,
+// checks that node and the new one, and deletes everything again.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(clustertest.Root(), "deploy", "examples", "*.yaml"))
 	if err != nil || len(files) != len(examples) {
@@ -131,7 +135,7 @@ func (x example) wants(name string) func(*corev1.PodTemplateSpec) {
 	return func(p *corev1.PodTemplateSpec) {
 		p.Spec.NodeSelector = map[string]string{"karpenter.sh/nodepool": x.poolOf(name)}
 		if x.tolerate {
-			for _, key := range []string{"arch", "team"} {
+			for _, key := range []string{"arch", "team", "nvidia.com/gpu"} {
 				p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
 			}
 		}
@@ -172,7 +176,7 @@ func (e *env) takeOff(pool, key string) {
 	})
 }
 
-// checkNode looks at the node that an app's pod runs on.
+// checkNode checks the node that an app's pod runs on.
 func (e *env) checkNode(name, pool string, x example) {
 	e.Helper()
 	n, err := e.nodeUnder(name)
@@ -231,7 +235,7 @@ func (e *env) scaleStatic(replicas int) {
 	}
 }
 
-// editStatic: every node of the static pool goes for one that is as the template says now.
+// editStatic: every node of the static pool is replaced by one that follows the changed template.
 func (e *env) editStatic(nodes int) {
 	e.Helper()
 	e.patch(nodePools, "static", "{spec: {template: {metadata: {labels: {revision: two}}}}}")

@@ -21,7 +21,7 @@ import (
 	"millwright/tools/stack"
 )
 
-// documented are the commands of docs/external.md by what they are for.
+// documented are the commands of docs/external.md by purpose.
 func documented(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(clustertest.Root(), "docs", "external.md"))
@@ -171,7 +171,8 @@ func (s *site) file(name string) string { return filepath.Join(s.dir, name) }
 // members of both, in the order in which tests kill them.
 var members = []string{"etcd-0", "nats-0", "etcd-1", "nats-1", "etcd-2", "nats-2"}
 
-// TestServersAsDocumentedLoseAnyOfTheirMembers: log and stream go on, and what the watcher publishes reaches a reader.
+// TestServersAsDocumentedLoseAnyOfTheirMembers: log and stream go on, and what the watcher publishes reaches
+// a reader.
 func TestServersAsDocumentedLoseAnyOfTheirMembers(t *testing.T) {
 	s := newSite(t)
 	x := s.setUp()
@@ -184,7 +185,7 @@ func TestServersAsDocumentedLoseAnyOfTheirMembers(t *testing.T) {
 	}
 	defer client.Close()
 	open := func(url string, readOnly bool) (stream *natsbus.Stream) {
-		s.again(ctx, "open the stream", func() (err error) {
+		s.retryUntilDone(ctx, "open the stream", func() (err error) {
 			stream, err = natsbus.Open(ctx, natsbus.Config{URL: url, ReadOnly: readOnly, Cluster: stack.ClusterName, LogID: "0123456789abcdef",
 				Security: natsbus.Security{CAFile: s.file("ca.pem"), CertFile: s.file("millwright.pem"), KeyFile: s.file("millwright.key")}})
 			return err
@@ -202,11 +203,11 @@ func TestServersAsDocumentedLoseAnyOfTheirMembers(t *testing.T) {
 	for _, name := range members {
 		s.kill(name)
 		began := time.Now()
-		s.again(ctx, "put a key without "+name, func() error {
+		s.retryUntilDone(ctx, "put a key without "+name, func() error {
 			_, err := client.Put(ctx, "/millwright/"+stack.ClusterName+"/test", name)
 			return err
 		})
-		s.again(ctx, "publish without "+name, func() error { return errors.Join(watcher.Publish(ctx, []byte(name)), watcher.Flush(ctx)) })
+		s.retryUntilDone(ctx, "publish without "+name, func() error { return errors.Join(watcher.Publish(ctx, []byte(name)), watcher.Flush(ctx)) })
 		for got := ""; got != name; {
 			select {
 			case got = <-read:
@@ -217,7 +218,7 @@ func TestServersAsDocumentedLoseAnyOfTheirMembers(t *testing.T) {
 		t.Logf("without %s: written, published and read after %s", name, time.Since(began).Round(10*time.Millisecond))
 		s.starts[name]()
 		s.awaitEtcd()
-		s.again(ctx, "catch up", func() error {
+		s.retryUntilDone(ctx, "catch up", func() error {
 			p, err := reader.Placement(ctx)
 			if err == nil && (p.Replicas != 3 || p.Offline > 0) {
 				err = fmt.Errorf("%+v", p)
@@ -232,8 +233,8 @@ func TestServersAsDocumentedLoseAnyOfTheirMembers(t *testing.T) {
 	<-ended
 }
 
-// again repeats what may fail while members elect.
-func (s *site) again(ctx context.Context, what string, try func() error) {
+// retryUntilDone repeats what may fail while members elect.
+func (s *site) retryUntilDone(ctx context.Context, what string, try func() error) {
 	s.Helper()
 	for {
 		err := try()
@@ -295,7 +296,8 @@ func (s *site) awaitEtcd() {
 	}
 }
 
-// recovered waits until the member that came back has caught up: the next one that dies must not be the second.
+// recovered waits until the member that came back has caught up: the next one that dies must not be the
+// second.
 func (e *env) recovered(s *site) {
 	s.awaitEtcd()
 	e.eventually("all replicas of the stream are back", func() string {

@@ -26,7 +26,7 @@ type crashes struct {
 
 const podsMax = 60
 
-// seedEnv adds to the seeds, to play other histories than those of every day.
+// seedEnv is added to the seeds, to run other histories than the usual ones.
 const seedEnv = "E2E_SEED"
 
 func (e *env) newCrashes(seed uint64, victims []string) *crashes {
@@ -56,7 +56,7 @@ func (c *crashes) churn() {
 	}
 }
 
-// freezes stops n leaders for a while at random points: some are deposed meanwhile, and wake.
+// freezes stops n leaders for a while at random points: some wake up after they were deposed.
 func (c *crashes) freezes(n int) {
 	c.Helper()
 	for round := range n {
@@ -97,8 +97,8 @@ func (c *crashes) rounds(n int) {
 
 func (c *crashes) upTo(d time.Duration) time.Duration { return time.Duration(c.rand.Int64N(int64(d))) }
 
-// settle ends the churn with some pods, then none, and asks whether all is sound.
-func (c *crashes) settle() {
+// endChurn ends the churn with some pods, then none, and runs the final checks.
+func (c *crashes) endChurn() {
 	c.Helper()
 	for i, app := range c.apps {
 		c.scale(app, int32(2+i))
@@ -121,7 +121,7 @@ func TestVictimsAtRandomAsFiveProcesses(t *testing.T) {
 	e.hasCondition(nodeClasses, "default", "Ready", "True", "")
 	c := e.newCrashes(1, append([]string{"etcd", "nats"}, stack.Services...))
 	c.rounds(14)
-	c.settle()
+	c.endChurn()
 }
 
 func TestVictimsAtRandomAsOneProcess(t *testing.T) {
@@ -131,7 +131,7 @@ func TestVictimsAtRandomAsOneProcess(t *testing.T) {
 	e.hasCondition(nodeClasses, "default", "Ready", "True", "")
 	c := e.newCrashes(2, []string{"millwright"})
 	c.rounds(6)
-	c.settle()
+	c.endChurn()
 }
 
 func TestLeadersAreFrozenAtRandom(t *testing.T) {
@@ -139,10 +139,10 @@ func TestLeadersAreFrozenAtRandom(t *testing.T) {
 	e.apply(defaultClass)
 	e.apply(defaultPool)
 	e.hasCondition(nodeClasses, "default", "Ready", "True", "")
-	// The watcher tells no metric of leading.
+	// The watcher has no metric of leading.
 	c := e.newCrashes(3, []string{"provisioner", "disruptor", "terminator", "lifecycle"})
 	c.freezes(8)
-	c.settle()
+	c.endChurn()
 }
 
 func TestTheStorageOfNATSIsLost(t *testing.T) {
@@ -180,7 +180,7 @@ func TestALeaderFrozenInsideALaunchWakes(t *testing.T) {
 	e.apply(defaultClass)
 	e.apply(defaultPool)
 	e.hasCondition(nodeClasses, "default", "Ready", "True", "")
-	// The instance is there, the answer is under way.
+	// The instance exists, the answer is on its way.
 	if _, err := e.ec2.AddFault(e.Context(), simclient.Fault{Action: "CreateFleet", Count: 1, After: true, Delay: simclient.Duration(3 * time.Second)}); err != nil {
 		t.Fatal(err)
 	}
@@ -251,8 +251,9 @@ func TestAllOfEC2IsThrottled(t *testing.T) {
 	e.sound()
 }
 
-// Each server in turn answers nobody for longer than leases and most deadlines, while pods come and go: it accepts connections, as one does
-// whose disk stands still. Nothing is done twice meanwhile, and all goes on afterwards.
+// Each server in turn answers nobody for longer than leases and most deadlines, while pods come and go: it
+// accepts connections, like one whose disk hangs. Nothing is done twice meanwhile, and work resumes
+// afterwards.
 func TestServersHang(t *testing.T) {
 	e := start(t, func(o *stack.Options) { o.FiveProcesses = true })
 	e.apply(defaultClass)
@@ -292,7 +293,7 @@ func TestServersHang(t *testing.T) {
 		}
 		c.matched()
 	}
-	c.settle()
+	c.endChurn()
 }
 
 // hungFor is longer than leases, pings of connections and the deadlines of calls.

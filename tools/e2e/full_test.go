@@ -18,7 +18,7 @@ import (
 	"millwright/tools/stack"
 )
 
-// smallQuota is soon filled, and has room for a whole test.
+// smallQuota fills quickly, and has room for a whole test.
 const (
 	smallQuota     = 32 << 20
 	smallQuotaFlag = "33554432"
@@ -86,7 +86,7 @@ func (e *env) restart(names ...string) {
 	}
 }
 
-// goesOn demands that pods get nodes, and lose them.
+// goesOn checks that pods get nodes, and that the nodes go with them.
 func (e *env) goesOn(app string, n int) {
 	e.Helper()
 	e.scale(app, int32(n))
@@ -124,7 +124,7 @@ func TestAFullExternalEtcdRecovers(t *testing.T) {
 	e.restart(append([]string{"etcd"}, stack.Services...)...)
 	e.goesOn("web", 2)
 
-	// Without lifecycle nobody relieves the log but an operator.
+	// Without lifecycle only an operator can relieve the log.
 	lifecycle := e.stack.Process("lifecycle")
 	if err := lifecycle.Stop(); err != nil {
 		t.Fatal(err)
@@ -163,7 +163,8 @@ func TestAFullExternalEtcdRecovers(t *testing.T) {
 	e.sound()
 }
 
-// The disk under etcd and NATS is full, for the running process and for one that starts; nothing is lost, and with room it goes on.
+// The disk under etcd and NATS is full, for the running process and for one that starts; nothing is lost, and
+// once there is room, work resumes.
 func TestAFullDiskRecovers(t *testing.T) {
 	e := start(t, func(o *stack.Options) { o.Bare = true })
 	dir := e.stack.MillwrightDir()

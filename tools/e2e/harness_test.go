@@ -18,7 +18,8 @@ import (
 	"millwright/tools/stack"
 )
 
-// convergence bounds how long the system may take to settle; it is generous, since machines are slow at times.
+// convergence bounds how long the system may take to settle; it is generous, since machines are slow at
+// times.
 const convergence = 150 * time.Second
 
 // env is a running stack with clients.
@@ -31,8 +32,8 @@ type env struct {
 	bin   string
 }
 
-// start runs a stack for the test, beside those of other tests: they mostly wait. If the test fails, the ends of the
-// processes' logs are printed.
+// start runs a stack for the test, beside those of other tests: tests mostly wait. If the test fails, the
+// ends of the processes' logs are printed.
 func start(t *testing.T, change func(*stack.Options)) *env {
 	t.Helper()
 	t.Parallel()
@@ -45,6 +46,7 @@ func start(t *testing.T, change func(*stack.Options)) *env {
 	if change != nil {
 		change(&opts)
 	}
+	opts.ClusterArgs = append(opts.ClusterArgs, auditArgs(t, dir)...)
 	s, err := stack.Start(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
@@ -52,6 +54,9 @@ func start(t *testing.T, change func(*stack.Options)) *env {
 	t.Cleanup(func() {
 		if err := s.Stop(); err != nil {
 			t.Errorf("stop the stack: %v", err)
+		}
+		if opts.Through == nil {
+			readAudit(t, dir)
 		}
 		if t.Failed() {
 			printLogs(t, dir)
@@ -129,7 +134,7 @@ func (e *env) millctl(args ...string) (string, int) {
 
 var replayed = regexp.MustCompile(`(\d+) decisions replayed, (\d+) divergences`)
 
-// sound asks the questions every test ends with: the EC2 side, the hash chain, and replay.
+// sound makes the checks every test ends with: the EC2 side, the hash chain, and replay.
 func (e *env) sound() {
 	e.Helper()
 	e.oneLaunchPerClaim()

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// plannedRound is what a record of a planning round says of new claims.
+// plannedRound is what a record of a planning round contains about new claims.
 type plannedRound struct {
 	Payload struct {
 		Claims []struct {
@@ -34,8 +34,9 @@ func (e *env) plannedRounds() (rounds []plannedRound) {
 	return rounds
 }
 
-// TestPlacementHints: pods of all sizes come at once, and get hints where they were planned to run. How well kube-scheduler keeps to the plan is
-// printed and not demanded: it may bind a pod before its hint is written, so that some pods run apart from those they were planned with.
+// TestPlacementHints: pods of all sizes come at once, and get hints where they were planned to run. How well
+// kube-scheduler keeps to the plan is printed and not demanded: it may bind a pod before its hint is written,
+// so that some pods run apart from those they were planned with.
 func TestPlacementHints(t *testing.T) {
 	e := start(t, nil)
 	e.apply(defaultClass)

@@ -33,7 +33,8 @@ type release struct {
 	pool string
 	// classHash is the version of the hash of EC2NodeClasses. NodePools have v3 in all of them.
 	classHash string
-	// classLabel: claims and Nodes bear the label of their NodeClass. generations: conditions name the generation they saw.
+	// classLabel: claims and Nodes bear the label of their NodeClass. generations: conditions name the
+	// generation they saw.
 	classLabel, generations bool
 	claimAnnotations        map[string]string
 	claimLabels, nodeLabels map[string]string
@@ -47,7 +48,8 @@ var releases = []release{
 		claimAnnotations: map[string]string{"karpenter.k8s.aws/instance-profile-name": "demo_1234"}},
 }
 
-// hashes are the annotations that Karpenter of this release gives the NodePool and the EC2NodeClass. What 1.0 computes is not known.
+// hashes are the annotations that Karpenter of this release gives the NodePool and the EC2NodeClass. What 1.0
+// computes is not known.
 func (k *karpenter) hashes(r release) (ofPool, ofClass map[string]string) {
 	k.Helper()
 	var pool karpv1.NodePool
@@ -69,7 +71,7 @@ func (k *karpenter) hashes(r release) (ofPool, ofClass map[string]string) {
 		map[string]string{"karpenter.k8s.aws/ec2nodeclass-hash": classHash, "karpenter.k8s.aws/ec2nodeclass-hash-version": r.classHash}
 }
 
-// karpenter leaves a cluster as the releases do.
+// karpenter makes a cluster look as the releases leave it.
 type karpenter struct {
 	*env
 	aws      *awsec2.Client

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -14,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
+
+	"millwright/tools/stack"
 )
 
 var (
@@ -228,4 +231,20 @@ func (e *env) protect(app string) {
 	if err != nil {
 		e.Fatal(err)
 	}
+}
+
+// allowed asks the API server whether the ServiceAccount of a service has a right.
+func (e *env) allowed(service string, r right) bool {
+	e.Helper()
+	resource, sub, _ := strings.Cut(r.resource, "/")
+	review, err := e.kube.AuthorizationV1().SubjectAccessReviews().Create(e.Context(), &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               accountPrefix + stack.AccountOf(service),
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: r.verb, Group: r.group, Resource: resource, Subresource: sub},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	return review.Status.Allowed
 }

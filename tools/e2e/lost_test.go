@@ -10,8 +10,8 @@ import (
 	"millwright/tools/stack"
 )
 
-// Every fourth write to the API server, and every fourth call of EC2, is carried out and never answered, while pods come and go.
-// Nothing is done twice, and nothing is forgotten.
+// Every fourth write to the API server, and every fourth call of EC2, is carried out but never answered,
+// while pods come and go. Nothing is done twice, and nothing is forgotten.
 func TestAnswersAreLostAtRandom(t *testing.T) {
 	var mu sync.Mutex
 	random, share, lost := rand.New(rand.NewPCG(5, 0)), 0.25, 0
@@ -36,7 +36,7 @@ func TestAnswersAreLostAtRandom(t *testing.T) {
 		c.churn()
 		time.Sleep(c.upTo(10 * time.Second))
 	}
-	c.settle()
+	c.endChurn()
 	mu.Lock()
 	defer mu.Unlock()
 	if lost < 20 {

@@ -33,8 +33,8 @@ func (e *env) proposals(state string) (ids []string) {
 	return ids
 }
 
-// An empty node stays until a person has approved that it goes; a rejection keeps it. Who said so stands in the log, and the policy's status
-// tells what it selects and what of it can't be read.
+// An empty node stays until a person has approved its removal; a rejection keeps it. The log names who
+// decided, and the policy's status reports what it selects and what in it cannot be read.
 func TestEmptyNodesWaitForApproval(t *testing.T) {
 	e := start(t, nil)
 	e.apply(strings.Replace(policyManifest, "ZONE", "Europe/Berlin", 1))

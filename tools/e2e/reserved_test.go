@@ -15,8 +15,8 @@ const (
 	labelReservation  = "karpenter.k8s.aws/capacity-reservation-id"
 )
 
-// TestReservedCapacityFirst: pods land in a capacity reservation until it is full, then on what can be bought; what is given back
-// is used again.
+// TestReservedCapacityFirst: pods run in a capacity reservation until it is full, then on bought
+// capacity; what is given back is used again.
 func TestReservedCapacityFirst(t *testing.T) {
 	e := start(t, nil)
 	r, err := e.ec2.AddReservation(e.Context(), simclient.Reservation{InstanceType: "m5.xlarge", Zone: "us-west-2a", Count: 2, Tags: map[string]string{"team": "web"}})

@@ -70,7 +70,7 @@ func TestOneProcessKilledInTheMiddleOfLaunches(t *testing.T) {
 	p := e.stack.Process("millwright")
 	for round := range 3 {
 		e.deploy(fmt.Sprintf("burst%d", round), 3, "3", "1Gi")
-		// Somewhere between decision, NodeClaim, CreateFleet and registration.
+		// At some point between decision, NodeClaim, CreateFleet and registration.
 		time.Sleep(time.Duration(150+400*round) * time.Millisecond)
 		if err := p.Kill(); err != nil {
 			t.Fatal(err)

@@ -15,8 +15,9 @@ const (
 	newerRecord = "InstanceTerminated"
 )
 
-// TestARollingRestartWithAnOlderService replaces one service after the other while pods come and go. The disruptor is of an older
-// version until the end: until then nobody writes what it does not know, so it need not stand down.
+// TestARollingRestartWithAnOlderService replaces one service after the other while pods come and go. The
+// disruptor is of an older version until the end: until then no service writes a record it does not know, so
+// it need not stand down.
 func TestARollingRestartWithAnOlderService(t *testing.T) {
 	e := start(t, func(o *stack.Options) {
 		o.FiveProcesses = true

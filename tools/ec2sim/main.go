@@ -1,5 +1,5 @@
 // Command ec2sim is a simulated AWS account for node autoscalers: the unmodified AWS SDK talks to it through
-// AWS_ENDPOINT_URL, and its instances register as Nodes of a cluster whose kubelets are played by KWOK.
+// AWS_ENDPOINT_URL, and its instances register as Nodes of a cluster in which KWOK acts as the kubelets.
 package main
 
 import (

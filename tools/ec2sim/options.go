@@ -69,8 +69,8 @@ func (o *options) accountFlags(cmd *cobra.Command) {
 	f.StringVar(&o.dataDir, "data-dir", "", "keep the account in this directory, so that a restart keeps its instances (default: in memory only)")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "boot instances into this cluster; waits for the file to appear (default: boot no nodes)")
 	f.StringVar(&o.cluster, "cluster-name", "millwright", "EKS cluster name, also of the queue and in the discovery tags")
-	f.StringVar(&o.endpoint, "cluster-endpoint", "", "API server URL that EKS tells and user data must name (default: the kubeconfig's server)")
-	f.StringVar(&o.cidr, "service-cidr", "10.100.0.0/16", "service CIDR that EKS tells")
+	f.StringVar(&o.endpoint, "cluster-endpoint", "", "API server URL that EKS reports and user data must name (default: the kubeconfig's server)")
+	f.StringVar(&o.cidr, "service-cidr", "10.100.0.0/16", "service CIDR that EKS reports")
 	f.StringVar(&o.version, "kubernetes-version", "1.36", "Kubernetes minor version of the cluster and its images")
 	f.StringVar(&o.region, "region", "us-west-2", "AWS region")
 	f.StringSliceVar(&o.zones, "zones", nil, "zones by name or letter, such as a,b (default: all of the region)")
@@ -159,7 +159,7 @@ func (o *options) simConfig(config *rest.Config, log zerolog.Logger) (sim.Config
 	return c, nil
 }
 
-// announce prints the URL and writes the endpoint file, whole or not at all.
+// announce prints the URL and writes the endpoint file atomically.
 func (o *options) announce(url string) error {
 	fmt.Println(url)
 	if o.endpointFile == "" {

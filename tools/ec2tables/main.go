@@ -1,10 +1,11 @@
-// Ec2tables renews the tables of services/watcher/ec2 from AWS's own API, with the usual credentials of the AWS SDK:
+// Ec2tables renews the tables of services/watcher/ec2 from AWS's own API, with the usual credentials of the
+// AWS SDK:
 //
 //	ec2tables prices                 the price list: on-demand, Linux, us-east-1
-//	ec2tables bandwidth TABLE        of the table at hand, what DescribeInstanceTypes does not say as well
+//	ec2tables bandwidth TABLE        the rows of TABLE that DescribeInstanceTypes does not report too
 //
-// Each writes a whole table to standard output, and what is worth a look to standard error. `make ec2-tables` runs both. The third table
-// is that of tools/vpclimits.
+// Each writes a whole table to standard output, and what should be checked to standard error. `make
+// ec2-tables` runs both. The third table is that of tools/vpclimits.
 package main
 
 import (
@@ -72,8 +73,8 @@ func prices(ctx context.Context, now time.Time, out, notes io.Writer) error {
 	return write(out, found)
 }
 
-// bandwidth writes the part of a table that is still needed: types of which DescribeInstanceTypes says another bandwidth than the table, or which it
-// does not know in the region.
+// bandwidth writes the part of a table that is still needed: types for which DescribeInstanceTypes
+// reports another bandwidth than the table, or which it does not know in the region.
 func bandwidth(ctx context.Context, table string, now time.Time, out, notes io.Writer) error {
 	sdk, err := config.LoadDefaultConfig(ctx)
 	if err != nil {

@@ -55,7 +55,7 @@ func TestPricesAreThoseOfThePriceList(t *testing.T) {
 	}
 }
 
-// What the API says as well is left out; what it says otherwise, or does not know, stays.
+// Rows that the API confirms are left out; those it contradicts, or does not know, stay.
 func TestOfTheBandwidthsOnlyWhatTheAPIDoesNotSayStays(t *testing.T) {
 	account(t)
 	path := filepath.Join(t.TempDir(), "table.txt")
@@ -76,7 +76,7 @@ func TestOfTheBandwidthsOnlyWhatTheAPIDoesNotSayStays(t *testing.T) {
 	}
 }
 
-// The tables at hand can be read and written again as they are.
+// The existing tables survive being read and written unchanged.
 func TestTheTablesKeepTheirForm(t *testing.T) {
 	for _, name := range []string{"prices.txt", "bandwidth.txt"} {
 		text, err := os.ReadFile(filepath.Join("../../services/watcher/ec2/tables", name))

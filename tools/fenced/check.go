@@ -9,8 +9,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Check reports what a program would not take of a command: an unknown sub-command or flag, a flag without its value, and,
-// in a block, other arguments than it wants. Values are not looked at: in documents they are placeholders.
+// Check reports what a program would refuse in a command: an unknown sub-command or flag, a flag without
+// its value, and, in a block, the wrong number of arguments. Values are not checked: in documents they are
+// placeholders.
 func Check(root *cobra.Command, c Command) error {
 	var args []string
 	for _, a := range c.Args[1:] {

@@ -1,7 +1,7 @@
 // Package fenced finds commands in documents: in fenced blocks of shell and in code within a sentence.
 //
-// It knows as much of a shell as the documents use: comments, quotes, pipes, lists, redirections, continued lines. Tests of our
-// commands check by it that each command a document shows exists, with its flags.
+// It knows as much of a shell as the documents use: comments, quotes, pipes, lists, redirections, continued
+// lines. Tests use it to check that each command a document shows exists, with its flags.
 package fenced
 
 import (
@@ -20,7 +20,7 @@ type Command struct {
 	File string
 	Line int
 	Args []string
-	// Block: it stands in a fenced block, so it is complete; in a sentence it may be a mention.
+	// Block: it is in a fenced block, so it is complete; in a sentence it may be a mere mention.
 	Block bool
 }
 
@@ -91,7 +91,7 @@ func scan(file, text string) []Command {
 	return out
 }
 
-// open reports that a line goes on: by a backslash, or because a quote isn't closed.
+// open reports whether a line continues: it ends with a backslash, or a quote is not closed.
 func open(line string) bool {
 	_, quote := words(line)
 	return strings.HasSuffix(line, `\`) || quote

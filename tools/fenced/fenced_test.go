@@ -74,7 +74,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// inRepository are paths that documents name and that are not made by somebody else.
+// inRepository matches paths in documents that should exist in the repository.
 var inRepository = regexp.MustCompile(`(?:^|[\s(="'` + "`" + `])((?:\./)?(?:deploy|docs|tools|services|planner|store|api|proto|events)/[A-Za-z0-9_./*-]*[A-Za-z0-9_*])`)
 
 // Files that documents name exist.

@@ -1,4 +1,5 @@
-// Command healthcheck tells whether a container is healthy; images built from scratch have no shell or curl.
+// Command healthcheck reports whether a container is healthy; images built from scratch have no shell or
+// curl.
 //
 // Usage: healthcheck URL|FILE... Each URL must answer 200 and each file must exist. Certificates are not
 // verified: it only ever asks its own container.

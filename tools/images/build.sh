@@ -43,7 +43,7 @@ image() {
 	echo "image millwright/$name:$tag, $((size / 1000000)) MB"
 }
 
-image millwright millwright
+image millwright millwright millctl
 image tools demo millctl crash
 image ec2sim ec2sim
 image localcluster localcluster

@@ -77,7 +77,7 @@ func (cfg *Config) complete() error {
 	return cfg.choosePort()
 }
 
-// choosePort keeps the port of a data directory, so that kubeconfigs handed out stay valid.
+// choosePort keeps the port of a data directory, so that existing kubeconfigs stay valid.
 func (cfg *Config) choosePort() error {
 	file := filepath.Join(cfg.DataDir, "secure-port")
 	if cfg.SecurePort == 0 {
@@ -95,8 +95,8 @@ func (cfg *Config) choosePort() error {
 	return writeFile(file, []byte(strconv.Itoa(cfg.SecurePort)))
 }
 
-// Ports are taken from below the range the kernel gives to outgoing connections, and from outside of the one that
-// tools/stack takes, so that none is lost before kube-apiserver listens on it.
+// Ports are taken from below the range the kernel gives to outgoing connections, and from outside of the one
+// that tools/stack takes, so that none is lost before kube-apiserver listens on it.
 const (
 	portsFrom  = 30000
 	portsCount = 2700

@@ -1,9 +1,9 @@
 // Command localcluster runs a Kubernetes control plane on this machine: an embedded etcd, the real
-// kube-apiserver, kube-controller-manager and kube-scheduler, and KWOK, which plays the kubelets of Nodes
+// kube-apiserver, kube-controller-manager and kube-scheduler, and KWOK, which acts as the kubelet of Nodes
 // that carry the annotation kwok.x-k8s.io/node=fake.
 //
-// Each component is a child process of this same binary, so that one of them can be killed by itself and is
-// started again, as a kubelet would.
+// Each component is a child process of this same binary, so that each can be killed separately and is
+// restarted, as a kubelet would do.
 package main
 
 import (

@@ -23,7 +23,7 @@ func archiveCommand(t *target) *cobra.Command {
 		&cobra.Command{Use: "verify", Short: "Verify every segment, their chain, and the boundary to the live log", Args: cobra.NoArgs,
 			Long: "Verify reads every segment and checks that it is whole, continues the hash chain, is the file the log has on record,\nand that the live log goes on where the archive ends. Exit status 1 at the first fault.",
 			RunE: t.withArchive(verifyArchive)},
-		&cobra.Command{Use: "set-aside", Short: "Go on with the live log where it and the archive have parted", Args: cobra.NoArgs,
+		&cobra.Command{Use: "set-aside", Short: "Continue with the live log where it and the archive have diverged", Args: cobra.NoArgs,
 			Long: "After etcd was restored from a backup that is older than the archive, both hold different records under the same sequences.\nSet-aside moves the archive's into a directory beside the segments, where nothing reads them, and deletes nothing. It does\nnothing where log and archive are one.",
 			RunE: t.withArchive(setAside)},
 		pruneCommand(t),

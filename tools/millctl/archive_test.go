@@ -18,7 +18,8 @@ import (
 	etcdembedded "millwright/store/etcdlog/embedded"
 )
 
-// archived makes a data directory whose log has records 1 to 20 in the archive and some more live, and returns the segment.
+// archived makes a data directory whose log has records 1 to 20 in the archive and some more live, and
+// returns the segment.
 func archived(t *testing.T) (dir, segment string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -144,12 +144,17 @@ func rejectCommand(t *target) *cobra.Command {
 			if life <= 0 {
 				return fmt.Errorf("invalid --for %s: must be positive", life)
 			}
-			return o.answer(cmd, t, ledger.ProposalAnswered{ID: args[0], Until: time.Now().Add(life).UTC()})
+			return o.answer(cmd, t, rejection(args[0], life))
 		},
 	}
 	o.flags(cmd)
 	cmd.Flags().DurationVar(&life, "for", life, "how long its nodes are not proposed again for the same reason")
 	return cmd
+}
+
+// rejection counts from its record's time; Until is for services that do not know For yet.
+func rejection(id string, life time.Duration) ledger.ProposalAnswered {
+	return ledger.ProposalAnswered{ID: id, For: life, Until: time.Now().Add(life).UTC()}
 }
 
 // answer records an operator's answer.
@@ -180,7 +185,7 @@ func (o *order) answer(cmd *cobra.Command, t *target, a ledger.ProposalAnswered)
 	return nil
 }
 
-// answerProposal refuses what is not proposed, or answered already.
+// answerProposal refuses an id that is not proposed, or was answered already.
 func answerProposal(ctx context.Context, log store.Log, a ledger.ProposalAnswered) (store.Record, error) {
 	aggregate := ledger.CommandAggregate(a.ID)
 	seen, err := log.Aggregate(ctx, aggregate) // first: if another answer comes between, it has moved

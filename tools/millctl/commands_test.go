@@ -60,7 +60,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Of two operators who answer at a time one is told that he was too late.
+// If two operators answer at the same time, the second one gets the error that it was too late.
 func TestTwoAnswersAtATime(t *testing.T) {
 	log, id := proposal(t)
 	rival := &racing{Log: log, before: func() {
@@ -74,10 +74,11 @@ func TestTwoAnswersAtATime(t *testing.T) {
 	}
 }
 
-// racing is a log on which another operator is faster once.
+// racing is a log on which another operator is faster once, or whose user's clock is a month ahead.
 type racing struct {
 	store.Log
 	before func()
+	month  bool
 }
 
 func (r *racing) Append(ctx context.Context, d store.Draft) (store.Record, error) {
@@ -85,5 +86,35 @@ func (r *racing) Append(ctx context.Context, d store.Draft) (store.Record, error
 		r.before = nil
 		f()
 	}
+	if r.month {
+		d.Time = d.Time.Add(30 * 24 * time.Hour)
+	}
 	return r.Log.Append(ctx, d)
+}
+
+// A rejection lasts for --for after its record, however far off the operator's clock is.
+func TestARejectionLastsForItsTime(t *testing.T) {
+	log, id := proposal(t)
+	a := rejection(id, 48*time.Hour)
+	a.By, a.Why = "ann", "release week"
+	off := &racing{Log: log, month: true}
+	if _, err := answerProposal(t.Context(), off, a); err != nil {
+		t.Fatal(err)
+	}
+	// the next record, of a process whose clock has witnesses
+	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: ledger.KindAlarmRaised, Payload: &ledger.AlarmRaised{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	draft.Service, draft.Mode, draft.Time = ledger.ServiceDisruptor, string(ledger.ModeActive), time.Now()
+	if _, err := log.Append(t.Context(), draft); err != nil {
+		t.Fatal(err)
+	}
+	l, err := currentLedger(t.Context(), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := time.Until(commandLines(l)[0].Until); left < 47*time.Hour || left > 49*time.Hour {
+		t.Errorf("the rejection lasts %s, want 48 h", left)
+	}
 }

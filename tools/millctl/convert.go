@@ -61,7 +61,7 @@ was converted and something could not be expressed.`,
 	f.StringVar(&o.To, "to", "", "version to convert to: v1 or v1beta1; required")
 	f.StringArrayVarP(&files, "filename", "f", nil, "file or directory (*.yaml, *.yml, *.json, by name); - is standard input; may be repeated")
 	f.BoolVar(&o.Workloads, "workloads", false, "rename labels, annotations and taints of earlier versions in documents of other kinds")
-	f.BoolVar(&o.IgnoreDefaults, "ignore-defaults", false, "leave out the requirements that v1alpha5 added to each Provisioner by itself")
+	f.BoolVar(&o.IgnoreDefaults, "ignore-defaults", false, "leave out the requirements that v1alpha5 added to each Provisioner on its own")
 	f.BoolVar(&o.RoundTrip, "round-trip", false, "keep the annotations by which converting back gives the same objects again")
 	f.BoolVar(&strict, "strict", false, "exit with status 2 if something could not be expressed")
 	return cmd

@@ -18,18 +18,19 @@ type databaseStatus struct {
 	QuotaBytes int64 `json:"quotaBytes"`
 	FileBytes  int64 `json:"fileBytes"`
 	UsedBytes  int64 `json:"usedBytes"`
-	// NoSpace: it takes no writes any more.
+	// NoSpace: it accepts no more writes.
 	NoSpace bool `json:"noSpace,omitempty"`
 	// Archived is the last record in the archive that left the log; 0: none did.
 	Archived uint64 `json:"archived"`
-	// FullAt is when the quota is reached if records come as they did last, and none leaves; zero if that can't be told.
+	// FullAt is when the quota is reached if records come as they did last, and none leaves; zero if that
+	// cannot be known.
 	FullAt instant `json:"fullAt,omitzero"`
 }
 
-// rateRecords is over how many records it is measured how fast they come.
+// rateRecords is the number of recent records over which the rate is measured.
 const rateRecords = 1000
 
-// databaseState asks etcd, which tells only users with the role root, where there are users.
+// databaseState asks etcd, which answers only users with the role root, where users are enabled.
 func (s *session) databaseState(ctx context.Context, now time.Time) (*databaseStatus, error) {
 	if s.database == nil {
 		return nil, errors.New("the log is in no database")
@@ -90,7 +91,7 @@ func (st *status) printDatabase(w io.Writer) {
 	fmt.Fprintln(w)
 }
 
-// days is a span in the unit that people think in.
+// days writes a span of time in the unit people would use.
 func days(d time.Duration) string {
 	if d >= 48*time.Hour {
 		return fmt.Sprintf("%d days", int(d.Hours()/24))

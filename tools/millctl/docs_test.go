@@ -11,7 +11,7 @@ import (
 	"millwright/tools/fenced"
 )
 
-// Every millctl command that a document shows is one, with these flags.
+// Every millctl command that a document shows exists, with its flags.
 func TestCommandsInDocuments(t *testing.T) {
 	documents, err := fenced.Documents("../..")
 	if err != nil {

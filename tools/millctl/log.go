@@ -53,8 +53,8 @@ func logCommand(t *target) *cobra.Command {
 	cmd.Flags().DurationVar(&f.since, "since", 0, "only records younger than this, such as 10m")
 	cmd.Flags().StringSliceVar(&f.kinds, "kind", nil, "only records of these kinds, such as Launched")
 	cmd.Flags().StringVar(&f.object, "object", "", "only records about this subject")
-	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "go on with new records until interrupted")
-	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text, or json: one object a line")
+	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "keep printing new records until interrupted")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text, or json: one object per line")
 	return cmd
 }
 
@@ -108,7 +108,8 @@ func eachRecord(ctx context.Context, log store.Log, fn func(store.Record) error)
 	}
 }
 
-// firstAtHand is 1, or the first live record if those before it are archived and the archive is not at hand; it says so.
+// firstAtHand is 1, or the first live record if earlier ones are archived and no archive is known; then it
+// prints a notice.
 func firstAtHand(ctx context.Context, log store.Log) (uint64, error) {
 	_, err := log.Read(ctx, 2, 1)
 	live, ok := log.(archive.Base)

@@ -1,4 +1,5 @@
-// Command millctl stops and resumes Millwright, reads what it decided, did and why, plans it again, and verifies the record.
+// Command millctl stops and resumes Millwright, reads what it decided, did and why, plans it again, and
+// verifies the record.
 package main
 
 import (
@@ -28,7 +29,7 @@ func main() {
 	}
 }
 
-// exitStatus ends the process with a status and without a message: the command has said all.
+// exitStatus ends the process with a status and no message: the command has already printed it.
 type exitStatus int
 
 func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
@@ -45,7 +46,7 @@ with an external etcd and NATS. Environment: CLUSTER_NAME, DATA_DIR, ETCD_ENDPOI
 		Version: version.Version, SilenceUsage: true, SilenceErrors: true,
 	}
 	t.flags(root.PersistentFlags())
-	root.AddCommand(statusCommand(t), stopCommand(t), resumeCommand(t), logCommand(t), whyCommand(t), replayCommand(t), verifyCommand(t), archiveCommand(t), planCommand(t))
+	root.AddCommand(statusCommand(t), stopCommand(t), resumeCommand(t), logCommand(t), whyCommand(t), replayCommand(t), verifyCommand(t), healthCommand(t), archiveCommand(t), planCommand(t))
 	root.AddCommand(commandsCommand(t), approveCommand(t), rejectCommand(t))
 	root.AddCommand(convertCommand(), migrateCommand(), userDataCommand(), catalogCommand())
 	return root

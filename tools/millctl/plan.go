@@ -27,7 +27,7 @@ type planFlags struct {
 func planCommand(t *target) *cobra.Command {
 	p := &planFlags{}
 	cmd := &cobra.Command{
-		Use: "plan --offline -f FILE-OR-DIR --catalog FILE | plan --server [-f FILE-OR-DIR]", Short: "Plan nodes for pods from files, or what if", Args: cobra.NoArgs,
+		Use: "plan --offline -f FILE-OR-DIR --catalog FILE | plan --server [-f FILE-OR-DIR]", Short: "Plan nodes for pods from files, or answer what-if questions", Args: cobra.NoArgs,
 		Long: `Plan reads Kubernetes objects and a catalogue of instance types from files and prints which NodeClaims the
 provisioner would make for the pods that need a place, which nodes that exist take pods, and which pods fit
 nowhere, and why. It changes nothing. With --offline the files are all there is, and no cluster is needed. With --server
@@ -53,20 +53,21 @@ Exit status: 0 if every pod was placed, 2 if some were refused, 1 if the input o
 func (p *planFlags) register(f *pflag.FlagSet) {
 	f.BoolVar(&p.offline, "offline", false, "plan from files alone")
 	f.BoolVar(&p.server, "server", false, "plan what a running system would, with the files on top of what it sees")
-	f.BoolVar(&p.disruption, "disruption", false, "plan which nodes would be taken away instead, and where their pods would go")
+	f.BoolVar(&p.disruption, "disruption", false, "plan instead which nodes would be removed, and where their pods would go")
 	f.BoolVar(&p.untilSettled, "until-settled", false, "with --disruption: carry the commands out one by one until none follows")
+	f.DurationVar(&p.NodeTime, "node-time", plan.DefaultNodeTime, "with --server --disruption: how long the replacement of a node takes, for the time of a roll-out")
 	f.StringVar(&p.Prices, "prices", "", "file with prices that replace those known (with --server)")
 	f.StringArrayVarP(&p.Files, "filename", "f", nil, "file or directory with objects, YAML or JSON; - is standard input; may be repeated")
 	f.StringVar(&p.Catalog, "catalog", "", "file with the instance types of every NodePool (with --server: the system's)")
-	f.StringVar(&p.now, "now", "", "time of the plan (default: the time it is)")
+	f.StringVar(&p.now, "now", "", "time of the plan (default: now)")
 	f.StringVarP(&p.output, "output", "o", "table", "table or json")
 	f.StringVar(&p.PreferencePolicy, "preference-policy", "", "Respect or Ignore preferred affinities and spreads (default: Respect, or the system's)")
-	f.Float64Var(&p.nodeCost, "node-cost", 0, "USD per hour that a node costs by itself; 0: plan by price alone (default: 0.01, or the system's)")
-	f.StringVar(&p.FeatureGates, "feature-gates", "", "Name=bool,…, as for the provisioner: NodeOverlay (default: off, or as the system has it)")
+	f.Float64Var(&p.nodeCost, "node-cost", 0, "USD per hour that a node costs on top of its price; 0: plan by price alone (default: 0.01, or the system's)")
+	f.StringVar(&p.FeatureGates, "feature-gates", "", "Name=bool,…, as for the provisioner: NodeOverlay, CapacityBuffer (default: off, or as the system has it)")
 	f.StringVar(&p.MinValuesPolicy, "min-values-policy", "", "Strict or BestEffort (default: Strict, or the system's)")
 }
 
-// check refuses flags that do not go together or have no such value, and reads the time.
+// check refuses flags that exclude each other and unknown values, and reads the time.
 func (p *planFlags) check() error {
 	switch {
 	case p.offline == p.server:
@@ -83,8 +84,10 @@ func (p *planFlags) check() error {
 		return fmt.Errorf("invalid --node-cost %v: must be from 0 to 1000", p.nodeCost)
 	case p.offline && len(p.Files) == 0:
 		return fmt.Errorf("plan: no input: give -f FILE-OR-DIR")
-	case p.untilSettled && !p.disruption || p.disruption && p.server:
-		return fmt.Errorf("plan: --until-settled goes with --disruption, and that with --offline")
+	case p.untilSettled && !p.disruption:
+		return fmt.Errorf("plan: --until-settled goes with --disruption")
+	case p.NodeTime <= 0:
+		return fmt.Errorf("invalid --node-time %s: must be positive", p.NodeTime)
 	}
 	if p.now == "" {
 		p.Now = time.Now()
@@ -101,13 +104,9 @@ func (p *planFlags) check() error {
 // run plans and prints the plan.
 func (p *planFlags) run(ctx context.Context, t *target, out io.Writer) error {
 	if p.disruption {
-		return planDisruption(p.Config, p.untilSettled, p.output, out)
+		return p.runDisruption(ctx, t, out)
 	}
-	run := plan.Run
-	if p.server {
-		run = t.planOn(ctx)
-	}
-	report, err := run(p.Config)
+	report, err := p.provisioning(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -124,34 +123,51 @@ func (p *planFlags) run(ctx context.Context, t *target, out io.Writer) error {
 	return nil
 }
 
-// planDisruption prints what the disruptor would do.
-func planDisruption(c plan.Config, untilSettled bool, output string, out io.Writer) error {
-	report, err := plan.RunDisruption(c, untilSettled)
+func (p *planFlags) provisioning(ctx context.Context, t *target) (report *plan.Report, err error) {
+	if p.offline {
+		return plan.Run(p.Config)
+	}
+	err = t.onPresent(ctx, func(s plan.Server) error {
+		report, err = plan.RunOn(p.Config, s)
+		return err
+	})
+	return report, err
+}
+
+// runDisruption prints what the disruptor would do.
+func (p *planFlags) runDisruption(ctx context.Context, t *target, out io.Writer) (err error) {
+	var report *plan.Disruption
+	if p.offline {
+		report, err = plan.RunDisruption(p.Config, p.untilSettled)
+	} else {
+		err = t.onPresent(ctx, func(s plan.Server) (err error) {
+			report, err = plan.RunDisruptionOn(p.Config, s, p.untilSettled)
+			return err
+		})
+	}
 	if err != nil {
 		return err
 	}
-	if output == "json" {
+	if p.output == "json" {
 		return report.WriteJSON(out)
 	}
 	return report.WriteTable(out)
 }
 
-// planOn plans on what the running system knows now.
-func (t *target) planOn(ctx context.Context) func(plan.Config) (*plan.Report, error) {
-	return func(c plan.Config) (report *plan.Report, err error) {
-		s, err := t.open(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer closeInto(s, &err)
-		stream, err := s.stream(ctx)
-		if err != nil {
-			return nil, err
-		}
-		w, l, err := audit.Present(ctx, s.log, stream)
-		if err != nil {
-			return nil, fmt.Errorf("plan: %w", err)
-		}
-		return plan.RunOn(c, plan.Server{World: w, Ledger: l})
+// onPresent runs fn on what the running system knows now.
+func (t *target) onPresent(ctx context.Context, fn func(plan.Server) error) (err error) {
+	s, err := t.open(ctx)
+	if err != nil {
+		return err
 	}
+	defer closeInto(s, &err)
+	stream, err := s.stream(ctx)
+	if err != nil {
+		return err
+	}
+	w, l, err := audit.Present(ctx, s.log, stream)
+	if err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	return fn(plan.Server{World: w, Ledger: l})
 }

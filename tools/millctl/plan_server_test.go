@@ -16,7 +16,8 @@ import (
 	etcdembedded "millwright/store/etcdlog/embedded"
 )
 
-// observed is a data directory as a stopped `millwright all` leaves it: an empty log, and a stream with one resync.
+// observed is a data directory as a stopped `millwright all` leaves it: an empty log, and a stream with one
+// resync.
 func observed(t *testing.T, objects ...any) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -22,7 +22,7 @@ func runMillctl(t *testing.T, args ...string) (string, error) {
 	return out, err
 }
 
-// runNoting returns what the command printed, and what it noted beside.
+// runNoting returns what the command printed, and the notes it printed to standard error.
 func runNoting(t *testing.T, args ...string) (string, string, error) {
 	t.Helper()
 	cmd := command()
@@ -127,7 +127,8 @@ func account(t *testing.T) *simclient.Client {
 	return simclient.New(srv.URL)
 }
 
-// Without a price API the built-in prices stand in, whatever keeps it from answering, and the command says so before long.
+// Whatever keeps the price API from answering, the built-in prices are used instead, and the command soon
+// says so.
 func TestCatalogWithoutAPriceAPI(t *testing.T) {
 	over := make(chan struct{})
 	hangs := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))

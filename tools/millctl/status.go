@@ -20,7 +20,7 @@ type status struct {
 	Cluster string    `json:"cluster"`
 	LogID   string    `json:"logID"`
 	At      time.Time `json:"at"`
-	// Offline: no process serves the data directory; then nobody leads.
+	// Offline: no process serves the data directory, so no service has a leader.
 	Offline bool    `json:"offline,omitempty"`
 	Head    uint64  `json:"head"`
 	Last    instant `json:"last"`
@@ -30,7 +30,8 @@ type status struct {
 	// Stream is nil if it can't be had; StreamError says why.
 	Stream      *streamStatus `json:"stream,omitempty"`
 	StreamError string        `json:"streamError,omitempty"`
-	// Database is nil if it can't be had; DatabaseError says why. Archive: an archive directory is known here.
+	// Database is nil if it can't be had; DatabaseError says why. Archive: an archive directory is known
+	// here.
 	Database      *databaseStatus `json:"database,omitempty"`
 	DatabaseError string          `json:"databaseError,omitempty"`
 	Archive       bool            `json:"archive"`

@@ -107,8 +107,8 @@ func describeStop(c ledger.ControlChanged) string {
 	return fmt.Sprintf("%s by %s: %s", c.Stop, c.By, c.Why)
 }
 
-// setStop records the change and sets the switch in one step, and returns what was in force before. Resuming what is
-// not stopped records nothing.
+// setStop records the change and sets the switch in one step, and returns what was in force before. Resuming
+// what is not stopped records nothing.
 func setStop(ctx context.Context, log store.Log, want ledger.ControlChanged) (before ledger.ControlChanged, rec store.Record, err error) {
 	for range controlTriesMax {
 		// The aggregate first: if another operator comes between, it has moved.

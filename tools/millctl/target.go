@@ -22,7 +22,7 @@ import (
 
 const connectTimeout = 15 * time.Second
 
-// target says where log and stream are.
+// target is where log and stream are found.
 type target struct {
 	cluster, dataDir, natsURL string
 	// archiveDir holds archived records; empty: below dataDir.
@@ -115,7 +115,8 @@ func (t *target) open(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// locate finds the endpoints of etcd. On a data directory that no process serves it serves it itself.
+// locate finds the endpoints of etcd. On a data directory that no process serves it serves that directory
+// itself.
 func (s *session) locate() ([]string, error) {
 	t := s.target
 	if t.dataDir == "" {

@@ -16,19 +16,22 @@ import (
 // subjectOf turns the words of a user into the subject of records.
 var subjectOf = map[string]string{
 	"pod": "pod", "pods": "pod", "po": "pod", "node": "node", "nodes": "node", "no": "node",
-	"nodeclaim": "claim", "nodeclaims": "claim",
+	"nodeclaim": "claim", "nodeclaims": "claim", "capacitybuffer": "capacitybuffer", "capacitybuffers": "capacitybuffer", "cb": "capacitybuffer",
 }
 
 func whyCommand(t *target) *cobra.Command {
 	return &cobra.Command{
-		Use: "why pod|node|nodeclaim NAME", Short: "Explain what became of an object, and why", Args: cobra.ExactArgs(2),
+		Use: "why pod|node|nodeclaim|capacitybuffer NAME", Short: "Explain what happened to an object, and why", Args: cobra.ExactArgs(2),
 		Long: `Why prints the chain of an object, oldest first: what was seen, what was decided, which options were rejected
 for what reason and at what price, what was done, and how it ended. It works for objects that no longer exist.
-NAME of a pod is NAMESPACE/NAME; without a namespace it is in default.`,
+Of a node that is still there it also says what keeps it and since when, what its removal would save, what its pods need
+and what else would take them; of a pod that was moved which pods run in its place. For that it reads the observations.
+Of a CapacityBuffer it tells where its capacity was found or planned, and what took it away.
+NAME of a pod or a CapacityBuffer is NAMESPACE/NAME; without a namespace it is in default.`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			kind, ok := subjectOf[args[0]]
 			if !ok {
-				return fmt.Errorf("explain %q: must be pod, node or nodeclaim", args[0])
+				return fmt.Errorf("explain %q: must be pod, node, nodeclaim or capacitybuffer", args[0])
 			}
 			s, err := t.open(cmd.Context())
 			if err != nil {
@@ -47,14 +50,21 @@ NAME of a pod is NAMESPACE/NAME; without a namespace it is in default.`,
 			if err != nil {
 				return err
 			}
-			return explain(cmd.OutOrStdout(), entries, kind, args[1])
+			now := s.present(cmd.Context(), kind, args[1], entries)
+			if err := explain(cmd.OutOrStdout(), entries, kind, args[1]); err != nil && len(now) == 0 {
+				return err
+			}
+			for _, line := range now {
+				fmt.Fprintln(cmd.OutOrStdout(), line)
+			}
+			return nil
 		},
 	}
 }
 
 // explain prints the story of a subject. Nothing on record is a failure: the name may be misspelt.
 func explain(out io.Writer, entries []ledger.Entry, kind, name string) error {
-	if kind == "pod" && !strings.Contains(name, "/") {
+	if (kind == "pod" || kind == "capacitybuffer") && !strings.Contains(name, "/") {
 		name = "default/" + name
 	}
 	lines := audit.Why(entries, kind+"/"+name)

@@ -1,5 +1,5 @@
-// Command simrun simulates the whole of Millwright under seeded faults, one run per seed, and ends with 1 at the
-// first check that fails (with --all at the end), after a line that does it again.
+// Command simrun simulates the whole of Millwright under seeded faults, one run per seed, and exits with 1 at
+// the first check that fails (with --all: at the end), after printing a command that repeats the run.
 //
 //	go run ./tools/simrun --seeds 1000 --first 1
 //	go run ./tools/simrun --first 207 --trace
@@ -123,8 +123,8 @@ func run(o options) bool {
 	return failed == 0
 }
 
-// simulate runs the seeds on some goroutines and gives the results in the order of seeds. Nobody waits for what
-// still runs when the caller stops reading: the process is about to end then.
+// simulate runs the seeds on some goroutines and gives the results in the order of seeds. Nobody waits for
+// what still runs when the caller stops reading: the process is about to end then.
 func simulate(o options) <-chan sim.Result {
 	slots := make([]chan sim.Result, o.seeds)
 	for i := range slots {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// mutant is a planner with one rule broken. Live and replayed decisions both come from it, so only checks that derive what is right by
-// themselves can find it.
+// mutant is a planner with one rule broken. Live and replayed decisions both come from it, so only checks
+// that derive the right answer independently can find it.
 type mutant struct {
 	// file has before, once, which becomes after while the mutant is switched on.
 	file, before, after string
@@ -33,8 +33,10 @@ var mutants = map[string]mutant{
 	"no toleration tolerates": {
 		"planner/provision/internal/demand/taints.go", "func tolerates(t *corev1.Taint, tolerations []corev1.Toleration) bool {\n", "return false", []string{"it converges", "3: no pod dies"}},
 	"nodes that are going use up no budget": {
-		"planner/disrupt/budgets.go", "func consuming(s *planner.Snapshot, pool string) (nodes, used int) {\n", "for _, n := range s.StateNodes() {\nif n.NodePool == pool && n.Managed && n.Initialized && n.Node != nil && !terminating(n) {\nnodes++\n}\n}\nreturn nodes, 0",
+		"planner/disrupt/internal/account/account.go", "func Consuming(s *planner.Snapshot, pool string) (nodes, used, going int) {\n", "for _, n := range s.StateNodes() {\nif n.NodePool == pool && n.Managed && n.Initialized && n.Node != nil && !terminating(n) {\nnodes++\n}\n}\nreturn nodes, 0, 0",
 		[]string{"4: commands stay within the budgets"}},
+	"notices have no deadline": {
+		"planner/drain/step.go", "func noticeOf(s *planner.Snapshot, node string) (at time.Time) {\n", "return at", []string{"pods that can be moved have left what EC2 takes back"}},
 	"small instance types hold what large ones do": {
 		"planner/provision/internal/place/open.go", "\t\tneed := total.Add(g.Overhead)\n", "_ = need\nout.Or(part)\ncontinue", []string{"5: planned claims have room for their pods"}},
 }
@@ -90,7 +92,8 @@ func build(t *testing.T) string {
 	return binary
 }
 
-// Each planner with a broken rule is found by a check that knows nothing of planners; without any, all holds.
+// A check that knows nothing of planners finds each planner with a broken rule; without mutants all checks
+// hold.
 func TestPlannersThatAreWrongAreFound(t *testing.T) {
 	binary := build(t)
 	run := func(t *testing.T, name string) (string, error) {

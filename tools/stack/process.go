@@ -132,7 +132,7 @@ func (p *Process) Restart() error {
 	return p.Start()
 }
 
-// Use makes the next start one of another binary in the same directory.
+// Use makes the next start run another binary of the same directory.
 func (p *Process) Use(binary string) { p.path = filepath.Join(filepath.Dir(p.path), binary) }
 
 // Log returns the path of the file the process writes to.

@@ -48,12 +48,19 @@ type Options struct {
 	Binaries map[string]string
 	// EC2SimArgs and MillwrightArgs are added to the defaults.
 	EC2SimArgs, MillwrightArgs []string
-	// Through puts something between Millwright and what it talks to: it is given how the cluster and EC2 are reached, and returns
-	// how Millwright is to reach them. nil: nothing.
+	// ServiceArgs are added to those of single services of FiveProcesses, by name.
+	ServiceArgs map[string][]string
+	// Admin has Millwright act as the cluster's admin, not as the ServiceAccounts of deploy/manifests. So it
+	// does with Through.
+	Admin bool
+	// ClusterArgs are added to those of the control plane.
+	ClusterArgs []string
+	// Through puts a proxy between Millwright and what it talks to: it gets the addresses of the cluster and
+	// EC2, and returns those that Millwright is to use. nil: no proxy.
 	Through func(cluster *rest.Config, ec2 string) (kubeconfig, endpoint string, err error)
 	// EtcdArgs are added to those of the etcd of FiveProcesses.
 	EtcdArgs []string
-	// Progress is told what is being started; nil is fine.
+	// Progress is called with the name of each part that is being started; nil is fine.
 	Progress func(string)
 }
 
@@ -66,8 +73,10 @@ type Stack struct {
 	ec2Endpoint, natsURL, etcdEndpoint string
 	// kubeconfig and awsEndpoint are what Millwright is given.
 	kubeconfig, awsEndpoint string
-	etcdPeer                string
-	ports                   map[string]ports
+	// kubeconfigs are those of the ServiceAccounts, by command; without one a command is given kubeconfig.
+	kubeconfigs map[string]string
+	etcdPeer    string
+	ports       map[string]ports
 }
 
 // External servers, and how Millwright reaches them.
@@ -87,7 +96,7 @@ var Services = []string{"watcher", "provisioner", "disruptor", "terminator", "li
 
 // Start runs everything and returns when all is ready. On an error what was started is stopped.
 func Start(ctx context.Context, opts Options) (_ *Stack, err error) {
-	s := &Stack{opts: opts, ports: map[string]ports{}}
+	s := &Stack{opts: opts, ports: map[string]ports{}, kubeconfigs: map[string]string{}}
 	if s.opts.Progress == nil {
 		s.opts.Progress = func(string) {}
 	}
@@ -102,7 +111,7 @@ func Start(ctx context.Context, opts Options) (_ *Stack, err error) {
 		}
 	}()
 	s.opts.Progress("Kubernetes control plane")
-	if s.Cluster, err = clustertest.Launch(ctx, filepath.Join(opts.Dir, "cluster")); err != nil {
+	if s.Cluster, err = clustertest.Launch(ctx, filepath.Join(opts.Dir, "cluster"), opts.ClusterArgs...); err != nil {
 		return s, err
 	}
 	if err := s.startEC2Sim(ctx); err != nil {
@@ -112,6 +121,10 @@ func Start(ctx context.Context, opts Options) (_ *Stack, err error) {
 	if opts.Through != nil {
 		if s.kubeconfig, s.awsEndpoint, err = opts.Through(s.Config(), s.ec2Endpoint); err != nil {
 			return s, err
+		}
+	} else if !opts.Admin {
+		if err := s.useAccounts(ctx); err != nil {
+			return s, fmt.Errorf("make the ServiceAccounts: %w", err)
 		}
 	}
 	switch {
@@ -177,7 +190,7 @@ func (s *Stack) Env() []string {
 	}
 }
 
-// LogFlags tell millctl where the log and the stream are.
+// LogFlags are the flags of millctl that name the log and the stream.
 func (s *Stack) LogFlags() []string {
 	if x := s.opts.External; x != nil {
 		return append([]string{"--cluster-name", ClusterName, "--etcd-endpoints", x.EtcdEndpoints, "--nats-url", x.ReaderURL}, x.Flags...)
@@ -295,7 +308,7 @@ func (s *Stack) startServers(ctx context.Context) error {
 	return s.startNATS(ctx)
 }
 
-// serverFlags tell a service where etcd and NATS are.
+// serverFlags are the flags of a service that name etcd and NATS.
 func (s *Stack) serverFlags(service string) []string {
 	x := s.opts.External
 	if x == nil {
@@ -335,10 +348,11 @@ func (s *Stack) millwright(name, command string, args ...string) (*Process, erro
 	}
 	s.ports[name] = ports{metrics, health}
 	args = append([]string{
-		command, "--kubeconfig", s.kubeconfig, "--cluster-name", ClusterName,
+		command, "--kubeconfig", cmp.Or(s.kubeconfigs[command], s.kubeconfig), "--cluster-name", ClusterName,
 		"--metrics-port", strconv.Itoa(metrics), "--health-probe-port", strconv.Itoa(health),
 	}, args...)
-	return s.process(name, cmp.Or(s.opts.Binaries[name], "millwright"), s.Env(), append(args, s.opts.MillwrightArgs...)...), nil
+	return s.process(name, cmp.Or(s.opts.Binaries[name], "millwright"), s.Env(),
+		slices.Concat(args, s.opts.MillwrightArgs, s.opts.ServiceArgs[command])...), nil
 }
 
 func (s *Stack) startEtcd(ctx context.Context) error {
@@ -393,15 +407,17 @@ func ClientConfig(kubeconfig string) (*rest.Config, error) {
 	return clientcmd.BuildConfigFromFlags("", kubeconfig)
 }
 
-// Ports are taken from below the range the kernel gives to outgoing connections, and from outside of the one that
-// localcluster takes its own from, so that none is lost between here and the process that is told to listen on it.
+// Ports are taken from below the range the kernel gives to outgoing connections, and from outside of the one
+// that localcluster takes its own from, so that nobody else takes one before the process that is to listen
+// on it does.
 const (
 	portsFrom  = 12000
 	portsCount = 18000
 	portTries  = 200
 )
 
-// given are the ports that stacks of this process were given: who has one may not listen yet, or be restarting.
+// given are the ports that stacks of this process were given: their owners may not be listening yet, or may
+// be restarting.
 var given sync.Map
 
 // FreePort for a server beside the stack.

@@ -1,8 +1,10 @@
-// Vpclimits writes what EC2's API does not tell of the interfaces of instance types: how many branch interfaces a type can have, which
-// vpc.amazonaws.com/pod-eni counts, and the addresses per interface that vpc.amazonaws.com/PrivateIPv4Address counts on Windows.
+// Vpclimits writes what EC2's API does not report about the interfaces of instance types: how many branch
+// interfaces a type can have, which vpc.amazonaws.com/pod-eni counts, and the addresses per interface that
+// vpc.amazonaws.com/PrivateIPv4Address counts on Windows.
 //
-// The source is the table that AWS generates for its VPC resource controller, the only place where it is published: the module
-// below, at the version below, got by the go command. To renew the table raise the version, run
+// The source is the table that AWS generates for its VPC resource controller, the only place where it is
+// published: the module below, at the version below, got by the go command. To renew the table raise the
+// version, run
 //
 //	go run ./tools/vpclimits > services/watcher/ec2/tables/vpc.txt
 //

@@ -22,8 +22,8 @@ type Catalogue struct {
 	Prices *events.Prices
 }
 
-// DiverseTypes: the i-th of 400 has i CPU, 2i GiB and 10i pods, in three zones, spot and on demand, at 0.1 USD per CPU
-// and GB.
+// DiverseTypes: the i-th of 400 has i CPU, 2i GiB and 10i pods, in three zones, spot and on demand, at 0.1
+// USD per CPU and GB.
 func DiverseTypes() Catalogue {
 	c := Catalogue{&events.Catalog{NodeClass: NodeClass}, &events.Prices{}}
 	for i := int64(1); i <= 400; i++ {
@@ -50,8 +50,8 @@ func (c *Catalogue) offer(t *events.CatalogInstanceType, zone, capacityType stri
 // priced is the moment whose spot prices RealTypes has.
 var priced = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
-// RealTypes are up to n instance types of us-west-2 as EC2 has them, in three zones, with on-demand prices and modelled
-// spot prices. n ≤ 0: all.
+// RealTypes are up to n instance types of us-west-2 as EC2 has them, in three zones, with on-demand prices
+// and modelled spot prices. n ≤ 0: all.
 func RealTypes(n int) Catalogue {
 	c := Catalogue{&events.Catalog{NodeClass: NodeClass}, &events.Prices{}}
 	region := catalogue.NewRegion("us-west-2", "abc")

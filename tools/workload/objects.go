@@ -16,7 +16,7 @@ type Problem struct {
 	Objects   []metav1.Object
 }
 
-func (p *Problem) add(objects ...metav1.Object) { p.Objects = append(p.Objects, objects...) }
+func (p *Problem) addObjects(objects ...metav1.Object) { p.Objects = append(p.Objects, objects...) }
 
 // Pool returns a ready NodePool without requirements.
 func Pool(name string) *karpv1.NodePool {

@@ -22,11 +22,11 @@ func term(key string, labels map[string]string) corev1.PodAffinityTerm {
 	return corev1.PodAffinityTerm{TopologyKey: key, LabelSelector: selector(labels)}
 }
 
-// Diverse: n pods in fifths (plain, zone spread, hostname spread, zone affinity to themselves, hostname anti-affinity
-// on one label) on DiverseTypes.
+// Diverse: n pods in fifths (plain, zone spread, hostname spread, zone affinity to themselves, hostname
+// anti-affinity on one label) on DiverseTypes.
 func Diverse(n int) *Problem {
 	p := &Problem{Catalogue: DiverseTypes()}
-	p.add(Pool("default"))
+	p.addObjects(Pool("default"))
 	d := draw(1)
 	for i := range n {
 		pod := Pod(fmt.Sprintf("pod-%06d", i), d.of("100m", "250m", "500m", "1000m", "1500m"),
@@ -47,16 +47,16 @@ func Diverse(n int) *Problem {
 			pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term(corev1.LabelHostname, pod.Labels)}}}
 		}
-		p.add(pod)
+		p.addObjects(pod)
 	}
 	return p
 }
 
-// Preferences: n pods with a zone preference that can be met, a zone anti-preference that cannot, and a hostname
-// anti-preference that can.
+// Preferences: n pods with a zone preference that can be met, a zone anti-preference that cannot, and a
+// hostname anti-preference that can.
 func Preferences(n int) *Problem {
 	p := &Problem{Catalogue: DiverseTypes()}
-	p.add(Pool("default"))
+	p.addObjects(Pool("default"))
 	for i := range n {
 		pod := Pod(fmt.Sprintf("pod-%06d", i), "1", "1Gi")
 		pod.Labels = map[string]string{"app": "nginx"}
@@ -69,32 +69,33 @@ func Preferences(n int) *Problem {
 				{Weight: 1, PodAffinityTerm: term(corev1.LabelHostname, pod.Labels)},
 			}},
 		}
-		p.add(pod)
+		p.addObjects(pod)
 	}
 	return p
 }
 
-// Realistic: n pending pods of 300 Deployments, 12 NodePools, 700 real instance types, and 1,000 nodes with 20 pods each.
+// Realistic: n pending pods of 300 Deployments, 12 NodePools, 700 real instance types, and 1,000 nodes with
+// 20 pods each.
 func Realistic(n int) *Problem {
 	p := &Problem{Catalogue: RealTypes(700)}
 	p.realisticPools()
 	for i := range 1000 {
 		name := fmt.Sprintf("node-%04d", i)
-		p.add(Node(name, map[string]string{"cpu": "16", "memory": "64Gi", "pods": "234"}, map[string]string{
+		p.addObjects(Node(name, map[string]string{"cpu": "16", "memory": "64Gi", "pods": "234"}, map[string]string{
 			corev1.LabelTopologyZone: fmt.Sprintf("us-west-2%c", 'a'+i%3), corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux",
 			corev1.LabelInstanceTypeStable: "m5.4xlarge", karpv1.CapacityTypeLabelKey: "on-demand", karpv1.NodePoolLabelKey: "pool-01", "team": "1",
 		}))
 		for j := range 20 {
 			pod := Pod(fmt.Sprintf("run-%05d", i*20+j), "760m", "3Gi")
 			pod.Labels = map[string]string{"app": fmt.Sprint((i*20 + j) % 300)}
-			p.add(on(pod, name))
+			p.addObjects(on(pod, name))
 		}
 	}
 	d := draw(7)
 	for i := range 300 {
 		deployment := realisticPod(i, &d)
 		for j := range n / 300 {
-			p.add(copyOf(deployment, fmt.Sprintf("app-%03d-%03d", i, j)))
+			p.addObjects(copyOf(deployment, fmt.Sprintf("app-%03d-%03d", i, j)))
 		}
 	}
 	return p
@@ -115,7 +116,7 @@ func (p *Problem) realisticPools() {
 		if i%2 == 0 {
 			Require(pool, karpv1.CapacityTypeLabelKey, corev1.NodeSelectorOpIn, "on-demand")
 		}
-		p.add(pool)
+		p.addObjects(pool)
 	}
 }
 
@@ -140,23 +141,23 @@ func realisticPod(i int, d *draw) *corev1.Pod {
 // Single: one pending pod, 2,000 nodes that are nearly full, and 60,000 running pods of 500 workloads.
 func Single() *Problem {
 	p := &Problem{Catalogue: RealTypes(700)}
-	p.add(General("default"))
+	p.addObjects(General("default"))
 	for i := range 2000 {
-		p.add(Node(fmt.Sprintf("node-%04d", i), map[string]string{"cpu": "16", "memory": "64Gi", "pods": "234"}, map[string]string{
+		p.addObjects(Node(fmt.Sprintf("node-%04d", i), map[string]string{"cpu": "16", "memory": "64Gi", "pods": "234"}, map[string]string{
 			corev1.LabelTopologyZone: "us-west-2a", corev1.LabelInstanceTypeStable: "m5.4xlarge", karpv1.CapacityTypeLabelKey: "spot", karpv1.NodePoolLabelKey: "default",
 		}))
 	}
 	for i := range 60000 {
 		pod := Pod(fmt.Sprintf("pod-%05d", i), "520m", "1Gi")
 		pod.Labels = map[string]string{"app": fmt.Sprint(i % 500)}
-		p.add(on(pod, fmt.Sprintf("node-%04d", i%2000)))
+		p.addObjects(on(pod, fmt.Sprintf("node-%04d", i%2000)))
 	}
-	p.add(Pod("new", "1", "1Gi"))
+	p.addObjects(Pod("new", "1", "1Gi"))
 	return p
 }
 
-// Batch is a generated batch of pods as clusters see them: some Deployments of up to 60 pods, sized as people size
-// them, some with spread, selectors or anti-affinity, on one to three pools of real instance types.
+// Batch is a generated batch of pods as clusters see them: some Deployments of up to 60 pods, sized as people
+// size them, some with spread, selectors or anti-affinity, on one to three pools of real instance types.
 func Batch(seed uint64) *Problem {
 	d := draw(seed*2654435761 + 12345)
 	for range 4 {
@@ -164,12 +165,12 @@ func Batch(seed uint64) *Problem {
 	}
 	p := &Problem{Catalogue: RealTypes([]int{0, 700, 300, 120}[d.next(4)])}
 	for i := range 1 + d.next(3) {
-		p.add(batchPool(fmt.Sprintf("pool-%d", i), &d))
+		p.addObjects(batchPool(fmt.Sprintf("pool-%d", i), &d))
 	}
 	for i := range 1 + d.next(25) {
 		deployment := batchPod(i, &d)
 		for j := range 1 + d.next([]int{3, 20, 60}[d.next(3)]) {
-			p.add(copyOf(deployment, fmt.Sprintf("app-%02d-%02d", i, j)))
+			p.addObjects(copyOf(deployment, fmt.Sprintf("app-%02d-%02d", i, j)))
 		}
 	}
 	return p

@@ -10,8 +10,8 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 )
 
-// The problems below are as bad for a planner as a cluster could make them: no two pods are equal, so nothing that was found out
-// about one holds for another.
+// The problems below are as bad for a planner as a cluster could make them: no two pods are equal, so nothing
+// learned about one holds for another.
 
 // ownSize gives a pod requests that no other has.
 func ownSize(pod *corev1.Pod, i int) {
@@ -19,11 +19,12 @@ func ownSize(pod *corev1.Pod, i int) {
 		"cpu": *resource.NewMilliQuantity(int64(100+i%1901), resource.DecimalSI), "memory": *resource.NewQuantity(int64(256<<20+i<<12), resource.BinarySI)}
 }
 
-// Apart: n pods, no two alike, each of which must have a node without any of the others: all are of one app with hostname anti-affinity
-// (a third), or each app of ten pods is spread by hostname (a third), or each pod repels itself alone.
+// Apart: n pods, no two alike, each of which must have a node without any of the others: all are of one app
+// with hostname anti-affinity (a third), or each app of ten pods is spread by hostname (a third), or each pod
+// repels itself alone.
 func Apart(n int) *Problem {
 	p := &Problem{Catalogue: DiverseTypes()}
-	p.add(Pool("default"))
+	p.addObjects(Pool("default"))
 	for i := range n {
 		pod := Pod(fmt.Sprintf("pod-%06d", i), "1", "1Gi")
 		ownSize(pod, i)
@@ -38,7 +39,7 @@ func Apart(n int) *Problem {
 			pod.Labels = map[string]string{"own": strconv.Itoa(i)}
 			pod.Spec.Affinity = apartFrom(pod.Labels)
 		}
-		p.add(pod)
+		p.addObjects(pod)
 	}
 	return p
 }
@@ -48,8 +49,8 @@ func apartFrom(labels map[string]string) *corev1.Affinity {
 		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term(corev1.LabelHostname, labels)}}}
 }
 
-// Refused: n pods, no two alike, that fit no instance type, with preferences that are given up one by one, on 12 NodePools and 700 real
-// instance types.
+// Refused: n pods, no two alike, that fit no instance type, with preferences that are given up one by one, on
+// 12 NodePools and 700 real instance types.
 func Refused(n int) *Problem {
 	p := &Problem{Catalogue: RealTypes(700)}
 	p.realisticPools()
@@ -59,7 +60,7 @@ func Refused(n int) *Problem {
 		pod.Labels = map[string]string{"own": strconv.Itoa(i)}
 		pod.Spec.Containers[0].Resources.Requests["memory"] = *resource.NewQuantity(int64(100<<40+i<<12), resource.BinarySI)
 		prefer(pod)
-		p.add(pod)
+		p.addObjects(pod)
 	}
 	return p
 }
@@ -82,7 +83,7 @@ func prefer(pod *corev1.Pod) {
 // Chain: n pods, each of which fills a node and must be in the zone of the one before it, asked from the end.
 func Chain(n int) *Problem {
 	p := &Problem{Catalogue: DiverseTypes()}
-	p.add(Pool("default"))
+	p.addObjects(Pool("default"))
 	for i := range n {
 		pod := Pod(fmt.Sprintf("pod-%06d", i), "1", "1Gi")
 		pod.Labels = map[string]string{"app": strconv.Itoa(i)}
@@ -93,24 +94,24 @@ func Chain(n int) *Problem {
 			pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
 				term(corev1.LabelTopologyZone, map[string]string{"app": strconv.Itoa(i - 1)})}}}
 		}
-		p.add(pod)
+		p.addObjects(pod)
 	}
 	return p
 }
 
-// Packed: n pods, no two alike, with preferences, among 2,000 nodes that have a little room each, and 12 NodePools of 700 real instance
-// types.
+// Packed: n pods, no two alike, with preferences, among 2,000 nodes that have a little room each, and 12
+// NodePools of 700 real instance types.
 func Packed(n int) *Problem {
 	p := &Problem{Catalogue: RealTypes(700)}
 	p.realisticPools()
 	for i := range 2000 {
 		name := fmt.Sprintf("node-%04d", i)
-		p.add(Node(name, map[string]string{"cpu": "16", "memory": "64Gi", "pods": "234"}, map[string]string{
+		p.addObjects(Node(name, map[string]string{"cpu": "16", "memory": "64Gi", "pods": "234"}, map[string]string{
 			corev1.LabelTopologyZone: fmt.Sprintf("us-west-2%c", 'a'+i%3), corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux",
 			corev1.LabelInstanceTypeStable: "m5.4xlarge", karpv1.CapacityTypeLabelKey: "on-demand", karpv1.NodePoolLabelKey: "pool-01", "team": "1",
 		}))
 		pod := Pod("run-"+name, "15400m", "50Gi")
-		p.add(on(pod, name))
+		p.addObjects(on(pod, name))
 	}
 	for i := range n {
 		pod := Pod(fmt.Sprintf("pod-%06d", i), "1", "1Gi")
@@ -118,7 +119,7 @@ func Packed(n int) *Problem {
 		pod.Labels = map[string]string{"app": strconv.Itoa(i % 500), "own": strconv.Itoa(i)}
 		prefer(pod)
 		pod.Spec.TopologySpreadConstraints[0].LabelSelector = selector(map[string]string{"app": pod.Labels["app"]})
-		p.add(pod)
+		p.addObjects(pod)
 	}
 	return p
 }

@@ -12,7 +12,7 @@ import (
 const Never = "Never"
 
 // NillableDuration is a duration or "Never". It serialises back exactly as it was written (720h stays
-// 720h). The zero value means "not set"; IsNever tells the two apart.
+// 720h). The zero value means "not set"; IsNever distinguishes the two.
 type NillableDuration struct {
 	// Duration is nil for Never and for an unset value.
 	*time.Duration
@@ -28,11 +28,12 @@ func NewDuration(d time.Duration) NillableDuration {
 // IsNever reports that the text was "Never".
 func (d NillableDuration) IsNever() bool { return d.Raw == Never }
 
-// tooLong matches what the CRD lets in; the only ones of those that Go cannot read are longer than it can count.
+// tooLong matches what the CRD lets in; the only ones of those that Go cannot read are longer than it can
+// count.
 var tooLong = regexp.MustCompile(`^([0-9]+(s|m|h))+$`)
 
-// UnmarshalJSON accepts "Never" or a Go duration. One of more than 292 years counts as 292 years: an error would make
-// the whole list unreadable that the object is in.
+// UnmarshalJSON accepts "Never" or a Go duration. One of more than 292 years counts as 292 years: an error
+// would make the whole list unreadable that the object is in.
 func (d *NillableDuration) UnmarshalJSON(b []byte) error {
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {

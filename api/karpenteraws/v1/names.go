@@ -5,6 +5,9 @@ import "k8s.io/apimachinery/pkg/runtime/schema"
 // Group is the API group of EC2NodeClass.
 const Group = "karpenter.k8s.aws"
 
+// KindNodeClass is the kind that NodePools and NodeClaims refer to.
+const KindNodeClass = "EC2NodeClass"
+
 // SchemeGroupVersion is karpenter.k8s.aws/v1.
 var SchemeGroupVersion = schema.GroupVersion{Group: Group, Version: "v1"}
 

@@ -282,6 +282,10 @@ type ConnectionTracking struct {
 	UDPTimeout *int32 `json:"udpTimeout,omitempty"`
 }
 
+// NestedVirtualizationEnabled is the value of CPUOptions.NestedVirtualization that asks for something: without
+// it EC2 leaves it off.
+const NestedVirtualizationEnabled = "enabled"
+
 // CPUOptions of the instances.
 type CPUOptions struct {
 	// NestedVirtualization lets virtual machines run inside the instances.

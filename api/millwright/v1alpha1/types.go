@@ -50,11 +50,20 @@ type DisruptionPolicySpec struct {
 	// +kubebuilder:validation:XValidation:message="must not be negative",rule="duration(self) >= duration('0s')"
 	// +optional
 	MinNodeAge *metav1.Duration `json:"minNodeAge,omitempty"`
+	// IgnorePodEvents selects pods, by their labels, that do not restart consolidateAfter on nodes of the selected NodePools when they come,
+	// end or are deleted, such as those of cron jobs. Of several policies one that selects a pod is enough.
+	// +optional
+	IgnorePodEvents *metav1.LabelSelector `json:"ignorePodEvents,omitempty"`
 	// MaxEvictionsPerHour bounds the pods that voluntary commands move away from nodes of each selected NodePool, counted over the last hour
 	// from the time at which their commands started. A single node with more pods may go if nothing else was moved in that hour.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	MaxEvictionsPerHour *int32 `json:"maxEvictionsPerHour,omitempty"`
+	// Destination says whether consolidation moves pods to nodes of the selected NodePools that are inside their consolidateAfter: Cost
+	// allows it, which is the default, Ban does not.
+	// +kubebuilder:validation:Enum={Cost,Ban}
+	// +optional
+	Destination Destination `json:"destination,omitempty"`
 	// Windows open or close voluntary disruption by the clock.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=atomic
@@ -88,6 +97,20 @@ type Savings struct {
 	// PayBack demands that what is saved over the life of the new state is worth the evictions.
 	// +optional
 	PayBack *PayBack `json:"payBack,omitempty"`
+	// Spot demands that a replacement whose saving rests on spot prices has been better for some time.
+	// +optional
+	Spot *SpotSavings `json:"spot,omitempty"`
+}
+
+// SpotSavings is for replacements where a node that is taken away, or one that comes, is a spot instance.
+type SpotSavings struct {
+	// MinPercent is what the replacement must have saved all the time, in percent of what it replaces.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	MinPercent int32 `json:"minPercent"`
+	// For is how long; at least a minute, at most a day.
+	// +kubebuilder:validation:XValidation:message="must be between one minute and 24 hours",rule="duration(self) >= duration('1m') && duration(self) <= duration('24h')"
+	For metav1.Duration `json:"for"`
 }
 
 // PayBack is the rule saving x expected life >= sum over the evicted pods of CostPerEviction x weight. The weight of a pod is its
@@ -160,6 +183,14 @@ type Pause struct {
 	// +optional
 	Reason string `json:"reason,omitempty"`
 }
+
+// Destination of moved pods.
+type Destination string
+
+const (
+	DestinationCost Destination = "Cost"
+	DestinationBan  Destination = "Ban"
+)
 
 // DisruptionPolicyStatus is written by the disruptor.
 type DisruptionPolicyStatus struct {

@@ -1,8 +1,8 @@
 // Package embedded runs a NATS server with JetStream inside the process, on a directory.
 //
-// It listens nowhere unless asked to: the process itself connects over memory (natsbus.Config.Server). With
+// It listens nowhere unless asked to: the process itself connects in memory (natsbus.Config.Server). With
 // Options.Listen it also listens on one TCP port of the loopback interface, for other processes on the host.
-// A server started again on the same directory has what the one before had. Tests use it as it is.
+// A server started again on the same directory has the data of the one before. Tests use it unchanged.
 package embedded
 
 import (
@@ -27,13 +27,13 @@ type Options struct {
 	Log func(level, message string)
 }
 
-// MaxPayloadBytes of one message: an observation of the largest object fits with room.
+// MaxPayloadBytes of one message: an observation of the largest object fits with room to spare.
 const MaxPayloadBytes = 8 << 20
 
 // Server in this process.
 type Server struct{ nats *server.Server }
 
-// Start runs a server that keeps its streams under dir and returns when it can be used.
+// Start runs a server that keeps its streams under dir, and returns when it is ready.
 func Start(dir string, options ...Options) (*Server, error) {
 	var o Options
 	if len(options) > 0 {
@@ -77,7 +77,7 @@ func (o Options) server(dir string) *server.Options {
 	return so
 }
 
-// InProcessConn gives a connection over memory.
+// InProcessConn returns an in-memory connection.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.nats.InProcessConn() }
 
 // URL for other processes on this host; "" if the server does not listen.

@@ -2,7 +2,7 @@ package embedded
 
 import "fmt"
 
-// logger passes on what someone should look at and drops the rest.
+// logger passes on warnings and errors and drops the rest.
 type logger func(level, message string)
 
 func (l logger) Warnf(format string, v ...any)  { l("warn", fmt.Sprintf(format, v...)) }

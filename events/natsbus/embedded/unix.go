@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Dir of a server's data, as other processes of the same user reach it: it connects to the server that
-// ServeUnix was called on with the same directory. It implements natsbus.InProcess.
+// Dir is the data directory of a server, for other processes of the same user: it connects to the server on
+// which ServeUnix was called with the same directory. It implements natsbus.InProcess.
 type Dir string
 
 const dialTimeout = 3 * time.Second
@@ -41,7 +41,7 @@ func (d Dir) socket() string {
 	return filepath.Join(os.TempDir(), "millwright-nats-"+hex.EncodeToString(sum[:8])+".sock")
 }
 
-// UnixListener hands connections of a unix socket to the server. Close ends it and its connections.
+// UnixListener passes connections of a unix socket to the server. Close ends it and its connections.
 type UnixListener struct {
 	listener net.Listener
 	server   *Server

@@ -37,7 +37,7 @@ import (
 // builder constructs the services of one process over what they share.
 type builder struct {
 	settings *process.Settings
-	// shared: more than the watcher runs here, so there is a World anyway.
+	// shared: more than the watcher runs here, so there is a World in any case.
 	shared bool
 	// acting: a service that changes something runs here in active mode.
 	acting bool
@@ -48,7 +48,7 @@ type builder struct {
 	closers  closers
 	parts    process.Parts
 
-	// clock is the process's, which every answer of the API server and of AWS bears witness to.
+	// clock is the process's, for which every answer of the API server and of AWS is a witness.
 	clock     *clock.Clock
 	config    *rest.Config
 	kube      *kube.Client
@@ -63,8 +63,10 @@ type builder struct {
 	elector   store.Elector
 	lease     *lease.Keeper
 	adopt     []string
-	cloud     *cloud
-	// speaker leads lifecycle when it leads anything; nil if lifecycle is not here.
+	// leaseUnread: the last look of leaseIsOurs failed. Only the reader of the interruption queue looks.
+	leaseUnread bool
+	cloud       *cloud
+	// speaker leads lifecycle whenever it leads anything; nil if lifecycle does not run here.
 	speaker *step.Host
 }
 
@@ -84,7 +86,7 @@ func build(ctx context.Context, s *process.Settings, services []string, r *prome
 		return nil, err
 	}
 	for _, name := range services {
-		if err := b.add(ctx, name); err != nil {
+		if err := b.addService(ctx, name); err != nil {
 			return nil, fmt.Errorf("build %s: %w", name, err)
 		}
 	}
@@ -93,7 +95,7 @@ func build(ctx context.Context, s *process.Settings, services []string, r *prome
 	return &b.parts, nil
 }
 
-// connect opens log, stream and API server, in this order: the stream's name has the log's id in it.
+// connect opens log, stream and API server, in this order: the stream's name contains the log's id.
 func (b *builder) connect(ctx context.Context) (err error) {
 	if b.config, err = kubeConfig(b.settings); err != nil {
 		return err
@@ -112,7 +114,7 @@ func (b *builder) connect(ctx context.Context) (err error) {
 			b.logger.Warn().Str("archive", dir).Msg("the archive lies on the volume of the log and can fill it: name another with --archive-dir, or prune it")
 		}
 		b.archive = archive.Open(dir, log.ID())
-		b.closers.add(b.archive.Close)
+		b.closers.addCloser(b.archive.Close)
 		b.log = archive.Join(log, b.archive)
 	}
 	b.state = fold.NewState(fold.StateConfig{Clock: b.clock.Now, Reliable: b.clock.Check, Log: b.log, Usage: log.Usage, Candidates: elector.Candidates, Logger: b.logger, Registerer: b.registry})
@@ -124,14 +126,14 @@ func (b *builder) connect(ctx context.Context) (err error) {
 		return err
 	}
 	b.stream = stream
-	if b.shared { // the watcher by itself folds for its checkpoints only
+	if b.shared { // the watcher alone folds only for its checkpoints
 		b.state.Follow(stream)
 	}
 	b.state.Probe(stream)
 	b.parts.Background = append(b.parts.Background, b.state.Run)
 	b.parts.Ready = append(b.parts.Ready, process.Check{Name: "log", Probe: b.state.Ready})
 	sink, stop := kubeevent.NewRecorder(b.kube.Core, kube.Scheme)
-	b.closers.add(func() error { stop(); return nil })
+	b.closers.addCloser(func() error { stop(); return nil })
 	b.events = kubeevent.New(sink, b.clock.Now)
 	if err := b.identify(ctx); err != nil {
 		return err
@@ -139,7 +141,8 @@ func (b *builder) connect(ctx context.Context) (err error) {
 	return b.keepLease()
 }
 
-// keepClock compares the clock of the process with those of its witnesses. Nothing leads while it cannot be relied on.
+// keepClock compares the clock of the process with those of its witnesses. Nothing leads while it cannot be
+// relied on.
 func (b *builder) keepClock() {
 	b.clock = clock.New(clock.Config{})
 	clock.Register(b.registry, b.clock)
@@ -155,7 +158,7 @@ func (b *builder) keepClock() {
 // acts reports that something in the process may act on the cluster.
 func (b *builder) acts() bool { return b.acting }
 
-// identify refuses a cluster whose objects another log planned, unless a person says otherwise.
+// identify refuses a cluster whose objects another log planned, unless an operator says otherwise.
 func (b *builder) identify(ctx context.Context) error {
 	if !b.acts() {
 		return nil
@@ -166,7 +169,7 @@ func (b *builder) identify(ctx context.Context) error {
 	})
 }
 
-// keepLease has the process hold the kube Lease, if anything in it acts.
+// keepLease makes the process hold the kube Lease, if anything in it acts.
 func (b *builder) keepLease() error {
 	if !b.acts() {
 		return nil
@@ -182,22 +185,28 @@ func (b *builder) keepLease() error {
 		Leases: leases, Namespace: b.settings.LeaseNamespace(), Name: b.settings.LeaderElectionName, LogID: b.log.ID(),
 		Instance: b.settings.Instance(), Events: b.events, Logger: b.logger, Registerer: b.registry,
 	})
-	b.parts.Background = append(b.parts.Background, b.lease.Run) // ends after the units, so after all effects
+	b.parts.Background = append(b.parts.Background, b.lease.Run) // ends after the units, and so after all effects
 	b.parts.Ready = append(b.parts.Ready, process.Check{Name: "lease", Probe: b.lease.Ready})
 	return nil
 }
 
-// addNotifier has stops and outages told by KubeEvents about the kube Lease, which there is one of in a cluster.
+// addNotifier publishes stops and outages as KubeEvents about the kube Lease, of which there is one in a
+// cluster.
 func (b *builder) addNotifier() {
 	notifier := &fold.OutageNotifier{
 		State: b.state, Events: b.events, Instance: b.settings.Instance(), Options: b.settings.Options(),
-		Object: corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: b.settings.LeaseNamespace(), Name: b.settings.LeaderElectionName},
+		Object: b.leaseReference(),
 		Speaks: func() bool { return b.speaker != nil && b.speaker.Leads() },
 	}
 	b.parts.Background = append(b.parts.Background, notifier.Run)
 }
 
-func (b *builder) add(ctx context.Context, name string) error {
+// leaseReference names what KubeEvents about the whole installation are about.
+func (b *builder) leaseReference() corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: b.settings.LeaseNamespace(), Name: b.settings.LeaderElectionName}
+}
+
+func (b *builder) addService(ctx context.Context, name string) error {
 	switch name {
 	case ledger.ServiceWatcher:
 		return b.addWatcher(ctx)
@@ -216,7 +225,7 @@ func (b *builder) add(ctx context.Context, name string) error {
 	return nil
 }
 
-// hintQPS bounds the requests for placement hints: a burst of them must not slow down what must be done.
+// hintQPS bounds the requests for placement hints: a burst of them must not slow down necessary work.
 const hintQPS = 100
 
 func (b *builder) addProvisioner() error {
@@ -267,7 +276,7 @@ func (b *builder) addSteps(h *step.Host, s service.Service, logger zerolog.Logge
 	return steps
 }
 
-// watchCluster returns the informers, which services of one process share.
+// watchCluster returns the informers, which the services of one process share.
 func (b *builder) watchCluster() *kube.Informers {
 	if b.informers == nil {
 		b.informers = kube.NewInformers(b.kube)
@@ -282,6 +291,9 @@ func (b *builder) addWatcher(ctx context.Context) error {
 	source, err := watcherkube.New(b.config, logger)
 	if err != nil {
 		return err
+	}
+	if b.settings.Options().CapacityBuffers {
+		source = source.WithBuffers()
 	}
 	aws, err := b.awsWatcher(ctx, logger)
 	if err != nil {

@@ -5,9 +5,14 @@ import (
 	"encoding/base64"
 	"fmt"
 	"os"
+	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -16,6 +21,7 @@ import (
 	"millwright/services/internal/ec2"
 	"millwright/services/internal/host/step"
 	"millwright/services/internal/kube"
+	"millwright/services/internal/lease"
 	"millwright/services/internal/process"
 	"millwright/services/internal/retention"
 	"millwright/services/lifecycle"
@@ -24,9 +30,10 @@ import (
 	"millwright/services/version"
 	"millwright/services/watcher"
 	watcherec2 "millwright/services/watcher/ec2"
+	"millwright/services/watcher/queue"
 )
 
-// cloud is what the services of one process share of AWS.
+// cloud is what the services of one process share for AWS.
 type cloud struct {
 	ec2     *ec2.Client
 	cluster *launch.ClusterSource
@@ -61,7 +68,7 @@ func (b *builder) aws(ctx context.Context) (*cloud, error) {
 	return b.cloud, nil
 }
 
-// sdk is the configuration of the AWS SDK, whose answers bear witness to the time.
+// sdk is the configuration of the AWS SDK, whose answers are witnesses of the time.
 func (b *builder) sdk(ctx context.Context) (awssdk.Config, error) {
 	sdk, err := ec2.LoadConfig(ctx, version.Version)
 	if err == nil {
@@ -70,7 +77,7 @@ func (b *builder) sdk(ctx context.Context) (awssdk.Config, error) {
 	return sdk, err
 }
 
-// caBundle is the flag's, else what this process trusts the API server by.
+// caBundle is the flag's, otherwise the one by which this process trusts the API server.
 func caBundle(flag string, cfg *rest.Config) (string, error) {
 	switch {
 	case flag != "":
@@ -115,7 +122,7 @@ func (b *builder) kubernetesVersion(context.Context) (string, error) {
 	return v.Major + "." + minor, nil
 }
 
-// awsWatcher returns what builds the half of the watcher that polls AWS.
+// awsWatcher returns a function that builds the half of the watcher that polls AWS.
 func (b *builder) awsWatcher(ctx context.Context, logger zerolog.Logger) (func(watcher.Emitter) (watcher.AWS, error), error) {
 	sdk, err := b.sdk(ctx)
 	if err != nil {
@@ -124,13 +131,61 @@ func (b *builder) awsWatcher(ctx context.Context, logger zerolog.Logger) (func(w
 	cloud, pricing := watcherec2.Clients(sdk)
 	informers := b.watchCluster()
 	return func(e watcher.Emitter) (watcher.AWS, error) {
-		return watcherec2.New(watcherec2.Config{
+		poller, err := watcherec2.New(watcherec2.Config{
 			EC2: cloud, Pricing: pricing, Region: sdk.Region, Cluster: b.settings.ClusterName, Classes: informers.NodeClasses,
 			Options: watcherec2.Options{VMMemoryOverheadPercent: b.settings.VMMemoryOverheadPercent,
 				ReservedENIs: b.settings.ReservedENIs, IsolatedVPC: b.settings.IsolatedVPC},
 			Clock: b.clock.Now, Logger: logger, Registerer: b.registry,
 		}, e)
+		if err != nil || b.settings.InterruptionQueue == "" || b.settings.ModeOf(ledger.ServiceLifecycle) != ledger.ModeActive {
+			return poller, err
+		}
+		return awsHalf{poller, b.queueReader(sdk, e, logger)}, nil
 	}, nil
+}
+
+// awsHalf polls EC2 and reads the interruption queue.
+type awsHalf struct {
+	*watcherec2.Poller
+	queue *queue.Reader
+}
+
+func (h awsHalf) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return h.Poller.Run(ctx) })
+	g.Go(func() error { return h.queue.Run(ctx) })
+	return g.Wait()
+}
+
+// queueTimeout is longer than SQS waits for messages.
+const queueTimeout = 30 * time.Second
+
+// queueReader reads messages while this installation may act: they are for who drains the nodes. Its calls
+// wait, and so bear no witness to the time.
+func (b *builder) queueReader(sdk awssdk.Config, e watcher.Emitter, logger zerolog.Logger) *queue.Reader {
+	client := sqs.NewFromConfig(sdk, func(o *sqs.Options) { o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(queueTimeout) })
+	return queue.New(queue.Config{
+		SQS: client, Name: b.settings.InterruptionQueue, MayAct: b.leaseIsOurs, Events: b.events, Object: b.leaseReference(),
+		Clock: b.clock.Now, Logger: logger, Registerer: b.registry,
+	}, e)
+}
+
+// leaseIsOurs reports that the kube Lease is held by this installation. A watcher by itself holds none, and
+// asks.
+func (b *builder) leaseIsOurs(ctx context.Context) bool {
+	if b.lease != nil {
+		return b.lease.Held()
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	o, err := b.kube.Core.CoordinationV1().Leases(b.settings.LeaseNamespace()).Get(ctx, b.settings.LeaderElectionName, metav1.GetOptions{})
+	if unread := err != nil && !apierrors.IsNotFound(err); unread != b.leaseUnread {
+		b.leaseUnread = unread
+		if unread {
+			b.logger.Warn().Err(err).Msg("the kube Lease cannot be read: no message of the interruption queue is received meanwhile")
+		}
+	}
+	return err == nil && o.Spec.HolderIdentity != nil && *o.Spec.HolderIdentity == lease.Identity(b.log.ID())
 }
 
 func (b *builder) addLifecycle(ctx context.Context) error {
@@ -153,7 +208,7 @@ func (b *builder) addLifecycle(ctx context.Context) error {
 	informers := b.watchCluster()
 	s := lifecycle.New(h, lifecycle.Deps{
 		Cluster: b.settings.ClusterName, Cache: informers, Kube: b.kube, EC2: aws.ec2, Launcher: launcher,
-		Classes: reconciler, Templates: launcher, Profiles: reconciler, Hasher: aws.hasher, Logger: logger, Registerer: b.registry,
+		Classes: reconciler, Templates: launcher, Profiles: reconciler, Boots: aws.ec2, Hasher: aws.hasher, Logger: logger, Registerer: b.registry,
 	})
 	steps := b.addSteps(h, s, logger, b.changes)
 	steps.Beside(b.keeper(h, logger).Run)

@@ -31,7 +31,7 @@ const natsStopTimeout = 10 * time.Second
 // closers are closed in reverse order of opening.
 type closers []func() error
 
-func (c *closers) add(fn func() error) { *c = append(*c, fn) }
+func (c *closers) addCloser(fn func() error) { *c = append(*c, fn) }
 
 func (c *closers) close() error {
 	var errs []error
@@ -56,7 +56,7 @@ func openLog(ctx context.Context, s *process.Settings, c *closers, logger zerolo
 	if err != nil {
 		return nil, nil, err
 	}
-	c.add(log.Close)
+	c.addCloser(log.Close)
 	elector := newElector(client, s, logger)
 	if s.DataDir == "" {
 		return log, elector, nil
@@ -64,7 +64,7 @@ func openLog(ctx context.Context, s *process.Settings, c *closers, logger zerolo
 	return log, elector, elector.Depose(ctx)
 }
 
-// newElector has leases of its own length where no other process can stand.
+// newElector uses leases of another length where no other process can be a candidate.
 func newElector(client *clientv3.Client, s *process.Settings, logger zerolog.Logger) *etcdlog.Elector {
 	var ttl []time.Duration
 	if s.DataDir != "" {
@@ -83,7 +83,7 @@ func dialEtcd(s *process.Settings, c *closers) (*clientv3.Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.add(server.Close)
+		c.addCloser(server.Close)
 		return server.Client, nil
 	}
 	security, err := s.Etcd()
@@ -94,7 +94,7 @@ func dialEtcd(s *process.Settings, c *closers) (*clientv3.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.add(client.Close)
+	c.addCloser(client.Close)
 	return client, nil
 }
 
@@ -120,7 +120,7 @@ func openStream(ctx context.Context, s *process.Settings, readOnly bool, logID s
 	if err != nil {
 		return nil, err
 	}
-	c.add(stream.Close)
+	c.addCloser(stream.Close)
 	return stream, nil
 }
 
@@ -131,7 +131,7 @@ func startNATS(dir string, c *closers, logger zerolog.Logger) (*natsembedded.Ser
 	if err != nil {
 		return nil, err
 	}
-	c.add(func() error {
+	c.addCloser(func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), natsStopTimeout)
 		defer cancel()
 		return server.Stop(ctx)
@@ -140,14 +140,14 @@ func startNATS(dir string, c *closers, logger zerolog.Logger) (*natsembedded.Ser
 	if err != nil {
 		return nil, err
 	}
-	c.add(listener.Close)
+	c.addCloser(listener.Close)
 	return server, nil
 }
 
-// connectRetry is how often a server that does not answer is asked again.
+// connectRetry is how often a server that does not answer is tried again.
 const connectRetry = time.Second
 
-// untilConnected tries until it works, ctx ends, or the error is none of waiting.
+// untilConnected retries until it works, ctx ends, or the error is not one that waiting helps against.
 func untilConnected(ctx context.Context, logger zerolog.Logger, what string, try func() error) error {
 	for {
 		err := try()
@@ -163,7 +163,7 @@ func untilConnected(ctx context.Context, logger zerolog.Logger, what string, try
 	}
 }
 
-// isFinal: the server did answer, and will not answer otherwise.
+// isFinal: the server did answer, and its answer will not change.
 func isFinal(err error) bool {
 	return errors.Is(err, store.ErrForeignLog) || errors.Is(err, identity.ErrForeign) || errors.Is(err, store.ErrCorrupt)
 }

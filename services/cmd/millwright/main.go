@@ -83,8 +83,8 @@ etcd and NATS given are used.`}, allServices, func(cmd *cobra.Command, s *proces
 	})
 }
 
-// allServices in the order in which they are started. Lifecycle comes before the disruptor, which counts in one
-// of its metrics.
+// allServices in the order in which they are started. Lifecycle comes before the disruptor, which counts in
+// one of its metrics.
 var allServices = []string{
 	ledger.ServiceWatcher, ledger.ServiceLifecycle, ledger.ServiceProvisioner, ledger.ServiceDisruptor, ledger.ServiceTerminator,
 }

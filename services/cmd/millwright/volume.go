@@ -6,7 +6,8 @@ import (
 	"syscall"
 )
 
-// sameVolume reports whether two directories, or what there is of the paths to them, lie on one file system.
+// sameVolume reports whether two directories, or the existing parts of the paths to them, are on one file
+// system.
 func sameVolume(a, b string) bool {
 	x, okX := device(a)
 	y, okY := device(b)

@@ -11,10 +11,10 @@ const (
 	// conflictFirst and conflictMax bound the pause after conflicts in a row.
 	conflictFirst = 100 * time.Millisecond
 	conflictMax   = 10 * time.Second
-	// forgetAfter is how long a key is kept after it became due. It is longer than any pause, so that an effect that runs
-	// for a minute and fails again still counts its failures.
+	// forgetAfter is how long a key is kept after it became due. It is longer than any pause, so that an
+	// effect that runs for a minute and fails again still counts its earlier failures.
 	forgetAfter = 10 * time.Minute
-	// pruneEvery is how often keys are looked through.
+	// pruneEvery is how often keys are checked for pruning.
 	pruneEvery = time.Minute
 )
 
@@ -33,12 +33,12 @@ type entry struct {
 	failures, conflicts int
 }
 
-// New returns Keys whose failures pause for first at first, then twice as long each time, and for limit at most.
+// New returns Keys whose failures pause for first at first, then twice as long each time, up to limit.
 func New(first, limit time.Duration) *Keys {
 	return &Keys{first: first, limit: limit, keys: map[string]entry{}}
 }
 
-// At is when the key may be tried again; zero: nothing holds it back.
+// At is when the key may be tried again; zero if nothing holds it back.
 func (k *Keys) At(key string) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -48,7 +48,7 @@ func (k *Keys) At(key string) time.Time {
 // Due reports that nothing holds the key back now.
 func (k *Keys) Due(key string, now time.Time) bool { return !now.Before(k.At(key)) }
 
-// Failed puts the next try off, longer with each failure in a row.
+// Failed postpones the next try, longer with each failure in a row.
 func (k *Keys) Failed(key string, now time.Time) {
 	k.change(key, now, func(e *entry) {
 		e.at = now.Add(doubled(k.first, e.failures, k.limit))
@@ -56,8 +56,8 @@ func (k *Keys) Failed(key string, now time.Time) {
 	})
 }
 
-// Conflicted puts the next try off as others were faster: not for as long, and not for the same time as others who
-// met the same.
+// Conflicted postpones the next try because others were faster: for a shorter time than Failed, and spread so
+// that those who met in one conflict do not meet again.
 func (k *Keys) Conflicted(key string, now time.Time) {
 	k.change(key, now, func(e *entry) {
 		pause := doubled(conflictFirst, e.conflicts, conflictMax)
@@ -66,12 +66,12 @@ func (k *Keys) Conflicted(key string, now time.Time) {
 	})
 }
 
-// Hold puts the next try off until a time, without counting a failure.
+// Hold postpones the next try until a time, without counting a failure.
 func (k *Keys) Hold(key string, until, now time.Time) {
 	k.change(key, now, func(e *entry) { e.at = until })
 }
 
-// Accepted forgets failures, and gives what was accepted until a time to show.
+// Accepted forgets failures, and allows until a time for the effect to show.
 func (k *Keys) Accepted(key string, until, now time.Time) {
 	k.change(key, now, func(e *entry) { *e = entry{at: until} })
 }

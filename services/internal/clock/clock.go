@@ -21,18 +21,19 @@ const (
 )
 
 const (
-	// dateUnit is what the Date of an answer is cut to.
+	// dateUnit is the precision to which the Date of an answer is truncated.
 	dateUnit = time.Second
-	// testimonyFor is how long a witness is believed by the monotonic clock alone, which does not count sleep.
+	// testimonyFor is how long a testimony is relied on with the monotonic clock alone, which does not count
+	// sleep.
 	testimonyFor = 5 * time.Minute
 )
 
-// ErrUnwitnessed: nobody has said yet what time it is.
+// ErrUnwitnessed: no witness has stated the time yet.
 var ErrUnwitnessed = errors.New("the clock has not been compared with anybody's yet")
 
 // Config of a Clock. nil functions are those of package time.
 type Config struct {
-	// Wall is the clock of the machine, which people and time servers set.
+	// Wall is the clock of the machine, which users and time servers set.
 	Wall func() time.Time
 	// Monotonic is the time since some moment, by a clock that nobody sets.
 	Monotonic func() time.Duration
@@ -44,21 +45,24 @@ type Clock struct {
 	mono func() time.Duration
 
 	mu sync.Mutex
-	// anchor is the wall clock at a moment of the monotonic one at which no witness contradicted it; the zero time before the first.
+	// anchor is the wall clock at a moment of the monotonic one at which no witness contradicted it; the zero
+	// time before the first.
 	anchor   time.Time
 	anchored time.Duration
 	heard    map[string]testimony
-	// reached is where witnesses were reached last, to ask them again.
+	// reached is where witnesses were last reached, for asking them again.
 	reached map[string]place
 }
 
-// testimony of one witness: its clock showed a time between earliest and latest when the monotonic clock showed 0.
+// testimony of one witness: its clock showed a time between earliest and latest when the monotonic clock
+// showed 0.
 type testimony struct {
 	earliest, latest time.Time
 	at               time.Duration
 }
 
-// joined is what two testimonies of a witness say together; the later one alone if they contradict each other.
+// joined is the intersection of two testimonies of a witness; the later one alone if they contradict each
+// other.
 func (t testimony) joined(later testimony) testimony {
 	both := later
 	if t.earliest.After(both.earliest) {
@@ -105,10 +109,10 @@ func (c *Clock) now() time.Time {
 	return c.anchor.Add(c.mono() - c.anchored)
 }
 
-// Monotonic is the reading that Witness wants from before the question.
+// Monotonic is the reading to pass to Witness, taken before the request.
 func (c *Clock) Monotonic() time.Duration { return c.mono() }
 
-// Witness takes in the date of an answer to a question that was asked at a reading of Monotonic.
+// Witness takes in the date of an answer to a request that was sent at a reading of Monotonic.
 func (c *Clock) Witness(name string, asked time.Duration, date time.Time) {
 	answered := c.mono()
 	c.mu.Lock()
@@ -120,7 +124,7 @@ func (c *Clock) Witness(name string, asked time.Duration, date time.Time) {
 	}
 }
 
-// Check is nil while the clock can be relied on, and else says why not.
+// Check is nil while the clock can be relied on, and otherwise says why not.
 func (c *Clock) Check() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,7 +140,7 @@ func (c *Clock) Check() error {
 	return nil
 }
 
-// contradicted says which witness finds the clock off. The caller holds the lock.
+// contradicted says which witness contradicts the clock. The caller holds the lock.
 func (c *Clock) contradicted() error {
 	for _, o := range c.offsets() {
 		if err := o.doubts(); err != nil {
@@ -146,7 +150,7 @@ func (c *Clock) contradicted() error {
 	return nil
 }
 
-// doubts says that the witness finds the clock off.
+// doubts says that the witness contradicts the clock.
 func (o Offset) doubts() error {
 	switch {
 	case o.Min > Tolerance:
@@ -177,7 +181,7 @@ func (c *Clock) offsets() []Offset {
 	return list
 }
 
-// doubters are the witnesses that find the clock off.
+// doubters are the witnesses that contradict the clock.
 func (c *Clock) doubters() (names []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +193,7 @@ func (c *Clock) doubters() (names []string) {
 	return names
 }
 
-// Silence is how long nobody has said what time it is; false if nobody ever did.
+// Silence is how long ago a witness last stated the time; false if none ever did.
 func (c *Clock) Silence() (time.Duration, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

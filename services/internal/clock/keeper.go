@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// lookEvery is how often it is looked whether the clock can be relied on.
+	// lookEvery is how often the clock is checked.
 	lookEvery = time.Second
-	// silenceMax is how long nobody may have said what time it is before somebody is asked.
+	// silenceMax is how long all witnesses may be silent before one is asked.
 	silenceMax   = 15 * time.Second
 	probeTimeout = 5 * time.Second
 )
 
-// Keeper asks a witness when none speaks, and says what becomes of the clock.
+// Keeper asks a witness when none has answered for a while, and reports changes of the clock's state.
 type Keeper struct {
 	Clock *Clock
-	// Probe asks a witness anything; its transport brings the answer's Date.
+	// Probe sends a witness any request; its transport takes in the Date of the answer.
 	Probe  func(ctx context.Context) error
 	Logger zerolog.Logger
 }
 
-// Run keeps the clock until ctx ends.
+// Run checks the clock until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -34,7 +34,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		if k.due() {
 			k.probe(ctx)
 		}
-		last = k.tell(last)
+		last = k.logChange(last)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -43,14 +43,14 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// due: nobody has spoken for a while, or what they said is not enough.
+// due: no witness has answered for a while, or what they said is not enough.
 func (k *Keeper) due() bool {
 	silence, heard := k.Clock.Silence()
 	return !heard || silence > silenceMax || k.Clock.Check() != nil
 }
 
-// probe asks, and asks again those who find the clock off: nobody else may speak with them while the process stands down. An answer of
-// any kind will do, so an error only means that there may be none.
+// probe asks, and asks those again that contradict the clock: nothing else talks to them while the process
+// stands down. An answer of any kind will do, so an error only means that there may be none.
 func (k *Keeper) probe(ctx context.Context) {
 	for _, ask := range k.questions() {
 		k.ask(ctx, ask)
@@ -73,8 +73,8 @@ func (k *Keeper) ask(ctx context.Context, question func(context.Context) error) 
 	}
 }
 
-// tell logs a change and returns what holds now.
-func (k *Keeper) tell(last error) error {
+// logChange logs a change and returns the present state.
+func (k *Keeper) logChange(last error) error {
 	now := k.Clock.Check()
 	switch {
 	case now != nil && last == nil:

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// Transport has the clock compared with the Date of every answer that base brings. nil is http.DefaultTransport.
+// Transport compares the clock with the Date of every answer that base returns. nil is http.DefaultTransport.
 func (c *Clock) Transport(witness string, base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -20,7 +20,8 @@ type transport struct {
 	base    http.RoundTripper
 }
 
-// RoundTrip takes any answer for a witness, a refusal too; one that does not say the time, or that a cache has kept, is none.
+// RoundTrip accepts any answer as a witness, including a refusal; one without a Date, or from a cache, is not
+// accepted.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	asked := t.clock.Monotonic()
 	answer, err := t.base.RoundTrip(r)
@@ -46,7 +47,8 @@ func (c *Clock) reachedAt(witness string, at place) {
 	c.reached[witness] = at
 }
 
-// ask asks a witness again that was heard before: for nothing, and as nobody, since a refusal says the time as well.
+// ask asks a witness again that answered before: without credentials and for nothing, since a refusal states
+// the time as well.
 func (c *Clock) ask(ctx context.Context, witness string) error {
 	c.mu.Lock()
 	at, known := c.reached[witness]
@@ -65,15 +67,15 @@ func (c *Clock) ask(ctx context.Context, witness string) error {
 	return answer.Body.Close()
 }
 
-// WrappedRoundTripper is the transport below, for those who look for one they know.
+// WrappedRoundTripper is the transport below, for callers that look for a type they know.
 func (t transport) WrappedRoundTripper() http.RoundTripper { return t.base }
 
-// Doer is what the AWS SDK sends requests by.
+// Doer is what the AWS SDK sends requests with.
 type Doer interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// Client has the clock compared with the Date of every answer that a client of the AWS SDK gets.
+// Client compares the clock with the Date of every answer that a client of the AWS SDK gets.
 func (c *Clock) Client(witness string, base Doer) Doer {
 	return client{transport{clock: c, witness: witness, base: doer{base}}}
 }

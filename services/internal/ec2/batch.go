@@ -7,15 +7,16 @@ import (
 	"time"
 )
 
-// Calls about single instances that come within the window go out as one (reference: ec2 §4.7).
+// Calls about single instances that arrive within the window are sent as one (reference: ec2 §4.7).
 const (
 	batchWindow = 100 * time.Millisecond
 	batchMax    = idsMax
 )
 
-// batcher joins calls about instances by id. A batch has its own deadline: who gives up waiting leaves the others' answers alone.
+// batcher joins calls about instances by id. A batch has its own deadline: a caller that gives up does not
+// affect the others' answers.
 type batcher[R any] struct {
-	// ask answers for all ids at once; what concerns one of them alone is in its answer.
+	// ask answers for all ids at once; what concerns only one of them is part of its answer.
 	ask     func(ctx context.Context, ids []string) (R, error)
 	timeout time.Duration
 
@@ -23,7 +24,8 @@ type batcher[R any] struct {
 	open *batch[R]
 }
 
-// batch is joined until its window is over or it is full. ids is the asker's alone from then on.
+// batch can be joined until its window is over or it is full. From then on ids belongs to its goroutine
+// alone.
 type batch[R any] struct {
 	ids    []string
 	full   chan struct{}
@@ -32,7 +34,7 @@ type batch[R any] struct {
 	err    error
 }
 
-// do asks about ids, together with whoever asks about others now.
+// do asks about ids, together with concurrent calls about others.
 func (b *batcher[R]) do(ctx context.Context, ids []string) (R, error) {
 	var none R
 	if err := ctx.Err(); err != nil {
@@ -64,7 +66,7 @@ func (b *batcher[R]) join(ids []string) *batch[R] {
 	return joined
 }
 
-// run ends with the answer, which its deadline bounds.
+// run ends with the answer, whose time the deadline bounds.
 func (b *batcher[R]) run(joined *batch[R]) {
 	defer close(joined.done)
 	timer := time.NewTimer(batchWindow)

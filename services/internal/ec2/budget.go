@@ -11,15 +11,16 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// allowance is a token bucket: calls a second on average, and at once.
+// allowance is a token bucket: its rate in calls a second, and its burst.
 type allowance struct {
 	perSecond float64
 	burst     int
 }
 
-// allowances by action, chosen at or below what EC2 is known to allow an account by default (EC2 User Guide, "API request throttling", says
-// how it counts; what an account may do can be asked to be raised). They were not copied from a list and cannot be set: where an account
-// allows less, or others use it up, refusals slow a bucket down. Actions without one fall under one of the general ones.
+// allowances by action, chosen at or below what EC2 is known to allow an account by default (EC2 User Guide,
+// "API request throttling", describes how it counts; an account's quotas can be raised on request). They are
+// not copied from a list and not configurable: if an account allows less, or others use it up, throttling
+// slows a bucket down. Actions without one fall under one of the general ones.
 var allowances = map[string]allowance{
 	"ec2:RunInstances":       {2, 5},
 	"ec2:CreateFleet":        {10, 100},
@@ -33,9 +34,10 @@ var (
 )
 
 const (
-	// share of an allowance that one process takes: the account has other users.
+	// share of an allowance that one process uses: the account has other users.
 	share = 0.8
-	// slowdown and recovery: after a refusal for the rate a budget is halved, down to a sixteenth, and doubled again after a minute without one.
+	// slowdown and recovery: after throttling a budget is halved, down to a sixteenth, and doubled again
+	// after each minute without it.
 	slowest  = 1.0 / 16
 	recovery = time.Minute
 )
@@ -43,8 +45,9 @@ const (
 // errBudget: the call was not sent, because its budget is spent for longer than the caller waits.
 var errBudget = errors.New("the budget of calls is spent")
 
-// budgets pace the calls to EC2 so that its limits are not reached: one bucket for each action that changes something or has an
-// allowance of its own, one for all other reading. A brownout of one leaves the others as they are. Safe for concurrent use.
+// budgets pace the calls to EC2 so that its limits are not reached: one bucket for each action that changes
+// something or has an allowance of its own, one for all other reads. A brownout of one leaves the others as
+// they are. Safe for concurrent use.
 type budgets struct {
 	now func() time.Time
 
@@ -55,7 +58,7 @@ type budgets struct {
 type bucket struct {
 	full    rate.Limit
 	limiter *rate.Limiter
-	// slowedAt is when EC2 last refused a call of the bucket for its rate.
+	// slowedAt is when EC2 last throttled a call of the bucket.
 	slowedAt time.Time
 }
 
@@ -63,7 +66,7 @@ func newBudgets(now func() time.Time) *budgets {
 	return &budgets{now: now, buckets: map[string]*bucket{}}
 }
 
-// bucketOf returns the bucket of an action; nil for other services than EC2.
+// bucketOf returns the bucket of an action; nil for services other than EC2.
 func (b *budgets) bucketOf(action string, mutating bool) *bucket {
 	if !strings.HasPrefix(action, "ec2:") {
 		return nil
@@ -97,7 +100,7 @@ func (b *budgets) wait(ctx context.Context, action string, mutating bool) error 
 	found.recover(b.now())
 	b.mu.Unlock()
 	if ctx.Err() != nil {
-		return nil // the call says so itself
+		return nil // the call reports that itself
 	}
 	if err := found.limiter.Wait(ctx); err != nil {
 		return fmt.Errorf("%w: %w", errBudget, err)
@@ -113,7 +116,7 @@ func (b *bucket) recover(now time.Time) {
 	}
 }
 
-// answered slows the bucket down if EC2 refused the call for its rate: the account's bucket is emptier than ours.
+// answered slows the bucket down if EC2 throttled the call: the account's bucket is emptier than ours.
 func (b *budgets) answered(action string, mutating bool, err error) {
 	if err == nil || !isThrottling(err) {
 		return
@@ -122,7 +125,7 @@ func (b *budgets) answered(action string, mutating bool, err error) {
 	defer b.mu.Unlock()
 	now := b.now()
 	found := b.bucketOf(action, mutating)
-	if found == nil || now.Sub(found.slowedAt) < time.Second { // those that were under way together count once
+	if found == nil || now.Sub(found.slowedAt) < time.Second { // those that were in flight together count once
 		return
 	}
 	found.slowedAt = now

@@ -42,7 +42,8 @@ type Config struct {
 	AWS *aws.Config
 }
 
-// Client makes AWS calls. It is safe for concurrent use and keeps no state but connections and budgets of calls.
+// Client makes AWS calls. It is safe for concurrent use and keeps no state but connections and budgets of
+// calls.
 type Client struct {
 	cluster string
 	region  string
@@ -58,11 +59,11 @@ type Client struct {
 	terminating *batcher[map[string]error]
 }
 
-// LoadConfig returns the SDK's default configuration with Millwright's user agent, HTTP timeout and bounded retries. It
-// fails if no region is known.
+// LoadConfig returns the SDK's default configuration with Millwright's user agent, HTTP timeout and bounded
+// retries. It fails if no region is known.
 func LoadConfig(ctx context.Context, version string) (aws.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx,
-		config.WithLogger(logging.Nop{}), // its warnings bypass our log; failures come back as errors
+		config.WithLogger(logging.Nop{}), // its warnings bypass our log; failures are returned as errors
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(httpTimeout)),
 		config.WithAPIOptions([]func(*smithymiddleware.Stack) error{middleware.AddUserAgentKeyValue("millwright", version)}),
 		config.WithRetryer(func() aws.Retryer {
@@ -115,12 +116,12 @@ func with[I, O, P any](f func(context.Context, I, ...P) (O, error), in I) func(c
 	return func(ctx context.Context, opts ...P) (O, error) { return f(ctx, in, opts...) }
 }
 
-// read makes one reading call within the deadline.
+// read makes one read call within the deadline.
 func read[O, P any](ctx context.Context, c *Client, action string, f func(context.Context, ...P) (O, error)) (O, error) {
 	return call(ctx, c, action, false, f)
 }
 
-// write makes one changing call within the deadline.
+// write makes one mutating call within the deadline.
 func write[O, P any](ctx context.Context, c *Client, action string, f func(context.Context, ...P) (O, error), opts ...P) (O, error) {
 	return call(ctx, c, action, true, f, opts...)
 }

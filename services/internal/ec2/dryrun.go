@@ -29,7 +29,8 @@ func IsUnauthorized(err error) bool {
 	return slices.Contains([]string{"UnauthorizedOperation", "AccessDenied", "AccessDeniedException"}, Code(err))
 }
 
-// IsProfileUnknown reports that EC2 does not know the instance profile: it does not exist, or not for long enough.
+// IsProfileUnknown reports that EC2 does not know the instance profile: it does not exist, or has existed for
+// too short a time.
 func IsProfileUnknown(err error) bool {
 	return err != nil && Code(err) == "InvalidParameterValue" && Classify(err) == Transient
 }

@@ -25,13 +25,14 @@ const (
 	Permanent Class = "permanent"
 	// Transient: nothing happened; the same call may succeed later.
 	Transient Class = "transient"
-	// NoCapacity: EC2 has none of the offerings that were asked for now.
+	// NoCapacity: EC2 has no capacity for any of the offerings that were asked for now.
 	NoCapacity Class = "no-capacity"
 	// NotReady: the NodeClass cannot be launched from yet.
 	NotReady Class = "not-ready"
 	// NotFound: what the call names does not exist.
 	NotFound Class = "not-found"
-	// UnknownOutcome: a changing call may or may not have happened. Repeat the same bytes with the same token.
+	// UnknownOutcome: a changing call may or may not have happened. Repeat the same bytes with the same
+	// token.
 	UnknownOutcome Class = "unknown-outcome"
 	// ParameterMismatch: the token was used before with other parameters.
 	ParameterMismatch Class = "parameter-mismatch"
@@ -51,7 +52,7 @@ func (e *CallError) Error() string { return fmt.Sprintf("call %s: %v", e.Action,
 
 func (e *CallError) Unwrap() error { return e.Err }
 
-// Failure is why a launch came to nothing, in the words users know (reference: ec2 §4.6).
+// Failure is why a launch failed, in the words that users see (reference: ec2 §4.6).
 type Failure struct {
 	Class Class
 	// Reason and Message go to the NodeClaim's Launched condition.
@@ -67,7 +68,7 @@ func (f *Failure) Error() string { return f.Reason + ": " + f.Message }
 
 func (f *Failure) Unwrap() error { return f.Err }
 
-// noCapacityCodes mean that an offering cannot be had now (ec2 §4.6).
+// noCapacityCodes mean that an offering is not available now (ec2 §4.6).
 var noCapacityCodes = []string{
 	"InsufficientInstanceCapacity", "MaxSpotInstanceCountExceeded", "VcpuLimitExceeded", "UnfulfillableCapacity", "Unsupported",
 	codeNoAddresses, "ReservationCapacityExceeded", "MaxFleetCountExceeded", codeSpotRoleForbidden,
@@ -95,7 +96,8 @@ var throttlingCodes = []string{
 
 var serverCodes = []string{"InternalError", "InternalFailure", "ServiceUnavailable", "Unavailable", "ServerInternal", "InternalServerError"}
 
-// Classify sorts any error of this package. It returns "" for nil and Permanent for what it does not know.
+// Classify classifies any error of this package. It returns "" for nil and Permanent for what it does not
+// know.
 func Classify(err error) Class {
 	if err == nil {
 		return ""
@@ -117,7 +119,7 @@ func Classify(err error) Class {
 	return classifySilence(err, statusOf(err), mutating)
 }
 
-// classifyAnswer sorts an error that AWS answered with.
+// classifyAnswer classifies an error that AWS answered with.
 func classifyAnswer(code, message string, status int, mutating bool) Class {
 	switch {
 	case code == "DryRunOperation":
@@ -138,7 +140,7 @@ func classifyAnswer(code, message string, status int, mutating bool) Class {
 	return Permanent
 }
 
-// classifySilence sorts an error without an answer that could be read.
+// classifySilence classifies an error without a readable answer.
 func classifySilence(err error, status int, mutating bool) Class {
 	if _, limited := errors.AsType[ratelimit.QuotaExceededError](err); limited {
 		return unanswered(mutating) // the SDK's retry quota is spent; an earlier attempt may have arrived
@@ -175,13 +177,14 @@ func isTimeout(err error) bool {
 	return ok && n.Timeout()
 }
 
-// isThrottling reports that AWS refused a call for the rate of calls.
+// isThrottling reports that AWS throttled a call.
 func isThrottling(err error) bool {
 	return slices.Contains(throttlingCodes, Code(err)) || statusOf(err) == http.StatusTooManyRequests
 }
 
-// IsTemplateLimit reports that the account may have no more launch templates. EC2's list of error codes names none for that, so every code
-// of a limit or quota counts which is not one for the rate of calls, and one of those too if its message speaks of launch templates.
+// IsTemplateLimit reports that the account may have no more launch templates. EC2's list of error codes names
+// none for that, so every code of a limit or quota counts that is not one for the rate of calls, and one of
+// those too if its message mentions launch templates.
 func IsTemplateLimit(err error) bool {
 	call, ok := errors.AsType[*CallError](err)
 	api, answered := errors.AsType[smithy.APIError](err)

@@ -12,12 +12,13 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// FleetResult is the answer to CreateFleet. No instance and only errors of class NoCapacity is a normal answer.
+// FleetResult is the answer to CreateFleet. No instance and only errors of class NoCapacity is a normal
+// answer.
 type FleetResult struct {
 	FleetID string
 	// Instances by id, state pending; they have no Tags yet.
 	Instances []Instance
-	// Errors as EC2 gave them; an error can stand beside instances.
+	// Errors as EC2 gave them; there may be errors besides instances.
 	Errors []FleetError
 }
 
@@ -31,8 +32,8 @@ type FleetError struct {
 
 func (e FleetError) String() string { return e.Code + ": " + e.Message }
 
-// CreateFleet sends the request once. It must be of type instant and carry the caller's ClientToken. What capacity
-// type EC2 does not name in its answer is the one the request asks for.
+// CreateFleet sends the request once. It must be of type instant and carry the caller's ClientToken. If EC2
+// does not name a capacity type in its answer, it is the one in the request.
 func (c *Client) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) (FleetResult, error) {
 	if aws.ToString(in.ClientToken) == "" && !aws.ToBool(in.DryRun) {
 		return FleetResult{}, errors.New("create fleet: request has no client token")
@@ -87,7 +88,7 @@ func fleetError(e ec2types.CreateFleetError, capacityType string) FleetError {
 	return FleetError{
 		Code: aws.ToString(e.ErrorCode), Message: aws.ToString(e.ErrorMessage), InstanceType: string(o.InstanceType),
 		Zone: aws.ToString(o.AvailabilityZone), SubnetID: aws.ToString(o.SubnetId),
-		// What was asked for counts: that is the offering to mark (ec2 §4.6).
+		// What was requested counts: that is the offering to mark (ec2 §4.6).
 		CapacityType: firstOf(capacityType, capacityTypeOf(e.Lifecycle, "")), LaunchTemplateID: templateOf(e.LaunchTemplateAndOverrides),
 	}
 }

@@ -31,7 +31,8 @@ type ImageQuery struct {
 
 const imagePageSize = 1000
 
-// DescribeImages returns the available images of a query, deprecated ones included, by id. Unknown ids are left out.
+// DescribeImages returns the available images of a query, deprecated ones included, by id. Unknown ids are
+// omitted.
 func (c *Client) DescribeImages(ctx context.Context, q ImageQuery) ([]Image, error) {
 	filters := append([]ec2types.Filter{filter("state", "available")}, tagFilters(q.Tags)...)
 	if len(q.IDs) > 0 {
@@ -62,7 +63,7 @@ func imageOf(i ec2types.Image) Image {
 }
 
 func timestamp(s *string) time.Time {
-	t, _ := time.Parse(time.RFC3339, aws.ToString(s)) // zero if absent or odd: sorts oldest, never deprecated
+	t, _ := time.Parse(time.RFC3339, aws.ToString(s)) // zero if absent or malformed: sorts oldest, never deprecated
 	return t
 }
 

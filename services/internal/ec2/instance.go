@@ -23,7 +23,7 @@ const (
 	StateTerminated   = "terminated"
 )
 
-// Instance as EC2 knows it. Fields are empty where the call that gave it does not tell.
+// Instance as EC2 knows it. Fields are empty if the call that returned it does not tell them.
 type Instance struct {
 	ID, State                             string
 	InstanceType, Zone, SubnetID, ImageID string
@@ -57,7 +57,7 @@ func (i Instance) Placement() Placement {
 // Gone reports that the instance is terminated; there is no way back.
 func (i Instance) Gone() bool { return i.State == StateTerminated }
 
-// Ending reports that the instance is terminated or on the way there.
+// Ending reports that the instance is terminated or about to be.
 func (i Instance) Ending() bool { return i.Gone() || i.State == StateShuttingDown }
 
 const (
@@ -65,9 +65,9 @@ const (
 	idsMax           = 500
 )
 
-// DescribeInstances returns the instances with these ids that EC2 knows, terminated ones included, by id. EC2 fails a call
-// as a whole for one unknown id; then the ids are asked for one by one. An id that is missing from the
-// answer may belong to an instance that is too young to be seen.
+// DescribeInstances returns the instances with these ids that EC2 knows, terminated ones included, by id. EC2
+// fails a whole call because of one unknown id; then the ids are searched by halves. An id that is missing in
+// the answer may belong to an instance that is too young to be visible.
 func (c *Client) DescribeInstances(ctx context.Context, ids []string) ([]Instance, error) {
 	if len(ids) > 1 {
 		return c.describeInstances(ctx, ids)
@@ -101,8 +101,8 @@ func (c *Client) describeIDs(ctx context.Context, ids []string, found map[string
 	return c.describeIDs(ctx, ids[half:], found)
 }
 
-// DescribeInstancesByTags returns the instances that carry all the tags, by id; the value * asks only for the key. No
-// states: all but terminated.
+// DescribeInstancesByTags returns the instances that carry all the tags, by id; the value * asks only for the
+// key. No states: all but terminated.
 func (c *Client) DescribeInstancesByTags(ctx context.Context, tags map[string]string, states ...string) ([]Instance, error) {
 	if len(tags) == 0 {
 		return nil, fmt.Errorf("describe instances: no tags given")
@@ -171,8 +171,8 @@ func instanceOf(i ec2types.Instance) Instance {
 	return out
 }
 
-// TerminateInstances asks for the end of the instances. Ids EC2 does not know count as ended. The call only starts the end:
-// describe until Gone. One that may not be terminated is no reason to let the others live.
+// TerminateInstances asks for the end of the instances. Ids that EC2 does not know count as ended. The call
+// only initiates termination: describe until Gone. If one may not be terminated, the others still are.
 func (c *Client) TerminateInstances(ctx context.Context, ids []string) error {
 	var failed map[string]error
 	var err error
@@ -203,7 +203,7 @@ func (c *Client) terminate(ctx context.Context, ids []string, failed map[string]
 	class := Classify(err)
 	switch {
 	case err == nil || class == NotFound && len(ids) == 1:
-	case (class == NotFound || class == Permanent) && len(ids) > 1: // halves find what it is about
+	case (class == NotFound || class == Permanent) && len(ids) > 1: // halves find the one it is about
 		half := len(ids) / 2
 		c.terminate(ctx, ids[:half], failed)
 		c.terminate(ctx, ids[half:], failed)

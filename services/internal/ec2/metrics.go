@@ -36,7 +36,7 @@ func registered[C prometheus.Collector](r prometheus.Registerer, c C) C {
 		return already.ExistingCollector.(C)
 	}
 	if err != nil {
-		panic(err) // two different metrics of one name
+		panic(err) // two different metrics with one name
 	}
 	return c
 }
@@ -49,3 +49,7 @@ func (m *metrics) observe(action string, class Class, took time.Duration) {
 	m.calls.WithLabelValues(action, outcome).Inc()
 	m.seconds.WithLabelValues(action).Observe(took.Seconds())
 }
+
+// RegisterMetrics registers the metrics of the package with r, as a running process does; docs/metrics.md is
+// made of them.
+func RegisterMetrics(r prometheus.Registerer) { newMetrics(r) }

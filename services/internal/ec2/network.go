@@ -25,7 +25,8 @@ type SecurityGroup struct{ ID, Name string }
 
 const networkPageSize = 500
 
-// DescribeSubnets returns the subnets any of the terms selects, by free addresses descending, then id (ec2 §3.1).
+// DescribeSubnets returns the subnets that any of the terms selects, by free addresses descending, then id
+// (ec2 §3.1).
 func (c *Client) DescribeSubnets(ctx context.Context, terms []awsv1.SubnetSelectorTerm) ([]Subnet, error) {
 	byID := map[string]Subnet{}
 	for _, filters := range subnetFilters(terms) {
@@ -51,7 +52,7 @@ func (c *Client) DescribeSubnets(ctx context.Context, terms []awsv1.SubnetSelect
 	}), nil
 }
 
-// DescribeSecurityGroups returns the groups any of the terms selects, by id.
+// DescribeSecurityGroups returns the groups that any of the terms selects, by id.
 func (c *Client) DescribeSecurityGroups(ctx context.Context, terms []awsv1.SecurityGroupSelectorTerm) ([]SecurityGroup, error) {
 	byID := map[string]SecurityGroup{}
 	for _, filters := range securityGroupFilters(terms) {
@@ -108,7 +109,7 @@ func appendJoined(sets [][]ec2types.Filter, name string, values []string) [][]ec
 	return append(sets, []ec2types.Filter{filter(name, slices.Compact(values)...)})
 }
 
-// tagFilters ANDs the tags; the value * asks only for the key. Other wildcards are EC2's own.
+// tagFilters ANDs the tags; the value * asks only for the key. Other wildcards are left to EC2.
 func tagFilters(tags map[string]string) []ec2types.Filter {
 	var filters []ec2types.Filter
 	for _, k := range slices.Sorted(maps.Keys(tags)) {

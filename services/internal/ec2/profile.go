@@ -26,9 +26,9 @@ func (c *Client) InstanceProfile(ctx context.Context, name string) (InstanceProf
 	return profileOf(out.InstanceProfile), nil
 }
 
-// EnsureInstanceProfile makes the profile with its role if it is missing, and adds the role if it has none. A profile with
-// another role is an error: profiles are never changed under running nodes, give the new one another name. If the role cannot be
-// added, a profile that was made here is deleted again.
+// EnsureInstanceProfile creates the profile with its role if it is missing, and adds the role if it has none.
+// A profile with another role is an error: profiles are never changed under running nodes; a new one needs
+// another name. If the role cannot be added, a profile that was created here is deleted again.
 func (c *Client) EnsureInstanceProfile(ctx context.Context, want InstanceProfile) error {
 	have, err := c.InstanceProfile(ctx, want.Name)
 	made := false
@@ -87,7 +87,7 @@ func (c *Client) InstanceProfiles(ctx context.Context, path string) ([]InstanceP
 	return found, nil
 }
 
-// DeleteInstanceProfile takes the role off a profile and deletes it; a missing one counts as deleted.
+// DeleteInstanceProfile removes the role from a profile and deletes it; a missing one counts as deleted.
 func (c *Client) DeleteInstanceProfile(ctx context.Context, name string) error {
 	have, err := c.InstanceProfile(ctx, name)
 	if IsNotFound(err) {

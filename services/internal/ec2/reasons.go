@@ -58,8 +58,8 @@ func containsAll(s string, texts []string) bool {
 	return !slices.ContainsFunc(texts, func(t string) bool { return !strings.Contains(s, t) })
 }
 
-// FailureOf turns the error of a call made for a launch into a Failure; nil stays nil. A Failure is
-// returned as it is. An unknown outcome stays one: it closes no attempt.
+// FailureOf turns the error of a call made for a launch into a Failure; nil stays nil. A Failure is returned
+// unchanged. An unknown outcome remains one: it closes no attempt.
 func FailureOf(err error) *Failure {
 	if err == nil {
 		return nil
@@ -79,11 +79,11 @@ func FailureOf(err error) *Failure {
 	return f
 }
 
-// subnetPattern finds the id in EC2's text about a subnet.
+// subnetPattern finds the id in EC2's message about a subnet.
 var subnetPattern = regexp.MustCompile(`subnet-[0-9a-f]+`)
 
-// Failure returns nil if the fleet has an instance, else why it has none: NoCapacity if every error says so, otherwise the
-// reason of the first error that says something else.
+// Failure returns nil if the fleet has an instance, otherwise why it has none: NoCapacity if every error says
+// so, otherwise the reason of the first error that says something else.
 func (r FleetResult) Failure() *Failure {
 	if len(r.Instances) > 0 {
 		return nil
@@ -104,8 +104,8 @@ func (r FleetResult) Failure() *Failure {
 	return f
 }
 
-// Unavailable lists the offerings EC2 had no capacity for and the subnets without free addresses, also when the fleet launched something,
-// sorted and distinct.
+// Unavailable lists the offerings EC2 had no capacity for and the subnets without free addresses, even if the
+// fleet launched something, sorted and distinct.
 func (r FleetResult) Unavailable() []ledger.FailedOffering {
 	var failed []ledger.FailedOffering
 	for _, e := range r.Errors {

@@ -26,8 +26,8 @@ type CapacityReservation struct {
 
 const reservationPageSize = 1000
 
-// DescribeCapacityReservations returns the active reservations that any of the terms selects, by id (ec2 §2.5). Ids that do not
-// exist select nothing.
+// DescribeCapacityReservations returns the active reservations that any of the terms selects, by id (ec2
+// §2.5). Ids that do not exist select nothing.
 func (c *Client) DescribeCapacityReservations(ctx context.Context, terms []awsv1.CapacityReservationSelectorTerm) ([]CapacityReservation, error) {
 	found := map[string]CapacityReservation{}
 	for _, t := range terms {
@@ -78,8 +78,8 @@ func (c *Client) describeReservations(ctx context.Context, in *awsec2.DescribeCa
 	return nil
 }
 
-// Reserve says of each instance and error of a fleet which capacity reservation it is about: the one that its launch template
-// targets. templates are those of the request.
+// Reserve sets for each instance and error of a fleet which capacity reservation it is about: the one that
+// its launch template targets. templates are those of the request.
 func (r *FleetResult) Reserve(templates []ledger.LaunchTemplateRef) {
 	reservation := func(template string) string {
 		i := slices.IndexFunc(templates, func(t ledger.LaunchTemplateRef) bool { return t.ID == template })
@@ -105,7 +105,8 @@ func (r *FleetResult) Reserve(templates []ledger.LaunchTemplateRef) {
 
 const capacityTypeReserved = "reserved"
 
-// reservationOf is the capacity reservation an instance was launched into; "" for one that only happens to match an open one.
+// reservationOf is the capacity reservation an instance was launched into; "" for one that only happens to
+// match an open one.
 func reservationOf(i ec2types.Instance) string {
 	s := i.CapacityReservationSpecification
 	if s == nil || s.CapacityReservationPreference != ec2types.CapacityReservationPreferenceCapacityReservationsOnly {

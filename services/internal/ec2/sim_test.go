@@ -16,6 +16,7 @@ import (
 
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/tools/ec2sim/sim"
+	"millwright/tools/ec2sim/sim/instance"
 	"millwright/tools/ec2sim/simclient"
 )
 
@@ -268,5 +269,53 @@ func TestDiscovery(t *testing.T) {
 	named, err := a.DescribeImages(ctx, ImageQuery{Name: "amazon-eks-node-al2023-x86_64-standard-1.36-*", Owners: []string{"self", "amazon"}})
 	if err != nil || len(named) != 3 {
 		t.Errorf("%d images by name: %v", len(named), err)
+	}
+}
+
+// TestBootReports tell state, failed checks and the failures that a console shows; without the permission the
+// console is left out.
+func TestBootReports(t *testing.T) {
+	ctx, a := context.Background(), newAccount(t)
+	id := a.launch(t, "1").Instances[0].ID
+	report := func() BootReport {
+		t.Helper()
+		r, err := a.BootReport(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	a.sim.SetProgress(id, instance.Progress{Problem: "dial tcp: no such host"})
+	if r := report(); r.State != "pending" || r.Console != "" {
+		t.Errorf("pending: %+v", r)
+	}
+	a.now = a.now.Add(5 * time.Minute)
+	want := "[    9.480112] cloud-init[1893]: kubelet: failed to run Kubelet: dial tcp: no such host"
+	if r := report(); r.State != "running" || len(r.Checks) != 0 || r.Console != want {
+		t.Errorf("running: %+v", r)
+	}
+	a.control(t, http.MethodPost, "instances/"+id+"/fail", nil)
+	if r := report(); !slices.Equal(r.Checks, []string{"instance: reachability"}) && !slices.Equal(r.Checks, []string{"system: reachability", "instance: reachability"}) {
+		t.Errorf("impaired: %+v", r)
+	}
+	id = "i-0123456789abcdef0"
+	if r := report(); r.State != "" {
+		t.Errorf("unknown: %+v", r)
+	}
+}
+
+func TestFailureLinesOfAConsole(t *testing.T) {
+	long := strings.Repeat("x", 300)
+	for name, c := range map[string]struct{ console, want string }{
+		"nothing":              {"", ""},
+		"all is well":          {"booting\nready\n", ""},
+		"the last three":       {"error 1\nerror 2\nok\nerror 3\r\nerror 4\n", "error 2 | error 3 | error 4"},
+		"each once":            {"cannot join\ncannot join\n", "cannot join"},
+		"no escapes":           {"\x1b[31mfailed\x1b[0m\tto\x00 run\n", "failed to  run"},
+		"cut where it is long": {"error " + long, "error " + long[:114] + "..."},
+	} {
+		if got := failureLines(c.console); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }

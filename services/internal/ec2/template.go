@@ -14,17 +14,18 @@ import (
 	"millwright/planner/ledger"
 )
 
-// LaunchTemplate to make. Name must be a hash of all the rest: one that exists by this name is taken as it is.
+// LaunchTemplate to make. Name must be a hash of everything else: an existing one with this name is used as
+// it is.
 type LaunchTemplate struct {
 	Name string
 	Data *ec2types.RequestLaunchTemplateData
 	Tags map[string]string
 }
 
-// firstVersion is the version EC2 gives a new template; nobody but its maker writes it.
+// firstVersion is the version EC2 gives a new template; only its creator writes it.
 const firstVersion = 1
 
-// EnsureLaunchTemplate returns the template of this name, made if it does not exist.
+// EnsureLaunchTemplate returns the template with this name, and creates it if it does not exist.
 func (c *Client) EnsureLaunchTemplate(ctx context.Context, t LaunchTemplate) (ledger.LaunchTemplateRef, error) {
 	ref, err := c.findTemplate(ctx, t.Name)
 	if err == nil || !IsNotFound(err) {

@@ -1,6 +1,6 @@
-// Package identity finds out whose NodeClaims a cluster has: each that Millwright makes names, in the annotation
-// millwright.sh/record, the event log that planned it. A log that meets claims of another one has been lost and begun anew, or belongs
-// to another installation; only a person can know which.
+// Package identity finds out whose NodeClaims a cluster has: each one that Millwright makes names, in the
+// annotation millwright.sh/record, the event log that planned it. A log that finds claims of another one has
+// replaced a lost log, or belongs to another installation; only a person can know which.
 //
 // Test with a list of NodeClaims.
 package identity
@@ -29,7 +29,8 @@ type Claims interface {
 	ListNodeClaims(ctx context.Context) ([]*karpv1.NodeClaim, error)
 }
 
-// Foreign returns, by log-id, the names of the NodeClaims that name another log than own. A cluster without the CRD has none.
+// Foreign returns, by log-id, the names of the NodeClaims that name another log than own. A cluster without
+// the CRD has none.
 func Foreign(ctx context.Context, claims Claims, own string) (map[string][]string, error) {
 	list, err := claims.ListNodeClaims(ctx)
 	if kube.IsNotFound(err) {
@@ -47,8 +48,8 @@ func Foreign(ctx context.Context, claims Claims, own string) (map[string][]strin
 	return foreign, nil
 }
 
-// Check returns the logs to be adopted, sorted: those that NodeClaims name and this log has not adopted yet. Without a person's
-// word (adopt) they are ErrForeign instead.
+// Check returns the logs to be adopted, sorted: those that NodeClaims name and this log has not adopted yet.
+// Without an operator's consent (adopt) they are ErrForeign instead.
 func Check(ctx context.Context, claims Claims, own string, adopted func(logID string) bool, adopt bool) ([]string, error) {
 	foreign, err := Foreign(ctx, claims, own)
 	if err != nil {

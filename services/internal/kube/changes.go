@@ -14,7 +14,7 @@ import (
 type Kind int
 
 const (
-	// OtherKind: one of no interest to whoever asks for changes.
+	// OtherKind: of no interest to readers of changes.
 	OtherKind Kind = iota
 	NodeKind
 	NodeClaimKind
@@ -26,7 +26,7 @@ const (
 type Change struct {
 	Kind Kind
 	Name string
-	// ProviderID of a Node, after the change or, of one that is gone, before.
+	// ProviderID of a Node, after the change or, if it was deleted, before.
 	ProviderID string
 }
 
@@ -45,11 +45,11 @@ func ChangeOf(o any) Change {
 	return Change{}
 }
 
-// changesMax is how many changes are remembered. Who asks for older ones looks at everything.
+// changesMax is how many changes are remembered. A reader that asks for older ones has to look at everything.
 const changesMax = 8192
 
-// Changes numbers the changes of a cache and remembers the last ones, so that each of several readers looks at what
-// changed since it looked last. It is safe for concurrent use.
+// Changes numbers the changes of a cache and remembers the last ones, so that each of several readers can
+// look at what changed since its last look. It is safe for concurrent use.
 type Changes struct {
 	mu sync.Mutex
 	// version is the number of the last change; list holds the last ones, oldest first.
@@ -75,7 +75,8 @@ func (c *Changes) Version() uint64 {
 	return c.version
 }
 
-// Since returns the changes after a version and the version they lead to. complete is false if some are forgotten.
+// Since returns the changes after a version and the version they lead to. complete is false if some have been
+// forgotten.
 func (c *Changes) Since(version uint64) (changes []Change, now uint64, complete bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 
+	bufferv1beta1 "millwright/api/autoscaling/v1beta1"
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
@@ -37,6 +38,7 @@ func newScheme() *runtime.Scheme {
 	utilruntime.Must(karpv1alpha1.AddToScheme(s))
 	utilruntime.Must(awsv1.AddToScheme(s))
 	utilruntime.Must(mwv1alpha1.AddToScheme(s))
+	utilruntime.Must(bufferv1beta1.AddToScheme(s))
 	return s
 }
 
@@ -47,6 +49,7 @@ type Client struct {
 	NodeClaims   *Resource[*karpv1.NodeClaim, *karpv1.NodeClaimList]
 	NodeOverlays *Resource[*karpv1alpha1.NodeOverlay, *karpv1alpha1.NodeOverlayList]
 	NodeClasses  *Resource[*awsv1.EC2NodeClass, *awsv1.EC2NodeClassList]
+	Buffers      *Resource[*bufferv1beta1.CapacityBuffer, *bufferv1beta1.CapacityBufferList]
 	Policies     *Resource[*mwv1alpha1.DisruptionPolicy, *mwv1alpha1.DisruptionPolicyList]
 }
 
@@ -74,8 +77,15 @@ func New(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build client for %s: %w", mwv1alpha1.Group, err)
 	}
+	buffers, err := newREST(cfg, bufferv1beta1.SchemeGroupVersion)
+	if err != nil {
+		return nil, fmt.Errorf("build client for %s: %w", bufferv1beta1.Group, err)
+	}
 	return &Client{
 		Core: core,
+		Buffers: newResource("capacitybuffers", buffers,
+			func() *bufferv1beta1.CapacityBuffer { return &bufferv1beta1.CapacityBuffer{} },
+			func() *bufferv1beta1.CapacityBufferList { return &bufferv1beta1.CapacityBufferList{} }),
 		NodePools: newResource("nodepools", karp,
 			func() *karpv1.NodePool { return &karpv1.NodePool{} },
 			func() *karpv1.NodePoolList { return &karpv1.NodePoolList{} }),
@@ -128,6 +138,7 @@ func parameterCodec() runtime.ParameterCodec {
 	s := runtime.NewScheme()
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
 	metav1.AddToGroupVersion(s, karpv1.SchemeGroupVersion)
+	metav1.AddToGroupVersion(s, bufferv1beta1.SchemeGroupVersion)
 	metav1.AddToGroupVersion(s, karpv1alpha1.SchemeGroupVersion)
 	metav1.AddToGroupVersion(s, awsv1.SchemeGroupVersion)
 	metav1.AddToGroupVersion(s, mwv1alpha1.SchemeGroupVersion)

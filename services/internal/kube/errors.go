@@ -38,7 +38,7 @@ func (c Class) String() string {
 // multiplePDBs is the API server's text for an eviction covered by more than one budget, with status 500.
 const multiplePDBs = "This pod has more than one PodDisruptionBudget"
 
-// Classify sorts an error into one Class. An error that is no API status is Transient.
+// Classify assigns an error to one Class. An error that is not an API status is Transient.
 func Classify(err error) Class {
 	switch {
 	case err == nil:
@@ -57,7 +57,7 @@ func Classify(err error) Class {
 	return Permanent
 }
 
-// IsNotFound, IsConflict and IsAlreadyExists are short for comparing Classify.
+// IsNotFound, IsConflict and IsAlreadyExists abbreviate comparisons of Classify.
 func IsNotFound(err error) bool      { return Classify(err) == NotFound }
 func IsConflict(err error) bool      { return Classify(err) == Conflict }
 func IsAlreadyExists(err error) bool { return Classify(err) == AlreadyExists }
@@ -67,7 +67,7 @@ func IsMultiplePDBs(err error) bool {
 	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), multiplePDBs)
 }
 
-// isDisruptionBudget tells a refused eviction from the API server's own throttling: both are 429.
+// isDisruptionBudget distinguishes a refused eviction from the API server's own throttling: both are 429.
 func isDisruptionBudget(err error) bool {
 	return apierrors.IsTooManyRequests(err) && apierrors.HasStatusCause(err, "DisruptionBudget")
 }

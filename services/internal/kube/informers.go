@@ -28,8 +28,8 @@ const (
 // deleting is the only key of the index byDeletion.
 const deleting = "deleting"
 
-// Informers hold the cluster-scoped objects that effects are driven by, so that they work without the bus.
-// Objects are shared: never change them. A list may lag behind the API server by any time.
+// Informers hold the cluster-scoped objects that drive effects, so that they work without the bus. Objects
+// are shared: never change them. A list may lag behind the API server by any amount of time.
 type Informers struct {
 	claims, nodes, pools, classes, attachments cache.SharedIndexInformer
 	changed                                    chan struct{}
@@ -116,7 +116,7 @@ func (f *Informers) Run(ctx context.Context) error {
 		synced = append(synced, i.HasSynced)
 	}
 	if cache.WaitForCacheSync(ctx.Done(), synced...) {
-		f.notify(nil) // empty lists tell nothing by themselves
+		f.notify(nil) // empty lists send no notification by themselves
 	}
 	<-ctx.Done()
 	return nil
@@ -129,7 +129,7 @@ func withoutManagedFields(obj any) (any, error) {
 	return obj, nil
 }
 
-// handler tells of changes. Resyncs with an unchanged resourceVersion are none.
+// handler reports changes. Resyncs with an unchanged resourceVersion do not count.
 func (f *Informers) handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: f.notify,
@@ -152,14 +152,15 @@ func (f *Informers) notify(obj any) {
 	f.changes.Add(ChangeOf(obj))
 	select {
 	case f.changed <- struct{}{}:
-	default: // a notice is waiting already
+	default: // a notification is already waiting
 	}
 }
 
 // Changed has a value after something changed. It has one reader and is never closed.
 func (f *Informers) Changed() <-chan struct{} { return f.changed }
 
-// Version rises with every change. It is read before objects are, to know later whether they may have changed.
+// Version increases with every change. It is read before objects are, to know later whether they may have
+// changed.
 func (f *Informers) Version() uint64 { return f.changes.Version() }
 
 // Since returns which objects changed after a version; see Changes.
@@ -172,7 +173,7 @@ func (f *Informers) Synced() bool {
 	return !slices.ContainsFunc(f.all(), func(i cache.SharedIndexInformer) bool { return !i.HasSynced() })
 }
 
-// NodeClaims, Nodes, NodePools and NodeClasses list by name.
+// NodeClaims, Nodes, NodePools and NodeClasses return lists by name.
 func (f *Informers) NodeClaims() []*karpv1.NodeClaim { return listed[*karpv1.NodeClaim](f.claims) }
 func (f *Informers) Nodes() []*corev1.Node           { return listed[*corev1.Node](f.nodes) }
 func (f *Informers) NodePools() []*karpv1.NodePool   { return listed[*karpv1.NodePool](f.pools) }

@@ -7,8 +7,8 @@ import (
 	"reflect"
 )
 
-// Update writes what differs between before and after outside the status, as one merge patch bound to before's UID
-// and resourceVersion. Without a difference it writes nothing and returns after.
+// Update writes what differs between before and after outside the status, as one merge patch bound to
+// before's UID and resourceVersion. Without a difference it writes nothing and returns after.
 func (r *Resource[T, L]) Update(ctx context.Context, before, after T) (T, error) {
 	p, err := difference(before, after, outsideStatus)
 	if err != nil || p == nil {
@@ -63,7 +63,8 @@ func decoded(o Object) (map[string]any, error) {
 	return m, nil
 }
 
-// mergeOf is the JSON merge patch (RFC 7386) that turns a into b: maps recurse, all else is replaced, null removes.
+// mergeOf is the JSON merge patch (RFC 7386) that turns a into b: maps recurse, everything else is replaced,
+// null removes.
 func mergeOf(a, b map[string]any) map[string]any {
 	patch := map[string]any{}
 	for key := range a {

@@ -13,7 +13,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 )
 
-// CreateNodeClaim makes the object. AlreadyExists says nothing about whose the existing one is.
+// CreateNodeClaim creates the object. AlreadyExists does not say whose the existing one is.
 func (c *Client) CreateNodeClaim(ctx context.Context, claim *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
 	return c.NodeClaims.Create(ctx, claim)
 }

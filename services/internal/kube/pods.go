@@ -43,18 +43,20 @@ func (c *Client) EvictPod(ctx context.Context, namespace, name string, uid types
 	})
 }
 
-// DeletePod deletes the pod with this UID whatever budgets say; grace is in seconds.
+// DeletePod deletes the pod with this UID regardless of budgets; grace is in seconds.
 func (c *Client) DeletePod(ctx context.Context, namespace, name string, uid types.UID, grace int64) error {
 	return c.Core.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{
 		GracePeriodSeconds: &grace, Preconditions: uidPrecondition(uid),
 	})
 }
 
-// HintManager is the field manager of placement hints: by it they are told from what kube-scheduler nominates.
+// HintManager is the field manager of placement hints: it distinguishes them from kube-scheduler's
+// nominations.
 const HintManager = "millwright-placement"
 
-// HintPod sets status.nominatedNodeName of the pod with this UID and resourceVersion; an empty node clears it. It returns the new resourceVersion. A pod that has changed
-// since is a Conflict, so a nomination that the caller has not seen is never written over.
+// HintPod sets status.nominatedNodeName of the pod with this UID and resourceVersion; an empty node clears
+// it. It returns the new resourceVersion. A pod that has changed since is a Conflict, so a nomination that
+// the caller has not seen is never overwritten.
 func (c *Client) HintPod(ctx context.Context, namespace, name string, uid types.UID, resourceVersion, node string) (string, error) {
 	var value any // null removes
 	if node != "" {

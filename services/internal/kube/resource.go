@@ -20,13 +20,23 @@ type Object interface {
 	metav1.Object
 }
 
-// Resource is one cluster-scoped kind: objects of type T, lists of type L.
+// Resource is one kind: objects of type T, lists of type L; of a namespaced kind those of one namespace, or
+// all to list and watch.
 type Resource[T Object, L runtime.Object] struct {
 	typed *gentype.ClientWithList[T, L]
+	of    func(namespace string) *gentype.ClientWithList[T, L]
 }
 
 func newResource[T Object, L runtime.Object](plural string, c rest.Interface, object func() T, list func() L) *Resource[T, L] {
-	return &Resource[T, L]{typed: gentype.NewClientWithList(plural, c, parameterCodec(), "", object, list)}
+	of := func(namespace string) *gentype.ClientWithList[T, L] {
+		return gentype.NewClientWithList(plural, c, parameterCodec(), namespace, object, list)
+	}
+	return &Resource[T, L]{typed: of(""), of: of}
+}
+
+// In is the kind in one namespace.
+func (r *Resource[T, L]) In(namespace string) *Resource[T, L] {
+	return &Resource[T, L]{typed: r.of(namespace), of: r.of}
 }
 
 // Get reads the object from the API server, not from a cache.

@@ -9,7 +9,7 @@ import (
 )
 
 // WithDisruptedTaint returns the patch that puts the karpenter.sh/disrupted taint on the Node, in place of
-// any of the same key, and with exclude also keeps load balancers from sending to it. The patch is nil if
+// any with the same key, and with exclude also keeps load balancers from sending to it. The patch is nil if
 // there is nothing to change. It is bound to the Node's UID and resourceVersion.
 func WithDisruptedTaint(n *corev1.Node, exclude bool) *Patch {
 	want := karpv1.DisruptedTaint()
@@ -26,9 +26,9 @@ func WithDisruptedTaint(n *corev1.Node, exclude bool) *Patch {
 	return boundPatch(n, body)
 }
 
-// WithCommandMark returns the patch that puts the taint on the Node, and into its annotation millwright.sh/record the
-// record of the command that asks for it; nil if both are there. So each command writes, and whoever wants to take
-// an earlier mark off finds another resourceVersion.
+// WithCommandMark returns the patch that puts the taint on the Node, and the record of the command that asks
+// for it into its annotation millwright.sh/record; nil if both are there. So each command writes, and whoever
+// wants to remove an earlier mark finds another resourceVersion.
 func WithCommandMark(n *corev1.Node, record string) *Patch {
 	patch := WithDisruptedTaint(n, false)
 	if n.Annotations[karpv1.RecordAnnotationKey] == record {
@@ -41,7 +41,7 @@ func WithCommandMark(n *corev1.Node, record string) *Patch {
 	return patch
 }
 
-// WithoutDisruptedTaint returns the patch that takes the taint away again; nil if the Node has none.
+// WithoutDisruptedTaint returns the patch that removes the taint; nil if the Node has none.
 func WithoutDisruptedTaint(n *corev1.Node) *Patch {
 	if countDisrupted(n.Spec.Taints) == 0 {
 		return nil
@@ -50,7 +50,7 @@ func WithoutDisruptedTaint(n *corev1.Node) *Patch {
 	return boundPatch(n, map[string]any{"spec": map[string]any{"taints": taints}})
 }
 
-// IsDisrupted reports that the Node bears the karpenter.sh/disrupted:NoSchedule taint.
+// IsDisrupted reports that the Node has the karpenter.sh/disrupted:NoSchedule taint.
 func IsDisrupted(n *corev1.Node) bool {
 	want := karpv1.DisruptedTaint()
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&want) })

@@ -1,6 +1,7 @@
 package kubeevent
 
 import (
+	"crypto/sha256"
 	"strings"
 	"sync"
 	"time"
@@ -34,13 +35,13 @@ type Publisher struct {
 	clock func() time.Time
 
 	mu       sync.Mutex
-	until    map[string]time.Time
+	until    map[eventKey]time.Time
 	limiters map[string]*rate.Limiter
 }
 
 // New returns a Publisher over a sink; clock is the process's.
 func New(sink Sink, clock func() time.Time) *Publisher {
-	return &Publisher{sink: sink, clock: clock, until: map[string]time.Time{}, limiters: map[string]*rate.Limiter{}}
+	return &Publisher{sink: sink, clock: clock, until: map[eventKey]time.Time{}, limiters: map[string]*rate.Limiter{}}
 }
 
 // NewRecorder returns a sink that writes to the API server, and the function that stops it. It drops events
@@ -92,14 +93,18 @@ func (p *Publisher) forget(now time.Time) {
 	}
 }
 
+// eventKey is a hash: messages may be long, and there are many.
+type eventKey [16]byte
+
 // dedupeKey keeps events of one reason for objects of the same name but another kind or namespace apart.
-func dedupeKey(e service.KubeEvent) string {
+func dedupeKey(e service.KubeEvent) eventKey {
 	o := e.Object
 	detail := e.DedupeKey
 	if detail == "" {
 		detail = e.Message
 	}
-	return strings.Join([]string{o.Kind, o.Namespace, o.Name, string(o.UID), e.Reason, detail}, "\x00")
+	sum := sha256.Sum256([]byte(strings.Join([]string{o.Kind, o.Namespace, o.Name, string(o.UID), e.Reason, detail}, "\x00")))
+	return eventKey(sum[:16])
 }
 
 func (p *Publisher) limiter(reason string) *rate.Limiter {

@@ -2,6 +2,8 @@ package kubeevent
 
 import (
 	"fmt"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,5 +96,13 @@ func TestRememberedIsBounded(t *testing.T) {
 	}
 	if len(p.until) > rememberedMax {
 		t.Fatalf("%d keys are remembered, more than %d", len(p.until), rememberedMax)
+	}
+}
+
+// TestWhatIsRememberedOfALongMessageIsShort: FailedScheduling may fill a page for each pod.
+func TestWhatIsRememberedOfALongMessageIsShort(t *testing.T) {
+	long := service.KubeEvent{Object: pod("a", "p"), Reason: "FailedScheduling", Message: strings.Repeat("no instance type fits; ", 1000)}
+	if size := reflect.TypeOf(dedupeKey(long)).Size(); size != 16 {
+		t.Errorf("%d bytes for an event", size)
 	}
 }

@@ -1,21 +1,23 @@
-// Package lane keeps kinds of effects apart, so that a brownout of what one kind calls stops no other.
+// Package lane separates kinds of effects, so that a brownout of what one kind calls does not stop the
+// others.
 //
-// Each Lane runs a bounded number of effects at a time; what does not fit waits its turn, first come, first served, so that
-// no object is passed over however its name sorts. Effects with one key exclude each other in all lanes. Queue is the
-// bookkeeping alone: it starts nothing, has no lock and no clock, and serves processes and the simulator alike.
+// Each Lane runs a bounded number of effects at a time; what does not fit waits its turn, first come, first
+// served, so that no object starves whatever its name. Effects with one key exclude each other in all lanes.
+// Queue is only the bookkeeping: it starts nothing, has no lock and no clock, and serves processes and the
+// simulator alike.
 package lane
 
 // Lane is a kind of effects, by what they call.
 type Lane string
 
 const (
-	// Converge: calls of the API server that bring it to what is recorded.
+	// Converge: calls to the API server that converge on what is recorded.
 	Converge Lane = "converge"
-	// Create: what brings NodeClaims and instances into being. These effects end before the lease does, and start neither
-	// while the log is away nor under a stop of everything.
+	// Create: what creates NodeClaims and instances. These effects end before the lease does, and start
+	// neither while the log is away nor while everything is stopped.
 	Create Lane = "create"
-	// Release: finalizers of claims without an instance. A successor may have begun to launch for the same claim, and no version
-	// of the object shows it: only who surely leads may do this.
+	// Release: finalizers of claims without an instance. A successor may have begun to launch for the same
+	// claim, and no version of the object shows it: only a certain leader may do this.
 	Release Lane = "release"
 	// Terminate, Tag and Seek ask EC2 about one instance each.
 	Terminate Lane = "terminate"
@@ -27,15 +29,15 @@ const (
 	Scan Lane = "scan"
 	Poll Lane = "poll"
 	Tidy Lane = "tidy"
-	// Evict: evictions and what else empties a node.
+	// Evict: evictions and everything else that empties a node.
 	Evict Lane = "evict"
 )
 
-// Creates reports that effects of the lane may bring something into being, which nobody does under a stop.
+// Creates reports that effects of the lane may create something, which is not allowed during a stop.
 func (l Lane) Creates() bool { return l == Create }
 
-// Fenced reports that a deposed leader could do harm by effects of the lane: they end before its lease does, and are not started
-// while the log is away, since somebody else may lead by then.
+// Fenced reports that a deposed leader could do harm by effects of the lane: they end before its lease does,
+// and are not started while the log is away, since another process may lead by then.
 func (l Lane) Fenced() bool { return l == Create || l == Release }
 
 // waitingMax bounds the effects that wait in one lane.
@@ -74,13 +76,14 @@ type waiter[E any] struct {
 	effect E
 }
 
-// NewQueue returns an empty Queue. max bounds what runs in any lane, if it is lower than the lane's own size; 0: the sizes count.
+// NewQueue returns an empty Queue. max bounds what runs in any lane, if it is lower than the lane's own size;
+// 0: the sizes count.
 func NewQueue[E any](max int) *Queue[E] {
 	return &Queue[E]{max: max, lanes: map[Lane]*state[E]{}, taken: map[string]Lane{}}
 }
 
-// Offer takes an effect, unless its key is taken or too much waits: start says that the caller must run it now, else it waits
-// and End returns it in its turn.
+// Offer accepts an effect, unless its key is taken or too many wait: start means that the caller must run it
+// now, otherwise it waits and End returns it in its turn.
 func (q *Queue[E]) Offer(l Lane, key string, effect E) (start, taken bool) {
 	if _, busy := q.taken[key]; busy || q.refused {
 		return false, false
@@ -122,7 +125,7 @@ func (q *Queue[E]) End(key string) (nextKey string, next E, ok bool) {
 	return w.key, w.effect, true
 }
 
-// Refuse drops what waits and takes nothing more, until it is called with false.
+// Refuse drops what waits and accepts nothing more, until it is called with false.
 func (q *Queue[E]) Refuse(refuse bool) {
 	q.refused = refuse
 	if !refuse {

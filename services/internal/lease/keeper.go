@@ -23,10 +23,10 @@ const (
 	RetryPeriod   = 2 * time.Second
 )
 
-// NameDefault is the Lease Karpenter's replicas elect their leader by.
+// NameDefault is the Lease with which Karpenter's replicas elect their leader.
 const NameDefault = "karpenter-leader-election"
 
-// heldEventFor is how long the same foreign holder is not told of again.
+// heldEventFor is how long the same foreign holder is not reported again.
 const heldEventFor = 15 * time.Minute
 
 // Publisher takes KubeEvents; kubeevent.Publisher is one.
@@ -34,7 +34,7 @@ type Publisher interface {
 	Publish(service.KubeEvent)
 }
 
-// Config of a Keeper. All but Events and Registerer is required.
+// Config of a Keeper. Everything but Events and Registerer is required.
 type Config struct {
 	Leases          coordinationv1client.LeasesGetter
 	Namespace, Name string
@@ -51,11 +51,11 @@ type Keeper struct {
 	lock *lock
 
 	mu sync.Mutex
-	// until is when the Lease surely is ours no more, unless renewed; zero while it is not ours.
+	// until is the time until which the Lease is certainly ours, unless renewed; zero while it is not ours.
 	until time.Time
 	// foreign is the last holder seen that is not us; "" while there is none.
 	foreign string
-	// told is what was logged last, so that only changes are.
+	// told is what was logged last, so that only changes are logged.
 	told    string
 	changed []chan struct{}
 }
@@ -71,8 +71,8 @@ func New(cfg Config) *Keeper {
 // Identity of an installation in the Lease.
 func Identity(logID string) string { return "millwright/" + logID }
 
-// Run takes the Lease as soon as it is free and renews it until ctx ends; then it gives the Lease back if no other
-// process of the installation is there. Stop it after everything that acts.
+// Run takes the Lease as soon as it is free and renews it until ctx ends; then it releases the Lease if no
+// other process of the installation remains. Stop it after everything that acts.
 func (k *Keeper) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
@@ -82,13 +82,13 @@ func (k *Keeper) Run(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("keep lease %s: %w", k.lock.Describe(), err)
 		}
-		elector.Run(ctx) // returns when the Lease is lost, too: try again
+		elector.Run(ctx) // it also returns when the Lease is lost: try again
 	}
 	k.leave()
 	return nil
 }
 
-// leave gives the Lease back. Who cannot reach the API server lets it expire.
+// leave releases the Lease. A process that cannot reach the API server lets it expire.
 func (k *Keeper) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), RenewDeadline/2)
 	defer cancel()
@@ -105,14 +105,15 @@ func (k *Keeper) leave() {
 // Held reports whether this installation may act now.
 func (k *Keeper) Held() bool { return time.Now().Before(k.Until()) }
 
-// Until is when this installation may act no more unless the Lease is renewed before; in the past while it may not.
+// Until is when this installation may no longer act unless the Lease is renewed before; in the past while it
+// may not act.
 func (k *Keeper) Until() time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.until
 }
 
-// Ready is nil while the Lease is ours, else says who has it.
+// Ready is nil while the Lease is ours, otherwise it says who has it.
 func (k *Keeper) Ready() error {
 	if k.Held() {
 		return nil
@@ -143,26 +144,26 @@ func (k *Keeper) Subscribe() (<-chan struct{}, func()) {
 	}
 }
 
-// ours takes note of a renewal that was begun at a time.
+// ours notes a renewal that was started at a time.
 func (k *Keeper) ours(began time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.until, k.foreign = began.Add(Duration), ""
-	k.tell("held", func() {
+	k.announceChange("held", func() {
 		k.cfg.Logger.Info().Str("lease", k.lock.Describe()).Str("holder", k.lock.Identity()).Msg("kube lease held")
 	})
 }
 
-// notOurs takes note that somebody else holds the Lease, or nobody does.
+// notOurs notes that somebody else holds the Lease, or nobody does.
 func (k *Keeper) notOurs(holder string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.until, k.foreign = time.Time{}, holder
 	if holder == "" {
-		k.tell("free", func() {})
+		k.announceChange("free", func() {})
 		return
 	}
-	k.tell("foreign "+holder, func() {
+	k.announceChange("foreign "+holder, func() {
 		k.cfg.Logger.Warn().Str("lease", k.lock.Describe()).Str("holder", holder).Msg("kube lease held by another, not acting")
 	})
 	if k.cfg.Events != nil {
@@ -174,8 +175,8 @@ func (k *Keeper) notOurs(holder string) {
 	}
 }
 
-// tell logs a change once and wakes subscribers. The caller holds the lock.
-func (k *Keeper) tell(what string, log func()) {
+// announceChange logs a change once and wakes subscribers. The caller holds the lock.
+func (k *Keeper) announceChange(what string, log func()) {
 	if k.told == what {
 		return
 	}

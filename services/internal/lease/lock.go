@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// instancesKey is the annotation that lists the processes that hold the Lease together: instance → time of its last
-// renewal by its own clock. Only whether it changes is looked at.
+// instancesKey is the annotation that lists the processes that hold the Lease together: instance → time of
+// its last renewal by its own clock. Only whether it changes matters.
 const instancesKey = "millwright.sh/instances"
 
 // releaseTriesMax bounds how often other processes may be faster.
@@ -57,7 +57,7 @@ func (l *lock) Identity() string   { return l.identity }
 func (l *lock) Describe() string   { return l.describe }
 func (l *lock) RecordEvent(string) {}
 
-// Get reads the Lease and takes note of a foreign holder.
+// Get reads the Lease and notes a foreign holder.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	if err := l.get(ctx); err != nil {
 		return nil, nil, err
@@ -96,7 +96,8 @@ func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 	return nil
 }
 
-// Update takes or renews the Lease. A renewal reads it first, for the installation's other processes write it too.
+// Update takes or renews the Lease. A renewal reads it first, because the installation's other processes
+// write it too.
 func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if l.read == nil || holder(l.read) == l.identity {
 		if err := l.get(ctx); err != nil {
@@ -122,7 +123,7 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	return nil
 }
 
-// release takes this process off the Lease, and gives it back if it was the last one.
+// release removes this process from the Lease, and releases it if it was the last one.
 func (l *lock) release(ctx context.Context) (released bool, err error) {
 	for range releaseTriesMax {
 		released, err = l.tryRelease(ctx)
@@ -156,7 +157,7 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// observe takes note of which entries changed.
+// observe notes which entries changed.
 func (l *lock) observe(now time.Time) {
 	listed := instancesOf(l.read)
 	for name, value := range listed {
@@ -167,12 +168,12 @@ func (l *lock) observe(now time.Time) {
 	maps.DeleteFunc(l.neighbours, func(name string, _ seen) bool { _, there := listed[name]; return !there })
 }
 
-// others are the entries of other processes that are alive: an entry that has not changed for as long as the Lease lasts is
-// of one that was killed.
+// others are the entries of other processes that are alive: an entry that has not changed for the duration of
+// the Lease belongs to one that was killed.
 func (l *lock) others(now time.Time) map[string]string {
 	others := map[string]string{}
 	if holder(l.read) != l.identity {
-		return others // of an installation that is no more
+		return others // of an installation that no longer exists
 	}
 	for name, s := range l.neighbours {
 		if name != l.instance && now.Sub(s.at) < Duration {
@@ -182,7 +183,7 @@ func (l *lock) others(now time.Time) map[string]string {
 	return others
 }
 
-// list writes the annotation; none at all if nobody is left.
+// list writes the annotation; it removes it if nobody is left.
 func (l *lock) list(o *coordinationv1.Lease, instances map[string]string) {
 	if len(instances) == 0 {
 		delete(o.Annotations, instancesKey)
@@ -195,7 +196,7 @@ func (l *lock) list(o *coordinationv1.Lease, instances map[string]string) {
 	metav1.SetMetaDataAnnotation(&o.ObjectMeta, instancesKey, string(text))
 }
 
-// instancesOf reads the annotation; what cannot be read counts as none, and is written anew.
+// instancesOf reads the annotation; if it cannot be parsed it counts as empty, and is written again.
 func instancesOf(o *coordinationv1.Lease) map[string]string {
 	instances := map[string]string{}
 	if json.Unmarshal([]byte(o.Annotations[instancesKey]), &instances) != nil {

@@ -25,3 +25,7 @@ func (k *Keeper) heldByAnother() bool {
 	defer k.mu.Unlock()
 	return k.foreign != ""
 }
+
+// RegisterMetrics registers the metrics of the package with r, as a running process does; docs/metrics.md is
+// made of them.
+func RegisterMetrics(r prometheus.Registerer) { export(r, nil) }

@@ -22,11 +22,16 @@ func TestTheLastLeaderCarriesOnUntilItLeadsAgain(t *testing.T) {
 		elector := memlog.NewElector(log)
 		j := &journal{}
 		unit := Unit{Name: "lifecycle",
-			Lead: WhileLeading(func(ctx context.Context) error { j.add("leads"); <-ctx.Done(); j.add("leads no more"); return nil }),
-			RunDegraded: func(ctx context.Context) error {
-				j.add("carries on")
+			Lead: WhileLeading(func(ctx context.Context) error {
+				j.addLine("leads")
 				<-ctx.Done()
-				j.add("carries on no more")
+				j.addLine("leads no more")
+				return nil
+			}),
+			RunDegraded: func(ctx context.Context) error {
+				j.addLine("carries on")
+				<-ctx.Done()
+				j.addLine("carries on no more")
 				return nil
 			}}
 		ctx, cancel := context.WithCancel(context.Background())
@@ -101,9 +106,9 @@ func TestAUnitThatIsNotFitLetsOthersLead(t *testing.T) {
 		}
 		j := &journal{}
 		unit := Unit{Name: "lifecycle", Lead: WhileLeading(func(ctx context.Context) error {
-			j.add("leads")
+			j.addLine("leads")
 			<-ctx.Done()
-			j.add("leads no more")
+			j.addLine("leads no more")
 			return nil
 		})}
 		ctx, cancel := context.WithCancel(context.Background())
@@ -144,7 +149,8 @@ func TestAUnitThatIsNotFitLetsOthersLead(t *testing.T) {
 	})
 }
 
-// Something that the unit waits for never comes, and it does not end when it should: others lead, and nobody says that this one does.
+// Something that the unit waits for never comes, and it does not end when it should: others lead, and nobody
+// says that this one does.
 func TestAUnitThatHangsIsNotSaidToLead(t *testing.T) {
 	for name, unfit := range map[string]bool{"its leadership is lost": false, "it may lead no more": true} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,6 @@
 //
 // Guarantees: Run blocks until everything it started has ended. It stops in reverse order of start: steps,
 // effects (which get DrainTimeout to end), leadership, folding, then what Config.Close closes (bus, log,
-// embedded servers), health and metrics servers last.
-// Not guaranteed: that this process is the only active one. Appends are fenced by the lease; see store.Elector.
+// embedded servers), health and metrics servers last. Not guaranteed: that this process is the only active
+// one. Appends are fenced by the lease; see store.Elector.
 package process

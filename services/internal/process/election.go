@@ -15,7 +15,7 @@ import (
 const (
 	resignTimeout   = 3 * time.Second
 	campaignWaitMax = 5 * time.Second
-	// stepBackMax is how long a unit that may lead no more keeps its leadership while it ends what it does.
+	// stepBackMax is how long a unit that may no longer lead keeps its leadership while it ends what it does.
 	stepBackMax = 90 * time.Second
 )
 
@@ -27,7 +27,7 @@ type candidate struct {
 	identity string
 	info     map[string]string
 	logger   zerolog.Logger
-	// leads is told when this instance begins and ends to lead.
+	// leads is called when this instance begins and ceases to lead.
 	leads func(leading bool)
 }
 
@@ -70,8 +70,9 @@ func (c candidate) run(ctx context.Context) error {
 	return nil
 }
 
-// lead leads until the unit has ended what it does. It is not said to lead once its leadership is gone, whatever it still waits for; one
-// that may lead no more and does not end gives up its leadership all the same, after a time in which every effect should have ended.
+// lead leads until the unit has ended what it does. It does not count as leading once its leadership is gone,
+// whatever it still waits for; one that may no longer lead and does not end gives up its leadership
+// nevertheless, after a time in which every effect should have ended.
 func (c candidate) lead(fit context.Context, lead store.Leadership) error {
 	c.leads(true)
 	ended := make(chan struct{})
@@ -100,7 +101,8 @@ func (c candidate) lead(fit context.Context, lead store.Leadership) error {
 	return err
 }
 
-// campaign waits until this instance leads. The last leader may carry on meanwhile; it has ended that before it leads again.
+// campaign waits until this instance leads. In the meantime the last leader may carry on; it ends that before
+// it leads again.
 func (c candidate) campaign(ctx context.Context, lost bool) (store.Leadership, error) {
 	if lost && c.unit.RunDegraded != nil {
 		degraded, end := context.WithCancel(ctx)

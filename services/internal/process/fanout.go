@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Fanout passes the notices of a source that has one reader on to any number of services.
+// Fanout passes on the notifications of a source that has one reader to any number of services.
 type Fanout struct {
 	source <-chan struct{}
 
@@ -17,7 +17,7 @@ type Fanout struct {
 // NewFanout returns a Fanout of a source; Run passes on.
 func NewFanout(source <-chan struct{}) *Fanout { return &Fanout{source: source} }
 
-// Run passes notices on until ctx ends.
+// Run passes notifications on until ctx ends.
 func (f *Fanout) Run(ctx context.Context) error {
 	for {
 		select {

@@ -27,8 +27,8 @@ func NewLogger(out io.Writer, level string) (zerolog.Logger, error) {
 	return zerolog.New(out).Level(parsed).With().Timestamp().Logger(), nil
 }
 
-// QuietLibraries sends what client-go logs by itself to the logger, instead of stderr. Without these flags klog
-// writes a line once for each severity up to its own, and errors to stderr as well.
+// QuietLibraries sends what client-go logs by itself to the logger, instead of stderr. Without these flags
+// klog writes a line once for each severity up to its own, and errors to stderr as well.
 func QuietLibraries(logger zerolog.Logger) {
 	flags := goflag.NewFlagSet("klog", goflag.ContinueOnError)
 	klog.InitFlags(flags)
@@ -42,7 +42,8 @@ func QuietLibraries(logger zerolog.Logger) {
 
 type libraryWriter struct{ logger zerolog.Logger }
 
-// Write takes one line, whose first letter is its severity. Errors of informers are retried by them: a warning.
+// Write takes one line, whose first letter is its severity. Errors of informers are retried by them: a
+// warning.
 func (w libraryWriter) Write(line []byte) (int, error) {
 	event := w.logger.Debug()
 	if len(line) > 0 && (line[0] == 'E' || line[0] == 'F') {

@@ -5,8 +5,8 @@ import (
 	"runtime/debug"
 )
 
-// gcPercent is lower than Go's default: most of the heap lives as long as the process (World, catalogues), and doubling
-// that for garbage is not worth the little CPU it saves.
+// gcPercent is lower than Go's default: most of the heap lives as long as the process (World, catalogues),
+// and doubling that for garbage is not worth the little CPU it saves.
 const gcPercent = 50
 
 // limitMemory sets how hard garbage is collected. GOGC and GOMEMLIMIT in the environment win.

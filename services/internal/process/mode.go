@@ -11,7 +11,7 @@ import (
 // moded are the services that have a mode; the watcher publishes in any.
 var moded = []string{ledger.ServiceProvisioner, ledger.ServiceDisruptor, ledger.ServiceTerminator, ledger.ServiceLifecycle}
 
-// modes are the mode of each service, by name; "" is that of all that are not named.
+// modes is the mode of each service, by name; "" stands for all that are not named.
 type modes map[string]ledger.Mode
 
 // parseModes reads --mode: a mode for all, and "service=mode" for some.
@@ -41,7 +41,8 @@ func (m modes) of(service string) ledger.Mode {
 	return m[""]
 }
 
-// ModeOf is the mode a service of this process works in. Settings that are not valid have every service in shadow.
+// ModeOf is the mode a service of this process works in. With invalid settings every service works in shadow
+// mode.
 func (s *Settings) ModeOf(service string) ledger.Mode {
 	m, err := parseModes(s.Mode)
 	if err != nil {

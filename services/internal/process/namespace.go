@@ -8,11 +8,11 @@ import (
 // namespaceDefault is where Karpenter's chart puts it (reference: operations §5).
 const namespaceDefault = "kube-system"
 
-// namespaceFile is what every pod is told its namespace by.
+// namespaceFile tells every pod its namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// LeaseNamespace is the namespace of the kube Lease: the flag's, the pod's, or where Karpenter is by default. The variable
-// SYSTEM_NAMESPACE, which Karpenter 1.0 has, stands for the pod's.
+// LeaseNamespace is the namespace of the kube Lease: the flag's, the pod's, or Karpenter's default. The
+// variable SYSTEM_NAMESPACE, which Karpenter 1.0 uses, overrides the pod's.
 func (s *Settings) LeaseNamespace() string { return leaseNamespace(s, namespaceFile, os.Getenv) }
 
 func leaseNamespace(s *Settings, file string, env func(string) string) string {

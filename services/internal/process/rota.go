@@ -8,20 +8,21 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"millwright/store"
 )
 
 const (
-	// rotaEvery is how often it is asked who leads what this process does not, rotaTimeout bounds that.
+	// rotaEvery is how often the leaders of services that this process does not lead are read, rotaTimeout
+	// bounds that.
 	rotaEvery   = 2 * time.Second
 	rotaTimeout = 2 * time.Second
-	// unledMax is how long nobody may be known to lead a service; a takeover is over long before.
+	// unledMax is how long a service may be without a known leader; a takeover is over long before.
 	unledMax = 10 * time.Second
 )
 
-// rota knows since when nobody leads a unit of this process, here or elsewhere. It is safe for concurrent use.
+// rota knows since when nobody has led a unit of this process, here or elsewhere. It is safe for concurrent
+// use.
 type rota struct {
 	elector  store.Elector
 	identity string
@@ -36,23 +37,21 @@ type rota struct {
 type post struct {
 	// leading: this process leads it.
 	leading bool
-	// ledAt is when somebody was last known to lead it.
+	// ledAt is when it was last known to have a leader.
 	ledAt time.Time
-	// lack is what the last look found in place of a leader.
+	// lack is what the last look found instead of a leader.
 	lack string
 }
 
 func newRota(p *Parts, identity string, clock func() time.Time, r prometheus.Registerer) *rota {
-	o := &rota{elector: p.Elector, identity: identity, clock: clock, posts: map[string]*post{}, gauge: promauto.With(r).NewGaugeVec(
-		prometheus.GaugeOpts{Namespace: "millwright", Name: "service_led", Help: "1 while somebody is known to lead the service, in this process or another."},
-		[]string{"service"})}
+	o := &rota{elector: p.Elector, identity: identity, clock: clock, posts: map[string]*post{}, gauge: newLedGauge(r)}
 	for _, u := range p.Units {
 		o.posts[u.Name] = &post{ledAt: clock(), lack: "nobody stands for it"}
 	}
 	return o
 }
 
-// leads notes that this process begins or ends to lead a unit.
+// leads notes that this process begins or ceases to lead a unit.
 func (o *rota) leads(unit string, leading bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -75,7 +74,7 @@ func (o *rota) run(ctx context.Context) error {
 	}
 }
 
-// look asks who leads. Who stands first and is this process leads only if it knows.
+// look reads who leads. If this process is first in the queue, it leads only if it knows that itself.
 func (o *rota) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, rotaTimeout)
 	defer cancel()
@@ -115,7 +114,7 @@ func (o *rota) show() {
 	}
 }
 
-// unled is for how long nobody is known to lead.
+// unled is how long it has had no known leader.
 func (o *rota) unled(p *post) time.Duration {
 	if p.leading {
 		return 0

@@ -14,7 +14,7 @@ import (
 	"millwright/store"
 )
 
-// DrainTimeout is how long effects may go on after the process was told to stop.
+// DrainTimeout is how long effects may continue after the process was told to stop.
 const DrainTimeout = 10 * time.Second
 
 // Config of a process.
@@ -31,10 +31,11 @@ type Config struct {
 type Parts struct {
 	// Background runs leading or not: folding, informers. One that ends early ends the process.
 	Background []func(context.Context) error
-	// Units are elected each by its own.
+	// Units each have an election of their own.
 	Units   []Unit
 	Elector store.Elector
-	// Fit reports why no unit may lead for now: each gives up its leadership, or waits with its candidacy, until it may. May be nil.
+	// Fit returns why no unit may lead for now: each gives up its leadership, or waits with its candidacy,
+	// until it may. May be nil.
 	Fit func() error
 	// Ready are checks of /readyz, Healthy of /healthz.
 	Ready, Healthy []Check
@@ -48,16 +49,16 @@ type Unit struct {
 	Name string
 	// Lead works until ctx ends (the process stops), the leadership is lost, or an error.
 	Lead func(ctx context.Context, l store.Leadership) error
-	// RunDegraded carries on after the leadership was lost because the log is out of reach, until ctx ends or the log answers
-	// again; it returns at once if it does. nil: nothing is done without leadership.
+	// RunDegraded carries on after the leadership was lost because the log is unreachable, until ctx ends or
+	// the log answers again; it returns at once if it does. nil: nothing is done without leadership.
 	RunDegraded func(ctx context.Context) error
 	// Deposable: see store.Candidacy.
 	Deposable bool
-	// Failed reports why the unit must not lead, for good; nil: it may. May be nil.
+	// Failed returns why the unit must never lead again; nil: it may. May be nil.
 	Failed func() error
 }
 
-// fitEvery is how often Fit is asked.
+// fitEvery is how often Fit is called.
 const fitEvery = 200 * time.Millisecond
 
 // Run runs the process until ctx ends.
@@ -66,8 +67,8 @@ func Run(ctx context.Context, cfg Config) error {
 	registerBuild(cfg.Registry, cfg.Version)
 	healthy, ready := &checks{}, &checks{}
 	built := &flag{text: "still connecting"}
-	ready.add(Check{"started", built.check})
-	healthy.add(Check{"ping", func() error { return nil }})
+	ready.addChecks(Check{"started", built.check})
+	healthy.addChecks(Check{"ping", func() error { return nil }})
 	endpoints, err := listen(cfg.Settings, cfg.Registry, healthy, ready, cfg.Logger)
 	if err != nil {
 		return err
@@ -77,11 +78,11 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
-	healthy.add(parts.Healthy...)
-	ready.add(parts.Ready...)
+	healthy.addChecks(parts.Healthy...)
+	ready.addChecks(parts.Ready...)
 	leaders := newRota(parts, cfg.Settings.Instance(), time.Now, cfg.Registry)
 	if len(parts.Units) > 0 {
-		ready.add(leaders.check())
+		ready.addChecks(leaders.check())
 		parts.Background = append(parts.Background, leaders.run)
 	}
 	built.set()
@@ -128,8 +129,5 @@ func (p *Parts) run(ctx context.Context, cfg Config, leaders *rota) error {
 
 func registerBuild(r *prometheus.Registry, version string) {
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "karpenter", Name: "build_info",
-		Help: "Version of the running binary."}, []string{"version", "goversion", "goarch", "commit"})
-	info.WithLabelValues(buildLabels(version)...).Set(1)
-	r.MustRegister(info)
+	newBuildGauge(r).WithLabelValues(buildLabels(version)...).Set(1)
 }

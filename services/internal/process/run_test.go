@@ -38,7 +38,7 @@ type journal struct {
 	lines []string
 }
 
-func (j *journal) add(line string) {
+func (j *journal) addLine(line string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.lines = append(j.lines, line)
@@ -54,7 +54,7 @@ func (j *journal) all() []string {
 func (j *journal) until(what string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		<-ctx.Done()
-		j.add(what + " ended")
+		j.addLine(what + " ended")
 		return nil
 	}
 }
@@ -91,9 +91,9 @@ func TestRunStartsAndStopsInOrder(t *testing.T) {
 					Ready: []Check{{"log", notReady.check}},
 					Close: func() error {
 						if code, _ := get(t, settings.HealthProbePort, "/healthz"); code != http.StatusOK {
-							j.add("health server ended")
+							j.addLine("health server ended")
 						}
-						j.add("closed")
+						j.addLine("closed")
 						return nil
 					},
 				}, nil

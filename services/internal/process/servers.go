@@ -25,13 +25,13 @@ type Check struct {
 	Probe func() error
 }
 
-// checks of one endpoint; they are added while the process builds itself up.
+// checks of one endpoint; they are added while the process starts up.
 type checks struct {
 	mu   sync.Mutex
 	list []Check
 }
 
-func (c *checks) add(more ...Check) {
+func (c *checks) addChecks(more ...Check) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.list = append(c.list, more...)

@@ -71,6 +71,12 @@ type Settings struct {
 	DisableDryRun           bool
 	VMMemoryOverheadPercent float64
 	ReservedENIs            int
+
+	InterruptionQueue       string
+	RebalanceRecommendation string
+	RepairPolicies          string
+	// repairPolicies are read from the file by Validate; nil: the default ones.
+	repairPolicies []planner.RepairPolicy
 }
 
 // What is kept of the log unless set otherwise; package retention says what it means.
@@ -88,6 +94,9 @@ const (
 	microUSD    = 1_000_000
 	nodeCostMax = 1000
 )
+
+// queueNameMax bounds the name of an SQS queue.
+const queueNameMax = 80
 
 // Ports that are bound unless set otherwise.
 const (
@@ -128,7 +137,10 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 	f.StringVar(&s.MinValuesPolicy, "min-values-policy", o.MinValuesPolicy, "Strict or BestEffort minValues of requirements")
 	f.Float64Var(&s.NodeCost, "node-cost", float64(o.NodeCost)/microUSD, "USD per hour that a node costs by itself, whatever its type: DaemonSets, agents, addresses; 0: plan by price alone")
 	f.BoolVar(&s.PlacementHints, "placement-hints", true, "set status.nominatedNodeName of pods to the nodes planned for them, so that kube-scheduler follows the plan")
-	f.StringVar(&s.FeatureGates, "feature-gates", "", "Name=bool,…; NodeOverlay and SpotToSpotConsolidation (off unless set); unknown names are ignored")
+	f.StringVar(&s.RepairPolicies, "repair-policies", "", "YAML file with the list of conditions for which nodes are replaced, with feature gate NodeRepair; empty: those of Karpenter's AWS provider")
+	f.StringVar(&s.FeatureGates, "feature-gates", "", "Name=bool,…; NodeOverlay, NodeRepair, SpotToSpotConsolidation and CapacityBuffer (off unless set); unknown names are ignored")
+	f.StringVar(&s.RebalanceRecommendation, "rebalance-recommendation", planner.RebalanceIgnore,
+		"Ignore, or Replace: spot nodes that EC2 recommends to leave are replaced within the budgets, as if they had drifted")
 	f.DurationVar(&s.LaunchTimeout, "launch-timeout", o.LaunchTimeout, "delete a NodeClaim that has no instance for this long")
 	f.DurationVar(&s.RegistrationTimeout, "registration-timeout", o.RegistrationTimeout, "delete a NodeClaim that has no node for this long")
 }
@@ -137,6 +149,7 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 func (s *Settings) BindAWS(f *pflag.FlagSet) {
 	f.StringVar(&s.ClusterEndpoint, "cluster-endpoint", "", "API server endpoint for nodes; empty: ask EKS")
 	f.StringVar(&s.ClusterCABundle, "cluster-ca-bundle", "", "base64 CA bundle for nodes; empty: that of the kubeconfig")
+	f.StringVar(&s.InterruptionQueue, "interruption-queue", "", "name of the SQS queue with what AWS announces about instances; empty: none is read")
 	f.BoolVar(&s.IsolatedVPC, "isolated-vpc", false, "no access to the pricing API: use built-in on-demand prices")
 	f.BoolVar(&s.DisableDryRun, "disable-dry-run", false, "do not ask EC2 by dry runs whether launches from an EC2NodeClass are allowed")
 	f.Float64Var(&s.VMMemoryOverheadPercent, "vm-memory-overhead-percent", 0.075, "fraction of an instance's memory lost to the hypervisor")
@@ -214,6 +227,12 @@ func (s *Settings) Validate() error {
 	refuse(s.LeaderElectionName == "", "--leader-election-name is empty")
 	refuse(!slices.Contains([]string{"Respect", "Ignore"}, s.PreferencePolicy), "--preference-policy is Respect or Ignore, not %q", s.PreferencePolicy)
 	refuse(!slices.Contains([]string{"Strict", "BestEffort"}, s.MinValuesPolicy), "--min-values-policy is Strict or BestEffort, not %q", s.MinValuesPolicy)
+	refuse(!slices.Contains([]string{planner.RebalanceIgnore, planner.RebalanceReplace}, s.RebalanceRecommendation),
+		"--rebalance-recommendation is Ignore or Replace, not %q", s.RebalanceRecommendation)
+	refuse(len(s.InterruptionQueue) > queueNameMax, "--interruption-queue is the name of a queue, at most %d characters long", queueNameMax)
+	if err := s.readRepairPolicies(); err != nil {
+		errs = append(errs, fmt.Errorf("--repair-policies: %w", err))
+	}
 	if err := new(planner.Options).SetFeatureGates(s.FeatureGates); err != nil {
 		errs = append(errs, fmt.Errorf("--feature-gates: %w", err))
 	}
@@ -252,6 +271,10 @@ func (s *Settings) Options() planner.Options {
 	o := planner.DefaultOptions()
 	o.BatchIdleDuration, o.BatchMaxDuration = s.BatchIdleDuration, s.BatchMaxDuration
 	o.PreferencePolicy, o.MinValuesPolicy = s.PreferencePolicy, s.MinValuesPolicy
+	if s.RebalanceRecommendation == planner.RebalanceReplace {
+		o.Rebalance = planner.RebalanceReplace
+	}
+	o.RepairPolicies = s.repairPolicies
 	o.NodeCost = int64(math.Round(s.NodeCost * microUSD))
 	_ = o.SetFeatureGates(s.FeatureGates) // Validate has read them
 	o.LaunchTimeout, o.RegistrationTimeout = s.LaunchTimeout, s.RegistrationTimeout

@@ -11,7 +11,6 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/rs/zerolog"
 
 	"millwright/services/internal/service"
@@ -20,7 +19,7 @@ import (
 
 const (
 	// pauseMax bounds the pause after a step, which is as long as the step took: a service never uses more
-	// than half of a core, and a burst of changes is one step.
+	// than half of a core, and a burst of changes is handled in one step.
 	pauseMax = 50 * time.Millisecond
 	// notReadyRetry is when a step without a valid Snapshot is repeated if nothing changes before.
 	notReadyRetry = time.Second
@@ -34,11 +33,11 @@ type Leader interface {
 	// them when ctx does, and stands by.
 	Lead(ctx context.Context, l store.Leadership) (led context.Context, release func(ctx context.Context), err error)
 	Changes() (<-chan struct{}, func())
-	// Failed is nil, or why the service can't go on and must not lead.
+	// Failed is nil, or why the service cannot continue and must not lead.
 	Failed() error
 }
 
-// Changes tells of changes; fold.State and informers do.
+// Changes notifies of changes; fold.State and informers implement it.
 type Changes interface {
 	Subscribe() (<-chan struct{}, func())
 }
@@ -64,21 +63,17 @@ type stepMetrics struct {
 
 // NewSteps returns the loop of a service, which steps on changes of any source.
 func NewSteps(s service.Service, host Leader, logger zerolog.Logger, r prometheus.Registerer, sources ...Changes) *Steps {
-	f := promauto.With(r)
-	return &Steps{service: s, host: host, sources: sources, logger: logger, metrics: stepMetrics{
-		duration: f.NewHistogram(prometheus.HistogramOpts{Namespace: "millwright", Subsystem: s.Name(), Name: "step_duration_seconds",
-			Help: "Duration of one step.", Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}),
-		outcomes: f.NewCounterVec(prometheus.CounterOpts{Namespace: "millwright", Subsystem: s.Name(), Name: "steps_total",
-			Help: "Steps by outcome: done, not_ready, failed."}, []string{"outcome"}),
-	}}
+	return &Steps{service: s, host: host, sources: sources, logger: logger, metrics: newStepMetrics(r, s.Name())}
 }
 
-// DegradedHost is the part of step.Host that a loop needs to carry on without the log. ok is false if the log answers.
+// DegradedHost is the part of step.Host that a loop needs to carry on without the log. ok is false if the log
+// answers.
 type DegradedHost interface {
 	DegradedTerm(ctx context.Context) (led context.Context, release func(ctx context.Context), ok bool)
 }
 
-// RunDegradedOn makes the loop go on while the log is out of reach; for services whose effects converge on what is recorded.
+// RunDegradedOn makes the loop continue while the log is unreachable; for services whose effects converge on
+// what is recorded.
 func (s *Steps) RunDegradedOn(h DegradedHost) { s.degraded = h }
 
 // RunDegraded steps the service without leadership until the log answers or ctx ends.
@@ -103,7 +98,7 @@ func (s *Steps) Unit() Unit {
 	return u
 }
 
-// Check fails when a step takes so long that it must hang.
+// Check fails when a step takes so long that it must be hanging.
 func (s *Steps) Check() Check {
 	return Check{Name: s.service.Name(), Probe: func() error {
 		began := s.began.Load()
@@ -117,7 +112,8 @@ func (s *Steps) Check() Check {
 	}}
 }
 
-// Beside has fn run beside the steps whenever the service leads. Its context ends when the steps do, and fn is waited for.
+// Beside runs fn concurrently with the steps whenever the service leads. Its context ends when the steps do,
+// and fn is waited for.
 func (s *Steps) Beside(fn func(context.Context)) { s.beside = append(s.beside, fn) }
 
 // Lead steps the service until ctx ends or the leadership is lost. Effects that run when ctx ends get
@@ -140,7 +136,7 @@ func (s *Steps) Lead(ctx context.Context, l store.Leadership) error {
 	return err
 }
 
-// startBeside returns what ends the functions beside the steps.
+// startBeside returns a function that ends the functions beside the steps.
 func (s *Steps) startBeside(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -184,7 +180,7 @@ func (s *Steps) loop(ctx, led context.Context) error {
 	}
 }
 
-// subscribe joins the changes of all sources into one channel.
+// subscribe merges the changes of all sources into one channel.
 func (s *Steps) subscribe() (<-chan struct{}, func()) {
 	joined, stop := make(chan struct{}, 1), make(chan struct{})
 	var group sync.WaitGroup

@@ -14,7 +14,7 @@ import (
 // alarmSlack keeps an alarm from being raised again and again at its limit.
 const alarmSlack = 0.05
 
-// levels of the quota at which people are told, with the reason and what is done about it.
+// levels of the quota at which an alarm is raised, with the reason and what is done about it.
 var levels = []struct {
 	from         float64
 	reason, text string
@@ -23,7 +23,7 @@ var levels = []struct {
 	{store.OmitExplanationsFrom, "LogNearlyFull", "explanations stay out of new records until there is room"},
 }
 
-// alarm tells when a level is reached.
+// alarm raises an alarm when a level is reached.
 func (k *Keeper) alarm(ctx context.Context, u store.Usage) error {
 	for _, l := range levels {
 		if u.Level() < l.from-alarmSlack {
@@ -44,7 +44,7 @@ func (k *Keeper) alarm(ctx context.Context, u store.Usage) error {
 	return nil
 }
 
-// raise tells an alarm as a KubeEvent, and records it once until it is over.
+// raise publishes an alarm as a KubeEvent, and records it once until it is over.
 func (k *Keeper) raise(ctx context.Context, reason, message string) error {
 	k.cfg.Host.Event(service.KubeEvent{
 		Object: corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: "kube-system"},

@@ -11,8 +11,8 @@ import (
 	"millwright/store/audit"
 )
 
-// archive moves what is old, or all up to the newest checkpoint if eager, out of the live log. It reports whether it moved
-// anything.
+// archive moves what is old, or everything up to the newest checkpoint if eager, out of the live log. It
+// reports whether it moved anything.
 func (k *Keeper) archive(ctx context.Context, eager, now bool) (bool, error) {
 	if k.archiver == nil || !eager && !now && !k.since(k.archived, archiveEvery) {
 		return false, nil
@@ -39,8 +39,8 @@ func (k *Keeper) archive(ctx context.Context, eager, now bool) (bool, error) {
 	return n > 0, nil
 }
 
-// target is the record up to which the log is to be archived, 0 for none. It is that of a checkpoint, and the Ledger can be
-// restored without what is before.
+// target is the record up to which the log is to be archived, 0 for none. It is that of a checkpoint, so the
+// Ledger can be restored without the records before it.
 func (k *Keeper) target(ctx context.Context, eager bool) (uint64, error) {
 	base, err := k.cfg.Database.Base(ctx)
 	if err != nil {
@@ -70,8 +70,8 @@ func (k *Keeper) target(ctx context.Context, eager bool) (uint64, error) {
 	return through, nil
 }
 
-// note puts a segment on record before its records leave the live log.
-func (k *Keeper) note(ctx context.Context, s archive.Summary) error {
+// noteSegment records a segment in the log before its records leave the live log.
+func (k *Keeper) noteSegment(ctx context.Context, s archive.Summary) error {
 	k.metrics.segments.Inc()
 	return k.cfg.Host.Note(ctx, ledger.KindSegmentArchived, &ledger.SegmentArchived{
 		First: s.First, Last: s.Last, Hash: hex.EncodeToString(s.Hash[:]), File: s.Name(), SHA256: s.SHA256, Bytes: s.Bytes,

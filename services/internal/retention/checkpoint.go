@@ -14,7 +14,8 @@ import (
 // checkpointTimeout bounds the writing of one checkpoint.
 const checkpointTimeout = time.Minute
 
-// checkpoint writes a checkpoint of the Ledger if so many records came since the last one; it reports whether it did.
+// checkpoint writes a checkpoint of the Ledger if enough records were added since the last one; it reports
+// whether it did.
 func (k *Keeper) checkpoint(ctx context.Context, every uint64) (bool, error) {
 	due := false
 	err := k.cfg.Host.Ledger(func(l *ledger.Ledger) error {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// graceDefault is far more than an append takes from putting a blob to the record that names it.
+	// graceDefault is far more than an append takes from putting a blob to storing the record that names it.
 	graceDefault = 15 * time.Minute
 	collectPage  = 256
 )
@@ -21,10 +21,10 @@ const (
 type collector struct {
 	db    Database
 	grace time.Duration
-	// named is the last record that names a blob, of the records up to read.
+	// named is the last record that names a blob, among the records up to read.
 	named map[string]uint64
 	read  store.Head
-	// unnamed is what was seen of blobs that no record names.
+	// unnamed is what was observed of blobs that no record names.
 	unnamed map[string]sighting
 }
 
@@ -38,8 +38,8 @@ func newCollector(db Database, grace time.Duration) *collector {
 	return &collector{db: db, grace: grace, named: map[string]uint64{}, unnamed: map[string]sighting{}}
 }
 
-// collect returns how many blobs it deleted. A blob goes if it was not put again for the grace and no record names it that was
-// read after that time.
+// collect returns how many blobs it deleted. A blob is deleted if it was not put again during the grace
+// period and no record read after that period names it.
 func (c *collector) collect(ctx context.Context, now time.Time) (deleted int, err error) {
 	blobs, err := c.db.Blobs(ctx)
 	if err != nil || len(blobs) == 0 {
@@ -77,7 +77,7 @@ func (c *collector) collect(ctx context.Context, now time.Time) (deleted int, er
 	return deleted, nil
 }
 
-// follow notes the blobs that new records name, and forgets those of records that are not live any more.
+// follow notes the blobs that new records name, and forgets those of records that are no longer live.
 func (c *collector) follow(ctx context.Context) error {
 	base, err := c.db.Base(ctx)
 	if err != nil {
@@ -112,8 +112,9 @@ func (c *collector) follow(ctx context.Context) error {
 	}
 }
 
-// resume begins after the base where the record read last is live no more, and anew where it is another: the log was restored
-// from a backup, and what was known of blobs holds for the records that are lost.
+// resume starts after the base if the last record read is no longer live, and from scratch if it is a
+// different record now: the log was restored from a backup, and what was known of blobs holds for records
+// that are lost.
 func (c *collector) resume(ctx context.Context, base store.Head) error {
 	if c.read.Seq <= base.Seq {
 		c.read = base

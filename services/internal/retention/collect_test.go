@@ -44,7 +44,8 @@ func (s *shelf) name(t *testing.T, text string) string {
 	return hash
 }
 
-// What a record of the restored log names must not be taken for what nobody names, because the lost log ended later.
+// What a record of the restored log names must not be taken for what nobody names, because the lost log ended
+// later.
 func TestABackupIsRestoredUnderTheCollector(t *testing.T) {
 	s := &shelf{log: memlog.New("test"), blobs: map[string]int64{}}
 	kept := s.name(t, "before")

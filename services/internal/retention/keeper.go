@@ -19,16 +19,17 @@ import (
 const (
 	// EveryDefault is how many records lie between checkpoints of the Ledger (DESIGN §4).
 	EveryDefault = 10000
-	// AgeDefault and RecordsDefault are what stays live.
+	// AgeDefault and RecordsDefault limit what stays live.
 	AgeDefault     = 7 * 24 * time.Hour
 	RecordsDefault = 200000
 )
 
 const (
-	// roundEvery is how often the log is looked at, archiveEvery whether something is old enough to be archived.
+	// roundEvery is how often the log is checked, archiveEvery how often it is checked for something old
+	// enough to be archived.
 	roundEvery   = 5 * time.Second
 	archiveEvery = time.Minute
-	// forgetEvery is how long etcd remembers what keys held before.
+	// forgetEvery is how long etcd keeps the history of keys.
 	forgetEvery = 5 * time.Minute
 	// collectEvery is how often blobs that no record names are looked for.
 	collectEvery = 10 * time.Minute
@@ -58,12 +59,13 @@ type Log interface {
 type Database interface {
 	archive.Live
 	Usage(ctx context.Context) (store.Usage, error)
-	// Revision and Forget: the history of keys before a revision is given up.
+	// Revision and Forget: the history of keys before a revision is discarded.
 	Revision(ctx context.Context) (int64, error)
 	Forget(ctx context.Context, revision int64) error
 	Defragment(ctx context.Context) error
 	Disarm(ctx context.Context) error
-	// Blobs returns the blobs with the revision of their last put; DeleteBlob deletes one that was not put since.
+	// Blobs returns the blobs with the revision of their last put; DeleteBlob deletes one that was not put
+	// since.
 	Blobs(ctx context.Context) (map[string]int64, error)
 	DeleteBlob(ctx context.Context, hash string, revision int64) (bool, error)
 }
@@ -72,7 +74,7 @@ type Database interface {
 type Policy struct {
 	// Every is how many records lie between checkpoints.
 	Every uint64
-	// Age and Records: what is older, or further back, is archived.
+	// Age and Records: records that are older, or further back, are archived.
 	Age     time.Duration
 	Records uint64
 	// Grace is how long a blob that no record names is kept: an append may be about to name it.
@@ -86,24 +88,25 @@ type Config struct {
 	// Database of the log; nil: it is neither archived nor compacted.
 	Database Database
 	Cluster  string
-	// Archive is where old records go; nil: nowhere, they stay.
+	// Archive is where old records go; nil: they stay.
 	Archive    *archive.Dir
 	Policy     Policy
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
 }
 
-// Keeper keeps one log. Its methods are for one goroutine.
+// Keeper maintains one log. Its methods are for one goroutine.
 type Keeper struct {
 	cfg       Config
 	metrics   *metrics
 	archiver  *archive.Archiver
 	collector *collector
-	// blind: etcd did not tell its usage when it was asked last.
+	// blind: etcd did not report its usage when it was last asked.
 	blind bool
 	// raised are the alarms on record that are not over.
 	raised map[string]bool
-	// archived, forgotten and collected are when that was last done; revision is etcd's at the time of forgotten.
+	// archived, forgotten and collected are when that was last done; revision is etcd's at the time of
+	// forgotten.
 	archived, forgotten, collected time.Time
 	revision                       int64
 }
@@ -128,12 +131,12 @@ func New(cfg Config) *Keeper {
 		k.collector = newCollector(cfg.Database, p.Grace)
 	}
 	if cfg.Database != nil && cfg.Archive != nil {
-		k.archiver = archive.NewArchiver(archive.Config{Cluster: cfg.Cluster, Live: cfg.Database, Dir: cfg.Archive, Note: k.note})
+		k.archiver = archive.NewArchiver(archive.Config{Cluster: cfg.Cluster, Live: cfg.Database, Dir: cfg.Archive, Note: k.noteSegment})
 	}
 	return k
 }
 
-// Run looks after the log until ctx ends, while the host leads.
+// Run maintains the log until ctx ends, while the host leads.
 func (k *Keeper) Run(ctx context.Context) {
 	tick := time.NewTicker(roundEvery)
 	defer tick.Stop()
@@ -153,7 +156,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// Round does once what is due.
+// Round does once whatever is due.
 func (k *Keeper) Round(ctx context.Context) error {
 	if k.cfg.Database == nil {
 		_, err := k.checkpoint(ctx, k.cfg.Policy.Every)
@@ -175,10 +178,11 @@ func (k *Keeper) Round(ctx context.Context) error {
 		return err
 	}
 	moved, err := k.archive(ctx, eager, written)
-	return errors.Join(err, k.tidy(ctx, eager, moved)) // there is room to make whether or not records can go
+	return errors.Join(err, k.tidy(ctx, eager, moved)) // there is room to make whether or not records can be archived
 }
 
-// usage is zero while etcd does not tell it, as to users without the role root: then age and number alone decide.
+// usage is zero while etcd does not report it, as to users without the role root: then only age and number
+// decide.
 func (k *Keeper) usage(ctx context.Context) store.Usage {
 	u, err := k.cfg.Database.Usage(ctx)
 	if err != nil && !k.blind && ctx.Err() == nil {

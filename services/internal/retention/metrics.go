@@ -33,3 +33,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Size of the last checkpoint of the Ledger."}),
 	}
 }
+
+// RegisterMetrics registers the metrics of the package with r, as a running process does; docs/metrics.md is
+// made of them.
+func RegisterMetrics(r prometheus.Registerer) { newMetrics(r) }

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// guardEvery is how often a Guard looks at the database.
+	// guardEvery is how often a Guard checks the database.
 	guardEvery = 10 * time.Second
-	// guardPause is at most how long it waits before it relieves, so that several rarely do it at once.
+	// guardPause is the longest pause before it relieves, so that several processes rarely do it at once.
 	guardPause = 2 * time.Second
 )
 
-// Guard brings the log's database back when it is full, whoever leads: a full database lets nobody lead. It runs in each process that
-// can keep the log, for as long as that runs.
+// Guard relieves the log's database when it is full, whoever leads: with a full database nobody can lead. It
+// runs in each process that can maintain the log, for as long as that runs.
 type Guard struct {
 	cfg    relief.Config
 	logger zerolog.Logger
@@ -35,7 +35,7 @@ func NewGuard(database Database, log Log, dir *archive.Dir, cluster string, logg
 	return &Guard{cfg: relief.Config{Cluster: cluster, Database: database, Log: log, Archive: dir}, logger: logger}
 }
 
-// Run looks after the database until ctx ends.
+// Run watches the database until ctx ends.
 func (g *Guard) Run(ctx context.Context) error {
 	if g.cfg.Archive == nil {
 		g.logger.Warn().Msg("nothing is archived without --archive-dir: some day the log's database will be full; millctl status says when")
@@ -55,9 +55,9 @@ func (g *Guard) Look(ctx context.Context) error {
 	if err != nil {
 		return nil // the Keeper says so, once
 	}
-	if u.NoSpace {
+	if u.Full() {
 		pause(ctx, rand.N(guardPause))
-		if u, err = g.cfg.Database.Usage(ctx); err != nil || !u.NoSpace { // somebody else did it
+		if u, err = g.cfg.Database.Usage(ctx); err != nil || !u.Full() { // another process did it
 			return nil
 		}
 		g.logger.Error().Int64("quota_bytes", u.QuotaBytes).Msg("database of the log is full")
@@ -74,11 +74,11 @@ func (g *Guard) Look(ctx context.Context) error {
 	return nil
 }
 
-// judge says what is wrong with how full the database is.
+// judge says what is wrong if the database is too full.
 func (g *Guard) judge(u store.Usage) {
 	text := ""
 	switch {
-	case u.NoSpace:
+	case u.Full():
 		text = "the log's database is full"
 	case u.Level() >= store.OmitExplanationsFrom && g.cfg.Archive == nil:
 		text = fmt.Sprintf("the log's database uses %.0f %% of its %d MiB, and nothing can be archived without --archive-dir", 100*u.Level(), u.QuotaBytes>>20)

@@ -39,7 +39,8 @@ func full(t *testing.T, dir, archives string) {
 	})
 }
 
-// The database is full, and everything is started anew: nobody can lead until somebody who does not has made room.
+// The database is full, and everything is started anew: nobody can lead until somebody who does not has made
+// room.
 func TestAFullDatabaseRecoversAfterARestartOfEverything(t *testing.T) {
 	dir, archives := filepath.Join(t.TempDir(), "etcd"), t.TempDir()
 	full(t, dir, archives)
@@ -68,7 +69,8 @@ func TestAFullDatabaseRecoversAfterARestartOfEverything(t *testing.T) {
 	}
 }
 
-// lame is a database one member of which is away: it cannot be made smaller, and that is told after the others were.
+// lame is a database one member of which is away: it cannot be made smaller, and that is told after the
+// others were.
 type lame struct{ *etcdlog.Log }
 
 func (l lame) Defragment(ctx context.Context) error {
@@ -99,25 +101,34 @@ func TestAFullDatabaseRecoversWhileAMemberIsAway(t *testing.T) {
 
 // Without an archive the history of keys is all there is to give up.
 func TestAFullDatabaseWithoutAnArchiveSaysWhatHelps(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "etcd")
+	dir, archives, quota := filepath.Join(t.TempDir(), "etcd"), t.TempDir(), int64(smallQuota)
 	full(t, dir, t.TempDir())
-	d := openAt(t, dir, t.TempDir(), smallQuota)
-	guard := retention.NewGuard(d.log, d.log, nil, "test", zerolog.Nop())
-	err := guard.Look(bounded(t))
-	for range 2 { // what the history gave back is used up
-		fill(t, d.log)
-		err = guard.Look(bounded(t))
-	}
-	if ready := guard.Check(); ready == nil || !strings.Contains(ready.Error(), "archive") {
-		t.Errorf("ready: %v", ready)
-	}
-	if err != nil && (!errors.Is(err, relief.ErrFull) || !strings.Contains(err.Error(), "archive directory")) {
-		t.Errorf("got %v", err)
-	}
-	// The operator names a directory.
-	dir2 := archive.Open(t.TempDir(), d.log.ID())
-	log := archive.Join(d.log, dir2)
-	guard = retention.NewGuard(d.log, log, dir2, "test", zerolog.Nop())
+	t.Run("used up", func(t *testing.T) {
+		d := openAt(t, dir, t.TempDir(), smallQuota)
+		guard := retention.NewGuard(d.log, d.log, nil, "test", zerolog.Nop())
+		err := guard.Look(bounded(t))
+		for range 2 { // what the history gave back is used up
+			fill(t, d.log)
+			err = guard.Look(bounded(t))
+		}
+		if ready := guard.Check(); ready == nil || !strings.Contains(ready.Error(), "archive") {
+			t.Errorf("ready: %v", ready)
+		}
+		if err != nil && (!errors.Is(err, relief.ErrFull) || !strings.Contains(err.Error(), "archive directory")) {
+			t.Errorf("got %v", err)
+		}
+		// The operator names a directory. Where not even the mark of what is archived has room any more, he
+		// raises the quota too.
+		dir := archive.Open(archives, d.log.ID())
+		guard = retention.NewGuard(d.log, archive.Join(d.log, dir), dir, "test", zerolog.Nop())
+		if err := guard.Look(bounded(t)); err != nil {
+			t.Log(err)
+			quota = 2 * smallQuota
+		}
+	})
+	d := openAt(t, dir, archives, quota)
+	log := archive.Join(d.log, d.dir)
+	guard := retention.NewGuard(d.log, log, d.dir, "test", zerolog.Nop())
 	if err := guard.Look(bounded(t)); err != nil || guard.Check() != nil {
 		t.Fatalf("%v; ready: %v", err, guard.Check())
 	}

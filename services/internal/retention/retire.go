@@ -11,12 +11,14 @@ import (
 	"millwright/store/audit"
 )
 
-// retireMin is how many dead aggregates are worth a record: a tenth of a MiB in etcd and in the memory of each service.
+// retireMin is how many dead aggregates are worth a record: a tenth of a MiB in etcd and in the memory of
+// each service.
 const retireMin = 1000
 
-// retire has log and Ledger forget the aggregates of claims, commands and nodes that were no more at the last checkpoint, so that the
-// next one does not hold them. Record and keys change in one transaction, so a crash leaves nothing to make up for. What else moved
-// meanwhile, or is not known to every service yet, waits for the next checkpoint.
+// retire makes log and Ledger forget the aggregates of claims, commands and nodes that no longer existed at
+// the last checkpoint, so that the next one does not contain them. Record and keys change in one transaction,
+// so a crash leaves nothing to make up for. What has moved in the meantime, or is not known to every service
+// yet, waits for the next checkpoint.
 func (k *Keeper) retire(ctx context.Context) error {
 	var drafts []store.Draft
 	err := k.cfg.Host.Ledger(func(l *ledger.Ledger) (err error) {

@@ -101,8 +101,9 @@ func (r *rig) aggregates() (at map[string]uint64, bytes int) {
 	return at, bytes
 }
 
-// TestTurnoverLeavesNothingForEver ends 10,000 nodes, as a large fleet does in a day. What log and Ledger keep of them is as much after
-// the last as after the first thousands, unless a service does not know the record by which it is forgotten.
+// TestTurnoverLeavesNothingForEver ends 10,000 nodes, as a large fleet does in a day. What log and Ledger
+// keep of them is as much after the last as after the first thousands, unless a service does not know the
+// record by which it is forgotten.
 func TestTurnoverLeavesNothingForEver(t *testing.T) {
 	const step, steps = 500, 20
 	older := store.Leader{Service: ledger.ServiceTerminator, Identity: "terminator-0",

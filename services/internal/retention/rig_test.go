@@ -85,15 +85,15 @@ func (r *rig) live(n int) {
 func (r *rig) round(i int) {
 	pods := []ledger.PodRef{{UID: types.UID(fmt.Sprintf("u%d", i%7)), Namespace: "default", Name: fmt.Sprintf("web-%d", i%7)}}
 	planned := &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{NodePool: "general", Pods: pods}}}
-	r.note(ledger.KindProvisioningPlanned, planned)
+	r.noteRecord(ledger.KindProvisioningPlanned, planned)
 	var claim string
 	_ = r.host.Ledger(func(l *ledger.Ledger) error { claim = ledger.ClaimName(l.LogID(), "general", l.Seq(), 0); return nil })
 	if i%3 > 0 {
-		r.note(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: claim})
+		r.noteRecord(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: claim})
 	}
 }
 
-func (r *rig) note(kind ledger.Kind, payload any) {
+func (r *rig) noteRecord(kind ledger.Kind, payload any) {
 	r.t.Helper()
 	if err := r.host.Note(bounded(r.t), kind, payload, "", 0); err != nil {
 		r.t.Fatal(err)

@@ -11,7 +11,7 @@ const (
 	defragmentGain = 0.2
 )
 
-// tidy gives up history, collects blobs and makes the file smaller, where that is due.
+// tidy discards history, collects blobs and shrinks the file, where that is due.
 func (k *Keeper) tidy(ctx context.Context, eager, moved bool) error {
 	if err := k.forget(ctx, eager); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (k *Keeper) tidy(ctx context.Context, eager, moved bool) error {
 	return nil
 }
 
-// forget gives up the history of keys up to the revision of the last time, or all of it if eager.
+// forget discards the history of keys up to the revision of the last time, or all of it if eager.
 func (k *Keeper) forget(ctx context.Context, eager bool) error {
 	if !eager && !k.since(k.forgotten, forgetEvery) {
 		return nil

@@ -62,7 +62,8 @@ func (d database) keeper(r *rig, dir *archive.Dir, p retention.Policy) *retentio
 		Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
 }
 
-// write appends n decisions of about 4 KiB, many at a time, and returns how many bytes payloads and explanations had.
+// write appends n decisions of about 4 KiB, many at a time, and returns how many bytes payloads and
+// explanations had.
 func (d database) write(t *testing.T, first, n int) (bytes int) {
 	t.Helper()
 	ctx := bounded(t)
@@ -99,8 +100,8 @@ func decision(t *testing.T, i int) store.Draft {
 		Payload: payload, Explanation: fmt.Appendf(nil, `{"why":%q}`, noise.String())}
 }
 
-// TestWeekOfLoadNeverFillsTheDatabase appends five times what the database may hold. By the sizing in docs/operations.md a week of
-// of a thousand nodes is a fifth of the default quota, so this is half a year.
+// TestWeekOfLoadNeverFillsTheDatabase appends five times what the database may hold. By the sizing in
+// docs/operations.md a week of of a thousand nodes is a fifth of the default quota, so this is half a year.
 func TestWeekOfLoadNeverFillsTheDatabase(t *testing.T) {
 	const quota = 16 << 20
 	d := openDatabase(t, quota)

@@ -19,17 +19,18 @@ import (
 	"millwright/planner/provision"
 	"millwright/services/internal/process"
 	"millwright/services/internal/service"
+	"millwright/tools/workload"
 )
 
-var served = []string{ledger.ServiceProvisioner, ledger.ServiceDisruptor, ledger.ServiceTerminator}
+var served = []string{ledger.ServiceProvisioner, ledger.ServiceDisruptor, ledger.ServiceTerminator, ledger.ServiceLifecycle}
 
 var kindsOfEvents = []struct {
 	name  string
 	event podEvent
 }{{"status", statusChanges}, {"replaced", replaced}}
 
-// BenchmarkStep is the CPU time of a service's steps for one pod event that is folded, at 20 events a second and a heartbeat each second:
-// the work that is paced is in it with its share.
+// BenchmarkStep is the CPU time of a service's steps for one pod event that is folded, at 20 events a second
+// and a heartbeat each second: the work that is paced is in it with its share.
 func BenchmarkStep(b *testing.B) {
 	r := settledRig(b)
 	for _, name := range served {
@@ -38,6 +39,7 @@ func BenchmarkStep(b *testing.B) {
 				runtime.LockOSThread() // steps run on this thread alone
 				defer runtime.UnlockOSThread()
 				s := r.begin(b, name)
+				writes := r.cluster.written()
 				var spent time.Duration
 				i := 0
 				for b.Loop() {
@@ -53,6 +55,9 @@ func BenchmarkStep(b *testing.B) {
 					time.Sleep(50*time.Millisecond - time.Since(began))
 				}
 				b.ReportMetric(float64(spent.Microseconds())/float64(b.N), "µs-cpu/event")
+				if n := r.cluster.written(); n != writes && kind.name == "status" {
+					b.Errorf("%d objects of the settled cluster were written", n-writes)
+				}
 			})
 		}
 	}
@@ -66,6 +71,13 @@ func (r *rig) begin(b *testing.B, name string) service.Service {
 	}
 	r.folded()
 	step(b, r, s)
+	for before, since := r.cluster.written(), time.Now(); name == ledger.ServiceLifecycle && time.Since(since) < 2*time.Second; {
+		time.Sleep(20 * time.Millisecond)
+		step(b, r, s)
+		if now := r.cluster.written(); now != before { // what it completes about objects that others made
+			before, since = now, time.Now()
+		}
+	}
 	return s
 }
 
@@ -87,7 +99,8 @@ func used(who int) time.Duration {
 
 func cpu() time.Duration { return used(syscall.RUSAGE_SELF) }
 
-// BenchmarkRest is the share of a core that a process uses with one service and its fold, for so many pod events a second.
+// BenchmarkRest is the share of a core that a process uses with one service and its fold, for so many pod
+// events a second.
 func BenchmarkRest(b *testing.B) {
 	r := settledRig(b)
 	for _, name := range append([]string{"none"}, served...) {
@@ -170,8 +183,8 @@ func BenchmarkFold(b *testing.B) {
 	}
 }
 
-// BenchmarkLedgerRead is how long a read of the Ledger and of a Snapshot waits while a plan of the whole cluster runs beside it and
-// observations are folded.
+// BenchmarkLedgerRead is how long a read of the Ledger and of a Snapshot waits while a plan of the whole
+// cluster runs beside it and observations are folded.
 func BenchmarkLedgerRead(b *testing.B) {
 	r := settledRig(b)
 	ctx, cancel := context.WithCancel(b.Context())
@@ -192,8 +205,8 @@ func BenchmarkLedgerRead(b *testing.B) {
 	for b.Loop() {
 		began := time.Now()
 		err := errors.Join(
-			h.Ledger(func(l *ledger.Ledger) error { l.Claim("node-00017-claim"); return nil }),
-			h.Snapshot(service.ForEffects, func(s *planner.Snapshot) error { s.World.Node("node-00017"); return nil }))
+			h.Ledger(func(l *ledger.Ledger) error { l.Claim(r.claims[17]); return nil }),
+			h.Snapshot(service.ForEffects, func(s *planner.Snapshot) error { s.World.Node(workload.SettledNode(17)); return nil }))
 		took = append(took, time.Since(began))
 		if err != nil {
 			b.Fatal(err)

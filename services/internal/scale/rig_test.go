@@ -2,8 +2,10 @@ package scale
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -22,13 +25,17 @@ import (
 	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest"
+	"millwright/planner/providerid"
+	"millwright/planner/resource"
 	"millwright/services/disruptor"
 	"millwright/services/internal/host/fold"
 	hoststep "millwright/services/internal/host/step"
 	"millwright/services/internal/kube"
 	"millwright/services/internal/service"
+	"millwright/services/lifecycle"
 	"millwright/services/provisioner"
 	"millwright/services/terminator"
+	watchedkube "millwright/services/watcher/kube"
 	"millwright/store"
 	"millwright/store/audit"
 	"millwright/store/memlog"
@@ -53,6 +60,9 @@ type rig struct {
 	mu      sync.Mutex
 	counter uint64
 	version int
+	// claims are the names of the NodeClaims, cluster is what lifecycle sees of it.
+	claims  []string
+	cluster *cluster
 }
 
 // settled is built once: it takes some seconds.
@@ -82,10 +92,11 @@ func newRig() (*rig, error) {
 	if err := r.record(problem); err != nil {
 		return nil, err
 	}
+	r.cluster = newCluster(problem)
 	if err := r.resync(problem); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{ledger.ServiceProvisioner, ledger.ServiceDisruptor, ledger.ServiceTerminator} {
+	for _, name := range served {
 		if err := r.lead(ctx, name); err != nil {
 			return nil, err
 		}
@@ -93,31 +104,96 @@ func newRig() (*rig, error) {
 	return r, nil
 }
 
-// record adopts all NodeClaims.
+// record writes the life of each NodeClaim, from a plan with many instance types to a node that is ready, and
+// names the NodeClaims by it.
 func (r *rig) record(p *workload.Problem) error {
 	for _, o := range p.Objects {
 		c, ok := o.(*karpv1.NodeClaim)
 		if !ok {
 			continue
 		}
-		err := errors.Join(
-			r.append(ledger.KindClaimAdopted, &ledger.ClaimAdopted{Claim: c.Name, UID: c.UID, NodePool: "default", ProviderID: c.Status.ProviderID}),
-			r.append(ledger.KindClaimInitialized, &ledger.ClaimInitialized{Claim: c.Name, Node: c.Status.NodeName}))
+		planned := plannedOf(c, len(r.claims))
+		seq, err := r.append(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{planned}}, ledger.PoolAggregate("default"))
 		if err != nil {
 			return err
+		}
+		c.Name = ledger.ClaimName(plannertest.LogID, "default", seq, 0)
+		r.claims = append(r.claims, c.Name)
+		var gone []types.UID
+		for _, ref := range planned.Pods {
+			gone = append(gone, ref.UID)
+		}
+		for _, next := range []struct {
+			kind    ledger.Kind
+			payload any
+		}{
+			{ledger.KindClaimCreated, &ledger.ClaimCreated{Claim: c.Name, UID: c.UID}},
+			{ledger.KindLaunchRequested, &ledger.LaunchRequested{Claim: c.Name, UID: c.UID, Attempt: 1, Token: "token-" + c.Name, Request: fleetOf(c)}},
+			{ledger.KindLaunched, launchedOf(c)},
+			{ledger.KindClaimRegistered, &ledger.ClaimRegistered{Claim: c.Name, Node: c.Status.NodeName}},
+			{ledger.KindClaimInitialized, &ledger.ClaimInitialized{Claim: c.Name, Node: c.Status.NodeName}},
+			{ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Gone: gone}},
+		} {
+			if _, err := r.append(next.kind, next.payload, ledger.ClaimAggregate(c.Name)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func (r *rig) append(kind ledger.Kind, payload any) error {
-	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: kind, Payload: payload})
+// plannedOf is the plan that the i-th NodeClaim was made of.
+func plannedOf(c *karpv1.NodeClaim, i int) ledger.PlannedClaim {
+	p := ledger.PlannedClaim{
+		NodePool: "default", NodePoolUID: "pool-default", NodeClassRef: *c.Spec.NodeClassRef, Labels: c.Labels, Annotations: c.Annotations,
+		Requirements: c.Spec.Requirements, Requests: resource.From(c.Spec.Resources.Requests), ExpireAfter: c.Spec.ExpireAfter,
+		Capacity: resource.Vector{MilliCPU: 192_000, Memory: 768 << 30, Pods: 737},
+	}
+	for _, r := range c.Spec.Requirements {
+		if r.Key == corev1.LabelInstanceTypeStable {
+			p.InstanceTypes = append(slices.Clone(r.Values[i%7:]), r.Values[:i%7]...) // by price, which changes
+		}
+	}
+	p.Cheapest = ledger.OfferingPrice{InstanceType: p.InstanceTypes[0], Zone: "us-west-2a", CapacityType: "on-demand", MicroUSDPerHour: 768_000}
+	for j := range podsPerNode {
+		pod := workload.SettledPod(i, j, podsPerNode, time.Time{})
+		p.Pods = append(p.Pods, ledger.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name})
+	}
+	return p
+}
+
+// fleetOf is a request as long as a real one for 60 types in three subnets.
+func fleetOf(c *karpv1.NodeClaim) []byte {
+	var overrides []map[string]string
+	for _, t := range c.Spec.Requirements[2].Values[:60] {
+		for _, subnet := range []string{"subnet-0a1b2c3d4e5f60718", "subnet-1a1b2c3d4e5f60718", "subnet-2a1b2c3d4e5f60718"} {
+			overrides = append(overrides, map[string]string{"InstanceType": t, "SubnetId": subnet, "ImageId": c.Status.ImageID})
+		}
+	}
+	b, err := json.Marshal(map[string]any{"ClientToken": c.UID, "LaunchTemplateConfigs": []any{map[string]any{"Overrides": overrides}}, "Tags": c.Labels})
 	if err != nil {
-		return err
+		panic(err)
+	}
+	return b
+}
+
+func launchedOf(c *karpv1.NodeClaim) *ledger.Launched {
+	_, instance := providerid.Split(c.Status.ProviderID)
+	return &ledger.Launched{
+		Claim: c.Name, UID: c.UID, Attempt: 1, InstanceID: instance, ProviderID: c.Status.ProviderID, InstanceType: c.Labels[corev1.LabelInstanceTypeStable],
+		Zone: c.Labels[corev1.LabelTopologyZone], CapacityType: "on-demand", ImageID: c.Status.ImageID, Price: 768_000,
+		Capacity: resource.From(c.Status.Capacity), Allocatable: resource.From(c.Status.Allocatable), Labels: c.Labels, Annotations: c.Annotations,
+	}
+}
+
+func (r *rig) append(kind ledger.Kind, payload any, advances ...string) (uint64, error) {
+	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: kind, Payload: payload, Advances: advances})
+	if err != nil {
+		return 0, err
 	}
 	draft.Time, draft.Service, draft.Mode = time.Now(), "test", string(ledger.ModeActive)
-	_, err = r.log.Append(context.Background(), draft)
-	return err
+	rec, err := r.log.Append(context.Background(), draft)
+	return rec.Seq, err
 }
 
 func (r *rig) resync(p *workload.Problem) error {
@@ -130,7 +206,7 @@ func (r *rig) resync(p *workload.Problem) error {
 	errs = append(errs, r.send(plannertest.Observe(ref)), r.send(plannertest.Observe(p.Catalogue.Prices)),
 		r.send(plannertest.Observe(plannertest.NodeClass(workload.NodeClass))))
 	for _, o := range p.Objects {
-		errs = append(errs, r.send(plannertest.Observe(o)))
+		errs = append(errs, r.send(observe(o)))
 	}
 	errs = append(errs, r.send(events.Observation{Op: events.OpResyncEnd}), r.beat())
 	r.folded()
@@ -146,6 +222,15 @@ func (r *rig) lead(ctx context.Context, name string) error {
 	}
 	_, _, err := h.Lead(ctx, lead)
 	return err
+}
+
+// observe is what the watcher would publish of an object.
+func observe(o metav1.Object) events.Observation {
+	trimmed, err := watchedkube.Trim(o.(runtime.Object))
+	if err != nil {
+		panic(err)
+	}
+	return plannertest.Observe(trimmed)
 }
 
 func (r *rig) send(o events.Observation) error {
@@ -179,7 +264,8 @@ func (r *rig) folded() {
 	}
 }
 
-// podEvent is what happens to one pod of many: its status changes, or it ends and another one comes in its place.
+// podEvent is what happens to one pod of many: its status changes, or it ends and another one comes in its
+// place.
 type podEvent func(r *rig, i int) []events.Observation
 
 // statusChanges: a pod gets another resourceVersion and nothing that planners read.
@@ -187,19 +273,19 @@ func statusChanges(r *rig, i int) []events.Observation {
 	pod := workload.SettledPod(i*7919%nodes, i%podsPerNode, podsPerNode, r.since)
 	r.version++
 	pod.ResourceVersion = fmt.Sprint(10 + r.version)
-	return []events.Observation{plannertest.Observe(pod)}
+	return []events.Observation{observe(pod)}
 }
 
 // replaced: a pod is gone, and its successor runs on the same node.
 func replaced(r *rig, i int) []events.Observation {
 	pod := workload.SettledPod(i*7919%nodes, i%podsPerNode, podsPerNode, r.since)
 	if i%2 == 0 {
-		gone := plannertest.Observe(pod)
+		gone := observe(pod)
 		gone.Op, gone.Object = events.OpDelete, nil
 		return []events.Observation{gone}
 	}
 	pod = workload.SettledPod((i-1)*7919%nodes, (i-1)%podsPerNode, podsPerNode, r.since)
-	return []events.Observation{plannertest.Observe(pod)}
+	return []events.Observation{observe(pod)}
 }
 
 func (r *rig) happen(tb testing.TB, list []events.Observation) {
@@ -216,6 +302,9 @@ func (r *rig) service(name string) service.Service {
 		return provisioner.New(r.hosts[name], provisioner.Deps{Logger: zerolog.Nop(), Kube: nobody{}})
 	case ledger.ServiceDisruptor:
 		return disruptor.New(r.hosts[name], disruptor.Deps{Logger: zerolog.Nop(), Kube: nobody{}})
+	}
+	if name == ledger.ServiceLifecycle {
+		return lifecycle.New(r.hosts[name], lifecycle.Deps{Cluster: "test", Cache: r.cluster, Kube: r.cluster, EC2: r.cluster, Launcher: r.cluster, Logger: zerolog.Nop()})
 	}
 	return terminator.New(r.hosts[name], terminator.Deps{Logger: zerolog.Nop(), Kube: nobody{}, Cluster: nobody{}})
 }

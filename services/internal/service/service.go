@@ -23,26 +23,26 @@ import (
 type Service interface {
 	// Name is one of the ledger.Service constants.
 	Name() string
-	// Step looks at the present, decides, appends and starts effects; it never blocks on an effect. It is
-	// called after every change of World or Ledger, after an effect ended, and at the latest when the
+	// Step looks at the present state, decides, appends and starts effects; it never blocks on an effect. It
+	// is called after every change of World or Ledger, after an effect ended, and at the latest when the
 	// duration it returned has passed (0: only on change). An error is logged and the step is retried with
 	// backoff; it must leave nothing half done that the next Step does not pick up.
 	Step(ctx context.Context) (time.Duration, error)
 }
 
-// ErrNotReady is wrapped by Host.Snapshot when no valid Snapshot can be had now; the text says why. The
-// service does nothing and is stepped again on change.
+// ErrNotReady is wrapped by Host.Snapshot when there is no valid Snapshot now; the text says why. The service
+// does nothing and is stepped again on change.
 var ErrNotReady = errors.New("no valid snapshot")
 
-// ErrStopped is wrapped by effects that were called off because an operator has stopped them. They are no failures and
-// are tried again when the stop ends.
+// ErrStopped is wrapped by effects that were cancelled because an operator has stopped them. They are not
+// failures and are tried again when the stop ends.
 var ErrStopped = errors.New("stopped by an operator")
 
-// ErrHeldBack is wrapped by appends of a record whose kind some service in the cluster does not know. It can be appended once that
-// one is replaced.
+// ErrHeldBack is wrapped by appends of a record whose kind some service in the cluster does not know. It can
+// be appended once that service is replaced.
 var ErrHeldBack = errors.New("kind not known to every service")
 
-// Freshness a decision asks of the World.
+// Freshness that a decision requires of the World.
 type Freshness int
 
 const (
@@ -62,27 +62,29 @@ type Host interface {
 	LogID() string
 	// Mode the service works in.
 	Mode() ledger.Mode
-	// Stop is how far operators have stopped the services, as of now; while that is not known for sure it is at
-	// least ledger.StopVoluntary. It may be called anywhere, and is asked again right before what it forbids.
+	// Stop is how far operators have stopped the services, as of now; while that is not known for sure it is
+	// at least ledger.StopVoluntary. It may be called anywhere, and is called again right before anything
+	// that it forbids.
 	Stop() ledger.Stop
-	// LogAway reports that the event log can't be reached: nothing can be decided or recorded, and creating effects
-	// are not started. Effects that converge on what is recorded already go on.
+	// LogAway reports that the event log cannot be reached: nothing can be decided or recorded, and creating
+	// effects are not started. Effects that converge on what is already recorded continue.
 	LogAway() bool
-	// Snapshot calls fn with a Snapshot that is valid by DESIGN §2 for the freshness asked, or returns
+	// Snapshot calls fn with a Snapshot that is valid by DESIGN §2 for the requested freshness, or returns
 	// ErrNotReady. fn must not block, and neither keep nor change the Snapshot.
 	Snapshot(need Freshness, fn func(*planner.Snapshot) error) error
 	// Ledger calls fn with the Ledger in which this service's own appends are folded. As for Snapshot.
 	Ledger(fn func(*ledger.Ledger) error) error
-	// Decide appends a decision taken on a Snapshot with this basis. store.ErrConflict: plan anew. The record
-	// is in the Ledger when Decide returns.
+	// Decide appends a decision taken on a Snapshot with this basis. store.ErrConflict: plan again. The
+	// record is in the Ledger when Decide returns.
 	Decide(ctx context.Context, basis planner.Basis, d planner.Decision) (store.Record, error)
 	// Outcome appends what an effect brought about. expects may be nil. The record is in the Ledger when it
 	// returns. In shadow mode it appends nothing and returns a zero Record.
 	Outcome(ctx context.Context, o Outcome) (store.Record, error)
-	// Effect runs fn in its lane, now or when those who came before have made room, unless an effect with this key
-	// runs or waits already; it reports whether fn was taken. So fn looks at the present itself. It gets a context that ends at
-	// the timeout, on shutdown or when leadership is lost; in creating lanes it ends before the lease does. The service is
-	// stepped after fn returned. In shadow mode fn is never run.
+	// Effect runs fn in its lane, now or when those before it have made room, unless an effect with this key
+	// runs or waits already; it reports whether fn was accepted. Since fn may wait, it looks at the present
+	// state itself. It gets a context that ends at the timeout, on shutdown or when leadership is lost; in
+	// creating lanes it ends before the lease does. The service is stepped after fn returned. In shadow mode
+	// fn is never run.
 	Effect(key string, l lane.Lane, timeout time.Duration, fn func(ctx context.Context) error) bool
 	// Event publishes a KubeEvent (de-duplicated by the host).
 	Event(e KubeEvent)
@@ -97,7 +99,8 @@ type KubeEvent struct {
 	Type    string
 	Reason  string
 	Message string
-	// DedupeKey defaults to object, reason and message; an equal key is dropped for DedupeFor (default 2 min).
+	// DedupeKey defaults to object, reason and message; an equal key is dropped for DedupeFor (default 2
+	// min).
 	DedupeKey string
 	DedupeFor time.Duration
 }

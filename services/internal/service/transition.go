@@ -2,7 +2,7 @@ package service
 
 import "fmt"
 
-// Transition is the text of a KubeEvent that tells how a condition changed.
+// Transition is the text of a KubeEvent that reports how a condition changed.
 func Transition(kind, from, to, reason, message string) string {
 	text := fmt.Sprintf("Status condition transitioned, Type: %s, Status: %s -> %s, Reason: %s", kind, from, to, reason)
 	if message != "" {

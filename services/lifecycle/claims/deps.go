@@ -23,13 +23,14 @@ import (
 // Cache is the cluster as informers have it. Objects are shared; lists are by name.
 type Cache interface {
 	NodeClaim(name string) *karpv1.NodeClaim
+	Nodes() []*corev1.Node
 	NodesByProviderID(id string) []*corev1.Node
 	NodePool(name string) *karpv1.NodePool
 	NodeClass(name string) *awsv1.EC2NodeClass
 }
 
-// Kube is what is asked of the API server itself. Updates write what differs between before and after, bound to before's UID
-// and resourceVersion. Errors are those kube.Classify knows.
+// Kube is what is asked of the API server itself. Updates write what differs between before and after, bound
+// to before's UID and resourceVersion. Errors are those kube.Classify knows.
 type Kube interface {
 	CreateNodeClaim(ctx context.Context, claim *karpv1.NodeClaim) (*karpv1.NodeClaim, error)
 	GetNodeClaim(ctx context.Context, name string) (*karpv1.NodeClaim, error)
@@ -55,15 +56,18 @@ type EC2 interface {
 
 // Launcher turns a NodeClaim into a request. launch.Builder is one.
 type Launcher interface {
-	// Build makes the request; whatever it does in EC2 does not have to be undone. Errors are classified by ec2.Classify.
+	// Build makes the request; whatever it does in EC2 does not have to be undone. Errors are classified by
+	// ec2.Classify.
 	Build(ctx context.Context, in launch.Input) (launch.Built, error)
 	// Forget drops what is remembered of templates that EC2 says are not there.
 	Forget(refs []ledger.LaunchTemplateRef)
-	// Settle says what became of the request that was built with a token: subnet is where its instance is, "" if there is none.
+	// Settle says what became of the request that was built with a token: subnet is where its instance is, ""
+	// if there is none.
 	Settle(token, subnet string)
 }
 
-// Findings are what scans and polls said of instances and of objects that are not there. garbage.Findings is one.
+// Findings are what scans and polls said of instances and of objects that are not there. garbage.Findings is
+// one.
 type Findings interface {
 	Instance(id string, now time.Time) (facts claim.InstanceFacts, collectionHeld bool)
 	Launched(id string, now time.Time)
@@ -73,6 +77,11 @@ type Findings interface {
 	ClaimAbsent(o *karpv1.NodeClaim) bool
 	PoolGone(uid types.UID, planned uint64) bool
 	NodeGone(uid types.UID, now time.Time) bool
+}
+
+// Interruptions are what messages say of instances, in the order of events.InterruptionKinds.
+type Interruptions interface {
+	Of(instance string) []claim.Interruption
 }
 
 // Breaker paces what follows from time alone. garbage.Breaker is one.
@@ -105,17 +114,21 @@ type Deps struct {
 	Launcher Launcher
 	// TemplatesScarce is told that EC2 refused to make a launch template because the account has too many.
 	TemplatesScarce func()
-	Findings        Findings
-	Breaker         Breaker
-	Registrations   Registrations
-	Agenda          Agenda
+	// Boots may be nil: then nobody asks why a Node does not come.
+	Boots         Boots
+	Findings      Findings
+	Interruptions Interruptions
+	Breaker       Breaker
+	Registrations Registrations
+	Agenda        Agenda
 	// Hasher of EC2NodeClasses.
 	Hasher nodeclass.Hasher
 	Logger zerolog.Logger
 	// Registerer of the metrics; nil: none.
 	Registerer prometheus.Registerer
 
-	// Claims and Nodes in the newest form known, and which versions of any object are known not to be the newest.
+	// Claims and Nodes in the newest form known, and which versions of any object are known not to be the
+	// newest.
 	Claims   *recent.Objects[*karpv1.NodeClaim]
 	Nodes    *recent.Objects[*corev1.Node]
 	Outdated *recent.Outdated

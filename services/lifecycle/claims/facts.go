@@ -2,7 +2,6 @@ package claims
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -32,7 +31,8 @@ type claimView struct {
 	class  *awsv1.EC2NodeClass
 	input  claim.Input
 	marks  claim.Marks
-	// basis and at say where the Ledger stood: claim/<name> was last advanced by record at. expects is for what is recorded upon it.
+	// basis and at say where the Ledger stood: claim/<name> was last advanced by record at. expects is for
+	// what is recorded upon it.
 	basis   planner.Basis
 	at      uint64
 	expects []planner.Expectation
@@ -55,7 +55,7 @@ func (s *Stepper) look(name string) (*claimView, error) {
 		}
 		v.at, v.expects = l.Aggregate(ledger.ClaimAggregate(name)), planner.Expect(l, ledger.ClaimAggregate(name))
 		v.basis = planner.Basis{LedgerSeq: l.Seq(), Now: planner.NowOf(now, l.LastTime()), OptionsSeq: l.OptionsSeq()}
-		v.options = s.mem.optionsOf(l)
+		v.options = l.PlanningOptions()
 		drained, claims = s.drained(v, l, now), len(l.Claims())
 		return nil
 	})
@@ -128,6 +128,13 @@ func (s *Stepper) complete(v *claimView, drained map[string]bool, now time.Time)
 	}
 	_, instance := providerid.Split(providerID(v.ledger, v.object))
 	in.Instance, in.CollectionHeld = s.deps.Findings.Instance(instance, now)
+	if in.Interruptions = s.deps.Interruptions.Of(instance); instance != "" {
+		in.Offering = v.offering()
+	}
+	if v.overdue() {
+		in.Boot = s.mem.bootOf(v.uid())
+	}
+	in.Unhealthy = s.unhealthy(v, now)
 	v.marks = s.mem.marksOf(v.name)
 	in.Sought = v.ledger != nil && s.mem.isSought(v.ledger.UID)
 	in.Stopped, in.LogAway = s.host.Stop() == ledger.StopAll, s.host.LogAway()
@@ -151,7 +158,8 @@ func refOf(v *claimView) *karpv1.NodeClassReference {
 	return nil
 }
 
-// poolFacts says whether the claim's NodePool is missing from the cache, and whether a direct list lacks it too.
+// poolFacts says whether the claim's NodePool is missing from the cache, and whether a direct list lacks it
+// too.
 func (s *Stepper) poolFacts(v *claimView) (missing, gone bool) {
 	name, uid := poolOf(v)
 	if uid == "" {
@@ -179,21 +187,24 @@ func poolOf(v *claimView) (string, types.UID) {
 	return "", ""
 }
 
-// optionsOf returns the options in force by the log, decoded once per record.
-func (m *memory) optionsOf(l *ledger.Ledger) planner.Options {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.optionsSeq == l.OptionsSeq() && m.optionsSeq > 0 {
-		return m.options
+// offering the instance runs on, by the Ledger, else by the NodeClaim's labels.
+func (v *claimView) offering() *claim.Offering {
+	o := &claim.Offering{InstanceType: v.label(corev1.LabelInstanceTypeStable), Zone: v.zone(), CapacityType: v.capacityType(),
+		ReservationID: v.label(awsv1.LabelCapacityReservationID), ImageID: v.imageID()}
+	if v.ledger != nil && v.ledger.Instance != nil && v.ledger.Instance.InstanceType != "" {
+		o.InstanceType = v.ledger.Instance.InstanceType
 	}
-	o := planner.DefaultOptions()
-	if raw := l.Options(); len(raw) > 0 {
-		if err := json.Unmarshal(raw, &o); err != nil {
-			o = planner.DefaultOptions() // the host refuses options it cannot read
-		}
-	}
-	m.options, m.optionsSeq = o, l.OptionsSeq()
 	return o
+}
+
+func (v *claimView) imageID() string {
+	if v.ledger != nil && v.ledger.Instance != nil && v.ledger.Instance.ImageID != "" {
+		return v.ledger.Instance.ImageID
+	}
+	if v.object != nil {
+		return v.object.Status.ImageID
+	}
+	return ""
 }
 
 // versions names everything the wanted status depends on.
@@ -213,6 +224,9 @@ func (v *claimView) versions() string {
 	}
 	if f := v.input.Failure; f != nil {
 		parts = append(parts, f.Reason, f.Message)
+	}
+	if v.input.Boot != nil {
+		parts = append(parts, fmt.Sprintf("%+v", *v.input.Boot))
 	}
 	m := v.marks
 	parts = append(parts, m.Drift, strconv.FormatBool(m.DriftKnown), strconv.FormatBool(m.QuietKnown), strconv.FormatBool(m.Quiet), strconv.FormatInt(m.PodEvent.Unix(), 10))

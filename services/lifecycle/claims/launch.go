@@ -25,7 +25,8 @@ const (
 	// SearchFor is how long an instance is searched by its tag before the attempt is closed without one.
 	SearchFor   = 60 * time.Second
 	searchEvery = 5 * time.Second
-	// catalogPatience is how long after the start, or after it was opened, an attempt waits for the catalogue.
+	// catalogPatience is how long after the start, or after it was opened, an attempt waits for the
+	// catalogue.
 	catalogPatience = 30 * time.Second
 )
 
@@ -75,7 +76,8 @@ func (s *Stepper) unbuilt(v *claimView, err error) (bool, error) {
 	return false, fmt.Errorf("build request: %w", err)
 }
 
-// resolve closes an attempt of unknown outcome: by the same bytes with the same token, while EC2 remembers them.
+// resolve closes an attempt of unknown outcome: by the same bytes with the same token, while EC2 remembers
+// them.
 func (s *Stepper) resolve(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	if s.host.Now().Sub(v.ledger.OpenedAt) > tokenLife {
 		return s.search(ctx, v, v.ledger.Open)
@@ -86,7 +88,8 @@ func (s *Stepper) resolve(ctx context.Context, v *claimView, _ claim.Action) (bo
 	return s.send(ctx, v, v.ledger.Open, false)
 }
 
-// awaitCatalogue is ErrNotReady while the catalogue that completes a NodeClaim may still come, counted from a time.
+// awaitCatalogue is ErrNotReady while the catalogue that completes a NodeClaim may still come, counted from a
+// time.
 func (s *Stepper) awaitCatalogue(v *claimView, since time.Time) error {
 	_, _, err := s.catalogue(v)
 	if errors.Is(err, service.ErrNotReady) && s.mem.catalogue(refOf(v)) == nil && s.host.Now().Sub(since) < catalogPatience {
@@ -112,7 +115,7 @@ func (s *Stepper) send(ctx context.Context, v *claimView, open *ledger.LaunchReq
 	}
 	i := result.Instances[0]
 	if !first {
-		ending, err := s.isEnding(ctx, i.ID)
+		ending, err := isEnding(ctx, s.deps.EC2, i.ID)
 		if err != nil {
 			return false, err
 		}
@@ -124,8 +127,8 @@ func (s *Stepper) send(ctx context.Context, v *claimView, open *ledger.LaunchReq
 	return s.launched(ctx, v, open, i, result.Unavailable())
 }
 
-func (s *Stepper) isEnding(ctx context.Context, id string) (bool, error) {
-	found, err := s.deps.EC2.DescribeInstances(ctx, []string{id})
+func isEnding(ctx context.Context, cloud EC2, id string) (bool, error) {
+	found, err := cloud.DescribeInstances(ctx, []string{id})
 	if err != nil {
 		return false, fmt.Errorf("describe instance %s: %w", id, err)
 	}
@@ -145,7 +148,8 @@ func (s *Stepper) refused(ctx context.Context, v *claimView, open *ledger.Launch
 	case class == ec2.Transient && !first:
 		return false, err // says nothing about the call before
 	case !first:
-		// Credentials, quotas, a template that is gone meanwhile: EC2 may check these before it looks at the token.
+		// Credentials, quotas, a template that is gone meanwhile: EC2 may check these before it looks at the
+		// token.
 		if class != ec2.NoCapacity {
 			s.deps.Launcher.Forget(open.LaunchTemplates)
 		}
@@ -159,8 +163,8 @@ func (s *Stepper) search(ctx context.Context, v *claimView, open *ledger.LaunchR
 	return s.searchFor(ctx, v, open, nil)
 }
 
-// searchFor is search for an attempt of which an instance that has ended is known, or nil: if no other is found, that
-// is what the attempt launched.
+// searchFor is search for an attempt of which an instance that has ended is known, or nil: if no other is
+// found, that is what the attempt launched.
 func (s *Stepper) searchFor(ctx context.Context, v *claimView, open *ledger.LaunchRequested, ended *ec2.Instance) (bool, error) {
 	tag := ledger.LaunchTag(s.host.LogID(), open.UID, open.Attempt)
 	found, err := s.deps.EC2.DescribeInstancesByTags(ctx, map[string]string{awsv1.TagLaunch: tag})
@@ -235,8 +239,8 @@ func (s *Stepper) unlaunched(ctx context.Context, v *claimView, open *ledger.Lau
 	return false, nil
 }
 
-// standing is what the Ledger says of a catalogue's offerings: which are marked unavailable, which subnets are full, and how many
-// instances of each capacity reservation are free.
+// standing is what the Ledger says of a catalogue's offerings: which are marked unavailable, which subnets
+// are full, and how many instances of each capacity reservation are free.
 type standing struct {
 	marks       map[ledger.OfferingKey]bool
 	fullSubnets []string

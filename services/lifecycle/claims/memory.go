@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
-	"millwright/planner"
+	"millwright/events"
 	"millwright/planner/catalog"
 	"millwright/planner/claim"
 	"millwright/services/internal/backoff"
@@ -37,11 +37,12 @@ type memory struct {
 	catalogues map[string]*catalog.Catalog
 	// sought: the instances of these inherited claims were looked for and not found.
 	sought map[types.UID]bool
+	// boots by UID of the claim: what EC2 said of instances whose Nodes are overdue.
+	boots map[types.UID]boot
+	// told are the times of the messages of which people were told.
+	told map[toldKey]time.Time
 	// presumed outcomes by claim name, while the log can't be reached.
 	presumed map[string]presumption
-
-	options    planner.Options
-	optionsSeq uint64
 }
 
 // registering is which version of a Node was written upon, and when.
@@ -56,7 +57,7 @@ func newMemory(retries *backoff.Keys, objects *recent.Objects[*karpv1.NodeClaim]
 		registering: map[types.UID]registering{},
 		failures:    map[types.UID]claim.Failure{}, lookups: map[string]time.Time{}, settled: map[string]string{},
 		marks: map[string]claim.Marks{}, catalogues: map[string]*catalog.Catalog{},
-		sought: map[types.UID]bool{},
+		sought: map[types.UID]bool{}, boots: map[types.UID]boot{}, told: map[toldKey]time.Time{},
 	}
 }
 
@@ -129,7 +130,7 @@ func (m *memory) isSettled(name, versions string) bool {
 	return m.settled[name] == versions
 }
 
-func (m *memory) settle(name, versions string) {
+func (m *memory) settleVersions(name, versions string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.settled[name] = versions
@@ -147,7 +148,11 @@ func (m *memory) forget(name string, uid types.UID) {
 	delete(m.marks, name)
 	delete(m.failures, uid)
 	delete(m.sought, uid)
+	delete(m.boots, uid)
 	delete(m.lookups, seekKey(uid))
+	for _, kind := range events.InterruptionKinds {
+		delete(m.told, toldKey{name, kind})
+	}
 }
 
 // setMarks reports that the marks are others than before.
@@ -168,5 +173,32 @@ func (m *memory) marksOf(name string) claim.Marks {
 func (m *memory) len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.settled) + len(m.marks) + len(m.failures) + len(m.sought) + len(m.catalogues) + len(m.lookups) + len(m.registering)
+	return len(m.settled) + len(m.marks) + len(m.failures) + len(m.sought) + len(m.boots) + len(m.catalogues) + len(m.lookups) + len(m.registering) + len(m.told)
+}
+
+// bootDue reports that what became of a claim's instance was not asked for lately, and notes that it is now.
+func (m *memory) bootDue(v *claimView, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b := m.boots[v.uid()]
+	if now.Sub(b.asked) < bootEvery {
+		return false
+	}
+	b.asked = now
+	m.boots[v.uid()] = b
+	return true
+}
+
+func (m *memory) setBoot(uid types.UID, report *claim.Boot) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b := m.boots[uid]
+	b.report = report
+	m.boots[uid] = b
+}
+
+func (m *memory) bootOf(uid types.UID) *claim.Boot {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.boots[uid].report
 }

@@ -1,18 +1,22 @@
 package claims
 
 import (
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/claim"
 	"millwright/planner/ledger"
 )
 
 // metrics with karpenter_* names keep what dashboards ask for (reference: lifecycle §15).
 type metrics struct {
 	claimsCreated, claimsTerminated, claimsDisrupted *prometheus.CounterVec
+	unhealthyDisrupted                               *prometheus.CounterVec
 	nodesCreated, nodesTerminated, launchFailures    *prometheus.CounterVec
 	terminationDuration, instanceDuration            *prometheus.HistogramVec
 	nodeTermination                                  *prometheus.SummaryVec
@@ -30,8 +34,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		claimsCreated:    counter("karpenter_nodeclaims_created_total", "NodeClaims created.", "reason", "nodepool", "min_values_relaxed"),
 		claimsTerminated: counter("karpenter_nodeclaims_terminated_total", "NodeClaims terminated.", "nodepool", "capacity_type", "zone"),
 		claimsDisrupted:  counter("karpenter_nodeclaims_disrupted_total", "NodeClaims disrupted, by reason.", "reason", "nodepool", "capacity_type"),
-		nodesCreated:     counter("karpenter_nodes_created_total", "Nodes that joined.", "nodepool", "zone"),
-		nodesTerminated:  counter("karpenter_nodes_terminated_total", "Nodes terminated.", "nodepool", "zone"),
+		unhealthyDisrupted: counter("karpenter_nodeclaims_unhealthy_disrupted_total", "NodeClaims whose nodes were unhealthy.",
+			"condition", "nodepool", "capacity_type", "image_id"),
+		nodesCreated:    counter("karpenter_nodes_created_total", "Nodes that joined.", "nodepool", "zone"),
+		nodesTerminated: counter("karpenter_nodes_terminated_total", "Nodes terminated.", "nodepool", "zone"),
 		launchFailures: counter("karpenter_cloudprovider_instance_launch_failures_total", "Offerings that failed to launch.",
 			"zone", "capacity_type", "reason"),
 		terminationDuration: histogram("karpenter_nodeclaims_termination_duration_seconds", "From deletion to the end of the NodeClaim.",
@@ -46,7 +52,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			[]float64{900, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 432000, 864000, 1296000, 1728000, 2160000, 2592000}),
 	}
 	if r != nil {
-		r.MustRegister(m.claimsCreated, m.claimsTerminated, m.claimsDisrupted, m.nodesCreated, m.nodesTerminated, m.launchFailures,
+		r.MustRegister(m.claimsCreated, m.claimsTerminated, m.claimsDisrupted, m.unhealthyDisrupted, m.nodesCreated, m.nodesTerminated, m.launchFailures,
 			m.terminationDuration, m.instanceDuration, m.nodeTermination, m.nodeLifetime)
 	}
 	return m
@@ -88,6 +94,21 @@ func (v *claimView) label(key string) string {
 
 func (m *metrics) doomed(v *claimView, reason string) {
 	m.claimsDisrupted.WithLabelValues(reason, v.pool(), v.capacityType()).Inc()
+	if u := v.input.Unhealthy; reason == claim.ReasonUnhealthy && u != nil {
+		m.unhealthyDisrupted.WithLabelValues(snake(u.Condition), v.pool(), v.capacityType(), v.imageID()).Inc()
+	}
+}
+
+// snake is a condition's name as in labels: StorageReady is storage_ready.
+func snake(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
 }
 
 func (m *metrics) registered(v *claimView) { m.nodesCreated.WithLabelValues(v.pool(), v.zone()).Inc() }
@@ -123,3 +144,7 @@ func (m *metrics) nodeTerminated(n *corev1.Node, now time.Time) {
 		m.nodeTermination.WithLabelValues(pool).Observe(age(now, n.DeletionTimestamp.Time))
 	}
 }
+
+// RegisterMetrics registers the metrics of the package with r, as a running process does; docs/metrics.md is
+// made of them.
+func RegisterMetrics(r prometheus.Registerer) { newMetrics(r) }

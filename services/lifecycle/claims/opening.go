@@ -72,7 +72,8 @@ func (s *Stepper) doom(ctx context.Context, v *claimView, a claim.Action) error 
 	if err != nil {
 		return fmt.Errorf("encode input of nodeclaim %s: %w", v.name, err)
 	}
-	payload := &ledger.ClaimDoomed{Claim: v.name, UID: v.uid(), Reason: a.Reason, Message: a.Message, Input: input}
+	payload := claim.Payload(v.input, a)
+	payload.UID, payload.Input = v.uid(), input
 	if s.host.Mode() != ledger.ModeActive && s.mem.isSettled("shadow/"+v.name, a.Reason) {
 		return nil
 	}
@@ -84,10 +85,11 @@ func (s *Stepper) doom(ctx context.Context, v *claimView, a claim.Action) error 
 	if err != nil {
 		return err
 	}
-	s.mem.settle("shadow/"+v.name, a.Reason)
+	s.mem.settleVersions("shadow/"+v.name, a.Reason)
 	s.deps.Breaker.Doomed(a.Reason, v.input.Now)
 	s.metrics.doomed(v, a.Reason)
 	s.report.logDoom(v, a)
+	s.report.tellEndedBy(v, a)
 	s.noteFailedRegistration(v, a.Reason)
 	return nil
 }
@@ -100,8 +102,8 @@ func (s *Stepper) delete(ctx context.Context, v *claimView, _ claim.Action) (boo
 	return s.reread(ctx, v)
 }
 
-// find asks the API server for an object the cache does not have.
-func (s *Stepper) find(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+// findNodeClaim asks the API server for an object the cache does not have.
+func (s *Stepper) findNodeClaim(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	return s.reread(ctx, v)
 }
 
@@ -116,7 +118,8 @@ func (s *Stepper) reread(ctx context.Context, v *claimView) (bool, error) {
 	return err == nil, err
 }
 
-// record appends an outcome about the claim, or presumes it while the log can't be reached. moves says that it changes what the pool has.
+// record appends an outcome about the claim, or presumes it while the log can't be reached. moves says that
+// it changes what the pool has.
 func (s *Stepper) record(ctx context.Context, v *claimView, kind ledger.Kind, payload any, expects []planner.Expectation, moves bool) error {
 	if s.host.LogAway() && s.mem.presume(v.name, payload) {
 		return nil

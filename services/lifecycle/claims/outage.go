@@ -2,9 +2,9 @@ package claims
 
 import "millwright/planner/ledger"
 
-// presume takes an outcome for recorded while the log can't be reached, so that what follows from it goes on: a node that
-// registered is initialized too. Nothing of it is kept for the log: afterwards the same outcome is found again in what
-// is seen, and recorded. It reports false for outcomes that have to be recorded.
+// presume takes an outcome for recorded while the log can't be reached, so that what follows from it goes on:
+// a node that registered is initialized too. Nothing of it is kept for the log: afterwards the same outcome
+// is found again in what is seen, and recorded. It reports false for outcomes that have to be recorded.
 func (m *memory) presume(name string, payload any) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -26,8 +26,8 @@ func TestNothingIsRememberedOfObjectsThatAreGone(t *testing.T) {
 		m.setFailure(types.UID(name), &claim.Failure{})
 		m.setSought(types.UID(name))
 		m.setMarks(name, claim.Marks{})
-		m.settle(name, "v")
-		m.settle("shadow/"+name, "v")
+		m.settleVersions(name, "v")
+		m.settleVersions("shadow/"+name, "v")
 		m.lookingSince("tag-"+name, now)
 	}
 	if m.len() != 50*7 {

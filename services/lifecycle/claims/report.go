@@ -109,11 +109,15 @@ func (r *report) tellFinalized(v *claimView) {
 
 func (r *report) logDoom(v *claimView, a claim.Action) {
 	message := map[string]string{
+		claim.ReasonUnhealthy:           "deleting unhealthy node",
 		claim.ReasonExpired:             "deleting expired nodeclaim",
 		claim.ReasonGarbageCollected:    "garbage collecting nodeclaim with no cloudprovider representation",
 		claim.ReasonLaunchTimeout:       "terminating due to timeout",
 		claim.ReasonRegistrationTimeout: "terminating due to timeout",
 	}[a.Reason]
+	if _, ok := notices[a.Reason]; ok {
+		message = "initiating delete from interruption message"
+	}
 	if message == "" {
 		message = "deleting nodeclaim"
 	}

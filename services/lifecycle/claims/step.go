@@ -22,7 +22,8 @@ const (
 	movesMax = 12
 	// showPause lets the cache show what was written.
 	showPause = 100 * time.Millisecond
-	// unsettledEvery is how often a claim is looked at that something is still to be done about: some facts change by time alone.
+	// unsettledEvery is how often a claim is looked at that something is still to be done about: some facts
+	// change by time alone.
 	unsettledEvery = time.Second
 )
 
@@ -41,6 +42,7 @@ type Stepper struct {
 	moves   map[claim.Move]carry
 	// started is the time of the first step.
 	started time.Time
+	counts  counts
 }
 
 // New returns a stepper. It does nothing before the first step.
@@ -51,7 +53,7 @@ func New(host service.Host, e *effects.Effects, deps Deps) *Stepper {
 	}
 	s.moves = map[claim.Move]carry{
 		claim.Adopt: s.adopt, claim.Withdraw: s.withdraw, claim.Create: s.create, claim.RecordCreated: s.recordCreated,
-		claim.Find: s.find, claim.Delete: s.delete, claim.Guard: s.guard, claim.Seek: s.seek, claim.Launch: s.launch, claim.Resolve: s.resolve,
+		claim.Find: s.findNodeClaim, claim.Delete: s.delete, claim.Guard: s.guard, claim.Seek: s.seek, claim.Launch: s.launch, claim.Resolve: s.resolve,
 		claim.Register: s.register, claim.Initialize: s.initialize,
 		claim.Stamp: s.stamp, claim.DeleteNodes: s.deleteNodes, claim.Terminate: s.terminate, claim.Confirm: s.confirm,
 		claim.Release: s.release, claim.Close: s.close,
@@ -78,6 +80,9 @@ func (s *Stepper) Step(ctx context.Context, name string) (time.Time, error) {
 	}
 	s.deps.Agenda.Note(v.name, providerID(v.ledger, v.own()))
 	s.deps.Breaker.NotePaced(v.input)
+	s.report.tellInterruptions(v, s.mem)
+	s.report.tellBlocked(v)
+	stepBoot(s, v)
 	a, tags := next(v.input)
 	if a.Move == claim.Doom {
 		if err := s.doom(ctx, v, a); err != nil || s.host.Mode() != ledger.ModeActive {
@@ -148,8 +153,9 @@ func ignoreConflict(err error) error {
 	return err
 }
 
-// laneOf is where a move is made: by what it calls beside the API server and the log. A claim that never had an instance may get
-// one from a successor that this process does not know of yet, so only who surely leads lets it go.
+// laneOf is where a move is made: by what it calls beside the API server and the log. A claim that never had
+// an instance may get one from a successor that this process does not know of yet, so only who surely leads
+// lets it go.
 func laneOf(m claim.Move, in claim.Input) lane.Lane {
 	switch m {
 	case claim.Release:
@@ -166,7 +172,8 @@ func laneOf(m claim.Move, in claim.Input) lane.Lane {
 	return lane.Converge
 }
 
-// drive carries out moves until the claim has to wait, or until a move belongs to another lane. It decides nothing.
+// drive carries out moves until the claim has to wait, or until a move belongs to another lane. It decides
+// nothing.
 func (s *Stepper) drive(ctx context.Context, name string, in lane.Lane) error {
 	for range movesMax {
 		v, err := s.lookAnew(ctx, name)
@@ -224,7 +231,8 @@ func (s *Stepper) ReleaseNode(ctx context.Context, n *corev1.Node) error {
 	return s.releaseNode(ctx, n)
 }
 
-// SetMarks takes in what a look at the claim's drift and quiet time said, and has the claim looked at if that is new.
+// SetMarks takes in what a look at the claim's drift and quiet time said, and has the claim looked at if that
+// is new.
 func (s *Stepper) SetMarks(name string, marks claim.Marks) {
 	if s.mem.setMarks(name, marks) {
 		s.deps.Agenda.Hear(name)

@@ -24,7 +24,7 @@ func (s *Stepper) statusStale(v *claimView) bool {
 	}
 	want := s.wanted(v)
 	if claim.SameMetadata(o, want) && claim.SameStatus(o, want) {
-		s.mem.settle(v.name, versions)
+		s.mem.settleVersions(v.name, versions)
 		return false
 	}
 	return true
@@ -39,11 +39,12 @@ func (s *Stepper) unhydrated(v *claimView) *corev1.Node {
 }
 
 func (s *Stepper) wanted(v *claimView) *karpv1.NodeClaim {
-	o := claim.Desired(v.own(), v.ledger, v.nodes, v.input.NodeClass, v.input.Failure, v.input.Now)
+	o := claim.Desired(v.own(), v.ledger, v.nodes, v.input.NodeClass, v.input.Failure, v.input.Boot, v.input.Now)
 	return claim.Marked(o, v.marks, v.input.Now)
 }
 
-// syncStatus writes labels, annotations and status of the NodeClaim where they differ; more is true if it wrote.
+// syncStatus writes labels, annotations and status of the NodeClaim where they differ; more is true if it
+// wrote.
 func (s *Stepper) syncStatus(ctx context.Context, v *claimView) (bool, error) {
 	if !s.statusStale(v) {
 		return false, nil

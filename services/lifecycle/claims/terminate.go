@@ -50,7 +50,8 @@ func (s *Stepper) terminate(ctx context.Context, v *claimView, _ claim.Action) (
 	return false, s.tellTerminating(ctx, v)
 }
 
-// tellTerminating sets the condition InstanceTerminating. It looks at the object itself: the terminator has just written to it.
+// tellTerminating sets the condition InstanceTerminating. It looks at the object itself: the terminator has
+// just written to it.
 func (s *Stepper) tellTerminating(ctx context.Context, v *claimView) error {
 	o, err := live(ctx, s, v)
 	if err != nil || o == nil || condition.IsTrue(o.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) {
@@ -63,7 +64,8 @@ func (s *Stepper) tellTerminating(ctx context.Context, v *claimView) error {
 	return s.writeStatus(ctx, o, o, status)
 }
 
-// live is the claim's NodeClaim as the API server has it; nil if it is gone, or another one by its name is there.
+// live is the claim's NodeClaim as the API server has it; nil if it is gone, or another one by its name is
+// there.
 func live(ctx context.Context, s *Stepper, v *claimView) (*karpv1.NodeClaim, error) {
 	if v.own() == nil {
 		return nil, nil
@@ -114,8 +116,8 @@ func (s *Stepper) release(ctx context.Context, v *claimView, _ claim.Action) (bo
 	return s.reread(ctx, v)
 }
 
-// releaseNode takes our finalizer off a Node and has it deleted. It looks at the Node itself: while its kubelet stops, others
-// keep writing its status, and no cache is as new.
+// releaseNode takes our finalizer off a Node and has it deleted. It looks at the Node itself: while its
+// kubelet stops, others keep writing its status, and no cache is as new.
 func (s *Stepper) releaseNode(ctx context.Context, seen *corev1.Node) error {
 	if !claim.IsHeld(seen) {
 		return nil

@@ -1,4 +1,5 @@
-// Package effects starts what the parts of lifecycle do beside the step, and remembers when each of it may be tried again.
+// Package effects starts what the parts of lifecycle do beside the step, and remembers when each of it may be
+// tried again.
 package effects
 
 import (
@@ -56,8 +57,8 @@ func (e *Effects) End() { e.ended.Store(true) }
 // Ended reports that an effect ended since it was last asked.
 func (e *Effects) Ended() bool { return e.ended.Swap(false) }
 
-// PutOff decides when an effect is tried again. A conflict is no failure, nor is a stop, nor a Snapshot that can't be had
-// for a moment.
+// PutOff decides when an effect is tried again. A conflict is no failure, nor is a stop, nor a Snapshot that
+// can't be had for a moment.
 func (e *Effects) PutOff(key string, err error) error {
 	switch now := e.host.Now(); {
 	case errors.Is(err, service.ErrStopped):

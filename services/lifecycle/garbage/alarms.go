@@ -15,8 +15,8 @@ import (
 // alarmQuiet is how long there must be no reason for an alarm before the next one counts as another.
 const alarmQuiet = 10 * time.Minute
 
-// Alarms call for a person: each is counted, logged and recorded once, however often it is raised and whatever its
-// numbers are, until it has been quiet for alarmQuiet; nothing else happens.
+// Alarms call for a person: each is counted, logged and recorded once, however often it is raised and
+// whatever its numbers are, until it has been quiet for alarmQuiet; nothing else happens.
 type Alarms struct {
 	host    service.Host
 	logger  zerolog.Logger
@@ -26,9 +26,7 @@ type Alarms struct {
 
 // NewAlarms returns alarms none of which is raised. registerer may be nil.
 func NewAlarms(host service.Host, logger zerolog.Logger, registerer prometheus.Registerer) *Alarms {
-	a := &Alarms{host: host, logger: logger, counted: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "millwright_lifecycle_alarms_total", Help: "Acts held back because a person has to look.",
-	}, []string{"reason"})}
+	a := &Alarms{host: host, logger: logger, counted: newAlarmCounter()}
 	if registerer != nil {
 		registerer.MustRegister(a.counted)
 	}
@@ -48,7 +46,8 @@ func (a *Alarms) Raise(ctx context.Context, reason, message string) {
 	}
 }
 
-// alarms are those that are not over, by reason, each with when there was last reason for it. Reasons are a closed set.
+// alarms are those that are not over, by reason, each with when there was last reason for it. Reasons are a
+// closed set.
 type alarms struct {
 	mu   sync.Mutex
 	last map[string]time.Time

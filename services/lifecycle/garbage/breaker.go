@@ -15,17 +15,19 @@ import (
 	"millwright/services/internal/service"
 )
 
-// Window is within which at most max(Floor, percent) claims are doomed by one reason that follows from time alone.
+// Window is within which at most max(Floor, percent) claims are doomed by one reason that follows from time
+// alone.
 const Window = time.Minute
 
-// Breaker paces what follows from time alone (DESIGN §2): should a clock be wrong in spite of all, it ends a few nodes a minute and an
-// alarm is raised.
+// Breaker paces what follows from time alone (DESIGN §2): should a clock be wrong in spite of all, it ends a
+// few nodes a minute and an alarm is raised.
 type Breaker struct {
 	host   service.Host
 	alarms *Alarms
 
 	mu sync.Mutex
-	// dooms are the times at which claims were doomed lately, by reason, oldest first; seeded: those of an earlier leader are among them.
+	// dooms are the times at which claims were doomed lately, by reason, oldest first; seeded: those of an
+	// earlier leader are among them.
 	dooms  map[string][]time.Time
 	seeded bool
 	// held are the claims that wait since the last step began, by reason.
@@ -85,7 +87,8 @@ func (b *Breaker) seed(l *ledger.Ledger, now time.Time) {
 	}
 }
 
-// Pace tells the input what time it is for sure, and for which reasons the claim, one of so many, has to wait.
+// Pace tells the input what time it is for sure, and for which reasons the claim, one of so many, has to
+// wait.
 func (b *Breaker) Pace(in *claim.Input, claims int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

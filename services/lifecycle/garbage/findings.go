@@ -15,12 +15,13 @@ import (
 const (
 	// askedFor is how long a request to terminate is trusted before it is repeated.
 	askedFor = 20 * time.Second
-	// nodeGrace is how long the Node of a registered claim may be gone: a kubelet that starts again registers again.
+	// nodeGrace is how long the Node of a registered claim may be gone: a kubelet that starts again registers
+	// again.
 	nodeGrace = 5 * time.Minute
 )
 
-// Findings are what scans, polls and answers said of instances and of objects that are not there. All of it may be lost. It is safe
-// for concurrent use.
+// Findings are what scans, polls and answers said of instances and of objects that are not there. All of it
+// may be lost. It is safe for concurrent use.
 type Findings struct {
 	mu sync.Mutex
 	// instances by id: what EC2 last said of those that are not simply running.
@@ -55,8 +56,8 @@ func NewFindings() *Findings {
 	return &Findings{instances: map[string]instance{}, launches: map[string]time.Time{}}
 }
 
-// Instance is what is known of an id, the zero value while nothing special is, and whether garbage collection is held: both of the
-// same scan.
+// Instance is what is known of an id, the zero value while nothing special is, and whether garbage collection
+// is held: both of the same scan.
 func (f *Findings) Instance(id string, now time.Time) (facts claim.InstanceFacts, held bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,7 +71,8 @@ func (f *Findings) facts(id string, now time.Time) claim.InstanceFacts {
 	return facts
 }
 
-// Launched takes in that EC2 launched an instance. It forgets launches that VisibleAfter has passed since: their records are older still.
+// Launched takes in that EC2 launched an instance. It forgets launches that VisibleAfter has passed since:
+// their records are older still.
 func (f *Findings) Launched(id string, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,8 +152,8 @@ func (f *Findings) scanDue() time.Time {
 	return f.scan.at.Add(ScanEvery)
 }
 
-// scanned takes in a scan. What it says of instances and whether the breaker holds go in together: a step in between would
-// doom as many claims as the breaker is there to hold.
+// scanned takes in a scan. What it says of instances and whether the breaker holds go in together: a step in
+// between would doom as many claims as the breaker is there to hold.
 func (f *Findings) scanned(now time.Time, l *listing, held bool, facts map[string]claim.InstanceFacts) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -69,7 +69,8 @@ type Deps struct {
 	// Registerer of the metrics; nil: none.
 	Registerer prometheus.Registerer
 
-	// Claims and Nodes in the newest form known, and which versions of any object are known not to be the newest.
+	// Claims and Nodes in the newest form known, and which versions of any object are known not to be the
+	// newest.
 	Claims   *recent.Objects[*karpv1.NodeClaim]
 	Nodes    *recent.Objects[*corev1.Node]
 	Outdated *recent.Outdated
@@ -90,9 +91,7 @@ type Collector struct {
 
 // New returns a collector that writes what it finds to found.
 func New(host service.Host, e *effects.Effects, alarms *Alarms, found *Findings, deps Deps) *Collector {
-	g := &Collector{host: host, effects: e, alarms: alarms, found: found, deps: deps, orphaned: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "millwright_lifecycle_orphans_total", Help: "Instances terminated because no NodeClaim has them.",
-	})}
+	g := &Collector{host: host, effects: e, alarms: alarms, found: found, deps: deps, orphaned: newOrphanCounter()}
 	if deps.Registerer != nil {
 		deps.Registerer.MustRegister(g.orphaned)
 	}

@@ -46,8 +46,8 @@ func (g *Collector) poll(ctx context.Context, ids map[string]time.Time) error {
 	return nil
 }
 
-// lookAtInstances returns what EC2 says of all instances that are listed or named. It asks by id for what the list by tags does
-// not show: terminated, unknown, or stripped of its tags.
+// lookAtInstances returns what EC2 says of all instances that are listed or named. It asks by id for what the
+// list by tags does not show: terminated, unknown, or stripped of its tags.
 func (g *Collector) lookAtInstances(ctx context.Context, l *listing) (map[string]claim.InstanceFacts, error) {
 	listed := map[string]bool{}
 	for _, i := range l.instances {
@@ -66,7 +66,8 @@ func (g *Collector) lookAtInstances(ctx context.Context, l *listing) (map[string
 	return facts, nil
 }
 
-// factsOf is what EC2's answer says of these ids. What it does not know is missing once it is old enough to be known.
+// factsOf is what EC2's answer says of these ids. What it does not know is missing once it is old enough to
+// be known.
 func (g *Collector) factsOf(ids []string, found []ec2.Instance) map[string]claim.InstanceFacts {
 	all := map[string]claim.InstanceFacts{}
 	states := map[string]ec2.Instance{}
@@ -83,9 +84,9 @@ func (g *Collector) factsOf(ids []string, found []ec2.Instance) map[string]claim
 	return all
 }
 
-// oldEnough reports that EC2 must know the instance by now: the claim that names it was launched long enough ago. That is not when the
-// attempt was recorded, for its request may have been sent again since: what this leader launched counts from its answer, what an earlier
-// one did at most from its own beginning.
+// oldEnough reports that EC2 must know the instance by now: the claim that names it was launched long enough
+// ago. That is not when the attempt was recorded, for its request may have been sent again since: what this
+// leader launched counts from its answer, what an earlier one did at most from its own beginning.
 func (g *Collector) oldEnough(id string, now time.Time) bool {
 	at := g.found.launchedAt(id)
 	if !at.IsZero() {
@@ -105,7 +106,8 @@ func (g *Collector) oldEnough(id string, now time.Time) bool {
 	return !at.IsZero() && now.Sub(at) > VisibleAfter
 }
 
-// createdAt is the creation of the NodeClaim that names the instance: an adopted one's launch is not in the log.
+// createdAt is the creation of the NodeClaim that names the instance: an adopted one's launch is not in the
+// log.
 func (g *Collector) createdAt(id string) time.Time {
 	for _, o := range g.deps.Cache.NodeClaims() {
 		if _, of := providerid.Split(o.Status.ProviderID); of == id {

@@ -73,8 +73,8 @@ func (g *Collector) orphans(l *listing) []ec2.Instance {
 	})
 }
 
-// isOurs: the instance was launched by an attempt of this log, which recorded it before it was sent. If the attempt is neither open
-// nor the instance's claim is, both are closed, and it goes at sight (DESIGN §5).
+// isOurs: the instance was launched by an attempt of this log, which recorded it before it was sent. If the
+// attempt is neither open nor the instance's claim is, both are closed, and it goes at sight (DESIGN §5).
 func (g *Collector) isOurs(i ec2.Instance) bool {
 	return strings.HasPrefix(i.Tags[awsv1.TagLaunch], g.host.LogID()+"/")
 }

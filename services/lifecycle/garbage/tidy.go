@@ -16,14 +16,15 @@ import (
 	"millwright/services/lifecycle/effects"
 )
 
-// TidyEvery is how often launch templates nobody uses are deleted, profilesEvery how often instance profiles are.
+// TidyEvery is how often launch templates nobody uses are deleted, profilesEvery how often instance profiles
+// are.
 const (
 	TidyEvery     = 10 * time.Minute
 	profilesEvery = 6 * time.Hour
 )
 
-// Templates deletes launch templates that are unused for a while, a shorter one if they are scarce; keep holds ids that open attempts
-// name. launch.Builder is one.
+// Templates deletes launch templates that are unused for a while, a shorter one if they are scarce; keep
+// holds ids that open attempts name. launch.Builder is one.
 type Templates interface {
 	CollectTemplates(ctx context.Context, keep map[string]bool, scarce bool) error
 }

@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// promiseMax is how long before EC2 counted a subnet's free addresses a launch may have been asked for that the count may not hold.
+	// promiseMax is how long before EC2 counted a subnet's free addresses a launch may have been asked for
+	// that the count may not hold.
 	promiseMax = 10 * time.Minute
 	// addressMemory is how long what is known of a subnet that nobody asks about any more is kept.
 	addressMemory = time.Hour
 )
 
-// addresses are the free addresses of subnets as EC2 counted them last, less what was promised to launches since (ec2 §4.3). It is safe
-// for concurrent use. What it does not know, after a restart say, makes a worse choice, never a wrong one: EC2 refuses, and the Ledger
-// marks the subnet.
+// addresses are the free addresses of subnets as EC2 counted them last, less what was promised to launches
+// since (ec2 §4.3). It is safe for concurrent use. What it does not know, after a restart say, makes a worse
+// choice, never a wrong one: EC2 refuses, and the Ledger marks the subnet.
 type addresses struct {
 	mu sync.Mutex
 	// counts by subnet.
@@ -34,8 +35,8 @@ type addressCount struct {
 	asked time.Time
 }
 
-// promise to a launch: it may take that many addresses in one of the subnets. Once it is known where its instance is, settled is set,
-// and only that subnet is left.
+// promise to a launch: it may take that many addresses in one of the subnets. Once it is known where its
+// instance is, settled is set, and only that subnet is left.
 type promise struct {
 	at, settled time.Time
 	wanted      map[string]int64
@@ -68,8 +69,8 @@ func (p promise) countedBy(c addressCount) bool {
 	return c.asked.Sub(p.at) > promiseMax || !p.settled.IsZero() && c.asked.After(p.settled)
 }
 
-// promise picks of each zone the subnet with most addresses left, the first one if several have, and promises the launch as many as it
-// may take there.
+// promise picks of each zone the subnet with most addresses left, the first one if several have, and promises
+// the launch as many as it may take there.
 func (a *addresses) promise(token string, subnets []awsv1.Subnet, wanted map[string]int64, now time.Time) map[string]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -97,8 +98,8 @@ func (a *addresses) promise(token string, subnets []awsv1.Subnet, wanted map[str
 	return chosen
 }
 
-// settle gives back what the launch did not take.
-func (a *addresses) settle(token, subnet string, now time.Time) {
+// settlePromise gives back what the launch did not take.
+func (a *addresses) settlePromise(token, subnet string, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p, open := a.promises[token]
@@ -113,7 +114,8 @@ func (a *addresses) settle(token, subnet string, now time.Time) {
 	a.promises[token] = promise{at: p.at, settled: now, wanted: map[string]int64{subnet: n}}
 }
 
-// addressesByZone is how many addresses a launch may come to take in each zone it may end in: one for each pod of the smallest candidate.
+// addressesByZone is how many addresses a launch may come to take in each zone it may end in: one for each
+// pod of the smallest candidate.
 func (s Selection) addressesByZone() map[string]int64 {
 	least := map[string]int64{}
 	for _, c := range s.Candidates {

@@ -33,7 +33,7 @@ func TestLaunchesSpreadOverSubnetsByWhatIsLeft(t *testing.T) {
 		now = now.Add(time.Second)
 		a.seen([]ec2.Subnet{{ID: "s1", FreeAddresses: s1}, {ID: "s2", FreeAddresses: s2}, {ID: "s3"}}, now)
 	}
-	settle := func(token, subnet string) { now = now.Add(time.Second); a.settle(token, subnet, now) }
+	settle := func(token, subnet string) { now = now.Add(time.Second); a.settlePromise(token, subnet, now) }
 	launch("nothing counted: by status, less in flight", "map[a:s1 b:s3]")
 	launch("the other one", "map[a:s2 b:s3]")
 	settle("nothing counted: by status, less in flight", "")
@@ -78,8 +78,9 @@ func TestALaunchOfUnknownEndIsForgotten(t *testing.T) {
 	}
 }
 
-// TestAddressesRunOutInSimulatedAccount goes over HTTP and the AWS SDK: launches at a time take a zone's subnets in turn; one without free
-// addresses is marked by what EC2 answered, the zone's other one is used, and nobody else's offerings suffer.
+// TestAddressesRunOutInSimulatedAccount goes over HTTP and the AWS SDK: launches at a time take a zone's
+// subnets in turn; one without free addresses is marked by what EC2 answered, the zone's other one is used,
+// and nobody else's offerings suffer.
 func TestAddressesRunOutInSimulatedAccount(t *testing.T) {
 	ctx, a := context.Background(), newAccount(t)
 	server := httptest.NewServer(a.sim)

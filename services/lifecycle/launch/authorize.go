@@ -22,10 +22,10 @@ type DryRunner interface {
 	DryRunInstances(ctx context.Context, in *awsec2.RunInstancesInput) error
 }
 
-// Authorize asks EC2 whether instances may be launched from the class, whose status must be resolved (ec2 §3.5): it makes
-// sure of a launch template, then tries CreateFleet and RunInstances without effect. A *nodeclass.Refusal is a
-// definite no; any other error says nothing, ask again. EC2 looks at permissions before anything else, so that every other
-// refusal means that the call is allowed.
+// Authorize asks EC2 whether instances may be launched from the class, whose status must be resolved (ec2
+// §3.5): it makes sure of a launch template, then tries CreateFleet and RunInstances without effect. A
+// *nodeclass.Refusal is a definite no; any other error says nothing, ask again. EC2 looks at permissions
+// before anything else, so that every other refusal means that the call is allowed.
 func (b *Builder) Authorize(ctx context.Context, nc *awsv1.EC2NodeClass) error {
 	cluster, err := b.cfg.Cluster(ctx)
 	if err != nil {
@@ -67,7 +67,8 @@ func (b *Builder) runs(ctx context.Context, p probe, t *ec2types.RequestLaunchTe
 	return refused("RunInstances", first)
 }
 
-// allowed: EC2 got past permissions. Answers that never came, throttling, and a profile that is not known yet say nothing.
+// allowed: EC2 got past permissions. Answers that never came, throttling, and a profile that is not known yet
+// say nothing.
 func allowed(err error) bool {
 	switch class := ec2.Classify(err); {
 	case class == ec2.DryRunOK:

@@ -103,8 +103,8 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
-// TestAuthorizeInSimulatedAccount: the requests are ones that EC2 takes, a new instance profile is waited for, and a permission
-// that is taken away shows in the condition until it is given back.
+// TestAuthorizeInSimulatedAccount: the requests are ones that EC2 takes, a new instance profile is waited
+// for, and a permission that is taken away shows in the condition until it is given back.
 func TestAuthorizeInSimulatedAccount(t *testing.T) {
 	ctx, a := context.Background(), newAccount(t)
 	a.builder.cfg.DryRun = a.cloud

@@ -22,8 +22,8 @@ import (
 const (
 	// templateTTL is how long a template is believed to exist after EC2 said so.
 	templateTTL = 5 * time.Minute
-	// templateIdle is the age at which a template nobody used is collected; templateIdleMin the one at which it is while the account may
-	// have no more of them. Both are longer than templates are believed in.
+	// templateIdle is the age at which a template nobody used is collected; templateIdleMin the one at which
+	// it is while the account may have no more of them. Both are longer than templates are believed in.
 	templateIdle    = 30 * time.Minute
 	templateIdleMin = 2 * templateTTL
 )
@@ -98,15 +98,17 @@ func (b *Builder) SubnetsSeen(subnets []ec2.Subnet, asked time.Time) {
 	b.addresses.seen(subnets, asked)
 }
 
-// Settle ends what a launch was promised: subnet is where its instance is, "" if there is none or that is not known.
-func (b *Builder) Settle(token, subnet string) { b.addresses.settle(token, subnet, b.cfg.Now()) }
+// Settle ends what a launch was promised: subnet is where its instance is, "" if there is none or that is not
+// known.
+func (b *Builder) Settle(token, subnet string) { b.addresses.settlePromise(token, subnet, b.cfg.Now()) }
 
 // prioritized: a NodeOverlay has changed prices, which EC2 does not know; it is told the order (ec2 §4.5).
 func (in Input) prioritized() bool {
 	return in.Claim.Annotations[karpv1.PriceOverlayAnnotationKey] == "true"
 }
 
-// templateConfig asks for every offering of the group's types, one override each; with priorities, the cheaper the higher.
+// templateConfig asks for every offering of the group's types, one override each; with priorities, the
+// cheaper the higher.
 func templateConfig(ref ledger.LaunchTemplateRef, g group, subnets map[string]string, priorities bool) ec2types.FleetLaunchTemplateConfigRequest {
 	c := ec2types.FleetLaunchTemplateConfigRequest{LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{
 		LaunchTemplateId: aws.String(ref.ID), Version: aws.String(ref.Version),
@@ -165,8 +167,8 @@ func targetType(capacityType string) ec2types.DefaultTargetCapacityType {
 	return ec2types.DefaultTargetCapacityTypeOnDemand
 }
 
-// ensure returns the template, from memory if EC2 said lately that it exists. Launches that need the same one ask once; no lock is
-// held meanwhile.
+// ensure returns the template, from memory if EC2 said lately that it exists. Launches that need the same one
+// ask once; no lock is held meanwhile.
 func (b *Builder) ensure(ctx context.Context, t ec2.LaunchTemplate) (ledger.LaunchTemplateRef, error) {
 	if ref, ok := b.known(t.Name); ok {
 		return ref, nil
@@ -230,9 +232,9 @@ func (b *Builder) DeleteTemplates(ctx context.Context, nodeClass string) error {
 	return b.deleteTemplates(ctx, map[string]string{awsv1.TagNodeClass: nodeClass}, func(ec2.TemplateSummary) bool { return true })
 }
 
-// CollectTemplates deletes the cluster's launch templates that no launch of this process has named for half an hour, that are older
-// than that, and that are not in keep (ids named by open attempts). Call it every few minutes; scarce: the account may have no more of
-// them, and ten minutes are enough.
+// CollectTemplates deletes the cluster's launch templates that no launch of this process has named for half
+// an hour, that are older than that, and that are not in keep (ids named by open attempts). Call it every few
+// minutes; scarce: the account may have no more of them, and ten minutes are enough.
 func (b *Builder) CollectTemplates(ctx context.Context, keep map[string]bool, scarce bool) error {
 	now, idle := b.cfg.Now(), templateIdle
 	if scarce {
@@ -246,7 +248,8 @@ func (b *Builder) CollectTemplates(ctx context.Context, keep map[string]bool, sc
 	})
 }
 
-// prune forgets what says nothing any more: uses that are too long ago to keep a template, templates that would be asked about again.
+// prune forgets what says nothing any more: uses that are too long ago to keep a template, templates that
+// would be asked about again.
 func (b *Builder) prune(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

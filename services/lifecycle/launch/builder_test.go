@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -106,6 +107,34 @@ func TestLaunchTemplatesGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkGolden(t, "template-efa", b.templates.made["lt-1"].Data.NetworkInterfaces)
+	})
+	t.Run("network", func(t *testing.T) {
+		b := newBench(t)
+		nc := readyClass("AL2023")
+		nc.Spec.NetworkInterfaces = []awsv1.NetworkInterface{
+			{InterfaceType: awsv1.InterfaceTypeInterface}, {DeviceIndex: 1, InterfaceType: awsv1.InterfaceTypeEFAOnly},
+			{NetworkCardIndex: 1, InterfaceType: awsv1.InterfaceTypeEFAOnly}, {NetworkCardIndex: 1, DeviceIndex: 1, InterfaceType: awsv1.InterfaceTypeInterface},
+		}
+		nc.Spec.IPPrefixCount, nc.Spec.ConnectionTracking = ptr[int32](2), &awsv1.ConnectionTracking{TCPEstablishedTimeout: ptr[int32](600), UDPTimeout: ptr[int32](45)}
+		nc.Spec.CPUOptions = &awsv1.CPUOptions{NestedVirtualization: ptr("enabled")}
+		efa := kind{name: "p5.48xlarge", price: 5500, cpu: 192, pods: 100, extra: map[string]int64{"vpc.amazonaws.com/efa": 2}}
+		c := claim(capacityTypes("on-demand"))
+		c.Spec.Resources.Requests["vpc.amazonaws.com/efa"] = resource.MustParse("1")
+		for i, dns := range []string{b.cluster.DNS, "fd00::a"} {
+			b.cluster.DNS = dns
+			if _, err := b.Build(context.Background(), input(nc, c, efa)); err != nil {
+				t.Fatal(err)
+			}
+			data := b.templates.made[fmt.Sprint("lt-", i+1)].Data
+			checkGolden(t, fmt.Sprint("template-network", 4+2*i), data.NetworkInterfaces)
+			if data.CpuOptions == nil || data.CpuOptions.NestedVirtualization != "enabled" {
+				t.Errorf("CPU options %+v", data.CpuOptions)
+			}
+		}
+		nc.Spec.CPUOptions.NestedVirtualization = ptr("disabled") // as EC2 has it by itself
+		if _, err := b.Build(context.Background(), input(nc, c, efa)); err != nil || b.templates.made["lt-3"].Data.CpuOptions != nil {
+			t.Errorf("CPU options %+v, %v", b.templates.made["lt-3"].Data, err)
+		}
 	})
 }
 
@@ -303,8 +332,8 @@ func TestIsolatedRegionsHaveNoIPv6Metadata(t *testing.T) {
 	}
 }
 
-// TestOverlaidPricesSetTheOrder: EC2 does not know the prices of a NodeOverlay, so it is told what to try first.
-// The rules: ec2 §4.5.
+// TestOverlaidPricesSetTheOrder: EC2 does not know the prices of a NodeOverlay, so it is told what to try
+// first. The rules: ec2 §4.5.
 func TestOverlaidPricesSetTheOrder(t *testing.T) {
 	for capacityType, strategy := range map[string]string{"spot": "capacity-optimized-prioritized", "on-demand": "prioritized"} {
 		b, c := newBench(t), claim(capacityTypes(capacityType))

@@ -49,8 +49,8 @@ type ClusterSource struct {
 // NewClusterSource asks nothing yet.
 func NewClusterSource(cfg ClusterConfig) *ClusterSource { return &ClusterSource{cfg: cfg} }
 
-// Get returns the cluster. Its endpoint is always known; DNS, CIDR and version may be missing. When asking again fails, the
-// last answer serves on.
+// Get returns the cluster. Its endpoint is always known; DNS, CIDR and version may be missing. When asking
+// again fails, the last answer serves on.
 func (s *ClusterSource) Get(ctx context.Context) (Cluster, error) {
 	s.mu.Lock()
 	last, fresh, have := s.last, s.have && s.cfg.Now().Sub(s.at) < clusterTTL, s.have

@@ -3,6 +3,7 @@ package launch
 import (
 	"cmp"
 	"maps"
+	"slices"
 
 	"millwright/planner/providerid"
 
@@ -17,8 +18,8 @@ import (
 	"millwright/services/lifecycle/nodeclass"
 )
 
-// ClaimDetails is what an instance tells about its NodeClaim (ec2 §5). The NodeClaim's own labels win over Labels; Annotations
-// win over the NodeClaim's.
+// ClaimDetails is what an instance tells about its NodeClaim (ec2 §5). The NodeClaim's own labels win over
+// Labels; Annotations win over the NodeClaim's.
 type ClaimDetails struct {
 	Labels      map[string]string
 	Annotations map[string]string
@@ -31,8 +32,8 @@ type ClaimDetails struct {
 	Price int64
 }
 
-// Details derives the NodeClaim's details from its instance. t is nil if the catalogue does not know the type; then capacity
-// and the type's labels are missing. nc is nil if the NodeClass is gone.
+// Details derives the NodeClaim's details from its instance. t is nil if the catalogue does not know the
+// type; then capacity and the type's labels are missing. nc is nil if the NodeClass is gone.
 func Details(h nodeclass.Hasher, nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, t *catalog.InstanceType, i ec2.Instance) ClaimDetails {
 	d := ClaimDetails{
 		ProviderID: providerid.Of(i.Zone, i.ID), ImageID: i.ImageID,
@@ -42,7 +43,7 @@ func Details(h nodeclass.Hasher, nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim
 		return d
 	}
 	d.CapacityVector, d.AllocatableVector = t.Capacity, t.Allocatable.FloorZero()
-	if q := claim.Spec.Resources.Requests[resourceEFA]; q.IsZero() && i.EFAs == 0 {
+	if q := claim.Spec.Resources.Requests[resourceEFA]; q.IsZero() && i.EFAs == 0 && !namesEFAs(nc) {
 		d.CapacityVector.Set(resourceEFA, 0)
 		d.AllocatableVector.Set(resourceEFA, 0)
 	}
@@ -53,6 +54,11 @@ func Details(h nodeclass.Hasher, nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim
 		}
 	}
 	return d
+}
+
+// namesEFAs: all instances of the class have EFA interfaces, whether EC2 shows them yet or not.
+func namesEFAs(nc *awsv1.EC2NodeClass) bool {
+	return nc != nil && slices.ContainsFunc(nc.Spec.NetworkInterfaces, func(n awsv1.NetworkInterface) bool { return n.InterfaceType == awsv1.InterfaceTypeEFAOnly })
 }
 
 func instanceLabels(nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, t *catalog.InstanceType, i ec2.Instance) map[string]string {
@@ -111,8 +117,8 @@ func zoneID(nc *awsv1.EC2NodeClass, t *catalog.InstanceType, zone string) string
 	return ""
 }
 
-// claimAnnotations keeps a hash the claim already has: it may be older than the class it was launched from, which costs at most a
-// needless replacement; a newer one would hide drift.
+// claimAnnotations keeps a hash the claim already has: it may be older than the class it was launched from,
+// which costs at most a needless replacement; a newer one would hide drift.
 func claimAnnotations(h nodeclass.Hasher, nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) map[string]string {
 	a := map[string]string{}
 	if nc == nil {

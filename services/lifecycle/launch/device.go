@@ -10,7 +10,8 @@ import (
 
 const gib = 1 << 30
 
-// blockDevices returns the NodeClass's mappings, else the family's defaults (userdata §7). Custom has none: the image's own count.
+// blockDevices returns the NodeClass's mappings, else the family's defaults (userdata §7). Custom has none:
+// the image's own count.
 func blockDevices(nc *awsv1.EC2NodeClass, family string) []ec2types.LaunchTemplateBlockDeviceMappingRequest {
 	if len(nc.Spec.BlockDeviceMappings) == 0 {
 		return defaultDevices(family)

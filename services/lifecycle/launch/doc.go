@@ -11,8 +11,8 @@
 //  5. The caller appends Launched or LaunchFailed; Details derives labels, capacity and price of the NodeClaim.
 //
 // Errors of Build are *ec2.Failure (services/internal/ec2) whenever they say something about the claim;
-// ec2.Classify works on them. NoCapacity and NotReady doom the claim; anything else sets Launched to Unknown with
-// the Failure's reason and is tried again with backoff. Nothing that Build does has to be undone.
+// ec2.Classify works on them. NoCapacity and NotReady doom the claim; anything else sets Launched to Unknown
+// with the Failure's reason and is tried again with backoff. Nothing that Build does has to be undone.
 //
 // Guarantees: user data, templates and requests are the same bytes for equal inputs; the request names launch
 // templates by id and explicit version; a request holds no reference to its inputs. Not guaranteed: that

@@ -21,7 +21,8 @@ const (
 	flexibleMin = 5
 )
 
-// Selection is what one launch may use: instance types by price, each with the offerings of the chosen capacity type.
+// Selection is what one launch may use: instance types by price, each with the offerings of the chosen
+// capacity type.
 type Selection struct {
 	CapacityType string
 	// Tenancy is default or dedicated.
@@ -63,7 +64,8 @@ func Select(in Input) (Selection, error) {
 	return choose(candidates, reqs), nil
 }
 
-// withoutNodeClass leaves out the label of the NodeClass, which users may not ask for but every planned claim names.
+// withoutNodeClass leaves out the label of the NodeClass, which users may not ask for but every planned claim
+// names.
 func withoutNodeClass(entries []karpv1.NodeSelectorRequirementWithMinValues) []karpv1.NodeSelectorRequirementWithMinValues {
 	return slices.DeleteFunc(slices.Clone(entries), func(e karpv1.NodeSelectorRequirementWithMinValues) bool {
 		return e.Key == awsv1.LabelEC2NodeClass
@@ -74,8 +76,8 @@ func noCapacity(message string) error {
 	return &ec2.Failure{Class: ec2.NoCapacity, Reason: "InsufficientCapacity", Message: message}
 }
 
-// available keeps the types that satisfy the claim, hold its requests, and have an offering that can be had now in a zone
-// with a subnet that has free addresses.
+// available keeps the types that satisfy the claim, hold its requests, and have an offering that can be had
+// now in a zone with a subnet that has free addresses.
 func available(in Input, reqs requirement.Set) []Candidate {
 	requests := resource.From(in.Claim.Spec.Resources.Requests)
 	zones := map[string]bool{}
@@ -112,8 +114,9 @@ func (in Input) launchable(o catalog.Offering) bool {
 	return false
 }
 
-// reservedFirst keeps only reserved offerings if there are any, and of each type and zone that of the reservation with most
-// free instances. A claim that demands more different types than those keeps the others, too: choose does not take them.
+// reservedFirst keeps only reserved offerings if there are any, and of each type and zone that of the
+// reservation with most free instances. A claim that demands more different types than those keeps the
+// others, too: choose does not take them.
 func reservedFirst(candidates []Candidate, reqs requirement.Set, free map[string]int64) []Candidate {
 	var reserved, all []Candidate
 	for _, c := range candidates {
@@ -152,7 +155,7 @@ func (in Input) subnets() []awsv1.Subnet {
 func withImages(candidates []Candidate, images []awsv1.AMI) []Candidate {
 	sets := make([]requirement.Set, len(images))
 	for i, image := range images {
-		sets[i] = ImageRequirements(image)
+		sets[i] = requirement.FromExpressions(image.Requirements)
 	}
 	var out []Candidate
 	for _, c := range candidates {
@@ -162,15 +165,6 @@ func withImages(candidates []Candidate, images []awsv1.AMI) []Candidate {
 		}
 	}
 	return out
-}
-
-// ImageRequirements are what an image asks of an instance type.
-func ImageRequirements(image awsv1.AMI) requirement.Set {
-	var s requirement.Set
-	for _, r := range image.Requirements {
-		s = s.Add(requirement.New(r.Key, r.Operator, r.Values...))
-	}
-	return s
 }
 
 func imageIDs(images []awsv1.AMI) string {

@@ -227,7 +227,8 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// TestDearSpot: spot dearer than the cheapest on-demand offering goes (ec2 §4.2, filter 6), if both are allowed.
+// TestDearSpot: spot dearer than the cheapest on-demand offering goes (ec2 §4.2, filter 6), if both are
+// allowed.
 func TestDearSpot(t *testing.T) {
 	big := kind{name: "m5.8xlarge", price: 1536, cpu: 32, pods: 234}
 	s, err := Select(input(readyClass("AL2023"), claim(capacityTypes("spot", "on-demand")), m5large, big))
@@ -267,8 +268,8 @@ func TestTenancy(t *testing.T) {
 	}
 }
 
-// TestSelectProperties: whatever the marks and the claim, a selection holds only what may be launched, cheapest first, and
-// the order of the types in the catalogue does not matter.
+// TestSelectProperties: whatever the marks and the claim, a selection holds only what may be launched,
+// cheapest first, and the order of the types in the catalogue does not matter.
 func TestSelectProperties(t *testing.T) {
 	all := []kind{m5large, c5large, m5xlarge, m6glarge, g5xlarge, m5metal}
 	rapid.Check(t, func(t *rapid.T) {

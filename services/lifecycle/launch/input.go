@@ -26,7 +26,8 @@ type Input struct {
 	Unavailable map[ledger.OfferingKey]bool
 	// FullSubnets are marked as without free addresses, sorted: nothing is launched there.
 	FullSubnets []string
-	// FreeReserved counts the free instances of capacity reservations by id, from FreeReserved; nil: none may be used.
+	// FreeReserved counts the free instances of capacity reservations by id, from FreeReserved; nil: none may
+	// be used.
 	FreeReserved map[string]int64
 	// Token is ledger.ClientToken(log-id, UID, attempt).
 	Token string
@@ -59,8 +60,8 @@ func Marks(types []*catalog.InstanceType, unavailable func(ledger.OfferingKey) b
 	return marks
 }
 
-// FreeReserved counts the free instances of the capacity reservations that a catalogue offers, by id. free is the Ledger's
-// ReservationFree.
+// FreeReserved counts the free instances of the capacity reservations that a catalogue offers, by id. free is
+// the Ledger's ReservationFree.
 func FreeReserved(c *catalog.Catalog, free func(id string, seen int64, at time.Time) int64) map[string]int64 {
 	counts := map[string]int64{}
 	for id, seen := range c.Reservations() {

@@ -18,8 +18,8 @@ import (
 // lifeMax is what all records of one claim may take in the log, from the plan to its end.
 const lifeMax = 6 << 10
 
-// TestAClaimsLifeInBytes plans ten pods onto one claim of as many types as a catalogue offers, asks EC2 for it in three zones, and counts
-// what the log keeps of it all, explanation included.
+// TestAClaimsLifeInBytes plans ten pods onto one claim of as many types as a catalogue offers, asks EC2 for
+// it in three zones, and counts what the log keeps of it all, explanation included.
 func TestAClaimsLifeInBytes(t *testing.T) {
 	life := &life{t: t}
 	names, ref := life.plan()
@@ -91,7 +91,7 @@ func (l *life) plan() (types []string, pods []ledger.PodRef) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	l.add(ledger.KindProvisioningPlanned, draft)
+	l.addDraft(ledger.KindProvisioningPlanned, draft)
 	return planned[0].InstanceTypes, planned[0].Pods
 }
 
@@ -101,10 +101,10 @@ func (l *life) outcome(kind ledger.Kind, payload any, advances ...string) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	l.add(kind, draft)
+	l.addDraft(kind, draft)
 }
 
-func (l *life) add(kind ledger.Kind, draft store.Draft) {
+func (l *life) addDraft(kind ledger.Kind, draft store.Draft) {
 	l.t.Helper()
 	draft.Time, draft.Service, draft.Mode = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), ledger.ServiceLifecycle, string(ledger.ModeActive)
 	plain := encodedBytes(l.t, draft)

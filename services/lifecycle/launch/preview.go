@@ -19,7 +19,8 @@ type Preview struct {
 	MaxPods *int32
 }
 
-// UserData renders what the instance would boot with. An image's name, which tells the version of Bottlerocket, is that of the class's status.
+// UserData renders what the instance would boot with. An image's name, which tells the version of
+// Bottlerocket, is that of the class's status.
 func (p Preview) UserData() ([]byte, error) {
 	nc := p.NodeClass
 	image := ""

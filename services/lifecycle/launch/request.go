@@ -12,8 +12,8 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// EncodeRequest returns the request as JSON, without what is not set. Equal requests give equal bytes, and DecodeRequest
-// gives a request that is sent as the same bytes again.
+// EncodeRequest returns the request as JSON, without what is not set. Equal requests give equal bytes, and
+// DecodeRequest gives a request that is sent as the same bytes again.
 func EncodeRequest(in *awsec2.CreateFleetInput) ([]byte, error) {
 	full, err := json.Marshal(in)
 	if err != nil {
@@ -51,8 +51,8 @@ func withoutNulls(v any) any {
 	return v
 }
 
-// DecodeRequest reads a recorded request. It refuses fields it does not know: sending less than what was recorded would be another
-// request under the same token.
+// DecodeRequest reads a recorded request. It refuses fields it does not know: sending less than what was
+// recorded would be another request under the same token.
 func DecodeRequest(b []byte) (*awsec2.CreateFleetInput, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()

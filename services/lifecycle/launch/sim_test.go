@@ -92,7 +92,8 @@ func (a *account) class(t *testing.T, alias string, change ...func(*awsv1.EC2Nod
 	return resolved.Object
 }
 
-// TestLaunchInSimulatedAccount goes the whole way for each family: resolve the class, build, record, decode, send, describe, boot.
+// TestLaunchInSimulatedAccount goes the whole way for each family: resolve the class, build, record, decode,
+// send, describe, boot.
 func TestLaunchInSimulatedAccount(t *testing.T) {
 	for alias, family := range map[string]string{"al2023@latest": boot.AL2023, "al2@latest": boot.AL2, "bottlerocket@latest": boot.Bottlerocket} {
 		t.Run(alias, func(t *testing.T) {
@@ -265,4 +266,74 @@ func TestClassIsCleanedUpInSimulatedAccount(t *testing.T) {
 	if _, err := a.cloud.InstanceProfile(ctx, nc.Status.InstanceProfile); !ec2.IsNotFound(err) {
 		t.Errorf("profile %s is left: %v", nc.Status.InstanceProfile, err)
 	}
+}
+
+// TestWhatTheClassAsksOfTheNetworkIsLaunched: EC2 takes the interfaces, prefixes and timeouts of a class, and
+// shows the instance with them.
+func TestWhatTheClassAsksOfTheNetworkIsLaunched(t *testing.T) {
+	ctx, a := context.Background(), newAccount(t)
+	nc := a.class(t, "al2023@latest", func(s *awsv1.EC2NodeClassSpec) {
+		s.NetworkInterfaces = []awsv1.NetworkInterface{
+			{InterfaceType: awsv1.InterfaceTypeInterface}, {DeviceIndex: 1, InterfaceType: awsv1.InterfaceTypeEFAOnly},
+			{NetworkCardIndex: 1, InterfaceType: awsv1.InterfaceTypeEFAOnly}, {NetworkCardIndex: 2, DeviceIndex: 1, InterfaceType: awsv1.InterfaceTypeInterface},
+		}
+		s.IPPrefixCount, s.ConnectionTracking = ptr[int32](3), &awsv1.ConnectionTracking{UDPStreamTimeout: ptr[int32](90)}
+	})
+	p4d := kind{name: "p4d.24xlarge", price: 32000, cpu: 96, pods: 737, extra: map[string]int64{"nvidia.com/gpu": 8, resourceEFA: 2}}
+	free := func() int64 {
+		found, err := a.cloud.DescribeSubnets(ctx, nc.Spec.SubnetSelectorTerms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := int64(0)
+		for _, s := range found {
+			n += int64(s.FreeAddresses)
+		}
+		return n
+	}
+	before := free()
+	in := input(nc, claim(capacityTypes("on-demand")), p4d)
+	i := a.launchOne(t, in)
+	if i.EFAs != 2 || before-free() != 2+3*16 {
+		t.Errorf("%d EFA interfaces, %d addresses taken", i.EFAs, before-free())
+	}
+	i.EFAs = 0 // as long as EC2 does not show them
+	if d := Details(nodeclass.Hasher{}, nc, in.Claim, in.Types[0], i); d.CapacityVector.Get(resourceEFA) != 2 {
+		t.Errorf("capacity %v", d.CapacityVector)
+	}
+}
+
+// TestNestedVirtualizationIsLaunched on a type that has it; EC2 refuses it on others.
+func TestNestedVirtualizationIsLaunched(t *testing.T) {
+	a := newAccount(t)
+	nc := a.class(t, "al2023@latest", func(s *awsv1.EC2NodeClassSpec) {
+		s.CPUOptions = &awsv1.CPUOptions{NestedVirtualization: ptr("enabled")}
+	})
+	i := a.launchOne(t, input(nc, claim(capacityTypes("on-demand")), m5large, kind{name: "m8i.large", price: 110, cpu: 2, pods: 29}))
+	if i.InstanceType != "m8i.large" {
+		t.Errorf("launched %s", i.InstanceType)
+	}
+}
+
+// launchOne builds, sends and describes a launch that must give one instance.
+func (a *account) launchOne(t *testing.T, in Input) ec2.Instance {
+	t.Helper()
+	ctx := context.Background()
+	built, err := a.builder.Build(ctx, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := a.cloud.CreateFleet(ctx, built.Request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.Instances) != 1 {
+		t.Fatalf("launched %+v: %v", result, result.Failure())
+	}
+	a.now = a.now.Add(time.Minute)
+	found, err := a.cloud.DescribeInstances(ctx, []string{result.Instances[0].ID})
+	if err != nil || len(found) != 1 {
+		t.Fatalf("described %+v, %v", found, err)
+	}
+	return found[0]
 }

@@ -10,8 +10,8 @@ import (
 	"millwright/services/internal/ec2"
 )
 
-// resourceTags are the tags on everything a NodeClass's launches make; ours win over the user's (ec2 §4.5). They must not
-// depend on the claim, or no two claims share a template.
+// resourceTags are the tags on everything a NodeClass's launches make; ours win over the user's (ec2 §4.5).
+// They must not depend on the claim, or no two claims share a template.
 func resourceTags(in Input, cluster Cluster) map[string]string {
 	tags := map[string]string{}
 	maps.Copy(tags, in.NodeClass.Spec.Tags)

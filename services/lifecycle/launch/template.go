@@ -14,7 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/services/internal/ec2"
 	"millwright/services/lifecycle/launch/userdata"
@@ -36,12 +35,12 @@ type group struct {
 	members     []Candidate
 }
 
-// groups splits the candidates by image, pod capacity, number of EFA interfaces and capacity reservation; in order of their first,
-// cheapest member.
+// groups splits the candidates by image, pod capacity, number of EFA interfaces and capacity reservation; in
+// order of their first, cheapest member.
 func groups(in Input, s Selection) []group {
 	var out []group
 	for _, c := range s.Candidates {
-		maxPods, efas := maxPodsOf(in.NodeClass, c), efasOf(in.Claim, c)
+		maxPods, efas := maxPodsOf(in.NodeClass, c), efasOf(in, c)
 		for _, part := range byReservation(c) {
 			id := part.Offerings[0].ReservationID
 			i := slices.IndexFunc(out, func(g group) bool {
@@ -76,8 +75,10 @@ func maxPodsOf(nc *awsv1.EC2NodeClass, c Candidate) int32 {
 	return int32(min(c.Type.Capacity.Pods, 1<<31-1))
 }
 
-func efasOf(claim *karpv1.NodeClaim, c Candidate) int64 {
-	if q, ok := claim.Spec.Resources.Requests[resourceEFA]; !ok || q.IsZero() {
+// efasOf is the number of EFA interfaces that follow from what the claim requests; none if the class names
+// its interfaces.
+func efasOf(in Input, c Candidate) int64 {
+	if q, ok := in.Claim.Spec.Resources.Requests[resourceEFA]; !ok || q.IsZero() || len(in.NodeClass.Spec.NetworkInterfaces) > 0 {
 		return 0
 	}
 	return c.Type.Capacity.Get(resourceEFA)
@@ -101,6 +102,9 @@ func template(in Input, s Selection, g group, cluster Cluster, region string) (e
 		MetadataOptions:     metadataOptions(nc.Spec.MetadataOptions, region),
 		NetworkInterfaces:   networkInterfaces(nc, g.efas, isIPv6(cluster.DNS)),
 		TagSpecifications:   templateTags(tags, s.CapacityType),
+	}
+	if nested(nc) {
+		data.CpuOptions = &ec2types.LaunchTemplateCpuOptionsRequest{NestedVirtualization: ec2types.NestedVirtualizationSpecificationEnabled}
 	}
 	data.CapacityReservationSpecification = reservationSpec(g.reservation)
 	if s.Tenancy == string(ec2types.TenancyDedicated) {
@@ -152,6 +156,13 @@ func kubelet(nc *awsv1.EC2NodeClass, maxPods *int32, dns string) awsv1.KubeletCo
 	return k
 }
 
+// nested: virtual machines may run inside the instances. EC2 leaves that off by itself, and most types do not
+// know of it, so that only what switches it on is sent.
+func nested(nc *awsv1.EC2NodeClass) bool {
+	o := nc.Spec.CPUOptions
+	return o != nil && aws.ToString(o.NestedVirtualization) == awsv1.NestedVirtualizationEnabled
+}
+
 func raid0(nc *awsv1.EC2NodeClass) bool {
 	p := nc.Spec.InstanceStorePolicy
 	return p != nil && *p == awsv1.InstanceStorePolicyRAID0
@@ -168,29 +179,6 @@ func templateName(data *ec2types.RequestLaunchTemplateData, tags map[string]stri
 	}
 	sum := sha256.Sum256(b)
 	return templatePrefix + hex.EncodeToString(sum[:16]), nil
-}
-
-// networkInterfaces returns the primary interface, or one per EFA (ec2 §4.4).
-func networkInterfaces(nc *awsv1.EC2NodeClass, efas int64, ipv6 bool) []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest {
-	var groups []string
-	for _, g := range nc.Status.SecurityGroups {
-		groups = append(groups, g.ID)
-	}
-	var out []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest
-	for i := range int32(max(1, efas)) {
-		n := ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{DeviceIndex: aws.Int32(min(i, 1)), Groups: groups}
-		if efas > 0 {
-			n.InterfaceType, n.NetworkCardIndex = aws.String("efa"), aws.Int32(i)
-		}
-		if i == 0 {
-			n.AssociatePublicIpAddress = nc.Spec.AssociatePublicIPAddress
-		}
-		if i == 0 && ipv6 {
-			n.PrimaryIpv6, n.Ipv6AddressCount = aws.Bool(true), aws.Int32(1)
-		}
-		out = append(out, n)
-	}
-	return out
 }
 
 // metadataOptions fills in the defaults of the API.

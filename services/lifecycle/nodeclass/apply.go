@@ -10,15 +10,16 @@ import (
 	awsv1 "millwright/api/karpenteraws/v1"
 )
 
-// Writer writes what differs between before and after, bound to before's UID and resourceVersion. kube.Client is one.
+// Writer writes what differs between before and after, bound to before's UID and resourceVersion. kube.Client
+// is one.
 type Writer interface {
 	UpdateNodeClaim(ctx context.Context, before, after *karpv1.NodeClaim) (*karpv1.NodeClaim, error)
 	UpdateNodeClass(ctx context.Context, before, after *awsv1.EC2NodeClass) (*awsv1.EC2NodeClass, error)
 	UpdateNodeClassStatus(ctx context.Context, before, after *awsv1.EC2NodeClass) (*awsv1.EC2NodeClass, error)
 }
 
-// Apply writes a Change: stamps of NodeClaims, then metadata, then status, each only if it differs. It ends at the first error, so
-// that the class never carries a version its NodeClaims lack.
+// Apply writes a Change: stamps of NodeClaims, then metadata, then status, each only if it differs. It ends
+// at the first error, so that the class never carries a version its NodeClaims lack.
 func Apply(ctx context.Context, w Writer, before *awsv1.EC2NodeClass, c Change) error {
 	for _, s := range c.Claims {
 		if _, err := w.UpdateNodeClaim(ctx, s.Before, s.After); err != nil {

@@ -27,12 +27,12 @@ func (r *Refusal) Error() string { return fmt.Sprintf("%s: %s: %v", r.Reason, r.
 
 func (r *Refusal) Unwrap() error { return r.Err }
 
-// authorize asks whether launches are allowed, once all that they need is resolved. Without a definite answer the condition
-// stays as it was.
+// authorize asks whether launches are allowed, once all that they need is resolved. Without a definite answer
+// the condition stays as it was.
 func (p *pass) authorize(ctx context.Context) (time.Duration, error) {
 	const kind = karpv1.ConditionTypeValidationSucceeded
 	if p.cfg.Authorize == nil {
-		p.conditions.setTrue(kind)
+		p.conditions.True(kind)
 		return validateInterval, nil
 	}
 	question := launchKey(p.nc)
@@ -45,19 +45,20 @@ func (p *pass) authorize(ctx context.Context) (time.Duration, error) {
 	})
 	switch no, ok := errors.AsType[*Refusal](err); {
 	case err == nil:
-		p.conditions.setTrue(kind)
+		p.conditions.True(kind)
 		return validateInterval, nil
 	case ok:
 		if !known {
 			p.caches.refused.put(question, no)
 		}
-		p.conditions.setFalse(kind, no.Reason, no.Message)
+		p.conditions.False(kind, no.Reason, no.Message)
 		return retrySoon, nil
 	}
 	return retrySoon, fmt.Errorf("check that launches are allowed: %w", err)
 }
 
-// launchKey is all of a class that can change the answer; the order of subnets, which follows their free addresses, is not.
+// launchKey is all of a class that can change the answer; the order of subnets, which follows their free
+// addresses, is not.
 func launchKey(nc *awsv1.EC2NodeClass) string {
 	s := nc.Status
 	var ids []string

@@ -13,7 +13,8 @@ const (
 	describeTTL      = time.Minute
 	parameterTTL     = 24 * time.Hour
 	userParameterTTL = 5 * time.Minute
-	// profileTTL is less than half of what a launch may take: a profile that others delete is made again before claims give up.
+	// profileTTL is less than half of what a launch may take: a profile that others delete is made again
+	// before claims give up.
 	profileTTL     = 2 * time.Minute
 	roleMissingTTL = time.Minute
 	// deprecatedTTL is when a parameter is asked for again although its image is deprecated.

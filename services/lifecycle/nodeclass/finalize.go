@@ -50,7 +50,8 @@ func nameList(claims []*karpv1.NodeClaim) string {
 	return fmt.Sprintf("%s and %d other(s)", strings.Join(names[:namesMax], ", "), len(names)-namesMax)
 }
 
-// deleteProfiles deletes what stands under the class's own path, and the profile of its older name if it is tagged as the class's.
+// deleteProfiles deletes what stands under the class's own path, and the profile of its older name if it is
+// tagged as the class's.
 func (r *Reconciler) deleteProfiles(ctx context.Context, nc *awsv1.EC2NodeClass) error {
 	if r.cfg.IsolatedVPC {
 		return nil
@@ -77,8 +78,8 @@ func (r *Reconciler) deleteProfiles(ctx context.Context, nc *awsv1.EC2NodeClass)
 	return r.cfg.Cloud.DeleteInstanceProfile(ctx, legacy.Name)
 }
 
-// CollectProfiles deletes profiles under the cluster's path that no class's status, no NodeClaim's annotation and no launch that may
-// follow names. The lists must be complete.
+// CollectProfiles deletes profiles under the cluster's path that no class's status, no NodeClaim's annotation
+// and no launch that may follow names. The lists must be complete.
 func (r *Reconciler) CollectProfiles(ctx context.Context, classes []*awsv1.EC2NodeClass, claims []*karpv1.NodeClaim) error {
 	if r.cfg.IsolatedVPC {
 		return nil

@@ -10,13 +10,14 @@ import (
 
 // Hasher computes the drift hash of EC2NodeClasses. The zero value knows no CA bundle.
 type Hasher struct {
-	// CABundles are base64. The first is hashed; a class or NodeClaim whose hash holds another of them is left as it is, since
-	// whoever ran the cluster before may have been configured in another way than we are.
+	// CABundles are base64. The first is hashed; a class or NodeClaim whose hash holds another of them is
+	// left as it is, since whoever ran the cluster before may have been configured in another way than we
+	// are.
 	CABundles []string
 }
 
-// NewHasher: configured is the bundle that was given by option, own the one this process trusts the API server by. Only what was
-// configured counts; without it a hash that holds our own stands too.
+// NewHasher: configured is the bundle that was given by option, own the one this process trusts the API
+// server by. Only what was configured counts; without it a hash that holds our own stands too.
 func NewHasher(configured, own string) Hasher {
 	if configured != "" || own == "" {
 		return Hasher{CABundles: []string{configured}}
@@ -24,8 +25,8 @@ func NewHasher(configured, own string) Hasher {
 	return Hasher{CABundles: []string{"", own}}
 }
 
-// Current is the hash nc should bear, and its version: the one it bears if that can be computed (v4 and v5, so that a takeover and a
-// hand-back change nothing), else v5.
+// Current is the hash nc should bear, and its version: the one it bears if that can be computed (v4 and v5,
+// so that a takeover and a hand-back change nothing), else v5.
 func (h Hasher) Current(nc *awsv1.EC2NodeClass) (hash, version string) {
 	version = nc.Annotations[versionKey]
 	if version != drifthash.NodeClassV4 {
@@ -44,7 +45,8 @@ func (h Hasher) Same(nc *awsv1.EC2NodeClass, hash, version string) (same, known 
 	return slices.Contains(all, hash), len(all) > 0
 }
 
-// Hashes of nc by that version, each of which is in sync with it: one for each CA bundle, none if the version is unknown.
+// Hashes of nc by that version, each of which is in sync with it: one for each CA bundle, none if the version
+// is unknown.
 func (h Hasher) Hashes(nc *awsv1.EC2NodeClass, version string) []string {
 	family := userdata.Family(nc)
 	switch version {

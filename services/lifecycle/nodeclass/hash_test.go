@@ -130,7 +130,7 @@ type fakeWriter struct {
 	fail string
 }
 
-func (w *fakeWriter) note(what string) error {
+func (w *fakeWriter) noteWrite(what string) error {
 	w.log = append(w.log, what)
 	if what == w.fail {
 		return errors.New("conflict")
@@ -139,17 +139,17 @@ func (w *fakeWriter) note(what string) error {
 }
 
 func (w *fakeWriter) UpdateNodeClaim(_ context.Context, before, after *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
-	return after, w.note("claim " + before.Name)
+	return after, w.noteWrite("claim " + before.Name)
 }
 
 func (w *fakeWriter) UpdateNodeClass(_ context.Context, before, after *awsv1.EC2NodeClass) (*awsv1.EC2NodeClass, error) {
 	written := after.DeepCopy()
 	written.ResourceVersion, written.Status = before.ResourceVersion+"+", before.Status
-	return written, w.note("metadata at " + before.ResourceVersion)
+	return written, w.noteWrite("metadata at " + before.ResourceVersion)
 }
 
 func (w *fakeWriter) UpdateNodeClassStatus(_ context.Context, before, after *awsv1.EC2NodeClass) (*awsv1.EC2NodeClass, error) {
-	return after, w.note(fmt.Sprintf("status at %s: %d subnets", before.ResourceVersion, len(after.Status.Subnets)))
+	return after, w.noteWrite(fmt.Sprintf("status at %s: %d subnets", before.ResourceVersion, len(after.Status.Subnets)))
 }
 
 func TestApply(t *testing.T) {

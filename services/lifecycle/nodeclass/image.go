@@ -26,7 +26,7 @@ type candidate struct {
 func (p *pass) images(ctx context.Context, faults []Fault) (time.Duration, error) {
 	if bad := faultsOf(faults, fieldImages); bad != "" {
 		p.nc.Status.AMIs = nil
-		p.conditions.setFalse(awsv1.ConditionTypeAMIsReady, "UnsupportedAlias", bad)
+		p.conditions.False(awsv1.ConditionTypeAMIsReady, "UnsupportedAlias", bad)
 		return retrySoon, nil
 	}
 	var found []candidate
@@ -38,7 +38,7 @@ func (p *pass) images(ctx context.Context, faults []Fault) (time.Duration, error
 		}
 		if found, why, err = p.aliasImages(ctx, alias, version); why != "" {
 			p.nc.Status.AMIs = nil
-			p.conditions.setFalse(awsv1.ConditionTypeAMIsReady, "UnsupportedAlias", why)
+			p.conditions.False(awsv1.ConditionTypeAMIsReady, "UnsupportedAlias", why)
 			return imagesInterval, nil
 		}
 	} else {
@@ -57,10 +57,10 @@ func (p *pass) images(ctx context.Context, faults []Fault) (time.Duration, error
 		if len(skipped) > 0 {
 			message += " that can be used: " + strings.Join(skipped[:min(len(skipped), skippedMax)], ", ")
 		}
-		p.conditions.setFalse(awsv1.ConditionTypeAMIsReady, "AMINotFound", message)
+		p.conditions.False(awsv1.ConditionTypeAMIsReady, "AMINotFound", message)
 		return retrySoon, nil
 	}
-	p.conditions.setTrue(awsv1.ConditionTypeAMIsReady)
+	p.conditions.True(awsv1.ConditionTypeAMIsReady)
 	return imagesInterval, nil
 }
 

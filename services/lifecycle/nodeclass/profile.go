@@ -14,28 +14,29 @@ import (
 	"millwright/services/internal/ec2"
 )
 
-// profile fills status.instanceProfile: the given one, or one made for the role. A new role gets a new profile, so that nothing
-// changes under nodes that run; the name is a hash of class and role, so that a lost status write makes no second one.
+// profile fills status.instanceProfile: the given one, or one made for the role. A new role gets a new
+// profile, so that nothing changes under nodes that run; the name is a hash of class and role, so that a lost
+// status write makes no second one.
 func (p *pass) profile(ctx context.Context, faults []Fault) (time.Duration, error) {
 	if bad := faultsOf(faults, fieldRole); bad != "" {
 		p.nc.Status.InstanceProfile = ""
-		p.conditions.setFalse(awsv1.ConditionTypeInstanceProfileReady, "InstanceProfileNotReady", bad)
+		p.conditions.False(awsv1.ConditionTypeInstanceProfileReady, "InstanceProfileNotReady", bad)
 		return retrySoon, nil
 	}
 	if given := value(p.nc.Spec.InstanceProfile); given != "" {
 		p.nc.Status.InstanceProfile = given
-		p.conditions.setTrue(awsv1.ConditionTypeInstanceProfileReady)
+		p.conditions.True(awsv1.ConditionTypeInstanceProfileReady)
 		return 0, nil
 	}
 	name, err := p.roleProfile(ctx, roleName(p.nc.Spec.Role))
 	if err != nil {
 		if c := ec2.Classify(err); c == ec2.NotFound || c == ec2.Permanent {
-			p.conditions.setUnknown(awsv1.ConditionTypeInstanceProfileReady, "InstanceProfileNotReady", "spec.role: "+err.Error())
+			p.conditions.Unknown(awsv1.ConditionTypeInstanceProfileReady, "InstanceProfileNotReady", "spec.role: "+err.Error())
 		}
 		return retrySoon, fmt.Errorf("resolve instance profile: %w", err)
 	}
 	p.nc.Status.InstanceProfile = name
-	p.conditions.setTrue(awsv1.ConditionTypeInstanceProfileReady)
+	p.conditions.True(awsv1.ConditionTypeInstanceProfileReady)
 	return 0, nil
 }
 

@@ -120,7 +120,7 @@ func TestConditions(t *testing.T) {
 			world: func(w *world) { w.subnets = nil },
 			want: []string{"SubnetsReady=False/SubnetsNotFound/SubnetSelector did not match any Subnets",
 				"ValidationSucceeded=False/DependenciesNotReady/Awaiting AMI, Instance Profile, Security Group, and Subnet resolution",
-				"Ready=False/UnhealthyDependents/SubnetsReady=False, ValidationSucceeded=False"},
+				"Ready=False/UnhealthyDependents/ValidationSucceeded=False, SubnetsReady=False"},
 			event: "EC2NodeClass default: SubnetsReady is False: SubnetSelector did not match any Subnets",
 		},
 		"no security groups match": {
@@ -198,7 +198,7 @@ func TestConditions(t *testing.T) {
 		},
 		"a spec with nothing in it": {
 			spec: func(s *awsv1.EC2NodeClassSpec) { *s = awsv1.EC2NodeClassSpec{} },
-			want: []string{"Ready=False/UnhealthyDependents/AMIsReady=False, SubnetsReady=False, SecurityGroupsReady=False, InstanceProfileReady=False, ValidationSucceeded=False"},
+			want: []string{"Ready=False/UnhealthyDependents/ValidationSucceeded=False, SubnetsReady=False, SecurityGroupsReady=False, InstanceProfileReady=False, AMIsReady=False"},
 		},
 	}
 	for name, c := range cases {

@@ -10,8 +10,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/condition"
 	"millwright/services/internal/ec2"
 	"millwright/services/internal/service"
 )
@@ -39,10 +42,11 @@ type Config struct {
 	CIDR func(ctx context.Context) (string, error)
 	// DeleteTemplates deletes the launch templates of a class.
 	DeleteTemplates func(ctx context.Context, nodeClass string) error
-	// SubnetsSeen takes in what EC2 answered about subnets when it was asked at a time; nil: nobody wants to know.
+	// SubnetsSeen takes in what EC2 answered about subnets when it was asked at a time; nil: nobody wants to
+	// know.
 	SubnetsSeen func(subnets []ec2.Subnet, asked time.Time)
-	// Authorize asks EC2 whether instances may be launched from a class whose status is resolved: nil is yes, a *Refusal is
-	// no, another error says nothing. If Authorize is nil, nobody asks.
+	// Authorize asks EC2 whether instances may be launched from a class whose status is resolved: nil is yes,
+	// a *Refusal is no, another error says nothing. If Authorize is nil, nobody asks.
 	Authorize func(ctx context.Context, nc *awsv1.EC2NodeClass) error
 	// IsolatedVPC: IAM cannot be reached, so instance profiles are never deleted.
 	IsolatedVPC bool
@@ -50,7 +54,8 @@ type Config struct {
 	Now         func() time.Time
 }
 
-// Reconciler resolves EC2NodeClasses. Its only state are caches of what AWS answered; it is safe for concurrent use.
+// Reconciler resolves EC2NodeClasses. Its only state are caches of what AWS answered; it is safe for
+// concurrent use.
 type Reconciler struct {
 	cfg    Config
 	caches caches
@@ -86,13 +91,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, nc *awsv1.EC2NodeClass, clai
 	if nc.DeletionTimestamp != nil {
 		return r.finalize(ctx, nc, claims)
 	}
-	p := &pass{Reconciler: r, nc: nc.DeepCopy(), conditions: newConditions(nc, r.cfg.Now())}
+	p := &pass{Reconciler: r, before: nc.Status.Conditions, nc: nc.DeepCopy(), conditions: newConditions(nc, r.cfg.Now())}
 	if !slices.Contains(p.nc.Finalizers, awsv1.TerminationFinalizer) {
 		p.nc.Finalizers = append(p.nc.Finalizers, awsv1.TerminationFinalizer)
 	}
 	if nc.Unreadable != "" { // what was resolved before stays; nothing can be said of the spec, not even its hash
-		p.conditions.setFalse(karpv1.ConditionTypeValidationSucceeded, reasonInvalid, nc.Unreadable)
-		p.nc.Status.Conditions = p.conditions.finish()
+		p.conditions.False(karpv1.ConditionTypeValidationSucceeded, reasonInvalid, nc.Unreadable)
+		p.nc.Status.Conditions = p.conditions.Finish()
 		return Change{Object: p.nc, Events: p.events()}, validateInterval, nil
 	}
 	stamps := stamp(r.cfg.Hasher, p.nc, claims)
@@ -104,7 +109,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, nc *awsv1.EC2NodeClass, clai
 		again = min(again, cmp.Or(after, again))
 		errs = append(errs, err)
 	}
-	p.nc.Status.Conditions = p.conditions.finish()
+	p.nc.Status.Conditions = p.conditions.Finish()
 	return Change{Object: p.nc, Claims: stamps, Events: p.events()}, again, errors.Join(errs...)
 }
 
@@ -112,7 +117,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, nc *awsv1.EC2NodeClass, clai
 type pass struct {
 	*Reconciler
 	nc         *awsv1.EC2NodeClass
-	conditions *conditions
+	before     []metav1.Condition
+	conditions *condition.List
 	notes      []string
 }
 
@@ -120,7 +126,7 @@ type pass struct {
 func (p *pass) subnets(ctx context.Context, faults []Fault) (time.Duration, error) {
 	if bad := faultsOf(faults, fieldSubnets); bad != "" {
 		p.nc.Status.Subnets = nil
-		p.conditions.setFalse(awsv1.ConditionTypeSubnetsReady, "SubnetsNotFound", bad)
+		p.conditions.False(awsv1.ConditionTypeSubnetsReady, "SubnetsNotFound", bad)
 		return retrySoon, nil
 	}
 	found, err := p.caches.subnets.get(key(p.nc.Spec.SubnetSelectorTerms), func() ([]ec2.Subnet, error) {
@@ -139,17 +145,17 @@ func (p *pass) subnets(ctx context.Context, faults []Fault) (time.Duration, erro
 		p.nc.Status.Subnets = append(p.nc.Status.Subnets, awsv1.Subnet{ID: s.ID, Zone: s.Zone, ZoneID: s.ZoneID})
 	}
 	if len(found) == 0 {
-		p.conditions.setFalse(awsv1.ConditionTypeSubnetsReady, "SubnetsNotFound", "SubnetSelector did not match any Subnets")
+		p.conditions.False(awsv1.ConditionTypeSubnetsReady, "SubnetsNotFound", "SubnetSelector did not match any Subnets")
 		return retrySoon, nil
 	}
-	p.conditions.setTrue(awsv1.ConditionTypeSubnetsReady)
+	p.conditions.True(awsv1.ConditionTypeSubnetsReady)
 	return subnetsInterval, nil
 }
 
 func (p *pass) securityGroups(ctx context.Context, faults []Fault) (time.Duration, error) {
 	if bad := faultsOf(faults, fieldGroups); bad != "" {
 		p.nc.Status.SecurityGroups = nil
-		p.conditions.setFalse(awsv1.ConditionTypeSecurityGroupsReady, "SecurityGroupsNotFound", bad)
+		p.conditions.False(awsv1.ConditionTypeSecurityGroupsReady, "SecurityGroupsNotFound", bad)
 		return retrySoon, nil
 	}
 	found, err := p.caches.groups.get(key(p.nc.Spec.SecurityGroupSelectorTerms), func() ([]ec2.SecurityGroup, error) {
@@ -163,17 +169,18 @@ func (p *pass) securityGroups(ctx context.Context, faults []Fault) (time.Duratio
 		p.nc.Status.SecurityGroups = append(p.nc.Status.SecurityGroups, awsv1.SecurityGroup{ID: g.ID, Name: g.Name})
 	}
 	if len(found) == 0 {
-		p.conditions.setFalse(awsv1.ConditionTypeSecurityGroupsReady, "SecurityGroupsNotFound", "SecurityGroupSelector did not match any SecurityGroups")
+		p.conditions.False(awsv1.ConditionTypeSecurityGroupsReady, "SecurityGroupsNotFound", "SecurityGroupSelector did not match any SecurityGroups")
 		return retrySoon, nil
 	}
-	p.conditions.setTrue(awsv1.ConditionTypeSecurityGroupsReady)
+	p.conditions.True(awsv1.ConditionTypeSecurityGroupsReady)
 	return groupsInterval, nil
 }
 
-// events are one per condition that turned False, or is False for another reason than before, and one per note.
+// events are one per condition that turned False, or is False for another reason than before, and one per
+// note.
 func (p *pass) events() []service.KubeEvent {
 	var out []service.KubeEvent
-	for _, c := range p.conditions.newlyFalse() {
+	for _, c := range newlyFalse(p.before, p.conditions.Conditions) {
 		out = append(out, event(p.nc, corev1.EventTypeWarning, c.Reason, fmt.Sprintf("EC2NodeClass %s: %s is False: %s", p.nc.Name, c.Type, c.Message)))
 	}
 	for _, n := range p.notes {

@@ -22,7 +22,7 @@ func (p *pass) reservations(ctx context.Context, faults []Fault) (time.Duration,
 	terms := p.nc.Spec.CapacityReservationSelectorTerms
 	if bad := faultsOf(faults, fieldReservations); bad != "" {
 		p.nc.Status.CapacityReservations = nil
-		p.conditions.setFalse(awsv1.ConditionTypeCapacityReservationsReady, reasonInvalid, bad)
+		p.conditions.False(awsv1.ConditionTypeCapacityReservationsReady, reasonInvalid, bad)
 		return retrySoon, nil
 	}
 	var found []ec2.CapacityReservation
@@ -54,7 +54,7 @@ func (p *pass) reservations(ctx context.Context, faults []Fault) (time.Duration,
 		}
 		p.nc.Status.CapacityReservations = append(p.nc.Status.CapacityReservations, statusOf(r, now))
 	}
-	p.conditions.setTrue(awsv1.ConditionTypeCapacityReservationsReady)
+	p.conditions.True(awsv1.ConditionTypeCapacityReservationsReady)
 	return again, nil
 }
 

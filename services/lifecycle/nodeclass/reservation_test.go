@@ -17,7 +17,8 @@ func reservedClass() *awsv1.EC2NodeClass {
 	return nc
 }
 
-// TestReservationsInTheStatus: what ended is left out, what is not known is skipped and said, a block near its end expires (ec2 §2.5).
+// TestReservationsInTheStatus: what ended is left out, what is not known is skipped and said, a block near
+// its end expires (ec2 §2.5).
 func TestReservationsInTheStatus(t *testing.T) {
 	w := newWorld(t)
 	end := w.now.Add(30 * time.Second)

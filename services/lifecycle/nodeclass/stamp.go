@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/condition"
 )
 
 const (
@@ -16,8 +16,9 @@ const (
 	versionKey = awsv1.NodeClassHashVersionAnnotationKey
 )
 
-// stamp gives nc its hash and version, and returns the NodeClaims that have to get the new version first (api §4): those with
-// another version, if nc's version changes or their own can be computed. Nothing drifts by that, and what had drifted stays so.
+// stamp gives nc its hash and version, and returns the NodeClaims that have to get the new version first (api
+// §4): those with another version, if nc's version changes or their own can be computed. Nothing drifts by
+// that, and what had drifted stays so.
 func stamp(h Hasher, nc *awsv1.EC2NodeClass, claims []*karpv1.NodeClaim) []ClaimStamp {
 	hash, version := h.Current(nc)
 	moves := nc.Annotations[versionKey] != version
@@ -33,7 +34,7 @@ func stamp(h Hasher, nc *awsv1.EC2NodeClass, claims []*karpv1.NodeClaim) []Claim
 		after := c.DeepCopy()
 		metav1.SetMetaDataAnnotation(&after.ObjectMeta, versionKey, version)
 		drifted := known && !same || !known && differed(c, nc)
-		if !drifted && !meta.IsStatusConditionTrue(c.Status.Conditions, karpv1.ConditionTypeDrifted) {
+		if !drifted && !condition.IsTrue(c.Status.Conditions, karpv1.ConditionTypeDrifted) {
 			metav1.SetMetaDataAnnotation(&after.ObjectMeta, hashKey, hash)
 		}
 		stamps = append(stamps, ClaimStamp{Before: c, After: after})

@@ -32,7 +32,8 @@ const (
 	fieldKubelet      = "spec.kubelet"
 )
 
-// Fault is what is wrong with a field. Most are refused by the API server already; not all, and not by old CRDs.
+// Fault is what is wrong with a field. Most are refused by the API server already; not all, and not by old
+// CRDs.
 type Fault struct {
 	// Field is a path: spec.amiSelectorTerms[0].alias.
 	Field   string
@@ -69,31 +70,29 @@ func Validate(nc *awsv1.EC2NodeClass) []Fault {
 	f.amounts(nc.Spec.Kubelet)
 	f.text(nc)
 	f.tags(nc.Spec.Tags)
+	f.interfaces(nc.Spec)
 	f.notHonoured(nc.Spec)
 	return f
 }
 
 type faults []Fault
 
-// notHonoured refuses what launches leave out as yet: instances that lack what was asked for are worse than none.
+// notHonoured refuses what launches leave out as yet: instances that lack what was asked for are worse than
+// none.
 func (f *faults) notHonoured(s awsv1.EC2NodeClassSpec) {
 	for _, field := range []struct {
 		name string
 		set  bool
 	}{
 		{"placementGroupSelector", s.PlacementGroupSelector != nil},
-		{"ipPrefixCount", value(s.IPPrefixCount) != 0},
-		{"networkInterfaces", len(s.NetworkInterfaces) > 0},
-		{"connectionTracking", s.ConnectionTracking != nil},
-		{"cpuOptions", s.CPUOptions != nil && s.CPUOptions.NestedVirtualization != nil},
 	} {
 		if field.set {
-			f.add("spec."+field.name, "is not supported yet; remove it to launch instances without it")
+			f.addFault("spec."+field.name, "is not supported yet; remove it to launch instances without it")
 		}
 	}
 }
 
-func (f *faults) add(field, format string, args ...any) {
+func (f *faults) addFault(field, format string, args ...any) {
 	*f = append(*f, Fault{Field: field, Message: fmt.Sprintf(format, args...), Reason: reasonInvalid})
 }
 
@@ -108,7 +107,7 @@ var (
 func (f *faults) images(nc *awsv1.EC2NodeClass) {
 	terms := nc.Spec.AMISelectorTerms
 	if len(terms) == 0 {
-		f.add(fieldImages, "amiSelectorTerms cannot be empty")
+		f.addFault(fieldImages, "amiSelectorTerms cannot be empty")
 	}
 	for i, t := range terms {
 		f.imageTerm(fmt.Sprintf("%s[%d]", fieldImages, i), t, len(terms))
@@ -120,13 +119,13 @@ func (f *faults) imageTerm(at string, t awsv1.AMISelectorTerm, terms int) {
 	others := len(t.Tags) > 0 || t.Name != "" || t.Owner != ""
 	switch {
 	case t.Alias == "" && t.ID == "" && t.Name == "" && t.SSMParameter == "" && len(t.Tags) == 0:
-		f.add(at, "expected at least one, got none, ['tags', 'id', 'name', 'alias', 'ssmParameter']")
+		f.addFault(at, "expected at least one, got none, ['tags', 'id', 'name', 'alias', 'ssmParameter']")
 	case t.Alias != "" && (others || t.ID != "" || t.SSMParameter != ""):
-		f.add(at, "'alias' is mutually exclusive, cannot be set with a combination of other fields in amiSelectorTerms")
+		f.addFault(at, "'alias' is mutually exclusive, cannot be set with a combination of other fields in amiSelectorTerms")
 	case t.ID != "" && (others || t.SSMParameter != ""):
-		f.add(at, "'id' is mutually exclusive, cannot be set with a combination of other fields in amiSelectorTerms")
+		f.addFault(at, "'id' is mutually exclusive, cannot be set with a combination of other fields in amiSelectorTerms")
 	case t.Alias != "" && terms > 1:
-		f.add(at, "'alias' is mutually exclusive, cannot be set with a combination of other amiSelectorTerms")
+		f.addFault(at, "'alias' is mutually exclusive, cannot be set with a combination of other amiSelectorTerms")
 	}
 	f.selectorTags(at, t.Tags)
 	if t.Alias != "" {
@@ -136,15 +135,15 @@ func (f *faults) imageTerm(at string, t awsv1.AMISelectorTerm, terms int) {
 
 func (f *faults) alias(at, alias string) {
 	if !aliasForm.MatchString(alias) {
-		f.add(at, "'alias' is improperly formatted, must match the format 'family@version', got %q", alias)
+		f.addFault(at, "'alias' is improperly formatted, must match the format 'family@version', got %q", alias)
 		return
 	}
 	family, version, ok := userdata.ParseAlias(alias)
 	switch {
 	case !ok:
-		f.add(at, "family is not supported, must be one of the following: 'al2', 'al2023', 'bottlerocket', 'windows2019', 'windows2022', 'windows2025', got %q", alias)
+		f.addFault(at, "family is not supported, must be one of the following: 'al2', 'al2023', 'bottlerocket', 'windows2019', 'windows2022', 'windows2025', got %q", alias)
 	case userdata.IsWindows(family) && version != latest:
-		f.add(at, "windows families may only specify version 'latest', got %q", alias)
+		f.addFault(at, "windows families may only specify version 'latest', got %q", alias)
 	}
 }
 
@@ -153,33 +152,33 @@ func (f *faults) family(nc *awsv1.EC2NodeClass) {
 	alias, _, ok := userdata.ParseAlias(userdata.Alias(nc))
 	switch {
 	case given == "" && userdata.Alias(nc) == "":
-		f.add(fieldFamily, "must specify amiFamily if amiSelectorTerms does not contain an alias")
+		f.addFault(fieldFamily, "must specify amiFamily if amiSelectorTerms does not contain an alias")
 	case given != "" && !slices.Contains(families, given):
-		f.add(fieldFamily, "unknown family %q, must be one of %s", given, strings.Join(families, ", "))
+		f.addFault(fieldFamily, "unknown family %q, must be one of %s", given, strings.Join(families, ", "))
 	case given != "" && ok && given != alias && given != awsv1.AMIFamilyCustom:
-		f.add(fieldFamily, "if set, amiFamily must be '%s' or 'Custom' when using an %s alias, got %q", alias, alias, given)
+		f.addFault(fieldFamily, "if set, amiFamily must be '%s' or 'Custom' when using an %s alias, got %q", alias, alias, given)
 	}
 }
 
 func (f *faults) selectorTags(at string, tags map[string]string) {
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
 		if k == "" || tags[k] == "" {
-			f.add(at+".tags", "empty tag keys or values aren't supported")
+			f.addFault(at+".tags", "empty tag keys or values aren't supported")
 		}
 	}
 }
 
 func (f *faults) subnets(terms []awsv1.SubnetSelectorTerm) {
 	if len(terms) == 0 {
-		f.add(fieldSubnets, "subnetSelectorTerms cannot be empty")
+		f.addFault(fieldSubnets, "subnetSelectorTerms cannot be empty")
 	}
 	for i, t := range terms {
 		at := fmt.Sprintf("%s[%d]", fieldSubnets, i)
 		switch {
 		case t.ID == "" && len(t.Tags) == 0:
-			f.add(at, "expected at least one, got none, ['tags', 'id']")
+			f.addFault(at, "expected at least one, got none, ['tags', 'id']")
 		case t.ID != "" && len(t.Tags) > 0:
-			f.add(at, "'id' is mutually exclusive, cannot be set with a combination of other fields in a subnet selector term")
+			f.addFault(at, "'id' is mutually exclusive, cannot be set with a combination of other fields in a subnet selector term")
 		}
 		f.selectorTags(at, t.Tags)
 	}
@@ -190,7 +189,7 @@ func (f *faults) reservations(terms []awsv1.CapacityReservationSelectorTerm) {
 	for i, t := range terms {
 		at := fmt.Sprintf("%s[%d]", fieldReservations, i)
 		if t.ID == "" && len(t.Tags) == 0 && t.InstanceMatchCriteria == "" {
-			f.add(at, "expected at least one, got none, ['tags', 'id', 'instanceMatchCriteria']")
+			f.addFault(at, "expected at least one, got none, ['tags', 'id', 'instanceMatchCriteria']")
 		}
 		f.selectorTags(at, t.Tags)
 	}
@@ -198,17 +197,17 @@ func (f *faults) reservations(terms []awsv1.CapacityReservationSelectorTerm) {
 
 func (f *faults) groups(terms []awsv1.SecurityGroupSelectorTerm) {
 	if len(terms) == 0 {
-		f.add(fieldGroups, "securityGroupSelectorTerms cannot be empty")
+		f.addFault(fieldGroups, "securityGroupSelectorTerms cannot be empty")
 	}
 	for i, t := range terms {
 		at := fmt.Sprintf("%s[%d]", fieldGroups, i)
 		switch {
 		case t.ID == "" && t.Name == "" && len(t.Tags) == 0:
-			f.add(at, "expected at least one, got none, ['tags', 'id', 'name']")
+			f.addFault(at, "expected at least one, got none, ['tags', 'id', 'name']")
 		case t.ID != "" && (t.Name != "" || len(t.Tags) > 0):
-			f.add(at, "'id' is mutually exclusive, cannot be set with a combination of other fields in a security group selector term")
+			f.addFault(at, "'id' is mutually exclusive, cannot be set with a combination of other fields in a security group selector term")
 		case t.Name != "" && len(t.Tags) > 0:
-			f.add(at, "'name' is mutually exclusive, cannot be set with a combination of other fields in a security group selector term")
+			f.addFault(at, "'name' is mutually exclusive, cannot be set with a combination of other fields in a security group selector term")
 		}
 		f.selectorTags(at, t.Tags)
 	}
@@ -217,7 +216,7 @@ func (f *faults) groups(terms []awsv1.SecurityGroupSelectorTerm) {
 func (f *faults) role(nc *awsv1.EC2NodeClass) {
 	hasProfile := value(nc.Spec.InstanceProfile) != ""
 	if (roleName(nc.Spec.Role) != "") == hasProfile {
-		f.add(fieldRole, "must specify exactly one of ['role', 'instanceProfile']")
+		f.addFault(fieldRole, "must specify exactly one of ['role', 'instanceProfile']")
 	}
 }
 
@@ -232,15 +231,15 @@ func (f *faults) devices(mappings []*awsv1.BlockDeviceMapping) {
 			roots++
 		}
 		if m.EBS.SnapshotID == nil && m.EBS.VolumeSize == nil {
-			f.add(at+".ebs", "snapshotID or volumeSize must be defined")
+			f.addFault(at+".ebs", "snapshotID or volumeSize must be defined")
 		}
 		// The CRD lets a unit without a number in, which reads as 0.
 		if m.EBS.VolumeSize != nil && m.EBS.VolumeSize.Sign() <= 0 {
-			f.add(at+".ebs.volumeSize", "must be more than 0, got %s", m.EBS.VolumeSize.String())
+			f.addFault(at+".ebs.volumeSize", "must be more than 0, got %s", m.EBS.VolumeSize.String())
 		}
 	}
 	if roots > 1 {
-		f.add(fieldDevices, "must have only one blockDeviceMappings with rootVolume")
+		f.addFault(fieldDevices, "must have only one blockDeviceMappings with rootVolume")
 	}
 }
 
@@ -249,16 +248,16 @@ func (f *faults) kubelet(k *awsv1.KubeletConfiguration) {
 		return
 	}
 	if high, low := k.ImageGCHighThresholdPercent, k.ImageGCLowThresholdPercent; high != nil && low != nil && *high <= *low {
-		f.add(fieldKubelet, "imageGCHighThresholdPercent must be greater than imageGCLowThresholdPercent")
+		f.addFault(fieldKubelet, "imageGCHighThresholdPercent must be greater than imageGCLowThresholdPercent")
 	}
 	for _, signal := range slices.Sorted(maps.Keys(k.EvictionSoft)) {
 		if _, ok := k.EvictionSoftGracePeriod[signal]; !ok {
-			f.add(fieldKubelet+".evictionSoft", "evictionSoft OwnerKey does not have a matching evictionSoftGracePeriod")
+			f.addFault(fieldKubelet+".evictionSoft", "evictionSoft OwnerKey does not have a matching evictionSoftGracePeriod")
 		}
 	}
 	for _, signal := range slices.Sorted(maps.Keys(k.EvictionSoftGracePeriod)) {
 		if _, ok := k.EvictionSoft[signal]; !ok {
-			f.add(fieldKubelet+".evictionSoftGracePeriod", "evictionSoftGracePeriod OwnerKey does not have a matching evictionSoft")
+			f.addFault(fieldKubelet+".evictionSoftGracePeriod", "evictionSoftGracePeriod OwnerKey does not have a matching evictionSoft")
 		}
 	}
 }
@@ -279,7 +278,7 @@ func (f *faults) amounts(k *awsv1.KubeletConfiguration) {
 		for _, key := range slices.Sorted(maps.Keys(m.amounts)) {
 			text := m.amounts[key]
 			if _, err := resource.ParseQuantity(text); err != nil && !(m.percent && strings.HasSuffix(text, "%")) {
-				f.add(fmt.Sprintf("%s.%s[%s]", fieldKubelet, m.field, key), "%q: %v", text, err)
+				f.addFault(fmt.Sprintf("%s.%s[%s]", fieldKubelet, m.field, key), "%q: %v", text, err)
 			}
 		}
 	}
@@ -294,7 +293,7 @@ func (f *faults) text(nc *awsv1.EC2NodeClass) {
 	case errors.Is(err, userdata.ErrTooLarge):
 		*f = append(*f, Fault{Field: fieldText, Message: err.Error(), Reason: "UserDataSizeLimitExceeded"})
 	case errors.Is(err, userdata.ErrInvalid):
-		f.add(fieldText, "%s", err.Error())
+		f.addFault(fieldText, "%s", err.Error())
 	}
 }
 
@@ -324,21 +323,21 @@ func (p *pass) validate(ctx context.Context, faults []Fault) (time.Duration, err
 		for _, f := range faults {
 			texts = append(texts, f.String())
 		}
-		p.conditions.setFalse(kind, faults[0].Reason, strings.Join(texts, "; "))
+		p.conditions.False(kind, faults[0].Reason, strings.Join(texts, "; "))
 		return validateInterval, nil
 	}
 	if userdata.Family(p.nc) == awsv1.AMIFamilyAL2023 {
 		if _, err := p.cfg.CIDR(ctx); err != nil {
-			p.conditions.setFalse(kind, "ClusterCIDRResolutionFailed", "Failed to detect the cluster CIDR")
+			p.conditions.False(kind, "ClusterCIDRResolutionFailed", "Failed to detect the cluster CIDR")
 			return retrySoon, fmt.Errorf("resolve cluster CIDR: %w", err)
 		}
 	}
 	const waiting = "Awaiting AMI, Instance Profile, Security Group, and Subnet resolution"
 	switch p.dependencies() {
 	case metav1.ConditionFalse:
-		p.conditions.setFalse(kind, "DependenciesNotReady", waiting)
+		p.conditions.False(kind, reasonWaiting, waiting)
 	case metav1.ConditionUnknown:
-		p.conditions.setUnknown(kind, "DependenciesNotReady", waiting)
+		p.conditions.Unknown(kind, reasonWaiting, waiting)
 	default:
 		return p.authorize(ctx)
 	}
@@ -348,8 +347,8 @@ func (p *pass) validate(ctx context.Context, faults []Fault) (time.Duration, err
 // dependencies is False if one of the four resolvers is, else Unknown if one is, else True.
 func (p *pass) dependencies() metav1.ConditionStatus {
 	status := metav1.ConditionTrue
-	for _, t := range dependents[:4] {
-		switch p.conditions.status(t) {
+	for _, t := range resolved {
+		switch p.conditions.StatusOf(t) {
 		case metav1.ConditionFalse:
 			return metav1.ConditionFalse
 		case metav1.ConditionUnknown:

@@ -10,29 +10,40 @@ import (
 )
 
 func TestFieldsThatLaunchesLeaveOutAreRefusedByName(t *testing.T) {
-	enabled, one := "enabled", int32(1)
-	for field, set := range map[string]func(*awsv1.EC2NodeClassSpec){
-		"spec.placementGroupSelector": func(s *awsv1.EC2NodeClassSpec) {
-			s.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: "g"}
-		},
-		"spec.ipPrefixCount": func(s *awsv1.EC2NodeClassSpec) { s.IPPrefixCount = &one },
-		"spec.networkInterfaces": func(s *awsv1.EC2NodeClassSpec) {
-			s.NetworkInterfaces = []awsv1.NetworkInterface{{InterfaceType: awsv1.InterfaceTypeInterface}}
-		},
-		"spec.connectionTracking": func(s *awsv1.EC2NodeClassSpec) {
-			s.ConnectionTracking = &awsv1.ConnectionTracking{UDPTimeout: &one}
-		},
-		"spec.cpuOptions": func(s *awsv1.EC2NodeClassSpec) { s.CPUOptions = &awsv1.CPUOptions{NestedVirtualization: &enabled} },
+	nc := class()
+	nc.Spec.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: "g"}
+	faults := Validate(nc)
+	if len(faults) != 1 || faults[0].Field != "spec.placementGroupSelector" || faults[0].Reason != reasonInvalid {
+		t.Errorf("faults = %v, want one of spec.placementGroupSelector", faults)
+	}
+}
+
+func TestInterfacesThatNoInstanceCanHaveAreRefusedByName(t *testing.T) {
+	primary := awsv1.NetworkInterface{InterfaceType: awsv1.InterfaceTypeInterface}
+	efa := func(card, device int32) awsv1.NetworkInterface {
+		return awsv1.NetworkInterface{NetworkCardIndex: card, DeviceIndex: device, InterfaceType: awsv1.InterfaceTypeEFAOnly}
+	}
+	yes := true
+	for sentence, c := range map[string]struct {
+		interfaces []awsv1.NetworkInterface
+		public     *bool
+		tracking   *awsv1.ConnectionTracking
+		field      string
+	}{
+		"a primary alone may be public":           {interfaces: []awsv1.NetworkInterface{primary}, public: &yes},
+		"EFA on two cards":                        {interfaces: []awsv1.NetworkInterface{primary, efa(0, 1), efa(1, 0)}},
+		"EFA has no addresses, so is not primary": {interfaces: []awsv1.NetworkInterface{efa(0, 0)}, field: "spec.networkInterfaces"},
+		"a place is taken once":                   {interfaces: []awsv1.NetworkInterface{primary, efa(0, 0)}, field: "spec.networkInterfaces[1]"},
+		"a card has one EFA device":               {interfaces: []awsv1.NetworkInterface{primary, efa(1, 0), efa(1, 1)}, field: "spec.networkInterfaces[2]"},
+		"several are not public":                  {interfaces: []awsv1.NetworkInterface{primary, efa(1, 0)}, public: &yes, field: "spec.associatePublicIPAddress"},
+		"timeouts of which none is set":           {tracking: &awsv1.ConnectionTracking{}, field: "spec.connectionTracking"},
 	} {
-		t.Run(field, func(t *testing.T) {
+		t.Run(sentence, func(t *testing.T) {
 			nc := class()
-			if faults := Validate(nc); len(faults) > 0 {
-				t.Fatalf("the sound class has faults: %v", faults)
-			}
-			set(&nc.Spec)
+			nc.Spec.NetworkInterfaces, nc.Spec.AssociatePublicIPAddress, nc.Spec.ConnectionTracking = c.interfaces, c.public, c.tracking
 			faults := Validate(nc)
-			if len(faults) != 1 || faults[0].Field != field || faults[0].Reason != reasonInvalid {
-				t.Errorf("faults = %v, want one of %s", faults, field)
+			if c.field == "" && len(faults) > 0 || c.field != "" && (len(faults) != 1 || faults[0].Field != c.field) {
+				t.Errorf("faults = %v, want one of %q", faults, c.field)
 			}
 		})
 	}

@@ -73,8 +73,8 @@ func (k *Objects[T]) Forget(name string) {
 	delete(k.seen, name)
 }
 
-// Newest is the newer one of the cache's object and the one seen last; cached says whether the cache has one. The object that is
-// returned may be gone: see IsGone.
+// Newest is the newer one of the cache's object and the one seen last; cached says whether the cache has one.
+// The object that is returned may be gone: see IsGone.
 func (k *Objects[T]) Newest(name string, o T, cached bool, now time.Time) (T, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

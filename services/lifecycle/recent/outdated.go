@@ -9,11 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// outdatedFor is how long a version is held to be outdated. A cache that lags further behind costs another conflict.
+// outdatedFor is how long a version is held to be outdated. A cache that lags further behind costs another
+// conflict.
 const outdatedFor = 2 * time.Minute
 
-// Outdated knows versions of objects that are no longer the newest: they were written upon, or the API server said so. It
-// is safe for concurrent use.
+// Outdated knows versions of objects that are no longer the newest: they were written upon, or the API server
+// said so. It is safe for concurrent use.
 type Outdated struct {
 	mu       sync.Mutex
 	versions map[types.UID]version

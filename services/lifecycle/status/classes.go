@@ -19,8 +19,8 @@ import (
 	"millwright/services/lifecycle/nodeclass"
 )
 
-// classesMax bounds how long a NodeClass goes without a look, classesMin how soon the next one follows: whoever keeps
-// changing its status makes us write once a second at most.
+// classesMax bounds how long a NodeClass goes without a look, classesMin how soon the next one follows:
+// whoever keeps changing its status makes us write once a second at most.
 const (
 	classesMax = 5 * time.Minute
 	classesMin = time.Second
@@ -32,8 +32,8 @@ type classRun struct {
 	version string
 }
 
-// StepClasses has each EC2NodeClass reconciled when it changed, when its claims changed in number, and when it
-// is due.
+// StepClasses has each EC2NodeClass reconciled when it changed, when its claims changed in number, and when
+// it is due.
 func (k *Keeper) StepClasses(now time.Time) time.Time {
 	if k.deps.Classes == nil {
 		return time.Time{}

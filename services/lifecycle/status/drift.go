@@ -1,265 +1,206 @@
 package status
 
 import (
-	"maps"
+	"context"
+	"fmt"
 	"slices"
 	"time"
 
-	"millwright/planner/providerid"
-
-	"millwright/planner/condition"
-
 	corev1 "k8s.io/api/core/v1"
 
-	"millwright/api/drifthash"
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/events"
+	"millwright/planner"
 	"millwright/planner/catalog"
 	"millwright/planner/claim"
-	"millwright/planner/requirement"
-	"millwright/services/internal/ec2"
-	"millwright/services/lifecycle/launch"
-	"millwright/services/lifecycle/nodeclass"
+	"millwright/planner/condition"
+	"millwright/planner/drift"
+	"millwright/planner/ledger"
+	"millwright/planner/providerid"
+	"millwright/planner/world"
 )
 
-// Reasons of the condition Drifted (reference: api §4).
-const (
-	driftNodePool      = "NodePoolDrifted"
-	driftRequirements  = "RequirementsDrifted"
-	driftInstanceType  = "InstanceTypeNotFound"
-	driftNodeClass     = "NodeClassDrift"
-	driftAMI           = "AMIDrift"
-	driftSecurityGroup = "SecurityGroupDrift"
-	driftSubnet        = "SubnetDrift"
-)
-
-// instanceTypeAge is how old a claim is before its instance type must be on offer: at first it may come from a newer catalogue.
-const instanceTypeAge = time.Hour
-
-// verdict of one comparison.
-type verdict int
-
-const (
-	// unknown: one side of the comparison is not at hand.
-	unknown verdict = iota
-	inSync
-	drifted
-)
-
-func driftedIf(differs bool) verdict {
-	if differs {
-		return drifted
-	}
-	return inSync
+// facts gathers what the drift of NodeClaims follows from; NodePools and EC2NodeClasses are read once for all
+// their claims.
+type facts struct {
+	k     *Keeper
+	world *world.World
+	in    drift.Input
+	// followsRebalance: recommendations to leave an instance are followed.
+	followsRebalance bool
+	// pools and classes of the claims so far; nil for one that is not there, cannot be read, or is going.
+	pools   map[string]*karpv1.NodePool
+	classes map[string]*class
 }
 
-// comparison is one claim beside what it was made of.
-type comparison struct {
-	o    *karpv1.NodeClaim
-	pool *poolReference
-	// class is nil if the NodeClass is not there or going.
-	class *classReference
-	// placement as EC2 lists it; listed is false before it did.
-	placement ec2.Placement
-	listed    bool
-	now       time.Time
-}
-
-// driftChecks in the order in which the first hit wins. Those behind the first three ask about the NodeClass.
-var driftChecks = []struct {
-	reason  string
-	compare func(*comparison) verdict
-}{
-	{driftNodePool, (*comparison).poolHash},
-	{driftRequirements, (*comparison).requirements},
-	{driftInstanceType, (*comparison).instanceType},
-	{driftNodeClass, (*comparison).classHash},
-	{driftAMI, (*comparison).image},
-	{driftSecurityGroup, (*comparison).securityGroups},
-	{driftSubnet, (*comparison).subnet},
-}
-
-// drift returns why a claim has drifted, "" if it has not. A claim that is not launched has not. false: no comparison found a
-// drift, and not all could be made.
-func (y *driftReferences) drift(o *karpv1.NodeClaim, pool *poolReference, now time.Time) (reason string, known bool) {
-	if !condition.IsTrue(o.Status.Conditions, karpv1.ConditionTypeLaunched) {
-		return "", true
-	}
-	c := &comparison{o: o, pool: pool, class: y.class(o.Spec.NodeClassRef.Name), now: now}
-	_, id := providerid.Split(o.Status.ProviderID)
-	c.placement, c.listed = y.k.deps.Placements.Placement(id)
-	known = true
-	for _, check := range driftChecks {
-		switch check.compare(c) {
-		case drifted:
-			return check.reason, true
-		case unknown:
-			known = false
-		}
-	}
-	return "", known
-}
-
-// poolReference is a NodePool as its claims are compared with it.
-type poolReference struct {
-	*karpv1.NodePool
-	// hashes that are the pool'k.
-	hashes []string
-	// requirements are nil if they cannot be read.
-	requirements *requirement.Set
-}
-
-func newPoolReference(p *karpv1.NodePool) *poolReference {
-	y := &poolReference{NodePool: p, hashes: drifthash.NodePools(p.Spec.Template)}
-	if set, err := requirement.FromClaim(p.Spec.Template.Spec.Requirements); err == nil {
-		y.requirements = &set
-	}
-	return y
-}
-
-// classReference is an EC2NodeClass as its claims are compared with it.
-type classReference struct {
-	*awsv1.EC2NodeClass
-	// hashes that are the class's, by the version it bears; none if that cannot be computed.
-	hashes []string
-	// current: the status speaks of the present spec.
-	current bool
-	groups  map[string]bool
-	// images are what status.amis ask of an instance type.
-	images []requirement.Set
-	// catalog is nil or empty while it is not known what EC2 offers.
+// class is an EC2NodeClass with what EC2 offers to it, which is nil while that is not known.
+type class struct {
+	drift.Class
 	catalog *catalog.Catalog
 }
 
-func newClassReference(h nodeclass.Hasher, nc *awsv1.EC2NodeClass, cat *catalog.Catalog) *classReference {
-	y := &classReference{EC2NodeClass: nc, catalog: cat, groups: map[string]bool{}}
-	if nc.Unreadable != "" {
-		return y
-	}
-	y.hashes = h.Hashes(nc, nc.Annotations[awsv1.NodeClassHashVersionAnnotationKey])
-	ready := condition.Get(nc.Status.Conditions, karpv1.ConditionTypeReady)
-	y.current = ready != nil && ready.ObservedGeneration == nc.Generation
-	for _, g := range nc.Status.SecurityGroups {
-		y.groups[g.ID] = true
-	}
-	for _, i := range nc.Status.AMIs {
-		y.images = append(y.images, launch.ImageRequirements(i))
-	}
-	return y
+// verdict on a claim of a NodePool that is there.
+type verdict struct {
+	drift.Verdict
+	pool *karpv1.NodePool
 }
 
-// typeOf the claim's instance; nil if the catalogue does not know it.
-func (y *classReference) typeOf(o *karpv1.NodeClaim) *catalog.InstanceType {
-	if y == nil || y.catalog == nil {
+func (k *Keeper) newFacts(w *world.World, now time.Time) *facts {
+	return &facts{k: k, world: w, in: drift.Input{Now: now.UTC()}, pools: map[string]*karpv1.NodePool{}, classes: map[string]*class{}}
+}
+
+// add gathers the facts about a claim, unless its NodePool is not there.
+func (f *facts) add(o *karpv1.NodeClaim) {
+	if f.pool(o.Labels[karpv1.NodePoolLabelKey]) == nil {
+		return
+	}
+	var placement *drift.Placement
+	instance := providerid.InstanceID(o.Status.ProviderID)
+	if p, listed := f.k.deps.Placements.Placement(instance); listed {
+		placement = &drift.Placement{ImageID: p.ImageID, SubnetID: p.SubnetID, SecurityGroupIDs: p.SecurityGroupIDs}
+	}
+	c := drift.ClaimOf(o, placement)
+	if f.world != nil {
+		for _, i := range f.world.InterruptionsOf(instance) {
+			c.RebalanceRecommended = c.RebalanceRecommended || f.followsRebalance && i.MessageKind == events.RebalanceRecommendation
+			c.EventScheduled = c.EventScheduled || i.MessageKind == events.EventStatus
+		}
+	}
+	f.in.Claims = append(f.in.Claims, c)
+	if c := f.class(o.Spec.NodeClassRef.Name); c != nil && c.catalog != nil {
+		c.Offer(c.catalog.Type(o.Labels[corev1.LabelInstanceTypeStable]))
+	}
+}
+
+// pool returns nil for a NodePool that is not there or cannot be read.
+func (f *facts) pool(name string) *karpv1.NodePool {
+	if p, ok := f.pools[name]; ok {
+		return p
+	}
+	p := f.k.deps.Cache.NodePool(name)
+	if p != nil && p.Unreadable != "" {
+		p = nil
+	}
+	if f.pools[name] = p; p != nil {
+		f.in.Pools = append(f.in.Pools, drift.PoolOf(p))
+	}
+	return p
+}
+
+// class returns nil for an EC2NodeClass that is not there or is going: then nothing of it has drifted.
+func (f *facts) class(name string) *class {
+	if c, ok := f.classes[name]; ok {
+		return c
+	}
+	f.classes[name] = nil
+	nc := f.k.deps.Cache.NodeClass(name)
+	if nc == nil || !nc.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	return y.catalog.Type(o.Labels[corev1.LabelInstanceTypeStable])
+	var cat *catalog.Catalog
+	if f.world != nil {
+		cat = f.world.Catalog(name)
+	}
+	var hashes []string
+	if nc.Unreadable == "" {
+		hashes = f.k.deps.Hasher.Hashes(nc, nc.Annotations[awsv1.NodeClassHashVersionAnnotationKey])
+	}
+	f.classes[name] = &class{drift.ClassOf(nc, hashes, cat), cat}
+	return f.classes[name]
 }
 
-// poolHash compares what cannot be seen on claim or node. Hashes of other algorithms say nothing: they are replaced soon.
-func (c *comparison) poolHash() verdict {
-	hash, version := c.o.Annotations[karpv1.NodePoolHashAnnotationKey], c.o.Annotations[karpv1.NodePoolHashVersionAnnotationKey]
-	switch {
-	case c.pool.Annotations[karpv1.NodePoolHashVersionAnnotationKey] != claim.PoolHashVersion:
-		return inSync
-	case version == claim.PoolHashVersion:
-		return driftedIf(hash != "" && !slices.Contains(c.pool.hashes, hash))
+// judge returns the verdicts on the claims that were added, by name.
+func (f *facts) judge() map[string]verdict {
+	in := f.input()
+	verdicts := make(map[string]verdict, len(in.Claims))
+	for i, v := range drift.Judge(in) {
+		verdicts[v.Claim] = verdict{v, f.pools[in.Claims[i].NodePool]}
 	}
-	same, known := claim.SamePoolHash(c.pool.NodePool, hash, version)
-	return driftedIf(known && !same)
+	return verdicts
 }
 
-// requirements compares the NodePool's with the claim's labels; a label that the claim lacks and its instance type would give
-// it counts as there: the claim may have been launched before the catalogue was known.
-func (c *comparison) requirements() verdict {
-	switch {
-	case c.pool.requirements == nil:
-		return unknown
-	case c.pool.requirements.MatchesLabels(c.o.Labels):
-		return inSync
+// input is sorted by name.
+func (f *facts) input() drift.Input {
+	in := f.in
+	for _, c := range f.classes {
+		if c != nil {
+			in.Classes = append(in.Classes, c.Class)
+		}
 	}
-	t := c.class.typeOf(c.o)
-	if t == nil {
-		return drifted
-	}
-	labels := t.Requirements.Labels()
-	maps.Copy(labels, c.o.Labels)
-	return driftedIf(!c.pool.requirements.MatchesLabels(labels))
+	in.Sort()
+	return in
 }
 
-// instanceType: EC2 still offers the type where it runs, be it sold out.
-func (c *comparison) instanceType() verdict {
-	name := c.o.Labels[corev1.LabelInstanceTypeStable]
-	switch {
-	case c.class == nil || name == "" || c.now.Sub(c.o.CreationTimestamp.Time) <= instanceTypeAge:
-		return inSync
-	case c.class.catalog == nil || len(c.class.catalog.Types) == 0:
-		return unknown
+// record states the verdicts that are news. It returns the claims of those that are not on record yet: they
+// are not told.
+func (k *Keeper) record(ctx context.Context, l *look, told []*karpv1.NodeClaim, marks map[string]claim.Marks) (unrecorded map[string]bool, err error) {
+	unrecorded = map[string]bool{}
+	var news []string
+	subjects := map[string][]string{}
+	for _, o := range told {
+		if m := marks[o.Name]; m.DriftKnown && k.isNews(o, m.Drift) {
+			news, unrecorded[o.Name], subjects[o.Name] = append(news, o.Name), true, subjectsOf(o)
+		}
 	}
-	t := c.class.typeOf(c.o)
-	return driftedIf(t == nil || !slices.ContainsFunc(t.Offerings, c.runsIn))
+	if len(news) == 0 || k.host.LogAway() {
+		return unrecorded, nil
+	}
+	judged, why, err := recordOf(l.input(), news)
+	if err != nil {
+		return unrecorded, err
+	}
+	d := planner.Decision{Kind: ledger.KindDriftJudged, Payload: judged, Explanation: why}
+	for _, c := range judged.Claims {
+		d.Subjects = append(d.Subjects, subjects[c.Claim]...)
+	}
+	slices.Sort(d.Subjects)
+	if _, err := k.host.Decide(ctx, l.basis, d); err != nil {
+		return unrecorded, fmt.Errorf("record drift: %w", err)
+	}
+	for _, c := range judged.Claims {
+		delete(unrecorded, c.Claim)
+		k.setJudged(c)
+	}
+	return unrecorded, nil
 }
 
-// runsIn: the offering is where the claim's instance runs. A reservation that ends makes its instances on-demand.
-func (c *comparison) runsIn(o catalog.Offering) bool {
-	want := c.o.Labels[karpv1.CapacityTypeLabelKey]
-	same := o.CapacityType == want || want == karpv1.CapacityTypeReserved && o.CapacityType == karpv1.CapacityTypeOnDemand
-	return same && o.Zone == c.o.Labels[corev1.LabelTopologyZone]
+// recordOf states the verdicts on as many of the claims as there is room for in a record; the others come
+// with the next look.
+func recordOf(in drift.Input, claims []string) (*ledger.DriftJudged, drift.Explanation, error) {
+	for {
+		judged, why, err := drift.Record(in.Of(claims...))
+		if err != nil || len(judged.Facts) <= recordBytes || len(claims) == 1 {
+			return judged, why, err
+		}
+		claims = claims[:len(claims)/2]
+	}
 }
 
-func (c *comparison) classHash() verdict {
-	if c.class == nil {
-		return inSync
+// recordBytes bounds the facts of one record.
+const recordBytes = 96 << 10
+
+func subjectsOf(o *karpv1.NodeClaim) []string {
+	list := []string{"claim/" + o.Name}
+	if o.Status.NodeName != "" {
+		list = append(list, "node/"+o.Status.NodeName)
 	}
-	hash, version := c.o.Annotations[awsv1.NodeClassHashAnnotationKey], c.o.Annotations[awsv1.NodeClassHashVersionAnnotationKey]
-	if c.class.Unreadable != "" {
-		return unknown
-	}
-	if hash == "" || len(c.class.hashes) == 0 || version != c.class.Annotations[awsv1.NodeClassHashVersionAnnotationKey] {
-		return inSync
-	}
-	return driftedIf(!slices.Contains(c.class.hashes, hash))
+	return list
 }
 
-// image: the claim runs what a launch of its type would choose now.
-func (c *comparison) image() verdict {
-	if c.class == nil {
-		return inSync
+// isNews reports that a verdict is another than this process recorded last. What a former leader or Karpenter
+// left is recorded once more, since nothing says that the log has the facts.
+func (k *Keeper) isNews(o *karpv1.NodeClaim, reason string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if last, ok := k.judged[o.UID]; ok {
+		return last != reason
 	}
-	have, t := c.o.Status.ImageID, c.class.typeOf(c.o)
-	if have == "" {
-		have = c.placement.ImageID
-	}
-	if !c.class.current || have == "" || t == nil {
-		return unknown
-	}
-	i := slices.IndexFunc(c.class.images, func(s requirement.Set) bool { return s.IntersectsSet(t.Requirements) })
-	if i < 0 {
-		return unknown
-	}
-	return driftedIf(c.class.Status.AMIs[i].ID != have)
+	return reason != "" || condition.IsTrue(o.Status.Conditions, karpv1.ConditionTypeDrifted)
 }
 
-func (c *comparison) securityGroups() verdict {
-	switch {
-	case c.class == nil:
-		return inSync
-	case !c.class.current || !c.listed || len(c.placement.SecurityGroupIDs) == 0 || len(c.class.groups) == 0:
-		return unknown
-	}
-	have := map[string]bool{}
-	for _, id := range c.placement.SecurityGroupIDs {
-		have[id] = true
-	}
-	return driftedIf(!maps.Equal(have, c.class.groups))
-}
-
-func (c *comparison) subnet() verdict {
-	switch {
-	case c.class == nil:
-		return inSync
-	case !c.class.current || !c.listed || c.placement.SubnetID == "" || len(c.class.Status.Subnets) == 0:
-		return unknown
-	}
-	return driftedIf(!slices.ContainsFunc(c.class.Status.Subnets, func(s awsv1.Subnet) bool { return s.ID == c.placement.SubnetID }))
+func (k *Keeper) setJudged(c ledger.JudgedClaim) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.judged[c.UID] = c.Reason
 }

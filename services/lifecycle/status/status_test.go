@@ -18,7 +18,8 @@ type poolCache struct {
 
 func (c *poolCache) NodePools() []*karpv1.NodePool { return c.pools }
 
-// Hash and validation cost as much as everything else about a NodePool; they are made once for each form of it.
+// Hash and validation cost as much as everything else about a NodePool; they are made once for each form of
+// it.
 func TestNodePoolsAreReadWhenTheyChange(t *testing.T) {
 	cache := &poolCache{pools: []*karpv1.NodePool{{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}}
 	k := &Keeper{deps: Deps{Cache: cache}}
@@ -50,10 +51,11 @@ func TestNothingIsRememberedOfObjectsThatAreGone(t *testing.T) {
 	k := New(nil, nil, NewRegistrations(), Deps{})
 	k.classDone("class", "v", time.Unix(1, 0))
 	k.registrations.Succeeded("pool")
-	if k.Len() != 2 {
+	k.judged["claim"] = "AMIDrift"
+	if k.Len() != 3 {
 		t.Fatalf("%d things are remembered", k.Len())
 	}
-	k.Prune(nil, nil)
+	k.Prune(nil, nil, nil)
 	if k.Len() != 0 {
 		t.Errorf("%d things are remembered", k.Len())
 	}

@@ -1,8 +1,7 @@
-// Package clock is virtual time: a queue of what is to happen, and the moment of what happens now.
+// Package clock is virtual time: a queue of future events, and the time of the present one.
 //
-// Guarantees: events happen in the order of their times, those of one time in the order they were set; time
-// moves only from one event to the next. Not safe for concurrent use: one goroutine runs everything.
-// Callers: the simulator and its fakes.
+// Guarantees: events happen in the order of their times, those at the same time in the order they were set;
+// time moves only from one event to the next. Not safe for concurrent use: one goroutine runs everything.
 package clock
 
 import "time"

@@ -130,7 +130,8 @@ func (c *Cloud) DescribeInstances(ids []string) ([]ec2.Instance, error) {
 	return c.describe(func(i ec2.Instance) bool { return slices.Contains(ids, i.ID) }), nil
 }
 
-// DescribeInstancesByTags leaves out terminated instances unless states are named. The value * asks for the key only.
+// DescribeInstancesByTags leaves out terminated instances unless states are named. The value * asks for the
+// key only.
 func (c *Cloud) DescribeInstancesByTags(tags map[string]string, states ...string) ([]ec2.Instance, error) {
 	return c.describe(func(i ec2.Instance) bool {
 		if len(states) == 0 && i.Gone() || len(states) > 0 && !slices.Contains(states, i.State) {

@@ -33,7 +33,8 @@ func Unanswered(action string, mutating bool) error {
 	return &ec2.CallError{Action: action, Mutating: mutating, Err: fmt.Errorf("connection reset: %w", context.DeadlineExceeded)}
 }
 
-// CreateFleet launches one instance of the cheapest offering that can be had. It keeps the request, which must not change any more.
+// CreateFleet launches one instance of the cheapest offering that can be had. It keeps the request, which
+// must not change any more.
 func (c *Cloud) CreateFleet(in *awsec2.CreateFleetInput) (ec2.FleetResult, error) {
 	token := aws.ToString(in.ClientToken)
 	f, known := c.fleets[token]

@@ -76,7 +76,8 @@ func (k *Cluster) Remove(kind events.Kind, name string, uid types.UID) error {
 	return nil
 }
 
-// Update writes what differs outside the status, if before is what is stored. Without a difference it returns after.
+// Update writes what differs outside the status, if before is what is stored. Without a difference it returns
+// after.
 func Update[T Object](k *Cluster, kind events.Kind, before, after T) (none T, err error) {
 	if equality.Semantic.DeepEqual(withoutStatus(before), withoutStatus(after)) {
 		return after, nil
@@ -245,7 +246,8 @@ func (k *Cluster) MayEvict(p *corev1.Pod) bool {
 	return !slices.ContainsFunc(k.budgetsOf(p), func(b *policyv1.PodDisruptionBudget) bool { return b.Status.DisruptionsAllowed <= 0 })
 }
 
-// takeDisruption uses up one disruption of the budget, unless the pod is not healthy and the budget's pods are.
+// takeDisruption uses up one disruption of the budget, unless the pod is not healthy and the budget's pods
+// are.
 func takeDisruption(k *Cluster, b *policyv1.PodDisruptionBudget, p *corev1.Pod) bool {
 	if !isReadyPod(p) && b.Status.CurrentHealthy >= b.Status.DesiredHealthy {
 		return true

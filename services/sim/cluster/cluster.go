@@ -225,7 +225,8 @@ func (k *Cluster) Apply(kind events.Kind, o Object) {
 	k.put(kind, o)
 }
 
-// Delete asks for the deletion of an object, which goes once it has no finalizers. A pod gets its grace period.
+// Delete asks for the deletion of an object, which goes once it has no finalizers. A pod gets its grace
+// period.
 func (k *Cluster) Delete(kind events.Kind, key string) {
 	o := k.get(kind, key)
 	switch {

@@ -102,7 +102,8 @@ func (k *scheduler) bind(p *corev1.Pod, node string) {
 	k.clock.After(k.between(200, 1500), func() { k.startPod(keyOf(o), o.UID, node) })
 }
 
-// Surprise makes one more pod of a Deployment, and binds it to the Node at once if kube-scheduler would do so by what it knows.
+// Surprise makes one more pod of a Deployment, and binds it to the Node at once if kube-scheduler would do so
+// by what it knows.
 func (k *Cluster) Surprise(d *Deployment, node string) {
 	d.Replicas++
 	p := k.controllers.makePod(d)

@@ -6,7 +6,8 @@ import (
 	"millwright/planner/ledger"
 )
 
-// book is what the checks make of the records by themselves, from payloads alone: it shares nothing with the Ledger that services fold.
+// book is what the checks derive from the records by themselves, from payloads alone: it shares nothing with
+// the Ledger that services fold.
 type book struct {
 	logID    string
 	claims   map[string]*booked
@@ -21,13 +22,13 @@ type book struct {
 type booked struct {
 	name, pool string
 	planned    uint64
-	// contents it may be made of, the last one counts until it is known.
+	// contents it may be made of; the last one counts until it is known.
 	contents []bookedContent
 	made     bool
 	joined   bool
 	provider string
 	milliCPU int64
-	// doomed is the record since which it goes; 0: it stays.
+	// doomed is the record since which it is being removed; 0: it stays.
 	doomed uint64
 }
 
@@ -134,7 +135,7 @@ func (b *book) enterClaim(e ledger.Entry) {
 		}
 	case *ledger.ClaimCreated:
 		if c := b.claims[p.Claim]; c != nil && !c.made {
-			c.settle(p.Record)
+			c.settleContent(p.Record)
 		}
 	case *ledger.Launched:
 		if c := b.claims[p.Claim]; c != nil {
@@ -172,8 +173,8 @@ func (b *book) doom(name string, seq uint64) {
 	}
 }
 
-// settle: the NodeClaim is made of what a record planned; 0 is the last one.
-func (c *booked) settle(record uint64) {
+// settleContent: the NodeClaim is made of what a record planned; 0 is the last one.
+func (c *booked) settleContent(record uint64) {
 	c.made = true
 	for _, x := range c.contents {
 		if x.seq == record {
@@ -193,7 +194,7 @@ func (c *booked) content() *bookedContent {
 	return &c.contents[len(c.contents)-1]
 }
 
-// goes reports that the claim was going by what the records up to a sequence say.
+// goes reports that the claim was being removed according to the records up to a sequence.
 func (b *book) goes(c *booked, through uint64) bool {
 	if c.doomed > 0 && c.doomed <= through {
 		return true

@@ -41,16 +41,19 @@ const (
 	CheckLog           = "8: acknowledged records are kept and chained"
 	CheckVerdicts      = "9: every pending pod has a verdict"
 	CheckReplay        = "10: replay yields the recorded decisions"
+	CheckJudged        = "10: drift is shown only where it is recorded"
 	CheckStopped       = "nothing is begun that operators have stopped"
 	CheckShadow        = "nothing is done in shadow mode"
 	CheckFold          = "ledgers are the fold of the log"
 	CheckTime          = "nothing is done by time before its time"
+	CheckForged        = "nothing is done by a notice that is not about the instance"
+	CheckTaken         = "pods that can be moved have left what EC2 takes back"
 	CheckDrift         = "nobody edits what nodes are made of, so none drifts"
 )
 
 // Checks are all of them but those of convergence.
 var Checks = []string{CheckOneInstance, CheckRecorded, CheckContent, CheckLivingClaim, CheckEviction, CheckUndrained, CheckBudgets, CheckTainted, CheckLimits, CheckRoom,
-	CheckRegistration, CheckInstanceFirst, CheckLog, CheckVerdicts, CheckReplay, CheckStopped, CheckShadow, CheckFold, CheckTime, CheckDrift}
+	CheckRegistration, CheckInstanceFirst, CheckLog, CheckVerdicts, CheckReplay, CheckJudged, CheckStopped, CheckShadow, CheckFold, CheckTime, CheckDrift, CheckForged, CheckTaken}
 
 // Judge makes the checks: when something is written, recorded, decided or called, and at the end.
 type Judge struct {
@@ -85,6 +88,8 @@ type history struct {
 	launched map[string]string
 	tokens   map[string]bool
 	planned  map[string]bool
+	// drifted are the verdicts on record, as UID/reason.
+	drifted map[string]bool
 	// commands ever started, by id.
 	commands map[string]*ledger.CommandStarted
 	// pools are earlier states of NodePools, by name.
@@ -105,7 +110,7 @@ type pastPool struct {
 const lookback = 45 * time.Second
 
 func newHistory() history {
-	return history{launched: map[string]string{}, tokens: map[string]bool{}, planned: map[string]bool{},
+	return history{launched: map[string]string{}, tokens: map[string]bool{}, planned: map[string]bool{}, drifted: map[string]bool{},
 		commands: map[string]*ledger.CommandStarted{},
 		pools:    map[string][]pastPool{}, deadlines: map[string]time.Time{}, bound: map[string]time.Time{}, listed: map[string]time.Time{}}
 }
@@ -142,8 +147,13 @@ func (s *Judge) CheckRecord(e ledger.Entry) {
 		s.Moved(s.history.commands[p.ID].Candidates[0].Node)
 	case *ledger.ClaimDoomed:
 		s.checkTime(p)
+		s.checkNoticed(p)
 	case *ledger.ClaimCreated:
 		s.checkContent(p)
+	case *ledger.DriftJudged:
+		for _, c := range p.Claims {
+			s.history.drifted[string(c.UID)+"/"+c.Reason] = true
+		}
 	case *ledger.AggregatesRetired:
 		s.Stats.Retired += len(p.Aggregates)
 	case *ledger.ProvisioningPlanned:
@@ -191,6 +201,39 @@ func (s *Judge) checkTime(d *ledger.ClaimDoomed) {
 	}
 }
 
+// checkNoticed demands that nothing is doomed by a notice that EC2 did not send.
+func (s *Judge) checkNoticed(d *ledger.ClaimDoomed) {
+	if d.Reason != "spot_interrupted" {
+		return
+	}
+	id := s.history.launched[string(d.UID)]
+	end, noticed := s.Deeds.Noticed[id]
+	if !noticed {
+		s.Violate(CheckForged, "NodeClaim %s is doomed, and %s is not taken back", d.Claim, id)
+	}
+	if early := end.Sub(d.Deadline); !d.Deadline.IsZero() && early > stage.ClocksApart+s.slack() {
+		s.Violate(CheckForged, "NodeClaim %s has the deadline %s, %s is taken back %s later", d.Claim, d.Deadline, id, early)
+	}
+}
+
+// CheckTaken demands, of an instance that is taken back while nothing fails, that no pod is left on it that
+// could have been evicted.
+func (s *Judge) CheckTaken(i *cloud.Instance) {
+	if s.Calmed.IsZero() || s.Clock.Now().Sub(s.Calmed) < stage.NoticeTime {
+		return
+	}
+	for _, n := range s.Cluster.Nodes() {
+		if instanceOf(n.Spec.ProviderID) != i.ID || s.strippedOf(n.Spec.ProviderID) || s.Deeds.Stripped[string(n.UID)] {
+			continue
+		}
+		for _, p := range s.Cluster.PodsOn(n.Name) {
+			if s.waitedFor(p) && p.DeletionTimestamp == nil {
+				s.Violate(CheckTaken, "%s is on node %s as %s is taken back", p.Name, n.Name, i.ID)
+			}
+		}
+	}
+}
+
 // checkContent demands that a NodeClaim that is recorded is made of what counts as planned from here on.
 func (s *Judge) checkContent(p *ledger.ClaimCreated) {
 	o, c := s.Cluster.NodeClaim(p.Claim), s.book.claims[p.Claim]
@@ -230,7 +273,8 @@ func isRegistered(n *corev1.Node) bool {
 	return n.Labels[karpv1.NodeRegisteredLabelKey] == "true" && !unregistered(n)
 }
 
-// toleratesDisrupted by the rules of Kubernetes: an empty key with Exists tolerates all, an empty effect all effects.
+// toleratesDisrupted by the rules of Kubernetes: an empty key with Exists tolerates all, an empty effect all
+// effects.
 func toleratesDisrupted(p *corev1.Pod) bool {
 	taint := karpv1.DisruptedTaint()
 	return slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool {
@@ -289,9 +333,19 @@ func (s *Judge) CheckWrite(kind events.Kind, before, after cluster.Object, bySer
 				s.history.deadlines[c.Status.ProviderID] = t
 			}
 		}
-		if c, ok := after.(*karpv1.NodeClaim); ok && !s.Deeds.Reshaped && isTrue(c.Status.Conditions, karpv1.ConditionTypeDrifted) {
-			s.Violate(CheckDrift, "NodeClaim %s has drifted: %s", c.Name, reasonOf(c.Status.Conditions, karpv1.ConditionTypeDrifted))
+		if c, ok := after.(*karpv1.NodeClaim); ok && isTrue(c.Status.Conditions, karpv1.ConditionTypeDrifted) {
+			s.checkDrifted(c, reasonOf(c.Status.Conditions, karpv1.ConditionTypeDrifted))
 		}
+	}
+}
+
+// checkDrifted demands that what a NodeClaim shows of its drift stands in the log, and that there is a cause.
+func (s *Judge) checkDrifted(c *karpv1.NodeClaim, reason string) {
+	if !s.history.drifted[string(c.UID)+"/"+reason] {
+		s.Violate(CheckJudged, "NodeClaim %s shows %s", c.Name, reason)
+	}
+	if !s.Deeds.Reshaped {
+		s.Violate(CheckDrift, "NodeClaim %s has drifted: %s", c.Name, reason)
 	}
 }
 
@@ -366,7 +420,8 @@ func (s *Judge) checkRegistered(n *corev1.Node) {
 	}
 }
 
-// strippedOf reports that users have stripped the finalizers of the NodeClaim whose instance has a provider id.
+// strippedOf reports that users have stripped the finalizers of the NodeClaim whose instance has a provider
+// id.
 func (s *Judge) strippedOf(providerID string) bool {
 	id := instanceOf(providerID)
 	for uid, launched := range s.history.launched {
@@ -418,14 +473,18 @@ func (s *Judge) CheckDeletion(by Process, key string, uid types.UID) {
 	if g := p.Spec.TerminationGracePeriodSeconds; g != nil {
 		grace = time.Duration(*g) * time.Second
 	}
+	const margin = 30 * time.Second // before EC2 takes the instance back
+	if end, noticed := s.Deeds.Noticed[instanceOf(s.Cluster.Node(p.Spec.NodeName).Spec.ProviderID)]; noticed && s.passed(end.Add(-margin-stage.ClocksApart)) {
+		return
+	}
 	deadline := s.deadlineOf(p.Spec.NodeName)
 	if deadline.IsZero() || !s.passed(deadline.Add(-grace)) {
 		s.Violate(CheckEviction, "%s deletes %s, the deadline of %s is %s", by, key, p.Spec.NodeName, deadline)
 	}
 }
 
-// CheckTermination demands that no pod that must be waited for runs on an instance that is ended. One that was bound
-// after the API server listed the node's pods for the last time cannot be known.
+// CheckTermination demands that no pod that must be waited for runs on an instance that is ended. One that
+// was bound after the API server listed the node's pods for the last time cannot be known.
 func (s *Judge) CheckTermination(by Process, ids []string) {
 	for _, id := range ids {
 		i := s.Cloud.Instance(id)

@@ -28,8 +28,8 @@ type finding struct {
 	text  string
 }
 
-// patience is how long something may be under way in a cluster whose nodes expire again and again, unless there is a moment at
-// which nothing is.
+// patience is how long something may be under way in a cluster whose nodes expire again and again, unless
+// there is a moment at which nothing is.
 const patience = 6 * time.Minute
 
 // SecondLook is within which services see what calm has changed.
@@ -109,7 +109,7 @@ func (s *Judge) unmatched(held map[string]bool) (list []finding) {
 		switch {
 		case l == nil || l.UID != c.UID:
 			add(c.CreationTimestamp.Time, "NodeClaim %s is not in the Ledger", c.Name)
-		case s.holds(held, c):
+		case s.holdsNode(held, c):
 		case c.DeletionTimestamp != nil:
 			add(c.DeletionTimestamp.Time, "NodeClaim %s (%s) is being deleted", c.Name, l.State)
 		case s.ending(c):
@@ -139,8 +139,8 @@ func (s *Judge) unmatched(held map[string]bool) (list []finding) {
 	return list
 }
 
-// holds reports that the NodeClaim's Node is among the held.
-func (s *Judge) holds(held map[string]bool, c *karpv1.NodeClaim) bool {
+// holdsNode reports that the NodeClaim's Node is among the held.
+func (s *Judge) holdsNode(held map[string]bool, c *karpv1.NodeClaim) bool {
 	return s.holdsInstance(held, c.Status.ProviderID)
 }
 
@@ -159,8 +159,9 @@ func (s *Judge) ending(c *karpv1.NodeClaim) bool {
 	return i != nil && i.Ending()
 }
 
-// heldNodes are being drained and wait, without a deadline, for a pod that must not be evicted: it is protected, or
-// its budget allows nothing while those that should take its place find none because of a NodePool's limit.
+// heldNodes are being drained and wait, without a deadline, for a pod that must not be evicted: it is
+// protected, or its budget allows nothing while those that should take its place find none because of a
+// NodePool's limit.
 func (s *Judge) heldNodes() map[string]bool {
 	held := map[string]bool{}
 	for _, n := range s.Cluster.Nodes() {
@@ -172,8 +173,8 @@ func (s *Judge) heldNodes() map[string]bool {
 	return held
 }
 
-// hasDeadline reports that the drain of a Node ends at some time. The deadline of a NodeClaim that users took away by its finalizers is
-// forgotten, unless the drain began with it.
+// hasDeadline reports that the drain of a Node ends at some time. The deadline of a NodeClaim that users took
+// away by its finalizers is forgotten, unless the drain began with it.
 func (s *Judge) hasDeadline(n *corev1.Node) bool {
 	d := s.Reference.Drain(n.Name)
 	return !s.deadlineOf(n.Name).IsZero() && (!s.strippedOf(n.Spec.ProviderID) || d != nil && !d.Started.Deadline.IsZero())
@@ -221,7 +222,8 @@ func (s *Judge) Leftovers() []string {
 // refolded is the fold of the log's bytes up to the last check.
 type refolded struct{ *ledger.Ledger }
 
-// Refold folds the log from its bytes, on from where it was at the last check, and returns the digest of the fold.
+// Refold folds the log from its bytes, on from where it was at the last check, and returns the digest of the
+// fold.
 func (s *Judge) Refold() (digest string, ok bool) {
 	if s.refolded.Ledger == nil {
 		s.refolded.Ledger = ledger.New(s.Log.ID())
@@ -255,8 +257,8 @@ type decodedStream struct {
 // Decoded is the message as it was folded.
 func (d decodedStream) Decoded(m events.Message) events.Observation { return d.messages[m.Sequence-1] }
 
-// decodedAnew is the share of seeds, one in so many, whose messages are decoded anew for the replay: what a service changed of those
-// it shares with others comes out there.
+// decodedAnew is the share of seeds, one in so many, whose messages are decoded anew for the replay: what a
+// service changed of those it shares with others comes out there.
 const decodedAnew = 8
 
 // Replay plans every decision again.
@@ -281,8 +283,8 @@ func (s *Judge) Replay() {
 	}
 }
 
-// AnyWaits reports that a pod has no node yet and that may change as time passes: it may get one, or another reason why not, because an
-// offering that failed counts again, or did a moment ago.
+// AnyWaits reports that a pod has no node yet and that may change as time passes: it may get one, or another
+// reason why not, because an offering that failed counts again, or did a moment ago.
 func (s *Judge) AnyWaits() bool {
 	marked := len(s.Reference.UnavailableOfferings(s.Clock.Now().Add(-2*SecondLook))) > 0
 	return slices.ContainsFunc(s.Cluster.Pods(), func(p *corev1.Pod) bool {
@@ -299,8 +301,8 @@ func (s *Judge) AnyHeld() bool {
 	return false
 }
 
-// Rolls reports that nodes have drifted or are being replaced: what was settled a while ago may be under way again by now, as budgets
-// allow it.
+// Rolls reports that nodes have drifted or are being replaced: what was settled a while ago may be under way
+// again by now, as budgets allow it.
 func (s *Judge) Rolls() bool {
 	return len(s.Reference.Commands())+len(s.Reference.Drains()) > 0 || slices.ContainsFunc(s.Cluster.NodeClaims(), func(c *karpv1.NodeClaim) bool {
 		return condition.IsTrue(c.Status.Conditions, karpv1.ConditionTypeDrifted)

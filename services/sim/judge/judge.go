@@ -1,6 +1,7 @@
-// Package judge makes the checks of a simulated run. What decisions are judged by (check.go, judge.go, book.go, seen.go) is derived
-// from messages, payloads of records and the objects of the cluster alone, and shares nothing with the planners; end.go says what
-// is missing until the cluster is at rest, and replays the log.
+// Package judge makes the checks of a simulated run. What decisions are judged by (check.go, judge.go,
+// book.go, seen.go) is derived from messages, payloads of records and the objects of the cluster alone, and
+// shares nothing with the planners; end.go says what is missing until the cluster is at rest, and replays the
+// log.
 package judge
 
 import (
@@ -19,7 +20,8 @@ import (
 	"millwright/store"
 )
 
-// What is decided is judged by the messages that the process has seen and by the payloads of the records, and by nothing that plans.
+// What is decided is judged by the messages that the process has seen and by the payloads of the records, and
+// by nothing that plans.
 
 // Decision looks at one before it is appended; what it returns looks again when it is stored.
 func (s *Judge) Decision(p Process, position events.Position, payload any) func(store.Record) {
@@ -36,7 +38,8 @@ func (s *Judge) Decision(p Process, position events.Position, payload any) func(
 	return nil
 }
 
-// judgeRoom demands that each instance type of a planned NodeClaim holds its pods, as they are in the cluster.
+// judgeRoom demands that each instance type of a planned NodeClaim holds its pods, as they are in the
+// cluster.
 func (s *Judge) judgeRoom(plan *ledger.ProvisioningPlanned) {
 	for _, c := range plan.Claims {
 		var milli, memory, pods int64
@@ -56,8 +59,8 @@ func (s *Judge) judgeRoom(plan *ledger.ProvisioningPlanned) {
 	}
 }
 
-// judgePlan checks verdicts, if the round is about all pods that are seen, and limits. Of the claims only those count that were not seen
-// going.
+// judgePlan checks verdicts, if the round is about all pods that are seen, and limits. Of the claims only
+// those count that were not seen going.
 func (s *Judge) judgePlan(p Process, whole bool) func(store.Record) {
 	v := s.seenBy(p)
 	_, through := p.Folded()
@@ -150,6 +153,7 @@ func (s *Judge) limitOf(name string) (milli int64, limited bool) {
 type poolNode struct {
 	claim string
 	going bool
+	ready bool
 }
 
 // nodesOf are a pool's initialized nodes that are not terminating yet, as a process has seen them.
@@ -160,12 +164,13 @@ func (s *Judge) nodesOf(v *seen, pool string, through uint64) (list []poolNode) 
 			continue
 		}
 		b := s.book.claims[c.Name]
-		list = append(list, poolNode{c.Name, v.going(c) || !isReady(n) || b != nil && s.book.goes(b, through)})
+		list = append(list, poolNode{c.Name, v.going(c) || b != nil && s.book.goes(b, through), isReady(n)})
 	}
 	return list
 }
 
-// judgeCommand counts the pool's nodes as they were seen, and what commands take of them once the record is stored.
+// judgeCommand counts the pool's nodes as they were seen, and what commands take of them once the record is
+// stored.
 func (s *Judge) judgeCommand(p Process) func(store.Record) {
 	v, nodes := s.seenBy(p), map[string][]poolNode{}
 	_, through := p.Folded()
@@ -177,15 +182,23 @@ func (s *Judge) judgeCommand(p Process) func(store.Record) {
 		if command == nil {
 			return
 		}
-		gone, list := 0, nodes[command.pool]
+		gone, leaving, list := 0, 0, nodes[command.pool]
+		healthy := false // a node that is not ready uses the budget up before it is taken, so only those that leave count for it
 		for _, n := range list {
 			taken := false
 			for _, c := range s.book.commands {
 				taken = taken || slices.Contains(c.claims, n.claim)
 			}
 			if taken || n.going {
+				leaving++
+			}
+			if taken || n.going || !n.ready {
 				gone++
 			}
+			healthy = healthy || n.ready && slices.Contains(command.claims, n.claim)
+		}
+		if !healthy {
+			gone = leaving
 		}
 		allowed := 0
 		for _, pool := range s.lately(command.pool) {

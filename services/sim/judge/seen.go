@@ -12,8 +12,8 @@ import (
 	"millwright/events"
 )
 
-// seen is what the messages of a stream say up to one of them, by the rules of the stream alone: it shares nothing with the World that
-// services fold.
+// seen is what the messages of a stream say up to one of them, by the rules of the stream alone: it shares
+// nothing with the World that services fold.
 type seen struct {
 	incarnation    string
 	at             uint64

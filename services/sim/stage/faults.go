@@ -8,42 +8,51 @@ import (
 	"time"
 )
 
-// Faults is the fault model of one run: probabilities per thousand of what they name, drawn anew for each seed, so
-// that one seed has much of something and nothing of something else. All zero: nothing ever fails.
+// Faults is the fault model of one run: probabilities per thousand of what they name, drawn for each seed, so
+// that one seed has much of one fault and nothing of another. All zero: nothing ever fails.
 type Faults struct {
 	// The process dies before or after a call has taken place.
 	CrashBefore, CrashAfter int
-	// An API call is refused, takes seconds, is lost on its way, or its answer is.
+	// An API call is refused, takes seconds, is lost in transit, or its answer is.
 	KubeRefused, KubeSlow, KubeLost, KubeUnanswered int
 	EC2Throttled, EC2Slow, EC2Lost, EC2Unanswered   int
-	// An append fails before or after it was stored, is refused as if others had been faster, or arrives seconds after
-	// the writer has given it up.
+	// An append fails before or after it was stored, is refused as if others had been faster, or arrives
+	// seconds after the writer has given up on it.
 	AppendLost, AppendUnanswered, AppendConflict, AppendSlow int
 	// A process reads log, stream or informers seconds late.
 	LogLate, StreamLate, InformersLate int
-	// A message is lost, stored twice, or stored after its successors; the watcher dies inside a resync, at any message.
+	// A message is lost, stored twice, or stored after its successors; the watcher dies inside a resync, at
+	// any message.
 	MessageLost, MessageDoubled, MessageLate, ResyncBroken int
-	// kube-scheduler learns seconds late what has become of a Node, and binds to one that is about to go.
+	// kube-scheduler learns seconds late about changes of a Node, and binds to one that is about to be
+	// removed.
 	SchedulerLate int
-	// At the worst moment, when a Node has just been tainted, its pods listed, or a command or drain moved on: a new pod is
-	// bound to that Node, if kube-scheduler does not know better.
+	// At the worst moment, when a Node has just been tainted, its pods listed, or a command or drain
+	// advanced: a new pod is bound to that Node, unless kube-scheduler already knows.
 	WorstTime int
 	// A process starts in shadow mode; it is made active later.
 	Shadowed int
-	// Per second of the script: the watcher dies, a process freezes for longer than its lease, the stream is lost as a whole, API
-	// server, EC2 or log are away for a while.
+	// Per second of the script: the watcher dies, a process freezes for longer than its lease, the stream is
+	// lost as a whole, API server, EC2 or log are away for a while.
 	WatcherDies, ProcessFreezes, StreamRenewed, KubeAway, EC2Away, LogAway int
-	// Per second of the script: the clock of one service's machine or of the watcher's is off by seconds to a month, forwards or backwards, for
-	// a while; a record from the future is appended.
+	// Per second of the script: the clock of one service's machine or of the watcher's is off by seconds to a
+	// month, forwards or backwards, for a while; a record from the future is appended.
 	ClockOff, RecordAhead int
-	// Per second of the script: the clock of a process jumps; prices and catalogue change; an EC2NodeClass is not ready for a while, or is
-	// deleted and comes back; somebody edits a Node, NodeClaim or PodDisruptionBudget, or strips finalizers.
+	// Per second of the script: the clock of a process jumps; prices and catalogue change; an EC2NodeClass is
+	// not ready for a while, or is deleted and comes back; a user edits a Node, NodeClaim or
+	// PodDisruptionBudget, or strips finalizers.
 	ClockJumps, CatalogChanged, ClassUnready, ClassDeleted, NodeEdited, ClaimEdited, BudgetEdited, FinalizersStripped int
-	// Per second of the script: an offering runs out, a user deletes a NodeClaim, Node or pod, an instance ends by itself, somebody
-	// deletes the launch templates, a NodePool is deleted and comes back later, its budgets, limits or quiet time are
-	// edited, a pod or Node is protected for a while; an operator stops the services for a while.
+	// Per second of the script: an offering runs out, a user deletes a NodeClaim, Node or pod, an instance
+	// ends by itself, a user deletes the launch templates, a NodePool is deleted and comes back later, its
+	// budgets, limits or quiet time are edited, a pod or Node is protected for a while; an operator stops the
+	// services for a while.
 	OfferingEmpty, ClaimDeleted, NodeDeleted, PodDeleted, InstanceEnds, TemplatesDeleted, PoolDeleted, PoolEdited, Protected, Stopped int
-	// Clocks are wrong by up to so much, and by up to so much once they have jumped; describe calls show a past so old at most.
+	// Per second of the script: a spot instance is taken back, with a notice on the queue. Per notice: it
+	// never comes, comes twice or late; and per second, one comes that is about no instance, or about one
+	// that is not taken back.
+	Interrupted, NoticeLost, NoticeDoubled, NoticeLate, NoticeForged int
+	// Clocks are wrong by up to so much, and by up to so much once they have jumped; describe calls show a
+	// past so old at most.
 	Skew, Jump, DescribeLag time.Duration
 }
 
@@ -64,6 +73,7 @@ func DrawFaults(rng *rand.Rand) Faults {
 		KubeAway: rate(0, 20), EC2Away: rate(0, 20), LogAway: rate(0, 20),
 		OfferingEmpty: rate(40, 240), ClaimDeleted: rate(6, 30), NodeDeleted: rate(6, 30), PodDeleted: rate(10, 60),
 		InstanceEnds: rate(4, 20), TemplatesDeleted: rate(2, 16), PoolDeleted: rate(0, 10), PoolEdited: rate(10, 50), Protected: rate(10, 50), Stopped: rate(5, 30),
+		Interrupted: rate(6, 30), NoticeLost: rate(50, 300), NoticeDoubled: rate(50, 500), NoticeLate: rate(100, 500), NoticeForged: rate(5, 30),
 		Skew: time.Duration(rate(100, 600)) * time.Millisecond, Jump: time.Duration(rate(1000, 4500)) * time.Millisecond, DescribeLag: time.Duration(rate(2000, 10_000)) * time.Millisecond,
 	}
 }

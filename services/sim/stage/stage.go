@@ -1,5 +1,5 @@
-// Package stage is what everything in a simulated run shares: its clock, faults, cluster, cloud, log and stream, the script, and
-// what has happened so far. It decides nothing.
+// Package stage is what everything in a simulated run shares: its clock, faults, cluster, cloud, log and
+// stream, the script, and what has happened so far. It decides nothing.
 package stage
 
 import (
@@ -22,8 +22,8 @@ import (
 	"millwright/store/memlog"
 )
 
-// Stage is what everything in a run shares: the clock, the world that is simulated, the log and the stream, and what has
-// happened so far.
+// Stage is what everything in a run shares: the clock, the world that is simulated, the log and the stream,
+// and what has happened so far.
 type Stage struct {
 	Seed   uint64
 	tracer io.Writer
@@ -52,6 +52,8 @@ type Stage struct {
 	Incarnation string
 	Messages    []events.Observation
 	Operator    Operator
+	// Queue is the interruption queue.
+	Queue []*Notice
 	// Calmed is when faults stopped.
 	Calmed time.Time
 }
@@ -79,7 +81,7 @@ func New(seed uint64, faults *Faults, tracer io.Writer) *Stage {
 	return s
 }
 
-// StopLag is within which every service has to heed an operator's stop.
+// StopLag is the time within which every service has to obey an operator's stop.
 const StopLag = time.Second
 
 // Operator is what operators have asked for, from which record on and since when.
@@ -96,17 +98,31 @@ type Deeds struct {
 	// Protected is when users protected an object, by UID; Edited are those that still are, by kind and UID.
 	Protected map[string]time.Time
 	Edited    map[string]bool
-	// Untainted is when a user took the taint off a Node, by name; Stripped are objects that lost their finalizers, by UID.
+	// Untainted is when a user took the taint off a Node, by name; Stripped are objects that lost their
+	// finalizers, by UID.
 	Untainted map[string]time.Time
 	Stripped  map[string]bool
+	// Noticed is when an instance is taken back that a notice was sent about, by id.
+	Noticed map[string]time.Time
 	// Reshaped: somebody has edited what nodes are made of, or labels of NodeClaims.
 	Reshaped bool
 }
 
 func newDeeds() Deeds {
 	return Deeds{Ended: map[string]bool{}, Protected: map[string]time.Time{}, Edited: map[string]bool{}, Untainted: map[string]time.Time{},
-		Stripped: map[string]bool{}}
+		Stripped: map[string]bool{}, Noticed: map[string]time.Time{}}
 }
+
+// Notice is a message on the interruption queue: AWS's clock is the true one.
+type Notice struct {
+	ID, Instance string
+	At           time.Time
+	// VisibleAt is when it can be received next.
+	VisibleAt time.Time
+}
+
+// NoticeTime is how long before it takes an instance back EC2 says so.
+const NoticeTime = 2 * time.Minute
 
 // Start of every run.
 var Start = time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
@@ -114,6 +130,7 @@ var Start = time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
 // Stats counts what happened.
 type Stats struct {
 	Events, Steps, Effects, Calls, Messages, Records, Conflicts, Crashes, Freezes, Renewals, StoodDown, KubeEvents int
+	Interrupted                                                                                                    int
 	Pods, Claims, Widened, Confirmed, Instances, Replayed, Retired                                                 int
 	Virtual                                                                                                        time.Duration
 }
@@ -143,7 +160,7 @@ func (s *Stage) Millis(from, to int) time.Duration {
 	return time.Duration(from)*time.Millisecond + time.Duration(s.Rng.Int64N(int64(to-from)*int64(time.Millisecond)+1))
 }
 
-// Trace writes a line about what happens, if somebody wants to know.
+// Trace writes a line about what happens, if tracing is on.
 func (s *Stage) Trace(format string, args ...any) {
 	if s.tracer != nil {
 		fmt.Fprintf(s.tracer, "%10.3f "+format+"\n", append([]any{s.Clock.Now().Sub(Start).Seconds()}, args...)...)
@@ -161,11 +178,11 @@ func (s *Stage) Violate(check, format string, args ...any) {
 // OneOf draws one of several texts.
 func (s *Stage) OneOf(texts ...string) string { return texts[s.Rng.IntN(len(texts))] }
 
-// ClocksApart is how far from the truth a clock that is relied on may be: what is tolerated, what a Date is cut to, and what a cached
-// view of it may be behind.
+// ClocksApart is how far a clock that is relied on may be from the truth: the tolerance, the truncation of a
+// Date, and the age of a cached view of it.
 const ClocksApart = ledger.ClockTolerance + 2*time.Second
 
-// Names of what each run has.
+// Names that are the same in each run.
 const (
 	ClusterName   = "sim"
 	NodeClassName = "default"
@@ -180,7 +197,7 @@ type Script struct {
 	Budgets map[string]intstr.IntOrString
 	// Pace is how many times faster than the demo it goes, with about as much fewer pods.
 	Pace int
-	// Expires: nodes end by themselves for ever, so the cluster never comes to rest.
+	// Expires: nodes expire again and again, so the cluster never comes to rest.
 	Expires bool
 	// Lingers: a cluster whose nodes expire is watched for all of patience, though it was settled before.
 	Lingers bool

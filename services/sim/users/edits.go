@@ -19,7 +19,7 @@ import (
 	"millwright/services/sim/stage"
 )
 
-// EditPool has a user change what may be disrupted and made of a NodePool, or the labels of its nodes.
+// EditPool lets a user change what may be disrupted and made of a NodePool, or the labels of its nodes.
 func (s *Users) EditPool() {
 	p := s.Cluster.NodePool(s.Script.Pools[s.Rng.IntN(len(s.Script.Pools))].Name)
 	if p == nil || p.DeletionTimestamp != nil {
@@ -44,7 +44,7 @@ func (s *Users) EditPool() {
 	s.Cluster.Apply(events.KindNodePool, o)
 }
 
-// Protect has a user put do-not-disrupt on a pod or Node for a while.
+// Protect lets a user put do-not-disrupt on a pod or Node for a while.
 func (s *Users) Protect() {
 	kind := []events.Kind{events.KindPod, events.KindNode}[s.Rng.IntN(2)]
 	var objects []cluster.Object
@@ -79,7 +79,7 @@ func (s *Users) anyOf(kind events.Kind) cluster.Object {
 	return objects[s.Rng.IntN(len(objects))]
 }
 
-// EditNode has a user label a Node, cordon it for a while, or take Millwright's taint off it.
+// EditNode lets a user label a Node, cordon it for a while, or remove Millwright's taint from it.
 func (s *Users) EditNode() {
 	o, ok := s.anyOf(events.KindNode).(*corev1.Node)
 	if !ok {
@@ -113,7 +113,8 @@ func (s *Users) uncordon(node string) {
 	}
 }
 
-// EditClaim has a user annotate a NodeClaim, or remove an annotation or label of it that is not its identity.
+// EditClaim lets a user annotate a NodeClaim, or remove an annotation or label of it that is not its
+// identity.
 func (s *Users) EditClaim() {
 	o, ok := s.anyOf(events.KindNodeClaim).(*karpv1.NodeClaim)
 	if !ok {
@@ -144,7 +145,7 @@ func (s *Users) EditClaim() {
 	s.Cluster.Apply(events.KindNodeClaim, c)
 }
 
-// EditBudget has a user let more or fewer pods be unavailable for a while.
+// EditBudget lets a user allow more or fewer unavailable pods for a while.
 func (s *Users) EditBudget() {
 	if len(s.Script.Budgets) == 0 {
 		return
@@ -166,7 +167,8 @@ func (s *Users) setBudget(name string, most intstr.IntOrString) {
 	s.Cluster.Apply(events.KindPodDisruptionBudget, o)
 }
 
-// StripFinalizers has a user remove the finalizers of a Node or NodeClaim, which then goes at once if it is being deleted.
+// StripFinalizers lets a user remove the finalizers of a Node or NodeClaim, which is then removed at once if
+// it is being deleted.
 func (s *Users) StripFinalizers() {
 	kind := []events.Kind{events.KindNode, events.KindNodeClaim}[s.Rng.IntN(2)]
 	o := s.anyOf(kind)
@@ -180,7 +182,7 @@ func (s *Users) StripFinalizers() {
 	s.Cluster.Apply(kind, bare)
 }
 
-// unprotect takes back what protect did.
+// unprotect undoes Protect.
 func (s *Users) unprotect(kind events.Kind, key string) {
 	if !s.Deeds.Edited[key] || !strings.HasPrefix(key, fmt.Sprintf("%d/", kind)) {
 		return
@@ -207,7 +209,7 @@ func (s *Users) annotate(kind events.Kind, o cluster.Object, value string) {
 	s.Cluster.Apply(kind, changed)
 }
 
-// UndoEdits has NodePools, the EC2NodeClass, budgets, cordons and protection as the script has them.
+// UndoEdits restores NodePools, the EC2NodeClass, budgets, cordons and protection to what the script says.
 func (s *Users) UndoEdits() {
 	s.restoreClass()
 	for _, name := range slices.Sorted(maps.Keys(s.Script.Budgets)) {

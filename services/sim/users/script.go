@@ -23,9 +23,10 @@ import (
 // paces are drawn from.
 var paces = []int{1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 6, 6, 6, 6, 6, 6}
 
-// drawScript draws the pools and the workload: up to 3 pods, then up to 12 and 4 more, one that never fits, then less. One in
-// sixteen is all of that; the others are played in half the time, a third, a quarter or a sixth, with fewer pods, and machines that
-// boot as much faster: most bugs need little, and those runs are cheap.
+// drawScript draws the pools and the workload: up to 3 pods, then up to 12 and 4 more, one that never fits,
+// then less. One in sixteen is all of that; the others are played in half the time, a third, a quarter or a
+// sixth, with fewer pods, and machines that boot as much faster: most bugs need little, and those runs are
+// cheap.
 func (s *Users) drawScript() stage.Script {
 	pace := paces[s.Rng.IntN(len(paces))]
 	many := 12 / pace
@@ -138,7 +139,7 @@ func (s *Users) drawOptions() planner.Options {
 	return o
 }
 
-// Furnish makes what is there from the beginning.
+// Furnish creates what exists from the beginning.
 func (s *Users) Furnish() {
 	k := s.Cluster
 	k.Apply(events.KindNamespace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive}})

@@ -1,8 +1,9 @@
-// Package users is what happens to a simulated cluster from outside: the script of the run, and, while there are faults, what
-// users, hardware and AWS do to it.
+// Package users is what happens to a simulated cluster from outside: the script of the run, and, while there
+// are faults, what users, hardware and AWS do to it.
 package users
 
 import (
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,12 +14,16 @@ import (
 	"millwright/services/sim/stage"
 )
 
-// Users are what happens to the cluster from outside: the script of the run, and, while there are faults, whatever users,
-// hardware and AWS do to it.
+// Users are what happens to the cluster from outside: the script of the run, and, while there are faults,
+// whatever users, hardware and AWS do to it.
 type Users struct {
 	*stage.Stage
 	// surprises counts the pods that came at the worst moment.
 	surprises int
+	// notices counts those that were sent.
+	notices int
+	// Taken is called when an instance is taken back, right before it ends.
+	Taken func(*cloud.Instance)
 }
 
 // New returns users who have done nothing yet.
@@ -33,7 +38,7 @@ func (s *Users) Draw() {
 // surprisesMax bounds the pods that come at the worst moment.
 const surprisesMax = 6
 
-// Surprise has a pod come to a Node of which something has just been decided.
+// Surprise creates a pod on a Node about which something has just been decided.
 func (s *Users) Surprise(node string) {
 	if s.surprises >= surprisesMax || !s.Happens(s.Faults.WorstTime) {
 		return
@@ -50,7 +55,7 @@ func (s *Users) Surprise(node string) {
 	})
 }
 
-// DeletePool deletes a NodePool, with all it has, and makes it again after a while.
+// DeletePool deletes a NodePool, with everything that belongs to it, and creates it again after a while.
 func (s *Users) DeletePool() {
 	p := s.Script.Pools[s.Rng.IntN(len(s.Script.Pools))]
 	s.Trace("user: deletes NodePool %s", p.Name)
@@ -65,7 +70,7 @@ func (s *Users) DeletePool() {
 	})
 }
 
-// UnreadyClass has the EC2NodeClass not ready for a while.
+// UnreadyClass makes the EC2NodeClass not ready for a while.
 func (s *Users) UnreadyClass() {
 	nc := s.Cluster.NodeClass(stage.NodeClassName)
 	if nc == nil || nc.Status.Conditions[0].Status != metav1.ConditionTrue {
@@ -87,14 +92,14 @@ func (s *Users) restoreClass() {
 	}
 }
 
-// DeleteClass deletes the EC2NodeClass and makes it again after a while.
+// DeleteClass deletes the EC2NodeClass and creates it again after a while.
 func (s *Users) DeleteClass() {
 	s.Trace("user: deletes the EC2NodeClass")
 	s.Cluster.Delete(events.KindEC2NodeClass, stage.NodeClassName)
 	s.Clock.After(s.Millis(500, 30_000), s.restoreClass)
 }
 
-// EmptyOfferings has some offerings run out for a while.
+// EmptyOfferings makes some offerings run out for a while.
 func (s *Users) EmptyOfferings() {
 	all := cloud.Offerings()
 	for range 1 + s.Rng.IntN(len(all)/2) {
@@ -110,7 +115,7 @@ func (s *Users) DropTemplates() {
 	s.Cloud.DropTemplates()
 }
 
-// DeleteAny has a user delete an object of a kind.
+// DeleteAny lets a user delete an object of a kind.
 func (s *Users) DeleteAny(kind events.Kind) {
 	var keys []string
 	for _, c := range s.Cluster.Present() {
@@ -123,6 +128,59 @@ func (s *Users) DeleteAny(kind events.Kind) {
 		s.Trace("user: deletes %s %s", kind, key)
 		s.Cluster.Delete(kind, key)
 	}
+}
+
+// Interrupt has EC2 take a spot instance back, if there is one; it reports whether.
+func (s *Users) Interrupt() bool {
+	var spot []*cloud.Instance
+	for _, i := range s.Cloud.Instances() {
+		if _, noticed := s.Deeds.Noticed[i.ID]; !i.Ending() && !noticed && i.CapacityType == karpv1.CapacityTypeSpot {
+			spot = append(spot, i)
+		}
+	}
+	if len(spot) == 0 {
+		return false
+	}
+	i := spot[s.Rng.IntN(len(spot))]
+	s.Trace("aws: %s is taken back in %s", i.ID, stage.NoticeTime)
+	s.Deeds.Noticed[i.ID] = s.Clock.Now().Add(stage.NoticeTime)
+	s.Clock.After(stage.NoticeTime, func() {
+		if !i.Ending() {
+			s.Trace("aws: %s is taken back", i.ID)
+			s.Taken(i)
+			s.Deeds.Ended[i.ID] = true
+			s.Cloud.End(i)
+		}
+	})
+	if !s.Happens(s.Faults.NoticeLost) {
+		s.notify(i.ID)
+	}
+	return true
+}
+
+// notify puts a notice on the queue, soon.
+func (s *Users) notify(instance string) {
+	s.notices++
+	n := &stage.Notice{ID: fmt.Sprintf("notice-%d", s.notices), Instance: instance, At: s.Clock.Now()}
+	late := s.Millis(100, 2000)
+	if s.Happens(s.Faults.NoticeLate) {
+		late = s.Millis(2000, 180_000)
+	}
+	n.VisibleAt = s.Clock.Now().Add(late)
+	s.Queue = append(s.Queue, n)
+}
+
+// Forge puts a notice on the queue that is about no instance of this cluster, or about one that is no spot
+// instance.
+func (s *Users) Forge() {
+	id := "i-99999999"
+	for _, i := range s.Cloud.Instances() {
+		if !i.Ending() && i.CapacityType != karpv1.CapacityTypeSpot && s.Happens(500) {
+			id = i.ID
+		}
+	}
+	s.Trace("somebody: sends a notice about %s", id)
+	s.notify(id)
 }
 
 // EndInstance has an instance end by itself, as a spot instance does.

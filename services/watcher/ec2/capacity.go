@@ -35,15 +35,23 @@ type sizing struct {
 	raid0        bool
 	overhead     *big.Rat // of memory, lost to the hypervisor
 	reservedENIs int64
+	// interfaces, prefixes, nested virtualization and tracking of connections that every instance has.
+	interfaces       []karpawsv1.NetworkInterface
+	prefixes         int32
+	nested, tracking bool
 }
 
 func newSizing(nc *karpawsv1.EC2NodeClass, o Options) (sizing, error) {
-	s := sizing{family: familyOf(nc), devices: nc.Spec.BlockDeviceMappings, reservedENIs: int64(o.ReservedENIs)}
+	s := sizing{
+		family: familyOf(nc), devices: nc.Spec.BlockDeviceMappings, reservedENIs: int64(o.ReservedENIs),
+		interfaces: nc.Spec.NetworkInterfaces, prefixes: aws.ToInt32(nc.Spec.IPPrefixCount), tracking: nc.Spec.ConnectionTracking != nil,
+		nested: nc.Spec.CPUOptions != nil && aws.ToString(nc.Spec.CPUOptions.NestedVirtualization) == karpawsv1.NestedVirtualizationEnabled,
+	}
 	if nc.Spec.Kubelet != nil {
 		s.kubelet = *nc.Spec.Kubelet
 	}
 	s.raid0 = nc.Spec.InstanceStorePolicy != nil && *nc.Spec.InstanceStorePolicy == karpawsv1.InstanceStorePolicyRAID0
-	// The shortest decimal that means this float is what the user wrote.
+	// The shortest decimal representation of this float is what the user wrote.
 	overhead, ok := new(big.Rat).SetString(strconv.FormatFloat(o.VMMemoryOverheadPercent, 'f', -1, 64))
 	if !ok || overhead.Sign() < 0 || overhead.Cmp(big.NewRat(1, 1)) >= 0 {
 		return s, fmt.Errorf("memory overhead %v is not a fraction", o.VMMemoryOverheadPercent)
@@ -62,8 +70,9 @@ func (s *sizing) capacity(t *ec2types.InstanceTypeInfo) map[string]int64 {
 		string(corev1.ResourcePods):             s.pods(t),
 		resourcePodENI:                          limits.branch,
 	}
-	if n := t.NetworkInfo; n != nil && n.EfaInfo != nil {
-		out[resourceEFA] = int64(aws.ToInt32(n.EfaInfo.MaximumEfaInterfaces))
+	out[resourceEFA] = efaMax(t)
+	if len(s.interfaces) > 0 {
+		out[resourceEFA] = int64(s.efaOnly())
 	}
 	if s.family.os == "windows" { // as its VPC resource controller counts them, from the same table
 		out[resourcePrivateIPv4] = max(0, limits.addresses-1)
@@ -101,7 +110,7 @@ func accelerators(t *ec2types.InstanceTypeInfo, out map[string]int64) {
 func (s *sizing) memory(t *ec2types.InstanceTypeInfo) int64 {
 	m := memoryMiB(t)
 	if p := t.ProcessorInfo; p != nil && len(p.SupportedArchitectures) > 0 && p.SupportedArchitectures[0] == ec2types.ArchitectureTypeArm64 {
-		m -= 64 // kept by the firmware
+		m -= 64 // reserved by the firmware
 	}
 	return (m - portion(m, s.overhead)) * mi
 }
@@ -148,7 +157,7 @@ func volumeBytes(d *karpawsv1.BlockDeviceMapping) int64 {
 	return d.EBS.VolumeSize.Value()
 }
 
-// windowsPods is the kubelet's default, which holds where addresses do not limit.
+// windowsPods is the kubelet's default, which applies where addresses do not limit.
 const windowsPods = 110
 
 func (s *sizing) pods(t *ec2types.InstanceTypeInfo) int64 {
@@ -157,7 +166,7 @@ func (s *sizing) pods(t *ec2types.InstanceTypeInfo) int64 {
 	case s.kubelet.MaxPods != nil:
 		pods = int64(*s.kubelet.MaxPods)
 	case s.family.eniPods:
-		pods = eniPods(t, s.reservedENIs)
+		pods = eniPods(t, s.reservedENIs+s.efaOnFirstCard())
 	}
 	if perCore := s.kubelet.PodsPerCore; perCore != nil && *perCore > 0 && s.family.podsPerCore {
 		pods = min(pods, int64(*perCore)*vcpus(t))
@@ -165,7 +174,8 @@ func (s *sizing) pods(t *ec2types.InstanceTypeInfo) int64 {
 	return pods
 }
 
-// eniPods is how many pods get an address from the interfaces of the default network card.
+// eniPods is how many pods get an address from the interfaces of the default network card, but those that are
+// reserved or carry EFA alone.
 func eniPods(t *ec2types.InstanceTypeInfo, reserved int64) int64 {
 	n := t.NetworkInfo
 	if n == nil {

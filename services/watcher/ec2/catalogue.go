@@ -13,7 +13,8 @@ import (
 	"millwright/events"
 )
 
-// offered is what EC2 has in the region: instance types by name, and the zones each is offered in. It never changes.
+// offered is what EC2 has in the region: instance types by name, and the zones each is offered in. It never
+// changes.
 type offered struct {
 	types []ec2types.InstanceTypeInfo
 	zones map[string]map[string]bool
@@ -28,11 +29,12 @@ func newCatalog(nc *karpawsv1.EC2NodeClass, o *offered, now *reserved, region st
 	c := &events.Catalog{NodeClass: nc.Name, Generation: nc.Generation}
 	zones, reservations := subnetZones(nc), reservationsOf(nc)
 	for i := range o.types {
+		usable := s.unusable(&o.types[i]) == ""
 		t, err := s.instanceType(&o.types[i], o.zones[string(o.types[i].InstanceType)], zones, region)
 		if err != nil {
 			return nil, fmt.Errorf("catalogue of %s: %w", nc.Name, err)
 		}
-		addReserved(&t, reservations, now, zones, func(zone string) bool { return o.zones[t.Name][zone] && s.compatible(&o.types[i]) })
+		addReserved(&t, reservations, now, zones, func(zone string) bool { return o.zones[t.Name][zone] && usable })
 		c.InstanceTypes = append(c.InstanceTypes, t)
 	}
 	return c, nil
@@ -62,6 +64,7 @@ func (s *sizing) instanceType(t *ec2types.InstanceTypeInfo, in map[string]bool, 
 	if out.Overhead, err = s.overheadOf(t, out.Capacity); err != nil {
 		return out, err
 	}
+	usable := s.unusable(t) == ""
 	l := labelsOf(t, s.family, region)
 	var names, ids []string
 	for _, z := range zones {
@@ -73,7 +76,7 @@ func (s *sizing) instanceType(t *ec2types.InstanceTypeInfo, in map[string]bool, 
 		}
 		for _, capacityType := range l[karpv1.CapacityTypeLabelKey] {
 			out.Offerings = append(out.Offerings, events.CatalogOffering{
-				Zone: z.name, ZoneID: z.id, CapacityType: capacityType, Available: in[z.name] && s.compatible(t),
+				Zone: z.name, ZoneID: z.id, CapacityType: capacityType, Available: in[z.name] && usable,
 			})
 		}
 	}
@@ -83,9 +86,4 @@ func (s *sizing) instanceType(t *ec2types.InstanceTypeInfo, in map[string]bool, 
 	}
 	out.Requirements = l
 	return out, nil
-}
-
-// compatible: the NodeClass's images run on the type (ec2 §1.4).
-func (s *sizing) compatible(t *ec2types.InstanceTypeInfo) bool {
-	return !(s.family.name == karpawsv1.AMIFamilyAL2023 && strings.HasPrefix(string(t.InstanceType), "a1."))
 }

@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -321,5 +322,80 @@ func TestNodeClassesThatComeAndGoLeaveNothing(t *testing.T) {
 	r.poll("nodeclasses")
 	if len(r.catalogs.emitted) != 0 || len(r.catalogs.faulty) != 0 {
 		t.Errorf("%d catalogues, %d faulty classes are left", len(r.catalogs.emitted), len(r.catalogs.faulty))
+	}
+}
+
+// The rules: ec2 §1.4.
+func TestTypesThatCannotDoWhatTheClassAsksAreLeftOut(t *testing.T) {
+	nics := func(list ...karpawsv1.NetworkInterface) func(*karpawsv1.EC2NodeClass) {
+		return func(nc *karpawsv1.EC2NodeClass) {
+			nc.Spec.NetworkInterfaces = append([]karpawsv1.NetworkInterface{{InterfaceType: "interface"}}, list...)
+		}
+	}
+	efa := func(card, device int32) karpawsv1.NetworkInterface {
+		return karpawsv1.NetworkInterface{NetworkCardIndex: card, DeviceIndex: device, InterfaceType: "efa-only"}
+	}
+	const p4d, m5, m4, metal, m8i, t2 = "p4d.24xlarge", "m5.large", "m4.large", "m5.metal", "m8i.large", "t2.micro"
+	for sentence, c := range map[string]struct {
+		change func(*karpawsv1.EC2NodeClass)
+		// why by type; "" is available.
+		why map[string]string
+	}{
+		"nothing asked": {nil, map[string]string{p4d: "", m5: "", m4: "", metal: "", m8i: "", t2: ""}},
+		"a second card": {nics(efa(1, 0)), map[string]string{p4d: "", m5: "networkInterfaces: it has no network card 1"}},
+		"more interfaces than a card has": {nics(karpawsv1.NetworkInterface{DeviceIndex: 3, InterfaceType: "interface"}),
+			map[string]string{p4d: "", m5: "networkInterfaces: its network card 0 has no interface 3"}},
+		"EFA":                {nics(efa(0, 1)), map[string]string{p4d: "", m5: "networkInterfaces: it has 0 of 1 EFA interfaces"}},
+		"an elastic adapter": {nics(), map[string]string{m5: "", t2: "networkInterfaces: it has no elastic network adapter"}},
+		"prefixes": {func(nc *karpawsv1.EC2NodeClass) { nc.Spec.IPPrefixCount = ptr(int32(9)) },
+			map[string]string{m5: "", metal: "", m4: "ipPrefixCount: its hypervisor is not nitro"}},
+		"more prefixes than an interface holds": {func(nc *karpawsv1.EC2NodeClass) { nc.Spec.IPPrefixCount = ptr(int32(10)) },
+			map[string]string{m5: "ipPrefixCount: its interfaces hold 9 prefixes", metal: ""}},
+		"timeouts": {func(nc *karpawsv1.EC2NodeClass) {
+			nc.Spec.ConnectionTracking = &karpawsv1.ConnectionTracking{UDPTimeout: ptr(int32(30))}
+		},
+			map[string]string{m5: "", m4: "connectionTracking: its hypervisor is not nitro", metal: "connectionTracking: its hypervisor is not nitro"}},
+		"nested virtualization": {func(nc *karpawsv1.EC2NodeClass) {
+			nc.Spec.CPUOptions = &karpawsv1.CPUOptions{NestedVirtualization: ptr("enabled")}
+		},
+			map[string]string{m8i: "", m5: "cpuOptions: it has no nested virtualization"}},
+		"no nested virtualization": {func(nc *karpawsv1.EC2NodeClass) {
+			nc.Spec.CPUOptions = &karpawsv1.CPUOptions{NestedVirtualization: ptr("disabled")}
+		}, map[string]string{m8i: "", m5: ""}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			o := *region(t)
+			o.types = slices.DeleteFunc(slices.Clone(o.types), func(i ec2types.InstanceTypeInfo) bool { _, asked := c.why[string(i.InstanceType)]; return !asked })
+			catalog := computed(t, c.change, slices.Collect(maps.Keys(c.why))...)
+			offer, err := offerOf(nodeClass("default", c.change), &o, nil, "us-west-2", Options{VMMemoryOverheadPercent: 0.075})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, why := range c.why {
+				i := slices.IndexFunc(offer.Types, func(t OfferedType) bool { return t.Name == name })
+				if offer.Types[i].Unusable != why {
+					t.Errorf("%s: %q, want %q", name, offer.Types[i].Unusable, why)
+				}
+				available := slices.ContainsFunc(typeOf(t, catalog, name).Offerings, func(o events.CatalogOffering) bool { return o.Available })
+				if available != (why == "") {
+					t.Errorf("%s: available is %v", name, available)
+				}
+			}
+		})
+	}
+}
+
+// TestInterfacesOfTheClassChangeWhatPodsGet: the EFA interfaces are those that it names, and one on the first
+// card takes the place of one that has addresses (ec2 §1.2). p4d has 15 interfaces of 50 addresses there.
+func TestInterfacesOfTheClassChangeWhatPodsGet(t *testing.T) {
+	for efas, pods := range map[int64]int64{1: 14*49 + 2, 2: 14*49 + 2} {
+		c := computed(t, func(nc *karpawsv1.EC2NodeClass) {
+			nc.Spec.NetworkInterfaces = []karpawsv1.NetworkInterface{{InterfaceType: "interface"}, {DeviceIndex: 1, InterfaceType: "efa-only"},
+				{NetworkCardIndex: 1, InterfaceType: "efa-only"}}[:1+efas]
+		}, "p4d.24xlarge")
+		it := typeOf(t, c, "p4d.24xlarge")
+		if it.Capacity[resourceEFA] != efas || it.Capacity["pods"] != pods {
+			t.Errorf("capacity %v, want %d efa and %d pods", it.Capacity, efas, pods)
+		}
 	}
 }

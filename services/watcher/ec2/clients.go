@@ -15,6 +15,7 @@ type EC2 interface {
 	awsec2.DescribeInstanceTypeOfferingsAPIClient
 	awsec2.DescribeSpotPriceHistoryAPIClient
 	awsec2.DescribeInstancesAPIClient
+	awsec2.DescribeInstanceStatusAPIClient
 	awsec2.DescribeCapacityReservationsAPIClient
 }
 

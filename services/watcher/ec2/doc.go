@@ -3,7 +3,7 @@
 //
 // Guarantees: only changes are emitted, catalogues by content; numbers are computed in integers or exact
 // fractions, never in floats. What could not be learnt is not invented: a failed poll leaves what was known,
-// except that on-demand prices start from a built-in table while the price API cannot be asked.
-// Not guaranteed: that an offering has capacity, or that an instance just launched is seen (EC2's describe calls
-// lag). Test with the simulated account.
+// except that on-demand prices start from a built-in table while the price API cannot be reached. Not
+// guaranteed: that an offering has capacity, or that an instance just launched is visible (EC2's describe
+// calls lag). Test with the simulated account.
 package ec2

@@ -42,7 +42,7 @@ var aliases = map[string]string{
 	"windows2019": karpawsv1.AMIFamilyWindows2019, "windows2022": karpawsv1.AMIFamilyWindows2022, "windows2025": karpawsv1.AMIFamilyWindows2025,
 }
 
-// familyOf: spec.amiFamily, else that of the alias; what is unknown behaves as AL2.
+// familyOf: spec.amiFamily, otherwise that of the alias; an unknown one behaves as AL2.
 func familyOf(nc *karpawsv1.EC2NodeClass) family {
 	name := ""
 	for _, term := range nc.Spec.AMISelectorTerms {

@@ -26,7 +26,7 @@ type instances struct {
 	emitted map[string]*events.InstanceState
 }
 
-// emitAllAgain has every instance emitted by the next poll, as for a new epoch.
+// emitAllAgain makes the next poll emit every instance, as for a new epoch.
 func (i *instances) emitAllAgain() {
 	i.Lock()
 	defer i.Unlock()
@@ -35,7 +35,8 @@ func (i *instances) emitAllAgain() {
 	}
 }
 
-// pollInstances emits what changed about our instances. One that is terminated, or not seen any more, is deleted.
+// pollInstances emits what changed about our instances. One that is terminated, or no longer visible, is
+// deleted.
 func (p *Poller) pollInstances(ctx context.Context) error {
 	found, err := p.describeInstances(ctx)
 	if err != nil {

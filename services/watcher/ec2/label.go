@@ -106,13 +106,13 @@ func processorLabels(l labels, t *ec2types.InstanceTypeInfo) {
 	manufacturer, clock := "", ""
 	if p := t.ProcessorInfo; p != nil {
 		manufacturer = kebab(aws.ToString(p.Manufacturer))
-		if ghz := p.SustainedClockSpeedInGhz; ghz != nil { // old types may have 0, which is a value
+		if ghz := p.SustainedClockSpeedInGhz; ghz != nil { // old types may have 0, which is a valid value
 			clock = strconv.FormatInt(int64(math.Round(*ghz*1000)), 10)
 		}
 	}
 	l.optional(karpawsv1.LabelInstanceCPUManufacturer, manufacturer)
 	l.optional(karpawsv1.LabelInstanceCPUSustainedClockMHz, clock)
-	l.one(karpawsv1.LabelInstanceHypervisor, string(t.Hypervisor)) // bare metal: the empty string, a value
+	l.one(karpawsv1.LabelInstanceHypervisor, string(t.Hypervisor)) // bare metal: the empty string is a valid value
 }
 
 func deviceLabels(l labels, t *ec2types.InstanceTypeInfo) {
@@ -142,7 +142,8 @@ func networkMbps(t *ec2types.InstanceTypeInfo) int64 {
 	return CardsMbps(t)
 }
 
-// CardsMbps is what EC2 says of the baseline of all network cards of a type; 0 where it says so in words only.
+// CardsMbps is what EC2 says about the baseline of all network cards of a type; 0 where it says so only in
+// words.
 func CardsMbps(t *ec2types.InstanceTypeInfo) int64 {
 	if t.NetworkInfo == nil {
 		return 0
@@ -159,7 +160,7 @@ func CardsMbps(t *ec2types.InstanceTypeInfo) int64 {
 	return int64(math.Round(mbps))
 }
 
-// acceleratorLabels speak of GPUs only if there is one kind of them, and likewise of other accelerators.
+// acceleratorLabels describe GPUs only if there is one kind of them, and likewise other accelerators.
 func acceleratorLabels(l labels, t *ec2types.InstanceTypeInfo) {
 	for _, key := range []string{
 		karpawsv1.LabelInstanceGPUName, karpawsv1.LabelInstanceGPUManufacturer, karpawsv1.LabelInstanceGPUCount,

@@ -10,6 +10,8 @@ import (
 type metrics struct {
 	polls *prometheus.CounterVec
 	last  *prometheus.GaugeVec
+	// unhealthy keeps the name that dashboards ask for.
+	unhealthy *prometheus.CounterVec
 }
 
 // newMetrics registers with r; nil: with nothing.
@@ -22,8 +24,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "millwright_watcher_aws_last_success_timestamp_seconds", Help: "When a poll of AWS last succeeded.",
 		}, []string{"poll"}),
 	}
+	m.unhealthy = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "karpenter_interruption_instance_status_unhealthy_total", Help: "Our instances that began to fail a check of their status, or have an event scheduled.",
+	}, []string{"category"})
 	if r != nil {
-		r.MustRegister(m.polls, m.last)
+		r.MustRegister(m.polls, m.last, m.unhealthy)
 	}
 	return m
 }
@@ -38,3 +43,7 @@ func (m *metrics) polled(poll string, err error, now time.Time) {
 		m.last.WithLabelValues(poll).Set(float64(now.Unix()))
 	}
 }
+
+// RegisterMetrics registers the metrics of the package with r, as a running process does; docs/metrics.md is
+// made of them.
+func RegisterMetrics(r prometheus.Registerer) { newMetrics(r) }

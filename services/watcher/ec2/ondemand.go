@@ -16,8 +16,8 @@ import (
 
 const productsPage = 100
 
-// pollOnDemand overlays the on-demand prices by what the price API says (ec2 §2.2). Where there is none, the built-in table is all
-// that is known; where it fails, that stands in.
+// pollOnDemand overlays the on-demand prices with those of the price API (ec2 §2.2). Where there is none, the
+// built-in table is all that is known; if it fails, the table stands in.
 func (p *Poller) pollOnDemand(ctx context.Context) error {
 	if !p.asksPrices() {
 		return p.emitBuiltInPrices()
@@ -33,7 +33,7 @@ func (p *Poller) pollOnDemand(ctx context.Context) error {
 	return p.emitPrices()
 }
 
-// emitBuiltInPrices stands in for prices that AWS does not tell, if none are known from before.
+// emitBuiltInPrices stands in for prices that AWS does not provide, if none are known from before.
 func (p *Poller) emitBuiltInPrices() error {
 	p.prices.Lock()
 	defer p.prices.Unlock()
@@ -78,8 +78,9 @@ func (p *Poller) onDemandPrices(ctx context.Context) (map[priceKey]int64, error)
 	return out, err
 }
 
-// OnDemandPrices of a region by instance type, in millionths of its currency per hour; those of no price are left out. It asks for virtual
-// machines and for bare metal, which is sold as dedicated. skipped is told of each product that cannot be read.
+// OnDemandPrices of a region by instance type, in millionths of its currency per hour; those without a price
+// are omitted. It asks for virtual machines and for bare metal, which is sold as dedicated. skipped is called
+// for each product that cannot be read.
 func OnDemandPrices(ctx context.Context, api Pricing, region string, skipped func(error)) (map[string]int64, error) {
 	found := map[string]int64{}
 	for _, q := range []struct{ tenancy, family string }{
@@ -127,7 +128,7 @@ func products(ctx context.Context, api Pricing, region, tenancy, family string, 
 	return nil
 }
 
-// product is the part of an entry of the price list that says a price.
+// product is the part of an entry of the price list that contains a price.
 type product struct {
 	Product struct {
 		Attributes struct {

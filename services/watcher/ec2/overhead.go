@@ -13,7 +13,8 @@ import (
 // reservable are the resources that can be reserved; pid is not one that pods ask for.
 var reservable = []string{string(corev1.ResourceCPU), string(corev1.ResourceMemory), string(corev1.ResourceEphemeralStorage)}
 
-// overheadOf is what pods cannot have of the capacity (ec2 §1.3): kubeReserved + systemReserved + eviction threshold.
+// overheadOf is what pods cannot have of the capacity (ec2 §1.3): kubeReserved + systemReserved + eviction
+// threshold.
 func (s *sizing) overheadOf(t *ec2types.InstanceTypeInfo, capacity map[string]int64) (map[string]int64, error) {
 	kube, system, evict, err := s.overheadParts(t, capacity)
 	if err != nil {
@@ -64,8 +65,8 @@ func (s *sizing) reservedFor(t *ec2types.InstanceTypeInfo) int64 {
 	return s.pods(t)
 }
 
-// kubeMilliCPU: 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the rest, each part
-// in whole millicores.
+// kubeMilliCPU: 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the rest, each
+// part in whole millicores.
 func kubeMilliCPU(cores int64) int64 {
 	total := int64(0)
 	for _, part := range []struct{ cores, per100k int64 }{{1, 6000}, {1, 1000}, {2, 500}, {cores, 250}} {
@@ -97,7 +98,8 @@ func override(amounts map[string]int64, given map[string]string) error {
 	return nil
 }
 
-// threshold reads an eviction threshold: a quantity, or a percentage of the capacity, of which 100 % means none.
+// threshold reads an eviction threshold: a quantity, or a percentage of the capacity, of which 100 % means
+// none.
 func threshold(text string, capacity int64) (int64, error) {
 	percent, ok := strings.CutSuffix(text, "%")
 	if !ok {

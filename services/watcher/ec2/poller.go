@@ -35,12 +35,15 @@ type Options struct {
 
 // Intervals between polls; a zero takes the default.
 type Intervals struct {
-	// Types of instances and their offerings, default 12 h; OnDemand prices, default 12 h; each up to a tenth later.
+	// Types of instances and their offerings, default 12 h; OnDemand prices, default 12 h; each up to a tenth
+	// later.
 	Types, OnDemand time.Duration
 	// Spot prices, default 5 min; Instances, default 10 s.
 	Spot, Instances time.Duration
 	// Reservations of capacity, default 1 min; asked about while a NodeClass has some.
 	Reservations time.Duration
+	// Status of our instances, default 1 min.
+	Status time.Duration
 	// Classes: how often NodeClasses are compared with their catalogues, default 1 s.
 	Classes time.Duration
 }
@@ -74,6 +77,7 @@ type Poller struct {
 	catalogs  catalogs
 	prices    prices
 	instances instances
+	statuses  statuses
 }
 
 // New returns a Poller that emits to e. It makes no call.
@@ -95,6 +99,7 @@ func New(cfg Config, e Emitter) (*Poller, error) {
 		newTask("spot_prices", or(i.Spot, 5*time.Minute), false, p.pollSpot).instead(p.emitBuiltInPrices),
 		newTask("instances", or(i.Instances, 10*time.Second), false, p.pollInstances),
 		newTask("capacity_reservations", or(i.Reservations, time.Minute), false, p.pollReservations),
+		newTask("instance_status", or(i.Status, time.Minute), false, p.pollStatus),
 		newTask("nodeclasses", or(i.Classes, time.Second), false, p.pollClasses),
 	}
 	return p, nil
@@ -116,11 +121,12 @@ func (p *Poller) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Synced reports that each poll succeeded once, so that what was emitted is all there is. Prices that AWS does not tell count as soon
-// as others stand in for them. Reserved capacity is not waited for: until it is known, none is free.
+// Synced reports that each poll succeeded once, so that what was emitted is all there is. Prices that AWS
+// does not tell count as soon as others stand in for them. Reserved capacity and the status of instances are
+// not waited for: until they are known, none is free and all are well.
 func (p *Poller) Synced() bool {
 	for _, t := range p.tasks {
-		if t.name != "capacity_reservations" && !t.succeeded.Load() && !t.standsIn.Load() {
+		if t.name != "capacity_reservations" && t.name != "instance_status" && !t.succeeded.Load() && !t.standsIn.Load() {
 			return false
 		}
 	}
@@ -132,6 +138,7 @@ func (p *Poller) Resync() {
 	p.catalogs.emitAllAgain()
 	p.prices.emitAllAgain()
 	p.instances.emitAllAgain()
+	p.statuses.emitAllAgain()
 	for _, t := range p.tasks {
 		t.soon()
 	}
@@ -158,7 +165,8 @@ type task struct {
 	poll      func(ctx context.Context) error
 	poke      chan struct{}
 	succeeded atomic.Bool
-	// otherwise gives something else for what the poll did not get when it failed, or takes longer than patience; nil: nothing does.
+	// otherwise gives something else for what the poll did not get when it failed, or takes longer than
+	// patience; nil: nothing does.
 	otherwise func() error
 	standsIn  atomic.Bool
 }

@@ -23,12 +23,15 @@ type Offer struct {
 type OfferedType struct {
 	events.CatalogInstanceType
 	KubeReserved, SystemReserved, EvictionThreshold map[string]int64
+	// Unusable says why the class cannot have it at all; "" if it can.
+	Unusable string
 	// Prices in micro-dollars per hour by offering, in their order; 0: not known.
 	Prices []int64
 }
 
-// LookUp asks EC2 what it offers to a NodeClass: once, and without a cluster. A class whose status names no subnets gets those that its
-// terms select. Prices that do not come within a time are the built-in ones; notes say so.
+// LookUp asks EC2 what it offers to a NodeClass: once, and without a cluster. A class whose status names no
+// subnets gets those that its terms select. Prices that do not arrive in time are replaced by the built-in
+// ones; notes say so.
 func LookUp(ctx context.Context, version string, nc *karpawsv1.EC2NodeClass, opts Options, pricesWithin time.Duration) (offer *Offer, notes []string, err error) {
 	sdk, err := ec2.LoadConfig(ctx, version)
 	if err != nil {
@@ -74,7 +77,8 @@ func withSubnets(ctx context.Context, version string, nc *karpawsv1.EC2NodeClass
 	return nc, nil
 }
 
-// pricesNow are those of the price API and the spot history, over the built-in ones. Each is waited for as long as within says.
+// pricesNow are those of the price API and the spot history, over the built-in ones. Each is waited for up to
+// within.
 func (p *Poller) pricesNow(ctx context.Context, within time.Duration) (known map[priceKey]int64, notes []string) {
 	table := &prices{}
 	table.learn(builtInPrices())
@@ -117,7 +121,7 @@ func offerOf(nc *karpawsv1.EC2NodeClass, o *offered, known map[priceKey]int64, r
 		if err != nil {
 			return nil, err
 		}
-		offered := OfferedType{CatalogInstanceType: t, KubeReserved: kube, SystemReserved: system, EvictionThreshold: evict}
+		offered := OfferedType{CatalogInstanceType: t, KubeReserved: kube, SystemReserved: system, EvictionThreshold: evict, Unusable: s.unusable(&o.types[i])}
 		offered.Offerings = slices.Clone(t.Offerings)
 		for n, f := range offered.Offerings {
 			price := priceOf(known, t.Name, f)

@@ -25,16 +25,16 @@ type prices struct {
 	sync.Mutex
 	known   map[priceKey]int64
 	emitted map[priceKey]int64
-	// spotSeen: the history answered once. Until then, spot is taken to cost what on-demand costs.
+	// spotSeen: the history has answered once. Until then, spot is assumed to cost what on-demand costs.
 	spotSeen bool
 }
 
-// emitAllAgain has every known price emitted by the next poll, as for a new epoch.
+// emitAllAgain makes the next poll emit every known price, as for a new epoch.
 func (p *prices) emitAllAgain() {
 	p.Lock()
 	defer p.Unlock()
 	for key := range p.emitted {
-		p.emitted[key] = -1 // no price: it differs from all
+		p.emitted[key] = -1 // not a price: it differs from all
 	}
 }
 
@@ -52,7 +52,7 @@ func (p *prices) learn(found map[priceKey]int64) {
 	}
 }
 
-// assumeSpot sets spot prices to those of on-demand, or takes such prices back.
+// assumeSpot sets spot prices to those of on-demand, or removes such prices.
 func (p *prices) assumeSpot() {
 	for key, price := range p.known {
 		if key.capacityType != onDemand {
@@ -76,7 +76,7 @@ func (p *Poller) emitPrices() error {
 		if err := p.emitter.Emit(events.KindPrices, events.OpUpsert, "", "", &events.Prices{Entries: part}); err != nil {
 			return fmt.Errorf("emit %d prices: %w", len(part), err)
 		}
-		p.prices.note(part)
+		p.prices.rememberPrices(part)
 	}
 	p.emitter.Polled(events.KindPrices, p.cfg.Clock())
 	return nil
@@ -101,7 +101,7 @@ func (p *prices) changes() []events.Price {
 	return out
 }
 
-func (p *prices) note(entries []events.Price) {
+func (p *prices) rememberPrices(entries []events.Price) {
 	if p.emitted == nil {
 		p.emitted = map[priceKey]int64{}
 	}

@@ -18,7 +18,7 @@ import (
 type catalogs struct {
 	sync.Mutex
 	emitted map[string]*emittedCatalog
-	// faulty holds the inputs that no catalogue can be computed from, so that it is said once.
+	// faulty holds the inputs that no catalogue can be computed from, so that each is logged once.
 	faulty map[string]string
 }
 
@@ -27,12 +27,13 @@ type emittedCatalog struct {
 	inputs string
 	// hash of its content; "" to emit it again.
 	hash string
-	// reservations that were to be offered, by id; reservationsAt is when the reserved capacity in it was counted; zero if there is none.
+	// reservations that were to be offered, by id; reservationsAt is when the reserved capacity in it was
+	// counted; zero if there is none.
 	reservations   []string
 	reservationsAt time.Time
 }
 
-// emitAllAgain has every catalogue computed and emitted again, as for a new epoch.
+// emitAllAgain makes every catalogue be computed and emitted again, as for a new epoch.
 func (c *catalogs) emitAllAgain() {
 	c.recompute()
 	c.Lock()
@@ -42,7 +43,7 @@ func (c *catalogs) emitAllAgain() {
 	}
 }
 
-// recompute has every catalogue computed again; those that come out the same are not emitted again.
+// recompute makes every catalogue be computed again; those with the same result are not emitted again.
 func (c *catalogs) recompute() {
 	c.Lock()
 	defer c.Unlock()
@@ -52,8 +53,8 @@ func (c *catalogs) recompute() {
 	c.faulty = nil
 }
 
-// pollClasses emits the catalogue of each NodeClass whose inputs changed, and deletes those of NodeClasses that
-// are gone or have no subnet.
+// pollClasses emits the catalogue of each NodeClass whose inputs changed, and deletes those of NodeClasses
+// that are gone or have no subnet.
 func (p *Poller) pollClasses(ctx context.Context) error {
 	o := p.offered.Load()
 	if o == nil {
@@ -92,8 +93,8 @@ func (p *Poller) pollClasses(ctx context.Context) error {
 	return nil
 }
 
-// emitCatalog computes and emits the catalogue of a NodeClass if it has to. A NodeClass that no catalogue can
-// be computed for keeps its former one: only its owner can repair it, and the others go on.
+// emitCatalog computes and emits the catalogue of a NodeClass if necessary. A NodeClass for which no
+// catalogue can be computed keeps its previous one: only its owner can fix it, and the others go on.
 func (p *Poller) emitCatalog(ctx context.Context, nc *karpawsv1.EC2NodeClass, o *offered) error {
 	c := &p.catalogs
 	reserved := p.reserved.Load()
@@ -110,7 +111,7 @@ func (p *Poller) emitCatalog(ctx context.Context, nc *karpawsv1.EC2NodeClass, o 
 		reservations = append(reservations, r.ID)
 	}
 	if len(reservations) > 0 && (last == nil || !slices.Equal(last.reservations, reservations)) {
-		p.task("capacity_reservations").soon() // others than EC2 was last asked about
+		p.task("capacity_reservations").soon() // not those that EC2 was last asked about
 	}
 	catalog, err := newCatalog(nc, o, reserved, p.cfg.Region, p.cfg.Options)
 	if err != nil {
@@ -135,7 +136,8 @@ func (p *Poller) emitCatalog(ctx context.Context, nc *karpawsv1.EC2NodeClass, o 
 	return nil
 }
 
-// reservationsAt is when the reserved capacity of a NodeClass was counted; zero if it has none, or that is not known yet.
+// reservationsAt is when the reserved capacity of a NodeClass was counted; zero if it has none, or that is
+// not known yet.
 func reservationsAt(nc *karpawsv1.EC2NodeClass, now *reserved) time.Time {
 	if now == nil || len(reservationsOf(nc)) == 0 {
 		return time.Time{}
@@ -150,7 +152,7 @@ func (c *catalogs) setFaulty(name, inputs string) {
 	c.faulty[name] = inputs
 }
 
-// fingerprint is all of a NodeClass that its catalogue depends on.
+// fingerprint is everything of a NodeClass that its catalogue depends on.
 func fingerprint(nc *karpawsv1.EC2NodeClass, now *reserved) (string, error) {
 	var zones []string
 	for _, z := range subnetZones(nc) {

@@ -18,20 +18,21 @@ import (
 
 const reservationsPage = 1000
 
-// reserved is how many instances of each active capacity reservation are free, and when EC2 was asked. It never changes.
+// reserved is how many instances of each active capacity reservation are free, and when EC2 was asked. It
+// never changes.
 type reserved struct {
 	free map[string]int64
 	at   time.Time
 }
 
-// pollReservations learns how much reserved capacity is free, and has the catalogues that offer some published anew. While no
-// NodeClass has any, EC2 is not asked.
+// pollReservations learns how much reserved capacity is free, and makes the catalogues that offer some be
+// published again. While no NodeClass has any, EC2 is not asked.
 func (p *Poller) pollReservations(ctx context.Context) error {
 	if !slices.ContainsFunc(p.cfg.Classes(), func(nc *karpawsv1.EC2NodeClass) bool { return len(nc.Status.CapacityReservations) > 0 }) {
 		p.reserved.Store(nil)
 		return nil
 	}
-	now := &reserved{free: map[string]int64{}, at: p.cfg.Clock().UTC()} // asked before the answer: what comes between counts as after it
+	now := &reserved{free: map[string]int64{}, at: p.cfg.Clock().UTC()} // taken before the answer: what comes in between counts as after it
 	in := &awsec2.DescribeCapacityReservationsInput{
 		MaxResults: aws.Int32(reservationsPage),
 		Filters:    []ec2types.Filter{{Name: aws.String("state"), Values: []string{string(ec2types.CapacityReservationStateActive)}}},
@@ -50,8 +51,8 @@ func (p *Poller) pollReservations(ctx context.Context) error {
 	return nil
 }
 
-// reservationsOf are the capacity reservations of a NodeClass that may be offered, by id. Capacity blocks and interruptible ones
-// are not: nothing takes their nodes away before EC2 does.
+// reservationsOf are the capacity reservations of a NodeClass that may be offered, by id. Capacity blocks and
+// interruptible ones are excluded: nothing removes their nodes before EC2 does.
 func reservationsOf(nc *karpawsv1.EC2NodeClass) []karpawsv1.CapacityReservation {
 	list := slices.DeleteFunc(slices.Clone(nc.Status.CapacityReservations), func(r karpawsv1.CapacityReservation) bool {
 		return r.Interruptible || r.State == "expiring" || r.ReservationType != "" && r.ReservationType != "default"
@@ -60,8 +61,8 @@ func reservationsOf(nc *karpawsv1.EC2NodeClass) []karpawsv1.CapacityReservation 
 	return list
 }
 
-// addReserved adds the offerings of capacity reservations to a type, and to its labels what they may be. What EC2 did not say is
-// free is not.
+// addReserved adds the offerings of capacity reservations to a type, and their possible values to its labels.
+// Instances count as free only if EC2 said so.
 func addReserved(t *events.CatalogInstanceType, list []karpawsv1.CapacityReservation, now *reserved, zones []zone, offered func(zone string) bool) {
 	l := labels(t.Requirements)
 	for _, r := range list {

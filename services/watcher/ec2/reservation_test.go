@@ -10,8 +10,8 @@ import (
 	"millwright/tools/ec2sim/simclient"
 )
 
-// TestReservedCapacityIsPublishedWithItsCount: a NodeClass's reservations become offerings, counted each time EC2 is asked.
-// The rules: ec2 §2.5.
+// TestReservedCapacityIsPublishedWithItsCount: a NodeClass's reservations become offerings, counted each time
+// EC2 is asked. The rules: ec2 §2.5.
 func TestReservedCapacityIsPublishedWithItsCount(t *testing.T) {
 	r := newRig(t, nil)
 	now := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)

@@ -11,7 +11,7 @@ import (
 
 const spotPage = 1000
 
-// pollSpot overlays the spot prices by the newest of each type and zone (ec2 §2.3).
+// pollSpot overlays the spot prices with the newest of each type and zone (ec2 §2.3).
 func (p *Poller) pollSpot(ctx context.Context) error {
 	found, err := p.spotPrices(ctx)
 	if err != nil {

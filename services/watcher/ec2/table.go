@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// The tables say what EC2's API does not; the head of each names its source and date.
+// The tables hold what EC2's API does not say; the head of each names its source and date.
 var (
 	//go:embed tables/vpc.txt
 	vpcTable string
@@ -26,7 +26,7 @@ type interfaces struct {
 	addresses int64
 }
 
-// knownInterfaces by type; what is not there has no branch interfaces.
+// knownInterfaces by type; one that is missing has no branch interfaces.
 var knownInterfaces = sync.OnceValue(func() map[string]interfaces {
 	out := map[string]interfaces{}
 	for name, cell := range cells(vpcTable) {
@@ -71,7 +71,7 @@ func rows(table string) [][]string {
 	return out
 }
 
-// whole panics on what is not a number: the tables are part of the program.
+// whole panics on anything but a number: the tables are part of the program.
 func whole(s string) int64 {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {

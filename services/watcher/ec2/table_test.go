@@ -26,7 +26,8 @@ func TestInterfacesThatTheAPIDoesNotTell(t *testing.T) {
 	}
 }
 
-// What Windows pods get comes from the table, as for the controller that hands the addresses out: nothing for a type it does not know.
+// What Windows pods get comes from the table, as for the controller that hands the addresses out: nothing for
+// a type it does not know.
 func TestWindowsAddressesOfATypeNobodyKnows(t *testing.T) {
 	s := &sizing{family: families[karpawsv1.AMIFamilyWindows2022], kubelet: karpawsv1.KubeletConfiguration{}}
 	for name, want := range map[ec2types.InstanceType]int64{"m99.large": 0, "m8i.large": 19, "m6g.large": 9} {

@@ -12,13 +12,13 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// Page sizes that EC2 allows at most.
+// Maximum page sizes of EC2.
 const (
 	typesPage     = 100
 	offeringsPage = 1000
 )
 
-// pollTypes learns what EC2 has, and has the catalogues compared with it.
+// pollTypes learns which types EC2 offers, and makes the catalogues be compared with them.
 func (p *Poller) pollTypes(ctx context.Context) error {
 	o := &offered{zones: map[string]map[string]bool{}}
 	var err error

@@ -24,8 +24,8 @@ func (e *encoder) Publish(c watcher.Change) error {
 	return err
 }
 
-// BenchmarkWatchedPod is the watcher's own work for one event of one of 150,000 pods: trimmed, compared with what was published,
-// summed up and encoded. status: what changed is not published.
+// BenchmarkWatchedPod is the watcher's own work for one event of one of 150,000 pods: trimmed, compared with
+// what was published, summed up and encoded. status: what changed is not published.
 func BenchmarkWatchedPod(b *testing.B) {
 	const nodes, podsPerNode = 5000, 30
 	since := time.Unix(1.7e9, 0)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	bufferv1beta1 "millwright/api/autoscaling/v1beta1"
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
@@ -28,13 +29,13 @@ type clients struct {
 
 func newClients(config *rest.Config) (clients, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, karpv1.AddToScheme, karpv1alpha1.AddToScheme, awsv1.AddToScheme, mwv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, karpv1.AddToScheme, karpv1alpha1.AddToScheme, awsv1.AddToScheme, mwv1alpha1.AddToScheme, bufferv1beta1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return clients{}, fmt.Errorf("build scheme: %w", err)
 		}
 	}
 	c := clients{byGroup: map[schema.GroupVersion]*rest.RESTClient{}}
-	for _, k := range kinds {
+	for _, k := range allKinds() {
 		if c.byGroup[k.group] != nil {
 			continue
 		}

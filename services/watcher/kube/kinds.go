@@ -23,11 +23,14 @@ type kind struct {
 	resource string
 	// example is an empty object of the type.
 	example runtime.Object
-	// everyVersion publishes each new resourceVersion, also if nothing that is published has changed: services
-	// patch these objects with the version they have seen.
+	// everyVersion publishes each new resourceVersion, also if nothing that is published has changed:
+	// services patch these objects with the version they have seen.
 	everyVersion bool
-	// optional: its CRD, or the right to read it, came later than the others; without it there are no such objects.
+	// optional: its CRD, or the right to read it, came later than the others; without it there are no such
+	// objects.
 	optional bool
+	// named: only objects that a CapacityBuffer names are published.
+	named bool
 	// emptyList stands for the list of an optional kind that cannot be had.
 	emptyList func() runtime.Object
 }

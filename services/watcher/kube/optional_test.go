@@ -16,7 +16,8 @@ import (
 	"millwright/tools/clustertest"
 )
 
-// TestAClusterWithoutNodeOverlays: a CRD that came with a later version, and is not installed, holds nothing up.
+// TestAClusterWithoutNodeOverlays: a CRD that came with a later version, and is not installed, holds nothing
+// up.
 func TestAClusterWithoutNodeOverlays(t *testing.T) {
 	cluster := clustertest.Start(t)
 	client, err := kubernetes.NewForConfig(cluster.Config)

@@ -20,16 +20,18 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"millwright/events"
 	"millwright/services/watcher"
 )
 
-// probeTimeout of the question whether the API server answers.
+// probeTimeout of the request that checks whether the API server answers.
 const probeTimeout = 2 * time.Second
 
 // Source implements watcher.Kube.
 type Source struct {
 	clients clients
 	logger  zerolog.Logger
+	kinds   []kind
 
 	mu sync.Mutex
 	// watches of the epoch that runs; nil between epochs.
@@ -38,29 +40,37 @@ type Source struct {
 
 var _ watcher.Kube = (*Source)(nil)
 
-// New returns a Source that watches through config; it sends nothing yet.
+// New returns a Source that watches through config; it sends no request yet.
 func New(config *rest.Config, logger zerolog.Logger) (*Source, error) {
 	clients, err := newClients(config)
 	if err != nil {
 		return nil, fmt.Errorf("watch the API server: %w", err)
 	}
-	return &Source{clients: clients, logger: logger}, nil
+	return &Source{clients: clients, logger: logger, kinds: kinds}, nil
 }
 
 // Watch implements watcher.Kube. It returns when ctx has ended; what fails before is retried.
 func (s *Source) Watch(ctx context.Context, sink watcher.Sink, synced func()) error {
 	ctx = klog.NewContext(ctx, logr.Discard()) // failures are logged here, once each
-	listed, all := countdown(len(kinds))
-	watches := make([]*watched, 0, len(kinds))
-	for _, k := range kinds {
-		watches = append(watches, s.newWatched(k, sink, listed))
+	listed, all := countdown(len(s.kinds))
+	watches := make([]*watched, 0, len(s.kinds))
+	refs := newReferences()
+	for _, k := range s.kinds {
+		w := s.newWatched(k, sink, listed)
+		if k.kind == events.KindCapacityBuffer {
+			w.store.noted, w.store.replaced = refs.note, refs.allListed
+		}
+		watches = append(watches, w)
 	}
 	s.use(watches)
 	defer s.use(nil)
 	g, ctx := errgroup.WithContext(ctx)
 	for _, w := range watches {
 		g.Go(func() error {
-			w.reflector.RunWithContext(ctx)
+			if w.kind.named {
+				return w.runNamed(ctx, refs)
+			}
+			w.newReflector().RunWithContext(ctx)
 			return context.Cause(ctx)
 		})
 	}
@@ -76,7 +86,7 @@ func (s *Source) Watch(ctx context.Context, sink watcher.Sink, synced func()) er
 	return g.Wait()
 }
 
-// countdown returns a function and a channel that is closed by the n-th call of it.
+// countdown returns a function and a channel that its n-th call closes.
 func countdown(n int) (func(), <-chan struct{}) {
 	var calls atomic.Int64
 	done := make(chan struct{})
@@ -129,15 +139,15 @@ func (s *Source) Progress() map[string]string {
 	return progress
 }
 
-// watched is one kind during one epoch. It is the reflector's ListerWatcher, to see what becomes of requests.
+// watched is one kind during one epoch. It is the reflector's ListerWatcher, to learn the results of
+// requests.
 type watched struct {
-	kind      kind
-	lister    *cache.ListWatch
-	store     *store
-	reflector *cache.Reflector
-	logger    zerolog.Logger
+	kind   kind
+	lister *cache.ListWatch
+	store  *store
+	logger zerolog.Logger
 
-	// missing is said once.
+	// missing is logged once.
 	missing sync.Once
 
 	mu     sync.Mutex
@@ -149,18 +159,21 @@ func (s *Source) newWatched(k kind, sink watcher.Sink, listed func()) *watched {
 	w := &watched{kind: k, lister: s.clients.lister(k), logger: s.logger}
 	var once sync.Once
 	w.store = newStore(k, sink, func() {
-		w.note(nil, true)
+		w.noteRequest(nil, true)
 		once.Do(listed)
-	})
-	w.reflector = cache.NewReflectorWithOptions(w, k.example, w.store, cache.ReflectorOptions{
-		Name:    k.resource,
-		Backoff: &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 7, Cap: 5 * time.Second},
 	})
 	return w
 }
 
-// note remembers how the last request ended, and logs when that changes.
-func (w *watched) note(err error, listed bool) {
+func (w *watched) newReflector() *cache.Reflector {
+	return cache.NewReflectorWithOptions(w, w.kind.example, w.store, cache.ReflectorOptions{
+		Name:    w.kind.resource,
+		Backoff: &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 7, Cap: 5 * time.Second},
+	})
+}
+
+// noteRequest remembers how the last request ended, and logs when that changes.
+func (w *watched) noteRequest(err error, listed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if errors.Is(err, context.Canceled) {
@@ -190,10 +203,10 @@ func (w *watched) state() error {
 func (w *watched) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	list, err := w.lister.ListWithContext(ctx, options)
 	if w.absent(err) {
-		w.note(nil, false)
+		w.noteRequest(nil, false)
 		return w.kind.emptyList(), nil
 	}
-	w.note(err, false)
+	w.noteRequest(err, false)
 	return list, err
 }
 
@@ -201,7 +214,7 @@ func (w *watched) ListWithContext(ctx context.Context, options metav1.ListOption
 func (w *watched) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	stream, err := w.lister.WatchWithContext(ctx, options)
 	if !w.absent(err) {
-		w.note(err, false)
+		w.noteRequest(err, false)
 	}
 	return stream, err // the reflector lists again, with a backoff
 }

@@ -22,8 +22,14 @@ type store struct {
 	sink watcher.Sink
 	// listed is called after each complete list.
 	listed func()
+	// noted is told of each object that was published, nil for one that is gone; replaced that a list is
+	// complete. Either may be nil.
+	noted    func(key string, object metav1.Object)
+	replaced func()
 
 	mu sync.Mutex
+	// wanted are the objects of a named kind that are published.
+	wanted map[string]bool
 	// known objects by "namespace/name".
 	known   map[string]known
 	sum     events.Sum
@@ -86,6 +92,12 @@ func (s *store) put(object any) (string, error) {
 	key := keyOf(trimmed)
 	now := known{uid: trimmed.GetUID(), version: trimmed.GetResourceVersion(), published: trimmed.GetResourceVersion()}
 	before, found := s.known[key]
+	if s.kind.named && !s.wanted[key] {
+		if found {
+			return key, s.drop(key, "")
+		}
+		return key, nil
+	}
 	if found && before.uid == now.uid && before.version == now.version {
 		return key, nil
 	}
@@ -113,6 +125,9 @@ func (s *store) put(object any) (string, error) {
 	})
 	if err == nil {
 		s.known[key], s.sum = now, sum
+		if s.noted != nil {
+			s.noted(key, trimmed)
+		}
 	}
 	return key, err
 }
@@ -125,6 +140,9 @@ func (s *store) drop(key, version string) error {
 	if err == nil {
 		delete(s.known, key)
 		s.sum = sum
+		if s.noted != nil {
+			s.noted(key, nil)
+		}
 	}
 	return err
 }
@@ -151,8 +169,19 @@ func (s *store) Replace(list []any, version string) error {
 		return err
 	}
 	s.UpdateResourceVersion(version)
+	if s.replaced != nil {
+		s.replaced()
+	}
 	s.listed()
 	return nil
+}
+
+// want says which objects of a named kind are published from here on. What was published of others is dropped
+// by the next list.
+func (s *store) want(keys map[string]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wanted = keys
 }
 
 func (s *store) replace(list []any) error {

@@ -64,6 +64,9 @@ func trimStorage(object runtime.Object) (metav1.Object, error) {
 	case *storagev1.VolumeAttachment:
 		return trimAttachment(o), nil
 	}
+	if kept := trimReferred(object); kept != nil {
+		return kept, nil
+	}
 	return nil, fmt.Errorf("trim %T: no watched kind", object)
 }
 
@@ -133,8 +136,9 @@ func trimNode(n *corev1.Node) *corev1.Node {
 	return kept
 }
 
-// trimNodeClass keeps whether it is ready and which zones its subnets are in, by id: their order follows free addresses. What nodes are made of, user data above all, is no planner's: lifecycle reads it from the
-// API server, and drift is told by the hash among the annotations.
+// trimNodeClass keeps whether it is ready and which zones its subnets are in, by id: their order follows free
+// addresses. What nodes are made of, user data above all, is no planner's: lifecycle reads it from the API
+// server, and drift is told by the hash among the annotations.
 func trimNodeClass(c *awsv1.EC2NodeClass) *awsv1.EC2NodeClass {
 	subnets := slices.SortedFunc(slices.Values(c.Status.Subnets), func(a, b awsv1.Subnet) int { return strings.Compare(a.ID, b.ID) })
 	for i := range subnets {

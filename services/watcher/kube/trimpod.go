@@ -17,7 +17,7 @@ func trimPod(p *corev1.Pod) *corev1.Pod {
 	}
 }
 
-// trimPodSpec keeps what decides where a pod fits, how long it takes to go, and what it needs.
+// trimPodSpec keeps what decides where a pod fits, how long it takes to terminate, and what it needs.
 func trimPodSpec(s *corev1.PodSpec) corev1.PodSpec {
 	return corev1.PodSpec{
 		Volumes: trimVolumes(s.Volumes), InitContainers: trimContainers(s.InitContainers), Containers: trimContainers(s.Containers),
@@ -40,7 +40,7 @@ func trimContainers(all []corev1.Container) []corev1.Container {
 	return kept
 }
 
-// trimResources keeps amounts. That a pod has resource claims is known by its own list of them.
+// trimResources keeps amounts. Whether a pod has resource claims is known from its own list of them.
 func trimResources(r *corev1.ResourceRequirements) *corev1.ResourceRequirements {
 	if r == nil || r.Claims == nil {
 		return r
@@ -48,7 +48,7 @@ func trimResources(r *corev1.ResourceRequirements) *corev1.ResourceRequirements 
 	return &corev1.ResourceRequirements{Limits: r.Limits, Requests: r.Requests}
 }
 
-// trimResourceClaims keeps that there are some.
+// trimResourceClaims keeps only that there are some.
 func trimResourceClaims(all []corev1.PodResourceClaim) []corev1.PodResourceClaim {
 	var kept []corev1.PodResourceClaim
 	for _, c := range all {
@@ -57,7 +57,7 @@ func trimResourceClaims(all []corev1.PodResourceClaim) []corev1.PodResourceClaim
 	return kept
 }
 
-// hostPorts keeps the ports that two pods cannot both have on a node.
+// hostPorts keeps the ports that two pods cannot both use on a node.
 func hostPorts(all []corev1.ContainerPort) []corev1.ContainerPort {
 	var kept []corev1.ContainerPort
 	for _, p := range all {
@@ -69,7 +69,7 @@ func hostPorts(all []corev1.ContainerPort) []corev1.ContainerPort {
 	return kept
 }
 
-// trimVolumes keeps the volumes that tie a pod to a zone or count against a node's limit.
+// trimVolumes keeps the volumes that bind a pod to a zone or count against a node's limit.
 func trimVolumes(all []corev1.Volume) []corev1.Volume {
 	var kept []corev1.Volume
 	for _, v := range all {
@@ -95,7 +95,8 @@ func trimPodStatus(p *corev1.Pod) corev1.PodStatus {
 	}
 }
 
-// nominated is the node that kube-scheduler has nominated. A placement hint is no news to planners: the pod still waits for what is on record.
+// nominated is the node that kube-scheduler has nominated. A placement hint means nothing to planners: the
+// pod still waits for the recorded target.
 func nominated(p *corev1.Pod) string {
 	if apikube.IsHint(p) {
 		return ""
@@ -125,8 +126,8 @@ func trimPodConditions(all []corev1.PodCondition) []corev1.PodCondition {
 	return kept
 }
 
-// resizing keeps the resources of the containers that hold something else than their spec says. Without a
-// status a container holds what its spec says.
+// resizing keeps the resources of the containers that hold something other than what their spec says. Without
+// a status a container holds what its spec says.
 func resizing(statuses []corev1.ContainerStatus, containers []corev1.Container) []corev1.ContainerStatus {
 	specs := map[string]corev1.ResourceRequirements{}
 	for _, c := range containers {

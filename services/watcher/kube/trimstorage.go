@@ -35,7 +35,8 @@ func trimVolumeClaimSpec(s corev1.PersistentVolumeClaimSpec) corev1.PersistentVo
 	}
 }
 
-// trimVolume keeps of the source what says which driver serves it and whether it is bound to one node.
+// trimVolume keeps the parts of the source that say which driver serves it and whether it is bound to one
+// node.
 func trimVolume(v *corev1.PersistentVolume) *corev1.PersistentVolume {
 	kept := &corev1.PersistentVolume{
 		ObjectMeta: meta(v.ObjectMeta, annotationProvisionedBy, annotationMigratedTo, annotationBoundByController),

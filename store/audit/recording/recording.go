@@ -1,10 +1,12 @@
-// Package recording keeps a log together with the observations its decisions were taken upon, in a file, so that it can be replayed
-// anywhere: in a report of a defect, and in the corpus that `make replay` replays (store/audit/testdata).
+// Package recording stores a log together with the observations its decisions were based on, in a file, so
+// that it can be replayed anywhere: attached to a bug report, and in the corpus that `make replay` replays
+// (store/audit/testdata).
 //
-// A file is zstd around gobs: a header, then records and messages. Catalogues lie beside it, by hash, since recordings share them.
-// Guarantees: what Save wrote replays as it did where it was saved; fields that later versions add are empty in older files.
-// Not guaranteed: secrecy. A recording holds what the watcher published: names, labels, requests, never environment or arguments.
-// Test by saving a log and a stream in memory.
+// A file is zstd around gobs: a header, then records and messages. Catalogues are stored beside it, by hash,
+// since recordings share them. Guarantees: what Save wrote replays as it did where it was saved; fields that
+// later versions add are empty in older files. Not guaranteed: secrecy. A recording holds what the watcher
+// published: names, labels, requests, but never environment or arguments. Test by saving a log and a stream
+// in memory.
 package recording
 
 import (
@@ -51,7 +53,8 @@ var (
 // errEnd ends the reading of a stream at what was its last message.
 var errEnd = errors.New("end of the stream")
 
-// Save writes log and stream as they stand to a file, and the catalogues beside it. Both must be whole, from the first record and message on.
+// Save writes log and stream in their present state to a file, and the catalogues beside it. Both must be
+// complete, from the first record and message on.
 func Save(ctx context.Context, file string, log audit.Log, stream audit.Stream) error {
 	r, err := read(ctx, log, stream)
 	if err != nil {
@@ -105,7 +108,8 @@ func read(ctx context.Context, log audit.Log, stream audit.Stream) (*Recording, 
 	return r, nil
 }
 
-// saveBlobs writes the catalogues that messages name. One that is gone is left out, as it is for services.
+// saveBlobs writes the catalogues that messages name. It omits one that is gone, as services do without it
+// too.
 func (r *Recording) saveBlobs(ctx context.Context, from events.Blobs, dir string) error {
 	for _, m := range r.messages {
 		o, err := events.Decode(m.Data)
@@ -268,5 +272,5 @@ func (b blobs) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(data)), err
 }
 
-// List implements events.Blobs. There are no checkpoints: a recording is whole.
+// List implements events.Blobs. There are no checkpoints: a recording is complete.
 func (b blobs) List(context.Context, string) ([]string, error) { return nil, nil }

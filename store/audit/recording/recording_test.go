@@ -126,8 +126,8 @@ func TestWhatIsLostIsSaid(t *testing.T) {
 	}
 }
 
-// The corpus: logs of end-to-end tests, which `make corpus` records. Those of this version of the planners come out as they did; those of
-// earlier versions can still be read.
+// The corpus: logs of end-to-end tests, which `make corpus` records. Those of this version of the planners
+// come out as they did; those of earlier versions can still be read.
 func TestCorpus(t *testing.T) {
 	files, err := filepath.Glob("../testdata/v*/*.rec")
 	check(t, err)

@@ -1,9 +1,9 @@
-// Package relief brings back a log whose database is full and takes no writes any more.
+// Package relief restores a log whose database is full and no longer accepts writes.
 //
-// Guarantees: it needs no leadership and writes no record, since neither can be had then; it may run beside a leader, beside another of
-// its kind, and be broken off at any line. What leaves the log is in the archive, verified.
-// Not guaranteed: room. A log whose records can't be archived needs a larger quota.
-// Test with an embedded etcd of a small quota.
+// Guarantees: it needs no leadership and writes no record, since neither is possible then; it may run beside
+// a leader, beside another instance of itself, and be interrupted at any point. What leaves the log is in the
+// archive, verified. Not guaranteed: enough room. A log whose records cannot be archived needs a larger
+// quota. Test with an embedded etcd with a small quota.
 package relief
 
 import (
@@ -20,7 +20,8 @@ import (
 type Database interface {
 	archive.Live
 	Usage(ctx context.Context) (store.Usage, error)
-	// Forget gives up the history of keys; Defragment gives free pages back; Disarm has the database take writes again.
+	// Forget discards the history of keys; Defragment releases free pages; Disarm makes the database accept
+	// writes again.
 	Forget(ctx context.Context, revision int64) error
 	Defragment(ctx context.Context) error
 	Disarm(ctx context.Context) error
@@ -30,7 +31,7 @@ type Database interface {
 type Config struct {
 	Cluster  string
 	Database Database
-	// Log is the log with its archive, of which checkpoints are read.
+	// Log is the log with its archive, from which checkpoints are read.
 	Log audit.CheckpointLog
 	// Archive is where records go; nil: nowhere.
 	Archive *archive.Dir
@@ -42,15 +43,16 @@ type Outcome struct {
 	// Archived records left the live log. Kept says why none did; "" if some did, or none had to.
 	Archived uint64
 	Kept     string
-	// Large says why the file of some member is as large as before; "" if that of none is.
+	// Large says why the file of some member is as large as before; "" if no member's is.
 	Large string
 }
 
-// ErrFull: the database is full still.
+// ErrFull: the database is still full.
 var ErrFull = errors.New("the database of the log is full, with nothing left to take away: raise its quota")
 
-// Relieve gives up history, archives up to the newest checkpoint of the Ledger if more than half of the quota is in use after that,
-// and has the database take writes again. ErrFull: it does not. A member of the database that is away holds up nothing.
+// Relieve discards history, archives up to the newest checkpoint of the Ledger if more than half of the quota
+// is still in use, and makes the database accept writes again. ErrFull: it does not accept them. A member of
+// the database that is unreachable does not hold it up.
 func Relieve(ctx context.Context, cfg Config) (o Outcome, err error) {
 	if o.Before, err = cfg.Database.Usage(ctx); err != nil {
 		return o, fmt.Errorf("relieve the log: %w", err)
@@ -72,7 +74,7 @@ func Relieve(ctx context.Context, cfg Config) (o Outcome, err error) {
 	if large != nil {
 		o.Large = large.Error()
 	}
-	if o.After.NoSpace || o.After.FileBytes >= o.After.QuotaBytes {
+	if o.After.Full() {
 		return o, fmt.Errorf("relieve the log: %w", errors.Join(ErrFull, kept(o.Kept), large))
 	}
 	return o, nil
@@ -85,7 +87,8 @@ func kept(why string) error {
 	return errors.New(why)
 }
 
-// makeRoom shrinks the file to what is in use, at the members where it can. large says why it is as large as before at others.
+// makeRoom shrinks the file to what is in use, on the members where it can. large says why it is as large as
+// before on others.
 func makeRoom(ctx context.Context, db Database) (u store.Usage, large, err error) {
 	if err := db.Forget(ctx, 0); err != nil {
 		return u, nil, err
@@ -98,8 +101,8 @@ func makeRoom(ctx context.Context, db Database) (u store.Usage, large, err error
 	return u, large, err
 }
 
-// archiveRecords brings the records up to the newest usable checkpoint into the archive. That is not put on record, since the
-// record might find no room.
+// archiveRecords moves the records up to the newest usable checkpoint into the archive. This is not recorded
+// in the log, since there might be no room for the record.
 func archiveRecords(ctx context.Context, cfg Config) (why string, n uint64, err error) {
 	if cfg.Archive == nil {
 		return "nothing can be archived without an archive directory", 0, nil

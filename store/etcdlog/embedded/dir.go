@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// lock takes the directory for this process; the kernel gives it back when the process ends, however it ends.
+// lock locks the directory for this process; the kernel releases it when the process ends, however it ends.
 func lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -30,7 +30,8 @@ func socket(dir, name string) url.URL {
 // socketPathMax leaves room for the names of the sockets within the 108 bytes that Linux allows.
 const socketPathMax = 80
 
-// socketDir is where the sockets lie: in dir, or in the temporary directory where the path would be too long.
+// socketDir is the directory of the sockets: dir, or one in the temporary directory if the path would be too
+// long.
 func socketDir(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {

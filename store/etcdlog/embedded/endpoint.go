@@ -2,7 +2,7 @@ package embedded
 
 import "path/filepath"
 
-// Endpoints of the server that some process of this user runs, or would run, upon dir.
+// Endpoints of the server that some process of this user runs, or would run, on dir.
 func Endpoints(dir string) ([]string, error) {
 	sockets, err := socketDir(dir)
 	if err != nil {
@@ -11,7 +11,7 @@ func Endpoints(dir string) ([]string, error) {
 	return []string{"unix://" + socket(sockets, "client").Path}, nil
 }
 
-// Running reports whether a process runs a server upon dir now.
+// Running reports whether a process currently runs a server on dir.
 func Running(dir string) bool {
 	f, err := lock(filepath.Join(dir, "lock"))
 	if err != nil {

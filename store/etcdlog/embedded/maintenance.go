@@ -7,8 +7,8 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver"
 )
 
-// maintenance defragments the server of this process. (That of the in-process client wants to tell a health service, which it
-// was not given.)
+// maintenance defragments the server of this process. (That of the in-process client wants to notify a health
+// service, which it was not given.)
 type maintenance struct {
 	clientv3.Maintenance
 	server *etcdserver.EtcdServer

@@ -1,8 +1,8 @@
 // Package embedded runs an etcd server inside the process: the log of `millwright all`, and of tests.
 //
-// Guarantees: every write is fsynced; nothing listens but two unix sockets that only this user can open; the
-// same directory can be started again. History is compacted by the log's owner, not by a timer.
-// Not guaranteed: replication. It is one member.
+// Guarantees: every write is fsynced; it listens only on two unix sockets that only this user can open; the
+// same directory can be started again. History is compacted by the log's owner, not by a timer. Not
+// guaranteed: replication. It is one member.
 package embedded
 
 import (
@@ -21,7 +21,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// QuotaBytes is the size of the database at which etcd stops taking writes, unless Options name another.
+// QuotaBytes is the size of the database at which etcd stops accepting writes, unless Options name another.
 const QuotaBytes = 8 << 30
 
 // startTimeout bounds the start, recovery of a large log included.
@@ -43,11 +43,12 @@ type Server struct {
 
 // Options of a Server.
 type Options struct {
-	// QuotaBytes is the size of the database at which etcd stops taking writes; 0 means the constant of this name.
+	// QuotaBytes is the size of the database at which etcd stops accepting writes; 0 means the constant of
+	// this name.
 	QuotaBytes int64
 }
 
-// Start runs etcd upon dir, which it creates. Warnings and errors of etcd go to etcd.log there.
+// Start runs etcd on dir, which it creates. Warnings and errors of etcd go to etcd.log there.
 func Start(dir string, options ...Options) (*Server, error) {
 	o := Options{QuotaBytes: QuotaBytes}
 	for _, given := range options {
@@ -104,29 +105,29 @@ func (s *Server) config(dir string, o Options) *embed.Config {
 	cfg.Dir = filepath.Join(dir, "data")
 	client, peer := socket(s.sockets, "client"), socket(s.sockets, "peer")
 	cfg.ListenClientUrls, cfg.ListenPeerUrls = []url.URL{client}, []url.URL{peer}
-	// What the member is called is never dialled, but must be the same wherever the directory is mounted.
+	// The member's name is never dialled, but must be the same wherever the directory is mounted.
 	cfg.AdvertiseClientUrls = []url.URL{{Scheme: "http", Host: "millwright:2379"}}
 	cfg.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "millwright:2380"}}
 	cfg.InitialCluster = cfg.Name + "=" + cfg.AdvertisePeerUrls[0].String()
 	cfg.QuotaBackendBytes = o.QuotaBytes
 	cfg.AutoCompactionRetention = "0" // off: Log.Compact does it
 	cfg.UnsafeNoFsync = false
-	// The write-ahead log makes writes durable; this is how often they reach the database file. The default of
-	// 100 ms makes for long commits, which appends have to wait for.
+	// The write-ahead log makes writes durable; this is how often they reach the database file. The default
+	// of 100 ms causes long commits, for which appends have to wait.
 	cfg.BackendBatchInterval = 20 * time.Millisecond
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(s.log)
 	return cfg
 }
 
-// Close stops the server. Its data stay.
+// Close stops the server. Its data remain.
 func (s *Server) Close() error {
-	_ = s.Client.Close() // it always reports that its context has ended
+	_ = s.Client.Close() // it always returns the error that its context has ended
 	s.etcd.Close()
 	s.release()
 	return nil
 }
 
-// release gives back what the process holds besides etcd.
+// release releases what the process holds besides etcd.
 func (s *Server) release() {
 	for _, f := range []*os.File{s.logFile, s.lock} {
 		if f != nil {

@@ -1,6 +1,6 @@
-// Command crash kills a process of the host, from a container that shares the host's process ids
-// (`docker run --pid=host`). It ends a container as a crash would: `docker kill` tells the engine that the end
-// is wanted, and the restart policy then does nothing.
+// Command crash kills a process of the host, from a container that shares the host's process ids (`docker run
+// --pid=host`). It ends a container as a crash would: after `docker kill` the engine takes the end for
+// intended, and the restart policy does nothing.
 package main
 
 import (

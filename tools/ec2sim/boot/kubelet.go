@@ -24,7 +24,7 @@ func (c *kubeletConfig) kubelet() Kubelet {
 		KubeReserved: c.KubeReserved, SystemReserved: c.SystemReserved, EvictionHard: c.EvictionHard}
 }
 
-// applyFlags reads a kubelet command line. Flags it does not know are let pass, as they do not shape the Node.
+// applyFlags reads a kubelet command line. It ignores flags it does not know, as they do not shape the Node.
 func (k *Kubelet) applyFlags(text string) error {
 	for _, word := range splitWords(text) {
 		name, value, _ := strings.Cut(word, "=")

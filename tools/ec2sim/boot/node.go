@@ -14,7 +14,7 @@ import (
 	"millwright/tools/ec2sim/sim/instance"
 )
 
-// Managed is the annotation by which KWOK knows that it plays a Node's kubelet.
+// Managed is the annotation that tells KWOK to act as a Node's kubelet.
 const (
 	ManagedKey   = "kwok.x-k8s.io/node"
 	ManagedValue = "fake"

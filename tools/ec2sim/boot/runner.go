@@ -14,7 +14,7 @@ import (
 	"millwright/tools/ec2sim/simclient"
 )
 
-// Cloud is what the runner needs of the simulated account; *sim.Server has it.
+// Cloud is what the runner needs from the simulated account; *sim.Server implements it.
 type Cloud interface {
 	Machines() []instance.Machine
 	SetProgress(id string, p instance.Progress)
@@ -40,7 +40,7 @@ type Runner struct {
 	cfg Config
 
 	mu     sync.Mutex
-	busy   map[string]bool      // instances a worker is at
+	busy   map[string]bool      // instances that a worker is handling
 	retry  map[string]time.Time // not before
 	failed map[string]int       // failures in a row
 }
@@ -54,7 +54,7 @@ func New(cfg Config) *Runner {
 }
 
 const (
-	// tick is how often the runner looks for what has become due by time alone.
+	// tick is how often the runner looks for steps that have become due.
 	tick = 100 * time.Millisecond
 	// workers bounds the calls to the API server at a time.
 	workers = 16
@@ -93,7 +93,7 @@ type todo struct {
 	step    step
 }
 
-// due claims the machines that have a step to take and no worker at them.
+// due claims the machines that have a step to take and no worker yet.
 func (r *Runner) due() []todo {
 	machines, settings, now := r.cfg.Cloud.Machines(), r.cfg.Cloud.Settings(), r.cfg.Cloud.Now()
 	r.mu.Lock()

@@ -200,7 +200,7 @@ func TestInstancesThatNeverRegister(t *testing.T) {
 	for sentence, userData := range cases {
 		t.Run(sentence, func(t *testing.T) {
 			id := r.launch(userData, "m5.large")
-			r.until("the problem is told", func() bool { return r.instance(id).BootProblem != "" })
+			r.until("the problem is reported", func() bool { return r.instance(id).BootProblem != "" })
 		})
 	}
 	if nodes, _ := r.kube.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{}); len(nodes.Items) != 0 {

@@ -59,8 +59,8 @@ func nextDown(m *instance.Machine, deleteNodes bool) step {
 	return nothing
 }
 
-// register decodes the user data and creates the Node. User data that cannot work is a lasting problem, not an
-// error to retry.
+// register decodes the user data and creates the Node. User data that cannot work is a lasting problem, not
+// an error to retry.
 func (r *Runner) register(ctx context.Context, m *instance.Machine) (instance.Progress, error) {
 	node, err := r.prepare(m)
 	if err != nil {
@@ -133,7 +133,7 @@ func (r *Runner) publish(ctx context.Context, m *instance.Machine) error {
 	return r.patch(ctx, m.Progress.Node, map[string]any{"status": map[string]any{"capacity": found, "allocatable": found}}, "status")
 }
 
-// stop takes the Node from KWOK and lets it look as after a lost kubelet.
+// stop takes the Node from KWOK and makes it look as if its kubelet were lost.
 func (r *Runner) stop(ctx context.Context, name string) error {
 	err := r.patch(ctx, name, map[string]any{"metadata": map[string]any{"annotations": map[string]any{ManagedKey: nil}}})
 	if err != nil {
@@ -156,7 +156,7 @@ func (r *Runner) remove(ctx context.Context, name string) error {
 	return err
 }
 
-// patch merges into a Node; one that is gone needs nothing any more.
+// patch merges into a Node; if the Node is gone, there is nothing to do.
 func (r *Runner) patch(ctx context.Context, name string, body map[string]any, subresources ...string) error {
 	data, err := json.Marshal(body)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package boot turns running instances of the simulator into Kubernetes Nodes: it decodes their user data as
 // the image's bootstrap would, registers the Node a kubelet would register, and hands it to KWOK, which makes
-// it Ready, runs its pods and heartbeats. When the instance ends, the Node is taken out of KWOK's hands.
+// it Ready, runs its pods and heartbeats. When the instance ends, the Node is taken from KWOK.
 package boot
 
 import (
@@ -24,7 +24,7 @@ const (
 	Bottlerocket = "Bottlerocket"
 )
 
-// Bootstrap is what user data tells an instance about its cluster and its kubelet.
+// Bootstrap is what user data gives an instance to know about its cluster and its kubelet.
 type Bootstrap struct {
 	Family      string
 	ClusterName string

@@ -77,7 +77,8 @@ func placement(t *Type) []string {
 
 var noEnclaves = []string{"a1", "c7gn", "g4ad", "g5g", "im4gn", "is4gen", "p6-b200", "trn1", "trn1n"}
 
-// enclaves: virtual nitro types of at least 4 vCPUs (arm64 and the eighth AMD generation: 2), with exceptions.
+// enclaves: virtual nitro types of at least 4 vCPUs (arm64 and the eighth AMD generation: 2), with
+// exceptions.
 func enclaves(t *Type) bool {
 	if t.Hypervisor != "nitro" || t.Burstable || flex(t) || slices.Contains(noEnclaves, t.Family) {
 		return false

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Type is one EC2 instance type with what DescribeInstanceTypes and the Pricing API tell about it.
+// Type is one EC2 instance type with what DescribeInstanceTypes and the Pricing API report about it.
 type Type struct {
 	Name   string
 	Family string
@@ -38,7 +38,7 @@ type Type struct {
 	EFAs                int
 	ENASupport          string
 	EncryptionInTransit bool
-	// BranchENIs is the trunking limit; EC2's API does not tell it.
+	// BranchENIs is the trunking limit; EC2's API does not report it.
 	BranchENIs int
 
 	EBSMbps      int64

@@ -19,7 +19,7 @@ func listedTypes() []*Type {
 	return out
 }
 
-// listedFamily is a header line: the family's name and what all or single sizes have in common. Index is the
+// listedFamily is a header line: the family's name and what all sizes, or single ones, have. Index is the
 // position of the next size, which selects from the lists of GPU and Neuron counts.
 type listedFamily struct {
 	name  string

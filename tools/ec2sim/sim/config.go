@@ -1,11 +1,12 @@
 // Package sim is an AWS account in memory: EC2, SSM, EKS, IAM, Pricing, SQS and STS as far as a node
-// autoscaler uses them, spoken to by the unmodified AWS SDK over HTTP. It has no goroutines: an instance's
+// autoscaler uses them; the unmodified AWS SDK talks to it over HTTP. It has no goroutines: an instance's
 // state is a function of its timestamps and the clock, so a restart from disk continues where it was, and
-// what Describe* calls see is simply the state of a moment ago (the consistency delay).
+// Describe* calls simply return the state of a moment ago (the consistency delay).
 //
-// Each service is a package of its own over one account.Account: wire (protocols), network, ami (images and SSM), template,
-// instance (launching, describing, tagging), reservation, instancetype, pricing, iam (and STS), sqs, eks and faults.
-// Server here joins them: it dispatches AWS calls and serves the control interface.
+// Each service is a package of its own over one account.Account: wire (protocols), network, ami (images and
+// SSM), template, instance (launching, describing, tagging), reservation, instancetype, pricing, iam (and
+// STS), sqs, eks and faults. Server here joins them: it dispatches AWS calls and serves the control
+// interface.
 package sim
 
 import (

@@ -23,7 +23,7 @@ func isControl(path string) bool {
 var controlIndex = []string{
 	"GET /_control/defaults: names of the account's cluster, subnets, groups, role, queue",
 	"GET /_control/instances: all instances as they are now",
-	"POST /_control/instances/{id}/interrupt {kind: spot|rebalance|health|state-change, in}: announce on the queue; spot also ends it",
+	"POST /_control/instances/{id}/interrupt {kind: spot|rebalance|health|state-change|scheduled, in, code, description}: announce on the queue; spot also ends it",
 	"POST /_control/instances/{id}/fail: hardware failure: status impaired, the Node stops",
 	"POST /_control/instances/{id}/recover: end of the failure (the Node stays stopped)",
 	"POST /_control/instances/{id}/terminate: as if someone else had terminated it",

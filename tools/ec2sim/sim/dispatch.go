@@ -54,7 +54,7 @@ func (s *Server) inflict(w http.ResponseWriter, r *http.Request, c *wire.Call, f
 // perform finds the operation and runs it.
 func (s *Server) perform(c *wire.Call) (any, error) {
 	if c.Service == "sqs" && c.Action == "ReceiveMessage" {
-		return s.queue.ReceiveMessage(c) // waits, so it takes the lock by itself
+		return s.queue.ReceiveMessage(c) // waits, so it takes the lock itself
 	}
 	op, ok := s.operations[c.Service][c.Action]
 	if !ok {

@@ -313,3 +313,64 @@ func TestNewInstanceProfilesAreRefusedForAWhile(t *testing.T) {
 	_, err = w.ec2.RunInstances(ctxb(), run)
 	wantCode(t, err, "DryRunOperation")
 }
+
+// TestHardwareThatATypeDoesNotHaveIsRefused: cards, adapters, prefixes, timeouts and nested virtualization.
+func TestHardwareThatATypeDoesNotHaveIsRefused(t *testing.T) {
+	type nic = ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest
+	at := func(card, device int32, kind string) nic {
+		return nic{NetworkCardIndex: aws.Int32(card), DeviceIndex: aws.Int32(device), InterfaceType: aws.String(kind)}
+	}
+	primary := at(0, 0, "interface")
+	with := func(change func(*nic)) []nic {
+		n := primary
+		change(&n)
+		return []nic{n}
+	}
+	tracking := func(n *nic) {
+		n.ConnectionTrackingSpecification = &ec2types.ConnectionTrackingSpecificationRequest{UdpTimeout: aws.Int32(40)}
+	}
+	prefixes := func(many int32) func(*nic) { return func(n *nic) { n.Ipv4PrefixCount = aws.Int32(many) } }
+	public := primary
+	public.AssociatePublicIpAddress = aws.Bool(true)
+	for name, c := range map[string]struct {
+		kind   string
+		nics   []nic
+		nested ec2types.NestedVirtualizationSpecification
+		code   string
+	}{
+		"EFA on several cards":   {kind: "p4d.24xlarge", nics: []nic{primary, at(0, 1, "efa-only"), at(3, 0, "efa-only")}},
+		"no such card":           {kind: "m5.large", nics: []nic{primary, at(1, 0, "interface")}, code: "InvalidParameterValue"},
+		"no such interface":      {kind: "m5.large", nics: []nic{primary, at(0, 3, "interface")}, code: "AttachmentLimitExceeded"},
+		"no EFA":                 {kind: "m5.large", nics: []nic{primary, at(0, 1, "efa-only")}, code: "UnsupportedOperation"},
+		"too many EFA":           {kind: "c5n.18xlarge", nics: []nic{primary, at(0, 1, "efa-only"), at(0, 2, "efa-only")}, code: "AttachmentLimitExceeded"},
+		"a place twice":          {kind: "m5.large", nics: []nic{primary, primary}, code: "InvalidParameterCombination"},
+		"no primary":             {kind: "m5.large", nics: []nic{at(0, 1, "interface")}, code: "InvalidParameterValue"},
+		"public and several":     {kind: "m5.large", nics: []nic{public, at(0, 1, "interface")}, code: "InvalidParameterCombination"},
+		"prefixes":               {kind: "m5.large", nics: with(prefixes(9))},
+		"too many prefixes":      {kind: "m5.large", nics: with(prefixes(10)), code: "PrivateIpAddressLimitExceeded"},
+		"prefixes without nitro": {kind: "m4.large", nics: with(prefixes(1)), code: "UnsupportedOperation"},
+		"timeouts":               {kind: "m5.large", nics: with(tracking)},
+		"timeouts without nitro": {kind: "m4.large", nics: with(tracking), code: "UnsupportedOperation"},
+		"nested":                 {kind: "m8i.large", nics: []nic{primary}, nested: "enabled"},
+		"nested where it is not": {kind: "m5.large", nics: []nic{primary}, nested: "enabled", code: "InvalidParameterCombination"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			data := &ec2types.RequestLaunchTemplateData{ImageId: aws.String(w.image("x86_64")), NetworkInterfaces: c.nics}
+			if c.nested != "" {
+				data.CpuOptions = &ec2types.LaunchTemplateCpuOptionsRequest{NestedVirtualization: c.nested}
+			}
+			_, err := w.ec2.CreateLaunchTemplate(ctxb(), &ec2.CreateLaunchTemplateInput{LaunchTemplateName: aws.String("net"), LaunchTemplateData: data})
+			w.must(err)
+			out, err := w.ec2.CreateFleet(ctxb(), w.fleetInput("net", a, c.kind))
+			w.must(err)
+			got := ""
+			if len(out.Errors) > 0 {
+				got = aws.ToString(out.Errors[0].ErrorCode)
+			}
+			if got != c.code || (len(out.Instances) == 1) != (c.code == "") {
+				t.Errorf("%d instances, %q, want %q: %v", len(out.Instances), got, c.code, out.Errors)
+			}
+		})
+	}
+}

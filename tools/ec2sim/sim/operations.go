@@ -23,6 +23,7 @@ func (s *Server) ec2Operations() map[string]wire.Operation {
 		"RunInstances":                   s.instances.RunInstances,
 		"DescribeInstances":              s.instances.DescribeInstances,
 		"DescribeInstanceStatus":         s.instances.DescribeInstanceStatus,
+		"GetConsoleOutput":               s.instances.GetConsoleOutput,
 		"TerminateInstances":             s.instances.TerminateInstances,
 		"CreateTags":                     s.instances.CreateTags,
 		"DeleteTags":                     s.instances.DeleteTags,

@@ -27,7 +27,7 @@ func (w *world) reservedTemplate(name, id string) {
 	w.must(err)
 }
 
-// free is what EC2 says of a reservation.
+// free is what EC2 reports about a reservation.
 func (w *world) free(id string) int32 {
 	w.t.Helper()
 	out, err := w.ec2.DescribeCapacityReservations(ctxb(), &ec2.DescribeCapacityReservationsInput{CapacityReservationIds: []string{id}})

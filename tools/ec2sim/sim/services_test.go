@@ -3,6 +3,7 @@ package sim_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
 	pricingtypes "github.com/aws/aws-sdk-go-v2/service/pricing/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
@@ -215,5 +217,22 @@ func TestQueue(t *testing.T) {
 	w.clock.Advance(21 * time.Second)
 	if n := len(receive(0).Messages); n != 0 {
 		t.Error("a deleted message came back")
+	}
+	for range 2 {
+		_, err = client.SendMessage(ctxb(), &sqs.SendMessageInput{QueueUrl: q.QueueUrl, MessageBody: aws.String("two")})
+		w.must(err)
+	}
+	both := receive(0)
+	out, err := client.DeleteMessageBatch(ctxb(), &sqs.DeleteMessageBatchInput{QueueUrl: q.QueueUrl, Entries: []sqstypes.DeleteMessageBatchRequestEntry{
+		{Id: aws.String("a"), ReceiptHandle: both.Messages[0].ReceiptHandle}, {Id: aws.String("b"), ReceiptHandle: aws.String("no such!")},
+		{Id: aws.String("c"), ReceiptHandle: both.Messages[1].ReceiptHandle}}})
+	w.must(err)
+	w.clock.Advance(21 * time.Second)
+	if len(out.Successful) != 2 || len(out.Failed) != 1 || aws.ToString(out.Failed[0].Id) != "b" || len(receive(0).Messages) != 0 {
+		t.Errorf("a batch deleted %d, failed %d", len(out.Successful), len(out.Failed))
+	}
+	_, err = client.DeleteMessageBatch(ctxb(), &sqs.DeleteMessageBatchInput{QueueUrl: q.QueueUrl, Entries: []sqstypes.DeleteMessageBatchRequestEntry{}})
+	if empty := (*sqstypes.EmptyBatchRequest)(nil); !errors.As(err, &empty) {
+		t.Errorf("an empty batch: %v", err)
 	}
 }

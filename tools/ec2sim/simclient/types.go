@@ -35,7 +35,8 @@ func (d *Duration) UnmarshalJSON(data []byte) error {
 
 // Settings are the delays of the simulated cloud; they can be changed while it runs.
 type Settings struct {
-	// Pending: how long a launched instance stays pending. ShuttingDown: how long a terminated one shuts down.
+	// Pending: how long a launched instance stays pending. ShuttingDown: how long a terminated one shuts
+	// down.
 	Pending      Duration `json:"pending"`
 	ShuttingDown Duration `json:"shuttingDown"`
 	// Consistency: how old the answers of Describe* calls are.
@@ -73,15 +74,15 @@ type Reservation struct {
 	InstanceType string `json:"instanceType"`
 	Zone         string `json:"zone"`
 	Count        int    `json:"count"`
-	// InstanceMatchCriteria: targeted (default) or open. ReservationType: default (default) or capacity-block. Nobody runs in an
-	// open one without naming it.
+	// InstanceMatchCriteria: targeted (default) or open. ReservationType: default (default) or
+	// capacity-block. No instance runs in an open one without naming it.
 	InstanceMatchCriteria string            `json:"instanceMatchCriteria,omitempty"`
 	ReservationType       string            `json:"reservationType,omitempty"`
 	Interruptible         bool              `json:"interruptible,omitempty"`
 	OwnerID               string            `json:"ownerId,omitempty"`
 	Tags                  map[string]string `json:"tags,omitempty"`
 	EndTime               *time.Time        `json:"endTime,omitempty"`
-	// State (active, expired, cancelled) and Used, the instances that run in it, are told only.
+	// State (active, expired, cancelled) and Used, the instances that run in it, are only reported.
 	State string `json:"state,omitempty"`
 	Used  int    `json:"used,omitempty"`
 }
@@ -109,7 +110,7 @@ type Fault struct {
 	Status  int    `json:"status,omitempty"`
 	// Drop closes the connection without an answer.
 	Drop bool `json:"drop,omitempty"`
-	// After lets the call take effect first: an instance is launched and nobody hears of it.
+	// After lets the call take effect first: an instance is launched and the caller never learns of it.
 	After bool `json:"after,omitempty"`
 }
 
@@ -148,7 +149,7 @@ type Entry struct {
 	Unanswered bool `json:"unanswered,omitempty"`
 }
 
-// Instance as the control interface shows it: the truth of the moment, without consistency delay.
+// Instance as the control interface shows it: its current state, without consistency delay.
 type Instance struct {
 	ID           string    `json:"id"`
 	Type         string    `json:"type"`
@@ -175,10 +176,14 @@ type Instance struct {
 func (i Instance) Live() bool { return i.State == "pending" || i.State == "running" }
 
 // Interruption announces an event on the queue. Kind: spot (default; ends the instance after In, or the
-// notice of the settings), rebalance, health, state-change.
+// notice of the settings), rebalance, health, state-change. scheduled announces nothing:
+// DescribeInstanceStatus returns an event with Code (instance-retirement if empty) and Description, which
+// begins after In; it replaces the one before.
 type Interruption struct {
-	Kind string    `json:"kind,omitempty"`
-	In   *Duration `json:"in,omitempty"`
+	Kind        string    `json:"kind,omitempty"`
+	In          *Duration `json:"in,omitempty"`
+	Code        string    `json:"code,omitempty"`
+	Description string    `json:"description,omitempty"`
 }
 
 // Defaults are the names that exist in a new simulated account.

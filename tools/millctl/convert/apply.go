@@ -12,7 +12,8 @@ import (
 	"millwright/api/conversion"
 )
 
-// moves are fields that another version has elsewhere: their comments go with them. Each pair is read both ways.
+// moves are fields that another version has elsewhere: their comments move with them. Each pair works in
+// both directions.
 var moves = [][2]string{
 	{"spec.disruption.expireAfter", "spec.template.spec.expireAfter"},
 	{"spec.ttlSecondsUntilExpired", "spec.template.spec.expireAfter"},
@@ -62,7 +63,7 @@ func (a *applier) index(n *yaml.Node, path string) {
 	}
 }
 
-// apply makes a node say v, keeping what says it already.
+// apply makes a node express v, keeping what already does.
 func (a *applier) apply(n *yaml.Node, v any) { a.at(n, "", v) }
 
 func (a *applier) at(n *yaml.Node, path string, v any) {
@@ -161,7 +162,7 @@ func (a *applier) list(n *yaml.Node, path string, items []any) {
 	}
 }
 
-// fill makes a node say v, keeping its comments alone.
+// fill makes a node express v, keeping only its comments.
 func fill(n *yaml.Node, v any) {
 	head, line, foot := n.HeadComment, n.LineComment, n.FootComment
 	fresh := yaml.Node{}

@@ -16,9 +16,10 @@ type Options struct {
 	To string
 	// Workloads renames labels, annotations and taints of earlier versions in documents of other kinds.
 	Workloads bool
-	// IgnoreDefaults leaves out the requirements that v1alpha5 added to each Provisioner by itself.
+	// IgnoreDefaults leaves out the requirements that v1alpha5 added to each Provisioner on its own.
 	IgnoreDefaults bool
-	// RoundTrip keeps the annotations by which the way back brings the same object again, and changes nothing beside the version.
+	// RoundTrip keeps the annotations with which converting back gives the same object, and changes nothing
+	// but the version.
 	RoundTrip bool
 }
 
@@ -53,7 +54,7 @@ type item struct {
 	extra []conversion.Object
 }
 
-func (r *run) note(i *item, field, format string, args ...any) {
+func (r *run) addNote(i *item, field, format string, args ...any) {
 	r.notes = append(r.notes, Note{i.source, conversion.Name(i.old), field, fmt.Sprintf(format, args...)})
 }
 
@@ -145,7 +146,7 @@ func (r *run) convertOne(converter conversion.Converter, i *item) error {
 		}
 		for _, l := range losses {
 			if !(l.Path == "spec.kubelet" && r.opts.To == conversion.V1beta1) { // kubeletsToPools says what became of it
-				r.note(i, l.Path, "%s", l.Why)
+				r.addNote(i, l.Path, "%s", l.Why)
 			}
 		}
 		if err := r.shapes.CheckValues(out); err != nil {
@@ -175,13 +176,13 @@ func (r *run) finish(i *item, before, out conversion.Object) {
 	v, ok := a[conversion.ConsolidateAfterAnnotation]
 	delete(a, conversion.ConsolidateAfterAnnotation)
 	if ok && at(out, "spec", "disruption", "consolidateAfter") != v {
-		r.note(i, "spec.disruption.consolidateAfter", "%v under WhenUnderutilized becomes 0s, which turns consolidation on; set %v to keep it off", v, v)
+		r.addNote(i, "spec.disruption.consolidateAfter", "%v under WhenUnderutilized becomes 0s, which turns consolidation on; set %v to keep it off", v, v)
 	}
 	if text, ok := a[conversion.UbuntuAnnotation].(string); ok {
 		delete(a, conversion.UbuntuAnnotation)
-		r.note(i, "spec.amiFamily", "v1 has no family Ubuntu: AL2 stands in its place (%s)", text)
+		r.addNote(i, "spec.amiFamily", "v1 has no family Ubuntu: AL2 stands in its place (%s)", text)
 		if bytes.Contains([]byte(text), []byte("incompatible")) {
-			r.note(i, "spec.amiSelectorTerms", "Ubuntu has no alias: replace ami-placeholder by terms that select an image")
+			r.addNote(i, "spec.amiSelectorTerms", "Ubuntu has no alias: replace ami-placeholder by terms that select an image")
 		}
 	}
 	if len(a) == 0 && !r.opts.RoundTrip {
@@ -189,7 +190,7 @@ func (r *run) finish(i *item, before, out conversion.Object) {
 	}
 }
 
-// pool tells when NodeClaims of a NodePool of the input expire.
+// pool returns when NodeClaims of a NodePool in the input expire.
 func (r *run) pool(_ context.Context, name string) (string, bool, error) {
 	for _, i := range r.items {
 		if i.new["kind"] != "NodePool" || nameOf(i.new) != name {

@@ -7,7 +7,7 @@ import (
 	"millwright/api/conversion"
 )
 
-// defaultsAnnotation names the field that fillDefaults has written, so that the way back takes it away again.
+// defaultsAnnotation names the field that fillDefaults has written, so that converting back removes it again.
 const defaultsAnnotation = "compatibility.millwright.sh/written-default"
 
 // hopLimits of the instance metadata service by version, where nothing is said.
@@ -18,8 +18,8 @@ const (
 	hopsField    = "httpPutResponseHopLimit"
 )
 
-// fillDefaults writes out the one default that differs between the versions, so that nodes keep their metadata options. What an
-// earlier run wrote is taken away first.
+// fillDefaults writes out the one default that differs between the versions, so that nodes keep their
+// metadata options. What an earlier run wrote is removed first.
 func (r *run) fillDefaults(o conversion.Object) {
 	version, _ := o["apiVersion"].(string)
 	hops := hopLimits[version]
@@ -53,8 +53,8 @@ func metadataDefaults() conversion.Object {
 	return conversion.Object{"httpEndpoint": "enabled", "httpProtocolIPv6": "disabled", "httpTokens": "required"}
 }
 
-// takeDefaults removes what the annotation says was written, if it is still there; hops is the default of the version that it came
-// from. It reports whether there is nothing left to fill.
+// takeDefaults removes what the annotation says was written, if it is still there; hops is the default of the
+// version that it came from. It reports whether there is nothing left to fill.
 func takeDefaults(o, spec conversion.Object, hops int64) bool {
 	filled, annotated := annotations(o)[defaultsAnnotation]
 	if !annotated {

@@ -14,7 +14,8 @@ import (
 // document is one YAML document.
 type document struct {
 	source string
-	// raw is the text as it was, without separators; separator is the line before it, "" for the first of a file.
+	// raw is the text as it was, without separators; separator is the line before it, "" for the first of a
+	// file.
 	raw, separator string
 	root           *yaml.Node
 	tree           any
@@ -219,7 +220,8 @@ func encode(n *yaml.Node, indent int, compact bool) (string, error) {
 	return buf.String(), nil
 }
 
-// style guesses indentation from the first nested mapping, and whether lists start at the column of their key.
+// style guesses indentation from the first nested mapping, and whether lists start at the column of their
+// key.
 func style(n *yaml.Node) (indent int, compact bool) {
 	indent, compact = 2, true
 	seenList, seenMap := false, false

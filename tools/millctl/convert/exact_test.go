@@ -8,7 +8,7 @@ import (
 	"millwright/api/conversion"
 )
 
-// A selector that cannot be written as terms is refused: without the key that says nothing it would select more.
+// A selector that cannot be written as terms is refused: without the key it would select more.
 func TestSelectorsAreNeverWidened(t *testing.T) {
 	template := func(spec string) string {
 		return "{apiVersion: karpenter.k8s.aws/v1alpha1, kind: AWSNodeTemplate, metadata: {name: t}, spec: {" + spec + "}}"

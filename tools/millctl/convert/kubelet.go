@@ -28,8 +28,8 @@ func (r *run) poolsOf() map[string][]conversion.Object {
 	return out
 }
 
-// kubeletsToClasses moves the kubelet blocks of v1beta1 from NodePools, where conversion left them in an annotation, to the class
-// they refer to, if that is in the input and all its NodePools agree.
+// kubeletsToClasses moves the kubelet blocks of v1beta1 from NodePools, where conversion left them in an
+// annotation, to the class they refer to, if that is in the input and all its NodePools agree.
 func (r *run) kubeletsToClasses() {
 	pools := r.poolsOf()
 	moved := map[string]bool{}
@@ -44,10 +44,10 @@ func (r *run) kubeletsToClasses() {
 		case len(blocks) == 0:
 			return
 		case len(blocks) < len(pools[name]), !allEqual(blocks):
-			r.note(i, "spec.kubelet", "NodePools that share this class have different kubelet blocks: give each its own class")
+			r.addNote(i, "spec.kubelet", "NodePools that share this class have different kubelet blocks: give each its own class")
 			return
 		case spec["kubelet"] != nil && !reflect.DeepEqual(spec["kubelet"], blocks[0]):
-			r.note(i, "spec.kubelet", "differs from the kubelet block of its NodePools")
+			r.addNote(i, "spec.kubelet", "differs from the kubelet block of its NodePools")
 			return
 		}
 		spec["kubelet"] = blocks[0]
@@ -63,7 +63,7 @@ func (r *run) kubeletsToClasses() {
 func (r *run) kubeletsStay() {
 	r.objects(func(i *item, o conversion.Object) {
 		if _, left := annotations(o)[conversion.KubeletAnnotation]; left {
-			r.note(i, "kubelet", "v1 has it on the EC2NodeClass: kept in the annotation %s, which Millwright and Karpenter 1.1 ignore", conversion.KubeletAnnotation)
+			r.addNote(i, "kubelet", "v1 has it on the EC2NodeClass: kept in the annotation %s, which Millwright and Karpenter 1.1 ignore", conversion.KubeletAnnotation)
 		}
 	})
 }
@@ -116,7 +116,7 @@ func (r *run) kubeletsToPools(blocks map[string]conversion.Object) {
 			return
 		}
 		if len(pools[nameOf(o)]) == 0 {
-			r.note(i, "spec.kubelet", "v1beta1 has it on the NodePool, and no NodePool of the input refers to this class")
+			r.addNote(i, "spec.kubelet", "v1beta1 has it on the NodePool, and no NodePool of the input refers to this class")
 		}
 		for _, p := range pools[nameOf(o)] {
 			spec := at(p, "spec", "template", "spec").(conversion.Object)

@@ -28,7 +28,8 @@ func key(o conversion.Object) string {
 	return v + " " + k
 }
 
-// concerns: the object is of a group that is converted. Kinds of these groups that exist in v1alpha1 only pass untouched.
+// concerns: the object is of a group that is converted. Kinds of these groups that exist in v1alpha1 only
+// pass untouched.
 func concerns(o conversion.Object) bool {
 	if older[key(o)] != nil {
 		return true
@@ -99,7 +100,7 @@ func typeName(v any) string {
 	return "a string"
 }
 
-// put sets a field if there is something to say.
+// put sets a field unless the value is empty.
 func put(o conversion.Object, name string, v any) {
 	switch v := v.(type) {
 	case nil:
@@ -147,16 +148,16 @@ func (r *run) provisioner(i *item) error {
 	i.new["apiVersion"], i.new["kind"], i.new["spec"] = "karpenter.sh/v1beta1", "NodePool", spec
 	if _, had := i.new["status"]; had {
 		delete(i.new, "status")
-		r.note(i, "status", "dropped: the NodePool gets its own")
+		r.addNote(i, "status", "dropped: the NodePool gets its own")
 	}
 	r.leftovers(i, f)
 	return f.err
 }
 
-// leftovers names fields that no one asked for.
+// leftovers names the fields that nothing has read.
 func (r *run) leftovers(i *item, f *fields) {
 	for _, name := range slices.Sorted(maps.Keys(f.spec)) {
-		r.note(i, "spec."+name, "has no counterpart and was dropped")
+		r.addNote(i, "spec."+name, "has no counterpart and was dropped")
 	}
 }
 
@@ -219,7 +220,7 @@ func (r *run) kubelet(i *item, k conversion.Object) any {
 	}
 	if _, had := k["containerRuntime"]; had {
 		delete(k, "containerRuntime")
-		r.note(i, "spec.kubeletConfiguration.containerRuntime", "is not supported any more: containerd it is")
+		r.addNote(i, "spec.kubeletConfiguration.containerRuntime", "is not supported any more: containerd it is")
 	}
 	return k
 }
@@ -282,7 +283,7 @@ func (r *run) deprovisioning(i *item, d conversion.Object) conversion.Object {
 			out["consolidateAfter"] = hours(v)
 		case "consolidation", "consolidationPolicy", "budgets":
 		default:
-			r.note(i, "spec.deprovisioning."+name, "has no counterpart: the times to launch and to register are fixed")
+			r.addNote(i, "spec.deprovisioning."+name, "has no counterpart: the times to launch and to register are fixed")
 		}
 	}
 	put(out, "budgets", d["budgets"])
@@ -293,7 +294,7 @@ func (r *run) deprovisioning(i *item, d conversion.Object) conversion.Object {
 	}
 	if out["consolidationPolicy"] == "WhenUnderutilized" {
 		if after := out["consolidateAfter"]; after != "Never" {
-			r.note(i, "spec.deprovisioning.ttlAfterUnderutilized", "%v: WhenUnderutilized waits for nothing", after)
+			r.addNote(i, "spec.deprovisioning.ttlAfterUnderutilized", "%v: WhenUnderutilized waits for nothing", after)
 		}
 		delete(out, "consolidateAfter")
 	}

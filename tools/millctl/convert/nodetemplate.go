@@ -36,7 +36,7 @@ func (r *run) nodeTemplate(i *item) error {
 	if profile, _ := f.spec["instanceProfile"].(string); profile == "" && f.spec["role"] == nil {
 		delete(f.spec, "instanceProfile")
 		f.spec["role"] = rolePlaceholder
-		r.note(i, "spec.role", "is required and was not there: replace %s by the role of the nodes", rolePlaceholder)
+		r.addNote(i, "spec.role", "is required and was not there: replace %s by the role of the nodes", rolePlaceholder)
 	}
 	delete(i.new, "status")
 	i.new["apiVersion"], i.new["kind"], i.new["spec"] = "karpenter.k8s.aws/v1beta1", "EC2NodeClass", f.spec
@@ -64,7 +64,7 @@ func (r *run) selector(i *item, f *fields, from, to string, terms func(conversio
 			return err
 		}
 		for _, name := range dropped {
-			r.note(i, "spec."+from, "%s cannot be combined with ids and was dropped", name)
+			r.addNote(i, "spec."+from, "%s cannot be combined with ids and was dropped", name)
 		}
 		if len(made) > 0 {
 			f.spec[to] = made
@@ -73,8 +73,8 @@ func (r *run) selector(i *item, f *fields, from, to string, terms func(conversio
 	return nil
 }
 
-// choices are the values of a comma-separated list. A selector that names none, or whose value is no text, cannot be written as terms:
-// without the key it would select more.
+// choices are the values of a comma-separated list. A selector that names none, or whose value is no text,
+// cannot be written as terms: without the key it would select more.
 func choices(selector conversion.Object, name string) ([]string, error) {
 	v, there := selector[name]
 	if !there {
@@ -96,8 +96,8 @@ func choices(selector conversion.Object, name string) ([]string, error) {
 	return out, nil
 }
 
-// tagSets are the maps of tags that a selector stands for: one for each choice from its comma-separated values; nil if it has no
-// tags. special are the keys that are no tags.
+// tagSets are the maps of tags that a selector stands for: one for each choice from its comma-separated
+// values; nil if it has no tags. special are the keys that are no tags.
 func tagSets(selector conversion.Object, special []string) ([]conversion.Object, error) {
 	sets, tags := []conversion.Object{{}}, false
 	for _, name := range slices.Sorted(maps.Keys(selector)) {
@@ -137,7 +137,7 @@ const termsMax = 30
 
 var idKeys = []string{"aws-ids", "aws::ids"}
 
-// several are the choices of keys that mean the same.
+// several returns the choices of all keys with the same meaning.
 func several(selector conversion.Object, names ...string) (out []string, err error) {
 	for _, name := range names {
 		list, err := choices(selector, name)

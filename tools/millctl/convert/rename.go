@@ -68,7 +68,7 @@ type place struct {
 func (r *run) rename(d *document) string {
 	var places []place
 	o, _ := d.tree.(conversion.Object)
-	r.find(&item{source: d.source, old: o}, d.root, &places)
+	r.findPlaces(&item{source: d.source, old: o}, d.root, &places)
 	lines := strings.SplitAfter(d.raw, "\n")
 	for n := len(places) - 1; n >= 0; n-- { // from the end: columns before stay true
 		p := places[n]
@@ -85,11 +85,11 @@ func (r *run) rename(d *document) string {
 	return strings.Join(lines, "")
 }
 
-// find collects keys of mappings, and values under key and topologyKey, that are old names.
-func (r *run) find(i *item, n *yaml.Node, places *[]place) {
+// findPlaces collects keys of mappings, and values under key and topologyKey, that are old names.
+func (r *run) findPlaces(i *item, n *yaml.Node, places *[]place) {
 	if n.Kind != yaml.MappingNode {
 		for _, c := range n.Content {
-			r.find(i, c, places)
+			r.findPlaces(i, c, places)
 		}
 		return
 	}
@@ -97,7 +97,7 @@ func (r *run) find(i *item, n *yaml.Node, places *[]place) {
 		name, value := n.Content[k], n.Content[k+1]
 		if to, is := renamed(name.Value); is {
 			if child(n, to) != nil {
-				r.note(i, name.Value, "stands beside %s: remove it", to)
+				r.addNote(i, name.Value, "stands beside %s: remove it", to)
 			} else {
 				*places = append(*places, place{name.Line, name.Column, name.Value, to})
 			}
@@ -105,10 +105,10 @@ func (r *run) find(i *item, n *yaml.Node, places *[]place) {
 		if to, is := renamed(value.Value); is && value.Kind == yaml.ScalarNode && (name.Value == "key" || name.Value == "topologyKey") {
 			*places = append(*places, place{value.Line, value.Column, value.Value, to})
 			if op := child(n, "operator"); op != nil && op.Value == "DoesNotExist" {
-				r.note(i, value.Value, "with DoesNotExist: while nodes of both versions run, the pod needs both this and %s", to)
+				r.addNote(i, value.Value, "with DoesNotExist: while nodes of both versions run, the pod needs both this and %s", to)
 			}
 		}
-		r.find(i, value, places)
+		r.findPlaces(i, value, places)
 	}
 }
 

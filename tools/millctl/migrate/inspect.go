@@ -13,7 +13,7 @@ import (
 
 // Finding is one thing to clean.
 type Finding struct {
-	// Object is kind and name, Field what of it, Problem what is the matter and what to do.
+	// Object is kind and name, Field the field of it, Problem what is wrong and what to do.
 	Object  string `json:"object"`
 	Field   string `json:"field"`
 	Problem string `json:"problem"`
@@ -29,7 +29,7 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%-4s  %s: %s: %s", severity, f.Object, f.Field, f.Problem)
 }
 
-// Definition is what counts of a CRD.
+// Definition is the part of a CRD that matters here.
 type Definition struct {
 	Name           string
 	StoredVersions []string

@@ -21,7 +21,8 @@ var resources = []schema.GroupVersionResource{
 	{Group: "karpenter.k8s.aws", Version: "v1", Resource: "ec2nodeclasses"},
 }
 
-// Read reads CRDs and objects of a cluster. A CRD that is not installed is an error: there is nothing to say of such a cluster.
+// Read reads CRDs and objects of a cluster. A CRD that is not installed is an error: nothing can be
+// reported about such a cluster.
 func Read(ctx context.Context, cfg *rest.Config) (Cluster, error) {
 	crds, err := apiextclient.NewForConfig(cfg)
 	if err != nil {

@@ -19,14 +19,16 @@ import (
 	"millwright/planner/world"
 )
 
-// carryOut changes the World as a command would in the end: its replacements are nodes, its pods run where they were planned to, its
-// nodes are gone.
-func (d *disruption) carryOut(s *ledger.CommandStarted) {
+// carryOut changes the World as a command would in the end: its replacements are nodes, its pods run where
+// they were planned to, its nodes are gone.
+func (d *disruption) carryOut(s *ledger.CommandStarted, nameOf func(i int) string) {
 	f := feederOn(d.world, d.config.Now)
 	to := map[types.UID]string{}
 	for i := range s.Replacements {
-		name := fmt.Sprintf("replacement/%d/%d", len(d.out.Commands)-1, i)
-		d.make(f, name, &s.Replacements[i])
+		name := nameOf(i)
+		if d.world.Node(name) == nil {
+			d.make(f, name, &s.Replacements[i])
+		}
 		for _, pod := range s.Replacements[i].Pods {
 			to[pod.UID] = name
 		}
@@ -40,7 +42,7 @@ func (d *disruption) carryOut(s *ledger.CommandStarted) {
 		for _, p := range append([]*world.Pod(nil), d.world.PodsOn(c.Node)...) {
 			node, moves := to[p.UID]
 			if !moves && len(s.Replacements) > 0 && !p.Class.DaemonSetOwned() && !p.Class.Static() {
-				node, moves = fmt.Sprintf("replacement/%d/0", len(d.out.Commands)-1), true
+				node, moves = nameOf(0), true
 			}
 			if moves {
 				f.upsert(events.KindPod, p.Key(), podOn(p, node, d.config.Now))
@@ -56,6 +58,41 @@ func (d *disruption) carryOut(s *ledger.CommandStarted) {
 	f.send(events.Observation{Op: events.OpHeartbeat, Object: &events.Heartbeat{}})
 }
 
+// end carries a command out, and records that.
+func (d *disruption) end(r startedCommand) {
+	d.carryOut(r.command, func(i int) string { return fmt.Sprintf("replacement/%d/%d", r.index, i) })
+	d.close(r.seq, r.command)
+}
+
+// close records that a command succeeded. Its replacements go by other names here, so their claims are
+// closed.
+func (d *disruption) close(seq uint64, s *ledger.CommandStarted) {
+	now, id := d.config.Now, ledger.CommandID(d.ledger.LogID(), seq)
+	d.apply(now, ledger.KindCommandConfirmed, &ledger.CommandConfirmed{ID: id})
+	d.apply(now, ledger.KindCommandSucceeded, &ledger.CommandSucceeded{ID: id})
+	for i := range s.Replacements {
+		d.apply(now, ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: ledger.ClaimName(d.ledger.LogID(), s.Replacements[i].NodePool, seq, i)})
+	}
+}
+
+// endRunning carries out what a running system has started already. Replacements that have joined are used.
+func (d *disruption) endRunning() {
+	for _, c := range d.ledger.Commands() {
+		s := &c.Started
+		d.addCommand(s)
+		d.last().Running = true
+		snap := d.snapshot()
+		d.carryOut(s, func(i int) string {
+			name := ledger.ClaimName(d.ledger.LogID(), s.Replacements[i].NodePool, c.Seq, i)
+			if n := snap.StateNodeOfClaim(name); n != nil && n.Node != nil {
+				return n.Name
+			}
+			return name
+		})
+		d.close(c.Seq, s)
+	}
+}
+
 func (f *feeder) upsert(kind events.Kind, name string, o metav1.Object) {
 	f.send(events.Observation{Op: events.OpUpsert, Kind: kind, UID: o.GetUID(), Name: name, Object: o})
 }
@@ -69,7 +106,7 @@ func podOn(p *world.Pod, node string, now time.Time) *corev1.Pod {
 	c := p.Class
 	o := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Labels: c.Labels, Annotations: c.Annotations,
-			CreationTimestamp: metav1.NewTime(time.Unix(0, p.Created))},
+			CreationTimestamp: metav1.NewTime(now)}, // a pod that is evicted is made anew
 		Spec: *c.Spec.DeepCopy(),
 	}
 	if c.OwnerKind != "" {

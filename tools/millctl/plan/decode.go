@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	bufferv1beta1 "millwright/api/autoscaling/v1beta1"
 	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
@@ -21,7 +22,7 @@ import (
 	"millwright/events"
 )
 
-// kind of object that planners look at.
+// kind of object that planners read.
 type kind struct {
 	event      events.Kind
 	apiVersion string
@@ -45,11 +46,16 @@ var kinds = map[string]kind{
 	"VolumeAttachment":      {events.KindVolumeAttachment, "storage.k8s.io/v1", false, func() metav1.Object { return &storagev1.VolumeAttachment{} }},
 	"NodeOverlay":           {events.KindNodeOverlay, karpv1alpha1.Group + "/v1alpha1", false, func() metav1.Object { return &karpv1alpha1.NodeOverlay{} }},
 	"DisruptionPolicy":      {events.KindDisruptionPolicy, mwv1alpha1.Group + "/v1alpha1", false, func() metav1.Object { return &mwv1alpha1.DisruptionPolicy{} }},
+	"CapacityBuffer":        {events.KindCapacityBuffer, bufferv1beta1.Group + "/v1beta1", true, func() metav1.Object { return &bufferv1beta1.CapacityBuffer{} }},
+	"PodTemplate":           {events.KindPodTemplate, "v1", true, func() metav1.Object { return &corev1.PodTemplate{} }},
+	"Deployment":            {events.KindDeployment, "apps/v1", true, func() metav1.Object { return &appsv1.Deployment{} }},
+	"StatefulSet":           {events.KindStatefulSet, "apps/v1", true, func() metav1.Object { return &appsv1.StatefulSet{} }},
+	"ReplicaSet":            {events.KindReplicaSet, "apps/v1", true, func() metav1.Object { return &appsv1.ReplicaSet{} }},
 	"Namespace":             {events.KindNamespace, "v1", false, func() metav1.Object { return &corev1.Namespace{} }},
 	"PriorityClass":         {events.KindPriorityClass, "scheduling.k8s.io/v1", false, func() metav1.Object { return &schedulingv1.PriorityClass{} }},
 }
 
-// header is what an object says of its type.
+// header is the part of an object that gives its type.
 type header struct{ apiVersion, kind string }
 
 // kindOf returns how to read an object; ok is false if planners do not look at such objects.
@@ -116,7 +122,7 @@ func (d *document) value(raw []byte, item header, path string, fn func(*object) 
 	if err != nil {
 		return d.fail(h.kind, path+"apiVersion", err)
 	}
-	if !ok {
+	if !ok || !d.buffers && k.event >= events.KindCapacityBuffer && k.event <= events.KindReplicaSet {
 		return nil
 	}
 	o, err := d.decode(raw, h, k, path)
@@ -177,7 +183,7 @@ func unreadable(m metav1.Object) string {
 	return ""
 }
 
-// labelOf names an object that could not be decoded, as well as that goes.
+// labelOf names an object that could not be decoded, as well as it can.
 func labelOf(raw []byte, kind string) string {
 	var o struct {
 		Metadata struct {

@@ -23,6 +23,13 @@ type Disruption struct {
 	Blocked []BlockedNode `json:"blocked"`
 	// Settled is how it ends; nil unless that was asked for.
 	Settled *Settled `json:"settled,omitempty"`
+	// Before is the plan without what was given to change, Drift are the nodes that drift by it, and Rollout
+	// is how long their replacement takes. All are nil where nothing was to be changed.
+	Before  *Disruption   `json:"before,omitempty"`
+	Drift   []DriftedNode `json:"drift,omitempty"`
+	Rollout *Rollout      `json:"rollout,omitempty"`
+	// Notes list what could not be worked out.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Command of the disruptor.
@@ -35,6 +42,9 @@ type Command struct {
 	// Savings in USD per hour; negative if it costs more.
 	Savings   string `json:"savings"`
 	Evictions int    `json:"evictions"`
+	// Approval: a person has to approve it first. Running: it was started already.
+	Approval bool `json:"approval,omitempty"`
+	Running  bool `json:"running,omitempty"`
 }
 
 // Move of a pod. To is a node, or replacement/I of the command.
@@ -67,14 +77,15 @@ type Settled struct {
 const (
 	// commandsMost bounds the commands of one plan.
 	commandsMost = 10_000
-	// settledAfter is how long nothing must be done, by the clock of the plan, for the cluster to be at rest.
+	// settledAfter is how long no command may follow, by the clock of the plan, for the cluster to be at
+	// rest.
 	settledAfter = 24 * time.Hour
-	// wakesMost bounds how often time alone may change something without a command.
+	// wakesMost bounds how often time alone may change something without a command following.
 	wakesMost = 200
 )
 
-// RunDisruption reads the input and plans as the disruptor does: what would start now or, until settled, all that follows, each command
-// carried out in turn. An *InputError says what is wrong with the input.
+// RunDisruption reads the input and plans as the disruptor does: what would start now or, until settled, all
+// that follows, each command carried out in turn. An *InputError says what is wrong with the input.
 func RunDisruption(c Config, untilSettled bool) (*Disruption, error) {
 	types, err := readCatalog(c.Catalog)
 	if err != nil {
@@ -87,14 +98,20 @@ func RunDisruption(c Config, untilSettled bool) (*Disruption, error) {
 	if _, err := c.snapshot(w, ledger.New("")); err != nil {
 		return nil, err
 	}
-	d := &disruption{config: c, world: w, ledger: ledger.New(""), exact: types.exact,
-		out: &Disruption{Commands: []Command{}, Blocked: []BlockedNode{}}}
+	return newDisruption(c, w, ledger.New(""), types.exact).plan(untilSettled), nil
+}
+
+func newDisruption(c Config, w *world.World, l *ledger.Ledger, exact map[offeringKey]price) *disruption {
+	return &disruption{config: c, world: w, ledger: l, exact: exact, out: &Disruption{Commands: []Command{}, Blocked: []BlockedNode{}}}
+}
+
+func (d *disruption) plan(untilSettled bool) *Disruption {
 	if untilSettled {
-		d.settle()
+		d.runCommands()
 	} else {
 		d.startAll()
 	}
-	return d.out, nil
+	return d.out
 }
 
 // disruption being planned.
@@ -104,44 +121,84 @@ type disruption struct {
 	ledger *ledger.Ledger
 	exact  map[offeringKey]price
 	out    *Disruption
+	// wake is when time alone lets more start; zero if it does not.
+	wake time.Time
 }
 
-// snapshot of the cluster as it is by now. That there is one was seen at the beginning.
+// snapshot of the cluster as it is by now. RunDisruption has checked that there is one.
 func (d *disruption) snapshot() *planner.Snapshot {
 	s, _ := d.config.snapshot(d.world, d.ledger)
 	return s
 }
 
-// startAll plans as long as commands can start beside those that run.
-func (d *disruption) startAll() {
-	var report disrupt.Report
-	for range commandsMost {
-		snap := d.snapshot()
-		var decision *planner.Decision
-		decision, report = disrupt.Plan(snap)
-		if decision == nil {
-			break
-		}
-		started := decision.Payload.(*ledger.CommandStarted)
-		d.add(started)
-		if d.ledger.Apply(ledger.Entry{Seq: d.ledger.Seq() + 1, Time: snap.Now, Now: snap.Now, Mode: ledger.ModeActive, Kind: decision.Kind, Payload: started}) != nil {
-			break
-		}
-	}
-	d.blocked(report)
+// startedCommand is one that was started and is not carried out yet.
+type startedCommand struct {
+	seq     uint64
+	index   int
+	command *ledger.CommandStarted
 }
 
-// settle carries out one command after the other until none follows.
-func (d *disruption) settle() {
+// start records a decision as the disruptor would and prints it. One that has to be approved is taken as
+// approved.
+func (d *disruption) start(decision *planner.Decision, now time.Time) (startedCommand, bool) {
+	started, ok := decision.Payload.(*ledger.CommandStarted)
+	kind := decision.Kind
+	if proposed, asks := decision.Payload.(*ledger.CommandProposed); asks {
+		started, kind = &proposed.Command, ledger.KindCommandStarted
+		if started.Evictions > 0 {
+			kind = ledger.KindCommandMovesStarted
+		}
+	}
+	d.addCommand(started)
+	d.last().Approval = !ok
+	r := startedCommand{d.ledger.Seq() + 1, len(d.out.Commands) - 1, started}
+	return r, d.apply(now, kind, started)
+}
+
+func (d *disruption) last() *Command { return &d.out.Commands[len(d.out.Commands)-1] }
+
+func (d *disruption) apply(now time.Time, kind ledger.Kind, payload any) bool {
+	return d.ledger.Apply(ledger.Entry{Seq: d.ledger.Seq() + 1, Time: now, Now: now, Mode: ledger.ModeActive, Kind: kind, Payload: payload}) == nil
+}
+
+// startAll plans as long as commands can start beside those that run.
+func (d *disruption) startAll() []startedCommand {
+	var report disrupt.Report
+	var list []startedCommand
+	for ok := true; ok && len(list) < commandsMost; {
+		snap := d.snapshot()
+		var decisions []*planner.Decision
+		if decisions, report = disrupt.Plans(snap); len(decisions) == 0 {
+			break
+		}
+		for _, decision := range decisions {
+			var r startedCommand
+			r, ok = d.start(decision, snap.Now)
+			if list = append(list, r); !ok || len(list) == commandsMost {
+				break
+			}
+		}
+	}
+	d.wake = report.WakeAt
+	d.blocked(report)
+	return list
+}
+
+// runCommands carries out one command after the other until none follows.
+func (d *disruption) runCommands() {
+	d.endRunning()
 	var report disrupt.Report
 	wakes, rest := 0, d.config.Now.Add(settledAfter)
 	for len(d.out.Commands) < commandsMost {
+		snap := d.snapshot()
 		var decision *planner.Decision
-		decision, report = disrupt.Plan(d.snapshot())
+		decision, report = disrupt.Plan(snap)
 		if decision != nil {
-			started := decision.Payload.(*ledger.CommandStarted)
-			d.add(started)
-			d.carryOut(started)
+			r, ok := d.start(decision, snap.Now)
+			d.end(r)
+			if !ok {
+				break
+			}
 			wakes, rest = 0, d.config.Now.Add(settledAfter)
 			continue
 		}
@@ -155,8 +212,8 @@ func (d *disruption) settle() {
 	d.out.Settled = d.settled()
 }
 
-// add prints a command.
-func (d *disruption) add(s *ledger.CommandStarted) {
+// addCommand prints a command.
+func (d *disruption) addCommand(s *ledger.CommandStarted) {
 	c := Command{Reason: string(s.Reason), Method: s.Method, Pods: []Move{}, Replacements: []Replacement{}}
 	to := map[string]string{}
 	for _, p := range s.Placements {
@@ -245,6 +302,17 @@ func (r *Disruption) WriteJSON(out io.Writer) error {
 		w.value(r.Settled)
 		w.text(",\n")
 	}
+	for _, part := range []struct {
+		name string
+		have bool
+		v    any
+	}{{"before", r.Before != nil, r.Before}, {"drift", len(r.Drift) > 0, r.Drift}, {"rollout", r.Rollout != nil, r.Rollout}, {"notes", len(r.Notes) > 0, r.Notes}} {
+		if part.have {
+			w.text(`"` + part.name + `": `)
+			w.value(part.v)
+			w.text(",\n")
+		}
+	}
 	writeList(w, "commands", r.Commands)
 	w.text(`"blocked": `)
 	w.value(r.Blocked)
@@ -272,6 +340,9 @@ func (r *Disruption) WriteTable(out io.Writer) error {
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write the plan: %w", err)
+	}
+	if err := r.writeComparison(out); err != nil {
+		return err
 	}
 	if s := r.Settled; s != nil {
 		if _, err := fmt.Fprintf(out, "at rest: %d nodes, $%s an hour, after %d evictions\n", len(s.Nodes), s.Price, s.Evictions); err != nil {

@@ -4,11 +4,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
+
+	"millwright/events"
+	"millwright/planner/disrupt"
+	"millwright/planner/ledger"
 )
 
-// cluster is a NodePool with nodes of m5.large, all ready to be consolidated, and pods on them: "pod node cpu".
+// cluster is a NodePool with nodes of m5.large, all ready to be consolidated, and pods on them: "pod node
+// cpu".
 func cluster(nodes string, pods ...string) string {
 	var b strings.Builder
 	b.WriteString(`apiVersion: karpenter.sh/v1
@@ -90,6 +97,46 @@ func TestDisruptionUntilSettled(t *testing.T) {
 	}
 	if again := runDisruption(t, true, cluster("a b e", "p a 500m", "q b 500m", "r b 500m")); fmt.Sprint(again) == "" || len(again.Commands) != len(r.Commands) {
 		t.Error("planned again, it is another plan")
+	}
+}
+
+// A cluster that has settled stays as it is: no command follows for an hour, though every price moves by up
+// to one percent each minute. The rules: disruption §11.
+func TestASettledClusterStaysAtRest(t *testing.T) {
+	var nodes, pods []string
+	for i := range 16 {
+		nodes = append(nodes, fmt.Sprintf("n%d", i))
+		for j := range 1 + i%3 {
+			pods = append(pods, fmt.Sprintf("p%d-%d n%d %dm", i, j, i, 100+150*((i+j)%4)))
+		}
+	}
+	c := configOf(write(t, "in.yaml", cluster(strings.Join(nodes, " "), pods...)))
+	types, err := readCatalog(c.Catalog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := load(c, types)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDisruption(c, w, ledger.New(""), types.exact)
+	if d.runCommands(); len(d.out.Commands) == 0 {
+		t.Fatal("nothing had to settle")
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for minute := range 60 {
+		d.config.Now = d.config.Now.Add(time.Minute)
+		f, moved := feederOn(d.world, d.config.Now), &events.Prices{}
+		for _, e := range types.prices.Entries {
+			e.MicroUSDPerHour += e.MicroUSDPerHour * (random.Int64N(201) - 100) / 10_000
+			moved.Entries = append(moved.Entries, e)
+		}
+		f.send(events.Observation{Op: events.OpUpsert, Kind: events.KindPrices, Object: moved})
+		f.send(events.Observation{Op: events.OpHeartbeat, Object: &events.Heartbeat{}})
+		if decision, _ := disrupt.Plan(d.snapshot()); decision != nil {
+			d.start(decision, d.config.Now)
+			t.Fatalf("minute %d: %+v", minute+1, *d.last())
+		}
 	}
 }
 

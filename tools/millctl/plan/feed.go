@@ -29,6 +29,8 @@ type feeder struct {
 	namespaces map[string]bool
 	// nodeClasses that NodePools refer to.
 	nodeClasses map[string]bool
+	// buffers: the feature gate of CapacityBuffers is on.
+	buffers bool
 }
 
 type seenKey struct {
@@ -60,6 +62,7 @@ func (f *feeder) send(o events.Observation) {
 }
 
 func (f *feeder) document(d *document) error {
+	d.buffers = f.buffers
 	return d.each(func(o *object) error {
 		if err := f.once(d, o); err != nil {
 			return err
@@ -73,7 +76,7 @@ func (f *feeder) document(d *document) error {
 	})
 }
 
-// once refuses an object whose name or UID another of its kind has: one of them would be lost without a word.
+// once refuses an object with the name or UID of another of its kind: one would be silently lost.
 func (f *feeder) once(d *document, o *object) error {
 	here := place{d.file, d.number}
 	for _, id := range []seenKey{{o.event, "metadata.name", o.name}, {o.event, "metadata.uid", string(o.meta.GetUID())}} {
@@ -102,6 +105,14 @@ func (f *feeder) complete(o *object) {
 		completePod(x)
 	case *appsv1.DaemonSet:
 		completeSpec(&x.Spec.Template.Spec)
+	case *corev1.PodTemplate:
+		completeSpec(&x.Template.Spec)
+	case *appsv1.Deployment:
+		completeSpec(&x.Spec.Template.Spec)
+	case *appsv1.StatefulSet:
+		completeSpec(&x.Spec.Template.Spec)
+	case *appsv1.ReplicaSet:
+		completeSpec(&x.Spec.Template.Spec)
 	case *corev1.Node:
 		completeNode(x)
 	case *corev1.Namespace:
@@ -111,13 +122,22 @@ func (f *feeder) complete(o *object) {
 		if class := completePool(x); class != "" {
 			f.nodeClasses[class] = true
 		}
+	case *awsv1.EC2NodeClass:
+		// What EC2 reported about a class fills in for what the file leaves out.
+		if known := f.world.NodeClass(x.Name); known != nil && len(x.Status.Conditions)+len(x.Status.AMIs) == 0 {
+			x.Status = *known.Status.DeepCopy()
+		} else if known != nil && len(x.Status.Conditions) == 0 {
+			amis := x.Status.AMIs
+			x.Status = *known.Status.DeepCopy()
+			x.Status.AMIs = amis
+		}
 	case *karpv1.NodeClaim:
 		completeClaim(x)
 	}
 }
 
-// completeClaim says when something happened last on the claim's node, for no pod was seen coming or going: as its status tells, or
-// when it was initialized. One that is Consolidatable has been quiet for long enough.
+// completeClaim sets when something last happened on the claim's node, since no pod was seen coming or going:
+// the time in its status, or that of its initialization. A Consolidatable one has been quiet long enough.
 func completeClaim(c *karpv1.NodeClaim) {
 	quiet := false
 	var initialized *metav1.Condition
@@ -145,8 +165,8 @@ func maxTime(a, b time.Time) time.Time {
 	return a
 }
 
-// completeNode gives a Node the allocatable amounts and the taint that a cluster gives it: without its own, the
-// capacity can be had; and a node that is cordoned has the taint that says so.
+// completeNode gives a Node the allocatable amounts and the taint that a cluster gives it: without its own,
+// the capacity can be had; and a node that is cordoned has the taint that says so.
 func completeNode(n *corev1.Node) {
 	n.Status.Images = nil
 	if len(n.Status.Allocatable) == 0 {
@@ -158,7 +178,8 @@ func completeNode(n *corev1.Node) {
 	}
 }
 
-// completePod marks a pod without any status, that nothing holds back, as one kube-scheduler found no node for.
+// completePod marks a pod that has no status, and that nothing holds back, as one for which kube-scheduler
+// found no node.
 func completePod(p *corev1.Pod) {
 	completeSpec(&p.Spec)
 	if p.Spec.NodeName != "" || len(p.Spec.SchedulingGates) > 0 || !emptyStatus(&p.Status) {
@@ -189,8 +210,9 @@ func completeSpec(s *corev1.PodSpec) {
 	}
 }
 
-// completePool makes a pool without conditions ready, and returns the name of its EC2NodeClass; "" if it refers to another kind. All
-// pools share one catalogue here, so what a reference leaves out is filled in; what it says stays as it is.
+// completePool makes a pool without conditions ready, and returns the name of its EC2NodeClass; "" if it
+// refers to another kind. All pools share one catalogue here, so what a reference leaves out is filled in;
+// what it contains stays as it is.
 func completePool(p *karpv1.NodePool) string {
 	spec := &p.Spec.Template.Spec
 	ref := karpv1.NodeClassReference{}

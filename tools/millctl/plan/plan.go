@@ -13,7 +13,8 @@ import (
 
 // Config says what to plan.
 type Config struct {
-	// Files and directories with objects; "-" is Stdin. In a directory every .yaml, .yml and .json below it counts.
+	// Files and directories with objects; "-" is Stdin. In a directory every .yaml, .yml and .json below it
+	// counts.
 	Files []string
 	Stdin io.Reader
 	// Catalog is the file with the instance types of every NodePool.
@@ -26,6 +27,9 @@ type Config struct {
 	PreferencePolicy, MinValuesPolicy string
 	// FeatureGates as of planner.Options.SetFeatureGates; those not named have their default.
 	FeatureGates string
+	// NodeTime is how long a roll-out takes for one wave of nodes; 0: DefaultNodeTime. Only for
+	// RunDisruptionOn.
+	NodeTime time.Duration
 	// NodeCost as in planner.Options, in USD; nil: the default.
 	NodeCost *float64
 }
@@ -64,6 +68,11 @@ func load(c Config, types *catalogFile) (*world.World, error) {
 		return nil, err
 	}
 	f := newFeeder(c.Now)
+	gates := planner.DefaultOptions()
+	if err := gates.SetFeatureGates(c.FeatureGates); err != nil {
+		return nil, err
+	}
+	f.buffers = gates.CapacityBuffers
 	for _, s := range sources {
 		if err := s.each(f.document); err != nil {
 			return nil, err

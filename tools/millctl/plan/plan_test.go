@@ -22,7 +22,7 @@ import (
 	"millwright/planner/world"
 )
 
-var update = flag.Bool("update", false, "write the golden outputs anew")
+var update = flag.Bool("update", false, "rewrite the golden outputs")
 
 const catalogPath = "testdata/catalog.json"
 
@@ -321,7 +321,7 @@ func TestOperatorsOfInstanceTypes(t *testing.T) {
 	}
 }
 
-// The whole set of scheduling builders goes through files and back unharmed.
+// The whole set of scheduling builders survives being written to files and read back.
 func TestObjectsSurviveFiles(t *testing.T) {
 	pod := plannertest.Pod("a", plannertest.Unschedulable(), plannertest.Requests("cpu", "100m"))
 	b, err := json.Marshal(pod)

@@ -24,7 +24,10 @@ type Report struct {
 	StaticNodeClaims []StaticClaim  `json:"staticNodeClaims,omitempty"`
 	ExistingNodes    []ExistingNode `json:"existingNodes"`
 	Unschedulable    []Refusal      `json:"unschedulable"`
-	Stats            Stats          `json:"stats"`
+	// Buffers are the CapacityBuffers, if their feature gate is on. Their virtual pods are among the pods of
+	// claims and nodes.
+	Buffers []Buffer `json:"buffers,omitempty"`
+	Stats   Stats    `json:"stats"`
 
 	problems []provision.PoolProblem
 	overlays []provision.OverlayProblem
@@ -44,6 +47,27 @@ type NodeClaim struct {
 	Requests         corev1.ResourceList                           `json:"requests"`
 	Pods             []string                                      `json:"pods"`
 	CheapestOffering Offering                                      `json:"cheapestOffering"`
+}
+
+// Buffer says where the capacity of a CapacityBuffer is, as "namespace/name".
+type Buffer struct {
+	Name     string `json:"name"`
+	Replicas int32  `json:"replicas"`
+	// Existing are the pods that fit on what is there, New those on new NodeClaims; there is none for
+	// Unschedulable.
+	Existing      int `json:"existing"`
+	New           int `json:"new"`
+	Unschedulable int `json:"unschedulable"`
+	// Reason why there is no room, or why the buffer is ignored.
+	Reason string `json:"reason,omitempty"`
+}
+
+func newBuffer(b *provision.BufferExplanation) Buffer {
+	x := Buffer{Name: b.Buffer, Replicas: b.Replicas, Existing: b.Nodes + b.Claims, New: b.NewClaims, Unschedulable: b.Refused, Reason: b.Problem}
+	if len(b.Reasons) > 0 {
+		x.Reason = reason(b.Reasons)
+	}
+	return x
 }
 
 // StaticClaim counts the claims a static NodePool lacks.
@@ -83,8 +107,8 @@ type Refusal struct {
 	Reason string `json:"reason"`
 }
 
-// Stats of the planning: how many pods needed a place, how long it took once all was read, and the price in USD per
-// hour that no plan for the new NodeClaims can go below.
+// Stats of the planning: how many pods needed a place, how long it took once all was read, and the price in
+// USD per hour that no plan for the new NodeClaims can go below.
 type Stats struct {
 	Pods       int    `json:"pods"`
 	PlanMillis int64  `json:"planMillis"`
@@ -94,11 +118,11 @@ type Stats struct {
 // Complete reports that every pod was placed.
 func (r *Report) Complete() bool { return len(r.Unschedulable) == 0 }
 
-// newReport tells prices as exactly as the catalogue does.
+// newReport prints prices as exactly as the catalogue has them.
 func newReport(round provision.Round, exact map[offeringKey]price, took time.Duration) *Report {
 	r := &Report{
 		NewNodeClaims: make([]NodeClaim, 0, len(round.Claims)), ExistingNodes: []ExistingNode{}, Unschedulable: []Refusal{},
-		Stats:    Stats{Pods: len(round.Verdicts), PlanMillis: took.Milliseconds(), LowerBound: dollars(round.LowerBound)},
+		Stats:    Stats{PlanMillis: took.Milliseconds(), LowerBound: dollars(round.LowerBound)},
 		problems: round.Problems, overlays: round.OverlayProblems, price: round.PricePerHour, bound: round.LowerBound,
 	}
 	for i := range round.Claims {
@@ -109,8 +133,15 @@ func newReport(round provision.Round, exact map[offeringKey]price, took time.Dur
 		}
 	}
 	onNode := map[string][]string{}
+	for i := range round.Buffers {
+		r.Buffers = append(r.Buffers, newBuffer(&round.Buffers[i]))
+	}
 	for _, v := range round.Verdicts {
+		if v.Buffer == "" {
+			r.Stats.Pods++
+		}
 		switch {
+		case v.Buffer != "" && len(v.Reasons) > 0: // its buffer says so
 		case len(v.Reasons) > 0:
 			r.Unschedulable = append(r.Unschedulable, Refusal{Pod: podName(v.Pod), Reason: reason(v.Reasons)})
 		case v.NewClaim == 0:
@@ -143,7 +174,7 @@ func newNodeClaim(p *ledger.PlannedClaim, exact map[offeringKey]price) NodeClaim
 	return c
 }
 
-// exactPrice is the price as the catalogue says it, unless the planner went by another one.
+// exactPrice is the price as the catalogue gives it, unless the planner used another one.
 func exactPrice(o ledger.OfferingPrice, exact map[offeringKey]price) string {
 	p, known := exact[offeringKey{o.InstanceType, o.Zone, o.CapacityType, o.ReservationID}]
 	if known && (p.micro() == o.MicroUSDPerHour || o.CapacityType == karpv1.CapacityTypeReserved && (p.pico+picoPerMicro/2)/picoPerMicro == o.MicroUSDPerHour) {
@@ -165,8 +196,8 @@ func dollars(micro int64) string {
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
-// WriteJSON writes the report as one JSON object, an element of a list to a line. A plan for tens of thousands of pods takes tens
-// of megabytes, so it is written as it is encoded.
+// WriteJSON writes the report as one JSON object, an element of a list to a line. A plan for tens of
+// thousands of pods takes tens of megabytes, so it is written as it is encoded.
 func (r *Report) WriteJSON(out io.Writer) error {
 	w := newJSONWriter(bufio.NewWriterSize(out, 1<<16))
 	w.text("{\n")
@@ -176,6 +207,9 @@ func (r *Report) WriteJSON(out io.Writer) error {
 	}
 	writeList(w, "existingNodes", r.ExistingNodes)
 	writeList(w, "unschedulable", r.Unschedulable)
+	if len(r.Buffers) > 0 {
+		writeList(w, "buffers", r.Buffers)
+	}
 	w.text(`"stats": `)
 	w.value(r.Stats)
 	w.text("}\n")

@@ -20,22 +20,11 @@ type Server struct {
 	Ledger *ledger.Ledger
 }
 
-// RunOn plans what a running system would, had its cluster the objects of the files too, in place of those of the
-// same name, and if they are given the catalogue for every NodeClass and the prices of the list. An *InputError
-// says what is wrong with the input.
+// RunOn plans what a running system would, had its cluster the objects of the files too, in place of those of
+// the same name, and if they are given the catalogue for every NodeClass and the prices of the list. An
+// *InputError says what is wrong with the input.
 func RunOn(c Config, s Server) (*Report, error) {
-	f := feederOn(s.World, c.Now)
-	sources, err := listSources(c.Files, c.Catalog, c.Stdin)
-	if err != nil {
-		return nil, err
-	}
-	for _, src := range sources {
-		if err := src.each(f.document); err != nil {
-			return nil, err
-		}
-	}
-	f.addNamespaces()
-	exact, err := f.addOffers(c)
+	exact, err := s.change(c)
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +39,26 @@ func RunOn(c Config, s Server) (*Report, error) {
 	return r, nil
 }
 
+// change shows what is given to the World, in place of or beside what it has seen.
+func (s Server) change(c Config) (map[offeringKey]price, error) {
+	f := feederOn(s.World, c.Now)
+	sources, err := listSources(c.Files, c.Catalog, c.Stdin)
+	if err != nil {
+		return nil, err
+	}
+	for _, src := range sources {
+		if err := src.each(f.document); err != nil {
+			return nil, err
+		}
+	}
+	f.addNamespaces()
+	exact, err := f.addOffers(c)
+	if err == nil {
+		f.send(events.Observation{Op: events.OpHeartbeat, Object: &events.Heartbeat{}})
+	}
+	return exact, err
+}
+
 // feederOn shows objects to a World that has seen others: as further messages of its epoch.
 func feederOn(w *world.World, now time.Time) *feeder {
 	f := &feeder{
@@ -62,8 +71,8 @@ func feederOn(w *world.World, now time.Time) *feeder {
 	return f
 }
 
-// addOffers shows the catalogue and the price list, if there are any, and refuses NodePools of the files whose
-// NodeClass has no catalogue.
+// addOffers shows the catalogue and the price list, if there are any, and refuses NodePools of the files
+// whose NodeClass has no catalogue.
 func (f *feeder) addOffers(c Config) (map[offeringKey]price, error) {
 	var exact map[offeringKey]price
 	if c.Catalog != "" {

@@ -26,6 +26,8 @@ type document struct {
 	raw    []byte
 	// json: raw is a JSON object, or a YAML flow mapping that looks like one.
 	json bool
+	// buffers: CapacityBuffers and what they refer to are read too.
+	buffers bool
 }
 
 func (d *document) fail(object, field string, err error) error {
@@ -120,7 +122,8 @@ func (s source) each(fn func(*document) error) error {
 	}
 }
 
-// splitter cuts a stream into documents: YAML at lines that begin with "---" or "...", JSON objects where they end.
+// splitter cuts a stream into documents: YAML at lines that begin with "---" or "...", JSON objects where
+// they end.
 type splitter struct {
 	r   *bufio.Reader
 	buf []byte
@@ -200,8 +203,8 @@ func (s *splitter) object() ([]byte, error) {
 	}
 }
 
-// yaml reads up to the line that ends the document; what is in the buffer already is its beginning. A document of
-// comments, directives and blank lines only comes back empty.
+// yaml reads up to the line that ends the document; what is in the buffer already is its beginning. A
+// document of comments, directives and blank lines only comes back empty.
 func (s *splitter) yaml() ([]byte, error) {
 	content := hasContent(s.buf)
 	for from := 0; ; from = len(s.buf) {

@@ -15,12 +15,14 @@ const (
 	podsShown  = 3
 )
 
-// WriteTable writes the report for people: what would be made, what goes to nodes that exist, and what is refused.
+// WriteTable writes the report for people: what would be made, what goes to nodes that exist, and what is
+// refused.
 func (r *Report) WriteTable(out io.Writer) error {
 	b := bufio.NewWriter(out)
 	r.writeClaims(b)
 	r.writeNodes(b)
 	r.writeRefusals(b)
+	r.writeBuffers(b)
 	for _, c := range r.StaticNodeClaims {
 		fmt.Fprintf(b, "NodePool %s lacks %d of its replicas: they would be made as its template says\n", c.NodePool, c.Count)
 	}
@@ -65,6 +67,19 @@ func (r *Report) writeNodes(b *bufio.Writer) {
 	fmt.Fprintln(w, "EXISTING NODE\tPODS")
 	for _, n := range r.ExistingNodes {
 		fmt.Fprintf(w, "%s\t%s\n", n.Name, few(n.Pods, podsShown))
+	}
+	w.Flush()
+	fmt.Fprintln(b)
+}
+
+func (r *Report) writeBuffers(b *bufio.Writer) {
+	if len(r.Buffers) == 0 {
+		return
+	}
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "CAPACITY BUFFER\tPODS\tON EXISTING\tON NEW\tNOWHERE\tREASON")
+	for _, x := range r.Buffers {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", x.Name, x.Replicas, x.Existing, x.New, x.Unschedulable, x.Reason)
 	}
 	w.Flush()
 	fmt.Fprintln(b)

@@ -27,6 +27,8 @@ type InstanceType struct {
 	Overhead     Overhead            `json:"overhead"`
 	Allocatable  corev1.ResourceList `json:"allocatable"`
 	Offerings    []Offering          `json:"offerings"`
+	// Unusable says why the class can launch nothing of it; "" if it can.
+	Unusable string `json:"unusable,omitempty"`
 }
 
 // Requirement on a label: In with values, or DoesNotExist.
@@ -36,7 +38,7 @@ type Requirement struct {
 	Values   []string `json:"values,omitempty"`
 }
 
-// Overhead is what pods cannot have of the capacity.
+// Overhead is the part of the capacity that pods cannot use.
 type Overhead struct {
 	KubeReserved      corev1.ResourceList `json:"kubeReserved"`
 	SystemReserved    corev1.ResourceList `json:"systemReserved"`
@@ -51,14 +53,14 @@ type Offering struct {
 	Available    bool     `json:"available"`
 }
 
-// NewCatalog writes an offer down.
+// NewCatalog returns the printable form of an offer.
 func NewCatalog(offer *watcherec2.Offer) Catalog {
 	c := Catalog{InstanceTypes: []InstanceType{}}
 	for _, t := range offer.Types {
 		out := InstanceType{
 			Name: t.Name, Requirements: []Requirement{}, Capacity: quantities(t.Capacity), Offerings: []Offering{},
 			Overhead:    Overhead{quantities(t.KubeReserved), quantities(t.SystemReserved), quantities(t.EvictionThreshold)},
-			Allocatable: quantities(without(t.Capacity, t.Overhead)),
+			Allocatable: quantities(without(t.Capacity, t.Overhead)), Unusable: t.Unusable,
 		}
 		for _, key := range slices.Sorted(maps.Keys(t.Requirements)) {
 			r := Requirement{Key: key, Operator: string(corev1.NodeSelectorOpIn), Values: t.Requirements[key]}
@@ -122,9 +124,13 @@ func (c Catalog) WriteTable(w io.Writer) error {
 				available++
 			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d of %d\n", it.Name, text(it.Capacity, corev1.ResourceCPU), text(it.Capacity, corev1.ResourceMemory),
+		why := ""
+		if it.Unusable != "" {
+			why = "; " + it.Unusable
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d of %d%s\n", it.Name, text(it.Capacity, corev1.ResourceCPU), text(it.Capacity, corev1.ResourceMemory),
 			text(it.Capacity, corev1.ResourcePods), text(it.Allocatable, corev1.ResourceCPU), text(it.Allocatable, corev1.ResourceMemory),
-			cheapest(it, "on-demand"), cheapest(it, "spot"), available, len(it.Offerings))
+			cheapest(it, "on-demand"), cheapest(it, "spot"), available, len(it.Offerings), why)
 	}
 	return t.Flush()
 }

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// WriteDiff writes what has changed since a catalogue that was written as JSON: a line for each type that is new (+) or gone (-), and for
-// each value that differs (~).
+// WriteDiff writes what has changed since a catalogue that was written as JSON: a line for each type that is
+// new (+) or gone (-), and for each value that differs (~).
 func (c Catalog) WriteDiff(w io.Writer, path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -14,13 +14,14 @@ import (
 	awsv1 "millwright/api/karpenteraws/v1"
 )
 
-// Objects are those of the input that are looked at.
+// Objects are the objects of the input that are read.
 type Objects struct {
 	NodeClasses []*awsv1.EC2NodeClass
 	NodeClaims  []*karpv1.NodeClaim
 }
 
-// Read reads manifests, YAML or JSON, each with one document or several; - is standard input. Kinds that are not looked at pass.
+// Read reads manifests, YAML or JSON, each with one document or several; - is standard input. Other
+// kinds are skipped.
 func Read(paths []string, stdin io.Reader) (Objects, error) {
 	var out Objects
 	for _, path := range paths {
@@ -34,14 +35,14 @@ func Read(paths []string, stdin io.Reader) (Objects, error) {
 		if err != nil {
 			return Objects{}, fmt.Errorf("read manifests: %w", err)
 		}
-		if err := out.add(data); err != nil {
+		if err := out.addManifest(data); err != nil {
 			return Objects{}, fmt.Errorf("%s: %w", path, err)
 		}
 	}
 	return out, nil
 }
 
-func (o *Objects) add(data []byte) error {
+func (o *Objects) addManifest(data []byte) error {
 	for d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
 		var raw rawObject
 		if err := d.Decode(&raw); errors.Is(err, io.EOF) {

@@ -14,7 +14,7 @@ import (
 	"millwright/services/lifecycle/launch"
 )
 
-// UserData is what Render is asked for.
+// UserData is the input of Render.
 type UserData struct {
 	Objects Objects
 	Cluster launch.Cluster
@@ -93,8 +93,8 @@ func (t instanceType) pods() (*int32, error) {
 	return nil, fmt.Errorf("instance type %s: the catalogue does not say how many pods it holds", t.Name)
 }
 
-// capacityType is the one that the claim's requirements leave. Where several are left, reserved goes before spot, if the catalogue
-// has such an offering now, in a zone the claim allows; otherwise it is on-demand.
+// capacityType is the one that the claim's requirements leave. Where several are left, reserved goes before
+// spot, if the catalogue has such an offering now, in a zone the claim allows; otherwise it is on-demand.
 func capacityType(claim *karpv1.NodeClaim, types []instanceType) (string, error) {
 	reqs, err := requirement.FromClaim(claim.Spec.Requirements)
 	if err != nil {

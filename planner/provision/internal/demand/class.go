@@ -10,10 +10,10 @@ import (
 )
 
 // Class is a set of pods that are equal to the planner: one PodClass, one namespace, and equal volumes. Once
-// all classes of a plan are compiled and completed it does not change any more; what a search learns of it is
+// all classes of a plan are compiled and completed it no longer changes; what a search learns about it is
 // kept elsewhere.
 type Class struct {
-	// Index numbers the classes of a plan as they came; request those that request the same.
+	// Index numbers the classes of a plan in order of appearance; Request numbers those with equal requests.
 	Index, Request int
 	Pod            *world.PodClass
 	namespace      string
@@ -45,8 +45,7 @@ type Level struct {
 	Alternatives []*Alternative
 	// StrictTaints: PreferNoSchedule taints count.
 	StrictTaints bool
-	// Constraints on the topology, and the same by what they look at; soft are those that lower levels do
-	// without.
+	// Constraints on the topology, and the same grouped by key; soft are those that lower levels drop.
 	Constraints []*topology.Constraint
 	Soft        []*topology.Constraint
 	ByPlace     []*topology.Constraint

@@ -156,8 +156,8 @@ func (c *Compiler) addLevel(k *Class, preference *corev1.NodeSelectorTerm, soft 
 	k.Levels = append(k.Levels, lv)
 }
 
-// required lists the sets any of which suffices: nodeSelector and one required term, the preference, and
-// one volume alternative.
+// required lists the sets any of which suffices: nodeSelector and one required term, the preference, and one
+// volume alternative.
 func required(k *Class, preference *corev1.NodeSelectorTerm) []requirement.Set {
 	sets := k.Strict
 	if preference != nil {
@@ -180,8 +180,8 @@ func required(k *Class, preference *corev1.NodeSelectorTerm) []requirement.Set {
 
 var errResourceClaims = errors.New("pod has Dynamic Resource Allocation requirements that are not yet supported by Karpenter")
 
-// ValidatePod says why a pod is not planned for: it refuses our nodes (requirement.ErrNotOurs), or demands
-// what it may not (scheduling §2.2), or needs what is not supported yet.
+// ValidatePod says why a pod is not planned for: it refuses our nodes (requirement.ErrNotOurs), or requires
+// something forbidden (scheduling §2.2), or needs something that is not supported yet.
 func ValidatePod(spec *corev1.PodSpec) error {
 	if err := requirement.ValidatePod(spec); err != nil {
 		return err
@@ -192,7 +192,7 @@ func ValidatePod(spec *corev1.PodSpec) error {
 	return nil
 }
 
-// PodTerms are the sets any of which a pod demands: nodeSelector and one term of its required affinity.
+// PodTerms are the sets any of which satisfies a pod: nodeSelector and one term of its required affinity.
 func PodTerms(spec *corev1.PodSpec) []requirement.Set {
 	base := requirement.FromNodeSelector(spec.NodeSelector)
 	terms := requirement.RequiredTerms(spec)

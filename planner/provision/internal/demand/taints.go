@@ -43,7 +43,7 @@ func tolerationMatches(tol *corev1.Toleration, t *corev1.Taint) bool {
 	return false
 }
 
-// TaintText is the form users know: "did not tolerate taint (taint=k=v:Effect)".
+// TaintText is the text that users see: "did not tolerate taint (taint=k=v:Effect)".
 func TaintText(t *corev1.Taint) string {
 	if t.Value == "" {
 		return fmt.Sprintf("did not tolerate taint (taint=%s:%s)", t.Key, t.Effect)

@@ -37,7 +37,7 @@ func (lv *Level) splitByKey() {
 	}
 }
 
-// classTopology is what spread and affinity say of a class.
+// classTopology is what spread and affinity say about a class.
 type classTopology struct {
 	// Hard constraints hold at every level; soft ones are given up from the front of each list, in the order
 	// affinity, anti-affinity, spread.
@@ -146,8 +146,8 @@ func (f *NodeFilter) Claim(set requirement.Set, taints []corev1.Taint) bool {
 	return f.sets == nil || slices.ContainsFunc(f.sets, func(s requirement.Set) bool { return set.CompatibleSet(s, requirement.AllKnown) })
 }
 
-// Complete gives a class's constraints what follows from all groups, once the domains are frozen. domains are
-// those that exist for a class and that its own requirements allow.
+// Complete completes a class's constraints with what follows from all groups, once the domains are frozen.
+// domains are those that exist for a class and that its own requirements allow.
 func (tp *topologies) Complete(k *Class, domains func(*Class, *topology.Constraint) bitset.Set) {
 	space := tp.Space
 	k.Topology.Counted = space.Matching(k.Pod.Labels, k.namespace)

@@ -5,13 +5,13 @@ import (
 	"millwright/planner/provision/internal/demand"
 )
 
-// Ceiling says up to which types a claim grows. The types offered to launch are not cut by it: all that hold
-// the pods are offered.
+// Ceiling says up to which types a claim grows. It does not limit the types offered to the launch: all that
+// hold the pods are offered.
 type Ceiling struct {
 	Measure Measure
-	// Waste: types whose cost is at most so many thousandths above the best; negative: any.
+	// Waste: types whose cost is at most this many thousandths above the best; negative: any.
 	Waste int64
-	// PriceMax: types that cost at most so much; repellingMax: the same for claims that a pod opens which
+	// PriceMax: types that cost at most this much; repellingMax: the same for claims opened by a pod that
 	// keeps others off its node; 0: any.
 	PriceMax, RepellingMax int64
 }
@@ -49,7 +49,7 @@ func (g *Ceiling) Growth(c *demand.Class, n *State, types bitset.Set) bitset.Set
 		}
 		good.Add(int(i))
 	}
-	if limit < 0 { // its first pod fits no type that cheap: it takes what the cheapest type holds
+	if limit < 0 { // its first pod fits no type that cheap: it gets the room of the cheapest type
 		for _, i := range n.Tariff().Order {
 			if types.Has(int(i)) {
 				good.Add(int(i))

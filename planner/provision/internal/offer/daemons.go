@@ -101,7 +101,7 @@ func (t *Template) OverheadOf(types bitset.Set) resource.Vector {
 	return v
 }
 
-// DaemonSet is a DaemonSet whose pods take room on each node it matches.
+// DaemonSet is a DaemonSet whose pods take up room on each node it matches.
 type DaemonSet struct {
 	Spec     *corev1.PodSpec
 	Requests resource.Vector

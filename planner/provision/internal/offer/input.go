@@ -14,7 +14,8 @@ type Input struct {
 	Daemons []DaemonSet
 	// Unavailable offerings are not offered to any pool.
 	Unavailable []ledger.OfferingKey
-	// FullSubnets are those without free addresses; ClosedZones gives the zones in which a NodeClass has no other.
+	// FullSubnets are those without free addresses; ClosedZones gives the zones in which a NodeClass has no
+	// other.
 	FullSubnets []string
 	ClosedZones func(nodeClass string) []string
 }

@@ -7,7 +7,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
-	"millwright/planner/claim"
+	"millwright/planner/nodepool"
 	"millwright/planner/requirement"
 )
 
@@ -18,7 +18,7 @@ type poolHash struct{ hash, version string }
 // earlier one.
 func (t *Template) hashAnnotations() map[string]string {
 	if t.hash == nil {
-		t.hash = claim.PoolAnnotations(t.Pool)
+		t.hash = nodepool.HashAnnotations(t.Pool)
 	}
 	return t.hash
 }
@@ -28,7 +28,7 @@ func (t *Template) HasMade(annotations map[string]string) bool {
 	h := poolHash{annotations[karpv1.NodePoolHashAnnotationKey], annotations[karpv1.NodePoolHashVersionAnnotationKey]}
 	same, asked := t.made[h]
 	if !asked {
-		same, _ = claim.SamePoolHash(t.Pool, h.hash, h.version)
+		same, _ = nodepool.SameHash(t.Pool, h.hash, h.version)
 		if t.made == nil {
 			t.made = map[poolHash]bool{}
 		}

@@ -19,7 +19,7 @@ const ResourceNodes corev1.ResourceName = "nodes"
 type limits struct {
 	pool string
 	Left []Limit
-	// Bound: they kept a claim from being opened, or from some type.
+	// Bound: they kept a claim from being opened, or ruled out some type.
 	Bound bool
 	// Moved counts changes, so that what was refused before can be tried again after one.
 	Moved int
@@ -30,7 +30,7 @@ type limits struct {
 
 type Limit struct {
 	Name corev1.ResourceName
-	// total is the limit, left what others have not taken of it.
+	// total is the limit, left what others have not used of it.
 	total, Left int64
 }
 
@@ -50,8 +50,8 @@ func newLimits(p *PoolInput) limits {
 	return l
 }
 
-// Narrow keeps in b the types whose capacity fits what is left. The error is the one users know, if no
-// claim can be opened at all.
+// Narrow keeps in b the types whose capacity fits what is left. If no claim can be opened at all, it returns
+// the error that users see.
 func (l *limits) Narrow(c *catalog.Catalog, b bitset.Set) error {
 	for _, x := range l.Left {
 		if x.Name == ResourceNodes {
@@ -74,7 +74,7 @@ func (l *limits) Narrow(c *catalog.Catalog, b bitset.Set) error {
 	return nil
 }
 
-// Reserve takes v, and nodes, off what is left; negative amounts give back.
+// Reserve subtracts v, and nodes, from what is left; negative amounts give back.
 func (l *limits) Reserve(v resource.Vector, nodes int64) {
 	if len(l.Left) == 0 {
 		return
@@ -137,7 +137,7 @@ func (l *limits) OrderByShare(c *catalog.Catalog) {
 // Sparing reports that claims are charged for their least type.
 func (l *limits) Sparing() bool { return l.byShare != nil }
 
-// Charge is what claims of the types take of the limits for now.
+// Charge is what claims of the types use of the limits for now.
 func (l *limits) Charge(c *catalog.Catalog, types bitset.Set) resource.Vector {
 	if !l.Sparing() {
 		return l.CapacityMax(c, types)

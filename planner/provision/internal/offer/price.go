@@ -12,9 +12,9 @@ import (
 // NoPrice marks a type without an offering.
 const NoPrice = math.MaxInt64
 
-// Tariff is what a state's types cost, reserved capacity left out: by type, and the types with such an
-// offering, cheapest first; of equal ones the bigger, then by name. cost is the price with what a node costs
-// by itself (planner.Options.NodeCost).
+// Tariff is what a state's types cost, without reserved capacity: by type, and the types with such an
+// offering, cheapest first; of equal ones the larger, then by name. cost is the price including what a node
+// costs by itself (planner.Options.NodeCost).
 type Tariff struct {
 	Price, cost []int64
 	Order       []int32
@@ -55,7 +55,7 @@ func (n *State) Tariff() *Tariff {
 	return tr
 }
 
-// BySize is the place of each type among all, the biggest first: by CPU, then memory, ties by name.
+// BySize is the position of each type among all, the largest first: by CPU, then memory, ties by name.
 func (t *Template) BySize() []int32 {
 	if t.sizes == nil {
 		order := make([]int32, len(t.Catalog.Types))
@@ -87,13 +87,13 @@ func (t *Template) Net() []resource.Vector {
 	return t.netOf
 }
 
-// Measure says how the size of a type is weighed against a demand.
+// Measure says how the size of a type is compared with a demand.
 type Measure uint8
 
 const (
 	// ByScarcest: how many such nodes hold the demand alone, by the resource that runs out first.
 	ByScarcest Measure = iota
-	// BySum: by the sum of the shares of CPU and memory, so that types of different shape may complement each
+	// BySum: by the sum of the shares of CPU and memory, so that types of different shape can complement each
 	// other.
 	BySum
 	measures
@@ -102,7 +102,7 @@ const (
 // ranking orders the types of a state by what the demand would cost on them.
 type ranking struct {
 	Cost  []int64 // by type
-	Order []int32 // cheapest first; of equal ones the bigger, then by name
+	Order []int32 // cheapest first; of equal ones the larger, then by name
 }
 
 // Ranking of a state for its template's demand; made once per demand.
@@ -149,7 +149,7 @@ func harmonic(a, b int64) int64 {
 	return int64(q)
 }
 
-// Scaled is price × wanted / have << costShift; noPrice if nothing is there of what is wanted.
+// Scaled is price × wanted / have << costShift; noPrice if there is none of what is wanted.
 func Scaled(price, wanted, have int64) int64 {
 	if wanted <= 0 {
 		return 0

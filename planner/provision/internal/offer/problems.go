@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	karpv1 "millwright/api/karpenter/v1"
-	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/nodepool"
 )
 
 // Passing reports a problem that a new NodePool has until its NodeClass is resolved.
@@ -45,9 +45,7 @@ func ineligible(p *karpv1.NodePool) *PoolProblem {
 
 // Unready says why a pool can have no claims now; nil if it can.
 func Unready(p *karpv1.NodePool) *PoolProblem {
-	ref := p.Spec.Template.Spec.NodeClassRef
-	switch {
-	case ref == nil || ref.Group != awsv1.Group || ref.Kind != "EC2NodeClass":
+	if !nodepool.Supported(p) {
 		return &PoolProblem{p.Name, problemUnsupported, "nodepool refers to a NodeClass that is not supported"}
 	}
 	for i := range p.Status.Conditions {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"millwright/planner/bitset"
+	"millwright/planner/catalog"
 	"millwright/planner/provision/internal/demand"
 	"millwright/planner/requirement"
 	"millwright/planner/topology"
@@ -29,6 +30,29 @@ type State struct {
 	// prices and ranked are what the types cost, and cost for the template's demand.
 	prices *Tariff
 	ranked [measures]*ranking
+	// openings are the types that hold one pod, by the number of its requests.
+	openings []Fit
+}
+
+// Fit is a set of types that hold something, and what is known of the set.
+type Fit struct {
+	Types  bitset.Set
+	Extent catalog.Extent
+}
+
+// openingsMax bounds what is remembered where all pods are different.
+const openingsMax = 1024
+
+// Opening is where it is remembered which types hold one pod with the i-th requests; its Types are nil as
+// long as that was not worked out. nil if it is not to be remembered.
+func (n *State) Opening(i int) *Fit {
+	if i >= openingsMax {
+		return nil
+	}
+	for i >= len(n.openings) {
+		n.openings = append(n.openings, Fit{})
+	}
+	return &n.openings[i]
 }
 
 // Offered is what a template offers: the catalogue's offering shapes with what is available, and the states

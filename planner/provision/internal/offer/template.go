@@ -24,7 +24,7 @@ type Template struct {
 	Pool    *karpv1.NodePool
 	Name    string
 	Catalog *catalog.Catalog
-	// Base is what every claim of the pool says: spec requirements, labels, NodePool, NodeClass.
+	// Base is what every claim of the pool requires: spec requirements, labels, NodePool, NodeClass.
 	Base requirement.Set
 	// Offered is what is available now.
 	Offered *Offered
@@ -38,15 +38,15 @@ type Template struct {
 	Prefers bool
 	// netOf is what each type has for pods; demand is what the pods of the pool's new claims request.
 	netOf []resource.Vector
-	// Extended are the resources, sorted, beside CPU, memory, storage and pods that pods of the round
+	// Extended are the resources, sorted, other than CPU, memory, storage and pods that pods of the round
 	// request.
 	Extended []corev1.ResourceName
 	Demand   resource.Vector
 	// NodeCost is what a node costs by itself, in micro USD per hour; sizes remembers bySize.
 	NodeCost int64
 	sizes    []int32
-	// hash holds the annotations of the pool's hash once they were asked for; made says of each hash that was
-	// asked about whether it is the pool's.
+	// hash holds the annotations of the pool's hash once they were needed; made caches for each hash whether
+	// it is the pool's.
 	hash map[string]string
 	made map[poolHash]bool
 }
@@ -128,8 +128,8 @@ func TemplateRequirements(p *karpv1.NodePool) (requirement.Set, error) {
 // Taints that pods must tolerate.
 func (t *Template) Taints() []corev1.Taint { return t.Pool.Spec.Template.Spec.Taints }
 
-// offer takes the unavailable offerings out of the catalogue's shapes, and all of zones without a subnet that has
-// free addresses.
+// offer removes the unavailable offerings from the catalogue's shapes, and all in zones without a subnet that
+// has free addresses.
 func (t *Template) offer(unavailable []ledger.OfferingKey, closedZones []string) {
 	shapes := make([]bitset.Set, len(t.Catalog.Shapes))
 	owned := make([]bool, len(shapes))

@@ -1,3 +1,3 @@
 // Package overlay applies NodeOverlays to the catalogues of NodePools (reference: scheduling §13). The result
-// is computed once per change of the World and shared; nobody may change it.
+// is computed once per change of the World and shared; it must not be changed.
 package overlay

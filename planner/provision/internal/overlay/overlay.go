@@ -20,14 +20,6 @@ import (
 	"millwright/planner/world"
 )
 
-// Problem says why a NodeOverlay is not applied.
-type Problem struct {
-	NodeOverlay string `json:"nodeOverlay"`
-	// Reason as of the condition ValidationSucceeded: RuntimeValidation or Conflict.
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-}
-
 // Reasons of an OverlayProblem.
 const (
 	overlayInvalid  = "RuntimeValidation"
@@ -50,28 +42,12 @@ var (
 	wellKnown      = []corev1.ResourceName{resource.CPU, resource.Memory, resource.EphemeralStorage, resource.Pods}
 )
 
-// Pool is a NodePool with the catalogue of its NodeClass, as NodeOverlays change it.
-type Pool struct {
-	NodePool *karpv1.NodePool
-	Catalog  *catalog.Catalog
-	// PriceOverlaid and capacityOverlaid are the types, by name, that a NodeOverlay has changed.
-	PriceOverlaid, CapacityOverlaid map[string]bool
-}
-
-// Pools is what the NodeOverlays make of the pools' catalogues.
-type Pools struct {
-	list     []Pool
-	Problems []Problem
-}
-
-// ByName returns a pool; ok is false if there is none.
-func (o *Pools) ByName(name string) (p Pool, ok bool) {
-	i := slices.IndexFunc(o.list, func(p Pool) bool { return p.NodePool.Name == name })
-	if i < 0 {
-		return Pool{}, false
-	}
-	return o.list[i], true
-}
+// Pool is a NodePool with its catalogue; Pools are all of them, with what is wrong with NodeOverlays.
+type (
+	Pool    = world.OverlaidPool
+	Pools   = world.OverlaidPools
+	Problem = world.OverlayProblem
+)
 
 // Of applies the NodeOverlays to all pools; nil without NodeOverlays, or if their gate is off. It is computed
 // once per change in the World.
@@ -80,14 +56,14 @@ func Of(s *planner.Snapshot) *Pools {
 	if !s.Options.NodeOverlays || len(w.NodeOverlays()) == 0 {
 		return nil
 	}
-	return w.Overlaid(func() any {
+	return w.Overlaid(func() *Pools {
 		o := &Pools{}
 		for _, p := range w.NodePools() {
-			o.list = append(o.list, Pool{NodePool: p, Catalog: CatalogOf(w, p)})
+			o.Pools = append(o.Pools, Pool{NodePool: p, Catalog: CatalogOf(w, p)})
 		}
-		o.apply(w.NodeOverlays())
+		apply(w.NodeOverlays(), o)
 		return o
-	}).(*Pools)
+	})
 }
 
 // Problems are the NodeOverlays that are not applied, by name.
@@ -115,12 +91,12 @@ func Catalog(s *planner.Snapshot, nodePool, nodeClass string) *catalog.Catalog {
 // apply gives each pool the catalogue that the NodeOverlays make of its own (scheduling §13): the heaviest
 // first, then by name descending; of each price and resource the first counts. One that would change what
 // another of the same weight has changed is not applied at all.
-func (pools *Pools) apply(list []*karpv1alpha1.NodeOverlay) {
+func apply(list []*karpv1alpha1.NodeOverlay, pools *Pools) {
 	var overlays []*overlay
 	for _, x := range list {
 		o, err := readOverlay(x)
 		if err != nil {
-			pools.Problems = append(pools.Problems, Problem{x.Name, overlayInvalid, err.Error()})
+			pools.Problems = append(pools.Problems, Problem{NodeOverlay: x.Name, Reason: overlayInvalid, Message: err.Error()})
 			continue
 		}
 		overlays = append(overlays, o)
@@ -133,10 +109,10 @@ func (pools *Pools) apply(list []*karpv1alpha1.NodeOverlay) {
 	})
 	owners := map[overlayTarget]*overlay{}
 	for _, o := range overlays {
-		targets := pools.targetsOf(o)
+		targets := targetsOf(o, pools.Pools)
 		if at := slices.IndexFunc(targets, func(t overlayTarget) bool { x := owners[t]; return x != nil && x.weight == o.weight }); at >= 0 {
-			pools.Problems = append(pools.Problems, Problem{o.name, overlayConflict,
-				fmt.Sprintf("changes %s, as nodeoverlay %s of the same weight does", targets[at], owners[targets[at]].name)})
+			pools.Problems = append(pools.Problems, Problem{NodeOverlay: o.name, Reason: overlayConflict,
+				Message: fmt.Sprintf("changes %s, as nodeoverlay %s of the same weight does", targets[at], owners[targets[at]].name)})
 			continue
 		}
 		for _, t := range targets {
@@ -151,8 +127,9 @@ func (pools *Pools) apply(list []*karpv1alpha1.NodeOverlay) {
 			resources[poolType{t.pool, t.instanceType}] = append(resources[poolType{t.pool, t.instanceType}], t.resource)
 		}
 	}
-	for i := range pools.list {
-		pools.list[i].overlay(owners, resources)
+	made := makings{types: map[making]*catalog.InstanceType{}}
+	for i := range pools.Pools {
+		made.overlay(&pools.Pools[i], owners, resources)
 	}
 	slices.SortFunc(pools.Problems, func(a, b Problem) int { return strings.Compare(a.NodeOverlay, b.NodeOverlay) })
 }
@@ -238,10 +215,10 @@ func adjuster(text string) func(int64) int64 {
 
 // targetsOf lists what an overlay would change: the prices of the offerings that meet its requirements, and
 // the resources of each type with such an offering.
-func (pools *Pools) targetsOf(o *overlay) []overlayTarget {
+func targetsOf(o *overlay, pools []Pool) []overlayTarget {
 	var targets []overlayTarget
-	for i := range pools.list {
-		p := &pools.list[i]
+	for i := range pools {
+		p := &pools[i]
 		if p.Catalog == nil {
 			continue
 		}
@@ -272,45 +249,132 @@ func (pools *Pools) targetsOf(o *overlay) []overlayTarget {
 	return targets
 }
 
-// overlay replaces the pool's catalogue if an overlay changes something in it.
-func (p *Pool) overlay(owners map[overlayTarget]*overlay, resources map[poolType][]corev1.ResourceName) {
+// makings are the types and catalogues that overlays were applied to, so that pools for which they come to
+// the same share them.
+type makings struct {
+	types map[making]*catalog.InstanceType
+	pools []madePool
+}
+
+// making is what a type was made from: one of a catalogue, and the names of the overlays of each price and
+// resource.
+type making struct {
+	from     *catalog.InstanceType
+	overlays string
+}
+
+type madePool struct {
+	from  *catalog.Catalog
+	types []*catalog.InstanceType
+	Pool
+}
+
+// find returns the pool that was made of the same, in which only the NodePool is another.
+func (m *makings) find(from *catalog.Catalog, types []*catalog.InstanceType) (Pool, bool) {
+	for _, p := range m.pools {
+		if p.from == from && slices.Equal(p.types, types) {
+			return p.Pool, true
+		}
+	}
+	return Pool{}, false
+}
+
+// overlay replaces the pool's catalogue if an overlay changes something in it. What no overlay changes stays
+// shared.
+func (m *makings) overlay(p *Pool, owners map[overlayTarget]*overlay, resources map[poolType][]corev1.ResourceName) {
 	if p.Catalog == nil {
 		return
 	}
 	var types []*catalog.InstanceType
 	prices, capacities := map[string]bool{}, map[string]bool{}
 	for _, t := range p.Catalog.Types {
-		changed := *t
-		changed.Offerings = slices.Clone(t.Offerings)
-		for j := range changed.Offerings {
-			if o := owners[overlayTarget{p.NodePool.Name, t.Name, j, ""}]; o != nil {
-				x := &changed.Offerings[j]
-				x.Price = o.price(x.Price)
-				if x.Reservation != "" {
-					own := *x.Where // it may be shared
-					own.Rank = x.Price * 1_000_000
-					x.Where = &own
-				}
-				prices[t.Name] = true
-			}
+		c := change{pool: p.NodePool.Name, from: t, owners: owners, resources: slices.Sorted(slices.Values(resources[poolType{p.NodePool.Name, t.Name}]))}
+		priced, key := c.key()
+		if key == "" {
+			continue
 		}
-		for _, name := range slices.Sorted(slices.Values(resources[poolType{p.NodePool.Name, t.Name}])) {
-			if changed.Hardware == t.Hardware {
-				own := *t.Hardware // the type's is shared by all catalogues
-				changed.Hardware = &own
-			}
-			changed.Capacity.Set(name, owners[overlayTarget{p.NodePool.Name, t.Name, -1, name}].capacity.Get(name))
+		of := making{t, key}
+		if m.types[of] == nil {
+			m.types[of] = c.build()
+		}
+		types = append(types, m.types[of])
+		if priced {
+			prices[t.Name] = true
+		}
+		if len(c.resources) > 0 {
 			capacities[t.Name] = true
 		}
-		types = append(types, &changed)
 	}
-	if len(prices)+len(capacities) == 0 {
+	if len(types) == 0 {
 		return
 	}
-	old := p.Catalog
-	p.Catalog = catalog.FromTypes(old.NodeClass, types...)
-	p.Catalog.Generation, p.Catalog.ReservationsAt = old.Generation, old.ReservationsAt
-	p.PriceOverlaid, p.CapacityOverlaid = prices, capacities
+	from := p.Catalog
+	if same, ok := m.find(from, types); ok {
+		p.Catalog, p.PriceOverlaid, p.CapacityOverlaid = same.Catalog, same.PriceOverlaid, same.CapacityOverlaid
+		return
+	}
+	p.Catalog, p.PriceOverlaid, p.CapacityOverlaid = from.With(types), prices, capacities
+	m.pools = append(m.pools, madePool{from, types, *p})
+}
+
+// change of one type of a pool.
+type change struct {
+	pool      string
+	from      *catalog.InstanceType
+	owners    map[overlayTarget]*overlay
+	resources []corev1.ResourceName
+}
+
+// price is the overlay of the price of the j-th offering, nil if there is none; capacity is that of a
+// resource.
+func (c *change) price(j int) *overlay {
+	return c.owners[overlayTarget{c.pool, c.from.Name, j, ""}]
+}
+
+func (c *change) capacity(name corev1.ResourceName) *overlay {
+	return c.owners[overlayTarget{c.pool, c.from.Name, -1, name}]
+}
+
+// key names what is changed by which overlay, "" if nothing is.
+func (c *change) key() (priced bool, key string) {
+	var text strings.Builder
+	for j := range c.from.Offerings {
+		if o := c.price(j); o != nil {
+			priced = true
+			fmt.Fprintf(&text, "%d %s\n", j, o.name)
+		}
+	}
+	for _, name := range c.resources {
+		fmt.Fprintf(&text, "%s %s\n", name, c.capacity(name).name)
+	}
+	return priced, text.String()
+}
+
+// build returns the type as the overlays change it.
+func (c *change) build() *catalog.InstanceType {
+	changed := *c.from
+	changed.Offerings = slices.Clone(c.from.Offerings)
+	for j := range changed.Offerings {
+		o := c.price(j)
+		if o == nil {
+			continue
+		}
+		x := &changed.Offerings[j]
+		x.Price = o.price(x.Price)
+		if x.Reservation != "" {
+			own := *x.Where // it may be shared
+			own.Rank = x.Price * 1_000_000
+			x.Where = &own
+		}
+	}
+	for _, name := range c.resources {
+		if changed.Hardware == c.from.Hardware {
+			own := *c.from.Hardware // the type's is shared by all catalogues
+			changed.Hardware = &own
+		}
+		changed.Capacity.Set(name, c.capacity(name).capacity.Get(name))
+	}
+	return &changed
 }
 
 // CatalogOf is what EC2 offers to a pool, without overlays; nil if it was not seen.

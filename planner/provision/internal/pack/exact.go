@@ -8,13 +8,13 @@ import (
 	"millwright/planner/resource"
 )
 
-// Few pods can be divided among claims in so few ways that all are looked at.
+// Few pods can be divided among claims in so few ways that all are tried.
 
-// ExactMax is up to how many pods that is: there are 3 to the power of that many pairs of a set and a part of
-// it.
+// ExactMax is the largest such number of pods: there are 3 to the power of that many pairs of a set and a
+// part of it.
 const ExactMax = 8
 
-// exacts divides the pods of claims with few pods, as many together as exactMax allows, those that waste most
+// exacts divides the pods of claims with few pods, as many together as ExactMax allows, the most wasteful
 // first.
 func (p *Packer) exacts() {
 	list, failures := p.wasteful(), 0
@@ -32,8 +32,8 @@ func (p *Packer) exacts() {
 	}
 }
 
-// exact packs the pods of a group in the cheapest of all ways, if they are of one NodePool and demand nothing
-// of where others are.
+// exact packs the pods of a group in the cheapest of all ways, if they are of one NodePool and do not depend
+// on where others are.
 func (p *Packer) exact(group []*place.Bin) bool {
 	n := p.podsOf(group)
 	if n < 2 || n > ExactMax {
@@ -60,7 +60,7 @@ func (p *Packer) exact(group []*place.Bin) bool {
 	waiting := p.take(group)
 	from := len(p.Solver.Bins)
 	ok := p.packParts(t, pods, parts) // better refuses claims that hold reserved capacity
-	return p.settle(ok && p.better(group, p.Solver.Bins[from:], waiting) && p.preservesOthers(watched, waiting), group, from, waiting)
+	return p.keepOrRestore(ok && p.better(group, p.Solver.Bins[from:], waiting) && p.preservesOthers(watched, waiting), group, from, waiting)
 }
 
 // simple reports that pods only need room on nodes with certain labels.
@@ -69,8 +69,8 @@ func simple(c *demand.Class) bool {
 	return len(c.Levels) == 1 && len(lv.Constraints)+len(c.Topology.Counted)+len(c.Ports) == 0 && len(lv.Alternatives) == 1
 }
 
-// divide returns the sets, as bits by pod, into which pods are divided most cheaply, and what that costs;
-// noPrice if there is no way.
+// divide returns the sets, as bits by pod, into which pods are divided most cheaply, and the cost; noPrice if
+// there is no way.
 func (p *Packer) divide(t *offer.Template, pods []*solve.Item) (parts []int, price int64) {
 	all := 1<<len(pods) - 1
 	least, own, last := make([]int64, all+1), make([]int64, all+1), make([]int, all+1)
@@ -109,7 +109,7 @@ func (p *Packer) priceTogether(t *offer.Template, pods []*solve.Item, set int) i
 	return o.Cost()
 }
 
-// packParts opens a claim of the template for each set of pods; false if one can't be made so.
+// packParts opens a claim of the template for each set of pods; false if one cannot be made in this way.
 func (p *Packer) packParts(t *offer.Template, pods []*solve.Item, parts []int) bool {
 	for _, it := range pods {
 		it.Bin = nil

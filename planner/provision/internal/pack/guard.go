@@ -8,9 +8,9 @@ import (
 	"millwright/planner/topology"
 )
 
-// guard watches one group for the pods that stay where they are while pods that the group counts are packed
-// anew: each pod that is placed is checked, but one that leaves its domain may break the spread of others, or
-// leave behind those that had to be near it.
+// guard watches one group for the pods that stay where they are while pods that the group counts are
+// repacked: each pod that is placed is checked, but one that leaves its domain may break the spread of
+// others, or leave behind those that had to be near it.
 type guard struct {
 	group *topology.Group
 	// spreads are the required spread constraints of placed pods, one for each different bound.
@@ -40,7 +40,7 @@ func (p *Packer) setGuards() {
 				g = &guard{group: c.Group}
 				p.guards[c.Group] = g
 			}
-			g.add(c.Kind)
+			g.countGroup(c.Kind)
 			if c.Kind == topology.Spread && !slices.ContainsFunc(g.spreads, c.SameBound) {
 				g.spreads = append(g.spreads, c)
 			}
@@ -48,7 +48,7 @@ func (p *Packer) setGuards() {
 	}
 }
 
-func (d *dependants) add(k topology.Kind) {
+func (d *dependants) countGroup(k topology.Kind) {
 	if k == topology.Affinity {
 		d.followers++
 	} else {
@@ -100,7 +100,7 @@ func (g *guard) skewExcess() (sum int64) {
 	return sum
 }
 
-// preservesOthers reports that what was packed anew breaks nothing for the pods that stayed.
+// preservesOthers reports that the repacking breaks nothing for the pods that stayed.
 func (p *Packer) preservesOthers(list []guarded, waiting []movingItem) bool {
 	var moved map[*topology.Group]*dependants
 	stay := func(g *guard) dependants {
@@ -142,7 +142,7 @@ func (p *Packer) dependantsOf(waiting []movingItem) map[*topology.Group]*dependa
 				d = &dependants{}
 				counts[c.Group] = d
 			}
-			d.add(c.Kind)
+			d.countGroup(c.Kind)
 		}
 	}
 	return counts

@@ -11,12 +11,12 @@ import (
 	"millwright/planner/resource"
 )
 
-// LowerBound is a price, in micro USD per hour, below which no plan can go that gives the pods of the new
-// claims to the same NodePools, by fractional packing; reserved capacity left out. Of every instance type,
-// each resource carries a fixed share of its price, all together the whole; a pod then costs at least its
-// part of those shares on the type where that is least, and the pods of one node together no more than the
-// node. Some ways to share are tried, and the highest bound counts. nodes: what nodes cost by themselves is
-// part of the price.
+// LowerBound is a price, in micro USD per hour, below which no plan can go that assigns the pods of the new
+// claims to the same NodePools, by fractional packing; reserved capacity is excluded. For every instance
+// type, each resource carries a fixed share of its price, and the shares add up to the whole; a pod then
+// costs at least its part of those shares on the type where that is least, and the pods of one node together
+// cost no more than the node. Several ways of sharing are tried, and the highest bound counts. nodes: what
+// nodes cost by themselves is part of the price.
 func LowerBound(s *solve.Solver, nodes bool) int64 {
 	demands := demandsOf(s)
 	best := int64(0)
@@ -79,8 +79,8 @@ func statesFor(t *offer.Template, c *demand.Class) []*offer.State {
 	return list
 }
 
-// sharing gives parts, in eighths, of a node's price to its resources; those of extended ones fall to CPU
-// where a type has none.
+// sharing assigns parts, in eighths, of a node's price to its resources; those of extended ones are assigned
+// to CPU if a type has none.
 type sharing struct {
 	cpu, memory, pods, extended int64
 }
@@ -104,12 +104,11 @@ func shares(demands []*podGroup) []sharing {
 	return append(slices.Clone(sharings), sharing{extended: 8}, sharing{cpu: 2, memory: 2, extended: 4}, sharing{cpu: 4, memory: 2, extended: 2})
 }
 
-// fewDemands are so few that each looks at all types that hold its pods, rather than at those that can be
+// fewDemands are so few that each checks all types that hold its pods, instead of only those that can be
 // cheapest.
 const fewDemands = 8
 
-// leastCost of a pod, in units of unitShift and shareParts. units are what unitCostsOf says, once it was
-// asked.
+// leastCost of a pod, in units of unitShift and shareParts. units caches the results of unitCostsOf.
 func (d *podGroup) leastCost(w sharing, nodes bool, units map[*offer.State][]unitCost, few bool) int64 {
 	least := int64(math.MaxInt64)
 	for _, n := range d.states {
@@ -173,7 +172,7 @@ func (u *unitCost) of(v *resource.Vector) (int64, bool) {
 	return c, true
 }
 
-// unitCostsOf a state's types, without those that another type is no dearer than in every respect.
+// unitCostsOf a state's types, without those that another type matches or beats in every respect.
 func unitCostsOf(n *offer.State, w sharing, nodes bool) []unitCost {
 	tr, net := n.Tariff(), n.Template.Net()
 	price := tr.Prices(nodes)

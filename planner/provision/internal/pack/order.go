@@ -43,13 +43,7 @@ func (st *strategy) sorted(waiting []movingItem) []movingItem {
 	if st.order == asQueued && !st.repellingFirst {
 		return waiting
 	}
-	list := make([]turn, len(waiting))
-	for i, w := range waiting {
-		list[i] = st.turn(w)
-	}
-	slices.SortStableFunc(list, func(a, b turn) int {
-		return cmp.Or(cmp.Compare(b.bucket, a.bucket), cmp.Compare(b.key, a.key))
-	})
+	list := st.turns(waiting)
 	if st.order == byTurns || st.order == bySizeTurns {
 		return takeTurns(list)
 	}
@@ -58,6 +52,34 @@ func (st *strategy) sorted(waiting []movingItem) []movingItem {
 		out[i] = list[i].movingItem
 	}
 	return out
+}
+
+// turns are the pods, sorted. In the queue pods that are alike follow each other, so it is runs of them that
+// are sorted.
+func (st *strategy) turns(waiting []movingItem) []turn {
+	list := make([]turn, len(waiting))
+	var runs []run
+	for i, w := range waiting {
+		list[i] = st.turn(w)
+		if n := len(runs); n == 0 || runs[n-1].bucket != list[i].bucket || runs[n-1].key != list[i].key {
+			runs = append(runs, run{key: list[i].key, bucket: list[i].bucket, from: i})
+		}
+		runs[len(runs)-1].end = i + 1
+	}
+	slices.SortStableFunc(runs, func(a, b run) int {
+		return cmp.Or(cmp.Compare(b.bucket, a.bucket), cmp.Compare(b.key, a.key))
+	})
+	sorted := make([]turn, 0, len(list))
+	for _, r := range runs {
+		sorted = append(sorted, list[r.from:r.end]...)
+	}
+	return sorted
+}
+
+// run is a part of the queue whose pods have one bucket and one key.
+type run struct {
+	key               int64
+	bucket, from, end int
 }
 
 func (st *strategy) turn(w movingItem) turn {

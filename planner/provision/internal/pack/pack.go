@@ -11,46 +11,46 @@ import (
 )
 
 // Packer looks for a cheaper way to pack the pods of the new claims, after the first plan is complete. It
-// takes claims apart and packs their pods anew, by the same solver under another order or bound, and keeps
-// what is cheaper. A pod keeps the preferences that are met for it, and never moves to a NodePool of less
-// weight.
+// takes claims apart and repacks their pods, by the same solver in another order or with another bound, and
+// keeps what is cheaper. A pod keeps the preferences that are met for it, and never moves to a NodePool of
+// lower weight.
 type Packer struct {
 	*solve.Solver
 	// items are the pods of each new claim, in the order of the queue.
 	items map[*place.Bin][]*solve.Item
-	// budget are the steps that are left; a try ends when steps reach stopAt.
+	// budget is the number of steps left; a try ends when steps reach stopAt.
 	budget, stopAt int
 	// enough is a price that is not worth improving upon.
 	enough int64
 	// guards watch what placed pods depend on; tries counts the tries, for them.
 	guards map[*topology.Group]*guard
 	tries  int
-	// ranks are the weights of the templates as a position: 0 is the heaviest.
+	// ranks are the weights of the templates as a position: 0 is the highest weight.
 	ranks []int
 }
 
 const (
-	// The search of a round takes at most stepsMin steps and stepsPerPod for each pod, and no more than
+	// The search of a round takes at most stepsMin steps plus stepsPerPod for each pod, and no more than
 	// stepsMax: about half a second of one core. For very many pods it is stepsLeast for each, so that all
-	// can be packed anew once.
+	// can be repacked once.
 	stepsMin    = 400_000
 	stepsPerPod = 800
 	stepsMax    = 6_000_000
 	stepsLeast  = 100
-	// failuresMax: a pass over parts ends after so many in a row that could not be packed cheaper. Those that
-	// waste most come first.
+	// failuresMax: a pass over parts ends after this many in a row that could not be packed cheaper. The most
+	// wasteful come first.
 	failuresMax = 16
 	// The search ends when the claims cost at most one part in enoughPart more than the lower bound.
 	enoughPart = 500
 )
 
-// Repack makes the new claims cheaper, as far as the budget goes: three fifths for all claims together, the
-// rest for parts.
+// Repack makes the new claims cheaper, as far as the budget allows: three fifths of it for all claims
+// together, the rest for parts.
 func Repack(s *solve.Solver) {
 	p := NewPacker(s)
 	bins := p.bins()
 	if p.podsOf(bins) == len(bins) {
-		return // a pod alone is on the cheapest type it can have
+		return // a single pod is already on the cheapest type that it can use
 	}
 	for _, b := range bins {
 		t := b.Open().Template
@@ -113,15 +113,15 @@ type strategy struct {
 	order order
 	// repellingFirst: pods that keep others off their node come before the others, who fill what they leave.
 	repellingFirst bool
-	// repelling: claims that such a pod opens grow up to types that cost at most so many quarters of the
-	// demand's price per claim; 0: as others do. Else the first of them takes all other pods, and each of the
-	// rest has a node of its own.
+	// repelling: claims that such a pod opens grow up to types that cost at most this many quarters of the
+	// demand's price per claim; 0: like the others. Otherwise the first of them would take all other pods,
+	// and each of the rest would have a node of its own.
 	repelling int64
-	// fewest: claims with the fewest pods are asked first, as in the reference (scheduling §7.3).
+	// fewest: claims with the fewest pods are tried first, as in the reference (scheduling §7.3).
 	fewest bool
 }
 
-// wholeStrategies are tried on all new claims together, those first that do best on many pods: the budget may
+// wholeStrategies are tried on all new claims together, first those that do best on many pods: the budget may
 // end before the last. On generated batches each adds most to those before it.
 var wholeStrategies = []strategy{
 	{Ceiling: offer.Ceiling{Measure: offer.BySum, Waste: 100}, order: byTurns, repellingFirst: true, repelling: 3},
@@ -138,8 +138,8 @@ var wholeStrategies = []strategy{
 	{Ceiling: offer.Ceiling{Measure: offer.ByScarcest, Waste: 0}, order: bySizeTurns, repelling: 3},
 }
 
-// wholes packs all new claims anew: those of NodePools of equal weight together, so that no pod is drawn to a
-// NodePool of less weight.
+// wholes repacks all new claims: those of NodePools of equal weight together, so that no pod is moved to a
+// NodePool of lower weight.
 func (p *Packer) wholes() {
 	ranks := p.ranks[len(p.ranks)-1] + 1
 	fairs := make([]int64, ranks)
@@ -163,7 +163,7 @@ func (p *Packer) wholes() {
 	}
 }
 
-// done reports that more search can't pay, or that the budget is used up.
+// done reports that further search cannot pay off, or that the budget is used up.
 func (p *Packer) done() bool {
 	return p.budget <= 0 || priceOf(p.bins()) <= p.enough
 }
@@ -191,7 +191,7 @@ func fair(b *place.Bin, m offer.Measure) int64 {
 	return share(r.Cost[r.Order[0]], b.Open())
 }
 
-// groupSizes are how many claims are packed anew together, in passes over all.
+// groupSizes are how many claims are repacked together, in passes over all.
 var groupSizes = []int{1, 2, 3, 4, 6, 2, 1}
 
 func (p *Packer) podsOf(bins []*place.Bin) int {
@@ -202,7 +202,7 @@ func (p *Packer) podsOf(bins []*place.Bin) int {
 	return n
 }
 
-// parts packs single claims, and few together, anew: those that waste most first.
+// parts repacks single claims, and a few together, the most wasteful first.
 func (p *Packer) parts() {
 	for _, size := range groupSizes {
 		if p.done() {
@@ -249,7 +249,8 @@ func (p *Packer) part(group []*place.Bin) bool {
 	return false
 }
 
-// wasteful lists the new claims by how much dearer they are than their share of the demand, dearest first.
+// wasteful lists the new claims by how much more they cost than their share of the demand, the most expensive
+// first.
 func (p *Packer) wasteful() []*place.Bin {
 	bins := p.bins()
 	waste := make(map[*place.Bin]int64, len(bins))
@@ -260,7 +261,7 @@ func (p *Packer) wasteful() []*place.Bin {
 	return bins
 }
 
-// share is what a claim's pods would cost if the whole demand cost so much, in micro USD.
+// share is what a claim's pods would cost if the whole demand cost this much, in micro USD.
 func share(cost int64, o *place.OpenClaim) int64 {
 	d := &o.Template.Demand
 	return max(portion(cost, o.Used.MilliCPU, d.MilliCPU), portion(cost, o.Used.Memory, d.Memory)) >> offer.CostShift
@@ -274,8 +275,8 @@ func portion(cost, part, whole int64) int64 {
 	return offer.Scaled(cost>>offer.CostShift, part, whole)
 }
 
-// try packs the pods of a group of claims anew. It keeps the outcome if it is better, and restores the group
-// if not.
+// try repacks the pods of a group of claims. It keeps the outcome if it is better, and restores the group if
+// not.
 func (p *Packer) try(group []*place.Bin, st *strategy) bool {
 	watched := p.watch(group)
 	waiting := p.take(group)
@@ -288,12 +289,11 @@ func (p *Packer) try(group []*place.Bin, st *strategy) bool {
 	p.stopAt = p.Steps + p.budget
 	ok := p.packAnew(waiting, from, priceOf(group), st, &m)
 	p.budget -= p.Steps - steps + place.StepsWhole*len(waiting)
-	return p.settle(ok && p.better(group, p.Solver.Bins[from:], waiting) && p.preservesOthers(watched, waiting), group, from, waiting)
+	return p.keepOrRestore(ok && p.better(group, p.Solver.Bins[from:], waiting) && p.preservesOthers(watched, waiting), group, from, waiting)
 }
 
-// settle keeps the claims made since from in place of a group, or restores the group; it returns what it is
-// told.
-func (p *Packer) settle(keep bool, group []*place.Bin, from int, waiting []movingItem) bool {
+// keepOrRestore keeps the claims made since from in place of a group, or restores the group; it returns keep.
+func (p *Packer) keepOrRestore(keep bool, group []*place.Bin, from int, waiting []movingItem) bool {
 	if keep {
 		p.keep(group, waiting)
 	} else {
@@ -302,11 +302,11 @@ func (p *Packer) settle(keep bool, group []*place.Bin, from int, waiting []movin
 	return keep
 }
 
-// movingItem is a pod that is packed anew, and where it was before the try.
+// movingItem is a pod that is being repacked, and where it was before the try.
 type movingItem struct {
 	*solve.Item
 	previous solve.PreviousPlacement
-	// keeps is the level of the preferences that are met as the plan stands; it must stay at that or a lower
+	// keeps is the level of the preferences that are met in the present plan; it must stay at that or a lower
 	// one.
 	keeps int
 }
@@ -329,7 +329,7 @@ func (p *Packer) take(group []*place.Bin) []movingItem {
 	return waiting
 }
 
-// Keeps is the level whose preferences are met as the plan stands: pods that came after this one may have
+// Keeps is the level whose preferences are met in the present plan: pods that came after this one may have
 // undone what it got.
 func (p *Packer) Keeps(it *solve.Item) int {
 	levels := it.Class.Levels
@@ -387,8 +387,8 @@ func (p *Packer) packAnew(waiting []movingItem, from int, priceMax int64, st *st
 	return true
 }
 
-// better compares what a group became with what it was: cheaper, and for each further claim by a thousandth
-// more; or as dear with fewer claims.
+// better compares what a group became with what it was: it must be cheaper, by a thousandth more for each
+// further claim; or cost the same with fewer claims.
 func (p *Packer) better(group, fresh []*place.Bin, waiting []movingItem) bool {
 	for _, b := range fresh {
 		if len(b.Open().Holds) > 0 {
@@ -406,7 +406,7 @@ func (p *Packer) better(group, fresh []*place.Bin, waiting []movingItem) bool {
 	return p.keepsRank(waiting)
 }
 
-// keepsRank reports that no NodePool lost pods to one of less weight.
+// keepsRank reports that no NodePool lost pods to one of lower weight.
 func (p *Packer) keepsRank(waiting []movingItem) bool {
 	lead := make([]int, len(p.Templates)+1)
 	for _, w := range waiting {
@@ -431,7 +431,7 @@ func (p *Packer) keep(group []*place.Bin, waiting []movingItem) {
 	}
 }
 
-// putBack gives a group back what was taken, and drops the claims that were to take its place.
+// putBack restores a group that was taken, and drops the claims that were to replace it.
 func (p *Packer) putBack(group, fresh []*place.Bin, waiting []movingItem) {
 	for _, b := range fresh {
 		b.Uncount()

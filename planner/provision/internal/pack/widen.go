@@ -9,13 +9,13 @@ import (
 )
 
 // A planned claim may be widened until its NodeClaim is made (DESIGN §5): it takes pods as an open claim
-// does, so its requirements narrow and of its types those stay that hold all its pods. It takes the pods of a
-// new claim if that is no dearer than both, and pods that have no place at all.
+// does, so its requirements narrow and it keeps the types that hold all its pods. It takes the pods of a new
+// claim if that costs no more than both, and pods that have no place at all.
 
-// stepsWiden bounds the search for new claims that a planned one can take the place of.
+// stepsWiden bounds the search for new claims that a planned one can replace.
 const stepsWiden = 200_000
 
-// Widen has planned claims take over new ones, as far as that is no dearer.
+// Widen lets planned claims take over new ones, as far as that costs no more.
 func Widen(s *solve.Solver) {
 	p := NewPacker(s)
 	fresh := p.bins()
@@ -44,8 +44,8 @@ func Widen(s *solve.Solver) {
 	}
 }
 
-// absorb has the planned claim e take all pods of the new claim b, if that is no dearer than both and no pod
-// goes to a NodePool of less weight or loses a preference.
+// absorb lets the planned claim e take all pods of the new claim b, if that costs no more than both and no
+// pod moves to a NodePool of lower weight or loses a preference.
 func (p *Packer) absorb(e, b *place.Bin) bool {
 	sum := e.Open().Used.Add(b.Open().Used)
 	if !sum.Fits(e.Open().Largest) || p.ranks[e.Open().Template.Index] > p.ranks[b.Open().Template.Index] ||

@@ -14,21 +14,21 @@ type Bin struct {
 	Ports []demand.HostPort
 	// Added are the pods this plan puts here.
 	Added []*world.Pod
-	// records are the counts that the pods of a claim being built made; gone: it was packed anew, or the node
-	// is taken away.
+	// records are the counts contributed by the pods of a claim being built; gone: it was repacked, or the
+	// node was removed.
 	records []counted
 	Gone    bool
-	// touched: the trial under way has saved it.
+	// touched: the trial in progress has saved it.
 	touched bool
 	// uncounted are pods whose domain is not certain yet, by group.
 	uncounted map[*topology.Group]int32
 }
 
-// Place is where pods can be: a node, a planned claim, or a claim that is being built. Only what has to
-// differ between them is here.
+// Place is where pods can be: a node, a planned claim, or a claim that is being built. It contains only what
+// has to differ between them.
 type Place interface {
 	// accept puts a pod of the level into b, whose place this is, if it fits. keeping: the topology is not
-	// looked at.
+	// checked.
 	accept(l *Layout, b *Bin, lv *demand.Level, keeping bool) Outcome
 	// domains of a key that the node may end up in.
 	domains(d *topology.Domains) bitset.Set
@@ -65,16 +65,16 @@ func (b *Bin) Node() *Node {
 	return n
 }
 
-// StepsWhole is what it costs to ask a claim that is not full, in looks at one that is.
+// StepsWhole is the cost of trying a claim that is not full, in steps of trying a full one.
 const StepsWhole = 8
 
-// Outcome of asking a bin.
+// Outcome of trying a bin.
 type Outcome uint8
 
 const (
 	// Never: bins only fill up and narrow, so the refusal lasts.
 	Never Outcome = iota
-	// Full: never, and no other pod either that requests the same.
+	// Full: never, and no other pod with the same requests either.
 	Full
 	// notNow: the topology may allow it later.
 	notNow

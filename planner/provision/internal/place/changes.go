@@ -8,8 +8,8 @@ import (
 	"millwright/planner/topology"
 )
 
-// Changes of a layout that can be taken back: bins that take pods or go, what they count, what they take of
-// limits and reservations. What is not there was not changed.
+// Changes of a layout that can be reverted: bins that take pods or are removed, what they count, what they
+// use of limits and reservations. What is absent was not changed.
 //
 // In a plan with nodes A and B and a pod p that goes from A to B:
 //
@@ -50,7 +50,7 @@ type lostDomain struct {
 	at         int
 }
 
-// Begin notes from here on what changes.
+// Begin records changes from here on.
 func (l *Layout) Begin() {
 	c := &Changes{Bins: len(l.Bins)}
 	for _, x := range l.Templates {
@@ -62,7 +62,7 @@ func (l *Layout) Begin() {
 	l.Changes = c
 }
 
-// KeepChanges ends what begin began.
+// KeepChanges ends what Begin began and keeps the changes.
 func (l *Layout) KeepChanges() {
 	for _, x := range l.Changes.saved {
 		x.bin.touched = false
@@ -70,7 +70,7 @@ func (l *Layout) KeepChanges() {
 	l.Changes = nil
 }
 
-// RevertChanges takes back what changed since begin.
+// RevertChanges reverts what changed since Begin.
 func (l *Layout) RevertChanges() {
 	c := l.Changes
 	l.Changes = nil
@@ -111,7 +111,7 @@ func (b *Bin) Save() SavedBin {
 	return v
 }
 
-// restore makes the bin what it was; what it takes of limits and reservations is the caller's business.
+// restore resets the bin to what it was; what it uses of limits and reservations is up to the caller.
 func (b *Bin) restore(v *SavedBin) {
 	touched := b.touched
 	b.Uncount()
@@ -146,7 +146,7 @@ func (c *Changes) Dearer() (sum int64) {
 	return sum
 }
 
-// Remove has a node offer nothing any more, and counts none of its pods.
+// Remove makes a node offer nothing, and removes its pods from the counts.
 func (l *Layout) Remove(b *Bin) {
 	n := b.Node()
 	l.Changes.removed = append(l.Changes.removed, b)
@@ -160,8 +160,8 @@ func (l *Layout) Remove(b *Bin) {
 	l.uncountPods(b, n)
 }
 
-// count counts n pods of b in a domain or place, in a way that can be taken back: while b is a claim being
-// built, and while changes are noted.
+// count counts n pods of b in a domain or place, in a way that can be reverted: while b is a claim being
+// built, and while changes are recorded.
 func (l *Layout) count(b *Bin, g *topology.Group, at int, n int32) {
 	g.Record(at, n)
 	if b.Open() != nil {
@@ -171,8 +171,8 @@ func (l *Layout) count(b *Bin, g *topology.Group, at int, n int32) {
 	}
 }
 
-// support adds n to what supports the domains of a node. Those that nothing supports any more are lost to the
-// constraints, until the changes are taken back.
+// support adds n to what supports the domains of a node. Domains that nothing supports any more are lost to
+// the constraints, until the changes are reverted.
 func (l *Layout) support(node *Node, n int32) {
 	for _, key := range l.existKeys {
 		x := l.exist[key]
@@ -192,7 +192,7 @@ func (l *Layout) support(node *Node, n int32) {
 	}
 }
 
-// Undo makes a claim that is being built what it was, and gives back what it took since of limits and
+// Undo resets a claim that is being built to what it was, and gives back what it has used since of limits and
 // reservations.
 func (l *Layout) Undo(v *SavedBin) {
 	old, now := v.previous.Place.(*OpenClaim), v.bin.Open()

@@ -8,7 +8,7 @@ import (
 	"millwright/planner/world"
 )
 
-// countRunning counts the pods that run on the nodes, but for those that need a place.
+// countRunning counts the pods that run on the nodes, except for those that need a place.
 func (l *Layout) countRunning(inRun map[*world.Pod]bool) {
 	space := l.Compiler.Topologies.Space
 	for b, node := range l.Nodes() {
@@ -27,7 +27,7 @@ func (l *Layout) countRunning(inRun map[*world.Pod]bool) {
 	}
 }
 
-// uncountPods takes the pods that run on a node out of the counts.
+// uncountPods removes the pods that run on a node from the counts.
 func (l *Layout) uncountPods(b *Bin, node *Node) {
 	passes := map[int]bool{}
 	for _, p := range node.State.Pods {
@@ -136,7 +136,7 @@ type counted struct {
 	n     int32
 }
 
-// Uncount takes back all that b's pods counted; recount counts it again.
+// Uncount undoes everything that b's pods counted; recount counts it again.
 func (b *Bin) Uncount() {
 	for _, r := range b.records {
 		r.group.Record(r.at, -r.n)
@@ -160,7 +160,7 @@ func (b *Bin) Undecided(c *topology.Constraint) bool {
 	return slices.ContainsFunc(b.records, func(r counted) bool { return r.group == c.Group })
 }
 
-// ForgetOthers takes back what the claim's pods count in domains it can't be in any more.
+// ForgetOthers undoes what the claim's pods count in domains that it can no longer be in.
 func (b *Bin) ForgetOthers(d *topology.Domains) {
 	mask := b.Open().State.Domains(d)
 	b.records = slices.DeleteFunc(b.records, func(r counted) bool {

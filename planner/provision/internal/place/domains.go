@@ -7,8 +7,8 @@ import (
 	"millwright/planner/world"
 )
 
-// SetUpTopology numbers the domains and counts the pods that run, but for those that need a place, once all
-// classes are compiled.
+// SetUpTopology numbers the domains and counts the pods that run, except for those that need a place, once
+// all classes are compiled.
 func (l *Layout) SetUpTopology(inRun map[*world.Pod]bool) {
 	tp := l.Compiler.Topologies
 	l.addOwners()
@@ -77,7 +77,7 @@ func (l *Layout) ownersOf(p *world.Pod) *runningClass {
 	return r
 }
 
-// addDomains makes known what values a key has: those the pools can make, and those of nodes and claims.
+// addDomains adds the values that a key can have: those the pools can make, and those of nodes and claims.
 func (l *Layout) addDomains(d *topology.Domains) {
 	for _, t := range l.Templates {
 		for _, v := range t.DomainValues(d.Key) {
@@ -119,8 +119,8 @@ type existKey struct {
 // existing are the domains that NodePools can make for some classes, and those of nodes and claims.
 type existing struct {
 	mask bitset.Set
-	// by is how many NodePools, nodes and claims there are of each; users are the constraints that go by it,
-	// for trials.
+	// by is how many NodePools, nodes and claims there are for each; users are the constraints that depend on
+	// it, for trials.
 	by    []int32
 	users []*topology.Constraint
 }
@@ -164,7 +164,7 @@ func (l *Layout) existing(k *demand.Class, c *topology.Constraint) *existing {
 	return x
 }
 
-// fixedAllows checks the other constraints on a place whose domains do not change any more.
+// fixedAllows checks the other constraints on a place whose domains no longer change.
 func (l *Layout) fixedAllows(at Place, lv *demand.Level) Outcome {
 	for i := range lv.ByKey {
 		m := at.domains(lv.ByKey[i].Domains)
@@ -193,7 +193,7 @@ func (l *Layout) fixedAllows(at Place, lv *demand.Level) Outcome {
 	return Accepted
 }
 
-// Holds reports of a pod in b that a constraint of it is met.
+// Holds reports whether a constraint of a pod in b is met.
 func (l *Layout) Holds(b *Bin, c *topology.Constraint) bool {
 	if c.Kind == topology.Inverse && b.Planned() != nil {
 		return true

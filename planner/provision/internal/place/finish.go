@@ -41,7 +41,7 @@ type Shape struct {
 	unmet        []string
 }
 
-// Finish returns the claim, or why it can't be made: cutting its types broke minValues (scheduling §10).
+// Finish returns the claim, or why it cannot be made: limiting its types broke minValues (scheduling §10).
 func (f *Finisher) Finish(b *Bin) (ledger.PlannedClaim, *Shape, error) {
 	o := b.Open()
 	t := o.Template
@@ -108,7 +108,7 @@ func (f *Finisher) shape(o *OpenClaim) *Shape {
 	return s
 }
 
-// key identifies what of the claim a shape depends on.
+// key identifies the parts of the claim that a shape depends on.
 func (o *OpenClaim) key() string {
 	b := []byte(o.Template.Name)
 	b = append(b, 0)
@@ -135,8 +135,8 @@ type pricedOffer struct {
 }
 
 // priced returns the cheapest offering of each of the claim's types, cheapest first; of equal ones the
-// bigger, then by name. A claim that holds reservations gets what they stand for; its types that are none of
-// them come last.
+// larger, then by name. A claim that holds reservations gets the offerings they stand for; types without one
+// come last.
 func (o *OpenClaim) priced() []pricedOffer {
 	t := o.Template
 	compatible := make([]bool, len(o.State.Offered.Shapes))
@@ -196,7 +196,7 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// finalSet narrows the claim's requirements to the types kept and the capacity types they can be had in.
+// finalSet narrows the claim's requirements to the types kept and the capacity types available for them.
 func (o *OpenClaim) finalSet(set requirement.Set, kept bitset.Set, names []string) requirement.Set {
 	t := o.Template
 	var capacityTypes []string
@@ -212,7 +212,7 @@ func (o *OpenClaim) finalSet(set requirement.Set, kept bitset.Set, names []strin
 	return set
 }
 
-// withMinima demands what BestEffort has left of the pool's minima.
+// withMinima requires what BestEffort has left of the pool's minima.
 func withMinima(set requirement.Set, minima []offer.Minimum) requirement.Set {
 	for _, m := range minima {
 		set = set.Replace(set.Get(m.Key).WithMinValues(m.N))

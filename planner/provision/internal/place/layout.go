@@ -17,16 +17,16 @@ import (
 	"millwright/planner/world"
 )
 
-// Input is what exists: the places of a plan are made of it. The order of its lists does not matter.
+// Input is what exists: the places of a plan are made from it. The order of its lists does not matter.
 type Input struct {
 	offer.Input
 	Nodes   []*planner.StateNode
 	Planned []PlannedInput
-	// Simulated: nodes may go in trials.
+	// Simulated: nodes may be removed in trials.
 	Simulated bool
 	// Destinations orders nodes that are equally ready; nil: by name.
 	Destinations func(a, b *planner.StateNode) int
-	// FreeReserved is how much of a capacity reservation is free, of which a catalogue says what EC2 said and
+	// FreeReserved is how much of a capacity reservation is free, given what EC2 said in a catalogue and
 	// when.
 	FreeReserved func(id string, free int64, at time.Time) int64
 	// Classes of all pods, for the anti-affinity of those that run.
@@ -45,23 +45,22 @@ type PlannedInput struct {
 	Uncreated bool
 }
 
-// Layout is every place of one plan, with what the pods there count for topology and what claims take of
+// Layout is every place of one plan, with what the pods there count for topology and what claims use of
 // limits and reservations.
 type Layout struct {
 	in        *Input
 	Templates []*offer.Template
 	Compiler  *demand.Compiler
 	// Bins: nodes, initialized ones first, then planned claims, then claims in the order they were opened.
-	// The first fixed ones are no new claims.
+	// The first Fixed ones are not new claims.
 	Bins     []*Bin
 	Fixed    int
 	ByTarget map[Target]*Bin
 	// Reserved is nil if there is no reserved capacity.
 	Reserved *Reservations
-	// Steps counts how often a bin or a template was asked: 1 if a bin was full, stepsWhole if it took more
-	// than a look.
+	// Steps counts how often a bin or a template was tried: 1 if a bin was full, StepsWhole otherwise.
 	Steps int
-	// Changes are what can be taken back; nil if nothing can.
+	// Changes are what can be reverted; nil if nothing can.
 	Changes *Changes
 	// running are the classes of pods on nodes; single the alternatives for one domain.
 	running map[runningKey]*runningClass
@@ -69,9 +68,9 @@ type Layout struct {
 	// exist are the domains that exist for classes; existKeys are its keys as they came.
 	exist     map[existKey]*existing
 	existKeys []existKey
-	// buffer and holding are for sets of types that are needed for a moment.
+	// buffer and holding are temporary sets of types.
 	buffer, holding bitset.Set
-	// spareBins and spareOpens are left over from tries, for their memory.
+	// spareBins and spareOpens are left over from tries; their memory is reused.
 	spareBins  []*Bin
 	spareOpens []*OpenClaim
 }
@@ -152,8 +151,8 @@ func (l *Layout) Claims() iter.Seq2[*Bin, *OpenClaim] {
 	}
 }
 
-// Discard gives back what a new claim was built of; nothing may refer to it. A round tries many packings, and
-// throws most of them away: what a claim is built of is used again.
+// Discard recycles the parts of a new claim; nothing may refer to it any more. A round tries many packings
+// and discards most of them, so the memory of a claim is reused.
 func (l *Layout) Discard(b *Bin) {
 	l.spareOpens = append(l.spareOpens, b.Open())
 	*b = Bin{Added: b.Added[:0], records: b.records[:0]}
@@ -162,11 +161,11 @@ func (l *Layout) Discard(b *Bin) {
 
 func (l *Layout) NewBin() *Bin { return reuse(&l.spareBins) }
 
-// newOpen returns a claim whose fields are all to be set; of the present ones only the memory of types
-// counts.
+// newOpen returns a claim whose fields must all be set; of its present ones only the memory of types is
+// useful.
 func (l *Layout) newOpen() *OpenClaim { return reuse(&l.spareOpens) }
 
-// reuse takes the last of what is spare, or makes one.
+// reuse takes the last spare one, or makes one.
 func reuse[T any](spare *[]*T) *T {
 	n := len(*spare)
 	if n == 0 {

@@ -129,7 +129,7 @@ func (l *Layout) Choices(n *offer.State, types bitset.Set, d *topology.Domains, 
 type domainChoice struct {
 	alternative *demand.Alternative
 	count       int32
-	// price is what cheapestIn says, priceUnknown until it is asked.
+	// price caches cheapestIn, priceUnknown until then.
 	price int64
 }
 

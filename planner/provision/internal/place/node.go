@@ -17,7 +17,7 @@ import (
 // Node is a node, or a claim that has an instance.
 type Node struct {
 	State *planner.StateNode
-	// Free is what it still holds; DaemonSet pods to come are taken off once prepared.
+	// Free is what it still holds; once prepared, expected DaemonSet pods are subtracted.
 	Free     resource.Vector
 	prepared bool
 	// Shut: it takes no pods that move.
@@ -73,7 +73,7 @@ func (n *Node) accept(l *Layout, b *Bin, lv *demand.Level, keeping bool) Outcome
 	return Accepted
 }
 
-// prepare completes a node when a pod first asks for it: ports in use, room for DaemonSet pods.
+// prepare completes a node when it is first tried for a pod: ports in use, room for DaemonSet pods.
 func (n *Node) prepare(l *Layout, b *Bin) {
 	n.prepared = true
 	for _, p := range n.State.Pods {
@@ -163,7 +163,7 @@ func labelsOf(n *planner.StateNode) map[string]string {
 }
 
 // launchedOf is the record of a launch whose node has not registered yet; nil otherwise. The NodeClaim may
-// not have been told all of it.
+// not have all of it yet.
 func launchedOf(n *planner.StateNode) *ledger.Launched {
 	if n.Registered || n.Ledger == nil {
 		return nil
@@ -171,8 +171,7 @@ func launchedOf(n *planner.StateNode) *ledger.Launched {
 	return n.Ledger.Instance
 }
 
-// roomOf is what a node offers. Until the NodeClaim has been told its amounts, the record of its launch
-// knows them.
+// roomOf is what a node offers. Until the NodeClaim has its amounts, they come from the record of its launch.
 func roomOf(n *planner.StateNode) resource.Vector {
 	if l := launchedOf(n); l != nil && n.Allocatable.IsZero() {
 		return l.Allocatable

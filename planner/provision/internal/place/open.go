@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"millwright/planner/bitset"
+	"millwright/planner/catalog"
 	"millwright/planner/provision/internal/demand"
 	"millwright/planner/provision/internal/offer"
 	"millwright/planner/resource"
@@ -29,6 +30,8 @@ type OpenClaim struct {
 	// growth: the claim takes pods as long as one of these holds them all; nil: any type.
 	growth        bitset.Set
 	Largest, Room resource.Vector
+	// extent is what is known of the types, and of the largest of those it may grow to.
+	extent catalog.Extent
 	// tariff by which the price was asked last: the types before at in its order are gone.
 	tariff *offer.Tariff
 	at     int
@@ -70,15 +73,12 @@ func (o *OpenClaim) accept(l *Layout, b *Bin, lv *demand.Level, _ bool) Outcome 
 		if n == nil || !n.Usable.Meets(o.Types) {
 			continue
 		}
-		types, fits := l.Fits(o, n, &total, ports)
+		x, fits := l.fits(o, n, &total, ports)
 		if !fits {
 			continue
 		}
 		result = notNow
-		done, _ := l.Candidates(n, types, b, lv, func(n *offer.State) bool {
-			return n.Usable.Meets(o.Types) && l.Become(b, o, n, &total, ports)
-		})
-		if done {
+		if l.acceptIn(b, o, n, x, lv, &total, ports) {
 			l.Settle(b)
 			return Accepted
 		}
@@ -86,21 +86,38 @@ func (o *OpenClaim) accept(l *Layout, b *Bin, lv *demand.Level, _ bool) Outcome 
 	return result
 }
 
+// acceptIn makes the claim, which fits in state n, one in that state or a narrower one that the level's
+// constraints allow.
+func (l *Layout) acceptIn(b *Bin, o *OpenClaim, n *offer.State, x offer.Fit, lv *demand.Level, total *resource.Vector, ports []demand.HostPort) bool {
+	if len(lv.ByKey) == 0 {
+		return l.becomeFit(b, o, n, x, total, ports)
+	}
+	done, _ := l.Candidates(n, x.Types, b, lv, func(next *offer.State) bool {
+		if next == n {
+			return l.becomeFit(b, o, n, offer.Fit{Types: l.holding, Extent: x.Extent}, total, ports)
+		}
+		return next.Usable.Meets(o.Types) && l.Become(b, o, next, total, ports)
+	})
+	return done
+}
+
 // Become makes the claim, in bin b, one in state n whose pods request total and have these host ports; false
 // if it can't be that.
 func (l *Layout) Become(b *Bin, o *OpenClaim, n *offer.State, total *resource.Vector, ports []demand.HostPort) bool {
-	types, fits := l.Fits(o, n, total, ports)
-	if !fits {
-		return false
-	}
-	holds, ok := l.Reserved.Holdable(n, types, o.Holds)
+	x, fits := l.fits(o, n, total, ports)
+	return fits && l.becomeFit(b, o, n, x, total, ports)
+}
+
+// becomeFit is Become with what is known to fit.
+func (l *Layout) becomeFit(b *Bin, o *OpenClaim, n *offer.State, x offer.Fit, total *resource.Vector, ports []demand.HostPort) bool {
+	holds, ok := l.Reserved.Holdable(n, x.Types, o.Holds)
 	if !ok {
 		return false
 	}
 	l.touch(b)
 	l.Reserved.Hold(o, holds)
-	o.State, o.Used, b.Ports = n, *total, ports
-	o.keep(types)
+	o.State, o.Used, b.Ports, o.extent = n, *total, ports, x.Extent
+	o.keep(x.Types)
 	return true
 }
 
@@ -146,11 +163,18 @@ func (b *Bin) elsewhere(o *OpenClaim, lv *demand.Level) bool {
 // Fits returns, valid until the next call, the types that the claim in state n has for total; ok says that
 // they suffice.
 func (l *Layout) Fits(o *OpenClaim, n *offer.State, total *resource.Vector, ports []demand.HostPort) (types bitset.Set, ok bool) {
-	types = l.Fitting(o.Template, o.Types, n, total, ports)
+	x, ok := l.fits(o, n, total, ports)
+	return x.Types, ok
+}
+
+// fits is Fits with what is known of the types.
+func (l *Layout) fits(o *OpenClaim, n *offer.State, total *resource.Vector, ports []demand.HostPort) (x offer.Fit, ok bool) {
+	x.Extent = o.extent
+	x.Types = l.fitting(o.Template, o.Types, n, total, ports, &x.Extent)
 	if l := &o.Template.Limits; l.Sparing() {
-		l.KeepWithin(o.Template.Catalog, types, &o.Reserved)
+		l.KeepWithin(o.Template.Catalog, x.Types, &o.Reserved)
 	}
-	return types, types.Any() && (o.growth == nil || types.Meets(o.growth)) && len(o.Template.Unmet(n.Set, types, o.Minima)) == 0
+	return x, x.Types.Any() && (o.growth == nil || x.Types.Meets(o.growth)) && len(o.Template.Unmet(n.Set, x.Types, o.Minima)) == 0
 }
 
 // keep narrows the claim to types and gives back what it no longer takes of the limits.
@@ -171,13 +195,19 @@ func (o *OpenClaim) keep(types bitset.Set) {
 // LargestGrowth is the per-resource maximum of the allocatable of the types the claim may grow to, as far as
 // pods request it.
 func (o *OpenClaim) LargestGrowth() resource.Vector {
-	return o.Template.Catalog.Largest(o.Types, o.growth, o.Template.Extended)
+	return o.Template.Catalog.LargestWithin(o.Types, o.growth, o.Template.Extended, &o.extent)
 }
 
 // Fitting returns, valid until the next call, the types of n among from that hold total and the DaemonSets
 // that run on them, whose host ports do not clash with the pods'.
 func (l *Layout) Fitting(t *offer.Template, from bitset.Set, n *offer.State, total *resource.Vector, ports []demand.HostPort) bitset.Set {
+	return l.fitting(t, from, n, total, ports, &catalog.Extent{})
+}
+
+// fitting is Fitting of types of which something is known, and notes what is known of those that fit.
+func (l *Layout) fitting(t *offer.Template, from bitset.Set, n *offer.State, total *resource.Vector, ports []demand.HostPort, known *catalog.Extent) bitset.Set {
 	out, part := l.scratch(len(from))
+	before, any := *known, false
 	for i := range t.Groups {
 		g := &t.Groups[i]
 		if len(ports) > 0 && demand.Clash(ports, g.Ports) {
@@ -187,7 +217,13 @@ func (l *Layout) Fitting(t *offer.Template, from bitset.Set, n *offer.State, tot
 			part[w] = from[w] & n.Usable[w] & g.Types[w]
 		}
 		need := total.Add(g.Overhead)
-		t.Catalog.Narrow(part, &need)
+		now := before
+		t.Catalog.NarrowWithin(part, &need, &now)
+		if any {
+			known.MeetLow(&now)
+		} else {
+			*known, any = now, true
+		}
 		out.Or(part)
 	}
 	return out
@@ -205,12 +241,31 @@ func (l *Layout) scratch(n int) (out, part bitset.Set) {
 // openIn returns a claim in state n with one pod of the class, within the limits; nil if there is none.
 // awaits: it would have to do without reserved capacity that is there, but held.
 func (l *Layout) openIn(t *offer.Template, c *demand.Class, n *offer.State, g *offer.Ceiling) (o *OpenClaim, awaits bool) {
-	fit := l.Fitting(t, t.Root.Usable, n, &c.Requests, c.Ports)
-	if !fit.Any() {
+	x := l.opening(t, n, c)
+	if !x.Types.Any() {
 		return nil, false
 	}
+	return l.openFit(t, c, n, x, g)
+}
+
+// opening is what fits a new claim for a pod of the class; shared.
+func (l *Layout) opening(t *offer.Template, n *offer.State, c *demand.Class) (x offer.Fit) {
+	known := n.Opening(c.Request)
+	if known != nil && known.Types != nil && len(c.Ports) == 0 {
+		return *known
+	}
+	x.Types = l.fitting(t, t.Root.Usable, n, &c.Requests, c.Ports, &x.Extent)
+	if known != nil && len(c.Ports) == 0 {
+		x.Types = x.Types.Clone()
+		*known = x
+	}
+	return x
+}
+
+// openFit is openIn with the types that are known to fit.
+func (l *Layout) openFit(t *offer.Template, c *demand.Class, n *offer.State, x offer.Fit, g *offer.Ceiling) (o *OpenClaim, awaits bool) {
 	o = l.newOpen()
-	held := append(o.Types[:0], fit...)
+	held := append(o.Types[:0], x.Types...)
 	if t.Limits.Narrow(t.Catalog, held) != nil {
 		return nil, false
 	}
@@ -222,7 +277,7 @@ func (l *Layout) openIn(t *offer.Template, c *demand.Class, n *offer.State, g *o
 	if !ok {
 		return nil, true
 	}
-	*o = OpenClaim{Template: t, State: n, Types: held, Used: c.Requests, Minima: minima, Relaxed: relaxed, growth: g.Growth(c, n, held)}
+	*o = OpenClaim{Template: t, State: n, Types: held, Used: c.Requests, Minima: minima, Relaxed: relaxed, growth: g.Growth(c, n, held), extent: x.Extent}
 	o.Largest = o.LargestGrowth()
 	o.Room = o.Largest.Sub(o.Used)
 	l.Reserved.Hold(o, holds)
@@ -258,16 +313,25 @@ func (l *Layout) OpenOn(t *offer.Template, lv *demand.Level, g *offer.Ceiling) (
 		if n == nil {
 			continue
 		}
-		types := l.Fitting(t, t.Root.Usable, n, &c.Requests, c.Ports)
-		if !types.Any() {
+		x := l.opening(t, n, c)
+		if !x.Types.Any() {
 			continue
 		}
 		final = final && len(lv.ByKey) == 0 && len(t.Limits.Left) == 0
-		l.Candidates(n, types, nil, lv, func(n *offer.State) bool {
-			opened, held := l.openIn(t, c, n, g)
-			o, awaits = opened, awaits || held
+		open := func(next *offer.State) bool {
+			var held bool
+			switch {
+			case next != n:
+				o, held = l.openIn(t, c, next, g)
+			case len(lv.ByKey) == 0:
+				o, held = l.openFit(t, c, n, x, g)
+			default:
+				o, held = l.openFit(t, c, n, offer.Fit{Types: l.holding, Extent: x.Extent}, g)
+			}
+			awaits = awaits || held
 			return o != nil
-		})
+		}
+		l.Candidates(n, x.Types, nil, lv, open)
 		if o != nil {
 			return o, false, false
 		}
@@ -308,6 +372,7 @@ func (l *Layout) NarrowTo(b *Bin, n *offer.State) bool {
 func (o *OpenClaim) GrowFreely() {
 	if o.growth != nil {
 		o.growth = nil
+		o.extent.Restart()
 		o.Largest = o.LargestGrowth()
 		o.Room = o.Largest.Sub(o.Used)
 	}

@@ -13,7 +13,7 @@ import (
 	"millwright/planner/topology"
 )
 
-// PlannedClaim is a claim of the Ledger: its spec stands, so a pod must fit whatever it becomes.
+// PlannedClaim is a claim of the Ledger: its spec is fixed, so a pod must fit whatever it becomes.
 type PlannedClaim struct {
 	*PlannedInput
 	set   requirement.Set
@@ -23,7 +23,7 @@ type PlannedClaim struct {
 	covers map[int]bool // by alternative id
 }
 
-// newPlannedClaim reads what a planned claim may become.
+// newPlannedClaim determines what a planned claim may become.
 func (l *Layout) newPlannedClaim(p *PlannedInput) *PlannedClaim {
 	plan := p.Claim.Planned
 	set, _ := requirement.FromClaim(plan.Requirements)
@@ -53,6 +53,14 @@ func (l *Layout) newPlannedClaim(p *PlannedInput) *PlannedClaim {
 		pc.types = append(pc.types, t)
 	}
 	return pc
+}
+
+// Promise makes a claim that is being built one that is planned so, with the pods that it has.
+func (l *Layout) Promise(b *Bin, name string, plan *ledger.PlannedClaim) {
+	o := b.Open()
+	p := l.newPlannedClaim(&PlannedInput{Claim: &ledger.Claim{Name: name, NodePool: plan.NodePool, Planned: plan}, Catalog: o.Template.Catalog})
+	p.free = p.free.Sub(o.Used)
+	b.Place = p
 }
 
 func (l *Layout) daemonsOn(set requirement.Set, plan *ledger.PlannedClaim, c *catalog.Catalog, t *catalog.InstanceType) resource.Vector {
@@ -87,7 +95,7 @@ func (p *PlannedClaim) accept(l *Layout, b *Bin, lv *demand.Level, keeping bool)
 	return Accepted
 }
 
-// Take puts a pod there without asking.
+// Take puts a pod there without checking.
 func (p *PlannedClaim) Take(b *Bin, c *demand.Class) {
 	p.free = p.free.Sub(c.Requests)
 	b.Ports = append(b.Ports, c.Ports...)

@@ -14,20 +14,21 @@ import (
 
 // Reservations counts the free instances of capacity reservations while claims are built (scheduling §7.6).
 //
-// A growing claim holds one instance of each reservation that one of its types could use, for it is not known
-// yet which it will get. While some could be had, a pod opens no claim that got none, is not relaxed and goes
-// to no later NodePool: it waits. Then, as the next round would do, each claim keeps one reservation and
-// gives back the rest; and what is still not free counts as unavailable to the pods that wait.
+// A growing claim holds one instance of each reservation that one of its types could use, because it is not
+// known yet which it will get. While some could be had, a pod that got none opens no claim, is not relaxed
+// and is sent to no later NodePool: it waits. Then, as the next round would do, each claim keeps one
+// reservation and gives back the rest; and what is still not free counts as unavailable to the pods that
+// wait.
 type Reservations struct {
 	left map[string]int64
-	// Moved counts what was given back or became unavailable, so that what was refused is tried again.
+	// Moved counts what was given back or became unavailable, so that refused pods are tried again.
 	Moved int
 	// closed are unavailable from here on.
 	closed map[string]bool
 }
 
-// newReservations reads the free instances of all catalogues, less what records tell of since EC2 counted
-// them and what planned claims hold that are not launched; nil if there is no reserved capacity.
+// newReservations reads the free instances of all catalogues, less what records say since EC2 counted them
+// and what unlaunched planned claims hold; nil if there is no reserved capacity.
 func newReservations(templates []*offer.Template, in *Input) *Reservations {
 	var left map[string]int64
 	for _, t := range templates {
@@ -96,7 +97,7 @@ func (r *Reservations) giveBack(key string) {
 }
 
 // Holdable returns what a claim that holds some would hold with types in state n. ok is false if it would
-// have to do without although reserved capacity is there.
+// have to do without, although reserved capacity exists.
 func (r *Reservations) Holdable(n *offer.State, types bitset.Set, holds []string) (keys []string, ok bool) {
 	if r == nil {
 		return nil, true
@@ -169,8 +170,8 @@ func (l *Layout) CloseReservations() bool {
 	return true
 }
 
-// HeldReservations reports that some of the types have, in state n, available reserved capacity of which
-// other claims hold all.
+// HeldReservations reports that some of the types have, in state n, available reserved capacity that other
+// claims hold completely.
 func (l *Layout) HeldReservations(t *offer.Template, n *offer.State, types bitset.Set) bool {
 	if l.Reserved == nil {
 		return false
@@ -215,8 +216,8 @@ func (o *OpenClaim) reservationIDs() []string {
 	return ids
 }
 
-// offers reports that the claim may get an offering of a shape: what it does not hold it may not, and if it
-// holds something nothing else.
+// offers reports that the claim may get an offering of a shape: one that it does not hold it may not, and if
+// it holds something, nothing else.
 func (o *OpenClaim) offers(shape *catalog.Shape) bool {
 	return len(o.Holds) == 0 && shape.Reservation == "" || slices.Contains(o.Holds, shape.Reservation)
 }

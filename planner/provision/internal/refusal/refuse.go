@@ -18,14 +18,14 @@ import (
 	"millwright/planner/topology"
 )
 
-// detailedMax is for how many classes a round says with numbers why each NodePool refused them: more can only
-// be a mistake of whoever made the pods, and the record would hold a text for each.
+// detailedMax is for how many classes a round explains in detail why each NodePool refused them: more can
+// only be caused by a mistake in the pods, and the record would hold a text for each.
 const detailedMax = 2000
 
-// Explainer says why pods have no place in a plan as it stands.
+// Explainer says why pods have no place in the present plan.
 type Explainer struct {
 	plan *solve.Solver
-	// known is what was said of a class; diagnosed counts the times a class was told.
+	// known is the explanation for a class; diagnosed counts the classes that were diagnosed.
 	known     map[*demand.Class][]ledger.Refusal
 	diagnosed int
 }
@@ -53,7 +53,7 @@ func (e *Explainer) refusals(c *demand.Class) []ledger.Refusal {
 	return list
 }
 
-// RefusalsNow is refusals of the plan as it is at this moment.
+// RefusalsNow is refusals for the plan as it is at this moment.
 func (e *Explainer) RefusalsNow(c *demand.Class) (list []ledger.Refusal) {
 	e.diagnosed++
 	for _, t := range e.plan.Templates {
@@ -70,7 +70,7 @@ func (e *Explainer) RefusalsNow(c *demand.Class) (list []ledger.Refusal) {
 	return list
 }
 
-// noTemplates explains that no NodePool could be asked.
+// noTemplates explains that there was no NodePool to try.
 func (e *Explainer) noTemplates() ledger.Refusal {
 	message := "no dynamic nodepools found"
 	for _, p := range e.plan.Problems {
@@ -81,8 +81,8 @@ func (e *Explainer) noTemplates() ledger.Refusal {
 	return ledger.Refusal{Constraint: demand.ConstraintNodePool, Message: message}
 }
 
-// Diagnose repeats the steps of openOn on the last, most relaxed level and names the first that failed.
-// Of several alternatives the one that got furthest counts.
+// Diagnose repeats the steps of openOn on the last, most relaxed level and names the first that failed. Of
+// several alternatives the one that got furthest counts.
 func (e *Explainer) Diagnose(t *offer.Template, c *demand.Class) ledger.Refusal {
 	lv := c.Levels[len(c.Levels)-1]
 	if taint := demand.Untolerated(t.Taints(), c.Pod.Spec.Tolerations, lv.StrictTaints); taint != nil {
@@ -145,8 +145,8 @@ func (e *Explainer) diagnoseIncompatible(t *offer.Template, c *demand.Class, a *
 	return ledger.Refusal{Constraint: demand.ConstraintRequirements, Message: fmt.Sprintf("incompatible requirements, %s", err)}
 }
 
-// contradictions are the well-known keys of which an alternative allows no value although the template says
-// nothing of them.
+// contradictions are the well-known keys for which an alternative allows no value although the template has
+// no requirement on them.
 func contradictions(t *offer.Template, a *demand.Alternative) (keys []string) {
 	for _, r := range a.Set.Requirements() {
 		if r.Impossible() && requirement.AllKnown.Has(r.Key()) && !t.Base.Has(r.Key()) {
@@ -156,8 +156,8 @@ func contradictions(t *offer.Template, a *demand.Alternative) (keys []string) {
 	return keys
 }
 
-// excludesVolumes is why none of the places of a class's volumes is among those of t and of the pod's own
-// requirements; nil if one is, or if these exclude each other already.
+// excludesVolumes is why none of the places of a class's volumes is compatible with t and the pod's own
+// requirements; nil if one is, or if these already exclude each other.
 func excludesVolumes(t *offer.Template, c *demand.Class) error {
 	if c.Volumes == nil {
 		return nil
@@ -193,8 +193,8 @@ func topologyRefusal(c *demand.Class, k *topology.Constraint, n *offer.State) le
 type filterResult struct {
 	from, req, fit, offered, all bitset.Set
 	unmet                        []string
-	// portsTaken: but for the host ports of DaemonSets some type would pass. reservedTaken: so it would but
-	// for reserved capacity that other claims hold.
+	// portsTaken: some type would pass if not for the host ports of DaemonSets. reservedTaken: likewise, if
+	// not for reserved capacity that other claims hold.
 	portsTaken, reservedTaken bool
 }
 
@@ -316,7 +316,7 @@ func listJSON(v resource.Vector) string {
 	return string(b)
 }
 
-// closest names the type that would do with more resources, and what it lacks: of those that pass the rest,
+// closest names the type that would fit with more resources, and what it lacks: of those that pass the rest,
 // the one that lacks the smallest share of the request.
 func (f *filterResult) closest(t *offer.Template, c *demand.Class) string {
 	near := f.req.Clone()

@@ -8,7 +8,7 @@ import (
 	"millwright/planner/topology"
 )
 
-// A claim takes pods without being told its zone, as long as none of them asks for one. A pod that must be
+// A claim takes pods without being assigned a zone, as long as none of them needs one. A pod that must be
 // near such pods, or away from them, and that does not fit on the claim itself, has no place until the zone
 // is known. Rather than leave it to a round after the launch, the claim is committed to one domain, if that
 // gives the pod a place.
@@ -32,7 +32,8 @@ func (s *Solver) commitClaims(waiting []*Item, m *Mode) (still []*Item, placed b
 	return waiting, false
 }
 
-// commitFor commits the first claim that stands in the way of a pod, in a way that gives the pod a place.
+// commitFor commits the first claim that keeps a pod from having a place, in a way that gives the pod a
+// place.
 func (s *Solver) commitFor(it *Item, m *Mode) bool {
 	for _, lv := range it.Class.Levels {
 		for _, k := range lv.ByKey {
@@ -63,7 +64,7 @@ func (s *Solver) commitOne(it *Item, c *topology.Constraint, m *Mode) bool {
 	return false
 }
 
-// commitTo narrows b to one domain, and leaves it so if that gives the pod a place.
+// commitTo narrows b to one domain, and keeps that if it gives the pod a place.
 func (s *Solver) commitTo(b *place.Bin, choice *demand.Alternative, c *topology.Constraint, it *Item, m *Mode) bool {
 	o := b.Open()
 	n := o.State.Narrow(choice)

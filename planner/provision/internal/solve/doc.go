@@ -2,15 +2,15 @@
 // the pods are tried in the order of the queue, largest first, at each level of relaxation on every bin and
 // then on a new claim of every NodePool (scheduling §7).
 //
-// A Solver is one plan. Whoever wants to change it for a question, and back, calls Begin and then Commit or
-// Revert; pods that were placed, claims that were opened and nodes that were taken away in between are kept
-// or taken back together:
+// A Solver is one plan. To change it for a question, and back, call Begin and then Commit or Revert; pods
+// that were placed, claims that were opened and nodes that were removed in between are kept or reverted
+// together:
 //
 //	s.Begin()
 //	s.Remove(node)          its pods need a place
 //	s.Place(pods, &Mode{})  they get one on other nodes, or on new claims
 //	s.Revert()              everything is as it was; that other nodes are full is remembered
 //
-// A Mode is how places are asked: whether claims with fewer pods come first, and how far claims may grow.
+// A Mode is how places are tried: whether claims with fewer pods come first, and how far claims may grow.
 // Nothing else steers the search.
 package solve

@@ -17,7 +17,7 @@ import (
 )
 
 // A pod that waits for a ready node and that kube-scheduler leaves unschedulable for stuckAfter has that node
-// excluded for ledger.ExclusionTime: something keeps it away that these rules do not know. After excludedMax
+// excluded for ledger.ExclusionTime: something that these rules do not know keeps it away. After excludedMax
 // such nodes the pod is refused in kube-scheduler's words until the first exclusion ends (DESIGN §5).
 const (
 	stuckAfter  = 15 * time.Second
@@ -26,7 +26,7 @@ const (
 
 const constraintScheduler = "kube-scheduler"
 
-// Exclude takes over the exclusions on record. What is excluded for one pod is not offered to those like it.
+// Exclude takes over the recorded exclusions. What is excluded for one pod is not offered to pods like it.
 func (s *Solver) Exclude() {
 	for _, it := range s.Items {
 		for _, x := range s.In.Excluded(it.Pod.UID) {
@@ -36,7 +36,8 @@ func (s *Solver) Exclude() {
 	}
 }
 
-// avoids reports that the pod must not stay with b, where it was placed before; and notes it if that is new.
+// avoids reports that the pod must not stay with b, where it was placed before; and records it if that is
+// new.
 func (s *Solver) avoids(it *Item, b *place.Bin) bool {
 	n := b.Node()
 	if n == nil {
@@ -53,7 +54,7 @@ func (s *Solver) avoids(it *Item, b *place.Bin) bool {
 	return true
 }
 
-// ExcludeFor has a node not be offered to a pod, and to those like it, from here on.
+// ExcludeFor excludes a node for a pod, and for those like it, from here on.
 func (s *Solver) ExcludeFor(it *Item, node string) {
 	it.Excluded = append(it.Excluded, node)
 	it.Class.exclude(node)
@@ -65,7 +66,7 @@ type exclusion struct {
 	item *Item
 }
 
-// stuck reports that the node has been ready for the pod long enough, and kube-scheduler does not take it.
+// stuck reports that the node has been ready for the pod long enough, and kube-scheduler does not use it.
 func (s *Solver) stuck(it *Item, n *planner.StateNode) bool {
 	if !it.Pod.Unschedulable || it.Pod.NodeName != "" || n.Node == nil || !n.Initialized || !n.Ready() {
 		return false
@@ -93,7 +94,7 @@ func readySince(n *planner.StateNode) time.Time {
 	return at
 }
 
-// quoted refuses a pod that kube-scheduler puts on no node that would do.
+// quoted refuses a pod that kube-scheduler does not put on any suitable node.
 func (it *Item) quoted() []ledger.Refusal {
 	nodes := slices.Sorted(slices.Values(it.Excluded))
 	text := fmt.Sprintf("kube-scheduler did not place the pod on %d ready nodes that have room for it (%s)", len(nodes), strings.Join(nodes, ", "))

@@ -10,7 +10,7 @@ import (
 // FewestFirst orders new claims by their pods: those with the fewest first, of equal ones the older.
 type FewestFirst struct{ ordered []*place.Bin }
 
-// findFewest is find over the new claims in the order of the mode.
+// findFewest is findBin over the new claims in the order of the mode.
 func (s *Solver) findFewest(lv *SearchLevel, m *Mode) *place.Bin {
 	for _, b := range m.Fewest.ordered {
 		if lv.busy(b.Index/64)&(1<<(b.Index%64)) != 0 {
@@ -42,6 +42,6 @@ func compareFewest(x, b *place.Bin, n int) int {
 	return cmp.Or(cmp.Compare(have, n), cmp.Compare(x.Index, b.Index))
 }
 
-// FewestMax bounds pods × claims of a try that asks the claims with the fewest pods first, for each pod
-// passes by all claims then.
+// FewestMax bounds pods × claims of a try that tries the claims with the fewest pods first, because each pod
+// then goes through all claims.
 const FewestMax = 1_500_000

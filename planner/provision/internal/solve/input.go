@@ -16,7 +16,7 @@ import (
 type Input struct {
 	place.Input
 	Now time.Time
-	// Pods need a place; mobile are those that would move if their node went in a trial.
+	// Pods need a place; Mobile are those that would move if their node were removed in a trial.
 	Pods, Mobile []*world.Pod
 	// OverlayProblems are NodeOverlays that are not applied.
 	OverlayProblems []overlay.Problem

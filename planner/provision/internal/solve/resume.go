@@ -10,8 +10,8 @@ import (
 	"millwright/planner/requirement"
 )
 
-// Resume returns an open claim that goes on where a planned one stands, without pods: of its requirements,
-// and of those of its types that can be had now. nil if its NodePool would not make it any more.
+// Resume returns an open claim that continues a planned one, without pods: with its requirements, and those
+// of its types that are available now. nil if its NodePool would no longer make it.
 func (s *Solver) Resume(c *ledger.PlannedClaim) *place.OpenClaim {
 	t := s.templateOf(c)
 	if t == nil {
@@ -40,7 +40,7 @@ func (s *Solver) Resume(c *ledger.PlannedClaim) *place.OpenClaim {
 	return o
 }
 
-// templateOf is the NodePool of a planned claim if it still says the same; nil otherwise.
+// templateOf is the NodePool of a planned claim if it is unchanged; nil otherwise.
 func (s *Solver) templateOf(c *ledger.PlannedClaim) *offer.Template {
 	for _, t := range s.Templates {
 		if t.Name == c.NodePool {
@@ -53,7 +53,7 @@ func (s *Solver) templateOf(c *ledger.PlannedClaim) *offer.Template {
 	return nil
 }
 
-// CloseReopened makes planned claims again of those that took nothing.
+// CloseReopened turns reopened claims that took nothing into planned claims again.
 func (s *Solver) CloseReopened() {
 	for _, b := range s.Bins {
 		if o := b.Open(); o != nil && o.Earlier != nil && len(b.Added) == o.Before {
@@ -82,7 +82,7 @@ func (s *Solver) Reopen() []*place.Bin {
 	return list
 }
 
-// ReopenOne has a planned claim go on from content, with the pods that are its own.
+// ReopenOne lets a planned claim continue from content, with the pods that are its own.
 func (s *Solver) ReopenOne(b *place.Bin, own []*Item, content *ledger.PlannedClaim) {
 	o := s.Resume(content)
 	if o == nil || len(o.State.Reservations(o.Types)) > 0 {

@@ -1,8 +1,8 @@
 package solve
 
-// Retry tries the refused pods again once packing is done, for it may have freed what limits allow; planned
-// claims that may be widened are asked too, and all claims as if they might grow without bound. Else the next
-// round would say something new although nothing is new.
+// Retry tries the refused pods again once packing is done, because it may have freed what limits allow;
+// planned claims that may be widened are tried too, and all claims as if they might grow without bound.
+// Otherwise the next round would have a new result although nothing is new.
 func (s *Solver) Retry() {
 	var refused []*Item
 	for _, it := range s.Items {

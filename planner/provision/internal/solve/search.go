@@ -9,7 +9,7 @@ import (
 	"millwright/planner/world"
 )
 
-// SearchClass is a class with what the search has learned of it.
+// SearchClass is a class with what the search has learned about it.
 type SearchClass struct {
 	*demand.Class
 	// Full are the bins that hold no further pod with these requests, shared by all classes that request the
@@ -21,7 +21,7 @@ type SearchClass struct {
 	Tries []*SearchLevel
 }
 
-// SearchLevel is a level with what the search has learned of it.
+// SearchLevel is a level with what the search has learned about it.
 type SearchLevel struct {
 	*demand.Level
 	parent *SearchClass
@@ -56,7 +56,7 @@ func (s *Solver) ClassOf(p *world.Pod) *SearchClass {
 	return c
 }
 
-// forgetRefusals has the pods of the class ask everywhere again.
+// forgetRefusals makes the pods of the class be tried everywhere again.
 func (c *SearchClass) forgetRefusals() {
 	*c.Full = nil
 	for _, lv := range c.Tries {
@@ -72,7 +72,7 @@ func (c *SearchClass) exclude(node string) {
 	c.excluded[node] = true
 }
 
-// busy is a word of the bins that refused the level for good, as far as is known without asking.
+// busy is a word of the bins that refused the level for good, as far as is known without trying.
 func (lv *SearchLevel) busy(w int) uint64 {
 	set := lv.Dead.Bits(w) | lv.parent.Full.Bits(w)
 	for _, g := range lv.Exclusive {
@@ -81,7 +81,7 @@ func (lv *SearchLevel) busy(w int) uint64 {
 	return set
 }
 
-// next is the first bin from i on that is worth asking; it may be past the end.
+// next is the first bin from i on that is worth trying; it may be past the end.
 func (lv *SearchLevel) next(i, end int) int {
 	for w := i / 64; w*64 < end; w++ {
 		open := ^lv.busy(w)

@@ -34,6 +34,8 @@ type Item struct {
 	Excluded []string
 	// Unseen: it came while the plan was made that is being confirmed; the next round is about it.
 	Unseen bool
+	// Virtual: the pod stands for a CapacityBuffer, and gets what real pods leave.
+	Virtual bool
 	// deferred: it waits for reserved capacity that others hold.
 	deferred bool
 }
@@ -95,27 +97,32 @@ type approach struct {
 func WithinLimits(in *Input) *Solver {
 	best := Solve(in)
 	limited := slices.ContainsFunc(best.Templates, func(t *offer.Template) bool { return t.Limits.Bound })
-	least := best.unplaced()
+	real, virtual := best.unplaced()
 	few := len(best.Items)*(len(best.Bins)-best.Fixed) <= FewestMax
 	for _, a := range []approach{{fewest: true}, {sparing: true}} {
-		if least == 0 || !limited || a.fewest && !few {
+		if real+virtual == 0 || !limited || a.fewest && !few {
 			continue
 		}
-		if other := solveBy(in, a); other.unplaced() < least {
-			best, least = other, other.unplaced()
+		other := solveBy(in, a)
+		if r, v := other.unplaced(); r < real || r == real && v < virtual {
+			best, real, virtual = other, r, v
 		}
 	}
 	return best
 }
 
 // unplaced counts the pods that found no place.
-func (s *Solver) unplaced() (n int) {
+func (s *Solver) unplaced() (real, virtual int) {
 	for _, it := range s.Items {
-		if it.Bin == nil && len(it.Class.Invalid) == 0 {
-			n++
+		switch {
+		case it.Bin != nil || len(it.Class.Invalid) > 0:
+		case it.Virtual:
+			virtual++
+		default:
+			real++
 		}
 	}
-	return n
+	return real, virtual
 }
 
 // solveBy is solve in one of the ways.
@@ -135,6 +142,9 @@ func solveBy(in *Input, a approach) *Solver {
 		m.Fewest = &FewestFirst{}
 	}
 	s.Place(waiting, &m)
+	if virtual := s.keepVirtual(); len(virtual) > 0 {
+		s.Place(virtual, &m)
+	}
 	return s
 }
 
@@ -197,7 +207,7 @@ func (s *Solver) queue() {
 		s.ClassOf(p)
 	}
 	for i, p := range s.In.Pods {
-		blank[i] = Item{Pod: p, Class: s.ClassOf(p)}
+		blank[i] = Item{Pod: p, Class: s.ClassOf(p), Virtual: planner.IsVirtual(p.Class)}
 		s.Items[i] = &blank[i]
 	}
 	slices.SortFunc(s.Items, CompareItems)
@@ -217,18 +227,26 @@ func (s *Solver) queue() {
 	}
 }
 
-// CompareItems orders the queue: CPU and memory descending, then creation and UID (scheduling §7.2).
+// CompareItems orders the queue: real pods first, then CPU and memory descending, then creation and UID
+// (scheduling §7.2).
 func CompareItems(a, b *Item) int {
+	if a.Virtual != b.Virtual {
+		if b.Virtual {
+			return -1
+		}
+		return 1
+	}
 	ra, rb := &a.Class.Requests, &b.Class.Requests
 	return cmp.Or(cmp.Compare(rb.MilliCPU, ra.MilliCPU), cmp.Compare(rb.Memory, ra.Memory),
 		cmp.Compare(a.Pod.Created, b.Pod.Created), cmp.Compare(a.Pod.UID, b.Pod.UID))
 }
 
-// KeepVerdicts leaves pods where they were placed before, if they still fit there, and returns the others.
+// KeepVerdicts leaves real pods where they were placed before, if they still fit there, and returns the
+// others.
 func (s *Solver) KeepVerdicts() (waiting, kept []*Item) {
 	s.Exclude()
 	for _, it := range s.Items {
-		if it.Bin != nil {
+		if it.Bin != nil || it.Virtual {
 			continue
 		}
 		if len(it.Class.Invalid) > 0 {
@@ -333,7 +351,7 @@ func (s *Solver) AttemptLevels(it *Item, n int, m *Mode) bool {
 			it.deferred = true
 			return false
 		}
-		b, awaits := s.find(lv, m), false
+		b, awaits := s.findBin(lv, m), false
 		if b == nil {
 			b, awaits = s.OpenClaim(lv, m)
 		}
@@ -351,8 +369,8 @@ func (s *Solver) AttemptLevels(it *Item, n int, m *Mode) bool {
 	return false
 }
 
-// find returns the first bin that takes a pod of the level's class.
-func (s *Solver) find(lv *SearchLevel, m *Mode) *place.Bin {
+// findBin returns the first bin that takes a pod of the level's class.
+func (s *Solver) findBin(lv *SearchLevel, m *Mode) *place.Bin {
 	if m.Fewest == nil {
 		return s.findBefore(len(s.Bins), lv, m)
 	}

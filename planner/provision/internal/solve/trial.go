@@ -8,8 +8,8 @@ import (
 	"millwright/planner/topology"
 )
 
-// Trial is a change of a plan that can be taken back: that of its layout, with what was learned from bins
-// that changed, and where the pods were. What is learned of other bins stays.
+// Trial is a change of a plan that can be reverted: that of its layout, with what was learned about bins that
+// changed, and where the pods were. What is learned about other bins stays.
 //
 // In a plan with nodes A, B, C, each full but for one place, and a pod p of a class K on each:
 //
@@ -61,7 +61,7 @@ func (s *Solver) Commit() {
 	s.trials++
 }
 
-// Revert takes the change back.
+// Revert undoes the change.
 func (s *Solver) Revert() {
 	t := s.Trial
 	s.Trial = nil
@@ -83,7 +83,7 @@ func (s *Solver) learn(set *bitset.Growing, b *place.Bin) {
 	set.Add(b.Index)
 }
 
-// Relocate takes an item off the bin that goes.
+// Relocate takes an item off the bin that is removed.
 func (s *Solver) Relocate(it *Item) {
 	s.Trial.items = append(s.Trial.items, movedItem{it, PreviousPlacement{it.Bin, it.Level}})
 	s.Record(it.Bin, it.Class.Class, -1)
@@ -95,7 +95,7 @@ func (s *Solver) trialFull() bool {
 	return s.Trial != nil && s.Trial.ClaimsMax >= 0 && len(s.Bins)-s.Changes.Bins >= s.Trial.ClaimsMax
 }
 
-// ends reports that a pod without a place is the end of the trial: no pod that is placed later can help it.
+// ends reports that a pod without a place ends the trial: no pod that is placed later can help it.
 func (t *Trial) ends(it *Item) bool {
 	return t != nil && t.Hasty && !it.deferred && !slices.ContainsFunc(it.Class.Topology.Hard, func(c *topology.Constraint) bool { return c.Kind != topology.Spread || !c.Group.Hostname() })
 }

@@ -15,7 +15,7 @@ import (
 	"millwright/planner/world"
 )
 
-// Source looks up what a pod's volumes say of places. Keys of claims are namespace/name.
+// Source looks up what restricts the places of a pod's volumes. Keys of claims are namespace/name.
 type Source interface {
 	PersistentVolumeClaim(key string) *corev1.PersistentVolumeClaim
 	PersistentVolume(name string) *corev1.PersistentVolume
@@ -56,7 +56,7 @@ const (
 // inTree maps provisioners of in-tree plugins to their CSI drivers.
 var inTree = map[string]string{"kubernetes.io/aws-ebs": EbsDriver}
 
-// Of resolves a pod's volumes (scheduling §9). The error is the one users know.
+// Of resolves a pod's volumes (scheduling §9). The error is the one that users know.
 func Of(src Source, p *world.Pod) (*Volumes, error) {
 	var v *Volumes
 	for i := range p.Class.Spec.Volumes {

@@ -8,8 +8,8 @@ import (
 	"millwright/planner/world"
 )
 
-// newestCheckpoint returns the World of the newest checkpoint from which the stream goes on; nil if there
-// is none. One that can't be read is passed over: an older one or none costs time only.
+// newestCheckpoint returns the World of the newest checkpoint from which the stream continues; nil if there
+// is none. One that cannot be read is skipped: an older one or none costs only time.
 func (s *State) newestCheckpoint(ctx context.Context, st events.StreamState) (*world.World, error) {
 	w, _, err := events.LatestCheckpoint(ctx, s.stream.Blobs(), st, st.Last, world.ReadCheckpoint, func(c events.Checkpoint, err error) {
 		s.logger.Warn().Err(err).Str("checkpoint", c.Name).Msg("checkpoint refused")

@@ -16,23 +16,23 @@ const (
 	controlTimeout = 900 * time.Millisecond
 	// controlTrusted is how long a view of the switch counts as confirmed (DESIGN §5).
 	controlTrusted = time.Second
-	// controlSettled is for how long the view must have been confirmed to be told so.
+	// controlSettled is how long the view must have been confirmed before that is logged.
 	controlSettled = 10 * time.Second
 )
 
-// control is this process's view of the operators' stop switch. It has two sources, the folded log and reads of the
-// switch itself; the one from further along in the log counts.
+// control is this process's view of the operators' stop switch. It has two sources, the folded log and reads
+// of the switch itself; the one that is further along in the log counts.
 type control struct {
 	mu sync.Mutex
-	// changed is what was last ordered; its level is one this version knows.
+	// changed is the last order; its level is one that this version knows.
 	changed ledger.ControlChanged
-	// seq is where in the log it is known to hold.
+	// seq is the sequence in the log at which it is known to hold.
 	seq uint64
-	// confirmed is when the last read that succeeded was begun: the log answered then, and stop was not older.
+	// confirmed is when the last successful read was started: the log answered then, and stop was not older.
 	confirmed time.Time
 }
 
-// set takes in what held at a sequence. A level that is not known is the strictest.
+// set takes in the order that held at a sequence. An unknown level counts as the strictest.
 func (c *control) set(changed ledger.ControlChanged, seq uint64) {
 	if !changed.Stop.Known() {
 		changed.Stop = ledger.StopAll
@@ -81,7 +81,7 @@ func (s *State) LogAway() bool {
 	return s.clock().Sub(confirmed) > controlTrusted
 }
 
-// watchControl reads the switch for as long as ctx lasts.
+// watchControl reads the switch until ctx ends.
 func (s *State) watchControl(ctx context.Context) error {
 	last, away := s.Stop(), s.LogAway()
 	told := stopTold{stop: last}
@@ -103,8 +103,8 @@ func (s *State) watchControl(ctx context.Context) error {
 	return nil
 }
 
-// stopTold is what the log lines say last. On a slow log the view is confirmed and not by turns: that is told once, and its end when
-// it has lasted.
+// stopTold is what was logged last. On a slow log the view alternates between confirmed and not: that is
+// logged once, and its end when it has lasted.
 type stopTold struct {
 	stop ledger.Stop
 	away bool
@@ -112,7 +112,7 @@ type stopTold struct {
 	awayAt time.Time
 }
 
-// worth reports that there is something new to tell, and takes it as told.
+// worth reports that there is something new to log, and counts it as logged.
 func (t *stopTold) worth(now ledger.Stop, away bool, at time.Time) bool {
 	if away {
 		t.awayAt = at
@@ -128,7 +128,7 @@ func (t *stopTold) worth(now ledger.Stop, away bool, at time.Time) bool {
 	return true
 }
 
-// readControl confirms the view. A switch that cannot be read as one confirms nothing.
+// readControl confirms the view. A switch that cannot be parsed confirms nothing.
 func (s *State) readControl(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()

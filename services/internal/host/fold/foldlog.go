@@ -10,22 +10,22 @@ import (
 	"millwright/store/audit"
 )
 
-// foldLog folds the log from where the Ledger stands, for as long as ctx lasts.
+// foldLog folds the log from the Ledger's position until ctx ends.
 func (s *State) foldLog(ctx context.Context) error {
 	return s.retry(ctx, "fold log", func(ctx context.Context) error {
 		if err := s.readHead(ctx); err != nil {
 			return err
 		}
 		err := s.Log.Watch(ctx, s.ledgerSeq()+1, s.foldRecord)
-		if errors.Is(err, store.ErrCompacted) { // this process was away for so long that what comes next is archived
+		if errors.Is(err, store.ErrCompacted) { // this process was away for so long that the next records are archived
 			return errors.Join(err, s.restoreLedger(ctx))
 		}
 		return err
 	})
 }
 
-// restoreLedger replaces the Ledger by its newest checkpoint, if that is further on. Without one, the log has to be
-// folded from where the Ledger stands.
+// restoreLedger replaces the Ledger by its newest checkpoint, if that is ahead of it. Without one, the log
+// has to be folded from the Ledger's position.
 func (s *State) restoreLedger(ctx context.Context) error {
 	l, err := audit.NewestLedger(ctx, s.Log, 0, func(err error) {
 		s.logger.Warn().Err(err).Msg("checkpoint refused")
@@ -65,7 +65,7 @@ func (s *State) ledgerSeq() uint64 {
 	return s.ledger.folded.Seq()
 }
 
-// foldRecord folds the record if it is the next one; earlier ones are folded already.
+// foldRecord folds the record if it is the next one; earlier ones have been folded already.
 func (s *State) foldRecord(rec store.Record) error {
 	if err := s.apply(rec); err != nil {
 		return err
@@ -97,11 +97,10 @@ func (s *State) apply(rec store.Record) error {
 	return nil
 }
 
-// FoldOwn folds a record this process appended, if the Ledger stands right before it. Otherwise the watch
-// brings it.
+// FoldOwn folds a record this process appended, if it is the Ledger's next. Otherwise the watch delivers it.
 func (s *State) FoldOwn(rec store.Record) {
 	if s.ledgerSeq()+1 == rec.Seq {
-		// An error here comes again by the watch, and is handled there.
+		// An error here recurs in the watch, and is handled there.
 		_ = s.foldRecord(rec)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"millwright/planner/world"
 )
 
-// foldStream folds the stream for as long as ctx lasts.
+// foldStream folds the stream until ctx ends.
 func (s *State) foldStream(ctx context.Context) error {
 	if s.stream == nil {
 		<-ctx.Done()
@@ -21,8 +21,8 @@ func (s *State) foldStream(ctx context.Context) error {
 	return s.retry(ctx, "fold stream", s.consume)
 }
 
-// consume continues from the World's position if the stream still holds what comes next, else from the newest
-// checkpoint, else from the first message the stream retains.
+// consume continues from the World's position if the stream still holds the next message, otherwise from the
+// newest checkpoint, otherwise from the first message that the stream retains.
 func (s *State) consume(ctx context.Context) error {
 	state, err := s.stream.State(ctx)
 	if err != nil {
@@ -34,34 +34,34 @@ func (s *State) consume(ctx context.Context) error {
 		}
 	}
 	at, _ := s.Position()
-	err = events.Fold(ctx, s.stream, max(at.Sequence+1, state.First, 1), events.Folder{Apply: s.observe, Held: s.holds, Refused: s.refuse})
+	err = events.Fold(ctx, s.stream, max(at.Sequence+1, state.First, 1), events.Folder{Apply: s.observe, Held: s.holdsCatalog, Refused: s.refuse})
 	return fmt.Errorf("consume stream %s: %w", state.Incarnation, err)
 }
 
-// continues reports that the stream goes on from the position without a gap.
+// continues reports that the stream continues from the position without a gap.
 func continues(p events.Position, st events.StreamState) bool {
 	return p.Incarnation == st.Incarnation && p.Sequence > 0 && p.Sequence <= st.Last && p.Sequence+1 >= st.First
 }
 
-// Position of the World, and whether a whole resync is folded.
+// Position of the World, and whether a complete resync has been folded.
 func (s *State) Position() (at events.Position, synced bool) {
 	w := s.world.version()
 	return w.Position(), w.Synced()
 }
 
-// Version is the World as it is now, never to change.
+// Version returns the World as it is now, immutable.
 func (s *State) Version() *world.World { return s.world.version() }
 
-// Ledger returns the Ledger as it is folded by now, never to change.
+// Ledger returns the Ledger as it is now, immutable.
 func (s *State) Ledger() *ledger.Ledger { return s.ledger.version() }
 
 // Now is the clock of the process.
 func (s *State) Now() time.Time { return s.clock() }
 
-// Crowded: the log's database is so full that explanations stay out of new records.
+// Crowded: the log's database is so full that new records omit explanations.
 func (s *State) Crowded() bool { return s.crowded.Load() }
 
-// Torn reports that the World misses messages since its last whole resync.
+// Torn reports that the World misses messages since its last complete resync.
 func (s *State) Torn() bool { return s.world.version().Torn() }
 
 // HighestPosition is the highest sequence of a stream incarnation that any folded record names.
@@ -69,11 +69,10 @@ func (s *State) HighestPosition(incarnation string) uint64 {
 	return s.ledger.version().HighestPosition(incarnation)
 }
 
-// HasAdopted reports that a person let this log take over objects that name another one.
+// HasAdopted reports that an operator let this log take over objects that name another one.
 func (s *State) HasAdopted(logID string) bool { return s.ledger.version().HasAdopted(logID) }
 
-// restore replaces the World by the newest checkpoint of the stream that the stream goes on from, or by an
-// empty one.
+// restore replaces the World by the newest checkpoint from which the stream continues, or by an empty one.
 func (s *State) restore(ctx context.Context, st events.StreamState) error {
 	w, err := s.newestCheckpoint(ctx, st)
 	if err != nil {
@@ -92,7 +91,7 @@ func (s *State) restore(ctx context.Context, st events.StreamState) error {
 	return nil
 }
 
-func (s *State) holds(ref *events.CatalogRef) bool {
+func (s *State) holdsCatalog(ref *events.CatalogRef) bool {
 	return s.world.version().HoldsCatalog(ref)
 }
 
@@ -112,11 +111,11 @@ func (s *State) observe(sequence uint64, o events.Observation) error {
 	return nil
 }
 
-// restartEvery bounds how often a World that differs from what was published is folded anew.
+// restartEvery bounds how often a World that differs from what was published is folded again.
 const restartEvery = time.Minute
 
-// distrust ends the fold, to begin anew from a checkpoint: that helps if only this process is wrong. If all are, the
-// watcher's own World is too, and it publishes everything again.
+// distrust ends the fold, so that it starts again from a checkpoint: that helps if only this process is
+// wrong. If all are, the watcher's own World is too, and it publishes everything again.
 func (s *State) distrust(kinds []string) error {
 	for _, kind := range kinds {
 		s.metrics.drifts.WithLabelValues(kind).Inc()
@@ -125,8 +124,8 @@ func (s *State) distrust(kinds []string) error {
 	return fmt.Errorf("the World is not what the watcher published: %s differ", strings.Join(kinds, ", "))
 }
 
-// refuse notes a message that can't be decoded: the gap in the watcher's counter marks the World torn until the
-// next resync. A catalogue whose blob is gone is folded without content.
+// refuse notes a message that cannot be decoded: the gap in the watcher's counter marks the World torn until
+// the next resync. A catalogue whose blob is gone is folded without content.
 func (s *State) refuse(sequence uint64, err error) {
 	reason := "undecodable"
 	if errors.Is(err, events.ErrNotFound) {

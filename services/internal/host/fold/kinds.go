@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// kindsEvery is how often it is asked who leads or stands by, and what they know.
+	// kindsEvery is how often the candidates and the kinds they know are read.
 	kindsEvery   = 2 * time.Second
 	kindsTimeout = 2 * time.Second
 )
 
-// watchKinds looks at the candidates for as long as ctx lasts.
+// watchKinds reads the candidates until ctx ends.
 func (s *State) watchKinds(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := s.ReadKinds(ctx); err != nil && ctx.Err() == nil {
@@ -65,7 +65,7 @@ func (s *State) Format() int {
 	return max(lowest, record.FormatPlain)
 }
 
-// Compact returns a payload as it is written: short, if all candidates can read that.
+// Compact returns a payload in the form to write: the compact one, if all candidates can read that.
 func (s *State) Compact(payload any) any {
 	if s.Format() < record.FormatWhole {
 		return payload
@@ -73,7 +73,7 @@ func (s *State) Compact(payload any) any {
 	return ledger.Compact(payload)
 }
 
-// HeldBack reports who does not know a kind that readers must not skip.
+// HeldBack returns an error that names who does not know a kind that readers must not skip.
 func (s *State) HeldBack(k ledger.Kind) error {
 	list := s.Others.Load()
 	if list == nil || k.Ignorable() {

@@ -10,7 +10,7 @@ type live[T interface{ Version() T }] struct {
 	folded T
 }
 
-// version returns what is folded by now, never to change. It waits for one message or record at most.
+// version returns an immutable version of what is folded by now. It waits for one message or record at most.
 func (l *live[T]) version() T {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -24,7 +24,7 @@ func (l *live[T]) fold(fn func(T) error) error {
 	return fn(l.folded)
 }
 
-// replace goes on with another one, if instead holds of what is folded.
+// replace continues with another one, if instead returns true for the present one.
 func (l *live[T]) replace(by T, instead func(T) bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -37,7 +37,7 @@ func newStateMetrics(r prometheus.Registerer, s *State) *stateMetrics {
 		func() float64 { return is(s.LogAway()) })
 	for name, since := range map[string]func() time.Time{"log": s.LogUnreachable, "bus": s.BusUnreachable} {
 		f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name + "_unreachable_since_timestamp_seconds",
-			Help: "Since when it has not answered this process, Unix time; 0 while it does."}, func() float64 { return unix(since()) })
+			Help: "Since when " + map[string]string{"log": "etcd", "bus": "NATS"}[name] + " has not answered this process, Unix time; 0 while it does, and for the first 5 s."}, func() float64 { return unix(since()) })
 	}
 	return &stateMetrics{
 		usage: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "log_database_bytes",
@@ -49,7 +49,7 @@ func newStateMetrics(r prometheus.Registerer, s *State) *stateMetrics {
 		logLag: f.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "ledger_fold_lag_seconds",
 			Help: "Age of the last record when it was folded."}),
 		drifts: f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "world_drifts_total",
-			Help: "Times the World did not hold what the watcher had published, by kind; it was folded anew."}, []string{"kind"}),
+			Help: "Times the World did not hold what the watcher had published, by kind; it was folded again."}, []string{"kind"}),
 		refused: f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "observations_refused_total",
 			Help: "Messages of the stream that could not be folded, by reason."}, []string{"reason"}),
 	}
@@ -83,3 +83,7 @@ func (s *State) ageGauge() float64 {
 	}
 	return max(0, s.clock().Sub(asOf).Seconds())
 }
+
+// RegisterMetrics registers the metrics of the package with r, as a running process does; docs/metrics.md is
+// made of them.
+func RegisterMetrics(r prometheus.Registerer) { newStateMetrics(r, nil) }

@@ -16,14 +16,15 @@ import (
 	"millwright/store"
 )
 
-// Planning options are one for the whole cluster: whoever begins to lead records its own, and all plan by those. Processes that are set
-// differently would take turns, so each says as long as another is. A rolling change of flags is the same for a while.
+// Planning options are the same for the whole cluster: whoever starts to lead records its own, and all plan
+// by those. Processes with different settings would take turns, so each reports it for as long as another
+// differs. During a rolling change of flags the same happens for a while.
 
 // differencesMax bounds what an event names.
 const differencesMax = 3
 
-// OptionsDiffer names the candidates that have other planning options than the ones given, each with the first that differ. The watcher
-// records none; processes of versions that do not say theirs are left out.
+// OptionsDiffer names the candidates that have planning options other than the given ones, each with the
+// first that differ. The watcher records none; processes of versions that do not publish theirs are omitted.
 func (s *State) OptionsDiffer(own planner.Options) []string {
 	list := s.Others.Load()
 	if list == nil {
@@ -42,7 +43,7 @@ func (s *State) OptionsDiffer(own planner.Options) []string {
 	return slices.Compact(texts)
 }
 
-// differences names the options of theirs that are not as ours.
+// differences names the options of theirs that differ from ours.
 func differences(ours, theirs []byte) string {
 	var a, b map[string]json.RawMessage
 	if json.Unmarshal(ours, &a) != nil || json.Unmarshal(theirs, &b) != nil {
@@ -69,7 +70,7 @@ func orUnset(v json.RawMessage) string {
 	return string(v)
 }
 
-// options returns what there is to tell of differing options; told is what was told last.
+// options returns the event to publish about differing options, if any; told is what was published last.
 func (n *OutageNotifier) options(told string) (*service.KubeEvent, string) {
 	now := strings.Join(n.State.OptionsDiffer(n.Options), "; ")
 	if now == told {

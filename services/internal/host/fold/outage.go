@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// busEvery is how often the bus is asked; busTimeout bounds a question.
+	// busEvery is how often the bus is probed; busTimeout bounds a probe.
 	busEvery   = time.Second
 	busTimeout = 2 * time.Second
 	// outageAfter is how long log or bus must have been silent to be called unreachable.
 	outageAfter = 5 * time.Second
-	// notifyEvery is how often it is looked whether there is something to say.
+	// notifyEvery is how often it is checked whether there is something to publish.
 	notifyEvery = 500 * time.Millisecond
 )
 
@@ -42,7 +42,7 @@ func (s *silence) since() time.Time {
 	return s.answered
 }
 
-// unreachable returns since when, or zero: something that answered a moment ago is reachable.
+// unreachable returns since when, or zero: what answered a moment ago is reachable.
 func unreachable(answered, now time.Time) time.Time {
 	if answered.IsZero() || now.Sub(answered) <= outageAfter {
 		return time.Time{}
@@ -58,10 +58,10 @@ func (s *State) LogUnreachable() time.Time {
 
 func (s *State) BusUnreachable() time.Time { return unreachable(s.bus.since(), s.clock()) }
 
-// Probe makes Run ask the bus whether it answers. It must be called before Run.
+// Probe makes Run probe the bus. It must be called before Run.
 func (s *State) Probe(stream events.Stream) { s.probed = stream }
 
-// watchBus asks the bus for as long as ctx lasts.
+// watchBus probes the bus until ctx ends.
 func (s *State) watchBus(ctx context.Context) error {
 	if s.probed == nil {
 		<-ctx.Done()
@@ -80,19 +80,20 @@ func (s *State) watchBus(ctx context.Context) error {
 	return nil
 }
 
-// Publisher takes KubeEvents; kubeevent.Publisher is one.
+// Publisher accepts KubeEvents; kubeevent.Publisher is one.
 type Publisher interface {
 	Publish(service.KubeEvent)
 }
 
-// OutageNotifier tells people of stops, outages, clocks that are off and options that differ, by KubeEvents about one object.
+// OutageNotifier tells users about stops, outages, clocks that are off and options that differ, by KubeEvents
+// about one object.
 type OutageNotifier struct {
 	State  *State
 	Events Publisher
 	// Object that the events are about; Instance is who cannot reach what.
 	Object   corev1.ObjectReference
 	Instance string
-	// Speaks says whether this process tells of stops: one of all should.
+	// Speaks says whether this process reports stops: one of all processes should.
 	Speaks func() bool
 	// Options of this process, to be compared with those of others.
 	Options planner.Options
@@ -107,7 +108,7 @@ func (n *OutageNotifier) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		now := n.State.clock()
 		n.publish(n.clock(unreliable))
-		unreliable = n.State.reliable()
+		unreliable = n.fault()
 		e, differing := n.options(differ)
 		n.publish(e)
 		differ = differing
@@ -129,7 +130,7 @@ func (n *OutageNotifier) publish(e *service.KubeEvent) {
 	}
 }
 
-// stopped is the event of a level that is in force from now on.
+// stopped is the event for a level that is in force from now on.
 func (n *OutageNotifier) stopped(stop ledger.Stop) *service.KubeEvent {
 	c := n.State.control.last()
 	if stop == ledger.StopNone {
@@ -145,13 +146,13 @@ func because(c ledger.ControlChanged) string {
 	return c.By + ": " + c.Why
 }
 
-// outage of log or bus that was told of.
+// outage of log or bus that was reported.
 type outage struct {
 	what, text string
 	since      time.Time
 }
 
-// look returns what there is to tell.
+// look returns the event to publish, if any.
 func (o *outage) look(since, now time.Time, instance string) *service.KubeEvent {
 	began := o.since
 	o.since = since

@@ -17,10 +17,10 @@ const (
 	steadyAfter = 10 * time.Second
 )
 
-// errUndecodable: a record that this version can't fold.
+// errUndecodable: a record that this version cannot fold.
 var errUndecodable = errors.New("undecodable record")
 
-// retry calls fn again and again until ctx ends, with backoff. After an error that retrying cannot help the
+// retry calls fn again and again until ctx ends, with backoff. After an error that retrying cannot fix the
 // State fails, and retry only waits for the end of ctx: the process keeps answering.
 func (s *State) retry(ctx context.Context, what string, fn func(context.Context) error) error {
 	b := backoff.NewExponentialBackOff(backoff.WithMaxElapsedTime(0), backoff.WithInitialInterval(50*time.Millisecond),

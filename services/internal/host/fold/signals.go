@@ -11,7 +11,7 @@ type Signals struct {
 	subs []chan struct{}
 }
 
-// Subscribe returns a channel that gets a value after changes, and what ends the subscription.
+// Subscribe returns a channel that gets a value after changes, and a function that ends the subscription.
 func (s *Signals) Subscribe() (<-chan struct{}, func()) {
 	ch := make(chan struct{}, 1)
 	s.mu.Lock()
@@ -36,7 +36,7 @@ func (s *Signals) Broadcast() {
 	}
 }
 
-// waiters are those who wait until a sequence is folded.
+// waiters wait until a sequence is folded.
 type waiters struct {
 	mu      sync.Mutex
 	waiting []waiter
@@ -48,7 +48,7 @@ type waiter struct {
 }
 
 // until returns a channel that is closed once seq is folded. now reads the present sequence; it is called
-// after the waiter is known to advance, so that none is missed.
+// after advance knows of the waiter, so that none is missed.
 func (w *waiters) until(seq uint64, now func() uint64) <-chan struct{} {
 	ch := make(chan struct{})
 	w.mu.Lock()

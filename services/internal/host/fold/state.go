@@ -18,8 +18,8 @@ import (
 	"millwright/store"
 )
 
-// ErrStandDown is wrapped by State.Failed when this version cannot go on with the log or stream it is given:
-// an unknown kind, a corrupt record, the log of another cluster. It needs a person or another version.
+// ErrStandDown is wrapped by State.Failed when this version cannot continue with the log or stream it is
+// given: an unknown kind, a corrupt record, the log of another cluster. It needs a person or another version.
 var ErrStandDown = errors.New("standing down")
 
 // StateConfig is what a State folds.
@@ -27,9 +27,9 @@ type StateConfig struct {
 	Log store.Log
 	// Stream may be nil: then there is no World, or Follow names one.
 	Stream events.Stream
-	// Usage says how full the log's database is; nil: nobody asks.
+	// Usage says how full the log's database is; nil: that is not checked.
 	Usage func(ctx context.Context) (store.Usage, error)
-	// Candidates returns who leads or stands by in the cluster; nil: nobody but this process.
+	// Candidates returns who leads or stands by in the cluster; nil: only this process.
 	Candidates func(ctx context.Context) ([]store.Leader, error)
 	// Clock of the process; time.Now if nil.
 	Clock func() time.Time
@@ -53,7 +53,7 @@ type State struct {
 	world  live[*world.World]
 	ledger live[*ledger.Ledger]
 
-	// mu guards what follows up to headRead. Who holds it takes no other lock.
+	// mu guards the fields below up to headRead. Whoever holds it takes no other lock.
 	mu     sync.Mutex
 	failed error
 	// broken is closed when failed is set.
@@ -62,8 +62,8 @@ type State struct {
 	head     uint64
 	headRead bool
 
-	// distrusted: the World differs from what the watcher published; restarted is when it was last begun anew for that. Only
-	// who folds the stream uses them.
+	// distrusted: the World differs from what the watcher published; restarted is when it was last folded
+	// again because of that. Only the goroutine that folds the stream uses them.
 	distrusted bool
 	restarted  time.Time
 
@@ -73,10 +73,10 @@ type State struct {
 	Candidates func(ctx context.Context) ([]store.Leader, error)
 	// Others are the candidates as last seen; nil if never.
 	Others atomic.Pointer[[]store.Leader]
-	// probed is the bus that is asked whether it answers; bus is when it did.
+	// probed is the bus that is probed; bus is when it last answered.
 	probed events.Stream
 	bus    silence
-	// crowded: the database is so full that explanations stay out of new records.
+	// crowded: the database is so full that new records omit explanations.
 	crowded atomic.Bool
 }
 
@@ -100,8 +100,8 @@ func NewState(cfg StateConfig) *State {
 // Follow makes Run fold the stream. It must be called before Run.
 func (s *State) Follow(stream events.Stream) { s.stream = stream }
 
-// CatchUp folds the log as it stands now, before Run: whoever opens the stream must know what was folded of it. It begins
-// with the newest checkpoint of the Ledger, if there is one.
+// CatchUp folds the log as it is now, before Run: whoever opens the stream must know what was folded of it.
+// It begins with the newest checkpoint of the Ledger, if there is one.
 func (s *State) CatchUp(ctx context.Context) error {
 	if err := s.readHead(ctx); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (s *State) CatchUp(ctx context.Context) error {
 
 const catchUpBatch = 500
 
-// Run folds log and stream until ctx ends. It retries what fails; after an error that retrying cannot help it
+// Run folds log and stream until ctx ends. It retries what fails; after an error that retrying cannot fix it
 // folds no further, and Failed says why.
 func (s *State) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
@@ -150,7 +150,7 @@ func (s *State) Failed() error {
 	return s.failed
 }
 
-// Ready reports nil once the log, as it stood at start, and one whole resync are folded.
+// Ready returns nil once the log, as it was at start, and one complete resync are folded.
 func (s *State) Ready() error {
 	folded := s.ledgerSeq()
 	s.mu.Lock()
@@ -164,8 +164,8 @@ func (s *State) Ready() error {
 	return nil
 }
 
-// Subscribe returns a channel that gets a value after changes of World or Ledger; changes that come while
-// one is waiting there are one. cancel ends the subscription.
+// Subscribe returns a channel that gets a value after changes of World or Ledger; changes while a value is
+// waiting there are merged into it. cancel ends the subscription.
 func (s *State) Subscribe() (changed <-chan struct{}, cancel func()) { return s.signals.Subscribe() }
 
 func (s *State) fail(err error) {
@@ -179,7 +179,7 @@ func (s *State) fail(err error) {
 	s.signals.Broadcast()
 }
 
-// Versions returns World and Ledger as they are at one moment, never to change; or why there are none.
+// Versions returns immutable versions of World and Ledger at one moment; or why there are none.
 func (s *State) Versions() (*world.World, *ledger.Ledger, error) {
 	if err := s.Failed(); err != nil {
 		return nil, nil, err

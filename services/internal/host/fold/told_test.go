@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millwright/planner/ledger"
+	"millwright/services/internal/clock"
 )
 
 func TestTheClockIsToldOnce(t *testing.T) {
@@ -14,6 +15,10 @@ func TestTheClockIsToldOnce(t *testing.T) {
 	n := &OutageNotifier{State: state, Instance: "pod-1"}
 	if e := n.clock(nil); e != nil {
 		t.Errorf("told of a right clock: %v", e)
+	}
+	state.reliable = func() error { return clock.ErrUnwitnessed }
+	if e := n.clock(nil); e != nil {
+		t.Errorf("told of the first moments of a process: %v", e)
 	}
 	state.reliable = func() error { return off }
 	if e := n.clock(nil); e == nil || e.Reason != "ClockUnreliable" {

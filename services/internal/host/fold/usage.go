@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// usageEvery is how often it is asked how full the log's database is.
+	// usageEvery is how often the usage of the log's database is read.
 	usageEvery   = 10 * time.Second
 	usageTimeout = 5 * time.Second
-	// usageSlack keeps explanations from coming and going at the limit.
+	// usageSlack keeps explanations from alternating between kept and omitted at the limit.
 	usageSlack = 0.05
 )
 
-// watchUsage looks at the database for as long as ctx lasts.
+// watchUsage reads the database's usage until ctx ends.
 func (s *State) watchUsage(ctx context.Context) error {
 	if s.usage == nil {
 		<-ctx.Done()
@@ -30,7 +30,7 @@ func (s *State) watchUsage(ctx context.Context) error {
 	return nil
 }
 
-// measure decides by the used part of the quota whether explanations stay out of new records.
+// measure decides by the used part of the quota whether new records omit explanations.
 func (s *State) measure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
 	defer cancel()

@@ -24,7 +24,7 @@ import (
 	"millwright/services/internal/kube"
 )
 
-// Kube is an API server in memory, with informers that are always up to date. What changes in it is published as
+// Kube is an API server in memory, with informers that are always up to date. Its changes are published as
 // observations, unless Blind.
 type Kube struct {
 	rig *Rig
@@ -43,7 +43,7 @@ type Kube struct {
 	Fail map[string]error
 	// Linger: evicted pods stay, being deleted.
 	Linger bool
-	// Blind: the World is not told.
+	// Blind: changes are not published.
 	Blind bool
 }
 
@@ -128,7 +128,7 @@ func (k *Kube) GetPod(key string) *corev1.Pod {
 	return k.pods[key].DeepCopy()
 }
 
-// call notes a call and returns the error it is to fail with.
+// call records a call and returns the error it is to fail with.
 func (k *Kube) call(verb, name string) error {
 	k.Calls = append(k.Calls, verb+" "+name)
 	return k.Fail[verb+" "+name]

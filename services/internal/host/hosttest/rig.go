@@ -1,5 +1,5 @@
 // Package hosttest runs a service on a real Host over a log, a stream and an API server in memory, inside a
-// synctest bubble: time moves only when all is idle, so that tests neither wait nor flake.
+// synctest bubble: time moves only when everything is idle, so that tests neither wait nor flake.
 //
 // The clock begins at plannertest.Start.
 package hosttest
@@ -49,8 +49,8 @@ type Rig struct {
 	beat    time.Time
 }
 
-// Run runs a test of a service in a mode, with options that differ from the defaults by change. The World has seen one
-// resync, of an empty cluster.
+// Run runs a test of a service in a mode, with options that differ from the defaults by change. The World has
+// seen one resync, of an empty cluster.
 func Run(t *testing.T, name string, mode ledger.Mode, test func(r *Rig), change ...func(*planner.Options)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -75,7 +75,7 @@ func Run(t *testing.T, name string, mode ledger.Mode, test func(r *Rig), change 
 	})
 }
 
-// start folds and leads; it returns what ends both.
+// start folds and leads; it returns a function that ends both.
 func (r *Rig) start(name string, mode ledger.Mode, options planner.Options) func() {
 	r.away = &awayLog{Log: r.Log}
 	r.state = fold.NewState(fold.StateConfig{Log: r.away, Stream: r.stream, Clock: r.Now, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
@@ -162,8 +162,8 @@ func (r *Rig) Step(s service.Service) (time.Duration, error) {
 	return next, err
 }
 
-// Settle steps the service every 50 ms for a time, with a heartbeat every second. Errors of a step are those
-// it will get over.
+// Settle steps the service every 50 ms for a time, with a heartbeat every second. Errors of a step are ones
+// it will recover from.
 func (r *Rig) Settle(s service.Service, d time.Duration) {
 	for end := r.Now().Add(d); r.Now().Before(end); {
 		if r.Now().Sub(r.beat) >= time.Second {
@@ -191,7 +191,7 @@ func (r *Rig) Append(kind ledger.Kind, payload any, advances ...string) store.Re
 	return rec
 }
 
-// awayLog can be put out of reach.
+// awayLog can be made unreachable.
 type awayLog struct {
 	store.Log
 	away atomic.Bool
@@ -213,7 +213,7 @@ func (l *awayLog) Append(ctx context.Context, d store.Draft) (store.Record, erro
 	return l.Log.Append(ctx, d)
 }
 
-// LogAway puts the log out of the service's reach, or back, and waits until that is noticed.
+// LogAway makes the log unreachable for the service, or reachable again, and waits until that is noticed.
 func (r *Rig) LogAway(away bool) {
 	r.away.away.Store(away)
 	time.Sleep(2 * time.Second)

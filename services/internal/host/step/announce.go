@@ -19,7 +19,7 @@ const optionsAggregate = "options"
 // announceTriesMax bounds how often another process may be faster.
 const announceTriesMax = 10
 
-// announce records the options, adopted logs and the mode, if they are not in force already.
+// announce records the options, adopted logs and the mode, unless they are in force already.
 func (h *Host) announce(ctx context.Context) error {
 	if err := h.state.ReadKinds(ctx); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (h *Host) announceAdoption(ctx context.Context) error {
 	return h.record(ctx, ledger.KindLogAdopted, &ledger.LogAdopted{Logs: fresh}, "", 0)
 }
 
-// awaitHead waits until the log as it stands now is folded: only then is it known what is in force.
+// awaitHead waits until the log as it is now is folded: only then is it known what is in force.
 func (h *Host) awaitHead(ctx context.Context) error {
 	head, err := h.log.Head(ctx)
 	if err != nil {
@@ -91,7 +91,8 @@ func (h *Host) announceMode(ctx context.Context) error {
 	return h.record(ctx, ledger.KindModeChanged, payload, "", 0)
 }
 
-// Note appends a record about the log itself, in any mode. aggregate may be empty; else it is expected at expect, and advances.
+// Note appends a record about the log itself, in any mode. aggregate may be empty; else it is expected at
+// expect, and advances.
 func (h *Host) Note(ctx context.Context, kind ledger.Kind, payload any, aggregate string, expect uint64) error {
 	return h.record(ctx, kind, payload, aggregate, expect)
 }

@@ -15,8 +15,8 @@ import (
 	"millwright/store/audit"
 )
 
-// Decide appends a decision. A shadow decision neither expects nor advances anything, for it takes nothing; one that says
-// what the last on these subjects said is not appended, and the record returned is zero.
+// Decide appends a decision. A shadow decision neither expects nor advances anything, because it takes
+// nothing; one that equals the last one on these subjects is not appended, and the record returned is zero.
 func (h *Host) Decide(ctx context.Context, basis planner.Basis, d planner.Decision) (store.Record, error) {
 	if err := h.clockReliable(); err != nil {
 		return store.Record{}, err
@@ -104,7 +104,7 @@ func (h *Host) append(ctx context.Context, draft store.Draft) (store.Record, err
 	return rec, nil
 }
 
-// notStored takes note of a failed append and returns its error.
+// notStored handles a failed append and returns its error.
 func (h *Host) notStored(ctx context.Context, t *term, err error, began time.Time) error {
 	outcome := "unknown"
 	switch {
@@ -124,8 +124,8 @@ func (h *Host) notStored(ctx context.Context, t *term, err error, began time.Tim
 	return err
 }
 
-// catchUp waits until what moved the aggregate is folded, so that the next plan sees it. An error does no
-// harm: that plan meets the conflict again.
+// catchUp waits until the record that moved the aggregate is folded, so that the next plan sees it. An error
+// does no harm: the next plan meets the conflict again.
 func (h *Host) catchUp(ctx context.Context) {
 	head, err := h.log.Head(ctx)
 	if err != nil {
@@ -134,9 +134,10 @@ func (h *Host) catchUp(ctx context.Context) {
 	_ = h.state.WaitFolded(ctx, head.Seq)
 }
 
-// lookUp finds out, beside the steps, how far the log has come, after an append that may have been stored, or may yet be.
-// Until then there are no Snapshots. Reading the head is not enough, for the append may still be under way: a record that
-// changes nothing moves the head, and what named the old one can't be stored any more.
+// lookUp finds out, concurrently with the steps, how far the log has got, after an append that may have been
+// stored, or may yet be. Until then there are no Snapshots. Reading the head is not enough, because the
+// append may still be in flight: a record that changes nothing moves the head, and an append that names the
+// old head can no longer be stored.
 func (h *Host) lookUp(t *term) {
 	h.mu.Lock()
 	h.uncertain++
@@ -154,7 +155,7 @@ func (h *Host) lookUp(t *term) {
 	})
 }
 
-// moveHead appends the mode that is in force. The term ends if it is over.
+// moveHead appends the mode that is in force. It ends the term if its leadership is over.
 func (h *Host) moveHead(t *term) (store.Record, error) {
 	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: ledger.KindModeChanged, Payload: &ledger.ModeChanged{Service: h.name, Mode: h.mode}})
 	if err != nil {

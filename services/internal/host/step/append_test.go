@@ -122,8 +122,8 @@ func TestAFencedAppendEndsTheTerm(t *testing.T) {
 	})
 }
 
-// vague is a log whose next append is stored although it reports an error, and which then answers no append until
-// found is closed.
+// vague is a log whose next append is stored although it reports an error, and which then answers no append
+// until found is closed.
 type vague struct {
 	store.Log
 	found chan struct{}

@@ -16,11 +16,12 @@ import (
 
 var errOff = errors.New("the clock is at least 744h0m0s ahead of that of api-server")
 
-// A process whose clock is off decides nothing, begins nothing and records only what came of what it has begun.
+// A process whose clock is off decides nothing, begins nothing and records only what came of what it has
+// begun.
 func TestAClockThatIsOff(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		var off error
-		r.again(func(cfg *fold.StateConfig) { cfg.Reliable = func() error { return off } })
+		r.restartWith(func(cfg *fold.StateConfig) { cfg.Reliable = func() error { return off } })
 		h, _ := r.leading(ledger.ServiceLifecycle, ledger.ModeActive)
 		r.resync()
 		basis, decision, ctx := r.basis(h), r.decision(h, "a"), r.t.Context()
@@ -60,7 +61,7 @@ func TestAClockThatIsOff(t *testing.T) {
 func TestAWatcherWhoseClockIsAhead(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		var behind time.Duration
-		r.again(func(cfg *fold.StateConfig) { cfg.Clock = func() time.Time { return time.Now().Add(-behind) } })
+		r.restartWith(func(cfg *fold.StateConfig) { cfg.Clock = func() time.Time { return time.Now().Add(-behind) } })
 		h, _ := r.leading(ledger.ServiceProvisioner, ledger.ModeActive)
 		r.resync()
 		behind = time.Minute

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// errLogBack ends a degraded term: who leads now is for the log to say.
+// errLogBack ends a degraded term: from then on the log decides who leads.
 var errLogBack = errors.New("the log answers again")
 
-// logBackEvery is how often it is looked whether the log answers again.
+// logBackEvery is how often it is checked whether the log answers again.
 const logBackEvery = 100 * time.Millisecond
 
-// DegradedTerm makes the host carry on with what is recorded although it no longer leads: for the last leader while nobody can reach
-// the log (DESIGN §5, outages). Nothing can be decided or recorded, and only effects that are not creating are started. led ends with
-// ctx or when the log answers again; ok is false if it answers now. release is as of Lead, but ends the effects at once: a
-// successor may lead.
+// DegradedTerm makes the host carry on with what is recorded although it no longer leads: for the last leader
+// while nobody can reach the log (DESIGN §5, outages). Nothing can be decided or recorded, and only effects
+// that are not creating are started. led ends with ctx or when the log answers again; ok is false if it
+// answers now. release is as for Lead, but ends the effects at once: a successor may lead.
 func (h *Host) DegradedTerm(ctx context.Context) (led context.Context, release func(context.Context), ok bool) {
 	if !h.state.LogAway() {
 		return nil, nil, false

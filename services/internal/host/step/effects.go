@@ -15,7 +15,7 @@ import (
 	"millwright/store"
 )
 
-// leaseMargin is how long before the lease surely stands no more fenced effects are ended.
+// leaseMargin is how long before the certain end of the lease fenced effects are ended.
 const leaseMargin = 300 * time.Millisecond
 
 // Effect runs fn in its lane; see service.Host.
@@ -25,7 +25,7 @@ func (h *Host) Effect(key string, l lane.Lane, timeout time.Duration, fn func(ct
 		return false
 	}
 	return h.pool.start(key, l, func() error {
-		if !h.mayStart(t, l) { // any more: it may have waited
+		if !h.mayStart(t, l) { // may no longer: it may have waited
 			return fmt.Errorf("start effect %s: %w", key, service.ErrStopped)
 		}
 		ctx, cancel := context.WithTimeoutCause(t.ctx, timeout, errEffectTimeout)
@@ -39,14 +39,14 @@ func (h *Host) Effect(key string, l lane.Lane, timeout time.Duration, fn func(ct
 	})
 }
 
-// mayStart reports that nothing but the want of room keeps an effect from being started.
+// mayStart reports that nothing but lack of room keeps an effect from being started.
 func (h *Host) mayStart(t *term, l lane.Lane) bool {
 	return h.state.ClockFault() == nil && h.mayAct() && !(l.Fenced() && t.degraded()) && !(l.Creates() && h.Stop() == ledger.StopAll)
 }
 
 var errEffectTimeout = errors.New("effect timed out")
 
-// classified tells an effect that was out of time from one that was called off.
+// classified distinguishes an effect that timed out from one that was cancelled.
 func classified(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
@@ -54,7 +54,7 @@ func classified(ctx context.Context, err error) error {
 	return errors.Join(context.Cause(ctx), err)
 }
 
-// deadlineOf is when the leadership or the right to act surely stands no more, unless prolonged.
+// deadlineOf is the time until which the leadership or the right to act is certain, unless prolonged.
 func (h *Host) deadlineOf(t *term) func() time.Time {
 	return func() time.Time {
 		leads := t.lead.Deadline()
@@ -68,8 +68,9 @@ func (h *Host) deadlineOf(t *term) func() time.Time {
 	}
 }
 
-// withinLease returns a context that ends shortly before the deadline, which may move meanwhile. It has ended already if that has
-// passed: a process that was frozen for longer than its lease may be the last to know.
+// withinLease returns a context that ends shortly before the deadline, which may move in the meantime. It has
+// ended already if the deadline has passed: a process that was frozen for longer than its lease may be the
+// last to know.
 func withinLease(ctx context.Context, deadline func() time.Time) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := make(chan struct{})
@@ -115,7 +116,7 @@ func newPool(max int, m *metrics, logger zerolog.Logger, ended func()) *pool {
 	return &pool{metrics: m, logger: logger, ended: ended, queue: lane.NewQueue[func() error](max)}
 }
 
-// start runs fn now or in its turn, unless the key is taken, too much waits or the pool is being drained.
+// start runs fn now or in its turn, unless the key is taken, too many wait or the pool is being drained.
 func (p *pool) start(key string, l lane.Lane, fn func() error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,7 +178,7 @@ func effectOutcome(err error) string {
 	return "failed"
 }
 
-// drain waits for what runs, drops what waits, and starts nothing meanwhile.
+// drain waits for what runs, drops what waits, and starts nothing in the meantime.
 func (p *pool) drain() {
 	p.refuse(true)
 	p.group.Wait()

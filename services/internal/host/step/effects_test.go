@@ -311,7 +311,8 @@ func TestReleaseWaitsForEffectsAndThenEndsThem(t *testing.T) {
 	})
 }
 
-// TestWhatIsNotReadyHasNotFailed: an effect that looks again before its own record is folded is put off, without a word.
+// TestWhatIsNotReadyHasNotFailed: an effect that looks again before its own record is folded is put off,
+// without a word.
 func TestWhatIsNotReadyHasNotFailed(t *testing.T) {
 	var log bytes.Buffer
 	m := newMetrics(prometheus.NewRegistry(), "lifecycle")

@@ -9,8 +9,9 @@ import (
 	"millwright/services/internal/service"
 )
 
-// Gate returns the service as it may be stepped: not while another installation may act, or decisions would pile up that nobody
-// carries out and that are stale when somebody does. A shadow service does no harm and is always stepped.
+// Gate returns the service as it may be stepped: not while another installation may act, since otherwise
+// decisions would pile up that nobody carries out and that are stale by the time somebody does. A shadow
+// service does no harm and is always stepped.
 func (h *Host) Gate(s service.Service) service.Service { return gated{s, h} }
 
 type gated struct {

@@ -25,16 +25,19 @@ type Config struct {
 	State *fold.State
 	// Options are this process's settings; they are recorded when the service begins to lead.
 	Options planner.Options
-	// Adopt are the ids of other logs whose objects a person let this one take over; it is recorded when the service begins to lead.
+	// Adopt are the ids of other logs whose objects an operator let this one take over; it is recorded when
+	// the service begins to lead.
 	Adopt []string
-	// EffectsMax bounds the effects of each lane that run at a time, if it is lower than the lane's size; 0: the size counts.
+	// EffectsMax bounds the effects of each lane that run at a time, if it is lower than the lane's size; 0:
+	// the size counts.
 	EffectsMax int
 	// Events publishes KubeEvents; nil drops them.
 	Events fold.Publisher
 	// MayAct reports whether this installation is the one that may act on the cluster now; nil means yes.
 	// While it says no, a gated service is not stepped, no effect is started and no KubeEvent published.
 	MayAct func() bool
-	// MayActUntil is when MayAct will say no unless something prolongs it: creating effects end before. nil means never.
+	// MayActUntil is when MayAct will say no unless something prolongs it: creating effects end before. nil
+	// means never.
 	MayActUntil func() time.Time
 	Logger      zerolog.Logger
 	Registerer  prometheus.Registerer
@@ -57,9 +60,10 @@ type Host struct {
 	pool    *pool
 
 	mu sync.Mutex
-	// term is what the service works under: a leadership, or a degraded term after the last one; nil while it stands by.
+	// term is what the service works under: a leadership, or a degraded term after the last one; nil while it
+	// stands by.
 	term *term
-	// ownSeq is the highest sequence this service must have folded before it may look again.
+	// ownSeq is the highest sequence this service must have folded before it may get another Snapshot.
 	ownSeq uint64
 	// uncertain counts appends of unknown outcome that are being looked up.
 	uncertain int
@@ -97,16 +101,16 @@ func (h *Host) LogID() string { return h.log.ID() }
 // Mode the service works in.
 func (h *Host) Mode() ledger.Mode { return h.mode }
 
-// Event publishes a KubeEvent; a shadow service is silent, for its decisions are not carried out.
+// Event publishes a KubeEvent; a shadow service is silent, because its decisions are not carried out.
 func (h *Host) Event(e service.KubeEvent) {
 	if h.events != nil && h.mode == ledger.ModeActive && h.mayAct() {
 		h.events.Publish(e)
 	}
 }
 
-// Lead makes the host work under a leadership, until ctx ends, the leadership is lost or release is called; the
-// context it returns ends then. Before it returns, the options and the mode in force are recorded. release
-// waits for the running effects, ends them when its ctx does, and stands by again.
+// Lead makes the host work under a leadership, until ctx ends, the leadership is lost or release is called;
+// the context it returns ends then. Before it returns, the options and the mode in force are recorded.
+// release waits for the running effects, ends them when its ctx does, and stands by again.
 func (h *Host) Lead(ctx context.Context, lead store.Leadership) (led context.Context, release func(context.Context), err error) {
 	led, cancel := context.WithCancelCause(ctx)
 	t := &term{lead: lead, ctx: led, cancel: cancel}
@@ -151,13 +155,14 @@ func (h *Host) release(ctx context.Context, t *term) {
 	h.metrics.leader.Set(0)
 }
 
-// Failed is nil, or why this service can't go on in this version and must not lead.
+// Failed is nil, or why this service cannot continue in this version and must not lead.
 func (h *Host) Failed() error { return h.state.Failed() }
 
 // Changes returns a channel that gets a value after an effect has ended or an append was looked up.
 func (h *Host) Changes() (<-chan struct{}, func()) { return h.changed.Subscribe() }
 
-// Snapshot calls fn with a valid Snapshot, or returns ErrNotReady. Nothing waits for fn, and the Snapshot stays as it is.
+// Snapshot calls fn with a valid Snapshot, or returns ErrNotReady. Nothing waits for fn, and the Snapshot
+// stays as it is.
 func (h *Host) Snapshot(need service.Freshness, fn func(*planner.Snapshot) error) error {
 	if err := h.clockReliable(); err != nil {
 		return err
@@ -210,7 +215,7 @@ func (h *Host) Stop() ledger.Stop { return h.state.Stop() }
 // LogAway implements service.Host.
 func (h *Host) LogAway() bool { return h.state.LogAway() }
 
-// clockReliable is Reliable for what services ask, who try again when something has changed.
+// clockReliable is Reliable for requests of services, which try again when something has changed.
 func (h *Host) clockReliable() error {
 	err := h.state.Reliable()
 	if err == nil {

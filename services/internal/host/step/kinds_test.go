@@ -18,7 +18,7 @@ func TestAKindIsWrittenOnceEveryServiceKnowsIt(t *testing.T) {
 		all := string(ledger.KnownKinds())
 		without := strings.Replace(all, "20-", "21-", 1) // does not know ClaimCreated
 		candidates := []store.Leader{{Service: ledger.ServiceLifecycle, Info: map[string]string{store.InfoKinds: all}}}
-		r.again(func(cfg *fold.StateConfig) {
+		r.restartWith(func(cfg *fold.StateConfig) {
 			cfg.Candidates = func(context.Context) ([]store.Leader, error) { return candidates, nil }
 		})
 		h, ctx := r.leading(ledger.ServiceLifecycle, ledger.ModeActive)

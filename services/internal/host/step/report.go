@@ -9,12 +9,13 @@ import (
 )
 
 const (
-	// reportEvery is how often a leader says how it stands; reportTimeout bounds that.
+	// reportEvery is how often a leader publishes its state; reportTimeout bounds that.
 	reportEvery   = 5 * time.Second
 	reportTimeout = 2 * time.Second
 )
 
-// report says how the service stands for as long as the term lasts. Reports are for people: one that fails is left out.
+// report publishes the state of the service until the term ends. Reports are for people: one that fails is
+// skipped.
 func (h *Host) report(t *term) {
 	for t.ctx.Err() == nil {
 		ctx, cancel := context.WithTimeout(t.ctx, reportTimeout)

@@ -50,8 +50,8 @@ func inBubble(t *testing.T, test func(r *rig)) {
 	})
 }
 
-// again starts anew with another StateConfig.
-func (r *rig) again(adjust func(*fold.StateConfig)) {
+// restartWith starts anew with another StateConfig.
+func (r *rig) restartWith(adjust func(*fold.StateConfig)) {
 	r.stop()
 	r.adjust = adjust
 	r.start(r.log)

@@ -57,3 +57,7 @@ func (m *metrics) appended(outcome string, began, ended time.Time) {
 	m.appends.WithLabelValues(outcome).Inc()
 	m.appendDuration.Observe(ended.Sub(began).Seconds())
 }
+
+// RegisterMetrics registers the metrics of a service with r, as a running process does; docs/metrics.md is
+// made of them.
+func RegisterMetrics(r prometheus.Registerer, service string) { newMetrics(r, service) }

@@ -16,7 +16,7 @@ import (
 func TestExplanationsStayOutFrom80Percent(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		var used atomic.Int64
-		r.again(func(cfg *fold.StateConfig) {
+		r.restartWith(func(cfg *fold.StateConfig) {
 			cfg.Usage = func(context.Context) (store.Usage, error) {
 				return store.Usage{QuotaBytes: 100, FileBytes: used.Load(), UsedBytes: used.Load()}, nil
 			}

@@ -86,7 +86,7 @@ func TestSnapshotValidity(t *testing.T) {
 func TestNowIsNotBehindTheLogOrTheWorldByALittle(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		var behind time.Duration
-		r.again(func(cfg *fold.StateConfig) { cfg.Clock = func() time.Time { return time.Now().Add(-behind) } })
+		r.restartWith(func(cfg *fold.StateConfig) { cfg.Clock = func() time.Time { return time.Now().Add(-behind) } })
 		h, _ := r.leading(ledger.ServiceProvisioner, ledger.ModeActive)
 		r.resync()
 		behind = ledger.ClockTolerance

@@ -14,8 +14,8 @@ import (
 	"millwright/services/internal/service"
 )
 
-// TestNothingWaitsForAPlan: while one service plans for as long as it likes, the others read, record, fold and write checkpoints, and
-// its Snapshot stays what it was.
+// TestNothingWaitsForAPlan: while one service plans for as long as it likes, the others read, record, fold
+// and write checkpoints, and its Snapshot stays what it was.
 func TestNothingWaitsForAPlan(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.resync()
@@ -70,7 +70,8 @@ func TestNothingWaitsForAPlan(t *testing.T) {
 	})
 }
 
-// TestReadersBesideTheFold is for the race detector: versions are read by many while World and Ledger are folded.
+// TestReadersBesideTheFold is for the race detector: versions are read by many while World and Ledger are
+// folded.
 func TestReadersBesideTheFold(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.resync()

@@ -10,7 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// kubeletArgs returns the kubelet's command line for AL2 and Windows (userdata §2): fixed order, absent ones left out.
+// kubeletArgs returns the kubelet's command line for AL2 and Windows (userdata §2): fixed order, absent ones
+// left out.
 func kubeletArgs(in Input) string {
 	k := in.Kubelet
 	var args argList

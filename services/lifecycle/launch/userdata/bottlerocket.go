@@ -12,7 +12,8 @@ import (
 
 type table = map[string]any
 
-// bottlerocket renders TOML: the user's settings with ours written over them (userdata §4). Keys that are not known here stay.
+// bottlerocket renders TOML: the user's settings with ours written over them (userdata §4). Keys that are not
+// known here stay.
 func bottlerocket(in Input) (string, error) {
 	root := table{}
 	if _, err := toml.Decode(in.UserData, &root); err != nil {

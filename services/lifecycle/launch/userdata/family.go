@@ -31,7 +31,8 @@ func Alias(nc *awsv1.EC2NodeClass) string {
 	return ""
 }
 
-// Family resolves a NodeClass's AMI family: spec.amiFamily, else the alias's (userdata §7). AL2 if neither says.
+// Family resolves a NodeClass's AMI family: spec.amiFamily, else the alias's (userdata §7). AL2 if neither
+// says.
 func Family(nc *awsv1.EC2NodeClass) string {
 	if f := nc.Spec.AMIFamily; f != nil && *f != "" {
 		return *f
@@ -47,8 +48,9 @@ func IsWindows(family string) bool { return strings.HasPrefix(family, "Windows")
 
 var bottlerocketVersion = regexp.MustCompile(`v?(\d+)\.(\d+)\.(\d+)`)
 
-// BindsDirs reports whether instance storage of a Bottlerocket image must be bound by naming the directories: before 1.46.0, and
-// when the version cannot be told. It comes from the alias, a name term, or the name of the image (userdata §4).
+// BindsDirs reports whether instance storage of a Bottlerocket image must be bound by naming the directories:
+// before 1.46.0, and when the version cannot be told. It comes from the alias, a name term, or the name of
+// the image (userdata §4).
 func BindsDirs(nc *awsv1.EC2NodeClass, imageName string) bool {
 	if _, version, ok := ParseAlias(Alias(nc)); ok {
 		return version != "latest" && olderThan146(version)

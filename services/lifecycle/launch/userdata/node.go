@@ -12,11 +12,13 @@ import (
 	awsv1 "millwright/api/karpenteraws/v1"
 )
 
-// kubeletDomains are the label domains the kubelet may not set itself; such labels reach the Node at registration.
+// kubeletDomains are the label domains the kubelet may not set itself; such labels reach the Node at
+// registration.
 var kubeletDomains = []string{"node-restriction.kubernetes.io", "kubernetes.io", "k8s.io"}
 
 // NodeLabels returns the labels the kubelet registers its node with: the NodeClaim's, less those the kubelet
-// may not set, the capacity type, and for all families but Custom the mark that all taints are registered too.
+// may not set, the capacity type, and for all families but Custom the mark that all taints are registered
+// too.
 func NodeLabels(family string, claim map[string]string, capacityType string) map[string]string {
 	labels := map[string]string{}
 	for k, v := range claim {
@@ -36,8 +38,8 @@ func restricted(key string) bool {
 	return found && slices.ContainsFunc(kubeletDomains, func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) })
 }
 
-// NodeTaints returns the taints the kubelet registers its node with: taints, startup taints and the unregistered one,
-// unless it is already among them.
+// NodeTaints returns the taints the kubelet registers its node with: taints, startup taints and the
+// unregistered one, unless it is already among them.
 func NodeTaints(spec karpv1.NodeClaimSpec) []corev1.Taint {
 	taints := slices.Concat(spec.Taints, spec.StartupTaints)
 	unregistered := karpv1.UnregisteredTaint()

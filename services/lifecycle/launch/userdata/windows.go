@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// windows renders a PowerShell script: the user's text, then the image's bootstrap script (userdata §5). Instance-store
-// policies have no effect.
+// windows renders a PowerShell script: the user's text, then the image's bootstrap script (userdata §5).
+// Instance-store policies have no effect.
 func windows(in Input) string {
 	var b strings.Builder
 	b.WriteString("<powershell>\n")

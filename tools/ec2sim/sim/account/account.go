@@ -1,5 +1,5 @@
-// Package account is what the services of a simulated account share: identity, clock, delays, the lock, the journal on disk,
-// the ledger of launches and the memory of client tokens.
+// Package account is what the services of a simulated account share: identity, clock, delays, the lock, the
+// journal on disk, the ledger of launches and the memory of client tokens.
 package account
 
 import (
@@ -13,8 +13,8 @@ import (
 	"millwright/tools/ec2sim/simclient"
 )
 
-// Account is what the services of an account share: who and where it is, its clock and delays, its journal, and what
-// it remembers of launches. Operations and controls run under its lock.
+// Account is what the services of an account share: who and where it is, its clock and delays, its journal,
+// and what it remembers of launches. Operations and controls run under its lock.
 type Account struct {
 	sync.Mutex
 	Cfg    Config
@@ -40,16 +40,17 @@ func New(cfg Config) *Account {
 	}
 }
 
-// Now is the present; Seen is the moment that Describe* calls tell of.
+// Now is the present; Seen is the moment whose state Describe* calls return.
 func (s *Account) Now() time.Time { return s.Cfg.Now() }
 
-// Seen is the moment that Describe* calls tell of.
+// Seen is the moment whose state Describe* calls return.
 func (s *Account) Seen() time.Time { return s.Now().Add(-time.Duration(s.Settings.Consistency)) }
 
 // Caller is who signs all calls.
 func (s *Account) Caller() string { return "arn:aws:iam::" + s.Cfg.AccountID + ":root" }
 
-// Changes returns a channel that is closed at the next change of an instance or message. The caller holds the lock.
+// Changes returns a channel that is closed at the next change of an instance or message. The caller holds the
+// lock.
 func (s *Account) Changes() <-chan struct{} { return s.changed }
 
 // Notify wakes those waiting for a change. The caller holds the lock.

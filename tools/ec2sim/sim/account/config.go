@@ -20,7 +20,8 @@ type Config struct {
 	Zones []string
 	// KubernetesVersion is the minor version the images are for, such as 1.36.
 	KubernetesVersion string
-	// ClusterEndpoint and ClusterCA (PEM) are what EKS tells, and what an instance's user data must name to boot.
+	// ClusterEndpoint and ClusterCA (PEM) are what EKS reports, and what an instance's user data must name to
+	// boot.
 	ClusterEndpoint string
 	ClusterCA       []byte
 	ServiceCIDR     string

@@ -27,7 +27,8 @@ type Entity struct {
 
 const JournalFile = "ec2sim.jsonl"
 
-// Persist hands the entities kept in a directory to load, if there are any, and keeps the account there from now on.
+// Persist hands the entities kept in a directory to load, if there are any, and keeps the account there from
+// now on.
 func (s *Account) Persist(dir string, load func(Entity) error) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make data directory: %w", err)

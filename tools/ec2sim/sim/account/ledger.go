@@ -8,7 +8,7 @@ import (
 	"millwright/tools/ec2sim/simclient"
 )
 
-// Entry is what an operation tells the ledger; the rest comes from its call.
+// Entry is what an operation passes to the ledger; the rest comes from its call.
 type Entry struct {
 	Outcome   string
 	FleetID   string
@@ -36,7 +36,7 @@ func (s *Account) Record(c *wire.Call, e Entry) {
 	s.keepEntry(row)
 }
 
-// recall copies what the first answer to a token told.
+// recall copies what the first answer to a token contained.
 func (s *Account) recall(row *simclient.Entry) {
 	for _, first := range s.ledger {
 		if first.Token == row.Token && first.Call == row.Call && first.Outcome != "mismatch" {

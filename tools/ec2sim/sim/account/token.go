@@ -9,7 +9,7 @@ import (
 )
 
 // tokenRecord is the memory of a ClientToken: the digest of the first request and its answer. It is kept
-// whatever became of the resources: a token whose instance is dead still answers with the dead id.
+// whatever happens to the resources: a token whose instance is dead still answers with the dead id.
 type tokenRecord struct {
 	Call   string          `json:"call"`
 	Token  string          `json:"token"`
@@ -22,9 +22,9 @@ type storedXML struct {
 	Inner string `xml:",innerxml" json:"inner"`
 }
 
-// Once carries out an idempotent call: the first time by doing it, then, for the same parameters, by the
-// first answer again. Refused calls are not remembered; a fleet that launched nothing is, since it is an
-// answer.
+// Once carries out an idempotent call: the first time by doing it, then, for the same parameters, by
+// repeating the first answer. Refused calls are not remembered; a fleet that launched nothing is, since it is
+// an answer.
 func (s *Account) Once(c *wire.Call, do func() (any, error)) (any, error) {
 	token := c.Params.Str("ClientToken")
 	if token == "" {

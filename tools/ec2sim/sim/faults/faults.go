@@ -1,4 +1,5 @@
-// Package faults decides which calls fail, are slow, lose their answer or are throttled, and counts calls by outcome.
+// Package faults decides which calls fail, are slow, lose their answer or are throttled, and counts calls by
+// outcome.
 package faults
 
 import (
@@ -14,7 +15,7 @@ import (
 	"millwright/tools/ec2sim/simclient"
 )
 
-// Faults are what goes wrong on purpose: faults of calls and throttled actions. It also counts the calls.
+// Faults are the deliberate failures: faults of calls and throttled actions. It also counts the calls.
 type Faults struct {
 	*account.Account
 	list    []*simclient.Fault
@@ -88,7 +89,7 @@ func (s *Faults) use(f *simclient.Fault) *simclient.Fault {
 	return &used
 }
 
-// FaultError is what the caller of a call that a fault strikes is told.
+// FaultError is the error that the caller gets when a fault strikes its call.
 func FaultError(f *simclient.Fault) *wire.Error {
 	e := wire.Refuse(f.Code, "%s", cmp.Or(f.Message, "Injected by the simulator's controls."))
 	switch f.Code {

@@ -1,4 +1,4 @@
-// Package iam holds instance profiles, and tells callers who they are (STS).
+// Package iam holds instance profiles, and answers who a caller is (STS).
 package iam
 
 import (

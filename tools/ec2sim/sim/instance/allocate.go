@@ -29,7 +29,7 @@ func (c *candidate) failed(err *wire.Error) fleetError {
 }
 
 // allocate orders the candidates as the strategy says and takes from each pool in turn what it has, until the
-// target is met. A pool that was tried in vain is an error entry, also when the fleet is fulfilled elsewhere.
+// target is met. A pool that had nothing to give is an error entry, even if the fleet is fulfilled elsewhere.
 func (s *Service) allocate(r *fleetRequest, now time.Time) (picks []pick, errs []fleetError) {
 	candidates, errs := s.candidates(r, now)
 	slices.SortStableFunc(candidates, byStrategy(r.strategy))
@@ -43,7 +43,7 @@ func (s *Service) allocate(r *fleetRequest, now time.Time) (picks []pick, errs [
 				errs = append(errs, c.failed(err))
 				break
 			}
-			taken.add(c)
+			taken.addCandidate(c)
 			picks = append(picks, c)
 		}
 	}
@@ -53,7 +53,7 @@ func (s *Service) allocate(r *fleetRequest, now time.Time) (picks []pick, errs [
 	return picks, errs
 }
 
-// candidates checks every override by itself; those that can never launch are errors already.
+// candidates checks each override separately; those that can never launch become errors at once.
 func (s *Service) candidates(r *fleetRequest, now time.Time) (out []*candidate, errs []fleetError) {
 	for _, config := range r.configs {
 		for _, override := range config.overrides {
@@ -118,7 +118,7 @@ func checkMaxPrice(limit string, price int64) *wire.Error {
 	return nil
 }
 
-// byStrategy compares candidates: who is taken from first. Type and subnet decide ties.
+// byStrategy compares candidates: which pool is used first. Type and subnet decide ties.
 func byStrategy(strategy string) func(a, b *candidate) int {
 	return func(a, b *candidate) int {
 		var order int
@@ -154,7 +154,7 @@ func newUsage(s *Service, now time.Time) *usage {
 	u := &usage{subnets: map[string]int{}, reserved: map[string]int{}}
 	for _, in := range s.instances.all() {
 		if in.live(now) {
-			u.subnets[in.SubnetID]++
+			u.subnets[in.SubnetID] += in.Data.Addresses()
 			if id := s.reservationOf(in, now); id != "" {
 				u.reserved[id]++ // its capacity is its own, no rule counts it
 				continue
@@ -165,8 +165,8 @@ func newUsage(s *Service, now time.Time) *usage {
 	return u
 }
 
-func (u *usage) add(c *candidate) {
-	u.subnets[c.launch.subnet.ID]++
+func (u *usage) addCandidate(c *candidate) {
+	u.subnets[c.launch.subnet.ID] += c.launch.data.Addresses()
 	if id := c.launch.data.ReservationID; id != "" {
 		u.reserved[id]++
 		return
@@ -177,7 +177,7 @@ func (u *usage) add(c *candidate) {
 // admit says whether the pool and the subnet have room for one more.
 func (s *Service) admit(c *candidate, u *usage) *wire.Error {
 	t, zone := c.launch.instanceType, c.launch.subnet.Zone.Name
-	if u.subnets[c.launch.subnet.ID] >= c.launch.subnet.Limit() {
+	if u.subnets[c.launch.subnet.ID]+c.launch.data.Addresses() > c.launch.subnet.Limit() {
 		return wire.Refuse("InsufficientFreeAddressesInSubnet",
 			"There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", c.launch.subnet.ID)
 	}

@@ -187,7 +187,7 @@ func (s *Service) launchFleet(c *wire.Call, r *fleetRequest) fleetAnswer {
 			continue
 		}
 		ids = append(ids, in.ID)
-		answer.add(pick, in.ID)
+		answer.addInstance(pick, in.ID)
 	}
 	if len(ids) > 0 {
 		s.Notify()
@@ -221,8 +221,8 @@ func fleetOutcome(launched, asked int) string {
 	return "partial"
 }
 
-// add puts an instance into its pool's group.
-func (a *fleetAnswer) add(p pick, id string) {
+// addInstance puts an instance into its pool's group.
+func (a *fleetAnswer) addInstance(p pick, id string) {
 	for i := range a.Instances {
 		if a.Instances[i].pool == p.key {
 			a.Instances[i].IDs = append(a.Instances[i].IDs, id)

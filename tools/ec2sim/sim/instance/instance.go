@@ -1,5 +1,5 @@
-// Package instance is EC2's part for instances: fleets, launches, terminations, descriptions, tags and the capacity that
-// launches compete for.
+// Package instance is EC2's part for instances: fleets, launches, terminations, descriptions, tags and the
+// capacity that launches compete for.
 package instance
 
 import (
@@ -54,10 +54,20 @@ type Instance struct {
 	TerminateAt     time.Time `json:"terminateAt,omitzero"`
 	TerminateReason string    `json:"terminateReason,omitempty"`
 	FailedAt        time.Time `json:"failedAt,omitzero"`
+	// Event is scheduled for it; nil for none.
+	Event *ScheduledEvent `json:"event,omitempty"`
 	// Progress of its kubelet, written by the boot package.
 	Progress Progress `json:"progress"`
-	// announced is the last state told to the queue.
+	// announced is the last state sent to the queue.
 	announced string
+}
+
+// ScheduledEvent as DescribeInstanceStatus returns it.
+type ScheduledEvent struct {
+	ID          string    `json:"id"`
+	Code        string    `json:"code"`
+	Description string    `json:"description,omitempty"`
+	NotBefore   time.Time `json:"notBefore"`
 }
 
 // Progress is how far an instance has come as a Kubernetes node.
@@ -65,7 +75,7 @@ type Progress struct {
 	// Node is the name it registered, RegisteredAt when.
 	Node         string    `json:"node,omitempty"`
 	RegisteredAt time.Time `json:"registeredAt,omitzero"`
-	// Alive: the Node is in KWOK's hands. Devices: its GPUs and other devices are published.
+	// Alive: KWOK manages the Node. Devices: its GPUs and other devices are published.
 	Alive   bool `json:"alive,omitempty"`
 	Devices bool `json:"devices,omitempty"`
 	// Stopped: its kubelet has been taken away after Alive. Deleted: the Node object, too.
@@ -121,7 +131,8 @@ func (in *Instance) view(at time.Time) simclient.Instance {
 	}
 }
 
-// Service is EC2's part for instances: launching, terminating, describing and tagging them, and the capacity they take.
+// Service is EC2's part for instances: launching, terminating, describing and tagging them, and the capacity
+// they take.
 type Service struct {
 	*account.Account
 	vpc          *network.VPC
@@ -135,7 +146,8 @@ type Service struct {
 	reservations *reservation.Reservations
 }
 
-// New returns the service without instances. It tells the network, the reservations and the queue of its instances.
+// New returns the service without instances. It gives the network, the reservations and the queue access
+// to its instances.
 func New(a *account.Account, vpc *network.VPC, images *ami.Images, templates *template.Templates, profiles *iam.Profiles, queue *sqs.Queue, prices *pricing.Prices,
 	reservations *reservation.Reservations) *Service {
 	s := &Service{Account: a, vpc: vpc, images: images, templates: templates, profiles: profiles, queue: queue, prices: prices,
@@ -171,7 +183,7 @@ func (f *fleet) get(id string) *Instance { return f.byID[id] }
 
 func (f *fleet) partOf(id string) *Instance { return f.parts[id] }
 
-func (f *fleet) add(in *Instance) {
+func (f *fleet) addInstance(in *Instance) {
 	if f.byID[in.ID] == nil {
 		f.ids = append(f.ids, in.ID)
 	}
@@ -224,12 +236,12 @@ func (f *fleet) uses(addr netip.Addr, at time.Time) bool {
 	return false
 }
 
-// inSubnet counts the live instances of a subnet that exist at a time.
+// inSubnet counts the addresses of a subnet that the live instances at a time take.
 func (f *fleet) inSubnet(id string, at time.Time) int {
 	n := 0
 	for _, in := range f.byID {
 		if in.SubnetID == id && !in.LaunchTime.After(at) && in.live(at) {
-			n++
+			n += in.Data.Addresses()
 		}
 	}
 	return n

@@ -76,8 +76,13 @@ func (s *Service) interrupt(in *Instance, body simclient.Interruption) error {
 			"service": "EC2", "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED", "eventTypeCategory": "scheduledChange",
 			"startTime":        now.Add(24 * time.Hour).UTC().Format(time.RFC1123),
 			"affectedEntities": []map[string]string{{"entityValue": in.ID}}}))
+	case "scheduled":
+		in.Event = &ScheduledEvent{ID: "instance-event-" + wire.RandomHex(8), Code: cmp.Or(body.Code, "instance-retirement"), Description: body.Description, NotBefore: now}
+		if body.In != nil {
+			in.Event.NotBefore = now.Add(time.Duration(*body.In))
+		}
 	default:
-		return wire.Refuse("InvalidKind", "kind must be spot, rebalance, health or state-change")
+		return wire.Refuse("InvalidKind", "kind must be scheduled, spot, rebalance, health or state-change")
 	}
 	return nil
 }
@@ -87,7 +92,7 @@ func (s *Service) instanceARN(in *Instance) string {
 }
 
 // announceStates puts state-change notifications on the queue for instances whose state has changed since
-// the last look.
+// the last check.
 func (s *Service) announceStates() {
 	now := s.Now()
 	for _, in := range s.instances.all() {

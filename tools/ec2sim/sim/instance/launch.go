@@ -55,6 +55,9 @@ func (s *Service) check(l *launchSpec, now time.Time) *wire.Error {
 	if err := s.checkType(l); err != nil {
 		return err
 	}
+	if err := checkHardware(l.instanceType, &l.data); err != nil {
+		return err
+	}
 	if err := s.checkImage(l); err != nil {
 		return err
 	}
@@ -147,7 +150,7 @@ func (s *Service) launch(c *wire.Call, l launchSpec, now time.Time) (*Instance, 
 		in.VolumeIDs = append(in.VolumeIDs, volume)
 		in.PartTags[volume] = tag.New(tags["volume"], now)
 	}
-	s.instances.add(in)
+	s.instances.addInstance(in)
 	s.keepInstance(in)
 	return in, nil
 }

@@ -87,7 +87,7 @@ func (s *Service) LoadInstance(l account.Entity) error {
 	if err := json.Unmarshal(l.Value, in); err != nil {
 		return err
 	}
-	s.instances.add(in)
+	s.instances.addInstance(in)
 	addr, err := netip.ParseAddr(in.PrivateIP)
 	if sub := s.vpc.Subnet(in.SubnetID); err == nil && sub != nil && (!sub.Cursor.IsValid() || sub.Cursor.Less(addr)) {
 		sub.Cursor = addr

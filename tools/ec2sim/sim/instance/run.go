@@ -88,7 +88,7 @@ func (s *Service) run(c *wire.Call, l launchSpec, count int) (any, error) {
 		if refused = s.admit(one, used); refused != nil {
 			break
 		}
-		used.add(one)
+		used.addCandidate(one)
 		picked++
 	}
 	if picked < least {

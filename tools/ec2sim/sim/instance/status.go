@@ -13,6 +13,14 @@ type xmlStatus struct {
 	State    xmlState         `xml:"instanceState"`
 	Instance xmlStatusSummary `xml:"instanceStatus"`
 	System   xmlStatusSummary `xml:"systemStatus"`
+	Events   []xmlEvent       `xml:"eventsSet>item,omitempty"`
+}
+
+type xmlEvent struct {
+	ID          string `xml:"instanceEventId"`
+	Code        string `xml:"code"`
+	Description string `xml:"description"`
+	NotBefore   string `xml:"notBefore"`
 }
 
 type xmlStatusSummary struct {
@@ -81,7 +89,11 @@ func (in *Instance) xmlStatus(at time.Time) xmlStatus {
 		detail.Since = wire.Stamp(in.FailedAt)
 	}
 	summary := xmlStatusSummary{status, []xmlStatusDetail{detail}}
-	return xmlStatus{in.ID, in.Zone, in.ZoneID, xmlState{stateCodes[state], state}, summary, summary}
+	out := xmlStatus{ID: in.ID, Zone: in.Zone, ZoneID: in.ZoneID, State: xmlState{stateCodes[state], state}, Instance: summary, System: summary}
+	if e := in.Event; e != nil {
+		out.Events = []xmlEvent{{e.ID, e.Code, e.Description, wire.Stamp(e.NotBefore)}}
+	}
+	return out
 }
 
 func (in *Instance) statusAttributes(s *Service, at time.Time) wire.Attributes {
@@ -91,7 +103,17 @@ func (in *Instance) statusAttributes(s *Service, at time.Time) wire.Attributes {
 			return []string{in.status(at)}, true
 		case "instance-status.reachability", "system-status.reachability":
 			return []string{map[bool]string{true: "failed", false: "passed"}[in.status(at) == "impaired"]}, true
-		case "event.code", "event.description", "attached-ebs-status.status":
+		case "event.code":
+			if in.Event != nil {
+				return []string{in.Event.Code}, true
+			}
+			return nil, true
+		case "event.description":
+			if in.Event != nil {
+				return []string{in.Event.Description}, true
+			}
+			return nil, true
+		case "attached-ebs-status.status":
 			return nil, true
 		}
 		return in.attributes(s, at)(name)

@@ -14,11 +14,11 @@ import (
 	"millwright/tools/ec2sim/sim/wire"
 )
 
-// VPC is the account's network: per zone one private and one public subnet, and security groups. The private subnets
-// and the cluster's groups carry the discovery tag.
+// VPC is the account's network: per zone one private and one public subnet, and security groups. The private
+// subnets and the cluster's groups carry the discovery tag.
 type VPC struct {
 	*account.Account
-	// Occupied counts the instances that hold an address of a subnet at a time.
+	// Occupied counts the addresses of a subnet that instances hold at a time.
 	Occupied func(subnetID string, at time.Time) int
 	VPCID    string
 	cidr     string

@@ -11,7 +11,7 @@ import (
 	"millwright/tools/ec2sim/sim/wire"
 )
 
-// productCache is the last filtered product list: paging asks for the same one again and again.
+// productCache is the last filtered product list: paging asks for the same list again and again.
 type productCache struct {
 	key  string
 	list []string

@@ -40,7 +40,7 @@ type xmlSpotPrice struct {
 
 func (p xmlSpotPrice) key() string { return p.InstanceType + "/" + p.Zone + "/" + p.Timestamp }
 
-// maxSpotHistory bounds how far back prices are told.
+// maxSpotHistory bounds how far back prices are returned.
 const maxSpotHistory = 72 * time.Hour
 
 func (s *Prices) DescribeSpotPriceHistory(c *wire.Call) (any, error) {

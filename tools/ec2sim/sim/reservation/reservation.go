@@ -14,8 +14,8 @@ import (
 	"millwright/tools/ec2sim/simclient"
 )
 
-// reservation is a capacity reservation: instances of one type in one zone that are paid for, used or not. It is made and
-// changed over the control interface only.
+// reservation is a capacity reservation: instances of one type in one zone that are paid for, used or not. It
+// is made and changed over the control interface only.
 type reservation struct {
 	simclient.Reservation
 	Created time.Time `json:"created"`
@@ -36,7 +36,8 @@ func New(a *account.Account) *Reservations {
 	return &Reservations{Account: a, byID: map[string]*reservation{}}
 }
 
-// Active reports whether a reservation exists at a time. Once it has ended, the instances in it are plain on-demand ones.
+// Active reports whether a reservation exists at a time. Once it has ended, the instances in it are plain
+// on-demand ones.
 func (s *Reservations) Active(id string, at time.Time) bool {
 	r := s.byID[id]
 	return r != nil && r.state(at) == "active"
@@ -116,7 +117,7 @@ func (s *Reservations) describesReservation(r *reservation, at time.Time) wire.A
 	}
 }
 
-// DescribeCapacityReservations tells of the reservations that exist. One unknown id fails the whole call.
+// DescribeCapacityReservations returns the reservations that exist. One unknown id fails the whole call.
 func (s *Reservations) DescribeCapacityReservations(c *wire.Call) (any, error) {
 	filters, ids, seen := wire.ReadFilters(c.Params), c.Params.Strs("CapacityReservationId"), s.Seen()
 	for _, id := range ids {

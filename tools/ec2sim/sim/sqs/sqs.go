@@ -18,7 +18,7 @@ import (
 type Queue struct {
 	*account.Account
 	messages []*message
-	// Announce puts what has changed since the last look on the queue. It is called under the lock.
+	// Announce puts what has changed since the last call on the queue. It is called under the lock.
 	Announce func()
 }
 
@@ -40,9 +40,10 @@ const retention = 300 * time.Second
 // Operations are the calls that do not wait, by action.
 func (s *Queue) Operations() map[string]wire.Operation {
 	return map[string]wire.Operation{
-		"GetQueueUrl":   s.getQueueURL,
-		"SendMessage":   s.sendMessage,
-		"DeleteMessage": s.deleteMessage,
+		"GetQueueUrl":        s.getQueueURL,
+		"SendMessage":        s.sendMessage,
+		"DeleteMessage":      s.deleteMessage,
+		"DeleteMessageBatch": s.deleteMessageBatch,
 	}
 }
 
@@ -65,7 +66,7 @@ func (s *Queue) getQueueURL(c *wire.Call) (any, error) {
 	return map[string]string{"QueueUrl": s.queueURL()}, nil
 }
 
-// checkQueue compares the queue's name, whatever host the URL has.
+// checkQueue compares the queue's name; the host in the URL does not matter.
 func (s *Queue) checkQueue(url string) *wire.Error {
 	if wire.LastSegment(url) != s.Cfg.ClusterName {
 		return noQueue()
@@ -105,7 +106,7 @@ type receiveInput struct {
 	WaitTimeSeconds     int
 }
 
-// pollStep is how often a waiting receiver looks for messages that become due by time alone.
+// pollStep is how often a waiting receiver looks for messages that have become due.
 const pollStep = 200 * time.Millisecond
 
 // ReceiveMessage waits for messages up to WaitTimeSeconds.
@@ -173,17 +174,62 @@ func (s *Queue) deleteMessage(c *wire.Call) (any, error) {
 	if err := s.checkQueue(input.QueueUrl); err != nil {
 		return nil, err
 	}
-	if input.ReceiptHandle == "" || strings.Trim(input.ReceiptHandle, "0123456789abcdef") != "" {
-		return nil, wire.Refuse("ReceiptHandleIsInvalid", "The input receipt handle is invalid.")
+	if err := s.deleteByReceipt(input.ReceiptHandle); err != nil {
+		return nil, err
+	}
+	return struct{}{}, nil
+}
+
+// batchMax is how many entries a batch may have.
+const batchMax = 10
+
+// deleteMessageBatch answers for each entry: some may fail while others succeed.
+func (s *Queue) deleteMessageBatch(c *wire.Call) (any, error) {
+	var input struct {
+		QueueUrl string
+		Entries  []struct{ Id, ReceiptHandle string }
+	}
+	if err := wire.ReadJSON(c, &input); err != nil {
+		return nil, err
+	}
+	if err := s.checkQueue(input.QueueUrl); err != nil {
+		return nil, err
+	}
+	switch n := len(input.Entries); {
+	case n == 0:
+		return nil, wire.Refuse("EmptyBatchRequest", "There should be at least one DeleteMessageBatchRequestEntry in the request.")
+	case n > batchMax:
+		return nil, wire.Refuse("TooManyEntriesInBatchRequest", "Maximum number of entries per request are 10. You have sent %d.", n)
+	}
+	done, failed, ids := []map[string]any{}, []map[string]any{}, map[string]bool{}
+	for _, e := range input.Entries {
+		if ids[e.Id] {
+			return nil, wire.Refuse("BatchEntryIdsNotDistinct", "Id %s repeated.", e.Id)
+		}
+		ids[e.Id] = true
+		if err := s.deleteByReceipt(e.ReceiptHandle); err != nil {
+			failed = append(failed, map[string]any{"Id": e.Id, "Code": err.Code, "Message": err.Message, "SenderFault": true})
+			continue
+		}
+		done = append(done, map[string]any{"Id": e.Id})
+	}
+	return map[string]any{"Successful": done, "Failed": failed}, nil
+}
+
+// deleteByReceipt deletes the message that was received with a handle; one that was received again since, or
+// is gone, is no error.
+func (s *Queue) deleteByReceipt(handle string) *wire.Error {
+	if handle == "" || strings.Trim(handle, "0123456789abcdef") != "" {
+		return wire.Refuse("ReceiptHandleIsInvalid", "The input receipt handle is invalid.")
 	}
 	s.messages = slices.DeleteFunc(s.messages, func(m *message) bool {
-		if m.Receipt == input.ReceiptHandle {
+		if m.Receipt == handle {
 			s.Drop("message", m.ID)
 			return true
 		}
 		return false
 	})
-	return struct{}{}, nil
+	return nil
 }
 
 // Event is an EventBridge event as the queue's rules pass it on.

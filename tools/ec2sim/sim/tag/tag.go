@@ -1,4 +1,4 @@
-// Package tag holds the tags of a resource over time, since Describe* calls tell those of a moment ago.
+// Package tag holds the tags of a resource over time, since Describe* calls return those of a moment ago.
 package tag
 
 import (
@@ -10,7 +10,7 @@ import (
 	"millwright/tools/ec2sim/sim/wire"
 )
 
-// tagEvent is a tag being set or removed. Resources keep the events, so that a Describe* call can tell the
+// tagEvent is a tag being set or removed. Resources keep the events, so that a Describe* call can return the
 // tags of a moment ago.
 type tagEvent struct {
 	Key     string    `json:"key"`

@@ -3,7 +3,6 @@ package template
 import (
 	"cmp"
 	"encoding/base64"
-	"strings"
 
 	"millwright/tools/ec2sim/sim/tag"
 	"millwright/tools/ec2sim/sim/wire"
@@ -16,7 +15,7 @@ type Data struct {
 	Profile        string                       `json:"profile,omitempty"`
 	UserData       string                       `json:"userData,omitempty"` // base64
 	Groups         []string                     `json:"groups,omitempty"`
-	Interfaces     []interfaceData              `json:"interfaces,omitempty"`
+	Interfaces     []Interface                  `json:"interfaces,omitempty"`
 	Devices        []deviceData                 `json:"devices,omitempty"`
 	Metadata       *MetadataData                `json:"metadata,omitempty"`
 	Monitoring     bool                         `json:"monitoring,omitempty"`
@@ -25,15 +24,6 @@ type Data struct {
 	Reservation    string                       `json:"reservation,omitempty"`   // capacity reservation preference
 	ReservationID  string                       `json:"reservationId,omitempty"` // capacity reservation targeted
 	Nested         string                       `json:"nested,omitempty"`
-}
-
-type interfaceData struct {
-	DeviceIndex int      `json:"deviceIndex" xml:"deviceIndex"`
-	CardIndex   int      `json:"cardIndex" xml:"networkCardIndex"`
-	Type        string   `json:"type,omitempty" xml:"interfaceType,omitempty"`
-	Groups      []string `json:"groups,omitempty" xml:"groupSet>groupId,omitempty"`
-	SubnetID    string   `json:"subnetId,omitempty" xml:"subnetId,omitempty"`
-	PublicIP    string   `json:"publicIp,omitempty" xml:"associatePublicIpAddress,omitempty"`
 }
 
 type deviceData struct {
@@ -86,13 +76,11 @@ func Read(p *wire.Params) (Data, *wire.Error) {
 
 func (d *Data) readParts(p *wire.Params) *wire.Error {
 	for _, n := range p.List("NetworkInterface") {
-		device, err := n.Int("DeviceIndex", 0)
-		card, err2 := n.Int("NetworkCardIndex", 0)
-		if err != nil || err2 != nil {
-			return wire.InvalidValue("Invalid device or network card index.")
+		i, err := readInterface(n)
+		if err != nil {
+			return err
 		}
-		d.Interfaces = append(d.Interfaces, interfaceData{device, card, n.Str("InterfaceType"), n.Strs("SecurityGroupId"),
-			n.Str("SubnetId"), n.Str("AssociatePublicIpAddress")})
+		d.Interfaces = append(d.Interfaces, i)
 	}
 	for _, n := range p.List("BlockDeviceMapping") {
 		size, err := n.Int("Ebs.VolumeSize", 0)
@@ -128,15 +116,4 @@ func (d *Data) PrimaryGroups() []string {
 		}
 	}
 	return d.Groups
-}
-
-// EFAs counts the Elastic Fabric Adapters asked for.
-func (d *Data) EFAs() int {
-	n := 0
-	for _, i := range d.Interfaces {
-		if strings.HasPrefix(i.Type, "efa") {
-			n++
-		}
-	}
-	return n
 }

@@ -20,16 +20,16 @@ type xmlVersion struct {
 }
 
 type xmlTemplateData struct {
-	ImageID      string          `xml:"imageId,omitempty"`
-	InstanceType string          `xml:"instanceType,omitempty"`
-	Profile      string          `xml:"iamInstanceProfile>name,omitempty"`
-	UserData     string          `xml:"userData,omitempty"`
-	Groups       []string        `xml:"securityGroupIdSet>item,omitempty"`
-	Interfaces   []interfaceData `xml:"networkInterfaceSet>item,omitempty"`
-	Devices      []deviceData    `xml:"blockDeviceMappingSet>item,omitempty"`
-	Metadata     *MetadataData   `xml:"metadataOptions,omitempty"`
-	Monitoring   bool            `xml:"monitoring>enabled"`
-	Tags         []xmlTagSpec    `xml:"tagSpecificationSet>item,omitempty"`
+	ImageID      string        `xml:"imageId,omitempty"`
+	InstanceType string        `xml:"instanceType,omitempty"`
+	Profile      string        `xml:"iamInstanceProfile>name,omitempty"`
+	UserData     string        `xml:"userData,omitempty"`
+	Groups       []string      `xml:"securityGroupIdSet>item,omitempty"`
+	Interfaces   []Interface   `xml:"networkInterfaceSet>item,omitempty"`
+	Devices      []deviceData  `xml:"blockDeviceMappingSet>item,omitempty"`
+	Metadata     *MetadataData `xml:"metadataOptions,omitempty"`
+	Monitoring   bool          `xml:"monitoring>enabled"`
+	Tags         []xmlTagSpec  `xml:"tagSpecificationSet>item,omitempty"`
 }
 
 type xmlTagSpec struct {

@@ -42,9 +42,9 @@ const (
 )
 
 // send writes a whole answer. An answer that comes before the client's writer has looked for the end of the
-// request's body makes the AWS SDK close that body under the writer, whose error then closes the connection: a
-// long answer is cut off, and the SDK retries after a pause. On the loopback device this happens now and then, so
-// long answers wait a moment.
+// request's body makes the AWS SDK close that body under the writer, whose error then closes the connection:
+// a long answer is cut off, and the SDK retries after a pause. On the loopback device this happens now and
+// then, so long answers are delayed a little.
 func send(w http.ResponseWriter, status int, contentType string, body []byte) error {
 	if _, socket := w.(http.Hijacker); socket && len(body) > atOnce {
 		time.Sleep(settleTime)

@@ -1,5 +1,5 @@
-// Package wire is how AWS speaks: the query and JSON protocols, errors, filters, pages, ids and timestamps. It knows no
-// resource.
+// Package wire is how AWS speaks: the query and JSON protocols, errors, filters, pages, ids and timestamps.
+// It knows no resource.
 package wire
 
 import (
@@ -29,7 +29,7 @@ type Call struct {
 // Operation carries out a call under the account's lock.
 type Operation func(c *Call) (any, error)
 
-// ParseCall tells the service by target header, path or credential scope, and reads the body.
+// ParseCall finds the service from target header, path or credential scope, and reads the body.
 func ParseCall(r *http.Request) (*Call, error) {
 	c := &Call{ID: NewRequestID(), Path: r.URL.Path, Ctx: r.Context(), Service: "ec2"}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))

@@ -17,7 +17,7 @@ func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z
 // LastSegment is what follows the last slash of an ARN or URL.
 func LastSegment(arn string) string { return arn[strings.LastIndex(arn, "/")+1:] }
 
-// ShortHash tells texts apart in few characters.
+// ShortHash distinguishes texts with few characters.
 func ShortHash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:4])

@@ -1,0 +1,369 @@
+{{- define "millwright.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "millwright.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else if contains (include "millwright.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "millwright.name" .) | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The services of the release: those of mode distributed, or the one of mode embedded. */}}
+{{- define "millwright.services" -}}
+{{- if eq .Values.mode "embedded" -}}all{{- else -}}watcher provisioner disruptor terminator lifecycle{{- end -}}
+{{- end -}}
+
+{{- define "millwright.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "millwright.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- with .service }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{- define "millwright.labels" -}}
+{{ include "millwright.selectorLabels" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- with .root.Values.additionalLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* metadata of an object: dict root, service, name; extra is a map of further annotations. */}}
+{{- define "millwright.metadata" -}}
+name: {{ .name }}
+labels:
+  {{- include "millwright.labels" . | nindent 2 }}
+{{- with merge (dict) (.extra | default dict) .root.Values.additionalAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* Name of what belongs to one service: dict root, service. */}}
+{{- define "millwright.object" -}}
+{{- if eq .service "all" -}}
+{{- include "millwright.fullname" .root -}}
+{{- else -}}
+{{- printf "%s-%s" (include "millwright.fullname" .root) .service -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "millwright.serviceAccountName" -}}
+{{- $base := .root.Values.serviceAccount.name | default (include "millwright.fullname" .root) -}}
+{{- $own := (index .root.Values.services .service | default dict).serviceAccountName -}}
+{{- if $own -}}{{ $own }}
+{{- else if eq .service "all" -}}{{ $base }}
+{{- else -}}{{ printf "%s-%s" $base .service }}
+{{- end -}}
+{{- end -}}
+
+{{- define "millwright.image" -}}
+{{- $i := .Values.controller.image -}}
+{{- if $i.digest -}}
+{{- printf "%s@%s" $i.repository $i.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $i.repository ($i.tag | default .Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* One variable, left out if the value is empty, zero or false: dict name, value. */}}
+{{- define "millwright.variable" -}}
+{{- if .value }}
+- name: {{ .name }}
+  value: {{ .value | toString | quote }}
+{{- end }}
+{{- end -}}
+
+{{- define "millwright.featureGates" -}}
+{{- $gates := list -}}
+{{- range $name, $on := .Values.settings.featureGates -}}
+{{- if not (kindIs "invalid" $on) -}}
+{{- $gates = append $gates (printf "%s%s=%t" (substr 0 1 $name | upper) (substr 1 -1 $name) $on) -}}
+{{- end -}}
+{{- end -}}
+{{- join "," $gates -}}
+{{- end -}}
+
+{{/* The environment of a container of the services: dict root, service. */}}
+{{- define "millwright.env" -}}
+{{- $v := .root.Values -}}
+{{- $s := $v.settings -}}
+- name: IDENTITY
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+- name: LEADER_ELECTION_NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+- name: MEMORY_LIMIT
+  valueFrom:
+    resourceFieldRef:
+      containerName: {{ $v.controller.containerName }}
+      divisor: "0"
+      resource: limits.memory
+- name: CLUSTER_NAME
+  value: {{ required "settings.clusterName is required: the name of the EKS cluster" $s.clusterName | quote }}
+- name: METRICS_PORT
+  value: {{ $v.controller.metrics.port | quote }}
+- name: HEALTH_PROBE_PORT
+  value: {{ $v.controller.healthProbe.port | quote }}
+{{- include "millwright.variable" (dict "name" "LOG_LEVEL" "value" $v.logLevel) }}
+{{- include "millwright.variable" (dict "name" "CLUSTER_ENDPOINT" "value" $s.clusterEndpoint) }}
+{{- include "millwright.variable" (dict "name" "CLUSTER_CA_BUNDLE" "value" $s.clusterCABundle) }}
+{{- include "millwright.variable" (dict "name" "MODE" "value" $s.mode) }}
+{{- include "millwright.variable" (dict "name" "BATCH_MAX_DURATION" "value" $s.batchMaxDuration) }}
+{{- include "millwright.variable" (dict "name" "BATCH_IDLE_DURATION" "value" $s.batchIdleDuration) }}
+{{- include "millwright.variable" (dict "name" "PREFERENCE_POLICY" "value" $s.preferencePolicy) }}
+{{- include "millwright.variable" (dict "name" "MIN_VALUES_POLICY" "value" $s.minValuesPolicy) }}
+{{- include "millwright.variable" (dict "name" "ISOLATED_VPC" "value" $s.isolatedVPC) }}
+{{- include "millwright.variable" (dict "name" "VM_MEMORY_OVERHEAD_PERCENT" "value" $s.vmMemoryOverheadPercent) }}
+{{- include "millwright.variable" (dict "name" "RESERVED_ENIS" "value" $s.reservedENIs) }}
+{{- include "millwright.variable" (dict "name" "DISABLE_DRY_RUN" "value" $s.disableDryRun) }}
+{{- include "millwright.variable" (dict "name" "NODE_COST" "value" (toString $s.nodeCost)) }}
+- name: PLACEMENT_HINTS
+  value: {{ $s.placementHints | quote }}
+{{- include "millwright.variable" (dict "name" "LAUNCH_TIMEOUT" "value" $s.launchTimeout) }}
+{{- include "millwright.variable" (dict "name" "REGISTRATION_TIMEOUT" "value" $s.registrationTimeout) }}
+{{- include "millwright.variable" (dict "name" "LOG_RETENTION" "value" $s.logRetention) }}
+{{- include "millwright.variable" (dict "name" "INTERRUPTION_QUEUE" "value" $s.interruptionQueue) }}
+{{- include "millwright.variable" (dict "name" "REBALANCE_RECOMMENDATION" "value" $s.rebalanceRecommendation) }}
+{{- include "millwright.variable" (dict "name" "FEATURE_GATES" "value" (include "millwright.featureGates" .root)) }}
+{{- if eq .service "all" }}
+- name: DATA_DIR
+  value: /data
+{{- else }}
+- name: ETCD_ENDPOINTS
+  value: {{ required "etcd.endpoints is required in mode distributed" (join "," $v.etcd.endpoints) | quote }}
+- name: NATS_URL
+  value: {{ required "nats.url is required in mode distributed" $v.nats.url | quote }}
+{{- include "millwright.variable" (dict "name" "NATS_REPLICAS" "value" $v.nats.replicas) }}
+{{- include "millwright.variable" (dict "name" "ALLOW_PLAINTEXT" "value" $v.allowPlaintext) }}
+{{- if $v.etcd.tlsSecretName }}
+- name: ETCD_CA_FILE
+  value: /etc/millwright/etcd/ca.crt
+- name: ETCD_CERT_FILE
+  value: /etc/millwright/etcd/tls.crt
+- name: ETCD_KEY_FILE
+  value: /etc/millwright/etcd/tls.key
+{{- end }}
+{{- if $v.etcd.username }}
+- name: ETCD_USERNAME
+  value: {{ $v.etcd.username | quote }}
+- name: ETCD_PASSWORD_FILE
+  value: /etc/millwright/etcd-password/password
+{{- end }}
+{{- if $v.nats.tlsSecretName }}
+- name: NATS_CA_FILE
+  value: /etc/millwright/nats/ca.crt
+{{- end }}
+{{- if include "millwright.natsCredentials" . }}
+- name: NATS_CREDENTIALS_FILE
+  value: /etc/millwright/nats-credentials/nats.creds
+{{- end }}
+{{- end }}
+{{- with $v.controller.env }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Name of the Secret with a service's NATS credentials; only the watcher may publish: dict root, service. */}}
+{{- define "millwright.natsCredentials" -}}
+{{- $n := .root.Values.nats -}}
+{{- if eq .service "watcher" -}}{{ $n.writerCredentialsSecretName }}{{- else -}}{{ $n.readerCredentialsSecretName }}{{- end -}}
+{{- end -}}
+
+{{- define "millwright.containerSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+readOnlyRootFilesystem: true
+allowPrivilegeEscalation: false
+capabilities:
+  drop: [ALL]
+{{- with .Values.controller.securityContext.seccompProfile }}
+seccompProfile:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.controller.securityContext.appArmorProfile }}
+appArmorProfile:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.controller.securityContext.seLinuxOptions }}
+seLinuxOptions:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* Where the pods of a service may run: dict root, service. */}}
+{{- define "millwright.placement" -}}
+{{- $v := .root.Values -}}
+{{- $selector := dict "matchLabels" (include "millwright.selectorLabels" . | fromYaml) -}}
+{{- with $v.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with deepCopy $v.affinity }}
+{{- range ((.podAntiAffinity | default dict).requiredDuringSchedulingIgnoredDuringExecution) }}
+{{- if not (hasKey . "labelSelector") }}{{- $_ := set . "labelSelector" $selector }}{{- end }}
+{{- end }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $v.topologySpreadConstraints }}
+topologySpreadConstraints:
+{{- range deepCopy . }}
+{{- if not (hasKey . "labelSelector") }}{{- $_ := set . "labelSelector" $selector }}{{- end }}
+  - {{- toYaml . | nindent 4 }}
+{{- end }}
+{{- end }}
+{{- with $v.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "millwright.volumes" -}}
+{{- $v := .root.Values -}}
+- name: tmp
+  emptyDir: {}
+{{- if ne .service "all" }}
+{{- with $v.etcd.tlsSecretName }}
+- name: etcd
+  secret: {secretName: {{ . }}, defaultMode: 0440}
+{{- end }}
+{{- if $v.etcd.username }}
+- name: etcd-password
+  secret: {secretName: {{ required "etcd.passwordSecretName is required with etcd.username" $v.etcd.passwordSecretName }}, defaultMode: 0440}
+{{- end }}
+{{- with $v.nats.tlsSecretName }}
+- name: nats
+  secret: {secretName: {{ . }}, defaultMode: 0440}
+{{- end }}
+{{- with include "millwright.natsCredentials" . }}
+- name: nats-credentials
+  secret: {secretName: {{ . }}, defaultMode: 0440}
+{{- end }}
+{{- end }}
+{{- with $v.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "millwright.mounts" -}}
+{{- $v := .root.Values -}}
+- {name: tmp, mountPath: /tmp}
+{{- if eq .service "all" }}
+- {name: data, mountPath: /data}
+{{- else }}
+{{- if $v.etcd.tlsSecretName }}
+- {name: etcd, mountPath: /etc/millwright/etcd, readOnly: true}
+{{- end }}
+{{- if $v.etcd.username }}
+- {name: etcd-password, mountPath: /etc/millwright/etcd-password, readOnly: true}
+{{- end }}
+{{- if $v.nats.tlsSecretName }}
+- {name: nats, mountPath: /etc/millwright/nats, readOnly: true}
+{{- end }}
+{{- if include "millwright.natsCredentials" . }}
+- {name: nats-credentials, mountPath: /etc/millwright/nats-credentials, readOnly: true}
+{{- end }}
+{{- end }}
+{{- with $v.controller.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* The pod template of a service: dict root, service. */}}
+{{- define "millwright.pod" -}}
+{{- $v := .root.Values -}}
+{{- $own := index $v.services .service | default dict -}}
+metadata:
+  labels:
+    {{- include "millwright.selectorLabels" . | nindent 4 }}
+    {{- with merge (dict) $v.podLabels $v.additionalLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with $v.podAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  serviceAccountName: {{ include "millwright.serviceAccountName" . }}
+  {{- with $v.imagePullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  securityContext:
+    runAsNonRoot: true
+    seccompProfile: {type: RuntimeDefault}
+    {{- with $v.podSecurityContext }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with $v.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  terminationGracePeriodSeconds: {{ $v.terminationGracePeriodSeconds | default (eq .service "all" | ternary 60 30) }}
+  {{- if $v.hostNetwork }}
+  hostNetwork: true
+  {{- end }}
+  dnsPolicy: {{ $v.dnsPolicy }}
+  {{- with $v.dnsConfig }}
+  dnsConfig:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  schedulerName: {{ $v.schedulerName }}
+  {{- with $v.initContainers }}
+  initContainers:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  containers:
+    - name: {{ $v.controller.containerName }}
+      image: {{ include "millwright.image" .root }}
+      imagePullPolicy: {{ $v.imagePullPolicy }}
+      args: [{{ .service }}]
+      securityContext:
+        {{- include "millwright.containerSecurityContext" .root | nindent 8 }}
+      env:
+        {{- include "millwright.env" . | nindent 8 }}
+      {{- with $v.controller.envFrom }}
+      envFrom:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      ports:
+        - {name: http-metrics, containerPort: {{ $v.controller.metrics.port }}, protocol: TCP}
+        - {name: http, containerPort: {{ $v.controller.healthProbe.port }}, protocol: TCP}
+      # The log and the stream are read before the process can answer that it is ready; reading a long log takes a while.
+      startupProbe:
+        httpGet: {path: /healthz, port: http}
+        periodSeconds: 5
+        timeoutSeconds: 10
+        failureThreshold: 60
+      livenessProbe:
+        httpGet: {path: /healthz, port: http}
+        periodSeconds: 10
+        timeoutSeconds: 30
+      readinessProbe:
+        httpGet: {path: /readyz, port: http}
+        periodSeconds: 5
+        timeoutSeconds: 30
+      {{- with $own.resources | default $v.controller.resources }}
+      resources:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      volumeMounts:
+        {{- include "millwright.mounts" . | nindent 8 }}
+    {{- with $v.controller.sidecarContainer }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  volumes:
+    {{- include "millwright.volumes" . | nindent 4 }}
+  {{- include "millwright.placement" . | nindent 2 }}
+{{- end -}}

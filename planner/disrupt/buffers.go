@@ -1,0 +1,64 @@
+package disrupt
+
+import (
+	"slices"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/planner/world"
+)
+
+// Virtual pods of CapacityBuffers are protected in every method (reference: scheduling §15): the node that
+// has room for some goes only if there is room for them elsewhere, or on a replacement. They run nowhere, so
+// where they are is what the provisioning planner says, and to move them evicts nobody.
+
+// consolidatedByPods: the node is no empty one to consolidation, for it has room of a buffer, and its
+// NodePool is not for empty nodes only.
+func (p *pass) consolidatedByPods(n *planner.StateNode) bool {
+	if len(reschedulable(n)) > 0 {
+		return true
+	}
+	pool := p.s.World.NodePool(n.NodePool)
+	return pool != nil && pool.Spec.Disruption.ConsolidationPolicy != karpv1.ConsolidationPolicyWhenEmpty && len(p.trials.buffered(n)) > 0
+}
+
+func hasBufferPods(n *planner.StateNode) *Blocked {
+	return unconsolidatable(CauseBuffer, "Node %q has buffer pods", n.Name)
+}
+
+// heldTrialsMax bounds the empty nodes with room of a buffer that one pass simulates.
+const heldTrialsMax = 50
+
+// spareable are the empty nodes that can go together: those with room of a buffer only as far as there is
+// room elsewhere.
+func (p *pass) spareable(nodes []*planner.StateNode) []*planner.StateNode {
+	var taken, held []*planner.StateNode
+	for _, n := range nodes {
+		if len(p.trials.buffered(n)) > 0 {
+			held = append(held, n)
+		} else {
+			taken = append(taken, n)
+		}
+	}
+	for i, n := range held {
+		if i < heldTrialsMax && len(taken) < candidatesMax {
+			more := append(slices.Clip(taken), n)
+			if o := p.trials.without(more, nil, false); o.failure() == "" && len(o.claims) == 0 && !o.mixed() {
+				taken = more
+				continue
+			}
+		}
+		p.block([]*planner.StateNode{n}, *hasBufferPods(n))
+	}
+	return sortedNodes(taken)
+}
+
+// refs name pods for a record.
+func refs(pods []*world.Pod) []ledger.PodRef {
+	var list []ledger.PodRef
+	for _, pod := range pods {
+		list = append(list, ledger.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name})
+	}
+	return list
+}

@@ -1,0 +1,38 @@
+package disrupt
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"millwright/planner"
+	"millwright/planner/disrupt/internal/policy"
+)
+
+// banned reports that a DisruptionPolicy keeps consolidation from moving pods to a node, for it is inside its
+// consolidateAfter (reference: disruption §4.1).
+func (c *candidates) banned(n *planner.StateNode) bool {
+	ban := slices.ContainsFunc(c.policies[n.NodePool], (*policy.Policy).BansDestinations)
+	pool := c.s.World.NodePool(n.NodePool)
+	if !ban || pool == nil || n.Claim == nil || !n.Initialized || ConsolidateAfter(pool) == 0 {
+		return false
+	}
+	return c.quiet(pool, n, &NodeReport{}) != nil
+}
+
+// consolidationTrial is a trial in which pods go to no node that policies ban.
+func (p *pass) consolidationTrial(nodes []*planner.StateNode, places map[types.UID]string, pack bool) *outcome {
+	o := p.trials.without(nodes, places, pack)
+	if len(p.policies) == 0 {
+		return o
+	}
+	for _, n := range nodes {
+		for _, pod := range n.Pods {
+			if to := p.s.StateNode(o.places[pod.UID]); to != nil && p.banned(to) {
+				delete(o.places, pod.UID)
+				o.waiting = append(o.waiting, refusedPod{o.pods[pod.UID], "would go to node/" + to.Name + ", which is inside its consolidateAfter"})
+			}
+		}
+	}
+	return o
+}

@@ -1,0 +1,125 @@
+// Package account counts what bounds disruption: evictions that PodDisruptionBudgets must allow together,
+// nodes that use budgets up, and what NodePools have of their limits. It is for package disrupt alone and
+// decides nothing; its rules are tested there.
+package account
+
+import (
+	"slices"
+
+	policyv1 "k8s.io/api/policy/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
+	"millwright/planner/condition"
+	"millwright/planner/ledger"
+	"millwright/planner/provision"
+	"millwright/planner/resource"
+)
+
+// Evictions are the pods that are to be evicted, by PodDisruptionBudget.
+type Evictions map[*policyv1.PodDisruptionBudget]int32
+
+// Going are those of nodes that are being removed.
+func Going(s *planner.Snapshot) Evictions {
+	counts := Evictions{}
+	for _, n := range s.StateNodes() {
+		if n.MarkedForDeletion {
+			counts.Add(s, n)
+		}
+	}
+	return counts
+}
+
+// Add counts the pods of a node.
+func (e Evictions) Add(s *planner.Snapshot, n *planner.StateNode) {
+	pdbs := s.PodBudgets()
+	for _, p := range n.Pods {
+		if planner.IsEvictable(p, s.Now) {
+			for _, b := range pdbs.Matching(p) {
+				e[b]++
+			}
+		}
+	}
+}
+
+// Exceeded is a budget that does not allow the evictions of a node together with those counted; nil if all
+// do. A node may hold more pods of a budget than may be evicted at once, because its drain evicts them one
+// after another; but two nodes may not wait for the same disruption.
+func (e Evictions) Exceeded(s *planner.Snapshot, n *planner.StateNode) *policyv1.PodDisruptionBudget {
+	own := Evictions{}
+	own.Add(s, n)
+	for _, b := range s.World.PodDisruptionBudgets() {
+		if k := own[b]; k > 0 && e[b] > 0 && e[b]+k > b.Status.DisruptionsAllowed {
+			return b
+		}
+	}
+	return nil
+}
+
+// Consuming counts a pool's managed, initialized nodes that are not yet terminating, and those of them that
+// are not ready or marked for deletion; going are those that are marked.
+func Consuming(s *planner.Snapshot, pool string) (nodes, used, going int) {
+	for _, n := range s.StateNodes() {
+		if n.NodePool != pool || !n.Managed || !n.Initialized || n.Node == nil || terminating(n) {
+			continue
+		}
+		nodes++
+		if n.MarkedForDeletion || !n.Ready() {
+			used++
+		}
+		if n.MarkedForDeletion {
+			going++
+		}
+	}
+	return nodes, used, going
+}
+
+func terminating(n *planner.StateNode) bool {
+	return n.Claim != nil && condition.IsTrue(n.Claim.Status.Conditions, karpv1.ConditionTypeInstanceTerminating)
+}
+
+// use is the total of a NodePool's nodes and claims that are not being removed; those of running commands
+// stay until their replacements are there.
+func use(s *planner.Snapshot, pool string) (v resource.Vector, nodes int64) {
+	for _, n := range s.StateNodes() {
+		if n.NodePool == pool && (!n.MarkedForDeletion || s.CommandOf(n.ClaimName()) != "" && n.Claim.DeletionTimestamp == nil) {
+			v, nodes = v.Add(n.Capacity), nodes+1
+		}
+	}
+	for _, c := range s.InFlight() {
+		if c.NodePool == pool {
+			v, nodes = v.Add(c.Capacity), nodes+1
+		}
+	}
+	return v, nodes
+}
+
+// LimitExceeded returns the NodePool whose limits the replacements would exceed while the nodes they replace
+// are still there; "" if none.
+func LimitExceeded(s *planner.Snapshot, claims []ledger.PlannedClaim) string {
+	for _, pool := range s.World.NodePools() {
+		if len(pool.Spec.Limits) == 0 || !slices.ContainsFunc(claims, func(c ledger.PlannedClaim) bool { return c.NodePool == pool.Name }) {
+			continue
+		}
+		used, nodes := use(s, pool.Name)
+		for i := range claims {
+			if claims[i].NodePool == pool.Name {
+				used, nodes = used.Add(claims[i].Capacity), nodes+1
+			}
+		}
+		for name, q := range pool.Spec.Limits {
+			limit := q.Value()
+			have := used.Get(name)
+			switch name {
+			case "cpu":
+				limit = q.MilliValue()
+			case provision.ResourceNodes:
+				have = nodes
+			}
+			if have > limit {
+				return pool.Name
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,416 @@
+package packing
+
+import (
+	"cmp"
+	"maps"
+	"math/bits"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"millwright/planner"
+	"millwright/planner/requirement"
+	"millwright/planner/resource"
+	"millwright/planner/world"
+)
+
+// Model of a cluster in which sets of nodes can be taken away fast. It knows rooms, sizes, taints and node
+// selectors, and nothing of topology, volumes and ports: what it finds has to be tried by the provisioning
+// planner.
+type Model struct {
+	// sites in the order in which pods are put there: those that are no candidates first, then the candidates
+	// that are kept most gladly, so that nodes that can be emptied stay so.
+	sites []*Site
+	// parcels of all candidates, in each order of the recipes.
+	parcels [orders][]*Parcel
+	// moving and before are buffers.
+	moving []*Parcel
+	before []*Site
+	// fits says, by class and site, whether taints and labels allow it, as far as that was asked.
+	fits map[*world.PodClass][]verdict
+	// steps are left; a part of the search ends when they fall to its floor. billMax bounds the bill while
+	// evictions are saved.
+	steps, floor int
+	billMax      int64
+}
+
+// Site is a node in the model.
+type Site struct {
+	Node *planner.StateNode
+	// Room is what its own pods, and pods that are on their way to it, leave free.
+	Room resource.Vector
+	// Price in micro USD per hour includes what a node costs by itself; Cost is what its evictions cost, in
+	// grains, and at least 1.
+	Price, Cost int64
+	// Candidate may be taken away.
+	Candidate bool
+
+	// pods that move if a candidate goes, those of candidates largest first.
+	pods []*Parcel
+	gone bool
+	// index among the sites.
+	index int
+	// used is what the parcels put here take of the room.
+	used resource.Vector
+}
+
+// Parcel is a pod that may move.
+type Parcel struct {
+	pod  *world.Pod
+	home *Site
+	at   *Site
+	// fits of its class.
+	fits []verdict
+}
+
+// Sites are all nodes.
+func (k *Model) Sites() []*Site { return k.sites }
+
+// New returns a model without nodes that may spend so many looks of a pod at a site on its search.
+func New(steps int) *Model { return &Model{fits: map[*world.PodClass][]verdict{}, steps: steps} }
+
+// Add adds a node, with the pods that move if it goes. Solve comes after the last one.
+func (k *Model) Add(x *Site, pods []*world.Pod) {
+	for _, pod := range pods {
+		x.pods = append(x.pods, &Parcel{pod: pod, home: x, at: x})
+	}
+	k.sites = append(k.sites, x)
+}
+
+// Exhausted reports that the search ended because its steps were spent.
+func (k *Model) Exhausted() bool { return k.steps <= 0 }
+
+// verdict on a class of pods on a site.
+type verdict uint8
+
+const (
+	unknown verdict = iota
+	allowed
+	refused
+)
+
+// order of candidates: the one that saves most per eviction first, then by name.
+func (a *Site) before(b *Site) int {
+	ah, al := bits.Mul64(uint64(a.Price), uint64(b.Cost))
+	bh, bl := bits.Mul64(uint64(b.Price), uint64(a.Cost))
+	return cmp.Or(cmp.Compare(bh, ah), cmp.Compare(bl, al), cmp.Compare(a.Node.Name, b.Node.Name))
+}
+
+func compareParcels(a, b *Parcel) int {
+	ra, rb := &a.pod.Class.Requests, &b.pod.Class.Requests
+	return cmp.Or(cmp.Compare(rb.MilliCPU, ra.MilliCPU), cmp.Compare(rb.Memory, ra.Memory), cmp.Compare(a.pod.UID, b.pod.UID))
+}
+
+// arrange orders sites and parcels, once.
+func (k *Model) arrange() {
+	slices.SortFunc(k.sites, func(a, b *Site) int {
+		if a.Candidate != b.Candidate {
+			if a.Candidate {
+				return 1
+			}
+			return -1
+		}
+		return b.before(a)
+	})
+	for i, x := range k.sites {
+		x.index = i
+		for _, a := range x.pods {
+			if k.fits[a.pod.Class] == nil {
+				k.fits[a.pod.Class] = make([]verdict, len(k.sites))
+			}
+			a.fits = k.fits[a.pod.Class]
+		}
+	}
+	k.sortParcels()
+}
+
+// size is what parcels are sorted by before their UIDs.
+type size struct{ cpu, memory int64 }
+
+// sortParcels sorts the parcels of all candidates in each order, and those of each candidate in the first.
+// There are many parcels of few sizes, so they are sorted by UID once, and then dealt out by size.
+func (k *Model) sortParcels() {
+	type named struct {
+		uid types.UID
+		*Parcel
+	}
+	var list []named
+	count := map[size]int{}
+	for _, x := range k.sites {
+		if !x.Candidate {
+			continue
+		}
+		for _, a := range x.pods {
+			list = append(list, named{a.pod.UID, a})
+			count[a.size()]++
+		}
+		x.pods = x.pods[:0]
+	}
+	slices.SortFunc(list, func(a, b named) int { return cmp.Compare(a.uid, b.uid) })
+	for o, compare := range sizeOrders {
+		next, at := make(map[size]int, len(count)), 0
+		for _, z := range slices.SortedFunc(maps.Keys(count), compare) {
+			next[z], at = at, at+count[z]
+		}
+		k.parcels[o] = make([]*Parcel, len(list))
+		for _, a := range list {
+			z := a.size()
+			k.parcels[o][next[z]] = a.Parcel
+			next[z]++
+		}
+	}
+	for _, a := range k.parcels[byCPU] {
+		a.home.pods = append(a.home.pods, a)
+	}
+}
+
+func (a *Parcel) size() size {
+	r := &a.pod.Class.Requests
+	return size{r.MilliCPU, r.Memory}
+}
+
+// takes reports that the node allows the parcel, by taints and labels.
+func takes(x *Site, a *Parcel) bool {
+	v := &a.fits[x.index]
+	if *v == unknown {
+		if *v = refused; allows(x.Node, a.pod.Class.Spec) {
+			*v = allowed
+		}
+	}
+	return *v == allowed
+}
+
+func allows(n *planner.StateNode, spec *corev1.PodSpec) bool {
+	for _, t := range n.Taints {
+		if t.Effect != corev1.TaintEffectPreferNoSchedule && !planner.Tolerates(spec.Tolerations, t) {
+			return false
+		}
+	}
+	var terms []corev1.NodeSelectorTerm
+	if a := spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		terms = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	}
+	if len(terms) == 0 {
+		return requirement.FromNodeSelector(spec.NodeSelector).MatchesLabels(n.Labels)
+	}
+	return slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool {
+		return requirement.FromNodeSelector(spec.NodeSelector, t).MatchesLabels(n.Labels)
+	})
+}
+
+// fit says where a parcel goes among the sites that have room.
+type fit uint8
+
+const (
+	// firstFit: the first one; bestFit: the one that is left with the least room, CPU and memory weighed
+	// alike; evenFit: the one whose room is used up most evenly.
+	firstFit fit = iota
+	bestFit
+	evenFit
+)
+
+// put finds a site for the parcel, not counting one; nil if none has room.
+func (k *Model) put(a *Parcel, except *Site, by fit) *Site { return k.putAmong(k.sites, a, except, by) }
+
+func (k *Model) putAmong(sites []*Site, a *Parcel, except *Site, by fit) *Site {
+	var best *Site
+	least := int64(0)
+	need := &a.pod.Class.Requests
+	for _, x := range sites {
+		k.steps--
+		if x == except || x.gone || !x.hasRoomFor(need) || !takes(x, a) {
+			continue
+		}
+		if by == firstFit {
+			best = x
+			break
+		}
+		if left := x.left(need, by); best == nil || left < least {
+			best, least = x, left
+		}
+	}
+	if best != nil {
+		best.take(need)
+	}
+	return best
+}
+
+// hasRoomFor reports that there is room.
+func (x *Site) hasRoomFor(need *resource.Vector) bool {
+	if x.used.MilliCPU+need.MilliCPU > x.Room.MilliCPU || x.used.Memory+need.Memory > x.Room.Memory || x.used.Pods+need.Pods > x.Room.Pods {
+		return false
+	}
+	return need.EphemeralStorage == 0 && len(need.Extended) == 0 || x.used.Add(*need).Fits(x.Room)
+}
+
+// left weighs what would be left of the room with the parcel in, in thousandths of what the node has.
+func (x *Site) left(need *resource.Vector, by fit) int64 {
+	cpu := (x.Room.MilliCPU - x.used.MilliCPU - need.MilliCPU) * 1000 / max(1, x.Node.Allocatable.MilliCPU)
+	memory := ((x.Room.Memory - x.used.Memory - need.Memory) >> 20) * 1000 / max(1, x.Node.Allocatable.Memory>>20)
+	if by == evenFit {
+		return max(cpu-memory, memory-cpu)*4 + cpu + memory
+	}
+	return cpu + memory
+}
+
+// remove takes a candidate away if its pods, and those that were put there, find places; else all is as
+// before.
+func (k *Model) remove(x *Site) bool {
+	moving := slices.Clone(x.pods)
+	for _, y := range k.sites {
+		if !y.gone {
+			continue
+		}
+		for _, a := range y.pods {
+			if a.at == x {
+				moving = append(moving, a)
+			}
+		}
+	}
+	slices.SortFunc(moving, compareParcels)
+	x.gone = true
+	for i, a := range moving {
+		at := k.put(a, x, firstFit)
+		if at == nil {
+			for _, b := range moving[:i] {
+				b.at.used = b.at.used.Sub(b.pod.Class.Requests)
+			}
+			for _, b := range moving {
+				b.at = x
+			}
+			x.gone = false
+			return false
+		}
+		a.at = at
+	}
+	x.used = resource.Vector{}
+	return true
+}
+
+// recipe is a way to pack: in which order, by which fit.
+type recipe struct {
+	order int
+	fit   fit
+}
+
+// Orders of parcels: by CPU, by memory.
+const (
+	byCPU = iota
+	byMemory
+	orders
+)
+
+var (
+	// sizeOrders are descending.
+	sizeOrders = [orders]func(a, b size) int{
+		func(a, b size) int { return cmp.Or(cmp.Compare(b.cpu, a.cpu), cmp.Compare(b.memory, a.memory)) },
+		func(a, b size) int { return cmp.Or(cmp.Compare(b.memory, a.memory), cmp.Compare(b.cpu, a.cpu)) },
+	}
+	recipes = []recipe{{byCPU, evenFit}, {byCPU, bestFit}, {byMemory, evenFit}, {byCPU, firstFit}}
+)
+
+// repack gives the pods of all sites that are gone new places, by the first recipe that finds one for each;
+// false if none does, and then the pods are where they were.
+func (k *Model) repack() bool {
+	var room, need resource.Vector
+	for _, x := range k.sites {
+		if !x.gone {
+			room.MilliCPU, room.Memory = room.MilliCPU+max(0, x.Room.MilliCPU), room.Memory+max(0, x.Room.Memory)
+		}
+	}
+	k.moving = k.moving[:0]
+	for _, a := range k.parcels[byCPU] {
+		if a.home.gone {
+			need.MilliCPU, need.Memory = need.MilliCPU+a.pod.Class.Requests.MilliCPU, need.Memory+a.pod.Class.Requests.Memory
+			k.moving = append(k.moving, a)
+		}
+	}
+	k.steps -= len(k.sites) + len(k.parcels[byCPU])
+	if need.MilliCPU > room.MilliCPU || need.Memory > room.Memory {
+		return false
+	}
+	k.before = k.before[:0]
+	for _, a := range k.parcels[byCPU] {
+		k.before = append(k.before, a.at)
+	}
+	for _, r := range recipes {
+		if k.packAll(r) {
+			return true
+		}
+	}
+	for i, a := range k.parcels[byCPU] {
+		a.at = k.before[i]
+	}
+	return false
+}
+
+// packAll places the pods of the sites that are gone by one recipe.
+func (k *Model) packAll(r recipe) bool {
+	for _, x := range k.sites {
+		x.used = resource.Vector{}
+	}
+	for _, a := range k.parcels[r.order] {
+		if !a.home.gone {
+			a.at = a.home
+			continue
+		}
+		if a.at = k.put(a, nil, r.fit); a.at == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// take adds to what is used of the room.
+func (x *Site) take(need *resource.Vector) {
+	if len(need.Extended) > 0 || len(x.used.Extended) > 0 {
+		x.used = x.used.Add(*need)
+		return
+	}
+	x.used.MilliCPU, x.used.Memory = x.used.MilliCPU+need.MilliCPU, x.used.Memory+need.Memory
+	x.used.EphemeralStorage, x.used.Pods = x.used.EphemeralStorage+need.EphemeralStorage, x.used.Pods+need.Pods
+}
+
+// Candidates that stay, or are gone, in the order in which they would go.
+func (k *Model) Candidates(gone bool) []*Site {
+	var list []*Site
+	for _, x := range k.sites {
+		if x.Candidate && x.gone == gone {
+			list = append(list, x)
+		}
+	}
+	slices.SortFunc(list, (*Site).before)
+	return list
+}
+
+// Places are where the pods of the sites that are gone were put.
+func (k *Model) Places() map[types.UID]string {
+	m := map[types.UID]string{}
+	for _, x := range k.sites {
+		if x.gone {
+			for _, a := range x.pods {
+				m[a.pod.UID] = a.at.Node.Name
+			}
+		}
+	}
+	return m
+}
+
+// Evictions counts the pods that would move.
+func (x *Site) Evictions() (n int) {
+	for _, a := range x.pods {
+		if !planner.IsVirtual(a.pod.Class) {
+			n++
+		}
+	}
+	return n
+}
+
+// Requests of the pods that would move.
+func (x *Site) Requests() (sum resource.Vector) {
+	for _, a := range x.pods {
+		sum = sum.Add(a.pod.Class.Requests)
+	}
+	return sum
+}

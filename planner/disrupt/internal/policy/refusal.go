@@ -1,0 +1,145 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	karpv1 "millwright/api/karpenter/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
+	"millwright/planner"
+)
+
+// Causes of refusals.
+const (
+	Unreadable = "policy-unreadable"
+	Paused     = "paused"
+	TooYoung   = "too-young"
+	Window     = "window"
+	Rate       = "evictions-per-hour"
+)
+
+// Refusal is what a policy has against taking a node away.
+type Refusal struct {
+	Cause, Message string
+	// Until is when time alone ends it; zero if it does not.
+	Until time.Time
+}
+
+func refuse(cause, format string, args ...any) *Refusal {
+	return &Refusal{Cause: cause, Message: fmt.Sprintf(format, args...)}
+}
+
+func (r *Refusal) until(at time.Time) *Refusal {
+	r.Until = at
+	return r
+}
+
+// Block says what the policy has against taking a node away for a reason now; nil if nothing.
+func (p *Policy) Block(n *planner.StateNode, reason karpv1.DisruptionReason, now time.Time) *Refusal {
+	if p.fault != "" {
+		return refuse(Unreadable, "DisruptionPolicy %q can't be read: %s", p.Name, p.fault)
+	}
+	if pause := p.Spec.Pause; pause != nil && now.Before(pause.Until.Time) {
+		b := refuse(Paused, "DisruptionPolicy %q pauses disruption until %s", p.Name, Clock(pause.Until.Time))
+		if pause.Reason != "" {
+			b.Message += ": " + pause.Reason
+		}
+		return b.until(pause.Until.Time)
+	}
+	if age := p.Spec.MinNodeAge; age != nil {
+		if old := n.Claim.CreationTimestamp.Add(age.Duration); now.Before(old) {
+			return refuse(TooYoung, "DisruptionPolicy %q keeps nodes younger than %s", p.Name, age.Duration).until(old)
+		}
+	}
+	return p.closed(reason, now)
+}
+
+// closed says which window keeps a reason from disruption; nil if none does.
+func (p *Policy) closed(reason karpv1.DisruptionReason, now time.Time) *Refusal {
+	var opens time.Time
+	limited, open := false, false
+	for _, w := range p.windows {
+		if len(w.Reasons) > 0 && !slices.Contains(w.Reasons, reason) {
+			continue
+		}
+		from, until, is := w.at(now)
+		switch {
+		case w.Action == mwv1alpha1.WindowDeny && is:
+			return refuse(Window, "DisruptionPolicy %q denies disruption for reason %s until %s", p.Name, reason, Clock(until)).until(until)
+		case w.Action == mwv1alpha1.WindowAllow:
+			limited, open = true, open || is
+			if !is && !from.IsZero() && (opens.IsZero() || from.Before(opens)) {
+				opens = from
+			}
+		}
+	}
+	switch {
+	case !limited || open:
+		return nil
+	case opens.IsZero():
+		return refuse(Window, "DisruptionPolicy %q allows disruption for reason %s at no time that ever comes", p.Name, reason)
+	}
+	return refuse(Window, "DisruptionPolicy %q allows disruption for reason %s from %s", p.Name, reason, Clock(opens)).until(opens)
+}
+
+// at returns the opening that contains now, or else the next one; zero times if there is none.
+func (w *window) at(now time.Time) (from, until time.Time, open bool) {
+	from = w.schedule.Next(now.In(w.zone).Add(-w.Duration.Duration)).UTC()
+	if from.IsZero() || from.Year() < 2 {
+		return time.Time{}, time.Time{}, false
+	}
+	return from, from.Add(w.Duration.Duration), !from.After(now)
+}
+
+// after returns the next opening that begins after a time.
+func (w *window) after(t time.Time) (from, until time.Time, ok bool) {
+	from = w.schedule.Next(t.In(w.zone)).UTC()
+	if from.IsZero() || from.Year() < 2 {
+		return time.Time{}, time.Time{}, false
+	}
+	return from, from.Add(w.Duration.Duration), true
+}
+
+// BlockByRate keeps a node whose pods would be too many for the hour. One with more pods than may move in an
+// hour can go if nothing else moved, unless nothing may move at all.
+func (p *Policy) BlockByRate(s *planner.Snapshot, n *planner.StateNode, pods int) *Refusal {
+	most := p.Spec.MaxEvictionsPerHour
+	if most == nil {
+		return nil
+	}
+	moved, until := s.Ledger.Evictions(n.NodePool, s.Now)
+	if pods == 0 || moved == 0 && *most > 0 || moved+pods <= int(*most) {
+		return nil
+	}
+	return refuse(Rate, "DisruptionPolicy %q lets %d pods of NodePool %q move in an hour, %d have", p.Name, *most, n.NodePool, moved).until(until)
+}
+
+// TooMany are the nodes whose pods, with those of the nodes before them, are too many for the hour.
+func TooMany(s *planner.Snapshot, byPool map[string][]*Policy, nodes []*planner.StateNode, podsOf func(*planner.StateNode) int) (kept []*planner.StateNode, why string) {
+	moving, first := map[string]int{}, map[string]bool{}
+	for _, n := range nodes {
+		pods := podsOf(n)
+		if pods == 0 {
+			continue
+		}
+		for _, rule := range byPool[n.NodePool] {
+			if most := rule.Spec.MaxEvictionsPerHour; most != nil && first[n.NodePool] {
+				if moved, _ := s.Ledger.Evictions(n.NodePool, s.Now); moved+moving[n.NodePool]+pods > int(*most) {
+					kept, why = append(kept, n), fmt.Sprintf("DisruptionPolicy %q lets %d pods of NodePool %q move in an hour", rule.Name, *most, n.NodePool)
+					break
+				}
+			}
+		}
+		if !slices.Contains(kept, n) {
+			first[n.NodePool] = true
+			moving[n.NodePool] += pods
+		}
+	}
+	return kept, why
+}
+
+// BansDestinations reports that pods are moved to no node inside its consolidateAfter.
+func (p *Policy) BansDestinations() bool {
+	return p.fault == "" && p.Spec.Destination == mwv1alpha1.DestinationBan
+}

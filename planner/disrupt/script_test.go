@@ -1,0 +1,265 @@
+package disrupt_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
+	"millwright/planner/disrupt"
+	"millwright/planner/ledger"
+	"millwright/planner/plannertest/script"
+	"millwright/planner/provision"
+)
+
+// TestRules runs the rules of docs/reference/disruption.md, written in the language of package script with
+// these verbs:
+//
+//	disrupt                prints the next commands and records them, then which nodes stay and why
+//	budgets                prints what the budgets of each NodePool allow, reason by reason
+//	mark [NODE…]           puts the mark of the running commands on their nodes, or only on those named
+//	confirm                confirms every running command, and records what comes of it
+//	replacements STATE     initialized, doomed or gone: what became of the claims of running commands
+//	approve | reject TIME  answers the open proposal; a rejection holds for that time
+//	answer                 what comes of an answered proposal
+//	plan                   the provisioner places the pods that wait
+//	stop LEVEL             an emergency stop: voluntary or all; none ends it
+func TestRules(t *testing.T) {
+	script.Run(t, "testdata/rules/*.txt", map[string]script.Verb{
+		"disrupt": disruptVerb, "budgets": budgetsVerb, "mark": markVerb, "confirm": confirmVerb, "replacements": replacementsVerb,
+		"approve": func(c *script.Case, _ *script.Args) { answerProposal(c, ledger.ProposalAnswered{Approved: true}) },
+		"reject": func(c *script.Case, a *script.Args) {
+			answerProposal(c, ledger.ProposalAnswered{Until: c.Clock.Add(a.Duration(a.Next()))})
+		},
+		"answer": answerVerb, "plan": planVerb,
+		"stop": func(c *script.Case, a *script.Args) {
+			level := ledger.Stop(a.Next())
+			if level == "none" {
+				level = ""
+			}
+			c.Record(ledger.KindControlChanged, &ledger.ControlChanged{Stop: level, By: "ann", Why: "release"})
+		},
+	})
+}
+
+func dollars(micro int64) string { return fmt.Sprintf("$%d.%06d", micro/1e6, micro%1e6) }
+
+func disruptVerb(c *script.Case, _ *script.Args) {
+	s := c.Snapshot()
+	list, r := disrupt.Plans(s)
+	if len(list) == 0 {
+		c.Printf("nothing\n")
+	}
+	for _, d := range list {
+		switch p := d.Payload.(type) {
+		case *ledger.CommandProposed:
+			c.Printf("proposed until %s by %s:\n", p.Expires.UTC().Format(time.TimeOnly), strings.Join(p.Policies, " "))
+			printCommand(c, &p.Command)
+		case *ledger.CommandStarted:
+			printCommand(c, p)
+		}
+	}
+	for _, n := range r.Nodes {
+		if n.Blocked == nil {
+			continue
+		}
+		name := n.Node
+		if name == "" {
+			name = "claim " + n.Claim
+		}
+		c.Printf("%s stays: %s", name, n.Blocked.Cause)
+		if m := n.Blocked.Message; m != "" {
+			c.Printf(": %s", m)
+		}
+		c.Printf("\n")
+	}
+	for _, p := range r.Pools {
+		if text := p.BlockedByBudget(); text != "" && r.Eligible[p.Reason] > 0 {
+			c.Printf("pool %s: %s\n", p.NodePool, text)
+		}
+	}
+	if !r.WakeAt.IsZero() {
+		c.Printf("looks again at %s\n", r.WakeAt.UTC().Format(time.DateTime))
+	}
+	for _, d := range list {
+		c.Decide(s, d)
+	}
+}
+
+func printCommand(c *script.Case, p *ledger.CommandStarted) {
+	var nodes []string
+	for _, n := range p.Candidates {
+		nodes = append(nodes, n.Node)
+	}
+	c.Printf("%s, %s: %s\n", p.Method, p.Reason, strings.Join(nodes, " "))
+	for _, to := range p.Placements {
+		c.Printf("  to %s%s: %s\n", to.Node, to.Claim, names(to.Pods))
+	}
+	for _, r := range p.Replacements {
+		c.Printf("  to a new node of %s", r.NodePool)
+		if o := r.Cheapest; o.InstanceType != "" {
+			c.Printf(", %s %s %s %s, %d types", o.InstanceType, o.CapacityType, o.Zone, dollars(o.MicroUSDPerHour), len(r.InstanceTypes))
+		}
+		c.Printf(": %s\n", names(r.Pods))
+	}
+	if p.PriceBefore > 0 {
+		c.Printf("  from %s to %s per hour, %d evictions\n", dollars(p.PriceBefore), dollars(p.PriceAfter), p.Evictions)
+	}
+}
+
+func names(pods []ledger.PodRef) string {
+	var list []string
+	for _, p := range pods {
+		list = append(list, p.Name)
+	}
+	return strings.Join(list, " ")
+}
+
+func budgetsVerb(c *script.Case, _ *script.Args) {
+	s := c.Snapshot()
+	for _, pool := range s.World.NodePools() {
+		for _, reason := range disrupt.Reasons {
+			b := disrupt.Budgets(s, pool, reason)
+			switch {
+			case b.Unlimited:
+				c.Printf("pool %s, %s: no limit on %d nodes\n", pool.Name, reason, b.Nodes)
+			case b.Invalid != "":
+				c.Printf("pool %s, %s: %s\n", pool.Name, reason, b.Invalid)
+			default:
+				c.Printf("pool %s, %s: %d of %d nodes, %d used up, %d left\n", pool.Name, reason, b.Allowed, b.Nodes, b.Consuming, b.Remaining)
+			}
+		}
+	}
+}
+
+func markVerb(c *script.Case, a *script.Args) {
+	only := map[string]bool{}
+	for a.More() {
+		only[a.Next()] = true
+	}
+	for _, cmd := range c.Ledger.Commands() {
+		for _, n := range cmd.Started.Candidates {
+			if len(only) > 0 && !only[n.Node] {
+				continue
+			}
+			node := script.Object[corev1.Node](c, "node", n.Node).DeepCopy()
+			node.Spec.Taints = append(node.Spec.Taints, karpv1.DisruptedTaint())
+			if node.Annotations == nil {
+				node.Annotations = map[string]string{}
+			}
+			node.Annotations[karpv1.RecordAnnotationKey] = ledger.RecordAnnotation(c.Ledger.LogID(), cmd.Seq)
+			c.Put("node", node)
+		}
+	}
+}
+
+func confirmVerb(c *script.Case, _ *script.Args) {
+	if len(c.Ledger.Commands()) == 0 {
+		c.Printf("no command\n")
+	}
+	for _, cmd := range c.Ledger.Commands() {
+		var nodes []string
+		for _, n := range cmd.Started.Candidates {
+			nodes = append(nodes, n.Node)
+		}
+		s := c.Snapshot()
+		v := disrupt.Confirm(s, cmd)
+		c.Printf("command for %s: %s", strings.Join(nodes, " "), strings.ToLower(v.Outcome.String()))
+		if len(v.Waiting) > 0 {
+			c.Printf(" for %s", strings.Join(v.Waiting, " "))
+		}
+		if v.Reason != "" {
+			c.Printf(": %s", v.Reason)
+		}
+		c.Printf("\n")
+		for _, n := range v.Dropped {
+			c.Printf("  without %s: %s\n", n.Node, n.Reason)
+		}
+		if d := disrupt.ConfirmDecision(s, cmd); d != nil {
+			c.Decide(s, d)
+			if back, ok := d.Payload.(*ledger.CommandRolledBack); ok && len(back.Unused)+len(back.Failing) > 0 {
+				c.Printf("  %d replacements go, failing NodePools: %s\n", len(back.Unused), strings.Join(back.Failing, " "))
+			}
+		}
+	}
+}
+
+// replacementsVerb says what became of the claims of running commands.
+func replacementsVerb(c *script.Case, a *script.Args) {
+	state := a.Next()
+	for _, cmd := range c.Ledger.Commands() {
+		for i, r := range cmd.Started.Replacements {
+			name := ledger.ClaimName(c.Ledger.LogID(), r.NodePool, cmd.Seq, i)
+			switch state {
+			case "initialized":
+				c.Record(ledger.KindClaimInitialized, &ledger.ClaimInitialized{Claim: name, Node: "new-" + fmt.Sprint(i)})
+			case "doomed":
+				c.Record(ledger.KindClaimDoomed, &ledger.ClaimDoomed{Claim: name, Reason: "liveness"})
+			case "gone":
+				c.Record(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: name})
+			default:
+				c.T.Fatalf("replacements %s", state)
+			}
+		}
+	}
+}
+
+func openProposal(c *script.Case) *ledger.Proposal {
+	list := c.Ledger.Proposals()
+	if len(list) != 1 {
+		c.T.Fatalf("%d proposals are open", len(list))
+	}
+	return list[0]
+}
+
+func answerProposal(c *script.Case, a ledger.ProposalAnswered) {
+	a.ID, a.By, a.Why = openProposal(c).ID, "ann", "because"
+	c.Record(ledger.KindProposalAnswered, &a, ledger.CommandAggregate(a.ID))
+}
+
+func answerVerb(c *script.Case, _ *script.Args) {
+	s := c.Snapshot()
+	d := disrupt.AnswerDecision(s, openProposal(c))
+	switch {
+	case d == nil:
+		c.Printf("waits\n")
+		return
+	case d.Kind == ledger.KindProposalEnded:
+		c.Printf("ended: %s\n", d.Payload.(*ledger.ProposalEnded).Reason)
+	default:
+		printCommand(c, d.Payload.(*ledger.CommandStarted))
+	}
+	c.Decide(s, d)
+}
+
+func planVerb(c *script.Case, _ *script.Args) {
+	s := c.Snapshot()
+	d, _ := provision.Plan(s)
+	if d == nil {
+		c.Printf("nothing to plan\n")
+		return
+	}
+	printPlan(c, d)
+	c.Decide(s, d)
+}
+
+func printPlan(c *script.Case, d *planner.Decision) {
+	p, ok := d.Payload.(*ledger.ProvisioningPlanned)
+	if !ok {
+		c.Printf("%s\n", d.Kind)
+		return
+	}
+	for _, n := range p.Claims {
+		c.Printf("a new %s: %s\n", n.Cheapest.InstanceType, names(n.Pods))
+	}
+	for _, to := range p.Placements {
+		c.Printf("on %s%s: %s\n", to.Node, to.Claim, names(to.Pods))
+	}
+	for _, r := range p.Refused {
+		c.Printf("refused: %s\n", names(r.Pods))
+	}
+}

@@ -1,0 +1,241 @@
+package disrupt
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/planner/provision"
+	"millwright/planner/world"
+)
+
+// How many simulations one Plan may begin, and how many questions it may ask: fewer the bigger the cluster
+// is.
+const (
+	trialsMax      = 400
+	trialSizeTotal = 1_500_000
+	trialsLeast    = 24
+	// A question to the one simulation costs a fraction of a simulation that is begun anew: each candidate of
+	// 5,000 nodes is asked.
+	questionsMax       = 6000
+	questionsSizeTotal = 1_000_000_000
+	questionsLeast     = 1000
+)
+
+// trials say what becomes of pods when nodes of one Snapshot are taken away.
+type trials struct {
+	s *planner.Snapshot
+	// sim answers the questions; nil until the first.
+	sim *provision.Simulation
+	// begun counts the simulations that were begun anew, asked the questions to the one above.
+	begun, asked int
+	// buffers is nil until the room of CapacityBuffers is asked for.
+	buffers *bufferRoom
+}
+
+// bufferRoom says which nodes have the room of CapacityBuffers.
+type bufferRoom struct {
+	// pods by the name of the node, home by the pod.
+	pods map[string][]*world.Pod
+	home map[types.UID]*planner.StateNode
+}
+
+// without takes nodes away in a simulation by the provisioning planner. places are wishes for pods; pack asks
+// for the cheapest claims. Pods that wait for a place anyway are the provisioner's business: the claims they
+// need are no replacements.
+func (x *trials) without(nodes []*planner.StateNode, places map[types.UID]string, pack bool) *outcome {
+	if places == nil && !pack && len(nodes) > 0 {
+		o := x.begin(nodes)
+		x.sim.Revert()
+		return o
+	}
+	o, names := x.question(nodes)
+	x.begun++
+	x.simulate(o, provision.Scenario{Without: names, Places: places, Pack: pack})
+	return o
+}
+
+// question is what is known of an outcome before it is asked for, with the names of the nodes.
+func (x *trials) question(nodes []*planner.StateNode) (*outcome, []string) {
+	o := &outcome{nodes: nodes, pods: map[types.UID]*mover{}, places: map[types.UID]string{}, others: map[types.UID]string{}}
+	names := make([]string, len(nodes))
+	budgets := x.s.PodBudgets()
+	for i, n := range nodes {
+		names[i] = n.Name
+		for _, pod := range n.Pods {
+			if budgets.IsMoving(pod, x.s.Now) {
+				o.pods[pod.UID] = &mover{pod, n}
+			}
+		}
+		for _, pod := range x.buffered(n) {
+			o.pods[pod.UID] = &mover{pod, n}
+		}
+	}
+	return o, names
+}
+
+// begin has the one simulation answer, which is much faster than to begin a new one. It must be followed by
+// promise, or by its Revert.
+func (x *trials) begin(nodes []*planner.StateNode) *outcome {
+	o, names := x.question(nodes)
+	x.asked++
+	x.ask(o, names)
+	return o
+}
+
+// promise keeps the answer for the questions to come, as a command that is about to be recorded.
+func (x *trials) promise(o *outcome) {
+	claims := map[int]*ledger.PlannedClaim{}
+	for i, id := range o.ids {
+		claims[id] = &o.claims[i]
+	}
+	x.sim.Promise(fmt.Sprintf("(replacement of %s)", o.nodes[0].Name), claims)
+}
+
+func (x *trials) ask(o *outcome, names []string) {
+	a := x.simulation().Begin(names...)
+	own := map[int]bool{}
+	for _, id := range a.Claims {
+		own[id] = true
+	}
+	wanted := map[int]bool{}
+	for i := range a.Moves {
+		v := &a.Moves[i]
+		m := o.pods[v.Pod.UID]
+		switch {
+		case v.NewClaim > 0 && (m == nil || !own[v.NewClaim]):
+			o.shared = true
+		case m == nil:
+		case v.NewClaim > 0:
+			wanted[v.NewClaim] = true
+		case v.Node != "" && x.ready(v.Node):
+			o.places[v.Pod.UID] = v.Node
+		case v.Node != "" || v.Claim != "":
+			o.waiting = append(o.waiting, unready(m, v.Claim, v.Node))
+		default:
+			o.unplaced = append(o.unplaced, refusedPod{m, provision.FailureMessage(x.sim.Why(v.Pod))})
+		}
+	}
+	for _, id := range a.Claims {
+		if !wanted[id] {
+			continue
+		}
+		claim, err := x.sim.Claim(id)
+		if err != nil {
+			o.unplaced = append(o.unplaced, refusedPod{o.pods[o.anyOf(a.Moves, id)], err.Error()})
+			continue
+		}
+		o.claims, o.ids = append(o.claims, claim), append(o.ids, id)
+	}
+}
+
+// simulate begins a simulation of its own, with wishes or packing.
+func (x *trials) simulate(o *outcome, scenario provision.Scenario) {
+	r := provision.Simulate(x.s, scenario)
+	wanted := map[int]bool{}
+	for i := range r.Verdicts {
+		v := &r.Verdicts[i]
+		m := o.pods[v.Pod.UID]
+		if m == nil {
+			m = x.displaced(o, v)
+		}
+		switch {
+		case m == nil && v.Node != "":
+			o.others[v.Pod.UID] = v.Node
+		case m == nil:
+		case len(v.Reasons) > 0:
+			o.unplaced = append(o.unplaced, refusedPod{m, provision.FailureMessage(v.Reasons)})
+		case v.NewClaim > 0:
+			wanted[v.NewClaim-1] = true
+		case v.Node == "" || !x.ready(v.Node):
+			o.waiting = append(o.waiting, unready(m, v.Claim, v.Node))
+		default:
+			o.places[v.Pod.UID] = v.Node
+		}
+	}
+	for i := range r.Claims {
+		if wanted[i] {
+			o.claims = append(o.claims, r.Claims[i])
+		}
+	}
+}
+
+// ready reports that a node can take pods at once.
+func (x *trials) ready(name string) bool {
+	n := x.s.StateNode(name)
+	return n != nil && n.Node != nil && n.Initialized && !slices.ContainsFunc(n.Node.Object.Spec.Taints, isDisrupted)
+}
+
+// room is worked out once, and only if there is a buffer.
+func (x *trials) room() *bufferRoom {
+	if x.buffers != nil {
+		return x.buffers
+	}
+	x.buffers = &bufferRoom{home: map[types.UID]*planner.StateNode{}}
+	if x.s.HasVirtualPods() {
+		x.buffers.pods = x.simulation().VirtualPods()
+		for name, pods := range x.buffers.pods {
+			for _, pod := range pods {
+				x.buffers.home[pod.UID] = x.s.StateNode(name)
+			}
+		}
+	}
+	return x.buffers
+}
+
+// buffered are the virtual pods that a node has room for, by UID.
+func (x *trials) buffered(n *planner.StateNode) []*world.Pod { return x.room().pods[n.Name] }
+
+// simulation is the one that answers questions.
+func (x *trials) simulation() *provision.Simulation {
+	if x.sim == nil {
+		x.sim = provision.NewSimulation(x.s, provision.Settings{})
+	}
+	return x.sim
+}
+
+// displaced takes in a virtual pod that loses its room on a node that stays, because pods that move take it:
+// the last of the nodes that go is to blame. nil if the verdict is about anything else.
+func (x *trials) displaced(o *outcome, v *provision.PodVerdict) *mover {
+	if v.Buffer == "" || len(v.Reasons) == 0 && v.NewClaim == 0 || len(o.nodes) == 0 {
+		return nil
+	}
+	home := x.room().home[v.Pod.UID]
+	if home == nil {
+		return nil
+	}
+	for _, pod := range x.buffered(home) {
+		if pod.UID == v.Pod.UID {
+			m := &mover{pod, o.nodes[len(o.nodes)-1]}
+			o.pods[pod.UID] = m
+			return m
+		}
+	}
+	return nil
+}
+
+// allowed is how many simulations may be begun.
+func (x *trials) allowed() int {
+	size := 1 + len(x.s.StateNodes()) + x.s.World.PodCount()
+	return max(trialsLeast, min(trialsMax, trialSizeTotal/size))
+}
+
+// questionsAllowed is how many candidates are asked alone.
+func (x *trials) questionsAllowed() int {
+	size := 1 + len(x.s.StateNodes()) + x.s.World.PodCount()
+	return max(questionsLeast, min(questionsMax, questionsSizeTotal/size))
+}
+
+// spent is the method of a group that there is nothing left for; "" if it can be tried.
+func (x *trials) spent(group []*planner.StateNode) string {
+	switch {
+	case len(group) == 1 && x.asked >= x.questionsAllowed():
+		return MethodSingle
+	case len(group) > 1 && x.begun >= x.allowed():
+		return MethodMulti
+	}
+	return ""
+}

@@ -1,0 +1,101 @@
+// Package options holds the settings that planners plan by: what they are, their defaults, the feature gates
+// that set some of them, and the bytes that the log keeps them as. It knows of nothing else, so that the
+// Ledger can hand them out decoded.
+package options
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Options are the settings that can change a decision. They are recorded whole (OptionsSet).
+type Options struct {
+	// BatchIdleDuration and BatchMaxDuration bound the wait for more pods before planning.
+	BatchIdleDuration time.Duration `json:"batchIdleDuration"`
+	BatchMaxDuration  time.Duration `json:"batchMaxDuration"`
+	// PreferencePolicy: Respect or Ignore. MinValuesPolicy: Strict or BestEffort.
+	PreferencePolicy string `json:"preferencePolicy"`
+	MinValuesPolicy  string `json:"minValuesPolicy"`
+	// InstanceTypesMax bounds the instance types of a planned claim.
+	InstanceTypesMax int `json:"instanceTypesMax"`
+	// NodeOverlays: they are applied (feature gate NodeOverlay).
+	NodeOverlays bool `json:"nodeOverlays"`
+	// SpotToSpot lets consolidation replace spot nodes by cheaper spot nodes.
+	SpotToSpot bool `json:"spotToSpot,omitempty"`
+	// Rebalance says what follows from rebalance recommendations: RebalanceReplace, or nothing.
+	Rebalance string `json:"rebalance,omitempty"`
+	// NodeRepair: nodes that are unhealthy by RepairPolicies are replaced (feature gate NodeRepair).
+	NodeRepair     bool           `json:"nodeRepair,omitempty"`
+	RepairPolicies []RepairPolicy `json:"repairPolicies,omitempty"`
+	// CapacityBuffers: room is kept for them (feature gate CapacityBuffer).
+	CapacityBuffers bool `json:"capacityBuffers,omitempty"`
+	// NodeCost is what a node costs by itself, whatever its type, in micro USD per hour: DaemonSets, agents,
+	// addresses. It counts in every comparison of plans; 0: by price alone.
+	NodeCost int64 `json:"nodeCost"`
+	// LaunchTimeout and RegistrationTimeout: a claim without instance or node for longer is deleted.
+	LaunchTimeout       time.Duration `json:"launchTimeout"`
+	RegistrationTimeout time.Duration `json:"registrationTimeout"`
+	// ProvisionFreshness and DisruptFreshness: how old the World's as-of may be for a decision.
+	ProvisionFreshness time.Duration `json:"provisionFreshness"`
+	DisruptFreshness   time.Duration `json:"disruptFreshness"`
+	// OfferingBackoff is the first mark of an offering that failed; doubled per failure in a row up to Max.
+	OfferingBackoff    time.Duration `json:"offeringBackoff"`
+	OfferingBackoffMax time.Duration `json:"offeringBackoffMax"`
+}
+
+// RepairPolicy says how long a node may have a condition before it is replaced (reference: lifecycle §10).
+type RepairPolicy struct {
+	// Condition of the Node and its Status: True, False or Unknown.
+	Condition string `json:"condition"`
+	Status    string `json:"status"`
+	// Toleration is how long the node may have it.
+	Toleration time.Duration `json:"toleration"`
+}
+
+// DefaultRepairPolicies are those of the AWS provider.
+func DefaultRepairPolicies() []RepairPolicy {
+	const long, short = 30 * time.Minute, 10 * time.Minute
+	return []RepairPolicy{
+		{"Ready", "False", long}, {"Ready", "Unknown", long}, {"AcceleratedHardwareReady", "False", short}, {"StorageReady", "False", long},
+		{"NetworkingReady", "False", long}, {"KernelReady", "False", long}, {"ContainerRuntimeReady", "False", long},
+	}
+}
+
+// What follows from rebalance recommendations of EC2.
+const (
+	RebalanceIgnore  = "Ignore"
+	RebalanceReplace = "Replace"
+)
+
+// Default returns the documented defaults.
+func Default() Options {
+	return Options{
+		BatchIdleDuration: 200 * time.Millisecond, BatchMaxDuration: 10 * time.Second,
+		PreferencePolicy: "Respect", MinValuesPolicy: "Strict", InstanceTypesMax: 600, NodeCost: 10_000,
+		LaunchTimeout: 5 * time.Minute, RegistrationTimeout: 15 * time.Minute,
+		ProvisionFreshness: 10 * time.Second, DisruptFreshness: 3 * time.Second,
+		OfferingBackoff: 3 * time.Minute, OfferingBackoffMax: 30 * time.Minute,
+	}
+}
+
+// Decode reads what Encode wrote; options that are not named have their defaults, as have all of nil.
+func Decode(data []byte) (Options, error) {
+	o := Default()
+	if len(data) == 0 {
+		return o, nil
+	}
+	if err := json.Unmarshal(data, &o); err != nil {
+		return Default(), fmt.Errorf("decode options: %w", err)
+	}
+	return o, nil
+}
+
+// Encode gives the bytes of ledger.OptionsSet; equal options give equal bytes.
+func Encode(o Options) []byte {
+	b, err := json.Marshal(o)
+	if err != nil {
+		panic("options: they cannot be encoded: " + err.Error())
+	}
+	return b
+}

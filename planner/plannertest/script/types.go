@@ -1,0 +1,143 @@
+package script
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/events"
+)
+
+// types shows the catalogue of the EC2NodeClass default.
+func types(c *Case, a *Args) {
+	block := a.Block()
+	if len(block) == 0 {
+		c.showCatalogue(wideCatalogue())
+		return
+	}
+	cat, prices := &events.Catalog{NodeClass: "default", Generation: 1}, &events.Prices{}
+	for _, line := range block {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		cat.InstanceTypes = append(cat.InstanceTypes, c.typeOf(strings.Fields(line), prices))
+	}
+	c.showCatalogue(cat, prices)
+}
+
+func (c *Case) showCatalogue(cat *events.Catalog, prices *events.Prices) {
+	c.See(&events.CatalogRef{NodeClass: cat.NodeClass, Hash: fmt.Sprint("hash-", len(c.Messages)), Catalog: cat}, prices)
+}
+
+// typeOf reads a line of a catalogue. Each type has room for 20 pods, 20Gi of disk, and 100m CPU of overhead.
+func (c *Case) typeOf(f []string, prices *events.Prices) events.CatalogInstanceType {
+	family, _, _ := strings.Cut(f[0], ".")
+	a := &Args{c: c}
+	t := events.CatalogInstanceType{
+		Name: f[0],
+		Requirements: map[string][]string{
+			corev1.LabelArchStable: {"amd64"}, corev1.LabelOSStable: {"linux"}, awsv1.LabelInstanceCPU: {f[1]}, awsv1.LabelInstanceFamily: {family},
+		},
+		Capacity: map[string]int64{"cpu": int64(a.number(f[1])) * 1000, "memory": int64(a.number(f[2])) << 30, "pods": 20, "ephemeral-storage": 20 << 30},
+		Overhead: map[string]int64{"cpu": 100},
+	}
+	for _, word := range f[3:] {
+		if k, v, is := strings.Cut(word, "="); is {
+			t.Requirements[k] = []string{v}
+		} else if i := strings.LastIndex(word, ":"); i > 0 {
+			q := a.quantity(word[i+1:])
+			t.Capacity[word[:i]] = q.Value()
+		} else {
+			t.Offerings = append(t.Offerings, c.offeringOf(f[0], word, prices))
+		}
+	}
+	return t
+}
+
+// offeringOf reads ZONE/CAPACITYTYPE/PRICE[/RESERVATION[/FREE]][/gone].
+func (c *Case) offeringOf(instanceType, word string, prices *events.Prices) events.CatalogOffering {
+	word, gone := strings.CutSuffix(word, "/gone")
+	p := strings.Split(word, "/")
+	usd, ok := new(big.Rat).SetString(p[2])
+	if !ok {
+		c.T.Fatalf("%q is no price", p[2])
+	}
+	pico, _ := new(big.Rat).Mul(usd, big.NewRat(1_000_000_000_000, 1)).Float64()
+	o := events.CatalogOffering{Zone: p[0], ZoneID: "id-" + p[0], CapacityType: p[1], Available: !gone}
+	if p[1] != karpv1.CapacityTypeReserved {
+		prices.Entries = append(prices.Entries, events.Price{InstanceType: instanceType, CapacityType: p[1], Zone: p[0], MicroUSDPerHour: max(1, int64(pico+500_000)/1_000_000)})
+		return o
+	}
+	o.Reservation = &events.CatalogReservation{Type: "default", PicoUSDPerHour: int64(pico)}
+	if len(p) > 3 {
+		o.Reservation.ID = p[3]
+	}
+	if len(p) > 4 {
+		n, err := strconv.ParseInt(p[4], 10, 64)
+		c.Check(err)
+		o.Reservation.Free = &n
+	}
+	return o
+}
+
+// wideCatalogue is a catalogue of c5, m5 and r5 in four sizes and three zones. Spot costs 30 % in zone a, 33
+// % in b, 36 % in c.
+func wideCatalogue() (*events.Catalog, *events.Prices) {
+	cat, prices := &events.Catalog{NodeClass: "default", Generation: 1}, &events.Prices{}
+	for _, family := range []struct {
+		name     string
+		memory   int64
+		microUSD int64
+	}{{"c5", 2, 42_500}, {"m5", 4, 48_000}, {"r5", 8, 63_000}} {
+		for _, size := range []struct {
+			name string
+			cpu  int64
+		}{{"large", 2}, {"xlarge", 4}, {"2xlarge", 8}, {"4xlarge", 16}} {
+			name := family.name + "." + size.name
+			t := events.CatalogInstanceType{
+				Name: name,
+				Requirements: map[string][]string{
+					corev1.LabelInstanceTypeStable: {name}, corev1.LabelArchStable: {"amd64"}, corev1.LabelOSStable: {"linux"},
+					awsv1.LabelInstanceFamily: {family.name}, awsv1.LabelInstanceSize: {size.name},
+					awsv1.LabelInstanceCPU: {fmt.Sprint(size.cpu)}, awsv1.LabelInstanceGPUCount: {},
+				},
+				Capacity: map[string]int64{"cpu": size.cpu * 1000, "memory": size.cpu * family.memory << 30, "pods": 29 * size.cpu / 2, "ephemeral-storage": 20 << 30},
+				Overhead: map[string]int64{"cpu": 100, "memory": 512 << 20},
+			}
+			for i, zone := range []string{"zone-a", "zone-b", "zone-c"} {
+				for _, ct := range []string{karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot} {
+					t.Offerings = append(t.Offerings, events.CatalogOffering{Zone: zone, ZoneID: "id-" + zone, CapacityType: ct, Available: true})
+				}
+				prices.Entries = append(prices.Entries, events.Price{InstanceType: name, CapacityType: karpv1.CapacityTypeSpot, Zone: zone, MicroUSDPerHour: family.microUSD * size.cpu / 100 * int64(30+3*i)})
+			}
+			prices.Entries = append(prices.Entries, events.Price{InstanceType: name, CapacityType: karpv1.CapacityTypeOnDemand, MicroUSDPerHour: family.microUSD * size.cpu})
+			cat.InstanceTypes = append(cat.InstanceTypes, t)
+		}
+	}
+	return cat, prices
+}
+
+// reserve adds a reservation to a copy of the catalogue.
+func reserve(c *Case, a *Args) {
+	name, zone := a.Next(), a.Next()
+	r := &events.CatalogReservation{ID: a.Next()}
+	if a.More() {
+		n := int64(a.number(a.Next()))
+		r.Free = &n
+	}
+	cat := *c.World.RawCatalog("default")
+	cat.InstanceTypes = slices.Clone(cat.InstanceTypes)
+	for i := range cat.InstanceTypes {
+		if it := &cat.InstanceTypes[i]; it.Name == name {
+			it.Offerings = append(slices.Clone(it.Offerings), events.CatalogOffering{
+				Zone: zone, ZoneID: "id-" + zone, CapacityType: karpv1.CapacityTypeReserved, Available: true, Reservation: r})
+		}
+	}
+	c.See(&events.CatalogRef{NodeClass: "default", Hash: fmt.Sprint("hash-", len(c.Messages)), Catalog: &cat})
+}

@@ -1,0 +1,140 @@
+package disruptor_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/ledger"
+	"millwright/planner/plannertest"
+	"millwright/services/disruptor"
+	"millwright/services/internal/host/hosttest"
+)
+
+// filled has two nodes of a Balanced NodePool, each with a small pod: one of them is not needed.
+func filled(t *testing.T, test func(r *hosttest.Rig, s *disruptor.Service, metric func(name string) []string)) {
+	t.Helper()
+	hosttest.Run(t, ledger.ServiceDisruptor, ledger.ModeActive, func(r *hosttest.Rig) {
+		r.See(plannertest.WithCatalogue()...)
+		r.See(plannertest.Pool("general", plannertest.Budgets(karpv1.Budget{Nodes: "1"}), func(p *karpv1.NodePool) {
+			p.Spec.Disruption.ConsolidationPolicy = karpv1.ConsolidationPolicyBalanced
+		}))
+		for _, n := range []string{"a", "b"} {
+			r.AddNode(n, "general")
+			node := r.Kube.GetNode(n)
+			node.Labels[corev1.LabelInstanceTypeStable], node.Labels[karpv1.CapacityTypeLabelKey] = "m5.large", karpv1.CapacityTypeOnDemand
+			r.Kube.Put(node, plannertest.Pod("on-"+n, plannertest.On(n), plannertest.Requests("cpu", "100m")))
+		}
+		registry := prometheus.NewRegistry()
+		s := disruptor.New(r.Host, disruptor.Deps{Kube: r.Kube, Logger: zerolog.Nop(), Registerer: registry})
+		test(r, s, func(name string) []string { return series(t, registry, name) })
+	})
+}
+
+// series of a metric as "label=value,… count", with the counts of histograms.
+func series(t *testing.T, registry *prometheus.Registry, name string) (list []string) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			value := m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			list = append(list, fmt.Sprintf("%s %v", strings.Join(labels, ","), value))
+		}
+	}
+	return list
+}
+
+func wantEvent(t *testing.T, r *hosttest.Rig, want string) {
+	t.Helper()
+	if !slices.ContainsFunc(r.Events, func(e string) bool { return strings.Contains(e, want) }) {
+		t.Errorf("no event %q in\n%s", want, strings.Join(r.Events, "\n"))
+	}
+}
+
+// The rules: operations §3.
+func TestWhatIsSaidOfAConsolidation(t *testing.T) {
+	filled(t, func(r *hosttest.Rig, s *disruptor.Service, metric func(string) []string) {
+		r.Settle(s, 10*time.Second)
+		if len(r.Entries(ledger.KindCommandSucceeded)) != 1 {
+			t.Fatalf("records %v", r.Kinds())
+		}
+		for _, object := range []string{"Node/a", "NodeClaim/a-claim"} {
+			wantEvent(t, r, object+" ConsolidationCandidate: Consolidation candidate: delete, terminating 1 nodes (1 pods) a/m5.large/on-demand (savings: $0.10)")
+			wantEvent(t, r, object+" ConsolidationApproved: score 1.00 >= threshold 0.50 (k: 2, savings 50.0%, disruption 50.0%)")
+		}
+		if got := metric("karpenter_consolidation_moves_total"); !slices.Equal(got, []string{"decision=approved,nodepool=general,policy=Balanced 1"}) {
+			t.Errorf("moves %v", got)
+		}
+		if got := metric("karpenter_consolidation_score"); !slices.Equal(got, []string{"decision=approved,nodepool=general,policy=Balanced 1"}) {
+			t.Errorf("scores %v", got)
+		}
+		for _, want := range []string{"consolidation_type=,reason=drifted", "consolidation_type=empty,reason=empty", "consolidation_type=multi,reason=underutilized"} {
+			got := metric("karpenter_voluntary_disruption_decision_evaluation_duration_seconds")
+			if !slices.ContainsFunc(got, func(x string) bool { return strings.HasPrefix(x, want) }) {
+				t.Errorf("durations of %s are not among %v", want, got)
+			}
+		}
+	})
+}
+
+// The rules: operations §3.
+func TestWhatIsSaidOfARejectedConsolidation(t *testing.T) {
+	filled(t, func(r *hosttest.Rig, s *disruptor.Service, metric func(string) []string) {
+		r.Kube.Fail["patch a"] = errors.New("api server away")
+		r.Settle(s, time.Second)
+		r.Kube.Put(plannertest.Pod("late", plannertest.On("a")))
+		delete(r.Kube.Fail, "patch a")
+		r.Settle(s, 2*time.Second)
+		for _, object := range []string{"Node/a", "NodeClaim/a-claim"} {
+			wantEvent(t, r, object+" ConsolidationRejected: Consolidation rejected: delete, terminating 1 nodes (1 pods) a/m5.large/on-demand, reason: churn (savings: $0.10)")
+		}
+		if got := metric("karpenter_voluntary_disruption_failed_validations_total"); len(got) != 1 {
+			t.Errorf("failed validations %v", got)
+		}
+	})
+}
+
+// A command says on its replacements that it waits for them, and counts those that were not ready when it
+// fails. The rules: disruption §6.
+func TestWhatIsSaidOfReplacements(t *testing.T) {
+	filled(t, func(r *hosttest.Rig, s *disruptor.Service, metric func(string) []string) {
+		claim := r.Kube.GetClaim("a-claim")
+		rec := r.Append(ledger.KindCommandStarted, &ledger.CommandStarted{Reason: "Drifted", Method: "drift",
+			Candidates:   []ledger.Candidate{{Node: "a", Claim: claim.Name, ClaimUID: claim.UID, NodePool: "general"}},
+			Replacements: []ledger.PlannedClaim{{NodePool: "general", InstanceTypes: []string{"m5.large"}}, {NodePool: "general", InstanceTypes: []string{"m5.large"}}}})
+		r.Append(ledger.KindCommandConfirmed, &ledger.CommandConfirmed{ID: ledger.CommandID(r.Host.LogID(), rec.Seq)})
+		first, second := ledger.ClaimName(r.Host.LogID(), "general", rec.Seq, 0), ledger.ClaimName(r.Host.LogID(), "general", rec.Seq, 1)
+		r.Settle(s, time.Second)
+		if slices.ContainsFunc(r.Events, func(e string) bool { return strings.Contains(e, "DisruptionLaunching") }) {
+			t.Errorf("events on NodeClaims that are not there: %q", r.Events)
+		}
+		r.Kube.Put(plannertest.Claim(first, "", "general"))
+		r.Settle(s, time.Second)
+		wantEvent(t, r, "NodeClaim/"+first+" DisruptionLaunching: Launching NodeClaim: Drifted")
+		wantEvent(t, r, "NodeClaim/"+first+" DisruptionWaitingReadiness: Waiting on readiness to continue disruption")
+		r.Append(ledger.KindClaimInitialized, &ledger.ClaimInitialized{Claim: first, Node: "fresh"})
+		r.Append(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: second, Reason: "insufficient_capacity"})
+		r.Settle(s, 5*time.Second)
+		if got := metric("karpenter_voluntary_disruption_queue_failures_total"); !slices.Equal(got, []string{"consolidation_type=,decision=replace,reason=drifted 1"}) {
+			t.Errorf("queue failures %v, want the one that was not ready", got)
+		}
+	})
+}

@@ -1,0 +1,230 @@
+package rules
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"go.yaml.in/yaml/v2"
+)
+
+// top is the root of the repository.
+const top = "../../.."
+
+// ruleFile is a file of rules, as far as it matters here.
+type ruleFile struct {
+	Groups []struct {
+		Name  string `yaml:"name"`
+		Rules []rule `yaml:"rules"`
+	} `yaml:"groups"`
+}
+
+type rule struct {
+	Alert       string            `yaml:"alert"`
+	Record      string            `yaml:"record"`
+	Expr        string            `yaml:"expr"`
+	For         string            `yaml:"for"`
+	Labels      map[string]string `yaml:"labels"`
+	Annotations map[string]string `yaml:"annotations"`
+}
+
+// Every alert has a severity, texts, and a runbook with its name and the three sections; every runbook is
+// some alert's.
+func TestAlertsHaveRunbooks(t *testing.T) {
+	used := map[string]bool{filepath.Join(top, "docs/runbooks/README.md"): true}
+	for _, r := range allRules(t) {
+		if r.Alert == "" {
+			continue
+		}
+		if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {
+			t.Errorf("%s: severity %q", r.Alert, r.Labels["severity"])
+		}
+		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
+			t.Errorf("%s has no summary or no description", r.Alert)
+		}
+		path := filepath.Join(top, r.Annotations["runbook_url"])
+		used[path] = true
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Errorf("%s: %v", r.Alert, err)
+			continue
+		}
+		for _, want := range []string{r.Alert, "## Meaning", "## How to look", "## What to do"} {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("%s lacks %q", path, want)
+			}
+		}
+	}
+	for _, file := range find(t, "docs/runbooks/*.md") {
+		if !used[file] {
+			t.Errorf("%s: no alert leads to it", file)
+		}
+	}
+}
+
+// Every query of rules and dashboards parses, and names metrics that exist.
+func TestQueriesNameMetricsThatExist(t *testing.T) {
+	known := metrics(t)
+	p := parser.NewParser(parser.Options{})
+	for where, query := range queries(t) {
+		expr, err := p.ParseExpr(query)
+		if err != nil {
+			t.Errorf("%s: %v\n%s", where, err, query)
+			continue
+		}
+		for _, name := range namesIn(expr) {
+			if !known[name] {
+				t.Errorf("%s: there is no metric %s", where, name)
+			}
+		}
+	}
+}
+
+// namesIn are the metrics that an expression selects.
+func namesIn(expr parser.Expr) (list []string) {
+	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+		v, ok := n.(*parser.VectorSelector)
+		if !ok {
+			return nil
+		}
+		for _, m := range v.LabelMatchers {
+			if m.Name == labels.MetricName {
+				list = append(list, m.Value)
+			}
+		}
+		return nil
+	})
+	return list
+}
+
+var row = regexp.MustCompile("(?m)^\\| `([a-z_A-Z]+)` \\| (\\w+) \\|")
+
+// metrics are the names of docs/metrics.md with those that a histogram or summary has, and the recorded ones.
+func metrics(t *testing.T) map[string]bool {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(top, "docs/metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
+		for _, service := range []string{"provisioner", "disruptor", "terminator", "lifecycle"} {
+			name := strings.ReplaceAll(m[1], "SERVICE", service)
+			known[name] = true
+			if m[2] == "histogram" || m[2] == "summary" {
+				known[name+"_sum"], known[name+"_count"] = true, true
+			}
+			if m[2] == "histogram" {
+				known[name+"_bucket"] = true
+			}
+		}
+	}
+	if len(known) < 100 {
+		t.Fatalf("docs/metrics.md lists %d metrics", len(known))
+	}
+	for _, r := range allRules(t) {
+		if r.Record != "" {
+			known[r.Record] = true
+		}
+	}
+	return known
+}
+
+// variable of a dashboard in a query; each stands for a value of a label, and $__rate_interval for a
+// duration.
+var variable = regexp.MustCompile(`\$\{?[a-z_]+\}?`)
+
+// queries of rules and dashboards by where they are.
+func queries(t *testing.T) map[string]string {
+	t.Helper()
+	list := map[string]string{}
+	for _, r := range allRules(t) {
+		list["rule "+r.Alert+r.Record] = r.Expr
+	}
+	type panel struct {
+		Title       string `json:"title"`
+		Type        string `json:"type"`
+		Description string `json:"description"`
+		Links       []struct {
+			URL string `json:"url"`
+		} `json:"links"`
+		Targets []struct {
+			Expr string `json:"expr"`
+		} `json:"targets"`
+	}
+	for _, file := range find(t, "deploy/dashboards/*.json") {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d struct {
+			Panels []panel `json:"panels"`
+		}
+		if err := json.Unmarshal(raw, &d); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		for _, p := range d.Panels {
+			if p.Type == "row" {
+				continue
+			}
+			where := filepath.Base(file) + ", panel " + p.Title
+			if p.Description == "" || len(p.Links) == 0 || len(p.Targets) == 0 {
+				t.Errorf("%s lacks a description, a link or a query", where)
+			}
+			for _, l := range p.Links {
+				if _, err := os.Stat(filepath.Join(top, l.URL)); err != nil {
+					t.Errorf("%s: %v", where, err)
+				}
+			}
+			for i, target := range p.Targets {
+				query := strings.ReplaceAll(target.Expr, "$__rate_interval", "5m")
+				list[where+" "+string(rune('A'+i))] = variable.ReplaceAllString(query, "x")
+			}
+		}
+	}
+	return list
+}
+
+func allRules(t *testing.T) (list []rule) {
+	t.Helper()
+	for _, file := range find(t, "deploy/alerts/*.yaml") {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var f ruleFile
+		if err := yaml.UnmarshalStrict(raw, &f); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		for _, g := range f.Groups {
+			list = append(list, g.Rules...)
+		}
+	}
+	return list
+}
+
+func alertNames(t *testing.T) (list []string) {
+	t.Helper()
+	for _, r := range allRules(t) {
+		if r.Alert != "" {
+			list = append(list, r.Alert)
+		}
+	}
+	return list
+}
+
+// find returns the files of a pattern below the root; none is a failure.
+func find(t *testing.T, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(top, pattern))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: no files, %v", pattern, err)
+	}
+	return files
+}

@@ -1,0 +1,162 @@
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Five Deployments are scaled down to 30 % of their pods, and the cluster comes to rest by few commands.
+// Aims: disruption §4 (the bill first; among bills within a hundredth of the best the least disruption).
+func TestScaledDownDeploymentsComeToRest(t *testing.T) {
+	for _, c := range []struct {
+		name                          string
+		pods, keep, cpuMax            int
+		priceMax                      float64
+		evictionsMax, replacementsMax int
+	}{
+		{"1,000 pods, types up to 8 CPU", 200, 60, 8, 6.05, 150, 1},
+		{"500 pods, all types", 100, 30, 256, 2.90, 150, 4},
+	} {
+		for seed := range uint64(3) {
+			t.Run(fmt.Sprintf("%s, draw %d", c.name, seed), func(t *testing.T) {
+				d, before := scaledDown(t, c.pods, c.keep, c.cpuMax, rand.New(rand.NewPCG(seed, 1)))
+				price, err := strconv.ParseFloat(d.Settled.Price, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				bought := 0
+				for _, command := range d.Commands {
+					bought += len(command.Replacements)
+				}
+				t.Logf("from %.3f to %.3f $/h on %d nodes, %d commands, %d evictions, %d nodes bought", before, price, len(d.Settled.Nodes), len(d.Commands), d.Settled.Evictions, bought)
+				if price > c.priceMax || d.Settled.Evictions > c.evictionsMax || bought > c.replacementsMax {
+					t.Errorf("at most %.2f $/h, %d evictions and %d nodes bought are wanted", c.priceMax, c.evictionsMax, c.replacementsMax)
+				}
+			})
+		}
+	}
+}
+
+var deployments = []struct{ name, cpu, memory string }{
+	{"tiny", "100m", "256Mi"}, {"small", "250m", "512Mi"}, {"medium", "500m", "1Gi"}, {"large", "1", "2Gi"}, {"huge", "1500m", "4Gi"},
+}
+
+// scaledDown plans nodes for all pods, keeps some of each Deployment, drawn at random, and returns what
+// disruption makes of it and what the nodes cost before.
+func scaledDown(t *testing.T, pods, keep, cpuMax int, random *rand.Rand) (d *Disruption, before float64) {
+	t.Helper()
+	config := configOf(write(t, "before.yaml", scaledPool+scaledPods(pods, nil)))
+	config.Catalog = filepath.Join(t.TempDir(), "catalog.json")
+	if err := os.WriteFile(config.Catalog, []byte(scaledCatalog(cpuMax)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString(scaledPool)
+	on := map[string]string{}
+	for i, c := range r.NewNodeClaims {
+		name := fmt.Sprintf("n%03d", i)
+		price, err := strconv.ParseFloat(c.CheapestOffering.Price, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before += price
+		b.WriteString(scaledNode(name, c.CheapestOffering.InstanceType, c.CheapestOffering.Zone))
+		for _, p := range c.Pods {
+			on[p] = name
+		}
+	}
+	for _, e := range deployments {
+		for _, i := range random.Perm(pods)[keep:] {
+			delete(on, fmt.Sprintf("default/%s-%d", e.name, i))
+		}
+	}
+	b.WriteString(scaledPods(pods, on))
+	config.Files = []string{write(t, "after.yaml", b.String())}
+	d, err = RunDisruption(config, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, before
+}
+
+const scaledPool = `apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: general}
+spec:
+  template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]}}
+  disruption: {consolidateAfter: 0s, consolidationPolicy: WhenEmptyOrUnderutilized, budgets: [{nodes: "100%"}]}
+`
+
+// scaledPods of all Deployments: those on nodes, or all of them pending if on is nil.
+func scaledPods(n int, on map[string]string) string {
+	var b strings.Builder
+	for _, e := range deployments {
+		for i := range n {
+			name := fmt.Sprintf("%s-%d", e.name, i)
+			node, status := "", ""
+			if on != nil {
+				if on["default/"+name] == "" {
+					continue
+				}
+				node, status = "nodeName: "+on["default/"+name]+", ", "status: {phase: Running}\n"
+			}
+			fmt.Fprintf(&b, "---\napiVersion: v1\nkind: Pod\nmetadata: {name: %s, labels: {app: %s}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: %[2]s, uid: %[2]s, controller: true}]}\n"+
+				"spec: {%scontainers: [{name: a, resources: {requests: {cpu: %s, memory: %s}}}]}\n%s", name, e.name, node, e.cpu, e.memory, status)
+		}
+	}
+	return b.String()
+}
+
+// scaledSize of a type c-8x, m-8x or s-8x: its CPUs and GiB.
+func scaledSize(kind string) (cpu, memory int) {
+	cpu, _ = strconv.Atoi(strings.TrimSuffix(kind[2:], "x"))
+	return cpu, cpu * map[byte]int{'c': 2, 'm': 4, 's': 8}[kind[0]]
+}
+
+func scaledCatalog(cpuMax int) string {
+	var types []string
+	for _, family := range "cms" {
+		for _, cpu := range []int{1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256} {
+			name := fmt.Sprintf("%c-%dx", family, cpu)
+			_, memory := scaledSize(name)
+			if cpu > cpuMax {
+				break
+			}
+			var offers []string
+			for _, zone := range "abc" {
+				offers = append(offers, fmt.Sprintf(`{"zone":"zone-%c","capacityType":"on-demand","price":"%.3f","available":true}`, zone, 0.025*float64(cpu)+0.001*float64(memory)))
+			}
+			types = append(types, fmt.Sprintf(`{"name":%q,"requirements":[{"key":"kubernetes.io/arch","operator":"In","values":["amd64"]},{"key":"kubernetes.io/os","operator":"In","values":["linux"]}],`+
+				`"capacity":{"cpu":"%d","memory":"%dGi","pods":"%d"},"overhead":{"cpu":"100m","memory":"10Mi"},"offerings":[%s]}`, name, cpu, memory, max(110, 16*cpu), strings.Join(offers, ",")))
+		}
+	}
+	return `{"instanceTypes":[` + strings.Join(types, ",") + `]}`
+}
+
+func scaledNode(name, kind, zone string) string {
+	cpu, memory := scaledSize(kind)
+	labels := fmt.Sprintf(`{karpenter.sh/nodepool: general, node.kubernetes.io/instance-type: %s, topology.kubernetes.io/zone: %s, karpenter.sh/capacity-type: on-demand, kubernetes.io/arch: amd64, kubernetes.io/os: linux, kubernetes.io/hostname: %s, karpenter.sh/registered: "true", karpenter.sh/initialized: "true"}`, kind, zone, name)
+	conditions := `[{type: Initialized, status: "True", lastTransitionTime: "2026-03-02T08:00:00Z"}, {type: Consolidatable, status: "True", lastTransitionTime: "2026-03-02T08:00:00Z"}]`
+	return fmt.Sprintf(`---
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {name: c-%[1]s, labels: %[2]s}
+spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, requirements: []}
+status: {nodeName: %[1]s, providerID: "aws:///%[3]s/i-%[1]s", conditions: %[4]s}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: %[1]s, labels: %[2]s}
+spec: {providerID: "aws:///%[3]s/i-%[1]s"}
+status: {capacity: {cpu: "%[5]d", memory: %[6]dGi, pods: "%[7]d"}, allocatable: {cpu: "%[8]dm", memory: %[9]dMi, pods: "%[7]d"}, conditions: [{type: Ready, status: "True"}]}
+`, name, labels, zone, conditions, cpu, memory, max(110, 16*cpu), cpu*1000-100, memory*1024-10)
+}
