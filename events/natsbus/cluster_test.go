@@ -138,9 +138,13 @@ func TestAClusterOfThreeLosesAnyOfItsServers(t *testing.T) {
 		c.kill(i)
 		text := fmt.Sprint("without ", i)
 		publishNext(t, watcher, text)
-		for got := range read {
-			if got == text {
-				break
+		for got := ""; got != text; {
+			select {
+			case got = <-read:
+			case err := <-ended:
+				t.Fatalf("while %q was awaited the reader ended: %v", text, err)
+			case <-time.After(time.Minute):
+				t.Fatalf("%q was published and not read in a minute", text)
 			}
 		}
 		eventually(t, "put a blob "+text, func(ctx context.Context) error { return watcher.Blobs().Put(ctx, text, []byte(text)) })

@@ -48,6 +48,8 @@ type Config struct {
 	CheckEvery time.Duration
 	// lookEvery is how often a ReadOnly client looks for messages that it was not notified of.
 	lookEvery time.Duration
+	// doubt is how long an answer by which messages are lost is doubted.
+	doubt time.Duration
 	// MinSequence returns the highest sequence of an incarnation that is known to have been folded (the
 	// Ledger's HighestPosition). Nil: nothing is known.
 	MinSequence func(incarnation string) uint64
@@ -101,6 +103,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.RequestTimeout, DefaultRequestTimeout)
 	setDefault(&c.CheckEvery, DefaultCheckEvery)
 	setDefault(&c.lookEvery, lookEveryDefault)
+	setDefault(&c.doubt, doubtDefault)
 	setDefault(&c.Name, "millwright")
 	if c.MinSequence == nil {
 		c.MinSequence = func(string) uint64 { return 0 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -72,8 +71,8 @@ func (s *Stream) consume(ctx context.Context, n int, from *uint64, fn func(event
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	var delivered atomic.Uint64
-	delivered.Store(*from - 1)
+	var delivered position
+	delivered.set(events.Message{Sequence: *from - 1})
 	watched := s.watchIncarnation(ctx, n, &delivered, cancel)
 	defer func() {
 		messages.Stop()
@@ -81,7 +80,7 @@ func (s *Stream) consume(ctx context.Context, n int, from *uint64, fn func(event
 		<-watched
 	}()
 	err = s.deliver(ctx, n, messages, &delivered, fn)
-	*from = delivered.Load() + 1
+	*from = delivered.sequence() + 1
 	s.saw(n, *from-1)
 	return err
 }
@@ -97,7 +96,11 @@ func (s *Stream) consumer(ctx context.Context, n int, from uint64) (jetstream.Co
 
 // checkStart refuses a start outside of what the stream holds.
 func (s *Stream) checkStart(ctx context.Context, n int, from *uint64) error {
-	state, err := s.stateOf(ctx, n)
+	higher, err := s.highest(ctx)
+	if err == nil && higher > n {
+		return fmt.Errorf("stream %s is followed by number %d: %w", s.cfg.streamName(n), higher, events.ErrRenewed)
+	}
+	state, err := s.settled(ctx, n, max(*from, 1)-1)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return fmt.Errorf("stream %s is gone: %w", s.cfg.streamName(n), events.ErrRenewed)
@@ -109,8 +112,6 @@ func (s *Stream) checkStart(ctx context.Context, n int, from *uint64) error {
 	}
 	if *from > state.Last+1 {
 		s.saw(n, *from-1)
-	}
-	if higher, err := s.highest(ctx); err == nil && higher > n || *from > state.Last+1 {
 		return fmt.Errorf("sequence %d of %s, last is %d: %w", *from, state.Incarnation, state.Last, events.ErrRenewed)
 	}
 	if *from < state.First {
@@ -119,7 +120,7 @@ func (s *Stream) checkStart(ctx context.Context, n int, from *uint64) error {
 	return nil
 }
 
-func (s *Stream) deliver(ctx context.Context, n int, messages jetstream.MessagesContext, delivered *atomic.Uint64, fn func(events.Message) error) error {
+func (s *Stream) deliver(ctx context.Context, n int, messages jetstream.MessagesContext, delivered *position, fn func(events.Message) error) error {
 	for {
 		m, err := messages.Next(jetstream.NextContext(ctx))
 		if err != nil {
@@ -137,8 +138,8 @@ func (s *Stream) deliver(ctx context.Context, n int, messages jetstream.Messages
 
 // handOut calls fn with a message that follows the one delivered last, even after a hole. Any other is
 // skipped.
-func (s *Stream) handOut(ctx context.Context, n int, m events.Message, delivered *atomic.Uint64, fn func(events.Message) error) error {
-	want := delivered.Load() + 1
+func (s *Stream) handOut(ctx context.Context, n int, m events.Message, delivered *position, fn func(events.Message) error) error {
+	want := delivered.sequence() + 1
 	switch {
 	case m.Sequence < want:
 		return nil
@@ -150,7 +151,7 @@ func (s *Stream) handOut(ctx context.Context, n int, m events.Message, delivered
 	if err := fn(m); err != nil {
 		return errCallback{err}
 	}
-	delivered.Store(m.Sequence)
+	delivered.set(m)
 	return nil
 }
 
@@ -166,7 +167,7 @@ func (s *Stream) checkHole(ctx context.Context, n int, want uint64) error {
 
 // watchIncarnation cancels with ErrRenewed once another incarnation is in force or the stream has lost what
 // was delivered. The channel returned is closed when it has ended.
-func (s *Stream) watchIncarnation(ctx context.Context, n int, delivered *atomic.Uint64, cancel context.CancelCauseFunc) <-chan struct{} {
+func (s *Stream) watchIncarnation(ctx context.Context, n int, delivered *position, cancel context.CancelCauseFunc) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -175,10 +176,9 @@ func (s *Stream) watchIncarnation(ctx context.Context, n int, delivered *atomic.
 			if err != nil {
 				continue
 			}
-			seen := delivered.Load()
-			state, err := s.stateOf(ctx, n)
-			if higher > n || errors.Is(err, jetstream.ErrStreamNotFound) || err == nil && state.Last < seen {
-				s.saw(n, seen)
+			last := delivered.last()
+			if higher > n || s.lost(ctx, n, last) {
+				s.saw(n, last.Sequence)
 				cancel(fmt.Errorf("stream %s: %w", s.cfg.streamName(n), events.ErrRenewed))
 				return
 			}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -45,7 +44,7 @@ func (s *Stream) read(ctx context.Context, n int, from *uint64, fn func(events.M
 	}
 	defer b.close()
 	ctx, cancel := context.WithCancelCause(ctx)
-	b.delivered.Store(*from - 1)
+	b.delivered.set(events.Message{Sequence: *from - 1})
 	watched := s.watchIncarnation(ctx, n, &b.delivered, cancel)
 	defer func() {
 		cancel(nil)
@@ -54,7 +53,7 @@ func (s *Stream) read(ctx context.Context, n int, from *uint64, fn func(events.M
 	for err == nil {
 		err = b.readOn(ctx, fn)
 	}
-	*from = b.delivered.Load() + 1
+	*from = b.delivered.sequence() + 1
 	s.saw(n, *from-1)
 	return errors.Join(context.Cause(ctx), err)
 }
@@ -63,7 +62,7 @@ func (s *Stream) read(ctx context.Context, n int, from *uint64, fn func(events.M
 type batches struct {
 	s         *Stream
 	n         int
-	delivered atomic.Uint64
+	delivered position
 	answers   *nats.Subscription
 	inbox     string
 	asked     int
@@ -102,7 +101,7 @@ func (b *batches) close() {
 
 // readOn delivers a batch; if there is none it waits.
 func (b *batches) readOn(ctx context.Context, fn func(events.Message) error) error {
-	before := b.delivered.Load()
+	before := b.delivered.sequence()
 	if err := b.ask(); err != nil {
 		return err
 	}
@@ -124,7 +123,7 @@ func (b *batches) readOn(ctx context.Context, fn func(events.Message) error) err
 		default:
 			return fmt.Errorf("read stream %s: %s %s", b.s.cfg.streamName(b.n), status, m.Header.Get("Description"))
 		}
-		if b.delivered.Load() > before {
+		if b.delivered.sequence() > before {
 			return nil
 		}
 		return b.wait(ctx)
@@ -135,7 +134,7 @@ func (b *batches) readOn(ctx context.Context, fn func(events.Message) error) err
 func (b *batches) ask() error {
 	b.asked++
 	request, err := json.Marshal(map[string]any{
-		"seq": b.delivered.Load() + 1, "batch": batchMessages, "max_bytes": batchBytes, "next_by_subj": b.s.cfg.subject(b.n),
+		"seq": b.delivered.sequence() + 1, "batch": batchMessages, "max_bytes": batchBytes, "next_by_subj": b.s.cfg.subject(b.n),
 	})
 	if err != nil {
 		return err

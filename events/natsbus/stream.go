@@ -99,11 +99,16 @@ func (s *Stream) bind(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for n = max(n, 1); ; n++ {
+	for n = max(n, s.current(), 1); ; n++ {
 		seen := s.minSequence(n) // before the state is requested, since it rises all the time
 		state, err := s.ensure(ctx, n)
 		if err != nil {
 			return err
+		}
+		if state.Last < seen {
+			if state, err = s.settled(ctx, n, seen); err != nil {
+				return err
+			}
 		}
 		if state.Last >= seen {
 			s.use(n, state.Last)

@@ -1,0 +1,84 @@
+package natsbus
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millwright/events"
+)
+
+// newLeader answers as a server may that has just become the leader: it knows of no stream while it is behind.
+type newLeader struct {
+	jetstream.JetStream
+	behind atomic.Bool
+	asked  atomic.Int32
+}
+
+func (l *newLeader) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	l.asked.Add(1)
+	if l.behind.Load() {
+		return nil, jetstream.ErrStreamNotFound
+	}
+	return l.JetStream.Stream(ctx, name)
+}
+
+// TestALeaderThatIsBehindIsNotBelieved: that what was delivered is lost is believed only if the server goes on
+// saying so.
+func TestALeaderThatIsBehindIsNotBelieved(t *testing.T) {
+	s := startServer(t).open(t, func(c *Config) { c.CheckEvery, c.doubt = 10*time.Millisecond, 3*time.Second })
+	leader := &newLeader{JetStream: s.js}
+	s.js = leader
+	read, ended := make(chan string, 10), make(chan error, 1)
+	go func() {
+		ended <- s.Consume(t.Context(), 1, func(m events.Message) error { read <- string(m.Data); return nil })
+	}()
+	publishNext(t, s, "before")
+	if got := <-read; got != "before" {
+		t.Fatalf("got %q", got)
+	}
+	leader.behind.Store(true)
+	for before := leader.asked.Load(); leader.asked.Load() < before+5; {
+		if err := pause(t.Context(), time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leader.behind.Store(false)
+	publishNext(t, s, "after")
+	select {
+	case got := <-read:
+		if got != "after" {
+			t.Errorf("got %q", got)
+		}
+	case err := <-ended:
+		t.Fatalf("the reader believed it: %v", err)
+	}
+	leader.behind.Store(true)
+	select {
+	case err := <-ended:
+		if !errors.Is(err, events.ErrRenewed) {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("a stream that stays away is not taken for lost")
+	}
+}
+
+// TestAnEndThatWasWrittenAnewIsLost: the stream holds a message in the place of the one delivered, but another.
+func TestAnEndThatWasWrittenAnewIsLost(t *testing.T) {
+	s := startServer(t).open(t, func(*Config) {})
+	publishNext(t, s, "stored")
+	state, err := s.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, lost := range map[string]bool{"stored": false, "another": true} {
+		if got := s.replaced(t.Context(), s.current(), events.Message{Sequence: state.Last, Data: []byte(text)}); got != lost {
+			t.Errorf("delivered %q: lost %v", text, got)
+		}
+	}
+}
