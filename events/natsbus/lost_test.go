@@ -12,7 +12,8 @@ import (
 	"millwright/events"
 )
 
-// newLeader answers as a server may that has just become the leader: it knows of no stream while it is behind.
+// newLeader answers as a server may that has just become the leader: it knows of no stream while it is
+// behind.
 type newLeader struct {
 	jetstream.JetStream
 	behind atomic.Bool
@@ -27,8 +28,8 @@ func (l *newLeader) Stream(ctx context.Context, name string) (jetstream.Stream, 
 	return l.JetStream.Stream(ctx, name)
 }
 
-// TestALeaderThatIsBehindIsNotBelieved: that what was delivered is lost is believed only if the server goes on
-// saying so.
+// TestALeaderThatIsBehindIsNotBelieved: that what was delivered is lost is believed only if the server goes
+// on saying so.
 func TestALeaderThatIsBehindIsNotBelieved(t *testing.T) {
 	s := startServer(t).open(t, func(c *Config) { c.CheckEvery, c.doubt = 10*time.Millisecond, 3*time.Second })
 	leader := &newLeader{JetStream: s.js}
@@ -68,7 +69,7 @@ func TestALeaderThatIsBehindIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestAnEndThatWasWrittenAnewIsLost: the stream holds a message in the place of the one delivered, but another.
+// TestAnEndThatWasWrittenAnewIsLost: the stream holds another message in the place of the one delivered.
 func TestAnEndThatWasWrittenAnewIsLost(t *testing.T) {
 	s := startServer(t).open(t, func(*Config) {})
 	publishNext(t, s, "stored")
