@@ -115,7 +115,7 @@ e2e-only:
 
 .PHONY: race
 race: ## tests of all packages with goroutines under the race detector; needs gcc
-	@CGO_ENABLED=1 $(TOOL) gotestsum --format standard-quiet --packages "$(RACE)" -- -race -timeout 30m -skip '$(RACE_SKIP)'
+	@CGO_ENABLED=1 $(TOOL) gotestsum --format standard-quiet --packages "$(RACE)" -- -race -timeout 20m -skip '$(RACE_SKIP)'
 
 .PHONY: soak
 soak: build bin/etcd bin/etcdctl bin/nats-server ## new property cases, simulator seeds and end-to-end histories for a while: make soak FOR=1h
