@@ -24,9 +24,10 @@ func (p *pass) drift() []*planner.Decision {
 		}
 		return compareDrift(a, b)
 	})
+	nodes, next := p.inTurn(nodes, p.from.Drift)
 	for _, n := range nodes {
-		if len(p.started.list) >= p.commandsMax || p.trials.asked >= p.trials.questionsAllowed() {
-			break
+		if len(p.started.list) >= p.commandsMax {
+			return p.started.list
 		}
 		if p.notWithOthers(n) {
 			continue
@@ -44,6 +45,7 @@ func (p *pass) drift() []*planner.Decision {
 			p.trials.sim.Revert()
 		}
 	}
+	p.report.Next.Drift = next
 	return p.started.list
 }
 

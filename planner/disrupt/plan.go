@@ -46,6 +46,8 @@ type Explanation struct {
 	Rejected []Rejected `json:"rejected,omitempty"`
 	// Scores of Balanced NodePools, by name.
 	Scores []Score `json:"scores,omitempty"`
+	// Searched is nil if the pass came to all nodes.
+	Searched *Searched `json:"searched,omitempty"`
 }
 
 // Rejected alternative of a command.
@@ -66,7 +68,14 @@ const commandsMax = 100
 // budget. Empty nodes come first, then drifted ones, then those whose pods can be had cheaper. The commands
 // hold together and each without the others: they are started one after the other as long as nothing else has
 // changed what they rely on (After), and the rest is left to the next pass. Call again for what follows.
-func Plans(s *planner.Snapshot) ([]*planner.Decision, Report) { return NewPass(s).run() }
+func Plans(s *planner.Snapshot) ([]*planner.Decision, Report) {
+	return PlansFrom(s, ledger.SearchFrom{})
+}
+
+// PlansFrom is Plans of a pass that goes on where an earlier one stopped, as Report.Next says.
+func PlansFrom(s *planner.Snapshot, from ledger.SearchFrom) ([]*planner.Decision, Report) {
+	return NewPass(s).From(from).run()
+}
 
 // Plan is the first of Plans; nil for none.
 func Plan(s *planner.Snapshot) (*planner.Decision, Report) { return NewPass(s).first() }
@@ -108,6 +117,12 @@ func NewPromptPass(s *planner.Snapshot) *Pass {
 	p := newPass(s)
 	p.look()
 	return &Pass{p, []method{{MethodEmptiness, only(p.emptiness)}, {MethodStaticDrift, p.staticDrift}, {MethodDrift, p.drift}}}
+}
+
+// From has the pass go on where an earlier one stopped, as its Report.Next says. It comes before Next.
+func (p *Pass) From(from ledger.SearchFrom) *Pass {
+	p.pass.from, p.pass.report.Next = from, from
+	return p
 }
 
 // Next tries the next method, MethodMulti for consolidation of any number of nodes. There is no next one, and
@@ -173,6 +188,8 @@ type pass struct {
 	// commandsMax is how many commands it may come to; started are those of drift so far.
 	commandsMax int
 	started     startedTogether
+	// from is where the search goes on.
+	from ledger.SearchFrom
 }
 
 type budgetKey struct {
@@ -290,6 +307,13 @@ func (p *pass) block(kept []*planner.StateNode, why Blocked) {
 	}
 }
 
+// unblock takes back what was said of nodes that budgets seemed to keep.
+func (p *pass) unblock(nodes []*planner.StateNode) {
+	for _, n := range nodes {
+		p.report.Nodes[p.at[n]].Blocked = nil
+	}
+}
+
 // blockFirst says why a node stays, if nothing was said yet.
 func (p *pass) blockFirst(n *planner.StateNode, why Blocked) {
 	if r := &p.report.Nodes[p.at[n]]; r.Blocked == nil {
@@ -325,6 +349,10 @@ const commandTimeout = 10 * time.Minute
 
 // decision to start a command, or to ask for it where a policy demands that.
 func (p *pass) decision(started *ledger.CommandStarted, x Explanation) *planner.Decision {
+	started.SearchFrom = p.from
+	if searched := p.report.Searched; searched.Left > 0 {
+		x.Searched = &searched
+	}
 	d := p.startDecision(started, x)
 	if a := policy.ApprovalFor(p.policies, started); a != nil {
 		return propose(p.s, d, started, a)

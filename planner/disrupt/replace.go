@@ -41,23 +41,22 @@ type choice struct {
 	saved, dollars int64
 }
 
-// replacements looks for nodes whose pods can be had cheaper on new ones: each alone, then together.
+// replacements looks for nodes whose pods can be had cheaper on new ones: each alone, then together. A node
+// that can go without a new one after all, which the model did not see, is one of them.
 func (p *pass) replacements(k *packing.Model) *planner.Decision {
 	var choices []choice
 	var rejected []Rejected
-	for _, group := range p.groups(k) {
-		if method := p.trials.spent(group); method != "" {
-			if !slices.Contains(p.report.StepsEnded, method) {
-				p.report.StepsEnded = append(p.report.StepsEnded, method)
-			}
+	groups, next := p.groups(k)
+	for _, group := range groups {
+		if len(group) > 1 && p.trials.begun >= p.trials.allowed() {
+			p.report.ended(MethodMulti)
 			continue
 		}
 		c, why := p.replacement(group, len(group) > 1)
 		if c == nil {
 			rejected = append(rejected, why)
-			if b := unconsolidatable(cmp.Or(why.cause, CauseNotCheaper), "%s", why.Reason); len(group) == 1 && why.cause == CauseBudget {
-				p.blockFirst(group[0], *b) // what keeps it from being deleted was said before
-			} else if len(group) == 1 {
+			if len(group) == 1 {
+				b := unconsolidatable(cmp.Or(why.cause, CauseNotCheaper), "%s", why.Reason)
 				if len(reschedulable(group[0])) == 0 {
 					b = hasBufferPods(group[0])
 				}
@@ -67,7 +66,8 @@ func (p *pass) replacements(k *packing.Model) *planner.Decision {
 		}
 		choices = append(choices, *c)
 	}
-	if best := bestChoice(append(choices, p.inParts(k)...)); best != nil {
+	p.report.Next.Consolidation = next
+	if best := bestChoice(append(choices, p.inParts(k, groups)...)); best != nil {
 		return p.replace(best, rejected)
 	}
 	return nil
@@ -78,9 +78,9 @@ const partsMax = 8
 
 // inParts looks for single nodes that several smaller ones can replace, which are packed for that: those that
 // waste most, as far as they waste what several replacements have to save.
-func (p *pass) inParts(k *packing.Model) (choices []choice) {
+func (p *pass) inParts(k *packing.Model, groups [][]*planner.StateNode) (choices []choice) {
 	tried := 0
-	for _, group := range p.groups(k) {
+	for _, group := range groups {
 		x := k.Sites()[slices.IndexFunc(k.Sites(), func(x *packing.Site) bool { return x.Node == group[0] })]
 		if len(group) > 1 || tried == partsMax || p.trials.begun >= p.trials.allowed() || waste(x)*hysteresisMany < x.Price {
 			break
@@ -162,8 +162,8 @@ func bestChoice(choices []choice) *choice {
 }
 
 // groups are the sets of nodes to try: each node alone, those that waste most first; then the first so many
-// of them together.
-func (p *pass) groups(k *packing.Model) [][]*planner.StateNode {
+// of them together. next is where the next pass goes on.
+func (p *pass) groups(k *packing.Model) (list [][]*planner.StateNode, next string) {
 	left, counts := p.remaining(), account.Going(p.s)
 	var may []*packing.Site
 	for _, x := range k.Sites() {
@@ -183,9 +183,16 @@ func (p *pass) groups(k *packing.Model) [][]*planner.StateNode {
 	slices.SortFunc(may, func(a, b *packing.Site) int {
 		return cmp.Or(cmp.Compare(waste(b), waste(a)), compareNodes(a.Node, b.Node))
 	})
-	var list [][]*planner.StateNode
-	for _, x := range may {
-		list = append(list, []*planner.StateNode{x.Node})
+	alone := make([]*planner.StateNode, len(may))
+	for i, x := range may {
+		alone[i] = x.Node
+	}
+	alone, next = p.inTurn(alone, p.from.Consolidation)
+	if next != "" {
+		p.report.ended(MethodSingle)
+	}
+	for _, n := range alone {
+		list = append(list, []*planner.StateNode{n})
 	}
 	for size := 2; size <= min(len(may), neighbours); size += max(1, size/2) {
 		list = append(list, p.firstOf(may, size))
@@ -193,7 +200,7 @@ func (p *pass) groups(k *packing.Model) [][]*planner.StateNode {
 	if len(may) > 2 && len(may) <= neighbours {
 		list = append(list, p.firstOf(may, len(may)))
 	}
-	return list
+	return list, next
 }
 
 func (p *pass) firstOf(may []*packing.Site, size int) []*planner.StateNode {
@@ -232,10 +239,6 @@ func (p *pass) replacement(group []*planner.StateNode, pack bool) (*choice, Reje
 		return no(CauseNoPlace, "%s", o.failure())
 	case o.mixed():
 		return no(CauseNominated, "pods that wait for a place come first")
-	case len(o.claims) == 0 && p.notWorth(o) != "":
-		return nil, o.rejectedByPolicy()
-	case len(o.claims) == 0:
-		return no(CauseBudget, "they go without a replacement, as budgets allow")
 	case len(group) == 1 && len(o.claims) > 1 && !p.cheaperInParts(o):
 		return no(CauseNotCheaper, "Can't remove without creating %d candidates", len(o.claims))
 	}

@@ -2,10 +2,12 @@ package disrupt
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/disrupt/internal/policy"
+	"millwright/planner/ledger"
 )
 
 // Cause is why a node may not be disrupted, from a closed set, for counting.
@@ -67,6 +69,8 @@ const (
 	CauseNotQuiet Cause = "not-quiet"
 	CauseBudget   Cause = "budget"
 	CauseRemoving Cause = "command-running"
+	// CauseLeft: the steps of the pass were used up before it came to the node.
+	CauseLeft Cause = "left-for-next-pass"
 )
 
 // Blocked says why a node may not be disrupted.
@@ -143,9 +147,27 @@ type Report struct {
 	// StepsEnded are the methods, MethodMulti or MethodSingle, whose search ended before it was done because
 	// its steps were used up.
 	StepsEnded []string
+	// Searched is how far the search came, Next where the next pass goes on.
+	Searched Searched
+	Next     ledger.SearchFrom
 	// WakeAt is when a node's quiet time ends next, or a budget's window may open; zero if time alone changes
 	// nothing.
 	WakeAt time.Time
+}
+
+// Searched is how much of a cluster a pass covered.
+type Searched struct {
+	// Candidates are the nodes that drift and consolidation were to look at. Left of them the pass did not
+	// come to, because its steps were used up: the next one begins with them.
+	Candidates int `json:"candidates"`
+	Left       int `json:"left,omitempty"`
+}
+
+// ended notes that a method's steps were used up.
+func (r *Report) ended(method string) {
+	if !slices.Contains(r.StepsEnded, method) {
+		r.StepsEnded = append(r.StepsEnded, method)
+	}
 }
 
 func (r *Report) wake(at time.Time) {
@@ -187,6 +209,7 @@ var causeTexts = map[Cause]string{
 	CauseNotQuiet:  "pods came or went within consolidateAfter",
 	CauseBudget:    "the disruption budget",
 	CauseRemoving:  "a command takes it already",
+	CauseLeft:      "the steps of the pass were used up, the next one begins with it",
 	CauseProposed:  "a command for its NodePool waits for approval",
 	CauseNominated: "pods are on their way to it, or come first",
 	CauseNoPrice:   "its price is not known",

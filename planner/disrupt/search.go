@@ -35,7 +35,7 @@ func (p *pass) consolidation() *planner.Decision {
 	k.Solve()
 	target := k.Candidates(true)
 	if k.Exhausted() {
-		p.report.StepsEnded = append(p.report.StepsEnded, MethodMulti)
+		p.report.ended(MethodMulti)
 	}
 	if c := p.anew(k, nodes, before); c != nil {
 		return p.replace(c, nil)
@@ -100,12 +100,13 @@ func (p *pass) affordable(nodes []*planner.StateNode) []*planner.StateNode {
 	})
 }
 
-// deletes tries what the model found and starts as much of it as budgets allow.
+// deletes tries what the model found and starts as much of it as budgets allow. Nodes that cannot go after
+// all leave what budgets allow to the next ones.
 func (p *pass) deletes(k *packing.Model, target []*packing.Site) *planner.Decision {
 	chosen := p.within(target)
 	places := k.Places()
 	var rejected []Rejected
-	for len(chosen) > 0 && p.trials.begun < p.trials.allowed() {
+	for left := target; len(chosen) > 0 && p.trials.begun < p.trials.allowed(); {
 		o := p.consolidationTrial(chosen, places, false)
 		bad := o.obstacles()
 		if len(bad) == 0 {
@@ -120,6 +121,11 @@ func (p *pass) deletes(k *packing.Model, target []*packing.Site) *planner.Decisi
 			Savings: p.priceOf(bad)})
 		p.stays(bad, o)
 		chosen = slices.DeleteFunc(chosen, func(n *planner.StateNode) bool { return slices.Contains(bad, n) })
+		left = slices.DeleteFunc(slices.Clone(left), func(x *packing.Site) bool { return slices.Contains(bad, x.Node) })
+		if len(chosen) == 0 {
+			chosen = p.within(left)
+			p.unblock(chosen)
+		}
 	}
 	return nil
 }
@@ -146,6 +152,9 @@ func (p *pass) stays(nodes []*planner.StateNode, o *outcome) {
 		if o.tooLittle != "" {
 			why = unconsolidatable(o.keptBy, "%s", o.tooLittle)
 		}
+		if o.buysFor(n) {
+			why = unconsolidatable(CauseNoPlace, "Not all pods would schedule on nodes that stay")
+		}
 		for _, r := range slices.Concat(o.unplaced, o.waiting) {
 			if r.mover.from == n {
 				why = unconsolidatable(CauseNoPlace, "Not all pods would schedule, %s => %s", r.mover.Key(), r.reason)
@@ -156,6 +165,18 @@ func (p *pass) stays(nodes []*planner.StateNode, o *outcome) {
 	}
 }
 
+// buysFor reports that pods of a node would go to a new one.
+func (o *outcome) buysFor(n *planner.StateNode) bool {
+	for i := range o.claims {
+		for _, pod := range o.claims[i].Pods {
+			if m := o.pods[pod.UID]; m != nil && m.from == n {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // obstacles are the nodes with pods that would not go to nodes that stay and are ready; all of them, if it
 // can't be said.
 func (o *outcome) obstacles() []*planner.StateNode {
@@ -163,16 +184,9 @@ func (o *outcome) obstacles() []*planner.StateNode {
 	for _, r := range slices.Concat(o.unplaced, o.waiting) {
 		bad[r.mover.from] = true
 	}
-	for i := range o.claims {
-		for _, pod := range o.claims[i].Pods {
-			if m := o.pods[pod.UID]; m != nil {
-				bad[m.from] = true
-			}
-		}
-	}
 	var list []*planner.StateNode
 	for _, n := range o.nodes {
-		if bad[n] {
+		if bad[n] || o.buysFor(n) {
 			list = append(list, n)
 		}
 	}

@@ -23,6 +23,7 @@ const (
 	questionsMax       = 6000
 	questionsSizeTotal = 1_000_000_000
 	questionsLeast     = 1000
+	passesMost         = 3
 )
 
 // trials say what becomes of pods when nodes of one Snapshot are taken away.
@@ -30,8 +31,8 @@ type trials struct {
 	s *planner.Snapshot
 	// sim answers the questions; nil until the first.
 	sim *provision.Simulation
-	// begun counts the simulations that were begun anew, asked the questions to the one above.
-	begun, asked int
+	// begun counts the simulations that were begun anew.
+	begun int
 	// buffers is nil until the room of CapacityBuffers is asked for.
 	buffers *bufferRoom
 }
@@ -81,7 +82,6 @@ func (x *trials) question(nodes []*planner.StateNode) (*outcome, []string) {
 // promise, or by its Revert.
 func (x *trials) begin(nodes []*planner.StateNode) *outcome {
 	o, names := x.question(nodes)
-	x.asked++
 	x.ask(o, names)
 	return o
 }
@@ -223,19 +223,9 @@ func (x *trials) allowed() int {
 	return max(trialsLeast, min(trialsMax, trialSizeTotal/size))
 }
 
-// questionsAllowed is how many candidates are asked alone.
-func (x *trials) questionsAllowed() int {
+// questionsAllowed is how many of so many candidates are asked alone in one pass: no candidate waits for more
+// than passesMost of them.
+func (x *trials) questionsAllowed(candidates int) int {
 	size := 1 + len(x.s.StateNodes()) + x.s.World.PodCount()
-	return max(questionsLeast, min(questionsMax, questionsSizeTotal/size))
-}
-
-// spent is the method of a group that there is nothing left for; "" if it can be tried.
-func (x *trials) spent(group []*planner.StateNode) string {
-	switch {
-	case len(group) == 1 && x.asked >= x.questionsAllowed():
-		return MethodSingle
-	case len(group) > 1 && x.begun >= x.allowed():
-		return MethodMulti
-	}
-	return ""
+	return max(questionsLeast, min(questionsMax, questionsSizeTotal/size), (candidates+passesMost-1)/passesMost)
 }

@@ -196,8 +196,8 @@ type LogAdopted struct {
 	Logs []string `json:"logs"`
 }
 
-// LaunchRequested opens a launch attempt. From here until Launched or LaunchFailed the attempt is open:
-// an instance may exist, and only the same bytes with the same token may be sent.
+// LaunchRequested opens a launch attempt. From here until Launched or LaunchFailed the attempt is open: an
+// instance may exist, and only the same bytes with the same token may be sent.
 type LaunchRequested struct {
 	Claim   string    `json:"claim"`
 	UID     types.UID `json:"uid"`
@@ -376,6 +376,15 @@ type CommandStarted struct {
 	Proposal string `json:"proposal,omitempty"`
 	// Nth is how many commands the same pass, on the same Snapshot, came to before this one.
 	Nth int `json:"nth,omitempty"`
+	// SearchFrom is where the search of its pass went on from.
+	SearchFrom SearchFrom `json:"searchFrom,omitzero"`
+}
+
+// SearchFrom says where a search goes on that could not ask about all nodes in one pass: after the node of
+// this name, by name and round and round; "" for the first. Drift and consolidation each go their own way.
+type SearchFrom struct {
+	Drift         string `json:"drift,omitempty"`
+	Consolidation string `json:"consolidation,omitempty"`
 }
 
 // CommandConfirmed: the taint is on all candidates and a Snapshot that contains it still allows the command.

@@ -38,6 +38,7 @@ type metrics struct {
 	scores         *prometheus.HistogramVec
 	moves          *prometheus.CounterVec
 	proposals      *prometheus.GaugeVec
+	covered        prometheus.Gauge
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -69,6 +70,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		moves: counter("consolidation_moves_total", "Moves of Balanced NodePools that were scored.", moveLabels...),
 		proposals: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millwright", Name: "disruption_proposals",
 			Help: "Commands that wait for approval, or were answered and not ended yet."}, []string{"state"}),
+		covered: f.NewGauge(prometheus.GaugeOpts{Namespace: "millwright", Name: "disruption_search_covered_ratio",
+			Help: "Part of the nodes to look at for drift and consolidation that the last planning pass came to; the next one goes on with the others."}),
 		claimsDisrupts: shared(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "karpenter_nodeclaims_disrupted_total",
 			Help: "NodeClaims disrupted, by reason."}, []string{"reason", "nodepool", "capacity_type"})),
 	}
@@ -111,6 +114,7 @@ func (m *metrics) evaluated(r disrupt.Report) {
 		m.timeouts.WithLabelValues(consolidationType(method)).Inc()
 	}
 	m.scored("rejected", r.Unapproved)
+	m.covered.Set(1 - float64(r.Searched.Left)/float64(max(1, r.Searched.Candidates)))
 	for _, reason := range disrupt.Reasons {
 		m.eligible.WithLabelValues(lower(reason)).Set(float64(r.Eligible[reason]))
 	}

@@ -24,15 +24,19 @@ func TestPlansArePacedByTheirPrice(t *testing.T) {
 			p.ResourceVersion = "2"
 			c.See(p)
 		}, idleMax},
-		"time has come": {time.Millisecond, searchMax, nil, planEvery},
+		"time has come":            {time.Millisecond, searchMax, nil, planEvery},
+		"it came to half of nodes": {time.Millisecond, searchMax, changePod, planEvery},
 	} {
 		c := plannertest.New(plannertest.Node("n"), plannertest.Pod("a", plannertest.On("n")))
 		s := c.Snapshot()
 		i := idle{at: s.Now, took: x.took, seq: s.Ledger.Seq(), revision: s.World.Revision()}
-		if x.change != nil {
-			x.change(c)
-		} else {
+		switch {
+		case x.change == nil:
 			i.wake = s.Now
+		case name == "it came to half of nodes":
+			i.unfinished = true
+		default:
+			x.change(c)
 		}
 		c.Advance(x.want - time.Millisecond)
 		if i.due(c.Snapshot(), x.most) {

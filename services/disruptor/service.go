@@ -53,6 +53,8 @@ type Service struct {
 	// checked, and on what.
 	searched, prompt idle
 	cleared          idle
+	// from is where the next pass goes on with its search. A new leader begins anew.
+	from ledger.SearchFrom
 	// answered is when proposals were last checked.
 	answered idle
 	// policies are the statuses last written, policiesAt is when they are computed again.
@@ -192,6 +194,9 @@ type idle struct {
 	at, wake      time.Time
 	took          time.Duration
 	seq, revision uint64
+	// unfinished: it did not come to all nodes, so that the next one may decide something though nothing has
+	// changed.
+	unfinished bool
 }
 
 func (s *Service) plan() (p planned, err error) {
@@ -204,7 +209,8 @@ func (s *Service) plan() (p planned, err error) {
 		took := s.evaluate(snap, &p)
 		s.tellBlocked(p.report)
 		p.basis = snap.Basis()
-		p.idle = idle{at: snap.Now, wake: p.report.WakeAt, took: took, seq: snap.Ledger.Seq(), revision: snap.World.Revision()}
+		p.idle = idle{at: snap.Now, wake: p.report.WakeAt, took: took, seq: snap.Ledger.Seq(), revision: snap.World.Revision(),
+			unfinished: p.report.Searched.Left > 0}
 		return nil
 	})
 	return p, err
@@ -217,7 +223,7 @@ func (s *Service) evaluate(snap *planner.Snapshot, p *planned) time.Duration {
 	if p.whole {
 		begin = disrupt.NewPass
 	}
-	pass, from := begin(snap), began
+	pass, from := begin(snap).From(s.from), began
 	for {
 		name, list := pass.Next()
 		if name == "" {
@@ -229,6 +235,7 @@ func (s *Service) evaluate(snap *planner.Snapshot, p *planned) time.Duration {
 		from = now
 	}
 	p.report = pass.Report()
+	s.from = p.report.Next
 	s.metrics.evaluated(p.report)
 	return s.host.Now().Sub(began)
 }
@@ -257,7 +264,7 @@ func (s *Service) unlessStopped(what string) error {
 // due reports that enough may have changed since, or that time has passed, for another plan.
 func (i *idle) due(snap *planner.Snapshot, most time.Duration) bool {
 	pause := max(planEvery, min(restShare*i.took, most))
-	changed := snap.Ledger.Seq() != i.seq || snap.World.Revision() != i.revision || !i.wake.IsZero() && !snap.Now.Before(i.wake)
+	changed := i.unfinished || snap.Ledger.Seq() != i.seq || snap.World.Revision() != i.revision || !i.wake.IsZero() && !snap.Now.Before(i.wake)
 	if !changed {
 		pause = max(idleMax, pause)
 	}

@@ -144,6 +144,9 @@ func explained(e ledger.Entry) []string {
 		allowed = "any number"
 	}
 	lines := []string{fmt.Sprintf("budget of NodePool %s for %s: %s of %d nodes allowed, %d going or not ready", b.NodePool, b.Reason, allowed, b.Nodes, b.Consuming)}
+	if s := x.Searched; s != nil {
+		lines = append(lines, fmt.Sprintf("the pass came to %d of %d nodes, the next one goes on with the others", s.Candidates-s.Left, s.Candidates))
+	}
 	for _, n := range x.Taken {
 		if !n.QuietSince.IsZero() {
 			lines = append(lines, fmt.Sprintf("node %s: empty and quiet since %s, consolidateAfter %s", n.Node, n.QuietSince.UTC().Format("15:04:05"), x.ConsolidateAfter))

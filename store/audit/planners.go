@@ -48,27 +48,29 @@ func search(s *planner.Snapshot, e ledger.Entry) provision.Search {
 // after the other.
 type commandsOf struct {
 	basis planner.Basis
+	from  ledger.SearchFrom
 	list  []*planner.Decision
 }
 
 // replan plans a command again; false if the entry is none.
 func (c *commandsOf) replan(s *planner.Snapshot, e ledger.Entry) (d *planner.Decision, ok bool) {
-	nth := 0
+	var started *ledger.CommandStarted
 	switch p := e.Payload.(type) {
 	case *ledger.CommandProposed:
-		nth = p.Command.Nth
+		started = &p.Command
 	case *ledger.CommandStarted:
 		if p.Proposal != "" {
 			return replanAnswer(s, e), true
 		}
-		nth = p.Nth
+		started = p
 	default:
 		return nil, false
 	}
-	if b := s.Basis(); c.list == nil || c.basis != b {
-		c.basis = b
-		c.list, _ = disrupt.Plans(s)
+	if b := s.Basis(); c.list == nil || c.basis != b || c.from != started.SearchFrom {
+		c.basis, c.from = b, started.SearchFrom
+		c.list, _ = disrupt.PlansFrom(s, c.from)
 	}
+	nth := started.Nth
 	if nth < 0 || nth >= len(c.list) {
 		return nil, true
 	}
