@@ -24,7 +24,7 @@ func (p *pass) drift() []*planner.Decision {
 		}
 		return compareDrift(a, b)
 	})
-	nodes, next := p.inTurn(nodes, p.from.Drift)
+	nodes, next := inTurn(p, nodes, p.from.Drift)
 	for _, n := range nodes {
 		if len(p.started.list) >= p.commandsMax {
 			return p.started.list

@@ -308,7 +308,7 @@ func (p *pass) block(kept []*planner.StateNode, why Blocked) {
 }
 
 // unblock takes back what was said of nodes that budgets seemed to keep.
-func (p *pass) unblock(nodes []*planner.StateNode) {
+func unblock(p *pass, nodes []*planner.StateNode) {
 	for _, n := range nodes {
 		p.report.Nodes[p.at[n]].Blocked = nil
 	}

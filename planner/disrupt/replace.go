@@ -187,7 +187,7 @@ func (p *pass) groups(k *packing.Model) (list [][]*planner.StateNode, next strin
 	for i, x := range may {
 		alone[i] = x.Node
 	}
-	alone, next = p.inTurn(alone, p.from.Consolidation)
+	alone, next = inTurn(p, alone, p.from.Consolidation)
 	if next != "" {
 		p.report.ended(MethodSingle)
 	}

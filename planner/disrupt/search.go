@@ -124,7 +124,7 @@ func (p *pass) deletes(k *packing.Model, target []*packing.Site) *planner.Decisi
 		left = slices.DeleteFunc(slices.Clone(left), func(x *packing.Site) bool { return slices.Contains(bad, x.Node) })
 		if len(chosen) == 0 {
 			chosen = p.within(left)
-			p.unblock(chosen)
+			unblock(p, chosen)
 		}
 	}
 	return nil

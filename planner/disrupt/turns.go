@@ -8,7 +8,7 @@ import (
 
 // inTurn are the nodes that a pass asks about, in the order given; next is where the next pass goes on. The
 // others are said to be left for it.
-func (p *pass) inTurn(nodes []*planner.StateNode, after string) (turn []*planner.StateNode, next string) {
+func inTurn(p *pass, nodes []*planner.StateNode, after string) (turn []*planner.StateNode, next string) {
 	p.report.Searched.Candidates += len(nodes)
 	in, next := turnOf(namesOf(nodes), after, p.trials.questionsAllowed(len(nodes)))
 	for _, n := range nodes {
