@@ -66,7 +66,7 @@ func TestAdoptedConditionsStayReady(t *testing.T) {
 	for _, kind := range []string{"Initialized", "Launched", "Ready", "Registered"} {
 		o.Status.Conditions = append(o.Status.Conditions, metav1.Condition{Type: kind, Status: "True", Reason: kind, LastTransitionTime: since})
 	}
-	for _, c := range claim.Desired(o, nil, nil, nil, nil, nil, t0).Status.Conditions {
+	for _, c := range claim.Desired(o, claim.StatusFacts{}, t0).Status.Conditions {
 		if c.Status != "True" || c.ObservedGeneration != 1 || !c.LastTransitionTime.Equal(&since) {
 			t.Errorf("%+v", c)
 		}
@@ -87,7 +87,7 @@ func TestHydration(t *testing.T) {
 	if claim.Hydrated(joining, o) != nil {
 		t.Error("a node that is not registered is written beside registration")
 	}
-	want := claim.Desired(o, nil, nil, nil, nil, nil, t0)
+	want := claim.Desired(o, claim.StatusFacts{}, t0)
 	if want.Labels[awsv1.LabelEC2NodeClass] != "default" || want.Labels["team"] != "blue" {
 		t.Errorf("hydrated claim: %v", want.Labels)
 	}

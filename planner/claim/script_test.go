@@ -225,8 +225,9 @@ func nextVerb(c *script.Case, _ *script.Args) {
 func statusVerb(c *script.Case, _ *script.Args) {
 	s, snap := it(c), c.Snapshot()
 	l, o := snap.Ledger.Claim(s.name), snap.World.NodeClaim(s.name)
-	nodes := nodesOf(c, l, o)
-	out := claim.Desired(o, l, nodes, claim.FactsOfNodeClass(snap.World.NodeClass("default")), claim.FailureOf(l), s.facts.Boot, c.Clock)
+	out := claim.Desired(o, claim.StatusFacts{
+		Claim: l, Nodes: nodesOf(c, l, o), NodeClass: claim.FactsOfNodeClass(snap.World.NodeClass("default")), Failure: claim.FailureOf(l), Boot: s.facts.Boot,
+	}, c.Clock)
 	for _, x := range out.Status.Conditions {
 		text := fmt.Sprintf("%s %s", x.Type, x.Status)
 		if x.Reason != x.Type {

@@ -24,11 +24,22 @@ const (
 	messageNodeNotFound = "Node not registered with cluster"
 )
 
-// Desired returns the NodeClaim with the labels, annotations and status that follow from the Ledger and its
-// Nodes. o is not changed; without a difference the copy equals it. l, failure and
-// boot may be nil.
-func Desired(o *karpv1.NodeClaim, l *ledger.Claim, nodes []*corev1.Node, class *NodeClassFacts, failure *Failure, boot *Boot, now time.Time) *karpv1.NodeClaim {
-	out := o.DeepCopy()
+// StatusFacts are what the status of a NodeClaim follows from, beside the object itself. All may be empty.
+type StatusFacts struct {
+	// Claim is the Ledger's; one with the UID of another object counts as none.
+	Claim *ledger.Claim
+	// Nodes have the claim's provider id.
+	Nodes     []*corev1.Node
+	NodeClass *NodeClassFacts
+	// Failure and Boot as in Input.
+	Failure *Failure
+	Boot    *Boot
+}
+
+// Desired returns the NodeClaim with the labels, annotations and status that follow from the facts. o is not
+// changed; without a difference the copy equals it.
+func Desired(o *karpv1.NodeClaim, facts StatusFacts, now time.Time) *karpv1.NodeClaim {
+	out, l := o.DeepCopy(), facts.Claim
 	if l != nil && l.UID != o.UID {
 		l = nil
 	}
@@ -40,10 +51,10 @@ func Desired(o *karpv1.NodeClaim, l *ledger.Claim, nodes []*corev1.Node, class *
 	}
 	hydrate(out)
 	c := ConditionsOf(o, now)
-	launched(c, out, failure, class)
-	registered(c, out, l, nodes, boot)
-	initialized(c, out, l, nodes)
-	consistent(c, out, nodes)
+	launched(c, out, facts.Failure, facts.NodeClass)
+	registered(c, out, l, facts.Nodes, facts.Boot)
+	initialized(c, out, l, facts.Nodes)
+	consistent(c, out, facts.Nodes)
 	out.Status.Conditions = c.Finish()
 	return out
 }

@@ -63,47 +63,44 @@ func TestDesiredConditions(t *testing.T) {
 	}
 	startup := corev1.Taint{Key: "cilium", Effect: corev1.TaintEffectNoExecute}
 	cases := map[string]struct {
-		l       *ledger.Claim
-		nodes   []*corev1.Node
-		class   *claim.NodeClassFacts
-		failure *claim.Failure
-		want    []string
+		facts claim.StatusFacts
+		want  []string
 	}{
-		"before the launch all wait": {l: &ledger.Claim{UID: "u1"}, want: []string{
+		"before the launch all wait": {facts: claim.StatusFacts{Claim: &ledger.Claim{UID: "u1"}}, want: []string{
 			"Launched=Unknown AwaitingReconciliation (object is awaiting reconciliation)",
 			"Registered=Unknown NodeNotFound (Node not registered with cluster)",
 			"Initialized=Unknown AwaitingReconciliation (object is awaiting reconciliation)",
 			"Ready=Unknown ReconcilingDependents (Initialized=Unknown, Registered=Unknown, Launched=Unknown)"}},
-		"a failed launch says why": {l: &ledger.Claim{UID: "u1"}, failure: &claim.Failure{Reason: "Unauthorized", Message: "denied"}, want: []string{
+		"a failed launch says why": {facts: claim.StatusFacts{Claim: &ledger.Claim{UID: "u1"}, Failure: &claim.Failure{Reason: "Unauthorized", Message: "denied"}}, want: []string{
 			"Launched=Unknown Unauthorized (denied)",
 			"Registered=Unknown NodeNotFound (Node not registered with cluster)",
 			"Initialized=Unknown AwaitingReconciliation (object is awaiting reconciliation)",
 			"Ready=Unknown ReconcilingDependents (Initialized=Unknown, Registered=Unknown, Launched=Unknown)"}},
-		"launched, no node": {l: at(ledger.ClaimLaunched, ""), want: []string{
+		"launched, no node": {facts: claim.StatusFacts{Claim: at(ledger.ClaimLaunched, "")}, want: []string{
 			"Launched=True Launched",
 			"Registered=Unknown NodeNotFound (Node not registered with cluster)",
 			"Initialized=Unknown AwaitingReconciliation (object is awaiting reconciliation)",
 			"Ready=Unknown ReconcilingDependents (Initialized=Unknown, Registered=Unknown)"}},
-		"two nodes make Ready False": {l: at(ledger.ClaimLaunched, ""), nodes: []*corev1.Node{node(true), node(true)}, want: []string{
+		"two nodes make Ready False": {facts: claim.StatusFacts{Claim: at(ledger.ClaimLaunched, ""), Nodes: []*corev1.Node{node(true), node(true)}}, want: []string{
 			"Launched=True Launched",
 			"Registered=False MultipleNodesFound (Invariant violated, matched multiple nodes)",
 			"Initialized=Unknown AwaitingReconciliation (object is awaiting reconciliation)",
 			"Ready=False UnhealthyDependents (Initialized=Unknown, Registered=False)"}},
-		"registered, startup taint": {l: at(ledger.ClaimRegisteredState, "n1"), nodes: []*corev1.Node{node(true, startup)}, want: []string{
+		"registered, startup taint": {facts: claim.StatusFacts{Claim: at(ledger.ClaimRegisteredState, "n1"), Nodes: []*corev1.Node{node(true, startup)}}, want: []string{
 			"Launched=True Launched", "Registered=True Registered",
 			`Initialized=Unknown StartupTaintsExist (StartupTaint "cilium:NoExecute" still exists)`,
 			"Ready=Unknown ReconcilingDependents (Initialized=Unknown)"}},
-		"initialized is ready": {l: at(ledger.ClaimInitializedState, "n1"), nodes: []*corev1.Node{node(true)}, want: []string{
+		"initialized is ready": {facts: claim.StatusFacts{Claim: at(ledger.ClaimInitializedState, "n1"), Nodes: []*corev1.Node{node(true)}}, want: []string{
 			"Launched=True Launched", "Registered=True Registered", "Initialized=True Initialized", "ConsistentStateFound=True ConsistentStateFound", "Ready=True Ready"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			o := object()
-			got := claim.Desired(o, c.l, c.nodes, c.class, c.failure, nil, t0)
+			got := claim.Desired(o, c.facts, t0)
 			if diff := cmp.Diff(c.want, lines(got.Status.Conditions)); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
-			again := claim.Desired(got, c.l, c.nodes, c.class, c.failure, nil, t0.Add(time.Hour))
+			again := claim.Desired(got, c.facts, t0.Add(time.Hour))
 			if !claim.SameStatus(got, again) || !claim.SameMetadata(got, again) {
 				t.Errorf("a second look wants another write: %s", cmp.Diff(got.Status, again.Status))
 			}
@@ -117,7 +114,7 @@ func TestDesiredTellsAboutTheInstance(t *testing.T) {
 		ProviderID: "aws:///a/i-1", ImageID: "ami-1", Capacity: vector.Vector{MilliCPU: 2000}, Allocatable: vector.Vector{MilliCPU: 1930},
 		Labels: map[string]string{"team": "red", "zone": "a"}, Annotations: map[string]string{"hash": "1"},
 	}}
-	got := claim.Desired(object(), l, nil, nil, nil, nil, t0)
+	got := claim.Desired(object(), claim.StatusFacts{Claim: l}, t0)
 	if diff := cmp.Diff(map[string]string{"team": "blue", "zone": "a"}, got.Labels); diff != "" {
 		t.Errorf("own labels must win:\n%s", diff)
 	}
@@ -126,7 +123,7 @@ func TestDesiredTellsAboutTheInstance(t *testing.T) {
 	}
 	other := *l
 	other.UID = "u2"
-	if got := claim.Desired(object(), &other, nil, nil, nil, nil, t0); got.Status.ProviderID != "" {
+	if got := claim.Desired(object(), claim.StatusFacts{Claim: &other}, t0); got.Status.ProviderID != "" {
 		t.Error("another object's instance was told")
 	}
 }
@@ -135,11 +132,11 @@ func TestDesiredTellsAboutTheInstance(t *testing.T) {
 func TestTransitionTimesMoveWithTheStatusOnly(t *testing.T) {
 	o := object()
 	l := &ledger.Claim{UID: "u1"}
-	first := claim.Desired(o, l, nil, nil, &claim.Failure{Message: "a"}, nil, t0.Add(time.Minute))
+	first := claim.Desired(o, claim.StatusFacts{Claim: l, Failure: &claim.Failure{Message: "a"}}, t0.Add(time.Minute))
 	if c := condition.Get(first.Status.Conditions, "Initialized"); !c.LastTransitionTime.Time.Equal(t0) {
 		t.Errorf("Unknown stands since creation, not %v", c.LastTransitionTime)
 	}
-	second := claim.Desired(first, l, nil, nil, &claim.Failure{Message: "b"}, nil, t0.Add(2*time.Minute))
+	second := claim.Desired(first, claim.StatusFacts{Claim: l, Failure: &claim.Failure{Message: "b"}}, t0.Add(2*time.Minute))
 	a, b := condition.Get(first.Status.Conditions, "Launched"), condition.Get(second.Status.Conditions, "Launched")
 	if b.Message != "b" || !a.LastTransitionTime.Equal(&b.LastTransitionTime) {
 		t.Errorf("message %q at %v, before at %v", b.Message, b.LastTransitionTime, a.LastTransitionTime)

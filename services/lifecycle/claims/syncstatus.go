@@ -39,7 +39,9 @@ func (s *Stepper) unhydrated(v *claimView) *corev1.Node {
 }
 
 func (s *Stepper) wanted(v *claimView) *karpv1.NodeClaim {
-	o := claim.Desired(v.own(), v.ledger, v.nodes, v.input.NodeClass, v.input.Failure, v.input.Boot, v.input.Now)
+	o := claim.Desired(v.own(), claim.StatusFacts{
+		Claim: v.ledger, Nodes: v.nodes, NodeClass: v.input.NodeClass, Failure: v.input.Failure, Boot: v.input.Boot,
+	}, v.input.Now)
 	return claim.Marked(o, v.marks, v.input.Now)
 }
 

@@ -48,7 +48,9 @@ func New(cfg account.Config) *Server {
 		prices: pricing.New(a), types: instancetype.New(a), faults: faults.New(a), reservations: reservation.New(a),
 	}
 	s.cluster = eks.New(a, s.vpc)
-	s.instances = instance.New(a, s.vpc, s.images, s.templates, s.profiles, s.queue, s.prices, s.reservations)
+	s.instances = instance.New(a, instance.Deps{
+		VPC: s.vpc, Images: s.images, Templates: s.templates, Profiles: s.profiles, Queue: s.queue, Prices: s.prices, Reservations: s.reservations,
+	})
 	s.operations = s.allOperations()
 	return s
 }

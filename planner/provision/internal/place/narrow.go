@@ -51,7 +51,11 @@ func (l *Layout) narrowKeys(n *offer.State, types bitset.Set, b *Bin, keys []dem
 		}
 	}
 	var failed *topology.Constraint
-	for _, choice := range l.Choices(n, types, d, possible, one, keys[0].Constraints) {
+	choices := []*demand.Alternative{l.anyDomainOf(d, possible)}
+	if one {
+		choices = l.OneDomainEach(n, types, d, possible, keys[0].Constraints)
+	}
+	for _, choice := range choices {
 		next := n.Narrow(choice)
 		if next == nil {
 			continue
@@ -78,18 +82,20 @@ func absentIsFine(c *topology.Constraint, mask bitset.Set) bool {
 	return (c.Kind == topology.AntiAffinity || c.Kind == topology.Inverse) && !mask.Any()
 }
 
-// Choices are the ways to narrow a key: all possible domains together, or one at a time, those with the
-// lowest counts first, then the cheapest for types, then by name.
-func (l *Layout) Choices(n *offer.State, types bitset.Set, d *topology.Domains, possible bitset.Set, one bool, cs []*topology.Constraint) []*demand.Alternative {
-	if !one {
-		var names []string
-		for i := range d.Len() {
-			if possible.Has(i) {
-				names = append(names, d.Name(i))
-			}
+// anyDomainOf narrows a key to all possible domains together.
+func (l *Layout) anyDomainOf(d *topology.Domains, possible bitset.Set) *demand.Alternative {
+	var names []string
+	for i := range d.Len() {
+		if possible.Has(i) {
+			names = append(names, d.Name(i))
 		}
-		return []*demand.Alternative{l.Compiler.Alternative(requirement.NewSet(requirement.In(d.Key, names...)))}
 	}
+	return l.Compiler.Alternative(requirement.NewSet(requirement.In(d.Key, names...)))
+}
+
+// OneDomainEach are the ways to narrow a key to one of the possible domains: those with the lowest counts of
+// the spread among cs first, then the cheapest for types, then by name.
+func (l *Layout) OneDomainEach(n *offer.State, types bitset.Set, d *topology.Domains, possible bitset.Set, cs []*topology.Constraint) []*demand.Alternative {
 	at := slices.IndexFunc(cs, func(c *topology.Constraint) bool { return c.Kind == topology.Spread })
 	var order []domainChoice
 	for i := range d.Len() {

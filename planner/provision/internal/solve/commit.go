@@ -55,7 +55,7 @@ func (s *Solver) commitOne(it *Item, c *topology.Constraint, m *Mode) bool {
 		if !b.Undecided(c) {
 			continue
 		}
-		for _, choice := range s.Choices(o.State, o.Types, c.Group.Domains, o.State.Domains(c.Group.Domains), true, nil) {
+		for _, choice := range s.OneDomainEach(o.State, o.Types, c.Group.Domains, o.State.Domains(c.Group.Domains), nil) {
 			if s.commitTo(b, choice, c, it, m) {
 				return true
 			}

@@ -99,7 +99,7 @@ func (s *Service) resolve(c *candidate, config fleetConfig, override *wire.Param
 	}
 	t, zone := c.launch.instanceType, c.launch.subnet.Zone.Name
 	c.key = t.Name + "/" + c.launch.subnet.ID + "/" + data.ImageID + "/" + data.ReservationID
-	c.price, c.depth = s.prices.Price(t, c.launch.capacityType, zone, now), s.Spot.Depth(t, zone)
+	c.price, c.depth = s.deps.Prices.Price(t, c.launch.capacityType, zone, now), s.Spot.Depth(t, zone)
 	return checkMaxPrice(echo.MaxPrice, c.price)
 }
 
@@ -182,7 +182,7 @@ func (s *Service) admit(c *candidate, u *usage) *wire.Error {
 			"There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", c.launch.subnet.ID)
 	}
 	if id := c.launch.data.ReservationID; id != "" {
-		return s.reservations.Refusal(id, t.Name, zone, u.reserved[id], s.Now())
+		return s.deps.Reservations.Refusal(id, t.Name, zone, u.reserved[id], s.Now())
 	}
 	return s.capacityError(t, zone, c.launch.capacityType, u)
 }

@@ -98,7 +98,7 @@ func (s *Service) xmlInstance(in *Instance, at time.Time) xmlInstance {
 		ClientToken: in.ClientToken, InstanceType: in.Type, LaunchTime: wire.Stamp(in.LaunchTime),
 		Placement:  xmlPlacement{in.Zone, in.ZoneID, cmp.Or(in.Data.Tenancy, "default")},
 		Monitoring: map[bool]string{true: "enabled", false: "disabled"}[in.Data.Monitoring],
-		SubnetID:   in.SubnetID, VPCID: s.vpc.VPCID, PrivateIP: in.PrivateIP, Groups: s.groupRefs(in.Groups),
+		SubnetID:   in.SubnetID, VPCID: s.deps.VPC.VPCID, PrivateIP: in.PrivateIP, Groups: s.groupRefs(in.Groups),
 		Architecture: strings.Replace(in.InstanceType().Arch(), "amd64", "x86_64", 1), RootType: "ebs", RootName: "/dev/xvda",
 		Virtual: "hvm", SpotRequest: in.SpotRequestID, Tags: tag.List(in.Tags.At(at)), Hypervisor: "xen",
 		Metadata: in.Data.Metadata, EBSOptimized: true, ENASupport: true,
@@ -108,7 +108,7 @@ func (s *Service) xmlInstance(in *Instance, at time.Time) xmlInstance {
 		x.Lifecycle = "spot"
 	}
 	if in.Data.Profile != "" {
-		x.Profile = &xmlProfileRef{s.profiles.ProfileARN(in.Data.Profile), "AIPA" + strings.ToUpper(in.Data.Profile)}
+		x.Profile = &xmlProfileRef{s.deps.Profiles.ProfileARN(in.Data.Profile), "AIPA" + strings.ToUpper(in.Data.Profile)}
 	}
 	if state == ShuttingDown || state == Terminated {
 		x.StateReason = &xmlReason{in.TerminateReason, in.TerminateReason}
@@ -135,14 +135,14 @@ func (in *Instance) xmlDevices() []xmlDevice {
 }
 
 func (s *Service) xmlInterfaces(in *Instance) []xmlInterface {
-	out := []xmlInterface{{ID: in.InterfaceID, SubnetID: in.SubnetID, VPCID: s.vpc.VPCID, Status: "in-use",
+	out := []xmlInterface{{ID: in.InterfaceID, SubnetID: in.SubnetID, VPCID: s.deps.VPC.VPCID, Status: "in-use",
 		PrivateIP: in.PrivateIP, Type: "interface", Groups: s.groupRefs(in.Groups)}}
 	for i, data := range in.Data.Interfaces {
 		if i == 0 {
 			out[0].Type = cmp.Or(data.Type, "interface")
 			continue
 		}
-		out = append(out, xmlInterface{ID: in.InterfaceID + strconv.Itoa(i), SubnetID: in.SubnetID, VPCID: s.vpc.VPCID,
+		out = append(out, xmlInterface{ID: in.InterfaceID + strconv.Itoa(i), SubnetID: in.SubnetID, VPCID: s.deps.VPC.VPCID,
 			Status: "in-use", Type: cmp.Or(data.Type, "interface"), Device: data.DeviceIndex, Card: data.CardIndex})
 	}
 	return out
@@ -151,7 +151,7 @@ func (s *Service) xmlInterfaces(in *Instance) []xmlInterface {
 func (s *Service) groupRefs(ids []string) []xmlGroupRef {
 	var out []xmlGroupRef
 	for _, id := range ids {
-		if g := s.vpc.Group(id); g != nil {
+		if g := s.deps.VPC.Group(id); g != nil {
 			out = append(out, xmlGroupRef{g.ID, g.Name})
 		}
 	}
@@ -270,7 +270,7 @@ func (in *Instance) attributes(s *Service, at time.Time) wire.Attributes {
 		case "subnet-id":
 			return []string{in.SubnetID}, true
 		case "vpc-id":
-			return []string{s.vpc.VPCID}, true
+			return []string{s.deps.VPC.VPCID}, true
 		case "image-id":
 			return []string{in.ImageID}, true
 		case "private-dns-name":

@@ -158,7 +158,7 @@ func (s *Service) readFleetConfig(n *wire.Params) (fleetConfig, *wire.Error) {
 	if len(config.overrides) == 0 {
 		config.overrides = []*wire.Params{{}}
 	}
-	t, err := s.templates.Find(spec)
+	t, err := s.deps.Templates.Find(spec)
 	if err != nil && err.Code == "InvalidLaunchTemplateId.NotFound" {
 		config.missing = err
 		return config, nil

@@ -135,30 +135,33 @@ func (in *Instance) view(at time.Time) simclient.Instance {
 // they take.
 type Service struct {
 	*account.Account
-	vpc          *network.VPC
-	images       *ami.Images
-	templates    *template.Templates
-	profiles     *iam.Profiles
-	queue        *sqs.Queue
-	prices       *pricing.Prices
-	instances    fleet
-	capacity     []simclient.Capacity
-	reservations *reservation.Reservations
+	deps      Deps
+	instances fleet
+	capacity  []simclient.Capacity
+}
+
+// Deps are the other services of the account that launches refer to; all are needed.
+type Deps struct {
+	VPC          *network.VPC
+	Images       *ami.Images
+	Templates    *template.Templates
+	Profiles     *iam.Profiles
+	Queue        *sqs.Queue
+	Prices       *pricing.Prices
+	Reservations *reservation.Reservations
 }
 
 // New returns the service without instances. It gives the network, the reservations and the queue access
 // to its instances.
-func New(a *account.Account, vpc *network.VPC, images *ami.Images, templates *template.Templates, profiles *iam.Profiles, queue *sqs.Queue, prices *pricing.Prices,
-	reservations *reservation.Reservations) *Service {
-	s := &Service{Account: a, vpc: vpc, images: images, templates: templates, profiles: profiles, queue: queue, prices: prices,
-		instances: newFleet(), reservations: reservations}
-	vpc.Occupied, reservations.Used, queue.Announce = s.instances.inSubnet, s.instances.inReservation, s.announceStates
+func New(a *account.Account, deps Deps) *Service {
+	s := &Service{Account: a, deps: deps, instances: newFleet()}
+	deps.VPC.Occupied, deps.Reservations.Used, deps.Queue.Announce = s.instances.inSubnet, s.instances.inReservation, s.announceStates
 	return s
 }
 
 // reservationOf is the reservation an instance runs in at a time; "" once it has ended.
 func (s *Service) reservationOf(in *Instance, at time.Time) string {
-	if s.reservations.Active(in.CapacityReservationID, at) {
+	if s.deps.Reservations.Active(in.CapacityReservationID, at) {
 		return in.CapacityReservationID
 	}
 	return ""

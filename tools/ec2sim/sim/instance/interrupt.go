@@ -64,15 +64,15 @@ func (s *Service) interrupt(in *Instance, body simclient.Interruption) error {
 		}
 		in.terminate(now.Add(time.Duration(notice)), "Server.SpotInstanceTermination", time.Duration(s.Settings.ShuttingDown))
 		detail["instance-action"] = "terminate"
-		s.queue.Enqueue(s.queue.Event("aws.ec2", "EC2 Spot Instance Interruption Warning", arn, detail))
+		s.deps.Queue.Enqueue(s.deps.Queue.Event("aws.ec2", "EC2 Spot Instance Interruption Warning", arn, detail))
 		s.Record(&wire.Call{ID: wire.NewRequestID(), Action: "SpotInterruption"}, account.Entry{Outcome: "terminated", Instances: []string{in.ID}})
 	case "rebalance":
-		s.queue.Enqueue(s.queue.Event("aws.ec2", "EC2 Instance Rebalance Recommendation", arn, detail))
+		s.deps.Queue.Enqueue(s.deps.Queue.Event("aws.ec2", "EC2 Instance Rebalance Recommendation", arn, detail))
 	case "state-change":
 		detail["state"] = in.State(now)
-		s.queue.Enqueue(s.queue.Event("aws.ec2", "EC2 Instance State-change Notification", arn, detail))
+		s.deps.Queue.Enqueue(s.deps.Queue.Event("aws.ec2", "EC2 Instance State-change Notification", arn, detail))
 	case "health":
-		s.queue.Enqueue(s.queue.Event("aws.health", "AWS Health Event", []string{in.ID}, map[string]any{
+		s.deps.Queue.Enqueue(s.deps.Queue.Event("aws.health", "AWS Health Event", []string{in.ID}, map[string]any{
 			"service": "EC2", "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED", "eventTypeCategory": "scheduledChange",
 			"startTime":        now.Add(24 * time.Hour).UTC().Format(time.RFC1123),
 			"affectedEntities": []map[string]string{{"entityValue": in.ID}}}))
@@ -101,7 +101,7 @@ func (s *Service) announceStates() {
 			continue
 		}
 		in.announced = state
-		s.queue.Enqueue(s.queue.Event("aws.ec2", "EC2 Instance State-change Notification", []string{s.instanceARN(in)},
+		s.deps.Queue.Enqueue(s.deps.Queue.Event("aws.ec2", "EC2 Instance State-change Notification", []string{s.instanceARN(in)},
 			map[string]any{"instance-id": in.ID, "state": state}))
 	}
 }

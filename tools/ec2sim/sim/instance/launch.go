@@ -31,7 +31,7 @@ func (s *Service) place(l *launchSpec, subnetID, zone string) *wire.Error {
 		subnetID = cmp.Or(subnetID, i.SubnetID)
 	}
 	if subnetID != "" {
-		l.subnet = s.vpc.Subnet(subnetID)
+		l.subnet = s.deps.VPC.Subnet(subnetID)
 		if l.subnet == nil {
 			return network.UnknownSubnet(subnetID)
 		}
@@ -43,7 +43,7 @@ func (s *Service) place(l *launchSpec, subnetID, zone string) *wire.Error {
 	if zone == "" {
 		zone = s.Region.Zones[0].Name
 	}
-	l.subnet = s.vpc.SubnetIn(zone)
+	l.subnet = s.deps.VPC.SubnetIn(zone)
 	if l.subnet == nil {
 		return wire.InvalidValue("Invalid availability zone: [%s]", zone)
 	}
@@ -62,14 +62,14 @@ func (s *Service) check(l *launchSpec, now time.Time) *wire.Error {
 		return err
 	}
 	for _, id := range l.data.PrimaryGroups() {
-		if s.vpc.Group(id) == nil {
-			return wire.Refuse("InvalidGroup.NotFound", "The security group '%s' does not exist in VPC '%s'", id, s.vpc.VPCID)
+		if s.deps.VPC.Group(id) == nil {
+			return wire.Refuse("InvalidGroup.NotFound", "The security group '%s' does not exist in VPC '%s'", id, s.deps.VPC.VPCID)
 		}
 	}
 	if err := template.CheckUserData(l.data.UserData); err != nil {
 		return err
 	}
-	return s.profiles.CheckProfile(l.data.Profile, now)
+	return s.deps.Profiles.CheckProfile(l.data.Profile, now)
 }
 
 func (s *Service) checkType(l *launchSpec) *wire.Error {
@@ -110,7 +110,7 @@ func (s *Service) checkImage(l *launchSpec) *wire.Error {
 	case !strings.HasPrefix(id, "ami-"):
 		return wire.Refuse("InvalidAMIID.Malformed", `Invalid id: "%s" (expecting "ami-...")`, id)
 	}
-	l.image = s.images.ByID[id]
+	l.image = s.deps.Images.ByID[id]
 	if l.image == nil {
 		return wire.Refuse("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", id)
 	}
@@ -162,7 +162,7 @@ func (s *Service) groupIDs(named []string) []string {
 	}
 	var ids []string
 	for _, name := range named {
-		ids = append(ids, s.vpc.Group(name).ID)
+		ids = append(ids, s.deps.VPC.Group(name).ID)
 	}
 	return ids
 }

@@ -50,7 +50,7 @@ func (s *Service) machine(in *Instance, now time.Time) Machine {
 		PrivateIP: in.PrivateIP, PrivateDNS: in.PrivateDNS, UserData: in.Data.UserData, RunningAt: in.LaunchTime.Add(in.Pending),
 		Failed: !in.FailedAt.IsZero(), EFAs: in.Data.EFAs(), DeviceGiB: map[string]int{}, Progress: in.Progress,
 	}
-	if im := s.images.ByID[in.ImageID]; im != nil {
+	if im := s.deps.Images.ByID[in.ImageID]; im != nil {
 		m.ImageFamily = im.Family
 	}
 	for _, d := range in.Data.Devices {
@@ -89,7 +89,7 @@ func (s *Service) LoadInstance(l account.Entity) error {
 	}
 	s.instances.addInstance(in)
 	addr, err := netip.ParseAddr(in.PrivateIP)
-	if sub := s.vpc.Subnet(in.SubnetID); err == nil && sub != nil && (!sub.Cursor.IsValid() || sub.Cursor.Less(addr)) {
+	if sub := s.deps.VPC.Subnet(in.SubnetID); err == nil && sub != nil && (!sub.Cursor.IsValid() || sub.Cursor.Less(addr)) {
 		sub.Cursor = addr
 	}
 	in.announced = in.State(s.Now())

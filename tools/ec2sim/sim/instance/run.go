@@ -48,7 +48,7 @@ func (s *Service) runData(p *wire.Params) (template.Data, *wire.Error) {
 	if err != nil || !p.Has("LaunchTemplate") {
 		return data, err
 	}
-	t, err := s.templates.Find(p.At("LaunchTemplate"))
+	t, err := s.deps.Templates.Find(p.At("LaunchTemplate"))
 	if err != nil {
 		return data, err
 	}

@@ -26,9 +26,9 @@ func (s *Service) tagRows(at time.Time) []xmlTagRow {
 			}
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.templates.ByID)) {
-		if !s.templates.ByID[id].Deleted {
-			add(id, "launch-template", s.templates.ByID[id].Tags)
+	for _, id := range slices.Sorted(maps.Keys(s.deps.Templates.ByID)) {
+		if !s.deps.Templates.ByID[id].Deleted {
+			add(id, "launch-template", s.deps.Templates.ByID[id].Tags)
 		}
 	}
 	slices.SortFunc(out, func(a, b xmlTagRow) int { return strings.Compare(a.ID+"/"+a.Key, b.ID+"/"+b.Key) })

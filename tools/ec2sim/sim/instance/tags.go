@@ -54,7 +54,7 @@ func (s *Service) taggable(id string) *wire.Error {
 			return unknownInstances([]string{id})
 		}
 	case strings.HasPrefix(id, "lt-"):
-		if s.templates.ByID[id] == nil {
+		if s.deps.Templates.ByID[id] == nil {
 			return template.UnknownID(id)
 		}
 	case s.instances.partOf(id) == nil:
@@ -70,9 +70,9 @@ func (s *Service) applyTags(id string, tags map[string]string, remove bool) {
 		e.Removed = remove
 		events = append(events, e)
 	}
-	if t := s.templates.ByID[id]; t != nil {
+	if t := s.deps.Templates.ByID[id]; t != nil {
 		t.Tags = append(t.Tags, events...)
-		s.templates.Save(t)
+		s.deps.Templates.Save(t)
 		return
 	}
 	in := s.instances.get(id)
