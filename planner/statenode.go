@@ -200,6 +200,11 @@ func (sn *StateNode) setPlannedAmounts() {
 }
 
 func (s *Snapshot) marked(sn *StateNode) bool {
+	return s.ends(sn) || sn.Claim != nil && s.CommandOf(sn.Claim.Name) != ""
+}
+
+// ends reports that a node goes whatever becomes of a command that takes it.
+func (s *Snapshot) ends(sn *StateNode) bool {
 	if sn.Claim == nil && sn.Node.Object.DeletionTimestamp != nil {
 		return true // with a NodeClaim it is that one's deletion that counts (reference: scheduling §2.3)
 	}
@@ -211,7 +216,38 @@ func (s *Snapshot) marked(sn *StateNode) bool {
 		return false
 	}
 	return c.DeletionTimestamp != nil || condition.IsTrue(c.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) ||
-		sn.Ledger != nil && (sn.Ledger.Doomed != nil || sn.Ledger.Terminated) || s.CommandOf(c.Name) != ""
+		sn.Ledger != nil && (sn.Ledger.Doomed != nil || sn.Ledger.Terminated)
+}
+
+// StaysAfterAll reports that nothing but a command takes a node, and that this command is about to be given
+// up, because one of its replacements will not come: the node's pods stay where they are.
+func (s *Snapshot) StaysAfterAll(n *StateNode) bool {
+	cmd := s.Ledger.Command(s.CommandOf(n.ClaimName()))
+	if cmd == nil || s.ends(n) {
+		return false
+	}
+	lost, _ := s.LostReplacement(cmd)
+	return lost != ""
+}
+
+// LostReplacement is the claim of the first replacement of a command that will not come, with its NodePool:
+// the Ledger has closed or doomed it, its NodeClaim is being deleted, or its instance ends. It is "" while all
+// still may come.
+func (s *Snapshot) LostReplacement(cmd *ledger.Command) (name, pool string) {
+	for i, r := range cmd.Started.Replacements {
+		name := ledger.ClaimName(s.Ledger.LogID(), r.NodePool, cmd.Seq, i)
+		c := s.Ledger.Claim(name)
+		if c == nil || c.Doomed != nil {
+			return name, r.NodePool
+		}
+		if o := s.World.NodeClaim(name); o != nil && o.DeletionTimestamp != nil {
+			return name, r.NodePool
+		}
+		if n := s.StateNodeOfClaim(name); n != nil && s.ends(n) {
+			return name, r.NodePool
+		}
+	}
+	return "", ""
 }
 
 // Ready reports that the Node's condition Ready is True.

@@ -74,7 +74,7 @@ func Confirm(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 	if len(rest) == 0 {
 		return Verdict{Outcome: Confirmed}
 	}
-	if name, pool := lost(s, cmd); name != "" {
+	if name, pool := s.LostReplacement(cmd); name != "" {
 		return Verdict{Outcome: Rollback, Reason: fmt.Sprintf("replacement %s was deleted", name), Failing: []string{pool}}
 	}
 	var waiting []string
@@ -156,7 +156,7 @@ func awaited(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 			v.Waiting, v.Failing = append(v.Waiting, name), append(v.Failing, r.NodePool)
 		}
 	}
-	if name, pool := lost(s, cmd); name != "" {
+	if name, pool := s.LostReplacement(cmd); name != "" {
 		return Verdict{Outcome: Rollback, Reason: fmt.Sprintf("replacement %s was deleted", name), Waiting: v.Waiting, Failing: []string{pool}}
 	}
 	late := s.Now.Sub(cmd.At) > commandTimeout
@@ -180,17 +180,6 @@ func awaited(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 	}
 }
 
-// lost is a replacement that will not come, with its NodePool; "" if all still may.
-func lost(s *planner.Snapshot, cmd *ledger.Command) (name, pool string) {
-	for i, r := range cmd.Started.Replacements {
-		name := ledger.ClaimName(s.Ledger.LogID(), r.NodePool, cmd.Seq, i)
-		if c := s.Ledger.Claim(name); c == nil || c.Doomed != nil {
-			return name, r.NodePool
-		}
-	}
-	return "", ""
-}
-
 // unused are the replacements of a command that no pod runs on, and that no pod waits for that would not stay
 // where it is without the command. Those of static NodePools are counted by their NodePool.
 func unused(s *planner.Snapshot, cmd *ledger.Command) (list []ledger.ExcessClaim) {
@@ -208,6 +197,9 @@ func unused(s *planner.Snapshot, cmd *ledger.Command) (list []ledger.ExcessClaim
 		c := s.Ledger.Claim(name)
 		if c == nil || c.Doomed != nil || wanted["claim/"+name] {
 			continue
+		}
+		if o := s.World.NodeClaim(name); o != nil && o.DeletionTimestamp != nil {
+			continue // it goes already
 		}
 		if n := s.StateNodeOfClaim(name); n != nil && (wanted["node/"+n.Name] || len(reschedulable(n)) > 0) {
 			continue

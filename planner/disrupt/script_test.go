@@ -7,11 +7,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/disrupt"
 	"millwright/planner/ledger"
+	"millwright/planner/plannertest"
 	"millwright/planner/plannertest/script"
 	"millwright/planner/provision"
 )
@@ -23,7 +25,8 @@ import (
 //	budgets                prints what the budgets of each NodePool allow, reason by reason
 //	mark [NODE…]           puts the mark of the running commands on their nodes, or only on those named
 //	confirm                confirms every running command, and records what comes of it
-//	replacements STATE     initialized, doomed or gone: what became of the claims of running commands
+//	replacements STATE     initialized, doomed, ending (its NodeClaim is being deleted) or gone: what became of the claims of
+//	                       running commands
 //	approve | reject TIME  answers the open proposal; a rejection holds for that time
 //	answer                 what comes of an answered proposal
 //	plan                   the provisioner places the pods that wait
@@ -201,6 +204,11 @@ func replacementsVerb(c *script.Case, a *script.Args) {
 				c.Record(ledger.KindClaimDoomed, &ledger.ClaimDoomed{Claim: name, Reason: "liveness"})
 			case "gone":
 				c.Record(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: name})
+			case "ending":
+				made := plannertest.Claim(name, "", r.NodePool)
+				made.DeletionTimestamp, made.Finalizers = &metav1.Time{Time: c.Clock}, []string{karpv1.TerminationFinalizer}
+				c.Record(ledger.KindClaimCreated, &ledger.ClaimCreated{Claim: name, UID: made.UID})
+				c.Put("claim", made)
 			default:
 				c.T.Fatalf("replacements %s", state)
 			}

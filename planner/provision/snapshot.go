@@ -83,7 +83,7 @@ func addPods(in *solve.Input, s *planner.Snapshot, going map[string]bool) {
 	}
 	budgets := s.PodBudgets()
 	for _, n := range s.StateNodes() {
-		if !n.MarkedForDeletion && !going[n.Name] {
+		if !going[n.Name] && (!n.MarkedForDeletion || s.StaysAfterAll(n)) {
 			continue
 		}
 		for _, p := range n.Pods {

@@ -13,10 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/condition"
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest"
 	"millwright/services/disruptor"
 	"millwright/services/internal/host/hosttest"
+	"millwright/services/internal/kube"
 )
 
 // filled has two nodes of a Balanced NodePool, each with a small pod: one of them is not needed.
@@ -137,4 +139,46 @@ func TestWhatIsSaidOfReplacements(t *testing.T) {
 			t.Errorf("queue failures %v, want the one that was not ready", got)
 		}
 	})
+}
+
+// A replacement that is launched and never joins, and one that joins and is never ready, are waited for until
+// the command is 10 minutes old. Then it is given up: the replacement goes with it, taint and condition are
+// taken back, and the NodePool waits before it tries again. The rules: disruption §4 and §6.
+func TestReplacementsAreNotWaitedForForEver(t *testing.T) {
+	for name, joins := range map[string]bool{"it never joins": false, "it is never ready": true} {
+		t.Run(name, func(t *testing.T) {
+			filled(t, func(r *hosttest.Rig, s *disruptor.Service, _ func(string) []string) {
+				r.See(plannertest.Pool("general", plannertest.Budgets(karpv1.Budget{Nodes: "0"}))) // or the nodes would be consolidated too
+				claim := r.Kube.GetClaim("a-claim")
+				rec := r.Append(ledger.KindCommandMovesStarted, &ledger.CommandStarted{Reason: "Drifted", Method: "drift",
+					Candidates:   []ledger.Candidate{{Node: "a", Claim: claim.Name, ClaimUID: claim.UID, NodePool: "general"}},
+					Replacements: []ledger.PlannedClaim{{NodePool: "general", InstanceTypes: []string{"m5.large"}}}})
+				id, fresh := ledger.CommandID(r.Host.LogID(), rec.Seq), ledger.ClaimName(r.Host.LogID(), "general", rec.Seq, 0)
+				made := plannertest.Claim(fresh, "", "general")
+				made.Status.Conditions = nil
+				r.Kube.Put(made)
+				r.Append(ledger.KindClaimCreated, &ledger.ClaimCreated{Claim: fresh, UID: made.UID})
+				r.Append(ledger.KindCommandConfirmed, &ledger.CommandConfirmed{ID: id})
+				if joins {
+					r.Append(ledger.KindClaimRegistered, &ledger.ClaimRegistered{Claim: fresh, Node: "fresh"})
+				}
+				r.Settle(s, 9*time.Minute)
+				if n := len(r.Entries(ledger.KindCommandAbandoned)); n > 0 || !kube.IsDisrupted(r.Kube.GetNode("a")) {
+					t.Fatalf("%d commands were given up after 9 minutes", n)
+				}
+				r.Settle(s, 2*time.Minute)
+				ended := r.Entries(ledger.KindCommandAbandoned)
+				if len(ended) != 1 {
+					t.Fatalf("records %v", r.Kinds())
+				}
+				back := ended[0].Payload.(*ledger.CommandRolledBack)
+				if back.Reason != "command reached timeout" || len(back.Unused) != 1 || back.Unused[0].Claim != fresh || !slices.Equal(back.Failing, []string{"general"}) {
+					t.Errorf("given up as %+v", back)
+				}
+				if kube.IsDisrupted(r.Kube.GetNode("a")) || condition.Get(r.Kube.GetClaim("a-claim").Status.Conditions, karpv1.ConditionTypeDisruptionReason) != nil {
+					t.Error("taint or condition were not taken back")
+				}
+			})
+		})
+	}
 }

@@ -1,37 +1,22 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
-	"strings"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright/planner/ledger"
 )
 
-// plannedRound is what a record of a planning round contains about new claims.
-type plannedRound struct {
-	Payload struct {
-		Claims []struct {
-			Pods []struct{ Name string }
-		}
-	}
-}
-
-func (e *env) plannedRounds() (rounds []plannedRound) {
+// plannedRounds are the planning rounds that planned new claims.
+func (e *env) plannedRounds() []recorded[ledger.ProvisioningPlanned] {
 	e.Helper()
-	out, _ := e.millctl("log", "-o", "json", "--kind", "ProvisioningPlanned")
-	for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
-		var r plannedRound
-		if err := d.Decode(&r); err != nil {
-			e.Fatalf("read the log: %v\n%s", err, out)
-		}
-		if len(r.Payload.Claims) > 0 {
-			rounds = append(rounds, r)
-		}
-	}
-	return rounds
+	return slices.DeleteFunc(records[ledger.ProvisioningPlanned](e, "ProvisioningPlanned"), func(r recorded[ledger.ProvisioningPlanned]) bool {
+		return len(r.Payload.Claims) == 0
+	})
 }
 
 // TestPlacementHints: pods of all sizes come at once, and get hints where they were planned to run. How well
