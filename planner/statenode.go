@@ -77,8 +77,8 @@ func (s *Snapshot) StateNodeOfClaim(claim string) *StateNode {
 	return s.cache.byClaim[claim]
 }
 
-// InFlight returns the open claims of the Ledger, by name, whose capacity is still to come: planned, made
-// or launched, not doomed, and not among StateNodes.
+// InFlight returns the open claims of the Ledger, by name, whose capacity is still to come: planned, made or
+// launched, not doomed, and not among StateNodes.
 func (s *Snapshot) InFlight() []*ledger.Claim {
 	if s.cache.inFlight == nil {
 		s.cache.inFlight = []*ledger.Claim{}
@@ -231,8 +231,8 @@ func (s *Snapshot) StaysAfterAll(n *StateNode) bool {
 }
 
 // LostReplacement is the claim of the first replacement of a command that will not come, with its NodePool:
-// the Ledger has closed or doomed it, its NodeClaim is being deleted, or its instance ends. It is "" while all
-// still may come.
+// the Ledger has closed or doomed it, its NodeClaim is being deleted, or its instance ends. It is "" while
+// all still may come.
 func (s *Snapshot) LostReplacement(cmd *ledger.Command) (name, pool string) {
 	for i, r := range cmd.Started.Replacements {
 		name := ledger.ClaimName(s.Ledger.LogID(), r.NodePool, cmd.Seq, i)

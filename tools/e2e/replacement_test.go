@@ -88,8 +88,8 @@ type doomedReplacement struct {
 	drifts func(e *env)
 	// reaches is the last condition that the replacement gets; "" if it gets no instance.
 	reaches string
-	// ends ends the replacement, which by itself would be waited for until its command is 10 minutes old; nil:
-	// it ends by itself.
+	// ends ends the replacement, which by itself would be waited for until its command is 10 minutes old;
+	// nil: it ends by itself.
 	ends func(e *env, replacement *unstructured.Unstructured)
 }
 
