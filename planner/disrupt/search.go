@@ -54,8 +54,7 @@ func (p *pass) newModel(candidates []*planner.StateNode, steps int) *packing.Mod
 		may[n] = true
 	}
 	taken := map[string]resource.Vector{}
-	base := p.trials.without(nil, nil, false)
-	for uid, node := range base.others {
+	for uid, node := range p.trials.waits() {
 		if pod := p.s.World.Pod(uid); pod != nil {
 			taken[node] = taken[node].Add(pod.Class.Requests)
 		}

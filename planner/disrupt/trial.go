@@ -23,8 +23,6 @@ type outcome struct {
 	claims []ledger.PlannedClaim
 	// ids of the claims in the one simulation; none if it was not asked.
 	ids []int
-	// others are pods that need a place anyway, with the nodes that they go to.
-	others map[types.UID]string
 	// scores of Balanced NodePools for it.
 	scores []Score
 	// tooLittle is why a DisruptionPolicy finds that it saves too little or moves too much; "" if none does.

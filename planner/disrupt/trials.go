@@ -33,6 +33,8 @@ type trials struct {
 	sim *provision.Simulation
 	// begun counts the simulations that were begun anew.
 	begun int
+	// waiting are the nodes of pods that need a place anyway, as the simulation began.
+	waiting map[types.UID]string
 	// buffers is nil until the room of CapacityBuffers is asked for.
 	buffers *bufferRoom
 }
@@ -61,7 +63,7 @@ func (x *trials) without(nodes []*planner.StateNode, places map[types.UID]string
 
 // question is what is known of an outcome before it is asked for, with the names of the nodes.
 func (x *trials) question(nodes []*planner.StateNode) (*outcome, []string) {
-	o := &outcome{nodes: nodes, pods: map[types.UID]*mover{}, places: map[types.UID]string{}, others: map[types.UID]string{}}
+	o := &outcome{nodes: nodes, pods: map[types.UID]*mover{}, places: map[types.UID]string{}}
 	names := make([]string, len(nodes))
 	budgets := x.s.PodBudgets()
 	for i, n := range nodes {
@@ -106,7 +108,7 @@ func (x *trials) ask(o *outcome, names []string) {
 		v := &a.Moves[i]
 		m := o.pods[v.Pod.UID]
 		switch {
-		case v.NewClaim > 0 && (m == nil || !own[v.NewClaim]):
+		case v.NewClaim > 0 && (m == nil || !own[v.NewClaim]), m == nil && v.Node == "" && v.Claim == "":
 			o.shared = true
 		case m == nil:
 		case v.NewClaim > 0:
@@ -134,7 +136,7 @@ func (x *trials) ask(o *outcome, names []string) {
 
 // simulate begins a simulation of its own, with wishes or packing.
 func (x *trials) simulate(o *outcome, scenario provision.Scenario) {
-	r := provision.Simulate(x.s, scenario)
+	r, nodes := provision.Simulate(x.s, scenario), o.nodes
 	wanted := map[int]bool{}
 	for i := range r.Verdicts {
 		v := &r.Verdicts[i]
@@ -143,8 +145,8 @@ func (x *trials) simulate(o *outcome, scenario provision.Scenario) {
 			m = x.displaced(o, v)
 		}
 		switch {
-		case m == nil && v.Node != "":
-			o.others[v.Pod.UID] = v.Node
+		case m == nil && len(nodes) > 0 && x.losesItsPlace(v):
+			o.waiting = append(o.waiting, refusedPod{&mover{x.s.World.Pod(v.Pod.UID), nodes[len(nodes)-1]}, "it waits for a place anyway, and there would be none left"})
 		case m == nil:
 		case len(v.Reasons) > 0:
 			o.unplaced = append(o.unplaced, refusedPod{m, provision.FailureMessage(v.Reasons)})
@@ -161,6 +163,18 @@ func (x *trials) simulate(o *outcome, scenario provision.Scenario) {
 			o.claims = append(o.claims, r.Claims[i])
 		}
 	}
+}
+
+// waits are the nodes of pods that need a place anyway, by UID, with all nodes there.
+func (x *trials) waits() map[types.UID]string {
+	x.simulation()
+	return x.waiting
+}
+
+// losesItsPlace reports that a pod which needs a place anyway has one on a node only as long as nobody moves.
+// The last of the nodes that go is to blame.
+func (x *trials) losesItsPlace(v *provision.PodVerdict) bool {
+	return v.Buffer == "" && (len(v.Reasons) > 0 || v.NewClaim > 0) && x.waits()[v.Pod.UID] != ""
 }
 
 // ready reports that a node can take pods at once.
@@ -193,6 +207,7 @@ func (x *trials) buffered(n *planner.StateNode) []*world.Pod { return x.room().p
 func (x *trials) simulation() *provision.Simulation {
 	if x.sim == nil {
 		x.sim = provision.NewSimulation(x.s, provision.Settings{})
+		x.waiting = x.sim.Waiting()
 	}
 	return x.sim
 }

@@ -32,16 +32,18 @@ type Result struct {
 	Claims []ledger.PlannedClaim
 	// Verdicts on every pod that needs a place, as in Round; Changed has no meaning here.
 	Verdicts []PodVerdict
-	// Refused counts pods without a place. Uninitialized are nodes, sorted, that pods would go to before
-	// they are ready.
+	// Refused counts pods without a place. Uninitialized are nodes, sorted, that pods would go to before they
+	// are ready.
 	Refused       int
 	Uninitialized []string
 	PricePerHour  int64
 }
 
-// Simulate plans as Plan does, under the scenario, and decides nothing.
+// Simulate plans as Plan does, under the scenario, and decides nothing. Pods that are about to be bound, or
+// created anew after an eviction, need a place too.
 func Simulate(s *planner.Snapshot, sc Scenario) Result {
 	in := inputOf(s, sc)
+	in.Pods = append(in.Pods, awaited(s)...)
 	if len(sc.Places) > 0 {
 		prior := in.Prior
 		in.Prior = func(uid types.UID) place.Target {

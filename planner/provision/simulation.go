@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/planner/provision/internal/place"
@@ -104,6 +106,7 @@ type Move struct {
 // NewSimulation prepares for questions, with the pods placed that need a place anyway.
 func NewSimulation(s *planner.Snapshot, set Settings) *Simulation {
 	in := inputOf(s, Scenario{WithoutPools: set.WithoutPools})
+	in.Pods = append(in.Pods, awaited(s)...)
 	in.Simulated, in.Destinations = true, set.Destinations
 	budgets := s.PodBudgets()
 	for _, n := range in.Nodes {
@@ -245,6 +248,17 @@ func (sim *Simulation) Promise(name string, claims map[int]*ledger.PlannedClaim)
 	for _, id := range slices.Sorted(maps.Keys(claims)) {
 		sim.solver.Promise(sim.solver.Bins[sim.solver.Fixed+id-1], name, claims[id])
 	}
+}
+
+// Waiting are the pods that need a place anyway and have one on a node, with its name, before any question.
+func (sim *Simulation) Waiting() map[types.UID]string {
+	places := map[types.UID]string{}
+	for _, it := range sim.solver.Items {
+		if !it.Virtual && it.Bin != nil && it.Bin.Node() != nil {
+			places[it.Pod.UID] = it.Bin.Node().State.Name
+		}
+	}
+	return places
 }
 
 // VirtualPods are the virtual pods of CapacityBuffers that have room on nodes, by node, in the order of the
