@@ -152,9 +152,13 @@ func (v *validation) moves(rest []*planner.StateNode) (dropped []ledger.DroppedN
 		own[ledger.ClaimName(v.s.Ledger.LogID(), r.NodePool, v.cmd.Seq, i)] = true
 	}
 	found := map[*planner.StateNode]string{}
+	var unplaced []ledger.PodRef
 	for _, verdict := range provision.Simulate(v.s, provision.Scenario{}).Verdicts {
 		n := home[verdict.Pod.UID]
 		switch {
+		case n == nil && verdict.Buffer == "" && verdict.Node == "" && verdict.Claim == "":
+			unplaced = append(unplaced, verdict.Pod)
+			continue
 		case n == nil, found[n] != "", v.placed(&verdict, own):
 			continue
 		case virtual[verdict.Pod.UID] && verdict.Claim != "": // room is on its way
@@ -162,12 +166,39 @@ func (v *validation) moves(rest []*planner.StateNode) (dropped []ledger.DroppedN
 		}
 		found[n] = fmt.Sprintf("pod %s/%s has no place any more", verdict.Pod.Namespace, verdict.Pod.Name)
 	}
+	if last := rest[len(rest)-1]; len(found) == 0 {
+		if p := v.robbed(unplaced, home); p != nil {
+			found[last] = fmt.Sprintf("pod %s/%s needs the room", p.Namespace, p.Name)
+		}
+	}
 	for _, n := range rest {
 		if found[n] != "" {
 			dropped = append(dropped, ledger.DroppedNode{Node: n.Name, Claim: n.ClaimName(), Reason: found[n]})
 		}
 	}
 	return dropped
+}
+
+// robbed is a pod, of others that found no place, which has one if the pods of the command need none; nil if
+// there is none.
+func (v *validation) robbed(unplaced []ledger.PodRef, home map[types.UID]*planner.StateNode) *ledger.PodRef {
+	if len(unplaced) == 0 {
+		return nil
+	}
+	own := map[types.UID]bool{}
+	for uid := range home {
+		own[uid] = true
+	}
+	placed := map[types.UID]bool{}
+	for _, verdict := range provision.Simulate(v.s, provision.Scenario{Ignored: own}).Verdicts {
+		placed[verdict.Pod.UID] = verdict.Node != ""
+	}
+	for i, p := range unplaced {
+		if placed[p.UID] {
+			return &unplaced[i]
+		}
+	}
+	return nil
 }
 
 func (v *validation) placed(verdict *provision.PodVerdict, own map[string]bool) bool {

@@ -68,3 +68,30 @@ func TestPodsThatWaitAnywayKeepTheirRoom(t *testing.T) {
 		})
 	}
 }
+
+// The confirmation of a command counts pods that came to wait since, whether they are bigger or smaller than
+// those that it moves. The rules: disruption §5, Validation.
+func TestACommandGivesWayToPodsThatCameToWait(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cpu  string
+		want string
+	}{
+		"there is room for it too":           {"500m", "Confirmed "},
+		"a bigger one":                       {"2500m", "Rollback node a: pod default/e needs the room"},
+		"a smaller one":                      {"1500m", "Rollback node a: pod default/e needs the room"},
+		"one for which there never was room": {"3500m", "Confirmed "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := busy(pt.Pool("p", onDemand), []string{"a", "b", "d"}, sized("x", "a", "2", "4Gi"), sized("y", "b", "1", "4Gi"))
+			c.Record(ledger.KindClaimDoomed, &ledger.ClaimDoomed{Claim: "d-claim", Reason: "expired"})
+			s := c.Snapshot()
+			d, _ := disrupt.Plan(s)
+			want(t, "command", told(d), "single a; x to b")
+			seq := c.Decide(s, d)
+			mark(c)
+			c.See(pt.Pod("e", pt.On("d"), pt.Requests("cpu", tc.cpu, "memory", "2Gi"), ofReplicaSet, pt.Deleting(c.Clock.Add(30*time.Second))))
+			v := disrupt.Confirm(c.Snapshot(), c.Ledger.Command(ledger.CommandID(c.Ledger.LogID(), seq)))
+			want(t, "verdict", v.Outcome.String()+" "+v.Reason, tc.want)
+		})
+	}
+}

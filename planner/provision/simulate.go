@@ -12,6 +12,7 @@ import (
 	"millwright/planner/provision/internal/place"
 	"millwright/planner/provision/internal/refusal"
 	"millwright/planner/provision/internal/solve"
+	"millwright/planner/world"
 )
 
 // Scenario asks: what if these nodes were removed?
@@ -22,6 +23,8 @@ type Scenario struct {
 	WithoutPools []string
 	// Places are nodes, by name, that pods are to go to if they fit there; the others are placed as by Plan.
 	Places map[types.UID]string
+	// Ignored pods need no place.
+	Ignored map[types.UID]bool
 	// Pack makes the new claims cheaper, as Plan does.
 	Pack bool
 }
@@ -43,7 +46,7 @@ type Result struct {
 // created anew after an eviction, need a place too.
 func Simulate(s *planner.Snapshot, sc Scenario) Result {
 	in := inputOf(s, sc)
-	in.Pods = append(in.Pods, awaited(s)...)
+	in.Pods = slices.DeleteFunc(append(in.Pods, awaited(s)...), func(p *world.Pod) bool { return sc.Ignored[p.UID] })
 	if len(sc.Places) > 0 {
 		prior := in.Prior
 		in.Prior = func(uid types.UID) place.Target {
