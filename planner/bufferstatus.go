@@ -2,11 +2,12 @@ package planner
 
 import (
 	"fmt"
-	"time"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	bufferv1beta1 "millwright/api/autoscaling/v1beta1"
+	"millwright/planner/condition"
 )
 
 // BufferStatus is what the status of a CapacityBuffer should say, as the Snapshot has it (reference:
@@ -28,15 +29,12 @@ func (s *Snapshot) BufferStatus(b *Buffer) (status bufferv1beta1.CapacityBufferS
 		status.PodTemplateRef = &bufferv1beta1.LocalObjectRef{Name: b.Template.Name}
 		status.PodTemplateGeneration = &b.Template.Generation
 	}
-	status.Conditions = append(status.Conditions, o.Status.Conditions...)
-	set := func(c metav1.Condition) {
-		c.ObservedGeneration = o.Generation
-		setCondition(&status.Conditions, c, metav1.NewTime(s.Now.Truncate(time.Second)))
+	conditions := condition.List{Generation: o.Generation, Created: o.CreationTimestamp.Time, Now: s.Now, Conditions: slices.Clone(o.Status.Conditions)}
+	conditions.Set(ready.Type, ready.Status, ready.Reason, ready.Message)
+	if c, known := s.provisioning(b); known {
+		conditions.Set(c.Type, c.Status, c.Reason, c.Message)
 	}
-	set(ready)
-	if provisioning, known := s.provisioning(b); known {
-		set(provisioning)
-	}
+	status.Conditions = conditions.Conditions
 	return status
 }
 
@@ -84,21 +82,4 @@ func (s *Snapshot) provisioning(b *Buffer) (c metav1.Condition, ok bool) {
 func (s *Snapshot) hasNode(claim string) bool {
 	c := s.World.NodeClaim(claim)
 	return c != nil && c.Status.ProviderID != "" && s.World.NodeByProviderID(c.Status.ProviderID) != nil
-}
-
-// setCondition replaces or adds one; its transition time moves with its status.
-func setCondition(list *[]metav1.Condition, c metav1.Condition, now metav1.Time) {
-	c.LastTransitionTime = now
-	for i := range *list {
-		have := &(*list)[i]
-		if have.Type != c.Type {
-			continue
-		}
-		if have.Status == c.Status && !have.LastTransitionTime.IsZero() {
-			c.LastTransitionTime = have.LastTransitionTime
-		}
-		*have = c
-		return
-	}
-	*list = append(*list, c)
 }

@@ -17,6 +17,7 @@ import (
 	"millwright/events"
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/planner/plannertest"
 	"millwright/planner/world"
 )
 
@@ -103,42 +104,8 @@ func (c *cluster) record(t testing.TB, kind ledger.Kind, payload any, advances .
 	}
 }
 
-// catalogue of c5, m5 and r5 in four sizes and three zones. Spot costs 30 % in zone a, 33 % in b, 36 % in c.
-func (c *cluster) catalogue() {
-	cat := &events.Catalog{NodeClass: "default", Generation: 1}
-	prices := &events.Prices{}
-	for _, family := range []struct {
-		name     string
-		memory   int64
-		microUSD int64
-	}{{"c5", 2, 42_500}, {"m5", 4, 48_000}, {"r5", 8, 63_000}} {
-		for _, size := range []struct {
-			name string
-			cpu  int64
-		}{{"large", 2}, {"xlarge", 4}, {"2xlarge", 8}, {"4xlarge", 16}} {
-			name := family.name + "." + size.name
-			t := events.CatalogInstanceType{
-				Name: name,
-				Requirements: map[string][]string{
-					corev1.LabelInstanceTypeStable: {name}, corev1.LabelArchStable: {"amd64"}, corev1.LabelOSStable: {"linux"},
-					awsv1.LabelInstanceFamily: {family.name}, awsv1.LabelInstanceSize: {size.name},
-					awsv1.LabelInstanceCPU: {fmt.Sprint(size.cpu)}, awsv1.LabelInstanceGPUCount: {},
-				},
-				Capacity: map[string]int64{"cpu": size.cpu * 1000, "memory": size.cpu * family.memory << 30, "pods": 29 * size.cpu / 2, "ephemeral-storage": 20 << 30},
-				Overhead: map[string]int64{"cpu": 100, "memory": 512 << 20},
-			}
-			for i, zone := range []string{"zone-a", "zone-b", "zone-c"} {
-				for _, ct := range []string{karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot} {
-					t.Offerings = append(t.Offerings, events.CatalogOffering{Zone: zone, ZoneID: "id-" + zone, CapacityType: ct, Available: true})
-				}
-				prices.Entries = append(prices.Entries, events.Price{InstanceType: name, CapacityType: karpv1.CapacityTypeSpot, Zone: zone, MicroUSDPerHour: family.microUSD * size.cpu / 100 * int64(30+3*i)})
-			}
-			prices.Entries = append(prices.Entries, events.Price{InstanceType: name, CapacityType: karpv1.CapacityTypeOnDemand, MicroUSDPerHour: family.microUSD * size.cpu})
-			cat.InstanceTypes = append(cat.InstanceTypes, t)
-		}
-	}
-	c.putCatalog(cat, prices)
-}
+// catalogue makes the EC2NodeClass offer plannertest's wide one.
+func (c *cluster) catalogue() { c.putCatalog(plannertest.WideCatalogue("default")) }
 
 func (c *cluster) putCatalog(cat *events.Catalog, prices *events.Prices) {
 	c.observe(events.Observation{Op: events.OpUpsert, Kind: events.KindCatalog, UID: types.UID(cat.NodeClass), Name: cat.NodeClass, Object: &events.CatalogRef{NodeClass: cat.NodeClass, Hash: "hash", Catalog: cat}})

@@ -58,7 +58,7 @@ func greedyAttempt(s *solve.Solver, it *solve.Item) bool {
 	})
 	for _, lv := range it.Class.Tries {
 		for _, b := range bins {
-			if !lv.Dead.Has(b.Index) && s.Accept(b, lv, m) == place.Accepted {
+			if s.Accept(b, lv, m) == place.Accepted {
 				s.Put(b, it, m)
 				return true
 			}

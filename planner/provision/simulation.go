@@ -140,8 +140,10 @@ func (sim *Simulation) Begin(without ...string) Answer {
 // Ask is Begin with a bound.
 func (sim *Simulation) Ask(q Question) Answer {
 	s := sim.solver
-	s.Begin()
-	s.Trial.ClaimsMax, s.Trial.Hasty = q.ClaimsMax, q.Hasty
+	if s.Trial != nil {
+		panic("provision: a question begins before the last one was committed or reverted")
+	}
+	s.Begin(solve.Bounds{ClaimsMax: q.ClaimsMax, Hasty: q.Hasty})
 	sim.moving, sim.removed = nil, nil
 	for _, name := range q.Without {
 		if b := s.ByTarget[place.Target{Node: name}]; b != nil && !b.Gone {
@@ -199,7 +201,7 @@ func (sim *Simulation) answer() Answer {
 		a.Moves = append(a.Moves, m)
 	}
 	a.Uninitialized = slices.Sorted(maps.Keys(waiting))
-	for _, b := range s.Bins[s.Changes.Bins:] {
+	for _, b := range s.Trial.Opened(s) {
 		a.Claims = append(a.Claims, sim.idOf(b))
 		a.PricePerHour += b.Open().Cheapest()
 	}

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner"
+	"millwright/planner/condition"
 	"millwright/planner/disrupt"
 	"millwright/services/internal/kube"
 	"millwright/services/internal/service"
@@ -106,10 +106,11 @@ func (s *Service) tellPolicy(ctx context.Context, p policyStatus) error {
 	}
 	after := before.DeepCopy()
 	after.Status.NodePoolCount, after.Status.NextWindows = p.status.NodePoolCount, p.status.NextWindows
+	conditions := condition.List{Generation: p.generation, Created: before.CreationTimestamp.Time, Now: s.host.Now(), Conditions: after.Status.Conditions}
 	for _, c := range p.status.Conditions {
-		c.LastTransitionTime = metav1.NewTime(s.host.Now())
-		meta.SetStatusCondition(&after.Status.Conditions, c)
+		conditions.Set(c.Type, c.Status, c.Reason, c.Message)
 	}
+	after.Status.Conditions = conditions.Conditions
 	if _, err := s.kube.UpdatePolicyStatus(ctx, before, after); err != nil {
 		return ignore(fmt.Errorf("write status of disruptionpolicy %s: %w", p.name, err), kube.NotFound)
 	}

@@ -12,13 +12,14 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
+	"millwright/planner/plannertest"
 )
 
 // types shows the catalogue of the EC2NodeClass default.
 func types(c *Case, a *Args) {
 	block := a.Block()
 	if len(block) == 0 {
-		c.showCatalogue(wideCatalogue())
+		c.showCatalogue(plannertest.WideCatalogue("default"))
 		return
 	}
 	cat, prices := &events.Catalog{NodeClass: "default", Generation: 1}, &events.Prices{}
@@ -84,43 +85,6 @@ func (c *Case) offeringOf(instanceType, word string, prices *events.Prices) even
 		o.Reservation.Free = &n
 	}
 	return o
-}
-
-// wideCatalogue is a catalogue of c5, m5 and r5 in four sizes and three zones. Spot costs 30 % in zone a, 33
-// % in b, 36 % in c.
-func wideCatalogue() (*events.Catalog, *events.Prices) {
-	cat, prices := &events.Catalog{NodeClass: "default", Generation: 1}, &events.Prices{}
-	for _, family := range []struct {
-		name     string
-		memory   int64
-		microUSD int64
-	}{{"c5", 2, 42_500}, {"m5", 4, 48_000}, {"r5", 8, 63_000}} {
-		for _, size := range []struct {
-			name string
-			cpu  int64
-		}{{"large", 2}, {"xlarge", 4}, {"2xlarge", 8}, {"4xlarge", 16}} {
-			name := family.name + "." + size.name
-			t := events.CatalogInstanceType{
-				Name: name,
-				Requirements: map[string][]string{
-					corev1.LabelInstanceTypeStable: {name}, corev1.LabelArchStable: {"amd64"}, corev1.LabelOSStable: {"linux"},
-					awsv1.LabelInstanceFamily: {family.name}, awsv1.LabelInstanceSize: {size.name},
-					awsv1.LabelInstanceCPU: {fmt.Sprint(size.cpu)}, awsv1.LabelInstanceGPUCount: {},
-				},
-				Capacity: map[string]int64{"cpu": size.cpu * 1000, "memory": size.cpu * family.memory << 30, "pods": 29 * size.cpu / 2, "ephemeral-storage": 20 << 30},
-				Overhead: map[string]int64{"cpu": 100, "memory": 512 << 20},
-			}
-			for i, zone := range []string{"zone-a", "zone-b", "zone-c"} {
-				for _, ct := range []string{karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot} {
-					t.Offerings = append(t.Offerings, events.CatalogOffering{Zone: zone, ZoneID: "id-" + zone, CapacityType: ct, Available: true})
-				}
-				prices.Entries = append(prices.Entries, events.Price{InstanceType: name, CapacityType: karpv1.CapacityTypeSpot, Zone: zone, MicroUSDPerHour: family.microUSD * size.cpu / 100 * int64(30+3*i)})
-			}
-			prices.Entries = append(prices.Entries, events.Price{InstanceType: name, CapacityType: karpv1.CapacityTypeOnDemand, MicroUSDPerHour: family.microUSD * size.cpu})
-			cat.InstanceTypes = append(cat.InstanceTypes, t)
-		}
-	}
-	return cat, prices
 }
 
 // reserve adds a reservation to a copy of the catalogue.

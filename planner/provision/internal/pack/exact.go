@@ -56,11 +56,9 @@ func (p *Packer) exact(group []*place.Bin) bool {
 	if price >= priceOf(group) {
 		return false
 	}
-	watched := p.watch(group)
-	waiting := p.take(group)
-	from := len(p.Solver.Bins)
+	r := p.takeApart(group)
 	ok := p.packParts(t, pods, parts) // better refuses claims that hold reserved capacity
-	return p.keepOrRestore(ok && p.better(group, p.Solver.Bins[from:], waiting) && p.preservesOthers(watched, waiting), group, from, waiting)
+	return p.keepIf(ok && p.better(&r) && p.preservesOthers(&r), &r)
 }
 
 // simple reports that pods only need room on nodes with certain labels.
@@ -111,9 +109,6 @@ func (p *Packer) priceTogether(t *offer.Template, pods []*solve.Item, set int) i
 
 // packParts opens a claim of the template for each set of pods; false if one cannot be made in this way.
 func (p *Packer) packParts(t *offer.Template, pods []*solve.Item, parts []int) bool {
-	for _, it := range pods {
-		it.Bin = nil
-	}
 	m := &solve.Mode{}
 	for _, set := range parts {
 		var b *place.Bin

@@ -101,11 +101,11 @@ func (g *guard) skewExcess() (sum int64) {
 }
 
 // preservesOthers reports that the repacking breaks nothing for the pods that stayed.
-func (p *Packer) preservesOthers(list []guarded, waiting []movingItem) bool {
+func (p *Packer) preservesOthers(r *repacking) bool {
 	var moved map[*topology.Group]*dependants
 	stay := func(g *guard) dependants {
 		if moved == nil {
-			moved = p.dependantsOf(waiting)
+			moved = p.dependantsOf(r.waiting)
 		}
 		d := g.dependants
 		if m := moved[g.group]; m != nil {
@@ -113,7 +113,7 @@ func (p *Packer) preservesOthers(list []guarded, waiting []movingItem) bool {
 		}
 		return d
 	}
-	for _, w := range list {
+	for _, w := range r.watched {
 		if w.guard.skewExcess() > w.skewExcess && stay(w.guard).spread > 0 {
 			return false
 		}

@@ -83,7 +83,7 @@ type run struct {
 }
 
 func (st *strategy) turn(w movingItem) turn {
-	d, r := &w.previous.Bin.Open().Template.Demand, &w.Class.Requests
+	d, r := &w.previous.Open().Template.Demand, &w.Class.Requests
 	t := turn{movingItem: w, cpu: offer.Scaled(offer.ShareUnit, r.MilliCPU, d.MilliCPU), memory: offer.Scaled(offer.ShareUnit, r.Memory, d.Memory)}
 	switch st.order {
 	case byMemory:

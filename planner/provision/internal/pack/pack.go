@@ -275,58 +275,68 @@ func portion(cost, part, whole int64) int64 {
 	return offer.Scaled(cost>>offer.CostShift, part, whole)
 }
 
-// try repacks the pods of a group of claims. It keeps the outcome if it is better, and restores the group if
-// not.
+// repacking is a trial in which the pods of a group of claims look for a cheaper place.
+type repacking struct {
+	group []*place.Bin
+	// watched is what others rely on that the pods count for.
+	watched []guarded
+	// waiting are the pods in the order of the queue.
+	waiting []movingItem
+}
+
+// movingItem is a pod that is being repacked, and the claim where it was before.
+type movingItem struct {
+	*solve.Item
+	previous *place.Bin
+	// keeps is the level of the preferences that are met in the present plan; it must stay at that or a lower
+	// one.
+	keeps int
+}
+
+// try repacks the pods of a group of claims, and keeps the outcome if it is better.
 func (p *Packer) try(group []*place.Bin, st *strategy) bool {
-	watched := p.watch(group)
-	waiting := p.take(group)
-	from := len(p.Solver.Bins)
+	r := p.takeApart(group)
 	steps := p.Steps
 	m := solve.Mode{Ceiling: &st.Ceiling}
 	if st.fewest {
 		m.Fewest = &solve.FewestFirst{}
 	}
 	p.stopAt = p.Steps + p.budget
-	ok := p.packAnew(waiting, from, priceOf(group), st, &m)
-	p.budget -= p.Steps - steps + place.StepsWhole*len(waiting)
-	return p.keepOrRestore(ok && p.better(group, p.Solver.Bins[from:], waiting) && p.preservesOthers(watched, waiting), group, from, waiting)
+	ok := p.packAnew(r.waiting, priceOf(group), st, &m)
+	p.budget -= p.Steps - steps + place.StepsWhole*len(r.waiting)
+	return p.keepIf(ok && p.better(&r) && p.preservesOthers(&r), &r)
 }
 
-// keepOrRestore keeps the claims made since from in place of a group, or restores the group; it returns keep.
-func (p *Packer) keepOrRestore(keep bool, group []*place.Bin, from int, waiting []movingItem) bool {
-	if keep {
-		p.keep(group, waiting)
-	} else {
-		p.putBack(group, p.Solver.Bins[from:], waiting)
-	}
-	return keep
-}
-
-// movingItem is a pod that is being repacked, and where it was before the try.
-type movingItem struct {
-	*solve.Item
-	previous solve.PreviousPlacement
-	// keeps is the level of the preferences that are met in the present plan; it must stay at that or a lower
-	// one.
-	keeps int
-}
-
-// take removes claims and returns their pods in the order of the queue.
-func (p *Packer) take(group []*place.Bin) []movingItem {
-	waiting := make([]movingItem, 0, p.podsOf(group))
+// takeApart begins a trial in which the claims of a group are gone and their pods may go to claims that it
+// opens.
+func (p *Packer) takeApart(group []*place.Bin) repacking {
+	r := repacking{group: group, watched: p.watch(group), waiting: make([]movingItem, 0, p.podsOf(group))}
 	for _, b := range group {
 		for _, it := range p.items[b] {
-			waiting = append(waiting, movingItem{it, solve.PreviousPlacement{Bin: b, Level: it.Level}, p.Keeps(it)})
+			r.waiting = append(r.waiting, movingItem{it, b, p.Keeps(it)})
 		}
 	}
-	for _, b := range group {
-		b.Gone = true
-		b.Uncount()
-		o := b.Open()
-		o.Template.Limits.Reserve(o.Reserved.Negated(), -1)
+	slices.SortFunc(r.waiting, func(a, b movingItem) int { return cmp.Compare(a.At, b.At) })
+	p.Begin(solve.Bounds{ClaimsMax: -1, OwnClaims: true})
+	p.TakeApart(group, p.items)
+	return r
+}
+
+// keepIf ends the trial: it keeps the claims that it opened in place of the group, or restores the group. It
+// returns keep.
+func (p *Packer) keepIf(keep bool, r *repacking) bool {
+	if !keep {
+		p.Revert()
+		return false
 	}
-	slices.SortFunc(waiting, func(a, b movingItem) int { return cmp.Compare(a.At, b.At) })
-	return waiting
+	p.Commit()
+	for _, b := range r.group {
+		delete(p.items, b)
+	}
+	for _, w := range r.waiting {
+		p.items[w.Item.Bin] = append(p.items[w.Item.Bin], w.Item)
+	}
+	return true
 }
 
 // Keeps is the level whose preferences are met in the present plan: pods that came after this one may have
@@ -348,17 +358,9 @@ func priceOf(bins []*place.Bin) (sum int64) {
 	return sum
 }
 
-// packAnew places the pods on claims that it opens; false if one finds no place, if they cost more than
-// priceMax together, or at the end of the budget.
-func (p *Packer) packAnew(waiting []movingItem, from int, priceMax int64, st *strategy, m *solve.Mode) bool {
-	for _, w := range waiting {
-		w.Item.Bin = nil
-		w.Class.Full.Truncate(from)
-		for _, lv := range w.Class.Tries {
-			lv.Cursor, lv.RefusedAt, lv.DeferredAt = from, -1, -1
-			lv.Dead.Truncate(from)
-		}
-	}
+// packAnew places the pods on claims that the trial opens; false if one finds no place, if they cost more
+// than priceMax together, or at the end of the budget.
+func (p *Packer) packAnew(waiting []movingItem, priceMax int64, st *strategy, m *solve.Mode) bool {
 	waiting = st.sorted(waiting)
 	price := int64(0)
 	for len(waiting) > 0 {
@@ -389,28 +391,29 @@ func (p *Packer) packAnew(waiting []movingItem, from int, priceMax int64, st *st
 
 // better compares what a group became with what it was: it must be cheaper, by a thousandth more for each
 // further claim; or cost the same with fewer claims.
-func (p *Packer) better(group, fresh []*place.Bin, waiting []movingItem) bool {
+func (p *Packer) better(r *repacking) bool {
+	fresh := p.Trial.Opened(p.Solver)
 	for _, b := range fresh {
 		if len(b.Open().Holds) > 0 {
 			return false
 		}
 	}
-	before, after := priceOf(group), priceOf(fresh)
-	more := len(fresh) - len(group)
+	before, after := priceOf(r.group), priceOf(fresh)
+	more := len(fresh) - len(r.group)
 	switch {
 	case after > before, after == before && more >= 0:
 		return false
 	case more > 0 && before-after < before/1000*int64(min(more, 10)):
 		return false
 	}
-	return p.keepsRank(waiting)
+	return p.keepsRank(r.waiting)
 }
 
 // keepsRank reports that no NodePool lost pods to one of lower weight.
 func (p *Packer) keepsRank(waiting []movingItem) bool {
 	lead := make([]int, len(p.Templates)+1)
 	for _, w := range waiting {
-		lead[p.ranks[w.previous.Bin.Open().Template.Index]]--
+		lead[p.ranks[w.previous.Open().Template.Index]]--
 		lead[p.ranks[w.Item.Bin.Open().Template.Index]]++
 	}
 	sum := 0
@@ -420,34 +423,4 @@ func (p *Packer) keepsRank(waiting []movingItem) bool {
 		}
 	}
 	return true
-}
-
-func (p *Packer) keep(group []*place.Bin, waiting []movingItem) {
-	for _, b := range group {
-		delete(p.items, b)
-	}
-	for _, w := range waiting {
-		p.items[w.Item.Bin] = append(p.items[w.Item.Bin], w.Item)
-	}
-}
-
-// putBack restores a group that was taken, and drops the claims that were to replace it.
-func (p *Packer) putBack(group, fresh []*place.Bin, waiting []movingItem) {
-	for _, b := range fresh {
-		b.Uncount()
-		b.Open().Template.Limits.Reserve(b.Open().Reserved.Negated(), -1)
-		if len(b.Open().Holds) > 0 {
-			p.Reserved.Hold(b.Open(), nil)
-		}
-		p.Discard(b)
-	}
-	p.Solver.Bins = p.Solver.Bins[:len(p.Solver.Bins)-len(fresh)]
-	for _, b := range group {
-		b.Gone = false
-		b.Recount()
-		b.Open().Template.Limits.Reserve(b.Open().Reserved, 1)
-	}
-	for _, w := range waiting {
-		w.Item.Bin, w.Item.Level = w.previous.Bin, w.previous.Level
-	}
 }

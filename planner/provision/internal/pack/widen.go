@@ -52,23 +52,21 @@ func (p *Packer) absorb(e, b *place.Bin) bool {
 		!e.Open().State.Set.IntersectsSet(b.Open().State.Set) {
 		return false
 	}
-	saved, before := e.Save(), e.Open().Price
-	watched := p.watch([]*place.Bin{b})
-	waiting := p.take([]*place.Bin{b})
+	r := p.takeApart([]*place.Bin{b})
+	return p.keepIf(p.addAll(e, r.waiting, b.Open().Price) && p.preservesOthers(&r), &r)
+}
+
+// addAll puts the pods on e, which then costs at most dearer more and can be made so.
+func (p *Packer) addAll(e *place.Bin, waiting []movingItem, dearer int64) bool {
+	before := e.Open().Price
 	for _, w := range waiting {
 		if !p.addTo(e, w) {
-			p.Undo(&saved)
-			p.putBack([]*place.Bin{b}, nil, waiting)
 			return false
 		}
 	}
 	e.Open().Price = e.Open().Cost()
-	if _, _, err := place.NewFinisher(&p.In.Options).Finish(e); err != nil || e.Open().Price-before > b.Open().Price || !p.preservesOthers(watched, waiting) {
-		p.Undo(&saved)
-		p.putBack([]*place.Bin{b}, nil, waiting)
-		return false
-	}
-	return true
+	_, _, err := place.NewFinisher(&p.In.Options).Finish(e)
+	return err == nil && e.Open().Price-before <= dearer
 }
 
 // addTo puts a pod on e with the preferences that it had met.

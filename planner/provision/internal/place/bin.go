@@ -18,8 +18,8 @@ type Bin struct {
 	// node was removed.
 	records []counted
 	Gone    bool
-	// touched: the trial in progress has saved it.
-	touched bool
+	// savedBy are the innermost changes in progress that have saved it; nil: none have.
+	savedBy *Changes
 	// uncounted are pods whose domain is not certain yet, by group.
 	uncounted map[*topology.Group]int32
 }

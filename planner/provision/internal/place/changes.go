@@ -17,18 +17,33 @@ import (
 //	remove A       removed: A, which offers nothing; counts: its pods are no longer counted
 //	B takes p      saved: B as it was before; counts: p is counted on B
 //	revert         counts are taken back, B is as it was, A offers its places again
+//
+// Changes may begin within others. Reverting takes back the inner ones alone; keeping them adds to the outer
+// ones what these have not saved themselves:
+//
+//	begin          outer
+//	B takes p      outer saved: B as it was before p
+//	begin          inner
+//	B and C take q inner saved: B with p, C
+//	keep           outer saved: B as it was before p, C
 type Changes struct {
+	// outer are those within which these began; nil: none.
+	outer *Changes
 	// Bins is how many there were when it began: those from there on are its own.
 	Bins   int
 	limits []savedLimits
 	// left and closed are of the reservations; nil if there are none.
 	left   map[string]int64
 	closed map[string]bool
+	// narrowed: templates offer less than before, since reservations were closed.
+	narrowed bool
 	// saved bins took pods.
-	saved   []SavedBin
+	saved   []savedBin
 	counts  []counted
 	domains []lostDomain
 	removed []*Bin
+	// elusive are groups that became so.
+	elusive []*topology.Group
 }
 
 // savedLimits is what a template offers and may still add.
@@ -38,8 +53,8 @@ type savedLimits struct {
 	left    []offer.Limit
 }
 
-// SavedBin is a bin as it was before it took a pod.
-type SavedBin struct {
+// savedBin is a bin as it was before it took a pod.
+type savedBin struct {
 	bin      *Bin
 	previous Bin
 }
@@ -52,7 +67,15 @@ type lostDomain struct {
 
 // Begin records changes from here on.
 func (l *Layout) Begin() {
-	c := &Changes{Bins: len(l.Bins)}
+	c := l.spareChanges
+	if c == nil {
+		c = &Changes{}
+	}
+	l.spareChanges = nil
+	*c = Changes{
+		outer: l.Changes, Bins: len(l.Bins), limits: c.limits[:0],
+		saved: c.saved[:0], counts: c.counts[:0], domains: c.domains[:0], removed: c.removed[:0], elusive: c.elusive[:0],
+	}
 	for _, x := range l.Templates {
 		c.limits = append(c.limits, savedLimits{x.Offered, x.Root, slices.Clone(x.Limits.Left)})
 	}
@@ -62,36 +85,55 @@ func (l *Layout) Begin() {
 	l.Changes = c
 }
 
-// KeepChanges ends what Begin began and keeps the changes.
+// KeepChanges ends what the last Begin began and keeps the changes.
 func (l *Layout) KeepChanges() {
-	for _, x := range l.Changes.saved {
-		x.bin.touched = false
+	c := l.Changes
+	l.Changes, l.spareChanges = c.outer, c
+	for i := range c.saved {
+		x := &c.saved[i]
+		x.bin.savedBy = x.previous.savedBy
+		c.outer.save(x)
 	}
-	l.Changes = nil
+	if c.outer != nil {
+		c.outer.counts = append(c.outer.counts, c.counts...)
+		c.outer.domains = append(c.outer.domains, c.domains...)
+		c.outer.removed = append(c.outer.removed, c.removed...)
+		c.outer.elusive = append(c.outer.elusive, c.elusive...)
+		c.outer.narrowed = c.outer.narrowed || c.narrowed
+	}
 }
 
-// RevertChanges reverts what changed since Begin.
+// RevertChanges reverts what changed since the last Begin.
 func (l *Layout) RevertChanges() {
 	c := l.Changes
-	l.Changes = nil
+	l.Changes, l.spareChanges = c.outer, c
+	for _, b := range c.removed {
+		b.Gone = false
+		if n := b.Node(); n != nil {
+			l.support(n, 1)
+		} else {
+			b.Recount()
+		}
+	}
 	for _, b := range l.Bins[c.Bins:] {
 		b.Uncount()
 		l.Discard(b)
 	}
 	l.Bins = l.Bins[:c.Bins]
 	for i := range c.saved {
-		c.saved[i].bin.restore(&c.saved[i])
-		c.saved[i].bin.touched = false
+		x := &c.saved[i]
+		x.bin.Uncount()
+		*x.bin = x.previous
+		x.bin.Recount()
 	}
 	for _, x := range c.counts {
 		x.group.Record(x.at, -x.n)
 	}
+	for _, g := range c.elusive {
+		g.Elusive = false
+	}
 	for _, x := range c.domains {
 		x.constraint.Admit(x.at)
-	}
-	for _, b := range c.removed {
-		b.Gone = false
-		l.support(b.Node(), 1)
 	}
 	for i, x := range c.limits {
 		limits := &l.Templates[i].Limits
@@ -104,35 +146,49 @@ func (l *Layout) RevertChanges() {
 	}
 }
 
-// Save copies what changes as the bin takes pods.
-func (b *Bin) Save() SavedBin {
-	v := SavedBin{b, *b}
-	v.previous.Place, v.previous.records, v.previous.uncounted = b.Place.saved(), slices.Clone(b.records), maps.Clone(b.uncounted)
-	return v
-}
-
-// restore resets the bin to what it was; what it uses of limits and reservations is up to the caller.
-func (b *Bin) restore(v *SavedBin) {
-	touched := b.touched
-	b.Uncount()
-	*b = v.previous
-	b.touched = touched
-	b.Recount()
-}
-
 // touch saves a bin that is about to take a pod.
 func (l *Layout) touch(b *Bin) {
-	c := l.Changes
-	if c == nil || b.touched || b.Index >= c.Bins {
+	if !l.Changes.lacks(b) {
 		return
 	}
-	c.saved = append(c.saved, b.Save())
-	b.touched = true
+	v := savedBin{b, *b}
+	v.previous.Place, v.previous.records, v.previous.uncounted = b.Place.saved(), slices.Clone(b.records), maps.Clone(b.uncounted)
+	l.Changes.save(&v)
+}
+
+// lacks reports that a bin must be saved before it takes a pod.
+func (c *Changes) lacks(b *Bin) bool {
+	return c != nil && b.savedBy != c && b.Index < c.Bins
+}
+
+// save keeps what a bin was, unless that is known.
+func (c *Changes) save(v *savedBin) {
+	if c.lacks(v.bin) {
+		c.saved = append(c.saved, *v)
+		v.bin.savedBy = c
+	}
 }
 
 // Changed reports that what is known of a bin now may not hold after a revert.
 func (l *Layout) Changed(b *Bin) bool {
-	return l.Changes != nil && (b.touched || b.Gone || b.Index >= l.Changes.Bins)
+	return l.Changes != nil && (b.savedBy != nil || b.Gone || b.Index >= l.Changes.outermost().Bins)
+}
+
+func (c *Changes) outermost() *Changes {
+	for c.outer != nil {
+		c = c.outer
+	}
+	return c
+}
+
+// OffersLess reports that what a template refuses now it may take after a revert.
+func (l *Layout) OffersLess() bool {
+	for c := l.Changes; c != nil; c = c.outer {
+		if c.narrowed {
+			return true
+		}
+	}
+	return false
 }
 
 // Dearer is by how much the claims that were open before cost more, at the cheapest, than when the changes
@@ -144,6 +200,16 @@ func (c *Changes) Dearer() (sum int64) {
 		}
 	}
 	return sum
+}
+
+// RemoveClaim takes a new claim out of the plan, its pods out of the counts, and gives back what it uses of
+// the limits. The claim must hold no reserved capacity.
+func (l *Layout) RemoveClaim(b *Bin) {
+	l.Changes.removed = append(l.Changes.removed, b)
+	b.Gone = true
+	b.Uncount()
+	o := b.Open()
+	o.Template.Limits.Reserve(o.Reserved.Negated(), -1)
 }
 
 // Remove makes a node offer nothing, and removes its pods from the counts.
@@ -190,13 +256,4 @@ func (l *Layout) support(node *Node, n int32) {
 			}
 		}
 	}
-}
-
-// Undo resets a claim that is being built to what it was, and gives back what it has used since of limits and
-// reservations.
-func (l *Layout) Undo(v *SavedBin) {
-	old, now := v.previous.Place.(*OpenClaim), v.bin.Open()
-	l.Reserved.Hold(now, old.Holds)
-	old.Template.Limits.Reserve(old.Reserved.Sub(now.Reserved), 0)
-	v.bin.restore(v)
 }

@@ -105,6 +105,9 @@ func (l *Layout) recordIn(b *Bin, g *topology.Group, n int32) {
 		b.uncounted = map[*topology.Group]int32{}
 	}
 	b.uncounted[g] += n
+	if !g.Elusive && l.Changes != nil {
+		l.Changes.elusive = append(l.Changes.elusive, g)
+	}
 	g.Elusive = true
 }
 

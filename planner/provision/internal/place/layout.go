@@ -70,9 +70,10 @@ type Layout struct {
 	existKeys []existKey
 	// buffer and holding are temporary sets of types.
 	buffer, holding bitset.Set
-	// spareBins and spareOpens are left over from tries; their memory is reused.
-	spareBins  []*Bin
-	spareOpens []*OpenClaim
+	// spareBins, spareOpens and spareChanges are left over from tries; their memory is reused.
+	spareBins    []*Bin
+	spareOpens   []*OpenClaim
+	spareChanges *Changes
 }
 
 func New(in *Input, templates []*offer.Template, c *demand.Compiler) *Layout {

@@ -157,6 +157,9 @@ func (l *Layout) CloseReservations() bool {
 		return false
 	}
 	l.Reserved.Moved++
+	if l.Changes != nil {
+		l.Changes.narrowed = true
+	}
 	for _, t := range l.Templates {
 		f := &offer.Offered{Shapes: slices.Clone(t.Offered.Shapes), States: map[string]*offer.State{}}
 		for i := range f.Shapes {

@@ -71,17 +71,17 @@ func (s *Solver) commitTo(b *place.Bin, choice *demand.Alternative, c *topology.
 	if s.commits++; s.commits > commitsMax || n == nil {
 		return false
 	}
-	before := b.Save()
-	if !s.NarrowTo(b, n) {
-		return false
+	s.Begin(Unbounded)
+	if s.NarrowTo(b, n) {
+		b.ForgetOthers(c.Group.Domains)
+		s.Settle(b)
+		if s.attempt(it, m) {
+			s.Commit()
+			return true
+		}
+		it.Class.forgetRefusals()
+		it.deferred = false
 	}
-	b.ForgetOthers(c.Group.Domains)
-	s.Settle(b)
-	if s.attempt(it, m) {
-		return true
-	}
-	s.Undo(&before)
-	it.Class.forgetRefusals()
-	it.deferred = false
+	s.Revert()
 	return false
 }

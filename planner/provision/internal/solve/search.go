@@ -12,9 +12,9 @@ import (
 // SearchClass is a class with what the search has learned about it.
 type SearchClass struct {
 	*demand.Class
-	// Full are the bins that hold no further pod with these requests, shared by all classes that request the
+	// full are the bins that hold no further pod with these requests, shared by all classes that request the
 	// same.
-	Full *bitset.Growing
+	full *refusers
 	// excluded nodes, by name, are not offered to the class.
 	excluded map[string]bool
 	// Tries are the levels of the class, in the same order.
@@ -25,13 +25,16 @@ type SearchClass struct {
 type SearchLevel struct {
 	*demand.Level
 	parent *SearchClass
-	// Cursor: every bin before it refused the level for good; dead: these after it did too.
-	Cursor int
-	Dead   bitset.Growing
-	// RefusedAt is the stamp of the last attempt that failed.
-	RefusedAt int
-	// DeferredAt is the stamp of the last attempt that has to wait for reserved capacity.
-	DeferredAt int
+	// Every bin before cursor refused the level for good, and those in dead did too. In the trial under way
+	// that is so, or they are not asked, before cursorInTrial; it is of no use once trials is another number.
+	cursor        int
+	cursorInTrial int
+	trials        int
+	dead          refusers
+	// refusedAt is the stamp of the last attempt that failed.
+	refusedAt int
+	// deferredAt is the stamp of the last attempt that has to wait for reserved capacity.
+	deferredAt int
 	// closed holds the templates, by index, that refused the level for good.
 	closed bitset.Set
 }
@@ -46,11 +49,11 @@ func (s *Solver) ClassOf(p *world.Pod) *SearchClass {
 		return c
 	}
 	for k.Request >= len(s.full) {
-		s.full = append(s.full, &bitset.Growing{})
+		s.full = append(s.full, &refusers{})
 	}
-	c := &SearchClass{Class: k, Full: s.full[k.Request]}
+	c := &SearchClass{Class: k, full: s.full[k.Request]}
 	for _, lv := range k.Levels {
-		c.Tries = append(c.Tries, &SearchLevel{Level: lv, parent: c, closed: bitset.New(len(s.Templates)), RefusedAt: -1, DeferredAt: -1})
+		c.Tries = append(c.Tries, &SearchLevel{Level: lv, parent: c, closed: bitset.New(len(s.Templates)), refusedAt: -1, deferredAt: -1})
 	}
 	s.classes[k.Index] = c
 	return c
@@ -58,10 +61,10 @@ func (s *Solver) ClassOf(p *world.Pod) *SearchClass {
 
 // forgetRefusals makes the pods of the class be tried everywhere again.
 func (c *SearchClass) forgetRefusals() {
-	*c.Full = nil
+	c.full.Growing = nil
 	for _, lv := range c.Tries {
-		lv.Cursor, lv.Dead = 0, nil
-		lv.RefusedAt, lv.DeferredAt = -1, -1
+		lv.cursor, lv.trials, lv.dead.Growing = 0, 0, nil
+		lv.refusedAt, lv.deferredAt = -1, -1
 	}
 }
 
@@ -74,11 +77,32 @@ func (c *SearchClass) exclude(node string) {
 
 // busy is a word of the bins that refused the level for good, as far as is known without trying.
 func (lv *SearchLevel) busy(w int) uint64 {
-	set := lv.Dead.Bits(w) | lv.parent.Full.Bits(w)
+	set := lv.dead.Bits(w) | lv.parent.full.Bits(w)
 	for _, g := range lv.Exclusive {
 		set |= g.Taken(w)
 	}
 	return set
+}
+
+// cursor is the first bin that may be worth trying.
+func (s *Solver) cursor(lv *SearchLevel) int {
+	t := s.Trial
+	switch {
+	case t != nil && lv.trials == s.trials:
+		return lv.cursorInTrial
+	case t != nil && t.OwnClaims:
+		return t.bins
+	}
+	return lv.cursor
+}
+
+// setCursor says that no bin before at is worth trying; in a trial, that may be taken back.
+func (s *Solver) setCursor(lv *SearchLevel, at int) {
+	if s.Trial == nil {
+		lv.cursor = at
+	} else {
+		lv.cursorInTrial, lv.trials = at, s.trials
+	}
 }
 
 // next is the first bin from i on that is worth trying; it may be past the end.

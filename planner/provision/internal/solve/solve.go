@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"millwright/planner"
-	"millwright/planner/bitset"
 	"millwright/planner/ledger"
 	"millwright/planner/provision/internal/demand"
 	"millwright/planner/provision/internal/offer"
@@ -48,15 +47,17 @@ type Solver struct {
 	Items    []*Item
 	// classes by number; full are the bins that are full, by the number of what classes request.
 	classes []*SearchClass
-	full    []*bitset.Growing
+	full    []*refusers
 	// newlyExcluded are pods that have waited for a ready node in vain.
 	newlyExcluded []exclusion
 	// assigned are the planned claims' own pods.
 	assigned map[types.UID]*place.Bin
-	// Trial is the change that may be taken back; nil if none is under way. trials counts those begun and
-	// ended.
+	// Trial is the innermost change that may be taken back; nil if none is under way. trials counts those
+	// begun and ended.
 	Trial  *Trial
 	trials int
+	// spareTrial has ended; its memory is reused.
+	spareTrial *Trial
 	// commits counts the tries to commit a claim to a domain.
 	commits int
 	// Plain: no planned claim is widened.
@@ -344,10 +345,10 @@ func (s *Solver) AttemptLevels(it *Item, n int, m *Mode) bool {
 			continue
 		}
 		stamp := s.stamp(lv)
-		if lv.RefusedAt == stamp {
+		if lv.refusedAt == stamp {
 			continue
 		}
-		if lv.DeferredAt == stamp {
+		if lv.deferredAt == stamp {
 			it.deferred = true
 			return false
 		}
@@ -361,10 +362,10 @@ func (s *Solver) AttemptLevels(it *Item, n int, m *Mode) bool {
 			return true
 		}
 		if awaits {
-			lv.DeferredAt, it.deferred = stamp, true
+			lv.deferredAt, it.deferred = stamp, true
 			return false
 		}
-		lv.RefusedAt = stamp
+		lv.refusedAt = stamp
 	}
 	return false
 }
@@ -382,13 +383,12 @@ func (s *Solver) findBin(lv *SearchLevel, m *Mode) *place.Bin {
 
 // findBefore is find among the first so many bins.
 func (s *Solver) findBefore(end int, lv *SearchLevel, m *Mode) *place.Bin {
-	if lv.Cursor >= end {
+	from := s.cursor(lv)
+	if from >= end {
 		return nil
 	}
-	from := min(lv.next(lv.Cursor, end), end)
-	if s.Trial == nil {
-		lv.Cursor = from // in a trial, what is known of bins before it may be taken back
-	}
+	from = min(lv.next(from, end), end)
+	s.setCursor(lv, from)
 	for i := from; i < end; i = lv.next(i+1, end) {
 		if s.ask(s.Bins[i], lv, m) == place.Accepted {
 			return s.Bins[i]
@@ -411,9 +411,9 @@ func (s *Solver) ask(b *place.Bin, lv *SearchLevel, m *Mode) place.Outcome {
 	o := s.Accept(b, lv, m)
 	switch o {
 	case place.Full:
-		s.learn(lv.parent.Full, b)
+		s.learn(lv.parent.full, b)
 	case place.Never:
-		s.learn(&lv.Dead, b)
+		s.learn(&lv.dead, b)
 	}
 	return o
 }
@@ -448,7 +448,7 @@ func (s *Solver) OpenClaim(lv *SearchLevel, m *Mode) (b *place.Bin, awaits bool)
 			if awaits {
 				return nil, true
 			}
-			if final && (s.Trial == nil || s.Reserved == nil) {
+			if final && !s.OffersLess() {
 				lv.closed.Add(t.Index)
 			}
 			continue
