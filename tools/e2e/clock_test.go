@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -27,6 +30,25 @@ type witnesses struct {
 	api, ec2 atomic.Int64
 	// lost is asked after a call was carried out whether its answer is lost; nil: none is.
 	lost func(*http.Request) bool
+	// cut is asked before a call is passed on, and before it is answered, whether the connection ends there;
+	// nil: none does.
+	cut func(c call, carriedOut bool) bool
+}
+
+// call is what somebody asks of the API server or EC2. Only one that writes has a body.
+type call struct{ method, path, body string }
+
+// callKey is where the context of a request has its call.
+type callKey struct{}
+
+// readCall reads a request's body and puts it back.
+func readCall(r *http.Request) call {
+	c := call{method: r.Method, path: r.URL.Path}
+	if r.Method == http.MethodPost || r.Method == http.MethodPatch {
+		body, _ := io.ReadAll(r.Body)
+		r.Body, c.body = io.NopCloser(bytes.NewReader(body)), string(body)
+	}
+	return c
 }
 
 var errLost = errors.New("the answer is lost")
@@ -42,6 +64,9 @@ func (w *witnesses) proxy(t *testing.T, target *url.URL, transport http.RoundTri
 		if w.lost != nil && w.lost(r.Request) {
 			return errLost
 		}
+		if c, ok := r.Request.Context().Value(callKey{}).(call); ok && w.cut(c, true) {
+			return errLost
+		}
 		return nil
 	}
 	p.ErrorHandler = func(rw http.ResponseWriter, _ *http.Request, err error) {
@@ -50,7 +75,16 @@ func (w *witnesses) proxy(t *testing.T, target *url.URL, transport http.RoundTri
 		}
 		rw.WriteHeader(http.StatusBadGateway)
 	}
-	server := httptest.NewServer(p)
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if w.cut != nil {
+			c := readCall(r)
+			if w.cut(c, false) {
+				panic(http.ErrAbortHandler)
+			}
+			r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
+		}
+		p.ServeHTTP(rw, r)
+	}))
 	t.Cleanup(server.Close)
 	t.Cleanup(server.CloseClientConnections) // or watches would hold up the end
 	return server.URL

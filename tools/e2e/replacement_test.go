@@ -240,6 +240,31 @@ func (e *env) placesOf(app string) map[string]string {
 // starts again before the pause that is recorded is over.
 func (e *env) givenUp(pool, node string, pods map[string]string) {
 	e.Helper()
+	e.takenBack(pool, node)
+	if now := e.placesOf("web"); fmt.Sprint(now) != fmt.Sprint(pods) {
+		e.Errorf("the pods run on %v, they ran on %v", now, pods)
+	}
+	ended := records[ledger.CommandRolledBack](e, "CommandAbandoned")
+	if len(ended) == 0 || !slices.Contains(ended[0].Payload.Failing, pool) {
+		e.Fatalf("no record says that replacements of %s fail: %v", pool, ended)
+	}
+	if again := e.moves(pool); len(again) > 1 && again[1].Time.Sub(ended[0].Time) < time.Minute {
+		e.Errorf("a command was started again %s after one was given up", again[1].Time.Sub(ended[0].Time))
+	} else if len(again) == 1 {
+		e.eventually("why "+node+" stays", func() string {
+			story, _ := e.millctl("why", "node", node)
+			if !strings.Contains(story, fmt.Sprintf("Replacements of NodePool %q fail, trying again at", pool)) && len(e.moves(pool)) == 1 {
+				return story
+			}
+			return ""
+		})
+	}
+}
+
+// takenBack waits until a NodePool has its one node as if no command had ever begun with it, and nothing
+// else.
+func (e *env) takenBack(pool, node string) {
+	e.Helper()
 	e.eventually("the command for "+node+" is given up, with all that it made", func() string {
 		claims := e.claimsOf(pool)
 		if len(claims) != 1 {
@@ -261,22 +286,4 @@ func (e *env) givenUp(pool, node string, pods map[string]string) {
 		}
 		return ""
 	})
-	if now := e.placesOf("web"); fmt.Sprint(now) != fmt.Sprint(pods) {
-		e.Errorf("the pods run on %v, they ran on %v", now, pods)
-	}
-	ended := records[ledger.CommandRolledBack](e, "CommandAbandoned")
-	if len(ended) == 0 || !slices.Contains(ended[0].Payload.Failing, pool) {
-		e.Fatalf("no record says that replacements of %s fail: %v", pool, ended)
-	}
-	if again := e.moves(pool); len(again) > 1 && again[1].Time.Sub(ended[0].Time) < time.Minute {
-		e.Errorf("a command was started again %s after one was given up", again[1].Time.Sub(ended[0].Time))
-	} else if len(again) == 1 {
-		e.eventually("why "+node+" stays", func() string {
-			story, _ := e.millctl("why", "node", node)
-			if !strings.Contains(story, fmt.Sprintf("Replacements of NodePool %q fail, trying again at", pool)) && len(e.moves(pool)) == 1 {
-				return story
-			}
-			return ""
-		})
-	}
 }
