@@ -51,7 +51,11 @@ type Simulation struct {
 	// moving are the items of the question under way, removed its nodes.
 	moving  []*solve.Item
 	removed []*place.Bin
+	// finisher knows the shapes of claims of earlier questions, shapesMax at most: many are alike.
+	finisher *place.Finisher
 }
+
+const shapesMax = 500
 
 // Settings of a Simulation.
 type Settings struct {
@@ -216,7 +220,10 @@ func (sim *Simulation) idOf(b *place.Bin) int { return b.Index - sim.solver.Fixe
 // price. The error says why it could not be made so. Ids are of claims that an Answer names, or below: the
 // first ones are for pods that need a place anyway. Those of reverted questions are used again.
 func (sim *Simulation) Claim(id int) (ledger.PlannedClaim, error) {
-	p, _, err := place.NewFinisher(&sim.solver.In.Options).Finish(sim.solver.Bins[sim.solver.Fixed+id-1])
+	if sim.finisher == nil || sim.finisher.Shapes() >= shapesMax {
+		sim.finisher = place.NewFinisher(&sim.solver.In.Options)
+	}
+	p, _, err := sim.finisher.Finish(sim.solver.Bins[sim.solver.Fixed+id-1])
 	return p, err
 }
 

@@ -24,8 +24,7 @@ type Model struct {
 	sites []*Site
 	// parcels of all candidates, in each order of the recipes.
 	parcels [orders][]*Parcel
-	// moving and before are buffers.
-	moving []*Parcel
+	// before is a buffer.
 	before []*Site
 	// fits says, by class and site, whether taints and labels allow it, as far as that was asked.
 	fits map[*world.PodClass][]verdict
@@ -53,6 +52,8 @@ type Site struct {
 	index int
 	// used is what the parcels put here take of the room.
 	used resource.Vector
+	// need is what its own parcels request.
+	need size
 }
 
 // Parcel is a pod that may move.
@@ -143,7 +144,9 @@ func (k *Model) sortParcels() {
 		}
 		for _, a := range x.pods {
 			list = append(list, named{a.pod.UID, a})
-			count[a.size()]++
+			z := a.size()
+			count[z]++
+			x.need.cpu, x.need.memory = x.need.cpu+z.cpu, x.need.memory+z.memory
 		}
 		x.pods = x.pods[:0]
 	}
@@ -313,23 +316,6 @@ var (
 // repack gives the pods of all sites that are gone new places, by the first recipe that finds one for each;
 // false if none does, and then the pods are where they were.
 func (k *Model) repack() bool {
-	var room, need resource.Vector
-	for _, x := range k.sites {
-		if !x.gone {
-			room.MilliCPU, room.Memory = room.MilliCPU+max(0, x.Room.MilliCPU), room.Memory+max(0, x.Room.Memory)
-		}
-	}
-	k.moving = k.moving[:0]
-	for _, a := range k.parcels[byCPU] {
-		if a.home.gone {
-			need.MilliCPU, need.Memory = need.MilliCPU+a.pod.Class.Requests.MilliCPU, need.Memory+a.pod.Class.Requests.Memory
-			k.moving = append(k.moving, a)
-		}
-	}
-	k.steps -= len(k.sites) + len(k.parcels[byCPU])
-	if need.MilliCPU > room.MilliCPU || need.Memory > room.Memory {
-		return false
-	}
 	k.before = k.before[:0]
 	for _, a := range k.parcels[byCPU] {
 		k.before = append(k.before, a.at)

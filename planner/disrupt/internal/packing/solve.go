@@ -54,8 +54,40 @@ func (k *Model) costOf(gone bool) (sum int64) {
 	return sum
 }
 
-// flip makes the sites that are gone stay and the others go, if all pods find places then.
-func (k *Model) flip(list ...*Site) bool {
+// balance is the room of the sites that stay, and what the parcels of those that are gone need of it.
+type balance struct{ room, need size }
+
+func (k *Model) balance() (b balance) {
+	for _, x := range k.sites {
+		b.count(x, x.gone, 1)
+	}
+	return b
+}
+
+func (b *balance) count(x *Site, gone bool, times int64) {
+	if gone {
+		b.need.cpu, b.need.memory = b.need.cpu+times*x.need.cpu, b.need.memory+times*x.need.memory
+	} else {
+		b.room.cpu, b.room.memory = b.room.cpu+times*max(0, x.Room.MilliCPU), b.room.memory+times*max(0, x.Room.Memory)
+	}
+}
+
+// enough reports that there may be room for all if some sites are flipped.
+func (b balance) enough(flipped []*Site) bool {
+	for _, x := range flipped {
+		b.count(x, x.gone, -1)
+		b.count(x, !x.gone, 1)
+	}
+	return b.need.cpu <= b.room.cpu && b.need.memory <= b.room.memory
+}
+
+// flip makes the sites that are gone stay and the others go, if all pods find places then. now is the balance
+// before.
+func (k *Model) flip(now balance, list ...*Site) bool {
+	k.steps -= len(k.sites) + len(k.parcels[byCPU])
+	if !now.enough(list) {
+		return false
+	}
 	for _, x := range list {
 		x.gone = !x.gone
 	}
@@ -70,11 +102,12 @@ func (k *Model) flip(list ...*Site) bool {
 
 // grow takes one more node away.
 func (k *Model) grow() bool {
+	now := k.balance()
 	for _, x := range k.Candidates(false) {
 		if k.spent() {
 			return false
 		}
-		if k.flip(x) {
+		if k.flip(now, x) {
 			return true
 		}
 	}
@@ -86,7 +119,7 @@ const exchangesMax = 24
 
 // exchange takes one or two nodes away and keeps one in their place that is cheaper than they are.
 func (k *Model) exchange() bool {
-	kept, gone := k.Candidates(false), k.Candidates(true)
+	kept, gone, now := k.Candidates(false), k.Candidates(true), k.balance()
 	slices.SortStableFunc(gone, func(a, b *Site) int { return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(b.Cost, a.Cost)) })
 	kept, gone = kept[:min(len(kept), exchangesMax)], gone[:min(len(gone), exchangesMax)]
 	for _, g := range gone {
@@ -94,11 +127,11 @@ func (k *Model) exchange() bool {
 			if k.spent() {
 				return false
 			}
-			if a.Price > g.Price && k.flip(a, g) {
+			if a.Price > g.Price && k.flip(now, a, g) {
 				return true
 			}
 			for _, b := range kept[:i] {
-				if a.Price+b.Price > g.Price && !k.spent() && k.flip(a, b, g) {
+				if a.Price+b.Price > g.Price && !k.spent() && k.flip(now, a, b, g) {
 					return true
 				}
 			}

@@ -76,6 +76,9 @@ func PodRef(p *world.Pod) ledger.PodRef {
 	return ledger.PodRef{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
 }
 
+// Shapes counts those that it remembers.
+func (f *Finisher) Shapes() int { return len(f.shared) }
+
 func (f *Finisher) shape(o *OpenClaim) *Shape {
 	key := o.key()
 	if s, ok := f.shared[key]; ok {
