@@ -169,3 +169,22 @@ func setDrifted(c *pt.Cluster, claims []*karpv1.NodeClaim, status metav1.Conditi
 		c.See(claim)
 	}
 }
+
+// BenchmarkPolicies looks at 1,000 nodes, all but consolidation, without policies and with 20 that have two
+// windows each.
+func BenchmarkPolicies(b *testing.B) {
+	for _, policies := range []int{0, 20} {
+		b.Run(fmt.Sprint(policies), func(b *testing.B) {
+			c := benchCluster(1000, 20)
+			for i := range policies {
+				c.See(pt.Policy(fmt.Sprintf("d-%02d", i), fmt.Sprintf(`{minNodeAge: 1m, maxEvictionsPerHour: 100000, windows: [
+					{action: Deny, schedule: "%d 3 24 12 *", duration: 72h, timeZone: Europe/Berlin},
+					{action: Allow, schedule: "*/5 * * * *", duration: 24h, timeZone: America/New_York}]}`, i)))
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				disrupt.PlanPrompt(c.Snapshot())
+			}
+		})
+	}
+}

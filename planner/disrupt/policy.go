@@ -20,8 +20,16 @@ func PolicyStatus(o *mwv1alpha1.DisruptionPolicy, pools []*karpv1.NodePool, now 
 // policyBlock says what DisruptionPolicies, or proposals because of them, have against taking a node away for
 // a reason now; nil if nothing. What a later time may change is in Until.
 func (c *candidates) policyBlock(n *planner.StateNode, reason karpv1.DisruptionReason) *Blocked {
+	pods := -1
 	for _, p := range c.policies[n.NodePool] {
-		if b := cmp.Or(refusedBy(p, p.Block(n, reason, c.s.Now)), refusedBy(p, p.BlockByRate(c.s, n, len(reschedulable(n))))); b != nil {
+		b := refusedBy(p, p.Block(n, reason, c.s.Now))
+		if b == nil && p.Spec.MaxEvictionsPerHour != nil {
+			if pods < 0 {
+				pods = len(reschedulable(n))
+			}
+			b = refusedBy(p, p.BlockByRate(c.s, n, pods))
+		}
+		if b != nil {
 			return b
 		}
 	}

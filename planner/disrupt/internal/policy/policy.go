@@ -32,6 +32,9 @@ type Policy struct {
 	// selector can't be read.
 	fault      string
 	selectsAll bool
+	// judged is what windows say at judgedAt, by reason: the same of all nodes.
+	judged   map[karpv1.DisruptionReason]*Refusal
+	judgedAt time.Time
 }
 
 // savings in micro USD; 0 asks for nothing.

@@ -57,6 +57,21 @@ func (p *Policy) Block(n *planner.StateNode, reason karpv1.DisruptionReason, now
 
 // closed says which window keeps a reason from disruption; nil if none does.
 func (p *Policy) closed(reason karpv1.DisruptionReason, now time.Time) *Refusal {
+	if len(p.windows) == 0 {
+		return nil
+	}
+	if p.judged == nil || !p.judgedAt.Equal(now) {
+		p.judged, p.judgedAt = map[karpv1.DisruptionReason]*Refusal{}, now
+	}
+	r, known := p.judged[reason]
+	if !known {
+		r = p.closedBy(reason, now)
+		p.judged[reason] = r
+	}
+	return r
+}
+
+func (p *Policy) closedBy(reason karpv1.DisruptionReason, now time.Time) *Refusal {
 	var opens time.Time
 	limited, open := false, false
 	for _, w := range p.windows {
