@@ -100,6 +100,9 @@ func (p *pass) carryOut(command *ledger.CommandStarted) (d *planner.Decision, wh
 			}
 			return nil, fmt.Sprintf("node %s: %s", c.Node, p.report.Nodes[p.at[n]].Reasons()[0]), false
 		}
+		if command.Reason == karpv1.DisruptionReasonDrifted && waveBlock(p, n) != nil {
+			return nil, "", true
+		}
 		if len(command.Replacements) > 0 && p.failing(n.NodePool) != nil {
 			return nil, "", true
 		}
@@ -119,7 +122,7 @@ func (p *pass) carryOut(command *ledger.CommandStarted) (d *planner.Decision, wh
 }
 
 // passing causes end by themselves.
-var passing = []Cause{CauseBudget, CauseWindow, CausePaused, CauseNominated, CauseBackoff, CauseRate}
+var passing = []Cause{CauseBudget, CauseWindow, CausePaused, CauseNominated, CauseBackoff, CauseRate, CauseHalted}
 
 // lists are the nodes that may go by the method of a command.
 func (p *pass) lists(command *ledger.CommandStarted) map[string][]*planner.StateNode {

@@ -57,6 +57,13 @@ func Blockers(s *planner.Snapshot, n *planner.StateNode) (list []*Blocked) {
 		add(refusedBy(rule, rule.Block(n, reason, p.s.Now)))
 		add(refusedBy(rule, rule.BlockByRate(p.s, n, len(reschedulable(n)))))
 	}
+	if reason == karpv1.DisruptionReasonDrifted {
+		if b := p.haltedBlock(pool); b != nil {
+			add(b)
+		} else {
+			add(waveBlock(p, n))
+		}
+	}
 	add(p.proposalBlock(n, reason))
 	if b := p.budgets[budgetKey{n.NodePool, reason}]; b.Remaining == 0 && (n.Ready() || b.remainingUnready() == 0) {
 		text := fmt.Sprintf("the disruption budget of NodePool %s allows %d nodes, %d are going or not ready", n.NodePool, b.Allowed, b.Consuming)

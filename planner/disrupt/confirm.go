@@ -125,6 +125,10 @@ func ConfirmDecision(s *planner.Snapshot, cmd *ledger.Command) *planner.Decision
 			back.Failing = append(back.Failing, s.Ledger.Claim(u.Claim).NodePool)
 		}
 		back.Failing = sorted(back.Failing)
+		if w := cmd.Started.Wave; w != nil && len(v.Failing) > 0 {
+			back.HaltsRollout = true // and what is planned for its NodePool meanwhile is planned anew
+			d.Advances = append(d.Advances, ledger.PoolAggregate(cmd.Started.Candidates[0].NodePool))
+		}
 		d.Kind, d.Payload = ledger.KindCommandRolledBack, back
 		if len(back.Unused)+len(back.Failing) > 0 {
 			d.Kind = ledger.KindCommandAbandoned

@@ -37,6 +37,8 @@ type candidates struct {
 	// moved is when a command first moved pods of an owner within policy.AgainAfter, by ledger.OwnerKey; nil
 	// until asked for.
 	moved map[string]time.Time
+	// waves of drift by NodePool, as far as they were asked for; nil for NodePools without.
+	waves map[string]*Wave
 	// answering is the approved proposal that is carried out; "" for none.
 	answering string
 	// unreadable: a pod exists whose node can't be known, so no node is surely empty.

@@ -362,6 +362,7 @@ func (p *pass) decision(started *ledger.CommandStarted, x Explanation) *planner.
 
 // startDecision relies on the pools and on each node and claim.
 func (p *pass) startDecision(started *ledger.CommandStarted, x Explanation) *planner.Decision {
+	p.inWave(started)
 	var aggregates, subjects []string
 	pool := func(name string) {
 		aggregates, subjects = append(aggregates, ledger.PoolAggregate(name)), append(subjects, "pool/"+name)

@@ -33,6 +33,11 @@ func (c *candidates) policyBlock(n *planner.StateNode, reason karpv1.DisruptionR
 			return b
 		}
 	}
+	if pool := c.s.World.NodePool(n.NodePool); reason == karpv1.DisruptionReasonDrifted && pool != nil {
+		if b := c.haltedBlock(pool); b != nil {
+			return b
+		}
+	}
 	return c.proposalBlock(n, reason)
 }
 

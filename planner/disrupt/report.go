@@ -57,6 +57,9 @@ const (
 	// A command for it waits for approval, or was rejected.
 	CauseProposed Cause = "proposed"
 	CauseRejected Cause = "rejected"
+	// CauseWave: the present wave of its NodePool's drift is full; CauseHalted: one has failed.
+	CauseWave   Cause = "wave"
+	CauseHalted Cause = "rollout-halted"
 	// CauseBuffer: the room of a CapacityBuffer is on it, and there is none elsewhere.
 	CauseBuffer Cause = "buffer-pods"
 	// CausePDBSum: other nodes that go have pods of the same PodDisruptionBudget.

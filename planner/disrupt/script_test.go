@@ -29,6 +29,10 @@ import (
 //	                       running commands
 //	approve | reject TIME  answers the open proposal; a rejection holds for that time
 //	answer                 what comes of an answered proposal
+//	succeed                the deletion of the nodes of confirmed commands is accepted
+//	gone                   the nodes and claims that commands have taken are gone
+//	waves                  prints where the roll-outs in waves stand
+//	resume POOL            a person lets a halted roll-out begin anew
 //	plan                   the provisioner places the pods that wait
 //	stop LEVEL             an emergency stop: voluntary or all; none ends it
 func TestRules(t *testing.T) {
@@ -38,7 +42,12 @@ func TestRules(t *testing.T) {
 		"reject": func(c *script.Case, a *script.Args) {
 			answerProposal(c, ledger.ProposalAnswered{Until: c.Clock.Add(a.Duration(a.Next()))})
 		},
-		"answer": answerVerb, "plan": planVerb,
+		"answer": answerVerb, "plan": planVerb, "succeed": succeedVerb, "gone": goneVerb, "waves": wavesVerb,
+		"resume": func(c *script.Case, a *script.Args) {
+			pool := a.Next()
+			r, _ := c.Ledger.Rollout(pool)
+			c.Record(ledger.KindRolloutResumed, &ledger.RolloutResumed{NodePool: pool, Target: r.Target, By: "ann", Why: "fixed"})
+		},
 		"stop": func(c *script.Case, a *script.Args) {
 			level := ledger.Stop(a.Next())
 			if level == "none" {
@@ -269,5 +278,36 @@ func printPlan(c *script.Case, d *planner.Decision) {
 	}
 	for _, r := range p.Refused {
 		c.Printf("refused: %s\n", names(r.Pods))
+	}
+}
+
+func succeedVerb(c *script.Case, _ *script.Args) {
+	for _, cmd := range c.Ledger.Commands() {
+		if cmd.State == ledger.CommandConfirmedState {
+			c.Record(ledger.KindCommandSucceeded, &ledger.CommandSucceeded{ID: cmd.ID})
+		}
+	}
+}
+
+func goneVerb(c *script.Case, _ *script.Args) {
+	for _, n := range c.Snapshot().StateNodes() {
+		if n.Ledger == nil || n.Ledger.TakenBy == "" {
+			continue
+		}
+		for _, p := range n.Pods {
+			c.Gone(script.Object[corev1.Pod](c, "pod", p.Name))
+		}
+		c.Gone(n.Node.Object, n.Claim)
+		c.Record(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: n.Claim.Name})
+	}
+}
+
+func wavesVerb(c *script.Case, _ *script.Args) {
+	for _, w := range disrupt.Waves(c.Snapshot()) {
+		c.Printf("pool %s: wave %d of %d nodes, %d replaced, %d of them going, %d commands, %d left", w.NodePool, w.Number, w.Nodes, w.Replaced, w.Going, w.Started, w.Left)
+		if w.Halted != nil {
+			c.Printf(", halted: %s", w.Halted.Reason)
+		}
+		c.Printf("\n")
 	}
 }

@@ -38,6 +38,9 @@ func (p *pass) notWithOthers(n *planner.StateNode) bool {
 		why = tooManyBeside(p, n)
 	}
 	if why == nil {
+		why = waveBlock(p, n)
+	}
+	if why == nil {
 		return false
 	}
 	p.block([]*planner.StateNode{n}, *why)

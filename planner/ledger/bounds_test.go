@@ -67,3 +67,41 @@ func TestWhatIsLongOverIsForgotten(t *testing.T) {
 		t.Error("the newest incarnations are not those remembered")
 	}
 }
+
+// Roll-outs are forgotten a month after their last command, and the oldest if there are too many; a halted one
+// outlasts the month.
+func TestRolloutsAreBounded(t *testing.T) {
+	l := ledger.New(logID)
+	started := func(at time.Time, pool string, halts bool) {
+		t.Helper()
+		id := ledger.CommandID(logID, l.Seq()+1)
+		for _, x := range []struct {
+			kind    ledger.Kind
+			payload any
+		}{
+			{ledger.KindCommandStarted, &ledger.CommandStarted{Wave: &ledger.Wave{Target: "t", Number: 1, Nodes: 1}, Candidates: []ledger.Candidate{{NodePool: pool}}}},
+			{ledger.KindCommandAbandoned, &ledger.CommandRolledBack{ID: id, HaltsRollout: halts}},
+		} {
+			if err := l.Apply(ledger.Entry{Seq: l.Seq() + 1, Time: at, Now: at, Mode: ledger.ModeActive, Kind: x.kind, Payload: x.payload}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	begun := func(pool string) bool { _, ok := l.Rollout(pool); return ok }
+	month := 31 * 24 * time.Hour
+	started(start, "halted", true)
+	started(start, "old", false)
+	started(start.Add(month), "new", false)
+	if begun("old") || !begun("new") || !begun("halted") {
+		t.Errorf("after a month: %v", l.Rollouts())
+	}
+	if r, _ := l.Rollout("halted"); r.Halted == nil || r.Halted.Reason == "" || r.Replaced != 0 {
+		t.Errorf("halted without a reason: %+v", r)
+	}
+	for n := range 1000 {
+		started(start.Add(month+time.Duration(n)*time.Second), fmt.Sprintf("pool-%04d", n), true)
+	}
+	if n := len(l.Rollouts()); n != 1000 || begun("halted") || begun("new") || !begun("pool-0999") {
+		t.Errorf("%d roll-outs, the oldest among them: %t, %t", n, begun("halted"), begun("new"))
+	}
+}

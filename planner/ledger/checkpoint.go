@@ -160,6 +160,10 @@ func (c *checkpointWriter) head() error {
 		f := l.failing[pool]
 		h.Failing = append(h.Failing, &wire.Failing{NodePool: pool, Failures: int64(f.Failures), Until: stamp(f.Until)})
 	}
+	for _, pool := range l.Rollouts() {
+		r := l.rollouts[pool]
+		h.Rollouts = append(h.Rollouts, &wire.Rollout{NodePool: pool, Target: r.Target, Replaced: int64(r.Replaced), At: stamp(r.At), Halted: payload(c, r.Halted)})
+	}
 	c.part.Head = h
 	return c.flush()
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -36,12 +37,14 @@ func (l *Ledger) fold(e Entry) {
 		l.foldCommandStarted(e, p)
 	case *CommandProposed, *ProposalAnswered, *ProposalEnded:
 		l.foldProposal(e)
+	case *RolloutResumed:
+		l.foldRolloutResumed(p)
 	case *CommandConfirmed:
 		if c := edit(l.owner, &l.commands, p.ID); c != nil {
 			c.State = CommandConfirmedState
 		}
 	case *CommandSucceeded:
-		l.foldCommandSucceeded(p)
+		l.foldCommandSucceeded(e, p)
 	case *CommandReduced:
 		l.foldCommandReduced(p)
 	case *CommandRolledBack:
@@ -140,6 +143,7 @@ func (l *Ledger) foldCommandStarted(e Entry, p *CommandStarted) {
 	l.commands.Set(l.owner, id, &Command{ID: id, Seq: e.Seq, State: CommandStartedState, Started: *p, At: e.Time.UTC()})
 	l.proposals.Delete(l.owner, p.Proposal)
 	l.foldEvictions(e, id, p)
+	l.foldWave(e, p)
 	for i := range p.Replacements {
 		name := l.plan(e, &p.Replacements[i], i, id)
 		l.place(e, Verdict{Claim: name}, p.Replacements[i].Pods)
@@ -175,6 +179,9 @@ func (l *Ledger) foldCommandRolledBack(e Entry, p *CommandRolledBack) {
 	if cmd := l.Command(p.ID); cmd != nil && cmd.State == CommandStartedState {
 		l.takeBackEvictions(cmd)
 	}
+	if p.HaltsRollout {
+		l.foldWaveEnded(e, l.Command(p.ID), cmp.Or(p.Reason, "failed"))
+	}
 	l.commands.Delete(l.owner, p.ID)
 	for _, u := range p.Unused {
 		switch c := l.Claim(u.Claim); {
@@ -190,11 +197,12 @@ func (l *Ledger) foldCommandRolledBack(e Entry, p *CommandRolledBack) {
 
 // foldCommandSucceeded ends a command. Its claims are doomed from here on, so that they count as going
 // until their NodeClaims are gone.
-func (l *Ledger) foldCommandSucceeded(p *CommandSucceeded) {
+func (l *Ledger) foldCommandSucceeded(e Entry, p *CommandSucceeded) {
 	cmd := l.Command(p.ID)
 	if cmd == nil {
 		return
 	}
+	l.foldWaveEnded(e, cmd, "")
 	for _, cand := range cmd.Started.Candidates {
 		if c := l.Claim(cand.Claim); c != nil && c.Doomed == nil && (c.UID == "" || c.UID == cand.ClaimUID) {
 			c = l.editClaim(cand.Claim)

@@ -53,6 +53,7 @@ const (
 
 	KindProposalAnswered Kind = 60 // ignorable
 	KindProposalEnded    Kind = 61 // ignorable
+	KindRolloutResumed   Kind = 62 // ignorable
 )
 
 var kindNames = map[Kind]string{
@@ -71,6 +72,7 @@ var kindNames = map[Kind]string{
 	KindDrainStarted: "DrainStarted", KindDrainTierStarted: "DrainTierStarted", KindNodeDrained: "NodeDrained",
 	KindDrainEnded:  "DrainEnded",
 	KindOrphanFound: "OrphanFound", KindDriftJudged: "DriftJudged", KindProposalAnswered: "ProposalAnswered", KindProposalEnded: "ProposalEnded",
+	KindRolloutResumed: "RolloutResumed",
 }
 
 func (k Kind) String() string {

@@ -73,6 +73,8 @@ type state struct {
 	adopted map[string]bool
 	// failing are the NodePools whose last replacement failed, by name.
 	failing map[string]Failing
+	// rollouts of drifted nodes in waves, by NodePool; at most rolloutsMax.
+	rollouts map[string]Rollout
 	// control is the last ControlChanged.
 	control *ControlChanged
 	// controlSeq and controlAt are of that record.

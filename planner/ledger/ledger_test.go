@@ -307,7 +307,7 @@ func TestEveryKindHasAPayloadThatSurvivesJSON(t *testing.T) {
 			t.Errorf("%s has no name", k)
 		}
 	}
-	want(t, "kinds", len(ledger.Kinds()), 38)
+	want(t, "kinds", len(ledger.Kinds()), 39)
 }
 
 // records draws a log about few claims, nodes and pods, so that records meet.
@@ -333,8 +333,10 @@ func records(t *rapid.T) []ledger.Entry {
 			ledger.KindLaunchFailed:        &ledger.LaunchFailed{Claim: claim(), Unavailable: offering()},
 			ledger.KindClaimClosed:         &ledger.ClaimClosed{Claim: claim()},
 			ledger.KindClaimAdopted:        &ledger.ClaimAdopted{Claim: claim(), UID: "u"},
-			ledger.KindCommandStarted:      &ledger.CommandStarted{Candidates: []ledger.Candidate{{Claim: claim()}}},
+			ledger.KindCommandStarted:      &ledger.CommandStarted{Candidates: []ledger.Candidate{{Claim: claim(), NodePool: one("p", "q")}}, Wave: &ledger.Wave{Target: one("t", "u"), Number: 1, Nodes: 1}},
 			ledger.KindCommandSucceeded:    &ledger.CommandSucceeded{ID: ledger.CommandID(logID, uint64(rapid.IntRange(2, 6).Draw(t, "of")))},
+			ledger.KindCommandAbandoned:    &ledger.CommandRolledBack{ID: ledger.CommandID(logID, uint64(rapid.IntRange(2, 6).Draw(t, "given up"))), Reason: "late", HaltsRollout: i%2 == 0},
+			ledger.KindRolloutResumed:      &ledger.RolloutResumed{NodePool: one("p", "q"), Target: one("t", "u")},
 			ledger.KindDrainStarted:        &ledger.DrainStarted{Node: one("n1", "n2")},
 			ledger.KindDrainTierStarted:    &ledger.DrainTierStarted{Node: one("n1", "n2"), Tier: 1, Evict: pods()},
 			ledger.KindAggregatesRetired:   &ledger.AggregatesRetired{Aggregates: []string{"node/" + one("n1", "n2")}, Shadow: i%2 == 0},

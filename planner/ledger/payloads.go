@@ -378,6 +378,8 @@ type CommandStarted struct {
 	Nth int `json:"nth,omitempty"`
 	// SearchFrom is where the search of its pass went on from.
 	SearchFrom SearchFrom `json:"searchFrom,omitzero"`
+	// Wave of the roll-out that it is of; nil if no DisruptionPolicy wants drift in waves.
+	Wave *Wave `json:"wave,omitempty"`
 }
 
 // SearchFrom says where a search goes on that could not ask about all nodes in one pass: after the node of
@@ -420,6 +422,8 @@ type CommandRolledBack struct {
 	Unused []ExcessClaim `json:"unused,omitempty"`
 	// Failing are the NodePools of replacements that will not come, or were made in vain, sorted.
 	Failing []string `json:"failing,omitempty"`
+	// HaltsRollout: its wave has failed, so the roll-out takes no more nodes.
+	HaltsRollout bool `json:"haltsRollout,omitempty"`
 }
 
 // DrainStarted: the node of a deleting claim is tainted and will be emptied.

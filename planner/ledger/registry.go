@@ -84,6 +84,8 @@ func newNodePayload(k Kind) any {
 		return &ProposalAnswered{}
 	case KindProposalEnded:
 		return &ProposalEnded{}
+	case KindRolloutResumed:
+		return &RolloutResumed{}
 	case KindCommandStarted, KindCommandMovesStarted:
 		return &CommandStarted{}
 	case KindCommandReduced:
@@ -112,7 +114,7 @@ func (k Kind) Known() bool { return NewPayload(k) != nil }
 // Ignorable reports that records of the kind are written with the ignorable bit.
 func (k Kind) Ignorable() bool {
 	switch k {
-	case KindLedgerCheckpoint, KindAlarmRaised, KindSegmentArchived, KindLogAdopted, KindProposalAnswered, KindProposalEnded, KindDriftJudged:
+	case KindLedgerCheckpoint, KindAlarmRaised, KindSegmentArchived, KindLogAdopted, KindProposalAnswered, KindProposalEnded, KindRolloutResumed, KindDriftJudged:
 		return true
 	}
 	return false

@@ -139,6 +139,13 @@ func (c *checkpointReader) head(h *wire.LedgerHead) error {
 	for _, f := range h.Failing {
 		l.failing = with(l.failing, f.NodePool, Failing{Failures: int(f.Failures), Until: timeOf(f.Until)})
 	}
+	for _, w := range h.Rollouts {
+		r := Rollout{Target: w.Target, Replaced: int(w.Replaced), At: timeOf(w.At)}
+		if err := decode(w.Halted, &r.Halted); err != nil {
+			return fmt.Errorf("roll-out of NodePool %s: %w", w.NodePool, err)
+		}
+		l.rollouts = with(l.rollouts, w.NodePool, r)
+	}
 	c.headed = true
 	return decode(h.Control, &l.control)
 }

@@ -11,7 +11,7 @@ import (
 // ReadCheckpoint, and then here.
 func TestTheCheckpointHoldsAllOfTheState(t *testing.T) {
 	held := strings.Fields("logID cluster seq lastTime optionsSeq options backoff modes claims commands drains proposals evictions offerings subnets reservations " +
-		"verdicts aggregates positions shadow adopted failing control controlSeq controlAt")
+		"verdicts aggregates positions shadow adopted failing rollouts control controlSeq controlAt")
 	claim := strings.Fields("Name Planned PlannedSeq WidenedSeq Earlier CommandID NodePool State UID Attempt Open Failed OpenSeq OpenedAt Instance " +
 		"Node RegisteredAt Doomed TakenBy Inherited Terminated Capacity")
 	for _, c := range []struct {
@@ -30,6 +30,8 @@ func TestTheCheckpointHoldsAllOfTheState(t *testing.T) {
 		{reflect.TypeFor[reservation](), strings.Fields("Changes Full")},
 		{reflect.TypeFor[PodRef](), strings.Fields("UID Namespace Name")},
 		{reflect.TypeFor[Failing](), strings.Fields("Failures Until")},
+		{reflect.TypeFor[Rollout](), strings.Fields("Target Replaced At Halted")},
+		{reflect.TypeFor[RolloutHalt](), strings.Fields("At Command Reason")},
 	} {
 		var fields []string
 		for i := range c.of.NumField() {

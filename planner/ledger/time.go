@@ -15,7 +15,7 @@ const ClockTolerance = 5 * time.Second
 // far ahead. The next one shows it, and what the Ledger remembers as later than that counts as of then, so
 // that it neither waits nor marks for days. An operator's clock has no witnesses, and says nothing.
 func (l *Ledger) passTime(e Entry) {
-	if e.Time.IsZero() || e.Kind == KindControlChanged || e.Kind == KindProposalAnswered {
+	if e.Time.IsZero() || e.Kind == KindControlChanged || e.Kind == KindProposalAnswered || e.Kind == KindRolloutResumed {
 		return
 	}
 	at := e.Time.UTC()
@@ -48,6 +48,7 @@ func (l *Ledger) disbelieve(now time.Time) {
 		}
 		l.evictions = with(l.evictions, pool, moved)
 	}
+	l.disbelieveRollouts(now)
 	for _, node := range l.drains.Keys() {
 		d := edit(l.owner, &l.drains, node)
 		d.At = earlier(d.At, now)

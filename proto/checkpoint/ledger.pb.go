@@ -175,6 +175,7 @@ type LedgerHead struct {
 	Control       []byte                 `protobuf:"bytes,13,opt,name=control" json:"control,omitempty"`
 	ControlSeq    uint64                 `protobuf:"varint,14,opt,name=control_seq,json=controlSeq" json:"control_seq,omitempty"`
 	ControlAt     *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=control_at,json=controlAt" json:"control_at,omitempty"`
+	Rollouts      []*Rollout             `protobuf:"bytes,16,rep,name=rollouts" json:"rollouts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -314,6 +315,91 @@ func (x *LedgerHead) GetControlAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *LedgerHead) GetRollouts() []*Rollout {
+	if x != nil {
+		return x.Rollouts
+	}
+	return nil
+}
+
+// Rollout of a NodePool's drifted nodes in waves.
+type Rollout struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	NodePool string                 `protobuf:"bytes,1,opt,name=node_pool,json=nodePool" json:"node_pool,omitempty"`
+	Target   string                 `protobuf:"bytes,2,opt,name=target" json:"target,omitempty"`
+	Replaced int64                  `protobuf:"varint,3,opt,name=replaced" json:"replaced,omitempty"`
+	At       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at" json:"at,omitempty"`
+	// Halted is a RolloutHalt or nothing.
+	Halted        []byte `protobuf:"bytes,5,opt,name=halted" json:"halted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rollout) Reset() {
+	*x = Rollout{}
+	mi := &file_checkpoint_ledger_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rollout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rollout) ProtoMessage() {}
+
+func (x *Rollout) ProtoReflect() protoreflect.Message {
+	mi := &file_checkpoint_ledger_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
+func (*Rollout) Descriptor() ([]byte, []int) {
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Rollout) GetNodePool() string {
+	if x != nil {
+		return x.NodePool
+	}
+	return ""
+}
+
+func (x *Rollout) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *Rollout) GetReplaced() int64 {
+	if x != nil {
+		return x.Replaced
+	}
+	return 0
+}
+
+func (x *Rollout) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Rollout) GetHalted() []byte {
+	if x != nil {
+		return x.Halted
+	}
+	return nil
+}
+
 type Failing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	NodePool      string                 `protobuf:"bytes,1,opt,name=node_pool,json=nodePool" json:"node_pool,omitempty"`
@@ -325,7 +411,7 @@ type Failing struct {
 
 func (x *Failing) Reset() {
 	*x = Failing{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[2]
+	mi := &file_checkpoint_ledger_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -337,7 +423,7 @@ func (x *Failing) String() string {
 func (*Failing) ProtoMessage() {}
 
 func (x *Failing) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[2]
+	mi := &file_checkpoint_ledger_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -350,7 +436,7 @@ func (x *Failing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failing.ProtoReflect.Descriptor instead.
 func (*Failing) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{2}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Failing) GetNodePool() string {
@@ -389,7 +475,7 @@ type Proposal struct {
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[3]
+	mi := &file_checkpoint_ledger_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -401,7 +487,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[3]
+	mi := &file_checkpoint_ledger_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -414,7 +500,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{3}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Proposal) GetId() string {
@@ -474,7 +560,7 @@ type Evicted struct {
 
 func (x *Evicted) Reset() {
 	*x = Evicted{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[4]
+	mi := &file_checkpoint_ledger_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -486,7 +572,7 @@ func (x *Evicted) String() string {
 func (*Evicted) ProtoMessage() {}
 
 func (x *Evicted) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[4]
+	mi := &file_checkpoint_ledger_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -499,7 +585,7 @@ func (x *Evicted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evicted.ProtoReflect.Descriptor instead.
 func (*Evicted) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{4}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Evicted) GetNodePool() string {
@@ -569,7 +655,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[5]
+	mi := &file_checkpoint_ledger_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -581,7 +667,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[5]
+	mi := &file_checkpoint_ledger_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -594,7 +680,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{5}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Claim) GetName() string {
@@ -761,7 +847,7 @@ type EarlierContent struct {
 
 func (x *EarlierContent) Reset() {
 	*x = EarlierContent{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[6]
+	mi := &file_checkpoint_ledger_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -773,7 +859,7 @@ func (x *EarlierContent) String() string {
 func (*EarlierContent) ProtoMessage() {}
 
 func (x *EarlierContent) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[6]
+	mi := &file_checkpoint_ledger_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -786,7 +872,7 @@ func (x *EarlierContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarlierContent.ProtoReflect.Descriptor instead.
 func (*EarlierContent) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{6}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *EarlierContent) GetSeq() uint64 {
@@ -817,7 +903,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[7]
+	mi := &file_checkpoint_ledger_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -829,7 +915,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[7]
+	mi := &file_checkpoint_ledger_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -842,7 +928,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{7}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Command) GetId() string {
@@ -896,7 +982,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[8]
+	mi := &file_checkpoint_ledger_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +994,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[8]
+	mi := &file_checkpoint_ledger_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +1007,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{8}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Drain) GetNode() string {
@@ -988,7 +1074,7 @@ type UnavailableOffering struct {
 
 func (x *UnavailableOffering) Reset() {
 	*x = UnavailableOffering{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[9]
+	mi := &file_checkpoint_ledger_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1000,7 +1086,7 @@ func (x *UnavailableOffering) String() string {
 func (*UnavailableOffering) ProtoMessage() {}
 
 func (x *UnavailableOffering) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[9]
+	mi := &file_checkpoint_ledger_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1013,7 +1099,7 @@ func (x *UnavailableOffering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableOffering.ProtoReflect.Descriptor instead.
 func (*UnavailableOffering) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{9}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UnavailableOffering) GetInstanceType() string {
@@ -1078,7 +1164,7 @@ type UnavailableSubnet struct {
 
 func (x *UnavailableSubnet) Reset() {
 	*x = UnavailableSubnet{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[10]
+	mi := &file_checkpoint_ledger_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1176,7 @@ func (x *UnavailableSubnet) String() string {
 func (*UnavailableSubnet) ProtoMessage() {}
 
 func (x *UnavailableSubnet) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[10]
+	mi := &file_checkpoint_ledger_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1189,7 @@ func (x *UnavailableSubnet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableSubnet.ProtoReflect.Descriptor instead.
 func (*UnavailableSubnet) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{10}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UnavailableSubnet) GetId() string {
@@ -1152,7 +1238,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[11]
+	mi := &file_checkpoint_ledger_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1250,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[11]
+	mi := &file_checkpoint_ledger_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1263,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{11}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Reservation) GetId() string {
@@ -1211,7 +1297,7 @@ type ReservationChange struct {
 
 func (x *ReservationChange) Reset() {
 	*x = ReservationChange{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[12]
+	mi := &file_checkpoint_ledger_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1309,7 @@ func (x *ReservationChange) String() string {
 func (*ReservationChange) ProtoMessage() {}
 
 func (x *ReservationChange) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[12]
+	mi := &file_checkpoint_ledger_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1322,7 @@ func (x *ReservationChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservationChange.ProtoReflect.Descriptor instead.
 func (*ReservationChange) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{12}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReservationChange) GetAt() *timestamppb.Timestamp {
@@ -1270,7 +1356,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[13]
+	mi := &file_checkpoint_ledger_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1282,7 +1368,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[13]
+	mi := &file_checkpoint_ledger_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1295,7 +1381,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{13}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Verdict) GetPodUid() string {
@@ -1371,7 +1457,7 @@ type ExcludedNode struct {
 
 func (x *ExcludedNode) Reset() {
 	*x = ExcludedNode{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[14]
+	mi := &file_checkpoint_ledger_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1383,7 +1469,7 @@ func (x *ExcludedNode) String() string {
 func (*ExcludedNode) ProtoMessage() {}
 
 func (x *ExcludedNode) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[14]
+	mi := &file_checkpoint_ledger_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1396,7 +1482,7 @@ func (x *ExcludedNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExcludedNode.ProtoReflect.Descriptor instead.
 func (*ExcludedNode) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{14}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExcludedNode) GetNode() string {
@@ -1423,7 +1509,7 @@ type Aggregate struct {
 
 func (x *Aggregate) Reset() {
 	*x = Aggregate{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[15]
+	mi := &file_checkpoint_ledger_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1435,7 +1521,7 @@ func (x *Aggregate) String() string {
 func (*Aggregate) ProtoMessage() {}
 
 func (x *Aggregate) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[15]
+	mi := &file_checkpoint_ledger_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1448,7 +1534,7 @@ func (x *Aggregate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aggregate.ProtoReflect.Descriptor instead.
 func (*Aggregate) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{15}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Aggregate) GetName() string {
@@ -1475,7 +1561,7 @@ type ShadowDigest struct {
 
 func (x *ShadowDigest) Reset() {
 	*x = ShadowDigest{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[16]
+	mi := &file_checkpoint_ledger_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1487,7 +1573,7 @@ func (x *ShadowDigest) String() string {
 func (*ShadowDigest) ProtoMessage() {}
 
 func (x *ShadowDigest) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[16]
+	mi := &file_checkpoint_ledger_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1500,7 +1586,7 @@ func (x *ShadowDigest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowDigest.ProtoReflect.Descriptor instead.
 func (*ShadowDigest) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{16}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ShadowDigest) GetKey() string {
@@ -1538,7 +1624,7 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\asubnets\x18\n" +
 	" \x03(\v2+.millwright.checkpoint.v1.UnavailableSubnetR\asubnets\x12@\n" +
 	"\tproposals\x18\v \x03(\v2\".millwright.checkpoint.v1.ProposalR\tproposals\x12?\n" +
-	"\tevictions\x18\f \x03(\v2!.millwright.checkpoint.v1.EvictedR\tevictions\"\xe8\x05\n" +
+	"\tevictions\x18\f \x03(\v2!.millwright.checkpoint.v1.EvictedR\tevictions\"\xa7\x06\n" +
 	"\n" +
 	"LedgerHead\x12\x15\n" +
 	"\x06log_id\x18\x01 \x01(\tR\x05logId\x12\x18\n" +
@@ -1560,14 +1646,21 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\vcontrol_seq\x18\x0e \x01(\x04R\n" +
 	"controlSeq\x129\n" +
 	"\n" +
-	"control_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tcontrolAt\x1a8\n" +
+	"control_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tcontrolAt\x12=\n" +
+	"\brollouts\x18\x10 \x03(\v2!.millwright.checkpoint.v1.RolloutR\brollouts\x1a8\n" +
 	"\n" +
 	"ModesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a<\n" +
 	"\x0ePositionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"t\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x9e\x01\n" +
+	"\aRollout\x12\x1b\n" +
+	"\tnode_pool\x18\x01 \x01(\tR\bnodePool\x12\x16\n" +
+	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
+	"\breplaced\x18\x03 \x01(\x03R\breplaced\x12*\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x16\n" +
+	"\x06halted\x18\x05 \x01(\fR\x06halted\"t\n" +
 	"\aFailing\x12\x1b\n" +
 	"\tnode_pool\x18\x01 \x01(\tR\bnodePool\x12\x1a\n" +
 	"\bfailures\x18\x02 \x01(\x03R\bfailures\x120\n" +
@@ -1684,70 +1777,73 @@ func file_checkpoint_ledger_proto_rawDescGZIP() []byte {
 	return file_checkpoint_ledger_proto_rawDescData
 }
 
-var file_checkpoint_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_checkpoint_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_checkpoint_ledger_proto_goTypes = []any{
 	(*LedgerPart)(nil),            // 0: millwright.checkpoint.v1.LedgerPart
 	(*LedgerHead)(nil),            // 1: millwright.checkpoint.v1.LedgerHead
-	(*Failing)(nil),               // 2: millwright.checkpoint.v1.Failing
-	(*Proposal)(nil),              // 3: millwright.checkpoint.v1.Proposal
-	(*Evicted)(nil),               // 4: millwright.checkpoint.v1.Evicted
-	(*Claim)(nil),                 // 5: millwright.checkpoint.v1.Claim
-	(*EarlierContent)(nil),        // 6: millwright.checkpoint.v1.EarlierContent
-	(*Command)(nil),               // 7: millwright.checkpoint.v1.Command
-	(*Drain)(nil),                 // 8: millwright.checkpoint.v1.Drain
-	(*UnavailableOffering)(nil),   // 9: millwright.checkpoint.v1.UnavailableOffering
-	(*UnavailableSubnet)(nil),     // 10: millwright.checkpoint.v1.UnavailableSubnet
-	(*Reservation)(nil),           // 11: millwright.checkpoint.v1.Reservation
-	(*ReservationChange)(nil),     // 12: millwright.checkpoint.v1.ReservationChange
-	(*Verdict)(nil),               // 13: millwright.checkpoint.v1.Verdict
-	(*ExcludedNode)(nil),          // 14: millwright.checkpoint.v1.ExcludedNode
-	(*Aggregate)(nil),             // 15: millwright.checkpoint.v1.Aggregate
-	(*ShadowDigest)(nil),          // 16: millwright.checkpoint.v1.ShadowDigest
-	nil,                           // 17: millwright.checkpoint.v1.LedgerHead.ModesEntry
-	nil,                           // 18: millwright.checkpoint.v1.LedgerHead.PositionsEntry
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
-	(*Amount)(nil),                // 20: millwright.checkpoint.v1.Amount
+	(*Rollout)(nil),               // 2: millwright.checkpoint.v1.Rollout
+	(*Failing)(nil),               // 3: millwright.checkpoint.v1.Failing
+	(*Proposal)(nil),              // 4: millwright.checkpoint.v1.Proposal
+	(*Evicted)(nil),               // 5: millwright.checkpoint.v1.Evicted
+	(*Claim)(nil),                 // 6: millwright.checkpoint.v1.Claim
+	(*EarlierContent)(nil),        // 7: millwright.checkpoint.v1.EarlierContent
+	(*Command)(nil),               // 8: millwright.checkpoint.v1.Command
+	(*Drain)(nil),                 // 9: millwright.checkpoint.v1.Drain
+	(*UnavailableOffering)(nil),   // 10: millwright.checkpoint.v1.UnavailableOffering
+	(*UnavailableSubnet)(nil),     // 11: millwright.checkpoint.v1.UnavailableSubnet
+	(*Reservation)(nil),           // 12: millwright.checkpoint.v1.Reservation
+	(*ReservationChange)(nil),     // 13: millwright.checkpoint.v1.ReservationChange
+	(*Verdict)(nil),               // 14: millwright.checkpoint.v1.Verdict
+	(*ExcludedNode)(nil),          // 15: millwright.checkpoint.v1.ExcludedNode
+	(*Aggregate)(nil),             // 16: millwright.checkpoint.v1.Aggregate
+	(*ShadowDigest)(nil),          // 17: millwright.checkpoint.v1.ShadowDigest
+	nil,                           // 18: millwright.checkpoint.v1.LedgerHead.ModesEntry
+	nil,                           // 19: millwright.checkpoint.v1.LedgerHead.PositionsEntry
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*Amount)(nil),                // 21: millwright.checkpoint.v1.Amount
 }
 var file_checkpoint_ledger_proto_depIdxs = []int32{
 	1,  // 0: millwright.checkpoint.v1.LedgerPart.head:type_name -> millwright.checkpoint.v1.LedgerHead
-	5,  // 1: millwright.checkpoint.v1.LedgerPart.claims:type_name -> millwright.checkpoint.v1.Claim
-	7,  // 2: millwright.checkpoint.v1.LedgerPart.commands:type_name -> millwright.checkpoint.v1.Command
-	8,  // 3: millwright.checkpoint.v1.LedgerPart.drains:type_name -> millwright.checkpoint.v1.Drain
-	9,  // 4: millwright.checkpoint.v1.LedgerPart.offerings:type_name -> millwright.checkpoint.v1.UnavailableOffering
-	11, // 5: millwright.checkpoint.v1.LedgerPart.reservations:type_name -> millwright.checkpoint.v1.Reservation
-	13, // 6: millwright.checkpoint.v1.LedgerPart.verdicts:type_name -> millwright.checkpoint.v1.Verdict
-	15, // 7: millwright.checkpoint.v1.LedgerPart.aggregates:type_name -> millwright.checkpoint.v1.Aggregate
-	16, // 8: millwright.checkpoint.v1.LedgerPart.shadow:type_name -> millwright.checkpoint.v1.ShadowDigest
-	10, // 9: millwright.checkpoint.v1.LedgerPart.subnets:type_name -> millwright.checkpoint.v1.UnavailableSubnet
-	3,  // 10: millwright.checkpoint.v1.LedgerPart.proposals:type_name -> millwright.checkpoint.v1.Proposal
-	4,  // 11: millwright.checkpoint.v1.LedgerPart.evictions:type_name -> millwright.checkpoint.v1.Evicted
-	19, // 12: millwright.checkpoint.v1.LedgerHead.last_time:type_name -> google.protobuf.Timestamp
-	17, // 13: millwright.checkpoint.v1.LedgerHead.modes:type_name -> millwright.checkpoint.v1.LedgerHead.ModesEntry
-	18, // 14: millwright.checkpoint.v1.LedgerHead.positions:type_name -> millwright.checkpoint.v1.LedgerHead.PositionsEntry
-	2,  // 15: millwright.checkpoint.v1.LedgerHead.failing:type_name -> millwright.checkpoint.v1.Failing
-	19, // 16: millwright.checkpoint.v1.LedgerHead.control_at:type_name -> google.protobuf.Timestamp
-	19, // 17: millwright.checkpoint.v1.Failing.until:type_name -> google.protobuf.Timestamp
-	19, // 18: millwright.checkpoint.v1.Proposal.at:type_name -> google.protobuf.Timestamp
-	19, // 19: millwright.checkpoint.v1.Evicted.at:type_name -> google.protobuf.Timestamp
-	6,  // 20: millwright.checkpoint.v1.Claim.earlier:type_name -> millwright.checkpoint.v1.EarlierContent
-	19, // 21: millwright.checkpoint.v1.Claim.opened_at:type_name -> google.protobuf.Timestamp
-	19, // 22: millwright.checkpoint.v1.Claim.registered_at:type_name -> google.protobuf.Timestamp
-	20, // 23: millwright.checkpoint.v1.Claim.capacity:type_name -> millwright.checkpoint.v1.Amount
-	19, // 24: millwright.checkpoint.v1.Command.at:type_name -> google.protobuf.Timestamp
-	19, // 25: millwright.checkpoint.v1.Drain.at:type_name -> google.protobuf.Timestamp
-	19, // 26: millwright.checkpoint.v1.UnavailableOffering.until:type_name -> google.protobuf.Timestamp
-	19, // 27: millwright.checkpoint.v1.UnavailableSubnet.until:type_name -> google.protobuf.Timestamp
-	12, // 28: millwright.checkpoint.v1.Reservation.changes:type_name -> millwright.checkpoint.v1.ReservationChange
-	19, // 29: millwright.checkpoint.v1.Reservation.full:type_name -> google.protobuf.Timestamp
-	19, // 30: millwright.checkpoint.v1.ReservationChange.at:type_name -> google.protobuf.Timestamp
-	19, // 31: millwright.checkpoint.v1.Verdict.since:type_name -> google.protobuf.Timestamp
-	14, // 32: millwright.checkpoint.v1.Verdict.excluded:type_name -> millwright.checkpoint.v1.ExcludedNode
-	19, // 33: millwright.checkpoint.v1.ExcludedNode.until:type_name -> google.protobuf.Timestamp
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	6,  // 1: millwright.checkpoint.v1.LedgerPart.claims:type_name -> millwright.checkpoint.v1.Claim
+	8,  // 2: millwright.checkpoint.v1.LedgerPart.commands:type_name -> millwright.checkpoint.v1.Command
+	9,  // 3: millwright.checkpoint.v1.LedgerPart.drains:type_name -> millwright.checkpoint.v1.Drain
+	10, // 4: millwright.checkpoint.v1.LedgerPart.offerings:type_name -> millwright.checkpoint.v1.UnavailableOffering
+	12, // 5: millwright.checkpoint.v1.LedgerPart.reservations:type_name -> millwright.checkpoint.v1.Reservation
+	14, // 6: millwright.checkpoint.v1.LedgerPart.verdicts:type_name -> millwright.checkpoint.v1.Verdict
+	16, // 7: millwright.checkpoint.v1.LedgerPart.aggregates:type_name -> millwright.checkpoint.v1.Aggregate
+	17, // 8: millwright.checkpoint.v1.LedgerPart.shadow:type_name -> millwright.checkpoint.v1.ShadowDigest
+	11, // 9: millwright.checkpoint.v1.LedgerPart.subnets:type_name -> millwright.checkpoint.v1.UnavailableSubnet
+	4,  // 10: millwright.checkpoint.v1.LedgerPart.proposals:type_name -> millwright.checkpoint.v1.Proposal
+	5,  // 11: millwright.checkpoint.v1.LedgerPart.evictions:type_name -> millwright.checkpoint.v1.Evicted
+	20, // 12: millwright.checkpoint.v1.LedgerHead.last_time:type_name -> google.protobuf.Timestamp
+	18, // 13: millwright.checkpoint.v1.LedgerHead.modes:type_name -> millwright.checkpoint.v1.LedgerHead.ModesEntry
+	19, // 14: millwright.checkpoint.v1.LedgerHead.positions:type_name -> millwright.checkpoint.v1.LedgerHead.PositionsEntry
+	3,  // 15: millwright.checkpoint.v1.LedgerHead.failing:type_name -> millwright.checkpoint.v1.Failing
+	20, // 16: millwright.checkpoint.v1.LedgerHead.control_at:type_name -> google.protobuf.Timestamp
+	2,  // 17: millwright.checkpoint.v1.LedgerHead.rollouts:type_name -> millwright.checkpoint.v1.Rollout
+	20, // 18: millwright.checkpoint.v1.Rollout.at:type_name -> google.protobuf.Timestamp
+	20, // 19: millwright.checkpoint.v1.Failing.until:type_name -> google.protobuf.Timestamp
+	20, // 20: millwright.checkpoint.v1.Proposal.at:type_name -> google.protobuf.Timestamp
+	20, // 21: millwright.checkpoint.v1.Evicted.at:type_name -> google.protobuf.Timestamp
+	7,  // 22: millwright.checkpoint.v1.Claim.earlier:type_name -> millwright.checkpoint.v1.EarlierContent
+	20, // 23: millwright.checkpoint.v1.Claim.opened_at:type_name -> google.protobuf.Timestamp
+	20, // 24: millwright.checkpoint.v1.Claim.registered_at:type_name -> google.protobuf.Timestamp
+	21, // 25: millwright.checkpoint.v1.Claim.capacity:type_name -> millwright.checkpoint.v1.Amount
+	20, // 26: millwright.checkpoint.v1.Command.at:type_name -> google.protobuf.Timestamp
+	20, // 27: millwright.checkpoint.v1.Drain.at:type_name -> google.protobuf.Timestamp
+	20, // 28: millwright.checkpoint.v1.UnavailableOffering.until:type_name -> google.protobuf.Timestamp
+	20, // 29: millwright.checkpoint.v1.UnavailableSubnet.until:type_name -> google.protobuf.Timestamp
+	13, // 30: millwright.checkpoint.v1.Reservation.changes:type_name -> millwright.checkpoint.v1.ReservationChange
+	20, // 31: millwright.checkpoint.v1.Reservation.full:type_name -> google.protobuf.Timestamp
+	20, // 32: millwright.checkpoint.v1.ReservationChange.at:type_name -> google.protobuf.Timestamp
+	20, // 33: millwright.checkpoint.v1.Verdict.since:type_name -> google.protobuf.Timestamp
+	15, // 34: millwright.checkpoint.v1.Verdict.excluded:type_name -> millwright.checkpoint.v1.ExcludedNode
+	20, // 35: millwright.checkpoint.v1.ExcludedNode.until:type_name -> google.protobuf.Timestamp
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_checkpoint_ledger_proto_init() }
@@ -1762,7 +1858,7 @@ func file_checkpoint_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_checkpoint_ledger_proto_rawDesc), len(file_checkpoint_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -39,6 +39,7 @@ type metrics struct {
 	moves          *prometheus.CounterVec
 	proposals      *prometheus.GaugeVec
 	covered        prometheus.Gauge
+	halted         *prometheus.GaugeVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -72,6 +73,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Commands that wait for approval, or were answered and not ended yet."}, []string{"state"}),
 		covered: f.NewGauge(prometheus.GaugeOpts{Namespace: "millwright", Name: "disruption_search_covered_ratio",
 			Help: "Part of the nodes to look at for drift and consolidation that the last planning pass came to; the next one goes on with the others."}),
+		halted: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millwright", Name: "disruption_rollouts_halted",
+			Help: "1 for a NodePool whose roll-out in waves has failed and waits for a person."}, []string{"nodepool"}),
 		claimsDisrupts: shared(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "karpenter_nodeclaims_disrupted_total",
 			Help: "NodeClaims disrupted, by reason."}, []string{"reason", "nodepool", "capacity_type"})),
 	}

@@ -1,11 +1,14 @@
 package disruptor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +24,13 @@ import (
 
 // policiesEvery is how often the status of DisruptionPolicies is computed again.
 const policiesEvery = 10 * time.Second
+
+// EventHalted is the reason of the KubeEvent on a NodePool whose roll-out has halted; it is not repeated for
+// haltedFor.
+const (
+	EventHalted = "RolloutHalted"
+	haltedFor   = 6 * time.Hour
+)
 
 // policyStatus is the status to write on one DisruptionPolicy.
 type policyStatus struct {
@@ -42,8 +52,10 @@ func (s *Service) tellPolicies() error {
 	s.policiesAt = now.Add(policiesEvery)
 	var list []policyStatus
 	err := s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error {
+		waves := disrupt.Waves(snap)
+		s.tellHalted(waves)
 		for _, p := range snap.World.DisruptionPolicies() {
-			list = append(list, statusOf(p, snap))
+			list = append(list, statusOf(p, snap, waves))
 		}
 		return nil
 	})
@@ -87,14 +99,54 @@ func (t *toldPolicies) addStatus(p policyStatus) {
 	t.told[p.uid] = p
 }
 
-func statusOf(p *mwv1alpha1.DisruptionPolicy, snap *planner.Snapshot) policyStatus {
+func statusOf(p *mwv1alpha1.DisruptionPolicy, snap *planner.Snapshot, waves []disrupt.PoolWave) policyStatus {
 	selected, openings, fault := disrupt.PolicyStatus(p, snap.World.NodePools(), snap.Now)
 	ready := metav1.Condition{Type: karpv1.ConditionTypeReady, Status: metav1.ConditionTrue, Reason: karpv1.ConditionTypeReady, ObservedGeneration: p.Generation}
 	if fault != "" {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Unreadable", fault
 	}
-	return policyStatus{name: p.Name, uid: p.UID, generation: p.Generation, status: mwv1alpha1.DisruptionPolicyStatus{
-		NodePoolCount: int32(selected), NextWindows: openings, Conditions: []metav1.Condition{ready}}}
+	status := mwv1alpha1.DisruptionPolicyStatus{NodePoolCount: int32(selected), NextWindows: openings, Conditions: []metav1.Condition{ready}}
+	status.Rollouts, status.HaltedRollouts = rolloutsOf(waves, p.Name)
+	return policyStatus{name: p.Name, uid: p.UID, generation: p.Generation, status: status}
+}
+
+// rolloutsMax bounds the roll-outs that a policy's status names.
+const rolloutsMax = 50
+
+// rolloutsOf are the roll-outs of the NodePools that a policy selects, halted ones first, and how many are
+// halted.
+func rolloutsOf(waves []disrupt.PoolWave, policy string) (list []mwv1alpha1.Rollout, halted int32) {
+	for i := range waves {
+		w := &waves[i]
+		if !slices.Contains(w.Policies, policy) {
+			continue
+		}
+		r := mwv1alpha1.Rollout{NodePool: w.NodePool, Wave: int32(w.Number), WaveNodes: int32(w.Nodes), Replaced: int32(w.Replaced)}
+		if h := w.Halted; h != nil {
+			halted++
+			at := metav1.NewTime(h.At.Truncate(time.Second))
+			r.Halted, r.HaltedAt = h.Reason, &at
+		}
+		list = append(list, r)
+	}
+	slices.SortStableFunc(list, func(a, b mwv1alpha1.Rollout) int {
+		return cmp.Compare(cmp.Compare(b.Halted, ""), cmp.Compare(a.Halted, ""))
+	})
+	return list[:min(len(list), rolloutsMax)], halted
+}
+
+// tellHalted says on NodePools whose roll-out has halted that it waits for a person.
+func (s *Service) tellHalted(waves []disrupt.PoolWave) {
+	s.metrics.halted.Reset()
+	for i := range waves {
+		w := &waves[i]
+		if w.Halted == nil {
+			continue
+		}
+		s.metrics.halted.WithLabelValues(w.NodePool).Set(1)
+		s.host.Event(service.KubeEvent{Object: poolReference(w.NodePool), Type: corev1.EventTypeWarning, Reason: EventHalted,
+			Message: disrupt.HaltedText(w.NodePool, w.Halted), DedupeFor: haltedFor})
+	}
 }
 
 // tellPolicy reads the policy again and writes what differs; a condition keeps its transition time while its
@@ -106,6 +158,7 @@ func (s *Service) tellPolicy(ctx context.Context, p policyStatus) error {
 	}
 	after := before.DeepCopy()
 	after.Status.NodePoolCount, after.Status.NextWindows = p.status.NodePoolCount, p.status.NextWindows
+	after.Status.Rollouts, after.Status.HaltedRollouts = p.status.Rollouts, p.status.HaltedRollouts
 	conditions := condition.List{Generation: p.generation, Created: before.CreationTimestamp.Time, Now: s.host.Now(), Conditions: after.Status.Conditions}
 	for _, c := range p.status.Conditions {
 		conditions.Set(c.Type, c.Status, c.Reason, c.Message)

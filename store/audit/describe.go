@@ -242,6 +242,9 @@ func describeNode(e ledger.Entry, logID string) string {
 			id = " " + ledger.CommandID(logID, e.Seq)
 		}
 		text := describeCommand(p, id)
+		if w := p.Wave; w != nil {
+			text += fmt.Sprintf(", in wave %d (of %d nodes) of its NodePool's roll-out", w.Number, w.Nodes)
+		}
 		if p.Proposal != "" {
 			text += ", as was approved (" + p.Proposal + ")"
 		}
@@ -261,7 +264,12 @@ func describeNode(e ledger.Entry, logID string) string {
 		if n := len(p.Unused); n > 0 {
 			text += fmt.Sprintf("; %d unused replacement(s) go", n)
 		}
+		if p.HaltsRollout {
+			text += "; the roll-out of its NodePool halts"
+		}
 		return text
+	case *ledger.RolloutResumed:
+		return fmt.Sprintf("roll-out of NodePool %s resumed by %s: %s", p.NodePool, p.By, p.Why)
 	case *ledger.DrainStarted:
 		text := fmt.Sprintf("drain of node %s started (%s)", p.Node, p.Reason)
 		if !p.Deadline.IsZero() {

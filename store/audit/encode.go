@@ -96,6 +96,19 @@ func AnswerDraft(a *ledger.ProposalAnswered, nodes []string, seen uint64) (store
 	return d, nil
 }
 
+// ResumeDraft is the draft of an operator's word that a roll-out begins anew. It expects the NodePool's
+// aggregate where the operator saw it.
+func ResumeDraft(r *ledger.RolloutResumed, seen uint64) (store.Draft, error) {
+	aggregate := ledger.PoolAggregate(r.NodePool)
+	d, err := OutcomeDraft(Outcome{Kind: ledger.KindRolloutResumed, Payload: r, Subjects: []string{aggregate},
+		Expects: []planner.Expectation{{Aggregate: aggregate, Seq: seen}}, Advances: []string{aggregate}})
+	if err != nil {
+		return d, err
+	}
+	d.Service, d.Mode = ledger.ServiceOperator, string(ledger.ModeActive)
+	return d, nil
+}
+
 const (
 	// retiredMax is how many aggregates one record retires at most; store.MaxAggregates is a little more.
 	retiredMax = 1000

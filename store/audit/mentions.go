@@ -84,6 +84,8 @@ func (m *mentions) payload(e ledger.Entry, logID string) {
 		m.addMention("command", p.ID)
 	case *ledger.ProposalEnded:
 		m.addMention("command", p.ID)
+	case *ledger.RolloutResumed:
+		m.addMention("pool", p.NodePool)
 	case *ledger.DriftJudged:
 		for _, c := range p.Claims {
 			m.addMention("claim", c.Claim)

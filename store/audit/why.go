@@ -196,7 +196,8 @@ func (st *story) line(e ledger.Entry) Line {
 		}
 	case *ledger.DriftJudged:
 		l.Step, l.Text, l.Details = StepDecided, describeDrift(st.judged(p)), st.differences(e)
-	case *ledger.CommandConfirmed, *ledger.CommandReduced, *ledger.ClaimDoomed, *ledger.DrainStarted, *ledger.DrainTierStarted, *ledger.ProposalAnswered:
+	case *ledger.CommandConfirmed, *ledger.CommandReduced, *ledger.ClaimDoomed, *ledger.DrainStarted, *ledger.DrainTierStarted, *ledger.ProposalAnswered,
+		*ledger.RolloutResumed:
 		l.Step, l.Details = StepDecided, seen(e)
 	case *ledger.CommandRolledBack, *ledger.CommandSucceeded, *ledger.ProposalEnded, *ledger.LaunchFailed, *ledger.ClaimInitialized, *ledger.ClaimClosed,
 		*ledger.InstanceTerminated, *ledger.NodeDrained:

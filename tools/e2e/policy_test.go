@@ -5,8 +5,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"millwright/tools/ec2sim/simclient"
 )
 
 var policiesGVR = schema.GroupVersionResource{Group: "millwright.sh", Version: "v1alpha1", Resource: "disruptionpolicies"}
@@ -87,5 +93,72 @@ func TestEmptyNodesWaitForApproval(t *testing.T) {
 	}
 	e.apply(strings.Replace(policyManifest, "ZONE", "Europe/Atlantis", 1))
 	e.hasCondition(policiesGVR, "ask", "Ready", "False", `spec.windows[0].timeZone: time zone "Europe/Atlantis" is not in the IANA database`)
+	e.sound()
+}
+
+// Drift in waves: a replacement that fails halts the roll-out, and people are told; resumed, it begins with
+// one node again and doubles. What the log says is replayed.
+func TestDriftInWaves(t *testing.T) {
+	const nodes = 4
+	e := start(t, nil)
+	e.apply("apiVersion: millwright.sh/v1alpha1\nkind: DisruptionPolicy\nmetadata: {name: careful}\nspec: {waves: {initial: 1}}\n")
+	e.apply(defaultClass)
+	e.apply(defaultPool)
+	e.deploy("web", nodes, "500m", "512Mi", func(p *corev1.PodTemplateSpec) {
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+			{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}}}}}
+	})
+	e.running("web", nodes)
+	old := map[string]bool{}
+	for _, c := range e.nodeClaims() {
+		old[c.GetName()] = true
+	}
+	if _, err := e.ec2.AddFault(e.Context(), simclient.Fault{Action: "CreateFleet", Count: 1, Delay: simclient.Duration(5 * time.Second)}); err != nil {
+		t.Fatal(err)
+	}
+	e.apply(strings.Replace(defaultPool, "    spec:\n      requirements:", "    metadata: {labels: {team: blue}}\n    spec:\n      requirements:", 1))
+	e.eventually("somebody deletes the first replacement", func() string {
+		for _, c := range e.nodeClaims() {
+			if !old[c.GetName()] {
+				if err := e.dyn.Resource(claimsGVR).Delete(e.Context(), c.GetName(), metav1.DeleteOptions{}); err != nil {
+					return err.Error()
+				}
+				return ""
+			}
+		}
+		return "there is none"
+	})
+	e.eventually("the policy's status says that it has halted", func() string {
+		o, err := e.dyn.Resource(policiesGVR).Get(e.Context(), "careful", metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		if n, _, _ := unstructured.NestedInt64(o.Object, "status", "haltedRollouts"); n != 1 {
+			return fmt.Sprintf("%v", o.Object["status"])
+		}
+		return ""
+	})
+	e.hasEvent("NodePool", "default", "millctl rollouts resume default")
+	if story, _ := e.millctl("why", "node", e.nodes()[0].Name); !strings.Contains(story, "has halted, as command") {
+		t.Errorf("the story of a node does not say that its roll-out has halted:\n%s", story)
+	}
+	if out, code := e.millctl("rollouts", "resume", "default", "--by", "ann", "--reason", "it was me"); code != 0 {
+		t.Fatalf("resume: %s", out)
+	}
+	e.eventually("all nodes as the NodePool says now", func() string {
+		for _, n := range e.poolNodes("default") {
+			if n.Labels["team"] != "blue" {
+				return fmt.Sprintf("node %s is of before", n.Name)
+			}
+		}
+		return ""
+	})
+	e.running("web", nodes)
+	log, _ := e.millctl("log")
+	for text, want := range map[string]int{"in wave 1 (of 1 nodes)": 2, "in wave 2 (of 2 nodes)": 2, "in wave 3 (of 4 nodes)": 1, "the roll-out of its NodePool halts": 1, "resumed by ann: it was me": 1} {
+		if n := strings.Count(log, text); n != want {
+			t.Errorf("%q is in the log %d times, want %d:\n%s", text, n, want, log)
+		}
+	}
 	e.sound()
 }

@@ -13,6 +13,7 @@ import (
 // +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type==\"Ready\")].status"
 // +kubebuilder:printcolumn:name="NodePools",type="integer",JSONPath=".status.nodePoolCount"
 // +kubebuilder:printcolumn:name="Paused until",type="string",JSONPath=".spec.pause.until"
+// +kubebuilder:printcolumn:name="Halted",type="integer",JSONPath=".status.haltedRollouts"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 // +kubebuilder:printcolumn:name="Evictions per hour",type="integer",JSONPath=".spec.maxEvictionsPerHour",priority=1
 
@@ -64,6 +65,9 @@ type DisruptionPolicySpec struct {
 	// +kubebuilder:validation:Enum={Cost,Ban}
 	// +optional
 	Destination Destination `json:"destination,omitempty"`
+	// Waves make drift of each selected NodePool begin with few nodes and go on with more while that works.
+	// +optional
+	Waves *Waves `json:"waves,omitempty"`
 	// Windows open or close voluntary disruption by the clock.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=atomic
@@ -124,6 +128,17 @@ type PayBack struct {
 	// +kubebuilder:validation:XValidation:message="must be positive",rule="duration(self) > duration('0s')"
 	// +optional
 	Horizon *metav1.Duration `json:"horizon,omitempty"`
+}
+
+// Waves of drift. A wave begins once all nodes of the one before are replaced and gone, with twice as many. If a replacement fails,
+// no more nodes are taken until a person resumes the roll-out, or what new nodes are to be changes.
+type Waves struct {
+	// Initial is how many nodes of a NodePool the first wave takes. Of several policies the least counts.
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	Initial int32 `json:"initial,omitempty"`
 }
 
 // WindowAction is what a Window does while it is open.
@@ -201,12 +216,36 @@ type DisruptionPolicyStatus struct {
 	// +listType=atomic
 	// +optional
 	NextWindows []Opening `json:"nextWindows,omitempty"`
+	// HaltedRollouts counts the roll-outs in waves that wait for a person.
+	// +optional
+	HaltedRollouts int32 `json:"haltedRollouts,omitempty"`
+	// Rollouts in waves that have begun, halted ones first, then by NodePool; at most fifty.
+	// +listType=map
+	// +listMapKey=nodePool
+	// +optional
+	Rollouts []Rollout `json:"rollouts,omitempty"`
 	// Conditions: Ready is False while a schedule, time zone or selector can't be read; then nothing is disrupted voluntarily in the
 	// NodePools that are selected (in all, if the selector is what can't be read).
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Rollout of a NodePool's drifted nodes in waves.
+type Rollout struct {
+	NodePool string `json:"nodePool"`
+	// Wave is the number of the present wave, from 1, WaveNodes how many nodes it takes.
+	Wave      int32 `json:"wave"`
+	WaveNodes int32 `json:"waveNodes"`
+	// Replaced counts the nodes that were replaced since the roll-out began.
+	Replaced int32 `json:"replaced"`
+	// Halted says why no more nodes are taken; empty while it goes on.
+	// +optional
+	Halted string `json:"halted,omitempty"`
+	// HaltedAt is since when.
+	// +optional
+	HaltedAt *metav1.Time `json:"haltedAt,omitempty"`
 }
 
 // Opening of a window.

@@ -137,14 +137,21 @@ func trimNode(n *corev1.Node) *corev1.Node {
 }
 
 // trimNodeClass keeps whether it is ready and which zones its subnets are in, by id: their order follows free
-// addresses. What nodes are made of, user data above all, is no planner's: lifecycle reads it from the API
+// addresses. The ids of its images and security groups tell one roll-out from the next. What nodes are made of, user data above all, is no planner's: lifecycle reads it from the API
 // server, and drift is told by the hash among the annotations.
 func trimNodeClass(c *awsv1.EC2NodeClass) *awsv1.EC2NodeClass {
 	subnets := slices.SortedFunc(slices.Values(c.Status.Subnets), func(a, b awsv1.Subnet) int { return strings.Compare(a.ID, b.ID) })
 	for i := range subnets {
 		subnets[i].ZoneID = ""
 	}
-	return &awsv1.EC2NodeClass{ObjectMeta: ownMeta(c.ObjectMeta), Status: awsv1.EC2NodeClassStatus{Conditions: c.Status.Conditions, Subnets: subnets}}
+	kept := &awsv1.EC2NodeClass{ObjectMeta: ownMeta(c.ObjectMeta), Status: awsv1.EC2NodeClassStatus{Conditions: c.Status.Conditions, Subnets: subnets}}
+	for _, x := range c.Status.AMIs {
+		kept.Status.AMIs = append(kept.Status.AMIs, awsv1.AMI{ID: x.ID})
+	}
+	for _, x := range c.Status.SecurityGroups {
+		kept.Status.SecurityGroups = append(kept.Status.SecurityGroups, awsv1.SecurityGroup{ID: x.ID})
+	}
+	return kept
 }
 
 func trimDaemonSet(d *appsv1.DaemonSet) *appsv1.DaemonSet {

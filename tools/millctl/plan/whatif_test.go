@@ -76,7 +76,9 @@ func TestWhatWouldDrift(t *testing.T) {
 		waves  int
 		nodes  int
 	}{
-		"the NodePool's template":     {fill(poolFile, "team: blue", "m5.xlarge", "1"), "NodePoolDrifted", 3, 3},
+		"the NodePool's template": {fill(poolFile, "team: blue", "m5.xlarge", "1"), "NodePoolDrifted", 3, 3},
+		"the template, in waves": {fill(poolFile, "team: blue", "m5.xlarge", "100%") + "---\napiVersion: millwright.sh/v1alpha1\nkind: DisruptionPolicy\n" +
+			"metadata: {name: waves}\nspec: {waves: {initial: 1}}\n", "NodePoolDrifted", 2, 3},
 		"the NodePool's requirements": {fill(poolFile, "", "m5.2xlarge", "100%"), "RequirementsDrifted", 2, 2}, // two pods to a larger node, of which the second waits until it is there
 		"a wider requirement":         {fill(poolFile, "", "m5.xlarge, m5.2xlarge", "1"), "", 0, 3},
 		"the EC2NodeClass":            {fill(classFile, "b", "", ""), "NodeClassDrift", 3, 3},

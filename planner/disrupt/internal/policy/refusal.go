@@ -154,6 +154,28 @@ func TooMany(s *planner.Snapshot, byPool map[string][]*Policy, nodes []*planner.
 	return kept, why
 }
 
+// FirstWave is the smallest first wave of drift that policies want, and which of them wants it; 0 if none
+// wants waves. One that can't be read wants none: it blocks everything.
+func FirstWave(list []*Policy) (by string, nodes int) {
+	for _, p := range list {
+		if w := p.Spec.Waves; w != nil && p.fault == "" && (nodes == 0 || max(1, int(w.Initial)) < nodes) {
+			by, nodes = p.Name, max(1, int(w.Initial))
+		}
+	}
+	return by, nodes
+}
+
+// WithWaves are the policies that want waves, by name.
+func WithWaves(list []*Policy) (names []string) {
+	for _, p := range list {
+		if p.Spec.Waves != nil {
+			names = append(names, p.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // BansDestinations reports that pods are moved to no node inside its consolidateAfter.
 func (p *Policy) BansDestinations() bool {
 	return p.fault == "" && p.Spec.Destination == mwv1alpha1.DestinationBan
