@@ -68,8 +68,8 @@ func TestWhatIsLongOverIsForgotten(t *testing.T) {
 	}
 }
 
-// Roll-outs are forgotten a month after their last command, and the oldest if there are too many; a halted one
-// outlasts the month.
+// Roll-outs are forgotten a month after their last command, and the oldest if there are too many; a halted
+// one outlasts the month.
 func TestRolloutsAreBounded(t *testing.T) {
 	l := ledger.New(logID)
 	started := func(at time.Time, pool string, halts bool) {

@@ -137,8 +137,9 @@ func trimNode(n *corev1.Node) *corev1.Node {
 }
 
 // trimNodeClass keeps whether it is ready and which zones its subnets are in, by id: their order follows free
-// addresses. The ids of its images and security groups tell one roll-out from the next. What nodes are made of, user data above all, is no planner's: lifecycle reads it from the API
-// server, and drift is told by the hash among the annotations.
+// addresses. The ids of its images and security groups tell one roll-out from the next. What nodes are made
+// of, user data above all, is no planner's: lifecycle reads it from the API server, and drift is told by the
+// hash among the annotations.
 func trimNodeClass(c *awsv1.EC2NodeClass) *awsv1.EC2NodeClass {
 	subnets := slices.SortedFunc(slices.Values(c.Status.Subnets), func(a, b awsv1.Subnet) int { return strings.Compare(a.ID, b.ID) })
 	for i := range subnets {
