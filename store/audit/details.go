@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/disrupt"
 	"millwright/planner/ledger"
 	"millwright/planner/provision"
@@ -148,9 +149,14 @@ func explained(e ledger.Entry) []string {
 		lines = append(lines, fmt.Sprintf("the pass came to %d of %d nodes, the next one goes on with the others", s.Candidates-s.Left, s.Candidates))
 	}
 	for _, n := range x.Taken {
-		if !n.QuietSince.IsZero() {
-			lines = append(lines, fmt.Sprintf("node %s: empty and quiet since %s, consolidateAfter %s", n.Node, n.QuietSince.UTC().Format("15:04:05"), x.ConsolidateAfter))
+		if n.QuietSince.IsZero() {
+			continue
 		}
+		state := "quiet"
+		if b.Reason == karpv1.DisruptionReasonEmpty {
+			state = "empty and quiet"
+		}
+		lines = append(lines, fmt.Sprintf("node %s: %s since %s%s", n.Node, state, n.QuietSince.UTC().Format("15:04:05"), suffix(", consolidateAfter ", x.ConsolidateAfter)))
 	}
 	for _, n := range x.Blocked[:min(len(x.Blocked), listedMax)] {
 		lines = append(lines, stays(n))

@@ -1,6 +1,6 @@
 // Command demo runs Millwright on this machine: the real Kubernetes control plane, simulated EC2 and nodes.
 //
-//	demo run   shows a whole life: pods get nodes, a pod that never fits, scale to zero, why, replay
+//	demo run   shows a whole life: pods get nodes, a pod that never fits, consolidation, scale to zero, why, replay
 //	demo up    leaves the stack running, with a kubeconfig to play with
 //	demo down  ends what `demo up` started
 package main

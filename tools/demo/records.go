@@ -20,6 +20,7 @@ type record struct {
 	Time        time.Time       `json:"time"`
 	Service     string          `json:"service"`
 	Kind        string          `json:"kind"`
+	Subjects    []string        `json:"subjects"`
 	Payload     json.RawMessage `json:"payload"`
 	Explanation json.RawMessage `json:"explanation"`
 }
@@ -37,7 +38,16 @@ type records struct {
 	planned  int
 	price    int64
 	peak     int64
+	// moves are the commands that moved pods, without those that were given up; saved is what they came to,
+	// for the summary.
+	moves []ledger.CommandStarted
+	saved string
+	// last is when the last record came.
+	last time.Time
 }
+
+// idleFor is how long nothing must happen for the cluster to be at rest.
+const idleFor = 15 * time.Second
 
 // claimTimes are of the records of one claim.
 type claimTimes struct {
@@ -76,7 +86,7 @@ func (r *records) stop() {
 func (r *records) addRecord(rec record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.count++
+	r.count, r.last = r.count+1, time.Now()
 	if tell, ok := tellers[rec.Kind]; ok {
 		tell(r, rec)
 	}
@@ -93,6 +103,9 @@ var tellers = map[string]func(*records, record){
 	ledger.KindClaimRegistered.String():     (*records).tellRegistered,
 	ledger.KindClaimInitialized.String():    (*records).tellInitialized,
 	ledger.KindCommandStarted.String():      (*records).tellCommand,
+	ledger.KindCommandMovesStarted.String(): (*records).tellMoves,
+	ledger.KindCommandRolledBack.String():   (*records).tellGivenUp,
+	ledger.KindCommandAbandoned.String():    (*records).tellGivenUp,
 	ledger.KindDrainStarted.String():        (*records).tellDrain,
 	ledger.KindNodeDrained.String():         (*records).tellDrained,
 	ledger.KindInstanceTerminated.String():  (*records).tellTerminated,
@@ -201,6 +214,79 @@ func (r *records) tellCommand(rec record) {
 	for _, c := range p.Candidates {
 		r.ui.line(blue, "decision", "#%d: take node %s away: %s (saves %s)", rec.Seq, c.Node, p.Reason, dollars(c.Price))
 	}
+}
+
+func (r *records) tellMoves(rec record) {
+	p := decode[ledger.CommandStarted](rec)
+	r.moves = append(r.moves, p)
+	var nodes []string
+	for _, c := range p.Candidates {
+		nodes = append(nodes, c.Node)
+	}
+	r.ui.line(blue, "decision", "#%d: take %s away: %s, %d pods move to %s, from %s to %s", rec.Seq, strings.Join(nodes, " and "), p.Reason, p.Evictions,
+		destinations(p), dollars(p.PriceBefore), dollars(p.PriceAfter))
+}
+
+// destinations of the pods of a command.
+func destinations(p ledger.CommandStarted) string {
+	var parts []string
+	if len(p.Placements) > 0 {
+		parts = append(parts, "nodes that stay")
+	}
+	for _, c := range p.Replacements {
+		parts = append(parts, "a new "+c.Cheapest.InstanceType)
+	}
+	return strings.Join(parts, " and ")
+}
+
+func (r *records) tellGivenUp(rec record) {
+	p := decode[ledger.CommandRolledBack](rec)
+	r.moves = slices.DeleteFunc(r.moves, func(c ledger.CommandStarted) bool {
+		return slices.Contains(rec.Subjects, "claim/"+c.Candidates[0].Claim)
+	})
+	r.ui.line(red, "given up", "#%d: %s", rec.Seq, p.Reason)
+}
+
+// consolidated reports that all nodes that pods had to leave are gone, or that nothing happens any more.
+func (r *records) consolidated() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.moves {
+		for _, n := range c.Candidates {
+			if r.claim(n.Claim).closed.IsZero() {
+				return false
+			}
+		}
+	}
+	return len(r.moves) > 0 || time.Since(r.last) > idleFor
+}
+
+// movedPods counts the pods that commands moved.
+func (r *records) movedPods() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.moves {
+		n += c.Evictions
+	}
+	return n
+}
+
+// consolidatedClaim is the NodeClaim of the first node that pods had to leave; of the first node of all if
+// none had to.
+func (r *records) consolidatedClaim() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.moves) > 0 {
+		return r.moves[0].Candidates[0].Claim
+	}
+	return r.launched[0].Claim
+}
+
+// priceNow is what all instances cost per hour.
+func (r *records) priceNow() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.price
 }
 
 func (r *records) tellDrain(rec record) {

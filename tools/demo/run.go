@@ -52,7 +52,7 @@ func run(ctx context.Context, dir, bin string) (err error) {
 			d.ui.line(green, "done", "logs and data are in %s", dir)
 		}
 	}()
-	for _, step := range []func(context.Context) error{d.scaleUp, d.neverFits, d.scaleToZero, d.why, d.replay} {
+	for _, step := range []func(context.Context) error{d.scaleUp, d.neverFits, d.consolidate, d.scaleToZero, d.why, d.replay} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -151,9 +151,25 @@ func (d *demo) neverFits(ctx context.Context) error {
 	return d.kube.CoreV1().Pods("default").Delete(ctx, "giant", metav1.DeleteOptions{GracePeriodSeconds: ptr(int64(0))})
 }
 
+// consolidate leaves few pods on nodes that have become too many and too large: they move together. It waits
+// until those nodes are gone, or nothing has happened for a while because no move would pay.
+func (d *demo) consolidate(ctx context.Context) error {
+	d.ui.title("4. Fewer pods: those that are left move together")
+	before := d.records.priceNow()
+	if err := errors.Join(d.scale(ctx, "inflate", 2), d.scale(ctx, "cache", 1)); err != nil {
+		return err
+	}
+	if err := d.until(ctx, "nodes to be consolidated", func() bool { return d.records.consolidated() && d.watch.running() == 7 }); err != nil {
+		return err
+	}
+	after := d.records.priceNow()
+	d.records.saved = fmt.Sprintf("%s instead of %s, %d pods moved", dollars(after), dollars(before), d.records.movedPods())
+	d.ui.line(green, "saved", "%s: %s", dollars(before-after), d.records.saved)
+	return nil
+}
+
 func (d *demo) scaleToZero(ctx context.Context) error {
-	d.ui.title("4. Scale to zero")
-	d.watch.rememberNode()
+	d.ui.title("5. Scale to zero")
 	if err := errors.Join(d.scale(ctx, "inflate", 0), d.scale(ctx, "cache", 0), d.scale(ctx, "web", 0)); err != nil {
 		return err
 	}
@@ -163,12 +179,12 @@ func (d *demo) scaleToZero(ctx context.Context) error {
 }
 
 func (d *demo) why(context.Context) error {
-	d.ui.title("5. Why was this node made, and why did it go?")
-	return d.show("why", "node", d.watch.rememberedNode())
+	d.ui.title("6. Why was this node made, and why did it go?")
+	return d.show("why", "nodeclaim", d.records.consolidatedClaim())
 }
 
 func (d *demo) replay(context.Context) error {
-	d.ui.title("6. Every decision again, from the record")
+	d.ui.title("7. Every decision again, from the record")
 	return errors.Join(d.show("replay"), d.show("verify"))
 }
 

@@ -26,6 +26,7 @@ func (d *demo) summary(ctx context.Context) {
 	row("pods that got a node", "%d", len(waits))
 	row("nodes", "%d made and taken away, of %d instance types, one launch each", nodes, len(types))
 	row("price at the peak", "%s", dollars(r.peak))
+	row("consolidation", "%s", r.saved)
 	row("records in the log", "%d", r.count)
 	var asked, launched, booted []time.Duration
 	for _, c := range r.claims {

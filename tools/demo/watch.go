@@ -26,10 +26,9 @@ type watcher struct {
 	pods  map[string]podTimes
 	nodes map[string]bool
 	claim map[string]bool
-	// remembered is a node to explain later; nodesSeen counts all there were.
-	remembered string
-	nodesSeen  map[string]bool
-	podWaits   []time.Duration
+	// nodesSeen counts all there were.
+	nodesSeen map[string]bool
+	podWaits  []time.Duration
 }
 
 // podTimes of one pod: zero while it has not happened.
@@ -171,22 +170,6 @@ func (w *watcher) claimCount() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.claim)
-}
-
-func (w *watcher) rememberNode() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for n := range w.nodes {
-		if w.remembered == "" || n < w.remembered {
-			w.remembered = n
-		}
-	}
-}
-
-func (w *watcher) rememberedNode() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.remembered
 }
 
 // describe says what is there, for the message of a wait that failed.
