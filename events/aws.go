@@ -69,6 +69,8 @@ type CatalogReservation struct {
 	ID string `json:"id,omitempty"`
 	// Type: default or capacity-block; "" if unknown.
 	Type string `json:"type,omitempty"`
+	// Interruptible: its owner may take the instances back.
+	Interruptible bool `json:"interruptible,omitempty"`
 	// Free instances; nil means without limit. Of offerings that share an ID the least counts.
 	Free *int64 `json:"free,omitempty"`
 	// PicoUSDPerHour is the price in 1e-12 USD, for reserved capacity costs less than a micro USD. 0: a

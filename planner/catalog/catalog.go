@@ -3,6 +3,7 @@ package catalog
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,7 +46,9 @@ type Where struct {
 	// its id, which may be unknown. Free counts its instances.
 	Reservation, ReservationID string
 	ReservationType            string
-	Free                       int64
+	// Interruptible: the owner of the reservation may take its instances back.
+	Interruptible bool
+	Free          int64
 	// Rank orders equal prices: the price in pico USD if it is reserved.
 	Rank         int64
 	Requirements requirement.Set
@@ -203,7 +206,7 @@ func offeringRequirements(o *Where) requirement.Set {
 	if o.ReservationType != "" {
 		s = s.Add(
 			requirement.In(awsv1.LabelCapacityReservationType, o.ReservationType),
-			requirement.In(awsv1.LabelCapacityReservationInterruptible, "false"), // others are not offered
+			requirement.In(awsv1.LabelCapacityReservationInterruptible, strconv.FormatBool(o.Interruptible)),
 		)
 	}
 	return s

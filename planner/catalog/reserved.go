@@ -22,7 +22,7 @@ func reservedOffering(instanceType string, o *events.CatalogOffering, prices Pri
 	out := Offering{Where: &Where{Zone: o.Zone, ZoneID: o.ZoneID, CapacityType: o.CapacityType, Free: Unlimited}, Available: o.Available}
 	out.Reservation = "/" + instanceType + "/" + o.Zone
 	if r := o.Reservation; r != nil {
-		out.ReservationID, out.ReservationType, out.Rank = r.ID, r.Type, r.PicoUSDPerHour
+		out.ReservationID, out.ReservationType, out.Interruptible, out.Rank = r.ID, r.Type, r.Interruptible, r.PicoUSDPerHour
 		if r.ID != "" {
 			out.Reservation = r.ID
 		}

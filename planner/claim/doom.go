@@ -22,6 +22,7 @@ const (
 	ReasonWithdrawn            = "withdrawn"
 	ReasonScaledDown           = "scaled_down"
 	ReasonUnhealthy            = "unhealthy"
+	ReasonBlockEnding          = "capacity_block_ending"
 )
 
 // nodeClassGrace is how long a claim without NodeClass waits: caches of different kinds are not in step.
@@ -30,6 +31,7 @@ const nodeClassGrace = 10 * time.Second
 // dooms are the ways a claim ends without a person asking for it. Budgets do not apply to them.
 var dooms = append(interruptions(), []Transition{
 	{Move: Doom, From: living, To: Deleting, Reason: ReasonExpired, When: view.expired, Text: view.expiredText},
+	{Move: Doom, From: []State{Launched, Registered, Initialized}, To: Deleting, Reason: ReasonBlockEnding, When: view.blockEnding, Text: view.blockText},
 	{Move: Doom, From: []State{Created}, To: Deleting, Reason: ReasonWithdrawn, When: view.stray},
 	{Move: Doom, From: living, To: Deleting, Reason: ReasonNodePoolDeleted, When: view.orphaned},
 	{Move: Doom, From: []State{Launched, Registered, Initialized}, To: Deleting, Reason: ReasonGarbageCollected, When: view.collectable},
@@ -82,7 +84,7 @@ func (v view) doomable() bool { return !v.deleting() && v.Ledger.Doomed == "" &&
 // they are paced.
 func Timed(reason string) bool {
 	switch reason {
-	case ReasonExpired, ReasonLaunchTimeout, ReasonRegistrationTimeout, ReasonNodeGone, ReasonUnhealthy:
+	case ReasonExpired, ReasonLaunchTimeout, ReasonRegistrationTimeout, ReasonNodeGone, ReasonUnhealthy, ReasonBlockEnding:
 		return true
 	}
 	return false
@@ -102,6 +104,29 @@ func (v view) certain() time.Time {
 func (v view) expired() bool { return v.timely(ReasonExpired) && passed(v.certain(), v.expiry()) }
 
 func (v view) expiredText() string { return "expired after " + v.object.ExpireAfter.String() }
+
+// blockLead is how long before the end of a capacity block its nodes go; blockTaken is how long before it EC2
+// begins to terminate the instances (ec2 §2.5).
+const (
+	blockLead  = 40 * time.Minute
+	blockTaken = 30 * time.Minute
+)
+
+// blockLeaves is when the claim goes because its capacity block ends; zero: it is in none.
+func (v view) blockLeaves() time.Time {
+	if v.BlockEnds.IsZero() {
+		return time.Time{}
+	}
+	return v.BlockEnds.Add(-blockLead)
+}
+
+func (v view) blockEnding() bool {
+	return v.timely(ReasonBlockEnding) && passed(v.certain(), v.blockLeaves())
+}
+
+func (v view) blockText() string {
+	return "the capacity block of the instance ends at " + v.BlockEnds.UTC().Format(time.RFC3339)
+}
 
 // stray: the plan behind the object was given up; nothing was launched for it.
 func (v view) stray() bool { return v.doomable() && v.object.Stray }

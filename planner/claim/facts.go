@@ -117,6 +117,20 @@ func FactsOfNodeClass(nc *awsv1.EC2NodeClass) *NodeClassFacts {
 	return &NodeClassFacts{Ready: string(c.Status), Message: strings.TrimSpace(c.Message)}
 }
 
+// BlockEnds is when the capacity block of an id ends, as the NodeClass says; zero for another reservation, and
+// for one that it does not know.
+func BlockEnds(nc *awsv1.EC2NodeClass, id string) time.Time {
+	if nc == nil || id == "" {
+		return time.Time{}
+	}
+	for _, r := range nc.Status.CapacityReservations {
+		if r.ID == id && r.ReservationType == awsv1.ReservationTypeCapacityBlock && r.EndTime != nil {
+			return r.EndTime.UTC()
+		}
+	}
+	return time.Time{}
+}
+
 // IsRegistered reports that the Node bears the label of registration and no unregistered taint.
 func IsRegistered(n *corev1.Node) bool {
 	return n.Labels[karpv1.NodeRegisteredLabelKey] == "true" && !taint.In(n.Spec.Taints, karpv1.UnregisteredTaint())

@@ -50,6 +50,8 @@ type Input struct {
 	Interruptions []Interruption `json:"interruptions,omitempty"`
 	// Offering is what the instance runs on, as far as it is known; nil without an instance.
 	Offering *Offering `json:"offering,omitempty"`
+	// BlockEnds is when the capacity block ends that the instance runs in; zero if it runs in none.
+	BlockEnds time.Time `json:"blockEnds,omitzero"`
 	// Unhealthy is why the Node is to be replaced, and when; nil if it is healthy, or nothing is repaired.
 	Unhealthy *Unhealthy `json:"unhealthy,omitempty"`
 	// Sought: an inherited claim's instance was searched by its tag for long enough, and there is none.

@@ -123,6 +123,9 @@ func Payload(in Input, a Action) *ledger.ClaimDoomed {
 			p.Failed.Cause = in.Unhealthy.Condition
 		}
 	}
+	if a.Reason == ReasonBlockEnding {
+		p.Deadline = in.BlockEnds.Add(-blockTaken)
+	}
 	i := v.interruption(a.Reason)
 	if i == nil {
 		return p

@@ -27,7 +27,7 @@ import (
 //	record WHAT            created, adopted, requested, launched, failed CLASS [MESSAGE], registered, initialized, doomed REASON, terminated,
 //	                       drained NODE: what the log has recorded
 //	fact WHAT              object-gone, node-gone, pool-missing, pool-gone, sought, held, stopped, log-away, terminated, missing, ending, retry
-//	                       DURATION, paced REASON DURATION: what only a service can know
+//	                       DURATION, paced REASON DURATION, block DURATION: what only a service can know
 //	next                   prints its state and its next move
 //	status                 prints its conditions as they should be, and shows them
 //	it                     lays its block over its NodeClaim
@@ -170,6 +170,8 @@ func factVerb(c *script.Case, a *script.Args) {
 		for a.More() {
 			f.Boot.Console = strings.TrimSpace(f.Boot.Console + " " + a.Next())
 		}
+	case "block":
+		f.BlockEnds = c.Clock.Add(a.Duration(a.Next()))
 	case "impaired":
 		f.Boot = &claim.Boot{InstanceID: instanceID, State: "running", Checks: []string{"system: reachability"}}
 	case "paced":

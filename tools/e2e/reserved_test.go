@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -58,6 +59,68 @@ func TestReservedCapacityFirst(t *testing.T) {
 	e.reserved(r.ID, 2)
 	e.matched()
 	for _, app := range []string{"held", "more"} {
+		e.scale(app, 0)
+	}
+	e.clean()
+	e.sound()
+}
+
+// TestACapacityBlockIsLeftBeforeItEnds: 40 minutes before a capacity block ends its nodes are replaced, before
+// EC2 takes the instances.
+func TestACapacityBlockIsLeftBeforeItEnds(t *testing.T) {
+	e := start(t, nil)
+	const accelerated = "p4d.24xlarge"
+	end := time.Now().Add(24 * time.Hour)
+	r, err := e.ec2.AddReservation(e.Context(), simclient.Reservation{InstanceType: accelerated, Zone: "us-west-2a", Count: 1, ReservationType: "capacity-block", EndTime: &end})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.apply(defaultClass + "  capacityReservationSelectorTerms: [{id: " + r.ID + "}]\n")
+	e.apply(strings.NewReplacer("values: [on-demand]", "values: [on-demand, reserved]", "[c, m, r]", "[c, m, p, r]").Replace(defaultPool))
+	e.hasCondition(nodeClasses, "default", "CapacityReservationsReady", "True", "")
+	on := func(capacityType string) func(*corev1.PodTemplateSpec) {
+		return func(p *corev1.PodTemplateSpec) {
+			p.Spec.NodeSelector = map[string]string{corev1.LabelInstanceTypeStable: accelerated}
+			if capacityType != "" {
+				p.Spec.NodeSelector[labelCapacityType] = capacityType
+			}
+		}
+	}
+	e.deploy("training", 1, "3", "1Gi", on("reserved"))
+	e.running("training", 1)
+	block := e.nodeClaims()[0].GetName()
+	for _, n := range e.nodes() {
+		if n.Labels[labelReservation] != r.ID || n.Labels["karpenter.k8s.aws/capacity-reservation-type"] != "capacity-block" {
+			t.Errorf("labels of the node in the block: %v", n.Labels)
+		}
+	}
+	end = time.Now().Add(40 * time.Minute)
+	if err := e.ec2.ChangeReservation(e.Context(), r.ID, simclient.ReservationChange{EndTime: &end}); err != nil {
+		t.Fatal(err)
+	}
+	e.eventually("the node in the block to go", func() string {
+		for _, c := range e.nodeClaims() {
+			if c.GetName() == block {
+				return "NodeClaim " + block + " is still there"
+			}
+		}
+		return ""
+	})
+	out, code := e.millctl("why", "nodeclaim", block)
+	if code != 0 || !strings.Contains(out, "capacity block") {
+		t.Errorf("why nodeclaim %s: exit %d\n%s", block, code, out)
+	}
+	if n := len(e.liveInstances()); n != 0 {
+		t.Errorf("%d instances run; nothing but the block may take the pod", n)
+	}
+	e.deploy("bought", 1, "3", "1Gi", on(""))
+	e.running("bought", 1)
+	for _, n := range e.nodes() {
+		if n.Labels[labelCapacityType] != "on-demand" {
+			t.Errorf("%s is %s while the block is about to end", n.Name, n.Labels[labelCapacityType])
+		}
+	}
+	for _, app := range []string{"training", "bought"} {
 		e.scale(app, 0)
 	}
 	e.clean()

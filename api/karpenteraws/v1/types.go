@@ -282,6 +282,12 @@ type ConnectionTracking struct {
 	UDPTimeout *int32 `json:"udpTimeout,omitempty"`
 }
 
+// Types of capacity reservations.
+const (
+	ReservationTypeDefault       = "default"
+	ReservationTypeCapacityBlock = "capacity-block"
+)
+
 // NestedVirtualizationEnabled is the value of CPUOptions.NestedVirtualization that asks for something: without
 // it EC2 leaves it off.
 const NestedVirtualizationEnabled = "enabled"

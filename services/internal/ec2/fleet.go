@@ -113,6 +113,8 @@ func capacityTypeOf(l ec2types.InstanceLifecycle, fallback string) string {
 		return "spot"
 	case ec2types.InstanceLifecycleOnDemand:
 		return "on-demand"
+	case ec2types.InstanceLifecycleCapacityBlock, ec2types.InstanceLifecycleInterruptibleCapacityReservation:
+		return capacityTypeReserved
 	}
 	return fallback
 }

@@ -130,6 +130,7 @@ func (s *Stepper) complete(v *claimView, drained map[string]bool, now time.Time)
 	in.Instance, in.CollectionHeld = s.deps.Findings.Instance(instance, now)
 	if in.Interruptions = s.deps.Interruptions.Of(instance); instance != "" {
 		in.Offering = v.offering()
+		in.BlockEnds = claim.BlockEnds(v.class, in.Offering.ReservationID)
 	}
 	if v.overdue() {
 		in.Boot = s.mem.bootOf(v.uid())

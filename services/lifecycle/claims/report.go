@@ -110,6 +110,7 @@ func (r *report) tellFinalized(v *claimView) {
 func (r *report) logDoom(v *claimView, a claim.Action) {
 	message := map[string]string{
 		claim.ReasonUnhealthy:           "deleting unhealthy node",
+		claim.ReasonBlockEnding:         "deleting nodeclaim whose capacity block ends",
 		claim.ReasonExpired:             "deleting expired nodeclaim",
 		claim.ReasonGarbageCollected:    "garbage collecting nodeclaim with no cloudprovider representation",
 		claim.ReasonLaunchTimeout:       "terminating due to timeout",

@@ -133,12 +133,21 @@ func request(in Input, s Selection, tags map[string]string, configs []ec2types.F
 	r := &awsec2.CreateFleetInput{
 		ClientToken: aws.String(in.Token), Type: ec2types.FleetTypeInstant, LaunchTemplateConfigs: configs,
 		TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{
-			DefaultTargetCapacityType: targetType(s.CapacityType), TotalTargetCapacity: aws.Int32(1),
+			DefaultTargetCapacityType: targetType(s), TotalTargetCapacity: aws.Int32(1),
 		},
 		TagSpecifications: fleetTags(tags),
 	}
 	if c := aws.ToString(in.NodeClass.Spec.Context); c != "" && !in.MinValuesBestEffort {
 		r.Context = aws.String(c)
+	}
+	switch s.kind {
+	case capacityBlock:
+		return r // there is one to choose from
+	case interruptibleReservation:
+		r.ReservedCapacityOptions = &ec2types.ReservedCapacityOptionsRequest{
+			ReservationTypes: []ec2types.FleetReservationType{ec2types.FleetReservationTypeInterruptibleCapacityReservation},
+		}
+		return r
 	}
 	if in.prioritized() {
 		r.SpotOptions, r.OnDemandOptions = prioritizedOptions(s.CapacityType)
@@ -159,9 +168,14 @@ func prioritizedOptions(capacityType string) (*ec2types.SpotOptionsRequest, *ec2
 	return nil, &ec2types.OnDemandOptionsRequest{AllocationStrategy: ec2types.FleetOnDemandAllocationStrategyPrioritized}
 }
 
-// targetType: what is reserved is asked for as on-demand; the launch template names the reservation.
-func targetType(capacityType string) ec2types.DefaultTargetCapacityType {
-	if capacityType == karpv1.CapacityTypeSpot {
+// targetType: a plain reservation is asked for as on-demand; the launch template names it.
+func targetType(s Selection) ec2types.DefaultTargetCapacityType {
+	switch {
+	case s.kind == capacityBlock:
+		return ec2types.DefaultTargetCapacityTypeCapacityBlock
+	case s.kind == interruptibleReservation:
+		return ec2types.DefaultTargetCapacityTypeReservedCapacity
+	case s.CapacityType == karpv1.CapacityTypeSpot:
 		return ec2types.DefaultTargetCapacityTypeSpot
 	}
 	return ec2types.DefaultTargetCapacityTypeOnDemand

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,6 +26,8 @@ const (
 // capacity type.
 type Selection struct {
 	CapacityType string
+	// kind of the capacity reservations, if the capacity type is reserved.
+	kind int
 	// Tenancy is default or dedicated.
 	Tenancy    string
 	Candidates []Candidate
@@ -114,10 +117,11 @@ func (in Input) launchable(o catalog.Offering) bool {
 	return false
 }
 
-// reservedFirst keeps only reserved offerings if there are any, and of each type and zone that of the
-// reservation with most free instances. A claim that demands more different types than those keeps the
-// others, too: choose does not take them.
+// reservedFirst keeps only reserved offerings if there are any: those of one kind, and of each type and zone
+// that of the reservation with most free instances. A claim that demands more different types than those
+// keeps the others, too: choose does not take them.
 func reservedFirst(candidates []Candidate, reqs requirement.Set, free map[string]int64) []Candidate {
+	candidates = ofOneKind(candidates)
 	var reserved, all []Candidate
 	for _, c := range candidates {
 		best := map[string]string{} // reservation by zone
@@ -139,6 +143,57 @@ func reservedFirst(candidates []Candidate, reqs requirement.Set, free map[string
 		return all
 	}
 	return reserved
+}
+
+// ofOneKind drops the reserved offerings that CreateFleet cannot ask for together with the cheapest: those of
+// other kinds of reservation, and, as it takes no second capacity block, all blocks but that one. What is not
+// reserved stays.
+func ofOneKind(candidates []Candidate) []Candidate {
+	var best *catalog.Offering
+	var bestType string
+	for _, c := range candidates {
+		for i := range c.Offerings {
+			o := &c.Offerings[i]
+			if o.CapacityType != karpv1.CapacityTypeReserved {
+				continue
+			}
+			if best == nil || cmp.Or(cmp.Compare(o.Price, best.Price), cmp.Compare(o.Rank, best.Rank),
+				cmp.Compare(kindOf(o), kindOf(best)), cmp.Compare(c.Type.Name, bestType), cmp.Compare(o.ReservationID, best.ReservationID)) < 0 {
+				best, bestType = o, c.Type.Name
+			}
+		}
+	}
+	if best == nil {
+		return candidates
+	}
+	var out []Candidate
+	for _, c := range candidates {
+		c.Offerings = slices.DeleteFunc(slices.Clone(c.Offerings), func(o catalog.Offering) bool {
+			return o.CapacityType == karpv1.CapacityTypeReserved &&
+				(kindOf(&o) != kindOf(best) || kindOf(best) == capacityBlock && (o.ReservationID != best.ReservationID || c.Type.Name != bestType))
+		})
+		if len(c.Offerings) > 0 {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Kinds of capacity reservations, in the order in which they are preferred at the same price.
+const (
+	plainReservation = iota
+	capacityBlock
+	interruptibleReservation
+)
+
+func kindOf(o *catalog.Offering) int {
+	switch {
+	case o.ReservationType == awsv1.ReservationTypeCapacityBlock:
+		return capacityBlock
+	case o.Interruptible:
+		return interruptibleReservation
+	}
+	return plainReservation
 }
 
 // satisfied: the candidates have the values the claim demands a number of.
@@ -270,6 +325,9 @@ func choose(candidates []Candidate, reqs requirement.Set) Selection {
 		}
 	}
 	sortCandidates(s.Candidates)
+	if s.CapacityType == karpv1.CapacityTypeReserved {
+		s.kind = kindOf(&s.Candidates[0].Offerings[0])
+	}
 	if s.CapacityType == karpv1.CapacityTypeOnDemand && reqs.Get(karpv1.CapacityTypeLabelKey).Has(karpv1.CapacityTypeSpot) && len(s.Candidates) < flexibleMin {
 		s.Warning = fmt.Sprintf("at least %d instance types are recommended when flexible to spot but requesting on-demand, the current request has only %d", flexibleMin, len(s.Candidates))
 	}

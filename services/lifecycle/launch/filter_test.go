@@ -96,6 +96,32 @@ func TestSelect(t *testing.T) {
 			},
 			want: []string{"reserved", "c5.large: a in cr-2", "m5.large: b in cr-4"},
 		},
+		"of capacity blocks the cheapest, and no other": {
+			in: func() Input {
+				in := input(readyClass("AL2023"), claim(), inBlocks(held(c5large, "eu-west-1a", "cr-1", "cr-2")), inBlocks(held(m5large, "eu-west-1b", "cr-3")))
+				in.FreeReserved = map[string]int64{"cr-1": 1, "cr-2": 5, "cr-3": 5}
+				return in
+			},
+			want: []string{"reserved", "c5.large: a"},
+		},
+		"at one price a plain reservation before a block": {
+			in: func() Input {
+				dear := m5large
+				dear.name, dear.price = "m6.large", m5large.price
+				in := input(readyClass("AL2023"), claim(), inBlocks(held(m5large, "eu-west-1a", "cr-1")), held(dear, "eu-west-1a", "cr-2"))
+				in.FreeReserved = map[string]int64{"cr-1": 5, "cr-2": 1}
+				return in
+			},
+			want: []string{"reserved", "m6.large: a in cr-2"},
+		},
+		"interruptible reservations not with plain ones": {
+			in: func() Input {
+				in := input(readyClass("AL2023"), claim(), interruptible(held(c5large, "eu-west-1a", "cr-1")), held(m5large, "eu-west-1a", "cr-2"))
+				in.FreeReserved = map[string]int64{"cr-1": 1, "cr-2": 1}
+				return in
+			},
+			want: []string{"reserved", "c5.large: a"},
+		},
 		"a reserved accelerator is no surprise": {
 			in: func() Input {
 				in := input(readyClass("AL2023"), claim(), m5large, held(g5xlarge, "eu-west-1a", "cr-1"))

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"testing"
@@ -96,6 +97,21 @@ type kind struct {
 	extra map[string]int64
 	// reserved capacity, by zone.
 	reserved map[string][]string
+	// reservationType and interruptible are of all of them.
+	reservationType string
+	interruptible   bool
+}
+
+// inBlocks makes the reservations of a kind capacity blocks.
+func inBlocks(k kind) kind {
+	k.reservationType = awsv1.ReservationTypeCapacityBlock
+	return k
+}
+
+// interruptible makes the reservations of a kind such as their owner may take back.
+func interruptible(k kind) kind {
+	k.interruptible = true
+	return k
 }
 
 // held is a kind with capacity reservations in a zone.
@@ -131,7 +147,7 @@ func types(kinds ...kind) []*catalog.InstanceType {
 			for _, id := range k.reserved[zone] {
 				many := int64(9)
 				t.Offerings = append(t.Offerings, events.CatalogOffering{Zone: zone, ZoneID: fmt.Sprintf("euw1-az%d", i+1), CapacityType: "reserved", Available: true,
-					Reservation: &events.CatalogReservation{ID: id, Type: "default", Free: &many}})
+					Reservation: &events.CatalogReservation{ID: id, Type: cmp.Or(k.reservationType, "default"), Interruptible: k.interruptible, Free: &many}})
 			}
 			prices[catalog.PriceKey{InstanceType: k.name, CapacityType: "spot", Zone: zone}] = k.price*1000/3 + int64(i)
 		}
@@ -149,12 +165,13 @@ func arch(k kind) string {
 }
 
 var (
-	m5large  = kind{name: "m5.large", price: 96, cpu: 2, pods: 29}
-	c5large  = kind{name: "c5.large", price: 85, cpu: 2, pods: 29}
-	m5xlarge = kind{name: "m5.xlarge", price: 192, cpu: 4, pods: 58}
-	m6glarge = kind{name: "m6g.large", price: 77, cpu: 2, pods: 29, arch: "arm64"}
-	g5xlarge = kind{name: "g5.xlarge", price: 1006, cpu: 4, pods: 58, extra: map[string]int64{"nvidia.com/gpu": 1}}
-	m5metal  = kind{name: "m5.metal", price: 4608, cpu: 96, pods: 737}
+	m5large     = kind{name: "m5.large", price: 96, cpu: 2, pods: 29}
+	c5large     = kind{name: "c5.large", price: 85, cpu: 2, pods: 29}
+	m5xlarge    = kind{name: "m5.xlarge", price: 192, cpu: 4, pods: 58}
+	m6glarge    = kind{name: "m6g.large", price: 77, cpu: 2, pods: 29, arch: "arm64"}
+	g5xlarge    = kind{name: "g5.xlarge", price: 1006, cpu: 4, pods: 58, extra: map[string]int64{"nvidia.com/gpu": 1}}
+	p4d24xlarge = kind{name: "p4d.24xlarge", price: 21958, cpu: 96, pods: 737, extra: map[string]int64{"nvidia.com/gpu": 8}}
+	m5metal     = kind{name: "m5.metal", price: 4608, cpu: 96, pods: 737}
 )
 
 // readyClass is a NodeClass as its reconciliation leaves it.

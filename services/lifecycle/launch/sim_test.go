@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -184,6 +185,58 @@ func TestReservedLaunchInSimulatedAccount(t *testing.T) {
 		if d.Labels[k] != want {
 			t.Errorf("label %s is %q, want %q", k, d.Labels[k], want)
 		}
+	}
+}
+
+// TestLaunchesIntoEachKindOfReservation: EC2 is told of the kind, and takes no other for it.
+func TestLaunchesIntoEachKindOfReservation(t *testing.T) {
+	ctx, a := context.Background(), newAccount(t)
+	control := &simclient.Client{URL: "http://aws.simulated", HTTP: &http.Client{Transport: a.sim.Transport()}}
+	end := a.now.Add(24 * time.Hour)
+	for name, c := range map[string]struct {
+		reservation simclient.Reservation
+		kind        kind
+		as          func(kind) kind
+		target      ec2types.DefaultTargetCapacityType
+	}{
+		"capacity block": {simclient.Reservation{ReservationType: "capacity-block", EndTime: &end}, p4d24xlarge, inBlocks, ec2types.DefaultTargetCapacityTypeCapacityBlock},
+		"interruptible":  {simclient.Reservation{Interruptible: true}, m5large, interruptible, ec2types.DefaultTargetCapacityTypeReservedCapacity},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.reservation.InstanceType, c.reservation.Zone, c.reservation.Count, c.reservation.Tags = c.kind.name, "eu-west-1a", 1, map[string]string{"team": name}
+			r, err := control.AddReservation(ctx, c.reservation)
+			if err != nil {
+				t.Fatal(err)
+			}
+			nc := a.class(t, "al2023@latest", func(s *awsv1.EC2NodeClassSpec) {
+				s.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{Tags: map[string]string{"team": name}}}
+			})
+			in := input(nc, claim(), m5xlarge, c.as(held(c.kind, "eu-west-1a", r.ID)))
+			in.FreeReserved, in.Token = map[string]int64{r.ID: 1}, "token-"+name
+			built, err := a.builder.Build(ctx, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := built.Request.TargetCapacitySpecification.DefaultTargetCapacityType; got != c.target {
+				t.Errorf("asks for %s, want %s", got, c.target)
+			}
+			result, err := a.cloud.CreateFleet(ctx, built.Request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			result.Reserve(built.Templates)
+			if len(result.Instances) != 1 || result.Instances[0].CapacityType != "reserved" || result.Instances[0].ReservationID != r.ID {
+				t.Fatalf("launched %+v", result)
+			}
+			plain := *built.Request
+			plain.ClientToken, plain.ReservedCapacityOptions = aws.String("plain-"+name), nil
+			plain.TargetCapacitySpecification = &ec2types.TargetCapacitySpecificationRequest{
+				DefaultTargetCapacityType: ec2types.DefaultTargetCapacityTypeOnDemand, TotalTargetCapacity: aws.Int32(1),
+			}
+			if refused, err := a.cloud.CreateFleet(ctx, &plain); err == nil && len(refused.Instances) > 0 {
+				t.Errorf("launched as if it were a plain reservation: %+v", refused)
+			}
+		})
 	}
 }
 

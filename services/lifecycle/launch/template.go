@@ -106,7 +106,7 @@ func template(in Input, s Selection, g group, cluster Cluster, region string) (e
 	if nested(nc) {
 		data.CpuOptions = &ec2types.LaunchTemplateCpuOptionsRequest{NestedVirtualization: ec2types.NestedVirtualizationSpecificationEnabled}
 	}
-	data.CapacityReservationSpecification = reservationSpec(g.reservation)
+	data.CapacityReservationSpecification, data.InstanceMarketOptions = reservationSpec(g.reservation), marketOptions(s.kind)
 	if s.Tenancy == string(ec2types.TenancyDedicated) {
 		data.Placement = &ec2types.LaunchTemplatePlacementRequest{Tenancy: ec2types.TenancyDedicated}
 	}
@@ -123,6 +123,17 @@ func reservationSpec(id string) *ec2types.LaunchTemplateCapacityReservationSpeci
 		CapacityReservationPreference: ec2types.CapacityReservationPreferenceCapacityReservationsOnly,
 		CapacityReservationTarget:     &ec2types.CapacityReservationTarget{CapacityReservationId: aws.String(id)},
 	}
+}
+
+// marketOptions name the kind of a capacity reservation where EC2 wants to be told.
+func marketOptions(kind int) *ec2types.LaunchTemplateInstanceMarketOptionsRequest {
+	switch kind {
+	case capacityBlock:
+		return &ec2types.LaunchTemplateInstanceMarketOptionsRequest{MarketType: ec2types.MarketTypeCapacityBlock}
+	case interruptibleReservation:
+		return &ec2types.LaunchTemplateInstanceMarketOptionsRequest{MarketType: ec2types.MarketTypeInterruptibleCapacityReservation}
+	}
+	return nil
 }
 
 // userData renders what the instances of a group boot with.

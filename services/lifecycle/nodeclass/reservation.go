@@ -58,13 +58,8 @@ func (p *pass) reservations(ctx context.Context, faults []Fault) (time.Duration,
 	return again, nil
 }
 
-const (
-	reservationDefault = "default"
-	reservationBlock   = "capacity-block"
-)
-
 func knownReservation(r ec2.CapacityReservation) bool {
-	return (r.MatchCriteria == "open" || r.MatchCriteria == "targeted") && (r.Type == reservationDefault || r.Type == reservationBlock)
+	return (r.MatchCriteria == "open" || r.MatchCriteria == "targeted") && (r.Type == awsv1.ReservationTypeDefault || r.Type == awsv1.ReservationTypeCapacityBlock)
 }
 
 func statusOf(r ec2.CapacityReservation, now time.Time) awsv1.CapacityReservation {
@@ -75,7 +70,7 @@ func statusOf(r ec2.CapacityReservation, now time.Time) awsv1.CapacityReservatio
 	if !r.End.IsZero() {
 		end := metav1.NewTime(r.End)
 		s.EndTime = &end
-		if r.Type == reservationBlock && !now.Before(r.End.Add(-expiresBefore)) {
+		if r.Type == awsv1.ReservationTypeCapacityBlock && !now.Before(r.End.Add(-expiresBefore)) {
 			s.State = "expiring"
 		}
 	}

@@ -1,9 +1,11 @@
 package ec2
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,11 +53,11 @@ func (p *Poller) pollReservations(ctx context.Context) error {
 	return nil
 }
 
-// reservationsOf are the capacity reservations of a NodeClass that may be offered, by id. Capacity blocks and
-// interruptible ones are excluded: nothing removes their nodes before EC2 does.
+// reservationsOf are the capacity reservations of a NodeClass that may be offered, by id: not the capacity
+// blocks that are about to end.
 func reservationsOf(nc *karpawsv1.EC2NodeClass) []karpawsv1.CapacityReservation {
 	list := slices.DeleteFunc(slices.Clone(nc.Status.CapacityReservations), func(r karpawsv1.CapacityReservation) bool {
-		return r.Interruptible || r.State == "expiring" || r.ReservationType != "" && r.ReservationType != "default"
+		return r.State == "expiring"
 	})
 	slices.SortFunc(list, func(a, b karpawsv1.CapacityReservation) int { return strings.Compare(a.ID, b.ID) })
 	return list
@@ -76,11 +78,15 @@ func addReserved(t *events.CatalogInstanceType, list []karpawsv1.CapacityReserva
 		}
 		t.Offerings = append(t.Offerings, events.CatalogOffering{
 			Zone: r.AvailabilityZone, ZoneID: zones[at].id, CapacityType: karpv1.CapacityTypeReserved, Available: offered(r.AvailabilityZone),
-			Reservation: &events.CatalogReservation{ID: r.ID, Type: "default", Free: &free},
+			Reservation: &events.CatalogReservation{ID: r.ID, Type: cmp.Or(r.ReservationType, karpawsv1.ReservationTypeDefault), Interruptible: r.Interruptible, Free: &free},
 		})
 		l.several(karpv1.CapacityTypeLabelKey, append(slices.Clone(l[karpv1.CapacityTypeLabelKey]), karpv1.CapacityTypeReserved))
-		l.several(karpawsv1.LabelCapacityReservationID, append(slices.Clone(l[karpawsv1.LabelCapacityReservationID]), r.ID))
-		l.one(karpawsv1.LabelCapacityReservationType, "default")
-		l.one(karpawsv1.LabelCapacityReservationInterruptible, "false")
+		for key, value := range map[string]string{
+			karpawsv1.LabelCapacityReservationID:            r.ID,
+			karpawsv1.LabelCapacityReservationType:          cmp.Or(r.ReservationType, karpawsv1.ReservationTypeDefault),
+			karpawsv1.LabelCapacityReservationInterruptible: strconv.FormatBool(r.Interruptible),
+		} {
+			l.several(key, append(slices.Clone(l[key]), value))
+		}
 	}
 }

@@ -1,6 +1,9 @@
 package ec2
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,7 +24,7 @@ func TestReservedCapacityIsPublishedWithItsCount(t *testing.T) {
 	nc := nodeClass("default", func(nc *karpawsv1.EC2NodeClass) {
 		status := karpawsv1.CapacityReservation{ID: "cr-1", InstanceType: "m5.large", AvailabilityZone: "us-west-2a", ReservationType: "default", State: "active"}
 		block, elsewhere := status, status
-		block.ID, block.ReservationType = "cr-2", "capacity-block"
+		block.ID, block.ReservationType, block.State = "cr-2", "capacity-block", "expiring"
 		elsewhere.ID, elsewhere.AvailabilityZone = "cr-3", "us-west-2d" // without a subnet
 		nc.Status.CapacityReservations = []karpawsv1.CapacityReservation{block, elsewhere, status}
 	})
@@ -77,6 +80,42 @@ func TestReservedCapacityIsPublishedWithItsCount(t *testing.T) {
 	r.poll("capacity_reservations", "nodeclasses")
 	if _, offered := free(refs()["default"]); offered {
 		t.Error("an ended reservation is offered")
+	}
+}
+
+// TestEachKindOfReservationIsOffered with its own labels. The rules: ec2 §2.5.
+func TestEachKindOfReservationIsOffered(t *testing.T) {
+	r := newRig(t, nil)
+	var status []karpawsv1.CapacityReservation
+	for id, kind := range map[string]simclient.Reservation{
+		"cr-1": {}, "cr-2": {ReservationType: "capacity-block"}, "cr-3": {Interruptible: true},
+	} {
+		kind.ID, kind.InstanceType, kind.Zone, kind.Count = id, "m5.large", "us-west-2a", 3
+		r.control("POST", "reservations", kind)
+		status = append(status, karpawsv1.CapacityReservation{ID: id, InstanceType: "m5.large", AvailabilityZone: "us-west-2a",
+			ReservationType: kind.ReservationType, Interruptible: kind.Interruptible, State: "active"})
+	}
+	r.classes = []*karpawsv1.EC2NodeClass{nodeClass("default", func(nc *karpawsv1.EC2NodeClass) { nc.Status.CapacityReservations = status })}
+	r.poll("instance_types", "capacity_reservations", "nodeclasses")
+	published := r.out.take(events.KindCatalog)
+	m5 := catalog.New(r.resolved(published[len(published)-1].Object.(*events.CatalogRef)), nil).Type("m5.large")
+	got := map[string]string{}
+	for _, o := range m5.Offerings {
+		if o.ReservationID != "" {
+			got[o.ReservationID] = fmt.Sprint(o.Requirements.Get(karpawsv1.LabelCapacityReservationType).Values(),
+				o.Requirements.Get(karpawsv1.LabelCapacityReservationInterruptible).Values(), o.Free, o.Available)
+		}
+	}
+	want := map[string]string{"cr-1": "[default] [false] 3 true", "cr-2": "[capacity-block] [false] 3 true", "cr-3": "[default] [true] 3 true"}
+	if !maps.Equal(got, want) {
+		t.Errorf("offered %v, want %v", got, want)
+	}
+	for key, values := range map[string][]string{
+		karpawsv1.LabelCapacityReservationType: {"capacity-block", "default"}, karpawsv1.LabelCapacityReservationInterruptible: {"false", "true"},
+	} {
+		if got := m5.Requirements.Get(key).Values(); !slices.Equal(got, values) {
+			t.Errorf("%s of the type: %v, want %v", key, got, values)
+		}
 	}
 }
 

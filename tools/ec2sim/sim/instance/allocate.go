@@ -25,7 +25,7 @@ type candidate struct {
 type pick = *candidate
 
 func (c *candidate) failed(err *wire.Error) fleetError {
-	return fleetError{Code: err.Code, Message: err.Message, Lifecycle: c.launch.capacityType, Source: c.source}
+	return fleetError{Code: err.Code, Message: err.Message, Lifecycle: c.launch.lifecycle(), Source: c.source}
 }
 
 // allocate orders the candidates as the strategy says and takes from each pool in turn what it has, until the
@@ -182,7 +182,25 @@ func (s *Service) admit(c *candidate, u *usage) *wire.Error {
 			"There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", c.launch.subnet.ID)
 	}
 	if id := c.launch.data.ReservationID; id != "" {
+		if market := s.deps.Reservations.Market(id); market != c.launch.data.Market || market != marketOf(c.launch.capacityType) {
+			return wire.Refuse("InvalidParameterCombination",
+				"The capacity reservation %s cannot be used by a launch of the market type '%s' for the target capacity type '%s'.", id, c.launch.data.Market, c.launch.capacityType)
+		}
 		return s.deps.Reservations.Refusal(id, t.Name, zone, u.reserved[id], s.Now())
 	}
 	return s.capacityError(t, zone, c.launch.capacityType, u)
 }
+
+// marketOf is the kind of reservation that a target capacity type of a fleet stands for; "" for a plain one.
+func marketOf(target string) string {
+	switch target {
+	case "capacity-block":
+		return target
+	case "reserved-capacity":
+		return "interruptible-capacity-reservation"
+	}
+	return ""
+}
+
+// lifecycle of the instances, in EC2's words.
+func (l *launchSpec) lifecycle() string { return cmp.Or(l.data.Market, l.capacityType) }

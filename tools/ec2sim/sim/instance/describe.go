@@ -107,6 +107,9 @@ func (s *Service) xmlInstance(in *Instance, at time.Time) xmlInstance {
 	if in.CapacityType == "spot" {
 		x.Lifecycle = "spot"
 	}
+	if in.Data.Market != "" {
+		x.Lifecycle = in.Data.Market
+	}
 	if in.Data.Profile != "" {
 		x.Profile = &xmlProfileRef{s.deps.Profiles.ProfileARN(in.Data.Profile), "AIPA" + strings.ToUpper(in.Data.Profile)}
 	}

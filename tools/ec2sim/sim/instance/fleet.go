@@ -125,6 +125,13 @@ func (r *fleetRequest) readTarget(p *wire.Params) *wire.Error {
 	case "on-demand":
 	case "spot":
 		options, fallback = "SpotOptions", "lowest-price"
+	case "capacity-block":
+	case "reserved-capacity":
+		options = "ReservedCapacityOptions"
+		if kinds := p.Strs(options + ".ReservationType"); len(kinds) == 0 {
+			return wire.MissingParameter(options + ".ReservationTypes")
+		}
+		fallback = "prioritized"
 	default:
 		return wire.InvalidValue("Value ( %s ) for parameter defaultTargetCapacityType is not simulated.", r.capacityType)
 	}
@@ -137,7 +144,9 @@ func (r *fleetRequest) readTarget(p *wire.Params) *wire.Error {
 
 func checkStrategy(capacityType, strategy string) *wire.Error {
 	known := map[string][]string{
-		"on-demand": {"lowest-price", "prioritized"},
+		"on-demand":         {"lowest-price", "prioritized"},
+		"capacity-block":    {"lowest-price"},
+		"reserved-capacity": {"prioritized"},
 		"spot": {"lowest-price", "diversified", "capacity-optimized", "capacity-optimized-prioritized",
 			"price-capacity-optimized"},
 	}
@@ -230,5 +239,5 @@ func (a *fleetAnswer) addInstance(p pick, id string) {
 		}
 	}
 	a.Instances = append(a.Instances, fleetGroup{IDs: []string{id}, InstanceType: p.launch.instanceType.Name,
-		Lifecycle: p.launch.capacityType, Source: p.source, pool: p.key})
+		Lifecycle: p.launch.lifecycle(), Source: p.source, pool: p.key})
 }

@@ -86,7 +86,11 @@ func (s *Service) checkType(l *launchSpec) *wire.Error {
 		return wire.Refuse("Unsupported", "Your requested instance type (%s) is not supported in your requested Availability Zone (%s). "+
 			"Please retry your request by not specifying an Availability Zone or choosing %s.", name, zone, s.zonesOffering(l.instanceType))
 	}
-	if !l.instanceType.Supports(l.capacityType) {
+	purchased := l.capacityType
+	if purchased == "reserved-capacity" {
+		purchased = "on-demand"
+	}
+	if !l.instanceType.Supports(purchased) {
 		return wire.Refuse("Unsupported", "The instance type '%s' does not support the purchase option '%s'.", name, l.capacityType)
 	}
 	return nil
@@ -149,6 +153,9 @@ func (s *Service) launch(c *wire.Call, l launchSpec, now time.Time) (*Instance, 
 		volume := wire.NewID("vol")
 		in.VolumeIDs = append(in.VolumeIDs, volume)
 		in.PartTags[volume] = tag.New(tags["volume"], now)
+	}
+	if taken := s.deps.Reservations.TakenAt(l.data.ReservationID); !taken.IsZero() {
+		in.terminate(taken, "Server.CapacityBlockEnded", time.Duration(s.Settings.ShuttingDown))
 	}
 	s.instances.addInstance(in)
 	s.keepInstance(in)

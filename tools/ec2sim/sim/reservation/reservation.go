@@ -43,6 +43,32 @@ func (s *Reservations) Active(id string, at time.Time) bool {
 	return r != nil && r.state(at) == "active"
 }
 
+// takenBefore is how long before the end of a capacity block EC2 begins to terminate its instances.
+const takenBefore = 30 * time.Minute
+
+// Market is the market type that a launch into a reservation has to name; "" for a plain one, and for one that
+// does not exist.
+func (s *Reservations) Market(id string) string {
+	switch r := s.byID[id]; {
+	case r == nil:
+		return ""
+	case r.ReservationType == "capacity-block":
+		return "capacity-block"
+	case r.Interruptible:
+		return "interruptible-capacity-reservation"
+	}
+	return ""
+}
+
+// TakenAt is when EC2 terminates the instances of a capacity block; zero for another reservation.
+func (s *Reservations) TakenAt(id string) time.Time {
+	r := s.byID[id]
+	if r == nil || r.ReservationType != "capacity-block" || r.EndTime == nil {
+		return time.Time{}
+	}
+	return r.EndTime.Add(-takenBefore)
+}
+
 // Refusal says why a reservation cannot take one more instance of a type and zone beside those it has.
 func (s *Reservations) Refusal(id, instanceType, zone string, taken int, now time.Time) *wire.Error {
 	r := s.byID[id]

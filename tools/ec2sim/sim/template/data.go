@@ -23,6 +23,7 @@ type Data struct {
 	TagsByResource map[string]map[string]string `json:"tagsByResource,omitempty"`
 	Reservation    string                       `json:"reservation,omitempty"`   // capacity reservation preference
 	ReservationID  string                       `json:"reservationId,omitempty"` // capacity reservation targeted
+	Market         string                       `json:"market,omitempty"`        // market type
 	Nested         string                       `json:"nested,omitempty"`
 }
 
@@ -54,6 +55,7 @@ func Read(p *wire.Params) (Data, *wire.Error) {
 		Tenancy: p.Str("Placement.Tenancy"), TagsByResource: p.TagSpecifications(),
 		Reservation:   p.Str("CapacityReservationSpecification.CapacityReservationPreference"),
 		ReservationID: p.Str("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId"),
+		Market:        p.Str("InstanceMarketOptions.MarketType"),
 		Nested:        p.Str("CpuOptions.NestedVirtualization"),
 	}
 	for _, spec := range p.List("TagSpecification") {
