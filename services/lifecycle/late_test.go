@@ -90,6 +90,32 @@ func TestANodeThatHasJustRegisteredIsDrained(t *testing.T) {
 	}
 }
 
+// TestANodeThatTheCacheLacksIsDrained: a leader whose cache of Nodes is far behind the log must not take the
+// claim of a registered Node for one without a Node.
+func TestANodeThatTheCacheLacksIsDrained(t *testing.T) {
+	r := newRig(t)
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	r.noDrain = true
+	node := r.kube.nodes["node-i-0001"]
+	before := node.DeepCopy()
+	before.Spec.ProviderID = "" // as it was when kubelet had just made it
+	r.kube.stale[node.Name], r.kube.indexed = before, 0
+	r.kube.deleteClaim(name)
+	r.wait(30 * time.Second)
+	if r.ec2.running() != 1 {
+		t.Fatalf("ended with pods on its Node: %v", r.ec2.describe())
+	}
+	clear(r.kube.stale)
+	r.kube.indexed = 0
+	r.run("drain", func() bool {
+		n := r.kube.nodes[node.Name]
+		return n != nil && !n.DeletionTimestamp.IsZero()
+	})
+	r.noDrain = false
+	r.run("claim closed", r.closed(name))
+}
+
 // The slow write of a deposed leader can register a Node whose claim its successor has just closed. What
 // protects the pods that come to it does not hold it for ever: its machine is gone.
 func TestANodeThatRegistersAfterItsClaimIsClosedIsLetGo(t *testing.T) {

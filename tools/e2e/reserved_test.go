@@ -58,6 +58,22 @@ func TestReservedCapacityFirst(t *testing.T) {
 	e.running("held", 2)
 	e.reserved(r.ID, 2)
 	e.matched()
+	if err := e.ec2.CancelReservation(e.Context(), r.ID); err != nil {
+		t.Fatal(err)
+	}
+	e.eventually("instances of the ended reservation to be labelled on-demand", func() string {
+		for _, n := range e.nodes() {
+			if n.Labels[labelCapacityType] != "on-demand" || n.Labels[labelReservation] != "" || n.Labels["karpenter.k8s.aws/capacity-reservation-interruptible"] != "" {
+				return fmt.Sprintf("node %s: %v", n.Name, n.Labels)
+			}
+		}
+		for _, c := range e.nodeClaims() {
+			if l := c.GetLabels(); l[labelCapacityType] != "on-demand" || l[labelReservation] != "" {
+				return fmt.Sprintf("nodeclaim %s: %v", c.GetName(), l)
+			}
+		}
+		return ""
+	})
 	for _, app := range []string{"held", "more"} {
 		e.scale(app, 0)
 	}

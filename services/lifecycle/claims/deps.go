@@ -77,6 +77,8 @@ type Findings interface {
 	ClaimAbsent(o *karpv1.NodeClaim) bool
 	PoolGone(uid types.UID, planned uint64) bool
 	NodeGone(uid types.UID, now time.Time) bool
+	// OnDemand: the last scan listed the instance as a plain on-demand one.
+	OnDemand(id string) bool
 }
 
 // Interruptions are what messages say of instances, in the order of events.InterruptionKinds.

@@ -83,6 +83,7 @@ func (s *Stepper) Step(ctx context.Context, name string) (time.Time, error) {
 	s.report.tellInterruptions(v, s.mem)
 	s.report.tellBlocked(v)
 	stepBoot(s, v)
+	stepUnreserve(s, v)
 	a, tags := next(v.input)
 	if a.Move == claim.Doom {
 		if err := s.doom(ctx, v, a); err != nil || s.host.Mode() != ledger.ModeActive {

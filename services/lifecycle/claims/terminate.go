@@ -13,6 +13,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
+	"millwright/planner/providerid"
 	"millwright/services/internal/kube"
 )
 
@@ -43,11 +44,48 @@ func (s *Stepper) deleteNodes(ctx context.Context, v *claimView, _ claim.Action)
 // terminate asks EC2 to end the instance. That it has ended is found by the poll.
 func (s *Stepper) terminate(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	id := v.instanceID()
+	if hidden, err := hasHiddenNode(ctx, s, v); hidden || err != nil {
+		s.effects.Hold(claimKey(v.name), showPause) // until the cache shows it
+		return false, err
+	}
 	if err := s.deps.EC2.TerminateInstances(ctx, []string{id}); err != nil {
 		return false, fmt.Errorf("terminate instance %s: %w", id, err)
 	}
 	s.deps.Findings.Asked(id, s.host.Now())
 	return false, s.tellTerminating(ctx, v)
+}
+
+// hasHiddenNode: the cache lacks the Node that registered for the claim, and the API server has it. Nobody has
+// drained it then: a cache may be far behind the log, and the leader before may have registered the Node.
+func hasHiddenNode(ctx context.Context, s *Stepper, v *claimView) (bool, error) {
+	if len(v.nodes) > 0 {
+		return false, nil
+	}
+	for _, name := range v.nodeNames() {
+		n, err := s.deps.Kube.Node(ctx, name)
+		if kube.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		if _, id := providerid.Split(n.Spec.ProviderID); id == v.instanceID() && !s.deps.Nodes.IsGone(n.UID) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// nodeNames are what the log and the NodeClaim call the Node of the claim; none before one has registered.
+func (v *claimView) nodeNames() []string {
+	var names []string
+	if v.ledger != nil && v.ledger.Node != "" {
+		names = append(names, v.ledger.Node)
+	}
+	if o := v.own(); o != nil && o.Status.NodeName != "" && !slices.Contains(names, o.Status.NodeName) {
+		names = append(names, o.Status.NodeName)
+	}
+	return names
 }
 
 // tellTerminating sets the condition InstanceTerminating. It looks at the object itself: the terminator has

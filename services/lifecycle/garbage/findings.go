@@ -30,7 +30,9 @@ type Findings struct {
 	launches map[string]time.Time
 	// placements by instance id, of the last scan.
 	placements map[string]ec2.Placement
-	scan       scanResult
+	// onDemand are the instances that the last scan listed as plain on-demand ones.
+	onDemand map[string]bool
+	scan     scanResult
 	// nodeless is since when scans have not found the Nodes of registered claims.
 	nodeless map[types.UID]time.Time
 }
@@ -165,9 +167,12 @@ func (f *Findings) scanned(now time.Time, l *listing, held bool, facts map[strin
 	for _, p := range l.pools {
 		sc.pools[p.UID] = true
 	}
-	f.placements = map[string]ec2.Placement{}
+	f.placements, f.onDemand = map[string]ec2.Placement{}, map[string]bool{}
 	for _, i := range l.instances {
 		f.placements[i.ID] = i.Placement()
+		if i.CapacityType == karpv1.CapacityTypeOnDemand {
+			f.onDemand[i.ID] = true
+		}
 	}
 	f.scan = sc
 	maps.DeleteFunc(f.launches, func(_ string, at time.Time) bool { return now.Sub(at) > VisibleAfter })
@@ -236,9 +241,16 @@ func (f *Findings) Placement(id string) (ec2.Placement, bool) {
 	return p, ok
 }
 
+// OnDemand reports that the last scan listed the instance as a plain on-demand one.
+func (f *Findings) OnDemand(id string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.onDemand[id]
+}
+
 // Len counts what is remembered of instances.
 func (f *Findings) Len() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.instances) + len(f.launches) + len(f.placements)
+	return len(f.instances) + len(f.launches) + len(f.placements) + len(f.onDemand)
 }
