@@ -62,7 +62,11 @@ func Desired(o *karpv1.NodeClaim, facts StatusFacts, now time.Time) *karpv1.Node
 // fill adds to the NodeClaim what is known of its instance: the NodeClaim's own labels win over those of the
 // launch, but annotations of the launch win over its own.
 func fill(o *karpv1.NodeClaim, i *ledger.Launched) {
-	o.Labels = overlaid(i.Labels, o.Labels)
+	launched := i.Labels
+	if i.CapacityType == karpv1.CapacityTypeReserved && o.Labels[karpv1.CapacityTypeLabelKey] == karpv1.CapacityTypeOnDemand {
+		launched = Unreserved(launched)
+	}
+	o.Labels = overlaid(launched, o.Labels)
 	if len(i.Annotations) > 0 {
 		o.Annotations = overlaid(o.Annotations, i.Annotations)
 	}
@@ -71,6 +75,17 @@ func fill(o *karpv1.NodeClaim, i *ledger.Launched) {
 	}
 	o.Status.ProviderID, o.Status.ImageID = i.ProviderID, i.ImageID
 	o.Status.Capacity, o.Status.Allocatable = list(i.Capacity), list(i.Allocatable)
+}
+
+// Unreserved are the labels of the same instance once its capacity reservation has ended: it runs on as an
+// on-demand one (ec2 §2.5).
+func Unreserved(labels map[string]string) map[string]string {
+	out := maps.Clone(labels)
+	for _, key := range []string{awsv1.LabelCapacityReservationID, awsv1.LabelCapacityReservationType, awsv1.LabelCapacityReservationInterruptible} {
+		delete(out, key)
+	}
+	out[karpv1.CapacityTypeLabelKey] = karpv1.CapacityTypeOnDemand
+	return out
 }
 
 // hydrate gives a claim of Karpenter 1.0 the label of its NodeClass, which later versions set from the start

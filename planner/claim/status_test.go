@@ -129,6 +129,22 @@ func TestDesiredTellsAboutTheInstance(t *testing.T) {
 }
 
 // The rules: api §3.
+// TestLabelsOfAReservationThatHasEndedDoNotComeBack: an instance outlives its capacity reservation (ec2 §2.5).
+func TestLabelsOfAReservationThatHasEndedDoNotComeBack(t *testing.T) {
+	launched := map[string]string{karpv1.CapacityTypeLabelKey: "reserved", awsv1.LabelCapacityReservationID: "cr-1", "kept": "yes"}
+	l := &ledger.Claim{UID: "u", Instance: &ledger.Launched{CapacityType: "reserved", Labels: launched}}
+	for name, c := range map[string]struct{ own, want map[string]string }{
+		"it has not ended": {nil, launched},
+		"it has ended":     {map[string]string{karpv1.CapacityTypeLabelKey: "on-demand"}, map[string]string{karpv1.CapacityTypeLabelKey: "on-demand", "kept": "yes"}},
+	} {
+		o := &karpv1.NodeClaim{}
+		o.UID, o.Labels = "u", c.own
+		if got := claim.Desired(claim.DesiredInput{Object: o, Ledger: l, Now: start}).Labels; !maps.Equal(got, c.want) {
+			t.Errorf("%s: labels %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 func TestTransitionTimesMoveWithTheStatusOnly(t *testing.T) {
 	o := object()
 	l := &ledger.Claim{UID: "u1"}

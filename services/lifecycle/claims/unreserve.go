@@ -2,12 +2,12 @@ package claims
 
 import (
 	"context"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/claim"
 	"millwright/services/internal/lane"
 )
 
@@ -59,7 +59,7 @@ func unreserve(ctx context.Context, s *Stepper, v *claimView) error {
 			continue
 		}
 		after := n.DeepCopy()
-		after.Labels = unreserved(n.Labels)
+		after.Labels = claim.Unreserved(n.Labels)
 		if _, err := s.deps.Kube.UpdateNode(ctx, n, after); err != nil {
 			return err
 		}
@@ -68,21 +68,11 @@ func unreserve(ctx context.Context, s *Stepper, v *claimView) error {
 		return nil
 	}
 	after := v.object.DeepCopy()
-	after.Labels = unreserved(v.object.Labels)
+	after.Labels = claim.Unreserved(v.object.Labels)
 	if _, err := s.deps.Kube.UpdateNodeClaim(ctx, v.object, after); err != nil {
 		return err
 	}
 	s.deps.Logger.Info().Str("nodeclaim", v.name).Str("reservation", v.label(awsv1.LabelCapacityReservationID)).
 		Str("zone", v.label(corev1.LabelTopologyZone)).Msg("capacity reservation has ended, the instance is on-demand now")
 	return nil
-}
-
-// unreserved are the labels of the same instance outside of a reservation.
-func unreserved(labels map[string]string) map[string]string {
-	out := maps.Clone(labels)
-	for _, key := range []string{awsv1.LabelCapacityReservationID, awsv1.LabelCapacityReservationType, awsv1.LabelCapacityReservationInterruptible} {
-		delete(out, key)
-	}
-	out[karpv1.CapacityTypeLabelKey] = karpv1.CapacityTypeOnDemand
-	return out
 }
