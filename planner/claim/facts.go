@@ -117,8 +117,8 @@ func FactsOfNodeClass(nc *awsv1.EC2NodeClass) *NodeClassFacts {
 	return &NodeClassFacts{Ready: string(c.Status), Message: strings.TrimSpace(c.Message)}
 }
 
-// BlockEnds is when the capacity block of an id ends, as the NodeClass says; zero for another reservation, and
-// for one that it does not know.
+// BlockEnds is when the capacity block of an id ends, as the NodeClass says; zero for another reservation,
+// and for one that it does not know.
 func BlockEnds(nc *awsv1.EC2NodeClass, id string) time.Time {
 	if nc == nil || id == "" {
 		return time.Time{}

@@ -81,8 +81,8 @@ func TestReservedCapacityFirst(t *testing.T) {
 	e.sound()
 }
 
-// TestACapacityBlockIsLeftBeforeItEnds: 40 minutes before a capacity block ends its nodes are replaced, before
-// EC2 takes the instances.
+// TestACapacityBlockIsLeftBeforeItEnds: 40 minutes before a capacity block ends its nodes are replaced,
+// before EC2 takes the instances.
 func TestACapacityBlockIsLeftBeforeItEnds(t *testing.T) {
 	e := start(t, nil)
 	const accelerated = "p4d.24xlarge"

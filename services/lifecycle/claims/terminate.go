@@ -55,8 +55,8 @@ func (s *Stepper) terminate(ctx context.Context, v *claimView, _ claim.Action) (
 	return false, s.tellTerminating(ctx, v)
 }
 
-// hasHiddenNode: the cache lacks the Node that registered for the claim, and the API server has it. Nobody has
-// drained it then: a cache may be far behind the log, and the leader before may have registered the Node.
+// hasHiddenNode: the cache lacks the Node that registered for the claim, and the API server has it. Nobody
+// has drained it then: a cache may be far behind the log, and the leader before may have registered the Node.
 func hasHiddenNode(ctx context.Context, s *Stepper, v *claimView) (bool, error) {
 	if len(v.nodes) > 0 {
 		return false, nil

@@ -11,8 +11,9 @@ import (
 	"millwright/services/internal/lane"
 )
 
-// stepUnreserve relabels a claim and its Node once the capacity reservation of the instance has ended: it runs
-// on as a plain on-demand one (ec2 §2.5). Scans see that; EC2 is asked once more before anything is written.
+// stepUnreserve relabels a claim and its Node once the capacity reservation of the instance has ended: it
+// runs on as a plain on-demand one (ec2 §2.5). Scans see that; EC2 is asked once more before anything is
+// written.
 func stepUnreserve(s *Stepper, v *claimView) {
 	id := v.instanceID()
 	if !labelledReserved(v) || id == "" || !s.deps.Findings.OnDemand(id) {
@@ -35,8 +36,8 @@ func stepUnreserve(s *Stepper, v *claimView) {
 	})
 }
 
-// labelledReserved: the claim lives, and it or a Node of its instance is labelled as reserved capacity. The two
-// are written one after the other, so that one alone may be.
+// labelledReserved: the claim lives, and it or a Node of its instance is labelled as reserved capacity. The
+// two are written one after the other, so that one alone may be.
 func labelledReserved(v *claimView) bool {
 	o := v.own()
 	if o == nil || !o.DeletionTimestamp.IsZero() {

@@ -46,8 +46,8 @@ func (s *Reservations) Active(id string, at time.Time) bool {
 // takenBefore is how long before the end of a capacity block EC2 begins to terminate its instances.
 const takenBefore = 30 * time.Minute
 
-// Market is the market type that a launch into a reservation has to name; "" for a plain one, and for one that
-// does not exist.
+// Market is the market type that a launch into a reservation has to name; "" for a plain one, and for one
+// that does not exist.
 func (s *Reservations) Market(id string) string {
 	switch r := s.byID[id]; {
 	case r == nil:
