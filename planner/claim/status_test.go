@@ -1,6 +1,7 @@
 package claim_test
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
 	vector "millwright/planner/resource"
@@ -139,7 +141,7 @@ func TestLabelsOfAReservationThatHasEndedDoNotComeBack(t *testing.T) {
 	} {
 		o := &karpv1.NodeClaim{}
 		o.UID, o.Labels = "u", c.own
-		if got := claim.Desired(claim.DesiredInput{Object: o, Ledger: l, Now: start}).Labels; !maps.Equal(got, c.want) {
+		if got := claim.Desired(o, claim.StatusFacts{Claim: l}, t0).Labels; !maps.Equal(got, c.want) {
 			t.Errorf("%s: labels %v, want %v", name, got, c.want)
 		}
 	}
