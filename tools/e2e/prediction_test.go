@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"millwright/planner/ledger"
+)
+
+// settled is a cluster that has come to rest: its nodes, what they cost in USD per hour, and the evictions on
+// the way.
+type settled struct {
+	nodes, evictions int
+	price            float64
+}
+
+func (r settled) String() string {
+	return fmt.Sprintf("%d nodes, %.4f $/h, %d evictions", r.nodes, r.price, r.evictions)
+}
+
+// predict asks what would come of the cluster with another NodePool: how many commands there are, and how it
+// ends.
+func (e *env) predict(pool string) (commands int, _ settled) {
+	e.Helper()
+	file := filepath.Join(e.TempDir(), "pool.yaml")
+	if err := os.WriteFile(file, []byte(pool), 0o600); err != nil {
+		e.Fatal(err)
+	}
+	out, code := e.millctl("plan", "--server", "--disruption", "--until-settled", "-o", "json", "-f", file)
+	var p struct {
+		Settled struct {
+			Nodes     []string
+			Price     string
+			Evictions int
+		}
+		Commands []struct{ Reason string }
+	}
+	if err := json.Unmarshal([]byte(out), &p); code != 0 || err != nil {
+		e.Fatalf("plan: exit %d, %v\n%s", code, err, out)
+	}
+	price, err := strconv.ParseFloat(strings.TrimPrefix(p.Settled.Price, "$"), 64)
+	if err != nil {
+		e.Fatalf("plan: price %q: %v", p.Settled.Price, err)
+	}
+	return len(p.Commands), settled{len(p.Settled.Nodes), p.Settled.Evictions, price}
+}
+
+// predictQuiet predicts once all that was done to pods and nodes before has been seen.
+func (e *env) predictQuiet(pool string) (commands int, p settled) {
+	e.Helper()
+	e.eventually("all nodes are quiet", func() string {
+		for _, c := range e.nodeClaims() {
+			if status, _, _ := condition(&c, "Consolidatable"); status != "True" {
+				return c.GetName() + " is not"
+			}
+		}
+		before := p
+		if commands, p = e.predict(pool); p != before || commands == 0 {
+			return fmt.Sprintf("predicted %s, then %s", before, p)
+		}
+		return ""
+	})
+	return commands, p
+}
+
+// settles waits until nothing would follow any more, and returns what there is by then: the nodes as the API
+// server has them, what EC2's instances cost, and the pods that were evicted since so many were.
+func (e *env) settles(pool string, evictedBefore int) (r settled) {
+	e.Helper()
+	e.eventually("the cluster is at rest", func() string {
+		live, nodes, claims := e.liveInstances(), e.nodes(), e.nodeClaims()
+		for _, c := range claims {
+			if status, _, _ := condition(&c, "Initialized"); status != "True" || c.GetDeletionTimestamp() != nil {
+				return c.GetName() + " comes or goes"
+			}
+		}
+		if commands, _ := e.predict(pool); commands > 0 || len(live) != len(nodes) || len(claims) != len(nodes) {
+			return fmt.Sprintf("%d commands follow; %d instances, %d nodes, %d NodeClaims", commands, len(live), len(nodes), len(claims))
+		}
+		prices := map[string]int64{}
+		for _, l := range records[ledger.Launched](e, "Launched") {
+			prices[l.Payload.InstanceID] = l.Payload.Price
+		}
+		r = settled{nodes: len(nodes), evictions: e.evicted() - evictedBefore}
+		for _, i := range live {
+			r.price += float64(prices[i.ID]) / 1e6
+		}
+		return ""
+	})
+	return r
+}
+
+// evicted counts the pods that drains have evicted.
+func (e *env) evicted() int {
+	e.Helper()
+	pods := map[string]bool{}
+	for _, tier := range records[ledger.DrainTierStarted](e, "DrainTierStarted") {
+		for _, p := range append(tier.Payload.Evict, tier.Payload.Delete...) {
+			pods[string(p.UID)] = true
+		}
+	}
+	return len(pods)
+}
+
+// What the plan of disruption predicts, until nothing follows, is what then happens: for the consolidation of
+// nodes that are half empty, and for a change of the NodePool that replaces all nodes. The pods are all
+// alike: kube-scheduler binds some evicted pods before their hint is written, and where sizes differ a node
+// that the plan fills to the last CPU may then lack room, so that one more is bought.
+func TestPredictionsOfDisruptionHold(t *testing.T) {
+	const many, few = 16, 8
+	e := start(t, nil)
+	e.apply(defaultClass)
+	open := strings.Replace(consolidating(defaultPool), "      nodeClassRef:", "        - {key: karpenter.k8s.aws/instance-cpu, operator: In, values: [\"2\", \"4\"]}\n      nodeClassRef:", 1)
+	held := strings.Replace(open, `nodes: "100%"`, `nodes: "0"`, 1)
+	e.apply(held)
+	e.deploy("web", many, "1500m", "2Gi")
+	e.running("web", many)
+	e.scale("web", few)
+	e.running("web", few)
+	for _, c := range []struct{ name, change string }{
+		{"consolidation", open},
+		{"roll-out", inTemplate(open, "{labels: {team: blue}}")},
+	} {
+		before := e.evicted()
+		commands, want := e.predictQuiet(c.change)
+		if commands == 0 || want.evictions == 0 {
+			t.Fatalf("%s: no eviction is predicted: %d commands, %s", c.name, commands, want)
+		}
+		e.apply(c.change)
+		e.eventually(c.name+" begins", func() string {
+			if n := e.evicted(); n == before {
+				return "no pod was evicted"
+			}
+			return ""
+		})
+		got := e.settles(c.change, before)
+		t.Logf("%s: predicted %s (%d commands); came to %s", c.name, want, commands, got)
+		if got.nodes != want.nodes || got.evictions != want.evictions || math.Abs(got.price-want.price) > 0.02*want.price {
+			t.Errorf("%s: predicted %s, came to %s", c.name, want, got)
+		}
+	}
+	e.running("web", few)
+	e.sound()
+}
