@@ -269,7 +269,7 @@ func TestHowFarTheSearchIsFromTheOptimum(t *testing.T) {
 // price moves within one percent every minute, on demand and spot.
 func TestASettledClusterStaysAtRest(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
-	for i := range 12 {
+	for i := range 24 {
 		c := drawTiny(r, []string{karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot}[i%2], 6, 12)
 		c.settle(t)
 		k := c.shown()
@@ -277,7 +277,7 @@ func TestASettledClusterStaysAtRest(t *testing.T) {
 		for minute := range 60 {
 			prices := &events.Prices{}
 			for _, e := range base.Entries {
-				e.MicroUSDPerHour = e.MicroUSDPerHour * (995_000 + r.Int64N(10_001)) / 1_000_000
+				e.MicroUSDPerHour = e.MicroUSDPerHour * (990_000 + r.Int64N(20_001)) / 1_000_000
 				prices.Entries = append(prices.Entries, e)
 			}
 			k.See(prices)
