@@ -184,24 +184,26 @@ func (d *disruption) startAll() []startedCommand {
 	return list
 }
 
-// runCommands carries out one command after the other until none follows.
+// runCommands carries out the commands of one pass after the other until none follows.
 func (d *disruption) runCommands() {
 	d.endRunning()
 	var report disrupt.Report
-	wakes, rest := 0, d.config.Now.Add(settledAfter)
+	wakes, unfinished, rest := 0, 0, d.config.Now.Add(settledAfter)
 	for len(d.out.Commands) < commandsMost {
 		snap := d.snapshot()
-		var decision *planner.Decision
-		decision, report = disrupt.Plan(snap)
-		if decision != nil {
-			r, ok := d.start(decision, snap.Now)
-			d.end(r)
-			if !ok {
+		var decisions []*planner.Decision
+		if decisions, report = disrupt.PlansFrom(snap, report.Next); len(decisions) > 0 {
+			if !d.runPass(decisions, snap.Now) {
 				break
 			}
 			wakes, rest = 0, d.config.Now.Add(settledAfter)
 			continue
 		}
+		if report.Searched.Left > 0 && unfinished < passesMost {
+			unfinished++
+			continue
+		}
+		unfinished = 0
 		wakes++
 		if report.WakeAt.IsZero() || report.WakeAt.After(rest) || wakes > wakesMost {
 			break
@@ -210,6 +212,26 @@ func (d *disruption) runCommands() {
 	}
 	d.blocked(report)
 	d.out.Settled = d.settled()
+}
+
+// passesMost are the passes in which a search comes to all nodes.
+const passesMost = 3
+
+// runPass starts the commands of a pass, for they hold together, and then carries out one after the other. It
+// reports whether all could be recorded.
+func (d *disruption) runPass(decisions []*planner.Decision, now time.Time) (ok bool) {
+	var list []startedCommand
+	for _, decision := range decisions[:min(len(decisions), commandsMost-len(d.out.Commands))] {
+		var r startedCommand
+		if r, ok = d.start(decision, now); !ok {
+			break
+		}
+		list = append(list, r)
+	}
+	for _, r := range list {
+		d.end(r)
+	}
+	return ok
 }
 
 // addCommand prints a command.
