@@ -9,6 +9,17 @@ import (
 	"millwright/planner/disrupt/internal/policy"
 )
 
+// stayingFirst prefers nodes that have not drifted, so that no pod is moved to one that goes next.
+func stayingFirst(a, b *planner.StateNode) int {
+	switch da, db := driftOf(a) != nil, driftOf(b) != nil; {
+	case da == db:
+		return 0
+	case da:
+		return 1
+	}
+	return -1
+}
+
 // banned reports that a DisruptionPolicy keeps consolidation from moving pods to a node, for it is inside its
 // consolidateAfter (reference: disruption §4.1).
 func (c *candidates) banned(n *planner.StateNode) bool {

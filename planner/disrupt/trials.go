@@ -206,7 +206,7 @@ func (x *trials) buffered(n *planner.StateNode) []*world.Pod { return x.room().p
 // simulation is the one that answers questions.
 func (x *trials) simulation() *provision.Simulation {
 	if x.sim == nil {
-		x.sim = provision.NewSimulation(x.s, provision.Settings{})
+		x.sim = provision.NewSimulation(x.s, provision.Settings{Destinations: stayingFirst})
 		x.waiting = x.sim.Waiting()
 	}
 	return x.sim
