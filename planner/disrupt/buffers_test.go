@@ -90,7 +90,7 @@ func TestACommandIsGivenUpWhenTheBuffersRoomIsGone(t *testing.T) {
 	c := buffered(onlyEmpty(), []string{"a", "b"}, 1)
 	c.See(drifted("a", 0))
 	d, _ := disrupt.Plan(c.Snapshot())
-	want(t, "decided", told(d), "emptiness b")
+	want(t, "decided", told(d), "emptiness a") // the room is on the one that has not drifted
 	c = buffered(pt.Pool("p"), []string{"a", "b"}, 1, sized("x", "a", "2500m", "1Gi"))
 	c.See(drifted("b", 0))
 	d, _ = disrupt.Plan(c.Snapshot())
