@@ -35,9 +35,9 @@ var dooms = append(interruptions(), []Transition{
 	{Move: Doom, From: []State{Created}, To: Deleting, Reason: ReasonWithdrawn, When: view.stray},
 	{Move: Doom, From: living, To: Deleting, Reason: ReasonNodePoolDeleted, When: view.orphaned},
 	{Move: Doom, From: []State{Launched, Registered, Initialized}, To: Deleting, Reason: ReasonGarbageCollected, When: view.collectable},
-	{Move: Doom, From: []State{Created}, To: Deleting, Reason: ReasonGarbageCollected, When: view.abandoned, Text: view.abandonedText},
+	{Move: Doom, From: []State{Created}, To: Deleting, Reason: ReasonGarbageCollected, When: view.abandoned, Text: abandonedText},
 	{Move: Doom, From: []State{Created}, To: Deleting, Reason: ReasonInsufficientCapacity, When: view.noCapacity, Text: view.failureText},
-	{Move: Doom, From: []State{Created}, To: Deleting, Reason: ReasonInsufficientCapacity, When: view.noNodeClass, Text: view.noNodeClassText},
+	{Move: Doom, From: []State{Created}, To: Deleting, Reason: ReasonInsufficientCapacity, When: view.noNodeClass, Text: noNodeClassText},
 	{Move: Doom, From: []State{Created}, To: Deleting, Reason: ReasonNodeClassNotReady, When: view.classNotReady, Text: view.classText},
 	{Move: Doom, From: []State{Created, Launching}, To: Deleting, Reason: ReasonLaunchTimeout, When: view.launchLate, Text: view.failureText},
 	{Move: Doom, From: []State{Created, Launched}, To: Deleting, Reason: ReasonRegistrationTimeout, When: view.registrationLate, Text: view.bootText},
@@ -147,7 +147,7 @@ func (v view) collectable() bool {
 // abandoned: nothing was ever launched for an inherited claim. What its pods need is planned anew.
 func (v view) abandoned() bool { return v.doomable() && v.Ledger.Inherited && !v.launched() }
 
-func (v view) abandonedText() string { return "left without an instance by another controller" }
+func abandonedText(view) string { return "left without an instance by another controller" }
 
 func (v view) failed(class string) bool {
 	return v.doomable() && v.Failure != nil && v.Failure.Class == class
@@ -189,7 +189,7 @@ func (v view) failureText() string {
 	return cut(v.Failure.Message)
 }
 
-func (v view) noNodeClassText() string { return "NodeClass not found" }
+func noNodeClassText(view) string { return "NodeClass not found" }
 
 func (v view) classText() string {
 	if v.Failure != nil && v.Failure.Class == ClassNotReady {
