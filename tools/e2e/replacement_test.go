@@ -102,19 +102,6 @@ func TestAReplacementGetsNoCapacity(t *testing.T) {
 		}
 		e.apply(shakyPool("m5.large"))
 	}})
-	launched := 0
-	entries, err := e.ec2.Ledger(e.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range entries {
-		if entry.Tags["karpenter.sh/nodepool"] == "shaky" && entry.Outcome == "launched" {
-			launched++
-		}
-	}
-	if launched < 2 {
-		t.Logf("%d launches: the replacement that was to be had was not made before the command was given up", launched)
-	}
 }
 
 // That nobody waits for a replacement for more than 10 minutes is shown on a virtual clock
