@@ -35,7 +35,7 @@ func StatefulSetOwned(c *world.PodClass) bool {
 type DoNotDisruptState struct {
 	// InEffect: the pod must not be disrupted or evicted voluntarily.
 	InEffect bool
-	// Until is when protection by a duration ends; zero if it is for ever or of unknown start.
+	// Until is when protection by a duration ends; zero if it is forever or of unknown start.
 	Until time.Time
 	// Invalid: the value is neither "true" nor a positive duration, and protects nothing.
 	Invalid bool

@@ -164,8 +164,8 @@ func start(c *pt.Cluster) string {
 	return ledger.CommandID(pt.LogID, seq)
 }
 
-// No capacity is missed and none counted twice while a claim comes into being, whichever of World and
-// Ledger is ahead.
+// No capacity is missed and none counted twice while a claim comes into being, whichever of World and Ledger
+// is ahead.
 func TestAClaimIsInFlightOrANode(t *testing.T) {
 	c := pt.New()
 	check := func(when string, inFlight, nodes int) {
@@ -211,7 +211,7 @@ func TestARegisteredClaimIsInFlightWhileTheWorldIsBehind(t *testing.T) {
 }
 
 // Users can take a NodeClaim away by its finalizers before its Node is recorded as registered. The Node
-// counts for itself: pods would wait for the claim for ever, and a drain that waits for their places too.
+// counts for itself: pods would wait for the claim forever, and a drain that waits for their places too.
 func TestAClaimWithoutObjectIsNotInFlightOnceItsNodeIsThere(t *testing.T) {
 	c := pt.New()
 	seq := c.Record(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{NodePool: "p"}}})

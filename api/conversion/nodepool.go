@@ -46,7 +46,7 @@ func disruptionToV1(spec, template node, a *annotations) error {
 	}
 	move(d, "expireAfter", template, "expireAfter")
 	switch {
-	case policy == "" && after != "": // the old object waits that long, or for ever
+	case policy == "" && after != "": // the old object waits that long, or forever
 		d.fields["consolidationPolicy"] = underV1
 		a.set(ConsolidateAfterAnnotation, after)
 	case policy == "" || policy == underBeta:

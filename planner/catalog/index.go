@@ -151,7 +151,7 @@ func (c *Catalog) Having(key, value string) bitset.Set {
 	return nil
 }
 
-// shapeID tells shapes apart.
+// shapeID distinguishes shapes.
 type shapeID struct{ zone, zoneID, capacityType, reservation, rest string }
 
 func shapeOf(o *Offering) shapeID {

@@ -12,8 +12,8 @@ type Boot struct {
 	State string `json:"state,omitempty"`
 	// Checks are EC2's status checks that it fails.
 	Checks []string `json:"checks,omitempty"`
-	// Console is the last of what it wrote there that speaks of a failure; empty if nothing does, or if it
-	// may not be read.
+	// Console is the last of what it wrote there that reports a failure; empty if nothing does, or if it may
+	// not be read.
 	Console string `json:"console,omitempty"`
 }
 

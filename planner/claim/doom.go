@@ -174,8 +174,8 @@ func (v view) registrationLate() bool {
 }
 
 // nodeless: the Node was deleted without our finalizer, and did not come back. The instance runs for nothing,
-// and pods planned for it would wait for ever. A claim whose object says that it is registered may be short
-// of the record of that.
+// and pods planned for it would wait forever. A claim whose object says that it is registered may be short of
+// the record of that.
 func (v view) nodeless() bool {
 	return v.timely(ReasonNodeGone) && v.NodeGone && len(v.Nodes) == 0
 }

@@ -108,7 +108,7 @@ type ObjectFacts struct {
 	// Stray: it names a record of our log that planned it, but the Ledger's claim of the name was not
 	// planned: the planned one was closed before the object was seen.
 	Stray bool `json:"stray,omitempty"`
-	// Inherited: it has no instance, and bears the marks of another controller: see inherited.
+	// Inherited: it has no instance, and has the marks of another controller: see inherited.
 	Inherited bool `json:"inherited,omitempty"`
 	Finalizer bool `json:"finalizer,omitempty"`
 	// Deleting is the deletionTimestamp; zero while the object lives.

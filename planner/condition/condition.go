@@ -2,7 +2,7 @@
 // sets one keeps the others, a transition time moves only with the status, and the root condition follows
 // from those it depends on.
 //
-// There is one order, or two writers would rewrite each other's list for ever: by transition time; within one
+// There is one order, or two writers would rewrite each other's list forever: by transition time; within one
 // second as the dependents are listed, then by type; the root comes last.
 //
 //	l := &condition.List{Generation: 2, Created: made, Now: now, Root: "Ready", Dependents: []string{"Launched", "Registered"}}
@@ -85,7 +85,7 @@ func (l *List) Remove(kind string) {
 }
 
 // Set sets a condition; its transition time moves only with its status. The root and what it depends on are
-// Unknown from the object's creation on, also where nobody has said so yet.
+// Unknown from the object's creation on, even if nobody has said so yet.
 func (l *List) Set(kind string, status metav1.ConditionStatus, reason, message string) {
 	want := metav1.Condition{
 		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: l.Generation,
@@ -114,8 +114,8 @@ func (l *List) Await() {
 	}
 }
 
-// Finish adds what is missing as Unknown since creation, computes the root and orders the list by
-// transition, root last.
+// Finish adds what is missing as Unknown since creation, computes the root and orders the list by transition,
+// root last.
 func (l *List) Finish() []metav1.Condition {
 	l.Await()
 	l.raise()

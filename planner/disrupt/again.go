@@ -42,8 +42,9 @@ func (c *candidates) againBlock(n *planner.StateNode) *Blocked {
 	return unconsolidatable(CauseMovedLately, "%s", text).until(until)
 }
 
-// again says why an outcome saves too little for the pods that it moves again; "" if it does not.
-func (p *pass) again(o *outcome) string {
+// savesTooLittleAgain says why an outcome saves too little for the pods that it moves again; "" if it does
+// not.
+func (p *pass) savesTooLittleAgain(o *outcome) string {
 	pods := int64(0)
 	for _, n := range o.nodes {
 		k, _ := p.movedLately(n)

@@ -49,8 +49,8 @@ func (p PoolReport) within(nodes []*planner.StateNode) (taken, kept []*planner.S
 	return taken, kept
 }
 
-// holds reports that a budget allows a command that runs already and has these nodes left.
-func (p PoolReport) holds(rest []*planner.StateNode) bool {
+// allowsRest reports that a budget allows a command that runs already and has these nodes left.
+func (p PoolReport) allowsRest(rest []*planner.StateNode) bool {
 	if p.Consuming <= p.Allowed {
 		return true
 	}

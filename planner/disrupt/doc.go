@@ -9,7 +9,7 @@
 //
 // How consolidation searches: internal/packing holds a model of free room and pod sizes in which thousands of
 // sets of nodes can be tried; trials.go asks the provisioning planner whether what the model found is true.
-// Nothing is decided on the model alone. What policies have against a command is told by internal/policy.
+// Nothing is decided on the model alone. What policies have against a command is decided by internal/policy.
 //
 // The rules are those of reference/disruption.md.
 package disrupt

@@ -266,7 +266,7 @@ func (p *pass) replacement(group []*planner.StateNode, pack bool) (*choice, Reje
 	if p.notWorth(o) != "" {
 		return nil, o.rejectedByPolicy()
 	}
-	if why := p.again(o); why != "" {
+	if why := p.savesTooLittleAgain(o); why != "" {
 		return nil, Rejected{Nodes: namesOf(o.nodes), Reason: why, Savings: before - after, Evictions: o.evictions(), cause: CauseMovedLately}
 	}
 	return &choice{outcome: o, saved: saved, dollars: before - after}, Rejected{}

@@ -45,7 +45,7 @@ func (v *validation) budgets(rest []*planner.StateNode) string {
 		if !pools[pool.Name] {
 			continue
 		}
-		if b := Budgets(v.s, pool, v.cmd.Started.Reason); !b.holds(rest) {
+		if b := Budgets(v.s, pool, v.cmd.Started.Reason); !b.allowsRest(rest) {
 			return "a candidate can no longer be disrupted without violating budgets"
 		}
 	}

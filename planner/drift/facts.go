@@ -26,7 +26,7 @@ type Input struct {
 	Classes []Class `json:"classes,omitempty"`
 }
 
-// Hash of a NodePool's template or an EC2NodeClass, as an annotation bears it; empty if there is none.
+// Hash of a NodePool's template or an EC2NodeClass, as in an annotation; empty if there is none.
 type Hash struct {
 	Version string `json:"version,omitempty"`
 	Value   string `json:"value,omitempty"`
@@ -70,7 +70,7 @@ type Placement struct {
 // Pool is what is known of a NodePool.
 type Pool struct {
 	Name string `json:"name"`
-	// HashVersion is that of the hash which the NodePool bears.
+	// HashVersion is that of the hash that the NodePool has.
 	HashVersion string `json:"hashVersion,omitempty"`
 	// Hashes in sync with the template, for each version that can be computed.
 	Hashes []Hashes `json:"hashes,omitempty"`
@@ -83,10 +83,10 @@ type Class struct {
 	Name string `json:"name"`
 	// Unreadable: nothing is known of it but what EC2 offers.
 	Unreadable bool `json:"unreadable,omitempty"`
-	// Hashes in sync with its spec, by the version of the hash that it bears; no values if that version
-	// cannot be computed.
+	// Hashes in sync with its spec, by the version of the hash that it has; no values if that version cannot
+	// be computed.
 	Hashes Hashes `json:"hashes"`
-	// Current: the status speaks of the present spec. What follows is of the status.
+	// Current: the status is about the present spec. What follows is of the status.
 	Current          bool     `json:"current,omitempty"`
 	Images           []Image  `json:"images,omitempty"`
 	SubnetIDs        []string `json:"subnetIDs,omitempty"`
@@ -136,7 +136,7 @@ func PoolOf(p *karpv1.NodePool) Pool {
 }
 
 // ClassOf returns what claims are compared with of an EC2NodeClass: hashes are those of its spec by the
-// version that it bears, cat is nil while it is not known what EC2 offers. Types are added by Offer.
+// version that it has, cat is nil while it is not known what EC2 offers. Types are added by Offer.
 func ClassOf(nc *awsv1.EC2NodeClass, hashes []string, cat *catalog.Catalog) Class {
 	c := Class{Name: nc.Name, Offered: cat != nil && len(cat.Types) > 0}
 	if nc.Unreadable != "" {

@@ -420,7 +420,7 @@ type CommandRolledBack struct {
 	Reason string `json:"reason"`
 	// Unused are the replacements that no pod runs on or waits for: they go with the command.
 	Unused []ExcessClaim `json:"unused,omitempty"`
-	// Failing are the NodePools of replacements that will not come, or were made in vain, sorted.
+	// Failing are the NodePools of replacements that will not come, or were made for nothing, sorted.
 	Failing []string `json:"failing,omitempty"`
 	// HaltsRollout: its wave has failed, so the roll-out takes no more nodes.
 	HaltsRollout bool `json:"haltsRollout,omitempty"`

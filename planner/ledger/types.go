@@ -180,7 +180,7 @@ const (
 )
 
 // failedAgain is the state after one more failure. A failure of a command that was started before the last
-// one ended tells nothing new.
+// one ended says nothing new.
 func (f Failing) failedAgain(started, now time.Time) Failing {
 	if f.Failures > 0 && started.Before(f.Until) {
 		return f

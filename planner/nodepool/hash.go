@@ -16,7 +16,7 @@ import (
 // HashVersion names the algorithm of Hash.
 const HashVersion = drifthash.NodePoolVersion
 
-// Hash is the hash that the pool should bear, of everything in the template that is compared by hash: all but
+// Hash is the hash that the pool should have, of everything in the template that is compared by hash: all but
 // the requirements, which are compared with labels (reference: api §4).
 func Hash(p *karpv1.NodePool) string { return drifthash.NodePool(p.Spec.Template) }
 
@@ -54,7 +54,7 @@ func taintSet(taints []corev1.Taint) []string {
 	return slices.Compact(texts)
 }
 
-// HashAnnotations are the hash annotations a NodePool should bear, and each NodeClaim made of it.
+// HashAnnotations are the hash annotations a NodePool should have, and each NodeClaim made of it.
 func HashAnnotations(p *karpv1.NodePool) map[string]string {
 	return map[string]string{
 		karpv1.NodePoolHashAnnotationKey: Hash(p), karpv1.NodePoolHashVersionAnnotationKey: HashVersion,

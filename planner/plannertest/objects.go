@@ -166,7 +166,7 @@ func Tainted(taints ...corev1.Taint) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, taints...) }
 }
 
-// Marked makes a Node bear the mark of the command that a record started.
+// Marked puts on a Node the mark of the command that a record started.
 func Marked(record uint64) func(*corev1.Node) {
 	return func(n *corev1.Node) {
 		n.Spec.Taints = append(n.Spec.Taints, karpv1.DisruptedTaint())

@@ -35,7 +35,7 @@ func isAboutToBeBound(p *world.Pod, now time.Time) bool {
 }
 
 // missing are the pods being deleted on nodes that are going in place of which there is no new one yet. Those
-// of StatefulSets, whose new pods bear their names, count as pods that move.
+// of StatefulSets, whose new pods have their names, count as pods that move.
 func missing(s *planner.Snapshot) (list []*world.Pod) {
 	evicted, first := map[types.UID][]*world.Pod{}, map[types.UID]int64{}
 	for _, n := range s.StateNodes() {

@@ -8,7 +8,7 @@ import (
 	pt "millwright/planner/plannertest"
 )
 
-// What no planner reads is no reason to look again, and pods that have a node are told apart.
+// What no planner reads is no reason to look again, and pods that have a node are distinguished.
 func TestRevisionsRiseWithWhatPlannersRead(t *testing.T) {
 	version := func(v string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.ResourceVersion = v } }
 	ready := func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }

@@ -130,7 +130,7 @@ func TestACommandIsResumedFromTheLog(t *testing.T) {
 }
 
 // A replacement that vanishes ends its command: the nodes it was to replace are free again, and it is not
-// repeated for ever.
+// repeated forever.
 func TestACommandWhoseReplacementVanishesIsRolledBack(t *testing.T) {
 	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
 		r.Kube.Put(plannertest.Pod("busy", plannertest.On("empty")))
@@ -440,7 +440,8 @@ func TestAReplacementAndItsCommand(t *testing.T) {
 	}
 }
 
-// A DisruptionPolicy is told what it selects and when it opens, once; and what of it can't be read.
+// The status of a DisruptionPolicy says, once, what it selects and when it opens; and what of it can't be
+// read.
 func TestPoliciesAreToldTheirStatus(t *testing.T) {
 	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
 		p := plannertest.Policy("nights", `{windows: [{action: Allow, schedule: "0 2 * * *", duration: 2h, timeZone: Europe/Berlin}]}`)
@@ -476,7 +477,7 @@ func TestPoliciesAreToldTheirStatus(t *testing.T) {
 	})
 }
 
-// A command that a policy wants approved waits, is carried out once it is, and is told to whoever looks at
+// A command that a policy wants approved waits, is carried out once it is, and is shown to whoever looks at
 // the node.
 func TestACommandWaitsForApproval(t *testing.T) {
 	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {

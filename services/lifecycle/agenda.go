@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// fullEvery is how often everything is looked at, whatever was heard.
+	// fullEvery is how often everything is looked at, whatever has changed.
 	fullEvery = 30 * time.Second
 )
 
-// agenda says which claims are to be looked at: those of which something was heard, and those whose time has
-// come. A settled cluster costs nothing but what changes in it. Whatever it does not hear of is found at the
-// latest with the next full look.
+// agenda says which claims are to be looked at: those of which something has changed, and those whose time
+// has come. A settled cluster costs nothing but what changes in it. Whatever it does not notice is found at
+// the latest with the next full look.
 type agenda struct {
-	mu    sync.Mutex
-	heard map[string]bool
+	mu  sync.Mutex
+	due map[string]bool
 	// all: everything is to be looked at.
 	all bool
 	// ofInstance is the claim of each instance id and provider id, as last seen.
@@ -52,14 +52,14 @@ type seen struct {
 }
 
 func newAgenda() *agenda {
-	return &agenda{heard: map[string]bool{}, all: true, ofInstance: map[string]string{}, wakes: wakes{at: map[string]time.Time{}}}
+	return &agenda{due: map[string]bool{}, all: true, ofInstance: map[string]string{}, wakes: wakes{at: map[string]time.Time{}}}
 }
 
-// Hear has a claim looked at.
-func (a *agenda) Hear(name string) {
+// LookAt has a claim looked at in the next step.
+func (a *agenda) LookAt(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.heard[name] = true
+	a.due[name] = true
 }
 
 // hearOf has the claims of instances looked at, by instance id or provider id.
@@ -68,27 +68,27 @@ func (a *agenda) hearOf(ids ...string) {
 	defer a.mu.Unlock()
 	for _, id := range ids {
 		if name, ok := a.ofInstance[id]; ok {
-			a.heard[name] = true
+			a.due[name] = true
 		}
 	}
 }
 
-// hearAll has everything looked at.
-func (a *agenda) hearAll() {
+// lookAtAll has everything looked at.
+func (a *agenda) lookAtAll() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.all = true
 }
 
-// silent reports that nothing was heard.
+// silent reports that nothing is to be looked at.
 func (a *agenda) silent() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return !a.all && len(a.heard) == 0
+	return !a.all && len(a.due) == 0
 }
 
-// Note remembers whose the instance is.
-func (a *agenda) Note(name, providerID string) {
+// NoteInstance remembers whose the instance is.
+func (a *agenda) NoteInstance(name, providerID string) {
 	if providerID == "" {
 		return
 	}
@@ -98,31 +98,31 @@ func (a *agenda) Note(name, providerID string) {
 	a.ofInstance[providerID], a.ofInstance[instance] = name, name
 }
 
-// take empties what was heard: the names, or all.
+// take empties what is to be looked at: the names, or all.
 func (a *agenda) take() (names map[string]bool, all bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	names, all = a.heard, a.all
-	a.heard, a.all = map[string]bool{}, false
+	names, all = a.due, a.all
+	a.due, a.all = map[string]bool{}, false
 	if all {
 		clear(a.ofInstance) // the full look fills it again
 	}
 	return names, all
 }
 
-// listen hears what has changed since the last step.
-func (s *Service) listen(now seen) {
+// lookAtChanged has what has changed since the last step looked at.
+func (s *Service) lookAtChanged(now seen) {
 	a := s.agenda
 	was := a.seen
 	if was.ledger == nil || now.stop != was.stop || now.logAway != was.logAway || now.timeless != was.timeless ||
 		now.ledger.OptionsSeq() != was.ledger.OptionsSeq() {
-		a.hearAll()
+		a.lookAtAll()
 	} else if now.ledger != was.ledger {
-		s.hearLedger(was.ledger, now.ledger)
+		s.lookAtDiffering(was.ledger, now.ledger)
 	}
 	changes, _, complete := s.deps.Cache.Since(was.cache)
 	if !complete {
-		a.hearAll()
+		a.lookAtAll()
 		s.status.TouchClasses()
 	}
 	for _, c := range changes {
@@ -130,43 +130,43 @@ func (s *Service) listen(now seen) {
 		case kube.NodeKind:
 			a.hearOf(c.ProviderID)
 		case kube.NodeClaimKind:
-			a.Hear(c.Name)
+			a.LookAt(c.Name)
 		}
 		if c.Kind == kube.NodeClaimKind || c.Kind == kube.NodeClassKind {
 			s.status.TouchClasses()
 		}
 	}
 	if s.poolsOrClassesChanged(changes, complete, &now) {
-		a.hearAll()
+		a.lookAtAll()
 	}
 	a.seen = now
 }
 
-// hearLedger hears of claims and drains that differ between two versions.
-func (s *Service) hearLedger(was, now *ledger.Ledger) {
-	differing(was.Claims(), now.Claims(), func(c *ledger.Claim) string { return c.Name }, func(c *ledger.Claim) { s.agenda.Hear(c.Name) })
+// lookAtDiffering has the claims looked at that differ, or whose drains differ, between two versions.
+func (s *Service) lookAtDiffering(was, now *ledger.Ledger) {
+	differing(was.Claims(), now.Claims(), func(c *ledger.Claim) string { return c.Name }, func(c *ledger.Claim) { s.agenda.LookAt(c.Name) })
 	differing(was.Drains(), now.Drains(), func(d *ledger.Drain) string { return d.Started.Node }, func(d *ledger.Drain) {
 		if d.Started.Claim == "" {
-			s.agenda.hearAll() // one of whose NodeClaim nobody knew
+			s.agenda.lookAtAll() // one of whose NodeClaim nobody knew
 			return
 		}
-		s.agenda.Hear(d.Started.Claim)
+		s.agenda.LookAt(d.Started.Claim)
 	})
 }
 
-// differing calls hear with what is not the same in both lists, which are sorted by key.
-func differing[T any](was, now []*T, key func(*T) string, hear func(*T)) {
+// differing calls found with what is not the same in both lists, which are sorted by key.
+func differing[T any](was, now []*T, key func(*T) string, found func(*T)) {
 	for len(was) > 0 || len(now) > 0 {
 		switch {
 		case len(now) == 0 || len(was) > 0 && key(was[0]) < key(now[0]):
-			hear(was[0])
+			found(was[0])
 			was = was[1:]
 		case len(was) == 0 || key(now[0]) < key(was[0]):
-			hear(now[0])
+			found(now[0])
 			now = now[1:]
 		default:
 			if was[0] != now[0] {
-				hear(now[0])
+				found(now[0])
 			}
 			was, now = was[1:], now[1:]
 		}
@@ -200,13 +200,13 @@ func (s *Service) poolsOrClassesChanged(changes []kube.Change, complete bool, no
 func (s *Service) todo(now time.Time) ([]string, error) {
 	a := s.agenda
 	if now.Sub(a.full) >= fullEvery {
-		a.hearAll()
+		a.lookAtAll()
 	}
-	heard, all := a.take()
+	due, all := a.take()
 	if all {
 		names, err := s.names()
 		if err != nil {
-			a.hearAll()
+			a.lookAtAll()
 			return nil, err
 		}
 		a.full = now
@@ -214,9 +214,9 @@ func (s *Service) todo(now time.Time) ([]string, error) {
 		return names, nil
 	}
 	for _, name := range a.wakes.due(now) {
-		heard[name] = true
+		due[name] = true
 	}
-	return slices.Sorted(maps.Keys(heard)), nil
+	return slices.Sorted(maps.Keys(due)), nil
 }
 
 // wakes are the times at which claims are to be looked at again, one for each.

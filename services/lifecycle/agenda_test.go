@@ -17,7 +17,7 @@ func TestWakesComeInOrderAndOnce(t *testing.T) {
 	w.set("b", at.Add(2*time.Second))
 	w.set("a", at.Add(time.Second))
 	w.set("c", at.Add(time.Second))
-	w.set("a", at.Add(3*time.Second)) // put off
+	w.set("a", at.Add(3*time.Second)) // postponed
 	w.set("d", at.Add(time.Second))
 	w.set("d", time.Time{}) // called off
 	if next := w.next(); !next.Equal(at.Add(time.Second)) {
@@ -116,7 +116,7 @@ func TestAnUnheardChangeIsFoundInTime(t *testing.T) {
 	o := r.kube.claims[name].DeepCopy()
 	delete(o.Annotations, karpv1.NodePoolHashAnnotationKey)
 	o.Finalizers = nil
-	r.kube.claims[name] = o // as if the informer had not told
+	r.kube.claims[name] = o // as if the informer had not reported it
 	r.run("the finalizer is back", func() bool { return len(r.kube.claims[name].Finalizers) > 0 })
 }
 
@@ -130,7 +130,7 @@ func BenchmarkStep(b *testing.B) {
 			r.other(ledger.ServiceTerminator, ledger.KindDrainStarted, &ledger.DrainStarted{Node: "node-i-0003", Claim: "x"})
 			r.other(ledger.ServiceTerminator, ledger.KindDrainEnded, &ledger.DrainEnded{Node: "node-i-0003"})
 		},
-		"everything": func() { r.svc.agenda.hearAll() },
+		"everything": func() { r.svc.agenda.lookAtAll() },
 	} {
 		b.Run(what, func(b *testing.B) {
 			for b.Loop() {

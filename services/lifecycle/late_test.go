@@ -117,7 +117,7 @@ func TestANodeThatTheCacheLacksIsDrained(t *testing.T) {
 }
 
 // The slow write of a deposed leader can register a Node whose claim its successor has just closed. What
-// protects the pods that come to it does not hold it for ever: its machine is gone.
+// protects the pods that come to it does not hold it forever: its machine is gone.
 func TestANodeThatRegistersAfterItsClaimIsClosedIsLetGo(t *testing.T) {
 	r := newRig(t)
 	name := r.plan()

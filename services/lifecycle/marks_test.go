@@ -89,7 +89,7 @@ func TestConsolidatableFollowsTheQuietTime(t *testing.T) {
 		t.Errorf("lastPodEventTime is %s, the pod came at %s", told, came)
 	}
 	r.wait(5 * time.Second)
-	r.pod("second", node) // too soon after the first to be told, and yet it counts
+	r.pod("second", node) // too soon after the first to be reported, and yet it counts
 	second := r.now
 	r.soon(name, "Consolidatable", consolidatable)
 	if quiet := r.now.Sub(second); quiet < 40*time.Second || quiet > 44*time.Second {
@@ -255,7 +255,8 @@ func TestDriftIsShownWithItsReasonUntilItIsGone(t *testing.T) {
 	}
 }
 
-// An EC2NodeClass that was edited while nobody ran bears a hash of ours: that the claim's differs is drift.
+// An EC2NodeClass that was edited while no controller was running has a hash of ours: that the claim's
+// differs is drift.
 func TestAnEditWhileNobodyRanIsDriftUnderOurOwnHashVersion(t *testing.T) {
 	r, name := drifting(t)
 	nc := r.kube.classes["default"].DeepCopy()

@@ -93,7 +93,7 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	if !s.effects.Ended() && s.agenda.silent() && view.same(&s.agenda.seen) && now.Before(s.wake) {
 		return s.wake.Sub(now), nil // only the World moved, which decides nothing that cannot wait a moment
 	}
-	s.listen(view)
+	s.lookAtChanged(view)
 	marked := s.status.StepMarks(ctx, now)
 	names, err := s.todo(now)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Service) stepClaims(ctx context.Context, now time.Time, names []string)
 		at, err := s.claims.Step(ctx, name)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("step nodeclaim %s: %w", name, err))
-			s.agenda.Hear(name)
+			s.agenda.LookAt(name)
 		}
 		s.agenda.wakes.set(name, at)
 	}
@@ -142,7 +142,7 @@ func (v *seen) same(was *seen) bool {
 // listener carries on with what garbage collection and status found.
 type listener struct{ *Service }
 
-func (l listener) HearAll()                   { l.agenda.hearAll() }
+func (l listener) HearAll()                   { l.agenda.lookAtAll() }
 func (l listener) HearOf(instances ...string) { l.agenda.hearOf(instances...) }
 
 func (l listener) Prune(p garbage.Present, now time.Time) {

@@ -274,7 +274,7 @@ func forgetSome() func(store.Log, store.Draft) (store.Record, error) {
 	}
 }
 
-// deaf hears of no stop.
+// deaf does not see stops.
 type deaf struct{ service.Host }
 
 func (h deaf) Stop() ledger.Stop { return ledger.StopNone }

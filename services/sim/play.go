@@ -206,7 +206,7 @@ func (s *Sim) rest() {
 	if s.Failed != nil || s.Script.Expires || s.judge.AnyHeld() {
 		return
 	}
-	s.runFor(restFor) // what was settled may still be told
+	s.runFor(restFor) // what was settled may still be reported
 	if s.judge.AnyWaits() || s.judge.Rolls() {
 		return
 	}

@@ -50,7 +50,7 @@ func TestAWatchGoesOnThoughNoEventComes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Nor does a writer that queues for its turn wait for an event for ever.
+	// Nor does a writer that queues for its turn wait for an event forever.
 	if _, err := mine.Append(bounded(t), store.Draft{Payload: []byte("mine")}); err != nil {
 		t.Error(err)
 	}

@@ -148,7 +148,7 @@ func (b *between) passLater(w http.ResponseWriter, from io.Reader) {
 		}
 	}()
 	gone := false
-	for p := range pieces { // to the end, for the reader not to wait for ever
+	for p := range pieces { // to the end, for the reader not to wait forever
 		for !gone {
 			left := time.Until(p.at.Add(time.Duration(b.delay.Load())))
 			if left <= 0 {

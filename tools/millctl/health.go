@@ -54,7 +54,7 @@ each. Only records that are still kept are counted.`,
 					return nil
 				}
 				if err == nil && (since == 0 || time.Since(e.Time) <= since) {
-					h.add(e)
+					h.addRecord(e)
 				}
 				return err
 			})
@@ -87,7 +87,7 @@ func (h *health) row(of, name string) *healthRow {
 	return h.rows[key]
 }
 
-func (h *health) add(e ledger.Entry) {
+func (h *health) addRecord(e ledger.Entry) {
 	if e.Mode == ledger.ModeShadow {
 		return
 	}

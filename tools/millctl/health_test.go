@@ -11,7 +11,7 @@ import (
 func TestHealthRanksWhatFailedMost(t *testing.T) {
 	h := newHealth()
 	add := func(kind ledger.Kind, payload any) {
-		h.add(ledger.Entry{Mode: ledger.ModeActive, Kind: kind, Payload: payload})
+		h.addRecord(ledger.Entry{Mode: ledger.ModeActive, Kind: kind, Payload: payload})
 	}
 	for i, image := range []string{"ami-good", "ami-bad", "ami-bad", "ami-bad"} {
 		add(ledger.KindLaunched, &ledger.Launched{ImageID: image, InstanceType: "m5.large", Zone: []string{"a", "b"}[i%2]})

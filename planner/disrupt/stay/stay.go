@@ -78,7 +78,7 @@ func (x *Stay) Instead() (price, short int64) {
 }
 
 // since is when what keeps a node began, as far as anything says so; for an annotation that is the age of
-// what bears it, at most.
+// what supports it, at most.
 func since(s *planner.Snapshot, n *planner.StateNode, b *disrupt.Blocked) time.Time {
 	switch b.Cause {
 	case disrupt.CauseRemoving:

@@ -161,7 +161,7 @@ func (h awsHalf) Run(ctx context.Context) error {
 const queueTimeout = 30 * time.Second
 
 // queueReader reads messages while this installation may act: they are for who drains the nodes. Its calls
-// wait, and so bear no witness to the time.
+// wait, and so say nothing about the time.
 func (b *builder) queueReader(sdk awssdk.Config, e watcher.Emitter, logger zerolog.Logger) *queue.Reader {
 	client := sqs.NewFromConfig(sdk, func(o *sqs.Options) { o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(queueTimeout) })
 	return queue.New(queue.Config{

@@ -150,8 +150,8 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// AWS said a wrong time, as after a machine slept, and nobody speaks with it any more since the process
-// stands down: the keeper does, and finds out that all is well long before what was said is forgotten.
+// AWS said a wrong time, as after a machine slept, and nobody calls it any more since the process stands
+// down: the keeper does, and finds out that all is well long before what was said is forgotten.
 func TestAWitnessThatDoubtsIsAskedAgain(t *testing.T) {
 	var wrong atomic.Int64
 	asked := make(chan string, 100)

@@ -19,8 +19,8 @@ type BootReport struct {
 	State string
 	// Checks that it fails: "system: reachability".
 	Checks []string
-	// Console holds the last lines of its console that speak of a failure; "" if none does, or if the
-	// console may not be read.
+	// Console holds the last lines of its console that report a failure; "" if none does, or if the console
+	// may not be read.
 	Console string
 }
 

@@ -23,7 +23,7 @@ const (
 	StateTerminated   = "terminated"
 )
 
-// Instance as EC2 knows it. Fields are empty if the call that returned it does not tell them.
+// Instance as EC2 knows it. Fields are empty if the call that returned it does not report them.
 type Instance struct {
 	ID, State                             string
 	InstanceType, Zone, SubnetID, ImageID string

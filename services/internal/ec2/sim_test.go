@@ -41,7 +41,7 @@ func newAccount(t *testing.T) *account {
 	return a
 }
 
-// control speaks to the simulator's control interface.
+// control calls the simulator's control interface.
 func (a *account) control(t *testing.T, method, path string, body any) {
 	t.Helper()
 	b, err := json.Marshal(body)
@@ -272,7 +272,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// TestBootReports tell state, failed checks and the failures that a console shows; without the permission the
+// TestBootReports hold state, failed checks and the failures that a console shows; without the permission the
 // console is left out.
 func TestBootReports(t *testing.T) {
 	ctx, a := context.Background(), newAccount(t)

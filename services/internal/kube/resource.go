@@ -59,8 +59,8 @@ func (r *Resource[T, L]) Create(ctx context.Context, obj T) (T, error) {
 	return r.typed.Create(ctx, obj, metav1.CreateOptions{})
 }
 
-// Delete asks for deletion of the object with this UID; another UID under the name is a Conflict.
-// An empty uid deletes whatever bears the name.
+// Delete asks for deletion of the object with this UID; another UID under the name is a Conflict. An empty
+// uid deletes whatever has the name.
 func (r *Resource[T, L]) Delete(ctx context.Context, name string, uid types.UID) error {
 	return r.typed.Delete(ctx, name, metav1.DeleteOptions{Preconditions: uidPrecondition(uid)})
 }

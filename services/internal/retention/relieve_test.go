@@ -69,7 +69,7 @@ func TestAFullDatabaseRecoversAfterARestartOfEverything(t *testing.T) {
 	}
 }
 
-// lame is a database one member of which is away: it cannot be made smaller, and that is told after the
+// lame is a database one member of which is away: it cannot be made smaller, and that is reported after the
 // others were.
 type lame struct{ *etcdlog.Log }
 

@@ -247,7 +247,7 @@ func TestAgeAndNumberDecideWhatStaysLive(t *testing.T) {
 	}
 }
 
-// tightLipped is an etcd that does not tell its usage.
+// tightLipped is an etcd that does not report its usage.
 type tightLipped struct{ *etcdlog.Log }
 
 func (tightLipped) Usage(context.Context) (store.Usage, error) {

@@ -101,10 +101,10 @@ type Registrations interface {
 
 // Agenda says which claims are looked at next.
 type Agenda interface {
-	// Hear has the claim looked at.
-	Hear(name string)
+	// LookAt has the claim looked at.
+	LookAt(name string)
 	// Note says whose the instance is.
-	Note(name, providerID string)
+	NoteInstance(name, providerID string)
 }
 
 // Deps of a Stepper.

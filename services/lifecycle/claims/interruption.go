@@ -27,7 +27,7 @@ var notices = map[string]notice{
 }
 
 // tellInterruptions publishes what came about the claim's instance since it was last looked at. Of an
-// instance that ends because the claim does, nothing is told.
+// instance that ends because the claim does, nothing is reported.
 func (r *report) tellInterruptions(v *claimView, mem *memory) {
 	if v.own() == nil || v.own().DeletionTimestamp != nil {
 		return
@@ -59,7 +59,7 @@ func (r *report) tellBoth(v *claimView, kind, reason, ofClaim, ofNode string) {
 	}
 }
 
-// isTold reports that a message was told already, and remembers that it is now.
+// isTold reports that a message was reported already, and remembers that it is now.
 func (m *memory) isTold(name, kind string, at time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

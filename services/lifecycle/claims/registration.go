@@ -11,7 +11,7 @@ import (
 )
 
 // owningPools are the UIDs of the NodePools that own the claim. Claims of no pool, and of one that was
-// deleted and made anew, tell nothing of one that is there.
+// deleted and made anew, say nothing about one that is there.
 func (v *claimView) owningPools() (uids []types.UID) {
 	if o := v.own(); o != nil {
 		for _, owner := range o.OwnerReferences {

@@ -14,8 +14,8 @@ import (
 	"millwright/services/internal/ec2"
 )
 
-// seek looks for the instance of an inherited claim by the tag that bears its name. What is found is the
-// claim's; after a minute without, there is none, and the claim goes.
+// seek looks for the instance of an inherited claim by the tag with its name. What is found is the claim's;
+// after a minute without, there is none, and the claim goes.
 func (s *Stepper) seek(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	if err := s.awaitCatalogue(v, s.started); err != nil {
 		return false, err

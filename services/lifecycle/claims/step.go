@@ -27,8 +27,8 @@ const (
 	unsettledEvery = time.Second
 )
 
-// carry carries out a move. more says that another look may show the next one already; otherwise the
-// service waits for a change.
+// carry carries out a move. more says that another look may show the next one already; otherwise the service
+// waits for a change.
 type carry func(ctx context.Context, v *claimView, a claim.Action) (more bool, err error)
 
 // Stepper carries claims on.
@@ -66,7 +66,7 @@ func (s *Stepper) Begin(now time.Time) { s.started = now }
 
 // claimEffect starts an effect about a claim, and has the claim looked at again once it ended.
 func (s *Stepper) claimEffect(name, key string, l lane.Lane, fn func(ctx context.Context) error) {
-	s.effects.StartThen(key, l, fn, func() { s.deps.Agenda.Hear(name) })
+	s.effects.StartThen(key, l, fn, func() { s.deps.Agenda.LookAt(name) })
 }
 
 // Step decides about one claim, or starts the effect that brings it further. It returns when to look again.
@@ -78,7 +78,7 @@ func (s *Stepper) Step(ctx context.Context, name string) (time.Time, error) {
 	if v.ledger == nil && (v.object == nil || !claim.Managed(v.object)) {
 		return time.Time{}, nil // nothing is left of it, or it is none of ours
 	}
-	s.deps.Agenda.Note(v.name, providerID(v.ledger, v.own()))
+	s.deps.Agenda.NoteInstance(v.name, providerID(v.ledger, v.own()))
 	s.deps.Breaker.NotePaced(v.input)
 	s.report.tellInterruptions(v, s.mem)
 	s.report.tellBlocked(v)
@@ -236,7 +236,7 @@ func (s *Stepper) ReleaseNode(ctx context.Context, n *corev1.Node) error {
 // is new.
 func (s *Stepper) SetMarks(name string, marks claim.Marks) {
 	if s.mem.setMarks(name, marks) {
-		s.deps.Agenda.Hear(name)
+		s.deps.Agenda.LookAt(name)
 	}
 }
 

@@ -25,8 +25,8 @@ func NewHasher(configured, own string) Hasher {
 	return Hasher{CABundles: []string{"", own}}
 }
 
-// Current is the hash nc should bear, and its version: the one it bears if that can be computed (v4 and v5,
-// so that a takeover and a hand-back change nothing), else v5.
+// Current is the hash nc should have, and its version: the one it has if that can be computed (v4 and v5, so
+// that a takeover and a hand-back change nothing), else v5.
 func (h Hasher) Current(nc *awsv1.EC2NodeClass) (hash, version string) {
 	version = nc.Annotations[versionKey]
 	if version != drifthash.NodeClassV4 {

@@ -45,7 +45,7 @@ func stamp(h Hasher, nc *awsv1.EC2NodeClass, claims []*karpv1.NodeClaim) []Claim
 	return stamps
 }
 
-// differed: claim and class bear unequal hashes of the same version.
+// differed: claim and class have unequal hashes of the same version.
 func differed(c *karpv1.NodeClaim, nc *awsv1.EC2NodeClass) bool {
 	version, hash, ofClass := c.Annotations[versionKey], c.Annotations[hashKey], nc.Annotations[hashKey]
 	return version != "" && version == nc.Annotations[versionKey] && hash != "" && ofClass != "" && hash != ofClass

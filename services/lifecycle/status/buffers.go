@@ -23,8 +23,8 @@ type wantedStatus struct {
 	status bufferv1beta1.CapacityBufferStatus
 }
 
-// StepBuffers tells each CapacityBuffer what it comes to, and where that fits, as the planner of this very
-// World and Ledger sees it.
+// StepBuffers writes to the status of each CapacityBuffer how many pods it stands for, and where they fit, as
+// the planner of this very World and Ledger sees it.
 func (k *Keeper) StepBuffers(now time.Time) time.Time {
 	if at := k.effects.Retries.At("buffers"); now.Before(at) {
 		return at
@@ -32,7 +32,7 @@ func (k *Keeper) StepBuffers(now time.Time) time.Time {
 	k.effects.Hold("buffers", buffersEvery)
 	var list []wantedStatus
 	gate := false
-	_ = k.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error { // without a World it is told later
+	_ = k.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error { // without a World it is written later
 		gate = snap.Options.CapacityBuffers
 		for _, b := range snap.Buffers() {
 			if want := snap.BufferStatus(b); !equality.Semantic.DeepEqual(b.Object.Status, want) {

@@ -50,8 +50,8 @@ func (k *Keeper) newFacts(w *world.World, now time.Time) *facts {
 	return &facts{k: k, world: w, in: drift.Input{Now: now.UTC()}, pools: map[string]*karpv1.NodePool{}, classes: map[string]*class{}}
 }
 
-// add gathers the facts about a claim, unless its NodePool is not there.
-func (f *facts) add(o *karpv1.NodeClaim) {
+// addClaim gathers the facts about a claim, unless its NodePool is not there.
+func (f *facts) addClaim(o *karpv1.NodeClaim) {
 	if f.pool(o.Labels[karpv1.NodePoolLabelKey]) == nil {
 		return
 	}

@@ -95,7 +95,7 @@ func (k *Keeper) inTurn(l *look) []*karpv1.NodeClaim {
 		o := k.newest(all[(first+i)%len(all)], l.now)
 		claims = append(claims, o)
 		if claim.Managed(o) && o.DeletionTimestamp.IsZero() {
-			l.add(o)
+			l.addClaim(o)
 		}
 	}
 	return claims

@@ -22,7 +22,8 @@ import (
 // overlaysEvery is how often the conditions of NodeOverlays are looked at.
 const overlaysEvery = time.Second
 
-// StepOverlays tells each NodeOverlay whether it is applied, as the planner of this very World sees it.
+// StepOverlays writes to the status of each NodeOverlay whether it is applied, as the planner of this very
+// World sees it.
 func (k *Keeper) StepOverlays(now time.Time) time.Time {
 	if at := k.effects.Retries.At("overlays"); now.Before(at) {
 		return at
@@ -30,7 +31,7 @@ func (k *Keeper) StepOverlays(now time.Time) time.Time {
 	k.effects.Hold("overlays", overlaysEvery)
 	var overlays []*karpv1alpha1.NodeOverlay
 	problems := map[string]provision.OverlayProblem{}
-	_ = k.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error { // without a World it is told later
+	_ = k.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error { // without a World it is written later
 		if !snap.Options.NodeOverlays {
 			return nil // whatever their conditions say is not ours
 		}

@@ -148,7 +148,7 @@ func (s *Judge) holdsInstance(held map[string]bool, providerID string) bool {
 	return slices.ContainsFunc(s.Cluster.Nodes(), func(n *corev1.Node) bool { return held[n.Name] && n.Spec.ProviderID == providerID })
 }
 
-// budgetUsed reports that a held Node uses up the budget of a pool, maybe for ever.
+// budgetUsed reports that a held Node uses up the budget of a pool, maybe forever.
 func (s *Judge) budgetUsed(held map[string]bool, pool string) bool {
 	return slices.ContainsFunc(s.Cluster.Nodes(), func(n *corev1.Node) bool { return held[n.Name] && n.Labels[karpv1.NodePoolLabelKey] == pool })
 }

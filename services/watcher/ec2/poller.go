@@ -122,8 +122,8 @@ func (p *Poller) Run(ctx context.Context) error {
 }
 
 // Synced reports that each poll succeeded once, so that what was emitted is all there is. Prices that AWS
-// does not tell count as soon as others stand in for them. Reserved capacity and the status of instances are
-// not waited for: until they are known, none is free and all are well.
+// does not report count as soon as others stand in for them. Reserved capacity and the status of instances
+// are not waited for: until they are known, none is free and all are well.
 func (p *Poller) Synced() bool {
 	for _, t := range p.tasks {
 		if t.name != "capacity_reservations" && t.name != "instance_status" && !t.succeeded.Load() && !t.standsIn.Load() {

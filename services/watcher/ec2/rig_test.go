@@ -77,7 +77,7 @@ func (r *rig) poll(names ...string) {
 	}
 }
 
-// control speaks to the simulator's control interface.
+// control calls the simulator's control interface.
 func (r *rig) control(method, path string, body any) {
 	r.t.Helper()
 	b, err := json.Marshal(body)

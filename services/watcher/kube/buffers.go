@@ -86,8 +86,8 @@ func newReferences() *references {
 	return r
 }
 
-// note takes in a buffer as it is now; nil if it is gone.
-func (r *references) note(key string, object metav1.Object) {
+// noteBuffer takes in a buffer as it is now; nil if it is gone.
+func (r *references) noteBuffer(key string, object metav1.Object) {
 	now := reference{}
 	if b, ok := object.(*bufferv1beta1.CapacityBuffer); ok && b != nil {
 		now = referenceOf(b)

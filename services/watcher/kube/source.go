@@ -58,7 +58,7 @@ func (s *Source) Watch(ctx context.Context, sink watcher.Sink, synced func()) er
 	for _, k := range s.kinds {
 		w := s.newWatched(k, sink, listed)
 		if k.kind == events.KindCapacityBuffer {
-			w.store.noted, w.store.replaced = refs.note, refs.allListed
+			w.store.noted, w.store.replaced = refs.noteBuffer, refs.allListed
 		}
 		watches = append(watches, w)
 	}

@@ -135,8 +135,9 @@ func (d *detail) kind(detailType string) (kind, text string) {
 }
 
 // receive says when a message was taken from the queue, and by when the instance is gone. serverNow is SQS's
-// clock, now the process's: the age of a message is told by AWS's clocks alone, for ours may be off. One that
-// is older than its notice sets no deadline: that time has passed, and force has nothing to win any more.
+// clock, now the process's: the age of a message is measured by AWS's clocks alone, for ours may be off. One
+// that is older than its notice sets no deadline: that time has passed, and force has nothing to win any
+// more.
 func receive(i *events.Interruption, serverNow, now time.Time) (age time.Duration) {
 	if i.At.IsZero() {
 		i.At = serverNow.UTC()

@@ -144,7 +144,7 @@ func (r *Reader) read(ctx context.Context, succeeded func()) error {
 	if !r.cfg.MayAct(ctx) {
 		return nil
 	}
-	url, err := r.find(ctx)
+	url, err := r.findQueue(ctx)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (r *Reader) read(ctx context.Context, succeeded func()) error {
 	return g.Wait()
 }
 
-func (r *Reader) find(ctx context.Context) (string, error) {
+func (r *Reader) findQueue(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	out, err := r.cfg.SQS.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: aws.String(r.cfg.Name)})
@@ -177,7 +177,7 @@ func (r *Reader) find(ctx context.Context) (string, error) {
 	return aws.ToString(out.QueueUrl), nil
 }
 
-// receive waits for messages. serverNow is SQS's clock; ours if its answer does not tell.
+// receive waits for messages. serverNow is SQS's clock; ours if its answer does not say.
 func (r *Reader) receive(ctx context.Context, url string) (got []sqstypes.Message, serverNow time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Wait+callTimeout)
 	defer cancel()

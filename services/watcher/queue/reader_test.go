@@ -217,7 +217,7 @@ func TestNothingIsDeletedThatIsNotStored(t *testing.T) {
 	}
 }
 
-// A queue that is missing, or forbidden, is told of, and read again once it is there.
+// A queue that is missing, or forbidden, is reported, and read again once it is there.
 func TestTheQueueIsAwayForAWhile(t *testing.T) {
 	for code, reason := range map[string]string{"AWS.SimpleQueueService.NonExistentQueue": reasonMissing, "AccessDeniedException": reasonDenied} {
 		r := newRig(t, nil)

@@ -78,7 +78,7 @@ func (s *state) failed(err error, retryIn time.Duration) {
 		return
 	}
 	s.told = true
-	s.tell(corev1.EventTypeWarning, "InterruptionQueueUnavailable", fmt.Sprintf("Interruptions are not seen: queue %s cannot be read (%s)", r.cfg.Name, reason))
+	s.publishEvent(corev1.EventTypeWarning, "InterruptionQueueUnavailable", fmt.Sprintf("Interruptions are not seen: queue %s cannot be read (%s)", r.cfg.Name, reason))
 }
 
 // received takes note that SQS answered.
@@ -96,15 +96,15 @@ func (s *state) received(got []sqstypes.Message, serverNow time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.told {
-		s.tell(corev1.EventTypeNormal, "InterruptionQueueAvailable", fmt.Sprintf("Queue %s is read again", r.cfg.Name))
+		s.publishEvent(corev1.EventTypeNormal, "InterruptionQueueAvailable", fmt.Sprintf("Queue %s is read again", r.cfg.Name))
 	}
 	s.since, s.told = time.Time{}, false
 	if oldest > lagMax {
-		s.tell(corev1.EventTypeWarning, "InterruptionQueueLagging", fmt.Sprintf("A message of queue %s was received only after more than %s", r.cfg.Name, lagMax))
+		s.publishEvent(corev1.EventTypeWarning, "InterruptionQueueLagging", fmt.Sprintf("A message of queue %s was received only after more than %s", r.cfg.Name, lagMax))
 	}
 }
 
-func (s *state) tell(kind, reason, message string) {
+func (s *state) publishEvent(kind, reason, message string) {
 	if s.reader.cfg.Events != nil {
 		s.reader.cfg.Events.Publish(service.KubeEvent{Object: s.reader.cfg.Object, Type: kind, Reason: reason, Message: message})
 	}

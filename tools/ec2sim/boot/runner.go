@@ -58,7 +58,7 @@ const (
 	tick = 100 * time.Millisecond
 	// workers bounds the calls to the API server at a time.
 	workers = 16
-	// callTimeout bounds one step, so that a hanging API server does not hold its worker for ever.
+	// callTimeout bounds one step, so that a hanging API server does not hold its worker forever.
 	callTimeout = 10 * time.Second
 	// maxBackoff bounds the wait after failures in a row.
 	maxBackoff = 5 * time.Second

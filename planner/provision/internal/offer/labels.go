@@ -11,7 +11,7 @@ import (
 	"millwright/planner/requirement"
 )
 
-// poolHash is a hash with its version, as a claim bears it.
+// poolHash is a hash with its version, as a claim has it.
 type poolHash struct{ hash, version string }
 
 // hashAnnotations of the template that claims are made of now: the pool's own annotation may still be of an

@@ -269,8 +269,8 @@ type madePool struct {
 	Pool
 }
 
-// find returns the pool that was made of the same, in which only the NodePool is another.
-func (m *makings) find(from *catalog.Catalog, types []*catalog.InstanceType) (Pool, bool) {
+// findPool returns the pool that was made of the same, in which only the NodePool is another.
+func (m *makings) findPool(from *catalog.Catalog, types []*catalog.InstanceType) (Pool, bool) {
 	for _, p := range m.pools {
 		if p.from == from && slices.Equal(p.types, types) {
 			return p.Pool, true
@@ -309,7 +309,7 @@ func (m *makings) overlay(p *Pool, owners map[overlayTarget]*overlay, resources 
 		return
 	}
 	from := p.Catalog
-	if same, ok := m.find(from, types); ok {
+	if same, ok := m.findPool(from, types); ok {
 		p.Catalog, p.PriceOverlaid, p.CapacityOverlaid = same.Catalog, same.PriceOverlaid, same.CapacityOverlaid
 		return
 	}

@@ -26,8 +26,8 @@ type OpenClaim struct {
 	Reserved resource.Vector
 	// Holds are the reservations of which the claim has one instance each, sorted.
 	Holds []string
-	// largest is the per-resource maximum of the types; room, less what is used, bounds one more pod.
-	// growth: the claim takes pods as long as one of these holds them all; nil: any type.
+	// largest is the per-resource maximum of the types; room, less what is used, bounds one more pod. growth:
+	// the claim takes pods as long as one of these holds them all; nil: any type.
 	growth        bitset.Set
 	Largest, Room resource.Vector
 	// extent is what is known of the types, and of the largest of those it may grow to.
@@ -144,7 +144,7 @@ func (o *OpenClaim) saved() Place {
 	return &old
 }
 
-// elsewhere reports, at a glance, that the pod must go to another domain now than the claim is in.
+// elsewhere reports, without trying, that the pod must go to another domain now than the claim is in.
 func (b *Bin) elsewhere(o *OpenClaim, lv *demand.Level) bool {
 	for i := range lv.ByKey {
 		mask := o.State.Domains(lv.ByKey[i].Domains)

@@ -48,7 +48,7 @@ type Solver struct {
 	// classes by number; full are the bins that are full, by the number of what classes request.
 	classes []*SearchClass
 	full    []*refusers
-	// newlyExcluded are pods that have waited for a ready node in vain.
+	// newlyExcluded are pods that kube-scheduler did not put on a node that was ready long enough.
 	newlyExcluded []exclusion
 	// assigned are the planned claims' own pods.
 	assigned map[types.UID]*place.Bin

@@ -44,7 +44,7 @@ func (n *OutageNotifier) clock(before error) *service.KubeEvent {
 }
 
 // fault returns why the clock of the process cannot be relied on. That nobody has been asked yet, as in the
-// first moments of every process, is no fault to tell of.
+// first moments of every process, is no fault to report.
 func (n *OutageNotifier) fault() error {
 	if err := n.State.reliable(); !errors.Is(err, clock.ErrUnwitnessed) {
 		return err

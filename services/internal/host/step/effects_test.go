@@ -311,7 +311,7 @@ func TestReleaseWaitsForEffectsAndThenEndsThem(t *testing.T) {
 	})
 }
 
-// TestWhatIsNotReadyHasNotFailed: an effect that looks again before its own record is folded is put off,
+// TestWhatIsNotReadyHasNotFailed: an effect that looks again before its own record is folded is postponed,
 // without a word.
 func TestWhatIsNotReadyHasNotFailed(t *testing.T) {
 	var log bytes.Buffer
