@@ -3,6 +3,7 @@ package planner
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"millwright/planner/condition"
 	"millwright/planner/providerid"
@@ -113,6 +114,10 @@ func (s *Snapshot) toCome(c *ledger.Claim) bool {
 // clockSkewMax is how far the clocks of watcher and lifecycle may be apart for their times to be compared:
 // each may be off by what is tolerated, the one ahead and the other behind.
 const clockSkewMax = 2 * ledger.ClockTolerance
+
+// Shows reports that the World surely is of later than a time by another service's clock. One that was
+// restored from a checkpoint may be far behind the log: what it lacks may have come meanwhile.
+func (s *Snapshot) Shows(at time.Time) bool { return !s.World.AsOf().Before(at.Add(clockSkewMax)) }
 
 // ClaimName is the NodeClaim's name; "" for a node without one.
 func (n *StateNode) ClaimName() string {

@@ -150,8 +150,13 @@ func ConfirmDecision(s *planner.Snapshot, cmd *ledger.Command) *planner.Decision
 // that may not be disrupted at the moment.
 func awaited(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 	rest := Remaining(s, cmd)
-	if len(rest) == 0 || len(cmd.Started.Replacements) == 0 {
+	switch {
+	case len(cmd.Started.Replacements) == 0:
 		return Verdict{Outcome: Confirmed}
+	case len(rest) == 0 && (s.Shows(cmd.At) || !mayStillCome(s, cmd)):
+		return Verdict{Outcome: Confirmed}
+	case len(rest) == 0:
+		return Verdict{Outcome: Wait, Reason: "the World is older than the command"}
 	}
 	var v Verdict
 	for i, r := range cmd.Started.Replacements {
@@ -250,6 +255,24 @@ func Remaining(s *planner.Snapshot, cmd *ledger.Command) []*planner.StateNode {
 		}
 	}
 	return rest
+}
+
+// mayStillCome reports that a candidate's NodeClaim or Node is not in the World, and that nothing else says
+// that it goes. If the World is older than the command, as one restored from a checkpoint by a new leader is,
+// it is not gone but not there yet.
+func mayStillCome(s *planner.Snapshot, cmd *ledger.Command) bool {
+	return slices.ContainsFunc(cmd.Started.Candidates, func(c ledger.Candidate) bool {
+		known := s.Ledger.Claim(c.Claim)
+		if known == nil || known.Doomed != nil {
+			return false
+		}
+		o := s.World.NodeClaim(c.Claim)
+		if o != nil && (o.UID != c.ClaimUID || o.DeletionTimestamp != nil) {
+			return false
+		}
+		n := s.StateNodeOfClaim(c.Claim)
+		return n == nil || n.Node == nil
+	})
 }
 
 // Marked reports that a Node has the taint and names the command's record as the one that asked for it: a

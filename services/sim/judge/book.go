@@ -81,7 +81,7 @@ func (b *book) enter(e ledger.Entry) {
 	case *ledger.CommandSucceeded:
 		if c := b.commands[p.ID]; c != nil {
 			for _, name := range c.claims {
-				b.doom(name, e.Seq)
+				b.doom(name, c.seq) // it was going since then
 			}
 		}
 		delete(b.commands, p.ID)

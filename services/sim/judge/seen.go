@@ -22,6 +22,8 @@ type seen struct {
 	objects        map[events.Kind]map[string]any
 	// mentioned are the keys that a running resync has named; nil if none runs.
 	mentioned map[events.Kind]map[string]bool
+	// missed: a message of the running resync was lost, so that it drops nothing.
+	missed bool
 }
 
 // seenBy is what a process has seen.
@@ -38,18 +40,20 @@ func (s *Judge) seenBy(p Process) *seen {
 	return v
 }
 
-// take: an epoch ends those before it, counters rise, and a resync drops what it does not name.
+// take: an epoch ends those before it, counters rise, and a resync of which nothing was lost drops what it
+// does not name.
 func (v *seen) take(o events.Observation) {
 	if o.Epoch < v.epoch || o.Epoch == v.epoch && o.Counter <= v.counter {
 		return
 	}
+	v.missed = v.missed || o.Epoch != v.epoch || o.Counter != v.counter+1
 	v.epoch, v.counter = o.Epoch, o.Counter
 	switch o.Op {
 	case events.OpResyncBegin:
-		v.mentioned = map[events.Kind]map[string]bool{}
+		v.mentioned, v.missed = map[events.Kind]map[string]bool{}, false
 	case events.OpResyncEnd:
 		for kind, objects := range v.objects {
-			maps.DeleteFunc(objects, func(key string, _ any) bool { return v.mentioned != nil && !v.mentioned[kind][key] })
+			maps.DeleteFunc(objects, func(key string, _ any) bool { return v.mentioned != nil && !v.missed && !v.mentioned[kind][key] })
 		}
 		v.mentioned = nil
 	case events.OpHeartbeat:
