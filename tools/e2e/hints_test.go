@@ -21,8 +21,8 @@ func (e *env) plannedRounds() []recorded[ledger.ProvisioningPlanned] {
 
 // TestPlacementHints: pods of all sizes come at once, and those that kube-scheduler leaves the time for get
 // hints where they were planned to run. How many that are, and how well it keeps to the plan, is printed and
-// not demanded: it may bind a pod before its hint is written, so that some pods run apart from those they were
-// planned with.
+// not demanded: it may bind a pod before its hint is written, so that some pods run apart from those they
+// were planned with.
 func TestPlacementHints(t *testing.T) {
 	e := start(t, nil)
 	e.apply(defaultClass)
