@@ -2,6 +2,7 @@ package claims
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -10,6 +11,10 @@ import (
 	"millwright/planner/claim"
 	"millwright/services/internal/lane"
 )
+
+// unreserveEvery is how often EC2 is asked about one instance at most: a scan may be older than its answer,
+// and the cache than what was written.
+const unreserveEvery = 10 * time.Second
 
 // stepUnreserve relabels a claim and its Node once the capacity reservation of the instance has ended: it
 // runs on as a plain on-demand one (ec2 §2.5). Scans see that; EC2 is asked once more before anything is
@@ -24,6 +29,7 @@ func stepUnreserve(s *Stepper, v *claimView) {
 		return
 	}
 	s.claimEffect(name, key, lane.Tag, func(ctx context.Context) error {
+		s.effects.Hold(key, unreserveEvery)
 		found, err := s.deps.EC2.DescribeInstances(ctx, []string{id})
 		if err != nil || len(found) != 1 || found[0].CapacityType != karpv1.CapacityTypeOnDemand || found[0].Gone() {
 			return err
