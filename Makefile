@@ -134,7 +134,7 @@ lint: ## formatting, vet, staticcheck, generated files up to date, structure
 	@tools/gen/check.sh $(MAKE)
 
 .PHONY: generate
-generate: ## regenerate deep copies, CRDs, manifests, the list of metrics, dashboards and protobuf code
+generate: ## regenerate deep copies, CRDs, manifests, the lists of metrics and AWS permissions, dashboards and protobuf code
 	@mkdir -p $(STATE)/tools
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/karpenter/v1 paths=./api/karpenter/v1alpha1 paths=./api/karpenteraws/v1 paths=./api/millwright/v1alpha1 output:crd:dir=deploy/crds
@@ -146,6 +146,7 @@ generate: ## regenerate deep copies, CRDs, manifests, the list of metrics, dashb
 	for dir in millwright-crds/files millwright/crds; do \
 		rm -f deploy/charts/$$dir/*.yaml && cp deploy/crds/*.yaml deploy/charts/$$dir/ || exit 1; done
 	$(GO) run ./services/cmd/metrics >$(STATE)/tools/metrics.md && mv $(STATE)/tools/metrics.md docs/metrics.md
+	$(GO) run ./tools/millctl aws policy --format table >$(STATE)/tools/policies.md && mv $(STATE)/tools/policies.md docs/aws-policies.md
 	$(GO) run ./tools/dashboards deploy/dashboards
 	rm -rf deploy/charts/millwright/files && mkdir -p deploy/charts/millwright/files/alerts deploy/charts/millwright/files/dashboards
 	cp deploy/alerts/*.yaml deploy/charts/millwright/files/alerts/ && cp deploy/dashboards/*.json deploy/charts/millwright/files/dashboards/

@@ -43,6 +43,9 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	server := sim.New(simConfig)
+	if err := o.enforce(server); err != nil {
+		return err
+	}
 	if o.dataDir != "" {
 		if err := server.Persist(o.dataDir); err != nil {
 			return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,7 +28,7 @@ type options struct {
 	seed                                              int64
 	deleteNodes                                       bool
 	memoryOverhead                                    float64
-	logLevel, logFormat                               string
+	logLevel, logFormat, policies                     string
 
 	pending, shuttingDown, consistency, iam, spotNotice, boot, ready, devices time.Duration
 }
@@ -76,6 +77,7 @@ func (o *options) accountFlags(cmd *cobra.Command) {
 	f.StringSliceVar(&o.zones, "zones", nil, "zones by name or letter, such as a,b (default: all of the region)")
 	f.StringVar(&o.account, "account-id", "111122223333", "AWS account id")
 	f.StringSliceVar(&o.roles, "role", nil, "further IAM roles that exist")
+	f.StringVar(&o.policies, "policies", "", "enforce IAM policies: a JSON file with a policy document per access key; other keys may do everything")
 	f.Int64Var(&o.seed, "seed", 1, "seed of spot prices and of fault rates")
 	f.BoolVar(&o.deleteNodes, "delete-nodes-of-terminated-instances", false, "delete the Node of a terminated instance, as a cloud controller does after a while")
 	f.Float64Var(&o.memoryOverhead, "vm-memory-overhead-percent", 0.075, "share of a type's memory that the guest does not see")
@@ -138,6 +140,22 @@ func (o *options) kubeConfig(ctx context.Context, log zerolog.Logger) (*rest.Con
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+// enforce has the account enforce the policies of the file, if one is given.
+func (o *options) enforce(server *sim.Server) error {
+	if o.policies == "" {
+		return nil
+	}
+	data, err := os.ReadFile(o.policies)
+	if err != nil {
+		return fmt.Errorf("read policies: %w", err)
+	}
+	documents := map[string]json.RawMessage{}
+	if err := json.Unmarshal(data, &documents); err != nil {
+		return fmt.Errorf("read policies: %w", err)
+	}
+	return server.Enforce(documents)
 }
 
 func (o *options) simConfig(config *rest.Config, log zerolog.Logger) (sim.Config, error) {

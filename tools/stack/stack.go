@@ -53,6 +53,9 @@ type Options struct {
 	// Admin has Millwright act as the cluster's admin, not as the ServiceAccounts of deploy/manifests. So it
 	// does with Through.
 	Admin bool
+	// Policies has the account enforce the IAM policies of deploy/iam: each service signs with a key of its
+	// own, its name.
+	Policies bool
 	// ClusterArgs are added to those of the control plane.
 	ClusterArgs []string
 	// Through puts a proxy between Millwright and what it talks to: it gets the addresses of the cluster and
@@ -241,10 +244,14 @@ func (s *Stack) startEC2Sim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	policies, err := s.writePolicies()
+	if err != nil {
+		return err
+	}
 	p := s.process("ec2sim", "ec2sim", nil, append([]string{
 		"--listen", "127.0.0.1:" + strconv.Itoa(port), "--endpoint-file", file, "--kubeconfig", s.Kubeconfig(),
 		"--cluster-name", ClusterName, "--region", Region, "--data-dir", filepath.Join(s.opts.Dir, "ec2sim"),
-	}, s.opts.EC2SimArgs...)...)
+	}, append(policies, s.opts.EC2SimArgs...)...)...)
 	if err := p.Start(); err != nil {
 		return err
 	}
@@ -351,7 +358,11 @@ func (s *Stack) millwright(name, command string, args ...string) (*Process, erro
 		command, "--kubeconfig", cmp.Or(s.kubeconfigs[command], s.kubeconfig), "--cluster-name", ClusterName,
 		"--metrics-port", strconv.Itoa(metrics), "--health-probe-port", strconv.Itoa(health),
 	}, args...)
-	return s.process(name, cmp.Or(s.opts.Binaries[name], "millwright"), s.Env(),
+	env := s.Env()
+	if s.opts.Policies {
+		env = append(env, "AWS_ACCESS_KEY_ID="+command)
+	}
+	return s.process(name, cmp.Or(s.opts.Binaries[name], "millwright"), env,
 		slices.Concat(args, s.opts.MillwrightArgs, s.opts.ServiceArgs[command])...), nil
 }
 

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/deploy/iam"
 	"millwright/planner/catalog"
 	"millwright/planner/ledger"
 	"millwright/services/internal/ec2"
@@ -39,8 +41,25 @@ func newAccount(t *testing.T) *account {
 	t.Helper()
 	a := &account{now: time.Date(2026, 4, 1, 0, 0, 0, 0, time.UTC)}
 	a.sim = sim.New(sim.Config{ClusterName: "blue", Region: "eu-west-1", KubernetesVersion: "1.32", Now: func() time.Time { return a.now }, Settings: sim.DefaultSettings(), ClusterCA: []byte("ca")})
+	enforcePolicy(t, a.sim)
 	a.reach(t, "http://aws.simulated", a.sim.Transport())
 	return a
+}
+
+// enforcePolicy has the account refuse the real adapter what the policies that users get do not allow.
+func enforcePolicy(t *testing.T, server *sim.Server) {
+	t.Helper()
+	d, err := iam.Policy("lifecycle", iam.Account{Cluster: "blue", Region: "eu-west-1", Account: "111122223333"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := d.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Enforce(map[string]json.RawMessage{"lifecycle": data}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // reach makes clients that find the account at a URL.
@@ -48,13 +67,15 @@ func (a *account) reach(t *testing.T, url string, transport http.RoundTripper) {
 	t.Helper()
 	sdk := aws.Config{
 		Region: "eu-west-1", BaseEndpoint: aws.String(url), HTTPClient: &http.Client{Transport: transport},
-		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+		Credentials: credentials.NewStaticCredentialsProvider("lifecycle", "secret", ""),
 	}
 	var err error
 	if a.cloud, err = ec2.New(context.Background(), ec2.Config{Cluster: "blue", AWS: &sdk}); err != nil {
 		t.Fatal(err)
 	}
-	a.raw = awsec2.NewFromConfig(sdk)
+	root := sdk.Copy()
+	root.Credentials = credentials.NewStaticCredentialsProvider("root", "secret", "")
+	a.raw = awsec2.NewFromConfig(root)
 	now := func() time.Time { return a.now }
 	cluster := NewClusterSource(ClusterConfig{
 		Given: Cluster{Name: "blue"}, Describe: a.cloud.DescribeCluster, Now: now,

@@ -29,6 +29,7 @@ var controlIndex = []string{
 	"POST /_control/instances/{id}/terminate: as if someone else had terminated it",
 	"GET /_control/ledger?since=N: every launch and termination",
 	"GET /_control/calls: calls by action and outcome",
+	"GET /_control/callers: what each access key needed, by IAM action: how often it was allowed and refused (--policies)",
 	"GET, PATCH /_control/settings: delays, bootingPaused",
 	"GET, PUT, DELETE /_control/capacity [{instanceType, zone, capacityType, limit, code, message}]: PUT replaces all rules; POST adds one",
 	"GET, POST, DELETE /_control/faults {action, service, rate, count, delay, code, message, status, drop, after}",
@@ -73,6 +74,8 @@ func (s *Server) control(r *http.Request, path string) (any, error) {
 		return s.Ledger(since), nil
 	case "GET calls":
 		return s.Calls(), nil
+	case "GET callers":
+		return s.Callers(), nil
 	case "POST instances":
 		return s.instances.Control(r, rest)
 	}

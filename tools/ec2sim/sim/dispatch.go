@@ -53,6 +53,9 @@ func (s *Server) inflict(w http.ResponseWriter, r *http.Request, c *wire.Call, f
 
 // perform finds the operation and runs it.
 func (s *Server) perform(c *wire.Call) (any, error) {
+	if err := s.authorize(c); err != nil {
+		return nil, err
+	}
 	if c.Service == "sqs" && c.Action == "ReceiveMessage" {
 		return s.queue.ReceiveMessage(c) // waits, so it takes the lock itself
 	}

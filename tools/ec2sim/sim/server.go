@@ -13,6 +13,7 @@ import (
 	"millwright/tools/ec2sim/sim/instance"
 	"millwright/tools/ec2sim/sim/instancetype"
 	"millwright/tools/ec2sim/sim/network"
+	"millwright/tools/ec2sim/sim/policy"
 	"millwright/tools/ec2sim/sim/pricing"
 	"millwright/tools/ec2sim/sim/reservation"
 	"millwright/tools/ec2sim/sim/sqs"
@@ -38,6 +39,10 @@ type Server struct {
 	faults       *faults.Faults
 	// operations by service and action.
 	operations map[string]map[string]wire.Operation
+	// policies of callers, by access key, and what callers needed. A caller without a policy may do
+	// everything.
+	policies map[string]*policy.Document
+	callers  simclient.Callers
 }
 
 // New returns an account with a VPC, images, a role and an empty queue, and no instances.
@@ -46,6 +51,7 @@ func New(cfg account.Config) *Server {
 	s := &Server{
 		account: a, vpc: network.New(a), images: ami.New(a), templates: template.New(a), profiles: iam.New(a), queue: sqs.New(a),
 		prices: pricing.New(a), types: instancetype.New(a), faults: faults.New(a), reservations: reservation.New(a),
+		callers: simclient.Callers{},
 	}
 	s.cluster = eks.New(a, s.vpc)
 	s.instances = instance.New(a, instance.Deps{

@@ -41,6 +41,11 @@ func (c *Client) Ledger(ctx context.Context, since uint64) ([]Entry, error) {
 // Calls returns how often each action was called, by outcome.
 func (c *Client) Calls(ctx context.Context) (Calls, error) { return get[Calls](ctx, c, "calls") }
 
+// Callers returns what each caller needed.
+func (c *Client) Callers(ctx context.Context) (Callers, error) {
+	return get[Callers](ctx, c, "callers")
+}
+
 // Settings returns the delays in force.
 func (c *Client) Settings(ctx context.Context) (Settings, error) {
 	return get[Settings](ctx, c, "settings")

@@ -207,3 +207,13 @@ type Defaults struct {
 
 // Calls counts the calls of one action by outcome: "ok" or the error code.
 type Calls map[string]map[string]int
+
+// Callers holds what callers needed, by access key and IAM action, such as ec2:CreateFleet or iam:PassRole.
+type Callers map[string]map[string]Verdicts
+
+// Verdicts count how often something was allowed and refused; Refusals says what for, each text once.
+type Verdicts struct {
+	Allowed  int      `json:"allowed"`
+	Refused  int      `json:"refused"`
+	Refusals []string `json:"refusals,omitempty"`
+}

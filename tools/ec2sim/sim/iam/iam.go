@@ -56,6 +56,22 @@ func (s *Profiles) ProfileARN(name string) string {
 	return "arn:aws:iam::" + s.Cfg.AccountID + ":instance-profile" + path + name
 }
 
+// RoleOf is the role of a profile; "" if it has none.
+func (s *Profiles) RoleOf(name string) string {
+	if p := s.byName[name]; p != nil {
+		return p.Role
+	}
+	return ""
+}
+
+// TagsOf are the tags of a profile.
+func (s *Profiles) TagsOf(name string) map[string]string {
+	if p := s.byName[name]; p != nil {
+		return p.Tags
+	}
+	return nil
+}
+
 // CheckProfile is EC2's view of a profile: it learns of new ones with a delay.
 func (s *Profiles) CheckProfile(name string, now time.Time) *wire.Error {
 	if name == "" {

@@ -46,6 +46,17 @@ func (s *Service) changeTags(c *wire.Call, remove bool) (any, error) {
 	return emptyAnswer{true}, nil
 }
 
+// TagsOf are the tags of an instance, or of a part of one, as they are now.
+func (s *Service) TagsOf(id string) (tags map[string]string, ok bool) {
+	if in := s.instances.get(id); in != nil {
+		return in.Tags.At(s.Now()), true
+	}
+	if in := s.instances.partOf(id); in != nil {
+		return in.PartTags[id].At(s.Now()), true
+	}
+	return nil, false
+}
+
 // taggable finds the resource or refuses with its kind's not-found code.
 func (s *Service) taggable(id string) *wire.Error {
 	switch {

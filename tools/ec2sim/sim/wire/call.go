@@ -24,6 +24,8 @@ type Call struct {
 	body    []byte     // JSON protocols
 	Path    string     // REST protocols
 	Ctx     context.Context
+	// AccessKey is the id of the key that signed it; "" if none did.
+	AccessKey string
 }
 
 // Operation carries out a call under the account's lock.
@@ -40,7 +42,8 @@ func ParseCall(r *http.Request) (*Call, error) {
 		return c, Refuse("RequestEntityTooLarge", "The request is larger than %d bytes.", maxBody)
 	}
 	c.body = body
-	scope := credentialService(r.Header.Get("Authorization"))
+	var scope string
+	c.AccessKey, scope = credential(r.Header.Get("Authorization"))
 	if target := r.Header.Get("X-Amz-Target"); target != "" {
 		return c, c.parseTarget(target)
 	}
@@ -87,18 +90,18 @@ func (c *Call) parseQuery(r *http.Request, scope string) error {
 	return nil
 }
 
-// credentialService reads the service from "Credential=AKID/20260101/us-west-2/ec2/aws4_request".
-func credentialService(authorization string) string {
+// credential reads key and service from "Credential=AKID/20260101/us-west-2/ec2/aws4_request".
+func credential(authorization string) (key, service string) {
 	_, rest, ok := strings.Cut(authorization, "Credential=")
 	if !ok {
-		return ""
+		return "", ""
 	}
 	scope, _, _ := strings.Cut(rest, ",")
 	parts := strings.Split(scope, "/")
 	if len(parts) < 5 {
-		return ""
+		return "", ""
 	}
-	return parts[len(parts)-2]
+	return parts[0], parts[len(parts)-2]
 }
 
 // ReadJSON decodes the body of a JSON-protocol call.

@@ -1,0 +1,110 @@
+package iam
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+// What IAM counts of a managed policy is at most 6,144 letters; names of clusters have at most 100.
+const managedMax = 6144
+
+func TestEachPolicyFitsAManagedPolicy(t *testing.T) {
+	long := Account{Cluster: strings.Repeat("c", 100), Region: "us-gov-west-1", Account: "111122223333"}
+	for _, name := range policiesOf[All] {
+		d, err := policy([]string{name}, long)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := encode(d, "")
+		if err != nil || len(text) > managedMax {
+			t.Errorf("%s: %d letters, %v", name, len(text), err)
+		}
+		if name := policyName(name, long); len(name) > 128 {
+			t.Errorf("%s has %d letters", name, len(name))
+		}
+	}
+}
+
+func TestPoliciesAreFilledInForEachPartition(t *testing.T) {
+	for region, partition := range map[string]string{"us-west-2": "aws", "cn-north-1": "aws-cn", "us-gov-east-1": "aws-us-gov"} {
+		d, err := Policy(All, Account{Cluster: "demo", Region: region, Account: "111122223333"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := d.JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.ContainsAny(strings.NewReplacer("{\n", "", "{}", "").Replace(string(text)), "{") {
+			t.Errorf("%s: something is not filled in:\n%s", region, text)
+		}
+		for _, want := range []string{"arn:" + partition + ":ec2:" + region + ":111122223333:instance/*", "kubernetes.io/cluster/demo",
+			"arn:" + partition + ":iam::111122223333:role/KarpenterNodeRole-demo", "arn:" + partition + ":sqs:" + region + ":111122223333:demo"} {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("%s: %s is missing", region, want)
+			}
+		}
+	}
+}
+
+// A name is put into patterns, and must not be one.
+func TestNamesThatWouldWidenAPolicyAreRefused(t *testing.T) {
+	for what, a := range map[string]Account{
+		"a cluster named *":      {Cluster: "*", Region: "us-west-2", Account: "1"},
+		"a queue with a ?":       {Cluster: "c", Region: "us-west-2", Account: "1", Queue: "q?"},
+		"a role of all names":    {Cluster: "c", Region: "us-west-2", Account: "1", NodeRole: "*"},
+		"a role with a variable": {Cluster: "c", Region: "us-west-2", Account: "1", NodeRole: "a${aws:username}"},
+		"no account":             {Cluster: "c", Region: "us-west-2"},
+		"no region":              {Cluster: "c", Account: "1"},
+		"no cluster":             {Region: "us-west-2", Account: "1"},
+	} {
+		if d, err := Policy(lifecycle, a); err == nil {
+			t.Errorf("%s: %v", what, d)
+		}
+	}
+}
+
+func TestCloudFormationAndTerraformHoldThePoliciesOfThoseWhoCall(t *testing.T) {
+	a := Account{Cluster: "demo"}
+	text, err := CloudFormation(All, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stack := struct {
+		Resources map[string]struct {
+			Properties struct {
+				PolicyDocument struct {
+					Sub string `json:"Fn::Sub"`
+				}
+			}
+		}
+	}{}
+	if err := json.Unmarshal(text, &stack); err != nil || len(stack.Resources) != 3 {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for name, r := range stack.Resources {
+		var d Document
+		if err := json.Unmarshal([]byte(r.Properties.PolicyDocument.Sub), &d); err != nil || len(d.Statement) == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := Terraform(All, a); err == nil {
+		t.Error("Terraform does without a region")
+	}
+	a.Region = "us-west-2"
+	if text, err = Terraform(lifecycle, a); err != nil || !strings.Contains(string(text), "${data.aws_caller_identity.millwright.account_id}") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if _, err := Terraform("disruptor", a); err == nil {
+		t.Error("disruptor needs a policy")
+	}
+}
+
+func TestThePageOfStatementsIsUpToDate(t *testing.T) {
+	page, err := os.ReadFile("../../docs/aws-policies.md")
+	if err != nil || string(page) != Table() {
+		t.Errorf("docs/aws-policies.md is stale (%v): make generate", err)
+	}
+}
