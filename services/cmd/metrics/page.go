@@ -16,7 +16,7 @@ const head = `# Metrics
 - **beta**: may change with a minor version, with a line in [CHANGELOG.md](../CHANGELOG.md).
 
 Durations are in seconds and sizes in bytes. Labels have closed sets of values or name a NodePool, zone, type or node; none
-names a pod.
+names a pod. Series of a NodePool are deleted an hour after it.
 `
 
 // page writes the sections.

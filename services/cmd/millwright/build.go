@@ -23,6 +23,7 @@ import (
 	"millwright/services/internal/kube"
 	"millwright/services/internal/kubeevent"
 	"millwright/services/internal/lease"
+	"millwright/services/internal/poolseries"
 	"millwright/services/internal/process"
 	"millwright/services/internal/service"
 	"millwright/services/provisioner"
@@ -43,7 +44,7 @@ type builder struct {
 	acting bool
 	// watches: the watcher runs here, the only one that writes to the stream.
 	watches  bool
-	registry *prometheus.Registry
+	registry *poolseries.Registerer
 	logger   zerolog.Logger
 	closers  closers
 	parts    process.Parts
@@ -72,7 +73,7 @@ type builder struct {
 
 // build connects and constructs. What it opened is closed by Parts.Close, or at once if it fails.
 func build(ctx context.Context, s *process.Settings, services []string, r *prometheus.Registry, logger zerolog.Logger) (_ *process.Parts, err error) {
-	b := &builder{settings: s, registry: r, logger: logger, shared: !slices.Equal(services, []string{ledger.ServiceWatcher}),
+	b := &builder{settings: s, registry: poolseries.New(r), logger: logger, shared: !slices.Equal(services, []string{ledger.ServiceWatcher}),
 		watches: slices.Contains(services, ledger.ServiceWatcher)}
 	for _, name := range services {
 		b.acting = b.acting || name != ledger.ServiceWatcher && s.ModeOf(name) == ledger.ModeActive
@@ -128,6 +129,7 @@ func (b *builder) connect(ctx context.Context) (err error) {
 	b.stream = stream
 	if b.shared { // the watcher alone folds only for its checkpoints
 		b.state.Follow(stream)
+		b.parts.Background = append(b.parts.Background, func(ctx context.Context) error { return b.registry.Run(ctx, b.nodePools) })
 	}
 	b.state.Probe(stream)
 	b.parts.Background = append(b.parts.Background, b.state.Run)
@@ -139,6 +141,16 @@ func (b *builder) connect(ctx context.Context) (err error) {
 		return err
 	}
 	return b.keepLease()
+}
+
+// nodePools are the names of the NodePools, and whether all that there are is known.
+func (b *builder) nodePools() (names map[string]bool, whole bool) {
+	_, synced := b.state.Position()
+	names = map[string]bool{}
+	for _, pool := range b.state.Version().NodePools() {
+		names[pool.Name] = true
+	}
+	return names, synced && !b.state.Torn() && b.state.BusUnreachable().IsZero()
 }
 
 // keepClock compares the clock of the process with those of its witnesses. Nothing leads while it cannot be
