@@ -54,6 +54,7 @@ func TestNoCapacityAtAllThenSome(t *testing.T) {
 }
 
 func TestCallsThatFail(t *testing.T) {
+	t.Parallel()
 	cases := map[string][]simclient.Fault{
 		"CreateFleet launches but never answers": {{Action: "CreateFleet", Count: 2, Drop: true, After: true}},
 		"CreateFleet is throttled":               {{Action: "CreateFleet", Count: 4, Code: "RequestLimitExceeded", Status: 503}},

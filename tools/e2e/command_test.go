@@ -59,6 +59,7 @@ var (
 // The leader is killed at each step of a command, exactly before or after the call that makes the step. The
 // next one takes the command on: it ends once, and nothing is launched twice or left over.
 func TestLeadersAreKilledAtEachStepOfACommand(t *testing.T) {
+	t.Parallel()
 	for name, steps := range map[string][]step{"until the replacement is launched": firstSteps, "until the instance is gone": lastSteps} {
 		t.Run(name, func(t *testing.T) {
 			var e *env

@@ -129,6 +129,7 @@ const (
 )
 
 func TestNodesJoinWhileLogOrBusAreUnreachable(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		metric, event string
 	}{

@@ -174,6 +174,7 @@ var members = []string{"etcd-0", "nats-0", "etcd-1", "nats-1", "etcd-2", "nats-2
 // TestServersAsDocumentedLoseAnyOfTheirMembers: log and stream go on, and what the watcher publishes reaches
 // a reader.
 func TestServersAsDocumentedLoseAnyOfTheirMembers(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	x := s.setUp()
 	ctx, cancel := context.WithTimeout(t.Context(), convergence)
@@ -251,9 +252,10 @@ func (s *site) retryUntilDone(ctx context.Context, what string, try func() error
 
 // TestExternalServersAsDocumented: pods get nodes while each of the servers is away in turn.
 func TestExternalServersAsDocumented(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	x := s.setUp()
-	e := start(t, func(o *stack.Options) {
+	e := startAtOnce(t, func(o *stack.Options) {
 		o.FiveProcesses, o.Dir, o.External = true, s.file("stack"), x
 	})
 	e.apply(defaultClass)

@@ -32,11 +32,17 @@ type env struct {
 	bin   string
 }
 
-// start runs a stack for the test, beside those of other tests: tests mostly wait. If the test fails, the
-// ends of the processes' logs are printed.
+// start runs a stack for the test, beside those of other tests: tests mostly wait.
 func start(t *testing.T, change func(*stack.Options)) *env {
 	t.Helper()
 	t.Parallel()
+	return startAtOnce(t, change)
+}
+
+// startAtOnce runs a stack for a test that is parallel already. If the test fails, the ends of the processes'
+// logs are printed.
+func startAtOnce(t *testing.T, change func(*stack.Options)) *env {
+	t.Helper()
 	dir := keepable(t)
 	opts := stack.Options{
 		Dir: dir, BinDir: filepath.Join(clustertest.Root(), "bin"),

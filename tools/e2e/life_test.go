@@ -11,6 +11,7 @@ import (
 )
 
 func TestPodsGetNodesAndEmptyNodesGo(t *testing.T) {
+	t.Parallel()
 	shapes := map[string]func(*stack.Options){
 		"in one process":    nil,
 		"in five processes": func(o *stack.Options) { o.FiveProcesses = true },
