@@ -29,7 +29,7 @@ type Registerer struct {
 	gone map[string]time.Time
 }
 
-// vector is a metric with labels: what prometheus.NewCounterVec and its like return.
+// vector is a metric with labels, of any type.
 type vector interface {
 	prometheus.Collector
 	DeletePartialMatch(prometheus.Labels) int
