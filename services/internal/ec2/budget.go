@@ -8,126 +8,255 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/smithy-go/middleware"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
-// allowance is a token bucket: its rate in calls a second, and its burst.
+// allowance is a token bucket: its rate in tokens a second, and its burst.
 type allowance struct {
 	perSecond float64
 	burst     int
 }
 
-// allowances by action, chosen at or below what EC2 is known to allow an account by default (EC2 User Guide,
-// "API request throttling", describes how it counts; an account's quotas can be raised on request). They are
-// not copied from a list and not configurable: if an account allows less, or others use it up, throttling
-// slows a bucket down. Actions without one fall under one of the general ones.
-var allowances = map[string]allowance{
-	"ec2:RunInstances":       {2, 5},
-	"ec2:CreateFleet":        {10, 100},
-	"ec2:TerminateInstances": {5, 100},
-	"ec2:CreateTags":         {10, 100},
-}
-
+// The limits that EC2 publishes for an account in a region (EC2 Developer Guide, "Request throttling for the
+// Amazon EC2 API": categories, then actions with limits of their own). They are a transcription, and not
+// configurable: if an account allows less, or others use it up, refusals slow a bucket down. CreateFleet is in
+// no list, and so among the actions that change something. Those each have a bucket; that all reading shares
+// one is on the safe side.
 var (
-	reading  = allowance{20, 100}
-	changing = allowance{5, 50}
+	// reading: Describe, Get, List and Search. unfiltered: those of some actions that have neither a filter nor
+	// a size of their pages, such as instances by id.
+	reading    = allowance{20, 100}
+	unfiltered = allowance{10, 50}
+	changing   = allowance{5, 50}
+
+	// allowances of actions with a limit of their own.
+	allowances = map[string]allowance{
+		"RunInstances":       {2, 5},
+		"TerminateInstances": {5, 100},
+		"CreateTags":         {10, 100},
+	}
+	// resources are limits on the number of instances besides that of calls.
+	resources = map[string]allowance{
+		"RunInstances":       {2, 1000},
+		"TerminateInstances": {20, 1000},
+	}
 )
 
 const (
-	// share of an allowance that one process uses: the account has other users.
+	// share of an allowance that is used: the account has other users.
 	share = 0.8
-	// slowdown and recovery: after throttling a budget is halved, down to a sixteenth, and doubled again
-	// after each minute without it.
-	slowest  = 1.0 / 16
-	recovery = time.Minute
+	// untouched is the part of a burst that a new process starts with: what its predecessor must have left.
+	untouched = 1 - share
 )
 
-// errBudget: the call was not sent, because its budget is spent for longer than the caller waits.
-var errBudget = errors.New("the budget of calls is spent")
+// Role is what a process calls EC2 for. Processes of an installation divide by role what both need.
+type Role int
 
-// budgets pace the calls to EC2 so that its limits are not reached: one bucket for each action that changes
-// something or has an allowance of its own, one for all other reads. A brownout of one leaves the others as
-// they are. Safe for concurrent use.
-type budgets struct {
-	now func() time.Time
+const (
+	// RoleAll: nothing else of the installation calls EC2.
+	RoleAll Role = iota
+	// RoleActing: lifecycle runs in the process, and the watcher in another.
+	RoleActing
+	// RoleWatching: the watcher runs in the process, and lifecycle in another.
+	RoleWatching
+)
+
+// Budgets pace the calls to EC2 so that its limits are not reached: a bucket for each action that changes
+// something or has a limit of its own, and two for all other reading, which watcher and lifecycle share half
+// and half if they run in two processes: of each, one instance at a time calls EC2. In a bucket the calls that
+// end instances go first, then those that launch some. A brownout of one leaves the others as they are. Each
+// attempt of a call counts. Safe for concurrent use.
+type Budgets struct {
+	role    Role
+	metrics *budgetMetrics
+	started time.Time
 
 	mu      sync.Mutex
 	buckets map[string]*bucket
 }
 
-type bucket struct {
-	full    rate.Limit
-	limiter *rate.Limiter
-	// slowedAt is when EC2 last throttled a call of the bucket.
-	slowedAt time.Time
+// NewBudgets of a process, with their metrics; r nil: none. All clients of the process are bound to one.
+func NewBudgets(role Role, r prometheus.Registerer) *Budgets {
+	return &Budgets{role: role, buckets: map[string]*bucket{}, metrics: newBudgetMetrics(r), started: time.Now()}
 }
 
-func newBudgets(now func() time.Time) *budgets {
-	return &budgets{now: now, buckets: map[string]*bucket{}}
+// Bind returns a configuration whose clients of EC2 keep within the budgets.
+func (b *Budgets) Bind(cfg aws.Config) aws.Config {
+	cfg = cfg.Copy()
+	cfg.APIOptions = append(cfg.APIOptions[:len(cfg.APIOptions):len(cfg.APIOptions)], func(stack *middleware.Stack) error {
+		if err := stack.Initialize.Add(middleware.InitializeMiddlewareFunc("CostOfCall", b.price), middleware.After); err != nil {
+			return err
+		}
+		return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("BudgetOfCalls", b.pay), "Retry", middleware.After)
+	})
+	return cfg
 }
 
-// bucketOf returns the bucket of an action; nil for services other than EC2.
-func (b *budgets) bucketOf(action string, mutating bool) *bucket {
-	if !strings.HasPrefix(action, "ec2:") {
-		return nil
+// errAfterAnother: the budget was spent before another attempt of a call; the one before may have happened.
+var errAfterAnother = errors.New("not repeated")
+
+// cost is what one call takes from the budgets, in each of its attempts.
+type cost struct {
+	action    string
+	priority  priority
+	bare      bool // neither filters nor pages
+	instances int
+	attempts  int
+	waited    time.Duration
+}
+
+type costKey struct{}
+
+// price notes what a call of EC2 costs.
+func (b *Budgets) price(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+	if middleware.GetServiceID(ctx) == awsec2.ServiceID {
+		c, ok := ctx.Value(costKey{}).(*cost)
+		if !ok {
+			c = &cost{}
+			ctx = context.WithValue(ctx, costKey{}, c)
+		}
+		c.describe(middleware.GetOperationName(ctx), in.Parameters)
 	}
-	a, own := allowances[action]
-	name := action
+	return next.HandleInitialize(ctx, in)
+}
+
+func (c *cost) describe(action string, parameters any) {
+	c.action, c.priority = action, priorityOf(action)
+	switch in := parameters.(type) {
+	case *awsec2.TerminateInstancesInput:
+		c.instances = len(in.InstanceIds)
+	case *awsec2.RunInstancesInput:
+		if !aws.ToBool(in.DryRun) {
+			c.instances = int(aws.ToInt32(in.MaxCount))
+		}
+	case *awsec2.DescribeInstancesInput:
+		c.bare = len(in.Filters) == 0 && in.MaxResults == nil
+		if c.bare {
+			c.priority = ending
+		}
+	case *awsec2.DescribeInstanceStatusInput:
+		c.bare = len(in.Filters) == 0 && in.MaxResults == nil
+	case *awsec2.DescribeSecurityGroupsInput:
+		c.bare = len(in.Filters) == 0 && in.MaxResults == nil
+	}
+}
+
+func priorityOf(action string) priority {
+	switch action {
+	case "TerminateInstances":
+		return ending
+	case "CreateFleet", "RunInstances", "CreateLaunchTemplate", "DescribeLaunchTemplates":
+		return launching
+	}
+	return observing
+}
+
+// pay takes the tokens of one attempt, and learns from its answer.
+func (b *Budgets) pay(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
+	c, ok := ctx.Value(costKey{}).(*cost)
+	if !ok {
+		return next.HandleFinalize(ctx, in)
+	}
+	if err := b.wait(ctx, c); err != nil {
+		if c.attempts > 0 {
+			err = fmt.Errorf("%w: %w", errAfterAnother, err)
+		}
+		return middleware.FinalizeOutput{}, middleware.Metadata{}, err
+	}
+	c.attempts++
+	out, meta, err := next.HandleFinalize(ctx, in)
+	if isThrottling(err) || fleetThrottled(out.Result) {
+		call, instances := b.bucketsOf(c) // EC2 does not say which of them is empty
+		call.refused()
+		if instances != nil {
+			instances.refused()
+		}
+		b.metrics.refused.WithLabelValues(c.action).Inc()
+	}
+	return out, meta, err
+}
+
+// fleetThrottled: the fleet's own calls were refused for their rate.
+func fleetThrottled(result any) bool {
+	out, ok := result.(*awsec2.CreateFleetOutput)
+	if !ok {
+		return false
+	}
+	for _, e := range out.Errors {
+		if isThrottlingCode(aws.ToString(e.ErrorCode)) {
+			return true
+		}
+	}
+	return false
+}
+
+// wait takes the tokens of a call, waiting for them as long as ctx allows. Its error says that nothing was
+// sent.
+func (b *Budgets) wait(ctx context.Context, c *cost) error {
+	if ctx.Err() != nil {
+		return nil // the call reports that itself
+	}
+	start := time.Now()
+	call, instances := b.bucketsOf(c)
+	err := call.take(ctx, 1, c.priority)
+	if err == nil && instances != nil {
+		err = instances.take(ctx, float64(c.instances), c.priority)
+	}
+	waited := time.Since(start)
+	c.waited += waited
+	b.metrics.waited.WithLabelValues(c.action).Add(waited.Seconds())
+	return err
+}
+
+// bucketsOf returns the bucket of an action's calls, and that of its instances or nil.
+func (b *Budgets) bucketsOf(c *cost) (call, instances *bucket) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a, own := allowances[c.action]
+	name, part := c.action, 1.0
 	switch {
 	case own:
-	case mutating:
+	case mutates(c.action):
 		a = changing
+	case c.bare:
+		name, a, part = "unfiltered", unfiltered, b.half()
 	default:
-		name, a = "reading", reading
+		name, a, part = "reading", reading, b.half()
 	}
+	call = b.bucket(name, a, part)
+	if limit, ok := resources[c.action]; ok && c.instances > 0 {
+		instances = b.bucket(c.action+" instances", limit, 1)
+	}
+	return call, instances
+}
+
+// half of what watcher and lifecycle both need, if another process has the other half.
+func (b *Budgets) half() float64 {
+	if b.role == RoleAll {
+		return 1
+	}
+	return 0.5
+}
+
+func (b *Budgets) bucket(name string, a allowance, part float64) *bucket {
 	found := b.buckets[name]
 	if found == nil {
-		limit := rate.Limit(a.perSecond * share)
-		found = &bucket{full: limit, limiter: rate.NewLimiter(limit, max(1, int(float64(a.burst)*share)))}
+		found = newBucket(a.perSecond*share*part, max(1, float64(a.burst)*share*part))
+		found.tokens, found.at = max(1, float64(a.burst)*untouched*part), b.started
 		b.buckets[name] = found
 	}
 	return found
 }
 
-// wait takes a token, waiting for it as long as ctx allows. Its error says that nothing was sent.
-func (b *budgets) wait(ctx context.Context, action string, mutating bool) error {
-	b.mu.Lock()
-	found := b.bucketOf(action, mutating)
-	if found == nil {
-		b.mu.Unlock()
-		return nil
+// mutates reports that an action changes something.
+func mutates(action string) bool {
+	for _, prefix := range []string{"Describe", "Get", "List", "Search"} {
+		if strings.HasPrefix(action, prefix) {
+			return false
+		}
 	}
-	found.recover(b.now())
-	b.mu.Unlock()
-	if ctx.Err() != nil {
-		return nil // the call reports that itself
-	}
-	if err := found.limiter.Wait(ctx); err != nil {
-		return fmt.Errorf("%w: %w", errBudget, err)
-	}
-	return nil
-}
-
-// recover doubles the rate of a slowed bucket for each minute without a refusal.
-func (b *bucket) recover(now time.Time) {
-	for b.limiter.Limit() < b.full && now.Sub(b.slowedAt) >= recovery {
-		b.slowedAt = b.slowedAt.Add(recovery)
-		b.limiter.SetLimit(min(b.full, b.limiter.Limit()*2))
-	}
-}
-
-// answered slows the bucket down if EC2 throttled the call: the account's bucket is emptier than ours.
-func (b *budgets) answered(action string, mutating bool, err error) {
-	if err == nil || !isThrottling(err) {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := b.now()
-	found := b.bucketOf(action, mutating)
-	if found == nil || now.Sub(found.slowedAt) < time.Second { // those that were in flight together count once
-		return
-	}
-	found.slowedAt = now
-	found.limiter.SetLimit(max(found.full*slowest, found.limiter.Limit()/2))
+	return true
 }

@@ -40,10 +40,11 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// AWS overrides the SDK's default configuration; nil: environment, shared files, IMDS.
 	AWS *aws.Config
+	// Budgets that all clients of the process share; nil: nothing else calls EC2.
+	Budgets *Budgets
 }
 
-// Client makes AWS calls. It is safe for concurrent use and keeps no state but connections and budgets of
-// calls.
+// Client makes AWS calls. It is safe for concurrent use and keeps no state but connections.
 type Client struct {
 	cluster string
 	region  string
@@ -53,7 +54,6 @@ type Client struct {
 	eks     *eks.Client
 	iam     *iam.Client
 	metrics *metrics
-	budgets *budgets
 	// describing and terminating join calls about single instances.
 	describing  *batcher[[]Instance]
 	terminating *batcher[map[string]error]
@@ -95,10 +95,13 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.CallTimeout == 0 {
 		cfg.CallTimeout = DefaultCallTimeout
 	}
+	if cfg.Budgets == nil {
+		cfg.Budgets = NewBudgets(RoleAll, cfg.Registerer)
+	}
 	c := &Client{
 		cluster: cfg.Cluster, region: sdk.Region, timeout: cfg.CallTimeout,
-		ec2: awsec2.NewFromConfig(*sdk), ssm: ssm.NewFromConfig(*sdk), eks: eks.NewFromConfig(*sdk),
-		iam: iam.NewFromConfig(*sdk), metrics: newMetrics(cfg.Registerer), budgets: newBudgets(time.Now),
+		ec2: awsec2.NewFromConfig(cfg.Budgets.Bind(*sdk)), ssm: ssm.NewFromConfig(*sdk), eks: eks.NewFromConfig(*sdk),
+		iam: iam.NewFromConfig(*sdk), metrics: newMetrics(cfg.Registerer),
 	}
 	c.describing = &batcher[[]Instance]{ask: c.describeInstances, timeout: cfg.CallTimeout}
 	c.terminating = &batcher[map[string]error]{ask: c.terminateInstances, timeout: cfg.CallTimeout}
@@ -129,16 +132,12 @@ func write[O, P any](ctx context.Context, c *Client, action string, f func(conte
 func call[O, P any](ctx context.Context, c *Client, action string, mutating bool, f func(context.Context, ...P) (O, error), opts ...P) (O, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	if err := c.budgets.wait(ctx, action, mutating); err != nil {
-		var none O
-		return none, &CallError{Action: action, Mutating: mutating, Err: err}
-	}
+	spent := &cost{}
 	start := time.Now()
-	out, err := f(ctx, opts...)
-	c.budgets.answered(action, mutating, err)
+	out, err := f(context.WithValue(ctx, costKey{}, spent), opts...)
 	if err != nil {
 		err = &CallError{Action: action, Mutating: mutating, Err: err}
 	}
-	c.metrics.observe(action, Classify(err), time.Since(start))
+	c.metrics.observe(action, Classify(err), time.Since(start)-spent.waited)
 	return out, err
 }

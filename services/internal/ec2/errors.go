@@ -110,6 +110,8 @@ func Classify(err error) Class {
 	switch {
 	case errors.Is(err, errNoTemplate):
 		return NotFound
+	case errors.Is(err, errAfterAnother):
+		return unanswered(mutating)
 	case errors.Is(err, errBudget):
 		return Transient // not sent
 	}
@@ -179,8 +181,10 @@ func isTimeout(err error) bool {
 
 // isThrottling reports that AWS throttled a call.
 func isThrottling(err error) bool {
-	return slices.Contains(throttlingCodes, Code(err)) || statusOf(err) == http.StatusTooManyRequests
+	return isThrottlingCode(Code(err)) || statusOf(err) == http.StatusTooManyRequests
 }
+
+func isThrottlingCode(code string) bool { return slices.Contains(throttlingCodes, code) }
 
 // IsTemplateLimit reports that the account may have no more launch templates. EC2's list of error codes names
 // none for that, so every code of a limit or quota counts that is not one for the rate of calls, and one of

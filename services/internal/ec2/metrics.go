@@ -17,7 +17,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "millwright_aws_calls_total", Help: "AWS calls by action and outcome: ok or the class of the error.",
 		}, []string{"action", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "millwright_aws_call_duration_seconds", Help: "Duration of AWS calls with their retries, by action.",
+			Name: "millwright_aws_call_duration_seconds", Help: "Duration of AWS calls with their retries, without the wait for their budget, by action.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
 		}, []string{"action"}),
 	}
@@ -52,4 +52,26 @@ func (m *metrics) observe(action string, class Class, took time.Duration) {
 
 // RegisterMetrics registers the metrics of the package with r, as a running process does; docs/metrics.md is
 // made of them.
-func RegisterMetrics(r prometheus.Registerer) { newMetrics(r) }
+func RegisterMetrics(r prometheus.Registerer) {
+	newMetrics(r)
+	newBudgetMetrics(r)
+}
+
+type budgetMetrics struct{ waited, refused *prometheus.CounterVec }
+
+func newBudgetMetrics(r prometheus.Registerer) *budgetMetrics {
+	m := &budgetMetrics{
+		waited: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "millwright_aws_budget_wait_seconds_total", Help: "Time that calls of EC2 waited so as not to exceed its limits, by action.",
+		}, []string{"action"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "millwright_aws_throttled_total", Help: "Attempts of calls that EC2 refused for their rate, by action.",
+		}, []string{"action"}),
+	}
+	if r == nil {
+		return m
+	}
+	m.waited = registered(r, m.waited)
+	m.refused = registered(r, m.refused)
+	return m
+}

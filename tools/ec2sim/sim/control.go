@@ -33,7 +33,7 @@ var controlIndex = []string{
 	"GET, PATCH /_control/settings: delays, bootingPaused",
 	"GET, PUT, DELETE /_control/capacity [{instanceType, zone, capacityType, limit, code, message}]: PUT replaces all rules; POST adds one",
 	"GET, POST, DELETE /_control/faults {action, service, rate, count, delay, code, message, status, drop, after}",
-	"GET, PUT, DELETE /_control/limits [{action, perSecond, burst}]",
+	"GET, PUT, DELETE /_control/limits [{action, perSecond, burst, instancesPerSecond, instancesBurst}]: an action, reading, unfiltered, changing or *; POST sets those that EC2 publishes",
 	"GET, PUT, DELETE /_control/prices [{instanceType, capacityType, zone, usdPerHour}]",
 	"GET, POST /_control/reservations {id, instanceType, zone, count, instanceMatchCriteria, ownerId, tags, endTime}: capacity reservations",
 	"PATCH, DELETE /_control/reservations/{id} {count, endTime}: resize one, or say when it ends; DELETE cancels it",

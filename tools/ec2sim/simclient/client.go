@@ -81,6 +81,11 @@ func (c *Client) SetLimits(ctx context.Context, limits ...Limit) error {
 	return c.do(ctx, http.MethodPut, "limits", append([]Limit{}, limits...), nil)
 }
 
+// SetPublishedLimits replaces all throttles by the limits that EC2 publishes.
+func (c *Client) SetPublishedLimits(ctx context.Context) error {
+	return c.do(ctx, http.MethodPost, "limits", nil, nil)
+}
+
 // SetPrices overrides prices; others stay.
 func (c *Client) SetPrices(ctx context.Context, prices ...Price) error {
 	return c.do(ctx, http.MethodPut, "prices", prices, nil)

@@ -114,11 +114,23 @@ type Fault struct {
 	After bool `json:"after,omitempty"`
 }
 
-// Limit throttles an action with a token bucket: RequestLimitExceeded when it is empty.
+// Kinds of EC2's actions that a Limit can name instead of one: those that only read, those of them that are
+// called with neither a filter nor pages, and each of those that change something.
+const (
+	Reading    = "reading"
+	Unfiltered = "unfiltered"
+	Changing   = "changing"
+)
+
+// Limit throttles an action, a kind of actions or all ("*") with a token bucket: RequestLimitExceeded when it
+// is empty. An action's own limit goes before that of its kind.
 type Limit struct {
 	Action    string  `json:"action"`
 	PerSecond float64 `json:"perSecond"`
 	Burst     int     `json:"burst"`
+	// InstancesPerSecond and InstancesBurst limit the instances besides the calls; a burst of 0 does not.
+	InstancesPerSecond float64 `json:"instancesPerSecond,omitempty"`
+	InstancesBurst     int     `json:"instancesBurst,omitempty"`
 }
 
 // Price overrides a price. Zone "" holds for all zones.

@@ -3,11 +3,8 @@ package faults
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
 	"net/http"
 	"slices"
-
-	"golang.org/x/time/rate"
 
 	"millwright/tools/ec2sim/sim/account"
 	"millwright/tools/ec2sim/sim/wire"
@@ -49,10 +46,9 @@ func (s *Faults) ControlLimits(r *http.Request) (any, error) {
 	limits := []simclient.Limit{}
 	switch r.Method {
 	case http.MethodGet:
-		for _, action := range slices.Sorted(maps.Keys(s.buckets)) {
-			limits = append(limits, s.buckets[action].limit)
-		}
-		return limits, nil
+		return append(limits, s.limits...), nil
+	case http.MethodPost:
+		limits = Published()
 	case http.MethodPut:
 		if err := wire.DecodeControl(r, &limits); err != nil {
 			return nil, err
@@ -67,10 +63,7 @@ func (s *Faults) ControlLimits(r *http.Request) (any, error) {
 }
 
 func (s *Faults) setLimits(limits []simclient.Limit) {
-	s.buckets = map[string]*bucket{}
-	for _, l := range limits {
-		s.buckets[l.Action] = &bucket{l, rate.NewLimiter(rate.Limit(l.PerSecond), l.Burst)}
-	}
+	s.limits, s.buckets = limits, map[string]*bucket{}
 }
 
 // LoadLimits puts the throttles of the journal back.

@@ -8,8 +8,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"golang.org/x/time/rate"
-
 	"millwright/tools/ec2sim/sim/account"
 	"millwright/tools/ec2sim/sim/wire"
 	"millwright/tools/ec2sim/simclient"
@@ -19,7 +17,8 @@ import (
 type Faults struct {
 	*account.Account
 	list    []*simclient.Fault
-	buckets map[string]*bucket // by action
+	limits  []simclient.Limit
+	buckets map[string]*bucket // by action, or kind of actions
 	calls   simclient.Calls
 	rng     *rand.Rand
 }
@@ -30,18 +29,12 @@ func New(a *account.Account) *Faults {
 		rng: rand.New(rand.NewPCG(uint64(a.Cfg.Seed), 1))}
 }
 
-// bucket is the token bucket of a throttled action.
-type bucket struct {
-	limit simclient.Limit
-	*rate.Limiter
-}
-
 // Judge picks the faults of a call: one that strikes before it is worked on and one that strikes after. A
 // throttled call fails before.
 func (s *Faults) Judge(c *wire.Call) (before, after *simclient.Fault) {
 	s.Lock()
 	defer s.Unlock()
-	if s.throttled(c.Action) {
+	if s.throttled(c) {
 		return &simclient.Fault{Code: "RequestLimitExceeded"}, nil
 	}
 	for _, f := range slices.Clone(s.list) {
@@ -55,15 +48,6 @@ func (s *Faults) Judge(c *wire.Call) (before, after *simclient.Fault) {
 		}
 	}
 	return before, after
-}
-
-func (s *Faults) throttled(action string) bool {
-	for _, name := range []string{action, "*"} {
-		if b := s.buckets[name]; b != nil && !b.AllowN(s.Now(), 1) {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *Faults) strikes(f *simclient.Fault, c *wire.Call) bool {
