@@ -14,7 +14,6 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/services/internal/ec2"
 	"millwright/services/lifecycle/nodeclass"
 	"millwright/tools/ec2sim/sim"
@@ -57,12 +56,12 @@ func newBurst(t *testing.T) *burst {
 	return b
 }
 
-// watch polls instances and prices as the watcher does, until ctx ends.
+// watch reads in bursts, as the watcher does page by page, until ctx ends.
 func (b *burst) watch(ctx context.Context, t *testing.T) {
 	for ctx.Err() == nil {
-		in := &awsec2.DescribeInstancesInput{MaxResults: aws.Int32(100), Filters: []ec2types.Filter{{Name: aws.String("tag-key"), Values: []string{awsv1.TagNodePool}}}}
-		for pages := awsec2.NewDescribeInstancesPaginator(b.watcher, in); pages.HasMorePages(); {
-			if _, err := pages.NextPage(ctx); err != nil && ctx.Err() == nil {
+		for range 20 {
+			in := &awsec2.DescribeSubnetsInput{Filters: []ec2types.Filter{{Name: aws.String("vpc-id"), Values: []string{"none"}}}}
+			if _, err := b.watcher.DescribeSubnets(ctx, in); err != nil && ctx.Err() == nil {
 				t.Errorf("poll: %v", err)
 				return
 			}
