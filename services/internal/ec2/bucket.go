@@ -21,8 +21,8 @@ const (
 )
 
 const (
-	// slowest: a refusal halves a rate down to this part of it; recovery: it is doubled again after each minute
-	// without one.
+	// slowest: a refusal halves a rate down to this part of it; recovery: it is doubled again after each
+	// minute without one.
 	slowest  = 1.0 / 16
 	recovery = time.Minute
 	// patienceMax is how long a call lets those of a higher priority go first.
@@ -32,8 +32,8 @@ const (
 // errBudget: the call was not sent, because its budget is spent for longer than the caller waits.
 var errBudget = errors.New("the budget of calls is spent")
 
-// bucket is a token bucket whose tokens go to waiting calls by priority, then in order of arrival; a call that
-// has waited for patienceMax goes before all that have not. Safe for concurrent use.
+// bucket is a token bucket whose tokens go to waiting calls by priority, then in order of arrival; a call
+// that has waited for patienceMax goes before all that have not. Safe for concurrent use.
 type bucket struct {
 	mu sync.Mutex
 	// full is the rate in tokens a second while nothing is refused, rate the one in force.
@@ -60,8 +60,8 @@ func newBucket(rate, burst float64) *bucket {
 	return &bucket{full: rate, rate: rate, burst: burst, at: time.Now()}
 }
 
-// take takes n tokens, at most a full bucket, and waits for them as long as ctx allows. It fails with errBudget
-// at once if that is too short.
+// take takes n tokens, at most a full bucket, and waits for them as long as ctx allows. It fails with
+// errBudget at once if that is too short.
 func (b *bucket) take(ctx context.Context, n float64, p priority) error {
 	w, err := b.enqueue(ctx, min(n, b.burst), p)
 	if w == nil {

@@ -22,12 +22,12 @@ type allowance struct {
 
 // The limits that EC2 publishes for an account in a region (EC2 Developer Guide, "Request throttling for the
 // Amazon EC2 API": categories, then actions with limits of their own). They are a transcription, and not
-// configurable: if an account allows less, or others use it up, refusals slow a bucket down. CreateFleet is in
-// no list, and so among the actions that change something. Those each have a bucket; that all reading shares
-// one is on the safe side.
+// configurable: if an account allows less, or others use it up, refusals slow a bucket down. CreateFleet is
+// in no list, and so among the actions that change something. Those each have a bucket; that all reading
+// shares one is on the safe side.
 var (
-	// reading: Describe, Get, List and Search. unfiltered: those of some actions that have neither a filter nor
-	// a size of their pages, such as instances by id.
+	// reading: Describe, Get, List and Search. unfiltered: those of some actions that have neither a filter
+	// nor a size of their pages, such as instances by id.
 	reading    = allowance{20, 100}
 	unfiltered = allowance{10, 50}
 	changing   = allowance{5, 50}
@@ -66,9 +66,9 @@ const (
 
 // Budgets pace the calls to EC2 so that its limits are not reached: a bucket for each action that changes
 // something or has a limit of its own, and two for all other reading, which watcher and lifecycle share half
-// and half if they run in two processes: of each, one instance at a time calls EC2. In a bucket the calls that
-// end instances go first, then those that launch some. A brownout of one leaves the others as they are. Each
-// attempt of a call counts. Safe for concurrent use.
+// and half if they run in two processes: of each, one instance at a time calls EC2. In a bucket the calls
+// that end instances go first, then those that launch some. A brownout of one leaves the others as they are.
+// Each attempt of a call counts. Safe for concurrent use.
 type Budgets struct {
 	role    Role
 	metrics *budgetMetrics
