@@ -1,7 +1,6 @@
 // Package fenced finds commands in documents: in fenced blocks of shell and in code within a sentence.
 //
-// It knows as much of a shell as the documents use: comments, quotes, pipes, lists, redirections, continued
-// lines. Tests use it to check that each command a document shows exists, with its flags.
+// Tests use it to check that each command a document shows exists, with its flags.
 package fenced
 
 import (
@@ -12,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // Command is a simple command as written, without redirections.
@@ -28,7 +29,8 @@ func (c Command) String() string {
 	return fmt.Sprintf("%s:%d: %s", c.File, c.Line, strings.Join(c.Args, " "))
 }
 
-// Commands returns all commands of these programs in the documents, in their order. Errors are of reading.
+// Commands returns all commands of these programs in the documents, in their order. Errors are of reading,
+// and of blocks of shell that are none.
 func Commands(files []string, programs ...string) ([]Command, error) {
 	var out []Command
 	for _, file := range files {
@@ -36,7 +38,11 @@ func Commands(files []string, programs ...string) ([]Command, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read document: %w", err)
 		}
-		for _, c := range scan(file, string(text)) {
+		found, err := scan(file, string(text))
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range found {
 			if slices.Contains(programs, c.Args[0]) {
 				out = append(out, c)
 			}
@@ -60,111 +66,80 @@ func Documents(root string) ([]string, error) {
 
 var inSentence = regexp.MustCompile("`([^`]+)`")
 
-func scan(file, text string) []Command {
+// scan returns the commands of one document. A fenced block must parse; code in a sentence that does not is no
+// command.
+func scan(file, text string) ([]Command, error) {
 	var out []Command
-	var block *string
 	lines := strings.Split(text, "\n")
 	for i := 0; i < len(lines); i++ {
 		line := strings.TrimSpace(lines[i])
-		if language, fence := strings.CutPrefix(line, "```"); fence {
-			if block != nil {
-				block = nil
-			} else {
-				block = &language
+		language, fence := strings.CutPrefix(line, "```")
+		if !fence {
+			for _, m := range inSentence.FindAllStringSubmatch(line, -1) {
+				found, _ := commands(Command{File: file, Line: i + 1}, m[1])
+				out = append(out, found...)
 			}
 			continue
 		}
-		at := i + 1
-		switch {
-		case block == nil:
-			for _, m := range inSentence.FindAllStringSubmatch(line, -1) {
-				out = append(out, commands(Command{File: file, Line: at}, m[1])...)
-			}
-		case *block == "sh" || *block == "bash":
-			for open(line) && i+1 < len(lines) {
-				i++
-				line = strings.TrimSuffix(line, `\`) + "\n" + strings.TrimSpace(lines[i])
-			}
-			out = append(out, commands(Command{File: file, Line: at, Block: true}, line)...)
+		begin := i + 1
+		for i++; i < len(lines) && !strings.HasPrefix(strings.TrimSpace(lines[i]), "```"); i++ {
 		}
+		if language != "sh" && language != "bash" {
+			continue
+		}
+		found, err := commands(Command{File: file, Line: begin + 1, Block: true}, strings.Join(lines[begin:min(i, len(lines))], "\n"))
+		if err != nil {
+			return nil, fmt.Errorf("parse the block of shell at %s:%d: %w", file, begin, err)
+		}
+		out = append(out, found...)
 	}
-	return out
+	return out, nil
 }
 
-// open reports whether a line continues: it ends with a backslash, or a quote is not closed.
-func open(line string) bool {
-	_, quote := words(line)
-	return strings.HasSuffix(line, `\`) || quote
-}
+// runners are programs that run the command which their arguments are.
+var runners = []string{"sudo", "time", "$"}
 
-// commands splits a line at ;, && and ||, and at pipes.
-func commands(c Command, text string) []Command {
-	all, _ := words(text)
+// commands are the simple commands of a text that begins where c says.
+func commands(c Command, text string) ([]Command, error) {
+	file, err := syntax.NewParser().Parse(strings.NewReader(text), "")
+	if err != nil {
+		return nil, err
+	}
 	var out []Command
-	var args []string
-	end := func() {
-		for len(args) > 0 && (slices.Contains([]string{"do", "then", "sudo", "time", "$"}, args[0]) || assignment.MatchString(args[0])) {
-			args = args[1:]
+	syntax.Walk(file, func(n syntax.Node) bool {
+		call, ok := n.(*syntax.CallExpr)
+		if !ok {
+			return true
 		}
-		if c.Args = args; len(args) > 0 {
-			out = append(out, c)
+		found := c
+		for _, word := range call.Args {
+			if arg := unquoted(text, word.Parts); len(found.Args) > 0 || !slices.Contains(runners, arg) {
+				found.Args = append(found.Args, arg)
+			}
 		}
-		args = nil
-	}
-	for i := 0; i < len(all); i++ {
-		switch w := all[i]; {
-		case w == ";" || w == "|" || w == "&&" || w == "||" || w == "&":
-			end()
-		case w == ">" || w == ">>" || w == "<" || w == "2>":
-			i++
-		default:
-			args = append(args, w)
+		if len(found.Args) > 0 {
+			found.Line += int(call.Pos().Line()) - 1
+			out = append(out, found)
 		}
-	}
-	end()
-	return out
+		return true
+	})
+	return out, nil
 }
 
-var assignment = regexp.MustCompile(`^[A-Z_]+=`)
-
-// operators, longer ones first.
-var operators = []string{"&&", "||", ">>", "2>", ";", "|", "&", ">", "<"}
-
-// words splits text as a shell does; open: a quote is not closed.
-func words(text string) (out []string, open bool) {
-	var word strings.Builder
-	quote, started := byte(0), false
-	end := func() {
-		if started {
-			out = append(out, word.String())
-		}
-		word.Reset()
-		started = false
-	}
-	for i := 0; i < len(text); i++ {
-		r := text[i]
-		switch {
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote != 0:
-			word.WriteByte(r)
-		case r == '\'' || r == '"':
-			quote, started = r, true
-		case r == '#' && !started:
-			return out, false
-		case r == ' ' || r == '\n' || r == '\t':
-			end()
+// unquoted is a word without its quotes; expansions stay as they are written.
+func unquoted(text string, parts []syntax.WordPart) string {
+	var b strings.Builder
+	for _, part := range parts {
+		switch p := part.(type) {
+		case *syntax.Lit:
+			b.WriteString(p.Value)
+		case *syntax.SglQuoted:
+			b.WriteString(p.Value)
+		case *syntax.DblQuoted:
+			b.WriteString(unquoted(text, p.Parts))
 		default:
-			if at := slices.IndexFunc(operators, func(o string) bool { return strings.HasPrefix(text[i:], o) && !(started && o == "2>") }); at >= 0 {
-				end()
-				out = append(out, operators[at])
-				i += len(operators[at]) - 1
-				continue
-			}
-			word.WriteByte(r)
-			started = true
+			b.WriteString(text[p.Pos().Offset():p.End().Offset()])
 		}
 	}
-	end()
-	return out, quote != 0
+	return b.String()
 }

@@ -31,7 +31,7 @@ func TestCommands(t *testing.T) {
 	for _, c := range list {
 		got = append(got, strings.TrimPrefix(c.String(), file))
 	}
-	want := []string{":1: kubectl get pods -o wide", ":1: kubectl", ":6: kubectl apply -f a.yaml", ":7: millctl log", ":7: millctl why pod a b", ":7: kubectl patch x -p {\"a\":\n1}",
+	want := []string{":1: kubectl get pods -o wide", ":1: kubectl", ":6: kubectl apply -f a.yaml", ":7: millctl log", ":7: millctl why pod a b", ":7: kubectl patch x -p {\"a\":\n  1}",
 		":10: kubectl get $c --all", ":14: millctl verify"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

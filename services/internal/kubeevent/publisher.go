@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/lru"
 
 	"millwright/services/internal/service"
 )
@@ -34,14 +35,15 @@ type Publisher struct {
 	sink  Sink
 	clock func() time.Time
 
-	mu       sync.Mutex
-	until    map[eventKey]time.Time
+	mu sync.Mutex
+	// until is when each of the last rememberedMax events may be repeated, a time.Time by eventKey.
+	until    *lru.Cache
 	limiters map[string]*rate.Limiter
 }
 
 // New returns a Publisher over a sink; clock is the process's.
 func New(sink Sink, clock func() time.Time) *Publisher {
-	return &Publisher{sink: sink, clock: clock, until: map[eventKey]time.Time{}, limiters: map[string]*rate.Limiter{}}
+	return &Publisher{sink: sink, clock: clock, until: lru.New(rememberedMax), limiters: map[string]*rate.Limiter{}}
 }
 
 // NewRecorder returns a sink that writes to the API server, and the function that stops it. It drops events
@@ -64,33 +66,18 @@ func (p *Publisher) admit(e service.KubeEvent) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, key := p.clock(), dedupeKey(e)
-	if now.Before(p.until[key]) {
+	if until, ok := p.until.Get(key); ok && now.Before(until.(time.Time)) {
 		return false
 	}
 	if !p.limiter(e.Reason).AllowN(now, 1) {
 		return false
 	}
-	if len(p.until) >= rememberedMax {
-		p.forget(now)
-	}
 	keep := e.DedupeFor
 	if keep == 0 {
 		keep = dedupeDefault
 	}
-	p.until[key] = now.Add(keep)
+	p.until.Add(key, now.Add(keep))
 	return true
-}
-
-// forget drops what has expired; if that is nothing, everything: a repeated event is better than a leak.
-func (p *Publisher) forget(now time.Time) {
-	for key, until := range p.until {
-		if !now.Before(until) {
-			delete(p.until, key)
-		}
-	}
-	if len(p.until) >= rememberedMax {
-		clear(p.until)
-	}
 }
 
 // eventKey is a hash: messages may be long, and there are many.

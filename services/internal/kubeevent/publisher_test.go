@@ -94,8 +94,17 @@ func TestRememberedIsBounded(t *testing.T) {
 		now = now.Add(100 * time.Millisecond)
 		p.Publish(service.KubeEvent{Object: pod("a", fmt.Sprint(i)), Reason: "Evicted", DedupeFor: 100 * time.Hour})
 	}
-	if len(p.until) > rememberedMax {
-		t.Fatalf("%d keys are remembered, more than %d", len(p.until), rememberedMax)
+	if n := p.until.Len(); n != rememberedMax {
+		t.Fatalf("%d events are remembered, not %d", n, rememberedMax)
+	}
+	before := len(sink.got)
+	p.Publish(service.KubeEvent{Object: pod("a", fmt.Sprint(rememberedMax+99)), Reason: "Evicted"})
+	if len(sink.got) != before {
+		t.Error("the last event was forgotten")
+	}
+	p.Publish(service.KubeEvent{Object: pod("a", "0"), Reason: "Evicted"})
+	if len(sink.got) != before+1 {
+		t.Error("the first event is still remembered")
 	}
 }
 

@@ -101,7 +101,7 @@ func (g *Collector) endOrphanNow(ctx context.Context, i ec2.Instance) error {
 	g.found.Asked(i.ID, g.host.Now())
 	g.orphaned.Inc()
 	g.deps.Logger.Info().Str("instance", i.ID).Str("nodeclaim", tag).Msg("garbage collected cloudprovider instance")
-	for _, n := range g.deps.Cache.NodesByProviderID("aws:///" + i.Zone + "/" + i.ID) {
+	for _, n := range g.deps.Cache.NodesByProviderID(providerid.Of(i.Zone, i.ID)) {
 		if err := g.deps.Kube.DeleteNode(ctx, n.Name, n.UID); err != nil && !kube.IsNotFound(err) {
 			return err
 		}

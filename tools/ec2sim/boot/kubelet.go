@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/shlex"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -26,7 +27,11 @@ func (c *kubeletConfig) kubelet() Kubelet {
 
 // applyFlags reads a kubelet command line. It ignores flags it does not know, as they do not shape the Node.
 func (k *Kubelet) applyFlags(text string) error {
-	for _, word := range splitWords(text) {
+	words, err := shlex.Split(text)
+	if err != nil {
+		return fmt.Errorf("split the kubelet's flags: %w", err)
+	}
+	for _, word := range words {
 		name, value, _ := strings.Cut(word, "=")
 		if err := k.applyFlag(name, value); err != nil {
 			return fmt.Errorf("kubelet flag %s: %w", name, err)

@@ -4,22 +4,49 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
 )
 
-// decodeScripts finds the call of Amazon Linux 2's bootstrap.sh in shell scripts; the last one counts.
+const bootstrapPath = "/etc/eks/bootstrap.sh"
+
+// decodeScripts finds the call of Amazon Linux 2's bootstrap.sh in shell scripts; the last one counts. A script
+// that is no shell script calls nothing.
 func decodeScripts(scripts []string) (*Bootstrap, error) {
-	call := ""
+	var arguments []*syntax.Word
+	var unread error
 	for _, script := range scripts {
-		for line := range strings.Lines(strings.ReplaceAll(script, "\\\n", " ")) {
-			if _, args, ok := strings.Cut(line, "/etc/eks/bootstrap.sh"); ok && !strings.HasPrefix(strings.TrimSpace(line), "#") {
-				call = args
+		file, err := syntax.NewParser().Parse(strings.NewReader(script), "user data")
+		if err != nil {
+			unread = errors.Join(unread, err)
+			continue
+		}
+		syntax.Walk(file, func(n syntax.Node) bool {
+			if call, ok := n.(*syntax.CallExpr); ok && bootstrapArguments(call) != nil {
+				arguments = bootstrapArguments(call)
 			}
+			return true
+		})
+	}
+	if arguments == nil {
+		return nil, errors.Join(errors.New("the user data neither holds a NodeConfig nor calls "+bootstrapPath), unread)
+	}
+	words, err := expand.Fields(nil, arguments...)
+	if err != nil {
+		return nil, fmt.Errorf("expand the arguments of %s: %w", bootstrapPath, err)
+	}
+	return parseBootstrapCall(words)
+}
+
+// bootstrapArguments are what follows bootstrap.sh in a command; nil if it does not call it, or without any.
+func bootstrapArguments(call *syntax.CallExpr) []*syntax.Word {
+	for i, word := range call.Args {
+		if word.Lit() == bootstrapPath && i+1 < len(call.Args) {
+			return call.Args[i+1:]
 		}
 	}
-	if call == "" {
-		return nil, errors.New("the user data neither holds a NodeConfig nor calls /etc/eks/bootstrap.sh")
-	}
-	return parseBootstrapCall(splitWords(call))
+	return nil
 }
 
 func parseBootstrapCall(words []string) (*Bootstrap, error) {
@@ -63,41 +90,4 @@ func (b *Bootstrap) applyOption(name, value string) error {
 		return b.Kubelet.applyFlags(value)
 	}
 	return nil
-}
-
-// splitWords splits a command line as a shell does, with single and double quotes and backslashes. Unclosed
-// quotes reach to the end.
-func splitWords(text string) []string {
-	var words []string
-	var word strings.Builder
-	var quote rune
-	inWord, escaped := false, false
-	for _, r := range text {
-		switch {
-		case escaped:
-			word.WriteRune(r)
-			escaped = false
-		case r == '\\' && quote != '\'':
-			escaped, inWord = true, true
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote != 0:
-			word.WriteRune(r)
-		case r == '\'' || r == '"':
-			quote, inWord = r, true
-		case r == ' ' || r == '\t' || r == '\n' || r == '\r':
-			if inWord {
-				words = append(words, word.String())
-				word.Reset()
-			}
-			inWord = false
-		default:
-			word.WriteRune(r)
-			inWord = true
-		}
-	}
-	if inWord {
-		words = append(words, word.String())
-	}
-	return words
 }

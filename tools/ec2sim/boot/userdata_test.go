@@ -160,10 +160,26 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func TestSplitWords(t *testing.T) {
-	got := splitWords(`a 'b c' "d \"e\"" f\ g --x="1,2" ''`)
-	if d := cmp.Diff([]string{"a", "b c", `d "e"`, "f g", "--x=1,2", ""}, got); d != "" {
-		t.Error(d)
+func TestWordsOfABootstrapCall(t *testing.T) {
+	want := &Bootstrap{Family: AL2, ClusterName: "demo", Endpoint: "https://10.0.0.1", CA: "Q0E=",
+		Kubelet: Kubelet{Labels: map[string]string{"a": "1", "b": "2"}, EvictionHard: map[string]string{"memory.available": "5%"}}}
+	for sentence, call := range map[string]string{
+		"quotes": `/etc/eks/bootstrap.sh 'demo' --apiserver-endpoint "https://10.0.0.1" --b64-cluster-ca Q0E\= ` +
+			`--kubelet-extra-args '--node-labels="a=1,b=2" --eviction-hard=memory.available<5%'`,
+		"continued lines, and a comment": "/etc/eks/bootstrap.sh demo --apiserver-endpoint=https://10.0.0.1 \\\n --b64-cluster-ca Q0E= \\\n" +
+			" --kubelet-extra-args '--node-labels=a=1,b=2 --eviction-hard=memory.available<5%' # --dns-cluster-ip 1.2.3.4",
+		"within a condition": "if true; then\n  sudo /etc/eks/bootstrap.sh demo --apiserver-endpoint https://10.0.0.1 --b64-cluster-ca Q0E= " +
+			"--kubelet-extra-args '--node-labels=a=1,b=2 --eviction-hard=memory.available<5%' >/dev/null\nfi",
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			got, err := Decode(encode("#!/bin/bash\n" + call))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("(-want +got)\n%s", d)
+			}
+		})
 	}
 }
 
