@@ -66,8 +66,8 @@ func Documents(root string) ([]string, error) {
 
 var inSentence = regexp.MustCompile("`([^`]+)`")
 
-// scan returns the commands of one document. A fenced block must parse; code in a sentence that does not is no
-// command.
+// scan returns the commands of one document. A fenced block must parse; code in a sentence that does not is
+// no command.
 func scan(file, text string) ([]Command, error) {
 	var out []Command
 	lines := strings.Split(text, "\n")

@@ -11,8 +11,8 @@ import (
 
 const bootstrapPath = "/etc/eks/bootstrap.sh"
 
-// decodeScripts finds the call of Amazon Linux 2's bootstrap.sh in shell scripts; the last one counts. A script
-// that is no shell script calls nothing.
+// decodeScripts finds the call of Amazon Linux 2's bootstrap.sh in shell scripts; the last one counts. A
+// script that is no shell script calls nothing.
 func decodeScripts(scripts []string) (*Bootstrap, error) {
 	var arguments []*syntax.Word
 	var unread error
