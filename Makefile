@@ -21,6 +21,9 @@ TOOL       := $(GO) tool -modfile=$(CURDIR)/tools/gen/go.mod
 # other test is ever run again: what fails once is a defect, of the code or of the test.
 RERUN      ?= 0
 GOTESTSUM   = @mkdir -p $(STATE) && $(TOOL) gotestsum
+# How many tests run at once: a third of their time they wait, for servers, for leases, for nodes to boot. Of an end-to-end test,
+# which needs about 20 seconds of CPU in 40, two at once leave half of two cores idle.
+AT_ONCE    ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores + (cores + 1) / 2)))
 # The packages that start goroutines, for the race detector; services/sim has a single thread. What is skipped plans or writes
 # in bulk on one goroutine and would take minutes.
 RACE        = $(shell $(GO) list ./events/... ./store/... ./services/... ./tools/ec2sim/... | grep -v '^millwright/services/sim')
@@ -96,7 +99,7 @@ down: ## end what `make up` started
 .PHONY: test
 test: build bin/etcd bin/etcdctl bin/nats-server bin/millwright-older bin/chart ## unit, integration and end-to-end tests, and replay of what the end-to-end test recorded
 	$(GO) vet ./...
-	$(GOTESTSUM) --format standard-quiet --packages "$(shell $(GO) list ./... | grep -v '^millwright/tools/e2e')" -- -timeout 20m
+	$(GOTESTSUM) --format standard-quiet --packages "$(shell $(GO) list ./... | grep -v '^millwright/tools/e2e')" -- -vet=off -p $(AT_ONCE) -timeout 20m
 	@$(MAKE) --no-print-directory rules-test
 	@$(MAKE) --no-print-directory e2e-only
 
@@ -111,11 +114,11 @@ e2e: build bin/etcd bin/etcdctl bin/nats-server bin/millwright-older bin/chart e
 .PHONY: e2e-only
 e2e-only:
 	$(GOTESTSUM) --rerun-fails=$(RERUN) --rerun-fails-max-failures=5 --rerun-fails-report=$(STATE)/rerun-$@ \
-		--format testname --packages ./tools/e2e/... -- -count=1 -timeout 40m
+		--format testname --packages ./tools/e2e/... -- -count=1 -parallel $(AT_ONCE) -timeout 40m
 
 .PHONY: race
 race: ## tests of all packages with goroutines under the race detector; needs gcc
-	@CGO_ENABLED=1 $(TOOL) gotestsum --format standard-quiet --packages "$(RACE)" -- -race -timeout 20m -skip '$(RACE_SKIP)'
+	@CGO_ENABLED=1 $(TOOL) gotestsum --format standard-quiet --packages "$(RACE)" -- -race -vet=off -p $(AT_ONCE) -timeout 20m -skip '$(RACE_SKIP)'
 
 .PHONY: soak
 soak: build bin/etcd bin/etcdctl bin/nats-server ## new property cases, simulator seeds and end-to-end histories for a while: make soak FOR=1h
