@@ -58,59 +58,63 @@ var (
 
 // The leader is killed at each step of a command, exactly before or after the call that makes the step. The
 // next one takes the command on: it ends once, and nothing is launched twice or left over.
-func TestLeadersAreKilledAtEachStepOfACommand(t *testing.T) {
-	t.Parallel()
-	for name, steps := range map[string][]step{"until the replacement is launched": firstSteps, "until the instance is gone": lastSteps} {
-		t.Run(name, func(t *testing.T) {
-			var e *env
-			var armed atomic.Pointer[step]
-			killed := make(chan string, 1)
-			w := &witnesses{cut: func(c call, carriedOut bool) bool {
-				s := armed.Load()
-				if s == nil || carriedOut != s.carriedOut || !s.is(c) || !armed.CompareAndSwap(s, nil) {
-					return false
-				}
-				if err := e.stack.Process(s.victim).Kill(); err != nil {
-					t.Error(err)
-				}
-				killed <- s.name
-				return true
-			}}
-			e = start(t, func(o *stack.Options) { o.FiveProcesses, o.Through = true, w.through(t) })
-			e.apply(defaultClass)
-			pool := namedPool("default", "m5.large")
-			e.apply(pool)
-			e.deploy("web", 1, "1", "1Gi")
-			e.running("web", 1)
-			for i, s := range steps {
-				old := e.poolNodes("default")[0].Name
-				armed.Store(&s)
-				e.apply(inTemplate(pool, fmt.Sprintf("{labels: {step: s%d}}", i)))
-				e.eventually(s.name, func() string {
-					select {
-					case <-killed:
-						return ""
-					default:
-						return "not yet"
-					}
-				})
-				e.Logf("%s killed: %s", s.victim, s.name)
-				if err := e.stack.Process(s.victim).Restart(); err != nil {
-					t.Fatal(err)
-				}
-				e.replaced("default", old)
-				e.endedOnce(i + 1)
+func TestLeadersAreKilledAtEachStepUntilTheReplacementIsLaunched(t *testing.T) {
+	leadersAreKilled(t, firstSteps)
+}
+
+func TestLeadersAreKilledAtEachStepUntilTheInstanceIsGone(t *testing.T) {
+	leadersAreKilled(t, lastSteps)
+}
+
+func leadersAreKilled(t *testing.T, steps []step) {
+	t.Helper()
+	var e *env
+	var armed atomic.Pointer[step]
+	killed := make(chan string, 1)
+	w := &witnesses{cut: func(c call, carriedOut bool) bool {
+		s := armed.Load()
+		if s == nil || carriedOut != s.carriedOut || !s.is(c) || !armed.CompareAndSwap(s, nil) {
+			return false
+		}
+		if err := e.stack.Process(s.victim).Kill(); err != nil {
+			t.Error(err)
+		}
+		killed <- s.name
+		return true
+	}}
+	e = start(t, func(o *stack.Options) { o.FiveProcesses, o.Through = true, w.through(t) })
+	e.apply(defaultClass)
+	pool := namedPool("default", "m5.large")
+	e.apply(pool)
+	e.deploy("web", 1, "1", "1Gi")
+	e.running("web", 1)
+	for i, s := range steps {
+		old := e.poolNodes("default")[0].Name
+		armed.Store(&s)
+		e.apply(inTemplate(pool, fmt.Sprintf("{labels: {step: s%d}}", i)))
+		e.eventually(s.name, func() string {
+			select {
+			case <-killed:
+				return ""
+			default:
+				return "not yet"
 			}
-			e.running("web", 1)
-			e.matched()
-			if launched := records[ledger.Launched](e, "Launched"); len(launched) != len(steps)+1 {
-				t.Errorf("%d launches for %d nodes", len(launched), len(steps)+1)
-			}
-			e.scale("web", 0)
-			e.clean()
-			e.sound()
 		})
+		e.Logf("%s killed: %s", s.victim, s.name)
+		if err := e.stack.Process(s.victim).Restart(); err != nil {
+			t.Fatal(err)
+		}
+		e.replaced("default", old)
+		e.endedOnce(i + 1)
 	}
+	e.running("web", 1)
+	e.matched()
+	if launched := records[ledger.Launched](e, "Launched"); len(launched) != len(steps)+1 {
+		t.Errorf("%d launches for %d nodes", len(launched), len(steps)+1)
+	}
+	e.scale("web", 0)
+	e.clean()
+	e.sound()
 }
 
 // replaced waits until the one node of a NodePool is another one, and ready, without a mark.
