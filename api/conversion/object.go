@@ -6,10 +6,18 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // Object is decoded JSON. Whole numbers are int64, others json.Number or float64.
 type Object = map[string]any
+
+// Field returns what stands at a path in an object, shared; nil if there is nothing.
+func Field(o Object, path ...string) any {
+	v, _, _ := unstructured.NestedFieldNoCopy(o, path...)
+	return v
+}
 
 // node is an Object with its path, for errors that name the field.
 type node struct {

@@ -112,7 +112,7 @@ func failing(reason string) bool {
 // Payload is what the record of a Doom says beside the input.
 func Payload(in Input, a Action) *ledger.ClaimDoomed {
 	p := &ledger.ClaimDoomed{Claim: in.Name, Reason: a.Reason, Message: a.Message}
-	v := look(in)
+	v := viewOf(in)
 	if failing(a.Reason) && in.Offering != nil && in.Ledger != nil {
 		o := in.Offering
 		p.Failed = &ledger.FailedInstance{InstanceID: in.Ledger.InstanceID, ImageID: o.ImageID, InstanceType: o.InstanceType, Zone: o.Zone, CapacityType: o.CapacityType}

@@ -109,7 +109,7 @@ var endings = []Transition{
 // Next returns the next move. It is total: facts that fit no move yield Wait. An effect that failed holds up
 // everything but decisions.
 func Next(in Input) Action {
-	v := look(in)
+	v := viewOf(in)
 	for _, t := range Table {
 		if !slices.Contains(t.From, v.state) || t.Move != Doom && !v.due() || v.forbidden(t.Move) || !t.When(v) {
 			continue

@@ -44,7 +44,7 @@ type view struct {
 	state  State
 }
 
-func look(in Input) view {
+func viewOf(in Input) view {
 	v := view{Input: in, object: in.Object}
 	if in.Ledger != nil && in.Ledger.UID != "" && in.Object != nil && in.Object.UID != in.Ledger.UID {
 		v.object = nil
@@ -54,7 +54,7 @@ func look(in Input) view {
 }
 
 // StateOf derives the state of a claim.
-func StateOf(in Input) State { return look(in).state }
+func StateOf(in Input) State { return viewOf(in).state }
 
 func (v view) derive() State {
 	switch l := v.Ledger; {

@@ -60,7 +60,7 @@ func AnswerDecision(s *planner.Snapshot, x *ledger.Proposal) *planner.Decision {
 	}
 	p := newPass(s)
 	p.answering = x.ID
-	p.look()
+	p.examineAll()
 	d, why, wait := p.carryOut(command)
 	switch {
 	case wait:

@@ -16,7 +16,7 @@ import (
 // where Plan reports the first.
 func Blockers(s *planner.Snapshot, n *planner.StateNode) (list []*Blocked) {
 	p := newPass(s)
-	p.look()
+	p.examineAll()
 	add := func(b *Blocked) {
 		if b != nil && !slices.ContainsFunc(list, func(x *Blocked) bool { return x.Cause == b.Cause && x.Message == b.Message }) {
 			list = append(list, b)
@@ -109,7 +109,7 @@ type Without struct {
 // TryWithout takes a node away in a simulation.
 func TryWithout(s *planner.Snapshot, n *planner.StateNode) (x Without) {
 	p := newPass(s)
-	p.look()
+	p.examineAll()
 	p.balances = policy.Totals(p.s, p.price)
 	o := p.consolidationTrial([]*planner.StateNode{n}, nil, false)
 	x.Elsewhere, x.Claims = len(o.places), o.claims

@@ -115,7 +115,7 @@ func NewPass(s *planner.Snapshot) *Pass {
 // NewPromptPass is NewPass for PlanPrompt.
 func NewPromptPass(s *planner.Snapshot) *Pass {
 	p := newPass(s)
-	p.look()
+	p.examineAll()
 	return &Pass{p, []method{{MethodEmptiness, only(p.emptiness)}, {MethodStaticDrift, p.staticDrift}, {MethodDrift, p.drift}}}
 }
 
@@ -162,8 +162,8 @@ func (p *Pass) first() (*planner.Decision, Report) {
 	return list[0], r
 }
 
-// look examines all nodes and budgets.
-func (p *pass) look() {
+// examineAll examines all nodes and budgets.
+func (p *pass) examineAll() {
 	for _, n := range p.s.StateNodes() {
 		p.examine(n)
 	}

@@ -103,7 +103,7 @@ func (a *aws) foldPrices(owner *version.Owner, o events.Observation, generation 
 	changed := false
 	a.prices = a.prices.ownedBy(owner)
 	for _, e := range p.Entries {
-		changed = a.prices.set(e, o.ObservedAt, generation) || changed
+		changed = a.prices.setPrice(e, o.ObservedAt, generation) || changed
 	}
 	if changed {
 		a.stalePrices()

@@ -119,8 +119,8 @@ func (t priceTable) ownedBy(o *version.Owner) priceTable {
 	return priceTable{owner: o, prices: maps.Clone(t.prices), generations: maps.Clone(t.generations), spot: maps.Clone(t.spot)}
 }
 
-// set applies one difference that was seen at a time and reports whether a price changed.
-func (t *priceTable) set(e events.Price, at time.Time, generation uint32) bool {
+// setPrice applies one difference that was seen at a time and reports whether a price changed.
+func (t *priceTable) setPrice(e events.Price, at time.Time, generation uint32) bool {
 	key := catalog.PriceKey{InstanceType: intern(e.InstanceType), CapacityType: intern(e.CapacityType), Zone: intern(e.Zone)}
 	old := t.prices[key]
 	if e.MicroUSDPerHour <= 0 {

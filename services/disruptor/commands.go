@@ -40,7 +40,7 @@ func (s *Service) drive() error {
 	var commands []command
 	err := s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error {
 		for _, c := range snap.Ledger.Commands() {
-			commands = append(commands, look(snap, c))
+			commands = append(commands, viewOf(snap, c))
 		}
 		return nil
 	})
@@ -62,7 +62,7 @@ func (s *Service) drive() error {
 	return nil
 }
 
-func look(snap *planner.Snapshot, c *ledger.Command) command {
+func viewOf(snap *planner.Snapshot, c *ledger.Command) command {
 	v := command{Command: *c, expects: snap.Expect(ledger.CommandAggregate(c.ID))}
 	v.ready = c.State == ledger.CommandConfirmedState && disrupt.Confirm(snap, c).Outcome == disrupt.Confirmed
 	for i, r := range c.Started.Replacements {

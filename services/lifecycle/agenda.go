@@ -98,8 +98,8 @@ func (a *agenda) NoteInstance(name, providerID string) {
 	a.ofInstance[providerID], a.ofInstance[instance] = name, name
 }
 
-// take empties what is to be looked at: the names, or all.
-func (a *agenda) take() (names map[string]bool, all bool) {
+// takeDue empties what is to be looked at: the names, or all.
+func (a *agenda) takeDue() (names map[string]bool, all bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	names, all = a.due, a.all
@@ -202,7 +202,7 @@ func (s *Service) todo(now time.Time) ([]string, error) {
 	if now.Sub(a.full) >= fullEvery {
 		a.lookAtAll()
 	}
-	due, all := a.take()
+	due, all := a.takeDue()
 	if all {
 		names, err := s.names()
 		if err != nil {

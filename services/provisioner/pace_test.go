@@ -40,7 +40,7 @@ func TestRoundsArePacedByTheirPrice(t *testing.T) {
 		}
 		snap := c.Snapshot()
 		_, r := provision.Plan(snap)
-		s := &Service{batch: batch{seen: seen{}}, last: round{at: snap.Now, took: x.took, looked: look(snap, r), seq: snap.Ledger.Seq()}}
+		s := &Service{batch: batch{seen: seen{}}, last: round{at: snap.Now, took: x.took, looked: lookedAt(snap, r), seq: snap.Ledger.Seq()}}
 		x.change(c)
 		if got := s.due(c.Snapshot()); got != x.want {
 			t.Errorf("%s: the next round is due in %s, want %s", name, got, x.want)

@@ -13,8 +13,8 @@ const passingFor = 15 * time.Second
 // passing holds since when a NodePool has had a transient problem, by name. It is rebuilt at each look.
 type passing map[string]time.Time
 
-// see takes in the problems of a round, and reports that one of them may yet disappear soon.
-func (p *passing) see(problems []provision.PoolProblem, now time.Time) (early bool) {
+// noteProblems takes in the problems of a round, and reports that one of them may yet disappear soon.
+func (p *passing) noteProblems(problems []provision.PoolProblem, now time.Time) (early bool) {
 	next := passing{}
 	for i := range problems {
 		x := &problems[i]

@@ -68,7 +68,7 @@ type looked struct {
 	calm bool
 }
 
-func look(s *planner.Snapshot, r provision.Round) looked {
+func lookedAt(s *planner.Snapshot, r provision.Round) looked {
 	going := func(n *planner.StateNode) bool { return n.MarkedForDeletion }
 	calm := len(r.Verdicts) == 0 && len(s.InFlight()) == 0 && !slices.ContainsFunc(s.StateNodes(), going)
 	return looked{revision: s.World.Revision(), unbound: s.World.UnboundRevision(), calm: calm}
@@ -122,7 +122,7 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	s.cluster.stepped.Store(s.host.Now().UnixNano())
 	defer s.stepHints()
 	for range lostMax {
-		p, err := s.next()
+		p, err := s.nextPlan()
 		if err != nil || p.wait > 0 {
 			return p.wait, err
 		}
@@ -153,8 +153,9 @@ type planned struct {
 	took     time.Duration
 }
 
-// next confirms the plan that waits for it, or else plans. A plan that took long is left for the next step.
-func (s *Service) next() (planned, error) {
+// nextPlan confirms the plan that waits for it, or else plans. A plan that took long is left for the next
+// step.
+func (s *Service) nextPlan() (planned, error) {
 	if p := s.found; p != nil {
 		s.found = nil
 		return s.confirm(p)
@@ -202,7 +203,7 @@ func (s *Service) plan() (planned, error) {
 		}
 		p.decision, p.round = plan(snap)
 		p.took = s.host.Now().Sub(began)
-		p.basis, p.looked = snap.Basis(), look(snap, p.round)
+		p.basis, p.looked = snap.Basis(), lookedAt(snap, p.round)
 		return nil
 	})
 	return p, err

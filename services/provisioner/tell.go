@@ -18,7 +18,7 @@ const failedSchedulingFor = 5 * time.Minute
 
 // publishVerdicts publishes the verdicts that have not been published on pods yet.
 func (s *Service) publishVerdicts(r provision.Round, seq uint64) {
-	early := s.passing.see(r.Problems, s.host.Now())
+	early := s.passing.noteProblems(r.Problems, s.host.Now())
 	for _, v := range r.Verdicts {
 		switch {
 		case v.NotOurs, v.Buffer != "": // there is no such pod

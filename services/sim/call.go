@@ -138,7 +138,7 @@ func (p *process) call(ctx context.Context, to target, name string, refused erro
 	p.after(f.out+f.back, func() {
 		answered = true
 		if f.answer && !date.IsZero() {
-			p.machine.hear(to, asked, date)
+			p.machine.hearTime(to, asked, date)
 		}
 		s.wake(c, pause)
 	})

@@ -30,8 +30,8 @@ func (s *Sim) newMachine(wrong time.Duration) *machine {
 	return m
 }
 
-// hear takes in the date of an answer to a request that was sent at a reading of the monotonic clock.
-func (m *machine) hear(from target, asked time.Duration, answered time.Time) {
+// hearTime takes in the date of an answer to a request that was sent at a reading of the monotonic clock.
+func (m *machine) hearTime(from target, asked time.Duration, answered time.Time) {
 	switch date := answered.Truncate(time.Second); from {
 	case toKube:
 		m.checked.Witness(witness.APIServer, asked, date)
@@ -44,7 +44,7 @@ func (m *machine) hear(from target, asked time.Duration, answered time.Time) {
 func (m *machine) ask() bool {
 	silence, heard := m.checked.Silence()
 	if due := !heard || silence > askEvery || m.checked.Check() != nil; due && !m.sim.isAway(toKube) {
-		m.hear(toKube, m.checked.Monotonic()-5*time.Millisecond, m.sim.Clock.Now())
+		m.hearTime(toKube, m.checked.Monotonic()-5*time.Millisecond, m.sim.Clock.Now())
 	}
 	return m.checked.Check() == nil
 }

@@ -67,7 +67,7 @@ func (w *publisher) begin() {
 	w.publishMarket()
 	w.poll()
 	for _, c := range s.Cluster.Present() {
-		w.see(c.Kind, c.Op, c.Key, c.Object)
+		w.publishChange(c.Kind, c.Op, c.Key, c.Object)
 	}
 	w.at = s.Cluster.Len()
 	w.send(events.Observation{Op: events.OpResyncEnd})
@@ -95,7 +95,7 @@ func (w *publisher) beat() {
 		w.poll()
 	}
 	if !w.sim.isAway(toKube) { // otherwise the heartbeat is withheld
-		w.machine.hear(toKube, w.machine.checked.Monotonic()-5*time.Millisecond, w.sim.Clock.Now())
+		w.machine.hearTime(toKube, w.machine.checked.Monotonic()-5*time.Millisecond, w.sim.Clock.Now())
 		if w.machine.checked.Check() != nil {
 			w.standDown()
 			return
@@ -115,7 +115,7 @@ func (w *publisher) pump() {
 	changes := w.sim.Cluster.Changes(w.at)
 	w.at = w.sim.Cluster.Len()
 	for _, c := range changes {
-		w.see(c.Kind, c.Op, c.Key, c.Object)
+		w.publishChange(c.Kind, c.Op, c.Key, c.Object)
 	}
 }
 
@@ -131,7 +131,7 @@ func (w *publisher) changed() {
 	})
 }
 
-func (w *publisher) see(kind events.Kind, op events.Op, key string, o interface {
+func (w *publisher) publishChange(kind events.Kind, op events.Op, key string, o interface {
 	runtime.Object
 	GetUID() types.UID
 	GetResourceVersion() string

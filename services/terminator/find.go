@@ -23,9 +23,9 @@ type leaving struct {
 	claim *karpv1.NodeClaim
 }
 
-// find returns the nodes to drain, by name: managed Nodes that are being deleted and hold our finalizer, and
-// Nodes of NodeClaims that are being deleted.
-func find(c Cluster) []leaving {
+// nodesToDrain returns the nodes to drain, by name: managed Nodes that are being deleted and hold our
+// finalizer, and Nodes of NodeClaims that are being deleted.
+func nodesToDrain(c Cluster) []leaving {
 	nodes := map[string]*corev1.Node{}
 	for _, n := range c.DeletingNodes() {
 		nodes[n.Name] = n

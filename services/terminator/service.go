@@ -98,7 +98,7 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	if !s.cluster.Synced() {
 		return 0, fmt.Errorf("%w: informers have not listed yet", service.ErrNotReady)
 	}
-	leaving := find(s.cluster)
+	leaving := nodesToDrain(s.cluster)
 	if len(leaving) == 0 && !s.draining() {
 		return 0, nil
 	}

@@ -154,7 +154,7 @@ func TestOfReplicasThatRenewAtOnceOneWins(t *testing.T) {
 			})
 			loser := &keeper{core: client, namespace: "n", name: "s", names: names, now: func() time.Time { return epoch },
 				renewed: func() { t.Error("the loser wrote") }}
-			got, err := loser.keep(t.Context())
+			got, err := loser.keepCertificate(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -171,7 +171,7 @@ func TestOfReplicasThatRenewAtOnceOneWins(t *testing.T) {
 			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", errors.New("no"))
 		})
 		k := &keeper{core: client, namespace: "n", name: "s", names: names, now: time.Now, renewed: func() {}}
-		if _, err := k.keep(t.Context()); err == nil || asked != 1 {
+		if _, err := k.keepCertificate(t.Context()); err == nil || asked != 1 {
 			t.Errorf("asked %d times, error %v", asked, err)
 		}
 	})

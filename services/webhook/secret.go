@@ -37,20 +37,20 @@ type keeper struct {
 	renewed         func()
 }
 
-// keep returns what the Secret holds after renewing what is due. If several replicas renew at once, one wins
-// and the others use what it wrote.
-func (k *keeper) keep(ctx context.Context) (material, error) {
+// keepCertificate returns what the Secret holds after renewing what is due. If several replicas renew at
+// once, one wins and the others use what it wrote.
+func (k *keeper) keepCertificate(ctx context.Context) (material, error) {
 	var err error
 	for range keepTries {
 		var m material
-		if m, err = k.try(ctx); err == nil || !kube.IsConflict(err) && !kube.IsAlreadyExists(err) && !kube.IsNotFound(err) {
+		if m, err = k.readAndRenew(ctx); err == nil || !kube.IsConflict(err) && !kube.IsAlreadyExists(err) && !kube.IsNotFound(err) {
 			return m, err
 		}
 	}
 	return material{}, err
 }
 
-func (k *keeper) try(ctx context.Context) (material, error) {
+func (k *keeper) readAndRenew(ctx context.Context) (material, error) {
 	secrets := k.core.CoreV1().Secrets(k.namespace)
 	secret, err := secrets.Get(ctx, k.name, metav1.GetOptions{})
 	missing := kube.IsNotFound(err)

@@ -210,7 +210,7 @@ func (w *Webhook) sync(ctx context.Context) {
 func (w *Webhook) syncOnce(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
-	m, err := w.keeper.keep(ctx)
+	m, err := w.keeper.keepCertificate(ctx)
 	if err != nil {
 		w.metrics.failures.WithLabelValues("secret").Inc()
 		w.logger.Warn().Err(err).Msg("certificates not kept")

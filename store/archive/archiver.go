@@ -84,8 +84,8 @@ func (a *Archiver) archive(ctx context.Context, through uint64) (uint64, error) 
 	if err != nil {
 		return 0, err
 	}
-	if next(segments) <= base.Seq {
-		return 0, fmt.Errorf("records %d to %d are neither here nor in the live log: %w", next(segments), base.Seq, ErrIncomplete)
+	if nextSequence(segments) <= base.Seq {
+		return 0, fmt.Errorf("records %d to %d are neither here nor in the live log: %w", nextSequence(segments), base.Seq, ErrIncomplete)
 	}
 	if err := a.cfg.Dir.compare(ctx, a.cfg.Live, base, segments); err != nil {
 		return 0, err

@@ -76,8 +76,8 @@ func (d *Dir) Segments() ([]Segment, error) {
 	return list, nil
 }
 
-// next is the first sequence after the segments.
-func next(segments []Segment) uint64 {
+// nextSequence is the first sequence after the segments.
+func nextSequence(segments []Segment) uint64 {
 	if len(segments) == 0 {
 		return 1
 	}

@@ -25,7 +25,7 @@ func (d *Dir) compare(ctx context.Context, live Stored, base store.Head, segment
 	if err := d.boundary(ctx, base); err != nil {
 		return err
 	}
-	end := next(segments) - 1
+	end := nextSequence(segments) - 1
 	if end <= base.Seq {
 		return nil
 	}

@@ -53,14 +53,14 @@ func (l *ledgers) at(seq uint64) (*ledger.Ledger, error) {
 		if err := l.current.Apply(l.entries[l.current.Seq()-l.first]); err != nil {
 			return nil, err
 		}
-		if err := l.keep(); err != nil {
+		if err := l.keepCheckpoint(); err != nil {
 			return nil, err
 		}
 	}
 	return l.current, nil
 }
 
-func (l *ledgers) keep() error {
+func (l *ledgers) keepCheckpoint() error {
 	n := l.current.Seq() / ledgerEvery
 	if l.current.Seq()%ledgerEvery != 0 || l.kept[n] != nil {
 		return nil

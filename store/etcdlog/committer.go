@@ -85,7 +85,7 @@ func (c *committer) round() {
 		c.turn.leave()
 		return
 	}
-	if err := c.look(requests); err != nil {
+	if err := c.readAggregates(requests); err != nil {
 		c.failed = err
 		c.pause(100 * time.Millisecond)
 		return
@@ -183,8 +183,9 @@ func (c *committer) refuseFenced() {
 	c.pending = kept
 }
 
-// look reads the head, and what requests expect, unless the view suffices: a few aggregates may be assumed.
-func (c *committer) look(requests []*request) error {
+// readAggregates reads the head, and what requests expect, unless the view suffices: a few aggregates may be
+// assumed.
+func (c *committer) readAggregates(requests []*request) error {
 	names := expected(requests)
 	if c.view != nil && c.view.unknown(names) <= assumedMax {
 		return nil

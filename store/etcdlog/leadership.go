@@ -89,15 +89,15 @@ func (l *leadership) keep() {
 			return
 		case <-pause.C:
 		}
-		l.ask(lost)
+		l.askToRenew(lost)
 		if !time.Now().Before(l.until()) && !l.awaitAnswer(gone) {
 			return
 		}
 	}
 }
 
-// ask sends a renewal; lost is called if etcd no longer knows the lease.
-func (l *leadership) ask(lost func()) {
+// askToRenew sends a renewal; lost is called if etcd no longer knows the lease.
+func (l *leadership) askToRenew(lost func()) {
 	sent := time.Now()
 	l.renewer.renew(l.alive, l.id, func(ttl int64) {
 		if ttl <= 0 {

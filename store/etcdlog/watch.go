@@ -110,7 +110,7 @@ func (w *watcher) catchUp(ctx context.Context) (int64, error) {
 	for {
 		p, err := w.log.page(ctx, w.next, pageRecords)
 		for _, s := range p.records {
-			if err := w.give(ctx, s); err != nil {
+			if err := w.deliver(ctx, s); err != nil {
 				return 0, err
 			}
 		}
@@ -147,10 +147,10 @@ func (w *watcher) event(ctx context.Context, ev *clientv3.Event) (again bool, er
 	if err != nil {
 		return false, err
 	}
-	return false, w.give(ctx, s)
+	return false, w.deliver(ctx, s)
 }
 
-func (w *watcher) give(ctx context.Context, s record.Stored) error {
+func (w *watcher) deliver(ctx context.Context, s record.Stored) error {
 	if w.known {
 		if err := s.Follows(store.Head{Seq: w.next - 1, Hash: w.hash}); err != nil {
 			return err

@@ -150,7 +150,7 @@ func (s *session) status(ctx context.Context, now time.Time) (*status, error) {
 	if err != nil {
 		return nil, err
 	}
-	st.take(l)
+	st.takeLedger(l)
 	if err := st.takeStop(ctx, s.log, l); err != nil {
 		return nil, err
 	}
@@ -224,7 +224,7 @@ func currentLedger(ctx context.Context, log store.Log) (*ledger.Ledger, error) {
 	}
 }
 
-func (st *status) take(l *ledger.Ledger) {
+func (st *status) takeLedger(l *ledger.Ledger) {
 	st.Head, st.Last = l.Seq(), l.LastTime()
 	st.Claims, st.Commands, st.Drains = map[ledger.ClaimState]int{}, []commandStatus{}, []drainStatus{}
 	for _, c := range l.Claims() {

@@ -65,7 +65,7 @@ func (o *rota) run(ctx context.Context) error {
 	tick := time.NewTicker(rotaEvery)
 	defer tick.Stop()
 	for {
-		o.look(ctx)
+		o.lookAtLeaders(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -74,8 +74,9 @@ func (o *rota) run(ctx context.Context) error {
 	}
 }
 
-// look reads who leads. If this process is first in the queue, it leads only if it knows that itself.
-func (o *rota) look(ctx context.Context) {
+// lookAtLeaders reads who leads. If this process is first in the queue, it leads only if it knows that
+// itself.
+func (o *rota) lookAtLeaders(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, rotaTimeout)
 	defer cancel()
 	list, err := o.elector.Leaders(ctx)

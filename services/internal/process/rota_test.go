@@ -46,13 +46,13 @@ func TestAServiceThatNobodyLeadsIsSeen(t *testing.T) {
 				o.leads("unit", true)
 			}
 			for range 2 {
-				o.look(t.Context())
+				o.lookAtLeaders(t.Context())
 				if err := o.check().Probe(); err != nil {
 					t.Fatalf("at once: %v", err)
 				}
 			}
 			now = now.Add(unledMax + time.Second)
-			o.look(t.Context())
+			o.lookAtLeaders(t.Context())
 			err := o.check().Probe()
 			switch led := testutil.ToFloat64(o.gauge.WithLabelValues("unit")); {
 			case (err != nil) != (c.want != "") || (led == 0) != (c.want != ""):

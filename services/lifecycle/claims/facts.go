@@ -41,8 +41,8 @@ type claimView struct {
 
 func claimKey(name string) string { return ledger.ClaimAggregate(name) }
 
-// look gathers the facts about a claim.
-func (s *Stepper) look(name string) (*claimView, error) {
+// gatherFacts gathers the facts about a claim.
+func (s *Stepper) gatherFacts(name string) (*claimView, error) {
 	now := s.host.Now()
 	v := &claimView{name: name, input: claim.Input{Name: name, Now: now.UTC(), RetryAt: s.effects.Retries.At(claimKey(name)).UTC()}}
 	var drained map[string]bool

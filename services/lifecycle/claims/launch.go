@@ -262,7 +262,7 @@ func (s *Stepper) catalogue(v *claimView) (*catalog.Catalog, standing, error) {
 		now.marks = launch.Marks(cat.Types, func(k ledger.OfferingKey) bool { return snap.Ledger.Unavailable(k, snap.Now) })
 		now.fullSubnets = snap.Ledger.UnavailableSubnets(snap.Now)
 		now.free = launch.FreeReserved(cat, snap.Ledger.ReservationFree)
-		s.mem.learn(ref, cat)
+		s.mem.rememberCatalogue(ref, cat)
 		return nil
 	})
 	return cat, now, err

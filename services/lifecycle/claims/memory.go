@@ -86,8 +86,8 @@ func (m *memory) failure(uid types.UID) *claim.Failure {
 	return nil
 }
 
-// learn remembers a NodeClass's catalogue; catalogue is the last one, nil if there was none.
-func (m *memory) learn(ref *karpv1.NodeClassReference, c *catalog.Catalog) {
+// rememberCatalogue remembers a NodeClass's catalogue; catalogue is the last one, nil if there was none.
+func (m *memory) rememberCatalogue(ref *karpv1.NodeClassReference, c *catalog.Catalog) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.catalogues[ref.Name] = c

@@ -22,7 +22,7 @@ func TestNothingIsRememberedOfObjectsThatAreGone(t *testing.T) {
 		if i == 0 {
 			name = "stays"
 		}
-		m.learn(&karpv1.NodeClassReference{Name: name}, &catalog.Catalog{NodeClass: name})
+		m.rememberCatalogue(&karpv1.NodeClassReference{Name: name}, &catalog.Catalog{NodeClass: name})
 		m.setFailure(types.UID(name), &claim.Failure{})
 		m.setSought(types.UID(name))
 		m.setMarks(name, claim.Marks{})

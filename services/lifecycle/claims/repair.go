@@ -49,7 +49,7 @@ func (s *Stepper) unhealthy(v *claimView, now time.Time) *claim.Unhealthy {
 		return nil
 	}
 	pool := v.pool()
-	unhealthy, nodes := s.counts.in(pool, policies, s.deps.Cache.Nodes, now)
+	unhealthy, nodes := s.counts.unhealthyIn(pool, policies, s.deps.Cache.Nodes, now)
 	switch {
 	case claim.RepairsAllowed(unhealthy, nodes):
 	case pool == "":
@@ -60,8 +60,8 @@ func (s *Stepper) unhealthy(v *claimView, now time.Time) *claim.Unhealthy {
 	return u
 }
 
-// in returns how many nodes of a NodePool, or for "" of the cluster, are unhealthy, of how many.
-func (c *counts) in(pool string, policies []planner.RepairPolicy, all func() []*corev1.Node, now time.Time) (unhealthy, nodes int) {
+// unhealthyIn returns how many nodes of a NodePool, or for "" of the cluster, are unhealthy, of how many.
+func (c *counts) unhealthyIn(pool string, policies []planner.RepairPolicy, all func() []*corev1.Node, now time.Time) (unhealthy, nodes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.nodes == nil || now.Sub(c.at) >= countEvery || now.Before(c.at) {

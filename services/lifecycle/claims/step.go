@@ -71,7 +71,7 @@ func (s *Stepper) claimEffect(name, key string, l lane.Lane, fn func(ctx context
 
 // Step decides about one claim, or starts the effect that brings it further. It returns when to look again.
 func (s *Stepper) Step(ctx context.Context, name string) (time.Time, error) {
-	v, err := s.look(name)
+	v, err := s.gatherFacts(name)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -89,7 +89,7 @@ func (s *Stepper) Step(ctx context.Context, name string) (time.Time, error) {
 		if err := s.doom(ctx, v, a); err != nil || s.host.Mode() != ledger.ModeActive {
 			return time.Time{}, ignoreConflict(err)
 		}
-		if v, err = s.look(name); err != nil {
+		if v, err = s.gatherFacts(name); err != nil {
 			return time.Time{}, err
 		}
 		a, tags = next(v.input)
@@ -198,14 +198,14 @@ func (s *Stepper) drive(ctx context.Context, name string, in lane.Lane) error {
 
 // lookAnew gathers the facts about a claim from objects of which no newer version is known.
 func (s *Stepper) lookAnew(ctx context.Context, name string) (*claimView, error) {
-	v, err := s.look(name)
+	v, err := s.gatherFacts(name)
 	if err != nil || !s.isOutdated(v) {
 		return v, err
 	}
 	if err := s.readAnew(ctx, v); err != nil {
 		return nil, err
 	}
-	return s.look(name)
+	return s.gatherFacts(name)
 }
 
 func (s *Stepper) carryOut(ctx context.Context, v *claimView, a claim.Action) (bool, error) {

@@ -89,8 +89,8 @@ func (f *Findings) launchedAt(id string) time.Time {
 	return f.launches[id]
 }
 
-// learn takes in what EC2 says, and returns the instances of which it said something else before.
-func (f *Findings) learn(facts map[string]claim.InstanceFacts) (changed []string) {
+// rememberInstances takes in what EC2 says, and returns the instances of which it said something else before.
+func (f *Findings) rememberInstances(facts map[string]claim.InstanceFacts) (changed []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.learnLocked(facts)

@@ -42,7 +42,7 @@ func (g *Collector) poll(ctx context.Context, ids map[string]time.Time) error {
 	if err != nil {
 		return fmt.Errorf("poll terminating instances: %w", err)
 	}
-	g.deps.Listener.HearOf(g.found.learn(g.factsOf(slices.Sorted(maps.Keys(ids)), found))...)
+	g.deps.Listener.HearOf(g.found.rememberInstances(g.factsOf(slices.Sorted(maps.Keys(ids)), found))...)
 	return nil
 }
 

@@ -35,14 +35,14 @@ func (s *Judge) seenBy(p Process) *seen {
 	}
 	messages, _ := p.Folded()
 	for ; v.at < messages; v.at++ {
-		v.take(s.Messages[v.at])
+		v.takeObservation(s.Messages[v.at])
 	}
 	return v
 }
 
 // take: an epoch ends those before it, counters rise, and a resync of which nothing was lost drops what it
 // does not name.
-func (v *seen) take(o events.Observation) {
+func (v *seen) takeObservation(o events.Observation) {
 	if o.Epoch < v.epoch || o.Epoch == v.epoch && o.Counter <= v.counter {
 		return
 	}

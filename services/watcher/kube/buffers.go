@@ -151,7 +151,7 @@ func (w *watched) runNamed(ctx context.Context, r *references) error {
 		default:
 		}
 		names := r.of(w.kind.kind)
-		w.store.want(names)
+		w.store.setWanted(names)
 		run, cancel := context.WithCancel(ctx)
 		done := make(chan struct{})
 		go func() {

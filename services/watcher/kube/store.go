@@ -72,15 +72,15 @@ func (s *store) Transformer() cache.TransformFunc {
 func (s *store) Add(object any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, err := s.put(object)
+	_, err := s.publishObject(object)
 	return err
 }
 
 // Update implements cache.ReflectorStore.
 func (s *store) Update(object any) error { return s.Add(object) }
 
-// put publishes an object unless what would be published is known, and returns its key.
-func (s *store) put(object any) (string, error) {
+// publishObject publishes an object unless what would be published is known, and returns its key.
+func (s *store) publishObject(object any) (string, error) {
 	o, ok := object.(runtime.Object)
 	if !ok {
 		return "", fmt.Errorf("watch %s: got %T", s.kind.kind, object)
@@ -94,7 +94,7 @@ func (s *store) put(object any) (string, error) {
 	before, found := s.known[key]
 	if s.kind.named && !s.wanted[key] {
 		if found {
-			return key, s.drop(key, "")
+			return key, s.publishDeletion(key, "")
 		}
 		return key, nil
 	}
@@ -102,7 +102,7 @@ func (s *store) put(object any) (string, error) {
 		return key, nil
 	}
 	if found && before.uid != now.uid {
-		if err := s.drop(key, ""); err != nil {
+		if err := s.publishDeletion(key, ""); err != nil {
 			return key, err
 		}
 		found = false
@@ -132,8 +132,8 @@ func (s *store) put(object any) (string, error) {
 	return key, err
 }
 
-// drop publishes that a known object is gone.
-func (s *store) drop(key, version string) error {
+// publishDeletion publishes that a known object is gone.
+func (s *store) publishDeletion(key, version string) error {
 	k, sum := s.known[key], s.sum
 	sum.Remove(key, k.uid, k.published)
 	err := s.sink.Publish(watcher.Change{Kind: s.kind.kind, Op: events.OpDelete, UID: string(k.uid), Name: key, ResourceVersion: version, Sum: sum})
@@ -159,7 +159,7 @@ func (s *store) Delete(object any) error {
 	if _, found := s.known[key]; !found {
 		return nil
 	}
-	return s.drop(key, o.GetResourceVersion())
+	return s.publishDeletion(key, o.GetResourceVersion())
 }
 
 // Replace implements cache.ReflectorStore: it publishes what is new or changed, in the order of names, and
@@ -176,9 +176,9 @@ func (s *store) Replace(list []any, version string) error {
 	return nil
 }
 
-// want says which objects of a named kind are published from here on. What was published of others is dropped
-// by the next list.
-func (s *store) want(keys map[string]bool) {
+// setWanted says which objects of a named kind are published from here on. What was published of others is
+// dropped by the next list.
+func (s *store) setWanted(keys map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wanted = keys
@@ -189,7 +189,7 @@ func (s *store) replace(list []any) error {
 	defer s.mu.Unlock()
 	present := make(map[string]bool, len(list))
 	for i, object := range list {
-		key, err := s.put(object)
+		key, err := s.publishObject(object)
 		if err != nil {
 			return err
 		}
@@ -204,7 +204,7 @@ func (s *store) replace(list []any) error {
 	}
 	slices.Sort(gone)
 	for _, key := range gone {
-		if err := s.drop(key, ""); err != nil {
+		if err := s.publishDeletion(key, ""); err != nil {
 			return err
 		}
 	}

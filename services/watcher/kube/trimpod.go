@@ -135,14 +135,14 @@ func resizing(statuses []corev1.ContainerStatus, containers []corev1.Container) 
 	}
 	var kept []corev1.ContainerStatus
 	for _, s := range statuses {
-		if !holds(s, specs[s.Name]) {
+		if !allocatedAsSpecified(s, specs[s.Name]) {
 			kept = append(kept, corev1.ContainerStatus{Name: s.Name, AllocatedResources: s.AllocatedResources, Resources: trimResources(s.Resources)})
 		}
 	}
 	return kept
 }
 
-func holds(s corev1.ContainerStatus, spec corev1.ResourceRequirements) bool {
+func allocatedAsSpecified(s corev1.ContainerStatus, spec corev1.ResourceRequirements) bool {
 	if s.Resources != nil && !equalAmounts(s.Resources.Requests, spec.Requests) {
 		return false
 	}

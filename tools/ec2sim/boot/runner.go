@@ -114,7 +114,7 @@ func (r *Runner) due() []todo {
 func (r *Runner) work(ctx context.Context, w todo) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	progress, err := r.take(ctx, w)
+	progress, err := r.takeStep(ctx, w)
 	if err == nil {
 		r.cfg.Cloud.SetProgress(w.machine.ID, progress)
 	}
@@ -133,8 +133,8 @@ func (r *Runner) work(ctx context.Context, w todo) {
 		Msg("could not bring the node on")
 }
 
-// take carries a step out and returns the progress made.
-func (r *Runner) take(ctx context.Context, w todo) (instance.Progress, error) {
+// takeStep carries a step out and returns the progress made.
+func (r *Runner) takeStep(ctx context.Context, w todo) (instance.Progress, error) {
 	m, p := &w.machine, w.machine.Progress
 	var err error
 	switch w.step {

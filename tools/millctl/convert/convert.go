@@ -74,7 +74,7 @@ func Run(opts Options, sources []Source) ([]byte, []Note, error) {
 		docs = append(docs, parsed...)
 	}
 	for _, d := range docs {
-		if err := r.take(d); err != nil {
+		if err := r.convertDocument(d); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -85,8 +85,8 @@ func Run(opts Options, sources []Source) ([]byte, []Note, error) {
 	return out, r.notes, err
 }
 
-// take finds the objects of a document that are to be converted; a List has several.
-func (r *run) take(d *document) error {
+// convertDocument finds the objects of a document that are to be converted; a List has several.
+func (r *run) convertDocument(d *document) error {
 	o, ok := d.tree.(conversion.Object)
 	if !ok {
 		return nil
@@ -175,7 +175,7 @@ func (r *run) finish(i *item, before, out conversion.Object) {
 	delete(a, conversion.NodeClassReferenceAnnotation)
 	v, ok := a[conversion.ConsolidateAfterAnnotation]
 	delete(a, conversion.ConsolidateAfterAnnotation)
-	if ok && at(out, "spec", "disruption", "consolidateAfter") != v {
+	if ok && conversion.Field(out, "spec", "disruption", "consolidateAfter") != v {
 		r.addNote(i, "spec.disruption.consolidateAfter", "%v under WhenUnderutilized becomes 0s, which turns consolidation on; set %v to keep it off", v, v)
 	}
 	if text, ok := a[conversion.UbuntuAnnotation].(string); ok {
@@ -197,7 +197,7 @@ func (r *run) pool(_ context.Context, name string) (string, bool, error) {
 			continue
 		}
 		for _, path := range [][]string{{"spec", "template", "spec", "expireAfter"}, {"spec", "disruption", "expireAfter"}} {
-			if text, ok := at(i.new, path...).(string); ok {
+			if text, ok := conversion.Field(i.new, path...).(string); ok {
 				return text, true, nil
 			}
 		}
@@ -206,24 +206,12 @@ func (r *run) pool(_ context.Context, name string) (string, bool, error) {
 	return "", false, nil
 }
 
-func at(o conversion.Object, path ...string) any {
-	var v any = o
-	for _, key := range path {
-		m, ok := v.(conversion.Object)
-		if !ok {
-			return nil
-		}
-		v = m[key]
-	}
-	return v
-}
-
 func nameOf(o conversion.Object) string {
-	name, _ := at(o, "metadata", "name").(string)
+	name, _ := conversion.Field(o, "metadata", "name").(string)
 	return name
 }
 
 func annotations(o conversion.Object) conversion.Object {
-	a, _ := at(o, "metadata", "annotations").(conversion.Object)
+	a, _ := conversion.Field(o, "metadata", "annotations").(conversion.Object)
 	return a
 }

@@ -21,7 +21,7 @@ func (r *run) objects(visit func(i *item, o conversion.Object)) {
 func (r *run) poolsOf() map[string][]conversion.Object {
 	out := map[string][]conversion.Object{}
 	r.objects(func(_ *item, o conversion.Object) {
-		if name, ok := at(o, "spec", "template", "spec", "nodeClassRef", "name").(string); ok && o["kind"] == "NodePool" {
+		if name, ok := conversion.Field(o, "spec", "template", "spec", "nodeClassRef", "name").(string); ok && o["kind"] == "NodePool" {
 			out[name] = append(out[name], o)
 		}
 	})
@@ -100,7 +100,7 @@ func dropAnnotation(o conversion.Object, key string) {
 func (r *run) kubeletsOfClasses() map[string]conversion.Object {
 	out := map[string]conversion.Object{}
 	r.objects(func(_ *item, o conversion.Object) {
-		if k, ok := at(o, "spec", "kubelet").(conversion.Object); ok && o["kind"] == "EC2NodeClass" {
+		if k, ok := conversion.Field(o, "spec", "kubelet").(conversion.Object); ok && o["kind"] == "EC2NodeClass" {
 			out[nameOf(o)] = k
 		}
 	})
@@ -119,7 +119,7 @@ func (r *run) kubeletsToPools(blocks map[string]conversion.Object) {
 			r.addNote(i, "spec.kubelet", "v1beta1 has it on the NodePool, and no NodePool of the input refers to this class")
 		}
 		for _, p := range pools[nameOf(o)] {
-			spec := at(p, "spec", "template", "spec").(conversion.Object)
+			spec := conversion.Field(p, "spec", "template", "spec").(conversion.Object)
 			if spec["kubelet"] == nil {
 				spec["kubelet"] = copyOf(block)
 			}

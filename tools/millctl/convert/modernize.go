@@ -257,7 +257,7 @@ func (r *run) draftPool(i *item) error {
 		delete(f.spec, "deprovisioning")
 		f.spec["disruption"] = r.deprovisioning(i, d)
 	}
-	template, _ := at(i.new, "spec", "template", "spec").(conversion.Object)
+	template, _ := conversion.Field(i.new, "spec", "template", "spec").(conversion.Object)
 	if template == nil {
 		return f.err
 	}
@@ -338,7 +338,7 @@ func (r *run) machine(i *item) error {
 	if k := take[conversion.Object](f, "kubeletConfiguration"); k != nil {
 		put(f.spec, "kubelet", r.kubelet(i, k))
 	}
-	conditions, _ := at(i.new, "status", "conditions").([]any)
+	conditions, _ := conversion.Field(i.new, "status", "conditions").([]any)
 	for _, c := range conditions {
 		if m, ok := c.(conversion.Object); ok {
 			name, _ := m["type"].(string)

@@ -35,7 +35,7 @@ func renamed(name string) (string, bool) {
 func renameMeta(o conversion.Object) {
 	for _, path := range [][]string{{"metadata", "labels"}, {"metadata", "annotations"},
 		{"spec", "template", "metadata", "labels"}, {"spec", "template", "metadata", "annotations"}} {
-		if m, ok := at(o, path...).(conversion.Object); ok {
+		if m, ok := conversion.Field(o, path...).(conversion.Object); ok {
 			for _, name := range slices.Sorted(maps.Keys(m)) {
 				if to, is := renamed(name); is {
 					if _, both := m[to]; !both {
@@ -47,7 +47,7 @@ func renameMeta(o conversion.Object) {
 		}
 	}
 	for _, path := range [][]string{{"spec", "requirements"}, {"spec", "template", "spec", "requirements"}} {
-		list, _ := at(o, path...).([]any)
+		list, _ := conversion.Field(o, path...).([]any)
 		for _, v := range list {
 			if m, ok := v.(conversion.Object); ok {
 				if name, ok := m["key"].(string); ok {

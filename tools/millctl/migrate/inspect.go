@@ -100,7 +100,7 @@ func object(o conversion.Object) []Finding {
 		out = append(out, Finding{name, "metadata.annotations[" + key + "]", t.problem, t.blocking && o["kind"] != "NodeClaim"})
 	}
 	for _, path := range [][]string{{"spec", "template", "spec", "nodeClassRef"}, {"spec", "nodeClassRef"}} {
-		ref, ok := at(o, path...).(conversion.Object)
+		ref, ok := conversion.Field(o, path...).(conversion.Object)
 		for _, key := range []string{"group", "kind"} {
 			if text, _ := ref[key].(string); ok && text == "" {
 				out = append(out, Finding{name, strings.Join(path, ".") + "." + key, "is empty: fill it in", true})
@@ -114,13 +114,13 @@ func object(o conversion.Object) []Finding {
 func shared(objects []conversion.Object) []Finding {
 	pools := map[string][]conversion.Object{}
 	for _, o := range objects {
-		if name, ok := at(o, "spec", "template", "spec", "nodeClassRef", "name").(string); ok {
+		if name, ok := conversion.Field(o, "spec", "template", "spec", "nodeClassRef", "name").(string); ok {
 			pools[name] = append(pools[name], o)
 		}
 	}
 	var out []Finding
 	for _, o := range objects {
-		name, _ := at(o, "metadata", "name").(string)
+		name, _ := conversion.Field(o, "metadata", "name").(string)
 		of := pools[name]
 		if o["kind"] != "EC2NodeClass" || !slices.ContainsFunc(of, func(p conversion.Object) bool { return !reflect.DeepEqual(kubelet(p), kubelet(of[0])) }) {
 			continue
@@ -150,18 +150,6 @@ func kubelet(pool conversion.Object) any {
 }
 
 func annotation(o conversion.Object, key string) (string, bool) {
-	text, ok := at(o, "metadata", "annotations", key).(string)
+	text, ok := conversion.Field(o, "metadata", "annotations", key).(string)
 	return text, ok
-}
-
-func at(o conversion.Object, path ...string) any {
-	var v any = o
-	for _, key := range path {
-		m, ok := v.(conversion.Object)
-		if !ok {
-			return nil
-		}
-		v = m[key]
-	}
-	return v
 }

@@ -108,7 +108,7 @@ func readCatalog(path string) (*catalogFile, error) {
 	}
 	var c catalogJSON
 	if err := json.Unmarshal(raw, &c); err != nil {
-		field, _ := find(raw, func(b []byte) bool { return json.Unmarshal(b, &catalogJSON{}) == nil })
+		field, _ := findRefused(raw, func(b []byte) bool { return json.Unmarshal(b, &catalogJSON{}) == nil })
 		return nil, fail(field, plain(err))
 	}
 	if c.InstanceTypes == nil {

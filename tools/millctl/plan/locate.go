@@ -14,12 +14,12 @@ import (
 // Decoders that types bring along, such as that of quantities, do not say where they failed; so each value is
 // tried alone, in an object that holds nothing else.
 func locate(raw []byte, empty func() metav1.Object) string {
-	path, _ := find(raw, func(b []byte) bool { return json.Unmarshal(b, empty()) == nil })
+	path, _ := findRefused(raw, func(b []byte) bool { return json.Unmarshal(b, empty()) == nil })
 	return path
 }
 
-// find returns the path of the first value that taken refuses.
-func find(raw []byte, taken func([]byte) bool) (path string, found bool) {
+// findRefused returns the path of the first value that taken refuses.
+func findRefused(raw []byte, taken func([]byte) bool) (path string, found bool) {
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()

@@ -35,7 +35,7 @@ func readPrices(path string) (*events.Prices, error) {
 	}
 	var list pricesJSON
 	if err := json.Unmarshal(raw, &list); err != nil {
-		field, _ := find(raw, func(b []byte) bool { return json.Unmarshal(b, &pricesJSON{}) == nil })
+		field, _ := findRefused(raw, func(b []byte) bool { return json.Unmarshal(b, &pricesJSON{}) == nil })
 		return nil, fail(field, plain(err))
 	}
 	out := &events.Prices{}

@@ -50,7 +50,7 @@ func (o *Objects) addManifest(data []byte) error {
 		} else if err != nil {
 			return fmt.Errorf("parse manifest: %w", err)
 		}
-		if err := o.take(raw); err != nil {
+		if err := o.addObject(raw); err != nil {
 			return err
 		}
 	}
@@ -64,7 +64,7 @@ func (r *rawObject) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func (o *Objects) take(raw rawObject) error {
+func (o *Objects) addObject(raw rawObject) error {
 	var head struct{ APIVersion, Kind string }
 	if err := json.Unmarshal(raw, &head); err != nil || head.Kind == "" {
 		return err

@@ -213,10 +213,12 @@ const (
 	evenFit
 )
 
-// put finds a site for the parcel, not counting one; nil if none has room.
-func (k *Model) put(a *Parcel, except *Site, by fit) *Site { return k.putAmong(k.sites, a, except, by) }
+// siteFor finds a site for the parcel, not counting one; nil if none has room.
+func (k *Model) siteFor(a *Parcel, except *Site, by fit) *Site {
+	return k.siteAmong(k.sites, a, except, by)
+}
 
-func (k *Model) putAmong(sites []*Site, a *Parcel, except *Site, by fit) *Site {
+func (k *Model) siteAmong(sites []*Site, a *Parcel, except *Site, by fit) *Site {
 	var best *Site
 	least := int64(0)
 	need := &a.pod.Class.Requests
@@ -234,7 +236,7 @@ func (k *Model) putAmong(sites []*Site, a *Parcel, except *Site, by fit) *Site {
 		}
 	}
 	if best != nil {
-		best.take(need)
+		best.takeRoom(need)
 	}
 	return best
 }
@@ -274,7 +276,7 @@ func (k *Model) remove(x *Site) bool {
 	slices.SortFunc(moving, compareParcels)
 	x.gone = true
 	for i, a := range moving {
-		at := k.put(a, x, firstFit)
+		at := k.siteFor(a, x, firstFit)
 		if at == nil {
 			for _, b := range moving[:i] {
 				b.at.used = b.at.used.Sub(b.pod.Class.Requests)
@@ -341,15 +343,15 @@ func (k *Model) packAll(r recipe) bool {
 			a.at = a.home
 			continue
 		}
-		if a.at = k.put(a, nil, r.fit); a.at == nil {
+		if a.at = k.siteFor(a, nil, r.fit); a.at == nil {
 			return false
 		}
 	}
 	return true
 }
 
-// take adds to what is used of the room.
-func (x *Site) take(need *resource.Vector) {
+// takeRoom adds to what is used of the room.
+func (x *Site) takeRoom(need *resource.Vector) {
 	if len(need.Extended) > 0 || len(x.used.Extended) > 0 {
 		x.used = x.used.Add(*need)
 		return

@@ -43,7 +43,7 @@ func (k *Model) neighbourhoods() iter.Seq[*neighbourhood] {
 		}
 		seen := map[*Site]bool{}
 		for !k.spent() {
-			part := k.next(seen)
+			part := k.nextPart(seen)
 			if len(part) == 0 || !yield(k.neighbourhood(part)) {
 				return
 			}
@@ -51,8 +51,8 @@ func (k *Model) neighbourhoods() iter.Seq[*neighbourhood] {
 	}
 }
 
-// next are the first sites that are gone and were not seen yet, and those that have their pods.
-func (k *Model) next(seen map[*Site]bool) (part []*Site) {
+// nextPart are the first sites that are gone and were not seen yet, and those that have their pods.
+func (k *Model) nextPart(seen map[*Site]bool) (part []*Site) {
 	in := map[*Site]bool{}
 	kept, gone := 0, 0
 	for _, x := range k.sites {
@@ -292,7 +292,7 @@ func (h *neighbourhood) deal(r recipe, bound int64) (rest int64) {
 			a.at = a.home
 			continue
 		}
-		if a.at = h.k.putAmong(h.live, a, nil, r.fit); a.at == nil {
+		if a.at = h.k.siteAmong(h.live, a, nil, r.fit); a.at == nil {
 			if rest += a.weight(); rest >= bound {
 				return bound
 			}

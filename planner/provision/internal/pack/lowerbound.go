@@ -122,7 +122,7 @@ func (d *podGroup) leastCost(w sharing, nodes bool, units map[*offer.State][]uni
 			units[n] = list
 		}
 		for _, u := range list {
-			if c, ok := u.of(d.requests); ok {
+			if c, ok := u.costOf(d.requests); ok {
 				least = min(least, c)
 			}
 		}
@@ -143,7 +143,7 @@ func (d *podGroup) leastOf(n *offer.State, w sharing, nodes bool) int64 {
 			continue
 		}
 		u := unitCostOf(price[i], w, &net[i])
-		if c, ok := u.of(d.requests); ok {
+		if c, ok := u.costOf(d.requests); ok {
 			least = min(least, c)
 		}
 	}
@@ -157,8 +157,8 @@ type unitCost struct {
 	extended         []resource.Amount
 }
 
-// of a pod; false if the type lacks an extended resource.
-func (u *unitCost) of(v *resource.Vector) (int64, bool) {
+// costOf a pod; false if the type lacks an extended resource.
+func (u *unitCost) costOf(v *resource.Vector) (int64, bool) {
 	c := u.cpu*v.MilliCPU + u.memory*(v.Memory>>20) + u.pod*v.Pods
 	for _, e := range v.Extended {
 		at := slices.IndexFunc(u.extended, func(a resource.Amount) bool { return a.Name == e.Name })

@@ -117,7 +117,7 @@ func (l *Layout) becomeFit(b *Bin, o *OpenClaim, n *offer.State, x offer.Fit, to
 	l.touch(b)
 	l.Reserved.Hold(o, holds)
 	o.State, o.Used, b.Ports, o.extent = n, *total, ports, x.Extent
-	o.keep(x.Types)
+	o.keepTypes(x.Types)
 	return true
 }
 
@@ -177,8 +177,8 @@ func (l *Layout) fits(o *OpenClaim, n *offer.State, total *resource.Vector, port
 	return x, x.Types.Any() && (o.growth == nil || x.Types.Meets(o.growth)) && len(o.Template.Unmet(n.Set, x.Types, o.Minima)) == 0
 }
 
-// keep narrows the claim to types and gives back what it no longer takes of the limits.
-func (o *OpenClaim) keep(types bitset.Set) {
+// keepTypes narrows the claim to types and gives back what it no longer takes of the limits.
+func (o *OpenClaim) keepTypes(types bitset.Set) {
 	t := o.Template
 	if !types.Equal(o.Types) {
 		copy(o.Types, types)

@@ -53,7 +53,7 @@ func newReservations(templates []*offer.Template, in *Input) *Reservations {
 		for _, q := range in.Planned[i].Claim.Planned.Requirements {
 			if q.Key == awsv1.LabelCapacityReservationID {
 				for _, id := range q.Values {
-					r.take(id)
+					r.takeInstance(id)
 				}
 			}
 		}
@@ -83,13 +83,13 @@ func (r *Reservations) Free(templates []*offer.Template) map[string]int64 {
 	return counts
 }
 
-func (r *Reservations) take(key string) {
+func (r *Reservations) takeInstance(key string) {
 	if n, ok := r.left[key]; ok && n != catalog.Unlimited {
 		r.left[key] = n - 1
 	}
 }
 
-func (r *Reservations) giveBack(key string) {
+func (r *Reservations) giveInstanceBack(key string) {
 	if n := r.left[key]; n != catalog.Unlimited {
 		r.left[key] = n + 1
 		r.Moved++
@@ -118,12 +118,12 @@ func (r *Reservations) Holdable(n *offer.State, types bitset.Set, holds []string
 func (r *Reservations) Hold(o *OpenClaim, keys []string) {
 	for _, key := range o.Holds {
 		if !slices.Contains(keys, key) {
-			r.giveBack(key)
+			r.giveInstanceBack(key)
 		}
 	}
 	for _, key := range keys {
 		if !slices.Contains(o.Holds, key) {
-			r.take(key)
+			r.takeInstance(key)
 		}
 	}
 	o.Holds = keys

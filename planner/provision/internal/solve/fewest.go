@@ -13,10 +13,10 @@ type FewestFirst struct{ ordered []*place.Bin }
 // findFewest is findBin over the new claims in the order of the mode.
 func (s *Solver) findFewest(lv *SearchLevel, m *Mode) *place.Bin {
 	for _, b := range m.Fewest.ordered {
-		if lv.busy(b.Index/64)&(1<<(b.Index%64)) != 0 {
+		if lv.refusalsIn(b.Index/64)&(1<<(b.Index%64)) != 0 {
 			continue
 		}
-		if s.ask(b, lv, m) == place.Accepted {
+		if s.askBin(b, lv, m) == place.Accepted {
 			return b
 		}
 	}

@@ -75,8 +75,8 @@ func (c *SearchClass) exclude(node string) {
 	c.excluded[node] = true
 }
 
-// busy is a word of the bins that refused the level for good, as far as is known without trying.
-func (lv *SearchLevel) busy(w int) uint64 {
+// refusalsIn is a word of the bins that refused the level for good, as far as is known without trying.
+func (lv *SearchLevel) refusalsIn(w int) uint64 {
 	set := lv.dead.Bits(w) | lv.parent.full.Bits(w)
 	for _, g := range lv.Exclusive {
 		set |= g.Taken(w)
@@ -105,10 +105,10 @@ func (s *Solver) setCursor(lv *SearchLevel, at int) {
 	}
 }
 
-// next is the first bin from i on that is worth trying; it may be past the end.
-func (lv *SearchLevel) next(i, end int) int {
+// nextBin is the first bin from i on that is worth trying; it may be past the end.
+func (lv *SearchLevel) nextBin(i, end int) int {
 	for w := i / 64; w*64 < end; w++ {
-		open := ^lv.busy(w)
+		open := ^lv.refusalsIn(w)
 		if w == i/64 {
 			open &= ^uint64(0) << (i % 64)
 		}

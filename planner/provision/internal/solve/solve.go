@@ -135,7 +135,7 @@ func solveBy(in *Input, a approach) *Solver {
 		s.unsettled = broken
 		waiting, _ = s.KeepVerdicts()
 	}
-	if a.sparing && !s.spare() {
+	if a.sparing && !s.spareLimits() {
 		return s
 	}
 	m := Mode{}
@@ -387,10 +387,10 @@ func (s *Solver) findBefore(end int, lv *SearchLevel, m *Mode) *place.Bin {
 	if from >= end {
 		return nil
 	}
-	from = min(lv.next(from, end), end)
+	from = min(lv.nextBin(from, end), end)
 	s.setCursor(lv, from)
-	for i := from; i < end; i = lv.next(i+1, end) {
-		if s.ask(s.Bins[i], lv, m) == place.Accepted {
+	for i := from; i < end; i = lv.nextBin(i+1, end) {
+		if s.askBin(s.Bins[i], lv, m) == place.Accepted {
 			return s.Bins[i]
 		}
 	}
@@ -406,14 +406,14 @@ func (s *Solver) Accept(b *place.Bin, lv *SearchLevel, m *Mode) place.Outcome {
 	return s.Layout.Accept(b, lv.Level, m.keeping)
 }
 
-// ask is accept that remembers what lasts.
-func (s *Solver) ask(b *place.Bin, lv *SearchLevel, m *Mode) place.Outcome {
+// askBin is accept that remembers what lasts.
+func (s *Solver) askBin(b *place.Bin, lv *SearchLevel, m *Mode) place.Outcome {
 	o := s.Accept(b, lv, m)
 	switch o {
 	case place.Full:
-		s.learn(lv.parent.full, b)
+		s.learnRefusal(lv.parent.full, b)
 	case place.Never:
-		s.learn(&lv.dead, b)
+		s.learnRefusal(&lv.dead, b)
 	}
 	return o
 }

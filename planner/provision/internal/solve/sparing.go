@@ -13,9 +13,9 @@ import (
 // 14 are left. The first may have 2 + 14/3 = 6, so it keeps the types of 2 and 4 CPU; the second 2 + 12/2 = 8
 // and keeps three types, the third 2 + 6 = 8 too.
 
-// spare charges claims of the pools with limits for their smallest type, as far as possible: minValues and
-// reserved capacity need all their types.
-func (s *Solver) spare() (any bool) {
+// spareLimits charges claims of the pools with limits for their smallest type, as far as possible: minValues
+// and reserved capacity need all their types.
+func (s *Solver) spareLimits() (any bool) {
 	for _, t := range s.Templates {
 		if t.Limits.Bounded() && len(t.Minima) == 0 && len(t.Catalog.Reservations()) == 0 {
 			t.Limits.OrderByShare(t.Catalog)

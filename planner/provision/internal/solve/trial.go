@@ -114,8 +114,8 @@ func (s *Solver) Revert() {
 	s.trials++
 }
 
-// learn notes that a bin refuses for good.
-func (s *Solver) learn(set *refusers, b *place.Bin) {
+// learnRefusal notes that a bin refuses for good.
+func (s *Solver) learnRefusal(set *refusers, b *place.Bin) {
 	switch t := s.Trial; {
 	case !s.Changed(b) || set.Has(b.Index):
 	case b.Index < t.bins:

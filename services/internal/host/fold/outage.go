@@ -112,8 +112,8 @@ func (n *OutageNotifier) Run(ctx context.Context) error {
 		e, differing := n.options(differ)
 		n.publish(e)
 		differ = differing
-		n.publish(logAway.look(n.State.LogUnreachable(), now, n.Instance))
-		n.publish(busAway.look(n.State.BusUnreachable(), now, n.Instance))
+		n.publish(logAway.eventDue(n.State.LogUnreachable(), now, n.Instance))
+		n.publish(busAway.eventDue(n.State.BusUnreachable(), now, n.Instance))
 		if stop, confirmed := n.State.control.view(); !confirmed.IsZero() && n.Speaks() && stop != told {
 			n.publish(n.stopped(stop))
 			told = stop
@@ -152,8 +152,8 @@ type outage struct {
 	since      time.Time
 }
 
-// look returns the event to publish, if any.
-func (o *outage) look(since, now time.Time, instance string) *service.KubeEvent {
+// eventDue returns the event to publish, if any.
+func (o *outage) eventDue(since, now time.Time, instance string) *service.KubeEvent {
 	began := o.since
 	o.since = since
 	switch {
