@@ -21,6 +21,8 @@ type bench struct {
 	nodes, pods    int
 	// churn is how long pods and nodes come and go.
 	churn time.Duration
+	// week is how much is played of each synthetic week.
+	week time.Duration
 }
 
 // part measures some figures within a time limit; the limit of churn is added to the time --churn sets.
@@ -40,6 +42,7 @@ var parts = []part{
 	{"candidates", "simulations of disruption, node by node", planPackage, 100 * time.Second, measureCandidates},
 	{"scale", "each service in a settled cluster of 5,000 nodes and 150,000 pods", scalePackage + " " + lifecyclePackage + " " + watchedPackage, 10 * time.Minute, measureScale},
 	{"offline", "millctl plan --offline on files", "", 150 * time.Second, measureOffline},
+	{"weeks", "five synthetic weeks under Millwright and under Karpenter's rules", "", time.Hour, measureWeeks},
 	{"startup", "start of a provisioner at 1,000 nodes and 20,000 pods", "", 70 * time.Second, measureStartup},
 	{"recovery", "a leader killed, with a standby", "", 90 * time.Second, measureRecovery},
 	{"latency", "pod to CreateFleet in the local stack, and memory", "", 230 * time.Second, measureLatency},
@@ -71,6 +74,7 @@ func command() *cobra.Command {
 	f.IntVar(&b.nodes, "nodes", 100, "nodes that exist before latencies are measured")
 	f.IntVar(&b.pods, "pods", 40, "pods whose latency is measured, one after the other")
 	f.DurationVar(&b.churn, "churn", 2*time.Minute, "how long pods and nodes come and go in the part churn")
+	f.DurationVar(&b.week, "week", 7*24*time.Hour, "how much is played of each synthetic week in the part weeks")
 	return cmd
 }
 

@@ -1,0 +1,68 @@
+package weeks
+
+import "time"
+
+// Settings of a plane.
+type Settings struct {
+	Name string
+	// Reference: the consolidation of Karpenter, as docs/reference/disruption.md has it; else Millwright's.
+	Reference bool
+	// PriceOrder: candidates by price over disruption cost, and no pods moved to nodes inside their
+	// consolidateAfter, as 1.14 has it; else by disruption cost times the share of life left. Only with
+	// Reference.
+	PriceOrder bool
+	// Balanced is the consolidationPolicy; else WhenEmptyOrUnderutilized.
+	Balanced bool
+	// ConsolidateAfter of the NodePools.
+	ConsolidateAfter time.Duration
+	// CostPerEviction, in USD as text: a DisruptionPolicy demands that what is saved in an hour is worth the
+	// evictions; "": there is none. Only without Reference.
+	CostPerEviction string
+}
+
+// Planes that are compared; the first is Millwright's as it comes.
+var Planes = []Settings{
+	{Name: "Millwright", ConsolidateAfter: time.Minute},
+	{Name: "Millwright, payBack", ConsolidateAfter: time.Minute, CostPerEviction: "0.05"},
+	{Name: "1.13", Reference: true, ConsolidateAfter: time.Minute},
+	{Name: "1.14", Reference: true, PriceOrder: true, ConsolidateAfter: time.Minute},
+	{Name: "1.14, consolidateAfter 0s", Reference: true, PriceOrder: true},
+	{Name: "1.14, Balanced", Reference: true, PriceOrder: true, Balanced: true, ConsolidateAfter: time.Minute},
+}
+
+// Result of a week.
+type Result struct {
+	// Bill in USD.
+	Bill float64
+	// Evictions by voluntary commands; Undone are those whose pod had been moved within the hour before.
+	// Forced are evictions from nodes that expired, failed or were taken back; Lost are the latter nodes.
+	Evictions, Undone, Forced, Lost int
+	// Bought nodes; Commands of consolidation and emptiness; those GivenUp.
+	Bought, Commands, GivenUp int
+	// Most nodes and pods at a time.
+	NodesMost, PodsMost int
+	// Passes in which the plane looked for something to disrupt.
+	Passes int
+	// Jobs that ended, and how long pods waited in all.
+	Jobs   int
+	Waited time.Duration
+	// Digest of everything that happened.
+	Digest uint64
+}
+
+// Run plays a week under a plane.
+func Run(s *Script, p Settings) Result {
+	c := play(s, p)
+	return c.result
+}
+
+func play(s *Script, p Settings) *Cluster {
+	c := newCluster(s)
+	if p.Reference {
+		c.plane = newReference(c, p)
+	} else {
+		c.plane = newMillwright(c, p)
+	}
+	c.run()
+	return c
+}
