@@ -31,7 +31,7 @@ var controlIndex = []string{
 	"GET /_control/calls: calls by action and outcome",
 	"GET /_control/callers: what each access key needed, by IAM action: how often it was allowed and refused (--policies)",
 	"GET, PATCH /_control/settings: delays, bootingPaused",
-	"GET, PUT, DELETE /_control/capacity [{instanceType, zone, capacityType, limit, code, message}]: PUT replaces all rules; POST adds one",
+	"GET, PUT, DELETE /_control/capacity [{instanceType, zone, capacityType, placementGroup, limit, code, message}]: PUT replaces all rules; POST adds one",
 	"GET, POST, DELETE /_control/faults {action, service, rate, count, delay, code, message, status, drop, after}",
 	"GET, PUT, DELETE /_control/limits [{action, perSecond, burst, instancesPerSecond, instancesBurst}]: an action, reading, unfiltered, changing or *; POST sets those that EC2 publishes",
 	"GET, PUT, DELETE /_control/prices [{instanceType, capacityType, zone, usdPerHour}]",

@@ -9,21 +9,22 @@ import (
 // simulator.
 func (s *Server) load(l account.Entity) error {
 	loaders := map[string]func(account.Entity) error{
-		"instance":    s.instances.LoadInstance,
-		"template":    s.templates.Load,
-		"token":       s.account.LoadToken,
-		"profile":     s.profiles.Load,
-		"message":     s.queue.Load,
-		"ledger":      s.account.LoadLedger,
-		"fault":       s.faults.Load,
-		"settings":    s.account.LoadSettings,
-		"reservation": s.reservations.Load,
-		"capacity":    s.instances.LoadCapacity,
-		"limits":      s.faults.LoadLimits,
-		"price":       s.prices.LoadPrice,
-		"subnet":      s.vpc.LoadSubnet,
-		"release":     s.images.LoadRelease,
-		"parameter":   s.images.LoadParameter,
+		"instance":        s.instances.LoadInstance,
+		"template":        s.templates.Load,
+		"token":           s.account.LoadToken,
+		"profile":         s.profiles.Load,
+		"message":         s.queue.Load,
+		"ledger":          s.account.LoadLedger,
+		"fault":           s.faults.Load,
+		"settings":        s.account.LoadSettings,
+		"reservation":     s.reservations.Load,
+		"placement-group": s.groups.Load,
+		"capacity":        s.instances.LoadCapacity,
+		"limits":          s.faults.LoadLimits,
+		"price":           s.prices.LoadPrice,
+		"subnet":          s.vpc.LoadSubnet,
+		"release":         s.images.LoadRelease,
+		"parameter":       s.images.LoadParameter,
 	}
 	loader, ok := loaders[l.Kind]
 	if !ok {

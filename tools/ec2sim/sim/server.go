@@ -13,6 +13,7 @@ import (
 	"millwright/tools/ec2sim/sim/instance"
 	"millwright/tools/ec2sim/sim/instancetype"
 	"millwright/tools/ec2sim/sim/network"
+	"millwright/tools/ec2sim/sim/placement"
 	"millwright/tools/ec2sim/sim/policy"
 	"millwright/tools/ec2sim/sim/pricing"
 	"millwright/tools/ec2sim/sim/reservation"
@@ -35,6 +36,7 @@ type Server struct {
 	cluster   *eks.Cluster
 	// reservations of capacity.
 	reservations *reservation.Reservations
+	groups       *placement.Groups
 	instances    *instance.Service
 	faults       *faults.Faults
 	// operations by service and action.
@@ -50,12 +52,13 @@ func New(cfg account.Config) *Server {
 	a := account.New(cfg)
 	s := &Server{
 		account: a, vpc: network.New(a), images: ami.New(a), templates: template.New(a), profiles: iam.New(a), queue: sqs.New(a),
-		prices: pricing.New(a), types: instancetype.New(a), faults: faults.New(a), reservations: reservation.New(a),
+		prices: pricing.New(a), types: instancetype.New(a), faults: faults.New(a), reservations: reservation.New(a), groups: placement.New(a),
 		callers: simclient.Callers{},
 	}
 	s.cluster = eks.New(a, s.vpc)
 	s.instances = instance.New(a, instance.Deps{
 		VPC: s.vpc, Images: s.images, Templates: s.templates, Profiles: s.profiles, Queue: s.queue, Prices: s.prices, Reservations: s.reservations,
+		Groups: s.groups,
 	})
 	s.operations = s.allOperations()
 	return s

@@ -62,7 +62,9 @@ type Capacity struct {
 	InstanceType string `json:"instanceType,omitempty"`
 	Zone         string `json:"zone,omitempty"`
 	CapacityType string `json:"capacityType,omitempty"` // on-demand, spot
-	Limit        int    `json:"limit"`
+	// PlacementGroup, by id: the rule is of launches into it alone.
+	PlacementGroup string `json:"placementGroup,omitempty"`
+	Limit          int    `json:"limit"`
 	// Code and Message of the fleet error; default InsufficientInstanceCapacity.
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -175,9 +177,12 @@ type Instance struct {
 	SubnetID     string    `json:"subnetId"`
 	FleetID      string    `json:"fleetId,omitempty"`
 	// ReservationID of the capacity reservation it runs in.
-	ReservationID string            `json:"capacityReservationId,omitempty"`
-	Token         string            `json:"token,omitempty"`
-	Tags          map[string]string `json:"tags"`
+	ReservationID string `json:"capacityReservationId,omitempty"`
+	// PlacementGroup it is in, by id, and the partition there.
+	PlacementGroup string            `json:"placementGroup,omitempty"`
+	Partition      int               `json:"partition,omitempty"`
+	Token          string            `json:"token,omitempty"`
+	Tags           map[string]string `json:"tags"`
 	// Node is the name of the Node it registered; BootProblem says why it has none.
 	Node        string `json:"node,omitempty"`
 	BootProblem string `json:"bootProblem,omitempty"`

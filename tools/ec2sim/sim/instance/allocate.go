@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"millwright/tools/ec2sim/sim/placement"
 	"millwright/tools/ec2sim/sim/pricing"
 	"millwright/tools/ec2sim/sim/wire"
 )
@@ -39,12 +40,13 @@ func (s *Service) allocate(r *fleetRequest, now time.Time) (picks []pick, errs [
 			break
 		}
 		for len(picks) < r.total {
-			if err := s.admit(c, taken); err != nil {
+			placed, err := s.admit(c, taken)
+			if err != nil {
 				errs = append(errs, c.failed(err))
 				break
 			}
-			taken.addCandidate(c)
-			picks = append(picks, c)
+			taken.addCandidate(placed)
+			picks = append(picks, placed)
 		}
 	}
 	if len(picks) < r.least {
@@ -98,7 +100,7 @@ func (s *Service) resolve(c *candidate, config fleetConfig, override *wire.Param
 		return err
 	}
 	t, zone := c.launch.instanceType, c.launch.subnet.Zone.Name
-	c.key = t.Name + "/" + c.launch.subnet.ID + "/" + data.ImageID + "/" + data.ReservationID
+	c.key = t.Name + "/" + c.launch.subnet.ID + "/" + data.ImageID + "/" + data.ReservationID + "/" + data.GroupID + placement.Number(data.Partition)
 	c.price, c.depth = s.deps.Prices.Price(t, c.launch.capacityType, zone, now), s.Spot.Depth(t, zone)
 	return checkMaxPrice(echo.MaxPrice, c.price)
 }
@@ -146,20 +148,24 @@ type usage struct {
 	pools    []poolUse
 	subnets  map[string]int
 	reserved map[string]int
+	members  []placement.Member
 }
 
-type poolUse struct{ instanceType, zone, capacityType string }
+type poolUse struct{ instanceType, zone, capacityType, group string }
 
 func newUsage(s *Service, now time.Time) *usage {
 	u := &usage{subnets: map[string]int{}, reserved: map[string]int{}}
 	for _, in := range s.instances.all() {
 		if in.live(now) {
 			u.subnets[in.SubnetID] += in.Data.Addresses()
+			if in.PlacementGroup != "" {
+				u.members = append(u.members, placement.Member{Group: in.PlacementGroup, Zone: in.Zone, Partition: in.Partition})
+			}
 			if id := s.reservationOf(in, now); id != "" {
 				u.reserved[id]++ // its capacity is its own, no rule counts it
 				continue
 			}
-			u.pools = append(u.pools, poolUse{in.Type, in.Zone, in.CapacityType})
+			u.pools = append(u.pools, poolUse{in.Type, in.Zone, in.CapacityType, in.PlacementGroup})
 		}
 	}
 	return u
@@ -167,15 +173,45 @@ func newUsage(s *Service, now time.Time) *usage {
 
 func (u *usage) addCandidate(c *candidate) {
 	u.subnets[c.launch.subnet.ID] += c.launch.data.Addresses()
+	if g := c.launch.group; g != nil {
+		u.members = append(u.members, placement.Member{Group: g.ID, Zone: c.launch.subnet.Zone.Name, Partition: c.launch.partition})
+	}
 	if id := c.launch.data.ReservationID; id != "" {
 		u.reserved[id]++
 		return
 	}
-	u.pools = append(u.pools, poolUse{c.launch.instanceType.Name, c.launch.subnet.Zone.Name, c.launch.capacityType})
+	u.pools = append(u.pools, poolUse{c.launch.instanceType.Name, c.launch.subnet.Zone.Name, c.launch.capacityType, c.launch.groupID()})
 }
 
-// admit says whether the pool and the subnet have room for one more.
-func (s *Service) admit(c *candidate, u *usage) *wire.Error {
+// admit returns the candidate in its place of the placement group, if the pool, the subnet and the group have
+// room for one more.
+func (s *Service) admit(c *candidate, u *usage) (*candidate, *wire.Error) {
+	if err := s.hasRoom(c, u); err != nil {
+		return nil, err
+	}
+	g := c.launch.group
+	if g == nil {
+		return c, nil
+	}
+	members := slices.DeleteFunc(slices.Clone(u.members), func(m placement.Member) bool { return m.Group != g.ID })
+	partition, err := g.Place(c.launch.subnet.Zone.Name, c.launch.data.Partition, members)
+	if err != nil {
+		return nil, err
+	}
+	placed := *c
+	placed.launch.partition = partition
+	return &placed, nil
+}
+
+// groupID of the placement group; "" for none.
+func (l *launchSpec) groupID() string {
+	if l.group == nil {
+		return ""
+	}
+	return l.group.ID
+}
+
+func (s *Service) hasRoom(c *candidate, u *usage) *wire.Error {
 	t, zone := c.launch.instanceType, c.launch.subnet.Zone.Name
 	if u.subnets[c.launch.subnet.ID]+c.launch.data.Addresses() > c.launch.subnet.Limit() {
 		return wire.Refuse("InsufficientFreeAddressesInSubnet",
@@ -188,7 +224,7 @@ func (s *Service) admit(c *candidate, u *usage) *wire.Error {
 		}
 		return s.deps.Reservations.Refusal(id, t.Name, zone, u.reserved[id], s.Now())
 	}
-	return s.capacityError(t, zone, c.launch.capacityType, u)
+	return s.capacityError(poolUse{t.Name, zone, c.launch.capacityType, c.launch.groupID()}, u)
 }
 
 // marketOf is the kind of reservation that a target capacity type of a fleet stands for; "" for a plain one.

@@ -63,24 +63,24 @@ func checkRule(rule simclient.Capacity) error {
 	return nil
 }
 
-func ruleMatches(rule simclient.Capacity, instanceType, zone, capacityType string) bool {
-	return wire.Glob(cmp.Or(rule.InstanceType, "*"), instanceType) && wire.Glob(cmp.Or(rule.Zone, "*"), zone) &&
-		wire.Glob(cmp.Or(rule.CapacityType, "*"), capacityType)
+func ruleMatches(rule simclient.Capacity, p poolUse) bool {
+	return wire.Glob(cmp.Or(rule.InstanceType, "*"), p.instanceType) && wire.Glob(cmp.Or(rule.Zone, "*"), p.zone) &&
+		wire.Glob(cmp.Or(rule.CapacityType, "*"), p.capacityType) && (rule.PlacementGroup == "" || rule.PlacementGroup == p.group)
 }
 
-func (s *Service) capacityError(t *catalogue.Type, zone, capacityType string, u *usage) *wire.Error {
+func (s *Service) capacityError(want poolUse, u *usage) *wire.Error {
 	for _, rule := range s.capacity {
-		if !ruleMatches(rule, t.Name, zone, capacityType) {
+		if !ruleMatches(rule, want) {
 			continue
 		}
 		used := 0
 		for _, p := range u.pools {
-			if ruleMatches(rule, p.instanceType, p.zone, p.capacityType) {
+			if ruleMatches(rule, p) {
 				used++
 			}
 		}
 		if used >= rule.Limit {
-			return wire.Refuse(cmp.Or(rule.Code, "InsufficientInstanceCapacity"), "%s", cmp.Or(rule.Message, noCapacityText(t.Name, zone, capacityType)))
+			return wire.Refuse(cmp.Or(rule.Code, "InsufficientInstanceCapacity"), "%s", cmp.Or(rule.Message, noCapacityText(want.instanceType, want.zone, want.capacityType)))
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"millwright/tools/ec2sim/sim/placement"
 	"millwright/tools/ec2sim/sim/tag"
 	"millwright/tools/ec2sim/sim/template"
 	"millwright/tools/ec2sim/sim/wire"
@@ -61,6 +62,10 @@ type xmlPlacement struct {
 	Zone    string `xml:"availabilityZone"`
 	ZoneID  string `xml:"availabilityZoneId"`
 	Tenancy string `xml:"tenancy"`
+	// Of the placement group.
+	GroupName string `xml:"groupName,omitempty"`
+	GroupID   string `xml:"groupId,omitempty"`
+	Partition string `xml:"partitionNumber,omitempty"`
 }
 
 type xmlGroupRef struct {
@@ -96,7 +101,7 @@ func (s *Service) xmlInstance(in *Instance, at time.Time) xmlInstance {
 	x := xmlInstance{
 		ID: in.ID, ImageID: in.ImageID, State: xmlState{stateCodes[state], state}, PrivateDNS: in.PrivateDNS,
 		ClientToken: in.ClientToken, InstanceType: in.Type, LaunchTime: wire.Stamp(in.LaunchTime),
-		Placement:  xmlPlacement{in.Zone, in.ZoneID, cmp.Or(in.Data.Tenancy, "default")},
+		Placement:  s.xmlPlacement(in),
 		Monitoring: map[bool]string{true: "enabled", false: "disabled"}[in.Data.Monitoring],
 		SubnetID:   in.SubnetID, VPCID: s.deps.VPC.VPCID, PrivateIP: in.PrivateIP, Groups: s.groupRefs(in.Groups),
 		Architecture: strings.Replace(in.InstanceType().Arch(), "amd64", "x86_64", 1), RootType: "ebs", RootName: "/dev/xvda",
@@ -122,6 +127,14 @@ func (s *Service) xmlInstance(in *Instance, at time.Time) xmlInstance {
 		return x
 	}
 	x.Devices, x.Interfaces = in.xmlDevices(), s.xmlInterfaces(in)
+	return x
+}
+
+func (s *Service) xmlPlacement(in *Instance) xmlPlacement {
+	x := xmlPlacement{Zone: in.Zone, ZoneID: in.ZoneID, Tenancy: cmp.Or(in.Data.Tenancy, "default")}
+	if g, _ := s.deps.Groups.Find(in.PlacementGroup, ""); g != nil {
+		x.GroupName, x.GroupID, x.Partition = g.Name, g.ID, placement.Number(in.Partition)
+	}
 	return x
 }
 
@@ -284,6 +297,10 @@ func (in *Instance) attributes(s *Service, at time.Time) wire.Attributes {
 			return []string{in.ClientToken}, true
 		case "spot-instance-request-id":
 			return []string{in.SpotRequestID}, true
+		case "placement-group-name":
+			return []string{s.xmlPlacement(in).GroupName}, true
+		case "placement-partition-number":
+			return []string{placement.Number(in.Partition)}, true
 		case "instance-lifecycle":
 			if in.CapacityType == "spot" {
 				return []string{"spot"}, true

@@ -4,14 +4,6 @@ import (
 	"millwright/tools/ec2sim/sim/wire"
 )
 
-// DescribePlacementGroups: the account has none.
-func (s *Service) DescribePlacementGroups(c *wire.Call) (any, error) {
-	if names := append(c.Params.Strs("GroupName"), c.Params.Strs("GroupId")...); len(names) > 0 {
-		return nil, wire.Refuse("InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown.", names[0])
-	}
-	return struct{}{}, nil
-}
-
 type xmlTagRow struct {
 	ID    string `xml:"resourceId"`
 	Kind  string `xml:"resourceType"`

@@ -13,6 +13,7 @@ import (
 	"millwright/tools/ec2sim/sim/ami"
 	"millwright/tools/ec2sim/sim/iam"
 	"millwright/tools/ec2sim/sim/network"
+	"millwright/tools/ec2sim/sim/placement"
 	"millwright/tools/ec2sim/sim/pricing"
 	"millwright/tools/ec2sim/sim/reservation"
 	"millwright/tools/ec2sim/sim/sqs"
@@ -38,7 +39,10 @@ type Instance struct {
 	SpotRequestID string    `json:"spotRequestId,omitempty"`
 	// CapacityReservationID of the reservation it was launched into.
 	CapacityReservationID string `json:"capacityReservationId,omitempty"`
-	ClientToken           string `json:"clientToken,omitempty"`
+	// PlacementGroup it is in, by id, and the partition there; "" and 0 for none.
+	PlacementGroup string `json:"placementGroup,omitempty"`
+	Partition      int    `json:"partition,omitempty"`
+	ClientToken    string `json:"clientToken,omitempty"`
 	// Data is the launch template's, or what RunInstances said, with the override's image.
 	Data        template.Data `json:"data"`
 	Groups      []string      `json:"groups"`
@@ -127,7 +131,7 @@ func (in *Instance) view(at time.Time) simclient.Instance {
 		ID: in.ID, Type: in.Type, Zone: in.Zone, CapacityType: in.CapacityType, State: in.State(at), LaunchTime: in.LaunchTime,
 		PrivateIP: in.PrivateIP, PrivateDNS: in.PrivateDNS, ImageID: in.ImageID, SubnetID: in.SubnetID, FleetID: in.FleetID,
 		Token: in.ClientToken, Tags: in.Tags.At(at), Node: in.Progress.Node, BootProblem: in.Progress.Problem, Failed: !in.FailedAt.IsZero(),
-		ReservationID: in.CapacityReservationID,
+		ReservationID: in.CapacityReservationID, PlacementGroup: in.PlacementGroup, Partition: in.Partition,
 	}
 }
 
@@ -149,6 +153,7 @@ type Deps struct {
 	Queue        *sqs.Queue
 	Prices       *pricing.Prices
 	Reservations *reservation.Reservations
+	Groups       *placement.Groups
 }
 
 // New returns the service without instances. It gives the network, the reservations and the queue access
@@ -156,6 +161,7 @@ type Deps struct {
 func New(a *account.Account, deps Deps) *Service {
 	s := &Service{Account: a, deps: deps, instances: newFleet()}
 	deps.VPC.Occupied, deps.Reservations.Used, deps.Queue.Announce = s.instances.inSubnet, s.instances.inReservation, s.announceStates
+	deps.Groups.Members = s.instances.inGroup
 	return s
 }
 
@@ -259,4 +265,15 @@ func (f *fleet) inReservation(id string, at time.Time) int {
 		}
 	}
 	return n
+}
+
+// inGroup returns the live instances of a placement group at a time.
+func (f *fleet) inGroup(id string, at time.Time) []placement.Member {
+	var members []placement.Member
+	for _, in := range f.all() {
+		if in.PlacementGroup == id && !in.LaunchTime.After(at) && in.live(at) {
+			members = append(members, placement.Member{Group: id, Zone: in.Zone, Partition: in.Partition})
+		}
+	}
+	return members
 }

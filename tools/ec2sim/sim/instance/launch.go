@@ -9,6 +9,7 @@ import (
 	"millwright/tools/ec2sim/catalogue"
 	"millwright/tools/ec2sim/sim/ami"
 	"millwright/tools/ec2sim/sim/network"
+	"millwright/tools/ec2sim/sim/placement"
 	"millwright/tools/ec2sim/sim/tag"
 	"millwright/tools/ec2sim/sim/template"
 	"millwright/tools/ec2sim/sim/wire"
@@ -23,6 +24,9 @@ type launchSpec struct {
 	capacityType string
 	fleetID      string
 	tags         map[string]map[string]string
+	// group is nil for none; partition is set once there is a place for it.
+	group     *placement.Group
+	partition int
 }
 
 // place finds the subnet: the one named, else the zone's own, else that of the template's interface.
@@ -56,6 +60,9 @@ func (s *Service) check(l *launchSpec, now time.Time) *wire.Error {
 		return err
 	}
 	if err := checkHardware(l.instanceType, &l.data); err != nil {
+		return err
+	}
+	if err := s.checkGroup(l); err != nil {
 		return err
 	}
 	if err := s.checkImage(l); err != nil {
@@ -94,6 +101,20 @@ func (s *Service) checkType(l *launchSpec) *wire.Error {
 		return wire.Refuse("Unsupported", "The instance type '%s' does not support the purchase option '%s'.", name, l.capacityType)
 	}
 	return nil
+}
+
+func (s *Service) checkGroup(l *launchSpec) *wire.Error {
+	var err *wire.Error
+	if l.group, err = s.deps.Groups.Find(l.data.GroupID, l.data.GroupName); err != nil {
+		return err
+	}
+	if l.group == nil {
+		if l.data.Partition != 0 {
+			return wire.Refuse("InvalidParameterCombination", "The partition number may only be specified with a placement group.")
+		}
+		return nil
+	}
+	return l.group.Check(l.instanceType.Name, l.instanceType.PlacementStrategies, l.data.Partition)
 }
 
 func (s *Service) zonesOffering(t *catalogue.Type) string {
@@ -138,6 +159,9 @@ func (s *Service) launch(c *wire.Call, l launchSpec, now time.Time) (*Instance, 
 		PrivateDNS: network.PrivateDNS(addr, s.Region.Name), LaunchTime: now, FleetID: l.fleetID, ReservationID: wire.NewID("r"),
 		ClientToken: c.Params.Str("ClientToken"), Data: l.data, Groups: s.groupIDs(l.data.PrimaryGroups()), InterfaceID: wire.NewID("eni"),
 		Pending: time.Duration(s.Settings.Pending), CapacityReservationID: l.data.ReservationID,
+	}
+	if l.group != nil {
+		in.PlacementGroup, in.Partition = l.group.ID, l.partition
 	}
 	tags := mergedTags(l.data.TagsByResource, l.tags)
 	in.Tags = tag.New(tags["instance"], now)

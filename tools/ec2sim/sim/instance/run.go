@@ -60,6 +60,9 @@ func (s *Service) runData(p *wire.Params) (template.Data, *wire.Error) {
 	base.ImageID = cmp.Or(data.ImageID, base.ImageID)
 	base.InstanceType = cmp.Or(data.InstanceType, base.InstanceType)
 	base.UserData = cmp.Or(data.UserData, base.UserData)
+	if data.GroupID+data.GroupName != "" {
+		base.GroupID, base.GroupName, base.Partition = data.GroupID, data.GroupName, data.Partition
+	}
 	base.Profile = cmp.Or(data.Profile, base.Profile)
 	base.TagsByResource = mergedTags(base.TagsByResource, data.TagsByResource)
 	if len(data.Groups)+len(data.Interfaces) > 0 {
@@ -81,23 +84,25 @@ func (s *Service) run(c *wire.Call, l launchSpec, count int) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	picked, used := 0, newUsage(s, now)
+	used := newUsage(s, now)
 	one := &candidate{launch: l}
 	var refused *wire.Error
-	for picked < count {
-		if refused = s.admit(one, used); refused != nil {
+	var picks []launchSpec
+	for len(picks) < count {
+		var placed *candidate
+		if placed, refused = s.admit(one, used); refused != nil {
 			break
 		}
-		used.addCandidate(one)
-		picked++
+		used.addCandidate(placed)
+		picks = append(picks, placed.launch)
 	}
-	if picked < least {
+	if len(picks) < least {
 		s.Record(c, account.Entry{Outcome: "none", Errors: []string{refused.Code}})
 		return nil, refused
 	}
 	var ids []string
-	for range picked {
-		in, err := s.launch(c, l, now)
+	for _, placed := range picks {
+		in, err := s.launch(c, placed, now)
 		if err != nil {
 			return nil, err
 		}

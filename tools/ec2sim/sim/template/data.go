@@ -25,6 +25,9 @@ type Data struct {
 	ReservationID  string                       `json:"reservationId,omitempty"` // capacity reservation targeted
 	Market         string                       `json:"market,omitempty"`        // market type
 	Nested         string                       `json:"nested,omitempty"`
+	GroupID        string                       `json:"groupId,omitempty"` // placement group, by id or by name
+	GroupName      string                       `json:"groupName,omitempty"`
+	Partition      int                          `json:"partition,omitempty"`
 }
 
 type deviceData struct {
@@ -57,6 +60,14 @@ func Read(p *wire.Params) (Data, *wire.Error) {
 		ReservationID: p.Str("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId"),
 		Market:        p.Str("InstanceMarketOptions.MarketType"),
 		Nested:        p.Str("CpuOptions.NestedVirtualization"),
+		GroupID:       p.Str("Placement.GroupId"), GroupName: p.Str("Placement.GroupName"),
+	}
+	var err *wire.Error
+	if d.Partition, err = p.Int("Placement.PartitionNumber", 0); err != nil {
+		return d, err
+	}
+	if d.GroupID != "" && d.GroupName != "" {
+		return d, wire.Refuse("InvalidParameterCombination", "You cannot specify both GroupName and GroupId.")
 	}
 	for _, spec := range p.List("TagSpecification") {
 		if err := tag.Check(spec, "Tag"); err != nil {
