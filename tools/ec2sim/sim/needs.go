@@ -205,6 +205,9 @@ func (s *Server) launchNeeds(c *wire.Call, d template.Data, subnets []string) []
 	if d.ReservationID != "" {
 		from = append(from, s.ec2ARN("capacity-reservation/"+d.ReservationID))
 	}
+	if g, _ := s.groups.Find(d.GroupID, d.GroupName); g != nil {
+		from = append(from, s.ec2ARN("placement-group/"+g.Name))
+	}
 	var out []policy.Question
 	for _, resource := range from {
 		out = append(out, question("ec2:RunInstances", resource))
