@@ -367,6 +367,8 @@ type fakeEC2 struct {
 	sent map[string]int
 	// forgetful: tokens are not remembered (older than EC2 keeps them).
 	mismatch bool
+	// terse: CreateFleet names nothing but the instance.
+	terse bool
 }
 
 type fleet struct {
@@ -470,6 +472,9 @@ func (f *fakeEC2) start(in *awsec2.CreateFleetInput) ec2.FleetResult {
 		f.instances[i.ID] = i
 		answer := *i
 		answer.Tags = nil
+		if f.terse {
+			answer = ec2.Instance{ID: i.ID, State: i.State, CapacityType: i.CapacityType}
+		}
 		result.Instances = []ec2.Instance{answer}
 		return result
 	}

@@ -184,6 +184,22 @@ func TestPartialFleetMarksWhatFailed(t *testing.T) {
 	}
 }
 
+// TestAFleetThatSaysLittle: where an answer names only the instance, EC2 is asked about it, also if it is not
+// visible at once.
+func TestAFleetThatSaysLittle(t *testing.T) {
+	r := newRig(t)
+	r.ec2.terse, r.ec2.lag = true, 5*time.Second
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	c := r.kube.claims[name]
+	if c.Labels[corev1.LabelInstanceTypeStable] != "c5.large" || c.Labels[corev1.LabelTopologyZone] != "eu-1a" || c.Status.ProviderID != "aws:///eu-1a/i-0001" || c.Status.ImageID != "ami-1" {
+		t.Errorf("%v %s %s", c.Labels, c.Status.ProviderID, c.Status.ImageID)
+	}
+	if n := len(r.ec2.instances); n != 1 {
+		t.Errorf("%d instances", n)
+	}
+}
+
 func TestUnknownOutcomes(t *testing.T) {
 	cases := map[string]struct {
 		refuse   []error

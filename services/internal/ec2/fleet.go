@@ -62,7 +62,9 @@ func fleetResult(out *awsec2.CreateFleetOutput, capacityType string) FleetResult
 	r := FleetResult{FleetID: aws.ToString(out.FleetId)}
 	for _, f := range out.Instances {
 		for _, id := range f.InstanceIds {
-			r.Instances = append(r.Instances, fleetInstance(id, f, capacityType))
+			if id != "" {
+				r.Instances = append(r.Instances, fleetInstance(id, f, capacityType))
+			}
 		}
 	}
 	slices.SortFunc(r.Instances, func(a, b Instance) int { return strings.Compare(a.ID, b.ID) })

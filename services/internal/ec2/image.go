@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -72,6 +73,9 @@ func (c *Client) SSMParameter(ctx context.Context, name string) (string, error) 
 	out, err := read(ctx, c, "ssm:GetParameter", with(c.ssm.GetParameter, &ssm.GetParameterInput{Name: aws.String(name)}))
 	if err != nil {
 		return "", err
+	}
+	if out.Parameter == nil {
+		return "", &CallError{Action: "ssm:GetParameter", Err: errors.New("answer has no parameter")}
 	}
 	return aws.ToString(out.Parameter.Value), nil
 }

@@ -129,7 +129,9 @@ func (c *Client) describe(ctx context.Context, in *awsec2.DescribeInstancesInput
 		}
 		for _, r := range page.Reservations {
 			for _, i := range r.Instances {
-				found[aws.ToString(i.InstanceId)] = instanceOf(i)
+				if id := aws.ToString(i.InstanceId); id != "" {
+					found[id] = instanceOf(i)
+				}
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,7 +114,10 @@ func (s *Stepper) send(ctx context.Context, v *claimView, open *ledger.LaunchReq
 	if len(result.Instances) == 0 {
 		return s.unlaunched(ctx, v, open, result.Failure())
 	}
-	i := result.Instances[0]
+	i, err := completed(ctx, s.deps.EC2, result.Instances[0])
+	if err != nil {
+		return false, err
+	}
 	if !first {
 		ending, err := isEnding(ctx, s.deps.EC2, i.ID)
 		if err != nil {
@@ -125,6 +129,24 @@ func (s *Stepper) send(ctx context.Context, v *claimView, open *ledger.LaunchReq
 		}
 	}
 	return s.launched(ctx, v, open, i, result.Unavailable())
+}
+
+// completed fills in what the answer of CreateFleet leaves out of an instance. Until EC2 shows the instance,
+// the attempt stays open, and sending the same bytes again finds it.
+func completed(ctx context.Context, cloud EC2, i ec2.Instance) (ec2.Instance, error) {
+	if i.InstanceType != "" && i.Zone != "" {
+		return i, nil
+	}
+	found, err := cloud.DescribeInstances(ctx, []string{i.ID})
+	if err != nil {
+		return i, fmt.Errorf("describe instance %s: %w", i.ID, err)
+	}
+	if len(found) != 1 {
+		return i, fmt.Errorf("describe instance %s: it is not visible yet: %w", i.ID, service.ErrNotReady)
+	}
+	i.InstanceType, i.Zone = found[0].InstanceType, found[0].Zone
+	i.SubnetID, i.ImageID = cmp.Or(i.SubnetID, found[0].SubnetID), cmp.Or(i.ImageID, found[0].ImageID)
+	return i, nil
 }
 
 func isEnding(ctx context.Context, cloud EC2, id string) (bool, error) {

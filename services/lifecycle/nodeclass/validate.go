@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -302,16 +303,42 @@ var restrictedTags = []string{
 	"kubernetes.io/cluster", awsv1.TagNodePool, awsv1.TagEKSClusterName, awsv1.TagNodeClass, awsv1.TagNodeClaim, awsv1.TagLaunch,
 }
 
+// What EC2 takes: tags of a resource, and characters of a key and a value. Ours are those of restrictedTags
+// and the Node's name.
+const (
+	tagsMax     = 50
+	tagKeyMax   = 128
+	tagValueMax = 256
+	tagName     = "Name"
+)
+
 func (f *faults) tags(tags map[string]string) {
+	refuse := func(format string, args ...any) {
+		*f = append(*f, Fault{Field: fieldTags, Message: fmt.Sprintf(format, args...), Reason: "TagValidationFailed"})
+	}
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
-		if k == "" {
-			*f = append(*f, Fault{Field: fieldTags, Message: "empty tag keys aren't supported", Reason: "TagValidationFailed"})
+		switch {
+		case k == "":
+			refuse("empty tag keys aren't supported")
+		case strings.HasPrefix(strings.ToLower(k), "aws:"):
+			refuse("tag %q begins with aws:, which is reserved by AWS", k)
+		case utf8.RuneCountInString(k) > tagKeyMax:
+			refuse("tag %.20q… has a key of more than %d characters, which is EC2's limit", k, tagKeyMax)
+		case utf8.RuneCountInString(tags[k]) > tagValueMax:
+			refuse("tag %q has a value of more than %d characters, which is EC2's limit", k, tagValueMax)
 		}
 		for i, r := range restrictedTags {
 			if k == r || i == 0 && strings.HasPrefix(k, r) {
-				*f = append(*f, Fault{Field: fieldTags, Message: fmt.Sprintf("tag %q contains a restricted tag matching %q", k, r), Reason: "TagValidationFailed"})
+				refuse("tag %q contains a restricted tag matching %q", k, r)
 			}
 		}
+	}
+	ours := len(restrictedTags)
+	if _, named := tags[tagName]; !named {
+		ours++
+	}
+	if len(tags)+ours > tagsMax {
+		refuse("%d tags and %d of Millwright's are more than the %d that a resource may have", len(tags), ours, tagsMax)
 	}
 }
 

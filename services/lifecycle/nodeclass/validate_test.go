@@ -1,6 +1,8 @@
 package nodeclass
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -87,5 +89,46 @@ func TestAmountsThatNobodyCanReadAreRefusedByName(t *testing.T) {
 	nc.Spec.Kubelet = &awsv1.KubeletConfiguration{EvictionHard: map[string]string{"memory.available": "5.5%", "nodefs.available": "1Gi"}}
 	if faults := Validate(nc); len(faults) != 0 {
 		t.Errorf("faults = %v", faults)
+	}
+}
+
+// EC2 would refuse each launch of such a class.
+func TestTagsThatEC2DoesNotTakeAreRefusedByName(t *testing.T) {
+	many := func(n int, more ...string) map[string]string {
+		tags := map[string]string{}
+		for i := range n - len(more) {
+			tags[fmt.Sprint("tag-", i)] = ""
+		}
+		for _, k := range more {
+			tags[k] = "x"
+		}
+		return tags
+	}
+	for name, c := range map[string]struct {
+		tags map[string]string
+		want string
+	}{
+		"as many as fit beside ours":       {many(43), ""},
+		"one more":                         {many(44), "44 tags and 7 of Millwright's are more than the 50 that a resource may have"},
+		"one more, but the name is theirs": {many(44, "Name"), ""},
+		"reserved by AWS":                  {many(1, "AWS:mine"), `tag "AWS:mine" begins with aws:, which is reserved by AWS`},
+		"the longest key and value":        {map[string]string{strings.Repeat("ä", 128): strings.Repeat("ö", 256)}, ""},
+		"a longer key":                     {many(1, strings.Repeat("k", 129)), `tag "kkkkkkkkkkkkkkkkkkkk"… has a key of more than 128 characters, which is EC2's limit`},
+		"a longer value":                   {map[string]string{"a": strings.Repeat("v", 257)}, `tag "a" has a value of more than 256 characters, which is EC2's limit`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nc := class()
+			nc.Spec.Tags = c.tags
+			var got []string
+			for _, f := range Validate(nc) {
+				if f.Field != fieldTags || f.Reason != "TagValidationFailed" {
+					t.Errorf("fault %+v", f)
+				}
+				got = append(got, f.Message)
+			}
+			if strings.Join(got, "; ") != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
 	}
 }
