@@ -94,11 +94,15 @@ func (p *pass) carryOut(command *ledger.CommandStarted) (d *planner.Decision, wh
 	var nodes []*planner.StateNode
 	for _, c := range command.Candidates {
 		n := p.s.StateNodeOfClaim(c.Claim)
-		if b := p.report.Nodes[p.at[n]].Blocked; b != nil {
+		b := p.report.Nodes[p.at[n]].Blocked
+		if command.Method == MethodPreferred {
+			b = p.returnsNow(n)
+		}
+		if b != nil {
 			if slices.Contains(passing, b.Cause) {
 				return nil, "", true
 			}
-			return nil, fmt.Sprintf("node %s: %s", c.Node, p.report.Nodes[p.at[n]].Reasons()[0]), false
+			return nil, fmt.Sprintf("node %s: %s", c.Node, b.Reasons()[0]), false
 		}
 		if command.Reason == karpv1.DisruptionReasonDrifted && waveBlock(p, n) != nil {
 			return nil, "", true
@@ -122,7 +126,7 @@ func (p *pass) carryOut(command *ledger.CommandStarted) (d *planner.Decision, wh
 }
 
 // passing causes end by themselves.
-var passing = []Cause{CauseBudget, CauseWindow, CausePaused, CauseNominated, CauseBackoff, CauseRate, CauseHalted}
+var passing = []Cause{CauseBudget, CauseWindow, CausePaused, CauseNominated, CauseBackoff, CauseRate, CauseHalted, CauseMovedLately}
 
 // lists are the nodes that may go by the method of a command.
 func (p *pass) lists(command *ledger.CommandStarted) map[string][]*planner.StateNode {
@@ -133,6 +137,8 @@ func (p *pass) lists(command *ledger.CommandStarted) map[string][]*planner.State
 		return p.static
 	case MethodDrift:
 		return p.drifted
+	case MethodPreferred:
+		return p.returning
 	}
 	return p.filled
 }
@@ -153,6 +159,14 @@ func (p *pass) anewOf(command *ledger.CommandStarted, nodes []*planner.StateNode
 		if b := p.driftFailure(o); b != nil {
 			return nil, x, b.Message
 		}
+		return p.commandOf(o, command.Reason, command.Method), x, ""
+	}
+	if command.Method == MethodPreferred {
+		o := p.returnTrials().without(nodes, nil, false)
+		if b := p.returnFailure(nodes[0], o); b != nil {
+			return nil, x, b.Reasons()[0]
+		}
+		x.Preferred = p.preferredBy(nodes[0], o)
 		return p.commandOf(o, command.Reason, command.Method), x, ""
 	}
 	p.balances = policy.Totals(p.s, p.price)

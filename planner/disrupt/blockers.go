@@ -75,6 +75,9 @@ func Blockers(s *planner.Snapshot, n *planner.StateNode) (list []*Blocked) {
 	if reason == karpv1.DisruptionReasonUnderutilized {
 		add(p.againBlock(n))
 	}
+	if p.isFallback(n) {
+		add(p.whyFallback(n))
+	}
 	if until := p.backoff(n.NodePool); p.s.Now.Before(until) {
 		add(blocked(CauseBackoff, "Replacements of NodePool %q fail, trying again at %s", n.NodePool, until.UTC().Format("15:04:05")).until(until))
 	}

@@ -55,5 +55,5 @@ func (p PoolReport) allowsRest(rest []*planner.StateNode) bool {
 		return true
 	}
 	unready := !slices.ContainsFunc(rest, func(n *planner.StateNode) bool { return n.NodePool == p.NodePool && n.Ready() })
-	return unready && p.Reason != karpv1.DisruptionReasonUnderutilized && p.Going <= p.Allowed
+	return unready && (p.Reason == karpv1.DisruptionReasonDrifted || p.Reason == karpv1.DisruptionReasonEmpty) && p.Going <= p.Allowed
 }

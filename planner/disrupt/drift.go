@@ -39,7 +39,7 @@ func (p *pass) drift() []*planner.Decision {
 			p.report.wake(why.Until)
 			continue
 		}
-		if p.start(n, p.commandOf(o, karpv1.DisruptionReasonDrifted, MethodDrift)) {
+		if p.start(n, p.commandOf(o, karpv1.DisruptionReasonDrifted, MethodDrift), Explanation{}) {
 			p.trials.promise(o)
 		} else {
 			p.trials.sim.Revert()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	karpv1 "millwright/api/karpenter/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/ledger"
@@ -22,6 +23,7 @@ const (
 	MethodEmptiness   = "emptiness"
 	MethodStaticDrift = "static-drift"
 	MethodDrift       = "drift"
+	MethodPreferred   = "preferred"
 	MethodMulti       = "multi"
 	MethodSingle      = "single"
 )
@@ -46,6 +48,8 @@ type Explanation struct {
 	Rejected []Rejected `json:"rejected,omitempty"`
 	// Scores of Balanced NodePools, by name.
 	Scores []Score `json:"scores,omitempty"`
+	// Preferred is nil unless the node returns to what is preferred.
+	Preferred *Preferred `json:"preferred,omitempty"`
 	// Searched is nil if the pass came to all nodes.
 	Searched *Searched `json:"searched,omitempty"`
 }
@@ -65,7 +69,8 @@ type Rejected struct {
 const commandsMax = 100
 
 // Plans returns the commands to start now, none if nothing may be taken, and what was found of every node and
-// budget. Empty nodes come first, then drifted ones, then those whose pods can be had cheaper. The commands
+// budget. Empty nodes come first, then drifted ones, those that are a fallback, and those whose pods can be had
+// cheaper. The commands
 // hold together and each without the others: they are started one after the other as long as nothing else has
 // changed what they rely on (After), and the rest is left to the next pass. Call again for what follows.
 func Plans(s *planner.Snapshot) ([]*planner.Decision, Report) {
@@ -80,8 +85,8 @@ func PlansFrom(s *planner.Snapshot, from ledger.SearchFrom) ([]*planner.Decision
 // Plan is the first of Plans; nil for none.
 func Plan(s *planner.Snapshot) (*planner.Decision, Report) { return NewPass(s).first() }
 
-// PlanPrompt is Plan without consolidation, which alone takes long in a large cluster: its decision, if there
-// is one, is that of Plan.
+// PlanPrompt is Plan without the return to what is preferred and consolidation, which take long in a large
+// cluster: its decision, if there is one, is that of Plan.
 func PlanPrompt(s *planner.Snapshot) (*planner.Decision, Report) { return NewPromptPass(s).first() }
 
 // Pass is Plan in steps, one for each method, for callers that measure how long each takes.
@@ -108,7 +113,7 @@ func only(decide func() *planner.Decision) func() []*planner.Decision {
 // NewPass looks at all nodes and budgets of a Snapshot, as Plan does first.
 func NewPass(s *planner.Snapshot) *Pass {
 	p := NewPromptPass(s)
-	p.methods = append(p.methods, method{MethodMulti, only(p.pass.consolidation)})
+	p.methods = append(p.methods, method{MethodPreferred, p.pass.preferred}, method{MethodMulti, only(p.pass.consolidation)})
 	return p
 }
 
@@ -177,11 +182,11 @@ func (p *pass) examineAll() {
 type pass struct {
 	*candidates
 	report Report
-	// empty, static, drifted and filled are the nodes that each method may take, by NodePool, as far as
-	// budgets allow.
-	empty, static, drifted, filled map[string][]*planner.StateNode
-	budgets                        map[budgetKey]PoolReport
-	at                             map[*planner.StateNode]int // in report.Nodes
+	// empty, static, drifted, returning and filled are the nodes that each method may take, by NodePool, as far
+	// as budgets allow.
+	empty, static, drifted, returning, filled map[string][]*planner.StateNode
+	budgets                                   map[budgetKey]PoolReport
+	at                                        map[*planner.StateNode]int // in report.Nodes
 	// balances are of the Balanced NodePools, by name.
 	balances map[string]policy.Total
 	trials   *trials
@@ -201,7 +206,7 @@ func newPass(s *planner.Snapshot) *pass {
 	return &pass{
 		candidates: newCandidates(s), trials: &trials{s: s}, commandsMax: commandsMax, report: Report{Eligible: map[karpv1.DisruptionReason]int{}},
 		empty: map[string][]*planner.StateNode{}, static: map[string][]*planner.StateNode{},
-		drifted: map[string][]*planner.StateNode{}, filled: map[string][]*planner.StateNode{},
+		drifted: map[string][]*planner.StateNode{}, returning: map[string][]*planner.StateNode{}, filled: map[string][]*planner.StateNode{},
 		budgets: map[budgetKey]PoolReport{}, at: map[*planner.StateNode]int{},
 	}
 }
@@ -213,6 +218,7 @@ func (p *pass) examine(n *planner.StateNode) {
 		r.Node = n.Name
 	}
 	r.Blocked = p.choose(n, &r)
+	p.chooseReturn(n)
 	if r.Blocked != nil && r.ConsolidatableAt.After(p.s.Now) {
 		p.report.wake(r.ConsolidatableAt)
 	}
@@ -261,8 +267,12 @@ func (p *pass) offer(list map[string][]*planner.StateNode, reason karpv1.Disrupt
 }
 
 func (p *pass) addBudgets(pool *karpv1.NodePool) {
-	for _, reason := range Reasons {
-		b := Budgets(p.s, pool, reason)
+	reasons := Reasons
+	if p.returnRule(pool.Name) != nil {
+		reasons = append(slices.Clone(reasons), mwv1alpha1.ReasonPreferredAvailable)
+	}
+	for _, reason := range reasons {
+		b := p.budgetOf(pool, reason)
 		p.report.Pools = append(p.report.Pools, b)
 		p.budgets[budgetKey{pool.Name, reason}] = b
 	}

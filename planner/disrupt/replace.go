@@ -400,13 +400,19 @@ func (p *pass) restrict(c *ledger.PlannedClaim, ceiling int64, allSpot, single b
 	if key := minimum.Unmet(set, cat, kept); key != "" {
 		return CauseNotCheaper, fmt.Sprintf("Filtering by price: minValues requirement is not met for label(s) (label(s)=[%s])", key)
 	}
-	c.InstanceTypes, c.Cheapest = kept, best
-	c.Requirements = set.Without(corev1.LabelInstanceTypeStable).Add(minimum.OfTypes(set, kept)).Entries()
+	narrow(c, set, cat, kept)
+	c.Cheapest = best
+	return "", ""
+}
+
+// narrow leaves a claim these types and requirements.
+func narrow(c *ledger.PlannedClaim, set requirement.Set, cat *catalog.Catalog, types []string) {
+	c.InstanceTypes = types
+	c.Requirements = set.Without(corev1.LabelInstanceTypeStable).Add(minimum.OfTypes(set, types)).Entries()
 	c.Capacity = resource.Vector{}
-	for _, name := range kept {
+	for _, name := range types {
 		c.Capacity = c.Capacity.Max(cat.Type(name).Capacity)
 	}
-	return "", ""
 }
 
 // firstCapacityType is the one the launch would take: spot if some type has it now, for the price was

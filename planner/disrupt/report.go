@@ -60,6 +60,8 @@ const (
 	// CauseWave: the present wave of its NodePool's drift is full; CauseHalted: one has failed.
 	CauseWave   Cause = "wave"
 	CauseHalted Cause = "rollout-halted"
+	// CauseNotPreferred: it is a fallback, and stays one for now.
+	CauseNotPreferred Cause = "preferred-unavailable"
 	// CauseBuffer: the room of a CapacityBuffer is on it, and there is none elsewhere.
 	CauseBuffer Cause = "buffer-pods"
 	// CausePDBSum: other nodes that go have pods of the same PodDisruptionBudget.

@@ -34,7 +34,7 @@ func (p *pass) staticDrift() []*planner.Decision {
 			if started == nil {
 				break
 			}
-			p.start(n, started)
+			p.start(n, started, Explanation{})
 		}
 	}
 	return p.started.list

@@ -21,25 +21,10 @@ type startedTogether struct {
 	evictions account.Evictions
 }
 
-// notWithOthers says of a node why it cannot go beside what goes already and what this pass has started;
-// false if it can.
+// notWithOthers says of a drifted node why it cannot go beside what goes already and what this pass has
+// started; false if it can.
 func (p *pass) notWithOthers(n *planner.StateNode) bool {
-	why := p.failing(n.NodePool)
-	if why == nil && p.isNominated(n) { // by a command of this pass
-		why = blocked(CauseNominated, "Node is nominated for a pending pod")
-	}
-	if why == nil {
-		why = budgetLeft(p, n)
-	}
-	if why == nil && n.Claim.Spec.TerminationGracePeriod == nil {
-		why = p.pdbSum(p.evictionsBy(), n)
-	}
-	if why == nil {
-		why = tooManyBeside(p, n)
-	}
-	if why == nil {
-		why = waveBlock(p, n)
-	}
+	why := p.withOthers(n, karpv1.DisruptionReasonDrifted)
 	if why == nil {
 		return false
 	}
@@ -48,10 +33,32 @@ func (p *pass) notWithOthers(n *planner.StateNode) bool {
 	return true
 }
 
-// budgetLeft counts a drifted node against the budgets of its NodePool.
-func budgetLeft(p *pass, n *planner.StateNode) *Blocked {
+// withOthers says why a node cannot go for a reason beside what goes already and what this pass has started;
+// nil if it can.
+func (p *pass) withOthers(n *planner.StateNode, reason karpv1.DisruptionReason) *Blocked {
+	why := p.failing(n.NodePool)
+	if why == nil && p.isNominated(n) { // by a command of this pass
+		why = blocked(CauseNominated, "Node is nominated for a pending pod")
+	}
+	if why == nil {
+		why = budgetLeft(p, n, reason)
+	}
+	if why == nil && (reason != karpv1.DisruptionReasonDrifted || n.Claim.Spec.TerminationGracePeriod == nil) {
+		why = p.pdbSum(p.evictionsBy(), n)
+	}
+	if why == nil {
+		why = tooManyBeside(p, n)
+	}
+	if why == nil && reason == karpv1.DisruptionReasonDrifted {
+		why = waveBlock(p, n)
+	}
+	return why
+}
+
+// budgetLeft counts a node against the budgets of its NodePool.
+func budgetLeft(p *pass, n *planner.StateNode, reason karpv1.DisruptionReason) *Blocked {
 	with := append(slices.Clone(p.started.nodes[n.NodePool]), n)
-	if _, kept := p.budgets[budgetKey{n.NodePool, karpv1.DisruptionReasonDrifted}].within(with); len(kept) > 0 {
+	if _, kept := p.budgets[budgetKey{n.NodePool, reason}].within(with); len(kept) > 0 {
 		return &Blocked{Cause: CauseBudget}
 	}
 	return nil
@@ -79,9 +86,9 @@ func (p *pass) evictionsBy() account.Evictions {
 
 // start adds the command that takes a node, and reports whether it takes it: one that has to be approved
 // takes nothing yet.
-func (p *pass) start(n *planner.StateNode, started *ledger.CommandStarted) (taken bool) {
+func (p *pass) start(n *planner.StateNode, started *ledger.CommandStarted, x Explanation) (taken bool) {
 	started.Nth = len(p.started.list)
-	d := p.decision(started, p.explain(started, Explanation{}))
+	d := p.decision(started, p.explain(started, x))
 	p.started.list = append(p.started.list, d)
 	if d.Kind == ledger.KindCommandProposed {
 		return false

@@ -31,6 +31,8 @@ type trials struct {
 	s *planner.Snapshot
 	// sim answers the questions; nil until the first.
 	sim *provision.Simulation
+	// closed nodes take no pods; nil: none.
+	closed func(*planner.StateNode) bool
 	// begun counts the simulations that were begun anew.
 	begun int
 	// waiting are the nodes of pods that need a place anyway, as the simulation began.
@@ -206,7 +208,7 @@ func (x *trials) buffered(n *planner.StateNode) []*world.Pod { return x.room().p
 // simulation is the one that answers questions.
 func (x *trials) simulation() *provision.Simulation {
 	if x.sim == nil {
-		x.sim = provision.NewSimulation(x.s, provision.Settings{Destinations: stayingFirst})
+		x.sim = provision.NewSimulation(x.s, provision.Settings{Destinations: stayingFirst, Closed: x.closed})
 		x.waiting = x.sim.Waiting()
 	}
 	return x.sim

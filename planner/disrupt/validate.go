@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/account"
 	"millwright/planner/ledger"
@@ -45,7 +46,7 @@ func (v *validation) budgets(rest []*planner.StateNode) string {
 		if !pools[pool.Name] {
 			continue
 		}
-		if b := Budgets(v.s, pool, v.cmd.Started.Reason); !b.allowsRest(rest) {
+		if b := v.budgetOf(pool, v.cmd.Started.Reason); !b.allowsRest(rest) {
 			return "a candidate can no longer be disrupted without violating budgets"
 		}
 	}
@@ -108,12 +109,20 @@ func (v *validation) node(n *planner.StateNode) string {
 		}
 		return ""
 	}
+	if v.cmd.Started.Reason == mwv1alpha1.ReasonPreferredAvailable {
+		return cmp.Or(v.returnStops(n), v.arrived(n))
+	}
 	if b := enabled(pool); b != nil {
 		return cmp.Or(b.Message, "its NodePool is static by now")
 	}
 	if v.cmd.Started.Reason == karpv1.DisruptionReasonUnderutilized && pool.Spec.Disruption.ConsolidationPolicy == karpv1.ConsolidationPolicyWhenEmpty {
 		return fmt.Sprintf("NodePool %q has consolidation policy WhenEmpty, but node is not empty", pool.Name)
 	}
+	return v.arrived(n)
+}
+
+// arrived names the pods that have come to a node since the command was decided; "" if there are none.
+func (v *validation) arrived(n *planner.StateNode) string {
 	arrived := slices.DeleteFunc(reschedulable(n), func(p *world.Pod) bool { return v.own[n.ClaimName()][p.UID] })
 	if len(arrived) > 0 {
 		return "pods arrived: " + podNames(arrived)

@@ -43,6 +43,7 @@ func (l *Ledger) foldClaim(e Entry) {
 	case *ClaimDoomed:
 		l.markFailed(e, p.Unavailable)
 		if c := l.editClaim(p.Claim); c != nil {
+			l.foldReturnLost(e, c, p)
 			l.foldDoomed(c, p)
 		}
 	case *InstanceTerminated:

@@ -203,6 +203,7 @@ func (l *Ledger) foldCommandSucceeded(e Entry, p *CommandSucceeded) {
 		return
 	}
 	l.foldWaveEnded(e, cmd, "")
+	l.foldReturned(cmd)
 	for _, cand := range cmd.Started.Candidates {
 		if c := l.Claim(cand.Claim); c != nil && c.Doomed == nil && (c.UID == "" || c.UID == cand.ClaimUID) {
 			c = l.editClaim(cand.Claim)

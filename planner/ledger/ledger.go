@@ -75,6 +75,8 @@ type state struct {
 	failing map[string]Failing
 	// rollouts of drifted nodes in waves, by NodePool; at most rolloutsMax.
 	rollouts map[string]Rollout
+	// returns of NodePools to what is preferred that EC2 took back, by name; at most returnsMax.
+	returns map[string]LostReturns
 	// control is the last ControlChanged.
 	control *ControlChanged
 	// controlSeq and controlAt are of that record.

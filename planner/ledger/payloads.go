@@ -359,7 +359,7 @@ type Candidate struct {
 // its candidates and replacements and the nodes and claims of its candidates. One that moves pods is of kind
 // CommandMovesStarted, for its fold gives them their places.
 type CommandStarted struct {
-	// Reason: Empty, Drifted, Underutilized. Method: emptiness, static-drift, drift, multi, single.
+	// Reason: Empty, Drifted, Underutilized, PreferredAvailable. Method: emptiness, static-drift, drift, preferred, multi, single.
 	Reason     karpv1.DisruptionReason `json:"reason"`
 	Method     string                  `json:"method"`
 	Candidates []Candidate             `json:"candidates"`
@@ -383,10 +383,11 @@ type CommandStarted struct {
 }
 
 // SearchFrom says where a search goes on that could not ask about all nodes in one pass: after the node of
-// this name, by name and round and round; "" for the first. Drift and consolidation each go their own way.
+// this name, by name and round and round; "" for the first. Each method goes its own way.
 type SearchFrom struct {
 	Drift         string `json:"drift,omitempty"`
 	Consolidation string `json:"consolidation,omitempty"`
+	Preferred     string `json:"preferred,omitempty"`
 }
 
 // CommandConfirmed: the taint is on all candidates and a Snapshot that contains it still allows the command.
@@ -431,7 +432,7 @@ type DrainStarted struct {
 	Node     string    `json:"node"`
 	Claim    string    `json:"claim"`
 	ClaimUID types.UID `json:"claimUID,omitempty"`
-	// Reason: Empty, Drifted, Underutilized, or Forceful Termination.
+	// Reason: Empty, Drifted, Underutilized, PreferredAvailable, or Forceful Termination.
 	Reason string `json:"reason"`
 	// Deadline is the termination timestamp; zero: none.
 	Deadline time.Time `json:"deadline,omitzero"`

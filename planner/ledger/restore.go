@@ -146,6 +146,9 @@ func (c *checkpointReader) head(h *wire.LedgerHead) error {
 		}
 		l.rollouts = with(l.rollouts, w.NodePool, r)
 	}
+	for _, x := range h.LostReturns {
+		l.returns = with(l.returns, x.NodePool, LostReturns{Times: int(x.Times), At: timeOf(x.At)})
+	}
 	c.headed = true
 	return decode(h.Control, &l.control)
 }
@@ -171,7 +174,7 @@ func (c *checkpointReader) claim(r *wire.Claim) error {
 	x := &Claim{
 		Name: r.Name, PlannedSeq: r.PlannedSeq, WidenedSeq: r.WidenedSeq, CommandID: r.CommandId, NodePool: intern(r.NodePool),
 		State: ClaimState(intern(r.State)), UID: types.UID(r.Uid), Attempt: int(r.Attempt), OpenSeq: r.OpenSeq, OpenedAt: timeOf(r.OpenedAt),
-		Node: r.Node, RegisteredAt: timeOf(r.RegisteredAt), TakenBy: r.TakenBy, Inherited: r.Inherited, Terminated: r.Terminated,
+		Node: r.Node, RegisteredAt: timeOf(r.RegisteredAt), TakenBy: r.TakenBy, Returned: r.Returned, Inherited: r.Inherited, Terminated: r.Terminated,
 		Capacity: vectorOf(r.Capacity),
 	}
 	for _, e := range r.Earlier {

@@ -11,9 +11,9 @@ import (
 // ReadCheckpoint, and then here.
 func TestTheCheckpointHoldsAllOfTheState(t *testing.T) {
 	held := strings.Fields("logID cluster seq lastTime optionsSeq options backoff modes claims commands drains proposals evictions offerings subnets reservations " +
-		"verdicts aggregates positions shadow adopted failing rollouts control controlSeq controlAt")
+		"verdicts aggregates positions shadow adopted failing rollouts returns control controlSeq controlAt")
 	claim := strings.Fields("Name Planned PlannedSeq WidenedSeq Earlier CommandID NodePool State UID Attempt Open Failed OpenSeq OpenedAt Instance " +
-		"Node RegisteredAt Doomed TakenBy Inherited Terminated Capacity")
+		"Node RegisteredAt Doomed TakenBy Returned Inherited Terminated Capacity")
 	for _, c := range []struct {
 		of   reflect.Type
 		held []string
@@ -30,6 +30,7 @@ func TestTheCheckpointHoldsAllOfTheState(t *testing.T) {
 		{reflect.TypeFor[reservation](), strings.Fields("Changes Full")},
 		{reflect.TypeFor[PodRef](), strings.Fields("UID Namespace Name")},
 		{reflect.TypeFor[Failing](), strings.Fields("Failures Until")},
+		{reflect.TypeFor[LostReturns](), strings.Fields("Times At")},
 		{reflect.TypeFor[Rollout](), strings.Fields("Target Replaced At Halted")},
 		{reflect.TypeFor[RolloutHalt](), strings.Fields("At Command Reason")},
 	} {

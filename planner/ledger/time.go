@@ -49,6 +49,7 @@ func (l *Ledger) disbelieve(now time.Time) {
 		l.evictions = with(l.evictions, pool, moved)
 	}
 	l.disbelieveRollouts(now)
+	l.disbelieveReturns(now)
 	for _, node := range l.drains.Keys() {
 		d := edit(l.owner, &l.drains, node)
 		d.At = earlier(d.At, now)

@@ -176,6 +176,7 @@ type LedgerHead struct {
 	ControlSeq    uint64                 `protobuf:"varint,14,opt,name=control_seq,json=controlSeq" json:"control_seq,omitempty"`
 	ControlAt     *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=control_at,json=controlAt" json:"control_at,omitempty"`
 	Rollouts      []*Rollout             `protobuf:"bytes,16,rep,name=rollouts" json:"rollouts,omitempty"`
+	LostReturns   []*LostReturns         `protobuf:"bytes,17,rep,name=lost_returns,json=lostReturns" json:"lost_returns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -322,6 +323,74 @@ func (x *LedgerHead) GetRollouts() []*Rollout {
 	return nil
 }
 
+func (x *LedgerHead) GetLostReturns() []*LostReturns {
+	if x != nil {
+		return x.LostReturns
+	}
+	return nil
+}
+
+// LostReturns of a NodePool to what is preferred.
+type LostReturns struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NodePool      string                 `protobuf:"bytes,1,opt,name=node_pool,json=nodePool" json:"node_pool,omitempty"`
+	Times         int64                  `protobuf:"varint,2,opt,name=times" json:"times,omitempty"`
+	At            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LostReturns) Reset() {
+	*x = LostReturns{}
+	mi := &file_checkpoint_ledger_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LostReturns) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LostReturns) ProtoMessage() {}
+
+func (x *LostReturns) ProtoReflect() protoreflect.Message {
+	mi := &file_checkpoint_ledger_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LostReturns.ProtoReflect.Descriptor instead.
+func (*LostReturns) Descriptor() ([]byte, []int) {
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *LostReturns) GetNodePool() string {
+	if x != nil {
+		return x.NodePool
+	}
+	return ""
+}
+
+func (x *LostReturns) GetTimes() int64 {
+	if x != nil {
+		return x.Times
+	}
+	return 0
+}
+
+func (x *LostReturns) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
 // Rollout of a NodePool's drifted nodes in waves.
 type Rollout struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -337,7 +406,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[2]
+	mi := &file_checkpoint_ledger_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -349,7 +418,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[2]
+	mi := &file_checkpoint_ledger_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -362,7 +431,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{2}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Rollout) GetNodePool() string {
@@ -411,7 +480,7 @@ type Failing struct {
 
 func (x *Failing) Reset() {
 	*x = Failing{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[3]
+	mi := &file_checkpoint_ledger_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -423,7 +492,7 @@ func (x *Failing) String() string {
 func (*Failing) ProtoMessage() {}
 
 func (x *Failing) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[3]
+	mi := &file_checkpoint_ledger_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -436,7 +505,7 @@ func (x *Failing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failing.ProtoReflect.Descriptor instead.
 func (*Failing) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{3}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Failing) GetNodePool() string {
@@ -475,7 +544,7 @@ type Proposal struct {
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[4]
+	mi := &file_checkpoint_ledger_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -487,7 +556,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[4]
+	mi := &file_checkpoint_ledger_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -500,7 +569,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{4}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Proposal) GetId() string {
@@ -560,7 +629,7 @@ type Evicted struct {
 
 func (x *Evicted) Reset() {
 	*x = Evicted{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[5]
+	mi := &file_checkpoint_ledger_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -572,7 +641,7 @@ func (x *Evicted) String() string {
 func (*Evicted) ProtoMessage() {}
 
 func (x *Evicted) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[5]
+	mi := &file_checkpoint_ledger_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -585,7 +654,7 @@ func (x *Evicted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evicted.ProtoReflect.Descriptor instead.
 func (*Evicted) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{5}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Evicted) GetNodePool() string {
@@ -649,13 +718,14 @@ type Claim struct {
 	Inherited     bool                   `protobuf:"varint,20,opt,name=inherited" json:"inherited,omitempty"`
 	Terminated    bool                   `protobuf:"varint,21,opt,name=terminated" json:"terminated,omitempty"`
 	Capacity      []*Amount              `protobuf:"bytes,22,rep,name=capacity" json:"capacity,omitempty"`
+	Returned      bool                   `protobuf:"varint,23,opt,name=returned" json:"returned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[6]
+	mi := &file_checkpoint_ledger_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -667,7 +737,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[6]
+	mi := &file_checkpoint_ledger_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -680,7 +750,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{6}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Claim) GetName() string {
@@ -837,6 +907,13 @@ func (x *Claim) GetCapacity() []*Amount {
 	return nil
 }
 
+func (x *Claim) GetReturned() bool {
+	if x != nil {
+		return x.Returned
+	}
+	return false
+}
+
 type EarlierContent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq" json:"seq,omitempty"`
@@ -847,7 +924,7 @@ type EarlierContent struct {
 
 func (x *EarlierContent) Reset() {
 	*x = EarlierContent{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[7]
+	mi := &file_checkpoint_ledger_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -859,7 +936,7 @@ func (x *EarlierContent) String() string {
 func (*EarlierContent) ProtoMessage() {}
 
 func (x *EarlierContent) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[7]
+	mi := &file_checkpoint_ledger_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -872,7 +949,7 @@ func (x *EarlierContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarlierContent.ProtoReflect.Descriptor instead.
 func (*EarlierContent) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{7}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *EarlierContent) GetSeq() uint64 {
@@ -903,7 +980,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[8]
+	mi := &file_checkpoint_ledger_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -915,7 +992,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[8]
+	mi := &file_checkpoint_ledger_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -928,7 +1005,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{8}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Command) GetId() string {
@@ -982,7 +1059,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[9]
+	mi := &file_checkpoint_ledger_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -994,7 +1071,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[9]
+	mi := &file_checkpoint_ledger_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1007,7 +1084,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{9}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Drain) GetNode() string {
@@ -1074,7 +1151,7 @@ type UnavailableOffering struct {
 
 func (x *UnavailableOffering) Reset() {
 	*x = UnavailableOffering{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[10]
+	mi := &file_checkpoint_ledger_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1086,7 +1163,7 @@ func (x *UnavailableOffering) String() string {
 func (*UnavailableOffering) ProtoMessage() {}
 
 func (x *UnavailableOffering) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[10]
+	mi := &file_checkpoint_ledger_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1099,7 +1176,7 @@ func (x *UnavailableOffering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableOffering.ProtoReflect.Descriptor instead.
 func (*UnavailableOffering) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{10}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UnavailableOffering) GetInstanceType() string {
@@ -1164,7 +1241,7 @@ type UnavailableSubnet struct {
 
 func (x *UnavailableSubnet) Reset() {
 	*x = UnavailableSubnet{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[11]
+	mi := &file_checkpoint_ledger_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1176,7 +1253,7 @@ func (x *UnavailableSubnet) String() string {
 func (*UnavailableSubnet) ProtoMessage() {}
 
 func (x *UnavailableSubnet) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[11]
+	mi := &file_checkpoint_ledger_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1189,7 +1266,7 @@ func (x *UnavailableSubnet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableSubnet.ProtoReflect.Descriptor instead.
 func (*UnavailableSubnet) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{11}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UnavailableSubnet) GetId() string {
@@ -1238,7 +1315,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[12]
+	mi := &file_checkpoint_ledger_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1327,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[12]
+	mi := &file_checkpoint_ledger_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1340,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{12}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Reservation) GetId() string {
@@ -1297,7 +1374,7 @@ type ReservationChange struct {
 
 func (x *ReservationChange) Reset() {
 	*x = ReservationChange{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[13]
+	mi := &file_checkpoint_ledger_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1309,7 +1386,7 @@ func (x *ReservationChange) String() string {
 func (*ReservationChange) ProtoMessage() {}
 
 func (x *ReservationChange) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[13]
+	mi := &file_checkpoint_ledger_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1322,7 +1399,7 @@ func (x *ReservationChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservationChange.ProtoReflect.Descriptor instead.
 func (*ReservationChange) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{13}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReservationChange) GetAt() *timestamppb.Timestamp {
@@ -1356,7 +1433,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[14]
+	mi := &file_checkpoint_ledger_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +1445,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[14]
+	mi := &file_checkpoint_ledger_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +1458,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{14}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Verdict) GetPodUid() string {
@@ -1457,7 +1534,7 @@ type ExcludedNode struct {
 
 func (x *ExcludedNode) Reset() {
 	*x = ExcludedNode{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[15]
+	mi := &file_checkpoint_ledger_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1469,7 +1546,7 @@ func (x *ExcludedNode) String() string {
 func (*ExcludedNode) ProtoMessage() {}
 
 func (x *ExcludedNode) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[15]
+	mi := &file_checkpoint_ledger_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1482,7 +1559,7 @@ func (x *ExcludedNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExcludedNode.ProtoReflect.Descriptor instead.
 func (*ExcludedNode) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{15}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ExcludedNode) GetNode() string {
@@ -1509,7 +1586,7 @@ type Aggregate struct {
 
 func (x *Aggregate) Reset() {
 	*x = Aggregate{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[16]
+	mi := &file_checkpoint_ledger_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1521,7 +1598,7 @@ func (x *Aggregate) String() string {
 func (*Aggregate) ProtoMessage() {}
 
 func (x *Aggregate) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[16]
+	mi := &file_checkpoint_ledger_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1534,7 +1611,7 @@ func (x *Aggregate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aggregate.ProtoReflect.Descriptor instead.
 func (*Aggregate) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{16}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Aggregate) GetName() string {
@@ -1561,7 +1638,7 @@ type ShadowDigest struct {
 
 func (x *ShadowDigest) Reset() {
 	*x = ShadowDigest{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[17]
+	mi := &file_checkpoint_ledger_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1573,7 +1650,7 @@ func (x *ShadowDigest) String() string {
 func (*ShadowDigest) ProtoMessage() {}
 
 func (x *ShadowDigest) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[17]
+	mi := &file_checkpoint_ledger_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1586,7 +1663,7 @@ func (x *ShadowDigest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowDigest.ProtoReflect.Descriptor instead.
 func (*ShadowDigest) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{17}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ShadowDigest) GetKey() string {
@@ -1624,7 +1701,7 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\asubnets\x18\n" +
 	" \x03(\v2+.millwright.checkpoint.v1.UnavailableSubnetR\asubnets\x12@\n" +
 	"\tproposals\x18\v \x03(\v2\".millwright.checkpoint.v1.ProposalR\tproposals\x12?\n" +
-	"\tevictions\x18\f \x03(\v2!.millwright.checkpoint.v1.EvictedR\tevictions\"\xa7\x06\n" +
+	"\tevictions\x18\f \x03(\v2!.millwright.checkpoint.v1.EvictedR\tevictions\"\xf1\x06\n" +
 	"\n" +
 	"LedgerHead\x12\x15\n" +
 	"\x06log_id\x18\x01 \x01(\tR\x05logId\x12\x18\n" +
@@ -1647,14 +1724,19 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"controlSeq\x129\n" +
 	"\n" +
 	"control_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tcontrolAt\x12=\n" +
-	"\brollouts\x18\x10 \x03(\v2!.millwright.checkpoint.v1.RolloutR\brollouts\x1a8\n" +
+	"\brollouts\x18\x10 \x03(\v2!.millwright.checkpoint.v1.RolloutR\brollouts\x12H\n" +
+	"\flost_returns\x18\x11 \x03(\v2%.millwright.checkpoint.v1.LostReturnsR\vlostReturns\x1a8\n" +
 	"\n" +
 	"ModesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a<\n" +
 	"\x0ePositionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x9e\x01\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"l\n" +
+	"\vLostReturns\x12\x1b\n" +
+	"\tnode_pool\x18\x01 \x01(\tR\bnodePool\x12\x14\n" +
+	"\x05times\x18\x02 \x01(\x03R\x05times\x12*\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x9e\x01\n" +
 	"\aRollout\x12\x1b\n" +
 	"\tnode_pool\x18\x01 \x01(\tR\bnodePool\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
@@ -1677,7 +1759,7 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\acommand\x18\x02 \x01(\tR\acommand\x12*\n" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
 	"\x04pods\x18\x04 \x01(\x03R\x04pods\x12\x16\n" +
-	"\x06owners\x18\x05 \x03(\tR\x06owners\"\xd9\x05\n" +
+	"\x06owners\x18\x05 \x03(\tR\x06owners\"\xf5\x05\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aplanned\x18\x02 \x01(\fR\aplanned\x12\x1f\n" +
@@ -1706,7 +1788,8 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\n" +
 	"terminated\x18\x15 \x01(\bR\n" +
 	"terminated\x12<\n" +
-	"\bcapacity\x18\x16 \x03(\v2 .millwright.checkpoint.v1.AmountR\bcapacity\"<\n" +
+	"\bcapacity\x18\x16 \x03(\v2 .millwright.checkpoint.v1.AmountR\bcapacity\x12\x1a\n" +
+	"\breturned\x18\x17 \x01(\bR\breturned\"<\n" +
 	"\x0eEarlierContent\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
 	"\aplanned\x18\x02 \x01(\fR\aplanned\"\x87\x01\n" +
@@ -1777,73 +1860,76 @@ func file_checkpoint_ledger_proto_rawDescGZIP() []byte {
 	return file_checkpoint_ledger_proto_rawDescData
 }
 
-var file_checkpoint_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_checkpoint_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_checkpoint_ledger_proto_goTypes = []any{
 	(*LedgerPart)(nil),            // 0: millwright.checkpoint.v1.LedgerPart
 	(*LedgerHead)(nil),            // 1: millwright.checkpoint.v1.LedgerHead
-	(*Rollout)(nil),               // 2: millwright.checkpoint.v1.Rollout
-	(*Failing)(nil),               // 3: millwright.checkpoint.v1.Failing
-	(*Proposal)(nil),              // 4: millwright.checkpoint.v1.Proposal
-	(*Evicted)(nil),               // 5: millwright.checkpoint.v1.Evicted
-	(*Claim)(nil),                 // 6: millwright.checkpoint.v1.Claim
-	(*EarlierContent)(nil),        // 7: millwright.checkpoint.v1.EarlierContent
-	(*Command)(nil),               // 8: millwright.checkpoint.v1.Command
-	(*Drain)(nil),                 // 9: millwright.checkpoint.v1.Drain
-	(*UnavailableOffering)(nil),   // 10: millwright.checkpoint.v1.UnavailableOffering
-	(*UnavailableSubnet)(nil),     // 11: millwright.checkpoint.v1.UnavailableSubnet
-	(*Reservation)(nil),           // 12: millwright.checkpoint.v1.Reservation
-	(*ReservationChange)(nil),     // 13: millwright.checkpoint.v1.ReservationChange
-	(*Verdict)(nil),               // 14: millwright.checkpoint.v1.Verdict
-	(*ExcludedNode)(nil),          // 15: millwright.checkpoint.v1.ExcludedNode
-	(*Aggregate)(nil),             // 16: millwright.checkpoint.v1.Aggregate
-	(*ShadowDigest)(nil),          // 17: millwright.checkpoint.v1.ShadowDigest
-	nil,                           // 18: millwright.checkpoint.v1.LedgerHead.ModesEntry
-	nil,                           // 19: millwright.checkpoint.v1.LedgerHead.PositionsEntry
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*Amount)(nil),                // 21: millwright.checkpoint.v1.Amount
+	(*LostReturns)(nil),           // 2: millwright.checkpoint.v1.LostReturns
+	(*Rollout)(nil),               // 3: millwright.checkpoint.v1.Rollout
+	(*Failing)(nil),               // 4: millwright.checkpoint.v1.Failing
+	(*Proposal)(nil),              // 5: millwright.checkpoint.v1.Proposal
+	(*Evicted)(nil),               // 6: millwright.checkpoint.v1.Evicted
+	(*Claim)(nil),                 // 7: millwright.checkpoint.v1.Claim
+	(*EarlierContent)(nil),        // 8: millwright.checkpoint.v1.EarlierContent
+	(*Command)(nil),               // 9: millwright.checkpoint.v1.Command
+	(*Drain)(nil),                 // 10: millwright.checkpoint.v1.Drain
+	(*UnavailableOffering)(nil),   // 11: millwright.checkpoint.v1.UnavailableOffering
+	(*UnavailableSubnet)(nil),     // 12: millwright.checkpoint.v1.UnavailableSubnet
+	(*Reservation)(nil),           // 13: millwright.checkpoint.v1.Reservation
+	(*ReservationChange)(nil),     // 14: millwright.checkpoint.v1.ReservationChange
+	(*Verdict)(nil),               // 15: millwright.checkpoint.v1.Verdict
+	(*ExcludedNode)(nil),          // 16: millwright.checkpoint.v1.ExcludedNode
+	(*Aggregate)(nil),             // 17: millwright.checkpoint.v1.Aggregate
+	(*ShadowDigest)(nil),          // 18: millwright.checkpoint.v1.ShadowDigest
+	nil,                           // 19: millwright.checkpoint.v1.LedgerHead.ModesEntry
+	nil,                           // 20: millwright.checkpoint.v1.LedgerHead.PositionsEntry
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*Amount)(nil),                // 22: millwright.checkpoint.v1.Amount
 }
 var file_checkpoint_ledger_proto_depIdxs = []int32{
 	1,  // 0: millwright.checkpoint.v1.LedgerPart.head:type_name -> millwright.checkpoint.v1.LedgerHead
-	6,  // 1: millwright.checkpoint.v1.LedgerPart.claims:type_name -> millwright.checkpoint.v1.Claim
-	8,  // 2: millwright.checkpoint.v1.LedgerPart.commands:type_name -> millwright.checkpoint.v1.Command
-	9,  // 3: millwright.checkpoint.v1.LedgerPart.drains:type_name -> millwright.checkpoint.v1.Drain
-	10, // 4: millwright.checkpoint.v1.LedgerPart.offerings:type_name -> millwright.checkpoint.v1.UnavailableOffering
-	12, // 5: millwright.checkpoint.v1.LedgerPart.reservations:type_name -> millwright.checkpoint.v1.Reservation
-	14, // 6: millwright.checkpoint.v1.LedgerPart.verdicts:type_name -> millwright.checkpoint.v1.Verdict
-	16, // 7: millwright.checkpoint.v1.LedgerPart.aggregates:type_name -> millwright.checkpoint.v1.Aggregate
-	17, // 8: millwright.checkpoint.v1.LedgerPart.shadow:type_name -> millwright.checkpoint.v1.ShadowDigest
-	11, // 9: millwright.checkpoint.v1.LedgerPart.subnets:type_name -> millwright.checkpoint.v1.UnavailableSubnet
-	4,  // 10: millwright.checkpoint.v1.LedgerPart.proposals:type_name -> millwright.checkpoint.v1.Proposal
-	5,  // 11: millwright.checkpoint.v1.LedgerPart.evictions:type_name -> millwright.checkpoint.v1.Evicted
-	20, // 12: millwright.checkpoint.v1.LedgerHead.last_time:type_name -> google.protobuf.Timestamp
-	18, // 13: millwright.checkpoint.v1.LedgerHead.modes:type_name -> millwright.checkpoint.v1.LedgerHead.ModesEntry
-	19, // 14: millwright.checkpoint.v1.LedgerHead.positions:type_name -> millwright.checkpoint.v1.LedgerHead.PositionsEntry
-	3,  // 15: millwright.checkpoint.v1.LedgerHead.failing:type_name -> millwright.checkpoint.v1.Failing
-	20, // 16: millwright.checkpoint.v1.LedgerHead.control_at:type_name -> google.protobuf.Timestamp
-	2,  // 17: millwright.checkpoint.v1.LedgerHead.rollouts:type_name -> millwright.checkpoint.v1.Rollout
-	20, // 18: millwright.checkpoint.v1.Rollout.at:type_name -> google.protobuf.Timestamp
-	20, // 19: millwright.checkpoint.v1.Failing.until:type_name -> google.protobuf.Timestamp
-	20, // 20: millwright.checkpoint.v1.Proposal.at:type_name -> google.protobuf.Timestamp
-	20, // 21: millwright.checkpoint.v1.Evicted.at:type_name -> google.protobuf.Timestamp
-	7,  // 22: millwright.checkpoint.v1.Claim.earlier:type_name -> millwright.checkpoint.v1.EarlierContent
-	20, // 23: millwright.checkpoint.v1.Claim.opened_at:type_name -> google.protobuf.Timestamp
-	20, // 24: millwright.checkpoint.v1.Claim.registered_at:type_name -> google.protobuf.Timestamp
-	21, // 25: millwright.checkpoint.v1.Claim.capacity:type_name -> millwright.checkpoint.v1.Amount
-	20, // 26: millwright.checkpoint.v1.Command.at:type_name -> google.protobuf.Timestamp
-	20, // 27: millwright.checkpoint.v1.Drain.at:type_name -> google.protobuf.Timestamp
-	20, // 28: millwright.checkpoint.v1.UnavailableOffering.until:type_name -> google.protobuf.Timestamp
-	20, // 29: millwright.checkpoint.v1.UnavailableSubnet.until:type_name -> google.protobuf.Timestamp
-	13, // 30: millwright.checkpoint.v1.Reservation.changes:type_name -> millwright.checkpoint.v1.ReservationChange
-	20, // 31: millwright.checkpoint.v1.Reservation.full:type_name -> google.protobuf.Timestamp
-	20, // 32: millwright.checkpoint.v1.ReservationChange.at:type_name -> google.protobuf.Timestamp
-	20, // 33: millwright.checkpoint.v1.Verdict.since:type_name -> google.protobuf.Timestamp
-	15, // 34: millwright.checkpoint.v1.Verdict.excluded:type_name -> millwright.checkpoint.v1.ExcludedNode
-	20, // 35: millwright.checkpoint.v1.ExcludedNode.until:type_name -> google.protobuf.Timestamp
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	7,  // 1: millwright.checkpoint.v1.LedgerPart.claims:type_name -> millwright.checkpoint.v1.Claim
+	9,  // 2: millwright.checkpoint.v1.LedgerPart.commands:type_name -> millwright.checkpoint.v1.Command
+	10, // 3: millwright.checkpoint.v1.LedgerPart.drains:type_name -> millwright.checkpoint.v1.Drain
+	11, // 4: millwright.checkpoint.v1.LedgerPart.offerings:type_name -> millwright.checkpoint.v1.UnavailableOffering
+	13, // 5: millwright.checkpoint.v1.LedgerPart.reservations:type_name -> millwright.checkpoint.v1.Reservation
+	15, // 6: millwright.checkpoint.v1.LedgerPart.verdicts:type_name -> millwright.checkpoint.v1.Verdict
+	17, // 7: millwright.checkpoint.v1.LedgerPart.aggregates:type_name -> millwright.checkpoint.v1.Aggregate
+	18, // 8: millwright.checkpoint.v1.LedgerPart.shadow:type_name -> millwright.checkpoint.v1.ShadowDigest
+	12, // 9: millwright.checkpoint.v1.LedgerPart.subnets:type_name -> millwright.checkpoint.v1.UnavailableSubnet
+	5,  // 10: millwright.checkpoint.v1.LedgerPart.proposals:type_name -> millwright.checkpoint.v1.Proposal
+	6,  // 11: millwright.checkpoint.v1.LedgerPart.evictions:type_name -> millwright.checkpoint.v1.Evicted
+	21, // 12: millwright.checkpoint.v1.LedgerHead.last_time:type_name -> google.protobuf.Timestamp
+	19, // 13: millwright.checkpoint.v1.LedgerHead.modes:type_name -> millwright.checkpoint.v1.LedgerHead.ModesEntry
+	20, // 14: millwright.checkpoint.v1.LedgerHead.positions:type_name -> millwright.checkpoint.v1.LedgerHead.PositionsEntry
+	4,  // 15: millwright.checkpoint.v1.LedgerHead.failing:type_name -> millwright.checkpoint.v1.Failing
+	21, // 16: millwright.checkpoint.v1.LedgerHead.control_at:type_name -> google.protobuf.Timestamp
+	3,  // 17: millwright.checkpoint.v1.LedgerHead.rollouts:type_name -> millwright.checkpoint.v1.Rollout
+	2,  // 18: millwright.checkpoint.v1.LedgerHead.lost_returns:type_name -> millwright.checkpoint.v1.LostReturns
+	21, // 19: millwright.checkpoint.v1.LostReturns.at:type_name -> google.protobuf.Timestamp
+	21, // 20: millwright.checkpoint.v1.Rollout.at:type_name -> google.protobuf.Timestamp
+	21, // 21: millwright.checkpoint.v1.Failing.until:type_name -> google.protobuf.Timestamp
+	21, // 22: millwright.checkpoint.v1.Proposal.at:type_name -> google.protobuf.Timestamp
+	21, // 23: millwright.checkpoint.v1.Evicted.at:type_name -> google.protobuf.Timestamp
+	8,  // 24: millwright.checkpoint.v1.Claim.earlier:type_name -> millwright.checkpoint.v1.EarlierContent
+	21, // 25: millwright.checkpoint.v1.Claim.opened_at:type_name -> google.protobuf.Timestamp
+	21, // 26: millwright.checkpoint.v1.Claim.registered_at:type_name -> google.protobuf.Timestamp
+	22, // 27: millwright.checkpoint.v1.Claim.capacity:type_name -> millwright.checkpoint.v1.Amount
+	21, // 28: millwright.checkpoint.v1.Command.at:type_name -> google.protobuf.Timestamp
+	21, // 29: millwright.checkpoint.v1.Drain.at:type_name -> google.protobuf.Timestamp
+	21, // 30: millwright.checkpoint.v1.UnavailableOffering.until:type_name -> google.protobuf.Timestamp
+	21, // 31: millwright.checkpoint.v1.UnavailableSubnet.until:type_name -> google.protobuf.Timestamp
+	14, // 32: millwright.checkpoint.v1.Reservation.changes:type_name -> millwright.checkpoint.v1.ReservationChange
+	21, // 33: millwright.checkpoint.v1.Reservation.full:type_name -> google.protobuf.Timestamp
+	21, // 34: millwright.checkpoint.v1.ReservationChange.at:type_name -> google.protobuf.Timestamp
+	21, // 35: millwright.checkpoint.v1.Verdict.since:type_name -> google.protobuf.Timestamp
+	16, // 36: millwright.checkpoint.v1.Verdict.excluded:type_name -> millwright.checkpoint.v1.ExcludedNode
+	21, // 37: millwright.checkpoint.v1.ExcludedNode.until:type_name -> google.protobuf.Timestamp
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_checkpoint_ledger_proto_init() }
@@ -1858,7 +1944,7 @@ func file_checkpoint_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_checkpoint_ledger_proto_rawDesc), len(file_checkpoint_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

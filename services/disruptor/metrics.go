@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	karpv1 "millwright/api/karpenter/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner"
 	"millwright/planner/disrupt"
 	"millwright/planner/ledger"
@@ -203,6 +204,8 @@ func reasonOf(method string) karpv1.DisruptionReason {
 		return karpv1.DisruptionReasonEmpty
 	case disrupt.MethodStaticDrift, disrupt.MethodDrift:
 		return karpv1.DisruptionReasonDrifted
+	case disrupt.MethodPreferred:
+		return mwv1alpha1.ReasonPreferredAvailable
 	}
 	return karpv1.DisruptionReasonUnderutilized
 }

@@ -145,6 +145,9 @@ func explained(e ledger.Entry) []string {
 		allowed = "any number"
 	}
 	lines := []string{fmt.Sprintf("budget of NodePool %s for %s: %s of %d nodes allowed, %d going or not ready", b.NodePool, b.Reason, allowed, b.Nodes, b.Consuming)}
+	if r := x.Preferred; r != nil {
+		lines = append(lines, fmt.Sprintf("DisruptionPolicy %s returns it from %s to %s, there for %s", r.Policy, r.From, strings.Join(r.To, ", "), r.AvailableFor))
+	}
 	if s := x.Searched; s != nil {
 		lines = append(lines, fmt.Sprintf("the pass came to %d of %d nodes, the next one goes on with the others", s.Candidates-s.Left, s.Candidates))
 	}

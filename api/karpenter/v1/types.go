@@ -99,7 +99,6 @@ const (
 )
 
 // DisruptionReason names why a node is disrupted voluntarily.
-// +kubebuilder:validation:Enum={Underutilized,Empty,Drifted}
 type DisruptionReason string
 
 const (
@@ -112,6 +111,7 @@ const (
 type Budget struct {
 	// Reasons the budget applies to. Absent means all; an empty list none.
 	// +kubebuilder:validation:MaxItems=50
+	// +kubebuilder:validation:items:Enum={Underutilized,Empty,Drifted}
 	// +listType=set
 	// +optional
 	Reasons []DisruptionReason `json:"reasons,omitzero"`

@@ -68,6 +68,10 @@ type DisruptionPolicySpec struct {
 	// Waves make drift of each selected NodePool begin with few nodes and go on with more while that works.
 	// +optional
 	Waves *Waves `json:"waves,omitempty"`
+	// ReturnToPreferred replaces nodes that are a fallback once what is preferred can be had again. Of several policies all that have it
+	// must allow it: the longest availableFor, the smallest budget and the preferences that they share count.
+	// +optional
+	ReturnToPreferred *ReturnToPreferred `json:"returnToPreferred,omitempty"`
 	// Windows open or close voluntary disruption by the clock.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=atomic
@@ -141,6 +145,42 @@ type Waves struct {
 	Initial int32 `json:"initial,omitempty"`
 }
 
+// ReasonPreferredAvailable is the reason of commands of ReturnToPreferred. NodePool budgets that name reasons do not name it; those
+// without reasons hold for it too.
+const ReasonPreferredAvailable karpv1.DisruptionReason = "PreferredAvailable"
+
+// Preference is what makes one node preferred to another.
+// +kubebuilder:validation:Enum={"CapacityType","NodePoolWeight"}
+type Preference string
+
+const (
+	// PreferCapacityType: of the capacity types that a NodePool allows, reserved comes before spot, and spot before on-demand.
+	PreferCapacityType Preference = "CapacityType"
+	// PreferNodePoolWeight: a NodePool comes before those of a lower weight.
+	PreferNodePoolWeight Preference = "NodePoolWeight"
+)
+
+// ReturnToPreferred replaces, with reason PreferredAvailable, a node that pods had to go to because what they prefer could not be had:
+// on-demand instead of spot, or a NodePool of a lower weight. Its replacements come first, and only of what is preferred.
+type ReturnToPreferred struct {
+	// Preferences that nodes return for; all without any.
+	// +kubebuilder:validation:MaxItems=2
+	// +listType=set
+	// +optional
+	Preferences []Preference `json:"preferences,omitempty"`
+	// AvailableFor is how long an offering must not have been found without capacity, and how old the node must be. It doubles with
+	// each time that a node made for this reason was taken back by EC2, up to 24 hours.
+	// +kubebuilder:default="30m"
+	// +kubebuilder:validation:XValidation:message="must be between one minute and 24 hours",rule="duration(self) >= duration('1m') && duration(self) <= duration('24h')"
+	// +optional
+	AvailableFor *metav1.Duration `json:"availableFor,omitempty"`
+	// Nodes is how many nodes of a NodePool, as a number or in percent, may be going at a time if one goes for this reason.
+	// +kubebuilder:default="10%"
+	// +kubebuilder:validation:Pattern=`^((100|[0-9]{1,2})%|[0-9]{1,9})$`
+	// +optional
+	Nodes string `json:"nodes,omitempty"`
+}
+
 // WindowAction is what a Window does while it is open.
 // +kubebuilder:validation:Enum={"Allow","Deny"}
 type WindowAction string
@@ -167,8 +207,8 @@ type Window struct {
 	// +optional
 	TimeZone string `json:"timeZone,omitempty"`
 	// Reasons it is for; all without any.
-	// +kubebuilder:validation:MaxItems=3
-	// +kubebuilder:validation:items:Enum={"Underutilized","Empty","Drifted"}
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:Enum={"Underutilized","Empty","Drifted","PreferredAvailable"}
 	// +listType=set
 	// +optional
 	Reasons []karpv1.DisruptionReason `json:"reasons,omitempty"`
@@ -177,8 +217,8 @@ type Window struct {
 // Approval of commands by people.
 type Approval struct {
 	// Reasons whose commands wait for approval; all without any.
-	// +kubebuilder:validation:MaxItems=3
-	// +kubebuilder:validation:items:Enum={"Underutilized","Empty","Drifted"}
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:Enum={"Underutilized","Empty","Drifted","PreferredAvailable"}
 	// +listType=set
 	// +optional
 	Reasons []karpv1.DisruptionReason `json:"reasons,omitempty"`

@@ -81,7 +81,11 @@ func read(o *mwv1alpha1.DisruptionPolicy) *Policy {
 		}
 		p.windows = append(p.windows, read)
 	}
-	var err error
+	err := checkReturn(o.Spec.ReturnToPreferred)
+	if err != nil {
+		p.fault = fmt.Sprintf("spec.returnToPreferred.%v", err)
+		return p
+	}
 	if p.savings, err = readSavings(o.Spec.Savings); err != nil {
 		p.fault = fmt.Sprintf("spec.savings.%v", err)
 	}

@@ -1,0 +1,338 @@
+package disrupt
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	karpv1 "millwright/api/karpenter/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
+	"millwright/planner"
+	"millwright/planner/catalog"
+	"millwright/planner/disrupt/internal/minimum"
+	"millwright/planner/disrupt/internal/policy"
+	"millwright/planner/ledger"
+	"millwright/planner/nodepool"
+	"millwright/planner/provision"
+	"millwright/planner/requirement"
+)
+
+// Preferred is what a command with reason PreferredAvailable returns to.
+type Preferred struct {
+	// Policy that wants it.
+	Policy string `json:"policy"`
+	// From is what the node is, To what each replacement is at the cheapest, such as "on-demand of NodePool p
+	// (weight 10)".
+	From string   `json:"from"`
+	To   []string `json:"to"`
+	// AvailableFor is how long the offerings must have been there, as a Go duration.
+	AvailableFor string `json:"availableFor"`
+}
+
+// standing is how much a node is preferred: by the weight of its NodePool, and by its capacity type.
+type standing struct {
+	weight   int32
+	capacity int
+}
+
+// capacityTypes from the least to the most preferred, as launches choose them.
+var capacityTypes = []string{karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot, karpv1.CapacityTypeReserved}
+
+// returnRule is what policies say of a NodePool, and what could be preferred to its nodes.
+type returnRule struct {
+	*policy.Return
+	weight int32
+	// best is the most preferred capacity type that the NodePool allows; outweighed: there is a NodePool of a
+	// higher weight.
+	best       int
+	outweighed bool
+}
+
+// returnRule of a NodePool; nil if its nodes do not return.
+func (c *candidates) returnRule(name string) *returnRule {
+	if len(c.policies[name]) == 0 {
+		return nil
+	}
+	if r, ok := c.returns[name]; ok {
+		return r
+	}
+	if c.returns == nil {
+		c.returns = map[string]*returnRule{}
+	}
+	c.returns[name] = c.newReturnRule(c.s.World.NodePool(name), policy.ReturnOf(c.policies[name]))
+	return c.returns[name]
+}
+
+func (c *candidates) newReturnRule(pool *karpv1.NodePool, want *policy.Return) *returnRule {
+	if pool == nil || want == nil || pool.Spec.Replicas != nil {
+		return nil
+	}
+	r := &returnRule{Return: want, weight: weightOf(pool)}
+	if set, err := requirement.FromClaim(pool.Spec.Template.Spec.Requirements); err == nil {
+		for i, t := range capacityTypes {
+			if set.Get(karpv1.CapacityTypeLabelKey).Has(t) {
+				r.best = i
+			}
+		}
+	}
+	r.outweighed = slices.ContainsFunc(c.s.World.NodePools(), func(x *karpv1.NodePool) bool {
+		return x.Spec.Replicas == nil && x.DeletionTimestamp == nil && weightOf(x) > r.weight
+	})
+	return r
+}
+
+func weightOf(pool *karpv1.NodePool) int32 {
+	if pool == nil || pool.Spec.Weight == nil {
+		return 0
+	}
+	return *pool.Spec.Weight
+}
+
+func (c *candidates) standingOf(n *planner.StateNode) standing {
+	return standing{weightOf(c.s.World.NodePool(n.NodePool)), slices.Index(capacityTypes, n.CapacityType())}
+}
+
+// better reports that nodes return from one standing to another.
+func (r *returnRule) better(from, to standing) bool {
+	return r.Weight && to.weight > from.weight || r.CapacityType && to.weight >= from.weight && to.capacity > from.capacity
+}
+
+// isFallback reports that something could be preferred to a node, so that no pod is moved to it for that
+// reason.
+func (c *candidates) isFallback(n *planner.StateNode) bool {
+	r := c.returnRule(n.NodePool)
+	if r == nil || n.Claim == nil {
+		return false
+	}
+	at := c.standingOf(n)
+	return r.Weight && r.outweighed || r.CapacityType && at.capacity >= 0 && at.capacity < r.best
+}
+
+// returnBlock says what keeps a node from being tried; nil if nothing does.
+func (c *candidates) returnBlock(n *planner.StateNode) *Blocked {
+	r := c.returnRule(n.NodePool)
+	if !c.isFallback(n) || len(reschedulable(n)) == 0 || driftOf(n) != nil || !n.Ready() {
+		return &Blocked{Cause: CauseNotPreferred}
+	}
+	if b := c.node(n, ""); b != nil {
+		return b
+	}
+	if b := c.policyBlock(n, mwv1alpha1.ReasonPreferredAvailable); b != nil {
+		return b
+	}
+	if old := n.Claim.CreationTimestamp.Add(r.AvailableFor); c.s.Now.Before(old) {
+		return unpreferred("DisruptionPolicy %q lets nodes younger than %s return to nothing", r.Policy, r.AvailableFor).until(old)
+	}
+	if pods, until := c.movedLately(n); pods > 0 {
+		return (&Blocked{Cause: CauseMovedLately, Message: fmt.Sprintf("%d of its pods were moved within %s", pods, policy.AgainAfter)}).until(until)
+	}
+	return nil
+}
+
+// unpreferred says why a node does not return to what is preferred. There is no KubeEvent: nothing is wrong
+// with the node.
+func unpreferred(format string, args ...any) *Blocked {
+	return &Blocked{Cause: CauseNotPreferred, Message: fmt.Sprintf(format, args...)}
+}
+
+// chooseReturn puts a node that may return where its method finds it.
+func (p *pass) chooseReturn(n *planner.StateNode) {
+	if p.returnRule(n.NodePool) == nil {
+		return
+	}
+	if b := p.returnBlock(n); b != nil {
+		p.report.wake(b.Until)
+		return
+	}
+	p.returning[n.NodePool] = append(p.returning[n.NodePool], n)
+	p.report.Eligible[mwv1alpha1.ReasonPreferredAvailable]++
+}
+
+// budgetOf is Budgets, and what policies allow besides for the return to what is preferred.
+func (c *candidates) budgetOf(pool *karpv1.NodePool, reason karpv1.DisruptionReason) PoolReport {
+	b := Budgets(c.s, pool, reason)
+	if r := c.returnRule(pool.Name); r != nil && reason == mwv1alpha1.ReasonPreferredAvailable {
+		if n := r.Allowed(b.Nodes, c.s.Now); n < b.Allowed {
+			b.Allowed, b.Unlimited, b.Remaining = n, n == nodepool.Unlimited, max(0, n-b.Consuming)
+		}
+	}
+	return b
+}
+
+// preferred replaces nodes that are a fallback by what is preferred, the oldest first. Their pods go to no
+// other fallback, for that would have to return too.
+func (p *pass) preferred() []*planner.Decision {
+	nodes := p.byPools(p.returning)
+	slices.SortStableFunc(nodes, func(a, b *planner.StateNode) int {
+		return cmp.Or(a.Claim.CreationTimestamp.Compare(b.Claim.CreationTimestamp.Time), compareNodes(a, b))
+	})
+	nodes, next := inTurn(p, nodes, p.from.Preferred)
+	trials := p.returnTrials()
+	for _, n := range nodes {
+		if len(p.started.list) >= p.commandsMax {
+			return p.started.list
+		}
+		why := p.withOthers(n, mwv1alpha1.ReasonPreferredAvailable)
+		var o *outcome
+		if why == nil {
+			o = trials.begin([]*planner.StateNode{n})
+			if why = p.returnFailure(n, o); why != nil {
+				trials.sim.Revert()
+			}
+		}
+		if why != nil {
+			why.EventReason = ""
+			p.blockFirst(n, *why)
+			p.report.wake(why.Until)
+			continue
+		}
+		unblock(p, []*planner.StateNode{n})
+		if p.start(n, p.commandOf(o, mwv1alpha1.ReasonPreferredAvailable, MethodPreferred), Explanation{Preferred: p.preferredBy(n, o)}) {
+			trials.promise(o)
+		} else {
+			trials.sim.Revert()
+		}
+	}
+	p.report.Next.Preferred = next
+	return p.started.list
+}
+
+// returnTrials place pods on no node that is a fallback itself.
+func (p *pass) returnTrials() *trials { return &trials{s: p.s, closed: p.isFallback} }
+
+// returnsNow says what keeps a node that a person has approved the return of; nil if nothing does.
+func (p *pass) returnsNow(n *planner.StateNode) *Blocked {
+	if b := p.returnBlock(n); b != nil {
+		return b
+	}
+	return budgetLeft(p, n, mwv1alpha1.ReasonPreferredAvailable)
+}
+
+func (p *pass) preferredBy(n *planner.StateNode, o *outcome) *Preferred {
+	describe := func(capacityType, pool string) string {
+		return fmt.Sprintf("%s of NodePool %s (weight %d)", capacityType, pool, weightOf(p.s.World.NodePool(pool)))
+	}
+	r := p.returnRule(n.NodePool)
+	x := &Preferred{Policy: r.Policy, From: describe(n.CapacityType(), n.NodePool), AvailableFor: r.AvailableFor.String()}
+	for i := range o.claims {
+		x.To = append(x.To, describe(o.claims[i].Cheapest.CapacityType, o.claims[i].NodePool))
+	}
+	return x
+}
+
+// returnFailure says why the pods of a node do not go to what is preferred; nil if all do. It leaves of the
+// claims what is preferred, so that a shortage fails the launch rather than buys what there was before.
+func (p *pass) returnFailure(n *planner.StateNode, o *outcome) *Blocked {
+	if why := p.driftFailure(o); why != nil {
+		return why
+	}
+	r, from := p.returnRule(n.NodePool), p.standingOf(n)
+	for _, to := range o.places {
+		if x := p.s.StateNode(to); x == nil || !r.better(from, p.standingOf(x)) {
+			return unpreferred("Not all of its pods would go to what is preferred")
+		}
+	}
+	if len(o.claims) == 0 {
+		return nil // there is room on what is preferred
+	}
+	heavier, after := false, int64(0)
+	for i := range o.claims {
+		c := &o.claims[i]
+		if why := p.prefer(c, r, from); why != nil {
+			return why
+		}
+		heavier = heavier || weightOf(p.s.World.NodePool(c.NodePool)) > from.weight
+		after += c.Cheapest.MicroUSDPerHour
+	}
+	if before := p.price(n); !heavier && (before-after)*hysteresis < before {
+		return unpreferred("What is preferred costs %s USD per hour, it costs %s", policy.USD(after), policy.USD(before))
+	}
+	return nil
+}
+
+// prefer cuts a claim to the capacity types that are preferred, and to the instance types of which no
+// offering that a launch may take was without capacity lately.
+func (p *pass) prefer(c *ledger.PlannedClaim, r *returnRule, from standing) *Blocked {
+	set, _ := requirement.FromClaim(c.Requirements) // as planned: it may name labels that users may not
+	cat := provision.Catalog(p.s, c.NodePool, c.NodeClassRef.Name)
+	var may []string
+	for i, t := range capacityTypes {
+		if set.Get(karpv1.CapacityTypeLabelKey).Has(t) && r.better(from, standing{weightOf(p.s.World.NodePool(c.NodePool)), i}) {
+			may = append(may, t)
+		}
+	}
+	if len(may) == 0 || cat == nil {
+		return unpreferred("Its pods would go to a new node of NodePool %q that is not preferred", c.NodePool)
+	}
+	set = set.Add(requirement.In(karpv1.CapacityTypeLabelKey, may...))
+	wait := r.Wait(p.s.Ledger.LostReturns(c.NodePool, p.s.Now).Times)
+	kept, best, soonest := p.lastingTypes(c, cat, set, wait)
+	switch key := minimum.Unmet(set, cat, kept); {
+	case len(kept) == 0 && soonest.IsZero():
+		return unpreferred("What NodePool %q prefers cannot be had", c.NodePool)
+	case !soonest.IsZero() && (len(kept) == 0 || key != ""):
+		return unpreferred("What NodePool %q prefers must be there for %s", c.NodePool, wait).until(soonest)
+	case key != "":
+		return unpreferred("minValues requirement is not met for label %q", key)
+	}
+	narrow(c, set, cat, kept)
+	c.Cheapest = best
+	return nil
+}
+
+// lastingTypes are a claim's types that can be had and could be for a time, in their order, with the cheapest
+// offering; soonest is when the first of the others will have been there that long, zero if there is none.
+func (p *pass) lastingTypes(c *ledger.PlannedClaim, cat *catalog.Catalog, set requirement.Set, wait time.Duration) (kept []string, best ledger.OfferingPrice, soonest time.Time) {
+	closed, lost := p.s.ClosedZones(c.NodeClassRef.Name), p.s.Ledger.LostReturns(c.NodePool, p.s.Now)
+	for _, name := range c.InstanceTypes {
+		t := cat.Type(name)
+		if t == nil {
+			continue
+		}
+		offer, _ := p.launchPrice(t, set, closed)
+		if offer == nil {
+			continue
+		}
+		since := lost.At
+		for _, o := range p.offers(t, set, closed) {
+			mark := p.s.Ledger.UnavailableOffering(ledger.OfferingKey{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType})
+			if mark != nil && mark.Until.After(since) {
+				since = mark.Until
+			}
+		}
+		if at := since.Add(wait); p.s.Now.Before(at) {
+			if soonest.IsZero() || at.Before(soonest) {
+				soonest = at
+			}
+			continue
+		}
+		if kept = append(kept, name); best.InstanceType == "" || offer.Price < best.MicroUSDPerHour {
+			best = ledger.OfferingPrice{InstanceType: name, Zone: offer.Zone, CapacityType: offer.CapacityType, MicroUSDPerHour: offer.Price, ReservationID: offer.ReservationID}
+		}
+	}
+	return kept, best, soonest
+}
+
+// returnStops says why a command can no longer return a node to what is preferred; "" if it can.
+func (c *candidates) returnStops(n *planner.StateNode) string {
+	switch {
+	case c.returnRule(n.NodePool) == nil:
+		return "no DisruptionPolicy returns it to what is preferred any more"
+	case !c.isFallback(n):
+		return "nothing is preferred to it any more"
+	}
+	return ""
+}
+
+// whyFallback says why a node is not returned to what is preferred, for people to see; nil if it is.
+func (p *pass) whyFallback(n *planner.StateNode) *Blocked {
+	b := p.returnsNow(n)
+	if b == nil {
+		b = p.returnFailure(n, p.returnTrials().without([]*planner.StateNode{n}, nil, false))
+	}
+	if b == nil || b.Message == "" {
+		return nil
+	}
+	return (&Blocked{Cause: CauseNotPreferred, Message: "Stays a fallback: " + b.Message}).until(b.Until)
+}
