@@ -69,17 +69,32 @@ func (c *candidates) newReturnRule(pool *karpv1.NodePool, want *policy.Return) *
 		return nil
 	}
 	r := &returnRule{Return: want, weight: weightOf(pool)}
-	if set, err := requirement.FromClaim(pool.Spec.Template.Spec.Requirements); err == nil {
-		for i, t := range capacityTypes {
-			if set.Get(karpv1.CapacityTypeLabelKey).Has(t) {
-				r.best = i
-			}
-		}
-	}
+	r.best = c.bestCapacity(pool)
 	r.outweighed = slices.ContainsFunc(c.s.World.NodePools(), func(x *karpv1.NodePool) bool {
 		return x.Spec.Replicas == nil && x.DeletionTimestamp == nil && weightOf(x) > r.weight
 	})
 	return r
+}
+
+// bestCapacity is the most preferred capacity type that a NodePool allows and EC2 offers to it.
+func (c *candidates) bestCapacity(pool *karpv1.NodePool) (best int) {
+	set, err := requirement.FromClaim(pool.Spec.Template.Spec.Requirements)
+	if err != nil || pool.Spec.Template.Spec.NodeClassRef == nil {
+		return 0
+	}
+	cat := provision.Catalog(c.s, pool.Name, pool.Spec.Template.Spec.NodeClassRef.Name)
+	if cat == nil {
+		return 0
+	}
+	for _, t := range cat.Types {
+		for i := range t.Offerings {
+			o := &t.Offerings[i]
+			if at := slices.Index(capacityTypes, o.CapacityType); at > best && o.Available && set.Get(karpv1.CapacityTypeLabelKey).Has(o.CapacityType) {
+				best = at
+			}
+		}
+	}
+	return best
 }
 
 func weightOf(pool *karpv1.NodePool) int32 {
@@ -122,7 +137,7 @@ func (c *candidates) returnBlock(n *planner.StateNode) *Blocked {
 		return b
 	}
 	if old := n.Claim.CreationTimestamp.Add(r.AvailableFor); c.s.Now.Before(old) {
-		return unpreferred("DisruptionPolicy %q lets nodes younger than %s return to nothing", r.Policy, r.AvailableFor).until(old)
+		return unpreferred("DisruptionPolicy %q returns no node that is younger than %s", r.Policy, r.AvailableFor).until(old)
 	}
 	if pods, until := c.movedLately(n); pods > 0 {
 		return (&Blocked{Cause: CauseMovedLately, Message: fmt.Sprintf("%d of its pods were moved within %s", pods, policy.AgainAfter)}).until(until)
@@ -246,7 +261,7 @@ func (p *pass) returnFailure(n *planner.StateNode, o *outcome) *Blocked {
 		after += c.Cheapest.MicroUSDPerHour
 	}
 	if before := p.price(n); !heavier && (before-after)*hysteresis < before {
-		return unpreferred("What is preferred costs %s USD per hour, it costs %s", policy.USD(after), policy.USD(before))
+		return unpreferred("The saving is too small: what is preferred costs %s USD per hour instead of %s", policy.USD(after), policy.USD(before))
 	}
 	return nil
 }
@@ -331,8 +346,8 @@ func (p *pass) whyFallback(n *planner.StateNode) *Blocked {
 	if b == nil {
 		b = p.returnFailure(n, p.returnTrials().without([]*planner.StateNode{n}, nil, false))
 	}
-	if b == nil || b.Message == "" {
+	if b == nil || b.Cause == CauseNotPreferred && b.Message == "" {
 		return nil
 	}
-	return (&Blocked{Cause: CauseNotPreferred, Message: "Stays a fallback: " + b.Message}).until(b.Until)
+	return (&Blocked{Cause: CauseNotPreferred, Message: "Stays a fallback: " + b.Reasons()[0]}).until(b.Until)
 }

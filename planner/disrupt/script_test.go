@@ -33,6 +33,8 @@ import (
 //	gone                   the nodes and claims that commands have taken are gone
 //	waves                  prints where the roll-outs in waves stand
 //	resume POOL            a person lets a halted roll-out begin anew
+//	blockers NODE          prints all that keeps a node, as millctl why does
+//	reclaim                EC2 takes back the nodes that were made to return to what is preferred
 //	plan                   the provisioner places the pods that wait
 //	stop LEVEL             an emergency stop: voluntary or all; none ends it
 func TestRules(t *testing.T) {
@@ -42,6 +44,7 @@ func TestRules(t *testing.T) {
 		"reject": func(c *script.Case, a *script.Args) {
 			answerProposal(c, ledger.ProposalAnswered{Until: c.Clock.Add(a.Duration(a.Next()))})
 		},
+		"blockers": blockersVerb, "reclaim": reclaimVerb,
 		"answer": answerVerb, "plan": planVerb, "succeed": succeedVerb, "gone": goneVerb, "waves": wavesVerb,
 		"resume": func(c *script.Case, a *script.Args) {
 			pool := a.Next()
@@ -299,6 +302,23 @@ func goneVerb(c *script.Case, _ *script.Args) {
 		}
 		c.Gone(n.Node.Object, n.Claim)
 		c.Record(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: n.Claim.Name})
+	}
+}
+
+func blockersVerb(c *script.Case, a *script.Args) {
+	s := c.Snapshot()
+	for _, b := range disrupt.Blockers(s, s.StateNode(a.Next())) {
+		c.Printf("%s: %s\n", b.Cause, strings.Join(b.Reasons(), ", "))
+	}
+}
+
+func reclaimVerb(c *script.Case, _ *script.Args) {
+	for _, claim := range c.Ledger.Claims() {
+		if claim.Returned {
+			c.Record(ledger.KindClaimDoomed, &ledger.ClaimDoomed{Claim: claim.Name, Reason: "spot_interrupted",
+				Unavailable: []ledger.FailedOffering{{InstanceType: "m5.xlarge", Zone: "zone-a", CapacityType: karpv1.CapacityTypeSpot}}})
+			c.Record(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: claim.Name})
+		}
 	}
 }
 

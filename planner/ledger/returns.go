@@ -58,7 +58,7 @@ func (l *Ledger) foldReturnLost(e Entry, c *Claim, p *ClaimDoomed) {
 	l.returns = with(l.returns, c.NodePool, LostReturns{Times: x.Times + 1, At: at})
 	maps.DeleteFunc(l.returns, func(_ string, x LostReturns) bool { return at.Sub(x.At) >= returnsMemory })
 	if len(l.returns) > returnsMax {
-		delete(l.returns, slices.MinFunc(slices.Collect(maps.Keys(l.returns)), func(a, b string) int {
+		delete(l.returns, slices.MinFunc(slices.Sorted(maps.Keys(l.returns)), func(a, b string) int {
 			return cmp.Or(l.returns[a].At.Compare(l.returns[b].At), cmp.Compare(a, b))
 		}))
 	}

@@ -2,6 +2,7 @@ package disruptor
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -119,7 +120,7 @@ func (m *metrics) evaluated(r disrupt.Report) {
 	}
 	m.scored("rejected", r.Unapproved)
 	m.covered.Set(1 - float64(r.Searched.Left)/float64(max(1, r.Searched.Candidates)))
-	for _, reason := range disrupt.Reasons {
+	for _, reason := range append(slices.Clone(disrupt.Reasons), mwv1alpha1.ReasonPreferredAvailable) {
 		m.eligible.WithLabelValues(lower(reason)).Set(float64(r.Eligible[reason]))
 	}
 	m.allowed.Reset()

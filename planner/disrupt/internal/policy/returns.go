@@ -47,7 +47,9 @@ func ReturnOf(list []*Policy) *Return {
 		if r.Policy == "" || wait > r.AvailableFor {
 			r.Policy, r.AvailableFor = p.Name, wait
 		}
-		wants := func(x mwv1alpha1.Preference) bool { return len(want.Preferences) == 0 || slices.Contains(want.Preferences, x) }
+		wants := func(x mwv1alpha1.Preference) bool {
+			return len(want.Preferences) == 0 || slices.Contains(want.Preferences, x)
+		}
 		r.CapacityType = r.CapacityType && wants(mwv1alpha1.PreferCapacityType)
 		r.Weight = r.Weight && wants(mwv1alpha1.PreferNodePoolWeight)
 		r.shares = append(r.shares, nodesOf(want))
