@@ -39,8 +39,8 @@ type candidates struct {
 	moved map[string]time.Time
 	// waves of drift by NodePool, as far as they were asked for; nil for NodePools without.
 	waves map[string]*Wave
-	// returns are the rules by which nodes return to what is preferred, by NodePool, as far as they were asked
-	// for; nil for NodePools without.
+	// returns are the rules by which nodes return to what is preferred, by NodePool, as far as they were
+	// asked for; nil for NodePools without.
 	returns map[string]*returnRule
 	// answering is the approved proposal that is carried out; "" for none.
 	answering string

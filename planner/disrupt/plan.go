@@ -69,10 +69,10 @@ type Rejected struct {
 const commandsMax = 100
 
 // Plans returns the commands to start now, none if nothing may be taken, and what was found of every node and
-// budget. Empty nodes come first, then drifted ones, those that are a fallback, and those whose pods can be had
-// cheaper. The commands
-// hold together and each without the others: they are started one after the other as long as nothing else has
-// changed what they rely on (After), and the rest is left to the next pass. Call again for what follows.
+// budget. Empty nodes come first, then drifted ones, those that are a fallback, and those whose pods can be
+// had cheaper. The commands hold together and each without the others: they are started one after the other
+// as long as nothing else has changed what they rely on (After), and the rest is left to the next pass. Call
+// again for what follows.
 func Plans(s *planner.Snapshot) ([]*planner.Decision, Report) {
 	return PlansFrom(s, ledger.SearchFrom{})
 }
@@ -182,8 +182,8 @@ func (p *pass) examineAll() {
 type pass struct {
 	*candidates
 	report Report
-	// empty, static, drifted, returning and filled are the nodes that each method may take, by NodePool, as far
-	// as budgets allow.
+	// empty, static, drifted, returning and filled are the nodes that each method may take, by NodePool, as
+	// far as budgets allow.
 	empty, static, drifted, returning, filled map[string][]*planner.StateNode
 	budgets                                   map[budgetKey]PoolReport
 	at                                        map[*planner.StateNode]int // in report.Nodes

@@ -349,5 +349,5 @@ func (p *pass) whyFallback(n *planner.StateNode) *Blocked {
 	if b == nil || b.Cause == CauseNotPreferred && b.Message == "" {
 		return nil
 	}
-	return (&Blocked{Cause: CauseNotPreferred, Message: "Stays a fallback: " + b.Reasons()[0]}).until(b.Until)
+	return (&Blocked{Cause: CauseNotPreferred, Message: "Stays a fallback: " + cmp.Or(b.Message, b.Reasons()[0])}).until(b.Until)
 }

@@ -359,7 +359,8 @@ type Candidate struct {
 // its candidates and replacements and the nodes and claims of its candidates. One that moves pods is of kind
 // CommandMovesStarted, for its fold gives them their places.
 type CommandStarted struct {
-	// Reason: Empty, Drifted, Underutilized, PreferredAvailable. Method: emptiness, static-drift, drift, preferred, multi, single.
+	// Reason: Empty, Drifted, Underutilized, PreferredAvailable. Method: emptiness, static-drift, drift,
+	// preferred, multi, single.
 	Reason     karpv1.DisruptionReason `json:"reason"`
 	Method     string                  `json:"method"`
 	Candidates []Candidate             `json:"candidates"`
