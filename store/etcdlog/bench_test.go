@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"millwright/store"
 	"millwright/store/etcdlog"
 )
@@ -29,9 +31,20 @@ func BenchmarkAppend(b *testing.B) {
 				}
 				logs = append(logs, openLog(b, client, "bench"))
 			}
+			before := revision(b, server.Client)
 			benchmarkAppend(b, logs, c.appenders)
+			b.ReportMetric(float64(b.N)/float64(revision(b, server.Client)-before), "records/write")
 		})
 	}
+}
+
+// revision of etcd, which every write raises.
+func revision(b *testing.B, c *clientv3.Client) int64 {
+	resp, err := c.Get(b.Context(), "revision")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return resp.Header.Revision
 }
 
 var benchPayload = bytes.Repeat([]byte("x"), 1024)

@@ -30,7 +30,7 @@ import (
 const (
 	startTimeout = 120 * time.Second
 	stopTimeout  = 20 * time.Second
-	crdTimeout   = 30 * time.Second
+	crdTimeout   = 2 * time.Minute
 )
 
 // Cluster is a running control plane.
