@@ -1,6 +1,7 @@
 package requirement
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -50,24 +51,6 @@ func sorted(keys ...string) Keys {
 	return keys
 }
 
-// aliases are older names of keys (reference: api §2.3).
-var aliases = map[string]string{
-	corev1.LabelFailureDomainBetaZone:   corev1.LabelTopologyZone,
-	corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
-	"beta.kubernetes.io/arch":           corev1.LabelArchStable,
-	"beta.kubernetes.io/os":             corev1.LabelOSStable,
-	corev1.LabelInstanceType:            corev1.LabelInstanceTypeStable,
-	"topology.ebs.csi.aws.com/zone":     corev1.LabelTopologyZone,
-}
-
-// Normalize returns the present name of a key.
-func Normalize(key string) string {
-	if k, ok := aliases[key]; ok {
-		return k
-	}
-	return key
-}
-
 // Restricted reports that users may not put requirements or labels on key: the hostname, and keys of
 // Karpenter's domains or their subdomains that are not well-known.
 func Restricted(key string) bool {
@@ -85,4 +68,14 @@ func Restricted(key string) bool {
 	return slices.ContainsFunc(RestrictedDomains, func(d string) bool {
 		return domain == d || strings.HasSuffix(domain, "."+d)
 	})
+}
+
+// CheckRestricted returns the error users see for a key they may not use (scheduling §2.2).
+func CheckRestricted(key string) error {
+	if !Restricted(key) {
+		return nil
+	}
+	return fmt.Errorf("using label %s is not allowed as it might interfere with the internal provisioning logic; "+
+		"specify a well known label: %s, or a custom label that does not use a restricted domain: %s",
+		Normalize(key), []string(AllKnown), []string(RestrictedDomains))
 }

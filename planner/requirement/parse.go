@@ -1,8 +1,8 @@
 package requirement
 
 import (
-	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -11,6 +11,105 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 )
+
+// aliases are older names of keys (reference: api §2.3).
+var aliases = map[string]string{
+	corev1.LabelFailureDomainBetaZone:   corev1.LabelTopologyZone,
+	corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
+	"beta.kubernetes.io/arch":           corev1.LabelArchStable,
+	"beta.kubernetes.io/os":             corev1.LabelOSStable,
+	corev1.LabelInstanceType:            corev1.LabelInstanceTypeStable,
+	"topology.ebs.csi.aws.com/zone":     corev1.LabelTopologyZone,
+}
+
+// Normalize returns the present name of a key.
+func Normalize(key string) string {
+	if k, ok := aliases[key]; ok {
+		return k
+	}
+	return key
+}
+
+// Exists allows every value of key.
+func Exists(key string) Requirement {
+	return Requirement{key: Normalize(key), complement: true, gte: math.MinInt64, lte: math.MaxInt64, required: true}
+}
+
+// DoesNotExist allows no value of key.
+func DoesNotExist(key string) Requirement { return concrete(Normalize(key), nil) }
+
+// In allows the given values of key.
+func In(key string, values ...string) Requirement { return concrete(Normalize(key), distinct(values)) }
+
+func concrete(key string, values []string) Requirement {
+	return Requirement{key: key, values: values, gte: math.MinInt64, lte: math.MaxInt64, required: len(values) > 0}
+}
+
+// impossible is what no node can meet: the label must be there and may have no value.
+func impossible(key string) Requirement {
+	r := DoesNotExist(key)
+	r.required = true
+	return r
+}
+
+func distinct(values []string) []string {
+	if len(values) == 0 {
+		return nil
+	}
+	v := slices.Clone(values)
+	slices.Sort(v)
+	return slices.Compact(v)
+}
+
+// New builds a requirement from API terms. Older key names are replaced. It accepts everything: what
+// Validate would refuse (unknown operator, operand that is no integer) allows no value.
+func New(key string, op corev1.NodeSelectorOperator, values ...string) Requirement {
+	switch op {
+	case corev1.NodeSelectorOpIn:
+		return In(key, values...)
+	case corev1.NodeSelectorOpNotIn:
+		r := Exists(key)
+		r.values, r.required = distinct(values), len(values) == 0
+		return r
+	case corev1.NodeSelectorOpExists:
+		return Exists(key)
+	case corev1.NodeSelectorOpDoesNotExist:
+		return DoesNotExist(key)
+	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt, OpGte, OpLte:
+		return bounded(key, op, values)
+	}
+	return impossible(key)
+}
+
+// Operators of NodePool and NodeClaim requirements beyond those of node selectors.
+const (
+	OpGte corev1.NodeSelectorOperator = "Gte"
+	OpLte corev1.NodeSelectorOperator = "Lte"
+)
+
+func bounded(key string, op corev1.NodeSelectorOperator, values []string) Requirement {
+	if len(values) != 1 {
+		return impossible(key)
+	}
+	n, err := strconv.ParseInt(values[0], 10, 64)
+	if err != nil {
+		return impossible(key)
+	}
+	r := Exists(key)
+	switch {
+	case op == OpGte:
+		r.gte = n
+	case op == OpLte:
+		r.lte = n
+	case op == corev1.NodeSelectorOpGt && n < math.MaxInt64:
+		r.gte = n + 1
+	case op == corev1.NodeSelectorOpLt && n > math.MinInt64:
+		r.lte = n - 1
+	default:
+		return impossible(key)
+	}
+	return r
+}
 
 // Operators accepted in NodePools and NodeClaims, sorted. For pods the API server allows fewer.
 var operators = sorted(
@@ -23,16 +122,6 @@ var operators = sorted(
 var knownValues = map[string][]string{
 	karpv1.CapacityTypeLabelKey:          {karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeReserved, karpv1.CapacityTypeSpot},
 	"karpenter.k8s.aws/instance-tenancy": {"dedicated", "default"},
-}
-
-// CheckRestricted returns the error users see for a key they may not use (scheduling §2.2).
-func CheckRestricted(key string) error {
-	if !Restricted(key) {
-		return nil
-	}
-	return fmt.Errorf("using label %s is not allowed as it might interfere with the internal provisioning logic; "+
-		"specify a well known label: %s, or a custom label that does not use a restricted domain: %s",
-		Normalize(key), []string(AllKnown), []string(RestrictedDomains))
 }
 
 // Validate checks a requirement of a NodePool, NodeClaim or pod; errors join with "; " (api §1.6). The
@@ -99,62 +188,4 @@ func singleNatural(values []string) bool {
 	}
 	n, err := strconv.ParseInt(values[0], 10, 64)
 	return err == nil && n >= 0
-}
-
-// ValidatePod checks the keys in a pod's nodeSelector and required node affinity (scheduling §2.2). The error
-// for a pod that refuses our nodes altogether comes first and alone.
-func ValidatePod(spec *corev1.PodSpec) error {
-	var e Errors
-	for _, k := range FromLabels(spec.NodeSelector).Keys() {
-		if err := CheckRestricted(k); err != nil {
-			e = append(e, err)
-		}
-	}
-	if notOurs(spec) {
-		return ErrNotOurs
-	}
-	for _, term := range RequiredTerms(spec) {
-		if len(term.MatchFields) > 0 {
-			e = append(e, errors.New("node selector term with matchFields is not supported"))
-		}
-		for _, x := range term.MatchExpressions {
-			err := Validate(karpv1.NodeSelectorRequirementWithMinValues{Key: x.Key, Operator: x.Operator, Values: x.Values})
-			if err != nil {
-				e = append(e, err)
-			}
-		}
-	}
-	return e.orNil()
-}
-
-// notOurs reports that every term of the required node affinity refuses our nodes.
-func notOurs(spec *corev1.PodSpec) bool {
-	terms := RequiredTerms(spec)
-	return len(terms) > 0 && !slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool {
-		return !slices.ContainsFunc(t.MatchExpressions, func(x corev1.NodeSelectorRequirement) bool {
-			return x.Key == karpv1.NodePoolLabelKey && x.Operator == corev1.NodeSelectorOpDoesNotExist
-		})
-	})
-}
-
-// ErrNotOurs: the pod asked not to run on nodes Millwright makes. It gets no event.
-var ErrNotOurs = errors.New("configured to not run on a Karpenter provisioned node (requirement=" + karpv1.NodePoolLabelKey + " DoesNotExist)")
-
-// RequiredTerms are the ORed terms of the required node affinity; nil if there is none.
-func RequiredTerms(spec *corev1.PodSpec) []corev1.NodeSelectorTerm {
-	if a := spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
-		return a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	}
-	return nil
-}
-
-// PreferredTerms of the node affinity, heaviest first; equal weights stay in the pod's order.
-func PreferredTerms(spec *corev1.PodSpec) []corev1.PreferredSchedulingTerm {
-	a := spec.Affinity
-	if a == nil || a.NodeAffinity == nil {
-		return nil
-	}
-	terms := slices.Clone(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
-	slices.SortStableFunc(terms, func(x, y corev1.PreferredSchedulingTerm) int { return int(y.Weight) - int(x.Weight) })
-	return terms
 }
