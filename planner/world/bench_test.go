@@ -74,7 +74,7 @@ func grown(pods, deployments, nodes int, tb testing.TB) *world.World {
 	return w
 }
 
-// TestWorldBytesPerPod is the aim of the issue: at most 1 KiB of World per pod at 100,000 pods of 500
+// TestWorldBytesPerPod keeps to the aim: at most 1 KiB of World per pod at 100,000 pods of 500
 // Deployments.
 func TestWorldBytesPerPod(t *testing.T) {
 	const pods = 100_000
