@@ -151,11 +151,11 @@ generate: ## regenerate deep copies, CRDs, manifests, the lists of metrics and A
 	$(GO) run ./services/cmd/metrics >$(STATE)/tools/metrics.md && mv $(STATE)/tools/metrics.md docs/metrics.md
 	$(GO) run ./tools/millctl aws policy --format table >$(STATE)/tools/policies.md && mv $(STATE)/tools/policies.md docs/aws-policies.md
 	$(GO) run ./tools/dashboards deploy/dashboards
-	rm -rf deploy/charts/millwright/files && mkdir -p deploy/charts/millwright/files/alerts deploy/charts/millwright/files/dashboards
-	cp deploy/alerts/*.yaml deploy/charts/millwright/files/alerts/ && cp deploy/dashboards/*.json deploy/charts/millwright/files/dashboards/
+	rm -rf deploy/charts/millwright/files && for dir in alerts dashboards nats; do mkdir -p deploy/charts/millwright/files/$$dir || exit 1; done
+	cp deploy/nats/*.conf deploy/charts/millwright/files/nats/ && cp deploy/alerts/*.yaml deploy/charts/millwright/files/alerts/ && cp deploy/dashboards/*.json deploy/charts/millwright/files/dashboards/
 	cd tools/chart && $(GO) build -o $(STATE)/tools/chart .
 	$(STATE)/tools/chart deploy/charts/millwright-crds >deploy/manifests/crds.yaml
-	for mode in embedded distributed; do $(STATE)/tools/chart --values deploy/manifests/values-$$mode.yaml deploy/charts/millwright \
+	for mode in embedded distributed servers; do $(STATE)/tools/chart --values deploy/manifests/values-$$mode.yaml deploy/charts/millwright \
 		>deploy/manifests/$$mode.yaml || exit 1; done
 	cd proto && mkdir -p $(STATE)/tools && \
 		(cd ../tools/gen && $(GO) build -o $(STATE)/tools/protoc-gen-go google.golang.org/protobuf/cmd/protoc-gen-go) && \

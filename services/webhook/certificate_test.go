@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
+
+	"millwright/services/internal/pki"
 )
 
 var (
@@ -55,11 +57,11 @@ func TestYearsOfRenewal(t *testing.T) {
 		at := epoch.Add(time.Duration(hour) * time.Hour)
 		before := m
 		m, _ = renewed(t, m, at)
-		trusts(t, m.bundle(), before.leaf.cert, at)
-		trusts(t, before.bundle(), m.leaf.cert, at)
-		cas[m.ca.cert.SerialNumber.String()], leaves[m.leaf.cert.SerialNumber.String()] = true, true
-		if len(m.old) > 2 {
-			t.Fatalf("%d old CAs are kept", len(m.old))
+		trusts(t, m.Bundle(), before.leaf.Cert, at)
+		trusts(t, before.Bundle(), m.leaf.Cert, at)
+		cas[m.CA.Cert.SerialNumber.String()], leaves[m.leaf.Cert.SerialNumber.String()] = true, true
+		if len(m.Old) > 2 {
+			t.Fatalf("%d old CAs are kept", len(m.Old))
 		}
 	}
 	if len(cas) < 4 || len(leaves) < 30 {
@@ -77,10 +79,10 @@ func TestRenewal(t *testing.T) {
 		sameCA  bool
 	}{
 		"nothing is due the next day":        {fresh, epoch.Add(24 * time.Hour), false, true},
-		"a certificate with a third left":    {fresh, epoch.Add(leafLife - leafLife/4), true, true},
-		"all expired":                        {fresh, epoch.Add(2 * caLife), true, false},
-		"a certificate of another authority": {material{ca: fresh.ca, leaf: other.leaf}, epoch, true, true},
-		"no certificate":                     {material{ca: fresh.ca}, epoch, true, true},
+		"a certificate with a third left":    {fresh, epoch.Add(pki.LeafLife - pki.LeafLife/4), true, true},
+		"all expired":                        {fresh, epoch.Add(2 * pki.CALife), true, false},
+		"a certificate of another authority": {material{pki.Authority{CA: fresh.CA}, other.leaf}, epoch, true, true},
+		"no certificate":                     {material{Authority: pki.Authority{CA: fresh.CA}}, epoch, true, true},
 		"no CA key":                          {material{leaf: fresh.leaf}, epoch, true, false},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -88,15 +90,15 @@ func TestRenewal(t *testing.T) {
 			if changed != c.changed {
 				t.Errorf("changed is %v", changed)
 			}
-			if same := c.from.ca != nil && got.ca.cert.Equal(c.from.ca.cert); same != c.sameCA {
+			if same := c.from.CA != nil && got.CA.Cert.Equal(c.from.CA.Cert); same != c.sameCA {
 				t.Errorf("same CA is %v", same)
 			}
-			trusts(t, got.bundle(), got.leaf.cert, c.at)
+			trusts(t, got.Bundle(), got.leaf.Cert, c.at)
 		})
 	}
 	t.Run("another name", func(t *testing.T) {
 		got, changed, err := fresh.renew(epoch, append(names, "example.com"))
-		if err != nil || !changed || got.leaf.cert.VerifyHostname("example.com") != nil {
+		if err != nil || !changed || got.leaf.Cert.VerifyHostname("example.com") != nil {
 			t.Errorf("changed %v, error %v", changed, err)
 		}
 	})
@@ -104,29 +106,29 @@ func TestRenewal(t *testing.T) {
 
 func TestTheSecretKeepsEverything(t *testing.T) {
 	m, _ := renewed(t, material{}, epoch)
-	m, _ = renewed(t, m, epoch.Add(caLife-caLife/4))
-	if m.next == nil {
+	m, _ = renewed(t, m, epoch.Add(pki.CALife-pki.CALife/4))
+	if m.Next == nil {
 		t.Fatal("no next CA")
 	}
-	later, _ := renewed(t, m, epoch.Add(caLife-caLife/4+2*caOverlap))
+	later, _ := renewed(t, m, epoch.Add(pki.CALife-pki.CALife/4+2*pki.Overlap))
 	for _, m := range []material{m, later} {
 		data, err := m.encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := decode(data); string(got.bundle()) != string(m.bundle()) || !got.leaf.cert.Equal(m.leaf.cert) {
+		if got := decode(data); string(got.Bundle()) != string(m.Bundle()) || !got.leaf.Cert.Equal(m.leaf.Cert) {
 			t.Error("read back differs")
 		}
 	}
 	data, _ := later.encode()
-	data[keyCAKey] = []byte("broken")
-	if decode(data).ca != nil {
+	data[pki.KeyCAKey] = []byte("broken")
+	if decode(data).CA != nil {
 		t.Error("a CA with a broken key is used")
 	}
 	data, _ = later.encode()
 	other, _ := renewed(t, material{}, epoch)
 	otherData, _ := other.encode()
-	data[keyLeafKey] = otherData[keyLeafKey]
+	data[pki.KeyLeafKey] = otherData[pki.KeyLeafKey]
 	if decode(data).leaf != nil {
 		t.Error("a certificate is used with the key of another")
 	}
@@ -158,8 +160,8 @@ func TestOfReplicasThatRenewAtOnceOneWins(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if lost != 1 || !got.leaf.cert.Equal(won.leaf.cert) {
-				t.Errorf("lost %d races; same certificate: %v", lost, got.leaf.cert.Equal(won.leaf.cert))
+			if lost != 1 || !got.leaf.Cert.Equal(won.leaf.Cert) {
+				t.Errorf("lost %d races; same certificate: %v", lost, got.leaf.Cert.Equal(won.leaf.Cert))
 			}
 		})
 	}

@@ -1,13 +1,9 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
-	"crypto"
-	"crypto/x509"
-	"encoding/pem"
+	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,14 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"millwright/services/internal/kube"
-)
-
-// Keys of the Secret.
-const (
-	keyCA, keyCAKey     = "ca.crt", "ca.key"
-	keyNext, keyNextKey = "next-ca.crt", "next-ca.key"
-	keyOld              = "old-ca.crt"
-	keyLeaf, keyLeafKey = "tls.crt", "tls.key"
+	"millwright/services/internal/pki"
 )
 
 // keepTries bounds how often a lost race for the Secret is repeated.
@@ -83,69 +72,10 @@ func (k *keeper) readAndRenew(ctx context.Context) (material, error) {
 
 // decode reads the valid parts of the Secret; the rest counts as missing and is created again.
 func decode(data map[string][]byte) material {
-	return material{
-		ca: decodePair(data[keyCA], data[keyCAKey]), next: decodePair(data[keyNext], data[keyNextKey]),
-		old: decodeCertificates(data[keyOld]), leaf: decodePair(data[keyLeaf], data[keyLeafKey]),
-	}
-}
-
-func decodePair(cert, key []byte) *pair {
-	certs := decodeCertificates(cert)
-	block, _ := pem.Decode(key)
-	if len(certs) == 0 || block == nil {
-		return nil
-	}
-	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return nil
-	}
-	signer, ok := parsed.(crypto.Signer)
-	if !ok {
-		return nil
-	}
-	if public, ok := signer.Public().(interface{ Equal(crypto.PublicKey) bool }); !ok || !public.Equal(certs[0].PublicKey) {
-		return nil
-	}
-	return &pair{certs[0], signer}
-}
-
-func decodeCertificates(data []byte) []*x509.Certificate {
-	var out []*x509.Certificate
-	for {
-		block, rest := pem.Decode(data)
-		if block == nil {
-			return out
-		}
-		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
-			out = append(out, c)
-		}
-		data = rest
-	}
+	return material{Authority: pki.DecodeAuthority(data), leaf: pki.DecodeLeaf(data)}
 }
 
 func (m material) encode() (map[string][]byte, error) {
 	out := map[string][]byte{}
-	for _, p := range []struct {
-		pair      *pair
-		cert, key string
-	}{{m.ca, keyCA, keyCAKey}, {m.next, keyNext, keyNextKey}, {m.leaf, keyLeaf, keyLeafKey}} {
-		if p.pair == nil {
-			continue
-		}
-		der, err := x509.MarshalPKCS8PrivateKey(p.pair.key)
-		if err != nil {
-			return nil, fmt.Errorf("encode key %s: %w", p.key, err)
-		}
-		out[p.cert], out[p.key] = encode(p.pair.cert), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	}
-	if old := bytes.Join(slices.Collect(func(yield func([]byte) bool) {
-		for _, c := range m.old {
-			if !yield(encode(c)) {
-				return
-			}
-		}
-	}), nil); len(old) > 0 {
-		out[keyOld] = old
-	}
-	return out, nil
+	return out, errors.Join(m.Authority.EncodeInto(out), m.leaf.EncodeInto(out))
 }

@@ -216,15 +216,15 @@ func (w *Webhook) syncOnce(ctx context.Context) bool {
 		w.logger.Warn().Err(err).Msg("certificates not kept")
 		return false
 	}
-	written, err := w.injector.inject(ctx, m.bundle())
+	written, err := w.injector.inject(ctx, m.Bundle())
 	w.injected.Store(&err)
 	for _, name := range written {
 		w.logger.Info().Str("crd", name).Msg("wrote conversion webhook into CRD")
 	}
-	if have := w.certificate.Load(); have == nil || !have.Leaf.Equal(m.leaf.cert) {
+	if have := w.certificate.Load(); have == nil || !have.Leaf.Equal(m.leaf.Cert) {
 		w.certificate.Store(m.certificate())
-		w.metrics.expiry.Set(float64(m.leaf.cert.NotAfter.Unix()))
-		w.logger.Info().Time("expires", m.leaf.cert.NotAfter).Msg("serving with certificate")
+		w.metrics.expiry.Set(float64(m.leaf.Cert.NotAfter.Unix()))
+		w.logger.Info().Time("expires", m.leaf.Cert.NotAfter).Msg("serving with certificate")
 	}
 	if err != nil {
 		w.metrics.failures.WithLabelValues("crds").Inc()

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -36,6 +38,12 @@ services:
   lifecycle: {replicas: 3, resources: {limits: {memory: 2Gi}}, serviceAccountAnnotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::1:role/l"}}
 `,
 	"karpenter": karpenterValues,
+	"servers":   "mode: distributed\nnetworkPolicy: {enabled: true}\n",
+	"own-etcd": `
+mode: distributed
+etcd: {image: {digest: "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}, persistence: {storageClassName: gp3, size: 50Gi}}
+nats: {url: "tls://nats:4222", tlsSecretName: nats-tls, writerCredentialsSecretName: writer, readerCredentialsSecretName: reader}
+`,
 }
 
 const distributedValues = `
@@ -151,7 +159,7 @@ func TestChartsInstall(t *testing.T) {
 				t.Fatal(err)
 			}
 			install(t, cluster.Config, rendered)
-			eventuallyPods(t, kube, namespace.Name, strings.Contains(values, "mode: distributed"))
+			eventuallyPods(t, kube, namespace.Name, podsOf(rendered))
 		})
 	}
 	t.Run("crds", func(t *testing.T) {
@@ -185,14 +193,20 @@ func install(t *testing.T, cfg *rest.Config, rendered []byte) {
 	}
 }
 
+// podsOf counts the replicas of all workloads.
+func podsOf(rendered []byte) int {
+	count := 0
+	for _, m := range regexp.MustCompile(`(?m)^  replicas: (\d+)$`).FindAllSubmatch(rendered, -1) {
+		n, _ := strconv.Atoi(string(m[1]))
+		count += n
+	}
+	return count
+}
+
 // eventuallyPods waits until the pods are there, which admission would have refused if they were not
 // restricted.
-func eventuallyPods(t *testing.T, kube kubernetes.Interface, namespace string, distributed bool) {
+func eventuallyPods(t *testing.T, kube kubernetes.Interface, namespace string, want int) {
 	t.Helper()
-	want := 1
-	if distributed {
-		want = 10
-	}
 	deadline := time.Now().Add(convergence)
 	for {
 		pods, err := kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
@@ -220,8 +234,7 @@ func TestChartRefusesUnknownValues(t *testing.T) {
 		"settings: {clusterName: c, batchIdleDuration: soon}\n":          "/settings/batchIdleDuration",
 		"settings: {clusterName: c}\nmode: both\n":                       "/mode",
 		"settings: {}\n": "settings.clusterName is required",
-		"settings: {clusterName: c}\nmode: distributed\nnats: {url: nats://n:4222}\n":   "etcd.endpoints is required",
-		"settings: {clusterName: c}\nmode: distributed\netcd: {endpoints: [https://e]}": "nats.url is required",
+		"settings: {clusterName: c}\netcd: {image: {digest: latest}}\n": "/etcd/image/digest",
 	} {
 		if _, err := chart(t, "millwright", values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("values %q: error %v, want it to name %q", values, err, want)

@@ -45,7 +45,7 @@ command line wins. AWS access is configured as for any AWS SDK: AWS_REGION, cred
 		newService(ledger.ServiceDisruptor, "Decide which nodes to take away, within the budgets", false),
 		newService(ledger.ServiceTerminator, "Empty nodes that are going: taint, evict, wait for volumes", false),
 		newService(ledger.ServiceLifecycle, "Make, launch, register and terminate NodeClaims; keep NodeClasses", true),
-		newAll(), newWebhook(), newVersion(),
+		newAll(), newWebhook(), newCertificates(), newVersion(),
 	)
 	return root
 }

@@ -140,12 +140,28 @@ annotations:
 - name: DATA_DIR
   value: /data
 {{- else }}
+{{- $full := include "millwright.fullname" .root }}
 - name: ETCD_ENDPOINTS
-  value: {{ required "etcd.endpoints is required in mode distributed" (join "," $v.etcd.endpoints) | quote }}
+  value: {{ include "millwright.etcdEndpoints" .root | quote }}
+{{- if include "millwright.ownNATS" .root }}
+- name: NATS_PASSWORD
+  valueFrom:
+    secretKeyRef:
+      name: {{ $full }}-nats-users
+      key: {{ eq .service "watcher" | ternary "watcher" "reader" }}
+{{- end }}
 - name: NATS_URL
-  value: {{ required "nats.url is required in mode distributed" $v.nats.url | quote }}
+  value: {{ include "millwright.natsURL" . | quote }}
 {{- include "millwright.variable" (dict "name" "NATS_REPLICAS" "value" $v.nats.replicas) }}
 {{- include "millwright.variable" (dict "name" "ALLOW_PLAINTEXT" "value" $v.allowPlaintext) }}
+{{- range $server := list "ETCD" "NATS" }}
+{{- if include (eq $server "ETCD" | ternary "millwright.ownEtcd" "millwright.ownNATS") $.root }}
+{{- range $file, $key := dict "CA" "ca.crt" "CERT" "tls.crt" "KEY" "tls.key" }}
+- name: {{ $server }}_{{ $file }}_FILE
+  value: /etc/millwright/client/{{ $key }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- if $v.etcd.tlsSecretName }}
 - name: ETCD_CA_FILE
   value: /etc/millwright/etcd/ca.crt
@@ -235,6 +251,10 @@ tolerations:
 - name: tmp
   emptyDir: {}
 {{- if ne .service "all" }}
+{{- if or (include "millwright.ownEtcd" .root) (include "millwright.ownNATS" .root) }}
+- name: client
+  secret: {secretName: {{ include "millwright.fullname" .root }}-client-{{ .service }}, defaultMode: 0440}
+{{- end }}
 {{- with $v.etcd.tlsSecretName }}
 - name: etcd
   secret: {secretName: {{ . }}, defaultMode: 0440}
@@ -263,6 +283,9 @@ tolerations:
 {{- if eq .service "all" }}
 - {name: data, mountPath: /data}
 {{- else }}
+{{- if or (include "millwright.ownEtcd" .root) (include "millwright.ownNATS" .root) }}
+- {name: client, mountPath: /etc/millwright/client, readOnly: true}
+{{- end }}
 {{- if $v.etcd.tlsSecretName }}
 - {name: etcd, mountPath: /etc/millwright/etcd, readOnly: true}
 {{- end }}
@@ -366,4 +389,154 @@ spec:
   volumes:
     {{- include "millwright.volumes" . | nindent 4 }}
   {{- include "millwright.placement" . | nindent 2 }}
+{{- end -}}
+
+{{/* Not empty if the chart brings etcd, or NATS: in mode distributed, if no other is named. */}}
+{{- define "millwright.ownEtcd" -}}
+{{- if and (eq .Values.mode "distributed") (not .Values.etcd.endpoints) -}}true{{- end -}}
+{{- end -}}
+
+{{- define "millwright.ownNATS" -}}
+{{- if and (eq .Values.mode "distributed") (not .Values.nats.url) -}}true{{- end -}}
+{{- end -}}
+
+{{/* Host names of the members of a server: dict root, service. */}}
+{{- define "millwright.members" -}}
+{{- $name := include "millwright.object" . -}}
+{{- $hosts := list -}}
+{{- range until 3 -}}
+{{- $hosts = append $hosts (printf "%s-%d.%s.%s.svc" $name . $name $.root.Release.Namespace) -}}
+{{- end -}}
+{{- join " " $hosts -}}
+{{- end -}}
+
+{{- define "millwright.etcdEndpoints" -}}
+{{- if include "millwright.ownEtcd" . -}}
+{{- $all := list -}}
+{{- range splitList " " (include "millwright.members" (dict "root" . "service" "etcd")) -}}
+{{- $all = append $all (printf "https://%s:2379" .) -}}
+{{- end -}}
+{{- join "," $all -}}
+{{- else -}}
+{{- join "," .Values.etcd.endpoints -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What a service reaches NATS by, with its user: dict root, service. */}}
+{{- define "millwright.natsURL" -}}
+{{- if include "millwright.ownNATS" .root -}}
+{{- $user := eq .service "watcher" | ternary "watcher" "reader" -}}
+{{- $all := list -}}
+{{- range splitList " " (include "millwright.members" (dict "root" .root "service" "nats")) -}}
+{{- $all = append $all (printf "tls://%s:$(NATS_PASSWORD)@%s:4222" $user .) -}}
+{{- end -}}
+{{- join "," $all -}}
+{{- else -}}
+{{- .root.Values.nats.url -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "millwright.serverImage" -}}
+{{- if .digest -}}{{ .repository }}@{{ .digest }}{{- else -}}{{ .repository }}:{{ .tag }}{{- end -}}
+{{- end -}}
+
+{{/* What is special to the container of etcd: dict root, service. */}}
+{{- define "millwright.etcd" -}}
+{{- $name := include "millwright.object" . -}}
+{{- $host := printf "$(POD_NAME).%s.%s.svc" $name .root.Release.Namespace -}}
+{{- $cluster := list -}}
+{{- range $i, $member := splitList " " (include "millwright.members" .) -}}
+{{- $cluster = append $cluster (printf "%s-%d=https://%s:2380" $name $i $member) -}}
+{{- end -}}
+command: [etcd]
+args:
+  - --name=$(POD_NAME)
+  - --data-dir=/data/etcd
+  - --listen-client-urls=https://0.0.0.0:2379
+  - --advertise-client-urls=https://{{ $host }}:2379
+  - --listen-peer-urls=https://0.0.0.0:2380
+  - --initial-advertise-peer-urls=https://{{ $host }}:2380
+  - --initial-cluster={{ join "," $cluster }}
+  - --initial-cluster-token={{ $name }}
+  - --initial-cluster-state=new
+  - --client-cert-auth
+  - --trusted-ca-file=/etc/millwright/tls/ca.crt
+  - --cert-file=/etc/millwright/tls/tls.crt
+  - --key-file=/etc/millwright/tls/tls.key
+  - --peer-client-cert-auth
+  - --peer-trusted-ca-file=/etc/millwright/tls/ca.crt
+  - --peer-cert-file=/etc/millwright/tls/tls.crt
+  - --peer-key-file=/etc/millwright/tls/tls.key
+  # The address of a pod that has just moved is not in everybody's DNS yet; only members have certificates of this CA for servers.
+  - --peer-skip-client-san-verification
+  # It would need a user for the certificate of the server.
+  - --enable-grpc-gateway=false
+  - --listen-metrics-urls=http://0.0.0.0:2381
+  - --quota-backend-bytes={{ .root.Values.etcd.quotaBackendBytes | int64 }}
+env:
+  - name: POD_NAME
+    valueFrom:
+      fieldRef:
+        fieldPath: metadata.name
+startupProbe:
+  httpGet: {path: /readyz, port: metrics}
+  periodSeconds: 5
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: /livez, port: metrics}
+  periodSeconds: 10
+  timeoutSeconds: 15
+  failureThreshold: 6
+readinessProbe:
+  httpGet: {path: /readyz, port: metrics}
+  periodSeconds: 5
+  timeoutSeconds: 5
+volumeMounts:
+  - {name: data, mountPath: /data}
+  - {name: tls, mountPath: /etc/millwright/tls, readOnly: true}
+{{- end -}}
+
+{{/* What is special to the container of NATS: dict root, service. */}}
+{{- define "millwright.nats" -}}
+{{- $routes := list -}}
+{{- range splitList " " (include "millwright.members" .) -}}
+{{- $routes = append $routes (printf "nats-route://%s:6222" .) -}}
+{{- end -}}
+command: [nats-server]
+args: [--config=/etc/millwright/nats/cluster.conf, --http_port=8222]
+env:
+  - name: NATS_SERVER_NAME
+    valueFrom:
+      fieldRef:
+        fieldPath: metadata.name
+  - {name: NATS_STORE_DIR, value: /data}
+  - name: NATS_CLUSTER_LISTEN
+    value: 0.0.0.0:6222
+  - name: NATS_ROUTES
+    value: {{ toJson $routes | quote }}
+  - {name: NATS_CA_FILE, value: /etc/millwright/tls/ca.crt}
+  - {name: NATS_CERT_FILE, value: /etc/millwright/tls/tls.crt}
+  - {name: NATS_KEY_FILE, value: /etc/millwright/tls/tls.key}
+  {{- range $user := tuple "watcher" "reader" }}
+  - name: NATS_{{ upper $user }}_PASSWORD
+    valueFrom:
+      secretKeyRef: {name: {{ include "millwright.object" $ }}-users, key: {{ $user }}}
+  {{- end }}
+startupProbe:
+  httpGet: {path: "/healthz?js-enabled-only=true", port: metrics}
+  periodSeconds: 5
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: "/healthz?js-enabled-only=true", port: metrics}
+  periodSeconds: 10
+  timeoutSeconds: 15
+  failureThreshold: 6
+readinessProbe:
+  httpGet: {path: "/healthz?js-server-only=true", port: metrics}
+  periodSeconds: 5
+  timeoutSeconds: 5
+volumeMounts:
+  - {name: data, mountPath: /data}
+  - {name: tls, mountPath: /etc/millwright/tls, readOnly: true}
+  - {name: configuration, mountPath: /etc/millwright/nats, readOnly: true}
 {{- end -}}
