@@ -17,7 +17,6 @@ import (
 	"millwright/planner/ledger"
 	"millwright/services/disruptor"
 	"millwright/services/internal/clock"
-	"millwright/services/internal/ec2"
 	"millwright/services/internal/host/fold"
 	"millwright/services/internal/host/step"
 	"millwright/services/internal/identity"
@@ -68,7 +67,6 @@ type builder struct {
 	// leaseUnread: the last look of leaseIsOurs failed. Only the reader of the interruption queue looks.
 	leaseUnread bool
 	cloud       *cloud
-	budgets     *ec2.Budgets
 	// speaker leads lifecycle whenever it leads anything; nil if lifecycle does not run here.
 	speaker *step.Host
 }

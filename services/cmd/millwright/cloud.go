@@ -49,7 +49,7 @@ func (b *builder) aws(ctx context.Context) (*cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := ec2.New(ctx, ec2.Config{Cluster: b.settings.ClusterName, Version: version.Version, AWS: &sdk, Registerer: b.registry, Budgets: b.callBudgets()})
+	client, err := ec2.New(ctx, ec2.Config{Cluster: b.settings.ClusterName, Version: version.Version, AWS: &sdk, Registerer: b.registry, Budgets: ec2.NewBudgets(ec2.RoleActing, b.registry)})
 	if err != nil {
 		return nil, err
 	}
@@ -75,21 +75,6 @@ func (b *builder) sdk(ctx context.Context) (awssdk.Config, error) {
 		sdk.HTTPClient = b.clock.Client(clock.AWS, sdk.HTTPClient)
 	}
 	return sdk, err
-}
-
-// callBudgets are those of all clients of EC2 in the process.
-func (b *builder) callBudgets() *ec2.Budgets {
-	if b.budgets == nil {
-		role := ec2.RoleAll
-		switch {
-		case !b.shared:
-			role = ec2.RoleWatching
-		case !b.watches:
-			role = ec2.RoleActing
-		}
-		b.budgets = ec2.NewBudgets(role, b.registry)
-	}
-	return b.budgets
 }
 
 // caBundle is the flag's, otherwise the one by which this process trusts the API server.
@@ -143,7 +128,7 @@ func (b *builder) awsWatcher(ctx context.Context, logger zerolog.Logger) (func(w
 	if err != nil {
 		return nil, err
 	}
-	cloud, pricing := watcherec2.Clients(b.callBudgets().Bind(sdk))
+	cloud, pricing := watcherec2.Clients(ec2.NewBudgets(ec2.RoleWatching, b.registry).Bind(sdk))
 	informers := b.watchCluster()
 	return func(e watcher.Emitter) (watcher.AWS, error) {
 		poller, err := watcherec2.New(watcherec2.Config{

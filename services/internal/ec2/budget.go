@@ -48,27 +48,28 @@ var (
 const (
 	// share of an allowance that is used: the account has other users.
 	share = 0.8
-	// untouched is the part of a burst that a new process starts with: what its predecessor must have left.
+	// untouched is the part of a burst that a new process may change things with: what its predecessor must
+	// have left. Reading starts with all of its share: a watcher has much to ask at first, and little later.
 	untouched = 1 - share
 )
 
-// Role is what a process calls EC2 for. Processes of an installation divide by role what both need.
+// Role is what calls EC2. The roles of an installation divide what more than one needs, wherever they run: of
+// each, one instance at a time calls EC2.
 type Role int
 
 const (
-	// RoleAll: nothing else of the installation calls EC2.
+	// RoleAll: a tool, beside which nothing else calls EC2.
 	RoleAll Role = iota
-	// RoleActing: lifecycle runs in the process, and the watcher in another.
+	// RoleActing is lifecycle.
 	RoleActing
-	// RoleWatching: the watcher runs in the process, and lifecycle in another.
+	// RoleWatching is the watcher.
 	RoleWatching
 )
 
 // Budgets pace the calls to EC2 so that its limits are not reached: a bucket for each action that changes
-// something or has a limit of its own, and two for all other reading, which watcher and lifecycle share half
-// and half if they run in two processes: of each, one instance at a time calls EC2. In a bucket the calls
-// that end instances go first, then those that launch some. A brownout of one leaves the others as they are.
-// Each attempt of a call counts. Safe for concurrent use.
+// something or has a limit of its own, and two for all other reading, of which watcher and lifecycle have
+// half each. In a bucket the calls that end instances go first, then those that launch some. A brownout of
+// one leaves the others as they are. Each attempt of a call counts. Safe for concurrent use.
 type Budgets struct {
 	role    Role
 	metrics *budgetMetrics
@@ -78,7 +79,7 @@ type Budgets struct {
 	buckets map[string]*bucket
 }
 
-// NewBudgets of a process, with their metrics; r nil: none. All clients of the process are bound to one.
+// NewBudgets of a role, with their metrics; r nil: none. All clients of the role are bound to one.
 func NewBudgets(role Role, r prometheus.Registerer) *Budgets {
 	return &Budgets{role: role, buckets: map[string]*bucket{}, metrics: newBudgetMetrics(r), started: time.Now()}
 }
@@ -233,7 +234,7 @@ func (b *Budgets) bucketsOf(c *cost) (call, instances *bucket) {
 	return call, instances
 }
 
-// half of what watcher and lifecycle both need, if another process has the other half.
+// half of what watcher and lifecycle both need.
 func (b *Budgets) half() float64 {
 	if b.role == RoleAll {
 		return 1
@@ -245,7 +246,10 @@ func (b *Budgets) bucket(name string, a allowance, part float64) *bucket {
 	found := b.buckets[name]
 	if found == nil {
 		found = newBucket(a.perSecond*share*part, max(1, float64(a.burst)*share*part))
-		found.tokens, found.at = max(1, float64(a.burst)*untouched*part), b.started
+		found.at = b.started
+		if found.tokens = found.burst; a != reading && a != unfiltered {
+			found.tokens = max(1, float64(a.burst)*untouched)
+		}
 		b.buckets[name] = found
 	}
 	return found

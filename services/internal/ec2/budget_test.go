@@ -184,8 +184,8 @@ func TestInstancesToTerminateCountBesidesTheCalls(t *testing.T) {
 	})
 }
 
-// Watcher and lifecycle in two processes have together what one process would have.
-func TestReadingIsDividedBetweenProcesses(t *testing.T) {
+// Watcher and lifecycle have together what a tool alone would have.
+func TestReadingIsDividedBetweenWatcherAndLifecycle(t *testing.T) {
 	one, _ := NewBudgets(RoleAll, nil).bucketsOf(action("DescribeSubnets"))
 	acting, _ := NewBudgets(RoleActing, nil).bucketsOf(action("DescribeSubnets"))
 	watching, _ := NewBudgets(RoleWatching, nil).bucketsOf(action("DescribeSubnets"))

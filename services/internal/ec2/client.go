@@ -40,7 +40,7 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// AWS overrides the SDK's default configuration; nil: environment, shared files, IMDS.
 	AWS *aws.Config
-	// Budgets that all clients of the process share; nil: nothing else calls EC2.
+	// Budgets of calls; nil: nothing else calls EC2.
 	Budgets *Budgets
 }
 
