@@ -162,3 +162,39 @@ func TestDriftInWaves(t *testing.T) {
 	}
 	e.sound()
 }
+
+// A node of a NodePool that pods had to take, for the one of a higher weight had no room, returns to that
+// once it has: the replacement is ready before the node goes, though consolidation would not touch it. Who
+// asks is told why it stayed until then, and for what it went.
+func TestNodesReturnToThePreferredNodePool(t *testing.T) {
+	e := start(t, nil)
+	e.apply("apiVersion: millwright.sh/v1alpha1\nkind: DisruptionPolicy\nmetadata: {name: back}\nspec: {returnToPreferred: {preferences: [NodePoolWeight], availableFor: 1m}}\n")
+	preferred := strings.Replace(strings.Replace(defaultPool, "{name: default}", "{name: preferred}", 1), "spec:\n", "spec:\n  weight: 10\n  limits: {cpu: LIMIT}\n", 1)
+	e.apply(defaultClass)
+	e.apply(strings.Replace(preferred, "LIMIT", `"0"`, 1))
+	e.apply(defaultPool)
+	e.deploy("web", 1, "1", "1Gi")
+	e.running("web", 1)
+	old := e.poolNodes("default")
+	if len(old) != 1 || len(e.nodes()) != 1 {
+		t.Fatalf("%d of %d nodes are a fallback, want one", len(old), len(e.nodes()))
+	}
+	if story, _ := e.millctl("why", "node", old[0].Name); !strings.Contains(story, "Stays a fallback") {
+		t.Errorf("the story does not say that the node is a fallback:\n%s", story)
+	}
+	e.apply(strings.Replace(preferred, "LIMIT", `"100"`, 1))
+	e.eventually("the node is of the preferred NodePool", func() string {
+		if a, b := len(e.poolNodes("preferred")), len(e.poolNodes("default")); a != 1 || b != 0 {
+			return fmt.Sprintf("%d preferred, %d fallback", a, b)
+		}
+		return ""
+	})
+	e.running("web", 1)
+	story, _ := e.millctl("why", "node", old[0].Name)
+	for _, text := range []string{"(PreferredAvailable, preferred)", "DisruptionPolicy back returns it from on-demand of NodePool default (weight 0) to on-demand of NodePool preferred (weight 10)"} {
+		if !strings.Contains(story, text) {
+			t.Errorf("the node's story does not say %q:\n%s", text, story)
+		}
+	}
+	e.sound()
+}
