@@ -166,10 +166,8 @@ func (m *millwright) provision() {
 			break
 		}
 		seq := m.record(d.Kind, d.Payload, d.Advances...)
-		switch p := d.Payload.(type) {
-		case *ledger.ProvisioningPlanned:
+		if p, ok := d.Payload.(*ledger.ProvisioningPlanned); ok {
 			m.launchAll(seq, p.Claims)
-		case *ledger.ClaimWithdrawn:
 		}
 	}
 	m.hint()
