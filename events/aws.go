@@ -60,6 +60,10 @@ type CatalogOffering struct {
 	CapacityType string `json:"capacityType"`
 	// Available: the type is offered in the zone, the NodeClass has a subnet there and can run the type.
 	Available bool `json:"available"`
+	// PlacementGroup is the id of the group that instances are launched into, Partition the number of one of
+	// its partitions; "" and 0 without.
+	PlacementGroup string `json:"placementGroup,omitempty"`
+	Partition      int32  `json:"partition,omitempty"`
 	// Reservation is set for capacity that is reserved.
 	Reservation *CatalogReservation `json:"reservation,omitempty"`
 }

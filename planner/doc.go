@@ -6,4 +6,4 @@
 package planner
 
 // Version of the planners' behaviour. It stands in every decision record; any change of behaviour raises it.
-const Version uint32 = 19
+const Version uint32 = 20

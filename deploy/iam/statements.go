@@ -79,7 +79,7 @@ var Statements = []Statement{
 	{
 		Sid: "ReadNetworkAndInstances", Policy: lifecycle,
 		Actions: []string{"ec2:DescribeCapacityReservations", "ec2:DescribeImages", "ec2:DescribeInstanceStatus", "ec2:DescribeInstances",
-			"ec2:DescribeLaunchTemplates", "ec2:DescribeSecurityGroups", "ec2:DescribeSubnets"},
+			"ec2:DescribeLaunchTemplates", "ec2:DescribePlacementGroups", "ec2:DescribeSecurityGroups", "ec2:DescribeSubnets"},
 		Resources: []string{"*"}, Conditions: inRegion,
 		Needs: "What the selectors of an EC2NodeClass select, launch templates that exist, and instances of the cluster.",
 	},
@@ -101,8 +101,9 @@ var Statements = []Statement{
 	{
 		Sid: "LaunchFrom", Policy: lifecycle, Actions: []string{"ec2:CreateFleet", "ec2:RunInstances"},
 		Resources: []string{"arn:{partition}:ec2:{region}::image/*", "arn:{partition}:ec2:{region}::snapshot/*",
-			"arn:{partition}:ec2:{region}:*:security-group/*", "arn:{partition}:ec2:{region}:*:subnet/*", "arn:{partition}:ec2:{region}:*:capacity-reservation/*"},
-		Needs: "What a launch names; reservations, subnets and groups may be shared by another account. RunInstances is called as a dry run, and by fleets.",
+			"arn:{partition}:ec2:{region}:*:security-group/*", "arn:{partition}:ec2:{region}:*:subnet/*", "arn:{partition}:ec2:{region}:*:capacity-reservation/*",
+			"arn:{partition}:ec2:{region}:*:placement-group/*"},
+		Needs: "What a launch names; reservations, subnets, groups and placement groups may be shared by another account. RunInstances is called as a dry run, and by fleets.",
 	},
 	{
 		Sid: "LaunchFromTemplates", Policy: lifecycle, Actions: []string{"ec2:CreateFleet", "ec2:RunInstances"},

@@ -23,7 +23,7 @@ type InstanceType struct {
 	Requirements requirement.Set
 	// Index is its place in Catalog.Types and its number in sets of types.
 	Index int
-	// Offerings by zone, then capacity type, then reservation; shared with other catalogues.
+	// Offerings by zone, then capacity type, then reservation, then partition; shared with other catalogues.
 	Offerings []Offering
 }
 
@@ -50,8 +50,20 @@ type Where struct {
 	Interruptible bool
 	Free          int64
 	// Rank orders equal prices: the price in pico USD if it is reserved.
-	Rank         int64
-	Requirements requirement.Set
+	Rank int64
+	// PlacementGroup is the id of the group that instances are launched into, Partition the number of one of
+	// its partitions; "" and 0 without.
+	PlacementGroup string
+	Partition      int32
+	Requirements   requirement.Set
+}
+
+// Group names the placement group and the partition as ledger.OfferingKey does; "" for none.
+func (w *Where) Group() string {
+	if w.Partition == 0 {
+		return w.PlacementGroup
+	}
+	return w.PlacementGroup + "/" + strconv.Itoa(int(w.Partition))
 }
 
 // Shape is what offerings of several types have in common: all but type, price and availability.
@@ -60,6 +72,8 @@ type Shape struct {
 	Requirements               requirement.Set
 	// Reservation and ReservationID as in Offering.
 	Reservation, ReservationID string
+	// Group as Where.Group.
+	Group string
 	// Offered holds the types with an available offering of this shape.
 	Offered bitset.Set
 }
@@ -179,7 +193,8 @@ func (t *InstanceType) collect(f func(*Offering) string) []string {
 
 func sortOfferings(list []Offering) {
 	slices.SortStableFunc(list, func(a, b Offering) int {
-		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType), cmp.Compare(a.Reservation, b.Reservation))
+		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType), cmp.Compare(a.Reservation, b.Reservation),
+			cmp.Compare(a.Partition, b.Partition))
 	})
 }
 
@@ -191,6 +206,7 @@ func offeringRequirements(o *Where) requirement.Set {
 	if o.ZoneID != "" {
 		s = s.Add(requirement.In(awsv1.LabelTopologyZoneID, o.ZoneID))
 	}
+	s = s.Add(groupRequirements(o)...)
 	if o.CapacityType != karpv1.CapacityTypeReserved {
 		return s.Add(
 			requirement.DoesNotExist(awsv1.LabelCapacityReservationID),
@@ -210,6 +226,19 @@ func offeringRequirements(o *Where) requirement.Set {
 		)
 	}
 	return s
+}
+
+// groupRequirements are those on the labels of a placement group. A group without partitions has no label of
+// one.
+func groupRequirements(o *Where) []requirement.Requirement {
+	id, partition := requirement.DoesNotExist(awsv1.LabelPlacementGroupID), requirement.DoesNotExist(awsv1.LabelPlacementGroupPartition)
+	if o.PlacementGroup != "" {
+		id = requirement.In(awsv1.LabelPlacementGroupID, o.PlacementGroup)
+	}
+	if o.Partition != 0 {
+		partition = requirement.In(awsv1.LabelPlacementGroupPartition, strconv.Itoa(int(o.Partition)))
+	}
+	return []requirement.Requirement{id, partition}
 }
 
 // Type returns the type with the name, nil if there is none.

@@ -32,7 +32,7 @@ type Hardware struct {
 var derivedKeys = [...]string{corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, awsv1.LabelTopologyZoneID, karpv1.CapacityTypeLabelKey}
 
 // placeKeys are the labels that say where a type can be had.
-var placeKeys = derivedKeys[1:]
+var placeKeys = slices.Concat(derivedKeys[1:], []string{awsv1.LabelPlacementGroupID, awsv1.LabelPlacementGroupPartition})
 
 // place is what the labels of placeKeys may be, for all types for which it is the same.
 type place struct {

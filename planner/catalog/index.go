@@ -152,10 +152,10 @@ func (c *Catalog) Having(key, value string) bitset.Set {
 }
 
 // shapeID distinguishes shapes.
-type shapeID struct{ zone, zoneID, capacityType, reservation, rest string }
+type shapeID struct{ zone, zoneID, capacityType, reservation, group, rest string }
 
 func shapeOf(o *Offering) shapeID {
-	k := shapeID{o.Zone, o.ZoneID, o.CapacityType, o.Reservation, ""}
+	k := shapeID{o.Zone, o.ZoneID, o.CapacityType, o.Reservation, o.Group(), ""}
 	if o.Reservation != "" { // else the rest follows from what stands before it
 		k.rest = o.Requirements.String()
 	}
@@ -164,7 +164,7 @@ func shapeOf(o *Offering) shapeID {
 
 func compareShapes(a, b shapeID) int {
 	return cmp.Or(cmp.Compare(a.zone, b.zone), cmp.Compare(a.zoneID, b.zoneID), cmp.Compare(a.capacityType, b.capacityType),
-		cmp.Compare(a.reservation, b.reservation), cmp.Compare(a.rest, b.rest))
+		cmp.Compare(a.reservation, b.reservation), cmp.Compare(a.group, b.group), cmp.Compare(a.rest, b.rest))
 }
 
 // indexShapes numbers the shapes of the offerings.
@@ -186,7 +186,7 @@ func (c *Catalog) indexShapes() {
 		o := byID[id]
 		c.Shapes = append(c.Shapes, Shape{
 			Zone: o.Zone, ZoneID: o.ZoneID, CapacityType: o.CapacityType, Requirements: o.Requirements,
-			Reservation: o.Reservation, ReservationID: o.ReservationID, Offered: bitset.New(len(c.Types)),
+			Reservation: o.Reservation, ReservationID: o.ReservationID, Group: o.Group(), Offered: bitset.New(len(c.Types)),
 		})
 	}
 	for _, t := range c.Types {

@@ -28,7 +28,10 @@ func (l *List) Join(prices Prices, like ...*Catalog) *Catalog {
 }
 
 // whereKey distinguishes offerings that are not reserved.
-type whereKey struct{ zone, zoneID, capacityType string }
+type whereKey struct {
+	zone, zoneID, capacityType, group string
+	partition                         int32
+}
 
 // priced returns a type's offerings with prices; those in the same place share it.
 func priced(instanceType string, at *offers, prices Prices, wheres map[whereKey]*Where) []Offering {
@@ -39,9 +42,9 @@ func priced(instanceType string, at *offers, prices Prices, wheres map[whereKey]
 			out[i] = reservedOffering(instanceType, src, prices)
 			continue
 		}
-		key := whereKey{src.Zone, src.ZoneID, src.CapacityType}
+		key := whereKey{src.Zone, src.ZoneID, src.CapacityType, src.PlacementGroup, src.Partition}
 		if wheres[key] == nil {
-			w := &Where{Zone: src.Zone, ZoneID: src.ZoneID, CapacityType: src.CapacityType}
+			w := &Where{Zone: src.Zone, ZoneID: src.ZoneID, CapacityType: src.CapacityType, PlacementGroup: src.PlacementGroup, Partition: src.Partition}
 			w.Requirements = offeringRequirements(w)
 			wheres[key] = w
 		}

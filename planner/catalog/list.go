@@ -66,6 +66,7 @@ func (t *texts) offersOf(src *events.CatalogInstanceType, places map[string]*off
 	for i := range o.list {
 		x := &o.list[i]
 		x.Zone, x.ZoneID, x.CapacityType = t.one(x.Zone), t.one(x.ZoneID), t.one(x.CapacityType)
+		x.PlacementGroup = t.one(x.PlacementGroup)
 	}
 	places[key] = o
 	return o
@@ -80,6 +81,9 @@ func keyOf(list []events.CatalogOffering) string {
 			b = append(append(b, s...), 0)
 		}
 		b = strconv.AppendBool(b, o.Available)
+		if o.PlacementGroup != "" {
+			b = strconv.AppendInt(append(append(append(b, 4), o.PlacementGroup...), 0), int64(o.Partition), 10)
+		}
 		if r := o.Reservation; r != nil {
 			b = append(append(append(append(append(b, 1), r.ID...), 0), r.Type...), 0)
 			b = strconv.AppendInt(b, r.PicoUSDPerHour, 10)

@@ -19,7 +19,7 @@ const (
 // reservedOffering reads an offering of reserved capacity. It is available while instances are free, whether
 // its price is known or not.
 func reservedOffering(instanceType string, o *events.CatalogOffering, prices Prices) Offering {
-	out := Offering{Where: &Where{Zone: o.Zone, ZoneID: o.ZoneID, CapacityType: o.CapacityType, Free: Unlimited}, Available: o.Available}
+	out := Offering{Where: &Where{Zone: o.Zone, ZoneID: o.ZoneID, CapacityType: o.CapacityType, Free: Unlimited, PlacementGroup: o.PlacementGroup, Partition: o.Partition}, Available: o.Available}
 	out.Reservation = "/" + instanceType + "/" + o.Zone
 	if r := o.Reservation; r != nil {
 		out.ReservationID, out.ReservationType, out.Interruptible, out.Rank = r.ID, r.Type, r.Interruptible, r.PicoUSDPerHour

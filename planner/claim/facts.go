@@ -58,6 +58,7 @@ func FactsOfObject(o *karpv1.NodeClaim, l *ledger.Claim, logID string) *ObjectFa
 		Inherited:           !planned && inherited(o, author, logID),
 		Finalizer:           slices.Contains(o.Finalizers, karpv1.TerminationFinalizer),
 		ProviderID:          o.Status.ProviderID,
+		AwaitsPartition:     AwaitsPartition(o.Labels),
 		LaunchedSince:       since(o, karpv1.ConditionTypeLaunched),
 		RegisteredSince:     since(o, karpv1.ConditionTypeRegistered),
 		Registered:          condition.IsTrue(o.Status.Conditions, karpv1.ConditionTypeRegistered),

@@ -114,6 +114,8 @@ type ObjectFacts struct {
 	// Deleting is the deletionTimestamp; zero while the object lives.
 	Deleting   time.Time `json:"deleting,omitzero"`
 	ProviderID string    `json:"providerID,omitempty"`
+	// AwaitsPartition: its Node is not registered yet, see AwaitsPartition.
+	AwaitsPartition bool `json:"awaitsPartition,omitempty"`
 	// LaunchedSince and RegisteredSince are when those conditions last changed their status; creation if they
 	// are not there.
 	LaunchedSince   time.Time `json:"launchedSince"`

@@ -164,7 +164,7 @@ func (v view) launchable() bool {
 }
 
 func (v view) registrable() bool {
-	return v.object.ProviderID != "" && v.joined()
+	return v.object.ProviderID != "" && v.joined() && !v.object.AwaitsPartition
 }
 
 func (v view) initializable() bool {

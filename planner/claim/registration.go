@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
 )
 
 // RegisteredNode returns the Node as registration leaves it, in one write (reference: lifecycle §4):
@@ -36,6 +37,13 @@ func RegisteredNode(n *corev1.Node, o *karpv1.NodeClaim) *corev1.Node {
 	out.Labels[karpv1.NodeRegisteredLabelKey] = "true"
 	out.Annotations = overlaid(out.Annotations, o.Annotations)
 	return out
+}
+
+// AwaitsPartition reports that an instance is in a partition of a placement group that is not known yet; its
+// Node is not registered before it has that label (reference: ec2 §2.6).
+func AwaitsPartition(labels map[string]string) bool {
+	number, there := labels[awsv1.LabelPlacementGroupPartition]
+	return there && number == ""
 }
 
 // MissesUnregisteredTaint reports a Node that joined without the taint that keeps pods off until it is

@@ -142,6 +142,8 @@ func registered(c *condition.List, o *karpv1.NodeClaim, l *ledger.Claim, nodes [
 		o.Status.NodeName = l.Node
 	case len(nodes) > 1:
 		c.Set(karpv1.ConditionTypeRegistered, metav1.ConditionFalse, "MultipleNodesFound", "Invariant violated, matched multiple nodes")
+	case len(nodes) == 1 && AwaitsPartition(o.Labels):
+		c.Set(karpv1.ConditionTypeRegistered, metav1.ConditionUnknown, "RegistrationHookPending", "PlacementGroupRegistrationHook")
 	default:
 		c.Set(karpv1.ConditionTypeRegistered, metav1.ConditionUnknown, reasonNodeNotFound, boot.unregisteredText())
 	}

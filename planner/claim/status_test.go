@@ -44,6 +44,14 @@ func node(ready bool, taints ...corev1.Taint) *corev1.Node {
 	}
 }
 
+// inGroup gives the instance of a claim a partition of a placement group.
+func inGroup(c *ledger.Claim, partition string) *ledger.Claim {
+	launched := *c.Instance
+	launched.Labels = map[string]string{awsv1.LabelPlacementGroupID: "pg-1", awsv1.LabelPlacementGroupPartition: partition}
+	c.Instance = &launched
+	return c
+}
+
 // line shows a condition in one line.
 func lines(list []metav1.Condition) []string {
 	var out []string
@@ -88,6 +96,16 @@ func TestDesiredConditions(t *testing.T) {
 			"Registered=False MultipleNodesFound (Invariant violated, matched multiple nodes)",
 			"Initialized=Unknown AwaitingReconciliation (object is awaiting reconciliation)",
 			"Ready=False UnhealthyDependents (Initialized=Unknown, Registered=False)"}},
+		"a node whose partition of a placement group is not known": {facts: claim.StatusFacts{Claim: inGroup(at(ledger.ClaimLaunched, ""), ""), Nodes: []*corev1.Node{node(true)}}, want: []string{
+			"Launched=True Launched",
+			"Registered=Unknown RegistrationHookPending (PlacementGroupRegistrationHook)",
+			"Initialized=Unknown AwaitingReconciliation (object is awaiting reconciliation)",
+			"Ready=Unknown ReconcilingDependents (Initialized=Unknown, Registered=Unknown)"}},
+		"a node whose partition is known": {facts: claim.StatusFacts{Claim: inGroup(at(ledger.ClaimLaunched, ""), "2"), Nodes: []*corev1.Node{node(true)}}, want: []string{
+			"Launched=True Launched",
+			"Registered=Unknown NodeNotFound (Node not registered with cluster)",
+			"Initialized=Unknown AwaitingReconciliation (object is awaiting reconciliation)",
+			"Ready=Unknown ReconcilingDependents (Initialized=Unknown, Registered=Unknown)"}},
 		"registered, startup taint": {facts: claim.StatusFacts{Claim: at(ledger.ClaimRegisteredState, "n1"), Nodes: []*corev1.Node{node(true, startup)}}, want: []string{
 			"Launched=True Launched", "Registered=True Registered",
 			`Initialized=Unknown StartupTaintsExist (StartupTaint "cilium:NoExecute" still exists)`,

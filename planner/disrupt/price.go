@@ -74,14 +74,22 @@ func (c *candidates) unavailable() map[ledger.OfferingKey]bool {
 	return c.marked
 }
 
+func (c *candidates) isMarked(t *catalog.InstanceType, o *catalog.Offering) bool {
+	marked := c.unavailable()
+	key := ledger.OfferingKey{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, PlacementGroup: o.Group()}
+	if key.PlacementGroup == "" {
+		return marked[key]
+	}
+	return slices.ContainsFunc(key.Wider(), func(k ledger.OfferingKey) bool { return marked[k] })
+}
+
 // offers are the offerings of a type that a claim with these requirements may be launched in now. closedZones
 // have no free addresses.
 func (c *candidates) offers(t *catalog.InstanceType, set requirement.Set, closedZones []string) []*catalog.Offering {
 	var list []*catalog.Offering
 	for i := range t.Offerings {
 		o := &t.Offerings[i]
-		if o.Available && !c.unavailable()[ledger.OfferingKey{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}] && !slices.Contains(closedZones, o.Zone) &&
-			set.IntersectsSet(o.Requirements) {
+		if o.Available && !c.isMarked(t, o) && !slices.Contains(closedZones, o.Zone) && set.IntersectsSet(o.Requirements) {
 			list = append(list, o)
 		}
 	}

@@ -91,6 +91,9 @@ type Class struct {
 	Images           []Image  `json:"images,omitempty"`
 	SubnetIDs        []string `json:"subnetIDs,omitempty"`
 	SecurityGroupIDs []string `json:"securityGroupIDs,omitempty"`
+	// Grouped: instances are to be in a placement group. GroupID is empty as long as it is not known.
+	Grouped bool   `json:"grouped,omitempty"`
+	GroupID string `json:"groupID,omitempty"`
 	// Offered: it is known what EC2 offers. Types are those that claims ask for, by name.
 	Offered bool   `json:"offered,omitempty"`
 	Types   []Type `json:"types,omitempty"`
@@ -154,6 +157,10 @@ func ClassOf(nc *awsv1.EC2NodeClass, hashes []string, cat *catalog.Catalog) Clas
 	}
 	for _, g := range nc.Status.SecurityGroups {
 		c.SecurityGroupIDs = append(c.SecurityGroupIDs, g.ID)
+	}
+	c.Grouped = nc.Spec.PlacementGroupSelector != nil
+	if g := nc.Status.PlacementGroup; c.Grouped && g != nil {
+		c.GroupID = g.ID
 	}
 	return c
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/nodepool"
 	"millwright/planner/requirement"
 )
@@ -22,6 +23,7 @@ const (
 	ReasonImage         = "AMIDrift"
 	ReasonSecurityGroup = "SecurityGroupDrift"
 	ReasonSubnet        = "SubnetDrift"
+	ReasonGroup         = "PlacementGroupDrift"
 	// ReasonEvent: there is time to replace the node within the budgets before what EC2 has scheduled.
 	ReasonEvent     = "EventScheduled"
 	ReasonRebalance = "RebalanceRecommended"
@@ -85,6 +87,7 @@ var checks = [...]struct {
 	{ReasonImage, (*comparison).image},
 	{ReasonSecurityGroup, (*comparison).securityGroups},
 	{ReasonSubnet, (*comparison).subnet},
+	{ReasonGroup, (*comparison).placementGroup},
 	{ReasonEvent, (*comparison).event},
 	{ReasonRebalance, (*comparison).rebalance},
 }
@@ -287,6 +290,19 @@ func (x *comparison) subnet() finding {
 		return notAtHand()
 	case !slices.Contains(x.class.SubnetIDs, x.Placement.SubnetID):
 		return differs("subnet %s, those of EC2NodeClass %s are %v", x.Placement.SubnetID, x.class.Name, distinct(x.class.SubnetIDs))
+	}
+	return same()
+}
+
+// placementGroup: the instance is in the group that the class names, or in none if that names none.
+func (x *comparison) placementGroup() finding {
+	switch have := x.Labels[awsv1.LabelPlacementGroupID]; {
+	case x.class == nil || have == "" && !x.class.Grouped && x.class.Current:
+		return same()
+	case !x.class.Current || x.class.Grouped && x.class.GroupID == "":
+		return notAtHand()
+	case have != x.class.GroupID:
+		return differs("placement group %q, that of EC2NodeClass %s is %q", have, x.class.Name, x.class.GroupID)
 	}
 	return same()
 }

@@ -26,6 +26,16 @@ func arch(value string) []corev1.NodeSelectorRequirement {
 	return []corev1.NodeSelectorRequirement{{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}}
 }
 
+// grouped gives the claim a placement group, and the class another.
+func grouped(have string, of drift.Class) func(*drift.Input) {
+	return func(in *drift.Input) {
+		if have != "" {
+			in.Claims[0].Labels["karpenter.k8s.aws/placement-group-id"] = have
+		}
+		in.Classes[0].Grouped, in.Classes[0].GroupID = of.Grouped, of.GroupID
+	}
+}
+
 // input is of one claim that is what would be made now, which changes may spoil.
 func input() drift.Input {
 	const hash = "7"
@@ -139,6 +149,11 @@ func TestJudge(t *testing.T) {
 		"a security group named twice":           {class(func(c *drift.Class) { c.SecurityGroupIDs = append(c.SecurityGroupIDs, "sg-a") }), "", ""},
 		"no security group":                      {class(func(c *drift.Class) { c.SecurityGroupIDs = nil }), stays, ""},
 		"another subnet":                         {class(func(c *drift.Class) { c.SubnetIDs = []string{"subnet-b"} }), drift.ReasonSubnet, "subnet subnet-a, those of EC2NodeClass main are [subnet-b]"},
+		"another placement group":                {grouped("pg-1", drift.Class{Grouped: true, GroupID: "pg-2"}), drift.ReasonGroup, `placement group "pg-1", that of EC2NodeClass main is "pg-2"`},
+		"the same placement group":               {grouped("pg-1", drift.Class{Grouped: true, GroupID: "pg-1"}), "", ""},
+		"no placement group":                     {grouped("", drift.Class{Grouped: true, GroupID: "pg-1"}), drift.ReasonGroup, ""},
+		"a placement group that none has":        {grouped("pg-1", drift.Class{}), drift.ReasonGroup, ""},
+		"a placement group that is not known":    {grouped("pg-1", drift.Class{Grouped: true}), stays, ""},
 		"no subnet":                              {class(func(c *drift.Class) { c.SubnetIDs = nil }), stays, ""},
 		"an instance that EC2 has not listed":    {claim(func(c *drift.Claim) { c.Placement = nil }), stays, ""},
 		"a recommendation to leave the instance": {claim(func(c *drift.Claim) { c.RebalanceRecommended = true }), drift.ReasonRebalance, "EC2 recommends"},

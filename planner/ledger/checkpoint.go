@@ -223,7 +223,7 @@ func (c *checkpointWriter) offerings() error {
 	for _, k := range c.l.offeringKeys() {
 		u, _ := c.l.offerings.Get(k)
 		r := parts.Row(&c.part.Offerings)
-		r.InstanceType, r.Zone, r.CapacityType = k.InstanceType, k.Zone, k.CapacityType
+		r.InstanceType, r.Zone, r.CapacityType, r.PlacementGroup = k.InstanceType, k.Zone, k.CapacityType, k.PlacementGroup
 		r.Until, r.Failures, r.Code, r.Seq = stamp(u.Until), int64(u.Failures), u.Code, u.Seq
 		if err := c.row(128); err != nil {
 			return err

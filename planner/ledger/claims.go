@@ -120,7 +120,9 @@ func (l *Ledger) foldLaunchRequested(e Entry, p *LaunchRequested) {
 }
 
 func (l *Ledger) foldLaunched(e Entry, p *Launched) {
-	l.offerings.Delete(l.owner, OfferingKey{p.InstanceType, p.Zone, p.CapacityType})
+	for _, key := range (OfferingKey{p.InstanceType, p.Zone, p.CapacityType, p.PlacementGroup}).Wider() {
+		l.offerings.Delete(l.owner, key)
+	}
 	l.markFailed(e, p.Unavailable)
 	if p.ReservationID != "" {
 		l.changeReservation(p.ReservationID, e.Time, -1)

@@ -93,7 +93,7 @@ func New(logID string) *Ledger {
 		drains:    version.NewTable[string](version.Whole[*Drain]),
 		proposals: version.NewTable[string](version.Whole[*Proposal]),
 		offerings: version.NewMap[OfferingKey, UnavailableOffering](func(k OfferingKey) uint64 {
-			return version.Strings(k.InstanceType, k.Zone) ^ version.String(k.CapacityType)
+			return version.Strings(k.InstanceType, k.Zone) ^ version.String(k.CapacityType) ^ version.Strings("group", k.PlacementGroup)
 		}),
 		subnets:      version.NewMap[string, UnavailableOffering](version.String[string]),
 		reservations: version.NewMap[string, reservation](version.String[string]),

@@ -216,6 +216,36 @@ func TestOfferingsBackOff(t *testing.T) {
 	want(t, "their bound", fail(time.Second), 2*time.Second)
 }
 
+func TestOfferingsInPlacementGroupsAreMarkedApart(t *testing.T) {
+	b := open(t)
+	in := func(group string) ledger.OfferingKey {
+		return ledger.OfferingKey{InstanceType: "m5.large", Zone: "z", CapacityType: "spot", PlacementGroup: group}
+	}
+	fail := func(f ledger.FailedOffering) {
+		f.Zone, f.Code = "z", "ICE"
+		b.addRecord(ledger.KindLaunchFailed, &ledger.LaunchFailed{Claim: "c", Unavailable: []ledger.FailedOffering{f}})
+	}
+	fail(ledger.FailedOffering{InstanceType: "m5.large", CapacityType: "spot", PlacementGroup: "pg-1/2"})
+	want(t, "a partition", b.Unavailable(in("pg-1/2"), b.at), true)
+	want(t, "another partition", b.Unavailable(in("pg-1/1"), b.at), false)
+	want(t, "the group", b.Unavailable(in("pg-1"), b.at), false)
+	want(t, "outside", b.Unavailable(in(""), b.at), false)
+	fail(ledger.FailedOffering{InstanceType: "m5.large", CapacityType: "spot", PlacementGroup: "pg-1"})
+	want(t, "a partition of the group", b.Unavailable(in("pg-1/1"), b.at), true)
+	fail(ledger.FailedOffering{PlacementGroup: "pg-2"})
+	want(t, "a group that is full", b.Unavailable(in("pg-2/1"), b.at), true)
+	want(t, "in another zone", b.Unavailable(ledger.OfferingKey{InstanceType: "m5.large", Zone: "y", CapacityType: "spot", PlacementGroup: "pg-2"}, b.at), false)
+	data, err := b.Checkpoint()
+	want(t, "written", err, nil)
+	restored, err := ledger.ReadCheckpoint(bytes.NewReader(data))
+	want(t, "read", err, nil)
+	want(t, "restored", restored.Unavailable(in("pg-1/1"), b.at) && !restored.Unavailable(in(""), b.at), true)
+	b.addRecord(ledger.KindLaunched, &ledger.Launched{Claim: "c", InstanceType: "m5.large", Zone: "z", CapacityType: "spot", PlacementGroup: "pg-1/2"})
+	want(t, "a success", b.Unavailable(in("pg-1/2"), b.at), false)
+	fail(ledger.FailedOffering{InstanceType: "m5.large", CapacityType: "spot"})
+	want(t, "no capacity at all", b.Unavailable(in("pg-3/1"), b.at), true)
+}
+
 func TestShadowRecordsChangeNothing(t *testing.T) {
 	b := open(t)
 	b.addRecord(ledger.KindClaimAdopted, &ledger.ClaimAdopted{Claim: "c", UID: "u"})

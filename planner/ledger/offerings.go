@@ -58,7 +58,7 @@ func (l *Ledger) markFailed(e Entry, failed []FailedOffering) {
 			l.markSubnet(e, f)
 			continue
 		}
-		key := OfferingKey{f.InstanceType, f.Zone, f.CapacityType}
+		key := OfferingKey{f.InstanceType, f.Zone, f.CapacityType, f.PlacementGroup}
 		u, _ := l.offerings.Get(key)
 		l.offerings.Set(l.owner, key, u.failed(f.Code, e, l.backoff))
 	}
@@ -80,17 +80,22 @@ func (u UnavailableOffering) failed(code string, e Entry, b backoff) Unavailable
 	return u
 }
 
-// Unavailable reports that an offering is marked at a time.
+// Unavailable reports that an offering is marked at a time, or that of which it is a part.
 func (l *state) Unavailable(key OfferingKey, now time.Time) bool {
+	return slices.ContainsFunc(key.Wider(), func(k OfferingKey) bool { return l.marked(k, now) })
+}
+
+func (l *state) marked(key OfferingKey, now time.Time) bool {
 	u, ok := l.offerings.Get(key)
 	return ok && now.Before(u.Until)
 }
 
-// UnavailableOfferings returns the offerings marked at a time, by type, zone and capacity type.
+// UnavailableOfferings returns the marks at a time, by type, zone, capacity type and placement group. See
+// OfferingKey.Wider.
 func (l *state) UnavailableOfferings(now time.Time) []OfferingKey {
 	var keys []OfferingKey
 	for _, k := range l.offeringKeys() {
-		if l.Unavailable(k, now) {
+		if l.marked(k, now) {
 			keys = append(keys, k)
 		}
 	}
@@ -111,10 +116,17 @@ func (l *state) offeringKeys() []OfferingKey {
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, func(a, b OfferingKey) int {
-		return cmp.Or(cmp.Compare(a.InstanceType, b.InstanceType), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType))
+		return cmp.Or(cmp.Compare(a.InstanceType, b.InstanceType), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType),
+			cmp.Compare(a.PlacementGroup, b.PlacementGroup))
 	})
 	return keys
 }
 
-// String is "type/zone/capacity-type".
-func (k OfferingKey) String() string { return k.InstanceType + "/" + k.Zone + "/" + k.CapacityType }
+// String is "type/zone/capacity-type", and the placement group if there is one.
+func (k OfferingKey) String() string {
+	s := k.InstanceType + "/" + k.Zone + "/" + k.CapacityType
+	if k.PlacementGroup != "" {
+		s += "/" + k.PlacementGroup
+	}
+	return s
+}

@@ -221,6 +221,8 @@ type LaunchTemplateRef struct {
 	Version string `json:"version"`
 	// ReservationID of the capacity reservation that the template targets; empty if none.
 	ReservationID string `json:"reservationID,omitempty"`
+	// PlacementGroup that the template names, as in OfferingKey; empty if none.
+	PlacementGroup string `json:"placementGroup,omitempty"`
 }
 
 // Launched closes an attempt with an instance. Attempt 0 is of another controller: an inherited claim's
@@ -235,10 +237,12 @@ type Launched struct {
 	Zone         string    `json:"zone"`
 	CapacityType string    `json:"capacityType"`
 	// ReservationID of the capacity reservation it runs in; empty if none.
-	ReservationID string          `json:"reservationID,omitempty"`
-	ImageID       string          `json:"imageID"`
-	Price         int64           `json:"price"`
-	Capacity      resource.Vector `json:"capacity"`
+	ReservationID string `json:"reservationID,omitempty"`
+	// PlacementGroup that was asked for, as in OfferingKey; empty if none.
+	PlacementGroup string          `json:"placementGroup,omitempty"`
+	ImageID        string          `json:"imageID"`
+	Price          int64           `json:"price"`
+	Capacity       resource.Vector `json:"capacity"`
 	// Allocatable, Labels and Annotations complete what the NodeClaim is told, so that it can be told again
 	// after a crash although the catalogue has moved.
 	Allocatable resource.Vector   `json:"allocatable,omitzero"`
@@ -272,6 +276,9 @@ type FailedOffering struct {
 	ReservationID string `json:"reservationID,omitempty"`
 	// SubnetID: not the offering failed but this subnet, which has no free address; InstanceType is empty.
 	SubnetID string `json:"subnetID,omitempty"`
+	// PlacementGroup that was asked for, as in OfferingKey. If InstanceType is empty, the group has no place
+	// for another instance in the zone.
+	PlacementGroup string `json:"placementGroup,omitempty"`
 }
 
 // ClaimRegistered: the Node joined and carries its labels and taints.

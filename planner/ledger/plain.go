@@ -93,7 +93,7 @@ func (o *plainOfferings) UnmarshalJSON(b []byte) error {
 		for len(parts) < 3 {
 			parts = append(parts, "")
 		}
-		(*o)[OfferingKey{parts[0], parts[1], parts[2]}] = u
+		(*o)[OfferingKey{InstanceType: parts[0], Zone: parts[1], CapacityType: parts[2]}] = u
 	}
 	return nil
 }

@@ -204,7 +204,7 @@ func vectorOf(list []*wire.Amount) (v resource.Vector) {
 func (c *checkpointReader) small(p *wire.LedgerPart) {
 	l := c.l
 	for _, r := range p.Offerings {
-		l.offerings.Set(l.owner, OfferingKey{intern(r.InstanceType), intern(r.Zone), intern(r.CapacityType)}, UnavailableOffering{
+		l.offerings.Set(l.owner, OfferingKey{intern(r.InstanceType), intern(r.Zone), intern(r.CapacityType), intern(r.PlacementGroup)}, UnavailableOffering{
 			Until: timeOf(r.Until), Failures: int(r.Failures), Code: intern(r.Code), Seq: r.Seq,
 		})
 	}

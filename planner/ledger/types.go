@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -121,6 +122,23 @@ type OfferingKey struct {
 	InstanceType string `json:"InstanceType"`
 	Zone         string `json:"Zone"`
 	CapacityType string `json:"CapacityType"`
+	// PlacementGroup is an id, or "id/number" of one of its partitions: the mark is of launches into it
+	// alone. "" is of all launches. With a group, an empty InstanceType and CapacityType stand for all there
+	// are in the zone.
+	PlacementGroup string `json:"PlacementGroup,omitempty"`
+}
+
+// Wider returns the keys whose marks hold for an offering: its own and those of which it is a part.
+func (k OfferingKey) Wider() []OfferingKey {
+	keys := []OfferingKey{k}
+	group, _, partition := strings.Cut(k.PlacementGroup, "/")
+	if group == "" {
+		return keys
+	}
+	if partition {
+		keys = append(keys, OfferingKey{k.InstanceType, k.Zone, k.CapacityType, group})
+	}
+	return append(keys, OfferingKey{Zone: k.Zone, PlacementGroup: group}, OfferingKey{k.InstanceType, k.Zone, k.CapacityType, ""})
 }
 
 // UnavailableOffering, or subnet, is marked until a time, longer with each failure in a row.

@@ -1137,16 +1137,17 @@ func (x *Drain) GetAt() *timestamppb.Timestamp {
 }
 
 type UnavailableOffering struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	InstanceType  string                 `protobuf:"bytes,1,opt,name=instance_type,json=instanceType" json:"instance_type,omitempty"`
-	Zone          string                 `protobuf:"bytes,2,opt,name=zone" json:"zone,omitempty"`
-	CapacityType  string                 `protobuf:"bytes,3,opt,name=capacity_type,json=capacityType" json:"capacity_type,omitempty"`
-	Until         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until" json:"until,omitempty"`
-	Failures      int64                  `protobuf:"varint,5,opt,name=failures" json:"failures,omitempty"`
-	Code          string                 `protobuf:"bytes,6,opt,name=code" json:"code,omitempty"`
-	Seq           uint64                 `protobuf:"varint,7,opt,name=seq" json:"seq,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	InstanceType   string                 `protobuf:"bytes,1,opt,name=instance_type,json=instanceType" json:"instance_type,omitempty"`
+	Zone           string                 `protobuf:"bytes,2,opt,name=zone" json:"zone,omitempty"`
+	CapacityType   string                 `protobuf:"bytes,3,opt,name=capacity_type,json=capacityType" json:"capacity_type,omitempty"`
+	Until          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until" json:"until,omitempty"`
+	Failures       int64                  `protobuf:"varint,5,opt,name=failures" json:"failures,omitempty"`
+	Code           string                 `protobuf:"bytes,6,opt,name=code" json:"code,omitempty"`
+	Seq            uint64                 `protobuf:"varint,7,opt,name=seq" json:"seq,omitempty"`
+	PlacementGroup string                 `protobuf:"bytes,8,opt,name=placement_group,json=placementGroup" json:"placement_group,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *UnavailableOffering) Reset() {
@@ -1226,6 +1227,13 @@ func (x *UnavailableOffering) GetSeq() uint64 {
 		return x.Seq
 	}
 	return 0
+}
+
+func (x *UnavailableOffering) GetPlacementGroup() string {
+	if x != nil {
+		return x.PlacementGroup
+	}
+	return ""
 }
 
 type UnavailableSubnet struct {
@@ -1806,7 +1814,7 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\x04tier\x18\x04 \x01(\x03R\x04tier\x12\x1b\n" +
 	"\ttier_pods\x18\x05 \x03(\tR\btierPods\x12\x18\n" +
 	"\adrained\x18\x06 \x01(\x04R\adrained\x12*\n" +
-	"\x02at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xe7\x01\n" +
+	"\x02at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x90\x02\n" +
 	"\x13UnavailableOffering\x12#\n" +
 	"\rinstance_type\x18\x01 \x01(\tR\finstanceType\x12\x12\n" +
 	"\x04zone\x18\x02 \x01(\tR\x04zone\x12#\n" +
@@ -1814,7 +1822,8 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x1a\n" +
 	"\bfailures\x18\x05 \x01(\x03R\bfailures\x12\x12\n" +
 	"\x04code\x18\x06 \x01(\tR\x04code\x12\x10\n" +
-	"\x03seq\x18\a \x01(\x04R\x03seq\"\x97\x01\n" +
+	"\x03seq\x18\a \x01(\x04R\x03seq\x12'\n" +
+	"\x0fplacement_group\x18\b \x01(\tR\x0eplacementGroup\"\x97\x01\n" +
 	"\x11UnavailableSubnet\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x120\n" +
 	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x1a\n" +

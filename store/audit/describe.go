@@ -224,7 +224,11 @@ func failed(list []ledger.FailedOffering) string {
 			names = append(names, fmt.Sprintf("subnet %s (%s)", f.SubnetID, f.Code))
 			continue
 		}
-		names = append(names, fmt.Sprintf("%s %s in %s (%s)", f.InstanceType, f.CapacityType, f.Zone, f.Code))
+		if f.InstanceType == "" && f.PlacementGroup != "" {
+			names = append(names, fmt.Sprintf("placement group %s in %s (%s)", f.PlacementGroup, f.Zone, f.Code))
+			continue
+		}
+		names = append(names, fmt.Sprintf("%s %s in %s%s (%s)", f.InstanceType, f.CapacityType, f.Zone, suffix(" of placement group ", f.PlacementGroup), f.Code))
 	}
 	if len(list) > 3 {
 		names = append(names, fmt.Sprintf("%d more", len(list)-3))

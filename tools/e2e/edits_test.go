@@ -71,6 +71,7 @@ var edits = map[string]edit{
 		class: `{spec: {userData: "#!/bin/bash\necho hello from the second start\n"}}`},
 	"network":               {drift: "NodeClassDrift", labels: map[string]string{"karpenter.sh/capacity-type": "on-demand"}, class: `{spec: {ipPrefixCount: null, connectionTracking: {udpTimeout: 60}}}`},
 	"nested-virtualization": {drift: "NodeClassDrift", labels: map[string]string{"karpenter.sh/capacity-type": "on-demand"}, class: `{spec: {cpuOptions: null}}`},
+	"placement-group":       {drift: "NodeClassDrift", labels: onDemand, class: `{spec: {placementGroupSelector: null}}`},
 	"efa":                   {drift: "NodeClassDrift", labels: onDemand, class: `{spec: {networkInterfaces: null}}`},
 	"metadata-and-tags":     {drift: "NodeClassDrift", labels: onDemand, check: instanceTag("cost-center", "4712"), class: `{spec: {tags: {cost-center: "4712"}}}`},
 }

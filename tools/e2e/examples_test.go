@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -56,6 +57,7 @@ var examples = map[string]example{
 	"efa":                   {tolerate: true, labels: map[string]string{"node.kubernetes.io/instance-type": "p4d.24xlarge|p4de.24xlarge"}, check: hasTaint("nvidia.com/gpu:NoSchedule")},
 	"network":               {labels: map[string]string{"karpenter.k8s.aws/instance-hypervisor": "nitro", "karpenter.k8s.aws/instance-category": "c|m|r"}},
 	"nested-virtualization": {labels: map[string]string{"karpenter.k8s.aws/instance-generation": "7|8", "karpenter.k8s.aws/instance-cpu-manufacturer": "intel"}},
+	"placement-group":       {labels: map[string]string{"karpenter.k8s.aws/placement-group-partition": "1|2|3"}},
 	"static":                {labels: map[string]string{"node.kubernetes.io/instance-type": "m5.large|c5.large"}},
 }
 
@@ -67,6 +69,7 @@ func TestExamples(t *testing.T) {
 		t.Fatalf("%d files, %d examples with expectations, %v", len(files), len(examples), err)
 	}
 	e := start(t, nil)
+	e.placementGroup("database", ec2types.PlacementStrategyPartition, 3)
 	docs := map[string][]string{}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")

@@ -76,6 +76,7 @@ const (
 	ConditionTypeSecurityGroupsReady       = "SecurityGroupsReady"
 	ConditionTypeInstanceProfileReady      = "InstanceProfileReady"
 	ConditionTypeCapacityReservationsReady = "CapacityReservationsReady"
+	ConditionTypePlacementGroupReady       = "PlacementGroupReady"
 )
 
 // AMI families.

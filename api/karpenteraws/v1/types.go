@@ -241,6 +241,26 @@ type PlacementGroupSelector struct {
 	ID string `json:"id,omitempty"`
 }
 
+// Strategies of placement groups.
+const (
+	PlacementStrategyCluster   = "cluster"
+	PlacementStrategyPartition = "partition"
+	PlacementStrategySpread    = "spread"
+)
+
+// PlacementGroup that was resolved.
+type PlacementGroup struct {
+	// +kubebuilder:validation:Pattern:="^pg-[0-9a-z]+$"
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// +kubebuilder:validation:Enum:={cluster,partition,spread}
+	Strategy string `json:"strategy"`
+	// PartitionCount is of the strategy partition alone.
+	PartitionCount int32 `json:"partitionCount,omitempty"`
+	// Zone that instances of the strategy cluster are in; absent while there are none.
+	Zone string `json:"zone,omitempty"`
+}
+
 // Types of network interfaces.
 const (
 	InterfaceTypeInterface = "interface"
@@ -422,8 +442,10 @@ type EC2NodeClassStatus struct {
 	AMIs []AMI `json:"amis,omitempty"`
 	// CapacityReservations by id.
 	CapacityReservations []CapacityReservation `json:"capacityReservations,omitempty"`
-	InstanceProfile      string                `json:"instanceProfile,omitempty"`
-	Conditions           []metav1.Condition    `json:"conditions,omitempty"`
+	// PlacementGroup is absent without a selector, and while it does not exist.
+	PlacementGroup  *PlacementGroup    `json:"placementGroup,omitempty"`
+	InstanceProfile string             `json:"instanceProfile,omitempty"`
+	Conditions      []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // Subnet that was resolved.

@@ -42,7 +42,7 @@ func init() {
 		"statefulset":  plain[appsv1.StatefulSet]("statefulset", "default"),
 		"replicaset":   plain[appsv1.ReplicaSet]("replicaset", "default"),
 		"namespace":    plain[corev1.Namespace]("namespace", ""),
-		"change":       change, "delete": remove, "copies": copies, "bind": bind, "forward": forward, "clock": clock, "option": option, "fail": fail, "price": price, "create": create, "unreadable": unreadable, "drift": drift,
+		"change":       change, "delete": remove, "copies": copies, "bind": bind, "forward": forward, "clock": clock, "option": option, "fail": fail, "full": full, "price": price, "create": create, "unreadable": unreadable, "drift": drift,
 	}
 }
 
@@ -154,9 +154,19 @@ func price(c *Case, a *Args) {
 	c.See(&events.Prices{Entries: []events.Price{e}})
 }
 
+// fail says that there was no capacity for an offering, in a placement group if one is named; full that a
+// group takes no more instances in a zone.
 func fail(c *Case, a *Args) {
-	c.Record(ledger.KindLaunchFailed, &ledger.LaunchFailed{Claim: "x", Class: "no-capacity", Unavailable: []ledger.FailedOffering{
-		{InstanceType: a.Next(), Zone: a.Next(), CapacityType: a.Next(), Code: "InsufficientInstanceCapacity"}}})
+	f := ledger.FailedOffering{InstanceType: a.Next(), Zone: a.Next(), CapacityType: a.Next(), Code: "InsufficientInstanceCapacity"}
+	if a.More() {
+		f.PlacementGroup = a.Next()
+	}
+	c.Record(ledger.KindLaunchFailed, &ledger.LaunchFailed{Claim: "x", Class: "no-capacity", Unavailable: []ledger.FailedOffering{f}})
+}
+
+func full(c *Case, a *Args) {
+	f := ledger.FailedOffering{PlacementGroup: a.Next(), Zone: a.Next(), Code: "PlacementGroupLimitExceeded"}
+	c.Record(ledger.KindLaunchFailed, &ledger.LaunchFailed{Claim: "x", Class: "no-capacity", Unavailable: []ledger.FailedOffering{f}})
 }
 
 // create makes all planned claims.

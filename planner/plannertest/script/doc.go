@@ -25,7 +25,7 @@
 // The commands that every planner shares:
 //
 //	types                          a catalogue of c5, m5 and r5 in four sizes, three zones, on demand and spot; or, as a block, lines
-//	                               of TYPE CPU GIB, then offerings ZONE/CAPACITYTYPE/PRICE[/RESERVATION[/FREE]][/gone], RESOURCE:AMOUNT
+//	                               of TYPE CPU GIB, then offerings ZONE/CAPACITYTYPE/PRICE[/RESERVATION[/FREE]][/gone][@GROUP[/PARTITION]], RESOURCE:AMOUNT
 //	                               and LABEL=VALUE
 //	reserve TYPE ZONE ID [N]       adds a reservation of N free instances; without N of any number
 //	pool NAME [OPTION…]            weight, replicas, after (consolidateAfter), policy (consolidationPolicy), expire; taint and
@@ -51,7 +51,8 @@
 //	copies POD xN                  N−1 more pods like POD: POD-01 …
 //	bind POD NODE                  | delete KIND NAME | unreadable KIND NAME | forward DURATION | option NAME VALUE
 //	clock DURATION                 moves the clock alone; forward brings a heartbeat too
-//	fail TYPE ZONE CAPACITYTYPE    the launch of such an offering failed
+//	fail TYPE ZONE CAPACITYTYPE [GROUP[/PARTITION]]  the launch of such an offering failed
+//	full GROUP ZONE                the placement group takes no more instances in the zone
 //	price TYPE ZONE CAPACITYTYPE USD
 //	                               what such an offering costs from now on
 //	drift CLAIM REASON HH:MM       the claim has drifted since that time of the day

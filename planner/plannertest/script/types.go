@@ -58,11 +58,32 @@ func (c *Case) typeOf(f []string, prices *events.Prices) events.CatalogInstanceT
 			t.Offerings = append(t.Offerings, c.offeringOf(f[0], word, prices))
 		}
 	}
+	for _, o := range t.Offerings {
+		if o.PlacementGroup != "" {
+			t.Requirements[awsv1.LabelPlacementGroupID] = []string{o.PlacementGroup}
+		}
+		if o.Partition != 0 {
+			const key = awsv1.LabelPlacementGroupPartition
+			t.Requirements[key] = slices.Compact(slices.Sorted(slices.Values(append(t.Requirements[key], strconv.Itoa(int(o.Partition))))))
+		}
+	}
 	return t
 }
 
-// offeringOf reads ZONE/CAPACITYTYPE/PRICE[/RESERVATION[/FREE]][/gone].
+// groupOf reads GROUP[/PARTITION].
+func (c *Case) groupOf(word string) (id string, partition int32) {
+	id, number, partitioned := strings.Cut(word, "/")
+	if partitioned {
+		n, err := strconv.ParseInt(number, 10, 32)
+		c.Check(err)
+		partition = int32(n)
+	}
+	return id, partition
+}
+
+// offeringOf reads ZONE/CAPACITYTYPE/PRICE[/RESERVATION[/FREE]][/gone][@GROUP[/PARTITION]].
 func (c *Case) offeringOf(instanceType, word string, prices *events.Prices) events.CatalogOffering {
+	word, group, _ := strings.Cut(word, "@")
 	word, gone := strings.CutSuffix(word, "/gone")
 	p := strings.Split(word, "/")
 	usd, ok := new(big.Rat).SetString(p[2])
@@ -71,6 +92,7 @@ func (c *Case) offeringOf(instanceType, word string, prices *events.Prices) even
 	}
 	pico, _ := new(big.Rat).Mul(usd, big.NewRat(1_000_000_000_000, 1)).Float64()
 	o := events.CatalogOffering{Zone: p[0], ZoneID: "id-" + p[0], CapacityType: p[1], Available: !gone}
+	o.PlacementGroup, o.Partition = c.groupOf(group)
 	if p[1] != karpv1.CapacityTypeReserved {
 		prices.Entries = append(prices.Entries, events.Price{InstanceType: instanceType, CapacityType: p[1], Zone: p[0], MicroUSDPerHour: max(1, int64(pico+500_000)/1_000_000)})
 		return o

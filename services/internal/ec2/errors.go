@@ -82,7 +82,7 @@ const (
 var notFoundCodes = []string{
 	"InvalidInstanceID.NotFound", "InvalidLaunchTemplateName.NotFoundException", "InvalidLaunchTemplateId.NotFound",
 	"InvalidLaunchTemplateId.NotFoundException", "InvalidLaunchTemplateId.VersionNotFound", "QueueDoesNotExist", "NoSuchEntity",
-	"NoSuchEntityException", "InvalidCapacityReservationId.NotFound", "ParameterNotFound", "ResourceNotFoundException",
+	"NoSuchEntityException", "InvalidCapacityReservationId.NotFound", "InvalidPlacementGroup.Unknown", "ParameterNotFound", "ResourceNotFoundException",
 }
 
 // errNoTemplate: EC2 answered a look-up by name with an empty list.

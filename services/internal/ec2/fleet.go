@@ -28,6 +28,8 @@ type FleetError struct {
 	InstanceType, Zone, SubnetID, CapacityType string
 	// ReservationID of the capacity reservation that was asked for; LaunchTemplateID if EC2 says it.
 	ReservationID, LaunchTemplateID string
+	// Group is the placement group that was asked for, as in ledger.OfferingKey.
+	Group string
 }
 
 func (e FleetError) String() string { return e.Code + ": " + e.Message }

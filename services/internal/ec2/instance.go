@@ -33,6 +33,11 @@ type Instance struct {
 	ReservationID string
 	// LaunchTemplateID is known of instances a fleet has just launched.
 	LaunchTemplateID string
+	// Group is the placement group that was asked for, as in ledger.OfferingKey; known of instances a fleet
+	// has just launched. GroupID and Partition are what EC2 says; "" and 0 for none, and as long as it does
+	// not.
+	Group, GroupID string
+	Partition      int32
 	// Tenancy is default or dedicated.
 	Tenancy string
 	// EFAs is the number of EFA interfaces attached.
@@ -152,6 +157,7 @@ func instanceOf(i ec2types.Instance) Instance {
 	}
 	if i.Placement != nil {
 		out.Zone, out.Tenancy = aws.ToString(i.Placement.AvailabilityZone), string(i.Placement.Tenancy)
+		out.GroupID, out.Partition = aws.ToString(i.Placement.GroupId), aws.ToInt32(i.Placement.PartitionNumber)
 	}
 	if aws.ToString(i.SpotInstanceRequestId) != "" || i.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot {
 		out.CapacityType = "spot"

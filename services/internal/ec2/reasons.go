@@ -89,7 +89,7 @@ func (r FleetResult) Failure() *Failure {
 		return nil
 	}
 	f := &Failure{Unavailable: r.Unavailable()}
-	other := slices.IndexFunc(r.Errors, func(e FleetError) bool { return !slices.Contains(noCapacityCodes, e.Code) })
+	other := slices.IndexFunc(r.Errors, func(e FleetError) bool { return !e.lacksCapacity() })
 	if other >= 0 {
 		e := r.Errors[other]
 		f.Reason, f.Message = ReasonFor(e.Code, e.Message)
@@ -109,24 +109,30 @@ func (r FleetResult) Failure() *Failure {
 func (r FleetResult) Unavailable() []ledger.FailedOffering {
 	var failed []ledger.FailedOffering
 	for _, e := range r.Errors {
-		if !slices.Contains(noCapacityCodes, e.Code) || e.InstanceType == "" {
+		if !e.lacksCapacity() || e.InstanceType == "" {
+			continue
+		}
+		if e.groupFull() && e.Group != "" {
+			group, _, _ := strings.Cut(e.Group, "/")
+			failed = append(failed, ledger.FailedOffering{Zone: e.Zone, Code: e.Code, PlacementGroup: group})
 			continue
 		}
 		if e.Code == codeNoAddresses && e.SubnetID != "" {
 			failed = append(failed, ledger.FailedOffering{Zone: e.Zone, CapacityType: e.CapacityType, Code: e.Code, SubnetID: e.SubnetID})
 			continue
 		}
-		failed = append(failed, ledger.FailedOffering{InstanceType: e.InstanceType, Zone: e.Zone, CapacityType: e.CapacityType, Code: e.Code, ReservationID: e.ReservationID})
+		failed = append(failed, ledger.FailedOffering{InstanceType: e.InstanceType, Zone: e.Zone, CapacityType: e.CapacityType, Code: e.Code, ReservationID: e.ReservationID, PlacementGroup: e.Group})
 	}
 	slices.SortFunc(failed, compareFailed)
 	return slices.CompactFunc(failed, func(a, b ledger.FailedOffering) bool {
-		return a.InstanceType == b.InstanceType && a.Zone == b.Zone && a.CapacityType == b.CapacityType && a.ReservationID == b.ReservationID && a.SubnetID == b.SubnetID
+		return a.InstanceType == b.InstanceType && a.Zone == b.Zone && a.CapacityType == b.CapacityType && a.ReservationID == b.ReservationID && a.SubnetID == b.SubnetID &&
+			a.PlacementGroup == b.PlacementGroup
 	})
 }
 
 func compareFailed(a, b ledger.FailedOffering) int {
 	key := func(f ledger.FailedOffering) string {
-		return strings.Join([]string{f.InstanceType, f.Zone, f.CapacityType, f.ReservationID, f.SubnetID, f.Code}, "|")
+		return strings.Join([]string{f.InstanceType, f.Zone, f.CapacityType, f.ReservationID, f.SubnetID, f.PlacementGroup, f.Code}, "|")
 	}
 	return strings.Compare(key(a), key(b))
 }

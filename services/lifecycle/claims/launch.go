@@ -111,6 +111,7 @@ func (s *Stepper) send(ctx context.Context, v *claimView, open *ledger.LaunchReq
 		return s.refused(ctx, v, open, first, err)
 	}
 	result.Reserve(open.LaunchTemplates)
+	result.Group(open.LaunchTemplates)
 	if len(result.Instances) == 0 {
 		return s.unlaunched(ctx, v, open, result.Failure())
 	}
@@ -227,7 +228,7 @@ func (s *Stepper) launched(ctx context.Context, v *claimView, open *ledger.Launc
 	d := launch.Details(s.deps.Hasher, v.class, object, typeOf(cat, i.InstanceType), i)
 	payload := &ledger.Launched{
 		Claim: v.name, UID: open.UID, Attempt: open.Attempt, InstanceID: i.ID, ProviderID: d.ProviderID,
-		InstanceType: i.InstanceType, Zone: i.Zone, CapacityType: i.CapacityType, ReservationID: i.ReservationID, ImageID: d.ImageID, Price: d.Price,
+		InstanceType: i.InstanceType, Zone: i.Zone, CapacityType: i.CapacityType, ReservationID: i.ReservationID, PlacementGroup: i.Group, ImageID: d.ImageID, Price: d.Price,
 		Capacity: d.CapacityVector, Allocatable: d.AllocatableVector, Labels: d.Labels,
 		Annotations: merged(d.Annotations, open.Annotations), Unavailable: failed,
 	}

@@ -84,6 +84,7 @@ func (s *Stepper) Step(ctx context.Context, name string) (time.Time, error) {
 	s.report.tellBlocked(v)
 	stepBoot(s, v)
 	stepUnreserve(s, v)
+	stepPartition(s, v)
 	a, tags := next(v.input)
 	if a.Move == claim.Doom {
 		if err := s.doom(ctx, v, a); err != nil || s.host.Mode() != ledger.ModeActive {

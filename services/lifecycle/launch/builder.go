@@ -59,6 +59,9 @@ func (b *Builder) Build(ctx context.Context, in Input) (Built, error) {
 	if err := nodeclass.Ready(in.NodeClass); err != nil {
 		return Built{}, err
 	}
+	if err := groupUnknown(in.NodeClass); err != nil {
+		return Built{}, err
+	}
 	cluster, err := b.cfg.Cluster(ctx)
 	if err != nil {
 		return Built{}, ec2.FailureOf(err)
@@ -81,7 +84,7 @@ func (b *Builder) Build(ctx context.Context, in Input) (Built, error) {
 		if err != nil {
 			return Built{}, ec2.FailureOf(err)
 		}
-		ref.ReservationID = g.reservation
+		ref.ReservationID, ref.PlacementGroup = g.reservation, selection.Group
 		built.Templates = append(built.Templates, ref)
 	}
 	subnets := b.addresses.promise(in.Token, in.subnets(), selection.addressesByZone(), b.cfg.Now())

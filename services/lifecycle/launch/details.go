@@ -66,13 +66,15 @@ func instanceLabels(nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, t *catalog.
 	if t != nil {
 		maps.Copy(labels, t.Requirements.Labels())
 	}
-	for _, k := range []string{awsv1.LabelTopologyZoneID, awsv1.LabelCapacityReservationID, awsv1.LabelCapacityReservationType, awsv1.LabelCapacityReservationInterruptible} {
+	for _, k := range []string{awsv1.LabelTopologyZoneID, awsv1.LabelCapacityReservationID, awsv1.LabelCapacityReservationType, awsv1.LabelCapacityReservationInterruptible,
+		awsv1.LabelPlacementGroupID, awsv1.LabelPlacementGroupPartition} {
 		delete(labels, k)
 	}
 	labels[corev1.LabelInstanceTypeStable] = i.InstanceType
 	labels[corev1.LabelTopologyZone] = i.Zone
 	labels[karpv1.CapacityTypeLabelKey] = i.CapacityType
 	maps.Copy(labels, reservationLabels(t, i))
+	maps.Copy(labels, groupLabels(nc, i))
 	reqs, _ := requirement.FromClaim(claim.Spec.Requirements)
 	labels[awsv1.LabelInstanceTenancy] = cmp.Or(i.Tenancy, tenancy(reqs))
 	if id := zoneID(nc, t, i.Zone); id != "" {

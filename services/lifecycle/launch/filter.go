@@ -29,7 +29,10 @@ type Selection struct {
 	// kind of the capacity reservations, if the capacity type is reserved.
 	kind int
 	// Tenancy is default or dedicated.
-	Tenancy    string
+	Tenancy string
+	// Group is the placement group, and the partition if one has to be asked for, as in ledger.OfferingKey;
+	// "" for none.
+	Group      string
 	Candidates []Candidate
 	// Warning, if any, for the log.
 	Warning string
@@ -56,6 +59,7 @@ func Select(in Input) (Selection, error) {
 		return Selection{}, &ec2.Failure{Class: ec2.Permanent, Reason: "InstanceTypeResolutionFailed",
 			Message: fmt.Sprintf("no instance types satisfy requirements of amis %s", imageIDs(in.NodeClass.Status.AMIs))}
 	}
+	candidates, group := inGroup(in, candidates, reqs)
 	candidates = reservedFirst(candidates, reqs, in.FreeReserved)
 	if !reqs.HasMinValues() {
 		candidates = dropDearSpot(dropExotic(candidates), reqs)
@@ -64,7 +68,9 @@ func Select(in Input) (Selection, error) {
 	if candidates, err = truncate(candidates, reqs, in.MinValuesBestEffort); err != nil {
 		return Selection{}, err
 	}
-	return choose(candidates, reqs), nil
+	s := choose(candidates, reqs)
+	s.Group = group
+	return s, nil
 }
 
 // withoutNodeClass leaves out the label of the NodeClass, which users may not ask for but every planned claim
@@ -94,8 +100,8 @@ func available(in Input, reqs requirement.Set) []Candidate {
 		}
 		c := Candidate{Type: t}
 		for _, o := range t.Offerings {
-			marked := in.Unavailable[ledger.OfferingKey{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}]
-			if o.Available && !marked && in.launchable(o) && zones[o.Zone] && reqs.IntersectsSet(o.Requirements) {
+			marked := in.Unavailable[ledger.OfferingKey{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, PlacementGroup: o.Group()}]
+			if o.Available && !marked && in.launchable(o) && o.PlacementGroup == in.groupID() && zones[o.Zone] && reqs.IntersectsSet(o.Requirements) {
 				c.Offerings = append(c.Offerings, o)
 			}
 		}

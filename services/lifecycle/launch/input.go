@@ -52,7 +52,7 @@ func Marks(types []*catalog.InstanceType, unavailable func(ledger.OfferingKey) b
 	marks := map[ledger.OfferingKey]bool{}
 	for _, t := range types {
 		for _, o := range t.Offerings {
-			if k := (ledger.OfferingKey{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}); unavailable(k) {
+			if k := (ledger.OfferingKey{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, PlacementGroup: o.Group()}); unavailable(k) {
 				marks[k] = true
 			}
 		}

@@ -107,9 +107,7 @@ func template(in Input, s Selection, g group, cluster Cluster, region string) (e
 		data.CpuOptions = &ec2types.LaunchTemplateCpuOptionsRequest{NestedVirtualization: ec2types.NestedVirtualizationSpecificationEnabled}
 	}
 	data.CapacityReservationSpecification, data.InstanceMarketOptions = reservationSpec(g.reservation), marketOptions(s.kind)
-	if s.Tenancy == string(ec2types.TenancyDedicated) {
-		data.Placement = &ec2types.LaunchTemplatePlacementRequest{Tenancy: ec2types.TenancyDedicated}
-	}
+	data.Placement = placement(s)
 	name, err := templateName(data, tags)
 	return ec2.LaunchTemplate{Name: name, Data: data, Tags: tags}, err
 }

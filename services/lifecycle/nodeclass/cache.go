@@ -82,6 +82,8 @@ type caches struct {
 	images  *cache[[]ec2.Image]
 	// reservations of capacity by terms.
 	reservations *cache[[]ec2.CapacityReservation]
+	// placementGroups by selector; nil for one that does not exist.
+	placementGroups *cache[*ec2.PlacementGroup]
 	// parameters by name; "" if the parameter does not exist.
 	parameters, userParameters *cache[string]
 	// profiles that are known to have their role, by "name/role".
@@ -96,7 +98,8 @@ type caches struct {
 func newCaches(now func() time.Time) caches {
 	return caches{
 		subnets: newCache[[]ec2.Subnet](now, describeTTL), groups: newCache[[]ec2.SecurityGroup](now, describeTTL),
-		images: newCache[[]ec2.Image](now, describeTTL), reservations: newCache[[]ec2.CapacityReservation](now, describeTTL), parameters: newCache[string](now, parameterTTL),
+		images: newCache[[]ec2.Image](now, describeTTL), reservations: newCache[[]ec2.CapacityReservation](now, describeTTL),
+		placementGroups: newCache[*ec2.PlacementGroup](now, describeTTL), parameters: newCache[string](now, parameterTTL),
 		userParameters: newCache[string](now, userParameterTTL), profiles: newCache[bool](now, profileTTL),
 		noRole: newCache[error](now, roleMissingTTL), allowed: newCache[bool](now, allowedTTL), refused: newCache[*Refusal](now, refusedTTL),
 	}

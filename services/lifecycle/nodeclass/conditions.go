@@ -26,7 +26,7 @@ func newConditions(nc *awsv1.EC2NodeClass, now time.Time) *condition.List {
 		Generation: nc.Generation, Created: nc.CreationTimestamp.Time, Now: now, Root: karpv1.ConditionTypeReady,
 		Dependents: []string{
 			awsv1.ConditionTypeAMIsReady, awsv1.ConditionTypeCapacityReservationsReady, awsv1.ConditionTypeInstanceProfileReady,
-			awsv1.ConditionTypeSecurityGroupsReady, awsv1.ConditionTypeSubnetsReady, karpv1.ConditionTypeValidationSucceeded,
+			awsv1.ConditionTypePlacementGroupReady, awsv1.ConditionTypeSecurityGroupsReady, awsv1.ConditionTypeSubnetsReady, karpv1.ConditionTypeValidationSucceeded,
 		},
 		Conditions: slices.Clone(nc.Status.Conditions),
 	}

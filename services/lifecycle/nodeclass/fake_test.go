@@ -23,6 +23,7 @@ type fakeCloud struct {
 	groups       []ec2.SecurityGroup
 	images       []ec2.Image
 	reservations []ec2.CapacityReservation
+	group        *ec2.PlacementGroup
 	parameters   map[string]string
 	profiles     map[string]ec2.InstanceProfile
 	roles        []string
@@ -49,6 +50,10 @@ func (f *fakeCloud) DescribeSecurityGroups(context.Context, []awsv1.SecurityGrou
 
 func (f *fakeCloud) DescribeCapacityReservations(context.Context, []awsv1.CapacityReservationSelectorTerm) ([]ec2.CapacityReservation, error) {
 	return f.reservations, f.count("reservations")
+}
+
+func (f *fakeCloud) DescribePlacementGroup(context.Context, awsv1.PlacementGroupSelector) (*ec2.PlacementGroup, error) {
+	return f.group, f.count("placement group")
 }
 
 func (f *fakeCloud) DescribeImages(_ context.Context, q ec2.ImageQuery) ([]ec2.Image, error) {

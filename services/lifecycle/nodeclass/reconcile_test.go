@@ -46,7 +46,7 @@ func TestReconcileSoundClass(t *testing.T) {
 	}
 	nc := c.Object
 	if d := cmp.Diff([]string{
-		"AMIsReady=True/AMIsReady/", "CapacityReservationsReady=True/CapacityReservationsReady/", "InstanceProfileReady=True/InstanceProfileReady/", "SecurityGroupsReady=True/SecurityGroupsReady/",
+		"AMIsReady=True/AMIsReady/", "CapacityReservationsReady=True/CapacityReservationsReady/", "InstanceProfileReady=True/InstanceProfileReady/", "PlacementGroupReady=True/PlacementGroupReady/", "SecurityGroupsReady=True/SecurityGroupsReady/",
 		"SubnetsReady=True/SubnetsReady/", "ValidationSucceeded=True/ValidationSucceeded/", "Ready=True/Ready/",
 	}, conditionTexts(nc)); d != "" {
 		t.Error(d)

@@ -24,6 +24,7 @@ type Cloud interface {
 	DescribeSubnets(ctx context.Context, terms []awsv1.SubnetSelectorTerm) ([]ec2.Subnet, error)
 	DescribeSecurityGroups(ctx context.Context, terms []awsv1.SecurityGroupSelectorTerm) ([]ec2.SecurityGroup, error)
 	DescribeCapacityReservations(ctx context.Context, terms []awsv1.CapacityReservationSelectorTerm) ([]ec2.CapacityReservation, error)
+	DescribePlacementGroup(ctx context.Context, s awsv1.PlacementGroupSelector) (*ec2.PlacementGroup, error)
 	DescribeImages(ctx context.Context, q ec2.ImageQuery) ([]ec2.Image, error)
 	SSMParameter(ctx context.Context, name string) (string, error)
 	InstanceProfile(ctx context.Context, name string) (ec2.InstanceProfile, error)
@@ -104,7 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, nc *awsv1.EC2NodeClass, clai
 	faults := Validate(nc)
 	var errs []error
 	again := validateInterval
-	for _, step := range []func(context.Context, []Fault) (time.Duration, error){p.images, p.reservations, p.subnets, p.securityGroups, p.profile, p.validate} {
+	for _, step := range []func(context.Context, []Fault) (time.Duration, error){p.images, p.reservations, p.placementGroup, p.subnets, p.securityGroups, p.profile, p.validate} {
 		after, err := step(ctx, faults)
 		again = min(again, cmp.Or(after, again))
 		errs = append(errs, err)

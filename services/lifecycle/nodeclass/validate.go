@@ -72,26 +72,10 @@ func Validate(nc *awsv1.EC2NodeClass) []Fault {
 	f.text(nc)
 	f.tags(nc.Spec.Tags)
 	f.interfaces(nc.Spec)
-	f.notHonoured(nc.Spec)
 	return f
 }
 
 type faults []Fault
-
-// notHonoured refuses what launches leave out as yet: instances that lack what was asked for are worse than
-// none.
-func (f *faults) notHonoured(s awsv1.EC2NodeClassSpec) {
-	for _, field := range []struct {
-		name string
-		set  bool
-	}{
-		{"placementGroupSelector", s.PlacementGroupSelector != nil},
-	} {
-		if field.set {
-			f.addFault("spec."+field.name, "is not supported yet; remove it to launch instances without it")
-		}
-	}
-}
 
 func (f *faults) addFault(field, format string, args ...any) {
 	*f = append(*f, Fault{Field: field, Message: fmt.Sprintf(format, args...), Reason: reasonInvalid})

@@ -11,15 +11,6 @@ import (
 	awsv1 "millwright/api/karpenteraws/v1"
 )
 
-func TestFieldsThatLaunchesLeaveOutAreRefusedByName(t *testing.T) {
-	nc := class()
-	nc.Spec.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: "g"}
-	faults := Validate(nc)
-	if len(faults) != 1 || faults[0].Field != "spec.placementGroupSelector" || faults[0].Reason != reasonInvalid {
-		t.Errorf("faults = %v, want one of spec.placementGroupSelector", faults)
-	}
-}
-
 func TestInterfacesThatNoInstanceCanHaveAreRefusedByName(t *testing.T) {
 	primary := awsv1.NetworkInterface{InterfaceType: awsv1.InterfaceTypeInterface}
 	efa := func(card, device int32) awsv1.NetworkInterface {

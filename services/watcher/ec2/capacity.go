@@ -39,13 +39,20 @@ type sizing struct {
 	interfaces       []karpawsv1.NetworkInterface
 	prefixes         int32
 	nested, tracking bool
+	// grouped: the class names a placement group. group is nil as long as it is not known.
+	grouped bool
+	group   *karpawsv1.PlacementGroup
 }
 
 func newSizing(nc *karpawsv1.EC2NodeClass, o Options) (sizing, error) {
 	s := sizing{
 		family: familyOf(nc), devices: nc.Spec.BlockDeviceMappings, reservedENIs: int64(o.ReservedENIs),
 		interfaces: nc.Spec.NetworkInterfaces, prefixes: aws.ToInt32(nc.Spec.IPPrefixCount), tracking: nc.Spec.ConnectionTracking != nil,
-		nested: nc.Spec.CPUOptions != nil && aws.ToString(nc.Spec.CPUOptions.NestedVirtualization) == karpawsv1.NestedVirtualizationEnabled,
+		nested:  nc.Spec.CPUOptions != nil && aws.ToString(nc.Spec.CPUOptions.NestedVirtualization) == karpawsv1.NestedVirtualizationEnabled,
+		grouped: nc.Spec.PlacementGroupSelector != nil,
+	}
+	if s.grouped {
+		s.group = nc.Status.PlacementGroup
 	}
 	if nc.Spec.Kubelet != nil {
 		s.kubelet = *nc.Spec.Kubelet

@@ -34,7 +34,8 @@ func newCatalog(nc *karpawsv1.EC2NodeClass, o *offered, now *reserved, region st
 		if err != nil {
 			return nil, fmt.Errorf("catalogue of %s: %w", nc.Name, err)
 		}
-		addReserved(&t, reservations, now, zones, func(zone string) bool { return o.zones[t.Name][zone] && usable })
+		addReserved(&t, reservations, now, zones, func(zone string) bool { return o.zones[t.Name][zone] && usable && s.inGroup(zone) })
+		addGroup(&t, s.group)
 		c.InstanceTypes = append(c.InstanceTypes, t)
 	}
 	return c, nil
@@ -76,7 +77,7 @@ func (s *sizing) instanceType(t *ec2types.InstanceTypeInfo, in map[string]bool, 
 		}
 		for _, capacityType := range l[karpv1.CapacityTypeLabelKey] {
 			out.Offerings = append(out.Offerings, events.CatalogOffering{
-				Zone: z.name, ZoneID: z.id, CapacityType: capacityType, Available: in[z.name] && usable,
+				Zone: z.name, ZoneID: z.id, CapacityType: capacityType, Available: in[z.name] && usable && s.inGroup(z.name),
 			})
 		}
 	}

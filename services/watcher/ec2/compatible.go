@@ -16,7 +16,7 @@ func (s *sizing) unusable(t *ec2types.InstanceTypeInfo) string {
 	if s.family.name == karpawsv1.AMIFamilyAL2023 && strings.HasPrefix(string(t.InstanceType), "a1.") {
 		return "AL2023 does not run on it"
 	}
-	for _, why := range []string{s.lacksInterfaces(t), s.lacksPrefixes(t)} {
+	for _, why := range []string{s.lacksInterfaces(t), s.lacksPrefixes(t), s.lacksPlacement(t)} {
 		if why != "" {
 			return why
 		}

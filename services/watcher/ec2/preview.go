@@ -30,8 +30,8 @@ type OfferedType struct {
 }
 
 // LookUp asks EC2 what it offers to a NodeClass: once, and without a cluster. A class whose status names no
-// subnets gets those that its terms select. Prices that do not arrive in time are replaced by the built-in
-// ones; notes say so.
+// subnets, or not the placement group, gets what its spec selects. Prices that do not arrive in time are
+// replaced by the built-in ones; notes say so.
 func LookUp(ctx context.Context, version string, nc *karpawsv1.EC2NodeClass, opts Options, pricesWithin time.Duration) (offer *Offer, notes []string, err error) {
 	sdk, err := ec2.LoadConfig(ctx, version)
 	if err != nil {
@@ -39,7 +39,7 @@ func LookUp(ctx context.Context, version string, nc *karpawsv1.EC2NodeClass, opt
 	}
 	client, pricing := Clients(sdk)
 	p := &Poller{cfg: Config{EC2: client, Pricing: pricing, Region: sdk.Region, Options: opts, Clock: time.Now, Logger: zerolog.Nop()}}
-	if nc, err = withSubnets(ctx, version, nc); err != nil {
+	if nc, err = resolved(ctx, version, nc); err != nil {
 		return nil, nil, err
 	}
 	o := &offered{zones: map[string]map[string]bool{}}
@@ -54,27 +54,48 @@ func LookUp(ctx context.Context, version string, nc *karpawsv1.EC2NodeClass, opt
 	return offer, notes, err
 }
 
-// withSubnets fills in the subnets of a class whose status has none.
-func withSubnets(ctx context.Context, version string, nc *karpawsv1.EC2NodeClass) (*karpawsv1.EC2NodeClass, error) {
-	if len(nc.Status.Subnets) > 0 {
+// resolved fills in the subnets and the placement group of a class whose status has none.
+func resolved(ctx context.Context, version string, nc *karpawsv1.EC2NodeClass) (*karpawsv1.EC2NodeClass, error) {
+	grouped := nc.Spec.PlacementGroupSelector != nil && nc.Status.PlacementGroup == nil
+	if len(nc.Status.Subnets) > 0 && !grouped {
 		return nc, nil
 	}
 	client, err := ec2.New(ctx, ec2.Config{Cluster: "none", Version: version})
 	if err != nil {
 		return nil, err
 	}
+	nc = nc.DeepCopy()
+	if len(nc.Status.Subnets) == 0 {
+		if err := addSubnets(ctx, client, nc); err != nil {
+			return nil, err
+		}
+	}
+	if !grouped {
+		return nc, nil
+	}
+	g, err := client.DescribePlacementGroup(ctx, *nc.Spec.PlacementGroupSelector)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("resolve placement group: %w", err)
+	case g == nil:
+		return nil, errors.New("placementGroupSelector did not match any placement group")
+	}
+	nc.Status.PlacementGroup = &karpawsv1.PlacementGroup{ID: g.ID, Name: g.Name, Strategy: g.Strategy, PartitionCount: g.Partitions, Zone: g.Zone}
+	return nc, nil
+}
+
+func addSubnets(ctx context.Context, client *ec2.Client, nc *karpawsv1.EC2NodeClass) error {
 	found, err := client.DescribeSubnets(ctx, nc.Spec.SubnetSelectorTerms)
 	if err != nil {
-		return nil, fmt.Errorf("resolve subnets: %w", err)
+		return fmt.Errorf("resolve subnets: %w", err)
 	}
 	if len(found) == 0 {
-		return nil, errors.New("subnetSelectorTerms did not match any subnets")
+		return errors.New("subnetSelectorTerms did not match any subnets")
 	}
-	nc = nc.DeepCopy()
 	for _, s := range found {
 		nc.Status.Subnets = append(nc.Status.Subnets, karpawsv1.Subnet{ID: s.ID, Zone: s.Zone, ZoneID: s.ZoneID})
 	}
-	return nc, nil
+	return nil
 }
 
 // pricesNow are those of the price API and the spot history, over the built-in ones. Each is waited for up to

@@ -160,7 +160,7 @@ func fingerprint(nc *karpawsv1.EC2NodeClass, now *reserved) (string, error) {
 	}
 	data, err := json.Marshal([]any{
 		nc.Generation, zones, familyOf(nc).name, nc.Spec.Kubelet, nc.Spec.BlockDeviceMappings, nc.Spec.InstanceStorePolicy,
-		reservationsOf(nc), reservationsAt(nc, now),
+		reservationsOf(nc), reservationsAt(nc, now), nc.Status.PlacementGroup,
 	})
 	if err != nil {
 		return "", fmt.Errorf("read NodeClass %s: %w", nc.Name, err)

@@ -141,12 +141,16 @@ func (t *Template) offer(unavailable []ledger.OfferingKey, closedZones []string)
 	}
 	for _, u := range unavailable {
 		it := t.Catalog.Type(u.InstanceType)
-		if it == nil {
-			continue
-		}
 		for i := range shapes {
 			s := &t.Catalog.Shapes[i]
-			if s.Zone != u.Zone || s.CapacityType != u.CapacityType || !shapes[i].Has(it.Index) {
+			if s.Zone != u.Zone || u.PlacementGroup != "" && u.PlacementGroup != s.Group && !strings.HasPrefix(s.Group, u.PlacementGroup+"/") {
+				continue
+			}
+			if u.InstanceType == "" && u.PlacementGroup != "" { // the group is full in the zone
+				shapes[i], owned[i] = bitset.New(len(t.Catalog.Types)), true
+				continue
+			}
+			if it == nil || s.CapacityType != u.CapacityType || !shapes[i].Has(it.Index) {
 				continue
 			}
 			if !owned[i] {

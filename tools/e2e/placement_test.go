@@ -1,0 +1,105 @@
+package e2e
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright/tools/stack"
+)
+
+const (
+	labelGroup     = "karpenter.k8s.aws/placement-group-id"
+	labelPartition = "karpenter.k8s.aws/placement-group-partition"
+)
+
+// placementGroup makes a placement group in the simulated account and returns its id.
+func (e *env) placementGroup(name string, strategy ec2types.PlacementStrategy, partitions int32) string {
+	e.Helper()
+	client := awsec2.NewFromConfig(aws.Config{Region: stack.Region, BaseEndpoint: aws.String(e.stack.EC2Endpoint()),
+		Credentials: aws.CredentialsProviderFunc(credentials)})
+	in := &awsec2.CreatePlacementGroupInput{GroupName: aws.String(name), Strategy: strategy}
+	if partitions > 0 {
+		in.PartitionCount = aws.Int32(partitions)
+	}
+	out, err := client.CreatePlacementGroup(e.Context(), in)
+	if err != nil {
+		e.Fatal(err)
+	}
+	return aws.ToString(out.PlacementGroup.GroupId)
+}
+
+// TestPlacementGroups: pods spread over the partitions of a group get a node in each, a node of pods that do
+// not care gets the label of the partition that EC2 has chosen before pods run on it, and a group that is not
+// there keeps the class from launching.
+func TestPlacementGroups(t *testing.T) {
+	e := start(t, nil)
+	class := func(name string) string {
+		return defaultClass + "  placementGroupSelector: {name: " + name + "}\n"
+	}
+	e.apply(class("rows"))
+	e.apply(defaultPool)
+	e.hasCondition(nodeClasses, "default", "PlacementGroupReady", "False", `Placement group "rows" not found`)
+	id := e.placementGroup("rows", ec2types.PlacementStrategyPartition, 3)
+	e.hasCondition(nodeClasses, "default", "PlacementGroupReady", "True", "")
+	apart := func(app string) *corev1.Affinity {
+		return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			TopologyKey: "kubernetes.io/hostname", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}}}}
+	}
+	e.deploy("replicas", 3, "500m", "256Mi", func(p *corev1.PodTemplateSpec) {
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: labelPartition,
+			WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "replicas"}}}}
+	})
+	e.running("replicas", 3)
+	if n := len(e.partitions(id)); n != 3 {
+		t.Errorf("replicas are in %d partitions", n)
+	}
+	e.deploy("any", 4, "500m", "256Mi", func(p *corev1.PodTemplateSpec) { p.Spec.Affinity = apart("any") })
+	e.running("any", 4)
+	e.partitions(id)
+	e.matched()
+	e.apply(class("other"))
+	e.hasCondition(nodeClasses, "default", "Ready", "False", "")
+	for _, app := range []string{"replicas", "any"} {
+		e.scale(app, 0)
+	}
+	e.clean()
+	e.sound()
+}
+
+// partitions counts the nodes in the partitions of a group, and checks that nodes, NodeClaims and instances
+// say the same of them.
+func (e *env) partitions(group string) map[string]int {
+	e.Helper()
+	var count map[string]int
+	e.eventually("nodes labelled with their partition", func() string {
+		count = map[string]int{}
+		claimed := map[string]string{}
+		for _, c := range e.nodeClaims() {
+			claimed[c.GetName()] = c.GetLabels()[labelGroup] + "/" + c.GetLabels()[labelPartition]
+		}
+		for _, n := range e.nodes() {
+			have := n.Labels[labelGroup] + "/" + n.Labels[labelPartition]
+			for _, i := range e.liveInstances() {
+				if want := i.PlacementGroup + "/" + strconv.Itoa(i.Partition); strings.HasSuffix(n.Spec.ProviderID, "/"+i.ID) && (i.PlacementGroup != group || have != want) {
+					return fmt.Sprintf("node %s is labelled %s, its instance is in %s", n.Name, have, want)
+				}
+			}
+			for _, o := range n.OwnerReferences {
+				if o.Kind == "NodeClaim" && claimed[o.Name] != have {
+					return fmt.Sprintf("node %s is labelled %s, its NodeClaim %s", n.Name, have, claimed[o.Name])
+				}
+			}
+			count[n.Labels[labelPartition]]++
+		}
+		return ""
+	})
+	return count
+}
