@@ -91,29 +91,40 @@ func TestANodeThatHasJustRegisteredIsDrained(t *testing.T) {
 }
 
 // TestANodeThatTheCacheLacksIsDrained: a leader whose cache of Nodes is far behind the log must not take the
-// claim of a registered Node for one without a Node.
+// claim of a registered Node for one without a Node, or for one whose Node never registered.
 func TestANodeThatTheCacheLacksIsDrained(t *testing.T) {
-	r := newRig(t)
-	name := r.plan()
-	r.run("node ready", r.ready(name))
-	r.noDrain = true
-	node := r.kube.nodes["node-i-0001"]
-	before := node.DeepCopy()
-	before.Spec.ProviderID = "" // as it was when kubelet had just made it
-	r.kube.stale[node.Name], r.kube.indexed = before, 0
-	r.kube.deleteClaim(name)
-	r.wait(30 * time.Second)
-	if r.ec2.running() != 1 {
-		t.Fatalf("ended with pods on its Node: %v", r.ec2.describe())
+	for name, earlier := range map[string]func(*corev1.Node){
+		"as it was when kubelet had just made it": func(n *corev1.Node) { n.Spec.ProviderID = "" },
+		"as it was before it registered": func(n *corev1.Node) {
+			n.Finalizers = nil
+			delete(n.Labels, karpv1.NodeRegisteredLabelKey)
+			n.Spec.Taints = append(n.Spec.Taints, karpv1.UnregisteredTaint())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			name := r.plan()
+			r.run("node ready", r.ready(name))
+			r.noDrain = true
+			node := r.kube.nodes["node-i-0001"]
+			before := node.DeepCopy()
+			earlier(before)
+			r.kube.stale[node.Name], r.kube.indexed = before, 0
+			r.kube.deleteClaim(name)
+			r.wait(30 * time.Second)
+			if r.ec2.running() != 1 {
+				t.Fatalf("ended with pods on its Node: %v", r.ec2.describe())
+			}
+			clear(r.kube.stale)
+			r.kube.indexed = 0
+			r.run("drain", func() bool {
+				n := r.kube.nodes[node.Name]
+				return n != nil && !n.DeletionTimestamp.IsZero()
+			})
+			r.noDrain = false
+			r.run("claim closed", r.closed(name))
+		})
 	}
-	clear(r.kube.stale)
-	r.kube.indexed = 0
-	r.run("drain", func() bool {
-		n := r.kube.nodes[node.Name]
-		return n != nil && !n.DeletionTimestamp.IsZero()
-	})
-	r.noDrain = false
-	r.run("claim closed", r.closed(name))
 }
 
 // The slow write of a deposed leader can register a Node whose claim its successor has just closed. What

@@ -114,7 +114,10 @@ func (k apiClient) ListNodeClaims(ctx context.Context) ([]*karpv1.NodeClaim, err
 }
 
 func (k apiClient) DeleteNodeClaim(ctx context.Context, name string, uid types.UID) error {
-	return k.do(ctx, "delete nodeclaim "+name, func() error { return k.cluster().Remove(events.KindNodeClaim, name, uid) })
+	return k.do(ctx, "delete nodeclaim "+name, func() error {
+		k.p.sim.judge.CheckReplaced(k.p, name, uid)
+		return k.cluster().Remove(events.KindNodeClaim, name, uid)
+	})
 }
 
 func (k apiClient) UpdateNodeClaim(ctx context.Context, before, after *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {

@@ -49,6 +49,7 @@ func (s *Sim) play() {
 	s.converge("the workload runs", s.judge.Unsettled)
 	s.interrupt()
 	s.rest()
+	s.shrink()
 	s.Trace("user: scales to zero")
 	for _, d := range s.Cluster.Deployments() {
 		s.Cluster.Scale(d.Name, 0)
@@ -71,6 +72,33 @@ func (s *Sim) interrupt() {
 	}
 	s.runFor(last.Sub(s.Clock.Now()) + judge.SecondLook)
 	s.converge("the workload runs without what was taken back", s.judge.Unsettled)
+}
+
+const (
+	// quietFor is how long no node is removed for its price once consolidation has come to rest, as it must
+	// within quietMax.
+	quietFor = 3 * time.Minute
+	quietMax = 40 * time.Minute
+)
+
+// shrink leaves half of the pods: consolidation then has to come to rest.
+func (s *Sim) shrink() {
+	if s.Failed != nil || s.Script.Expires {
+		return
+	}
+	s.Trace("user: scales to half")
+	for _, d := range s.Cluster.Deployments() {
+		s.Cluster.Scale(d.Name, (d.Replicas+1)/2)
+	}
+	s.converge("half of the workload runs", s.judge.Unsettled)
+	began := s.Clock.Now()
+	for before := -1; before != s.Stats.Consolidated && s.Failed == nil; s.runFor(quietFor) {
+		if s.Clock.Now().Sub(began) > quietMax {
+			s.Violate("consolidation comes to rest", "%d commands, the last one less than %s ago", s.Stats.Consolidated, quietFor)
+		}
+		before = s.Stats.Consolidated
+	}
+	s.converge("what is left of the workload runs", s.judge.Unsettled)
 }
 
 // runFor runs everything due within d.
@@ -127,7 +155,7 @@ func (s *Sim) chaos() bool {
 			d.do()
 		}
 	}
-	return s.Faults != stage.Faults{}
+	return s.Calmed.IsZero()
 }
 
 // killWatcher has the watcher die for a while, unless it is dead.
@@ -164,11 +192,12 @@ func (s *Sim) changeMarket() {
 	s.watcher.publishMarket()
 }
 
-// calm stops all faults, undoes temporary actions of users, and sets the clocks right.
+// calm stops all faults, but for a disruptor that dies in the middle of commands, undoes temporary actions of
+// users, and sets the clocks right.
 func (s *Sim) calm() {
 	s.Trace("faults stop")
 	s.Calmed = s.Clock.Now()
-	s.Faults = stage.Faults{}
+	s.Faults = stage.Faults{CommandCrash: s.Drawn.CommandCrash, StaleStart: s.Drawn.StaleStart}
 	s.Cloud.LagMax, s.Cluster.SchedulerLate = time.Second, 0
 	s.users.UndoEdits()
 	s.resumeAll()

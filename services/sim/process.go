@@ -124,7 +124,7 @@ func (s *Sim) launch(name string) {
 	s.alive[name] = p
 	s.all = append(s.all, p)
 	p.foldLog(uint64(len(s.Entries)))
-	p.foldStream()
+	p.beginStream()
 	s.Trace("%s: started", p)
 	p.machine.ask()
 	p.keepClock()
@@ -364,6 +364,21 @@ func (p *process) foldStream() (poke bool) {
 		poke = poke || o.Op != events.OpHeartbeat
 	}
 	return poke
+}
+
+// beginStream folds what came after the checkpoint, at once or only after seconds.
+func (p *process) beginStream() {
+	if !p.sim.Happens(p.sim.Faults.StaleStart) {
+		p.foldStream()
+		return
+	}
+	const source = "stream"
+	p.folding[source] = true
+	p.after(p.sim.Millis(500, 6000), func() {
+		p.folding[source] = false
+		p.foldStream()
+		p.poke()
+	})
 }
 
 // restore returns the World of the newest checkpoint, or an empty one.

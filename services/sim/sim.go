@@ -208,6 +208,12 @@ func (s *Sim) stored(by *process, rec store.Record) {
 	}
 	s.readLog(by)
 	s.logMoved()
+	switch ledger.Kind(rec.Kind) {
+	case ledger.KindCommandStarted, ledger.KindCommandMovesStarted, ledger.KindCommandConfirmed:
+		if s.Happens(s.Faults.CommandCrash) {
+			s.Clock.After(s.Millis(0, 3000), func() { s.crash(by, "in the middle of a command") })
+		}
+	}
 }
 
 // readLog decodes what is new in the log and folds it into the reference.

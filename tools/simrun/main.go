@@ -104,6 +104,7 @@ func run(o options) bool {
 		total.Freezes += r.Stats.Freezes
 		total.Replayed += r.Stats.Replayed
 		total.Instances += r.Stats.Instances
+		total.Consolidated, total.Replacing = total.Consolidated+r.Stats.Consolidated, total.Replacing+r.Stats.Replacing
 		if r.Violation != nil {
 			fmt.Printf("seed %d failed: %v\nfaults: %s\nagain: make sim SEEDS=1 FIRST=%d    with all that happened: go run ./tools/simrun --first %d --trace\n",
 				r.Seed, r.Violation, r.Faults, r.Seed, r.Seed)
@@ -118,8 +119,8 @@ func run(o options) bool {
 		}
 	}
 	took := time.Since(began)
-	fmt.Printf("%d of %d seeds held in %s (%.1f/s): %s of virtual time, %d records, %d instances, %d crashes, %d freezes, %d decisions replayed\n",
-		done-failed, done, took.Round(time.Second), float64(done)/took.Seconds(), virtual.Round(time.Minute), total.Records, total.Instances, total.Crashes, total.Freezes, total.Replayed)
+	fmt.Printf("%d of %d seeds held in %s (%.1f/s): %s of virtual time, %d records, %d instances, %d consolidations (%d buy nodes), %d crashes, %d freezes, %d decisions replayed\n",
+		done-failed, done, took.Round(time.Second), float64(done)/took.Seconds(), virtual.Round(time.Minute), total.Records, total.Instances, total.Consolidated, total.Replacing, total.Crashes, total.Freezes, total.Replayed)
 	return failed == 0
 }
 

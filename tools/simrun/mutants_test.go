@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -16,6 +17,8 @@ type mutant struct {
 	file, before, after string
 	// found are the checks that may find it.
 	found []string
+	// seeds it may survive; "" for mutantSeeds.
+	seeds string
 }
 
 // switchedOn is set by the environment of a run, so that one binary holds all mutants.
@@ -26,25 +29,33 @@ func on(name string) string { return `os.Getenv("` + switchedOn + `") == "` + na
 
 var mutants = map[string]mutant{
 	"what is marked for deletion counts as staying": {
-		"planner/statenode.go", "func (s *Snapshot) marked(sn *StateNode) bool {\n", "return false", []string{"4: commands stay within the budgets", "5: plans", "it converges"}},
+		"planner/statenode.go", "func (s *Snapshot) marked(sn *StateNode) bool {\n", "return false", []string{"4: commands stay within the budgets", "5: plans", "it converges"}, ""},
 	"pods that choose their node are not provisionable": {
 		"planner/pods.go", "func IsProvisionable(p *world.Pod) bool {\n", "return p.Unschedulable && p.NodeName == \"\" && len(p.Class.Spec.NodeSelector) == 0 && p.Active() && !p.Class.DaemonSetOwned()",
-		[]string{"9: every pending pod has a verdict", "it converges"}},
+		[]string{"9: every pending pod has a verdict", "it converges"}, ""},
 	"no toleration tolerates": {
-		"planner/provision/internal/demand/taints.go", "func tolerates(t *corev1.Taint, tolerations []corev1.Toleration) bool {\n", "return false", []string{"it converges", "3: no pod dies"}},
+		"planner/provision/internal/demand/taints.go", "func tolerates(t *corev1.Taint, tolerations []corev1.Toleration) bool {\n", "return false", []string{"it converges", "3: no pod dies"}, ""},
 	"nodes that are going use up no budget": {
 		"planner/disrupt/internal/account/account.go", "func Consuming(s *planner.Snapshot, pool string) (nodes, used, going int) {\n", "for _, n := range s.StateNodes() {\nif n.NodePool == pool && n.Managed && n.Initialized && n.Node != nil && !terminating(n) {\nnodes++\n}\n}\nreturn nodes, 0, 0",
-		[]string{"4: commands stay within the budgets"}},
+		[]string{"4: commands stay within the budgets"}, ""},
+	"nodes that exist cost twice as much": {
+		"planner/disrupt/price.go", "func (p *pass) priceOf(nodes []*planner.StateNode) (sum int64) {\n", "for _, n := range nodes {\nsum += p.price(n)\n}",
+		[]string{"4: consolidation does not buy dearer", "consolidation comes to rest"}, commandSeeds},
+	"what a World older than the command lacks is gone": {
+		"planner/disrupt/confirm.go", "func mayStillCome(s *planner.Snapshot, cmd *ledger.Command) bool {\n", "return false",
+		[]string{"4: replacements are initialized before what they replace goes"}, commandSeeds},
 	"notices have no deadline": {
-		"planner/drain/step.go", "func noticeOf(s *planner.Snapshot, node string) (at time.Time) {\n", "return at", []string{"pods that can be moved have left what EC2 takes back"}},
+		"planner/drain/step.go", "func noticeOf(s *planner.Snapshot, node string) (at time.Time) {\n", "return at", []string{"pods that can be moved have left what EC2 takes back"}, ""},
 	"small instance types hold what large ones do": {
-		"planner/provision/internal/place/open.go", "\t\tneed := total.Add(g.Overhead)\n", "_ = need\nout.Or(part)\ncontinue", []string{"5: planned claims have room for their pods"}},
+		"planner/provision/internal/place/open.go", "\t\tneed := total.Add(g.Overhead)\n", "_ = need\nout.Or(part)\ncontinue", []string{"5: planned claims have room for their pods"}, ""},
 }
 
 const (
-	// mutantSeeds is how many seeds a mutant may survive.
-	mutantSeeds = "40"
-	root        = "../.."
+	// mutantSeeds is how many seeds a mutant may survive; one that only commands which buy nodes can show may
+	// survive commandSeeds.
+	mutantSeeds  = "40"
+	commandSeeds = "400"
+	root         = "../.."
 )
 
 // build makes a simulator with all mutants in it.
@@ -97,7 +108,7 @@ func build(t *testing.T) string {
 func TestPlannersThatAreWrongAreFound(t *testing.T) {
 	binary := build(t)
 	run := func(t *testing.T, name string) (string, error) {
-		cmd := exec.CommandContext(t.Context(), binary, "--seeds", mutantSeeds, "--quiet")
+		cmd := exec.CommandContext(t.Context(), binary, "--seeds", cmp.Or(mutants[name].seeds, mutantSeeds), "--quiet")
 		cmd.Env = append(os.Environ(), switchedOn+"="+name)
 		out, err := cmd.CombinedOutput()
 		return string(out), err
@@ -109,7 +120,7 @@ func TestPlannersThatAreWrongAreFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out, err := run(t, name)
 			if err == nil {
-				t.Fatalf("%s seeds did not find it", mutantSeeds)
+				t.Fatalf("no seed found it:\n%s", out)
 			}
 			line, _, _ := strings.Cut(out, "\n")
 			t.Log(line)

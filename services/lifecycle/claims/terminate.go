@@ -55,13 +55,15 @@ func (s *Stepper) terminate(ctx context.Context, v *claimView, _ claim.Action) (
 	return false, s.tellTerminating(ctx, v)
 }
 
-// hasHiddenNode: the cache lacks the Node that registered for the claim, and the API server has it. Nobody
-// has drained it then: a cache may be far behind the log, and the leader before may have registered the Node.
+// hasHiddenNode: the API server has a Node of the claim in use that the cache lacks, or shows as it was before
+// it registered. Nobody has drained it then: a cache may be far behind the log, and the leader before may have
+// registered the Node.
 func hasHiddenNode(ctx context.Context, s *Stepper, v *claimView) (bool, error) {
-	if len(v.nodes) > 0 {
-		return false, nil
-	}
 	for _, name := range v.nodeNames() {
+		i := slices.IndexFunc(v.nodes, func(n *corev1.Node) bool { return n.Name == name })
+		if i >= 0 && claim.IsHeld(v.nodes[i]) {
+			continue // its drain was waited for
+		}
 		n, err := s.deps.Kube.Node(ctx, name)
 		if kube.IsNotFound(err) {
 			continue
@@ -69,23 +71,28 @@ func hasHiddenNode(ctx context.Context, s *Stepper, v *claimView) (bool, error) 
 		if err != nil {
 			return false, err
 		}
-		if _, id := providerid.Split(n.Spec.ProviderID); id == v.instanceID() && !s.deps.Nodes.IsGone(n.UID) {
+		_, id := providerid.Split(n.Spec.ProviderID)
+		if id == v.instanceID() && !s.deps.Nodes.IsGone(n.UID) && (i < 0 || claim.IsHeld(n)) {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// nodeNames are what the log and the NodeClaim call the Node of the claim; none before one has registered.
+// nodeNames are what the log, the NodeClaim and the cache call the Nodes of the claim.
 func (v *claimView) nodeNames() []string {
 	var names []string
 	if v.ledger != nil && v.ledger.Node != "" {
 		names = append(names, v.ledger.Node)
 	}
-	if o := v.own(); o != nil && o.Status.NodeName != "" && !slices.Contains(names, o.Status.NodeName) {
+	if o := v.own(); o != nil && o.Status.NodeName != "" {
 		names = append(names, o.Status.NodeName)
 	}
-	return names
+	for _, n := range v.nodes {
+		names = append(names, n.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // tellTerminating sets the condition InstanceTerminating. It looks at the object itself: the terminator has

@@ -119,7 +119,8 @@ func Size(name string) (capacity, allocatable resource.Vector) {
 	return capacity, allocatable
 }
 
-func price(o Offering) int64 {
+// Price of an offering in micro USD per hour while the market is as at the beginning; 0 if there is none.
+func Price(o Offering) int64 {
 	for _, t := range instanceTypes {
 		if t.name != o.InstanceType {
 			continue

@@ -73,7 +73,7 @@ func overrides(in *awsec2.CreateFleetInput) []override {
 				aws.ToString(config.LaunchTemplateSpecification.LaunchTemplateId), aws.ToString(o.SubnetId), aws.ToString(o.ImageId)})
 		}
 	}
-	slices.SortStableFunc(list, func(a, b override) int { return cmp.Compare(price(a.Offering), price(b.Offering)) })
+	slices.SortStableFunc(list, func(a, b override) int { return cmp.Compare(Price(a.Offering), Price(b.Offering)) })
 	return list
 }
 

@@ -39,9 +39,11 @@ type bookedContent struct {
 
 // bookedCommand runs from its record until it ends.
 type bookedCommand struct {
-	seq    uint64
-	pool   string
-	claims []string
+	seq uint64
+	// pools of its nodes, each once.
+	pools []string
+	// claims that it removes, and those that it has bought.
+	claims, bought []string
 }
 
 func newBook(logID string) *book {
@@ -64,13 +66,17 @@ func (b *book) enter(e ledger.Entry) {
 			delete(b.aggregates, name)
 		}
 	case *ledger.CommandStarted:
-		c := &bookedCommand{seq: e.Seq, pool: p.Candidates[0].NodePool}
+		c := &bookedCommand{seq: e.Seq}
 		for _, x := range p.Candidates {
 			c.claims = append(c.claims, x.Claim)
+			if !slices.Contains(c.pools, x.NodePool) {
+				c.pools = append(c.pools, x.NodePool)
+			}
 		}
 		b.commands[ledger.CommandID(b.logID, e.Seq)] = c
 		for i := range p.Replacements {
 			b.open(e.Seq, i, &p.Replacements[i])
+			c.bought = append(c.bought, ledger.ClaimName(b.logID, p.Replacements[i].NodePool, e.Seq, i))
 		}
 	case *ledger.CommandReduced:
 		if c := b.commands[p.ID]; c != nil {

@@ -33,6 +33,8 @@ const (
 	CheckEviction      = "3: a protected pod is not evicted"
 	CheckUndrained     = "3: no pod dies undrained with its node"
 	CheckBudgets       = "4: commands stay within the budgets"
+	CheckCheaper       = "4: consolidation does not buy dearer than what it removes"
+	CheckReplaced      = "4: replacements are initialized before what they replace goes"
 	CheckTainted       = "4: commands are confirmed on tainted nodes"
 	CheckLimits        = "5: plans stay within the limits"
 	CheckRoom          = "5: planned claims have room for their pods"
@@ -52,7 +54,7 @@ const (
 )
 
 // Checks are all of them but those of convergence.
-var Checks = []string{CheckOneInstance, CheckRecorded, CheckContent, CheckLivingClaim, CheckEviction, CheckUndrained, CheckBudgets, CheckTainted, CheckLimits, CheckRoom,
+var Checks = []string{CheckOneInstance, CheckRecorded, CheckContent, CheckLivingClaim, CheckEviction, CheckUndrained, CheckBudgets, CheckCheaper, CheckReplaced, CheckTainted, CheckLimits, CheckRoom,
 	CheckRegistration, CheckInstanceFirst, CheckLog, CheckVerdicts, CheckReplay, CheckJudged, CheckStopped, CheckShadow, CheckFold, CheckTime, CheckDrift, CheckForged, CheckTaken}
 
 // Judge makes the checks: when something is written, recorded, decided or called, and at the end.
@@ -92,13 +94,20 @@ type history struct {
 	drifted map[string]bool
 	// commands ever started, by id.
 	commands map[string]*ledger.CommandStarted
+	// swaps are the commands that buy nodes for a lower price, by id.
+	swaps map[string]swap
 	// pools are earlier states of NodePools, by name.
 	pools map[string][]pastPool
 	// deadlines are the termination timestamps of NodeClaims, by provider id.
 	deadlines map[string]time.Time
 	// bound is when a pod got its node, by UID; listed is when the pods of a node were last asked for.
 	bound, listed map[string]time.Time
+	// initialized are the NodeClaims that ever were, by name.
+	initialized map[string]bool
 }
+
+// swap is what a command removes, by provider id, and the claims that it has made for that.
+type swap struct{ removed, bought []string }
 
 // pastPool is a NodePool as it was until a time.
 type pastPool struct {
@@ -111,8 +120,9 @@ const lookback = 45 * time.Second
 
 func newHistory() history {
 	return history{launched: map[string]string{}, tokens: map[string]bool{}, planned: map[string]bool{}, drifted: map[string]bool{},
-		commands: map[string]*ledger.CommandStarted{},
-		pools:    map[string][]pastPool{}, deadlines: map[string]time.Time{}, bound: map[string]time.Time{}, listed: map[string]time.Time{}}
+		commands: map[string]*ledger.CommandStarted{}, swaps: map[string]swap{},
+		pools: map[string][]pastPool{}, deadlines: map[string]time.Time{}, bound: map[string]time.Time{}, listed: map[string]time.Time{},
+		initialized: map[string]bool{}}
 }
 
 // checkConfirmed demands that no pod can come to the nodes any more.
@@ -135,13 +145,13 @@ func (s *Judge) CheckRecord(e ledger.Entry) {
 		s.history.tokens[p.Token] = true
 	case *ledger.CommandStarted:
 		s.history.commands[ledger.CommandID(s.Log.ID(), e.Seq)] = p
-		for i := range p.Replacements {
-			s.Stats.Claims++
-			s.history.planned[ledger.ClaimName(s.Log.ID(), p.Replacements[i].NodePool, e.Seq, i)] = true
-		}
-		s.Moved(p.Candidates[0].Node)
+		s.commandStarted(e.Seq, p)
 	case *ledger.CommandReduced:
 		s.history.commands[p.ID] = reduced(s.history.commands[p.ID], p)
+	case *ledger.ClaimInitialized:
+		s.history.initialized[p.Claim] = true
+	case *ledger.CommandSucceeded:
+		s.checkCheaper(p.ID)
 	case *ledger.CommandConfirmed:
 		s.checkConfirmed(s.history.commands[p.ID])
 		s.Moved(s.history.commands[p.ID].Candidates[0].Node)
@@ -165,6 +175,75 @@ func (s *Judge) CheckRecord(e ledger.Entry) {
 			s.Stats.Claims++
 			s.history.planned[ledger.ClaimName(s.Log.ID(), p.Claims[i].NodePool, e.Seq, i)] = true
 		}
+	}
+}
+
+func (s *Judge) commandStarted(seq uint64, p *ledger.CommandStarted) {
+	var bought []string
+	for i := range p.Replacements {
+		s.Stats.Claims++
+		name := ledger.ClaimName(s.Log.ID(), p.Replacements[i].NodePool, seq, i)
+		s.history.planned[name] = true
+		bought = append(bought, name)
+	}
+	if p.Reason == karpv1.DisruptionReasonUnderutilized {
+		s.Stats.Consolidated++
+		if len(bought) > 0 {
+			s.Stats.Replacing++
+			x := swap{bought: bought}
+			for _, c := range p.Candidates {
+				x.removed = append(x.removed, c.ProviderID)
+			}
+			s.history.swaps[ledger.CommandID(s.Log.ID(), seq)] = x
+		}
+	}
+	s.Moved(p.Candidates[0].Node)
+}
+
+// CheckReplaced demands that a node which a command replaces is not deleted before all that it bought are
+// initialized.
+func (s *Judge) CheckReplaced(by Process, claim string, uid types.UID) {
+	if o := s.Cluster.NodeClaim(claim); by.Name() != ledger.ServiceDisruptor || o == nil || o.UID != uid || o.DeletionTimestamp != nil {
+		return
+	}
+	for id, c := range s.book.commands {
+		if !slices.Contains(c.claims, claim) {
+			continue
+		}
+		for _, name := range c.bought {
+			if !s.history.initialized[name] {
+				s.Violate(CheckReplaced, "%s deletes %s by command %s, whose %s is not ready", by, claim, id, name)
+			}
+		}
+	}
+}
+
+// checkCheaper demands that the instances which a consolidation bought cost less than those it removes, by the
+// prices of the beginning: all move together, but for a hundredth.
+func (s *Judge) checkCheaper(id string) {
+	x, swaps := s.history.swaps[id]
+	if !swaps {
+		return
+	}
+	delete(s.history.swaps, id)
+	cost := func(providerID string) int64 {
+		i := s.Cloud.Instance(instanceOf(providerID))
+		if i == nil {
+			return 0
+		}
+		return cloud.Price(cloud.Offering{InstanceType: i.InstanceType, Zone: i.Zone, CapacityType: i.CapacityType})
+	}
+	var before, after int64
+	for _, p := range x.removed {
+		before += cost(p)
+	}
+	for _, name := range x.bought {
+		if c := s.book.claims[name]; c != nil {
+			after += cost(c.provider)
+		}
+	}
+	if after >= before+before/100 || after == before {
+		s.Violate(CheckCheaper, "command %s buys %v at %d for %v at %d micro-dollars an hour", id, x.bought, after, x.removed, before)
 	}
 }
 

@@ -182,31 +182,38 @@ func (s *Judge) judgeCommand(p Process) func(store.Record) {
 		if command == nil {
 			return
 		}
-		gone, leaving, list := 0, 0, nodes[command.pool]
-		healthy := false // a node that is not ready uses the budget up before it is taken, so only those that leave count for it
-		for _, n := range list {
-			taken := false
-			for _, c := range s.book.commands {
-				taken = taken || slices.Contains(c.claims, n.claim)
-			}
-			if taken || n.going {
-				leaving++
-			}
-			if taken || n.going || !n.ready {
-				gone++
-			}
-			healthy = healthy || n.ready && slices.Contains(command.claims, n.claim)
+		for _, pool := range command.pools {
+			s.judgeBudget(rec, command, pool, nodes[pool])
 		}
-		if !healthy {
-			gone = leaving
+	}
+}
+
+// judgeBudget counts what a command and all others take of a pool's nodes.
+func (s *Judge) judgeBudget(rec store.Record, command *bookedCommand, pool string, list []poolNode) {
+	gone, leaving := 0, 0
+	healthy := false // a node that is not ready uses the budget up before it is taken, so only those that leave count for it
+	for _, n := range list {
+		taken := false
+		for _, c := range s.book.commands {
+			taken = taken || slices.Contains(c.claims, n.claim)
 		}
-		allowed := 0
-		for _, pool := range s.lately(command.pool) {
-			allowed = max(allowed, budgetOf(pool, len(list)))
+		if taken || n.going {
+			leaving++
 		}
-		if gone > allowed {
-			s.Violate(CheckBudgets, "record %d brings NodePool %s to %d disrupted of %d nodes, %d are allowed", rec.Seq, command.pool, gone, len(list), allowed)
+		if taken || n.going || !n.ready {
+			gone++
 		}
+		healthy = healthy || n.ready && slices.Contains(command.claims, n.claim)
+	}
+	if !healthy {
+		gone = leaving
+	}
+	allowed := 0
+	for _, p := range s.lately(pool) {
+		allowed = max(allowed, budgetOf(p, len(list)))
+	}
+	if gone > allowed {
+		s.Violate(CheckBudgets, "record %d brings NodePool %s to %d disrupted of %d nodes, %d are allowed", rec.Seq, pool, gone, len(list), allowed)
 	}
 }
 

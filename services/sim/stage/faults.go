@@ -21,6 +21,9 @@ type Faults struct {
 	AppendLost, AppendUnanswered, AppendConflict, AppendSlow int
 	// A process reads log, stream or informers seconds late.
 	LogLate, StreamLate, InformersLate int
+	// A process that starts knows for seconds only what the checkpoint of the stream holds. The disruptor dies
+	// soon after it has started or confirmed a command.
+	StaleStart, CommandCrash int
 	// A message is lost, stored twice, or stored after its successors; the watcher dies inside a resync, at
 	// any message.
 	MessageLost, MessageDoubled, MessageLate, ResyncBroken int
@@ -64,7 +67,7 @@ func DrawFaults(rng *rand.Rand) Faults {
 		KubeRefused: rate(10, 60), KubeSlow: rate(5, 30), KubeLost: rate(10, 60), KubeUnanswered: rate(10, 60),
 		EC2Throttled: rate(20, 200), EC2Slow: rate(10, 60), EC2Lost: rate(20, 100), EC2Unanswered: rate(20, 150),
 		AppendLost: rate(10, 60), AppendUnanswered: rate(10, 60), AppendConflict: rate(10, 100), AppendSlow: rate(5, 40),
-		LogLate: rate(5, 50), StreamLate: rate(5, 50), InformersLate: rate(5, 50),
+		LogLate: rate(5, 50), StreamLate: rate(5, 50), InformersLate: rate(5, 50), StaleStart: rate(200, 900), CommandCrash: rate(100, 400),
 		MessageLost: rate(1, 8), MessageDoubled: rate(10, 50), MessageLate: rate(1, 8), ResyncBroken: rate(5, 40), SchedulerLate: rate(50, 400),
 		WorstTime: rate(200, 900), Shadowed: rate(0, 200),
 		ClockOff: rate(5, 25), RecordAhead: rate(0, 15), ClockJumps: rate(10, 60), CatalogChanged: rate(5, 30), ClassUnready: rate(0, 15), ClassDeleted: rate(0, 8),

@@ -131,13 +131,15 @@ var Start = time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
 type Stats struct {
 	Events, Steps, Effects, Calls, Messages, Records, Conflicts, Crashes, Freezes, Renewals, StoodDown, KubeEvents int
 	Interrupted                                                                                                    int
-	Pods, Claims, Widened, Confirmed, Instances, Replayed, Retired                                                 int
-	Virtual                                                                                                        time.Duration
+	// Consolidated counts commands that remove nodes with pods for their price, Replacing those that buy a node for them.
+	Consolidated, Replacing                                        int
+	Pods, Claims, Widened, Confirmed, Instances, Replayed, Retired int
+	Virtual                                                        time.Duration
 }
 
 func (s Stats) String() string {
-	return fmt.Sprintf("%s virtual, %d events, %d steps, %d effects, %d calls, %d messages, %d records, %d conflicts, %d crashes, %d freezes, clocks off %d times, %d claims (widened %d times), %d instances, %d decisions replayed (%d confirmed plans), %d aggregates retired",
-		s.Virtual.Round(time.Second), s.Events, s.Steps, s.Effects, s.Calls, s.Messages, s.Records, s.Conflicts, s.Crashes, s.Freezes, s.StoodDown, s.Claims, s.Widened, s.Instances, s.Replayed, s.Confirmed, s.Retired)
+	return fmt.Sprintf("%s virtual, %d events, %d steps, %d effects, %d calls, %d messages, %d records, %d conflicts, %d crashes, %d freezes, clocks off %d times, %d claims (widened %d times), %d instances, %d consolidations (%d buy nodes), %d decisions replayed (%d confirmed plans), %d aggregates retired",
+		s.Virtual.Round(time.Second), s.Events, s.Steps, s.Effects, s.Calls, s.Messages, s.Records, s.Conflicts, s.Crashes, s.Freezes, s.StoodDown, s.Claims, s.Widened, s.Instances, s.Consolidated, s.Replacing, s.Replayed, s.Confirmed, s.Retired)
 }
 
 // Violation is a check that failed.

@@ -15,6 +15,7 @@ import (
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
 	"millwright/planner"
+	"millwright/planner/options"
 	"millwright/services/sim/cloud"
 	"millwright/services/sim/cluster"
 	"millwright/services/sim/stage"
@@ -58,6 +59,11 @@ func (s *Users) drawScript() stage.Script {
 		scale(at(100, 115), "third", 0)
 		scale(at(115, 130), "third", upTo(6))
 	}
+	if s.Happens(800) { // nodes that are half empty are left
+		d := cluster.Deployment{Name: "burst", Replicas: 2 + 2*s.Rng.IntN(3), Labels: map[string]string{"app": "burst"}, Spec: podSpec(s.OneOf("1500m", "3000m"), "1Gi")}
+		x.Acts = append(x.Acts, stage.Act{At: at(20, 40), Name: "deploys large pods", Do: func() { s.Cluster.Deploy(d) }})
+		scale(at(60, 80), "burst", 1)
+	}
 	return x
 }
 
@@ -66,7 +72,7 @@ func (s *Users) drawPool(name string, x *stage.Script) *karpv1.NodePool {
 	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: karpv1.NodePoolSpec{
 		Template: karpv1.NodeClaimTemplate{Spec: karpv1.NodeClaimTemplateSpec{
 			NodeClassRef: &karpv1.NodeClassReference{Group: awsv1.Group, Kind: "EC2NodeClass", Name: stage.NodeClassName}}},
-		Disruption: karpv1.Disruption{ConsolidateAfter: karpv1.NewDuration(after.Truncate(time.Second)), ConsolidationPolicy: karpv1.ConsolidationPolicyWhenEmpty,
+		Disruption: karpv1.Disruption{ConsolidateAfter: karpv1.NewDuration(after.Truncate(time.Second)), ConsolidationPolicy: s.drawConsolidation(),
 			Budgets: []karpv1.Budget{{Nodes: s.OneOf("1", "2", "50%", "100%")}}},
 	}}
 	spec := &p.Spec.Template.Spec
@@ -98,6 +104,17 @@ func (s *Users) drawPool(name string, x *stage.Script) *karpv1.NodePool {
 		p.Spec.Limits = s.drawLimits(x.Pace)
 	}
 	return p
+}
+
+// drawConsolidation draws which nodes consolidation may take.
+func (s *Users) drawConsolidation() karpv1.ConsolidationPolicy {
+	switch n := s.Rng.IntN(10); {
+	case n < 2:
+		return karpv1.ConsolidationPolicyWhenEmpty
+	case n < 8:
+		return karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized
+	}
+	return karpv1.ConsolidationPolicyBalanced
 }
 
 func (s *Users) drawLimits(pace int) karpv1.Limits {
@@ -136,6 +153,9 @@ func (s *Users) drawOptions() planner.Options {
 	o.RegistrationTimeout = s.Millis(90_000, 240_000)
 	o.OfferingBackoff = s.Millis(10_000, 60_000)
 	o.OfferingBackoffMax = 2 * time.Minute
+	if s.Happens(400) {
+		_ = o.SetFeatureGates(options.GateSpotToSpot + "=true")
+	}
 	return o
 }
 
