@@ -55,9 +55,9 @@ func (s *Stepper) terminate(ctx context.Context, v *claimView, _ claim.Action) (
 	return false, s.tellTerminating(ctx, v)
 }
 
-// hasHiddenNode: the API server has a Node of the claim in use that the cache lacks, or shows as it was before
-// it registered. Nobody has drained it then: a cache may be far behind the log, and the leader before may have
-// registered the Node.
+// hasHiddenNode: the API server has a Node of the claim in use that the cache lacks, or shows as it was
+// before it registered. Nobody has drained it then: a cache may be far behind the log, and the leader before
+// may have registered the Node.
 func hasHiddenNode(ctx context.Context, s *Stepper, v *claimView) (bool, error) {
 	for _, name := range v.nodeNames() {
 		i := slices.IndexFunc(v.nodes, func(n *corev1.Node) bool { return n.Name == name })

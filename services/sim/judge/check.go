@@ -218,8 +218,8 @@ func (s *Judge) CheckReplaced(by Process, claim string, uid types.UID) {
 	}
 }
 
-// checkCheaper demands that the instances which a consolidation bought cost less than those it removes, by the
-// prices of the beginning: all move together, but for a hundredth.
+// checkCheaper demands that the instances which a consolidation bought cost less than those it removes, by
+// the prices of the beginning: all move together, but for a hundredth.
 func (s *Judge) checkCheaper(id string) {
 	x, swaps := s.history.swaps[id]
 	if !swaps {

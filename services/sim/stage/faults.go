@@ -21,8 +21,8 @@ type Faults struct {
 	AppendLost, AppendUnanswered, AppendConflict, AppendSlow int
 	// A process reads log, stream or informers seconds late.
 	LogLate, StreamLate, InformersLate int
-	// A process that starts knows for seconds only what the checkpoint of the stream holds. The disruptor dies
-	// soon after it has started or confirmed a command.
+	// A process that starts knows for seconds only what the checkpoint of the stream holds. The disruptor
+	// dies soon after it has started or confirmed a command.
 	StaleStart, CommandCrash int
 	// A message is lost, stored twice, or stored after its successors; the watcher dies inside a resync, at
 	// any message.

@@ -131,7 +131,8 @@ var Start = time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
 type Stats struct {
 	Events, Steps, Effects, Calls, Messages, Records, Conflicts, Crashes, Freezes, Renewals, StoodDown, KubeEvents int
 	Interrupted                                                                                                    int
-	// Consolidated counts commands that remove nodes with pods for their price, Replacing those that buy a node for them.
+	// Consolidated counts commands that remove nodes with pods for their price, Replacing those that buy a
+	// node for them.
 	Consolidated, Replacing                                        int
 	Pods, Claims, Widened, Confirmed, Instances, Replayed, Retired int
 	Virtual                                                        time.Duration
