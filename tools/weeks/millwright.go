@@ -27,15 +27,14 @@ const logID = "6d696c6c7772696768747765656b7300"
 // is done here in as many words: launch, mark, confirm, delete, hint.
 type millwright struct {
 	*Cluster
-	world            *world.World
-	ledger           *ledger.Ledger
-	counter          uint64
-	settings         Settings
-	claims           map[string]*node
-	records          map[*node]uint64 // of the command that marks the node
-	searched         searched
-	from             ledger.SearchFrom
-	consolidateAfter karpv1.NillableDuration
+	world    *world.World
+	ledger   *ledger.Ledger
+	counter  uint64
+	settings Settings
+	claims   map[string]*node
+	records  map[*node]uint64 // of the command that marks the node
+	searched searched
+	from     ledger.SearchFrom
 }
 
 // searched is what the last pass that decided nothing saw.
