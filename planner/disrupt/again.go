@@ -35,7 +35,7 @@ func (c *candidates) movedLately(n *planner.StateNode) (pods int64, until time.T
 // againBlock keeps a node for which the pods that would be moved again are too many for its price.
 func (c *candidates) againBlock(n *planner.StateNode) *Blocked {
 	pods, until := c.movedLately(n)
-	text := policy.Again(pods, c.price(n))
+	text := policy.Again(pods, c.prices.Of(n))
 	if text == "" {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (p *pass) savesTooLittleAgain(o *outcome) string {
 		k, _ := p.movedLately(n)
 		pods += k
 	}
-	saved := p.priceOf(o.nodes)
+	saved := p.prices.Sum(o.nodes)
 	for i := range o.claims {
 		saved -= o.claims[i].Cheapest.MicroUSDPerHour
 	}

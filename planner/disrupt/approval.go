@@ -96,7 +96,7 @@ func (p *pass) carryOut(command *ledger.CommandStarted) (d *planner.Decision, wh
 		n := p.s.StateNodeOfClaim(c.Claim)
 		b := p.report.Nodes[p.at[n]].Blocked
 		if command.Method == MethodPreferred {
-			b = p.returnsNow(n)
+			b = fallbacks{p}.now(n)
 		}
 		if b != nil {
 			if slices.Contains(passing, b.Cause) {
@@ -162,14 +162,14 @@ func (p *pass) anewOf(command *ledger.CommandStarted, nodes []*planner.StateNode
 		return p.commandOf(o, command.Reason, command.Method), x, ""
 	}
 	if command.Method == MethodPreferred {
-		o := p.returnTrials().without(nodes, nil, false)
-		if b := p.returnFailure(nodes[0], o); b != nil {
+		o := fallbacks{p}.newTrials().without(nodes, nil, false)
+		if b := (fallbacks{p}).failure(nodes[0], o); b != nil {
 			return nil, x, b.Reasons()[0]
 		}
-		x.Preferred = p.preferredBy(nodes[0], o)
+		x.Preferred = fallbacks{p}.preference(nodes[0], o)
 		return p.commandOf(o, command.Reason, command.Method), x, ""
 	}
-	p.balances = policy.Totals(p.s, p.price)
+	p.balances = policy.Totals(p.s, p.prices.Of)
 	if len(command.Replacements) > 0 {
 		c, rejected := p.replacement(nodes, len(nodes) > 1 || len(command.Replacements) > 1)
 		if c == nil || len(c.nodes) != len(nodes) {

@@ -14,11 +14,11 @@ const ScoreLeast = policy.ScoreLeast
 // balance scores an outcome for each Balanced NodePool of its nodes and returns the nodes of those that
 // reject it.
 func (p *pass) balance(o *outcome) (rejected []*planner.StateNode, scores []Score) {
-	savings := p.priceOf(o.nodes)
+	savings := p.prices.Sum(o.nodes)
 	for i := range o.claims {
 		savings -= o.claims[i].Cheapest.MicroUSDPerHour
 	}
-	scores = policy.Scores(p.balances, o.nodes, savings, p.price)
+	scores = policy.Scores(p.balances, o.nodes, savings, p.prices.Of)
 	for _, s := range scores {
 		if s.Thousandths >= ScoreLeast {
 			continue

@@ -76,7 +76,7 @@ func Blockers(s *planner.Snapshot, n *planner.StateNode) (list []*Blocked) {
 		add(p.againBlock(n))
 	}
 	if p.isFallback(n) {
-		add(p.whyFallback(n))
+		add(fallbacks{p}.why(n))
 	}
 	if until := p.backoff(n.NodePool); p.s.Now.Before(until) {
 		add(blocked(CauseBackoff, "Replacements of NodePool %q fail, trying again at %s", n.NodePool, until.UTC().Format("15:04:05")).until(until))
@@ -113,7 +113,7 @@ type Without struct {
 func TryWithout(s *planner.Snapshot, n *planner.StateNode) (x Without) {
 	p := newPass(s)
 	p.examineAll()
-	p.balances = policy.Totals(p.s, p.price)
+	p.balances = policy.Totals(p.s, p.prices.Of)
 	o := p.consolidationTrial([]*planner.StateNode{n}, nil, false)
 	x.Elsewhere, x.Claims = len(o.places), o.claims
 	for _, r := range slices.Concat(o.unplaced, o.waiting) {
@@ -124,7 +124,7 @@ func TryWithout(s *planner.Snapshot, n *planner.StateNode) (x Without) {
 	if len(o.claims) > 1 {
 		part = hysteresisMany
 	}
-	x.Least = max(1, (p.price(n)+part-1)/part)
+	x.Least = max(1, (p.prices.Of(n)+part-1)/part)
 	switch bad, scores := p.balance(o); {
 	case len(x.Unplaced) > 0:
 	case len(o.claims) > 0:

@@ -14,7 +14,7 @@ func (c *candidates) consolidatable(n *planner.StateNode, r *NodeReport) *Blocke
 	if pool.Spec.Replicas != nil {
 		return &Blocked{Cause: CauseStatic}
 	}
-	if c.typeOf(n) == nil {
+	if c.prices.TypeOf(n) == nil {
 		return unconsolidatable(CauseUnknownType, "Instance Type %q not found", n.InstanceTypeName())
 	}
 	for _, label := range []string{karpv1.CapacityTypeLabelKey, corev1.LabelTopologyZone} {

@@ -13,7 +13,8 @@ import (
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/account"
 	"millwright/planner/disrupt/internal/policy"
-	"millwright/planner/ledger"
+	"millwright/planner/disrupt/internal/preference"
+	"millwright/planner/disrupt/internal/pricing"
 	"millwright/planner/world"
 )
 
@@ -29,9 +30,7 @@ type candidates struct {
 	// nominated holds the nodes and claims that pods are to go to, by the Ledger's verdicts: pending ones,
 	// and those of nodes that go.
 	nominated map[string]bool
-	prices    map[*planner.StateNode]int64
-	// marked are the offerings without capacity; nil until asked for.
-	marked map[ledger.OfferingKey]bool
+	prices    *pricing.Prices
 	// policies that select each NodePool, by name; nil if there are none.
 	policies map[string][]*policy.Policy
 	// moved is when a command first moved pods of an owner within policy.AgainAfter, by ledger.OwnerKey; nil
@@ -41,7 +40,7 @@ type candidates struct {
 	waves map[string]*Wave
 	// returns are the rules by which nodes return to what is preferred, by NodePool, as far as they were
 	// asked for; nil for NodePools without.
-	returns map[string]*returnRule
+	returns map[string]*preference.Rule
 	// answering is the approved proposal that is carried out; "" for none.
 	answering string
 	// unreadable: a pod exists whose node can't be known, so no node is surely empty.
@@ -49,7 +48,7 @@ type candidates struct {
 }
 
 func newCandidates(s *planner.Snapshot) *candidates {
-	c := &candidates{s: s, nominated: map[string]bool{}, prices: map[*planner.StateNode]int64{}, policies: policy.ByPool(s)}
+	c := &candidates{s: s, nominated: map[string]bool{}, prices: pricing.New(s), policies: policy.ByPool(s)}
 	for _, p := range s.World.PendingPods() {
 		c.nominate(p)
 	}

@@ -113,7 +113,7 @@ func only(decide func() *planner.Decision) func() []*planner.Decision {
 // NewPass looks at all nodes and budgets of a Snapshot, as Plan does first.
 func NewPass(s *planner.Snapshot) *Pass {
 	p := NewPromptPass(s)
-	p.methods = append(p.methods, method{MethodPreferred, p.pass.preferred}, method{MethodMulti, only(p.pass.consolidation)})
+	p.methods = append(p.methods, method{MethodPreferred, fallbacks{p.pass}.plan}, method{MethodMulti, only(p.pass.consolidation)})
 	return p
 }
 
@@ -218,7 +218,7 @@ func (p *pass) examine(n *planner.StateNode) {
 		r.Node = n.Name
 	}
 	r.Blocked = p.choose(n, &r)
-	p.chooseReturn(n)
+	fallbacks{p}.choose(n)
 	if r.Blocked != nil && r.ConsolidatableAt.After(p.s.Now) {
 		p.report.wake(r.ConsolidatableAt)
 	}
@@ -409,7 +409,7 @@ func (p *pass) candidate(n *planner.StateNode) ledger.Candidate {
 	c := ledger.Candidate{
 		Node: n.Name, Claim: n.Claim.Name, ClaimUID: n.Claim.UID, ProviderID: n.ProviderID, NodePool: n.NodePool,
 		InstanceType: n.InstanceTypeName(), Zone: n.Zone(), CapacityType: n.CapacityType(), Capacity: n.Capacity,
-		Price: p.price(n), Pods: refs(reschedulable(n)), Virtual: refs(p.trials.buffered(n)),
+		Price: p.prices.Of(n), Pods: refs(reschedulable(n)), Virtual: refs(p.trials.buffered(n)),
 	}
 	return c
 }

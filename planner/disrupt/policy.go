@@ -96,7 +96,7 @@ func (p *pass) worth(o *outcome) (kept []*planner.StateNode, why string) {
 // tooLittle says which policy finds that taking these nodes of an outcome away saves too little; "" if none
 // does.
 func (p *pass) tooLittle(o *outcome, nodes []*planner.StateNode) string {
-	before := p.priceOf(nodes)
+	before := p.prices.Sum(nodes)
 	saved := before
 	for i := range o.claims {
 		saved -= o.claims[i].Cheapest.MicroUSDPerHour
@@ -128,7 +128,7 @@ func (p *pass) tooLittle(o *outcome, nodes []*planner.StateNode) string {
 // pricesOf are the offerings of nodes, comingOf those of the replacements of an outcome.
 func (p *pass) pricesOf(nodes []*planner.StateNode) (list []policy.Priced) {
 	for _, n := range nodes {
-		list = append(list, policy.Priced{InstanceType: n.InstanceTypeName(), Zone: n.Zone(), CapacityType: n.CapacityType(), Price: p.price(n)})
+		list = append(list, policy.Priced{InstanceType: n.InstanceTypeName(), Zone: n.Zone(), CapacityType: n.CapacityType(), Price: p.prices.Of(n)})
 	}
 	return list
 }

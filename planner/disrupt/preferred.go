@@ -4,14 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	karpv1 "millwright/api/karpenter/v1"
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner"
-	"millwright/planner/catalog"
 	"millwright/planner/disrupt/internal/minimum"
 	"millwright/planner/disrupt/internal/policy"
+	"millwright/planner/disrupt/internal/preference"
+	"millwright/planner/disrupt/internal/pricing"
 	"millwright/planner/ledger"
 	"millwright/planner/nodepool"
 	"millwright/planner/provision"
@@ -30,27 +30,8 @@ type Preferred struct {
 	AvailableFor string `json:"availableFor"`
 }
 
-// standing is how much a node is preferred: by the weight of its NodePool, and by its capacity type.
-type standing struct {
-	weight   int32
-	capacity int
-}
-
-// capacityTypes from the least to the most preferred, as launches choose them.
-var capacityTypes = []string{karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot, karpv1.CapacityTypeReserved}
-
-// returnRule is what policies say of a NodePool, and what could be preferred to its nodes.
-type returnRule struct {
-	*policy.Return
-	weight int32
-	// best is the most preferred capacity type that the NodePool allows; outweighed: there is a NodePool of a
-	// higher weight.
-	best       int
-	outweighed bool
-}
-
 // returnRule of a NodePool; nil if its nodes do not return.
-func (c *candidates) returnRule(name string) *returnRule {
+func (c *candidates) returnRule(name string) *preference.Rule {
 	if len(c.policies[name]) == 0 {
 		return nil
 	}
@@ -58,70 +39,17 @@ func (c *candidates) returnRule(name string) *returnRule {
 		return r
 	}
 	if c.returns == nil {
-		c.returns = map[string]*returnRule{}
+		c.returns = map[string]*preference.Rule{}
 	}
-	c.returns[name] = c.newReturnRule(c.s.World.NodePool(name), policy.ReturnOf(c.policies[name]))
+	c.returns[name] = preference.RuleOf(c.s, c.policies[name], c.s.World.NodePool(name))
 	return c.returns[name]
-}
-
-func (c *candidates) newReturnRule(pool *karpv1.NodePool, want *policy.Return) *returnRule {
-	if pool == nil || want == nil || pool.Spec.Replicas != nil {
-		return nil
-	}
-	r := &returnRule{Return: want, weight: weightOf(pool)}
-	r.best = c.bestCapacity(pool)
-	r.outweighed = slices.ContainsFunc(c.s.World.NodePools(), func(x *karpv1.NodePool) bool {
-		return x.Spec.Replicas == nil && x.DeletionTimestamp == nil && weightOf(x) > r.weight
-	})
-	return r
-}
-
-// bestCapacity is the most preferred capacity type that a NodePool allows and EC2 offers to it.
-func (c *candidates) bestCapacity(pool *karpv1.NodePool) (best int) {
-	set, err := requirement.FromClaim(pool.Spec.Template.Spec.Requirements)
-	if err != nil || pool.Spec.Template.Spec.NodeClassRef == nil {
-		return 0
-	}
-	cat := provision.Catalog(c.s, pool.Name, pool.Spec.Template.Spec.NodeClassRef.Name)
-	if cat == nil {
-		return 0
-	}
-	for _, t := range cat.Types {
-		for i := range t.Offerings {
-			o := &t.Offerings[i]
-			if at := slices.Index(capacityTypes, o.CapacityType); at > best && o.Available && set.Get(karpv1.CapacityTypeLabelKey).Has(o.CapacityType) {
-				best = at
-			}
-		}
-	}
-	return best
-}
-
-func weightOf(pool *karpv1.NodePool) int32 {
-	if pool == nil || pool.Spec.Weight == nil {
-		return 0
-	}
-	return *pool.Spec.Weight
-}
-
-func (c *candidates) standingOf(n *planner.StateNode) standing {
-	return standing{weightOf(c.s.World.NodePool(n.NodePool)), slices.Index(capacityTypes, n.CapacityType())}
-}
-
-// better reports that nodes return from one standing to another.
-func (r *returnRule) better(from, to standing) bool {
-	return r.Weight && to.weight > from.weight || r.CapacityType && to.weight >= from.weight && to.capacity > from.capacity
 }
 
 // isFallback reports that something could be preferred to a node, so that no pod is moved to it for that
 // reason.
 func (c *candidates) isFallback(n *planner.StateNode) bool {
 	r := c.returnRule(n.NodePool)
-	if r == nil || n.Claim == nil {
-		return false
-	}
-	at := c.standingOf(n)
-	return r.Weight && r.outweighed || r.CapacityType && at.capacity >= 0 && at.capacity < r.best
+	return r != nil && n.Claim != nil && r.IsFallback(preference.Of(c.s, n))
 }
 
 // returnBlock says what keeps a node from being tried; nil if nothing does.
@@ -151,8 +79,11 @@ func unpreferred(format string, args ...any) *Blocked {
 	return &Blocked{Cause: CauseNotPreferred, Message: fmt.Sprintf(format, args...)}
 }
 
-// chooseReturn puts a node that may return where its method finds it.
-func (p *pass) chooseReturn(n *planner.StateNode) {
+// fallbacks returns nodes that are one.
+type fallbacks struct{ *pass }
+
+// choose puts a node that may return where its method finds it.
+func (p fallbacks) choose(n *planner.StateNode) {
 	if p.returnRule(n.NodePool) == nil {
 		return
 	}
@@ -175,15 +106,15 @@ func (c *candidates) budgetOf(pool *karpv1.NodePool, reason karpv1.DisruptionRea
 	return b
 }
 
-// preferred replaces nodes that are a fallback by what is preferred, the oldest first. Their pods go to no
+// plan replaces nodes that are a fallback by what is preferred, the oldest first. Their pods go to no
 // other fallback, for that would have to return too.
-func (p *pass) preferred() []*planner.Decision {
+func (p fallbacks) plan() []*planner.Decision {
 	nodes := p.byPools(p.returning)
 	slices.SortStableFunc(nodes, func(a, b *planner.StateNode) int {
 		return cmp.Or(a.Claim.CreationTimestamp.Compare(b.Claim.CreationTimestamp.Time), compareNodes(a, b))
 	})
-	nodes, next := inTurn(p, nodes, p.from.Preferred)
-	trials := p.returnTrials()
+	nodes, next := inTurn(p.pass, nodes, p.from.Preferred)
+	trials := p.newTrials()
 	for _, n := range nodes {
 		if len(p.started.list) >= p.commandsMax {
 			return p.started.list
@@ -192,7 +123,7 @@ func (p *pass) preferred() []*planner.Decision {
 		var o *outcome
 		if why == nil {
 			o = trials.begin([]*planner.StateNode{n})
-			if why = p.returnFailure(n, o); why != nil {
+			if why = p.failure(n, o); why != nil {
 				trials.sim.Revert()
 			}
 		}
@@ -202,8 +133,8 @@ func (p *pass) preferred() []*planner.Decision {
 			p.report.wake(why.Until)
 			continue
 		}
-		unblock(p, []*planner.StateNode{n})
-		if p.start(n, p.commandOf(o, mwv1alpha1.ReasonPreferredAvailable, MethodPreferred), Explanation{Preferred: p.preferredBy(n, o)}) {
+		unblock(p.pass, []*planner.StateNode{n})
+		if p.start(n, p.commandOf(o, mwv1alpha1.ReasonPreferredAvailable, MethodPreferred), Explanation{Preferred: p.preference(n, o)}) {
 			trials.promise(o)
 		} else {
 			trials.sim.Revert()
@@ -213,20 +144,20 @@ func (p *pass) preferred() []*planner.Decision {
 	return p.started.list
 }
 
-// returnTrials place pods on no node that is a fallback itself.
-func (p *pass) returnTrials() *trials { return &trials{s: p.s, closed: p.isFallback} }
+// newTrials place pods on no node that is a fallback itself.
+func (p fallbacks) newTrials() *trials { return &trials{s: p.s, closed: p.isFallback} }
 
-// returnsNow says what keeps a node that a person has approved the return of; nil if nothing does.
-func (p *pass) returnsNow(n *planner.StateNode) *Blocked {
+// now says what keeps a node that a person has approved the return of; nil if nothing does.
+func (p fallbacks) now(n *planner.StateNode) *Blocked {
 	if b := p.returnBlock(n); b != nil {
 		return b
 	}
-	return budgetLeft(p, n, mwv1alpha1.ReasonPreferredAvailable)
+	return budgetLeft(p.pass, n, mwv1alpha1.ReasonPreferredAvailable)
 }
 
-func (p *pass) preferredBy(n *planner.StateNode, o *outcome) *Preferred {
+func (p fallbacks) preference(n *planner.StateNode, o *outcome) *Preferred {
 	describe := func(capacityType, pool string) string {
-		return fmt.Sprintf("%s of NodePool %s (weight %d)", capacityType, pool, weightOf(p.s.World.NodePool(pool)))
+		return fmt.Sprintf("%s of NodePool %s (weight %d)", capacityType, pool, preference.WeightOf(p.s.World.NodePool(pool)))
 	}
 	r := p.returnRule(n.NodePool)
 	x := &Preferred{Policy: r.Policy, From: describe(n.CapacityType(), n.NodePool), AvailableFor: r.AvailableFor.String()}
@@ -236,15 +167,15 @@ func (p *pass) preferredBy(n *planner.StateNode, o *outcome) *Preferred {
 	return x
 }
 
-// returnFailure says why the pods of a node do not go to what is preferred; nil if all do. It leaves of the
+// failure says why the pods of a node do not go to what is preferred; nil if all do. It leaves of the
 // claims what is preferred, so that a shortage fails the launch rather than buys what there was before.
-func (p *pass) returnFailure(n *planner.StateNode, o *outcome) *Blocked {
+func (p fallbacks) failure(n *planner.StateNode, o *outcome) *Blocked {
 	if why := p.driftFailure(o); why != nil {
 		return why
 	}
-	r, from := p.returnRule(n.NodePool), p.standingOf(n)
+	r, from := p.returnRule(n.NodePool), preference.Of(p.s, n)
 	for _, to := range o.places {
-		if x := p.s.StateNode(to); x == nil || !r.better(from, p.standingOf(x)) {
+		if x := p.s.StateNode(to); x == nil || !r.Better(from, preference.Of(p.s, x)) {
 			return unpreferred("Not all of its pods would go to what is preferred")
 		}
 	}
@@ -257,10 +188,10 @@ func (p *pass) returnFailure(n *planner.StateNode, o *outcome) *Blocked {
 		if why := p.prefer(c, r, from); why != nil {
 			return why
 		}
-		heavier = heavier || weightOf(p.s.World.NodePool(c.NodePool)) > from.weight
+		heavier = heavier || preference.WeightOf(p.s.World.NodePool(c.NodePool)) > from.Weight
 		after += c.Cheapest.MicroUSDPerHour
 	}
-	if before := p.price(n); !heavier && (before-after)*hysteresis < before {
+	if before := p.prices.Of(n); !heavier && (before-after)*hysteresis < before {
 		return unpreferred("The saving is too small: what is preferred costs %s USD per hour instead of %s", policy.USD(after), policy.USD(before))
 	}
 	return nil
@@ -268,12 +199,12 @@ func (p *pass) returnFailure(n *planner.StateNode, o *outcome) *Blocked {
 
 // prefer cuts a claim to the capacity types that are preferred, and to the instance types of which no
 // offering that a launch may take was without capacity lately.
-func (p *pass) prefer(c *ledger.PlannedClaim, r *returnRule, from standing) *Blocked {
+func (p fallbacks) prefer(c *ledger.PlannedClaim, r *preference.Rule, from preference.Standing) *Blocked {
 	set, _ := requirement.FromClaim(c.Requirements) // as planned: it may name labels that users may not
 	cat := provision.Catalog(p.s, c.NodePool, c.NodeClassRef.Name)
 	var may []string
-	for i, t := range capacityTypes {
-		if set.Get(karpv1.CapacityTypeLabelKey).Has(t) && r.better(from, standing{weightOf(p.s.World.NodePool(c.NodePool)), i}) {
+	for i, t := range preference.CapacityTypes {
+		if set.Get(karpv1.CapacityTypeLabelKey).Has(t) && r.Better(from, preference.Standing{Weight: preference.WeightOf(p.s.World.NodePool(c.NodePool)), Capacity: i}) {
 			may = append(may, t)
 		}
 	}
@@ -282,7 +213,7 @@ func (p *pass) prefer(c *ledger.PlannedClaim, r *returnRule, from standing) *Blo
 	}
 	set = set.Add(requirement.In(karpv1.CapacityTypeLabelKey, may...))
 	wait := r.Wait(p.s.Ledger.LostReturns(c.NodePool, p.s.Now).Times)
-	kept, best, soonest := p.lastingTypes(c, cat, set, wait)
+	kept, best, soonest := p.prices.LastingTypes(c, cat, set, wait)
 	switch key := minimum.Unmet(set, cat, kept); {
 	case len(kept) == 0 && soonest.IsZero():
 		return unpreferred("What NodePool %q prefers cannot be had", c.NodePool)
@@ -291,42 +222,9 @@ func (p *pass) prefer(c *ledger.PlannedClaim, r *returnRule, from standing) *Blo
 	case key != "":
 		return unpreferred("minValues requirement is not met for label %q", key)
 	}
-	narrow(c, set, cat, kept)
+	pricing.Narrow(c, set, cat, kept)
 	c.Cheapest = best
 	return nil
-}
-
-// lastingTypes are a claim's types that can be had and could be for a time, in their order, with the cheapest
-// offering; soonest is when the first of the others will have been there that long, zero if there is none.
-func (p *pass) lastingTypes(c *ledger.PlannedClaim, cat *catalog.Catalog, set requirement.Set, wait time.Duration) (kept []string, best ledger.OfferingPrice, soonest time.Time) {
-	closed, lost := p.s.ClosedZones(c.NodeClassRef.Name), p.s.Ledger.LostReturns(c.NodePool, p.s.Now)
-	for _, name := range c.InstanceTypes {
-		t := cat.Type(name)
-		if t == nil {
-			continue
-		}
-		offer, _ := p.launchPrice(t, set, closed)
-		if offer == nil {
-			continue
-		}
-		since := lost.At
-		for _, o := range p.offers(t, set, closed) {
-			mark := p.s.Ledger.UnavailableOffering(ledger.OfferingKey{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType})
-			if mark != nil && mark.Until.After(since) {
-				since = mark.Until
-			}
-		}
-		if at := since.Add(wait); p.s.Now.Before(at) {
-			if soonest.IsZero() || at.Before(soonest) {
-				soonest = at
-			}
-			continue
-		}
-		if kept = append(kept, name); best.InstanceType == "" || offer.Price < best.MicroUSDPerHour {
-			best = ledger.OfferingPrice{InstanceType: name, Zone: offer.Zone, CapacityType: offer.CapacityType, MicroUSDPerHour: offer.Price, ReservationID: offer.ReservationID}
-		}
-	}
-	return kept, best, soonest
 }
 
 // returnStops says why a command can no longer return a node to what is preferred; "" if it can.
@@ -340,11 +238,11 @@ func (c *candidates) returnStops(n *planner.StateNode) string {
 	return ""
 }
 
-// whyFallback says why a node is not returned to what is preferred, for people to see; nil if it is.
-func (p *pass) whyFallback(n *planner.StateNode) *Blocked {
-	b := p.returnsNow(n)
+// why says why a node is not returned to what is preferred, for people to see; nil if it is.
+func (p fallbacks) why(n *planner.StateNode) *Blocked {
+	b := p.now(n)
 	if b == nil {
-		b = p.returnFailure(n, p.returnTrials().without([]*planner.StateNode{n}, nil, false))
+		b = p.failure(n, p.newTrials().without([]*planner.StateNode{n}, nil, false))
 	}
 	if b == nil || b.Cause == CauseNotPreferred && b.Message == "" {
 		return nil

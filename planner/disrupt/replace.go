@@ -3,22 +3,15 @@ package disrupt
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
-
-	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
-	"millwright/planner/catalog"
 	"millwright/planner/disrupt/internal/account"
-	"millwright/planner/disrupt/internal/minimum"
 	"millwright/planner/disrupt/internal/packing"
 	"millwright/planner/disrupt/internal/policy"
+	"millwright/planner/disrupt/internal/pricing"
 	"millwright/planner/ledger"
-	"millwright/planner/provision"
-	"millwright/planner/requirement"
-	"millwright/planner/resource"
 )
 
 // A replacement has to save more than one part in hysteresis of what it replaces, so that nodes are not
@@ -29,10 +22,6 @@ const (
 	hysteresisMany = 7
 	furtherLeast   = 10
 )
-
-// spotTypesLeast is how many cheaper types a spot node's replacement must be able to become (reference:
-// disruption §5).
-const spotTypesLeast = 15
 
 // choice is a replacement that would do.
 type choice struct {
@@ -119,7 +108,7 @@ func (p *pass) anew(k *packing.Model, nodes []*planner.StateNode, before int64) 
 		evictions += x.Evictions()
 	}
 	extra, more := c.saved-(before-k.Bill()), c.evictions()-evictions
-	all := p.priceOf(nodes)
+	all := p.prices.Sum(nodes)
 	left, worth := all-(before-k.Bill()), extra*int64(c.evictions())*packing.WorthMoving
 	if extra > 0 && worth >= all*int64(more) || extra*hysteresisMany >= left && worth >= left*int64(more) {
 		return c
@@ -245,7 +234,7 @@ func (p *pass) replacement(group []*planner.StateNode, pack bool) (*choice, Reje
 	if cause, why := p.reprice(o); why != "" {
 		return no(cause, "%s", why)
 	}
-	before, after := p.priceOf(o.nodes), int64(0)
+	before, after := p.prices.Sum(o.nodes), int64(0)
 	for i := range o.claims {
 		after += o.claims[i].Cheapest.MicroUSDPerHour
 	}
@@ -301,7 +290,7 @@ func (o *outcome) alike() (best *planner.StateNode) {
 // cheaperInParts reports that several replacements for one node save more than the further nodes cost by
 // themselves.
 func (p *pass) cheaperInParts(o *outcome) bool {
-	saved := p.priceOf(o.nodes)
+	saved := p.prices.Sum(o.nodes)
 	for i := range o.claims {
 		saved -= o.claims[i].Cheapest.MicroUSDPerHour
 	}
@@ -312,7 +301,7 @@ func (p *pass) cheaperInParts(o *outcome) bool {
 // whatever of them is launched.
 func (p *pass) reprice(o *outcome) (Cause, string) {
 	allSpot := !slices.ContainsFunc(o.nodes, func(n *planner.StateNode) bool { return n.CapacityType() != karpv1.CapacityTypeSpot })
-	before, cheapest := p.priceOf(o.nodes), int64(0)
+	before, cheapest := p.prices.Sum(o.nodes), int64(0)
 	if extra := len(o.claims) - len(o.nodes); extra > 0 {
 		before -= p.nodeCost() * int64(extra)
 	}
@@ -330,11 +319,11 @@ func (p *pass) reprice(o *outcome) (Cause, string) {
 		}
 		if len(o.claims) > 1 {
 			c.InstanceTypes = slices.DeleteFunc(slices.Clone(c.InstanceTypes), o.removes)
-		} else if same := p.sameTypeCeiling(o.nodes, c); same < ceiling {
+		} else if same := p.prices.SameTypeCeiling(o.nodes, c); same < ceiling {
 			ceiling = same
 		}
-		if cause, why := p.restrict(c, ceiling, allSpot, len(o.nodes) == 1); why != "" {
-			return cause, why
+		if cause, why := p.prices.Restrict(c, pricing.Replaced{Price: ceiling, AllSpot: allSpot, Single: len(o.nodes) == 1}); why != "" {
+			return Cause(cause), why
 		}
 	}
 	return "", ""
@@ -344,108 +333,3 @@ func (p *pass) reprice(o *outcome) (Cause, string) {
 func (o *outcome) removes(instanceType string) bool {
 	return slices.ContainsFunc(o.nodes, func(n *planner.StateNode) bool { return n.InstanceTypeName() == instanceType })
 }
-
-// sameTypeCeiling is the lowest price that a removed node has of a type that the replacement may become too:
-// keeping that node would be as good (reference: disruption §5).
-func (p *pass) sameTypeCeiling(nodes []*planner.StateNode, c *ledger.PlannedClaim) int64 {
-	least := int64(math.MaxInt64)
-	for _, n := range nodes {
-		if slices.Contains(c.InstanceTypes, n.InstanceTypeName()) {
-			least = min(least, p.price(n))
-		}
-	}
-	return least
-}
-
-// restrict cuts a claim's types to those whose dearest launch costs less than the ceiling.
-func (p *pass) restrict(c *ledger.PlannedClaim, ceiling int64, allSpot, single bool) (Cause, string) {
-	set, _ := requirement.FromClaim(c.Requirements) // as planned: it may name labels that users may not
-	cat := provision.Catalog(p.s, c.NodePool, c.NodeClassRef.Name)
-	if cat == nil {
-		return CauseUnknownType, "the catalogue is not known"
-	}
-	capacityTypes := set.Get(karpv1.CapacityTypeLabelKey)
-	spotToSpot := allSpot && capacityTypes.Has(karpv1.CapacityTypeSpot)
-	if spotToSpot && !p.spotToSpot() {
-		return CauseSpot, "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
-	}
-	closed := p.s.ClosedZones(c.NodeClassRef.Name)
-	if capacityTypes.Has(karpv1.CapacityTypeSpot) && capacityTypes.Has(karpv1.CapacityTypeOnDemand) {
-		set = set.Add(requirement.In(karpv1.CapacityTypeLabelKey, p.firstCapacityType(c, cat, set, closed)))
-	}
-	var kept []string
-	var best ledger.OfferingPrice
-	for _, name := range c.InstanceTypes {
-		t := cat.Type(name)
-		if t == nil {
-			continue
-		}
-		offer, worst := p.launchPrice(t, set, closed)
-		if offer == nil || worst >= ceiling {
-			continue
-		}
-		if kept = append(kept, name); best.InstanceType == "" || offer.Price < best.MicroUSDPerHour {
-			best = ledger.OfferingPrice{InstanceType: name, Zone: offer.Zone, CapacityType: offer.CapacityType, MicroUSDPerHour: offer.Price, ReservationID: offer.ReservationID}
-		}
-	}
-	if len(kept) == 0 {
-		return CauseNotCheaper, "Can't replace with a cheaper node"
-	}
-	if spotToSpot && single {
-		if len(kept) < spotTypesLeast {
-			return CauseSpot, fmt.Sprintf("SpotToSpotConsolidation requires %d cheaper instance type options than the current candidate to consolidate, got %d", spotTypesLeast, len(kept))
-		}
-		kept = kept[:max(spotTypesLeast, minimum.Types(set))]
-	}
-	if key := minimum.Unmet(set, cat, kept); key != "" {
-		return CauseNotCheaper, fmt.Sprintf("Filtering by price: minValues requirement is not met for label(s) (label(s)=[%s])", key)
-	}
-	narrow(c, set, cat, kept)
-	c.Cheapest = best
-	return "", ""
-}
-
-// narrow leaves a claim these types and requirements.
-func narrow(c *ledger.PlannedClaim, set requirement.Set, cat *catalog.Catalog, types []string) {
-	c.InstanceTypes = types
-	c.Requirements = set.Without(corev1.LabelInstanceTypeStable).Add(minimum.OfTypes(set, types)).Entries()
-	c.Capacity = resource.Vector{}
-	for _, name := range types {
-		c.Capacity = c.Capacity.Max(cat.Type(name).Capacity)
-	}
-}
-
-// firstCapacityType is the one the launch would take: spot if some type has it now, for the price was
-// computed with it, and a shortage of spot must fail the launch rather than buy dearer.
-func (p *pass) firstCapacityType(c *ledger.PlannedClaim, cat *catalog.Catalog, set requirement.Set, closedZones []string) string {
-	for _, name := range c.InstanceTypes {
-		if t := cat.Type(name); t != nil && slices.ContainsFunc(p.offers(t, set, closedZones), func(o *catalog.Offering) bool { return o.CapacityType == karpv1.CapacityTypeSpot }) {
-			return karpv1.CapacityTypeSpot
-		}
-	}
-	return karpv1.CapacityTypeOnDemand
-}
-
-// launchPrice is the cheapest offering that a launch may take, and what the dearest of its capacity type
-// costs: reserved, spot and on-demand in this order, the first that there is.
-func (p *pass) launchPrice(t *catalog.InstanceType, set requirement.Set, closedZones []string) (best *catalog.Offering, worst int64) {
-	offers := p.offers(t, set, closedZones)
-	for _, capacityType := range []string{karpv1.CapacityTypeReserved, karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand} {
-		for _, o := range offers {
-			if o.CapacityType != capacityType {
-				continue
-			}
-			worst = max(worst, o.Price)
-			if best == nil || o.Price < best.Price {
-				best = o
-			}
-		}
-		if best != nil {
-			return best, worst
-		}
-	}
-	return nil, 0
-}
-
-// spotToSpot is the gate SpotToSpotConsolidation.
-func (p *pass) spotToSpot() bool { return p.s.Options.SpotToSpot }

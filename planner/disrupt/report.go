@@ -7,6 +7,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/disrupt/internal/policy"
+	"millwright/planner/disrupt/internal/pricing"
 	"millwright/planner/ledger"
 )
 
@@ -34,14 +35,14 @@ const (
 	// CauseNodeLimit: a replacement would be more nodes than the static NodePool may have.
 	CauseNodeLimit Cause = "node-limit"
 
-	CauseUnknownType  Cause = "instance-type-not-found"
+	CauseUnknownType  Cause = pricing.UnknownType
 	CauseMissingLabel Cause = "label-missing"
 	CauseNoPrice      Cause = "price-unknown"
 	CauseEmptyOnly    Cause = "consolidation-of-empty-nodes-only"
 	// CauseNoPlace: some of its pods would have no place; CauseNotCheaper: they would, but at no lower price.
 	CauseNoPlace    Cause = "pods-need-it"
-	CauseNotCheaper Cause = "not-cheaper"
-	CauseSpot       Cause = "spot-to-spot"
+	CauseNotCheaper Cause = pricing.NotCheaper
+	CauseSpot       Cause = pricing.Spot
 	CauseScore      Cause = "balanced-score"
 	CauseLimits     Cause = "nodepool-limits"
 	CauseBackoff    Cause = "replacements-fail"

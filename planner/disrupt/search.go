@@ -29,7 +29,7 @@ func (p *pass) consolidation() *planner.Decision {
 	if len(nodes) == 0 {
 		return nil
 	}
-	p.balances = policy.Totals(p.s, p.price)
+	p.balances = policy.Totals(p.s, p.prices.Of)
 	k := p.newModel(nodes, modelSteps)
 	before := k.Bill()
 	k.Solve()
@@ -69,7 +69,7 @@ func (p *pass) newModel(candidates []*planner.StateNode, steps int) *packing.Mod
 		if n.MarkedForDeletion || !p.trials.ready(n.Name) {
 			continue
 		}
-		x := &packing.Site{Node: n, Candidate: may[n], Price: p.price(n) + p.nodeCost(), Cost: 1, Room: n.Available.Sub(taken[n.Name])}
+		x := &packing.Site{Node: n, Candidate: may[n], Price: p.prices.Of(n) + p.nodeCost(), Cost: 1, Room: n.Available.Sub(taken[n.Name])}
 		var moving []*world.Pod
 		for _, pod := range n.Pods {
 			if budgets.IsMoving(pod, p.s.Now) {
@@ -91,7 +91,7 @@ func (p *pass) affordable(nodes []*planner.StateNode) []*planner.StateNode {
 		if until := p.backoff(n.NodePool); p.s.Now.Before(until) {
 			p.report.wake(until)
 		}
-		if p.price(n) > 0 {
+		if p.prices.Of(n) > 0 {
 			return false
 		}
 		p.block([]*planner.StateNode{n}, Blocked{Cause: CauseNoPrice})
@@ -117,7 +117,7 @@ func (p *pass) deletes(k *packing.Model, target []*packing.Site) *planner.Decisi
 			}
 		}
 		rejected = append(rejected, Rejected{Nodes: namesOf(bad), Reason: cmp.Or(o.failure(), o.tooLittle, "Balanced: the disruption is too much for the saving"),
-			Savings: p.priceOf(bad)})
+			Savings: p.prices.Sum(bad)})
 		p.stays(bad, o)
 		chosen = slices.DeleteFunc(chosen, func(n *planner.StateNode) bool { return slices.Contains(bad, n) })
 		left = slices.DeleteFunc(slices.Clone(left), func(x *packing.Site) bool { return slices.Contains(bad, x.Node) })

@@ -77,6 +77,18 @@ func TestBugsAreFound(t *testing.T) {
 				p.Entries[i].MicroUSDPerHour *= 2
 			}
 		})}, judge.CheckReplay},
+		"dear types are read as cheap, and cheap ones as dear": {stage.Faults{}, Wrap{Observation: only(ledger.ServiceDisruptor, func(p *events.Prices) {
+			p.Entries = slices.Clone(p.Entries)
+			for i := range p.Entries {
+				p.Entries[i].MicroUSDPerHour = 1_000_000 - p.Entries[i].MicroUSDPerHour
+			}
+		})}, judge.CheckCheaper},
+		"what has registered is taken for initialized": {stage.Faults{}, Wrap{Entry: func(process string, e ledger.Entry) ledger.Entry {
+			if p, ok := e.Payload.(*ledger.ClaimRegistered); ok && process == ledger.ServiceDisruptor {
+				e.Kind, e.Payload = ledger.KindClaimInitialized, &ledger.ClaimInitialized{Claim: p.Claim, Node: p.Node}
+			}
+			return e
+		}}, judge.CheckReplaced},
 		"a launch is sent once more, after it was given up": {stage.Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return &tardy{EC2: e} }}, judge.CheckLivingClaim},
 		"instances are not ended":                           {stage.Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return generous{e} }}, "it converges"},
 		"the log forgets a record it acknowledged":          {stage.Faults{}, Wrap{Append: forgetSome()}, judge.CheckLog},
