@@ -39,7 +39,7 @@ var mutants = map[string]mutant{
 		"planner/disrupt/internal/account/account.go", "func Consuming(s *planner.Snapshot, pool string) (nodes, used, going int) {\n", "for _, n := range s.StateNodes() {\nif n.NodePool == pool && n.Managed && n.Initialized && n.Node != nil && !terminating(n) {\nnodes++\n}\n}\nreturn nodes, 0, 0",
 		[]string{"4: commands stay within the budgets"}, ""},
 	"nodes that exist cost twice as much": {
-		"planner/disrupt/price.go", "func (p *pass) priceOf(nodes []*planner.StateNode) (sum int64) {\n", "for _, n := range nodes {\nsum += p.price(n)\n}",
+		"planner/disrupt/internal/pricing/pricing.go", "func (p *Prices) Sum(nodes []*planner.StateNode) (sum int64) {\n", "for _, n := range nodes {\nsum += p.Of(n)\n}",
 		[]string{"4: consolidation does not buy dearer", "consolidation comes to rest"}, commandSeeds},
 	"what a World older than the command lacks is gone": {
 		"planner/disrupt/confirm.go", "func mayStillCome(s *planner.Snapshot, cmd *ledger.Command) bool {\n", "return false",

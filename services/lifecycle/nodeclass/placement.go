@@ -7,7 +7,10 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/condition"
 	"millwright/services/internal/ec2"
 )
 
@@ -34,6 +37,7 @@ func (p *pass) placementGroup(ctx context.Context, _ []Fault) (time.Duration, er
 		}
 		return retrySoon, fmt.Errorf("resolve placement group: %w", err)
 	}
+	pruned := isPruned(p.nc)
 	p.nc.Status.PlacementGroup = nil
 	if found == nil {
 		p.conditions.False(awsv1.ConditionTypePlacementGroupReady, "PlacementGroupNotFound",
@@ -48,6 +52,22 @@ func (p *pass) placementGroup(ctx context.Context, _ []Fault) (time.Duration, er
 	p.nc.Status.PlacementGroup = &awsv1.PlacementGroup{
 		ID: found.ID, Name: found.Name, Strategy: found.Strategy, PartitionCount: found.Partitions, Zone: found.Zone,
 	}
+	if pruned {
+		p.conditions.False(awsv1.ConditionTypePlacementGroupReady, "PlacementGroupResolutionFailed", prunedMessage)
+		return retrySoon, nil
+	}
 	p.conditions.True(awsv1.ConditionTypePlacementGroupReady)
 	return placementGroupInterval, nil
+}
+
+// prunedMessage is of a class whose CustomResourceDefinition, such as Karpenter's, has no
+// status.placementGroup: launches could not see the group.
+const prunedMessage = "The API server does not keep status.placementGroup: install the CustomResourceDefinitions of Millwright"
+
+// isPruned reports that the group was written for this generation of the class, and that the API server has
+// dropped it.
+func isPruned(nc *awsv1.EC2NodeClass) bool {
+	c := condition.Get(nc.Status.Conditions, awsv1.ConditionTypePlacementGroupReady)
+	written := c != nil && c.ObservedGeneration == nc.Generation && (c.Status == metav1.ConditionTrue || c.Message == prunedMessage)
+	return written && nc.Spec.PlacementGroupSelector != nil && nc.Status.PlacementGroup == nil
 }

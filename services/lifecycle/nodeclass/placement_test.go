@@ -59,3 +59,27 @@ func TestPlacementGroupsInTheStatus(t *testing.T) {
 		})
 	}
 }
+
+// TestAPlacementGroupThatTheAPIServerDrops: with a definition that lacks the field, such as Karpenter's, a
+// class is not Ready, and is as soon as the field is kept.
+func TestAPlacementGroupThatTheAPIServerDrops(t *testing.T) {
+	w := newWorld(t)
+	w.group = &ec2.PlacementGroup{ID: "pg-1", Name: "rows", Strategy: "partition", Partitions: 3}
+	nc := class()
+	nc.Spec.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: "rows"}
+	for i, c := range []struct {
+		kept bool
+		want string
+	}{{false, ""}, {false, prunedMessage}, {false, prunedMessage}, {true, prunedMessage}, {true, ""}, {true, ""}} {
+		change, _, err := w.Reconcile(t.Context(), nc, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := condition.Get(change.Object.Status.Conditions, awsv1.ConditionTypePlacementGroupReady).Message; got != c.want {
+			t.Errorf("look %d: condition says %q, want %q", i+1, got, c.want)
+		}
+		if nc = change.Object.DeepCopy(); !c.kept {
+			nc.Status.PlacementGroup = nil
+		}
+	}
+}
