@@ -16,6 +16,7 @@ import (
 var unneeded = map[string]string{
 	"ec2:GetConsoleOutput":              "asked of instances that do not become Nodes",
 	"ec2:DescribeCapacityReservations":  "asked for classes that select reservations",
+	"ec2:DescribePlacementGroups":       "asked for classes that select a placement group",
 	"ec2:DescribeInstanceStatus":        "asked of instances that do not become Nodes, and for scheduled events",
 	"ec2:DescribeLaunchTemplates":       "left-over templates are looked for at times",
 	"iam:ListInstanceProfiles":          "left-over profiles are looked for at times",

@@ -141,7 +141,9 @@ func TestPredictionsOfDisruptionHold(t *testing.T) {
 		})
 		got := e.settles(c.change, before)
 		t.Logf("%s: predicted %s (%d commands); came to %s", c.name, want, commands, got)
-		if got.nodes != want.nodes || got.evictions != want.evictions || math.Abs(got.price-want.price) > 0.02*want.price {
+		// kube-scheduler may bind a pod before it has seen where it was to go: then that pod moves once more.
+		twice := got.evictions - want.evictions
+		if got.nodes != want.nodes || twice < 0 || twice > 1 || math.Abs(got.price-want.price) > 0.02*want.price {
 			t.Errorf("%s: predicted %s, came to %s", c.name, want, got)
 		}
 	}

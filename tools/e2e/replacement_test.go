@@ -18,10 +18,11 @@ import (
 
 // recorded is a record of the log with its payload.
 type recorded[P any] struct {
-	Seq     uint64
-	Time    time.Time
-	Kind    string
-	Payload P
+	Seq       uint64
+	Causation uint64
+	Time      time.Time
+	Kind      string
+	Payload   P
 }
 
 // records of some kinds, in order. A log that has none gives none.
@@ -181,8 +182,10 @@ func (e *env) replacementFails(x doomedReplacement) {
 		return ""
 	})
 	if x.ends != nil {
-		if n := len(records[ledger.CommandRolledBack](e, "CommandAbandoned", "CommandRolledBack")); n > 0 {
-			e.Fatalf("%d commands were given up although the replacement could still come", n)
+		for _, r := range records[ledger.CommandRolledBack](e, "CommandAbandoned", "CommandRolledBack") {
+			if slices.ContainsFunc(e.moves("shaky"), func(c recorded[ledger.CommandStarted]) bool { return c.Seq == r.Causation }) {
+				e.Fatalf("command %s was given up although the replacement could still come: %s", r.Payload.ID, r.Payload.Reason)
+			}
 		}
 		x.ends(e, replacement)
 	}
