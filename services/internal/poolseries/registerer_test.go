@@ -3,6 +3,8 @@ package poolseries
 import (
 	"context"
 	"fmt"
+	"maps"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,7 +59,19 @@ func TestSeriesOfNodePoolsThatAreGoneAreDeleted(t *testing.T) {
 		present, whole := map[string]bool{"stays": true}, true
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go func() { _ = r.Run(ctx, func() (map[string]bool, bool) { return present, whole }) }()
+		var mu sync.Mutex // of present and whole
+		go func() {
+			_ = r.Run(ctx, func() (map[string]bool, bool) {
+				mu.Lock()
+				defer mu.Unlock()
+				return maps.Clone(present), whole
+			})
+		}()
+		change := func(fn func()) {
+			mu.Lock()
+			defer mu.Unlock()
+			fn()
+		}
 
 		metrics.count("stays")
 		metrics.count("") // of no NodePool
@@ -74,9 +88,9 @@ func TestSeriesOfNodePoolsThatAreGoneAreDeleted(t *testing.T) {
 		metrics.count("back")
 		time.Sleep(50 * time.Minute)
 		metrics.count("back") // it was there again in between
-		present["back"] = true
+		change(func() { present["back"] = true })
 		time.Sleep(5 * time.Minute)
-		delete(present, "back")
+		change(func() { delete(present, "back") })
 		time.Sleep(50 * time.Minute)
 		if n := testutil.ToFloat64(metrics.created.WithLabelValues("back", "a")); n != 2 {
 			t.Errorf("a NodePool that came back counts from %v", n)
@@ -86,7 +100,7 @@ func TestSeriesOfNodePoolsThatAreGoneAreDeleted(t *testing.T) {
 			t.Errorf("%d series are left, want %d", n, least)
 		}
 
-		whole, present = false, map[string]bool{}
+		change(func() { whole, present = false, map[string]bool{} })
 		time.Sleep(5 * time.Hour)
 		if n := series(t, registry); n != least {
 			t.Errorf("%d of %d series are left although the NodePools are not known", n, least)
