@@ -53,9 +53,12 @@ func (s Settings) Validate() error {
 // Config of a Keeper. All is required but EtcdEndpoints.
 type Config struct {
 	Settings
-	Core   kubernetes.Interface
-	Now    func() time.Time
-	Logger zerolog.Logger
+	Core kubernetes.Interface
+	// Now is the time, and Reliable why it cannot be relied on: a clock a year ahead would replace
+	// everything.
+	Now      func() time.Time
+	Reliable func() error
+	Logger   zerolog.Logger
 	// EtcdEndpoints are those of the chart's members unless a test has others.
 	EtcdEndpoints []string
 }

@@ -3,6 +3,7 @@ package certificates
 import (
 	"bytes"
 	"crypto/x509"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -23,6 +24,8 @@ type rig struct {
 	keeper *Keeper
 	kube   *fake.Clientset
 	now    time.Time
+	// off is why the clock cannot be relied on.
+	off error
 }
 
 func newRig(t *testing.T) *rig {
@@ -37,7 +40,7 @@ func newRig(t *testing.T) *rig {
 func (r *rig) restart() {
 	r.Helper()
 	k, err := New(Config{Settings: Settings{Cluster: "c", Namespace: "ns", Prefix: "mw", NATSMembers: 3}, Core: r.kube,
-		Now: func() time.Time { return r.now }, Logger: zerolog.Nop()})
+		Now: func() time.Time { return r.now }, Reliable: func() error { return r.off }, Logger: zerolog.Nop()})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -104,6 +107,26 @@ func TestAnotherPassAndAnotherProcessChangeNothing(t *testing.T) {
 	r.pass()
 	if again := r.state(); !maps.Equal(first, again) {
 		t.Errorf("changed: %v", changed(first, again))
+	}
+}
+
+// With a clock ten years ahead everything would have expired, and every pod be restarted with certificates
+// that nobody else's clock accepts.
+func TestAWrongClockRenewsNothing(t *testing.T) {
+	r := newRig(t)
+	r.pass()
+	before, began := r.state(), r.now
+	r.now, r.off = began.AddDate(10, 0, 0), errors.New("the clock is ten years ahead")
+	if err := r.keeper.pass(t.Context()); !errors.Is(err, r.off) {
+		t.Errorf("a pass with a wrong clock: %v", err)
+	}
+	if after := r.state(); !maps.Equal(before, after) {
+		t.Errorf("changed: %v", changed(before, after))
+	}
+	r.now, r.off = began.Add(time.Minute), nil
+	r.pass()
+	if after := r.state(); !maps.Equal(before, after) {
+		t.Errorf("changed once the clock was right: %v", changed(before, after))
 	}
 }
 

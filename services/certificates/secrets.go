@@ -129,6 +129,9 @@ func (k *Keeper) keep(ctx context.Context, name string, kind corev1.SecretType, 
 	if secret.Data == nil {
 		secret.Data = map[string][]byte{}
 	}
+	if err := k.cfg.Reliable(); err != nil { // the API server's answer has just said what time it is
+		return fmt.Errorf("keep secret %s: %w", name, err)
+	}
 	data, err := change(secret.Data)
 	if err != nil {
 		return err

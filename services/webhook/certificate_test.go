@@ -155,7 +155,7 @@ func TestOfReplicasThatRenewAtOnceOneWins(t *testing.T) {
 				return true, nil, errors.Join(client.Tracker().Add(secret), reason)
 			})
 			loser := &keeper{core: client, namespace: "n", name: "s", names: names, now: func() time.Time { return epoch },
-				renewed: func() { t.Error("the loser wrote") }}
+				reliable: reliable, renewed: func() { t.Error("the loser wrote") }}
 			got, err := loser.keepCertificate(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -172,11 +172,37 @@ func TestOfReplicasThatRenewAtOnceOneWins(t *testing.T) {
 			asked++
 			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", errors.New("no"))
 		})
-		k := &keeper{core: client, namespace: "n", name: "s", names: names, now: time.Now, renewed: func() {}}
+		k := &keeper{core: client, namespace: "n", name: "s", names: names, now: time.Now, reliable: reliable, renewed: func() {}}
 		if _, err := k.keepCertificate(t.Context()); err == nil || asked != 1 {
 			t.Errorf("asked %d times, error %v", asked, err)
 		}
 	})
+}
+
+func reliable() error { return nil }
+
+// TestAWrongClockRenewsNothing: with a clock ten years ahead everything would have expired.
+func TestAWrongClockRenewsNothing(t *testing.T) {
+	client := fake.NewClientset()
+	off := errors.New("the clock is ten years ahead")
+	k := &keeper{core: client, namespace: "n", name: "s", names: names, now: func() time.Time { return epoch.AddDate(10, 0, 0) },
+		reliable: func() error { return off }, renewed: func() { t.Error("something was renewed") }}
+	if _, err := k.keepCertificate(t.Context()); !errors.Is(err, off) {
+		t.Errorf("without a certificate: %v", err)
+	}
+	held, _ := renewed(t, material{}, epoch)
+	data, err := held.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s"}, Data: data}
+	if err := client.Tracker().Add(secret); err != nil {
+		t.Fatal(err)
+	}
+	got, err := k.keepCertificate(t.Context())
+	if err != nil || !got.leaf.Cert.Equal(held.leaf.Cert) {
+		t.Errorf("the certificate there is does not serve: %v", err)
+	}
 }
 
 func TestSettings(t *testing.T) {

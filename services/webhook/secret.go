@@ -23,6 +23,7 @@ type keeper struct {
 	namespace, name string
 	names           []string
 	now             func() time.Time
+	reliable        func() error
 	renewed         func()
 }
 
@@ -49,7 +50,14 @@ func (k *keeper) readAndRenew(ctx context.Context) (material, error) {
 	if missing {
 		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: k.name}, Type: corev1.SecretTypeOpaque}
 	}
-	m, changed, err := decode(secret.Data).renew(k.now(), k.names)
+	held := decode(secret.Data)
+	if err := k.reliable(); err != nil { // a clock a year ahead would find everything expired
+		if held.leaf == nil || held.CA == nil {
+			return material{}, fmt.Errorf("make certificate: %w", err)
+		}
+		return held, nil
+	}
+	m, changed, err := held.renew(k.now(), k.names)
 	if err != nil || !changed {
 		return m, err
 	}

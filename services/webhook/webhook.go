@@ -78,11 +78,13 @@ func (s Settings) names() []string {
 
 // Config of a Webhook.
 type Config struct {
-	Settings   Settings
-	Core       kubernetes.Interface
-	CRDs       apiextclient.Interface
-	Pools      *kube.Resource[*karpv1.NodePool, *karpv1.NodePoolList]
+	Settings Settings
+	Core     kubernetes.Interface
+	CRDs     apiextclient.Interface
+	Pools    *kube.Resource[*karpv1.NodePool, *karpv1.NodePoolList]
+	// Now is the time, and Reliable why it cannot be relied on; nothing is renewed then.
 	Now        func() time.Time
+	Reliable   func() error
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
 }
@@ -110,7 +112,7 @@ func New(cfg Config) (*Webhook, error) {
 	s, m := cfg.Settings, newMetrics(cfg.Registerer)
 	w := &Webhook{cfg: cfg, metrics: m, logger: cfg.Logger}
 	w.handler = &handler{pool: w.pool, shapes: shapes, logger: cfg.Logger, metrics: m, bytesMax: requestBytesMax, now: cfg.Now}
-	w.keeper = &keeper{core: cfg.Core, namespace: s.Namespace, name: s.Secret, names: s.names(), now: cfg.Now, renewed: m.renewals.Inc}
+	w.keeper = &keeper{core: cfg.Core, namespace: s.Namespace, name: s.Secret, names: s.names(), now: cfg.Now, reliable: cfg.Reliable, renewed: m.renewals.Inc}
 	w.injector = &injector{crds: cfg.CRDs.ApiextensionsV1().CustomResourceDefinitions(), url: strings.TrimSuffix(s.URL, "/"),
 		namespace: s.Namespace, service: s.Service, port: int32(s.Port)}
 	return w, nil
@@ -135,7 +137,7 @@ func (w *Webhook) Ready() error {
 	switch c := w.certificate.Load(); {
 	case c == nil:
 		return errors.New("no certificate yet")
-	case !w.cfg.Now().Before(c.Leaf.NotAfter):
+	case w.cfg.Reliable() == nil && !w.cfg.Now().Before(c.Leaf.NotAfter):
 		return fmt.Errorf("the certificate expired at %s", c.Leaf.NotAfter.Format(time.RFC3339))
 	}
 	if err := w.injected.Load(); err == nil {

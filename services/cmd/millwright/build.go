@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 
@@ -156,13 +156,8 @@ func (b *builder) nodePools() (names map[string]bool, whole bool) {
 // keepClock compares the clock of the process with those of its witnesses. Nothing leads while it cannot be
 // relied on.
 func (b *builder) keepClock() {
-	b.clock = clock.New(clock.Config{})
-	clock.Register(b.registry, b.clock)
-	b.config.Wrap(func(base http.RoundTripper) http.RoundTripper { return b.clock.Transport(clock.APIServer, base) })
-	keeper := &clock.Keeper{Clock: b.clock, Logger: b.logger, Probe: func(ctx context.Context) error {
-		return b.kube.Core.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Error()
-	}}
-	b.parts.Background = append(b.parts.Background, keeper.Run)
+	b.clock = witnessedClock(b.config, b.registry)
+	b.parts.Background = append(b.parts.Background, keepClock(b.clock, func() kubernetes.Interface { return b.kube.Core }, b.logger))
 	b.parts.Ready = append(b.parts.Ready, process.Check{Name: "clock", Probe: b.clock.Check})
 	b.parts.Fit = b.clock.Check
 }

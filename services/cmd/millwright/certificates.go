@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"os"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
 
 	"millwright/services/certificates"
 	"millwright/services/internal/kube"
@@ -52,23 +52,28 @@ func runCertificates(ctx context.Context, s *process.Settings, cfg certificates.
 	}
 	logger = logger.With().Str("service", "certificates").Logger()
 	process.QuietLibraries(logger)
+	registry := prometheus.NewRegistry()
 	err = process.Run(ctx, process.Config{
-		Settings: *s, Version: version.Version, Logger: logger, Registry: prometheus.NewRegistry(),
+		Settings: *s, Version: version.Version, Logger: logger, Registry: registry,
 		Build: func(context.Context) (*process.Parts, error) {
 			rest, err := kubeConfig(s)
 			if err != nil {
 				return nil, err
 			}
+			clock := witnessedClock(rest, registry)
 			client, err := kube.New(rest)
 			if err != nil {
 				return nil, err
 			}
-			cfg.Core, cfg.Now, cfg.Logger = client.Core, time.Now, logger
+			cfg.Core, cfg.Now, cfg.Reliable, cfg.Logger = client.Core, clock.Now, clock.Check, logger
 			keeper, err := certificates.New(cfg)
 			if err != nil {
 				return nil, err
 			}
-			return &process.Parts{Background: []func(context.Context) error{keeper.Run}, Ready: []process.Check{{Name: "certificates", Probe: keeper.Ready}}}, nil
+			return &process.Parts{
+				Background: []func(context.Context) error{keeper.Run, keepClock(clock, func() kubernetes.Interface { return client.Core }, logger)},
+				Ready:      []process.Check{{Name: "certificates", Probe: keeper.Ready}},
+			}, nil
 		},
 	})
 	logEnd(logger, err)

@@ -4,17 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"millwright/events/natsbus"
 	natsembedded "millwright/events/natsbus/embedded"
+	"millwright/services/internal/clock"
 	"millwright/services/internal/host/fold"
 	"millwright/services/internal/identity"
 	"millwright/services/internal/process"
@@ -176,4 +180,21 @@ func kubeConfig(s *process.Settings) (*rest.Config, error) {
 	cfg.UserAgent = "millwright/" + version.Version
 	cfg.QPS, cfg.Burst = s.KubeClientQPS, s.KubeClientBurst
 	return cfg, nil
+}
+
+// witnessedClock is a clock that every answer of the API server to clients built from this configuration
+// afterwards is compared with.
+func witnessedClock(cfg *rest.Config, registry prometheus.Registerer) *clock.Clock {
+	c := clock.New(clock.Config{})
+	clock.Register(registry, c)
+	cfg.Wrap(func(base http.RoundTripper) http.RoundTripper { return c.Transport(clock.APIServer, base) })
+	return c
+}
+
+// keepClock returns what asks the API server for the time whenever it has been silent for a while. core is
+// called when the process runs.
+func keepClock(c *clock.Clock, core func() kubernetes.Interface, logger zerolog.Logger) func(context.Context) error {
+	return (&clock.Keeper{Clock: c, Logger: logger, Probe: func(ctx context.Context) error {
+		return core().Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Error()
+	}}).Run
 }

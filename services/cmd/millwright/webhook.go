@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	apiextclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	"k8s.io/client-go/kubernetes"
 
 	"millwright/services/internal/kube"
 	"millwright/services/internal/process"
@@ -78,6 +78,7 @@ func buildWebhook(s *process.Settings, w webhook.Settings, registry *prometheus.
 	if err != nil {
 		return nil, err
 	}
+	clock := witnessedClock(cfg, registry)
 	client, err := kube.New(cfg)
 	if err != nil {
 		return nil, err
@@ -86,13 +87,13 @@ func buildWebhook(s *process.Settings, w webhook.Settings, registry *prometheus.
 	if err != nil {
 		return nil, fmt.Errorf("build client for CRDs: %w", err)
 	}
-	hook, err := webhook.New(webhook.Config{Settings: w, Core: client.Core, CRDs: crds, Pools: client.NodePools, Now: time.Now,
+	hook, err := webhook.New(webhook.Config{Settings: w, Core: client.Core, CRDs: crds, Pools: client.NodePools, Now: clock.Now, Reliable: clock.Check,
 		Logger: logger, Registerer: registry})
 	if err != nil {
 		return nil, err
 	}
 	return &process.Parts{
-		Background: []func(context.Context) error{hook.Run},
+		Background: []func(context.Context) error{hook.Run, keepClock(clock, func() kubernetes.Interface { return client.Core }, logger)},
 		Ready:      []process.Check{{Name: "webhook", Probe: hook.Ready}},
 	}, nil
 }
