@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,6 +99,31 @@ func TestSeeds(t *testing.T) {
 			r := Run(config(n))
 			t.Logf("%s\n%s", r.Stats, r.Faults)
 			hold(t, r)
+		})
+	}
+}
+
+// TestSeedsThatFailed plays the seeds of testdata/seeds.txt.
+func TestSeedsThatFailed(t *testing.T) {
+	file, err := os.ReadFile("testdata/seeds.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(file)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		text, found, _ := strings.Cut(line, " ")
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			hold(t, Run(config(n)))
+			if t.Failed() {
+				t.Log("it once found:", strings.TrimSpace(found))
+			}
 		})
 	}
 }

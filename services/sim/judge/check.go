@@ -201,9 +201,11 @@ func (s *Judge) commandStarted(seq uint64, p *ledger.CommandStarted) {
 }
 
 // CheckReplaced demands that a node which a command replaces is not deleted before all that it bought are
-// initialized.
+// initialized. A NodeClaim whose Node somebody else has removed goes in any case, by lifecycle if not by the
+// command.
 func (s *Judge) CheckReplaced(by Process, claim string, uid types.UID) {
-	if o := s.Cluster.NodeClaim(claim); by.Name() != ledger.ServiceDisruptor || o == nil || o.UID != uid || o.DeletionTimestamp != nil {
+	o := s.Cluster.NodeClaim(claim)
+	if by.Name() != ledger.ServiceDisruptor || o == nil || o.UID != uid || o.DeletionTimestamp != nil || s.Cluster.Node(o.Status.NodeName) == nil {
 		return
 	}
 	for id, c := range s.book.commands {
