@@ -137,7 +137,7 @@ lint: ## formatting, vet, staticcheck, generated files up to date, structure
 	@tools/gen/check.sh $(MAKE)
 
 .PHONY: generate
-generate: ## regenerate deep copies, CRDs, manifests, the lists of metrics and AWS permissions, dashboards and protobuf code
+generate: ## regenerate deep copies, CRDs, manifests, the pages of metrics, AWS permissions and commands, dashboards and protobuf code
 	@mkdir -p $(STATE)/tools
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/karpenter/v1 paths=./api/karpenter/v1alpha1 paths=./api/karpenteraws/v1 paths=./api/millwright/v1alpha1 output:crd:dir=deploy/crds
@@ -150,6 +150,8 @@ generate: ## regenerate deep copies, CRDs, manifests, the lists of metrics and A
 		rm -f deploy/charts/$$dir/*.yaml && cp deploy/crds/*.yaml deploy/charts/$$dir/ || exit 1; done
 	$(GO) run ./services/cmd/metrics >$(STATE)/tools/metrics.md && mv $(STATE)/tools/metrics.md docs/metrics.md
 	$(GO) run ./tools/millctl aws policy --format table >$(STATE)/tools/policies.md && mv $(STATE)/tools/policies.md docs/aws-policies.md
+	$(GO) test ./tools/millctl -run '^TestReferencePage$$' -count=1 -rewrite
+	$(GO) test ./services/cmd/millwright -run '^TestReferencePage$$' -count=1 -rewrite
 	$(GO) run ./tools/dashboards deploy/dashboards
 	rm -rf deploy/charts/millwright/files && for dir in alerts dashboards nats; do mkdir -p deploy/charts/millwright/files/$$dir || exit 1; done
 	cp deploy/nats/*.conf deploy/charts/millwright/files/nats/ && cp deploy/alerts/*.yaml deploy/charts/millwright/files/alerts/ && cp deploy/dashboards/*.json deploy/charts/millwright/files/dashboards/

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -8,8 +9,20 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"millwright/services/transport"
+	"millwright/tools/clipage"
 	"millwright/tools/fenced"
 )
+
+var rewrite = flag.Bool("rewrite", false, "rewrite docs/cli/millctl.md")
+
+// docs/cli/millctl.md shows every command and flag; `make generate` rewrites it.
+func TestReferencePage(t *testing.T) {
+	command().PersistentFlags().VisitAll(func(f *pflag.Flag) { t.Setenv(transport.EnvironmentName(f.Name), "") })
+	t.Setenv("AWS_REGION", "")
+	clipage.Verify(t, "../../docs/cli/millctl.md", *rewrite, clipage.Page(command(),
+		"[explain.md](../explain.md) has examples, and [configuration.md](../configuration.md#millctl) says more about the settings."))
+}
 
 // Every millctl command that a document shows exists, with its flags.
 func TestCommandsInDocuments(t *testing.T) {

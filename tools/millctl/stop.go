@@ -60,6 +60,7 @@ func resumeCommand(t *target) *cobra.Command {
 func (o *order) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.why, "reason", "", "why, for the record")
 	cmd.Flags().StringVar(&o.by, "by", operator(), "who, for the record")
+	cmd.Flags().Lookup("by").DefValue = "USER@HOST" // as help shows it
 }
 
 // operator is the user of this process at this host.

@@ -35,7 +35,7 @@ type target struct {
 
 func (t *target) flags(f *pflag.FlagSet) {
 	f.StringVar(&t.cluster, "cluster-name", os.Getenv("CLUSTER_NAME"), "name of the cluster")
-	f.StringVar(&t.dataDir, "data-dir", os.Getenv("DATA_DIR"), "data directory of `millwright all`")
+	f.StringVar(&t.dataDir, "data-dir", os.Getenv("DATA_DIR"), "data directory of millwright all, running or not")
 	f.StringVar(&t.archiveDir, "archive-dir", os.Getenv("ARCHIVE_DIR"), "directory of archived records; default: archive below --data-dir")
 	f.StringSliceVar(&t.endpoints, "etcd-endpoints", splitList(os.Getenv("ETCD_ENDPOINTS")), "endpoints of an external etcd")
 	f.StringVar(&t.natsURL, "nats-url", os.Getenv("NATS_URL"), "URL of an external NATS")

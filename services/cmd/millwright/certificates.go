@@ -29,6 +29,7 @@ It needs the API server and that etcd. Everything it does can be repeated; one r
 	s.BindProcess(f)
 	f.StringVar(&c.Cluster, "cluster-name", "", "name of the cluster; required")
 	f.StringVar(&c.Namespace, "system-namespace", podNamespace(), "namespace of the StatefulSets and Secrets")
+	f.Lookup("system-namespace").DefValue = "the pod's, else kube-system" // as help shows it
 	f.StringVar(&c.Prefix, "prefix", "millwright", "what the names of all objects begin with")
 	f.IntVar(&c.EtcdMembers, "etcd-members", 3, "members of the StatefulSet of etcd; 0: it is not the chart's")
 	f.IntVar(&c.NATSMembers, "nats-members", 3, "members of the StatefulSet of NATS; 0: it is not the chart's")

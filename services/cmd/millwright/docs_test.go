@@ -1,10 +1,20 @@
 package main
 
 import (
+	"flag"
 	"testing"
 
+	"millwright/tools/clipage"
 	"millwright/tools/fenced"
 )
+
+var rewrite = flag.Bool("rewrite", false, "rewrite docs/cli/millwright.md")
+
+// docs/cli/millwright.md shows every command and flag; `make generate` rewrites it.
+func TestReferencePage(t *testing.T) {
+	clipage.Verify(t, "../../../docs/cli/millwright.md", *rewrite, clipage.Page(newRoot(),
+		"[configuration.md](../configuration.md) says more about the settings and lists their environment variables."))
+}
 
 // Every millwright command that a document shows is one, with these flags.
 func TestCommandsInDocuments(t *testing.T) {

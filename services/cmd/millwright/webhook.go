@@ -36,6 +36,7 @@ no NATS, no AWS. docs/upgrade.md says when it is needed, and until when.`}
 	f.IntVar(&w.Port, "webhook-port", 8443, "port that reviews are answered on; 0 picks a free one")
 	f.StringVar(&w.Service, "karpenter-service", "karpenter", "name of the Service the API server reaches the webhook through")
 	f.StringVar(&w.Namespace, "system-namespace", podNamespace(), "namespace of that Service and of the Secret")
+	f.Lookup("system-namespace").DefValue = "the pod's, else kube-system" // as help shows it
 	f.StringVar(&w.Secret, "webhook-secret", "millwright-webhook-cert", "name of the Secret that keeps the certificates")
 	f.StringVar(&w.URL, "webhook-url", "", "https URL the API server reaches the webhook at, instead of the Service; for a webhook outside the cluster")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
