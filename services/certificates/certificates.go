@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 	"k8s.io/client-go/kubernetes"
 
+	"millwright/services/internal/clock"
 	"millwright/services/internal/pki"
 )
 
@@ -102,10 +103,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 			wait = again
 			k.cfg.Logger.Warn().Err(err).Msg("certificates or users could not be brought up to date, trying again")
 		}
-		select {
-		case <-ctx.Done():
+		if clock.Sleep(ctx, wait) != nil {
 			return nil
-		case <-time.After(wait):
 		}
 	}
 }

@@ -193,7 +193,6 @@ func TestADriftedStaticNodeIsReplaced(t *testing.T) {
 }
 
 func TestStaleMarksAreTakenBack(t *testing.T) {
-	tainted := func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, karpv1.DisruptedTaint()) }
 	cases := map[string]struct {
 		given func(r *hosttest.Rig, claim *karpv1.NodeClaim, node *corev1.Node)
 		left  bool
@@ -212,11 +211,8 @@ func TestStaleMarksAreTakenBack(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
-				r.AddNode("marked", "general")
-				r.Kube.Put(plannertest.Pod("busy", plannertest.On("marked")))
-				claim, node := r.Kube.GetClaim("marked-claim"), r.Kube.GetNode("marked")
+				node, claim := addMarkedNode(r), r.Kube.GetClaim("marked-claim")
 				claim.Status.Conditions = append(claim.Status.Conditions, plannertest.True(karpv1.ConditionTypeDisruptionReason, r.Now()))
-				tainted(node)
 				c.given(r, claim, node)
 				r.Kube.Put(claim, node)
 				r.Settle(s, 2*time.Second)
@@ -231,13 +227,19 @@ func TestStaleMarksAreTakenBack(t *testing.T) {
 	}
 }
 
+// addMarkedNode makes a node with a pod and the taint of a command that nobody has recorded.
+func addMarkedNode(r *hosttest.Rig) *corev1.Node {
+	r.AddNode("marked", "general")
+	r.Kube.Put(plannertest.Pod("busy", plannertest.On("marked")))
+	node := r.Kube.GetNode("marked")
+	node.Spec.Taints = append(node.Spec.Taints, karpv1.DisruptedTaint())
+	r.Kube.Put(node)
+	return node
+}
+
 func TestTheLiveObjectDecidesAboutAStaleMark(t *testing.T) {
 	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
-		r.AddNode("marked", "general")
-		r.Kube.Put(plannertest.Pod("busy", plannertest.On("marked")))
-		node := r.Kube.GetNode("marked")
-		node.Spec.Taints = append(node.Spec.Taints, karpv1.DisruptedTaint())
-		r.Kube.Put(node)
+		addMarkedNode(r)
 		r.Kube.Blind = true
 		claim := r.Kube.GetClaim("marked-claim")
 		claim.DeletionTimestamp = &metav1.Time{Time: r.Now()}
@@ -252,11 +254,7 @@ func TestTheLiveObjectDecidesAboutAStaleMark(t *testing.T) {
 // A deposed leader takes off the mark it saw, never that of a command its successor has started since.
 func TestOnlyTheMarkThatWasSeenIsTakenOff(t *testing.T) {
 	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
-		r.AddNode("marked", "general")
-		r.Kube.Put(plannertest.Pod("busy", plannertest.On("marked")))
-		node := r.Kube.GetNode("marked")
-		node.Spec.Taints = append(node.Spec.Taints, karpv1.DisruptedTaint())
-		r.Kube.Put(node)
+		node := addMarkedNode(r)
 		r.Kube.Blind = true
 		node.Annotations = map[string]string{karpv1.RecordAnnotationKey: ledger.RecordAnnotation(r.Host.LogID(), 99)}
 		r.Kube.Put(node) // marked anew, but the World does not show it yet

@@ -53,10 +53,7 @@ func TestDifferingVersionsAreHeardOf(t *testing.T) {
 func settled(t testing.TB, n int) *rig {
 	r := newRig(t)
 	r.kube.tracked = true
-	for range n {
-		r.plan()
-	}
-	r.run("all ready", func() bool { return r.count(ledger.KindClaimInitialized) == n })
+	r.readyClaims(n)
 	r.wait(fullEvery + 5*time.Second)
 	return r
 }

@@ -14,21 +14,9 @@ import (
 
 const month = 31 * 24 * time.Hour
 
-// readyClaims has n claims ready that expire after so long.
-func readyClaims(r *rig, n int, expireAfter time.Duration) {
-	var names []string
-	for range n {
-		names = append(names, r.plan())
-	}
-	r.run("all ready", func() bool {
-		for _, name := range names {
-			if !r.ready(name)() {
-				return false
-			}
-		}
-		return true
-	})
-	for _, name := range names {
+// expiringClaims has n claims ready that expire after so long.
+func expiringClaims(r *rig, n int, expireAfter time.Duration) {
+	for _, name := range r.readyClaims(n) {
 		o := r.kube.claims[name].DeepCopy()
 		o.Spec.ExpireAfter = karpv1.NewDuration(expireAfter)
 		r.kube.put(&r.kube.claims, o)
@@ -58,7 +46,7 @@ func TestOneClockEndsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			readyClaims(r, 8, 720*time.Hour)
+			expiringClaims(r, 8, 720*time.Hour)
 			wrong(r)
 			late := r.plan() // its timeouts run by the same clocks
 			r.wait(90 * time.Second)
@@ -72,7 +60,7 @@ func TestOneClockEndsNothing(t *testing.T) {
 // Should all clocks agree on a wrong time, a few nodes go each minute, and people are told.
 func TestTimeAloneIsPaced(t *testing.T) {
 	r := newRig(t)
-	readyClaims(r, 20, 720*time.Hour)
+	expiringClaims(r, 20, 720*time.Hour)
 	r.noDrain = true // what is doomed takes its time
 	r.now = r.now.Add(month)
 	doomed := func() int { return r.count(ledger.KindClaimDoomed) }

@@ -49,18 +49,7 @@ func (k *fakeKube) shown() (map[string]*karpv1.NodeClaim, map[string]*corev1.Nod
 // were refused.
 func deletion(t *testing.T, n int, behind time.Duration) (writes, refused int) {
 	r := newRig(t)
-	var names []string
-	for range n {
-		names = append(names, r.plan())
-	}
-	r.run("all ready", func() bool {
-		for _, name := range names {
-			if !r.ready(name)() {
-				return false
-			}
-		}
-		return true
-	})
+	names := r.readyClaims(n)
 	r.wait(3 * time.Second)
 	r.kube.lag(behind)
 	r.trail, r.kube.refused = nil, 0

@@ -360,11 +360,7 @@ func TestWhatIsNotLaunchedHasNoMarks(t *testing.T) {
 func TestMarksOfManyClaimsAreWrittenInTurn(t *testing.T) {
 	r := newRig(t)
 	const n = 3 * status.MarksMax
-	var names []string
-	for range n {
-		names = append(names, r.plan())
-	}
-	r.run("all ready", func() bool { return r.count(ledger.KindClaimInitialized) == n })
+	names := r.readyClaims(n)
 	r.wait(5 * time.Second)
 	r.change("default", func(p *karpv1.NodePool) { p.Spec.Template.Labels = map[string]string{"team": "red"} })
 	for _, name := range names {

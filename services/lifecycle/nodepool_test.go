@@ -140,20 +140,28 @@ func TestClassStatusIsWrittenAtABoundedRate(t *testing.T) {
 	r := newRig(t)
 	r.with(func(d *Deps) { d.Classes = restless{r} })
 	r.wait(3 * time.Second)
+	r.writtenOnceASecond(func() string { return r.kube.classes["default"].ResourceVersion }, func() {})
+}
+
+// writtenOnceASecond takes ten turns a second, with a change before each, and fails the test if an object of
+// that resourceVersion is written never, or more than once a second.
+func (r *rig) writtenOnceASecond(version func() string, change func()) {
+	r.t.Helper()
 	const seconds = 10
 	writes := 0
 	for range seconds {
 		for range 10 {
-			version := r.kube.classes["default"].ResourceVersion
+			change()
+			before := version()
 			r.turn()
-			if r.kube.classes["default"].ResourceVersion != version {
+			if version() != before {
 				writes++
 			}
 		}
 		r.now = r.now.Add(time.Second)
 	}
 	if writes < 2 || writes > seconds+1 {
-		t.Errorf("%d writes in %d seconds, want one a second at most", writes, seconds)
+		r.t.Errorf("%d writes in %d seconds, want one a second at most", writes, seconds)
 	}
 }
 
@@ -186,24 +194,11 @@ func TestConditionsOfOthersStay(t *testing.T) {
 func TestPoolStatusIsWrittenAtABoundedRate(t *testing.T) {
 	r := newRig(t)
 	r.wait(3 * time.Second)
-	const seconds = 10
-	writes := 0
-	for range seconds {
-		for range 10 { // what it should say changes ten times a second
-			p := r.kube.pools["default"].DeepCopy()
-			p.Generation++
-			r.kube.put(&r.kube.pools, p)
-			version := r.kube.pools["default"].ResourceVersion
-			r.turn()
-			if r.kube.pools["default"].ResourceVersion != version {
-				writes++
-			}
-		}
-		r.now = r.now.Add(time.Second)
-	}
-	if writes < 2 || writes > seconds+1 {
-		t.Errorf("%d writes in %d seconds, want one a second at most", writes, seconds)
-	}
+	r.writtenOnceASecond(func() string { return r.kube.pools["default"].ResourceVersion }, func() {
+		p := r.kube.pools["default"].DeepCopy()
+		p.Generation++ // the status is to say which generation it is about
+		r.kube.put(&r.kube.pools, p)
+	})
 }
 
 func TestHashAndValidationFollowTheNodePool(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,18 @@ func (r *rig) ready(name string) func() bool {
 		o := r.kube.claims[name]
 		return o != nil && condition.IsTrue(o.Status.Conditions, karpv1.ConditionTypeReady) && o.Annotations[awsv1.TaggedAnnotationKey] == "true"
 	}
+}
+
+// readyClaims plans n claims, and returns their names once all are ready.
+func (r *rig) readyClaims(n int) (names []string) {
+	r.t.Helper()
+	for range n {
+		names = append(names, r.plan())
+	}
+	r.run("all claims are ready", func() bool {
+		return !slices.ContainsFunc(names, func(name string) bool { return !r.ready(name)() })
+	})
+	return names
 }
 
 func (r *rig) closed(name string) func() bool {
@@ -520,18 +533,7 @@ func TestOrphans(t *testing.T) {
 
 func TestGarbageCollectionBreaker(t *testing.T) {
 	r := newRig(t)
-	var names []string
-	for range 8 {
-		names = append(names, r.plan())
-	}
-	r.run("all ready", func() bool {
-		for _, n := range names {
-			if !r.ready(n)() {
-				return false
-			}
-		}
-		return true
-	})
+	names := r.readyClaims(8)
 	for i := 1; i <= 6; i++ {
 		r.ec2.instances[fmt.Sprintf("i-%04d", i)].State = "terminated"
 	}

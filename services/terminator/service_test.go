@@ -20,6 +20,7 @@ import (
 	"millwright/planner/plannertest"
 	"millwright/services/internal/host/hosttest"
 	"millwright/services/internal/kube"
+	"millwright/services/internal/kube/kubetest"
 	"millwright/services/terminator"
 )
 
@@ -138,8 +139,8 @@ func TestABudgetHoldsTheDrain(t *testing.T) {
 		err   error
 		event string
 	}{
-		"that forbids the eviction":    {hosttest.Blocked(), "Failed to drain node, evicting pod violates a PDB (Pod=default/a)"},
-		"of more than one for the pod": {hosttest.ManyBudgets(), "Failed to drain node, eviction does not support multiple PDBs (Pod=default/a)"},
+		"that forbids the eviction":    {kubetest.EvictionForbidden(), "Failed to drain node, evicting pod violates a PDB (Pod=default/a)"},
+		"of more than one for the pod": {kubetest.ManyBudgets(), "Failed to drain node, eviction does not support multiple PDBs (Pod=default/a)"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

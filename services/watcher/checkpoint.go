@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millwright/events"
+	"millwright/services/internal/clock"
 )
 
 // Bounds of how many checkpoints are kept.
@@ -40,7 +41,7 @@ func newCheckpoints(w *Watcher) *checkpoints {
 
 func (c *checkpoints) run(ctx context.Context) error {
 	for {
-		if err := pause(ctx, checkpointTick); err != nil {
+		if err := clock.Sleep(ctx, checkpointTick); err != nil {
 			return err
 		}
 		if !c.due() {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millwright/events"
+	"millwright/services/internal/clock"
 )
 
 // errRenewed ends an epoch: the stream it was published to is no longer the one in force.
@@ -112,7 +113,7 @@ func (w *Watcher) waitAWS(ctx context.Context) error {
 			w.cfg.Logger.Warn().Dur("waited", w.cfg.AWSWait).Msg("resync ends without a poll of aws")
 			return nil
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
+		if err := clock.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millwright/events"
+	"millwright/services/internal/clock"
 )
 
 // Config of a Watcher. Stream and Kube are required.
@@ -135,17 +136,8 @@ func (w *Watcher) retry(ctx context.Context, what string, f func() (bool, error)
 		}
 		wait := b.NextBackOff()
 		w.cfg.Logger.Warn().Err(err).Str("task", what).Dur("retry_in", wait).Msg("watcher task ended")
-		if err := pause(ctx, wait); err != nil {
+		if err := clock.Sleep(ctx, wait); err != nil {
 			return err
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
 	}
 }

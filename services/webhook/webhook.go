@@ -22,6 +22,7 @@ import (
 	"millwright/api/conversion"
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/deploy/crds"
+	"millwright/services/internal/clock"
 	"millwright/services/internal/kube"
 )
 
@@ -199,12 +200,7 @@ func (w *Webhook) sync(ctx context.Context) {
 		if !w.syncOnce(ctx) {
 			wait = syncRetry
 		}
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-		}
+		_ = clock.Sleep(ctx, wait)
 	}
 }
 

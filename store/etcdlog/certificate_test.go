@@ -10,7 +10,6 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,7 +18,6 @@ import (
 	"go.etcd.io/etcd/api/v3/authpb"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/server/v3/embed"
 
 	"millwright/store"
 	"millwright/store/etcdlog"
@@ -87,25 +85,7 @@ func startCertified(t *testing.T, a *authority) (endpoint string) {
 	t.Helper()
 	a.issue("server", &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}, a.cert)
-	dir := t.TempDir()
-	cfg := embed.NewConfig()
-	cfg.Dir, cfg.LogLevel = filepath.Join(dir, "data"), "fatal"
-	cfg.ClientTLSInfo = transport.TLSInfo{CertFile: a.file("server.crt"), KeyFile: a.file("server.key"), TrustedCAFile: a.file("ca.crt"), ClientCertAuth: true}
-	client, peer := url.URL{Scheme: "https", Host: "127.0.0.1:0"}, url.URL{Scheme: "unix", Host: filepath.Join(dir, "peer")}
-	cfg.ListenClientUrls, cfg.ListenPeerUrls = []url.URL{client}, []url.URL{peer}
-	cfg.AdvertiseClientUrls, cfg.AdvertisePeerUrls = []url.URL{{Scheme: "https", Host: "127.0.0.1:2379"}}, []url.URL{{Scheme: "http", Host: "127.0.0.1:2380"}}
-	cfg.InitialCluster = cfg.Name + "=" + cfg.AdvertisePeerUrls[0].String()
-	server, err := embed.StartEtcd(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	select {
-	case <-server.Server.ReadyNotify():
-	case <-time.After(30 * time.Second):
-		t.Fatal("etcd is not ready")
-	}
-	return "https://" + server.Clients[0].Addr().String()
+	return startWith(t, transport.TLSInfo{CertFile: a.file("server.crt"), KeyFile: a.file("server.key"), TrustedCAFile: a.file("ca.crt"), ClientCertAuth: true})
 }
 
 // As docs/operations.md tells: users without password, each known by the common name of its certificate.

@@ -29,6 +29,13 @@ func startSecured(t testing.TB) (string, etcdlog.Security) {
 		t.Fatal(err)
 	}
 	info.TrustedCAFile, info.ClientCertAuth = info.CertFile, true
+	return startWith(t, info), etcdlog.Security{CAFile: info.CertFile, CertFile: info.CertFile, KeyFile: info.KeyFile}
+}
+
+// startWith runs an etcd that talks to clients by TLS alone, and returns its endpoint.
+func startWith(t testing.TB, info transport.TLSInfo) (endpoint string) {
+	t.Helper()
+	dir := t.TempDir()
 	cfg := embed.NewConfig()
 	cfg.Dir, cfg.LogLevel, cfg.ClientTLSInfo = filepath.Join(dir, "data"), "fatal", info
 	client, peer := url.URL{Scheme: "https", Host: "127.0.0.1:0"}, url.URL{Scheme: "unix", Host: filepath.Join(dir, "peer")}
@@ -46,7 +53,7 @@ func startSecured(t testing.TB) (string, etcdlog.Security) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("etcd is not ready")
 	}
-	return "https://" + server.Clients[0].Addr().String(), etcdlog.Security{CAFile: info.CertFile, CertFile: info.CertFile, KeyFile: info.KeyFile}
+	return "https://" + server.Clients[0].Addr().String()
 }
 
 func TestTheLogOverTLSWithUsers(t *testing.T) {

@@ -4,15 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/dynamic"
-
-	"millwright/tools/stack"
 )
 
 const (
@@ -26,30 +21,14 @@ const (
 // after the other, and reads the resident memory of `millwright all` after each. A wave takes seconds, so a
 // quarter of an hour passes more nodes than most clusters see in hours.
 func measureChurn(ctx context.Context, b *bench) (figures []figure, err error) {
-	dir := filepath.Join(b.dir, "churn")
-	if err := os.RemoveAll(dir); err != nil {
-		return nil, err
-	}
-	s, err := stack.Start(ctx, stack.Options{
-		Dir: dir, BinDir: b.bin,
-		EC2SimArgs: []string{"--pending-delay", "200ms", "--boot-delay", "300ms", "--shutting-down-delay", "300ms"},
-	})
+	r, err := startRig(ctx, b, "churn")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.Stop()) }()
-	pid := s.Process("millwright").Pid()
-	r, err := newRig(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	defer r.stop()
-	dyn, err := dynamic.NewForConfig(s.Config())
-	if err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
-	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	pid := r.millwright()
 	for _, m := range manifests {
-		if err := apply(ctx, dyn, m.resource, strings.Replace(m.text, "consolidateAfter: Never", "consolidateAfter: 0s", 1)); err != nil {
+		if err := r.apply(ctx, m.resource, strings.Replace(m.text, "consolidateAfter: Never", "consolidateAfter: 0s", 1)); err != nil {
 			return nil, err
 		}
 	}
@@ -60,7 +39,7 @@ func measureChurn(ctx context.Context, b *bench) (figures []figure, err error) {
 	var after []int64
 	began := time.Now()
 	for time.Since(began) < b.churn {
-		if err := r.wave(ctx, dyn, len(after)); err != nil {
+		if err := r.wave(ctx, len(after)); err != nil {
 			return churnFigures(time.Since(began), idle, after, peakMemory(pid)), fmt.Errorf("wave %d: %w", len(after)+1, err)
 		}
 		after = append(after, residentMemory(pid))
@@ -69,7 +48,7 @@ func measureChurn(ctx context.Context, b *bench) (figures []figure, err error) {
 }
 
 // wave creates pods, waits until they run, deletes them and waits until their nodes are gone.
-func (r *rig) wave(ctx context.Context, dyn dynamic.Interface, n int) error {
+func (r *rig) wave(ctx context.Context, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, waveLimit)
 	defer cancel()
 	for i := range churnPods {
@@ -87,7 +66,7 @@ func (r *rig) wave(ctx context.Context, dyn dynamic.Interface, n int) error {
 		return fmt.Errorf("delete pods: %w", err)
 	}
 	for {
-		left, err := dyn.Resource(claimsGVR).List(ctx, metav1.ListOptions{})
+		left, err := r.dyn.Resource(claimsGVR).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return fmt.Errorf("list nodeclaims: %w", err)
 		}

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
 	"millwright/tools/ec2sim/simclient"
-	"millwright/tools/stack"
 )
 
 const (
@@ -27,24 +24,12 @@ const (
 // kube-scheduler is seen to have found no node, over the NodeClaim, to the CreateFleet call as the simulator
 // noted it.
 func measureLatency(ctx context.Context, b *bench) (figures []figure, err error) {
-	dir := filepath.Join(b.dir, "latency")
-	if err := os.RemoveAll(dir); err != nil {
-		return nil, err
-	}
-	s, err := stack.Start(ctx, stack.Options{
-		Dir: dir, BinDir: b.bin,
-		EC2SimArgs: []string{"--pending-delay", "200ms", "--boot-delay", "300ms", "--shutting-down-delay", "300ms"},
-	})
+	r, err := startRig(ctx, b, "latency")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.Stop()) }()
-	pid := s.Process("millwright").Pid()
-	r, err := newRig(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	defer r.stop()
+	defer func() { err = errors.Join(err, r.close()) }()
+	pid := r.millwright()
 	if err := pause(ctx, settleTime); err != nil {
 		return nil, err
 	}

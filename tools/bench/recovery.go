@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -24,20 +22,11 @@ const (
 // measureRecovery kills the leading provisioner of two, again and again, at the moment a pod becomes
 // unschedulable, and measures the time until a decision about the pod is recorded.
 func measureRecovery(ctx context.Context, b *bench) (figures []figure, err error) {
-	dir := filepath.Join(b.dir, "recovery")
-	if err := os.RemoveAll(dir); err != nil {
-		return nil, err
-	}
-	s, err := newSite(ctx, dir)
+	s, err := startSite(ctx, b, "recovery")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.fill(ctx); err != nil {
-		return nil, fmt.Errorf("make the cluster: %w", err)
-	}
-	stop := s.beat(ctx)
-	defer stop()
 	took, err := s.failOver(ctx, b.bin)
 	if err != nil {
 		return nil, err

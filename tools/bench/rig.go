@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -67,42 +70,73 @@ const watchPause = 20 * time.Millisecond
 
 // rig is the stack with clients and watches on it.
 type rig struct {
+	stack  *stack.Stack
 	kube   kubernetes.Interface
+	dyn    dynamic.Interface
 	ec2    *simclient.Client
 	pods   *sightings
 	claims *sightings
 	seen   uint64
-	stop   func()
+	// endWatches ends what follows pods and claims.
+	endWatches func()
 }
 
-func newRig(ctx context.Context, s *stack.Stack) (*rig, error) {
-	kube, err := kubernetes.NewForConfig(s.Config())
+// startRig starts the stack in an empty directory of this name, applies the manifests and watches.
+func startRig(ctx context.Context, b *bench, name string) (r *rig, err error) {
+	dir := filepath.Join(b.dir, name)
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
+	s, err := stack.Start(ctx, stack.Options{
+		Dir: dir, BinDir: b.bin,
+		EC2SimArgs: []string{"--pending-delay", "200ms", "--boot-delay", "300ms", "--shutting-down-delay", "300ms"},
+	})
 	if err != nil {
+		return nil, err
+	}
+	r = &rig{stack: s, ec2: simclient.New(s.EC2Endpoint()), pods: newSightings(), claims: newSightings(), endWatches: func() {}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.close())
+		}
+	}()
+	if r.kube, err = kubernetes.NewForConfig(s.Config()); err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
-	dyn, err := dynamic.NewForConfig(s.Config())
-	if err != nil {
+	if r.dyn, err = dynamic.NewForConfig(s.Config()); err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
 	for _, m := range manifests {
-		if err := apply(ctx, dyn, m.resource, m.text); err != nil {
+		if err := r.apply(ctx, m.resource, m.text); err != nil {
 			return nil, err
 		}
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	r := &rig{kube: kube, ec2: simclient.New(s.EC2Endpoint()), pods: newSightings(), claims: newSightings()}
-	var group sync.WaitGroup
-	r.stop = func() { cancel(); group.Wait() }
-	group.Go(func() {
-		r.pods.follow(ctx, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return kube.CoreV1().Pods(namespace).Watch(ctx, o)
-		})
-	})
-	group.Go(func() { r.claims.follow(ctx, dyn.Resource(claimsGVR).Watch) })
+	r.watch(ctx)
 	return r, nil
 }
 
-func apply(ctx context.Context, dyn dynamic.Interface, to schema.GroupVersionResource, manifest string) error {
+// close ends the watches and the stack.
+func (r *rig) close() error {
+	r.endWatches()
+	return r.stack.Stop()
+}
+
+// millwright is the process id of `millwright all`.
+func (r *rig) millwright() int { return r.stack.Process("millwright").Pid() }
+
+func (r *rig) watch(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() {
+		r.pods.follow(ctx, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return r.kube.CoreV1().Pods(namespace).Watch(ctx, o)
+		})
+	})
+	group.Go(func() { r.claims.follow(ctx, r.dyn.Resource(claimsGVR).Watch) })
+	r.endWatches = func() { cancel(); group.Wait() }
+}
+
+func (r *rig) apply(ctx context.Context, to schema.GroupVersionResource, manifest string) error {
 	obj := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(manifest), &obj.Object); err != nil {
 		return fmt.Errorf("parse manifest: %w", err)
@@ -112,7 +146,7 @@ func apply(ctx context.Context, dyn dynamic.Interface, to schema.GroupVersionRes
 		return fmt.Errorf("encode manifest: %w", err)
 	}
 	force := true
-	if _, err := dyn.Resource(to).Patch(ctx, obj.GetName(), types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: "bench", Force: &force}); err != nil {
+	if _, err := r.dyn.Resource(to).Patch(ctx, obj.GetName(), types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: "bench", Force: &force}); err != nil {
 		return fmt.Errorf("apply %s %s: %w", obj.GetKind(), obj.GetName(), err)
 	}
 	return nil

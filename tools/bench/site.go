@@ -41,6 +41,8 @@ type site struct {
 	nats   *natsembedded.Server
 	log    *etcdlog.Log
 	stream *natsbus.Stream
+	// endBeats ends the heartbeats.
+	endBeats func()
 
 	mu      sync.Mutex // guards what follows
 	epoch   uint64
@@ -49,42 +51,57 @@ type site struct {
 	world   *world.World
 }
 
-func newSite(ctx context.Context, dir string) (s *site, err error) {
-	s = &site{cluster: "bench", dir: dir, kubeconfig: filepath.Join(dir, "kubeconfig"), epoch: uint64(time.Now().UnixMilli()) << 16, world: world.New()}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.close())
-		}
-	}()
+// startSite starts both in an empty directory of this name, fills them with the cluster, and keeps the stream
+// alive by heartbeats.
+func startSite(ctx context.Context, b *bench, name string) (*site, error) {
+	dir := filepath.Join(b.dir, name)
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
+	s := &site{cluster: "bench", dir: dir, kubeconfig: filepath.Join(dir, "kubeconfig"), epoch: uint64(time.Now().UnixMilli()) << 16,
+		world: world.New(), endBeats: func() {}}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	if err := s.fill(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("make the cluster: %w", err), s.close())
+	}
+	s.endBeats = s.beat(ctx)
+	return s, nil
+}
+
+func (s *site) start(ctx context.Context) (err error) {
+	dir := s.dir
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return s, err
+		return err
 	}
 	if s.api, err = startAPI(s.kubeconfig); err != nil {
-		return s, err
+		return err
 	}
 	if s.etcd, err = etcdembedded.Start(filepath.Join(dir, "etcd")); err != nil {
-		return s, err
+		return err
 	}
 	if s.log, err = etcdlog.Open(ctx, etcdlog.Config{Client: s.etcd.Client, Cluster: s.cluster}); err != nil {
-		return s, err
+		return err
 	}
 	if s.nats, err = natsembedded.Start(filepath.Join(dir, "nats"), natsembedded.Options{Listen: true}); err != nil {
-		return s, err
+		return err
 	}
 	if s.stream, err = natsbus.Open(ctx, natsbus.Config{Server: s.nats, Cluster: s.cluster, LogID: s.log.ID(), Name: "bench"}); err != nil {
-		return s, err
+		return err
 	}
 	state, err := s.stream.State(ctx)
 	if err != nil {
-		return s, err
+		return err
 	}
 	s.first = state.Last
 	s.world.SetIncarnation(state.Incarnation)
-	return s, nil
+	return nil
 }
 
 // close ends what was started, last first.
 func (s *site) close() error {
+	s.endBeats()
 	var errs []error
 	if s.stream != nil {
 		errs = append(errs, s.stream.Close())

@@ -30,20 +30,11 @@ const (
 // start of the process until the record of its first decision, about a pod that has waited all along, is in
 // the log.
 func measureStartup(ctx context.Context, b *bench) (figures []figure, err error) {
-	dir := filepath.Join(b.dir, "startup")
-	if err := os.RemoveAll(dir); err != nil {
-		return nil, err
-	}
-	s, err := newSite(ctx, dir)
+	s, err := startSite(ctx, b, "startup")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.fill(ctx); err != nil {
-		return nil, fmt.Errorf("make the cluster: %w", err)
-	}
-	stop := s.beat(ctx)
-	defer stop()
 	var took []time.Duration
 	var memory int64
 	for i := range startupRuns {

@@ -159,10 +159,8 @@ func untilConnected(ctx context.Context, logger zerolog.Logger, what string, try
 			return err
 		}
 		logger.Warn().Err(err).Str("what", what).Dur("retry_in", connectRetry).Msg("not connected yet")
-		select {
-		case <-ctx.Done():
+		if clock.Sleep(ctx, connectRetry) != nil {
 			return fmt.Errorf("%s: %w", what, err)
-		case <-time.After(connectRetry):
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/rs/zerolog"
 
+	"millwright/services/internal/clock"
 	"millwright/store"
 )
 
@@ -48,7 +49,7 @@ func (c candidate) run(ctx context.Context) error {
 			end()
 			if !unfit {
 				c.logger.Warn().Err(err).Msg("campaign failed")
-				sleep(ctx, pause.NextBackOff())
+				_ = clock.Sleep(ctx, pause.NextBackOff())
 			}
 			continue
 		}
@@ -64,7 +65,7 @@ func (c candidate) run(ctx context.Context) error {
 			pause.Reset()
 		default:
 			c.logger.Error().Err(err).Msg("stepped back after an error")
-			sleep(ctx, pause.NextBackOff())
+			_ = clock.Sleep(ctx, pause.NextBackOff())
 		}
 	}
 	return nil
@@ -127,7 +128,7 @@ func (c candidate) whileFit(ctx context.Context) (fit context.Context, end func(
 	if err := c.fit(); err != nil {
 		c.logger.Warn().Err(err).Msg("no candidate for now")
 		for c.fit() != nil && ctx.Err() == nil {
-			sleep(ctx, fitEvery)
+			_ = clock.Sleep(ctx, fitEvery)
 		}
 	}
 	ended := make(chan struct{})
@@ -137,7 +138,7 @@ func (c candidate) whileFit(ctx context.Context) (fit context.Context, end func(
 			if err := c.fit(); err != nil {
 				cancel()
 			}
-			sleep(fit, fitEvery)
+			_ = clock.Sleep(fit, fitEvery)
 		}
 	}()
 	return fit, func() { cancel(); <-ended }
@@ -177,14 +178,5 @@ func (c candidate) resign(lead store.Leadership) {
 	defer cancel()
 	if err := lead.Resign(ctx); err != nil {
 		c.logger.Debug().Err(err).Msg("leadership not resigned, it expires")
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
 	}
 }

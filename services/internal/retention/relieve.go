@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"millwright/services/internal/clock"
 	"millwright/store"
 	"millwright/store/archive"
 	"millwright/store/audit/relief"
@@ -44,7 +45,7 @@ func (g *Guard) Run(ctx context.Context) error {
 		if err := g.Look(ctx); err != nil && ctx.Err() == nil {
 			g.logger.Error().Err(err).Dur("retry_in", guardEvery).Msg("log not relieved")
 		}
-		pause(ctx, guardEvery)
+		_ = clock.Sleep(ctx, guardEvery)
 	}
 	return nil
 }
@@ -56,7 +57,7 @@ func (g *Guard) Look(ctx context.Context) error {
 		return nil // the Keeper says so, once
 	}
 	if u.Full() {
-		pause(ctx, rand.N(guardPause))
+		_ = clock.Sleep(ctx, rand.N(guardPause))
 		if u, err = g.cfg.Database.Usage(ctx); err != nil || !u.Full() { // another process did it
 			return nil
 		}
@@ -94,13 +95,4 @@ func (g *Guard) Check() error {
 		return fmt.Errorf("%s", *text)
 	}
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }

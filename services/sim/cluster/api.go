@@ -1,10 +1,7 @@
 package cluster
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
-	"net/http"
 	"reflect"
 	"slices"
 	"time"
@@ -20,6 +17,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/events"
 	"millwright/services/internal/kube"
+	"millwright/services/internal/kube/kubetest"
 )
 
 // The methods below are the calls of kube.Client, without context: they happen at once.
@@ -156,43 +154,8 @@ func (k *Cluster) PatchNode(name string, p kube.Patch) (*corev1.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := merged(have.(*corev1.Node), p.Body)
+	o := kubetest.Patched(have.(*corev1.Node), p.Body)
 	return store(k, events.KindNode, have, o), nil
-}
-
-func merged(n *corev1.Node, patch map[string]any) *corev1.Node {
-	var object, changes map[string]any
-	through(n, &object)
-	through(patch, &changes)
-	mergeInto(object, changes)
-	var out corev1.Node
-	through(object, &out)
-	return &out
-}
-
-func through(from, to any) {
-	data, err := json.Marshal(from)
-	if err == nil {
-		err = json.Unmarshal(data, to)
-	}
-	if err != nil {
-		panic(fmt.Sprintf("cluster: convert %T: %v", from, err))
-	}
-}
-
-func mergeInto(object, patch map[string]any) {
-	for key, value := range patch {
-		nested, isMap := value.(map[string]any)
-		have, hasMap := object[key].(map[string]any)
-		switch {
-		case value == nil:
-			delete(object, key)
-		case isMap && hasMap:
-			mergeInto(have, nested)
-		default:
-			object[key] = value
-		}
-	}
 }
 
 // SetClaimCondition sets or, with an empty status, removes one condition of the claim with this UID.
@@ -229,13 +192,10 @@ func (k *Cluster) EvictPod(namespace, name string, uid types.UID) error {
 	budgets := k.budgetsOf(p)
 	switch {
 	case len(budgets) > 1:
-		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
-			Reason: metav1.StatusReasonInternalError, Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}}
+		return kubetest.ManyBudgets()
 	case p.DeletionTimestamp != nil || len(budgets) == 0:
 	case !takeDisruption(k, budgets[0], p):
-		blocked := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
-		blocked.ErrStatus.Details.Causes = append(blocked.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause})
-		return blocked
+		return kubetest.EvictionForbidden()
 	}
 	k.endPod(p, graceOf(p))
 	return nil

@@ -2,9 +2,7 @@ package cluster
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"time"
 
@@ -38,15 +36,15 @@ type Watcher func(kind events.Kind, before, after Object)
 
 // Cluster holds the objects.
 type Cluster struct {
-	clock   *clock.Clock
-	rng     *rand.Rand
-	objects map[events.Kind]map[string]Object
+	*tables
+
+	clock *clock.Clock
+	rng   *rand.Rand
 	// changes since the beginning; a View and the stream's publisher each stand somewhere in it.
 	changes  []Change
 	version  uint64
 	uids     int
 	watchers []Watcher
-	sorted   map[events.Kind][]Object
 
 	// SchedulerLate is how many of a thousand Node changes the scheduler learns of seconds late.
 	SchedulerLate int
@@ -58,10 +56,7 @@ type Cluster struct {
 
 // New returns an empty cluster.
 func New(c *clock.Clock, rng *rand.Rand) *Cluster {
-	k := &Cluster{clock: c, rng: rng, objects: map[events.Kind]map[string]Object{}, machines: map[string]*machine{}, sorted: map[events.Kind][]Object{}}
-	for _, kind := range events.KubeKinds() {
-		k.objects[kind] = map[string]Object{}
-	}
+	k := &Cluster{tables: newTables(events.KubeKinds()), clock: c, rng: rng, machines: map[string]*machine{}}
 	k.startControllers()
 	return k
 }
@@ -87,12 +82,9 @@ func keyOf(o Object) string {
 	return o.GetName()
 }
 
-// get returns the object; nil if there is none.
-func (k *Cluster) get(kind events.Kind, key string) Object { return k.objects[kind][key] }
-
 // put stores an object, which must not be changed any more, with a new resourceVersion.
 func (k *Cluster) put(kind events.Kind, o Object) {
-	before := k.objects[kind][keyOf(o)]
+	before := k.get(kind, keyOf(o))
 	if before != nil && o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 && kind != events.KindPod {
 		k.remove(kind, keyOf(o))
 		return
@@ -105,17 +97,17 @@ func (k *Cluster) put(kind events.Kind, o Object) {
 		o.SetCreationTimestamp(k.now())
 		o.SetGeneration(1)
 	}
-	k.objects[kind][keyOf(o)] = o
+	k.setObject(kind, keyOf(o), o)
 	k.record(kind, events.OpUpsert, before, o)
 }
 
 func (k *Cluster) remove(kind events.Kind, key string) {
-	before := k.objects[kind][key]
+	before := k.get(kind, key)
 	if before == nil {
 		return
 	}
 	k.version++
-	delete(k.objects[kind], key)
+	k.deleteObject(kind, key)
 	k.record(kind, events.OpDelete, before, nil)
 }
 
@@ -126,68 +118,40 @@ func (k *Cluster) record(kind events.Kind, op events.Op, before, after Object) {
 	}
 	c.Key = keyOf(c.Object)
 	k.changes = append(k.changes, c)
-	delete(k.sorted, kind)
 	for _, w := range k.watchers {
 		w(kind, before, after)
 	}
 }
 
-// all returns the objects of a kind by key. The slice is shared.
-func (k *Cluster) all(kind events.Kind) []Object {
-	if list, ok := k.sorted[kind]; ok {
-		return list
-	}
-	list := []Object{}
-	for _, key := range slices.Sorted(maps.Keys(k.objects[kind])) {
-		list = append(list, k.objects[kind][key])
-	}
-	k.sorted[kind] = list
-	return list
-}
-
-func listed[T Object](k *Cluster, kind events.Kind) []T {
-	all := k.all(kind)
-	list := make([]T, len(all))
-	for i, o := range all {
-		list[i] = o.(T)
-	}
-	return list
-}
-
-func got[T Object](k *Cluster, kind events.Kind, key string) (none T) {
-	if o := k.get(kind, key); o != nil {
-		return o.(T)
-	}
-	return none
-}
-
 // Pods, Nodes, NodeClaims, NodePools and NodeClasses list the present by name. Objects are shared.
-func (k *Cluster) Pods() []*corev1.Pod   { return listed[*corev1.Pod](k, events.KindPod) }
-func (k *Cluster) Nodes() []*corev1.Node { return listed[*corev1.Node](k, events.KindNode) }
+func (k *Cluster) Pods() []*corev1.Pod   { return listed[*corev1.Pod](k.tables, events.KindPod) }
+func (k *Cluster) Nodes() []*corev1.Node { return listed[*corev1.Node](k.tables, events.KindNode) }
 func (k *Cluster) NodeClaims() []*karpv1.NodeClaim {
-	return listed[*karpv1.NodeClaim](k, events.KindNodeClaim)
+	return listed[*karpv1.NodeClaim](k.tables, events.KindNodeClaim)
 }
 func (k *Cluster) NodePools() []*karpv1.NodePool {
-	return listed[*karpv1.NodePool](k, events.KindNodePool)
+	return listed[*karpv1.NodePool](k.tables, events.KindNodePool)
 }
 func (k *Cluster) NodeClasses() []*awsv1.EC2NodeClass {
-	return listed[*awsv1.EC2NodeClass](k, events.KindEC2NodeClass)
+	return listed[*awsv1.EC2NodeClass](k.tables, events.KindEC2NodeClass)
 }
 
 // Object of a kind and key; nil if there is none.
 func (k *Cluster) Object(kind events.Kind, key string) Object { return k.get(kind, key) }
 
 // Pod, Node, NodeClaim, NodeClass and NodePool return nil if there is none of the key.
-func (k *Cluster) Pod(key string) *corev1.Pod    { return got[*corev1.Pod](k, events.KindPod, key) }
-func (k *Cluster) Node(name string) *corev1.Node { return got[*corev1.Node](k, events.KindNode, name) }
+func (k *Cluster) Pod(key string) *corev1.Pod { return got[*corev1.Pod](k.tables, events.KindPod, key) }
+func (k *Cluster) Node(name string) *corev1.Node {
+	return got[*corev1.Node](k.tables, events.KindNode, name)
+}
 func (k *Cluster) NodeClaim(n string) *karpv1.NodeClaim {
-	return got[*karpv1.NodeClaim](k, events.KindNodeClaim, n)
+	return got[*karpv1.NodeClaim](k.tables, events.KindNodeClaim, n)
 }
 func (k *Cluster) NodeClass(n string) *awsv1.EC2NodeClass {
-	return got[*awsv1.EC2NodeClass](k, events.KindEC2NodeClass, n)
+	return got[*awsv1.EC2NodeClass](k.tables, events.KindEC2NodeClass, n)
 }
 func (k *Cluster) NodePool(n string) *karpv1.NodePool {
-	return got[*karpv1.NodePool](k, events.KindNodePool, n)
+	return got[*karpv1.NodePool](k.tables, events.KindNodePool, n)
 }
 
 // Present returns every object by kind and key, as a relist does.

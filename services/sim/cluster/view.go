@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,11 +14,11 @@ import (
 
 // View is the cluster as an informer has it: how it was after some write. Objects are shared.
 type View struct {
+	*tables
+
 	cluster *Cluster
 	at      int
 	seen    kube.Changes
-	objects map[events.Kind]map[string]Object
-	sorted  map[events.Kind][]Object
 }
 
 // viewed are the kinds a View holds: those services drive effects by.
@@ -30,11 +29,7 @@ func IsViewed(kind events.Kind) bool { return slices.Contains(viewed, kind) }
 
 // View returns the present; Advance moves it.
 func (k *Cluster) View() *View {
-	v := &View{cluster: k, at: len(k.changes), objects: map[events.Kind]map[string]Object{}, sorted: map[events.Kind][]Object{}}
-	for _, kind := range viewed {
-		v.objects[kind] = maps.Clone(k.objects[kind])
-	}
-	return v
+	return &View{tables: k.copied(viewed), cluster: k, at: len(k.changes)}
 }
 
 // Advance takes in the writes before the given one.
@@ -43,47 +38,17 @@ func (v *View) Advance(to int) {
 		return
 	}
 	for _, c := range v.cluster.changes[v.at:to] {
-		table, ok := v.objects[c.Kind]
-		if !ok {
+		if !v.hasKind(c.Kind) {
 			continue
 		}
 		v.seen.Add(kube.ChangeOf(c.Object))
-		delete(v.sorted, c.Kind)
 		if c.Op == events.OpDelete {
-			delete(table, c.Key)
+			v.deleteObject(c.Kind, c.Key)
 			continue
 		}
-		table[c.Key] = c.Object
+		v.setObject(c.Kind, c.Key, c.Object)
 	}
 	v.at = to
-}
-
-func (v *View) all(kind events.Kind) []Object {
-	if list, ok := v.sorted[kind]; ok {
-		return list
-	}
-	list := []Object{}
-	for _, key := range slices.Sorted(maps.Keys(v.objects[kind])) {
-		list = append(list, v.objects[kind][key])
-	}
-	v.sorted[kind] = list
-	return list
-}
-
-func viewList[T Object](v *View, kind events.Kind) []T {
-	all := v.all(kind)
-	list := make([]T, len(all))
-	for i, o := range all {
-		list[i] = o.(T)
-	}
-	return list
-}
-
-func viewGet[T Object](v *View, kind events.Kind, key string) (none T) {
-	if o := v.objects[kind][key]; o != nil {
-		return o.(T)
-	}
-	return none
 }
 
 // The methods below are those of kube.Informers.
@@ -99,16 +64,16 @@ func (v *View) Since(version uint64) ([]kube.Change, uint64, bool) { return v.se
 
 // NodeClaims lists by name, as do the others.
 func (v *View) NodeClaims() []*karpv1.NodeClaim {
-	return viewList[*karpv1.NodeClaim](v, events.KindNodeClaim)
+	return listed[*karpv1.NodeClaim](v.tables, events.KindNodeClaim)
 }
 
 // NodeClaim returns nil if there is none, as do the others.
 func (v *View) NodeClaim(name string) *karpv1.NodeClaim {
-	return viewGet[*karpv1.NodeClaim](v, events.KindNodeClaim, name)
+	return got[*karpv1.NodeClaim](v.tables, events.KindNodeClaim, name)
 }
 
 // Nodes lists by name.
-func (v *View) Nodes() []*corev1.Node { return viewList[*corev1.Node](v, events.KindNode) }
+func (v *View) Nodes() []*corev1.Node { return listed[*corev1.Node](v.tables, events.KindNode) }
 
 // NodesByProviderID lists by name; none for an empty id.
 func (v *View) NodesByProviderID(id string) []*corev1.Node {
@@ -117,22 +82,22 @@ func (v *View) NodesByProviderID(id string) []*corev1.Node {
 
 // NodePools lists by name.
 func (v *View) NodePools() []*karpv1.NodePool {
-	return viewList[*karpv1.NodePool](v, events.KindNodePool)
+	return listed[*karpv1.NodePool](v.tables, events.KindNodePool)
 }
 
 // NodePool returns nil if there is none.
 func (v *View) NodePool(name string) *karpv1.NodePool {
-	return viewGet[*karpv1.NodePool](v, events.KindNodePool, name)
+	return got[*karpv1.NodePool](v.tables, events.KindNodePool, name)
 }
 
 // NodeClasses lists by name.
 func (v *View) NodeClasses() []*awsv1.EC2NodeClass {
-	return viewList[*awsv1.EC2NodeClass](v, events.KindEC2NodeClass)
+	return listed[*awsv1.EC2NodeClass](v.tables, events.KindEC2NodeClass)
 }
 
 // NodeClass returns nil if there is none.
 func (v *View) NodeClass(name string) *awsv1.EC2NodeClass {
-	return viewGet[*awsv1.EC2NodeClass](v, events.KindEC2NodeClass, name)
+	return got[*awsv1.EC2NodeClass](v.tables, events.KindEC2NodeClass, name)
 }
 
 // NodeClaimsByProviderID lists by name; none for an empty id.
@@ -152,6 +117,6 @@ func (v *View) DeletingNodeClaims() []*karpv1.NodeClaim {
 
 // VolumeAttachmentsOf lists by name the attachments to a Node.
 func (v *View) VolumeAttachmentsOf(node string) []*storagev1.VolumeAttachment {
-	return slices.DeleteFunc(viewList[*storagev1.VolumeAttachment](v, events.KindVolumeAttachment),
+	return slices.DeleteFunc(listed[*storagev1.VolumeAttachment](v.tables, events.KindVolumeAttachment),
 		func(a *storagev1.VolumeAttachment) bool { return a.Spec.NodeName != node })
 }

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"millwright/events"
+	"millwright/services/internal/clock"
 	"millwright/services/internal/service"
 	"millwright/services/watcher"
 )
@@ -122,20 +123,9 @@ func (r *Reader) Run(ctx context.Context) error {
 			wait = retry.NextBackOff()
 			r.state.failed(err, wait)
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := clock.Sleep(ctx, wait); err != nil {
 			return err
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }
 

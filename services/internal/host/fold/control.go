@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millwright/planner/ledger"
+	"millwright/services/internal/clock"
 )
 
 const (
@@ -98,7 +99,7 @@ func (s *State) watchControl(ctx context.Context) error {
 			last, away = now, gone
 			s.signals.Broadcast()
 		}
-		sleep(ctx, max(controlEvery-s.clock().Sub(asked), time.Millisecond))
+		_ = clock.Sleep(ctx, max(controlEvery-s.clock().Sub(asked), time.Millisecond))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millwright/planner/ledger"
+	"millwright/services/internal/clock"
 	"millwright/services/internal/service"
 	"millwright/store"
 	"millwright/store/record"
@@ -25,7 +26,7 @@ func (s *State) watchKinds(ctx context.Context) error {
 		if err := s.ReadKinds(ctx); err != nil && ctx.Err() == nil {
 			s.logger.Debug().Err(err).Msg("versions of the other services not known")
 		}
-		sleep(ctx, kindsEvery)
+		_ = clock.Sleep(ctx, kindsEvery)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"millwright/events"
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/services/internal/clock"
 	"millwright/services/internal/service"
 )
 
@@ -75,7 +76,7 @@ func (s *State) watchBus(ctx context.Context) error {
 			s.bus.answer(asked)
 		}
 		cancel()
-		sleep(ctx, busEvery)
+		_ = clock.Sleep(ctx, busEvery)
 	}
 	return nil
 }
@@ -118,7 +119,7 @@ func (n *OutageNotifier) Run(ctx context.Context) error {
 			n.publish(n.stopped(stop))
 			told = stop
 		}
-		sleep(ctx, notifyEvery)
+		_ = clock.Sleep(ctx, notifyEvery)
 	}
 	return nil
 }

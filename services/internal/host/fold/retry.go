@@ -8,6 +8,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"millwright/services/internal/clock"
 	"millwright/store"
 )
 
@@ -41,20 +42,11 @@ func (s *State) retry(ctx context.Context, what string, fn func(context.Context)
 		}
 		pause := b.NextBackOff()
 		s.logger.Warn().Err(err).Str("what", what).Dur("retry_in", pause).Msg("folding interrupted")
-		sleep(ctx, pause)
+		_ = clock.Sleep(ctx, pause)
 	}
 	return nil
 }
 
 func isHopeless(err error) bool {
 	return errors.Is(err, errUndecodable) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrForeignLog)
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

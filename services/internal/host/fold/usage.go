@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"millwright/services/internal/clock"
 	"millwright/store"
 )
 
@@ -25,7 +26,7 @@ func (s *State) watchUsage(ctx context.Context) error {
 		if err := s.measure(ctx); err != nil && ctx.Err() == nil {
 			s.logger.Debug().Err(err).Msg("usage of the log's database not known")
 		}
-		sleep(ctx, usageEvery)
+		_ = clock.Sleep(ctx, usageEvery)
 	}
 	return nil
 }

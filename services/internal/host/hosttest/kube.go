@@ -2,10 +2,8 @@ package hosttest
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -22,6 +20,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/services/internal/kube"
+	"millwright/services/internal/kube/kubetest"
 )
 
 // Kube is an API server in memory, with informers that are always up to date. Its changes are published as
@@ -214,7 +213,7 @@ func (k *Kube) PatchNode(_ context.Context, name string, p kube.Patch) (*corev1.
 	if p.UID != "" && p.UID != n.UID || p.ResourceVersion != "" && p.ResourceVersion != n.ResourceVersion {
 		return nil, conflict("nodes", name)
 	}
-	patched := merged(n, p.Body)
+	patched := kubetest.Patched(n, p.Body)
 	k.put(patched)
 	return patched.DeepCopy(), nil
 }
@@ -342,59 +341,10 @@ func (k *Kube) removePod(verb, namespace, name string, uid types.UID) error {
 	return nil
 }
 
-// merged applies a JSON merge patch.
-func merged(n *corev1.Node, patch map[string]any) *corev1.Node {
-	var object, changes map[string]any
-	through(n, &object)
-	through(patch, &changes)
-	mergeInto(object, changes)
-	var out corev1.Node
-	through(object, &out)
-	return &out
-}
-
-func through(from, to any) {
-	data, err := json.Marshal(from)
-	if err == nil {
-		err = json.Unmarshal(data, to)
-	}
-	if err != nil {
-		panic(err)
-	}
-}
-
-func mergeInto(object, patch map[string]any) {
-	for key, value := range patch {
-		nested, isMap := value.(map[string]any)
-		have, hasMap := object[key].(map[string]any)
-		switch {
-		case value == nil:
-			delete(object, key)
-		case isMap && hasMap:
-			mergeInto(have, nested)
-		default:
-			object[key] = value
-		}
-	}
-}
-
 func notFound(resource, name string) error {
 	return apierrors.NewNotFound(schema.GroupResource{Resource: resource}, name)
 }
 
 func conflict(resource, name string) error {
 	return apierrors.NewConflict(schema.GroupResource{Resource: resource}, name, fmt.Errorf("precondition failed"))
-}
-
-// Blocked is the API server's answer to an eviction that a budget forbids.
-func Blocked() error {
-	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
-	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: "DisruptionBudget"})
-	return err
-}
-
-// ManyBudgets is its answer to an eviction that more than one budget covers.
-func ManyBudgets() error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
-		Reason: metav1.StatusReasonInternalError, Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}}
 }

@@ -150,6 +150,17 @@ func (s *shortLease) Report(context.Context, map[string]string) error { return n
 func (s *shortLease) Done() <-chan struct{}                           { return s.done }
 func (s *shortLease) Lease() store.Lease                              { return store.Lease{} }
 
+// createUntilEnded starts a creating effect that goes on until it is ended, and says how long that took.
+func createUntilEnded(h *Host) <-chan time.Duration {
+	began, lasted := time.Now(), make(chan time.Duration, 1)
+	h.Effect("create", lane.Create, time.Hour, func(ctx context.Context) error {
+		<-ctx.Done()
+		lasted <- time.Since(began)
+		return ctx.Err()
+	})
+	return lasted
+}
+
 func TestACreatingEffectEndsBeforeTheLease(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		h := r.host(ledger.ServiceLifecycle, ledger.ModeActive)
@@ -159,16 +170,11 @@ func TestACreatingEffectEndsBeforeTheLease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		began, ended := time.Now(), make(chan time.Duration, 1)
-		h.Effect("create", lane.Create, time.Hour, func(ctx context.Context) error {
-			<-ctx.Done()
-			ended <- time.Since(began)
-			return ctx.Err()
-		})
+		lasted := createUntilEnded(h)
 		time.Sleep(time.Second)
 		lease.stands(lease.Deadline().Add(3 * time.Second)) // renewed
 		time.Sleep(10 * time.Second)
-		if took, want := <-ended, 5*time.Second-leaseMargin; took != want {
+		if took, want := <-lasted, 5*time.Second-leaseMargin; took != want {
 			t.Errorf("it ended after %s, want %s", took, want)
 		}
 		release(r.t.Context())
@@ -209,13 +215,8 @@ func TestACreatingEffectEndsBeforeTheRightToAct(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		began, ended := time.Now(), make(chan time.Duration, 1)
-		h.Effect("create", lane.Create, time.Hour, func(ctx context.Context) error {
-			<-ctx.Done()
-			ended <- time.Since(began)
-			return ctx.Err()
-		})
-		if took, want := <-ended, 4*time.Second-leaseMargin; took != want {
+		lasted := createUntilEnded(h)
+		if took, want := <-lasted, 4*time.Second-leaseMargin; took != want {
 			t.Errorf("it ended after %s, want %s", took, want)
 		}
 		release(r.t.Context())
