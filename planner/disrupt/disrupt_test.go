@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	karpv1 "millwright/api/karpenter/v1"
-	"millwright/events"
 	"millwright/planner"
 	"millwright/planner/disrupt"
 	"millwright/planner/ledger"
@@ -66,110 +65,19 @@ func TestEmptyNodesAreTaken(t *testing.T) {
 	want(t, "reported as running", r.Nodes[0].Blocked.Cause, disrupt.CauseRemoving)
 }
 
-func TestOneCommandIsOfOnePool(t *testing.T) {
-	c := pt.New(pt.Pool("p"), pt.Pool("q"))
-	c.AddNode("a", "q")
-	c.AddNode("b", "p")
-	c.Advance(time.Hour)
-	d, _ := disrupt.Plan(c.Snapshot())
-	want(t, "first", taken(d), "b")
-	c.Decide(c.Snapshot(), d)
-	d, _ = disrupt.Plan(c.Snapshot())
-	want(t, "second", taken(d), "a")
-}
-
+// A pod that waits for the claim of a node keeps the node, as one that waits for the node itself does.
 // The rules: disruption §2.
-func TestWhatBlocksANode(t *testing.T) {
-	zero := metav1.NewTime(pt.Start)
-	pod := func(options ...func(*corev1.Pod)) any {
-		return pt.Pod("x", append([]func(*corev1.Pod){pt.On("a")}, options...)...)
+func TestAPodPlannedForTheClaimKeepsItsNode(t *testing.T) {
+	c := cluster(pt.Pool("p", pt.ConsolidateAfter("10m")), "a")
+	c.See(pt.Pod("w", pt.Unschedulable()))
+	c.Record(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Placements: []ledger.Placement{{Claim: "a-claim", Pods: []ledger.PodRef{{UID: "pod-w"}}}}})
+	d, r := disrupt.Plan(c.Snapshot())
+	want(t, "taken", taken(d), "")
+	if r.Nodes[0].Blocked == nil {
+		t.Fatal("no reason is reported")
 	}
-	daemon := func(options ...func(*corev1.Pod)) any { return pt.DaemonPod("x", "a", options...) }
-	cases := map[string]struct {
-		do      func(*pt.Cluster)
-		cause   disrupt.Cause
-		message string
-	}{
-		"a pod":             {func(c *pt.Cluster) { c.See(pod()) }, disrupt.CauseUnknownType, `Instance Type "m5.xlarge" not found`},
-		"a pod just placed": {func(c *pt.Cluster) { c.See(pod()); c.Gone(pod()) }, disrupt.CauseNotQuiet, ""},
-		"no claim":          {func(c *pt.Cluster) { c.Gone(pt.Claim("a-claim", "a", "p")) }, disrupt.CauseNoClaim, ""},
-		"no node":           {func(c *pt.Cluster) { c.Gone(pt.Node("a")) }, disrupt.CauseNoNode, "Nodeclaim does not have an associated node"},
-		"not initialized":   {func(c *pt.Cluster) { c.See(pt.Node("a")) }, disrupt.CauseNotInitialized, "Node isn't initialized"},
-		"being deleted":     {func(c *pt.Cluster) { k := pt.Claim("a-claim", "a", "p"); k.DeletionTimestamp = &zero; c.See(k) }, disrupt.CauseDeleting, "Node is deleting or marked for deletion"},
-		"its own annotation": {func(c *pt.Cluster) {
-			c.See(pt.Node("a", pt.InPool("p"), func(n *corev1.Node) { n.Annotations = pt.Map(karpv1.DoNotDisruptAnnotationKey, "true") }))
-		}, disrupt.CauseNodeAnnotation, `Disruption is blocked through the "karpenter.sh/do-not-disrupt" annotation`},
-		"the taint of an earlier command": {func(c *pt.Cluster) { c.See(pt.Node("a", pt.InPool("p"), pt.Tainted(karpv1.DisruptedTaint()))) }, disrupt.CauseTainted, ""},
-		"no NodePool":                     {func(c *pt.Cluster) { c.Gone(pt.Pool("p")) }, disrupt.CauseNoPool, "NodePool not found (NodePool=p)"},
-		"a static NodePool": {func(c *pt.Cluster) {
-			c.See(pt.Pool("p", func(p *karpv1.NodePool) { n := int64(1); p.Spec.Replicas = &n }))
-		}, disrupt.CauseStatic, ""},
-		"consolidation disabled": {func(c *pt.Cluster) { c.See(pt.Pool("p", pt.ConsolidateAfter("Never"))) }, disrupt.CauseDisabled, `NodePool "p" has consolidation disabled`},
-		"a protected daemon pod": {func(c *pt.Cluster) { c.See(daemon(pt.Annotation(karpv1.DoNotDisruptAnnotationKey, "true"))) }, disrupt.CausePodAnnotation, `Pod has "karpenter.sh/do-not-disrupt" annotation (Pod=default/x)`},
-		"a daemon pod's budget":  {func(c *pt.Cluster) { c.See(daemon(), pt.PDB("default", "b", 0, "app", "web")) }, disrupt.CausePDB, "Pdb prevents pod evictions (PodDisruptionBudget=[default/b])"},
-		"two budgets on a pod": {func(c *pt.Cluster) { c.See(daemon(), pt.PDB("default", "b", 1), pt.PDB("default", "c", 1)) }, disrupt.CauseManyPDBs,
-			"Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[default/b default/c])"},
-		"Millwright's own pod": {func(c *pt.Cluster) { c.See(daemon(pt.Labels("app.kubernetes.io/name", "millwright"))) }, disrupt.CauseOwnPods, "Node runs Millwright itself (Pod=default/x)"},
-		"a pending pod placed on it": {func(c *pt.Cluster) {
-			c.See(pt.Pod("w", pt.Unschedulable()))
-			c.Record(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Placements: []ledger.Placement{{Node: "a", Pods: []ledger.PodRef{{UID: "pod-w"}}}}})
-		}, disrupt.CauseNominated, "Node is nominated for a pending pod"},
-		"a pending pod planned for its claim": {func(c *pt.Cluster) {
-			c.See(pt.Pod("w", pt.Unschedulable()))
-			c.Record(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Placements: []ledger.Placement{{Claim: "a-claim", Pods: []ledger.PodRef{{UID: "pod-w"}}}}})
-		}, disrupt.CauseNominated, "Node is nominated for a pending pod"},
-		"an unreadable pod anywhere": {func(c *pt.Cluster) {
-			o := pt.Observe(pt.Pod("huge"))
-			o.Op, o.Object = events.OpUnreadable, nil
-			c.Send(o)
-		}, disrupt.CauseUnreadablePods, "Pod can't be read, it may run on any node (Pod=default/huge)"},
-		"an exhausted budget of nodes": {func(c *pt.Cluster) { c.See(pt.Pool("p", pt.Budgets(karpv1.Budget{Nodes: "0"}))) }, disrupt.CauseBudget, ""},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			c := cluster(pt.Pool("p", pt.ConsolidateAfter("10m")), "a")
-			if d, _ := disrupt.Plan(c.Snapshot()); taken(d) != "a" {
-				t.Fatal("not taken before")
-			}
-			tc.do(c)
-			d, r := disrupt.Plan(c.Snapshot())
-			want(t, "taken", taken(d), "")
-			if r.Nodes[0].Blocked == nil {
-				t.Fatal("no reason is reported")
-			}
-			want(t, "cause", r.Nodes[0].Blocked.Cause, tc.cause)
-			want(t, "message", r.Nodes[0].Blocked.Message, tc.message)
-		})
-	}
-}
-
-// The rules: disruption §2.
-func TestADaemonPodDoesNotHoldANode(t *testing.T) {
-	c := cluster(pt.Pool("p"), "a")
-	c.See(pt.DaemonPod("d", "a"), pt.Pod("static", pt.On("a"), pt.OwnedBy("v1", "Node", "a")))
-	c.Advance(time.Second)
-	d, _ := disrupt.Plan(c.Snapshot())
-	want(t, "taken", taken(d), "a")
-}
-
-// The rules: disruption §1.
-func TestQuietTime(t *testing.T) {
-	pool := pt.Pool("p", pt.ConsolidateAfter("10m"))
-	c := pt.New(pool)
-	c.AddNode("a", "p")
-	at := func() string { d, _ := disrupt.Plan(c.Snapshot()); return taken(d) }
-	_, r := disrupt.Plan(c.Snapshot())
-	want(t, "wakes when the quiet time ends", r.WakeAt, pt.Start.Add(10*time.Minute))
-	c.Advance(9 * time.Minute)
-	want(t, "taken before the quiet time ends", at(), "")
-	c.Advance(time.Minute)
-	want(t, "taken at its end", at(), "a")
-	c.See(pt.Pod("x", pt.On("a")))
-	c.Advance(time.Minute)
-	c.Gone(pt.Pod("x", pt.On("a")))
-	want(t, "taken as soon as the pod is gone", at(), "")
-	c.Advance(10 * time.Minute)
-	want(t, "taken ten minutes later", at(), "a")
+	want(t, "cause", r.Nodes[0].Blocked.Cause, disrupt.CauseNominated)
+	want(t, "message", r.Nodes[0].Blocked.Message, "Node is nominated for a pending pod")
 }
 
 // After the loss of all observations nothing is known of pods that left before: quiet counts anew, unless
@@ -324,13 +232,6 @@ func TestBlockedByBudget(t *testing.T) {
 	p.Allowed = 1
 	want(t, "some allowed", p.BlockedByBudget(), "")
 	want(t, "no nodes", disrupt.PoolReport{Reason: karpv1.DisruptionReasonEmpty}.BlockedByBudget(), "")
-}
-
-func TestWakesWhenAWindowMoves(t *testing.T) {
-	pool := pt.Pool("p", pt.Budgets(karpv1.Budget{Nodes: "0", Schedule: cron("0 9 * * *"), Duration: hours(8)}))
-	c := cluster(pool, "a")
-	_, r := disrupt.Plan(c.Snapshot())
-	want(t, "wakes when the window closes", r.WakeAt, time.Date(2026, 3, 2, 17, 0, 0, 0, time.UTC))
 }
 
 func command(c *pt.Cluster) *ledger.Command {
