@@ -99,8 +99,8 @@ func TestAnInheritedClaimSurvivesRestarts(t *testing.T) {
 	}
 }
 
-// A step between what a scan learned and whether its breaker holds would doom everything at once: they come
-// together.
+// A step that saw what a scan has learned, but not yet that its breaker holds, would doom everything at once:
+// both come together.
 func TestTheBreakerComesWithTheFactsItHolds(t *testing.T) {
 	r := newRig(t)
 	for range 8 {
@@ -123,5 +123,51 @@ func TestTheBreakerComesWithTheFactsItHolds(t *testing.T) {
 	}
 	if facts, held := r.svc.found.Instance("i-0001", r.now); !facts.Gone() || !held {
 		t.Errorf("after the scan: %+v, held: %v", facts, held)
+	}
+}
+
+func TestAdoption(t *testing.T) {
+	r := newRig(t)
+	ref := &karpv1.NodeClassReference{Group: awsv1.Group, Kind: "EC2NodeClass", Name: "default"}
+	r.kube.put(&r.kube.claims, &karpv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "by-hand", Generation: 1, CreationTimestamp: metav1.NewTime(r.now)}, Spec: karpv1.NodeClaimSpec{NodeClassRef: ref},
+	})
+	r.run("node ready", r.ready("by-hand"))
+	if !strings.HasPrefix(strings.Join(r.lifecycleKinds(), " "), "ClaimAdopted LaunchRequested Launched") {
+		t.Errorf("records: %v", r.lifecycleKinds())
+	}
+	if fin := r.kube.claims["by-hand"].Finalizers; len(fin) != 1 {
+		t.Errorf("finalizers = %v", fin)
+	}
+	r.kube.put(&r.kube.claims, &karpv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "foreign"}, Spec: karpv1.NodeClaimSpec{NodeClassRef: &karpv1.NodeClassReference{Group: "other", Kind: "Class", Name: "x"}},
+	})
+	r.wait(5 * time.Second)
+	if r.led.Claim("foreign") != nil {
+		t.Error("a claim of another provider was touched")
+	}
+}
+
+func TestAdoptedNodeIsNotWrittenAgain(t *testing.T) {
+	r := newRig(t)
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	// The same cluster under a new, empty log: taints that were taken away must not come back.
+	n := r.kube.nodes["node-i-0001"].DeepCopy()
+	n.Spec.Taints = nil
+	r.kube.put(&r.kube.nodes, n)
+	other := newRig(t)
+	other.kube.claims, other.kube.nodes, other.ec2.instances = r.kube.claims, r.kube.nodes, r.ec2.instances
+	other.kube.version, other.now = r.kube.version, r.now
+	other.ec2.booted = r.ec2.booted
+	other.run("adopted", func() bool {
+		c := other.led.Claim(name)
+		return c != nil && c.State == ledger.ClaimInitializedState
+	})
+	if got := other.kube.nodes["node-i-0001"].Spec.Taints; len(got) != 0 {
+		t.Errorf("taints came back: %v", got)
+	}
+	if len(other.ec2.sent) != 0 {
+		t.Error("launched again")
 	}
 }

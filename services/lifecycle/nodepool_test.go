@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"millwright/planner/condition"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/condition"
 	"millwright/planner/nodepool"
+	"millwright/planner/resource"
 	"millwright/services/lifecycle/nodeclass"
 )
 
@@ -234,5 +234,46 @@ func TestAYoungNodePoolWarnsOfNothing(t *testing.T) {
 		if !slices.Equal(kinds, []string{want}) {
 			t.Errorf("a NodePool %s old: events %v, want one of type %s", age, kinds, want)
 		}
+	}
+}
+
+func TestNodePoolStatus(t *testing.T) {
+	r := newRig(t)
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	r.wait(3 * time.Second)
+	p := r.kube.pools["default"]
+	if p.Annotations[karpv1.NodePoolHashAnnotationKey] != nodepool.Hash(p) {
+		t.Errorf("annotations = %v", p.Annotations)
+	}
+	want := resource.Vector{MilliCPU: 2000, Memory: 8 << 30, Pods: 29}
+	got := resource.From(p.Status.Resources)
+	got.Set("nodes", 0)
+	if d := got.Sub(want); !d.IsZero() {
+		t.Errorf("resources = %+v", p.Status.Resources)
+	}
+	if p.Status.Nodes == nil || *p.Status.Nodes != 1 || !condition.IsTrue(p.Status.Conditions, "Ready") {
+		t.Errorf("status = %+v", p.Status)
+	}
+	version := p.ResourceVersion
+	r.wait(time.Minute)
+	if r.kube.pools["default"].ResourceVersion != version {
+		t.Error("written without a change")
+	}
+	bad := r.kube.pools["default"].DeepCopy()
+	bad.Spec.Template.Labels = map[string]string{"karpenter.sh/custom": "x"}
+	bad.Generation = 2
+	r.kube.put(&r.kube.pools, bad)
+	delete(r.kube.classes, "default")
+	r.wait(3 * time.Second)
+	p = r.kube.pools["default"]
+	if c := condition.Get(p.Status.Conditions, "ValidationSucceeded"); c.Status != "False" || !strings.Contains(c.Message, "karpenter.sh/custom") {
+		t.Errorf("validation = %+v", c)
+	}
+	if c := condition.Get(p.Status.Conditions, "NodeClassReady"); c.Reason != "NodeClassNotFound" {
+		t.Errorf("class = %+v", c)
+	}
+	if c := condition.Get(p.Status.Conditions, "Ready"); c.Status != "False" {
+		t.Errorf("ready = %+v", c)
 	}
 }

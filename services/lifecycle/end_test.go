@@ -1,0 +1,172 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/claim"
+	"millwright/planner/ledger"
+)
+
+func TestDooms(t *testing.T) {
+	cases := map[string]struct {
+		before func(*rig)
+		after  func(*rig, string)
+		reason string
+	}{
+		"node never joins": {before: func(r *rig) { r.noKubelet = true }, after: func(r *rig, _ string) { r.now = r.now.Add(15 * time.Minute) }, reason: claim.ReasonRegistrationTimeout},
+		"EC2 refuses for five minutes": {before: func(r *rig) {
+			for range 50 {
+				r.ec2.refuse = append(r.ec2.refuse, apiError("UnauthorizedOperation"))
+			}
+		}, after: func(*rig, string) {}, reason: claim.ReasonLaunchTimeout},
+		"NodeClass not ready": {before: func(r *rig) {
+			nc := r.kube.classes["default"].DeepCopy()
+			nc.Status.Conditions[0].Status = "False"
+			r.kube.put(&r.kube.classes, nc)
+		}, after: func(*rig, string) {}, reason: claim.ReasonNodeClassNotReady},
+		"instance terminated behind our back": {before: func(*rig) {}, after: func(r *rig, _ string) { r.ec2.instances["i-0001"].State = "terminated" }, reason: claim.ReasonGarbageCollected},
+		"NodePool deleted, claims orphaned":   {before: func(*rig) {}, after: func(r *rig, _ string) { delete(r.kube.pools, "default") }, reason: claim.ReasonNodePoolDeleted},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			c.before(r)
+			claimName := r.plan()
+			r.wait(5 * time.Second)
+			c.after(r, claimName)
+			r.run("claim closed", r.closed(claimName))
+			var reasons []string
+			for _, rec := range r.records {
+				if ledger.Kind(rec.Kind) == ledger.KindClaimDoomed {
+					reasons = append(reasons, replayDoom(t, rec.Payload))
+				}
+			}
+			if diff := cmp.Diff([]string{c.reason}, reasons); diff != "" {
+				t.Errorf("dooms (-want +got):\n%s", diff)
+			}
+			r.wait(time.Minute)
+			if r.ec2.running() != 0 || len(r.kube.nodes) != 0 {
+				t.Errorf("left over: %v %v", r.ec2.describe(), r.kube.describe())
+			}
+		})
+	}
+}
+
+func TestExpiry(t *testing.T) {
+	r := newRig(t)
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	o := r.kube.claims[name].DeepCopy()
+	o.Spec.ExpireAfter = karpv1.NewDuration(time.Hour)
+	r.kube.put(&r.kube.claims, o)
+	r.wait(time.Minute)
+	if r.led.Claim(name).Doomed != nil {
+		t.Fatal("doomed early")
+	}
+	r.now = r.now.Add(time.Hour)
+	r.run("claim closed", r.closed(name))
+}
+
+func TestKubectlDeleteNode(t *testing.T) {
+	r := newRig(t)
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	r.kube.deleteNode("node-i-0001")
+	r.run("claim closed", r.closed(name))
+	if r.ec2.running() != 0 || len(r.kube.nodes) != 0 {
+		t.Errorf("left over: %v %v", r.ec2.describe(), r.kube.describe())
+	}
+}
+
+// A Node without our finalizer goes at once when it is deleted, and a kubelet that runs does not register it
+// again.
+func TestAClaimWhoseNodeVanishedIsReplaced(t *testing.T) {
+	r := newRig(t)
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	r.wait(time.Minute)
+	node := r.kube.nodes["node-i-0001"]
+	vanish := func() {
+		bare := node.DeepCopy()
+		bare.Finalizers = nil
+		r.kube.put(&r.kube.nodes, bare)
+		r.kube.deleteNode(node.Name)
+	}
+	vanish()
+	r.wait(4 * time.Minute)
+	if r.led.Claim(name).Doomed != nil {
+		t.Fatal("doomed before kubelet had time to register again")
+	}
+	r.kube.put(&r.kube.nodes, node.DeepCopy())
+	r.wait(time.Minute)
+	vanish()
+	r.wait(4 * time.Minute)
+	if r.led.Claim(name).Doomed != nil {
+		t.Fatal("doomed although the Node was there meanwhile")
+	}
+	r.run("claim closed", r.closed(name))
+	var reasons []string
+	for _, rec := range r.records {
+		if ledger.Kind(rec.Kind) == ledger.KindClaimDoomed {
+			reasons = append(reasons, replayDoom(t, rec.Payload))
+		}
+	}
+	if diff := cmp.Diff([]string{claim.ReasonNodeGone}, reasons); diff != "" || r.ec2.running() != 0 {
+		t.Errorf("dooms (-want +got):\n%s%v", diff, r.ec2.describe())
+	}
+}
+
+func TestNothingIsTerminatedBeforeTheDrain(t *testing.T) {
+	r := newRig(t)
+	r.noDrain = true
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	r.kube.deleteClaim(name)
+	r.wait(3 * time.Minute)
+	if r.ec2.running() != 1 || r.kube.claims[name] == nil || r.kube.nodes["node-i-0001"] == nil {
+		t.Fatalf("%v %v", r.ec2.describe(), r.kube.describe())
+	}
+	if r.kube.nodes["node-i-0001"].DeletionTimestamp.IsZero() {
+		t.Error("the drain was not asked for")
+	}
+	r.noDrain = false
+	r.run("claim closed", r.closed(name))
+}
+
+func TestGracePeriodStamp(t *testing.T) {
+	r := newRig(t)
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	o := r.kube.claims[name].DeepCopy()
+	o.Spec.TerminationGracePeriod = &metav1.Duration{Duration: time.Hour}
+	r.kube.put(&r.kube.claims, o)
+	r.noDrain = true
+	r.kube.deleteClaim(name)
+	deleted := r.kube.claims[name].DeletionTimestamp.Time
+	r.wait(3 * time.Second)
+	if got, want := r.kube.claims[name].Annotations[karpv1.TerminationTimestampAnnotationKey], deleted.Add(time.Hour).UTC().Format(time.RFC3339); got != want {
+		t.Errorf("stamp = %q, want %q", got, want)
+	}
+	if !r.hasEvent("TerminationGracePeriodExpiring") {
+		t.Error("no event")
+	}
+}
+
+// replayDoom decides a recorded doom again and returns its reason.
+func replayDoom(t *testing.T, payload []byte) string {
+	t.Helper()
+	var d ledger.ClaimDoomed
+	if err := json.Unmarshal(payload, &d); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := claim.Replay(&d); err != nil {
+		t.Errorf("replay: %v", err)
+	}
+	return d.Reason
+}

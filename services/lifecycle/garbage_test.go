@@ -1,0 +1,92 @@
+package lifecycle
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/ledger"
+	"millwright/services/lifecycle/garbage"
+)
+
+func TestStrippedFinalizersLeakNothing(t *testing.T) {
+	r := newRig(t)
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	delete(r.kube.claims, name)
+	r.run("claim closed", r.closed(name))
+	if r.ec2.running() != 0 || len(r.kube.nodes) != 0 {
+		t.Errorf("left over: %v %v", r.ec2.describe(), r.kube.describe())
+	}
+}
+
+// stray makes n instances of the cluster that belong to no NodeClaim.
+func (r *rig) stray(n int, age time.Duration) {
+	for range n {
+		id := fmt.Sprintf("i-9%03d", len(r.ec2.instances))
+		i := r.ec2.start(requestFor(r)).Instances[0]
+		in := r.ec2.instances[i.ID]
+		delete(r.ec2.instances, i.ID)
+		in.ID, in.LaunchTime, in.State = id, r.now.Add(-age), "running"
+		r.ec2.booted[id] = true
+		r.ec2.instances[id] = in
+	}
+}
+
+func TestOrphans(t *testing.T) {
+	t.Run("an instance nothing names is terminated", func(t *testing.T) {
+		r := newRig(t)
+		r.stray(2, time.Minute)
+		r.run("orphans gone", func() bool { return r.ec2.running() == 0 })
+		if r.count(ledger.KindOrphanFound) != 2 {
+			t.Errorf("records: %v", r.kinds())
+		}
+	})
+	t.Run("a young one is left alone", func(t *testing.T) {
+		r := newRig(t)
+		r.stray(1, 0)
+		r.wait(20 * time.Second)
+		if r.ec2.running() != 1 {
+			t.Error("terminated")
+		}
+	})
+	t.Run("a young one of a closed attempt goes at sight", func(t *testing.T) {
+		r := newRig(t)
+		r.stray(1, 0)
+		for _, i := range r.ec2.instances {
+			i.Tags[awsv1.TagLaunch] = ledger.LaunchTag(r.LogID(), "closed", 1)
+		}
+		began := r.now
+		r.run("orphan gone", func() bool { return r.ec2.running() == 0 })
+		if took := r.now.Sub(began); took >= garbage.OrphanAge {
+			t.Errorf("it took %s", took)
+		}
+	})
+	t.Run("many at once raise an alarm once", func(t *testing.T) {
+		r := newRig(t)
+		r.stray(6, time.Hour)
+		r.wait(3 * time.Minute)
+		if r.ec2.running() != 6 || r.count(ledger.KindAlarmRaised) != 1 || r.count(ledger.KindOrphanFound) != 0 {
+			t.Errorf("%v %v", r.ec2.describe(), r.kinds())
+		}
+	})
+}
+
+func TestGarbageCollectionBreaker(t *testing.T) {
+	r := newRig(t)
+	names := r.readyClaims(8)
+	for i := 1; i <= 6; i++ {
+		r.ec2.instances[fmt.Sprintf("i-%04d", i)].State = "terminated"
+	}
+	r.wait(3 * time.Minute)
+	if r.count(ledger.KindClaimDoomed) != 0 || r.count(ledger.KindAlarmRaised) != 1 {
+		t.Fatalf("records: %v", r.kinds())
+	}
+	for _, n := range names { // a person takes one away: five are left, which is no fault any more
+		if r.led.Claim(n).Instance.InstanceID == "i-0001" {
+			r.kube.deleteClaim(n)
+		}
+	}
+	r.run("the others are collected", func() bool { return len(r.kube.claims) == 2 })
+}
