@@ -184,8 +184,8 @@ func TestLatestCheckpointIsOneTheStreamGoesOnFrom(t *testing.T) {
 	}
 }
 
-// TestDamagedCheckpointsArePassedOver: cut, changed, or refused by who reads, with and without compression;
-// but what the store says is returned, for it may know better later.
+// TestDamagedCheckpointsArePassedOver: those cut, changed, or refused by their reader, with and without
+// compression. An error of the store is returned instead, for the store may answer later.
 func TestDamagedCheckpointsArePassedOver(t *testing.T) {
 	bus := membus.NewBus()
 	s := bus.Connect(8)

@@ -14,7 +14,7 @@ import (
 	pt "millwright/planner/plannertest"
 )
 
-// statusOf the only buffer in one line: replicas, template, conditions.
+// statusOf shows the status of the only buffer in one line: replicas, template, conditions.
 func statusOf(t *testing.T, c *pt.Cluster) string {
 	t.Helper()
 	s := c.Snapshot()

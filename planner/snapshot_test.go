@@ -210,8 +210,9 @@ func TestARegisteredClaimIsInFlightWhileTheWorldIsBehind(t *testing.T) {
 	want(t, "in flight once the World would show it", len(c.Snapshot().InFlight()), 0)
 }
 
-// Users can take a NodeClaim away by its finalizers before its Node is recorded as registered. The Node
-// counts for itself: pods would wait for the claim forever, and a drain that waits for their places too.
+// Users can make a NodeClaim vanish, by removing its finalizers, before its Node is recorded as registered.
+// The Node then counts by itself: otherwise pods, and a drain that waits for their places, would wait for the
+// claim forever.
 func TestAClaimWithoutObjectIsNotInFlightOnceItsNodeIsThere(t *testing.T) {
 	c := pt.New()
 	seq := c.Record(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{NodePool: "p"}}})
@@ -223,8 +224,9 @@ func TestAClaimWithoutObjectIsNotInFlightOnceItsNodeIsThere(t *testing.T) {
 	want(t, "nodes", len(c.Snapshot().StateNodes()), 1)
 }
 
-// Nodes and NodeClaims are watched apart, and either may come first. A claim of which the World has the Node
-// alone is in flight as long as its NodeClaim may still come: else a static NodePool would buy another one.
+// Nodes and NodeClaims are watched separately, and either may come first. A claim of which the World has only
+// the Node is in flight as long as its NodeClaim may still come: otherwise a static NodePool would buy
+// another one.
 func TestAClaimWhoseNodeComesBeforeItsObjectIsInFlight(t *testing.T) {
 	c := pt.New()
 	seq := c.Record(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{NodePool: "p"}}})
@@ -384,8 +386,8 @@ func TestIsMoving(t *testing.T) {
 	}
 }
 
-// TestWhatExpectsNothingOfANameExpectsThatNothingIsRetired: else a plan from before a node's time would hold
-// after it.
+// TestWhatExpectsNothingOfANameExpectsThatNothingIsRetired: otherwise a plan made before a node existed could
+// be appended after the node is gone and forgotten.
 func TestWhatExpectsNothingOfANameExpectsThatNothingIsRetired(t *testing.T) {
 	c := pt.New()
 	expects := func(names ...string) string { return fmt.Sprint(c.Snapshot().Expect(names...)) }

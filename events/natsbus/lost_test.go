@@ -28,8 +28,8 @@ func (l *newLeader) Stream(ctx context.Context, name string) (jetstream.Stream, 
 	return l.JetStream.Stream(ctx, name)
 }
 
-// TestALeaderThatIsBehindIsNotBelieved: that what was delivered is lost is believed only if the server goes
-// on saying so.
+// TestALeaderThatIsBehindIsNotBelieved: a server that says delivered messages are lost is believed only if it
+// goes on saying so.
 func TestALeaderThatIsBehindIsNotBelieved(t *testing.T) {
 	s := startServer(t).open(t, func(c *Config) { c.CheckEvery, c.doubt = 10*time.Millisecond, 3*time.Second })
 	leader := &newLeader{JetStream: s.js}

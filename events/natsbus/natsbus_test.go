@@ -120,8 +120,8 @@ func TestConformance(t *testing.T) {
 	eventstest.Run(t, func(t *testing.T) eventstest.Server { return startServer(t) })
 }
 
-// deaf is a server that, once told so, hears nothing of what it is asked: one that restarts never answers
-// what it was asked before.
+// deaf is a server that, once told so, does not receive what it is asked: one that restarts never answers
+// earlier requests.
 type deaf struct {
 	*server
 	deaf atomic.Bool
@@ -163,7 +163,7 @@ func TestAQuestionThatIsNeverAnswered(t *testing.T) {
 	}
 }
 
-// halves is a bus that one client writes and another, which only reads, reads.
+// halves is a bus with two clients: one writes, and the other only reads.
 type halves struct{ *server }
 
 type half struct {

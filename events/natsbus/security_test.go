@@ -131,7 +131,7 @@ func TestAReaderHearsOfWhatIsStored(t *testing.T) {
 // attack is a message that a reader's connection sends, with a reply subject if there is one.
 type attack struct{ subject, reply, body string }
 
-// attacks on a stream and a bucket by who has the reader's password and keeps to nothing.
+// attacks on a stream and a bucket by somebody who has the reader's password and sends whatever he likes.
 func attacks(stream, bucket, observations string) []attack {
 	var all []attack
 	for _, target := range []string{observations, "$O." + bucket + ".M.a2VwdA==", "$JS.API.STREAM.DELETE." + stream, "$JS.API.STREAM.PURGE.OBJ_" + bucket} {

@@ -9,8 +9,8 @@ import (
 	"millwright/planner/resource"
 )
 
-// TestManyAmountsAreIndexedSparsely: with more amounts than have sets of their own, at every amount and
-// beside it.
+// TestManyAmountsAreIndexedSparsely: among more amounts than have sets of their own, every amount, and those
+// between, give the right set.
 func TestManyAmountsAreIndexedSparsely(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 400).Draw(t, "types")
@@ -52,8 +52,8 @@ func TestManyAmountsAreIndexedSparsely(t *testing.T) {
 	})
 }
 
-// TestWhatIsKnownOfAShrinkingSetIsTrue: whatever a set loses, asked with what is known of it it says the same
-// as anew.
+// TestWhatIsKnownOfAShrinkingSetIsTrue: whatever a set loses, an answer that uses what is known of the set is
+// the same as one without.
 func TestWhatIsKnownOfAShrinkingSetIsTrue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 300).Draw(t, "types")

@@ -52,7 +52,7 @@ func inGroup(c *ledger.Claim, partition string) *ledger.Claim {
 	return c
 }
 
-// line shows a condition in one line.
+// lines shows each condition in one line.
 func lines(list []metav1.Condition) []string {
 	var out []string
 	for _, c := range list {

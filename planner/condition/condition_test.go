@@ -87,7 +87,7 @@ func TestATransitionTimeMovesOnlyWithTheStatus(t *testing.T) {
 	}
 }
 
-// Who sets a condition beside the root, on an object that somebody else keeps, leaves the root alone.
+// Whoever sets a condition beside the root, on an object that somebody else keeps, leaves the root alone.
 func TestSortedLeavesTheRootAlone(t *testing.T) {
 	l := list(is("Ready", "True", 0, 0), is("Launched", "True", 0, 0))
 	l.True("Drained")

@@ -91,7 +91,7 @@ func BenchmarkPass(b *testing.B) {
 	}
 }
 
-// peak is by how much the heap grows while something runs, in millions of bytes.
+// peak is how much the heap grows while something runs, in millions of bytes.
 func peak(run func()) float64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	runtime.GC()

@@ -130,9 +130,9 @@ func TestTheProvisionerKeepsToTheCommand(t *testing.T) {
 	want(t, "a second command", told(d), "")
 }
 
-// Given up, a command leaves nothing behind that nobody uses. Its NodePool is left alone for a while, for the
-// same command could begin anew at once, and be given up again, for as long as what stands against it comes
-// and goes. The rules: disruption §6.
+// A command that is given up leaves nothing unused behind. Its NodePool is left alone for a while: otherwise
+// the same command could begin again at once, and be given up again, for as long as the obstacle comes and
+// goes. The rules: disruption §6.
 func TestACommandThatIsGivenUpTakesItsReplacementsAlong(t *testing.T) {
 	c := busy(pt.Pool("p"), []string{"a"}, sized("x", "a", "1", "6Gi"))
 	s := c.Snapshot()
@@ -204,7 +204,7 @@ func planAll(s *planner.Snapshot) (claims int, d *planner.Decision) {
 	return 1, d
 }
 
-// Every candidate is judged in one pass, also where nothing is found: who asks why a node stays gets an
+// Every candidate is judged in one pass, even where nothing is found: whoever asks why a node stays gets an
 // answer.
 func TestEveryCandidateIsJudged(t *testing.T) {
 	d, r := disrupt.Plan(benchCluster(300, 3).Snapshot())

@@ -66,7 +66,7 @@ func TestSpotToSpot(t *testing.T) {
 	}
 }
 
-// A type without capacity just now is not wished for again and again.
+// A replacement is not planned again and again with a type that has no capacity at the moment.
 func TestAReplacementIsNotWishedForWhereThereIsNoCapacity(t *testing.T) {
 	c := busy(pt.Pool("p", onDemand), []string{"a"}, sized("x", "a", "1", "6Gi"))
 	d, _ := disrupt.Plan(c.Snapshot())

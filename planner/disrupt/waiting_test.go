@@ -22,9 +22,8 @@ func created(at time.Time) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(at) }
 }
 
-// Room that pods need which wait for a place anyway, or will as soon as they are created, is not given to
-// pods that move: here there is room for one of them on the nodes that stay. The rules: disruption §5,
-// Validation.
+// Pods that move do not take the room of pods that wait for a place anyway, or will as soon as they are
+// created: here the nodes that stay have room for only one of them. The rules: disruption §5, Validation.
 func TestPodsThatWaitAnywayKeepTheirRoom(t *testing.T) {
 	now := pt.Start.Add(time.Hour)
 	// Of 4 CPU a has 2 left, and b 3: its pod fits there, but not with another one of 1,500m.
@@ -69,8 +68,8 @@ func TestPodsThatWaitAnywayKeepTheirRoom(t *testing.T) {
 	}
 }
 
-// The confirmation of a command counts pods that came to wait since, whether they are bigger or smaller than
-// those that it moves. The rules: disruption §5, Validation.
+// The confirmation of a command counts pods that have begun to wait since, whether they are bigger or smaller
+// than those that it moves. The rules: disruption §5, Validation.
 func TestACommandGivesWayToPodsThatCameToWait(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cpu  string

@@ -36,7 +36,7 @@ func grouped(have string, of drift.Class) func(*drift.Input) {
 	}
 }
 
-// input is of one claim that is what would be made now, which changes may spoil.
+// input is about one claim that is as it would be made now; tests change it.
 func input() drift.Input {
 	const hash = "7"
 	return drift.Input{
@@ -91,7 +91,8 @@ func TestJudge(t *testing.T) {
 	const stays = "?"
 	for name, c := range map[string]struct {
 		change func(*drift.Input)
-		// want is the reason and what the detail names; stays: not all comparisons could be made.
+		// want is the reason, names what the detail mentions; stays means that not all comparisons could be
+		// made.
 		want, names string
 	}{
 		"as it would be made now": {func(*drift.Input) {}, "", ""},

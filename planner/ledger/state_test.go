@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestTheCheckpointHoldsAllOfTheState: who adds a field to the state adds it to WriteCheckpoint and
+// TestTheCheckpointHoldsAllOfTheState: whoever adds a field to the state adds it to WriteCheckpoint and
 // ReadCheckpoint, and then here.
 func TestTheCheckpointHoldsAllOfTheState(t *testing.T) {
 	held := strings.Fields("logID cluster seq lastTime optionsSeq options backoff modes claims commands drains proposals evictions offerings subnets reservations " +

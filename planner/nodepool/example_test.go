@@ -8,7 +8,7 @@ import (
 	"millwright/planner/nodepool"
 )
 
-// The strictest budget about the reason counts; percentages round up.
+// The strictest budget that applies to the reason counts; percentages round up.
 func ExampleAllowed() {
 	budgets := []karpv1.Budget{
 		{Nodes: "10%"},

@@ -88,7 +88,7 @@ func TestResourcesOfANodePool(t *testing.T) {
 		sum = sum.Plus(capacity)
 	}
 	n.Labels = map[string]string{karpv1.NodeInitializedLabelKey: "true"}
-	sum = sum.Plus(nodepool.Capacity(o, n)) // what the kubelet does not report then is not there
+	sum = sum.Plus(nodepool.Capacity(o, n)) // from now on, what the kubelet does not report counts as not there
 	s := nodepool.Status(p, nodepool.Facts{Sum: sum, Class: class("True", "Ready", "")}, noon)
 	for name, want := range map[corev1.ResourceName]string{"cpu": "10", "nvidia.com/gpu": "2", "nodes": "3", "memory": "0", "pods": "0", "ephemeral-storage": "0"} {
 		if got, ok := s.Resources[name]; !ok || got.Cmp(resource.MustParse(want)) != 0 {

@@ -11,7 +11,7 @@ import (
 	"millwright/planner/ledger"
 )
 
-// fails is what tests of testing and of rapid can do.
+// fails is what tests of package testing and of rapid have in common.
 type fails interface {
 	Helper()
 	Fatalf(format string, args ...any)

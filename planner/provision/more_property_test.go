@@ -125,7 +125,7 @@ func (c *cluster) follow(t *rapid.T, d *planner.Decision) {
 	}
 }
 
-// Volumes: pods stay in the zones of theirs, and no node gets more than its CSINode says.
+// Pods stay in the zones of their volumes, and no node gets more volumes than its CSINode says.
 func TestVolumesHoldInEveryPlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &scene{pools: []*karpv1.NodePool{newPool("default")}}
@@ -218,8 +218,8 @@ func zonalVolume(name string, zones []string) *corev1.PersistentVolume {
 	return v
 }
 
-// Where new nodes are no scarce good, pods that come one by one are placed exactly if they are in one batch,
-// and what was decided for the earlier ones stays.
+// Where new nodes are not scarce, pods that come one by one are placed exactly if they are in one batch, and
+// what was decided for the earlier ones stays.
 func TestOneByOneRefusesNoMoreThanABatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawScene(t)

@@ -36,8 +36,8 @@ func TestPodsOnNodesOfTheirOwnShareThemWithOthers(t *testing.T) {
 	}
 }
 
-// The first pods find zones without others of their kind. Those that come later, and find none, leave nothing
-// of that to keep.
+// The first pods find zones without others of their kind. Later ones find none, so there is nothing left of
+// that preference to keep.
 func TestAPreferenceThatLaterPodsUndidIsNotKept(t *testing.T) {
 	solved := func(pods int) (*pack.Packer, *solve.Item) {
 		c := newCluster()

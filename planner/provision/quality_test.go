@@ -118,8 +118,8 @@ func TestPlansAreCheaperThanGreedyOnes(t *testing.T) {
 	t.Logf("%d batches: price of plan/greedy %.3f on average, lower bound/plan %.3f", batches, ratio/float64(batches), bound/float64(batches))
 }
 
-// optimum is the least cost of pods that go on any types, each node costing something by itself, by trying
-// all ways to divide them.
+// optimum is the least that nodes for the pods cost, of any types and with what each node costs by itself:
+// found by trying all ways to divide the pods.
 func optimum(types []catalogType, pods []resource.Vector, node int64) int64 {
 	price := func(set int) int64 {
 		var sum resource.Vector

@@ -42,7 +42,7 @@ type trialRun struct {
 	t *rapid.T
 	// moved are the items of pods that ran on removed nodes.
 	moved []*solve.Item
-	// skip the trials that are not kept.
+	// skip leaves out the trials that are not kept.
 	skip bool
 }
 

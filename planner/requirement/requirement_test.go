@@ -191,7 +191,7 @@ func TestContradictionsMatchNoNode(t *testing.T) {
 	}
 }
 
-// What no node can meet survives as entries too.
+// Requirements that no node can meet survive as entries too.
 func TestExactEntriesGiveAnEqualSet(t *testing.T) {
 	for _, s := range []Set{
 		NewSet(In("a", "x"), DoesNotExist("b"), Exists("c"), New("d", "Gt", "3"), New("e", "NotIn", "y")), NewSet(New("a", "Gt", "x")), NewSet(New("a", "Odd")),

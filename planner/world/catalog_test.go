@@ -98,7 +98,7 @@ func (f *feed) prices(micro int64) {
 	f.send(events.KindPrices, events.OpUpsert, "", p)
 }
 
-// heap in use after a collection.
+// heap is how many bytes are in use after a collection.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -107,7 +107,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestAFurtherNodeClassCostsWhatIsDifferentAboutIt, with everything built that planners ask for.
+// TestAFurtherNodeClassCostsWhatIsDifferentAboutIt, even once everything that planners ask for has been
+// built.
 func TestAFurtherNodeClassCostsWhatIsDifferentAboutIt(t *testing.T) {
 	// further changes the catalogue of the i-th further NodeClass.
 	for name, further := range map[string]func(c *events.Catalog, i int64){
@@ -192,7 +193,7 @@ func TestNodeClassesThatComeAndGoLeaveNothing(t *testing.T) {
 	}
 	grown := heap() - before
 	for collections := 0; grown > 1<<20 && collections < 10; collections++ {
-		grown = heap() - before // what a collection finds at the same time goes with the next
+		grown = heap() - before // what one collection has only just found is freed by the next
 	}
 	if grown > 1<<20 {
 		t.Errorf("the heap has grown by %d KiB", grown>>10)
@@ -200,7 +201,7 @@ func TestNodeClassesThatComeAndGoLeaveNothing(t *testing.T) {
 	runtime.KeepAlive(f)
 }
 
-// TestSharedCataloguesAreThoseBuiltAlone: sharing changes no answer, at any order of classes and after a
+// TestSharedCataloguesAreThoseBuiltAlone: sharing changes no answer, in any order of classes and after a
 // restart.
 func TestSharedCataloguesAreThoseBuiltAlone(t *testing.T) {
 	f := &feed{World: New()}
@@ -239,7 +240,7 @@ func TestSharedCataloguesAreThoseBuiltAlone(t *testing.T) {
 	}
 }
 
-// say writes all of a catalogue that can be seen.
+// say writes out everything that a catalogue shows.
 func say(c *catalog.Catalog) string {
 	b, err := json.Marshal(struct {
 		Class string
@@ -273,7 +274,8 @@ func say(c *catalog.Catalog) string {
 	return text + fmt.Sprint(c.Largest(c.All(), nil, nil))
 }
 
-// TestAReferenceToWhatIsHeldKeepsIt, also without its blob; one that leads elsewhere does not.
+// TestAReferenceToWhatIsHeldKeepsIt: a reference to the catalogue that is held keeps it, even without its
+// blob; a reference to another one whose blob is gone does not.
 func TestAReferenceToWhatIsHeldKeepsIt(t *testing.T) {
 	f := &feed{World: New()}
 	c := &events.Catalog{NodeClass: "default", Generation: 7, InstanceTypes: []events.CatalogInstanceType{{Name: "m5.large"}}}

@@ -35,7 +35,7 @@ func unpacked(t testing.TB, name string) []byte {
 }
 
 // TestCheckpointsOfEarlierProgramsAreRead: the files are checkpoints of one World, each written by a program
-// of its time. None has what spot prices were before: it is known from then on.
+// of its time. None of them holds earlier spot prices: those are known only from then on.
 func TestCheckpointsOfEarlierProgramsAreRead(t *testing.T) {
 	last, err := world.Restore(unpacked(t, "checkpoint-v4.zst"))
 	if err != nil {
@@ -57,7 +57,7 @@ func TestCheckpointsOfEarlierProgramsAreRead(t *testing.T) {
 	}
 }
 
-// TestCutCheckpointsAreRefused: at whatever byte.
+// TestCutCheckpointsAreRefused, at whatever byte they end.
 func TestCutCheckpointsAreRefused(t *testing.T) {
 	whole := unpacked(t, "checkpoint-v4.zst")
 	for n := range whole {

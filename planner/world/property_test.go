@@ -47,8 +47,8 @@ func TestFoldFromCheckpointEqualsFoldFromZero(t *testing.T) {
 	})
 }
 
-// TestVersionsStayAsTheyWereTaken: whatever is folded later, whoever read them meanwhile, and however the
-// live one is read.
+// TestVersionsStayAsTheyWereTaken: whatever is folded later, whoever has read them meanwhile, and however the
+// live World is read.
 func TestVersionsStayAsTheyWereTaken(t *testing.T) {
 	type taken struct {
 		*world.World

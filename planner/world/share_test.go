@@ -15,8 +15,8 @@ import (
 	"millwright/planner/world"
 )
 
-// plannedClaim is a NodeClaim as it is made of a plan: 600 instance types, one of some lists, and the labels
-// of a node.
+// plannedClaim is a NodeClaim as it is made from a plan: 600 instance types, in one of 40 lists, and the
+// labels of a node.
 func plannedClaim(i int) *karpv1.NodeClaim {
 	c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("default-%05d", i), UID: types.UID(fmt.Sprint(i)), Labels: map[string]string{}}}
 	var names []string

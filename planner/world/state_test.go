@@ -31,7 +31,7 @@ import (
 	"millwright/planner/version"
 )
 
-// filled returns an object of each kind, with every field of it set to something of its own.
+// filled returns an object of each kind, with a different value in each of its fields.
 func filled() map[events.Kind]any {
 	f := &filler{}
 	objects := map[events.Kind]any{
@@ -111,7 +111,7 @@ func (f *filler) fill(v reflect.Value, depth int) {
 	}
 }
 
-// special sets what is not free, or has parts that are not exported.
+// special sets fields that cannot hold just any value, or have parts that are not exported.
 func (f *filler) special(v reflect.Value) bool {
 	at := time.Unix(1e9+f.n, 0).UTC()
 	switch p := v.Addr().Interface().(type) {
@@ -159,7 +159,7 @@ func TestEveryFieldOfEveryKindSurvivesACheckpoint(t *testing.T) {
 	objects := filled()
 	node, pod := objects[events.KindNode].(*corev1.Node), objects[events.KindPod].(*corev1.Pod)
 	node.Name, pod.Spec.NodeName = "node", "node"
-	for _, round := range []string{"earlier", "later"} { // what is only of the earlier one was not mentioned since
+	for _, round := range []string{"earlier", "later"} { // what only the earlier one has was not mentioned again
 		apply(events.Observation{Op: events.OpResyncBegin})
 		for _, k := range slices.Concat(events.KubeKinds(), events.AWSKinds()) {
 			switch {
@@ -196,7 +196,7 @@ func TestEveryFieldOfEveryKindSurvivesACheckpoint(t *testing.T) {
 	}
 }
 
-// contents of a World, without what is made of it.
+// contents are all that a World holds, without what is derived from it.
 type contents struct {
 	Stream           position
 	Resync           resync
@@ -274,8 +274,7 @@ func addRows[T any](c *contents, k events.Kind, t *table[T]) {
 	}
 }
 
-// complete fails if the test does not show what it is to show: a kind without rows, or a field of what is
-// kept that nothing set.
+// complete fails if the test leaves something out: a kind without rows, or a kept field that nothing set.
 func (c *contents) complete(t *testing.T) {
 	t.Helper()
 	for k, rows := range c.Tables {
@@ -310,12 +309,12 @@ func set(t *testing.T, v reflect.Value, but ...string) {
 	}
 }
 
-// TestTheCheckpointHoldsAllOfTheWorld: who adds a field adds it to WriteCheckpoint, ReadCheckpoint and
+// TestTheCheckpointHoldsAllOfTheWorld: whoever adds a field adds it to WriteCheckpoint, ReadCheckpoint and
 // contents, and then here.
 func TestTheCheckpointHoldsAllOfTheWorld(t *testing.T) {
 	for _, c := range []struct {
 		of   reflect.Type
-		held string // what else there is, is made of it or of this process alone
+		held string // everything else is derived from it, or belongs to this process alone
 		not  string
 	}{
 		{reflect.TypeFor[World](), "stream resync asOf torn synced generation pods nodes objects aws classes",

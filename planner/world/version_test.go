@@ -45,7 +45,7 @@ func TestAVersionPer1000Changes(t *testing.T) {
 			apply(decoded(t, p), fmt.Sprint(v+2))
 		}
 	}
-	// What replaces what changed is not a version's: it is counted once, by a World without versions.
+	// What replaces a changed row would be there without versions too: it is not counted as the cost of one.
 	each := (int64(heap()) - int64(before) - int64(base)) / versions
 	t.Logf("the World takes %d MiB, each version %d KiB more", base>>20, each>>10)
 	if each*100 > int64(base)*percentMax {

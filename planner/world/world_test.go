@@ -233,7 +233,7 @@ func TestPodReplacedUnderItsName(t *testing.T) {
 	c.See(second)
 	want(t, "pods", c.World.PodCount(), 1)
 	want(t, "pods on a", len(c.World.PodsOn("a")), 1)
-	c.Gone(pt.Pod("p")) // of the first
+	c.Gone(pt.Pod("p")) // the first pod of that name
 	want(t, "pods after a late deletion of the first", c.World.PodCount(), 1)
 }
 

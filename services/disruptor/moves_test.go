@@ -41,7 +41,7 @@ func filled(t *testing.T, test func(r *hosttest.Rig, s *disruptor.Service, metri
 	})
 }
 
-// series of a metric as "label=value,… count", with the counts of histograms.
+// series lists those of a metric as "label=value,… count", with the counts of histograms.
 func series(t *testing.T, registry *prometheus.Registry, name string) (list []string) {
 	t.Helper()
 	families, err := registry.Gather()

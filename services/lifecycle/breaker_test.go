@@ -23,8 +23,8 @@ func expiringClaims(r *rig, n int, expireAfter time.Duration) {
 	}
 }
 
-// One clock that is wrong, or one record that was written by one, ends nothing: everything here is healthy
-// for 720 hours to come.
+// One clock that is wrong, or one record written by such a clock, ends nothing: everything here stays healthy
+// for another 720 hours.
 func TestOneClockEndsNothing(t *testing.T) {
 	for name, wrong := range map[string]func(r *rig){
 		"the clock is a month ahead of the heartbeats": func(r *rig) { r.noHeartbeats = true; r.now = r.now.Add(month) },
@@ -84,7 +84,8 @@ func TestTimeAloneIsPaced(t *testing.T) {
 	}
 }
 
-// Others' dooms are not held up: what was deleted, withdrawn or has no capacity has a fact behind it.
+// Dooms for other reasons are not held up: what was deleted, was withdrawn or has no capacity has a fact
+// behind it.
 func TestOnlyTimeIsPaced(t *testing.T) {
 	for _, reason := range []string{claim.ReasonExpired, claim.ReasonLaunchTimeout, claim.ReasonRegistrationTimeout, claim.ReasonNodeGone} {
 		if !claim.Timed(reason) {

@@ -17,8 +17,8 @@ type past struct {
 	nodes  map[string]*corev1.Node
 }
 
-// lag makes the cache show NodeClaims and Nodes as they were so long ago; the API server itself answers from
-// the present.
+// lag makes the cache show NodeClaims and Nodes as they were that long ago; the API server itself answers
+// from the present.
 func (k *fakeKube) lag(d time.Duration) {
 	k.behind = d
 	k.remember()

@@ -16,7 +16,7 @@ import (
 )
 
 // TestExamplesAreValid: nothing in deploy/examples is refused by what is checked beyond the schema, every
-// pool has its class beside it, and each file begins with what it does.
+// pool comes with its class, and each file begins with what it does.
 func TestExamplesAreValid(t *testing.T) {
 	files, err := filepath.Glob("../../deploy/examples/*.yaml")
 	if err != nil || len(files) < 15 {

@@ -44,14 +44,14 @@ type fakeKube struct {
 	stale map[string]*corev1.Node
 	// hidden objects exist and are not in the cache yet.
 	hidden map[string]bool
-	// index of nodes by provider id, as of a version.
+	// index is of nodes by provider id, as of a version.
 	index   map[string][]*corev1.Node
 	indexed int
 	// behind is how far claims and nodes of the cache lag behind history; refused counts conflicts.
 	behind  time.Duration
 	history []past
 	refused int
-	// tracked: changes are told one by one.
+	// tracked: Since names each change.
 	tracked bool
 	changes kube.Changes
 }
@@ -113,7 +113,7 @@ func (k *fakeKube) Nodes() []*corev1.Node {
 	return values(nodes)
 }
 
-// Since tells of nothing that changed unless it is tracked, so that everything is looked at.
+// Since cannot say what changed unless it is tracked, so that everything is looked at.
 func (k *fakeKube) Since(version uint64) ([]kube.Change, uint64, bool) {
 	if k.tracked {
 		return k.changes.Since(version)

@@ -45,7 +45,7 @@ func (r *rig) initialized() (name, instance string) {
 	return name, r.led.Claim(name).Instance.InstanceID
 }
 
-// A notice ends the claim in the step that sees it, with its deadline, people are told once, and the offering
+// A notice ends the claim in the step that sees it, with its deadline; people are told once, and the offering
 // is marked. The record replays.
 func TestANoticeEndsTheClaim(t *testing.T) {
 	r := newRig(t)
@@ -72,7 +72,7 @@ func TestANoticeEndsTheClaim(t *testing.T) {
 	}
 }
 
-// A node that is going already, slowly, has to go by the deadline of a notice that comes then.
+// A node that is already going, but slowly, must be gone by the deadline of a notice that comes then.
 func TestANoticeForAClaimThatIsGoing(t *testing.T) {
 	r := newRig(t)
 	name, instance := r.initialized()

@@ -15,8 +15,8 @@ import (
 	"millwright/services/lifecycle/garbage"
 )
 
-// An attempt may launch long after it was recorded, when its request is sent again. How long EC2 must have
-// known the instance is counted from there, by the leader that sent it and by the next.
+// An attempt may launch long after it was recorded, when its request is sent again. The time that EC2 is
+// given to show the instance counts from then, for the leader that sent it and for the next.
 func TestAnInstanceThatWasLaunchedLateIsNotTakenForGone(t *testing.T) {
 	for name, restarts := range map[string]bool{"one leader": false, "two": true} {
 		t.Run(name, func(t *testing.T) {

@@ -59,7 +59,7 @@ func (r *rig) stays(name, kind, want string) {
 	})
 }
 
-// pod comes to the claim's node.
+// pod makes a pod come to the node.
 func (r *rig) pod(name, node string) {
 	r.observe(r.messages+1, events.Observation{Kind: events.KindPod, Op: events.OpUpsert, Name: "default/" + name, UID: uidOf(name), Object: &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: uidOf(name)}, Spec: corev1.PodSpec{NodeName: node},
@@ -255,8 +255,8 @@ func TestDriftIsShownWithItsReasonUntilItIsGone(t *testing.T) {
 	}
 }
 
-// An EC2NodeClass that was edited while no controller was running has a hash of ours: that the claim's
-// differs is drift.
+// An EC2NodeClass that was edited while no controller was running has a hash of our version: if the claim has
+// another, that is drift.
 func TestAnEditWhileNobodyRanIsDriftUnderOurOwnHashVersion(t *testing.T) {
 	r, name := drifting(t)
 	nc := r.kube.classes["default"].DeepCopy()

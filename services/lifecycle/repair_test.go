@@ -14,7 +14,7 @@ import (
 	"millwright/planner/ledger"
 )
 
-// ail gives the only Node of a claim a condition.
+// ail gives the claim's Node a condition.
 func (r *rig) ail(name string, kind corev1.NodeConditionType, status corev1.ConditionStatus) {
 	for key, n := range r.kube.nodes {
 		if n.Spec.ProviderID != r.led.Claim(name).Instance.ProviderID {
@@ -28,7 +28,7 @@ func (r *rig) ail(name string, kind corev1.NodeConditionType, status corev1.Cond
 }
 
 // A node is replaced once its condition has lasted for as long as is tolerated, at once and with what it ran
-// on in the record; and nothing of it happens without the feature gate.
+// on in the record; without the feature gate nothing happens.
 func TestNodeRepair(t *testing.T) {
 	for gate, want := range map[bool]int{true: 1, false: 0} {
 		r := newRig(t)

@@ -80,7 +80,7 @@ type rig struct {
 	fault fault
 	// noKubelet: instances boot and no Node joins. noDrain: nobody drains.
 	noKubelet, noDrain bool
-	// noHeartbeats: the World stays as it is as of. messages counts what the World was told.
+	// noHeartbeats: the World grows no newer. messages counts what the World was told.
 	noHeartbeats bool
 	messages     uint64
 	// recorded is called right after a record of the kind is stored.
@@ -192,7 +192,7 @@ func (r *rig) act(name string, lost error, do func() error) error {
 	return err
 }
 
-// The service.Host of the rig.
+// The rig is a service.Host.
 
 func (r *rig) Now() time.Time    { return r.now }
 func (r *rig) LogID() string     { return r.log.ID() }

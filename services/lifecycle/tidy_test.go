@@ -31,8 +31,8 @@ func (l *limitedLauncher) Build(ctx context.Context, in launch.Input) (launch.Bu
 	return l.fakeLauncher.Build(ctx, in)
 }
 
-// A launch that EC2 refuses a template for, because there are too many, has unused ones collected at once,
-// and is made then.
+// When EC2 refuses a launch template because there are too many, unused ones are collected at once, and the
+// launch is made then.
 func TestALimitOfTemplatesCollectsThemAtOnce(t *testing.T) {
 	r := newRig(t)
 	templates := &tidied{}

@@ -22,7 +22,7 @@ import (
 	"millwright/services/provisioner"
 )
 
-// hinter notes the hints; err is what they come to.
+// hinter notes the hints; err is the answer to each of them.
 type hinter struct {
 	mu    sync.Mutex
 	calls []string
@@ -132,8 +132,8 @@ func TestAHintThatLostIsWrittenToThePodAsItIsThen(t *testing.T) {
 	})
 }
 
-// A watcher of the version before shows hints as nominations, by which pods count as placed: then there are
-// none.
+// A watcher of the previous version shows hints as nominations, by which pods count as placed: beside it no
+// hints are given.
 func TestNoHintsBesideAnOldWatcher(t *testing.T) {
 	hinted(t, func(r *hosttest.Rig, s *provisioner.Service, h *hinter, claim string) {
 		join(r, claim)

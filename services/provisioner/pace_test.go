@@ -9,7 +9,7 @@ import (
 	"millwright/planner/provision"
 )
 
-// Rounds without new pods are paced by what the last one cost, and a calm cluster's pods on nodes are no
+// Rounds without new pods are paced by what the last one cost, and pods on nodes of a calm cluster are no
 // reason for one.
 func TestRoundsArePacedByTheirPrice(t *testing.T) {
 	bound := func(c *plannertest.Cluster) {

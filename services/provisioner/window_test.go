@@ -16,7 +16,7 @@ import (
 	"millwright/services/provisioner"
 )
 
-// played is what a burst came to.
+// played is the result of a burst.
 type played struct {
 	price  int64 // of all claims, micro USD per hour
 	rounds int

@@ -22,8 +22,8 @@ func grow(t *testing.T, log *memlog.Log, whose string, n int) {
 	}
 }
 
-// A backup of the log is restored, after which its archive had gone on. What was acknowledged since then must
-// never be deleted.
+// A backup of the log is restored whose archive went on after it was made. What was acknowledged since then
+// must never be deleted.
 func TestALogThatWasRestoredLosesNothingToItsArchive(t *testing.T) {
 	for name, c := range map[string]struct {
 		// backup is the record up to which the log is archived when the backup is made, archived the one up

@@ -10,7 +10,7 @@ import (
 	"millwright/store/audit"
 )
 
-// What Present gives is what the services have folded, so a plan on it is theirs.
+// Present gives what the services have folded, so a plan on it is theirs.
 func TestPresentIsWhatTheServicesHave(t *testing.T) {
 	s := newSite(t)
 	if _, _, err := audit.Present(s.ctx, s.log, s.stream); !errors.Is(err, audit.ErrUnsynced) {

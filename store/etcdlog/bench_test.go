@@ -17,8 +17,9 @@ import (
 )
 
 // BenchmarkAppend measures appends to the embedded, fsynced etcd: records of 1 KiB that each expect and
-// advance an aggregate of their own, by so many callers at once. "writers" are clients that contend for the
-// head, as five services in five processes do; with one, all callers share a Log, as in `millwright all`.
+// advance an aggregate of their own, by a number of callers at once. "writers" are clients that contend for
+// the head, as five services in five processes do; with one writer, all callers share a Log, as in
+// `millwright all`.
 func BenchmarkAppend(b *testing.B) {
 	for _, c := range []struct{ appenders, writers int }{{1, 1}, {16, 1}, {256, 1}, {5, 5}, {16, 5}, {256, 5}} {
 		b.Run(fmt.Sprintf("appenders=%d/writers=%d", c.appenders, c.writers), func(b *testing.B) {

@@ -82,8 +82,8 @@ func (s *scene) records(t *testing.T, dir *archive.Dir) []store.Record {
 	return list
 }
 
-// settled tries until no member of etcd is about to lead in place of another, as one may be when a fault is
-// over; who asks meanwhile is told so, or nothing for a while.
+// settled tries until no member of etcd is about to take the lead, as one may when a fault is over; a request
+// meanwhile is refused, or not answered for a while.
 func settled(t *testing.T, what string, try func(ctx context.Context) error) {
 	t.Helper()
 	ctx := bounded(t)
@@ -161,7 +161,7 @@ func appendInACrowd(t *testing.T, s *scene, arm func(func(context.Context) error
 	s.stored(t, "mine", err)
 }
 
-// appendAgainstAnother appends a checkpoint, say, as another leader does.
+// appendAgainstAnother appends a checkpoint, for example, as another leader does.
 func appendAgainstAnother(t *testing.T, s *scene, arm func(func(context.Context) error)) {
 	arm(func(context.Context) error {
 		s.must(t, store.Draft{Payload: []byte("theirs"), Advances: []string{"claim/3"}})
@@ -212,8 +212,8 @@ func watchOn(t *testing.T, s *scene, arm func(func(context.Context) error)) {
 }
 
 func readAll(t *testing.T, s *scene, arm func(func(context.Context) error)) {
-	// Another archives what has a blob, and, for a reader may stand still for long, collects the blob as
-	// well.
+	// Another process archives the records that have a blob and, since a reader may stand still for long,
+	// collects the blob as well.
 	arm(func(ctx context.Context) error {
 		if err := s.compactThrough(ctx, 7); err != nil {
 			return err
@@ -257,7 +257,7 @@ func isUnled(err error) bool {
 	return errors.Is(err, rpctypes.ErrLeaderChanged) || errors.Is(err, rpctypes.ErrTimeout) || errors.Is(err, rpctypes.ErrNoLeader)
 }
 
-// until tries what may fail by a fault, and then must not.
+// until repeats what may fail because of a fault, and must succeed in the end.
 func until(t *testing.T, what string, try func(ctx context.Context) error) {
 	t.Helper()
 	if err := try(bounded(t)); err == nil {

@@ -109,7 +109,7 @@ func (q *line) awaitCandidate(t *testing.T, identity string) {
 	t.Fatalf("%s never stood", identity)
 }
 
-// bounded ends after what must happen within seconds should long have happened.
+// bounded is a context that ends long after what should happen within seconds.
 func bounded(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

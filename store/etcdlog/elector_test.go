@@ -99,8 +99,8 @@ func TestADeposableLeaderThatIsNotSilentStays(t *testing.T) {
 	}
 }
 
-// takeOver kills a leader that is a process of its own, with one more variable, and returns how long a
-// standby took to lead.
+// takeOver kills a leader that runs in a process of its own, with one more environment variable, and returns
+// how long a standby took to lead.
 func takeOver(t *testing.T, server *embedded.Server, env string) time.Duration {
 	t.Helper()
 	l := openLog(t, server.Client, "test")

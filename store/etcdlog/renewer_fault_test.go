@@ -148,7 +148,7 @@ func TestLeadersComeBackAfterRenewalsHung(t *testing.T) {
 	release := p.hold()
 	time.Sleep(12 * time.Second)
 	release()
-	// Within a while there is a span longer than a lease in which nobody loses his.
+	// Before long there is a span, longer than a lease, in which nobody loses the lead.
 	held := func() (who []store.Leadership) {
 		for _, s := range all {
 			who = append(who, s.leads())

@@ -10,7 +10,7 @@ import (
 	"millwright/store"
 )
 
-// silentWatcher accepts each watch and never tells of anything, as an etcd does whose watchers starve.
+// silentWatcher accepts each watch and never reports anything, as an etcd does whose watchers starve.
 type silentWatcher struct{ clientv3.Watcher }
 
 func (silentWatcher) Watch(ctx context.Context, _ string, _ ...clientv3.OpOption) clientv3.WatchChan {

@@ -14,7 +14,7 @@ import (
 	pt "millwright/planner/plannertest"
 )
 
-// two nodes of m5.xlarge, a with the pods given, quiet for an hour.
+// cluster has two nodes of m5.xlarge, a with the pods given, quiet for an hour.
 func cluster(options ...func(*karpv1.NodePool)) *pt.Cluster {
 	c := pt.New(append(pt.WithCatalogue(), pt.Pool("p", options...))...)
 	for _, n := range []string{"a", "b"} {
@@ -34,7 +34,7 @@ func causes(x *stay.Stay) string {
 	return strings.Join(list, " ")
 }
 
-// All that keeps a node is named, not only the first, with the time since when.
+// All that keeps a node is named, not only the first, and since when it does.
 // The rules: disruption §2.
 func TestEveryBlockerIsNamed(t *testing.T) {
 	c := cluster(pt.ConsolidateAfter("2h"), pt.Budgets(karpv1.Budget{Nodes: "0"}))

@@ -101,7 +101,8 @@ func decision(t *testing.T, i int) store.Draft {
 }
 
 // TestWeekOfLoadNeverFillsTheDatabase appends five times what the database may hold. By the sizing in
-// docs/operations.md a week of of a thousand nodes is a fifth of the default quota, so this is half a year.
+// docs/operations.md a week of a thousand nodes takes a sixteenth of the default quota, so this is a year and
+// a half.
 func TestWeekOfLoadNeverFillsTheDatabase(t *testing.T) {
 	const quota = 16 << 20
 	d := openDatabase(t, quota)

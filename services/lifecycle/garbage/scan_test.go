@@ -16,7 +16,7 @@ func (classCache) NodeClasses() []*awsv1.EC2NodeClass {
 	return []*awsv1.EC2NodeClass{{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}
 }
 
-// What is remembered of a NodeClass goes once neither it nor a NodeClaim of it is there.
+// What is remembered of a NodeClass is forgotten once neither the class nor a NodeClaim of it is there.
 func TestNodeClassesInUse(t *testing.T) {
 	claim := &karpv1.NodeClaim{}
 	claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Name: "deleted-under-a-claim"}

@@ -61,7 +61,7 @@ func TestPlacementGroupsInTheStatus(t *testing.T) {
 }
 
 // TestAPlacementGroupThatTheAPIServerDrops: with a definition that lacks the field, such as Karpenter's, a
-// class is not Ready, and is as soon as the field is kept.
+// class is not Ready until the field is kept.
 func TestAPlacementGroupThatTheAPIServerDrops(t *testing.T) {
 	w := newWorld(t)
 	w.group = &ec2.PlacementGroup{ID: "pg-1", Name: "rows", Strategy: "partition", Partitions: 3}

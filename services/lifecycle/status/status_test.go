@@ -18,7 +18,7 @@ type poolCache struct {
 
 func (c *poolCache) NodePools() []*karpv1.NodePool { return c.pools }
 
-// Hash and validation cost as much as everything else about a NodePool; they are made once for each form of
+// Hash and validation cost as much as everything else about a NodePool: they are made once for each state of
 // it.
 func TestNodePoolsAreReadWhenTheyChange(t *testing.T) {
 	cache := &poolCache{pools: []*karpv1.NodePool{{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}}

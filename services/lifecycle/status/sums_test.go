@@ -88,7 +88,7 @@ func plainSums(c *changingCache, l *ledger.Ledger) map[string]nodepool.Sum {
 	return sums
 }
 
-// TestSumsOfNodePoolsFollowChanges: sums that are kept up to date are those that are added up from nothing.
+// TestSumsOfNodePoolsFollowChanges: sums that are kept up to date equal those added up from nothing.
 func TestSumsOfNodePoolsFollowChanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := ledger.New("00112233445566778899aabbccddeeff")
@@ -152,7 +152,7 @@ func (c *changingCache) change(t *rapid.T, name string) {
 	c.changes.Add(kube.ChangeOf(o))
 }
 
-// A condition that changes on one of many NodeClaims must not have all of them listed.
+// When a condition changes on one of many NodeClaims, not all of them are listed again.
 func TestSumsOfNodePoolsCostWhatChanged(t *testing.T) {
 	c := &changingCache{claims: map[string]*karpv1.NodeClaim{}, nodes: map[string]*corev1.Node{}}
 	for i := range 3 {

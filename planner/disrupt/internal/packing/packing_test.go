@@ -14,7 +14,7 @@ import (
 	"millwright/planner/world"
 )
 
-// nodeOf has a price, room for pods besides its own, and moves these.
+// nodeOf is a node with a price, room for more pods than its own, and the pods that would have to move.
 type nodeOf struct {
 	price     int64
 	candidate bool
@@ -106,8 +106,7 @@ func namesOfGone(k *Model) (list []string) {
 	return list
 }
 
-// Three nodes have pods that fit on two of them, but not where pods are put one after the other: only with
-// the node in place of which another one goes first.
+// Of three nodes exactly one can go: all pods fit on two of them, and not on one.
 func TestSolveGivesUpANodeWhosePodsDoNotFitAtFirst(t *testing.T) {
 	half := resource.Vector{MilliCPU: 4000, Memory: 8 << 30, Pods: 50}
 	lopsided := resource.Vector{MilliCPU: 4000, Memory: 1 << 30, Pods: 50}
