@@ -205,11 +205,11 @@ func (sn *StateNode) setPlannedAmounts() {
 }
 
 func (s *Snapshot) marked(sn *StateNode) bool {
-	return s.ends(sn) || sn.Claim != nil && s.CommandOf(sn.Claim.Name) != ""
+	return s.nodeEnds(sn) || sn.Claim != nil && s.CommandOf(sn.Claim.Name) != ""
 }
 
-// ends reports that a node goes whatever becomes of a command that takes it.
-func (s *Snapshot) ends(sn *StateNode) bool {
+// nodeEnds reports that a node goes whatever becomes of a command that takes it.
+func (s *Snapshot) nodeEnds(sn *StateNode) bool {
 	if sn.Claim == nil && sn.Node.Object.DeletionTimestamp != nil {
 		return true // with a NodeClaim it is that one's deletion that counts (reference: scheduling §2.3)
 	}
@@ -228,7 +228,7 @@ func (s *Snapshot) ends(sn *StateNode) bool {
 // up, because one of its replacements will not come: the node's pods stay where they are.
 func (s *Snapshot) StaysAfterAll(n *StateNode) bool {
 	cmd := s.Ledger.Command(s.CommandOf(n.ClaimName()))
-	if cmd == nil || s.ends(n) {
+	if cmd == nil || s.nodeEnds(n) {
 		return false
 	}
 	lost, _ := s.LostReplacement(cmd)
@@ -248,7 +248,7 @@ func (s *Snapshot) LostReplacement(cmd *ledger.Command) (name, pool string) {
 		if o := s.World.NodeClaim(name); o != nil && o.DeletionTimestamp != nil {
 			return name, r.NodePool
 		}
-		if n := s.StateNodeOfClaim(name); n != nil && s.ends(n) {
+		if n := s.StateNodeOfClaim(name); n != nil && s.nodeEnds(n) {
 			return name, r.NodePool
 		}
 	}

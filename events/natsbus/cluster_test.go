@@ -185,7 +185,7 @@ func TestReplicasAreRaised(t *testing.T) {
 		return err
 	})
 	eventually(t, "raise", func(ctx context.Context) error {
-		err := watcher.raise(ctx)
+		err := watcher.raiseReplicas(ctx)
 		p, placeErr := watcher.Placement(ctx)
 		if err == nil && placeErr == nil && (p.Replicas != 3 || p.Offline != 0) {
 			err = fmt.Errorf("%+v", p)
@@ -201,7 +201,7 @@ func TestReplicasAreRaised(t *testing.T) {
 	}
 }
 
-// TestAnOrdinaryServerTakesStreamAndBucket: one that has three GiB for all.
+// TestAnOrdinaryServerTakesStreamAndBucket: one with three GiB in all.
 func TestAnOrdinaryServerTakesStreamAndBucket(t *testing.T) {
 	server, err := embedded.Start(t.TempDir(), embedded.Options{Listen: true, MaxStoreBytes: 3 << 30})
 	if err != nil {

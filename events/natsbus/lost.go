@@ -74,7 +74,7 @@ func (s *Stream) replaced(ctx context.Context, n int, delivered events.Message) 
 	}
 	for end := time.Now().Add(s.cfg.doubt); ; {
 		var stored *jetstream.RawStreamMsg
-		err := s.ask(ctx, func(ctx context.Context) error {
+		err := s.askRepeatedly(ctx, func(ctx context.Context) error {
 			stream, err := s.js.Stream(ctx, s.cfg.streamName(n))
 			if err == nil {
 				stored, err = stream.GetMsg(ctx, delivered.Sequence)

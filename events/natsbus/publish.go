@@ -45,7 +45,7 @@ func (p *publisher) options() []jetstream.JetStreamOpt {
 	}
 }
 
-func (p *publisher) use(subject string) {
+func (p *publisher) setSubject(subject string) {
 	p.order.Lock()
 	defer p.order.Unlock()
 	p.subject = subject

@@ -102,7 +102,7 @@ func (b *batches) close() {
 // readOn delivers a batch; if there is none it waits.
 func (b *batches) readOn(ctx context.Context, fn func(events.Message) error) error {
 	before := b.delivered.sequence()
-	if err := b.ask(); err != nil {
+	if err := b.requestBatch(); err != nil {
 		return err
 	}
 	for {
@@ -130,8 +130,8 @@ func (b *batches) readOn(ctx context.Context, fn func(events.Message) error) err
 	}
 }
 
-// ask requests what follows the message delivered last.
-func (b *batches) ask() error {
+// requestBatch requests what follows the message delivered last.
+func (b *batches) requestBatch() error {
 	b.asked++
 	request, err := json.Marshal(map[string]any{
 		"seq": b.delivered.sequence() + 1, "batch": batchMessages, "max_bytes": batchBytes, "next_by_subj": b.s.cfg.subject(b.n),

@@ -50,9 +50,9 @@ func refused(err error, codes ...jetstream.ErrorCode) bool {
 	return errors.As(err, &api) && api.APIError() != nil && slices.Contains(codes, api.APIError().ErrorCode)
 }
 
-// raise gives stream and bucket the replicas they were refused when they were created, now that there may be
-// more servers. Being refused again is not an error.
-func (s *Stream) raise(ctx context.Context) error {
+// raiseReplicas gives stream and bucket the replicas they were refused when they were created, now that there
+// may be more servers. Being refused again is not an error.
+func (s *Stream) raiseReplicas(ctx context.Context) error {
 	want := s.cfg.replicas()[0]
 	for _, name := range []string{s.cfg.streamName(s.current()), "OBJ_" + s.cfg.bucket()} {
 		stream, err := s.js.Stream(ctx, name)
@@ -88,7 +88,7 @@ func (s *Stream) raiseSometimes(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
 	defer cancel()
-	_ = s.raise(ctx)
+	_ = s.raiseReplicas(ctx)
 }
 
 // Placement says on how many servers stream and bucket are.

@@ -111,7 +111,7 @@ func (s *Stream) bind(ctx context.Context) error {
 			}
 		}
 		if state.Last >= seen {
-			s.use(n, state.Last)
+			s.switchTo(n, state.Last)
 			return s.blobs.open(ctx)
 		}
 	}
@@ -119,7 +119,7 @@ func (s *Stream) bind(ctx context.Context) error {
 
 // highest returns the highest number of an incarnation that exists, 0 if there is none.
 func (s *Stream) highest(ctx context.Context) (n int, err error) {
-	err = s.ask(ctx, func(ctx context.Context) error {
+	err = s.askRepeatedly(ctx, func(ctx context.Context) error {
 		n, err = s.highestNow(ctx)
 		return err
 	})
@@ -130,8 +130,8 @@ func (s *Stream) highest(ctx context.Context) (n int, err error) {
 // it was sent along, and the next leader does not know of them.
 const askAgain = time.Second
 
-// ask repeats a request that changes nothing until it is answered, for RequestTimeout at most.
-func (s *Stream) ask(ctx context.Context, question func(ctx context.Context) error) error {
+// askRepeatedly repeats a request that changes nothing until it is answered, for RequestTimeout at most.
+func (s *Stream) askRepeatedly(ctx context.Context, question func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
 	defer cancel()
 	for {
@@ -162,13 +162,13 @@ func (s *Stream) minSequence(n int) uint64 {
 	return max(s.seen[n], s.cfg.MinSequence(s.cfg.streamName(n)))
 }
 
-func (s *Stream) use(n int, last uint64) {
+func (s *Stream) switchTo(n int, last uint64) {
 	s.mu.Lock()
 	s.number = n
 	maps.DeleteFunc(s.seen, func(before int, _ uint64) bool { return before < n-1 })
 	s.mu.Unlock()
 	s.saw(n, last)
-	s.pub.use(s.cfg.subject(n))
+	s.pub.setSubject(s.cfg.subject(n))
 }
 
 func (s *Stream) saw(n int, sequence uint64) {
@@ -253,7 +253,7 @@ func (s *Stream) State(ctx context.Context) (events.StreamState, error) {
 }
 
 func (s *Stream) stateOf(ctx context.Context, n int) (state events.StreamState, err error) {
-	err = s.ask(ctx, func(ctx context.Context) error {
+	err = s.askRepeatedly(ctx, func(ctx context.Context) error {
 		stream, err := s.js.Stream(ctx, s.cfg.streamName(n))
 		if err == nil {
 			state = stateOf(stream.CachedInfo())
@@ -278,7 +278,7 @@ func (s *Stream) Renew(ctx context.Context) (events.StreamState, error) {
 	if err != nil {
 		return state, err
 	}
-	s.use(n+1, state.Last)
+	s.switchTo(n+1, state.Last)
 	return state, s.deleteBelow(ctx, n)
 }
 

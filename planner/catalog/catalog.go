@@ -171,8 +171,8 @@ func (t *InstanceType) finish() {
 		t.Requirements = t.Hardware.Requirements
 	}
 	t.Requirements, _ = derive(t.Requirements, [...][]string{
-		{t.Name}, t.collect(func(o *Offering) string { return o.Zone }), t.collect(func(o *Offering) string { return o.ZoneID }),
-		t.collect(func(o *Offering) string { return o.CapacityType }),
+		{t.Name}, t.offeringValues(func(o *Offering) string { return o.Zone }), t.offeringValues(func(o *Offering) string { return o.ZoneID }),
+		t.offeringValues(func(o *Offering) string { return o.CapacityType }),
 	})
 	if a := allocatable(t.Capacity, t.Overhead); !a.Equal(t.Allocatable) {
 		h := *t.Hardware
@@ -181,7 +181,8 @@ func (t *InstanceType) finish() {
 	}
 }
 
-func (t *InstanceType) collect(f func(*Offering) string) []string {
+// offeringValues lists what f says of each offering, without empty values.
+func (t *InstanceType) offeringValues(f func(*Offering) string) []string {
 	var values []string
 	for i := range t.Offerings {
 		if v := f(&t.Offerings[i]); v != "" {

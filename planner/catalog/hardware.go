@@ -86,21 +86,21 @@ func (h *Hardware) shareParts(o *Hardware) {
 // texts makes equal texts, and equal lists of them, one.
 type texts struct{ lists map[string][]string }
 
-func (t *texts) one(s string) string {
+func (t *texts) intern(s string) string {
 	if s == "" {
 		return ""
 	}
 	return unique.Make(strings.Clone(s)).Value()
 }
 
-func (t *texts) list(values []string) []string {
+func (t *texts) internList(values []string) []string {
 	key := strings.Join(values, "\x00")
 	if l, ok := t.lists[key]; ok {
 		return l
 	}
 	l := make([]string, len(values))
 	for i, v := range values {
-		l[i] = t.one(v)
+		l[i] = t.intern(v)
 	}
 	t.lists[key] = l
 	return l
@@ -108,14 +108,14 @@ func (t *texts) list(values []string) []string {
 
 // hardwareOf reads a type as it was published, and where it can be had.
 func (t *texts) hardwareOf(src *events.CatalogInstanceType, places map[string]*place) (*Hardware, *place) {
-	h := &Hardware{Name: t.one(src.Name), Capacity: t.vector(src.Capacity), Overhead: t.vector(src.Overhead)}
+	h := &Hardware{Name: t.intern(src.Name), Capacity: t.vector(src.Capacity), Overhead: t.vector(src.Overhead)}
 	h.Allocatable = allocatable(h.Capacity, h.Overhead)
 	reqs := make([]requirement.Requirement, 0, len(src.Requirements)+len(derivedKeys))
 	for _, k := range slices.Sorted(maps.Keys(src.Requirements)) {
-		reqs = append(reqs, requirement.In(t.one(k), src.Requirements[k]...))
+		reqs = append(reqs, requirement.In(t.intern(k), src.Requirements[k]...))
 	}
 	for _, o := range src.Others {
-		reqs = append(reqs, requirement.New(t.one(o.Key), corev1.NodeSelectorOperator(o.Operator), o.Values...))
+		reqs = append(reqs, requirement.New(t.intern(o.Key), corev1.NodeSelectorOperator(o.Operator), o.Values...))
 	}
 	all, bits := derive(requirement.NewSet(reqs...), [...][]string{
 		{h.Name}, valuesOf(src, func(o *events.CatalogOffering) string { return o.Zone }),
@@ -123,7 +123,7 @@ func (t *texts) hardwareOf(src *events.CatalogInstanceType, places map[string]*p
 		valuesOf(src, func(o *events.CatalogOffering) string { return o.CapacityType }),
 	})
 	p := &place{derived: bits &^ 1}
-	h.Requirements, p.requirements = all.Interned(t.list).Split(placeKeys...)
+	h.Requirements, p.requirements = all.Interned(t.internList).Split(placeKeys...)
 	h.derived = bits & 1
 	p.key = string(rune(p.derived)) + p.requirements.Key()
 	if known := places[p.key]; known != nil {
@@ -146,7 +146,7 @@ func valuesOf(src *events.CatalogInstanceType, f func(*events.CatalogOffering) s
 func (t *texts) vector(amounts map[string]int64) resource.Vector {
 	v := resource.FromInt64(amounts)
 	for i := range v.Extended {
-		v.Extended[i].Name = corev1.ResourceName(t.one(string(v.Extended[i].Name)))
+		v.Extended[i].Name = corev1.ResourceName(t.intern(string(v.Extended[i].Name)))
 	}
 	v.Extended = slices.Clip(v.Extended)
 	return v

@@ -52,7 +52,7 @@ func NewList(types []events.CatalogInstanceType, like ...*List) *List {
 		}
 	}
 	for _, o := range like[:min(len(like), listsLike)] {
-		l.share(o)
+		l.shareParts(o)
 	}
 	return l
 }
@@ -65,8 +65,8 @@ func (t *texts) offersOf(src *events.CatalogInstanceType, places map[string]*off
 	o := &offers{list: slices.Clone(src.Offerings), key: key}
 	for i := range o.list {
 		x := &o.list[i]
-		x.Zone, x.ZoneID, x.CapacityType = t.one(x.Zone), t.one(x.ZoneID), t.one(x.CapacityType)
-		x.PlacementGroup = t.one(x.PlacementGroup)
+		x.Zone, x.ZoneID, x.CapacityType = t.intern(x.Zone), t.intern(x.ZoneID), t.intern(x.CapacityType)
+		x.PlacementGroup = t.intern(x.PlacementGroup)
 	}
 	places[key] = o
 	return o
@@ -116,8 +116,8 @@ func (l *List) equal(o *List) bool {
 		slices.EqualFunc(l.offers, o.offers, func(a, b *offers) bool { return a == b || a.key == b.key })
 }
 
-// share replaces the parts of l that are equal in o by those of o. The caller has just made l.
-func (l *List) share(o *List) {
+// shareParts replaces the parts of l that are equal in o by those of o. The caller has just made l.
+func (l *List) shareParts(o *List) {
 	offered, places := map[string]*offers{}, map[string]*place{}
 	for i, p := range o.offers {
 		offered[p.key], places[o.places[i].key] = p, o.places[i]

@@ -118,7 +118,7 @@ func (l *List) Await() {
 // root last.
 func (l *List) Finish() []metav1.Condition {
 	l.Await()
-	l.raise()
+	l.raiseGenerations()
 	status, reason, message := l.root()
 	l.Set(l.Root, status, reason, message)
 	return l.sorted()
@@ -127,12 +127,12 @@ func (l *List) Finish() []metav1.Condition {
 // Sorted is Finish for who sets conditions that the root does not depend on: it adds nothing and leaves the
 // root as it is.
 func (l *List) Sorted() []metav1.Condition {
-	l.raise()
+	l.raiseGenerations()
 	return l.sorted()
 }
 
 // raise: the deletion was a new generation, at which nothing changes any more.
-func (l *List) raise() {
+func (l *List) raiseGenerations() {
 	if !l.Deleting {
 		return
 	}

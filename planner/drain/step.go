@@ -178,10 +178,10 @@ func (st *Step) sort(p *world.Pod, now time.Time) {
 	}
 	st.Waiting = append(st.Waiting, p)
 	if role == Leaving {
-		st.wake(deletedAt(p).Add(stuckAfter + time.Nanosecond))
+		st.wakeBy(deletedAt(p).Add(stuckAfter + time.Nanosecond))
 	}
 	if role == Held {
-		st.wake(planner.DoNotDisrupt(p, now).Until)
+		st.wakeBy(planner.DoNotDisrupt(p, now).Until)
 	}
 	if st.noticeDue(now) {
 		if role != Leaving || deletedAt(p).After(st.Notice) && deletedAt(p).Sub(now) > time.Second {
@@ -190,7 +190,7 @@ func (st *Step) sort(p *world.Pod, now time.Time) {
 		return
 	}
 	if !st.Notice.IsZero() {
-		st.wake(st.Notice.Add(-NoticeMargin))
+		st.wakeBy(st.Notice.Add(-NoticeMargin))
 	}
 	if st.due(p, role, now) {
 		st.Delete = append(st.Delete, Deletion{Pod: p, GraceSeconds: secondsTo(st.Deadline, now)})
@@ -213,7 +213,7 @@ func (st *Step) due(p *world.Pod, role Role, now time.Time) bool {
 	if now.After(at) {
 		return true
 	}
-	st.wake(at.Add(time.Nanosecond))
+	st.wakeBy(at.Add(time.Nanosecond))
 	return false
 }
 
@@ -247,7 +247,7 @@ func (st *Step) selectTier(now time.Time) {
 	}
 }
 
-func (st *Step) wake(at time.Time) {
+func (st *Step) wakeBy(at time.Time) {
 	if !at.IsZero() && (st.WakeAt.IsZero() || at.Before(st.WakeAt)) {
 		st.WakeAt = at
 	}

@@ -22,7 +22,7 @@ func (st *Step) setVolumes(s *planner.Snapshot, pods []*world.Pod) {
 	past := !st.Deadline.IsZero() && s.Certain().After(st.Deadline) || st.noticeDue(s.Certain())
 	st.VolumesGone = len(st.Volumes) == 0 || past
 	if !st.VolumesGone && !st.Deadline.IsZero() {
-		st.wake(st.Deadline.Add(time.Nanosecond))
+		st.wakeBy(st.Deadline.Add(time.Nanosecond))
 	}
 }
 

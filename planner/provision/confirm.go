@@ -55,13 +55,13 @@ func Confirm(found Search, s *planner.Snapshot) (*planner.Decision, Round) {
 func follow(s *solve.Solver, found Search, plan *ledger.ProvisioningPlanned) (waiting []*solve.Item) {
 	f := newFollower(s, found, plan)
 	for i := range plan.Claims {
-		f.all(f.claims[i], plan.Claims[i].Pods)
+		f.placePods(f.claims[i], plan.Claims[i].Pods)
 	}
 	for i := range plan.Widened {
-		f.all(s.ByTarget[place.Target{Claim: plan.Widened[i].Claim}], plan.Widened[i].Content.Pods)
+		f.placePods(s.ByTarget[place.Target{Claim: plan.Widened[i].Claim}], plan.Widened[i].Content.Pods)
 	}
 	for _, it := range s.Items {
-		if it.Bin == nil && !f.one(it) {
+		if it.Bin == nil && !f.placePod(it) {
 			waiting = append(waiting, it)
 		}
 	}
@@ -166,8 +166,8 @@ func (f *follower) widen(w *ledger.WidenedClaim, at uint64) {
 	f.ReopenOne(b, own, &w.Content)
 }
 
-// all puts the pods, in this order, into a claim that is being built.
-func (f *follower) all(b *place.Bin, pods []ledger.PodRef) {
+// placePods puts the pods, in this order, into a claim that is being built.
+func (f *follower) placePods(b *place.Bin, pods []ledger.PodRef) {
 	if b == nil || b.Open() == nil {
 		return
 	}
@@ -178,8 +178,8 @@ func (f *follower) all(b *place.Bin, pods []ledger.PodRef) {
 	}
 }
 
-// one puts a pod where the plan has it; false if that is no longer possible.
-func (f *follower) one(it *solve.Item) bool {
+// placePod puts a pod where the plan has it; false if that is no longer possible.
+func (f *follower) placePod(it *solve.Item) bool {
 	v := f.verdicts[it.Pod.UID]
 	switch {
 	case len(it.Class.Invalid) > 0:

@@ -71,7 +71,7 @@ func (t *Table[K, R, V]) Keys() []K {
 // Set gives a key a row.
 func (t *Table[K, R, V]) Set(o *Owner, k K, r R) {
 	t.rows.Set(o, k, r)
-	t.touch(o, k)
+	t.noteChanged(o, k)
 }
 
 // SetUnlisted gives a key a row for which List shows the same as for the one before.
@@ -80,7 +80,7 @@ func (t *Table[K, R, V]) SetUnlisted(o *Owner, k K, r R) { t.rows.Set(o, k, r) }
 // Delete drops a row.
 func (t *Table[K, R, V]) Delete(o *Owner, k K) {
 	t.rows.Delete(o, k)
-	t.touch(o, k)
+	t.noteChanged(o, k)
 }
 
 // List returns what is shown of the rows, by key. The caller must not change it.
@@ -97,8 +97,8 @@ func (t *Table[K, R, V]) List() []V {
 	return made.values
 }
 
-// touch notes that a key changed.
-func (t *Table[K, R, V]) touch(o *Owner, k K) {
+// noteChanged notes that a key changed.
+func (t *Table[K, R, V]) noteChanged(o *Owner, k K) {
 	l := t.list
 	switch {
 	case l == nil:
@@ -141,7 +141,7 @@ func (t *Table[K, R, V]) make(l *list[K, V]) *run[K, V] {
 		if from += n; found {
 			from++
 		}
-		t.show(next, k)
+		t.appendShown(next, k)
 	}
 	next.keys = append(next.keys, l.base.keys[from:]...)
 	next.values = append(next.values, l.base.values[from:]...)
@@ -155,13 +155,13 @@ func (t *Table[K, R, V]) sorted() *run[K, V] {
 	keys := t.Keys()
 	next := &run[K, V]{keys: make([]K, 0, len(keys)), values: make([]V, 0, len(keys))}
 	for _, k := range keys {
-		t.show(next, k)
+		t.appendShown(next, k)
 	}
 	return next
 }
 
-// show adds a key's row to the end of a list, if it is to be shown.
-func (t *Table[K, R, V]) show(list *run[K, V], k K) {
+// appendShown adds a key's row to the end of a list, if it is to be shown.
+func (t *Table[K, R, V]) appendShown(list *run[K, V], k K) {
 	r, ok := t.rows.Get(k)
 	if !ok {
 		return

@@ -80,8 +80,8 @@ func (a *aws) stalePrices() {
 	a.catalogs = rows
 }
 
-// join returns the offer's catalogue. It shares parts with others that were joined before.
-func (a *aws) join(o *offer) *catalog.Catalog {
+// joinCatalog returns the offer's catalogue. It shares parts with others that were joined before.
+func (a *aws) joinCatalog(o *offer) *catalog.Catalog {
 	if c := o.joined.Load(); c != nil {
 		return c
 	}
@@ -160,7 +160,7 @@ func (a *aws) Catalog(nodeClass string) *catalog.Catalog {
 	if c := r.built.Load(); c != nil {
 		return c
 	}
-	c := a.join(r.offer).For(r.nodeClass, r.classVersion, r.reservationsAt)
+	c := a.joinCatalog(r.offer).For(r.nodeClass, r.classVersion, r.reservationsAt)
 	r.built.Store(c)
 	return c
 }

@@ -72,7 +72,7 @@ func (w *World) foldNode(o events.Observation) {
 	before := w.nodes.recordNamed(o.Name)
 	obj, ok := o.Object.(*corev1.Node)
 	if o.Op == events.OpUpsert && ok && obj != nil {
-		w.nodes.put(w.owner, o, obj, w.generation)
+		w.nodes.putNode(w.owner, o, obj, w.generation)
 	} else {
 		w.nodes.remove(w.owner, o.Name, o.UID)
 	}
@@ -86,7 +86,7 @@ func (t *nodes) recordNamed(name string) string {
 	return ""
 }
 
-func (t *nodes) put(owner *version.Owner, o events.Observation, obj *corev1.Node, generation uint32) {
+func (t *nodes) putNode(owner *version.Owner, o events.Observation, obj *corev1.Node, generation uint32) {
 	r := t.edit(owner, o.Name)
 	uid := cmp.Or(o.UID, obj.UID)
 	if !r.known || r.uid != uid {

@@ -91,7 +91,7 @@ func (w *World) podTouched(before, after *Pod) {
 	was, is := *before, *after
 	was.ResourceVersion, is.ResourceVersion = "", ""
 	if was != is {
-		w.touch(after.NodeName != "" && (before.NodeName != "" || before.Class == nil))
+		w.countChange(after.NodeName != "" && (before.NodeName != "" || before.Class == nil))
 	}
 }
 
@@ -196,7 +196,7 @@ func (w *World) removePodNamed(o events.Observation) {
 
 // removePod forgets a pod. If neither its end nor its deletion was observed, that counts as an event now.
 func (w *World) removePod(r *podRow, at time.Time) {
-	w.touch(r.NodeName != "")
+	w.countChange(r.NodeName != "")
 	w.detach(r)
 	w.pods.byUID.Delete(w.owner, r.UID)
 	if w.synced && r.NodeName != "" && r.Active() && !r.Class.DaemonSetOwned() {

@@ -230,7 +230,7 @@ func (w *World) SetIncarnation(name string) {
 func (w *World) Apply(sequence uint64, o events.Observation) {
 	w.writable()
 	w.stream.sequence = max(w.stream.sequence, sequence)
-	if !w.accept(o) {
+	if !w.acceptMessage(o) {
 		w.stream.dropped++
 		return
 	}
@@ -248,8 +248,8 @@ func (w *World) Apply(sequence uint64, o events.Observation) {
 	}
 }
 
-// accept decides by epoch and counter whether a message counts, and notices what is missing before it.
-func (w *World) accept(o events.Observation) bool {
+// acceptMessage decides by epoch and counter whether a message counts, and notices what is missing before it.
+func (w *World) acceptMessage(o events.Observation) bool {
 	switch {
 	case o.Epoch == 0 || o.Epoch < w.stream.epoch:
 		return false
@@ -301,7 +301,7 @@ func (w *World) endResync(o events.Observation) {
 }
 
 func (w *World) dropUnmentioned(at time.Time) {
-	w.touch(false)
+	w.countChange(false)
 	w.dropPods(at)
 	w.dropNodes()
 	for _, t := range w.tables() {
@@ -314,8 +314,8 @@ func (w *World) dropUnmentioned(at time.Time) {
 	w.forgetAttached()
 }
 
-// touch counts a change; bound: it is only about a pod with a node.
-func (w *World) touch(bound bool) {
+// countChange counts a change; bound: it is only about a pod with a node.
+func (w *World) countChange(bound bool) {
 	w.revision++
 	if !bound {
 		w.unbound++
@@ -325,7 +325,7 @@ func (w *World) touch(bound bool) {
 // fold applies a change of one object.
 func (w *World) fold(o events.Observation) {
 	if o.Kind != events.KindPod || o.Op == events.OpUnreadable || o.Op == events.OpUpsert && o.Object == nil {
-		w.touch(false)
+		w.countChange(false)
 	}
 	switch o.Kind {
 	case events.KindNodeOverlay, events.KindNodePool, events.KindCatalog, events.KindPrices:
@@ -370,7 +370,7 @@ func (w *World) foldUnreadable(o events.Observation) {
 		w.unreadable.put(w.owner, key, Unreadable{Kind: o.Kind, Name: o.Name, UID: o.UID}, o, w.generation)
 		return
 	}
-	w.touch(false)
+	w.countChange(false)
 	w.unreadable.remove(w.owner, key, o.UID)
 }
 

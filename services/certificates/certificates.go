@@ -127,7 +127,7 @@ func (k *Keeper) sync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	first, err := k.first(ctx)
+	first, err := k.noneIssued(ctx)
 	if err != nil {
 		return err
 	}

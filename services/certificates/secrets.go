@@ -102,8 +102,8 @@ func (k *Keeper) passwords(ctx context.Context) error {
 	})
 }
 
-// first reports that none of the certificates is there.
-func (k *Keeper) first(ctx context.Context) (bool, error) {
+// noneIssued reports that none of the certificates is there.
+func (k *Keeper) noneIssued(ctx context.Context) (bool, error) {
 	for _, w := range k.cfg.wanted() {
 		_, err := k.cfg.Core.CoreV1().Secrets(k.cfg.Namespace).Get(ctx, w.secret, metav1.GetOptions{})
 		if !kube.IsNotFound(err) {

@@ -52,7 +52,7 @@ func (s *Service) drive() error {
 	}
 	for _, c := range commands {
 		for _, candidate := range c.untainted {
-			s.mark(c, candidate)
+			s.markCandidate(c, candidate)
 		}
 		s.tellAwaited(c)
 		if c.ready {
@@ -84,9 +84,9 @@ func viewOf(snap *planner.Snapshot, c *ledger.Command) command {
 	return v
 }
 
-// mark puts the taint on the candidate's Node with the record that asks for it, and says why on its
+// markCandidate puts the taint on the candidate's Node with the record that asks for it, and says why on its
 // NodeClaim.
-func (s *Service) mark(command command, c ledger.Candidate) {
+func (s *Service) markCandidate(command command, c ledger.Candidate) {
 	reason, record := command.Started.Reason, ledger.RecordAnnotation(s.host.LogID(), command.Seq)
 	s.startEffect("taint/"+c.Node, "mark "+record+" on "+c.Node, callTimeout, func(ctx context.Context) error {
 		node, err := s.kube.Node(ctx, c.Node)

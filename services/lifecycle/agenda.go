@@ -230,8 +230,8 @@ type wake struct {
 	at   time.Time
 }
 
-// set replaces the claim's time; zero: none.
-func (w *wakes) set(name string, at time.Time) {
+// setWake replaces the claim's time; zero: none.
+func (w *wakes) setWake(name string, at time.Time) {
 	if at.IsZero() {
 		delete(w.at, name)
 		return

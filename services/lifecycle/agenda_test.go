@@ -14,12 +14,12 @@ import (
 func TestWakesComeInOrderAndOnce(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	w := wakes{at: map[string]time.Time{}}
-	w.set("b", at.Add(2*time.Second))
-	w.set("a", at.Add(time.Second))
-	w.set("c", at.Add(time.Second))
-	w.set("a", at.Add(3*time.Second)) // postponed
-	w.set("d", at.Add(time.Second))
-	w.set("d", time.Time{}) // called off
+	w.setWake("b", at.Add(2*time.Second))
+	w.setWake("a", at.Add(time.Second))
+	w.setWake("c", at.Add(time.Second))
+	w.setWake("a", at.Add(3*time.Second)) // postponed
+	w.setWake("d", at.Add(time.Second))
+	w.setWake("d", time.Time{}) // called off
 	if next := w.next(); !next.Equal(at.Add(time.Second)) {
 		t.Errorf("the first is at %s", next)
 	}
@@ -30,7 +30,7 @@ func TestWakesComeInOrderAndOnce(t *testing.T) {
 	}
 	for range 1000 {
 		at = at.Add(time.Second)
-		w.set("a", at)
+		w.setWake("a", at)
 		w.next()
 	}
 	if len(w.heap) > 2 {
@@ -49,7 +49,7 @@ func TestDifferingVersionsAreHeardOf(t *testing.T) {
 	}
 }
 
-// settled has so many claims ready and nothing left to do.
+// settled is a rig with so many claims ready and nothing left to do.
 func settled(t testing.TB, n int) *rig {
 	r := newRig(t)
 	r.kube.tracked = true
@@ -106,7 +106,7 @@ func TestAStepLooksAtWhatChanged(t *testing.T) {
 	}
 }
 
-// Whatever is not heard of is found with the next full look.
+// A change that nobody hears of is found with the next full look.
 func TestAnUnheardChangeIsFoundInTime(t *testing.T) {
 	r := settled(t, 3)
 	name := slices.Sorted(maps.Keys(r.kube.claims))[0]

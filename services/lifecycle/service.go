@@ -90,7 +90,7 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if !s.effects.Ended() && s.agenda.silent() && view.same(&s.agenda.seen) && now.Before(s.wake) {
+	if !s.effects.Ended() && s.agenda.silent() && view.sameAs(&s.agenda.seen) && now.Before(s.wake) {
 		return s.wake.Sub(now), nil // only the World moved, which decides nothing that cannot wait a moment
 	}
 	s.lookAtChanged(view)
@@ -118,7 +118,7 @@ func (s *Service) stepClaims(ctx context.Context, now time.Time, names []string)
 			errs = append(errs, fmt.Errorf("step nodeclaim %s: %w", name, err))
 			s.agenda.LookAt(name)
 		}
-		s.agenda.wakes.set(name, at)
+		s.agenda.wakes.setWake(name, at)
 	}
 	s.breaker.Tell(ctx)
 	return errs
@@ -134,8 +134,8 @@ func (s *Service) view() (seen, error) {
 	return v, nil
 }
 
-// same reports that nothing has changed between two looks.
-func (v *seen) same(was *seen) bool {
+// sameAs reports that nothing has changed between two looks.
+func (v *seen) sameAs(was *seen) bool {
 	return v.cache == was.cache && v.ledger == was.ledger && v.stop == was.stop && v.logAway == was.logAway && v.timeless == was.timeless
 }
 

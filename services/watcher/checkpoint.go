@@ -97,7 +97,7 @@ func (c *checkpoints) write(ctx context.Context) error {
 	if err := c.prune(ctx, state); err != nil {
 		return fmt.Errorf("prune checkpoints: %w", err)
 	}
-	return errors.Join(c.collect(ctx, state), c.collectOrphans(ctx))
+	return errors.Join(c.collectCatalogs(ctx, state), c.collectOrphans(ctx))
 }
 
 // makeRoom deletes the oldest checkpoint but one: what is left must be enough to start from. The next tick
@@ -187,8 +187,9 @@ func previousIncarnation(by map[string][]events.Checkpoint) string {
 	})
 }
 
-// collect deletes the catalogues that no retained message names. Checkpoints hold their catalogues whole.
-func (c *checkpoints) collect(ctx context.Context, state events.StreamState) error {
+// collectCatalogs deletes the catalogues that no retained message names. Checkpoints hold their catalogues
+// whole.
+func (c *checkpoints) collectCatalogs(ctx context.Context, state events.StreamState) error {
 	inForce := c.w.memory.catalogs()
 	if len(inForce) == 0 {
 		return nil // nothing was polled yet: what is in force is unknown

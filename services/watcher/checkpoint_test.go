@@ -207,7 +207,7 @@ func TestDeletedCataloguesAreForgotten(t *testing.T) {
 		before := storeCatalog(t, aws.emitter, 99)
 		for i := range 200 {
 			now := storeCatalog(t, aws.emitter, int64(100+i))
-			if err := c.collect(t.Context(), state); err != nil {
+			if err := c.collectCatalogs(t.Context(), state); err != nil {
 				t.Fatal(err)
 			}
 			if err := r.w.Blobs().Delete(t.Context(), events.CatalogBlob(before.Hash)); err != nil {
@@ -215,7 +215,7 @@ func TestDeletedCataloguesAreForgotten(t *testing.T) {
 			}
 			before = now
 		}
-		if err := c.collect(t.Context(), state); err != nil || len(c.superseded) > 2 {
+		if err := c.collectCatalogs(t.Context(), state); err != nil || len(c.superseded) > 2 {
 			t.Errorf("%d catalogues are remembered, %v", len(c.superseded), err)
 		}
 	})

@@ -70,7 +70,7 @@ func (e *epoch) run(ctx context.Context) error {
 // begin publishes the mark and what is known of AWS. It waits until both are stored: if the bus is
 // unreachable, nothing is requested from the API server.
 func (e *epoch) begin(ctx context.Context) error {
-	if err := e.publisher.mark(events.OpResyncBegin, nil); err != nil {
+	if err := e.publisher.publishMark(events.OpResyncBegin, nil); err != nil {
 		return err
 	}
 	if err := e.w.memory.replay(ctx, e.publisher, e.w.cfg.Stream.Blobs()); err != nil {
@@ -92,7 +92,7 @@ func (e *epoch) finishResync(ctx context.Context, listed <-chan struct{}) error 
 	if err := e.w.waitAWS(ctx); err != nil {
 		return err
 	}
-	if err := e.publisher.mark(events.OpResyncEnd, nil); err != nil {
+	if err := e.publisher.publishMark(events.OpResyncEnd, nil); err != nil {
 		return err
 	}
 	if err := e.publisher.flush(ctx); err != nil {

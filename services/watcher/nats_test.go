@@ -230,7 +230,7 @@ func BenchmarkPublishToFolded(b *testing.B) {
 	}()
 	w := &Watcher{cfg: Config{Stream: publishing, FlushTimeout: time.Minute, Clock: time.Now, Logger: zerolog.Nop()}, metrics: newMetrics(nil)}
 	p := newPublisher(b.Context(), w, 1, func(error) {})
-	if err := p.mark(events.OpResyncBegin, nil); err != nil {
+	if err := p.publishMark(events.OpResyncBegin, nil); err != nil {
 		b.Fatal(err)
 	}
 	for range b.N {

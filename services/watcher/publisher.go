@@ -59,7 +59,7 @@ func (p *publisher) Publish(c Change) error {
 	return err
 }
 
-func (p *publisher) mark(op events.Op, object any) error {
+func (p *publisher) publishMark(op events.Op, object any) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.publish(events.Observation{Op: op, Object: object})

@@ -35,11 +35,11 @@ func (d *Dir) Path() string { return d.path }
 func (d *Dir) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.drop()
+	d.closeCursor()
 	return nil
 }
 
-func (d *Dir) drop() {
+func (d *Dir) closeCursor() {
 	if d.cursor != nil {
 		d.cursor.close()
 		d.cursor = nil
@@ -101,11 +101,11 @@ func (d *Dir) Read(ctx context.Context, from uint64, limit int) ([]store.Record,
 		}
 		s, found, err := d.cursor.record()
 		if err != nil {
-			d.drop()
+			d.closeCursor()
 			return out, err
 		}
 		if !found {
-			d.drop()
+			d.closeCursor()
 			continue
 		}
 		out = append(out, s.Record)
@@ -118,7 +118,7 @@ func (d *Dir) seek(seq uint64) (bool, error) {
 	if d.cursor != nil && d.cursor.next == seq && d.cursor.segment.contains(seq) {
 		return true, nil
 	}
-	d.drop()
+	d.closeCursor()
 	segments, err := d.Segments()
 	if err != nil {
 		return false, err
@@ -132,7 +132,7 @@ func (d *Dir) seek(seq uint64) (bool, error) {
 		return false, err
 	}
 	if err := d.cursor.skip(seq); err != nil {
-		d.drop()
+		d.closeCursor()
 		return false, err
 	}
 	return true, nil

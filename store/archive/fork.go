@@ -106,7 +106,7 @@ func (d *Dir) SetAside(ctx context.Context, cluster string, live interface {
 		return "", fmt.Errorf("set aside: %w", err)
 	}
 	d.mu.Lock()
-	d.drop()
+	d.closeCursor()
 	d.mu.Unlock()
 	for i := len(segments) - 1; i >= 0 && segments[i].Last > base.Seq; i-- { // the last first, so that the rest has no gap
 		if err := d.move(cluster, segments, i, base.Seq, aside); err != nil {

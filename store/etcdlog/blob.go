@@ -24,7 +24,7 @@ func (l *Log) PutBlob(ctx context.Context, data []byte) (string, error) {
 	}
 	sum := sha256.Sum256(data)
 	hash := hex.EncodeToString(sum[:])
-	there, err := l.touch(ctx, hash)
+	there, err := l.renewBlob(ctx, hash)
 	if err != nil {
 		return "", fmt.Errorf("put blob %s: %w", hash, err)
 	}

@@ -43,9 +43,9 @@ func (l *Log) DeleteBlob(ctx context.Context, hash string, revision int64) (bool
 	return resp.Succeeded, nil
 }
 
-// touch puts the first chunk of a blob again unchanged, so that nobody collects it before a record names it;
-// false if it does not exist.
-func (l *Log) touch(ctx context.Context, hash string) (bool, error) {
+// renewBlob puts the first chunk of a blob again unchanged, so that nobody collects it before a record names
+// it; false if it does not exist.
+func (l *Log) renewBlob(ctx context.Context, hash string) (bool, error) {
 	first := l.keys.chunk(hash, 0)
 	resp, err := l.kv.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(first), ">", 0)).
 		Then(clientv3.OpPut(first, "", clientv3.WithIgnoreValue())).Commit()

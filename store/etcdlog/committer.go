@@ -55,12 +55,12 @@ func (c *committer) await() bool {
 			runtime.Gosched() // callers that were just answered come back at once: let them into this group
 		}
 	}
-	c.take()
+	c.takePending()
 	return c.log.ctx.Err() == nil
 }
 
-// take takes everything that waits.
-func (c *committer) take() {
+// takePending takes everything that waits.
+func (c *committer) takePending() {
 	for len(c.pending) < queueMax && c.log.ctx.Err() == nil {
 		select {
 		case r := <-c.log.queue:
@@ -77,7 +77,7 @@ func (c *committer) round() {
 	c.dropEnded()
 	if c.crowded && c.turn.created == 0 && len(c.pending) > 0 {
 		c.queue()
-		c.take() // requests that arrived in the meantime need not wait for another turn
+		c.takePending() // requests that arrived in the meantime need not wait for another turn
 		c.dropEnded()
 	}
 	requests := window(c.pending)

@@ -63,12 +63,12 @@ func newLeadership(e *Elector, service string, id clientv3.LeaseID, c candidate,
 	}
 	l.alive, l.end = context.WithCancel(e.client.Ctx())
 	l.renewed(asked)
-	go l.keep()
+	go l.keepLease()
 	return l
 }
 
-// keep renews the lease. A late answer still counts, from when it was requested.
-func (l *leadership) keep() {
+// keepLease renews the lease. A late answer still counts, from when it was requested.
+func (l *leadership) keepLease() {
 	defer close(l.ended)
 	defer l.renewer.join()()
 	defer l.release()

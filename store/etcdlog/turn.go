@@ -71,7 +71,7 @@ func (t *turn) await(ctx context.Context) (waited bool, head string, err error) 
 	if err != nil || len(older) == 0 {
 		return false, "", err
 	}
-	head, err = t.pass(ctx, older, events)
+	head, err = t.awaitTurn(ctx, older, events)
 	return true, head, err
 }
 
@@ -90,9 +90,9 @@ func (t *turn) older(ctx context.Context) (map[string]int64, error) {
 	return older, nil
 }
 
-// pass waits until the older writers have had their turn and returns the last head they wrote. If nothing
-// moves for too long, all of their keys are deleted.
-func (t *turn) pass(ctx context.Context, older map[string]int64, events clientv3.WatchChan) (head string, err error) {
+// awaitTurn waits until the older writers have had their turn and returns the last head they wrote. If
+// nothing moves for too long, all of their keys are deleted.
+func (t *turn) awaitTurn(ctx context.Context, older map[string]int64, events clientv3.WatchChan) (head string, err error) {
 	impatient := time.NewTimer(turnPatience)
 	defer impatient.Stop()
 	for len(older) > 0 {

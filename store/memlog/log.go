@@ -87,7 +87,7 @@ func (l *Log) Append(ctx context.Context, d store.Draft) (store.Record, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.admit(d); err != nil {
+	if err := l.admitDraft(d); err != nil {
 		return store.Record{}, fmt.Errorf("append: %w", err)
 	}
 	for _, c := range []struct {
@@ -108,12 +108,12 @@ func (l *Log) Append(ctx context.Context, d store.Draft) (store.Record, error) {
 		delete(l.aggregates, a)
 	}
 	maps.Copy(l.switches, d.Switches)
-	l.wake()
+	l.wakeWaiting()
 	return copied(s.Record), nil
 }
 
-// admit says whether the draft may be appended now.
-func (l *Log) admit(d store.Draft) error {
+// admitDraft says whether the draft may be appended now.
+func (l *Log) admitDraft(d store.Draft) error {
 	if l.closed {
 		return errClosed
 	}
@@ -135,7 +135,7 @@ func copied(r store.Record) store.Record {
 	return r
 }
 
-func (l *Log) wake() {
+func (l *Log) wakeWaiting() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
@@ -191,7 +191,7 @@ func (l *Log) Close() error {
 	defer l.mu.Unlock()
 	if !l.closed {
 		l.closed = true
-		l.wake()
+		l.wakeWaiting()
 	}
 	return nil
 }

@@ -53,19 +53,19 @@ func (k *Keeper) due() bool {
 // stands down. An answer of any kind will do, so an error only means that there may be none.
 func (k *Keeper) probe(ctx context.Context) {
 	for _, ask := range k.questions() {
-		k.ask(ctx, ask)
+		k.askOnce(ctx, ask)
 	}
 }
 
 func (k *Keeper) questions() []func(context.Context) error {
 	all := []func(context.Context) error{k.Probe}
 	for _, name := range k.Clock.doubters() {
-		all = append(all, func(ctx context.Context) error { return k.Clock.ask(ctx, name) })
+		all = append(all, func(ctx context.Context) error { return k.Clock.askWitness(ctx, name) })
 	}
 	return all
 }
 
-func (k *Keeper) ask(ctx context.Context, question func(context.Context) error) {
+func (k *Keeper) askOnce(ctx context.Context, question func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	if err := question(ctx); err != nil && ctx.Err() == nil {

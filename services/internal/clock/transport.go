@@ -47,9 +47,9 @@ func (c *Clock) reachedAt(witness string, at place) {
 	c.reached[witness] = at
 }
 
-// ask asks a witness again that answered before: without credentials and for nothing, since a refusal states
-// the time as well.
-func (c *Clock) ask(ctx context.Context, witness string) error {
+// askWitness asks a witness again that answered before: without credentials and for nothing, since a refusal
+// states the time as well.
+func (c *Clock) askWitness(ctx context.Context, witness string) error {
 	c.mu.Lock()
 	at, known := c.reached[witness]
 	c.mu.Unlock()

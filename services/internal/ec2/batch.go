@@ -40,7 +40,7 @@ func (b *batcher[R]) do(ctx context.Context, ids []string) (R, error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	joined := b.join(ids)
+	joined := b.joinBatch(ids)
 	select {
 	case <-joined.done:
 		return joined.answer, joined.err
@@ -49,7 +49,7 @@ func (b *batcher[R]) do(ctx context.Context, ids []string) (R, error) {
 	}
 }
 
-func (b *batcher[R]) join(ids []string) *batch[R] {
+func (b *batcher[R]) joinBatch(ids []string) *batch[R] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	joined := b.open

@@ -60,9 +60,9 @@ func newBucket(rate, burst float64) *bucket {
 	return &bucket{full: rate, rate: rate, burst: burst, at: time.Now()}
 }
 
-// take takes n tokens, at most a full bucket, and waits for them as long as ctx allows. It fails with
+// takeTokens takes n tokens, at most a full bucket, and waits for them as long as ctx allows. It fails with
 // errBudget at once if that is too short.
-func (b *bucket) take(ctx context.Context, n float64, p priority) error {
+func (b *bucket) takeTokens(ctx context.Context, n float64, p priority) error {
 	w, err := b.enqueue(ctx, min(n, b.burst), p)
 	if w == nil {
 		return err
@@ -71,7 +71,7 @@ func (b *bucket) take(ctx context.Context, n float64, p priority) error {
 	case <-w.served:
 		return nil
 	case <-ctx.Done():
-		b.leave(w, p)
+		b.withdraw(w, p)
 		return errors.Join(errBudget, ctx.Err())
 	}
 }
@@ -87,7 +87,7 @@ func (b *bucket) enqueue(ctx context.Context, n float64, p priority) (*waiter, e
 		b.tokens -= n
 		return nil, nil
 	}
-	if deadline, ok := ctx.Deadline(); ok && now.Add(b.until(ahead+n)).After(deadline) {
+	if deadline, ok := ctx.Deadline(); ok && now.Add(b.timeUntil(ahead+n)).After(deadline) {
 		return nil, errBudget
 	}
 	w := &waiter{tokens: n, since: now, served: make(chan struct{})}
@@ -106,13 +106,13 @@ func (b *bucket) ahead(p priority) (sum float64) {
 	return sum
 }
 
-// until is how long the bucket takes to have n tokens.
-func (b *bucket) until(n float64) time.Duration {
+// timeUntil is how long the bucket takes to have n tokens.
+func (b *bucket) timeUntil(n float64) time.Duration {
 	return max(0, time.Duration((n-b.tokens)/b.rate*float64(time.Second)))
 }
 
-// leave withdraws a call that gave up. If it was served meanwhile, its tokens go back.
-func (b *bucket) leave(w *waiter, p priority) {
+// withdraw withdraws a call that gave up. If it was served meanwhile, its tokens go back.
+func (b *bucket) withdraw(w *waiter, p priority) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {
@@ -133,7 +133,7 @@ func (b *bucket) leave(w *waiter, p priority) {
 func (b *bucket) serve(now time.Time) {
 	b.refill(now)
 	for {
-		p, found := b.turn(now)
+		p, found := b.nextPriority(now)
 		if !found || b.tokens < b.waiting[p][0].tokens {
 			break
 		}
@@ -145,8 +145,8 @@ func (b *bucket) serve(now time.Time) {
 	b.arm()
 }
 
-// turn returns the priority whose first call is next.
-func (b *bucket) turn(now time.Time) (next priority, found bool) {
+// nextPriority returns the priority whose first call is next.
+func (b *bucket) nextPriority(now time.Time) (next priority, found bool) {
 	for p := range priorities {
 		if len(b.waiting[p]) == 0 {
 			continue
@@ -167,11 +167,11 @@ func (b *bucket) arm() {
 		b.next.Stop()
 		b.next = nil
 	}
-	p, found := b.turn(b.at)
+	p, found := b.nextPriority(b.at)
 	if !found {
 		return
 	}
-	wait := b.until(b.waiting[p][0].tokens) + time.Microsecond // never a rounding error too early
+	wait := b.timeUntil(b.waiting[p][0].tokens) + time.Microsecond // never a rounding error too early
 	b.next = time.AfterFunc(wait, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()

@@ -202,9 +202,9 @@ func (b *Budgets) wait(ctx context.Context, c *cost) error {
 	}
 	start := time.Now()
 	call, instances := b.bucketsOf(c)
-	err := call.take(ctx, 1, c.priority)
+	err := call.takeTokens(ctx, 1, c.priority)
 	if err == nil && instances != nil {
-		err = instances.take(ctx, float64(c.instances), c.priority)
+		err = instances.takeTokens(ctx, float64(c.instances), c.priority)
 	}
 	waited := time.Since(start)
 	c.waited += waited

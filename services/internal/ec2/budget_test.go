@@ -87,7 +87,7 @@ func TestARefusalForTheRateSlowsItsBucketAloneForAWhile(t *testing.T) {
 			t.Errorf("%v after one refusal, want %v", got, full/2)
 		}
 		start := time.Now()
-		if err := fleets.take(t.Context(), 1, launching); err != nil || time.Since(start) < time.Second/2 {
+		if err := fleets.takeTokens(t.Context(), 1, launching); err != nil || time.Since(start) < time.Second/2 {
 			t.Errorf("%v after %s: the account's bucket is empty, and so is ours", err, time.Since(start))
 		}
 		for range 10 {
@@ -116,7 +116,7 @@ func TestCallsThatWaitGoByPriority(t *testing.T) {
 		var all sync.WaitGroup
 		take := func(name string, p priority) {
 			all.Go(func() {
-				if err := b.take(t.Context(), 1, p); err != nil {
+				if err := b.takeTokens(t.Context(), 1, p); err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
@@ -147,11 +147,11 @@ func TestWhoGivesUpTakesNoTokens(t *testing.T) {
 		b := newBucket(1, 10)
 		ctx, cancel := context.WithCancel(t.Context())
 		gaveUp := make(chan error)
-		go func() { gaveUp <- b.take(ctx, 8, ending) }()
+		go func() { gaveUp <- b.takeTokens(ctx, 8, ending) }()
 		synctest.Wait()
 		start := time.Now()
 		go func() { time.Sleep(2 * time.Second); cancel() }()
-		if err := b.take(t.Context(), 3, observing); err != nil {
+		if err := b.takeTokens(t.Context(), 3, observing); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-gaveUp; !errors.Is(err, errBudget) {
@@ -160,7 +160,7 @@ func TestWhoGivesUpTakesNoTokens(t *testing.T) {
 		if took := time.Since(start).Round(time.Millisecond); took != 3*time.Second {
 			t.Errorf("took %s", took)
 		}
-		if err := b.take(t.Context(), 1000, observing); err != nil {
+		if err := b.takeTokens(t.Context(), 1000, observing); err != nil {
 			t.Error("more than a bucket holds has to be possible:", err)
 		}
 	})

@@ -56,13 +56,13 @@ func NewRecorder(core kubernetes.Interface, scheme *runtime.Scheme) (Sink, func(
 
 // Publish hands the event on unless it repeats one or there are too many of its reason.
 func (p *Publisher) Publish(e service.KubeEvent) {
-	if p.admit(e) {
+	if p.admitEvent(e) {
 		object := e.Object
 		p.sink.Event(&object, e.Type, e.Reason, e.Message)
 	}
 }
 
-func (p *Publisher) admit(e service.KubeEvent) bool {
+func (p *Publisher) admitEvent(e service.KubeEvent) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, key := p.clock(), dedupeKey(e)

@@ -84,12 +84,12 @@ func (k *Keeper) Run(ctx context.Context) error {
 		}
 		elector.Run(ctx) // it also returns when the Lease is lost: try again
 	}
-	k.leave()
+	k.releaseLease()
 	return nil
 }
 
-// leave releases the Lease. A process that cannot reach the API server lets it expire.
-func (k *Keeper) leave() {
+// releaseLease releases the Lease. A process that cannot reach the API server lets it expire.
+func (k *Keeper) releaseLease() {
 	ctx, cancel := context.WithTimeout(context.Background(), RenewDeadline/2)
 	defer cancel()
 	k.notOurs("")

@@ -36,7 +36,7 @@ func (k *Keeper) alarm(ctx context.Context, u store.Usage) error {
 		if k.archiver == nil {
 			text = "nothing can be archived without --archive-dir"
 		}
-		err := k.raise(ctx, l.reason, fmt.Sprintf("the database of the event log uses %.0f %% of its %d MiB: %s", 100*u.Level(), u.QuotaBytes>>20, text))
+		err := k.raiseAlarm(ctx, l.reason, fmt.Sprintf("the database of the event log uses %.0f %% of its %d MiB: %s", 100*u.Level(), u.QuotaBytes>>20, text))
 		if err != nil {
 			return err
 		}
@@ -44,8 +44,8 @@ func (k *Keeper) alarm(ctx context.Context, u store.Usage) error {
 	return nil
 }
 
-// raise publishes an alarm as a KubeEvent, and records it once until it is over.
-func (k *Keeper) raise(ctx context.Context, reason, message string) error {
+// raiseAlarm publishes an alarm as a KubeEvent, and records it once until it is over.
+func (k *Keeper) raiseAlarm(ctx context.Context, reason, message string) error {
 	k.cfg.Host.Event(service.KubeEvent{
 		Object: corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: "kube-system"},
 		Type:   corev1.EventTypeWarning, Reason: reason, Message: message,

@@ -27,9 +27,9 @@ func (k *Keeper) archive(ctx context.Context, eager, now bool) (bool, error) {
 	if err != nil {
 		switch {
 		case errors.Is(err, archive.ErrForked):
-			err = errors.Join(err, k.raise(ctx, "ArchiveForked", err.Error()+"; nothing is deleted: docs/operations.md says how to go on"))
+			err = errors.Join(err, k.raiseAlarm(ctx, "ArchiveForked", err.Error()+"; nothing is deleted: docs/operations.md says how to go on"))
 		case errors.Is(err, archive.ErrIncomplete):
-			err = errors.Join(err, k.raise(ctx, "ArchiveIncomplete", err.Error()))
+			err = errors.Join(err, k.raiseAlarm(ctx, "ArchiveIncomplete", err.Error()))
 		}
 		return n > 0, err
 	}

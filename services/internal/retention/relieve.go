@@ -64,7 +64,7 @@ func (g *Guard) Look(ctx context.Context) error {
 		g.logger.Error().Int64("quota_bytes", u.QuotaBytes).Msg("database of the log is full")
 		o, err := relief.Relieve(ctx, g.cfg)
 		if err != nil {
-			g.say(err.Error())
+			g.setTrouble(err.Error())
 			return err
 		}
 		u = o.After
@@ -84,10 +84,10 @@ func (g *Guard) judge(u store.Usage) {
 	case u.Level() >= store.OmitExplanationsFrom && g.cfg.Archive == nil:
 		text = fmt.Sprintf("the log's database uses %.0f %% of its %d MiB, and nothing can be archived without --archive-dir", 100*u.Level(), u.QuotaBytes>>20)
 	}
-	g.say(text)
+	g.setTrouble(text)
 }
 
-func (g *Guard) say(text string) { g.trouble.Store(&text) }
+func (g *Guard) setTrouble(text string) { g.trouble.Store(&text) }
 
 // Check fails while the database is full, or nearly so and never archived.
 func (g *Guard) Check() error {

@@ -75,7 +75,7 @@ func (b *book) enter(e ledger.Entry) {
 		}
 		b.commands[ledger.CommandID(b.logID, e.Seq)] = c
 		for i := range p.Replacements {
-			b.open(e.Seq, i, &p.Replacements[i])
+			b.addClaim(e.Seq, i, &p.Replacements[i])
 			c.bought = append(c.bought, ledger.ClaimName(b.logID, p.Replacements[i].NodePool, e.Seq, i))
 		}
 	case *ledger.CommandReduced:
@@ -106,20 +106,20 @@ func (b *book) enter(e ledger.Entry) {
 
 func (b *book) enterPlan(seq uint64, p *ledger.ProvisioningPlanned) {
 	for i := range p.Claims {
-		b.open(seq, i, &p.Claims[i])
+		b.addClaim(seq, i, &p.Claims[i])
 	}
 	for i := range p.Widened {
 		if c := b.claims[p.Widened[i].Claim]; c != nil && !c.made {
 			c.contents = append(c.contents, bookedContent{seq, &p.Widened[i].Content})
 			c.milliCPU = p.Widened[i].Content.Capacity.MilliCPU
-			b.say(p.Widened[i].Content.Pods)
+			b.noteVerdicts(p.Widened[i].Content.Pods)
 		}
 	}
 	for _, t := range p.Placements {
-		b.say(t.Pods)
+		b.noteVerdicts(t.Pods)
 	}
 	for _, r := range p.Refused {
-		b.say(r.Pods)
+		b.noteVerdicts(r.Pods)
 	}
 	for _, x := range p.Excess {
 		b.doom(x.Claim, seq)
@@ -161,13 +161,13 @@ func (b *book) enterClaim(e ledger.Entry) {
 	}
 }
 
-func (b *book) open(seq uint64, i int, p *ledger.PlannedClaim) {
+func (b *book) addClaim(seq uint64, i int, p *ledger.PlannedClaim) {
 	name := ledger.ClaimName(b.logID, p.NodePool, seq, i)
 	b.claims[name] = &booked{name: name, pool: p.NodePool, planned: seq, contents: []bookedContent{{seq, p}}, milliCPU: p.Capacity.MilliCPU}
-	b.say(p.Pods)
+	b.noteVerdicts(p.Pods)
 }
 
-func (b *book) say(pods []ledger.PodRef) {
+func (b *book) noteVerdicts(pods []ledger.PodRef) {
 	for _, p := range pods {
 		b.verdicts[string(p.UID)] = true
 	}
@@ -200,8 +200,8 @@ func (c *booked) content() *bookedContent {
 	return &c.contents[len(c.contents)-1]
 }
 
-// goes reports that the claim was being removed according to the records up to a sequence.
-func (b *book) goes(c *booked, through uint64) bool {
+// isGoing reports that the claim was being removed according to the records up to a sequence.
+func (b *book) isGoing(c *booked, through uint64) bool {
 	if c.doomed > 0 && c.doomed <= through {
 		return true
 	}

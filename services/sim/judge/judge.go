@@ -90,7 +90,7 @@ func (s *Judge) judgePlan(p Process, whole bool) func(store.Record) {
 
 // takesRoom reports that a claim surely counted against its pool's limit for who had seen so much.
 func (s *Judge) takesRoom(v *seen, c *booked, through uint64) bool {
-	if c.planned > through || s.book.goes(c, through) {
+	if c.planned > through || s.book.isGoing(c, through) {
 		return false
 	}
 	o := v.claim(c.name)
@@ -164,7 +164,7 @@ func (s *Judge) nodesOf(v *seen, pool string, through uint64) (list []poolNode) 
 			continue
 		}
 		b := s.book.claims[c.Name]
-		list = append(list, poolNode{c.Name, v.going(c) || b != nil && s.book.goes(b, through), isReady(n)})
+		list = append(list, poolNode{c.Name, v.going(c) || b != nil && s.book.isGoing(b, through), isReady(n)})
 	}
 	return list
 }

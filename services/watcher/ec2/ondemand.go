@@ -28,7 +28,7 @@ func (p *Poller) pollOnDemand(ctx context.Context) error {
 	}
 	p.prices.Lock()
 	defer p.prices.Unlock()
-	p.prices.learn(found)
+	p.prices.addFound(found)
 	p.prices.assumeSpot()
 	return p.emitPrices()
 }
@@ -39,7 +39,7 @@ func (p *Poller) emitBuiltInPrices() error {
 	defer p.prices.Unlock()
 	if !p.prices.knowsOnDemand() {
 		p.cfg.Logger.Warn().Msg("on-demand prices are the built-in ones")
-		p.prices.learn(builtInPrices())
+		p.prices.addFound(builtInPrices())
 	}
 	p.prices.assumeSpot()
 	return p.emitPrices()

@@ -102,18 +102,18 @@ func addSubnets(ctx context.Context, client *ec2.Client, nc *karpawsv1.EC2NodeCl
 // within.
 func (p *Poller) pricesNow(ctx context.Context, within time.Duration) (known map[priceKey]int64, notes []string) {
 	table := &prices{}
-	table.learn(builtInPrices())
+	table.addFound(builtInPrices())
 	if p.cfg.Options.IsolatedVPC {
 		notes = append(notes, "the price API is not asked in an isolated VPC: on-demand prices are built in")
 	} else if found, err := bounded(ctx, within, p.onDemandPrices); err != nil {
 		notes = append(notes, fmt.Sprintf("on-demand prices are built in: %v", err))
 	} else {
-		table.learn(found)
+		table.addFound(found)
 	}
 	if found, err := bounded(ctx, within, p.spotPrices); err != nil {
 		notes = append(notes, fmt.Sprintf("spot is taken to cost what on-demand costs: %v", err))
 	} else {
-		table.learn(found)
+		table.addFound(found)
 		table.spotSeen = true
 	}
 	table.assumeSpot()

@@ -38,8 +38,8 @@ func (p *prices) emitAllAgain() {
 	}
 }
 
-// learn overlays what is known. 0 removes.
-func (p *prices) learn(found map[priceKey]int64) {
+// addFound overlays what is known. 0 removes.
+func (p *prices) addFound(found map[priceKey]int64) {
 	if p.known == nil {
 		p.known = map[priceKey]int64{}
 	}

@@ -19,7 +19,7 @@ func (p *Poller) pollSpot(ctx context.Context) error {
 	}
 	p.prices.Lock()
 	defer p.prices.Unlock()
-	p.prices.learn(found)
+	p.prices.addFound(found)
 	p.prices.spotSeen = true
 	p.prices.assumeSpot()
 	return p.emitPrices()

@@ -102,7 +102,7 @@ func (r *references) noteBuffer(key string, object metav1.Object) {
 	if now != (reference{}) {
 		r.byBuffer[key] = now
 		if r.counts[now]++; r.counts[now] == 1 {
-			r.wake(now.kind)
+			r.wakeWatch(now.kind)
 		}
 	}
 	if before == (reference{}) {
@@ -110,19 +110,19 @@ func (r *references) noteBuffer(key string, object metav1.Object) {
 	}
 	if r.counts[before]--; r.counts[before] == 0 {
 		delete(r.counts, before)
-		r.wake(before.kind)
+		r.wakeWatch(before.kind)
 	}
 }
 
-func (r *references) wake(k events.Kind) {
+func (r *references) wakeWatch(k events.Kind) {
 	select {
 	case r.moved[k] <- struct{}{}:
 	default: // it is awake
 	}
 }
 
-// of a kind, by namespace/name.
-func (r *references) of(k events.Kind) map[string]bool {
+// ofKind returns what is referred to of a kind, by namespace/name.
+func (r *references) ofKind(k events.Kind) map[string]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	names := map[string]bool{}
@@ -150,7 +150,7 @@ func (w *watched) runNamed(ctx context.Context, r *references) error {
 		case <-r.moved[w.kind.kind]: // what moved is seen now
 		default:
 		}
-		names := r.of(w.kind.kind)
+		names := r.ofKind(w.kind.kind)
 		w.store.setWanted(names)
 		run, cancel := context.WithCancel(ctx)
 		done := make(chan struct{})

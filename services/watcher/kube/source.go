@@ -62,8 +62,8 @@ func (s *Source) Watch(ctx context.Context, sink watcher.Sink, synced func()) er
 		}
 		watches = append(watches, w)
 	}
-	s.use(watches)
-	defer s.use(nil)
+	s.setWatches(watches)
+	defer s.setWatches(nil)
 	g, ctx := errgroup.WithContext(ctx)
 	for _, w := range watches {
 		g.Go(func() error {
@@ -97,7 +97,7 @@ func countdown(n int) (func(), <-chan struct{}) {
 	}, done
 }
 
-func (s *Source) use(watches []*watched) {
+func (s *Source) setWatches(watches []*watched) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.watches = watches

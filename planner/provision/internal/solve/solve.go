@@ -321,7 +321,7 @@ func (s *Solver) workOff(waiting []*Item, m *Mode) []*Item {
 				continue
 			}
 			refused = append(refused, it)
-			if s.Trial.ends(it) {
+			if s.Trial.endsWithout(it) {
 				return append(refused, waiting[at+1:]...)
 			}
 		}

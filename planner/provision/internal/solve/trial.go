@@ -167,7 +167,7 @@ func (s *Solver) trialFull() bool {
 	return false
 }
 
-// ends reports that a pod without a place ends the trial: no pod that is placed later can help it.
-func (t *Trial) ends(it *Item) bool {
+// endsWithout reports that a pod without a place ends the trial: no pod that is placed later can help it.
+func (t *Trial) endsWithout(it *Item) bool {
 	return t != nil && t.Hasty && !it.deferred && !slices.ContainsFunc(it.Class.Topology.Hard, func(c *topology.Constraint) bool { return c.Kind != topology.Spread || !c.Group.Hostname() })
 }

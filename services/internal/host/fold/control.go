@@ -33,8 +33,8 @@ type control struct {
 	confirmed time.Time
 }
 
-// set takes in the order that held at a sequence. An unknown level counts as the strictest.
-func (c *control) set(changed ledger.ControlChanged, seq uint64) {
+// setOrder takes in the order that held at a sequence. An unknown level counts as the strictest.
+func (c *control) setOrder(changed ledger.ControlChanged, seq uint64) {
 	if !changed.Stop.Known() {
 		changed.Stop = ledger.StopAll
 	}
@@ -144,7 +144,7 @@ func (s *State) readControl(ctx context.Context) error {
 			return fmt.Errorf("decode stop switch: %w", err)
 		}
 	}
-	s.control.set(c, head.Seq)
+	s.control.setOrder(c, head.Seq)
 	s.control.confirm(asked)
 	return nil
 }

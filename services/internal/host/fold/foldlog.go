@@ -91,7 +91,7 @@ func (s *State) apply(rec store.Record) error {
 		return fmt.Errorf("%w: %w", errUndecodable, err)
 	}
 	if c, ok := entry.Payload.(*ledger.ControlChanged); ok && entry.Mode != ledger.ModeShadow {
-		s.control.set(*c, rec.Seq)
+		s.control.setOrder(*c, rec.Seq)
 	}
 	s.metrics.logLag.Set(max(0, s.clock().Sub(rec.Time).Seconds()))
 	return nil

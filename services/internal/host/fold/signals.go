@@ -47,9 +47,9 @@ type waiter struct {
 	reached chan struct{}
 }
 
-// until returns a channel that is closed once seq is folded. now reads the present sequence; it is called
-// after advance knows of the waiter, so that none is missed.
-func (w *waiters) until(seq uint64, now func() uint64) <-chan struct{} {
+// untilFolded returns a channel that is closed once seq is folded. now reads the present sequence; it is
+// called after advance knows of the waiter, so that none is missed.
+func (w *waiters) untilFolded(seq uint64, now func() uint64) <-chan struct{} {
 	ch := make(chan struct{})
 	w.mu.Lock()
 	w.waiting = append(w.waiting, waiter{seq: seq, reached: ch})

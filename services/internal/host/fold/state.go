@@ -191,7 +191,7 @@ func (s *State) Versions() (*world.World, *ledger.Ledger, error) {
 
 // WaitFolded blocks until the Ledger is at seq or later, or will never be.
 func (s *State) WaitFolded(ctx context.Context, seq uint64) error {
-	reached := s.folded.until(seq, s.ledgerSeq)
+	reached := s.folded.untilFolded(seq, s.ledgerSeq)
 	select {
 	case <-reached:
 		return nil
