@@ -31,6 +31,9 @@ func StatefulSetOwned(c *world.PodClass) bool {
 	return c.OwnerKind == "StatefulSet" && c.OwnerAPIVersion == "apps/v1"
 }
 
+// JobOwned reports that a batch/v1 Job controls the pods.
+func JobOwned(c *world.PodClass) bool { return c.OwnerKind == "Job" && c.OwnerAPIVersion == "batch/v1" }
+
 // DoNotDisruptState says what the do-not-disrupt annotation of a pod means at a time.
 type DoNotDisruptState struct {
 	// InEffect: the pod must not be disrupted or evicted voluntarily.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner/ledger"
 	"millwright/planner/resource"
 	"millwright/planner/world"
@@ -140,6 +141,7 @@ func (s *Snapshot) stateNode(n *world.Node, c *karpv1.NodeClaim) *StateNode {
 	if !sn.Managed {
 		sn.Registered, sn.Initialized = true, true
 	}
+	sn.DrainsOut = n != nil && (slices.ContainsFunc(n.Object.Spec.Taints, IsDrainOut) || s.DrainsOut(sn))
 	sn.setTaints()
 	sn.setAmounts()
 	sn.MarkedForDeletion = s.marked(sn)
@@ -166,9 +168,28 @@ func (sn *StateNode) setTaints() {
 	case sn.Claim != nil:
 		sn.Taints = sn.Claim.Spec.Taints
 	}
+	if sn.DrainsOut {
+		sn.Taints = slices.DeleteFunc(slices.Clone(sn.Taints), IsDrainOut)
+	}
 	if !sn.Initialized {
 		sn.Taints = slices.DeleteFunc(slices.Clone(sn.Taints), sn.passing)
 	}
+}
+
+// DrainOutTaint is the taint of nodes that are to run empty by themselves.
+func DrainOutTaint() corev1.Taint {
+	return corev1.Taint{Key: mwv1alpha1.DrainOutTaintKey, Effect: corev1.TaintEffectPreferNoSchedule}
+}
+
+// IsDrainOut reports that a taint is millwright.sh/drain-out:PreferNoSchedule.
+func IsDrainOut(t corev1.Taint) bool {
+	return t.Key == mwv1alpha1.DrainOutTaintKey && t.Effect == corev1.TaintEffectPreferNoSchedule
+}
+
+// DrainsOut reports that the Ledger wants a node to run empty by itself.
+func (s *Snapshot) DrainsOut(n *StateNode) bool {
+	d, ok := s.Ledger.DrainOut(n.Name)
+	return ok && d.Ended.IsZero() && n.Claim != nil && n.Claim.UID == d.ClaimUID
 }
 
 // passing reports a taint that goes away by itself before the node is initialized.

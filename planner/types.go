@@ -77,7 +77,7 @@ type StateNode struct {
 	// Labels and Annotations: the NodeClaim's until registered, then the Node's.
 	Labels, Annotations map[string]string
 	// Taints that pods must tolerate: the claim's until registered, then the Node's; without startup and
-	// ephemeral taints until initialized (reference: scheduling §3).
+	// ephemeral taints until initialized (reference: scheduling §3), and never with that of DrainsOut.
 	Taints []corev1.Taint
 	// Capacity and Allocatable: the Node's; until initialized, missing amounts come from the claim.
 	Capacity, Allocatable resource.Vector
@@ -88,4 +88,7 @@ type StateNode struct {
 	// MarkedForDeletion: the NodeClaim, or the Node if it has none, is being deleted, its instance is
 	// terminating or gone, the Ledger has doomed it, or a running command takes it.
 	MarkedForDeletion bool
+	// DrainsOut: it is to run empty by itself, by the Ledger, or is still tainted so. Pods go there only if
+	// no other node has room.
+	DrainsOut bool
 }

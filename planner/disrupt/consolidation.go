@@ -5,6 +5,8 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/disrupt/internal/held"
+	"millwright/planner/disrupt/internal/policy"
 )
 
 // consolidatable checks what consolidation requires of a node with pods beyond eligibility (reference:
@@ -28,5 +30,36 @@ func (c *candidates) consolidatable(n *planner.StateNode, r *NodeReport) *Blocke
 	if pool.Spec.Disruption.ConsolidationPolicy == karpv1.ConsolidationPolicyWhenEmpty {
 		return unconsolidatable(CauseEmptyOnly, "NodePool %q has consolidation policy WhenEmpty, but node is not empty", pool.Name)
 	}
-	return c.quiet(pool, n, r)
+	if b := c.quiet(pool, n, r); b != nil {
+		return b
+	}
+	return c.drainsOut(n)
+}
+
+// drainsOut keeps a node with nothing but pods of Jobs and protected ones, where a policy lets such nodes run
+// empty by themselves.
+func (c *candidates) drainsOut(n *planner.StateNode) *Blocked {
+	rule := policy.DrainOutOf(c.policies[n.NodePool])
+	if rule == nil {
+		return nil
+	}
+	pods, _ := held.By(c.s, n)
+	if len(pods) == 0 {
+		return nil
+	}
+	return unconsolidatable(CauseDrainsOut, "DisruptionPolicy %q lets the node run empty by itself (Pod=%s/%s)", rule.Policy, pods[0].Namespace, pods[0].Name)
+}
+
+// Examiner says of single nodes what keeps consolidation from them.
+type Examiner struct{ c *candidates }
+
+// NewExaminer of a Snapshot.
+func NewExaminer(s *planner.Snapshot) Examiner { return Examiner{newCandidates(s)} }
+
+// Consolidatable says what keeps consolidation from a node with pods, whoever they are; nil if nothing does.
+func (e Examiner) Consolidatable(n *planner.StateNode) *Blocked {
+	if b := e.c.always(n, ""); b != nil {
+		return b
+	}
+	return e.c.consolidatable(n, &NodeReport{})
 }

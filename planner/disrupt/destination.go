@@ -7,6 +7,7 @@ import (
 
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/policy"
+	"millwright/planner/disrupt/quiet"
 )
 
 // stayingFirst prefers nodes that have not drifted, so that no pod is moved to one that goes next.
@@ -20,12 +21,15 @@ func stayingFirst(a, b *planner.StateNode) int {
 	return -1
 }
 
-// banned reports that a DisruptionPolicy keeps consolidation from moving pods to a node, for it is inside its
-// consolidateAfter (reference: disruption §4.1).
+// banned reports that a DisruptionPolicy keeps consolidation from moving pods to a node, for it is to run
+// empty, or is inside its consolidateAfter (reference: disruption §4.1).
 func (c *candidates) banned(n *planner.StateNode) bool {
+	if n.DrainsOut {
+		return true
+	}
 	ban := slices.ContainsFunc(c.policies[n.NodePool], (*policy.Policy).BansDestinations)
 	pool := c.s.World.NodePool(n.NodePool)
-	if !ban || pool == nil || n.Claim == nil || !n.Initialized || ConsolidateAfter(pool) == 0 {
+	if !ban || pool == nil || n.Claim == nil || !n.Initialized || quiet.After(pool) == 0 {
 		return false
 	}
 	return c.quiet(pool, n, &NodeReport{}) != nil
@@ -41,7 +45,7 @@ func (p *pass) consolidationTrial(nodes []*planner.StateNode, places map[types.U
 		for _, pod := range n.Pods {
 			if to := p.s.StateNode(o.places[pod.UID]); to != nil && p.banned(to) {
 				delete(o.places, pod.UID)
-				o.waiting = append(o.waiting, refusedPod{o.pods[pod.UID], "would go to node/" + to.Name + ", which is inside its consolidateAfter"})
+				o.waiting = append(o.waiting, refusedPod{o.pods[pod.UID], "would go to node/" + to.Name + ", which is inside its consolidateAfter or drains out"})
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/disrupt/quiet"
 	"millwright/planner/ledger"
 )
 
@@ -17,7 +18,7 @@ func (p *pass) emptiness() *planner.Decision {
 			continue
 		}
 		started := p.emptyCommand(nodes[:min(len(nodes), candidatesMax)])
-		x := p.explain(started, Explanation{ConsolidateAfter: ConsolidateAfter(pool).String()})
+		x := p.explain(started, Explanation{ConsolidateAfter: quiet.After(pool).String()})
 		return p.decision(started, x)
 	}
 	return nil
@@ -53,11 +54,11 @@ func enabled(pool *karpv1.NodePool) *Blocked {
 
 // quiet demands that nothing has happened on the node for consolidateAfter.
 func (c *candidates) quiet(pool *karpv1.NodePool, n *planner.StateNode, r *NodeReport) *Blocked {
-	since, ok := QuietSince(c.s.World, n.Claim, n.Name)
+	since, ok := quiet.Since(c.s.World, n.Claim, n.Name)
 	if !ok {
 		return &Blocked{Cause: CauseNotQuiet}
 	}
-	r.QuietSince, r.ConsolidatableAt = since, since.Add(ConsolidateAfter(pool))
+	r.QuietSince, r.ConsolidatableAt = since, since.Add(quiet.After(pool))
 	if c.s.Now.Before(r.ConsolidatableAt) {
 		return &Blocked{Cause: CauseNotQuiet}
 	}

@@ -63,6 +63,8 @@ const (
 	CauseHalted Cause = "rollout-halted"
 	// CauseNotPreferred: it is a fallback, and stays one for now.
 	CauseNotPreferred Cause = "preferred-unavailable"
+	// CauseDrainsOut: only pods that nobody may disturb, and of Jobs, are on it, and it is to run empty.
+	CauseDrainsOut Cause = "drains-out"
 	// CauseBuffer: the room of a CapacityBuffer is on it, and there is none elsewhere.
 	CauseBuffer Cause = "buffer-pods"
 	// CausePDBSum: other nodes that go have pods of the same PodDisruptionBudget.

@@ -1,7 +1,9 @@
 package disrupt_test
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/disrupt"
+	"millwright/planner/disrupt/drainout"
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest"
 	"millwright/planner/plannertest/script"
@@ -34,6 +37,8 @@ import (
 //	waves                  prints where the roll-outs in waves stand
 //	resume POOL            a person lets a halted roll-out begin anew
 //	blockers NODE          prints all that keeps a node, as millctl why does
+//	drainout [NODE]        which nodes are to run empty by themselves from now on, or not any more, and why; of NODE what is said
+//	taint                  the disruptor has the taints of nodes that are to run empty follow the log
 //	reclaim                EC2 takes back the nodes that were made to return to what is preferred
 //	plan                   the provisioner places the pods that wait
 //	stop LEVEL             an emergency stop: voluntary or all; none ends it
@@ -44,6 +49,7 @@ func TestRules(t *testing.T) {
 		"reject": func(c *script.Case, a *script.Args) {
 			answerProposal(c, ledger.ProposalAnswered{Until: c.Clock.Add(a.Duration(a.Next()))})
 		},
+		"drainout": drainOutVerb, "taint": taintVerb,
 		"blockers": blockersVerb, "reclaim": reclaimVerb,
 		"answer": answerVerb, "plan": planVerb, "succeed": succeedVerb, "gone": goneVerb, "waves": wavesVerb,
 		"resume": func(c *script.Case, a *script.Args) {
@@ -309,6 +315,49 @@ func blockersVerb(c *script.Case, a *script.Args) {
 	s := c.Snapshot()
 	for _, b := range disrupt.Blockers(s, s.StateNode(a.Next())) {
 		c.Printf("%s: %s\n", b.Cause, strings.Join(b.Reasons(), ", "))
+	}
+}
+
+func drainOutVerb(c *script.Case, a *script.Args) {
+	s := c.Snapshot()
+	if a.More() {
+		node := a.Next()
+		text, _ := drainout.Text(s, s.StateNode(node))
+		c.Printf("%s: %s\n", node, cmp.Or(text, "nothing is said"))
+		return
+	}
+	d, _ := drainout.Plan(s, "")
+	if d == nil {
+		c.Printf("as before: %s\n", cmp.Or(strings.Join(s.Ledger.DrainOuts(), " "), "none"))
+		return
+	}
+	switch p := d.Payload.(type) {
+	case *ledger.DrainOutStarted:
+		for _, n := range p.Nodes {
+			c.Printf("%s is to run empty, for policy %s, %s:", n.Node, n.Policy, dollars(n.Price))
+			for _, pod := range n.Pods {
+				c.Printf(" %s (%s)", pod.Name, pod.Why)
+			}
+			c.Printf("\n")
+		}
+	case *ledger.DrainOutEnded:
+		for _, n := range p.Nodes {
+			c.Printf("%s is not to run empty any more: %s\n", n.Node, n.Reason)
+		}
+	}
+	c.Decide(s, d)
+}
+
+// taintVerb lets the taints follow the log.
+func taintVerb(c *script.Case, _ *script.Args) {
+	s := c.Snapshot()
+	for _, n := range c.Nodes() {
+		n = n.DeepCopy()
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, planner.IsDrainOut)
+		if s.DrainsOut(s.StateNode(n.Name)) {
+			n.Spec.Taints = append(n.Spec.Taints, planner.DrainOutTaint())
+		}
+		c.Put("node", n)
 	}
 }
 

@@ -208,10 +208,15 @@ func (x *trials) buffered(n *planner.StateNode) []*world.Pod { return x.room().p
 // simulation is the one that answers questions.
 func (x *trials) simulation() *provision.Simulation {
 	if x.sim == nil {
-		x.sim = provision.NewSimulation(x.s, provision.Settings{Destinations: stayingFirst, Closed: x.closed})
+		x.sim = provision.NewSimulation(x.s, provision.Settings{Destinations: stayingFirst, Closed: x.isClosed})
 		x.waiting = x.sim.Waiting()
 	}
 	return x.sim
+}
+
+// isClosed: no pod is moved to a node that is to run empty, where kube-scheduler would not put it either.
+func (x *trials) isClosed(n *planner.StateNode) bool {
+	return n.DrainsOut || x.closed != nil && x.closed(n)
 }
 
 // displaced takes in a virtual pod that loses its room on a node that stays, because pods that move take it:

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"millwright/planner/disrupt/internal/turn"
 )
 
 // However nodes come and go, one that stays is asked about in every third pass: a pass asks about a third of
@@ -31,7 +33,7 @@ func TestNoCandidateWaitsMoreThanThreePasses(t *testing.T) {
 				names = append(names, n)
 			}
 			slices.Sort(names)
-			in, next := turnOf(names, after, (len(names)+passesMost-1)/passesMost)
+			in, next := turn.Of(names, after, (len(names)+passesMost-1)/passesMost)
 			after = next
 			for _, n := range names {
 				if waited[n]++; in == nil || in[n] {

@@ -168,6 +168,11 @@ func (c *checkpointWriter) head() error {
 		x := l.returns[pool]
 		h.LostReturns = append(h.LostReturns, &wire.LostReturns{NodePool: pool, Times: int64(x.Times), At: stamp(x.At)})
 	}
+	for _, node := range slices.Sorted(maps.Keys(l.drainOuts)) {
+		x := l.drainOuts[node]
+		h.DrainOuts = append(h.DrainOuts, &wire.DrainOut{Node: node, Seq: x.Seq, At: stamp(x.At), Claim: x.Claim, ClaimUid: string(x.ClaimUID),
+			NodePool: x.NodePool, Policy: x.Policy, Ended: stamp(x.Ended)})
+	}
 	c.part.Head = h
 	return c.flush()
 }

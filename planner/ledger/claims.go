@@ -18,6 +18,7 @@ func (l *Ledger) foldClaim(e Entry) {
 		l.claims.Delete(l.owner, p.Claim)
 	case *ClaimClosed:
 		l.claims.Delete(l.owner, p.Claim)
+		l.forgetDrainOut(p.Claim)
 	case *ClaimAdopted:
 		l.foldAdopted(e, p)
 	case *ClaimCreated:

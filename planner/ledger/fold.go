@@ -39,6 +39,8 @@ func (l *Ledger) fold(e Entry) {
 		l.foldProposal(e)
 	case *RolloutResumed:
 		l.foldRolloutResumed(p)
+	case *DrainOutStarted, *DrainOutEnded:
+		l.foldDrainOuts(e)
 	case *CommandConfirmed:
 		if c := edit(l.owner, &l.commands, p.ID); c != nil {
 			c.State = CommandConfirmedState

@@ -54,6 +54,8 @@ const (
 	KindProposalAnswered Kind = 60 // ignorable
 	KindProposalEnded    Kind = 61 // ignorable
 	KindRolloutResumed   Kind = 62 // ignorable
+	KindDrainOutStarted  Kind = 63 // ignorable
+	KindDrainOutEnded    Kind = 64 // ignorable
 )
 
 var kindNames = map[Kind]string{
@@ -72,7 +74,7 @@ var kindNames = map[Kind]string{
 	KindDrainStarted: "DrainStarted", KindDrainTierStarted: "DrainTierStarted", KindNodeDrained: "NodeDrained",
 	KindDrainEnded:  "DrainEnded",
 	KindOrphanFound: "OrphanFound", KindDriftJudged: "DriftJudged", KindProposalAnswered: "ProposalAnswered", KindProposalEnded: "ProposalEnded",
-	KindRolloutResumed: "RolloutResumed",
+	KindRolloutResumed: "RolloutResumed", KindDrainOutStarted: "DrainOutStarted", KindDrainOutEnded: "DrainOutEnded",
 }
 
 func (k Kind) String() string {

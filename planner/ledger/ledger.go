@@ -77,6 +77,8 @@ type state struct {
 	rollouts map[string]Rollout
 	// returns of NodePools to what is preferred that EC2 took back, by name; at most returnsMax.
 	returns map[string]LostReturns
+	// drainOuts of nodes, by name; at most twice DrainOutsMax.
+	drainOuts map[string]DrainOut
 	// control is the last ControlChanged.
 	control *ControlChanged
 	// controlSeq and controlAt are of that record.

@@ -337,7 +337,7 @@ func TestEveryKindHasAPayloadThatSurvivesJSON(t *testing.T) {
 			t.Errorf("%s has no name", k)
 		}
 	}
-	want(t, "kinds", len(ledger.Kinds()), 39)
+	want(t, "kinds", len(ledger.Kinds()), 41)
 }
 
 // records draws a log about few claims, nodes and pods, so that records meet.
@@ -367,6 +367,8 @@ func records(t *rapid.T) []ledger.Entry {
 			ledger.KindCommandSucceeded:    &ledger.CommandSucceeded{ID: ledger.CommandID(logID, uint64(rapid.IntRange(2, 6).Draw(t, "of")))},
 			ledger.KindCommandAbandoned:    &ledger.CommandRolledBack{ID: ledger.CommandID(logID, uint64(rapid.IntRange(2, 6).Draw(t, "given up"))), Reason: "late", HaltsRollout: i%2 == 0},
 			ledger.KindRolloutResumed:      &ledger.RolloutResumed{NodePool: one("p", "q"), Target: one("t", "u")},
+			ledger.KindDrainOutStarted:     &ledger.DrainOutStarted{Nodes: []ledger.NodeDrainingOut{{Node: one("n1", "n2"), Claim: claim(), ClaimUID: "u", NodePool: "p", Policy: "d"}}},
+			ledger.KindDrainOutEnded:       &ledger.DrainOutEnded{Nodes: []ledger.DroppedNode{{Node: one("n1", "n2"), Claim: claim()}}},
 			ledger.KindDrainStarted:        &ledger.DrainStarted{Node: one("n1", "n2")},
 			ledger.KindDrainTierStarted:    &ledger.DrainTierStarted{Node: one("n1", "n2"), Tier: 1, Evict: pods()},
 			ledger.KindAggregatesRetired:   &ledger.AggregatesRetired{Aggregates: []string{"node/" + one("n1", "n2")}, Shadow: i%2 == 0},

@@ -86,6 +86,10 @@ func newNodePayload(k Kind) any {
 		return &ProposalEnded{}
 	case KindRolloutResumed:
 		return &RolloutResumed{}
+	case KindDrainOutStarted:
+		return &DrainOutStarted{}
+	case KindDrainOutEnded:
+		return &DrainOutEnded{}
 	case KindCommandStarted, KindCommandMovesStarted:
 		return &CommandStarted{}
 	case KindCommandReduced:
@@ -114,7 +118,8 @@ func (k Kind) Known() bool { return NewPayload(k) != nil }
 // Ignorable reports that records of the kind are written with the ignorable bit.
 func (k Kind) Ignorable() bool {
 	switch k {
-	case KindLedgerCheckpoint, KindAlarmRaised, KindSegmentArchived, KindLogAdopted, KindProposalAnswered, KindProposalEnded, KindRolloutResumed, KindDriftJudged:
+	case KindLedgerCheckpoint, KindAlarmRaised, KindSegmentArchived, KindLogAdopted, KindProposalAnswered, KindProposalEnded, KindRolloutResumed,
+		KindDriftJudged, KindDrainOutStarted, KindDrainOutEnded:
 		return true
 	}
 	return false

@@ -149,6 +149,10 @@ func (c *checkpointReader) head(h *wire.LedgerHead) error {
 	for _, x := range h.LostReturns {
 		l.returns = with(l.returns, x.NodePool, LostReturns{Times: int(x.Times), At: timeOf(x.At)})
 	}
+	for _, x := range h.DrainOuts {
+		l.drainOuts = with(l.drainOuts, x.Node, DrainOut{Seq: x.Seq, At: timeOf(x.At), Claim: x.Claim, ClaimUID: types.UID(x.ClaimUid),
+			NodePool: x.NodePool, Policy: x.Policy, Ended: timeOf(x.Ended)})
+	}
 	c.headed = true
 	return decode(h.Control, &l.control)
 }

@@ -11,7 +11,7 @@ import (
 // ReadCheckpoint, and then here.
 func TestTheCheckpointHoldsAllOfTheState(t *testing.T) {
 	held := strings.Fields("logID cluster seq lastTime optionsSeq options backoff modes claims commands drains proposals evictions offerings subnets reservations " +
-		"verdicts aggregates positions shadow adopted failing rollouts returns control controlSeq controlAt")
+		"verdicts aggregates positions shadow adopted failing rollouts returns drainOuts control controlSeq controlAt")
 	claim := strings.Fields("Name Planned PlannedSeq WidenedSeq Earlier CommandID NodePool State UID Attempt Open Failed OpenSeq OpenedAt Instance " +
 		"Node RegisteredAt Doomed TakenBy Returned Inherited Terminated Capacity")
 	for _, c := range []struct {
@@ -31,6 +31,7 @@ func TestTheCheckpointHoldsAllOfTheState(t *testing.T) {
 		{reflect.TypeFor[PodRef](), strings.Fields("UID Namespace Name")},
 		{reflect.TypeFor[Failing](), strings.Fields("Failures Until")},
 		{reflect.TypeFor[LostReturns](), strings.Fields("Times At")},
+		{reflect.TypeFor[DrainOut](), strings.Fields("Seq At Claim ClaimUID NodePool Policy Ended")},
 		{reflect.TypeFor[Rollout](), strings.Fields("Target Replaced At Halted")},
 		{reflect.TypeFor[RolloutHalt](), strings.Fields("At Command Reason")},
 	} {

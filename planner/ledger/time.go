@@ -50,6 +50,7 @@ func (l *Ledger) disbelieve(now time.Time) {
 	}
 	l.disbelieveRollouts(now)
 	l.disbelieveReturns(now)
+	l.disbelieveDrainOuts(now)
 	for _, node := range l.drains.Keys() {
 		d := edit(l.owner, &l.drains, node)
 		d.At = earlier(d.At, now)

@@ -42,10 +42,10 @@ import (
 //
 // A Simulation is for one goroutine; the Snapshot must not change meanwhile.
 type Simulation struct {
-	snapshot *planner.Snapshot
-	solver   *solve.Solver
-	why      *refusal.Explainer
-	budgets  *planner.PodBudgets
+	solver *solve.Solver
+	why    *refusal.Explainer
+	// moves reports that a pod moves when its node goes.
+	moves func(*world.Pod) bool
 	// on are the items that were placed on each node, by pods that needed a place and by committed questions.
 	on map[*place.Bin][]*solve.Item
 	// moving are the items of the question under way, removed its nodes.
@@ -66,6 +66,9 @@ type Settings struct {
 	Destinations func(a, b *planner.StateNode) int
 	// Closed nodes take no pods that move; nil: none.
 	Closed func(n *planner.StateNode) bool
+	// Held: pods move too that nobody may move now, being protected or held by a budget: the question is
+	// where they would be, were they created anew.
+	Held bool
 }
 
 // Question asks what becomes of the pods if the nodes went.
@@ -112,16 +115,19 @@ func NewSimulation(s *planner.Snapshot, set Settings) *Simulation {
 	in := inputOf(s, Scenario{WithoutPools: set.WithoutPools})
 	in.Pods = append(in.Pods, awaited(s)...)
 	in.Simulated, in.Destinations = true, set.Destinations
-	budgets := s.PodBudgets()
+	moves := func(p *world.Pod) bool { return s.PodBudgets().IsMoving(p, s.Now) }
+	if set.Held {
+		moves = planner.IsReschedulable
+	}
 	for _, n := range in.Nodes {
 		for _, p := range n.Pods {
-			if budgets.IsMoving(p, s.Now) {
+			if moves(p) {
 				in.Mobile = append(in.Mobile, p)
 			}
 		}
 	}
 	sol := solve.Solve(in)
-	sim := &Simulation{snapshot: s, solver: sol, why: refusal.New(sol), budgets: budgets, on: map[*place.Bin][]*solve.Item{}}
+	sim := &Simulation{solver: sol, why: refusal.New(sol), moves: moves, on: map[*place.Bin][]*solve.Item{}}
 	for _, it := range sim.solver.Items {
 		if it.Bin != nil {
 			sim.on[it.Bin] = append(sim.on[it.Bin], it)
@@ -174,7 +180,7 @@ func (sim *Simulation) Ask(q Question) Answer {
 func (sim *Simulation) unplace(b *place.Bin) {
 	s := sim.solver
 	for _, p := range b.Node().State.Pods {
-		if sim.budgets.IsMoving(p, sim.snapshot.Now) {
+		if sim.moves(p) {
 			sim.moving = append(sim.moving, &solve.Item{Pod: p, Class: s.ClassOf(p)})
 		}
 	}

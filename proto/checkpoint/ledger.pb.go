@@ -177,6 +177,7 @@ type LedgerHead struct {
 	ControlAt     *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=control_at,json=controlAt" json:"control_at,omitempty"`
 	Rollouts      []*Rollout             `protobuf:"bytes,16,rep,name=rollouts" json:"rollouts,omitempty"`
 	LostReturns   []*LostReturns         `protobuf:"bytes,17,rep,name=lost_returns,json=lostReturns" json:"lost_returns,omitempty"`
+	DrainOuts     []*DrainOut            `protobuf:"bytes,18,rep,name=drain_outs,json=drainOuts" json:"drain_outs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -330,6 +331,114 @@ func (x *LedgerHead) GetLostReturns() []*LostReturns {
 	return nil
 }
 
+func (x *LedgerHead) GetDrainOuts() []*DrainOut {
+	if x != nil {
+		return x.DrainOuts
+	}
+	return nil
+}
+
+// DrainOut of a node; ended is zero while it lasts.
+type DrainOut struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node" json:"node,omitempty"`
+	Seq           uint64                 `protobuf:"varint,2,opt,name=seq" json:"seq,omitempty"`
+	At            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at" json:"at,omitempty"`
+	Claim         string                 `protobuf:"bytes,4,opt,name=claim" json:"claim,omitempty"`
+	ClaimUid      string                 `protobuf:"bytes,5,opt,name=claim_uid,json=claimUid" json:"claim_uid,omitempty"`
+	NodePool      string                 `protobuf:"bytes,6,opt,name=node_pool,json=nodePool" json:"node_pool,omitempty"`
+	Policy        string                 `protobuf:"bytes,7,opt,name=policy" json:"policy,omitempty"`
+	Ended         *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=ended" json:"ended,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainOut) Reset() {
+	*x = DrainOut{}
+	mi := &file_checkpoint_ledger_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainOut) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainOut) ProtoMessage() {}
+
+func (x *DrainOut) ProtoReflect() protoreflect.Message {
+	mi := &file_checkpoint_ledger_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainOut.ProtoReflect.Descriptor instead.
+func (*DrainOut) Descriptor() ([]byte, []int) {
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DrainOut) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *DrainOut) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *DrainOut) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *DrainOut) GetClaim() string {
+	if x != nil {
+		return x.Claim
+	}
+	return ""
+}
+
+func (x *DrainOut) GetClaimUid() string {
+	if x != nil {
+		return x.ClaimUid
+	}
+	return ""
+}
+
+func (x *DrainOut) GetNodePool() string {
+	if x != nil {
+		return x.NodePool
+	}
+	return ""
+}
+
+func (x *DrainOut) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *DrainOut) GetEnded() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
 // LostReturns of a NodePool to what is preferred.
 type LostReturns struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -342,7 +451,7 @@ type LostReturns struct {
 
 func (x *LostReturns) Reset() {
 	*x = LostReturns{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[2]
+	mi := &file_checkpoint_ledger_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -354,7 +463,7 @@ func (x *LostReturns) String() string {
 func (*LostReturns) ProtoMessage() {}
 
 func (x *LostReturns) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[2]
+	mi := &file_checkpoint_ledger_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -367,7 +476,7 @@ func (x *LostReturns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostReturns.ProtoReflect.Descriptor instead.
 func (*LostReturns) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{2}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *LostReturns) GetNodePool() string {
@@ -406,7 +515,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[3]
+	mi := &file_checkpoint_ledger_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -418,7 +527,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[3]
+	mi := &file_checkpoint_ledger_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -431,7 +540,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{3}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Rollout) GetNodePool() string {
@@ -480,7 +589,7 @@ type Failing struct {
 
 func (x *Failing) Reset() {
 	*x = Failing{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[4]
+	mi := &file_checkpoint_ledger_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -492,7 +601,7 @@ func (x *Failing) String() string {
 func (*Failing) ProtoMessage() {}
 
 func (x *Failing) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[4]
+	mi := &file_checkpoint_ledger_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -505,7 +614,7 @@ func (x *Failing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failing.ProtoReflect.Descriptor instead.
 func (*Failing) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{4}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Failing) GetNodePool() string {
@@ -544,7 +653,7 @@ type Proposal struct {
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[5]
+	mi := &file_checkpoint_ledger_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -556,7 +665,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[5]
+	mi := &file_checkpoint_ledger_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -569,7 +678,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{5}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Proposal) GetId() string {
@@ -629,7 +738,7 @@ type Evicted struct {
 
 func (x *Evicted) Reset() {
 	*x = Evicted{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[6]
+	mi := &file_checkpoint_ledger_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -641,7 +750,7 @@ func (x *Evicted) String() string {
 func (*Evicted) ProtoMessage() {}
 
 func (x *Evicted) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[6]
+	mi := &file_checkpoint_ledger_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -654,7 +763,7 @@ func (x *Evicted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evicted.ProtoReflect.Descriptor instead.
 func (*Evicted) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{6}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Evicted) GetNodePool() string {
@@ -725,7 +834,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[7]
+	mi := &file_checkpoint_ledger_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -737,7 +846,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[7]
+	mi := &file_checkpoint_ledger_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -750,7 +859,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{7}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Claim) GetName() string {
@@ -924,7 +1033,7 @@ type EarlierContent struct {
 
 func (x *EarlierContent) Reset() {
 	*x = EarlierContent{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[8]
+	mi := &file_checkpoint_ledger_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -936,7 +1045,7 @@ func (x *EarlierContent) String() string {
 func (*EarlierContent) ProtoMessage() {}
 
 func (x *EarlierContent) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[8]
+	mi := &file_checkpoint_ledger_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -949,7 +1058,7 @@ func (x *EarlierContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarlierContent.ProtoReflect.Descriptor instead.
 func (*EarlierContent) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{8}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *EarlierContent) GetSeq() uint64 {
@@ -980,7 +1089,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[9]
+	mi := &file_checkpoint_ledger_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -992,7 +1101,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[9]
+	mi := &file_checkpoint_ledger_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1005,7 +1114,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{9}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Command) GetId() string {
@@ -1059,7 +1168,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[10]
+	mi := &file_checkpoint_ledger_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1071,7 +1180,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[10]
+	mi := &file_checkpoint_ledger_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1084,7 +1193,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{10}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Drain) GetNode() string {
@@ -1152,7 +1261,7 @@ type UnavailableOffering struct {
 
 func (x *UnavailableOffering) Reset() {
 	*x = UnavailableOffering{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[11]
+	mi := &file_checkpoint_ledger_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1273,7 @@ func (x *UnavailableOffering) String() string {
 func (*UnavailableOffering) ProtoMessage() {}
 
 func (x *UnavailableOffering) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[11]
+	mi := &file_checkpoint_ledger_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1286,7 @@ func (x *UnavailableOffering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableOffering.ProtoReflect.Descriptor instead.
 func (*UnavailableOffering) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{11}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UnavailableOffering) GetInstanceType() string {
@@ -1249,7 +1358,7 @@ type UnavailableSubnet struct {
 
 func (x *UnavailableSubnet) Reset() {
 	*x = UnavailableSubnet{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[12]
+	mi := &file_checkpoint_ledger_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1370,7 @@ func (x *UnavailableSubnet) String() string {
 func (*UnavailableSubnet) ProtoMessage() {}
 
 func (x *UnavailableSubnet) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[12]
+	mi := &file_checkpoint_ledger_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1383,7 @@ func (x *UnavailableSubnet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableSubnet.ProtoReflect.Descriptor instead.
 func (*UnavailableSubnet) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{12}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UnavailableSubnet) GetId() string {
@@ -1323,7 +1432,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[13]
+	mi := &file_checkpoint_ledger_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1335,7 +1444,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[13]
+	mi := &file_checkpoint_ledger_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1348,7 +1457,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{13}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Reservation) GetId() string {
@@ -1382,7 +1491,7 @@ type ReservationChange struct {
 
 func (x *ReservationChange) Reset() {
 	*x = ReservationChange{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[14]
+	mi := &file_checkpoint_ledger_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1394,7 +1503,7 @@ func (x *ReservationChange) String() string {
 func (*ReservationChange) ProtoMessage() {}
 
 func (x *ReservationChange) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[14]
+	mi := &file_checkpoint_ledger_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1407,7 +1516,7 @@ func (x *ReservationChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservationChange.ProtoReflect.Descriptor instead.
 func (*ReservationChange) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{14}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ReservationChange) GetAt() *timestamppb.Timestamp {
@@ -1441,7 +1550,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[15]
+	mi := &file_checkpoint_ledger_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1453,7 +1562,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[15]
+	mi := &file_checkpoint_ledger_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1466,7 +1575,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{15}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Verdict) GetPodUid() string {
@@ -1542,7 +1651,7 @@ type ExcludedNode struct {
 
 func (x *ExcludedNode) Reset() {
 	*x = ExcludedNode{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[16]
+	mi := &file_checkpoint_ledger_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1554,7 +1663,7 @@ func (x *ExcludedNode) String() string {
 func (*ExcludedNode) ProtoMessage() {}
 
 func (x *ExcludedNode) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[16]
+	mi := &file_checkpoint_ledger_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1567,7 +1676,7 @@ func (x *ExcludedNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExcludedNode.ProtoReflect.Descriptor instead.
 func (*ExcludedNode) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{16}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ExcludedNode) GetNode() string {
@@ -1594,7 +1703,7 @@ type Aggregate struct {
 
 func (x *Aggregate) Reset() {
 	*x = Aggregate{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[17]
+	mi := &file_checkpoint_ledger_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +1715,7 @@ func (x *Aggregate) String() string {
 func (*Aggregate) ProtoMessage() {}
 
 func (x *Aggregate) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[17]
+	mi := &file_checkpoint_ledger_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,7 +1728,7 @@ func (x *Aggregate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aggregate.ProtoReflect.Descriptor instead.
 func (*Aggregate) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{17}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Aggregate) GetName() string {
@@ -1646,7 +1755,7 @@ type ShadowDigest struct {
 
 func (x *ShadowDigest) Reset() {
 	*x = ShadowDigest{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[18]
+	mi := &file_checkpoint_ledger_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1767,7 @@ func (x *ShadowDigest) String() string {
 func (*ShadowDigest) ProtoMessage() {}
 
 func (x *ShadowDigest) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[18]
+	mi := &file_checkpoint_ledger_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1780,7 @@ func (x *ShadowDigest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowDigest.ProtoReflect.Descriptor instead.
 func (*ShadowDigest) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{18}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ShadowDigest) GetKey() string {
@@ -1709,7 +1818,7 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\asubnets\x18\n" +
 	" \x03(\v2+.millwright.checkpoint.v1.UnavailableSubnetR\asubnets\x12@\n" +
 	"\tproposals\x18\v \x03(\v2\".millwright.checkpoint.v1.ProposalR\tproposals\x12?\n" +
-	"\tevictions\x18\f \x03(\v2!.millwright.checkpoint.v1.EvictedR\tevictions\"\xf1\x06\n" +
+	"\tevictions\x18\f \x03(\v2!.millwright.checkpoint.v1.EvictedR\tevictions\"\xb4\a\n" +
 	"\n" +
 	"LedgerHead\x12\x15\n" +
 	"\x06log_id\x18\x01 \x01(\tR\x05logId\x12\x18\n" +
@@ -1733,14 +1842,25 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\n" +
 	"control_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tcontrolAt\x12=\n" +
 	"\brollouts\x18\x10 \x03(\v2!.millwright.checkpoint.v1.RolloutR\brollouts\x12H\n" +
-	"\flost_returns\x18\x11 \x03(\v2%.millwright.checkpoint.v1.LostReturnsR\vlostReturns\x1a8\n" +
+	"\flost_returns\x18\x11 \x03(\v2%.millwright.checkpoint.v1.LostReturnsR\vlostReturns\x12A\n" +
+	"\n" +
+	"drain_outs\x18\x12 \x03(\v2\".millwright.checkpoint.v1.DrainOutR\tdrainOuts\x1a8\n" +
 	"\n" +
 	"ModesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a<\n" +
 	"\x0ePositionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"l\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xf6\x01\n" +
+	"\bDrainOut\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12*\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
+	"\x05claim\x18\x04 \x01(\tR\x05claim\x12\x1b\n" +
+	"\tclaim_uid\x18\x05 \x01(\tR\bclaimUid\x12\x1b\n" +
+	"\tnode_pool\x18\x06 \x01(\tR\bnodePool\x12\x16\n" +
+	"\x06policy\x18\a \x01(\tR\x06policy\x120\n" +
+	"\x05ended\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x05ended\"l\n" +
 	"\vLostReturns\x12\x1b\n" +
 	"\tnode_pool\x18\x01 \x01(\tR\bnodePool\x12\x14\n" +
 	"\x05times\x18\x02 \x01(\x03R\x05times\x12*\n" +
@@ -1869,76 +1989,80 @@ func file_checkpoint_ledger_proto_rawDescGZIP() []byte {
 	return file_checkpoint_ledger_proto_rawDescData
 }
 
-var file_checkpoint_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_checkpoint_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_checkpoint_ledger_proto_goTypes = []any{
 	(*LedgerPart)(nil),            // 0: millwright.checkpoint.v1.LedgerPart
 	(*LedgerHead)(nil),            // 1: millwright.checkpoint.v1.LedgerHead
-	(*LostReturns)(nil),           // 2: millwright.checkpoint.v1.LostReturns
-	(*Rollout)(nil),               // 3: millwright.checkpoint.v1.Rollout
-	(*Failing)(nil),               // 4: millwright.checkpoint.v1.Failing
-	(*Proposal)(nil),              // 5: millwright.checkpoint.v1.Proposal
-	(*Evicted)(nil),               // 6: millwright.checkpoint.v1.Evicted
-	(*Claim)(nil),                 // 7: millwright.checkpoint.v1.Claim
-	(*EarlierContent)(nil),        // 8: millwright.checkpoint.v1.EarlierContent
-	(*Command)(nil),               // 9: millwright.checkpoint.v1.Command
-	(*Drain)(nil),                 // 10: millwright.checkpoint.v1.Drain
-	(*UnavailableOffering)(nil),   // 11: millwright.checkpoint.v1.UnavailableOffering
-	(*UnavailableSubnet)(nil),     // 12: millwright.checkpoint.v1.UnavailableSubnet
-	(*Reservation)(nil),           // 13: millwright.checkpoint.v1.Reservation
-	(*ReservationChange)(nil),     // 14: millwright.checkpoint.v1.ReservationChange
-	(*Verdict)(nil),               // 15: millwright.checkpoint.v1.Verdict
-	(*ExcludedNode)(nil),          // 16: millwright.checkpoint.v1.ExcludedNode
-	(*Aggregate)(nil),             // 17: millwright.checkpoint.v1.Aggregate
-	(*ShadowDigest)(nil),          // 18: millwright.checkpoint.v1.ShadowDigest
-	nil,                           // 19: millwright.checkpoint.v1.LedgerHead.ModesEntry
-	nil,                           // 20: millwright.checkpoint.v1.LedgerHead.PositionsEntry
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*Amount)(nil),                // 22: millwright.checkpoint.v1.Amount
+	(*DrainOut)(nil),              // 2: millwright.checkpoint.v1.DrainOut
+	(*LostReturns)(nil),           // 3: millwright.checkpoint.v1.LostReturns
+	(*Rollout)(nil),               // 4: millwright.checkpoint.v1.Rollout
+	(*Failing)(nil),               // 5: millwright.checkpoint.v1.Failing
+	(*Proposal)(nil),              // 6: millwright.checkpoint.v1.Proposal
+	(*Evicted)(nil),               // 7: millwright.checkpoint.v1.Evicted
+	(*Claim)(nil),                 // 8: millwright.checkpoint.v1.Claim
+	(*EarlierContent)(nil),        // 9: millwright.checkpoint.v1.EarlierContent
+	(*Command)(nil),               // 10: millwright.checkpoint.v1.Command
+	(*Drain)(nil),                 // 11: millwright.checkpoint.v1.Drain
+	(*UnavailableOffering)(nil),   // 12: millwright.checkpoint.v1.UnavailableOffering
+	(*UnavailableSubnet)(nil),     // 13: millwright.checkpoint.v1.UnavailableSubnet
+	(*Reservation)(nil),           // 14: millwright.checkpoint.v1.Reservation
+	(*ReservationChange)(nil),     // 15: millwright.checkpoint.v1.ReservationChange
+	(*Verdict)(nil),               // 16: millwright.checkpoint.v1.Verdict
+	(*ExcludedNode)(nil),          // 17: millwright.checkpoint.v1.ExcludedNode
+	(*Aggregate)(nil),             // 18: millwright.checkpoint.v1.Aggregate
+	(*ShadowDigest)(nil),          // 19: millwright.checkpoint.v1.ShadowDigest
+	nil,                           // 20: millwright.checkpoint.v1.LedgerHead.ModesEntry
+	nil,                           // 21: millwright.checkpoint.v1.LedgerHead.PositionsEntry
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*Amount)(nil),                // 23: millwright.checkpoint.v1.Amount
 }
 var file_checkpoint_ledger_proto_depIdxs = []int32{
 	1,  // 0: millwright.checkpoint.v1.LedgerPart.head:type_name -> millwright.checkpoint.v1.LedgerHead
-	7,  // 1: millwright.checkpoint.v1.LedgerPart.claims:type_name -> millwright.checkpoint.v1.Claim
-	9,  // 2: millwright.checkpoint.v1.LedgerPart.commands:type_name -> millwright.checkpoint.v1.Command
-	10, // 3: millwright.checkpoint.v1.LedgerPart.drains:type_name -> millwright.checkpoint.v1.Drain
-	11, // 4: millwright.checkpoint.v1.LedgerPart.offerings:type_name -> millwright.checkpoint.v1.UnavailableOffering
-	13, // 5: millwright.checkpoint.v1.LedgerPart.reservations:type_name -> millwright.checkpoint.v1.Reservation
-	15, // 6: millwright.checkpoint.v1.LedgerPart.verdicts:type_name -> millwright.checkpoint.v1.Verdict
-	17, // 7: millwright.checkpoint.v1.LedgerPart.aggregates:type_name -> millwright.checkpoint.v1.Aggregate
-	18, // 8: millwright.checkpoint.v1.LedgerPart.shadow:type_name -> millwright.checkpoint.v1.ShadowDigest
-	12, // 9: millwright.checkpoint.v1.LedgerPart.subnets:type_name -> millwright.checkpoint.v1.UnavailableSubnet
-	5,  // 10: millwright.checkpoint.v1.LedgerPart.proposals:type_name -> millwright.checkpoint.v1.Proposal
-	6,  // 11: millwright.checkpoint.v1.LedgerPart.evictions:type_name -> millwright.checkpoint.v1.Evicted
-	21, // 12: millwright.checkpoint.v1.LedgerHead.last_time:type_name -> google.protobuf.Timestamp
-	19, // 13: millwright.checkpoint.v1.LedgerHead.modes:type_name -> millwright.checkpoint.v1.LedgerHead.ModesEntry
-	20, // 14: millwright.checkpoint.v1.LedgerHead.positions:type_name -> millwright.checkpoint.v1.LedgerHead.PositionsEntry
-	4,  // 15: millwright.checkpoint.v1.LedgerHead.failing:type_name -> millwright.checkpoint.v1.Failing
-	21, // 16: millwright.checkpoint.v1.LedgerHead.control_at:type_name -> google.protobuf.Timestamp
-	3,  // 17: millwright.checkpoint.v1.LedgerHead.rollouts:type_name -> millwright.checkpoint.v1.Rollout
-	2,  // 18: millwright.checkpoint.v1.LedgerHead.lost_returns:type_name -> millwright.checkpoint.v1.LostReturns
-	21, // 19: millwright.checkpoint.v1.LostReturns.at:type_name -> google.protobuf.Timestamp
-	21, // 20: millwright.checkpoint.v1.Rollout.at:type_name -> google.protobuf.Timestamp
-	21, // 21: millwright.checkpoint.v1.Failing.until:type_name -> google.protobuf.Timestamp
-	21, // 22: millwright.checkpoint.v1.Proposal.at:type_name -> google.protobuf.Timestamp
-	21, // 23: millwright.checkpoint.v1.Evicted.at:type_name -> google.protobuf.Timestamp
-	8,  // 24: millwright.checkpoint.v1.Claim.earlier:type_name -> millwright.checkpoint.v1.EarlierContent
-	21, // 25: millwright.checkpoint.v1.Claim.opened_at:type_name -> google.protobuf.Timestamp
-	21, // 26: millwright.checkpoint.v1.Claim.registered_at:type_name -> google.protobuf.Timestamp
-	22, // 27: millwright.checkpoint.v1.Claim.capacity:type_name -> millwright.checkpoint.v1.Amount
-	21, // 28: millwright.checkpoint.v1.Command.at:type_name -> google.protobuf.Timestamp
-	21, // 29: millwright.checkpoint.v1.Drain.at:type_name -> google.protobuf.Timestamp
-	21, // 30: millwright.checkpoint.v1.UnavailableOffering.until:type_name -> google.protobuf.Timestamp
-	21, // 31: millwright.checkpoint.v1.UnavailableSubnet.until:type_name -> google.protobuf.Timestamp
-	14, // 32: millwright.checkpoint.v1.Reservation.changes:type_name -> millwright.checkpoint.v1.ReservationChange
-	21, // 33: millwright.checkpoint.v1.Reservation.full:type_name -> google.protobuf.Timestamp
-	21, // 34: millwright.checkpoint.v1.ReservationChange.at:type_name -> google.protobuf.Timestamp
-	21, // 35: millwright.checkpoint.v1.Verdict.since:type_name -> google.protobuf.Timestamp
-	16, // 36: millwright.checkpoint.v1.Verdict.excluded:type_name -> millwright.checkpoint.v1.ExcludedNode
-	21, // 37: millwright.checkpoint.v1.ExcludedNode.until:type_name -> google.protobuf.Timestamp
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	8,  // 1: millwright.checkpoint.v1.LedgerPart.claims:type_name -> millwright.checkpoint.v1.Claim
+	10, // 2: millwright.checkpoint.v1.LedgerPart.commands:type_name -> millwright.checkpoint.v1.Command
+	11, // 3: millwright.checkpoint.v1.LedgerPart.drains:type_name -> millwright.checkpoint.v1.Drain
+	12, // 4: millwright.checkpoint.v1.LedgerPart.offerings:type_name -> millwright.checkpoint.v1.UnavailableOffering
+	14, // 5: millwright.checkpoint.v1.LedgerPart.reservations:type_name -> millwright.checkpoint.v1.Reservation
+	16, // 6: millwright.checkpoint.v1.LedgerPart.verdicts:type_name -> millwright.checkpoint.v1.Verdict
+	18, // 7: millwright.checkpoint.v1.LedgerPart.aggregates:type_name -> millwright.checkpoint.v1.Aggregate
+	19, // 8: millwright.checkpoint.v1.LedgerPart.shadow:type_name -> millwright.checkpoint.v1.ShadowDigest
+	13, // 9: millwright.checkpoint.v1.LedgerPart.subnets:type_name -> millwright.checkpoint.v1.UnavailableSubnet
+	6,  // 10: millwright.checkpoint.v1.LedgerPart.proposals:type_name -> millwright.checkpoint.v1.Proposal
+	7,  // 11: millwright.checkpoint.v1.LedgerPart.evictions:type_name -> millwright.checkpoint.v1.Evicted
+	22, // 12: millwright.checkpoint.v1.LedgerHead.last_time:type_name -> google.protobuf.Timestamp
+	20, // 13: millwright.checkpoint.v1.LedgerHead.modes:type_name -> millwright.checkpoint.v1.LedgerHead.ModesEntry
+	21, // 14: millwright.checkpoint.v1.LedgerHead.positions:type_name -> millwright.checkpoint.v1.LedgerHead.PositionsEntry
+	5,  // 15: millwright.checkpoint.v1.LedgerHead.failing:type_name -> millwright.checkpoint.v1.Failing
+	22, // 16: millwright.checkpoint.v1.LedgerHead.control_at:type_name -> google.protobuf.Timestamp
+	4,  // 17: millwright.checkpoint.v1.LedgerHead.rollouts:type_name -> millwright.checkpoint.v1.Rollout
+	3,  // 18: millwright.checkpoint.v1.LedgerHead.lost_returns:type_name -> millwright.checkpoint.v1.LostReturns
+	2,  // 19: millwright.checkpoint.v1.LedgerHead.drain_outs:type_name -> millwright.checkpoint.v1.DrainOut
+	22, // 20: millwright.checkpoint.v1.DrainOut.at:type_name -> google.protobuf.Timestamp
+	22, // 21: millwright.checkpoint.v1.DrainOut.ended:type_name -> google.protobuf.Timestamp
+	22, // 22: millwright.checkpoint.v1.LostReturns.at:type_name -> google.protobuf.Timestamp
+	22, // 23: millwright.checkpoint.v1.Rollout.at:type_name -> google.protobuf.Timestamp
+	22, // 24: millwright.checkpoint.v1.Failing.until:type_name -> google.protobuf.Timestamp
+	22, // 25: millwright.checkpoint.v1.Proposal.at:type_name -> google.protobuf.Timestamp
+	22, // 26: millwright.checkpoint.v1.Evicted.at:type_name -> google.protobuf.Timestamp
+	9,  // 27: millwright.checkpoint.v1.Claim.earlier:type_name -> millwright.checkpoint.v1.EarlierContent
+	22, // 28: millwright.checkpoint.v1.Claim.opened_at:type_name -> google.protobuf.Timestamp
+	22, // 29: millwright.checkpoint.v1.Claim.registered_at:type_name -> google.protobuf.Timestamp
+	23, // 30: millwright.checkpoint.v1.Claim.capacity:type_name -> millwright.checkpoint.v1.Amount
+	22, // 31: millwright.checkpoint.v1.Command.at:type_name -> google.protobuf.Timestamp
+	22, // 32: millwright.checkpoint.v1.Drain.at:type_name -> google.protobuf.Timestamp
+	22, // 33: millwright.checkpoint.v1.UnavailableOffering.until:type_name -> google.protobuf.Timestamp
+	22, // 34: millwright.checkpoint.v1.UnavailableSubnet.until:type_name -> google.protobuf.Timestamp
+	15, // 35: millwright.checkpoint.v1.Reservation.changes:type_name -> millwright.checkpoint.v1.ReservationChange
+	22, // 36: millwright.checkpoint.v1.Reservation.full:type_name -> google.protobuf.Timestamp
+	22, // 37: millwright.checkpoint.v1.ReservationChange.at:type_name -> google.protobuf.Timestamp
+	22, // 38: millwright.checkpoint.v1.Verdict.since:type_name -> google.protobuf.Timestamp
+	17, // 39: millwright.checkpoint.v1.Verdict.excluded:type_name -> millwright.checkpoint.v1.ExcludedNode
+	22, // 40: millwright.checkpoint.v1.ExcludedNode.until:type_name -> google.protobuf.Timestamp
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_checkpoint_ledger_proto_init() }
@@ -1953,7 +2077,7 @@ func file_checkpoint_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_checkpoint_ledger_proto_rawDesc), len(file_checkpoint_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

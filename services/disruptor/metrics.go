@@ -42,6 +42,7 @@ type metrics struct {
 	proposals      *prometheus.GaugeVec
 	covered        prometheus.Gauge
 	halted         *prometheus.GaugeVec
+	drainingOut    *prometheus.GaugeVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -77,6 +78,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Part of the nodes to look at for drift and consolidation that the last planning pass came to; the next one goes on with the others."}),
 		halted: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millwright", Name: "disruption_rollouts_halted",
 			Help: "1 for a NodePool whose roll-out in waves has failed and waits for a person."}, []string{"nodepool"}),
+		drainingOut: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millwright", Name: "disruption_draining_out_nodes",
+			Help: "Nodes that are to run empty by themselves, as a DisruptionPolicy wants (drainOut)."}, []string{"nodepool"}),
 		claimsDisrupts: shared(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "karpenter_nodeclaims_disrupted_total",
 			Help: "NodeClaims disrupted, by reason."}, []string{"reason", "nodepool", "capacity_type"})),
 	}

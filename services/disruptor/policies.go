@@ -18,6 +18,7 @@ import (
 	"millwright/planner"
 	"millwright/planner/condition"
 	"millwright/planner/disrupt"
+	"millwright/planner/disrupt/drainout"
 	"millwright/services/internal/kube"
 	"millwright/services/internal/service"
 )
@@ -107,6 +108,7 @@ func statusOf(p *mwv1alpha1.DisruptionPolicy, snap *planner.Snapshot, waves []di
 	}
 	status := mwv1alpha1.DisruptionPolicyStatus{NodePoolCount: int32(selected), NextWindows: openings, Conditions: []metav1.Condition{ready}}
 	status.Rollouts, status.HaltedRollouts = rolloutsOf(waves, p.Name)
+	status.DrainingOut = int32(drainout.Count(snap, p))
 	return policyStatus{name: p.Name, uid: p.UID, generation: p.Generation, status: status}
 }
 
@@ -158,6 +160,7 @@ func (s *Service) tellPolicy(ctx context.Context, p policyStatus) error {
 	}
 	after := before.DeepCopy()
 	after.Status.NodePoolCount, after.Status.NextWindows = p.status.NodePoolCount, p.status.NextWindows
+	after.Status.DrainingOut = p.status.DrainingOut
 	after.Status.Rollouts, after.Status.HaltedRollouts = p.status.Rollouts, p.status.HaltedRollouts
 	conditions := condition.List{Generation: p.generation, Created: before.CreationTimestamp.Time, Now: s.host.Now(), Conditions: after.Status.Conditions}
 	for _, c := range p.status.Conditions {

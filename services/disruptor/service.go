@@ -16,6 +16,7 @@ import (
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner"
 	"millwright/planner/disrupt"
+	"millwright/planner/disrupt/drainout"
 	"millwright/planner/ledger"
 	"millwright/services/internal/backoff"
 	"millwright/services/internal/kube"
@@ -57,6 +58,10 @@ type Service struct {
 	from ledger.SearchFrom
 	// answered is when proposals were last checked.
 	answered idle
+	// tainted and overseen are when the taints of nodes that drain out, and their ends, were last checked.
+	tainted, overseen idle
+	// drainFrom is where the next pass goes on with what may begin to drain out.
+	drainFrom string
 	// policies are the statuses last written, policiesAt is when they are computed again.
 	policies   toldPolicies
 	policiesAt time.Time
@@ -105,6 +110,9 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if err := s.takeBack(); err != nil {
+		return 0, err
+	}
+	if err := s.drainOuts(ctx); err != nil {
 		return 0, err
 	}
 	if err := s.tellPolicies(); err != nil {
@@ -236,6 +244,12 @@ func (s *Service) evaluate(snap *planner.Snapshot, p *planned) time.Duration {
 	}
 	p.report = pass.Report()
 	s.from = p.report.Next
+	if p.whole && len(p.decisions) == 0 {
+		d, next := drainout.Plan(snap, s.drainFrom)
+		if s.drainFrom = next; d != nil {
+			p.decisions = []*planner.Decision{d}
+		}
+	}
 	s.metrics.evaluated(p.report)
 	return s.host.Now().Sub(began)
 }
@@ -272,6 +286,7 @@ func (i *idle) due(snap *planner.Snapshot, most time.Duration) bool {
 }
 
 func (s *Service) started(rec store.Record, d *planner.Decision) {
+	s.tellDrainOuts(d)
 	started, ok := d.Payload.(*ledger.CommandStarted)
 	if !ok {
 		return

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner/ledger"
 )
 
@@ -274,6 +275,8 @@ func describeNode(e ledger.Entry, logID string) string {
 		return text
 	case *ledger.RolloutResumed:
 		return fmt.Sprintf("roll-out of NodePool %s resumed by %s: %s", p.NodePool, p.By, p.Why)
+	case *ledger.DrainOutStarted, *ledger.DrainOutEnded:
+		return describeDrainOuts(e)
 	case *ledger.DrainStarted:
 		text := fmt.Sprintf("drain of node %s started (%s)", p.Node, p.Reason)
 		if !p.Deadline.IsZero() {
@@ -292,6 +295,39 @@ func describeNode(e ledger.Entry, logID string) string {
 		return fmt.Sprintf("drain of node %s ended: the Node is gone", p.Node)
 	}
 	return e.Kind.String()
+}
+
+// describeDrainOuts names at most three nodes.
+func describeDrainOuts(e ledger.Entry) string {
+	var texts []string
+	what := "to run empty by themselves, tainted " + mwv1alpha1.DrainOutTaintKey
+	switch p := e.Payload.(type) {
+	case *ledger.DrainOutStarted:
+		for i := range p.Nodes {
+			texts = append(texts, drainOutText(&p.Nodes[i]))
+		}
+	case *ledger.DrainOutEnded:
+		what = "not to run empty by themselves any more"
+		for _, n := range p.Nodes {
+			texts = append(texts, fmt.Sprintf("%s (%s)", n.Node, n.Reason))
+		}
+	}
+	if more := len(texts) - 3; more > 0 {
+		texts = append(texts[:3], fmt.Sprintf("%d more", more))
+	}
+	return what + ": " + strings.Join(texts, ", ")
+}
+
+// drainOutText names a node with what holds it.
+func drainOutText(n *ledger.NodeDrainingOut) string {
+	var pods []string
+	for _, pod := range n.Pods[:min(len(n.Pods), 3)] {
+		pods = append(pods, fmt.Sprintf("%s/%s, %s", pod.Namespace, pod.Name, pod.Why))
+	}
+	if more := len(n.Pods) + n.PodsMore - 3; more > 0 {
+		pods = append(pods, fmt.Sprintf("%d more", more))
+	}
+	return fmt.Sprintf("%s, %s less without it (%s)", n.Node, Price(n.Price), strings.Join(pods, "; "))
 }
 
 // named lists pods by name; each was deleted against its budget.

@@ -157,6 +157,20 @@ func (m *mentions) node(e ledger.Entry) {
 		for _, u := range p.Unused {
 			m.addMention("claim", u.Claim)
 		}
+	case *ledger.DrainOutStarted:
+		for i := range p.Nodes {
+			n := &p.Nodes[i]
+			m.addMention("node", n.Node)
+			m.addMention("claim", n.Claim)
+			for _, pod := range n.Pods {
+				m.pods([]ledger.PodRef{pod.PodRef})
+			}
+		}
+	case *ledger.DrainOutEnded:
+		for _, n := range p.Nodes {
+			m.addMention("node", n.Node)
+			m.addMention("claim", n.Claim)
+		}
 	case *ledger.DrainStarted:
 		m.addMention("node", p.Node)
 		m.addMention("claim", p.Claim)

@@ -8,6 +8,7 @@ import (
 	"millwright/planner"
 	"millwright/planner/claim"
 	"millwright/planner/disrupt"
+	"millwright/planner/disrupt/drainout"
 	"millwright/planner/drain"
 	"millwright/planner/drift"
 	"millwright/planner/ledger"
@@ -25,6 +26,8 @@ var planners = map[ledger.Kind]func(*planner.Snapshot, ledger.Entry) *planner.De
 	ledger.KindCommandRolledBack:   replanConfirmation,
 	ledger.KindCommandAbandoned:    replanConfirmation,
 	ledger.KindDrainTierStarted:    replanTier,
+	ledger.KindDrainOutStarted:     replanDrainOuts,
+	ledger.KindDrainOutEnded:       replanDrainOuts,
 }
 
 // observed kinds carry a basis but say what their service saw by itself; there is nothing to plan again.
@@ -108,6 +111,16 @@ func replanConfirmation(s *planner.Snapshot, e ledger.Entry) *planner.Decision {
 		return nil
 	}
 	return disrupt.ConfirmDecision(s, cmd)
+}
+
+// replanDrainOuts plans again which nodes are to run empty by themselves, or are not any more.
+func replanDrainOuts(s *planner.Snapshot, e ledger.Entry) *planner.Decision {
+	from := ""
+	if p, ok := e.Payload.(*ledger.DrainOutStarted); ok {
+		from = p.From
+	}
+	d, _ := drainout.Plan(s, from)
+	return d
 }
 
 func replanTier(s *planner.Snapshot, e ledger.Entry) *planner.Decision {

@@ -196,6 +196,8 @@ func (st *story) line(e ledger.Entry) Line {
 		}
 	case *ledger.DriftJudged:
 		l.Step, l.Text, l.Details = StepDecided, describeDrift(st.judged(p)), st.differences(e)
+	case *ledger.DrainOutStarted, *ledger.DrainOutEnded:
+		l.Step, l.Text, l.Details = StepDecided, Describe(st.drainOuts(e), st.logID), seen(e)
 	case *ledger.CommandConfirmed, *ledger.CommandReduced, *ledger.ClaimDoomed, *ledger.DrainStarted, *ledger.DrainTierStarted, *ledger.ProposalAnswered,
 		*ledger.RolloutResumed:
 		l.Step, l.Details = StepDecided, seen(e)
@@ -234,6 +236,22 @@ func (st *story) moved(e ledger.Entry, p *ledger.CommandStarted) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s moves from %s to %s", strings.Replace(st.subject, "/", " ", 1), from, to)}
+}
+
+// drainOuts is the entry with the nodes of the story alone; of a pod with those that it holds.
+func (st *story) drainOuts(e ledger.Entry) ledger.Entry {
+	switch p := e.Payload.(type) {
+	case *ledger.DrainOutStarted:
+		e.Payload = &ledger.DrainOutStarted{Nodes: slices.DeleteFunc(slices.Clone(p.Nodes), func(n ledger.NodeDrainingOut) bool {
+			return !st.about["node/"+n.Node] && !st.about["claim/"+n.Claim] &&
+				!slices.ContainsFunc(n.Pods, func(h ledger.HoldingPod) bool { return st.holdsSubject([]ledger.PodRef{h.PodRef}) })
+		})}
+	case *ledger.DrainOutEnded:
+		e.Payload = &ledger.DrainOutEnded{Nodes: slices.DeleteFunc(slices.Clone(p.Nodes), func(n ledger.DroppedNode) bool {
+			return !st.about["node/"+n.Node] && !st.about["claim/"+n.Claim]
+		})}
+	}
+	return e
 }
 
 // judged are the verdicts on the claims of the story.

@@ -102,6 +102,7 @@ var disruption = page{name: "disruption", title: "Disruption", text: "What is ta
 			query{`sum by (consolidation_type) (rate(karpenter_voluntary_disruption_consolidation_timeouts_total{JOB}[$__rate_interval])) * 3600`, "out of steps {{consolidation_type}}"}),
 		graph("Proposals", "Commands that wait for a person, by state.", "short", "MillwrightProposalsWait", query{`max by (state) (millwright_disruption_proposals{JOB})`, "{{state}}"}),
 		graph("Halted", "NodePools whose roll-out in waves has failed and waits for a person.", "short", "MillwrightRolloutHalted", query{`max by (nodepool) (millwright_disruption_rollouts_halted{JOB})`, "{{nodepool}}"}),
+		graph("Draining out", "Nodes that are to run empty by themselves: only protected pods and pods of Jobs keep them.", "short", "MillwrightBudgetsBlock", query{`max by (nodepool) (millwright_disruption_draining_out_nodes{JOB})`, "{{nodepool}}"}),
 	}},
 	{"Do drains proceed?", []panel{
 		graph("Evictions", "Answers of the Eviction API per minute; 429 means that a PodDisruptionBudget refused.", "short", "MillwrightEvictionsBlocked",

@@ -54,6 +54,9 @@ func nodeNow(s *planner.Snapshot, name string) []string {
 	} else {
 		lines = append(lines, fmt.Sprintf("  %d pod(s) would need another place: %s", x.Pods, amounts(x.Requests)))
 	}
+	if x.DrainsOut != "" {
+		lines = append(lines, "  "+x.DrainsOut+since(x.DrainsOutSince))
+	}
 	for _, b := range x.Blockers[:min(len(x.Blockers), presentMax)] {
 		lines = append(lines, "  stays: "+blockerText(&b))
 	}
@@ -61,6 +64,13 @@ func nodeNow(s *planner.Snapshot, name string) []string {
 		lines = append(lines, fmt.Sprintf("  and for %d more reason(s)", more))
 	}
 	return append(lines, withoutText(x)...)
+}
+
+func since(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return " (since " + stamp(at) + ")"
 }
 
 func blockerText(b *stay.Blocker) string {

@@ -14,6 +14,7 @@ import (
 // +kubebuilder:printcolumn:name="NodePools",type="integer",JSONPath=".status.nodePoolCount"
 // +kubebuilder:printcolumn:name="Paused until",type="string",JSONPath=".spec.pause.until"
 // +kubebuilder:printcolumn:name="Halted",type="integer",JSONPath=".status.haltedRollouts"
+// +kubebuilder:printcolumn:name="Draining out",type="integer",JSONPath=".status.drainingOut",priority=1
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 // +kubebuilder:printcolumn:name="Evictions per hour",type="integer",JSONPath=".spec.maxEvictionsPerHour",priority=1
 
@@ -72,6 +73,10 @@ type DisruptionPolicySpec struct {
 	// must allow it: the longest availableFor, the smallest budget and the preferences that they share count.
 	// +optional
 	ReturnToPreferred *ReturnToPreferred `json:"returnToPreferred,omitempty"`
+	// DrainOut lets nodes run empty that consolidation would take away, were it not for pods that nobody may disturb, and leaves pods of
+	// Jobs alone on nodes that hold nothing else. Of several policies one that has it is enough, and the smallest nodes counts.
+	// +optional
+	DrainOut *DrainOut `json:"drainOut,omitempty"`
 	// Windows open or close voluntary disruption by the clock.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=atomic
@@ -181,6 +186,21 @@ type ReturnToPreferred struct {
 	Nodes string `json:"nodes,omitempty"`
 }
 
+// DrainOutTaintKey is the key of the taint, with effect PreferNoSchedule, of a node that is to run empty by itself.
+const DrainOutTaintKey = "millwright.sh/drain-out"
+
+// DrainOut taints a node millwright.sh/drain-out:PreferNoSchedule whose pods are all protected (karpenter.sh/do-not-disrupt, a
+// PodDisruptionBudget that allows nothing) or of Jobs, if they would all fit on the nodes that stay. New pods go elsewhere as long as
+// there is room, and the node is removed as an empty one once its pods have ended.
+type DrainOut struct {
+	// Nodes is how many nodes of a NodePool, as a number or in percent, may drain out at a time.
+	// +kubebuilder:default="10%"
+	// +kubebuilder:validation:Pattern=`^((100|[0-9]{1,2})%|[0-9]{1,9})$`
+	// +kubebuilder:validation:XValidation:message="must let one node drain out at least",rule="!self.matches('^0+%?$')"
+	// +optional
+	Nodes string `json:"nodes,omitempty"`
+}
+
 // WindowAction is what a Window does while it is open.
 // +kubebuilder:validation:Enum={"Allow","Deny"}
 type WindowAction string
@@ -264,6 +284,9 @@ type DisruptionPolicyStatus struct {
 	// +listMapKey=nodePool
 	// +optional
 	Rollouts []Rollout `json:"rollouts,omitempty"`
+	// DrainingOut counts the nodes of the selected NodePools that are to run empty by themselves.
+	// +optional
+	DrainingOut int32 `json:"drainingOut,omitempty"`
 	// Conditions: Ready is False while a schedule, time zone or selector can't be read; then nothing is disrupted voluntarily in the
 	// NodePools that are selected (in all, if the selector is what can't be read).
 	// +listType=map

@@ -16,6 +16,8 @@ import (
 	"millwright/planner"
 	"millwright/planner/condition"
 	"millwright/planner/disrupt"
+	"millwright/planner/disrupt/drainout"
+	"millwright/planner/disrupt/quiet"
 	"millwright/planner/resource"
 )
 
@@ -32,6 +34,10 @@ type Stay struct {
 	Requests resource.Vector
 	// Blockers are all that forbid its disruption now, first things first.
 	Blockers []Blocker
+	// DrainsOut says that it is to run empty by itself, since DrainsOutSince, or what keeps it from that; ""
+	// if no DisruptionPolicy is about that, or other pods are on it.
+	DrainsOut      string
+	DrainsOutSince time.Time
 	// Without it; nil if nothing on it would move, or it can't be said.
 	Without *disrupt.Without
 }
@@ -61,6 +67,7 @@ func Of(s *planner.Snapshot, name string) *Stay {
 	for _, b := range disrupt.Blockers(s, n) {
 		x.Blockers = append(x.Blockers, Blocker{*b, since(s, n, b)})
 	}
+	x.DrainsOut, x.DrainsOutSince = drainout.Text(s, n)
 	if x.Pods > 0 && n.Claim != nil && n.Node != nil && !n.MarkedForDeletion {
 		w := disrupt.TryWithout(s, n)
 		x.Without = &w
@@ -102,7 +109,7 @@ func since(s *planner.Snapshot, n *planner.StateNode, b *disrupt.Blocked) time.T
 	case disrupt.CauseNominated:
 		return nominatedSince(s, n)
 	case disrupt.CauseNotQuiet:
-		since, _ := disrupt.QuietSince(s.World, n.Claim, n.Name)
+		since, _ := quiet.Since(s.World, n.Claim, n.Name)
 		return since
 	case disrupt.CausePodAnnotation, disrupt.CauseOwnPods:
 		for _, pod := range n.Pods {

@@ -86,8 +86,11 @@ func (c *Case) podOptions(p *corev1.Pod, a *Args) {
 func ownerOf(text string) metav1.OwnerReference {
 	kind, name, _ := strings.Cut(text, "/")
 	version, yes := "apps/v1", true
-	if kind == "Node" {
+	switch kind {
+	case "Node":
 		version = "v1"
+	case "Job":
+		version = "batch/v1"
 	}
 	return metav1.OwnerReference{APIVersion: version, Kind: kind, Name: name, UID: ktypes.UID("uid-" + name), Controller: &yes}
 }

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
 )
 
 // WithDisruptedTaint returns the patch that puts the karpenter.sh/disrupted taint on the Node, in place of
@@ -80,4 +81,21 @@ func withoutDisrupted(taints []corev1.Taint) []corev1.Taint {
 		}
 	}
 	return kept
+}
+
+// WithDrainOutTaint returns the patch that puts millwright.sh/drain-out:PreferNoSchedule on the Node; nil if
+// it is there.
+func WithDrainOutTaint(n *corev1.Node) *Patch {
+	if slices.ContainsFunc(n.Spec.Taints, planner.IsDrainOut) {
+		return nil
+	}
+	return boundPatch(n, map[string]any{"spec": map[string]any{"taints": append(slices.Clone(n.Spec.Taints), planner.DrainOutTaint())}})
+}
+
+// WithoutDrainOutTaint returns the patch that takes it off; nil if the Node has none.
+func WithoutDrainOutTaint(n *corev1.Node) *Patch {
+	if !slices.ContainsFunc(n.Spec.Taints, planner.IsDrainOut) {
+		return nil
+	}
+	return boundPatch(n, map[string]any{"spec": map[string]any{"taints": slices.DeleteFunc(slices.Clone(n.Spec.Taints), planner.IsDrainOut)}})
 }

@@ -8,7 +8,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/claim"
-	"millwright/planner/disrupt"
+	"millwright/planner/disrupt/quiet"
 	"millwright/planner/ledger"
 	"millwright/planner/world"
 	"millwright/services/internal/service"
@@ -122,6 +122,6 @@ func (l *look) quiet(o *karpv1.NodeClaim, p *karpv1.NodePool) bool {
 	if p.Spec.Replicas != nil || p.Spec.Disruption.ConsolidateAfter.IsNever() {
 		return false
 	}
-	since, ok := disrupt.QuietSince(l.world, o, o.Status.NodeName)
-	return ok && !l.now.Before(since.Add(disrupt.ConsolidateAfter(p)))
+	since, ok := quiet.Since(l.world, o, o.Status.NodeName)
+	return ok && !l.now.Before(since.Add(quiet.After(p)))
 }

@@ -86,6 +86,10 @@ func read(o *mwv1alpha1.DisruptionPolicy) *Policy {
 		p.fault = fmt.Sprintf("spec.returnToPreferred.%v", err)
 		return p
 	}
+	if err = checkDrainOut(o.Spec.DrainOut); err != nil {
+		p.fault = fmt.Sprintf("spec.drainOut.%v", err)
+		return p
+	}
 	if p.savings, err = readSavings(o.Spec.Savings); err != nil {
 		p.fault = fmt.Sprintf("spec.savings.%v", err)
 	}
@@ -159,12 +163,28 @@ func ByPool(s *planner.Snapshot) map[string][]*Policy {
 	for _, o := range list {
 		p := read(o)
 		for _, pool := range s.World.NodePools() {
-			if p.selectsAll || p.selector.Matches(labels.Set(pool.Labels)) {
+			if p.selects(pool) {
 				byPool[pool.Name] = append(byPool[pool.Name], p)
 			}
 		}
 	}
 	return byPool
+}
+
+func (p *Policy) selects(pool *karpv1.NodePool) bool {
+	return p.selectsAll || p.selector.Matches(labels.Set(pool.Labels))
+}
+
+// CountSelected counts the names, which may come more than once, of NodePools that a DisruptionPolicy is
+// about.
+func CountSelected(o *mwv1alpha1.DisruptionPolicy, s *planner.Snapshot, names []string) (count int) {
+	p := read(o)
+	for _, name := range names {
+		if pool := s.World.NodePool(name); pool != nil && p.selects(pool) {
+			count++
+		}
+	}
+	return count
 }
 
 // openingsMax bounds the openings that a policy's status names.
@@ -175,7 +195,7 @@ const openingsMax = 10
 func Status(o *mwv1alpha1.DisruptionPolicy, pools []*karpv1.NodePool, now time.Time) (selected int, openings []mwv1alpha1.Opening, fault string) {
 	p := read(o)
 	for _, pool := range pools {
-		if p.selectsAll || p.selector.Matches(labels.Set(pool.Labels)) {
+		if p.selects(pool) {
 			selected++
 		}
 	}

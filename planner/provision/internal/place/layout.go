@@ -82,12 +82,16 @@ func New(in *Input, templates []*offer.Template, c *demand.Compiler) *Layout {
 	return l
 }
 
-// addFixed lists what exists: nodes, initialized first, then by name; then planned claims by name.
+// addFixed lists what exists: nodes, initialized first, those that are to run empty last of them, as
+// kube-scheduler has it, then by name; then planned claims by name.
 func (l *Layout) addFixed() {
 	l.ByTarget = make(map[Target]*Bin, len(l.in.Nodes)+len(l.in.Planned))
 	nodes := slices.Clone(l.in.Nodes)
 	slices.SortFunc(nodes, func(a, b *planner.StateNode) int {
 		order := -compareBool(a.Initialized, b.Initialized)
+		if order == 0 {
+			order = compareBool(a.DrainsOut, b.DrainsOut)
+		}
 		if order == 0 && l.in.Destinations != nil {
 			order = l.in.Destinations(a, b)
 		}

@@ -1,4 +1,5 @@
-package disrupt
+// Package quiet says since when nothing has happened on a node.
+package quiet
 
 import (
 	"time"
@@ -10,21 +11,21 @@ import (
 	"millwright/planner/world"
 )
 
-// ConsolidateAfter is how long the nodes of a NodePool must have been quiet: 0 if it says nothing, and if it
+// After is how long the nodes of a NodePool must have been quiet: 0 if it says nothing, and if it
 // says Never.
-func ConsolidateAfter(pool *karpv1.NodePool) time.Duration {
+func After(pool *karpv1.NodePool) time.Duration {
 	if d := pool.Spec.Disruption.ConsolidateAfter.Duration; d != nil {
 		return *d
 	}
 	return 0
 }
 
-// QuietSince is the last time something happened to a claim's node: it was initialized, or a pod came, ended
+// Since is the last time something happened to a claim's node: it was initialized, or a pod came, ended
 // or was deleted. Pod events are those the World saw, or those in the NodeClaim's status. If neither has any,
 // the World may only have come too late to see it: then the time counts from when it first saw the Node,
 // which costs time and never removes a node too early. false: it is not known yet when the node was
 // initialized.
-func QuietSince(w *world.World, o *karpv1.NodeClaim, node string) (time.Time, bool) {
+func Since(w *world.World, o *karpv1.NodeClaim, node string) (time.Time, bool) {
 	c := condition.Get(o.Status.Conditions, karpv1.ConditionTypeInitialized)
 	if c == nil || c.Status != "True" {
 		return time.Time{}, false
