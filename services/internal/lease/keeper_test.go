@@ -251,6 +251,22 @@ func TestTheProcessesOfAnInstallationHoldTheLeaseTogether(t *testing.T) {
 	})
 }
 
+// The installation's other processes renew the Lease as well: that they are faster costs no renewal.
+func TestARenewalThatNeighboursGetAheadOfIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		p := begin(t, s, "aaaa", "one")
+		after(time.Second)
+		p.client.mu.Lock()
+		p.client.everyRenewal = triesMax - 1
+		p.client.mu.Unlock()
+		for range 10 {
+			after(Duration)
+			p.must(t, true, "while neighbours are faster")
+		}
+	})
+}
+
 func TestAKilledProcessDoesNotKeepTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}

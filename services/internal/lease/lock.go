@@ -19,8 +19,8 @@ import (
 // its last renewal by its own clock. Only whether it changes matters.
 const instancesKey = "millwright.sh/instances"
 
-// releaseTriesMax bounds how often other processes may be faster.
-const releaseTriesMax = 8
+// triesMax bounds how often other processes of the installation may be faster.
+const triesMax = 8
 
 var errForeign = errors.New("the lease is held by another")
 
@@ -96,9 +96,19 @@ func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 	return nil
 }
 
-// Update takes or renews the Lease. A renewal reads it first, because the installation's other processes
-// write it too.
+// Update takes or renews the Lease. A renewal that the installation's other processes get ahead of is tried
+// again at once: they all renew it every few seconds.
 func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	for try := 1; ; try++ {
+		err := l.tryUpdate(ctx, record)
+		if !apierrors.IsConflict(err) || holder(l.read) != l.identity || try == triesMax {
+			return err
+		}
+	}
+}
+
+// tryUpdate reads the Lease before it renews it.
+func (l *lock) tryUpdate(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if l.read == nil || holder(l.read) == l.identity {
 		if err := l.get(ctx); err != nil {
 			return err
@@ -125,7 +135,7 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 
 // release removes this process from the Lease, and releases it if it was the last one.
 func (l *lock) release(ctx context.Context) (released bool, err error) {
-	for range releaseTriesMax {
+	for range triesMax {
 		released, err = l.tryRelease(ctx)
 		if !apierrors.IsConflict(err) {
 			return released, err
