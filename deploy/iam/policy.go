@@ -27,6 +27,9 @@ func serviceOf(policy string) string {
 	return policy
 }
 
+// Has reports whether the policy of a service, or of All, has a statement.
+func Has(service string, s Statement) bool { return slices.Contains(policiesOf[service], s.Policy) }
+
 // Account is what the placeholders of statements stand for. Cluster is required; what else is empty gets its
 // default where there is one. Account and Partition may be expressions of the tool that reads the policy.
 type Account struct {

@@ -48,6 +48,6 @@ with an external etcd and NATS. Environment: CLUSTER_NAME, DATA_DIR, ETCD_ENDPOI
 	t.flags(root.PersistentFlags())
 	root.AddCommand(statusCommand(t), stopCommand(t), resumeCommand(t), logCommand(t), whyCommand(t), replayCommand(t), verifyCommand(t), healthCommand(t), archiveCommand(t), planCommand(t))
 	root.AddCommand(commandsCommand(t), approveCommand(t), rejectCommand(t), rolloutsCommand(t))
-	root.AddCommand(convertCommand(), migrateCommand(), userDataCommand(), catalogCommand(), awsCommand())
+	root.AddCommand(convertCommand(), migrateCommand(), userDataCommand(), catalogCommand(), awsCommand(), preflightCommand(t))
 	return root
 }
