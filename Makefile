@@ -61,11 +61,13 @@ bin/millwright-older:
 	@mkdir -p $(BIN)
 	@$(GO) build -ldflags '$(LDFLAGS) -X millwright/planner/ledger.withheld=27' -o $@ ./services/cmd/millwright
 
-.PHONY: bin/healthcheck bin/crash bin/composetest
+.PHONY: bin/healthcheck bin/crash bin/composetest bin/nodetest bin/pause
 bin/healthcheck: PACKAGE := ./tools/healthcheck
 bin/crash: PACKAGE := ./tools/composetest/crash
 bin/composetest: PACKAGE := ./tools/composetest
-bin/healthcheck bin/crash bin/composetest:
+bin/nodetest: PACKAGE := ./tools/nodetest
+bin/pause: PACKAGE := ./tools/nodetest/pause
+bin/healthcheck bin/crash bin/composetest bin/nodetest bin/pause:
 	@mkdir -p $(BIN)
 	@$(GO) build -ldflags '$(LDFLAGS)' -o $@ $(PACKAGE)
 
@@ -74,6 +76,23 @@ bin/healthcheck bin/crash bin/composetest:
 bin/chart:
 	@mkdir -p $(BIN)
 	@cd tools/chart && $(GO) build -o $(BIN)/chart .
+
+# Helm itself, of the version whose library renders the charts.
+.PHONY: bin/helm
+bin/helm:
+	@mkdir -p $(BIN)
+	@cd tools/chart && $(GO) build -ldflags '-s -w' -o $(BIN)/helm helm.sh/helm/v3/cmd/helm
+
+# What a real node runs, and kubectl: a module of its own, with the versions of localcluster's.
+.PHONY: bin/kubelet
+bin/kubelet:
+	@echo "building kubelet, kube-proxy, kubectl, CoreDNS and network plugins (the first time takes some minutes)"
+	@mkdir -p $(BIN)/cni
+	@cd tools/nodetest/testdata/node && \
+		$(GO) build -ldflags '$(KUBE_LDFLAGS)' -o $(BIN)/ k8s.io/kubernetes/cmd/kubelet k8s.io/kubernetes/cmd/kube-proxy k8s.io/kubernetes/cmd/kubectl && \
+		$(GO) build -ldflags '-s -w' -o $(BIN)/coredns ./coredns && \
+		$(GO) build -ldflags '-s -w' -o $(BIN)/cni/ github.com/containernetworking/plugins/plugins/main/ptp \
+			github.com/containernetworking/plugins/plugins/main/loopback github.com/containernetworking/plugins/plugins/ipam/host-local
 
 # The Kubernetes components: 6 to 10 minutes when nothing is cached, then seconds.
 .PHONY: bin/localcluster
@@ -180,6 +199,19 @@ images: build bin/etcd bin/nats-server bin/healthcheck bin/crash ## build the co
 .PHONY: compose-test
 compose-test: images bin/composetest ## bring up the compose stack, run the demo's workload, crash containers, take it down
 	@$(BIN)/composetest --root $(CURDIR)
+
+# Both need root, containerd and some more of Linux, and say "skipped: …" where they do not find it, before anything is built.
+NODETEST_NEEDS := build bin/kubelet bin/helm bin/pause bin/etcd bin/nats-server bin/millwright-older
+
+.PHONY: cluster-test
+cluster-test: bin/nodetest ## install the chart in pods on a real kubelet; upgrade, restart, kill and evict everything under load
+	@missing=$$($(BIN)/nodetest check) || { echo "skipped: cluster-test, $$missing"; exit 0; }; \
+		$(MAKE) --no-print-directory $(NODETEST_NEEDS) && $(BIN)/nodetest upgrades --root $(CURDIR)
+
+.PHONY: install-test
+install-test: bin/nodetest ## the way of docs/install.md on a real kubelet: from helm install to the first node, and removal
+	@missing=$$($(BIN)/nodetest check) || { echo "skipped: install-test, $$missing"; exit 0; }; \
+		$(MAKE) --no-print-directory $(NODETEST_NEEDS) && $(BIN)/nodetest install --root $(CURDIR)
 
 # The corpus of recorded logs (store/audit/testdata/v<planner version>): run these end-to-end tests and keep what they recorded. Do it once
 # a version of the planners is final; recordings of earlier versions stay.

@@ -2,7 +2,6 @@ package child
 
 import "syscall"
 
-// attributes end a child when this process is gone, and keep a Ctrl-C from reaching it directly.
-func attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-}
+// complete has the kernel end a child when this process is gone, and keeps a Ctrl-C from reaching it
+// directly.
+func complete(a *syscall.SysProcAttr) { a.Pdeathsig, a.Setpgid = syscall.SIGKILL, true }

@@ -4,4 +4,4 @@ package child
 
 import "syscall"
 
-func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func complete(a *syscall.SysProcAttr) { a.Setpgid = true }

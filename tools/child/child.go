@@ -5,11 +5,15 @@ package child
 import (
 	"os/exec"
 	"runtime"
+	"syscall"
 )
 
 // Start runs the command. When it has ended, the channel returned gets how, once, and is closed.
 func Start(cmd *exec.Cmd) (<-chan error, error) {
-	cmd.SysProcAttr = attributes()
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	complete(cmd.SysProcAttr)
 	started, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
 		// The kernel ends the child when the thread that started it ends.

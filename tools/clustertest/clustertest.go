@@ -52,10 +52,13 @@ func Start(t testing.TB) *Cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Stop() })
+	if err := InstallCRDs(t.Context(), c.Config); err != nil {
+		t.Fatal(err)
+	}
 	return c
 }
 
-// Launch runs a control plane with its data in dir and installs the CRDs. The caller must Stop it.
+// Launch runs a control plane with its data in dir, without the CRDs. The caller must Stop it.
 func Launch(ctx context.Context, dir string, args ...string) (*Cluster, error) {
 	bin, err := Binary("localcluster")
 	if err != nil {
@@ -102,7 +105,7 @@ func (c *Cluster) await(ctx context.Context, log string) error {
 	}
 	cfg.QPS, cfg.Burst = 500, 1000
 	c.Config = cfg
-	return InstallCRDs(ctx, cfg)
+	return nil
 }
 
 // Stop ends the control plane and waits for it.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"millwright/tools/outcome"
 )
 
 // downTimeout bounds taking the stack down; that has time of its own.
@@ -51,18 +53,18 @@ func run(ctx context.Context, root string, keep bool) (err error) {
 	if err != nil {
 		return err
 	}
-	t := &test{project: p, out: newProgress(os.Stdout)}
+	t := &test{project: p, out: outcome.NewProgress(os.Stdout)}
 	defer func() {
 		if err != nil {
 			t.showLogs()
 		}
 		if keep {
-			t.out.say("left running: project %s, API server on port %d, EC2 on port %d", p.name, p.kubePort, p.ec2Port)
+			t.out.Say("left running: project %s, API server on port %d, EC2 on port %d", p.name, p.kubePort, p.ec2Port)
 			return
 		}
 		err = errors.Join(err, t.down())
 		if err == nil {
-			t.out.say("passed")
+			t.out.Say("passed")
 		}
 	}()
 	return t.all(ctx)
@@ -72,10 +74,10 @@ func run(ctx context.Context, root string, keep bool) (err error) {
 func (t *test) showLogs() {
 	ctx, cancel := context.WithTimeout(context.Background(), downTimeout)
 	defer cancel()
-	t.out.say("failed; the ends of the logs:")
+	t.out.Say("failed; the ends of the logs:")
 	logs, err := t.project.compose(ctx, "logs", "--no-color", "--tail=30")
 	if err != nil {
-		t.out.say("%v", err)
+		t.out.Say("%v", err)
 	}
 	fmt.Fprintln(os.Stdout, logs)
 }
@@ -84,7 +86,7 @@ func (t *test) showLogs() {
 func (t *test) down() error {
 	ctx, cancel := context.WithTimeout(context.Background(), downTimeout)
 	defer cancel()
-	t.out.say("take it down")
+	t.out.Say("take it down")
 	if _, err := t.project.compose(ctx, "down", "--volumes", "--remove-orphans", "--timeout", "10"); err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strings"
 
-	"millwright/tools/ec2sim/simclient"
+	"millwright/tools/outcome"
 	"millwright/tools/stack"
 )
 
@@ -17,9 +17,8 @@ var kinds = append([]string{"etcd", "nats", "cluster", "ec2sim"}, stack.Services
 // test is one run on one project.
 type test struct {
 	project *project
-	out     *progress
-	cluster *cluster
-	ec2     *simclient.Client
+	out     *outcome.Progress
+	cluster *outcome.Cluster
 }
 
 func (t *test) all(ctx context.Context) error {
@@ -33,7 +32,7 @@ func (t *test) all(ctx context.Context) error {
 
 // up starts the stack and waits until all of it is healthy.
 func (t *test) up(ctx context.Context) error {
-	t.out.say("start project %s", t.project.name)
+	t.out.Say("start project %s", t.project.name)
 	if _, err := t.project.compose(ctx, "up", "--detach"); err != nil {
 		return err
 	}
@@ -42,7 +41,7 @@ func (t *test) up(ctx context.Context) error {
 			return err
 		}
 	}
-	err := t.out.await(ctx, "the end of setup", func(ctx context.Context) string {
+	err := t.out.Await(ctx, "the end of setup", func(ctx context.Context) string {
 		c, err := t.project.container(ctx, "setup")
 		switch {
 		case err != nil:
@@ -55,15 +54,14 @@ func (t *test) up(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.out.say("all containers are healthy")
-	t.ec2 = simclient.New(fmt.Sprintf("http://127.0.0.1:%d", t.project.ec2Port))
-	t.cluster, err = connect(ctx, t.project)
+	t.out.Say("all containers are healthy")
+	t.cluster, err = connect(ctx, t.project, t.out)
 	return err
 }
 
 // healthy waits until the container of a kind runs, is healthy and was restarted this number of times.
 func (t *test) healthy(ctx context.Context, kind string, restarts int) error {
-	return t.out.await(ctx, kind+" to be healthy", func(ctx context.Context) string {
+	return t.out.Await(ctx, kind+" to be healthy", func(ctx context.Context) string {
 		c, err := t.project.container(ctx, kind)
 		switch {
 		case err != nil:
@@ -79,10 +77,10 @@ func (t *test) healthy(ctx context.Context, kind string, restarts int) error {
 
 // workload scales the demo's Deployments up from nothing.
 func (t *test) workload(ctx context.Context) error {
-	if err := t.scale(ctx, 3, 2); err != nil {
+	if err := t.cluster.Scale(ctx, 3, 2); err != nil {
 		return err
 	}
-	return t.settled(ctx, 3, 2)
+	return t.cluster.Settled(ctx, 3, 2)
 }
 
 // crashes kills one container of each kind while pods come and go. Each must come back by its restart policy.
@@ -96,8 +94,8 @@ func (t *test) crashes(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t.out.say("crash %s", kind)
-		if err := t.scale(ctx, sizes[i%len(sizes)], i%3); err != nil {
+		t.out.Say("crash %s", kind)
+		if err := t.cluster.Scale(ctx, sizes[i%len(sizes)], i%3); err != nil {
 			return err
 		}
 		if err := t.project.crash(ctx, before); err != nil {
@@ -126,9 +124,9 @@ func (t *test) cameBack(ctx context.Context) error {
 			more = append(more, fmt.Sprintf("%s %d times", kind, c.restarts))
 		}
 	}
-	t.out.say("all containers came back")
+	t.out.Say("all containers came back")
 	if len(more) > 0 {
-		t.out.say("restarted more than once: %s", strings.Join(more, ", "))
+		t.out.Say("restarted more than once: %s", strings.Join(more, ", "))
 	}
 	return nil
 }
@@ -136,58 +134,30 @@ func (t *test) cameBack(ctx context.Context) error {
 // converged checks that after all the crashes pods get their nodes. A second setup, as a second `up` of the
 // stack starts it, must not touch what runs.
 func (t *test) converged(ctx context.Context) error {
-	if err := t.scale(ctx, 12, 4); err != nil {
+	if err := t.cluster.Scale(ctx, 12, 4); err != nil {
 		return err
 	}
 	if _, err := t.project.compose(ctx, "run", "--rm", "-T", "setup"); err != nil {
 		return err
 	}
-	return t.settled(ctx, 12, 4)
+	return t.cluster.Settled(ctx, 12, 4)
 }
 
 // toZero scales to zero and waits until nothing is left: no NodeClaim, no node, no live instance.
 func (t *test) toZero(ctx context.Context) error {
-	if err := t.scale(ctx, 0, 0); err != nil {
+	if err := t.cluster.Scale(ctx, 0, 0); err != nil {
 		return err
 	}
-	err := t.out.await(ctx, "nothing left over", func(ctx context.Context) string {
-		claims, err := t.cluster.claims(ctx)
-		if err != nil {
-			return err.Error()
-		}
-		nodes, err := t.cluster.nodes(ctx)
-		if err != nil {
-			return err.Error()
-		}
-		instances, err := t.ec2.Instances(ctx)
-		if err != nil {
-			return err.Error()
-		}
-		if missing := mismatch(nil, instances); missing != "" || len(claims)+len(nodes) > 0 {
-			return strings.TrimSpace(fmt.Sprintf("NodeClaims %v, nodes %v %s", claims, nodes, missing))
-		}
-		return ""
-	})
-	if err != nil {
-		return err
-	}
-	t.out.say("no NodeClaim, node or instance is left")
-	return nil
+	return t.cluster.Empty(ctx)
 }
 
 var replayed = regexp.MustCompile(`(\d+) decisions replayed, 0 divergences`)
 
 // record checks what was done and written: one launch per NodeClaim, the hash chain, and replay.
 func (t *test) record(ctx context.Context) error {
-	entries, err := t.ec2.Ledger(ctx, 0)
-	if err != nil {
+	if err := t.cluster.LaunchedOnce(ctx); err != nil {
 		return err
 	}
-	launches, err := launchedOnce(entries)
-	if err != nil {
-		return err
-	}
-	t.out.say("%d NodeClaims, one launch each", launches)
 	for _, args := range [][]string{{"verify"}, {"replay"}} {
 		out, err := t.project.millctl(ctx, args...)
 		fmt.Fprint(os.Stdout, indent(out))
@@ -198,49 +168,6 @@ func (t *test) record(ctx context.Context) error {
 			return fmt.Errorf("replay: no decisions were replayed")
 		}
 	}
-	return nil
-}
-
-// scale the demo's Deployments; the API server may be away for a moment.
-func (t *test) scale(ctx context.Context, inflate, cache int) error {
-	t.out.say("scale inflate to %d, cache to %d", inflate, cache)
-	return t.out.await(ctx, "the API server", func(ctx context.Context) string {
-		if err := t.cluster.scale(ctx, "inflate", inflate); err != nil {
-			return err.Error()
-		}
-		if err := t.cluster.scale(ctx, "cache", cache); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
-}
-
-// settled waits until all pods run, and each NodeClaim has its one instance.
-func (t *test) settled(ctx context.Context, inflate, cache int) error {
-	err := t.out.await(ctx, "running pods", func(ctx context.Context) string {
-		if missing := t.cluster.running(ctx, "inflate", inflate); missing != "" {
-			return missing
-		}
-		return t.cluster.running(ctx, "cache", cache)
-	})
-	if err != nil {
-		return err
-	}
-	err = t.out.await(ctx, "one instance per NodeClaim", func(ctx context.Context) string {
-		claims, err := t.cluster.claims(ctx)
-		if err != nil {
-			return err.Error()
-		}
-		instances, err := t.ec2.Instances(ctx)
-		if err != nil {
-			return err.Error()
-		}
-		return mismatch(claims, instances)
-	})
-	if err != nil {
-		return err
-	}
-	t.out.say("all %d pods run, one instance per NodeClaim", inflate+cache)
 	return nil
 }
 

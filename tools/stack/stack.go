@@ -42,6 +42,8 @@ type Options struct {
 	External *External
 	// Standbys runs each of the five services twice.
 	Standbys bool
+	// NoCRDs leaves it to others to install them.
+	NoCRDs bool
 	// Bare starts cluster and EC2 alone; StartMillwright does the rest.
 	Bare bool
 	// Binaries names another binary than millwright for some services.
@@ -116,6 +118,11 @@ func Start(ctx context.Context, opts Options) (_ *Stack, err error) {
 	s.opts.Progress("Kubernetes control plane")
 	if s.Cluster, err = clustertest.Launch(ctx, filepath.Join(opts.Dir, "cluster"), opts.ClusterArgs...); err != nil {
 		return s, err
+	}
+	if !opts.NoCRDs {
+		if err := clustertest.InstallCRDs(ctx, s.Config()); err != nil {
+			return s, err
+		}
 	}
 	if err := s.startEC2Sim(ctx); err != nil {
 		return s, err

@@ -33,7 +33,8 @@ type client struct {
 	mu sync.Mutex
 	// away: calls fail. lost: writes happen and the answer is an error.
 	away, lost bool
-	// raced is how many of the next updates come after one of a neighbour; everyRenewal sets it again and again.
+	// raced is how many of the next updates come after one of a neighbour; everyRenewal sets it again and
+	// again.
 	raced, everyRenewal int
 }
 
@@ -53,7 +54,8 @@ func (c *client) state() (away, lost bool) {
 	return c.away, c.lost
 }
 
-// isRaced reports whether a neighbour writes first; after as many times as there are to be, one update passes.
+// isRaced reports whether a neighbour writes first; after as many times as there are to be, one update
+// passes.
 func (c *client) isRaced() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,4 +1,4 @@
-package main
+package outcome
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// waitLimit bounds each wait; it is generous, since machines are slow at times.
+	// waitLimit bounds a wait; it is generous, since machines are slow at times.
 	waitLimit = 2 * time.Minute
 	pollEvery = 250 * time.Millisecond
 	// tryLimit bounds one attempt: a server that was killed may leave a call without an answer.
@@ -17,21 +17,28 @@ const (
 	remindEvery = 15 * time.Second
 )
 
-// progress prints lines with the seconds since the start.
-type progress struct {
+// Progress prints lines with the seconds since the start.
+type Progress struct {
 	w     io.Writer
 	start time.Time
 }
 
-func newProgress(w io.Writer) *progress { return &progress{w, time.Now()} }
+// NewProgress starts the clock.
+func NewProgress(w io.Writer) *Progress { return &Progress{w, time.Now()} }
 
-func (p *progress) say(format string, args ...any) {
+// Say prints a line.
+func (p *Progress) Say(format string, args ...any) {
 	fmt.Fprintf(p.w, "%4d s  %s\n", int(time.Since(p.start).Seconds()), fmt.Sprintf(format, args...))
 }
 
-// await polls until met returns "", which otherwise says what is missing.
-func (p *progress) await(ctx context.Context, what string, met func(context.Context) string) error {
-	ctx, cancel := context.WithTimeout(ctx, waitLimit)
+// Await polls until met returns "", which otherwise says what is missing.
+func (p *Progress) Await(ctx context.Context, what string, met func(context.Context) string) error {
+	return p.AwaitFor(ctx, waitLimit, what, met)
+}
+
+// AwaitFor is Await with a limit of its own.
+func (p *Progress) AwaitFor(ctx context.Context, limit time.Duration, what string, met func(context.Context) string) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	remind := time.Now().Add(remindEvery)
 	for {
@@ -40,7 +47,7 @@ func (p *progress) await(ctx context.Context, what string, met func(context.Cont
 			return nil
 		}
 		if time.Now().After(remind) {
-			p.say("  waiting for %s: %s", what, missing)
+			p.Say("  waiting for %s: %s", what, missing)
 			remind = time.Now().Add(remindEvery)
 		}
 		select {
