@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -192,6 +193,62 @@ func TestNodesReturnToThePreferredNodePool(t *testing.T) {
 	e.running("web", 1)
 	story, _ := e.millctl("why", "node", old[0].Name)
 	for _, text := range []string{"(PreferredAvailable, preferred)", "DisruptionPolicy back returns it from on-demand of NodePool default (weight 0) to on-demand of NodePool preferred (weight 10)"} {
+		if !strings.Contains(story, text) {
+			t.Errorf("the node's story does not say %q:\n%s", text, story)
+		}
+	}
+	e.sound()
+}
+
+// A node that only protected pods keep runs empty by itself: it is tainted, new pods go elsewhere, nobody is
+// evicted, and it goes once they have ended. What the log says is replayed.
+func TestANodeRunsEmptyByItself(t *testing.T) {
+	e := start(t, nil)
+	e.apply("apiVersion: millwright.sh/v1alpha1\nkind: DisruptionPolicy\nmetadata: {name: drain}\nspec: {drainOut: {nodes: 100%}}\n")
+	e.apply(defaultClass)
+	e.apply(strings.Replace(defaultPool, "consolidationPolicy: WhenEmpty", "consolidationPolicy: WhenEmptyOrUnderutilized", 1))
+	protected := func(p *corev1.PodTemplateSpec) {
+		p.Annotations = map[string]string{"karpenter.sh/do-not-disrupt": "true"}
+	}
+	e.deploy("job", 1, "500m", "512Mi", protected)
+	e.running("job", 1)
+	old := e.nodes()[0].Name
+	e.deploy("db", 1, "5", "10Gi", protected)
+	e.running("db", 1)
+	tainted := func(n *corev1.Node) bool {
+		return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+			return t.Key == "millwright.sh/drain-out" && t.Effect == corev1.TaintEffectPreferNoSchedule
+		})
+	}
+	e.eventually("the first node is tainted, the other is not", func() string {
+		for _, n := range e.nodes() {
+			if tainted(&n) != (n.Name == old) {
+				return fmt.Sprintf("%s has %v", n.Name, n.Spec.Taints)
+			}
+		}
+		return ""
+	})
+	e.hasEvent("Node", old, "nothing but these pods keeps it: default/job-")
+	if story, _ := e.millctl("why", "node", old); !strings.Contains(story, "runs empty by itself, as DisruptionPolicy drain wants") {
+		t.Errorf("the story does not say that the node runs empty:\n%s", story)
+	}
+	e.deploy("new", 1, "500m", "256Mi")
+	e.running("new", 1)
+	pods, err := e.kube.CoreV1().Pods("default").List(e.Context(), metav1.ListOptions{LabelSelector: "app=new"})
+	if err != nil || len(pods.Items) != 1 || pods.Items[0].Spec.NodeName == old {
+		t.Errorf("the new pod runs on the node that is to run empty: %v", err)
+	}
+	e.scale("job", 0)
+	e.eventually("the first node is gone", func() string {
+		for _, n := range e.nodes() {
+			if n.Name == old {
+				return "it is there"
+			}
+		}
+		return ""
+	})
+	story, _ := e.millctl("why", "node", old)
+	for _, text := range []string{"to run empty by themselves, tainted millwright.sh/drain-out: " + old, "(Empty, emptiness)"} {
 		if !strings.Contains(story, text) {
 			t.Errorf("the node's story does not say %q:\n%s", text, story)
 		}
