@@ -18,7 +18,7 @@ var ErrUnsynced = errors.New("the observation stream holds no complete view of t
 // Present returns the World and the Ledger as of now: what a service that starts now would plan on. Both
 // belong to the caller. It returns ErrUnsynced before the first resync has ended.
 func Present(ctx context.Context, log CheckpointLog, stream Stream) (*world.World, *ledger.Ledger, error) {
-	l, err := presentLedger(ctx, log)
+	l, err := PresentLedger(ctx, log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -29,8 +29,8 @@ func Present(ctx context.Context, log CheckpointLog, stream Stream) (*world.Worl
 	return w, l, nil
 }
 
-// presentLedger folds what follows the newest checkpoint.
-func presentLedger(ctx context.Context, log CheckpointLog) (*ledger.Ledger, error) {
+// PresentLedger folds the log as it stands, from its newest checkpoint. The Ledger belongs to the caller.
+func PresentLedger(ctx context.Context, log CheckpointLog) (*ledger.Ledger, error) {
 	l, err := NewestLedger(ctx, log, 0, func(error) {})
 	if errors.Is(err, ErrNoCheckpoint) {
 		l, err = ledger.New(""), nil

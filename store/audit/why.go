@@ -3,6 +3,7 @@ package audit
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -39,7 +40,13 @@ const (
 // is ready. It works for objects that no longer exist. The entries must begin with the genesis or contain it;
 // the result is empty if nothing mentions the subject.
 func Why(entries []ledger.Entry, subject string) []Line {
-	st := &story{subject: subject, logID: logIDOf(entries), about: map[string]bool{subject: true}}
+	return WhyOf(entries, logIDOf(entries), subject)
+}
+
+// WhyOf is Why for entries that need not contain the genesis of their log, nor anything that mentions neither
+// the subject nor one of Linked.
+func WhyOf(entries []ledger.Entry, logID, subject string) []Line {
+	st := newStory(logID, subject)
 	st.link(entries)
 	var lines []Line
 	for _, e := range entries {
@@ -51,6 +58,28 @@ func Why(entries []ledger.Entry, subject string) []Line {
 		}
 	}
 	return lines
+}
+
+// Linked are the subjects, sorted, whose records belong to the story of a subject as far as the entries say:
+// itself, the same thing under other names, and what was planned for it. Who knows only the records that
+// mention the subject adds those that mention these, and asks again until nothing is added.
+func Linked(entries []ledger.Entry, logID, subject string) []string {
+	st := newStory(logID, subject)
+	st.link(entries)
+	return slices.Sorted(maps.Keys(st.about))
+}
+
+// Account is the line of one entry with all its details, whatever it concerns.
+func Account(e ledger.Entry, logID string) Line {
+	st := newStory(logID, "")
+	for _, subject := range Mentions(e, logID) {
+		st.about[subject] = true
+	}
+	return st.line(e)
+}
+
+func newStory(logID, subject string) *story {
+	return &story{subject: subject, logID: logID, about: map[string]bool{subject: true}}
 }
 
 func logIDOf(entries []ledger.Entry) string {

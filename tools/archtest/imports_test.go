@@ -52,6 +52,8 @@ var rules = []rule{
 	{from: "services/disruptor", banned: ours("services/watcher", "services/provisioner", "services/terminator", "services/lifecycle"), reason: "services meet in bus and log only"},
 	{from: "services/terminator", banned: ours("services/watcher", "services/provisioner", "services/disruptor", "services/lifecycle"), reason: "services meet in bus and log only"},
 	{from: "services/lifecycle", banned: ours("services/watcher", "services/provisioner", "services/disruptor", "services/terminator"), reason: "services meet in bus and log only"},
+	{from: "services/console", banned: ours("services/watcher", "services/provisioner", "services/disruptor", "services/terminator", "services/lifecycle"), reason: "the console reads bus and log only"},
+	{from: "services", except: []string{"services/console", "services/cmd"}, banned: ours("services/console"), reason: "nothing depends on what people look at"},
 	{from: "services/internal/host/fold", banned: ours("services/internal/host/step", "services/internal/process"), reason: "what is folded does not depend on who leads or steps"},
 	{from: lifecyclePart + "effects", banned: ours("services/lifecycle"), reason: "effects are started without knowing what they do"},
 	{from: lifecyclePart + "recent", banned: ours("services/lifecycle"), reason: "what was seen lately depends on nothing else"},

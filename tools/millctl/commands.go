@@ -14,30 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"millwright/planner/ledger"
-	"millwright/store"
 	"millwright/store/audit"
+	"millwright/store/audit/orders"
+	"millwright/store/audit/overview"
 )
-
-// commandLine is a running or proposed command as `millctl commands` shows it; -o json prints it as it is.
-type commandLine struct {
-	ID    string `json:"id"`
-	State string `json:"state"`
-	// Reason and Method of the decision; Saves in micro USD per hour.
-	Reason    string    `json:"reason"`
-	Method    string    `json:"method"`
-	Nodes     []string  `json:"nodes"`
-	Evictions int       `json:"evictions"`
-	New       int       `json:"replacements"`
-	Saves     int64     `json:"saves"`
-	At        time.Time `json:"at"`
-	// Until is when a proposal expires, or a rejection ends; By and Why are of the answer.
-	Until time.Time `json:"until,omitzero"`
-	By    string    `json:"by,omitempty"`
-	Why   string    `json:"why,omitempty"`
-}
-
-// commandStates are what --state may say.
-var commandStates = []string{"proposed", "approved", "rejected", "started", "confirmed"}
 
 func commandsCommand(t *target) *cobra.Command {
 	var output, state string
@@ -47,8 +27,8 @@ func commandsCommand(t *target) *cobra.Command {
 			switch {
 			case output != "text" && output != "json":
 				return fmt.Errorf("invalid -o %q: must be text or json", output)
-			case state != "" && !slices.Contains(commandStates, state):
-				return fmt.Errorf("invalid --state %q: must be one of %s", state, strings.Join(commandStates, ", "))
+			case state != "" && !slices.Contains(overview.CommandStates, state):
+				return fmt.Errorf("invalid --state %q: must be one of %s", state, strings.Join(overview.CommandStates, ", "))
 			}
 			s, err := t.open(cmd.Context())
 			if err != nil {
@@ -59,7 +39,7 @@ func commandsCommand(t *target) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list := slices.DeleteFunc(commandLines(l), func(c commandLine) bool { return state != "" && !strings.EqualFold(c.State, state) })
+			list := slices.DeleteFunc(overview.Commands(l), func(c overview.CommandLine) bool { return state != "" && !strings.EqualFold(c.State, state) })
 			if output == "json" {
 				e := json.NewEncoder(cmd.OutOrStdout())
 				e.SetIndent("", "  ")
@@ -69,40 +49,11 @@ func commandsCommand(t *target) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
-	cmd.Flags().StringVar(&state, "state", "", "only those that are "+strings.Join(commandStates, ", "))
+	cmd.Flags().StringVar(&state, "state", "", "only those that are "+strings.Join(overview.CommandStates, ", "))
 	return cmd
 }
 
-// commandLines are the proposals, then the commands that run, oldest first.
-func commandLines(l *ledger.Ledger) []commandLine {
-	list := []commandLine{}
-	line := func(id, state string, at time.Time, c *ledger.CommandStarted) commandLine {
-		x := commandLine{ID: id, State: state, Reason: string(c.Reason), Method: c.Method, Nodes: []string{}, Evictions: c.Evictions,
-			New: len(c.Replacements), Saves: c.PriceBefore - c.PriceAfter, At: at}
-		for _, n := range c.Candidates {
-			x.Nodes = append(x.Nodes, n.Node)
-		}
-		return x
-	}
-	for _, p := range l.Proposals() {
-		x := line(p.ID, string(p.State), p.At, &p.Proposed.Command)
-		x.Until = p.Proposed.Expires
-		if a := p.Answer; a != nil {
-			x.By, x.Why = a.By, a.Why
-			if !a.Approved {
-				x.Until = a.Until
-			}
-		}
-		list = append(list, x)
-	}
-	for _, c := range l.Commands() {
-		list = append(list, line(c.ID, string(c.State), c.At, &c.Started))
-	}
-	slices.SortStableFunc(list, func(a, b commandLine) int { return a.At.Compare(b.At) })
-	return list
-}
-
-func printCommands(out io.Writer, list []commandLine) error {
+func printCommands(out io.Writer, list []overview.CommandLine) error {
 	if len(list) == 0 {
 		_, err := fmt.Fprintln(out, "no command runs or waits for approval")
 		return err
@@ -144,17 +95,12 @@ func rejectCommand(t *target) *cobra.Command {
 			if life <= 0 {
 				return fmt.Errorf("invalid --for %s: must be positive", life)
 			}
-			return o.answer(cmd, t, rejection(args[0], life))
+			return o.answer(cmd, t, orders.Rejection(args[0], life, time.Now()))
 		},
 	}
 	o.flags(cmd)
 	cmd.Flags().DurationVar(&life, "for", life, "how long its nodes are not proposed again for the same reason")
 	return cmd
-}
-
-// rejection counts from its record's time; Until is for services that do not know For yet.
-func rejection(id string, life time.Duration) ledger.ProposalAnswered {
-	return ledger.ProposalAnswered{ID: id, For: life, Until: time.Now().Add(life).UTC()}
 }
 
 // answer records an operator's answer.
@@ -173,7 +119,7 @@ func (o *order) answer(cmd *cobra.Command, t *target, a ledger.ProposalAnswered)
 	defer closeInto(s, &err)
 	ctx, cancel := context.WithTimeout(cmd.Context(), connectTimeout)
 	defer cancel()
-	rec, err := answerProposal(ctx, s.log, a)
+	rec, err := orders.Answer(ctx, s.log, a, time.Now())
 	if err != nil {
 		return err
 	}
@@ -183,40 +129,4 @@ func (o *order) answer(cmd *cobra.Command, t *target, a ledger.ProposalAnswered)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s %s (record %d)\n", word, a.ID, rec.Seq)
 	return nil
-}
-
-// answerProposal refuses an id that is not proposed, or was answered already.
-func answerProposal(ctx context.Context, log store.Log, a ledger.ProposalAnswered) (store.Record, error) {
-	aggregate := ledger.CommandAggregate(a.ID)
-	seen, err := log.Aggregate(ctx, aggregate) // first: if another answer comes between, it has moved
-	if err != nil {
-		return store.Record{}, fmt.Errorf("read where command %s stands: %w", a.ID, err)
-	}
-	l, err := currentLedger(ctx, log)
-	if err != nil {
-		return store.Record{}, err
-	}
-	x := l.Proposal(a.ID)
-	switch {
-	case x == nil && l.Command(a.ID) != nil:
-		return store.Record{}, fmt.Errorf("command %s runs already; it is not proposed", a.ID)
-	case x == nil:
-		return store.Record{}, fmt.Errorf("command %s is not proposed: list what is with `millctl commands`", a.ID)
-	case x.Answer != nil:
-		return store.Record{}, fmt.Errorf("command %s was answered already by %s: %s", a.ID, x.Answer.By, x.Answer.Why)
-	}
-	var nodes []string
-	for _, c := range x.Proposed.Command.Candidates {
-		nodes = append(nodes, "node/"+c.Node)
-	}
-	draft, err := audit.AnswerDraft(&a, nodes, seen)
-	if err != nil {
-		return store.Record{}, err
-	}
-	draft.Time = time.Now()
-	rec, err := log.Append(ctx, draft)
-	if errors.Is(err, store.ErrConflict) {
-		return rec, fmt.Errorf("command %s was answered, or ended, by someone else meanwhile: %w", a.ID, err)
-	}
-	return rec, err
 }

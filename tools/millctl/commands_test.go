@@ -11,6 +11,8 @@ import (
 	"millwright/planner/ledger"
 	"millwright/store"
 	"millwright/store/audit"
+	"millwright/store/audit/orders"
+	"millwright/store/audit/overview"
 	"millwright/store/memlog"
 )
 
@@ -39,23 +41,23 @@ func TestAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := printCommands(&out, commandLines(l)); err != nil || !strings.Contains(out.String(), id) || !strings.Contains(out.String(), "Proposed") || !strings.Contains(out.String(), "$0.096") {
+	if err := printCommands(&out, overview.Commands(l)); err != nil || !strings.Contains(out.String(), id) || !strings.Contains(out.String(), "Proposed") || !strings.Contains(out.String(), "$0.096") {
 		t.Fatalf("printed %q, %v", out.String(), err)
 	}
-	if _, err := answerProposal(t.Context(), log, ledger.ProposalAnswered{ID: "cmd-other", Approved: true, By: "ann", Why: "x"}); err == nil || !strings.Contains(err.Error(), "cmd-other is not proposed") {
+	if _, err := orders.Answer(t.Context(), log, ledger.ProposalAnswered{ID: "cmd-other", Approved: true, By: "ann", Why: "x"}, time.Now()); err == nil || !strings.Contains(err.Error(), "cmd-other is not proposed") {
 		t.Errorf("answering what is not proposed: %v", err)
 	}
-	if _, err := answerProposal(t.Context(), log, ledger.ProposalAnswered{ID: id, By: "ann", Why: "not today", Until: time.Now().Add(time.Hour)}); err != nil {
+	if _, err := orders.Answer(t.Context(), log, ledger.ProposalAnswered{ID: id, By: "ann", Why: "not today", Until: time.Now().Add(time.Hour)}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := answerProposal(t.Context(), log, ledger.ProposalAnswered{ID: id, Approved: true, By: "bob", Why: "x"}); err == nil || !strings.Contains(err.Error(), "answered already by ann: not today") {
+	if _, err := orders.Answer(t.Context(), log, ledger.ProposalAnswered{ID: id, Approved: true, By: "bob", Why: "x"}, time.Now()); err == nil || !strings.Contains(err.Error(), "answered already by ann: not today") {
 		t.Errorf("a second answer: %v", err)
 	}
 	l, err = currentLedger(t.Context(), log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := commandLines(l)[0]; c.State != "Rejected" || c.By != "ann" || c.Why != "not today" {
+	if c := overview.Commands(l)[0]; c.State != "Rejected" || c.By != "ann" || c.Why != "not today" {
 		t.Errorf("listed %+v", c)
 	}
 }
@@ -64,11 +66,11 @@ func TestAnswers(t *testing.T) {
 func TestTwoAnswersAtATime(t *testing.T) {
 	log, id := proposal(t)
 	rival := &racing{Log: log, before: func() {
-		if _, err := answerProposal(t.Context(), log, ledger.ProposalAnswered{ID: id, Approved: true, By: "bob", Why: "y"}); err != nil {
+		if _, err := orders.Answer(t.Context(), log, ledger.ProposalAnswered{ID: id, Approved: true, By: "bob", Why: "y"}, time.Now()); err != nil {
 			t.Error(err)
 		}
 	}}
-	_, err := answerProposal(t.Context(), rival, ledger.ProposalAnswered{ID: id, By: "ann", Why: "x", Until: time.Now().Add(time.Hour)})
+	_, err := orders.Answer(t.Context(), rival, ledger.ProposalAnswered{ID: id, By: "ann", Why: "x", Until: time.Now().Add(time.Hour)}, time.Now())
 	if !errors.Is(err, store.ErrConflict) || !strings.Contains(err.Error(), "by someone else meanwhile") {
 		t.Errorf("the later one got %v", err)
 	}
@@ -95,10 +97,10 @@ func (r *racing) Append(ctx context.Context, d store.Draft) (store.Record, error
 // A rejection lasts for --for after its record, however far off the operator's clock is.
 func TestARejectionLastsForItsTime(t *testing.T) {
 	log, id := proposal(t)
-	a := rejection(id, 48*time.Hour)
+	a := orders.Rejection(id, 48*time.Hour, time.Now())
 	a.By, a.Why = "ann", "release week"
 	off := &racing{Log: log, month: true}
-	if _, err := answerProposal(t.Context(), off, a); err != nil {
+	if _, err := orders.Answer(t.Context(), off, a, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	// the next record, of a process whose clock has witnesses
@@ -114,7 +116,7 @@ func TestARejectionLastsForItsTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left := time.Until(commandLines(l)[0].Until); left < 47*time.Hour || left > 49*time.Hour {
+	if left := time.Until(overview.Commands(l)[0].Until); left < 47*time.Hour || left > 49*time.Hour {
 		t.Errorf("the rejection lasts %s, want 48 h", left)
 	}
 }

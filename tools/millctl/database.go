@@ -10,28 +10,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"millwright/store"
+	"millwright/store/audit/overview"
 	"millwright/store/audit/relief"
 )
-
-// databaseStatus is how full the database of the log is. The times are estimates.
-type databaseStatus struct {
-	QuotaBytes int64 `json:"quotaBytes"`
-	FileBytes  int64 `json:"fileBytes"`
-	UsedBytes  int64 `json:"usedBytes"`
-	// NoSpace: it accepts no more writes.
-	NoSpace bool `json:"noSpace,omitempty"`
-	// Archived is the last record in the archive that left the log; 0: none did.
-	Archived uint64 `json:"archived"`
-	// FullAt is when the quota is reached if records come as they did last, and none leaves; zero if that
-	// cannot be known.
-	FullAt instant `json:"fullAt,omitzero"`
-}
 
 // rateRecords is the number of recent records over which the rate is measured.
 const rateRecords = 1000
 
 // databaseState asks etcd, which answers only users with the role root, where users are enabled.
-func (s *session) databaseState(ctx context.Context, now time.Time) (*databaseStatus, error) {
+func (s *session) databaseState(ctx context.Context, now time.Time) (*overview.DatabaseStatus, error) {
 	if s.database == nil {
 		return nil, errors.New("the log is in no database")
 	}
@@ -47,7 +34,7 @@ func (s *session) databaseState(ctx context.Context, now time.Time) (*databaseSt
 	if err != nil {
 		return nil, err
 	}
-	d := &databaseStatus{QuotaBytes: u.QuotaBytes, FileBytes: u.FileBytes, UsedBytes: u.UsedBytes, NoSpace: u.NoSpace, Archived: base.Seq}
+	d := &overview.DatabaseStatus{QuotaBytes: u.QuotaBytes, FileBytes: u.FileBytes, UsedBytes: u.UsedBytes, NoSpace: u.NoSpace, Archived: base.Seq}
 	from := max(base.Seq+1, head.Seq-min(head.Seq, rateRecords))
 	first, err := s.database.Stored(ctx, from, 1)
 	if err != nil || len(first) == 0 {

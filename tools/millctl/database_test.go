@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millwright/store"
+	"millwright/store/audit/overview"
 )
 
 func TestWhenTheDatabaseWillBeFull(t *testing.T) {
@@ -56,12 +57,12 @@ func TestTheLogIsRelievedByCommand(t *testing.T) {
 }
 
 func TestStatusSaysWhyNobodyLeads(t *testing.T) {
-	for want, d := range map[string]*databaseStatus{
+	for want, d := range map[string]*overview.DatabaseStatus{
 		"lifecycle: nobody leads; nobody can be elected while the database of the log is full\n": {NoSpace: true},
 		"lifecycle: nobody leads; /readyz of its processes says why":                             nil,
 	} {
 		var out strings.Builder
-		(&status{Services: []serviceStatus{{Service: "lifecycle"}}, Database: d}).printServices(&out)
+		(&status{&overview.Status{Services: []overview.ServiceStatus{{Service: "lifecycle"}}, Database: d}}).printServices(&out)
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("got %s, want …%s…", out.String(), want)
 		}

@@ -12,6 +12,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/ledger"
 	pt "millwright/planner/plannertest"
+	"millwright/store/audit/overview"
 )
 
 // A node of which the log has nothing, from the stream of a stopped system to the answer.
@@ -55,11 +56,11 @@ func TestWhereAPodWent(t *testing.T) {
 		pt.Pod("other-1", pt.OwnedBy("apps/v1", "ReplicaSet", "other"), pt.On("n2"), created(pt.Start.Add(time.Minute))))
 	entries := []ledger.Entry{{Seq: 2, Time: pt.Start, Mode: ledger.ModeActive, Kind: ledger.KindCommandMovesStarted, Payload: &ledger.CommandStarted{
 		Candidates: []ledger.Candidate{{Node: "n0", Pods: []ledger.PodRef{{Namespace: "default", Name: "web-7d9f-gone"}}}}}}}
-	got := strings.Join(successors(c.World, "web-7d9f-gone", entries), "\n")
+	got := strings.Join(overview.Successors(c.World, "web-7d9f-gone", entries), "\n")
 	if got != "now: pod default/web-7d9f-new, created 2026-03-02T10:01:00Z, on node n2" {
 		t.Errorf("successors:\n%s", got)
 	}
-	if got := successors(c.World, "web-7d9f-old", entries); len(got) > 0 {
+	if got := overview.Successors(c.World, "web-7d9f-old", entries); len(got) > 0 {
 		t.Errorf("successors of a pod that no command moved: %v", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"millwright/planner/ledger"
 	"millwright/store"
 	"millwright/store/audit"
+	"millwright/store/audit/orders"
 	"millwright/store/memlog"
 )
 
@@ -34,7 +35,7 @@ func TestStatus(t *testing.T) {
 	record(now, ledger.KindClaimAdopted, &ledger.ClaimAdopted{Claim: "b", UID: "b"})
 	record(now, ledger.KindCommandStarted, &ledger.CommandStarted{Reason: "Empty", Candidates: []ledger.Candidate{{Node: "n1", Claim: "a"}}})
 	record(now, ledger.KindDrainStarted, &ledger.DrainStarted{Node: "n2", Reason: "Forceful Termination"})
-	if _, _, err := setStop(t.Context(), log, ledger.ControlChanged{Stop: ledger.StopAll, By: "ann", Why: "fire"}); err != nil {
+	if _, _, err := orders.SetStop(t.Context(), log, ledger.ControlChanged{Stop: ledger.StopAll, By: "ann", Why: "fire"}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	elector := memlog.NewElector(log)

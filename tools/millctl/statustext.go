@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"millwright/planner/ledger"
+	"millwright/store/audit/overview"
 )
 
 // listedMax bounds the commands, drains and alarms that text shows; JSON has all.
@@ -27,17 +28,17 @@ func (st *status) print(out io.Writer) error {
 	st.printStream(w)
 	st.printDatabase(w)
 	st.printClaims(w)
-	list(w, "commands", st.Commands, func(c commandStatus) string {
+	list(w, "commands", st.Commands, func(c overview.CommandStatus) string {
 		return fmt.Sprintf("%s %s for %s: %s %s", c.ID, c.State, st.age(c.At), c.Reason, strings.Join(c.Nodes, ", "))
 	})
-	list(w, "drains", st.Drains, func(d drainStatus) string {
+	list(w, "drains", st.Drains, func(d overview.DrainStatus) string {
 		state := fmt.Sprintf("tier %d", d.Tier)
 		if d.Drained {
 			state = "drained"
 		}
 		return fmt.Sprintf("%s for %s: %s (%s)", d.Node, st.age(d.At), state, d.Reason)
 	})
-	list(w, "alarms of the last day", st.Alarms, func(a alarmStatus) string {
+	list(w, "alarms of the last day", st.Alarms, func(a overview.AlarmStatus) string {
 		return fmt.Sprintf("record %d, %s ago: %s: %s", a.Seq, st.age(a.At), a.Reason, a.Message)
 	})
 	_, err := io.WriteString(out, w.String())
@@ -100,11 +101,11 @@ func (st *status) printStream(w io.Writer) {
 		fmt.Fprintf(w, "\nstream: %s\n", st.StreamError)
 		return
 	}
-	fmt.Fprintf(w, "\nstream %s: messages %d to %d%s\n", st.Stream.Incarnation, st.Stream.First, st.Stream.Last, st.Stream.placement())
+	fmt.Fprintf(w, "\nstream %s: messages %d to %d%s\n", st.Stream.Incarnation, st.Stream.First, st.Stream.Last, placement(st.Stream))
 }
 
 // placement says what a server that dies would do to the stream; nothing if it is embedded.
-func (s *streamStatus) placement() string {
+func placement(s *overview.StreamStatus) string {
 	switch {
 	case s.Replicas == 0:
 		return ""

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,12 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"millwright/planner/ledger"
-	"millwright/store"
-	"millwright/store/audit"
+	"millwright/store/audit/orders"
 )
-
-// controlTriesMax bounds how often another operator may be faster.
-const controlTriesMax = 5
 
 // order is what an operator wants.
 type order struct{ by, why string }
@@ -86,7 +81,7 @@ func (o *order) run(cmd *cobra.Command, t *target, level ledger.Stop) (err error
 	defer closeInto(s, &err)
 	ctx, cancel := context.WithTimeout(cmd.Context(), connectTimeout)
 	defer cancel()
-	before, rec, err := setStop(ctx, s.log, ledger.ControlChanged{Stop: level, By: o.by, Why: o.why})
+	before, rec, err := orders.SetStop(ctx, s.log, ledger.ControlChanged{Stop: level, By: o.by, Why: o.why}, time.Now())
 	if err != nil {
 		return fmt.Errorf("record the change: %w", err)
 	}
@@ -106,43 +101,4 @@ func (o *order) run(cmd *cobra.Command, t *target, level ledger.Stop) (err error
 
 func describeStop(c ledger.ControlChanged) string {
 	return fmt.Sprintf("%s by %s: %s", c.Stop, c.By, c.Why)
-}
-
-// setStop records the change and sets the switch in one step, and returns what was in force before. Resuming
-// what is not stopped records nothing.
-func setStop(ctx context.Context, log store.Log, want ledger.ControlChanged) (before ledger.ControlChanged, rec store.Record, err error) {
-	for range controlTriesMax {
-		// The aggregate first: if another operator comes between, it has moved.
-		seen, err := log.Aggregate(ctx, ledger.ControlAggregate)
-		if err != nil {
-			return before, rec, err
-		}
-		if before, err = stopInForce(ctx, log); err != nil {
-			return before, rec, err
-		}
-		if before.Stop == ledger.StopNone && want.Stop == ledger.StopNone {
-			return before, rec, nil
-		}
-		draft, err := audit.ControlDraft(&want, seen)
-		if err != nil {
-			return before, rec, err
-		}
-		draft.Time = time.Now()
-		if rec, err = log.Append(ctx, draft); !errors.Is(err, store.ErrConflict) {
-			return before, rec, err
-		}
-	}
-	return before, rec, fmt.Errorf("others changed it %d times meanwhile: %w", controlTriesMax, store.ErrConflict)
-}
-
-// stopInForce reads the switch.
-func stopInForce(ctx context.Context, log store.Log) (c ledger.ControlChanged, err error) {
-	value, _, err := log.Switch(ctx, ledger.SwitchStop)
-	if err != nil || value == "" {
-		return c, err
-	}
-	if err := json.Unmarshal([]byte(value), &c); err != nil {
-		return c, fmt.Errorf("decode the stop switch: %w", err)
-	}
-	return c, nil
 }

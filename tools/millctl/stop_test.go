@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"testing"
+	"time"
 
 	"millwright/planner/ledger"
 	"millwright/store"
 	"millwright/store/audit"
+	"millwright/store/audit/orders"
 	"millwright/store/memlog"
 )
 
@@ -19,7 +21,7 @@ type contested struct {
 func (c *contested) Append(ctx context.Context, d store.Draft) (store.Record, error) {
 	if r := c.rival; r != nil {
 		c.rival = nil
-		if _, _, err := setStop(ctx, c.Log, *r); err != nil {
+		if _, _, err := orders.SetStop(ctx, c.Log, *r, time.Now()); err != nil {
 			return store.Record{}, err
 		}
 	}
@@ -30,7 +32,7 @@ func TestStopAndResume(t *testing.T) {
 	log := memlog.New("test")
 	set := func(l store.Log, level ledger.Stop, why string) (ledger.ControlChanged, store.Record) {
 		t.Helper()
-		before, rec, err := setStop(t.Context(), l, ledger.ControlChanged{Stop: level, By: "ann", Why: why})
+		before, rec, err := orders.SetStop(t.Context(), l, ledger.ControlChanged{Stop: level, By: "ann", Why: why}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +53,7 @@ func TestStopAndResume(t *testing.T) {
 	if c := e.Payload.(*ledger.ControlChanged); *c != (ledger.ControlChanged{Stop: ledger.StopVoluntary, By: "ann", Why: "again"}) || e.Service != ledger.ServiceOperator {
 		t.Errorf("recorded %+v by %s", c, e.Service)
 	}
-	if c, err := stopInForce(t.Context(), log); err != nil || c.Why != "again" {
+	if c, err := orders.StopInForce(t.Context(), log); err != nil || c.Why != "again" {
 		t.Errorf("switch %+v, %v", c, err)
 	}
 	if before, rec := set(log, ledger.StopNone, "done"); before.Stop != ledger.StopVoluntary || rec.Seq != 5 {

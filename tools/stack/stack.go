@@ -76,6 +76,8 @@ type Stack struct {
 	procs   []*Process
 
 	ec2Endpoint, natsURL, etcdEndpoint string
+	// consoleAddress of `millwright all`.
+	consoleAddress string
 	// kubeconfig and awsEndpoint are what Millwright is given.
 	kubeconfig, awsEndpoint string
 	// kubeconfigs are those of the ServiceAccounts, by command; without one a command is given kubeconfig.
@@ -148,7 +150,7 @@ func Start(ctx context.Context, opts Options) (_ *Stack, err error) {
 
 // StartMillwright starts `millwright all` on a Bare stack and returns at once, ready or not.
 func (s *Stack) StartMillwright() (*Process, error) {
-	p, err := s.millwright("millwright", "all", "--data-dir", s.MillwrightDir())
+	p, err := s.all()
 	if err != nil {
 		return nil, err
 	}
@@ -275,12 +277,26 @@ func (s *Stack) startEC2Sim(ctx context.Context) error {
 
 func (s *Stack) startAll(ctx context.Context) error {
 	s.opts.Progress("Millwright")
-	p, err := s.millwright("millwright", "all", "--data-dir", s.MillwrightDir())
+	p, err := s.all()
 	if err != nil {
 		return err
 	}
 	return s.startMillwright(ctx, p)
 }
+
+// all makes the process of all services.
+func (s *Stack) all() (*Process, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	s.consoleAddress = "127.0.0.1:" + strconv.Itoa(port)
+	return s.millwright("millwright", "all", "--data-dir", s.MillwrightDir(), "--console-address", s.consoleAddress)
+}
+
+// ConsoleURL is where the console of `millwright all` is, and ConsoleCA the file with the CA to trust.
+func (s *Stack) ConsoleURL() string { return "https://" + s.consoleAddress }
+func (s *Stack) ConsoleCA() string  { return filepath.Join(s.MillwrightDir(), "console", "ca.crt") }
 
 func (s *Stack) startFive(ctx context.Context) error {
 	if err := s.startServers(ctx); err != nil {

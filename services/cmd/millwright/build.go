@@ -15,6 +15,7 @@ import (
 
 	"millwright/events"
 	"millwright/planner/ledger"
+	"millwright/services/console"
 	"millwright/services/disruptor"
 	"millwright/services/internal/clock"
 	"millwright/services/internal/host/fold"
@@ -38,6 +39,8 @@ import (
 // builder constructs the services of one process over what they share.
 type builder struct {
 	settings *process.Settings
+	// console is that of the people's view, which not every process has.
+	console *console.Settings
 	// shared: more than the watcher runs here, so there is a World in any case.
 	shared bool
 	// acting: a service that changes something runs here in active mode.
@@ -72,11 +75,11 @@ type builder struct {
 }
 
 // build connects and constructs. What it opened is closed by Parts.Close, or at once if it fails.
-func build(ctx context.Context, s *process.Settings, services []string, r *prometheus.Registry, logger zerolog.Logger) (_ *process.Parts, err error) {
-	b := &builder{settings: s, registry: poolseries.New(r), logger: logger, shared: !slices.Equal(services, []string{ledger.ServiceWatcher}),
+func build(ctx context.Context, s *process.Settings, c *console.Settings, services []string, r *prometheus.Registry, logger zerolog.Logger) (_ *process.Parts, err error) {
+	b := &builder{settings: s, console: c, registry: poolseries.New(r), logger: logger, shared: !slices.Equal(services, []string{ledger.ServiceWatcher}),
 		watches: slices.Contains(services, ledger.ServiceWatcher)}
 	for _, name := range services {
-		b.acting = b.acting || name != ledger.ServiceWatcher && s.ModeOf(name) == ledger.ModeActive
+		b.acting = b.acting || name != ledger.ServiceWatcher && name != console.Name && s.ModeOf(name) == ledger.ModeActive
 	}
 	defer func() {
 		if err != nil {
@@ -89,6 +92,11 @@ func build(ctx context.Context, s *process.Settings, services []string, r *prome
 	for _, name := range services {
 		if err := b.addService(ctx, name); err != nil {
 			return nil, fmt.Errorf("build %s: %w", name, err)
+		}
+	}
+	if hasConsole(services) {
+		if err := b.addConsole(len(services) == 1); err != nil {
+			return nil, fmt.Errorf("build console: %w", err)
 		}
 	}
 	b.addNotifier()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millwright/planner/ledger"
+	"millwright/services/console"
 	"millwright/services/internal/process"
 	"millwright/services/version"
 )
@@ -45,7 +47,7 @@ command line wins. AWS access is configured as for any AWS SDK: AWS_REGION, cred
 		newService(ledger.ServiceDisruptor, "Decide which nodes to take away, within the budgets", false),
 		newService(ledger.ServiceTerminator, "Empty nodes that are going: taint, evict, wait for volumes", false),
 		newService(ledger.ServiceLifecycle, "Make, launch, register and terminate NodeClaims; keep NodeClasses", true),
-		newAll(), newWebhook(), newCertificates(), newVersion(),
+		newConsole(), newAll(), newWebhook(), newCertificates(), newVersion(),
 	)
 	return root
 }
@@ -71,7 +73,7 @@ observation stream.`}, []string{name}, func(cmd *cobra.Command, s *process.Setti
 // newAll is the sub-command of all services in one process.
 func newAll() *cobra.Command {
 	return newCommand(&cobra.Command{Use: "all", Short: "Run all services in one process, with embedded etcd and NATS",
-		Long: `Run all five services in one process that shares one picture of the cluster.
+		Long: `Run all five services, and the console for people, in one process that shares one picture of the cluster.
 
 With --data-dir the event log and the observation stream are kept in embedded servers under that directory, which open
 no TCP port; other processes of the same user (millctl) reach them through sockets there. Without it, the
@@ -90,18 +92,21 @@ var allServices = []string{
 }
 
 func newCommand(cmd *cobra.Command, services []string, bind func(*cobra.Command, *process.Settings)) *cobra.Command {
-	s := &process.Settings{}
+	s, c := &process.Settings{}, &console.Settings{}
 	s.Bind(cmd.Flags())
 	bind(cmd, s)
+	if hasConsole(services) {
+		c.Bind(cmd.Flags())
+	}
 	cmd.Args = cobra.NoArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := process.FromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
 			return err
 		}
-		if err := s.Validate(); err != nil {
+		if err := errors.Join(s.Validate(), c.Validate()); err != nil {
 			return err
 		}
-		return run(cmd.Context(), s, services)
+		return run(cmd.Context(), s, c, services)
 	}
 	return cmd
 }
@@ -112,7 +117,7 @@ func newVersion() *cobra.Command {
 	}}
 }
 
-func run(ctx context.Context, s *process.Settings, services []string) error {
+func run(ctx context.Context, s *process.Settings, c *console.Settings, services []string) error {
 	logger, err := process.NewLogger(os.Stdout, s.LogLevel)
 	if err != nil {
 		return err
@@ -121,7 +126,7 @@ func run(ctx context.Context, s *process.Settings, services []string) error {
 	registry := prometheus.NewRegistry()
 	err = process.Run(ctx, process.Config{
 		Settings: *s, Version: version.Version, Logger: logger, Registry: registry,
-		Build: func(ctx context.Context) (*process.Parts, error) { return build(ctx, s, services, registry, logger) },
+		Build: func(ctx context.Context) (*process.Parts, error) { return build(ctx, s, c, services, registry, logger) },
 	})
 	logEnd(logger, err)
 	return err

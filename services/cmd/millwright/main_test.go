@@ -33,7 +33,7 @@ func execute(args ...string) (string, error) {
 }
 
 func TestCommands(t *testing.T) {
-	for _, name := range append([]string{"all"}, allServices...) {
+	for _, name := range append([]string{"all", "console"}, allServices...) {
 		c := command(t, name)
 		if c.Short == "" || c.Long == "" {
 			t.Errorf("%s has no help", name)
@@ -47,6 +47,9 @@ func TestCommands(t *testing.T) {
 			if c.Flags().Lookup(flag) == nil {
 				t.Errorf("%s lacks --%s", name, flag)
 			}
+		}
+		if people := c.Flags().Lookup("console-address") != nil; people != (name == "all" || name == "console") {
+			t.Errorf("%s has --console-address: %v", name, people)
 		}
 		if embedded := c.Flags().Lookup("data-dir") != nil; embedded != (name == "all") {
 			t.Errorf("%s has --data-dir: %v", name, embedded)
@@ -76,6 +79,8 @@ func TestBadSettingsAreRefusedBeforeAnythingStarts(t *testing.T) {
 		"a variable that can't be parsed":  {env: map[string]string{"BATCH_MAX_DURATION": "10"}, args: []string{"all"}, want: "BATCH_MAX_DURATION"},
 		"no cluster name":                  {args: []string{"all", "--data-dir=d"}, want: "CLUSTER_NAME"},
 		"a service without etcd":           {args: []string{"provisioner", "--cluster-name=c", "--nats-url=n"}, want: "ETCD_ENDPOINTS"},
+		"an address without a port":        {args: []string{"all", "--cluster-name=c", "--data-dir=d", "--console-address=here"}, want: "--console-address"},
+		"a certificate without its key":    {args: []string{"all", "--cluster-name=c", "--data-dir=d", "--console-tls-cert-file=x"}, want: "--console-tls-key-file"},
 		"arguments that are no flags":      {args: []string{"all", "now"}, want: "unknown command"},
 		"a flag the service does not have": {args: []string{"provisioner", "--data-dir=d"}, want: "unknown flag"},
 	}

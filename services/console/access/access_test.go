@@ -1,0 +1,161 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	kubetesting "k8s.io/client-go/testing"
+)
+
+// server is an API server that knows ann's token, and counts what it is asked.
+type server struct {
+	tokens, rights int
+	may            bool
+	err            error
+	now            time.Time
+}
+
+func (s *server) reviewer() *Reviewer {
+	core := &fake.Clientset{}
+	core.AddReactor("create", "tokenreviews", func(a kubetesting.Action) (bool, runtime.Object, error) {
+		s.tokens++
+		o := a.(kubetesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
+		if o.Spec.Token == "anns" {
+			o.Status.Authenticated = true
+			o.Status.User = authenticationv1.UserInfo{Username: "ann", Groups: []string{"g"}, Extra: map[string]authenticationv1.ExtraValue{"k": {"v"}}}
+		}
+		return true, o, s.err
+	})
+	core.AddReactor("create", "subjectaccessreviews", func(a kubetesting.Action) (bool, runtime.Object, error) {
+		s.rights++
+		o := a.(kubetesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview).DeepCopy()
+		want := authorizationv1.ResourceAttributes{Group: "millwright.sh", Verb: "create", Resource: "commands", Subresource: "approve"}
+		o.Status.Allowed = s.may && o.Spec.User == "ann" && o.Spec.Groups[0] == "g" && o.Spec.Extra["k"][0] == "v" && *o.Spec.ResourceAttributes == want
+		return true, o, s.err
+	})
+	return New(core, func() time.Time { return s.now })
+}
+
+func TestWhoAsks(t *testing.T) {
+	s := &server{now: time.Unix(1_000_000, 0)}
+	r := s.reviewer()
+	for range 3 {
+		who, err := r.Identify(t.Context(), "anns")
+		if err != nil || who.Name != "ann" {
+			t.Fatal(who, err)
+		}
+		if _, err := r.Identify(t.Context(), "stolen"); !errors.Is(err, ErrUnknown) {
+			t.Fatal(err)
+		}
+	}
+	if s.tokens != 2 {
+		t.Errorf("%d reviews of two tokens", s.tokens)
+	}
+	s.now = s.now.Add(CacheFor)
+	s.err = errors.New("away")
+	if _, err := r.Identify(t.Context(), "anns"); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("an old answer counts while the API server is away: %v", err)
+	}
+	for _, token := range []string{"", string(make([]byte, TokenMax+1))} {
+		if _, err := r.Identify(t.Context(), token); !errors.Is(err, ErrUnknown) {
+			t.Errorf("a token of %d bytes: %v", len(token), err)
+		}
+	}
+}
+
+func TestWhatTheyMay(t *testing.T) {
+	s := &server{now: time.Unix(1_000_000, 0), may: true}
+	r := s.reviewer()
+	ann, err := r.Identify(t.Context(), "anns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Check(t.Context(), ann, Approve, false); err != nil {
+		t.Error(err)
+	}
+	if err := r.Check(t.Context(), ann, Control, false); !errors.Is(err, ErrForbidden) {
+		t.Error(err)
+	}
+	bob := &Identity{Name: "bob", Groups: ann.Groups, Extra: ann.Extra}
+	if err := r.Check(t.Context(), bob, Approve, false); !errors.Is(err, ErrForbidden) {
+		t.Error(err)
+	}
+	s.may = false
+	if err := r.Check(t.Context(), ann, Approve, false); err != nil {
+		t.Errorf("an answer that is not old: %v", err)
+	}
+	if err := r.Check(t.Context(), ann, Approve, true); !errors.Is(err, ErrForbidden) {
+		t.Errorf("for an act it is asked again: %v", err)
+	}
+	s.err, s.now = errors.New("away"), s.now.Add(CacheFor)
+	if err := r.Check(t.Context(), ann, Approve, false); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("while the API server is away: %v", err)
+	}
+}
+
+// Somebody who tries tokens has the API server asked a bounded number of times, and fills no memory.
+func TestTryingTokens(t *testing.T) {
+	s := &server{now: time.Unix(1_000_000, 0)}
+	r := s.reviewer()
+	busy := 0
+	for i := range 3 * entriesMax {
+		if _, err := r.Identify(context.Background(), fmt.Sprint(i)); errors.Is(err, ErrBusy) {
+			busy++
+		}
+		if i%100 == 0 {
+			s.now = s.now.Add(time.Second)
+		}
+	}
+	if s.tokens > 3*entriesMax/100*reviewsPerSecond+reviewsBurst+reviewsPerSecond || busy == 0 || len(r.tokens) > entriesMax {
+		t.Errorf("%d reviews, %d refused, %d remembered", s.tokens, busy, len(r.tokens))
+	}
+	l := NewLimiter(1, 2)
+	for i := range 3 * entriesMax {
+		l.Allow(fmt.Sprint(i), s.now)
+	}
+	if len(l.each) > entriesMax {
+		t.Errorf("%d limits remembered", len(l.each))
+	}
+}
+
+func TestTokenOf(t *testing.T) {
+	for about, c := range map[string]struct {
+		header, cookie, want string
+	}{
+		"nothing":             {},
+		"a header":            {header: "Bearer a.b", want: "a.b"},
+		"in lower case":       {header: "bearer a.b", want: "a.b"},
+		"another scheme":      {header: "Basic YTpi"},
+		"a cookie":            {cookie: "c.d", want: "c.d"},
+		"the header wins":     {header: "Bearer a.b", cookie: "c.d", want: "a.b"},
+		"no token after all":  {header: "Bearer "},
+		"a scheme and a name": {header: "Bearer"},
+	} {
+		r, _ := http.NewRequest(http.MethodGet, "/", nil)
+		if c.header != "" {
+			r.Header.Set("Authorization", c.header)
+		}
+		if c.cookie != "" {
+			r.AddCookie(Cookie(c.cookie))
+		}
+		if got := TokenOf(r); got != c.want {
+			t.Errorf("%s: %q", about, got)
+		}
+	}
+	if c := Cookie("x"); !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" {
+		t.Errorf("%+v", c)
+	}
+	for token, fits := range map[string]bool{"a.b-c_d": true, "": false, "a b": false, "a;b": false, "é": false, string(make([]byte, 5000)): false} {
+		if FitsCookie(token) != fits {
+			t.Errorf("%q fits: %t", token, !fits)
+		}
+	}
+}

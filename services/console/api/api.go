@@ -1,0 +1,289 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"millwright/services/console/access"
+	"millwright/services/console/index"
+	"millwright/services/console/view"
+	"millwright/store"
+	"millwright/store/audit/orders"
+)
+
+const (
+	// bodyMax bounds what is read of a request, answerMax what is sent.
+	bodyMax   = 16 << 10
+	answerMax = 16 << 20
+	// answerTimeout bounds the making of an answer.
+	answerTimeout = 25 * time.Second
+)
+
+// Reviewer says who asks and what they may do; access.Reviewer is one.
+type Reviewer interface {
+	Identify(ctx context.Context, token string) (*access.Identity, error)
+	Check(ctx context.Context, who *access.Identity, right access.Right, fresh bool) error
+}
+
+// Config of an API.
+type Config struct {
+	View     *view.View
+	Index    *index.Index
+	Log      store.Log
+	Reviewer Reviewer
+	Now      func() time.Time
+	Logger   zerolog.Logger
+	// Done is closed when the server is to stop: streams end then.
+	Done <-chan struct{}
+	// Counted is called once for each answer with the operation's id and the status.
+	Counted func(operation string, status int, took time.Duration)
+	// Version of the program, for the document.
+	Version string
+}
+
+// API serves the routes.
+type API struct {
+	cfg      Config
+	document map[string]any
+	failures *access.Limiter
+	each     *access.Limiter
+}
+
+// question is a request as far as an answer needs it.
+type question struct {
+	request *http.Request
+	values  url.Values
+	who     *access.Identity
+	order   Order
+}
+
+func (q *question) path(name string) string { return q.request.PathValue(name) }
+func (q *question) text(name string) string { return q.values.Get(name) }
+func (q *question) has(name string) bool    { return q.values.Has(name) }
+
+// Bounds of how often one may ask: a page asks for some ten things at once.
+const (
+	askPerSecond, askBurst         = 30, 120
+	failuresPerSecond, failuresMax = 0.5, 20
+)
+
+// New returns an API.
+func New(cfg Config) *API {
+	if cfg.Counted == nil {
+		cfg.Counted = func(string, int, time.Duration) {}
+	}
+	a := &API{cfg: cfg, failures: access.NewLimiter(failuresPerSecond, failuresMax), each: access.NewLimiter(askPerSecond, askBurst)}
+	a.document = document(cfg.Version)
+	return a
+}
+
+// Register adds the routes to a mux.
+func (a *API) Register(mux *http.ServeMux) {
+	for i := range routes {
+		rt := &routes[i]
+		mux.HandleFunc(rt.method+" "+Prefix+rt.path, func(w http.ResponseWriter, r *http.Request) { a.serve(rt, w, r) })
+	}
+	mux.HandleFunc(Prefix+"/", func(w http.ResponseWriter, r *http.Request) {
+		problem(w, http.StatusNotFound, "there is no such operation: "+Prefix+"/openapi.json lists them")
+	})
+}
+
+func (a *API) serve(rt *route, w http.ResponseWriter, r *http.Request) {
+	began := a.cfg.Now()
+	sent := &counting{ResponseWriter: w, status: http.StatusOK}
+	defer func() { a.cfg.Counted(rt.id, sent.status, a.cfg.Now().Sub(began)) }()
+	q := &question{request: r, values: r.URL.Query()}
+	if err := a.admit(rt, r, q); err != nil {
+		a.refuse(sent, rt, q, err)
+		return
+	}
+	if rt.stream != nil {
+		rt.stream(a, sent, r, q)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
+	defer cancel()
+	result, err := rt.answer(a, ctx, q)
+	if err != nil {
+		a.refuse(sent, rt, q, err)
+		return
+	}
+	if rt.body != nil {
+		a.cfg.Logger.Info().Str("operation", rt.id).Str("by", q.who.Name).Str("reason", q.order.Reason).Str("object", r.PathValue("id")).
+			Uint64("revision", result.(*Recorded).Record).Msg("order recorded")
+	}
+	send(sent, r, result)
+}
+
+// admit finds out who asks, whether they may, and what they want.
+func (a *API) admit(rt *route, r *http.Request, q *question) (err error) {
+	if err := rt.checkQuery(q.values); err != nil {
+		return err
+	}
+	if rt.open {
+		return nil
+	}
+	if q.who, err = a.Identify(r); err != nil {
+		return err
+	}
+	if err := a.cfg.Reviewer.Check(r.Context(), q.who, rt.right, rt.body != nil); err != nil {
+		return err
+	}
+	if rt.body != nil {
+		return readOrder(r, &q.order)
+	}
+	return nil
+}
+
+// errTooOften: they ask more than is answered.
+var errTooOften = errors.New("too many requests: try again in some seconds")
+
+// Identify returns who sends a request. Who fails at it, or asks, too often has to wait.
+func (a *API) Identify(r *http.Request) (*access.Identity, error) {
+	from := remote(r)
+	token := access.TokenOf(r)
+	if token == "" {
+		return nil, access.ErrUnknown
+	}
+	who, err := a.cfg.Reviewer.Identify(r.Context(), token)
+	if errors.Is(err, access.ErrUnknown) && !a.failures.Allow(from, a.cfg.Now()) {
+		return nil, errTooOften
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !a.each.Allow(who.Name, a.cfg.Now()) {
+		return nil, errTooOften
+	}
+	return who, nil
+}
+
+// remote is the address a request comes from, without its port.
+func remote(r *http.Request) string {
+	if i := strings.LastIndexByte(r.RemoteAddr, ':'); i > 0 {
+		return r.RemoteAddr[:i]
+	}
+	return r.RemoteAddr
+}
+
+func readOrder(r *http.Request, o *Order) error {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return bad("content type is %q, must be application/json", r.Header.Get("Content-Type"))
+	}
+	d := json.NewDecoder(io.LimitReader(r.Body, bodyMax+1))
+	d.DisallowUnknownFields()
+	if err := d.Decode(o); err != nil {
+		return bad("read body: %v", err)
+	}
+	if d.InputOffset() > bodyMax || d.More() {
+		return bad("read body: more than one object of at most %d bytes", bodyMax)
+	}
+	return nil
+}
+
+// checkQuery refuses parameters that the route does not have: a typing error must not widen an answer.
+func (rt *route) checkQuery(values url.Values) error {
+	for name, given := range values {
+		p := rt.parameter(name)
+		switch {
+		case p == nil:
+			return bad("parameter %q is not known", name)
+		case len(given) > 1 && !p.repeated || len(given) > 50:
+			return bad("parameter %q is given %d times", name, len(given))
+		}
+	}
+	return nil
+}
+
+func (rt *route) parameter(name string) *parameter {
+	for i := range rt.parameters {
+		if rt.parameters[i].name == name && !rt.inPath(name) {
+			return &rt.parameters[i]
+		}
+	}
+	return nil
+}
+
+func (rt *route) inPath(name string) bool {
+	return strings.Contains(rt.path, "{"+name+"}") || strings.Contains(rt.path, "{"+name+"...}")
+}
+
+// refuse answers with what went wrong. What is the server's own fault is logged.
+func (a *API) refuse(w http.ResponseWriter, rt *route, q *question, err error) {
+	status := StatusOf(err)
+	text := err.Error()
+	switch status {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="millwright"`)
+		text = "sign in: send a bearer token of the cluster that the API server knows"
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", "5")
+	case http.StatusInternalServerError:
+		a.cfg.Logger.Error().Err(err).Str("operation", rt.id).Msg("request failed")
+		text = "the console failed; its log says why"
+	}
+	if q.who != nil && (status == http.StatusForbidden || rt.body != nil) {
+		a.cfg.Logger.Warn().Str("operation", rt.id).Str("by", q.who.Name).Str("object", q.path("id")).Int("status", status).Str("text", text).Msg("order or request refused")
+	}
+	problem(w, status, text)
+}
+
+// StatusOf is the HTTP status that an error means.
+func StatusOf(err error) int {
+	var wrong *badError
+	switch {
+	case errors.As(err, &wrong):
+		return http.StatusBadRequest
+	case errors.Is(err, access.ErrUnknown):
+		return http.StatusUnauthorized
+	case errors.Is(err, access.ErrForbidden):
+		return http.StatusForbidden
+	case errors.Is(err, view.ErrNotFound), errors.Is(err, orders.ErrUnknown):
+		return http.StatusNotFound
+	case errors.Is(err, orders.ErrAnswered), errors.Is(err, store.ErrConflict):
+		return http.StatusConflict
+	case errors.Is(err, errTooOften), errors.Is(err, access.ErrBusy):
+		return http.StatusTooManyRequests
+	case errors.Is(err, errTooLarge):
+		return http.StatusRequestEntityTooLarge
+	case errors.Is(err, access.ErrUnavailable), errors.Is(err, view.ErrNotReady), errors.Is(err, view.ErrBusy), errors.Is(err, index.ErrTooManyTails),
+		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+func problem(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	b, err := json.Marshal(Problem{Status: status, Message: text})
+	if err != nil {
+		b = fmt.Appendf(nil, `{"status":%d}`, status)
+	}
+	_, _ = w.Write(append(b, '\n'))
+}
+
+// counting remembers the status.
+type counting struct {
+	http.ResponseWriter
+	status int
+}
+
+func (c *counting) WriteHeader(status int) {
+	c.status = status
+	c.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController find what it needs.
+func (c *counting) Unwrap() http.ResponseWriter { return c.ResponseWriter }

@@ -1,0 +1,149 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// document is the OpenAPI document of the routes: schemas follow from the types that are sent.
+func document(version string) map[string]any {
+	schemas := map[string]any{}
+	paths := map[string]any{}
+	for i := range routes {
+		rt := &routes[i]
+		path := Prefix + strings.ReplaceAll(rt.path, "...}", "}")
+		item, _ := paths[path].(map[string]any)
+		if item == nil {
+			item = map[string]any{}
+			paths[path] = item
+		}
+		item[strings.ToLower(rt.method)] = operation(rt, schemas)
+	}
+	return map[string]any{
+		"openapi": "3.0.3",
+		"info": map[string]any{"title": "Millwright console", "version": version,
+			"description": "What Millwright sees, decides and does, and why. Tokens are those of the cluster's API server."},
+		"paths": paths,
+		"components": map[string]any{"schemas": schemas,
+			"securitySchemes": map[string]any{"bearer": map[string]any{"type": "http", "scheme": "bearer"}}},
+		"security": []any{map[string]any{"bearer": []any{}}},
+	}
+}
+
+func operation(rt *route, schemas map[string]any) map[string]any {
+	op := map[string]any{"operationId": rt.id, "summary": rt.summary}
+	if rt.open {
+		op["security"] = []any{}
+	} else {
+		op["description"] = "Needs the right to " + rt.right.String() + "."
+	}
+	list := []any{}
+	for _, p := range rt.parameters {
+		list = append(list, rt.describe(p))
+	}
+	if len(list) > 0 {
+		op["parameters"] = list
+	}
+	if rt.body != nil {
+		op["requestBody"] = map[string]any{"required": true, "content": content("application/json", schemaOf(reflect.TypeOf(rt.body), schemas))}
+	}
+	success := map[string]any{"description": "Done"}
+	if rt.stream != nil {
+		success["content"] = content("text/event-stream", map[string]any{"type": "string"})
+	} else {
+		success["content"] = content("application/json", schemaOf(reflect.TypeOf(rt.result), schemas))
+	}
+	failure := map[string]any{"description": http.StatusText(http.StatusBadRequest) + " and the like",
+		"content": content("application/json", schemaOf(reflect.TypeFor[Problem](), schemas))}
+	op["responses"] = map[string]any{"200": success, "default": failure}
+	return op
+}
+
+func content(kind string, schema any) map[string]any {
+	return map[string]any{kind: map[string]any{"schema": schema}}
+}
+
+func (rt *route) describe(p parameter) map[string]any {
+	schema := map[string]any{"type": "string"}
+	if p.integer {
+		schema = map[string]any{"type": "integer", "minimum": 0}
+	}
+	if p.values != nil {
+		schema["enum"] = p.values
+	}
+	if p.repeated {
+		schema = map[string]any{"type": "array", "items": schema}
+	}
+	d := map[string]any{"name": p.name, "in": "query", "description": p.about, "schema": schema}
+	if rt.inPath(p.name) {
+		d["in"], d["required"] = "path", true
+	}
+	return d
+}
+
+var (
+	timeType = reflect.TypeFor[time.Time]()
+	rawType  = reflect.TypeFor[json.RawMessage]()
+)
+
+// schemaOf describes a type as encoding/json writes it. Structs with a name become components.
+func schemaOf(t reflect.Type, schemas map[string]any) map[string]any {
+	switch {
+	case t == timeType:
+		return map[string]any{"type": "string", "format": "date-time"}
+	case t == rawType:
+		return map[string]any{}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return schemaOf(t.Elem(), schemas)
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.String:
+		return map[string]any{"type": "string"}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return map[string]any{"type": "integer", "format": "int64"}
+	case reflect.Slice:
+		return map[string]any{"type": "array", "items": schemaOf(t.Elem(), schemas)}
+	case reflect.Map:
+		return map[string]any{"type": "object", "additionalProperties": schemaOf(t.Elem(), schemas)}
+	case reflect.Struct:
+		if _, known := schemas[t.Name()]; !known {
+			schemas[t.Name()] = nil // while it is being made, so that a type may contain itself
+			properties := map[string]any{}
+			required := fields(t, schemas, properties)
+			schema := map[string]any{"type": "object", "properties": properties}
+			if len(required) > 0 {
+				schema["required"] = required
+			}
+			schemas[t.Name()] = schema
+		}
+		return map[string]any{"$ref": "#/components/schemas/" + t.Name()}
+	}
+	return map[string]any{}
+}
+
+// fields adds those of a struct to properties, and returns the names of those that are always there.
+func fields(t reflect.Type, schemas, properties map[string]any) (required []string) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case !f.IsExported() || name == "-":
+		case f.Anonymous && name == "":
+			required = append(required, fields(f.Type, schemas, properties)...)
+		default:
+			if name == "" {
+				name = f.Name
+			}
+			properties[name] = schemaOf(f.Type, schemas)
+			if !strings.Contains(options, "omit") {
+				required = append(required, name)
+			}
+		}
+	}
+	return required
+}

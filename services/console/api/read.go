@@ -1,0 +1,175 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"millwright/services/console/index"
+	"millwright/services/console/view"
+	"millwright/store/audit/overview"
+)
+
+const (
+	limitDefault = 100
+	limitMax     = 500
+)
+
+func (a *API) nodes(_ context.Context, q *question) (any, error) {
+	now, err := a.cfg.View.Now()
+	if err != nil {
+		return nil, err
+	}
+	limit, err := q.limit()
+	if err != nil {
+		return nil, err
+	}
+	pool, inPool := q.text("nodepool"), q.has("nodepool")
+	out := Nodes{Items: []view.Node{}, MicroUSDPerHour: now.MicroUSDPerHour}
+	after := q.text("cursor")
+	for i := range now.Nodes {
+		n := &now.Nodes[i]
+		if inPool && n.NodePool != pool || q.has("state") && n.State != q.text("state") {
+			continue
+		}
+		out.Total++
+		if n.Name <= after {
+			continue
+		}
+		if len(out.Items) == limit {
+			out.Next = out.Items[limit-1].Name
+			continue
+		}
+		out.Items = append(out.Items, *n)
+	}
+	return out, nil
+}
+
+func (a *API) pods(ctx context.Context, q *question) (any, error) {
+	limit, err := q.limit()
+	if err != nil {
+		return nil, err
+	}
+	list, more, total, err := a.cfg.View.Pending(ctx, q.text("cursor"), limit)
+	if err != nil {
+		return nil, err
+	}
+	out := Pods{Items: list, Total: total}
+	if more {
+		out.Next = list[len(list)-1].Namespace + "/" + list[len(list)-1].Name
+	}
+	return out, nil
+}
+
+func (a *API) pools(context.Context, *question) (any, error) {
+	now, err := a.cfg.View.Now()
+	if err != nil {
+		return nil, err
+	}
+	return NodePools{Items: now.Pools}, nil
+}
+
+func (a *API) decisions(_ context.Context, q *question) (any, error) {
+	limit, err := q.limit()
+	if err != nil {
+		return nil, err
+	}
+	f, err := q.filter(a.cfg.Now())
+	if err != nil {
+		return nil, err
+	}
+	below := uint64(0)
+	if c := q.text("cursor"); c != "" {
+		if below, err = strconv.ParseUint(c, 10, 64); err != nil || below == 0 {
+			return nil, bad("cursor %q is not one of a page of decisions", c)
+		}
+	}
+	rows, more := a.cfg.Index.List(f, below, limit)
+	out := Decisions{Items: rows}
+	out.From, _, out.Head = a.cfg.Index.Extent()
+	if more {
+		out.Next = strconv.FormatUint(rows[len(rows)-1].Seq, 10)
+	}
+	return out, nil
+}
+
+func (a *API) decision(ctx context.Context, q *question) (any, error) {
+	seq, err := strconv.ParseUint(q.path("seq"), 10, 63)
+	if err != nil || seq == 0 {
+		return nil, bad("%q is no sequence of a record", q.path("seq"))
+	}
+	return a.cfg.View.Decision(ctx, seq)
+}
+
+func (a *API) why(ctx context.Context, q *question) (any, error) {
+	subject := view.Subject(q.path("kind"), q.path("name"))
+	if subject == "" {
+		return nil, bad("explain %q: must be %s", q.path("kind"), strings.Join(view.Kinds, ", "))
+	}
+	return a.cfg.View.Why(ctx, subject)
+}
+
+func (a *API) commands(_ context.Context, q *question) (any, error) {
+	state := strings.ToLower(q.text("state"))
+	if state != "" && !slices.Contains(overview.CommandStates, state) {
+		return nil, bad("state %q: must be one of %s", state, strings.Join(overview.CommandStates, ", "))
+	}
+	list, err := a.cfg.View.Commands()
+	if err != nil {
+		return nil, err
+	}
+	if state != "" {
+		list = slices.DeleteFunc(list, func(c overview.CommandLine) bool { return !strings.EqualFold(c.State, state) })
+	}
+	return Commands{Items: list[:min(len(list), limitMax)]}, nil
+}
+
+func (q *question) limit() (int, error) {
+	s := q.text("limit")
+	if s == "" {
+		return limitDefault, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > limitMax {
+		return 0, bad("limit %q: must be from 1 to %d", s, limitMax)
+	}
+	return n, nil
+}
+
+// filter of the parameters for lists of records.
+func (q *question) filter(now time.Time) (index.Filter, error) {
+	f := index.Filter{Object: q.text("object"), Decisions: q.text("decisions") == "true"}
+	for _, k := range q.values["kind"] {
+		if k != "" {
+			f.Kinds = append(f.Kinds, k)
+		}
+	}
+	var err error
+	f.Since, err = Since(q.text("since"), now)
+	return f, err
+}
+
+// Since is a time, or as long before now as a span says; zero for nothing.
+func Since(s string, now time.Time) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if at, err := time.Parse(time.RFC3339, s); err == nil {
+		return at, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return time.Time{}, bad("since %q: must be a time as 2006-01-02T15:04:05Z, or a span such as 1h", s)
+	}
+	return now.Add(-d), nil
+}
+
+// badError says what is wrong with a question.
+type badError struct{ text string }
+
+func (e *badError) Error() string { return e.text }
+
+func bad(format string, args ...any) error { return &badError{fmt.Sprintf(format, args...)} }

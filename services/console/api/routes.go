@@ -1,0 +1,145 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"millwright/services/console/access"
+	"millwright/services/console/index"
+	"millwright/services/console/view"
+	"millwright/store/audit/overview"
+)
+
+// Prefix of all paths.
+const Prefix = "/api/v1"
+
+// route is an operation of the API.
+type route struct {
+	method, path string
+	// id names the operation, summary says what it does.
+	id, summary string
+	right       access.Right
+	parameters  []parameter
+	// body is a value of the type that is read, nil for none; result one of the type that is answered.
+	body, result any
+	// answer makes the result. A stream writes by itself instead.
+	answer func(a *API, ctx context.Context, q *question) (any, error)
+	stream func(a *API, w http.ResponseWriter, r *http.Request, q *question)
+	// open: it says nothing about the cluster, and needs no token.
+	open bool
+}
+
+// parameter of a route, in its query or, if the path names it, there.
+type parameter struct {
+	name, about string
+	// values that it may have; nil: any.
+	values []string
+	// integer: a whole number from 0 on. repeated: it may be given more than once.
+	integer, repeated bool
+}
+
+// Nodes is a page of the nodes.
+type Nodes struct {
+	Items []view.Node `json:"items"`
+	// Next is the cursor of the next page; "" on the last one.
+	Next            string `json:"next,omitempty"`
+	Total           int    `json:"total"`
+	MicroUSDPerHour int64  `json:"microUSDPerHour"`
+}
+
+// Pods is a page of the pods without a node.
+type Pods struct {
+	Items []view.Pod `json:"items"`
+	Next  string     `json:"next,omitempty"`
+	Total int        `json:"total"`
+}
+
+// NodePools are all there are, with nodes of none under the name "".
+type NodePools struct {
+	Items []view.Pool `json:"items"`
+}
+
+// Decisions is a page of the log, newest first.
+type Decisions struct {
+	Items []index.Row `json:"items"`
+	Next  string      `json:"next,omitempty"`
+	// From is the first record that is looked at, Head the last one of the log.
+	From uint64 `json:"from"`
+	Head uint64 `json:"head"`
+}
+
+// Commands that run or wait for approval.
+type Commands struct {
+	Items []overview.CommandLine `json:"items"`
+}
+
+// Order is what an act needs.
+type Order struct {
+	// Reason is why, for the record.
+	Reason string `json:"reason"`
+	// For is how long the nodes of a rejected command are not proposed again, such as 24h, which it is if it
+	// is missing.
+	For string `json:"for,omitempty"`
+	// Level of a stop: voluntary or all.
+	Level string `json:"level,omitempty"`
+}
+
+// Recorded says that an order is in the log.
+type Recorded struct {
+	// Record is 0 if there was nothing to do.
+	Record uint64 `json:"record"`
+	By     string `json:"by"`
+	Text   string `json:"text"`
+}
+
+// Problem is the body of every answer that is not a success.
+type Problem struct {
+	Status  int    `json:"status"`
+	Message string `json:"message"`
+}
+
+var (
+	limit     = parameter{name: "limit", about: "items of a page, at most 500", integer: true}
+	cursor    = parameter{name: "cursor", about: "next of the page before"}
+	filtering = []parameter{
+		{name: "kind", about: "only records of this kind, such as CommandStarted", repeated: true},
+		{name: "object", about: "only records about this subject, such as node/NAME or pod/NAMESPACE/NAME"},
+		{name: "since", about: "only what is not older: a time (RFC 3339) or a span such as 1h"},
+		{name: "decisions", about: "true: only what was planned, not what came of it", values: []string{"true", "false"}},
+	}
+)
+
+var routes = []route{
+	{method: http.MethodGet, path: "/openapi.json", id: "getOpenAPI", summary: "This document", open: true, result: map[string]any{},
+		answer: func(a *API, _ context.Context, _ *question) (any, error) { return a.document, nil }},
+	{method: http.MethodGet, path: "/status", id: "getStatus", summary: "Leaders, lags, stop, claims, commands, drains and alarms at a glance",
+		right: access.Read, result: overview.Status{},
+		answer: func(a *API, ctx context.Context, _ *question) (any, error) { return a.cfg.View.Status(ctx) }},
+	{method: http.MethodGet, path: "/nodes", id: "listNodes", summary: "Nodes by name, those to come included", right: access.Read,
+		parameters: []parameter{limit, cursor, {name: "nodepool", about: "only those of this NodePool"}, {name: "state", about: "only those in this state"}},
+		result:     Nodes{}, answer: (*API).nodes},
+	{method: http.MethodGet, path: "/pods", id: "listPods", summary: "Pods without a node by name, with what was decided about them", right: access.Read,
+		parameters: []parameter{limit, cursor}, result: Pods{}, answer: (*API).pods},
+	{method: http.MethodGet, path: "/nodepools", id: "listNodePools", summary: "NodePools with what runs in them", right: access.Read, result: NodePools{},
+		answer: (*API).pools},
+	{method: http.MethodGet, path: "/decisions", id: "listDecisions", summary: "What was decided and done, newest first", right: access.Read,
+		parameters: append([]parameter{limit, cursor}, filtering...), result: Decisions{}, answer: (*API).decisions},
+	{method: http.MethodGet, path: "/decisions/tail", id: "tailDecisions", right: access.Read, parameters: filtering,
+		summary: "New records as server-sent events: each has its sequence as id, and with the header Last-Event-ID those after it come first",
+		stream:  (*API).tail},
+	{method: http.MethodGet, path: "/decisions/{seq}", id: "getDecision", summary: "A record with all that it says, and what came of it", right: access.Read,
+		parameters: []parameter{{name: "seq", about: "sequence of the record", integer: true}}, result: view.Decision{}, answer: (*API).decision},
+	{method: http.MethodGet, path: "/why/{kind}/{name...}", id: "why", summary: "The story of an object, also of one that is no more", right: access.Read,
+		parameters: []parameter{{name: "kind", about: "kind of the object", values: view.Kinds}, {name: "name", about: "NAME, or NAMESPACE/NAME"}},
+		result:     view.Story{}, answer: (*API).why},
+	{method: http.MethodGet, path: "/commands", id: "listCommands", summary: "Commands that run, or wait for approval, oldest first", right: access.Read,
+		parameters: []parameter{{name: "state", about: "only those in this state", values: overview.CommandStates}}, result: Commands{}, answer: (*API).commands},
+	{method: http.MethodPost, path: "/commands/{id}/approve", id: "approveCommand", summary: "Approve a proposed command", right: access.Approve,
+		parameters: []parameter{{name: "id", about: "id of the command"}}, body: Order{}, result: Recorded{}, answer: (*API).approve},
+	{method: http.MethodPost, path: "/commands/{id}/reject", id: "rejectCommand", summary: "Reject a proposed command", right: access.Approve,
+		parameters: []parameter{{name: "id", about: "id of the command"}}, body: Order{}, result: Recorded{}, answer: (*API).reject},
+	{method: http.MethodPost, path: "/control/stop", id: "stop", summary: "Stop the services from acting, until resume", right: access.Control,
+		body: Order{}, result: Recorded{}, answer: (*API).stop},
+	{method: http.MethodPost, path: "/control/resume", id: "resume", summary: "Let the services act again", right: access.Control,
+		body: Order{}, result: Recorded{}, answer: (*API).resume},
+}

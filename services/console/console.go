@@ -1,0 +1,236 @@
+package console
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	stdlog "log"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"golang.org/x/net/netutil"
+	"k8s.io/client-go/kubernetes"
+
+	"millwright/planner/ledger"
+	"millwright/planner/world"
+	"millwright/services/console/access"
+	"millwright/services/console/api"
+	"millwright/services/console/index"
+	"millwright/services/console/pages"
+	"millwright/services/console/view"
+	"millwright/services/internal/clock"
+	"millwright/store"
+)
+
+const (
+	// connectionsMax bounds the connections, inFlightMax the requests that are answered at a time; tails have
+	// a bound of their own.
+	connectionsMax = 512
+	inFlightMax    = 64
+	headerMax      = 32 << 10
+	headerTimeout  = 5 * time.Second
+	readTimeout    = 15 * time.Second
+	writeTimeout   = 60 * time.Second
+	idleTimeout    = 2 * time.Minute
+	stopTimeout    = 3 * time.Second
+	retryMax       = 30 * time.Second
+)
+
+// Config of a Console.
+type Config struct {
+	Settings Settings
+	Cluster  string
+	Version  string
+	// Dir keeps a certificate of the console's own; empty: it lasts as long as the process.
+	Dir string
+	// Core of the API server reviews tokens and rights.
+	Core kubernetes.Interface
+	Log  store.Log
+	// Versions are World and Ledger as they are now, or why there are none.
+	Versions func() (*world.World, *ledger.Ledger, error)
+	// Leaders of the services.
+	Leaders    func(ctx context.Context) ([]store.Leader, error)
+	Now        func() time.Time
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Console serves the API and the pages. Run starts it.
+type Console struct {
+	cfg      Config
+	metrics  *metrics
+	index    *index.Index
+	view     *view.View
+	identity *identity
+	reviewer *access.Reviewer
+	inFlight chan struct{}
+
+	mu sync.Mutex
+	// address it listens on; nil while it does not, for the reason in err.
+	address net.Addr
+	err     error
+}
+
+// New returns a Console; it has no side effects.
+func New(cfg Config) *Console {
+	c := &Console{
+		cfg: cfg, metrics: newMetrics(cfg.Registerer), index: index.New(cfg.Log.ID(), 0), reviewer: access.New(cfg.Core, cfg.Now),
+		inFlight: make(chan struct{}, inFlightMax), err: errors.New("not listening yet"),
+	}
+	c.view = view.New(view.Config{Cluster: cfg.Cluster, Log: cfg.Log, Index: c.index, Versions: cfg.Versions, Leaders: cfg.Leaders, Now: cfg.Now})
+	c.identity = &identity{certFile: cfg.Settings.CertFile, keyFile: cfg.Settings.KeyFile, dir: cfg.Dir, names: names(cfg.Settings), now: cfg.Now}
+	return c
+}
+
+// names that a certificate of the console's own is for.
+func names(s Settings) []string {
+	list := []string{"localhost", "127.0.0.1", "::1"}
+	if host, err := os.Hostname(); err == nil {
+		list = append(list, host)
+	}
+	if host, _, err := net.SplitHostPort(s.Address); err == nil && host != "" && host != "0.0.0.0" && host != "::" {
+		list = append(list, host)
+	}
+	list = append(list, s.Names...)
+	slices.Sort(list[1:])
+	return slices.Compact(list)
+}
+
+// Ready returns why it does not answer; nil if it does.
+func (c *Console) Ready() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Address it listens on; nil while it does not.
+func (c *Console) Address() net.Addr {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.address
+}
+
+func (c *Console) set(address net.Addr, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.address, c.err = address, err
+}
+
+// Run serves until ctx ends. It returns nothing else's business: what fails is logged and tried again.
+func (c *Console) Run(ctx context.Context) error {
+	var filled sync.WaitGroup
+	filled.Go(func() { c.index.Run(ctx, c.cfg.Log, c.cfg.Logger) })
+	defer filled.Wait()
+	retry := backoff.NewExponentialBackOff(backoff.WithMaxElapsedTime(0), backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(retryMax))
+	for ctx.Err() == nil {
+		began := c.cfg.Now()
+		err := c.serve(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		c.set(nil, err)
+		if c.cfg.Now().Sub(began) > retryMax {
+			retry.Reset()
+		}
+		wait := retry.NextBackOff()
+		c.cfg.Logger.Warn().Err(err).Dur("retry_in", wait).Msg("console does not serve")
+		_ = clock.Sleep(ctx, wait)
+	}
+	return nil
+}
+
+// serve listens and answers until ctx ends or the server fails.
+func (c *Console) serve(ctx context.Context) error {
+	if _, err := c.identity.get(nil); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", c.cfg.Settings.Address)
+	if err != nil {
+		return fmt.Errorf("listen for the console: %w", err)
+	}
+	stopping := make(chan struct{})
+	server := &http.Server{
+		Handler: c.handler(stopping), MaxHeaderBytes: headerMax, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
+		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, ErrorLog: stdlog.New(dropped{c.cfg.Logger}, "", 0),
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.identity.get},
+	}
+	c.set(listener.Addr(), nil)
+	c.cfg.Logger.Info().Str("endpoint", Name).Str("address", listener.Addr().String()).Msg("listening")
+	served := make(chan error, 1)
+	go func() { served <- server.ServeTLS(netutil.LimitListener(listener, connectionsMax), "", "") }()
+	select {
+	case err := <-served:
+		close(stopping)
+		return fmt.Errorf("serve the console: %w", err)
+	case <-ctx.Done():
+	}
+	close(stopping)
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if err := server.Shutdown(stop); err != nil {
+		_ = server.Close()
+	}
+	<-served
+	return nil
+}
+
+// handler of everything that is served.
+func (c *Console) handler(stopping <-chan struct{}) http.Handler {
+	mux := http.NewServeMux()
+	a := api.New(api.Config{View: c.view, Index: c.index, Log: c.cfg.Log, Reviewer: c.reviewer, Now: c.cfg.Now, Logger: c.cfg.Logger, Done: stopping,
+		Counted: c.metrics.count, Version: c.cfg.Version})
+	a.Register(mux)
+	pages.New(pages.Config{Cluster: c.cfg.Cluster, View: c.view, Index: c.index, API: a, Reviewer: c.reviewer, Now: c.cfg.Now, Logger: c.cfg.Logger,
+		Counted: c.metrics.count}).Register(mux)
+	// Pages of other sites cannot have a browser give an order: Sec-Fetch-Site and Origin are compared.
+	return c.guarded(http.NewCrossOriginProtection().Handler(mux))
+}
+
+// guarded sets what every answer says, and bounds how many are made at a time.
+func (c *Console) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "+
+			"form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+		defer func() {
+			if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // it is compared as net/http does
+				c.cfg.Logger.Error().Str("panic", fmt.Sprint(p)).Msg("request failed")
+				panic(http.ErrAbortHandler)
+			}
+		}()
+		if !strings.HasSuffix(r.URL.Path, "/decisions/tail") {
+			select {
+			case c.inFlight <- struct{}{}:
+				defer func() { <-c.inFlight }()
+			default:
+				h.Set("Retry-After", "5")
+				http.Error(w, "too many requests at once", http.StatusServiceUnavailable)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// dropped logs what the server reports of connections it could not use: mostly probes without TLS.
+type dropped struct{ logger zerolog.Logger }
+
+func (d dropped) Write(line []byte) (int, error) {
+	d.logger.Debug().Str("text", strings.TrimSpace(string(line))).Msg("connection dropped")
+	return len(line), nil
+}

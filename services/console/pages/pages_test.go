@@ -1,0 +1,321 @@
+package pages
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/planner/plannertest"
+	"millwright/planner/world"
+	"millwright/services/console/access"
+	"millwright/services/console/api"
+	"millwright/services/console/index"
+	"millwright/services/console/view"
+	"millwright/store/audit"
+	"millwright/store/memlog"
+)
+
+// people are the identities by token, with their rights.
+type people map[string][]access.Right
+
+func (p people) Identify(_ context.Context, token string) (*access.Identity, error) {
+	if _, ok := p[token]; !ok {
+		return nil, access.ErrUnknown
+	}
+	return &access.Identity{Name: token}, nil
+}
+
+func (p people) Check(_ context.Context, who *access.Identity, right access.Right, _ bool) error {
+	for _, r := range p[who.Name] {
+		if r == right {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %s may not %s", access.ErrForbidden, who.Name, right)
+}
+
+var everybody = people{"viewer": {access.Read}, "operator": {access.Read, access.Approve, access.Control}, "nobody": {}}
+
+// hostile is what somebody may call an object, or give as a reason, to have a script run.
+const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>'{{.}}`
+
+// rig is the pages over a log in which everything that people choose is hostile.
+type rig struct {
+	*testing.T
+	*httptest.Server
+	log *memlog.Log
+	id  string
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{T: t, log: memlog.New("test")}
+	propose := func(reason string) uint64 {
+		d, err := audit.DecisionDraft(planner.Basis{Now: time.Now()}, planner.Decision{Kind: ledger.KindCommandProposed, Payload: &ledger.CommandProposed{
+			Command: ledger.CommandStarted{Reason: "Empty", Method: hostile, Candidates: []ledger.Candidate{{Node: hostile, Claim: hostile, NodePool: hostile, Price: 96_000}}, PriceBefore: 96_000},
+			Expires: time.Now().Add(time.Hour), Policies: []string{reason}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Service, d.Mode, d.Time = ledger.ServiceDisruptor, string(ledger.ModeActive), time.Now()
+		rec, err := r.log.Append(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rec.Seq
+	}
+	r.outcome(ledger.KindAlarmRaised, &ledger.AlarmRaised{Reason: hostile, Message: hostile})
+	r.outcome(ledger.KindClaimRegistered, &ledger.ClaimRegistered{Claim: hostile, Node: hostile})
+	r.outcome(ledger.KindClaimDoomed, &ledger.ClaimDoomed{Claim: hostile, Reason: hostile, Message: hostile})
+	answered := propose(hostile)
+	last := propose("ask")
+	r.id = ledger.CommandID(r.log.ID(), last)
+	r.outcome(ledger.KindProposalAnswered, &ledger.ProposalAnswered{ID: ledger.CommandID(r.log.ID(), answered), By: hostile, Why: hostile, Until: time.Now().Add(time.Hour)})
+	c := plannertest.New(append(plannertest.WithCatalogue(), plannertest.Pool("p"), plannertest.Pod("waits", plannertest.Unschedulable(), plannertest.Requests("cpu", "3")))...)
+	c.AddNode("a", "p")
+	x := index.New(r.log.ID(), 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); x.Run(ctx, r.log, zerolog.Nop()) }()
+	v := view.New(view.Config{Cluster: hostile, Log: r.log, Index: x, Now: time.Now, Versions: func() (*world.World, *ledger.Ledger, error) {
+		l, err := audit.PresentLedger(t.Context(), r.log)
+		return c.World.Version(), l, err
+	}})
+	mux := http.NewServeMux()
+	a := api.New(api.Config{View: v, Index: x, Log: r.log, Reviewer: everybody, Now: time.Now, Logger: zerolog.Nop(), Done: make(chan struct{})})
+	a.Register(mux)
+	New(Config{Cluster: hostile, View: v, Index: x, API: a, Reviewer: everybody, Now: time.Now, Logger: zerolog.Nop(), Counted: func(string, int, time.Duration) {}}).Register(mux)
+	r.Server = httptest.NewServer(mux)
+	t.Cleanup(func() { r.Server.Close(); cancel(); <-ended })
+	for {
+		if _, filled, _ := x.Extent(); filled > last {
+			return r
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (r *rig) outcome(kind ledger.Kind, payload any) {
+	d, err := audit.OutcomeDraft(audit.Outcome{Kind: kind, Payload: payload})
+	if err != nil {
+		r.Fatal(err)
+	}
+	d.Time, d.Mode = time.Now(), string(ledger.ModeActive)
+	if _, err := r.log.Append(r.Context(), d); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// send asks for a page, or sends a form to one, and follows no redirect.
+func (r *rig) send(token, path string, form url.Values, header ...string) (int, http.Header, string) {
+	r.Helper()
+	method, body := http.MethodGet, ""
+	if form != nil {
+		method, body = http.MethodPost, form.Encode()
+	}
+	req, err := http.NewRequestWithContext(r.Context(), method, r.URL+path, strings.NewReader(body))
+	if err != nil {
+		r.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Cookie", access.CookieName+"="+token)
+	}
+	if form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, string(b)
+}
+
+var (
+	quoted    = regexp.MustCompile(`"[^"]*"`)
+	script    = regexp.MustCompile(`<script[^>]*>`)
+	handler   = regexp.MustCompile(`<[^>]*\son\w+\s*=`)
+	style     = regexp.MustCompile(`<[^>]*\sstyle\s*=|<style`)
+	elsewhere = regexp.MustCompile(`(?:src|href|action)="(https?:|//|javascript:|data:)`)
+	links     = regexp.MustCompile(`href="(/[^"]*)"`)
+)
+
+// Every page with hostile names and reasons: the texts are there, and are nothing but texts. There are no
+// scripts but our own, no styles that the policy would refuse, and nothing from elsewhere.
+func TestWhateverThingsAreCalledIsText(t *testing.T) {
+	r := newRig(t)
+	escaped := "&lt;script&gt;alert(1)&lt;/script&gt;"
+	for path, shows := range map[string]bool{
+		"/": true, "/decisions": true, "/decisions?object=" + url.QueryEscape(hostile) + "&since=1h&kind=" + url.QueryEscape(hostile): true, "/decisions/2": true, "/decisions/3": true,
+		"/decisions/5": true, objectPath("node", hostile): true, objectPath("nodepool", hostile): true, objectPath("nodeclaim", hostile): true, objectPath("command", r.id): true,
+		"/commands": true, "/commands?said=" + url.QueryEscape(hostile): true, "/login?next=" + url.QueryEscape("/"+hostile): true, objectPath("pod", hostile): true, objectPath("secret", hostile): true,
+	} {
+		status, header, body := r.send("operator", path, nil)
+		if status >= 500 || !strings.HasPrefix(header.Get("Content-Type"), "text/html") {
+			t.Fatalf("%s: %d %s", path, status, body)
+		}
+		if shows && !strings.Contains(body, escaped) {
+			t.Errorf("%s does not show the hostile text:\n%s", path, body)
+		}
+		for _, found := range script.FindAllString(body, -1) {
+			if !regexp.MustCompile(`^<script src="/static/app\.js\?v=[0-9a-f]+" defer>$`).MatchString(found) {
+				t.Errorf("%s has %s", path, found)
+			}
+		}
+		// A value in quotes can end nowhere else, since quotes in it are escaped.
+		bare := quoted.ReplaceAllString(body, `""`)
+		for _, found := range []string{handler.FindString(bare), style.FindString(bare), elsewhere.FindString(body)} {
+			if found != "" {
+				t.Errorf("%s has %s", path, found)
+			}
+		}
+		if strings.Contains(body, "<img") {
+			t.Errorf("%s has an image", path)
+		}
+	}
+}
+
+// Every link of every page leads to a page.
+func TestLinksLeadSomewhere(t *testing.T) {
+	r := newRig(t)
+	seen, todo := map[string]bool{"/": true}, []string{"/"}
+	for len(todo) > 0 && len(seen) < 200 {
+		path := todo[0]
+		todo = todo[1:]
+		status, _, body := r.send("operator", path, nil)
+		if status == http.StatusTooManyRequests {
+			time.Sleep(100 * time.Millisecond)
+			todo = append(todo, path)
+			continue
+		}
+		gone := status == http.StatusNotFound && strings.HasPrefix(path, "/object/") // the world of the test does not have them
+		if status != http.StatusOK && !gone {
+			t.Errorf("%s: %d", path, status)
+		}
+		for _, m := range links.FindAllStringSubmatch(body, -1) {
+			next := strings.NewReplacer("&amp;", "&", "&#43;", "+", "&#39;", "'").Replace(m[1])
+			if !seen[next] {
+				seen[next] = true
+				todo = append(todo, next)
+			}
+		}
+	}
+	if len(seen) < 20 {
+		t.Errorf("only %d links: %v", len(seen), seen)
+	}
+}
+
+func TestSigningIn(t *testing.T) {
+	r := newRig(t)
+	for path, want := range map[string]string{"/": "/login?next=%2F", "/decisions?kind=Launched": "/login?next=%2Fdecisions%3Fkind%3DLaunched"} {
+		if status, header, _ := r.send("", path, nil); status != http.StatusSeeOther || header.Get("Location") != want {
+			t.Errorf("%s: %d %s", path, status, header.Get("Location"))
+		}
+	}
+	if status, _, body := r.send("", "/decisions/2", nil, "Sec-Fetch-Site", "cross-site"); status != http.StatusOK || !strings.Contains(body, `http-equiv="refresh" content="0;url=/decisions/2"`) {
+		t.Errorf("by a link from elsewhere: %d %s", status, body)
+	}
+	status, header, _ := r.send("", "/login", url.Values{"token": {" viewer\n"}, "next": {"/commands"}})
+	cookie := header.Get("Set-Cookie")
+	if status != http.StatusSeeOther || header.Get("Location") != "/commands" {
+		t.Errorf("%d %v", status, header)
+	}
+	for _, want := range []string{"__Host-millwright=viewer", "Path=/", "HttpOnly", "Secure", "SameSite=Strict"} {
+		if !strings.Contains(cookie, want) {
+			t.Errorf("cookie %q", cookie)
+		}
+	}
+	for _, next := range []string{"//evil.example", `/\evil.example`, "https://evil.example", "javascript:alert(1)", ""} {
+		if _, header, _ := r.send("", "/login", url.Values{"token": {"viewer"}, "next": {next}}); header.Get("Location") != "/" {
+			t.Errorf("next %q leads to %s", next, header.Get("Location"))
+		}
+	}
+	if status, header, body := r.send("", "/login", url.Values{"token": {"stolen-token"}}); status != http.StatusUnauthorized || header.Get("Set-Cookie") != "" || strings.Contains(body, "stolen-token") {
+		t.Errorf("an unknown token: %d %s", status, header.Get("Set-Cookie"))
+	}
+	if status, _, body := r.send("nobody", "/", nil); status != http.StatusForbidden || !strings.Contains(body, "nobody may not get decisions.millwright.sh") {
+		t.Errorf("without the right: %d", status)
+	}
+	if _, header, _ := r.send("viewer", "/logout", url.Values{}); !strings.Contains(header.Get("Set-Cookie"), "Max-Age=0") {
+		t.Errorf("signed out: %s", header.Get("Set-Cookie"))
+	}
+}
+
+// Who may answers a command by a form, and it is on record by name; who may not sees no form, and is refused.
+func TestOrdersByForms(t *testing.T) {
+	r := newRig(t)
+	if _, _, body := r.send("viewer", "/commands", nil); strings.Contains(body, `action="/commands`) || strings.Contains(body, `action="/control`) {
+		t.Error("a viewer is shown forms")
+	}
+	if _, _, body := r.send("operator", "/commands", nil); !strings.Contains(body, "/commands/"+r.id+"/approve") || !strings.Contains(body, "/control/all") {
+		t.Error("an operator is shown no forms")
+	}
+	why := url.Values{"reason": {"nobody needs it"}}
+	if status, _, _ := r.send("viewer", "/commands/"+r.id+"/approve", why); status != http.StatusForbidden {
+		t.Errorf("a viewer approves: %d", status)
+	}
+	if status, _, _ := r.send("operator", "/commands/"+r.id+"/approve", url.Values{"reason": {" "}}); status != http.StatusBadRequest {
+		t.Errorf("without a reason: %d", status)
+	}
+	if status, _, _ := r.send("operator", "/commands/"+r.id+"/perhaps", why); status != http.StatusNotFound {
+		t.Errorf("another answer: %d", status)
+	}
+	status, header, _ := r.send("operator", "/commands/"+r.id+"/approve", why)
+	if status != http.StatusSeeOther || !strings.HasPrefix(header.Get("Location"), "/commands?said=approved") {
+		t.Errorf("%d %s", status, header.Get("Location"))
+	}
+	if status, _, body := r.send("operator", "/commands/"+r.id+"/reject", why); status != http.StatusConflict || !strings.Contains(body, "answered already by operator: nobody needs it") {
+		t.Errorf("a second answer: %d", status)
+	}
+	for _, level := range []string{"voluntary", "all", "resume"} {
+		if status, _, _ := r.send("operator", "/control/"+level, why); status != http.StatusSeeOther {
+			t.Errorf("%s: %d", level, status)
+		}
+	}
+	l, err := audit.PresentLedger(t.Context(), r.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := l.Proposal(r.id).Answer; a == nil || !a.Approved || a.By != "operator" || a.Why != "nobody needs it" {
+		t.Errorf("%+v", a)
+	}
+	if c := l.Control(); c == nil || c.Stop != ledger.StopNone || c.By != "operator" {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestFormats(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for got, want := range map[string]string{
+		price(96_000): "$0.0960/h", price(0): "price not known", saving(-100): "costs $0.0001/h more", cpu(2000): "2", cpu(1500): "1.5",
+		memory(3 << 29): "1.5 GiB", memory(5 << 20): "5 MiB", age(now, now.Add(-90*time.Second)): "90s", age(now, now.Add(-3*time.Hour)): "3h",
+		age(now, now.Add(49*time.Hour)): "in 2d", age(now, time.Time{}): "", linkOf("claim/a"): "/object/nodeclaim/a", linkOf("pod/a/b c"): "/object/pod/a/b%20c",
+		linkOf("control"): "/decisions", tone("rejected as dearer: x"): "t-muted", clip("äöü", 2): "äö…",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if width(5, 0) != 0 || width(9, 3) != 100 || width(1, 4) != 25 {
+		t.Error("widths")
+	}
+}

@@ -1,0 +1,51 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/spf13/pflag"
+)
+
+// Name of the service.
+const Name = "console"
+
+// AddressDefault is where the console listens unless set otherwise.
+const AddressDefault = ":8444"
+
+// Settings of the console.
+type Settings struct {
+	// Address it listens on; empty: it does not run.
+	Address string
+	// CertFile and KeyFile of its certificate, read again when they change; empty: it makes its own.
+	CertFile, KeyFile string
+	// Names that its own certificate is for, besides those of this host.
+	Names []string
+	// Namespace in which the CA of its own certificate is published as a ConfigMap; empty: it is not.
+	Namespace string
+}
+
+// Bind defines the flags.
+func (s *Settings) Bind(f *pflag.FlagSet) {
+	f.StringVar(&s.Address, "console-address", AddressDefault, "address the console listens on with TLS; empty: no console")
+	f.StringVar(&s.CertFile, "console-tls-cert-file", "", "certificate of the console; empty: it makes its own, signed by a CA of its own")
+	f.StringVar(&s.KeyFile, "console-tls-key-file", "", "key of that certificate")
+	f.StringSliceVar(&s.Names, "console-names", nil, "host names and addresses by which people reach the console, for a certificate of its own")
+}
+
+// Validate reports the settings that make no sense, each by its flag.
+func (s *Settings) Validate() error {
+	var errs []error
+	if s.Address != "" {
+		_, port, err := net.SplitHostPort(s.Address)
+		if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
+			errs = append(errs, fmt.Errorf("--console-address is as in :8444 or 127.0.0.1:8444, not %q", s.Address))
+		}
+	}
+	if (s.CertFile == "") != (s.KeyFile == "") {
+		errs = append(errs, errors.New("--console-tls-cert-file and --console-tls-key-file go together"))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,226 @@
+package view
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/services/console/index"
+	"millwright/store"
+	"millwright/store/audit"
+	"millwright/store/audit/overview"
+)
+
+const (
+	// storyRecordsMax bounds the records that a story is put together from, storyRoundsMax how often it is
+	// looked whether what was found leads on.
+	storyRecordsMax = 1000
+	storyRoundsMax  = 16
+	storyTimeout    = 20 * time.Second
+	// relatedMax bounds the records that are shown beside one.
+	relatedMax = 50
+	// contentMax bounds payload and explanation of a record as they are shown.
+	contentMax = 256 << 10
+)
+
+// Story of an object.
+type Story struct {
+	// Subject as records name it, such as claim/NAME for a NodeClaim.
+	Subject string       `json:"subject"`
+	Lines   []audit.Line `json:"lines"`
+	// Now says what keeps a node, or which pods run in the place of one that was moved.
+	Now []string `json:"now,omitempty"`
+	// From is the first record that was looked at; what came before is not in the story. Cut: the story has
+	// more records than are shown, and begins later.
+	From uint64 `json:"from"`
+	Cut  bool   `json:"cut,omitempty"`
+}
+
+// kinds turns the words of users into those of records.
+var kinds = map[string]string{
+	"pod": "pod", "pods": "pod", "po": "pod", "node": "node", "nodes": "node", "no": "node", "nodeclaim": "claim", "nodeclaims": "claim", "claim": "claim",
+	"nodepool": "pool", "nodepools": "pool", "pool": "pool", "command": "command", "instance": "instance",
+	"capacitybuffer": "capacitybuffer", "capacitybuffers": "capacitybuffer", "cb": "capacitybuffer",
+}
+
+// Kinds that a story can be about, as users write them.
+var Kinds = []string{"pod", "node", "nodeclaim", "nodepool", "command", "instance", "capacitybuffer"}
+
+// Subject of an object of a kind; "" if there is no such kind. Without a namespace it is in default.
+func Subject(kind, name string) string {
+	k := kinds[strings.ToLower(kind)]
+	if k == "" || name == "" {
+		return ""
+	}
+	if (k == "pod" || k == "capacitybuffer") && !strings.Contains(name, "/") {
+		name = "default/" + name
+	}
+	return k + "/" + name
+}
+
+// Why tells the story of an object. It returns ErrNotFound if neither the log nor the cluster has it.
+func (v *View) Why(ctx context.Context, subject string) (*Story, error) {
+	ctx, cancel := context.WithTimeout(ctx, storyTimeout)
+	defer cancel()
+	select {
+	case v.asking <- struct{}{}:
+		defer func() { <-v.asking }()
+	case <-ctx.Done():
+		return nil, ErrBusy
+	}
+	entries, cut, err := v.about(ctx, subject)
+	if err != nil {
+		return nil, err
+	}
+	first, last, _ := v.cfg.Index.Extent()
+	x := &Story{Subject: subject, Lines: audit.WhyOf(entries, v.cfg.Log.ID(), subject), From: first, Cut: cut, Now: v.present(subject, entries)}
+	switch {
+	case len(x.Lines) == 0 && len(x.Now) == 0 && last < first:
+		return nil, fmt.Errorf("%w: the log is being read", ErrNotReady)
+	case len(x.Lines) == 0 && len(x.Now) == 0:
+		return nil, fmt.Errorf("%w: the log has nothing about %s since record %d", ErrNotFound, subject, first)
+	}
+	if x.Lines == nil {
+		x.Lines = []audit.Line{}
+	}
+	return x, nil
+}
+
+// about reads the records of a story, in order.
+func (v *View) about(ctx context.Context, subject string) (entries []ledger.Entry, cut bool, err error) {
+	known := map[uint64]ledger.Entry{}
+	subjects := []string{subject}
+	for range storyRoundsMax {
+		var seqs []uint64
+		seqs, cut = v.cfg.Index.About(subjects, storyRecordsMax)
+		entries = entries[:0]
+		for _, seq := range seqs {
+			e, ok := known[seq]
+			if !ok {
+				if e, err = v.entry(ctx, seq); errors.Is(err, ledger.ErrUnknownKind) {
+					err = nil
+				} else if err != nil {
+					return nil, false, fmt.Errorf("read record %d: %w", seq, err)
+				}
+				known[seq] = e
+			}
+			entries = append(entries, e)
+		}
+		linked := audit.Linked(entries, v.cfg.Log.ID(), subject)
+		if len(linked) == len(subjects) {
+			break
+		}
+		subjects = linked
+	}
+	return entries, cut, nil
+}
+
+// present is what the cluster says of it now; nothing while that is not known.
+func (v *View) present(subject string, entries []ledger.Entry) []string {
+	kind, name, _ := strings.Cut(subject, "/")
+	if kind != "node" && kind != "pod" {
+		return nil
+	}
+	s, err := v.snapshot()
+	if err != nil {
+		return []string{fmt.Sprintf("now: not known: %v", err)}
+	}
+	if kind == "pod" {
+		return overview.Successors(s.World, name, entries)
+	}
+	return overview.NodeNow(planner.SnapshotAt(s.World, s.Ledger, s.World.AsOf()), name)
+}
+
+// Decision is a record with all that it says.
+type Decision struct {
+	index.Row
+	Step    audit.Step `json:"step"`
+	Details []string   `json:"details"`
+	// PlannerVersion and what follows name what a decision was taken on; empty for outcomes.
+	PlannerVersion uint32    `json:"plannerVersion,omitempty"`
+	Stream         string    `json:"stream,omitempty"`
+	StreamSequence uint64    `json:"streamSequence,omitempty"`
+	LedgerSeq      uint64    `json:"ledgerSeq,omitempty"`
+	Now            time.Time `json:"now,omitzero"`
+	Causation      uint64    `json:"causation,omitempty"`
+	// Payload and Explanation are as recorded; a text instead of JSON says why one is left out.
+	Payload     json.RawMessage `json:"payload,omitempty"`
+	Explanation json.RawMessage `json:"explanation,omitempty"`
+	Hash        string          `json:"hash"`
+	// After are later records about the commands and claims of this one: what came of it, oldest first.
+	After []index.Row `json:"after"`
+}
+
+// Decision returns a record by its sequence.
+func (v *View) Decision(ctx context.Context, seq uint64) (*Decision, error) {
+	rec, err := v.record(ctx, seq)
+	switch {
+	case errors.Is(err, store.ErrCompacted):
+		return nil, fmt.Errorf("%w: record %d is archived, and the archive is not at hand", ErrNotFound, seq)
+	case errors.Is(err, ErrNotFound):
+		return nil, fmt.Errorf("%w: the log has no record %d", ErrNotFound, seq)
+	case err != nil:
+		return nil, fmt.Errorf("read record %d: %w", seq, err)
+	}
+	e, err := audit.Decode(rec)
+	if err != nil {
+		e = ledger.Entry{Seq: rec.Seq, Time: rec.Time, Service: rec.Service, Mode: ledger.Mode(rec.Mode), Kind: ledger.Kind(rec.Kind), Subjects: rec.Subjects}
+	}
+	line := audit.Account(e, v.cfg.Log.ID())
+	x := &Decision{
+		Row: index.Row{Seq: e.Seq, Time: e.Time.UTC(), Service: e.Service, Mode: e.Mode, Kind: e.Kind.String(), Decision: audit.IsDecision(e),
+			Text: line.Text, Subjects: audit.Mentions(e, v.cfg.Log.ID())},
+		Step: line.Step, Details: line.Details, PlannerVersion: e.PlannerVersion, Stream: e.Position.Incarnation, StreamSequence: e.Position.Sequence,
+		LedgerSeq: e.LedgerSeq, Now: e.Now, Causation: e.Causation, Payload: shown(rec.Payload), Explanation: shown(rec.Explanation),
+		Hash: fmt.Sprintf("%x", rec.Hash), After: []index.Row{},
+	}
+	if x.Details == nil {
+		x.Details = []string{}
+	}
+	if x.Subjects == nil {
+		x.Subjects = []string{}
+	}
+	v.addOutcome(x)
+	return x, nil
+}
+
+// addOutcome adds what came of a decision: the records about its own command and claims.
+func (v *View) addOutcome(x *Decision) {
+	var own []string
+	for _, s := range x.Subjects {
+		if strings.HasPrefix(s, "command/") || strings.HasPrefix(s, "claim/") {
+			own = append(own, s)
+		}
+	}
+	seen := map[uint64]bool{}
+	for _, s := range own[:min(len(own), relatedMax)] {
+		rows, _ := v.cfg.Index.List(index.Filter{Object: s}, 0, relatedMax)
+		for _, r := range rows {
+			if r.Seq > x.Seq && !seen[r.Seq] {
+				seen[r.Seq] = true
+				x.After = append(x.After, r)
+			}
+		}
+	}
+	slices.SortFunc(x.After, func(a, b index.Row) int { return int(int64(a.Seq) - int64(b.Seq)) })
+	x.After = x.After[:min(len(x.After), relatedMax)]
+}
+
+// shown is content that is JSON and not too long, or a text that says why not.
+func shown(b []byte) json.RawMessage {
+	switch {
+	case len(b) == 0:
+		return nil
+	case len(b) > contentMax:
+		return json.RawMessage(fmt.Sprintf(`"%d bytes are left out: millctl log -o json has them"`, len(b)))
+	case !json.Valid(b):
+		return json.RawMessage(fmt.Sprintf(`"%d bytes that are no JSON are left out"`, len(b)))
+	}
+	return b
+}

@@ -1,0 +1,131 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/planner/world"
+	"millwright/services/console/index"
+	"millwright/store"
+)
+
+// ErrNotReady: the console has not read enough yet, or cannot; a later attempt may find more.
+var ErrNotReady = errors.New("not ready")
+
+// ErrNotFound: nothing is known about what was asked for.
+var ErrNotFound = errors.New("not found")
+
+// ErrBusy: too many such questions are being answered.
+var ErrBusy = errors.New("too many questions of this kind at once")
+
+// freshFor is how long what was made for one reader is good for the next.
+const freshFor = time.Second
+
+// Config of a View.
+type Config struct {
+	Cluster string
+	Log     store.Log
+	Index   *index.Index
+	// Versions are World and Ledger as they are now, or why there are none.
+	Versions func() (*world.World, *ledger.Ledger, error)
+	// Leaders of the services; nil: nobody can be one.
+	Leaders func(ctx context.Context) ([]store.Leader, error)
+	Now     func() time.Time
+}
+
+// View answers questions. It is safe for concurrent use.
+type View struct {
+	cfg Config
+
+	mu sync.Mutex
+	// made is nil before the first question.
+	made *Now
+	// refusals are of the records read last, by sequence.
+	refusals map[uint64]*ledger.ProvisioningPlanned
+	leaders  leaders
+	// asking bounds the stories that are being put together.
+	asking chan struct{}
+}
+
+// storiesMax bounds the stories that are put together at a time.
+const storiesMax = 4
+
+// New returns a View.
+func New(cfg Config) *View {
+	return &View{cfg: cfg, refusals: map[uint64]*ledger.ProvisioningPlanned{}, asking: make(chan struct{}, storiesMax)}
+}
+
+// Ready returns why nothing can be said about the present; nil if it can.
+func (v *View) Ready() error {
+	_, _, err := v.versions()
+	return err
+}
+
+func (v *View) versions() (*world.World, *ledger.Ledger, error) {
+	w, l, err := v.cfg.Versions()
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrNotReady, err)
+	}
+	return w, l, nil
+}
+
+// snapshot is of the present; nobody else uses it.
+func (v *View) snapshot() (*planner.Snapshot, error) {
+	w, l, err := v.versions()
+	if err != nil {
+		return nil, err
+	}
+	if !w.Synced() {
+		return nil, fmt.Errorf("%w: the cluster has not been seen completely yet", ErrNotReady)
+	}
+	return planner.NewSnapshot(w, l, v.cfg.Now()), nil
+}
+
+// Now is the state of the cluster, at most a second old.
+func (v *View) Now() (*Now, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.made != nil && v.cfg.Now().Sub(v.made.At).Abs() < freshFor {
+		return v.made, nil
+	}
+	s, err := v.snapshot()
+	if err != nil {
+		return nil, err
+	}
+	v.made = makeNow(s)
+	v.made.At = v.cfg.Now().UTC()
+	return v.made, nil
+}
+
+// leaders as they were read last.
+type leaders struct {
+	sync.Mutex
+	list []store.Leader
+	err  error
+	at   time.Time
+}
+
+const leadersTimeout = 3 * time.Second
+
+// leadersNow are at most a second old.
+func (v *View) leadersNow(ctx context.Context) ([]store.Leader, error) {
+	if v.cfg.Leaders == nil {
+		return nil, nil
+	}
+	c := &v.leaders
+	c.Lock()
+	defer c.Unlock()
+	if v.cfg.Now().Sub(c.at).Abs() < freshFor {
+		return c.list, c.err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leadersTimeout) // the next reader has use for it too
+	defer cancel()
+	c.list, c.err = v.cfg.Leaders(ctx)
+	c.at = v.cfg.Now()
+	return c.list, c.err
+}

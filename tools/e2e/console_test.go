@@ -1,0 +1,224 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright/tools/stack"
+)
+
+// browser asks the console, by its own CA.
+func (e *env) browser() *http.Client {
+	e.Helper()
+	roots := x509.NewCertPool()
+	e.eventually("the console has a certificate", func() string {
+		pem, err := os.ReadFile(e.stack.ConsoleCA())
+		if err != nil || !roots.AppendCertsFromPEM(pem) {
+			return fmt.Sprint("none: ", err)
+		}
+		return ""
+	})
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+	e.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// person makes a ServiceAccount with one of the chart's roles, "" for none, and returns its token.
+func (e *env) person(name, role string) string {
+	e.Helper()
+	meta := metav1.ObjectMeta{Name: name}
+	if _, err := e.kube.CoreV1().ServiceAccounts("default").Create(e.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	if role != "" {
+		if _, err := e.kube.RbacV1().ClusterRoleBindings().Create(e.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta,
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: "default"}}}, metav1.CreateOptions{}); err != nil {
+			e.Fatal(err)
+		}
+	}
+	token, err := e.kube.CoreV1().ServiceAccounts("default").CreateToken(e.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	return token.Status.Token
+}
+
+// console asks for a path of the API, and decodes the answer.
+func (e *env) console(c *http.Client, token, method, path, body string, into any) int {
+	e.Helper()
+	req, err := http.NewRequestWithContext(e.Context(), method, e.stack.ConsoleURL()+"/api/v1"+path, strings.NewReader(body))
+	if err != nil {
+		e.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		e.Logf("%s %s: %v", method, path, err)
+		return 0
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		e.Fatal(err)
+	}
+	if into != nil && resp.StatusCode == http.StatusOK {
+		if err := json.NewDecoder(bytes.NewReader(b)).Decode(into); err != nil {
+			e.Fatalf("%s %s: %v in %s", method, path, err, b)
+		}
+	}
+	return resp.StatusCode
+}
+
+// Against a real API server: nobody without a token, who may view sees but gives no orders, who operates
+// does, and the record names them; a tail delivers; the console's story is millctl's.
+func TestConsole(t *testing.T) {
+	e := start(t, nil)
+	e.apply(strings.Replace(policyManifest, "ZONE", "Europe/Berlin", 1))
+	e.apply(defaultClass)
+	e.apply(defaultPool)
+	c := e.browser()
+	viewer, operator, stranger := e.person("vera", "millwright-viewer"), e.person("otto", "millwright-operator"), e.person("nico", "")
+	for token, want := range map[string]int{"": 401, "nonsense": 401, stranger: 403, viewer: 200, operator: 200} {
+		e.eventually("rights are known", func() string {
+			if got := e.console(c, token, http.MethodGet, "/status", "", nil); got != want {
+				return fmt.Sprintf("%.10s gets %d, want %d", token, got, want)
+			}
+			return ""
+		})
+	}
+	tail := e.followConsole(c, viewer)
+	e.deploy("web", 1, "1", "1Gi")
+	e.running("web", 1)
+	node := e.nodes()[0].Name
+	e.eventually("the tail shows the launch", func() string {
+		select {
+		case row := <-tail:
+			if row["kind"] == "Launched" {
+				return ""
+			}
+			return fmt.Sprint("not yet: ", row["kind"])
+		default:
+			return "nothing more"
+		}
+	})
+	e.eventually("the node is shown", func() string {
+		var nodes struct{ Items []map[string]any }
+		if e.console(c, viewer, http.MethodGet, "/nodes", "", &nodes); len(nodes.Items) != 1 || nodes.Items[0]["name"] != node || nodes.Items[0]["state"] != "ready" || nodes.Items[0]["microUSDPerHour"] == 0.0 {
+			return fmt.Sprint(nodes.Items)
+		}
+		return ""
+	})
+	e.sameStory(c, viewer, node)
+	e.scale("web", 0)
+	e.answerByConsole(c, viewer, operator)
+	e.clean()
+	if out, _ := e.millctl("log", "--kind", "ProposalAnswered"); !strings.Contains(out, "approved by system:serviceaccount:default:otto: nobody needs it") {
+		t.Errorf("the log says\n%s", out)
+	}
+	e.sound()
+}
+
+// sameStory compares what the console tells of a node with what millctl does.
+func (e *env) sameStory(c *http.Client, token, node string) {
+	e.Helper()
+	var story struct{ Lines []struct{ Text string } }
+	if got := e.console(c, token, http.MethodGet, "/why/node/"+node, "", &story); got != http.StatusOK || len(story.Lines) < 5 {
+		e.Fatalf("why node %s: %d, %d lines", node, got, len(story.Lines))
+	}
+	out, _ := e.millctl("why", "node", node)
+	for _, l := range story.Lines {
+		if !strings.Contains(out, l.Text) {
+			e.Errorf("millctl does not say %q, but\n%s", l.Text, out)
+		}
+	}
+}
+
+// answerByConsole waits for a proposal, which a viewer cannot approve and an operator can.
+func (e *env) answerByConsole(c *http.Client, viewer, operator string) {
+	e.Helper()
+	var commands struct{ Items []struct{ ID string } }
+	e.eventually("a proposal", func() string {
+		if e.console(c, viewer, http.MethodGet, "/commands?state=proposed", "", &commands); len(commands.Items) != 1 {
+			return "none is listed"
+		}
+		return ""
+	})
+	path := "/commands/" + commands.Items[0].ID + "/approve"
+	if got := e.console(c, viewer, http.MethodPost, path, `{"reason":"me too"}`, nil); got != http.StatusForbidden {
+		e.Errorf("a viewer approves: %d", got)
+	}
+	if got := e.console(c, operator, http.MethodPost, path, `{"reason":"nobody needs it"}`, nil); got != http.StatusOK {
+		e.Errorf("an operator approves: %d", got)
+	}
+	if got := e.console(c, operator, http.MethodPost, path, `{"reason":"again"}`, nil); got != http.StatusConflict && got != http.StatusNotFound {
+		e.Errorf("a second answer: %d", got)
+	}
+}
+
+// followConsole reads the tail of all records until the test ends.
+func (e *env) followConsole(c *http.Client, token string) <-chan map[string]any {
+	e.Helper()
+	ctx, cancel := context.WithCancel(e.Context())
+	e.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.stack.ConsoleURL()+"/api/v1/decisions/tail", nil)
+	if err != nil {
+		e.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := c.Do(req)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		e.Fatalf("follow: %v, %v", resp, err)
+	}
+	rows := make(chan map[string]any, 1000)
+	go func() {
+		defer resp.Body.Close()
+		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+			data, ok := strings.CutPrefix(lines.Text(), "data: ")
+			row := map[string]any{}
+			if ok && json.Unmarshal([]byte(data), &row) == nil {
+				rows <- row
+			}
+		}
+	}()
+	return rows
+}
+
+// A console that cannot listen is missed by nobody but people.
+func TestWithoutAConsoleNothingElseFails(t *testing.T) {
+	e := start(t, func(o *stack.Options) { o.MillwrightArgs = append(o.MillwrightArgs, "--console-address=192.0.2.1:1") })
+	e.apply(defaultClass)
+	e.apply(defaultPool)
+	e.deploy("web", 1, "1", "1Gi")
+	e.running("web", 1)
+	e.scale("web", 0)
+	e.clean()
+	log, err := os.ReadFile(e.stack.Process("millwright").Log())
+	if err != nil || !bytes.Contains(log, []byte("console does not serve")) {
+		t.Errorf("%v: the log of the process does not say that the console fails", err)
+	}
+	if ready := e.stack.Readiness(t.Context(), "millwright"); strings.Contains(ready, "[-]") {
+		t.Errorf("not ready:\n%s", ready)
+	}
+	e.sound()
+}
