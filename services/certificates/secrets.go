@@ -17,7 +17,10 @@ import (
 )
 
 // Services that have certificates; etcd knows them by these names.
-var Services = []string{ledger.ServiceWatcher, ledger.ServiceProvisioner, ledger.ServiceDisruptor, ledger.ServiceTerminator, ledger.ServiceLifecycle}
+var Services = []string{ledger.ServiceWatcher, ledger.ServiceProvisioner, ledger.ServiceDisruptor, ledger.ServiceTerminator, ledger.ServiceLifecycle, serviceConsole}
+
+// serviceConsole is no service of the log's records, but reads the log, and writes what people order.
+const serviceConsole = "console"
 
 // certificate that is kept in a Secret.
 type certificate struct {

@@ -204,6 +204,41 @@ func (e *env) followConsole(c *http.Client, token string) <-chan map[string]any 
 	return rows
 }
 
+// A console of its own process, with the rights that the chart gives it: it answers, it is missed by nobody
+// while it is away, and afterwards it knows what came to pass meanwhile.
+func TestAConsoleByItself(t *testing.T) {
+	e := start(t, func(o *stack.Options) { o.FiveProcesses, o.Console = true, true })
+	e.apply(defaultClass)
+	e.apply(defaultPool)
+	// Its certificate lasts as long as the process, and is nowhere to be had.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	t.Cleanup(transport.CloseIdleConnections)
+	c, viewer := &http.Client{Transport: transport}, e.person("vera", "millwright-viewer")
+	sees := func(nodes int) {
+		e.eventually("the console shows the nodes", func() string {
+			var list struct{ Items []map[string]any }
+			if got := e.console(c, viewer, http.MethodGet, "/nodes?state=ready", "", &list); got != http.StatusOK || len(list.Items) != nodes {
+				return fmt.Sprint(got, list.Items)
+			}
+			return ""
+		})
+	}
+	sees(0)
+	if err := e.stack.Process("console").Kill(); err != nil {
+		t.Fatal(err)
+	}
+	e.deploy("web", 1, "1", "1Gi")
+	e.running("web", 1)
+	if err := e.stack.Process("console").Restart(); err != nil {
+		t.Fatal(err)
+	}
+	sees(1)
+	e.sameStory(c, viewer, e.nodes()[0].Name)
+	e.scale("web", 0)
+	e.clean()
+	e.sound()
+}
+
 // A console that cannot listen is missed by nobody but people.
 func TestWithoutAConsoleNothingElseFails(t *testing.T) {
 	e := start(t, func(o *stack.Options) { o.MillwrightArgs = append(o.MillwrightArgs, "--console-address=192.0.2.1:1") })

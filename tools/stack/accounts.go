@@ -38,7 +38,7 @@ func AccountOf(command string) string {
 func (s *Stack) useAccounts(ctx context.Context) error {
 	data, commands := manifests.Embedded, []string{"all"}
 	if s.opts.FiveProcesses {
-		data, commands = manifests.Distributed, Services
+		data, commands = manifests.Distributed, s.services()
 	}
 	objects, err := clustertest.Decode(data)
 	if err != nil {

@@ -40,6 +40,8 @@ type Options struct {
 	FiveProcesses bool
 	// External is an etcd and a NATS that run already; nil: FiveProcesses starts one of each, without TLS.
 	External *External
+	// Console runs the console as a process of its own beside FiveProcesses.
+	Console bool
 	// Standbys runs each of the five services twice.
 	Standbys bool
 	// NoCRDs leaves it to others to install them.
@@ -76,7 +78,7 @@ type Stack struct {
 	procs   []*Process
 
 	ec2Endpoint, natsURL, etcdEndpoint string
-	// consoleAddress of `millwright all`.
+	// consoleAddress of `millwright all`, or of the console's own process.
 	consoleAddress string
 	// kubeconfig and awsEndpoint are what Millwright is given.
 	kubeconfig, awsEndpoint string
@@ -286,31 +288,40 @@ func (s *Stack) startAll(ctx context.Context) error {
 
 // all makes the process of all services.
 func (s *Stack) all() (*Process, error) {
-	port, err := freePort()
-	if err != nil {
+	if err := s.placeConsole(); err != nil {
 		return nil, err
 	}
-	s.consoleAddress = "127.0.0.1:" + strconv.Itoa(port)
 	return s.millwright("millwright", "all", "--data-dir", s.MillwrightDir(), "--console-address", s.consoleAddress)
 }
 
-// ConsoleURL is where the console of `millwright all` is, and ConsoleCA the file with the CA to trust.
+// placeConsole finds a port for the console.
+func (s *Stack) placeConsole() error {
+	port, err := freePort()
+	s.consoleAddress = "127.0.0.1:" + strconv.Itoa(port)
+	return err
+}
+
+// ConsoleURL is where the console is, and ConsoleCA the file with the CA that `millwright all` makes for it.
 func (s *Stack) ConsoleURL() string { return "https://" + s.consoleAddress }
 func (s *Stack) ConsoleCA() string  { return filepath.Join(s.MillwrightDir(), "console", "ca.crt") }
 
 func (s *Stack) startFive(ctx context.Context) error {
-	if err := s.startServers(ctx); err != nil {
+	if err := errors.Join(s.startServers(ctx), s.placeConsole()); err != nil {
 		return err
 	}
 	var started []*Process
-	for _, service := range Services {
+	for _, service := range s.services() {
 		names := []string{service}
-		if s.opts.Standbys {
+		if s.opts.Standbys && service != serviceConsole {
 			names = append(names, service+"-2")
 		}
 		for _, name := range names {
 			s.opts.Progress("Millwright " + name)
-			p, err := s.millwright(name, service, s.serverFlags(service)...)
+			flags := s.serverFlags(service)
+			if service == serviceConsole {
+				flags = append(flags, "--console-address", s.consoleAddress)
+			}
+			p, err := s.millwright(name, service, flags...)
 			if err != nil {
 				return err
 			}
@@ -326,6 +337,17 @@ func (s *Stack) startFive(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// serviceConsole is the sixth service, for people.
+const serviceConsole = "console"
+
+// services that run as processes of their own.
+func (s *Stack) services() []string {
+	if s.opts.Console {
+		return append(slices.Clone(Services), serviceConsole)
+	}
+	return Services
 }
 
 func (s *Stack) startServers(ctx context.Context) error {

@@ -14,7 +14,7 @@
 
 {{/* The services of the release: those of mode distributed, or the one of mode embedded. */}}
 {{- define "millwright.services" -}}
-{{- if eq .Values.mode "embedded" -}}all{{- else -}}watcher provisioner disruptor terminator lifecycle{{- end -}}
+{{- if eq .Values.mode "embedded" -}}all{{- else -}}watcher provisioner disruptor terminator lifecycle{{- if .Values.console.enabled }} console{{ end -}}{{- end -}}
 {{- end -}}
 
 {{- define "millwright.selectorLabels" -}}
@@ -185,9 +185,35 @@ annotations:
   value: /etc/millwright/nats-credentials/nats.creds
 {{- end }}
 {{- end }}
+{{- if include "millwright.hasConsole" . }}
+{{ include "millwright.consoleEnv" . }}
+{{- end }}
 {{- with $v.controller.env }}
 {{ toYaml . }}
 {{- end }}
+{{- end -}}
+
+{{/* The variables of the console, in a container that has it: dict root, service. */}}
+{{- define "millwright.consoleEnv" -}}
+{{- $c := .root.Values.console -}}
+{{- $service := printf "%s-console" (include "millwright.fullname" .root) -}}
+{{- $namespace := .root.Release.Namespace -}}
+- name: CONSOLE_ADDRESS
+  value: {{ printf ":%d" (int $c.port) | quote }}
+{{- if $c.tlsSecretName }}
+- name: CONSOLE_TLS_CERT_FILE
+  value: /etc/millwright/console/tls.crt
+- name: CONSOLE_TLS_KEY_FILE
+  value: /etc/millwright/console/tls.key
+{{- else }}
+- name: CONSOLE_NAMES
+  value: {{ concat (list $service (printf "%s.%s" $service $namespace) (printf "%s.%s.svc" $service $namespace)) $c.names | join "," | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* Not empty if the container of a service has the console: dict root, service. */}}
+{{- define "millwright.hasConsole" -}}
+{{- if and .root.Values.console.enabled (or (eq .service "all") (eq .service "console")) -}}true{{- end -}}
 {{- end -}}
 
 {{/* Name of the Secret with a service's NATS credentials; only the watcher may publish: dict root, service. */}}
@@ -272,6 +298,10 @@ tolerations:
   secret: {secretName: {{ . }}, defaultMode: 0440}
 {{- end }}
 {{- end }}
+{{- if and (include "millwright.hasConsole" .) $v.console.tlsSecretName }}
+- name: console
+  secret: {secretName: {{ $v.console.tlsSecretName }}, defaultMode: 0440}
+{{- end }}
 {{- with $v.extraVolumes }}
 {{ toYaml . }}
 {{- end }}
@@ -298,6 +328,9 @@ tolerations:
 {{- if include "millwright.natsCredentials" . }}
 - {name: nats-credentials, mountPath: /etc/millwright/nats-credentials, readOnly: true}
 {{- end }}
+{{- end }}
+{{- if and (include "millwright.hasConsole" .) $v.console.tlsSecretName }}
+- {name: console, mountPath: /etc/millwright/console, readOnly: true}
 {{- end }}
 {{- with $v.controller.extraVolumeMounts }}
 {{ toYaml . }}
@@ -351,7 +384,7 @@ spec:
     - name: {{ $v.controller.containerName }}
       image: {{ include "millwright.image" .root }}
       imagePullPolicy: {{ $v.imagePullPolicy }}
-      args: [{{ .service }}]
+      args: [{{ .service }}{{ if and (eq .service "all") (not $v.console.enabled) }}, --console-address={{ end }}]
       securityContext:
         {{- include "millwright.containerSecurityContext" .root | nindent 8 }}
       env:
@@ -363,6 +396,9 @@ spec:
       ports:
         - {name: http-metrics, containerPort: {{ $v.controller.metrics.port }}, protocol: TCP}
         - {name: http, containerPort: {{ $v.controller.healthProbe.port }}, protocol: TCP}
+        {{- if include "millwright.hasConsole" . }}
+        - {name: https-console, containerPort: {{ $v.console.port }}, protocol: TCP}
+        {{- end }}
       # The log and the stream are read before the process can answer that it is ready; reading a long log takes a while.
       startupProbe:
         httpGet: {path: /healthz, port: http}
