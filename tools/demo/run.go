@@ -35,6 +35,7 @@ type demo struct {
 }
 
 func run(ctx context.Context, dir, bin string) (err error) {
+	unbounded := ctx
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
 	d := &demo{ui: newUI(os.Stdout), bin: bin}
@@ -58,7 +59,7 @@ func run(ctx context.Context, dir, bin string) (err error) {
 		}
 	}
 	d.summary(ctx)
-	return nil
+	return d.keep(unbounded)
 }
 
 // begin starts the stack and what watches it.

@@ -98,7 +98,11 @@ func serve(ctx context.Context, dir, bin string) error {
 			return errors.Join(err, s.Stop())
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "ready"), []byte(hints(s, bin)), 0o600); err != nil {
+	console, err := consoleHint(ctx, s)
+	if err != nil {
+		return errors.Join(err, s.Stop())
+	}
+	if err := os.WriteFile(filepath.Join(dir, "ready"), []byte(hints(s, bin)+console), 0o600); err != nil {
 		return errors.Join(err, s.Stop())
 	}
 	<-ctx.Done()
