@@ -206,7 +206,6 @@ func (c *Console) guarded(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Strict-Transport-Security", "max-age=31536000")
 		defer func() {
 			if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // it is compared as net/http does
 				c.cfg.Logger.Error().Str("panic", fmt.Sprint(p)).Msg("request failed")

@@ -83,12 +83,20 @@ func New(logID string, rowsMax int) *Index {
 	return &Index{logID: logID, rowsMax: rowsMax, first: 1, by: map[string]*postings{}}
 }
 
-// add appends the next record's row.
+// add appends the next record's row. What is held already changes nothing; after a gap only what follows it is
+// held.
 func (x *Index) add(e ledger.Entry) {
+	text, subjects := x.read(e)
 	r := held{Row: Row{Seq: e.Seq, Time: e.Time.UTC(), Service: e.Service, Mode: e.Mode, Kind: e.Kind.String(), Decision: audit.IsDecision(e),
-		Text: clip(audit.Describe(e, x.logID), textMax)}}
-	subjects := audit.Mentions(e, x.logID)
+		Text: clip(text, textMax)}}
 	x.mu.Lock()
+	if next := x.first + uint64(len(x.rows)); len(x.rows) > 0 && e.Seq != next {
+		if e.Seq < next {
+			x.mu.Unlock()
+			return
+		}
+		x.rows, x.by, x.count = nil, map[string]*postings{}, 0
+	}
 	for _, s := range subjects {
 		p := x.by[s]
 		if p == nil {
@@ -113,6 +121,17 @@ func (x *Index) add(e ledger.Entry) {
 	}
 	x.mu.Unlock()
 	x.tell(r.Row, subjects)
+}
+
+// read describes a record. One that cannot be described must not end the process that it shares with services
+// which decide.
+func (x *Index) read(e ledger.Entry) (text string, subjects []string) {
+	defer func() {
+		if recover() != nil {
+			text, subjects = e.Kind.String()+": a record that this version cannot describe", e.Subjects
+		}
+	}()
+	return audit.Describe(e, x.logID), audit.Mentions(e, x.logID)
 }
 
 func (x *Index) dropFirst() {

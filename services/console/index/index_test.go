@@ -130,6 +130,24 @@ func TestTails(t *testing.T) {
 	}
 }
 
+// A record that comes again changes nothing, one after a gap begins anew, and one that nobody can describe is
+// there by its kind.
+func TestRecordsThatShouldNotCome(t *testing.T) {
+	x := withClaims(0, 3)
+	x.add(ledger.Entry{Seq: 2, Kind: ledger.KindClaimCreated, Payload: &ledger.ClaimCreated{Claim: "again"}})
+	if first, last, _ := x.Extent(); first != 1 || last != 3 {
+		t.Errorf("after a repeat: %d to %d", first, last)
+	}
+	x.add(ledger.Entry{Seq: 9, Kind: ledger.KindClaimCreated, Payload: (*ledger.ClaimCreated)(nil), Subjects: []string{"claim/z"}})
+	rows, more := x.List(Filter{}, 0, 10)
+	if first, last, _ := x.Extent(); first != 9 || last != 9 || more || len(rows) != 1 || rows[0].Text != "ClaimCreated: a record that this version cannot describe" {
+		t.Errorf("after a gap: %d to %d, %+v", first, last, rows)
+	}
+	if rows, _ := x.List(Filter{Object: "claim/z"}, 0, 10); len(rows) != 1 {
+		t.Errorf("by its subject: %+v", rows)
+	}
+}
+
 func TestClip(t *testing.T) {
 	if got := clip(strings.Repeat("é", 10), 5); got != "éé…" {
 		t.Errorf("%q", got)

@@ -1,7 +1,9 @@
 package view
 
 import (
+	"cmp"
 	"context"
+	"strings"
 	"time"
 
 	"millwright/planner/ledger"
@@ -55,7 +57,7 @@ const (
 	readTimeout = 5 * time.Second
 )
 
-// Pending returns pods without a node by name after another one, at most limit, with the reasons of those
+// Pending returns pods without a node by namespace and name after another one, NAMESPACE/NAME or "", at most limit, with the reasons of those
 // that were refused; and how many there are in all.
 func (v *View) Pending(ctx context.Context, after string, limit int) (list []Pod, more bool, total int, err error) {
 	now, err := v.Now()
@@ -63,8 +65,9 @@ func (v *View) Pending(ctx context.Context, after string, limit int) (list []Pod
 		return nil, false, 0, err
 	}
 	list = []Pod{}
+	namespace, name, _ := strings.Cut(after, "/")
 	for i, p := range now.Pending {
-		if p.Namespace+"/"+p.Name <= after {
+		if cmp.Or(cmp.Compare(p.Namespace, namespace), cmp.Compare(p.Name, name)) <= 0 {
 			continue
 		}
 		if len(list) == limit {

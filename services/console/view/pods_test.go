@@ -1,0 +1,36 @@
+package view
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"millwright/planner/ledger"
+	"millwright/planner/plannertest"
+	"millwright/planner/world"
+)
+
+// Pages of pods go on where the one before ended, whatever namespaces are called: "a" comes before "a-b",
+// although "a/" comes after "a-b/".
+func TestPagesOfPods(t *testing.T) {
+	c := plannertest.New(plannertest.WithCatalogue()...)
+	for _, namespace := range []string{"a", "a-b", "b"} {
+		for _, name := range []string{"x", "y"} {
+			c.See(plannertest.Pod(name+"-of-"+namespace, plannertest.Namespace(namespace), plannertest.Unschedulable()))
+		}
+	}
+	log, _ := opened(t, "../../../store/audit/testdata/v20/TestDeletingByHand.rec")
+	v := New(Config{Log: log, Now: time.Now, Versions: func() (*world.World, *ledger.Ledger, error) { return c.World.Version(), ledger.New(""), nil }})
+	var names []string
+	for after, more := "", true; more; {
+		list, further, total, err := v.Pending(t.Context(), after, 1)
+		if err != nil || len(list) != 1 || total != 6 {
+			t.Fatalf("after %q: %v of %d, %v", after, list, total, err)
+		}
+		after, more = list[0].Namespace+"/"+list[0].Name, further
+		names = append(names, after)
+	}
+	if want := []string{"a/x-of-a", "a/y-of-a", "a-b/x-of-a-b", "a-b/y-of-a-b", "b/x-of-b", "b/y-of-b"}; !slices.Equal(names, want) {
+		t.Errorf("%v, want %v", names, want)
+	}
+}
