@@ -23,8 +23,12 @@ var ErrNotFound = errors.New("not found")
 // ErrBusy: too many such questions are being answered.
 var ErrBusy = errors.New("too many questions of this kind at once")
 
-// freshFor is how long what was made for one reader is good for the next.
-const freshFor = time.Second
+// freshFor is how long what was made for one reader is good for the next; shareOfTime, if that is longer, how
+// many times as long as it took to make: a large cluster that many look at costs a twentieth of a core.
+const (
+	freshFor    = time.Second
+	shareOfTime = 20
+)
 
 // Config of a View.
 type Config struct {
@@ -43,8 +47,9 @@ type View struct {
 	cfg Config
 
 	mu sync.Mutex
-	// made is nil before the first question.
-	made *Now
+	// made is nil before the first question, and good for a while.
+	made    *Now
+	goodFor time.Duration
 	// refusals are of the records read last, by sequence.
 	refusals map[uint64]*ledger.ProvisioningPlanned
 	leaders  leaders
@@ -86,19 +91,21 @@ func (v *View) snapshot() (*planner.Snapshot, error) {
 	return planner.NewSnapshot(w, l, v.cfg.Now()), nil
 }
 
-// Now is the state of the cluster, at most a second old.
+// Now is the state of the cluster, at most a second old, or a few seconds if it is large.
 func (v *View) Now() (*Now, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.made != nil && v.cfg.Now().Sub(v.made.At).Abs() < freshFor {
+	if v.made != nil && v.cfg.Now().Sub(v.made.At).Abs() < v.goodFor {
 		return v.made, nil
 	}
 	s, err := v.snapshot()
 	if err != nil {
 		return nil, err
 	}
+	began := v.cfg.Now()
 	v.made = makeNow(s)
 	v.made.At = v.cfg.Now().UTC()
+	v.goodFor = max(freshFor, shareOfTime*v.made.At.Sub(began))
 	return v.made, nil
 }
 
