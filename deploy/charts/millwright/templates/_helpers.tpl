@@ -424,7 +424,7 @@ spec:
     {{- end }}
   volumes:
     {{- include "millwright.volumes" . | nindent 4 }}
-  {{- include "millwright.placement" . | nindent 2 }}
+  {{- include "millwright.placement" . | trim | nindent 2 }}
 {{- end -}}
 
 {{/* Not empty if the chart brings etcd, or NATS: in mode distributed, if no other is named. */}}
