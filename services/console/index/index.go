@@ -83,8 +83,8 @@ func New(logID string, rowsMax int) *Index {
 	return &Index{logID: logID, rowsMax: rowsMax, first: 1, by: map[string]*postings{}}
 }
 
-// add appends the next record's row. What is held already changes nothing; after a gap only what follows it is
-// held.
+// add appends the next record's row. What is held already changes nothing; after a gap only what follows it
+// is held.
 func (x *Index) add(e ledger.Entry) {
 	text, subjects := x.read(e)
 	r := held{Row: Row{Seq: e.Seq, Time: e.Time.UTC(), Service: e.Service, Mode: e.Mode, Kind: e.Kind.String(), Decision: audit.IsDecision(e),

@@ -57,8 +57,8 @@ const (
 	readTimeout = 5 * time.Second
 )
 
-// Pending returns pods without a node by namespace and name after another one, NAMESPACE/NAME or "", at most limit, with the reasons of those
-// that were refused; and how many there are in all.
+// Pending returns pods without a node by namespace and name after another one, NAMESPACE/NAME or "", at most
+// limit, with the reasons of those that were refused; and how many there are in all.
 func (v *View) Pending(ctx context.Context, after string, limit int) (list []Pod, more bool, total int, err error) {
 	now, err := v.Now()
 	if err != nil {
