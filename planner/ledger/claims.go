@@ -33,6 +33,8 @@ func (l *Ledger) foldClaim(e Entry) {
 		l.foldLaunched(e, p)
 	case *LaunchFailed:
 		l.foldLaunchFailed(e, p)
+	case *FleetAnswered:
+		l.foldFleetAnswered(e, p)
 	case *ClaimRegistered:
 		if c := l.editClaim(p.Claim); c != nil {
 			c.State, c.Node, c.RegisteredAt = ClaimRegisteredState, p.Node, e.Time.UTC()
@@ -111,6 +113,15 @@ func (l *Ledger) foldAdopted(e Entry, p *ClaimAdopted) {
 // foldLaunchRequested opens an attempt. It also opens a claim that is not known: an attempt must never be
 // lost.
 func (l *Ledger) foldLaunchRequested(e Entry, p *LaunchRequested) {
+	l.openAttempt(e, p)
+	for _, m := range p.Others {
+		l.openAttempt(e, &LaunchRequested{
+			Claim: m.Claim, UID: m.UID, Attempt: m.Attempt, Lead: p.Claim, LaunchTemplates: p.LaunchTemplates, Annotations: p.Annotations,
+		})
+	}
+}
+
+func (l *Ledger) openAttempt(e Entry, p *LaunchRequested) {
 	c := l.editClaim(p.Claim)
 	if c == nil {
 		c = &Claim{Name: p.Claim, PlannedSeq: e.Seq}
@@ -118,6 +129,18 @@ func (l *Ledger) foldLaunchRequested(e Entry, p *LaunchRequested) {
 	}
 	c.State, c.UID, c.Attempt = ClaimLaunching, p.UID, p.Attempt
 	c.Open, c.OpenSeq, c.OpenedAt = p, e.Seq, e.Time.UTC()
+}
+
+// foldFleetAnswered marks what failed last: of an offering that had some instances and no more, the latter
+// counts.
+func (l *Ledger) foldFleetAnswered(e Entry, p *FleetAnswered) {
+	for i := range p.Launched {
+		l.foldLaunched(e, &p.Launched[i])
+	}
+	for i := range p.Failed {
+		l.foldLaunchFailed(e, &p.Failed[i])
+	}
+	l.markFailed(e, p.Unavailable)
 }
 
 func (l *Ledger) foldLaunched(e Entry, p *Launched) {

@@ -48,6 +48,11 @@ const (
 	KindNodeDrained      Kind = 42
 	KindDrainEnded       Kind = 43
 
+	// KindFleetRequested is a LaunchRequested for several claims, which one CreateFleet launches;
+	// KindFleetAnswered closes the attempts of all of them.
+	KindFleetRequested Kind = 44
+	KindFleetAnswered  Kind = 45
+
 	KindOrphanFound Kind = 50
 	KindDriftJudged Kind = 51 // ignorable
 
@@ -72,7 +77,8 @@ var kindNames = map[Kind]string{
 	KindCommandSucceeded: "CommandSucceeded", KindCommandRolledBack: "CommandRolledBack",
 	KindCommandMovesStarted: "CommandMovesStarted", KindCommandAbandoned: "CommandAbandoned", KindCommandReduced: "CommandReduced",
 	KindDrainStarted: "DrainStarted", KindDrainTierStarted: "DrainTierStarted", KindNodeDrained: "NodeDrained",
-	KindDrainEnded:  "DrainEnded",
+	KindDrainEnded:     "DrainEnded",
+	KindFleetRequested: "FleetRequested", KindFleetAnswered: "FleetAnswered",
 	KindOrphanFound: "OrphanFound", KindDriftJudged: "DriftJudged", KindProposalAnswered: "ProposalAnswered", KindProposalEnded: "ProposalEnded",
 	KindRolloutResumed: "RolloutResumed", KindDrainOutStarted: "DrainOutStarted", KindDrainOutEnded: "DrainOutEnded",
 }

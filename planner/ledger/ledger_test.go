@@ -337,7 +337,7 @@ func TestEveryKindHasAPayloadThatSurvivesJSON(t *testing.T) {
 			t.Errorf("%s has no name", k)
 		}
 	}
-	want(t, "kinds", len(ledger.Kinds()), 41)
+	want(t, "kinds", len(ledger.Kinds()), 43)
 }
 
 // records draws a log about few claims, nodes and pods, so that records meet.
@@ -361,6 +361,8 @@ func records(t *rapid.T) []ledger.Entry {
 			ledger.KindLaunchRequested:     &ledger.LaunchRequested{Claim: claim(), UID: "u", Attempt: i, Request: []byte("{}")},
 			ledger.KindLaunched:            &ledger.Launched{Claim: claim(), InstanceType: one("m5.large", "c5.large"), Zone: "z", CapacityType: "spot"},
 			ledger.KindLaunchFailed:        &ledger.LaunchFailed{Claim: claim(), Unavailable: offering()},
+			ledger.KindFleetRequested:      &ledger.LaunchRequested{Claim: claim(), UID: "u", Attempt: i, Request: []byte("{}"), Others: []ledger.FleetMember{{Claim: claim(), UID: "u", Attempt: i}}},
+			ledger.KindFleetAnswered:       &ledger.FleetAnswered{Launched: []ledger.Launched{{Claim: claim(), InstanceType: "m5.large", Zone: "z"}}, Failed: []ledger.LaunchFailed{{Claim: claim()}}, Unavailable: offering()},
 			ledger.KindClaimClosed:         &ledger.ClaimClosed{Claim: claim()},
 			ledger.KindClaimAdopted:        &ledger.ClaimAdopted{Claim: claim(), UID: "u"},
 			ledger.KindCommandStarted:      &ledger.CommandStarted{Candidates: []ledger.Candidate{{Claim: claim(), NodePool: one("p", "q")}}, Wave: &ledger.Wave{Target: one("t", "u"), Number: 1, Nodes: 1}},

@@ -213,6 +213,34 @@ type LaunchRequested struct {
 	// Annotations the NodeClaim gets once launched: hash and instance profile of the NodeClass the request
 	// was built from.
 	Annotations map[string]string `json:"annotations,omitempty"`
+	// Others are launched by the same request, sorted by claim; the record is a FleetRequested if there are
+	// any. The request asks for one instance for each claim, and token and launch tag are those of Claim.
+	Others []FleetMember `json:"others,omitempty"`
+	// Lead is Claim of the record, in the Ledger's attempts of the Others; they have neither token nor
+	// request of their own. Empty in records.
+	Lead string `json:"lead,omitempty"`
+}
+
+// FleetMember is a claim that is launched by the request of another one.
+type FleetMember struct {
+	Claim   string    `json:"claim"`
+	UID     types.UID `json:"uid"`
+	Attempt int       `json:"attempt"`
+}
+
+// Members are the claims that the request launches for: its own, then the others.
+func (p *LaunchRequested) Members() []FleetMember {
+	return append([]FleetMember{{p.Claim, p.UID, p.Attempt}}, p.Others...)
+}
+
+// FleetAnswered closes the attempts of a FleetRequested, all at once: every member is either in Launched or
+// in Failed, in the order of Members.
+type FleetAnswered struct {
+	Claim    string         `json:"claim"`
+	Launched []Launched     `json:"launched,omitempty"`
+	Failed   []LaunchFailed `json:"failed,omitempty"`
+	// Unavailable: offerings of the fleet that failed. The entries of Launched and Failed name none.
+	Unavailable []FailedOffering `json:"unavailable,omitempty"`
 }
 
 // LaunchTemplateRef names a version of a launch template.

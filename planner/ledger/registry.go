@@ -54,8 +54,10 @@ func newClaimPayload(k Kind) any {
 		return &ClaimWithdrawn{}
 	case KindClaimCreated:
 		return &ClaimCreated{}
-	case KindLaunchRequested:
+	case KindLaunchRequested, KindFleetRequested:
 		return &LaunchRequested{}
+	case KindFleetAnswered:
+		return &FleetAnswered{}
 	case KindLaunched:
 		return &Launched{}
 	case KindLaunchFailed:

@@ -191,10 +191,9 @@ func TestDeletionWithAnOpenAttemptWaits(t *testing.T) {
 func requestFor(r *rig) *awsec2.CreateFleetInput {
 	built, err := fakeLauncher{r}.Build(context.Background(), launch.Input{
 		Claim: &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "lost"}}, Types: []*catalog.InstanceType{{Hardware: &catalog.Hardware{Name: "m5.large"}}},
-		Token: "t", LaunchTag: "other/lost/1",
 	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return built.Request
+	return fakeLauncher{r}.Request(built, launch.Order{Claims: []string{"lost"}, Token: "t", LaunchTag: "other/lost/1"})
 }

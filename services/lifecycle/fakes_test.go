@@ -357,8 +357,10 @@ type fakeEC2 struct {
 	instances map[string]*ec2.Instance
 	booted    map[string]bool
 	fleets    map[string]fleet
-	// exhausted types have no capacity.
+	// exhausted types have no capacity. stock is how many more instances there are of the type that is
+	// launched next, if it is positive.
 	exhausted map[string]bool
+	stock     int
 	// lag hides young instances from describe calls.
 	lag time.Duration
 	// refuse answers the next CreateFleet calls with these errors; nil entries let the call pass.
@@ -455,30 +457,38 @@ func (f *fakeEC2) CreateFleet(_ context.Context, in *awsec2.CreateFleetInput) (o
 
 func (f *fakeEC2) start(in *awsec2.CreateFleetInput) ec2.FleetResult {
 	var result ec2.FleetResult
+	wanted := int(aws.ToInt32(in.TargetCapacitySpecification.TotalTargetCapacity))
 	for _, o := range in.LaunchTemplateConfigs[0].Overrides {
-		if f.exhausted[string(o.InstanceType)] {
+		for ; len(result.Instances) < wanted && !f.exhausted[string(o.InstanceType)]; f.stock-- {
+			if f.stock == 1 {
+				f.exhausted[string(o.InstanceType)] = true
+			}
+			result.Instances = append(result.Instances, f.startOne(in, o))
+		}
+		if len(result.Instances) < wanted {
 			result.Errors = append(result.Errors, ec2.FleetError{
 				Code: "InsufficientInstanceCapacity", Message: "none", InstanceType: string(o.InstanceType), Zone: "eu-1a", CapacityType: "on-demand",
 			})
-			continue
 		}
-		i := &ec2.Instance{
-			ID: fmt.Sprintf("i-%04d", len(f.instances)+1), State: "pending", InstanceType: string(o.InstanceType), Zone: "eu-1a",
-			CapacityType: "on-demand", ImageID: "ami-1", LaunchTime: f.r.now, Tags: map[string]string{},
-		}
-		for _, t := range in.TagSpecifications[0].Tags {
-			i.Tags[aws.ToString(t.Key)] = aws.ToString(t.Value)
-		}
-		f.instances[i.ID] = i
-		answer := *i
-		answer.Tags = nil
-		if f.terse {
-			answer = ec2.Instance{ID: i.ID, State: i.State, CapacityType: i.CapacityType}
-		}
-		result.Instances = []ec2.Instance{answer}
-		return result
 	}
 	return result
+}
+
+func (f *fakeEC2) startOne(in *awsec2.CreateFleetInput, o ec2types.FleetLaunchTemplateOverridesRequest) ec2.Instance {
+	i := &ec2.Instance{
+		ID: fmt.Sprintf("i-%04d", len(f.instances)+1), State: "pending", InstanceType: string(o.InstanceType), Zone: "eu-1a",
+		CapacityType: "on-demand", ImageID: "ami-1", LaunchTime: f.r.now, Tags: map[string]string{},
+	}
+	for _, t := range in.TagSpecifications[0].Tags {
+		i.Tags[aws.ToString(t.Key)] = aws.ToString(t.Value)
+	}
+	f.instances[i.ID] = i
+	answer := *i
+	answer.Tags = nil
+	if f.terse {
+		answer = ec2.Instance{ID: i.ID, State: i.State, CapacityType: i.CapacityType}
+	}
+	return answer
 }
 
 func (f *fakeEC2) visible(i *ec2.Instance) bool { return f.r.now.Sub(i.LaunchTime) >= f.lag }
@@ -552,19 +562,28 @@ func (l fakeLauncher) Build(_ context.Context, in launch.Input) (launch.Built, e
 	if len(config.Overrides) == 0 {
 		return launch.Built{}, &ec2.Failure{Class: ec2.NoCapacity, Reason: "InsufficientCapacity", Message: "all requested instance types were unavailable during launch"}
 	}
-	tags := map[string]string{
-		awsv1.TagNodeClaim: in.Claim.Name, awsv1.TagLaunch: in.LaunchTag, awsv1.TagNodePool: "default", awsv1.TagNodeClass: "default", awsv1.TagEKSClusterName: "test",
+	built := launch.Built{Key: in.Claim.Name, Templates: []ledger.LaunchTemplateRef{{ID: "lt-1", Version: "1"}}}
+	if l.r.together {
+		built.Key = fmt.Sprint(config.Overrides)
 	}
-	return launch.Built{
-		Request: &awsec2.CreateFleetInput{
-			ClientToken: aws.String(in.Token), Type: ec2types.FleetTypeInstant, LaunchTemplateConfigs: []ec2types.FleetLaunchTemplateConfigRequest{config},
-			TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(1)},
-			TagSpecifications:           []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance, Tags: ec2.Tags(tags)}},
-		},
-		Templates: []ledger.LaunchTemplateRef{{ID: "lt-1", Version: "1"}},
-	}, nil
+	l.r.configs[built.Key] = config
+	return built, nil
 }
+
+func (l fakeLauncher) Request(built launch.Built, o launch.Order) *awsec2.CreateFleetInput {
+	tags := map[string]string{awsv1.TagLaunch: o.LaunchTag, awsv1.TagNodePool: "default", awsv1.TagNodeClass: "default", awsv1.TagEKSClusterName: "test"}
+	if len(o.Claims) == 1 {
+		tags[awsv1.TagNodeClaim] = o.Claims[0]
+	}
+	return &awsec2.CreateFleetInput{
+		ClientToken: aws.String(o.Token), Type: ec2types.FleetTypeInstant, LaunchTemplateConfigs: []ec2types.FleetLaunchTemplateConfigRequest{l.r.configs[built.Key]},
+		TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(int32(len(o.Claims)))},
+		TagSpecifications:           []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance, Tags: ec2.Tags(tags)}},
+	}
+}
+
+func (l fakeLauncher) Room(_ launch.Built, claims int) int { return claims }
 
 func (l fakeLauncher) Forget([]ledger.LaunchTemplateRef) {}
 
-func (l fakeLauncher) Settle(string, string) {}
+func (l fakeLauncher) Settle(string, ...string) {}

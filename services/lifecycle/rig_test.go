@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +63,9 @@ type rig struct {
 	ec2  *fakeEC2
 	svc  *Service
 	mode ledger.Mode
+	// together: the launcher asks for the same for all claims. configs are what it asks for, by key.
+	together bool
+	configs  map[string]ec2types.FleetLaunchTemplateConfigRequest
 	// others changes what the service depends on.
 	others func(*Deps)
 
@@ -106,7 +110,7 @@ type hangs struct{}
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	r := &rig{t: t, log: memlog.New("test"), mode: ledger.ModeActive}
+	r := &rig{t: t, log: memlog.New("test"), mode: ledger.ModeActive, configs: map[string]ec2types.FleetLaunchTemplateConfigRequest{}}
 	r.led = ledger.New(r.log.ID())
 	r.fold()
 	r.now = r.led.LastTime().Truncate(time.Hour).Add(time.Hour) // the log never goes back behind its genesis

@@ -102,7 +102,7 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	errs := append(s.stepClaims(ctx, now, names), marked)
 	s.wake = effects.Earliest(now.Add(idleMax), s.agenda.wakes.next())
 	for _, part := range []func(time.Time) time.Time{
-		s.garbage.StepScan, s.garbage.StepPoll, s.garbage.StepNodes, s.status.StepPools, s.status.StepClasses, s.status.StepOverlays, s.status.StepBuffers, s.garbage.StepTidy,
+		s.claims.StepLaunches, s.garbage.StepScan, s.garbage.StepPoll, s.garbage.StepNodes, s.status.StepPools, s.status.StepClasses, s.status.StepOverlays, s.status.StepBuffers, s.garbage.StepTidy,
 	} {
 		s.wake = effects.Earliest(s.wake, part(now))
 	}

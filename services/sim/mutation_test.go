@@ -43,6 +43,7 @@ func TestBugsAreFound(t *testing.T) {
 	}
 	cases := map[string]bug{
 		"a launch of unknown outcome counts as failed": {unanswered, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return hasty{e} }}, judge.CheckOneInstance},
+		"the last instance of a fleet is overlooked":   {stage.Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return careless{e} }}, judge.CheckOneInstance},
 		"a launch is repeated with a fresh token":      {unanswered, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return &fresh{EC2: e} }}, judge.CheckRecorded},
 		"it is not said what a NodeClaim was made of":  {stage.Faults{KubeSlow: 400, KubeUnanswered: 400}, Wrap{Append: untold}, judge.CheckContent},
 		"pods are deleted instead of evicted":          {stage.Faults{}, Wrap{Kube: func(_ string, k Kube) Kube { return rude{k} }}, judge.CheckEviction},
@@ -163,6 +164,17 @@ func (e hasty) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) (ec
 	r, err := e.EC2.CreateFleet(ctx, in)
 	if ec2.Classify(err) == ec2.UnknownOutcome {
 		err = cloud.Throttled("ec2:CreateFleet")
+	}
+	return r, err
+}
+
+// careless does not see the last instance of a fleet for several claims.
+type careless struct{ lifecycle.EC2 }
+
+func (e careless) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) (ec2.FleetResult, error) {
+	r, err := e.EC2.CreateFleet(ctx, in)
+	if n := len(r.Instances); n > 1 {
+		r.Instances = r.Instances[:n-1]
 	}
 	return r, err
 }

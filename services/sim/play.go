@@ -198,7 +198,7 @@ func (s *Sim) calm() {
 	s.Trace("faults stop")
 	s.Calmed = s.Clock.Now()
 	s.Faults = stage.Faults{CommandCrash: s.Drawn.CommandCrash, StaleStart: s.Drawn.StaleStart}
-	s.Cloud.LagMax, s.Cluster.SchedulerLate = time.Second, 0
+	s.Cloud.LagMax, s.Cloud.Short, s.Cluster.SchedulerLate = time.Second, 0, 0
 	s.users.UndoEdits()
 	s.resumeAll()
 	s.Cloud.Restock()

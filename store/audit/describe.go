@@ -189,11 +189,16 @@ func describeClaim(e ledger.Entry) string {
 		}
 		return fmt.Sprintf("NodeClaim %s adopted%s", p.Claim, suffix(", instance ", p.ProviderID))
 	case *ledger.LaunchRequested:
+		if n := len(p.Others); n > 0 {
+			return fmt.Sprintf("launch of NodeClaim %s and %d others requested by one fleet, attempt %d, token %s", p.Claim, n, p.Attempt, p.Token)
+		}
 		return fmt.Sprintf("launch of NodeClaim %s requested, attempt %d, token %s", p.Claim, p.Attempt, p.Token)
 	case *ledger.Launched:
-		return fmt.Sprintf("NodeClaim %s launched as %s: %s %s in %s at %s%s", p.Claim, p.InstanceID, p.InstanceType, p.CapacityType, p.Zone, Price(p.Price), failed(p.Unavailable))
+		return describeLaunched(p)
 	case *ledger.LaunchFailed:
-		return fmt.Sprintf("launch of NodeClaim %s failed, attempt %d (%s, %s): %s%s", p.Claim, p.Attempt, p.Class, p.Reason, p.Message, failed(p.Unavailable))
+		return describeLaunchFailed(p)
+	case *ledger.FleetAnswered:
+		return fmt.Sprintf("fleet of NodeClaim %s launched %d of %d%s", p.Claim, len(p.Launched), len(p.Launched)+len(p.Failed), failed(p.Unavailable))
 	case *ledger.ClaimRegistered:
 		return fmt.Sprintf("NodeClaim %s registered as node %s", p.Claim, p.Node)
 	case *ledger.ClaimInitialized:
@@ -206,6 +211,14 @@ func describeClaim(e ledger.Entry) string {
 		return fmt.Sprintf("NodeClaim %s closed: %s", p.Claim, p.Reason)
 	}
 	return ""
+}
+
+func describeLaunched(p *ledger.Launched) string {
+	return fmt.Sprintf("NodeClaim %s launched as %s: %s %s in %s at %s%s", p.Claim, p.InstanceID, p.InstanceType, p.CapacityType, p.Zone, Price(p.Price), failed(p.Unavailable))
+}
+
+func describeLaunchFailed(p *ledger.LaunchFailed) string {
+	return fmt.Sprintf("launch of NodeClaim %s failed, attempt %d (%s, %s): %s%s", p.Claim, p.Attempt, p.Class, p.Reason, p.Message, failed(p.Unavailable))
 }
 
 func suffix(separator, text string) string {

@@ -118,7 +118,17 @@ func (m *mentions) claim(e ledger.Entry) {
 	case *ledger.ClaimAdopted:
 		m.addMention("claim", p.Claim)
 	case *ledger.LaunchRequested:
-		m.addMention("claim", p.Claim)
+		for _, member := range p.Members() {
+			m.addMention("claim", member.Claim)
+		}
+	case *ledger.FleetAnswered:
+		for i := range p.Launched {
+			m.addMention("claim", p.Launched[i].Claim)
+			m.addMention("instance", p.Launched[i].InstanceID)
+		}
+		for i := range p.Failed {
+			m.addMention("claim", p.Failed[i].Claim)
+		}
 	case *ledger.Launched:
 		m.addMention("claim", p.Claim)
 		m.addMention("instance", p.InstanceID)

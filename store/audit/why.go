@@ -136,6 +136,10 @@ func (st *story) identities(e ledger.Entry) [][]string {
 		if !st.ofPod() {
 			return [][]string{{"claim/" + p.Claim, "instance/" + p.InstanceID}}
 		}
+	case *ledger.FleetAnswered:
+		if !st.ofPod() {
+			return fleetIdentities(p)
+		}
 	case *ledger.CommandStarted:
 		return st.command(e, p)
 	case *ledger.CommandProposed:
@@ -144,6 +148,28 @@ func (st *story) identities(e ledger.Entry) [][]string {
 		return st.plannedFor(e, p)
 	}
 	return nil
+}
+
+func fleetIdentities(p *ledger.FleetAnswered) (groups [][]string) {
+	for i := range p.Launched {
+		groups = append(groups, []string{"claim/" + p.Launched[i].Claim, "instance/" + p.Launched[i].InstanceID})
+	}
+	return groups
+}
+
+// answered is what became of the claims of the story among those of a fleet.
+func (st *story) answered(p *ledger.FleetAnswered) (details []string) {
+	for i := range p.Launched {
+		if st.about["claim/"+p.Launched[i].Claim] {
+			details = append(details, describeLaunched(&p.Launched[i]))
+		}
+	}
+	for i := range p.Failed {
+		if st.about["claim/"+p.Failed[i].Claim] {
+			details = append(details, describeLaunchFailed(&p.Failed[i]))
+		}
+	}
+	return details
 }
 
 // ofPod: of a pod, or of the virtual pods of a CapacityBuffer.
@@ -230,6 +256,8 @@ func (st *story) line(e ledger.Entry) Line {
 	case *ledger.CommandConfirmed, *ledger.CommandReduced, *ledger.ClaimDoomed, *ledger.DrainStarted, *ledger.DrainTierStarted, *ledger.ProposalAnswered,
 		*ledger.RolloutResumed:
 		l.Step, l.Details = StepDecided, seen(e)
+	case *ledger.FleetAnswered:
+		l.Step, l.Details = StepOutcome, st.answered(p)
 	case *ledger.CommandRolledBack, *ledger.CommandSucceeded, *ledger.ProposalEnded, *ledger.LaunchFailed, *ledger.ClaimInitialized, *ledger.ClaimClosed,
 		*ledger.InstanceTerminated, *ledger.NodeDrained:
 		l.Step = StepOutcome

@@ -98,6 +98,8 @@ var tellers = map[string]func(*records, record){
 	ledger.KindProvisioningWidened.String(): (*records).tellPlanned,
 	ledger.KindClaimCreated.String():        (*records).tellCreated,
 	ledger.KindLaunchRequested.String():     (*records).tellRequested,
+	ledger.KindFleetRequested.String():      (*records).tellRequested,
+	ledger.KindFleetAnswered.String():       (*records).tellAnswered,
 	ledger.KindLaunched.String():            (*records).tellLaunched,
 	ledger.KindLaunchFailed.String():        (*records).tellLaunchFailed,
 	ledger.KindClaimRegistered.String():     (*records).tellRegistered,
@@ -180,12 +182,29 @@ func (r *records) tellCreated(rec record) {
 
 func (r *records) tellRequested(rec record) {
 	p := decode[ledger.LaunchRequested](rec)
-	r.claim(p.Claim).requested = rec.Time
-	r.ui.line(yellow, "launch", "#%d: CreateFleet for %s, attempt %d", rec.Seq, p.Claim, p.Attempt)
+	for _, m := range p.Members() {
+		r.claim(m.Claim).requested = rec.Time
+	}
+	others := ""
+	if n := len(p.Others); n > 0 {
+		others = fmt.Sprintf(" and %d others", n)
+	}
+	r.ui.line(yellow, "launch", "#%d: CreateFleet for %s%s, attempt %d", rec.Seq, p.Claim, others, p.Attempt)
 }
 
-func (r *records) tellLaunched(rec record) {
-	p := decode[ledger.Launched](rec)
+func (r *records) tellAnswered(rec record) {
+	p := decode[ledger.FleetAnswered](rec)
+	for _, l := range p.Launched {
+		r.addLaunched(rec, l)
+	}
+	for _, f := range p.Failed {
+		r.ui.line(red, "launch", "#%d: %s failed: %s", rec.Seq, f.Claim, f.Message)
+	}
+}
+
+func (r *records) tellLaunched(rec record) { r.addLaunched(rec, decode[ledger.Launched](rec)) }
+
+func (r *records) addLaunched(rec record, p ledger.Launched) {
 	c := r.claim(p.Claim)
 	c.launched, c.price = rec.Time, p.Price
 	r.launched = append(r.launched, p)

@@ -109,7 +109,7 @@ func leadersAreKilled(t *testing.T, steps []step) {
 	}
 	e.running("web", 1)
 	e.matched()
-	if launched := records[ledger.Launched](e, "Launched"); len(launched) != len(steps)+1 {
+	if launched := e.launches(); len(launched) != len(steps)+1 {
 		t.Errorf("%d launches for %d nodes", len(launched), len(steps)+1)
 	}
 	e.scale("web", 0)

@@ -84,8 +84,8 @@ func (e *env) settles(pool string, evictedBefore int) (r settled) {
 			return fmt.Sprintf("%d commands follow; %d instances, %d nodes, %d NodeClaims", commands, len(live), len(nodes), len(claims))
 		}
 		prices := map[string]int64{}
-		for _, l := range records[ledger.Launched](e, "Launched") {
-			prices[l.Payload.InstanceID] = l.Payload.Price
+		for _, l := range e.launches() {
+			prices[l.InstanceID] = l.Price
 		}
 		r = settled{nodes: len(nodes), evictions: e.evicted() - evictedBefore}
 		for _, i := range live {

@@ -42,6 +42,18 @@ func records[P any](e *env, kinds ...string) (list []recorded[P]) {
 	return list
 }
 
+// launches are the instances launched, alone or by one request with others.
+func (e *env) launches() (list []ledger.Launched) {
+	e.Helper()
+	for _, r := range records[ledger.Launched](e, "Launched") {
+		list = append(list, r.Payload)
+	}
+	for _, r := range records[ledger.FleetAnswered](e, "FleetAnswered") {
+		list = append(list, r.Payload.Launched...)
+	}
+	return list
+}
+
 // moves are the commands that moved pods off nodes of a NodePool.
 func (e *env) moves(pool string) (list []recorded[ledger.CommandStarted]) {
 	e.Helper()

@@ -93,8 +93,10 @@ func (h *health) addRecord(e ledger.Entry) {
 	}
 	switch p := e.Payload.(type) {
 	case *ledger.Launched:
-		for _, r := range h.rowsOf(p.ImageID, p.InstanceType, p.Zone) {
-			r.Launched++
+		h.addLaunch(p)
+	case *ledger.FleetAnswered:
+		for i := range p.Launched {
+			h.addLaunch(&p.Launched[i])
 		}
 	case *ledger.ClaimDoomed:
 		if f := p.Failed; f != nil {
@@ -107,6 +109,12 @@ func (h *health) addRecord(e ledger.Entry) {
 				r.Causes[cause]++
 			}
 		}
+	}
+}
+
+func (h *health) addLaunch(p *ledger.Launched) {
+	for _, r := range h.rowsOf(p.ImageID, p.InstanceType, p.Zone) {
+		r.Launched++
 	}
 }
 

@@ -88,6 +88,11 @@ func (r FleetResult) Failure() *Failure {
 	if len(r.Instances) > 0 {
 		return nil
 	}
+	return r.Shortfall()
+}
+
+// Shortfall says why the fleet launched fewer instances than it was asked for.
+func (r FleetResult) Shortfall() *Failure {
 	f := &Failure{Unavailable: r.Unavailable()}
 	other := slices.IndexFunc(r.Errors, func(e FleetError) bool { return !e.lacksCapacity() })
 	if other >= 0 {
@@ -100,6 +105,9 @@ func (r FleetResult) Failure() *Failure {
 	f.Class, f.Reason, f.Message = NoCapacity, "InsufficientCapacity", "with fleet error(s), "+r.errorText()
 	if len(r.Errors) == 0 {
 		f.Message = "the fleet launched no instance and gave no error"
+	}
+	if len(r.Errors) == 0 && len(r.Instances) > 0 { // what it has launched shows that there is capacity
+		f.Class, f.Reason, f.Message = Transient, "LaunchFailed", "the fleet launched fewer instances than it was asked for and gave no error"
 	}
 	return f
 }

@@ -204,4 +204,8 @@ func (k *cluster) Build(context.Context, launch.Input) (launch.Built, error) {
 	return launch.Built{}, errAsked
 }
 func (k *cluster) Forget([]ledger.LaunchTemplateRef) {}
-func (k *cluster) Settle(string, string)             {}
+func (k *cluster) Settle(string, ...string)          {}
+func (k *cluster) Request(launch.Built, launch.Order) *awsec2.CreateFleetInput {
+	return nil
+}
+func (k *cluster) Room(launch.Built, int) int { return 1 }

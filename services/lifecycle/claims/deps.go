@@ -56,14 +56,17 @@ type EC2 interface {
 
 // Launcher turns a NodeClaim into a request. launch.Builder is one.
 type Launcher interface {
-	// Build makes the request; whatever it does in EC2 does not have to be undone. Errors are classified by
-	// ec2.Classify.
+	// Build chooses what is asked for; whatever it does in EC2 does not have to be undone. Errors are
+	// classified by ec2.Classify.
 	Build(ctx context.Context, in launch.Input) (launch.Built, error)
+	// Request is the request for the claims of an order, for all of which something with the same Key was
+	// built; Room says for how many at once it may be made.
+	Request(built launch.Built, o launch.Order) *awsec2.CreateFleetInput
+	Room(built launch.Built, claims int) int
 	// Forget drops what is remembered of templates that EC2 says are not there.
 	Forget(refs []ledger.LaunchTemplateRef)
-	// Settle says what became of the request that was built with a token: subnet is where its instance is, ""
-	// if there is none.
-	Settle(token, subnet string)
+	// Settle says what became of the request with a token: subnets are where its instances are.
+	Settle(token string, subnets ...string)
 }
 
 // Findings are what scans and polls said of instances and of objects that are not there. garbage.Findings is

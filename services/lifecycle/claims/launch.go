@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -31,40 +33,40 @@ const (
 	catalogPatience = 30 * time.Second
 )
 
-// launch opens an attempt: build the request, record it, send what was recorded.
-func (s *Stepper) launch(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+// build chooses what to ask EC2 for. The claim then waits for others that an equal request launches; see
+// StepLaunches.
+func (s launcher) build(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+	if s.gathering.has(v.name, s.host.Now()) {
+		return false, nil
+	}
 	cat, standing, err := s.catalogue(v)
 	if err != nil {
 		return false, err
 	}
-	attempt := v.ledger.Attempt + 1
-	token := ledger.ClientToken(s.host.LogID(), v.ledger.UID, attempt)
 	built, err := s.deps.Launcher.Build(ctx, launch.Input{
-		Claim: v.object, NodeClass: v.class, Types: cat.Types, Unavailable: standing.marks, FullSubnets: standing.fullSubnets, FreeReserved: standing.free, Token: token,
-		LaunchTag: ledger.LaunchTag(s.host.LogID(), v.ledger.UID, attempt), MinValuesBestEffort: v.options.MinValuesPolicy == "BestEffort",
+		Claim: v.object, NodeClass: v.class, Types: cat.Types, Unavailable: standing.marks, FullSubnets: standing.fullSubnets, FreeReserved: standing.free,
+		MinValuesBestEffort: v.options.MinValuesPolicy == "BestEffort",
 	})
 	if err != nil {
 		return s.unbuilt(v, err)
 	}
 	s.mem.setFailure(v.ledger.UID, nil)
-	request, err := launch.EncodeRequest(built.Request)
-	if err != nil {
-		s.deps.Launcher.Settle(token, "")
-		return false, err
-	}
-	open := &ledger.LaunchRequested{
-		Claim: v.name, UID: v.ledger.UID, Attempt: attempt, Token: token, Request: request,
-		LaunchTemplates: built.Templates, Annotations: launch.Details(s.deps.Hasher, v.class, v.object, nil, ec2.Instance{}).Annotations,
-	}
-	if err := s.record(ctx, v, ledger.KindLaunchRequested, open, v.expects, false); err != nil {
-		s.deps.Launcher.Settle(token, "")
-		return false, err
-	}
-	return s.send(ctx, v, open, true)
+	s.gathering.add(builtLaunch{
+		name: v.name, pool: v.pool(), launch: built, at: v.at, since: s.host.Now(),
+		annotations: launch.Details(s.deps.Hasher, v.class, v.object, nil, ec2.Instance{}).Annotations,
+	})
+	return false, nil
+}
+
+// launchRequest is the request of an attempt as it is recorded.
+func launchRequest(l Launcher, built launch.Built, a *attempt, logID string) ([]byte, error) {
+	return launch.EncodeRequest(l.Request(built, launch.Order{
+		Claims: a.names(), Token: a.open.Token, LaunchTag: ledger.LaunchTag(logID, a.open.UID, a.open.Attempt),
+	}))
 }
 
 // unbuilt remembers why no request could be made. What dooms the claim is decided by the next step.
-func (s *Stepper) unbuilt(v *claimView, err error) (bool, error) {
+func (s launcher) unbuilt(v *claimView, err error) (bool, error) {
 	if ec2.IsTemplateLimit(err) {
 		s.deps.TemplatesScarce()
 	}
@@ -79,14 +81,15 @@ func (s *Stepper) unbuilt(v *claimView, err error) (bool, error) {
 
 // resolve closes an attempt of unknown outcome: by the same bytes with the same token, while EC2 remembers
 // them.
-func (s *Stepper) resolve(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
-	if s.host.Now().Sub(v.ledger.OpenedAt) > tokenLife {
-		return s.search(ctx, v, v.ledger.Open)
+func (s launcher) resolve(ctx context.Context, a *attempt) error {
+	opened := a.lead().ledger.OpenedAt
+	if s.host.Now().Sub(opened) > tokenLife {
+		return s.search(ctx, a)
 	}
-	if err := s.awaitCatalogue(v, planner.Latest(s.started, v.ledger.OpenedAt)); err != nil {
-		return false, err
+	if err := s.awaitCatalogue(a.lead(), planner.Latest(s.started, opened)); err != nil {
+		return err
 	}
-	return s.send(ctx, v, v.ledger.Open, false)
+	return s.send(ctx, a, false)
 }
 
 // awaitCatalogue is ErrNotReady while the catalogue that completes a NodeClaim may still come, counted from a
@@ -101,53 +104,70 @@ func (s *Stepper) awaitCatalogue(v *claimView, since time.Time) error {
 
 // send makes the call the record holds. first says that nothing was sent for this attempt before: only then
 // does a refusal prove that nothing was launched.
-func (s *Stepper) send(ctx context.Context, v *claimView, open *ledger.LaunchRequested, first bool) (bool, error) {
-	request, err := launch.DecodeRequest(open.Request)
+func (s launcher) send(ctx context.Context, a *attempt, first bool) error {
+	request, err := launch.DecodeRequest(a.open.Request)
 	if err != nil {
-		return s.search(ctx, v, open) // a version that encoded it otherwise may have sent it
+		return s.search(ctx, a) // a version that encoded it otherwise may have sent it
 	}
 	result, err := s.deps.EC2.CreateFleet(ctx, request)
 	if err != nil {
-		return s.refused(ctx, v, open, first, err)
+		return s.refused(ctx, a, first, err)
 	}
-	result.Reserve(open.LaunchTemplates)
-	result.Group(open.LaunchTemplates)
+	result.Reserve(a.open.LaunchTemplates)
+	result.Group(a.open.LaunchTemplates)
 	if len(result.Instances) == 0 {
-		return s.unlaunched(ctx, v, open, result.Failure())
+		return s.unlaunched(ctx, a, result.Failure())
 	}
-	i, err := completed(ctx, s.deps.EC2, result.Instances[0])
+	instances, err := completed(ctx, s.deps.EC2, result.Instances)
 	if err != nil {
-		return false, err
+		return err
 	}
+	if len(a.open.Others) > 0 { // one that has ended meanwhile was its claim's as well
+		return s.answerFleet(ctx, a, instances, result.Unavailable(), result.Shortfall())
+	}
+	i := instances[0]
 	if !first {
 		ending, err := isEnding(ctx, s.deps.EC2, i.ID)
 		if err != nil {
-			return false, err
+			return err
 		}
 		if ending {
 			// It was launched and has ended: another one for the same claim would be a second.
-			return s.searchFor(ctx, v, open, &i)
+			return s.searchFor(ctx, a, &i)
 		}
 	}
-	return s.launched(ctx, v, open, i, result.Unavailable())
+	return s.launched(ctx, a, i, result.Unavailable())
 }
 
-// completed fills in what the answer of CreateFleet leaves out of an instance. Until EC2 shows the instance,
-// the attempt stays open, and sending the same bytes again finds it.
-func completed(ctx context.Context, cloud EC2, i ec2.Instance) (ec2.Instance, error) {
-	if i.InstanceType != "" && i.Zone != "" {
-		return i, nil
+// completed fills in what the answer of CreateFleet leaves out of instances. Until EC2 shows them, the
+// attempt stays open, and sending the same bytes again finds them.
+func completed(ctx context.Context, cloud EC2, instances []ec2.Instance) ([]ec2.Instance, error) {
+	var unknown []string
+	for _, i := range instances {
+		if i.InstanceType == "" || i.Zone == "" {
+			unknown = append(unknown, i.ID)
+		}
 	}
-	found, err := cloud.DescribeInstances(ctx, []string{i.ID})
+	if len(unknown) == 0 {
+		return instances, nil
+	}
+	found, err := cloud.DescribeInstances(ctx, unknown)
 	if err != nil {
-		return i, fmt.Errorf("describe instance %s: %w", i.ID, err)
+		return nil, fmt.Errorf("describe instances %s: %w", strings.Join(unknown, ", "), err)
 	}
-	if len(found) != 1 {
-		return i, fmt.Errorf("describe instance %s: it is not visible yet: %w", i.ID, service.ErrNotReady)
+	instances = slices.Clone(instances)
+	for n, i := range instances {
+		if !slices.Contains(unknown, i.ID) {
+			continue
+		}
+		at := slices.IndexFunc(found, func(f ec2.Instance) bool { return f.ID == i.ID })
+		if at < 0 {
+			return nil, fmt.Errorf("describe instance %s: it is not visible yet: %w", i.ID, service.ErrNotReady)
+		}
+		instances[n].InstanceType, instances[n].Zone = found[at].InstanceType, found[at].Zone
+		instances[n].SubnetID, instances[n].ImageID = cmp.Or(i.SubnetID, found[at].SubnetID), cmp.Or(i.ImageID, found[at].ImageID)
 	}
-	i.InstanceType, i.Zone = found[0].InstanceType, found[0].Zone
-	i.SubnetID, i.ImageID = cmp.Or(i.SubnetID, found[0].SubnetID), cmp.Or(i.ImageID, found[0].ImageID)
-	return i, nil
+	return instances, nil
 }
 
 func isEnding(ctx context.Context, cloud EC2, id string) (bool, error) {
@@ -159,61 +179,88 @@ func isEnding(ctx context.Context, cloud EC2, id string) (bool, error) {
 }
 
 // refused sorts an error of CreateFleet.
-func (s *Stepper) refused(ctx context.Context, v *claimView, open *ledger.LaunchRequested, first bool, err error) (bool, error) {
+func (s launcher) refused(ctx context.Context, a *attempt, first bool, err error) error {
 	class := ec2.Classify(err)
 	switch {
 	case class == ec2.UnknownOutcome, ctx.Err() != nil, errors.Is(err, service.ErrStopped):
-		return false, err // the attempt stays open; resolve sends the same bytes
+		return err // the attempt stays open; resolve sends the same bytes
 	case class == ec2.ParameterMismatch:
-		return s.search(ctx, v, open)
+		return s.search(ctx, a)
 	case class == ec2.NotFound && first:
-		s.deps.Launcher.Forget(open.LaunchTemplates)
+		s.deps.Launcher.Forget(a.open.LaunchTemplates)
 	case class == ec2.Transient && !first:
-		return false, err // says nothing about the call before
+		return err // says nothing about the call before
 	case !first:
 		// Credentials, quotas, a template that is gone meanwhile: EC2 may check these before it looks at the
 		// token.
 		if class != ec2.NoCapacity {
-			s.deps.Launcher.Forget(open.LaunchTemplates)
+			s.deps.Launcher.Forget(a.open.LaunchTemplates)
 		}
-		return s.search(ctx, v, open)
+		return s.search(ctx, a)
 	}
-	return s.unlaunched(ctx, v, open, ec2.FailureOf(err))
+	return s.unlaunched(ctx, a, ec2.FailureOf(err))
 }
 
-// search looks for the instance of an attempt by its tag, and closes the attempt without one after a minute.
-func (s *Stepper) search(ctx context.Context, v *claimView, open *ledger.LaunchRequested) (bool, error) {
-	return s.searchFor(ctx, v, open, nil)
-}
+// everyState of an instance, so that those that have ended are found as well while EC2 still shows them.
+var everyState = []string{ec2.StatePending, ec2.StateRunning, ec2.StateStopping, ec2.StateStopped, ec2.StateShuttingDown, ec2.StateTerminated}
+
+// search looks for the instances of an attempt by its tag, and closes the attempt after a minute with what it
+// has found.
+func (s launcher) search(ctx context.Context, a *attempt) error { return s.searchFor(ctx, a, nil) }
 
 // searchFor is search for an attempt of which an instance that has ended is known, or nil: if no other is
 // found, that is what the attempt launched.
-func (s *Stepper) searchFor(ctx context.Context, v *claimView, open *ledger.LaunchRequested, ended *ec2.Instance) (bool, error) {
-	tag := ledger.LaunchTag(s.host.LogID(), open.UID, open.Attempt)
-	found, err := s.deps.EC2.DescribeInstancesByTags(ctx, map[string]string{awsv1.TagLaunch: tag})
-	if err != nil {
-		return false, fmt.Errorf("describe instances of launch %s: %w", tag, err)
+func (s launcher) searchFor(ctx context.Context, a *attempt, ended *ec2.Instance) error {
+	tag := ledger.LaunchTag(s.host.LogID(), a.open.UID, a.open.Attempt)
+	members, states := a.names(), []string(nil)
+	if len(members) > 1 {
+		states = everyState // which instance is whose depends on all that were launched
 	}
-	for _, i := range found {
-		if !i.Ending() {
-			return s.launched(ctx, v, open, i, nil)
+	found, err := s.deps.EC2.DescribeInstancesByTags(ctx, map[string]string{awsv1.TagLaunch: tag}, states...)
+	if err != nil {
+		return fmt.Errorf("describe instances of launch %s: %w", tag, err)
+	}
+	if len(members) == 1 {
+		for _, i := range found {
+			if !i.Ending() {
+				return s.launched(ctx, a, i, nil)
+			}
 		}
 	}
 	since := s.mem.lookingSince(tag, s.host.Now()) // looks that failed do not count
-	if now := s.host.Now(); now.Sub(since) < SearchFor {
-		s.effects.Hold(claimKey(v.name), searchEvery)
-		return false, nil
+	if now := s.host.Now(); now.Sub(since) < SearchFor && (len(members) == 1 || len(found) < len(members)) {
+		for _, name := range members {
+			s.effects.Hold(claimKey(name), searchEvery)
+		}
+		return nil
 	}
-	if ended != nil {
-		return s.launched(ctx, v, open, *ended, nil)
+	lack := &ec2.Failure{Class: ec2.Transient, Reason: "LaunchFailed", Message: fmt.Sprintf("no instance of launch attempt %d exists", a.open.Attempt)}
+	switch {
+	case len(members) > 1 && len(found) > 0:
+		return s.answerFleet(ctx, a, found, nil, lack)
+	case ended != nil:
+		return s.launched(ctx, a, *ended, nil)
 	}
-	return s.unlaunched(ctx, v, open, &ec2.Failure{
-		Class: ec2.Transient, Reason: "LaunchFailed", Message: fmt.Sprintf("no instance of launch attempt %d exists", open.Attempt),
-	})
+	return s.unlaunched(ctx, a, lack)
 }
 
-// launched closes the attempt with an instance.
-func (s *Stepper) launched(ctx context.Context, v *claimView, open *ledger.LaunchRequested, i ec2.Instance, failed []ledger.FailedOffering) (bool, error) {
+// launched closes the attempt of one claim with an instance.
+func (s launcher) launched(ctx context.Context, a *attempt, i ec2.Instance, failed []ledger.FailedOffering) error {
+	v := a.lead()
+	payload := s.launchedPayload(v, a.open, a.open.Members()[0], i)
+	payload.Unavailable = failed
+	s.deps.Findings.Launched(i.ID, s.host.Now())
+	s.deps.Launcher.Settle(a.open.Token, i.SubnetID)
+	if err := s.record(ctx, v, ledger.KindLaunched, payload, nil, false); err != nil {
+		return err
+	}
+	s.report.logLaunched(v, payload)
+	s.metrics.offeringsFailed(failed)
+	return nil
+}
+
+// launchedPayload is what is recorded of the instance of a claim.
+func (s launcher) launchedPayload(v *claimView, open *ledger.LaunchRequested, m ledger.FleetMember, i ec2.Instance) *ledger.Launched {
 	cat, _, err := s.catalogue(v)
 	if err != nil {
 		cat = s.mem.catalogue(refOf(v)) // the World is young; the one it was launched from says the same
@@ -226,40 +273,41 @@ func (s *Stepper) launched(ctx context.Context, v *claimView, open *ledger.Launc
 		object = &karpv1.NodeClaim{}
 	}
 	d := launch.Details(s.deps.Hasher, v.class, object, typeOf(cat, i.InstanceType), i)
-	payload := &ledger.Launched{
-		Claim: v.name, UID: open.UID, Attempt: open.Attempt, InstanceID: i.ID, ProviderID: d.ProviderID,
+	return &ledger.Launched{
+		Claim: m.Claim, UID: m.UID, Attempt: m.Attempt, InstanceID: i.ID, ProviderID: d.ProviderID,
 		InstanceType: i.InstanceType, Zone: i.Zone, CapacityType: i.CapacityType, ReservationID: i.ReservationID, PlacementGroup: i.Group, ImageID: d.ImageID, Price: d.Price,
 		Capacity: d.CapacityVector, Allocatable: d.AllocatableVector, Labels: d.Labels,
-		Annotations: merged(d.Annotations, open.Annotations), Unavailable: failed,
+		Annotations: merged(d.Annotations, open.Annotations),
 	}
-	s.deps.Findings.Launched(i.ID, s.host.Now())
-	s.deps.Launcher.Settle(open.Token, i.SubnetID)
-	if err := s.record(ctx, v, ledger.KindLaunched, payload, nil, false); err != nil {
-		return false, err
-	}
-	s.report.logLaunched(v, payload)
-	s.metrics.offeringsFailed(failed)
-	return true, nil
 }
 
 // unlaunched closes the attempt without an instance.
-func (s *Stepper) unlaunched(ctx context.Context, v *claimView, open *ledger.LaunchRequested, f *ec2.Failure) (bool, error) {
+func (s launcher) unlaunched(ctx context.Context, a *attempt, f *ec2.Failure) error {
+	if len(a.open.Others) > 0 {
+		return s.answerFleet(ctx, a, nil, f.Unavailable, f)
+	}
+	v := a.lead()
 	payload := &ledger.LaunchFailed{
-		Claim: v.name, UID: open.UID, Attempt: open.Attempt, Class: recordClass(f.Class), Reason: f.Reason, Message: f.Message,
+		Claim: v.name, UID: a.open.UID, Attempt: a.open.Attempt, Class: recordClass(f.Class), Reason: f.Reason, Message: f.Message,
 		Unavailable: f.Unavailable,
 	}
 	if err := s.record(ctx, v, ledger.KindLaunchFailed, payload, nil, false); err != nil {
-		return false, err
+		return err
 	}
-	s.deps.Launcher.Settle(open.Token, "")
+	s.deps.Launcher.Settle(a.open.Token)
 	s.metrics.offeringsFailed(f.Unavailable)
+	s.afterFailure(v, payload, f)
+	return nil
+}
+
+// afterFailure says that a launch failed, and holds the next one up if there is to be one.
+func (s launcher) afterFailure(v *claimView, payload *ledger.LaunchFailed, f *ec2.Failure) {
 	s.report.logLaunchFailed(v, payload)
 	if payload.Class == claim.ClassNoCapacity {
 		s.report.tellNoCapacity(v, f)
 	} else {
 		s.effects.Retries.Failed(claimKey(v.name), s.host.Now())
 	}
-	return false, nil
 }
 
 // standing is what the Ledger says of a catalogue's offerings: which are marked unavailable, which subnets

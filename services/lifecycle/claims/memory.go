@@ -41,6 +41,8 @@ type memory struct {
 	boots map[types.UID]boot
 	// told are the times of the messages of which people were told.
 	told map[toldKey]time.Time
+	// unnamed are instances of claims, by name, that do not bear the name of their claim yet.
+	unnamed map[string]string
 	// presumed outcomes by claim name, while the log can't be reached.
 	presumed map[string]presumption
 }
@@ -58,6 +60,7 @@ func newMemory(retries *backoff.Keys, objects *recent.Objects[*karpv1.NodeClaim]
 		failures:    map[types.UID]claim.Failure{}, lookups: map[string]time.Time{}, settled: map[string]string{},
 		marks: map[string]claim.Marks{}, catalogues: map[string]*catalog.Catalog{},
 		sought: map[types.UID]bool{}, boots: map[types.UID]boot{}, told: map[toldKey]time.Time{},
+		unnamed: map[string]string{},
 	}
 }
 
@@ -123,6 +126,23 @@ func (m *memory) lookingSince(tag string, now time.Time) time.Time {
 	return m.lookups[tag]
 }
 
+// setUnnamed remembers that an instance does not bear the name of its claim yet; "": it need not any more.
+func (m *memory) setUnnamed(name, instance string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if instance == "" {
+		delete(m.unnamed, name)
+		return
+	}
+	m.unnamed[name] = instance
+}
+
+func (m *memory) unnamedOf(name string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.unnamed[name]
+}
+
 // isSettled reports that a claim with these versions needed no status write.
 func (m *memory) isSettled(name, versions string) bool {
 	m.mu.Lock()
@@ -146,6 +166,7 @@ func (m *memory) forget(name string, uid types.UID) {
 	delete(m.settled, name)
 	delete(m.settled, "shadow/"+name)
 	delete(m.marks, name)
+	delete(m.unnamed, name)
 	delete(m.failures, uid)
 	delete(m.sought, uid)
 	delete(m.boots, uid)
@@ -173,7 +194,7 @@ func (m *memory) marksOf(name string) claim.Marks {
 func (m *memory) len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.settled) + len(m.marks) + len(m.failures) + len(m.sought) + len(m.boots) + len(m.catalogues) + len(m.lookups) + len(m.registering) + len(m.told)
+	return len(m.settled) + len(m.marks) + len(m.failures) + len(m.sought) + len(m.boots) + len(m.catalogues) + len(m.lookups) + len(m.registering) + len(m.told) + len(m.unnamed)
 }
 
 // bootDue reports that what became of a claim's instance was not asked for lately, and notes that it is now.

@@ -31,7 +31,8 @@ func (s *Stepper) seek(ctx context.Context, v *claimView, _ claim.Action) (bool,
 		oldest := slices.MinFunc(found, func(a, b ec2.Instance) int {
 			return cmp.Or(a.LaunchTime.Compare(b.LaunchTime), cmp.Compare(a.ID, b.ID))
 		})
-		return s.launched(ctx, v, &ledger.LaunchRequested{Claim: v.name, UID: v.ledger.UID}, oldest, nil)
+		a := &attempt{open: &ledger.LaunchRequested{Claim: v.name, UID: v.ledger.UID}, views: []*claimView{v}}
+		return false, launcher{s}.launched(ctx, a, oldest, nil)
 	}
 	now := s.host.Now()
 	if now.Sub(s.mem.lookingSince(seekKey(v.ledger.UID), now)) < SearchFor {

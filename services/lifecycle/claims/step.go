@@ -43,17 +43,19 @@ type Stepper struct {
 	// started is the time of the first step.
 	started time.Time
 	counts  counts
+	// gathering are the claims that are about to be launched.
+	gathering *gathering
 }
 
 // New returns a stepper. It does nothing before the first step.
 func New(host service.Host, e *effects.Effects, deps Deps) *Stepper {
 	s := &Stepper{
 		host: host, deps: deps, effects: e, mem: newMemory(e.Retries, deps.Claims), metrics: newMetrics(deps.Registerer),
-		report: &report{host, deps.Cache, deps.Logger},
+		report: &report{host, deps.Cache, deps.Logger}, gathering: newGathering(),
 	}
 	s.moves = map[claim.Move]carry{
 		claim.Adopt: s.adopt, claim.Withdraw: s.withdraw, claim.Create: s.create, claim.RecordCreated: s.recordCreated,
-		claim.Find: s.findNodeClaim, claim.Delete: s.delete, claim.Guard: s.guard, claim.Seek: s.seek, claim.Launch: s.launch, claim.Resolve: s.resolve,
+		claim.Find: s.findNodeClaim, claim.Delete: s.delete, claim.Guard: s.guard, claim.Seek: s.seek, claim.Launch: launcher{s}.build,
 		claim.Register: s.register, claim.Initialize: s.initialize,
 		claim.Stamp: s.stamp, claim.DeleteNodes: s.deleteNodes, claim.Terminate: s.terminate, claim.Confirm: s.confirm,
 		claim.Release: s.release, claim.Close: s.close,
@@ -85,6 +87,7 @@ func (s *Stepper) Step(ctx context.Context, name string) (time.Time, error) {
 	stepBoot(s, v)
 	stepUnreserve(s, v)
 	stepPartition(s, v)
+	launcher{s}.stepUnnamed(v)
 	a, tags := next(v.input)
 	if a.Move == claim.Doom {
 		if err := s.doom(ctx, v, a); err != nil || s.host.Mode() != ledger.ModeActive {
@@ -104,9 +107,17 @@ func (s *Stepper) Step(ctx context.Context, name string) (time.Time, error) {
 		}
 		return effects.Earliest(a.At, v.input.Now.Add(unsettledEvery)), nil
 	}
+	again := effects.Earliest(a.At, v.input.Now.Add(unsettledEvery))
+	switch {
+	case a.Move == claim.Resolve:
+		launcher{s}.stepResolve(v)
+		return again, nil
+	case a.Move == claim.Launch && s.gathering.has(name, v.input.Now):
+		return again, nil // StepLaunches
+	}
 	l := laneOf(a.Move, v.input)
 	s.claimEffect(name, claimKey(name), l, func(ctx context.Context) error { return s.drive(ctx, name, l) })
-	return effects.Earliest(a.At, v.input.Now.Add(unsettledEvery)), nil
+	return again, nil
 }
 
 // settled: nothing is to be done about the claim but what something heard or its expiry asks for.
@@ -183,7 +194,7 @@ func (s *Stepper) drive(ctx context.Context, name string, in lane.Lane) error {
 			return s.effects.PutOff(claimKey(name), err)
 		}
 		a, _ := next(v.input)
-		if l := laneOf(a.Move, v.input); a.Move == claim.Doom || l != in && l != lane.Converge {
+		if l := laneOf(a.Move, v.input); a.Move == claim.Doom || a.Move == claim.Resolve || l != in && l != lane.Converge {
 			return nil
 		}
 		more, err := s.carryOut(ctx, v, a)
@@ -226,6 +237,7 @@ func (s *Stepper) carryOut(ctx context.Context, v *claimView, a claim.Action) (b
 // Prune forgets what is about objects that are gone; those given are there, or named by one that is.
 func (s *Stepper) Prune(names map[string]bool, claims map[types.UID]bool, classes map[string]bool, now time.Time) {
 	s.mem.prune(names, claims, classes, now)
+	s.gathering.retain(names)
 }
 
 // ReleaseNode takes our finalizer off a Node and has it deleted.
@@ -242,4 +254,4 @@ func (s *Stepper) SetMarks(name string, marks claim.Marks) {
 }
 
 // Len counts what is remembered of objects.
-func (s *Stepper) Len() int { return s.mem.len() }
+func (s *Stepper) Len() int { return s.mem.len() + s.gathering.len() }

@@ -43,9 +43,9 @@ func (e *Effects) Start(key string, l lane.Lane, fn func(ctx context.Context) er
 	e.StartThen(key, l, fn, e.End)
 }
 
-// StartThen starts an effect and calls then once it ended.
-func (e *Effects) StartThen(key string, l lane.Lane, fn func(ctx context.Context) error, then func()) {
-	e.host.Effect(key, l, Timeout, func(ctx context.Context) error {
+// StartThen starts an effect and calls then once it ended; it reports whether the host took it.
+func (e *Effects) StartThen(key string, l lane.Lane, fn func(ctx context.Context) error, then func()) bool {
+	return e.host.Effect(key, l, Timeout, func(ctx context.Context) error {
 		defer then()
 		return fn(ctx)
 	})

@@ -35,11 +35,12 @@ type addressCount struct {
 	asked time.Time
 }
 
-// promise to a launch: it may take that many addresses in one of the subnets. Once it is known where its
-// instance is, settled is set, and only that subnet is left.
+// promise to a launch: it may take that many addresses in each of the subnets, its instances all being in
+// one. Once it is known where they are, settled is set, and only what they take there is left. each is what
+// one instance may take.
 type promise struct {
-	at, settled time.Time
-	wanted      map[string]int64
+	at, settled  time.Time
+	each, wanted map[string]int64
 }
 
 func newAddresses() *addresses {
@@ -70,15 +71,30 @@ func (p promise) countedBy(c addressCount) bool {
 }
 
 // promise picks of each zone the subnet with most addresses left, the first one if several have, and promises
-// the launch as many as it may take there.
-func (a *addresses) promise(token string, subnets []awsv1.Subnet, wanted map[string]int64, now time.Time) map[string]string {
+// the launch as many as its instances may take there.
+func (a *addresses) promise(token string, subnets []awsv1.Subnet, wanted map[string]int64, instances int64, now time.Time) map[string]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	delete(a.promises, token) // of an earlier try to build the same request
+	left := a.left(subnets)
+	ordered := slices.Clone(subnets)
+	slices.SortStableFunc(ordered, func(x, y awsv1.Subnet) int { return cmp.Compare(left[y.ID], left[x.ID]) })
+	chosen, p := map[string]string{}, promise{at: now, each: map[string]int64{}, wanted: map[string]int64{}}
+	for _, s := range ordered {
+		if n, asked := wanted[s.Zone]; asked && chosen[s.Zone] == "" {
+			chosen[s.Zone], p.each[s.ID], p.wanted[s.ID] = s.ID, n, n*instances
+		}
+	}
+	a.promises[token] = p
+	return chosen
+}
+
+// left is what the subnets have left by the last counts.
+func (a *addresses) left(subnets []awsv1.Subnet) map[string]int64 {
 	left := map[string]int64{}
 	for _, s := range subnets {
 		left[s.ID] = a.counts[s.ID].free
 	}
-	delete(a.promises, token) // of an earlier try to build the same request
 	for _, p := range a.promises {
 		for id, n := range p.wanted {
 			if _, ours := left[id]; ours && !p.countedBy(a.counts[id]) {
@@ -86,32 +102,49 @@ func (a *addresses) promise(token string, subnets []awsv1.Subnet, wanted map[str
 			}
 		}
 	}
-	ordered := slices.Clone(subnets)
-	slices.SortStableFunc(ordered, func(x, y awsv1.Subnet) int { return cmp.Compare(left[y.ID], left[x.ID]) })
-	chosen, p := map[string]string{}, promise{at: now, wanted: map[string]int64{}}
-	for _, s := range ordered {
-		if n, asked := wanted[s.Zone]; asked && chosen[s.Zone] == "" {
-			chosen[s.Zone], p.wanted[s.ID] = s.ID, n
-		}
-	}
-	a.promises[token] = p
-	return chosen
+	return left
 }
 
-// settlePromise gives back what the launch did not take.
-func (a *addresses) settlePromise(token, subnet string, now time.Time) {
+// room is how many instances at most, one at least, each zone that is wanted has a subnet for. A subnet that
+// was not counted yet has room for all.
+func (a *addresses) room(subnets []awsv1.Subnet, wanted map[string]int64, most int) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	left, rooms := a.left(subnets), map[string]int64{}
+	for _, s := range subnets {
+		if n, asked := wanted[s.Zone]; asked {
+			room := left[s.ID] / n
+			if _, counted := a.counts[s.ID]; !counted {
+				room = int64(most)
+			}
+			rooms[s.Zone] = max(rooms[s.Zone], room)
+		}
+	}
+	for _, room := range rooms {
+		most = int(min(int64(most), max(room, 1)))
+	}
+	return most
+}
+
+// settlePromise gives back what the launch did not take: its instances are in these subnets.
+func (a *addresses) settlePromise(token string, subnets []string, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p, open := a.promises[token]
 	if !open {
 		return
 	}
-	n, took := p.wanted[subnet]
-	if !took {
+	taken := map[string]int64{}
+	for _, id := range subnets {
+		if n, asked := p.each[id]; asked {
+			taken[id] += n
+		}
+	}
+	if len(taken) == 0 {
 		delete(a.promises, token)
 		return
 	}
-	a.promises[token] = promise{at: p.at, settled: now, wanted: map[string]int64{subnet: n}}
+	a.promises[token] = promise{at: p.at, settled: now, wanted: taken}
 }
 
 // addressesByZone is how many addresses a launch may come to take in each zone it may end in: one for each

@@ -25,7 +25,7 @@ func TestLaunchesSpreadOverSubnetsByWhatIsLeft(t *testing.T) {
 	launch := func(token string, want string) {
 		t.Helper()
 		now = now.Add(time.Second)
-		if got := fmt.Sprint(a.promise(token, subnets, map[string]int64{"a": 10, "b": 10}, now)); got != want {
+		if got := fmt.Sprint(a.promise(token, subnets, map[string]int64{"a": 10, "b": 10}, 1, now)); got != want {
 			t.Errorf("launch %s goes to %s, want %s", token, got, want)
 		}
 	}
@@ -33,7 +33,7 @@ func TestLaunchesSpreadOverSubnetsByWhatIsLeft(t *testing.T) {
 		now = now.Add(time.Second)
 		a.seen([]ec2.Subnet{{ID: "s1", FreeAddresses: s1}, {ID: "s2", FreeAddresses: s2}, {ID: "s3"}}, now)
 	}
-	settle := func(token, subnet string) { now = now.Add(time.Second); a.settlePromise(token, subnet, now) }
+	settle := func(token, subnet string) { now = now.Add(time.Second); a.settlePromise(token, []string{subnet}, now) }
 	launch("nothing counted: by status, less in flight", "map[a:s1 b:s3]")
 	launch("the other one", "map[a:s2 b:s3]")
 	settle("nothing counted: by status, less in flight", "")
@@ -68,7 +68,7 @@ func TestLaunchesSpreadOverSubnetsByWhatIsLeft(t *testing.T) {
 // TestALaunchOfUnknownEndIsForgotten although nobody asks about its subnets any more.
 func TestALaunchOfUnknownEndIsForgotten(t *testing.T) {
 	a := newAddresses()
-	a.promise("1", []awsv1.Subnet{{ID: "s1", Zone: "a"}}, map[string]int64{"a": 10}, start)
+	a.promise("1", []awsv1.Subnet{{ID: "s1", Zone: "a"}}, map[string]int64{"a": 10}, 1, start)
 	a.seen(nil, start.Add(time.Minute))
 	if len(a.promises) != 1 {
 		t.Error("forgotten at once")
@@ -107,16 +107,17 @@ func TestAddressesRunOutInSimulatedAccount(t *testing.T) {
 	launch := func(token string) (asked string, r ec2.FleetResult) {
 		t.Helper()
 		in := input(nc, claim(capacityTypes("on-demand")), m5large, c5large)
-		in.Token, in.FullSubnets = token, l.UnavailableSubnets(a.now)
+		in.FullSubnets = l.UnavailableSubnets(a.now)
 		built, err := a.builder.Build(ctx, in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r, err = a.cloud.CreateFleet(ctx, built.Request); err != nil {
+		request := requestOf(a.builder, built, token)
+		if r, err = a.cloud.CreateFleet(ctx, request); err != nil {
 			t.Fatal(err)
 		}
 		var ids []string
-		for _, c := range built.Request.LaunchTemplateConfigs {
+		for _, c := range request.LaunchTemplateConfigs {
 			ids = append(ids, subnetsOf(c)...)
 		}
 		slices.Sort(ids)

@@ -2,6 +2,8 @@ package launch
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"net/netip"
 	"sync"
@@ -54,7 +56,7 @@ func New(cfg Config) *Builder {
 	return &Builder{cfg: cfg, addresses: newAddresses(), templates: map[string]cachedTemplate{}, used: map[string]time.Time{}}
 }
 
-// Build chooses what to ask EC2 for, makes sure the launch templates exist, and returns the final request.
+// Build chooses what to ask EC2 for and makes sure that the launch templates exist. Request completes it.
 func (b *Builder) Build(ctx context.Context, in Input) (Built, error) {
 	if err := nodeclass.Ready(in.NodeClass); err != nil {
 		return Built{}, err
@@ -70,12 +72,12 @@ func (b *Builder) Build(ctx context.Context, in Input) (Built, error) {
 	if err != nil {
 		return Built{}, err
 	}
-	built := Built{Selection: selection}
+	built := Built{Selection: selection, in: in, cluster: cluster}
 	if selection.Warning != "" {
 		built.Warnings = append(built.Warnings, selection.Warning)
 	}
-	all := groups(in, selection)
-	for _, g := range all {
+	built.groups = groups(in, selection)
+	for _, g := range built.groups {
 		t, err := template(in, selection, g, cluster, b.cfg.Region)
 		if err != nil {
 			return Built{}, err
@@ -87,13 +89,41 @@ func (b *Builder) Build(ctx context.Context, in Input) (Built, error) {
 		ref.ReservationID, ref.PlacementGroup = g.reservation, selection.Group
 		built.Templates = append(built.Templates, ref)
 	}
-	subnets := b.addresses.promise(in.Token, in.subnets(), selection.addressesByZone(), b.cfg.Now())
-	var configs []ec2types.FleetLaunchTemplateConfigRequest
-	for i, g := range all {
-		configs = append(configs, templateConfig(built.Templates[i], g, subnets, in.prioritized()))
+	built.Key, err = built.key()
+	return built, err
+}
+
+// Request asks for one instance for each of the order's claims.
+func (b *Builder) Request(built Built, o Order) *awsec2.CreateFleetInput {
+	in, k := built.in, int64(len(o.Claims))
+	subnets := b.addresses.promise(o.Token, in.subnets(), built.Selection.addressesByZone(), k, b.cfg.Now())
+	return built.request(o, subnets)
+}
+
+// Room is for how many of a number of claims one request may be made: as many as the subnets with most
+// addresses have enough for, one at least.
+func (b *Builder) Room(built Built, claims int) int {
+	return b.addresses.room(built.in.subnets(), built.Selection.addressesByZone(), claims)
+}
+
+// key identifies what will be asked for but subnets, token and the tags that name claim and attempt.
+func (b Built) key() (string, error) {
+	zones := map[string]string{}
+	for _, s := range b.in.subnets() {
+		zones[s.Zone] = s.Zone
 	}
-	built.Request = request(in, selection, claimTags(in, cluster), configs)
-	return built, nil
+	body, err := EncodeRequest(b.request(Order{}, zones))
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// Joint reports that several claims may be launched by one request. What is limited to few instances
+// (reservations, placement groups) is asked for one by one, so that each answer is about one claim.
+func (b Built) Joint() bool {
+	return b.Selection.Group == "" && b.Selection.CapacityType != karpv1.CapacityTypeReserved
 }
 
 // SubnetsSeen takes in what EC2 answered about subnets when it was asked at a time.
@@ -101,9 +131,10 @@ func (b *Builder) SubnetsSeen(subnets []ec2.Subnet, asked time.Time) {
 	b.addresses.seen(subnets, asked)
 }
 
-// Settle ends what a launch was promised: subnet is where its instance is, "" if there is none or that is not
-// known.
-func (b *Builder) Settle(token, subnet string) { b.addresses.settlePromise(token, subnet, b.cfg.Now()) }
+// Settle ends what a launch was promised: subnets are where its instances are, as far as that is known.
+func (b *Builder) Settle(token string, subnets ...string) {
+	b.addresses.settlePromise(token, subnets, b.cfg.Now())
+}
 
 // prioritized: a NodeOverlay has changed prices, which EC2 does not know; it is told the order (ec2 §4.5).
 func (in Input) prioritized() bool {
@@ -131,10 +162,21 @@ func templateConfig(ref ledger.LaunchTemplateRef, g group, subnets map[string]st
 	return c
 }
 
-// request is the CreateFleet request for one claim (ec2 §4.5).
+// request is that of an order; subnets by zone.
+func (b Built) request(o Order, subnets map[string]string) *awsec2.CreateFleetInput {
+	var configs []ec2types.FleetLaunchTemplateConfigRequest
+	for i, g := range b.groups {
+		configs = append(configs, templateConfig(b.Templates[i], g, subnets, b.in.prioritized()))
+	}
+	r := request(b.in, b.Selection, launchTags(b.in, b.cluster, o), configs)
+	r.ClientToken, r.TargetCapacitySpecification.TotalTargetCapacity = aws.String(o.Token), aws.Int32(int32(len(o.Claims)))
+	return r
+}
+
+// request is the CreateFleet request for one instance, without a token (ec2 §4.5).
 func request(in Input, s Selection, tags map[string]string, configs []ec2types.FleetLaunchTemplateConfigRequest) *awsec2.CreateFleetInput {
 	r := &awsec2.CreateFleetInput{
-		ClientToken: aws.String(in.Token), Type: ec2types.FleetTypeInstant, LaunchTemplateConfigs: configs,
+		Type: ec2types.FleetTypeInstant, LaunchTemplateConfigs: configs,
 		TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{
 			DefaultTargetCapacityType: targetType(s), TotalTargetCapacity: aws.Int32(1),
 		},

@@ -148,11 +148,12 @@ func TestBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkGolden(t, "request", built.Request)
+	request := requestOf(b, built, "token-1")
+	checkGolden(t, "request", request)
 	if d := cmp.Diff([]ledger.LaunchTemplateRef{{ID: "lt-1", Version: "1"}, {ID: "lt-2", Version: "1"}, {ID: "lt-3", Version: "1"}}, built.Templates); d != "" {
 		t.Error("one template per image and pod capacity:", d)
 	}
-	first, err := EncodeRequest(built.Request)
+	first, err := EncodeRequest(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +161,7 @@ func TestBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, _ := EncodeRequest(again.Request)
+	second, _ := EncodeRequest(requestOf(b, again, "token-1"))
 	if string(first) != string(second) {
 		t.Error("equal inputs, other bytes")
 	}
@@ -342,17 +343,18 @@ func TestOverlaidPricesSetTheOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		request := requestOf(b, built, "token-1")
 		var got string
-		if o := built.Request.SpotOptions; o != nil {
+		if o := request.SpotOptions; o != nil {
 			got = string(o.AllocationStrategy)
 		}
-		if o := built.Request.OnDemandOptions; o != nil {
+		if o := request.OnDemandOptions; o != nil {
 			got += string(o.AllocationStrategy)
 		}
 		last := 0.0
-		for _, o := range built.Request.LaunchTemplateConfigs[0].Overrides {
+		for _, o := range request.LaunchTemplateConfigs[0].Overrides {
 			if o.Priority == nil || *o.Priority < last {
-				t.Fatalf("%s: priorities do not rise with the price: %v", capacityType, built.Request.LaunchTemplateConfigs[0].Overrides)
+				t.Fatalf("%s: priorities do not rise with the price: %v", capacityType, request.LaunchTemplateConfigs[0].Overrides)
 			}
 			last = *o.Priority
 		}

@@ -14,6 +14,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/services/internal/ec2"
 	"millwright/services/lifecycle/nodeclass"
 	"millwright/tools/ec2sim/sim"
@@ -91,66 +92,72 @@ func each(t *testing.T, n int, do func(i int) error) time.Duration {
 	return time.Since(start)
 }
 
-// A thousand nodes at once, in an account that enforces the limits EC2 publishes: no call is refused, neither
-// while they come nor while they go.
+// A thousand nodes at once, in an account that enforces the limits EC2 publishes, asked for one by one and as
+// lifecycle joins equal ones: no call is refused, neither while they come nor while they go.
 func TestAThousandLaunchesKeepWithinTheLimitsOfEC2(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const nodes = 1000
-		b := newBurst(t)
-		b.publish(t)
-		nc := b.class(t, "al2023@latest")
-		ctx, stop := context.WithCancel(t.Context())
-		var watching sync.WaitGroup
-		watching.Go(func() { b.watch(ctx, t) })
-		var mu sync.Mutex
-		ids := make([]string, nodes)
-		launched := each(t, nodes, func(i int) error {
-			in := input(nc, claim(capacityTypes("spot", "on-demand")), m5large, m6glarge, m5xlarge)
-			in.Token = fmt.Sprintf("token-%d", i)
-			call, done := context.WithTimeout(ctx, time.Minute)
-			defer done()
-			built, err := b.builder.Build(call, in)
-			if err != nil {
-				return err
-			}
-			result, err := b.cloud.CreateFleet(call, built.Request)
-			if err != nil {
-				return err
-			}
-			if f := result.Failure(); f != nil {
-				return f
-			}
-			mu.Lock()
-			ids[i] = result.Instances[0].ID
-			mu.Unlock()
-			b.builder.Settle(in.Token, result.Instances[0].SubnetID)
-			return nil
-		})
-		tagged := each(t, nodes, func(i int) error { return b.cloud.CreateTags(ctx, ids[i], map[string]string{"Name": fmt.Sprint(i)}) })
-		ended := each(t, nodes, func(i int) error {
-			if err := b.cloud.TerminateInstances(ctx, ids[i:i+1]); err != nil {
-				return err
-			}
-			for {
-				found, err := b.cloud.DescribeInstances(ctx, ids[i:i+1])
-				if err != nil || len(found) == 0 || found[0].Gone() {
-					return err
-				}
-				time.Sleep(2 * time.Second)
-			}
-		})
-		stop()
-		watching.Wait()
-		t.Logf("%d nodes: launched in %s, tagged in %s, terminated in %s", nodes, launched.Round(time.Second), tagged.Round(time.Second), ended.Round(time.Second))
-		if live := len(b.sim.Instances()); live < nodes {
-			t.Errorf("%d instances were ever there", live)
+	for _, joined := range []int{1, 40} {
+		synctest.Test(t, func(t *testing.T) { keepWithinLimits(t, 1000, joined) })
+	}
+}
+
+func keepWithinLimits(t *testing.T, nodes, joined int) {
+	b := newBurst(t)
+	b.publish(t)
+	nc := b.class(t, "al2023@latest")
+	ctx, stop := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	watching.Go(func() { b.watch(ctx, t) })
+	ids := make([]string, nodes)
+	launched := each(t, nodes/joined, func(i int) error {
+		call, done := context.WithTimeout(ctx, time.Minute)
+		defer done()
+		return b.launch(call, nc, fmt.Sprintf("token-%d", i), ids[i*joined:(i+1)*joined])
+	})
+	tagged := each(t, nodes, func(i int) error { return b.cloud.CreateTags(ctx, ids[i], map[string]string{"Name": fmt.Sprint(i)}) })
+	ended := each(t, nodes, func(i int) error {
+		if err := b.cloud.TerminateInstances(ctx, ids[i:i+1]); err != nil {
+			return err
 		}
-		for name, outcomes := range b.sim.Calls() {
-			if n := outcomes["RequestLimitExceeded"]; n > 0 {
-				t.Errorf("%d calls of %s were refused", n, name)
+		for {
+			found, err := b.cloud.DescribeInstances(ctx, ids[i:i+1])
+			if err != nil || len(found) == 0 || found[0].Gone() {
+				return err
 			}
+			time.Sleep(2 * time.Second)
 		}
 	})
+	stop()
+	watching.Wait()
+	t.Logf("%d nodes, %d to a call: launched in %s, tagged in %s, terminated in %s", nodes, joined, launched.Round(time.Second), tagged.Round(time.Second), ended.Round(time.Second))
+	if live := len(b.sim.Instances()); live < nodes {
+		t.Errorf("%d instances were ever there", live)
+	}
+	for name, outcomes := range b.sim.Calls() {
+		if n := outcomes["RequestLimitExceeded"]; n > 0 {
+			t.Errorf("%d calls of %s were refused", n, name)
+		}
+	}
+}
+
+// launch asks for as many instances as there are ids to fill in, with one request.
+func (b *burst) launch(ctx context.Context, nc *awsv1.EC2NodeClass, token string, ids []string) error {
+	built, err := b.builder.Build(ctx, input(nc, claim(capacityTypes("spot", "on-demand")), m5large, m6glarge, m5xlarge))
+	if err != nil {
+		return err
+	}
+	result, err := b.cloud.CreateFleet(ctx, b.builder.Request(built, Order{Claims: make([]string, len(ids)), Token: token, LaunchTag: token}))
+	if err != nil {
+		return err
+	}
+	if len(result.Instances) != len(ids) {
+		return result.Shortfall()
+	}
+	var subnets []string
+	for i, instance := range result.Instances {
+		ids[i], subnets = instance.ID, append(subnets, instance.SubnetID)
+	}
+	b.builder.Settle(token, subnets...)
+	return nil
 }
 
 // publish has the account enforce the limits.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -222,7 +223,17 @@ func claim(requirements ...[]string) *karpv1.NodeClaim {
 }
 
 func input(nc *awsv1.EC2NodeClass, c *karpv1.NodeClaim, kinds ...kind) Input {
-	return Input{Claim: c, NodeClass: nc, Types: types(kinds...), Token: "token-1", LaunchTag: "log/claim-uid/1"}
+	return Input{Claim: c, NodeClass: nc, Types: types(kinds...)}
+}
+
+// testTag is the launch tag of what requestOf makes.
+const testTag = "log/claim-uid/1"
+
+// requestOf is the request for the one claim that something was built for.
+func requestOf(b interface {
+	Request(built Built, o Order) *awsec2.CreateFleetInput
+}, built Built, token string) *awsec2.CreateFleetInput {
+	return b.Request(built, Order{Claims: []string{built.in.Claim.Name}, Token: token, LaunchTag: testTag})
 }
 
 func capacityTypes(values ...string) []string {

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
-
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/catalog"
@@ -29,22 +27,33 @@ type Input struct {
 	// FreeReserved counts the free instances of capacity reservations by id, from FreeReserved; nil: none may
 	// be used.
 	FreeReserved map[string]int64
-	// Token is ledger.ClientToken(log-id, UID, attempt).
-	Token string
-	// LaunchTag is "<log-id>/<claim UID>/<attempt>".
-	LaunchTag string
 	// MinValuesBestEffort: truncation may break minValues.
 	MinValuesBestEffort bool
 }
 
-// Built is a request whose launch templates exist.
+// Built is what a launch asks EC2 for, whose launch templates exist. It keeps its Input.
 type Built struct {
-	Request *awsec2.CreateFleetInput
-	// Templates named in Request, in its order.
+	// Key is equal for claims for which equal things are asked; see Builder.Request.
+	Key string
+	// Templates that the request names, in its order.
 	Templates []ledger.LaunchTemplateRef
 	Selection Selection
 	// Warnings for the log: lower-case sentences.
 	Warnings []string
+
+	in      Input
+	cluster Cluster
+	groups  []group
+}
+
+// Order names who is launched by a request.
+type Order struct {
+	// Claims by name, one instance each; what is asked for is equal.
+	Claims []string
+	// Token is ledger.ClientToken(log-id, UID, attempt) of the first claim.
+	Token string
+	// LaunchTag is "<log-id>/<claim UID>/<attempt>" of the first claim.
+	LaunchTag string
 }
 
 // Marks collects the offerings of types that unavailable says cannot be had.

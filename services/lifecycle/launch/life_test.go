@@ -32,7 +32,7 @@ func TestAClaimsLifeInBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request, err := EncodeRequest(built.Request)
+	request, err := EncodeRequest(requestOf(b, built, "token-1"))
 	if err != nil {
 		t.Fatal(err)
 	}

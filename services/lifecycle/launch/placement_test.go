@@ -63,12 +63,11 @@ func (a *account) inGroup(t *testing.T, strategy ec2types.PlacementStrategy, par
 // send builds a launch and sends it.
 func (a *account) send(t *testing.T, in Input, token string) ec2.FleetResult {
 	t.Helper()
-	in.Token = token
 	built, err := a.builder.Build(context.Background(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := a.cloud.CreateFleet(context.Background(), built.Request)
+	result, err := a.cloud.CreateFleet(context.Background(), requestOf(a.builder, built, token))
 	if err != nil {
 		t.Fatal(err)
 	}

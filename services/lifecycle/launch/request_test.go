@@ -42,7 +42,7 @@ func builtRequest(t testing.TB) *awsec2.CreateFleetInput {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return built.Request
+	return requestOf(b, built, "token-1")
 }
 
 func TestDecodedRequestIsSentAsTheSameBytes(t *testing.T) {

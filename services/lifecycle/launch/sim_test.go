@@ -126,7 +126,7 @@ func TestLaunchInSimulatedAccount(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			record, err := EncodeRequest(built.Request)
+			record, err := EncodeRequest(requestOf(a.builder, built, "token-1"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -173,12 +173,12 @@ func TestReservedLaunchInSimulatedAccount(t *testing.T) {
 	}
 	launch := func(n int) (Input, ec2.FleetResult) {
 		in := input(nc, claim(), m5xlarge, held(m5large, "eu-west-1a", r.ID))
-		in.FreeReserved, in.Token = map[string]int64{r.ID: 1}, fmt.Sprint("token-", n)
+		in.FreeReserved = map[string]int64{r.ID: 1}
 		built, err := a.builder.Build(ctx, in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := a.cloud.CreateFleet(ctx, built.Request)
+		result, err := a.cloud.CreateFleet(ctx, requestOf(a.builder, built, fmt.Sprint("token-", n)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,15 +233,16 @@ func TestLaunchesIntoEachKindOfReservation(t *testing.T) {
 				s.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{Tags: map[string]string{"team": name}}}
 			})
 			in := input(nc, claim(), m5xlarge, c.as(held(c.kind, "eu-west-1a", r.ID)))
-			in.FreeReserved, in.Token = map[string]int64{r.ID: 1}, "token-"+name
+			in.FreeReserved = map[string]int64{r.ID: 1}
 			built, err := a.builder.Build(ctx, in)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := built.Request.TargetCapacitySpecification.DefaultTargetCapacityType; got != c.target {
+			request := requestOf(a.builder, built, "token-"+name)
+			if got := request.TargetCapacitySpecification.DefaultTargetCapacityType; got != c.target {
 				t.Errorf("asks for %s, want %s", got, c.target)
 			}
-			result, err := a.cloud.CreateFleet(ctx, built.Request)
+			result, err := a.cloud.CreateFleet(ctx, request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -249,7 +250,7 @@ func TestLaunchesIntoEachKindOfReservation(t *testing.T) {
 			if len(result.Instances) != 1 || result.Instances[0].CapacityType != "reserved" || result.Instances[0].ReservationID != r.ID {
 				t.Fatalf("launched %+v", result)
 			}
-			plain := *built.Request
+			plain := *request
 			plain.ClientToken, plain.ReservedCapacityOptions = aws.String("plain-"+name), nil
 			plain.TargetCapacitySpecification = &ec2types.TargetCapacitySpecificationRequest{
 				DefaultTargetCapacityType: ec2types.DefaultTargetCapacityTypeOnDemand, TotalTargetCapacity: aws.Int32(1),
@@ -266,7 +267,7 @@ func (a *account) checkInstance(t *testing.T, nc *awsv1.EC2NodeClass, in Input, 
 	t.Helper()
 	ctx := context.Background()
 	a.now = a.now.Add(time.Minute)
-	found, err := a.cloud.DescribeInstancesByTags(ctx, map[string]string{awsv1.TagLaunch: in.LaunchTag})
+	found, err := a.cloud.DescribeInstancesByTags(ctx, map[string]string{awsv1.TagLaunch: testTag})
 	if err != nil || len(found) != 1 || found[0].ID != id {
 		t.Fatalf("%v %v", found, err)
 	}
@@ -397,7 +398,7 @@ func (a *account) launchOne(t *testing.T, in Input) ec2.Instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := a.cloud.CreateFleet(ctx, built.Request)
+	result, err := a.cloud.CreateFleet(ctx, requestOf(a.builder, built, "token-1"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,11 +22,14 @@ func resourceTags(in Input, cluster Cluster) map[string]string {
 	return tags
 }
 
-// claimTags are resourceTags and what names the claim and the attempt.
-func claimTags(in Input, cluster Cluster) map[string]string {
+// launchTags are resourceTags and what names the attempt, and the claim if it is one. Of several, each
+// instance is given the name of its own once it is known which that is.
+func launchTags(in Input, cluster Cluster, o Order) map[string]string {
 	tags := resourceTags(in, cluster)
-	tags[awsv1.TagNodeClaim] = in.Claim.Name
-	tags[awsv1.TagLaunch] = in.LaunchTag
+	if len(o.Claims) == 1 {
+		tags[awsv1.TagNodeClaim] = o.Claims[0]
+	}
+	tags[awsv1.TagLaunch] = o.LaunchTag
 	return tags
 }
 

@@ -16,6 +16,8 @@ type Cloud struct {
 	rng   *rand.Rand
 	// LagMax bounds how old a describe call's answer may be.
 	LagMax time.Duration
+	// Short is how many of a thousand fleets for several instances launch fewer.
+	Short int
 
 	instances []*Instance
 	byID      map[string]*Instance

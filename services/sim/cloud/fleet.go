@@ -33,8 +33,8 @@ func Unanswered(action string, mutating bool) error {
 	return &ec2.CallError{Action: action, Mutating: mutating, Err: fmt.Errorf("connection reset: %w", context.DeadlineExceeded)}
 }
 
-// CreateFleet launches one instance of the cheapest offering that can be had. It keeps the request, which
-// must not change any more.
+// CreateFleet launches instances of the cheapest offering that can be had, sometimes fewer than it is asked
+// for. It keeps the request, which must not change any more.
 func (c *Cloud) CreateFleet(in *awsec2.CreateFleetInput) (ec2.FleetResult, error) {
 	token := aws.ToString(in.ClientToken)
 	f, known := c.fleets[token]
@@ -79,17 +79,23 @@ func overrides(in *awsec2.CreateFleetInput) []override {
 
 func (c *Cloud) startFleet(in *awsec2.CreateFleetInput) ec2.FleetResult {
 	result := ec2.FleetResult{FleetID: fmt.Sprintf("fleet-%d", len(c.fleets)+1)}
+	wanted := int(aws.ToInt32(in.TargetCapacitySpecification.TotalTargetCapacity))
+	most := wanted
+	if wanted > 1 && c.rng.IntN(1000) < c.Short {
+		most = c.rng.IntN(wanted)
+	}
 	for _, o := range overrides(in) {
-		if c.exhausted[o.Offering] {
-			result.Errors = append(result.Errors, ec2.FleetError{Code: "InsufficientInstanceCapacity", Message: "no capacity",
-				InstanceType: o.InstanceType, Zone: o.Zone, SubnetID: o.subnet, CapacityType: o.CapacityType})
-			continue
+		for !c.exhausted[o.Offering] && len(result.Instances) < most {
+			i := c.launch(o.Offering, o.template, o.subnet, o.image, instanceTags(in))
+			answer := i.Instance
+			answer.Tags, answer.State = nil, ec2.StatePending
+			result.Instances = append(result.Instances, answer)
 		}
-		i := c.launch(o.Offering, o.template, o.subnet, o.image, instanceTags(in))
-		answer := i.Instance
-		answer.Tags, answer.State = nil, ec2.StatePending
-		result.Instances = []ec2.Instance{answer}
-		break
+		if len(result.Instances) == wanted {
+			break
+		}
+		result.Errors = append(result.Errors, ec2.FleetError{Code: "InsufficientInstanceCapacity", Message: "no capacity",
+			InstanceType: o.InstanceType, Zone: o.Zone, SubnetID: o.subnet, CapacityType: o.CapacityType})
 	}
 	return result
 }

@@ -144,11 +144,10 @@ func (b *book) enterClaim(e ledger.Entry) {
 			c.settleContent(p.Record)
 		}
 	case *ledger.Launched:
-		if c := b.claims[p.Claim]; c != nil {
-			c.provider = p.ProviderID
-			if p.Capacity.MilliCPU > 0 {
-				c.milliCPU = p.Capacity.MilliCPU
-			}
+		b.launch(p)
+	case *ledger.FleetAnswered:
+		for i := range p.Launched {
+			b.launch(&p.Launched[i])
 		}
 	case *ledger.ClaimRegistered:
 		if c := b.claims[p.Claim]; c != nil {
@@ -158,6 +157,15 @@ func (b *book) enterClaim(e ledger.Entry) {
 		b.doom(p.Claim, e.Seq)
 	case *ledger.InstanceTerminated:
 		b.doom(p.Claim, e.Seq)
+	}
+}
+
+func (b *book) launch(p *ledger.Launched) {
+	if c := b.claims[p.Claim]; c != nil {
+		c.provider = p.ProviderID
+		if p.Capacity.MilliCPU > 0 {
+			c.milliCPU = p.Capacity.MilliCPU
+		}
 	}
 }
 

@@ -86,10 +86,15 @@ func New(stage *stage.Stage) *Judge {
 
 // history is what checks remember.
 type history struct {
-	// launched instance by claim UID; tokens that were recorded; planned claim names.
+	// launched instance by claim UID, and owner, the name of the claim, by instance; tokens that were
+	// recorded; planned claim names.
 	launched map[string]string
-	tokens   map[string]bool
-	planned  map[string]bool
+	owner    map[string]string
+	// fleets are the claims that requests for several are for, those first that get no instance yet, by
+	// launch tag.
+	fleets  map[string][]ledger.FleetMember
+	tokens  map[string]bool
+	planned map[string]bool
 	// drifted are the verdicts on record, as UID/reason.
 	drifted map[string]bool
 	// commands ever started, by id.
@@ -119,7 +124,7 @@ type pastPool struct {
 const lookback = 45 * time.Second
 
 func newHistory() history {
-	return history{launched: map[string]string{}, tokens: map[string]bool{}, planned: map[string]bool{}, drifted: map[string]bool{},
+	return history{launched: map[string]string{}, owner: map[string]string{}, fleets: map[string][]ledger.FleetMember{}, tokens: map[string]bool{}, planned: map[string]bool{}, drifted: map[string]bool{},
 		commands: map[string]*ledger.CommandStarted{}, swaps: map[string]swap{},
 		pools: map[string][]pastPool{}, deadlines: map[string]time.Time{}, bound: map[string]time.Time{}, listed: map[string]time.Time{},
 		initialized: map[string]bool{}}
@@ -143,6 +148,12 @@ func (s *Judge) CheckRecord(e ledger.Entry) {
 	switch p := e.Payload.(type) {
 	case *ledger.LaunchRequested:
 		s.history.tokens[p.Token] = true
+		if len(p.Others) > 0 {
+			s.Stats.Fleets++
+			s.history.openFleet(s.Log.ID(), p)
+		}
+	case *ledger.FleetAnswered:
+		s.checkAnswered(p)
 	case *ledger.CommandStarted:
 		s.history.commands[ledger.CommandID(s.Log.ID(), e.Seq)] = p
 		s.commandStarted(e.Seq, p)
@@ -378,14 +389,45 @@ func (s *Judge) CheckRequest(in *awsec2.CreateFleetInput) {
 
 // CheckLaunch looks at an instance that has just been made.
 func (s *Judge) CheckLaunch(i *cloud.Instance) {
-	_, rest, _ := strings.Cut(i.Tags[awsv1.TagLaunch], "/")
+	tag := i.Tags[awsv1.TagLaunch]
+	_, rest, _ := strings.Cut(tag, "/")
 	uid, _, _ := strings.Cut(rest, "/")
-	if first := s.history.launched[uid]; first != "" {
-		s.Violate(CheckOneInstance, "NodeClaim %s (%s) has %s and %s", i.Tags[awsv1.TagNodeClaim], uid, first, i.ID)
+	name := i.Tags[awsv1.TagNodeClaim]
+	if members, of := s.history.fleets[tag]; of {
+		if len(members) == 0 {
+			s.Violate(CheckOneInstance, "fleet %s has launched one instance more than it has claims: %s", tag, i.ID)
+			return
+		}
+		name, uid, s.history.fleets[tag] = members[0].Claim, string(members[0].UID), members[1:]
 	}
-	s.history.launched[uid] = i.ID
-	if c := s.Cluster.NodeClaim(i.Tags[awsv1.TagNodeClaim]); (c == nil || string(c.UID) != uid) && !s.Deeds.Stripped[uid] {
-		s.Violate(CheckLivingClaim, "instance %s is for NodeClaim %s (%s)", i.ID, i.Tags[awsv1.TagNodeClaim], uid)
+	if first := s.history.launched[uid]; first != "" {
+		s.Violate(CheckOneInstance, "NodeClaim %s (%s) has %s and %s", name, uid, first, i.ID)
+	}
+	s.history.launched[uid], s.history.owner[i.ID] = i.ID, name
+	if c := s.Cluster.NodeClaim(name); (c == nil || string(c.UID) != uid) && !s.Deeds.Stripped[uid] {
+		s.Violate(CheckLivingClaim, "instance %s is for NodeClaim %s (%s)", i.ID, name, uid)
+	}
+}
+
+// openFleet notes whose instances come of a request for several claims, in this order.
+func (h *history) openFleet(logID string, p *ledger.LaunchRequested) {
+	members := append([]ledger.FleetMember{{Claim: p.Claim, UID: p.UID, Attempt: p.Attempt}}, p.Others...)
+	h.fleets[fmt.Sprintf("%s/%s/%d", logID, p.UID, p.Attempt)] = members
+}
+
+// checkAnswered demands that each instance is recorded for the claim that it was launched for, and that no
+// claim counts as failed that has one.
+func (s *Judge) checkAnswered(p *ledger.FleetAnswered) {
+	for i := range p.Launched {
+		if l := &p.Launched[i]; s.history.launched[string(l.UID)] != l.InstanceID {
+			s.Violate(CheckOneInstance, "NodeClaim %s has %s, and %s is recorded", l.Claim, s.history.launched[string(l.UID)], l.InstanceID)
+		}
+	}
+	for i := range p.Failed {
+		s.Stats.FleetsShort++
+		if f := &p.Failed[i]; s.history.launched[string(f.UID)] != "" {
+			s.Violate(CheckOneInstance, "NodeClaim %s has %s, and its launch is recorded as failed", f.Claim, s.history.launched[string(f.UID)])
+		}
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
-	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
 	"millwright/events/membus"
 	"millwright/planner/ledger"
@@ -124,8 +123,8 @@ func (s *Judge) unmatched(held map[string]bool) (list []finding) {
 		}
 	}
 	for _, i := range s.Cloud.Instances() {
-		if c := s.Cluster.NodeClaim(i.Tags[awsv1.TagNodeClaim]); !i.Ending() && !s.holdsInstance(held, providerid.Of(i.Zone, i.ID)) && (c == nil || s.history.launched[string(c.UID)] != i.ID) {
-			add(i.LaunchTime, "instance %s has no NodeClaim %s", i.ID, i.Tags[awsv1.TagNodeClaim])
+		if c := s.Cluster.NodeClaim(s.history.owner[i.ID]); !i.Ending() && !s.holdsInstance(held, providerid.Of(i.Zone, i.ID)) && (c == nil || s.history.launched[string(c.UID)] != i.ID) {
+			add(i.LaunchTime, "instance %s has no NodeClaim %s", i.ID, s.history.owner[i.ID])
 		}
 	}
 	for _, c := range s.Reference.Commands() {

@@ -16,6 +16,8 @@ type Faults struct {
 	// An API call is refused, takes seconds, is lost in transit, or its answer is.
 	KubeRefused, KubeSlow, KubeLost, KubeUnanswered int
 	EC2Throttled, EC2Slow, EC2Lost, EC2Unanswered   int
+	// A fleet for several instances launches fewer.
+	FleetShort int
 	// An append fails before or after it was stored, is refused as if others had been faster, or arrives
 	// seconds after the writer has given up on it.
 	AppendLost, AppendUnanswered, AppendConflict, AppendSlow int
@@ -63,7 +65,7 @@ type Faults struct {
 func DrawFaults(rng *rand.Rand) Faults {
 	rate := func(rare, frequent int) int { return []int{0, 0, rare, frequent}[rng.IntN(4)] }
 	return Faults{
-		CrashBefore: rate(2, 25), CrashAfter: rate(2, 25),
+		FleetShort: rate(100, 500), CrashBefore: rate(2, 25), CrashAfter: rate(2, 25),
 		KubeRefused: rate(10, 60), KubeSlow: rate(5, 30), KubeLost: rate(10, 60), KubeUnanswered: rate(10, 60),
 		EC2Throttled: rate(20, 200), EC2Slow: rate(10, 60), EC2Lost: rate(20, 100), EC2Unanswered: rate(20, 150),
 		AppendLost: rate(10, 60), AppendUnanswered: rate(10, 60), AppendConflict: rate(10, 100), AppendSlow: rate(5, 40),

@@ -77,7 +77,7 @@ func New(seed uint64, faults *Faults, tracer io.Writer) *Stage {
 	state, _ := s.Stream.State(context.Background())
 	s.Incarnation = state.Incarnation
 	s.Cluster, s.Cloud = cluster.New(s.Clock, rng), cloud.New(s.Clock, rng)
-	s.Cloud.LagMax, s.Cluster.SchedulerLate = s.Faults.DescribeLag, s.Faults.SchedulerLate
+	s.Cloud.LagMax, s.Cloud.Short, s.Cluster.SchedulerLate = s.Faults.DescribeLag, s.Faults.FleetShort, s.Faults.SchedulerLate
 	return s
 }
 
@@ -131,6 +131,8 @@ var Start = time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
 type Stats struct {
 	Events, Steps, Effects, Calls, Messages, Records, Conflicts, Crashes, Freezes, Renewals, StoodDown, KubeEvents int
 	Interrupted                                                                                                    int
+	// Fleets counts requests for several claims, FleetsShort the claims that got no instance of one.
+	Fleets, FleetsShort int
 	// Consolidated counts commands that remove nodes with pods for their price, Replacing those that buy a
 	// node for them.
 	Consolidated, Replacing                                        int
@@ -139,8 +141,8 @@ type Stats struct {
 }
 
 func (s Stats) String() string {
-	return fmt.Sprintf("%s virtual, %d events, %d steps, %d effects, %d calls, %d messages, %d records, %d conflicts, %d crashes, %d freezes, clocks off %d times, %d claims (widened %d times), %d instances, %d consolidations (%d buy nodes), %d decisions replayed (%d confirmed plans), %d aggregates retired",
-		s.Virtual.Round(time.Second), s.Events, s.Steps, s.Effects, s.Calls, s.Messages, s.Records, s.Conflicts, s.Crashes, s.Freezes, s.StoodDown, s.Claims, s.Widened, s.Instances, s.Consolidated, s.Replacing, s.Replayed, s.Confirmed, s.Retired)
+	return fmt.Sprintf("%s virtual, %d events, %d steps, %d effects, %d calls, %d messages, %d records, %d conflicts, %d crashes, %d freezes, clocks off %d times, %d claims (widened %d times), %d instances, %d fleets (%d claims without an instance of theirs), %d consolidations (%d buy nodes), %d decisions replayed (%d confirmed plans), %d aggregates retired",
+		s.Virtual.Round(time.Second), s.Events, s.Steps, s.Effects, s.Calls, s.Messages, s.Records, s.Conflicts, s.Crashes, s.Freezes, s.StoodDown, s.Claims, s.Widened, s.Instances, s.Fleets, s.FleetsShort, s.Consolidated, s.Replacing, s.Replayed, s.Confirmed, s.Retired)
 }
 
 // Violation is a check that failed.
