@@ -1,6 +1,8 @@
 package world
 
 import (
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -125,27 +127,64 @@ func (a *aws) Instances() []*Instance { return a.instances.list() }
 // Instance of an id.
 func (a *aws) Instance(id string) *Instance { return a.instances.get(id) }
 
-// HighestRecord is the highest record of a log that an annotation millwright.sh/record in the World names;
-// 0 if none does. A Ledger below it does not know all that was done.
-func (w *World) HighestRecord(logID string) uint64 {
+// NamedRecords are the records of a log that annotations millwright.sh/record in the World name. A Ledger
+// below the highest does not know all that was done.
+type NamedRecords struct {
+	// claims is the highest that NodeClaims name; nodes are all that Nodes name, in order, each once.
+	claims uint64
+	nodes  []uint64
+}
+
+// Highest of them; 0 if there is none. Those of refuted do not count on Nodes, whose annotations their
+// kubelets can write.
+func (r NamedRecords) Highest(refuted ...uint64) uint64 {
+	for _, seq := range slices.Backward(r.nodes) {
+		if !slices.Contains(refuted, seq) {
+			return max(r.claims, seq)
+		}
+	}
+	return r.claims
+}
+
+// OfNodesAfter are those that Nodes name after a record, in order.
+func (r NamedRecords) OfNodesAfter(seq uint64) []uint64 {
+	at, _ := slices.BinarySearch(r.nodes, seq+1)
+	return r.nodes[at:]
+}
+
+// NamedRecords of a log.
+func (w *World) NamedRecords(logID string) NamedRecords {
 	if p := w.records.Load(); p != nil {
 		return (*p)[logID]
 	}
-	highest := map[string]uint64{}
+	named := map[string]NamedRecords{}
 	for _, c := range w.NodeClaims() {
-		noteRecord(highest, c.Annotations)
+		if id, seq, ok := recordOf(c.Annotations); ok {
+			of := named[id]
+			of.claims = max(of.claims, seq)
+			named[id] = of
+		}
 	}
 	for _, n := range w.Nodes() {
-		noteRecord(highest, n.Object.Annotations)
+		if id, seq, ok := recordOf(n.Object.Annotations); ok {
+			of := named[id]
+			of.nodes = append(of.nodes, seq)
+			named[id] = of
+		}
 	}
-	w.records.Store(&highest)
-	return highest[logID]
+	for id, of := range named {
+		slices.Sort(of.nodes)
+		of.nodes = slices.Compact(of.nodes)
+		named[id] = of
+	}
+	w.records.Store(&named)
+	return named[logID]
 }
 
 func (w *World) forgetAttached() {
 	w.attached = &atomic.Pointer[map[string][]*storagev1.VolumeAttachment]{}
 }
-func (w *World) forgetRecords() { w.records = &atomic.Pointer[map[string]uint64]{} }
+func (w *World) forgetRecords() { w.records = &atomic.Pointer[map[string]NamedRecords]{} }
 
 // recordChanged forgets the highest record if an object names another than before.
 func (w *World) recordChanged(before, after string) {
@@ -161,14 +200,13 @@ func recordNamed(c *karpv1.NodeClaim) string {
 	return c.Annotations[karpv1.RecordAnnotationKey]
 }
 
-func noteRecord(highest map[string]uint64, annotations map[string]string) {
+func recordOf(annotations map[string]string) (logID string, seq uint64, ok bool) {
 	id, text, ok := strings.Cut(annotations[karpv1.RecordAnnotationKey], "/")
 	if !ok {
-		return
+		return "", 0, false
 	}
-	if seq, err := strconv.ParseUint(text, 10, 64); err == nil {
-		highest[id] = max(highest[id], seq)
-	}
+	seq, err := strconv.ParseUint(text, 10, 64)
+	return id, seq, err == nil && seq < math.MaxUint64
 }
 
 func isNil(v any) bool {

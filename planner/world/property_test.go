@@ -228,7 +228,7 @@ func TestRestoreSurvivesBitFlips(t *testing.T) {
 		if w, err := world.Restore(bad); err == nil {
 			w.Nodes()
 			w.PendingPods()
-			w.HighestRecord("log")
+			w.NamedRecords("log").Highest()
 		}
 	})
 }

@@ -19,7 +19,7 @@ func TestReadersDoNotRace(t *testing.T) {
 				c.World.NodeByProviderID(pt.ProviderID("a"))
 				c.World.PendingPods()
 				c.World.Catalog("default")
-				c.World.HighestRecord("x")
+				c.World.NamedRecords("x").Highest()
 				c.Snapshot().StateNodes()
 			})
 		}

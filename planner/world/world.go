@@ -56,8 +56,8 @@ type World struct {
 	typeLists typeLists
 	// overlaid caches Overlaid; nil when stale.
 	overlaid *atomic.Pointer[OverlaidPools]
-	// records caches HighestRecord by log-id; nil when stale.
-	records *atomic.Pointer[map[string]uint64]
+	// records caches NamedRecords by log-id; nil when stale.
+	records *atomic.Pointer[map[string]NamedRecords]
 	// attached caches VolumeAttachmentsOf; nil when stale.
 	attached *atomic.Pointer[map[string][]*storagev1.VolumeAttachment]
 }
@@ -94,7 +94,7 @@ func New() *World {
 
 func (w *World) reset(incarnation string) {
 	*w = World{owner: new(version.Owner), stream: position{incarnation: incarnation}}
-	w.overlaid, w.records = &atomic.Pointer[OverlaidPools]{}, &atomic.Pointer[map[string]uint64]{}
+	w.overlaid, w.records = &atomic.Pointer[OverlaidPools]{}, &atomic.Pointer[map[string]NamedRecords]{}
 	w.forgetAttached()
 	w.pods = newPodTable()
 	w.classes = version.NewMap[uint64, classRow](func(digest uint64) uint64 { return digest })

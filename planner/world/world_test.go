@@ -1,6 +1,7 @@
 package world_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -297,17 +298,27 @@ func TestReplicasShareAClass(t *testing.T) {
 	want(t, "classes of a DaemonSet", c.World.ClassCount(), 1)
 }
 
-func TestHighestRecord(t *testing.T) {
+func TestNamedRecords(t *testing.T) {
 	annotated := func(name, value string) *karpv1.NodeClaim {
 		return pt.Claim(name, name, "p", func(c *karpv1.NodeClaim) {
 			c.Annotations = map[string]string{karpv1.RecordAnnotationKey: value}
 		})
 	}
 	c := pt.New(annotated("a", "log/7"), annotated("b", "log/12"), annotated("c", "other/99"), annotated("d", "nonsense"))
-	want(t, "highest", c.World.HighestRecord("log"), 12)
-	want(t, "other log", c.World.HighestRecord("other"), 99)
+	want(t, "highest", c.World.NamedRecords("log").Highest(), 12)
+	want(t, "other log", c.World.NamedRecords("other").Highest(), 99)
 	c.Gone(annotated("b", ""))
-	want(t, "after deletion", c.World.HighestRecord("log"), 7)
+	want(t, "after deletion", c.World.NamedRecords("log").Highest(), 7)
+	node := func(name, value string) *corev1.Node {
+		return pt.Node(name, func(n *corev1.Node) { n.Annotations = map[string]string{karpv1.RecordAnnotationKey: value} })
+	}
+	c.See(node("x", "log/20"), node("y", "log/9"), node("z", "log/20"), node("v", "log/18446744073709551615"))
+	want(t, "of a node", c.World.NamedRecords("log").Highest(), 20)
+	want(t, "refuted of nodes", c.World.NamedRecords("log").Highest(20), 9)
+	want(t, "refuted of a claim", c.World.NamedRecords("log").Highest(7, 9, 20), 7)
+	if got := c.World.NamedRecords("log").OfNodesAfter(9); !slices.Equal(got, []uint64{20}) {
+		t.Errorf("after 9 are %v", got)
+	}
 }
 
 func TestPricesAreDifferences(t *testing.T) {

@@ -74,8 +74,9 @@ type State struct {
 	// Others are the candidates as last seen; nil if never.
 	Others atomic.Pointer[[]store.Leader]
 	// probed is the bus that is probed; bus is when it last answered.
-	probed events.Stream
-	bus    silence
+	probed  events.Stream
+	bus     silence
+	refuted atomic.Pointer[[]uint64]
 	// crowded: the database is so full that new records omit explanations.
 	crowded atomic.Bool
 }
@@ -140,6 +141,7 @@ func (s *State) Run(ctx context.Context) error {
 		g.Go(func() error { return s.watchKinds(ctx) })
 	}
 	g.Go(func() error { return s.watchBus(ctx) })
+	g.Go(func() error { return s.watchRecordsOfNodes(ctx) })
 	return g.Wait()
 }
 

@@ -175,7 +175,7 @@ func (h *Host) Snapshot(need service.Freshness, fn func(*planner.Snapshot) error
 		return err
 	}
 	snapshot := planner.NewSnapshot(w, l, h.Now())
-	if reason, err := Invalid(snapshot, need, h.LogID()); err != nil {
+	if reason, err := Invalid(snapshot, need, h.LogID(), h.state.Refuted()...); err != nil {
 		h.metrics.notReady.WithLabelValues(reason).Inc()
 		return fmt.Errorf("%w: %w", service.ErrNotReady, err)
 	}

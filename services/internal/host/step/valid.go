@@ -11,8 +11,8 @@ import (
 )
 
 // Invalid returns why a Snapshot may not be used (DESIGN §2), as a reason from a closed set and as an error;
-// "" and nil if it may.
-func Invalid(s *planner.Snapshot, need service.Freshness, logID string) (string, error) {
+// "" and nil if it may. refuted are records that Nodes name although the log has no such record.
+func Invalid(s *planner.Snapshot, need service.Freshness, logID string, refuted ...uint64) (string, error) {
 	if need == service.ForEffects {
 		return "", nil
 	}
@@ -27,7 +27,7 @@ func Invalid(s *planner.Snapshot, need service.Freshness, logID string) (string,
 	if named := s.Ledger.HighestPosition(position.Incarnation); position.Sequence < named {
 		return "world_behind", fmt.Errorf("the world is at %d, a record names %d", position.Sequence, named)
 	}
-	if named := w.HighestRecord(logID); s.Ledger.Seq() < named {
+	if named := w.NamedRecords(logID).Highest(refuted...); s.Ledger.Seq() < named {
 		return "ledger_behind", fmt.Errorf("the ledger is at %d, an object names record %d", s.Ledger.Seq(), named)
 	}
 	if w.AsOf().IsZero() {

@@ -40,6 +40,12 @@ func TestSnapshotValidity(t *testing.T) {
 			r.resync()
 			r.node("n", map[string]string{"millwright.sh/record": ledger.RecordAnnotation(h.LogID(), 999)})
 		}},
+		"a node that names a record the log does not have holds up nothing for long": {valid: all, given: func(r *rig, h *Host) {
+			r.resync()
+			r.node("n", map[string]string{"millwright.sh/record": ledger.RecordAnnotation(h.LogID(), 999)})
+			time.Sleep(6 * time.Second)
+			r.beat()
+		}},
 		"an object of another log does not": {valid: all, given: func(r *rig, _ *Host) {
 			r.resync()
 			r.node("n", map[string]string{"millwright.sh/record": ledger.RecordAnnotation("another", 999)})

@@ -121,5 +121,5 @@ func readAll(w *world.World) {
 	}
 	w.PendingPods()
 	w.NodeClaims()
-	w.HighestRecord("")
+	w.NamedRecords("").Highest()
 }
