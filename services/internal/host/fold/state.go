@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
@@ -102,8 +103,22 @@ func NewState(cfg StateConfig) *State {
 func (s *State) Follow(stream events.Stream) { s.stream = stream }
 
 // CatchUp folds the log as it is now, before Run: whoever opens the stream must know what was folded of it.
-// It begins with the newest checkpoint of the Ledger, if there is one.
+// It begins with the newest checkpoint of the Ledger, if there is one. What fails for the moment, as while
+// etcd changes its leader, is tried again for up to a minute.
 func (s *State) CatchUp(ctx context.Context) error {
+	b := backoff.NewExponentialBackOff(backoff.WithMaxElapsedTime(catchUpPatience), backoff.WithMaxInterval(retryIntervalMax))
+	return backoff.RetryNotify(func() error {
+		err := s.catchUp(ctx)
+		if isHopeless(err) {
+			return backoff.Permanent(err)
+		}
+		return err
+	}, backoff.WithContext(b, ctx), func(err error, pause time.Duration) {
+		s.logger.Warn().Err(err).Dur("retry_in", pause).Msg("cannot read the log yet")
+	})
+}
+
+func (s *State) catchUp(ctx context.Context) error {
 	if err := s.readHead(ctx); err != nil {
 		return err
 	}
@@ -127,7 +142,10 @@ func (s *State) CatchUp(ctx context.Context) error {
 	return nil
 }
 
-const catchUpBatch = 500
+const (
+	catchUpBatch    = 500
+	catchUpPatience = time.Minute
+)
 
 // Run folds log and stream until ctx ends. It retries what fails; after an error that retrying cannot fix it
 // folds no further, and Failed says why.
