@@ -73,7 +73,7 @@ func Blockers(s *planner.Snapshot, n *planner.StateNode) (list []*Blocked) {
 		add(&Blocked{Cause: CauseBudget, Message: text})
 	}
 	if reason == karpv1.DisruptionReasonUnderutilized {
-		add(p.againBlock(n))
+		add(p.evictionBlock(n))
 	}
 	if p.isFallback(n) {
 		add(fallbacks{p}.why(n))

@@ -12,6 +12,7 @@ import (
 	"millwright/events"
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/account"
+	"millwright/planner/disrupt/internal/payback"
 	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/disrupt/internal/preference"
 	"millwright/planner/disrupt/internal/pricing"
@@ -33,9 +34,7 @@ type candidates struct {
 	prices    *pricing.Prices
 	// policies that select each NodePool, by name; nil if there are none.
 	policies map[string][]*policy.Policy
-	// moved is when a command first moved pods of an owner within policy.AgainAfter, by ledger.OwnerKey; nil
-	// until asked for.
-	moved map[string]time.Time
+	payBack  *payback.Rule
 	// waves of drift by NodePool, as far as they were asked for; nil for NodePools without.
 	waves map[string]*Wave
 	// returns are the rules by which nodes return to what is preferred, by NodePool, as far as they were
@@ -49,6 +48,7 @@ type candidates struct {
 
 func newCandidates(s *planner.Snapshot) *candidates {
 	c := &candidates{s: s, nominated: map[string]bool{}, prices: pricing.New(s), policies: policy.ByPool(s)}
+	c.payBack = payback.New(s, c.policies)
 	for _, p := range s.World.PendingPods() {
 		c.nominate(p)
 	}

@@ -317,7 +317,7 @@ func (p *pass) block(kept []*planner.StateNode, why Blocked) {
 	}
 }
 
-// unblock takes back what was said of nodes that budgets seemed to keep.
+// unblock takes back what was said of nodes that seemed to stay.
 func unblock(p *pass, nodes []*planner.StateNode) {
 	for _, n := range nodes {
 		p.report.Nodes[p.at[n]].Blocked = nil

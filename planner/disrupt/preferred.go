@@ -9,6 +9,7 @@ import (
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/minimum"
+	"millwright/planner/disrupt/internal/payback"
 	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/disrupt/internal/preference"
 	"millwright/planner/disrupt/internal/pricing"
@@ -67,8 +68,8 @@ func (c *candidates) returnBlock(n *planner.StateNode) *Blocked {
 	if old := n.Claim.CreationTimestamp.Add(r.AvailableFor); c.s.Now.Before(old) {
 		return unpreferred("DisruptionPolicy %q returns no node that is younger than %s", r.Policy, r.AvailableFor).until(old)
 	}
-	if pods, until := c.movedLately(n); pods > 0 {
-		return (&Blocked{Cause: CauseMovedLately, Message: fmt.Sprintf("%d of its pods were moved within %s", pods, policy.AgainAfter)}).until(until)
+	if pods, until := c.payBack.MovedLately(n); pods > 0 {
+		return (&Blocked{Cause: CauseMovedLately, Message: fmt.Sprintf("%d of its pods were moved within %s", pods, payback.AgainAfter)}).until(until)
 	}
 	return nil
 }

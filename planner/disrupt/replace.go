@@ -122,6 +122,7 @@ func (p *pass) replace(best *choice, rejected []Rejected) *planner.Decision {
 	if len(best.nodes) == 1 {
 		method = MethodSingle
 	}
+	unblock(p, best.nodes) // another way to take one of them away may have been refused
 	started := p.commandOf(best.outcome, karpv1.DisruptionReasonUnderutilized, method)
 	slices.SortStableFunc(rejected, func(a, b Rejected) int { return cmp.Compare(b.Savings, a.Savings) })
 	x := Explanation{Rejected: rejected[:min(len(rejected), rejectedMax)], Scores: best.scores}
@@ -255,8 +256,8 @@ func (p *pass) replacement(group []*planner.StateNode, pack bool) (*choice, Reje
 	if p.notWorth(o) != "" {
 		return nil, o.rejectedByPolicy()
 	}
-	if why := p.savesTooLittleAgain(o); why != "" {
-		return nil, Rejected{Nodes: namesOf(o.nodes), Reason: why, Savings: before - after, Evictions: o.evictions(), cause: CauseMovedLately}
+	if b := p.doesNotPay(before-after, len(o.nodes)-len(o.claims), o.nodes...); b != nil {
+		return nil, Rejected{Nodes: namesOf(o.nodes), Reason: b.Message, Savings: before - after, Evictions: o.evictions(), cause: b.Cause}
 	}
 	return &choice{outcome: o, saved: saved, dollars: before - after}, Rejected{}
 }

@@ -55,6 +55,8 @@ const (
 	CausePolicyFault Cause = policy.Unreadable
 	// CauseMovedLately: a command moved its pods there not long ago.
 	CauseMovedLately Cause = "moved-lately"
+	// CauseEvictionCost: its pods cost more to evict than would be saved.
+	CauseEvictionCost Cause = "eviction-cost"
 	// A command for it waits for approval, or was rejected.
 	CauseProposed Cause = "proposed"
 	CauseRejected Cause = "rejected"

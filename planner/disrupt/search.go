@@ -25,7 +25,7 @@ const (
 // by replacements. It works out which nodes would have gone in the end, and starts with what saves most per
 // eviction.
 func (p *pass) consolidation() *planner.Decision {
-	nodes := p.unlessMovedLately(p.affordable(p.byPools(p.filled)))
+	nodes := p.payingOff(p.affordable(p.byPools(p.filled)))
 	if len(nodes) == 0 {
 		return nil
 	}

@@ -320,8 +320,8 @@ func (c *checkpointWriter) evictions() error {
 		for _, x := range c.l.evictions[pool] {
 			r := parts.Row(&c.part.Evictions)
 			r.NodePool, r.Command, r.At, r.Pods = pool, x.Command, stamp(x.At), int64(x.Pods)
-			r.Owners = x.Owners
-			if err := c.row(96 + 32*len(x.Owners)); err != nil {
+			r.Owners, r.To = x.Owners, x.To
+			if err := c.row(96 + 32*(len(x.Owners)+len(x.To))); err != nil {
 				return err
 			}
 		}

@@ -1,9 +1,13 @@
 package ledger
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // CommandProposed is a command that waits for a person's approval, because a DisruptionPolicy demands that.
@@ -131,6 +135,8 @@ type Evicted struct {
 	Pods    int       `json:"pods"`
 	// Owners of the pods, as OwnerKey has them, sorted, each once.
 	Owners []string `json:"owners,omitempty"`
+	// To are the names of the Nodes and NodeClaims that the pods were to go to, sorted, each once.
+	To []string `json:"to,omitempty"`
 }
 
 // OwnerKey is what the names of a workload's replicas have in common, with the namespace: web-7d9f of
@@ -157,6 +163,22 @@ func (l *state) MovedSince(since time.Time) map[string]time.Time {
 	return first
 }
 
+// MovesTo returns, by the names of the Nodes and NodeClaims where pods were to go, what voluntary commands
+// moved there since a time.
+func (l *state) MovesTo(since time.Time) map[string][]Evicted {
+	moves := map[string][]Evicted{}
+	for _, pool := range slices.Sorted(maps.Keys(l.evictions)) {
+		for _, x := range l.evictions[pool] {
+			for _, to := range x.To {
+				if !x.At.Before(since) {
+					moves[to] = append(moves[to], x)
+				}
+			}
+		}
+	}
+	return moves
+}
+
 // Evictions counts the pods that voluntary commands moved away from a NodePool's nodes in the hour before
 // now, and says when the first of them is an hour old; zero if there is none.
 func (l *state) Evictions(nodePool string, now time.Time) (pods int, until time.Time) {
@@ -181,18 +203,44 @@ func (l *Ledger) foldEvictions(e Entry, id string, p *CommandStarted) {
 			}
 		}
 	}
-	pods, owners := map[string]int{}, map[string][]string{}
+	goes := l.destinations(e, p)
+	moved := map[string]*Evicted{}
 	for _, c := range p.Candidates {
-		pods[c.NodePool] += len(c.Pods)
+		x := moved[c.NodePool]
+		if x == nil {
+			x = &Evicted{Command: id, At: e.Now.UTC()}
+			moved[c.NodePool] = x
+		}
+		x.Pods += len(c.Pods)
 		for _, pod := range c.Pods {
-			owners[c.NodePool] = append(owners[c.NodePool], OwnerKey(pod.Namespace, pod.Name))
+			x.Owners = append(x.Owners, OwnerKey(pod.Namespace, pod.Name))
+			if to := goes[pod.UID]; to != "" {
+				x.To = append(x.To, to)
+			}
 		}
 	}
-	for pool, n := range pods {
-		if n > 0 {
-			l.evictions = with(l.evictions, pool, append(l.recentEvictions(pool, e.Now), Evicted{Command: id, At: e.Now.UTC(), Pods: n, Owners: distinct(owners[pool])}))
+	for pool, x := range moved {
+		if x.Pods > 0 {
+			x.Owners, x.To = distinct(x.Owners), distinct(x.To)
+			l.evictions = with(l.evictions, pool, append(l.recentEvictions(pool, e.Now), *x))
 		}
 	}
+}
+
+// destinations are the Nodes and NodeClaims where the pods of a command go.
+func (l *Ledger) destinations(e Entry, p *CommandStarted) map[types.UID]string {
+	goes := map[types.UID]string{}
+	for _, t := range p.Placements {
+		for _, pod := range t.Pods {
+			goes[pod.UID] = cmp.Or(t.Node, t.Claim)
+		}
+	}
+	for i := range p.Replacements {
+		for _, pod := range p.Replacements[i].Pods {
+			goes[pod.UID] = ClaimName(l.logID, p.Replacements[i].NodePool, e.Seq, i)
+		}
+	}
+	return goes
 }
 
 func distinct(list []string) []string {

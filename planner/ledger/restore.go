@@ -237,7 +237,7 @@ func (c *checkpointReader) small(p *wire.LedgerPart) {
 		l.subnets.Set(l.owner, r.Id, UnavailableOffering{Until: timeOf(r.Until), Failures: int(r.Failures), Code: intern(r.Code), Seq: r.Seq})
 	}
 	for _, r := range p.Evictions {
-		x := Evicted{Command: r.Command, At: timeOf(r.At), Pods: int(r.Pods), Owners: r.Owners}
+		x := Evicted{Command: r.Command, At: timeOf(r.At), Pods: int(r.Pods), Owners: r.Owners, To: r.To}
 		l.evictions = with(l.evictions, r.NodePool, append(slices.Clone(l.evictions[r.NodePool]), x))
 	}
 	for _, r := range p.Shadow {

@@ -23,7 +23,7 @@ func TestTheCheckpointHoldsAllOfTheState(t *testing.T) {
 		{reflect.TypeFor[Command](), strings.Fields("ID Seq State Started At")},
 		{reflect.TypeFor[Proposal](), strings.Fields("ID Seq At State Proposed Answer")},
 		{reflect.TypeFor[ProposalAnswered](), strings.Fields("ID Approved By Why For Until")},
-		{reflect.TypeFor[Evicted](), strings.Fields("Command At Pods Owners")},
+		{reflect.TypeFor[Evicted](), strings.Fields("Command At Pods Owners To")},
 		{reflect.TypeFor[Drain](), strings.Fields("Started Seq Tier TierPods Drained At")},
 		{reflect.TypeFor[Verdict](), strings.Fields("Seq Node Claim Digest Pod Since Excluded")},
 		{reflect.TypeFor[UnavailableOffering](), strings.Fields("Until Failures Code Seq")},

@@ -33,6 +33,10 @@ type Options struct {
 	// NodeCost is what a node costs by itself, whatever its type, in micro USD per hour: DaemonSets, agents,
 	// addresses. It counts in every comparison of plans; 0: by price alone.
 	NodeCost int64 `json:"nodeCost"`
+	// EvictionCost is what it costs to evict a pod for consolidation, in micro USD, by its deletion cost more
+	// or less; 0: nothing. What is saved must pay for it while it lasts: EvictionHorizon, or longer.
+	EvictionCost    int64         `json:"evictionCost"`
+	EvictionHorizon time.Duration `json:"evictionHorizon"`
 	// LaunchTimeout and RegistrationTimeout: a claim without instance or node for longer is deleted.
 	LaunchTimeout       time.Duration `json:"launchTimeout"`
 	RegistrationTimeout time.Duration `json:"registrationTimeout"`
@@ -72,7 +76,7 @@ const (
 func Default() Options {
 	return Options{
 		BatchIdleDuration: 200 * time.Millisecond, BatchMaxDuration: 10 * time.Second,
-		PreferencePolicy: "Respect", MinValuesPolicy: "Strict", InstanceTypesMax: 600, NodeCost: 10_000,
+		PreferencePolicy: "Respect", MinValuesPolicy: "Strict", InstanceTypesMax: 600, NodeCost: 10_000, EvictionHorizon: time.Hour,
 		LaunchTimeout: 5 * time.Minute, RegistrationTimeout: 15 * time.Minute,
 		ProvisionFreshness: 10 * time.Second, DisruptFreshness: 3 * time.Second,
 		OfferingBackoff: 3 * time.Minute, OfferingBackoffMax: 30 * time.Minute,

@@ -731,7 +731,9 @@ type Evicted struct {
 	At       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at" json:"at,omitempty"`
 	Pods     int64                  `protobuf:"varint,4,opt,name=pods" json:"pods,omitempty"`
 	// owners of the pods, each once, as namespace/name with what sets replicas apart taken off.
-	Owners        []string `protobuf:"bytes,5,rep,name=owners" json:"owners,omitempty"`
+	Owners []string `protobuf:"bytes,5,rep,name=owners" json:"owners,omitempty"`
+	// to are the Nodes and NodeClaims that the pods were to go to, each once.
+	To            []string `protobuf:"bytes,6,rep,name=to" json:"to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -797,6 +799,13 @@ func (x *Evicted) GetPods() int64 {
 func (x *Evicted) GetOwners() []string {
 	if x != nil {
 		return x.Owners
+	}
+	return nil
+}
+
+func (x *Evicted) GetTo() []string {
+	if x != nil {
+		return x.To
 	}
 	return nil
 }
@@ -1881,13 +1890,14 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\x05state\x18\x03 \x01(\tR\x05state\x12\x1a\n" +
 	"\bproposed\x18\x04 \x01(\fR\bproposed\x12\x16\n" +
 	"\x06answer\x18\x05 \x01(\fR\x06answer\x12*\n" +
-	"\x02at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x98\x01\n" +
+	"\x02at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xa8\x01\n" +
 	"\aEvicted\x12\x1b\n" +
 	"\tnode_pool\x18\x01 \x01(\tR\bnodePool\x12\x18\n" +
 	"\acommand\x18\x02 \x01(\tR\acommand\x12*\n" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
 	"\x04pods\x18\x04 \x01(\x03R\x04pods\x12\x16\n" +
-	"\x06owners\x18\x05 \x03(\tR\x06owners\"\xf5\x05\n" +
+	"\x06owners\x18\x05 \x03(\tR\x06owners\x12\x0e\n" +
+	"\x02to\x18\x06 \x03(\tR\x02to\"\xf5\x05\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aplanned\x18\x02 \x01(\fR\aplanned\x12\x1f\n" +

@@ -21,7 +21,7 @@ type planFlags struct {
 	plan.Config
 	output, now                               string
 	offline, server, disruption, untilSettled bool
-	nodeCost                                  float64
+	nodeCost, evictionCost                    float64
 }
 
 func planCommand(t *target) *cobra.Command {
@@ -43,6 +43,9 @@ Exit status: 0 if every pod was placed, 2 if some were refused, 1 if the input o
 			if cmd.Flags().Changed("node-cost") {
 				p.NodeCost = &p.nodeCost
 			}
+			if cmd.Flags().Changed("eviction-cost") {
+				p.EvictionCost = &p.evictionCost
+			}
 			return p.run(cmd.Context(), t, cmd.OutOrStdout())
 		},
 	}
@@ -63,6 +66,7 @@ func (p *planFlags) register(f *pflag.FlagSet) {
 	f.StringVarP(&p.output, "output", "o", "table", "table or json")
 	f.StringVar(&p.PreferencePolicy, "preference-policy", "", "Respect or Ignore preferred affinities and spreads (default: Respect, or the system's)")
 	f.Float64Var(&p.nodeCost, "node-cost", 0, "USD per hour that a node costs on top of its price; 0: plan by price alone (default: 0.01, or the system's)")
+	f.Float64Var(&p.evictionCost, "eviction-cost", 0, "with --disruption: USD that consolidation must save for each pod that it evicts; 0: any saving will do (default: 0, or the system's)")
 	f.StringVar(&p.FeatureGates, "feature-gates", "", "Name=bool,…, as for the provisioner: NodeOverlay, CapacityBuffer (default: off, or as the system has it)")
 	f.StringVar(&p.MinValuesPolicy, "min-values-policy", "", "Strict or BestEffort (default: Strict, or the system's)")
 }
@@ -82,6 +86,8 @@ func (p *planFlags) check() error {
 		return fmt.Errorf("invalid --min-values-policy %q: must be Strict or BestEffort", p.MinValuesPolicy)
 	case !(p.nodeCost >= 0 && p.nodeCost <= 1000):
 		return fmt.Errorf("invalid --node-cost %v: must be from 0 to 1000", p.nodeCost)
+	case !(p.evictionCost >= 0 && p.evictionCost <= 1000):
+		return fmt.Errorf("invalid --eviction-cost %v: must be from 0 to 1000", p.evictionCost)
 	case p.offline && len(p.Files) == 0:
 		return fmt.Errorf("plan: no input: give -f FILE-OR-DIR")
 	case p.untilSettled && !p.disruption:

@@ -46,7 +46,9 @@ type searched struct {
 func newMillwright(c *Cluster, s Settings) *millwright {
 	m := &millwright{Cluster: c, settings: s, world: world.New(), ledger: ledger.New(logID), claims: map[string]*node{}, records: map[*node]uint64{}}
 	m.record(ledger.KindGenesis, &ledger.Genesis{LogID: logID, Cluster: "weeks"})
-	m.record(ledger.KindOptionsSet, &ledger.OptionsSet{Options: planner.EncodeOptions(planner.DefaultOptions())})
+	options := planner.DefaultOptions()
+	options.EvictionCost = s.EvictionCost
+	m.record(ledger.KindOptionsSet, &ledger.OptionsSet{Options: planner.EncodeOptions(options)})
 	m.world.SetIncarnation("weeks")
 	m.send(events.Observation{Op: events.OpResyncBegin})
 	m.see(events.KindNamespace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "namespace-default"}})

@@ -18,11 +18,14 @@ type Settings struct {
 	// CostPerEviction, in USD as text: a DisruptionPolicy demands that what is saved in an hour is worth the
 	// evictions; "": there is none. Only without Reference.
 	CostPerEviction string
+	// EvictionCost is the option of that name, in micro USD. Only without Reference.
+	EvictionCost int64
 }
 
 // Planes that are compared; the first is Millwright's as it comes.
 var Planes = []Settings{
 	{Name: "Millwright", ConsolidateAfter: time.Minute},
+	{Name: "Millwright, --eviction-cost 0.01", ConsolidateAfter: time.Minute, EvictionCost: 10_000},
 	{Name: "Millwright, payBack", ConsolidateAfter: time.Minute, CostPerEviction: "0.05"},
 	{Name: "1.13", Reference: true, ConsolidateAfter: time.Minute},
 	{Name: "1.14", Reference: true, PriceOrder: true, ConsolidateAfter: time.Minute},

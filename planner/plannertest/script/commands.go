@@ -141,6 +141,8 @@ func option(c *Case, a *Args) {
 		c.Check(c.Options.SetFeatureGates(value))
 	case "nodeCost":
 		c.Options.NodeCost = int64(a.number(value))
+	case "evictionCost":
+		c.Options.EvictionCost = int64(a.number(value))
 	default:
 		c.T.Fatalf("unknown option %s", name)
 	}

@@ -52,6 +52,8 @@ type Settings struct {
 	MinValuesPolicy     string
 	FeatureGates        string
 	NodeCost            float64
+	EvictionCost        float64
+	EvictionHorizon     time.Duration
 	PlacementHints      bool
 	LaunchTimeout       time.Duration
 	RegistrationTimeout time.Duration
@@ -89,10 +91,13 @@ const (
 	natsBytesMin               = 16 << 20
 )
 
-// microUSD in a dollar; nodeCostMax in dollars.
+// microUSD in a dollar; nodeCostMax and evictionCostMax in dollars.
 const (
-	microUSD    = 1_000_000
-	nodeCostMax = 1000
+	microUSD           = 1_000_000
+	nodeCostMax        = 1000
+	evictionCostMax    = 1000
+	evictionHorizonMin = time.Minute
+	evictionHorizonMax = 30 * 24 * time.Hour
 )
 
 // queueNameMax bounds the name of an SQS queue.
@@ -136,6 +141,9 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 	f.StringVar(&s.PreferencePolicy, "preference-policy", o.PreferencePolicy, "Respect or Ignore preferred affinities and soft spreads")
 	f.StringVar(&s.MinValuesPolicy, "min-values-policy", o.MinValuesPolicy, "Strict or BestEffort minValues of requirements")
 	f.Float64Var(&s.NodeCost, "node-cost", float64(o.NodeCost)/microUSD, "USD per hour that a node costs by itself, whatever its type: DaemonSets, agents, addresses; 0: plan by price alone")
+	f.Float64Var(&s.EvictionCost, "eviction-cost", float64(o.EvictionCost)/microUSD,
+		"USD that consolidation must save for each pod that it evicts, within --eviction-horizon or as long as the NodePool has bought no node; 0: any saving will do")
+	f.DurationVar(&s.EvictionHorizon, "eviction-horizon", o.EvictionHorizon, "how long a saving is expected to last at least")
 	f.BoolVar(&s.PlacementHints, "placement-hints", true, "set status.nominatedNodeName of pods to the nodes planned for them, so that kube-scheduler follows the plan")
 	f.StringVar(&s.RepairPolicies, "repair-policies", "", "YAML file with the list of conditions for which nodes are replaced, with feature gate NodeRepair; empty: those of Karpenter's AWS provider")
 	f.StringVar(&s.FeatureGates, "feature-gates", "", "Name=bool,…; NodeOverlay, NodeRepair, SpotToSpotConsolidation and CapacityBuffer (off unless set); unknown names are ignored")
@@ -237,6 +245,9 @@ func (s *Settings) Validate() error {
 		errs = append(errs, fmt.Errorf("--feature-gates: %w", err))
 	}
 	refuse(!(s.NodeCost >= 0 && s.NodeCost <= nodeCostMax), "--node-cost must be from 0 to %d, is %v", nodeCostMax, s.NodeCost)
+	refuse(!(s.EvictionCost >= 0 && s.EvictionCost <= evictionCostMax), "--eviction-cost must be from 0 to %d, is %v", evictionCostMax, s.EvictionCost)
+	refuse(s.EvictionHorizon < evictionHorizonMin || s.EvictionHorizon > evictionHorizonMax,
+		"--eviction-horizon must be from %s to %s, is %s", evictionHorizonMin, evictionHorizonMax, s.EvictionHorizon)
 	refuse(s.BatchIdleDuration <= 0, "--batch-idle-duration must be positive, is %s", s.BatchIdleDuration)
 	refuse(s.BatchMaxDuration < s.BatchIdleDuration, "--batch-max-duration (%s) is shorter than --batch-idle-duration (%s)",
 		s.BatchMaxDuration, s.BatchIdleDuration)
@@ -276,6 +287,7 @@ func (s *Settings) Options() planner.Options {
 	}
 	o.RepairPolicies = s.repairPolicies
 	o.NodeCost = int64(math.Round(s.NodeCost * microUSD))
+	o.EvictionCost, o.EvictionHorizon = int64(math.Round(s.EvictionCost*microUSD)), s.EvictionHorizon
 	_ = o.SetFeatureGates(s.FeatureGates) // Validate has read them
 	o.LaunchTimeout, o.RegistrationTimeout = s.LaunchTimeout, s.RegistrationTimeout
 	return o

@@ -32,6 +32,8 @@ type Config struct {
 	NodeTime time.Duration
 	// NodeCost as in planner.Options, in USD; nil: the default.
 	NodeCost *float64
+	// EvictionCost as in planner.Options, in USD; nil: the default.
+	EvictionCost *float64
 }
 
 // Run reads the input and plans. An *InputError says what is wrong with it.
@@ -91,6 +93,9 @@ func (c Config) snapshot(w *world.World, l *ledger.Ledger) (*planner.Snapshot, e
 	}
 	if c.NodeCost != nil {
 		s.Options.NodeCost = int64(math.Round(*c.NodeCost * 1e6))
+	}
+	if c.EvictionCost != nil {
+		s.Options.EvictionCost = int64(math.Round(*c.EvictionCost * 1e6))
 	}
 	return s, s.Options.SetFeatureGates(c.FeatureGates)
 }

@@ -128,6 +128,8 @@ annotations:
 {{- include "millwright.variable" (dict "name" "RESERVED_ENIS" "value" $s.reservedENIs) }}
 {{- include "millwright.variable" (dict "name" "DISABLE_DRY_RUN" "value" $s.disableDryRun) }}
 {{- include "millwright.variable" (dict "name" "NODE_COST" "value" (toString $s.nodeCost)) }}
+{{- include "millwright.variable" (dict "name" "EVICTION_COST" "value" (toString $s.evictionCost)) }}
+{{- include "millwright.variable" (dict "name" "EVICTION_HORIZON" "value" $s.evictionHorizon) }}
 - name: PLACEMENT_HINTS
   value: {{ $s.placementHints | quote }}
 {{- include "millwright.variable" (dict "name" "LAUNCH_TIMEOUT" "value" $s.launchTimeout) }}

@@ -244,10 +244,3 @@ func TestApprovalFor(t *testing.T) {
 	want(t, "of a day, if none says less", ApprovalFor(byPool, command(karpv1.DisruptionReasonEmpty, "p")).Life, 24*time.Hour)
 	want(t, "for its reasons", ApprovalFor(byPool, command(karpv1.DisruptionReasonDrifted, "p")).Life, time.Minute)
 }
-
-// A pod may be moved again within half an hour if half an hour of savings pays a cent for it.
-func TestAgainAtItsBound(t *testing.T) {
-	want(t, "just", Again(3, 60_000), "")
-	want(t, "not quite", Again(3, 59_999) != "", true)
-	want(t, "no pod", Again(0, -1), "")
-}

@@ -26,6 +26,11 @@ func (p *Policy) Shortfall(saved, before, evictions, weight int64, pool *karpv1.
 	return ""
 }
 
+// AsksForPayBack reports that the policy says itself what evictions cost.
+func (p *Policy) AsksForPayBack() bool {
+	return p.Spec.Savings != nil && p.Spec.Savings.PayBack != nil
+}
+
 // lifeOf is for how long a saving on a NodePool counts: the policy's horizon, at most the NodePool's
 // expireAfter.
 func (p *Policy) lifeOf(pool *karpv1.NodePool) time.Duration {
@@ -70,20 +75,4 @@ func USD(micro int64) string {
 		sign, abs = "-", -micro
 	}
 	return sign + strings.TrimRight(strings.TrimRight(fmt.Sprintf("%d.%06d", abs/1e6, abs%1e6), "0"), ".")
-}
-
-// Consolidation moves no pod that a command has moved within AgainAfter, unless what it saves in that time
-// pays for it: at againCost, in micro USD, for each such pod. A DisruptionPolicy's pay-back counts besides.
-const (
-	AgainAfter = 30 * time.Minute
-	againCost  = 10_000
-)
-
-// Again says why too little is saved for pods that would be moved again; "" if it is enough.
-func Again(pods, saved int64) string {
-	if pods == 0 || saved*int64(AgainAfter/time.Minute) >= pods*againCost*60 {
-		return ""
-	}
-	return fmt.Sprintf("%d of its pods were moved within %d minutes, in which it saves %s USD; to move them again costs %s", pods,
-		int64(AgainAfter/time.Minute), USD(saved*int64(AgainAfter/time.Minute)/60), USD(pods*againCost))
 }
