@@ -88,19 +88,6 @@ func (i *identity) renew(now time.Time) (*tls.Certificate, error) {
 	return &tls.Certificate{Certificate: [][]byte{leaf.Cert.Raw}, PrivateKey: leaf.Key, Leaf: leaf.Cert}, nil
 }
 
-// bundle is every CA by which the console can be trusted, as PEM; nil if its certificate is from files.
-func (i *identity) bundle() ([]byte, error) {
-	if i.certFile != "" {
-		return nil, nil
-	}
-	if _, err := i.get(nil); err != nil {
-		return nil, err
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.own.Bundle(), nil
-}
-
 // load reads what is kept, if anything is.
 func (i *identity) load() error {
 	if i.dir == "" {

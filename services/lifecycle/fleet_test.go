@@ -132,6 +132,20 @@ func TestAClaimOfAFleetThatIsDeletedInFlight(t *testing.T) {
 	}
 }
 
+// A fleet whose answer was lost is asked about again as soon as one of its claims is due: one that has failed
+// often before must not hold up the others, nor have them look all the time.
+func TestAFleetDoesNotWaitForTheSlowestOfItsClaims(t *testing.T) {
+	r, names := newFleetRig(t, 3)
+	r.ec2.refuse = []error{lostFleet}
+	r.run("attempt open", func() bool { c := r.led.Claim(names[1]); return c != nil && c.Open != nil })
+	r.svc.effects.Hold("claim/"+names[1], 5*time.Minute)
+	began := r.now
+	r.run("answered", func() bool { return r.count(ledger.KindFleetAnswered) == 1 })
+	if took := r.now.Sub(began); took > time.Minute {
+		t.Errorf("answered after %s", took)
+	}
+}
+
 // What EC2 does not remember by its token is found by its tag, with the instances that have ended meanwhile:
 // they were their claims'.
 func TestAFleetOfAnotherTokenIsFoundByItsTag(t *testing.T) {

@@ -202,8 +202,8 @@ func (s launcher) stepResolve(v *claimView) {
 	})
 }
 
-// openedBy gathers the facts about the attempt that a claim named; nil if it is closed by now, or any of its
-// claims must not be carried on at present.
+// openedBy gathers the facts about the attempt that a claim named; nil if it is closed by now,
+// service.ErrNotReady if any of its claims must not be carried on at present.
 func (s launcher) openedBy(ctx context.Context, lead, member string) (*attempt, error) {
 	v, err := s.lookAnew(ctx, lead)
 	if err != nil {
@@ -222,8 +222,10 @@ func (s launcher) openedBy(ctx context.Context, lead, member string) (*attempt, 
 			a.views = append(a.views, nil)
 			continue
 		}
-		if action, _ := next(v.input); action.Move != claim.Resolve {
-			return nil, nil
+		in := v.input
+		in.RetryAt = time.Time{} // the claim that is due carries on all of them
+		if action, _ := next(in); action.Move != claim.Resolve {
+			return nil, fmt.Errorf("%w: nodeclaim %s is to %s first", service.ErrNotReady, m.Claim, action.Move)
 		}
 		a.views = append(a.views, v)
 	}

@@ -107,13 +107,6 @@ func (g *gathering) apart(until time.Time) {
 	g.apartUntil = until
 }
 
-// forget drops a claim that is closed.
-func (g *gathering) forget(name string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.built, name)
-}
-
 // retain drops what is built for claims that are gone.
 func (g *gathering) retain(names map[string]bool) {
 	g.mu.Lock()
