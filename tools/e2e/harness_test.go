@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -158,25 +159,31 @@ func (e *env) sound() {
 	}
 }
 
-// oneLaunchPerClaim reads the simulator's ledger: no NodeClaim may have got two instances.
+// oneLaunchPerClaim reads the simulator's ledger: no NodeClaim may have got two instances. Of a launch for several
+// the log says which instance is whose.
 func (e *env) oneLaunchPerClaim() {
 	e.Helper()
 	entries, err := e.ec2.Ledger(e.Context(), 0)
 	if err != nil {
 		e.Fatal(err)
 	}
-	byLaunch := map[string][]string{}
+	owners, byClaim := map[string]string{}, map[string][]string{}
+	for _, l := range e.launches() {
+		owners[l.InstanceID] = l.Claim
+	}
 	for _, entry := range entries {
 		if entry.Outcome != "launched" && entry.Outcome != "partial" {
 			continue
 		}
-		claim := entry.Tags["karpenter.sh/nodeclaim"]
-		if claim == "" {
-			e.Errorf("launch %d (%v) carries no NodeClaim tag", entry.Seq, entry.Instances)
+		for _, id := range entry.Instances {
+			claim := cmp.Or(entry.Tags["karpenter.sh/nodeclaim"], owners[id])
+			if claim == "" {
+				e.Errorf("instance %s of launch %d is no NodeClaim's", id, entry.Seq)
+			}
+			byClaim[claim] = append(byClaim[claim], id)
 		}
-		byLaunch[claim] = append(byLaunch[claim], entry.Instances...)
 	}
-	for claim, instances := range byLaunch {
+	for claim, instances := range byClaim {
 		if len(instances) > 1 {
 			e.Errorf("NodeClaim %s launched %d instances: %v", claim, len(instances), instances)
 		}

@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,18 +12,26 @@ import (
 const claimTag = "karpenter.sh/nodeclaim"
 
 // launchedOnce checks the simulator's ledger: every instance was launched for a NodeClaim, and none for one
-// that already had an instance. It returns how many there were.
-func launchedOnce(entries []simclient.Entry) (int, error) {
+// that already had an instance. Instances that one launch made for several NodeClaims are told apart by their
+// tags; one that ended before it had any is nobody's. It returns how many NodeClaims there were.
+func launchedOnce(entries []simclient.Entry, instances []simclient.Instance) (int, error) {
+	named, live := map[string]string{}, map[string]bool{}
+	for _, i := range instances {
+		named[i.ID], live[i.ID] = i.Tags[claimTag], i.Live()
+	}
 	launched := map[string][]string{}
 	for _, e := range entries {
 		if e.Outcome != "launched" && e.Outcome != "partial" {
 			continue
 		}
-		claim := e.Tags[claimTag]
-		if claim == "" {
-			return 0, fmt.Errorf("check launches: %v carry no NodeClaim tag", e.Instances)
+		for _, id := range e.Instances {
+			switch claim := cmp.Or(e.Tags[claimTag], named[id]); {
+			case claim != "":
+				launched[claim] = append(launched[claim], id)
+			case live[id]:
+				return 0, fmt.Errorf("check launches: %s carries no NodeClaim tag", id)
+			}
 		}
-		launched[claim] = append(launched[claim], e.Instances...)
 	}
 	for _, claim := range slices.Sorted(maps.Keys(launched)) {
 		if n := len(launched[claim]); n > 1 {

@@ -11,11 +11,16 @@ func launch(outcome, claim string, instances ...string) simclient.Entry {
 	return simclient.Entry{Call: "CreateFleet", Outcome: outcome, Instances: instances, Tags: map[string]string{claimTag: claim}}
 }
 
+func instance(id, state, claim string) simclient.Instance {
+	return simclient.Instance{ID: id, State: state, Tags: map[string]string{claimTag: claim}}
+}
+
 func TestLaunchedOnce(t *testing.T) {
 	cases := map[string]struct {
-		entries []simclient.Entry
-		want    int
-		problem string
+		entries   []simclient.Entry
+		instances []simclient.Instance
+		want      int
+		problem   string
 	}{
 		"two NodeClaims, one launch each": {
 			entries: []simclient.Entry{launch("launched", "a", "i-1"), launch("partial", "b", "i-2")}, want: 2,
@@ -26,11 +31,16 @@ func TestLaunchedOnce(t *testing.T) {
 		"a second launch for a NodeClaim": {
 			entries: []simclient.Entry{launch("launched", "a", "i-1"), launch("launched", "a", "i-2")}, problem: "launched 2 instances",
 		},
-		"a launch for nobody": {entries: []simclient.Entry{launch("launched", "", "i-1")}, problem: "no NodeClaim tag"},
+		"a launch for nobody": {entries: []simclient.Entry{launch("launched", "", "i-1")},
+			instances: []simclient.Instance{instance("i-1", "running", "")}, problem: "no NodeClaim tag"},
+		"one launch for two NodeClaims and for one that ended at once": {entries: []simclient.Entry{launch("launched", "", "i-1", "i-2", "i-3")},
+			instances: []simclient.Instance{instance("i-1", "running", "a"), instance("i-2", "terminated", "b"), instance("i-3", "terminated", "")}, want: 2},
+		"one launch of two for one NodeClaim": {entries: []simclient.Entry{launch("launched", "", "i-1", "i-2")},
+			instances: []simclient.Instance{instance("i-1", "running", "a"), instance("i-2", "running", "a")}, problem: "launched 2 instances"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := launchedOnce(c.entries)
+			got, err := launchedOnce(c.entries, c.instances)
 			if c.problem == "" && (err != nil || got != c.want) {
 				t.Errorf("got %d, %v, want %d", got, err, c.want)
 			}
@@ -42,9 +52,6 @@ func TestLaunchedOnce(t *testing.T) {
 }
 
 func TestMismatch(t *testing.T) {
-	instance := func(id, state, claim string) simclient.Instance {
-		return simclient.Instance{ID: id, State: state, Tags: map[string]string{claimTag: claim}}
-	}
 	cases := map[string]struct {
 		claims    []string
 		instances []simclient.Instance

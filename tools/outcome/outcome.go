@@ -123,7 +123,11 @@ func (c *Cluster) LaunchedOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	launches, err := launchedOnce(entries)
+	instances, err := c.EC2.Instances(ctx)
+	if err != nil {
+		return err
+	}
+	launches, err := launchedOnce(entries, instances)
 	if err != nil {
 		return err
 	}
