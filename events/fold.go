@@ -43,11 +43,20 @@ func (f Folder) refuse(sequence uint64, err error) {
 	}
 }
 
+// goneAfter is how many times in a row a blob must not be found to count as gone. It is stored before it is
+// named, but a busy store may not show at once what it has acknowledged: NATS was seen not to find a
+// description 0.7 s after it had taken it.
+const goneAfter = 6
+
 // resolvePatiently retries until the blob is there, is known to be gone or damaged, or ctx ends.
 func resolvePatiently(ctx context.Context, blobs Blobs, o *Observation, held func(*CatalogRef) bool) error {
+	missing := 0
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := ResolveCatalog(ctx, blobs, o, held)
-		if err == nil || errors.Is(err, ErrNotFound) {
+		if errors.Is(err, ErrNotFound) {
+			missing++
+		}
+		if err == nil || missing == goneAfter {
 			return err
 		}
 		select {

@@ -95,6 +95,49 @@ func TestFoldResolvesCataloguesAndReportsLostOnes(t *testing.T) {
 	}
 }
 
+// late is a store that does not find a blob the first times, as a busy one may not right after it was stored.
+type late struct {
+	events.Stream
+	misses int
+}
+
+func (l *late) Blobs() events.Blobs { return lateBlobs{l.Stream.Blobs(), l} }
+
+type lateBlobs struct {
+	events.Blobs
+	late *late
+}
+
+func (b lateBlobs) Get(ctx context.Context, name string) ([]byte, error) {
+	if b.late.misses > 0 {
+		b.late.misses--
+		return nil, events.ErrNotFound
+	}
+	return b.Blobs.Get(ctx, name)
+}
+
+func TestACatalogueThatIsNotFoundAtOnceIsResolved(t *testing.T) {
+	s := &late{Stream: membus.New(), misses: 3}
+	ref, err := events.StoreCatalog(t.Context(), s.Blobs(), catalog(104))
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, s.Stream, catalogObservation(ref))
+	enough := errors.New("enough")
+	err = events.Fold(t.Context(), s, 1, events.Folder{
+		Apply: func(_ uint64, o events.Observation) error {
+			if o.Object.(*events.CatalogRef).Catalog == nil {
+				t.Error("it is not resolved")
+			}
+			return enough
+		},
+		Refused: func(_ uint64, err error) { t.Error(err) },
+	})
+	if !errors.Is(err, enough) {
+		t.Fatal(err)
+	}
+}
+
 func TestResolveCatalogRefusesADamagedBlob(t *testing.T) {
 	s := membus.New()
 	ref, err := events.StoreCatalog(t.Context(), s.Blobs(), catalog(103))
