@@ -159,8 +159,8 @@ func (e *env) sound() {
 	}
 }
 
-// oneLaunchPerClaim reads the simulator's ledger: no NodeClaim may have got two instances. Of a launch for several
-// the log says which instance is whose.
+// oneLaunchPerClaim reads the simulator's ledger: no NodeClaim may have got two instances. Of a launch for
+// several the log says which instance is whose.
 func (e *env) oneLaunchPerClaim() {
 	e.Helper()
 	entries, err := e.ec2.Ledger(e.Context(), 0)
