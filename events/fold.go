@@ -10,12 +10,13 @@ import (
 // Folder is where Fold puts what it reads.
 type Folder struct {
 	// Apply is called with each decoded observation, in order. A CatalogRef is resolved, unless it is held or
-	// its blob is gone.
+	// its blob is gone or damaged.
 	Apply func(sequence uint64, o Observation) error
 	// Held reports that the content of a reference is known, so that its blob is not read again. May be nil.
 	Held func(*CatalogRef) bool
 	// Refused is called for each message that could not be decoded (it is skipped: the World sees the gap in
-	// the counter) and for each catalogue whose blob is gone (it is applied unresolved). May be nil.
+	// the counter) and for each catalogue whose blob is gone or damaged (it is applied unresolved, and the
+	// World sees that it lacks one). May be nil.
 	Refused func(sequence uint64, err error)
 }
 
@@ -28,7 +29,7 @@ func Fold(ctx context.Context, s Stream, from uint64, f Folder) error {
 			f.refuse(m.Sequence, err)
 			return nil
 		}
-		if err := resolvePatiently(ctx, s.Blobs(), &o, f.Held); errors.Is(err, ErrNotFound) {
+		if err := resolvePatiently(ctx, s.Blobs(), &o, f.Held); BlobLost(err) {
 			f.refuse(m.Sequence, err)
 		} else if err != nil {
 			return err
@@ -43,20 +44,11 @@ func (f Folder) refuse(sequence uint64, err error) {
 	}
 }
 
-// goneAfter is how many times in a row a blob must not be found to count as gone. It is stored before it is
-// named, but a busy store may not show at once what it has acknowledged: NATS was seen not to find a
-// description 0.7 s after it had taken it.
-const goneAfter = 6
-
 // resolvePatiently retries until the blob is there, is known to be gone or damaged, or ctx ends.
 func resolvePatiently(ctx context.Context, blobs Blobs, o *Observation, held func(*CatalogRef) bool) error {
-	missing := 0
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := ResolveCatalog(ctx, blobs, o, held)
-		if errors.Is(err, ErrNotFound) {
-			missing++
-		}
-		if err == nil || missing == goneAfter {
+		if err == nil || BlobLost(err) {
 			return err
 		}
 		select {
@@ -66,3 +58,6 @@ func resolvePatiently(ctx context.Context, blobs Blobs, o *Observation, held fun
 		}
 	}
 }
+
+// BlobLost reports that a blob is gone or damaged: asking for it again does not help.
+func BlobLost(err error) bool { return errors.Is(err, ErrNotFound) || errors.Is(err, ErrDamaged) }

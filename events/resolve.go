@@ -36,8 +36,8 @@ func StoreCatalog(ctx context.Context, blobs Blobs, c *Catalog) (*CatalogRef, er
 	return ref, nil
 }
 
-// StoreCatalogAgain stores the blob of a reference from StoreCatalog again if it is lost; it does nothing for
-// other references.
+// StoreCatalogAgain stores the blob of a reference from StoreCatalog again, if it is lost or damaged; it does
+// nothing for other references.
 func StoreCatalogAgain(ctx context.Context, blobs Blobs, ref *CatalogRef) error {
 	if ref.packed == nil {
 		return nil
@@ -71,7 +71,7 @@ func unpack(packed []byte) ([]byte, error) {
 
 // ResolveCatalog sets the Catalog of a CatalogRef from its blob; it does nothing for other observations, nor
 // for references that held, if it is not nil, reports as known. Nothing is kept: the catalogue is the
-// caller's. ErrNotFound: the blob is gone, or its bytes do not have the hash; retrying is useless.
+// caller's. ErrNotFound: the blob is gone; ErrDamaged: its bytes do not have the hash. Retrying is useless.
 func ResolveCatalog(ctx context.Context, blobs Blobs, o *Observation, held func(*CatalogRef) bool) error {
 	ref, ok := o.Object.(*CatalogRef)
 	if !ok || ref.Catalog != nil || held != nil && held(ref) {
@@ -89,11 +89,11 @@ func ResolveCatalog(ctx context.Context, blobs Blobs, o *Observation, held func(
 
 func parseCatalog(data []byte, hash string) (*Catalog, error) {
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != hash {
-		return nil, fmt.Errorf("blob %s is damaged: %w", hash, ErrNotFound)
+		return nil, fmt.Errorf("blob %s has another hash: %w", hash, ErrDamaged)
 	}
 	c := &Catalog{}
 	if err := json.Unmarshal(data, c); err != nil {
-		return nil, fmt.Errorf("blob %s: %w: %w", hash, ErrNotFound, err)
+		return nil, fmt.Errorf("blob %s: %w: %w", hash, ErrDamaged, err)
 	}
 	return c, nil
 }

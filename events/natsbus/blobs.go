@@ -3,7 +3,7 @@ package natsbus
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +19,7 @@ import (
 
 // blobs keeps each blob as an object of one bucket.
 type blobs struct {
+	*readBlobs
 	js    jetstream.JetStream
 	cfg   Config
 	store atomic.Pointer[jetstream.ObjectStore]
@@ -66,7 +67,7 @@ func (b *blobs) create(ctx context.Context) (store jetstream.ObjectStore, err er
 
 // bound applies explicit bounds to the bucket as it is.
 func (b *blobs) bound(ctx context.Context) error {
-	stream, err := b.js.Stream(ctx, "OBJ_"+b.cfg.bucket())
+	stream, err := b.js.Stream(ctx, b.stream())
 	if err != nil {
 		return err
 	}
@@ -82,11 +83,35 @@ func (b *blobs) bound(ctx context.Context) error {
 
 func (b *blobs) bucket() jetstream.ObjectStore { return *b.store.Load() }
 
+// Put writes nothing if the blob is there with the same content: whoever reads it meanwhile would find its
+// chunks gone.
 func (b *blobs) Put(ctx context.Context, name string, data []byte) error {
+	if b.holds(ctx, name, data) {
+		return nil
+	}
 	return b.Write(ctx, name, func(out io.Writer) error {
 		_, err := out.Write(data)
 		return err
 	})
+}
+
+// holds reports that a blob is stored as a whole with this content. Where the server does not answer, it is
+// not known to be.
+func (b *blobs) holds(ctx context.Context, name string, data []byte) bool {
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.RequestTimeout)
+	defer cancel()
+	o, err := b.findBlob(ctx, name)
+	sum := sha256.Sum256(data)
+	if err != nil || o.info.Size != uint64(len(data)) || o.info.Digest != digest(sum[:]) {
+		return false
+	}
+	stream, err := b.js.Stream(ctx, b.stream())
+	if err != nil {
+		return false
+	}
+	chunks := b.chunksOf(o.info.NUID)
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(chunks))
+	return err == nil && info.State.Subjects[chunks] == uint64(o.info.Chunks)
 }
 
 func (b *blobs) Write(ctx context.Context, name string, write func(io.Writer) error) error {
@@ -160,51 +185,6 @@ func (c *chunks) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func (b *blobs) Get(ctx context.Context, name string) ([]byte, error) {
-	blob, err := b.Open(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer blob.Close()
-	return io.ReadAll(blob)
-}
-
-func (b *blobs) Open(ctx context.Context, name string) (io.ReadCloser, error) {
-	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
-	found, err := b.bucket().Get(ctx, name)
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
-		err = events.ErrNotFound
-	}
-	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("get blob %s: %w", name, err)
-	}
-	return &object{ObjectResult: found, name: name, cancel: cancel}, nil
-}
-
-// object is a blob that is being read.
-type object struct {
-	jetstream.ObjectResult
-	name   string
-	cancel context.CancelFunc
-}
-
-func (o *object) Read(b []byte) (int, error) {
-	n, err := o.ObjectResult.Read(b)
-	switch {
-	case err == nil || errors.Is(err, io.EOF):
-		return n, err
-	case errors.Is(err, jetstream.ErrDigestMismatch):
-		err = errors.Join(events.ErrDamaged, err)
-	}
-	return n, fmt.Errorf("get blob %s: %w", o.name, err)
-}
-
-func (o *object) Close() error {
-	defer o.cancel()
-	return o.ObjectResult.Close()
-}
-
 // Delete also purges the tombstone that the object store keeps of a deleted object: checkpoints come and go
 // for years, each under a name of its own.
 func (b *blobs) Delete(ctx context.Context, name string) error {
@@ -217,12 +197,11 @@ func (b *blobs) Delete(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("delete blob %s: %w", name, err)
 	}
-	stream, err := b.js.Stream(ctx, "OBJ_"+b.cfg.bucket())
+	stream, err := b.js.Stream(ctx, b.stream())
 	if err != nil {
 		return fmt.Errorf("delete blob %s: %w", name, err)
 	}
-	mark := "$O." + b.cfg.bucket() + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
-	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(mark)); err != nil {
+	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(b.subjectOf(name))); err != nil {
 		return fmt.Errorf("purge mark of blob %s: %w", name, err)
 	}
 	return nil

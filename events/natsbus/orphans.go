@@ -31,7 +31,7 @@ func (b *blobs) CollectOrphans(ctx context.Context) (int, error) {
 
 // collectOrphans looks at the chunks first: a blob that is completed meanwhile is among those described.
 func (b *blobs) collectOrphans(ctx context.Context, age time.Duration) (deleted int, err error) {
-	stream, err := b.js.Stream(ctx, "OBJ_"+b.cfg.bucket())
+	stream, err := b.js.Stream(ctx, b.stream())
 	if err != nil {
 		return 0, err
 	}

@@ -17,8 +17,10 @@ import (
 	"millwright/events"
 )
 
-// readBlobs are the blobs of a ReadOnly client. It requests single messages of the bucket's stream from its
-// leader, which has everything that was acknowledged; the object store's own reads would need a consumer.
+// readBlobs reads blobs, and is all that a ReadOnly client has of them. It requests single messages of the
+// bucket's stream from its leader, which has everything that was acknowledged. The object store's own reads
+// need a consumer, which a ReadOnly client may not create, and wait for chunks that are gone until they time
+// out.
 type readBlobs struct {
 	s *Stream
 }
@@ -60,8 +62,8 @@ type storedMessage struct {
 		Data     []byte `json:"data"`
 	} `json:"message"`
 	Error *struct {
-		Code        int    `json:"code"`
-		Description string `json:"description"`
+		Code        jetstream.ErrorCode `json:"err_code"`
+		Description string              `json:"description"`
 	} `json:"error"`
 }
 
@@ -84,12 +86,18 @@ func (b *readBlobs) message(ctx context.Context, request map[string]any) (*store
 	switch e := answer.Error; {
 	case e == nil:
 		return answer, nil
-	case e.Code == 404:
+	case e.Code == jetstream.JSErrCodeMessageNotFound:
 		return nil, events.ErrNotFound
 	default:
 		return nil, fmt.Errorf("%d %s", e.Code, e.Description)
 	}
 }
+
+// chunksOf is the subject of the chunks of a blob whose description has this NUID.
+func (b *readBlobs) chunksOf(nuid string) string { return "$O." + b.s.cfg.bucket() + ".C." + nuid }
+
+// errReplaced ends the reading of a blob that was stored again meanwhile; begin anew.
+var errReplaced = errors.New("replaced while it was read")
 
 // Get implements events.Blobs.
 func (b *readBlobs) Get(ctx context.Context, name string) ([]byte, error) {
@@ -152,8 +160,11 @@ func (o *readObject) Read(into []byte) (int, error) {
 		if o.chunks == o.info.Chunks {
 			return 0, o.end()
 		}
-		m, err := o.b.message(o.ctx, map[string]any{"seq": o.next, "next_by_subj": "$O." + o.b.s.cfg.bucket() + ".C." + o.info.NUID})
-		if err != nil { // also if it was deleted in the meantime
+		m, err := o.b.message(o.ctx, map[string]any{"seq": o.next, "next_by_subj": o.b.chunksOf(o.info.NUID)})
+		if errors.Is(err, events.ErrNotFound) {
+			err = o.gone()
+		}
+		if err != nil {
 			return 0, fmt.Errorf("get blob %s: %w", o.info.Name, err)
 		}
 		o.chunk, o.next = m.Message.Data, m.Message.Sequence+1
@@ -166,8 +177,23 @@ func (o *readObject) Read(into []byte) (int, error) {
 	return n, nil
 }
 
+// gone says why a chunk is not there.
+func (o *readObject) gone() error {
+	now, err := o.b.findBlob(o.ctx, o.info.Name)
+	switch {
+	case err != nil: // also if it was deleted
+		return err
+	case now.info.NUID != o.info.NUID:
+		return errReplaced
+	}
+	return fmt.Errorf("%w: chunk %d of %d is gone", events.ErrDamaged, o.chunks+1, o.info.Chunks)
+}
+
+// digest of an object as its description has it.
+func digest(sum []byte) string { return "SHA-256=" + base64.URLEncoding.EncodeToString(sum) }
+
 func (o *readObject) end() error {
-	if got := "SHA-256=" + base64.URLEncoding.EncodeToString(o.sum.Sum(nil)); o.info.Digest != got || o.size != o.info.Size {
+	if got := digest(o.sum.Sum(nil)); o.info.Digest != got || o.size != o.info.Size {
 		return fmt.Errorf("get blob %s: %w: %d bytes of digest %s where %d of digest %s were stored",
 			o.info.Name, events.ErrDamaged, o.size, got, o.info.Size, o.info.Digest)
 	}

@@ -85,9 +85,10 @@ func (s *Stream) open(ctx context.Context) error {
 		return err
 	}
 	s.js, s.pub.js = js, js
-	s.blobs = &blobs{js: js, cfg: s.cfg}
-	if s.cfg.ReadOnly {
-		s.blobs = &readBlobs{s}
+	reader := &readBlobs{s}
+	s.blobs = reader
+	if !s.cfg.ReadOnly {
+		s.blobs = &blobs{readBlobs: reader, js: js, cfg: s.cfg}
 	}
 	return s.bind(ctx)
 }

@@ -37,9 +37,9 @@ func (t *table[T]) sum() (sum events.Sum) {
 	return sum
 }
 
-// audit compares the World with the sums of a heartbeat. If they differ, the World is torn until the next
-// complete resync. Kinds that either side does not know are skipped: watcher and reader may be of different
-// versions.
+// audit compares the World with the sums of a heartbeat. If they differ, or a catalogue in force has no
+// content because its blob was lost, the World is torn until the next complete resync. Kinds that either
+// side does not know are skipped: watcher and reader may be of different versions.
 func (w *World) audit(published map[string]events.Sum) {
 	if len(published) == 0 || !w.synced || w.torn || w.resync.running {
 		return
@@ -48,6 +48,9 @@ func (w *World) audit(published map[string]events.Sum) {
 		if said, ok := published[kind]; ok && said != held {
 			w.drifted = append(w.drifted, kind)
 		}
+	}
+	if w.lacksCatalog() {
+		w.drifted = append(w.drifted, events.KindCatalog.String())
 	}
 	slices.Sort(w.drifted)
 	w.torn = len(w.drifted) > 0

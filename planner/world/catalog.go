@@ -183,6 +183,16 @@ func (a *aws) HasCatalog(nodeClass string) bool {
 	return ok && r.offer != nil
 }
 
+// lacksCatalog reports that the content of a catalogue in force is not known.
+func (a *aws) lacksCatalog() bool {
+	for _, r := range a.catalogs {
+		if r.offer == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // HoldsCatalog reports that the World has the content of a reference: its blob need not be read.
 func (a *aws) HoldsCatalog(ref *events.CatalogRef) bool {
 	return a.CatalogHash(ref.NodeClass) == ref.Hash && a.HasCatalog(ref.NodeClass)

@@ -116,6 +116,16 @@ func TestAWorldThatDiffersFromTheSumsIsTorn(t *testing.T) {
 	want(t, "what differs", strings.Join(w.Drifted(), " "), "Node NodePool")
 	resync(pod, node, pool)
 	want(t, "torn after a whole resync", w.Torn() || len(w.Drifted()) > 0, false)
+
+	ref := events.Observation{Kind: events.KindCatalog, Op: events.OpUpsert, Name: "default", Object: &events.CatalogRef{NodeClass: "default", Hash: "lost"}}
+	apply(ref)
+	beat(map[string]events.Sum{"Namespace": {}})
+	want(t, "what differs without the content of a catalogue", strings.Join(w.Drifted(), " "), "Catalog")
+	resync(pod, node, pool)
+	ref.Object = &events.CatalogRef{NodeClass: "default", Hash: "lost", Catalog: &events.Catalog{NodeClass: "default"}}
+	apply(ref)
+	beat(map[string]events.Sum{"Namespace": {}})
+	want(t, "torn with it", w.Torn(), false)
 }
 
 func TestResyncWithAGapDropsNothing(t *testing.T) {

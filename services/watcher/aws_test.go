@@ -92,6 +92,30 @@ func TestAClusterWithoutAnswerFromEC2IsSynced(t *testing.T) {
 	})
 }
 
+// A catalogue whose blob is lost before anybody reads it is in no World; the next epoch stores it again.
+func TestALostCatalogueComesBack(t *testing.T) {
+	withAWS(t, func(t *testing.T, r *rig, aws *fakeAWS) {
+		aws.synced.Store(true)
+		r.pass(time.Second)
+		ref, err := events.StoreCatalog(t.Context(), aws.emitter.Blobs(), &events.Catalog{NodeClass: "default", Generation: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := aws.emitter.Blobs().Delete(t.Context(), events.CatalogBlob(ref.Hash)); err != nil {
+			t.Fatal(err)
+		}
+		emit(t, aws.emitter, events.KindCatalog, "default", ref)
+		r.pass(time.Second)
+		if r.w.own.Version().HasCatalog("default") {
+			t.Fatal("the World has what was lost")
+		}
+		r.pass(time.Minute)
+		if !r.w.own.Version().HasCatalog("default") || r.w.own.Torn() {
+			t.Fatalf("has it: %t, torn: %t", r.w.own.Version().HasCatalog("default"), r.w.own.Torn())
+		}
+	})
+}
+
 func TestANewEpochSaysAgainWhatIsKnownOfAWS(t *testing.T) {
 	withAWS(t, func(t *testing.T, r *rig, aws *fakeAWS) {
 		aws.synced.Store(true)

@@ -128,13 +128,9 @@ func (m *memory) replay(ctx context.Context, p *publisher, blobs events.Blobs) e
 	keys := slices.SortedFunc(maps.Keys(m.objects), func(a, b objectKey) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
 	})
-	stored, err := blobs.List(ctx, events.CatalogBlob(""))
-	if err != nil {
-		return err
-	}
 	for _, key := range keys {
 		c := m.objects[key]
-		if err := storeAgain(ctx, blobs, stored, c.Object); err != nil {
+		if err := storeAgain(ctx, blobs, c.Object); err != nil {
 			return err
 		}
 		if err := p.Publish(c); err != nil {
@@ -148,11 +144,11 @@ func (m *memory) replay(ctx context.Context, p *publisher, blobs events.Blobs) e
 	return nil
 }
 
-// storeAgain puts a catalogue whose blob is not among those stored: with a new NATS the old references would
-// lead nowhere.
-func storeAgain(ctx context.Context, blobs events.Blobs, stored []string, object any) error {
+// storeAgain puts a catalogue whose blob is lost or damaged: with a new NATS the old references would lead
+// nowhere.
+func storeAgain(ctx context.Context, blobs events.Blobs, object any) error {
 	ref, ok := object.(*events.CatalogRef)
-	if !ok || slices.Contains(stored, events.CatalogBlob(ref.Hash)) {
+	if !ok {
 		return nil
 	}
 	return events.StoreCatalogAgain(ctx, blobs, ref)

@@ -143,7 +143,8 @@ func (p *replayer) foldThrough(ctx context.Context, stream Stream, w *world.Worl
 	return err
 }
 
-// fold is that of the services: what cannot be decoded is skipped, a lost catalogue is folded unresolved.
+// fold is that of the services: what cannot be decoded is skipped, a lost or damaged catalogue is folded
+// unresolved.
 func fold(ctx context.Context, stream Stream, w *world.World, m events.Message) error {
 	if d, ok := stream.(Decoder); ok {
 		w.Apply(m.Sequence, d.Decoded(m))
@@ -153,7 +154,7 @@ func fold(ctx context.Context, stream Stream, w *world.World, m events.Message) 
 	if err != nil {
 		return nil
 	}
-	if err := events.ResolveCatalog(ctx, stream.Blobs(), &o, w.HoldsCatalog); err != nil && !errors.Is(err, events.ErrNotFound) {
+	if err := events.ResolveCatalog(ctx, stream.Blobs(), &o, w.HoldsCatalog); err != nil && !events.BlobLost(err) {
 		return fmt.Errorf("message %d: %w", m.Sequence, err)
 	}
 	w.Apply(m.Sequence, o)

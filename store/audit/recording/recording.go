@@ -108,8 +108,8 @@ func read(ctx context.Context, log audit.Log, stream audit.Stream) (*Recording, 
 	return r, nil
 }
 
-// saveBlobs writes the catalogues that messages name. It omits one that is gone, as services do without it
-// too.
+// saveBlobs writes the catalogues that messages name. It omits one that is lost, as services do
+// without it too.
 func (r *Recording) saveBlobs(ctx context.Context, from events.Blobs, dir string) error {
 	for _, m := range r.messages {
 		o, err := events.Decode(m.Data)
@@ -121,7 +121,7 @@ func (r *Recording) saveBlobs(ctx context.Context, from events.Blobs, dir string
 			continue
 		}
 		data, err := from.Get(ctx, events.CatalogBlob(ref.Hash))
-		if errors.Is(err, events.ErrNotFound) {
+		if events.BlobLost(err) {
 			continue
 		}
 		if err == nil {

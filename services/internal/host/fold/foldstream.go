@@ -2,7 +2,6 @@ package fold
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -125,10 +124,10 @@ func (s *State) distrust(kinds []string) error {
 }
 
 // refuse notes a message that cannot be decoded: the gap in the watcher's counter marks the World torn until
-// the next resync. A catalogue whose blob is gone is folded without content.
+// the next resync. A catalogue whose blob is lost is folded without content, which the next heartbeat finds.
 func (s *State) refuse(sequence uint64, err error) {
 	reason := "undecodable"
-	if errors.Is(err, events.ErrNotFound) {
+	if events.BlobLost(err) {
 		reason = "blob_missing"
 	}
 	s.metrics.refused.WithLabelValues(reason).Inc()
