@@ -3,6 +3,7 @@ package disrupt_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -28,8 +29,8 @@ import (
 //	budgets                prints what the budgets of each NodePool allow, reason by reason
 //	mark [NODE…]           puts the mark of the running commands on their nodes, or only on those named
 //	confirm                confirms every running command, and records what comes of it
-//	replacements STATE     initialized, doomed, ending (its NodeClaim is being deleted) or gone: what became of the claims of
-//	                       running commands
+//	replacements STATE     initialized, doomed, withdrawn, ending (its NodeClaim is being deleted) or gone: what became of the
+//	                       claims of running commands
 //	approve | reject TIME  answers the open proposal; a rejection holds for that time
 //	answer                 what comes of an answered proposal
 //	succeed                the deletion of the nodes of confirmed commands is accepted
@@ -41,9 +42,18 @@ import (
 //	taint                  the disruptor has the taints of nodes that are to run empty follow the log
 //	reclaim                EC2 takes back the nodes that were made to return to what is preferred
 //	plan                   the provisioner places the pods that wait
+//	relies                 prints which aggregates the next commands expect to be as they are, and which they advance
+//	explain                prints why the next commands take their nodes, and their scores in Balanced NodePools
+//	told                   prints what NodePools are told of budgets that allow none of their nodes
+//	claims                 prints the claims that the log knows, and their states
+//	openings POLICY N      prints what the status of a DisruptionPolicy says, with the first N openings
+//	promise POD CLAIM      the provisioner has planned the pod for the claim of a node
+//	doom CLAIM REASON      the claim is to go, for another reason than a command
+//	until TIME             forward, to a time: 2006-01-02T15:04
+//	checkpoint             the log goes on from its checkpoint, which must be equal to it
 //	stop LEVEL             an emergency stop: voluntary or all; none ends it
 func TestRules(t *testing.T) {
-	script.Run(t, "testdata/rules/*.txt", map[string]script.Verb{
+	verbs := map[string]script.Verb{
 		"disrupt": disruptVerb, "budgets": budgetsVerb, "mark": markVerb, "confirm": confirmVerb, "replacements": replacementsVerb,
 		"approve": func(c *script.Case, _ *script.Args) { answerProposal(c, ledger.ProposalAnswered{Approved: true}) },
 		"reject": func(c *script.Case, a *script.Args) {
@@ -64,7 +74,9 @@ func TestRules(t *testing.T) {
 			}
 			c.Record(ledger.KindControlChanged, &ledger.ControlChanged{Stop: level, By: "ann", Why: "release"})
 		},
-	})
+	}
+	maps.Copy(verbs, observingVerbs)
+	script.Run(t, "testdata/rules/*.txt", verbs)
 }
 
 func dollars(micro int64) string { return fmt.Sprintf("$%d.%06d", micro/1e6, micro%1e6) }
@@ -220,6 +232,8 @@ func replacementsVerb(c *script.Case, a *script.Args) {
 				c.Record(ledger.KindClaimInitialized, &ledger.ClaimInitialized{Claim: name, Node: "new-" + fmt.Sprint(i)})
 			case "doomed":
 				c.Record(ledger.KindClaimDoomed, &ledger.ClaimDoomed{Claim: name, Reason: "liveness"})
+			case "withdrawn":
+				c.Record(ledger.KindClaimWithdrawn, &ledger.ClaimWithdrawn{Claim: name})
 			case "gone":
 				c.Record(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: name})
 			case "ending":

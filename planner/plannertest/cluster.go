@@ -75,6 +75,33 @@ func (c *Cluster) Gone(objects ...any) {
 	}
 }
 
+// Forget loses all observations: a new stream begins, with what there is now. Nothing is known any more of
+// what has changed or left before.
+func (c *Cluster) Forget() {
+	old := c.Messages
+	last := map[string]int{}
+	key := func(i int, o events.Observation) string {
+		if o.Kind == events.KindPrices { // differences, all of which count
+			return fmt.Sprint("prices ", i)
+		}
+		return fmt.Sprint(o.Kind, " ", o.UID, " ", o.Name)
+	}
+	for i, o := range old {
+		last[key(i, o)] = i
+	}
+	c.World, c.Messages, c.epoch, c.counter = world.New(), nil, 1, 0
+	c.World.SetIncarnation("stream-2")
+	c.send(events.Observation{Op: events.OpResyncBegin})
+	for i, o := range old {
+		if last[key(i, o)] == i && o.Op == events.OpUpsert && o.Object != nil {
+			o.ObservedAt = time.Time{}
+			c.send(o)
+		}
+	}
+	c.send(events.Observation{Op: events.OpResyncEnd})
+	c.Beat()
+}
+
 // Beat publishes a heartbeat.
 func (c *Cluster) Beat() {
 	c.send(events.Observation{Op: events.OpHeartbeat, Object: &events.Heartbeat{}})

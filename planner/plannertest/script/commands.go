@@ -43,6 +43,7 @@ func init() {
 		"replicaset":   plain[appsv1.ReplicaSet]("replicaset", "default"),
 		"namespace":    plain[corev1.Namespace]("namespace", ""),
 		"change":       change, "delete": remove, "copies": copies, "bind": bind, "forward": forward, "clock": clock, "option": option, "fail": fail, "full": full, "price": price, "create": create, "unreadable": unreadable, "drift": drift,
+		"forget": func(c *Case, _ *Args) { c.Forget() },
 	}
 }
 

@@ -50,6 +50,7 @@
 //	change KIND NAME               lays the block over an object
 //	copies POD xN                  N−1 more pods like POD: POD-01 …
 //	bind POD NODE                  | delete KIND NAME | unreadable KIND NAME | forward DURATION | option NAME VALUE
+//	forget                         all observations are lost, and a new stream begins with what there is now
 //	clock DURATION                 moves the clock alone; forward brings a heartbeat too
 //	fail TYPE ZONE CAPACITYTYPE [GROUP[/PARTITION]]  the launch of such an offering failed
 //	full GROUP ZONE                the placement group takes no more instances in the zone

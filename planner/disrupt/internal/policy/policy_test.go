@@ -4,23 +4,11 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/ledger"
 	pt "millwright/planner/plannertest"
 )
-
-// utc reads "2026-03-29 00:30" as UTC.
-func utc(t *testing.T, text string) time.Time {
-	t.Helper()
-	at, err := time.Parse("2006-01-02 15:04", text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return at
-}
 
 func readable(t *testing.T, spec string) *Policy {
 	t.Helper()
@@ -35,99 +23,6 @@ func want[T comparable](t *testing.T, what string, got, expected T) {
 	t.Helper()
 	if got != expected {
 		t.Errorf("%s: got %v, want %v", what, got, expected)
-	}
-}
-
-// In Berlin clocks go from 02:00 to 03:00 on 29 March 2026 at 01:00 UTC, and from 03:00 back to 02:00 on
-// 25 October at 01:00 UTC. Windows begin by the clock of their zone and last as long as they say.
-func TestWindowsOverTheChangeOfClocks(t *testing.T) {
-	for name, c := range map[string]struct {
-		schedule, duration, now string
-		from, until             string
-		open                    bool
-	}{
-		"the night before clocks go forward ends an hour later by the clock": {"0 22 * * *", "8h", "2026-03-29 00:59", "2026-03-28 21:00", "2026-03-29 05:00", true},
-		"it ends after its duration":                                         {"0 22 * * *", "8h", "2026-03-29 05:00", "2026-03-29 20:00", "2026-03-30 04:00", false},
-		"from that day on it begins an hour earlier in UTC":                  {"0 22 * * *", "8h", "2026-03-29 20:00", "2026-03-29 20:00", "2026-03-30 04:00", true},
-		"a time that is left out passes without an opening":                  {"30 2 * * *", "10m", "2026-03-29 00:00", "2026-03-30 00:30", "2026-03-30 00:40", false},
-		"the day before it there was one":                                    {"30 2 * * *", "10m", "2026-03-28 01:35", "2026-03-28 01:30", "2026-03-28 01:40", true},
-		"a time that comes twice opens at the first":                         {"30 2 * * *", "10m", "2026-10-25 00:35", "2026-10-25 00:30", "2026-10-25 00:40", true},
-		"and again at the second":                                            {"30 2 * * *", "10m", "2026-10-25 00:40", "2026-10-25 01:30", "2026-10-25 01:40", false},
-		"from that day on it begins an hour later in UTC":                    {"0 22 * * *", "8h", "2026-10-25 20:30", "2026-10-25 21:00", "2026-10-26 05:00", false},
-		"a window at its first instant":                                      {"0 12 * * *", "1h", "2026-07-01 10:00", "2026-07-01 10:00", "2026-07-01 11:00", true},
-		"a window at its end has closed":                                     {"0 12 * * *", "1h", "2026-07-01 11:00", "2026-07-02 10:00", "2026-07-02 11:00", false},
-		"of openings that overlap the one that began first counts":           {"0 * * * *", "2h", "2026-07-01 10:30", "2026-07-01 09:00", "2026-07-01 11:00", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := readable(t, `{windows: [{action: Allow, schedule: "`+c.schedule+`", duration: `+c.duration+`, timeZone: Europe/Berlin}]}`)
-			from, until, open := p.windows[0].at(utc(t, c.now))
-			want(t, "from", Clock(from), Clock(utc(t, c.from)))
-			want(t, "until", Clock(until), Clock(utc(t, c.until)))
-			want(t, "open", open, c.open)
-		})
-	}
-}
-
-func TestAScheduleThatNeverComesOpensNever(t *testing.T) {
-	p := readable(t, `{windows: [{action: Allow, schedule: "0 0 30 2 *", duration: 1h}]}`)
-	b := p.closed(karpv1.DisruptionReasonEmpty, utc(t, "2026-03-02 11:00"))
-	want(t, "message", b.Message, `DisruptionPolicy "d" allows disruption for reason Empty at no time that ever comes`)
-	want(t, "ends by time", b.Until.IsZero(), true)
-	_, openings, _ := Status(p.DisruptionPolicy, nil, utc(t, "2026-03-02 11:00"))
-	want(t, "openings", len(openings), 0)
-}
-
-func TestStatusNamesTheNextOpenings(t *testing.T) {
-	other := pt.Pool("other")
-	other.Labels = map[string]string{"team": "other"}
-	o := pt.Policy("d", `{nodePoolSelector: {matchLabels: {team: other}}, windows: [{action: Deny, schedule: "0 12 * * *", duration: 2h}, {action: Allow, schedule: "0 * * * *", duration: 30m}]}`)
-	selected, openings, fault := Status(o, []*karpv1.NodePool{pt.Pool("p"), other}, utc(t, "2026-03-02 11:10"))
-	want(t, "fault", fault, "")
-	want(t, "selected", selected, 1)
-	want(t, "openings", len(openings), openingsMax)
-	want(t, "the one that is open", Clock(openings[0].From.Time), "2026-03-02T11:00:00Z")
-	want(t, "of two at once the shorter first", string(openings[1].Action)+string(openings[2].Action), "AllowDeny")
-	for i := range openings[1:] {
-		if openings[i+1].From.Before(&openings[i].From) {
-			t.Errorf("opening %d begins before the one it follows", i+1)
-		}
-	}
-	o.Spec.Windows[1].Duration = metav1.Duration{}
-	selected, openings, fault = Status(o, []*karpv1.NodePool{other}, utc(t, "2026-03-02 11:10"))
-	want(t, "what can't be read", fault, "spec.windows[1].duration: must be positive, got 0s")
-	want(t, "still selects", selected, 1)
-	want(t, "and opens", len(openings), 0)
-}
-
-// What blocks first is what is named: what can't be read, the pause, the age, then windows.
-func TestBlockNamesTheFirstCause(t *testing.T) {
-	now := utc(t, "2026-03-02 11:00")
-	node := &planner.StateNode{Claim: &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}}}
-	p := read(pt.Policy("d", `{pause: {until: "2026-03-02T12:00:00Z"}, minNodeAge: 90m, windows: [{action: Deny, schedule: "0 11 * * *", duration: 3h}], savings: {minPerHour: "a"}}`))
-	for _, c := range []struct {
-		cause string
-		until string
-		drop  func()
-	}{
-		{Unreadable, "", func() { p.fault = "" }},
-		{Paused, "2026-03-02T12:00:00Z", func() { p.Spec.Pause.Until = metav1.NewTime(now) }},
-		{TooYoung, "2026-03-02T11:30:00Z", func() { p.Spec.MinNodeAge.Duration = time.Hour }},
-		{Window, "2026-03-02T14:00:00Z", func() { p.windows = nil }},
-	} {
-		b := p.Block(node, karpv1.DisruptionReasonEmpty, now)
-		if b == nil {
-			t.Fatalf("%s does not block", c.cause)
-		}
-		until := ""
-		if !b.Until.IsZero() {
-			until = Clock(b.Until)
-		}
-		want(t, "cause", b.Cause, c.cause)
-		want(t, "until of "+c.cause, until, c.until)
-		c.drop()
-	}
-	if b := p.Block(node, karpv1.DisruptionReasonEmpty, now); b != nil {
-		t.Errorf("still blocked: %s", b.Message)
 	}
 }
 
