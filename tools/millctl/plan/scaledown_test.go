@@ -1,17 +1,23 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Five Deployments are scaled down to 30 % of their pods, and the cluster comes to rest by few commands.
-// Aims: disruption §4 (the bill first; among bills within a hundredth of the best the least disruption).
+// Five Deployments are scaled down to 30 % of their pods, and the cluster comes to rest by few commands, with
+// hardly more evictions than anybody needs who wants that bill and buys nothing. Aims: disruption §4 (the bill
+// first; among bills within a hundredth of the best the least disruption).
 func TestScaledDownDeploymentsComeToRest(t *testing.T) {
 	for _, c := range []struct {
 		name                          string
@@ -19,12 +25,13 @@ func TestScaledDownDeploymentsComeToRest(t *testing.T) {
 		priceMax                      float64
 		evictionsMax, replacementsMax int
 	}{
-		{"1,000 pods, types up to 8 CPU", 200, 60, 8, 6.05, 150, 1},
+		{"1,000 pods, types up to 8 CPU", 200, 60, 8, 6.05, 0, 1},
 		{"500 pods, all types", 100, 30, 256, 2.90, 150, 4},
 	} {
 		for seed := range uint64(3) {
 			t.Run(fmt.Sprintf("%s, draw %d", c.name, seed), func(t *testing.T) {
-				d, before := scaledDown(t, c.pods, c.keep, c.cpuMax, rand.New(rand.NewPCG(seed, 1)))
+				s := scaledDown(t, c.pods, c.keep, c.cpuMax, rand.New(rand.NewPCG(seed, 1)))
+				d := s.disruption
 				price, err := strconv.ParseFloat(d.Settled.Price, 64)
 				if err != nil {
 					t.Fatal(err)
@@ -33,9 +40,12 @@ func TestScaledDownDeploymentsComeToRest(t *testing.T) {
 				for _, command := range d.Commands {
 					bought += len(command.Replacements)
 				}
-				t.Logf("from %.3f to %.3f $/h on %d nodes, %d commands, %d evictions, %d nodes bought", before, price, len(d.Settled.Nodes), len(d.Commands), d.Settled.Evictions, bought)
-				if price > c.priceMax || d.Settled.Evictions > c.evictionsMax || bought > c.replacementsMax {
-					t.Errorf("at most %.2f $/h, %d evictions and %d nodes bought are wanted", c.priceMax, c.evictionsMax, c.replacementsMax)
+				fewest := s.fewestEvictions(price)
+				t.Logf("from %.3f to %.3f $/h on %d nodes, %d commands, %d evictions (without buying at least %d), %d nodes bought",
+					s.price(), price, len(d.Settled.Nodes), len(d.Commands), d.Settled.Evictions, fewest, bought)
+				most := cmp.Or(c.evictionsMax, fewest*5/4)
+				if price > c.priceMax || d.Settled.Evictions > most || bought > c.replacementsMax {
+					t.Errorf("at most %.2f $/h, %d evictions and %d nodes bought are wanted", c.priceMax, most, c.replacementsMax)
 				}
 			})
 		}
@@ -46,9 +56,66 @@ var deployments = []struct{ name, cpu, memory string }{
 	{"tiny", "100m", "256Mi"}, {"small", "250m", "512Mi"}, {"medium", "500m", "1Gi"}, {"large", "1", "2Gi"}, {"huge", "1500m", "4Gi"},
 }
 
-// scaledDown plans nodes for all pods, keeps some of each Deployment, drawn at random, and returns what
-// disruption makes of it and what the nodes cost before.
-func scaledDown(t *testing.T, pods, keep, cpuMax int, random *rand.Rand) (d *Disruption, before float64) {
+// scaled is a cluster after its Deployments were scaled down.
+type scaled struct {
+	// pods are how many each node has, by its type, the fullest first.
+	pods map[string][]int
+	// cpu in thousandths and memory in MiB that all pods request.
+	cpu, memory int
+	// disruption until it is at rest.
+	disruption *Disruption
+}
+
+// scaledPrice of a type in $/h.
+func scaledPrice(kind string) float64 {
+	cpu, memory := scaledSize(kind)
+	return 0.025*float64(cpu) + 0.001*float64(memory)
+}
+
+// price of all nodes in $/h.
+func (s *scaled) price() (sum float64) {
+	for kind, nodes := range s.pods {
+		sum += float64(len(nodes)) * scaledPrice(kind)
+	}
+	return sum
+}
+
+// fewestEvictions is a bound from below for who comes to a bill by removing nodes only: pods may be cut to
+// fill what is free, so that only the sums of CPU and memory count. Of a type those nodes stay that have the
+// most pods.
+func (s *scaled) fewestEvictions(bill float64) int {
+	kinds := slices.Sorted(maps.Keys(s.pods))
+	most := -1 // pods that stay where they are
+	var choose func(i, kept, cpu, memory int, left float64)
+	choose = func(i, kept, cpu, memory int, left float64) {
+		if i == len(kinds) {
+			if cpu >= s.cpu && memory >= s.memory {
+				most = max(most, kept)
+			}
+			return
+		}
+		c, m := scaledSize(kinds[i])
+		price := scaledPrice(kinds[i])
+		for n, pods := range append([]int{0}, s.pods[kinds[i]]...) {
+			if kept += pods; float64(n)*price > left+1e-9 {
+				return
+			}
+			choose(i+1, kept, cpu+n*(c*1000-100), memory+n*(m*1024-10), left-float64(n)*price)
+		}
+	}
+	choose(0, 0, 0, 0, bill)
+	all := 0
+	for _, nodes := range s.pods {
+		for _, n := range nodes {
+			all += n
+		}
+	}
+	return all - most
+}
+
+// scaledDown plans nodes for all pods, keeps some of each Deployment, drawn at random, and works out what
+// disruption makes of it.
+func scaledDown(t *testing.T, pods, keep, cpuMax int, random *rand.Rand) *scaled {
 	t.Helper()
 	config := configOf(write(t, "before.yaml", scaledPool+scaledPods(pods, nil)))
 	config.Catalog = filepath.Join(t.TempDir(), "catalog.json")
@@ -59,16 +126,12 @@ func scaledDown(t *testing.T, pods, keep, cpuMax int, random *rand.Rand) (d *Dis
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := &scaled{pods: map[string][]int{}}
 	var b strings.Builder
 	b.WriteString(scaledPool)
 	on := map[string]string{}
 	for i, c := range r.NewNodeClaims {
 		name := fmt.Sprintf("n%03d", i)
-		price, err := strconv.ParseFloat(c.CheapestOffering.Price, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		before += price
 		b.WriteString(scaledNode(name, c.CheapestOffering.InstanceType, c.CheapestOffering.Zone))
 		for _, p := range c.Pods {
 			on[p] = name
@@ -78,14 +141,27 @@ func scaledDown(t *testing.T, pods, keep, cpuMax int, random *rand.Rand) (d *Dis
 		for _, i := range random.Perm(pods)[keep:] {
 			delete(on, fmt.Sprintf("default/%s-%d", e.name, i))
 		}
+		cpu, memory := resource.MustParse(e.cpu), resource.MustParse(e.memory)
+		s.cpu += keep * int(cpu.MilliValue())
+		s.memory += keep * int(memory.Value()>>20)
+	}
+	running := map[string]int{}
+	for _, node := range on {
+		running[node]++
+	}
+	for i, c := range r.NewNodeClaims {
+		kind := c.CheapestOffering.InstanceType
+		s.pods[kind] = append(s.pods[kind], running[fmt.Sprintf("n%03d", i)])
+	}
+	for _, nodes := range s.pods {
+		slices.SortFunc(nodes, func(a, b int) int { return b - a })
 	}
 	b.WriteString(scaledPods(pods, on))
 	config.Files = []string{write(t, "after.yaml", b.String())}
-	d, err = RunDisruption(config, true)
-	if err != nil {
+	if s.disruption, err = RunDisruption(config, true); err != nil {
 		t.Fatal(err)
 	}
-	return d, before
+	return s
 }
 
 const scaledPool = `apiVersion: karpenter.sh/v1
@@ -133,7 +209,7 @@ func scaledCatalog(cpuMax int) string {
 			}
 			var offers []string
 			for _, zone := range "abc" {
-				offers = append(offers, fmt.Sprintf(`{"zone":"zone-%c","capacityType":"on-demand","price":"%.3f","available":true}`, zone, 0.025*float64(cpu)+0.001*float64(memory)))
+				offers = append(offers, fmt.Sprintf(`{"zone":"zone-%c","capacityType":"on-demand","price":"%.3f","available":true}`, zone, scaledPrice(name)))
 			}
 			types = append(types, fmt.Sprintf(`{"name":%q,"requirements":[{"key":"kubernetes.io/arch","operator":"In","values":["amd64"]},{"key":"kubernetes.io/os","operator":"In","values":["linux"]}],`+
 				`"capacity":{"cpu":"%d","memory":"%dGi","pods":"%d"},"overhead":{"cpu":"100m","memory":"10Mi"},"offerings":[%s]}`, name, cpu, memory, max(110, 16*cpu), strings.Join(offers, ",")))
