@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Five Deployments are scaled down to 30 % of their pods, and the cluster comes to rest by few commands, with
-// hardly more evictions than anybody needs who wants that bill and buys nothing. Aims: disruption §4 (the bill
-// first; among bills within a hundredth of the best the least disruption).
+// Five Deployments are scaled down to 30 % of their pods, and the cluster comes to rest by few commands,
+// with hardly more evictions than anybody needs who wants that bill and buys nothing. Aims: disruption §4
+// (the bill first; among bills within a hundredth of the best the least disruption).
 func TestScaledDownDeploymentsComeToRest(t *testing.T) {
 	for _, c := range []struct {
 		name                          string
