@@ -27,8 +27,8 @@ var (
 	preformatted = regexp.MustCompile(`^//(\S|\s*\+|\t|  )`)
 )
 
-// describesCRDs are the packages of the API's types, from whose comments the descriptions in the CRDs are
-// made.
+// describesCRDs lists the packages of API types: the descriptions in the CRDs are generated from their
+// comments.
 var describesCRDs = []string{
 	"api/autoscaling/v1beta1",
 	"api/karpenter/v1",
@@ -39,7 +39,7 @@ var describesCRDs = []string{
 	"api/millwright/v1alpha1",
 }
 
-// TestCommentsWrap: comments that stand alone on a line are no wider than 110 columns.
+// TestCommentsWrap: a comment on a line of its own is no wider than 110 columns.
 func TestCommentsWrap(t *testing.T) {
 	for path, src := range goFiles(t) {
 		if generatedFile.Match(src) || slices.Contains(describesCRDs, filepath.ToSlash(filepath.Dir(path))) {

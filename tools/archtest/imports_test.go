@@ -19,12 +19,12 @@ type goPackage struct {
 	Imports    []string
 }
 
-// rule bans imports for the packages under a prefix, but for those under except.
+// rule bans imports in the packages under a prefix, except in those listed in except.
 type rule struct {
 	from   string
 	except []string
 	banned []string
-	// allowed are imports under a banned path that are fine.
+	// allowed lists imports that are fine although their path is banned.
 	allowed []string
 	reason  string
 }
@@ -91,7 +91,7 @@ var rules = []rule{
 	{from: "", banned: []string{"sigs.k8s.io/controller-runtime", "github.com/samber/lo", "sigs.k8s.io/karpenter", "github.com/aws/karpenter"}, reason: "not among this project's dependencies"},
 }
 
-// provisionLayer is before the names of the packages that provision is made of.
+// provisionLayer is the prefix of the packages that provision is made of.
 const provisionLayer = "planner/provision/internal/"
 
 func provisionLayers(names ...string) []string {
@@ -102,7 +102,7 @@ func provisionLayers(names ...string) []string {
 	return out
 }
 
-// lifecyclePart is before the names of the packages that lifecycle is made of.
+// lifecyclePart is the prefix of the packages that lifecycle is made of.
 const lifecyclePart = "services/lifecycle/"
 
 func lifecycleParts(names ...string) []string {

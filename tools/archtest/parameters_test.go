@@ -9,11 +9,12 @@ import (
 	"testing"
 )
 
-// parametersMax of an exported function or method, receiver and context aside: callers of more can't tell
-// which nil is which, so they get a struct with names.
+// parametersMax bounds the parameters of an exported function or method, not counting receiver and context.
+// With more, callers cannot tell which nil is which; such a function takes a struct with named fields
+// instead.
 const parametersMax = 5
 
-// TestExportedFunctionsTakeFewParameters, those of interfaces included.
+// TestExportedFunctionsTakeFewParameters covers methods of interfaces too.
 func TestExportedFunctionsTakeFewParameters(t *testing.T) {
 	for path, src := range goFiles(t) {
 		if generatedFile.Match(src) {
@@ -46,8 +47,8 @@ func TestLongParameterLists(t *testing.T) {
 	}
 }
 
-// longParameterLists names the exported functions of a file, and methods of interfaces, with too many
-// parameters.
+// longParameterLists names the exported functions of a file, and the methods of its interfaces, that have too
+// many parameters.
 func longParameterLists(t *testing.T, path string, src []byte) (problems []string) {
 	t.Helper()
 	files := token.NewFileSet()
@@ -76,7 +77,7 @@ func longParameterLists(t *testing.T, path string, src []byte) (problems []strin
 	return problems
 }
 
-// parameters counts those of a function, but for a context.
+// parameters counts the parameters of a function, not counting a context.
 func parameters(fn *ast.FuncType) (n int) {
 	for _, p := range fn.Params.List {
 		if s, ok := p.Type.(*ast.SelectorExpr); ok && s.Sel.Name == "Context" {

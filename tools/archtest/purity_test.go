@@ -78,7 +78,7 @@ func impurities(path string) []string {
 	return faults
 }
 
-// sortedKeyCalls are the maps.Keys and maps.Values inside slices.Sorted, which are fine.
+// sortedKeyCalls are the calls of maps.Keys and maps.Values directly inside slices.Sorted, which are fine.
 func sortedKeyCalls(file *ast.File) map[*ast.SelectorExpr]bool {
 	ok := map[*ast.SelectorExpr]bool{}
 	ast.Inspect(file, func(n ast.Node) bool {

@@ -3,7 +3,7 @@ package archtest
 // accountServices are the services of the simulated AWS account, each a package of its own.
 var accountServices = []string{"network", "ami", "template", "iam", "sqs", "eks", "pricing", "instancetype", "reservation", "faults", "instance"}
 
-// simulatorRules keep the parts of the simulated account, and those of the simulated system, apart.
+// simulatorRules keep apart the parts of the simulated account, and those of the simulated system.
 func simulatorRules() []rule {
 	const sim = "tools/ec2sim/sim"
 	rules := []rule{

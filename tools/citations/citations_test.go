@@ -13,7 +13,7 @@ import (
 
 const top = "../.."
 
-// Every section that a file of the repository cites has a heading.
+// Every section that a file of the repository cites exists as a heading.
 func TestCitedSectionsHaveHeadings(t *testing.T) {
 	faults, found, err := check(top)
 	if err != nil {
@@ -80,7 +80,7 @@ var (
 	code   = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
 )
 
-// Links of documents lead to files that exist, and to headings in them.
+// Links in documents lead to files that exist, and to headings in them.
 func TestLinksLeadSomewhere(t *testing.T) {
 	checked := 0
 	for _, file := range sourcesOf(t) {
@@ -120,7 +120,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// anchors of the headings of a document, as its viewers make them.
+// anchors are the anchors that viewers of Markdown give to the headings of a document.
 func anchors(text string) []string {
 	var out []string
 	for _, m := range title.FindAllStringSubmatch(blocks.ReplaceAllString(text, ""), -1) {
@@ -143,7 +143,7 @@ var (
 	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)[A-Z][A-Za-z0-9]*)\(`)
 )
 
-// Tests that documents name exist, so that whoever breaks a documented promise finds the test that fails.
+// The tests that documents name exist, so that whoever breaks a documented promise finds the test that fails.
 func TestTestsThatDocumentsNameExist(t *testing.T) {
 	exist := map[string]bool{}
 	files := sourcesOf(t)

@@ -22,9 +22,9 @@ func credentials(context.Context) (aws.Credentials, error) {
 	return aws.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}, nil
 }
 
-// TestAdoptionFromKarpenterAndHandingBack plays the whole move: Karpenter leads and Millwright waits;
-// Karpenter goes and Millwright adopts what three of its releases left, without a drift, a launch or a loss;
-// Millwright goes and Karpenter finds its own again.
+// TestAdoptionFromKarpenterAndHandingBack plays the whole migration: while Karpenter leads, Millwright waits;
+// when Karpenter is gone, Millwright adopts what three of its releases left behind, without drift, launches
+// or losses; when Millwright is gone, Karpenter finds its objects as it needs them.
 func TestAdoptionFromKarpenterAndHandingBack(t *testing.T) {
 	e := start(t, func(o *stack.Options) { o.Bare = true })
 	k := newKarpenter(e)
@@ -113,7 +113,7 @@ func TestAdoptionFromKarpenterAndHandingBack(t *testing.T) {
 	})
 }
 
-// metadataOf are names and versions of all NodeClaims, NodePools and EC2NodeClasses.
+// metadataOf returns names and versions of all NodeClaims, NodePools and EC2NodeClasses.
 func (e *env) metadataOf() (out []string) {
 	e.Helper()
 	for _, gvr := range []struct {
@@ -140,7 +140,7 @@ func (e *env) metadataOf() (out []string) {
 	return out
 }
 
-// adopted waits until what a release left is as it should be under Millwright.
+// adopted waits until everything that a release left behind is as it should be under Millwright.
 func (e *env) adopted(r release, left map[string]string) {
 	e.Helper()
 	for _, name := range []string{r.pool + "-ready", r.pool + "-booting", r.pool + "-lost"} {
@@ -177,8 +177,8 @@ func (e *env) looksAdopted(r release, o *unstructured.Unstructured, providerID s
 	return e.inSync(r, o)
 }
 
-// inSync: the claim's hashes are those of its NodePool and EC2NodeClass, all in one version: the version they
-// had, if its algorithm is known.
+// inSync checks that the hashes on the claim are those of its NodePool and EC2NodeClass, all in one version:
+// the version they had before, if its algorithm is known.
 func (e *env) inSync(r release, o *unstructured.Unstructured) string {
 	pool, err := e.dyn.Resource(nodePools).Get(e.Context(), r.pool, metav1.GetOptions{})
 	if err != nil {
@@ -210,7 +210,7 @@ func (e *env) inSync(r release, o *unstructured.Unstructured) string {
 	return ""
 }
 
-// launchedNothing: all instances are Karpenter's.
+// launchedNothing checks that all instances are still Karpenter's.
 func (e *env) launchedNothing() {
 	e.Helper()
 	entries, err := e.ec2.Ledger(e.Context(), 0)
@@ -224,7 +224,8 @@ func (e *env) launchedNothing() {
 	}
 }
 
-// handedBack: Karpenter finds claims and Nodes as it needs them, and nothing of ours that would hold them.
+// handedBack checks that Karpenter finds claims and Nodes as it needs them, and nothing of ours that would
+// block their deletion.
 func (e *env) handedBack() {
 	e.Helper()
 	for _, o := range e.nodeClaims() {
@@ -249,8 +250,8 @@ func (e *env) handedBack() {
 	}
 }
 
-// TestALostLog: with an empty log, in a cluster whose nodes another log has made, Millwright starts only with
-// the flag that allows it, and launches nothing twice.
+// TestALostLog: in a cluster whose nodes were made under another log, Millwright starts with an empty log
+// only if the flag that allows it is set, and then launches nothing twice.
 func TestALostLog(t *testing.T) {
 	e := start(t, nil)
 	e.apply(defaultClass)

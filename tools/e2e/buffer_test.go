@@ -19,7 +19,7 @@ import (
 
 var buffersGVR = schema.GroupVersionResource{Group: "autoscaling.x-k8s.io", Version: "v1beta1", Resource: "capacitybuffers"}
 
-// buffer creates a CapacityBuffer in the namespace default, as soon as there is such a kind.
+// buffer creates a CapacityBuffer in the namespace default, once its CRD is installed.
 func (e *env) buffer(name, spec string) {
 	e.Helper()
 	obj := &unstructured.Unstructured{}
@@ -76,7 +76,7 @@ func (e *env) podTemplate(name, cpu string) {
 	}
 }
 
-// instances waits until this number is alive, and returns their ids.
+// instances waits until exactly n instances are alive, and returns their ids.
 func (e *env) instances(n int) map[string]bool {
 	e.Helper()
 	ids := map[string]bool{}
@@ -93,12 +93,12 @@ func (e *env) instances(n int) map[string]bool {
 	return ids
 }
 
-// twoCPU is the default NodePool with nodes that hold one pod of 1500m each.
+// twoCPU is the default NodePool, with nodes that hold one pod of 1500m each.
 var twoCPU = strings.Replace(defaultPool, "{key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}",
 	"{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}", 1)
 
-// TestCapacityBuffers: nodes are ready before there are pods, real pods take them at once and they are
-// refilled, empty nodes stay as long as they are some buffer's, and limits hold.
+// TestCapacityBuffers: nodes are ready before there are pods; real pods take them at once, and the room is
+// refilled; empty nodes stay as long as a buffer needs them; and limits hold.
 func TestCapacityBuffers(t *testing.T) {
 	e := start(t, func(o *stack.Options) {
 		o.MillwrightArgs = append(o.MillwrightArgs, "--feature-gates=CapacityBuffer=true")
@@ -182,7 +182,7 @@ func TestCapacityBuffers(t *testing.T) {
 	e.sound()
 }
 
-// TestCapacityBuffersNeedTheirGate: without it they are ignored.
+// TestCapacityBuffersNeedTheirGate: without the feature gate they are ignored.
 func TestCapacityBuffersNeedTheirGate(t *testing.T) {
 	e := start(t, nil)
 	text, err := crds.Shared.ReadFile("shared/autoscaling.x-k8s.io_capacitybuffers.yaml")

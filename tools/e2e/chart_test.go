@@ -52,7 +52,7 @@ etcd: {endpoints: ["https://etcd:2379"], tlsSecretName: etcd}
 nats: {url: "tls://nats:4222", tlsSecretName: nats, writerCredentialsSecretName: writer, readerCredentialsSecretName: reader}
 `
 
-// karpenterValues are names of Karpenter's chart, each with a value.
+// karpenterValues are values of Karpenter's chart, each with an example.
 const karpenterValues = `
 nameOverride: karpenter
 fullnameOverride: karpenter
@@ -107,7 +107,7 @@ settings:
   featureGates: {nodeRepair: false, reservedCapacity: true, spotToSpotConsolidation: true, nodeOverlay: true, staticCapacity: true, capacityBuffer: false}
 `
 
-// chart renders a chart of deploy/charts with bin/chart, which fails for anything Helm's lint reports.
+// chart renders a chart of deploy/charts with bin/chart, which fails if Helm's lint reports anything.
 func chart(t *testing.T, name, values string, flags ...string) ([]byte, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "values.yaml")
@@ -129,7 +129,7 @@ func chart(t *testing.T, name, values string, flags ...string) ([]byte, error) {
 	return out, nil
 }
 
-// warnings the API server sends with its answers.
+// warnings collects the warnings that the API server sends with its answers.
 type warnings struct {
 	mu  sync.Mutex
 	all []string
@@ -141,8 +141,8 @@ func (w *warnings) HandleWarningHeader(_ int, _ string, text string) {
 	w.all = append(w.all, text)
 }
 
-// TestChartsInstall applies what the charts render to with strict validation, in a namespace whose pods must
-// be restricted: no refusal, no warning, and the pods are made.
+// TestChartsInstall applies what the charts render, with strict validation, in a namespace that enforces Pod
+// Security "restricted": nothing is refused, nothing is warned about, and the pods are created.
 func TestChartsInstall(t *testing.T) {
 	t.Parallel()
 	cluster := clustertest.Start(t)
@@ -193,7 +193,7 @@ func install(t *testing.T, cfg *rest.Config, rendered []byte) {
 	}
 }
 
-// podsOf counts the replicas of all workloads.
+// podsOf counts the replicas of all workloads together.
 func podsOf(rendered []byte) int {
 	count := 0
 	for _, m := range regexp.MustCompile(`(?m)^  replicas: (\d+)$`).FindAllSubmatch(rendered, -1) {
@@ -203,8 +203,7 @@ func podsOf(rendered []byte) int {
 	return count
 }
 
-// eventuallyPods waits until the pods are there, which admission would have refused if they were not
-// restricted.
+// eventuallyPods waits until the pods exist; admission would have refused any that were not restricted.
 func eventuallyPods(t *testing.T, kube kubernetes.Interface, namespace string, want int) {
 	t.Helper()
 	deadline := time.Now().Add(convergence)
@@ -224,8 +223,8 @@ func eventuallyPods(t *testing.T, kube kubernetes.Interface, namespace string, w
 	}
 }
 
-// TestChartRefusesUnknownValues names the path of a key that the chart does not know, and of a value it
-// cannot take.
+// TestChartRefusesUnknownValues: the error names the path of a key that the chart does not know, or of a
+// value that is not allowed there.
 func TestChartRefusesUnknownValues(t *testing.T) {
 	t.Parallel()
 	for values, want := range map[string]string{

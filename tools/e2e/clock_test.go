@@ -24,24 +24,24 @@ import (
 	"millwright/tools/stack"
 )
 
-// witnesses are proxies between Millwright and the API server and EC2 that report another time than those do,
-// or none at all.
+// witnesses are proxies between Millwright and both the API server and EC2. They report another time than the
+// servers do, or none at all.
 type witnesses struct {
 	api, ec2 atomic.Int64
-	// lost is asked after a call was carried out whether its answer is lost; nil: none is.
+	// lost is asked after a call was carried out whether its answer is to be lost; nil loses none.
 	lost func(*http.Request) bool
-	// cut is asked before a call is passed on, and before it is answered, whether the connection ends there;
-	// nil: none does.
+	// cut is asked before a call is passed on, and again before it is answered, whether to close the
+	// connection there; nil never does.
 	cut func(c call, carriedOut bool) bool
 }
 
-// call is what somebody asks of the API server or EC2. Only one that writes has a body.
+// call is a request to the API server or EC2. Only calls that write have a body.
 type call struct{ method, path, body string }
 
-// callKey is where the context of a request has its call.
+// callKey is the key of the call in the context of a request.
 type callKey struct{}
 
-// readCall reads a request's body and puts it back.
+// readCall reads the body of a request and puts it back.
 func readCall(r *http.Request) call {
 	c := call{method: r.Method, path: r.URL.Path}
 	if r.Method == http.MethodPost || r.Method == http.MethodPatch {
@@ -53,7 +53,7 @@ func readCall(r *http.Request) call {
 
 var errLost = errors.New("the answer is lost")
 
-// proxy passes everything on to target, except for the Date of the answers.
+// proxy passes everything on to target, and changes only the Date of the answers.
 func (w *witnesses) proxy(t *testing.T, target *url.URL, transport http.RoundTripper, shift *atomic.Int64) string {
 	p := httputil.NewSingleHostReverseProxy(target)
 	p.Transport, p.FlushInterval = transport, -1
@@ -90,7 +90,7 @@ func (w *witnesses) proxy(t *testing.T, target *url.URL, transport http.RoundTri
 	return server.URL
 }
 
-// through is stack.Options.Through.
+// through implements stack.Options.Through.
 func (w *witnesses) through(t *testing.T) func(*rest.Config, string) (string, string, error) {
 	return func(cluster *rest.Config, ec2 string) (string, string, error) {
 		transport, err := rest.TransportFor(cluster)
@@ -119,7 +119,7 @@ func (w *witnesses) say(api, ec2 time.Duration) {
 	w.ec2.Store(int64(ec2))
 }
 
-// A pool whose nodes expire soon enough that a clock an hour ahead, believed, ends them all.
+// A NodePool whose nodes expire so soon that a clock an hour ahead, if it were believed, would end them all.
 const shortLivedPool = `
 apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -143,8 +143,8 @@ func TestFiveServicesStandDownWhileTheirClocksAreOff(t *testing.T) {
 	w := &witnesses{}
 	e := start(t, func(o *stack.Options) { o.FiveProcesses, o.Through = true, w.through(t) })
 	e.clocksAreOff(w, stack.Services, -time.Hour, time.Hour)
-	// EC2 alone finds the clock off: those that talk to it stand down, nothing is launched or deleted, and
-	// pods wait.
+	// EC2 alone contradicts the clock: the services that talk to it stand down, nothing is launched or
+	// deleted, and pods wait.
 	e.deploy("later", 0, "3", "1Gi")
 	w.say(0, time.Hour)
 	for _, name := range []string{"watcher", "lifecycle"} {
@@ -167,8 +167,8 @@ func TestOneProcessStandsDownWhileItsClockIsOff(t *testing.T) {
 	e.sound()
 }
 
-// clocksAreOff has witnesses contradict the clock of all processes, which are restarted meanwhile, by each
-// shift. It ends with no pod.
+// clocksAreOff has the witnesses contradict the clock of all processes by each shift in turn, restarting the
+// processes in between. No pod is left at the end.
 func (e *env) clocksAreOff(w *witnesses, processes []string, shifts ...time.Duration) {
 	e.Helper()
 	e.apply(defaultClass)
@@ -183,7 +183,7 @@ func (e *env) clocksAreOff(w *witnesses, processes []string, shifts ...time.Dura
 			e.standsDown(name)
 		}
 		before := e.decisions()
-		// One node has nothing to do any more, pods wait for another, and a NodeClaim is deleted.
+		// One node is no longer needed, pods wait for another, and a NodeClaim is deleted.
 		e.scale("web", 1)
 		e.scale("more", int32(i+1))
 		e.nothingChanges(8 * time.Second)
@@ -241,7 +241,7 @@ func (e *env) standsDown(name string) {
 	})
 }
 
-// nothingChanges demands that for a while no instance, Node or NodeClaim comes or goes.
+// nothingChanges checks for a while that no instance, Node or NodeClaim appears or disappears.
 func (e *env) nothingChanges(d time.Duration) {
 	e.Helper()
 	standing := func() string {
@@ -266,7 +266,7 @@ func (e *env) nothingChanges(d time.Duration) {
 	})
 }
 
-// decisions is how many records there are of what was decided.
+// decisions counts the records of decisions.
 func (e *env) decisions() int {
 	e.Helper()
 	n := 0

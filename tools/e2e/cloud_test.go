@@ -14,7 +14,7 @@ func TestNoCapacityForTheCheapest(t *testing.T) {
 	e := start(t, nil)
 	e.apply(defaultClass)
 	e.apply(defaultPool)
-	// What the plan will choose first is not to be had anywhere.
+	// No zone has capacity for what the plan will choose first.
 	var none []simclient.Capacity
 	for _, cheap := range []string{"c6a.large", "c5a.large", "c7i-flex.large", "c6i.large", "c5.large", "c8i-flex.large"} {
 		none = append(none, simclient.Capacity{InstanceType: cheap, Limit: 0})

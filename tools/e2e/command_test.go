@@ -18,7 +18,8 @@ import (
 	"millwright/tools/stack"
 )
 
-// step is a point in the life of a command: the call that is made there, and whether it is carried out.
+// step is a point in the life of a command: the call that is made there, and whether the call is still
+// carried out.
 type step struct {
 	name, victim string
 	carriedOut   bool
@@ -57,7 +58,7 @@ var (
 )
 
 // The leader is killed at each step of a command, exactly before or after the call that makes the step. The
-// next one takes the command on: it ends once, and nothing is launched twice or left over.
+// next leader takes the command over: it ends exactly once, and nothing is launched twice or left behind.
 func TestLeadersAreKilledAtEachStepUntilTheReplacementIsLaunched(t *testing.T) {
 	leadersAreKilled(t, firstSteps)
 }
@@ -117,7 +118,7 @@ func leadersAreKilled(t *testing.T, steps []step) {
 	e.sound()
 }
 
-// replaced waits until the one node of a NodePool is another one, and ready, without a mark.
+// replaced waits until the only node of a NodePool is a different one that is ready and unmarked.
 func (e *env) replaced(pool, old string) {
 	e.Helper()
 	e.eventually(old+" is replaced", func() string {
@@ -132,7 +133,8 @@ func (e *env) replaced(pool, old string) {
 	})
 }
 
-// endedOnce demands that so many commands were started, and waits until each of them has succeeded, once.
+// endedOnce checks how many commands were started, and waits until each of them has succeeded, exactly
+// once.
 func (e *env) endedOnce(commands int) {
 	e.Helper()
 	e.eventually("each command ends", func() string {
@@ -167,8 +169,8 @@ func (e *env) boots(d time.Duration) {
 	}
 }
 
-// A stop while a command waits for its replacement gives it up, with the replacement: the node stays as it
-// was, with its pods.
+// A stop while a command waits for its replacement rolls the command back and removes the replacement: the
+// node stays as it was, with its pods.
 func TestAStopInTheMiddleOfACommand(t *testing.T) {
 	e := start(t, nil)
 	e.apply(defaultClass)
@@ -207,8 +209,8 @@ func TestAStopInTheMiddleOfACommand(t *testing.T) {
 	e.sound()
 }
 
-// A PodDisruptionBudget closes when the first of a node's two pods has been evicted: the second stays, on its
-// node, which is kept, also once the budget is open again while operators have stopped the drain. In the end
+// A PodDisruptionBudget closes after the first of a node's two pods was evicted: the second pod stays and its
+// node is kept, even after the budget opens again, as long as an operator's stop is in force. After the stop
 // the node goes.
 func TestABudgetClosesInTheMiddleOfACommand(t *testing.T) {
 	var e *env
@@ -278,7 +280,7 @@ func TestABudgetClosesInTheMiddleOfACommand(t *testing.T) {
 	e.sound()
 }
 
-// allow lets a PodDisruptionBudget do without so many pods.
+// allow sets how many pods a PodDisruptionBudget can do without.
 func (e *env) allow(name string, unavailable int32) {
 	e.retry("change the budget "+name, func() error {
 		_, err := e.kube.PolicyV1().PodDisruptionBudgets("default").Patch(e.Context(), name, types.MergePatchType,
@@ -287,8 +289,8 @@ func (e *env) allow(name string, unavailable int32) {
 	})
 }
 
-// All five services are of an older version when a command starts, and are replaced one by one while it waits
-// for its replacement. The newer ones take it on, and it ends once.
+// All five services are of an older version when a command starts. They are replaced one by one while it
+// waits for its replacement; the newer ones take it over, and it ends exactly once.
 func TestAnUpgradeInTheMiddleOfACommand(t *testing.T) {
 	e := start(t, func(o *stack.Options) {
 		o.FiveProcesses, o.Binaries = true, map[string]string{}

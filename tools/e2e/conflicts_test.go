@@ -22,16 +22,16 @@ import (
 	"millwright/tools/stack"
 )
 
-// between is a proxy between Millwright and the API server: it counts writes of Nodes and NodeClaims by their
-// answers, and may delay the events of watches on them.
+// between is a proxy between Millwright and the API server. It counts writes of Nodes and NodeClaims by
+// status, and can delay the events of watches on them.
 type between struct {
 	t        *testing.T
 	upstream atomic.Pointer[upstream]
-	// delay of watch events, in nanoseconds; held counts those that waited.
+	// delay of watch events, in nanoseconds; held counts the events that were delayed.
 	delay, held atomic.Int64
 
 	mu sync.Mutex
-	// writes by verb, resource and status.
+	// writes counts writes by verb, resource and status.
 	writes map[string]int
 }
 
@@ -40,7 +40,7 @@ type upstream struct {
 	host      string
 }
 
-// newBetween listens, and returns the kubeconfig of who is to be watched.
+// newBetween listens, and returns a kubeconfig for the client that is to be counted.
 func newBetween(t *testing.T) (b *between, kubeconfig string) {
 	t.Helper()
 	b = &between{t: t, writes: map[string]int{}}
@@ -99,7 +99,7 @@ func (b *between) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = pass(w, answer.Body)
 }
 
-// resourceOf is nodes or nodeclaims, with the subresource; "" for anything else.
+// resourceOf is "nodes" or "nodeclaims", with the subresource; "" for anything else.
 func resourceOf(path string) string {
 	for _, prefix := range []string{"/api/v1/nodes", "/apis/karpenter.sh/v1/nodeclaims"} {
 		rest, ok := strings.CutPrefix(path, prefix)
@@ -110,7 +110,7 @@ func resourceOf(path string) string {
 	return ""
 }
 
-// pass copies what comes at once.
+// pass copies the answer as it comes.
 func pass(w http.ResponseWriter, from io.Reader) error {
 	buf := make([]byte, 64<<10)
 	for {
@@ -127,7 +127,7 @@ func pass(w http.ResponseWriter, from io.Reader) error {
 	}
 }
 
-// passLater copies what comes with the set delay, in order.
+// passLater copies the answer with the set delay, in order.
 func (b *between) passLater(w http.ResponseWriter, from io.Reader) {
 	type piece struct {
 		data []byte
@@ -148,7 +148,7 @@ func (b *between) passLater(w http.ResponseWriter, from io.Reader) {
 		}
 	}()
 	gone := false
-	for p := range pieces { // to the end, for the reader not to wait forever
+	for p := range pieces { // to the end, so that the reader does not wait forever
 		for !gone {
 			left := time.Until(p.at.Add(time.Duration(b.delay.Load())))
 			if left <= 0 {
@@ -164,8 +164,8 @@ func (b *between) passLater(w http.ResponseWriter, from io.Reader) {
 	}
 }
 
-// count returns how many writes there were since it was last asked, and how many of them were refused as
-// conflicts, with a list.
+// count returns how many writes there were since the last call, how many of them were refused as conflicts,
+// and a list by kind.
 func (b *between) count() (writes, conflicts int, list string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -182,7 +182,7 @@ func (b *between) count() (writes, conflicts int, list string) {
 	return writes, conflicts, strings.Join(lines, ", ")
 }
 
-// idlePool has nodes that nobody needs.
+// idlePool has nodes that no pod needs.
 const idlePool = `
 apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -197,9 +197,9 @@ spec:
       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
 `
 
-// TestDeletionsMakeNoStormOfWrites: the writes that one deletion needs are counted while nothing else
-// happens; a hundred at a time may need a fifth more each, for conflicts, and so may deletions made while
-// every watch of Nodes and NodeClaims lags by seconds.
+// TestDeletionsMakeNoStormOfWrites counts the writes that one deletion takes while nothing else happens. With
+// a hundred deletions at a time each may take a fifth more, because of conflicts; the same holds while every
+// watch of Nodes and NodeClaims lags by seconds.
 func TestDeletionsMakeNoStormOfWrites(t *testing.T) {
 	const alone, late, many, delay = 3, 20, 100, 8 * time.Second
 	b, kubeconfig := newBetween(t)
@@ -218,7 +218,7 @@ func TestDeletionsMakeNoStormOfWrites(t *testing.T) {
 	e.apply(fmt.Sprintf(idlePool, alone+late+many))
 	e.nodesOf("idle", alone+late+many)
 
-	// quiet waits until nothing was written for a while, longer than watches lag behind.
+	// quiet waits until nothing has been written for longer than watches lag.
 	quiet := func() {
 		for last, since := -1, time.Now(); time.Since(since) < delay+4*time.Second; time.Sleep(200 * time.Millisecond) {
 			b.mu.Lock()
@@ -243,7 +243,7 @@ func TestDeletionsMakeNoStormOfWrites(t *testing.T) {
 		}
 		e.eventually(fmt.Sprintf("%d nodes", left), func() string {
 			nodes, claims := 0, len(e.nodeClaims())
-			for _, node := range e.nodes() { // one that never registered is not ours to delete
+			for _, node := range e.nodes() { // a node that never registered is not ours to delete
 				if node.Labels["karpenter.sh/registered"] == "true" {
 					nodes++
 				}

@@ -22,7 +22,7 @@ import (
 	"millwright/tools/stack"
 )
 
-// browser asks the console, by its own CA.
+// browser sends requests to the console, and trusts only the console's own CA.
 func (e *env) browser() *http.Client {
 	e.Helper()
 	roots := x509.NewCertPool()
@@ -38,7 +38,7 @@ func (e *env) browser() *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// person makes a ServiceAccount with one of the chart's roles, "" for none, and returns its token.
+// person creates a ServiceAccount with one of the chart's roles ("" for none), and returns its token.
 func (e *env) person(name, role string) string {
 	e.Helper()
 	meta := metav1.ObjectMeta{Name: name}
@@ -59,7 +59,7 @@ func (e *env) person(name, role string) string {
 	return token.Status.Token
 }
 
-// console asks for a path of the API, and decodes the answer.
+// console requests a path of the API, and decodes the answer.
 func (e *env) console(c *http.Client, token, method, path, body string, into any) int {
 	e.Helper()
 	req, err := http.NewRequestWithContext(e.Context(), method, e.stack.ConsoleURL()+"/api/v1"+path, strings.NewReader(body))
@@ -90,8 +90,9 @@ func (e *env) console(c *http.Client, token, method, path, body string, into any
 	return resp.StatusCode
 }
 
-// Against a real API server: nobody without a token, who may view sees but gives no orders, who operates
-// does, and the record names them; a tail delivers; the console's story is millctl's.
+// Against a real API server: without a token there is no access; a viewer can look but not give orders; an
+// operator can do both, and the record names the operator; a tail delivers records; and the console tells the
+// same story as millctl.
 func TestConsole(t *testing.T) {
 	e := start(t, nil)
 	e.apply(strings.Replace(policyManifest, "ZONE", "Europe/Berlin", 1))
@@ -139,7 +140,7 @@ func TestConsole(t *testing.T) {
 	e.sound()
 }
 
-// sameStory compares what the console tells of a node with what millctl does.
+// sameStory compares what the console says about a node with what millctl says.
 func (e *env) sameStory(c *http.Client, token, node string) {
 	e.Helper()
 	var story struct{ Lines []struct{ Text string } }
@@ -154,7 +155,7 @@ func (e *env) sameStory(c *http.Client, token, node string) {
 	}
 }
 
-// answerByConsole waits for a proposal, which a viewer cannot approve and an operator can.
+// answerByConsole waits for a proposal that a viewer cannot approve and an operator can.
 func (e *env) answerByConsole(c *http.Client, viewer, operator string) {
 	e.Helper()
 	var commands struct{ Items []struct{ ID string } }
@@ -204,13 +205,13 @@ func (e *env) followConsole(c *http.Client, token string) <-chan map[string]any 
 	return rows
 }
 
-// A console of its own process, with the rights that the chart gives it: it answers, it is missed by nobody
-// while it is away, and afterwards it knows what came to pass meanwhile.
+// A console in a process of its own, with the rights that the chart gives it: it answers; while it is down
+// nothing else is affected; and when it is back it knows what happened in the meantime.
 func TestAConsoleByItself(t *testing.T) {
 	e := start(t, func(o *stack.Options) { o.FiveProcesses, o.Console = true, true })
 	e.apply(defaultClass)
 	e.apply(defaultPool)
-	// Its certificate lasts as long as the process, and is nowhere to be had.
+	// Its certificate lives as long as the process, and cannot be read from outside.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	t.Cleanup(transport.CloseIdleConnections)
 	c, viewer := &http.Client{Transport: transport}, e.person("vera", "millwright-viewer")
@@ -239,7 +240,7 @@ func TestAConsoleByItself(t *testing.T) {
 	e.sound()
 }
 
-// A console that cannot listen is missed by nobody but people.
+// A console that cannot listen affects nothing else.
 func TestWithoutAConsoleNothingElseFails(t *testing.T) {
 	e := start(t, func(o *stack.Options) { o.MillwrightArgs = append(o.MillwrightArgs, "--console-address=192.0.2.1:1") })
 	e.apply(defaultClass)

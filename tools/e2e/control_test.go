@@ -15,7 +15,7 @@ import (
 	"millwright/tools/stack"
 )
 
-// order runs an operator's command and demands that it prints the text.
+// order runs an operator's command and checks that its output contains the text.
 func (e *env) order(text string, args ...string) {
 	e.Helper()
 	if out, code := e.millctl(args...); code != 0 || !strings.Contains(out, text) {
@@ -23,7 +23,7 @@ func (e *env) order(text string, args ...string) {
 	}
 }
 
-// metric returns the value of a metric of a process, by its name with labels.
+// metric returns the value of one series of a process, given by name and labels.
 func (e *env) metric(process, name string) float64 {
 	page, err := e.stack.Metrics(e.Context(), process)
 	if err != nil {
@@ -50,7 +50,7 @@ func (e *env) hasMetric(process, name string, wanted func(float64) bool) {
 
 func is(want float64) func(float64) bool { return func(v float64) bool { return v == want } }
 
-// lasts demands that something stays so for a while: what must not happen would have happened by then.
+// lasts checks that something stays true for a while, long enough for what must not happen to have happened.
 func (e *env) lasts(d time.Duration, what string, so func() string) {
 	e.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
@@ -98,7 +98,7 @@ func TestStopAndResume(t *testing.T) {
 	e.sound()
 }
 
-// apart puts each pod of an app on a node of its own.
+// apart puts each pod of an app on its own node.
 func apart(app string) func(*corev1.PodTemplateSpec) {
 	return func(p *corev1.PodTemplateSpec) {
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
@@ -120,10 +120,10 @@ func (e *env) withCondition(kind string) (count int) {
 }
 
 const (
-	// outageFor is how long log or bus are out of reach.
+	// outageFor is how long the log or the bus cannot be reached.
 	outageFor = time.Minute
-	// bootsDuring is how long the nodes of an outage take to boot: it is under way by then, and its rules are
-	// in force.
+	// bootsDuring is how long nodes take to boot during an outage: when they join, the outage has begun and
+	// its rules are in force.
 	bootsDuring = 20 * time.Second
 	booting     = 5
 )
@@ -136,7 +136,7 @@ func TestNodesJoinWhileTheBusIsUnreachable(t *testing.T) {
 	nodesJoinWithout(t, "nats", "millwright_bus_unreachable_since_timestamp_seconds", "BusUnreachable")
 }
 
-// nodesJoinWithout has a server hang while nodes boot, which a metric and a KubeEvent report.
+// nodesJoinWithout makes a server hang while nodes boot; a metric and a KubeEvent report the outage.
 func nodesJoinWithout(t *testing.T, victim, metric, event string) {
 	t.Helper()
 	e := start(t, func(o *stack.Options) {

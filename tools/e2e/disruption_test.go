@@ -10,12 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// consolidating is the default NodePool, with nodes that hold pods to be consolidated too.
+// consolidating is the default NodePool, set to consolidate nodes with pods too.
 func consolidating(pool string) string {
 	return strings.Replace(pool, "consolidationPolicy: WhenEmpty", "consolidationPolicy: WhenEmptyOrUnderutilized", 1)
 }
 
-// nodes are the Nodes of the default NodePool by name.
+// nodes returns the Nodes of the default NodePool by name.
 func (e *env) poolNodes(pool string) []corev1.Node {
 	list, err := e.kube.CoreV1().Nodes().List(e.Context(), metav1.ListOptions{LabelSelector: "karpenter.sh/nodepool=" + pool})
 	if err != nil {
@@ -24,7 +24,7 @@ func (e *env) poolNodes(pool string) []corev1.Node {
 	return list.Items
 }
 
-// cpu is the total of a NodePool's nodes, in whole CPUs.
+// cpu returns the sum of a NodePool's nodes, in whole CPUs.
 func (e *env) cpuOf(pool string) (sum int64) {
 	for _, n := range e.poolNodes(pool) {
 		sum += n.Status.Capacity.Cpu().Value()
@@ -33,8 +33,8 @@ func (e *env) cpuOf(pool string) (sum int64) {
 }
 
 // Pods left on too many and too large nodes are moved together, to existing nodes or to a smaller new one;
-// then a changed NodePool replaces the nodes that are left. The pods run somewhere all the while, and the log
-// says why each node went.
+// then a change of the NodePool replaces the remaining nodes. All pods keep running somewhere throughout, and
+// the log says why each node went.
 func TestNodesAreConsolidatedAndRolled(t *testing.T) {
 	e := start(t, nil)
 	e.apply(defaultClass)
@@ -77,9 +77,9 @@ func TestNodesAreConsolidatedAndRolled(t *testing.T) {
 	e.sound()
 }
 
-// A changed NodePool replaces all its nodes, several at a time as its budget allows and never more, each by a
-// command of its own, and the log is replayed. Nodes that are being deleted are not counted here: one whose
-// instance terminates counts against no budget.
+// A change of the NodePool replaces all its nodes, several at a time within its budget and never more, each
+// by a command of its own; then the log is replayed. Nodes that are being deleted are not counted here, since
+// a node whose instance terminates uses up no budget.
 func TestDriftedNodesGoAsManyAtATimeAsTheirBudgetAllows(t *testing.T) {
 	const nodes, most = 6, 3
 	e := start(t, nil)

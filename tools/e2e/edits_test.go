@@ -17,17 +17,17 @@ import (
 	"millwright/tools/stack"
 )
 
-// edit is what somebody changes in an example, and what follows.
+// edit is a change that a user makes to an example, and what should follow.
 type edit struct {
 	// pool and class are merge patches of its NodePool and EC2NodeClass, as YAML; OTHER stands for the
 	// architecture that the first node does not have.
 	pool, class string
-	// drift is why the first node has drifted then, "" if it has not.
+	// drift is the reason why the first node drifts; "" if it does not.
 	drift string
-	// labels and check are of a node made afterwards; nil: none is made.
+	// labels and check apply to a node created afterwards; nil: none is created.
 	labels map[string]string
 	check  func(e *env, n corev1.Node)
-	// pools the new node may be of, the example's own unless set.
+	// pools lists the NodePools that the new node may belong to; the example's own unless set.
 	pools []string
 }
 
@@ -79,8 +79,8 @@ var edits = map[string]edit{
 // edited are the examples whose edits have tests of their own.
 var edited = []string{"limits", "static", "budgets", "never-disrupt"}
 
-// editExamples makes all edits at once: nodes made before report that they have drifted, those
-// made afterwards are as edited.
+// editExamples makes all edits at once: nodes created before report that they have drifted, nodes created
+// afterwards follow the edit.
 func (e *env) editExamples() {
 	e.Helper()
 	first := map[string]corev1.Node{}
@@ -124,7 +124,7 @@ func (e *env) editExamples() {
 	}
 }
 
-// wants makes the pod ask for a node of its own.
+// wants makes the pod ask for its own node.
 func (x edit) wants(name string) func(*corev1.PodTemplateSpec) {
 	return func(p *corev1.PodTemplateSpec) {
 		examples[name].wants(name)(p)
@@ -139,8 +139,8 @@ func (x edit) wants(name string) func(*corev1.PodTemplateSpec) {
 	}
 }
 
-// drifts waits until the NodeClaim of an instance has drifted for this reason, or is on its way out for
-// having done so.
+// drifts waits until the NodeClaim of an instance has drifted for this reason, or is being deleted because of
+// it.
 func (e *env) drifts(providerID, reason string) {
 	e.Helper()
 	if reason == "" {
@@ -170,7 +170,7 @@ func (e *env) patch(gvr schema.GroupVersionResource, name, patch string) {
 	}
 }
 
-// editBudgets: an empty node stays while the budget allows none to go.
+// editBudgets: an empty node stays while its budget allows none to go.
 func (e *env) editBudgets() {
 	e.Helper()
 	e.patch(nodePools, "budgets", `{spec: {disruption: {consolidateAfter: 0s, budgets: [{nodes: "0"}]}}}`)
@@ -183,7 +183,7 @@ func (e *env) editBudgets() {
 	e.nodesGone("budgets")
 }
 
-// editNeverDisrupt: an empty node is not even considered, until it may be consolidated.
+// editNeverDisrupt: an empty node is not considered at all until consolidation is enabled.
 func (e *env) editNeverDisrupt() {
 	e.Helper()
 	e.scale("never-disrupt", 0)
@@ -196,7 +196,7 @@ func (e *env) editNeverDisrupt() {
 	e.nodesGone("never-disrupt")
 }
 
-// editConsolidation: empty nodes go after the time that is set.
+// editConsolidation: empty nodes go once the time that was set has passed.
 func (e *env) editConsolidation() {
 	e.Helper()
 	e.patch(nodePools, "general-purpose", `{spec: {disruption: {consolidateAfter: 1s, budgets: [{nodes: "100%"}]}}}`)
@@ -215,7 +215,7 @@ func (e *env) nodesGone(pool string) {
 	})
 }
 
-// bootText checks that the node's instance booted from user data with a text in it.
+// bootText checks that the instance of the node booted from user data that contains a text.
 func bootText(want string) func(*env, corev1.Node) {
 	return func(e *env, n corev1.Node) {
 		e.Helper()

@@ -18,15 +18,15 @@ import (
 	"millwright/tools/clustertest"
 )
 
-// example is what a manifest of deploy/examples does, as its comment says it.
+// example is what a manifest of deploy/examples does, as its comment describes it.
 type example struct {
-	// pool whose nodes the pods ask for; the file's name unless set. tolerate makes the pods tolerate every
-	// taint.
+	// pool is the NodePool whose nodes the pods ask for; the name of the file unless set. tolerate makes the
+	// pods tolerate every taint.
 	pool     string
 	tolerate bool
-	// startupTaint is taken off the node by the test, as the agent would.
+	// startupTaint is removed from the node by the test, as the agent would remove it.
 	startupTaint string
-	// labels the node must have; values are joined by |.
+	// labels that the node must have; alternatives are separated by |.
 	labels map[string]string
 	check  func(e *env, n corev1.Node)
 }
@@ -61,8 +61,8 @@ var examples = map[string]example{
 	"static":                {labels: map[string]string{"node.kubernetes.io/instance-type": "m5.large|c5.large"}},
 }
 
-// TestExamples applies every example, creates a pod for each, checks the node it got, edits the example,
-// checks that node and the new one, and deletes everything again.
+// TestExamples applies every example, creates a pod for each and checks the node it got; then it edits the
+// example, checks that node and the new one, and deletes everything.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(clustertest.Root(), "deploy", "examples", "*.yaml"))
 	if err != nil || len(files) != len(examples) {
@@ -154,7 +154,7 @@ func (e *env) nodeOf(pool string) (corev1.Node, bool) {
 	return corev1.Node{}, false
 }
 
-// takeOff removes a startup taint once the node is registered.
+// takeOff removes a startup taint once the node has registered.
 func (e *env) takeOff(pool, key string) {
 	e.Helper()
 	e.eventually("startup taint "+key+" taken off", func() string {
@@ -216,7 +216,7 @@ func (e *env) nodeUnder(app string) (corev1.Node, error) {
 	return *n, nil
 }
 
-// editLimits: the pool with limits takes no more nodes than it may, until the limit is raised.
+// editLimits: the NodePool gets no more nodes than its limit allows, until the limit is raised.
 func (e *env) editLimits() {
 	e.Helper()
 	big := func(p *corev1.PodTemplateSpec) {

@@ -21,7 +21,7 @@ import (
 	"millwright/tools/stack"
 )
 
-// documented are the commands of docs/external.md by purpose.
+// documented are the commands in docs/external.md, by purpose.
 func documented(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(clustertest.Root(), "docs", "external.md"))
@@ -35,7 +35,7 @@ func documented(t *testing.T) map[string]string {
 	return found
 }
 
-// site is a directory with certificates, and the servers that run there as documented.
+// site is a directory with certificates and the servers that run from it, set up as documented.
 type site struct {
 	*testing.T
 	dir      string
@@ -66,7 +66,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// shell is the command of a block of the page, in the directory.
+// shell is the command in a block of the page, to be run in the directory.
 func (s *site) shell(block string, env ...string) *exec.Cmd {
 	s.Helper()
 	if s.commands[block] == "" {
@@ -85,7 +85,7 @@ func (s *site) run(block string, env ...string) {
 	}
 }
 
-// serve runs a server until it is killed; start runs it again.
+// serve runs a server until it is killed; calling start runs it again.
 func (s *site) serve(name, block string, env ...string) {
 	s.Helper()
 	s.starts[name] = func() {
@@ -112,7 +112,7 @@ func (s *site) kill(name string) {
 	delete(s.running, name)
 }
 
-// serveThree runs three members of a kind; client returns the addresses for clients.
+// serveThree runs three members of a kind; client returns their addresses for clients.
 func (s *site) serveThree(kind, shared, format string) (client []string) {
 	s.Helper()
 	var clients, peers, all []string
@@ -139,7 +139,7 @@ func (s *site) serveThree(kind, shared, format string) (client []string) {
 	return clients
 }
 
-// setUp runs three etcd and three NATS, set up by the commands of the page.
+// setUp runs three etcd members and three NATS members, set up by the commands of the page.
 func (s *site) setUp() *stack.External {
 	s.Helper()
 	if err := os.MkdirAll(filepath.Join(s.dir, "logs"), 0o700); err != nil {
@@ -168,11 +168,11 @@ func (s *site) setUp() *stack.External {
 
 func (s *site) file(name string) string { return filepath.Join(s.dir, name) }
 
-// members of both, in the order in which tests kill them.
+// members are those of both kinds, in the order in which tests kill them.
 var members = []string{"etcd-0", "nats-0", "etcd-1", "nats-1", "etcd-2", "nats-2"}
 
-// TestServersAsDocumentedLoseAnyOfTheirMembers: log and stream go on, and what the watcher publishes reaches
-// a reader.
+// TestServersAsDocumentedLoseAnyOfTheirMembers: with any one member down, log and stream go on, and what the
+// watcher publishes reaches a reader.
 func TestServersAsDocumentedLoseAnyOfTheirMembers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -234,7 +234,7 @@ func TestServersAsDocumentedLoseAnyOfTheirMembers(t *testing.T) {
 	<-ended
 }
 
-// retryUntilDone repeats what may fail while members elect.
+// retryUntilDone repeats a call that may fail during an election.
 func (s *site) retryUntilDone(ctx context.Context, what string, try func() error) {
 	s.Helper()
 	for {
@@ -250,7 +250,7 @@ func (s *site) retryUntilDone(ctx context.Context, what string, try func() error
 	}
 }
 
-// TestExternalServersAsDocumented: pods get nodes while each of the servers is away in turn.
+// TestExternalServersAsDocumented: pods get nodes while each of the servers is down in turn.
 func TestExternalServersAsDocumented(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -298,8 +298,8 @@ func (s *site) awaitEtcd() {
 	}
 }
 
-// recovered waits until the member that came back has caught up: the next one that dies must not be the
-// second.
+// recovered waits until the restarted member has caught up, so that the next one to be killed is not the
+// second one down.
 func (e *env) recovered(s *site) {
 	s.awaitEtcd()
 	e.eventually("all replicas of the stream are back", func() string {

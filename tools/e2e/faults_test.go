@@ -15,18 +15,18 @@ import (
 	"millwright/tools/stack"
 )
 
-// crashes are rounds of one victim each, while pods arrive and leave.
+// crashes kills or freezes one victim in each of several rounds, while pods come and go.
 type crashes struct {
 	*env
 	rand    *rand.Rand
 	victims []string
-	// apps are Deployments that are scaled at random, so that podsMax pods exist at most.
+	// apps are the Deployments that are scaled at random; podsMax bounds their pods together.
 	apps []string
 }
 
 const podsMax = 60
 
-// seedEnv is added to the seeds, to run other histories than the usual ones.
+// seedEnv is added to the seeds, to run histories other than the usual ones.
 const seedEnv = "E2E_SEED"
 
 func (e *env) newCrashes(seed uint64, victims []string) *crashes {
@@ -47,16 +47,16 @@ func (e *env) newCrashes(seed uint64, victims []string) *crashes {
 	return c
 }
 
-// churn scales all apps.
+// churn scales all apps at random.
 func (c *crashes) churn() {
 	c.Helper()
 	for _, app := range c.apps {
-		// The API server is never a victim here, but may be slow to answer.
+		// The API server is never the victim here, but may be slow to answer.
 		c.scale(app, int32(c.rand.IntN(podsMax/len(c.apps)+1)))
 	}
 }
 
-// freezes stops n leaders for a while at random points: some wake up after they were deposed.
+// freezes pauses n leaders for a while at random moments: some wake up after they were deposed.
 func (c *crashes) freezes(n int) {
 	c.Helper()
 	for round := range n {
@@ -75,7 +75,7 @@ func (c *crashes) freezes(n int) {
 	}
 }
 
-// rounds kills and restarts n victims at random points.
+// rounds kills and restarts n victims at random moments.
 func (c *crashes) rounds(n int) {
 	c.Helper()
 	for round := range n {
@@ -97,7 +97,7 @@ func (c *crashes) rounds(n int) {
 
 func (c *crashes) upTo(d time.Duration) time.Duration { return time.Duration(c.rand.Int64N(int64(d))) }
 
-// endChurn ends the churn with some pods, then none, and runs the final checks.
+// endChurn leaves a few pods, then none, and runs the final checks.
 func (c *crashes) endChurn() {
 	c.Helper()
 	for i, app := range c.apps {
@@ -139,7 +139,7 @@ func TestLeadersAreFrozenAtRandom(t *testing.T) {
 	e.apply(defaultClass)
 	e.apply(defaultPool)
 	e.hasCondition(nodeClasses, "default", "Ready", "True", "")
-	// The watcher has no metric of leading.
+	// The watcher has no metric that says whether it leads.
 	c := e.newCrashes(3, []string{"provisioner", "disruptor", "terminator", "lifecycle"})
 	c.freezes(8)
 	c.endChurn()
@@ -180,7 +180,7 @@ func TestALeaderFrozenInsideALaunchWakes(t *testing.T) {
 	e.apply(defaultClass)
 	e.apply(defaultPool)
 	e.hasCondition(nodeClasses, "default", "Ready", "True", "")
-	// The instance exists, the answer is on its way.
+	// The instance exists; the answer is still on its way.
 	if _, err := e.ec2.AddFault(e.Context(), simclient.Fault{Action: "CreateFleet", Count: 1, After: true, Delay: simclient.Duration(3 * time.Second)}); err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestALeaderFrozenInsideALaunchWakes(t *testing.T) {
 	e.sound()
 }
 
-// leader is the process that leads a service of which there are two.
+// leader is the process that leads a service that runs twice.
 func (e *env) leader(service string) (leader *stack.Process) {
 	e.Helper()
 	e.eventually("a process leads "+service, func() string {
@@ -251,9 +251,9 @@ func TestAllOfEC2IsThrottled(t *testing.T) {
 	e.sound()
 }
 
-// Each server in turn answers nobody for longer than leases and most deadlines, while pods come and go: it
-// accepts connections, like one whose disk hangs. Nothing is done twice meanwhile, and work resumes
-// afterwards.
+// Each server in turn stops answering for longer than leases and most deadlines last, while pods come and go:
+// it still accepts connections, like a server whose disk hangs. Nothing is done twice in that time, and work
+// resumes afterwards.
 func TestServersHang(t *testing.T) {
 	e := start(t, func(o *stack.Options) { o.FiveProcesses = true })
 	e.apply(defaultClass)
@@ -296,5 +296,5 @@ func TestServersHang(t *testing.T) {
 	c.endChurn()
 }
 
-// hungFor is longer than leases, pings of connections and the deadlines of calls.
+// hungFor is longer than leases, the pings of connections and the deadlines of calls.
 const hungFor = 40 * time.Second

@@ -18,7 +18,7 @@ import (
 	"millwright/tools/stack"
 )
 
-// smallQuota fills quickly, and has room for a whole test.
+// smallQuota fills quickly, yet has room for a whole test.
 const (
 	smallQuota     = 32 << 20
 	smallQuotaFlag = "33554432"
@@ -42,7 +42,7 @@ func (e *env) etcd() *clientv3.Client {
 	return c
 }
 
-// fill writes history until etcd takes no more.
+// fill writes history until etcd accepts no more.
 func (e *env) fill() {
 	e.Helper()
 	c := e.etcd()
@@ -62,7 +62,7 @@ func (e *env) fill() {
 	e.Fatal("etcd takes more than its quota")
 }
 
-// isFull reports whether etcd takes no writes.
+// isFull reports whether etcd refuses writes.
 func (e *env) isFull() bool {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.Context(), 5*time.Second)
@@ -71,7 +71,7 @@ func (e *env) isFull() bool {
 	return err == nil && len(alarms.Alarms) > 0
 }
 
-// restart kills processes and starts them again, all of them after the last was killed.
+// restart kills processes, and starts them again once all of them are dead.
 func (e *env) restart(names ...string) {
 	e.Helper()
 	for _, name := range names {
@@ -86,7 +86,7 @@ func (e *env) restart(names ...string) {
 	}
 }
 
-// goesOn checks that pods get nodes, and that the nodes go with them.
+// goesOn checks that pods get nodes, and that the nodes go when the pods do.
 func (e *env) goesOn(app string, n int) {
 	e.Helper()
 	e.scale(app, int32(n))
@@ -124,7 +124,7 @@ func TestAFullExternalEtcdRecovers(t *testing.T) {
 	e.restart(append([]string{"etcd"}, stack.Services...)...)
 	e.goesOn("web", 2)
 
-	// Without lifecycle only an operator can relieve the log.
+	// Without lifecycle only an operator can free space in the log.
 	lifecycle := e.stack.Process("lifecycle")
 	if err := lifecycle.Stop(); err != nil {
 		t.Fatal(err)
@@ -163,8 +163,8 @@ func TestAFullExternalEtcdRecovers(t *testing.T) {
 	e.sound()
 }
 
-// The disk under etcd and NATS is full, for the running process and for one that starts; nothing is lost, and
-// once there is room, work resumes.
+// The disk under etcd and NATS is full, both for a process that runs and for one that starts. Nothing is
+// lost, and once there is room work resumes.
 func TestAFullDiskRecovers(t *testing.T) {
 	e := start(t, func(o *stack.Options) { o.Bare = true })
 	dir := e.stack.MillwrightDir()

@@ -19,11 +19,11 @@ import (
 	"millwright/tools/stack"
 )
 
-// convergence bounds how long the system may take to settle; it is generous, since machines are slow at
+// convergence bounds how long the system may take to settle. It is generous, since machines are slow at
 // times.
 const convergence = 150 * time.Second
 
-// env is a running stack with clients.
+// env is a running stack, with clients for it.
 type env struct {
 	*testing.T
 	stack *stack.Stack
@@ -33,15 +33,15 @@ type env struct {
 	bin   string
 }
 
-// start runs a stack for the test, beside those of other tests: tests mostly wait.
+// start runs a stack for the test, in parallel with other tests, which mostly wait.
 func start(t *testing.T, change func(*stack.Options)) *env {
 	t.Helper()
 	t.Parallel()
 	return startAtOnce(t, change)
 }
 
-// startAtOnce runs a stack for a test that is parallel already. If the test fails, the ends of the processes'
-// logs are printed.
+// startAtOnce runs a stack for a test that is parallel already. If the test fails, the last lines of each
+// process's log are printed.
 func startAtOnce(t *testing.T, change func(*stack.Options)) *env {
 	t.Helper()
 	dir := keepable(t)
@@ -79,7 +79,7 @@ func startAtOnce(t *testing.T, change func(*stack.Options)) *env {
 	return e
 }
 
-// keepable is a temporary directory that survives a failed test when E2E_KEEP names a directory.
+// keepable is a temporary directory; if E2E_KEEP names a directory it lies there, and survives a failed test.
 func keepable(t *testing.T) string {
 	if keep := os.Getenv("E2E_KEEP"); keep != "" {
 		dir := filepath.Join(keep, strings.ReplaceAll(t.Name(), "/", "_"))
@@ -112,7 +112,7 @@ func printLogs(t *testing.T, dir string) {
 	}
 }
 
-// eventually polls until met returns "", which otherwise says what is missing.
+// eventually polls until met returns ""; any other text says what is still missing.
 func (e *env) eventually(what string, met func() string) {
 	e.Helper()
 	deadline := time.Now().Add(convergence)
@@ -141,7 +141,7 @@ func (e *env) millctl(args ...string) (string, int) {
 
 var replayed = regexp.MustCompile(`(\d+) decisions replayed, (\d+) divergences`)
 
-// sound makes the checks every test ends with: the EC2 side, the hash chain, and replay.
+// sound makes the checks with which every test ends: EC2, the hash chain, and replay.
 func (e *env) sound() {
 	e.Helper()
 	e.oneLaunchPerClaim()
@@ -159,8 +159,8 @@ func (e *env) sound() {
 	}
 }
 
-// oneLaunchPerClaim reads the simulator's ledger: no NodeClaim may have got two instances. Of a launch for
-// several the log says which instance is whose.
+// oneLaunchPerClaim reads the simulator's ledger: no NodeClaim may have two instances. For a launch of
+// several claims, the log says which instance belongs to which claim.
 func (e *env) oneLaunchPerClaim() {
 	e.Helper()
 	entries, err := e.ec2.Ledger(e.Context(), 0)
@@ -208,7 +208,7 @@ func (e *env) clean() {
 	})
 }
 
-// matched waits until live instances and NodeClaims are one to one.
+// matched waits until live instances and NodeClaims correspond one to one.
 func (e *env) matched() {
 	e.Helper()
 	e.eventually("one instance per NodeClaim", func() string {

@@ -11,7 +11,7 @@ import (
 	"millwright/planner/ledger"
 )
 
-// plannedRounds are the planning rounds that planned new claims.
+// plannedRounds counts the rounds of planning that planned new claims.
 func (e *env) plannedRounds() []recorded[ledger.ProvisioningPlanned] {
 	e.Helper()
 	return slices.DeleteFunc(records[ledger.ProvisioningPlanned](e, "ProvisioningPlanned"), func(r recorded[ledger.ProvisioningPlanned]) bool {
@@ -19,10 +19,10 @@ func (e *env) plannedRounds() []recorded[ledger.ProvisioningPlanned] {
 	})
 }
 
-// TestPlacementHints: pods of all sizes come at once, and those that kube-scheduler leaves the time for get
-// hints where they were planned to run. How many that are, and how well it keeps to the plan, is printed and
-// not demanded: it may bind a pod before its hint is written, so that some pods run apart from those they
-// were planned with.
+// TestPlacementHints: pods of all sizes come at once, and those that kube-scheduler does not bind too early
+// get hints to the nodes they were planned for. How many get one, and how closely kube-scheduler follows the
+// plan, is printed but not required: it may bind a pod before its hint is written, and then pods that were
+// planned for one node run on different ones.
 func TestPlacementHints(t *testing.T) {
 	e := start(t, nil)
 	e.apply(defaultClass)

@@ -11,8 +11,8 @@ import (
 	"millwright/tools/stack"
 )
 
-// unneeded are the actions of the policies that the test below does not bring about for certain, each with
-// the reason why they are granted.
+// unneeded are the actions in the policies that the test below does not reliably cause, each with the reason
+// why it is granted.
 var unneeded = map[string]string{
 	"ec2:GetConsoleOutput":              "asked of instances that do not become Nodes",
 	"ec2:DescribeCapacityReservations":  "asked for classes that select reservations",
@@ -25,9 +25,9 @@ var unneeded = map[string]string{
 	"iam:RemoveRoleFromInstanceProfile": "part of deleting a profile",
 }
 
-// TestServicesStayWithinTheirPolicies runs with an account that enforces the policies of `millctl aws
-// policy`, each service as a caller of its own: nodes come on demand and as spot, one is interrupted, all go,
-// and with them the class, its instance profile and its launch templates.
+// TestServicesStayWithinTheirPolicies runs in an account that enforces the policies of `millctl aws policy`,
+// with each service as its own caller: nodes come on demand and as spot, one is interrupted, and all go
+// again, followed by the class, its instance profile and its launch templates.
 func TestServicesStayWithinTheirPolicies(t *testing.T) {
 	e := start(t, func(o *stack.Options) {
 		o.FiveProcesses, o.Policies = true, true
@@ -91,7 +91,7 @@ func TestServicesStayWithinTheirPolicies(t *testing.T) {
 	e.sound()
 }
 
-// needed is what each caller needed of the account.
+// needed lists the actions that each caller used.
 func (e *env) needed() simclient.Callers {
 	e.Helper()
 	callers, err := e.ec2.Callers(e.Context())

@@ -13,7 +13,7 @@ import (
 	"millwright/tools/stack"
 )
 
-// queued has millwright read the interruption queue.
+// queued makes millwright read the interruption queue.
 func queued(more ...string) func(*stack.Options) {
 	return func(o *stack.Options) {
 		o.MillwrightArgs = append(o.MillwrightArgs, append([]string{"--interruption-queue", stack.ClusterName}, more...)...)
@@ -22,7 +22,7 @@ func queued(more ...string) func(*stack.Options) {
 
 var spotPool = strings.Replace(defaultPool, "values: [on-demand]", "values: [spot]", 1)
 
-// podOf returns an app's only pod that is not being deleted; nil if there is none, or not only one.
+// podOf returns the only pod of an app that is not being deleted; nil unless there is exactly one.
 func (e *env) podOf(app string) *corev1.Pod {
 	e.Helper()
 	list, err := e.kube.CoreV1().Pods("default").List(e.Context(), metav1.ListOptions{LabelSelector: "app=" + app})
@@ -46,9 +46,9 @@ func (e *env) instanceOf(node string) simclient.Instance {
 	return simclient.Instance{}
 }
 
-// TestSpotInterruption: a spot instance is taken back two minutes after its notice. Its replacement is there
-// long before; the pods that may move are moved at once, the one that a PodDisruptionBudget holds is moved
-// while there is time to end it in order, and the log says why.
+// TestSpotInterruption: a spot instance is reclaimed two minutes after its notice. Its replacement is ready
+// long before that; pods that may move are moved at once; the pod that a PodDisruptionBudget holds is moved
+// while there is still time to shut it down cleanly; and the log says why.
 func TestSpotInterruption(t *testing.T) {
 	e := start(t, queued())
 	e.apply(defaultClass)
@@ -114,7 +114,7 @@ func TestSpotInterruption(t *testing.T) {
 }
 
 // TestRebalanceRecommendation: with the flag set, a spot node for which EC2 recommends rebalancing is
-// replaced like one that has drifted: the replacement comes first.
+// replaced like a drifted one: the replacement comes first.
 func TestRebalanceRecommendation(t *testing.T) {
 	e := start(t, func(o *stack.Options) {
 		o.FiveProcesses = true

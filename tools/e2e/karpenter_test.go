@@ -27,14 +27,15 @@ import (
 	"millwright/tools/stack"
 )
 
-// release is a version of Karpenter as its objects show it (reference: api §2.1, §4; lifecycle §1, §2).
+// release describes a version of Karpenter by the objects it leaves (reference: api §2.1, §4; lifecycle §1,
+// §2).
 type release struct {
 	// pool is the name of its NodePool and EC2NodeClass.
 	pool string
 	// classHash is the version of the hash of EC2NodeClasses. NodePools have v3 in all of them.
 	classHash string
-	// classLabel: claims and Nodes bear the label of their NodeClass. generations: conditions name the
-	// generation they saw.
+	// classLabel: claims and Nodes carry the label of their NodeClass. generations: conditions carry the
+	// generation that they observed.
 	classLabel, generations bool
 	claimAnnotations        map[string]string
 	claimLabels, nodeLabels map[string]string
@@ -48,8 +49,8 @@ var releases = []release{
 		claimAnnotations: map[string]string{"karpenter.k8s.aws/instance-profile-name": "demo_1234"}},
 }
 
-// hashes are the annotations that Karpenter of this release gives the NodePool and the EC2NodeClass. What 1.0
-// computes is not known.
+// hashes are the annotations that this release of Karpenter puts on the NodePool and the EC2NodeClass. What
+// 1.0 computes is not known.
 func (k *karpenter) hashes(r release) (ofPool, ofClass map[string]string) {
 	k.Helper()
 	var pool karpv1.NodePool
@@ -71,7 +72,7 @@ func (k *karpenter) hashes(r release) (ofPool, ofClass map[string]string) {
 		map[string]string{"karpenter.k8s.aws/ec2nodeclass-hash": classHash, "karpenter.k8s.aws/ec2nodeclass-hash-version": r.classHash}
 }
 
-// karpenter makes a cluster look as the releases leave it.
+// karpenter makes a cluster look as the releases of Karpenter leave it.
 type karpenter struct {
 	*env
 	aws      *awsec2.Client
@@ -95,7 +96,7 @@ func newKarpenter(e *env) *karpenter {
 	return &karpenter{env: e, aws: awsec2.NewFromConfig(cfg), defaults: defaults, image: *image.Parameter.Value}
 }
 
-// pool makes NodePool and EC2NodeClass with Karpenter's hashes.
+// pool creates a NodePool and an EC2NodeClass with Karpenter's hashes.
 func (k *karpenter) pool(r release) {
 	k.Helper()
 	k.apply(strings.Replace(defaultClass, "name: default", "name: "+r.pool, 1))
@@ -123,7 +124,7 @@ func (k *karpenter) patch(resource, name string, patch map[string]any, subresour
 	}
 }
 
-// userData is what an AL2023 node of a pool boots from.
+// userData is what AL2023 nodes of a NodePool boot from.
 func (k *karpenter) userData(r release) string {
 	text := fmt.Sprintf(`apiVersion: node.eks.aws/v1alpha1
 kind: NodeConfig
@@ -145,7 +146,7 @@ spec:
 	return base64.StdEncoding.EncodeToString([]byte(mime))
 }
 
-// launch makes an instance with the tags Karpenter gives. It returns instance id and provider id.
+// launch makes an instance with the tags that Karpenter gives. It returns instance id and provider id.
 func (k *karpenter) launch(r release, claim string) (id, providerID string) {
 	k.Helper()
 	zone := k.defaults.Zones[0]
@@ -169,7 +170,7 @@ func (k *karpenter) launch(r release, claim string) (id, providerID string) {
 	return id, "aws:///" + zone + "/" + id
 }
 
-// claim makes a NodeClaim as a release makes it, launched if it has a provider id.
+// claim creates a NodeClaim as a release creates it; with a provider id it is launched already.
 func (k *karpenter) claim(r release, name, providerID string) {
 	k.Helper()
 	owner, err := k.dyn.Resource(nodePools).Get(k.Context(), r.pool, metav1.GetOptions{})
@@ -250,7 +251,7 @@ func (k *karpenter) joined(providerID string) *corev1.Node {
 	return found
 }
 
-// register does what registration and initialization do.
+// register does what registration and initialization would do.
 func (k *karpenter) register(r release, claim, providerID string) {
 	k.Helper()
 	object, err := k.dyn.Resource(claimsGVR).Get(k.Context(), claim, metav1.GetOptions{})
@@ -280,7 +281,7 @@ func (k *karpenter) register(r release, claim, providerID string) {
 
 const leaseName, leaseNamespace = "karpenter-leader-election", "kube-system"
 
-// lead writes Karpenter's leader into the Lease, or nobody.
+// lead makes a replica of Karpenter the holder of the Lease; with "" nobody holds it.
 func (k *karpenter) lead(identity string) {
 	k.Helper()
 	leases := k.kube.CoordinationV1().Leases(leaseNamespace)

@@ -124,7 +124,7 @@ func (e *env) retry(what string, call func() error) {
 	})
 }
 
-// running waits until the pods of an app are all running.
+// running waits until all pods of an app are running.
 func (e *env) running(app string, want int) {
 	e.Helper()
 	e.eventually(fmt.Sprintf("%d pods of %s running", want, app), func() string {
@@ -157,7 +157,7 @@ func (e *env) nodeClaims() []unstructured.Unstructured {
 	return list.Items
 }
 
-// nodes that NodePools own.
+// nodes returns the Nodes that belong to NodePools.
 func (e *env) nodes() []corev1.Node {
 	e.Helper()
 	list, err := e.kube.CoreV1().Nodes().List(e.Context(), metav1.ListOptions{LabelSelector: "karpenter.sh/nodepool"})
@@ -183,7 +183,7 @@ func condition(obj *unstructured.Unstructured, kind string) (status, reason, mes
 	return "", "", ""
 }
 
-// hasCondition waits until an object has a condition with the status, and a message that holds the text.
+// hasCondition waits until an object has a condition with the status and a message that contains the text.
 func (e *env) hasCondition(gvr schema.GroupVersionResource, name, kind, status, text string) {
 	e.Helper()
 	e.eventually(fmt.Sprintf("%s %s: %s=%s (%s)", gvr.Resource, name, kind, status, text), func() string {
@@ -199,7 +199,7 @@ func (e *env) hasCondition(gvr schema.GroupVersionResource, name, kind, status, 
 	})
 }
 
-// hasEvent waits for a KubeEvent on an object whose reason or message holds the text.
+// hasEvent waits for a KubeEvent on an object whose reason or message contains the text.
 func (e *env) hasEvent(kind, name, text string) {
 	e.Helper()
 	e.eventually(fmt.Sprintf("event on %s %s: %s", kind, name, text), func() string {

@@ -11,7 +11,7 @@ import (
 )
 
 // Every fourth write to the API server, and every fourth call of EC2, is carried out but never answered,
-// while pods come and go. Nothing is done twice, and nothing is forgotten.
+// while pods come and go. Nothing is done twice, and nothing is left undone.
 func TestAnswersAreLostAtRandom(t *testing.T) {
 	var mu sync.Mutex
 	random, share, lost := rand.New(rand.NewPCG(5, 0)), 0.25, 0

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// classesAtATime come and go together, classRounds times: 200 in all. The first rounds fill what is
-	// bounded.
+	// classesAtATime come and go together, in classRounds rounds: 200 in all. The first rounds fill the
+	// caches that have a limit.
 	classesAtATime = 20
 	classRounds    = 10
 	warmRounds     = 3
-	// heapGrowthMax is what the rounds after the warm ones may add to the heap. A class that is never
-	// forgotten costs at least 0.4 MB.
+	// heapGrowthMax is what the rounds after the warm-up may add to the heap. A class that is never forgotten
+	// costs at least 0.4 MB.
 	heapGrowthMax = 20 << 20
 )
 
-// NodeClasses and NodePools that come and go leave nothing behind, however they differ.
+// NodeClasses and NodePools that come and go leave no memory behind, however much they differ.
 func TestNodeClassesThatComeAndGoLeaveNoMemory(t *testing.T) {
 	e := start(t, func(o *stack.Options) { o.MillwrightArgs = append(o.MillwrightArgs, "--enable-profiling") })
 	var before int64
@@ -71,7 +71,7 @@ func passingClass(i int) string {
 		fmt.Sprintf("  kubelet: {maxPods: %d}\n  blockDeviceMappings: [{deviceName: /dev/xvda, rootVolume: true, ebs: {volumeSize: %dGi}}]\n", 20+i, 20+i)
 }
 
-// heap is the lowest of several measurements, since work may be under way.
+// heap is the lowest of several measurements, since other work may be under way.
 func (e *env) heap() (least int64) {
 	for range 5 {
 		if err := e.stack.CollectGarbage(e.Context(), "millwright"); err != nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // TestChartBringsAlertsAndDashboards: with the values set, the chart renders the alerts as a PrometheusRule
-// and each dashboard as a ConfigMap with the sidecar's label, and all of them link to where the runbooks are
-// served; without, it renders neither.
+// and each dashboard as a ConfigMap with the sidecar's label, and all of them link to the place where the
+// runbooks are served. Without the values it renders neither.
 func TestChartBringsAlertsAndDashboards(t *testing.T) {
 	t.Parallel()
 	rendered, err := chart(t, "millwright", `

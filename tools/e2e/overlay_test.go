@@ -29,8 +29,8 @@ func (e *env) overlay(name, instanceType, change string) {
 	e.apply(strings.NewReplacer("NAME", name, "TYPE", instanceType, "CHANGE", change).Replace(overlayManifest))
 }
 
-// TestNodeOverlays: a price decides which type is chosen, a capacity makes a pod schedulable, and an
-// overlay that is not applied says so.
+// TestNodeOverlays: a price decides which type is chosen, a capacity makes a pod schedulable, and an overlay
+// that is not applied reports it.
 func TestNodeOverlays(t *testing.T) {
 	e := start(t, func(o *stack.Options) {
 		o.MillwrightArgs = append(o.MillwrightArgs, "--feature-gates=NodeOverlay=true")

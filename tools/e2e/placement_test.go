@@ -36,9 +36,9 @@ func (e *env) placementGroup(name string, strategy ec2types.PlacementStrategy, p
 	return aws.ToString(out.PlacementGroup.GroupId)
 }
 
-// TestPlacementGroups: pods spread over the partitions of a group get a node in each, a node of pods that do
-// not care gets the label of the partition that EC2 has chosen before pods run on it, and a group that is not
-// there keeps the class from launching.
+// TestPlacementGroups: pods that are spread over the partitions of a group get a node in each; a node for
+// pods that do not care gets the label of the partition that EC2 chose before pods run on it; and a group
+// that does not exist keeps the class from launching.
 func TestPlacementGroups(t *testing.T) {
 	e := start(t, nil)
 	class := func(name string) string {
@@ -75,7 +75,7 @@ func TestPlacementGroups(t *testing.T) {
 }
 
 // partitions counts the nodes in the partitions of a group, and checks that nodes, NodeClaims and instances
-// say the same of them.
+// agree on them.
 func (e *env) partitions(group string) map[string]int {
 	e.Helper()
 	var count map[string]int

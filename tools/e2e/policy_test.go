@@ -40,8 +40,8 @@ func (e *env) proposals(state string) (ids []string) {
 	return ids
 }
 
-// An empty node stays until a person has approved its removal; a rejection keeps it. The log names who
-// decided, and the policy's status reports what it selects and what in it cannot be read.
+// An empty node stays until a person has approved its removal; a rejection keeps it. The log names the
+// person, and the status of the policy reports what it selects and which part of it cannot be read.
 func TestEmptyNodesWaitForApproval(t *testing.T) {
 	e := start(t, nil)
 	e.apply(strings.Replace(policyManifest, "ZONE", "Europe/Berlin", 1))
@@ -97,8 +97,8 @@ func TestEmptyNodesWaitForApproval(t *testing.T) {
 	e.sound()
 }
 
-// Drift in waves: a replacement that fails halts the roll-out, and people are told; resumed, it begins with
-// one node again and doubles. What the log says is replayed.
+// Drift in waves: a replacement that fails halts the roll-out and is reported; once resumed, the roll-out
+// begins with one node again and doubles. The log is replayed.
 func TestDriftInWaves(t *testing.T) {
 	const nodes = 4
 	e := start(t, nil)
@@ -164,9 +164,9 @@ func TestDriftInWaves(t *testing.T) {
 	e.sound()
 }
 
-// A node of a NodePool that pods had to take, for the one of a higher weight had no room, returns to that
-// once it has: the replacement is ready before the node goes, though consolidation would not touch it. Who
-// asks is told why it stayed until then, and for what it went.
+// Pods had to take a node of a NodePool of lower weight, since the preferred NodePool had no room. Once it
+// has room, the node returns to it: the replacement is ready before the node goes, although consolidation
+// would not touch the node. `millctl why` tells why the node stayed until then, and for what it went.
 func TestNodesReturnToThePreferredNodePool(t *testing.T) {
 	e := start(t, nil)
 	e.apply("apiVersion: millwright.sh/v1alpha1\nkind: DisruptionPolicy\nmetadata: {name: back}\nspec: {returnToPreferred: {preferences: [NodePoolWeight], availableFor: 1m}}\n")
@@ -200,8 +200,8 @@ func TestNodesReturnToThePreferredNodePool(t *testing.T) {
 	e.sound()
 }
 
-// A node that only protected pods keep runs empty by itself: it is tainted, new pods go elsewhere, nobody is
-// evicted, and it goes once they have ended. What the log says is replayed.
+// A node that only protected pods keep is left to run empty: it is tainted, new pods go elsewhere, nobody is
+// evicted, and it goes once the pods have ended. The log is replayed.
 func TestANodeRunsEmptyByItself(t *testing.T) {
 	e := start(t, nil)
 	e.apply("apiVersion: millwright.sh/v1alpha1\nkind: DisruptionPolicy\nmetadata: {name: drain}\nspec: {drainOut: {nodes: 100%}}\n")

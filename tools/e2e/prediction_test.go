@@ -13,8 +13,8 @@ import (
 	"millwright/planner/ledger"
 )
 
-// settled is a cluster that has come to rest: its nodes, what they cost in USD per hour, and the evictions on
-// the way.
+// settled is a cluster that has come to rest: its nodes, what they cost in USD per hour, and how many pods
+// were evicted on the way.
 type settled struct {
 	nodes, evictions int
 	price            float64
@@ -24,8 +24,7 @@ func (r settled) String() string {
 	return fmt.Sprintf("%d nodes, %.4f $/h, %d evictions", r.nodes, r.price, r.evictions)
 }
 
-// predict asks what would come of the cluster with another NodePool: how many commands there are, and how it
-// ends.
+// predict returns how the cluster would end up under another NodePool, and by how many commands.
 func (e *env) predict(pool string) (commands int, _ settled) {
 	e.Helper()
 	file := filepath.Join(e.TempDir(), "pool.yaml")
@@ -51,7 +50,7 @@ func (e *env) predict(pool string) (commands int, _ settled) {
 	return len(p.Commands), settled{len(p.Settled.Nodes), p.Settled.Evictions, price}
 }
 
-// predictQuiet predicts once all that was done to pods and nodes before has been seen.
+// predictQuiet predicts once everything that happened to pods and nodes before has been observed.
 func (e *env) predictQuiet(pool string) (commands int, p settled) {
 	e.Helper()
 	e.eventually("all nodes are quiet", func() string {
@@ -69,8 +68,8 @@ func (e *env) predictQuiet(pool string) (commands int, p settled) {
 	return commands, p
 }
 
-// settles waits until nothing would follow any more, and returns what there is by then: the nodes as the API
-// server has them, what EC2's instances cost, and the pods that were evicted since so many were.
+// settles waits until nothing would follow any more, and returns what there is by then: the nodes in the API
+// server, what the instances in EC2 cost, and how many pods were evicted beyond a number given.
 func (e *env) settles(pool string, evictedBefore int) (r settled) {
 	e.Helper()
 	e.eventually("the cluster is at rest", func() string {
@@ -96,7 +95,7 @@ func (e *env) settles(pool string, evictedBefore int) (r settled) {
 	return r
 }
 
-// evicted counts the pods that drains have evicted.
+// evicted counts the pods that were evicted by drains.
 func (e *env) evicted() int {
 	e.Helper()
 	pods := map[string]bool{}
@@ -108,10 +107,11 @@ func (e *env) evicted() int {
 	return len(pods)
 }
 
-// What the plan of disruption predicts, until nothing follows, is what then happens: for the consolidation of
-// nodes that are half empty, and for a change of the NodePool that replaces all nodes. The pods are all
-// alike: kube-scheduler binds some evicted pods before their hint is written, and where sizes differ a node
-// that the plan fills to the last CPU may then lack room, so that one more is bought.
+// What the plan of disruption predicts, until nothing more follows, is what then happens: for the
+// consolidation of nodes that are half empty, and for a change of the NodePool that replaces all nodes. The
+// pods are all alike, since kube-scheduler binds some evicted pods before their hint is written: with
+// different sizes, a node that the plan fills to the last CPU could then lack room, and one more would be
+// bought.
 func TestPredictionsOfDisruptionHold(t *testing.T) {
 	const many, few = 16, 8
 	e := start(t, nil)

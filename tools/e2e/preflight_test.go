@@ -21,7 +21,7 @@ import (
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// checked is what `millctl preflight -o json` says of one thing.
+// checked is one result of `millctl preflight -o json`.
 type checked struct{ Check, Verdict, Object, Message, Remedy string }
 
 // preflight runs the command as a caller of AWS, and returns what it found and its exit code.
@@ -38,7 +38,8 @@ func (e *env) preflight(caller string, flags ...string) ([]checked, int) {
 	return found, cmd.ProcessState.ExitCode()
 }
 
-// expect a result about an object, with a text in its message, and a remedy unless all is well.
+// expect checks for a result about an object, with a text in its message, and with a remedy unless all is
+// well.
 func (e *env) expect(found []checked, check, verdict, object, text string) {
 	e.Helper()
 	for _, c := range found {
@@ -79,7 +80,7 @@ func (e *env) worker(name string) {
 	})
 }
 
-// TestPreflight finds nothing wrong with an installation that is sound, and then each thing that is broken.
+// TestPreflight finds nothing wrong with a sound installation, and then each thing that was broken.
 func TestPreflight(t *testing.T) {
 	e := start(t, func(o *stack.Options) { o.FiveProcesses, o.Policies = true, true })
 	e.worker("worker-1")
@@ -129,7 +130,8 @@ func TestPreflight(t *testing.T) {
 	e.expect(found, "queue", "failed", "nobodys", "no such queue")
 }
 
-// breakAll that preflight is to find, with Millwright's services stopped, which would mend some of it.
+// breakAll breaks what preflight is to find, with Millwright's services stopped, since they would repair some
+// of it.
 func (e *env) breakAll() {
 	e.Helper()
 	for _, service := range stack.Services {
@@ -160,8 +162,8 @@ func (e *env) breakAll() {
 	}
 }
 
-// TestPreflightBeforeTheInstallation: on an empty cluster it says what is missing, and that who asks may
-// install.
+// TestPreflightBeforeTheInstallation: on an empty cluster it says what is missing, and that the caller may
+// install it.
 func TestPreflightBeforeTheInstallation(t *testing.T) {
 	t.Parallel()
 	cluster := clustertest.Start(t)

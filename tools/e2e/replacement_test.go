@@ -25,7 +25,7 @@ type recorded[P any] struct {
 	Payload   P
 }
 
-// records of some kinds, in order. A log that has none gives none.
+// records returns the records of some kinds, in order; none if there is no log yet.
 func records[P any](e *env, kinds ...string) (list []recorded[P]) {
 	e.Helper()
 	out, code := e.millctl("log", "-o", "json", "--kind", strings.Join(kinds, ","))
@@ -42,7 +42,7 @@ func records[P any](e *env, kinds ...string) (list []recorded[P]) {
 	return list
 }
 
-// launches are the instances launched, alone or by one request with others.
+// launches are the instances that were launched, alone or by a request for several.
 func (e *env) launches() (list []ledger.Launched) {
 	e.Helper()
 	for _, r := range records[ledger.Launched](e, "Launched") {
@@ -54,7 +54,7 @@ func (e *env) launches() (list []ledger.Launched) {
 	return list
 }
 
-// moves are the commands that moved pods off nodes of a NodePool.
+// moves are the commands that moved pods away from nodes of a NodePool.
 func (e *env) moves(pool string) (list []recorded[ledger.CommandStarted]) {
 	e.Helper()
 	for _, c := range records[ledger.CommandStarted](e, "CommandMovesStarted") {
@@ -72,12 +72,12 @@ func namedPool(name, instanceType string) string {
 		"{key: node.kubernetes.io/instance-type, operator: In, values: ["+instanceType+"]}").Replace(defaultPool)
 }
 
-// inTemplate adds to the template of a NodePool, beside its spec.
+// inTemplate adds to the template of a NodePool, next to its spec.
 func inTemplate(pool, metadata string) string {
 	return strings.Replace(pool, "  template:\n", "  template:\n    metadata: "+metadata+"\n", 1)
 }
 
-// onPool lets pods run on nodes of a NodePool only.
+// onPool makes pods run on nodes of a NodePool only.
 func onPool(pool string) func(*corev1.PodTemplateSpec) {
 	return func(p *corev1.PodTemplateSpec) {
 		p.Spec.NodeSelector = map[string]string{"karpenter.sh/nodepool": pool}
@@ -95,21 +95,22 @@ func shakyPool(instanceType string) string {
 	return strings.Replace(namedPool("shaky", instanceType), "kind: EC2NodeClass, name: default", "kind: EC2NodeClass, name: shaky", 1)
 }
 
-// doomedReplacement is a way in which the replacement of a node does not come.
+// doomedReplacement is one way in which a replacement fails to arrive.
 type doomedReplacement struct {
-	// drifts makes the node drift to a replacement that cannot come.
+	// drifts makes the node drift towards a replacement that cannot arrive.
 	drifts func(e *env)
 	// reaches is the last condition that the replacement gets; "" if it gets no instance.
 	reaches string
-	// ends ends the replacement, which by itself would be waited for until its command is 10 minutes old;
-	// nil: it ends by itself.
+	// ends makes the replacement fail, which would otherwise be waited for until its command is 10 minutes
+	// old; nil: it fails by itself.
 	ends func(e *env, replacement *unstructured.Unstructured)
 }
 
 func TestAReplacementGetsNoCapacity(t *testing.T) {
 	e := start(t, nil)
 	e.replacementFails(doomedReplacement{drifts: func(e *env) {
-		// The pods need two smaller nodes, and there is one to be had, which goes with the command.
+		// The pods need two smaller nodes. Only one of them can be had, and it goes when the command is
+		// rolled back.
 		if err := e.ec2.SetCapacity(e.Context(), simclient.Capacity{InstanceType: "m5.large", Limit: 1}); err != nil {
 			e.Fatal(err)
 		}
@@ -117,8 +118,8 @@ func TestAReplacementGetsNoCapacity(t *testing.T) {
 	}})
 }
 
-// That nobody waits for a replacement for more than 10 minutes is shown on a virtual clock
-// (services/disruptor, TestReplacementsAreNotWaitedForForEver). Here its instance ends before it has joined.
+// That no replacement is waited for longer than 10 minutes is tested on a virtual clock (services/disruptor,
+// TestReplacementsAreNotWaitedForForEver). Here the instance ends before it has joined.
 func TestAReplacementNeverRegisters(t *testing.T) {
 	e := start(t, nil)
 	e.replacementFails(doomedReplacement{
@@ -140,7 +141,7 @@ func TestAReplacementNeverRegisters(t *testing.T) {
 	})
 }
 
-// A startup taint that nobody takes off keeps the replacement from being initialized, until a person deletes
+// A startup taint that is never removed keeps the replacement from being initialized, until a person deletes
 // it. The time limit is the same as above.
 func TestAReplacementIsNeverInitialized(t *testing.T) {
 	e := start(t, nil)
@@ -157,10 +158,10 @@ func TestAReplacementIsNeverInitialized(t *testing.T) {
 	})
 }
 
-// replacementFails has the one node of NodePool shaky drift to a replacement that does not come, and the one
-// of NodePool calm to one that does. The command is given up: its node stays with its pods, without taint and
-// condition, nothing that was made for it is left, and its NodePool waits before it tries again. The other
-// NodePool's node is replaced meanwhile.
+// replacementFails makes the only node of NodePool shaky drift towards a replacement that does not arrive,
+// and the only node of NodePool calm towards one that does. The first command is rolled back: its node keeps
+// its pods, without taint and condition, nothing that was made for the command is left, and its NodePool
+// waits before it tries again. Meanwhile the node of the other NodePool is replaced.
 func (e *env) replacementFails(x doomedReplacement) {
 	e.Helper()
 	e.apply(defaultClass)
@@ -224,7 +225,7 @@ func (e *env) replacementOf(node, reaches string) (replacement *unstructured.Uns
 	return replacement
 }
 
-// placesOf is where the pods of an app run, by UID.
+// placesOf returns where the pods of an app run, by UID.
 func (e *env) placesOf(app string) map[string]string {
 	e.Helper()
 	list, err := e.kube.CoreV1().Pods("default").List(e.Context(), metav1.ListOptions{LabelSelector: "app=" + app})
@@ -238,8 +239,8 @@ func (e *env) placesOf(app string) map[string]string {
 	return places
 }
 
-// givenUp waits until a NodePool is as it was before the command for its one node, and demands that nothing
-// starts again before the pause that is recorded is over.
+// givenUp waits until a NodePool is as it was before the command for its only node, and checks that nothing
+// starts again before the pause on record is over.
 func (e *env) givenUp(pool, node string, pods map[string]string) {
 	e.Helper()
 	e.takenBack(pool, node)
@@ -263,7 +264,7 @@ func (e *env) givenUp(pool, node string, pods map[string]string) {
 	}
 }
 
-// takenBack waits until a NodePool has its one node as if no command had ever begun with it, and nothing
+// takenBack waits until a NodePool has its only node as if no command had ever started for it, and nothing
 // else.
 func (e *env) takenBack(pool, node string) {
 	e.Helper()

@@ -16,8 +16,8 @@ const (
 	labelReservation  = "karpenter.k8s.aws/capacity-reservation-id"
 )
 
-// TestReservedCapacityFirst: pods run in a capacity reservation until it is full, then on bought
-// capacity; what is given back is used again.
+// TestReservedCapacityFirst: pods run in a capacity reservation until it is full, then on capacity that is
+// bought; reserved capacity that becomes free is used again.
 func TestReservedCapacityFirst(t *testing.T) {
 	e := start(t, nil)
 	r, err := e.ec2.AddReservation(e.Context(), simclient.Reservation{InstanceType: "m5.xlarge", Zone: "us-west-2a", Count: 2, Tags: map[string]string{"team": "web"}})
@@ -27,7 +27,7 @@ func TestReservedCapacityFirst(t *testing.T) {
 	e.apply(defaultClass + "  capacityReservationSelectorTerms: [{tags: {team: web}}]\n")
 	e.apply(strings.Replace(defaultPool, "values: [on-demand]", "values: [on-demand, reserved]", 1))
 	e.hasCondition(nodeClasses, "default", "CapacityReservationsReady", "True", "")
-	// These wait until EC2 has been asked what is free.
+	// These wait until EC2 has been asked what is free in the reservation.
 	held := func(p *corev1.PodTemplateSpec) {
 		p.Spec.NodeSelector = map[string]string{labelCapacityType: "reserved"}
 	}

@@ -8,7 +8,7 @@ import (
 	"millwright/tools/stack"
 )
 
-// churn makes pods arrive and leave until stop is closed, and returns when it has stopped.
+// churn makes pods come and go until stop is closed, and returns once it has stopped.
 func (e *env) churn(stop <-chan struct{}) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
@@ -19,7 +19,7 @@ func (e *env) churn(stop <-chan struct{}) <-chan struct{} {
 			case <-stop:
 				return
 			case <-time.After(1500 * time.Millisecond):
-				// The API server may be away; the next round tries again.
+				// The API server may be down; the next round tries again.
 				_ = e.tryScale("churn", sizes[i%len(sizes)])
 			}
 		}
@@ -70,7 +70,7 @@ func TestOneProcessKilledInTheMiddleOfLaunches(t *testing.T) {
 	p := e.stack.Process("millwright")
 	for round := range 3 {
 		e.deploy(fmt.Sprintf("burst%d", round), 3, "3", "1Gi")
-		// At some point between decision, NodeClaim, CreateFleet and registration.
+		// At some moment between decision, NodeClaim, CreateFleet and registration.
 		time.Sleep(time.Duration(150+400*round) * time.Millisecond)
 		if err := p.Kill(); err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 	"millwright/tools/stack"
 )
 
-// auditPolicy has the API server note what Millwright's ServiceAccounts ask for.
+// auditPolicy has the API server record what Millwright's ServiceAccounts request.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -34,14 +34,14 @@ rules:
 
 const accountPrefix = "system:serviceaccount:" + manifests.Namespace + ":"
 
-// right to do something: a verb on a resource (with its sub-resource) of an API group.
+// right is a verb on a resource (with its subresource) of an API group.
 type right struct{ account, verb, group, resource string }
 
 func (r right) String() string {
 	return fmt.Sprintf("%s: %s %s.%s", r.account, r.verb, r.resource, r.group)
 }
 
-// asked are the rights that services used in all tests of this run.
+// asked are the rights that services used in any test of this run.
 var asked = struct {
 	sync.Mutex
 	rights map[right]bool
@@ -53,7 +53,7 @@ const (
 	scalables  = "the CapacityBuffers of the tests refer to Deployments"
 )
 
-// unasked are rights that no test makes a service use for certain, each with the reason why it has them.
+// unasked are rights that no test reliably makes a service use, each with the reason why it is granted.
 var unasked = map[right]string{
 	{"millwright", "watch", "apps", "statefulsets"}: scalables,
 	{"millwright", "watch", "apps", "replicasets"}:  scalables,
@@ -81,7 +81,7 @@ var unasked = map[right]string{
 	{"millwright-lifecycle", "create", "apiextensions.k8s.io", "customresourcedefinitions"}: oneProcess,
 }
 
-// auditArgs have a cluster keep an audit log in dir.
+// auditArgs make a cluster keep an audit log in dir.
 func auditArgs(t *testing.T, dir string) []string {
 	t.Helper()
 	policy := filepath.Join(dir, "audit-policy.yaml")
@@ -93,8 +93,8 @@ func auditArgs(t *testing.T, dir string) []string {
 
 func auditLog(dir string) string { return filepath.Join(dir, "audit.log") }
 
-// readAudit collects what Millwright's accounts asked for, and fails if any of it was forbidden, but for what
-// their roles grant: an API server that has just started does not know the roles yet.
+// readAudit collects what Millwright's accounts requested, and fails if any of it was forbidden, except for
+// what their roles grant: an API server that has just started does not know the roles yet.
 func readAudit(t *testing.T, dir string) {
 	t.Helper()
 	data, err := os.ReadFile(auditLog(dir))
@@ -129,8 +129,8 @@ func readAudit(t *testing.T, dir string) {
 	}
 }
 
-// parseAudit reads one line of an audit log; ok is false if it is not about a resource and an account of
-// Millwright's.
+// parseAudit reads one line of an audit log; ok is false unless it is about a resource and one of
+// Millwright's accounts.
 func parseAudit(line []byte) (_ right, allowed, ok bool) {
 	e := struct {
 		Verb        string
@@ -152,7 +152,7 @@ func parseAudit(line []byte) (_ right, allowed, ok bool) {
 	return right{account, e.Verb, e.ObjectRef.APIGroup, resource}, e.Annotations["authorization.k8s.io/decision"] == "allow", true
 }
 
-// granted are the rights of the accounts in manifests, read from their roles.
+// granted are the rights that the roles in manifests give to accounts.
 func granted(data []byte) ([]right, error) {
 	objects, err := clustertest.Decode(data)
 	if err != nil {
@@ -189,7 +189,7 @@ func rulesOf(o *unstructured.Unstructured) ([]rbacv1.PolicyRule, error) {
 	return role.Rules, err
 }
 
-// TestMain looks, when all tests have run, for rights that the roles grant and no service used.
+// TestMain checks, after all tests have run, for rights that the roles grant and that no service used.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
@@ -199,7 +199,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// printUnused names the rights, so that people take them out of the roles, or write the test that needs them.
+// printUnused names the rights, so that somebody removes them from the roles or writes the test that needs
+// them.
 func printUnused() {
 	for _, data := range [][]byte{manifests.Embedded, manifests.Distributed} {
 		all, err := granted(data)
@@ -216,8 +217,8 @@ func printUnused() {
 }
 
 // used reports whether a test made a service use a right. The account of mode embedded has the sum of all
-// roles, so it counts for it what any of the services used. Who watches may list: client-go lists where the
-// API server cannot send what there is by the watch itself.
+// roles, so for it the use by any service counts. Who may watch may also list: client-go lists if the API
+// server cannot send the present state by the watch itself.
 func used(r right) bool {
 	if r.verb == "list" {
 		watch := r
@@ -237,7 +238,7 @@ func usedItself(r right) bool {
 	})
 }
 
-// TestARightBeyondARoleIsRefused asks, for each service, for one thing that another may do.
+// TestARightBeyondARoleIsRefused requests, as each service, one thing that only another may do.
 func TestARightBeyondARoleIsRefused(t *testing.T) {
 	e := start(t, func(o *stack.Options) { o.FiveProcesses = true })
 	for account, beyond := range map[string]right{

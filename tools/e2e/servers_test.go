@@ -23,7 +23,7 @@ import (
 )
 
 // chartServers are the etcd and NATS of the chart, run here as processes: with the arguments, environment and
-// configuration of their StatefulSets, and with the Secrets that `millwright certificates` makes with the
+// configuration of their StatefulSets, and with the Secrets that `millwright certificates` makes under the
 // rights of its own account.
 type chartServers struct {
 	*testing.T
@@ -34,8 +34,8 @@ type chartServers struct {
 	ports map[string][3][3]int
 }
 
-// TestServersOfTheChart: nodes come for pods with the etcd and NATS that the chart brings, each service being
-// a user of etcd by its own certificate, and nobody else has a say in it.
+// TestServersOfTheChart: pods get nodes with the etcd and NATS that the chart brings. Each service is a user
+// of etcd by its own certificate, and nobody else has access.
 func TestServersOfTheChart(t *testing.T) {
 	s := &chartServers{T: t, dir: t.TempDir(), namespace: "servers", ports: map[string][3][3]int{}}
 	cluster := clustertest.Start(t)
@@ -81,7 +81,7 @@ func TestServersOfTheChart(t *testing.T) {
 	s.strangersAreRefused(endpoints)
 }
 
-// strangersAreRefused: a certificate of the CA whose name is no user opens no log.
+// strangersAreRefused: a certificate of the CA whose name is no user gives no access to the log.
 func (s *chartServers) strangersAreRefused(endpoints string) {
 	s.Helper()
 	in := filepath.Join(s.dir, "millwright-nats-server")
@@ -133,7 +133,7 @@ func (s *chartServers) choosePorts() {
 	}
 }
 
-// addresses for clients of the members of a server.
+// addresses of the members of a server, for clients.
 func (s *chartServers) addresses(server, prefix string) string {
 	var all []string
 	for _, ports := range s.ports[server] {
@@ -142,7 +142,7 @@ func (s *chartServers) addresses(server, prefix string) string {
 	return strings.Join(all, ",")
 }
 
-// process runs until the test ends.
+// process runs a command until the test ends.
 func (s *chartServers) process(name string, cmd *exec.Cmd) {
 	s.Helper()
 	log, err := os.Create(filepath.Join(s.dir, name+".log"))
@@ -220,7 +220,7 @@ func (s *chartServers) password(user string) string {
 	return string(text)
 }
 
-// certificates are the flags of a service, from the Secret that its pods mount.
+// certificates are the flags of a service that name the files of the Secret which its pods mount.
 func (s *chartServers) certificates(service string) []string {
 	in := filepath.Join(s.dir, "millwright-client-"+service)
 	var flags []string
@@ -242,7 +242,7 @@ func (s *chartServers) object(kind, name string) map[string]any {
 	return nil
 }
 
-// serve runs a member with what its StatefulSet says, on ports of this machine.
+// serve runs a member as its StatefulSet says, on ports of this machine.
 func (s *chartServers) serve(server string, member int) {
 	s.Helper()
 	name := fmt.Sprintf("millwright-%s", server)

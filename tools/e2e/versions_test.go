@@ -9,15 +9,15 @@ import (
 	"millwright/tools/stack"
 )
 
-// older is a build that does not know the kind of record below.
+// older is a build that does not know the kind of record named below.
 const (
 	older       = "millwright-older"
 	newerRecord = "InstanceTerminated"
 )
 
-// TestARollingRestartWithAnOlderService replaces one service after the other while pods come and go. The
-// disruptor is of an older version until the end: until then no service writes a record it does not know, so
-// it need not stand down.
+// TestARollingRestartWithAnOlderService replaces one service after another while pods come and go. The
+// disruptor stays at an older version until the end: until then no service writes a record that it does not
+// know, so it never has to stand down.
 func TestARollingRestartWithAnOlderService(t *testing.T) {
 	e := start(t, func(o *stack.Options) {
 		o.FiveProcesses = true
@@ -64,7 +64,7 @@ func TestARollingRestartWithAnOlderService(t *testing.T) {
 	e.sound()
 }
 
-// replace stops a service and starts another build of it.
+// replace stops a service and starts another build in its place.
 func (e *env) replace(service, binary string) {
 	e.Helper()
 	e.Logf("replace %s", service)

@@ -16,7 +16,7 @@ import (
 
 var today = time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// account is a simulated AWS that the SDK finds by the environment alone.
+// account is a simulated AWS that the SDK finds by environment variables alone.
 func account(t *testing.T) {
 	t.Helper()
 	s := httptest.NewServer(sim.New(sim.Config{ClusterName: "blue", Region: pricesRegion, Settings: sim.DefaultSettings()}))
@@ -76,7 +76,7 @@ func TestOfTheBandwidthsOnlyWhatTheAPIDoesNotSayStays(t *testing.T) {
 	}
 }
 
-// The existing tables survive being read and written unchanged.
+// The existing tables are unchanged after they were read and written.
 func TestTheTablesKeepTheirForm(t *testing.T) {
 	for _, name := range []string{"prices.txt", "bandwidth.txt"} {
 		text, err := os.ReadFile(filepath.Join("../../services/watcher/ec2/tables", name))

@@ -77,7 +77,7 @@ func TestCheck(t *testing.T) {
 // inRepository matches paths in documents that should exist in the repository.
 var inRepository = regexp.MustCompile(`(?:^|[\s(="'` + "`" + `])((?:\./)?(?:deploy|docs|tools|services|planner|store|api|proto|events)/[A-Za-z0-9_./*-]*[A-Za-z0-9_*])`)
 
-// Files that documents name exist.
+// The files that documents name exist.
 func TestFilesThatDocumentsNameExist(t *testing.T) {
 	files, err := Documents("../..")
 	if err != nil || len(files) < 10 {

@@ -18,7 +18,7 @@ import (
 	etcdembedded "millwright/store/etcdlog/embedded"
 )
 
-// archived makes a data directory whose log has records 1 to 20 in the archive and some more live, and
+// archived makes a data directory whose log has records 1 to 20 in the archive and some later ones live, and
 // returns the segment.
 func archived(t *testing.T) (dir, segment string) {
 	t.Helper()
@@ -154,7 +154,7 @@ func TestAPrunedArchiveIsReadFromWhereItBegins(t *testing.T) {
 	}
 }
 
-// extend archives the records up to 28 as well.
+// extend archives the records up to 28 too.
 func extend(t *testing.T, dir string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -62,7 +62,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// If two operators answer at the same time, the second one gets the error that it was too late.
+// If two operators answer at the same time, the second one is told that it was too late.
 func TestTwoAnswersAtATime(t *testing.T) {
 	log, id := proposal(t)
 	rival := &racing{Log: log, before: func() {
@@ -76,7 +76,7 @@ func TestTwoAnswersAtATime(t *testing.T) {
 	}
 }
 
-// racing is a log on which another operator is faster once, or whose user's clock is a month ahead.
+// racing is a log on which another operator is faster once, or whose writer's clock is a month ahead.
 type racing struct {
 	store.Log
 	before func()
@@ -94,7 +94,7 @@ func (r *racing) Append(ctx context.Context, d store.Draft) (store.Record, error
 	return r.Log.Append(ctx, d)
 }
 
-// A rejection lasts for --for after its record, however far off the operator's clock is.
+// A rejection holds for --for from the time of its record, however wrong the operator's clock is.
 func TestARejectionLastsForItsTime(t *testing.T) {
 	log, id := proposal(t)
 	a := orders.Rejection(id, 48*time.Hour, time.Now())
@@ -103,7 +103,7 @@ func TestARejectionLastsForItsTime(t *testing.T) {
 	if _, err := orders.Answer(t.Context(), off, a, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	// the next record, of a process whose clock has witnesses
+	// the next record, by a process whose clock is checked against witnesses
 	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: ledger.KindAlarmRaised, Payload: &ledger.AlarmRaised{}})
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ func TestCommandsInDocuments(t *testing.T) {
 	}
 }
 
-// TestEveryCommandAndFlagIsDocumented in the tables of configuration.md.
+// TestEveryCommandAndFlagIsDocumented checks the tables of configuration.md.
 func TestEveryCommandAndFlagIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	etcdembedded "millwright/store/etcdlog/embedded"
 )
 
-// observed is a data directory as a stopped `millwright all` leaves it: an empty log, and a stream with one
-// resync.
+// observed is a data directory as `millwright all` leaves it when it stops: an empty log, and a stream with
+// one resync.
 func observed(t *testing.T, objects ...any) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -64,7 +64,7 @@ func observed(t *testing.T, objects ...any) string {
 	return dir
 }
 
-// From a data directory to the answer, over the real log and the real stream.
+// From a data directory to the answer, through the real log and the real stream.
 func TestPlanOnWhatASystemSees(t *testing.T) {
 	dir := observed(t, append(pt.WithCatalogue(), pt.Pool("default"), pt.Pod("seen", pt.Requests("cpu", "1500m"), pt.Unschedulable()))...)
 	more := filepath.Join(t.TempDir(), "more.yaml")

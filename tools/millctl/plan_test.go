@@ -27,7 +27,7 @@ func TestPlanExitStatus(t *testing.T) {
 	const data = "plan/testdata/"
 	for name, c := range map[string]struct {
 		args []string
-		// status 2 comes with the plan, status 1 with a message that contains text.
+		// status 2 comes with a plan, status 1 with a message that contains text.
 		status int
 		text   string
 	}{

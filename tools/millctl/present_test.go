@@ -15,7 +15,7 @@ import (
 	"millwright/store/audit/overview"
 )
 
-// A node of which the log has nothing, from the stream of a stopped system to the answer.
+// For a node that the log does not mention: from the stream of a stopped system to the answer.
 func TestWhyANodeStays(t *testing.T) {
 	began := time.Now().Add(-time.Hour)
 	claim := pt.Claim("a-claim", "a", "p", func(c *karpv1.NodeClaim) {
@@ -45,7 +45,7 @@ func TestWhyANodeStays(t *testing.T) {
 	}
 }
 
-// The pods that run in the place of one that was moved are of its owner, and were created since.
+// The pods that run in place of one that was moved have the same owner, and were created since.
 func TestWhereAPodWent(t *testing.T) {
 	c := pt.New()
 	owned := pt.OwnedBy("apps/v1", "ReplicaSet", "web-7d9f")

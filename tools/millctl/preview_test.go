@@ -115,7 +115,7 @@ func TestUserData(t *testing.T) {
 	}
 }
 
-// account is a simulated EC2 that the command finds by its environment alone.
+// account is a simulated EC2 that the command finds by environment variables alone.
 func account(t *testing.T) *simclient.Client {
 	t.Helper()
 	s := sim.New(sim.Config{ClusterName: "blue", Region: "us-west-2", Settings: sim.DefaultSettings()})
@@ -127,8 +127,8 @@ func account(t *testing.T) *simclient.Client {
 	return simclient.New(srv.URL)
 }
 
-// Whatever keeps the price API from answering, the built-in prices are used instead, and the command soon
-// says so.
+// Whatever keeps the pricing API from answering, the built-in prices are used instead, and the command says
+// so soon.
 func TestCatalogWithoutAPriceAPI(t *testing.T) {
 	over := make(chan struct{})
 	hangs := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))

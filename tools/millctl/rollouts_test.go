@@ -11,8 +11,8 @@ import (
 	"millwright/store/memlog"
 )
 
-// A roll-out that has halted is listed with its failure, and resumed once; others cannot be resumed. What
-// others do to the NodePool meanwhile is no obstacle.
+// A roll-out that has halted is listed with its failure, and is resumed once; others cannot be resumed.
+// Changes that others make to the NodePool meanwhile do not get in the way.
 func TestResumingARollout(t *testing.T) {
 	log := memlog.New("test")
 	add := func(kind ledger.Kind, payload any, advances ...string) uint64 {

@@ -10,18 +10,18 @@ import (
 	"testing"
 )
 
-// mutant is a planner with one rule broken. Live and replayed decisions both come from it, so only checks
-// that derive the right answer independently can find it.
+// mutant is a planner with one rule broken. Live decisions and replayed ones both come from it, so only
+// checks that derive the right answer independently can find it.
 type mutant struct {
-	// file has before, once, which becomes after while the mutant is switched on.
+	// file contains before exactly once; it becomes after while the mutant is switched on.
 	file, before, after string
 	// found are the checks that may find it.
 	found []string
-	// seeds it may survive; "" for mutantSeeds.
+	// seeds that it may survive; "" stands for mutantSeeds.
 	seeds string
 }
 
-// switchedOn is set by the environment of a run, so that one binary holds all mutants.
+// switchedOn is read from the environment of a run, so that one binary contains all mutants.
 const switchedOn = "SIMRUN_MUTANT"
 
 // on is the condition of a mutant.
@@ -51,14 +51,14 @@ var mutants = map[string]mutant{
 }
 
 const (
-	// mutantSeeds is how many seeds a mutant may survive; one that only commands which buy nodes can show may
-	// survive commandSeeds.
+	// mutantSeeds is how many seeds a mutant may survive; a mutant that only commands which buy nodes can
+	// show may survive commandSeeds.
 	mutantSeeds  = "40"
 	commandSeeds = "400"
 	root         = "../.."
 )
 
-// build makes a simulator with all mutants in it.
+// build makes a simulator that contains all mutants.
 func build(t *testing.T) string {
 	dir := t.TempDir()
 	texts := map[string]string{}
@@ -103,7 +103,7 @@ func build(t *testing.T) string {
 	return binary
 }
 
-// A check that knows nothing of planners finds each planner with a broken rule; without mutants all checks
+// A check that knows nothing about planners finds each planner with a broken rule; without mutants all checks
 // hold.
 func TestPlannersThatAreWrongAreFound(t *testing.T) {
 	binary := build(t)

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// short is enough for scaling, jobs by the quarter of an hour and by the hour, and consolidation.
+// short is long enough for scaling, for jobs every quarter of an hour and every hour, and for consolidation.
 const short = 75 * time.Minute
 
-// Under each plane no pod is lost or on two nodes, no node holds more than it can, and the bill is the sum of
-// what each node cost at the prices of its time.
+// With each autoscaler no pod is lost or on two nodes, no node holds more than it can, and the bill is the
+// sum of what each node cost at the prices of its time.
 func TestWeeksAddUp(t *testing.T) {
 	s := NewScript(1, short)
 	for _, p := range Planes {
@@ -61,7 +61,7 @@ func checkPods(t *testing.T, c *Cluster) {
 	}
 }
 
-// billOf adds up every node's time at the market's prices, minute by minute.
+// billOf adds up the time of every node at the market's prices, minute by minute.
 func billOf(c *Cluster) (sum float64) {
 	for _, n := range c.all {
 		for at := n.launched; at < n.billed; {
@@ -73,7 +73,7 @@ func billOf(c *Cluster) (sum float64) {
 	return sum
 }
 
-// Equal seeds give equal weeks, and others do not.
+// Equal seeds give equal weeks, and different seeds different ones.
 func TestWeeksAreDeterministic(t *testing.T) {
 	const length = 40 * time.Minute
 	for _, p := range []Settings{Planes[0], Planes[3]} {

@@ -9,7 +9,7 @@ import (
 	"millwright/tools/ec2sim/sim/instance"
 )
 
-// The vectors are the published allocatable figures of EKS's types on AL2023 with default settings.
+// The vectors are the published allocatable amounts of EKS's types on AL2023 with default settings.
 func TestAllocatableOfKnownTypes(t *testing.T) {
 	cases := map[string]struct {
 		cpu, memory string

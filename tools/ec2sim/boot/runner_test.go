@@ -30,7 +30,7 @@ import (
 
 const endpoint = "https://10.0.0.1:6443"
 
-// rig is a simulated account with a runner that boots into a fake cluster.
+// rig is a simulated account, with a runner that boots its instances into a fake cluster.
 type rig struct {
 	t      *testing.T
 	server *sim.Server
@@ -108,7 +108,7 @@ func (r *rig) instance(id string) simclient.Instance {
 	return simclient.Instance{}
 }
 
-// node waits until the instance's Node satisfies a condition.
+// node waits until the Node of an instance meets a condition.
 func (r *rig) node(id string, what string, holds func(*corev1.Node) bool) *corev1.Node {
 	r.t.Helper()
 	var node *corev1.Node

@@ -54,7 +54,7 @@ func TestKnownTypes(t *testing.T) {
 		"p4d.24xlarge":   {96, 737, 62, 4, 4, 1179648, 400000, 19000, 8000, 21957600},
 		"trn1.32xlarge":  {128, 247, 82, 8, 8, 524288, 800000, 80000, 7600, 21500000},
 		"m8i.96xlarge":   {384, 1514, 98, 1, 1, 1572864, 100000, 80000, 0, 20321280},
-		// exceptions to the ladders
+		// types that do not follow the usual sizes
 		"m6g.metal":          {64, 737, 107, 0, 1, 262144, 25000, 19000, 0, 2611840},
 		"m7i.metal-24xlarge": {},
 		"c6in.32xlarge":      {128, 394, 106, 2, 2, 262144, 200000, 100000, 0, 7257600},

@@ -15,14 +15,14 @@ import (
 	"millwright/tools/ec2sim/sim"
 )
 
-// as makes clients that sign as another caller.
+// as returns clients that sign as another caller.
 func (w *world) as(key string) aws.Config {
 	cfg := w.aws.Copy()
 	cfg.Credentials = credentials.NewStaticCredentialsProvider(key, "secret", "")
 	return cfg
 }
 
-// TestPoliciesKeepToTheirCluster attacks what the generated policies allow: other clusters' instances,
+// TestPoliciesKeepToTheirCluster tries to get past the generated policies: instances of other clusters,
 // launches without the cluster's tags, other roles and queues, and calls of services that need none.
 func TestPoliciesKeepToTheirCluster(t *testing.T) {
 	w := newWorld(t, func(c *sim.Config) { c.ClusterName, c.Roles = "demo", []string{"Admin"} })

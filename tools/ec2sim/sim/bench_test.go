@@ -53,7 +53,7 @@ func BenchmarkCreateFleet(b *testing.B) {
 	}
 }
 
-// BenchmarkNew is the start of an account, catalogue included after the first.
+// BenchmarkNew measures the start of an account; the catalogue is built once, before.
 func BenchmarkNew(b *testing.B) {
 	for range b.N {
 		sim.New(sim.Config{})

@@ -213,7 +213,7 @@ func TestSpotInterruption(t *testing.T) {
 	}
 }
 
-// messages receives what is on the queue, as one text.
+// messages receives everything on the queue, as one text.
 func (w *world) messages() string {
 	client := sqs.NewFromConfig(w.aws)
 	out, err := client.ReceiveMessage(ctxb(), &sqs.ReceiveMessageInput{MaxNumberOfMessages: 10,

@@ -314,7 +314,8 @@ func TestNewInstanceProfilesAreRefusedForAWhile(t *testing.T) {
 	wantCode(t, err, "DryRunOperation")
 }
 
-// TestHardwareThatATypeDoesNotHaveIsRefused: cards, adapters, prefixes, timeouts and nested virtualization.
+// TestHardwareThatATypeDoesNotHaveIsRefused covers cards, adapters, prefixes, timeouts and nested
+// virtualization.
 func TestHardwareThatATypeDoesNotHaveIsRefused(t *testing.T) {
 	type nic = ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest
 	at := func(card, device int32, kind string) nic {

@@ -20,7 +20,7 @@ import (
 	"millwright/tools/ec2sim/simclient"
 )
 
-// clock is a hand-moved clock; sleeping moves it.
+// clock is a clock that only sleeping and the test move.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -144,7 +144,7 @@ func (w *world) fleetInput(template string, zones []string, types ...string) *ec
 	}
 }
 
-// launch creates a fleet that must launch, and returns the first instance's id.
+// launch creates a fleet that must succeed, and returns the id of the first instance.
 func (w *world) launch(in *ec2.CreateFleetInput) string {
 	w.t.Helper()
 	out, err := w.ec2.CreateFleet(ctxb(), in)

@@ -36,7 +36,7 @@ func (w *world) groupTemplate(name, id string, partition int32) {
 	w.must(err)
 }
 
-// many asks for a number of instances of a type and returns the answer.
+// many asks for several instances of a type and returns the answer.
 func (w *world) many(template string, n int32, zones []string, instanceType string) *ec2.CreateFleetOutput {
 	w.t.Helper()
 	in := w.fleetInput(template, zones, instanceType)
@@ -152,7 +152,7 @@ func TestAClusterGroupIsInOneZoneAndTakesNoTypeWithoutIt(t *testing.T) {
 	if len(found.Reservations) != 2 {
 		t.Errorf("%d instances by the name of their group", len(found.Reservations))
 	}
-	// Capacity may lack in the group alone.
+	// There may be no capacity in the group alone.
 	w.must(w.control.SetCapacity(ctxb(), simclient.Capacity{PlacementGroup: id, Limit: 2}))
 	w.template("outside")
 	if in, out := w.many("inside", 1, a, "m5.large"), w.many("outside", 1, a, "m5.large"); len(launchedOf(in)) != 0 || len(launchedOf(out)) != 1 {

@@ -27,7 +27,7 @@ func (w *world) reservedTemplate(name, id string) {
 	w.must(err)
 }
 
-// free is what EC2 reports about a reservation.
+// free is what EC2 reports as free in a reservation.
 func (w *world) free(id string) int32 {
 	w.t.Helper()
 	out, err := w.ec2.DescribeCapacityReservations(ctxb(), &ec2.DescribeCapacityReservationsInput{CapacityReservationIds: []string{id}})
@@ -37,7 +37,7 @@ func (w *world) free(id string) int32 {
 
 func TestLaunchesIntoAReservationCountUntilItIsFull(t *testing.T) {
 	w := newWorld(t)
-	// No rule about on-demand capacity touches what is reserved.
+	// Rules about on-demand capacity do not affect reserved capacity.
 	w.must(w.control.SetCapacity(ctxb(), simclient.Capacity{Limit: 0}))
 	r, err := w.control.AddReservation(ctxb(), simclient.Reservation{InstanceType: "m5.large", Zone: "us-west-2a", Count: 2})
 	w.must(err)

@@ -17,7 +17,7 @@ import (
 // top is the root of the repository.
 const top = "../../.."
 
-// ruleFile is a file of rules, as far as it matters here.
+// ruleFile is a file of rules, with the fields that matter here.
 type ruleFile struct {
 	Groups []struct {
 		Name  string `yaml:"name"`
@@ -34,8 +34,8 @@ type rule struct {
 	Annotations map[string]string `yaml:"annotations"`
 }
 
-// Every alert has a severity, texts, and a runbook with its name and the three sections; every runbook is
-// some alert's.
+// Every alert has a severity, texts, and a runbook of its name with the three sections; and every runbook
+// belongs to an alert.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	used := map[string]bool{filepath.Join(top, "docs/runbooks/README.md"): true}
 	for _, r := range allRules(t) {
@@ -68,7 +68,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 	}
 }
 
-// Every query of rules and dashboards parses, and names metrics that exist.
+// Every query in rules and dashboards parses, and uses metrics that exist.
 func TestQueriesNameMetricsThatExist(t *testing.T) {
 	known := metrics(t)
 	p := parser.NewParser(parser.Options{})
@@ -105,7 +105,8 @@ func namesIn(expr parser.Expr) (list []string) {
 
 var row = regexp.MustCompile("(?m)^\\| `([a-z_A-Z]+)` \\| (\\w+) \\|")
 
-// metrics are the names of docs/metrics.md with those that a histogram or summary has, and the recorded ones.
+// metrics are the names in docs/metrics.md, with the series of histograms and summaries, and the names that
+// rules record.
 func metrics(t *testing.T) map[string]bool {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(top, "docs/metrics.md"))
@@ -140,7 +141,7 @@ func metrics(t *testing.T) map[string]bool {
 // duration.
 var variable = regexp.MustCompile(`\$\{?[a-z_]+\}?`)
 
-// queries of rules and dashboards by where they are.
+// queries are those of rules and dashboards, by where they stand.
 func queries(t *testing.T) map[string]string {
 	t.Helper()
 	list := map[string]string{}
@@ -219,7 +220,7 @@ func alertNames(t *testing.T) (list []string) {
 	return list
 }
 
-// find returns the files of a pattern below the root; none is a failure.
+// find returns the files that match a pattern below the root; to find none is a failure.
 func find(t *testing.T, pattern string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(top, pattern))

@@ -23,7 +23,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the alerts that fire as the expected ones")
 
-// unitTests is a file in the format of promtool, as far as the tests here use it.
+// unitTests is a file in promtool's format, with the fields that the tests here use.
 type unitTests struct {
 	RuleFiles          []string       `yaml:"rule_files"`
 	EvaluationInterval model.Duration `yaml:"evaluation_interval"`
@@ -53,7 +53,7 @@ type expectedAlert struct {
 	Annotations map[string]string `yaml:"exp_annotations"`
 }
 
-// Each alert fires when its test says so, with these labels and texts, and no other alert does then.
+// Each alert fires when its test says so, with these labels and texts, and no other alert fires at that time.
 func TestAlertsFire(t *testing.T) {
 	fires, known := map[string]bool{}, alertNames(t)
 	for _, file := range find(t, "deploy/alerts/tests/*.yaml") {
@@ -100,7 +100,7 @@ func (u *unitTest) run(t *testing.T, f *unitTests, dir string, known []string, f
 	}
 }
 
-// firing evaluates all rules up to a time and returns the alerts that fire then, by name.
+// firing evaluates all rules up to a time and returns the alerts that then fire, by name.
 func (u *unitTest) firing(t *testing.T, f *unitTests, dir string, at time.Duration) map[string][]expectedAlert {
 	t.Helper()
 	load := &strings.Builder{}
@@ -133,7 +133,7 @@ func (u *unitTest) firing(t *testing.T, f *unitTests, dir string, at time.Durati
 	return firingOf(t, groups)
 }
 
-// load reads the rules; groups are in the order of the files.
+// load reads the rules; the groups are in the order of the files.
 func (u *unitTest) load(t *testing.T, suite *promqltest.LazyLoader, p parser.Parser, f *unitTests, dir string) []*rules.Group {
 	t.Helper()
 	manager := rules.NewManager(&rules.ManagerOptions{
@@ -149,7 +149,7 @@ func (u *unitTest) load(t *testing.T, suite *promqltest.LazyLoader, p parser.Par
 		t.Fatal(errs)
 	}
 	var groups []*rules.Group
-	for _, key := range slices.Sorted(maps.Keys(loaded)) { // recordings come before what uses them
+	for _, key := range slices.Sorted(maps.Keys(loaded)) { // recording rules come before the alerts that use them
 		if strings.HasSuffix(key, "recordings") {
 			groups = append([]*rules.Group{loaded[key]}, groups...)
 		} else {

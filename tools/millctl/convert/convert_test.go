@@ -13,8 +13,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the results as the expected ones")
 
-// TestManifests converts testdata/FROM-to-VERSION.in.yaml; the result and the notes are in .out.yaml beside
-// it.
+// TestManifests converts testdata/FROM-to-VERSION.in.yaml; the expected result and notes are in the .out.yaml
+// next to it.
 func TestManifests(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.in.yaml")
 	if err != nil || len(files) < 5 {

@@ -8,7 +8,7 @@ import (
 	"millwright/api/conversion"
 )
 
-// A selector that cannot be written as terms is refused: without the key it would select more.
+// A selector that cannot be written as terms is refused, since without that key it would select more.
 func TestSelectorsAreNeverWidened(t *testing.T) {
 	template := func(spec string) string {
 		return "{apiVersion: karpenter.k8s.aws/v1alpha1, kind: AWSNodeTemplate, metadata: {name: t}, spec: {" + spec + "}}"
@@ -61,7 +61,7 @@ func TestValuesThatNoVersionTakesAreRefused(t *testing.T) {
 	}
 }
 
-// There and back is the identity.
+// Converting there and back changes nothing.
 func TestRoundTrips(t *testing.T) {
 	for sentence, text := range map[string]string{
 		"never consolidated by an absent policy": `apiVersion: karpenter.sh/v1beta1

@@ -14,8 +14,8 @@ import (
 	"millwright/planner/ledger"
 )
 
-// cluster is a NodePool with nodes of m5.large, all ready to be consolidated, and pods on them: "pod node
-// cpu".
+// cluster is a NodePool with nodes of m5.large, all of which may be consolidated, and pods on them, written
+// as "pod node cpu".
 func cluster(nodes string, pods ...string) string {
 	var b strings.Builder
 	b.WriteString(`apiVersion: karpenter.sh/v1
@@ -100,7 +100,7 @@ func TestDisruptionUntilSettled(t *testing.T) {
 	}
 }
 
-// A cluster that has settled stays as it is: no command follows for an hour, though every price moves by up
+// A cluster that has settled stays as it is: no command follows for an hour, although every price moves by up
 // to one percent each minute. The rules: disruption §11.
 func TestASettledClusterStaysAtRest(t *testing.T) {
 	var nodes, pods []string
@@ -140,7 +140,7 @@ func TestASettledClusterStaysAtRest(t *testing.T) {
 	}
 }
 
-// What keeps a node is named.
+// The output names what keeps a node.
 func TestDisruptionSaysWhatBlocks(t *testing.T) {
 	for name, tc := range map[string]struct{ extra, want string }{
 		"a PodDisruptionBudget": {`---

@@ -72,7 +72,8 @@ func TestPlansOfExamples(t *testing.T) {
 	}
 }
 
-// The World that files give is the one a watcher would give, so the provisioner would record this very plan.
+// The World made from files is the one that a watcher would give, so the provisioner would record exactly
+// this plan.
 func TestPlanIsTheProvisioners(t *testing.T) {
 	for _, dir := range []string{"basic", "reasons", "cluster"} {
 		t.Run(dir, func(t *testing.T) {
@@ -321,7 +322,7 @@ func TestOperatorsOfInstanceTypes(t *testing.T) {
 	}
 }
 
-// The whole set of scheduling builders survives being written to files and read back.
+// Everything that the builders of scheduling tests can make survives being written to files and read back.
 func TestObjectsSurviveFiles(t *testing.T) {
 	pod := plannertest.Pod("a", plannertest.Unschedulable(), plannertest.Requests("cpu", "100m"))
 	b, err := json.Marshal(pod)
@@ -339,7 +340,7 @@ func TestObjectsSurviveFiles(t *testing.T) {
 	}
 }
 
-// stream writes pods of a few kinds one by one, as a pipe would deliver them.
+// stream writes pods of a few kinds one by one, as they would come through a pipe.
 type stream20k struct {
 	n, of   int
 	pending []byte
@@ -385,7 +386,7 @@ func TestTwentyThousandPodsFromAPipe(t *testing.T) {
 	}
 }
 
-// Allocation per document stays flat however many there are: nothing but the World grows.
+// Allocations per document stay the same however many there are: nothing but the World grows.
 func TestReadingKeepsNoDocuments(t *testing.T) {
 	peak := func(n int) int {
 		largest := 0

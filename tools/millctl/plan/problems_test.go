@@ -9,17 +9,17 @@ import (
 	"testing"
 )
 
-// problem is a small planning problem whose answer is obvious. Those here are about what is read and
-// printed; the rules by which pods are planned are tested in planner/provision/testdata/rules.
+// problem is a small planning problem with an obvious answer. Those here check what is read and printed; the
+// rules by which pods are planned are tested in planner/provision/testdata/rules.
 type problem struct {
 	name string
 	// catalog: lines of type, cpu, GiB, offerings "zone/capacity type/price[/reservation[/free]]", with /gone
 	// at the end if it is not available, further capacity "resource:amount" and labels "key=value"; default:
 	// smallCatalog.
 	catalog string
-	// args are flags of millctl plan: --preference-policy and --min-values-policy.
+	// args are flags of millctl plan, --preference-policy and --min-values-policy.
 	args []string
-	// objects are YAML documents besides the NodePool default, unless they bring NodePools.
+	// objects are YAML documents. The NodePool default comes with them, unless they contain NodePools.
 	objects string
 	// want, a line each: "POOL CHEAPEST-TYPE ZONE CAPACITYTYPE PRICE: PODS", "on NODE: PODS", "no POD: part
 	// of the reason".
@@ -169,7 +169,7 @@ status: {capacity: {cpu: "2", memory: 4Gi, pods: "20"}, allocatable: {cpu: "2", 
 `, name, zone, more)
 }
 
-// TestWhatManifestsLeaveOut reads manifests that no API server has completed.
+// TestWhatManifestsLeaveOut reads manifests that have not been defaulted by an API server.
 func TestWhatManifestsLeaveOut(t *testing.T) {
 	for _, p := range []problem{
 		{

@@ -8,7 +8,7 @@ import (
 	pt "millwright/planner/plannertest"
 )
 
-// running is a cluster with one full node, one pending pod, and a catalogue.
+// running is a cluster with one full node, one pending pod and a catalogue.
 func running(t *testing.T) *pt.Cluster {
 	t.Helper()
 	return pt.New(append(pt.WithCatalogue(), pt.Pool("default"), pt.Pod("old", pt.Requests("cpu", "1500m"), pt.Unschedulable()))...)

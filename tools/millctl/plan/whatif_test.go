@@ -17,7 +17,7 @@ import (
 	pt "millwright/planner/plannertest"
 )
 
-// three nodes of a NodePool at rest, each with a pod that fills it, under a budget of one.
+// three is a NodePool at rest with three nodes, each filled by one pod, under a budget of one.
 func rolling(t *testing.T) Server {
 	t.Helper()
 	pool := pt.Pool("default", pt.Budgets(karpv1.Budget{Nodes: "1"}), func(p *karpv1.NodePool) {
@@ -67,7 +67,7 @@ func fill(format string, values ...string) string {
 	return format
 }
 
-// What a change would drift, by which reason, and in how many waves it rolls out under the budget.
+// Which nodes a change would drift and for which reason, and in how many waves it rolls out under the budget.
 // The rules: disruption §7.
 func TestWhatWouldDrift(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -114,7 +114,7 @@ func TestWhatWouldDrift(t *testing.T) {
 	}
 }
 
-// Other prices: what consolidation would do then, beside what it does now.
+// With other prices: what consolidation would do then, next to what it does now.
 func TestDisruptionWithOtherPrices(t *testing.T) {
 	s := rolling(t)
 	prices := write(t, "prices.json", `{"prices": [{"instanceType": "m5.xlarge", "capacityType": "on-demand", "price": "9"}]}`)
@@ -139,7 +139,7 @@ func TestDisruptionWithOtherPrices(t *testing.T) {
 	}
 }
 
-// What a running system has started is carried out first, and with nothing to change there is no before.
+// What a running system has started is carried out first; and if nothing is changed, nothing is compared.
 func TestDisruptionGoesOnFromWhatRuns(t *testing.T) {
 	s := rolling(t)
 	n := s.World.NodeClaim("a-claim")

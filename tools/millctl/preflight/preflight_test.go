@@ -14,7 +14,7 @@ import (
 	"millwright/deploy/manifests"
 )
 
-// Every action of the policies is tried, or it is said why it cannot be.
+// Every action in the policies is tried, or there is a reason why it cannot be.
 func TestEveryActionIsTriedOrExcused(t *testing.T) {
 	actions := map[string]bool{}
 	for _, s := range iam.Statements {
@@ -59,7 +59,7 @@ func TestMissingFields(t *testing.T) {
 	}
 }
 
-// The rights asked for are those of the chart, for the accounts and the namespace of the release.
+// The rights that are checked are those of the chart, for the accounts and the namespace of the release.
 func TestGrantedRights(t *testing.T) {
 	rights, err := granted(manifests.Distributed, Config{Namespace: "mw", Account: "karpenter"})
 	if err != nil {
