@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -45,11 +46,31 @@ func apiServer() *fake.Clientset {
 	return core
 }
 
-// started is a Console that listens, and how to stop it.
-func started(t *testing.T, dir string, s Settings) (*Console, func()) {
+// running is a Console that runs, and the lines that it has logged and nobody has read yet.
+type running struct {
+	*Console
+	lines chan map[string]any
+}
+
+// Write takes a line of the Console's log. It does not wait for anybody to read it.
+func (r *running) Write(line []byte) (int, error) {
+	fields := map[string]any{}
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return 0, err
+	}
+	select {
+	case r.lines <- fields:
+	default:
+	}
+	return len(line), nil
+}
+
+// started is a Console that runs, and how to stop it.
+func started(t *testing.T, dir string, s Settings) (*running, func()) {
 	t.Helper()
 	log := memlog.New("test")
-	c := New(Config{Settings: s, Cluster: "test", Version: "1", Dir: dir, Core: apiServer(), Log: log, Now: time.Now, Logger: zerolog.Nop(),
+	c := &running{lines: make(chan map[string]any, 100)}
+	c.Console = New(Config{Settings: s, Cluster: "test", Version: "1", Dir: dir, Core: apiServer(), Log: log, Now: time.Now, Logger: zerolog.New(c),
 		Versions: func() (*world.World, *ledger.Ledger, error) { return world.New(), ledger.New(log.ID()), nil }, Registerer: prometheus.NewRegistry()})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -70,15 +91,26 @@ func started(t *testing.T, dir string, s Settings) (*Console, func()) {
 	return c, stop
 }
 
-func (c *Console) await(t *testing.T) string {
+// await waits until the Console logs a message, and returns the line.
+func (r *running) await(t *testing.T, message string) map[string]any {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if a := c.Address(); a != nil {
-			return a.String()
+	late := time.After(time.Minute)
+	for {
+		select {
+		case line := <-r.lines:
+			if line[zerolog.MessageFieldName] == message {
+				return line
+			}
+		case <-late:
+			t.Fatalf("it does not log %q: %v", message, r.Ready())
 		}
 	}
-	t.Fatalf("it does not listen: %v", c.Ready())
-	return ""
+}
+
+// listens waits until the Console listens, and returns its address.
+func (r *running) listens(t *testing.T) string {
+	t.Helper()
+	return r.await(t, "listening")["address"].(string)
 }
 
 func client(t *testing.T, bundle []byte) *http.Client {
@@ -97,7 +129,7 @@ func TestItServesWithACertificateOfItsOwnAndKeepsIt(t *testing.T) {
 	var bundles [2][]byte
 	for i := range bundles {
 		c, stop := started(t, dir, Settings{Address: "127.0.0.1:0"})
-		address := c.await(t)
+		address := c.listens(t)
 		var err error
 		if bundles[i], err = os.ReadFile(filepath.Join(dir, pki.KeyCA)); err != nil {
 			t.Fatal(err)
@@ -158,8 +190,9 @@ func TestItServesWithACertificateFromFilesAndTakesANewOne(t *testing.T) {
 	}
 	first := write()
 	c, _ := started(t, "", Settings{Address: "127.0.0.1:0", CertFile: filepath.Join(dir, pki.KeyLeaf), KeyFile: filepath.Join(dir, pki.KeyLeafKey)})
+	address := c.listens(t)
 	get := func(bundle []byte) error {
-		resp, err := client(t, bundle).Get("https://" + c.await(t) + "/api/v1/openapi.json")
+		resp, err := client(t, bundle).Get("https://" + address + "/api/v1/openapi.json")
 		if err == nil {
 			resp.Body.Close()
 		}
@@ -188,24 +221,14 @@ func TestWhatKeepsItFromServingEndsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, _ := started(t, "", Settings{Address: taken.Addr().String()})
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if err := c.Ready(); err != nil && strings.Contains(err.Error(), "in use") {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(c.Ready())
-		}
+	if line := c.await(t, "console does not serve"); !strings.Contains(line["error"].(string), "in use") || c.Ready() == nil {
+		t.Errorf("%v, %v", line, c.Ready())
 	}
 	taken.Close()
-	c.await(t)
+	c.listens(t)
 	missing, _ := started(t, "", Settings{Address: "127.0.0.1:0", CertFile: "/no/cert", KeyFile: "/no/key"})
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if err := missing.Ready(); err != nil && strings.Contains(err.Error(), "/no/cert") {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(missing.Ready())
-		}
+	if line := missing.await(t, "console does not serve"); !strings.Contains(line["error"].(string), "/no/cert") || missing.Ready() == nil {
+		t.Errorf("%v, %v", line, missing.Ready())
 	}
 }
 
@@ -213,7 +236,7 @@ func TestWhatKeepsItFromServingEndsNothing(t *testing.T) {
 func TestOrdersOfOtherSitesAreRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "console")
 	c, _ := started(t, dir, Settings{Address: "127.0.0.1:0"})
-	address := c.await(t)
+	address := c.listens(t)
 	bundle, err := os.ReadFile(filepath.Join(dir, pki.KeyCA))
 	if err != nil {
 		t.Fatal(err)

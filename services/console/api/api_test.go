@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,37 +16,13 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"millwright/planner"
 	"millwright/planner/ledger"
-	"millwright/planner/plannertest"
-	"millwright/planner/world"
-	"millwright/services/console/access"
+	"millwright/services/console/consoletest"
 	"millwright/services/console/index"
 	"millwright/services/console/view"
 	"millwright/store/audit"
 	"millwright/store/memlog"
 )
-
-// people are the identities by token, with their rights.
-type people map[string][]access.Right
-
-func (p people) Identify(_ context.Context, token string) (*access.Identity, error) {
-	if _, ok := p[token]; !ok {
-		return nil, access.ErrUnknown
-	}
-	return &access.Identity{Name: token}, nil
-}
-
-func (p people) Check(_ context.Context, who *access.Identity, right access.Right, _ bool) error {
-	for _, r := range p[who.Name] {
-		if r == right {
-			return nil
-		}
-	}
-	return fmt.Errorf("%w: %s may not %s", access.ErrForbidden, who.Name, right)
-}
-
-var everybody = people{"viewer": {access.Read}, "operator": {access.Read, access.Approve, access.Control}, "nobody": {}}
 
 // rig is an API over a log with one proposed command, and a cluster with a node and a pod that waits.
 type rig struct {
@@ -60,42 +35,17 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	log := memlog.New("test")
-	r := &rig{T: t, log: log}
-	d, err := audit.DecisionDraft(planner.Basis{Now: time.Now()}, planner.Decision{Kind: ledger.KindCommandProposed, Payload: &ledger.CommandProposed{
-		Command: ledger.CommandStarted{Reason: "Empty", Method: "emptiness", Candidates: []ledger.Candidate{{Node: "a", Claim: "a-claim", NodePool: "p", Price: 96_000}}, PriceBefore: 96_000},
-		Expires: time.Now().Add(time.Hour), Policies: []string{"ask"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.Service, d.Mode, d.Time = ledger.ServiceDisruptor, string(ledger.ModeActive), time.Now()
-	rec, err := log.Append(t.Context(), d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.id = ledger.CommandID(log.ID(), rec.Seq)
-	c := plannertest.New(append(plannertest.WithCatalogue(), plannertest.Pool("p"), plannertest.Pod("waits", plannertest.Unschedulable(), plannertest.Requests("cpu", "3")))...)
-	c.AddNode("a", "p")
-	x := index.New(log.ID(), 0)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { defer close(ended); x.Run(ctx, log, zerolog.Nop()) }()
-	present := func() (*world.World, *ledger.Ledger, error) {
-		l, err := audit.PresentLedger(t.Context(), log)
-		return c.World.Version(), l, err
-	}
-	v := view.New(view.Config{Cluster: "test", Log: log, Index: x, Versions: present, Now: time.Now})
+	c := consoletest.New(t, "test")
+	r := &rig{T: t, log: c.Log}
+	r.id = c.Propose(ledger.CommandProposed{Policies: []string{"ask"}, Command: ledger.CommandStarted{
+		Reason: "Empty", Method: "emptiness", Candidates: []ledger.Candidate{{Node: "a", Claim: "a-claim", NodePool: "p", Price: 96_000}}, PriceBefore: 96_000}})
+	c.Read()
 	mux := http.NewServeMux()
 	done := make(chan struct{})
-	New(Config{View: v, Index: x, Log: log, Reviewer: everybody, Now: time.Now, Logger: zerolog.New(&r.out), Done: done, Version: "1"}).Register(mux)
+	New(Config{View: c.View, Index: c.Index, Log: c.Log, Reviewer: consoletest.Everybody(), Now: c.Clock.Now, Logger: zerolog.New(&r.out), Done: done, Version: "1"}).Register(mux)
 	r.Server = httptest.NewServer(mux)
-	t.Cleanup(func() { close(done); r.Server.Close(); cancel(); <-ended })
-	for {
-		if _, last, _ := x.Extent(); last >= rec.Seq {
-			return r
-		}
-		time.Sleep(time.Millisecond)
-	}
+	t.Cleanup(func() { close(done); r.Server.Close() })
+	return r
 }
 
 // ask sends a request and returns status, header and body.

@@ -1,8 +1,6 @@
 package pages
 
 import (
-	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,38 +12,13 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"millwright/planner"
 	"millwright/planner/ledger"
-	"millwright/planner/plannertest"
-	"millwright/planner/world"
 	"millwright/services/console/access"
 	"millwright/services/console/api"
-	"millwright/services/console/index"
-	"millwright/services/console/view"
+	"millwright/services/console/consoletest"
 	"millwright/store/audit"
 	"millwright/store/memlog"
 )
-
-// people are the identities by token, with their rights.
-type people map[string][]access.Right
-
-func (p people) Identify(_ context.Context, token string) (*access.Identity, error) {
-	if _, ok := p[token]; !ok {
-		return nil, access.ErrUnknown
-	}
-	return &access.Identity{Name: token}, nil
-}
-
-func (p people) Check(_ context.Context, who *access.Identity, right access.Right, _ bool) error {
-	for _, r := range p[who.Name] {
-		if r == right {
-			return nil
-		}
-	}
-	return fmt.Errorf("%w: %s may not %s", access.ErrForbidden, who.Name, right)
-}
-
-var everybody = people{"viewer": {access.Read}, "operator": {access.Read, access.Approve, access.Control}, "nobody": {}}
 
 // hostile is what somebody may call an object, or give as a reason, to have a script run.
 const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>'{{.}}`
@@ -54,67 +27,34 @@ const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>'{{.}}`
 type rig struct {
 	*testing.T
 	*httptest.Server
-	log *memlog.Log
-	id  string
+	log   *memlog.Log
+	clock *consoletest.Clock
+	id    string
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{T: t, log: memlog.New("test")}
-	propose := func(reason string) uint64 {
-		d, err := audit.DecisionDraft(planner.Basis{Now: time.Now()}, planner.Decision{Kind: ledger.KindCommandProposed, Payload: &ledger.CommandProposed{
-			Command: ledger.CommandStarted{Reason: "Empty", Method: hostile, Candidates: []ledger.Candidate{{Node: hostile, Claim: hostile, NodePool: hostile, Price: 96_000}}, PriceBefore: 96_000},
-			Expires: time.Now().Add(time.Hour), Policies: []string{reason}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.Service, d.Mode, d.Time = ledger.ServiceDisruptor, string(ledger.ModeActive), time.Now()
-		rec, err := r.log.Append(t.Context(), d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return rec.Seq
+	c := consoletest.New(t, hostile)
+	r := &rig{T: t, log: c.Log, clock: c.Clock}
+	propose := func(policy string) string {
+		return c.Propose(ledger.CommandProposed{Policies: []string{policy}, Command: ledger.CommandStarted{
+			Reason: "Empty", Method: hostile, Candidates: []ledger.Candidate{{Node: hostile, Claim: hostile, NodePool: hostile, Price: 96_000}}, PriceBefore: 96_000}})
 	}
-	r.outcome(ledger.KindAlarmRaised, &ledger.AlarmRaised{Reason: hostile, Message: hostile})
-	r.outcome(ledger.KindClaimRegistered, &ledger.ClaimRegistered{Claim: hostile, Node: hostile})
-	r.outcome(ledger.KindClaimDoomed, &ledger.ClaimDoomed{Claim: hostile, Reason: hostile, Message: hostile})
+	c.Outcome(ledger.KindAlarmRaised, &ledger.AlarmRaised{Reason: hostile, Message: hostile})
+	c.Outcome(ledger.KindClaimRegistered, &ledger.ClaimRegistered{Claim: hostile, Node: hostile})
+	c.Outcome(ledger.KindClaimDoomed, &ledger.ClaimDoomed{Claim: hostile, Reason: hostile, Message: hostile})
 	answered := propose(hostile)
-	last := propose("ask")
-	r.id = ledger.CommandID(r.log.ID(), last)
-	r.outcome(ledger.KindProposalAnswered, &ledger.ProposalAnswered{ID: ledger.CommandID(r.log.ID(), answered), By: hostile, Why: hostile, Until: time.Now().Add(time.Hour)})
-	c := plannertest.New(append(plannertest.WithCatalogue(), plannertest.Pool("p"), plannertest.Pod("waits", plannertest.Unschedulable(), plannertest.Requests("cpu", "3")))...)
-	c.AddNode("a", "p")
-	x := index.New(r.log.ID(), 0)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { defer close(ended); x.Run(ctx, r.log, zerolog.Nop()) }()
-	v := view.New(view.Config{Cluster: hostile, Log: r.log, Index: x, Now: time.Now, Versions: func() (*world.World, *ledger.Ledger, error) {
-		l, err := audit.PresentLedger(t.Context(), r.log)
-		return c.World.Version(), l, err
-	}})
+	r.id = propose("ask")
+	c.Outcome(ledger.KindProposalAnswered, &ledger.ProposalAnswered{ID: answered, By: hostile, Why: hostile, Until: c.Clock.Now().Add(time.Hour)})
+	c.Read()
 	mux := http.NewServeMux()
-	a := api.New(api.Config{View: v, Index: x, Log: r.log, Reviewer: everybody, Now: time.Now, Logger: zerolog.Nop(), Done: make(chan struct{})})
+	everybody := consoletest.Everybody()
+	a := api.New(api.Config{View: c.View, Index: c.Index, Log: c.Log, Reviewer: everybody, Now: c.Clock.Now, Logger: zerolog.Nop(), Done: make(chan struct{})})
 	a.Register(mux)
-	New(Config{Cluster: hostile, View: v, Index: x, API: a, Reviewer: everybody, Now: time.Now, Logger: zerolog.Nop(), Counted: func(string, int, time.Duration) {}}).Register(mux)
+	New(Config{Cluster: hostile, View: c.View, Index: c.Index, API: a, Reviewer: everybody, Now: c.Clock.Now, Logger: zerolog.Nop(), Counted: func(string, int, time.Duration) {}}).Register(mux)
 	r.Server = httptest.NewServer(mux)
-	t.Cleanup(func() { r.Server.Close(); cancel(); <-ended })
-	for {
-		if _, filled, _ := x.Extent(); filled > last {
-			return r
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
-func (r *rig) outcome(kind ledger.Kind, payload any) {
-	d, err := audit.OutcomeDraft(audit.Outcome{Kind: kind, Payload: payload})
-	if err != nil {
-		r.Fatal(err)
-	}
-	d.Time, d.Mode = time.Now(), string(ledger.ModeActive)
-	if _, err := r.log.Append(r.Context(), d); err != nil {
-		r.Fatal(err)
-	}
+	t.Cleanup(r.Server.Close)
+	return r
 }
 
 // send asks for a page, or sends a form to one, and follows no redirect.
@@ -203,7 +143,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		todo = todo[1:]
 		status, _, body := r.send("operator", path, nil)
 		if status == http.StatusTooManyRequests {
-			time.Sleep(100 * time.Millisecond)
+			r.clock.Advance(time.Second)
 			todo = append(todo, path)
 			continue
 		}

@@ -1,4 +1,4 @@
-package view
+package view_test
 
 import (
 	"slices"
@@ -8,6 +8,7 @@ import (
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest"
 	"millwright/planner/world"
+	"millwright/services/console/view"
 )
 
 // Pages of pods go on where the one before ended, whatever namespaces are called: "a" comes before "a-b",
@@ -20,7 +21,7 @@ func TestPagesOfPods(t *testing.T) {
 		}
 	}
 	log, _ := opened(t, "../../../store/audit/testdata/v20/TestDeletingByHand.rec")
-	v := New(Config{Log: log, Now: time.Now, Versions: func() (*world.World, *ledger.Ledger, error) { return c.World.Version(), ledger.New(""), nil }})
+	v := view.New(view.Config{Log: log, Now: time.Now, Versions: func() (*world.World, *ledger.Ledger, error) { return c.World.Version(), ledger.New(""), nil }})
 	var names []string
 	for after, more := "", true; more; {
 		list, further, total, err := v.Pending(t.Context(), after, 1)

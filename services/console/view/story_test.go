@@ -1,4 +1,4 @@
-package view
+package view_test
 
 import (
 	"context"
@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rs/zerolog"
 
 	"millwright/planner/ledger"
 	"millwright/planner/world"
+	"millwright/services/console/consoletest"
 	"millwright/services/console/index"
+	"millwright/services/console/view"
 	"millwright/store"
 	"millwright/store/audit"
 	"millwright/store/audit/recording"
@@ -75,18 +76,8 @@ func opened(t *testing.T, file string) (*recorded, []ledger.Entry) {
 func filled(t *testing.T, log *recorded, rows int) *index.Index {
 	t.Helper()
 	x := index.New(log.id, rows)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { defer close(ended); x.Run(ctx, log, zerolog.Nop()) }()
-	t.Cleanup(func() { cancel(); <-ended })
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if _, last, _ := x.Extent(); last == log.head {
-			return x
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the index is not filled")
-		}
-	}
+	consoletest.Fill(t, x, log, log.head)
+	return x
 }
 
 func nothing() (*world.World, *ledger.Ledger, error) { return world.New(), ledger.New(""), nil }
@@ -102,7 +93,7 @@ func TestStoriesAreThoseOfTheWholeLog(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
 			log, entries := opened(t, file)
-			v := New(Config{Log: log, Index: filled(t, log, 0), Versions: nothing, Now: time.Now})
+			v := view.New(view.Config{Log: log, Index: filled(t, log, 0), Versions: nothing, Now: time.Now})
 			subjects := map[string]bool{}
 			for _, e := range entries {
 				for _, s := range audit.Mentions(e, log.id) {
@@ -111,7 +102,7 @@ func TestStoriesAreThoseOfTheWholeLog(t *testing.T) {
 			}
 			for s := range subjects {
 				want := audit.Why(entries, s)
-				if len(want) > storyRecordsMax {
+				if len(want) > view.StoryRecordsMax {
 					continue
 				}
 				got, err := v.Why(t.Context(), s)
@@ -131,7 +122,7 @@ func TestStoriesAreThoseOfTheWholeLog(t *testing.T) {
 
 func TestADecisionSaysWhatCameOfIt(t *testing.T) {
 	log, entries := opened(t, "../../../store/audit/testdata/v20/TestDeletingByHand.rec")
-	v := New(Config{Log: log, Index: filled(t, log, 0), Versions: nothing, Now: time.Now})
+	v := view.New(view.Config{Log: log, Index: filled(t, log, 0), Versions: nothing, Now: time.Now})
 	i := slices.IndexFunc(entries, func(e ledger.Entry) bool {
 		p, ok := e.Payload.(*ledger.ProvisioningPlanned)
 		return ok && len(p.Claims) > 0
@@ -156,7 +147,7 @@ func TestADecisionSaysWhatCameOfIt(t *testing.T) {
 func TestAnIndexThatBeginsLateSaysSo(t *testing.T) {
 	log, entries := opened(t, "../../../store/audit/testdata/v20/TestDeletingByHand.rec")
 	const rows = 10
-	v := New(Config{Log: log, Index: filled(t, log, rows), Versions: nothing, Now: time.Now})
+	v := view.New(view.Config{Log: log, Index: filled(t, log, rows), Versions: nothing, Now: time.Now})
 	last := entries[len(entries)-1]
 	for _, s := range audit.Mentions(last, log.id) {
 		x, err := v.Why(t.Context(), s)
@@ -176,7 +167,7 @@ func TestSubjects(t *testing.T) {
 	for want, of := range map[string][2]string{
 		"pod/default/web": {"pods", "web"}, "pod/a/web": {"po", "a/web"}, "claim/x": {"NodeClaim", "x"}, "pool/p": {"nodepool", "p"}, "": {"secret", "x"},
 	} {
-		if got := Subject(of[0], of[1]); got != want {
+		if got := view.Subject(of[0], of[1]); got != want {
 			t.Errorf("%v: %q, want %q", of, got, want)
 		}
 	}

@@ -1,0 +1,4 @@
+package view
+
+// StoryRecordsMax for the tests of stories.
+const StoryRecordsMax = storyRecordsMax
