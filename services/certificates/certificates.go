@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"k8s.io/client-go/kubernetes"
 
@@ -60,13 +61,16 @@ type Config struct {
 	Now      func() time.Time
 	Reliable func() error
 	Logger   zerolog.Logger
+	// Registerer of the metrics.
+	Registerer prometheus.Registerer
 	// EtcdEndpoints are those of the chart's members unless a test has others.
 	EtcdEndpoints []string
 }
 
 // Keeper keeps the secrets.
 type Keeper struct {
-	cfg Config
+	cfg     Config
+	metrics *metrics
 
 	mu   sync.Mutex
 	good time.Time
@@ -81,7 +85,7 @@ func New(cfg Config) (*Keeper, error) {
 	if cfg.EtcdEndpoints == nil {
 		cfg.EtcdEndpoints = cfg.etcdEndpoints()
 	}
-	return &Keeper{cfg: cfg, err: errors.New("nothing was looked at yet")}, nil
+	return &Keeper{cfg: cfg, metrics: newMetrics(cfg.Registerer), err: errors.New("nothing was looked at yet")}, nil
 }
 
 // Ready reports that the last passes went well.
@@ -101,6 +105,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		wait := every
 		if err != nil && ctx.Err() == nil {
 			wait = again
+			k.metrics.failures.Inc()
 			k.cfg.Logger.Warn().Err(err).Msg("certificates or users could not be brought up to date, trying again")
 		}
 		if clock.Sleep(ctx, wait) != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,8 @@ type rig struct {
 	now    time.Time
 	// off is why the clock cannot be relied on.
 	off error
+	// registry of the process that runs.
+	registry *prometheus.Registry
 }
 
 func newRig(t *testing.T) *rig {
@@ -39,8 +42,9 @@ func newRig(t *testing.T) *rig {
 // restart is a new process.
 func (r *rig) restart() {
 	r.Helper()
+	r.registry = prometheus.NewRegistry()
 	k, err := New(Config{Settings: Settings{Cluster: "c", Namespace: "ns", Prefix: "mw", NATSMembers: 3}, Core: r.kube,
-		Now: func() time.Time { return r.now }, Reliable: func() error { return r.off }, Logger: zerolog.Nop()})
+		Now: func() time.Time { return r.now }, Reliable: func() error { return r.off }, Logger: zerolog.Nop(), Registerer: r.registry})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -205,5 +209,54 @@ func TestBrokenSecretsAreRepaired(t *testing.T) {
 	}
 	if len(got) != 4 {
 		t.Errorf("changed: %v", got)
+	}
+}
+
+// expiries are what the metric says, by Secret.
+func (r *rig) expiries() map[string]time.Time {
+	r.Helper()
+	families, err := r.registry.Gather()
+	if err != nil {
+		r.Fatal(err)
+	}
+	out := map[string]time.Time{}
+	for _, f := range families {
+		if f.GetName() != "millwright_certificates_expiry_timestamp_seconds" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			out[m.GetLabel()[0].GetValue()] = time.Unix(int64(m.GetGauge().GetValue()), 0)
+		}
+	}
+	return out
+}
+
+// The metric says when what is in each Secret expires, also after a start that has nothing to renew, and goes
+// on saying it while nothing can be renewed.
+func TestExpiriesAreMeasured(t *testing.T) {
+	r := newRig(t)
+	began := r.now
+	r.pass()
+	r.restart()
+	r.pass()
+	got := r.expiries()
+	if !got["mw-ca"].Equal(began.Add(pki.CALife)) || !got["mw-client-watcher"].Equal(began.Add(pki.LeafLife)) || !got["mw-nats-server"].Equal(began.Add(pki.LeafLife)) {
+		t.Errorf("%v", got)
+	}
+	if len(got) != 2+len(Services) {
+		t.Errorf("%d certificates: %v", len(got), got)
+	}
+	later := pki.LeafLife - time.Hour
+	r.now, r.off = began.Add(later), errors.New("the clock cannot be relied on")
+	if r.keeper.pass(t.Context()) == nil {
+		t.Error("a pass without a clock")
+	}
+	if again := r.expiries(); !maps.EqualFunc(got, again, time.Time.Equal) {
+		t.Errorf("while nothing can be renewed: %v", again)
+	}
+	r.off = nil
+	r.pass()
+	if e := r.expiries()["mw-client-watcher"]; !e.Equal(r.now.Add(pki.LeafLife)) {
+		t.Errorf("renewed until %s", e)
 	}
 }

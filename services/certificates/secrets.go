@@ -58,9 +58,13 @@ func (k *Keeper) authority(ctx context.Context) (a pki.Authority, err error) {
 			return data, err
 		}
 		k.cfg.Logger.Info().Time("expires", a.CA.Cert.NotAfter).Msg("renewed the certificate authority")
+		k.metrics.renewals.WithLabelValues(k.cfg.name("ca")).Inc()
 		data = map[string][]byte{}
 		return data, a.EncodeInto(data)
 	})
+	if err == nil {
+		k.expires(k.cfg.name("ca"), a.CA)
+	}
 	return a, err
 }
 
@@ -76,11 +80,21 @@ func (k *Keeper) leaf(ctx context.Context, a pki.Authority, want certificate) (l
 				return nil, err
 			}
 			k.cfg.Logger.Info().Str("secret", want.secret).Time("expires", leaf.Cert.NotAfter).Msg("renewed a certificate")
+			k.metrics.renewals.WithLabelValues(want.secret).Inc()
 		}
 		data = map[string][]byte{pki.KeyCA: a.Bundle()}
 		return data, leaf.EncodeInto(data)
 	})
+	if err == nil {
+		k.expires(want.secret, leaf)
+	}
 	return leaf, err
+}
+
+// expires says until when a certificate lasts that is in a Secret by now. While it cannot be read or written
+// what was said last goes on counting.
+func (k *Keeper) expires(secret string, p *pki.Pair) {
+	k.metrics.expiry.WithLabelValues(secret).Set(float64(p.Cert.NotAfter.Unix()))
 }
 
 // passwords of NATS's users are made once. They begin with a letter: NATS reads them as a value of its

@@ -98,7 +98,7 @@ type External struct {
 }
 
 // ports of a Millwright process.
-type ports struct{ metrics, health int }
+type ports struct{ metrics, health, profiling int }
 
 // Services in the order they are started.
 var Services = []string{"watcher", "provisioner", "disruptor", "terminator", "lifecycle"}
@@ -243,7 +243,7 @@ func (s *Stack) Metrics(ctx context.Context, name string) (string, error) {
 
 // CollectGarbage has a Millwright process do so, which must run with --enable-profiling.
 func (s *Stack) CollectGarbage(ctx context.Context, name string) error {
-	_, err := get(ctx, fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/heap?gc=1&debug=1", s.ports[name].metrics))
+	_, err := get(ctx, fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/heap?gc=1&debug=1", s.ports[name].profiling))
 	return err
 }
 
@@ -398,10 +398,15 @@ func (s *Stack) millwright(name, command string, args ...string) (*Process, erro
 	if err != nil {
 		return nil, err
 	}
-	s.ports[name] = ports{metrics, health}
+	profiling, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	s.ports[name] = ports{metrics, health, profiling}
 	args = append([]string{
 		command, "--kubeconfig", cmp.Or(s.kubeconfigs[command], s.kubeconfig), "--cluster-name", ClusterName,
 		"--metrics-port", strconv.Itoa(metrics), "--health-probe-port", strconv.Itoa(health),
+		"--profiling-address", "127.0.0.1:" + strconv.Itoa(profiling),
 	}, args...)
 	env := s.Env()
 	if s.opts.Policies {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"millwright/services/certificates"
 	"millwright/services/console"
 	"millwright/services/disruptor"
 	"millwright/services/internal/clock"
@@ -50,6 +51,7 @@ var sources = []struct {
 	{"Lifecycle", "`karpenter_nodeclaims_disrupted_total` counts commands of the disruptor too.", []func(prometheus.Registerer){
 		claims.RegisterMetrics, garbage.RegisterMetrics, ec2.RegisterMetrics, retention.RegisterMetrics}},
 	{"Console", "`millwright console` and `millwright all` have them.", []func(prometheus.Registerer){console.RegisterMetrics}},
+	{"Certificates", "`millwright certificates` has them.", []func(prometheus.Registerer){certificates.RegisterMetrics}},
 	{"Webhook", "`millwright webhook` has them.", []func(prometheus.Registerer){webhook.RegisterMetrics}},
 }
 

@@ -66,7 +66,7 @@ func runCertificates(ctx context.Context, s *process.Settings, cfg certificates.
 			if err != nil {
 				return nil, err
 			}
-			cfg.Core, cfg.Now, cfg.Reliable, cfg.Logger = client.Core, clock.Now, clock.Check, logger
+			cfg.Core, cfg.Now, cfg.Reliable, cfg.Logger, cfg.Registerer = client.Core, clock.Now, clock.Check, logger, registry
 			keeper, err := certificates.New(cfg)
 			if err != nil {
 				return nil, err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -223,5 +224,26 @@ func TestLibraryLinesAreSorted(t *testing.T) {
 	}
 	if text := out.String(); strings.Contains(text, "quiet") || !strings.Contains(text, "loud") {
 		t.Errorf("logged %q", text)
+	}
+}
+
+// Profiles are served only if they are asked for, and never on the port of the metrics.
+func TestProfilesAreServedOnLoopbackOnlyIfAskedFor(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		s := Settings{HealthProbePort: freePort(t), MetricsPort: freePort(t), EnableProfiling: asked, ProfilingAddress: fmt.Sprintf("127.0.0.1:%d", freePort(t))}
+		v, err := listen(s, prometheus.NewRegistry(), &checks{}, &checks{}, zerolog.Nop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, port := range []int{s.HealthProbePort, s.MetricsPort} {
+			if code, _ := get(t, port, "/debug/pprof/cmdline"); code != http.StatusNotFound {
+				t.Errorf("asked for: %t, port %d answers %d", asked, port, code)
+			}
+		}
+		at := netip.MustParseAddrPort(s.ProfilingAddress)
+		if code, text := get(t, int(at.Port()), "/debug/pprof/cmdline"); (code == http.StatusOK) != asked {
+			t.Errorf("asked for: %t, answer %d %s", asked, code, text)
+		}
+		v.shutdown()
 	}
 }

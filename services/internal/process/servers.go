@@ -83,42 +83,52 @@ func listen(s Settings, gather prometheus.Gatherer, healthy, ready *checks, logg
 	health.Handle("GET /readyz", ready)
 	health.Handle("GET /readyz/{check}", ready)
 	metrics.Handle("GET /metrics", promhttp.HandlerFor(gather, promhttp.HandlerOpts{}))
-	if s.EnableProfiling {
-		profile(metrics)
+	endpoints := []endpoint{{"health", anyAddress(s.HealthProbePort), health}}
+	if metrics != health {
+		endpoints = append(endpoints, endpoint{"metrics", anyAddress(s.MetricsPort), metrics})
+	}
+	if s.EnableProfiling { // on a loopback address, as Validate has checked
+		endpoints = append(endpoints, endpoint{"profiling", s.ProfilingAddress, profiles()})
 	}
 	v := &servers{logger: logger}
-	if err := v.serve("health", s.HealthProbePort, health); err != nil {
-		return nil, err
-	}
-	if metrics == health {
-		return v, nil
-	}
-	if err := v.serve("metrics", s.MetricsPort, metrics); err != nil {
-		v.shutdown()
-		return nil, err
+	for _, e := range endpoints {
+		if err := v.serve(e); err != nil {
+			v.shutdown()
+			return nil, err
+		}
 	}
 	return v, nil
 }
 
-func profile(mux *http.ServeMux) {
+// endpoint is an address with what is served there.
+type endpoint struct {
+	what, address string
+	handler       http.Handler
+}
+
+func anyAddress(port int) string { return ":" + strconv.Itoa(port) }
+
+func profiles() http.Handler {
+	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
 }
 
-func (v *servers) serve(what string, port int, handler http.Handler) error {
-	l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+func (v *servers) serve(e endpoint) error {
+	l, err := net.Listen("tcp", e.address)
 	if err != nil {
-		return fmt.Errorf("listen for %s: %w", what, err)
+		return fmt.Errorf("listen for %s: %w", e.what, err)
 	}
-	srv := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	srv := &http.Server{Handler: e.handler, ReadHeaderTimeout: 10 * time.Second}
 	v.list = append(v.list, srv)
-	v.logger.Info().Str("endpoint", what).Str("address", l.Addr().String()).Msg("listening")
+	v.logger.Info().Str("endpoint", e.what).Str("address", l.Addr().String()).Msg("listening")
 	v.group.Go(func() {
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			v.logger.Error().Err(err).Str("endpoint", what).Msg("server ended")
+			v.logger.Error().Err(err).Str("endpoint", e.what).Msg("server ended")
 		}
 	})
 	return nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"time"
@@ -44,7 +45,9 @@ type Settings struct {
 	MetricsPort     int
 	HealthProbePort int
 	EnableProfiling bool
-	MemoryLimit     int64
+	// ProfilingAddress is of this machine alone: profiles show what the process has in memory.
+	ProfilingAddress string
+	MemoryLimit      int64
 
 	BatchIdleDuration   time.Duration
 	BatchMaxDuration    time.Duration
@@ -109,6 +112,9 @@ const (
 	HealthProbePortDefault = 8081
 )
 
+// ProfilingAddressDefault is where profiles are to be had, if they are asked for.
+const ProfilingAddressDefault = "127.0.0.1:6060"
+
 // BindProcess defines the flags that every process has.
 func (s *Settings) BindProcess(f *pflag.FlagSet) {
 	f.StringVar(&s.Kubeconfig, "kubeconfig", "", "kubeconfig file; empty: in-cluster configuration")
@@ -117,7 +123,8 @@ func (s *Settings) BindProcess(f *pflag.FlagSet) {
 	f.StringVar(&s.LogLevel, "log-level", "info", "debug, info, warn or error")
 	f.IntVar(&s.MetricsPort, "metrics-port", MetricsPortDefault, "port of /metrics; 0 picks a free one")
 	f.IntVar(&s.HealthProbePort, "health-probe-port", HealthProbePortDefault, "port of /healthz and /readyz; 0 picks a free one")
-	f.BoolVar(&s.EnableProfiling, "enable-profiling", false, "serve /debug/pprof on the metrics port")
+	f.BoolVar(&s.EnableProfiling, "enable-profiling", false, "serve /debug/pprof on --profiling-address")
+	f.StringVar(&s.ProfilingAddress, "profiling-address", ProfilingAddressDefault, "where --enable-profiling listens: a loopback address and a port; port 0 picks a free one")
 	f.Int64Var(&s.MemoryLimit, "memory-limit", -1, "bytes of memory the process should stay below: garbage is collected harder from 90 % of it; -1: none")
 }
 
@@ -212,6 +219,10 @@ func (s *Settings) ValidateProcess() error {
 	if !port(s.MetricsPort) || !port(s.HealthProbePort) {
 		errs = append(errs, errors.New("a port is from 0 to 65535"))
 	}
+	if !isLoopback(s.ProfilingAddress) {
+		errs = append(errs, fmt.Errorf("--profiling-address is a loopback address with a port, such as %s, not %q: profiles show what is in memory, "+
+			"and whoever may ask for them can slow the process down; reach them from elsewhere by kubectl port-forward", ProfilingAddressDefault, s.ProfilingAddress))
+	}
 	return errors.Join(errs...)
 }
 
@@ -276,6 +287,13 @@ func (s *Settings) Archive() string {
 func bytesOutOfRange(n int64) bool { return n != 0 && n < natsBytesMin }
 
 func port(p int) bool { return p >= 0 && p <= 65535 }
+
+// isLoopback reports that an address and port can be reached from this machine alone. A host name does not
+// count: what it stands for is decided elsewhere.
+func isLoopback(address string) bool {
+	a, err := netip.ParseAddrPort(address)
+	return err == nil && a.Addr().IsLoopback()
+}
 
 // Options are the settings that can change a decision.
 func (s *Settings) Options() planner.Options {

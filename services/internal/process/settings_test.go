@@ -60,6 +60,11 @@ func TestSettings(t *testing.T) {
 		"a batch that ends before it idles is refused": {args: with("--batch-idle-duration=20s"), refused: "shorter than"},
 		"a memory overhead of all memory is refused":   {args: with("--vm-memory-overhead-percent=1"), refused: "fraction"},
 		"a port out of range is refused":               {args: with("--metrics-port=70000"), refused: "65535"},
+		"profiles for the whole network are refused":   {args: with("--profiling-address=:6060"), refused: "--profiling-address is a loopback address"},
+		"profiles for other machines are refused":      {args: with("--enable-profiling", "--profiling-address=10.0.0.1:6060"), refused: `not "10.0.0.1:6060"`},
+		"a name may be that of another machine":        {args: with("--profiling-address=localhost:6060"), refused: "--profiling-address is a loopback address"},
+		"profiles without a port are refused":          {args: with("--profiling-address=127.0.0.1"), refused: "--profiling-address is a loopback address"},
+		"profiles for this machine":                    {args: with("--profiling-address=[::1]:0"), check: func(s Settings) bool { return !s.EnableProfiling }},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

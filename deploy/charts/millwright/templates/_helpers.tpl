@@ -115,6 +115,12 @@ annotations:
   value: {{ $v.controller.metrics.port | quote }}
 - name: HEALTH_PROBE_PORT
   value: {{ $v.controller.healthProbe.port | quote }}
+{{- if $v.controller.profiling.enabled }}
+- name: ENABLE_PROFILING
+  value: "true"
+- name: PROFILING_ADDRESS
+  value: {{ printf "127.0.0.1:%d" (int $v.controller.profiling.port) | quote }}
+{{- end }}
 {{- include "millwright.variable" (dict "name" "LOG_LEVEL" "value" $v.logLevel) }}
 {{- include "millwright.variable" (dict "name" "CLUSTER_ENDPOINT" "value" $s.clusterEndpoint) }}
 {{- include "millwright.variable" (dict "name" "CLUSTER_CA_BUNDLE" "value" $s.clusterCABundle) }}
