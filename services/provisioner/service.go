@@ -23,6 +23,8 @@ import (
 type Deps struct {
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
+	// PodMetrics: a series for each pod is served too.
+	PodMetrics bool
 	// SearchMax: a plan that took longer is confirmed on a fresh Snapshot before it is recorded (DESIGN §4).
 	// 0: 50 ms; negative: every plan.
 	SearchMax time.Duration
@@ -110,6 +112,9 @@ func New(host service.Host, deps Deps) *Service {
 		batch: batch{seen: seen{}}, searchMax: cmp.Or(deps.SearchMax, searchMax)}
 	if deps.Registerer != nil {
 		deps.Registerer.MustRegister(s.cluster)
+		if deps.PodMetrics {
+			deps.Registerer.MustRegister(newPodMetrics(s.cluster))
+		}
 	}
 	return s
 }

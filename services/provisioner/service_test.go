@@ -298,6 +298,53 @@ func TestNodesAndPoolsAreGauges(t *testing.T) {
 	})
 }
 
+// Series of pods are there only if they are asked for, and only from the leader.
+func TestPodsAreSeriesIfAskedFor(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		hosttest.Run(t, ledger.ServiceProvisioner, ledger.ModeActive, func(r *hosttest.Rig) {
+			registry := prometheus.NewRegistry()
+			s := provisioner.New(r.Host, provisioner.Deps{Logger: zerolog.Nop(), Registerer: registry, PodMetrics: asked})
+			r.AddNode("n", "general")
+			r.See(plannertest.Pool("general"), plannertest.Pod("p", plannertest.On("n"), plannertest.OwnedBy("apps/v1", "ReplicaSet", "web")), pending("w"))
+			series := func() (list []string) {
+				families, err := registry.Gather()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range families {
+					if f.GetName() != "karpenter_pods_state" {
+						continue
+					}
+					for _, m := range f.GetMetric() {
+						text := ""
+						for _, l := range m.GetLabel() {
+							text += l.GetName() + "=" + l.GetValue() + " "
+						}
+						list = append(list, text)
+					}
+				}
+				return list
+			}
+			if list := series(); len(list) != 0 {
+				t.Errorf("a standby has %v", list)
+			}
+			_, _ = r.Step(s)
+			var want []string
+			if asked {
+				want = []string{
+					"arch=amd64 capacity_type=on-demand instance_type=m5.xlarge managed=true name=p namespace=default node=n nodepool=general owner=replicaset/web phase=Running ready=true scheduled=true zone=us-west-2a ",
+					"arch= capacity_type= instance_type= managed=false name=w namespace=default node= nodepool= owner= phase=Pending ready=false scheduled=false zone= "}
+			}
+			list := series()
+			slices.Sort(list)
+			slices.Sort(want)
+			if !slices.Equal(list, want) {
+				t.Errorf("asked for: %t\n%s", asked, strings.Join(list, "\n"))
+			}
+		})
+	}
+}
+
 func TestAStopOfAllHoldsPlanning(t *testing.T) {
 	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *provisioner.Service) {
 		r.Stop(ledger.StopVoluntary)

@@ -57,8 +57,25 @@ func measureScale(ctx context.Context, b *bench) ([]figure, error) {
 	}
 	row(reads, "LedgerRead", "p99-µs", "a read of Ledger and Snapshot beside a plan, p99", "%.0f µs", eventAimMicros)
 	held, err7 := measureCheckpoints(ctx, b)
+	scrapes, err8 := measureScrapes(ctx, b)
 	more, err5 := measureOthers(ctx, b)
-	return slices.Concat(figures, held, more), errors.Join(err1, err2, err3, err4, err5, err6, err7)
+	return slices.Concat(figures, held, scrapes, more), errors.Join(err1, err2, err3, err4, err5, err6, err7, err8)
+}
+
+// measureScrapes: what Prometheus gets of the provisioner that leads, without and with a series for each pod.
+func measureScrapes(ctx context.Context, b *bench) ([]figure, error) {
+	found, err := b.goBench(ctx, scalePackage, "^BenchmarkScrape$", "5x")
+	var figures []figure
+	for _, x := range []struct{ benchmark, text string }{{"nodes", "a scrape of the provisioner"}, {"pods", "the same with --pod-metrics"}} {
+		r, missing := found.findResult("Scrape/" + x.benchmark)
+		if missing != nil {
+			err = errors.Join(err, missing)
+			continue
+		}
+		figures = append(figures, figure{name: "scale: " + x.text, measured: fmt.Sprintf("%s series, %.1f MiB (%.1f MiB compressed), %.0f ms CPU",
+			count(r.values["series"]), r.values["MiB"], r.values["sent-MiB"], r.values["cpu-ms"])})
+	}
+	return figures, err
 }
 
 // measureCheckpoints: what Ledger and World take in memory and as checkpoints, and whether anything waits for

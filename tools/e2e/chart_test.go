@@ -24,7 +24,7 @@ import (
 // the names that values for Karpenter use.
 var chartValues = map[string]string{
 	"embedded":    "",
-	"profiling":   "controller: {profiling: {enabled: true, port: 6061}}\n",
+	"profiling":   "controller: {profiling: {enabled: true, port: 6061}, metrics: {compat: true, pods: true}}\n",
 	"shadow":      "settings: {mode: shadow}\npersistence: {storageClassName: gp3, size: 50Gi}\n",
 	"distributed": distributedValues,
 	"certificates": distributedValues + `

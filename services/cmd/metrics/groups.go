@@ -46,6 +46,8 @@ var sources = []struct {
 	{"Interruption queue", "The watcher that leads has them, if `--interruption-queue` is set.", []func(prometheus.Registerer){queue.RegisterMetrics}},
 	{"Provisioner", "Series per node and per NodePool come from the World when it is scraped, and only from the leader.", []func(prometheus.Registerer){
 		provisioner.RegisterMetrics}},
+	{"Pods", "Only with `--pod-metrics`: one series for each pod, from the provisioner that leads.", []func(prometheus.Registerer){
+		provisioner.RegisterPodMetrics}},
 	{"Disruptor", "", []func(prometheus.Registerer){disruptor.RegisterMetrics}},
 	{"Terminator", "", []func(prometheus.Registerer){terminator.RegisterMetrics}},
 	{"Lifecycle", "`karpenter_nodeclaims_disrupted_total` counts commands of the disruptor too.", []func(prometheus.Registerer){

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"millwright/services/internal/process"
 )
 
 // docs/metrics.md is as the code says.
@@ -47,6 +49,22 @@ func TestMetricsAreDescribed(t *testing.T) {
 		if got := m.kind + " " + strings.Join(m.labels, " "); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
+	}
+}
+
+// A former name is of a metric that there is, and is none itself.
+func TestFormerNamesAreOfMetrics(t *testing.T) {
+	names := map[string]bool{}
+	for _, g := range groups() {
+		for _, m := range g.metrics {
+			names[m.name] = true
+		}
+	}
+	for _, n := range process.FormerNames {
+		if !names[n.Name] || names[n.Former] {
+			t.Errorf("%s, formerly %s", n.Name, n.Former)
+		}
+		names[n.Former] = true
 	}
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"millwright/services/internal/process"
 )
 
 const head = `# Metrics
@@ -16,7 +18,7 @@ const head = `# Metrics
 - **beta**: may change with a minor version, with a line in [CHANGELOG.md](../CHANGELOG.md).
 
 Durations are in seconds and sizes in bytes. Labels have closed sets of values or name a NodePool, zone, type or node; none
-names a pod. Series of a NodePool are deleted an hour after it.
+names a pod, except with ` + "`--pod-metrics`" + `. Series of a NodePool are deleted an hour after it.
 `
 
 // page writes the sections.
@@ -33,8 +35,22 @@ func page(list []group) string {
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", m.name, m.kind, labels(m.labels), cell(m.help), stability(m.name))
 		}
 	}
+	b.WriteString(former)
+	for _, n := range process.FormerNames {
+		fmt.Fprintf(&b, "| `%s` | `%s` |\n", n.Former, n.Name)
+	}
 	return b.String()
 }
+
+const former = `
+## Former names
+
+Names that Karpenter gave to some of these before it renamed them. With ` + "`--metrics-compat`" + ` both are served, with the values and the labels of the
+present name: a query by a label that was renamed too has to be changed all the same.
+
+| Former | Present |
+|---|---|
+`
 
 func labels(names []string) string {
 	if len(names) == 0 {

@@ -245,7 +245,7 @@ const hintQPS = 100
 
 func (b *builder) addProvisioner() error {
 	h, logger := b.host(ledger.ServiceProvisioner)
-	deps := provisioner.Deps{Logger: logger, Registerer: b.registry}
+	deps := provisioner.Deps{Logger: logger, Registerer: b.registry, PodMetrics: b.settings.PodMetrics}
 	if b.settings.PlacementHints {
 		config := rest.CopyConfig(b.config)
 		config.QPS, config.Burst, config.RateLimiter = hintQPS, 2*hintQPS, nil

@@ -82,6 +82,9 @@ func listen(s Settings, gather prometheus.Gatherer, healthy, ready *checks, logg
 	health.Handle("GET /healthz/{check}", healthy)
 	health.Handle("GET /readyz", ready)
 	health.Handle("GET /readyz/{check}", ready)
+	if s.MetricsCompat {
+		gather = withFormerNames(gather)
+	}
 	metrics.Handle("GET /metrics", promhttp.HandlerFor(gather, promhttp.HandlerOpts{}))
 	endpoints := []endpoint{{"health", anyAddress(s.HealthProbePort), health}}
 	if metrics != health {

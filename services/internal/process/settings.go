@@ -47,7 +47,9 @@ type Settings struct {
 	EnableProfiling bool
 	// ProfilingAddress is of this machine alone: profiles show what the process has in memory.
 	ProfilingAddress string
-	MemoryLimit      int64
+	// MetricsCompat and PodMetrics add series to those that there are anyway.
+	MetricsCompat, PodMetrics bool
+	MemoryLimit               int64
 
 	BatchIdleDuration   time.Duration
 	BatchMaxDuration    time.Duration
@@ -125,6 +127,7 @@ func (s *Settings) BindProcess(f *pflag.FlagSet) {
 	f.IntVar(&s.HealthProbePort, "health-probe-port", HealthProbePortDefault, "port of /healthz and /readyz; 0 picks a free one")
 	f.BoolVar(&s.EnableProfiling, "enable-profiling", false, "serve /debug/pprof on --profiling-address")
 	f.StringVar(&s.ProfilingAddress, "profiling-address", ProfilingAddressDefault, "where --enable-profiling listens: a loopback address and a port; port 0 picks a free one")
+	f.BoolVar(&s.MetricsCompat, "metrics-compat", false, "serve metrics that Karpenter has renamed under their former names too")
 	f.Int64Var(&s.MemoryLimit, "memory-limit", -1, "bytes of memory the process should stay below: garbage is collected harder from 90 % of it; -1: none")
 }
 
@@ -152,6 +155,7 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 		"USD that consolidation must save for each pod that it evicts, within --eviction-horizon or as long as the NodePool has bought no node; 0: any saving will do")
 	f.DurationVar(&s.EvictionHorizon, "eviction-horizon", o.EvictionHorizon, "how long a saving is expected to last at least")
 	f.BoolVar(&s.PlacementHints, "placement-hints", true, "set status.nominatedNodeName of pods to the nodes planned for them, so that kube-scheduler follows the plan")
+	f.BoolVar(&s.PodMetrics, "pod-metrics", false, "serve a series for each pod (karpenter_pods_state): as many as the cluster has pods")
 	f.StringVar(&s.RepairPolicies, "repair-policies", "", "YAML file with the list of conditions for which nodes are replaced, with feature gate NodeRepair; empty: those of Karpenter's AWS provider")
 	f.StringVar(&s.FeatureGates, "feature-gates", "", "Name=bool,…; NodeOverlay, NodeRepair, SpotToSpotConsolidation and CapacityBuffer (off unless set); unknown names are ignored")
 	f.StringVar(&s.RebalanceRecommendation, "rebalance-recommendation", planner.RebalanceIgnore,

@@ -1,9 +1,12 @@
 package scale
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"slices"
 	"sync"
@@ -11,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/rs/zerolog"
 
 	"millwright/planner"
@@ -19,6 +24,7 @@ import (
 	"millwright/planner/provision"
 	"millwright/services/internal/process"
 	"millwright/services/internal/service"
+	"millwright/services/provisioner"
 	"millwright/tools/workload"
 )
 
@@ -218,4 +224,40 @@ func BenchmarkLedgerRead(b *testing.B) {
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1000, "p50-µs")
 	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1000, "p99-µs")
+}
+
+// BenchmarkScrape is a scrape of the process of the provisioner that leads, compressed as Prometheus asks for
+// it: series, bytes, CPU time. With pods there is a series for each.
+func BenchmarkScrape(b *testing.B) {
+	r := settledRig(b)
+	for _, pods := range []bool{false, true} {
+		b.Run(map[bool]string{false: "nodes", true: "pods"}[pods], func(b *testing.B) {
+			registry := prometheus.NewRegistry()
+			s := provisioner.New(r.hosts[ledger.ServiceProvisioner], provisioner.Deps{Logger: zerolog.Nop(), Kube: nobody{}, Registerer: registry, PodMetrics: pods})
+			if err := r.beat(); err != nil {
+				b.Fatal(err)
+			}
+			r.folded()
+			step(b, r, s)
+			handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+			request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+			scrape := func() *httptest.ResponseRecorder {
+				w := httptest.NewRecorder()
+				handler.ServeHTTP(w, request)
+				return w
+			}
+			plain := scrape().Body.Bytes()
+			request.Header.Set("Accept-Encoding", "gzip")
+			before, sent := cpu(), 0
+			for b.Loop() {
+				sent = scrape().Body.Len()
+			}
+			spent := cpu() - before
+			comments := bytes.Count(plain, []byte("\n# ")) + 1
+			b.ReportMetric(float64(bytes.Count(plain, []byte("\n"))-comments), "series")
+			b.ReportMetric(float64(len(plain))/(1<<20), "MiB")
+			b.ReportMetric(float64(sent)/(1<<20), "sent-MiB")
+			b.ReportMetric(float64(spent.Milliseconds())/float64(b.N), "cpu-ms")
+		})
+	}
 }

@@ -115,6 +115,8 @@ annotations:
   value: {{ $v.controller.metrics.port | quote }}
 - name: HEALTH_PROBE_PORT
   value: {{ $v.controller.healthProbe.port | quote }}
+{{- include "millwright.variable" (dict "name" "METRICS_COMPAT" "value" $v.controller.metrics.compat) }}
+{{- include "millwright.variable" (dict "name" "POD_METRICS" "value" $v.controller.metrics.pods) }}
 {{- if $v.controller.profiling.enabled }}
 - name: ENABLE_PROFILING
   value: "true"
