@@ -2,6 +2,7 @@ package console
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"millwright/services/console/trust"
 	"millwright/services/internal/pki"
 )
 
@@ -86,6 +88,35 @@ func (i *identity) renew(now time.Time) (*tls.Certificate, error) {
 	}
 	i.own, i.leaf = own, leaf
 	return &tls.Certificate{Certificate: [][]byte{leaf.Cert.Raw}, PrivateKey: leaf.Key, Leaf: leaf.Cert}, nil
+}
+
+// anchors are what the certificate that is shown is known by.
+func (i *identity) anchors() (trust.Anchors, error) {
+	shown, err := i.get(nil)
+	if err != nil {
+		return trust.Anchors{}, err
+	}
+	i.mu.Lock()
+	var authorities []byte
+	if i.certFile == "" {
+		authorities = i.own.Bundle()
+	}
+	i.mu.Unlock()
+	if i.certFile != "" { // Secrets of certificates often have their authority beside them
+		authorities, err = os.ReadFile(filepath.Join(filepath.Dir(i.certFile), pki.KeyCA))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return trust.Anchors{}, fmt.Errorf("read authority of the console: %w", err)
+		}
+	}
+	var chain []*x509.Certificate
+	for _, der := range shown.Certificate {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return trust.Anchors{}, fmt.Errorf("read certificate of the console: %w", err)
+		}
+		chain = append(chain, c)
+	}
+	return trust.Of(chain, authorities)
 }
 
 // load reads what is kept, if anything is.

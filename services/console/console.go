@@ -127,9 +127,10 @@ func (c *Console) set(address net.Addr, err error) {
 
 // Run serves until ctx ends. It returns nothing else's business: what fails is logged and tried again.
 func (c *Console) Run(ctx context.Context) error {
-	var filled sync.WaitGroup
-	filled.Go(func() { c.index.Run(ctx, c.cfg.Log, c.cfg.Logger) })
-	defer filled.Wait()
+	var background sync.WaitGroup
+	background.Go(func() { c.index.Run(ctx, c.cfg.Log, c.cfg.Logger) })
+	background.Go(func() { c.publish(ctx) })
+	defer background.Wait()
 	retry := backoff.NewExponentialBackOff(backoff.WithMaxElapsedTime(0), backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(retryMax))
 	for ctx.Err() == nil {
 		began := c.cfg.Now()

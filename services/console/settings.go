@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -23,8 +24,8 @@ type Settings struct {
 	CertFile, KeyFile string
 	// Names that its own certificate is for, besides those of this host.
 	Names []string
-	// Namespace in which the CA of its own certificate is published as a ConfigMap; empty: it is not.
-	Namespace string
+	// TrustConfigMap, as NAMESPACE/NAME, is where it says by what certificate it is known; empty: nowhere.
+	TrustConfigMap string
 }
 
 // Bind defines the flags.
@@ -32,6 +33,7 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 	f.StringVar(&s.Address, "console-address", AddressDefault, "address the console listens on with TLS; empty: no console")
 	f.StringVar(&s.CertFile, "console-tls-cert-file", "", "certificate of the console; empty: it makes its own, signed by a CA of its own")
 	f.StringVar(&s.KeyFile, "console-tls-key-file", "", "key of that certificate")
+	f.StringVar(&s.TrustConfigMap, "console-trust-configmap", "", "ConfigMap, as NAMESPACE/NAME, in which it publishes by what certificate it is known; it must be there; empty: none")
 	f.StringSliceVar(&s.Names, "console-names", nil, "host names and addresses by which people reach the console, for a certificate of its own")
 }
 
@@ -47,5 +49,16 @@ func (s *Settings) Validate() error {
 	if (s.CertFile == "") != (s.KeyFile == "") {
 		errs = append(errs, errors.New("--console-tls-cert-file and --console-tls-key-file go together"))
 	}
+	if s.TrustConfigMap != "" {
+		if namespace, name := s.trust(); namespace == "" || name == "" || strings.Contains(name, "/") {
+			errs = append(errs, fmt.Errorf("--console-trust-configmap is NAMESPACE/NAME, not %q", s.TrustConfigMap))
+		}
+	}
 	return errors.Join(errs...)
+}
+
+// trust is the namespace and the name of TrustConfigMap.
+func (s *Settings) trust() (namespace, name string) {
+	namespace, name, _ = strings.Cut(s.TrustConfigMap, "/")
+	return namespace, name
 }

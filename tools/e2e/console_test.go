@@ -19,6 +19,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"millwright/deploy/manifests"
+	"millwright/services/console/trust"
 	"millwright/tools/stack"
 )
 
@@ -108,6 +110,17 @@ func TestConsole(t *testing.T) {
 			return ""
 		})
 	}
+	e.eventually("its certificate is published", func() string {
+		own, err := os.ReadFile(e.stack.ConsoleCA())
+		if err != nil {
+			e.Fatal(err)
+		}
+		published, err := trust.Read(e.Context(), e.kube, manifests.Namespace, "millwright-console")
+		if err != nil || published.ServerName != "localhost" || !bytes.Contains(published.Certificates, bytes.TrimSpace(own)) {
+			return fmt.Sprint(published, err)
+		}
+		return ""
+	})
 	tail := e.followConsole(c, viewer)
 	e.deploy("web", 1, "1", "1Gi")
 	e.running("web", 1)

@@ -178,7 +178,10 @@ func granted(data []byte) ([]right, error) {
 			}
 		}
 	}
-	return slices.DeleteFunc(all, func(r right) bool { return strings.HasSuffix(r.account, "-admin") }), nil
+	people := []string{"-admin", "-viewer", "-operator", "-user"}
+	return slices.DeleteFunc(all, func(r right) bool {
+		return slices.ContainsFunc(people, func(suffix string) bool { return strings.HasSuffix(r.account, suffix) })
+	}), nil
 }
 
 func rulesOf(o *unstructured.Unstructured) ([]rbacv1.PolicyRule, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millwright/planner/ledger"
+	"millwright/services/console/api"
 	"millwright/store/audit"
 	"millwright/store/audit/orders"
 	"millwright/store/audit/overview"
@@ -23,23 +25,18 @@ func commandsCommand(t *target) *cobra.Command {
 	var output, state string
 	cmd := &cobra.Command{
 		Use: "commands", Short: "List the disruption commands that run, or wait for approval", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case output != "text" && output != "json":
 				return fmt.Errorf("invalid -o %q: must be text or json", output)
 			case state != "" && !slices.Contains(overview.CommandStates, state):
 				return fmt.Errorf("invalid --state %q: must be one of %s", state, strings.Join(overview.CommandStates, ", "))
 			}
-			s, err := t.open(cmd.Context())
+			list, err := t.commands(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer closeInto(s, &err)
-			l, err := currentLedger(cmd.Context(), s.log)
-			if err != nil {
-				return err
-			}
-			list := slices.DeleteFunc(overview.Commands(l), func(c overview.CommandLine) bool { return state != "" && !strings.EqualFold(c.State, state) })
+			list = slices.DeleteFunc(list, func(c overview.CommandLine) bool { return state != "" && !strings.EqualFold(c.State, state) })
 			if output == "json" {
 				e := json.NewEncoder(cmd.OutOrStdout())
 				e.SetIndent("", "  ")
@@ -51,6 +48,23 @@ func commandsCommand(t *target) *cobra.Command {
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
 	cmd.Flags().StringVar(&state, "state", "", "only those that are "+strings.Join(overview.CommandStates, ", "))
 	return cmd
+}
+
+// commands that run or wait for approval, by console or log.
+func (t *target) commands(ctx context.Context) (_ []overview.CommandLine, err error) {
+	if t.viaConsole() {
+		return t.commandsOfConsole(ctx)
+	}
+	s, err := t.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer closeInto(s, &err)
+	l, err := currentLedger(ctx, s.log)
+	if err != nil {
+		return nil, err
+	}
+	return overview.Commands(l), nil
 }
 
 func printCommands(out io.Writer, list []overview.CommandLine) error {
@@ -75,10 +89,14 @@ func approveCommand(t *target) *cobra.Command {
 	o := order{}
 	cmd := &cobra.Command{
 		Use: "approve ID --reason TEXT", Short: "Approve a proposed command", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: t.completeCommands,
 		Long: `Approve lets a command go on that a DisruptionPolicy makes wait. Who approved it and why stands in the record. The disruptor
 works the command out anew on what it sees then: it starts it, or ends the proposal and says what has changed
 (millctl log, millctl why node NAME).`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if t.viaConsole() {
+				return o.answerByConsole(cmd, t, args[0], "approve", api.Order{})
+			}
 			return o.answer(cmd, t, ledger.ProposalAnswered{ID: args[0], Approved: true})
 		},
 	}
@@ -90,10 +108,14 @@ func rejectCommand(t *target) *cobra.Command {
 	o, life := order{}, 24*time.Hour
 	cmd := &cobra.Command{
 		Use: "reject ID --reason TEXT", Short: "Reject a proposed command", Args: cobra.ExactArgs(1),
-		Long: `Reject ends a proposal. Its nodes are not proposed again for the same reason until --for has passed.`,
+		ValidArgsFunction: t.completeCommands,
+		Long:              `Reject ends a proposal. Its nodes are not proposed again for the same reason until --for has passed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if life <= 0 {
 				return fmt.Errorf("invalid --for %s: must be positive", life)
+			}
+			if t.viaConsole() {
+				return o.answerByConsole(cmd, t, args[0], "reject", api.Order{For: life.String()})
 			}
 			return o.answer(cmd, t, orders.Rejection(args[0], life, time.Now()))
 		},
@@ -101,6 +123,14 @@ func rejectCommand(t *target) *cobra.Command {
 	o.flags(cmd)
 	cmd.Flags().DurationVar(&life, "for", life, "how long its nodes are not proposed again for the same reason")
 	return cmd
+}
+
+// answerByConsole has the console record an operator's answer.
+func (o *order) answerByConsole(cmd *cobra.Command, t *target, id, verb string, send api.Order) error {
+	if o.why == "" {
+		return errors.New("missing --reason")
+	}
+	return o.byConsole(cmd, t, "/commands/"+url.PathEscape(id)+"/"+verb, send)
 }
 
 // answer records an operator's answer.

@@ -35,10 +35,13 @@ func logCommand(t *target) *cobra.Command {
 	f := filter{}
 	cmd := &cobra.Command{
 		Use: "log", Short: "Print the records of the log", Args: cobra.NoArgs,
-		Long: "Log prints what was decided and done, oldest first. --object takes a subject such as pod/NAMESPACE/NAME,\nnode/NAME, claim/NAME, pool/NAME, command/ID or instance/ID.",
+		Long: "Log prints what was decided and done, oldest first. --object takes a subject such as pod/NAMESPACE/NAME,\nnode/NAME, claim/NAME, pool/NAME, command/ID or instance/ID. The console, which is asked if no log is\nnamed, reaches back 50,000 records and sends them without payload and explanation.",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if f.output != "text" && f.output != "json" {
 				return fmt.Errorf("invalid -o %q: must be text or json", f.output)
+			}
+			if t.viaConsole() {
+				return f.logByConsole(cmd.Context(), t, cmd.OutOrStdout())
 			}
 			s, err := t.open(cmd.Context())
 			if err != nil {
@@ -144,11 +147,15 @@ func (f filter) print(out io.Writer, rec store.Record) error {
 	if f.output == "json" {
 		return printJSON(out, rec, e)
 	}
-	mode := ""
-	if e.Mode == ledger.ModeShadow {
-		mode = " (shadow)"
+	return printLine(out, e.Seq, e.Time, e.Service, audit.Describe(e, f.logID), e.Mode)
+}
+
+func printLine(out io.Writer, seq uint64, at time.Time, service, text string, mode ledger.Mode) error {
+	suffix := ""
+	if mode == ledger.ModeShadow {
+		suffix = " (shadow)"
 	}
-	_, err = fmt.Fprintf(out, "%6d  %s  %-11s %s%s\n", e.Seq, e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), e.Service, audit.Describe(e, f.logID), mode)
+	_, err := fmt.Fprintf(out, "%6d  %s  %-11s %s%s\n", seq, at.UTC().Format("2006-01-02T15:04:05.000Z"), service, text, suffix)
 	return err
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"millwright/tools/millctl/migrate"
 )
@@ -19,14 +18,14 @@ const (
 	unclean = exitStatus(2)
 )
 
-func migrateCommand() *cobra.Command {
+func migrateCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{Use: "migrate", Short: "Prepare a cluster for the end of v1beta1", Args: cobra.NoArgs}
-	cmd.AddCommand(migrateCheckCommand())
+	cmd.AddCommand(migrateCheckCommand(t))
 	return cmd
 }
 
-func migrateCheckCommand() *cobra.Command {
-	var kubeconfig, output string
+func migrateCheckCommand(t *target) *cobra.Command {
+	var output string
 	cmd := &cobra.Command{
 		Use: "check", Short: "List what in a cluster must be cleaned before v1beta1 is dropped", Args: cobra.NoArgs,
 		Long: `Check reads the CRDs and all NodePools, NodeClaims and EC2NodeClasses of a cluster and lists what must be cleaned before v1beta1 is
@@ -40,9 +39,7 @@ Exit status: 0 if nothing must be cleaned (what only may be is listed all the sa
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), migrateTimeout)
 			defer cancel()
-			rules := clientcmd.NewDefaultClientConfigLoadingRules()
-			rules.ExplicitPath = kubeconfig
-			cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+			cfg, err := t.console.Loader().ClientConfig()
 			if err != nil {
 				return fmt.Errorf("read kubeconfig: %w", err)
 			}
@@ -60,7 +57,6 @@ Exit status: 0 if nothing must be cleaned (what only may be is listed all the sa
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: KUBECONFIG, ~/.kube/config, in-cluster)")
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
 	return cmd
 }

@@ -27,8 +27,8 @@ const preflightTimeout = 5 * time.Minute
 
 // preflightFlags of the command.
 type preflightFlags struct {
-	kubeconfig, output, namespace, account, service, queue string
-	etcdMetrics, natsMonitoring                            []string
+	output, namespace, account, service, queue string
+	etcdMetrics, natsMonitoring                []string
 }
 
 func preflightCommand(t *target) *cobra.Command {
@@ -67,7 +67,6 @@ Exit status: 0 if nothing failed (warnings are listed all the same), 2 if a chec
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default: KUBECONFIG, ~/.kube/config, in-cluster)")
 	f.StringVarP(&o.output, "output", "o", "table", "table or json")
 	f.StringVar(&o.namespace, "namespace", releaseNamespace(), "namespace that Millwright is, or will be, installed in")
 	f.StringVar(&o.account, "service-account", "millwright", "name of the ServiceAccount, before the dash and the service's name in mode distributed")
@@ -82,9 +81,7 @@ Exit status: 0 if nothing failed (warnings are listed all the same), 2 if a chec
 func (o *preflightFlags) config(ctx context.Context, t *target) (preflight.Config, error) {
 	cfg := preflight.Config{Cluster: t.cluster, Namespace: o.namespace, Account: o.account, Service: o.service, Queue: o.queue,
 		EtcdMetrics: o.etcdMetrics, NATSMonitoring: o.natsMonitoring}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	kube, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	kube, err := t.console.Loader().ClientConfig()
 	switch {
 	case err == nil:
 		kube.QPS = -1 // a review for each right, one after the other

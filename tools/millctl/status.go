@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,6 +28,9 @@ process serves, it shows how things stood.`,
 			if output != "text" && output != "json" {
 				return fmt.Errorf("invalid -o %q: must be text or json", output)
 			}
+			if t.viaConsole() {
+				return t.statusByConsole(cmd.Context(), output, cmd.OutOrStdout())
+			}
 			s, err := t.open(cmd.Context())
 			if err != nil {
 				return err
@@ -36,16 +40,21 @@ process serves, it shows how things stood.`,
 			if err != nil {
 				return err
 			}
-			if output == "json" {
-				e := json.NewEncoder(cmd.OutOrStdout())
-				e.SetIndent("", "  ")
-				return e.Encode(st)
-			}
-			return st.print(cmd.OutOrStdout())
+			return st.write(output, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
 	return cmd
+}
+
+// write prints it as text or JSON.
+func (st *status) write(output string, out io.Writer) error {
+	if output == "json" {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(st)
+	}
+	return st.print(out)
 }
 
 func (s *session) status(ctx context.Context, now time.Time) (*status, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millwright/planner/ledger"
+	"millwright/services/console/api"
 	"millwright/store/audit/orders"
 )
 
@@ -35,8 +36,12 @@ initialize, status is kept, and finalizers of what is gone already are removed.`
 			if o.why == "" {
 				return errors.New("missing --reason")
 			}
+			if t.viaConsole() {
+				return o.byConsole(cmd, t, "/control/stop", api.Order{Level: args[0]})
+			}
 			return o.run(cmd, t, level)
 		},
+		ValidArgs: []string{string(ledger.StopVoluntary), string(ledger.StopAll)},
 	}
 	o.flags(cmd)
 	return cmd
@@ -46,7 +51,15 @@ func resumeCommand(t *target) *cobra.Command {
 	o := order{}
 	cmd := &cobra.Command{
 		Use: "resume", Short: "Let the services act again after stop", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd, t, ledger.StopNone) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if t.viaConsole() {
+				if o.why == "" {
+					o.why = "resumed by millctl"
+				}
+				return o.byConsole(cmd, t, "/control/resume", api.Order{})
+			}
+			return o.run(cmd, t, ledger.StopNone)
+		},
 	}
 	o.flags(cmd)
 	return cmd

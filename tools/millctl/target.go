@@ -18,6 +18,7 @@ import (
 	"millwright/store/archive"
 	"millwright/store/etcdlog"
 	etcdembedded "millwright/store/etcdlog/embedded"
+	"millwright/tools/millctl/remote"
 )
 
 const connectTimeout = 15 * time.Second
@@ -29,6 +30,8 @@ type target struct {
 	archiveDir string
 	endpoints  []string
 	security   transport.Security
+	// console is where it is asked if neither dataDir nor endpoints are named.
+	console remote.Settings
 	// malformed environment variables.
 	malformed error
 }
@@ -39,6 +42,7 @@ func (t *target) flags(f *pflag.FlagSet) {
 	f.StringVar(&t.archiveDir, "archive-dir", os.Getenv("ARCHIVE_DIR"), "directory of archived records; default: archive below --data-dir")
 	f.StringSliceVar(&t.endpoints, "etcd-endpoints", splitList(os.Getenv("ETCD_ENDPOINTS")), "endpoints of an external etcd")
 	f.StringVar(&t.natsURL, "nats-url", os.Getenv("NATS_URL"), "URL of an external NATS")
+	t.console.Bind(f)
 	secured := pflag.NewFlagSet("", pflag.ContinueOnError)
 	t.security.Bind(secured)
 	secured.VisitAll(func(flag *pflag.Flag) {
@@ -63,6 +67,10 @@ func splitList(s string) []string {
 	return strings.Split(s, ",")
 }
 
+// errNeedsLog: what the command does, the console does not.
+var errNeedsLog = errors.New("this reads the log itself, which a kubeconfig is not enough for: name it with --cluster-name and --data-dir, or --etcd-endpoints and --nats-url; " +
+	"in mode embedded run it in the pod: kubectl exec -n NAMESPACE millwright-0 -- /millctl …")
+
 // session is an open log and, once asked for, stream. Close ends what it started.
 type session struct {
 	log store.Log
@@ -79,7 +87,10 @@ type session struct {
 }
 
 func (t *target) open(ctx context.Context) (*session, error) {
-	if t.cluster == "" {
+	switch {
+	case t.viaConsole():
+		return nil, errNeedsLog
+	case t.cluster == "":
 		return nil, errors.New("missing --cluster-name (or CLUSTER_NAME)")
 	}
 	if err := errors.Join(t.malformed, t.security.Check(t.endpoints, t.natsURL)); err != nil {
@@ -120,9 +131,6 @@ func (t *target) open(ctx context.Context) (*session, error) {
 func (s *session) locate() ([]string, error) {
 	t := s.target
 	if t.dataDir == "" {
-		if len(t.endpoints) == 0 {
-			return nil, errors.New("missing --data-dir, or --etcd-endpoints and --nats-url")
-		}
 		return t.endpoints, nil
 	}
 	etcdDir, natsDir := filepath.Join(t.dataDir, "etcd"), filepath.Join(t.dataDir, "nats")

@@ -9,29 +9,35 @@ import (
 	"github.com/spf13/cobra"
 
 	"millwright/planner/ledger"
+	"millwright/services/console/view"
 	"millwright/store"
 	"millwright/store/audit"
 )
 
-// subjectOf turns the words of a user into the subject of records.
-var subjectOf = map[string]string{
-	"pod": "pod", "pods": "pod", "po": "pod", "node": "node", "nodes": "node", "no": "node",
-	"nodeclaim": "claim", "nodeclaims": "claim", "capacitybuffer": "capacitybuffer", "capacitybuffers": "capacitybuffer", "cb": "capacitybuffer",
+// subjectKind turns the words of a user into the kind of object as records name it; "" if there is none.
+func subjectKind(kind string) string {
+	subject, _, _ := strings.Cut(view.Subject(kind, "-"), "/")
+	return subject
 }
 
 func whyCommand(t *target) *cobra.Command {
 	return &cobra.Command{
-		Use: "why pod|node|nodeclaim|capacitybuffer NAME", Short: "Explain what happened to an object, and why", Args: cobra.ExactArgs(2),
+		Use: "why " + strings.Join(view.Kinds, "|") + " NAME", Short: "Explain what happened to an object, and why", Args: cobra.ExactArgs(2),
+		ValidArgsFunction: t.completeNames,
 		Long: `Why prints the chain of an object, oldest first: what was seen, what was decided, which options were rejected
 for what reason and at what price, what was done, and how it ended. It works for objects that no longer exist.
 Of a node that is still there it also says what keeps it and since when, what its removal would save, what its pods need
 and what else would take them; of a pod that was moved which pods run in its place. For that it reads the observations.
 Of a CapacityBuffer it tells where its capacity was found or planned, and what took it away.
-NAME of a pod or a CapacityBuffer is NAMESPACE/NAME; without a namespace it is in default.`,
+NAME of a pod or a CapacityBuffer may be NAMESPACE/NAME; without a namespace it is in that of --namespace, of the kubeconfig's context, or default.
+The console, which is asked if no log is named, reaches back 50,000 records.`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			kind, ok := subjectOf[args[0]]
-			if !ok {
-				return fmt.Errorf("explain %q: must be pod, node, nodeclaim or capacitybuffer", args[0])
+			kind, name := subjectKind(args[0]), t.qualified(args[0], args[1])
+			switch {
+			case kind == "":
+				return fmt.Errorf("explain %q: must be one of %s", args[0], strings.Join(view.Kinds, ", "))
+			case t.viaConsole():
+				return t.whyByConsole(cmd.Context(), cmd.OutOrStdout(), args[0], name)
 			}
 			s, err := t.open(cmd.Context())
 			if err != nil {
@@ -50,8 +56,8 @@ NAME of a pod or a CapacityBuffer is NAMESPACE/NAME; without a namespace it is i
 			if err != nil {
 				return err
 			}
-			now := s.present(cmd.Context(), kind, args[1], entries)
-			if err := explain(cmd.OutOrStdout(), entries, kind, args[1]); err != nil && len(now) == 0 {
+			now := s.present(cmd.Context(), kind, name, entries)
+			if err := explain(cmd.OutOrStdout(), entries, kind, name); err != nil && len(now) == 0 {
 				return err
 			}
 			for _, line := range now {
@@ -71,11 +77,15 @@ func explain(out io.Writer, entries []ledger.Entry, kind, name string) error {
 	if len(lines) == 0 {
 		return fmt.Errorf("explain %s %s: the log has nothing about it", kind, name)
 	}
+	printStory(out, lines)
+	return nil
+}
+
+func printStory(out io.Writer, lines []audit.Line) {
 	for _, l := range lines {
 		fmt.Fprintf(out, "%s  #%-5d %-8s %s\n", l.Time.UTC().Format("2006-01-02 15:04:05.000"), l.Seq, l.Step, l.Text)
 		for _, d := range l.Details {
 			fmt.Fprintf(out, "%41s%s\n", "", d)
 		}
 	}
-	return nil
 }

@@ -79,6 +79,15 @@ func install(ctx context.Context, n *node) error {
 		return fmt.Errorf("millctl why does not name the pod:\n%s", why)
 	}
 	n.Out.Say("the pod runs on a node of its own, and millctl says why")
+	// The same, from outside and by the kubeconfig alone: through API server and kubelet to the console.
+	why, err = n.run(ctx, "millctl", "why", "nodeclaim", strings.TrimSpace(claim))
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(why, "default/inflate-") {
+		return fmt.Errorf("millctl why by the kubeconfig does not name the pod:\n%s", why)
+	}
+	n.Out.Say("the same by the kubeconfig alone")
 	if err := n.refusals(); err != nil {
 		return err
 	}

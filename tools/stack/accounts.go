@@ -22,8 +22,12 @@ import (
 // tokenLife outlives every test.
 const tokenLife = 24 * time.Hour
 
-// accountKinds are the kinds in the manifests that give Millwright its rights.
-var accountKinds = []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
+// accountKinds are the kinds in the manifests that give Millwright its rights, and where it says by which
+// certificate its console is known.
+var accountKinds = []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ConfigMap"}
+
+// consoleTrust is that ConfigMap.
+const consoleTrust = manifests.Namespace + "/millwright-console"
 
 // AccountOf is the name of the ServiceAccount that the manifests give to a service, or to `millwright all`.
 func AccountOf(command string) string {

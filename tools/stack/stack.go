@@ -291,7 +291,7 @@ func (s *Stack) all() (*Process, error) {
 	if err := s.placeConsole(); err != nil {
 		return nil, err
 	}
-	return s.millwright("millwright", "all", "--data-dir", s.MillwrightDir(), "--console-address", s.consoleAddress)
+	return s.millwright("millwright", "all", "--data-dir", s.MillwrightDir(), "--console-address", s.consoleAddress, "--console-trust-configmap", consoleTrust)
 }
 
 // placeConsole finds a port for the console.
@@ -319,7 +319,7 @@ func (s *Stack) startFive(ctx context.Context) error {
 			s.opts.Progress("Millwright " + name)
 			flags := s.serverFlags(service)
 			if service == serviceConsole {
-				flags = append(flags, "--console-address", s.consoleAddress)
+				flags = append(flags, "--console-address", s.consoleAddress, "--console-trust-configmap", consoleTrust)
 			}
 			p, err := s.millwright(name, service, flags...)
 			if err != nil {

@@ -16,6 +16,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"millwright/services/console/trust"
 )
 
 // Group of the resources whose rights are asked for. They are no objects: only rights name them.
@@ -132,8 +134,7 @@ func (r *Reviewer) Identify(ctx context.Context, token string) (*Identity, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
-	review, err := r.core.AuthenticationV1().TokenReviews().Create(ctx,
-		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	review, err := r.review(ctx, token)
 	if err != nil {
 		return nil, fmt.Errorf("%w: review token: %w", ErrUnavailable, err)
 	}
@@ -148,6 +149,20 @@ func (r *Reviewer) Identify(ctx context.Context, token string) (*Identity, error
 	remember(r.tokens, key, k, func(k known) bool { return !now.Before(k.until) })
 	r.mu.Unlock()
 	return k.identityOr()
+}
+
+// review asks whose token it is: first as one for the API server, then as one for the console alone. The API
+// server cannot be asked for both at once: it would refuse those of authenticators that know no audiences.
+func (r *Reviewer) review(ctx context.Context, token string) (*authenticationv1.TokenReview, error) {
+	for _, audiences := range [][]string{nil, {trust.Audience}} {
+		review, err := r.core.AuthenticationV1().TokenReviews().Create(ctx,
+			&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences}}, metav1.CreateOptions{})
+		// An answer without the audience is of an API server that did not look at it.
+		if err != nil || review.Status.Authenticated && (audiences == nil || slices.Contains(review.Status.Audiences, trust.Audience)) {
+			return review, err
+		}
+	}
+	return &authenticationv1.TokenReview{}, nil
 }
 
 func (k known) identityOr() (*Identity, error) {

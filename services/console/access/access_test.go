@@ -28,7 +28,17 @@ func (s *server) reviewer() *Reviewer {
 	core.AddReactor("create", "tokenreviews", func(a kubetesting.Action) (bool, runtime.Object, error) {
 		s.tokens++
 		o := a.(kubetesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
-		if o.Spec.Token == "anns" {
+		if o.Spec.Audiences != nil {
+			s.tokens-- // the second question about one token
+		}
+		switch {
+		case o.Spec.Token == "for the console" && len(o.Spec.Audiences) == 1:
+			o.Status.Authenticated, o.Status.Audiences = true, o.Spec.Audiences
+			o.Status.User = authenticationv1.UserInfo{Username: "ben"}
+		case o.Spec.Token == "for another" && len(o.Spec.Audiences) == 1: // and the API server does not look at audiences
+			o.Status.Authenticated = true
+			o.Status.User = authenticationv1.UserInfo{Username: "eve"}
+		case o.Spec.Token == "anns":
 			o.Status.Authenticated = true
 			o.Status.User = authenticationv1.UserInfo{Username: "ann", Groups: []string{"g"}, Extra: map[string]authenticationv1.ExtraValue{"k": {"v"}}}
 		}
@@ -68,6 +78,18 @@ func TestWhoAsks(t *testing.T) {
 		if _, err := r.Identify(t.Context(), token); !errors.Is(err, ErrUnknown) {
 			t.Errorf("a token of %d bytes: %v", len(token), err)
 		}
+	}
+}
+
+// A token for the console alone is good here; one for somebody else is not.
+func TestTokensForTheConsoleAlone(t *testing.T) {
+	s := &server{now: time.Unix(1_000_000, 0)}
+	r := s.reviewer()
+	if who, err := r.Identify(t.Context(), "for the console"); err != nil || who.Name != "ben" {
+		t.Error(who, err)
+	}
+	if who, err := r.Identify(t.Context(), "for another"); !errors.Is(err, ErrUnknown) {
+		t.Error(who, err)
 	}
 }
 

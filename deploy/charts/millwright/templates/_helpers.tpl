@@ -210,6 +210,8 @@ annotations:
 {{- $namespace := .root.Release.Namespace -}}
 - name: CONSOLE_ADDRESS
   value: {{ printf ":%d" (int $c.port) | quote }}
+- name: CONSOLE_TRUST_CONFIGMAP
+  value: {{ printf "%s/%s" $namespace $service }}
 {{- if $c.tlsSecretName }}
 - name: CONSOLE_TLS_CERT_FILE
   value: /etc/millwright/console/tls.crt
