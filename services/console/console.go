@@ -24,6 +24,7 @@ import (
 	"millwright/planner/world"
 	"millwright/services/console/access"
 	"millwright/services/console/api"
+	"millwright/services/console/history"
 	"millwright/services/console/index"
 	"millwright/services/console/pages"
 	"millwright/services/console/view"
@@ -86,7 +87,9 @@ func New(cfg Config) *Console {
 		cfg: cfg, metrics: newMetrics(cfg.Registerer), index: index.New(cfg.Log.ID(), 0), reviewer: access.New(cfg.Core, cfg.Now),
 		inFlight: make(chan struct{}, inFlightMax), err: errors.New("not listening yet"),
 	}
-	c.view = view.New(view.Config{Cluster: cfg.Cluster, Log: cfg.Log, Index: c.index, Versions: cfg.Versions, Leaders: cfg.Leaders, Now: cfg.Now})
+	past := history.New(cfg.Log.ID())
+	c.index.Also(past.Add)
+	c.view = view.New(view.Config{Cluster: cfg.Cluster, Log: cfg.Log, Index: c.index, History: past, Versions: cfg.Versions, Leaders: cfg.Leaders, Now: cfg.Now})
 	c.identity = &identity{certFile: cfg.Settings.CertFile, keyFile: cfg.Settings.KeyFile, dir: cfg.Dir, names: names(cfg.Settings), now: cfg.Now}
 	return c
 }

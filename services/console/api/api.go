@@ -122,6 +122,11 @@ func (a *API) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 		a.cfg.Logger.Info().Str("operation", rt.id).Str("by", q.who.Name).Str("reason", q.order.Reason).Str("object", r.PathValue("id")).
 			Uint64("revision", result.(*Recorded).Record).Msg("order recorded")
 	}
+	if rt.text != nil {
+		sent.Header().Set("Content-Type", rt.text.kind)
+		Deliver(sent, r, rt.text.of(result))
+		return
+	}
 	send(sent, r, result)
 }
 

@@ -51,9 +51,12 @@ func operation(rt *route, schemas map[string]any) map[string]any {
 		op["requestBody"] = map[string]any{"required": true, "content": content("application/json", schemaOf(reflect.TypeOf(rt.body), schemas))}
 	}
 	success := map[string]any{"description": "Done"}
-	if rt.stream != nil {
+	switch {
+	case rt.stream != nil:
 		success["content"] = content("text/event-stream", map[string]any{"type": "string"})
-	} else {
+	case rt.text != nil:
+		success["content"] = content(rt.text.kind, map[string]any{"type": "string"})
+	default:
 		success["content"] = content("application/json", schemaOf(reflect.TypeOf(rt.result), schemas))
 	}
 	failure := map[string]any{"description": http.StatusText(http.StatusBadRequest) + " and the like",

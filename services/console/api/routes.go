@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"millwright/services/console/access"
+	"millwright/services/console/history"
 	"millwright/services/console/index"
 	"millwright/services/console/view"
 	"millwright/store/audit/overview"
@@ -25,8 +26,16 @@ type route struct {
 	// answer makes the result. A stream writes by itself instead.
 	answer func(a *API, ctx context.Context, q *question) (any, error)
 	stream func(a *API, w http.ResponseWriter, r *http.Request, q *question)
+	// text makes the result of another kind than JSON; nil: it is JSON.
+	text *text
 	// open: it says nothing about the cluster, and needs no token.
 	open bool
+}
+
+// text of an answer that is not JSON.
+type text struct {
+	kind string
+	of   func(result any) []byte
 }
 
 // parameter of a route, in its query or, if the path names it, there.
@@ -101,6 +110,7 @@ type Problem struct {
 var (
 	limit     = parameter{name: "limit", about: "items of a page, at most 500", integer: true}
 	cursor    = parameter{name: "cursor", about: "next of the page before"}
+	since     = parameter{name: "since", about: "only what is not older: a time (RFC 3339) or a span such as 24h"}
 	filtering = []parameter{
 		{name: "kind", about: "only records of this kind, such as CommandStarted", repeated: true},
 		{name: "object", about: "only records about this subject, such as node/NAME or pod/NAMESPACE/NAME"},
@@ -134,6 +144,12 @@ var routes = []route{
 		result:     view.Story{}, answer: (*API).why},
 	{method: http.MethodGet, path: "/commands", id: "listCommands", summary: "Commands that run, or wait for approval, oldest first", right: access.Read,
 		parameters: []parameter{{name: "state", about: "only those in this state", values: overview.CommandStates}}, result: Commands{}, answer: (*API).commands},
+	{method: http.MethodGet, path: "/timeline", id: "getTimeline", summary: "What happened, with the number and cost of nodes, by minute, hour or day", right: access.Read,
+		parameters: []parameter{since, {name: "nodepool", about: "only this NodePool"}}, result: history.Timeline{}, answer: (*API).timeline},
+	{method: http.MethodGet, path: "/savings", id: "getSavings", summary: "What commands promised to save, and what came of it, by NodePool, namespace and reason",
+		right: access.Read, parameters: []parameter{since}, result: history.Savings{}, answer: (*API).savings},
+	{method: http.MethodGet, path: "/savings.csv", id: "exportSavings", summary: "Savings by NodePool and namespace, as CSV", right: access.Read,
+		parameters: []parameter{since}, text: &text{"text/csv; charset=utf-8", savingsCSV}, answer: (*API).savings},
 	{method: http.MethodPost, path: "/commands/{id}/approve", id: "approveCommand", summary: "Approve a proposed command", right: access.Approve,
 		parameters: []parameter{{name: "id", about: "id of the command"}}, body: Order{}, result: Recorded{}, answer: (*API).approve},
 	{method: http.MethodPost, path: "/commands/{id}/reject", id: "rejectCommand", summary: "Reject a proposed command", right: access.Approve,

@@ -12,6 +12,7 @@ import (
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest"
 	"millwright/planner/world"
+	"millwright/services/console/history"
 	"millwright/services/console/index"
 	"millwright/services/console/view"
 	"millwright/store"
@@ -35,7 +36,9 @@ func New(t *testing.T, cluster string) *Rig {
 		plannertest.Pod("waits", plannertest.Unschedulable(), plannertest.Requests("cpu", "3")))...)
 	c.AddNode("a", "p")
 	r.Index = index.New(r.Log.ID(), 0)
-	r.View = view.New(view.Config{Cluster: cluster, Log: r.Log, Index: r.Index, Now: r.Clock.Now, Versions: func() (*world.World, *ledger.Ledger, error) {
+	past := history.New(r.Log.ID())
+	r.Index.Also(past.Add)
+	r.View = view.New(view.Config{Cluster: cluster, Log: r.Log, Index: r.Index, History: past, Now: r.Clock.Now, Versions: func() (*world.World, *ledger.Ledger, error) {
 		l, err := audit.PresentLedger(t.Context(), r.Log)
 		return c.World.Version(), l, err
 	}})

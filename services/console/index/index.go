@@ -72,6 +72,8 @@ type Index struct {
 	count int
 	// head is where the log ended when it was read last.
 	head uint64
+	// also is called with each record that is read, in order; nil: nothing is.
+	also func(ledger.Entry)
 	tails
 }
 
@@ -83,9 +85,14 @@ func New(logID string, rowsMax int) *Index {
 	return &Index{logID: logID, rowsMax: rowsMax, first: 1, by: map[string]*postings{}}
 }
 
+// Also has a function called with each record that is read, in order, by one goroutine; a record may come
+// again. It must be set before Run.
+func (x *Index) Also(fn func(ledger.Entry)) { x.also = fn }
+
 // add appends the next record's row. What is held already changes nothing; after a gap only what follows it
 // is held.
 func (x *Index) add(e ledger.Entry) {
+	x.pass(e)
 	text, subjects := x.read(e)
 	r := held{Row: Row{Seq: e.Seq, Time: e.Time.UTC(), Service: e.Service, Mode: e.Mode, Kind: e.Kind.String(), Decision: audit.IsDecision(e),
 		Text: clip(text, textMax)}}
@@ -132,6 +139,14 @@ func (x *Index) read(e ledger.Entry) (text string, subjects []string) {
 		}
 	}()
 	return audit.Describe(e, x.logID), audit.Mentions(e, x.logID)
+}
+
+// pass calls also. It must not end the process either.
+func (x *Index) pass(e ledger.Entry) {
+	defer func() { _ = recover() }()
+	if x.also != nil {
+		x.also(e)
+	}
 }
 
 func (x *Index) dropFirst() {

@@ -20,7 +20,7 @@ func functions(now func() time.Time, version string) template.FuncMap {
 		"full": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"iso":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"link": linkOf, "object": objectPath, "tone": tone, "pretty": pretty, "short": func(s string) string { return clip(s, 48) },
-		"count": count,
+		"count": count, "rate": rate,
 		"kinds": func() []string { return view.Kinds },
 		"class": func(state string) string { return "s-" + strings.ReplaceAll(strings.ToLower(state), " ", "-") },
 	}
@@ -39,6 +39,14 @@ func price(micro int64) string {
 		return "price not known"
 	}
 	return strings.TrimSuffix(audit.Price(micro), "/h") + "/h"
+}
+
+// rate is a sum of prices, which may be less than nothing.
+func rate(micro int64) string {
+	if micro < 0 {
+		return "−" + rate(-micro)
+	}
+	return fmt.Sprintf("$%d.%04d/h", micro/1e6, micro%1e6/100)
 }
 
 func saving(micro int64) string {

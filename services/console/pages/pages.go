@@ -57,7 +57,7 @@ type Pages struct {
 // New parses the templates.
 func New(cfg Config) *Pages {
 	p := &Pages{cfg: cfg, templates: map[string]*template.Template{}, version: versionOf(files)}
-	for _, name := range []string{"now", "decisions", "decision", "object", "commands", "login", "problem"} {
+	for _, name := range []string{"now", "timeline", "savings", "decisions", "decision", "object", "commands", "login", "problem"} {
 		t := template.New("layout.html").Funcs(functions(cfg.Now, p.version))
 		p.templates[name] = template.Must(t.ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name+".html"))
 	}
@@ -97,6 +97,8 @@ type request struct {
 // Register adds the pages to a mux.
 func (p *Pages) Register(mux *http.ServeMux) {
 	mux.Handle("GET /{$}", p.reading("now", p.now))
+	mux.Handle("GET /timeline", p.reading("timeline", p.timeline))
+	mux.Handle("GET /savings", p.reading("savings", p.savings))
 	mux.Handle("GET /decisions", p.reading("decisions", p.decisions))
 	mux.Handle("GET /decisions/{seq}", p.reading("decision", p.decision))
 	mux.Handle("GET /object/{kind}/{name...}", p.reading("object", p.object))

@@ -46,6 +46,9 @@ func newRig(t *testing.T) *rig {
 	answered := propose(hostile)
 	r.id = propose("ask")
 	c.Outcome(ledger.KindProposalAnswered, &ledger.ProposalAnswered{ID: answered, By: hostile, Why: hostile, Until: c.Clock.Now().Add(time.Hour)})
+	started := c.Outcome(ledger.KindCommandStarted, &ledger.CommandStarted{Reason: hostile, PriceBefore: 50_000,
+		Candidates: []ledger.Candidate{{Node: hostile, Claim: hostile, NodePool: hostile, Price: 50_000, Pods: []ledger.PodRef{{Namespace: hostile, Name: hostile}}}}})
+	c.Outcome(ledger.KindCommandSucceeded, &ledger.CommandSucceeded{ID: ledger.CommandID(c.Log.ID(), started.Seq)})
 	c.Read()
 	mux := http.NewServeMux()
 	everybody := consoletest.Everybody()
@@ -107,6 +110,7 @@ func TestWhateverThingsAreCalledIsText(t *testing.T) {
 	for path, shows := range map[string]bool{
 		"/": true, "/decisions": true, "/decisions?object=" + url.QueryEscape(hostile) + "&since=1h&kind=" + url.QueryEscape(hostile): true, "/decisions/2": true, "/decisions/3": true,
 		"/decisions/5": true, objectPath("node", hostile): true, objectPath("nodepool", hostile): true, objectPath("nodeclaim", hostile): true, objectPath("command", r.id): true,
+		"/timeline": true, "/timeline?nodepool=" + url.QueryEscape(hostile) + "&since=1h": true, "/savings": true,
 		"/commands": true, "/commands?said=" + url.QueryEscape(hostile): true, "/login?next=" + url.QueryEscape("/"+hostile): true, objectPath("pod", hostile): true, objectPath("secret", hostile): true,
 	} {
 		status, header, body := r.send("operator", path, nil)

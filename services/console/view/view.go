@@ -10,6 +10,7 @@ import (
 	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/planner/world"
+	"millwright/services/console/history"
 	"millwright/services/console/index"
 	"millwright/store"
 )
@@ -35,6 +36,8 @@ type Config struct {
 	Cluster string
 	Log     store.Log
 	Index   *index.Index
+	// History of the log; nil: nothing of it is told.
+	History *history.History
 	// Versions are World and Ledger as they are now, or why there are none.
 	Versions func() (*world.World, *ledger.Ledger, error)
 	// Leaders of the services; nil: nobody can be one.

@@ -1,0 +1,45 @@
+package view
+
+import (
+	"fmt"
+	"time"
+
+	"millwright/services/console/history"
+)
+
+// Timeline of what happened since a time, in one NodePool or, if that is nil, in all.
+func (v *View) Timeline(from time.Time, pool *string) (*history.Timeline, error) {
+	_, l, err := v.versions()
+	if err != nil {
+		return nil, err
+	}
+	if err := v.past(); err != nil {
+		return nil, err
+	}
+	nodes, price := 0, int64(0)
+	for _, c := range l.Claims() {
+		if c.Instance != nil && !c.Terminated && (pool == nil || c.NodePool == *pool) {
+			nodes, price = nodes+1, price+c.Instance.Price
+		}
+	}
+	return v.cfg.History.Timeline(from, v.cfg.Now(), pool, nodes, price), nil
+}
+
+// Savings of the commands that were decided since a time; zero: of all that are known.
+func (v *View) Savings(since time.Time) (*history.Savings, error) {
+	if err := v.past(); err != nil {
+		return nil, err
+	}
+	return v.cfg.History.Savings(since), nil
+}
+
+// past returns why nothing can be said about it yet; nil if it can.
+func (v *View) past() error {
+	if v.cfg.History == nil {
+		return fmt.Errorf("%w: no history is kept", ErrNotReady)
+	}
+	if first, last, head := v.cfg.Index.Extent(); last < first || last < head {
+		return fmt.Errorf("%w: the log is being read, record %d of %d", ErrNotReady, last, head)
+	}
+	return nil
+}
