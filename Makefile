@@ -196,6 +196,24 @@ ec2-tables: ## renew the built-in prices, bandwidths and interface limits; needs
 images: build bin/etcd bin/nats-server bin/healthcheck bin/crash ## build the container images, FROM scratch out of static binaries
 	@tools/images/build.sh $(CURDIR)
 
+# Published are the two architectures of EC2. The same sources, version and CAs give the same digest.
+ARCHITECTURES := amd64 arm64
+.PHONY: image-archive
+image-archive: ## the image of Millwright for amd64 and arm64, with its SBOM, as an OCI archive in bin/: no container engine is needed
+	@for arch in $(ARCHITECTURES); do \
+		mkdir -p $(BIN)/linux-$$arch; \
+		for c in millwright:./services/cmd/millwright millctl:./tools/millctl healthcheck:./tools/healthcheck; do \
+			echo "building bin/linux-$$arch/$${c%%:*}"; \
+			GOOS=linux GOARCH=$$arch $(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/linux-$$arch/$${c%%:*} $${c##*:} || exit 1; \
+		done; \
+	done
+	@$(GO) run ./tools/images archive --version $(VERSION) --out $(BIN)/millwright-image.tar $(foreach arch,$(ARCHITECTURES),$(BIN)/linux-$(arch))
+
+.PHONY: sbom
+sbom: build bin/healthcheck ## what the programs of the image were built from, as CycloneDX in bin/millwright.cdx.json
+	@$(GO) run ./tools/images sbom --version $(VERSION) $(BIN)/millwright $(BIN)/millctl $(BIN)/healthcheck >$(BIN)/millwright.cdx.json
+	@echo "bin/millwright.cdx.json"
+
 .PHONY: compose-test
 compose-test: images bin/composetest ## bring up the compose stack, run the demo's workload, crash containers, take it down
 	@$(BIN)/composetest --root $(CURDIR)

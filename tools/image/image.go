@@ -24,10 +24,15 @@ type Image struct {
 	// Files of the host by their path in the image, in the order in which they are written; the first is the
 	// entry point.
 	Files []File
+	// Labels of the image; nil: none.
+	Labels map[string]string
 }
 
-// File of an image.
-type File struct{ In, Host string }
+// File of an image: one of the host, or with Host "" the data.
+type File struct {
+	In, Host string
+	Data     []byte
+}
 
 // user that the process runs as, who owns nothing but the working directories.
 const user = 65532
@@ -38,11 +43,7 @@ func (i *Image) Write(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("make image %s: %w", i.Name, err)
 	}
-	config, err := json.Marshal(map[string]any{
-		"architecture": i.Architecture, "os": "linux", "created": time.Unix(0, 0).UTC(),
-		"config": map[string]any{"User": fmt.Sprintf("%d:%d", user, user), "Entrypoint": []string{i.Files[0].In}, "Env": []string{"HOME=/tmp", "PATH=/"}},
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer)}},
-	})
+	config, err := i.config(layer)
 	if err != nil {
 		return fmt.Errorf("make image %s: %w", i.Name, err)
 	}
@@ -63,6 +64,18 @@ func (i *Image) Write(w io.Writer) error {
 	return out.Close()
 }
 
+// config of the image, with its one layer.
+func (i *Image) config(layer []byte) ([]byte, error) {
+	process := map[string]any{"User": fmt.Sprintf("%d:%d", user, user), "Entrypoint": []string{i.Files[0].In}, "Env": []string{"HOME=/tmp", "PATH=/"}}
+	if len(i.Labels) > 0 {
+		process["Labels"] = i.Labels
+	}
+	return json.Marshal(map[string]any{
+		"architecture": i.Architecture, "os": "linux", "created": time.Unix(0, 0).UTC(), "config": process,
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer)}},
+	})
+}
+
 // layer is the image's file system: the files, which belong to root, and directories that the user may write.
 func (i *Image) layer() ([]byte, error) {
 	var out bytes.Buffer
@@ -71,15 +84,18 @@ func (i *Image) layer() ([]byte, error) {
 		name  string
 		mode  int64
 		owner int
-	}{{"tmp/", 0o1777, 0}, {"data/", 0o700, user}, {"kube/", 0o755, user}, {"etc/", 0o755, 0}, {"etc/ssl/", 0o755, 0}, {"etc/ssl/certs/", 0o755, 0}} {
+	}{{"tmp/", 0o1777, 0}, {"data/", 0o700, user}, {"kube/", 0o755, user}, {"etc/", 0o755, 0}, {"etc/ssl/", 0o755, 0}, {"etc/ssl/certs/", 0o755, 0}, {"etc/sbom/", 0o755, 0}} {
 		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: d.name, Mode: d.mode, Uid: d.owner, Gid: d.owner}); err != nil {
 			return nil, err
 		}
 	}
 	for _, f := range i.Files {
-		data, err := os.ReadFile(f.Host)
-		if err != nil {
-			return nil, err
+		data := f.Data
+		if f.Host != "" {
+			var err error
+			if data, err = os.ReadFile(f.Host); err != nil {
+				return nil, err
+			}
 		}
 		mode := int64(0o755)
 		if path.Dir(f.In) != "/" {

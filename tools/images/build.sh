@@ -25,6 +25,8 @@ image() {
 		static "$b"
 		cp "bin/$b" "$context/root/$b"
 	done
+	mkdir -p "$context/root/etc/sbom"
+	(cd bin && "${GO:-go}" run ../tools/images sbom --name "$name" --version "$tag" "$@" healthcheck) >"$context/root/etc/sbom/$name.cdx.json"
 	if [ -f /etc/ssl/certs/ca-certificates.crt ]; then
 		cp -L /etc/ssl/certs/ca-certificates.crt "$context/root/etc/ssl/certs/"
 	fi
