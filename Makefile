@@ -176,7 +176,7 @@ generate: ## regenerate deep copies, CRDs, manifests, the pages of metrics, AWS 
 	cp deploy/nats/*.conf deploy/charts/millwright/files/nats/ && cp deploy/alerts/*.yaml deploy/charts/millwright/files/alerts/ && cp deploy/dashboards/*.json deploy/charts/millwright/files/dashboards/
 	cd tools/chart && $(GO) build -o $(STATE)/tools/chart .
 	$(STATE)/tools/chart deploy/charts/millwright-crds >deploy/manifests/crds.yaml
-	for mode in embedded distributed servers; do $(STATE)/tools/chart --values deploy/manifests/values-$$mode.yaml deploy/charts/millwright \
+	for mode in embedded distributed servers cert-manager; do $(STATE)/tools/chart --values deploy/manifests/values-$$mode.yaml deploy/charts/millwright \
 		>deploy/manifests/$$mode.yaml || exit 1; done
 	cd proto && mkdir -p $(STATE)/tools && \
 		(cd ../tools/gen && $(GO) build -o $(STATE)/tools/protoc-gen-go google.golang.org/protobuf/cmd/protoc-gen-go) && \

@@ -19,23 +19,42 @@ import (
 // Annotation on pod templates: a digest of what the pods read only when they start.
 const Annotation = "millwright.sh/certificates"
 
+// known is what pods read from their Secrets.
+type known struct {
+	// trusted are the CAs to be trusted by each server and service, as PEM.
+	trusted map[string][]byte
+	// nats is its certificate; nil while it is not known.
+	nats *pki.Pair
+}
+
+// sameForAll: everybody trusts the same CAs.
+func (k *Keeper) sameForAll(bundle []byte) known {
+	out := known{trusted: map[string][]byte{"etcd": bundle, "nats": bundle}}
+	for _, service := range Services {
+		out.trusted[service] = bundle
+	}
+	return out
+}
+
 // announce has the pods restarted, one by one, that do not read by themselves what has changed: the CAs to be
-// trusted and, of NATS, its own certificate. nats is nil while it is not known.
-func (k *Keeper) announce(ctx context.Context, a pki.Authority, nats *pki.Pair) error {
-	trusted := digest(a.Bundle())
+// trusted and, of NATS, its own certificate.
+func (k *Keeper) announce(ctx context.Context, x known) error {
 	apps := k.cfg.Core.AppsV1()
 	if k.cfg.EtcdMembers > 0 {
-		if err := announceTo(ctx, apps.StatefulSets(k.cfg.Namespace), k.cfg.name("etcd"), trusted); err != nil {
+		if err := announceTo(ctx, apps.StatefulSets(k.cfg.Namespace), k.cfg.name("etcd"), digest(x.trusted["etcd"])); err != nil {
 			return err
 		}
 	}
-	if k.cfg.NATSMembers > 0 && nats != nil {
-		if err := announceTo(ctx, apps.StatefulSets(k.cfg.Namespace), k.cfg.name("nats"), digest(a.Bundle(), pki.Encode(nats.Cert))); err != nil {
+	if k.cfg.NATSMembers > 0 && x.nats != nil {
+		if err := announceTo(ctx, apps.StatefulSets(k.cfg.Namespace), k.cfg.name("nats"), digest(x.trusted["nats"], pki.Encode(x.nats.Cert))); err != nil {
 			return err
 		}
 	}
 	for _, service := range Services {
-		if err := announceTo(ctx, apps.Deployments(k.cfg.Namespace), k.cfg.name(service), trusted); err != nil {
+		if x.trusted[service] == nil { // it has no Secret yet, so it has read nothing
+			continue
+		}
+		if err := announceTo(ctx, apps.Deployments(k.cfg.Namespace), k.cfg.name(service), digest(x.trusted[service])); err != nil {
 			return err
 		}
 	}

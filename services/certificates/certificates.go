@@ -13,6 +13,7 @@ import (
 
 	"millwright/services/internal/clock"
 	"millwright/services/internal/pki"
+	"millwright/store/etcdlog"
 )
 
 const (
@@ -35,6 +36,9 @@ type Settings struct {
 	Namespace, Prefix string
 	// EtcdMembers and NATSMembers of the StatefulSets; 0: that server is not the chart's.
 	EtcdMembers, NATSMembers int
+	// Issued: somebody else, such as cert-manager, makes and renews the certificates, in Secrets of the same
+	// names.
+	Issued bool
 }
 
 // Validate reports all that is missing.
@@ -128,6 +132,9 @@ func (k *Keeper) pass(ctx context.Context) error {
 }
 
 func (k *Keeper) sync(ctx context.Context) error {
+	if k.cfg.Issued {
+		return k.syncIssued(ctx)
+	}
 	a, err := k.authority(ctx)
 	if err != nil {
 		return err
@@ -136,28 +143,36 @@ func (k *Keeper) sync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	known := k.sameForAll(a.Bundle())
 	if first { // no pod runs yet, so none is restarted by what announces this CA
-		if err := k.announce(ctx, a, nil); err != nil {
+		if err := k.announce(ctx, known); err != nil {
 			return err
 		}
 	}
-	var nats *pki.Pair
 	for _, w := range k.cfg.wanted() {
 		leaf, err := k.leaf(ctx, a, w)
 		if err != nil {
 			return err
 		}
 		if w.secret == k.cfg.name("nats-server") {
-			nats = leaf
+			known.nats = leaf
 		}
 	}
-	if err := k.announce(ctx, a, nats); err != nil {
+	return k.finish(ctx, known, func() (*pki.Pair, error) {
+		return pki.NewLeaf(k.cfg.Now(), a.CA, pki.Leaf{CommonName: etcdlog.RootUser, Client: true})
+	})
+}
+
+// finish restarts who does not read by itself what has changed, and keeps passwords and users. root makes the
+// certificate of etcd's root.
+func (k *Keeper) finish(ctx context.Context, known known, root func() (*pki.Pair, error)) error {
+	if err := k.announce(ctx, known); err != nil {
 		return err
 	}
 	if err := k.passwords(ctx); err != nil { // the last that NATS's pods wait for before they start
 		return err
 	}
-	return k.users(ctx, a)
+	return k.users(ctx, known, root)
 }
 
 func (s Settings) name(suffix string) string { return s.Prefix + "-" + suffix }

@@ -14,6 +14,7 @@ import (
 	"millwright/planner/ledger"
 	"millwright/services/internal/kube"
 	"millwright/services/internal/pki"
+	"millwright/store/etcdlog"
 )
 
 // Services that have certificates; etcd knows them by these names.
@@ -43,6 +44,9 @@ func (s Settings) wanted() []certificate {
 			names = append(names, s.host(server.name, i))
 		}
 		out = append(out, certificate{s.name(server.name + "-server"), pki.Leaf{CommonName: "millwright-" + server.name, Names: names, Client: true}})
+	}
+	if s.Issued && s.EtcdMembers > 0 {
+		out = append(out, certificate{s.name(etcdRoot), pki.Leaf{CommonName: etcdlog.RootUser, Client: true}})
 	}
 	for _, service := range Services {
 		out = append(out, certificate{s.name("client-" + service), pki.Leaf{CommonName: service, Client: true}})

@@ -19,17 +19,18 @@ func (s Settings) etcdEndpoints() []string {
 	return out
 }
 
-// users makes etcd's users as root, whose certificate is made for this alone and kept nowhere.
-func (k *Keeper) users(ctx context.Context, a pki.Authority) (err error) {
+// users makes etcd's users as root. Where the CA is our own, root's certificate is made for this alone and
+// kept nowhere.
+func (k *Keeper) users(ctx context.Context, x known, makeRoot func() (*pki.Pair, error)) (err error) {
 	if k.cfg.EtcdMembers == 0 {
 		return nil
 	}
-	root, err := pki.NewLeaf(k.cfg.Now(), a.CA, pki.Leaf{CommonName: etcdlog.RootUser, Client: true})
+	root, err := makeRoot()
 	if err != nil {
 		return err
 	}
 	trusted := x509.NewCertPool()
-	trusted.AppendCertsFromPEM(a.Bundle())
+	trusted.AppendCertsFromPEM(x.trusted["etcd"])
 	client, err := etcdlog.Dial(etcdlog.DialConfig{Endpoints: k.cfg.EtcdEndpoints, TLS: &tls.Config{
 		RootCAs: trusted, Certificates: []tls.Certificate{{Certificate: [][]byte{root.Cert.Raw}, PrivateKey: root.Key}},
 	}})

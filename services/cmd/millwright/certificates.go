@@ -33,6 +33,7 @@ It needs the API server and that etcd. Everything it does can be repeated; one r
 	f.StringVar(&c.Prefix, "prefix", "millwright", "what the names of all objects begin with")
 	f.IntVar(&c.EtcdMembers, "etcd-members", 3, "members of the StatefulSet of etcd; 0: it is not the chart's")
 	f.IntVar(&c.NATSMembers, "nats-members", 3, "members of the StatefulSet of NATS; 0: it is not the chart's")
+	f.BoolVar(&c.Issued, "issued", false, "certificates are issued by somebody else, such as cert-manager, into Secrets of the same names: keep passwords and users, and restart pods")
 	f.StringSliceVar(&endpoints, "etcd-endpoints", nil, "endpoints of etcd (default: those of the members)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := process.FromEnvironment(f, os.LookupEnv); err != nil {
