@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"millwright/planner/ledger"
 	"millwright/planner/world"
 )
@@ -17,6 +19,9 @@ type cache struct {
 	budgets  *PodBudgets
 	running  map[string]string
 	buffers  []*Buffer
+	// ready counts pods by workload, succeeded are pods by UID.
+	ready     map[string]int
+	succeeded map[types.UID]bool
 }
 
 // NewSnapshot joins a World with a Ledger at a moment of the process's checked clock (see NowOf). Options the

@@ -26,6 +26,8 @@ type Step struct {
 	Evict, Held, Leaving []*world.Pod
 	// Delete are pods of any tier that must be deleted now to be gone by the deadline.
 	Delete []Deletion
+	// Surge holds back pods of Tier: they are waited for, and in none of the lists above.
+	Surge Surge
 	// Stuck pods are not waited for.
 	Stuck []*world.Pod
 	// Deadline is the termination timestamp; zero for none. DeadlineInvalid is the annotation that can't be
@@ -66,7 +68,7 @@ func (s Step) Message() string {
 // TierStarted is the record of the step's tier, nil if the Ledger already has it with all these pods. Records
 // are per tier, not per eviction: a tier is recorded again only when a pod joins it.
 func (s Step) TierStarted(d *ledger.Drain) *ledger.DrainTierStarted {
-	r := &ledger.DrainTierStarted{Node: s.Node, Tier: s.Tier, Evict: Refs(s.Evict), Held: Refs(s.Held), Paced: s.Paced, Notice: s.Notice}
+	r := &ledger.DrainTierStarted{Node: s.Node, Tier: s.Tier, Evict: Refs(s.Evict), Held: Refs(s.Held), Late: Refs(s.Surge.Late), Paced: s.Paced, Notice: s.Notice}
 	for _, del := range s.Delete {
 		r.Delete = append(r.Delete, Ref(del.Pod))
 	}
@@ -141,6 +143,7 @@ func (st *Step) plan(s *planner.Snapshot, node string) Step {
 		step.sort(p, s.Certain())
 	}
 	step.selectTier(s.Certain())
+	step.setSurge(s)
 	step.PodsGone = len(step.Waiting) == 0
 	step.setVolumes(s, pods)
 	return step

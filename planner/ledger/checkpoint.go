@@ -217,7 +217,12 @@ func (c *checkpointWriter) drains() error {
 		for _, uid := range slices.Sorted(maps.Keys(x.TierPods)) {
 			r.TierPods = append(r.TierPods, string(uid))
 		}
-		if err := c.row(256 + 40*len(r.TierPods)); err != nil {
+		r.Surges = nil
+		for _, uid := range slices.Sorted(maps.Keys(x.Surges)) {
+			surge := x.Surges[uid]
+			r.Surges = append(r.Surges, &wire.Surge{PodUid: string(uid), Seq: surge.Seq, At: stamp(surge.At), Deployment: surge.Deployment, Until: stamp(surge.Until)})
+		}
+		if err := c.row(256 + 40*len(r.TierPods) + 128*len(r.Surges)); err != nil {
 			return err
 		}
 	}

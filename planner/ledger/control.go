@@ -56,15 +56,20 @@ func (l *state) Stop() Stop {
 // TakenVoluntarily reports that a command took, or is about to take, the claim only to improve the cluster:
 // nothing else asks for its end.
 func (l *state) TakenVoluntarily(claim string, uid types.UID) bool {
+	return l.TakenBy(claim, uid) != ""
+}
+
+// TakenBy is the command of TakenVoluntarily; "" if there is none.
+func (l *state) TakenBy(claim string, uid types.UID) string {
 	if c := l.Claim(claim); c != nil && c.Doomed != nil {
-		return c.TakenBy != ""
+		return c.TakenBy
 	}
 	for _, cmd := range l.Commands() {
 		for _, candidate := range cmd.Started.Candidates {
 			if candidate.Claim == claim && (uid == "" || candidate.ClaimUID == uid) {
-				return true
+				return cmd.ID
 			}
 		}
 	}
-	return false
+	return ""
 }

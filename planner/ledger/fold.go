@@ -55,6 +55,8 @@ func (l *Ledger) fold(e Entry) {
 		l.drains.Set(l.owner, p.Node, &Drain{Started: *p, Seq: e.Seq, At: e.Time.UTC()})
 	case *DrainTierStarted:
 		l.foldTier(p)
+	case *SurgeDecided:
+		l.foldSurge(e, p)
 	case *NodeDrained:
 		if d := edit(l.owner, &l.drains, p.Node); d != nil {
 			d.Drained = e.Seq

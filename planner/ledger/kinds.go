@@ -61,6 +61,7 @@ const (
 	KindRolloutResumed   Kind = 62 // ignorable
 	KindDrainOutStarted  Kind = 63 // ignorable
 	KindDrainOutEnded    Kind = 64 // ignorable
+	KindSurgeDecided     Kind = 65 // ignorable
 )
 
 var kindNames = map[Kind]string{
@@ -80,7 +81,7 @@ var kindNames = map[Kind]string{
 	KindDrainEnded:     "DrainEnded",
 	KindFleetRequested: "FleetRequested", KindFleetAnswered: "FleetAnswered",
 	KindOrphanFound: "OrphanFound", KindDriftJudged: "DriftJudged", KindProposalAnswered: "ProposalAnswered", KindProposalEnded: "ProposalEnded",
-	KindRolloutResumed: "RolloutResumed", KindDrainOutStarted: "DrainOutStarted", KindDrainOutEnded: "DrainOutEnded",
+	KindRolloutResumed: "RolloutResumed", KindDrainOutStarted: "DrainOutStarted", KindDrainOutEnded: "DrainOutEnded", KindSurgeDecided: "SurgeDecided",
 }
 
 func (k Kind) String() string {

@@ -169,6 +169,12 @@ func TestDrainTiers(t *testing.T) {
 	want(t, "pods of the tier", len(b.Drain("n").TierPods), 2)
 	b.addRecord(ledger.KindDrainTierStarted, &ledger.DrainTierStarted{Node: "n", Tier: 2, Evict: []ledger.PodRef{{UID: "c"}}})
 	want(t, "pods of the next tier", len(b.Drain("n").TierPods), 1)
+	until := start.Add(10 * time.Minute)
+	b.addRecord(ledger.KindSurgeDecided, &ledger.SurgeDecided{Node: "n", Owners: []ledger.SurgedOwner{{Pods: []ledger.PodRef{{UID: "c"}}, Until: until}}})
+	want(t, "surging", b.Drain("n").Surges["c"].Running(until.Add(-1)), true)
+	want(t, "no longer surging", b.Drain("n").Surges["c"].Running(until), false)
+	b.addRecord(ledger.KindSurgeDecided, &ledger.SurgeDecided{Node: "n", Owners: []ledger.SurgedOwner{{Pods: []ledger.PodRef{{UID: "c"}}, Refused: "paused"}}})
+	want(t, "refused later", b.Drain("n").Surges["c"].Running(start), false)
 	seq := b.addRecord(ledger.KindNodeDrained, &ledger.NodeDrained{Node: "n"})
 	want(t, "drained", b.Drain("n").Drained, seq)
 	b.addRecord(ledger.KindDrainEnded, &ledger.DrainEnded{Node: "n"})
@@ -337,7 +343,7 @@ func TestEveryKindHasAPayloadThatSurvivesJSON(t *testing.T) {
 			t.Errorf("%s has no name", k)
 		}
 	}
-	want(t, "kinds", len(ledger.Kinds()), 43)
+	want(t, "kinds", len(ledger.Kinds()), 44)
 }
 
 // records draws a log about few claims, nodes and pods, so that records meet.
@@ -371,10 +377,12 @@ func records(t *rapid.T) []ledger.Entry {
 			ledger.KindRolloutResumed:      &ledger.RolloutResumed{NodePool: one("p", "q"), Target: one("t", "u")},
 			ledger.KindDrainOutStarted:     &ledger.DrainOutStarted{Nodes: []ledger.NodeDrainingOut{{Node: one("n1", "n2"), Claim: claim(), ClaimUID: "u", NodePool: "p", Policy: "d"}}},
 			ledger.KindDrainOutEnded:       &ledger.DrainOutEnded{Nodes: []ledger.DroppedNode{{Node: one("n1", "n2"), Claim: claim()}}},
-			ledger.KindDrainStarted:        &ledger.DrainStarted{Node: one("n1", "n2")},
-			ledger.KindDrainTierStarted:    &ledger.DrainTierStarted{Node: one("n1", "n2"), Tier: 1, Evict: pods()},
-			ledger.KindAggregatesRetired:   &ledger.AggregatesRetired{Aggregates: []string{"node/" + one("n1", "n2")}, Shadow: i%2 == 0},
-			ledger.KindOptionsSet:          &ledger.OptionsSet{Options: []byte(`{"offeringBackoff":60000000000}`)},
+			ledger.KindSurgeDecided: &ledger.SurgeDecided{Node: one("n1", "n2"), Command: "c", Policy: "d",
+				Owners: []ledger.SurgedOwner{{Pods: pods(), Facts: ledger.SurgeFacts{Deployment: "ns/d"}, Until: start.Add(time.Hour)}}},
+			ledger.KindDrainStarted:      &ledger.DrainStarted{Node: one("n1", "n2")},
+			ledger.KindDrainTierStarted:  &ledger.DrainTierStarted{Node: one("n1", "n2"), Tier: 1, Evict: pods()},
+			ledger.KindAggregatesRetired: &ledger.AggregatesRetired{Aggregates: []string{"node/" + one("n1", "n2")}, Shadow: i%2 == 0},
+			ledger.KindOptionsSet:        &ledger.OptionsSet{Options: []byte(`{"offeringBackoff":60000000000}`)},
 		}
 		kind := rapid.SampledFrom(ledger.Kinds()).Draw(t, "kind")
 		payload := payloads[kind]

@@ -485,6 +485,8 @@ type DrainTierStarted struct {
 	Held []PodRef `json:"held,omitempty"`
 	// Delete are pods deleted with a shortened grace period because of the deadline.
 	Delete []PodRef `json:"delete,omitempty"`
+	// Late are those of Evict whose Deployment was to replace them first, but has not done so in time.
+	Late []PodRef `json:"late,omitempty"`
 	// Paced: nothing is forced yet although the deadline comes, for that of too many others came at once.
 	Paced bool `json:"paced,omitempty"`
 	// Notice is when EC2 takes the instance away; zero: nothing says so.

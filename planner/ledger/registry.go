@@ -92,6 +92,8 @@ func newNodePayload(k Kind) any {
 		return &DrainOutStarted{}
 	case KindDrainOutEnded:
 		return &DrainOutEnded{}
+	case KindSurgeDecided:
+		return &SurgeDecided{}
 	case KindCommandStarted, KindCommandMovesStarted:
 		return &CommandStarted{}
 	case KindCommandReduced:
@@ -121,7 +123,7 @@ func (k Kind) Known() bool { return NewPayload(k) != nil }
 func (k Kind) Ignorable() bool {
 	switch k {
 	case KindLedgerCheckpoint, KindAlarmRaised, KindSegmentArchived, KindLogAdopted, KindProposalAnswered, KindProposalEnded, KindRolloutResumed,
-		KindDriftJudged, KindDrainOutStarted, KindDrainOutEnded:
+		KindDriftJudged, KindDrainOutStarted, KindDrainOutEnded, KindSurgeDecided:
 		return true
 	}
 	return false

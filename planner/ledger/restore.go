@@ -120,6 +120,9 @@ func (c *checkpointReader) addPart(p *wire.LedgerPart) error {
 			}
 			x.TierPods[types.UID(uid)] = true
 		}
+		for _, surge := range r.Surges {
+			x.Surges = with(x.Surges, types.UID(surge.PodUid), Surge{Seq: surge.Seq, At: timeOf(surge.At), Deployment: surge.Deployment, Until: timeOf(surge.Until)})
+		}
 		c.l.drains.Set(c.l.owner, r.Node, x)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -54,6 +55,11 @@ func (l *Ledger) disbelieve(now time.Time) {
 	for _, node := range l.drains.Keys() {
 		d := edit(l.owner, &l.drains, node)
 		d.At = earlier(d.At, now)
+		d.Surges = maps.Clone(d.Surges)
+		for uid, surge := range d.Surges {
+			surge.At, surge.Until = earlier(surge.At, now), earlier(surge.Until, now.Add(SurgeWithinMax))
+			d.Surges[uid] = surge
+		}
 	}
 	for _, key := range l.offeringKeys() {
 		u, _ := l.offerings.Get(key)

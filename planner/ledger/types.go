@@ -113,8 +113,10 @@ type Drain struct {
 	// TierPods are the pods named by the records of the current tier.
 	TierPods map[types.UID]bool `json:"TierPods"`
 	// Drained is the sequence of NodeDrained; 0 while draining.
-	Drained uint64    `json:"Drained"`
-	At      time.Time `json:"At"`
+	Drained uint64 `json:"Drained"`
+	// Surges are what was decided of pods of the node that nothing stands in for.
+	Surges map[types.UID]Surge `json:"Surges,omitempty"`
+	At     time.Time           `json:"At"`
 }
 
 // OfferingKey names an offering across NodeClasses.

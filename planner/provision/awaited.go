@@ -44,7 +44,7 @@ func missing(s *planner.Snapshot) (list []*world.Pod) {
 		}
 		for _, p := range n.Pods {
 			c := p.Class
-			if p.Deleting == 0 || p.Terminal() || c.OwnerUID == "" || c.DaemonSetOwned() || c.Static() || planner.StatefulSetOwned(c) {
+			if p.Deleting == 0 || p.Terminal() || c.OwnerUID == "" || c.DaemonSetOwned() || c.Static() || planner.StatefulSetOwned(c) || s.Succeeded(p) {
 				continue
 			}
 			evicted[c.OwnerUID] = append(evicted[c.OwnerUID], p)

@@ -5,6 +5,7 @@ import (
 	"sort"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -14,13 +15,30 @@ import (
 )
 
 // TestRules runs the rules of docs/reference/scheduling.md, written in the language of package script with
-// one verb more:
+// these verbs:
 //
 //	buffers        prints what CapacityBuffers come to
+//	surge NODE NAMESPACE/DEPLOYMENT POD…
+//	               the node drains, and its Deployment is to replace the pods first
 //	plan [full]    plans, prints what changed, and records it: claims with their price and requirements (those that every claim has
 //	               only if full), placements, refusals
 func TestRules(t *testing.T) {
-	script.Run(t, "testdata/rules/*.txt", map[string]script.Verb{"plan": planVerb, "buffers": buffersVerb})
+	script.Run(t, "testdata/rules/*.txt", map[string]script.Verb{"plan": planVerb, "buffers": buffersVerb, "surge": surgeVerb})
+}
+
+func surgeVerb(c *script.Case, a *script.Args) {
+	node, deployment := a.Next(), a.Next()
+	owner := ledger.SurgedOwner{Facts: ledger.SurgeFacts{Deployment: deployment}, Until: c.Clock.Add(10 * time.Minute)}
+	for a.More() {
+		name := a.Next()
+		for _, p := range c.World.Pods() {
+			if p.Name == name {
+				owner.Pods = append(owner.Pods, ledger.PodRef{UID: p.UID, Namespace: p.Namespace, Name: p.Name})
+			}
+		}
+	}
+	c.Record(ledger.KindDrainStarted, &ledger.DrainStarted{Node: node})
+	c.Record(ledger.KindSurgeDecided, &ledger.SurgeDecided{Node: node, Owners: []ledger.SurgedOwner{owner}})
 }
 
 func buffersVerb(c *script.Case, _ *script.Args) {

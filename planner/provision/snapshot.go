@@ -87,7 +87,7 @@ func addPods(in *solve.Input, s *planner.Snapshot, going map[string]bool) {
 			continue
 		}
 		for _, p := range n.Pods {
-			if budgets.IsMoving(p, s.Now) {
+			if budgets.IsMoving(p, s.Now) && !s.Succeeded(p) {
 				in.Pods = append(in.Pods, p)
 			}
 		}

@@ -1171,6 +1171,7 @@ type Drain struct {
 	TierPods      []string               `protobuf:"bytes,5,rep,name=tier_pods,json=tierPods" json:"tier_pods,omitempty"`
 	Drained       uint64                 `protobuf:"varint,6,opt,name=drained" json:"drained,omitempty"`
 	At            *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=at" json:"at,omitempty"`
+	Surges        []*Surge               `protobuf:"bytes,8,rep,name=surges" json:"surges,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1254,6 +1255,90 @@ func (x *Drain) GetAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Drain) GetSurges() []*Surge {
+	if x != nil {
+		return x.Surges
+	}
+	return nil
+}
+
+// Surge of a pod of a node that drains; until is zero if its owner can't be surged.
+type Surge struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PodUid        string                 `protobuf:"bytes,1,opt,name=pod_uid,json=podUid" json:"pod_uid,omitempty"`
+	Seq           uint64                 `protobuf:"varint,2,opt,name=seq" json:"seq,omitempty"`
+	At            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at" json:"at,omitempty"`
+	Deployment    string                 `protobuf:"bytes,4,opt,name=deployment" json:"deployment,omitempty"`
+	Until         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Surge) Reset() {
+	*x = Surge{}
+	mi := &file_checkpoint_ledger_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Surge) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Surge) ProtoMessage() {}
+
+func (x *Surge) ProtoReflect() protoreflect.Message {
+	mi := &file_checkpoint_ledger_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Surge.ProtoReflect.Descriptor instead.
+func (*Surge) Descriptor() ([]byte, []int) {
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Surge) GetPodUid() string {
+	if x != nil {
+		return x.PodUid
+	}
+	return ""
+}
+
+func (x *Surge) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Surge) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Surge) GetDeployment() string {
+	if x != nil {
+		return x.Deployment
+	}
+	return ""
+}
+
+func (x *Surge) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
 type UnavailableOffering struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	InstanceType   string                 `protobuf:"bytes,1,opt,name=instance_type,json=instanceType" json:"instance_type,omitempty"`
@@ -1270,7 +1355,7 @@ type UnavailableOffering struct {
 
 func (x *UnavailableOffering) Reset() {
 	*x = UnavailableOffering{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[12]
+	mi := &file_checkpoint_ledger_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1282,7 +1367,7 @@ func (x *UnavailableOffering) String() string {
 func (*UnavailableOffering) ProtoMessage() {}
 
 func (x *UnavailableOffering) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[12]
+	mi := &file_checkpoint_ledger_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1295,7 +1380,7 @@ func (x *UnavailableOffering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableOffering.ProtoReflect.Descriptor instead.
 func (*UnavailableOffering) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{12}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UnavailableOffering) GetInstanceType() string {
@@ -1367,7 +1452,7 @@ type UnavailableSubnet struct {
 
 func (x *UnavailableSubnet) Reset() {
 	*x = UnavailableSubnet{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[13]
+	mi := &file_checkpoint_ledger_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1464,7 @@ func (x *UnavailableSubnet) String() string {
 func (*UnavailableSubnet) ProtoMessage() {}
 
 func (x *UnavailableSubnet) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[13]
+	mi := &file_checkpoint_ledger_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1477,7 @@ func (x *UnavailableSubnet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableSubnet.ProtoReflect.Descriptor instead.
 func (*UnavailableSubnet) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{13}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UnavailableSubnet) GetId() string {
@@ -1441,7 +1526,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[14]
+	mi := &file_checkpoint_ledger_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1453,7 +1538,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[14]
+	mi := &file_checkpoint_ledger_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1466,7 +1551,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{14}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Reservation) GetId() string {
@@ -1500,7 +1585,7 @@ type ReservationChange struct {
 
 func (x *ReservationChange) Reset() {
 	*x = ReservationChange{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[15]
+	mi := &file_checkpoint_ledger_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1597,7 @@ func (x *ReservationChange) String() string {
 func (*ReservationChange) ProtoMessage() {}
 
 func (x *ReservationChange) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[15]
+	mi := &file_checkpoint_ledger_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +1610,7 @@ func (x *ReservationChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservationChange.ProtoReflect.Descriptor instead.
 func (*ReservationChange) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{15}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReservationChange) GetAt() *timestamppb.Timestamp {
@@ -1559,7 +1644,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[16]
+	mi := &file_checkpoint_ledger_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1656,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[16]
+	mi := &file_checkpoint_ledger_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1669,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{16}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Verdict) GetPodUid() string {
@@ -1660,7 +1745,7 @@ type ExcludedNode struct {
 
 func (x *ExcludedNode) Reset() {
 	*x = ExcludedNode{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[17]
+	mi := &file_checkpoint_ledger_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1757,7 @@ func (x *ExcludedNode) String() string {
 func (*ExcludedNode) ProtoMessage() {}
 
 func (x *ExcludedNode) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[17]
+	mi := &file_checkpoint_ledger_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +1770,7 @@ func (x *ExcludedNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExcludedNode.ProtoReflect.Descriptor instead.
 func (*ExcludedNode) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{17}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ExcludedNode) GetNode() string {
@@ -1712,7 +1797,7 @@ type Aggregate struct {
 
 func (x *Aggregate) Reset() {
 	*x = Aggregate{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[18]
+	mi := &file_checkpoint_ledger_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1724,7 +1809,7 @@ func (x *Aggregate) String() string {
 func (*Aggregate) ProtoMessage() {}
 
 func (x *Aggregate) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[18]
+	mi := &file_checkpoint_ledger_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1737,7 +1822,7 @@ func (x *Aggregate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aggregate.ProtoReflect.Descriptor instead.
 func (*Aggregate) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{18}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Aggregate) GetName() string {
@@ -1764,7 +1849,7 @@ type ShadowDigest struct {
 
 func (x *ShadowDigest) Reset() {
 	*x = ShadowDigest{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[19]
+	mi := &file_checkpoint_ledger_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +1861,7 @@ func (x *ShadowDigest) String() string {
 func (*ShadowDigest) ProtoMessage() {}
 
 func (x *ShadowDigest) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[19]
+	mi := &file_checkpoint_ledger_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +1874,7 @@ func (x *ShadowDigest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowDigest.ProtoReflect.Descriptor instead.
 func (*ShadowDigest) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{19}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ShadowDigest) GetKey() string {
@@ -1936,7 +2021,7 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\tR\x05state\x12\x18\n" +
 	"\astarted\x18\x04 \x01(\fR\astarted\x12*\n" +
-	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xbe\x01\n" +
+	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xf7\x01\n" +
 	"\x05Drain\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\astarted\x18\x02 \x01(\fR\astarted\x12\x10\n" +
@@ -1944,7 +2029,16 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\x04tier\x18\x04 \x01(\x03R\x04tier\x12\x1b\n" +
 	"\ttier_pods\x18\x05 \x03(\tR\btierPods\x12\x18\n" +
 	"\adrained\x18\x06 \x01(\x04R\adrained\x12*\n" +
-	"\x02at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x90\x02\n" +
+	"\x02at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x127\n" +
+	"\x06surges\x18\b \x03(\v2\x1f.millwright.checkpoint.v1.SurgeR\x06surges\"\xb0\x01\n" +
+	"\x05Surge\x12\x17\n" +
+	"\apod_uid\x18\x01 \x01(\tR\x06podUid\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12*\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x1e\n" +
+	"\n" +
+	"deployment\x18\x04 \x01(\tR\n" +
+	"deployment\x120\n" +
+	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\x90\x02\n" +
 	"\x13UnavailableOffering\x12#\n" +
 	"\rinstance_type\x18\x01 \x01(\tR\finstanceType\x12\x12\n" +
 	"\x04zone\x18\x02 \x01(\tR\x04zone\x12#\n" +
@@ -1999,7 +2093,7 @@ func file_checkpoint_ledger_proto_rawDescGZIP() []byte {
 	return file_checkpoint_ledger_proto_rawDescData
 }
 
-var file_checkpoint_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_checkpoint_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_checkpoint_ledger_proto_goTypes = []any{
 	(*LedgerPart)(nil),            // 0: millwright.checkpoint.v1.LedgerPart
 	(*LedgerHead)(nil),            // 1: millwright.checkpoint.v1.LedgerHead
@@ -2013,66 +2107,70 @@ var file_checkpoint_ledger_proto_goTypes = []any{
 	(*EarlierContent)(nil),        // 9: millwright.checkpoint.v1.EarlierContent
 	(*Command)(nil),               // 10: millwright.checkpoint.v1.Command
 	(*Drain)(nil),                 // 11: millwright.checkpoint.v1.Drain
-	(*UnavailableOffering)(nil),   // 12: millwright.checkpoint.v1.UnavailableOffering
-	(*UnavailableSubnet)(nil),     // 13: millwright.checkpoint.v1.UnavailableSubnet
-	(*Reservation)(nil),           // 14: millwright.checkpoint.v1.Reservation
-	(*ReservationChange)(nil),     // 15: millwright.checkpoint.v1.ReservationChange
-	(*Verdict)(nil),               // 16: millwright.checkpoint.v1.Verdict
-	(*ExcludedNode)(nil),          // 17: millwright.checkpoint.v1.ExcludedNode
-	(*Aggregate)(nil),             // 18: millwright.checkpoint.v1.Aggregate
-	(*ShadowDigest)(nil),          // 19: millwright.checkpoint.v1.ShadowDigest
-	nil,                           // 20: millwright.checkpoint.v1.LedgerHead.ModesEntry
-	nil,                           // 21: millwright.checkpoint.v1.LedgerHead.PositionsEntry
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
-	(*Amount)(nil),                // 23: millwright.checkpoint.v1.Amount
+	(*Surge)(nil),                 // 12: millwright.checkpoint.v1.Surge
+	(*UnavailableOffering)(nil),   // 13: millwright.checkpoint.v1.UnavailableOffering
+	(*UnavailableSubnet)(nil),     // 14: millwright.checkpoint.v1.UnavailableSubnet
+	(*Reservation)(nil),           // 15: millwright.checkpoint.v1.Reservation
+	(*ReservationChange)(nil),     // 16: millwright.checkpoint.v1.ReservationChange
+	(*Verdict)(nil),               // 17: millwright.checkpoint.v1.Verdict
+	(*ExcludedNode)(nil),          // 18: millwright.checkpoint.v1.ExcludedNode
+	(*Aggregate)(nil),             // 19: millwright.checkpoint.v1.Aggregate
+	(*ShadowDigest)(nil),          // 20: millwright.checkpoint.v1.ShadowDigest
+	nil,                           // 21: millwright.checkpoint.v1.LedgerHead.ModesEntry
+	nil,                           // 22: millwright.checkpoint.v1.LedgerHead.PositionsEntry
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*Amount)(nil),                // 24: millwright.checkpoint.v1.Amount
 }
 var file_checkpoint_ledger_proto_depIdxs = []int32{
 	1,  // 0: millwright.checkpoint.v1.LedgerPart.head:type_name -> millwright.checkpoint.v1.LedgerHead
 	8,  // 1: millwright.checkpoint.v1.LedgerPart.claims:type_name -> millwright.checkpoint.v1.Claim
 	10, // 2: millwright.checkpoint.v1.LedgerPart.commands:type_name -> millwright.checkpoint.v1.Command
 	11, // 3: millwright.checkpoint.v1.LedgerPart.drains:type_name -> millwright.checkpoint.v1.Drain
-	12, // 4: millwright.checkpoint.v1.LedgerPart.offerings:type_name -> millwright.checkpoint.v1.UnavailableOffering
-	14, // 5: millwright.checkpoint.v1.LedgerPart.reservations:type_name -> millwright.checkpoint.v1.Reservation
-	16, // 6: millwright.checkpoint.v1.LedgerPart.verdicts:type_name -> millwright.checkpoint.v1.Verdict
-	18, // 7: millwright.checkpoint.v1.LedgerPart.aggregates:type_name -> millwright.checkpoint.v1.Aggregate
-	19, // 8: millwright.checkpoint.v1.LedgerPart.shadow:type_name -> millwright.checkpoint.v1.ShadowDigest
-	13, // 9: millwright.checkpoint.v1.LedgerPart.subnets:type_name -> millwright.checkpoint.v1.UnavailableSubnet
+	13, // 4: millwright.checkpoint.v1.LedgerPart.offerings:type_name -> millwright.checkpoint.v1.UnavailableOffering
+	15, // 5: millwright.checkpoint.v1.LedgerPart.reservations:type_name -> millwright.checkpoint.v1.Reservation
+	17, // 6: millwright.checkpoint.v1.LedgerPart.verdicts:type_name -> millwright.checkpoint.v1.Verdict
+	19, // 7: millwright.checkpoint.v1.LedgerPart.aggregates:type_name -> millwright.checkpoint.v1.Aggregate
+	20, // 8: millwright.checkpoint.v1.LedgerPart.shadow:type_name -> millwright.checkpoint.v1.ShadowDigest
+	14, // 9: millwright.checkpoint.v1.LedgerPart.subnets:type_name -> millwright.checkpoint.v1.UnavailableSubnet
 	6,  // 10: millwright.checkpoint.v1.LedgerPart.proposals:type_name -> millwright.checkpoint.v1.Proposal
 	7,  // 11: millwright.checkpoint.v1.LedgerPart.evictions:type_name -> millwright.checkpoint.v1.Evicted
-	22, // 12: millwright.checkpoint.v1.LedgerHead.last_time:type_name -> google.protobuf.Timestamp
-	20, // 13: millwright.checkpoint.v1.LedgerHead.modes:type_name -> millwright.checkpoint.v1.LedgerHead.ModesEntry
-	21, // 14: millwright.checkpoint.v1.LedgerHead.positions:type_name -> millwright.checkpoint.v1.LedgerHead.PositionsEntry
+	23, // 12: millwright.checkpoint.v1.LedgerHead.last_time:type_name -> google.protobuf.Timestamp
+	21, // 13: millwright.checkpoint.v1.LedgerHead.modes:type_name -> millwright.checkpoint.v1.LedgerHead.ModesEntry
+	22, // 14: millwright.checkpoint.v1.LedgerHead.positions:type_name -> millwright.checkpoint.v1.LedgerHead.PositionsEntry
 	5,  // 15: millwright.checkpoint.v1.LedgerHead.failing:type_name -> millwright.checkpoint.v1.Failing
-	22, // 16: millwright.checkpoint.v1.LedgerHead.control_at:type_name -> google.protobuf.Timestamp
+	23, // 16: millwright.checkpoint.v1.LedgerHead.control_at:type_name -> google.protobuf.Timestamp
 	4,  // 17: millwright.checkpoint.v1.LedgerHead.rollouts:type_name -> millwright.checkpoint.v1.Rollout
 	3,  // 18: millwright.checkpoint.v1.LedgerHead.lost_returns:type_name -> millwright.checkpoint.v1.LostReturns
 	2,  // 19: millwright.checkpoint.v1.LedgerHead.drain_outs:type_name -> millwright.checkpoint.v1.DrainOut
-	22, // 20: millwright.checkpoint.v1.DrainOut.at:type_name -> google.protobuf.Timestamp
-	22, // 21: millwright.checkpoint.v1.DrainOut.ended:type_name -> google.protobuf.Timestamp
-	22, // 22: millwright.checkpoint.v1.LostReturns.at:type_name -> google.protobuf.Timestamp
-	22, // 23: millwright.checkpoint.v1.Rollout.at:type_name -> google.protobuf.Timestamp
-	22, // 24: millwright.checkpoint.v1.Failing.until:type_name -> google.protobuf.Timestamp
-	22, // 25: millwright.checkpoint.v1.Proposal.at:type_name -> google.protobuf.Timestamp
-	22, // 26: millwright.checkpoint.v1.Evicted.at:type_name -> google.protobuf.Timestamp
+	23, // 20: millwright.checkpoint.v1.DrainOut.at:type_name -> google.protobuf.Timestamp
+	23, // 21: millwright.checkpoint.v1.DrainOut.ended:type_name -> google.protobuf.Timestamp
+	23, // 22: millwright.checkpoint.v1.LostReturns.at:type_name -> google.protobuf.Timestamp
+	23, // 23: millwright.checkpoint.v1.Rollout.at:type_name -> google.protobuf.Timestamp
+	23, // 24: millwright.checkpoint.v1.Failing.until:type_name -> google.protobuf.Timestamp
+	23, // 25: millwright.checkpoint.v1.Proposal.at:type_name -> google.protobuf.Timestamp
+	23, // 26: millwright.checkpoint.v1.Evicted.at:type_name -> google.protobuf.Timestamp
 	9,  // 27: millwright.checkpoint.v1.Claim.earlier:type_name -> millwright.checkpoint.v1.EarlierContent
-	22, // 28: millwright.checkpoint.v1.Claim.opened_at:type_name -> google.protobuf.Timestamp
-	22, // 29: millwright.checkpoint.v1.Claim.registered_at:type_name -> google.protobuf.Timestamp
-	23, // 30: millwright.checkpoint.v1.Claim.capacity:type_name -> millwright.checkpoint.v1.Amount
-	22, // 31: millwright.checkpoint.v1.Command.at:type_name -> google.protobuf.Timestamp
-	22, // 32: millwright.checkpoint.v1.Drain.at:type_name -> google.protobuf.Timestamp
-	22, // 33: millwright.checkpoint.v1.UnavailableOffering.until:type_name -> google.protobuf.Timestamp
-	22, // 34: millwright.checkpoint.v1.UnavailableSubnet.until:type_name -> google.protobuf.Timestamp
-	15, // 35: millwright.checkpoint.v1.Reservation.changes:type_name -> millwright.checkpoint.v1.ReservationChange
-	22, // 36: millwright.checkpoint.v1.Reservation.full:type_name -> google.protobuf.Timestamp
-	22, // 37: millwright.checkpoint.v1.ReservationChange.at:type_name -> google.protobuf.Timestamp
-	22, // 38: millwright.checkpoint.v1.Verdict.since:type_name -> google.protobuf.Timestamp
-	17, // 39: millwright.checkpoint.v1.Verdict.excluded:type_name -> millwright.checkpoint.v1.ExcludedNode
-	22, // 40: millwright.checkpoint.v1.ExcludedNode.until:type_name -> google.protobuf.Timestamp
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	23, // 28: millwright.checkpoint.v1.Claim.opened_at:type_name -> google.protobuf.Timestamp
+	23, // 29: millwright.checkpoint.v1.Claim.registered_at:type_name -> google.protobuf.Timestamp
+	24, // 30: millwright.checkpoint.v1.Claim.capacity:type_name -> millwright.checkpoint.v1.Amount
+	23, // 31: millwright.checkpoint.v1.Command.at:type_name -> google.protobuf.Timestamp
+	23, // 32: millwright.checkpoint.v1.Drain.at:type_name -> google.protobuf.Timestamp
+	12, // 33: millwright.checkpoint.v1.Drain.surges:type_name -> millwright.checkpoint.v1.Surge
+	23, // 34: millwright.checkpoint.v1.Surge.at:type_name -> google.protobuf.Timestamp
+	23, // 35: millwright.checkpoint.v1.Surge.until:type_name -> google.protobuf.Timestamp
+	23, // 36: millwright.checkpoint.v1.UnavailableOffering.until:type_name -> google.protobuf.Timestamp
+	23, // 37: millwright.checkpoint.v1.UnavailableSubnet.until:type_name -> google.protobuf.Timestamp
+	16, // 38: millwright.checkpoint.v1.Reservation.changes:type_name -> millwright.checkpoint.v1.ReservationChange
+	23, // 39: millwright.checkpoint.v1.Reservation.full:type_name -> google.protobuf.Timestamp
+	23, // 40: millwright.checkpoint.v1.ReservationChange.at:type_name -> google.protobuf.Timestamp
+	23, // 41: millwright.checkpoint.v1.Verdict.since:type_name -> google.protobuf.Timestamp
+	18, // 42: millwright.checkpoint.v1.Verdict.excluded:type_name -> millwright.checkpoint.v1.ExcludedNode
+	23, // 43: millwright.checkpoint.v1.ExcludedNode.until:type_name -> google.protobuf.Timestamp
+	44, // [44:44] is the sub-list for method output_type
+	44, // [44:44] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_checkpoint_ledger_proto_init() }
@@ -2087,7 +2185,7 @@ func file_checkpoint_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_checkpoint_ledger_proto_rawDesc), len(file_checkpoint_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -167,6 +168,20 @@ func (k apiClient) DeletePod(ctx context.Context, namespace, name string, uid ty
 		k.p.sim.judge.CheckDeletion(k.p, namespace+"/"+name, uid)
 		return k.cluster().DeletePod(namespace, name, uid, grace)
 	})
+}
+
+// ReplicaSet, Deployment and SurgeDeployment are asked only where a DisruptionPolicy wants surge: there is
+// none here, and neither are ReplicaSets.
+func (k apiClient) ReplicaSet(_ context.Context, _, name string) (*appsv1.ReplicaSet, error) {
+	return nil, apierrors.NewNotFound(appsv1.Resource("replicasets"), name)
+}
+
+func (k apiClient) Deployment(_ context.Context, _, name string) (*appsv1.Deployment, error) {
+	return nil, apierrors.NewNotFound(appsv1.Resource("deployments"), name)
+}
+
+func (k apiClient) SurgeDeployment(_ context.Context, d *appsv1.Deployment, _ string) error {
+	return apierrors.NewNotFound(appsv1.Resource("deployments"), d.Name)
 }
 
 func (k apiClient) ListNodePools(ctx context.Context) ([]*karpv1.NodePool, error) {

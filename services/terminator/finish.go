@@ -70,7 +70,7 @@ func (s *Service) directStep(node string, pods []corev1.Pod, deadline, notice ti
 
 func (s *Service) evictListed(ctx context.Context, p *plan, step drain.Step) error {
 	for _, ref := range drain.Refs(step.Evict) {
-		if s.retries.Due("evict/"+string(ref.UID), s.host.Now()) {
+		if !p.running[ref.UID] && s.retries.Due("evict/"+string(ref.UID), s.host.Now()) {
 			if err := s.evictNow(ctx, p, ref); err != nil {
 				return err
 			}

@@ -15,6 +15,7 @@ type metrics struct {
 	evictions    *prometheus.CounterVec
 	podsDrained  *prometheus.CounterVec
 	nodesDrained *prometheus.CounterVec
+	surges       *prometheus.CounterVec
 }
 
 // newMetrics registers the names that users know (reference: operations §2).
@@ -27,6 +28,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Pods whose eviction was accepted, by the reason of the drain."}, []string{"reason"}),
 		nodesDrained: f.NewCounterVec(prometheus.CounterOpts{Namespace: "karpenter", Name: "nodes_drained_total",
 			Help: "Nodes that were drained."}, []string{"nodepool"}),
+		surges: f.NewCounterVec(prometheus.CounterOpts{Namespace: "millwright", Subsystem: "terminator", Name: "surges_total",
+			Help: "Decisions on pods that nothing stands in for, where a DisruptionPolicy asks for surge: started, refused because their owner can't replace them first, " +
+				"or late, which are pods that were not replaced in time."}, []string{"result"}),
 	}
 }
 
@@ -40,6 +44,14 @@ func (m *metrics) evicted(err error) {
 		}
 	}
 	m.evictions.WithLabelValues(code).Inc()
+}
+
+func (m *metrics) surged(refused string) {
+	result := "started"
+	if refused != "" {
+		result = "refused"
+	}
+	m.surges.WithLabelValues(result).Inc()
 }
 
 func (m *metrics) nodeDrained(p *plan) {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"millwright/planner"
 	"millwright/planner/drain"
 	"millwright/planner/ledger"
@@ -29,6 +31,9 @@ type plan struct {
 	tier    *ledger.DrainTierStarted
 	evicts  []ledger.PodRef
 	deletes []deletion
+	// surges are pods that are to be replaced first, running those of them that are being replaced.
+	surges  drain.Surge
+	running map[types.UID]bool
 
 	deadline, notice      time.Time
 	waiting               string
@@ -90,6 +95,7 @@ func (s *Service) planNode(snap *planner.Snapshot, l leaving, d *ledger.Drain, d
 		voluntary: snap.Ledger.TakenVoluntarily(d.Started.Claim, d.Started.ClaimUID),
 		basis:     snap.Basis(), expects: snap.Expect(ledger.NodeAggregate(l.node.Name)), deadline: l.deadline()}
 	p.notice = noticeOf(snap, l, d)
+	p.running = running(snap, l, d)
 	if direct {
 		p.volumes = s.attachedTo(l.node.Name)
 		past := !p.deadline.IsZero() && snap.Certain().After(p.deadline)
@@ -106,8 +112,24 @@ func (s *Service) planNode(snap *planner.Snapshot, l leaving, d *ledger.Drain, d
 	for _, del := range step.Delete {
 		p.deletes = append(p.deletes, deletion{ref: drain.Ref(del.Pod), granted: del.GraceSeconds, asked: graceOf(del)})
 	}
+	p.surges = step.Surge
+	p.surges.Late = nil // they are the World's
 	p.waiting, p.podsGone, p.volumesGone, p.volumes = step.Message(), step.PodsGone, step.VolumesGone, step.Volumes
 	return p
+}
+
+// running are the pods of a drain that Deployments are replacing, while nothing but a command takes the node.
+func running(snap *planner.Snapshot, l leaving, d *ledger.Drain) map[types.UID]bool {
+	pods := map[types.UID]bool{}
+	if !snap.Ledger.TakenVoluntarily(d.Started.Claim, d.Started.ClaimUID) || !noticeOf(snap, l, d).IsZero() {
+		return pods
+	}
+	for uid, surge := range d.Surges {
+		if surge.Running(snap.Now) {
+			pods[uid] = true
+		}
+	}
+	return pods
 }
 
 // noticeOf is when EC2 takes the instance away by the records; zero if none says so.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millwright/planner"
+	"millwright/planner/drain"
 	"millwright/planner/ledger"
 	"millwright/services/internal/service"
 	"millwright/store"
@@ -95,9 +96,10 @@ func (s *Service) recordTier(ctx context.Context, p *plan) error {
 		Subjects: []string{"node/" + p.node.Name}, Causation: p.started, Expects: p.expects,
 		Advances: []string{ledger.NodeAggregate(p.node.Name)}})
 	if err != nil {
-		p.evicts, p.deletes = nil, nil
+		p.evicts, p.deletes, p.surges = nil, nil, drain.Surge{}
 		return lost(fmt.Errorf("record tier %d of node %s: %w", p.tier.Tier, p.node.Name, err), err)
 	}
+	s.tellLate(p)
 	s.logger.Info().Str("node", p.node.Name).Int("tier", p.tier.Tier).Int("evict", len(p.tier.Evict)).
 		Int("held", len(p.tier.Held)).Int("delete", len(p.tier.Delete)).Msg("draining tier")
 	return nil

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +41,9 @@ type Kube interface {
 	PatchNode(ctx context.Context, name string, p kube.Patch) (*corev1.Node, error)
 	EvictPod(ctx context.Context, namespace, name string, uid types.UID) error
 	DeletePod(ctx context.Context, namespace, name string, uid types.UID, grace int64) error
+	ReplicaSet(ctx context.Context, namespace, name string) (*appsv1.ReplicaSet, error)
+	Deployment(ctx context.Context, namespace, name string) (*appsv1.Deployment, error)
+	SurgeDeployment(ctx context.Context, d *appsv1.Deployment, value string) error
 	SetClaimCondition(ctx context.Context, name string, uid types.UID, want metav1.Condition, now time.Time) error
 }
 
@@ -62,6 +67,8 @@ type Service struct {
 	// World.
 	tainted map[string]time.Time
 	unfit   time.Time
+	// asked is since when the owners of a node's pods are asked about.
+	asked   map[string]time.Time
 	breaker *breaker
 }
 
@@ -87,7 +94,7 @@ const (
 // New returns the service.
 func New(host service.Host, deps Deps) *Service {
 	return &Service{host: host, cluster: deps.Cluster, kube: deps.Kube, logger: deps.Logger,
-		metrics: newMetrics(deps.Registerer), retries: backoff.New(retryFirst, retryMax), tainted: map[string]time.Time{}, breaker: newBreaker()}
+		metrics: newMetrics(deps.Registerer), retries: backoff.New(retryFirst, retryMax), tainted: map[string]time.Time{}, asked: map[string]time.Time{}, breaker: newBreaker()}
 }
 
 // Name implements service.Service.
@@ -151,6 +158,7 @@ func (s *Service) advance(ctx context.Context, p *plan) error {
 	if err := s.recordTier(ctx, p); err != nil {
 		return err
 	}
+	s.surge(p)
 	for _, d := range p.deletes {
 		s.delete(p, d)
 	}
@@ -241,5 +249,6 @@ func (s *Service) forget(leaving []leaving) {
 			delete(s.tainted, name)
 		}
 	}
+	maps.DeleteFunc(s.asked, func(name string, _ time.Time) bool { return !present[name] })
 	s.breaker.forget(present)
 }

@@ -301,13 +301,38 @@ func describeNode(e ledger.Entry, logID string) string {
 			return fmt.Sprintf("drain of node %s, which EC2 takes away at %s: %d pods to evict, %d held, %d deleted%s", p.Node,
 				p.Notice.UTC().Format(time.RFC3339), len(p.Evict), len(p.Held), len(p.Delete), suffix(": ", named(p.Delete)))
 		}
-		return fmt.Sprintf("tier %d of node %s: %d pods to evict, %d held, %d deleted for the deadline", p.Tier, p.Node, len(p.Evict), len(p.Held), len(p.Delete))
+		text := fmt.Sprintf("tier %d of node %s: %d pods to evict, %d held, %d deleted for the deadline", p.Tier, p.Node, len(p.Evict), len(p.Held), len(p.Delete))
+		if len(p.Late) > 0 {
+			text += "; not replaced in time by their Deployments: " + named(p.Late)
+		}
+		return text
+	case *ledger.SurgeDecided:
+		return describeSurge(p)
 	case *ledger.NodeDrained:
 		return fmt.Sprintf("node %s is drained; %d pods were left, volumes detached: %t", p.Node, len(p.Pods), p.VolumesDetached)
 	case *ledger.DrainEnded:
 		return fmt.Sprintf("drain of node %s ended: the Node is gone", p.Node)
 	}
 	return e.Kind.String()
+}
+
+// describeSurge names at most three owners.
+func describeSurge(p *ledger.SurgeDecided) string {
+	var texts []string
+	for i := range p.Owners {
+		o := &p.Owners[i]
+		text := fmt.Sprintf("%s (%s) ", named(o.Pods), o.Because)
+		if o.Refused != "" {
+			text += "evicted as without surge: " + o.Refused
+		} else {
+			text += fmt.Sprintf("replaced first by Deployment %s, at the latest evicted at %s", o.Facts.Deployment, o.Until.UTC().Format(time.RFC3339))
+		}
+		texts = append(texts, text)
+	}
+	if more := len(texts) - 3; more > 0 {
+		texts = append(texts[:3], fmt.Sprintf("%d more", more))
+	}
+	return fmt.Sprintf("surge on node %s: %s", p.Node, strings.Join(texts, "; "))
 }
 
 // describeDrainOuts names at most three nodes.

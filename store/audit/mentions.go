@@ -189,6 +189,12 @@ func (m *mentions) node(e ledger.Entry) {
 		m.pods(p.Evict)
 		m.pods(p.Held)
 		m.pods(p.Delete)
+	case *ledger.SurgeDecided:
+		m.addMention("node", p.Node)
+		m.addMention("command", p.Command)
+		for i := range p.Owners {
+			m.pods(p.Owners[i].Pods)
+		}
 	case *ledger.NodeDrained:
 		m.addMention("node", p.Node)
 		m.addMention("claim", p.Claim)

@@ -173,6 +173,19 @@ func (p *replayer) replayDrift(e ledger.Entry) {
 	p.compareExplanation(e, recorded, explanation)
 }
 
+// replaySurge replays a record that carries the facts that it follows from; it has no explanation.
+func (p *replayer) replaySurge(e ledger.Entry) {
+	d, ok := e.Payload.(*ledger.SurgeDecided)
+	if !ok {
+		p.skip(e, "the record carries no facts")
+		return
+	}
+	p.report.Derived++
+	if err := drain.ReplaySurge(d); err != nil {
+		p.diverge(e, ledger.PayloadDigest(e.Kind, e.Payload), "", err.Error())
+	}
+}
+
 // firstDifference names the first field in which two payloads differ, with both values.
 func firstDifference(recorded, planned any) string {
 	path, a, b := differ("", generic(recorded), generic(planned))

@@ -170,6 +170,9 @@ func (p *replayer) addRecord(rec store.Record, r Range) error {
 	case e.Kind == ledger.KindDriftJudged:
 		p.decision(e)
 		p.replayDrift(e)
+	case e.Kind == ledger.KindSurgeDecided:
+		p.decision(e)
+		p.replaySurge(e)
 	case IsDecision(e) && !observed[e.Kind]:
 		p.decision(e)
 		if search, ok := searchOf(e); ok {

@@ -253,6 +253,8 @@ func (st *story) line(e ledger.Entry) Line {
 		l.Step, l.Text, l.Details = StepDecided, describeDrift(st.judged(p)), st.differences(e)
 	case *ledger.DrainOutStarted, *ledger.DrainOutEnded:
 		l.Step, l.Text, l.Details = StepDecided, Describe(st.drainOuts(e), st.logID), seen(e)
+	case *ledger.SurgeDecided:
+		l.Step, l.Text = StepDecided, describeSurge(st.surged(p))
 	case *ledger.CommandConfirmed, *ledger.CommandReduced, *ledger.ClaimDoomed, *ledger.DrainStarted, *ledger.DrainTierStarted, *ledger.ProposalAnswered,
 		*ledger.RolloutResumed:
 		l.Step, l.Details = StepDecided, seen(e)
@@ -309,6 +311,16 @@ func (st *story) drainOuts(e ledger.Entry) ledger.Entry {
 		})}
 	}
 	return e
+}
+
+// surged is the record with the owners of the story alone, if it is of a pod.
+func (st *story) surged(p *ledger.SurgeDecided) *ledger.SurgeDecided {
+	if !st.ofPod() {
+		return p
+	}
+	kept := *p
+	kept.Owners = slices.DeleteFunc(slices.Clone(p.Owners), func(o ledger.SurgedOwner) bool { return !st.holdsSubject(o.Pods) })
+	return &kept
 }
 
 // judged are the verdicts on the claims of the story.

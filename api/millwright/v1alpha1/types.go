@@ -77,6 +77,10 @@ type DisruptionPolicySpec struct {
 	// Jobs alone on nodes that hold nothing else. Of several policies one that has it is enough, and the smallest nodes counts.
 	// +optional
 	DrainOut *DrainOut `json:"drainOut,omitempty"`
+	// Surge has Deployments replace pods that nothing stands in for before voluntary commands evict them. Of several policies one that has
+	// it is enough, and the shortest within counts.
+	// +optional
+	Surge *Surge `json:"surge,omitempty"`
 	// Windows open or close voluntary disruption by the clock.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=atomic
@@ -199,6 +203,21 @@ type DrainOut struct {
 	// +kubebuilder:validation:XValidation:message="must let one node drain out at least",rule="!self.matches('^0+%?$')"
 	// +optional
 	Nodes string `json:"nodes,omitempty"`
+}
+
+// SurgeAnnotationKey is set in the pod template of a Deployment, to the id of the command that takes a node of its pods, so that it
+// replaces them as after kubectl rollout restart.
+const SurgeAnnotationKey = "millwright.sh/surge"
+
+// Surge restarts the roll-out of a Deployment, before a voluntary command evicts one of its pods, if that pod is its only ready one or a
+// PodDisruptionBudget never lets it go, and its strategy creates the new pod first: RollingUpdate with a maxSurge that comes to one
+// at least and a maxUnavailable that comes to zero.
+type Surge struct {
+	// Within is how long the Deployment has to replace the pod; then it is evicted as without surge.
+	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:XValidation:message="must be between one minute and one hour",rule="duration(self) >= duration('1m') && duration(self) <= duration('1h')"
+	// +optional
+	Within *metav1.Duration `json:"within,omitempty"`
 }
 
 // WindowAction is what a Window does while it is open.

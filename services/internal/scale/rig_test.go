@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -339,6 +340,13 @@ func (nobody) EvictPod(context.Context, string, string, types.UID) error { retur
 func (nobody) DeletePod(context.Context, string, string, types.UID, int64) error {
 	return errAsked
 }
+func (nobody) ReplicaSet(context.Context, string, string) (*appsv1.ReplicaSet, error) {
+	return nil, errAsked
+}
+func (nobody) Deployment(context.Context, string, string) (*appsv1.Deployment, error) {
+	return nil, errAsked
+}
+func (nobody) SurgeDeployment(context.Context, *appsv1.Deployment, string) error { return errAsked }
 func (nobody) SetClaimCondition(context.Context, string, types.UID, metav1.Condition, time.Time) error {
 	return errAsked
 }

@@ -174,6 +174,7 @@ func trimBudget(b *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
 	kept.Generation = b.Generation
 	kept.Status = policyv1.PodDisruptionBudgetStatus{
 		ObservedGeneration: b.Status.ObservedGeneration, DisruptionsAllowed: b.Status.DisruptionsAllowed,
+		DesiredHealthy: b.Status.DesiredHealthy, ExpectedPods: b.Status.ExpectedPods,
 	}
 	return kept
 }

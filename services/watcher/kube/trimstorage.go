@@ -31,7 +31,7 @@ func trimVolumeClaim(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeCl
 
 func trimVolumeClaimSpec(s corev1.PersistentVolumeClaimSpec) corev1.PersistentVolumeClaimSpec {
 	return corev1.PersistentVolumeClaimSpec{
-		Resources: s.Resources, VolumeName: s.VolumeName, StorageClassName: s.StorageClassName,
+		Resources: s.Resources, VolumeName: s.VolumeName, StorageClassName: s.StorageClassName, AccessModes: s.AccessModes,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,6 +35,8 @@ type Kube struct {
 	policies    map[string]*mwv1alpha1.DisruptionPolicy
 	pods        map[string]*corev1.Pod
 	attachments map[string]*storagev1.VolumeAttachment
+	deployments map[string]*appsv1.Deployment
+	sets        map[string]*appsv1.ReplicaSet
 	version     int
 
 	// Calls that were made, as "verb name".
@@ -48,7 +51,7 @@ type Kube struct {
 
 func newKube(r *Rig) *Kube {
 	return &Kube{rig: r, policies: map[string]*mwv1alpha1.DisruptionPolicy{}, nodes: map[string]*corev1.Node{}, claims: map[string]*karpv1.NodeClaim{}, pods: map[string]*corev1.Pod{},
-		attachments: map[string]*storagev1.VolumeAttachment{}, Fail: map[string]error{}}
+		deployments: map[string]*appsv1.Deployment{}, sets: map[string]*appsv1.ReplicaSet{}, attachments: map[string]*storagev1.VolumeAttachment{}, Fail: map[string]error{}}
 }
 
 // Put stores objects as they are and publishes them.
@@ -80,6 +83,14 @@ func (k *Kube) put(o any) {
 	case *storagev1.VolumeAttachment:
 		o.ResourceVersion = version
 		k.attachments[o.Name] = o.DeepCopy()
+	case *appsv1.Deployment: // no planner reads it
+		o.ResourceVersion = version
+		k.deployments[o.Namespace+"/"+o.Name] = o.DeepCopy()
+		return
+	case *appsv1.ReplicaSet:
+		o.ResourceVersion = version
+		k.sets[o.Namespace+"/"+o.Name] = o.DeepCopy()
+		return
 	}
 	if !k.Blind {
 		k.rig.seeQuietly(o)
@@ -311,6 +322,48 @@ func (k *Kube) EvictPod(_ context.Context, namespace, name string, uid types.UID
 
 func (k *Kube) DeletePod(_ context.Context, namespace, name string, uid types.UID, grace int64) error {
 	return k.removePod(fmt.Sprintf("delete[%d]", grace), namespace, name, uid)
+}
+
+func (k *Kube) ReplicaSet(_ context.Context, namespace, name string) (*appsv1.ReplicaSet, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.call("get", "replicaset "+namespace+"/"+name); err != nil {
+		return nil, err
+	}
+	if o := k.sets[namespace+"/"+name]; o != nil {
+		return o.DeepCopy(), nil
+	}
+	return nil, notFound("replicasets", name)
+}
+
+func (k *Kube) Deployment(_ context.Context, namespace, name string) (*appsv1.Deployment, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.call("get", "deployment "+namespace+"/"+name); err != nil {
+		return nil, err
+	}
+	if o := k.deployments[namespace+"/"+name]; o != nil {
+		return o.DeepCopy(), nil
+	}
+	return nil, notFound("deployments", name)
+}
+
+func (k *Kube) SurgeDeployment(_ context.Context, d *appsv1.Deployment, value string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	key := d.Namespace + "/" + d.Name
+	if err := k.call("surge", key); err != nil {
+		return err
+	}
+	o, p := k.deployments[key], kube.SurgePatch(d, value)
+	switch {
+	case o == nil:
+		return notFound("deployments", d.Name)
+	case o.UID != p.UID || o.ResourceVersion != p.ResourceVersion:
+		return conflict("deployments", d.Name)
+	}
+	k.put(kubetest.Patched(o, p.Body))
+	return nil
 }
 
 func (k *Kube) removePod(verb, namespace, name string, uid types.UID) error {
