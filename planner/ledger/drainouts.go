@@ -9,41 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// DrainOutStarted: some nodes are to run empty by themselves, for consolidation would take them away, were it
-// not for their pods. They are tainted millwright.sh/drain-out:PreferNoSchedule from here on. It advances the
-// nodes and claims. A program that does not know the kind ignores it: then nobody taints, and what is tainted
-// is so until one that knows it leads.
-type DrainOutStarted struct {
-	Nodes []NodeDrainingOut `json:"nodes"`
-	// From is the node after which the search began.
-	From string `json:"from,omitempty"`
-}
-
-// NodeDrainingOut is a node as it was when that was decided.
-type NodeDrainingOut struct {
-	Node     string    `json:"node"`
-	Claim    string    `json:"claim"`
-	ClaimUID types.UID `json:"claimUID"`
-	NodePool string    `json:"nodePool"`
-	// Policy that wants it, and what the node costs per hour, in micro USD.
-	Policy string `json:"policy"`
-	Price  int64  `json:"price,omitempty"`
-	// Pods that hold it, by namespace and name; PodsMore counts those that are not listed.
-	Pods     []HoldingPod `json:"pods"`
-	PodsMore int          `json:"podsMore,omitempty"`
-}
-
-// HoldingPod is a pod that keeps its node, and why: "do-not-disrupt", "Job" or "PodDisruptionBudget ns/name".
-type HoldingPod struct {
-	PodRef
-	Why string `json:"why"`
-}
-
-// DrainOutEnded: nodes are not to run empty any more, or are gone. Their taints are to be taken back.
-type DrainOutEnded struct {
-	Nodes []DroppedNode `json:"nodes"`
-}
-
 // DrainOut of a node. One that has ended is remembered for DrainOutPause, in which no other begins.
 type DrainOut struct {
 	Seq      uint64    `json:"seq"`

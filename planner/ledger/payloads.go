@@ -9,10 +9,30 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/events"
+	"millwright/planner/ledger/payloads"
 	"millwright/planner/resource"
 )
 
 // Payloads are encoded as JSON; encoding/json is deterministic for them (structs, slices, string-keyed maps).
+
+// Payloads that are kept by themselves.
+type (
+	PodRef           = payloads.PodRef
+	DroppedNode      = payloads.DroppedNode
+	DrainStarted     = payloads.DrainStarted
+	DrainTierStarted = payloads.DrainTierStarted
+	NodeDrained      = payloads.NodeDrained
+	DrainEnded       = payloads.DrainEnded
+	DriftJudged      = payloads.DriftJudged
+	JudgedClaim      = payloads.JudgedClaim
+	DrainOutStarted  = payloads.DrainOutStarted
+	NodeDrainingOut  = payloads.NodeDrainingOut
+	HoldingPod       = payloads.HoldingPod
+	DrainOutEnded    = payloads.DrainOutEnded
+	SurgeDecided     = payloads.SurgeDecided
+	SurgedOwner      = payloads.SurgedOwner
+	SurgeFacts       = payloads.SurgeFacts
+)
 
 // Genesis starts a log.
 type Genesis struct {
@@ -36,13 +56,6 @@ type ModeChanged struct {
 type AlarmRaised struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-}
-
-// PodRef names a pod.
-type PodRef struct {
-	UID       types.UID `json:"uid"`
-	Namespace string    `json:"namespace"`
-	Name      string    `json:"name"`
 }
 
 // ProvisioningPlanned is one decision of the provisioner: the NodeClaims to make and what changed in the
@@ -443,13 +456,6 @@ type CommandReduced struct {
 	Dropped []DroppedNode `json:"dropped"`
 }
 
-// DroppedNode of a command, with its claim.
-type DroppedNode struct {
-	Node   string `json:"node"`
-	Claim  string `json:"claim"`
-	Reason string `json:"reason"`
-}
-
 // CommandRolledBack: the command was given up; taints and conditions are to be taken back. One that ends
 // replacements is of kind CommandAbandoned.
 type CommandRolledBack struct {
@@ -461,66 +467,6 @@ type CommandRolledBack struct {
 	Failing []string `json:"failing,omitempty"`
 	// HaltsRollout: its wave has failed, so the roll-out takes no more nodes.
 	HaltsRollout bool `json:"haltsRollout,omitempty"`
-}
-
-// DrainStarted: the node of a deleting claim is tainted and will be emptied.
-type DrainStarted struct {
-	Node     string    `json:"node"`
-	Claim    string    `json:"claim"`
-	ClaimUID types.UID `json:"claimUID,omitempty"`
-	// Reason: Empty, Drifted, Underutilized, PreferredAvailable, or Forceful Termination.
-	Reason string `json:"reason"`
-	// Deadline is the termination timestamp; zero: none.
-	Deadline time.Time `json:"deadline,omitzero"`
-	// Notice is when EC2 takes the instance away, as far as it is known at the start; zero: nothing says so.
-	Notice time.Time `json:"notice,omitzero"`
-}
-
-// DrainTierStarted: the pods of one tier are evicted from here on (reference: lifecycle §8.2).
-type DrainTierStarted struct {
-	Node  string   `json:"node"`
-	Tier  int      `json:"tier"`
-	Evict []PodRef `json:"evict,omitempty"`
-	// Held are pods that are waited for but not evicted (do-not-disrupt).
-	Held []PodRef `json:"held,omitempty"`
-	// Delete are pods deleted with a shortened grace period because of the deadline.
-	Delete []PodRef `json:"delete,omitempty"`
-	// Late are those of Evict whose Deployment was to replace them first, but has not done so in time.
-	Late []PodRef `json:"late,omitempty"`
-	// Paced: nothing is forced yet although the deadline comes, for that of too many others came at once.
-	Paced bool `json:"paced,omitempty"`
-	// Notice is when EC2 takes the instance away; zero: nothing says so.
-	Notice time.Time `json:"notice,omitzero"`
-}
-
-// NodeDrained: nothing is left to wait for. Pods are those the API server listed directly before.
-type NodeDrained struct {
-	Node  string   `json:"node"`
-	Claim string   `json:"claim"`
-	Pods  []PodRef `json:"pods,omitempty"`
-	// VolumesDetached: False if the deadline passed first.
-	VolumesDetached bool `json:"volumesDetached"`
-}
-
-// DrainEnded closes a drain whose Node is gone.
-type DrainEnded struct {
-	Node string `json:"node"`
-}
-
-// DriftJudged says whether some NodeClaims have drifted, each from here on until another says otherwise. It
-// changes nothing: what moves the disruptor is the condition Drifted, which lifecycle writes after it.
-type DriftJudged struct {
-	// Claims are by name.
-	Claims []JudgedClaim `json:"claims"`
-	// Facts are all that the verdicts follow from (drift.Input as JSON), so that they replay by themselves.
-	Facts json.RawMessage `json:"facts"`
-}
-
-// JudgedClaim is the verdict on a NodeClaim. Reason is that of the condition; empty if it has not drifted.
-type JudgedClaim struct {
-	Claim  string    `json:"claim"`
-	UID    types.UID `json:"uid"`
-	Reason string    `json:"reason,omitempty"`
 }
 
 // OrphanFound: an instance tagged as ours has no NodeClaim and is terminated.

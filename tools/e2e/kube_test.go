@@ -108,7 +108,15 @@ func (e *env) scale(name string, replicas int32) {
 }
 
 func (e *env) tryScale(name string, replicas int32) error {
-	patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)
+	return e.tryPatchDeployment(name, fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
+}
+
+func (e *env) patchDeployment(name, patch string) {
+	e.Helper()
+	e.retry("patch "+name, func() error { return e.tryPatchDeployment(name, patch) })
+}
+
+func (e *env) tryPatchDeployment(name, patch string) error {
 	_, err := e.kube.AppsV1().Deployments("default").Patch(e.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	return err
 }
