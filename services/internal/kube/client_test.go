@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/services/internal/kube"
 	"millwright/tools/clustertest"
 )
@@ -27,16 +29,17 @@ func TestClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]func(*testing.T, *kube.Client){
-		"a deletion is bound to the UID":                   testDeleteUID,
-		"a patch is bound to the UID":                      testPatchUID,
-		"a patch is bound to the resourceVersion":          testPatchVersion,
-		"a condition is set, kept and removed":             testCondition,
-		"the disrupted taint comes and goes":               testTaint,
-		"an eviction against a budget is blocked":          testEvictBlocked,
-		"an eviction of several budgets is blocked":        testEvictManyBudgets,
-		"an eviction of another pod by the name conflicts": testEvictUID,
-		"pods of a node are listed":                        testPodsOnNode,
-		"a placement hint is told from a nomination":       testHint,
+		"a deletion is bound to the UID":                      testDeleteUID,
+		"a patch is bound to the UID":                         testPatchUID,
+		"a patch is bound to the resourceVersion":             testPatchVersion,
+		"a condition is set, kept and removed":                testCondition,
+		"the disrupted taint comes and goes":                  testTaint,
+		"an eviction against a budget is blocked":             testEvictBlocked,
+		"an eviction of several budgets is blocked":           testEvictManyBudgets,
+		"an eviction of another pod by the name conflicts":    testEvictUID,
+		"pods of a node are listed":                           testPodsOnNode,
+		"a surge changes the template of the Deployment read": testSurge,
+		"a placement hint is told from a nomination":          testHint,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, client) })
 	}
@@ -328,4 +331,41 @@ func testHint(t *testing.T, c *kube.Client) {
 		t.Fatal(err)
 	}
 	want("cleared", "", false)
+}
+
+func testSurge(t *testing.T, c *kube.Client) {
+	labels := map[string]string{"app": "surge"}
+	d, err := c.Core.AppsV1().Deployments("default").Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "surge"},
+		Spec: appsv1.DeploymentSpec{Replicas: new(int32), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{"kept": "yes"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "registry.example/pause:1"}}},
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale := d.DeepCopy()
+	stale.ResourceVersion = "1"
+	wantClass(t, c.SurgeDeployment(t.Context(), stale, "cmd"), kube.Conflict)
+	foreign := d.DeepCopy()
+	foreign.UID, foreign.ResourceVersion = "another", ""
+	wantClass(t, c.SurgeDeployment(t.Context(), foreign, "cmd"), kube.Conflict)
+	for {
+		if d, err = c.Deployment(t.Context(), "default", "surge"); err != nil {
+			t.Fatal(err)
+		}
+		if err = c.SurgeDeployment(t.Context(), d, "cmd"); !kube.IsConflict(err) { // the Deployment's controller writes too
+			break
+		}
+	}
+	wantClass(t, err, kube.None)
+	if d, err = c.Deployment(t.Context(), "default", "surge"); err != nil {
+		t.Fatal(err)
+	}
+	if a := d.Spec.Template.Annotations; a[mwv1alpha1.SurgeAnnotationKey] != "cmd" || a["kept"] != "yes" || *d.Spec.Replicas != 0 {
+		t.Errorf("template %v, replicas %d", a, *d.Spec.Replicas)
+	}
+	_, err = c.ReplicaSet(t.Context(), "default", "none")
+	wantClass(t, err, kube.NotFound)
 }
