@@ -325,7 +325,7 @@ func describeSurge(p *ledger.SurgeDecided) string {
 		if o.Refused != "" {
 			text += "evicted as without surge: " + o.Refused
 		} else {
-			text += fmt.Sprintf("replaced first by Deployment %s, at the latest evicted at %s", o.Facts.Deployment, o.Until.UTC().Format(time.RFC3339))
+			text += fmt.Sprintf("replaced first by Deployment %s, and evicted at %s if it is still there", o.Facts.Deployment, o.Until.UTC().Format(time.RFC3339))
 		}
 		texts = append(texts, text)
 	}

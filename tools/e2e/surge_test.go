@@ -150,7 +150,7 @@ func TestSinglePodsAreReplacedBeforeTheyAreEvicted(t *testing.T) {
 			t.Errorf("the log does not say %q:\n%s", text, log)
 		}
 	}
-	if story, _ := e.millctl("why", "pod", "default/"+old.Name); !strings.Contains(story, "one ready replica") || strings.Contains(story, "default/once") {
+	if story, _ := e.millctl("why", "pod", "default/"+old.Name); !strings.Contains(story, "one ready replica") || strings.Contains(story, "strategy Recreate") {
 		t.Errorf("the story of the pod:\n%s", story)
 	}
 	e.hasEvent("Deployment", "web", "Replaces its pods before node")
