@@ -65,6 +65,9 @@ type Placement struct {
 	ImageID          string   `json:"imageID,omitempty"`
 	SubnetID         string   `json:"subnetID,omitempty"`
 	SecurityGroupIDs []string `json:"securityGroupIDs,omitempty"`
+	// ReservationID of the capacity reservation that it is in, if EC2 was asked about that and says that it
+	// is active: it is asked when the class does not list it.
+	ReservationID string `json:"reservationID,omitempty"`
 }
 
 // Pool is what is known of a NodePool.
@@ -91,12 +94,20 @@ type Class struct {
 	Images           []Image  `json:"images,omitempty"`
 	SubnetIDs        []string `json:"subnetIDs,omitempty"`
 	SecurityGroupIDs []string `json:"securityGroupIDs,omitempty"`
+	// Reservations that the class selects; nil in records of programs that did not compare them.
+	Reservations *Reservations `json:"reservations,omitempty"`
 	// Grouped: instances are to be in a placement group. GroupID is empty as long as it is not known.
 	Grouped bool   `json:"grouped,omitempty"`
 	GroupID string `json:"groupID,omitempty"`
 	// Offered: it is known what EC2 offers. Types are those that claims ask for, by name.
 	Offered bool   `json:"offered,omitempty"`
 	Types   []Type `json:"types,omitempty"`
+}
+
+// Reservations of capacity, by id. Known is false while the status does not say which there are.
+type Reservations struct {
+	Known bool     `json:"known,omitempty"`
+	IDs   []string `json:"ids,omitempty"`
 }
 
 // Image of a class, and what it asks of an instance type.
@@ -157,6 +168,10 @@ func ClassOf(nc *awsv1.EC2NodeClass, hashes []string, cat *catalog.Catalog) Clas
 	}
 	for _, g := range nc.Status.SecurityGroups {
 		c.SecurityGroupIDs = append(c.SecurityGroupIDs, g.ID)
+	}
+	c.Reservations = &Reservations{Known: condition.IsTrue(nc.Status.Conditions, awsv1.ConditionTypeCapacityReservationsReady)}
+	for _, r := range nc.Status.CapacityReservations {
+		c.Reservations.IDs = append(c.Reservations.IDs, r.ID)
 	}
 	c.Grouped = nc.Spec.PlacementGroupSelector != nil
 	if g := nc.Status.PlacementGroup; c.Grouped && g != nil {

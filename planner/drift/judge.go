@@ -23,6 +23,7 @@ const (
 	ReasonImage         = "AMIDrift"
 	ReasonSecurityGroup = "SecurityGroupDrift"
 	ReasonSubnet        = "SubnetDrift"
+	ReasonReservation   = "CapacityReservationDrift"
 	ReasonGroup         = "PlacementGroupDrift"
 	// ReasonEvent: there is time to replace the node within the budgets before what EC2 has scheduled.
 	ReasonEvent     = "EventScheduled"
@@ -87,6 +88,7 @@ var checks = [...]struct {
 	{ReasonImage, (*comparison).image},
 	{ReasonSecurityGroup, (*comparison).securityGroups},
 	{ReasonSubnet, (*comparison).subnet},
+	{ReasonReservation, (*comparison).reservation},
 	{ReasonGroup, (*comparison).placementGroup},
 	{ReasonEvent, (*comparison).event},
 	{ReasonRebalance, (*comparison).rebalance},
@@ -292,6 +294,23 @@ func (x *comparison) subnet() finding {
 		return differs("subnet %s, those of EC2NodeClass %s are %v", x.Placement.SubnetID, x.class.Name, distinct(x.class.SubnetIDs))
 	}
 	return same()
+}
+
+// reservation: the class still selects the capacity reservation that the instance is in. One that has ended
+// is not listed either, but makes its instances on-demand, so EC2 has to have said that it runs.
+func (x *comparison) reservation() finding {
+	have := x.Labels[awsv1.LabelCapacityReservationID]
+	switch {
+	case x.class == nil || have == "" || x.Labels[karpv1.CapacityTypeLabelKey] != karpv1.CapacityTypeReserved:
+		return same()
+	case x.class.Unreadable:
+		return notAtHand()
+	case x.class.Reservations == nil || slices.Contains(x.class.Reservations.IDs, have):
+		return same()
+	case !x.class.Current || !x.class.Reservations.Known || x.Placement == nil || x.Placement.ReservationID != have:
+		return notAtHand()
+	}
+	return differs("capacity reservation %s, those that EC2NodeClass %s selects are %v", have, x.class.Name, distinct(x.class.Reservations.IDs))
 }
 
 // placementGroup: the instance is in the group that the class names, or in none if that names none.

@@ -88,6 +88,13 @@ func TestJudge(t *testing.T) {
 			in.Claims[0].ClassHash, in.Classes[0].Hashes = ofClaim, drift.Hashes{Version: ofClass.Version, Values: values}
 		}
 	}
+	reserved := func(placement string, of *drift.Reservations) func(*drift.Input) {
+		return func(in *drift.Input) {
+			in.Claims[0].Labels["karpenter.k8s.aws/capacity-reservation-id"] = "cr-1"
+			in.Claims[0].Labels[karpv1.CapacityTypeLabelKey] = "reserved"
+			in.Claims[0].Placement.ReservationID, in.Classes[0].Reservations = placement, of
+		}
+	}
 	const stays = "?"
 	for name, c := range map[string]struct {
 		change func(*drift.Input)
@@ -138,18 +145,28 @@ func TestJudge(t *testing.T) {
 			in.Classes, in.Claims[0].ClassHash.Value, in.Claims[0].ImageID = nil, "1", "ami-9"
 		}, "", ""},
 
-		"a newer image":                          {class(func(c *drift.Class) { c.Images[1].ID = "ami-2" }), drift.ReasonImage, "image ami-1, that of EC2NodeClass main for m1.large is ami-2"},
-		"an image that is still selected":        {claim(func(c *drift.Claim) { c.ImageID = "ami-0" }), drift.ReasonImage, "ami-0"},
-		"an image for others":                    {class(func(c *drift.Class) { c.Images[0].ID = "ami-2" }), "", ""},
-		"the image that EC2 says":                {claim(func(c *drift.Claim) { c.ImageID, c.Placement.ImageID = "", "ami-0" }), drift.ReasonImage, ""},
-		"no image for the type":                  {class(func(c *drift.Class) { c.Images = c.Images[:1] }), stays, ""},
-		"an image that nobody knows":             {claim(func(c *drift.Claim) { c.ImageID, c.Placement.ImageID = "", "" }), stays, ""},
-		"a status of an old spec":                {class(func(c *drift.Class) { c.Current, c.Images[1].ID = false, "ami-2" }), stays, ""},
-		"a security group more":                  {class(func(c *drift.Class) { c.SecurityGroupIDs = append(c.SecurityGroupIDs, "sg-c") }), drift.ReasonSecurityGroup, "[sg-a sg-b], those of EC2NodeClass main are [sg-a sg-b sg-c]"},
-		"a security group less":                  {class(func(c *drift.Class) { c.SecurityGroupIDs = []string{"sg-a"} }), drift.ReasonSecurityGroup, ""},
-		"a security group named twice":           {class(func(c *drift.Class) { c.SecurityGroupIDs = append(c.SecurityGroupIDs, "sg-a") }), "", ""},
-		"no security group":                      {class(func(c *drift.Class) { c.SecurityGroupIDs = nil }), stays, ""},
-		"another subnet":                         {class(func(c *drift.Class) { c.SubnetIDs = []string{"subnet-b"} }), drift.ReasonSubnet, "subnet subnet-a, those of EC2NodeClass main are [subnet-b]"},
+		"a newer image":                                  {class(func(c *drift.Class) { c.Images[1].ID = "ami-2" }), drift.ReasonImage, "image ami-1, that of EC2NodeClass main for m1.large is ami-2"},
+		"an image that is still selected":                {claim(func(c *drift.Claim) { c.ImageID = "ami-0" }), drift.ReasonImage, "ami-0"},
+		"an image for others":                            {class(func(c *drift.Class) { c.Images[0].ID = "ami-2" }), "", ""},
+		"the image that EC2 says":                        {claim(func(c *drift.Claim) { c.ImageID, c.Placement.ImageID = "", "ami-0" }), drift.ReasonImage, ""},
+		"no image for the type":                          {class(func(c *drift.Class) { c.Images = c.Images[:1] }), stays, ""},
+		"an image that nobody knows":                     {claim(func(c *drift.Claim) { c.ImageID, c.Placement.ImageID = "", "" }), stays, ""},
+		"a status of an old spec":                        {class(func(c *drift.Class) { c.Current, c.Images[1].ID = false, "ami-2" }), stays, ""},
+		"a security group more":                          {class(func(c *drift.Class) { c.SecurityGroupIDs = append(c.SecurityGroupIDs, "sg-c") }), drift.ReasonSecurityGroup, "[sg-a sg-b], those of EC2NodeClass main are [sg-a sg-b sg-c]"},
+		"a security group less":                          {class(func(c *drift.Class) { c.SecurityGroupIDs = []string{"sg-a"} }), drift.ReasonSecurityGroup, ""},
+		"a security group named twice":                   {class(func(c *drift.Class) { c.SecurityGroupIDs = append(c.SecurityGroupIDs, "sg-a") }), "", ""},
+		"no security group":                              {class(func(c *drift.Class) { c.SecurityGroupIDs = nil }), stays, ""},
+		"another subnet":                                 {class(func(c *drift.Class) { c.SubnetIDs = []string{"subnet-b"} }), drift.ReasonSubnet, "subnet subnet-a, those of EC2NodeClass main are [subnet-b]"},
+		"a reservation that the class selects":           {reserved("", &drift.Reservations{Known: true, IDs: []string{"cr-1", "cr-2"}}), "", ""},
+		"a reservation that it does not select":          {reserved("cr-1", &drift.Reservations{Known: true, IDs: []string{"cr-2"}}), drift.ReasonReservation, "capacity reservation cr-1, those that EC2NodeClass main selects are [cr-2]"},
+		"a reservation that may have ended":              {reserved("", &drift.Reservations{Known: true}), stays, ""},
+		"a reservation, and the class's are not known":   {reserved("cr-1", &drift.Reservations{}), stays, ""},
+		"a reservation, recorded before it was compared": {reserved("", nil), "", ""},
+		"a reservation that has made its node on-demand": {func(in *drift.Input) {
+			reserved("cr-1", &drift.Reservations{Known: true})(in)
+			in.Claims[0].Labels[karpv1.CapacityTypeLabelKey] = "on-demand"
+		}, "", ""},
+
 		"another placement group":                {grouped("pg-1", drift.Class{Grouped: true, GroupID: "pg-2"}), drift.ReasonGroup, `placement group "pg-1", that of EC2NodeClass main is "pg-2"`},
 		"the same placement group":               {grouped("pg-1", drift.Class{Grouped: true, GroupID: "pg-1"}), "", ""},
 		"no placement group":                     {grouped("", drift.Class{Grouped: true, GroupID: "pg-1"}), drift.ReasonGroup, ""},

@@ -54,7 +54,7 @@ func New(host service.Host, deps Deps) *Service {
 	alarms := garbage.NewAlarms(host, deps.Logger, deps.Registerer)
 	s := &Service{host: host, deps: deps, interruptions: &interruptions{}, agenda: newAgenda(), effects: e, found: found, registrations: registrations, breaker: garbage.NewBreaker(host, alarms)}
 	s.garbage = garbage.New(host, e, alarms, found, garbage.Deps{
-		Cluster: deps.Cluster, Cache: deps.Cache, Kube: deps.Kube, EC2: deps.EC2, Templates: deps.Templates, Profiles: deps.Profiles,
+		Cluster: deps.Cluster, Cache: deps.Cache, Kube: deps.Kube, EC2: deps.EC2, Reservations: deps.Reservations, Templates: deps.Templates, Profiles: deps.Profiles,
 		Listener: listener{s}, Logger: deps.Logger, Registerer: deps.Registerer, Claims: objects, Nodes: nodes, Outdated: outdated,
 	})
 	s.status = status.New(host, e, registrations, status.Deps{

@@ -208,7 +208,7 @@ func (b *builder) addLifecycle(ctx context.Context) error {
 	informers := b.watchCluster()
 	s := lifecycle.New(h, lifecycle.Deps{
 		Cluster: b.settings.ClusterName, Cache: informers, Kube: b.kube, EC2: aws.ec2, Launcher: launcher,
-		Classes: reconciler, Templates: launcher, Profiles: reconciler, Boots: aws.ec2, Hasher: aws.hasher, Logger: logger, Registerer: b.registry,
+		Classes: reconciler, Reservations: aws.ec2, Templates: launcher, Profiles: reconciler, Boots: aws.ec2, Hasher: aws.hasher, Logger: logger, Registerer: b.registry,
 	})
 	steps := b.addSteps(h, s, logger, b.changes)
 	steps.Beside(b.keeper(h, logger).Run)

@@ -52,11 +52,13 @@ type Instance struct {
 type Placement struct {
 	ImageID, SubnetID string
 	SecurityGroupIDs  []string
+	// ReservationID as in Instance.
+	ReservationID string
 }
 
 // Placement of the instance.
 func (i Instance) Placement() Placement {
-	return Placement{ImageID: i.ImageID, SubnetID: i.SubnetID, SecurityGroupIDs: i.SecurityGroupIDs}
+	return Placement{ImageID: i.ImageID, SubnetID: i.SubnetID, SecurityGroupIDs: i.SecurityGroupIDs, ReservationID: i.ReservationID}
 }
 
 // Gone reports that the instance is terminated; there is no way back.

@@ -32,7 +32,9 @@ type Findings struct {
 	placements map[string]ec2.Placement
 	// onDemand are the instances that the last scan listed as plain on-demand ones.
 	onDemand map[string]bool
-	scan     scanResult
+	// reservations by id, of those that instances are in and their class does not list.
+	reservations map[string]reservation
+	scan         scanResult
 	// nodeless is since when scans have not found the Nodes of registered claims.
 	nodeless map[types.UID]time.Time
 }
@@ -252,5 +254,5 @@ func (f *Findings) OnDemand(id string) bool {
 func (f *Findings) Len() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.instances) + len(f.launches) + len(f.placements) + len(f.onDemand)
+	return len(f.instances) + len(f.launches) + len(f.placements) + len(f.onDemand) + len(f.reservations)
 }

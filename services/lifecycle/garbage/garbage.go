@@ -61,6 +61,8 @@ type Deps struct {
 	Cache   Cache
 	Kube    Kube
 	EC2     EC2
+	// Reservations may be nil: then nobody asks about those that no class lists.
+	Reservations Reservations
 	// Templates and Profiles may be nil: then nobody tidies them up.
 	Templates Templates
 	Profiles  Profiles

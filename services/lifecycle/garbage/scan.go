@@ -80,6 +80,7 @@ func (g *Collector) Scan(ctx context.Context) error {
 	if err := g.lookForNodes(ctx, l); err != nil {
 		return err
 	}
+	g.askReservations(ctx, l)
 	g.found.scanned(g.host.Now(), l, held, facts)
 	g.deps.Listener.Prune(g.presentBy(l), g.host.Now())
 	g.refresh(l)

@@ -59,6 +59,9 @@ func (f *facts) addClaim(o *karpv1.NodeClaim) {
 	instance := providerid.InstanceID(o.Status.ProviderID)
 	if p, listed := f.k.deps.Placements.Placement(instance); listed {
 		placement = &drift.Placement{ImageID: p.ImageID, SubnetID: p.SubnetID, SecurityGroupIDs: p.SecurityGroupIDs}
+		if f.k.deps.Placements.Running(p.ReservationID) {
+			placement.ReservationID = p.ReservationID
+		}
 	}
 	c := drift.ClaimOf(o, placement)
 	if f.world != nil {

@@ -64,6 +64,8 @@ type Classes interface {
 // Placements says where instances were launched; false if that is not known.
 type Placements interface {
 	Placement(instanceID string) (ec2.Placement, bool)
+	// Running: EC2 said of the capacity reservation, which its class does not list, that it is active.
+	Running(reservationID string) bool
 }
 
 // Listener is told what a look at a NodeClaim said of its drift and quiet time.
