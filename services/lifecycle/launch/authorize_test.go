@@ -79,7 +79,7 @@ func TestAuthorize(t *testing.T) {
 			dry:    fakeDryRuns{subnets: all(fresh)}, reason: "InstanceProfileNotFound", askedFor: "fleet subnet-b2 subnet-b1 subnet-a"},
 		"user data that is too long with ours": {
 			change: func(nc *awsv1.EC2NodeClass, _ *bench) {
-				nc.Spec.UserData = ptr("#!/bin/sh\n#" + strings.Repeat("x", 16<<10))
+				nc.Spec.UserData = ptr("#!/bin/sh\n#" + noise(24<<10))
 			}, reason: "UserDataSizeLimitExceeded"},
 	} {
 		t.Run(sentence, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -260,7 +261,7 @@ func TestBuildRefusals(t *testing.T) {
 		"class not ready": {func(_ *bench, in *Input) { in.NodeClass.Status.Conditions[0].Status = metav1.ConditionFalse }, ec2.NotReady, "NodeClassNotReady"},
 		"status is stale": {func(_ *bench, in *Input) { in.NodeClass.Generation++ }, ec2.Transient, "NodeClassReadinessUnknown"},
 		"no CIDR":         {func(b *bench, _ *Input) { b.cluster.CIDR = "" }, ec2.NotReady, "NodeClassNotReady"},
-		"too much text":   {func(_ *bench, in *Input) { in.NodeClass.Spec.UserData = ptr(strings.Repeat("x", 20000)) }, ec2.Permanent, "UserDataSizeLimitExceeded"},
+		"too much text":   {func(_ *bench, in *Input) { in.NodeClass.Spec.UserData = ptr(noise(30000)) }, ec2.Permanent, "UserDataSizeLimitExceeded"},
 		"cannot make a template": {func(b *bench, _ *Input) {
 			b.templates.err = &ec2.CallError{Action: "ec2:CreateLaunchTemplate", Mutating: true, Err: context.DeadlineExceeded}
 		}, ec2.UnknownOutcome, "LaunchFailed"},
@@ -362,4 +363,13 @@ func TestOverlaidPricesSetTheOrder(t *testing.T) {
 			t.Errorf("%s: strategy %q, want %q", capacityType, got, strategy)
 		}
 	}
+}
+
+// noise is a line that compression does not make shorter by much.
+func noise(n int) string {
+	rng, b := rand.New(rand.NewPCG(1, 2)), make([]byte, n)
+	for i := range b {
+		b[i] = byte('!' + rng.IntN(90))
+	}
+	return string(b)
 }

@@ -134,16 +134,20 @@ func marketOptions(kind int) *ec2types.LaunchTemplateInstanceMarketOptionsReques
 	return nil
 }
 
-// userData renders what the instances of a group boot with.
+// userData packs what the instances of a group boot with.
 func userData(in Input, s Selection, g group, cluster Cluster) ([]byte, error) {
 	family := userdata.Family(in.NodeClass)
 	k := kubelet(in.NodeClass, &g.maxPods, cluster.DNS)
 	text, err := userdata.Render(userDataInput(in.NodeClass, in.Claim, cluster, s.CapacityType, k, g.image.Name))
+	if err == nil {
+		text, err = userdata.Pack(family, text)
+	}
 	switch {
 	case err == nil:
 		return text, nil
 	case errors.Is(err, userdata.ErrTooLarge):
-		return nil, &ec2.Failure{Class: ec2.Permanent, Reason: "UserDataSizeLimitExceeded", Message: err.Error(), Err: err}
+		return nil, &ec2.Failure{Class: ec2.Permanent, Reason: "UserDataSizeLimitExceeded", Err: err,
+			Message: fmt.Sprintf("spec.userData of EC2NodeClass %s: %s", in.NodeClass.Name, err)}
 	case family == awsv1.AMIFamilyAL2023 && cluster.CIDR == "":
 		return nil, &ec2.Failure{Class: ec2.NotReady, Reason: "NodeClassNotReady", Message: "resolving cluster CIDR", Err: err}
 	}

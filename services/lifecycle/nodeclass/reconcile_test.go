@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -189,7 +190,7 @@ func TestConditions(t *testing.T) {
 			event: "spec.userData: invalid userData",
 		},
 		"too much user data": {
-			spec:  func(s *awsv1.EC2NodeClassSpec) { s.UserData = ptr(strings.Repeat("#", 17000)) },
+			spec:  func(s *awsv1.EC2NodeClassSpec) { s.UserData = ptr("#" + noise(30000)) },
 			event: "UserDataSizeLimitExceeded",
 		},
 		"neither role nor profile": {
@@ -404,4 +405,13 @@ func TestCollectProfiles(t *testing.T) {
 	if _, orphan := w.profiles["orphan"]; orphan || len(w.profiles) != 3 {
 		t.Errorf("left: %v", w.profiles)
 	}
+}
+
+// noise is a line that compression does not make shorter by much.
+func noise(n int) string {
+	rng, b := rand.New(rand.NewPCG(1, 2)), make([]byte, n)
+	for i := range b {
+		b[i] = byte('!' + rng.IntN(90))
+	}
+	return string(b)
 }

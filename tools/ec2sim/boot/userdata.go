@@ -5,6 +5,7 @@ package boot
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -52,8 +53,16 @@ func Decode(encoded string) (*Bootstrap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode base64: %w", err)
 	}
+	compressed := bytes.HasPrefix(data, gzipMagic)
+	if compressed {
+		if data, err = decompress(data); err != nil {
+			return nil, err
+		}
+	}
 	text := strings.TrimSpace(string(data))
 	switch {
+	case compressed && !isMIME(text) && !strings.HasPrefix(text, "#!") && !strings.Contains(text, "node.eks.aws/"):
+		return nil, errors.New("only cloud-init and nodeadm decompress user data")
 	case text == "":
 		return nil, errors.New("the user data is empty")
 	case isMIME(text):
@@ -66,6 +75,27 @@ func Decode(encoded string) (*Bootstrap, error) {
 		return decodeNodeConfigs([]string{text})
 	}
 	return decodeBottlerocket(text)
+}
+
+var gzipMagic = []byte{0x1f, 0x8b}
+
+// decompressedMax bounds what compressed user data may become.
+const decompressedMax = 16 << 20
+
+// decompress reads gzip, as cloud-init and nodeadm do.
+func decompress(data []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("decompress user data: %w", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(r, decompressedMax+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("decompress user data: %w", err)
+	case len(text) > decompressedMax:
+		return nil, fmt.Errorf("decompress user data: more than %d bytes", decompressedMax)
+	}
+	return text, nil
 }
 
 func isMIME(text string) bool {

@@ -1,6 +1,8 @@
 package boot
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/base64"
 	"strings"
 	"testing"
@@ -47,6 +49,38 @@ spec:
 `
 
 var unregistered = corev1.Taint{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}
+
+// Compressed user data is read by the agents that decompress it, and by no other.
+func TestDecodeCompressed(t *testing.T) {
+	packed := func(text string) string {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	archive := mimeOf([2]string{"application/node.eks.aws", generated})
+	want, err := Decode(encode(archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Decode(encode(packed(archive))); err != nil || !cmp.Equal(got, want) {
+		t.Errorf("%v %v", err, cmp.Diff(want, got))
+	}
+	for title, data := range map[string]string{
+		"TOML":    packed("[settings.kubernetes]\ncluster-name = \"demo\"\n"),
+		"a stump": packed(archive)[:40],
+		"a bomb":  packed("#!/bin/bash\n" + strings.Repeat("#", decompressedMax)),
+	} {
+		if b, err := Decode(encode(data)); err == nil {
+			t.Errorf("%s: %+v", title, b)
+		}
+	}
+}
 
 func TestDecode(t *testing.T) {
 	cases := map[string]struct {

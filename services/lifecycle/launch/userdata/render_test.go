@@ -1,8 +1,12 @@
 package userdata
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"flag"
+	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -162,6 +166,47 @@ func TestRefusals(t *testing.T) {
 	}
 	if _, err := Render(text(awsv1.AMIFamilyCustom, strings.Repeat("x", SizeMax))); err != nil {
 		t.Errorf("exactly 16 KiB: %v", err)
+	}
+}
+
+// What is too large is compressed for the images that decompress it, and refused for the others.
+func TestPack(t *testing.T) {
+	long := "#!/bin/bash\n" + strings.Repeat("echo the same again\n", 2000)
+	noise := make([]byte, 3*SizeMax)
+	for i, rng := 0, rand.New(rand.NewPCG(1, 2)); i < len(noise); i++ {
+		noise[i] = byte(rng.IntN(256))
+	}
+	for family, packs := range map[string]bool{
+		awsv1.AMIFamilyAL2: true, awsv1.AMIFamilyAL2023: true, awsv1.AMIFamilyBottlerocket: false, awsv1.AMIFamilyCustom: false,
+		awsv1.AMIFamilyWindows2019: false, awsv1.AMIFamilyWindows2022: false, awsv1.AMIFamilyWindows2025: false,
+	} {
+		short := []byte(strings.Repeat("x", SizeMax))
+		if got, err := Pack(family, short); err != nil || !bytes.Equal(got, short) {
+			t.Errorf("%s: what fits is changed: %v", family, err)
+		}
+		got, err := Pack(family, []byte(long))
+		if !packs {
+			if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), family) {
+				t.Errorf("%s: %v", family, err)
+			}
+			continue
+		}
+		if err != nil || len(got) > SizeMax {
+			t.Fatalf("%s: %d bytes, %v", family, len(got), err)
+		}
+		if again, _ := Pack(family, []byte(long)); !bytes.Equal(again, got) {
+			t.Errorf("%s: equal texts give other bytes", family)
+		}
+		r, err := gzip.NewReader(bytes.NewReader(got))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := io.ReadAll(r); err != nil || string(back) != long {
+			t.Errorf("%s: it does not come back: %v", family, err)
+		}
+		if _, err := Pack(family, noise); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "compressed") {
+			t.Errorf("%s: noise: %v", family, err)
+		}
 	}
 }
 
