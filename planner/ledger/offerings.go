@@ -102,6 +102,18 @@ func (l *state) UnavailableOfferings(now time.Time) []OfferingKey {
 	return keys
 }
 
+// UnprovenOfferings returns the offerings whose mark has ended, and where nothing was launched since, by type,
+// zone, capacity type and placement group. They are so until a failure there would count as the first again.
+func (l *state) UnprovenOfferings(now time.Time) []OfferingKey {
+	var keys []OfferingKey
+	for _, k := range l.offeringKeys() {
+		if u, _ := l.offerings.Get(k); !now.Before(u.Until) && !now.After(u.Until.Add(l.backoff.Max)) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
 // UnavailableOffering returns the mark of an offering, even an expired one; nil if there is none.
 func (l *state) UnavailableOffering(key OfferingKey) *UnavailableOffering {
 	if u, ok := l.offerings.Get(key); ok {

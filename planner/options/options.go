@@ -46,6 +46,9 @@ type Options struct {
 	// OfferingBackoff is the first mark of an offering that failed; doubled per failure in a row up to Max.
 	OfferingBackoff    time.Duration `json:"offeringBackoff"`
 	OfferingBackoffMax time.Duration `json:"offeringBackoffMax"`
+	// ProbeOfferings: after the mark of an offering has ended, one claim at a time may rely on it alone, until
+	// something was launched there. Programs that do not know it plan without; so do their records.
+	ProbeOfferings bool `json:"probeOfferings,omitempty"`
 }
 
 // RepairPolicy says how long a node may have a condition before it is replaced (reference: lifecycle §10).

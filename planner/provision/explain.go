@@ -30,6 +30,8 @@ type Explanation struct {
 	Widened     []WidenedExplanation `json:"widened,omitempty"`
 	Pools       []offer.PoolProblem  `json:"poolsLeftOut,omitempty"`
 	Unavailable []ledger.OfferingKey `json:"unavailableOfferings,omitempty"`
+	// Unproven offerings lacked capacity when they were asked last: one claim at a time may rely on one alone.
+	Unproven []ledger.OfferingKey `json:"unprovenOfferings,omitempty"`
 	// FullSubnets are marked as without free addresses.
 	FullSubnets []string `json:"fullSubnets,omitempty"`
 	// Reservations of capacity by id: how many instances were free before the round.
@@ -146,6 +148,7 @@ func (d *decision) explainClaim(index int, b *place.Bin, p *ledger.PlannedClaim,
 // fit leaves out claims from the end until the explanation is small enough.
 func (e *Explanation) fit() {
 	e.Unavailable = e.Unavailable[:min(len(e.Unavailable), unavailableShown)]
+	e.Unproven = e.Unproven[:min(len(e.Unproven), unavailableShown)]
 	e.FullSubnets = e.FullSubnets[:min(len(e.FullSubnets), unavailableShown)]
 	size := 0
 	if b, err := json.Marshal(e.Buffers); err == nil {
@@ -153,7 +156,7 @@ func (e *Explanation) fit() {
 	}
 	for i := range e.Claims {
 		b, err := json.Marshal(&e.Claims[i])
-		if size += len(b) + 1; err != nil || size > explanationMax-len(e.Pools)*256-unavailableShown*80 {
+		if size += len(b) + 1; err != nil || size > explanationMax-len(e.Pools)*256-unavailableShown*80-len(e.Unproven)*80 {
 			e.ClaimsLeftOut = len(e.Claims) - i
 			e.Claims = e.Claims[:i]
 			return

@@ -304,6 +304,7 @@ func (d *decision) finishRound() {
 	d.explain.LowerBound = min(pack.LowerBound(d.solver, false), d.explain.PricePerHour)
 	d.round.Claims, d.round.PricePerHour, d.round.LowerBound = d.payload.Claims, d.explain.PricePerHour, d.explain.LowerBound
 	d.explain.Pools, d.explain.Unavailable = d.solver.Problems, d.solver.In.Unavailable
+	d.explain.Unproven = d.solver.In.Unproven
 	d.explain.Reservations, d.explain.FullSubnets = d.solver.FreeReserved, d.solver.In.FullSubnets
 	d.explain.Nodes, d.explain.EarlierClaims = len(d.solver.In.Nodes), len(d.solver.In.Planned)
 }

@@ -34,6 +34,9 @@ func inputOf(s *planner.Snapshot, sc Scenario) *solve.Input {
 		},
 		Now: s.Now, Namespaces: namespaces(s.World),
 	}
+	if s.Options.ProbeOfferings {
+		in.Unproven = s.Ledger.UnprovenOfferings(s.Now)
+	}
 	going := map[string]bool{}
 	for _, name := range sc.Without {
 		going[name] = true

@@ -35,7 +35,7 @@ type staticMember struct {
 func (d *decision) addStatic() bool {
 	changed := false
 	for _, p := range staticPools(d.snapshot) {
-		n := p.missing()
+		n := d.launchable(p, p.missing())
 		if n > 0 && !p.limited(n) {
 			changed = true
 		}
@@ -56,6 +56,37 @@ func (d *decision) addStatic() bool {
 		}
 	}
 	return changed
+}
+
+// launchable is how many of n claims a static pool may be given now: none while everything it could have is
+// marked, one at a time while nothing but unproven offerings is left.
+func (d *decision) launchable(p *staticPool, n int64) int64 {
+	in := d.solver.In
+	at := slices.IndexFunc(in.Pools, func(x offer.PoolInput) bool { return x.NodePool.Name == p.pool.Name })
+	if n == 0 || !in.Options.ProbeOfferings || at < 0 || in.Pools[at].Catalog == nil {
+		return n
+	}
+	base, err := offer.TemplateRequirements(p.pool)
+	if err != nil {
+		return n
+	}
+	cat := in.Pools[at].Catalog
+	types, shapes := cat.MatchingSet(base), []int(nil)
+	available, proven := in.OfferedBy(cat, p.pool.Spec.Template.Spec.NodeClassRef.Name)
+	cat.Offered(base, available, &shapes)
+	unmarked := slices.ContainsFunc(shapes, func(i int) bool { return available[i].Meets(types) })
+	offered := slices.ContainsFunc(shapes, func(i int) bool { return cat.Shapes[i].Offered.Meets(types) })
+	switch {
+	case !offered: // that it can have nothing at all is for its claims to say
+		return n
+	case !unmarked:
+		return 0
+	case proven == nil || slices.ContainsFunc(shapes, func(i int) bool { return proven[i].Meets(types) }):
+		return n
+	case slices.ContainsFunc(p.active, func(m staticMember) bool { return !m.launched }):
+		return 0
+	}
+	return 1
 }
 
 // staticPools lists them by name, without those that are not ready or that are being deleted.

@@ -26,8 +26,8 @@ const (
 	eventsMax = 3_000_000
 )
 
-// play runs the script under faults, then without, then scales to zero.
-func (s *Sim) play() {
+// start creates what the script begins with, and starts the watcher and the services.
+func (s *Sim) start() {
 	s.users.Furnish()
 	s.watcher = &publisher{sim: s, machine: s.newMachine(0)}
 	s.watcher.machine.ask()
@@ -35,6 +35,11 @@ func (s *Sim) play() {
 	for _, name := range services {
 		s.launch(name)
 	}
+}
+
+// play runs the script under faults, then without, then scales to zero.
+func (s *Sim) play() {
+	s.start()
 	for _, a := range s.Script.Acts {
 		s.Clock.After(a.At, func() {
 			s.Trace("user: %s", a.Name)

@@ -50,6 +50,13 @@ func claimDetails(e ledger.Entry, index int, c *ledger.PlannedClaim) []string {
 		}
 		lines = append(lines, fmt.Sprintf("%d offerings marked unavailable: %s", n, listed(names)))
 	}
+	if n := len(x.Unproven); n > 0 {
+		var names []string
+		for _, k := range x.Unproven {
+			names = append(names, k.String())
+		}
+		lines = append(lines, fmt.Sprintf("%d offerings lacked capacity when asked last, one claim at a time tries them: %s", n, listed(names)))
+	}
 	if n := len(x.FullSubnets); n > 0 {
 		lines = append(lines, fmt.Sprintf("%d subnets without free addresses: %s", n, listed(x.FullSubnets)))
 	}

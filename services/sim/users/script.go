@@ -153,6 +153,7 @@ func (s *Users) drawOptions() planner.Options {
 	o.RegistrationTimeout = s.Millis(90_000, 240_000)
 	o.OfferingBackoff = s.Millis(10_000, 60_000)
 	o.OfferingBackoffMax = 2 * time.Minute
+	o.ProbeOfferings = true
 	if s.Happens(400) {
 		_ = o.SetFeatureGates(options.GateSpotToSpot + "=true")
 	}

@@ -14,6 +14,8 @@ type Input struct {
 	Daemons []DaemonSet
 	// Unavailable offerings are not offered to any pool.
 	Unavailable []ledger.OfferingKey
+	// Unproven offerings had no capacity when they were asked last, and are not marked any more.
+	Unproven []ledger.OfferingKey
 	// FullSubnets are those without free addresses; ClosedZones gives the zones in which a NodeClass has no
 	// other.
 	FullSubnets []string

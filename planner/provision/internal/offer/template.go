@@ -12,7 +12,6 @@ import (
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/bitset"
 	"millwright/planner/catalog"
-	"millwright/planner/ledger"
 	"millwright/planner/provision/internal/demand"
 	"millwright/planner/requirement"
 	"millwright/planner/resource"
@@ -28,10 +27,12 @@ type Template struct {
 	Base requirement.Set
 	// Offered is what is available now.
 	Offered *Offered
-	Root    *State
-	Groups  []daemonGroup
-	Limits  limits
-	Minima  []Minimum
+	// Proven holds, by shape, the types that are available and not unproven; nil if that is all.
+	Proven []bitset.Set
+	Root   *State
+	Groups []daemonGroup
+	Limits limits
+	Minima []Minimum
 	// priceOverlaid and capacityOverlaid as in poolInput.
 	priceOverlaid, capacityOverlaid map[string]bool
 	// Prefers: it has a PreferNoSchedule taint.
@@ -96,7 +97,8 @@ func newTemplate(in *Input, p *PoolInput) (*Template, *PoolProblem) {
 	if t.Catalog == nil {
 		return nil, &PoolProblem{p.NodePool.Name, problemNotSeen, fmt.Sprintf("the instance types of EC2NodeClass %q are not known yet", p.NodePool.Spec.Template.Spec.NodeClassRef.Name)}
 	}
-	t.offer(in.Unavailable, in.ClosedZones(p.NodePool.Spec.Template.Spec.NodeClassRef.Name))
+	available, proven := in.OfferedBy(t.Catalog, p.NodePool.Spec.Template.Spec.NodeClassRef.Name)
+	t.Offered, t.Proven = &Offered{Shapes: available, States: map[string]*State{}}, proven
 	for _, r := range base.Requirements() {
 		if r.MinValues() > 0 {
 			t.Minima = append(t.Minima, Minimum{r.Key(), r.MinValues()})
@@ -127,40 +129,6 @@ func TemplateRequirements(p *karpv1.NodePool) (requirement.Set, error) {
 
 // Taints that pods must tolerate.
 func (t *Template) Taints() []corev1.Taint { return t.Pool.Spec.Template.Spec.Taints }
-
-// offer removes the unavailable offerings from the catalogue's shapes, and all in zones without a subnet that
-// has free addresses.
-func (t *Template) offer(unavailable []ledger.OfferingKey, closedZones []string) {
-	shapes := make([]bitset.Set, len(t.Catalog.Shapes))
-	owned := make([]bool, len(shapes))
-	for i := range shapes {
-		shapes[i] = t.Catalog.Shapes[i].Offered
-		if slices.Contains(closedZones, t.Catalog.Shapes[i].Zone) {
-			shapes[i], owned[i] = bitset.New(len(t.Catalog.Types)), true
-		}
-	}
-	for _, u := range unavailable {
-		it := t.Catalog.Type(u.InstanceType)
-		for i := range shapes {
-			s := &t.Catalog.Shapes[i]
-			if s.Zone != u.Zone || u.PlacementGroup != "" && u.PlacementGroup != s.Group && !strings.HasPrefix(s.Group, u.PlacementGroup+"/") {
-				continue
-			}
-			if u.InstanceType == "" && u.PlacementGroup != "" { // the group is full in the zone
-				shapes[i], owned[i] = bitset.New(len(t.Catalog.Types)), true
-				continue
-			}
-			if it == nil || s.CapacityType != u.CapacityType || !shapes[i].Has(it.Index) {
-				continue
-			}
-			if !owned[i] {
-				shapes[i], owned[i] = shapes[i].Clone(), true
-			}
-			shapes[i].Remove(it.Index)
-		}
-	}
-	t.Offered = &Offered{Shapes: shapes, States: map[string]*State{}}
-}
 
 const noCompatibleTypes = "NodePool requirements filtered out all compatible available instance types"
 

@@ -48,7 +48,7 @@ func demandsOf(s *solve.Solver) []*podGroup {
 	alike := map[int][]*podGroup{} // by requests
 	var list []*podGroup
 	for _, it := range s.Items {
-		if it.Bin == nil || it.Bin.Open() == nil || it.Bin.Open().Earlier != nil || len(it.Bin.Open().Holds) > 0 {
+		if it.Bin == nil || it.Bin.Open() == nil || it.Bin.Open().Earlier != nil || len(it.Bin.Open().Holds) > 0 || it.Bin.Open().Probes != nil {
 			continue
 		}
 		at := where{it.Class, it.Bin.Open().Template}

@@ -83,11 +83,12 @@ func NewPacker(s *solve.Solver) *Packer {
 	return p
 }
 
-// bins are the new claims, in the order they were opened. Those that hold reserved capacity stay as they are.
+// bins are the new claims, in the order they were opened. Those that hold reserved capacity, or try what was
+// not there before, stay as they are.
 func (p *Packer) bins() []*place.Bin {
 	var list []*place.Bin
 	for b, o := range p.Claims() {
-		if len(o.Holds) == 0 {
+		if len(o.Holds) == 0 && o.Probes == nil {
 			list = append(list, b)
 		}
 	}
@@ -394,7 +395,7 @@ func (p *Packer) packAnew(waiting []movingItem, priceMax int64, st *strategy, m 
 func (p *Packer) better(r *repacking) bool {
 	fresh := p.Trial.Opened(p.Solver)
 	for _, b := range fresh {
-		if len(b.Open().Holds) > 0 {
+		if len(b.Open().Holds) > 0 || b.Open().Probes != nil {
 			return false
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"millwright/planner/bitset"
 	"millwright/planner/provision/internal/offer"
 	"millwright/planner/topology"
 )
@@ -35,6 +36,8 @@ type Changes struct {
 	// left and closed are of the reservations; nil if there are none.
 	left   map[string]int64
 	closed map[string]bool
+	// taken is of the probes, if there are any.
+	taken [][]bitset.Set
 	// narrowed: templates offer less than before, since reservations were closed.
 	narrowed bool
 	// saved bins took pods.
@@ -81,6 +84,9 @@ func (l *Layout) Begin() {
 	}
 	if l.Reserved != nil {
 		c.left, c.closed = maps.Clone(l.Reserved.left), maps.Clone(l.Reserved.closed)
+	}
+	if l.probes != nil {
+		c.taken = slices.Clone(l.probes.taken)
 	}
 	l.Changes = c
 }
@@ -143,6 +149,9 @@ func (l *Layout) RevertChanges() {
 	if l.Reserved != nil {
 		l.Reserved.left, l.Reserved.closed = c.left, c.closed
 		l.Reserved.Moved++
+	}
+	if l.probes != nil {
+		l.probes.taken = c.taken
 	}
 }
 

@@ -58,6 +58,8 @@ type Layout struct {
 	ByTarget map[Target]*Bin
 	// Reserved is nil if there is no reserved capacity.
 	Reserved *Reservations
+	// probes is nil if no offering is unproven.
+	probes *probes
 	// Steps counts how often a bin or a template was tried: 1 if a bin was full, StepsWhole otherwise.
 	Steps int
 	// Changes are what can be reverted; nil if nothing can.
@@ -77,7 +79,7 @@ type Layout struct {
 }
 
 func New(in *Input, templates []*offer.Template, c *demand.Compiler) *Layout {
-	l := &Layout{in: in, Templates: templates, Compiler: c, Reserved: newReservations(templates, in)}
+	l := &Layout{in: in, Templates: templates, Compiler: c, Reserved: newReservations(templates, in), probes: newProbes(templates, in)}
 	l.addFixed()
 	return l
 }

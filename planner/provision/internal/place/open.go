@@ -26,6 +26,9 @@ type OpenClaim struct {
 	Reserved resource.Vector
 	// Holds are the reservations of which the claim has one instance each, sorted.
 	Holds []string
+	// Probes are, by shape, the unproven types that the claim is to try, since it can have nothing else; nil
+	// if it can.
+	Probes []bitset.Set
 	// largest is the per-resource maximum of the types; room, less what is used, bounds one more pod. growth:
 	// the claim takes pods as long as one of these holds them all; nil: any type.
 	growth        bitset.Set
@@ -114,8 +117,13 @@ func (l *Layout) becomeFit(b *Bin, o *OpenClaim, n *offer.State, x offer.Fit, to
 	if !ok {
 		return false
 	}
+	tries, ok := l.probes.admit(n, x.Types, o.Probes)
+	if !ok {
+		return false
+	}
 	l.touch(b)
 	l.Reserved.Hold(o, holds)
+	l.probes.take(o, n, tries)
 	o.State, o.Used, b.Ports, o.extent = n, *total, ports, x.Extent
 	o.keepTypes(x.Types)
 	return true
@@ -277,10 +285,15 @@ func (l *Layout) openFit(t *offer.Template, c *demand.Class, n *offer.State, x o
 	if !ok {
 		return nil, true
 	}
+	tries, ok := l.probes.admit(n, held, nil)
+	if !ok {
+		return nil, false
+	}
 	*o = OpenClaim{Template: t, State: n, Types: held, Used: c.Requests, Minima: minima, Relaxed: relaxed, growth: g.Growth(c, n, held), extent: x.Extent}
 	o.Largest = o.LargestGrowth()
 	o.Room = o.Largest.Sub(o.Used)
 	l.Reserved.Hold(o, holds)
+	l.probes.take(o, n, tries)
 	if len(t.Limits.Left) > 0 {
 		o.Reserved = t.Limits.Charge(t.Catalog, held)
 		t.Limits.Reserve(o.Reserved, 1)
@@ -300,7 +313,7 @@ func (l *Layout) MinimaFor(t *offer.Template, n *offer.State, types bitset.Set) 
 }
 
 // OpenOn returns a claim of t with one pod; final says that a refusal depends neither on limits nor on the
-// topology; awaits that reserved capacity is held which would do.
+// topology, nor on what other claims try; awaits that reserved capacity is held which would do.
 func (l *Layout) OpenOn(t *offer.Template, lv *demand.Level, g *offer.Ceiling) (o *OpenClaim, final, awaits bool) {
 	c := lv.Class
 	if demand.Untolerated(t.Taints(), c.Pod.Spec.Tolerations, lv.StrictTaints) != nil {
@@ -317,7 +330,7 @@ func (l *Layout) OpenOn(t *offer.Template, lv *demand.Level, g *offer.Ceiling) (
 		if !x.Types.Any() {
 			continue
 		}
-		final = final && len(lv.ByKey) == 0 && len(t.Limits.Left) == 0
+		final = final && len(lv.ByKey) == 0 && len(t.Limits.Left) == 0 && t.Proven == nil
 		open := func(next *offer.State) bool {
 			var held bool
 			switch {

@@ -194,8 +194,8 @@ type filterResult struct {
 	from, req, fit, offered, all bitset.Set
 	unmet                        []string
 	// portsTaken: some type would pass if not for the host ports of DaemonSets. reservedTaken: likewise, if
-	// not for reserved capacity that other claims hold.
-	portsTaken, reservedTaken bool
+	// not for reserved capacity that other claims hold. tried: others would pass, but other claims try them.
+	portsTaken, reservedTaken, tried bool
 }
 
 func (e *Explainer) filter(t *offer.Template, c *demand.Class, n *offer.State, from bitset.Set) filterResult {
@@ -219,6 +219,9 @@ func (e *Explainer) filter(t *offer.Template, c *demand.Class, n *offer.State, f
 	f.all.And(f.fit)
 	f.reservedTaken = e.plan.HeldReservations(t, n, f.all)
 	f.all.And(f.offered)
+	if f.all.Any() && e.plan.Tried(n, f.all) {
+		f.tried, f.all = true, bitset.New(len(t.Catalog.Types))
+	}
 	if f.all.Any() && e.plan.In.Options.MinValuesPolicy != offer.MinValuesBestEffort {
 		f.unmet = t.Unmet(n.Set, f.all, t.Minima)
 		if len(f.unmet) > 0 {
@@ -239,7 +242,7 @@ func (f *filterResult) refusal(t *offer.Template, c *demand.Class, n *offer.Stat
 		Message:    fmt.Sprintf("%s, requirements=%s, resources=%s", reason, n.Set, resourcesText(t, c)),
 		Closest:    f.closest(t, c),
 	}
-	if reason == reservedHeld {
+	if reason == reservedHeld || reason == offeringsTried {
 		r.Message = reason // as users know it
 	}
 	eliminated := func(constraint string, passed bitset.Set) {
@@ -261,6 +264,8 @@ func (f *filterResult) refusal(t *offer.Template, c *demand.Class, n *offer.Stat
 
 const reservedHeld = "one or more instance types with compatible reserved offerings are available, but could not be reserved"
 
+const offeringsTried = "every offering that would do lacked capacity when it was asked last, and another NodeClaim is trying it again"
+
 // reason is the first line of the table in scheduling §7.5 that holds.
 func (f *filterResult) reason(c *demand.Class) (constraint, text string) {
 	req, fit, offered := f.req.Any(), f.fit.Any(), f.offered.Any()
@@ -269,6 +274,8 @@ func (f *filterResult) reason(c *demand.Class) (constraint, text string) {
 		return demand.ConstraintResources, "no instance type has the pod's host ports free of those of DaemonSets"
 	case f.reservedTaken && !f.all.Any():
 		return demand.ConstraintOffering, reservedHeld
+	case f.tried:
+		return demand.ConstraintOffering, offeringsTried
 	case len(f.unmet) > 0:
 		return demand.ConstraintRequirements, fmt.Sprintf("minValues requirement is not met for label(s) (label(s)=%s)", f.unmet)
 	case !req && !fit && !offered:
