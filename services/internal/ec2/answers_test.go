@@ -179,16 +179,44 @@ func TestNoFieldOfAnAnswerIsTakenForGranted(t *testing.T) {
 	}
 }
 
+// Pages that go round end with an error, not with what came so far.
+func TestPagesThatGoRound(t *testing.T) {
+	found := askAll(t.Context(), answered(t, http.StatusOK, []byte(`<Response><nextToken>again</nextToken></Response>`)))
+	for _, call := range []string{"DescribeInstances by id", "DescribeInstances by tag", "DescribeSubnets", "DescribeSecurityGroups", "DescribeImages", "DescribeCapacityReservations"} {
+		if err := found[call]; err == nil || !strings.Contains(err.Error(), "the token of page 2 came before") || Classify(err) != Transient {
+			t.Errorf("%s: %v", call, err)
+		}
+	}
+	_, err := answered(t, http.StatusOK, []byte(`<Response><nextToken>again</nextToken></Response>`)).DescribeLaunchTemplates(t.Context(), nil)
+	if err == nil || !strings.Contains(err.Error(), "came before") {
+		t.Errorf("launch templates: %v", err)
+	}
+	marker := `<Response><ListInstanceProfilesResult><IsTruncated>true</IsTruncated><Marker>again</Marker></ListInstanceProfilesResult></Response>`
+	if _, err := answered(t, http.StatusOK, []byte(marker)).InstanceProfiles(t.Context(), "/karpenter/"); err == nil || !strings.Contains(err.Error(), "came before") {
+		t.Errorf("instance profiles: %v", err)
+	}
+	var p Pages
+	for i := range pagesMax {
+		if err := p.Next("ec2:DescribeImages", aws.String(fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Next("ec2:DescribeImages", aws.String("more")); err == nil {
+		t.Error("there is no end of pages")
+	}
+	if err := p.Next("ec2:DescribeImages", nil); err != nil {
+		t.Errorf("the last page: %v", err)
+	}
+}
+
 func FuzzAnswers(f *testing.F) {
 	f.Add(200, []byte(`<CreateFleetResponse><fleetInstanceSet><item><instanceIds><item>i-1</item></instanceIds></item></fleetInstanceSet></CreateFleetResponse>`))
 	f.Add(200, []byte(`<DescribeInstancesResponse><reservationSet><item><instancesSet><item/></instancesSet></item></reservationSet></DescribeInstancesResponse>`))
 	f.Add(200, []byte(`<CreateFleetResponse><errorSet><item/></errorSet></CreateFleetResponse>`))
 	f.Add(503, []byte(`<Response><Errors><Error><Code>RequestLimitExceeded</Code></Error></Errors></Response>`))
 	f.Add(400, []byte(`<Response/>`))
+	f.Add(200, []byte(`<Response><nextToken>1</nextToken></Response>`))
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
-		if bytes.Contains(body, []byte("nextToken")) {
-			return // pages without end
-		}
 		checkAnswers(t, "fuzzed", 100+(status&0x7fffffff)%500, body)
 	})
 }

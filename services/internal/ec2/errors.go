@@ -114,6 +114,8 @@ func Classify(err error) Class {
 		return unanswered(mutating)
 	case errors.Is(err, errBudget):
 		return Transient // not sent
+	case errors.Is(err, errEndless):
+		return Transient // only reading calls have pages
 	}
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return classifyAnswer(api.ErrorCode(), api.ErrorMessage(), statusOf(err), mutating)

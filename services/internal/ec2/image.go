@@ -44,8 +44,12 @@ func (c *Client) DescribeImages(ctx context.Context, q ImageQuery) ([]Image, err
 	}
 	in := &awsec2.DescribeImagesInput{Filters: filters, Owners: q.Owners, IncludeDeprecated: aws.Bool(true), MaxResults: aws.Int32(imagePageSize)}
 	byID := map[string]Image{}
+	var pages Pages
 	for p := awsec2.NewDescribeImagesPaginator(c.ec2, in); p.HasMorePages(); {
 		page, err := read(ctx, c, "ec2:DescribeImages", p.NextPage)
+		if err == nil {
+			err = pages.Next("ec2:DescribeImages", page.NextToken)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -129,8 +129,12 @@ func (c *Client) DescribeInstancesByTags(ctx context.Context, tags map[string]st
 }
 
 func (c *Client) describe(ctx context.Context, in *awsec2.DescribeInstancesInput, found map[string]Instance) error {
+	var pages Pages
 	for p := awsec2.NewDescribeInstancesPaginator(c.ec2, in); p.HasMorePages(); {
 		page, err := read(ctx, c, "ec2:DescribeInstances", p.NextPage)
+		if err == nil {
+			err = pages.Next("ec2:DescribeInstances", page.NextToken)
+		}
 		if err != nil {
 			return err
 		}

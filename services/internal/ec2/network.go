@@ -31,8 +31,12 @@ func (c *Client) DescribeSubnets(ctx context.Context, terms []awsv1.SubnetSelect
 	byID := map[string]Subnet{}
 	for _, filters := range subnetFilters(terms) {
 		in := &awsec2.DescribeSubnetsInput{Filters: filters, MaxResults: aws.Int32(networkPageSize)}
+		var pages Pages
 		for p := awsec2.NewDescribeSubnetsPaginator(c.ec2, in); p.HasMorePages(); {
 			page, err := read(ctx, c, "ec2:DescribeSubnets", p.NextPage)
+			if err == nil {
+				err = pages.Next("ec2:DescribeSubnets", page.NextToken)
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -57,8 +61,12 @@ func (c *Client) DescribeSecurityGroups(ctx context.Context, terms []awsv1.Secur
 	byID := map[string]SecurityGroup{}
 	for _, filters := range securityGroupFilters(terms) {
 		in := &awsec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: aws.Int32(networkPageSize)}
+		var pages Pages
 		for p := awsec2.NewDescribeSecurityGroupsPaginator(c.ec2, in); p.HasMorePages(); {
 			page, err := read(ctx, c, "ec2:DescribeSecurityGroups", p.NextPage)
+			if err == nil {
+				err = pages.Next("ec2:DescribeSecurityGroups", page.NextToken)
+			}
 			if err != nil {
 				return nil, err
 			}

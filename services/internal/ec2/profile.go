@@ -74,8 +74,12 @@ func (c *Client) addRole(ctx context.Context, profile, role string) error {
 // InstanceProfiles lists the profiles under an IAM path, by name.
 func (c *Client) InstanceProfiles(ctx context.Context, path string) ([]InstanceProfile, error) {
 	var found []InstanceProfile
+	var pages Pages
 	for p := iam.NewListInstanceProfilesPaginator(c.iam, &iam.ListInstanceProfilesInput{PathPrefix: aws.String(path)}); p.HasMorePages(); {
 		page, err := read(ctx, c, "iam:ListInstanceProfiles", p.NextPage)
+		if err == nil {
+			err = pages.Next("iam:ListInstanceProfiles", page.Marker)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -58,8 +58,12 @@ func reservationFilters(t awsv1.CapacityReservationSelectorTerm) []ec2types.Filt
 }
 
 func (c *Client) describeReservations(ctx context.Context, in *awsec2.DescribeCapacityReservationsInput, found map[string]CapacityReservation) error {
+	var pages Pages
 	for p := awsec2.NewDescribeCapacityReservationsPaginator(c.ec2, in); p.HasMorePages(); {
 		page, err := read(ctx, c, "ec2:DescribeCapacityReservations", p.NextPage)
+		if err == nil {
+			err = pages.Next("ec2:DescribeCapacityReservations", page.NextToken)
+		}
 		if err != nil {
 			return err
 		}

@@ -77,8 +77,12 @@ type TemplateSummary struct {
 func (c *Client) DescribeLaunchTemplates(ctx context.Context, tags map[string]string) ([]TemplateSummary, error) {
 	found := map[string]TemplateSummary{}
 	in := &awsec2.DescribeLaunchTemplatesInput{Filters: tagFilters(tags)}
+	var pages Pages
 	for p := awsec2.NewDescribeLaunchTemplatesPaginator(c.ec2, in); p.HasMorePages(); {
 		page, err := read(ctx, c, "ec2:DescribeLaunchTemplates", p.NextPage)
+		if err == nil {
+			err = pages.Next("ec2:DescribeLaunchTemplates", page.NextToken)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -16,6 +16,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	karpawsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
+	"millwright/services/internal/ec2"
 )
 
 const instancesPage = 1000
@@ -85,8 +86,12 @@ func (p *Poller) describeInstances(ctx context.Context) (map[string]*events.Inst
 		{Name: aws.String("instance-state-name"), Values: []string{"pending", "running", "stopping", "stopped", "shutting-down"}},
 	}}
 	found := map[string]*events.InstanceState{}
+	var answer ec2.Pages
 	for pages := awsec2.NewDescribeInstancesPaginator(p.cfg.EC2, in); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
+		if err == nil {
+			err = answer.Next("ec2:DescribeInstances", page.NextToken)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("describe instances: %w", err)
 		}

@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
 	pricingtypes "github.com/aws/aws-sdk-go-v2/service/pricing/types"
+
+	"millwright/services/internal/ec2"
 )
 
 const productsPage = 100
@@ -109,8 +111,12 @@ func products(ctx context.Context, api Pricing, region, tenancy, family string, 
 	if strings.HasPrefix(region, "cn-") {
 		currency = "CNY"
 	}
+	var answer ec2.Pages
 	for pages := pricing.NewGetProductsPaginator(api, in); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
+		if err == nil {
+			err = answer.Next("pricing:GetProducts", page.NextToken)
+		}
 		if err != nil {
 			return err
 		}

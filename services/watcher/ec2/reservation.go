@@ -16,6 +16,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	karpawsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
+	"millwright/services/internal/ec2"
 )
 
 const reservationsPage = 1000
@@ -39,8 +40,12 @@ func (p *Poller) pollReservations(ctx context.Context) error {
 		MaxResults: aws.Int32(reservationsPage),
 		Filters:    []ec2types.Filter{{Name: aws.String("state"), Values: []string{string(ec2types.CapacityReservationStateActive)}}},
 	}
+	var answer ec2.Pages
 	for pages := awsec2.NewDescribeCapacityReservationsPaginator(p.cfg.EC2, in); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
+		if err == nil {
+			err = answer.Next("ec2:DescribeCapacityReservations", page.NextToken)
+		}
 		if err != nil {
 			return fmt.Errorf("describe capacity reservations: %w", err)
 		}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"millwright/services/internal/ec2"
 )
 
 const spotPage = 1000
@@ -32,8 +34,12 @@ func (p *Poller) spotPrices(ctx context.Context) (map[priceKey]int64, error) {
 	}
 	found := map[priceKey]int64{}
 	newest := map[priceKey]time.Time{}
+	var answer ec2.Pages
 	for pages := awsec2.NewDescribeSpotPriceHistoryPaginator(p.cfg.EC2, in); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
+		if err == nil {
+			err = answer.Next("ec2:DescribeSpotPriceHistory", page.NextToken)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("describe spot price history: %w", err)
 		}

@@ -15,6 +15,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"millwright/events"
+	"millwright/services/internal/ec2"
 )
 
 // failingFor is how long a check of an instance must fail to count (reference: disruption §8).
@@ -54,8 +55,12 @@ func (p *Poller) pollStatus(ctx context.Context) error {
 	} {
 		in := &awsec2.DescribeInstanceStatusInput{MaxResults: aws.Int32(instancesPage), IncludeAllInstances: aws.Bool(true),
 			Filters: []ec2types.Filter{{Name: aws.String(ask.filter), Values: ask.values}}}
+		var answer ec2.Pages
 		for pages := awsec2.NewDescribeInstanceStatusPaginator(p.cfg.EC2, in); pages.HasMorePages(); {
 			page, err := pages.NextPage(ctx)
+			if err == nil {
+				err = answer.Next("ec2:DescribeInstanceStatus", page.NextToken)
+			}
 			if err != nil {
 				return fmt.Errorf("describe instance status by %s: %w", ask.filter, err)
 			}

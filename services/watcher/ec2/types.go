@@ -10,6 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"millwright/services/internal/ec2"
 )
 
 // Maximum page sizes of EC2.
@@ -41,8 +43,12 @@ func (p *Poller) describeTypes(ctx context.Context) ([]ec2types.InstanceTypeInfo
 		{Name: aws.String("processor-info.supported-architecture"), Values: []string{"x86_64", "arm64"}},
 	}}
 	var out []ec2types.InstanceTypeInfo
+	var answer ec2.Pages
 	for pages := awsec2.NewDescribeInstanceTypesPaginator(p.cfg.EC2, in); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
+		if err == nil {
+			err = answer.Next("ec2:DescribeInstanceTypes", page.NextToken)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("describe instance types: %w", err)
 		}
@@ -59,8 +65,12 @@ func (p *Poller) describeTypes(ctx context.Context) ([]ec2types.InstanceTypeInfo
 
 func (p *Poller) describeOfferings(ctx context.Context, zones map[string]map[string]bool) error {
 	in := &awsec2.DescribeInstanceTypeOfferingsInput{MaxResults: aws.Int32(offeringsPage), LocationType: ec2types.LocationTypeAvailabilityZone}
+	var answer ec2.Pages
 	for pages := awsec2.NewDescribeInstanceTypeOfferingsPaginator(p.cfg.EC2, in); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
+		if err == nil {
+			err = answer.Next("ec2:DescribeInstanceTypeOfferings", page.NextToken)
+		}
 		if err != nil {
 			return fmt.Errorf("describe instance type offerings: %w", err)
 		}
