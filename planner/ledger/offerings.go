@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"millwright/planner/options"
@@ -29,10 +30,7 @@ func backoffOf(recorded []byte) backoff {
 // after is how long a mark lasts after a number of failures in a row: doubled with each, up to Max.
 func (b backoff) after(failures int) time.Duration {
 	d := b.First
-	for range failures - 1 {
-		if d >= b.Max {
-			break
-		}
+	for i := 1; i < failures && d < b.Max; i++ {
 		d *= 2
 	}
 	return min(d, b.Max)
@@ -82,32 +80,29 @@ func (u UnavailableOffering) failed(code string, e Entry, b backoff) Unavailable
 
 // Unavailable reports that an offering is marked at a time, or that of which it is a part.
 func (l *state) Unavailable(key OfferingKey, now time.Time) bool {
-	return slices.ContainsFunc(key.Wider(), func(k OfferingKey) bool { return l.marked(k, now) })
-}
-
-func (l *state) marked(key OfferingKey, now time.Time) bool {
-	u, ok := l.offerings.Get(key)
-	return ok && now.Before(u.Until)
+	return slices.ContainsFunc(key.Wider(), func(k OfferingKey) bool {
+		u, ok := l.offerings.Get(k)
+		return ok && now.Before(u.Until)
+	})
 }
 
 // UnavailableOfferings returns the marks at a time, by type, zone, capacity type and placement group. See
 // OfferingKey.Wider.
 func (l *state) UnavailableOfferings(now time.Time) []OfferingKey {
-	var keys []OfferingKey
-	for _, k := range l.offeringKeys() {
-		if l.marked(k, now) {
-			keys = append(keys, k)
-		}
-	}
-	return keys
+	return l.offeringsThat(func(u UnavailableOffering) bool { return now.Before(u.Until) })
 }
 
-// UnprovenOfferings returns the offerings whose mark has ended, and where nothing was launched since, by type,
-// zone, capacity type and placement group. They are so until a failure there would count as the first again.
+// UnprovenOfferings returns those whose mark has ended and where nothing was launched since, in the same
+// order, until a failure there would count as the first again.
 func (l *state) UnprovenOfferings(now time.Time) []OfferingKey {
-	var keys []OfferingKey
+	return l.offeringsThat(func(u UnavailableOffering) bool {
+		return !now.Before(u.Until) && !now.After(u.Until.Add(l.backoff.Max))
+	})
+}
+
+func (l *state) offeringsThat(are func(UnavailableOffering) bool) (keys []OfferingKey) {
 	for _, k := range l.offeringKeys() {
-		if u, _ := l.offerings.Get(k); !now.Before(u.Until) && !now.After(u.Until.Add(l.backoff.Max)) {
+		if u, _ := l.offerings.Get(k); are(u) {
 			keys = append(keys, k)
 		}
 	}
@@ -136,9 +131,5 @@ func (l *state) offeringKeys() []OfferingKey {
 
 // String is "type/zone/capacity-type", and the placement group if there is one.
 func (k OfferingKey) String() string {
-	s := k.InstanceType + "/" + k.Zone + "/" + k.CapacityType
-	if k.PlacementGroup != "" {
-		s += "/" + k.PlacementGroup
-	}
-	return s
+	return strings.TrimSuffix(k.InstanceType+"/"+k.Zone+"/"+k.CapacityType+"/"+k.PlacementGroup, "/")
 }

@@ -46,8 +46,9 @@ type Options struct {
 	// OfferingBackoff is the first mark of an offering that failed; doubled per failure in a row up to Max.
 	OfferingBackoff    time.Duration `json:"offeringBackoff"`
 	OfferingBackoffMax time.Duration `json:"offeringBackoffMax"`
-	// ProbeOfferings: after the mark of an offering has ended, one claim at a time may rely on it alone, until
-	// something was launched there. Programs that do not know it plan without; so do their records.
+	// ProbeOfferings: after the mark of an offering has ended, one claim at a time may rely on it alone,
+	// until something was launched there. It is off by default only for the records of programs that did not
+	// do so.
 	ProbeOfferings bool `json:"probeOfferings,omitempty"`
 }
 

@@ -30,7 +30,8 @@ type Explanation struct {
 	Widened     []WidenedExplanation `json:"widened,omitempty"`
 	Pools       []offer.PoolProblem  `json:"poolsLeftOut,omitempty"`
 	Unavailable []ledger.OfferingKey `json:"unavailableOfferings,omitempty"`
-	// Unproven offerings lacked capacity when they were asked last: one claim at a time may rely on one alone.
+	// Unproven offerings lacked capacity when they were asked last: one claim at a time may rely on them
+	// alone.
 	Unproven []ledger.OfferingKey `json:"unprovenOfferings,omitempty"`
 	// FullSubnets are marked as without free addresses.
 	FullSubnets []string `json:"fullSubnets,omitempty"`

@@ -40,7 +40,8 @@ type Deps struct {
 	EC2      EC2
 	Launcher claims.Launcher
 	Classes  status.Classes
-	// Reservations may be nil: then no node drifts because its class does not select its reservation any more.
+	// Reservations may be nil: then no node drifts because its class does not select its reservation any
+	// more.
 	Reservations garbage.Reservations
 	// Templates and Profiles may be nil: then nobody tidies them up.
 	Templates garbage.Templates

@@ -29,9 +29,9 @@ const (
 	othersEvery, othersWithin = 5 * time.Minute, 90 * time.Second
 )
 
-// TestCapacityStorm: 600 pods need one instance type, of which EC2 has nothing in one zone and soon nothing at
-// all. NodeClaims for them stay few, though the pods wait on and marks expire, and the pods of another NodePool
-// get their nodes as ever.
+// TestCapacityStorm: 600 pods need one instance type, of which EC2 has nothing in one zone and soon nothing
+// at all. NodeClaims for them stay few, though the pods wait on and marks expire, and the pods of another
+// NodePool get their nodes as ever.
 func TestCapacityStorm(t *testing.T) {
 	for title, left := range map[string]int{"one zone dry, then all": 8, "all dry": 0} {
 		t.Run(title, func(t *testing.T) {

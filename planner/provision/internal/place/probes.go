@@ -19,8 +19,8 @@ import (
 //	a              one: it takes a in both zones; a second one is refused
 //	a in zone 1    none: it is taken
 //
-// In the next round the claim is planned and still takes both, until its launch succeeds and proves a zone, or
-// fails and has them marked for longer.
+// In the next round the claim is planned and still takes both, until its launch succeeds and proves a zone,
+// or fails and has them marked for longer.
 type probes struct {
 	// templates with the same catalogue have the same place in taken.
 	place []int
@@ -159,7 +159,7 @@ func (p *probes) take(o *OpenClaim, n *offer.State, tries []bitset.Set) {
 }
 
 // Tried reports that types in state n could only be had from unproven offerings that other claims try.
-func (l *Layout) Tried(n *offer.State, types bitset.Set) bool {
+func Tried(l *Layout, n *offer.State, types bitset.Set) bool {
 	_, ok := l.probes.admit(n, types, nil)
 	return !ok
 }

@@ -12,6 +12,7 @@ import (
 	"millwright/planner/ledger"
 	"millwright/planner/provision/internal/demand"
 	"millwright/planner/provision/internal/offer"
+	"millwright/planner/provision/internal/place"
 	"millwright/planner/provision/internal/solve"
 	"millwright/planner/requirement"
 	"millwright/planner/resource"
@@ -219,7 +220,7 @@ func (e *Explainer) filter(t *offer.Template, c *demand.Class, n *offer.State, f
 	f.all.And(f.fit)
 	f.reservedTaken = e.plan.HeldReservations(t, n, f.all)
 	f.all.And(f.offered)
-	if f.all.Any() && e.plan.Tried(n, f.all) {
+	if f.all.Any() && place.Tried(e.plan.Layout, n, f.all) {
 		f.tried, f.all = true, bitset.New(len(t.Catalog.Types))
 	}
 	if f.all.Any() && e.plan.In.Options.MinValuesPolicy != offer.MinValuesBestEffort {

@@ -54,8 +54,8 @@ func Render(in Input) ([]byte, error) {
 	return []byte(out), nil
 }
 
-// Pack returns the bytes that EC2 is given, which wants them in base64: what Render returned, compressed if it
-// is too large and the family's images decompress it. What is still too large wraps ErrTooLarge.
+// Pack returns the bytes that EC2 is given, which wants them in base64: what Render returned, compressed if
+// it is too large and the family's images decompress it. What is still too large wraps ErrTooLarge.
 func Pack(family string, text []byte) ([]byte, error) {
 	if len(text) <= SizeMax {
 		return text, nil
