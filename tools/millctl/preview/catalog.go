@@ -51,6 +51,12 @@ type Offering struct {
 	CapacityType string   `json:"capacityType"`
 	Price        *float64 `json:"price,omitempty"`
 	Available    bool     `json:"available"`
+	// PlacementGroup by id, and the number of one of its partitions, that instances are launched into.
+	PlacementGroup string `json:"placementGroup,omitempty"`
+	Partition      int32  `json:"partition,omitempty"`
+	// ReservationID of reserved capacity, and how many instances of it are free; nil: without limit.
+	ReservationID       string `json:"reservationID,omitempty"`
+	ReservationCapacity *int64 `json:"reservationCapacity,omitempty"`
 }
 
 // NewCatalog returns the printable form of an offer.
@@ -70,7 +76,10 @@ func NewCatalog(offer *watcherec2.Offer) Catalog {
 			out.Requirements = append(out.Requirements, r)
 		}
 		for i, o := range t.Offerings {
-			f := Offering{Zone: o.Zone, CapacityType: o.CapacityType, Available: o.Available}
+			f := Offering{Zone: o.Zone, CapacityType: o.CapacityType, Available: o.Available, PlacementGroup: o.PlacementGroup, Partition: o.Partition}
+			if o.Reservation != nil {
+				f.ReservationID, f.ReservationCapacity = o.Reservation.ID, o.Reservation.Free
+			}
 			if micro := t.Prices[i]; micro > 0 {
 				usd := float64(micro) / 1e6
 				f.Price = &usd

@@ -60,6 +60,21 @@ func union[V any](a, b map[string]V) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
+// place names an offering among those of its type.
+func (o *Offering) place() string {
+	parts := []string{o.Zone, o.CapacityType}
+	if o.ReservationID != "" {
+		parts = append(parts, o.ReservationID)
+	}
+	if o.PlacementGroup != "" {
+		parts = append(parts, o.PlacementGroup)
+	}
+	if o.Partition > 0 {
+		parts = append(parts, fmt.Sprintf("partition %d", o.Partition))
+	}
+	return strings.Join(parts, " ")
+}
+
 // byName are the values of each type by what they are.
 func (c Catalog) byName() map[string]map[string]string {
 	out := map[string]map[string]string{}
@@ -79,7 +94,7 @@ func (c Catalog) byName() map[string]map[string]string {
 			if o.Price != nil {
 				price = fmt.Sprintf("$%g", *o.Price)
 			}
-			values["offering "+o.Zone+" "+o.CapacityType] = fmt.Sprintf("%s, available %t", price, o.Available)
+			values["offering "+o.place()] = fmt.Sprintf("%s, available %t", price, o.Available)
 		}
 		out[t.Name] = values
 	}
