@@ -9,7 +9,7 @@
 // that drain out, on the nodes that stay and are ready: nothing would have to be bought. Nobody is evicted
 // for it, and no capacity leaves. Not guaranteed: that it ever runs empty.
 //
-// One question is asked of the nodes that drain out together, and one of each of at most questionsMax others
+// One question is asked of the nodes that drain out together, and one of each of at most QuestionsMax others
 // in a pass, all in one simulation.
 package drainout
 
@@ -31,8 +31,8 @@ import (
 )
 
 const (
-	// questionsMax is of how many nodes a pass asks whether they may begin; the next one asks of the others.
-	questionsMax = 100
+	// QuestionsMax is of how many nodes a pass asks whether they may begin; the next one asks of the others.
+	QuestionsMax = 100
 	// askedMax bounds the pods of all questions of a pass: what drains out already is part of each. openMax
 	// bounds the nodes that drain out at a time.
 	askedMax = 200_000
@@ -279,7 +279,7 @@ func (p *plan) candidates(from string) (list []*planner.StateNode, next string) 
 			names = append(names, n.Name)
 		}
 	}
-	in, next := turn.Of(names, from, questionsMax)
+	in, next := turn.Of(names, from, QuestionsMax)
 	for _, name := range names {
 		if in == nil || in[name] {
 			list = append(list, p.s.StateNode(name))

@@ -21,6 +21,8 @@ type Disruption struct {
 	Commands []Command `json:"commands"`
 	// Blocked are the nodes that stay in the end, by name, with what keeps them.
 	Blocked []BlockedNode `json:"blocked"`
+	// DrainOut are the nodes that are to run empty by themselves, those first that do so already.
+	DrainOut []DrainingNode `json:"drainOut,omitempty"`
 	// Settled is how it ends; nil unless that was asked for.
 	Settled *Settled `json:"settled,omitempty"`
 	// Before is the plan without what was given to change, Drift are the nodes that drift by it, and Rollout
@@ -111,6 +113,7 @@ func (d *disruption) plan(untilSettled bool) *Disruption {
 	} else {
 		d.startAll()
 	}
+	d.drainOuts()
 	return d.out
 }
 
@@ -328,7 +331,8 @@ func (r *Disruption) WriteJSON(out io.Writer) error {
 		name string
 		have bool
 		v    any
-	}{{"before", r.Before != nil, r.Before}, {"drift", len(r.Drift) > 0, r.Drift}, {"rollout", r.Rollout != nil, r.Rollout}, {"notes", len(r.Notes) > 0, r.Notes}} {
+	}{{"before", r.Before != nil, r.Before}, {"drift", len(r.Drift) > 0, r.Drift}, {"rollout", r.Rollout != nil, r.Rollout}, {"notes", len(r.Notes) > 0, r.Notes},
+		{"drainOut", len(r.DrainOut) > 0, r.DrainOut}} {
 		if part.have {
 			w.text(`"` + part.name + `": `)
 			w.value(part.v)
@@ -359,6 +363,13 @@ func (r *Disruption) WriteTable(out io.Writer) error {
 	fmt.Fprintln(w)
 	for _, b := range r.Blocked {
 		fmt.Fprintf(w, "%s stays:\t%s\n", b.Node, few(b.Reasons, 1))
+	}
+	for _, n := range r.DrainOut {
+		var pods []string
+		for _, pod := range n.Pods {
+			pods = append(pods, pod.Pod+" ("+pod.Why+")")
+		}
+		fmt.Fprintf(w, "%s runs empty:\t%s\n", n.Node, few(pods, 1))
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write the plan: %w", err)
