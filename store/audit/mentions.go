@@ -10,7 +10,7 @@ import (
 
 // Mentions returns the subjects an entry is about, sorted: those of its envelope and those its payload names,
 // as pod/<namespace>/<name>, node/<n>, claim/<n>, pool/<n>, command/<id>, instance/<id>,
-// capacitybuffer/<namespace>/<name>.
+// capacitybuffer/<namespace>/<name>, offering/<type>/<zone>/<capacity type>.
 func Mentions(e ledger.Entry, logID string) []string {
 	m := &mentions{list: slices.Clone(e.Subjects)}
 	m.payload(e, logID)
@@ -44,6 +44,15 @@ func (m *mentions) pods(refs []ledger.PodRef) {
 	for _, p := range refs {
 		m.addMention("pod", p.Namespace+"/"+p.Name)
 		m.addMention("capacitybuffer", bufferOf(p))
+	}
+}
+
+// offerings that had no capacity. A reservation or a subnet is none.
+func (m *mentions) offerings(failed []ledger.FailedOffering) {
+	for i := range failed {
+		if f := &failed[i]; f.ReservationID == "" && f.SubnetID == "" {
+			m.addMention("offering", ledger.OfferingKey{InstanceType: f.InstanceType, Zone: f.Zone, CapacityType: f.CapacityType, PlacementGroup: f.PlacementGroup}.String())
+		}
 	}
 }
 
@@ -129,11 +138,14 @@ func (m *mentions) claim(e ledger.Entry) {
 		for i := range p.Failed {
 			m.addMention("claim", p.Failed[i].Claim)
 		}
+		m.offerings(p.Unavailable)
 	case *ledger.Launched:
 		m.addMention("claim", p.Claim)
 		m.addMention("instance", p.InstanceID)
+		m.offerings(p.Unavailable)
 	case *ledger.LaunchFailed:
 		m.addMention("claim", p.Claim)
+		m.offerings(p.Unavailable)
 	case *ledger.ClaimRegistered:
 		m.addMention("claim", p.Claim)
 		m.addMention("node", p.Node)
@@ -142,6 +154,7 @@ func (m *mentions) claim(e ledger.Entry) {
 		m.addMention("node", p.Node)
 	case *ledger.ClaimDoomed:
 		m.addMention("claim", p.Claim)
+		m.offerings(p.Unavailable)
 	case *ledger.InstanceTerminated:
 		m.addMention("claim", p.Claim)
 		m.addMention("instance", p.InstanceID)

@@ -35,7 +35,8 @@ const (
 )
 
 // Why lists, in the order of the log, what was decided and done about a subject: pod/<namespace>/<name>,
-// node/<n>, claim/<n>, command/<id>, instance/<id> or capacitybuffer/<namespace>/<name>. The story of a node
+// node/<n>, claim/<n>, command/<id>, instance/<id>, capacitybuffer/<namespace>/<name> or
+// offering/<type>/<zone>/<capacity type>, whose story is of the launches that it failed. The story of a node
 // or an instance is that of its claim; a pod's continues with the claims it was planned for until their node
 // is ready. It works for objects that no longer exist. The entries must begin with the genesis or contain it;
 // the result is empty if nothing mentions the subject.
@@ -79,7 +80,28 @@ func Account(e ledger.Entry, logID string) Line {
 }
 
 func newStory(logID, subject string) *story {
-	return &story{subject: subject, logID: logID, about: map[string]bool{subject: true}}
+	st := &story{subject: subject, logID: logID, about: map[string]bool{subject: true}}
+	if name, ok := strings.CutPrefix(subject, "offering/"); ok {
+		key, _ := Offering(name)
+		for _, k := range key.Wider() {
+			st.about["offering/"+k.String()] = true
+		}
+	}
+	return st
+}
+
+// Offering reads a name as OfferingKey.String writes it: type/zone/capacity-type, and the placement group if
+// there is one.
+func Offering(name string) (key ledger.OfferingKey, ok bool) {
+	parts := strings.SplitN(name, "/", 4)
+	if len(parts) < 3 || parts[0] == "" || parts[1] == "" || parts[2] == "" {
+		return key, false
+	}
+	key = ledger.OfferingKey{InstanceType: parts[0], Zone: parts[1], CapacityType: parts[2]}
+	if len(parts) == 4 {
+		key.PlacementGroup = parts[3]
+	}
+	return key, true
 }
 
 func logIDOf(entries []ledger.Entry) string {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"millwright/planner"
 	"millwright/planner/ledger"
@@ -13,6 +14,13 @@ import (
 // present reports the current state of an object as the system sees it, in addition to its history. Where the
 // present is unknown because the stream cannot be read, it says so in one line.
 func (s *session) present(ctx context.Context, kind, name string, entries []ledger.Entry) []string {
+	if kind == "offering" {
+		l, err := currentLedger(ctx, s.log)
+		if err != nil {
+			return []string{fmt.Sprintf("now: not known: %v", err)}
+		}
+		return overview.OfferingNow(l, name, time.Now())
+	}
 	if kind != "node" && kind != "pod" || s.nats == nil && s.target.natsURL == "" {
 		return nil
 	}

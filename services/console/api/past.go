@@ -31,6 +31,18 @@ func (a *API) timeline(_ context.Context, q *question) (any, error) {
 	return a.cfg.View.Timeline(from, pool)
 }
 
+func (a *API) summary(_ context.Context, q *question) (any, error) {
+	from, err := Since(q.text("since"), a.cfg.Now())
+	if err != nil {
+		return nil, err
+	}
+	if from.IsZero() {
+		from = a.cfg.Now().Add(-timelineDefault)
+	}
+	list, err := a.cfg.View.Summary(from)
+	return Summary{Since: from.UTC(), Sentences: list}, err
+}
+
 func (a *API) savings(_ context.Context, q *question) (any, error) {
 	from, err := Since(q.text("since"), a.cfg.Now())
 	if err != nil {

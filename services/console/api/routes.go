@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"millwright/services/console/access"
 	"millwright/services/console/history"
@@ -77,6 +78,12 @@ type Decisions struct {
 	Head uint64 `json:"head"`
 }
 
+// Summary of what happened since a time.
+type Summary struct {
+	Since     time.Time `json:"since"`
+	Sentences []string  `json:"sentences"`
+}
+
 // Commands that run or wait for approval.
 type Commands struct {
 	Items []overview.CommandLine `json:"items"`
@@ -146,6 +153,8 @@ var routes = []route{
 		parameters: []parameter{{name: "state", about: "only those in this state", values: overview.CommandStates}}, result: Commands{}, answer: (*API).commands},
 	{method: http.MethodGet, path: "/timeline", id: "getTimeline", summary: "What happened, with the number and cost of nodes, by minute, hour or day", right: access.Read,
 		parameters: []parameter{since, {name: "nodepool", about: "only this NodePool"}}, result: history.Timeline{}, answer: (*API).timeline},
+	{method: http.MethodGet, path: "/summary", id: "getSummary", summary: "What happened, in sentences", right: access.Read,
+		parameters: []parameter{since}, result: Summary{}, answer: (*API).summary},
 	{method: http.MethodGet, path: "/savings", id: "getSavings", summary: "What commands promised to save, and what came of it, by NodePool, namespace and reason",
 		right: access.Read, parameters: []parameter{since}, result: history.Savings{}, answer: (*API).savings},
 	{method: http.MethodGet, path: "/savings.csv", id: "exportSavings", summary: "Savings by NodePool and namespace, as CSV", right: access.Read,

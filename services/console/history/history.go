@@ -15,6 +15,8 @@ const (
 	cellsMax    = 60_000
 	claimsMax   = 200_000
 	commandsMax = 20_000
+	// doomedMax bounds the claims whose forceful end is remembered with its reason.
+	doomedMax = 20_000
 )
 
 // resolutions are the lengths of the spans that are added up, and how many of them are kept: a day of
@@ -95,6 +97,12 @@ type claim struct {
 	command string
 }
 
+// doom is the forceful end of a claim.
+type doom struct {
+	at     time.Time
+	reason string
+}
+
 // History of a log.
 type History struct {
 	logID string
@@ -107,6 +115,8 @@ type History struct {
 	order []string
 	// taking is the command that takes a claim.
 	taking map[string]string
+	// doomed are the newest of the claims that were, oldest first.
+	doomed []doom
 	first  ledger.Entry
 	last   uint64
 	// missed counts the records between the first and the last that were not given.
@@ -186,6 +196,10 @@ func (h *History) fold(e ledger.Entry) {
 		}
 	case *ledger.ClaimDoomed:
 		h.count(e, h.poolOf(p.Claim), Sums{Doomed: 1})
+		h.doomed = append(h.doomed, doom{e.Time, p.Reason})
+		if len(h.doomed) > doomedMax {
+			h.doomed = h.doomed[1:]
+		}
 	case *ledger.InstanceTerminated:
 		h.ended(e, p.Claim)
 	case *ledger.ClaimClosed:

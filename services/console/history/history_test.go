@@ -217,3 +217,28 @@ func TestARecordedLog(t *testing.T) {
 		t.Errorf("%d commands succeeded, savings are %+v", succeeded, got.Total)
 	}
 }
+
+func TestInSentences(t *testing.T) {
+	x := newTeller()
+	if got := x.Summary(began, began); len(got) != 1 || got[0] != "Since 2026-03-02 10:00 UTC nothing was decided or done." {
+		t.Error(got)
+	}
+	a, b := x.launched("p", 100_000), x.launched("p", 50_000)
+	x.tell(&ledger.LaunchFailed{Claim: "c"})
+	seq := x.tell(&ledger.CommandStarted{Reason: "Empty", PriceBefore: 100_000, Candidates: []ledger.Candidate{node(a, "p", 100_000, "shop")}})
+	x.tell(&ledger.CommandSucceeded{ID: ledger.CommandID("log", seq)})
+	x.gone(a)
+	x.tell(&ledger.ClaimDoomed{Claim: b, Reason: "spot_interrupted"})
+	want := []string{
+		"Since 2026-03-02 10:01 UTC 0 decisions were taken.",
+		"2 NodeClaims were planned and 2 instances launched.",
+		"1 launch failed.",
+		"1 command succeeded (Empty 1), took 1 node and moved 1 pod: promised $0.1000/h, realized so far $0.1000/h.",
+		"1 NodeClaim was taken without regard to budgets (spot_interrupted 1).",
+		"1 instance ended.",
+		"In sum: 1 instance more, $0.0500/h more than before.",
+	}
+	if d := cmp.Diff(want, x.Summary(began, x.now)); d != "" {
+		t.Error(d)
+	}
+}

@@ -33,6 +33,14 @@ func (v *View) Savings(since time.Time) (*history.Savings, error) {
 	return v.cfg.History.Savings(since), nil
 }
 
+// Summary says in sentences what happened since a time.
+func (v *View) Summary(since time.Time) ([]string, error) {
+	if err := v.past(); err != nil {
+		return nil, err
+	}
+	return v.cfg.History.Summary(since, v.cfg.Now()), nil
+}
+
 // past returns why nothing can be said about it yet; nil if it can.
 func (v *View) past() error {
 	if v.cfg.History == nil {

@@ -46,16 +46,19 @@ type Story struct {
 var kinds = map[string]string{
 	"pod": "pod", "pods": "pod", "po": "pod", "node": "node", "nodes": "node", "no": "node", "nodeclaim": "claim", "nodeclaims": "claim", "claim": "claim",
 	"nodepool": "pool", "nodepools": "pool", "pool": "pool", "command": "command", "instance": "instance",
-	"capacitybuffer": "capacitybuffer", "capacitybuffers": "capacitybuffer", "cb": "capacitybuffer",
+	"capacitybuffer": "capacitybuffer", "capacitybuffers": "capacitybuffer", "cb": "capacitybuffer", "offering": "offering",
 }
 
 // Kinds that a story can be about, as users write them.
-var Kinds = []string{"pod", "node", "nodeclaim", "nodepool", "command", "instance", "capacitybuffer"}
+var Kinds = []string{"pod", "node", "nodeclaim", "nodepool", "command", "instance", "capacitybuffer", "offering"}
 
 // Subject of an object of a kind; "" if there is no such kind. Without a namespace it is in default.
 func Subject(kind, name string) string {
 	k := kinds[strings.ToLower(kind)]
 	if k == "" || name == "" {
+		return ""
+	}
+	if _, ok := audit.Offering(name); k == "offering" && !ok {
 		return ""
 	}
 	if (k == "pod" || k == "capacitybuffer") && !strings.Contains(name, "/") {
@@ -124,6 +127,13 @@ func (v *View) about(ctx context.Context, subject string) (entries []ledger.Entr
 // present is what the cluster says of it now; nothing while that is not known.
 func (v *View) present(subject string, entries []ledger.Entry) []string {
 	kind, name, _ := strings.Cut(subject, "/")
+	if kind == "offering" {
+		_, l, err := v.versions()
+		if err != nil {
+			return []string{fmt.Sprintf("now: not known: %v", err)}
+		}
+		return overview.OfferingNow(l, name, v.cfg.Now())
+	}
 	if kind != "node" && kind != "pod" {
 		return nil
 	}
