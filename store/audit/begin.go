@@ -8,14 +8,14 @@ import (
 	"millwright/planner/ledger"
 )
 
-// beforeRange is how many records before a range are read as well: its decisions were taken on Ledgers at
+// BeforeRange is how many records before a range are read as well: its decisions were taken on Ledgers at
 // most that far back.
-const beforeRange = 1000
+const BeforeRange = 1000
 
 // start returns the first record to read. It restores a checkpoint if the range begins late enough.
 func (p *replayer) start(ctx context.Context, log Log, r Range) (uint64, error) {
 	cl, ok := log.(CheckpointLog)
-	if !ok || r.From <= beforeRange {
+	if !ok || r.From <= BeforeRange {
 		return 1, nil
 	}
 	list, err := usable(ctx, cl)
@@ -23,7 +23,7 @@ func (p *replayer) start(ctx context.Context, log Log, r Range) (uint64, error) 
 		return 0, err
 	}
 	for _, c := range list {
-		if c.Seq+beforeRange > r.From {
+		if c.Seq+BeforeRange > r.From {
 			continue
 		}
 		if p.begin, err = restore(ctx, cl, c.LedgerCheckpoint); err == nil {

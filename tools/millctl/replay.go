@@ -19,6 +19,7 @@ type replayer struct {
 	within     audit.Range
 	save       string
 	recordings []string
+	bundle     string
 }
 
 func replayCommand(t *target) *cobra.Command {
@@ -34,6 +35,9 @@ decision or its explanation came out otherwise.
 With --save, log and observations are written to a file as well, which --recording replays anywhere, by any later version that has
 the same planners.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if r.bundle != "" {
+				return replayBundle(cmd.Context(), cmd.OutOrStdout(), r.bundle)
+			}
 			if len(r.recordings) > 0 {
 				return r.replayRecordings(cmd.Context(), cmd.OutOrStdout())
 			}
@@ -44,6 +48,10 @@ the same planners.`,
 	cmd.Flags().Uint64Var(&r.within.To, "to", 0, "last record (0: the end of the log)")
 	cmd.Flags().StringVar(&r.save, "save", "", "file to write log and observations to; catalogues are put beside it")
 	cmd.Flags().StringArrayVar(&r.recordings, "recording", nil, "file that --save wrote, to be replayed instead of a log; may be given again")
+	cmd.Flags().StringVar(&r.bundle, "bundle", "", "file that millctl bundle wrote, whose decisions are replayed instead of a log's")
+	cmd.MarkFlagsMutuallyExclusive("bundle", "recording", "save")
+	cmd.MarkFlagsMutuallyExclusive("bundle", "from")
+	cmd.MarkFlagsMutuallyExclusive("bundle", "to")
 	return cmd
 }
 

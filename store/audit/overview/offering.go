@@ -8,8 +8,8 @@ import (
 	"millwright/store/audit"
 )
 
-// OfferingNow reports until when an offering is marked as unavailable, and by which record; nothing if the name
-// is none of an offering.
+// OfferingNow reports until when an offering is marked as unavailable, and by which record; nothing if the
+// name is none of an offering.
 func OfferingNow(l *ledger.Ledger, name string, now time.Time) []string {
 	key, ok := audit.Offering(name)
 	if !ok {

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millwright/planner/ledger"
+	"millwright/services/version"
+	"millwright/store"
+	"millwright/store/audit"
+	"millwright/store/audit/recording"
+)
+
+// bundler is the command bundle.
+type bundler struct {
+	target         *target
+	since          time.Duration
+	object, output string
+}
+
+func bundleCommand(t *target) *cobra.Command {
+	b := &bundler{target: t}
+	cmd := &cobra.Command{
+		Use: "bundle --since SPAN | --object KIND/NAME -o FILE", Short: "Write what replaying some decisions takes to one file", Args: cobra.NoArgs,
+		Long: `Bundle writes the records of a span, or of the story of an object, to one file, with all that planning them again takes: checkpoints, the
+records since, observations, catalogues. millctl replay --bundle FILE replays it anywhere, without a cluster and a network. It replays what
+it has written before it says that it is done.
+
+The file holds what the log and the stream hold: names, labels, requests and prices, but never environment, arguments or Secrets of pods. Names
+are not replaced by others: the planners break ties by name, and would decide otherwise.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd.Context(), cmd.OutOrStdout()) },
+	}
+	cmd.Flags().DurationVar(&b.since, "since", 0, "only records younger than this, such as 2h")
+	cmd.Flags().StringVar(&b.object, "object", "", "only from the first to the last record of the story of this object, such as node/NAME or pod/NAMESPACE/NAME")
+	cmd.Flags().StringVarP(&b.output, "output", "o", "", "file to write; it must not exist")
+	return cmd
+}
+
+func (b *bundler) run(ctx context.Context, out io.Writer) (err error) {
+	switch {
+	case b.output == "":
+		return errors.New("missing -o FILE")
+	case b.since < 0 || b.since == 0 && b.object == "":
+		return errors.New("missing --since SPAN or --object KIND/NAME")
+	}
+	s, err := b.target.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeInto(s, &err)
+	stream, err := s.stream(ctx)
+	if err != nil {
+		return err
+	}
+	request := recording.BundleRequest{Cluster: b.target.cluster, LogID: s.log.ID(), Program: "millctl " + version.Version, About: b.about(), Now: time.Now()}
+	if request.From, request.To, err = b.find(ctx, s); err != nil {
+		return err
+	}
+	m, err := b.write(ctx, s, stream, request)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s: records %d to %d, with records from %d and messages %d to %d\n", b.output, m.From, m.To, m.First, m.Stream.First, m.Stream.Last)
+	for _, text := range m.Missing {
+		fmt.Fprintf(out, "missing: %s\n", text)
+	}
+	return replayBundle(ctx, out, b.output)
+}
+
+func (b *bundler) about() string {
+	var parts []string
+	if b.object != "" {
+		parts = append(parts, b.object)
+	}
+	if b.since > 0 {
+		parts = append(parts, "since "+b.since.String())
+	}
+	return strings.Join(parts, ", ")
+}
+
+// find returns the first and the last record of the span, or of the object's story in it.
+func (b *bundler) find(ctx context.Context, s *session) (from, to uint64, err error) {
+	subject := ""
+	if b.object != "" {
+		kind, name, _ := strings.Cut(b.object, "/")
+		if kind = subjectKind(kind); kind == "" || name == "" {
+			return 0, 0, fmt.Errorf("--object %q: must be KIND/NAME, such as node/NAME or pod/NAMESPACE/NAME", b.object)
+		}
+		subject = kind + "/" + b.target.qualified(kind, name)
+	}
+	after := time.Time{}
+	if b.since > 0 {
+		after = time.Now().Add(-b.since)
+	}
+	var entries []ledger.Entry
+	err = eachRecord(ctx, s.log, func(rec store.Record) error {
+		if subject == "" {
+			if to = rec.Seq; from == 0 && !rec.Time.Before(after) {
+				from = rec.Seq
+			}
+			return nil
+		}
+		e, err := audit.Decode(rec)
+		if errors.Is(err, ledger.ErrUnknownKind) {
+			return nil
+		}
+		entries = append(entries, e)
+		return err
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	if subject != "" {
+		lines := slices.DeleteFunc(audit.WhyOf(entries, s.log.ID(), subject), func(l audit.Line) bool { return l.Time.Before(after) })
+		if len(lines) > 0 {
+			from, to = lines[0].Seq, lines[len(lines)-1].Seq
+		}
+	}
+	if from == 0 {
+		return 0, 0, fmt.Errorf("bundle %s: the log has nothing about it", b.about())
+	}
+	return from, to, nil
+}
+
+// write makes the file as a whole or not at all.
+func (b *bundler) write(ctx context.Context, s *session, stream audit.Stream, r recording.BundleRequest) (m *recording.Manifest, err error) {
+	if _, err := os.Lstat(b.output); !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("write bundle: %s is there already", b.output)
+	}
+	f, err := os.CreateTemp(filepath.Dir(b.output), filepath.Base(b.output)+".*") // for this user's eyes alone
+	if err != nil {
+		return nil, fmt.Errorf("write bundle: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	m, err = recording.WriteBundle(ctx, f, s.log, stream, r)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return nil, err
+	}
+	if err = os.Rename(f.Name(), b.output); err != nil {
+		return nil, fmt.Errorf("write bundle: %w", err)
+	}
+	return m, nil
+}
+
+// replayBundle replays the decisions that a bundle is about.
+func replayBundle(ctx context.Context, out io.Writer, file string) error {
+	b, err := recording.OpenBundle(file)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = b.Close() }() // it was only read
+	r := &replayer{within: audit.Range{From: b.Manifest.From, To: b.Manifest.To}}
+	return r.replay(ctx, out, b, b)
+}
