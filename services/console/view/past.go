@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"millwright/services/console/history"
@@ -30,7 +31,39 @@ func (v *View) Savings(since time.Time) (*history.Savings, error) {
 	if err := v.past(); err != nil {
 		return nil, err
 	}
-	return v.cfg.History.Savings(since), nil
+	return v.savings.get(since, v.cfg.Now, v.cfg.History.Savings), nil
+}
+
+// savingsKept bounds the answers that are remembered.
+const savingsKept = 16
+
+// savings are the answers of a moment ago: one is made at a time, and good as Now is.
+type savings struct {
+	sync.Mutex
+	made map[time.Time]savingsMade
+}
+
+type savingsMade struct {
+	*history.Savings
+	until time.Time
+}
+
+// get makes an answer, or returns one of a moment ago that was asked for with nearly the same time.
+func (s *savings) get(since time.Time, now func() time.Time, make func(time.Time) *history.Savings) *history.Savings {
+	key := since.Truncate(freshFor)
+	s.Lock()
+	defer s.Unlock()
+	began := now()
+	if m, ok := s.made[key]; ok && began.Before(m.until) {
+		return m.Savings
+	}
+	x := make(since)
+	if len(s.made) >= savingsKept || s.made == nil {
+		s.made = map[time.Time]savingsMade{}
+	}
+	ended := now()
+	s.made[key] = savingsMade{x, ended.Add(max(freshFor, shareOfTime*ended.Sub(began)))}
+	return x
 }
 
 // Summary says in sentences what happened since a time.

@@ -56,6 +56,7 @@ type View struct {
 	// refusals are of the records read last, by sequence.
 	refusals map[uint64]*ledger.ProvisioningPlanned
 	leaders  leaders
+	savings  savings
 	// asking bounds the stories that are being put together.
 	asking chan struct{}
 }
