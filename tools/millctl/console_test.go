@@ -276,7 +276,7 @@ func TestByAKubeconfigAlone(t *testing.T) {
 	expect(admin, 0, "Since ", "why", "--since", "1h")
 	expect(admin, statusFailed, "must be positive", "why", "--since", "-1h")
 	expect(admin, 0, "now: not marked as unavailable", "why", "offering", "m5.large/z1/spot")
-	expect(admin, statusFailed, "must be one of", "why", "offering", "m5.large")
+	expect(admin, statusFailed, "must be TYPE/ZONE/CAPACITYTYPE", "why", "offering", "m5.large")
 	expect(admin, statusFailed, "reads the log itself", "verify")
 	expect(admin, statusFailed, "--by goes with", "stop", "all", "--reason", "x", "--by", "me")
 	expect(admin, 0, "stopped: voluntary", "stop", "voluntary", "--reason", "a look")

@@ -22,7 +22,7 @@ import (
 
 // subjectKind turns the words of a user into the kind of object as records name it; "" if there is none.
 func subjectKind(kind string) string {
-	subject, _, _ := strings.Cut(view.Subject(kind, "-"), "/")
+	subject, _, _ := strings.Cut(view.Subject(kind, "-/-/-"), "/")
 	return subject
 }
 
@@ -53,6 +53,8 @@ The console, which is asked if no log is named, reaches back 50,000 records.`,
 			switch {
 			case kind == "":
 				return fmt.Errorf("explain %q: must be one of %s", args[0], strings.Join(view.Kinds, ", "))
+			case view.Subject(args[0], name) == "":
+				return fmt.Errorf("explain %s %q: must be TYPE/ZONE/CAPACITYTYPE", kind, name)
 			case t.viaConsole():
 				return t.whyByConsole(cmd.Context(), cmd.OutOrStdout(), args[0], name)
 			}
