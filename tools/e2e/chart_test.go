@@ -28,6 +28,7 @@ var chartValues = map[string]string{
 	"embedded":    "",
 	"profiling":   "controller: {profiling: {enabled: true, port: 6061}, metrics: {compat: true, pods: true}}\n",
 	"shadow":      "settings: {mode: shadow}\npersistence: {storageClassName: gp3, size: 50Gi}\n",
+	"surge":       "surge: {enabled: true}\n",
 	"distributed": distributedValues,
 	"certificates": distributedValues + `
 webhook: {enabled: true}
