@@ -37,6 +37,7 @@ func (e *env) cpuOf(pool string) (sum int64) {
 // the log says why each node went.
 func TestNodesAreConsolidatedAndRolled(t *testing.T) {
 	e := start(t, nil)
+	observed := e.observe()
 	e.apply(defaultClass)
 	e.apply(consolidating(defaultPool))
 	e.deploy("web", 12, "1500m", "2Gi", func(p *corev1.PodTemplateSpec) {
@@ -74,6 +75,7 @@ func TestNodesAreConsolidatedAndRolled(t *testing.T) {
 		return ""
 	})
 	e.running("web", 3)
+	observed()
 	e.sound()
 }
 

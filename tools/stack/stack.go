@@ -241,6 +241,15 @@ func (s *Stack) Metrics(ctx context.Context, name string) (string, error) {
 	return get(ctx, fmt.Sprintf("http://127.0.0.1:%d/metrics", s.ports[name].metrics))
 }
 
+// MetricsAddresses are the addresses of the metrics pages of all Millwright processes, by name.
+func (s *Stack) MetricsAddresses() map[string]string {
+	out := map[string]string{}
+	for name, p := range s.ports {
+		out[name] = fmt.Sprintf("127.0.0.1:%d", p.metrics)
+	}
+	return out
+}
+
 // CollectGarbage has a Millwright process do so, which must run with --enable-profiling.
 func (s *Stack) CollectGarbage(ctx context.Context, name string) error {
 	_, err := get(ctx, fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/heap?gc=1&debug=1", s.ports[name].profiling))

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -137,10 +136,6 @@ func metrics(t *testing.T) map[string]bool {
 	return known
 }
 
-// variable of a dashboard in a query; each stands for a value of a label, and $__rate_interval for a
-// duration.
-var variable = regexp.MustCompile(`\$\{?[a-z_]+\}?`)
-
 // queries are those of rules and dashboards, by where they stand.
 func queries(t *testing.T) map[string]string {
 	t.Helper()
@@ -148,45 +143,24 @@ func queries(t *testing.T) map[string]string {
 	for _, r := range allRules(t) {
 		list["rule "+r.Alert+r.Record] = r.Expr
 	}
-	type panel struct {
-		Title       string `json:"title"`
-		Type        string `json:"type"`
-		Description string `json:"description"`
-		Links       []struct {
-			URL string `json:"url"`
-		} `json:"links"`
-		Targets []struct {
-			Expr string `json:"expr"`
-		} `json:"targets"`
+	panels, err := Panels(top)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, file := range find(t, "deploy/dashboards/*.json") {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
+	for _, p := range panels {
+		if p.Description == "" || len(p.Links) == 0 || len(p.Targets) == 0 {
+			t.Errorf("%s, %s lacks a description, a link or a query", p.File, p.Title)
 		}
-		var d struct {
-			Panels []panel `json:"panels"`
+		for _, l := range p.Links {
+			if _, err := os.Stat(filepath.Join(top, l.URL)); err != nil {
+				t.Errorf("%s, %s: %v", p.File, p.Title, err)
+			}
 		}
-		if err := json.Unmarshal(raw, &d); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		for _, p := range d.Panels {
-			if p.Type == "row" {
-				continue
+		for i, target := range p.Targets {
+			if list[p.Where(i)] != "" {
+				t.Errorf("%s: there are two queries of this name", p.Where(i))
 			}
-			where := filepath.Base(file) + ", panel " + p.Title
-			if p.Description == "" || len(p.Links) == 0 || len(p.Targets) == 0 {
-				t.Errorf("%s lacks a description, a link or a query", where)
-			}
-			for _, l := range p.Links {
-				if _, err := os.Stat(filepath.Join(top, l.URL)); err != nil {
-					t.Errorf("%s: %v", where, err)
-				}
-			}
-			for i, target := range p.Targets {
-				query := strings.ReplaceAll(target.Expr, "$__rate_interval", "5m")
-				list[where+" "+string(rune('A'+i))] = variable.ReplaceAllString(query, "x")
-			}
+			list[p.Where(i)] = Expression(target.Expr, "5m", "x")
 		}
 	}
 	return list
