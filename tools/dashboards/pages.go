@@ -42,7 +42,7 @@ var overview = page{name: "overview", title: "Overview", text: "Is it healthy, w
 		stat("Stopped by operators", "1 while millctl stop is in effect.", "short", "MillwrightStopped", `max(millwright_control_stopped{JOB})`),
 		stat("Unschedulable pods", "Pods that the last planning round could place nowhere.", "short", "MillwrightPodsUnschedulable",
 			`max(karpenter_scheduler_unschedulable_pods_count{JOB})`),
-		stat("Alarms today", "Acts that were held back or paced.", "short", "MillwrightAlarm", `sum(increase(millwright_lifecycle_alarms_total{JOB}[24h]))`),
+		stat("Alarms today", "Acts that were held back or paced.", "short", "MillwrightAlarm", `sum(increase(millwright_lifecycle_alarms_total{JOB}[24h])) or 0 * max(karpenter_build_info{JOB})`),
 		stat("Clocks off", "Processes whose clock cannot be relied on.", "short", "MillwrightClockUnreliable", `sum(millwright_clock_unreliable{JOB})`),
 		stat("Log in use", "Share of etcd's quota that the log uses.", "percentunit", "MillwrightLogFilling",
 			`max(millwright_log_database_bytes{JOB, what="used"}) / max(millwright_log_database_bytes{JOB, what="quota"})`),

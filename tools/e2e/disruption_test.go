@@ -39,7 +39,8 @@ func TestNodesAreConsolidatedAndRolled(t *testing.T) {
 	e := start(t, nil)
 	observed := e.observe()
 	e.apply(defaultClass)
-	e.apply(consolidating(defaultPool))
+	pool := strings.Replace(consolidating(defaultPool), "  disruption:", "  limits: {cpu: 1000}\n  disruption:", 1)
+	e.apply(pool)
 	e.deploy("web", 12, "1500m", "2Gi", func(p *corev1.PodTemplateSpec) {
 		p.Spec.NodeSelector = map[string]string{"karpenter.sh/nodepool": "default"}
 	})
@@ -62,7 +63,7 @@ func TestNodesAreConsolidatedAndRolled(t *testing.T) {
 	for _, n := range e.poolNodes("default") {
 		old[n.Name] = true
 	}
-	e.apply(strings.Replace(consolidating(defaultPool), "    spec:\n      requirements:", "    metadata: {labels: {team: blue}}\n    spec:\n      requirements:", 1))
+	e.apply(strings.Replace(pool, "    spec:\n      requirements:", "    metadata: {labels: {team: blue}}\n    spec:\n      requirements:", 1))
 	e.eventually("all nodes as the NodePool says now", func() string {
 		for _, n := range e.poolNodes("default") {
 			if old[n.Name] || n.Labels["team"] != "blue" {
