@@ -50,7 +50,8 @@ var byChance = map[string]string{
 const startUp = "a service may lead before the first resync has ended"
 
 // observe has Prometheus scrape the stack until the function that it returns is called, which demands that
-// every query of the dashboards has had data by then, except dataless and byChance, and that every rule can be evaluated.
+// every query of the dashboards has had data by then, except dataless and byChance, and that every rule can
+// be evaluated.
 func (e *env) observe() (ended func()) {
 	e.Helper()
 	program := filepath.Join(clustertest.Root(), "bin/observe")
