@@ -73,7 +73,9 @@ var edits = map[string]edit{
 	"nested-virtualization": {drift: "NodeClassDrift", labels: map[string]string{"karpenter.sh/capacity-type": "on-demand"}, class: `{spec: {cpuOptions: null}}`},
 	"placement-group":       {drift: "NodeClassDrift", labels: onDemand, class: `{spec: {placementGroupSelector: null}}`},
 	"efa":                   {drift: "NodeClassDrift", labels: onDemand, class: `{spec: {networkInterfaces: null}}`},
-	"metadata-and-tags":     {drift: "NodeClassDrift", labels: onDemand, check: instanceTag("cost-center", "4712"), class: `{spec: {tags: {cost-center: "4712"}}}`},
+	"capacity-block": {drift: "CapacityReservationDrift", labels: map[string]string{"karpenter.k8s.aws/capacity-reservation-type": "capacity-block"},
+		class: `{spec: {capacityReservationSelectorTerms: [{tags: {purpose: training-next}}]}}`},
+	"metadata-and-tags": {drift: "NodeClassDrift", labels: onDemand, check: instanceTag("cost-center", "4712"), class: `{spec: {tags: {cost-center: "4712"}}}`},
 }
 
 // edited are the examples whose edits have tests of their own.

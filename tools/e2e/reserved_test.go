@@ -169,3 +169,14 @@ func (e *env) reserved(id string, n int) {
 		return ""
 	})
 }
+
+// capacityBlock reserves instances for a day; purpose is its tag.
+func (e *env) capacityBlock(purpose string, count int) {
+	e.Helper()
+	end := time.Now().Add(24 * time.Hour)
+	_, err := e.ec2.AddReservation(e.Context(), simclient.Reservation{InstanceType: "p4d.24xlarge", Zone: "us-west-2a", Count: count,
+		ReservationType: "capacity-block", EndTime: &end, Tags: map[string]string{"purpose": purpose}})
+	if err != nil {
+		e.Fatal(err)
+	}
+}
