@@ -248,7 +248,7 @@ func (s *site) millctl(kubeconfig string, args ...string) (string, exitStatus) {
 }
 
 func TestByAKubeconfigAlone(t *testing.T) {
-	for _, name := range []string{"CLUSTER_NAME", "DATA_DIR", "ETCD_ENDPOINTS", "NATS_URL", "CONSOLE_URL", "CONSOLE_CA_FILE"} {
+	for _, name := range []string{"CLUSTER_NAME", "DATA_DIR", "ETCD_ENDPOINTS", "NATS_URL", "CONSOLE_URL", "CONSOLE_CA_FILE", "CONSOLE_NAMESPACE"} {
 		t.Setenv(name, "")
 	}
 	s := newSite(t)
@@ -298,6 +298,9 @@ func TestByAKubeconfigAlone(t *testing.T) {
 		t.Errorf("the record does not say who approved:\n%s", out)
 	}
 	expect(stranger, statusUnreachable, "forbidden", append(here, "status")...)
+
+	// To a console that was only found nobody's own token is sent.
+	expect(s.person("finn", true, "millwright-operator", "view"), statusUnreachable, "your own is sent only to a console whose namespace you name", "status")
 
 	// What pretends to be the console is not asked.
 	maps := s.core.CoreV1().ConfigMaps(deployed.Namespace)

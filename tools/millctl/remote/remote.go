@@ -38,10 +38,11 @@ type Settings struct {
 	// Kubeconfig, Context and Namespace as in kubectl; empty: as kubectl finds them. Namespace is that of the
 	// objects that are asked about.
 	Kubeconfig, Context, Namespace string
-	// InstalledIn is the namespace of the console's Service; empty: any.
+	// InstalledIn is the namespace of the console's Service; empty: any, and then the user's own token is not
+	// sent there.
 	InstalledIn string
-	// Account, as NAMESPACE/NAME, is a ServiceAccount to ask as; empty: the user, or if they have no token
-	// the operator's ServiceAccount.
+	// Account, as NAMESPACE/NAME, is a ServiceAccount to ask as; empty: the user, or if they have no token or
+	// have not said where the console is, the operator's ServiceAccount.
 	Account string
 	// URL of a console that is reached without the API server, and CAFile by which it is known; empty: those
 	// of this machine.
@@ -53,8 +54,8 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 	f.StringVar(&s.Kubeconfig, "kubeconfig", "", "kubeconfig file (default: KUBECONFIG, ~/.kube/config, in-cluster)")
 	f.StringVar(&s.Context, "context", "", "context of the kubeconfig (default: its current one)")
 	f.StringVarP(&s.Namespace, "namespace", "n", "", "namespace of pods and CapacityBuffers that are named without one (default: the context's)")
-	f.StringVar(&s.InstalledIn, "console-namespace", "", "namespace of the console (default: found by its Service in all of them)")
-	f.StringVar(&s.Account, "console-service-account", "", "ServiceAccount, as NAMESPACE/NAME, to ask the console as (default: your own token, or that of the operator's ServiceAccount)")
+	f.StringVar(&s.InstalledIn, "console-namespace", os.Getenv("CONSOLE_NAMESPACE"), "namespace of the console, to which your own token may be sent (default: found by its Service in all of them)")
+	f.StringVar(&s.Account, "console-service-account", "", "ServiceAccount, as NAMESPACE/NAME, to ask the console as (default: your own token if the console's namespace is named, or else that of the operator's ServiceAccount)")
 	f.StringVar(&s.URL, "console-url", os.Getenv("CONSOLE_URL"), "URL of the console, if it can be reached without the API server")
 	f.StringVar(&s.CAFile, "console-ca-file", os.Getenv("CONSOLE_CA_FILE"), "certificates by which the console at --console-url is known (default: those of this machine)")
 }

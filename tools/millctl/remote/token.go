@@ -18,8 +18,12 @@ import (
 const tokenSeconds = 600
 
 // token returns a bearer token for the console and, if it is not the user's own, on whose behalf it is used.
+//
+// The user's own is good for the API server too, so it goes only where the user has said that the console is:
+// anybody who owns a namespace can put a Service there that looks like a console's.
 func (c *Cluster) token(ctx context.Context, found service) (token, asked string, err error) {
-	if c.settings.Account == "" {
+	named := c.settings.InstalledIn != "" || c.settings.URL != ""
+	if c.settings.Account == "" && named {
 		if token, err = ownToken(ctx, c.Config); token != "" || err != nil {
 			return token, "", err
 		}
@@ -38,6 +42,10 @@ func (c *Cluster) token(ctx context.Context, found service) (token, asked string
 	seconds := int64(tokenSeconds)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{trust.Audience}, ExpirationSeconds: &seconds}}
 	answer, err := c.Core.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, request, metav1.CreateOptions{})
+	if err != nil && !named {
+		return "", "", fmt.Errorf("%w: a token of ServiceAccount %s/%s cannot be had; your own is sent only to a console whose namespace you name with --console-namespace: %w",
+			ErrUnreachable, namespace, name, err)
+	}
 	if err != nil {
 		return "", "", fmt.Errorf("%w: your kubeconfig has no token of your own, and one of ServiceAccount %s/%s cannot be had: %w", ErrUnreachable, namespace, name, err)
 	}
