@@ -63,7 +63,7 @@ func (b *builder) aws(ctx context.Context) (*cloud, error) {
 	}
 	b.cloud = &cloud{ec2: client, hasher: nodeclass.NewHasher(b.settings.ClusterCABundle, own), cluster: launch.NewClusterSource(launch.ClusterConfig{
 		Given:    launch.Cluster{Name: b.settings.ClusterName, Endpoint: b.settings.ClusterEndpoint, CABundle: ca},
-		Describe: client.DescribeCluster, DNS: b.clusterDNS, Version: b.kubernetesVersion, Now: b.clock.Now,
+		Describe: client.DescribeCluster, DNS: b.clusterDNS, Version: b.kubernetesVersion, VersionOfEKS: b.settings.EKSControlPlane, Now: b.clock.Now,
 	})}
 	return b.cloud, nil
 }

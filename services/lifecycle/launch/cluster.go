@@ -30,11 +30,16 @@ type ClusterConfig struct {
 	// DNS reads the cluster IP of Service kube-system/kube-dns, Version the API server's; nil: not known.
 	DNS     func(ctx context.Context) (string, error)
 	Version func(ctx context.Context) (string, error)
-	Now     func() time.Time
+	// VersionOfEKS: the version is the one that Describe says, and Version is not asked.
+	VersionOfEKS bool
+	Now          func() time.Time
 }
 
 // clusterTTL is how long answers are kept, so that a new CA or DNS address needs no restart.
 const clusterTTL = 5 * time.Minute
+
+// unknownTTL is how long it stays unanswered which version the cluster has.
+const unknownTTL = 10 * time.Second
 
 // ClusterSource finds out about the cluster and keeps what it found. It is safe for concurrent use.
 type ClusterSource struct {
@@ -44,6 +49,8 @@ type ClusterSource struct {
 	last Cluster
 	at   time.Time
 	have bool
+	// unknown is why the version is not known.
+	unknown error
 }
 
 // NewClusterSource asks nothing yet.
@@ -53,12 +60,16 @@ func NewClusterSource(cfg ClusterConfig) *ClusterSource { return &ClusterSource{
 // again fails, the last answer serves on.
 func (s *ClusterSource) Get(ctx context.Context) (Cluster, error) {
 	s.mu.Lock()
-	last, fresh, have := s.last, s.have && s.cfg.Now().Sub(s.at) < clusterTTL, s.have
+	last, have, ttl := s.last, s.have, clusterTTL
+	if last.Version == "" && s.unknown != nil {
+		ttl = unknownTTL
+	}
+	fresh := have && s.cfg.Now().Sub(s.at) < ttl
 	s.mu.Unlock()
 	if fresh {
 		return last, nil
 	}
-	c, err := s.discover(ctx, last)
+	c, unknown, err := s.discover(ctx, last)
 	if err != nil && !have {
 		return Cluster{}, err
 	}
@@ -67,7 +78,7 @@ func (s *ClusterSource) Get(ctx context.Context) (Cluster, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last, s.at, s.have = c, s.cfg.Now(), true
+	s.last, s.at, s.have, s.unknown = c, s.cfg.Now(), true, unknown
 	return c, nil
 }
 
@@ -89,27 +100,41 @@ func (s *ClusterSource) Version(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if c.Version == "" {
-		return "", &ec2.Failure{Class: ec2.Transient, Reason: "KubernetesVersionUnknown", Message: "the cluster's Kubernetes version is not known"}
+	if c.Version != "" {
+		return c.Version, nil
 	}
-	return c.Version, nil
+	message := "the cluster's Kubernetes version is not known"
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unknown != nil {
+		message += ": " + s.unknown.Error()
+	}
+	return "", &ec2.Failure{Class: ec2.Transient, Reason: "KubernetesVersionUnknown", Message: message}
 }
 
-func (s *ClusterSource) discover(ctx context.Context, last Cluster) (Cluster, error) {
-	c := s.cfg.Given
+// discover asks for what is not given, and says why the version could not be learnt. A last answer serves on.
+func (s *ClusterSource) discover(ctx context.Context, last Cluster) (c Cluster, unknown, err error) {
+	c = s.cfg.Given
 	if s.cfg.Describe != nil && (c.Endpoint == "" || c.CABundle == "" || c.CIDR == "" || c.Version == "") {
 		eks, err := s.cfg.Describe(ctx)
 		if err != nil && c.Endpoint == "" {
-			return Cluster{}, err
+			return Cluster{}, nil, err
 		}
 		fill(&c.Endpoint, eks.Endpoint)
 		fill(&c.CABundle, eks.CA)
 		fill(&c.CIDR, eks.CIDR)
 		fill(&c.CIDR, last.CIDR)
+		if s.cfg.VersionOfEKS {
+			unknown = err
+			fill(&c.Version, eks.Version)
+			fill(&c.Version, last.Version)
+		}
 	}
 	fillFrom(ctx, &c.DNS, s.cfg.DNS, last.DNS)
-	fillFrom(ctx, &c.Version, s.cfg.Version, last.Version)
-	return c, nil
+	if !s.cfg.VersionOfEKS {
+		unknown = fillFrom(ctx, &c.Version, s.cfg.Version, last.Version)
+	}
+	return c, unknown, nil
 }
 
 func fill(field *string, v string) {
@@ -119,13 +144,14 @@ func fill(field *string, v string) {
 }
 
 // fillFrom asks for a field that is not given; if that fails the last answer stays.
-func fillFrom(ctx context.Context, field *string, ask func(context.Context) (string, error), last string) {
+func fillFrom(ctx context.Context, field *string, ask func(context.Context) (string, error), last string) error {
 	if *field != "" || ask == nil {
-		return
+		return nil
 	}
 	v, err := ask(ctx)
 	if err != nil {
 		v = last
 	}
 	*field = v
+	return err
 }

@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,5 +56,33 @@ func TestClusterSourceWithoutEndpoint(t *testing.T) {
 	}
 	if _, err := bare.Version(context.Background()); ec2.Classify(err) != ec2.Transient {
 		t.Errorf("version: %v", err)
+	}
+}
+
+func TestVersionOfEKS(t *testing.T) {
+	now, refused := start, errors.New("AccessDeniedException: eks:DescribeCluster")
+	eks := ec2.Cluster{}
+	s := NewClusterSource(ClusterConfig{
+		Given:    Cluster{Name: "blue", Endpoint: "https://given", CABundle: "Y2E=", CIDR: "10.100.0.0/16"},
+		Describe: func(context.Context) (ec2.Cluster, error) { return eks, refused },
+		Version: func(context.Context) (string, error) {
+			t.Error("the API server is not asked: while a control plane is upgraded it says now the one, now the other")
+			return "1.35", nil
+		},
+		VersionOfEKS: true, Now: func() time.Time { return now },
+	})
+	if _, err := s.Version(context.Background()); ec2.Classify(err) != ec2.Transient || !strings.Contains(err.Error(), "eks:DescribeCluster") {
+		t.Errorf("an unknown version says why: %v", err)
+	}
+	if c, err := s.Get(context.Background()); err != nil || c.Endpoint != "https://given" {
+		t.Errorf("nodes whose images are known boot without it: %+v %v", c, err)
+	}
+	now, refused, eks.Version = now.Add(unknownTTL), nil, "1.36"
+	if v, err := s.Version(context.Background()); err != nil || v != "1.36" {
+		t.Errorf("it is asked again soon: %q %v", v, err)
+	}
+	now, refused, eks.Version = now.Add(clusterTTL), errors.New("throttled"), ""
+	if v, err := s.Version(context.Background()); err != nil || v != "1.36" {
+		t.Errorf("the last version serves on: %q %v", v, err)
 	}
 }
