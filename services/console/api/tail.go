@@ -121,4 +121,8 @@ func (s *stream) write(text string) {
 	if _, s.err = s.w.Write([]byte(text)); s.err == nil {
 		s.err = s.control.Flush()
 	}
+	if s.err == nil {
+		// HTTP/2 resets a stream whose deadline passes, also when there is nothing to write.
+		s.err = s.control.SetWriteDeadline(time.Time{})
+	}
 }

@@ -17,10 +17,11 @@ func functions(now func() time.Time, version string) template.FuncMap {
 		"static": func(file string) string { return "/static/" + file + "?v=" + version },
 		"price":  price, "saving": saving, "cpu": cpu, "memory": memory, "percent": percent, "width": width,
 		"age":  func(t time.Time) string { return age(now(), t) },
+		"ago":  func(t time.Time) string { return ago(now(), t) },
 		"full": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"iso":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"link": linkOf, "object": objectPath, "tone": tone, "pretty": pretty, "short": func(s string) string { return clip(s, 48) },
-		"count": count, "rate": rate,
+		"count": count, "rate": rate, "person": person,
 		"kinds": func() []string { return view.Kinds },
 		"class": func(state string) string { return "s-" + strings.ReplaceAll(strings.ToLower(state), " ", "-") },
 	}
@@ -99,6 +100,24 @@ func age(now, t time.Time) string {
 		return "now"
 	}
 	return span(d)
+}
+
+// ago is age in a sentence.
+func ago(now, t time.Time) string {
+	s := age(now, t)
+	if s == "" || s == "now" || strings.HasPrefix(s, "in ") {
+		return s
+	}
+	return s + " ago"
+}
+
+// person is a user name as short as it can be told apart from others: that of a ServiceAccount without what
+// all of them begin with.
+func person(name string) string {
+	if account, ok := strings.CutPrefix(name, "system:serviceaccount:"); ok {
+		name = strings.Replace(account, ":", "/", 1)
+	}
+	return clip(name, 48)
 }
 
 func span(d time.Duration) string {

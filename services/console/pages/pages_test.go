@@ -252,7 +252,9 @@ func TestFormats(t *testing.T) {
 	for got, want := range map[string]string{
 		price(96_000): "$0.0960/h", price(0): "price not known", saving(-100): "costs $0.0001/h more", cpu(2000): "2", cpu(1500): "1.5",
 		memory(3 << 29): "1.5 GiB", memory(5 << 20): "5 MiB", age(now, now.Add(-90*time.Second)): "90s", age(now, now.Add(-3*time.Hour)): "3h",
-		age(now, now.Add(49*time.Hour)): "in 2d", age(now, time.Time{}): "", linkOf("claim/a"): "/object/nodeclaim/a", linkOf("pod/a/b c"): "/object/pod/a/b%20c",
+		age(now, now.Add(49*time.Hour)): "in 2d", age(now, time.Time{}): "",
+		ago(now, now): "now", ago(now, now.Add(-3*time.Hour)): "3h ago", ago(now, now.Add(3*time.Hour)): "in 3h",
+		person("system:serviceaccount:shop:vera"): "shop/vera", person("ann@example.com"): "ann@example.com", linkOf("claim/a"): "/object/nodeclaim/a", linkOf("pod/a/b c"): "/object/pod/a/b%20c",
 		linkOf("control"): "/decisions", tone("rejected as dearer: x"): "t-muted", clip("äöü", 2): "äö…",
 	} {
 		if got != want {
