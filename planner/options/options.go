@@ -50,8 +50,8 @@ type Options struct {
 	// until something was launched there. It is off by default only for the records of programs that did not
 	// do so.
 	ProbeOfferings bool `json:"probeOfferings,omitempty"`
-	// AwaitDeparted: a pod that was evicted and is gone needs room until its owner has created another one. It
-	// is off by default only for the records of programs that did not do so.
+	// AwaitDeparted: a pod that was evicted and is gone needs room until its owner has created another one.
+	// It is off by default only for the records of programs that did not do so.
 	AwaitDeparted bool `json:"awaitDeparted,omitempty"`
 }
 

@@ -47,8 +47,8 @@ type absence struct {
 
 // Missing are pods in place of which their owners have not created new ones yet, by UID: those being deleted
 // on nodes that are going and, with the option AwaitDeparted, those that were evicted from any node and have
-// ended or are gone. Pods of StatefulSets, whose new pods have their names, count as pods that move until they
-// have ended.
+// ended or are gone. Pods of StatefulSets, whose new pods have their names, count as pods that move until
+// they have ended.
 func Missing(s *planner.Snapshot) (list []*world.Pod) {
 	owners := map[types.UID]*absence{}
 	add := func(p *world.Pod, at int64) {

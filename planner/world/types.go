@@ -30,8 +30,8 @@ type Pod struct {
 	UnschedulableSince int64
 	// UnschedulableMessage is kube-scheduler's own text, interned; for verdicts that quote it.
 	UnschedulableMessage string
-	// EvictedAt is when the condition DisruptionTarget came, Unix nanoseconds: the pod was evicted, preempted,
-	// or deleted for want of its node. 0: it was not.
+	// EvictedAt is when the condition DisruptionTarget came, Unix nanoseconds: the pod was evicted,
+	// preempted, or deleted for want of its node. 0: it was not.
 	EvictedAt int64
 	// Ready: condition Ready is True. NotReady: it is False (neither: unknown).
 	Ready, NotReady bool
