@@ -181,7 +181,7 @@ func TestEveryFieldOfEveryKindSurvivesACheckpoint(t *testing.T) {
 	}
 	another := pod.DeepCopy()
 	another.Name, another.UID = "another", "another"
-	upsert(events.KindPod, another.Name, another)  // an event of its node
+	upsert(events.KindPod, another.Name, another) // an event of its node
 	gone := pod.DeepCopy()
 	gone.Name, gone.UID, gone.Labels = "gone", "gone", map[string]string{"of": "another class"}
 	gone.OwnerReferences[0].APIVersion, gone.OwnerReferences[0].Kind = "apps/v1", "ReplicaSet"
