@@ -169,6 +169,12 @@ func TestConsoleInABrowser(t *testing.T) {
 		}
 		return ""
 	})
+	e.eventually("the console has seen the cluster", func() string {
+		if got := e.console(c, viewer, http.MethodGet, "/nodes", "", nil); got != http.StatusOK {
+			return fmt.Sprint(got)
+		}
+		return ""
+	})
 	b := e.openTab(program, viewer)
 	b.visit("/")
 	b.says(hostileText)
