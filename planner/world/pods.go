@@ -135,9 +135,6 @@ func setPod(p *Pod, obj *corev1.Pod, class *PodClass) {
 		p.Unschedulable, p.UnschedulableSince = true, unixNano(c.LastTransitionTime.Time)
 		p.UnschedulableMessage = intern(c.Message)
 	}
-	if c := podCondition(&obj.Status, corev1.DisruptionTarget); c != nil && c.Status == corev1.ConditionTrue {
-		p.EvictedAt = unixNano(c.LastTransitionTime.Time)
-	}
 	if c := podCondition(&obj.Status, corev1.PodReady); c != nil {
 		p.Ready, p.NotReady = c.Status == corev1.ConditionTrue, c.Status == corev1.ConditionFalse
 	}
@@ -202,9 +199,6 @@ func (w *World) removePod(r *podRow, at time.Time) {
 	w.countChange(r.NodeName != "")
 	w.detach(r)
 	w.pods.byUID.Delete(w.owner, r.UID)
-	if w.synced {
-		w.departed.add(&r.Pod, at)
-	}
 	if w.synced && r.NodeName != "" && r.Active() && !r.Class.DaemonSetOwned() {
 		podEventOn(w, &r.Pod, at)
 	}

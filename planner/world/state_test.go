@@ -59,9 +59,6 @@ func filled() map[events.Kind]any {
 	pod := objects[events.KindPod].(*corev1.Pod)
 	pod.Annotations[karpv1.DoNotDisruptAnnotationKey] = "true"
 	pod.OwnerReferences[1].Controller = new(bool)
-	target := pod.Status.Conditions[1]
-	target.Type, target.Status = corev1.DisruptionTarget, corev1.ConditionTrue
-	pod.Status.Conditions = append(pod.Status.Conditions, target)
 	scheduled, ready := &pod.Status.Conditions[0], &pod.Status.Conditions[1]
 	scheduled.Type, scheduled.Reason = corev1.PodScheduled, corev1.PodReasonUnschedulable
 	ready.Type, ready.Status = corev1.PodReady, corev1.ConditionTrue
@@ -181,12 +178,7 @@ func TestEveryFieldOfEveryKindSurvivesACheckpoint(t *testing.T) {
 	}
 	another := pod.DeepCopy()
 	another.Name, another.UID = "another", "another"
-	upsert(events.KindPod, another.Name, another) // an event of its node
-	gone := pod.DeepCopy()
-	gone.Name, gone.UID, gone.Labels = "gone", "gone", map[string]string{"of": "another class"}
-	gone.OwnerReferences[0].APIVersion, gone.OwnerReferences[0].Kind = "apps/v1", "ReplicaSet"
-	upsert(events.KindPod, gone.Name, gone)
-	apply(events.Observation{Op: events.OpDelete, Kind: events.KindPod, Name: "default/gone", UID: "uid-of-gone"})
+	upsert(events.KindPod, another.Name, another)  // an event of its node
 	w.Apply(counter, events.Observation{Epoch: 2}) // dropped
 	w.torn, w.resync.intact = true, true
 	data, err := w.Checkpoint()
@@ -221,7 +213,6 @@ type contents struct {
 	Prices           catalog.Prices
 	PriceGenerations map[catalog.PriceKey]uint32
 	SpotPast         map[catalog.PriceKey][]spotStep
-	Departed         departed
 }
 
 type catalogContents struct {
@@ -237,7 +228,7 @@ func contentsOf(w *World) contents {
 		Stream: w.stream, Resync: w.resync, AsOf: w.asOf, Torn: w.torn, Synced: w.synced, Generation: w.generation,
 		Pods: map[types.UID]podRow{}, Pending: w.pending.Keys(), Classes: map[uint64]classRow{}, Nodes: map[string]nodeRow{},
 		Providers: map[string][]string{}, Tables: map[events.Kind]map[string]any{}, Catalogs: map[string]catalogContents{},
-		Prices: w.aws.prices.prices, PriceGenerations: w.aws.prices.generations, SpotPast: w.aws.prices.spot, Departed: w.departed,
+		Prices: w.aws.prices.prices, PriceGenerations: w.aws.prices.generations, SpotPast: w.aws.prices.spot,
 	}
 	for uid, r := range w.pods.byUID.All() {
 		c.Pods[uid] = *r
@@ -304,9 +295,6 @@ func (c *contents) complete(t *testing.T) {
 		set(t, reflect.ValueOf(n.Node), "DaemonUsed")
 		set(t, reflect.ValueOf(n), "owner")
 	}
-	if len(c.Departed) != 1 {
-		t.Errorf("%d pods have departed", len(c.Departed))
-	}
 	set(t, reflect.ValueOf(c.Stream))
 	set(t, reflect.ValueOf(c.Resync))
 }
@@ -329,11 +317,10 @@ func TestTheCheckpointHoldsAllOfTheWorld(t *testing.T) {
 		held string // everything else is derived from it, or belongs to this process alone
 		not  string
 	}{
-		{reflect.TypeFor[World](), "stream resync asOf torn synced generation pods nodes objects aws classes departed",
+		{reflect.TypeFor[World](), "stream resync asOf torn synced generation pods nodes objects aws classes",
 			"owner latest drifted typeLists revision unbound overlaid records attached"},
 		{reflect.TypeFor[pods](), "byUID byName pending", ""},
 		{reflect.TypeFor[podRow](), "Pod generation", ""},
-		{reflect.TypeFor[departedPod](), "pod at", ""},
 		{reflect.TypeFor[classRow](), "class pods", ""},
 		{reflect.TypeFor[nodes](), "rows byProvider", ""},
 		{reflect.TypeFor[nodeRow](), "Node known uid version generation pods lastEvent firstSeen", "owner"},

@@ -47,8 +47,6 @@ type World struct {
 	objects
 	aws
 	classes version.Map[uint64, classRow]
-	// departed are the pods that were evicted and are gone; their classes need not be among classes.
-	departed
 
 	// revision counts changes of what is in the World, in this process; unbound counts those that are about
 	// anything but pods with a node. No checkpoint has them.
@@ -283,9 +281,6 @@ func (w *World) heartbeat(o events.Observation) {
 		return
 	}
 	w.aws.dropStrangers(w.owner, w.asOf, o.ObservedAt)
-	if w.departed.prune(o.ObservedAt) {
-		w.countChange(true)
-	}
 	w.asOf = o.ObservedAt
 	if h, ok := o.Object.(*events.Heartbeat); ok {
 		w.audit(h.Sums)
