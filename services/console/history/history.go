@@ -65,18 +65,17 @@ type slot struct {
 	pools map[string]*Sums
 }
 
-// add sums to a NodePool's span. One from before the newest, of a clock that was off, counts for the newest.
+// add sums to a NodePool's span, which is not the newest after a record of a clock that was ahead.
 func (r *ring) add(at time.Time, pool string, o Sums) {
 	at = at.UTC().Truncate(r.span)
-	last := len(r.spans) - 1
-	if last < 0 || at.After(r.spans[last].at) {
-		r.spans = append(r.spans, slot{at: at, pools: map[string]*Sums{}})
-		last++
+	i, found := slices.BinarySearchFunc(r.spans, at, func(x slot, at time.Time) int { return x.at.Compare(at) })
+	if !found {
+		r.spans = slices.Insert(r.spans, i, slot{at: at, pools: map[string]*Sums{}})
 	}
-	s := r.spans[last].pools[pool]
+	s := r.spans[i].pools[pool]
 	if s == nil {
 		s = &Sums{}
-		r.spans[last].pools[pool] = s
+		r.spans[i].pools[pool] = s
 		r.cells++
 	}
 	s.add(o)

@@ -242,3 +242,17 @@ func TestInSentences(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// One record of a clock that was a month ahead does not draw all later ones to its own time.
+func TestARecordFromTheFutureKeepsNothingElseFromItsTime(t *testing.T) {
+	x := newTeller()
+	x.seq++
+	x.Add(ledger.Entry{Seq: x.seq, Time: began.Add(30 * 24 * time.Hour), Mode: ledger.ModeActive, Payload: &ledger.AlarmRaised{}})
+	x.launched("blue", 100)
+	for _, p := range x.Timeline(began, x.now, nil, 1, 100).Points {
+		if p.Launched == 1 && p.At.Equal(x.now.Truncate(time.Minute)) {
+			return
+		}
+	}
+	t.Error("the launch is not counted at its time")
+}
