@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"millwright/planner/options"
 	"millwright/store/audit"
 	"millwright/tools/millctl/plan"
 )
@@ -45,6 +47,9 @@ Exit status: 0 if every pod was placed, 2 if some were refused, 1 if the input o
 			}
 			if cmd.Flags().Changed("eviction-cost") {
 				p.EvictionCost = &p.evictionCost
+			}
+			if unknown := options.UnknownFeatureGates(p.FeatureGates); len(unknown) > 0 {
+				cmd.PrintErrf("millctl: --feature-gates: %s is unknown and ignored; known are %s\n", strings.Join(unknown, ", "), strings.Join(options.FeatureGates(), ", "))
 			}
 			return p.run(cmd.Context(), t, cmd.OutOrStdout())
 		},

@@ -58,3 +58,17 @@ func TestPlanExitStatus(t *testing.T) {
 		})
 	}
 }
+
+// A misspelt feature gate is named beside the plan, which is made without it.
+func TestUnknownFeatureGatesOfAPlanAreNamed(t *testing.T) {
+	args := []string{"plan", "--offline", "-f", "plan/testdata/basic/input.yaml", "--catalog", "plan/testdata/catalog.json", "--feature-gates"}
+	for gates, want := range map[string]string{
+		"StaticCapacity=false,NodeOverlay=true": "",
+		"NodeOverlays=true":                     "millctl: --feature-gates: NodeOverlays is unknown and ignored; known are CapacityBuffer, Drift, NodeOverlay, NodeRepair, ReservedCapacity, SpotToSpotConsolidation, StaticCapacity\n",
+	} {
+		out, notes, err := runNoting(t, append(args, gates)...)
+		if err != nil || notes != want || !strings.Contains(out, "3 of 3 pods") {
+			t.Errorf("%s: %v, %q, %s", gates, err, notes, out)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"millwright/planner/options"
 	"millwright/store"
 )
 
@@ -65,6 +66,7 @@ const fitEvery = 200 * time.Millisecond
 func Run(ctx context.Context, cfg Config) error {
 	limitMemory(cfg.Settings.MemoryLimit)
 	registerBuild(cfg.Registry, cfg.Version)
+	warnOfUnknownGates(cfg)
 	healthy, ready := &checks{}, &checks{}
 	built := &flag{text: "still connecting"}
 	ready.addChecks(Check{"started", built.check})
@@ -125,6 +127,14 @@ func (p *Parts) run(ctx context.Context, cfg Config, leaders *rota) error {
 		err = errors.Join(err, backErr)
 	}
 	return err
+}
+
+// warnOfUnknownGates names gates that are misspelt, or of a newer version: what they should switch stays as
+// it is.
+func warnOfUnknownGates(cfg Config) {
+	if unknown := options.UnknownFeatureGates(cfg.Settings.FeatureGates); len(unknown) > 0 {
+		cfg.Logger.Warn().Strs("unknown", unknown).Strs("known", options.FeatureGates()).Msg("feature gates that are not known are ignored")
+	}
 }
 
 func registerBuild(r *prometheus.Registry, version string) {

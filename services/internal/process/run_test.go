@@ -74,6 +74,35 @@ func get(t *testing.T, port int, path string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
+// A misspelt gate is named once when the process starts, with those that there are; gates that are always on
+// are no reason to warn.
+func TestUnknownFeatureGatesAreNamedAtStartUp(t *testing.T) {
+	for gates, unknown := range map[string]string{
+		"": "", "ReservedCapacity=true,StaticCapacity=false, SpotToSpotConsolidation=true,NodeRepair=true,NodeOverlay=false,CapacityBuffer=1,Drift=true": "",
+		"NodeOverlays=true,NodeRepair=true, nodeRepair=false,NodeOverlays=false": `["NodeOverlays","nodeRepair"]`,
+	} {
+		var out bytes.Buffer
+		ended := errors.New("ended")
+		err := Run(t.Context(), Config{Settings: Settings{FeatureGates: gates}, Logger: zerolog.New(&out), Registry: prometheus.NewRegistry(),
+			Build: func(context.Context) (*Parts, error) { return nil, ended }})
+		if !errors.Is(err, ended) {
+			t.Fatalf("%s: %v", gates, err)
+		}
+		var warnings []string
+		for line := range strings.Lines(out.String()) {
+			if strings.Contains(line, `"level":"warn"`) {
+				warnings = append(warnings, line)
+			}
+		}
+		switch {
+		case unknown == "" && len(warnings) > 0, unknown != "" && len(warnings) != 1:
+			t.Errorf("%q: %q", gates, warnings)
+		case unknown != "" && !(strings.Contains(warnings[0], `"unknown":`+unknown) && strings.Contains(warnings[0], `"CapacityBuffer","Drift","NodeOverlay"`)):
+			t.Errorf("%q: %s", gates, warnings[0])
+		}
+	}
+}
+
 func TestRunStartsAndStopsInOrder(t *testing.T) {
 	j, leading := &journal{}, make(chan struct{})
 	settings := Settings{HealthProbePort: freePort(t), MetricsPort: freePort(t), Identity: "me"}

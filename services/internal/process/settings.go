@@ -158,7 +158,7 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 	f.BoolVar(&s.PlacementHints, "placement-hints", true, "set status.nominatedNodeName of pods to the nodes planned for them, so that kube-scheduler follows the plan")
 	f.BoolVar(&s.PodMetrics, "pod-metrics", false, "serve a series for each pod (karpenter_pods_state): as many as the cluster has pods")
 	f.StringVar(&s.RepairPolicies, "repair-policies", "", "YAML file with the list of conditions for which nodes are replaced, with feature gate NodeRepair; empty: those of Karpenter's AWS provider")
-	f.StringVar(&s.FeatureGates, "feature-gates", "", "Name=bool,…; NodeOverlay, NodeRepair, SpotToSpotConsolidation and CapacityBuffer (off unless set); unknown names are ignored")
+	f.StringVar(&s.FeatureGates, "feature-gates", "", "Name=bool,…; NodeOverlay, NodeRepair, SpotToSpotConsolidation and CapacityBuffer (off unless set); unknown names are ignored, with a warning")
 	f.StringVar(&s.RebalanceRecommendation, "rebalance-recommendation", planner.RebalanceIgnore,
 		"Ignore, or Replace: spot nodes that EC2 recommends to leave are replaced within the budgets, as if they had drifted")
 	f.DurationVar(&s.LaunchTimeout, "launch-timeout", o.LaunchTimeout, "delete a NodeClaim that has no instance for this long")
