@@ -29,10 +29,16 @@ const CacheFor = 5 * time.Second
 const (
 	// entriesMax bounds what is remembered of each kind.
 	entriesMax = 2048
-	// reviewsPerSecond and reviewsBurst bound what the API server is asked for tokens that are not known.
-	reviewsPerSecond = 20
-	reviewsBurst     = 40
-	reviewTimeout    = 5 * time.Second
+	// reviewsPerSecond and reviewsBurst bound what the API server is asked for tokens that are not known, and
+	// addressPerSecond and addressBurst how much of it one address gets. Tokens that were good when they were
+	// asked about last have a bound of their own.
+	reviewsPerSecond  = 20
+	reviewsBurst      = 40
+	addressPerSecond  = 2
+	addressBurst      = 20
+	renewalsPerSecond = 100
+	renewalsBurst     = 200
+	reviewTimeout     = 5 * time.Second
 	// TokenMax is the length of the longest token that is looked at.
 	TokenMax = 8 << 10
 )
@@ -85,17 +91,20 @@ func (i *Identity) key() [sha256.Size]byte {
 
 // Reviewer asks the API server. It is safe for concurrent use.
 type Reviewer struct {
-	core    kubernetes.Interface
-	now     func() time.Time
-	reviews *rate.Limiter
+	core              kubernetes.Interface
+	now               func() time.Time
+	reviews, renewals *rate.Limiter
+	addresses         *Limiter
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// tokens that are somebody's, and refused ones, which thus never push those out.
 	tokens  map[[sha256.Size]byte]known
+	refused map[[sha256.Size]byte]time.Time
 	allowed map[rightKey]permission
 }
 
+// known is whose a token was; from until on the API server is asked again.
 type known struct {
-	// identity is nil if the token is nobody's.
 	identity *Identity
 	until    time.Time
 }
@@ -112,12 +121,13 @@ type permission struct {
 
 // New returns a Reviewer.
 func New(core kubernetes.Interface, now func() time.Time) *Reviewer {
-	return &Reviewer{core: core, now: now, reviews: rate.NewLimiter(reviewsPerSecond, reviewsBurst),
-		tokens: map[[sha256.Size]byte]known{}, allowed: map[rightKey]permission{}}
+	return &Reviewer{core: core, now: now, reviews: rate.NewLimiter(reviewsPerSecond, reviewsBurst), renewals: rate.NewLimiter(renewalsPerSecond, renewalsBurst),
+		addresses: NewLimiter(addressPerSecond, addressBurst),
+		tokens:    map[[sha256.Size]byte]known{}, refused: map[[sha256.Size]byte]time.Time{}, allowed: map[rightKey]permission{}}
 }
 
-// Identify returns who a token belongs to; ErrUnknown, ErrBusy or ErrUnavailable.
-func (r *Reviewer) Identify(ctx context.Context, token string) (*Identity, error) {
+// Identify returns who a token that comes from an address belongs to; ErrUnknown, ErrBusy or ErrUnavailable.
+func (r *Reviewer) Identify(ctx context.Context, from, token string) (*Identity, error) {
 	if token == "" || len(token) > TokenMax {
 		return nil, ErrUnknown
 	}
@@ -125,11 +135,14 @@ func (r *Reviewer) Identify(ctx context.Context, token string) (*Identity, error
 	now := r.now()
 	r.mu.Lock()
 	k, ok := r.tokens[key]
+	refused := now.Before(r.refused[key])
 	r.mu.Unlock()
-	if ok && now.Before(k.until) {
-		return k.identityOr()
-	}
-	if !r.reviews.AllowN(now, 1) {
+	switch {
+	case refused:
+		return nil, ErrUnknown
+	case ok && now.Before(k.until):
+		return k.identity, nil
+	case !r.mayAsk(from, ok, now):
 		return nil, ErrBusy
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
@@ -138,17 +151,34 @@ func (r *Reviewer) Identify(ctx context.Context, token string) (*Identity, error
 	if err != nil {
 		return nil, fmt.Errorf("%w: review token: %w", ErrUnavailable, err)
 	}
-	k = known{until: now.Add(CacheFor)}
-	if u := review.Status.User; review.Status.Authenticated && u.Username != "" {
-		k.identity = &Identity{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: map[string][]string{}}
-		for name, values := range u.Extra {
-			k.identity.Extra[name] = values
-		}
+	return r.keep(key, review.Status, now)
+}
+
+// mayAsk bounds the reviews: those of tokens that were good before are not held up by strangers, nor those of
+// strangers by one of them.
+func (r *Reviewer) mayAsk(from string, renewal bool, now time.Time) bool {
+	if renewal {
+		return r.renewals.AllowN(now, 1)
 	}
+	return r.addresses.Allow(from, now) && r.reviews.AllowN(now, 1)
+}
+
+// keep an answer about a token.
+func (r *Reviewer) keep(key [sha256.Size]byte, status authenticationv1.TokenReviewStatus, now time.Time) (*Identity, error) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	u := status.User
+	if !status.Authenticated || u.Username == "" {
+		delete(r.tokens, key)
+		remember(r.refused, key, now.Add(CacheFor), func(until time.Time) bool { return !now.Before(until) })
+		return nil, ErrUnknown
+	}
+	k := known{&Identity{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: map[string][]string{}}, now.Add(CacheFor)}
+	for name, values := range u.Extra {
+		k.identity.Extra[name] = values
+	}
 	remember(r.tokens, key, k, func(k known) bool { return !now.Before(k.until) })
-	r.mu.Unlock()
-	return k.identityOr()
+	return k.identity, nil
 }
 
 // review asks whose token it is: first as one for the API server, then as one for the console alone. The API
@@ -163,13 +193,6 @@ func (r *Reviewer) review(ctx context.Context, token string) (*authenticationv1.
 		}
 	}
 	return &authenticationv1.TokenReview{}, nil
-}
-
-func (k known) identityOr() (*Identity, error) {
-	if k.identity == nil {
-		return nil, ErrUnknown
-	}
-	return k.identity, nil
 }
 
 // Check returns nil if they may; ErrForbidden or ErrUnavailable. For an act, fresh asks the API server anew.

@@ -1,7 +1,6 @@
 package access
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -18,7 +17,7 @@ import (
 // server is an API server that knows ann's token, and counts what it is asked.
 type server struct {
 	tokens, rights int
-	may            bool
+	may, withdrawn bool
 	err            error
 	now            time.Time
 }
@@ -38,7 +37,7 @@ func (s *server) reviewer() *Reviewer {
 		case o.Spec.Token == "for another" && len(o.Spec.Audiences) == 1: // and the API server does not look at audiences
 			o.Status.Authenticated = true
 			o.Status.User = authenticationv1.UserInfo{Username: "eve"}
-		case o.Spec.Token == "anns":
+		case o.Spec.Token == "anns" && !s.withdrawn:
 			o.Status.Authenticated = true
 			o.Status.User = authenticationv1.UserInfo{Username: "ann", Groups: []string{"g"}, Extra: map[string]authenticationv1.ExtraValue{"k": {"v"}}}
 		}
@@ -58,11 +57,11 @@ func TestWhoAsks(t *testing.T) {
 	s := &server{now: time.Unix(1_000_000, 0)}
 	r := s.reviewer()
 	for range 3 {
-		who, err := r.Identify(t.Context(), "anns")
+		who, err := r.Identify(t.Context(), "10.0.0.1", "anns")
 		if err != nil || who.Name != "ann" {
 			t.Fatal(who, err)
 		}
-		if _, err := r.Identify(t.Context(), "stolen"); !errors.Is(err, ErrUnknown) {
+		if _, err := r.Identify(t.Context(), "10.0.0.1", "stolen"); !errors.Is(err, ErrUnknown) {
 			t.Fatal(err)
 		}
 	}
@@ -71,11 +70,11 @@ func TestWhoAsks(t *testing.T) {
 	}
 	s.now = s.now.Add(CacheFor)
 	s.err = errors.New("away")
-	if _, err := r.Identify(t.Context(), "anns"); !errors.Is(err, ErrUnavailable) {
+	if _, err := r.Identify(t.Context(), "10.0.0.1", "anns"); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("an old answer counts while the API server is away: %v", err)
 	}
 	for _, token := range []string{"", string(make([]byte, TokenMax+1))} {
-		if _, err := r.Identify(t.Context(), token); !errors.Is(err, ErrUnknown) {
+		if _, err := r.Identify(t.Context(), "10.0.0.1", token); !errors.Is(err, ErrUnknown) {
 			t.Errorf("a token of %d bytes: %v", len(token), err)
 		}
 	}
@@ -85,10 +84,10 @@ func TestWhoAsks(t *testing.T) {
 func TestTokensForTheConsoleAlone(t *testing.T) {
 	s := &server{now: time.Unix(1_000_000, 0)}
 	r := s.reviewer()
-	if who, err := r.Identify(t.Context(), "for the console"); err != nil || who.Name != "ben" {
+	if who, err := r.Identify(t.Context(), "10.0.0.1", "for the console"); err != nil || who.Name != "ben" {
 		t.Error(who, err)
 	}
-	if who, err := r.Identify(t.Context(), "for another"); !errors.Is(err, ErrUnknown) {
+	if who, err := r.Identify(t.Context(), "10.0.0.1", "for another"); !errors.Is(err, ErrUnknown) {
 		t.Error(who, err)
 	}
 }
@@ -96,7 +95,7 @@ func TestTokensForTheConsoleAlone(t *testing.T) {
 func TestWhatTheyMay(t *testing.T) {
 	s := &server{now: time.Unix(1_000_000, 0), may: true}
 	r := s.reviewer()
-	ann, err := r.Identify(t.Context(), "anns")
+	ann, err := r.Identify(t.Context(), "10.0.0.1", "anns")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,28 +122,80 @@ func TestWhatTheyMay(t *testing.T) {
 	}
 }
 
-// Somebody who tries tokens has the API server asked a bounded number of times, and fills no memory.
+// Those who try tokens, from however many addresses, have the API server asked a bounded number of times, and
+// fill no memory; one address gets a part of it.
 func TestTryingTokens(t *testing.T) {
-	s := &server{now: time.Unix(1_000_000, 0)}
-	r := s.reviewer()
-	busy := 0
-	for i := range 3 * entriesMax {
-		if _, err := r.Identify(context.Background(), fmt.Sprint(i)); errors.Is(err, ErrBusy) {
-			busy++
+	for about, c := range map[string]struct {
+		addresses, perSecond, burst int
+	}{"from one address": {1, addressPerSecond, addressBurst}, "from everywhere": {1000, reviewsPerSecond, reviewsBurst}} {
+		s := &server{now: time.Unix(1_000_000, 0)}
+		r := s.reviewer()
+		busy, seconds := 0, 0
+		for i := range 3 * entriesMax {
+			if _, err := r.Identify(t.Context(), fmt.Sprint(i%c.addresses), fmt.Sprint(i)); errors.Is(err, ErrBusy) {
+				busy++
+			}
+			if i%100 == 99 {
+				s.now = s.now.Add(time.Second)
+				seconds++
+			}
 		}
-		if i%100 == 0 {
-			s.now = s.now.Add(time.Second)
+		if most := seconds*c.perSecond + c.burst; s.tokens > most || s.tokens < most/2 || busy == 0 || len(r.tokens) > 0 || len(r.refused) > entriesMax {
+			t.Errorf("%s: %d reviews of at most %d, %d refused, %d and %d remembered", about, s.tokens, most, busy, len(r.tokens), len(r.refused))
 		}
-	}
-	if s.tokens > 3*entriesMax/100*reviewsPerSecond+reviewsBurst+reviewsPerSecond || busy == 0 || len(r.tokens) > entriesMax {
-		t.Errorf("%d reviews, %d refused, %d remembered", s.tokens, busy, len(r.tokens))
 	}
 	l := NewLimiter(1, 2)
 	for i := range 3 * entriesMax {
-		l.Allow(fmt.Sprint(i), s.now)
+		l.Allow(fmt.Sprint(i), time.Unix(1_000_000, 0))
 	}
 	if len(l.each) > entriesMax {
 		t.Errorf("%d limits remembered", len(l.each))
+	}
+}
+
+// Strangers of one address keep nobody else from signing in, and those of all addresses nobody who has.
+func TestStrangersKeepNobodyOut(t *testing.T) {
+	s := &server{now: time.Unix(1_000_000, 0)}
+	r := s.reviewer()
+	tries := 0
+	flood := func(addresses int) {
+		t.Helper()
+		for range 10 * reviewsBurst {
+			tries++
+			if _, err := r.Identify(t.Context(), fmt.Sprintf("10.1.0.%d", tries%addresses), fmt.Sprint(tries)); !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrBusy) {
+				t.Fatal(err)
+			}
+		}
+	}
+	flood(1)
+	if _, err := r.Identify(t.Context(), "10.0.0.1", "anns"); err != nil {
+		t.Errorf("signing in beside strangers of one address: %v", err)
+	}
+	for range 100 {
+		flood(100)
+		s.now = s.now.Add(CacheFor)
+		if who, err := r.Identify(t.Context(), "10.1.0.1", "anns"); err != nil || who.Name != "ann" {
+			t.Fatalf("who has signed in, beside strangers everywhere: %v", err)
+		}
+	}
+}
+
+// A token that is withdrawn is refused once the last answer is old, and is then a stranger's.
+func TestTokensThatAreWithdrawn(t *testing.T) {
+	s := &server{now: time.Unix(1_000_000, 0)}
+	r := s.reviewer()
+	if _, err := r.Identify(t.Context(), "10.0.0.1", "anns"); err != nil {
+		t.Fatal(err)
+	}
+	s.now, s.withdrawn = s.now.Add(CacheFor), true
+	asked := s.tokens
+	for range 10 {
+		if _, err := r.Identify(t.Context(), "10.0.0.1", "anns"); !errors.Is(err, ErrUnknown) {
+			t.Fatal(err)
+		}
+	}
+	if s.tokens != asked+1 || len(r.tokens) > 0 {
+		t.Errorf("%d reviews, %d tokens remembered", s.tokens-asked, len(r.tokens))
 	}
 }
 

@@ -29,9 +29,9 @@ const (
 	answerTimeout = 25 * time.Second
 )
 
-// Reviewer says who asks and what they may do; access.Reviewer is one.
+// Reviewer says who asks, from which address, and what they may do; access.Reviewer is one.
 type Reviewer interface {
-	Identify(ctx context.Context, token string) (*access.Identity, error)
+	Identify(ctx context.Context, from, token string) (*access.Identity, error)
 	Check(ctx context.Context, who *access.Identity, right access.Right, fresh bool) error
 }
 
@@ -160,7 +160,7 @@ func (a *API) Identify(r *http.Request) (*access.Identity, error) {
 	if token == "" {
 		return nil, access.ErrUnknown
 	}
-	who, err := a.cfg.Reviewer.Identify(r.Context(), token)
+	who, err := a.cfg.Reviewer.Identify(r.Context(), from, token)
 	if errors.Is(err, access.ErrUnknown) && !a.failures.Allow(from, a.cfg.Now()) {
 		return nil, errTooOften
 	}
