@@ -52,19 +52,39 @@ func TestMetricsAreDescribed(t *testing.T) {
 	}
 }
 
-// A former name is of a metric that there is, and is none itself.
-func TestFormerNamesAreOfMetrics(t *testing.T) {
+var renamed = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| `([a-z_]+)` \\| 1\\.\\d+ \\|$")
+
+// The former names are all renames that the reference tells of (operations §2.6) whose present name is that
+// of a metric, and nothing else.
+func TestFormerNamesAreThoseOfTheReference(t *testing.T) {
 	names := map[string]bool{}
 	for _, g := range groups() {
 		for _, m := range g.metrics {
 			names[m.name] = true
 		}
 	}
-	for _, n := range process.FormerNames {
-		if !names[n.Name] || names[n.Former] {
-			t.Errorf("%s, formerly %s", n.Name, n.Former)
+	reference, err := os.ReadFile("../../../docs/reference/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[process.FormerName]bool{}
+	for _, row := range renamed.FindAllStringSubmatch(string(reference), -1) {
+		n := process.FormerName{Former: "karpenter_" + row[1], Name: "karpenter_" + row[2]}
+		if names[n.Former] {
+			t.Errorf("%s is a metric of its own", n.Former)
 		}
-		names[n.Former] = true
+		if names[n.Name] {
+			want[n] = true
+		}
+	}
+	for _, n := range process.FormerNames {
+		if !want[n] {
+			t.Errorf("the reference does not tell that %s was %s", n.Name, n.Former)
+		}
+		delete(want, n)
+	}
+	if len(want) > 0 {
+		t.Errorf("not served under their former names: %v", want)
 	}
 }
 

@@ -8,7 +8,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// FormerName of a metric: Karpenter called it so before version 1.0 of its metrics.
+// FormerName of a metric: Karpenter called it so before version 1.0, or in one before it renamed the metric
+// (reference: operations §2.6).
 type FormerName struct{ Former, Name string }
 
 // FormerNames are those that --metrics-compat brings back, by the present name. Karpenter changed some labels
@@ -26,8 +27,11 @@ var FormerNames = []FormerName{
 	{"karpenter_nodes_created", "karpenter_nodes_created_total"},
 	{"karpenter_nodes_terminated", "karpenter_nodes_terminated_total"},
 	{"karpenter_nodes_termination_time_seconds", "karpenter_nodes_termination_duration_seconds"},
+	{"karpenter_pods_pods_drained_total", "karpenter_pods_drained_total"},
+	{"karpenter_nodes_eviction_requests_total", "karpenter_pods_eviction_requests_total"},
+	{"karpenter_ignored_pod_count", "karpenter_scheduler_ignored_pods_count"},
 	{"karpenter_provisioner_scheduling_queue_depth", "karpenter_scheduler_queue_depth"},
-	{"karpenter_provisioner_scheduling_duration_seconds", "karpenter_scheduler_scheduling_duration_seconds"},
+	{"karpenter_provisioner_scheduling_simulation_duration_seconds", "karpenter_scheduler_scheduling_duration_seconds"},
 	{"karpenter_disruption_consolidation_timeouts_total", "karpenter_voluntary_disruption_consolidation_timeouts_total"},
 	{"karpenter_disruption_evaluation_duration_seconds", "karpenter_voluntary_disruption_decision_evaluation_duration_seconds"},
 	{"karpenter_disruption_actions_performed_total", "karpenter_voluntary_disruption_decisions_total"},

@@ -26,7 +26,7 @@ func TestFormerNamesAreServedIfAskedFor(t *testing.T) {
 		v.shutdown()
 		for line, always := range map[string]bool{
 			`karpenter_nodes_created_total{nodepool="p"} 3`: true, `karpenter_nodes_created{nodepool="p"} 3`: false, "karpenter_cluster_state_synced 1": true,
-			`karpenter_scheduler_scheduling_duration_seconds_bucket{le="1"} 1`: true, `karpenter_provisioner_scheduling_duration_seconds_bucket{le="1"} 1`: false,
+			`karpenter_scheduler_scheduling_duration_seconds_bucket{le="1"} 1`: true, `karpenter_provisioner_scheduling_simulation_duration_seconds_bucket{le="1"} 1`: false,
 		} {
 			if got := strings.Contains(page, "\n"+line+"\n"); got != (always || asked) {
 				t.Errorf("asked for: %t, %s: %t in\n%s", asked, line, got, page)
