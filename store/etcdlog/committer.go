@@ -27,7 +27,8 @@ type committer struct {
 	// lost counts the races for the head that were lost in a row.
 	lost int
 	turn turn
-	// crowded: the last turn had to be waited for, so the next append queues at once.
+	// crowded: the last turn had to be waited for, so the next append queues at once, and the one before it
+	// queues for it.
 	crowded bool
 	// failed is why the last read failed, nil if it did not.
 	failed error
@@ -47,7 +48,7 @@ func (c *committer) run() {
 // await waits until something is pending, and takes everything that waits. It reports false when the log is
 // closed.
 func (c *committer) await() bool {
-	if len(c.pending) == 0 {
+	if len(c.pending) == 0 && !c.turn.ahead {
 		select {
 		case <-c.log.ctx.Done():
 		case r := <-c.log.queue:
@@ -75,7 +76,7 @@ func (c *committer) takePending() {
 // round makes one attempt for the first of the pending requests.
 func (c *committer) round() {
 	c.dropEnded()
-	if c.crowded && c.turn.created == 0 && len(c.pending) > 0 {
+	if c.turn.ahead || c.crowded && c.turn.created == 0 && len(c.pending) > 0 {
 		c.queue()
 		c.takePending() // requests that arrived in the meantime need not wait for another turn
 		c.dropEnded()
@@ -103,7 +104,7 @@ func (c *committer) round() {
 		c.view = nil
 		c.settleRequests(p, err)
 	case committed:
-		c.lost, c.turn.created = 0, 0
+		c.lost = 0
 		c.settleRequests(p, nil)
 	default:
 		c.lost++
@@ -212,6 +213,7 @@ func (c *committer) send(p *plan) (bool, error) {
 		backoff.WithMaxElapsedTime(c.log.cfg.Patience))
 	sent := false
 	committed := false
+	c.turn.prepare(c.crowded)
 	err := backoff.Retry(func() error {
 		var err error
 		committed, err = c.sendOnce(p, sent)
@@ -250,6 +252,7 @@ func (c *committer) sendOnce(p *plan, again bool) (bool, error) {
 	}
 	if resp.Succeeded {
 		c.view = c.view.after(p, asOf)
+		c.turn.pass(resp.Header.Revision)
 		return true, nil
 	}
 	f := newFound(resp.Responses)
@@ -259,7 +262,11 @@ func (c *committer) sendOnce(p *plan, again bool) (bool, error) {
 	}
 	c.view = v
 	first := f[k.record(p.members[0].sealed.Seq)]
-	return first != nil && string(first.Value) == p.members[0].data, nil
+	if first == nil || string(first.Value) != p.members[0].data {
+		return false, nil
+	}
+	c.turn.pass(0)
+	return true, nil
 }
 
 // refused reports whether etcd certainly did not carry out the request.
@@ -286,7 +293,9 @@ func (c *committer) prepareRetry() {
 
 // queue waits for this writer's turn. What the others did in the meantime is not in the view.
 func (c *committer) queue() {
-	c.turn.leave() // a turn that was not used was removed
+	if !c.turn.ahead {
+		c.turn.leave() // a turn that was not used was removed
+	}
 	c.view = nil
 	waited, head, err := c.turn.await(c.log.ctx)
 	c.crowded = waited
@@ -294,6 +303,7 @@ func (c *committer) queue() {
 		c.view, err = viewOfHead(head)
 	}
 	if err != nil {
+		c.turn.leave()
 		c.failed = err
 		c.pause(100 * time.Millisecond)
 	}
