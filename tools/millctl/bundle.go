@@ -133,26 +133,34 @@ func (b *bundler) find(ctx context.Context, s *session) (from, to uint64, err er
 
 // write makes the file as a whole or not at all.
 func (b *bundler) write(ctx context.Context, s *session, stream audit.Stream, r recording.BundleRequest) (m *recording.Manifest, err error) {
-	if _, err := os.Lstat(b.output); !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("write bundle: %s is there already", b.output)
+	err = writeWhole(b.output, func(w io.Writer) (err error) {
+		m, err = recording.WriteBundle(ctx, w, s.log, stream, r)
+		return err
+	})
+	return m, err
+}
+
+// writeWhole makes a file that must not exist, for this user's eyes alone. If anything fails, nothing of it
+// stays.
+func writeWhole(file string, write func(io.Writer) error) (err error) {
+	if _, err := os.Lstat(file); !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("write bundle: %s is there already", file)
 	}
-	f, err := os.CreateTemp(filepath.Dir(b.output), filepath.Base(b.output)+".*") // for this user's eyes alone
+	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*")
 	if err != nil {
-		return nil, fmt.Errorf("write bundle: %w", err)
+		return fmt.Errorf("write bundle: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	m, err = recording.WriteBundle(ctx, f, s.log, stream, r)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return nil, err
+	err = write(f)
+	if err == nil {
+		err = f.Sync()
 	}
-	if err = os.Rename(f.Name(), b.output); err != nil {
-		return nil, fmt.Errorf("write bundle: %w", err)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), file)
 	}
-	return m, nil
+	if err != nil {
+		return errors.Join(fmt.Errorf("write bundle %s: %w", file, err), os.Remove(f.Name()))
+	}
+	return nil
 }
 
 // replayBundle replays the decisions that a bundle is about.

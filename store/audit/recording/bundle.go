@@ -24,6 +24,9 @@ import (
 // bundleFormat is the version of a bundle, and the highest that is read.
 const bundleFormat = 1
 
+// silentMax bounds the wait for the next message of a stream.
+const silentMax = 30 * time.Second
+
 // Entries of a bundle, which is a zip file. Blobs are below their prefixes.
 const (
 	entryManifest = "manifest.json"
@@ -247,24 +250,57 @@ func (b *bundler) observations(ctx context.Context) error {
 		if first > last {
 			return nil
 		}
-		err := b.stream.Consume(ctx, first, func(m events.Message) error {
-			if m.Sequence > last {
-				return errEnd
-			}
-			b.catalogOf(m)
-			if err := encode(&m); err != nil {
-				return err
-			}
-			if m.Sequence == last {
-				return errEnd
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, errEnd) {
-			return fmt.Errorf("read stream: %w", err)
+		err := b.consume(ctx, first, last, encode)
+		if err == nil {
+			err = b.checkSame(ctx, st)
+		}
+		if err != nil {
+			return fmt.Errorf("read stream %s, messages %d to %d: %w", st.Incarnation, first, last, err)
 		}
 		return nil
 	})
+}
+
+// consume writes messages. Some that were there when the stream was asked may be gone: it waits for none
+// longer than silentMax.
+func (b *bundler) consume(ctx context.Context, first, last uint64, encode func(any) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silent := time.AfterFunc(silentMax, func() { cancel(fmt.Errorf("nothing came for %s", silentMax)) })
+	defer silent.Stop()
+	err := b.stream.Consume(ctx, first, func(m events.Message) error {
+		silent.Reset(silentMax)
+		if m.Sequence > last {
+			return errEnd
+		}
+		b.catalogOf(m)
+		if err := encode(&m); err != nil {
+			return err
+		}
+		if m.Sequence == last {
+			return errEnd
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errEnd):
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// checkSame refuses messages that were read of another incarnation than the one that was asked about first.
+func (b *bundler) checkSame(ctx context.Context, st events.StreamState) error {
+	now, err := b.stream.State(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("ask for its state: %w", err)
+	case now.Incarnation != st.Incarnation:
+		return fmt.Errorf("%w: %s", events.ErrRenewed, now.Incarnation)
+	}
+	return nil
 }
 
 // world writes the checkpoint from which the first decision's World is folded, and returns the first message

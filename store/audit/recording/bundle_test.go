@@ -3,14 +3,19 @@ package recording_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
 	"millwright/events"
+	"millwright/events/membus"
 	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest"
@@ -66,6 +71,94 @@ func TestABundleReplaysAsItsLogDoes(t *testing.T) {
 			if got := b.Manifest; within.To < n && (got.Last != within.To || got.Stream.Last >= st.Last) {
 				t.Errorf("%s %v: it holds records up to %d and messages up to %d", name, within, got.Last, got.Stream.Last)
 			}
+		}
+	}
+}
+
+// changing is a stream that something happens to once it has said how far it goes, or its first message is
+// read.
+type changing struct {
+	audit.Stream
+	afterState, afterMessage func()
+}
+
+func (c *changing) State(ctx context.Context) (events.StreamState, error) {
+	st, err := c.Stream.State(ctx)
+	once(&c.afterState)
+	return st, err
+}
+
+func (c *changing) Consume(ctx context.Context, from uint64, fn func(events.Message) error) error {
+	return c.Stream.Consume(ctx, from, func(m events.Message) error {
+		once(&c.afterMessage)
+		return fn(m)
+	})
+}
+
+func once(do *func()) {
+	if f := *do; f != nil {
+		*do = nil
+		f()
+	}
+}
+
+// A stream that is renewed or loses messages while a bundle is written ends it with an error that says so; it
+// neither waits for ever for messages that are gone nor takes those of another incarnation.
+func TestTheStreamChangesWhileABundleIsWritten(t *testing.T) {
+	for about, c := range map[string]struct {
+		reading bool
+		happens func(*membus.Bus)
+		want    string
+	}{
+		"renewed before it is read":    {false, renew, events.ErrRenewed.Error()},
+		"renewed while it is read":     {true, renew, events.ErrRenewed.Error()},
+		"its oldest messages are gone": {false, func(bus *membus.Bus) { bus.Discard(3) }, events.ErrCompacted.Error()},
+		"its newest messages are gone": {false, func(bus *membus.Bus) { bus.Lose(2) }, "nothing came for 30s"},
+		"it does not answer":           {true, func(bus *membus.Bus) { bus.Fail() }, "nothing came for 30s"},
+	} {
+		t.Run(about, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bus := membus.NewBus()
+				log, stream := siteOn(t, bus)
+				wrapped := &changing{Stream: stream}
+				at := &wrapped.afterState
+				if c.reading {
+					at = &wrapped.afterMessage
+				}
+				*at = func() { c.happens(bus) }
+				_, err := recording.WriteBundle(t.Context(), io.Discard, log, wrapped, recording.BundleRequest{From: 1, To: 2, Now: plannertest.Start})
+				if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "write bundle: read stream membus_1") {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func renew(bus *membus.Bus) { _, _ = bus.Connect(1).Renew(context.Background()) }
+
+// full is a disk that has room for so many bytes.
+type full struct{ left int }
+
+func (f *full) Write(p []byte) (int, error) {
+	n := min(len(p), f.left)
+	f.left -= n
+	if n < len(p) {
+		return n, syscall.ENOSPC
+	}
+	return n, nil
+}
+
+// However early the disk is full, it is said.
+func TestTheDiskFillsWhileABundleIsWritten(t *testing.T) {
+	log, stream := site(t)
+	request := recording.BundleRequest{From: 1, To: 2, Now: plannertest.Start}
+	var out bytes.Buffer
+	_, err := recording.WriteBundle(t.Context(), &out, log, stream, request)
+	check(t, err)
+	for room := 0; room < out.Len(); room += out.Len()/40 + 1 {
+		if _, err := recording.WriteBundle(t.Context(), &full{room}, log, stream, request); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("with room for %d of %d bytes: %v", room, out.Len(), err)
 		}
 	}
 }

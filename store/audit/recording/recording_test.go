@@ -30,11 +30,13 @@ func check(t *testing.T, err error) {
 }
 
 // site is a log and a stream in which one plan was made.
-func site(t *testing.T) (*memlog.Log, *membus.Stream) {
+func site(t *testing.T) (*memlog.Log, *membus.Stream) { return siteOn(t, membus.NewBus()) }
+
+func siteOn(t *testing.T, bus *membus.Bus) (*memlog.Log, *membus.Stream) {
 	ctx := t.Context()
 	log, err := memlog.Open(memlog.Config{Cluster: "test", LogID: plannertest.LogID})
 	check(t, err)
-	stream := membus.New()
+	stream := bus.Connect(membus.QueueMax)
 	w, l := world.New(), ledger.New(log.ID())
 	state, err := stream.State(ctx)
 	check(t, err)
