@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -29,9 +30,9 @@ const CacheFor = 5 * time.Second
 const (
 	// entriesMax bounds what is remembered of each kind.
 	entriesMax = 2048
-	// reviewsPerSecond and reviewsBurst bound what the API server is asked for tokens that are not known, and
-	// addressPerSecond and addressBurst how much of it one address gets. Tokens that were good when they were
-	// asked about last have a bound of their own.
+	// reviewsPerSecond and reviewsBurst bound what the API server is asked for tokens that are not known,
+	// and addressPerSecond and addressBurst how much of it one address gets. Tokens that were good when
+	// they were asked about last have a bound of their own.
 	reviewsPerSecond  = 20
 	reviewsBurst      = 40
 	addressPerSecond  = 2
@@ -126,7 +127,8 @@ func New(core kubernetes.Interface, now func() time.Time) *Reviewer {
 		tokens:    map[[sha256.Size]byte]known{}, refused: map[[sha256.Size]byte]time.Time{}, allowed: map[rightKey]permission{}}
 }
 
-// Identify returns who a token that comes from an address belongs to; ErrUnknown, ErrBusy or ErrUnavailable.
+// Identify returns who a token that comes from an address belongs to; ErrUnknown, ErrBusy or
+// ErrUnavailable.
 func (r *Reviewer) Identify(ctx context.Context, from, token string) (*Identity, error) {
 	if token == "" || len(token) > TokenMax {
 		return nil, ErrUnknown
@@ -154,13 +156,20 @@ func (r *Reviewer) Identify(ctx context.Context, from, token string) (*Identity,
 	return r.keep(key, review.Status, now)
 }
 
-// mayAsk bounds the reviews: those of tokens that were good before are not held up by strangers, nor those of
-// strangers by one of them.
+// mayAsk bounds the reviews: those of tokens that were good before are not held up by strangers, nor those
+// of strangers by one of them. Everybody who comes by a port-forward, which the API server has let them
+// make, comes from the loopback address, each millctl with a new token: that address has no bound of its
+// own.
 func (r *Reviewer) mayAsk(from string, renewal bool, now time.Time) bool {
 	if renewal {
 		return r.renewals.AllowN(now, 1)
 	}
-	return r.addresses.Allow(from, now) && r.reviews.AllowN(now, 1)
+	return (isLoopback(from) || r.addresses.Allow(from, now)) && r.reviews.AllowN(now, 1)
+}
+
+func isLoopback(address string) bool {
+	a, err := netip.ParseAddr(strings.Trim(address, "[]"))
+	return err == nil && a.IsLoopback()
 }
 
 // keep an answer about a token.
@@ -181,8 +190,9 @@ func (r *Reviewer) keep(key [sha256.Size]byte, status authenticationv1.TokenRevi
 	return k.identity, nil
 }
 
-// review asks whose token it is: first as one for the API server, then as one for the console alone. The API
-// server cannot be asked for both at once: it would refuse those of authenticators that know no audiences.
+// review asks whose token it is: first as one for the API server, then as one for the console alone. The
+// API server cannot be asked for both at once: it would refuse those of authenticators that know no
+// audiences.
 func (r *Reviewer) review(ctx context.Context, token string) (*authenticationv1.TokenReview, error) {
 	for _, audiences := range [][]string{nil, {trust.Audience}} {
 		review, err := r.core.AuthenticationV1().TokenReviews().Create(ctx,
@@ -195,7 +205,8 @@ func (r *Reviewer) review(ctx context.Context, token string) (*authenticationv1.
 	return &authenticationv1.TokenReview{}, nil
 }
 
-// Check returns nil if they may; ErrForbidden or ErrUnavailable. For an act, fresh asks the API server anew.
+// Check returns nil if they may; ErrForbidden or ErrUnavailable. For an act, fresh asks the API server
+// anew.
 func (r *Reviewer) Check(ctx context.Context, who *Identity, right Right, fresh bool) error {
 	key := rightKey{who.key(), right}
 	now := r.now()
@@ -235,8 +246,8 @@ func (r *Reviewer) ask(ctx context.Context, who *Identity, right Right) (bool, e
 	return review.Status.Allowed && !review.Status.Denied, nil
 }
 
-// remember keeps an answer. If there are too many, those that count no more are forgotten, and if that is not
-// enough, all.
+// remember keeps an answer. If there are too many, those that count no more are forgotten, and if that is
+// not enough, all.
 func remember[K comparable, V any](m map[K]V, key K, value V, over func(V) bool) {
 	if len(m) >= entriesMax {
 		for k, v := range m {

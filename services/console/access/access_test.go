@@ -122,8 +122,8 @@ func TestWhatTheyMay(t *testing.T) {
 	}
 }
 
-// Those who try tokens, from however many addresses, have the API server asked a bounded number of times, and
-// fill no memory; one address gets a part of it.
+// Those who try tokens, from however many addresses, have the API server asked a bounded number of times,
+// and fill no memory; one address gets a part of it.
 func TestTryingTokens(t *testing.T) {
 	for about, c := range map[string]struct {
 		addresses, perSecond, burst int
@@ -176,6 +176,21 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 		s.now = s.now.Add(CacheFor)
 		if who, err := r.Identify(t.Context(), "10.1.0.1", "anns"); err != nil || who.Name != "ann" {
 			t.Fatalf("who has signed in, beside strangers everywhere: %v", err)
+		}
+	}
+}
+
+// People who use millctl by port-forwards, each with a new token each time, all come from the loopback
+// address.
+func TestPortForwardsShareAnAddress(t *testing.T) {
+	for from, want := range map[string]int{"127.0.0.1": reviewsBurst, "[::1]": reviewsBurst, "10.0.0.1": addressBurst} {
+		s := &server{now: time.Unix(1_000_000, 0)}
+		r := s.reviewer()
+		for i := range 2 * reviewsBurst {
+			_, _ = r.Identify(t.Context(), from, fmt.Sprint(i))
+		}
+		if s.tokens != want {
+			t.Errorf("from %s: %d reviews, want %d", from, s.tokens, want)
 		}
 	}
 }

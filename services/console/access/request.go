@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// CookieName of the token of a browser. The prefix makes browsers demand Secure, this host and all its paths.
+// CookieName of the token of a browser. The prefix makes browsers demand Secure, this host and all its
+// paths.
 const CookieName = "__Host-millwright"
 
 // cookieMax is what browsers keep of one cookie, its name included.
