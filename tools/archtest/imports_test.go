@@ -46,6 +46,8 @@ var rules = []rule{
 	{banned: ours("planner/plannertest/script"), reason: "scripts, which read files, are for tests alone"},
 	{from: "store", except: []string{"store/audit"}, banned: ours("api", "events", "planner", "services", "tools"), reason: "the log knows bytes and sequences only"},
 	{from: "store/audit", banned: append(ours("services", "tools", "events/natsbus", "store/etcdlog"), adapters...), reason: "replay works on interfaces, over any log and stream"},
+	{from: "store/audit/plan", banned: append([]string{"os", "path/filepath", "net", "net/http", "math/rand", "math/rand/v2", "log", "sync"}, ours("store")...),
+		reason: "what would be done follows from manifests and a Snapshot; who asks opens files and knows the log"},
 	{from: "services", banned: ours("tools"), reason: "tools are built on services, not the other way"},
 	{from: "services/watcher", banned: ours("services/provisioner", "services/disruptor", "services/terminator", "services/lifecycle"), reason: "services meet in bus and log only"},
 	{from: "services/provisioner", banned: ours("services/watcher", "services/disruptor", "services/terminator", "services/lifecycle"), reason: "services meet in bus and log only"},

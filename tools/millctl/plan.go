@@ -12,7 +12,7 @@ import (
 
 	"millwright/planner/options"
 	"millwright/store/audit"
-	"millwright/tools/millctl/plan"
+	"millwright/store/audit/plan"
 )
 
 // planRefused is the exit status when pods were refused; the plan is printed all the same.
@@ -21,6 +21,9 @@ const planRefused = exitStatus(2)
 // planFlags are the flags of millctl plan.
 type planFlags struct {
 	plan.Config
+	// files and directories with objects; "-" is standard input.
+	files                                     []string
+	catalog, prices                           string
 	output, now                               string
 	offline, server, disruption, untilSettled bool
 	nodeCost, evictionCost                    float64
@@ -41,7 +44,9 @@ Exit status: 0 if every pod was placed, 2 if some were refused, 1 if the input o
 			if err := p.check(); err != nil {
 				return err
 			}
-			p.Stdin = cmd.InOrStdin()
+			if err := p.open(cmd.InOrStdin()); err != nil {
+				return err
+			}
 			if cmd.Flags().Changed("node-cost") {
 				p.NodeCost = &p.nodeCost
 			}
@@ -64,9 +69,9 @@ func (p *planFlags) register(f *pflag.FlagSet) {
 	f.BoolVar(&p.disruption, "disruption", false, "plan instead which nodes would be removed, and where their pods would go")
 	f.BoolVar(&p.untilSettled, "until-settled", false, "with --disruption: carry the commands out one by one until none follows")
 	f.DurationVar(&p.NodeTime, "node-time", plan.DefaultNodeTime, "with --server --disruption: how long the replacement of a node takes, for the time of a roll-out")
-	f.StringVar(&p.Prices, "prices", "", "file with prices that replace those known (with --server)")
-	f.StringArrayVarP(&p.Files, "filename", "f", nil, "file or directory with objects, YAML or JSON; - is standard input; may be repeated")
-	f.StringVar(&p.Catalog, "catalog", "", "file with the instance types of every NodePool (with --server: the system's)")
+	f.StringVar(&p.prices, "prices", "", "file with prices that replace those known (with --server)")
+	f.StringArrayVarP(&p.files, "filename", "f", nil, "file or directory with objects, YAML or JSON; - is standard input; may be repeated")
+	f.StringVar(&p.catalog, "catalog", "", "file with the instance types of every NodePool (with --server: the system's)")
 	f.StringVar(&p.now, "now", "", "time of the plan (default: now)")
 	f.StringVarP(&p.output, "output", "o", "table", "table or json")
 	f.StringVar(&p.PreferencePolicy, "preference-policy", "", "Respect or Ignore preferred affinities and spreads (default: Respect, or the system's)")
@@ -81,7 +86,7 @@ func (p *planFlags) check() error {
 	switch {
 	case p.offline == p.server:
 		return fmt.Errorf("plan: one of --offline and --server is required")
-	case p.offline && p.Prices != "":
+	case p.offline && p.prices != "":
 		return fmt.Errorf("plan: --prices goes with --server; offline the catalogue has the prices")
 	case p.output != "json" && p.output != "table":
 		return fmt.Errorf("invalid -o %q: must be json or table", p.output)
@@ -93,7 +98,7 @@ func (p *planFlags) check() error {
 		return fmt.Errorf("invalid --node-cost %v: must be from 0 to 1000", p.nodeCost)
 	case !(p.evictionCost >= 0 && p.evictionCost <= 1000):
 		return fmt.Errorf("invalid --eviction-cost %v: must be from 0 to 1000", p.evictionCost)
-	case p.offline && len(p.Files) == 0:
+	case p.offline && len(p.files) == 0:
 		return fmt.Errorf("plan: no input: give -f FILE-OR-DIR")
 	case p.untilSettled && !p.disruption:
 		return fmt.Errorf("plan: --until-settled goes with --disruption")
@@ -109,6 +114,21 @@ func (p *planFlags) check() error {
 		return fmt.Errorf("invalid --now %q: must be as in 2026-03-02T10:00:00Z", p.now)
 	}
 	p.Now = at
+	return nil
+}
+
+// open finds the files.
+func (p *planFlags) open(stdin io.Reader) (err error) {
+	p.Clock = time.Now
+	if p.Sources, err = listSources(p.files, p.catalog, stdin); err != nil {
+		return err
+	}
+	if p.catalog != "" {
+		p.Catalog = fileSource(p.catalog)
+	}
+	if p.prices != "" {
+		p.Prices = fileSource(p.prices)
+	}
 	return nil
 }
 

@@ -24,7 +24,7 @@ func TestPlanExitStatus(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("kind: Pod\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	const data = "plan/testdata/"
+	const data = "../../store/audit/plan/testdata/"
 	for name, c := range map[string]struct {
 		args []string
 		// status 2 comes with a plan, status 1 with a message that contains text.
@@ -61,7 +61,7 @@ func TestPlanExitStatus(t *testing.T) {
 
 // A misspelt feature gate is named beside the plan, which is made without it.
 func TestUnknownFeatureGatesOfAPlanAreNamed(t *testing.T) {
-	args := []string{"plan", "--offline", "-f", "plan/testdata/basic/input.yaml", "--catalog", "plan/testdata/catalog.json", "--feature-gates"}
+	args := []string{"plan", "--offline", "-f", "../../store/audit/plan/testdata/basic/input.yaml", "--catalog", "../../store/audit/plan/testdata/catalog.json", "--feature-gates"}
 	for gates, want := range map[string]string{
 		"StaticCapacity=false,NodeOverlay=true": "",
 		"NodeOverlays=true":                     "millctl: --feature-gates: NodeOverlays is unknown and ignored; known are CapacityBuffer, Drift, NodeOverlay, NodeRepair, ReservedCapacity, SpotToSpotConsolidation, StaticCapacity\n",

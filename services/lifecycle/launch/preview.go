@@ -33,7 +33,7 @@ func (p Preview) UserData() ([]byte, error) {
 
 // userDataInput is what instances of a class boot with, for a claim.
 func userDataInput(nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, cluster Cluster, capacityType string, k awsv1.KubeletConfiguration, image string) userdata.Input {
-	family := userdata.Family(nc)
+	family := awsv1.AMIFamilyOf(nc)
 	return userdata.Input{
 		Family: family, Cluster: cluster.Name, Endpoint: cluster.Endpoint, CABundle: cluster.CABundle, ClusterCIDR: cluster.CIDR,
 		Labels: userdata.NodeLabels(family, claim.Labels, capacityType), Taints: userdata.NodeTaints(claim.Spec), Kubelet: k,

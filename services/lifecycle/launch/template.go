@@ -91,7 +91,7 @@ func template(in Input, s Selection, g group, cluster Cluster, region string) (e
 		return ec2.LaunchTemplate{}, err
 	}
 	nc := in.NodeClass
-	family := userdata.Family(nc)
+	family := awsv1.AMIFamilyOf(nc)
 	tags := resourceTags(in, cluster)
 	data := &ec2types.RequestLaunchTemplateData{
 		ImageId:             aws.String(g.image.ID),
@@ -136,7 +136,7 @@ func marketOptions(kind int) *ec2types.LaunchTemplateInstanceMarketOptionsReques
 
 // userData packs what the instances of a group boot with.
 func userData(in Input, s Selection, g group, cluster Cluster) ([]byte, error) {
-	family := userdata.Family(in.NodeClass)
+	family := awsv1.AMIFamilyOf(in.NodeClass)
 	k := kubelet(in.NodeClass, &g.maxPods, cluster.DNS)
 	text, err := userdata.Render(userDataInput(in.NodeClass, in.Claim, cluster, s.CapacityType, k, g.image.Name))
 	if err == nil {

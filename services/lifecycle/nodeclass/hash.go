@@ -5,7 +5,6 @@ import (
 
 	"millwright/api/drifthash"
 	awsv1 "millwright/api/karpenteraws/v1"
-	"millwright/services/lifecycle/launch/userdata"
 )
 
 // Hasher computes the drift hash of EC2NodeClasses. The zero value knows no CA bundle.
@@ -48,7 +47,7 @@ func (h Hasher) Same(nc *awsv1.EC2NodeClass, hash, version string) (same, known 
 // Hashes of nc by that version, each of which is in sync with it: one for each CA bundle, none if the version
 // is unknown.
 func (h Hasher) Hashes(nc *awsv1.EC2NodeClass, version string) []string {
-	family := userdata.Family(nc)
+	family := awsv1.AMIFamilyOf(nc)
 	switch version {
 	case drifthash.MW1:
 		return []string{drifthash.NodeClassMW1(&nc.Spec, family)}

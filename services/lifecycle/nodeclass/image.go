@@ -12,7 +12,6 @@ import (
 
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/services/internal/ec2"
-	"millwright/services/lifecycle/launch/userdata"
 )
 
 // candidate is an image and what it asks of instance types.
@@ -31,7 +30,7 @@ func (p *pass) images(ctx context.Context, faults []Fault) (time.Duration, error
 	}
 	var found []candidate
 	var err error
-	if alias := userdata.Alias(p.nc); alias != "" {
+	if alias := awsv1.AMIAlias(p.nc); alias != "" {
 		var version, why string
 		if version, err = p.cfg.Version(ctx); err != nil {
 			return retrySoon, fmt.Errorf("resolve AMIs: %w", err)
@@ -66,7 +65,7 @@ func (p *pass) images(ctx context.Context, faults []Fault) (time.Duration, error
 
 // aliasImages asks SSM for the images of an alias. why is not empty if there can be none.
 func (p *pass) aliasImages(ctx context.Context, alias, k string) (found []candidate, why string, err error) {
-	family, version, _ := userdata.ParseAlias(alias) // Validate has looked at it
+	family, version, _ := awsv1.ParseAMIAlias(alias) // Validate has looked at it
 	if why = unsupported(family, k); why != "" {
 		return nil, why, nil
 	}

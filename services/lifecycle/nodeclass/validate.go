@@ -123,7 +123,7 @@ func (f *faults) alias(at, alias string) {
 		f.addFault(at, "'alias' is improperly formatted, must match the format 'family@version', got %q", alias)
 		return
 	}
-	family, version, ok := userdata.ParseAlias(alias)
+	family, version, ok := awsv1.ParseAMIAlias(alias)
 	switch {
 	case !ok:
 		f.addFault(at, "family is not supported, must be one of the following: 'al2', 'al2023', 'bottlerocket', 'windows2019', 'windows2022', 'windows2025', got %q", alias)
@@ -134,9 +134,9 @@ func (f *faults) alias(at, alias string) {
 
 func (f *faults) family(nc *awsv1.EC2NodeClass) {
 	given := value(nc.Spec.AMIFamily)
-	alias, _, ok := userdata.ParseAlias(userdata.Alias(nc))
+	alias, _, ok := awsv1.ParseAMIAlias(awsv1.AMIAlias(nc))
 	switch {
-	case given == "" && userdata.Alias(nc) == "":
+	case given == "" && awsv1.AMIAlias(nc) == "":
 		f.addFault(fieldFamily, "must specify amiFamily if amiSelectorTerms does not contain an alias")
 	case given != "" && !slices.Contains(families, given):
 		f.addFault(fieldFamily, "unknown family %q, must be one of %s", given, strings.Join(families, ", "))
@@ -272,7 +272,7 @@ func (f *faults) amounts(k *awsv1.KubeletConfiguration) {
 // text renders the user's text with nothing else in it: what cannot be rendered now could not be launched.
 func (f *faults) text(nc *awsv1.EC2NodeClass) {
 	_, err := userdata.Render(userdata.Input{
-		Family: userdata.Family(nc), Cluster: "cluster", Endpoint: "https://endpoint", ClusterCIDR: "10.0.0.0/16", UserData: value(nc.Spec.UserData),
+		Family: awsv1.AMIFamilyOf(nc), Cluster: "cluster", Endpoint: "https://endpoint", ClusterCIDR: "10.0.0.0/16", UserData: value(nc.Spec.UserData),
 	})
 	switch {
 	case errors.Is(err, userdata.ErrTooLarge):
@@ -337,7 +337,7 @@ func (p *pass) validate(ctx context.Context, faults []Fault) (time.Duration, err
 		p.conditions.False(kind, faults[0].Reason, strings.Join(texts, "; "))
 		return validateInterval, nil
 	}
-	if userdata.Family(p.nc) == awsv1.AMIFamilyAL2023 {
+	if awsv1.AMIFamilyOf(p.nc) == awsv1.AMIFamilyAL2023 {
 		if _, err := p.cfg.CIDR(ctx); err != nil {
 			p.conditions.False(kind, "ClusterCIDRResolutionFailed", "Failed to detect the cluster CIDR")
 			return retrySoon, fmt.Errorf("resolve cluster CIDR: %w", err)

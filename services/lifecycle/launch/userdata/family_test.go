@@ -22,7 +22,7 @@ func TestFamily(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			nc := &awsv1.EC2NodeClass{Spec: awsv1.EC2NodeClassSpec{AMIFamily: c.family, AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: c.alias}}}}
-			if got := Family(nc); got != c.want {
+			if got := awsv1.AMIFamilyOf(nc); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})

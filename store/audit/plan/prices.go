@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 
 	"millwright/events"
 )
@@ -19,14 +18,15 @@ type pricesJSON struct {
 	} `json:"prices"`
 }
 
-// readPrices reads a price list: its entries replace the prices that are known.
-func readPrices(path string) (*events.Prices, error) {
-	raw, err := os.ReadFile(path)
+// ReadPrices reads a price list: its entries replace the prices that are known. An *InputError says what is
+// wrong with it.
+func ReadPrices(from Source) (*events.Prices, error) {
+	raw, err := from.all()
 	if err != nil {
-		return nil, &InputError{File: path, Err: errors.Unwrap(err)}
+		return nil, err
 	}
 	fail := func(field string, err error) error {
-		return &InputError{File: path, Document: 1, Object: "price list", Field: field, Err: err}
+		return &InputError{File: from.Name, Document: 1, Object: "price list", Field: field, Err: err}
 	}
 	if !json.Valid(raw) {
 		if raw, err = toJSON(raw); err != nil {

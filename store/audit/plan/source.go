@@ -4,19 +4,47 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// source is one file, or standard input.
-type source struct {
-	name string
-	open func() (io.ReadCloser, error)
+// Source of documents: a file, standard input, or what somebody pasted. The zero Source is none.
+type Source struct {
+	// Name for messages.
+	Name string
+	Open func() (io.ReadCloser, error)
+}
+
+// Text is a Source of what is in memory.
+func Text(name, text string) Source {
+	return Source{name, func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }}
+}
+
+func (s Source) given() bool { return s.Open != nil }
+
+// fail says that a source cannot be opened or read; what an *fs.PathError repeats of its name is left out.
+func (s Source) fail(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	return &InputError{File: s.Name, Err: err}
+}
+
+// all reads the whole of it.
+func (s Source) all() ([]byte, error) {
+	r, err := s.Open()
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	defer r.Close()
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	return raw, nil
 }
 
 // document is one document of a source as it was written.
@@ -34,73 +62,11 @@ func (d *document) fail(object, field string, err error) error {
 	return &InputError{File: d.file, Document: d.number, Object: object, Field: field, Err: err}
 }
 
-var suffixes = []string{".yaml", ".yml", ".json"}
-
-// listSources lists the files in the order given, those of a directory by path. The catalogue, which may lie
-// among them, is left out.
-func listSources(paths []string, catalog string, stdin io.Reader) ([]source, error) {
-	var skip fs.FileInfo
-	if catalog != "" {
-		var err error
-		if skip, err = os.Stat(catalog); err != nil {
-			return nil, &InputError{File: catalog, Err: err}
-		}
-	}
-	var list []source
-	for _, p := range paths {
-		if p == "-" {
-			list = append(list, source{"standard input", func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil }})
-			continue
-		}
-		files, err := filesAt(p, skip)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, files...)
-	}
-	return list, nil
-}
-
-func filesAt(path string, skip fs.FileInfo) ([]source, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, &InputError{File: path, Err: errors.Unwrap(err)}
-	}
-	if !info.IsDir() {
-		return []source{fileSource(path)}, nil
-	}
-	var list []source
-	err = filepath.WalkDir(path, func(p string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || !slices.Contains(suffixes, strings.ToLower(filepath.Ext(p))) {
-			return err
-		}
-		info, err := os.Stat(p)
-		if err != nil {
-			return fmt.Errorf("read directory: %w", err)
-		}
-		if skip == nil || !os.SameFile(info, skip) {
-			list = append(list, fileSource(p))
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, &InputError{File: path, Err: err}
-	}
-	if len(list) == 0 {
-		return nil, &InputError{File: path, Err: fmt.Errorf("no file in the directory ends in %s", strings.Join(suffixes, ", "))}
-	}
-	return list, nil
-}
-
-func fileSource(path string) source {
-	return source{path, func() (io.ReadCloser, error) { return os.Open(path) }}
-}
-
 // each calls fn for every document that is not empty. The document's bytes are valid during the call only.
-func (s source) each(fn func(*document) error) error {
-	r, err := s.open()
+func (s Source) each(fn func(*document) error) error {
+	r, err := s.Open()
 	if err != nil {
-		return &InputError{File: s.name, Err: errors.Unwrap(err)}
+		return s.fail(err)
 	}
 	defer r.Close()
 	split := &splitter{r: bufio.NewReaderSize(r, 1<<16)}
@@ -110,12 +76,12 @@ func (s source) each(fn func(*document) error) error {
 			return nil
 		}
 		if err != nil {
-			return &InputError{File: s.name, Document: n, Err: err}
+			return &InputError{File: s.Name, Document: n, Err: err}
 		}
 		if len(raw) == 0 {
 			continue
 		}
-		if err := fn(&document{file: s.name, number: n, raw: raw, json: isJSON}); err != nil {
+		if err := fn(&document{file: s.Name, number: n, raw: raw, json: isJSON}); err != nil {
 			return err
 		}
 		n++

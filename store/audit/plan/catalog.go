@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"os"
 	"slices"
 	"strings"
 
@@ -87,17 +86,17 @@ func (p *price) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// readCatalog reads the catalogue file, which may be YAML too.
-func readCatalog(path string) (*catalogFile, error) {
-	if path == "" {
+// readCatalog reads a catalogue, which may be YAML too.
+func readCatalog(from Source) (*catalogFile, error) {
+	if !from.given() {
 		return nil, errors.New("plan: --catalog is required")
 	}
-	raw, err := os.ReadFile(path)
+	raw, err := from.all()
 	if err != nil {
-		return nil, &InputError{File: path, Err: errors.Unwrap(err)}
+		return nil, err
 	}
 	fail := func(field string, err error) error {
-		return &InputError{File: path, Document: 1, Object: "catalogue", Field: field, Err: err}
+		return &InputError{File: from.Name, Document: 1, Object: "catalogue", Field: field, Err: err}
 	}
 	if !json.Valid(raw) {
 		converted, err := toJSON(raw)

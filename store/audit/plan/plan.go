@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"io"
 	"math"
 	"time"
 
@@ -13,14 +12,12 @@ import (
 
 // Config says what to plan.
 type Config struct {
-	// Files and directories with objects; "-" is Stdin. In a directory every .yaml, .yml and .json below it
-	// counts.
-	Files []string
-	Stdin io.Reader
-	// Catalog is the file with the instance types of every NodePool.
-	Catalog string
-	// Prices is a file with prices that replace those known; only for RunOn.
-	Prices string
+	// Sources of objects.
+	Sources []Source
+	// Catalog has the instance types of every NodePool.
+	Catalog Source
+	// Prices replace those known; only for RunOn and RunDisruptionOn.
+	Prices Source
 	// Now is the time of the plan.
 	Now time.Time
 	// PreferencePolicy and MinValuesPolicy as in planner.Options; "" is the default.
@@ -34,6 +31,17 @@ type Config struct {
 	NodeCost *float64
 	// EvictionCost as in planner.Options, in USD; nil: the default.
 	EvictionCost *float64
+	// Clock tells how long planning took; nil: the report does not say.
+	Clock func() time.Time
+}
+
+// stopwatch returns how long ago it was called; 0 without a clock.
+func (c Config) stopwatch() func() time.Duration {
+	if c.Clock == nil {
+		return func() time.Duration { return 0 }
+	}
+	start := c.Clock()
+	return func() time.Duration { return c.Clock().Sub(start) }
 }
 
 // Run reads the input and plans. An *InputError says what is wrong with it.
@@ -46,13 +54,13 @@ func Run(c Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	start := time.Now()
+	took := c.stopwatch()
 	s, err := c.snapshot(w, ledger.New(""))
 	if err != nil {
 		return nil, err
 	}
 	_, round := provision.Plan(s)
-	return newReport(round, types.exact, time.Since(start)), nil
+	return newReport(round, types.exact, took()), nil
 }
 
 // Load reads the input into a World that is synced as of Now.
@@ -65,17 +73,13 @@ func Load(c Config) (*world.World, error) {
 }
 
 func load(c Config, types *catalogFile) (*world.World, error) {
-	sources, err := listSources(c.Files, c.Catalog, c.Stdin)
-	if err != nil {
-		return nil, err
-	}
 	f := newFeeder(c.Now)
 	gates := planner.DefaultOptions()
 	if err := gates.SetFeatureGates(c.FeatureGates); err != nil {
 		return nil, err
 	}
 	f.buffers = gates.CapacityBuffers
-	for _, s := range sources {
+	for _, s := range c.Sources {
 		if err := s.each(f.document); err != nil {
 			return nil, err
 		}

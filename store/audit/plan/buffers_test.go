@@ -2,8 +2,6 @@ package plan
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -44,10 +42,6 @@ spec: {podTemplateRef: {name: nowhere}, replicas: 1}
 `
 
 func TestPlansWithCapacityBuffers(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "input.yaml")
-	if err := os.WriteFile(file, []byte(buffersInput), 0o644); err != nil {
-		t.Fatal(err)
-	}
 	for gate, want := range map[string]struct {
 		claims  int
 		buffers string
@@ -55,7 +49,7 @@ func TestPlansWithCapacityBuffers(t *testing.T) {
 		"CapacityBuffer=true": {2, "default/lost 0 0 0 0 PodTemplate \"nowhere\" not found\ndefault/share 2 0 2 0 \n"},
 		"":                    {0, ""},
 	} {
-		c := configOf(file)
+		c := configOf(Text("input.yaml", buffersInput))
 		c.FeatureGates = gate
 		r, err := Run(c)
 		if err != nil {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -118,10 +116,7 @@ func (s *scaled) fewestEvictions(bill float64) int {
 func scaledDown(t *testing.T, pods, keep, cpuMax int, random *rand.Rand) *scaled {
 	t.Helper()
 	config := configOf(write(t, "before.yaml", scaledPool+scaledPods(pods, nil)))
-	config.Catalog = filepath.Join(t.TempDir(), "catalog.json")
-	if err := os.WriteFile(config.Catalog, []byte(scaledCatalog(cpuMax)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	config.Catalog = Text("catalog.json", scaledCatalog(cpuMax))
 	r, err := Run(config)
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +152,7 @@ func scaledDown(t *testing.T, pods, keep, cpuMax int, random *rand.Rand) *scaled
 		slices.SortFunc(nodes, func(a, b int) int { return b - a })
 	}
 	b.WriteString(scaledPods(pods, on))
-	config.Files = []string{write(t, "after.yaml", b.String())}
+	config.Sources = []Source{write(t, "after.yaml", b.String())}
 	if s.disruption, err = RunDisruption(config, true); err != nil {
 		t.Fatal(err)
 	}

@@ -88,6 +88,23 @@ type object struct {
 	label string
 }
 
+// Objects reads the objects of sources in their order, as they are written; those of kinds that planners do
+// not look at are left out. An *InputError says what is wrong.
+func Objects(sources ...Source) (list []metav1.Object, err error) {
+	for _, s := range sources {
+		err := s.each(func(d *document) error {
+			return d.each(func(o *object) error {
+				list = append(list, o.meta)
+				return nil
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
 // each calls fn for the object a document holds, or for each of those in a List.
 func (d *document) each(fn func(*object) error) error {
 	raw := d.raw

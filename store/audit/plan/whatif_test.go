@@ -87,7 +87,7 @@ func TestWhatWouldDrift(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := rolling(t)
-			r, err := RunDisruptionOn(Config{Files: []string{write(t, "in.yaml", tc.file)}, Now: pt.Start.Add(time.Hour)}, s, true)
+			r, err := RunDisruptionOn(Config{Sources: []Source{write(t, "in.yaml", tc.file)}, Now: pt.Start.Add(time.Hour)}, s, true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +119,7 @@ func TestDisruptionWithOtherPrices(t *testing.T) {
 	s := rolling(t)
 	prices := write(t, "prices.json", `{"prices": [{"instanceType": "m5.xlarge", "capacityType": "on-demand", "price": "9"}]}`)
 	pool := write(t, "in.yaml", fill(poolFile, "", "m5.xlarge, c5.xlarge", "100%"))
-	r, err := RunDisruptionOn(Config{Files: []string{pool}, Prices: prices, Now: pt.Start.Add(time.Hour)}, s, true)
+	r, err := RunDisruptionOn(Config{Sources: []Source{pool}, Prices: prices, Now: pt.Start.Add(time.Hour)}, s, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,9 +32,9 @@ func RunOn(c Config, s Server) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	start := time.Now()
+	took := c.stopwatch()
 	_, round := provision.Plan(snap)
-	r := newReport(round, exact, time.Since(start))
+	r := newReport(round, exact, took())
 	r.asOf = s.World.AsOf()
 	return r, nil
 }
@@ -42,11 +42,7 @@ func RunOn(c Config, s Server) (*Report, error) {
 // change shows what is given to the World, in place of or beside what it has seen.
 func (s Server) change(c Config) (map[offeringKey]price, error) {
 	f := feederOn(s.World, c.Now)
-	sources, err := listSources(c.Files, c.Catalog, c.Stdin)
-	if err != nil {
-		return nil, err
-	}
-	for _, src := range sources {
+	for _, src := range c.Sources {
 		if err := src.each(f.document); err != nil {
 			return nil, err
 		}
@@ -75,7 +71,7 @@ func feederOn(w *world.World, now time.Time) *feeder {
 // whose NodeClass has no catalogue.
 func (f *feeder) addOffers(c Config) (map[offeringKey]price, error) {
 	var exact map[offeringKey]price
-	if c.Catalog != "" {
+	if c.Catalog.given() {
 		types, err := readCatalog(c.Catalog)
 		if err != nil {
 			return nil, err
@@ -86,8 +82,8 @@ func (f *feeder) addOffers(c Config) (map[offeringKey]price, error) {
 		f.addCatalog(types)
 		exact = types.exact
 	}
-	if c.Prices != "" {
-		prices, err := readPrices(c.Prices)
+	if c.Prices.given() {
+		prices, err := ReadPrices(c.Prices)
 		if err != nil {
 			return nil, err
 		}

@@ -24,7 +24,6 @@ import (
 	"millwright/planner/nodepool"
 	"millwright/planner/provision"
 	"millwright/planner/world"
-	"millwright/services/lifecycle/launch/userdata"
 )
 
 // DriftedNode is a node that the given changes make drift.
@@ -54,7 +53,7 @@ const DefaultNodeTime = 3 * time.Minute
 // do without that. An *InputError says what is wrong with the input.
 func RunDisruptionOn(c Config, s Server, untilSettled bool) (*Disruption, error) {
 	var before *Disruption
-	if len(c.Files) > 0 || c.Catalog != "" || c.Prices != "" {
+	if len(c.Sources) > 0 || c.Catalog.given() || c.Prices.given() {
 		same, err := s.clone()
 		if err != nil {
 			return nil, err
@@ -173,7 +172,7 @@ func driftOf(snap *planner.Snapshot, c *karpv1.NodeClaim, pool *karpv1.NodePool,
 }
 
 func hashOf(nc *awsv1.EC2NodeClass) string {
-	return drifthash.NodeClass(drifthash.NodeClassV5, &nc.Spec, userdata.Family(nc), "")
+	return drifthash.NodeClass(drifthash.NodeClassV5, &nc.Spec, awsv1.AMIFamilyOf(nc), "")
 }
 
 // rollOut replaces what drifts in waves and says how long that takes.

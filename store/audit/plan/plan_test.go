@@ -28,8 +28,13 @@ const catalogPath = "testdata/catalog.json"
 
 var now = time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
 
-func configOf(files ...string) Config {
-	return Config{Files: files, Catalog: catalogPath, Now: now}
+func configOf(sources ...Source) Config {
+	return Config{Sources: sources, Catalog: file(catalogPath), Now: now}
+}
+
+// file is a file of this package.
+func file(path string) Source {
+	return Source{path, func() (io.ReadCloser, error) { return os.Open(path) }}
 }
 
 func golden(t *testing.T, path string, got []byte) {
@@ -51,7 +56,7 @@ func golden(t *testing.T, path string, got []byte) {
 func TestPlansOfExamples(t *testing.T) {
 	for _, dir := range []string{"basic", "reasons", "cluster"} {
 		t.Run(dir, func(t *testing.T) {
-			r, err := Run(configOf(filepath.Join("testdata", dir, "input.yaml")))
+			r, err := Run(configOf(file(filepath.Join("testdata", dir, "input.yaml"))))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +82,7 @@ func TestPlansOfExamples(t *testing.T) {
 func TestPlanIsTheProvisioners(t *testing.T) {
 	for _, dir := range []string{"basic", "reasons", "cluster"} {
 		t.Run(dir, func(t *testing.T) {
-			c := configOf(filepath.Join("testdata", dir, "input.yaml"))
+			c := configOf(file(filepath.Join("testdata", dir, "input.yaml")))
 			w, err := Load(c)
 			if err != nil {
 				t.Fatal(err)
@@ -116,18 +121,13 @@ func TestPlanIsTheProvisioners(t *testing.T) {
 	}
 }
 
-// write puts documents into a file of its own.
-func write(t testing.TB, name string, documents ...string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(strings.Join(documents, "\n---\n")), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
+// write gives documents as a source.
+func write(_ testing.TB, name string, documents ...string) Source {
+	return Text(name, strings.Join(documents, "\n---\n"))
 }
 
 func exactPrices(t *testing.T) map[offeringKey]price {
-	types, err := readCatalog(catalogPath)
+	types, err := readCatalog(file(catalogPath))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,14 +141,13 @@ func TestOrderAndFormDoNotMatter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := Run(configOf("testdata/basic/input.yaml"))
+	want, err := Run(configOf(file("testdata/basic/input.yaml")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	documents := strings.Split(string(raw), "\n---\n")
 	rng := rand.New(rand.NewPCG(1, 2))
-	dir := t.TempDir()
-	for round := range 10 {
+	for range 10 {
 		rng.Shuffle(len(documents), func(i, j int) { documents[i], documents[j] = documents[j], documents[i] })
 		var asJSON []string
 		for _, d := range documents {
@@ -158,18 +157,8 @@ func TestOrderAndFormDoNotMatter(t *testing.T) {
 			}
 			asJSON = append(asJSON, string(b))
 		}
-		sub := filepath.Join(dir, fmt.Sprint(round))
-		if err := os.Mkdir(sub, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		for name, text := range map[string]string{
-			"a.yaml": strings.Join(documents[:3], "\n---\n"), "b.json": strings.Join(asJSON[3:5], ""), "c.yml": strings.Join(asJSON[5:], "\n---\n"),
-		} {
-			if err := os.WriteFile(filepath.Join(sub, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		got, err := Run(configOf(sub))
+		got, err := Run(configOf(
+			Text("a.yaml", strings.Join(documents[:3], "\n---\n")), Text("b.json", strings.Join(asJSON[3:5], "")), Text("c.yml", strings.Join(asJSON[5:], "\n---\n"))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,6 +166,16 @@ func TestOrderAndFormDoNotMatter(t *testing.T) {
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(Report{})); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
+	}
+}
+
+func TestObjectsAsTheyAreWritten(t *testing.T) {
+	list, err := Objects(Text("a", poolDocument), Text("b", "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\n---\n"+podYAML("p", "1")))
+	if err != nil || len(list) != 2 || list[0].GetName() != "p" || list[1].GetNamespace() != "default" {
+		t.Errorf("%v, %v", list, err)
+	}
+	if _, err := Objects(Text("a", "kind: Pod")); err == nil || err.Error() != "a: document 1 (Pod): apiVersion: is missing" {
+		t.Error(err)
 	}
 }
 
@@ -189,15 +188,6 @@ func TestStaticNodePoolsAreToldApart(t *testing.T) {
 	var out bytes.Buffer
 	if err := r.WriteTable(&out); err != nil || !strings.Contains(out.String(), "NodePool fixed lacks 3 of its replicas") {
 		t.Errorf("%s, %v", out.String(), err)
-	}
-}
-
-func TestStandardInput(t *testing.T) {
-	c := configOf("-")
-	c.Stdin = strings.NewReader(poolDocument)
-	r, err := Run(c)
-	if err != nil || r.Stats.Pods != 0 {
-		t.Errorf("%+v, %v", r, err)
 	}
 }
 
@@ -257,14 +247,18 @@ func TestFaultsOfTheCatalogue(t *testing.T) {
 	}
 }
 
-func TestMissingFiles(t *testing.T) {
-	empty := t.TempDir()
-	for name, c := range map[string]Config{
-		"input": configOf("nowhere.yaml"), "directory": configOf(empty), "catalogue": {Files: []string{"-"}, Catalog: "nowhere.json"}, "no catalogue": {Files: []string{"-"}},
+func TestSourcesThatCannotBeRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		config Config
+		want   string
+	}{
+		"input":        {configOf(file("nowhere.yaml")), "nowhere.yaml: no such file"},
+		"catalogue":    {Config{Catalog: file("nowhere.json")}, "nowhere.json: no such file"},
+		"no catalogue": {Config{}, "--catalog is required"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := Run(c); err == nil {
-				t.Error("no error")
+			if _, err := Run(c.config); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want …%s…", err, c.want)
 			}
 		})
 	}
@@ -362,8 +356,7 @@ func (s *stream20k) Read(p []byte) (int, error) {
 
 func TestTwentyThousandPodsFromAPipe(t *testing.T) {
 	const pods = 20_000
-	c := configOf(write(t, "pool.yaml", poolDocument), "-")
-	c.Stdin = &stream20k{of: pods}
+	c := configOf(write(t, "pool.yaml", poolDocument), Source{"pipe", func() (io.ReadCloser, error) { return io.NopCloser(&stream20k{of: pods}), nil }})
 	w, err := Load(c)
 	if err != nil {
 		t.Fatal(err)
@@ -371,7 +364,6 @@ func TestTwentyThousandPodsFromAPipe(t *testing.T) {
 	if w.PodCount() != pods || w.ClassCount() != 140 {
 		t.Errorf("%d pods of %d classes; equal pods share a class", w.PodCount(), w.ClassCount())
 	}
-	c.Stdin = &stream20k{of: pods}
 	r, err := Run(c)
 	if err != nil {
 		t.Fatal(err)
@@ -390,7 +382,7 @@ func TestTwentyThousandPodsFromAPipe(t *testing.T) {
 func TestReadingKeepsNoDocuments(t *testing.T) {
 	peak := func(n int) int {
 		largest := 0
-		s := source{"pipe", func() (io.ReadCloser, error) { return io.NopCloser(&stream20k{of: n}), nil }}
+		s := Source{"pipe", func() (io.ReadCloser, error) { return io.NopCloser(&stream20k{of: n}), nil }}
 		count := 0
 		if err := s.each(func(d *document) error {
 			count, largest = count+1, max(largest, cap(d.raw))

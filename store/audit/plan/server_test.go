@@ -29,11 +29,11 @@ func TestWhatIf(t *testing.T) {
 		pods   int
 	}{
 		"as it is":            {Config{}, []string{"t3.small"}, 1},
-		"with another pod":    {Config{Files: []string{write(t, "in.yaml", podYAML("big", "7"))}}, []string{"m5.2xlarge", "t3.small"}, 2},
-		"with another pool":   {Config{Files: []string{write(t, "in.yaml", small)}}, []string{"m5.2xlarge"}, 1},
+		"with another pod":    {Config{Sources: []Source{write(t, "in.yaml", podYAML("big", "7"))}}, []string{"m5.2xlarge", "t3.small"}, 2},
+		"with another pool":   {Config{Sources: []Source{write(t, "in.yaml", small)}}, []string{"m5.2xlarge"}, 1},
 		"with other prices":   {Config{Prices: write(t, "prices.json", `{"prices": [{"instanceType": "r5.large", "capacityType": "spot", "zone": "us-west-2a", "price": "0.001"}]}`)}, []string{"r5.large"}, 1},
 		"with other types":    {Config{Catalog: write(t, "catalog.json", catalogOf(smallCatalog))}, []string{"a.small"}, 1},
-		"with the pod itself": {Config{Files: []string{write(t, "in.yaml", podYAML("old", "3"))}}, []string{"m6g.xlarge"}, 1},
+		"with the pod itself": {Config{Sources: []Source{write(t, "in.yaml", podYAML("old", "3"))}}, []string{"m6g.xlarge"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := runOn(t, c.config)
@@ -60,11 +60,11 @@ func TestWhatIfFaults(t *testing.T) {
 		config Config
 		want   string
 	}{
-		"an unknown NodeClass": {Config{Files: []string{write(t, "in.yaml", "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: x}\nspec: {template: {spec: {nodeClassRef: {name: other}, requirements: []}}}\n")}}, "no instance types for EC2NodeClass other"},
-		"a bad object":         {Config{Files: []string{write(t, "in.yaml", "kind: Pod\n")}}, "document 1 (Pod): apiVersion: is missing"},
+		"an unknown NodeClass": {Config{Sources: []Source{write(t, "in.yaml", "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: x}\nspec: {template: {spec: {nodeClassRef: {name: other}, requirements: []}}}\n")}}, "no instance types for EC2NodeClass other"},
+		"a bad object":         {Config{Sources: []Source{write(t, "in.yaml", "kind: Pod\n")}}, "document 1 (Pod): apiVersion: is missing"},
 		"a price list":         {Config{Prices: write(t, "prices.json", `{"prices": [{"instanceType": "a", "capacityType": "spot", "price": "x"}]}`)}, "prices.json: document 1 (price list): prices[0].price: is not a price"},
 		"a price that is none": {Config{Prices: write(t, "prices.json", `{"prices": [{"instanceType": "a", "capacityType": "spot"}]}`)}, "prices[0].price: is missing"},
-		"no price list":        {Config{Prices: "nowhere.json"}, "nowhere.json"},
+		"no price list":        {Config{Prices: file("nowhere.json")}, "nowhere.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := runOn(t, c.config); err == nil || !strings.Contains(err.Error(), c.want) {
