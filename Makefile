@@ -215,8 +215,9 @@ sbom: build bin/healthcheck ## what the programs of the image were built from, a
 	@echo "bin/millwright.cdx.json"
 
 .PHONY: compose-test
-compose-test: images bin/composetest ## bring up the compose stack, run the demo's workload, crash containers, take it down
+compose-test: images bin/composetest ## bring up the compose stack, run the demo's workload, crash containers, then lose whole zones of one in three zones
 	@$(BIN)/composetest --root $(CURDIR)
+	@$(BIN)/composetest --root $(CURDIR) --zones
 
 # Both need root, containerd and some more of Linux, and say "skipped: …" where they do not find it, before anything is built.
 NODETEST_NEEDS := build bin/kubelet bin/helm bin/pause bin/etcd bin/nats-server bin/millwright-older

@@ -1,7 +1,8 @@
 // Command composetest brings the compose stack up under a name and on ports of its own, runs the demo's
 // workload on it, crashes one container of each kind, and checks that everything converges: pods run, each
-// NodeClaim launched once, nothing is left after scaling to zero, the record verifies and replays. It takes
-// down what it brought up, even when it fails or is interrupted. The images must exist (`make images`).
+// NodeClaim launched once, nothing is left after scaling to zero, the record verifies and replays. With
+// --zones the stack is that of three zones, of which it takes one away at a time. It takes down what it
+// brought up, even when it fails or is interrupted. The images must exist (`make images`).
 package main
 
 import (
@@ -33,27 +34,31 @@ func main() {
 func command() *cobra.Command {
 	var root string
 	var timeout time.Duration
-	var keep bool
+	var keep, zones bool
 	cmd := &cobra.Command{
 		Use: "composetest", Short: "Test the compose stack", Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return run(ctx, root, keep)
+			return run(ctx, root, keep, zones)
 		},
 	}
 	cmd.Flags().StringVar(&root, "root", ".", "directory of docker-compose.yaml")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "give up after this long")
+	cmd.Flags().BoolVar(&zones, "zones", false, "lose zones and leaders of a stack with three of each server and two of each service, instead of single containers")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the stack running, for a look at it")
 	return cmd
 }
 
-func run(ctx context.Context, root string, keep bool) (err error) {
-	p, err := newProject(ctx, root)
+func run(ctx context.Context, root string, keep, zones bool) (err error) {
+	p, err := newProject(ctx, root, zones)
 	if err != nil {
 		return err
 	}
-	t := &test{project: p, out: outcome.NewProgress(os.Stdout)}
+	t := &test{project: p, out: outcome.NewProgress(os.Stdout), kinds: single}
+	if zones {
+		t.kinds = zoned
+	}
 	defer func() {
 		if err != nil {
 			t.showLogs()
@@ -67,7 +72,10 @@ func run(ctx context.Context, root string, keep bool) (err error) {
 			t.out.Say("passed")
 		}
 	}()
-	return t.all(ctx)
+	if zones {
+		return t.each(ctx, t.up, t.workload, t.zoneCutOff, t.zoneKilled, t.leadersCutOff, t.toZero, t.record)
+	}
+	return t.each(ctx, t.up, t.workload, t.crashes, t.converged, t.toZero, t.record)
 }
 
 // showLogs prints the ends of all containers' logs.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -23,18 +24,25 @@ const (
 
 // project is a compose project of its own beside others on this machine.
 type project struct {
-	name              string
-	root              string
-	command           []string
+	name    string
+	root    string
+	command []string
+	// files of Compose, relative to root; zones: they are of a stack in zones.
+	files             []string
+	zones             bool
 	kubePort, ec2Port int
 }
 
-func newProject(ctx context.Context, root string) (*project, error) {
+func newProject(ctx context.Context, root string, zones bool) (*project, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return nil, fmt.Errorf("resolve %s: %w", root, err)
 	}
-	p := &project{name: "millwright-test-" + strconv.Itoa(os.Getpid()), root: root, command: composeCommand(ctx)}
+	p := &project{name: "millwright-test-" + strconv.Itoa(os.Getpid()), root: root, command: composeCommand(ctx), zones: zones,
+		files: []string{"docker-compose.yaml", filepath.Join("deploy", "compose", "offline.yaml")}}
+	if zones {
+		p.files = []string{filepath.Join("deploy", "compose", "zones.yaml")}
+	}
 	if p.kubePort, p.ec2Port, err = freePorts(); err != nil {
 		return nil, err
 	}
@@ -62,10 +70,12 @@ func freePorts() (int, int, error) {
 	return ports[0], ports[1], nil
 }
 
-// compose runs a Compose command on the project, with etcd and NATS from their Go modules.
+// compose runs a Compose command on the project.
 func (p *project) compose(ctx context.Context, args ...string) (string, error) {
-	full := append(slices.Clone(p.command), "--project-name", p.name,
-		"--file", "docker-compose.yaml", "--file", filepath.Join("deploy", "compose", "offline.yaml"))
+	full := append(slices.Clone(p.command), "--project-name", p.name)
+	for _, file := range p.files {
+		full = append(full, "--file", file)
+	}
 	return p.execute(ctx, append(full, args...)...)
 }
 
@@ -88,28 +98,55 @@ func (p *project) execute(ctx context.Context, args ...string) (string, error) {
 
 // container as the engine sees it.
 type container struct {
-	id, status, health  string
-	pid, restarts, exit int
+	id, service, status, health string
+	pid, restarts, exit         int
+	// networks that it is connected to, sorted.
+	networks []string
 }
 
 // container of a service.
 func (p *project) container(ctx context.Context, service string) (c container, err error) {
-	id, err := p.docker(ctx, "ps", "--all", "--quiet", "--filter", "label="+projectLabel+"="+p.name, "--filter", "label="+serviceLabel+"="+service)
-	if err != nil {
-		return c, err
+	found, err := p.labelled(ctx, serviceLabel+"="+service)
+	switch {
+	case err != nil:
+		return c, fmt.Errorf("read state of %s: %w", service, err)
+	case len(found) != 1:
+		return c, fmt.Errorf("read state of %s: there are %d containers", service, len(found))
 	}
-	if id = strings.TrimSpace(id); id == "" {
-		return c, fmt.Errorf("find container of %s: there is none", service)
+	return found[0], nil
+}
+
+// labelled are the project's containers, running or not, that have labels.
+func (p *project) labelled(ctx context.Context, also ...string) ([]container, error) {
+	args := []string{"ps", "--all", "--quiet", "--filter", "label=" + projectLabel + "=" + p.name}
+	for _, label := range also {
+		args = append(args, "--filter", "label="+label)
 	}
-	text, err := p.docker(ctx, "container", "inspect", id)
+	list, err := p.docker(ctx, args...)
 	if err != nil {
-		return c, err
+		return nil, err
+	}
+	found := strings.Fields(list)
+	if len(found) == 0 {
+		return nil, fmt.Errorf("find containers with labels %v: there are none", also)
+	}
+	return p.inspect(ctx, found...)
+}
+
+func (p *project) inspect(ctx context.Context, ids ...string) ([]container, error) {
+	text, err := p.docker(ctx, append([]string{"container", "inspect"}, ids...)...)
+	if err != nil {
+		return nil, err
 	}
 	var found []inspected
-	if err := json.Unmarshal([]byte(text), &found); err != nil || len(found) != 1 {
-		return c, fmt.Errorf("read state of %s: %d containers, %w", service, len(found), err)
+	if err := json.Unmarshal([]byte(text), &found); err != nil {
+		return nil, fmt.Errorf("read state of containers: %w", err)
 	}
-	return found[0].container(), nil
+	var list []container
+	for _, i := range found {
+		list = append(list, i.container())
+	}
+	return list, nil
 }
 
 // inspected is the part of the engine's answer that matters here.
@@ -122,10 +159,13 @@ type inspected struct {
 		// Health is nil for a container without health check.
 		Health *struct{ Status string }
 	}
+	Config          struct{ Labels map[string]string }
+	NetworkSettings struct{ Networks map[string]json.RawMessage }
 }
 
 func (i inspected) container() container {
-	c := container{id: i.ID, status: i.State.Status, pid: i.State.Pid, restarts: i.RestartCount, exit: i.State.ExitCode}
+	c := container{id: i.ID, service: i.Config.Labels[serviceLabel], status: i.State.Status, pid: i.State.Pid, restarts: i.RestartCount, exit: i.State.ExitCode,
+		networks: slices.Sorted(maps.Keys(i.NetworkSettings.Networks))}
 	if i.State.Health != nil {
 		c.health = i.State.Health.Status
 	}
@@ -139,8 +179,15 @@ func (p *project) crash(ctx context.Context, c container) error {
 	return err
 }
 
-// millctl runs the CLI in a container on the stack's network.
+// millctl runs the CLI in a container on the stack's network. For a stack of zones that is no service of
+// Compose, which would look at all of the stack's containers first.
 func (p *project) millctl(ctx context.Context, args ...string) (string, error) {
+	if p.zones {
+		run := []string{"run", "--rm", "--network", p.name + "_" + storeNetwork, "--env", "CLUSTER_NAME=demo", "--env", "ALLOW_PLAINTEXT=true",
+			"--env", "ETCD_ENDPOINTS=http://etcd-a:2379,http://etcd-b:2379,http://etcd-c:2379", "--env", "NATS_URL=nats://nats-a:4222,nats://nats-b:4222,nats://nats-c:4222",
+			"--entrypoint", "/millctl", toolsImage}
+		return p.docker(ctx, append(run, args...)...)
+	}
 	return p.compose(ctx, append([]string{"run", "--rm", "-T", "millctl"}, args...)...)
 }
 

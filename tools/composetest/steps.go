@@ -11,18 +11,20 @@ import (
 	"millwright/tools/stack"
 )
 
-// kinds of containers that keep running; each is crashed once.
-var kinds = append([]string{"etcd", "nats", "cluster", "ec2sim"}, stack.Services...)
+// single are the containers of docker-compose.yaml that keep running; each is crashed once.
+var single = append([]string{"etcd", "nats", "cluster", "ec2sim"}, stack.Services...)
 
 // test is one run on one project.
 type test struct {
 	project *project
 	out     *outcome.Progress
 	cluster *outcome.Cluster
+	// kinds are the containers that keep running.
+	kinds []string
 }
 
-func (t *test) all(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{t.up, t.workload, t.crashes, t.converged, t.toZero, t.record} {
+func (t *test) each(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -36,10 +38,8 @@ func (t *test) up(ctx context.Context) error {
 	if _, err := t.project.compose(ctx, "up", "--detach"); err != nil {
 		return err
 	}
-	for _, kind := range kinds {
-		if err := t.healthy(ctx, kind, 0); err != nil {
-			return err
-		}
+	if err := t.allHealthy(ctx); err != nil {
+		return err
 	}
 	err := t.out.Await(ctx, "the end of setup", func(ctx context.Context) string {
 		c, err := t.project.container(ctx, "setup")
@@ -57,6 +57,26 @@ func (t *test) up(ctx context.Context) error {
 	t.out.Say("all containers are healthy")
 	t.cluster, err = connect(ctx, t.project, t.out)
 	return err
+}
+
+// allHealthy waits until all containers run and are healthy.
+func (t *test) allHealthy(ctx context.Context) error {
+	return t.out.Await(ctx, "all containers to be healthy", func(ctx context.Context) string {
+		found, err := t.project.labelled(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		by := map[string]container{}
+		for _, c := range found {
+			by[c.service] = c
+		}
+		for _, kind := range t.kinds {
+			if c := by[kind]; c.status != "running" || c.health != "healthy" {
+				return fmt.Sprintf("%s is %q, %q", kind, c.status, c.health)
+			}
+		}
+		return ""
+	})
 }
 
 // healthy waits until the container of a kind runs, is healthy and was restarted this number of times.
@@ -86,7 +106,7 @@ func (t *test) workload(ctx context.Context) error {
 // crashes kills one container of each kind while pods come and go. Each must come back by its restart policy.
 func (t *test) crashes(ctx context.Context) error {
 	sizes := []int{14, 2, 20, 5, 26, 1, 17}
-	for i, kind := range kinds {
+	for i, kind := range t.kinds {
 		if err := t.healthy(ctx, kind, 0); err != nil {
 			return err
 		}
@@ -112,7 +132,7 @@ func (t *test) crashes(ctx context.Context) error {
 // restarted then, but waiting for them is better: restarts beyond its own crash are shown.
 func (t *test) cameBack(ctx context.Context) error {
 	var more []string
-	for _, kind := range kinds {
+	for _, kind := range t.kinds {
 		if err := t.healthy(ctx, kind, 1); err != nil {
 			return err
 		}
