@@ -30,12 +30,13 @@ func hasBufferPods(n *planner.StateNode) *Blocked {
 // heldTrialsMax bounds the empty nodes with room of a buffer that one pass simulates.
 const heldTrialsMax = 50
 
-// spareable are the empty nodes that can go together: those with room of a buffer only as far as there is
-// room elsewhere.
+// spareable are the empty nodes that can go together: those with room of a buffer, or of pods that are not
+// created again yet, only as far as there is room elsewhere.
 func (p *pass) spareable(nodes []*planner.StateNode) []*planner.StateNode {
 	var taken, held []*planner.StateNode
+	awaiting := p.trials.awaiting()
 	for _, n := range nodes {
-		if len(p.trials.buffered(n)) > 0 {
+		if len(p.trials.buffered(n)) > 0 || awaiting[n.Name] {
 			held = append(held, n)
 		} else {
 			taken = append(taken, n)
@@ -49,7 +50,11 @@ func (p *pass) spareable(nodes []*planner.StateNode) []*planner.StateNode {
 				continue
 			}
 		}
-		p.block([]*planner.StateNode{n}, *hasBufferPods(n))
+		why := hasBufferPods(n)
+		if awaiting[n.Name] {
+			why = blocked(CauseNominated, "Node is nominated for a pending pod")
+		}
+		p.block([]*planner.StateNode{n}, *why)
 	}
 	return sortedNodes(taken)
 }

@@ -40,6 +40,9 @@ import (
 //	blockers NODE          prints all that keeps a node, as millctl why does
 //	drainout [NODE]        which nodes are to run empty by themselves from now on, or not any more, and why; of NODE what is said
 //	taint                  the disruptor has the taints of nodes that are to run empty follow the log
+//	evict POD              the pod is evicted, and gone at once
+//	missing                prints the pods that their owners have still to create again
+//	restore                the World goes on from its checkpoint
 //	reclaim                EC2 takes back the nodes that were made to return to what is preferred
 //	plan                   the provisioner places the pods that wait
 //	relies                 prints which aggregates the next commands expect to be as they are, and which they advance

@@ -55,7 +55,7 @@ func (p *pass) newModel(candidates []*planner.StateNode, steps int) *packing.Mod
 	}
 	taken := map[string]resource.Vector{}
 	for uid, node := range p.trials.waits() {
-		if pod := p.s.World.Pod(uid); pod != nil {
+		if pod := p.trials.pod(uid); pod != nil {
 			taken[node] = taken[node].Add(pod.Class.Requests)
 		}
 	}

@@ -39,6 +39,8 @@ type trials struct {
 	waiting map[types.UID]string
 	// buffers is nil until the room of CapacityBuffers is asked for.
 	buffers *bufferRoom
+	// missing are pods that their owners have still to create again, by UID; nil until they are asked for.
+	missing map[types.UID]*world.Pod
 }
 
 // bufferRoom says which nodes have the room of CapacityBuffers.
@@ -148,7 +150,7 @@ func (x *trials) simulate(o *outcome, scenario provision.Scenario) {
 		}
 		switch {
 		case m == nil && len(nodes) > 0 && x.losesItsPlace(v):
-			o.waiting = append(o.waiting, refusedPod{&mover{x.s.World.Pod(v.Pod.UID), nodes[len(nodes)-1]}, "it waits for a place anyway, and there would be none left"})
+			o.waiting = append(o.waiting, refusedPod{&mover{x.pod(v.Pod.UID), nodes[len(nodes)-1]}, "it waits for a place anyway, and there would be none left"})
 		case m == nil:
 		case len(v.Reasons) > 0:
 			o.unplaced = append(o.unplaced, refusedPod{m, provision.FailureMessage(v.Reasons)})
@@ -171,6 +173,39 @@ func (x *trials) simulate(o *outcome, scenario provision.Scenario) {
 func (x *trials) waits() map[types.UID]string {
 	x.simulation()
 	return x.waiting
+}
+
+// pod that needs a place; it may be gone and not created again yet. nil if there is none.
+func (x *trials) pod(uid types.UID) *world.Pod {
+	if p := x.s.World.Pod(uid); p != nil {
+		return p
+	}
+	return x.absent()[uid]
+}
+
+// absent are the pods that their owners have still to create again, by UID.
+func (x *trials) absent() map[types.UID]*world.Pod {
+	if x.missing == nil {
+		x.missing = map[types.UID]*world.Pod{}
+		for _, p := range provision.Missing(x.s) {
+			x.missing[p.UID] = p
+		}
+	}
+	return x.missing
+}
+
+// awaiting are the nodes, by name, whose room is for pods that are not created again yet.
+func (x *trials) awaiting() map[string]bool {
+	names := map[string]bool{}
+	if !x.s.Options.AwaitDeparted || len(x.absent()) == 0 {
+		return names
+	}
+	for uid, node := range x.waits() {
+		if x.absent()[uid] != nil {
+			names[node] = true
+		}
+	}
+	return names
 }
 
 // losesItsPlace reports that a pod which needs a place anyway has one on a node only as long as nobody moves.

@@ -6,16 +6,26 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner/disrupt"
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest/script"
+	"millwright/planner/provision"
+	"millwright/planner/world"
 )
 
 // observingVerbs show what the other verbs do not print, and say what else has happened.
 var observingVerbs = map[string]script.Verb{
 	"relies": reliesVerb, "explain": explainVerb, "told": toldVerb, "claims": claimsVerb, "openings": openingsVerb, "checkpoint": checkpointVerb,
+	"evict": evictVerb, "missing": missingVerb,
+	"restore": func(c *script.Case, _ *script.Args) {
+		b, err := c.World.Checkpoint()
+		c.Check(err)
+		c.World, err = world.Restore(b)
+		c.Check(err)
+	},
 	"promise": func(c *script.Case, a *script.Args) {
 		pod := script.Object[corev1.Pod](c, "pod", a.Next())
 		c.Record(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{
@@ -29,6 +39,25 @@ var observingVerbs = map[string]script.Verb{
 		c.Check(err)
 		c.Advance(at.Sub(c.Clock))
 	},
+}
+
+// evictVerb evicts a pod without a grace period: the condition comes, and the pod is gone.
+func evictVerb(c *script.Case, a *script.Args) {
+	p := script.Object[corev1.Pod](c, "pod", a.Next()).DeepCopy()
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+		Reason: "EvictionByEvictionAPI", LastTransitionTime: metav1.NewTime(c.Clock.Truncate(time.Second))})
+	c.Put("pod", p)
+	c.Gone(p)
+}
+
+func missingVerb(c *script.Case, _ *script.Args) {
+	list := provision.Missing(c.Snapshot())
+	if len(list) == 0 {
+		c.Printf("no pod is missing\n")
+	}
+	for _, p := range list {
+		c.Printf("missing: %s\n", p.Key())
+	}
 }
 
 // reliesVerb prints the aggregates by which the log knows that nothing has come in between.

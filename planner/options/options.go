@@ -50,6 +50,9 @@ type Options struct {
 	// until something was launched there. It is off by default only for the records of programs that did not
 	// do so.
 	ProbeOfferings bool `json:"probeOfferings,omitempty"`
+	// AwaitDeparted: a pod that was evicted and has ended needs room until its owner has created another one.
+	// It is off by default only for the records of programs that did not do so.
+	AwaitDeparted bool `json:"awaitDeparted,omitempty"`
 }
 
 // RepairPolicy says how long a node may have a condition before it is replaced (reference: lifecycle §10).

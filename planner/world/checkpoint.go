@@ -41,7 +41,7 @@ func (w *World) Checkpoint() ([]byte, error) {
 func (w *World) WriteCheckpoint(out io.Writer) error {
 	c := &checkpointWriter{w: w, out: parts.NewWriter(out, checkpointMagic+checkpointVersion)}
 	for _, table := range []func() error{
-		c.head, c.classes, c.nodes, c.pods, c.objects, c.unreadable, c.offers, c.prices, c.out.Close,
+		c.head, c.classes, c.nodes, c.pods, c.objects, c.unreadable, c.offers, c.prices, c.departed, c.out.Close,
 	} {
 		if err := table(); err != nil {
 			return fmt.Errorf("encode world: %w", err)
@@ -78,6 +78,7 @@ func (c *checkpointWriter) flush() error {
 	p.Head = nil
 	p.PodClasses, p.Nodes, p.Pods, p.Objects, p.Unreadable = p.PodClasses[:0], p.Nodes[:0], p.Pods[:0], p.Objects[:0], p.Unreadable[:0]
 	p.InstanceTypes, p.Places, p.TypeLists, p.Catalogs, p.Prices = p.InstanceTypes[:0], p.Places[:0], p.TypeLists[:0], p.Catalogs[:0], p.Prices[:0]
+	p.Departed = p.Departed[:0]
 	return err
 }
 
@@ -100,7 +101,7 @@ func fromNano(n int64) time.Time {
 
 func (c *checkpointWriter) classes() error {
 	c.classNumbers = make(map[uint64]uint32, c.w.classes.Len())
-	for i, class := range c.w.Classes() {
+	for i, class := range c.w.departed.addClasses(c.w.Classes()) {
 		c.classNumbers[class.Digest] = uint32(i)
 		spec, err := class.Spec.Marshal()
 		if err != nil {
@@ -148,14 +149,37 @@ func (c *checkpointWriter) nodes() error {
 func (c *checkpointWriter) pods() error {
 	for _, uid := range version.Keys(&c.w.pods.byUID) {
 		p := c.w.pods.row(uid)
-		r := parts.Row(&c.part.Pods)
-		r.Uid, r.Namespace, r.Name, r.Class = string(uid), p.Namespace, p.Name, c.classNumbers[p.Class.Digest]
-		r.Unschedulable, r.Ready, r.NotReady, r.Mentioned = p.Unschedulable, p.Ready, p.NotReady, p.generation == c.w.generation
-		r.NodeName, r.NominatedNode, r.Phase = p.NodeName, p.NominatedNode, string(p.Phase)
-		r.UnschedulableMessage, r.Version = p.UnschedulableMessage, p.ResourceVersion
-		r.Created, r.Started, r.Deleting, r.UnschedulableSince = p.Created, p.Started, p.Deleting, p.UnschedulableSince
+		c.setPod(parts.Row(&c.part.Pods), &p.Pod, p.generation == c.w.generation)
 		if err := c.row(256); err != nil {
 			return err
+		}
+	}
+	return c.flush()
+}
+
+func (c *checkpointWriter) setPod(r *wire.Pod, p *Pod, mentioned bool) {
+	r.Uid, r.Namespace, r.Name, r.Class = string(p.UID), p.Namespace, p.Name, c.classNumbers[p.Class.Digest]
+	r.Unschedulable, r.Ready, r.NotReady, r.Mentioned = p.Unschedulable, p.Ready, p.NotReady, mentioned
+	r.NodeName, r.NominatedNode, r.Phase = p.NodeName, p.NominatedNode, string(p.Phase)
+	r.UnschedulableMessage, r.Version = p.UnschedulableMessage, p.ResourceVersion
+	r.Created, r.Started, r.Deleting, r.UnschedulableSince = p.Created, p.Started, p.Deleting, p.UnschedulableSince
+	r.Evicted, r.Successor = p.EvictedAt, p.Successor
+}
+
+// departed writes the pods that are not created again, last, so that earlier programs read all else.
+func (c *checkpointWriter) departed() error {
+	for _, owner := range version.Keys(&c.w.departed.byOwner) {
+		list, _ := c.w.departed.byOwner.Get(owner)
+		for _, d := range list {
+			r := parts.Row(&c.part.Departed)
+			if r.Pod == nil {
+				r.Pod = &wire.Pod{}
+			}
+			c.setPod(r.Pod, d.pod, false)
+			r.At = unixNano(d.at)
+			if err := c.row(256); err != nil {
+				return err
+			}
 		}
 	}
 	return c.flush()

@@ -29,6 +29,9 @@ func (w *World) classFor(p *corev1.Pod) *PodClass {
 	if r, known := w.classes.Get(c.Digest); known {
 		return r.class
 	}
+	if known := w.departed.class(c); known != nil {
+		return known
+	}
 	return c
 }
 

@@ -78,6 +78,8 @@ func (w *World) foldPod(o events.Observation) {
 		after.UID, after.Namespace, after.Name = before.UID, before.Namespace, before.Name
 	}
 	setPod(&after.Pod, obj, w.classFor(obj))
+	after.Successor = before.Successor
+	w.departed.observe(w.owner, &before.Pod, &after.Pod)
 	w.podTouched(&before.Pod, &after.Pod)
 	w.replacePod(before, after)
 	if w.synced && podEvent(&before.Pod, &after.Pod) {
@@ -135,6 +137,9 @@ func setPod(p *Pod, obj *corev1.Pod, class *PodClass) {
 		p.Unschedulable, p.UnschedulableSince = true, unixNano(c.LastTransitionTime.Time)
 		p.UnschedulableMessage = intern(c.Message)
 	}
+	if c := podCondition(&obj.Status, corev1.DisruptionTarget); c != nil && c.Status == corev1.ConditionTrue {
+		p.EvictedAt = unixNano(c.LastTransitionTime.Time)
+	}
 	if c := podCondition(&obj.Status, corev1.PodReady); c != nil {
 		p.Ready, p.NotReady = c.Status == corev1.ConditionTrue, c.Status == corev1.ConditionFalse
 	}
@@ -181,17 +186,18 @@ func (w *World) detach(r *podRow) {
 
 // removePodNamed folds a deletion, by UID or, without one, by name.
 func (w *World) removePodNamed(o events.Observation) {
-	if r := w.pods.row(o.UID); r != nil {
-		w.removePod(r, o.ObservedAt)
+	r := w.pods.row(o.UID)
+	if r == nil && o.UID == "" {
+		namespace, name, _ := strings.Cut(o.Name, "/")
+		r = w.pods.named(podName{namespace, name})
+	}
+	if r == nil {
 		return
 	}
-	if o.UID != "" {
-		return
+	if r.NodeName == "" && r.Active() { // it goes at once
+		w.departed.dismiss(w.owner, &r.Pod)
 	}
-	namespace, name, _ := strings.Cut(o.Name, "/")
-	if r := w.pods.named(podName{namespace, name}); r != nil {
-		w.removePod(r, o.ObservedAt)
-	}
+	w.removePod(r, o.ObservedAt)
 }
 
 // removePod forgets a pod. If neither its end nor its deletion was observed, that counts as an event now.
@@ -199,6 +205,7 @@ func (w *World) removePod(r *podRow, at time.Time) {
 	w.countChange(r.NodeName != "")
 	w.detach(r)
 	w.pods.byUID.Delete(w.owner, r.UID)
+	w.departed.gone(w.owner, &r.Pod, at)
 	if w.synced && r.NodeName != "" && r.Active() && !r.Class.DaemonSetOwned() {
 		podEventOn(w, &r.Pod, at)
 	}

@@ -100,7 +100,7 @@ func (c *checkpointReader) addPart(p *wire.WorldPart) error {
 	}
 	return errors.Join(
 		each(p.PodClasses, c.class), each(p.Nodes, c.node), each(p.Pods, c.pod), each(p.Objects, c.object), each(p.Unreadable, c.unreadable),
-		each(p.InstanceTypes, c.instanceType), each(p.Places, c.place), each(p.TypeLists, c.typeList), each(p.Catalogs, c.catalog), each(p.Prices, c.price),
+		each(p.InstanceTypes, c.instanceType), each(p.Places, c.place), each(p.TypeLists, c.typeList), each(p.Catalogs, c.catalog), each(p.Prices, c.price), each(p.Departed, c.departed),
 	)
 }
 
@@ -170,15 +170,11 @@ func (c *checkpointReader) node(n *wire.Node) error {
 }
 
 func (c *checkpointReader) pod(p *wire.Pod) error {
-	if int64(p.Class) >= int64(len(c.classes)) {
-		return fmt.Errorf("pod %s/%s is of class %d of %d", p.Namespace, p.Name, p.Class, len(c.classes))
+	read, err := c.podOf(p)
+	if err != nil {
+		return err
 	}
-	r := &podRow{Pod: Pod{
-		UID: types.UID(p.Uid), Namespace: intern(p.Namespace), Name: p.Name, Class: c.classes[p.Class],
-		NodeName: intern(p.NodeName), NominatedNode: intern(p.NominatedNode), Phase: corev1.PodPhase(intern(p.Phase)),
-		Unschedulable: p.Unschedulable, Ready: p.Ready, NotReady: p.NotReady, UnschedulableMessage: intern(p.UnschedulableMessage),
-		ResourceVersion: p.Version, Created: p.Created, Started: p.Started, Deleting: p.Deleting, UnschedulableSince: p.UnschedulableSince,
-	}, generation: mark(p.Mentioned, c.w.generation)}
+	r := &podRow{Pod: *read, generation: mark(p.Mentioned, c.w.generation)}
 	if c.w.pods.row(r.UID) != nil {
 		return fmt.Errorf("pod %s/%s comes twice", p.Namespace, p.Name)
 	}
@@ -186,6 +182,31 @@ func (c *checkpointReader) pod(p *wire.Pod) error {
 	c.w.pods.byUID.Set(c.w.owner, r.UID, r)
 	c.w.pods.byName.Set(c.w.owner, r.name(), r.UID)
 	c.w.attach(r)
+	return nil
+}
+
+func (c *checkpointReader) podOf(p *wire.Pod) (*Pod, error) {
+	if int64(p.Class) >= int64(len(c.classes)) {
+		return nil, fmt.Errorf("pod %s/%s is of class %d of %d", p.Namespace, p.Name, p.Class, len(c.classes))
+	}
+	return &Pod{
+		UID: types.UID(p.Uid), Namespace: intern(p.Namespace), Name: p.Name, Class: c.classes[p.Class],
+		NodeName: intern(p.NodeName), NominatedNode: intern(p.NominatedNode), Phase: corev1.PodPhase(intern(p.Phase)),
+		Unschedulable: p.Unschedulable, Ready: p.Ready, NotReady: p.NotReady, UnschedulableMessage: intern(p.UnschedulableMessage),
+		ResourceVersion: p.Version, Created: p.Created, Started: p.Started, Deleting: p.Deleting, UnschedulableSince: p.UnschedulableSince,
+		EvictedAt: p.Evicted, Successor: p.Successor,
+	}, nil
+}
+
+func (c *checkpointReader) departed(d *wire.Departed) error {
+	if d.Pod == nil {
+		return errors.New("a departed pod is missing")
+	}
+	p, err := c.podOf(d.Pod)
+	if err != nil {
+		return err
+	}
+	c.w.departed.add(c.w.owner, departure{p, fromNano(d.At)})
 	return nil
 }
 

@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -59,6 +60,10 @@ func filled() map[events.Kind]any {
 	pod := objects[events.KindPod].(*corev1.Pod)
 	pod.Annotations[karpv1.DoNotDisruptAnnotationKey] = "true"
 	pod.OwnerReferences[1].Controller = new(bool)
+	target := pod.Status.Conditions[1]
+	target.Type, target.Status, target.LastTransitionTime = corev1.DisruptionTarget, corev1.ConditionTrue, pod.CreationTimestamp
+	pod.OwnerReferences[0].APIVersion, pod.OwnerReferences[0].Kind = "apps/v1", "ReplicaSet"
+	pod.Status.Conditions = append(pod.Status.Conditions, target)
 	scheduled, ready := &pod.Status.Conditions[0], &pod.Status.Conditions[1]
 	scheduled.Type, scheduled.Reason = corev1.PodScheduled, corev1.PodReasonUnschedulable
 	ready.Type, ready.Status = corev1.PodReady, corev1.ConditionTrue
@@ -178,7 +183,11 @@ func TestEveryFieldOfEveryKindSurvivesACheckpoint(t *testing.T) {
 	}
 	another := pod.DeepCopy()
 	another.Name, another.UID = "another", "another"
-	upsert(events.KindPod, another.Name, another)  // an event of its node
+	upsert(events.KindPod, another.Name, another) // an event of its node, and in place of the first
+	gone := pod.DeepCopy()
+	gone.Name, gone.UID, gone.Labels = "gone", "gone", map[string]string{"of": "another class"}
+	upsert(events.KindPod, gone.Name, gone)
+	apply(events.Observation{Op: events.OpDelete, Kind: events.KindPod, Name: "default/gone", UID: "uid-of-gone"})
 	w.Apply(counter, events.Observation{Epoch: 2}) // dropped
 	w.torn, w.resync.intact = true, true
 	data, err := w.Checkpoint()
@@ -213,6 +222,7 @@ type contents struct {
 	Prices           catalog.Prices
 	PriceGenerations map[catalog.PriceKey]uint32
 	SpotPast         map[catalog.PriceKey][]spotStep
+	Departed         map[types.UID][]departure
 }
 
 type catalogContents struct {
@@ -228,7 +238,7 @@ func contentsOf(w *World) contents {
 		Stream: w.stream, Resync: w.resync, AsOf: w.asOf, Torn: w.torn, Synced: w.synced, Generation: w.generation,
 		Pods: map[types.UID]podRow{}, Pending: w.pending.Keys(), Classes: map[uint64]classRow{}, Nodes: map[string]nodeRow{},
 		Providers: map[string][]string{}, Tables: map[events.Kind]map[string]any{}, Catalogs: map[string]catalogContents{},
-		Prices: w.aws.prices.prices, PriceGenerations: w.aws.prices.generations, SpotPast: w.aws.prices.spot,
+		Prices: w.aws.prices.prices, PriceGenerations: w.aws.prices.generations, SpotPast: w.aws.prices.spot, Departed: maps.Collect(w.departed.byOwner.All()),
 	}
 	for uid, r := range w.pods.byUID.All() {
 		c.Pods[uid] = *r
@@ -285,8 +295,12 @@ func (c *contents) complete(t *testing.T) {
 	if len(c.Pods) != 2 || len(c.Classes) != 1 || len(c.Nodes) != 1 || len(c.Catalogs) != 2 || len(c.Prices) == 0 || len(c.SpotPast) == 0 || len(c.Providers) != 1 {
 		t.Errorf("held are %d pods of %d classes, %d nodes, %d catalogues, %d prices", len(c.Pods), len(c.Classes), len(c.Nodes), len(c.Catalogs), len(c.Prices))
 	}
+	successors := 0
 	for _, p := range c.Pods {
-		p.NotReady = true // or Ready
+		if p.Successor {
+			successors++
+		}
+		p.NotReady, p.Successor = true, true // or Ready
 		set(t, reflect.ValueOf(p.Pod))
 		set(t, reflect.ValueOf(*p.Class))
 	}
@@ -294,6 +308,9 @@ func (c *contents) complete(t *testing.T) {
 		n.owner = new(version.Owner)
 		set(t, reflect.ValueOf(n.Node), "DaemonUsed")
 		set(t, reflect.ValueOf(n), "owner")
+	}
+	if len(c.Departed) != 1 || successors != 1 {
+		t.Errorf("pods of %d owners have departed, and %d came in place of others", len(c.Departed), successors)
 	}
 	set(t, reflect.ValueOf(c.Stream))
 	set(t, reflect.ValueOf(c.Resync))
@@ -317,10 +334,12 @@ func TestTheCheckpointHoldsAllOfTheWorld(t *testing.T) {
 		held string // everything else is derived from it, or belongs to this process alone
 		not  string
 	}{
-		{reflect.TypeFor[World](), "stream resync asOf torn synced generation pods nodes objects aws classes",
+		{reflect.TypeFor[World](), "stream resync asOf torn synced generation pods nodes objects aws classes departed",
 			"owner latest drifted typeLists revision unbound overlaid records attached"},
 		{reflect.TypeFor[pods](), "byUID byName pending", ""},
 		{reflect.TypeFor[podRow](), "Pod generation", ""},
+		{reflect.TypeFor[departed](), "byOwner", "count"},
+		{reflect.TypeFor[departure](), "pod at", ""},
 		{reflect.TypeFor[classRow](), "class pods", ""},
 		{reflect.TypeFor[nodes](), "rows byProvider", ""},
 		{reflect.TypeFor[nodeRow](), "Node known uid version generation pods lastEvent firstSeen", "owner"},

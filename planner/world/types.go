@@ -30,8 +30,13 @@ type Pod struct {
 	UnschedulableSince int64
 	// UnschedulableMessage is kube-scheduler's own text, interned; for verdicts that quote it.
 	UnschedulableMessage string
+	// EvictedAt is when the condition DisruptionTarget came, Unix nanoseconds: the pod was evicted,
+	// preempted, or deleted for want of its node. 0: it was not.
+	EvictedAt int64
 	// Ready: condition Ready is True. NotReady: it is False (neither: unknown).
 	Ready, NotReady bool
+	// Successor: when it came, its owner had a pod to create in place of one that was evicted.
+	Successor       bool
 	ResourceVersion string
 }
 
@@ -40,6 +45,9 @@ func (p *Pod) Terminal() bool { return p.Phase == corev1.PodSucceeded || p.Phase
 
 // Active reports that the pod is neither terminal nor being deleted.
 func (p *Pod) Active() bool { return !p.Terminal() && p.Deleting == 0 }
+
+// Evicted reports that it was not its owner that deleted the pod, or is about to.
+func (p *Pod) Evicted() bool { return p.EvictedAt != 0 }
 
 // Key is "namespace/name".
 func (p *Pod) Key() string { return p.Namespace + "/" + p.Name }
@@ -64,6 +72,20 @@ type PodClass struct {
 func (c *PodClass) DaemonSetOwned() bool {
 	return c.OwnerKind == "DaemonSet" && c.OwnerAPIVersion == "apps/v1"
 }
+
+// Replica reports pods whose owner is known to create another one for each that is evicted: a ReplicaSet,
+// StatefulSet or ReplicationController.
+func (c *PodClass) Replica() bool {
+	switch c.OwnerAPIVersion {
+	case "apps/v1":
+		return c.OwnerKind == "ReplicaSet" || c.OwnerKind == "StatefulSet"
+	case "v1":
+		return c.OwnerKind == "ReplicationController"
+	}
+	return false
+}
+
+func (c *PodClass) stateful() bool { return c.OwnerKind == "StatefulSet" }
 
 // Static reports a mirror pod, owned by its Node.
 func (c *PodClass) Static() bool { return c.OwnerKind == "Node" && c.OwnerAPIVersion == "v1" }

@@ -47,6 +47,8 @@ type World struct {
 	objects
 	aws
 	classes version.Map[uint64, classRow]
+	// departed are the pods that were evicted and not created again; their classes need not be among classes.
+	departed
 
 	// revision counts changes of what is in the World, in this process; unbound counts those that are about
 	// anything but pods with a node. No checkpoint has them.
@@ -96,7 +98,7 @@ func (w *World) reset(incarnation string) {
 	*w = World{owner: new(version.Owner), stream: position{incarnation: incarnation}}
 	w.overlaid, w.records = &atomic.Pointer[OverlaidPools]{}, &atomic.Pointer[map[string]NamedRecords]{}
 	w.forgetAttached()
-	w.pods = newPodTable()
+	w.pods, w.departed = newPodTable(), newDeparted()
 	w.classes = version.NewMap[uint64, classRow](func(digest uint64) uint64 { return digest })
 	w.nodes = newNodeTable()
 	w.aws = newAWSState()
@@ -281,6 +283,9 @@ func (w *World) heartbeat(o events.Observation) {
 		return
 	}
 	w.aws.dropStrangers(w.owner, w.asOf, o.ObservedAt)
+	if w.departed.prune(w.owner, o.ObservedAt) {
+		w.countChange(true)
+	}
 	w.asOf = o.ObservedAt
 	if h, ok := o.Object.(*events.Heartbeat); ok {
 		w.audit(h.Sums)

@@ -42,6 +42,9 @@ type WorldPart struct {
 	TypeLists     []*TypeList `protobuf:"bytes,9,rep,name=type_lists,json=typeLists" json:"type_lists,omitempty"`
 	Catalogs      []*Catalog  `protobuf:"bytes,10,rep,name=catalogs" json:"catalogs,omitempty"`
 	Prices        []*Price    `protobuf:"bytes,11,rep,name=prices" json:"prices,omitempty"`
+	// Departed are pods that were evicted and that their owners have still to create again, in the order in which they were
+	// asked to go. Their classes are among pod_classes.
+	Departed      []*Departed `protobuf:"bytes,12,rep,name=departed" json:"departed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -149,6 +152,13 @@ func (x *WorldPart) GetCatalogs() []*Catalog {
 func (x *WorldPart) GetPrices() []*Price {
 	if x != nil {
 		return x.Prices
+	}
+	return nil
+}
+
+func (x *WorldPart) GetDeparted() []*Departed {
+	if x != nil {
+		return x.Departed
 	}
 	return nil
 }
@@ -579,8 +589,12 @@ type Pod struct {
 	Started              int64  `protobuf:"fixed64,15,opt,name=started" json:"started,omitempty"`
 	Deleting             int64  `protobuf:"fixed64,16,opt,name=deleting" json:"deleting,omitempty"`
 	UnschedulableSince   int64  `protobuf:"fixed64,17,opt,name=unschedulable_since,json=unschedulableSince" json:"unschedulable_since,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// Evicted is when the condition DisruptionTarget came.
+	Evicted int64 `protobuf:"fixed64,18,opt,name=evicted" json:"evicted,omitempty"`
+	// Successor: it came when its owner had a pod to create in place of one that was evicted.
+	Successor     bool `protobuf:"varint,19,opt,name=successor" json:"successor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Pod) Reset() {
@@ -732,6 +746,74 @@ func (x *Pod) GetUnschedulableSince() int64 {
 	return 0
 }
 
+func (x *Pod) GetEvicted() int64 {
+	if x != nil {
+		return x.Evicted
+	}
+	return 0
+}
+
+func (x *Pod) GetSuccessor() bool {
+	if x != nil {
+		return x.Successor
+	}
+	return false
+}
+
+// Departed pod.
+type Departed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Pod   *Pod                   `protobuf:"bytes,1,opt,name=pod" json:"pod,omitempty"`
+	// At is when it was observed to be gone; 0 while it is there.
+	At            int64 `protobuf:"fixed64,2,opt,name=at" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Departed) Reset() {
+	*x = Departed{}
+	mi := &file_checkpoint_world_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Departed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Departed) ProtoMessage() {}
+
+func (x *Departed) ProtoReflect() protoreflect.Message {
+	mi := &file_checkpoint_world_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Departed.ProtoReflect.Descriptor instead.
+func (*Departed) Descriptor() ([]byte, []int) {
+	return file_checkpoint_world_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Departed) GetPod() *Pod {
+	if x != nil {
+		return x.Pod
+	}
+	return nil
+}
+
+func (x *Departed) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
 // Object of a kind (the numbers of millwright/events.Kind).
 type Object struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -748,7 +830,7 @@ type Object struct {
 
 func (x *Object) Reset() {
 	*x = Object{}
-	mi := &file_checkpoint_world_proto_msgTypes[6]
+	mi := &file_checkpoint_world_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -760,7 +842,7 @@ func (x *Object) String() string {
 func (*Object) ProtoMessage() {}
 
 func (x *Object) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_world_proto_msgTypes[6]
+	mi := &file_checkpoint_world_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -773,7 +855,7 @@ func (x *Object) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Object.ProtoReflect.Descriptor instead.
 func (*Object) Descriptor() ([]byte, []int) {
-	return file_checkpoint_world_proto_rawDescGZIP(), []int{6}
+	return file_checkpoint_world_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Object) GetKind() uint32 {
@@ -830,7 +912,7 @@ type TypeList struct {
 
 func (x *TypeList) Reset() {
 	*x = TypeList{}
-	mi := &file_checkpoint_world_proto_msgTypes[7]
+	mi := &file_checkpoint_world_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -842,7 +924,7 @@ func (x *TypeList) String() string {
 func (*TypeList) ProtoMessage() {}
 
 func (x *TypeList) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_world_proto_msgTypes[7]
+	mi := &file_checkpoint_world_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -855,7 +937,7 @@ func (x *TypeList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TypeList.ProtoReflect.Descriptor instead.
 func (*TypeList) Descriptor() ([]byte, []int) {
-	return file_checkpoint_world_proto_rawDescGZIP(), []int{7}
+	return file_checkpoint_world_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TypeList) GetTypes() []uint32 {
@@ -890,7 +972,7 @@ type Catalog struct {
 
 func (x *Catalog) Reset() {
 	*x = Catalog{}
-	mi := &file_checkpoint_world_proto_msgTypes[8]
+	mi := &file_checkpoint_world_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +984,7 @@ func (x *Catalog) String() string {
 func (*Catalog) ProtoMessage() {}
 
 func (x *Catalog) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_world_proto_msgTypes[8]
+	mi := &file_checkpoint_world_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +997,7 @@ func (x *Catalog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalog.ProtoReflect.Descriptor instead.
 func (*Catalog) Descriptor() ([]byte, []int) {
-	return file_checkpoint_world_proto_rawDescGZIP(), []int{8}
+	return file_checkpoint_world_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Catalog) GetName() string {
@@ -984,7 +1066,7 @@ type Price struct {
 
 func (x *Price) Reset() {
 	*x = Price{}
-	mi := &file_checkpoint_world_proto_msgTypes[9]
+	mi := &file_checkpoint_world_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1078,7 @@ func (x *Price) String() string {
 func (*Price) ProtoMessage() {}
 
 func (x *Price) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_world_proto_msgTypes[9]
+	mi := &file_checkpoint_world_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1091,7 @@ func (x *Price) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Price.ProtoReflect.Descriptor instead.
 func (*Price) Descriptor() ([]byte, []int) {
-	return file_checkpoint_world_proto_rawDescGZIP(), []int{9}
+	return file_checkpoint_world_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Price) GetInstanceType() string {
@@ -1065,7 +1147,7 @@ var File_checkpoint_world_proto protoreflect.FileDescriptor
 
 const file_checkpoint_world_proto_rawDesc = "" +
 	"\n" +
-	"\x16checkpoint/world.proto\x12\x18millwright.checkpoint.v1\"\xea\x04\n" +
+	"\x16checkpoint/world.proto\x12\x18millwright.checkpoint.v1\"\xaa\x05\n" +
 	"\tWorldPart\x127\n" +
 	"\x04head\x18\x01 \x01(\v2#.millwright.checkpoint.v1.WorldHeadR\x04head\x12C\n" +
 	"\vpod_classes\x18\x02 \x03(\v2\".millwright.checkpoint.v1.PodClassR\n" +
@@ -1082,7 +1164,8 @@ const file_checkpoint_world_proto_rawDesc = "" +
 	"type_lists\x18\t \x03(\v2\".millwright.checkpoint.v1.TypeListR\ttypeLists\x12=\n" +
 	"\bcatalogs\x18\n" +
 	" \x03(\v2!.millwright.checkpoint.v1.CatalogR\bcatalogs\x127\n" +
-	"\x06prices\x18\v \x03(\v2\x1f.millwright.checkpoint.v1.PriceR\x06prices\"\xfa\x02\n" +
+	"\x06prices\x18\v \x03(\v2\x1f.millwright.checkpoint.v1.PriceR\x06prices\x12>\n" +
+	"\bdeparted\x18\f \x03(\v2\".millwright.checkpoint.v1.DepartedR\bdeparted\"\xfa\x02\n" +
 	"\tWorldHead\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\tR\vincarnation\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12\x16\n" +
@@ -1132,7 +1215,7 @@ const file_checkpoint_world_proto_rawDesc = "" +
 	"\aversion\x18\x06 \x01(\tR\aversion\x12\x1c\n" +
 	"\tmentioned\x18\a \x01(\bR\tmentioned\x12\x1d\n" +
 	"\n" +
-	"first_seen\x18\b \x01(\x10R\tfirstSeen\"\x80\x04\n" +
+	"first_seen\x18\b \x01(\x10R\tfirstSeen\"\xb8\x04\n" +
 	"\x03Pod\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -1151,7 +1234,12 @@ const file_checkpoint_world_proto_rawDesc = "" +
 	"\acreated\x18\x0e \x01(\x10R\acreated\x12\x18\n" +
 	"\astarted\x18\x0f \x01(\x10R\astarted\x12\x1a\n" +
 	"\bdeleting\x18\x10 \x01(\x10R\bdeleting\x12/\n" +
-	"\x13unschedulable_since\x18\x11 \x01(\x10R\x12unschedulableSince\"\x92\x01\n" +
+	"\x13unschedulable_since\x18\x11 \x01(\x10R\x12unschedulableSince\x12\x18\n" +
+	"\aevicted\x18\x12 \x01(\x10R\aevicted\x12\x1c\n" +
+	"\tsuccessor\x18\x13 \x01(\bR\tsuccessor\"K\n" +
+	"\bDeparted\x12/\n" +
+	"\x03pod\x18\x01 \x01(\v2\x1d.millwright.checkpoint.v1.PodR\x03pod\x12\x0e\n" +
+	"\x02at\x18\x02 \x01(\x10R\x02at\"\x92\x01\n" +
 	"\x06Object\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -1194,7 +1282,7 @@ func file_checkpoint_world_proto_rawDescGZIP() []byte {
 	return file_checkpoint_world_proto_rawDescData
 }
 
-var file_checkpoint_world_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_checkpoint_world_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_checkpoint_world_proto_goTypes = []any{
 	(*WorldPart)(nil), // 0: millwright.checkpoint.v1.WorldPart
 	(*WorldHead)(nil), // 1: millwright.checkpoint.v1.WorldHead
@@ -1202,31 +1290,34 @@ var file_checkpoint_world_proto_goTypes = []any{
 	(*Amount)(nil),    // 3: millwright.checkpoint.v1.Amount
 	(*Node)(nil),      // 4: millwright.checkpoint.v1.Node
 	(*Pod)(nil),       // 5: millwright.checkpoint.v1.Pod
-	(*Object)(nil),    // 6: millwright.checkpoint.v1.Object
-	(*TypeList)(nil),  // 7: millwright.checkpoint.v1.TypeList
-	(*Catalog)(nil),   // 8: millwright.checkpoint.v1.Catalog
-	(*Price)(nil),     // 9: millwright.checkpoint.v1.Price
-	nil,               // 10: millwright.checkpoint.v1.PodClass.LabelsEntry
-	nil,               // 11: millwright.checkpoint.v1.PodClass.AnnotationsEntry
+	(*Departed)(nil),  // 6: millwright.checkpoint.v1.Departed
+	(*Object)(nil),    // 7: millwright.checkpoint.v1.Object
+	(*TypeList)(nil),  // 8: millwright.checkpoint.v1.TypeList
+	(*Catalog)(nil),   // 9: millwright.checkpoint.v1.Catalog
+	(*Price)(nil),     // 10: millwright.checkpoint.v1.Price
+	nil,               // 11: millwright.checkpoint.v1.PodClass.LabelsEntry
+	nil,               // 12: millwright.checkpoint.v1.PodClass.AnnotationsEntry
 }
 var file_checkpoint_world_proto_depIdxs = []int32{
 	1,  // 0: millwright.checkpoint.v1.WorldPart.head:type_name -> millwright.checkpoint.v1.WorldHead
 	2,  // 1: millwright.checkpoint.v1.WorldPart.pod_classes:type_name -> millwright.checkpoint.v1.PodClass
 	4,  // 2: millwright.checkpoint.v1.WorldPart.nodes:type_name -> millwright.checkpoint.v1.Node
 	5,  // 3: millwright.checkpoint.v1.WorldPart.pods:type_name -> millwright.checkpoint.v1.Pod
-	6,  // 4: millwright.checkpoint.v1.WorldPart.objects:type_name -> millwright.checkpoint.v1.Object
-	6,  // 5: millwright.checkpoint.v1.WorldPart.unreadable:type_name -> millwright.checkpoint.v1.Object
-	7,  // 6: millwright.checkpoint.v1.WorldPart.type_lists:type_name -> millwright.checkpoint.v1.TypeList
-	8,  // 7: millwright.checkpoint.v1.WorldPart.catalogs:type_name -> millwright.checkpoint.v1.Catalog
-	9,  // 8: millwright.checkpoint.v1.WorldPart.prices:type_name -> millwright.checkpoint.v1.Price
-	10, // 9: millwright.checkpoint.v1.PodClass.labels:type_name -> millwright.checkpoint.v1.PodClass.LabelsEntry
-	11, // 10: millwright.checkpoint.v1.PodClass.annotations:type_name -> millwright.checkpoint.v1.PodClass.AnnotationsEntry
-	3,  // 11: millwright.checkpoint.v1.PodClass.requests:type_name -> millwright.checkpoint.v1.Amount
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	7,  // 4: millwright.checkpoint.v1.WorldPart.objects:type_name -> millwright.checkpoint.v1.Object
+	7,  // 5: millwright.checkpoint.v1.WorldPart.unreadable:type_name -> millwright.checkpoint.v1.Object
+	8,  // 6: millwright.checkpoint.v1.WorldPart.type_lists:type_name -> millwright.checkpoint.v1.TypeList
+	9,  // 7: millwright.checkpoint.v1.WorldPart.catalogs:type_name -> millwright.checkpoint.v1.Catalog
+	10, // 8: millwright.checkpoint.v1.WorldPart.prices:type_name -> millwright.checkpoint.v1.Price
+	6,  // 9: millwright.checkpoint.v1.WorldPart.departed:type_name -> millwright.checkpoint.v1.Departed
+	11, // 10: millwright.checkpoint.v1.PodClass.labels:type_name -> millwright.checkpoint.v1.PodClass.LabelsEntry
+	12, // 11: millwright.checkpoint.v1.PodClass.annotations:type_name -> millwright.checkpoint.v1.PodClass.AnnotationsEntry
+	3,  // 12: millwright.checkpoint.v1.PodClass.requests:type_name -> millwright.checkpoint.v1.Amount
+	5,  // 13: millwright.checkpoint.v1.Departed.pod:type_name -> millwright.checkpoint.v1.Pod
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_checkpoint_world_proto_init() }
@@ -1240,7 +1331,7 @@ func file_checkpoint_world_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_checkpoint_world_proto_rawDesc), len(file_checkpoint_world_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

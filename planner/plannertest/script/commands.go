@@ -140,6 +140,8 @@ func option(c *Case, a *Args) {
 		c.Options.InstanceTypesMax = a.number(value)
 	case "gates":
 		c.Check(c.Options.SetFeatureGates(value))
+	case "awaitDeparted":
+		c.Options.AwaitDeparted = value == "on"
 	case "nodeCost":
 		c.Options.NodeCost = int64(a.number(value))
 	case "evictionCost":
