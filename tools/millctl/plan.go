@@ -74,6 +74,7 @@ func (p *planFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&p.catalog, "catalog", "", "file with the instance types of every NodePool (with --server: the system's)")
 	f.StringVar(&p.now, "now", "", "time of the plan (default: now)")
 	f.StringVarP(&p.output, "output", "o", "table", "table or json")
+	f.BoolVar(&p.Workloads, "workloads", false, "Deployments, StatefulSets, ReplicaSets and Jobs stand for as many pods as they ask for, beside the pods that there are")
 	f.StringVar(&p.PreferencePolicy, "preference-policy", "", "Respect or Ignore preferred affinities and spreads (default: Respect, or the system's)")
 	f.Float64Var(&p.nodeCost, "node-cost", 0, "USD per hour that a node costs on top of its price; 0: plan by price alone (default: 0.01, or the system's)")
 	f.Float64Var(&p.evictionCost, "eviction-cost", 0, "with --disruption: USD that consolidation must save for each pod that it evicts; 0: any saving will do (default: 0, or the system's)")

@@ -61,6 +61,7 @@ type Right struct{ Verb, Resource, Subresource string }
 // Rights that the console asks for.
 var (
 	Read    = Right{Verb: "get", Resource: "decisions"}
+	Plan    = Right{Verb: "create", Resource: "plans"}
 	Approve = Right{Verb: "create", Resource: "commands", Subresource: "approve"}
 	Control = Right{Verb: "update", Resource: "control"}
 )

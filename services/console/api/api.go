@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"time"
 
@@ -22,9 +23,11 @@ import (
 )
 
 const (
-	// bodyMax bounds what is read of a request, answerMax what is sent.
-	bodyMax   = 16 << 10
-	answerMax = 16 << 20
+	// bodyMax bounds what is read of an order, questionMax of a question (in JSON, quotes and line ends take
+	// two bytes), answerMax what is sent.
+	bodyMax     = 16 << 10
+	questionMax = 2*view.PlanInputMax + bodyMax
+	answerMax   = 16 << 20
 	// answerTimeout bounds the making of an answer.
 	answerTimeout = 25 * time.Second
 )
@@ -65,6 +68,8 @@ type question struct {
 	values  url.Values
 	who     *access.Identity
 	order   Order
+	// asked is what a POST that gives no order asks.
+	asked any
 }
 
 func (q *question) path(name string) string { return q.request.PathValue(name) }
@@ -144,8 +149,13 @@ func (a *API) admit(rt *route, r *http.Request, q *question) (err error) {
 	if err := a.cfg.Reviewer.Check(r.Context(), q.who, rt.right, rt.body != nil); err != nil {
 		return err
 	}
-	if rt.body != nil {
-		return readOrder(r, &q.order)
+	switch {
+	case rt.body != nil:
+		return readBody(r, &q.order, bodyMax)
+	case rt.question != nil:
+		asked := reflect.New(reflect.TypeOf(rt.question))
+		q.asked = asked.Interface()
+		return readBody(r, q.asked, questionMax)
 	}
 	return nil
 }
@@ -181,17 +191,18 @@ func remote(r *http.Request) string {
 	return r.RemoteAddr
 }
 
-func readOrder(r *http.Request, o *Order) error {
+// readBody reads one JSON object of at most that many bytes.
+func readBody(r *http.Request, into any, most int64) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return bad("content type is %q, must be application/json", r.Header.Get("Content-Type"))
 	}
-	d := json.NewDecoder(io.LimitReader(r.Body, bodyMax+1))
+	d := json.NewDecoder(io.LimitReader(r.Body, most+1))
 	d.DisallowUnknownFields()
-	if err := d.Decode(o); err != nil {
+	if err := d.Decode(into); err != nil {
 		return bad("read body: %v", err)
 	}
-	if d.InputOffset() > bodyMax || d.More() {
-		return bad("read body: more than one object of at most %d bytes", bodyMax)
+	if d.InputOffset() > most || d.More() {
+		return bad("read body: more than one object of at most %d bytes", most)
 	}
 	return nil
 }
@@ -247,7 +258,7 @@ func (a *API) refuse(w http.ResponseWriter, rt *route, q *question, err error) {
 func StatusOf(err error) int {
 	var wrong *badError
 	switch {
-	case errors.As(err, &wrong):
+	case errors.As(err, &wrong), errors.Is(err, view.ErrQuestion):
 		return http.StatusBadRequest
 	case errors.Is(err, access.ErrUnknown):
 		return http.StatusUnauthorized
@@ -257,7 +268,7 @@ func StatusOf(err error) int {
 		return http.StatusNotFound
 	case errors.Is(err, orders.ErrAnswered), errors.Is(err, store.ErrConflict):
 		return http.StatusConflict
-	case errors.Is(err, errTooOften), errors.Is(err, access.ErrBusy):
+	case errors.Is(err, errTooOften), errors.Is(err, access.ErrBusy), errors.Is(err, view.ErrPlanning):
 		return http.StatusTooManyRequests
 	case errors.Is(err, errTooLarge):
 		return http.StatusRequestEntityTooLarge

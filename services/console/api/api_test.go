@@ -144,6 +144,11 @@ func TestEveryOperationAndWhoMay(t *testing.T) {
 		}
 		asked[routeOf(t, http.MethodPost, path).id] = true
 	}
+	const question = `{"manifests":"kind: NodePool\napiVersion: karpenter.sh/v1\nmetadata: {name: p}\nspec: {template: {spec: {requirements: []}}}"}`
+	for token, status := range map[string]int{"": http.StatusUnauthorized, "reader": http.StatusForbidden, "viewer": http.StatusOK} {
+		r.want(status, token, http.MethodPost, "/plan", question)
+	}
+	asked["plan"] = true
 	r.want(http.StatusOK, "", http.MethodGet, "/openapi.json", "")
 	for _, rt := range routes {
 		if !asked[rt.id] && !rt.open && rt.stream == nil {
@@ -226,6 +231,15 @@ func TestBadQuestionsAreRefusedByName(t *testing.T) {
 		`{"reason":"` + strings.Repeat("x", reasonMax+1) + `","level":"all"}`: "reason", `{"reason":"` + strings.Repeat("x", bodyMax) + `"}`: "body",
 	} {
 		if p := r.want(http.StatusBadRequest, "operator", http.MethodPost, "/control/stop", body).(*Problem); !strings.Contains(p.Message, want) {
+			t.Errorf("%.40s: %q", body, p.Message)
+		}
+	}
+	for body, want := range map[string]string{
+		`{"manifests":"kind: Pod"}`: "manifests: document 1 (Pod): apiVersion: is missing", `{"alone":true,"manifests":"x: 1"}`: "catalogue", `{"nodeTime":"soon"}`: "nodeTime",
+		`{"manifest":"x"}`: "manifest", `{"prices":"prices: [{}]"}`: "prices[0].instanceType: is missing", `{"manifests":"` + strings.Repeat("x", view.PlanInputMax+1) + `"}`: "bytes long",
+		`{"manifests":"` + strings.Repeat("x", questionMax) + `"}`: "body",
+	} {
+		if p := r.want(http.StatusBadRequest, "viewer", http.MethodPost, "/plan", body).(*Problem); !strings.Contains(p.Message, want) {
 			t.Errorf("%.40s: %q", body, p.Message)
 		}
 	}

@@ -1,11 +1,14 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"reflect"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // document is the OpenAPI document of the routes: schemas follow from the types that are sent.
@@ -47,8 +50,8 @@ func operation(rt *route, schemas map[string]any) map[string]any {
 	if len(list) > 0 {
 		op["parameters"] = list
 	}
-	if rt.body != nil {
-		op["requestBody"] = map[string]any{"required": true, "content": content("application/json", schemaOf(reflect.TypeOf(rt.body), schemas))}
+	if body := cmp.Or(rt.body, rt.question); body != nil {
+		op["requestBody"] = map[string]any{"required": true, "content": content("application/json", schemaOf(reflect.TypeOf(body), schemas))}
 	}
 	success := map[string]any{"description": "Done"}
 	switch {
@@ -90,7 +93,13 @@ func (rt *route) describe(p parameter) map[string]any {
 var (
 	timeType = reflect.TypeFor[time.Time]()
 	rawType  = reflect.TypeFor[json.RawMessage]()
+	amount   = reflect.TypeFor[resource.Quantity]()
 )
+
+// prefixes of the components that are types of these packages, whose own names would not tell them apart.
+var prefixes = map[string]string{"millwright/store/audit/plan": "Plan", "millwright/store/audit/whatif": "WhatIf"}
+
+func schemaName(t reflect.Type) string { return prefixes[t.PkgPath()] + t.Name() }
 
 // schemaOf describes a type as encoding/json writes it. Structs with a name become components.
 func schemaOf(t reflect.Type, schemas map[string]any) map[string]any {
@@ -99,8 +108,12 @@ func schemaOf(t reflect.Type, schemas map[string]any) map[string]any {
 		return map[string]any{"type": "string", "format": "date-time"}
 	case t == rawType:
 		return map[string]any{}
+	case t == amount:
+		return map[string]any{"type": "string"}
 	}
 	switch t.Kind() {
+	case reflect.Float64:
+		return map[string]any{"type": "number"}
 	case reflect.Pointer:
 		return schemaOf(t.Elem(), schemas)
 	case reflect.Bool:
@@ -114,17 +127,18 @@ func schemaOf(t reflect.Type, schemas map[string]any) map[string]any {
 	case reflect.Map:
 		return map[string]any{"type": "object", "additionalProperties": schemaOf(t.Elem(), schemas)}
 	case reflect.Struct:
-		if _, known := schemas[t.Name()]; !known {
-			schemas[t.Name()] = nil // while it is being made, so that a type may contain itself
+		name := schemaName(t)
+		if _, known := schemas[name]; !known {
+			schemas[name] = nil // while it is being made, so that a type may contain itself
 			properties := map[string]any{}
 			required := fields(t, schemas, properties)
 			schema := map[string]any{"type": "object", "properties": properties}
 			if len(required) > 0 {
 				schema["required"] = required
 			}
-			schemas[t.Name()] = schema
+			schemas[name] = schema
 		}
-		return map[string]any{"$ref": "#/components/schemas/" + t.Name()}
+		return map[string]any{"$ref": "#/components/schemas/" + name}
 	}
 	return map[string]any{}
 }

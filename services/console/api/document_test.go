@@ -81,13 +81,13 @@ func TestNamesOfComponentsAreUnique(t *testing.T) {
 			if t2 == timeType {
 				return
 			}
-			if other, known := by[t2.Name()]; known {
+			if other, known := by[schemaName(t2)]; known {
 				if other != t2 {
 					t.Errorf("%v and %v have the same name", other, t2)
 				}
 				return
 			}
-			by[t2.Name()] = t2
+			by[schemaName(t2)] = t2
 			for i := range t2.NumField() {
 				if f := t2.Field(i); f.IsExported() && !strings.HasPrefix(f.Tag.Get("json"), "-") {
 					visit(f.Type)

@@ -127,6 +127,10 @@ func (a *API) commands(_ context.Context, q *question) (any, error) {
 	return Commands{Items: list[:min(len(list), limitMax)]}, nil
 }
 
+func (a *API) plan(ctx context.Context, q *question) (any, error) {
+	return a.cfg.View.Plan(ctx, q.who.Name, *q.asked.(*view.PlanRequest))
+}
+
 func (q *question) limit() (int, error) {
 	s := q.text("limit")
 	if s == "" {

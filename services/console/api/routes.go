@@ -24,6 +24,9 @@ type route struct {
 	parameters  []parameter
 	// body is a value of the type that is read, nil for none; result one of the type that is answered.
 	body, result any
+	// question is a value of the type that a question of a POST is read into, which changes nothing; nil: it
+	// has none.
+	question any
 	// answer makes the result. A stream writes by itself instead.
 	answer func(a *API, ctx context.Context, q *question) (any, error)
 	stream func(a *API, w http.ResponseWriter, r *http.Request, q *question)
@@ -159,6 +162,8 @@ var routes = []route{
 		right: access.Read, parameters: []parameter{since}, result: history.Savings{}, answer: (*API).savings},
 	{method: http.MethodGet, path: "/savings.csv", id: "exportSavings", summary: "Savings by NodePool and namespace, as CSV", right: access.Read,
 		parameters: []parameter{since}, text: &text{"text/csv; charset=utf-8", savingsCSV}, answer: (*API).savings},
+	{method: http.MethodPost, path: "/plan", id: "plan", summary: "What would be done, had the cluster these objects or prices: nodes, evictions, drift, roll-out. It changes nothing",
+		right: access.Plan, question: view.PlanRequest{}, result: view.Plan{}, answer: (*API).plan},
 	{method: http.MethodPost, path: "/commands/{id}/approve", id: "approveCommand", summary: "Approve a proposed command", right: access.Approve,
 		parameters: []parameter{{name: "id", about: "id of the command"}}, body: Order{}, result: Recorded{}, answer: (*API).approve},
 	{method: http.MethodPost, path: "/commands/{id}/reject", id: "rejectCommand", summary: "Reject a proposed command", right: access.Approve,

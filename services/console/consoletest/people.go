@@ -13,7 +13,8 @@ type People map[string][]access.Right
 
 // Everybody is somebody of each kind.
 func Everybody() People {
-	return People{"viewer": {access.Read}, "operator": {access.Read, access.Approve, access.Control}, "nobody": {}}
+	return People{"viewer": {access.Read, access.Plan}, "operator": {access.Read, access.Plan, access.Approve, access.Control}, "reader": {access.Read},
+		"nobody": {}}
 }
 
 // Identify knows the tokens.

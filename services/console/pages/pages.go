@@ -57,7 +57,7 @@ type Pages struct {
 // New parses the templates.
 func New(cfg Config) *Pages {
 	p := &Pages{cfg: cfg, templates: map[string]*template.Template{}, version: versionOf(files)}
-	for _, name := range []string{"now", "timeline", "savings", "decisions", "decision", "object", "commands", "login", "problem"} {
+	for _, name := range []string{"now", "timeline", "savings", "decisions", "decision", "object", "commands", "plan", "login", "problem"} {
 		t := template.New("layout.html").Funcs(functions(cfg.Now, p.version))
 		p.templates[name] = template.Must(t.ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name+".html"))
 	}
@@ -103,6 +103,8 @@ func (p *Pages) Register(mux *http.ServeMux) {
 	mux.Handle("GET /decisions/{seq}", p.reading("decision", p.decision))
 	mux.Handle("GET /object/{kind}/{name...}", p.reading("object", p.object))
 	mux.Handle("GET /object", http.HandlerFunc(find))
+	mux.Handle("GET /plan", p.reading("plan", p.planForm))
+	mux.HandleFunc("POST /plan", p.plan)
 	mux.Handle("GET /commands", p.reading("commands", p.commands))
 	mux.Handle("POST /commands/{id}/{answer}", p.acting(access.Approve, p.answer))
 	mux.Handle("POST /control/{level}", p.acting(access.Control, p.control))

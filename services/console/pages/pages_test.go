@@ -1,7 +1,9 @@
 package pages
 
 import (
+	"bytes"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -16,6 +18,7 @@ import (
 	"millwright/services/console/access"
 	"millwright/services/console/api"
 	"millwright/services/console/consoletest"
+	"millwright/services/console/view"
 	"millwright/store/audit"
 	"millwright/store/memlog"
 )
@@ -110,7 +113,7 @@ func TestWhateverThingsAreCalledIsText(t *testing.T) {
 	for path, shows := range map[string]bool{
 		"/": true, "/decisions": true, "/decisions?object=" + url.QueryEscape(hostile) + "&since=1h&kind=" + url.QueryEscape(hostile): true, "/decisions/2": true, "/decisions/3": true,
 		"/decisions/5": true, objectPath("node", hostile): true, objectPath("nodepool", hostile): true, objectPath("nodeclaim", hostile): true, objectPath("command", r.id): true,
-		"/timeline": true, "/timeline?nodepool=" + url.QueryEscape(hostile) + "&since=1h": true, "/savings": true,
+		"/plan": true, "/timeline": true, "/timeline?nodepool=" + url.QueryEscape(hostile) + "&since=1h": true, "/savings": true,
 		"/commands": true, "/commands?said=" + url.QueryEscape(hostile): true, "/login?next=" + url.QueryEscape("/"+hostile): true, objectPath("pod", hostile): true, objectPath("secret", hostile): true,
 	} {
 		status, header, body := r.send("operator", path, nil)
@@ -244,6 +247,46 @@ func TestOrdersByForms(t *testing.T) {
 	}
 	if c := l.Control(); c == nil || c.Stop != ledger.StopNone || c.By != "operator" {
 		t.Errorf("%+v", c)
+	}
+}
+
+// The form of a plan works without scripts, by pasting and by uploading; who may not plan sees none. What is
+// asked comes back as text.
+func TestAPlanByForm(t *testing.T) {
+	r := newRig(t)
+	if status, _, body := r.send("reader", "/plan", nil); status != http.StatusOK || strings.Contains(body, `action="/plan"`) || !strings.Contains(body, "right to create plans") {
+		t.Errorf("a reader: %d", status)
+	}
+	if status, _, _ := r.send("reader", "/plan", url.Values{}); status != http.StatusForbidden {
+		t.Errorf("a reader plans: %d", status)
+	}
+	if status, _, body := r.send("viewer", "/plan?nodepool=p", nil); status != http.StatusOK || !strings.Contains(body, "kind: NodePool") || !strings.Contains(body, "What if NodePool p") && !strings.Contains(body, "what if NodePool p were different") {
+		t.Errorf("with a NodePool to begin with: %d %s", status, body)
+	}
+	pod := "apiVersion: v1\r\nkind: Pod\r\nmetadata: {name: big}\r\nspec: {containers: [{name: c, resources: {requests: {cpu: '7'}}}]}"
+	status, _, body := r.send("viewer", "/plan", url.Values{"manifests": {pod}})
+	if status != http.StatusOK || !strings.Contains(body, "default/big") || !strings.Contains(body, "At rest, with the change") {
+		t.Errorf("%d %s", status, body)
+	}
+	var form bytes.Buffer
+	w := multipart.NewWriter(&form)
+	part, err := w.CreateFormFile("manifests-file", "pod.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = part.Write([]byte(pod))
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	req := httptest.NewRequest(http.MethodPost, "/plan", &form)
+	req.Header.Set("Content-Type", w.FormDataContentType())
+	var asked view.PlanRequest
+	if err := readPlan(req, &asked); err != nil || asked.Manifests != pod {
+		t.Errorf("uploaded: %q, %v", asked.Manifests, err)
+	}
+	status, _, body = r.send("viewer", "/plan", url.Values{"manifests": {hostile}, "prices": {hostile}, "nodeTime": {hostile}, "catalog": {hostile}})
+	if status != http.StatusBadRequest || !strings.Contains(body, "&lt;script&gt;alert(1)&lt;/script&gt;") || len(script.FindAllString(body, -1)) != 1 || strings.Contains(body, "<img") {
+		t.Errorf("hostile manifests: %d %s", status, body)
 	}
 }
 

@@ -189,6 +189,8 @@ func (p *Pages) decision(ctx context.Context, r *request) (string, any, error) {
 type objectPage struct {
 	*view.Story
 	Kind, Name string
+	// Pool is the NodePool that it is, if the cluster has it.
+	Pool string
 }
 
 func (p *Pages) object(ctx context.Context, r *request) (string, any, error) {
@@ -197,8 +199,13 @@ func (p *Pages) object(ctx context.Context, r *request) (string, any, error) {
 	if subject == "" {
 		return "", nil, fmt.Errorf("%w: nothing is told of a %s", view.ErrNotFound, kind)
 	}
-	story, err := p.cfg.View.Why(ctx, subject)
-	return kind + " " + name, objectPage{story, kind, name}, err
+	x := objectPage{Kind: kind, Name: name}
+	if pool, ok := strings.CutPrefix(subject, "pool/"); ok && p.cfg.View.HasNodePool(pool) {
+		x.Pool = pool
+	}
+	var err error
+	x.Story, err = p.cfg.View.Why(ctx, subject)
+	return kind + " " + name, x, err
 }
 
 // find leads from the form to the page of an object.

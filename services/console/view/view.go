@@ -58,7 +58,8 @@ type View struct {
 	leaders  leaders
 	savings  savings
 	// asking bounds the stories that are being put together.
-	asking chan struct{}
+	asking   chan struct{}
+	planning planning
 }
 
 // storiesMax bounds the stories that are put together at a time.

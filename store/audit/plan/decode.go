@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -52,6 +53,7 @@ var kinds = map[string]kind{
 	"StatefulSet":           {events.KindStatefulSet, "apps/v1", true, func() metav1.Object { return &appsv1.StatefulSet{} }},
 	"ReplicaSet":            {events.KindReplicaSet, "apps/v1", true, func() metav1.Object { return &appsv1.ReplicaSet{} }},
 	"Namespace":             {events.KindNamespace, "v1", false, func() metav1.Object { return &corev1.Namespace{} }},
+	"Job":                   {0, "batch/v1", true, func() metav1.Object { return &batchv1.Job{} }}, // no planner reads it: it stands for pods
 	"PriorityClass":         {events.KindPriorityClass, "scheduling.k8s.io/v1", false, func() metav1.Object { return &schedulingv1.PriorityClass{} }},
 }
 
@@ -84,8 +86,8 @@ type object struct {
 	meta metav1.Object
 	// name is "namespace/name", or "name" for what has no namespace.
 	name string
-	// label is "Kind name", for messages.
-	label string
+	// label is "Kind name", for messages; typeName is the kind.
+	label, typeName string
 }
 
 // Objects reads the objects of sources in their order, as they are written; those of kinds that planners do
@@ -139,7 +141,7 @@ func (d *document) value(raw []byte, item header, path string, fn func(*object) 
 	if err != nil {
 		return d.fail(h.kind, path+"apiVersion", err)
 	}
-	if !ok || !d.buffers && k.event >= events.KindCapacityBuffer && k.event <= events.KindReplicaSet {
+	if !ok || !d.wanted(h.kind, k.event) {
 		return nil
 	}
 	o, err := d.decode(raw, h, k, path)
@@ -147,6 +149,22 @@ func (d *document) value(raw []byte, item header, path string, fn func(*object) 
 		return err
 	}
 	return fn(o)
+}
+
+// wanted reports that objects of a kind are read.
+func (d *document) wanted(name string, k events.Kind) bool {
+	switch {
+	case d.workloads && podsOf[name] != nil:
+		return true
+	case isBuffer(k):
+		return d.buffers
+	}
+	return k != 0
+}
+
+// isBuffer: the kind is CapacityBuffer, or one that these refer to.
+func isBuffer(k events.Kind) bool {
+	return k >= events.KindCapacityBuffer && k <= events.KindReplicaSet
 }
 
 func (d *document) list(raw []byte, h header, path string, fn func(*object) error) error {
@@ -173,7 +191,7 @@ func (d *document) decode(raw []byte, h header, k kind, path string) (*object, e
 	if field, fault, bad := strings.Cut(unreadable(m), ": "); bad {
 		return nil, d.fail(labelOf(raw, h.kind), path+field, errors.New(fault))
 	}
-	o := &object{kind: k, meta: m, name: m.GetName()}
+	o := &object{kind: k, meta: m, name: m.GetName(), typeName: h.kind}
 	if k.namespaced {
 		if m.GetNamespace() == "" {
 			m.SetNamespace("default")

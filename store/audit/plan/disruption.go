@@ -134,6 +134,17 @@ func (d *disruption) snapshot() *planner.Snapshot {
 	return s
 }
 
+// stopped reports that the plan is to end, and notes so once.
+func (d *disruption) stopped() bool {
+	if d.config.Stop == nil || !d.config.Stop() {
+		return false
+	}
+	if len(d.out.Notes) == 0 {
+		d.out.Notes = []string{fmt.Sprintf("the plan was stopped after %d commands: more may follow", len(d.out.Commands))}
+	}
+	return true
+}
+
 // startedCommand is one that was started and is not carried out yet.
 type startedCommand struct {
 	seq     uint64
@@ -168,7 +179,7 @@ func (d *disruption) apply(now time.Time, kind ledger.Kind, payload any) bool {
 func (d *disruption) startAll() []startedCommand {
 	var report disrupt.Report
 	var list []startedCommand
-	for ok := true; ok && len(list) < commandsMost; {
+	for ok := true; ok && len(list) < commandsMost && !d.stopped(); {
 		snap := d.snapshot()
 		var decisions []*planner.Decision
 		if decisions, report = disrupt.Plans(snap); len(decisions) == 0 {
@@ -193,6 +204,10 @@ func (d *disruption) runCommands() {
 	var report disrupt.Report
 	wakes, unfinished, rest := 0, 0, d.config.Now.Add(settledAfter)
 	for len(d.out.Commands) < commandsMost {
+		if d.stopped() {
+			d.blocked(report)
+			return
+		}
 		snap := d.snapshot()
 		var decisions []*planner.Decision
 		if decisions, report = disrupt.PlansFrom(snap, report.Next); len(decisions) > 0 {

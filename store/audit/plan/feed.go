@@ -31,12 +31,11 @@ type feeder struct {
 	nodeClasses map[string]bool
 	// buffers: the feature gate of CapacityBuffers is on.
 	buffers bool
+	// workloads that stand for pods; nil: none do.
+	workloads *workloads
 }
 
-type seenKey struct {
-	kind         events.Kind
-	field, value string
-}
+type seenKey struct{ kind, field, value string }
 
 // place is where an object was read.
 type place struct {
@@ -62,24 +61,37 @@ func (f *feeder) send(o events.Observation) {
 }
 
 func (f *feeder) document(d *document) error {
-	d.buffers = f.buffers
+	d.buffers, d.workloads = f.buffers, f.workloads != nil
 	return d.each(func(o *object) error {
 		if err := f.once(d, o); err != nil {
 			return err
 		}
-		f.complete(o)
-		f.send(events.Observation{
-			Op: events.OpUpsert, Kind: o.event, UID: o.meta.GetUID(), Name: o.name,
-			ResourceVersion: o.meta.GetResourceVersion(), Object: o.meta,
-		})
+		if f.workloads != nil {
+			if err := f.expand(d, o); err != nil {
+				return err
+			}
+		}
+		if o.event == 0 || !f.buffers && isBuffer(o.event) { // it stands for its pods only
+			return nil
+		}
+		f.show(o)
 		return nil
+	})
+}
+
+// show an object as it would be in the cluster.
+func (f *feeder) show(o *object) {
+	f.complete(o)
+	f.send(events.Observation{
+		Op: events.OpUpsert, Kind: o.event, UID: o.meta.GetUID(), Name: o.name,
+		ResourceVersion: o.meta.GetResourceVersion(), Object: o.meta,
 	})
 }
 
 // once refuses an object with the name or UID of another of its kind: one would be silently lost.
 func (f *feeder) once(d *document, o *object) error {
 	here := place{d.file, d.number}
-	for _, id := range []seenKey{{o.event, "metadata.name", o.name}, {o.event, "metadata.uid", string(o.meta.GetUID())}} {
+	for _, id := range []seenKey{{o.typeName, "metadata.name", o.name}, {o.typeName, "metadata.uid", string(o.meta.GetUID())}} {
 		if id.value == "" {
 			continue
 		}

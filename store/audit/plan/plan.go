@@ -33,7 +33,16 @@ type Config struct {
 	EvictionCost *float64
 	// Clock tells how long planning took; nil: the report does not say.
 	Clock func() time.Time
+	// Stop is asked between the steps of a plan of disruption: true ends it where it is. nil: never.
+	Stop func() bool
+	// Workloads: Deployments, StatefulSets, ReplicaSets and Jobs stand for as many pending pods as they ask
+	// for, beside the pods that there are; PodsMost bounds them, 0: PodsMostDefault.
+	Workloads bool
+	PodsMost  int
 }
+
+// PodsMostDefault is for a Config that names no bound.
+const PodsMostDefault = 10_000
 
 // stopwatch returns how long ago it was called; 0 without a clock.
 func (c Config) stopwatch() func() time.Duration {
@@ -78,7 +87,7 @@ func load(c Config, types *catalogFile) (*world.World, error) {
 	if err := gates.SetFeatureGates(c.FeatureGates); err != nil {
 		return nil, err
 	}
-	f.buffers = gates.CapacityBuffers
+	f.buffers, f.workloads = gates.CapacityBuffers, newWorkloads(c)
 	for _, s := range c.Sources {
 		if err := s.each(f.document); err != nil {
 			return nil, err

@@ -42,6 +42,7 @@ func RunOn(c Config, s Server) (*Report, error) {
 // change shows what is given to the World, in place of or beside what it has seen.
 func (s Server) change(c Config) (map[offeringKey]price, error) {
 	f := feederOn(s.World, c.Now)
+	f.workloads = newWorkloads(c)
 	for _, src := range c.Sources {
 		if err := src.each(f.document); err != nil {
 			return nil, err

@@ -54,8 +54,8 @@ type document struct {
 	raw    []byte
 	// json: raw is a JSON object, or a YAML flow mapping that looks like one.
 	json bool
-	// buffers: CapacityBuffers and what they refer to are read too.
-	buffers bool
+	// buffers: CapacityBuffers and what they refer to are read too. workloads: what stands for pods is.
+	buffers, workloads bool
 }
 
 func (d *document) fail(object, field string, err error) error {

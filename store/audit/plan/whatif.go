@@ -54,7 +54,7 @@ const DefaultNodeTime = 3 * time.Minute
 func RunDisruptionOn(c Config, s Server, untilSettled bool) (*Disruption, error) {
 	var before *Disruption
 	if len(c.Sources) > 0 || c.Catalog.given() || c.Prices.given() {
-		same, err := s.clone()
+		same, err := s.Clone()
 		if err != nil {
 			return nil, err
 		}
@@ -81,27 +81,22 @@ func RunDisruptionOn(c Config, s Server, untilSettled bool) (*Disruption, error)
 	}
 	var rollout *Rollout
 	if len(drifted) > 0 {
-		copied, err := s.clone()
+		copied, err := s.Clone()
 		if err != nil {
 			return nil, err
 		}
 		rollout = newDisruption(c, copied.World, copied.Ledger, exact).rollOut(drifted, cmp.Or(c.NodeTime, DefaultNodeTime))
 	}
 	out := newDisruption(c, s.World, s.Ledger, exact).plan(untilSettled)
-	out.Before, out.Drift, out.Rollout, out.Notes = before, drifted, rollout, notes
+	out.Before, out.Drift, out.Rollout, out.Notes = before, drifted, rollout, append(notes, out.Notes...)
 	return out, nil
 }
 
-// clone returns a copy that may be changed.
-func (s Server) clone() (c Server, err error) {
-	data, err := s.World.Checkpoint()
+// Clone returns a copy that may be changed. The World may be a version.
+func (s Server) Clone() (c Server, err error) {
+	c.World = world.Fork(s.World)
+	data, err := s.Ledger.Checkpoint()
 	if err != nil {
-		return c, fmt.Errorf("copy what the system sees: %w", err)
-	}
-	if c.World, err = world.Restore(data); err != nil {
-		return c, fmt.Errorf("copy what the system sees: %w", err)
-	}
-	if data, err = s.Ledger.Checkpoint(); err != nil {
 		return c, fmt.Errorf("copy what the system has decided: %w", err)
 	}
 	if c.Ledger, err = ledger.Restore(data); err != nil {
@@ -185,7 +180,7 @@ func (d *disruption) rollOut(drifted []DriftedNode, nodeTime time.Duration) *Rol
 	r := &Rollout{NodeTime: nodeTime.String()}
 	last := began
 	d.endRunning()
-	for len(waiting) > 0 && d.config.Now.Before(rest) {
+	for len(waiting) > 0 && d.config.Now.Before(rest) && !d.stopped() {
 		list := d.startAll()
 		if len(list) == 0 {
 			if d.wake.IsZero() || !d.wake.After(d.config.Now) {

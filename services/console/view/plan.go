@@ -1,0 +1,209 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"millwright/store/audit/plan"
+)
+
+// ErrQuestion: what is asked cannot be planned for, as the rest of the text says.
+var ErrQuestion = errors.New("cannot be planned")
+
+// ErrPlanning: a plan for the same person is being made.
+var ErrPlanning = errors.New("your last plan is still being made")
+
+const (
+	// plansMax bounds the plans that are made at a time: each takes a core.
+	plansMax = 2
+	// planTimeout bounds how long somebody waits for a plan. One that takes longer is stopped between two
+	// steps, and counts until then.
+	planTimeout = 20 * time.Second
+	// PlanInputMax bounds what is planned for, in bytes; planPodsMax the pods of its workloads.
+	PlanInputMax = 1 << 20
+	planPodsMax  = 5000
+	nodeTimeMax  = 24 * time.Hour
+)
+
+// PlanRequest is what would be different. What is given is laid over the cluster, in place of objects of the
+// same name; nothing is changed.
+type PlanRequest struct {
+	// Manifests are Kubernetes objects as YAML or JSON: NodePools, EC2NodeClasses, DisruptionPolicies,
+	// NodeOverlays, pods, and Deployments, StatefulSets, ReplicaSets and Jobs for as many pods as they ask
+	// for.
+	Manifests string `json:"manifests,omitempty"`
+	// Catalog has the instance types of every NodePool, Prices a list of prices, as millctl plan reads them.
+	Catalog string `json:"catalog,omitempty"`
+	Prices  string `json:"prices,omitempty"`
+	// Alone: there is nothing but what is given, which then needs a catalogue.
+	Alone bool `json:"alone,omitempty"`
+	// NodeTime is how long a roll-out takes for one wave of nodes, such as 3m.
+	NodeTime string `json:"nodeTime,omitempty"`
+}
+
+// Plan is what would be done.
+type Plan struct {
+	// AsOf is what is known of the cluster, and LedgerSeq of the log; of a plan for manifests alone there is
+	// neither.
+	AsOf      time.Time `json:"asOf,omitzero"`
+	LedgerSeq uint64    `json:"ledgerSeq,omitempty"`
+	// Nodes and MicroUSDPerHour are those of the cluster now.
+	Nodes           int   `json:"nodes"`
+	MicroUSDPerHour int64 `json:"microUSDPerHour"`
+	// Provisioning is for the pods that need a place. Disruption then carries out every command that
+	// follows for the nodes that there are now, until the cluster is at rest.
+	Provisioning *plan.Report     `json:"provisioning"`
+	Disruption   *plan.Disruption `json:"disruption"`
+	// Seconds that it took.
+	Seconds float64 `json:"seconds"`
+}
+
+// planning says for whom plans are being made.
+type planning struct {
+	sync.Mutex
+	by map[string]bool
+}
+
+// enter takes a place, for one person at most one.
+func (p *planning) enter(who string) (leave func(), err error) {
+	p.Lock()
+	defer p.Unlock()
+	switch {
+	case p.by[who]:
+		return nil, ErrPlanning
+	case len(p.by) >= plansMax:
+		return nil, ErrBusy
+	}
+	if p.by == nil {
+		p.by = map[string]bool{}
+	}
+	p.by[who] = true
+	return func() {
+		p.Lock()
+		defer p.Unlock()
+		delete(p.by, who)
+	}, nil
+}
+
+// Plan answers what would be done, for somebody. It returns ErrQuestion if that cannot be said, ErrPlanning
+// or ErrBusy if too much is being planned.
+func (v *View) Plan(ctx context.Context, who string, q PlanRequest) (*Plan, error) {
+	return planned(ctx, v, who, func(stop func() bool) (*Plan, error) { return v.plan(q, stop) })
+}
+
+// planned runs fn in a place of its own, and waits for it as long as somebody is to wait. fn gets what tells
+// it to stop. It may fail on objects that no API server has validated: then the question is at fault.
+func planned[T any](ctx context.Context, v *View, who string, fn func(stop func() bool) (T, error)) (T, error) {
+	type answer struct {
+		made T
+		err  error
+	}
+	var none T
+	leave, err := v.planning.enter(who)
+	if err != nil {
+		return none, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, planTimeout)
+	defer cancel()
+	done := make(chan answer, 1)
+	go func() {
+		var a answer
+		defer func() {
+			if p := recover(); p != nil {
+				a.err = fmt.Errorf("%w: the planner failed on it: %v", ErrQuestion, p)
+			}
+			leave()
+			done <- a
+		}()
+		a.made, a.err = fn(func() bool { return ctx.Err() != nil })
+	}()
+	select {
+	case a := <-done:
+		return a.made, a.err
+	case <-ctx.Done():
+		return none, fmt.Errorf("%w: it takes longer than %s", ErrQuestion, planTimeout)
+	}
+}
+
+func (v *View) plan(q PlanRequest, stop func() bool) (*Plan, error) {
+	c, err := q.config()
+	if err != nil {
+		return nil, err
+	}
+	c.Now, c.Clock, c.Stop = v.cfg.Now(), v.cfg.Now, stop
+	out := &Plan{}
+	if q.Alone {
+		if out.Provisioning, err = plan.Run(c); err == nil {
+			out.Disruption, err = plan.RunDisruption(c, true)
+		}
+	} else if err := v.planOn(c, out); err != nil {
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrQuestion, err)
+	}
+	out.Seconds = v.cfg.Now().Sub(c.Now).Seconds()
+	return out, nil
+}
+
+// planOn plans for the cluster as it is now.
+func (v *View) planOn(c plan.Config, out *Plan) error {
+	s, err := v.snapshot()
+	if err != nil {
+		return err
+	}
+	now, err := v.Now()
+	if err != nil {
+		return err
+	}
+	out.AsOf, out.LedgerSeq, out.Nodes, out.MicroUSDPerHour = s.World.AsOf().UTC(), s.Ledger.Seq(), len(now.Nodes), now.MicroUSDPerHour
+	for _, disruption := range []bool{false, true} {
+		copied, err := plan.Server{World: s.World, Ledger: s.Ledger}.Clone()
+		if err != nil {
+			return err
+		}
+		if disruption {
+			out.Disruption, err = plan.RunDisruptionOn(c, copied, true)
+		} else {
+			out.Provisioning, err = plan.RunOn(c, copied)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrQuestion, err)
+		}
+	}
+	return nil
+}
+
+// config is the question for the planners.
+func (q PlanRequest) config() (c plan.Config, err error) {
+	if n := len(q.Manifests) + len(q.Catalog) + len(q.Prices); n > PlanInputMax {
+		return c, fmt.Errorf("%w: it is %d bytes long, at most %d are planned for", ErrQuestion, n, PlanInputMax)
+	}
+	c.Workloads, c.PodsMost, c.NodeTime = true, planPodsMax, plan.DefaultNodeTime
+	if q.NodeTime != "" {
+		if c.NodeTime, err = time.ParseDuration(q.NodeTime); err != nil || c.NodeTime <= 0 || c.NodeTime > nodeTimeMax {
+			return c, fmt.Errorf("%w: nodeTime %q: must be a span such as 3m, at most %s", ErrQuestion, q.NodeTime, nodeTimeMax)
+		}
+	}
+	if q.Manifests != "" {
+		c.Sources = []plan.Source{plan.Text("manifests", q.Manifests)}
+	}
+	if q.Catalog != "" {
+		c.Catalog = plan.Text("catalog", q.Catalog)
+	}
+	if q.Prices != "" {
+		c.Prices = plan.Text("prices", q.Prices)
+	}
+	switch {
+	case q.Alone && q.Manifests == "":
+		return c, fmt.Errorf("%w: manifests are missing", ErrQuestion)
+	case q.Alone && q.Catalog == "":
+		return c, fmt.Errorf("%w: without the cluster a catalogue is needed", ErrQuestion)
+	case q.Alone && q.Prices != "":
+		return c, fmt.Errorf("%w: without the cluster the catalogue has the prices", ErrQuestion)
+	}
+	return c, nil
+}
