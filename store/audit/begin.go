@@ -50,7 +50,7 @@ func (p *replayer) startLate(ctx context.Context, log Log, compacted error) (uin
 		if err != nil {
 			continue
 		}
-		*p = replayer{begin: l, reasons: map[uint64]string{}}
+		p.begin = l
 		p.report.NotReplayable = []Span{{From: 1, To: c.Seq, Reason: "the records are archived, and the archive is not at hand"}}
 		return c.Seq + 1, nil
 	}

@@ -34,11 +34,11 @@ var planners = map[ledger.Kind]func(*planner.Snapshot, ledger.Entry) *planner.De
 var observed = map[ledger.Kind]bool{ledger.KindDrainStarted: true}
 
 func replanProvisioning(s *planner.Snapshot, e ledger.Entry) *planner.Decision {
-	return search(s, e).Decision
+	return searchAgain(s, e).Decision
 }
 
-// search plans a round again.
-func search(s *planner.Snapshot, e ledger.Entry) provision.Search {
+// searchAgain plans a round again.
+func searchAgain(s *planner.Snapshot, e ledger.Entry) provision.Search {
 	plan := provision.Plan
 	if p, ok := e.Payload.(*ledger.ProvisioningPlanned); ok && p.Plain {
 		plan = provision.PlanPlain

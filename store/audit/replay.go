@@ -85,7 +85,7 @@ func (r Report) Summary() string {
 // before the range, the World from the stream's checkpoints and messages; with a nil stream, decisions that
 // need a World are not replayed. It returns an error only if the log or the stream cannot be read.
 func Replay(ctx context.Context, log Log, stream Stream, r Range) (Report, error) {
-	p := &replayer{report: Report{}, found: map[uint64]provision.Search{}, reasons: map[uint64]string{}}
+	p := newReplayer()
 	if err := p.readLog(ctx, log, r); err != nil {
 		return p.report, err
 	}
@@ -99,8 +99,17 @@ func Replay(ctx context.Context, log Log, stream Stream, r Range) (Report, error
 	return p.report, nil
 }
 
+func newReplayer() *replayer {
+	return &replayer{found: map[uint64]provision.Search{}, reasons: map[uint64]string{}}
+}
+
 // replayer holds one replay.
 type replayer struct {
+	// visit is called instead of planning again; nil: it is planned. searches are the Snapshots of searches
+	// whose confirmation was not visited yet, by the record's sequence.
+	visit    func(Visit)
+	searches map[uint64]*planner.Snapshot
+
 	report Report
 	// begin is the Ledger that the entries continue; nil if they are the whole log.
 	begin   *ledger.Ledger
@@ -128,7 +137,7 @@ func (p *replayer) readLog(ctx context.Context, log Log, r Range) error {
 	}
 	for r.To == 0 || next <= r.To {
 		records, err := log.Read(ctx, next, readBatch)
-		if errors.Is(err, store.ErrCompacted) && p.begin == nil {
+		if isCompacted(err) && p.begin == nil {
 			if next, err = p.startLate(ctx, log, err); err == nil {
 				continue
 			}
@@ -152,6 +161,8 @@ func (p *replayer) readLog(ctx context.Context, log Log, r Range) error {
 	return nil
 }
 
+func isCompacted(err error) bool { return errors.Is(err, store.ErrCompacted) }
+
 func (p *replayer) addRecord(rec store.Record, r Range) error {
 	e, err := Decode(rec)
 	if err != nil {
@@ -164,6 +175,7 @@ func (p *replayer) addRecord(rec store.Record, r Range) error {
 		return nil
 	}
 	switch {
+	case p.skipDerived(e):
 	case e.Kind == ledger.KindClaimDoomed:
 		p.decision(e)
 		p.replayDoomed(e)
@@ -216,7 +228,7 @@ func (p *replayer) plan(t task, s *planner.Snapshot) {
 	_, confirmed := searchOf(e)
 	switch {
 	case t.search:
-		if found := search(s, e); found.Decision != nil {
+		if found := searchAgain(s, e); found.Decision != nil {
 			p.found[e.Seq] = found
 		} else {
 			p.skip(e, searchedNothing)

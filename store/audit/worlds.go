@@ -196,5 +196,9 @@ func (p *replayer) planAt(t task, w *world.World) {
 		p.skip(t.Entry, err.Error())
 		return
 	}
+	if p.visit != nil {
+		p.visited(t, planner.SnapshotAt(w.Version(), l.Version(), t.Now))
+		return
+	}
 	p.plan(t, planner.SnapshotAt(w, l, t.Now))
 }

@@ -73,7 +73,7 @@ func (b *bundler) run(ctx context.Context, out io.Writer) (err error) {
 	for _, text := range m.Missing {
 		fmt.Fprintf(out, "missing: %s\n", text)
 	}
-	return replayBundle(ctx, out, b.output)
+	return (&replayer{bundle: b.output}).replayBundle(ctx, out)
 }
 
 func (b *bundler) about() string {
@@ -161,15 +161,4 @@ func writeWhole(file string, write func(io.Writer) error) (err error) {
 		return errors.Join(fmt.Errorf("write bundle %s: %w", file, err), os.Remove(f.Name()))
 	}
 	return nil
-}
-
-// replayBundle replays the decisions that a bundle is about.
-func replayBundle(ctx context.Context, out io.Writer, file string) error {
-	b, err := recording.OpenBundle(file)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = b.Close() }() // it was only read
-	r := &replayer{within: audit.Range{From: b.Manifest.From, To: b.Manifest.To}}
-	return r.replay(ctx, out, b, b)
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"millwright/store"
 	"millwright/store/audit"
 	"millwright/store/audit/recording"
 )
@@ -20,6 +22,7 @@ type replayer struct {
 	save       string
 	recordings []string
 	bundle     string
+	change     changeFlags
 }
 
 func replayCommand(t *target) *cobra.Command {
@@ -32,11 +35,20 @@ record carries. It prints how many decisions were planned again, how many derive
 be replayed, and why: their observations are no longer retained, or another version of the planner took them. Exit status 1 if a
 decision or its explanation came out otherwise.
 
+With --with or --option it says instead what would have been decided with another NodePool, class, policy, price list or planner option: each
+decision is planned again by itself, on its own recorded Snapshot, with the change laid over it as if it had always been in force, and
+compared with the record in nodes, $ per hour and evictions. It is no simulation: what would have followed from another decision is not
+followed, since the next decision is planned again on what really happened.
+
 With --save, log and observations are written to a file as well, which --recording replays anywhere, by any later version that has
 the same planners.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			r.change.stdin = cmd.InOrStdin()
+			if err := r.change.check(cmd); err != nil {
+				return err
+			}
 			if r.bundle != "" {
-				return replayBundle(cmd.Context(), cmd.OutOrStdout(), r.bundle)
+				return r.replayBundle(cmd.Context(), cmd.OutOrStdout())
 			}
 			if len(r.recordings) > 0 {
 				return r.replayRecordings(cmd.Context(), cmd.OutOrStdout())
@@ -52,6 +64,7 @@ the same planners.`,
 	cmd.MarkFlagsMutuallyExclusive("bundle", "recording", "save")
 	cmd.MarkFlagsMutuallyExclusive("bundle", "from")
 	cmd.MarkFlagsMutuallyExclusive("bundle", "to")
+	r.change.register(cmd)
 	return cmd
 }
 
@@ -70,7 +83,69 @@ func (r *replayer) replayLog(ctx context.Context, out io.Writer) (err error) {
 			return err
 		}
 	}
+	if err := r.bound(ctx, s.log); err != nil {
+		return err
+	}
 	return r.replay(ctx, out, s.log, stream)
+}
+
+// bound turns times into records.
+func (r *replayer) bound(ctx context.Context, log store.Log) error {
+	now := time.Now()
+	if r.change.since == "" && r.change.until == "" {
+		return nil
+	}
+	head, err := log.Head(ctx)
+	if err != nil {
+		return fmt.Errorf("read the log's head: %w", err)
+	}
+	at := func(flag, text string) (uint64, error) {
+		t, err := moment(flag, text, now)
+		if err != nil {
+			return 0, err
+		}
+		return audit.FirstSince(ctx, log, head.Seq, t)
+	}
+	if r.change.since != "" {
+		if r.within.From, err = at("since", r.change.since); err != nil {
+			return err
+		}
+	}
+	if r.change.until == "" {
+		return nil
+	}
+	first, err := at("until", r.change.until)
+	switch {
+	case err != nil:
+		return err
+	case first <= max(r.within.From, 1):
+		return fmt.Errorf("replay: no record is in that span")
+	}
+	r.within.To = first - 1
+	return nil
+}
+
+// moment is a time, or as long before now as a span says.
+func moment(flag, text string, now time.Time) (time.Time, error) {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return time.Time{}, fmt.Errorf("invalid --%s %q: must be a span such as 2h, or a time as in 2026-03-02T10:00:00Z", flag, text)
+	}
+	return now.Add(-d), nil
+}
+
+// replayBundle replays the decisions that the bundle is about.
+func (r *replayer) replayBundle(ctx context.Context, out io.Writer) error {
+	b, err := recording.OpenBundle(r.bundle)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = b.Close() }() // it was only read
+	r.within = audit.Range{From: b.Manifest.From, To: b.Manifest.To}
+	return r.replay(ctx, out, b, b)
 }
 
 // replayRecordings replays one after the other; the exit status is of all.
@@ -93,6 +168,9 @@ func (r *replayer) replayRecordings(ctx context.Context, out io.Writer) error {
 }
 
 func (r *replayer) replay(ctx context.Context, out io.Writer, log audit.Log, stream audit.Stream) error {
+	if r.change.given() {
+		return r.change.run(ctx, out, log, stream, r.within)
+	}
 	report, err := audit.Replay(ctx, log, stream, r.within)
 	if err != nil {
 		return fmt.Errorf("replay: %w", err)

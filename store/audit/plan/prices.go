@@ -25,9 +25,13 @@ func ReadPrices(from Source) (*events.Prices, error) {
 	if err != nil {
 		return nil, err
 	}
-	fail := func(field string, err error) error {
+	return decodePrices(raw, func(field string, err error) error {
 		return &InputError{File: from.Name, Document: 1, Object: "price list", Field: field, Err: err}
-	}
+	})
+}
+
+// decodePrices reads a price list; fail says where a fault is.
+func decodePrices(raw []byte, fail func(field string, err error) error) (_ *events.Prices, err error) {
 	if !json.Valid(raw) {
 		if raw, err = toJSON(raw); err != nil {
 			return nil, fail("", err)
