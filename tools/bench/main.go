@@ -23,6 +23,10 @@ type bench struct {
 	churn time.Duration
 	// week is how much is played of each synthetic week.
 	week time.Duration
+	// day is how much is recorded of the day of a large cluster, dayTimes its size in those of a week's, and
+	// dayRuns how often it is replayed with a change.
+	day               time.Duration
+	dayTimes, dayRuns int
 }
 
 // part measures some figures within a time limit; the limit of churn is added to the time --churn sets.
@@ -43,6 +47,7 @@ var parts = []part{
 	{"scale", "each service in a settled cluster of 5,000 nodes and 150,000 pods", scalePackage + " " + lifecyclePackage + " " + watchedPackage, 10 * time.Minute, measureScale},
 	{"offline", "millctl plan --offline on files", "", 150 * time.Second, measureOffline},
 	{"weeks", "five synthetic weeks under Millwright and under Karpenter's rules", "", time.Hour, measureWeeks},
+	{"replay", "a day of a cluster of 1,000 nodes, planned again as it was and with another option", "", 90 * time.Minute, measureDay},
 	{"startup", "start of a provisioner at 1,000 nodes and 20,000 pods", "", 70 * time.Second, measureStartup},
 	{"recovery", "a leader killed, with a standby", "", 90 * time.Second, measureRecovery},
 	{"latency", "pod to CreateFleet in the local stack, and memory", "", 230 * time.Second, measureLatency},
@@ -75,6 +80,9 @@ func command() *cobra.Command {
 	f.IntVar(&b.pods, "pods", 40, "pods whose latency is measured, one after the other")
 	f.DurationVar(&b.churn, "churn", 2*time.Minute, "how long pods and nodes come and go in the part churn")
 	f.DurationVar(&b.week, "week", 7*24*time.Hour, "how much is played of each synthetic week in the part weeks")
+	f.DurationVar(&b.day, "day", 24*time.Hour, "how much is recorded and replayed in the part replay")
+	f.IntVar(&b.dayTimes, "day-size", dayTimes, "size of the cluster in the part replay; 40 are about 1,000 nodes")
+	f.IntVar(&b.dayRuns, "day-runs", 3, "how often that is replayed with a change, with the same answer each time")
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package weeks
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -35,6 +36,8 @@ type millwright struct {
 	records  map[*node]uint64 // of the command that marks the node
 	searched searched
 	from     ledger.SearchFrom
+	// tape keeps what is seen and recorded; nil: nothing does.
+	tape *Tape
 }
 
 // searched is what the last pass that decided nothing saw.
@@ -43,13 +46,21 @@ type searched struct {
 	seq, revision uint64
 }
 
-func newMillwright(c *Cluster, s Settings) *millwright {
-	m := &millwright{Cluster: c, settings: s, world: world.New(), ledger: ledger.New(logID), claims: map[string]*node{}, records: map[*node]uint64{}}
-	m.record(ledger.KindGenesis, &ledger.Genesis{LogID: logID, Cluster: "weeks"})
+func newMillwright(c *Cluster, s Settings) *millwright { return newTaped(c, s, nil) }
+
+func newTaped(c *Cluster, s Settings, tape *Tape) *millwright {
+	m := &millwright{Cluster: c, settings: s, world: world.New(), ledger: ledger.New(logID), claims: map[string]*node{}, records: map[*node]uint64{}, tape: tape}
+	if tape == nil {
+		m.record(ledger.KindGenesis, &ledger.Genesis{LogID: logID, Cluster: "weeks"})
+	} else {
+		tape.begin(m)
+	}
 	options := planner.DefaultOptions()
 	options.EvictionCost = s.EvictionCost
 	m.record(ledger.KindOptionsSet, &ledger.OptionsSet{Options: planner.EncodeOptions(options)})
-	m.world.SetIncarnation("weeks")
+	if tape == nil {
+		m.world.SetIncarnation("weeks")
+	}
 	m.send(events.Observation{Op: events.OpResyncBegin})
 	m.see(events.KindNamespace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "namespace-default"}})
 	for _, capacity := range []string{onDemand, spot} {
@@ -58,9 +69,11 @@ func newMillwright(c *Cluster, s Settings) *millwright {
 	if cost := s.CostPerEviction; cost != "" {
 		m.see(events.KindDisruptionPolicy, payBack(cost))
 	}
-	cat := catalogue()
-	m.send(events.Observation{Op: events.OpUpsert, Kind: events.KindCatalog, UID: types.UID(cat.NodeClass), Name: cat.NodeClass,
-		Object: &events.CatalogRef{NodeClass: cat.NodeClass, Hash: "weeks", Catalog: cat}})
+	ref := &events.CatalogRef{NodeClass: workload.NodeClass, Hash: "weeks", Catalog: catalogue()}
+	if tape != nil {
+		ref = tape.catalogue(ref)
+	}
+	m.send(events.Observation{Op: events.OpUpsert, Kind: events.KindCatalog, UID: types.UID(ref.NodeClass), Name: ref.NodeClass, Object: ref})
 	m.pricesChanged()
 	m.send(events.Observation{Op: events.OpResyncEnd})
 	m.beat()
@@ -115,6 +128,9 @@ func resources(a amount) corev1.ResourceList {
 func (m *millwright) send(o events.Observation) {
 	m.counter++
 	o.Epoch, o.Counter, o.ObservedAt = 1, m.counter, m.time()
+	if m.tape != nil {
+		o = m.tape.observe(o)
+	}
 	m.world.Apply(m.counter, o)
 }
 
@@ -139,9 +155,27 @@ func keyOf(o metav1.Object) string {
 
 // record appends to the log and folds; it returns the sequence.
 func (m *millwright) record(kind ledger.Kind, payload any, advances ...string) uint64 {
-	e := ledger.Entry{Seq: m.ledger.Seq() + 1, Time: m.time(), Now: m.time(), Mode: ledger.ModeActive, Kind: kind, Payload: payload, Advances: advances}
+	return m.fold(ledger.Entry{Seq: m.ledger.Seq() + 1, Time: m.time(), Now: m.time(), Mode: ledger.ModeActive, Kind: kind, Payload: payload, Advances: advances}, nil)
+}
+
+// decide records a decision that was taken on a Snapshot with this basis.
+func (m *millwright) decide(basis planner.Basis, d *planner.Decision) uint64 {
+	return m.fold(ledger.Entry{Seq: m.ledger.Seq() + 1, Time: m.time(), Now: m.time(), Mode: ledger.ModeActive, Kind: d.Kind, Payload: d.Payload, Advances: d.Advances},
+		&decision{basis, d})
+}
+
+// decision with what it was taken on.
+type decision struct {
+	basis    planner.Basis
+	decision *planner.Decision
+}
+
+func (m *millwright) fold(e ledger.Entry, d *decision) uint64 {
+	if m.tape != nil {
+		e = m.tape.record(e, d)
+	}
 	if err := m.ledger.Apply(e); err != nil {
-		panic(fmt.Sprintf("weeks: fold %s: %v", kind, err))
+		panic(fmt.Sprintf("weeks: fold %s: %v", e.Kind, err))
 	}
 	return e.Seq
 }
@@ -162,11 +196,13 @@ const roundsMax = 10
 
 func (m *millwright) provision() {
 	for range roundsMax {
-		d, _ := provision.Plan(m.snapshot())
+		s := m.snapshot()
+		basis := s.Basis()
+		d, _ := provision.Plan(s)
 		if d == nil {
 			break
 		}
-		seq := m.record(d.Kind, d.Payload, d.Advances...)
+		seq := m.decide(basis, d)
 		if p, ok := d.Payload.(*ledger.ProvisioningPlanned); ok {
 			m.launchAll(seq, p.Claims)
 		}
@@ -219,11 +255,12 @@ func (m *millwright) drive() {
 			m.finish(s, cmd)
 			continue
 		}
+		basis := s.Basis()
 		d := disrupt.ConfirmDecision(s, cmd)
 		if d == nil {
 			continue
 		}
-		m.record(d.Kind, d.Payload, d.Advances...)
+		m.decide(basis, d)
 		switch p := d.Payload.(type) {
 		case *ledger.CommandReduced:
 			for _, x := range p.Dropped {
@@ -266,14 +303,15 @@ func (m *millwright) disrupt() time.Duration {
 	if same {
 		return m.wake(s, true)
 	}
-	whole := last.at.IsZero() || s.Now.Sub(last.at) >= searchesEvery
+	whole := last.at.IsZero() || s.Now.Sub(last.at) >= m.searchesEvery()
+	basis := s.Basis()
 	list, report := m.pass(s, whole)
 	for _, d := range list {
 		p, ok := d.Payload.(*ledger.CommandStarted)
 		if !ok {
 			continue
 		}
-		seq := m.record(d.Kind, p, d.Advances...)
+		seq := m.decide(basis, d)
 		m.result.Commands++
 		m.trace("command "+p.Method, fmt.Sprint(p.PriceBefore, p.PriceAfter, p.Evictions))
 		for _, c := range p.Candidates {
@@ -296,6 +334,10 @@ func (m *millwright) disrupt() time.Duration {
 // minutes; in the product it is 50 times as long as the search took. Empty nodes are looked for all the same.
 const searchesEvery = 30 * time.Second
 
+func (m *millwright) searchesEvery() time.Duration {
+	return cmp.Or(m.settings.SearchesEvery, searchesEvery)
+}
+
 func (m *millwright) pass(s *planner.Snapshot, whole bool) ([]*planner.Decision, disrupt.Report) {
 	m.result.Passes++
 	if whole {
@@ -314,7 +356,7 @@ func (m *millwright) pass(s *planner.Snapshot, whole bool) ([]*planner.Decision,
 // nothing is left alone for a while.
 func (m *millwright) wake(s *planner.Snapshot, same bool) time.Duration {
 	if !same {
-		return max(2*stepsAfter, searchesEvery-s.Now.Sub(m.searched.at))
+		return max(2*stepsAfter, m.searchesEvery()-s.Now.Sub(m.searched.at))
 	}
 	next := time.Duration(0)
 	if w := m.searched.wake; !w.IsZero() {

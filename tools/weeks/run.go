@@ -20,6 +20,9 @@ type Settings struct {
 	CostPerEviction string
 	// EvictionCost is the option of that name, in micro USD. Only without Reference.
 	EvictionCost int64
+	// SearchesEvery is how long a search of consolidation in vain is left alone; 0: 30 s. Only without
+	// Reference.
+	SearchesEvery time.Duration
 }
 
 // Planes that are compared; the first is Millwright's as it comes.

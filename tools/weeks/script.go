@@ -46,6 +46,7 @@ const (
 type Script struct {
 	Seed   uint64
 	Length time.Duration
+	times  int
 	apps   []app
 	acts   []act
 }
@@ -61,8 +62,11 @@ const (
 )
 
 // NewScript draws a week, or its first days.
-func NewScript(seed uint64, length time.Duration) *Script {
-	s := &Script{Seed: seed, Length: length}
+func NewScript(seed uint64, length time.Duration) *Script { return NewLargeScript(seed, length, 1) }
+
+// NewLargeScript is NewScript with that many times as many pods.
+func NewLargeScript(seed uint64, length time.Duration, times int) *Script {
+	s := &Script{Seed: seed, Length: length, times: times}
 	rng := rand.New(rand.NewPCG(seed, 7))
 	s.services(rng)
 	s.jobs(rng)
@@ -94,7 +98,7 @@ func (s *Script) services(rng *rand.Rand) {
 			capacity = spot
 		}
 		a := app{name: fmt.Sprintf("web-%02d", i), capacity: capacity, asks: sizes[rng.IntN(len(sizes))]}
-		peak := float64(8 + rng.IntN(int(30_000/(a.asks.cpu+500))))
+		peak := float64(s.times * (8 + rng.IntN(int(30_000/(a.asks.cpu+500)))))
 		night, hour, noise := 0.25+0.3*rng.Float64(), 12+3*rng.Float64(), 0.02+0.05*rng.Float64()
 		if i >= 8 {
 			a.name, night, noise, peak = fmt.Sprintf("base-%02d", i), 1, 0, peak/2
@@ -142,7 +146,7 @@ func (s *Script) jobs(rng *rand.Rand) {
 		s.apps = append(s.apps, app{name: j.name, capacity: j.capacity, asks: j.asks, job: true, protected: j.protected})
 		for at := j.at; at < s.Length; at += j.every {
 			factor := 0.6 + 0.8*rng.Float64()
-			s.add(act{at: at, kind: actJob, app: len(s.apps) - 1, n: max(1, int(float64(j.pods)*factor)),
+			s.add(act{at: at, kind: actJob, app: len(s.apps) - 1, n: max(1, int(float64(s.times*j.pods)*factor)),
 				length: time.Duration(float64(j.length) * (0.7 + 0.6*rng.Float64())).Truncate(time.Second)})
 		}
 	}
