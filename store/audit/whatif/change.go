@@ -40,8 +40,6 @@ func (c *Change) Check() error {
 	return nil
 }
 
-func (c *Change) empty() bool { return len(c.Objects) == 0 && c.Prices == nil && c.Options == nil }
-
 func kindOf(o metav1.Object) events.Kind {
 	switch o.(type) {
 	case *karpv1.NodePool:

@@ -86,11 +86,8 @@ func (d decided) outcome(s *planner.Snapshot) (Outcome, string) {
 }
 
 func planned(p *ledger.ProvisioningPlanned, s *planner.Snapshot) (o Outcome, text string) {
-	var texts []string
 	o.Made, o.Taken = len(p.Claims), len(p.Excess)
-	for _, group := range grouped(p.Claims) {
-		texts = append(texts, group)
-	}
+	texts := grouped(p.Claims)
 	for i := range p.Claims {
 		o.MicroUSDPerHour += p.Claims[i].Cheapest.MicroUSDPerHour
 	}
