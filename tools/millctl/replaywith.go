@@ -54,9 +54,11 @@ func (c *changeFlags) check(cmd *cobra.Command) (err error) {
 		if err != nil {
 			return err
 		}
-		if c.read, err = plan.ReadChange(sources); err != nil {
+		read, err := plan.ReadChange(sources)
+		if err != nil {
 			return err
 		}
+		c.read.Objects, c.read.Prices = read.Objects, read.Prices
 	}
 	for _, text := range c.options {
 		if err := c.read.SetOption(text); err != nil {

@@ -7,15 +7,23 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/events"
-	"millwright/store/audit/whatif"
 )
+
+// Change of what was recorded: objects in place of those of the same name, and prices of offerings.
+type Change struct {
+	Objects []metav1.Object
+	// Prices are nil if there is no price list.
+	Prices *events.Prices
+}
 
 // ReadChange reads what is to be laid over recorded Snapshots: NodePools, EC2NodeClasses, DisruptionPolicies,
 // NodeOverlays and price lists. An *InputError says what is wrong.
-func ReadChange(sources []Source) (whatif.Change, error) {
-	var c whatif.Change
+func ReadChange(sources []Source) (Change, error) {
+	var c Change
 	f := newFeeder(time.Unix(0, 0))
 	for _, s := range sources {
 		found := len(c.Objects)
@@ -31,7 +39,7 @@ func ReadChange(sources []Source) (whatif.Change, error) {
 }
 
 // change adds what a document holds.
-func (f *feeder) change(d *document, c *whatif.Change) error {
+func (f *feeder) change(d *document, c *Change) error {
 	fail := func(field string, err error) error { return d.fail("price list", field, err) }
 	if raw, ok := priceList(d); ok {
 		list, err := decodePrices(raw, fail)
@@ -51,12 +59,13 @@ func (f *feeder) change(d *document, c *whatif.Change) error {
 		if p, ok := o.meta.(*karpv1.NodePool); ok {
 			completePool(p)
 		}
-		one := whatif.Change{Objects: append(c.Objects, o.meta)}
-		if err := one.Check(); err != nil {
+		switch o.event {
+		case events.KindNodePool, events.KindEC2NodeClass, events.KindDisruptionPolicy, events.KindNodeOverlay:
+			c.Objects = append(c.Objects, o.meta)
+		default:
 			kind, _, _ := strings.Cut(o.label, " ")
 			return d.fail(o.label, "kind", fmt.Errorf("%s cannot be changed in what was recorded: only NodePool, EC2NodeClass, DisruptionPolicy, NodeOverlay and price lists can", kind))
 		}
-		c.Objects = one.Objects
 		return nil
 	})
 }
