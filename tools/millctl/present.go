@@ -33,7 +33,7 @@ func (s *session) present(ctx context.Context, kind, name string, entries []ledg
 		return []string{fmt.Sprintf("now: not known: %v", err)}
 	}
 	if kind == "pod" {
-		return overview.Successors(w, name, entries)
+		return append(overview.Successors(w, name, entries), overview.PodWaits(planner.NewSnapshot(w, l, time.Now()), name, nil)...)
 	}
 	return overview.NodeNow(planner.SnapshotAt(w, l, w.AsOf()), name)
 }

@@ -40,7 +40,8 @@ func whyCommand(t *target) *cobra.Command {
 		Long: `Why prints the chain of an object, oldest first: what was seen, what was decided, which options were rejected
 for what reason and at what price, what was done, and how it ended. It works for objects that no longer exist.
 Of a node that is still there it also says what keeps it and since when, what its removal would save, what its pods need
-and what else would take them; of a pod that was moved which pods run in its place. For that it reads the observations.
+and what else would take them; of a pod that was moved which pods run in its place, and of one that fits nowhere the smallest changes that would let it
+run. For that it reads the observations.
 Of an offering, which is named TYPE/ZONE/CAPACITYTYPE, it tells which launches it failed, by which record it is marked as unavailable, and until when.
 Of a CapacityBuffer it tells where its capacity was found or planned, and what took it away.
 NAME of a pod or a CapacityBuffer may be NAMESPACE/NAME; without a namespace it is in that of --namespace, of the kubeconfig's context, or default.

@@ -127,11 +127,7 @@ func TestEveryOperationAndWhoMay(t *testing.T) {
 		r.want(http.StatusUnauthorized, "", http.MethodGet, path, "")
 		r.want(http.StatusUnauthorized, "stranger", http.MethodGet, path, "")
 		r.want(http.StatusForbidden, "nobody", http.MethodGet, path, "")
-		if strings.Contains(path, "/why/pod") {
-			r.want(http.StatusNotFound, "viewer", http.MethodGet, path, "")
-		} else {
-			r.want(http.StatusOK, "viewer", http.MethodGet, path, "")
-		}
+		r.want(http.StatusOK, "viewer", http.MethodGet, path, "")
 		asked[routeOf(t, http.MethodGet, path).id] = true
 	}
 	for _, path := range []string{"/control/stop", "/control/resume", "/commands/" + r.id + "/reject", "/commands/" + r.id + "/approve"} {
@@ -179,6 +175,10 @@ func TestWhatIsAnswered(t *testing.T) {
 	if s := r.want(http.StatusOK, "viewer", http.MethodGet, "/why/node/a", "").(*view.Story); len(s.Lines) != 1 || len(s.Now) == 0 {
 		t.Errorf("%+v", s)
 	}
+	if s := r.want(http.StatusOK, "viewer", http.MethodGet, "/why/pod/default/waits", "").(*view.Story); len(s.Lines) != 0 || len(s.Now) != 1 || !strings.Contains(s.Now[0], "there is a place for it") {
+		t.Errorf("%+v", s)
+	}
+	r.want(http.StatusNotFound, "viewer", http.MethodGet, "/why/pod/default/nobody", "")
 	if c := r.want(http.StatusOK, "viewer", http.MethodGet, "/commands", "").(*Commands); len(c.Items) != 1 || c.Items[0].ID != r.id || c.Items[0].State != "Proposed" {
 		t.Errorf("%+v", c)
 	}

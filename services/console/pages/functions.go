@@ -157,7 +157,7 @@ func linkOf(subject string) string {
 // tone of a line of a story, by how it begins.
 func tone(line string) string {
 	line = strings.TrimSpace(line)
-	for prefix, tone := range map[string]string{"chosen": "good", "cheapest": "good", "rejected": "muted", "seen": "faint", "stays": "hold", "node ": "plain"} {
+	for prefix, tone := range map[string]string{"chosen": "good", "cheapest": "good", "rejected": "muted", "seen": "faint", "stays": "hold", "node ": "plain", "now: to let it run": "good"} {
 		if strings.HasPrefix(line, prefix) {
 			return "t-" + tone
 		}

@@ -142,7 +142,7 @@ func (v *View) present(subject string, entries []ledger.Entry) []string {
 		return []string{fmt.Sprintf("now: not known: %v", err)}
 	}
 	if kind == "pod" {
-		return overview.Successors(s.World, name, entries)
+		return append(overview.Successors(s.World, name, entries), v.waits.get(s, name, v.cfg.Now)...)
 	}
 	return overview.NodeNow(planner.SnapshotAt(s.World, s.Ledger, s.World.AsOf()), name)
 }

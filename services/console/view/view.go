@@ -60,6 +60,7 @@ type View struct {
 	// asking bounds the stories that are being put together.
 	asking   chan struct{}
 	planning planning
+	waits    waits
 }
 
 // storiesMax bounds the stories that are put together at a time.
