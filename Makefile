@@ -103,6 +103,12 @@ bin/localcluster:
 	start=$$SECONDS; while kill -0 $$pid 2>/dev/null; do sleep 1; t=$$((SECONDS-start)); \
 		if [ $$((t % 30)) -eq 29 ]; then echo "  still building bin/localcluster, $$t s"; fi; done; wait $$pid
 
+# A server of S3's API, for the tests of the archive in a bucket; a module of its own.
+.PHONY: bin/s3server
+bin/s3server:
+	@mkdir -p $(BIN)
+	@cd services/bucket/buckettest/testdata/s3server && $(GO) build -o $(BIN)/s3server .
+
 .PHONY: demo
 demo: build ## show the whole of Millwright on this machine, without cloud or Docker, and end
 	@$(BIN)/demo run --bin $(BIN) --dir $(STATE)/demo
@@ -116,7 +122,7 @@ down: ## end what `make up` started
 	@if [ -x $(BIN)/demo ]; then $(BIN)/demo down --dir $(STATE)/up; fi
 
 .PHONY: test
-test: build bin/etcd bin/etcdctl bin/nats-server bin/millwright-older bin/chart ## unit, integration and end-to-end tests, and replay of what the end-to-end test recorded
+test: build bin/etcd bin/etcdctl bin/nats-server bin/millwright-older bin/chart bin/s3server ## unit, integration and end-to-end tests, and replay of what the end-to-end test recorded
 	$(GO) vet ./...
 	$(GOTESTSUM) --format standard-quiet --packages "$(shell $(GO) list ./... | grep -v '^millwright/tools/e2e')" -- -vet=off -p $(AT_ONCE) -timeout 20m
 	@$(MAKE) --no-print-directory rules-test
@@ -128,7 +134,7 @@ rules-test: ## unit tests of the alerts on Prometheus' engine, and every query a
 	cd tools/gen/rules && $(GO) vet ./... && $(GO) test ./...
 
 .PHONY: e2e
-e2e: build bin/etcd bin/etcdctl bin/nats-server bin/millwright-older bin/chart e2e-only ## end-to-end tests against the real control plane and the EC2 simulator
+e2e: build bin/etcd bin/etcdctl bin/nats-server bin/millwright-older bin/chart bin/s3server e2e-only ## end-to-end tests against the real control plane and the EC2 simulator
 
 .PHONY: e2e-only
 e2e-only:

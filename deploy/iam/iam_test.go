@@ -11,8 +11,9 @@ import (
 const managedMax = 6144
 
 func TestEachPolicyFitsAManagedPolicy(t *testing.T) {
-	long := Account{Cluster: strings.Repeat("c", 100), Region: "us-gov-west-1", Account: "111122223333"}
-	for _, name := range policiesOf[All] {
+	long := Account{Cluster: strings.Repeat("c", 100), Region: "us-gov-west-1", Account: "111122223333",
+		Bucket: strings.Repeat("b", 63), Prefix: strings.Repeat("p", 900), KMSKey: "arn:aws-us-gov:kms:us-gov-west-1:111122223333:key/" + strings.Repeat("k", 36)}
+	for _, name := range namesOf(All, long) {
 		d, err := policy([]string{name}, long)
 		if err != nil {
 			t.Fatal(err)
@@ -54,6 +55,9 @@ func TestNamesThatWouldWidenAPolicyAreRefused(t *testing.T) {
 	for what, a := range map[string]Account{
 		"a cluster named *":      {Cluster: "*", Region: "us-west-2", Account: "1"},
 		"a queue with a ?":       {Cluster: "c", Region: "us-west-2", Account: "1", Queue: "q?"},
+		"a prefix of all":        {Cluster: "c", Region: "us-west-2", Account: "1", Bucket: "b", Prefix: "*/"},
+		"a bucket of all names":  {Cluster: "c", Region: "us-west-2", Account: "1", Bucket: "*"},
+		"a key by its alias":     {Cluster: "c", Region: "us-west-2", Account: "1", Bucket: "b", KMSKey: "alias/log"},
 		"a role of all names":    {Cluster: "c", Region: "us-west-2", Account: "1", NodeRole: "*"},
 		"a role with a variable": {Cluster: "c", Region: "us-west-2", Account: "1", NodeRole: "a${aws:username}"},
 		"no account":             {Cluster: "c", Region: "us-west-2"},
@@ -99,6 +103,39 @@ func TestCloudFormationAndTerraformHoldThePoliciesOfThoseWhoCall(t *testing.T) {
 	}
 	if _, err := Terraform("disruptor", a); err == nil {
 		t.Error("disruptor needs a policy")
+	}
+}
+
+// Whoever archives may never delete, and whoever only reads may not write.
+func TestTheArchiveInABucketIsWrittenByTheArchiverAlone(t *testing.T) {
+	a := Account{Cluster: "demo", Region: "us-west-2", Account: "111122223333", Bucket: "logs", Prefix: "millwright/"}
+	for service, want := range map[string]string{
+		"lifecycle": "s3:ListBucket s3:GetObject s3:AbortMultipartUpload s3:PutObject s3:PutObjectRetention", "console": "s3:ListBucket s3:GetObject", "watcher": "",
+	} {
+		d, err := Policy(service, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var actions []string
+		for _, s := range d.Statement {
+			for _, action := range s.Action {
+				if strings.HasPrefix(action, "s3:") {
+					actions = append(actions, action)
+				}
+			}
+			for _, r := range s.Resource {
+				if strings.Contains(r, ":s3:::") && r != "arn:aws:s3:::logs" && r != "arn:aws:s3:::logs/millwright/*" {
+					t.Errorf("%s: %s", service, r)
+				}
+			}
+		}
+		if got := strings.Join(actions, " "); got != want {
+			t.Errorf("%s: %s, want %s", service, got, want)
+		}
+	}
+	a.KMSKey = "arn:aws:kms:us-west-2:111122223333:key/1"
+	if d, err := Policy("console", a); err != nil || len(d.Statement) != 3 || d.Statement[2].Resource[0] != a.KMSKey {
+		t.Errorf("%v, %v", d, err)
 	}
 }
 

@@ -14,17 +14,32 @@ import (
 const All = "all"
 
 // Services that a policy can be asked for; those without statements call nothing in AWS.
-var Services = []string{"watcher", "provisioner", "disruptor", "terminator", "lifecycle"}
+var Services = []string{"watcher", "provisioner", "disruptor", "terminator", "lifecycle", "console"}
 
 // policiesOf are the policies of the services that call AWS.
 var policiesOf = map[string][]string{watcher: {watcher}, lifecycle: {lifecycle, profiles}, All: {watcher, lifecycle, profiles}}
 
 // serviceOf is who has a policy.
 func serviceOf(policy string) string {
-	if policy == profiles {
+	switch policy {
+	case profiles, archiver:
 		return lifecycle
+	case archive:
+		return lifecycle + ", console"
 	}
 	return policy
+}
+
+// archivesOf are the further policies where the archive is a bucket.
+var archivesOf = map[string][]string{lifecycle: {archive, archiver}, "console": {archive}, All: {archive, archiver}}
+
+// namesOf are the policies of a service, or of All.
+func namesOf(service string, a Account) []string {
+	names := slices.Clone(policiesOf[service])
+	if a.Bucket != "" {
+		names = append(names, archivesOf[service]...)
+	}
+	return names
 }
 
 // Has reports whether the policy of a service, or of All, has a statement.
@@ -38,6 +53,9 @@ type Account struct {
 	NodeRole string
 	// Queue is the name of the interruption queue; empty: the cluster's.
 	Queue string
+	// Bucket and Prefix of the archive, if it is in one, and the ARN of the KMS key that its objects are
+	// encrypted with, if it is one of the account's.
+	Bucket, Prefix, KMSKey string
 }
 
 // Partition of a region.
@@ -57,12 +75,15 @@ var plain = regexp.MustCompile(`^[A-Za-z0-9+=,.@_/-]+$`)
 
 func (a Account) check() error {
 	var errs []error
-	for _, field := range []struct{ what, value string }{{"cluster", a.Cluster}, {"region", a.Region}, {"node role", a.NodeRole}, {"queue", a.Queue}} {
+	for _, field := range []struct{ what, value string }{{"cluster", a.Cluster}, {"region", a.Region}, {"node role", a.NodeRole}, {"queue", a.Queue}, {"bucket", a.Bucket + "-"}, {"prefix", a.Prefix + "-"}} {
 		if field.value == "" {
 			errs = append(errs, fmt.Errorf("the name of the %s is missing", field.what))
 		} else if expression := strings.HasPrefix(field.value, "${"); !expression && !plain.MatchString(field.value) {
 			errs = append(errs, fmt.Errorf("the %s %q has letters that such names do not have", field.what, field.value))
 		}
+	}
+	if a.KMSKey != "" && (!strings.HasPrefix(a.KMSKey, "arn:") || strings.ContainsAny(a.KMSKey, "*?$\"")) {
+		errs = append(errs, fmt.Errorf("the KMS key %q is no ARN, which a policy needs", a.KMSKey))
 	}
 	if a.Account == "" {
 		errs = append(errs, errors.New("the account's id is missing"))
@@ -102,7 +123,7 @@ func Policy(service string, a Account) (Document, error) {
 	if service != All && !slices.Contains(Services, service) {
 		return Document{}, fmt.Errorf("no service is named %q: want %s or %s", service, strings.Join(Services, ", "), All)
 	}
-	return policy(policiesOf[service], a)
+	return policy(namesOf(service, a), a)
 }
 
 // policy joins the statements of some policies.
@@ -112,15 +133,18 @@ func policy(names []string, a Account) (Document, error) {
 		return Document{}, err
 	}
 	fill := strings.NewReplacer("{partition}", a.Partition, "{region}", a.Region, "{account}", a.Account, "{cluster}", a.Cluster,
-		"{queue}", a.Queue, "{role}", strings.TrimPrefix(a.NodeRole, "/"))
+		"{queue}", a.Queue, "{bucket}", a.Bucket, "{prefix}", a.Prefix, "{key}", a.KMSKey, "{role}", strings.TrimPrefix(a.NodeRole, "/"))
 	d := Document{Version: "2012-10-17", Statement: []Allowed{}}
-	for _, s := range Statements {
-		if slices.Contains(names, s.Policy) {
+	for _, s := range slices.Concat(Statements, ArchiveStatements) {
+		if slices.Contains(names, s.Policy) && (a.KMSKey != "" || !s.ofKey()) {
 			d.Statement = append(d.Statement, s.filled(fill))
 		}
 	}
 	return d, nil
 }
+
+// ofKey: it is about the KMS key of the archive.
+func (s Statement) ofKey() bool { return slices.Contains(s.Resources, keyARN) }
 
 func (s Statement) filled(fill *strings.Replacer) Allowed {
 	out := Allowed{Sid: s.Sid, Effect: "Allow", Action: s.Actions}

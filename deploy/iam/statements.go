@@ -1,7 +1,7 @@
 package iam
 
-// Statement of a policy, with placeholders: {partition}, {region}, {account}, {cluster}, {queue} and {role},
-// the node role.
+// Statement of a policy, with placeholders: {partition}, {region}, {account}, {cluster}, {queue}, {role}, the
+// node role, and of an archive in a bucket {bucket}, {prefix} and {key}, a KMS key's ARN.
 type Statement struct {
 	Sid string
 	// Policy that it is part of; services with much to do have several, since IAM bounds the size of one.
@@ -25,6 +25,8 @@ const (
 	watcher   = "watcher"
 	lifecycle = "lifecycle"
 	profiles  = "profiles"
+	archive   = "archive"
+	archiver  = "archiver"
 	owned     = "kubernetes.io/cluster/{cluster}"
 )
 
@@ -162,5 +164,35 @@ var Statements = []Statement{
 		Sid: "ReadProfiles", Policy: profiles, Actions: []string{"iam:GetInstanceProfile", "iam:ListInstanceProfiles"},
 		Resources: []string{profileARN},
 		Needs:     "Whether a profile exists, and which are left over.",
+	},
+}
+
+const (
+	objectsARN = "arn:{partition}:s3:::{bucket}/{prefix}*"
+	keyARN     = "{key}"
+)
+
+// ArchiveStatements are those of services whose archive is in a bucket. Nothing there may delete.
+var ArchiveStatements = []Statement{
+	{
+		Sid: "ListArchive", Policy: archive, Actions: []string{"s3:ListBucket"}, Resources: []string{"arn:{partition}:s3:::{bucket}"},
+		Conditions: []Condition{{"StringLikeIfExists", "s3:prefix", []string{"{prefix}*"}}},
+		Needs:      "The segments of the archive, if `archive.location` names a bucket; without it S3 does not tell what does not exist from what may not be read.",
+	},
+	{
+		Sid: "ReadArchive", Policy: archive, Actions: []string{"s3:GetObject"}, Resources: []string{objectsARN},
+		Needs: "Reading archived records, and verifying what was written.",
+	},
+	{
+		Sid: "DecryptArchive", Policy: archive, Actions: []string{"kms:Decrypt"}, Resources: []string{keyARN},
+		Needs: "The same, if the location names a KMS key.",
+	},
+	{
+		Sid: "WriteArchive", Policy: archiver, Actions: []string{"s3:AbortMultipartUpload", "s3:PutObject", "s3:PutObjectRetention"}, Resources: []string{objectsARN},
+		Needs: "Writing segments, with their retention if the location names one. Nothing is overwritten or deleted; who prunes needs `s3:DeleteObject` too.",
+	},
+	{
+		Sid: "EncryptArchive", Policy: archiver, Actions: []string{"kms:GenerateDataKey"}, Resources: []string{keyARN},
+		Needs: "The same, if the location names a KMS key.",
 	},
 }

@@ -2,6 +2,7 @@ package iam
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -17,7 +18,7 @@ have no policy.
 func Table() string {
 	var b strings.Builder
 	b.WriteString(head + "| Statement | Service | Actions | On | If | What needs it |\n|---|---|---|---|---|---|\n")
-	for _, s := range Statements {
+	for _, s := range slices.Concat(Statements, ArchiveStatements) {
 		needs := s.Needs
 		if s.Without != "" {
 			needs += " Without it " + s.Without + "."

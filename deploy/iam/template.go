@@ -7,9 +7,9 @@ import (
 )
 
 // policies of the service asked for, or of all that call AWS.
-func policies(service string) ([]string, error) {
-	switch names, calls := policiesOf[service]; {
-	case calls:
+func policies(service string, a Account) ([]string, error) {
+	switch names := namesOf(service, a); {
+	case len(names) > 0:
 		return names, nil
 	case slices.Contains(Services, service):
 		return nil, fmt.Errorf("%s calls nothing in AWS: it needs no policy", service)
@@ -23,7 +23,7 @@ func policyName(policy string, a Account) string { return "millwright-" + a.Clus
 // CloudFormation is a template with the managed policies of a service, or of all that call AWS. What is empty
 // in a is left to CloudFormation, which knows partition, region and account. Outputs hold the policies' ARNs.
 func CloudFormation(service string, a Account) ([]byte, error) {
-	names, err := policies(service)
+	names, err := policies(service, a)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func CloudFormation(service string, a Account) ([]byte, error) {
 // service, or of all that call AWS. Partition and account are looked up if a does not have them; the region
 // must be given.
 func Terraform(service string, a Account) ([]byte, error) {
-	names, err := policies(service)
+	names, err := policies(service, a)
 	if err != nil {
 		return nil, err
 	}

@@ -63,8 +63,8 @@ func same(t *testing.T, want, got []store.Record) {
 	}
 }
 
-func archiver(log *memlog.Log, dir *Dir) *Archiver {
-	return NewArchiver(Config{Cluster: "test", Live: log, Dir: dir})
+func archiver(log *memlog.Log, dir *Archive) *Archiver {
+	return NewArchiver(Config{Cluster: "test", Live: log, Archive: dir})
 }
 
 func TestArchivedReadsAsLive(t *testing.T) {
@@ -163,7 +163,7 @@ func TestLostExplanationsStayLost(t *testing.T) {
 	want := all(t, log)
 	lossy := &lossyLog{Log: log}
 	dir := Open(t.TempDir(), log.ID())
-	if _, err := NewArchiver(Config{Cluster: "test", Live: lossy, Dir: dir}).Archive(ctx, 50); err != nil {
+	if _, err := NewArchiver(Config{Cluster: "test", Live: lossy, Archive: dir}).Archive(ctx, 50); err != nil {
 		t.Fatal(err)
 	}
 	want[8].Explanation = nil
@@ -246,13 +246,13 @@ func TestPartsOfACrashAreClearedAway(t *testing.T) {
 	if _, err := a.Archive(ctx, 20); !errors.Is(err, errCrash) {
 		t.Fatal(err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir.Path(), "*"+partSuffix)); len(left) != 1 {
+	if left, _ := filepath.Glob(filepath.Join(dir.Location(), "*"+partSuffix)); len(left) != 1 {
 		t.Fatalf("parts: %v", left)
 	}
 	if n, err := archiver(log, dir).Archive(ctx, 20); err != nil || n != 20 {
 		t.Fatalf("archived %d, %v", n, err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir.Path(), "*"+partSuffix)); len(left) != 0 {
+	if left, _ := filepath.Glob(filepath.Join(dir.Location(), "*"+partSuffix)); len(left) != 0 {
 		t.Errorf("parts: %v", left)
 	}
 }
@@ -288,27 +288,27 @@ func TestOneArchiverAtATime(t *testing.T) {
 
 func TestFaultsOfSegmentsAreFound(t *testing.T) {
 	for name, c := range map[string]struct {
-		harm func(t *testing.T, dir *Dir, s []Segment)
+		harm func(t *testing.T, dir *Archive, s []Segment)
 		want string
 	}{
-		"a changed byte": {func(t *testing.T, _ *Dir, s []Segment) {
+		"a changed byte": {func(t *testing.T, _ *Archive, s []Segment) {
 			data := must(os.ReadFile(s[1].Path))
 			data[len(data)/2] ^= 1
 			write(t, s[1].Path, data)
 		}, "00000000000000000021-"},
-		"a cut file": {func(t *testing.T, _ *Dir, s []Segment) {
+		"a cut file": {func(t *testing.T, _ *Archive, s []Segment) {
 			data := must(os.ReadFile(s[1].Path))
 			write(t, s[1].Path, data[:len(data)-9])
 		}, "00000000000000000021-"},
-		"a file that is gone": {func(t *testing.T, _ *Dir, s []Segment) { _ = os.Remove(s[1].Path) }, "does not go on with record 21"},
-		"the last file gone":  {func(t *testing.T, _ *Dir, s []Segment) { _ = os.Remove(s[2].Path) }, "record 60: is neither"},
-		"a file of another log": {func(t *testing.T, dir *Dir, s []Segment) {
+		"a file that is gone": {func(t *testing.T, _ *Archive, s []Segment) { _ = os.Remove(s[1].Path) }, "does not go on with record 21"},
+		"the last file gone":  {func(t *testing.T, _ *Archive, s []Segment) { _ = os.Remove(s[2].Path) }, "record 60: is neither"},
+		"a file of another log": {func(t *testing.T, dir *Archive, s []Segment) {
 			other := filled(t, 30)
 			o := Open(t.TempDir(), other.ID())
 			must(archiver(other, o).Archive(ctx, 20))
-			write(t, s[0].Path, must(os.ReadFile(must(o.Segments())[0].Path)))
+			write(t, s[0].Path, must(os.ReadFile(must(o.Segments(ctx))[0].Path)))
 		}, "it holds log"},
-		"no segment at all": {func(t *testing.T, _ *Dir, s []Segment) { write(t, s[0].Path, []byte("hello, world, this is none")) }, "does not begin"},
+		"no segment at all": {func(t *testing.T, _ *Archive, s []Segment) { write(t, s[0].Path, []byte("hello, world, this is none")) }, "does not begin"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := filled(t, 100)
@@ -316,8 +316,8 @@ func TestFaultsOfSegmentsAreFound(t *testing.T) {
 			for _, through := range []uint64{20, 40, 60} {
 				must(archiver(log, dir).Archive(ctx, through))
 			}
-			c.harm(t, dir, must(dir.Segments()))
-			_, err := Join(log, Open(filepath.Dir(dir.Path()), log.ID())).Verify(ctx)
+			c.harm(t, dir, must(dir.Segments(ctx)))
+			_, err := Join(log, Open(filepath.Dir(dir.Location()), log.ID())).Verify(ctx)
 			if !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -346,13 +346,13 @@ func FuzzSegment(f *testing.F) {
 	}
 	dir := Open(f.TempDir(), log.ID())
 	must(archiver(log, dir).Archive(ctx, 4))
-	segment := must(dir.Segments())[0]
+	segment := must(dir.Segments(ctx))[0]
 	f.Add(must(os.ReadFile(segment.Path)))
 	f.Add([]byte(magic))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s := Segment{First: segment.First, Last: segment.Last, Path: filepath.Join(t.TempDir(), segment.Name())}
-		write(t, s.Path, data)
-		if _, err := dir.verify(s, Summary{}); err != nil && !errors.Is(err, store.ErrCorrupt) {
+		kept := t.TempDir()
+		write(t, filepath.Join(kept, segment.Name()), data)
+		if _, err := New(Directory(kept), nil, log.ID()).verify(ctx, segment, Summary{}); err != nil && !errors.Is(err, store.ErrCorrupt) {
 			t.Fatal(err)
 		}
 	})

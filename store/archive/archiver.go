@@ -2,8 +2,10 @@ package archive
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"millwright/store"
 	"millwright/store/record"
@@ -21,7 +23,7 @@ type Live interface {
 }
 
 var (
-	// ErrIncomplete: records that are no longer live are missing in the directory; it is not the one used
+	// ErrIncomplete: records that are no longer live are missing in the archive; it is not the one used
 	// before.
 	ErrIncomplete = errors.New("archive is incomplete")
 	// ErrForked: log and archive hold different records under the same sequences, or the archive holds later
@@ -34,14 +36,14 @@ var (
 type Config struct {
 	Cluster string
 	Live    Live
-	Dir     *Dir
+	Archive *Archive
 	// Note records each segment in the log once it is verified, before its records leave the live log; after
 	// a crash it may be called with the same one again. nil: segments are not recorded.
 	Note func(ctx context.Context, s Summary) error
 }
 
-// Archiver moves records from a live log into its archive. Only one may work on a directory at a time; a lock
-// enforces that.
+// Archiver moves records from a live log into its archive. Several may do so at a time: where a lock does not
+// keep them apart, claims do.
 type Archiver struct {
 	cfg Config
 	// recordsMax bounds the records of a segment.
@@ -65,13 +67,13 @@ const pageRecords = 256
 func (a *Archiver) Archive(ctx context.Context, through uint64) (uint64, error) {
 	deleted, err := a.archive(ctx, through)
 	if err != nil {
-		return deleted, fmt.Errorf("archive up to record %d in %s: %w", through, a.cfg.Dir.path, err)
+		return deleted, fmt.Errorf("archive up to record %d in %s: %w", through, a.cfg.Archive.Location(), err)
 	}
 	return deleted, nil
 }
 
 func (a *Archiver) archive(ctx context.Context, through uint64) (uint64, error) {
-	unlock, err := a.cfg.Dir.lock()
+	unlock, exclusive, err := a.cfg.Archive.files.Lock(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -80,20 +82,20 @@ func (a *Archiver) archive(ctx context.Context, through uint64) (uint64, error) 
 	if err != nil {
 		return 0, err
 	}
-	segments, err := a.cfg.Dir.Segments()
+	segments, err := a.cfg.Archive.Segments(ctx)
 	if err != nil {
 		return 0, err
 	}
 	if nextSequence(segments) <= base.Seq {
 		return 0, fmt.Errorf("records %d to %d are neither here nor in the live log: %w", nextSequence(segments), base.Seq, ErrIncomplete)
 	}
-	if err := a.cfg.Dir.compare(ctx, a.cfg.Live, base, segments); err != nil {
+	if err := a.cfg.Archive.compare(ctx, a.cfg.Live, base, segments); err != nil {
 		return 0, err
 	}
 	prev, deleted, err := a.finish(ctx, segments, base, through)
 	for err == nil && prev.Last < through {
 		var n uint64
-		prev, n, err = a.move(ctx, prev, through)
+		prev, n, err = a.move(ctx, prev, through, exclusive)
 		deleted += n
 	}
 	return deleted, err
@@ -106,11 +108,11 @@ func (a *Archiver) finish(ctx context.Context, segments []Segment, base store.He
 	for from > 0 && segments[from-1].Last > base.Seq {
 		from--
 	}
-	if prev, err = a.cfg.Dir.before(segments, from); err != nil {
+	if prev, err = a.cfg.Archive.before(ctx, segments, from); err != nil {
 		return prev, 0, err
 	}
 	for _, s := range segments[max(from, 0):] {
-		if prev, err = a.cfg.Dir.verify(s, prev); err != nil {
+		if prev, err = a.cfg.Archive.verify(ctx, s, prev); err != nil {
 			return prev, deleted, err
 		}
 		if s.Last > base.Seq && s.First <= through {
@@ -124,38 +126,72 @@ func (a *Archiver) finish(ctx context.Context, segments []Segment, base store.He
 }
 
 // move writes the next segment, verifies it and deletes its records from the live log.
-func (a *Archiver) move(ctx context.Context, prev Summary, through uint64) (Summary, uint64, error) {
-	w, err := newWriter(a.cfg.Dir.path, a.cfg.Cluster, a.cfg.Live.ID(), store.Head{Seq: prev.Last, Hash: prev.Hash}, prev.SHA256)
+func (a *Archiver) move(ctx context.Context, prev Summary, through uint64, exclusive bool) (Summary, uint64, error) {
+	w, err := a.write(ctx, prev, through, a.full)
 	if err != nil {
 		return prev, 0, err
 	}
-	if err := a.fill(ctx, w, through); err != nil {
-		return prev, 0, w.abandon(err)
-	}
-	if err := w.flush(); err != nil {
-		return prev, 0, w.abandon(err)
+	if !exclusive {
+		if w, err = a.settle(ctx, prev, w); err != nil {
+			return prev, 0, err
+		}
 	}
 	if err := a.at("segment is flushed, without its name"); err != nil {
 		return prev, 0, err
 	}
-	s, err := w.publish()
-	if err != nil {
-		return prev, 0, fmt.Errorf("publish segment: %w", err)
+	s, err := w.publish(ctx, a.cfg.Archive.files)
+	others := errors.Is(err, fs.ErrExist) // or this writer's, whose answer was lost: it is verified in any case
+	if err != nil && !others {
+		return prev, 0, fmt.Errorf("publish segment %s: %w", s.Name(), err)
 	}
 	if err := a.at("segment has its name"); err != nil {
 		return prev, 0, err
 	}
-	sum, err := a.cfg.Dir.verify(s, prev)
+	sum, err := a.cfg.Archive.verify(ctx, s, prev)
 	if err != nil {
 		return prev, 0, err
 	}
-	n, err := a.retire(ctx, sum, s.First-1, s.Last)
+	if want := hex.EncodeToString(w.hash.Sum(nil)); !others && sum.SHA256 != want {
+		return prev, 0, s.corrupt("it was written with the SHA-256 %s, and reads as %s", want, sum.SHA256)
+	}
+	n, err := a.retire(ctx, sum, s.First-1, min(s.Last, through))
 	return sum, n, err
 }
 
-// fill copies live records into the segment until it is full or through is reached.
-func (a *Archiver) fill(ctx context.Context, w *writer, through uint64) error {
-	for !a.full(w) && w.last.Seq < through {
+// settle claims the segment. If another writer claimed it, with another end, it is written anew with that
+// one.
+func (a *Archiver) settle(ctx context.Context, prev Summary, w *writer) (*writer, error) {
+	last, err := a.cfg.Archive.claim(ctx, w.first, w.last.Seq)
+	if err == nil {
+		err = a.at("segment is claimed")
+	}
+	if err == nil && last == w.last.Seq {
+		return w, nil
+	}
+	if dropped := w.drop(); err != nil || dropped != nil {
+		return nil, errors.Join(err, dropped)
+	}
+	return a.write(ctx, prev, last, func(*writer) bool { return false })
+}
+
+// write copies live records into a segment until it is full or through is reached.
+func (a *Archiver) write(ctx context.Context, prev Summary, through uint64, full func(*writer) bool) (*writer, error) {
+	w, err := newWriter(a.cfg.Archive.files, a.cfg.Cluster, a.cfg.Live.ID(), prev)
+	if err != nil {
+		return nil, err
+	}
+	err = a.fill(ctx, w, through, full)
+	if err == nil {
+		err = w.flush()
+	}
+	if err != nil {
+		return nil, w.abandon(err)
+	}
+	return w, nil
+}
+
+func (a *Archiver) fill(ctx context.Context, w *writer, through uint64, full func(*writer) bool) error {
+	for !full(w) && w.last.Seq < through {
 		page, err := a.cfg.Live.Stored(ctx, w.last.Seq+1, int(min(pageRecords, through-w.last.Seq)))
 		if err != nil {
 			return err
@@ -171,7 +207,7 @@ func (a *Archiver) fill(ctx context.Context, w *writer, through uint64) error {
 			if err := w.addRecord(s, blobs); err != nil {
 				return err
 			}
-			if a.full(w) {
+			if full(w) {
 				break
 			}
 		}
@@ -223,7 +259,7 @@ func (a *Archiver) retire(ctx context.Context, s Summary, after, through uint64)
 	last := store.Head{Seq: through, Hash: s.Hash}
 	if through < s.Last {
 		var err error
-		if last, err = a.cfg.Dir.head(ctx, through); err != nil {
+		if last, err = a.cfg.Archive.head(ctx, through); err != nil {
 			return 0, err
 		}
 	}

@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io/fs"
 
 	"millwright/store"
 	"millwright/store/record"
@@ -21,15 +20,18 @@ type Stored interface {
 // compare checks that live log and archive belong together: the archive holds the last record that is not
 // live, and the live log the last one of the archive. Each record names the hash of the one before, so the
 // records in between are the same too.
-func (d *Dir) compare(ctx context.Context, live Stored, base store.Head, segments []Segment) error {
-	if err := d.boundary(ctx, base); err != nil {
+func (a *Archive) compare(ctx context.Context, live Stored, base store.Head, segments []Segment) error {
+	if err := a.boundary(ctx, base); err != nil {
+		return err
+	}
+	if err := a.openClaim(ctx, live, nextSequence(segments)); err != nil {
 		return err
 	}
 	end := nextSequence(segments) - 1
 	if end <= base.Seq {
 		return nil
 	}
-	archived, err := d.head(ctx, end)
+	archived, err := a.head(ctx, end)
 	if err != nil {
 		return err
 	}
@@ -38,20 +40,20 @@ func (d *Dir) compare(ctx context.Context, live Stored, base store.Head, segment
 	case err != nil:
 		return fmt.Errorf("compare log and archive: %w", err)
 	case len(page) == 0:
-		return fmt.Errorf("record %d is in the archive %s, and the log ends before: %w", end, d.path, ErrForked)
+		return fmt.Errorf("record %d is in the archive %s, and the log ends before: %w", end, a.Location(), ErrForked)
 	case page[0].Hash != archived.Hash:
-		return fmt.Errorf("record %d: the log's is not the one in the archive %s: %w", end, d.path, ErrForked)
+		return fmt.Errorf("record %d: the log's is not the one in the archive %s: %w", end, a.Location(), ErrForked)
 	}
 	return nil
 }
 
 // boundary checks that the last record that is not live is in the archive, with the hash from which the live
 // chain continues.
-func (d *Dir) boundary(ctx context.Context, base store.Head) error {
+func (a *Archive) boundary(ctx context.Context, base store.Head) error {
 	if base.Seq == 0 {
 		return nil
 	}
-	archived, err := d.head(ctx, base.Seq)
+	archived, err := a.head(ctx, base.Seq)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return fmt.Errorf("%w: %w: %w", err, ErrIncomplete, store.ErrCorrupt)
@@ -64,25 +66,25 @@ func (d *Dir) boundary(ctx context.Context, base store.Head) error {
 }
 
 // head is the place of an archived record.
-func (d *Dir) head(ctx context.Context, seq uint64) (store.Head, error) {
-	page, err := d.Read(ctx, seq, 1)
+func (a *Archive) head(ctx context.Context, seq uint64) (store.Head, error) {
+	page, err := a.Read(ctx, seq, 1)
 	switch {
 	case err != nil:
 		return store.Head{}, err
 	case len(page) == 0:
-		return store.Head{}, fmt.Errorf("record %d: is neither in the log nor in the archive %s: %w", seq, d.path, store.ErrNotFound)
+		return store.Head{}, fmt.Errorf("record %d: is neither in the log nor in the archive %s: %w", seq, a.Location(), store.ErrNotFound)
 	}
 	return store.Head{Seq: seq, Hash: page[0].Hash}, nil
 }
 
 // SetAside resolves a fork in favour of the live log: the archive's records after its base are moved to a
-// separate directory beside the segments, where nothing reads them; nothing is deleted. It returns that
-// directory; "" if log and archive have not diverged.
-func (d *Dir) SetAside(ctx context.Context, cluster string, live interface {
+// folder beside the segments, where nothing reads them; nothing is deleted. It returns that folder; "" if log
+// and archive have not diverged.
+func (a *Archive) SetAside(ctx context.Context, cluster string, live interface {
 	Base
 	Stored
 }) (aside string, err error) {
-	unlock, err := d.lock()
+	unlock, _, err := a.files.Lock(ctx)
 	if err != nil {
 		return "", fmt.Errorf("set aside: %w", err)
 	}
@@ -91,66 +93,112 @@ func (d *Dir) SetAside(ctx context.Context, cluster string, live interface {
 	if err != nil {
 		return "", fmt.Errorf("set aside: %w", err)
 	}
-	segments, err := d.Segments()
+	segments, err := a.Segments(ctx)
 	if err != nil {
 		return "", err
 	}
-	if err := d.compare(ctx, live, base, segments); !errors.Is(err, ErrForked) || errors.Is(err, store.ErrCorrupt) {
+	if err := a.compare(ctx, live, base, segments); !errors.Is(err, ErrForked) || errors.Is(err, store.ErrCorrupt) {
 		return "", err
 	}
-	aside = filepath.Join(d.path, fmt.Sprintf("forked-after-%d", base.Seq))
-	for n := 2; exists(aside); n++ {
-		aside = filepath.Join(d.path, fmt.Sprintf("forked-after-%d-%d", base.Seq, n))
+	folder, err := a.unusedFolder(ctx, base.Seq)
+	if err == nil {
+		err = a.setAside(ctx, cluster, segments, base.Seq, folder)
 	}
-	if err := os.Mkdir(aside, 0o700); err != nil {
-		return "", fmt.Errorf("set aside: %w", err)
+	if err != nil {
+		err = fmt.Errorf("set aside: %w", err)
 	}
-	d.mu.Lock()
-	d.closeCursor()
-	d.mu.Unlock()
-	for i := len(segments) - 1; i >= 0 && segments[i].Last > base.Seq; i-- { // the last first, so that the rest has no gap
-		if err := d.move(cluster, segments, i, base.Seq, aside); err != nil {
-			return aside, fmt.Errorf("set aside: %w", err)
+	return a.Location() + "/" + folder, err
+}
+
+// unusedFolder reserves a folder for what is set aside.
+func (a *Archive) unusedFolder(ctx context.Context, last uint64) (string, error) {
+	folder := fmt.Sprintf("forked-after-%d", last)
+	for n := 2; ; n++ {
+		err := a.files.Swap(ctx, markName, nil, fmt.Appendf(nil, "records after %d that are not those of log %s\n", last, a.logID))
+		if errors.Is(err, fs.ErrExist) { // what a crash left
+			err = a.files.Remove(ctx, markName)
+			if err == nil {
+				continue
+			}
+		}
+		if err == nil {
+			err = a.files.Move(ctx, markName, folder)
+		}
+		if !errors.Is(err, fs.ErrExist) || n > foldersMax {
+			return folder, err
+		}
+		folder = fmt.Sprintf("forked-after-%d-%d", last, n)
+	}
+}
+
+const (
+	// markName is the first file of a folder: who moves it there has the folder.
+	markName = "set-aside.txt"
+	// foldersMax bounds how often one record is forked from.
+	foldersMax = 1000
+)
+
+// setAside moves claims and segments of records after last into a folder.
+func (a *Archive) setAside(ctx context.Context, cluster string, segments []Segment, last uint64, folder string) error {
+	a.mu.Lock()
+	a.closeCursor()
+	a.listed = nil
+	a.mu.Unlock()
+	first := last + 1
+	for _, s := range segments {
+		if s.Last > last {
+			first = min(first, s.First)
 		}
 	}
-	return aside, errors.Join(syncDir(aside), syncDir(d.path))
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
-// move moves a segment away, and puts one in its place that holds its records up to last, if there are any.
-func (d *Dir) move(cluster string, segments []Segment, i int, last uint64, aside string) error {
-	s := segments[i]
-	away := func() error { return os.Rename(s.Path, filepath.Join(aside, s.Name())) }
-	if s.First > last {
-		return away()
-	}
-	w, err := d.shortened(cluster, segments, i, last)
+	files, err := a.files.List(ctx)
 	if err != nil {
 		return err
 	}
-	if err := away(); err != nil {
+	for _, f := range files {
+		if from, ok := claimedBy(f.Name); ok && from >= first {
+			if err := a.files.Move(ctx, f.Name, folder); err != nil {
+				return err
+			}
+		}
+	}
+	for i := len(segments) - 1; i >= 0 && segments[i].Last > last; i-- { // the last first, so that the rest has no gap
+		if err := a.replace(ctx, cluster, segments, i, last, folder); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replace moves a segment away, and puts one in its place that holds its records up to last, if there are
+// any.
+func (a *Archive) replace(ctx context.Context, cluster string, segments []Segment, i int, last uint64, folder string) error {
+	s := segments[i]
+	if s.First > last {
+		return a.files.Move(ctx, s.Name(), folder)
+	}
+	w, err := a.shortened(ctx, cluster, segments, i, last)
+	if err != nil {
+		return err
+	}
+	if err := a.files.Move(ctx, s.Name(), folder); err != nil {
 		return w.abandon(err)
 	}
-	_, err = w.publish()
+	_, err = w.publish(ctx, a.files)
 	return err
 }
 
 // shortened writes a segment with the records of another up to last, still without its final name.
-func (d *Dir) shortened(cluster string, segments []Segment, i int, last uint64) (*writer, error) {
-	prev, err := d.before(segments, i)
+func (a *Archive) shortened(ctx context.Context, cluster string, segments []Segment, i int, last uint64) (*writer, error) {
+	prev, err := a.before(ctx, segments, i)
 	if err != nil {
 		return nil, err
 	}
-	r, err := openSegment(segments[i], d.logID)
+	r, err := a.openSegment(ctx, segments[i])
 	if err != nil {
 		return nil, err
 	}
 	defer r.close()
-	w, err := newWriter(d.path, cluster, d.logID, store.Head{Seq: prev.Last, Hash: prev.Hash}, prev.SHA256)
+	w, err := newWriter(a.files, cluster, a.logID, prev)
 	if err != nil {
 		return nil, err
 	}

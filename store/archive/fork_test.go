@@ -61,7 +61,7 @@ func TestALogThatWasRestoredLosesNothingToItsArchive(t *testing.T) {
 			restored := backup.Copy()
 			grow(t, restored, "since", c.since)
 			want := all(t, Join(restored.Copy(), dir))
-			segments := must(dir.Segments())
+			segments := must(dir.Segments(ctx))
 
 			_, err := archiver(restored, dir).Archive(ctx, c.through)
 			if !errors.Is(err, ErrForked) {
@@ -124,7 +124,7 @@ func TestAPrunedArchiveReadsOn(t *testing.T) {
 	for _, through := range []uint64{50, 100, 150, 200} {
 		must(archiver(log, dir).Archive(ctx, through))
 	}
-	segments := must(dir.Segments())
+	segments := must(dir.Segments(ctx))
 	base := must(log.Base(ctx))
 	if deleted := must(dir.Prune(ctx, base, want[0].Time)); len(deleted) != 0 {
 		t.Fatalf("what is young enough is deleted: %v", deleted)
@@ -134,7 +134,7 @@ func TestAPrunedArchiveReadsOn(t *testing.T) {
 		t.Fatalf("deleted %v", deleted)
 	}
 	write(t, segments[0].Path, stale) // as if the process had died before it was deleted
-	dir = Open(filepath.Dir(dir.Path()), log.ID())
+	dir = Open(filepath.Dir(dir.Location()), log.ID())
 	if _, err := Join(log, dir).Read(ctx, 60, 1); !errors.Is(err, store.ErrCompacted) {
 		t.Errorf("read what was pruned: %v", err)
 	}
@@ -150,7 +150,7 @@ func TestAPrunedArchiveReadsOn(t *testing.T) {
 	if deleted := must(dir.Prune(ctx, must(log.Base(ctx)), time.Unix(1e11, 0))); len(deleted) != 2 {
 		t.Fatalf("deleted %v", deleted)
 	}
-	if left := must(dir.Segments()); len(left) != 1 || left[0].Last != 220 {
+	if left := must(dir.Segments(ctx)); len(left) != 1 || left[0].Last != 220 {
 		t.Errorf("left %v", left)
 	}
 	if _, err := os.Stat(segments[0].Path); err == nil {

@@ -11,11 +11,11 @@ import (
 // Joined is a log whose archived records read as if they were live.
 type Joined struct {
 	store.Log
-	dir *Dir
+	archive *Archive
 }
 
 // Join returns log and archive as one. Blobs of archived records are available only with the records.
-func Join(log store.Log, dir *Dir) *Joined { return &Joined{Log: log, dir: dir} }
+func Join(log store.Log, archive *Archive) *Joined { return &Joined{Log: log, archive: archive} }
 
 // Read implements store.Log. ErrCompacted: the record is in neither.
 func (j *Joined) Read(ctx context.Context, from uint64, limit int) ([]store.Record, error) {
@@ -31,13 +31,13 @@ func (j *Joined) Read(ctx context.Context, from uint64, limit int) ([]store.Reco
 			return out, err
 		}
 		compacted := err
-		archived, err := j.dir.Read(ctx, from+uint64(len(out)), limit-len(out))
+		archived, err := j.archive.Read(ctx, from+uint64(len(out)), limit-len(out))
 		out = append(out, archived...)
 		switch {
 		case err != nil || len(out) == limit:
 			return out, err
 		case len(archived) == 0:
-			return out, fmt.Errorf("%w; the archive %s does not hold it", compacted, j.dir.Path())
+			return out, fmt.Errorf("%w; the archive %s does not hold it", compacted, j.archive.Location())
 		}
 	}
 }
@@ -57,7 +57,7 @@ func (j *Joined) Watch(ctx context.Context, from uint64, fn func(store.Record) e
 			return err
 		}
 		compacted := err
-		page, err := j.dir.Read(ctx, next, store.DefaultReadLimit)
+		page, err := j.archive.Read(ctx, next, store.DefaultReadLimit)
 		for _, r := range page {
 			if err := fn(r); err != nil {
 				return err
@@ -68,7 +68,7 @@ func (j *Joined) Watch(ctx context.Context, from uint64, fn func(store.Record) e
 		case err != nil:
 			return err
 		case len(page) == 0:
-			return fmt.Errorf("%w; the archive %s does not hold it", compacted, j.dir.Path())
+			return fmt.Errorf("%w; the archive %s does not hold it", compacted, j.archive.Location())
 		}
 	}
 }
@@ -89,7 +89,7 @@ func (j *Joined) Base(ctx context.Context) (store.Head, error) {
 
 // Verify implements store.Log: the archive, the chain across its end, and the live log.
 func (j *Joined) Verify(ctx context.Context) (uint64, error) {
-	segments, err := j.dir.Verify(ctx)
+	segments, err := j.archive.Verify(ctx)
 	if err != nil {
 		return lastOf(segments).Last, err
 	}
@@ -100,8 +100,8 @@ func (j *Joined) Verify(ctx context.Context) (uint64, error) {
 }
 
 // Pruned is the last record that was deleted from the archive, 0 if none was.
-func (j *Joined) Pruned() (uint64, error) {
-	p, err := j.dir.pruned()
+func (j *Joined) Pruned(ctx context.Context) (uint64, error) {
+	p, err := j.archive.pruned(ctx)
 	return p.Last, err
 }
 
@@ -112,15 +112,15 @@ func (j *Joined) VerifyBoundary(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	segments, err := j.dir.Segments()
+	segments, err := j.archive.Segments(ctx)
 	if err != nil {
 		return err
 	}
 	live, ok := j.Log.(Stored)
 	if !ok {
-		return j.dir.boundary(ctx, base)
+		return j.archive.boundary(ctx, base)
 	}
-	return j.dir.compare(ctx, live, base, segments)
+	return j.archive.compare(ctx, live, base, segments)
 }
 
 func lastOf(segments []Summary) Summary {

@@ -6,9 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"millwright/store"
@@ -26,32 +23,29 @@ type pruned struct {
 }
 
 // pruned is zero if nothing was deleted.
-func (d *Dir) pruned() (p pruned, err error) {
-	data, err := os.ReadFile(filepath.Join(d.path, prunedName))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return p, nil
-	case err != nil:
-		return p, fmt.Errorf("read archive: %w", err)
+func (a *Archive) pruned(ctx context.Context) (p pruned, err error) {
+	data, err := a.small(ctx, prunedName)
+	if err != nil || data == nil {
+		return p, err
 	}
 	if err := json.Unmarshal(data, &p); err != nil {
-		return p, fmt.Errorf("%s of archive %s: %w: %w", prunedName, d.path, err, store.ErrCorrupt)
+		return p, fmt.Errorf("%s of archive %s: %w: %w", prunedName, a.Location(), err, store.ErrCorrupt)
 	}
 	return p, nil
 }
 
 // before is what the segment at an index follows, without records and bytes; zero if it is the first of all.
-func (d *Dir) before(segments []Segment, i int) (sum Summary, err error) {
+func (a *Archive) before(ctx context.Context, segments []Segment, i int) (sum Summary, err error) {
 	if i > 0 {
-		return d.tail(segments[i-1])
+		return a.tail(ctx, segments[i-1])
 	}
-	p, err := d.pruned()
+	p, err := a.pruned(ctx)
 	if err != nil || p.Last == 0 {
 		return sum, err
 	}
 	hash, err := hex.DecodeString(p.Hash)
 	if err != nil || len(hash) != len(sum.Hash) {
-		return sum, fmt.Errorf("%s of archive %s: hash %q: %w", prunedName, d.path, p.Hash, store.ErrCorrupt)
+		return sum, fmt.Errorf("%s of archive %s: hash %q: %w", prunedName, a.Location(), p.Hash, store.ErrCorrupt)
 	}
 	sum.Last, sum.SHA256 = p.Last, p.SHA256
 	copy(sum.Hash[:], hash)
@@ -59,19 +53,24 @@ func (d *Dir) before(segments []Segment, i int) (sum Summary, err error) {
 }
 
 // tail is the part of a segment's Summary that the next one follows.
-func (d *Dir) tail(s Segment) (sum Summary, err error) {
-	last, err := d.last(s)
+func (a *Archive) tail(ctx context.Context, s Segment) (sum Summary, err error) {
+	last, err := a.last(ctx, s)
 	if err != nil {
 		return sum, err
 	}
+	file, err := a.open(ctx, s)
+	if err != nil {
+		return sum, fmt.Errorf("open segment: %w", err)
+	}
+	defer file.Close()
 	sum.Segment, sum.Hash = s, last.Hash
-	sum.SHA256, sum.Bytes, err = digest(s.Path)
+	sum.SHA256, sum.Bytes, err = newDigest(file).sum()
 	return sum, err
 }
 
 // last is the last record of a segment.
-func (d *Dir) last(s Segment) (record.Stored, error) {
-	r, err := openSegment(s, d.logID)
+func (a *Archive) last(ctx context.Context, s Segment) (record.Stored, error) {
+	r, err := a.openSegment(ctx, s)
 	if err != nil {
 		return record.Stored{}, err
 	}
@@ -88,34 +87,38 @@ func (d *Dir) last(s Segment) (record.Stored, error) {
 
 // Prune deletes the segments, oldest first, whose records are all older than a time and not live, and returns
 // them. The last one is always kept: it proves where the live log continues. base is that of the live log.
-func (d *Dir) Prune(ctx context.Context, base store.Head, before time.Time) (deleted []Segment, err error) {
-	unlock, err := d.lock()
+func (a *Archive) Prune(ctx context.Context, base store.Head, before time.Time) (deleted []Segment, err error) {
+	unlock, _, err := a.files.Lock(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("prune archive: %w", err)
 	}
 	defer unlock()
-	if err := d.clearPruned(); err != nil {
+	if err := a.clearPruned(ctx); err != nil {
 		return nil, fmt.Errorf("prune archive: %w", err)
 	}
-	segments, err := d.Segments()
+	segments, err := a.Segments(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.boundary(ctx, base); err != nil {
+	if err := a.boundary(ctx, base); err != nil {
 		return nil, fmt.Errorf("prune archive: %w", err)
 	}
+	a.mu.Lock()
+	a.closeCursor()
+	a.listed = nil
+	a.mu.Unlock()
 	for i, s := range segments {
 		if i == len(segments)-1 || s.Last >= base.Seq {
 			break
 		}
-		last, err := d.last(s)
+		last, err := a.last(ctx, s)
 		if err != nil {
 			return deleted, fmt.Errorf("prune archive: %w", err)
 		}
 		if !last.Time.Before(before) {
 			break
 		}
-		if err := d.delete(s); err != nil {
+		if err := a.delete(ctx, s); err != nil {
 			return deleted, fmt.Errorf("prune archive: %w", err)
 		}
 		deleted = append(deleted, s)
@@ -123,19 +126,21 @@ func (d *Dir) Prune(ctx context.Context, base store.Head, before time.Time) (del
 	return deleted, nil
 }
 
-// clearPruned deletes what a crash left of segments that were recorded as deleted.
-func (d *Dir) clearPruned() error {
-	gone, err := d.pruned()
+// clearPruned deletes what a crash left of segments that were recorded as deleted, and their claims.
+func (a *Archive) clearPruned(ctx context.Context) error {
+	gone, err := a.pruned(ctx)
 	if err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(d.path)
+	files, err := a.files.List(ctx)
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		if s, ok := parseName(e.Name()); ok && s.Last <= gone.Last {
-			if err := os.Remove(filepath.Join(d.path, e.Name())); err != nil {
+	for _, f := range files {
+		s, segment := parseName(f.Name)
+		from, claim := claimedBy(f.Name)
+		if segment && s.Last <= gone.Last || claim && from <= gone.Last {
+			if err := a.files.Remove(ctx, f.Name); err != nil {
 				return err
 			}
 		}
@@ -144,8 +149,8 @@ func (d *Dir) clearPruned() error {
 }
 
 // delete first records, durably, that a segment is deleted.
-func (d *Dir) delete(s Segment) error {
-	sum, err := d.tail(s)
+func (a *Archive) delete(ctx context.Context, s Segment) error {
+	sum, err := a.tail(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -153,20 +158,12 @@ func (d *Dir) delete(s Segment) error {
 	if err != nil {
 		return err
 	}
-	part, err := os.CreateTemp(d.path, "*"+partSuffix)
+	old, err := a.small(ctx, prunedName)
 	if err != nil {
 		return err
 	}
-	_, err = part.Write(append(data, '\n'))
-	err = errors.Join(err, part.Sync(), part.Close())
-	if err == nil {
-		err = os.Rename(part.Name(), filepath.Join(d.path, prunedName))
+	if err := a.files.Swap(ctx, prunedName, old, append(data, '\n')); err != nil {
+		return err
 	}
-	if err == nil {
-		err = syncDir(d.path)
-	}
-	if err == nil {
-		err = os.Remove(s.Path)
-	}
-	return err
+	return errors.Join(a.files.Remove(ctx, s.Name()), a.files.Remove(ctx, claimName(s.First)))
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -22,7 +21,8 @@ const decoderMemoryMax = 256 << 20
 // reader reads one segment from its beginning to its end.
 type reader struct {
 	segment Segment
-	file    *os.File
+	file    io.ReadCloser
+	in      *bufio.Reader
 	z       *zstd.Decoder
 	header  header
 	// next is the sequence of the next record frame.
@@ -35,23 +35,20 @@ func (s Segment) corrupt(format string, args ...any) error {
 	return fmt.Errorf("segment %s: %w: %w", s.Name(), fmt.Errorf(format, args...), store.ErrCorrupt)
 }
 
-// openSegment reads the header, which must match the file's name and this log, or it returns ErrCorrupt.
-func openSegment(s Segment, logID string) (_ *reader, err error) {
-	r := &reader{segment: s, next: s.First, blobs: map[[32]byte][]byte{}}
-	if r.file, err = os.Open(s.Path); err != nil {
-		return nil, fmt.Errorf("open segment: %w", err)
-	}
+// newReader reads the header, which must match the file's name and this log, or it returns ErrCorrupt. The
+// file is closed with the reader, or at once if there is none.
+func newReader(file io.ReadCloser, s Segment, logID string) (_ *reader, err error) {
+	r := &reader{segment: s, file: file, in: bufio.NewReaderSize(file, 1<<18), next: s.First, blobs: map[[32]byte][]byte{}}
 	defer func() {
 		if err != nil {
 			r.close()
 		}
 	}()
-	in := bufio.NewReaderSize(r.file, 1<<18)
 	head := make([]byte, len(magic))
-	if _, err := io.ReadFull(in, head); err != nil || string(head) != magic {
+	if _, err := io.ReadFull(r.in, head); err != nil || string(head) != magic {
 		return nil, s.corrupt("it does not begin as a segment of this version does")
 	}
-	if r.z, err = zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(decoderMemoryMax)); err != nil {
+	if r.z, err = zstd.NewReader(r.in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(decoderMemoryMax)); err != nil {
 		return nil, fmt.Errorf("open segment: %w", err)
 	}
 	kind, body, err := r.frame()

@@ -32,9 +32,15 @@ const (
 type Segment struct {
 	// First and Last are the sequences of its records, without a gap between them.
 	First, Last uint64
-	// Path of the file.
+	// Path or URL of the file.
 	Path string
+	// Bytes of the file.
+	Bytes   int64
+	version string
 }
+
+// segmentSuffix ends the names of segments.
+const segmentSuffix = ".segment"
 
 // Name of the file.
 func (s Segment) Name() string { return fmt.Sprintf("%020d-%020d.segment", s.First, s.Last) }
@@ -48,7 +54,6 @@ type Summary struct {
 	Hash [32]byte
 	// SHA256 of the file, hex.
 	SHA256  string
-	Bytes   int64
 	Records int
 }
 

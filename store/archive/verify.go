@@ -10,13 +10,13 @@ import (
 // Verify reads all segments and checks that each is complete, that its records continue the hash chain of
 // those before, that it names the file before it, and that every payload exists. It returns what it verified,
 // up to the first fault.
-func (d *Dir) Verify(ctx context.Context) ([]Summary, error) {
-	segments, err := d.Segments()
+func (a *Archive) Verify(ctx context.Context) ([]Summary, error) {
+	segments, err := a.Segments(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var list []Summary
-	prev, err := d.before(segments, 0)
+	prev, err := a.before(ctx, segments, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -24,7 +24,7 @@ func (d *Dir) Verify(ctx context.Context) ([]Summary, error) {
 		if err := ctx.Err(); err != nil {
 			return list, fmt.Errorf("verify archive: %w", err)
 		}
-		if prev, err = d.verify(s, prev); err != nil {
+		if prev, err = a.verify(ctx, s, prev); err != nil {
 			return list, err
 		}
 		list = append(list, prev)
@@ -32,10 +32,15 @@ func (d *Dir) Verify(ctx context.Context) ([]Summary, error) {
 	return list, nil
 }
 
-// verify checks one segment after the one before it, whose Summary is zero if there is none.
-func (d *Dir) verify(s Segment, prev Summary) (Summary, error) {
+// verify checks one segment, as it is kept, after the one before it, whose Summary is zero if there is none.
+func (a *Archive) verify(ctx context.Context, s Segment, prev Summary) (Summary, error) {
 	sum := Summary{Segment: s}
-	r, err := openSegment(s, d.logID)
+	file, err := a.files.Open(ctx, s.Name())
+	if err != nil {
+		return sum, fmt.Errorf("open segment: %w", err)
+	}
+	digest := newDigest(file)
+	r, err := newReader(digest, s, a.logID)
 	if err != nil {
 		return sum, err
 	}
@@ -62,9 +67,6 @@ func (d *Dir) verify(s Segment, prev Summary) (Summary, error) {
 		return sum, s.corrupt("its last record is not the one its end names")
 	}
 	sum.Hash = head.Hash
-	sum.SHA256, sum.Bytes, err = digest(s.Path)
-	if err != nil {
-		return sum, fmt.Errorf("read segment: %w", err)
-	}
-	return sum, nil
+	sum.SHA256, sum.Bytes, err = digest.sum()
+	return sum, err
 }

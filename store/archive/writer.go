@@ -2,15 +2,16 @@ package archive
 
 import (
 	"bufio"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -23,8 +24,9 @@ const partSuffix = ".part"
 
 // writer writes one segment.
 type writer struct {
-	dir  string
 	file *os.File
+	// hash is of what was written to the file.
+	hash hash.Hash
 	buf  *bufio.Writer
 	z    *zstd.Encoder
 
@@ -34,29 +36,37 @@ type writer struct {
 	bytes   int
 }
 
-// newWriter begins the segment that follows prev, whose file has the digest previous.
-func newWriter(dir, cluster, logID string, prev store.Head, previous string) (*writer, error) {
+// newWriter begins the segment that follows prev.
+func newWriter(files Files, cluster, logID string, prev Summary) (*writer, error) {
+	dir, err := files.Scratch()
+	if err != nil {
+		return nil, fmt.Errorf("begin segment: %w", err)
+	}
 	file, err := os.CreateTemp(dir, "*"+partSuffix)
 	if err != nil {
 		return nil, fmt.Errorf("begin segment: %w", err)
 	}
-	w := &writer{dir: dir, file: file, buf: bufio.NewWriterSize(file, 1<<18), first: prev.Seq + 1, last: prev}
+	w := &writer{file: file, hash: sha256.New(), first: prev.Last + 1, last: store.Head{Seq: prev.Last, Hash: prev.Hash}}
+	w.buf = bufio.NewWriterSize(io.MultiWriter(file, w.hash), 1<<18)
 	if _, err := w.buf.WriteString(magic); err != nil {
 		return nil, w.abandon(err)
 	}
 	if w.z, err = zstd.NewWriter(w.buf, zstd.WithEncoderConcurrency(1)); err != nil {
 		return nil, w.abandon(err)
 	}
-	h := header{Cluster: cluster, LogID: logID, First: w.first, PreviousHash: hexOf(prev.Hash), PreviousSegment: previous}
+	h := header{Cluster: cluster, LogID: logID, First: w.first, PreviousHash: hexOf(prev.Hash), PreviousSegment: prev.SHA256}
 	if err := w.json(frameHeader, h); err != nil {
 		return nil, w.abandon(err)
 	}
 	return w, nil
 }
 
+// drop removes what was written.
+func (w *writer) drop() error { return errors.Join(w.file.Close(), os.Remove(w.file.Name())) }
+
 // abandon removes what was written and returns err.
 func (w *writer) abandon(err error) error {
-	return errors.Join(fmt.Errorf("write segment from %d: %w", w.first, err), w.file.Close(), os.Remove(w.file.Name()))
+	return errors.Join(fmt.Errorf("write segment from %d: %w", w.first, err), w.drop())
 }
 
 func (w *writer) frame(kind byte, body ...[]byte) error {
@@ -117,36 +127,41 @@ func (w *writer) flush() error {
 	return w.file.Sync()
 }
 
-// publish gives the file its name, durably.
-func (w *writer) publish() (Segment, error) {
-	s := Segment{First: w.first, Last: w.last.Seq}
-	s.Path = filepath.Join(w.dir, s.Name())
-	if err := w.file.Close(); err != nil {
-		return s, err
+// segment is what was written, without a place.
+func (w *writer) segment() Segment { return Segment{First: w.first, Last: w.last.Seq} }
+
+// publish gives the file its name, durably. fs.ErrExist: a file has it already.
+func (w *writer) publish(ctx context.Context, files Files) (Segment, error) {
+	s := w.segment()
+	s.Path = files.Location() + "/" + s.Name()
+	err := w.file.Close()
+	if err == nil {
+		err = files.Publish(ctx, w.file.Name(), s.Name())
 	}
-	if err := os.Rename(w.file.Name(), s.Path); err != nil {
-		return s, err
-	}
-	return s, syncDir(w.dir)
+	_ = os.Remove(w.file.Name()) // unless it became the file itself
+	return s, err
 }
 
-// syncDir makes the names in a directory durable.
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+// digest is a file that is being read, its SHA-256 and its size.
+type digest struct {
+	io.ReadCloser
+	hash  hash.Hash
+	bytes int64
 }
 
-// digest is the SHA-256 of a file and its size.
-func digest(path string) (string, int64, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", 0, err
+func newDigest(file io.ReadCloser) *digest { return &digest{ReadCloser: file, hash: sha256.New()} }
+
+func (d *digest) Read(p []byte) (int, error) {
+	n, err := d.ReadCloser.Read(p)
+	d.hash.Write(p[:n])
+	d.bytes += int64(n)
+	return n, err
+}
+
+// sum reads what is left, and returns the SHA-256 in hex.
+func (d *digest) sum() (string, int64, error) {
+	if _, err := io.Copy(io.Discard, d); err != nil {
+		return "", 0, fmt.Errorf("read segment: %w", err)
 	}
-	defer f.Close()
-	h := sha256.New()
-	n, err := io.Copy(h, f)
-	return hex.EncodeToString(h.Sum(nil)), n, err
+	return hex.EncodeToString(d.hash.Sum(nil)), d.bytes, nil
 }

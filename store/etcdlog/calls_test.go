@@ -70,7 +70,7 @@ func (s *scene) write(t *testing.T) error {
 }
 
 // records are all that are live or in the archive, verified.
-func (s *scene) records(t *testing.T, dir *archive.Dir) []store.Record {
+func (s *scene) records(t *testing.T, dir *archive.Archive) []store.Record {
 	t.Helper()
 	log := store.Log(s.other)
 	if dir != nil {
@@ -270,7 +270,7 @@ func archiveMost(t *testing.T, s *scene, arm func(func(context.Context) error)) 
 	before := s.records(t, nil)
 	dir := archive.Open(t.TempDir(), s.mine.ID())
 	t.Cleanup(func() { _ = dir.Close() })
-	a := archive.NewArchiver(archive.Config{Cluster: s.cluster, Live: s.mine, Dir: dir})
+	a := archive.NewArchiver(archive.Config{Cluster: s.cluster, Live: s.mine, Archive: dir})
 	arm(func(context.Context) error { return s.write(t) })
 	until(t, "archive", func(ctx context.Context) error { _, err := a.Archive(ctx, 7); return err })
 	after := s.records(t, dir)

@@ -139,7 +139,7 @@ func TestThreeMembers(t *testing.T) {
 	appendMany(20)
 	dir := archive.Open(t.TempDir(), log.ID())
 	t.Cleanup(func() { _ = dir.Close() })
-	if _, err := archive.NewArchiver(archive.Config{Cluster: "test", Live: log, Dir: dir}).Archive(ctx, at-5); err != nil {
+	if _, err := archive.NewArchiver(archive.Config{Cluster: "test", Live: log, Archive: dir}).Archive(ctx, at-5); err != nil {
 		t.Fatalf("archive while a member is away: %v", err)
 	}
 	revision, err := log.Revision(ctx)

@@ -17,14 +17,14 @@ import (
 
 func archiveCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{Use: "archive", Short: "List, verify or prune the archive of the log", Args: cobra.NoArgs,
-		Long: "The archive holds the records that left the live log, in segments: files of a directory.\nlog, why, replay and verify read archive and live log as one."}
+		Long: "The archive holds the records that left the live log, in segments: files of a directory, or objects in a\nbucket (--archive-dir s3://BUCKET/PREFIX?…).\nlog, why, replay and verify read archive and live log as one."}
 	cmd.AddCommand(
 		&cobra.Command{Use: "ls", Short: "List the segments", Args: cobra.NoArgs, RunE: t.withArchive(listArchive)},
 		&cobra.Command{Use: "verify", Short: "Verify every segment, their chain, and the boundary to the live log", Args: cobra.NoArgs,
 			Long: "Verify reads every segment and checks that it is whole, continues the hash chain, is the file the log has on record,\nand that the live log goes on where the archive ends. Exit status 1 at the first fault.",
 			RunE: t.withArchive(verifyArchive)},
 		&cobra.Command{Use: "set-aside", Short: "Continue with the live log where it and the archive have diverged", Args: cobra.NoArgs,
-			Long: "After etcd was restored from a backup that is older than the archive, both hold different records under the same sequences.\nSet-aside moves the archive's into a directory beside the segments, where nothing reads them, and deletes nothing. It does\nnothing where log and archive are one.",
+			Long: "After etcd was restored from a backup that is older than the archive, both hold different records under the same sequences.\nSet-aside moves the archive's into a folder beside the segments, where nothing reads them, and deletes nothing. It does\nnothing where log and archive are one.",
 			RunE: t.withArchive(setAside)},
 		pruneCommand(t),
 	)
@@ -83,15 +83,15 @@ func (t *target) withArchive(fn func(context.Context, *session, io.Writer) error
 	}
 }
 
-func listArchive(_ context.Context, s *session, out io.Writer) error {
-	segments, err := s.archive.Segments()
+func listArchive(ctx context.Context, s *session, out io.Writer) error {
+	segments, err := s.archive.Segments(ctx)
 	if err != nil {
 		return err
 	}
 	for _, x := range segments {
 		fmt.Fprintf(out, "%10d  to %10d  %s\n", x.First, x.Last, x.Path)
 	}
-	fmt.Fprintf(out, "%d segments in %s\n", len(segments), s.archive.Path())
+	fmt.Fprintf(out, "%d segments in %s\n", len(segments), s.archive.Location())
 	return nil
 }
 

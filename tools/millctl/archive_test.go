@@ -47,7 +47,7 @@ func archived(t *testing.T) (dir, segment string) {
 			t.Fatal(err)
 		}
 	}
-	a := archive.NewArchiver(archive.Config{Cluster: "test", Live: log, Dir: archive.Open(filepath.Join(dir, "archive"), log.ID()),
+	a := archive.NewArchiver(archive.Config{Cluster: "test", Live: log, Archive: archive.Open(filepath.Join(dir, "archive"), log.ID()),
 		Note: func(_ context.Context, s archive.Summary) error {
 			segment = s.Path
 			return write(ledger.KindSegmentArchived, &ledger.SegmentArchived{First: s.First, Last: s.Last, Hash: hex.EncodeToString(s.Hash[:]),
@@ -169,7 +169,7 @@ func extend(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	a := archive.NewArchiver(archive.Config{Cluster: "test", Live: log, Dir: archive.Open(filepath.Join(dir, "archive"), log.ID())})
+	a := archive.NewArchiver(archive.Config{Cluster: "test", Live: log, Archive: archive.Open(filepath.Join(dir, "archive"), log.ID())})
 	if _, err := a.Archive(ctx, 28); err != nil {
 		t.Fatal(err)
 	}

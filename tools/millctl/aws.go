@@ -9,18 +9,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"millwright/deploy/iam"
+	"millwright/services/bucket"
 )
 
-func awsCommand() *cobra.Command {
+func awsCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{Use: "aws", Short: "What Millwright needs of an AWS account"}
-	cmd.AddCommand(awsPolicyCommand())
+	cmd.AddCommand(awsPolicyCommand(t))
 	return cmd
 }
 
 // policyFormats are the outputs of aws policy.
 var policyFormats = []string{"json", "cloudformation", "terraform", "table"}
 
-func awsPolicyCommand() *cobra.Command {
+func awsPolicyCommand(t *target) *cobra.Command {
 	var a iam.Account
 	var service, format string
 	cmd := &cobra.Command{
@@ -30,13 +31,18 @@ func awsPolicyCommand() *cobra.Command {
   json            one policy document: of a service, or of all of them together, as mode embedded needs it
   cloudformation  a template with managed policies; account, region and partition are CloudFormation's unless given
   terraform       a configuration with aws_iam_policy resources, for a file NAME.tf.json
-  table           the statements and the calls that need them, in Markdown; needs no cluster`,
+  table           the statements and the calls that need them, in Markdown; needs no cluster
+
+With --archive-dir s3://BUCKET/PREFIX?kmsKey=ARN the statements for an archive in that bucket are among them.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cluster, err := cmd.Flags().GetString("cluster-name")
 			if err != nil {
 				return err
 			}
 			a.Cluster = cluster
+			if err := archiveOf(t.archiveDir, &a); err != nil {
+				return fmt.Errorf("aws policy: %w", err)
+			}
 			text, err := policyText(service, format, a)
 			if err != nil {
 				return fmt.Errorf("aws policy: %w", err)
@@ -54,6 +60,21 @@ func awsPolicyCommand() *cobra.Command {
 	f.StringVar(&a.NodeRole, "node-role", "", "name of the nodes' IAM role, with its path; default: KarpenterNodeRole- and the cluster's name")
 	f.StringVar(&a.Queue, "interruption-queue", "", "name of the interruption queue; default: the cluster's")
 	return cmd
+}
+
+// archiveOf takes the bucket of the archive from its location, if it is in one.
+func archiveOf(location string, a *iam.Account) error {
+	if !bucket.Is(location) {
+		return nil
+	}
+	l, err := bucket.Parse(location)
+	if err != nil {
+		return fmt.Errorf("--archive-dir: %w", err)
+	}
+	if a.Bucket, a.KMSKey = l.Bucket, l.KMSKey; l.Prefix != "" {
+		a.Prefix = l.Prefix + "/"
+	}
+	return nil
 }
 
 func policyText(service, format string, a iam.Account) ([]byte, error) {

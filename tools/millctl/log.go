@@ -120,7 +120,7 @@ func firstAtHand(ctx context.Context, log store.Log) (uint64, error) {
 		return 1, nil
 	}
 	if joined, ok := log.(*archive.Joined); ok {
-		if first, err := joined.Pruned(); err != nil || first > 0 {
+		if first, err := joined.Pruned(ctx); err != nil || first > 0 {
 			fmt.Fprintf(os.Stderr, "millctl: records 1 to %d were pruned from the archive\n", first)
 			return first + 1, err
 		}

@@ -38,7 +38,7 @@ func preflightCommand(t *target) *cobra.Command {
 		Long: `Preflight looks for what would keep Millwright from working, and says what to do about it: the version of Kubernetes, CRDs and their fields,
 nodes to run on, another autoscaler that is active, the rights of the services' accounts (before the installation: yours to install),
 the statements of the IAM policy as far as AWS can be asked without doing anything, the interruption queue, what EC2NodeClasses
-select, and settings of an external etcd and NATS that are unsafe. It changes nothing; what it cannot find out it lists as skipped.
+select, the bucket of the archive, and settings of an external etcd and NATS that are unsafe. It changes nothing; what it cannot find out it lists as skipped.
 
 Credentials are those of any AWS SDK: in a pod of Millwright those of its service (--service watcher or lifecycle, in mode distributed).
 
@@ -79,7 +79,7 @@ Exit status: 0 if nothing failed (warnings are listed all the same), 2 if a chec
 
 // config leaves out what is not known.
 func (o *preflightFlags) config(ctx context.Context, t *target) (preflight.Config, error) {
-	cfg := preflight.Config{Cluster: t.cluster, Namespace: o.namespace, Account: o.account, Service: o.service, Queue: o.queue,
+	cfg := preflight.Config{Cluster: t.cluster, Namespace: o.namespace, Account: o.account, Service: o.service, Queue: o.queue, Archive: t.archiveDir,
 		EtcdMetrics: o.etcdMetrics, NATSMonitoring: o.natsMonitoring}
 	kube, err := t.console.Loader().ClientConfig()
 	switch {

@@ -13,6 +13,7 @@ import (
 
 	"millwright/events/natsbus"
 	natsembedded "millwright/events/natsbus/embedded"
+	"millwright/services/bucket"
 	"millwright/services/transport"
 	"millwright/store"
 	"millwright/store/archive"
@@ -26,7 +27,7 @@ const connectTimeout = 15 * time.Second
 // target is where log and stream are found.
 type target struct {
 	cluster, dataDir, natsURL string
-	// archiveDir holds archived records; empty: below dataDir.
+	// archiveDir is the directory or bucket that holds archived records; empty: below dataDir.
 	archiveDir string
 	endpoints  []string
 	security   transport.Security
@@ -39,7 +40,7 @@ type target struct {
 func (t *target) flags(f *pflag.FlagSet) {
 	f.StringVar(&t.cluster, "cluster-name", os.Getenv("CLUSTER_NAME"), "name of the cluster")
 	f.StringVar(&t.dataDir, "data-dir", os.Getenv("DATA_DIR"), "data directory of millwright all, running or not")
-	f.StringVar(&t.archiveDir, "archive-dir", os.Getenv("ARCHIVE_DIR"), "directory of archived records; default: archive below --data-dir")
+	f.StringVar(&t.archiveDir, "archive-dir", os.Getenv("ARCHIVE_DIR"), "directory or s3://BUCKET/PREFIX?… of archived records; default: archive below --data-dir")
 	f.StringSliceVar(&t.endpoints, "etcd-endpoints", splitList(os.Getenv("ETCD_ENDPOINTS")), "endpoints of an external etcd")
 	f.StringVar(&t.natsURL, "nats-url", os.Getenv("NATS_URL"), "URL of an external NATS")
 	t.console.Bind(f)
@@ -77,7 +78,7 @@ type session struct {
 	// database is the live log alone.
 	database *etcdlog.Log
 	// archive is nil if no directory is known.
-	archive *archive.Dir
+	archive *archive.Archive
 	elector store.Elector
 	// offline: no process serves the data directory, this one does.
 	offline bool
@@ -119,7 +120,9 @@ func (t *target) open(ctx context.Context) (*session, error) {
 	s.log, s.database, s.elector = log, log, etcdlog.NewElector(client, t.cluster)
 	s.closers = append(s.closers, log.Close)
 	if dir := t.archive(); dir != "" {
-		s.archive = archive.Open(dir, log.ID())
+		if s.archive, err = bucket.Open(ctx, dir, log.ID()); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
 		s.closers = append(s.closers, s.archive.Close)
 		s.log = archive.Join(log, s.archive)
 	}

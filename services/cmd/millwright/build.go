@@ -15,6 +15,7 @@ import (
 
 	"millwright/events"
 	"millwright/planner/ledger"
+	"millwright/services/bucket"
 	"millwright/services/console"
 	"millwright/services/disruptor"
 	"millwright/services/internal/clock"
@@ -62,7 +63,7 @@ type builder struct {
 	state     *fold.State
 	log       store.Log
 	database  *etcdlog.Log
-	archive   *archive.Dir
+	archive   *archive.Archive
 	stream    events.Stream
 	elector   store.Elector
 	lease     *lease.Keeper
@@ -118,13 +119,8 @@ func (b *builder) connect(ctx context.Context) (err error) {
 		return err
 	}
 	b.log, b.database, b.elector, b.parts.Elector = log, log, elector, elector
-	if dir := b.settings.Archive(); dir != "" {
-		if b.settings.DataDir != "" && sameVolume(dir, b.settings.DataDir) {
-			b.logger.Warn().Str("archive", dir).Msg("the archive lies on the volume of the log and can fill it: name another with --archive-dir, or prune it")
-		}
-		b.archive = archive.Open(dir, log.ID())
-		b.closers.addCloser(b.archive.Close)
-		b.log = archive.Join(log, b.archive)
+	if err := b.openArchive(ctx); err != nil {
+		return err
 	}
 	b.state = fold.NewState(fold.StateConfig{Clock: b.clock.Now, Reliable: b.clock.Check, Log: b.log, Usage: log.Usage, Candidates: elector.Candidates, Logger: b.logger, Registerer: b.registry})
 	if err := b.state.CatchUp(ctx); err != nil {
@@ -149,6 +145,23 @@ func (b *builder) connect(ctx context.Context) (err error) {
 		return err
 	}
 	return b.keepLease()
+}
+
+// openArchive makes the log read on in its archive, if there is one. It asks nobody: what archives can wait.
+func (b *builder) openArchive(ctx context.Context) (err error) {
+	location := b.settings.Archive()
+	if location == "" {
+		return nil
+	}
+	if b.settings.DataDir != "" && !bucket.Is(location) && sameVolume(location, b.settings.DataDir) {
+		b.logger.Warn().Str("archive", location).Msg("the archive lies on the volume of the log and can fill it: name another with --archive-dir, or prune it")
+	}
+	if b.archive, err = bucket.Open(ctx, location, b.log.ID()); err != nil {
+		return fmt.Errorf("open archive: %w", err)
+	}
+	b.closers.addCloser(b.archive.Close)
+	b.log = archive.Join(b.log, b.archive)
+	return nil
 }
 
 // nodePools are the names of the NodePools, and whether all that there are is known.

@@ -20,7 +20,7 @@ func newConsole() *cobra.Command {
 
 Who asks proves it by a token of the cluster; what they may see and do is for the API server to say. It decides nothing,
 and nothing waits for it. Every replica is active. It needs the etcd of the event log and the NATS of the
-observation stream.`}, []string{console.Name}, func(*cobra.Command, *process.Settings) {})
+observation stream.`}, []string{console.Name}, func(cmd *cobra.Command, s *process.Settings) { s.BindArchive(cmd.Flags()) })
 }
 
 // hasConsole: the process of all services, and that of the console alone.

@@ -13,6 +13,7 @@ import (
 
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/services/bucket"
 	"millwright/services/internal/lease"
 	"millwright/services/internal/retention"
 	"millwright/services/transport"
@@ -185,10 +186,15 @@ func (s *Settings) BindStream(f *pflag.FlagSet) {
 	f.Int64Var(&s.NATSBucketMaxBytes, "nats-bucket-max-bytes", 0, "room for checkpoints and catalogues; 0: 1 GiB for a new bucket, as it is for one that exists")
 }
 
+// BindArchive defines the flag of processes that read what left the log.
+func (s *Settings) BindArchive(f *pflag.FlagSet) {
+	f.StringVar(&s.ArchiveDir, "archive-dir", "", "directory, or s3://BUCKET/PREFIX?…, to which old records of the log are moved; empty: DATA_DIR/archive, and none without --data-dir")
+}
+
 // BindRetention defines the flags of processes that keep the log.
 func (s *Settings) BindRetention(f *pflag.FlagSet) {
 	f.Uint64Var(&s.CheckpointRecords, "checkpoint-records", CheckpointRecordsDefault, "write a checkpoint of the ledger into the log every so many records")
-	f.StringVar(&s.ArchiveDir, "archive-dir", "", "directory to which old records of the log are moved; empty: DATA_DIR/archive, and none without --data-dir")
+	s.BindArchive(f)
 	f.DurationVar(&s.LogRetention, "log-retention", LogRetentionDefault, "archive records that are older")
 	f.Uint64Var(&s.LogRetentionRecords, "log-retention-records", LogRetentionRecordsDefault, "archive records when there are that many newer ones")
 }
@@ -277,12 +283,17 @@ func (s *Settings) Validate() error {
 	refuse(s.NATSMaxAge < 0, "--nats-max-age cannot be negative")
 	refuse(bytesOutOfRange(s.NATSStreamMaxBytes), "--nats-stream-max-bytes must be at least %d, is %d", natsBytesMin, s.NATSStreamMaxBytes)
 	refuse(bytesOutOfRange(s.NATSBucketMaxBytes), "--nats-bucket-max-bytes must be at least %d, is %d", natsBytesMin, s.NATSBucketMaxBytes)
+	if bucket.Is(s.ArchiveDir) {
+		if _, err := bucket.Parse(s.ArchiveDir); err != nil {
+			errs = append(errs, fmt.Errorf("--archive-dir: %w", err))
+		}
+	}
 	refuse(s.LogRetention < 0, "--log-retention cannot be negative")
 	refuse(s.DataDir != "" && s.EtcdQuotaBytes < etcdQuotaMin, "--etcd-quota-bytes must be at least %d, is %d", etcdQuotaMin, s.EtcdQuotaBytes)
 	return errors.Join(errs...)
 }
 
-// Archive is the directory of the archive; empty: there is none.
+// Archive is the directory or bucket of the archive; empty: there is none.
 func (s *Settings) Archive() string {
 	if s.ArchiveDir == "" && s.DataDir != "" {
 		return filepath.Join(s.DataDir, "archive")

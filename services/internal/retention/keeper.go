@@ -89,7 +89,7 @@ type Config struct {
 	Database Database
 	Cluster  string
 	// Archive is where old records go; nil: they stay.
-	Archive    *archive.Dir
+	Archive    *archive.Archive
 	Policy     Policy
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
@@ -131,7 +131,7 @@ func New(cfg Config) *Keeper {
 		k.collector = newCollector(cfg.Database, p.Grace)
 	}
 	if cfg.Database != nil && cfg.Archive != nil {
-		k.archiver = archive.NewArchiver(archive.Config{Cluster: cfg.Cluster, Live: cfg.Database, Dir: cfg.Archive, Note: k.noteSegment})
+		k.archiver = archive.NewArchiver(archive.Config{Cluster: cfg.Cluster, Live: cfg.Database, Archive: cfg.Archive, Note: k.noteSegment})
 	}
 	return k
 }

@@ -32,8 +32,8 @@ type Guard struct {
 }
 
 // NewGuard returns a Guard that does nothing until Run.
-func NewGuard(database Database, log Log, dir *archive.Dir, cluster string, logger zerolog.Logger) *Guard {
-	return &Guard{cfg: relief.Config{Cluster: cluster, Database: database, Log: log, Archive: dir}, logger: logger}
+func NewGuard(database Database, log Log, to *archive.Archive, cluster string, logger zerolog.Logger) *Guard {
+	return &Guard{cfg: relief.Config{Cluster: cluster, Database: database, Log: log, Archive: to}, logger: logger}
 }
 
 // Run watches the database until ctx ends.

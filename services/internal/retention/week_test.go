@@ -29,7 +29,7 @@ type database struct {
 	client  *clientv3.Client
 	log     *etcdlog.Log
 	elector *etcdlog.Elector
-	dir     *archive.Dir
+	dir     *archive.Archive
 }
 
 func openDatabase(t *testing.T, quota int64) database {
@@ -57,7 +57,7 @@ func openAt(t *testing.T, dir, archives string, quota int64) database {
 	return database{client: server.Client, log: log, elector: elector, dir: archive.Open(archives, log.ID())}
 }
 
-func (d database) keeper(r *rig, dir *archive.Dir, p retention.Policy) *retention.Keeper {
+func (d database) keeper(r *rig, dir *archive.Archive, p retention.Policy) *retention.Keeper {
 	return retention.New(retention.Config{Host: r.host, Log: d.log, Database: d.log, Cluster: "test", Archive: dir, Policy: p,
 		Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
 }

@@ -34,7 +34,7 @@ type Config struct {
 	// Log is the log with its archive, from which checkpoints are read.
 	Log audit.CheckpointLog
 	// Archive is where records go; nil: nowhere.
-	Archive *archive.Dir
+	Archive *archive.Archive
 }
 
 // Outcome of Relieve.
@@ -121,7 +121,7 @@ func archiveRecords(ctx context.Context, cfg Config) (why string, n uint64, err 
 	if l.Seq() <= base.Seq {
 		return fmt.Sprintf("all up to the newest checkpoint, of record %d, is archived already", l.Seq()), 0, nil
 	}
-	a := archive.NewArchiver(archive.Config{Cluster: cfg.Cluster, Live: cfg.Database, Dir: cfg.Archive})
+	a := archive.NewArchiver(archive.Config{Cluster: cfg.Cluster, Live: cfg.Database, Archive: cfg.Archive})
 	n, err = a.Archive(ctx, l.Seq())
 	return "", n, err
 }

@@ -30,7 +30,7 @@ const (
 // Result of a check.
 type Result struct {
 	// Check is the name of the group: kubernetes, crds, nodes, lease, rights, aws, permissions, queue,
-	// nodeclasses, etcd or nats.
+	// nodeclasses, archive, etcd or nats.
 	Check   string  `json:"check"`
 	Verdict Verdict `json:"verdict"`
 	// Object that it is about, if there are several.
@@ -55,6 +55,8 @@ type Config struct {
 	Service string
 	// Queue is the name of the interruption queue; "": there is to be none.
 	Queue string
+	// Archive is where records go that leave the log: a directory, or a bucket; "": it is not known.
+	Archive string
 	// EtcdMembers asks the external etcd how many members it has; nil: there is none. EtcdMetrics and
 	// NATSMonitoring are URLs of members' metrics and monitoring pages.
 	EtcdMembers                 func(context.Context) (int, error)
@@ -82,7 +84,7 @@ func Run(ctx context.Context, cfg Config) []Result {
 	}{
 		{"kubernetes", checkVersion}, {"crds", checkCRDs}, {"nodes", checkNodes}, {"lease", checkLease}, {"rights", checkRights},
 		{"aws", checkAccount}, {"permissions", checkPermissions}, {"queue", checkQueue}, {"nodeclasses", checkNodeClasses},
-		{"etcd", checkEtcd}, {"nats", checkNATS},
+		{"archive", checkArchive}, {"etcd", checkEtcd}, {"nats", checkNATS},
 	}
 	var all []Result
 	for _, p := range parts {

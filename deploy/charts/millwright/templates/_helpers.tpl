@@ -144,6 +144,9 @@ annotations:
 {{- include "millwright.variable" (dict "name" "LAUNCH_TIMEOUT" "value" $s.launchTimeout) }}
 {{- include "millwright.variable" (dict "name" "REGISTRATION_TIMEOUT" "value" $s.registrationTimeout) }}
 {{- include "millwright.variable" (dict "name" "LOG_RETENTION" "value" $s.logRetention) }}
+{{- if has .service (list "all" "lifecycle" "console") }}
+{{- include "millwright.variable" (dict "name" "ARCHIVE_DIR" "value" $v.archive.location) }}
+{{- end }}
 {{- include "millwright.variable" (dict "name" "INTERRUPTION_QUEUE" "value" $s.interruptionQueue) }}
 {{- include "millwright.variable" (dict "name" "REBALANCE_RECOMMENDATION" "value" $s.rebalanceRecommendation) }}
 {{- include "millwright.variable" (dict "name" "FEATURE_GATES" "value" (include "millwright.featureGates" .root)) }}

@@ -1,0 +1,151 @@
+package archive
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Cache keeps copies of segments in a local directory, which several processes may share. It holds no more
+// than its bytes and one segment; what was used least lately goes first. A full disk makes reading slower,
+// and does not end it. A nil Cache holds nothing.
+type Cache struct {
+	dir string
+	max int64
+	// mu makes one download at a time.
+	mu sync.Mutex
+}
+
+// abandonedAge is how old a half-written file is that no living process writes.
+const abandonedAge = 24 * time.Hour
+
+// NewCache returns a cache in a directory, which is made when it is needed, of at most so many bytes.
+func NewCache(dir string, bytesMax int64) *Cache { return &Cache{dir: dir, max: bytesMax} }
+
+// Scratch makes the directory, for files that are being written, and removes what crashes have left there.
+func (c *Cache) Scratch() (string, error) {
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return "", fmt.Errorf("make directory for segments: %w", err)
+	}
+	left, err := filepath.Glob(filepath.Join(c.dir, "*"+partSuffix))
+	for _, path := range left {
+		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > abandonedAge {
+			_ = os.Remove(path)
+		}
+	}
+	return c.dir, err
+}
+
+// path of a copy: a file that took the place of another of the same name has a copy of its own.
+func (c *Cache) path(logID string, s Segment) string {
+	version := strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
+			return r
+		}
+		return -1
+	}, s.version)
+	return filepath.Join(c.dir, logID+"-"+s.Name()+"-"+version)
+}
+
+// open opens a segment, and keeps a copy of it.
+func (c *Cache) open(ctx context.Context, files Files, logID string, s Segment) (io.ReadCloser, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	path := c.path(logID, s)
+	if f, err := os.Open(path); err == nil {
+		if info, err := f.Stat(); err == nil && info.Size() == s.Bytes {
+			_ = os.Chtimes(path, time.Now(), time.Now()) // says when it was last used
+			return f, nil
+		}
+		_ = f.Close()
+	}
+	if part, err := c.begin(s.Bytes); err == nil {
+		err = errors.Join(download(ctx, files, s, part), part.Close())
+		if err == nil {
+			err = os.Rename(part.Name(), path)
+		}
+		if err == nil {
+			return os.Open(path)
+		}
+		_ = os.Remove(part.Name())
+	}
+	var held bytes.Buffer // there is no room for a copy
+	if err := download(ctx, files, s, &held); err != nil {
+		return nil, err
+	}
+	return io.NopCloser(&held), nil
+}
+
+// begin makes room for a copy.
+func (c *Cache) begin(size int64) (*os.File, error) {
+	dir, err := c.Scratch()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.trim(size); err != nil {
+		return nil, err
+	}
+	return os.CreateTemp(dir, "*"+partSuffix)
+}
+
+// download copies the bytes of a segment.
+func download(ctx context.Context, files Files, s Segment, to io.Writer) error {
+	in, err := files.Open(ctx, s.Name())
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(to, io.LimitReader(in, s.Bytes+1))
+	if err = errors.Join(err, in.Close()); err != nil {
+		return fmt.Errorf("read %s: %w", s.Path, err)
+	}
+	if n != s.Bytes {
+		return s.corrupt("it has %d bytes, and was listed with %d", n, s.Bytes)
+	}
+	return nil
+}
+
+// trim removes the copies that were used least lately, until so many bytes have room.
+func (c *Cache) trim(room int64) error {
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		return err
+	}
+	var copies []fs.FileInfo
+	total := room
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && strings.Contains(e.Name(), segmentSuffix+"-") {
+			copies = append(copies, info)
+			total += info.Size()
+		}
+	}
+	slices.SortFunc(copies, func(x, y fs.FileInfo) int {
+		return cmp.Or(x.ModTime().Compare(y.ModTime()), cmp.Compare(x.Name(), y.Name()))
+	})
+	for _, f := range copies {
+		if total <= c.max {
+			break
+		}
+		if err := os.Remove(filepath.Join(c.dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		total -= f.Size()
+	}
+	return nil
+}
+
+// drop removes the copy of a segment, which may be damaged.
+func (c *Cache) drop(logID string, s Segment) {
+	if c != nil {
+		_ = os.Remove(c.path(logID, s))
+	}
+}
