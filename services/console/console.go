@@ -30,6 +30,7 @@ import (
 	"millwright/services/console/view"
 	"millwright/services/internal/clock"
 	"millwright/store"
+	"millwright/store/audit"
 )
 
 const (
@@ -56,6 +57,8 @@ type Config struct {
 	// Core of the API server reviews tokens and rights.
 	Core kubernetes.Interface
 	Log  store.Log
+	// Stream of the observations, for taking decisions again; nil: none is at hand.
+	Stream audit.Stream
 	// Versions are World and Ledger as they are now, or why there are none.
 	Versions func() (*world.World, *ledger.Ledger, error)
 	// Leaders of the services.
@@ -89,7 +92,7 @@ func New(cfg Config) *Console {
 	}
 	past := history.New(cfg.Log.ID())
 	c.index.Also(past.Add)
-	c.view = view.New(view.Config{Cluster: cfg.Cluster, Log: cfg.Log, Index: c.index, History: past, Versions: cfg.Versions, Leaders: cfg.Leaders, Now: cfg.Now})
+	c.view = view.New(view.Config{Cluster: cfg.Cluster, Log: cfg.Log, Stream: cfg.Stream, Index: c.index, History: past, Versions: cfg.Versions, Leaders: cfg.Leaders, Now: cfg.Now})
 	c.identity = &identity{certFile: cfg.Settings.CertFile, keyFile: cfg.Settings.KeyFile, dir: cfg.Dir, names: names(cfg.Settings), now: cfg.Now}
 	return c
 }

@@ -48,7 +48,7 @@ func (b *builder) addConsole(alone bool) error {
 		dir = filepath.Join(b.settings.DataDir, console.Name)
 	}
 	c := console.New(console.Config{
-		Settings: *b.console, Cluster: b.settings.ClusterName, Version: version.Version, Dir: dir, Core: client.Core, Log: b.log,
+		Settings: *b.console, Cluster: b.settings.ClusterName, Version: version.Version, Dir: dir, Core: client.Core, Log: b.log, Stream: b.stream,
 		Versions: b.state.Versions, Leaders: b.elector.Leaders, Now: b.clock.Now,
 		Logger: b.logger.With().Str("service", console.Name).Logger(), Registerer: b.registry,
 	})

@@ -145,6 +145,13 @@ func TestEveryOperationAndWhoMay(t *testing.T) {
 		r.want(status, token, http.MethodPost, "/plan", question)
 	}
 	asked["plan"] = true
+	// Its proposal was not planned on a Snapshot; services/console/view has a recording that was.
+	for path, status := range map[string]int{"/decisions/2/replay": http.StatusBadRequest, "/decisions/2/facts": http.StatusBadRequest} {
+		r.want(http.StatusUnauthorized, "", http.MethodGet, path, "")
+		r.want(http.StatusForbidden, "reader", http.MethodGet, path, "")
+		r.want(status, "viewer", http.MethodGet, path, "")
+		asked[routeOf(t, http.MethodGet, path).id] = true
+	}
 	r.want(http.StatusOK, "", http.MethodGet, "/openapi.json", "")
 	for _, rt := range routes {
 		if !asked[rt.id] && !rt.open && rt.stream == nil {
@@ -219,7 +226,7 @@ func TestBadQuestionsAreRefusedByName(t *testing.T) {
 	r := newRig(t)
 	for path, want := range map[string]string{
 		"/nodes?limit=0": "limit", "/nodes?limit=501": "limit", "/nodes?limit=1&limit=2": "limit", "/nodes?pool=x": "pool", "/decisions?cursor=x": "cursor",
-		"/decisions?since=yesterday": "since", "/decisions?since=-1h": "since", "/decisions/0": "0", "/decisions/99999999999999999999": "sequence", "/decisions/x": "x",
+		"/decisions?since=yesterday": "since", "/decisions?since=-1h": "since", "/decisions/0": "0", "/decisions/1/replay": "only decisions", "/decisions/x/facts": "x", "/decisions/99999999999999999999": "sequence", "/decisions/x": "x",
 		"/why/secret/x": "secret", "/commands?state=lost": "lost", "/decisions/tail?since=1h": "since",
 	} {
 		if p := r.want(http.StatusBadRequest, "viewer", http.MethodGet, path, "").(*Problem); !strings.Contains(p.Message, want) {

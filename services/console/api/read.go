@@ -97,11 +97,36 @@ func (a *API) decisions(_ context.Context, q *question) (any, error) {
 }
 
 func (a *API) decision(ctx context.Context, q *question) (any, error) {
-	seq, err := strconv.ParseUint(q.path("seq"), 10, 63)
-	if err != nil || seq == 0 {
-		return nil, bad("%q is no sequence of a record", q.path("seq"))
+	seq, err := q.sequence()
+	if err != nil {
+		return nil, err
 	}
 	return a.cfg.View.Decision(ctx, seq)
+}
+
+func (a *API) replay(ctx context.Context, q *question) (any, error) {
+	seq, err := q.sequence()
+	if err != nil {
+		return nil, err
+	}
+	return a.cfg.View.Replay(ctx, q.who.Name, seq)
+}
+
+func (a *API) facts(ctx context.Context, q *question) (any, error) {
+	seq, err := q.sequence()
+	if err != nil {
+		return nil, err
+	}
+	return a.cfg.View.Facts(ctx, q.who.Name, seq)
+}
+
+// sequence of the record that the path names.
+func (q *question) sequence() (uint64, error) {
+	seq, err := strconv.ParseUint(q.path("seq"), 10, 63)
+	if err != nil || seq == 0 {
+		return 0, bad("%q is no sequence of a record", q.path("seq"))
+	}
+	return seq, nil
 }
 
 func (a *API) why(ctx context.Context, q *question) (any, error) {

@@ -21,7 +21,7 @@ func functions(now func() time.Time, version string) template.FuncMap {
 		"full": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"iso":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"link": linkOf, "object": objectPath, "tone": tone, "pretty": pretty, "short": func(s string) string { return clip(s, 48) },
-		"count": count, "rate": rate, "person": person, "few": few, "evictions": evictionsOf, "newNodes": newNodes,
+		"count": count, "rate": rate, "person": person, "few": few, "json": asJSON, "evictions": evictionsOf, "newNodes": newNodes,
 		"kinds": func() []string { return view.Kinds },
 		"class": func(state string) string { return "s-" + strings.ReplaceAll(strings.ToLower(state), " ", "-") },
 	}
@@ -33,6 +33,15 @@ func count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// asJSON is a value as JSON, for people.
+func asJSON(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return pretty(raw)
 }
 
 // few joins the first of a list and counts the rest.

@@ -57,7 +57,7 @@ type Pages struct {
 // New parses the templates.
 func New(cfg Config) *Pages {
 	p := &Pages{cfg: cfg, templates: map[string]*template.Template{}, version: versionOf(files)}
-	for _, name := range []string{"now", "timeline", "savings", "decisions", "decision", "object", "commands", "plan", "login", "problem"} {
+	for _, name := range []string{"now", "timeline", "savings", "decisions", "decision", "object", "commands", "plan", "replay", "facts", "login", "problem"} {
 		t := template.New("layout.html").Funcs(functions(cfg.Now, p.version))
 		p.templates[name] = template.Must(t.ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name+".html"))
 	}
@@ -101,6 +101,8 @@ func (p *Pages) Register(mux *http.ServeMux) {
 	mux.Handle("GET /savings", p.reading("savings", p.savings))
 	mux.Handle("GET /decisions", p.reading("decisions", p.decisions))
 	mux.Handle("GET /decisions/{seq}", p.reading("decision", p.decision))
+	mux.Handle("GET /decisions/{seq}/replay", p.asking("replay", p.replay))
+	mux.Handle("GET /decisions/{seq}/facts", p.asking("facts", p.facts))
 	mux.Handle("GET /object/{kind}/{name...}", p.reading("object", p.object))
 	mux.Handle("GET /object", http.HandlerFunc(find))
 	mux.Handle("GET /plan", p.reading("plan", p.planForm))
@@ -121,8 +123,17 @@ func (p *Pages) Register(mux *http.ServeMux) {
 type made func(ctx context.Context, r *request) (title string, data any, err error)
 
 func (p *Pages) reading(name string, make made) http.Handler {
+	return p.showing(access.Read, name, make)
+}
+
+// asking makes a page that is planned for.
+func (p *Pages) asking(name string, make made) http.Handler {
+	return p.showing(access.Plan, name, make)
+}
+
+func (p *Pages) showing(right access.Right, name string, make made) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		q := p.admit(w, r, access.Read, false)
+		q := p.admit(w, r, right, false)
 		if q == nil {
 			return
 		}

@@ -113,7 +113,7 @@ func TestWhateverThingsAreCalledIsText(t *testing.T) {
 	for path, shows := range map[string]bool{
 		"/": true, "/decisions": true, "/decisions?object=" + url.QueryEscape(hostile) + "&since=1h&kind=" + url.QueryEscape(hostile): true, "/decisions/2": true, "/decisions/3": true,
 		"/decisions/5": true, objectPath("node", hostile): true, objectPath("nodepool", hostile): true, objectPath("nodeclaim", hostile): true, objectPath("command", r.id): true,
-		"/plan": true, "/timeline": true, "/timeline?nodepool=" + url.QueryEscape(hostile) + "&since=1h": true, "/savings": true,
+		"/plan": true, "/plan?record=5": true, "/decisions/5/replay": true, "/decisions/5/facts": true, "/timeline": true, "/timeline?nodepool=" + url.QueryEscape(hostile) + "&since=1h": true, "/savings": true,
 		"/commands": true, "/commands?said=" + url.QueryEscape(hostile): true, "/login?next=" + url.QueryEscape("/"+hostile): true, objectPath("pod", hostile): true, objectPath("secret", hostile): true,
 	} {
 		status, header, body := r.send("operator", path, nil)

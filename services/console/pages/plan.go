@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -45,6 +46,13 @@ func (p *Pages) newPlan(r *request) planPage {
 // planForm shows the form, with a NodePool to begin with if one is named.
 func (p *Pages) planForm(_ context.Context, r *request) (string, any, error) {
 	x := p.newPlan(r)
+	if record := r.URL.Query().Get("record"); record != "" {
+		seq, err := strconv.ParseUint(record, 10, 63)
+		if err != nil || seq == 0 {
+			return "", nil, fmt.Errorf("%w: %q is no sequence of a record", view.ErrNotFound, record)
+		}
+		x.Asked.Record = seq
+	}
 	if name := r.URL.Query().Get("nodepool"); name != "" {
 		object, err := p.cfg.View.NodePool(name)
 		if err != nil {
@@ -92,6 +100,13 @@ func readPlan(r *http.Request, into *view.PlanRequest) error {
 			_ = r.MultipartForm.RemoveAll()
 		}
 	}()
+	if record := r.PostFormValue("record"); record != "" {
+		seq, err := strconv.ParseUint(record, 10, 63)
+		if err != nil || seq == 0 {
+			return fmt.Errorf("%w: %q is no sequence of a record", view.ErrQuestion, record)
+		}
+		into.Record = seq
+	}
 	into.Alone, into.NodeTime = r.PostFormValue("alone") == "true", strings.TrimSpace(r.PostFormValue("nodeTime"))
 	for name, text := range map[string]*string{"manifests": &into.Manifests, "catalog": &into.Catalog, "prices": &into.Prices} {
 		*text = strings.TrimSpace(strings.ReplaceAll(r.PostFormValue(name), "\r\n", "\n"))

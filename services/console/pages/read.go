@@ -177,12 +177,39 @@ func kindNames() []string {
 }
 
 func (p *Pages) decision(ctx context.Context, r *request) (string, any, error) {
-	seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 63)
-	if err != nil || seq == 0 {
-		return "", nil, fmt.Errorf("%w: %q is no sequence of a record", view.ErrNotFound, r.PathValue("seq"))
+	seq, err := sequence(r)
+	if err != nil {
+		return "", nil, err
 	}
 	d, err := p.cfg.View.Decision(ctx, seq)
 	return fmt.Sprintf("Record %d", seq), d, err
+}
+
+func (p *Pages) replay(ctx context.Context, r *request) (string, any, error) {
+	seq, err := sequence(r)
+	if err != nil {
+		return "", nil, err
+	}
+	x, err := p.cfg.View.Replay(ctx, r.who.Name, seq)
+	return fmt.Sprintf("Record %d again", seq), x, err
+}
+
+func (p *Pages) facts(ctx context.Context, r *request) (string, any, error) {
+	seq, err := sequence(r)
+	if err != nil {
+		return "", nil, err
+	}
+	x, err := p.cfg.View.Facts(ctx, r.who.Name, seq)
+	return fmt.Sprintf("What record %d was decided on", seq), x, err
+}
+
+// sequence of the record that the path names.
+func sequence(r *request) (uint64, error) {
+	seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 63)
+	if err != nil || seq == 0 {
+		return 0, fmt.Errorf("%w: %q is no sequence of a record", view.ErrNotFound, r.PathValue("seq"))
+	}
+	return seq, nil
 }
 
 // objectPage is the story of an object.

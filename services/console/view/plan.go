@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millwright/store/audit/plan"
+	"millwright/store/audit/whatif"
 )
 
 // ErrQuestion: what is asked cannot be planned for, as the rest of the text says.
@@ -42,6 +43,9 @@ type PlanRequest struct {
 	Alone bool `json:"alone,omitempty"`
 	// NodeTime is how long a roll-out takes for one wave of nodes, such as 3m.
 	NodeTime string `json:"nodeTime,omitempty"`
+	// Record is a decision to take again instead, on what it was taken on, with other NodePools,
+	// EC2NodeClasses, DisruptionPolicies, NodeOverlays or prices.
+	Record uint64 `json:"record,omitempty"`
 }
 
 // Plan is what would be done.
@@ -55,8 +59,10 @@ type Plan struct {
 	MicroUSDPerHour int64 `json:"microUSDPerHour"`
 	// Provisioning is for the pods that need a place. Disruption then carries out every command that
 	// follows for the nodes that there are now, until the cluster is at rest.
-	Provisioning *plan.Report     `json:"provisioning"`
-	Disruption   *plan.Disruption `json:"disruption"`
+	Provisioning *plan.Report     `json:"provisioning,omitempty"`
+	Disruption   *plan.Disruption `json:"disruption,omitempty"`
+	// Instead is what a decision on record would have been; it comes alone.
+	Instead *whatif.Report `json:"instead,omitempty"`
 	// Seconds that it took.
 	Seconds float64 `json:"seconds"`
 }
@@ -91,12 +97,17 @@ func (p *planning) enter(who string) (leave func(), err error) {
 // Plan answers what would be done, for somebody. It returns ErrQuestion if that cannot be said, ErrPlanning
 // or ErrBusy if too much is being planned.
 func (v *View) Plan(ctx context.Context, who string, q PlanRequest) (*Plan, error) {
-	return planned(ctx, v, who, func(stop func() bool) (*Plan, error) { return v.plan(q, stop) })
+	return planned(ctx, v, who, func(ctx context.Context) (*Plan, error) {
+		if q.Record != 0 {
+			return v.instead(ctx, q)
+		}
+		return v.plan(ctx, q)
+	})
 }
 
-// planned runs fn in a place of its own, and waits for it as long as somebody is to wait. fn gets what tells
-// it to stop. It may fail on objects that no API server has validated: then the question is at fault.
-func planned[T any](ctx context.Context, v *View, who string, fn func(stop func() bool) (T, error)) (T, error) {
+// planned runs fn in a place of its own, and waits for it as long as somebody is to wait, which is how long
+// its context lasts. It may fail on objects that no API server has validated: then the question is at fault.
+func planned[T any](ctx context.Context, v *View, who string, fn func(context.Context) (T, error)) (T, error) {
 	type answer struct {
 		made T
 		err  error
@@ -118,7 +129,7 @@ func planned[T any](ctx context.Context, v *View, who string, fn func(stop func(
 			leave()
 			done <- a
 		}()
-		a.made, a.err = fn(func() bool { return ctx.Err() != nil })
+		a.made, a.err = fn(ctx)
 	}()
 	select {
 	case a := <-done:
@@ -128,12 +139,12 @@ func planned[T any](ctx context.Context, v *View, who string, fn func(stop func(
 	}
 }
 
-func (v *View) plan(q PlanRequest, stop func() bool) (*Plan, error) {
+func (v *View) plan(ctx context.Context, q PlanRequest) (*Plan, error) {
 	c, err := q.config()
 	if err != nil {
 		return nil, err
 	}
-	c.Now, c.Clock, c.Stop = v.cfg.Now(), v.cfg.Now, stop
+	c.Now, c.Clock, c.Stop = v.cfg.Now(), v.cfg.Now, func() bool { return ctx.Err() != nil }
 	out := &Plan{}
 	if q.Alone {
 		if out.Provisioning, err = plan.Run(c); err == nil {
@@ -198,6 +209,8 @@ func (q PlanRequest) config() (c plan.Config, err error) {
 		c.Prices = plan.Text("prices", q.Prices)
 	}
 	switch {
+	case q.Record != 0 && (q.Alone || q.Catalog != ""):
+		return c, fmt.Errorf("%w: a decision is taken again with the instance types that it was taken on", ErrQuestion)
 	case q.Alone && q.Manifests == "":
 		return c, fmt.Errorf("%w: manifests are missing", ErrQuestion)
 	case q.Alone && q.Catalog == "":

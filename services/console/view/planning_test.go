@@ -14,11 +14,11 @@ import (
 func TestPlacesOfPlans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, end := &View{}, make(chan struct{})
-		ask := func(who string, fn func(stop func() bool) (int, error)) error {
+		ask := func(who string, fn func(context.Context) (int, error)) error {
 			_, err := planned(t.Context(), v, who, fn)
 			return err
 		}
-		waits := func(func() bool) (int, error) { <-end; return 0, nil }
+		waits := func(context.Context) (int, error) { <-end; return 0, nil }
 		for _, who := range []string{"ann", "ben"} {
 			go func() { _ = ask(who, waits) }()
 		}
@@ -31,15 +31,13 @@ func TestPlacesOfPlans(t *testing.T) {
 		}
 		close(end)
 		synctest.Wait()
-		if err := ask("ann", func(func() bool) (int, error) { panic("no such object") }); !errors.Is(err, ErrQuestion) || !strings.Contains(err.Error(), "no such object") {
+		if err := ask("ann", func(context.Context) (int, error) { panic("no such object") }); !errors.Is(err, ErrQuestion) || !strings.Contains(err.Error(), "no such object") {
 			t.Errorf("a planner that fails: %v", err)
 		}
 		began := time.Now()
-		err := ask("ann", func(stop func() bool) (int, error) {
-			for !stop() {
-				time.Sleep(time.Second)
-			}
-			return 0, context.Canceled
+		err := ask("ann", func(ctx context.Context) (int, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
 		})
 		if !errors.Is(err, ErrQuestion) || time.Since(began) > planTimeout+time.Second {
 			t.Errorf("one without end: %v after %s", err, time.Since(began))

@@ -13,6 +13,7 @@ import (
 	"millwright/services/console/history"
 	"millwright/services/console/index"
 	"millwright/store"
+	"millwright/store/audit"
 )
 
 // ErrNotReady: the console has not read enough yet, or cannot; a later attempt may find more.
@@ -38,6 +39,8 @@ type Config struct {
 	Index   *index.Index
 	// History of the log; nil: nothing of it is told.
 	History *history.History
+	// Stream of the observations, for taking decisions again; nil: what needs it cannot be.
+	Stream audit.Stream
 	// Versions are World and Ledger as they are now, or why there are none.
 	Versions func() (*world.World, *ledger.Ledger, error)
 	// Leaders of the services; nil: nobody can be one.

@@ -132,8 +132,9 @@ type run struct {
 	// open is the pass whose commands are coming; nil for none.
 	open *job
 
-	mu   sync.Mutex
-	done []Decision
+	mu     sync.Mutex
+	done   []Decision
+	failed []Span
 }
 
 // add starts a job, unless more of the same pass may come.
@@ -163,6 +164,14 @@ func (r *run) flush(start func(job)) {
 // plan a job again, on Snapshots of its own.
 func (r *run) plan(j job) {
 	first := j.visits[0]
+	// No API server has validated the change: an object that a planner fails on must end nothing else.
+	defer func() {
+		if p := recover(); p != nil {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.failed = append(r.failed, Span{From: first.Seq, To: j.visits[len(j.visits)-1].Seq, Count: len(j.visits), Reason: fmt.Sprintf("the planner failed on the change: %v", p)})
+		}
+	}()
 	var was []decided
 	d := Decision{Time: first.Time.UTC(), Service: first.Service, Mode: first.Mode}
 	for _, v := range j.visits {
@@ -245,6 +254,8 @@ func (r *run) report(walked audit.Report, rowsMax int) *Report {
 	for _, s := range walked.NotReplayable {
 		out.NotPlanned = append(out.NotPlanned, Span(s))
 	}
+	slices.SortFunc(r.failed, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
+	out.NotPlanned = append(out.NotPlanned, r.failed...)
 	return out
 }
 

@@ -13,6 +13,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/events"
+	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/planner/world"
 	"millwright/store/audit"
@@ -216,5 +217,13 @@ func TestARangeBoundsWhatIsPlannedAgain(t *testing.T) {
 	}
 	if got, err := audit.FirstSince(t.Context(), rec, uint64(len(records)), records[len(records)-1].Time.Add(time.Hour)); err != nil || got != uint64(len(records))+1 {
 		t.Error(got, err)
+	}
+}
+
+// A change that a planner fails on is why a decision was not planned again, and nothing else.
+func TestAChangeThatAPlannerFailsOn(t *testing.T) {
+	r := run(t, open(t, "TestDeletingByHand"), whatif.Change{Options: func(*planner.Options) { panic("no such object") }})
+	if r.Planned != 0 || len(r.NotPlanned) == 0 || r.NotPlanned[len(r.NotPlanned)-1].Reason != "the planner failed on the change: no such object" {
+		t.Errorf("%d planned, %+v", r.Planned, r.NotPlanned)
 	}
 }
