@@ -326,9 +326,12 @@ const pointsMax = 1500
 func (h *History) Timeline(from, now time.Time, pool *string, nodes int, price int64) *Timeline {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := &h.rings[0]
+	r, since := &h.rings[0], from
+	if h.first.Time.After(since) { // a young log fills a year by the minute
+		since = h.first.Time
+	}
 	for i := range resolutions {
-		if r = &h.rings[i]; now.Sub(from) <= r.span*time.Duration(min(r.keep, 480)) {
+		if r = &h.rings[i]; now.Sub(since) <= r.span*time.Duration(min(r.keep, 480)) {
 			break
 		}
 	}

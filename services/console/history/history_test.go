@@ -136,8 +136,11 @@ func TestTheCurve(t *testing.T) {
 		t.Errorf("of one NodePool: %+v", got.Points)
 	}
 	for span, seconds := range map[time.Duration]int64{time.Hour: 60, 48 * time.Hour: 3600, 90 * 24 * time.Hour: 86400, 20 * 365 * 24 * time.Hour: 86400} {
-		if got := x.Timeline(x.now.Add(-span), x.now, nil, 1, 40); got.Seconds != seconds || len(got.Points) == 0 {
+		if got := x.Timeline(x.now, x.now.Add(span), nil, 1, 40); got.Seconds != seconds || len(got.Points) == 0 {
 			t.Errorf("over %s: spans of %d seconds, %d of them", span, got.Seconds, len(got.Points))
+		}
+		if got := x.Timeline(x.now.Add(-span), x.now, nil, 1, 40); got.Seconds != 60 || len(got.Points) == 0 {
+			t.Errorf("over %s of a log that is minutes old: spans of %d seconds, %d of them", span, got.Seconds, len(got.Points))
 		}
 	}
 	x.seq += 2 // one was the shadow's, one is missed

@@ -30,6 +30,8 @@ const (
 	// formMax bounds what is read of a form.
 	formMax       = 16 << 10
 	answerTimeout = 25 * time.Second
+	// againAfter is when a page that could not be made yet is asked for again, in seconds.
+	againAfter = 4
 )
 
 // Config of Pages.
@@ -85,7 +87,9 @@ type page struct {
 	MayAnswer, MayStop bool
 	// Said is what came of the last order.
 	Said string
-	Data any
+	// Again is after how many seconds the browser is to ask again; 0: not by itself.
+	Again int
+	Data  any
 }
 
 // request of somebody who is signed in.
@@ -217,6 +221,9 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, q *request, err err
 func (p *Pages) show(w http.ResponseWriter, q *request, status int, name, title string, data any) {
 	began := p.cfg.Now()
 	x := page{Title: title, Cluster: p.cfg.Cluster, At: began.UTC().Format("2006-01-02 15:04:05 UTC"), Data: data}
+	if status == http.StatusServiceUnavailable && q.Method == http.MethodGet {
+		x.Again = againAfter
+	}
 	if name == "commands" {
 		x.Said = clip(q.URL.Query().Get("said"), 300)
 	}

@@ -290,6 +290,22 @@ func TestAPlanByForm(t *testing.T) {
 	}
 }
 
+// A page that cannot be made yet asks for itself again, without scripts; one that is refused does not.
+func TestAPageThatIsNotReadyComesAgain(t *testing.T) {
+	p := New(Config{Now: time.Now, Logger: zerolog.Nop(), Counted: func(string, int, time.Duration) {}})
+	for _, tc := range []struct {
+		method string
+		err    error
+		again  bool
+	}{{http.MethodGet, view.ErrNotReady, true}, {http.MethodPost, view.ErrNotReady, false}, {http.MethodGet, view.ErrNotFound, false}} {
+		w := httptest.NewRecorder()
+		p.fail(w, httptest.NewRequest(tc.method, "/", nil), nil, tc.err)
+		if got := strings.Contains(w.Body.String(), `<meta http-equiv="refresh" content="4">`); got != tc.again {
+			t.Errorf("%s, %v: asks again %t", tc.method, tc.err, got)
+		}
+	}
+}
+
 func TestFormats(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for got, want := range map[string]string{

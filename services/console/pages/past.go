@@ -15,7 +15,7 @@ const (
 	// timelineDefault and savingsDefault are how far back the pages go unless asked otherwise.
 	timelineDefault, savingsDefault = "24h", "720h"
 	// The picture of a timeline, in the units of its view box.
-	pictureWidth, curveHeight, laneHeight = 1000, 120, 16
+	pictureWidth, curveHeight = 1000, 120
 	// spansShown bounds the rows of the table below it.
 	spansShown = 60
 )
@@ -40,7 +40,7 @@ type timelinePage struct {
 	Choices        []choice
 	Since, Pool    string
 	Pools          []string
-	Width, Height  int
+	Width          int
 	Begin          time.Time
 	Nodes, Cost    string
 	NodesMax       int
@@ -55,7 +55,7 @@ type timelinePage struct {
 // lane is one kind of what happens, over time.
 type lane struct {
 	Name, Class string
-	Y, Total    int
+	Total       int
 	Marks       []mark
 }
 
@@ -120,8 +120,7 @@ func (x *timelinePage) draw(from, now time.Time) {
 	x.Nodes, x.Cost, x.NothingHappens = nodes.String(), cost.String(), len(x.Points) == 0
 	wide := max(at(from.Add(time.Duration(x.Seconds)*time.Second)), 2)
 	for _, l := range lanes {
-		y := curveHeight + 14 + laneHeight*len(x.Lanes)
-		out := lane{Name: l.name, Class: l.class, Y: y}
+		out := lane{Name: l.name, Class: l.class}
 		for i := range x.Points {
 			if n := l.of(&x.Points[i]); n > 0 {
 				out.Total += n
@@ -130,7 +129,6 @@ func (x *timelinePage) draw(from, now time.Time) {
 		}
 		x.Lanes = append(x.Lanes, out)
 	}
-	x.Height = curveHeight + 14 + laneHeight*len(x.Lanes)
 	for i := len(x.Points) - 1; i >= 0 && len(x.Recent) < spansShown; i-- {
 		x.Recent = append(x.Recent, x.Points[i])
 	}
