@@ -10,7 +10,8 @@ import (
 
 const (
 	// waitsFresh is how long what would let a pod run is good for the next who asks, waitsMax for how many
-	// pods it is remembered, and waitsTimeout how long it is sought: each change is tried by a plan.
+	// pods it is remembered, and waitsTimeout how long it is sought, for one pod at a time: each change is
+	// tried by a plan.
 	waitsFresh   = 15 * time.Second
 	waitsMax     = 64
 	waitsTimeout = 3 * time.Second
@@ -18,6 +19,7 @@ const (
 
 // waits are answers for pods that wait, by name.
 type waits struct {
+	seeking sync.Mutex
 	sync.Mutex
 	known map[string]waiting
 }
@@ -35,6 +37,10 @@ func (c *waits) get(s *planner.Snapshot, pod string, now func() time.Time) []str
 	if ok && began.Sub(k.at).Abs() < waitsFresh {
 		return k.lines
 	}
+	if !c.seeking.TryLock() {
+		return []string{"now: what would let it run is being sought for another pod; ask again in some seconds"}
+	}
+	defer c.seeking.Unlock()
 	lines := overview.PodWaits(s, pod, func() bool { return now().Sub(began) > waitsTimeout })
 	c.Lock()
 	defer c.Unlock()

@@ -63,7 +63,6 @@ func poolEdits(p *karpv1.NodePool) (edits []edit) {
 
 // requirementEdit takes the requirements on a key away; smaller ones let it have the values of one type too.
 func requirementEdit(pool, key string) edit {
-	var had []string
 	about := func(r *karpv1.NodeSelectorRequirementWithMinValues) bool { return r.Key == key }
 	e := edit{text: fmt.Sprintf("drop what NodePool %s requires of %s", pool, key)}
 	e.pool = func(p *karpv1.NodePool) {
@@ -71,6 +70,7 @@ func requirementEdit(pool, key string) edit {
 	}
 	e.less = func(t *trial, claim *ledger.PlannedClaim) (list []edit) {
 		requirements := t.base.NodePool(pool).Spec.Template.Spec.Requirements
+		var had []string
 		minimum := false
 		for i := range requirements {
 			if about(&requirements[i]) {
