@@ -170,18 +170,19 @@ func (k apiClient) DeletePod(ctx context.Context, namespace, name string, uid ty
 	})
 }
 
-// ReplicaSet, Deployment and SurgeDeployment are asked only where a DisruptionPolicy wants surge: there is
-// none here, and neither are ReplicaSets.
-func (k apiClient) ReplicaSet(_ context.Context, _, name string) (*appsv1.ReplicaSet, error) {
-	return nil, apierrors.NewNotFound(appsv1.Resource("replicasets"), name)
+func (k apiClient) ReplicaSet(ctx context.Context, namespace, name string) (*appsv1.ReplicaSet, error) {
+	return ask(ctx, k, "get replicaset "+name, func() (*appsv1.ReplicaSet, error) { return k.cluster().ReplicaSet(namespace, name) })
 }
 
-func (k apiClient) Deployment(_ context.Context, _, name string) (*appsv1.Deployment, error) {
-	return nil, apierrors.NewNotFound(appsv1.Resource("deployments"), name)
+func (k apiClient) Deployment(ctx context.Context, namespace, name string) (*appsv1.Deployment, error) {
+	return ask(ctx, k, "get deployment "+name, func() (*appsv1.Deployment, error) { return k.cluster().Deployment(namespace, name) })
 }
 
-func (k apiClient) SurgeDeployment(_ context.Context, d *appsv1.Deployment, _ string) error {
-	return apierrors.NewNotFound(appsv1.Resource("deployments"), d.Name)
+func (k apiClient) SurgeDeployment(ctx context.Context, d *appsv1.Deployment, value string) error {
+	return k.do(ctx, "surge deployment "+d.Name, func() error {
+		k.p.sim.Stats.Surged++
+		return k.cluster().SurgeDeployment(d, value)
+	})
 }
 
 func (k apiClient) ListNodePools(ctx context.Context) ([]*karpv1.NodePool, error) {
@@ -207,12 +208,16 @@ func (k apiClient) UpdateNodeClass(context.Context, *awsv1.EC2NodeClass, *awsv1.
 	return nil, errNodeClass
 }
 
-func (k apiClient) GetPolicy(context.Context, string) (*mwv1alpha1.DisruptionPolicy, error) {
-	return nil, errNodeClass
+func (k apiClient) GetPolicy(ctx context.Context, name string) (*mwv1alpha1.DisruptionPolicy, error) {
+	return ask(ctx, k, "get disruptionpolicy "+name, func() (*mwv1alpha1.DisruptionPolicy, error) {
+		return cluster.Get[*mwv1alpha1.DisruptionPolicy](k.cluster(), events.KindDisruptionPolicy, name)
+	})
 }
 
-func (k apiClient) UpdatePolicyStatus(context.Context, *mwv1alpha1.DisruptionPolicy, *mwv1alpha1.DisruptionPolicy) (*mwv1alpha1.DisruptionPolicy, error) {
-	return nil, errNodeClass
+func (k apiClient) UpdatePolicyStatus(ctx context.Context, before, after *mwv1alpha1.DisruptionPolicy) (*mwv1alpha1.DisruptionPolicy, error) {
+	return write(ctx, k, before, "update status of disruptionpolicy "+before.Name, func() (*mwv1alpha1.DisruptionPolicy, error) {
+		return cluster.UpdateStatus(k.cluster(), events.KindDisruptionPolicy, before, after)
+	})
 }
 
 func (k apiClient) UpdateBufferStatus(ctx context.Context, before, after *bufferv1beta1.CapacityBuffer) (*bufferv1beta1.CapacityBuffer, error) {

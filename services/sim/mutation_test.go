@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/events"
 	"millwright/planner"
 	"millwright/planner/ledger"
@@ -35,6 +36,7 @@ const seedsMax = 25
 // Each bug is put between a service and what it uses, and the simulator must find it, by the check that is
 // about it.
 func TestBugsAreFound(t *testing.T) {
+	ruled := stage.Faults{Policies: 1000}
 	unanswered := stage.Faults{EC2Unanswered: 300, EC2Lost: 200}
 	type bug struct {
 		faults stage.Faults
@@ -119,7 +121,15 @@ func TestBugsAreFound(t *testing.T) {
 		"notices are taken for those of other instances": {stage.Faults{}, Wrap{Observation: only(ledger.ServiceLifecycle, func(i *events.Interruption) {
 			i.InstanceID = "i-0"
 		})}, judge.CheckTaken},
-		"a service in shadow mode acts": {stage.Faults{Shadowed: 500}, Wrap{Host: func(h service.Host) service.Host { return brazen{h.(*process)} }}, judge.CheckShadow},
+		"savings are not seen":              {ruled, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.Savings = nil }), judge.CheckSavings},
+		"minNodeAge is not seen":            {ruled, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.MinNodeAge = nil }), judge.CheckAge},
+		"maxEvictionsPerHour is not seen":   {stage.Faults{Policies: 1000, PoolEdited: 60}, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.MaxEvictionsPerHour = nil }), judge.CheckRate},
+		"windows are not seen":              {ruled, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.Windows = nil }), judge.CheckWindows},
+		"pauses are not seen":               {ruled, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.Pause = nil }), judge.CheckPause},
+		"nobody is asked for approval":      {ruled, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.Approval = nil }), judge.CheckApproval},
+		"drainOut is seen where none is so": {stage.Faults{Policies: 1000, Protected: 700, BudgetEdited: 300}, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.DrainOut = &mwv1alpha1.DrainOut{Nodes: "50%"} }), judge.CheckDrainOut},
+		"surge is not seen":                 {ruled, Wrap{Observation: only(ledger.ServiceTerminator, func(p *mwv1alpha1.DisruptionPolicy) { p.Spec.Surge = nil })}, judge.CheckSurge},
+		"a service in shadow mode acts":     {stage.Faults{Shadowed: 500}, Wrap{Host: func(h service.Host) service.Host { return brazen{h.(*process)} }}, judge.CheckShadow},
 	}
 	for _, check := range judge.Checks {
 		if !slices.ContainsFunc(slices.Collect(maps.Values(cases)), func(c bug) bool { return c.check == check }) {
@@ -143,6 +153,11 @@ func TestBugsAreFound(t *testing.T) {
 			t.Errorf("%d seeds did not find it", seedsMax)
 		})
 	}
+}
+
+// unruled has the disruptor read DisruptionPolicies as they are not.
+func unruled(change func(*mwv1alpha1.DisruptionPolicySpec)) Wrap {
+	return Wrap{Observation: only(ledger.ServiceDisruptor, func(p *mwv1alpha1.DisruptionPolicy) { change(&p.Spec) })}
 }
 
 // only changes the objects of a type that one service folds.

@@ -47,6 +47,7 @@ func (s *Sim) play() {
 		})
 	}
 	s.Clock.Every(time.Second/time.Duration(s.Script.Pace), s.chaos)
+	s.Clock.Every(answerEvery, s.answerProposals)
 	s.runFor(s.Script.Length)
 	s.calm()
 	s.runFor(judge.SecondLook) // pods that a limit kept waiting are looked at again
@@ -235,13 +236,13 @@ func (s *Sim) converge(what string, missing func() []string) {
 }
 
 // rest requires that a cluster at rest appends nothing. It is not at rest while a pod waits about which there
-// is more to report as time passes.
+// is more to report as time passes, or a DisruptionPolicy keeps what will be allowed later.
 func (s *Sim) rest() {
 	if s.Failed != nil || s.Script.Expires || s.judge.AnyHeld() {
 		return
 	}
 	s.runFor(restFor) // what was settled may still be reported
-	if s.judge.AnyWaits() || s.judge.Rolls() {
+	if s.judge.AnyWaits() || s.judge.Rolls() || judge.IsPostponed(s.Cluster) {
 		return
 	}
 	before := len(s.Entries)

@@ -197,6 +197,11 @@ func (k *Cluster) EvictPod(namespace, name string, uid types.UID) error {
 	case !takeDisruption(k, budgets[0], p):
 		return kubetest.EvictionForbidden()
 	}
+	if p.DeletionTimestamp == nil && p.Spec.NodeName != "" {
+		p = p.DeepCopy()
+		setPodCondition(p, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", LastTransitionTime: k.now()})
+		k.put(events.KindPod, p)
+	}
 	k.endPod(p, graceOf(p))
 	return nil
 }

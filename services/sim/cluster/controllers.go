@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -31,6 +32,10 @@ type Deployment struct {
 	// Annotations and Spec of its pods.
 	Annotations map[string]string
 	Spec        corev1.PodSpec
+	// MaySurge: it creates a new pod before it removes an old one.
+	MaySurge bool
+	// surges are what its template was changed to, one after the other.
+	surges []string
 }
 
 func (k *Cluster) startControllers() {
@@ -101,6 +106,10 @@ func (k *controllers) replicate() {
 				have = append(have, p)
 			}
 		}
+		if old := slices.DeleteFunc(slices.Clone(have), func(p *corev1.Pod) bool { return templateOf(p) == d.template() }); len(old) > 0 {
+			k.rollOut(d, have, old)
+			continue
+		}
 		for range d.Replicas - len(have) {
 			k.makePod(d)
 		}
@@ -114,11 +123,12 @@ func (k *controllers) replicate() {
 
 func (k *controllers) makePod(d *Deployment) *corev1.Pod {
 	k.pods++
-	yes := true
+	yes, set, labels := true, replicaSetName(d.Name, d.template()), maps.Clone(d.Labels)
+	labels[appsv1.DefaultDeploymentUniqueLabelKey] = d.template()
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: fmt.Sprintf("%s-%03d", d.Name, k.pods), Labels: d.Labels, Annotations: d.Annotations,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: d.Name, UID: types.UID("rs-" + d.Name), Controller: &yes}},
+			Namespace: "default", Name: fmt.Sprintf("%s-%03d", d.Name, k.pods), Labels: labels, Annotations: d.Annotations,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: set, UID: types.UID("rs-" + set), Controller: &yes}},
 		},
 		Spec: *d.Spec.DeepCopy(), Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}

@@ -55,12 +55,14 @@ const (
 
 // Checks are all of them but those of convergence.
 var Checks = []string{CheckOneInstance, CheckRecorded, CheckContent, CheckLivingClaim, CheckEviction, CheckUndrained, CheckBudgets, CheckCheaper, CheckReplaced, CheckTainted, CheckLimits, CheckRoom,
-	CheckRegistration, CheckInstanceFirst, CheckLog, CheckVerdicts, CheckReplay, CheckJudged, CheckStopped, CheckShadow, CheckFold, CheckTime, CheckDrift, CheckForged, CheckTaken}
+	CheckRegistration, CheckInstanceFirst, CheckLog, CheckVerdicts, CheckReplay, CheckJudged, CheckStopped, CheckShadow, CheckFold, CheckTime, CheckDrift, CheckForged, CheckTaken,
+	CheckSavings, CheckAge, CheckRate, CheckWindows, CheckPause, CheckApproval, CheckDrainOut, CheckSurge}
 
 // Judge makes the checks: when something is written, recorded, decided or called, and at the end.
 type Judge struct {
 	*stage.Stage
 	history history
+	rules   *rules
 	book    *book
 	// views are what the processes have seen.
 	views    map[Process]*seen
@@ -81,7 +83,9 @@ type Process interface {
 
 // New returns a judge of what happens on a stage.
 func New(stage *stage.Stage) *Judge {
-	return &Judge{Stage: stage, history: newHistory(), book: newBook(stage.Log.ID()), views: map[Process]*seen{}}
+	s := &Judge{Stage: stage, history: newHistory(), book: newBook(stage.Log.ID()), views: map[Process]*seen{}}
+	s.rules = newRules(s)
+	return s
 }
 
 // history is what checks remember.
@@ -145,6 +149,7 @@ func (s *Judge) checkConfirmed(c *ledger.CommandStarted) {
 // CheckRecord notes what was recorded.
 func (s *Judge) CheckRecord(e ledger.Entry) {
 	s.book.enter(e)
+	s.rules.enter(e)
 	switch p := e.Payload.(type) {
 	case *ledger.LaunchRequested:
 		s.history.tokens[p.Token] = true
@@ -438,6 +443,11 @@ func (s *Judge) CheckWrite(kind events.Kind, before, after cluster.Object, bySer
 		if p, ok := after.(*corev1.Pod); ok && p.Spec.NodeName != "" && s.history.bound[string(p.UID)].IsZero() {
 			s.history.bound[string(p.UID)] = s.Clock.Now()
 		}
+		for _, o := range []cluster.Object{before, after} {
+			if p, ok := o.(*corev1.Pod); ok {
+				s.rules.noteReady(p.Labels["app"])
+			}
+		}
 	case events.KindNodePool:
 		if p, ok := before.(*karpv1.NodePool); ok {
 			s.history.pools[p.Name] = append(s.history.pools[p.Name], pastPool{s.Clock.Now(), p})
@@ -580,6 +590,7 @@ func (s *Judge) CheckEviction(by Process, key string, uid types.UID) {
 	if p == nil || p.UID != uid || p.DeletionTimestamp != nil {
 		return
 	}
+	s.rules.judgeSurge(by, p)
 	since, lately := s.Deeds.Protected[string(uid)]
 	if p.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true" && !(lately && s.Clock.Now().Sub(since) < lookback) {
 		s.Violate(CheckEviction, "%s evicts %s", by, key)

@@ -1,7 +1,7 @@
 // Package judge makes the checks of a simulated run. What decisions are judged by (check.go, judge.go,
-// book.go, seen.go) is derived from messages, payloads of records and the objects of the cluster alone, and
-// shares nothing with the planners; end.go says what is missing until the cluster is at rest, and replays the
-// log.
+// policies.go, book.go, seen.go) is derived from messages, payloads of records and the objects of the cluster
+// alone, and shares nothing with the planners; end.go says what is missing until the cluster is at rest, and
+// replays the log.
 package judge
 
 import (
@@ -33,7 +33,13 @@ func (s *Judge) Decision(p Process, position events.Position, payload any) func(
 		s.judgeRoom(payload)
 		return s.judgePlan(p, payload.Search == nil || payload.Search.Position == position)
 	case *ledger.CommandStarted:
-		return s.judgeCommand(p)
+		byBudgets, byPolicies := s.judgeCommand(p), s.rules.judgeByPolicies(p, payload)
+		return func(rec store.Record) {
+			byBudgets(rec)
+			byPolicies(rec)
+		}
+	case *ledger.DrainOutStarted:
+		s.rules.judgeDrainOut(p, payload)
 	}
 	return nil
 }

@@ -56,6 +56,8 @@ type Faults struct {
 	// never comes, comes twice or late; and per second, one comes that is about no instance, or about one
 	// that is not taken back.
 	Interrupted, NoticeLost, NoticeDoubled, NoticeLate, NoticeForged int
+	// The cluster has a DisruptionPolicy about all NodePools, and one about one of them.
+	Policies int
 	// Clocks are wrong by up to so much, and by up to so much once they have jumped; describe calls show a
 	// past so old at most.
 	Skew, Jump, DescribeLag time.Duration
@@ -80,6 +82,7 @@ func DrawFaults(rng *rand.Rand) Faults {
 		InstanceEnds: rate(4, 20), TemplatesDeleted: rate(2, 16), PoolDeleted: rate(0, 10), PoolEdited: rate(10, 50), Protected: rate(10, 50), Stopped: rate(5, 30),
 		Interrupted: rate(6, 30), NoticeLost: rate(50, 300), NoticeDoubled: rate(50, 500), NoticeLate: rate(100, 500), NoticeForged: rate(5, 30),
 		Skew: time.Duration(rate(100, 600)) * time.Millisecond, Jump: time.Duration(rate(1000, 4500)) * time.Millisecond, DescribeLag: time.Duration(rate(2000, 10_000)) * time.Millisecond,
+		Policies: rate(300, 1000),
 	}
 }
 

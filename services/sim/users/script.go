@@ -69,7 +69,7 @@ func (s *Users) drawScript() stage.Script {
 
 func (s *Users) drawPool(name string, x *stage.Script) *karpv1.NodePool {
 	after := []time.Duration{0, 5 * time.Second, 20 * time.Second}[s.Rng.IntN(3)] / time.Duration(x.Pace)
-	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: karpv1.NodePoolSpec{
+	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"of": name}}, Spec: karpv1.NodePoolSpec{
 		Template: karpv1.NodeClaimTemplate{Spec: karpv1.NodeClaimTemplateSpec{
 			NodeClassRef: &karpv1.NodeClassReference{Group: awsv1.Group, Kind: "EC2NodeClass", Name: stage.NodeClassName}}},
 		Disruption: karpv1.Disruption{ConsolidateAfter: karpv1.NewDuration(after.Truncate(time.Second)), ConsolidationPolicy: s.drawConsolidation(),
@@ -138,6 +138,7 @@ func (s *Users) drawDeployment(name string, replicas int) cluster.Deployment {
 		Spec: podSpec(s.OneOf("250m", "500m", "900m", "1500m"), s.OneOf("256Mi", "1Gi", "3Gi"))}
 	grace := int64(s.Rng.IntN(31))
 	d.Spec.TerminationGracePeriodSeconds = &grace
+	d.MaySurge = s.Happens(600)
 	if s.Happens(120) {
 		d.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
 	}
@@ -153,7 +154,7 @@ func (s *Users) drawOptions() planner.Options {
 	o.RegistrationTimeout = s.Millis(90_000, 240_000)
 	o.OfferingBackoff = s.Millis(10_000, 60_000)
 	o.OfferingBackoffMax = 2 * time.Minute
-	o.ProbeOfferings = true
+	o.ProbeOfferings, o.AwaitDeparted = true, true
 	if s.Happens(400) {
 		_ = o.SetFeatureGates(options.GateSpotToSpot + "=true")
 	}
@@ -179,6 +180,7 @@ func (s *Users) Furnish() {
 			k.Apply(events.KindPodDisruptionBudget, s.drawBudget(name))
 		}
 	}
+	s.furnishPolicies()
 }
 
 func (s *Users) drawBudget(app string) *policyv1.PodDisruptionBudget {
