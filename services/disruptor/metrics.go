@@ -45,6 +45,9 @@ type metrics struct {
 	drainingOut    *prometheus.GaugeVec
 }
 
+// methods by which commands come about.
+var methods = []string{disrupt.MethodEmptiness, disrupt.MethodStaticDrift, disrupt.MethodDrift, disrupt.MethodPreferred, disrupt.MethodMulti, disrupt.MethodSingle}
+
 func newMetrics(r prometheus.Registerer) *metrics {
 	f := promauto.With(r)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -53,7 +56,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		return f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "karpenter", Name: name, Help: help}, labels)
 	}
-	return &metrics{
+	m := &metrics{
 		evaluation: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "karpenter",
 			Name: "voluntary_disruption_decision_evaluation_duration_seconds",
 			Help: "Duration of one method's part of a planning pass.", Buckets: durationBuckets}, []string{"reason", "consolidation_type"}),
@@ -83,6 +86,17 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		claimsDisrupts: shared(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "karpenter_nodeclaims_disrupted_total",
 			Help: "NodeClaims disrupted, by reason."}, []string{"reason", "nodepool", "capacity_type"})),
 	}
+	// They are there before the first failure, whose increase would not be seen otherwise.
+	for _, method := range methods {
+		m.failed.WithLabelValues(consolidationType(method))
+		if method != disrupt.MethodEmptiness { // which replaces nothing
+			m.queueFailures.WithLabelValues("replace", lower(reasonOf(method)), consolidationType(method))
+		}
+	}
+	for _, method := range []string{disrupt.MethodMulti, disrupt.MethodSingle} {
+		m.timeouts.WithLabelValues(consolidationType(method))
+	}
+	return m
 }
 
 // shared registers a counter that lifecycle counts in too, when both run in one process.

@@ -25,7 +25,7 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	f := promauto.With(r)
-	return &metrics{
+	m := &metrics{
 		duration: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "karpenter", Subsystem: "scheduler",
 			Name: "scheduling_duration_seconds", Help: "Duration of one planning round.", Buckets: durationBuckets}, []string{"controller"}),
 		queueDepth: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "karpenter", Subsystem: "scheduler", Name: "queue_depth",
@@ -41,6 +41,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		hints: f.NewCounterVec(prometheus.CounterOpts{Namespace: "millwright", Subsystem: "provisioner", Name: "placement_hints_total",
 			Help: "Writes of status.nominatedNodeName by outcome: set, cleared, outdated (the pod has changed meanwhile), failed."}, []string{"outcome"}),
 	}
+	// They are there before the first write, whose increase would not be seen otherwise.
+	for _, outcome := range []string{"set", "cleared", "outdated", "failed"} {
+		m.hints.WithLabelValues(outcome)
+	}
+	return m
 }
 
 func (m *metrics) rounds(p planned, waited []time.Duration) {

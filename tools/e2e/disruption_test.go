@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright/tools/stack"
 )
 
 // consolidating is the default NodePool, set to consolidate nodes with pods too.
@@ -34,9 +36,18 @@ func (e *env) cpuOf(pool string) (sum int64) {
 
 // Pods left on too many and too large nodes are moved together, to existing nodes or to a smaller new one;
 // then a change of the NodePool replaces the remaining nodes. All pods keep running somewhere throughout, and
-// the log says why each node went.
+// the log says why each node went. Prometheus scrapes it: one process, or each service by itself.
 func TestNodesAreConsolidatedAndRolled(t *testing.T) {
-	e := start(t, nil)
+	t.Parallel()
+	for name, change := range map[string]func(*stack.Options){
+		"in one process": nil, "in five processes": func(o *stack.Options) { o.FiveProcesses = true },
+	} {
+		t.Run(name, func(t *testing.T) { consolidatedAndRolled(t, change) })
+	}
+}
+
+func consolidatedAndRolled(t *testing.T, change func(*stack.Options)) {
+	e := start(t, change)
 	observed := e.observe()
 	e.apply(defaultClass)
 	pool := strings.Replace(consolidating(defaultPool), "  disruption:", "  limits: {cpu: 1000}\n  disruption:", 1)

@@ -17,44 +17,45 @@ import (
 var dataless = map[string]string{
 	"disruption, Balanced NodePools A":                         "no NodePool is Balanced",
 	"disruption, Draining out A":                               "no DisruptionPolicy has drainOut",
-	"disruption, Evaluation B":                                 "no search needs all of its steps",
 	"disruption, Halted A":                                     "no DisruptionPolicy has waves",
 	"lifecycle-and-ec2, Delay A":                               noQueue,
 	"lifecycle-and-ec2, Delay B":                               noQueue,
-	"lifecycle-and-ec2, Failed offerings A":                    "the simulated account has capacity for everything",
+	"lifecycle-and-ec2, Failed offerings A":                    allThere,
 	"lifecycle-and-ec2, Messages A":                            noQueue,
 	"lifecycle-and-ec2, Orphans, alarms and unhealthy nodes B": "nothing looks like a mistake",
 	"lifecycle-and-ec2, Orphans, alarms and unhealthy nodes C": "no node is unhealthy",
 	"log-and-stream, World repaired A":                         "the stream loses nothing",
-	"log-and-stream, World repaired B":                         "every message can be read",
 	"nodes-and-cost, CPU C":                                    noDaemons,
 	"nodes-and-cost, Memory C":                                 noDaemons,
 }
 
 const (
+	allThere  = "the simulated account has capacity for everything"
 	noQueue   = "no interruption queue is set"
 	noDaemons = "there are no DaemonSets"
 )
 
-// byChance are queries that have data in some runs and not in others.
-var byChance = map[string]string{
-	"disruption, Failed commands A":       "a pod may come while a command is confirmed",
-	"disruption, Failed commands B":       "a replacement may be late on a slow machine",
-	"log-and-stream, Snapshots refused A": startUp,
-	"log-and-stream, Snapshots refused B": startUp,
-	"log-and-stream, Snapshots refused C": startUp,
-	"log-and-stream, Snapshots refused D": startUp,
-	"provisioning, Placement hints A":     "kube-scheduler may be faster than any hint",
+// absent are selectors of the rules that select nothing in the run that is observed, each with the reason.
+var absent = map[string]string{
+	`karpenter_cloudprovider_instance_launch_failures_total`:                     allThere,
+	`millwright:launch_failures:rate15m{reason!="InsufficientInstanceCapacity"}`: allThere,
+	`millwright:launch_failures:rate15m{reason="InsufficientInstanceCapacity"}`:  allThere,
+	`karpenter_pods_eviction_requests_total{code="429"}`:                         "there are no PodDisruptionBudgets",
+	`millwright_certificates_expiry_timestamp_seconds`:                           "no etcd and NATS of the chart run",
+	`millwright_disruption_rollouts_halted`:                                      "no DisruptionPolicy has waves",
+	`millwright_lifecycle_alarms_total`:                                          "nothing looks like a mistake",
+	`millwright_watcher_interruption_oldest_message_age_seconds`:                 noQueue,
+	`millwright_watcher_interruption_readable`:                                   noQueue,
+	`millwright_webhook_certificate_expiry_timestamp_seconds`:                    "no webhook runs",
+	`millwright_world_drifts_total`:                                              "the stream loses nothing",
 }
 
-const startUp = "a service may lead before the first resync has ended"
-
 // observe has Prometheus scrape the stack until the function that it returns is called, which demands that
-// every query of the dashboards has had data by then, except dataless and byChance, and that every rule can
-// be evaluated.
+// every query of the dashboards has had data by then, except dataless, that what the rules select has been
+// there, except absent, and that every rule can be evaluated.
 func (e *env) observe() (ended func()) {
 	e.Helper()
-	program := filepath.Join(clustertest.Root(), "bin/observe")
+	program := filepath.Join(e.TempDir(), "observe")
 	build := exec.CommandContext(e.Context(), "go", "build", "-o", program, "./observe")
 	build.Dir = filepath.Join(clustertest.Root(), "tools/gen/rules") // a module of its own, for Prometheus
 	if out, err := build.CombinedOutput(); err != nil {
@@ -81,37 +82,38 @@ func (e *env) observe() (ended func()) {
 			e.Fatalf("%v: %s", err, problems.Bytes())
 		}
 		var found struct {
-			Samples map[string]int
-			Rules   int
-			Errors  []string
+			Samples, Selected map[string]int
+			Rules             int
+			Errors            []string
 		}
 		if err := json.Unmarshal(out.Bytes(), &found); err != nil {
 			e.Fatal(err)
 		}
-		checkObserved(e.T, found.Samples, found.Rules, found.Errors)
+		for _, p := range found.Errors {
+			e.Error(p)
+		}
+		if len(found.Samples) < 100 || len(found.Selected) < 40 || found.Rules < 30 {
+			e.Errorf("%d queries, %d selectors and %d rules were evaluated", len(found.Samples), len(found.Selected), found.Rules)
+		}
+		checkObserved(e.T, "the dashboards' query", found.Samples, dataless)
+		checkObserved(e.T, "the rules' selector", found.Selected, absent)
 	}
 }
 
-func checkObserved(t *testing.T, samples map[string]int, rules int, problems []string) {
+// checkObserved demands data of everything but of what is listed, and none of that.
+func checkObserved(t *testing.T, what string, samples map[string]int, without map[string]string) {
 	t.Helper()
-	for _, p := range problems {
-		t.Error(p)
-	}
-	if len(samples) < 100 || rules < 30 {
-		t.Errorf("%d queries and %d rules were evaluated", len(samples), rules)
-	}
-	for where, n := range samples {
-		switch reason := dataless[where]; {
-		case byChance[where] != "":
+	for _, where := range slices.Sorted(maps.Keys(samples)) {
+		switch n, reason := samples[where], without[where]; {
 		case n == 0 && reason == "":
-			t.Errorf("the dashboards' query %q never had data", where)
+			t.Errorf("%s %q never had data", what, where)
 		case n > 0 && reason != "":
-			t.Errorf("the dashboards' query %q had data: take it off the list (%s)", where, reason)
+			t.Errorf("%s %q had data: take it off the list (%s)", what, where, reason)
 		}
 	}
-	for _, where := range slices.Concat(slices.Collect(maps.Keys(dataless)), slices.Collect(maps.Keys(byChance))) {
+	for where := range without {
 		if _, there := samples[where]; !there {
-			t.Errorf("there is no query %q: take it off the list", where)
+			t.Errorf("there is no %q: take it off the list", where)
 		}
 	}
 }

@@ -171,8 +171,14 @@ func TestCreateFleetIsSentOnce(t *testing.T) {
 	want := `
 		# HELP millwright_aws_calls_total AWS calls by action and outcome: ok or the class of the error.
 		# TYPE millwright_aws_calls_total counter
+		millwright_aws_calls_total{action="ec2:CreateFleet",outcome="parameter-mismatch"} 0
+		millwright_aws_calls_total{action="ec2:CreateFleet",outcome="permanent"} 0
+		millwright_aws_calls_total{action="ec2:CreateFleet",outcome="transient"} 0
 		millwright_aws_calls_total{action="ec2:CreateFleet",outcome="unknown-outcome"} 1
+		millwright_aws_calls_total{action="ec2:DescribeSubnets",outcome="parameter-mismatch"} 0
+		millwright_aws_calls_total{action="ec2:DescribeSubnets",outcome="permanent"} 0
 		millwright_aws_calls_total{action="ec2:DescribeSubnets",outcome="transient"} 1
+		millwright_aws_calls_total{action="ec2:DescribeSubnets",outcome="unknown-outcome"} 0
 	`
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "millwright_aws_calls_total"); err != nil {
 		t.Error(err)

@@ -41,10 +41,16 @@ func registered[C prometheus.Collector](r prometheus.Registerer, c C) C {
 	return c
 }
 
+// faults are the classes that the alerts are about.
+var faults = []Class{Permanent, Transient, UnknownOutcome, ParameterMismatch}
+
 func (m *metrics) observe(action string, class Class, took time.Duration) {
 	outcome := string(class)
 	if class == "" {
 		outcome = "ok"
+	}
+	for _, class := range faults { // there before the first, whose increase would not be seen otherwise
+		m.calls.WithLabelValues(action, string(class))
 	}
 	m.calls.WithLabelValues(action, outcome).Inc()
 	m.seconds.WithLabelValues(action).Observe(took.Seconds())

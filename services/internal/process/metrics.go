@@ -19,12 +19,16 @@ func newBuildGauge(r prometheus.Registerer) *prometheus.GaugeVec {
 
 func newStepMetrics(r prometheus.Registerer, service string) stepMetrics {
 	f := promauto.With(r)
-	return stepMetrics{
+	m := stepMetrics{
 		duration: f.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: service, Name: "step_duration_seconds",
 			Help: "Duration of one step.", Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}),
 		outcomes: f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: service, Name: "steps_total",
 			Help: "Steps by outcome: done, not_ready, failed."}, []string{"outcome"}),
 	}
+	for _, outcome := range []string{"done", "not_ready", "failed"} { // there before the first of each, whose increase would not be seen otherwise
+		m.outcomes.WithLabelValues(outcome)
+	}
+	return m
 }
 
 // RegisterMetrics registers the metrics of a process with r, but for those of its services; docs/metrics.md

@@ -123,12 +123,18 @@ func (s *State) distrust(kinds []string) error {
 	return fmt.Errorf("the World is not what the watcher published: %s differ", strings.Join(kinds, ", "))
 }
 
+// Reasons for which a message cannot be folded.
+const (
+	reasonUndecodable = "undecodable"
+	reasonBlobMissing = "blob_missing"
+)
+
 // refuse notes a message that cannot be decoded: the gap in the watcher's counter marks the World torn until
 // the next resync. A catalogue whose blob is lost is folded without content, which the next heartbeat finds.
 func (s *State) refuse(sequence uint64, err error) {
-	reason := "undecodable"
+	reason := reasonUndecodable
 	if events.BlobLost(err) {
-		reason = "blob_missing"
+		reason = reasonBlobMissing
 	}
 	s.metrics.refused.WithLabelValues(reason).Inc()
 	s.logger.Warn().Err(err).Uint64("sequence", sequence).Str("reason", reason).Msg("observation refused")

@@ -39,7 +39,7 @@ func newStateMetrics(r prometheus.Registerer, s *State) *stateMetrics {
 		f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name + "_unreachable_since_timestamp_seconds",
 			Help: "Since when " + map[string]string{"log": "etcd", "bus": "NATS"}[name] + " has not answered this process, Unix time; 0 while it does, and for the first 5 s."}, func() float64 { return unix(since()) })
 	}
-	return &stateMetrics{
+	m := &stateMetrics{
 		usage: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "log_database_bytes",
 			Help: "Database of the log: quota, file, used."}, []string{"what"}),
 		explanationsOut: f.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "log_explanations_omitted",
@@ -53,6 +53,10 @@ func newStateMetrics(r prometheus.Registerer, s *State) *stateMetrics {
 		refused: f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "observations_refused_total",
 			Help: "Messages of the stream that could not be folded, by reason."}, []string{"reason"}),
 	}
+	for _, reason := range []string{reasonUndecodable, reasonBlobMissing} {
+		m.refused.WithLabelValues(reason)
+	}
+	return m
 }
 
 func unix(t time.Time) float64 {

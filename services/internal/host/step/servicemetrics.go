@@ -12,6 +12,12 @@ const namespace = "millwright"
 // durationBuckets are those of the karpenter_* duration histograms up to a minute (reference: operations §2).
 var durationBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
+// appendOutcomes and refusals are the values of their labels.
+var (
+	appendOutcomes = []string{"stored", "conflict", "fenced", "too_large", "unknown"}
+	refusals       = []string{"unsynced", "torn", "world_behind", "ledger_behind", "stale", "ahead", "not_the_actor", "append_unknown", "own_append", "clock"}
+)
+
 // metrics of one service.
 type metrics struct {
 	leader         prometheus.Gauge
@@ -28,7 +34,7 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer, service string) *metrics {
 	f := promauto.With(r)
-	return &metrics{
+	m := &metrics{
 		leader: f.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: service, Name: "leader",
 			Help: "Whether this process leads the service (1) or stands by (0)."}),
 		degraded: f.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: service, Name: "degraded",
@@ -51,6 +57,14 @@ func newMetrics(r prometheus.Registerer, service string) *metrics {
 		notReady: f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: service,
 			Name: "snapshots_refused_total", Help: "Snapshots that were not valid, by reason."}, []string{"reason"}),
 	}
+	// They are there before the first of each, whose increase would not be seen otherwise.
+	for _, outcome := range appendOutcomes {
+		m.appends.WithLabelValues(outcome)
+	}
+	for _, reason := range refusals {
+		m.notReady.WithLabelValues(reason)
+	}
+	return m
 }
 
 func (m *metrics) appended(outcome string, began, ended time.Time) {

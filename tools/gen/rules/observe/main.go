@@ -1,7 +1,7 @@
 // Command observe scrapes Millwright as Prometheus does, with Prometheus' own scraper, database, rules and
-// engine, until its standard input ends. Then it asks every query of the dashboards and every expression of
-// the rules over the whole time, and prints as JSON how many samples each panel's query gave, and what
-// failed. The end-to-end tests run it beside a stack.
+// engine, until its standard input ends. Then it asks every query of the dashboards and every selector of the
+// rules over the whole time, and prints as JSON how many samples each gave, and what failed. The end-to-end
+// tests run it beside a stack.
 //
 //	observe --root . --target millwright=127.0.0.1:8080
 package main
@@ -13,9 +13,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,6 +50,9 @@ const (
 type result struct {
 	// Samples of each query of a panel over the whole time, by where it stands.
 	Samples map[string]int `json:"samples"`
+	// Selected are the samples of each selector of the rules, as it is written there: what an alert is made
+	// of is there, whether it fires or not.
+	Selected map[string]int `json:"selected"`
 	// Rules are the alerts and recordings that were evaluated.
 	Rules  int      `json:"rules"`
 	Errors []string `json:"errors"`
@@ -113,7 +118,7 @@ func observe(root string, targets []*targetgroup.Group) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := ask(root, engine, db, began, ended)
+	r, err := ask(root, manager.Rules(), engine, db, began, ended)
 	if err != nil {
 		return nil, err
 	}
@@ -144,32 +149,51 @@ func startScraper(db *tsdb.DB, logger *slog.Logger, targets []*targetgroup.Group
 	return m, nil
 }
 
-// ask every query of the dashboards over a time.
-func ask(root string, engine *promql.Engine, db *tsdb.DB, began, ended time.Time) (*result, error) {
+// ask every query of the dashboards and every selector of rules over a time.
+func ask(root string, list []promrules.Rule, engine *promql.Engine, db *tsdb.DB, began, ended time.Time) (*result, error) {
 	panels, err := rules.Panels(root)
 	if err != nil {
 		return nil, err
 	}
-	r := &result{Samples: map[string]int{}}
-	for _, p := range panels {
-		for i, target := range p.Targets {
-			where := p.Where(i)
-			q, err := engine.NewRangeQuery(context.Background(), db, nil, rules.Expression(target.Expr, rateInterval, ".*"), began, ended, step)
-			if err != nil {
-				r.Errors = append(r.Errors, fmt.Sprintf("%s: %v", where, err))
-				continue
-			}
-			found := q.Exec(context.Background())
-			matrix, err := found.Matrix()
-			if err != nil {
-				r.Errors = append(r.Errors, fmt.Sprintf("%s: %v", where, err))
-			}
-			r.Samples[where] = 0
-			for _, series := range matrix {
-				r.Samples[where] += len(series.Floats)
-			}
-			q.Close()
+	r := &result{Samples: map[string]int{}, Selected: map[string]int{}}
+	count := func(into map[string]int, where, query string) {
+		q, err := engine.NewRangeQuery(context.Background(), db, nil, query, began, ended, step)
+		if err != nil {
+			r.Errors = append(r.Errors, fmt.Sprintf("%s: %v", where, err))
+			return
+		}
+		defer q.Close()
+		matrix, err := q.Exec(context.Background()).Matrix()
+		if err != nil {
+			r.Errors = append(r.Errors, fmt.Sprintf("%s: %v", where, err))
+		}
+		into[where] = 0
+		for _, series := range matrix {
+			into[where] += len(series.Floats)
 		}
 	}
+	for _, p := range panels {
+		for i, target := range p.Targets {
+			count(r.Samples, p.Where(i), rules.Expression(target.Expr, rateInterval, ".*"))
+		}
+	}
+	for _, selector := range selectors(list) {
+		count(r.Selected, selector, selector)
+	}
 	return r, nil
+}
+
+// selectors of rules, without their time, sorted.
+func selectors(list []promrules.Rule) []string {
+	found := map[string]bool{}
+	for _, rule := range list {
+		parser.Inspect(rule.Query(), func(n parser.Node, _ []parser.Node) error {
+			if v, ok := n.(*parser.VectorSelector); ok {
+				alone := &parser.VectorSelector{Name: v.Name, LabelMatchers: v.LabelMatchers}
+				found[alone.String()] = true
+			}
+			return nil
+		})
+	}
+	return slices.Sorted(maps.Keys(found))
 }
