@@ -167,6 +167,11 @@ func InstallCRDs(ctx context.Context, cfg *rest.Config) error {
 	if err != nil || len(files) == 0 {
 		return errors.Join(errors.New("find CRDs: none in deploy/crds"), err)
 	}
+	return InstallCRDFiles(ctx, cfg, files...)
+}
+
+// InstallCRDFiles does so with CRDs of other files, one in each.
+func InstallCRDFiles(ctx context.Context, cfg *rest.Config, files ...string) error {
 	slices.Sort(files)
 	client, err := apiextclient.NewForConfig(cfg)
 	if err != nil {

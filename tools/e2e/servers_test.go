@@ -27,6 +27,7 @@ import (
 // rights of its own account.
 type chartServers struct {
 	*testing.T
+	cluster        *clustertest.Cluster
 	dir, namespace string
 	kube           kubernetes.Interface
 	objects        []*unstructured.Unstructured
@@ -37,13 +38,26 @@ type chartServers struct {
 // TestServersOfTheChart: pods get nodes with the etcd and NATS that the chart brings. Each service is a user
 // of etcd by its own certificate, and nobody else has access.
 func TestServersOfTheChart(t *testing.T) {
-	s := &chartServers{T: t, dir: t.TempDir(), namespace: "servers", ports: map[string][3][3]int{}}
-	cluster := clustertest.Start(t)
-	s.kube = kubernetes.NewForConfigOrDie(cluster.Config)
+	s := installServers(t, clustertest.Start(t), "mode: distributed\n")
+	e := s.start()
+	e.apply(defaultClass)
+	e.apply(defaultPool)
+	e.deploy("web", 1, "1", "1Gi")
+	e.running("web", 1)
+	e.scale("web", 0)
+	e.clean()
+	e.sound()
+	s.strangersAreRefused()
+}
+
+// installServers installs the chart, whose servers are run by start.
+func installServers(t *testing.T, cluster *clustertest.Cluster, values string) *chartServers {
+	t.Helper()
+	s := &chartServers{T: t, cluster: cluster, dir: t.TempDir(), namespace: "servers", ports: map[string][3][3]int{}, kube: kubernetes.NewForConfigOrDie(cluster.Config)}
 	if _, err := s.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	rendered, err := chart(t, "millwright", "mode: distributed\n", "--namespace", s.namespace, "--set", "settings.clusterName="+stack.ClusterName)
+	rendered, err := chart(t, "millwright", values, "--namespace", s.namespace, "--set", "settings.clusterName="+stack.ClusterName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,38 +66,45 @@ func TestServersOfTheChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.choosePorts()
-	endpoints := s.addresses("etcd", "https://")
-	s.process("certificates", exec.Command(s.binary("millwright"), "certificates", "--kubeconfig", s.kubeconfig(cluster, "millwright-certificates"),
-		"--cluster-name", stack.ClusterName, "--system-namespace", s.namespace, "--etcd-endpoints", endpoints, "--metrics-port", s.freePort(), "--health-probe-port", s.freePort()))
-	for _, name := range []string{"etcd-server", "nats-server", "nats-users", "client-watcher", "client-provisioner", "client-disruptor", "client-terminator", "client-lifecycle"} {
+	return s
+}
+
+// start runs `millwright certificates`, etcd and NATS by the Secrets, and a stack of the five services on them.
+func (s *chartServers) start(flags ...string) *env {
+	s.Helper()
+	s.process("certificates", exec.Command(s.binary("millwright"), append([]string{"certificates", "--kubeconfig", s.kubeconfig(s.cluster, "millwright-certificates"),
+		"--cluster-name", stack.ClusterName, "--system-namespace", s.namespace, "--etcd-endpoints", s.addresses("etcd", "https://"),
+		"--metrics-port", s.freePort(), "--health-probe-port", s.freePort()}, flags...)...))
+	for _, name := range append([]string{"etcd-server", "nats-server", "nats-users"}, clientSecrets()...) {
 		s.fetch("millwright-" + name)
 	}
 	for i := range 3 {
 		s.serve("etcd", i)
 		s.serve("nats", i)
 	}
-	e := start(t, func(o *stack.Options) {
+	return start(s.T, func(o *stack.Options) {
 		o.FiveProcesses = true
-		o.External = &stack.External{EtcdEndpoints: endpoints, WatcherURL: s.addresses("nats", "tls://watcher:"+s.password("watcher")+"@"),
+		o.External = &stack.External{EtcdEndpoints: s.addresses("etcd", "https://"), WatcherURL: s.addresses("nats", "tls://watcher:"+s.password("watcher")+"@"),
 			ReaderURL: s.addresses("nats", "tls://reader:"+s.password("reader")+"@"), Flags: s.certificates("lifecycle")}
 		o.ServiceArgs = map[string][]string{}
 		for _, service := range stack.Services {
 			o.ServiceArgs[service] = s.certificates(service)
 		}
 	})
-	e.apply(defaultClass)
-	e.apply(defaultPool)
-	e.deploy("web", 1, "1", "1Gi")
-	e.running("web", 1)
-	e.scale("web", 0)
-	e.clean()
-	e.sound()
-	s.strangersAreRefused(endpoints)
+}
+
+// clientSecrets are those of the services, without the chart's prefix.
+func clientSecrets() (names []string) {
+	for _, service := range stack.Services {
+		names = append(names, "client-"+service)
+	}
+	return names
 }
 
 // strangersAreRefused: a certificate of the CA whose name is no user gives no access to the log.
-func (s *chartServers) strangersAreRefused(endpoints string) {
+func (s *chartServers) strangersAreRefused() {
 	s.Helper()
+	endpoints := s.addresses("etcd", "https://")
 	in := filepath.Join(s.dir, "millwright-nats-server")
 	client, err := etcdlog.Dial(etcdlog.DialConfig{Endpoints: strings.Split(endpoints, ","), Security: etcdlog.Security{
 		CAFile: filepath.Join(in, "ca.crt"), CertFile: filepath.Join(in, "tls.crt"), KeyFile: filepath.Join(in, "tls.key")}})
@@ -145,21 +166,27 @@ func (s *chartServers) addresses(server, prefix string) string {
 // process runs a command until the test ends.
 func (s *chartServers) process(name string, cmd *exec.Cmd) {
 	s.Helper()
-	log, err := os.Create(filepath.Join(s.dir, name+".log"))
+	runProcess(s.T, name, filepath.Join(s.dir, name+".log"), cmd)
+}
+
+// runProcess runs a command until the test ends, and prints the end of its log if the test fails.
+func runProcess(t *testing.T, name, file string, cmd *exec.Cmd) {
+	t.Helper()
+	log, err := os.Create(file)
 	if err != nil {
-		s.Fatal(err)
+		t.Fatal(err)
 	}
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
-		s.Fatal(err)
+		t.Fatal(err)
 	}
-	s.Cleanup(func() {
+	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		_ = log.Close()
-		if s.Failed() {
+		if t.Failed() {
 			text, _ := os.ReadFile(log.Name())
-			s.Logf("%s:\n%s", name, text[max(0, len(text)-3000):])
+			t.Logf("%s:\n%s", name, text[max(0, len(text)-3000):])
 		}
 	})
 }
