@@ -55,6 +55,11 @@ bin/nats-server: go.mod
 	@mkdir -p $(BIN)
 	$(GO) build -ldflags '-s -w' -o $@ github.com/nats-io/nats-server/v2
 
+# Prometheus without the ways in which it discovers what to scrape, most of which are clouds' clients: a module of its own.
+bin/prometheus: tools/gen/prometheus/go.mod
+	@mkdir -p $(BIN)
+	cd tools/gen/prometheus && $(GO) build -tags remove_all_sd -ldflags '-s -w' -o $(BIN)/prometheus github.com/prometheus/prometheus/cmd/prometheus
+
 # A variant that does not know one kind of record, for the test of mixed versions.
 .PHONY: bin/millwright-older
 bin/millwright-older:
@@ -199,7 +204,7 @@ ec2-tables: ## renew the built-in prices, bandwidths and interface limits; needs
 	mv $(STATE)/tables/*.txt $(TABLES)/
 
 .PHONY: images
-images: build bin/etcd bin/nats-server bin/healthcheck bin/crash ## build the container images, FROM scratch out of static binaries
+images: build bin/etcd bin/nats-server bin/prometheus bin/healthcheck bin/crash ## build the container images, FROM scratch out of static binaries
 	@tools/images/build.sh $(CURDIR)
 
 # Published are the two architectures of EC2. The same sources, version and CAs give the same digest.

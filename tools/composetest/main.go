@@ -75,7 +75,7 @@ func run(ctx context.Context, root string, keep, zones bool) (err error) {
 	if zones {
 		return t.each(ctx, t.up, t.workload, t.zoneCutOff, t.zoneKilled, t.leadersCutOff, t.toZero, t.record)
 	}
-	return t.each(ctx, t.up, t.workload, t.crashes, t.converged, t.toZero, t.record)
+	return t.each(ctx, t.up, t.workload, t.crashes, t.converged, t.scraped, t.toZero, t.record)
 }
 
 // showLogs prints the ends of all containers' logs.

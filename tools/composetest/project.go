@@ -31,6 +31,8 @@ type project struct {
 	files             []string
 	zones             bool
 	kubePort, ec2Port int
+	// prometheusPort is unused in a stack of zones.
+	prometheusPort int
 }
 
 func newProject(ctx context.Context, root string, zones bool) (*project, error) {
@@ -43,9 +45,11 @@ func newProject(ctx context.Context, root string, zones bool) (*project, error) 
 	if zones {
 		p.files = []string{filepath.Join("deploy", "compose", "zones.yaml")}
 	}
-	if p.kubePort, p.ec2Port, err = freePorts(); err != nil {
+	ports, err := freePorts()
+	if err != nil {
 		return nil, err
 	}
+	p.kubePort, p.ec2Port, p.prometheusPort = ports[0], ports[1], ports[2]
 	return p, nil
 }
 
@@ -57,17 +61,16 @@ func composeCommand(ctx context.Context) []string {
 	return []string{"docker-compose"}
 }
 
-func freePorts() (int, int, error) {
-	var ports [2]int
+func freePorts() (ports [3]int, err error) {
 	for i := range ports {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			return 0, 0, fmt.Errorf("find a free port: %w", err)
+			return ports, fmt.Errorf("find a free port: %w", err)
 		}
 		defer l.Close()
 		ports[i] = l.Addr().(*net.TCPAddr).Port
 	}
-	return ports[0], ports[1], nil
+	return ports, nil
 }
 
 // compose runs a Compose command on the project.
@@ -87,7 +90,8 @@ func (p *project) docker(ctx context.Context, args ...string) (string, error) {
 func (p *project) execute(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = p.root
-	cmd.Env = append(os.Environ(), fmt.Sprintf("MILLWRIGHT_KUBE_PORT=%d", p.kubePort), fmt.Sprintf("MILLWRIGHT_EC2_PORT=%d", p.ec2Port))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("MILLWRIGHT_KUBE_PORT=%d", p.kubePort), fmt.Sprintf("MILLWRIGHT_EC2_PORT=%d", p.ec2Port),
+		fmt.Sprintf("MILLWRIGHT_PROMETHEUS_PORT=%d", p.prometheusPort))
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // single are the containers of docker-compose.yaml that keep running; each is crashed once.
-var single = append([]string{"etcd", "nats", "cluster", "ec2sim"}, stack.Services...)
+var single = append([]string{"etcd", "nats", "cluster", "ec2sim", "prometheus"}, stack.Services...)
 
 // test is one run on one project.
 type test struct {

@@ -69,7 +69,8 @@ func installServers(t *testing.T, cluster *clustertest.Cluster, values string) *
 	return s
 }
 
-// start runs `millwright certificates`, etcd and NATS by the Secrets, and a stack of the five services on them.
+// start runs `millwright certificates`, etcd and NATS by the Secrets, and a stack of the five services on
+// them.
 func (s *chartServers) start(flags ...string) *env {
 	s.Helper()
 	s.process("certificates", exec.Command(s.binary("millwright"), append([]string{"certificates", "--kubeconfig", s.kubeconfig(s.cluster, "millwright-certificates"),

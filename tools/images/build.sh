@@ -51,3 +51,4 @@ image ec2sim ec2sim
 image localcluster localcluster
 image etcd etcd
 image nats nats-server
+image prometheus prometheus
