@@ -18,6 +18,7 @@ import (
 // Payloads that are kept by themselves.
 type (
 	PodRef           = payloads.PodRef
+	SignedHead       = payloads.SignedHead
 	DroppedNode      = payloads.DroppedNode
 	DrainStarted     = payloads.DrainStarted
 	DrainTierStarted = payloads.DrainTierStarted

@@ -158,6 +158,8 @@ type LedgerCheckpoint struct {
 	Version uint32 `json:"version"`
 	// Previous is the record of the checkpoint before this one; 0 if there was none.
 	Previous uint64 `json:"previous,omitempty"`
+	// Signed is the head of the log when it was written; nil: nobody signs.
+	Signed *SignedHead `json:"signed,omitempty"`
 }
 
 // SegmentArchived says which file of the archive holds records that leave the live log then; it changes

@@ -24,9 +24,6 @@ type Archive struct {
 	mu sync.Mutex
 	// cursor is where the last Read stopped, so that reading on does not start the segment again.
 	cursor *reader
-	// listed are the segments when Read last asked for them; none is ever changed, so those it needs are
-	// good.
-	listed []Segment
 }
 
 // Open returns the archive of a log in a directory below root. The directory is made by the first segment.

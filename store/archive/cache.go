@@ -33,8 +33,13 @@ const abandonedAge = 24 * time.Hour
 func NewCache(dir string, bytesMax int64) *Cache { return &Cache{dir: dir, max: bytesMax} }
 
 // Scratch makes the directory, for files that are being written, and removes what crashes have left there.
+// One that another user owns is refused.
 func (c *Cache) Scratch() (string, error) {
-	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+	err := os.MkdirAll(c.dir, 0o700)
+	if err == nil {
+		err = os.Chmod(c.dir, 0o700) // which only its owner may
+	}
+	if err != nil {
 		return "", fmt.Errorf("make directory for segments: %w", err)
 	}
 	left, err := filepath.Glob(filepath.Join(c.dir, "*"+partSuffix))
@@ -57,46 +62,79 @@ func (c *Cache) path(logID string, s Segment) string {
 	return filepath.Join(c.dir, logID+"-"+s.Name()+"-"+version)
 }
 
-// open opens a segment, and keeps a copy of it.
+// open opens a segment, and keeps a copy of it if there is room.
 func (c *Cache) open(ctx context.Context, files Files, logID string, s Segment) (io.ReadCloser, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	path := c.path(logID, s)
-	if f, err := os.Open(path); err == nil {
-		if info, err := f.Stat(); err == nil && info.Size() == s.Bytes {
-			_ = os.Chtimes(path, time.Now(), time.Now()) // says when it was last used
+	dir, err := c.Scratch()
+	if err == nil {
+		if f, found := copied(path, s.Bytes); found {
 			return f, nil
 		}
-		_ = f.Close()
+		err = c.trim(s.Bytes)
 	}
-	if part, err := c.begin(s.Bytes); err == nil {
-		err = errors.Join(download(ctx, files, s, part), part.Close())
-		if err == nil {
-			err = os.Rename(part.Name(), path)
+	if err == nil {
+		f, full, err := keep(ctx, files, s, dir, path)
+		if !full {
+			return f, err
 		}
-		if err == nil {
-			return os.Open(path)
-		}
-		_ = os.Remove(part.Name())
 	}
-	var held bytes.Buffer // there is no room for a copy
+	var held bytes.Buffer
 	if err := download(ctx, files, s, &held); err != nil {
 		return nil, err
 	}
 	return io.NopCloser(&held), nil
 }
 
-// begin makes room for a copy.
-func (c *Cache) begin(size int64) (*os.File, error) {
-	dir, err := c.Scratch()
+// copied opens a copy that is there, and notes that it is used.
+func copied(path string, size int64) (io.ReadCloser, bool) {
+	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, false
 	}
-	if err := c.trim(size); err != nil {
-		return nil, err
+	if info, err := f.Stat(); err != nil || info.Size() != size {
+		_ = f.Close()
+		return nil, false
 	}
-	return os.CreateTemp(dir, "*"+partSuffix)
+	_ = os.Chtimes(path, time.Now(), time.Now())
+	return f, true
 }
+
+// keep downloads a segment into a copy. Full: the copy could not be written.
+func keep(ctx context.Context, files Files, s Segment, dir, path string) (f io.ReadCloser, full bool, err error) {
+	file, err := os.CreateTemp(dir, "*"+partSuffix)
+	if err != nil {
+		return nil, true, err
+	}
+	part := &room{File: file}
+	err = download(ctx, files, s, part)
+	closed := part.Close()
+	if err == nil && closed == nil {
+		if err = os.Rename(part.Name(), path); err == nil {
+			f, err = os.Open(path)
+			return f, err != nil, err
+		}
+		part.full = true
+	}
+	_ = os.Remove(part.Name())
+	return nil, part.full || closed != nil, errors.Join(err, closed)
+}
+
+// room is a file that may find no room.
+type room struct {
+	*os.File
+	full bool
+}
+
+func (r *room) Write(p []byte) (int, error) {
+	n, err := r.File.Write(p)
+	r.full = r.full || err != nil
+	return n, err
+}
+
+// ReadFrom keeps io.Copy from going past Write.
+func (r *room) ReadFrom(in io.Reader) (int64, error) { return io.Copy(struct{ io.Writer }{r}, in) }
 
 // download copies the bytes of a segment.
 func download(ctx context.Context, files Files, s Segment, to io.Writer) error {

@@ -152,3 +152,24 @@ func TestCopiesAreBoundedAndNeverInTheWay(t *testing.T) {
 	write(t, blocked, nil)
 	same(t, want, all(t, Join(log, cached(t, files, filepath.Join(blocked, "dir"), bytesMax, log.ID()))))
 }
+
+// A segment took the place of another of its name, by another process: what was read of the old one does not
+// come back.
+func TestCopiesOfWhatWasSetAsideAreNotRead(t *testing.T) {
+	log := filled(t, 100)
+	files, dir := Directory(t.TempDir()), t.TempDir()
+	elsewhere := New(files, nil, log.ID())
+	must(archiver(log, elsewhere).Archive(ctx, 40))
+	restored := log.Copy()
+	grow(t, log, "lost", 20)
+	must(archiver(log, elsewhere).Archive(ctx, 110))
+	reader := cached(t, files, dir, 1<<20, log.ID())
+	if page, err := reader.Read(ctx, 105, 1); err != nil || !strings.Contains(string(page[0].Payload), "lost") {
+		t.Fatalf("%v, %v", page, err)
+	}
+	grow(t, restored, "since", 20)
+	want := all(t, Join(restored, elsewhere))
+	must(elsewhere.SetAside(ctx, "test", restored))
+	must(archiver(restored, elsewhere).Archive(ctx, 110))
+	same(t, want, all(t, Join(restored, reader)))
+}

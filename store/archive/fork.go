@@ -142,7 +142,6 @@ const (
 func (a *Archive) setAside(ctx context.Context, cluster string, segments []Segment, last uint64, folder string) error {
 	a.mu.Lock()
 	a.closeCursor()
-	a.listed = nil
 	a.mu.Unlock()
 	first := last + 1
 	for _, s := range segments {

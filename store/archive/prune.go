@@ -105,7 +105,6 @@ func (a *Archive) Prune(ctx context.Context, base store.Head, before time.Time) 
 	}
 	a.mu.Lock()
 	a.closeCursor()
-	a.listed = nil
 	a.mu.Unlock()
 	for i, s := range segments {
 		if i == len(segments)-1 || s.Last >= base.Seq {

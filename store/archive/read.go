@@ -2,10 +2,8 @@ package archive
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 
 	"millwright/store"
@@ -41,31 +39,23 @@ func (a *Archive) Read(ctx context.Context, from uint64, limit int) ([]store.Rec
 	return out, nil
 }
 
-// seek moves the cursor to just before a record; false if the archive does not hold it.
+// seek moves the cursor to just before a record; false if the archive does not hold it. It lists the segments
+// anew, for others may have pruned them or set them aside.
 func (a *Archive) seek(ctx context.Context, seq uint64) (bool, error) {
 	if a.cursor != nil && a.cursor.next == seq && a.cursor.segment.contains(seq) {
 		return true, nil
 	}
 	a.closeCursor()
-	holds := func(s Segment) bool { return s.contains(seq) }
-	known := slices.ContainsFunc(a.listed, holds)
-	for {
-		if !known {
-			var err error
-			if a.listed, err = a.Segments(ctx); err != nil {
-				return false, err
-			}
-		}
-		i := slices.IndexFunc(a.listed, holds)
-		if i < 0 {
-			return false, nil
-		}
-		err := a.begin(ctx, a.listed[i], seq)
-		if !known || !errors.Is(err, fs.ErrNotExist) {
-			return err == nil, err
-		}
-		known = false // it was pruned or set aside since
+	segments, err := a.Segments(ctx)
+	if err != nil {
+		return false, err
 	}
+	i := slices.IndexFunc(segments, func(s Segment) bool { return s.contains(seq) })
+	if i < 0 {
+		return false, nil
+	}
+	err = a.begin(ctx, segments[i], seq)
+	return err == nil, err
 }
 
 // begin opens a segment just before a record.

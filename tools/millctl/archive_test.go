@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"millwright/planner/ledger"
+	"millwright/services/bucket"
+	"millwright/services/bucket/buckettest"
 	"millwright/store/archive"
 	"millwright/store/audit"
 	"millwright/store/etcdlog"
@@ -21,6 +23,12 @@ import (
 // archived makes a data directory whose log has records 1 to 20 in the archive and some later ones live, and
 // returns the segment.
 func archived(t *testing.T) (dir, segment string) {
+	t.Helper()
+	return archivedIn(t, "")
+}
+
+// archivedIn takes the place of the archive, "" for that below the data directory.
+func archivedIn(t *testing.T, location string) (dir, segment string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -47,7 +55,14 @@ func archived(t *testing.T) (dir, segment string) {
 			t.Fatal(err)
 		}
 	}
-	a := archive.NewArchiver(archive.Config{Cluster: "test", Live: log, Archive: archive.Open(filepath.Join(dir, "archive"), log.ID()),
+	if location == "" {
+		location = filepath.Join(dir, "archive")
+	}
+	to, err := bucket.Open(ctx, location, log.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := archive.NewArchiver(archive.Config{Cluster: "test", Live: log, Archive: to,
 		Note: func(_ context.Context, s archive.Summary) error {
 			segment = s.Path
 			return write(ledger.KindSegmentArchived, &ledger.SegmentArchived{First: s.First, Last: s.Last, Hash: hex.EncodeToString(s.Hash[:]),
@@ -66,6 +81,38 @@ func millctl(dir string, args ...string) (string, error) {
 	c.SetArgs(append(args, "--cluster-name=test", "--data-dir="+dir))
 	err := c.Execute()
 	return out.String(), err
+}
+
+// All that reads the archive of a directory reads one in a bucket by the same flag.
+func TestABucketAndLiveLogReadAsOne(t *testing.T) {
+	server := buckettest.Start(t)
+	server.Bucket(t, "logs", false)
+	location := server.Location(t, "logs/millwright")
+	dir, segment := archivedIn(t, location)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"log"}, "claim-0"},
+		{[]string{"why", "nodeclaim", "claim-3"}, "claim-3"},
+		{[]string{"verify"}, "32 records, hash chain intact"},
+		{[]string{"replay"}, "0 divergences"},
+		{[]string{"archive", "ls"}, segment},
+		{[]string{"archive", "verify"}, "1 segments intact, 1 of them as on record"},
+		{[]string{"archive", "set-aside"}, "nothing to set aside"},
+		{[]string{"archive", "prune", "--older-than", "8760h"}, "0 segments deleted"},
+	} {
+		out, err := millctl(dir, append(c.args, "--archive-dir="+location)...)
+		if err != nil || !strings.Contains(out, c.want) {
+			t.Errorf("%v: %v, no %q in\n%s", c.args, err, c.want, out)
+		}
+	}
+	if !strings.HasPrefix(segment, "s3://logs/millwright/") {
+		t.Error(segment)
+	}
+	if _, err := millctl(dir, "verify", "--archive-dir=s3://logs?bogus=1"); err == nil || !strings.Contains(err.Error(), "bogus") {
+		t.Errorf("a parameter that there is not: %v", err)
+	}
 }
 
 func TestArchiveAndLiveLogReadAsOne(t *testing.T) {

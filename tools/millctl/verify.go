@@ -1,29 +1,88 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"millwright/store"
+	"millwright/store/audit/heads"
 )
 
+// verifyFlags of the command.
+type verifyFlags struct {
+	publicKeys []string
+	head       string
+}
+
 func verifyCommand(t *target) *cobra.Command {
-	return &cobra.Command{
-		Use: "verify", Short: "Verify the hash chain of the log", Args: cobra.NoArgs,
-		Long: "Verify reads every record, archived or live, and checks its hash and its place in the chain. Exit status 1 if a\nrecord was changed, removed or moved; the message names its sequence.",
+	f := verifyFlags{}
+	cmd := &cobra.Command{
+		Use: "verify", Short: "Verify the hash chain of the log, and who signed it", Args: cobra.NoArgs,
+		Long: `Verify reads every record, archived or live, and checks its hash and its place in the chain. Exit status 1 if a
+record was changed, removed or moved; the message names its sequence.
+
+With --public-key it also checks each signed head (--log-signing-key-file) and prints the newest one as SEQ:HASH: up to there no record
+was changed, dropped or added since it was signed. Give all keys that ever signed. Keep what it prints elsewhere, and give it
+as --head next time: that also shows that the log was not cut off, or restored from an older backup, since.`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			var keys []heads.Key
+			for _, path := range f.publicKeys {
+				more, err := heads.PublicKeys(path)
+				if err != nil {
+					return err
+				}
+				keys = append(keys, more...)
+			}
 			s, err := t.open(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer closeInto(s, &err)
-			last, err := s.log.Verify(cmd.Context())
-			if err != nil {
-				return fmt.Errorf("verify: good up to record %d: %w", last, err)
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "log %s: %d records, hash chain intact\n", s.log.ID(), last)
-			return nil
+			return f.verify(cmd.Context(), s.log, keys, cmd.OutOrStdout())
 		},
 	}
+	cmd.Flags().StringSliceVar(&f.publicKeys, "public-key", nil, "PEM files with the Ed25519 keys that signed the log")
+	cmd.Flags().StringVar(&f.head, "head", "", "a head that verify printed before, as SEQ:HASH: the log must have it")
+	return cmd
+}
+
+func (f verifyFlags) verify(ctx context.Context, log store.Log, keys []heads.Key, out io.Writer) error {
+	last, err := log.Verify(ctx)
+	if err != nil {
+		return fmt.Errorf("verify: good up to record %d: %w", last, err)
+	}
+	fmt.Fprintf(out, "log %s: %d records, hash chain intact\n", log.ID(), last)
+	checker := heads.NewChecker(log, keys)
+	if f.head != "" {
+		if err := checker.Holds(ctx, f.head); err != nil {
+			return fmt.Errorf("verify: --head: %w", err)
+		}
+		fmt.Fprintln(out, "it goes on from the head given")
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	first := uint64(0)
+	err = eachRecord(ctx, log, func(rec store.Record) error {
+		if first == 0 {
+			first = rec.Seq
+		}
+		return checker.Add(rec)
+	})
+	if err != nil {
+		return fmt.Errorf("verify: %w", err)
+	}
+	newest, err := checker.Finish(ctx, first)
+	if err != nil {
+		return fmt.Errorf("verify: %w", err)
+	}
+	fmt.Fprintf(out, "signed up to record %d by key %s at %s, %d records are not signed yet\nhead %d:%s\n",
+		newest.Seq, newest.Key, newest.Time.Format(time.RFC3339), last-newest.Seq, newest.Seq, newest.Hash)
+	return nil
 }
 
 // closeInto closes the session and reports its error if there is no other.

@@ -18,6 +18,17 @@ type PodRef struct {
 	Name      string    `json:"name"`
 }
 
+// SignedHead of a log: a record whose hash covers all before it. Package store/audit/heads signs and checks.
+type SignedHead struct {
+	Seq uint64 `json:"seq"`
+	// Hash of the record, hex.
+	Hash string    `json:"hash"`
+	Time time.Time `json:"time"`
+	// Key names the public key; Signature is Ed25519's, in base64.
+	Key       string `json:"key"`
+	Signature string `json:"signature"`
+}
+
 // DroppedNode of a command, with its claim.
 type DroppedNode struct {
 	Node   string `json:"node"`

@@ -31,6 +31,7 @@ import (
 	"millwright/services/watcher"
 	watcherec2 "millwright/services/watcher/ec2"
 	"millwright/services/watcher/queue"
+	"millwright/store/audit/heads"
 )
 
 // cloud is what the services of one process share for AWS.
@@ -211,7 +212,11 @@ func (b *builder) addLifecycle(ctx context.Context) error {
 		Classes: reconciler, Reservations: aws.ec2, Templates: launcher, Profiles: reconciler, Boots: aws.ec2, Hasher: aws.hasher, Logger: logger, Registerer: b.registry,
 	})
 	steps := b.addSteps(h, s, logger, b.changes)
-	steps.Beside(b.keeper(h, logger).Run)
+	keeper, err := b.keeper(h, logger)
+	if err != nil {
+		return err
+	}
+	steps.Beside(keeper.Run)
 	guard := retention.NewGuard(b.database, b.log, b.archive, b.settings.ClusterName, logger)
 	b.parts.Background = append(b.parts.Background, guard.Run)
 	b.parts.Ready = append(b.parts.Ready, process.Check{Name: "log-room", Probe: guard.Check})
@@ -219,7 +224,7 @@ func (b *builder) addLifecycle(ctx context.Context) error {
 }
 
 // keeper keeps the log, beside the lifecycle service.
-func (b *builder) keeper(h *step.Host, logger zerolog.Logger) *retention.Keeper {
+func (b *builder) keeper(h *step.Host, logger zerolog.Logger) (*retention.Keeper, error) {
 	cfg := retention.Config{
 		Host: h, Log: b.log, Database: b.database, Cluster: b.settings.ClusterName, Logger: logger, Registerer: b.registry,
 		Policy: retention.Policy{Every: b.settings.CheckpointRecords, Age: b.settings.LogRetention, Records: b.settings.LogRetentionRecords},
@@ -227,5 +232,12 @@ func (b *builder) keeper(h *step.Host, logger zerolog.Logger) *retention.Keeper 
 	if b.archive != nil {
 		cfg.Archive = b.archive
 	}
-	return retention.New(cfg)
+	if path := b.settings.LogSigningKeyFile; path != "" {
+		signer, err := heads.NewSigner(path, b.log.ID())
+		if err != nil {
+			return nil, fmt.Errorf("--log-signing-key-file: %w", err)
+		}
+		cfg.Signer = signer
+	}
+	return retention.New(cfg), nil
 }

@@ -66,6 +66,7 @@ type Settings struct {
 
 	CheckpointRecords   uint64
 	ArchiveDir          string
+	LogSigningKeyFile   string
 	LogRetention        time.Duration
 	LogRetentionRecords uint64
 	EtcdQuotaBytes      int64
@@ -195,6 +196,7 @@ func (s *Settings) BindArchive(f *pflag.FlagSet) {
 func (s *Settings) BindRetention(f *pflag.FlagSet) {
 	f.Uint64Var(&s.CheckpointRecords, "checkpoint-records", CheckpointRecordsDefault, "write a checkpoint of the ledger into the log every so many records")
 	s.BindArchive(f)
+	f.StringVar(&s.LogSigningKeyFile, "log-signing-key-file", "", "file with an Ed25519 key (PEM, PKCS #8) that signs the head of the log at each checkpoint; empty: none does")
 	f.DurationVar(&s.LogRetention, "log-retention", LogRetentionDefault, "archive records that are older")
 	f.Uint64Var(&s.LogRetentionRecords, "log-retention-records", LogRetentionRecordsDefault, "archive records when there are that many newer ones")
 }

@@ -11,6 +11,24 @@ import (
 	"millwright/store/audit"
 )
 
+// sign signs the head of the log. A checkpoint without a signature is better than none.
+func (k *Keeper) sign(ctx context.Context) *ledger.SignedHead {
+	if k.cfg.Signer == nil {
+		return nil
+	}
+	head, err := k.cfg.Log.Head(ctx)
+	var signed *ledger.SignedHead
+	if err == nil {
+		signed, err = k.cfg.Signer.Sign(head, k.cfg.Host.Now())
+	}
+	if err != nil {
+		k.metrics.unsigned.Inc()
+		k.cfg.Logger.Error().Err(err).Msg("head of the log not signed")
+		return nil
+	}
+	return signed
+}
+
 // checkpointTimeout bounds the writing of one checkpoint.
 const checkpointTimeout = time.Minute
 
@@ -45,6 +63,7 @@ func (k *Keeper) checkpoint(ctx context.Context, every uint64) (bool, error) {
 	if p.Blob, err = k.cfg.Log.PutBlob(ctx, blob); err != nil {
 		return false, fmt.Errorf("checkpoint ledger at %d: %w", p.Seq, err)
 	}
+	p.Signed = k.sign(ctx)
 	err = k.cfg.Host.Note(ctx, ledger.KindLedgerCheckpoint, &p, ledger.CheckpointAggregate, p.Previous)
 	if errors.Is(err, store.ErrConflict) {
 		return false, nil // another leader wrote one

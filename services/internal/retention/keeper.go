@@ -70,6 +70,11 @@ type Database interface {
 	DeleteBlob(ctx context.Context, hash string, revision int64) (bool, error)
 }
 
+// Signer signs heads of the log; heads.Signer is one.
+type Signer interface {
+	Sign(head store.Head, now time.Time) (*ledger.SignedHead, error)
+}
+
 // Policy says what stays in the live log. Zero values mean the defaults.
 type Policy struct {
 	// Every is how many records lie between checkpoints.
@@ -89,7 +94,9 @@ type Config struct {
 	Database Database
 	Cluster  string
 	// Archive is where old records go; nil: they stay.
-	Archive    *archive.Archive
+	Archive *archive.Archive
+	// Signer signs the head of the log at each checkpoint; nil: nobody does.
+	Signer     Signer
 	Policy     Policy
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer

@@ -8,7 +8,7 @@ import (
 const namespace = "millwright"
 
 type metrics struct {
-	failures, checkpoints, archived, segments, retired, blobs, defragmentations prometheus.Counter
+	failures, checkpoints, unsigned, archived, segments, retired, blobs, defragmentations prometheus.Counter
 
 	checkpointBytes prometheus.Gauge
 	alarms          *prometheus.CounterVec
@@ -28,6 +28,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		alarms: f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "log_alarms_total",
 			Help: "Alarms about the log, by reason."}, []string{"reason"}),
 		failures:    counter("log_keeping_failures_total", "Rounds of keeping the log (checkpoints, archive, compaction) that failed and were tried again."),
+		unsigned:    counter("log_signing_failures_total", "Checkpoints whose head should have been signed and was not."),
 		checkpoints: counter("ledger_checkpoints_total", "Checkpoints of the Ledger that were written into the log."),
 		checkpointBytes: f.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "ledger_checkpoint_bytes",
 			Help: "Size of the last checkpoint of the Ledger."}),

@@ -51,9 +51,30 @@ func TestAClaimsLifeInBytes(t *testing.T) {
 	life.outcome(ledger.KindDrainEnded, &ledger.DrainEnded{Node: node}, noded)
 	life.outcome(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: claimName, UID: uid, Reason: "deleted"}, claimed, "pool/general")
 	t.Logf("%d bytes in all, %d without compression", life.bytes, life.plain)
+	t.Log(archiveOf(life.bytes))
 	if life.bytes > lifeMax {
 		t.Errorf("a claim's life takes %d bytes, at most %d wanted", life.bytes, lifeMax)
 	}
+}
+
+// What an archive in a bucket takes and costs, of the cluster that docs/operations.md (Retention)
+// describes; the prices are S3's in us-east-1 of November 2026.
+const (
+	nodesADay, roundsADay, roundBytes = 1000, 3000, 8 << 10
+	archivedDays, monthDays           = 400, 30
+	recordsOfALife, segmentRecords    = 12, 10000
+	// A segment and its claim are put, and there are some lists and reads for each.
+	putsASegment, getsASegment                                    = 3, 8
+	standardGB, infrequentGB, instantGB, putThousand, getThousand = 0.023, 0.0125, 0.004, 0.005, 0.0004
+)
+
+// archiveOf says how large the archive of 400 days is, without what its segments compress once more.
+func archiveOf(lifeBytes int) string {
+	gb := float64(archivedDays*(nodesADay*lifeBytes+roundsADay*roundBytes)) / 1e9
+	segments := float64(monthDays*(nodesADay*recordsOfALife+roundsADay)) / segmentRecords
+	requests := segments * (putsASegment*putThousand + getsASegment*getThousand) / 1000
+	return fmt.Sprintf("%d days of %d nodes replaced daily, %d rounds a day: %.1f GB at most, a month $%.2f in S3 Standard, $%.2f in Standard-IA, $%.2f in Glacier Instant Retrieval; requests $%.4f",
+		archivedDays, nodesADay, roundsADay, gb, gb*standardGB, gb*infrequentGB, gb*instantGB, requests)
 }
 
 // life counts the bytes of records.

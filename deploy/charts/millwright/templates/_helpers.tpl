@@ -144,6 +144,10 @@ annotations:
 {{- include "millwright.variable" (dict "name" "LAUNCH_TIMEOUT" "value" $s.launchTimeout) }}
 {{- include "millwright.variable" (dict "name" "REGISTRATION_TIMEOUT" "value" $s.registrationTimeout) }}
 {{- include "millwright.variable" (dict "name" "LOG_RETENTION" "value" $s.logRetention) }}
+{{- if include "millwright.signs" . }}
+- name: LOG_SIGNING_KEY_FILE
+  value: /etc/millwright/log-signing/key.pem
+{{- end }}
 {{- if has .service (list "all" "lifecycle" "console") }}
 {{- include "millwright.variable" (dict "name" "ARCHIVE_DIR" "value" $v.archive.location) }}
 {{- end }}
@@ -225,6 +229,11 @@ annotations:
 - name: CONSOLE_NAMES
   value: {{ concat (list $service (printf "%s.%s" $service $namespace) (printf "%s.%s.svc" $service $namespace)) $c.names | join "," | quote }}
 {{- end }}
+{{- end -}}
+
+{{/* Not empty if a service signs the log: dict root, service. */}}
+{{- define "millwright.signs" -}}
+{{- if and .root.Values.logSigning.secretName (or (eq .service "all") (eq .service "lifecycle")) -}}true{{- end -}}
 {{- end -}}
 
 {{/* Not empty if the container of a service has the console: dict root, service. */}}
@@ -314,6 +323,10 @@ tolerations:
   secret: {secretName: {{ . }}, defaultMode: 0440}
 {{- end }}
 {{- end }}
+{{- if include "millwright.signs" . }}
+- name: log-signing
+  secret: {secretName: {{ $v.logSigning.secretName }}, defaultMode: 0440}
+{{- end }}
 {{- if and (include "millwright.hasConsole" .) $v.console.tlsSecretName }}
 - name: console
   secret: {secretName: {{ $v.console.tlsSecretName }}, defaultMode: 0440}
@@ -344,6 +357,9 @@ tolerations:
 {{- if include "millwright.natsCredentials" . }}
 - {name: nats-credentials, mountPath: /etc/millwright/nats-credentials, readOnly: true}
 {{- end }}
+{{- end }}
+{{- if include "millwright.signs" . }}
+- {name: log-signing, mountPath: /etc/millwright/log-signing, readOnly: true}
 {{- end }}
 {{- if and (include "millwright.hasConsole" .) $v.console.tlsSecretName }}
 - {name: console, mountPath: /etc/millwright/console, readOnly: true}
