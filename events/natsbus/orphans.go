@@ -22,15 +22,16 @@ const orphanAge = time.Hour
 func (b *blobs) CollectOrphans(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
 	defer cancel()
-	deleted, err := b.collectOrphans(ctx, orphanAge)
+	deleted, err := b.collectOrphans(ctx, func(now, last time.Time) bool { return now.Sub(last) >= orphanAge })
 	if err != nil {
 		return deleted, fmt.Errorf("collect chunks of bucket %s: %w", b.cfg.bucket(), err)
 	}
 	return deleted, nil
 }
 
-// collectOrphans looks at the chunks first: a blob that is completed meanwhile is among those described.
-func (b *blobs) collectOrphans(ctx context.Context, age time.Duration) (deleted int, err error) {
+// collectOrphans looks at the chunks first: a blob that is completed meanwhile is among those described. old
+// decides by the times of now and of a writer's last chunk.
+func (b *blobs) collectOrphans(ctx context.Context, old func(now, last time.Time) bool) (deleted int, err error) {
 	stream, err := b.js.Stream(ctx, b.stream())
 	if err != nil {
 		return 0, err
@@ -52,7 +53,7 @@ func (b *blobs) collectOrphans(ctx context.Context, age time.Duration) (deleted 
 		if err != nil {
 			return deleted, fmt.Errorf("read the last chunk of %s: %w", subject, err)
 		}
-		if chunks.TimeStamp.Sub(last.Time) < age {
+		if !old(chunks.TimeStamp, last.Time) {
 			continue
 		}
 		if err := stream.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {

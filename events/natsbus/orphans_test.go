@@ -54,12 +54,24 @@ func TestChunksOfCrashedWritersAreCollected(t *testing.T) {
 	if n, err := b.CollectOrphans(t.Context()); err != nil || n != 0 {
 		t.Fatalf("collected %d while they may still be written: %v", n, err)
 	}
-	time.Sleep(300 * time.Millisecond)
+	stream, err := s.js.Stream(t.Context(), b.stream())
+	if err != nil {
+		t.Fatal(err)
+	}
+	latest, err := stream.GetLastMsgForSubject(t.Context(), bucket+".C.>")
+	if err != nil {
+		t.Fatal(err)
+	}
 	writing := make(chan error, 1) // another blob is being written meanwhile, slowly
 	release := make(chan struct{})
 	go func() { writing <- b.Write(t.Context(), "slow", slowly(whole, release)) }()
-	time.Sleep(100 * time.Millisecond)
-	n, err := b.collectOrphans(t.Context(), 250*time.Millisecond)
+	limit := time.Now().Add(30 * time.Second)
+	for writers, _ := left(); writers != before+crashed+1; writers, _ = left() { // until its first chunk is there
+		if time.Now().After(limit) {
+			t.Fatal("nothing is written")
+		}
+	}
+	n, err := b.collectOrphans(t.Context(), func(_, last time.Time) bool { return !last.After(latest.Time) })
 	if err != nil || n != crashed {
 		t.Errorf("collected the chunks of %d writers, want %d: %v", n, crashed, err)
 	}
@@ -87,7 +99,7 @@ func TestOrphansAreNotCollectedWhenADescriptionCannotBeRead(t *testing.T) {
 	if _, err := s.js.Publish(t.Context(), "$O."+s.cfg.bucket()+".M.odd", []byte("no JSON")); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := b.collectOrphans(t.Context(), 0); err == nil || n != 0 {
+	if n, err := b.collectOrphans(t.Context(), func(time.Time, time.Time) bool { return true }); err == nil || n != 0 {
 		t.Errorf("collected %d, %v", n, err)
 	}
 	if data, err := b.Get(t.Context(), "kept"); err != nil || string(data) != "blob" {
