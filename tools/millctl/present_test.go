@@ -27,7 +27,7 @@ func TestWhyANodeStays(t *testing.T) {
 	})
 	held := pt.PDB("default", "guard", 0, "app", "web")
 	held.Status.Conditions = []metav1.Condition{{Type: "DisruptionAllowed", Status: "False", Reason: "InsufficientPods", LastTransitionTime: metav1.NewTime(pt.Start)}}
-	dir := observed(t, append(pt.WithCatalogue(), pt.Pool("p"), claim, node, held,
+	dir := observed(t, append(pt.WithCatalogue(), pt.Pool("p"), claim, node, held, pt.Policy("first", `surge: {}`),
 		pt.Pod("web", pt.On("a"), pt.Labels("app", "web"), pt.Requests("cpu", "3", "memory", "6Gi")))...)
 	cmd := command()
 	var out bytes.Buffer
@@ -37,7 +37,8 @@ func TestWhyANodeStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"m5.xlarge on-demand in us-west-2a, NodePool p; without it $0.1920/h less", "1 pod(s) would need another place: cpu 3, memory 6Gi",
-		"stays: PodDisruptionBudget default/guard: Pdb prevents pod evictions (PodDisruptionBudget=[default/guard]) (since 2026-03-02T10:00:00Z)",
+		"stays: PodDisruptionBudget default/guard: Pdb prevents pod evictions (PodDisruptionBudget=[default/guard]) (since 2026-03-02T10:00:00Z)" +
+			`; surge of DisruptionPolicy "first" begins once a command has taken the node, and none takes it while the budget allows no eviction`,
 		"cheapest alternative: m6g.xlarge spot at $0.0616/h; saves $0.1304/h"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the answer lacks %q:\n%s", want, out.String())

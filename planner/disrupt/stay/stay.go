@@ -5,6 +5,7 @@ package stay
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"millwright/planner/condition"
 	"millwright/planner/disrupt"
 	"millwright/planner/disrupt/drainout"
+	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/disrupt/quiet"
 	"millwright/planner/resource"
 )
@@ -42,10 +44,12 @@ type Stay struct {
 	Without *disrupt.Without
 }
 
-// Blocker keeps a node. Since is zero if nothing says since when.
+// Blocker keeps a node. Since is zero if nothing says since when. Note says why a policy that might be
+// expected to help does not; "" if none is.
 type Blocker struct {
 	disrupt.Blocked
 	Since time.Time
+	Note  string
 }
 
 // Of explains a node; nil if there is none of that name.
@@ -65,7 +69,7 @@ func Of(s *planner.Snapshot, name string) *Stay {
 		}
 	}
 	for _, b := range disrupt.Blockers(s, n) {
-		x.Blockers = append(x.Blockers, Blocker{*b, since(s, n, b)})
+		x.Blockers = append(x.Blockers, Blocker{*b, since(s, n, b), noteOnSurge(s, n, b)})
 	}
 	x.DrainsOut, x.DrainsOutSince = drainout.Text(s, n)
 	if x.Pods > 0 && n.Claim != nil && n.Node != nil && !n.MarkedForDeletion {
@@ -73,6 +77,20 @@ func Of(s *planner.Snapshot, name string) *Stay {
 		x.Without = &w
 	}
 	return x
+}
+
+// noteOnSurge is about a PodDisruptionBudget that keeps a node from commands although a policy wants pods
+// that it never lets go replaced first: that begins once a command has taken the node.
+func noteOnSurge(s *planner.Snapshot, n *planner.StateNode, b *disrupt.Blocked) string {
+	if b.Cause != disrupt.CausePDB {
+		return ""
+	}
+	for _, p := range policy.ByPool(s)[n.NodePool] {
+		if p.Spec.Surge != nil {
+			return fmt.Sprintf("surge of DisruptionPolicy %q begins once a command has taken the node, and none takes it while the budget allows no eviction", p.Name)
+		}
+	}
+	return ""
 }
 
 // Instead is what the claims that would replace the node cost per hour, and by how much they save less than

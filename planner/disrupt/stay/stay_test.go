@@ -68,6 +68,29 @@ func TestEveryBlockerIsNamed(t *testing.T) {
 	}
 }
 
+// Where a policy wants surge it is said why a PodDisruptionBudget keeps the node nevertheless, and of no
+// other blocker. The rules: disruption §4.1.
+func TestSurgeDoesNotHelpAgainstABudget(t *testing.T) {
+	for _, x := range []struct{ policy, want string }{
+		{`surge: {}`, `surge of DisruptionPolicy "first" begins once a command has taken the node, and none takes it while the budget allows no eviction`},
+		{`minNodeAge: 1m`, ""},
+		{"nodePoolSelector: {matchLabels: {of: others}}\nsurge: {}", ""},
+	} {
+		c := cluster(pt.Budgets(karpv1.Budget{Nodes: "0"}))
+		c.See(pt.PDB("default", "guard", 0, "app", "web"), pt.Pod("web", pt.On("a"), pt.Labels("app", "web")), pt.Policy("first", x.policy))
+		c.Advance(time.Hour)
+		got := stay.Of(c.Snapshot(), "a")
+		if causes(got) != "pdb budget" {
+			t.Errorf("kept by %s", causes(got))
+		}
+		for _, b := range got.Blockers {
+			if want := x.want; b.Cause == disrupt.CausePDB && b.Note != want || b.Cause != disrupt.CausePDB && b.Note != "" {
+				t.Errorf("%s: the note on %s is %q", x.policy, b.Cause, b.Note)
+			}
+		}
+	}
+}
+
 // A node that nothing forbids to take stays for its price: the cheapest alternative, and by how much it
 // fails. The rules: disruption §5.
 func TestTheCheapestAlternative(t *testing.T) {

@@ -64,6 +64,9 @@ func blockerText(b *stay.Blocker) string {
 	if len(times) > 0 {
 		text += " (" + strings.Join(times, ", ") + ")"
 	}
+	if b.Note != "" {
+		text += "; " + b.Note
+	}
 	return text
 }
 
