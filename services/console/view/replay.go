@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/store/audit"
 	"millwright/store/audit/plan"
@@ -101,6 +102,11 @@ func (v *View) instead(ctx context.Context, q PlanRequest) (*Plan, error) {
 	}
 	if err == nil {
 		err = r.Change.Check()
+	}
+	for _, o := range r.Change.Objects {
+		if p, ok := o.(*karpv1.NodePool); ok && p.Spec.Replicas != nil && *p.Spec.Replicas > planPodsMax {
+			err = fmt.Errorf("NodePool %s: spec.replicas: asks for %d nodes; %d are planned for at most", p.Name, *p.Spec.Replicas, planPodsMax)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrQuestion, err)

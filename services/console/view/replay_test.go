@@ -47,7 +47,8 @@ func TestADecisionTakenAgain(t *testing.T) {
 	}
 	for about, q := range map[string]view.PlanRequest{
 		"instance types": {Record: seq, Catalog: "x"}, "can be changed": {Record: seq, Manifests: "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n"},
-		"only decisions": {Record: 1}, "prices[0]": {Record: seq, Prices: "prices: [{}]"},
+		"2000000000 nodes": {Record: seq, Manifests: "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {replicas: 2000000000, template: {spec: {requirements: []}}}\n"},
+		"only decisions":   {Record: 1}, "prices[0]": {Record: seq, Prices: "prices: [{}]"},
 	} {
 		if _, err := v.Plan(t.Context(), "ann", q); !errors.Is(err, view.ErrQuestion) || !strings.Contains(err.Error(), about) {
 			t.Errorf("%s: %v", about, err)

@@ -36,7 +36,8 @@ type Config struct {
 	// Stop is asked between the steps of a plan of disruption: true ends it where it is. nil: never.
 	Stop func() bool
 	// Workloads: Deployments, StatefulSets, ReplicaSets and Jobs stand for as many pending pods as they ask
-	// for, beside the pods that there are; PodsMost bounds them, 0: PodsMostDefault.
+	// for, beside the pods that there are; PodsMost bounds them and the replicas of static NodePools, 0:
+	// PodsMostDefault.
 	Workloads bool
 	PodsMost  int
 }

@@ -9,9 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "millwright/api/karpenter/v1"
 )
 
-// workloads that stand for pods, and for how many they may stand.
+// workloads that stand for pods, and for how many they may stand, with the nodes of static NodePools.
 type workloads struct{ left, most int }
 
 func newWorkloads(c Config) *workloads {
@@ -57,6 +59,12 @@ func orOne(n *int32) int32 {
 // pods that there are. The claims of a StatefulSet's volumes are made when its pods are, so they hold nothing
 // back.
 func (f *feeder) expand(d *document, o *object) error {
+	if pool, ok := o.meta.(*karpv1.NodePool); ok && pool.Spec.Replicas != nil {
+		if n := *pool.Spec.Replicas; n > int64(f.workloads.left) {
+			return d.fail(o.label, "spec.replicas", fmt.Errorf("asks for %d nodes; %d are planned for at most", n, f.workloads.most))
+		}
+		f.workloads.left -= int(max(0, *pool.Spec.Replicas))
+	}
 	count := podsOf[o.typeName]
 	if count == nil {
 		return nil
