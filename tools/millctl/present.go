@@ -21,19 +21,20 @@ func (s *session) present(ctx context.Context, kind, name string, entries []ledg
 		}
 		return overview.OfferingNow(l, name, time.Now())
 	}
+	cost := overview.CostOf(entries, kind+"/"+name, time.Now())
 	if kind != "node" && kind != "pod" || s.nats == nil && s.target.natsURL == "" {
-		return nil
+		return cost
 	}
 	stream, err := s.stream(ctx)
 	if err != nil {
-		return []string{fmt.Sprintf("now: not known: %v", err)}
+		return append(cost, fmt.Sprintf("now: not known: %v", err))
 	}
 	w, l, err := audit.Present(ctx, s.log, stream)
 	if err != nil {
-		return []string{fmt.Sprintf("now: not known: %v", err)}
+		return append(cost, fmt.Sprintf("now: not known: %v", err))
 	}
 	if kind == "pod" {
 		return append(overview.Successors(w, name, entries), overview.PodWaits(planner.NewSnapshot(w, l, time.Now()), name, nil)...)
 	}
-	return overview.NodeNow(planner.SnapshotAt(w, l, w.AsOf()), name)
+	return append(cost, overview.NodeNow(planner.SnapshotAt(w, l, w.AsOf()), name)...)
 }

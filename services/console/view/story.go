@@ -82,7 +82,8 @@ func (v *View) Why(ctx context.Context, subject string) (*Story, error) {
 		return nil, err
 	}
 	first, last, _ := v.cfg.Index.Extent()
-	x := &Story{Subject: subject, Lines: audit.WhyOf(entries, v.cfg.Log.ID(), subject), From: first, Cut: cut, Now: v.present(subject, entries)}
+	x := &Story{Subject: subject, Lines: audit.WhyOf(entries, v.cfg.Log.ID(), subject), From: first, Cut: cut,
+		Now: append(overview.CostOf(entries, subject, v.cfg.Now()), v.present(subject, entries)...)}
 	switch {
 	case len(x.Lines) == 0 && len(x.Now) == 0 && last < first:
 		return nil, fmt.Errorf("%w: the log is being read", ErrNotReady)
