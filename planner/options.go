@@ -14,6 +14,9 @@ const (
 	RebalanceReplace = options.RebalanceReplace
 )
 
+// DefaultAcceleratedWave is what services set Options.AcceleratedWave to.
+const DefaultAcceleratedWave = options.DefaultAcceleratedWave
+
 // DefaultOptions returns the documented defaults.
 func DefaultOptions() Options { return options.Default() }
 

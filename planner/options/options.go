@@ -53,6 +53,11 @@ type Options struct {
 	// AwaitDeparted: a pod that was evicted and has ended needs room until its owner has created another one.
 	// It is off by default only for the records of programs that did not do so.
 	AwaitDeparted bool `json:"awaitDeparted,omitempty"`
+	// AcceleratedWave: of claims that can have nothing but accelerated types a NodePool may have so many in
+	// flight, or as many as it launched lately. If it is not 0, offerings also need a trial like those of
+	// ProbeOfferings while EC2 lacks the same instance type in the same zone under another capacity type. 0 is
+	// for the records of programs that did not do so.
+	AcceleratedWave int64 `json:"acceleratedWave,omitempty"`
 }
 
 // RepairPolicy says how long a node may have a condition before it is replaced (reference: lifecycle §10).
@@ -72,6 +77,9 @@ func DefaultRepairPolicies() []RepairPolicy {
 		{"NetworkingReady", "False", long}, {"KernelReady", "False", long}, {"ContainerRuntimeReady", "False", long},
 	}
 }
+
+// DefaultAcceleratedWave is enough for most workloads at once, and few enough to fail.
+const DefaultAcceleratedWave = 50
 
 // What follows from rebalance recommendations of EC2.
 const (

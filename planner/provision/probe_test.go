@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest"
 )
@@ -148,6 +149,123 @@ func TestTrialsOfDifferentOfferings(t *testing.T) {
 	}
 	if slices.Sort(zones); !slices.Equal(zones, usWest2) {
 		t.Errorf("claims in %v, want one for each zone", zones)
+	}
+}
+
+// accelerated makes m5.large a type with an accelerator, and waves of at most four.
+func accelerated(t *testing.T) *cluster {
+	t.Helper()
+	c := newCluster()
+	c.options.ProbeOfferings, c.options.AcceleratedWave = true, 4
+	ref, prices := plannertest.Catalogue("default", "m5.large 2 8 96000 amd64\nr5.large 2 16 126000 amd64")
+	for i := range ref.Catalog.InstanceTypes {
+		if x := &ref.Catalog.InstanceTypes[i]; x.Name == "m5.large" {
+			x.Requirements[awsv1.LabelInstanceGPUCount] = []string{"1"}
+		}
+	}
+	c.putCatalog(ref.Catalog, prices)
+	c.put(onDemand("only", "m5.large"))
+	return c
+}
+
+// TestWavesOfAcceleratedClaims: four are in flight at most, or as many as were launched lately; what was
+// launched long ago is no reason to expect more.
+func TestWavesOfAcceleratedClaims(t *testing.T) {
+	c := accelerated(t)
+	c.bigPods(30)
+	launched := 0
+	next := func(want int) {
+		t.Helper()
+		p, r := c.plan(t)
+		if claimsOf(p) != want {
+			t.Fatalf("after %d launches %d claims, want %d", launched, claimsOf(p), want)
+		}
+		if want == 0 {
+			return
+		}
+		if launched == 0 { // later they wait for the same reason
+			if text := FailureMessage(p.Refused[0].Reasons); !strings.Contains(text, "being launched as may be at once") || r.Refused == 0 {
+				t.Errorf("the others wait because: %s", text)
+			}
+		}
+		if again, _ := c.plan(t); claimsOf(again) != 0 {
+			t.Fatalf("they are in flight: %d claims", claimsOf(again))
+		}
+		seq := c.ledger.Seq()
+		for i := range want {
+			name := ledger.ClaimName(c.ledger.LogID(), "only", seq, i)
+			c.record(t, ledger.KindLaunchRequested, &ledger.LaunchRequested{Claim: name, Attempt: 1})
+			launched++
+			c.record(t, ledger.KindLaunched, &ledger.Launched{Claim: name, Attempt: 1, InstanceType: "m5.large", Zone: usWest2[0], CapacityType: karpv1.CapacityTypeOnDemand,
+				ProviderID: fmt.Sprintf("aws:///us-west-2a/i-%d", launched), InstanceID: fmt.Sprintf("i-%d", launched)})
+		}
+	}
+	next(4)
+	next(4)
+	next(8)
+	c.now = c.now.Add(time.Hour)
+	next(4)
+}
+
+// Whoever can have another type, in this NodePool or another, is not held up.
+func TestWavesHoldUpNobodyElse(t *testing.T) {
+	for title, change := range map[string]func(c *cluster){
+		"another type":     func(c *cluster) { c.put(onDemand("only", "m5.large", "r5.large")) },
+		"another NodePool": func(c *cluster) { c.put(onDemand("last", "r5.large")) },
+		"without a bound":  func(c *cluster) { c.options.AcceleratedWave = 0 },
+	} {
+		c := accelerated(t)
+		change(c)
+		c.bigPods(30)
+		if p, r := c.plan(t); claimsOf(p) != 30 || r.Refused > 0 {
+			t.Errorf("%s: %d claims, %d pods refused", title, claimsOf(p), r.Refused)
+		}
+	}
+}
+
+// TestStaticPoolsLaunchInWaves too.
+func TestStaticPoolsLaunchInWaves(t *testing.T) {
+	c := accelerated(t)
+	p := onDemand("fixed", "m5.large")
+	n := int64(30)
+	p.Spec.Replicas = &n
+	c.put(p)
+	if p, _ := c.plan(t); claimsOf(p) != 4 {
+		t.Errorf("%d claims, want 4", claimsOf(p))
+	}
+	if p, _ := c.plan(t); claimsOf(p) != 0 {
+		t.Errorf("four are in flight: %d claims", claimsOf(p))
+	}
+}
+
+// TestWhatLacksAsSpotIsTriedOnDemand by one claim, since both run on the same machines; the next follow once it
+// was launched. A quota of one says nothing about the other.
+func TestWhatLacksAsSpotIsTriedOnDemand(t *testing.T) {
+	for code, want := range map[string]int{"InsufficientInstanceCapacity": 1, "MaxSpotInstanceCountExceeded": 10} {
+		c := probing(t, true)
+		c.options.AcceleratedWave = 50
+		both := onDemand("only", "m5.large")
+		both.Spec.Template.Spec.Requirements[1].Values = []string{karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot}
+		c.put(both)
+		var failed []ledger.FailedOffering
+		for _, z := range usWest2 {
+			failed = append(failed, ledger.FailedOffering{InstanceType: "m5.large", Zone: z, CapacityType: karpv1.CapacityTypeSpot, Code: code})
+		}
+		c.record(t, ledger.KindLaunchFailed, &ledger.LaunchFailed{Claim: "other", Class: "no-capacity", Unavailable: failed})
+		c.bigPods(10)
+		if p, _ := c.plan(t); claimsOf(p) != want {
+			t.Errorf("%s: %d claims, want %d", code, claimsOf(p), want)
+			continue
+		}
+		if want > 1 {
+			continue
+		}
+		name := ledger.ClaimName(c.ledger.LogID(), "only", c.ledger.Seq(), 0)
+		c.record(t, ledger.KindLaunchRequested, &ledger.LaunchRequested{Claim: name, Attempt: 1})
+		c.record(t, ledger.KindLaunched, &ledger.Launched{Claim: name, Attempt: 1, InstanceType: "m5.large", Zone: usWest2[1], CapacityType: karpv1.CapacityTypeOnDemand, ProviderID: "aws:///us-west-2b/i-1", InstanceID: "i-1"})
+		if p, _ := c.plan(t); claimsOf(p) != 9 {
+			t.Errorf("one is launched: %d claims for the other nine", claimsOf(p))
+		}
 	}
 }
 

@@ -37,6 +37,13 @@ func inputOf(s *planner.Snapshot, sc Scenario) *solve.Input {
 	if s.Options.ProbeOfferings {
 		in.Unproven = s.Ledger.UnprovenOfferings(s.Now)
 	}
+	if s.Options.AcceleratedWave > 0 {
+		lately := launchedLately(s)
+		in.Unproven = append(in.Unproven, suspects(s, lately)...)
+		for _, c := range lately {
+			in.LaunchedLately = append(in.LaunchedLately, offer.Launch{NodePool: c.NodePool, InstanceType: c.Instance.InstanceType})
+		}
+	}
 	going := map[string]bool{}
 	for _, name := range sc.Without {
 		going[name] = true

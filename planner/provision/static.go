@@ -82,7 +82,13 @@ func (d *decision) launchable(p *staticPool, n int64) int64 {
 	case !unmarked:
 		return 0
 	case proven == nil || slices.ContainsFunc(shapes, func(i int) bool { return proven[i].Meets(types) }):
-		return n
+		flying := int64(0)
+		for _, m := range p.active {
+			if !m.launched {
+				flying++
+			}
+		}
+		return place.WaveLeft(&in.Input, p.pool, cat, types, flying, n)
 	case slices.ContainsFunc(p.active, func(m staticMember) bool { return !m.launched }):
 		return 0
 	}

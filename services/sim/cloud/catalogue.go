@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
 	"millwright/planner/resource"
 )
@@ -60,10 +61,11 @@ func InstanceTypes() []string {
 	return names
 }
 
-// Market is a change of what is offered: all prices at some percent, and no more of one instance type.
+// Market is a change of what is offered: all prices at some percent, no more of one instance type, and one that
+// has an accelerator.
 type Market struct {
-	Percent int64
-	Without string
+	Percent              int64
+	Without, Accelerated string
 }
 
 // Catalogue of an EC2NodeClass and the prices, as the watcher publishes them. The market may be nil.
@@ -78,6 +80,9 @@ func Catalogue(nodeClass string, m *Market) (*events.Catalog, *events.Prices) {
 		}
 		t.priced = t.priced * m.Percent / 100
 		c.InstanceTypes = append(c.InstanceTypes, catalogued(t.name, t.cpu, t.gib))
+		if t.name == m.Accelerated {
+			c.InstanceTypes[len(c.InstanceTypes)-1].Requirements[awsv1.LabelInstanceGPUCount] = []string{"1"}
+		}
 		prices.Entries = append(prices.Entries, events.Price{InstanceType: t.name, CapacityType: karpv1.CapacityTypeOnDemand, MicroUSDPerHour: t.priced})
 		for i, zone := range Zones {
 			prices.Entries = append(prices.Entries, events.Price{InstanceType: t.name, CapacityType: karpv1.CapacityTypeSpot, Zone: zone,

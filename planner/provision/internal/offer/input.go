@@ -16,11 +16,16 @@ type Input struct {
 	Unavailable []ledger.OfferingKey
 	// Unproven offerings had no capacity when they were asked last, and are not marked any more.
 	Unproven []ledger.OfferingKey
+	// LaunchedLately is what was launched as long ago, at most, as offerings that failed are remembered.
+	LaunchedLately []Launch
 	// FullSubnets are those without free addresses; ClosedZones gives the zones in which a NodeClass has no
 	// other.
 	FullSubnets []string
 	ClosedZones func(nodeClass string) []string
 }
+
+// Launch of one instance for a NodePool.
+type Launch struct{ NodePool, InstanceType string }
 
 // PoolInput is a NodePool with the catalogue of its NodeClass.
 type PoolInput struct {

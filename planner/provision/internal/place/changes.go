@@ -38,6 +38,8 @@ type Changes struct {
 	closed map[string]bool
 	// taken is of the probes, if there are any.
 	taken [][]bitset.Set
+	// wave is what is left of the waves, if they are bounded.
+	wave []int64
 	// narrowed: templates offer less than before, since reservations were closed.
 	narrowed bool
 	// saved bins took pods.
@@ -87,6 +89,9 @@ func (l *Layout) Begin() {
 	}
 	if l.probes != nil {
 		c.taken = slices.Clone(l.probes.taken)
+	}
+	if l.waves != nil {
+		c.wave = l.waves.left
 	}
 	l.Changes = c
 }
@@ -152,6 +157,9 @@ func (l *Layout) RevertChanges() {
 	}
 	if l.probes != nil {
 		l.probes.taken = c.taken
+	}
+	if l.waves != nil {
+		l.waves.left = c.wave
 	}
 }
 
@@ -219,6 +227,7 @@ func (l *Layout) RemoveClaim(b *Bin) {
 	b.Uncount()
 	o := b.Open()
 	o.Template.Limits.Reserve(o.Reserved.Negated(), -1)
+	l.waves.giveBack(o)
 }
 
 // Remove makes a node offer nothing, and removes its pods from the counts.

@@ -60,6 +60,8 @@ type Layout struct {
 	Reserved *Reservations
 	// probes is nil if no offering is unproven.
 	probes *probes
+	// waves is nil if they are not bounded.
+	waves *waves
 	// Steps counts how often a bin or a template was tried: 1 if a bin was full, StepsWhole otherwise.
 	Steps int
 	// Changes are what can be reverted; nil if nothing can.
@@ -79,7 +81,7 @@ type Layout struct {
 }
 
 func New(in *Input, templates []*offer.Template, c *demand.Compiler) *Layout {
-	l := &Layout{in: in, Templates: templates, Compiler: c, Reserved: newReservations(templates, in), probes: newProbes(templates, in)}
+	l := &Layout{in: in, Templates: templates, Compiler: c, Reserved: newReservations(templates, in), probes: newProbes(templates, in), waves: newWaves(templates, in)}
 	l.addFixed()
 	return l
 }

@@ -41,6 +41,8 @@ type OpenClaim struct {
 	// Price of the claim, as far as it is packed: that of its cheapest offering, and what a node costs by
 	// itself.
 	Price int64
+	// InWave: it counts among those that waves bound.
+	InWave bool
 	// Earlier is the planned claim that is being widened, which had the first so many of its pods before; nil
 	// for a new claim.
 	Earlier *PlannedClaim
@@ -118,7 +120,7 @@ func (l *Layout) becomeFit(b *Bin, o *OpenClaim, n *offer.State, x offer.Fit, to
 		return false
 	}
 	tries, ok := l.probes.admit(n, x.Types, o.Probes)
-	if !ok {
+	if !ok || !o.InWave && o.Earlier == nil && !l.waves.admit(o.Template, x.Types, holds) {
 		return false
 	}
 	l.touch(b)
@@ -126,6 +128,7 @@ func (l *Layout) becomeFit(b *Bin, o *OpenClaim, n *offer.State, x offer.Fit, to
 	l.probes.take(o, n, tries)
 	o.State, o.Used, b.Ports, o.extent = n, *total, ports, x.Extent
 	o.keepTypes(x.Types)
+	l.waves.take(o)
 	return true
 }
 
@@ -286,7 +289,7 @@ func (l *Layout) openFit(t *offer.Template, c *demand.Class, n *offer.State, x o
 		return nil, true
 	}
 	tries, ok := l.probes.admit(n, held, nil)
-	if !ok {
+	if !ok || !l.waves.admit(t, held, holds) {
 		return nil, false
 	}
 	*o = OpenClaim{Template: t, State: n, Types: held, Used: c.Requests, Minima: minima, Relaxed: relaxed, growth: g.Growth(c, n, held), extent: x.Extent}
@@ -294,6 +297,7 @@ func (l *Layout) openFit(t *offer.Template, c *demand.Class, n *offer.State, x o
 	o.Room = o.Largest.Sub(o.Used)
 	l.Reserved.Hold(o, holds)
 	l.probes.take(o, n, tries)
+	l.waves.take(o)
 	if len(t.Limits.Left) > 0 {
 		o.Reserved = t.Limits.Charge(t.Catalog, held)
 		t.Limits.Reserve(o.Reserved, 1)
@@ -313,7 +317,7 @@ func (l *Layout) MinimaFor(t *offer.Template, n *offer.State, types bitset.Set) 
 }
 
 // OpenOn returns a claim of t with one pod; final says that a refusal depends neither on limits nor on the
-// topology, nor on what other claims try; awaits that reserved capacity is held which would do.
+// topology, nor on what other claims try and how many there are; awaits that reserved capacity is held which would do.
 func (l *Layout) OpenOn(t *offer.Template, lv *demand.Level, g *offer.Ceiling) (o *OpenClaim, final, awaits bool) {
 	c := lv.Class
 	if demand.Untolerated(t.Taints(), c.Pod.Spec.Tolerations, lv.StrictTaints) != nil {
@@ -330,7 +334,7 @@ func (l *Layout) OpenOn(t *offer.Template, lv *demand.Level, g *offer.Ceiling) (
 		if !x.Types.Any() {
 			continue
 		}
-		final = final && len(lv.ByKey) == 0 && len(t.Limits.Left) == 0 && t.Proven == nil
+		final = final && len(lv.ByKey) == 0 && len(t.Limits.Left) == 0 && t.Proven == nil && !l.waves.bounds(t)
 		open := func(next *offer.State) bool {
 			var held bool
 			switch {

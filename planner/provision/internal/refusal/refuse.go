@@ -196,7 +196,8 @@ type filterResult struct {
 	unmet                        []string
 	// portsTaken: some type would pass if not for the host ports of DaemonSets. reservedTaken: likewise, if
 	// not for reserved capacity that other claims hold. tried: others would pass, but other claims try them.
-	portsTaken, reservedTaken, tried bool
+	// inWave: others would pass, but as many claims as may be are in flight.
+	portsTaken, reservedTaken, tried, inWave bool
 }
 
 func (e *Explainer) filter(t *offer.Template, c *demand.Class, n *offer.State, from bitset.Set) filterResult {
@@ -223,6 +224,9 @@ func (e *Explainer) filter(t *offer.Template, c *demand.Class, n *offer.State, f
 	if f.all.Any() && place.Tried(e.plan.Layout, n, f.all) {
 		f.tried, f.all = true, bitset.New(len(t.Catalog.Types))
 	}
+	if f.all.Any() && place.InFullWave(e.plan.Layout, t, f.all) {
+		f.inWave, f.all = true, bitset.New(len(t.Catalog.Types))
+	}
 	if f.all.Any() && e.plan.In.Options.MinValuesPolicy != offer.MinValuesBestEffort {
 		f.unmet = t.Unmet(n.Set, f.all, t.Minima)
 		if len(f.unmet) > 0 {
@@ -243,7 +247,7 @@ func (f *filterResult) refusal(t *offer.Template, c *demand.Class, n *offer.Stat
 		Message:    fmt.Sprintf("%s, requirements=%s, resources=%s", reason, n.Set, resourcesText(t, c)),
 		Closest:    f.closest(t, c),
 	}
-	if reason == reservedHeld || reason == offeringsTried {
+	if reason == reservedHeld || reason == offeringsTried || reason == waveFull {
 		r.Message = reason // as users know it
 	}
 	eliminated := func(constraint string, passed bitset.Set) {
@@ -267,6 +271,8 @@ const reservedHeld = "one or more instance types with compatible reserved offeri
 
 const offeringsTried = "every offering that would do lacked capacity when it was asked last, and another NodeClaim is trying it again"
 
+const waveFull = "as many NodeClaims for accelerated instance types are being launched as may be at once; the next follow as soon as some have succeeded"
+
 // reason is the first line of the table in scheduling §7.5 that holds.
 func (f *filterResult) reason(c *demand.Class) (constraint, text string) {
 	req, fit, offered := f.req.Any(), f.fit.Any(), f.offered.Any()
@@ -277,6 +283,8 @@ func (f *filterResult) reason(c *demand.Class) (constraint, text string) {
 		return demand.ConstraintOffering, reservedHeld
 	case f.tried:
 		return demand.ConstraintOffering, offeringsTried
+	case f.inWave:
+		return demand.ConstraintOffering, waveFull
 	case len(f.unmet) > 0:
 		return demand.ConstraintRequirements, fmt.Sprintf("minValues requirement is not met for label(s) (label(s)=%s)", f.unmet)
 	case !req && !fit && !offered:
