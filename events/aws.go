@@ -14,6 +14,17 @@ type Catalog struct {
 	InstanceTypes []CatalogInstanceType `json:"instanceTypes"`
 	// ReservationsAt is CatalogRef's, once the blob is resolved and folded; it is not in the blob.
 	ReservationsAt time.Time `json:"reservationsAt,omitzero"`
+	// ZonalShifts are CatalogRef's, likewise.
+	ZonalShifts []ZonalShift `json:"zonalShifts,omitempty"`
+}
+
+// ZonalShift is a zone that traffic is shifted away from (Amazon Application Recovery Controller).
+type ZonalShift struct {
+	// ZoneID of the zone; Zone is its name, "" if no subnet is known there.
+	ZoneID string `json:"zoneID"`
+	Zone   string `json:"zone,omitempty"`
+	// Until is when the shift ends unless it is cancelled or renewed; zero for one that AWS ends.
+	Until time.Time `json:"until,omitzero"`
 }
 
 // CatalogRef is the message for a Catalog: Hash is the SHA-256, in hex, of the blob's bytes.
@@ -23,6 +34,8 @@ type CatalogRef struct {
 	// ReservationsAt is when EC2 was asked how many instances of the capacity reservations are free; zero if
 	// there are none. The reference is published again each time, with the same hash if nothing has changed.
 	ReservationsAt time.Time `json:"reservationsAt,omitzero"`
+	// ZonalShifts, by zone id, are why offerings in these zones are not available; nil if there are none.
+	ZonalShifts []ZonalShift `json:"zonalShifts,omitempty"`
 	// Catalog is set by whoever resolved the blob; it never travels.
 	Catalog *Catalog `json:"-"`
 	// packed is the blob of a reference from StoreCatalog, compressed; see StoreCatalogAgain.

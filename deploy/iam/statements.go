@@ -73,6 +73,16 @@ var Statements = []Statement{
 		Needs: "On-demand prices. The price API knows no resources, and answers from few regions.", Without: "built-in prices are used, which age",
 	},
 	{
+		Sid: "ReadZonalShifts", Policy: watcher, Actions: []string{"arc-zonal-shift:GetManagedResource"}, Resources: []string{"*"},
+		Conditions: []Condition{equal("arc-zonal-shift:ResourceIdentifier", "arn:{partition}:eks:{region}:{account}:cluster/{cluster}")},
+		Needs:      "Zones that the cluster is shifted away from, with `settings.enableZonalShift`.", Without: "zonal shifts are not seen",
+	},
+	{
+		Sid: "FindCluster", Policy: watcher, Actions: []string{"eks:DescribeCluster"},
+		Resources: []string{"arn:{partition}:eks:{region}:{account}:cluster/{cluster}"},
+		Needs:     "The cluster's ARN, by which zonal shifts are asked about.", Without: "zonal shifts are not seen",
+	},
+	{
 		Sid: "ReadQueue", Policy: watcher,
 		Actions:   []string{"sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"},
 		Resources: []string{"arn:{partition}:sqs:{region}:{account}:{queue}"},

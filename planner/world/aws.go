@@ -85,13 +85,25 @@ func (a *aws) rowOfRef(name string, ref *events.CatalogRef, generation uint32) *
 	if !ref.ReservationsAt.IsZero() {
 		r.reservationsAt = ref.ReservationsAt.UTC()
 	}
+	if len(ref.ZonalShifts) > 0 {
+		r.zonalShifts = shiftsOf(ref.ZonalShifts)
+	}
 	return r
 }
 
 func (a *aws) rowOf(name string, c *events.Catalog, generation uint32) *catalogRow {
 	return &catalogRow{
-		nodeClass: c.NodeClass, classVersion: c.Generation, reservationsAt: c.ReservationsAt.UTC(), offer: a.offerOf(name, c.InstanceTypes), generation: generation,
+		nodeClass: c.NodeClass, classVersion: c.Generation, reservationsAt: c.ReservationsAt.UTC(), zonalShifts: shiftsOf(c.ZonalShifts), offer: a.offerOf(name, c.InstanceTypes), generation: generation,
 	}
+}
+
+func shiftsOf(list []events.ZonalShift) []events.ZonalShift {
+	var own []events.ZonalShift
+	for _, s := range list {
+		s.Until = s.Until.UTC()
+		own = append(own, s)
+	}
+	return own
 }
 
 // foldPrices applies differences. Every catalogue is joined anew when next asked for.

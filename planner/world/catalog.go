@@ -17,6 +17,7 @@ type catalogRow struct {
 	nodeClass      string
 	classVersion   int64
 	reservationsAt time.Time
+	zonalShifts    []events.ZonalShift
 	hash           string
 	generation     uint32
 	// offer is nil if the message's blob could not be read; rows with equal types share one.
@@ -73,7 +74,7 @@ func (a *aws) stalePrices() {
 	rows := make(map[string]*catalogRow, len(a.catalogs))
 	for name, r := range a.catalogs {
 		rows[name] = &catalogRow{
-			nodeClass: r.nodeClass, classVersion: r.classVersion, reservationsAt: r.reservationsAt, hash: r.hash,
+			nodeClass: r.nodeClass, classVersion: r.classVersion, reservationsAt: r.reservationsAt, zonalShifts: r.zonalShifts, hash: r.hash,
 			generation: r.generation, offer: fresh[r.offer],
 		}
 	}
@@ -201,9 +202,29 @@ func (a *aws) HoldsCatalog(ref *events.CatalogRef) bool {
 // RawCatalog returns a catalogue as it was published, without prices; nil if none was observed.
 func (a *aws) RawCatalog(nodeClass string) *events.Catalog {
 	if r, ok := a.catalogs[nodeClass]; ok && r.offer != nil {
-		return &events.Catalog{NodeClass: r.nodeClass, Generation: r.classVersion, ReservationsAt: r.reservationsAt, InstanceTypes: r.offer.list.Published()}
+		return &events.Catalog{NodeClass: r.nodeClass, Generation: r.classVersion, ReservationsAt: r.reservationsAt,
+			ZonalShifts: r.zonalShifts, InstanceTypes: r.offer.list.Published()}
 	}
 	return nil
+}
+
+// ZonalShifts returns the zones that a NodeClass's catalogue does not offer since traffic is shifted away from
+// them, by zone id. They are shared.
+func (a *aws) ZonalShifts(nodeClass string) []events.ZonalShift {
+	if r, ok := a.catalogs[nodeClass]; ok {
+		return r.zonalShifts
+	}
+	return nil
+}
+
+// AllZonalShifts are those of all NodeClasses, each zone once, by zone id.
+func (a *aws) AllZonalShifts() []events.ZonalShift {
+	var all []events.ZonalShift
+	for _, name := range slices.Sorted(maps.Keys(a.catalogs)) {
+		all = append(all, a.catalogs[name].zonalShifts...)
+	}
+	slices.SortStableFunc(all, func(x, y events.ZonalShift) int { return cmp.Compare(x.ZoneID, y.ZoneID) })
+	return slices.CompactFunc(all, func(x, y events.ZonalShift) bool { return x.ZoneID == y.ZoneID })
 }
 
 // Price of an offering in micro USD per hour: the zone's own, else the one for every zone; 0 if unknown.

@@ -48,6 +48,41 @@ func TestCatalogueSaysWhenReservationsWereCounted(t *testing.T) {
 	}
 }
 
+// TestZonalShiftsComeWithTheCatalogue and stay as long as it says so; a checkpoint keeps them.
+func TestZonalShiftsComeWithTheCatalogue(t *testing.T) {
+	w := New()
+	publish := func(counter uint64, class string, shifts ...events.ZonalShift) {
+		w.Apply(counter, events.Observation{Epoch: 1, Counter: counter, Kind: events.KindCatalog, Op: events.OpUpsert, UID: types.UID(class), Name: class,
+			Object: &events.CatalogRef{NodeClass: class, Hash: "h", ZonalShifts: shifts, Catalog: &events.Catalog{NodeClass: class, InstanceTypes: []events.CatalogInstanceType{{Name: "m5.large"}}}}})
+	}
+	a := events.ZonalShift{ZoneID: "usw2-az1", Zone: "us-west-2b", Until: time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)}
+	b := events.ZonalShift{ZoneID: "usw2-az2", Zone: "us-west-2a"}
+	publish(1, "first", a, b)
+	publish(2, "second", a)
+	w.Apply(3, events.Observation{Epoch: 1, Counter: 3, Kind: events.KindPrices, Op: events.OpUpsert,
+		Object: &events.Prices{Entries: []events.Price{{InstanceType: "m5.large", CapacityType: "on-demand", MicroUSDPerHour: 1}}}})
+	data, err := w.Checkpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored, err := Restore(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, w := range map[string]*World{"folded": w, "restored": restored} {
+		if got := w.ZonalShifts("first"); !slices.Equal(got, []events.ZonalShift{a, b}) {
+			t.Errorf("%s: %v", what, got)
+		}
+		if got := w.AllZonalShifts(); !slices.Equal(got, []events.ZonalShift{a, b}) {
+			t.Errorf("%s: all are %v", what, got)
+		}
+	}
+	publish(4, "first")
+	if got := w.AllZonalShifts(); len(w.ZonalShifts("first")) > 0 || !slices.Equal(got, []events.ZonalShift{a}) {
+		t.Errorf("cleared for one: %v", got)
+	}
+}
+
 // region is a catalogue as large as that of a region: 1,300 types of 25 labels in three zones. Disk is that
 // of the NodeClass.
 func region(nodeClass string, generation, disk int64, types ...int) *events.Catalog {

@@ -297,7 +297,11 @@ func (c *checkpointWriter) catalogs(numbers map[*offer]uint32) error {
 		r := parts.Row(&c.part.Catalogs)
 		r.Name, r.Hash, r.Mentioned, r.NodeClass = name, row.hash, row.generation == c.w.generation, row.nodeClass
 		r.Generation, r.ReservationsAt, r.TypeList = row.classVersion, unixNano(row.reservationsAt), numbers[row.offer]
-		if err := c.row(128); err != nil {
+		r.ZonalShifts = nil
+		for _, s := range row.zonalShifts {
+			r.ZonalShifts = append(r.ZonalShifts, &wire.ZonalShift{ZoneId: s.ZoneID, Zone: s.Zone, Until: unixNano(s.Until)})
+		}
+		if err := c.row(128 + 64*len(r.ZonalShifts)); err != nil {
 			return err
 		}
 	}

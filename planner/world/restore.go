@@ -287,6 +287,9 @@ func (c *checkpointReader) catalog(r *wire.Catalog) error {
 		hash: r.Hash, generation: mark(r.Mentioned, c.w.generation), nodeClass: r.NodeClass, classVersion: r.Generation,
 		reservationsAt: fromNano(r.ReservationsAt),
 	}
+	for _, s := range r.ZonalShifts {
+		row.zonalShifts = append(row.zonalShifts, events.ZonalShift{ZoneID: s.ZoneId, Zone: s.Zone, Until: fromNano(s.Until)})
+	}
 	switch n := int(r.TypeList); {
 	case n > len(c.offers):
 		return fmt.Errorf("catalogue of %s has list %d of %d", r.Name, n, len(c.offers))

@@ -230,6 +230,7 @@ type catalogContents struct {
 	ClassVersion    int64
 	Generation      uint32
 	ReservationsAt  time.Time
+	ZonalShifts     []events.ZonalShift
 	Published       *events.Catalog
 }
 
@@ -272,7 +273,7 @@ func contentsOf(w *World) contents {
 	addRows(&c, events.KindInterruption, &w.aws.interruptions)
 	addRows(&c, events.KindNone, &w.unreadable)
 	for name, r := range w.aws.catalogs {
-		c.Catalogs[name] = catalogContents{r.nodeClass, r.hash, r.classVersion, r.generation, r.reservationsAt, w.RawCatalog(name)}
+		c.Catalogs[name] = catalogContents{r.nodeClass, r.hash, r.classVersion, r.generation, r.reservationsAt, r.zonalShifts, w.RawCatalog(name)}
 	}
 	return c
 }
@@ -346,7 +347,7 @@ func TestTheCheckpointHoldsAllOfTheWorld(t *testing.T) {
 		{reflect.TypeFor[objects](), "claims pools nodeClasses daemonSets budgets volumeClaims volumes classesOfSC csiNodes attachments namespaces priorities overlays policies unreadable buffers podTemplates deployments statefulSets replicaSets", ""},
 		{reflect.TypeFor[row[int]](), "value uid version generation", ""},
 		{reflect.TypeFor[aws](), "catalogs prices instances interruptions", "interrupted"},
-		{reflect.TypeFor[catalogRow](), "nodeClass classVersion reservationsAt hash generation offer", "built"},
+		{reflect.TypeFor[catalogRow](), "nodeClass classVersion reservationsAt zonalShifts hash generation offer", "built"},
 		{reflect.TypeFor[priceTable](), "prices generations spot", "owner"},
 	} {
 		var fields []string

@@ -965,7 +965,8 @@ type Catalog struct {
 	Generation     int64  `protobuf:"varint,5,opt,name=generation" json:"generation,omitempty"`
 	ReservationsAt int64  `protobuf:"fixed64,6,opt,name=reservations_at,json=reservationsAt" json:"reservations_at,omitempty"`
 	// Type_list is the number of its list plus 1; 0 if what is in the catalogue is not known.
-	TypeList      uint32 `protobuf:"varint,7,opt,name=type_list,json=typeList" json:"type_list,omitempty"`
+	TypeList      uint32        `protobuf:"varint,7,opt,name=type_list,json=typeList" json:"type_list,omitempty"`
+	ZonalShifts   []*ZonalShift `protobuf:"bytes,8,rep,name=zonal_shifts,json=zonalShifts" json:"zonal_shifts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1049,6 +1050,74 @@ func (x *Catalog) GetTypeList() uint32 {
 	return 0
 }
 
+func (x *Catalog) GetZonalShifts() []*ZonalShift {
+	if x != nil {
+		return x.ZonalShifts
+	}
+	return nil
+}
+
+// ZonalShift is a zone that is not offered; until is 0 for one without an end.
+type ZonalShift struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ZoneId        string                 `protobuf:"bytes,1,opt,name=zone_id,json=zoneId" json:"zone_id,omitempty"`
+	Zone          string                 `protobuf:"bytes,2,opt,name=zone" json:"zone,omitempty"`
+	Until         int64                  `protobuf:"fixed64,3,opt,name=until" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ZonalShift) Reset() {
+	*x = ZonalShift{}
+	mi := &file_checkpoint_world_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ZonalShift) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ZonalShift) ProtoMessage() {}
+
+func (x *ZonalShift) ProtoReflect() protoreflect.Message {
+	mi := &file_checkpoint_world_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ZonalShift.ProtoReflect.Descriptor instead.
+func (*ZonalShift) Descriptor() ([]byte, []int) {
+	return file_checkpoint_world_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ZonalShift) GetZoneId() string {
+	if x != nil {
+		return x.ZoneId
+	}
+	return ""
+}
+
+func (x *ZonalShift) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *ZonalShift) GetUntil() int64 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
+}
+
 type Price struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	InstanceType    string                 `protobuf:"bytes,1,opt,name=instance_type,json=instanceType" json:"instance_type,omitempty"`
@@ -1066,7 +1135,7 @@ type Price struct {
 
 func (x *Price) Reset() {
 	*x = Price{}
-	mi := &file_checkpoint_world_proto_msgTypes[10]
+	mi := &file_checkpoint_world_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1078,7 +1147,7 @@ func (x *Price) String() string {
 func (*Price) ProtoMessage() {}
 
 func (x *Price) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_world_proto_msgTypes[10]
+	mi := &file_checkpoint_world_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1091,7 +1160,7 @@ func (x *Price) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Price.ProtoReflect.Descriptor instead.
 func (*Price) Descriptor() ([]byte, []int) {
-	return file_checkpoint_world_proto_rawDescGZIP(), []int{10}
+	return file_checkpoint_world_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Price) GetInstanceType() string {
@@ -1249,7 +1318,7 @@ const file_checkpoint_world_proto_rawDesc = "" +
 	"\x06object\x18\x06 \x01(\fR\x06object\"8\n" +
 	"\bTypeList\x12\x14\n" +
 	"\x05types\x18\x01 \x03(\rR\x05types\x12\x16\n" +
-	"\x06places\x18\x02 \x03(\rR\x06places\"\xd4\x01\n" +
+	"\x06places\x18\x02 \x03(\rR\x06places\"\x9d\x02\n" +
 	"\aCatalog\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04hash\x18\x02 \x01(\tR\x04hash\x12\x1c\n" +
@@ -1260,7 +1329,13 @@ const file_checkpoint_world_proto_rawDesc = "" +
 	"generation\x18\x05 \x01(\x03R\n" +
 	"generation\x12'\n" +
 	"\x0freservations_at\x18\x06 \x01(\x10R\x0ereservationsAt\x12\x1b\n" +
-	"\ttype_list\x18\a \x01(\rR\btypeList\"\xda\x01\n" +
+	"\ttype_list\x18\a \x01(\rR\btypeList\x12G\n" +
+	"\fzonal_shifts\x18\b \x03(\v2$.millwright.checkpoint.v1.ZonalShiftR\vzonalShifts\"O\n" +
+	"\n" +
+	"ZonalShift\x12\x17\n" +
+	"\azone_id\x18\x01 \x01(\tR\x06zoneId\x12\x12\n" +
+	"\x04zone\x18\x02 \x01(\tR\x04zone\x12\x14\n" +
+	"\x05until\x18\x03 \x01(\x10R\x05until\"\xda\x01\n" +
 	"\x05Price\x12#\n" +
 	"\rinstance_type\x18\x01 \x01(\tR\finstanceType\x12#\n" +
 	"\rcapacity_type\x18\x02 \x01(\tR\fcapacityType\x12\x12\n" +
@@ -1282,21 +1357,22 @@ func file_checkpoint_world_proto_rawDescGZIP() []byte {
 	return file_checkpoint_world_proto_rawDescData
 }
 
-var file_checkpoint_world_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_checkpoint_world_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_checkpoint_world_proto_goTypes = []any{
-	(*WorldPart)(nil), // 0: millwright.checkpoint.v1.WorldPart
-	(*WorldHead)(nil), // 1: millwright.checkpoint.v1.WorldHead
-	(*PodClass)(nil),  // 2: millwright.checkpoint.v1.PodClass
-	(*Amount)(nil),    // 3: millwright.checkpoint.v1.Amount
-	(*Node)(nil),      // 4: millwright.checkpoint.v1.Node
-	(*Pod)(nil),       // 5: millwright.checkpoint.v1.Pod
-	(*Departed)(nil),  // 6: millwright.checkpoint.v1.Departed
-	(*Object)(nil),    // 7: millwright.checkpoint.v1.Object
-	(*TypeList)(nil),  // 8: millwright.checkpoint.v1.TypeList
-	(*Catalog)(nil),   // 9: millwright.checkpoint.v1.Catalog
-	(*Price)(nil),     // 10: millwright.checkpoint.v1.Price
-	nil,               // 11: millwright.checkpoint.v1.PodClass.LabelsEntry
-	nil,               // 12: millwright.checkpoint.v1.PodClass.AnnotationsEntry
+	(*WorldPart)(nil),  // 0: millwright.checkpoint.v1.WorldPart
+	(*WorldHead)(nil),  // 1: millwright.checkpoint.v1.WorldHead
+	(*PodClass)(nil),   // 2: millwright.checkpoint.v1.PodClass
+	(*Amount)(nil),     // 3: millwright.checkpoint.v1.Amount
+	(*Node)(nil),       // 4: millwright.checkpoint.v1.Node
+	(*Pod)(nil),        // 5: millwright.checkpoint.v1.Pod
+	(*Departed)(nil),   // 6: millwright.checkpoint.v1.Departed
+	(*Object)(nil),     // 7: millwright.checkpoint.v1.Object
+	(*TypeList)(nil),   // 8: millwright.checkpoint.v1.TypeList
+	(*Catalog)(nil),    // 9: millwright.checkpoint.v1.Catalog
+	(*ZonalShift)(nil), // 10: millwright.checkpoint.v1.ZonalShift
+	(*Price)(nil),      // 11: millwright.checkpoint.v1.Price
+	nil,                // 12: millwright.checkpoint.v1.PodClass.LabelsEntry
+	nil,                // 13: millwright.checkpoint.v1.PodClass.AnnotationsEntry
 }
 var file_checkpoint_world_proto_depIdxs = []int32{
 	1,  // 0: millwright.checkpoint.v1.WorldPart.head:type_name -> millwright.checkpoint.v1.WorldHead
@@ -1307,17 +1383,18 @@ var file_checkpoint_world_proto_depIdxs = []int32{
 	7,  // 5: millwright.checkpoint.v1.WorldPart.unreadable:type_name -> millwright.checkpoint.v1.Object
 	8,  // 6: millwright.checkpoint.v1.WorldPart.type_lists:type_name -> millwright.checkpoint.v1.TypeList
 	9,  // 7: millwright.checkpoint.v1.WorldPart.catalogs:type_name -> millwright.checkpoint.v1.Catalog
-	10, // 8: millwright.checkpoint.v1.WorldPart.prices:type_name -> millwright.checkpoint.v1.Price
+	11, // 8: millwright.checkpoint.v1.WorldPart.prices:type_name -> millwright.checkpoint.v1.Price
 	6,  // 9: millwright.checkpoint.v1.WorldPart.departed:type_name -> millwright.checkpoint.v1.Departed
-	11, // 10: millwright.checkpoint.v1.PodClass.labels:type_name -> millwright.checkpoint.v1.PodClass.LabelsEntry
-	12, // 11: millwright.checkpoint.v1.PodClass.annotations:type_name -> millwright.checkpoint.v1.PodClass.AnnotationsEntry
+	12, // 10: millwright.checkpoint.v1.PodClass.labels:type_name -> millwright.checkpoint.v1.PodClass.LabelsEntry
+	13, // 11: millwright.checkpoint.v1.PodClass.annotations:type_name -> millwright.checkpoint.v1.PodClass.AnnotationsEntry
 	3,  // 12: millwright.checkpoint.v1.PodClass.requests:type_name -> millwright.checkpoint.v1.Amount
 	5,  // 13: millwright.checkpoint.v1.Departed.pod:type_name -> millwright.checkpoint.v1.Pod
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	10, // 14: millwright.checkpoint.v1.Catalog.zonal_shifts:type_name -> millwright.checkpoint.v1.ZonalShift
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_checkpoint_world_proto_init() }
@@ -1331,7 +1408,7 @@ func file_checkpoint_world_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_checkpoint_world_proto_rawDesc), len(file_checkpoint_world_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -42,6 +42,7 @@ type Service struct {
 	last    round
 	atLimit []string
 	passing passing
+	shifts  shifts
 	kube    Hinter
 	hints   hints
 	// searchMax as in Deps; found is a plan to be confirmed in the next step.
@@ -192,6 +193,9 @@ func (s *Service) confirm(p *planned) (planned, error) {
 func (s *Service) plan() (planned, error) {
 	var p planned
 	err := s.host.Snapshot(service.ForProvisioning, func(snap *planner.Snapshot) error {
+		for _, e := range s.shifts.note(snap.World) {
+			s.host.Event(e)
+		}
 		waiting := s.batch.notePending(snap)
 		s.metrics.queueDepth.WithLabelValues(controller).Set(float64(waiting))
 		if p.wait = s.due(snap); p.wait > 0 {

@@ -150,6 +150,48 @@ func TestPodsAreNotWarnedOfWhatPasses(t *testing.T) {
 	}
 }
 
+// TestZonalShiftsAreToldOnNodePools: once when a zone is not offered any more, and once when it is again.
+func TestZonalShiftsAreToldOnNodePools(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *provisioner.Service) {
+		catalogue := plannertest.WithCatalogue()
+		say := func(shifts ...events.ZonalShift) {
+			for _, o := range catalogue {
+				if ref, ok := o.(*events.CatalogRef); ok {
+					changed := *ref
+					changed.ZonalShifts = shifts
+					r.See(&changed)
+				}
+			}
+			r.Settle(s, 2*time.Second)
+		}
+		told := func() (n int) {
+			for _, e := range r.Events {
+				if strings.Contains(e, "ZonalShift") {
+					n++
+				}
+			}
+			return n
+		}
+		a, b := events.ZonalShift{ZoneID: "usw2-aza", Zone: "us-west-2a"}, events.ZonalShift{ZoneID: "usw2-azb", Zone: "us-west-2b"}
+		say(a)
+		say(a)
+		say(a, b)
+		say(b)
+		for _, want := range []string{
+			"NodePool/general ZonalShiftActive: Zonal shift detected: offerings in zone us-west-2a (usw2-aza) are unavailable for this NodePool",
+			"NodePool/general ZonalShiftActive: Zonal shift detected: offerings in zone us-west-2b (usw2-azb) are unavailable for this NodePool",
+			"NodePool/general ZonalShiftCleared: Zonal shift ended: offerings in zone us-west-2a (usw2-aza) are available again for this NodePool",
+		} {
+			if !slices.Contains(r.Events, want) {
+				t.Errorf("no event %q in %q", want, r.Events)
+			}
+		}
+		if told() != 3 {
+			t.Errorf("%d KubeEvents about zonal shifts, want 3: %q", told(), r.Events)
+		}
+	})
+}
+
 func TestANodePoolWithoutInstanceTypesIsTold(t *testing.T) {
 	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *provisioner.Service) {
 		many := 50

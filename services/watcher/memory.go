@@ -77,6 +77,14 @@ func (w *Watcher) Polled(kind events.Kind, at time.Time) {
 // Blobs implements Emitter.
 func (w *Watcher) Blobs() events.Blobs { return w.cfg.Stream.Blobs() }
 
+// ZonalShifts implements Emitter.
+func (w *Watcher) ZonalShifts() ([]events.ZonalShift, bool) {
+	if _, synced := w.world.Position(); !synced {
+		return nil, false
+	}
+	return w.world.Version().AllZonalShifts(), true
+}
+
 // emit remembers a change and publishes it. What is remembered needs no error: a later epoch says it.
 func (m *memory) emit(c Change) error {
 	m.mu.Lock()

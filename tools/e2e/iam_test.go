@@ -31,7 +31,7 @@ var unneeded = map[string]string{
 func TestServicesStayWithinTheirPolicies(t *testing.T) {
 	e := start(t, func(o *stack.Options) {
 		o.FiveProcesses, o.Policies = true, true
-		o.ServiceArgs = map[string][]string{"watcher": {"--interruption-queue", stack.ClusterName}}
+		o.ServiceArgs = map[string][]string{"watcher": {"--interruption-queue", stack.ClusterName, "--enable-zonal-shift"}}
 	})
 	e.apply(defaultClass)
 	e.apply(spotPool)

@@ -132,8 +132,13 @@ func (b *builder) awsWatcher(ctx context.Context, logger zerolog.Logger) (func(w
 	cloud, pricing := watcherec2.Clients(ec2.NewBudgets(ec2.RoleWatching, b.registry).Bind(sdk))
 	informers := b.watchCluster()
 	return func(e watcher.Emitter) (watcher.AWS, error) {
+		var shifts *watcherec2.ShiftConfig
+		if b.settings.EnableZonalShift {
+			shifts = watcherec2.ShiftClients(sdk)
+			shifts.Known = e.ZonalShifts
+		}
 		poller, err := watcherec2.New(watcherec2.Config{
-			EC2: cloud, Pricing: pricing, Region: sdk.Region, Cluster: b.settings.ClusterName, Classes: informers.NodeClasses,
+			EC2: cloud, Pricing: pricing, Region: sdk.Region, Cluster: b.settings.ClusterName, Classes: informers.NodeClasses, Shifts: shifts,
 			Options: watcherec2.Options{VMMemoryOverheadPercent: b.settings.VMMemoryOverheadPercent,
 				ReservedENIs: b.settings.ReservedENIs, IsolatedVPC: b.settings.IsolatedVPC},
 			Clock: b.clock.Now, Logger: logger, Registerer: b.registry,

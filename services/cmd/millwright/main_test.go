@@ -59,7 +59,7 @@ func TestCommands(t *testing.T) {
 
 func TestFlagsAreTheVariablesUsersKnow(t *testing.T) {
 	known := []string{"CLUSTER_NAME", "KUBECONFIG", "METRICS_PORT", "HEALTH_PROBE_PORT", "BATCH_IDLE_DURATION", "BATCH_MAX_DURATION",
-		"LOG_LEVEL", "CLUSTER_ENDPOINT", "CLUSTER_CA_BUNDLE", "VM_MEMORY_OVERHEAD_PERCENT", "RESERVED_ENIS", "ISOLATED_VPC", "EKS_CONTROL_PLANE",
+		"LOG_LEVEL", "CLUSTER_ENDPOINT", "CLUSTER_CA_BUNDLE", "VM_MEMORY_OVERHEAD_PERCENT", "RESERVED_ENIS", "ISOLATED_VPC", "EKS_CONTROL_PLANE", "ENABLE_ZONAL_SHIFT",
 		"KUBE_CLIENT_QPS", "KUBE_CLIENT_BURST", "PREFERENCE_POLICY", "MIN_VALUES_POLICY", "ENABLE_PROFILING"}
 	have := map[string]bool{}
 	command(t, "all").Flags().VisitAll(func(f *pflag.Flag) { have[transport.EnvironmentName(f.Name)] = true })

@@ -78,6 +78,7 @@ type Settings struct {
 
 	IsolatedVPC             bool
 	EKSControlPlane         bool
+	EnableZonalShift        bool
 	DisableDryRun           bool
 	VMMemoryOverheadPercent float64
 	ReservedENIs            int
@@ -172,6 +173,7 @@ func (s *Settings) BindAWS(f *pflag.FlagSet) {
 	f.StringVar(&s.ClusterEndpoint, "cluster-endpoint", "", "API server endpoint for nodes; empty: ask EKS")
 	f.StringVar(&s.ClusterCABundle, "cluster-ca-bundle", "", "base64 CA bundle for nodes; empty: that of the kubeconfig")
 	f.BoolVar(&s.EKSControlPlane, "eks-control-plane", false, "ask EKS which version of Kubernetes the cluster has, rather than the API server")
+	f.BoolVar(&s.EnableZonalShift, "enable-zonal-shift", false, "launch nothing in zones that Amazon Application Recovery Controller shifts the cluster away from")
 	f.StringVar(&s.InterruptionQueue, "interruption-queue", "", "name of the SQS queue with what AWS announces about instances; empty: none is read")
 	f.BoolVar(&s.IsolatedVPC, "isolated-vpc", false, "no access to the pricing API: use built-in on-demand prices")
 	f.BoolVar(&s.DisableDryRun, "disable-dry-run", false, "do not ask EC2 by dry runs whether launches from an EC2NodeClass are allowed")

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpawsv1 "millwright/api/karpenteraws/v1"
+	"millwright/events"
 )
 
 const mi = int64(1) << 20
@@ -42,6 +43,8 @@ type sizing struct {
 	// grouped: the class names a placement group. group is nil as long as it is not known.
 	grouped bool
 	group   *karpawsv1.PlacementGroup
+	// shifts are the zones that nothing is launched in.
+	shifts []events.ZonalShift
 }
 
 func newSizing(nc *karpawsv1.EC2NodeClass, o Options) (sizing, error) {

@@ -20,12 +20,14 @@ type offered struct {
 	zones map[string]map[string]bool
 }
 
-// newCatalog computes what EC2 offers to a NodeClass. Zones are those of its subnets.
-func newCatalog(nc *karpawsv1.EC2NodeClass, o *offered, now *reserved, region string, opts Options) (*events.Catalog, error) {
+// newCatalog computes what EC2 offers to a NodeClass. Zones are those of its subnets; nothing is available in
+// those of shifts.
+func newCatalog(nc *karpawsv1.EC2NodeClass, o *offered, now *reserved, shifts []events.ZonalShift, region string, opts Options) (*events.Catalog, error) {
 	s, err := newSizing(nc, opts)
 	if err != nil {
 		return nil, fmt.Errorf("catalogue of %s: %w", nc.Name, err)
 	}
+	s.shifts = shifts
 	c := &events.Catalog{NodeClass: nc.Name, Generation: nc.Generation}
 	zones, reservations := subnetZones(nc), reservationsOf(nc)
 	for i := range o.types {
@@ -34,7 +36,7 @@ func newCatalog(nc *karpawsv1.EC2NodeClass, o *offered, now *reserved, region st
 		if err != nil {
 			return nil, fmt.Errorf("catalogue of %s: %w", nc.Name, err)
 		}
-		addReserved(&t, reservations, now, zones, func(zone string) bool { return o.zones[t.Name][zone] && usable && s.inGroup(zone) })
+		addReserved(&t, reservations, now, zones, func(zone string) bool { return o.zones[t.Name][zone] && usable && s.opens(zone) })
 		addGroup(&t, s.group)
 		c.InstanceTypes = append(c.InstanceTypes, t)
 	}
@@ -77,7 +79,7 @@ func (s *sizing) instanceType(t *ec2types.InstanceTypeInfo, in map[string]bool, 
 		}
 		for _, capacityType := range l[karpv1.CapacityTypeLabelKey] {
 			out.Offerings = append(out.Offerings, events.CatalogOffering{
-				Zone: z.name, ZoneID: z.id, CapacityType: capacityType, Available: in[z.name] && usable && s.inGroup(z.name),
+				Zone: z.name, ZoneID: z.id, CapacityType: capacityType, Available: in[z.name] && usable && s.opens(z.name),
 			})
 		}
 	}

@@ -5,7 +5,9 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
 )
 
@@ -29,6 +31,11 @@ type Pricing interface {
 func Clients(cfg aws.Config) (EC2, Pricing) {
 	region := pricingRegion(cfg.Region)
 	return awsec2.NewFromConfig(cfg), pricing.NewFromConfig(cfg, func(o *pricing.Options) { o.Region = region })
+}
+
+// ShiftClients makes the SDK clients of ShiftConfig.
+func ShiftClients(cfg aws.Config) *ShiftConfig {
+	return &ShiftConfig{ARC: arczonalshift.NewFromConfig(cfg), EKS: eks.NewFromConfig(cfg)}
 }
 
 func pricingRegion(region string) string {

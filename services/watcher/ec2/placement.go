@@ -29,6 +29,9 @@ func (s *sizing) inGroup(zone string) bool {
 	return s.group == nil || s.group.Strategy != karpawsv1.PlacementStrategyCluster || s.group.Zone == "" || s.group.Zone == zone
 }
 
+// opens: instances may be launched in a zone.
+func (s *sizing) opens(zone string) bool { return s.inGroup(zone) && !isShifted(s.shifts, zone) }
+
 // addGroup says of all offerings of a type in which placement group they are, once for each of its
 // partitions, and adds the possible values to the type's labels. A nil group changes nothing.
 func addGroup(t *events.CatalogInstanceType, g *karpawsv1.PlacementGroup) {

@@ -44,6 +44,8 @@ type Intervals struct {
 	Reservations time.Duration
 	// Status of our instances, default 1 min.
 	Status time.Duration
+	// Shifts of zones, default 30 s; asked about with Config.Shifts.
+	Shifts time.Duration
 	// Classes: how often NodeClasses are compared with their catalogues, default 1 s.
 	Classes time.Duration
 }
@@ -59,6 +61,8 @@ type Config struct {
 	Classes   func() []*karpawsv1.EC2NodeClass
 	Options   Options
 	Intervals Intervals
+	// Shifts is nil if zonal shifts are not asked about.
+	Shifts *ShiftConfig
 
 	Clock      func() time.Time
 	Logger     zerolog.Logger
@@ -72,12 +76,16 @@ type Poller struct {
 	metrics *metrics
 	tasks   []*task
 
-	offered   atomic.Pointer[offered]
-	reserved  atomic.Pointer[reserved]
-	catalogs  catalogs
-	prices    prices
-	instances instances
-	statuses  statuses
+	offered  atomic.Pointer[offered]
+	reserved atomic.Pointer[reserved]
+	// shifted is nil as long as it is not known. clusterARN belongs to its poll; began is when the poller was made.
+	shifted    atomic.Pointer[shifted]
+	clusterARN string
+	began      time.Time
+	catalogs   catalogs
+	prices     prices
+	instances  instances
+	statuses   statuses
 }
 
 // New returns a Poller that emits to e. It makes no call.
@@ -91,7 +99,7 @@ func New(cfg Config, e Emitter) (*Poller, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
-	p := &Poller{cfg: cfg, emitter: e, metrics: newMetrics(cfg.Registerer)}
+	p := &Poller{cfg: cfg, emitter: e, metrics: newMetrics(cfg.Registerer), began: cfg.Clock()}
 	i := cfg.Intervals
 	p.tasks = []*task{
 		newTask("instance_types", or(i.Types, 12*time.Hour), true, p.pollTypes),
@@ -101,6 +109,9 @@ func New(cfg Config, e Emitter) (*Poller, error) {
 		newTask("capacity_reservations", or(i.Reservations, time.Minute), false, p.pollReservations),
 		newTask("instance_status", or(i.Status, time.Minute), false, p.pollStatus),
 		newTask("nodeclasses", or(i.Classes, time.Second), false, p.pollClasses),
+	}
+	if cfg.Shifts != nil {
+		p.tasks = append(p.tasks, newTask("zonal_shifts", or(i.Shifts, 30*time.Second), false, p.pollShifts).instead(p.recallShifts))
 	}
 	return p, nil
 }

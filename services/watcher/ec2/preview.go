@@ -128,7 +128,7 @@ func bounded[T any](ctx context.Context, within time.Duration, ask func(context.
 
 // offerOf joins catalogue and prices.
 func offerOf(nc *karpawsv1.EC2NodeClass, o *offered, known map[priceKey]int64, region string, opts Options) (*Offer, error) {
-	c, err := newCatalog(nc, o, nil, region, opts)
+	c, err := newCatalog(nc, o, nil, nil, region, opts)
 	if err != nil {
 		return nil, err
 	}

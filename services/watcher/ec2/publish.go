@@ -31,6 +31,7 @@ type emittedCatalog struct {
 	// counted; zero if there is none.
 	reservations   []string
 	reservationsAt time.Time
+	shifts         []events.ZonalShift
 }
 
 // emitAllAgain makes every catalogue be computed and emitted again, as for a new epoch.
@@ -57,7 +58,7 @@ func (c *catalogs) recompute() {
 // that are gone or have no subnet.
 func (p *Poller) pollClasses(ctx context.Context) error {
 	o := p.offered.Load()
-	if o == nil {
+	if o == nil || p.cfg.Shifts != nil && p.shifted.Load() == nil {
 		return errNotYet
 	}
 	c := &p.catalogs
@@ -98,7 +99,8 @@ func (p *Poller) pollClasses(ctx context.Context) error {
 func (p *Poller) emitCatalog(ctx context.Context, nc *karpawsv1.EC2NodeClass, o *offered) error {
 	c := &p.catalogs
 	reserved := p.reserved.Load()
-	inputs, err := fingerprint(nc, reserved)
+	shifts := p.shiftsOf(nc)
+	inputs, err := fingerprint(nc, reserved, shifts)
 	if err != nil {
 		return err
 	}
@@ -113,7 +115,7 @@ func (p *Poller) emitCatalog(ctx context.Context, nc *karpawsv1.EC2NodeClass, o 
 	if len(reservations) > 0 && (last == nil || !slices.Equal(last.reservations, reservations)) {
 		p.task("capacity_reservations").soon() // not those that EC2 was last asked about
 	}
-	catalog, err := newCatalog(nc, o, reserved, p.cfg.Region, p.cfg.Options)
+	catalog, err := newCatalog(nc, o, reserved, shifts, p.cfg.Region, p.cfg.Options)
 	if err != nil {
 		p.cfg.Logger.Warn().Err(err).Str("nodeclass", nc.Name).Msg("catalogue cannot be computed")
 		c.setFaulty(nc.Name, inputs)
@@ -123,8 +125,8 @@ func (p *Poller) emitCatalog(ctx context.Context, nc *karpawsv1.EC2NodeClass, o 
 	if err != nil {
 		return err
 	}
-	ref.ReservationsAt = reservationsAt(nc, reserved)
-	if last == nil || last.hash != ref.Hash || !last.reservationsAt.Equal(ref.ReservationsAt) {
+	ref.ReservationsAt, ref.ZonalShifts = reservationsAt(nc, reserved), shifts
+	if last == nil || last.hash != ref.Hash || !last.reservationsAt.Equal(ref.ReservationsAt) || !slices.Equal(last.shifts, shifts) {
 		if err := p.emitter.Emit(events.KindCatalog, events.OpUpsert, nc.Name, nc.Name, ref); err != nil {
 			return fmt.Errorf("emit catalogue of %s: %w", nc.Name, err)
 		}
@@ -132,7 +134,7 @@ func (p *Poller) emitCatalog(ctx context.Context, nc *karpawsv1.EC2NodeClass, o 
 	if last == nil || last.hash != ref.Hash {
 		p.cfg.Logger.Info().Str("nodeclass", nc.Name).Int("instance_types", len(catalog.InstanceTypes)).Str("hash", ref.Hash).Msg("catalogue published")
 	}
-	c.emitted[nc.Name] = &emittedCatalog{inputs: inputs, hash: ref.Hash, reservations: reservations, reservationsAt: ref.ReservationsAt}
+	c.emitted[nc.Name] = &emittedCatalog{inputs: inputs, hash: ref.Hash, reservations: reservations, reservationsAt: ref.ReservationsAt, shifts: shifts}
 	return nil
 }
 
@@ -153,14 +155,14 @@ func (c *catalogs) setFaulty(name, inputs string) {
 }
 
 // fingerprint is everything of a NodeClass that its catalogue depends on.
-func fingerprint(nc *karpawsv1.EC2NodeClass, now *reserved) (string, error) {
+func fingerprint(nc *karpawsv1.EC2NodeClass, now *reserved, shifts []events.ZonalShift) (string, error) {
 	var zones []string
 	for _, z := range subnetZones(nc) {
 		zones = append(zones, z.name+"="+z.id)
 	}
 	data, err := json.Marshal([]any{
 		nc.Generation, zones, familyOf(nc).name, nc.Spec.Kubelet, nc.Spec.BlockDeviceMappings, nc.Spec.InstanceStorePolicy,
-		reservationsOf(nc), reservationsAt(nc, now), nc.Status.PlacementGroup,
+		reservationsOf(nc), reservationsAt(nc, now), nc.Status.PlacementGroup, shifts,
 	})
 	if err != nil {
 		return "", fmt.Errorf("read NodeClass %s: %w", nc.Name, err)

@@ -39,6 +39,7 @@ var controlIndex = []string{
 	"PATCH, DELETE /_control/reservations/{id} {count, endTime}: resize one, or say when it ends; DELETE cancels it",
 	"PUT /_control/subnets/{id} {availableAddresses}: -1 for the real number",
 	"POST /_control/images {date: YYYYMMDD, bottlerocket: x.y.z}: a new release; recommended and latest move to it",
+	"GET, PUT /_control/zonalshifts {disabled, shifts: [{awayFrom, until, autoshift, notApplied}]}: zones, by id, that ARC shifts the cluster away from",
 	"PUT /_control/parameters {name, value}: an SSM parameter",
 }
 
@@ -98,6 +99,8 @@ func (s *Server) control(r *http.Request, path string) (any, error) {
 		return s.vpc.Control(r, rest)
 	case "images":
 		return s.images.ControlImages(r)
+	case "zonalshifts":
+		return s.cluster.Control(r)
 	case "parameters":
 		return s.images.ControlParameters(r)
 	}

@@ -25,6 +25,7 @@ func (s *Server) load(l account.Entity) error {
 		"subnet":          s.vpc.LoadSubnet,
 		"release":         s.images.LoadRelease,
 		"parameter":       s.images.LoadParameter,
+		"zonal-shifts":    s.cluster.Load,
 	}
 	loader, ok := loaders[l.Kind]
 	if !ok {

@@ -25,6 +25,10 @@ func (s *Server) needs(c *wire.Call) []policy.Question {
 		return []policy.Question{question("ssm:"+c.Action, s.parameterARN(c))}
 	case "eks":
 		return []policy.Question{question("eks:"+c.Action, s.arn("eks", s.account.Cfg.AccountID, "cluster/"+wire.LastSegment(c.Path)))}
+	case "arc-zonal-shift":
+		q := question("arc-zonal-shift:"+c.Action, "*")
+		q.Context["arc-zonal-shift:ResourceIdentifier"] = []string{strings.TrimPrefix(c.Path, "/managedresources/")}
+		return []policy.Question{q}
 	case "pricing":
 		return []policy.Question{question("pricing:"+c.Action, "*")}
 	}

@@ -14,6 +14,8 @@ func (s *Server) allOperations() map[string]map[string]wire.Operation {
 		"pricing": {"GetProducts": s.prices.GetProducts},
 		"sqs":     s.queue.Operations(),
 		"eks":     {"DescribeCluster": s.cluster.DescribeCluster},
+
+		"arc-zonal-shift": {"GetManagedResource": s.cluster.GetManagedResource},
 	}
 }
 

@@ -96,6 +96,11 @@ func (c *Client) ClearPrices(ctx context.Context) error {
 	return c.do(ctx, http.MethodDelete, "prices", nil, nil)
 }
 
+// SetZonalShifts replaces the zonal shifts of the cluster.
+func (c *Client) SetZonalShifts(ctx context.Context, shifts ZonalShifts) error {
+	return c.do(ctx, http.MethodPut, "zonalshifts", shifts, nil)
+}
+
 // AddReservation makes a capacity reservation and returns it with its id.
 func (c *Client) AddReservation(ctx context.Context, r Reservation) (Reservation, error) {
 	var out Reservation

@@ -143,6 +143,21 @@ type Price struct {
 	USDPerHour   float64 `json:"usdPerHour"`
 }
 
+// ZonalShifts of the cluster, as ARC knows them. Disabled: the cluster is not registered there.
+type ZonalShifts struct {
+	Disabled bool         `json:"disabled,omitempty"`
+	Shifts   []ZonalShift `json:"shifts,omitempty"`
+}
+
+// ZonalShift away from a zone, by id, until a time; an autoshift has no end. NotApplied: another takes
+// precedence.
+type ZonalShift struct {
+	AwayFrom   string    `json:"awayFrom"`
+	Until      time.Time `json:"until,omitzero"`
+	Autoshift  bool      `json:"autoshift,omitempty"`
+	NotApplied bool      `json:"notApplied,omitempty"`
+}
+
 // Entry of the ledger: one call that launched or terminated, or tried to.
 type Entry struct {
 	Seq       uint64    `json:"seq"`

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -132,6 +133,14 @@ var trials = map[string]func(context.Context, *account) error{
 			return errNothingToAsk
 		}
 		_, err := a.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{DryRun: yes, LaunchTemplateId: &a.template})
+		return err
+	},
+	"arc-zonal-shift:GetManagedResource": func(ctx context.Context, a *account) error {
+		out, err := eks.NewFromConfig(*a.cfg.AWS).DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &a.cfg.Cluster})
+		if err != nil || out.Cluster == nil {
+			return errNothingToAsk // its own statement says why
+		}
+		_, err = arczonalshift.NewFromConfig(*a.cfg.AWS).GetManagedResource(ctx, &arczonalshift.GetManagedResourceInput{ResourceIdentifier: out.Cluster.Arn})
 		return err
 	},
 	"eks:DescribeCluster": func(ctx context.Context, a *account) error {

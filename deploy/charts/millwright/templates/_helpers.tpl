@@ -133,6 +133,7 @@ annotations:
 {{- include "millwright.variable" (dict "name" "MIN_VALUES_POLICY" "value" $s.minValuesPolicy) }}
 {{- include "millwright.variable" (dict "name" "ISOLATED_VPC" "value" $s.isolatedVPC) }}
 {{- include "millwright.variable" (dict "name" "EKS_CONTROL_PLANE" "value" $s.eksControlPlane) }}
+{{- include "millwright.variable" (dict "name" "ENABLE_ZONAL_SHIFT" "value" $s.enableZonalShift) }}
 {{- include "millwright.variable" (dict "name" "VM_MEMORY_OVERHEAD_PERCENT" "value" $s.vmMemoryOverheadPercent) }}
 {{- include "millwright.variable" (dict "name" "RESERVED_ENIS" "value" $s.reservedENIs) }}
 {{- include "millwright.variable" (dict "name" "DISABLE_DRY_RUN" "value" $s.disableDryRun) }}

@@ -1,4 +1,4 @@
-// Package eks describes the cluster.
+// Package eks describes the cluster, and which zones ARC shifts it away from.
 package eks
 
 import (
@@ -8,16 +8,19 @@ import (
 	"millwright/tools/ec2sim/sim/account"
 	"millwright/tools/ec2sim/sim/network"
 	"millwright/tools/ec2sim/sim/wire"
+	"millwright/tools/ec2sim/simclient"
 )
 
 // Cluster is EKS's view of the cluster.
 type Cluster struct {
 	*account.Account
 	vpc *network.VPC
+	// shifts of zones, which ARC knows.
+	shifts simclient.ZonalShifts
 }
 
 // New describes the account's one cluster.
-func New(a *account.Account, vpc *network.VPC) *Cluster { return &Cluster{a, vpc} }
+func New(a *account.Account, vpc *network.VPC) *Cluster { return &Cluster{Account: a, vpc: vpc} }
 
 func (s *Cluster) DescribeCluster(c *wire.Call) (any, error) {
 	name := strings.Trim(strings.TrimPrefix(c.Path, "/clusters/"), "/")
@@ -31,7 +34,7 @@ func (s *Cluster) DescribeCluster(c *wire.Call) (any, error) {
 		subnets = append(subnets, sub.ID)
 	}
 	return map[string]any{"cluster": map[string]any{
-		"name": name, "arn": "arn:aws:eks:" + s.Region.Name + ":" + s.Cfg.AccountID + ":cluster/" + name,
+		"name": name, "arn": s.ARN(),
 		"version": s.Cfg.KubernetesVersion, "endpoint": s.Cfg.ClusterEndpoint, "status": "ACTIVE",
 		"platformVersion":         "eks.1",
 		"certificateAuthority":    map[string]any{"data": base64.StdEncoding.EncodeToString(s.Cfg.ClusterCA)},

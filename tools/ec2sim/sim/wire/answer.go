@@ -98,7 +98,7 @@ func writeJSONError(w http.ResponseWriter, c *Call, e *Error) {
 }
 
 func writeJSON(w http.ResponseWriter, c *Call, status int, body any) error {
-	contentType := map[string]string{"sqs": "application/x-amz-json-1.0", "eks": "application/json"}[c.Service]
+	contentType := map[string]string{"sqs": "application/x-amz-json-1.0", "eks": "application/json", "arc-zonal-shift": "application/json"}[c.Service]
 	if body == nil {
 		body = struct{}{}
 	}

@@ -17,7 +17,7 @@ const maxBody = 8 << 20
 // Call is one AWS request on its way through the simulator.
 type Call struct {
 	ID      string
-	Service string // ec2, iam, sts, ssm, pricing, sqs, eks
+	Service string // ec2, iam, sts, ssm, pricing, sqs, eks, arc-zonal-shift
 	Action  string
 	Params  *Params    // query protocol
 	Form    url.Values // query protocol
@@ -49,6 +49,10 @@ func ParseCall(r *http.Request) (*Call, error) {
 	}
 	if strings.HasPrefix(r.URL.Path, "/clusters/") || scope == "eks" {
 		c.Service, c.Action = "eks", "DescribeCluster"
+		return c, nil
+	}
+	if strings.HasPrefix(r.URL.Path, "/managedresources/") {
+		c.Service, c.Action = "arc-zonal-shift", "GetManagedResource"
 		return c, nil
 	}
 	return c, c.parseQuery(r, scope)
