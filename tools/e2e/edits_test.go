@@ -75,6 +75,8 @@ var edits = map[string]edit{
 	"efa":                   {drift: "NodeClassDrift", labels: onDemand, class: `{spec: {networkInterfaces: null}}`},
 	"capacity-block": {drift: "CapacityReservationDrift", labels: map[string]string{"karpenter.k8s.aws/capacity-reservation-type": "capacity-block"},
 		class: `{spec: {capacityReservationSelectorTerms: [{tags: {purpose: training-next}}]}}`},
+	"windows": {drift: "NodeClassDrift", labels: map[string]string{"kubernetes.io/os": "windows"}, check: bootText("W. Europe Standard Time"),
+		class: `{spec: {userData: "Set-TimeZone -Id \"W. Europe Standard Time\"\n"}}`},
 	"metadata-and-tags": {drift: "NodeClassDrift", labels: onDemand, check: instanceTag("cost-center", "4712"), class: `{spec: {tags: {cost-center: "4712"}}}`},
 }
 

@@ -59,19 +59,16 @@ var examples = map[string]example{
 	"nested-virtualization": {labels: map[string]string{"karpenter.k8s.aws/instance-generation": "7|8", "karpenter.k8s.aws/instance-cpu-manufacturer": "intel"}},
 	"placement-group":       {labels: map[string]string{"karpenter.k8s.aws/placement-group-partition": "1|2|3"}},
 	"capacity-block":        {tolerate: true, labels: map[string]string{"karpenter.sh/capacity-type": "reserved", "karpenter.k8s.aws/capacity-reservation-type": "capacity-block", "node.kubernetes.io/instance-type": "p4d.24xlarge"}, check: hasTaint("nvidia.com/gpu:NoSchedule")},
+	"windows":               {tolerate: true, labels: map[string]string{"kubernetes.io/os": "windows", "node.kubernetes.io/windows-build": "10.0.20348"}, check: bootText("Set-TimeZone")},
 	"static":                {labels: map[string]string{"node.kubernetes.io/instance-type": "m5.large|c5.large"}},
 }
-
-// notPlayed are the examples whose images the simulator does not have; that they are valid is tested
-// elsewhere.
-var notPlayed = []string{"windows"}
 
 // TestExamples applies every example, creates a pod for each and checks the node it got; then it edits the
 // example, checks that node and the new one, and deletes everything.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(clustertest.Root(), "deploy", "examples", "*.yaml"))
-	if err != nil || len(files) != len(examples)+len(notPlayed) {
-		t.Fatalf("%d files, %d examples with expectations, %v", len(files), len(examples)+len(notPlayed), err)
+	if err != nil || len(files) != len(examples) {
+		t.Fatalf("%d files, %d examples with expectations, %v", len(files), len(examples), err)
 	}
 	e := start(t, nil)
 	e.placementGroup("database", ec2types.PlacementStrategyPartition, 3)
@@ -80,9 +77,6 @@ func TestExamples(t *testing.T) {
 	docs := map[string][]string{}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
-		if slices.Contains(notPlayed, name) {
-			continue
-		}
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -148,7 +142,7 @@ func (x example) wants(name string) func(*corev1.PodTemplateSpec) {
 	return func(p *corev1.PodTemplateSpec) {
 		p.Spec.NodeSelector = map[string]string{"karpenter.sh/nodepool": x.poolOf(name)}
 		if x.tolerate {
-			for _, key := range []string{"arch", "team", "nvidia.com/gpu"} {
+			for _, key := range []string{"arch", "team", "os", "nvidia.com/gpu"} {
 				p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
 			}
 		}

@@ -31,7 +31,7 @@ type Cluster struct {
 // admit refuses a bootstrap that would not reach this cluster.
 func (c *Cluster) admit(b *Bootstrap, imageFamily string) error {
 	switch {
-	case imageFamily != "" && imageFamily != b.Family:
+	case imageFamily != "" && imageFamily != b.Family && !(b.Family == Windows && strings.HasPrefix(imageFamily, Windows)):
 		return fmt.Errorf("the image is of family %s but the user data is for %s", imageFamily, b.Family)
 	case b.ClusterName != c.Name:
 		return fmt.Errorf("the user data names the cluster %q, not %q", b.ClusterName, c.Name)
@@ -76,15 +76,28 @@ func NewNode(m *instance.Machine, b *Bootstrap, c *Cluster, overheadMillionths i
 
 func labels(m *instance.Machine, b *Bootstrap) map[string]string {
 	out := map[string]string{
-		corev1.LabelHostname: m.PrivateDNS, corev1.LabelArchStable: m.Type.Arch(), corev1.LabelOSStable: "linux",
-		"beta.kubernetes.io/arch": m.Type.Arch(), "beta.kubernetes.io/os": "linux",
+		corev1.LabelHostname: m.PrivateDNS, corev1.LabelArchStable: m.Type.Arch(), corev1.LabelOSStable: b.os(),
+		"beta.kubernetes.io/arch": m.Type.Arch(), "beta.kubernetes.io/os": b.os(),
 		corev1.LabelInstanceTypeStable: m.Type.Name, corev1.LabelInstanceType: m.Type.Name,
 		corev1.LabelTopologyZone: m.Zone, corev1.LabelFailureDomainBetaZone: m.Zone,
 		corev1.LabelTopologyRegion: m.Region, corev1.LabelFailureDomainBetaRegion: m.Region,
 		"topology.k8s.aws/zone-id": m.ZoneID, "k8s.io/cloud-provider-aws": "simulated",
 	}
+	if build := windowsBuilds[m.ImageFamily]; build != "" {
+		out[corev1.LabelWindowsBuild] = build
+	}
 	maps.Copy(out, b.Kubelet.Labels)
 	return out
+}
+
+// windowsBuilds by image family.
+var windowsBuilds = map[string]string{"Windows2019": "10.0.17763", "Windows2022": "10.0.20348", "Windows2025": "10.0.26100"}
+
+func (b *Bootstrap) os() string {
+	if b.Family == Windows {
+		return "windows"
+	}
+	return "linux"
 }
 
 // startConditions are those of a kubelet that has just started: not ready until its runtime and network are.
@@ -104,9 +117,13 @@ func startConditions() []corev1.NodeCondition {
 
 func nodeInfo(m *instance.Machine, b *Bootstrap, version string) corev1.NodeSystemInfo {
 	uuid := "ec2" + strings.TrimPrefix(m.ID, "i-")
-	images := map[string]string{AL2: "Amazon Linux 2", AL2023: "Amazon Linux 2023", Bottlerocket: "Bottlerocket OS"}
+	images := map[string]string{AL2: "Amazon Linux 2", AL2023: "Amazon Linux 2023", Bottlerocket: "Bottlerocket OS", Windows: "Windows Server Datacenter"}
+	kernel := "6.12.63-simulated"
+	if build := windowsBuilds[m.ImageFamily]; build != "" {
+		kernel = build + ".0-simulated"
+	}
 	return corev1.NodeSystemInfo{
-		Architecture: m.Type.Arch(), OperatingSystem: "linux", OSImage: images[b.Family], KernelVersion: "6.12.63-simulated",
+		Architecture: m.Type.Arch(), OperatingSystem: b.os(), OSImage: images[b.Family], KernelVersion: kernel,
 		KubeletVersion: "v" + version + ".0-eks-simulated", ContainerRuntimeVersion: "containerd://2.1.5",
 		MachineID: uuid, SystemUUID: uuid, BootID: uuid,
 	}

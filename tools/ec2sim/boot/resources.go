@@ -28,6 +28,7 @@ const (
 	neuron     = corev1.ResourceName("aws.amazon.com/neuron")
 	neuronCore = corev1.ResourceName("aws.amazon.com/neuroncore")
 	efa        = corev1.ResourceName("vpc.amazonaws.com/efa")
+	addresses  = corev1.ResourceName("vpc.amazonaws.com/PrivateIPv4Address")
 )
 
 // capacity is what the kubelet finds: the machine's cores, the memory the guest sees, pods and storage.
@@ -51,7 +52,11 @@ func guestMemory(t *catalogue.Type, overheadMillionths int64) int64 {
 
 func podCapacity(t *catalogue.Type, b *Bootstrap) int {
 	pods := b.Kubelet.MaxPods
-	if pods == 0 {
+	switch {
+	case pods != 0:
+	case b.Family == Windows:
+		pods = windowsPods
+	default:
 		pods = t.ENIPods()
 	}
 	if perCore := b.Kubelet.PodsPerCore; perCore > 0 && b.Family != Bottlerocket {
@@ -60,8 +65,17 @@ func podCapacity(t *catalogue.Type, b *Bootstrap) int {
 	return pods
 }
 
+// windowsPods is the kubelet's own default.
+const windowsPods = 110
+
 // ephemeralStorage is the size of the device that holds /var: the instance store with RAID0, else a volume.
 func ephemeralStorage(m *instance.Machine, b *Bootstrap) int64 {
+	if b.Family == Windows {
+		if size := m.DeviceGiB["/dev/sda1"]; size > 0 {
+			return int64(size) * gibi
+		}
+		return 50 * gibi
+	}
 	if b.RAID0 && m.Type.StorageGB > 0 {
 		return m.Type.StorageGB * 1_000_000_000
 	}
@@ -75,9 +89,12 @@ func ephemeralStorage(m *instance.Machine, b *Bootstrap) int64 {
 	return 20 * gibi
 }
 
-// devices are the extended resources that device plugins publish.
+// devices are the extended resources that device plugins publish; on Windows the VPC resource controller.
 func devices(m *instance.Machine) corev1.ResourceList {
 	counts := map[corev1.ResourceName]int64{efa: int64(m.EFAs)}
+	if windowsBuilds[m.ImageFamily] != "" {
+		counts[addresses] = int64(m.Type.IPv4PerENI - 1)
+	}
 	for _, g := range m.Type.GPUs {
 		name := map[string]corev1.ResourceName{"NVIDIA": nvidiaGPU, "AMD": amdGPU, "Habana": gaudi}[g.Manufacturer]
 		counts[name] += int64(g.Count)
@@ -125,7 +142,7 @@ func allocatable(m *instance.Machine, b *Bootstrap, total corev1.ResourceList) (
 // reservations adds the configured reservations to the image's own kube-reserved.
 func reservations(m *instance.Machine, b *Bootstrap) (corev1.ResourceList, error) {
 	pods := m.Type.ENIPods()
-	if b.Family == Bottlerocket {
+	if b.Family == Bottlerocket || b.Family == Windows {
 		pods = podCapacity(m.Type, b)
 	}
 	out := corev1.ResourceList{

@@ -23,6 +23,8 @@ const (
 	AL2          = "AL2"
 	AL2023       = "AL2023"
 	Bottlerocket = "Bottlerocket"
+	// Windows of any year: user data does not tell which.
+	Windows = "Windows"
 )
 
 // Bootstrap is what user data gives an instance to know about its cluster and its kubelet.
@@ -67,8 +69,8 @@ func Decode(encoded string) (*Bootstrap, error) {
 		return nil, errors.New("the user data is empty")
 	case isMIME(text):
 		return decodeParts(text)
-	case strings.HasPrefix(text, "<powershell>"):
-		return nil, errors.New("user data for Windows is not simulated")
+	case strings.HasPrefix(text, powerShellOpen):
+		return decodePowerShell(text)
 	case strings.HasPrefix(text, "#!"):
 		return decodeScripts([]string{text})
 	case strings.Contains(text, "node.eks.aws/"):

@@ -87,6 +87,18 @@ func TestDecode(t *testing.T) {
 		text string
 		want *Bootstrap
 	}{
+		"Windows: the bootstrap script is called at the end of a PowerShell script": {
+			text: "<powershell>\nWrite-Host \"it's $env:NAME; <ready>\" # a comment: '\n[string]$EKSBootstrapScriptFile = \"$env:ProgramFiles\\Amazon\\EKS\\Start-EKSBootstrap.ps1\"\n" +
+				"& $EKSBootstrapScriptFile -EKSClusterName 'demo' -APIServerEndpoint 'https://10.0.0.1:6443' -Base64ClusterCA 'Q0E=' " +
+				"-KubeletExtraArgs '--node-labels=\"karpenter.sh/nodepool=it''s\" --register-with-taints=\"karpenter.sh/unregistered:NoExecute\" --max-pods=29' -DNSClusterIP '10.100.0.10'\n</powershell>",
+			want: &Bootstrap{Family: Windows, ClusterName: "demo", Endpoint: "https://10.0.0.1:6443", CA: "Q0E=", ClusterDNS: []string{"10.100.0.10"},
+				Kubelet: Kubelet{Labels: map[string]string{"karpenter.sh/nodepool": "it's"}, MaxPods: 29, Taints: []corev1.Taint{unregistered}}},
+		},
+		"Windows: the path in full, here-strings, line ends and several statements in a line": {
+			text: "<powershell>\r\n<# all of\nthis #>\r\n$ca = 'Q0E='; ${my cluster} = @'\ndemo\n'@\r\n" +
+				"& 'C:\\Program Files\\Amazon\\EKS\\Start-EKSBootstrap.ps1' `\r\n -eksClusterName ${my cluster} -APIServerEndpoint https://10.0.0.1:6443 -Base64ClusterCA \"$ca\"\r\n</powershell>",
+			want: &Bootstrap{Family: Windows, ClusterName: "demo", Endpoint: "https://10.0.0.1:6443", CA: "Q0E=", Kubelet: Kubelet{Labels: map[string]string{}}},
+		},
 		"AL2023: a NodeConfig in a MIME archive": {
 			text: mimeOf([2]string{"application/node.eks.aws", generated}),
 			want: &Bootstrap{Family: AL2023, ClusterName: "demo", Endpoint: "https://10.0.0.1:6443", CA: "Q0E=", ClusterDNS: []string{"10.100.0.10"},
@@ -166,6 +178,11 @@ func TestDecodeRefuses(t *testing.T) {
 		"TOML without a cluster":              "[settings.kubernetes]\nmax-pods = 3",
 		"broken TOML":                         "[settings",
 		"Windows":                             "<powershell>hi</powershell>",
+		"Windows without an end":              "<powershell>hi",
+		"Windows: a string without an end":    "<powershell>\n& 'C:\\Program Files\\Amazon\\EKS\\Start-EKSBootstrap.ps1' -EKSClusterName 'demo\n</powershell>",
+		"Windows: another script":             "<powershell>\n& 'C:\\Start-EKSBootstrap.ps1' -EKSClusterName demo -APIServerEndpoint https://a\n</powershell>",
+		"Windows: a parameter it lacks":       "<powershell>\n& 'C:\\Program Files\\Amazon\\EKS\\Start-EKSBootstrap.ps1' -EKSClusterName demo -Endpoint https://a\n</powershell>",
+		"Windows: commented out":              "<powershell>\n# & 'C:\\Program Files\\Amazon\\EKS\\Start-EKSBootstrap.ps1' -EKSClusterName demo -APIServerEndpoint https://a\n</powershell>",
 		"bootstrap.sh without an endpoint":    "#!/bin/bash\n/etc/eks/bootstrap.sh demo",
 		"a taint without effect in a flag":    "#!/bin/bash\n/etc/eks/bootstrap.sh demo --apiserver-endpoint x --kubelet-extra-args '--register-with-taints=a'",
 		"a bootstrap call that is a comment":  "#!/bin/bash\n# /etc/eks/bootstrap.sh demo --apiserver-endpoint x",

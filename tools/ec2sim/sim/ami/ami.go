@@ -33,6 +33,7 @@ type Image struct {
 const (
 	ownerEKS          = "602401143452"
 	ownerBottlerocket = "092701018921"
+	ownerWindows      = "801119661308"
 )
 
 // release of images: EKS-optimised Amazon Linux carries a date, Bottlerocket a version.
@@ -95,6 +96,7 @@ func publish(images map[string]*Image, parameters map[string]string, minor strin
 	publishAL2023(add, minor, r, latest)
 	publishAL2(add, minor, r, latest)
 	publishBottlerocket(add, minor, r, latest)
+	publishWindows(add, minor, r, latest)
 }
 
 type addImage func(name, arch, owner, family string, paths ...string)
@@ -134,6 +136,19 @@ func publishBottlerocket(add addImage, minor string, r release, latest bool) {
 			base := fmt.Sprintf("/aws/service/bottlerocket/aws-k8s-%s%s/%s/", minor, variant, arch)
 			add(name, arch, ownerBottlerocket, "Bottlerocket", base+r.bottlerocket+"/image_id", only(latest, base+"latest/image_id"))
 		}
+	}
+}
+
+// publishWindows: only the latest of a year has a parameter. 2025 is there from 1.35 on.
+func publishWindows(add addImage, minor string, r release, latest bool) {
+	n, err := strconv.Atoi(strings.TrimPrefix(minor, "1."))
+	for _, year := range []string{"2019", "2022", "2025"} {
+		if err != nil || year == "2025" && n < 35 {
+			continue
+		}
+		base := fmt.Sprintf("Windows_Server-%s-English-Core-EKS_Optimized-%s", year, minor)
+		date := r.date[:4] + "." + r.date[4:6] + "." + r.date[6:]
+		add(base+"-"+date, "x86_64", ownerWindows, "Windows"+year, only(latest, "/aws/service/ami-windows-latest/"+base+"/image_id"))
 	}
 }
 
@@ -191,8 +206,24 @@ type xmlImage struct {
 func (s *Images) xmlImage(im *Image) xmlImage {
 	return xmlImage{ID: im.ID, Location: "amazon/" + im.Name, State: "available", Owner: im.Owner, OwnerAlias: s.ownerAlias(im),
 		Public: true, Arch: im.Arch, Type: "machine", Name: im.Name, Description: im.Family + " image for EKS", RootType: "ebs",
-		RootName: "/dev/xvda", Virtual: "hvm", Hypervisor: "xen", ENA: true, Created: wire.Stamp(im.Created),
-		DeprecatedAt: wire.Stamp(im.Deprecated), Platform: wire.Linux, Tags: tag.List(im.Tags)}
+		RootName: im.root(), Virtual: "hvm", Hypervisor: "xen", ENA: true, Created: wire.Stamp(im.Created),
+		DeprecatedAt: wire.Stamp(im.Deprecated), Platform: im.platform(), Tags: tag.List(im.Tags)}
+}
+
+func (im *Image) isWindows() bool { return strings.HasPrefix(im.Family, "Windows") }
+
+func (im *Image) root() string {
+	if im.isWindows() {
+		return "/dev/sda1"
+	}
+	return "/dev/xvda"
+}
+
+func (im *Image) platform() string {
+	if im.isWindows() {
+		return "Windows"
+	}
+	return wire.Linux
 }
 
 func (s *Images) ownerAlias(im *Image) string {

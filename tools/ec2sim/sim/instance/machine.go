@@ -20,7 +20,7 @@ type Machine struct {
 	Region     string
 	PrivateIP  string
 	PrivateDNS string
-	// ImageFamily is AL2023, AL2 or Bottlerocket.
+	// ImageFamily is AL2023, AL2, Bottlerocket or Windows with its year.
 	ImageFamily string
 	// UserData in base64; RunningAt is when the instance became running.
 	UserData  string
