@@ -195,10 +195,14 @@ generate: ## regenerate deep copies, CRDs, manifests, the pages of metrics, AWS 
 
 # They say what EC2's API does not, or not yet; look at the differences before they are committed.
 TABLES := services/watcher/ec2/tables
+# The price list of partition aws knows these, and those of aws-us-gov; for aws-cn run it with PRICED="cn-north-1 cn-northwest-1" and credentials there.
+PRICED ?= af-south-1 ap-east-1 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-south-2 ap-southeast-1 ap-southeast-2 ap-southeast-3 ap-southeast-4 \
+	ca-central-1 ca-west-1 eu-central-1 eu-central-2 eu-north-1 eu-south-1 eu-south-2 eu-west-1 eu-west-2 eu-west-3 il-central-1 me-central-1 me-south-1 \
+	sa-east-1 us-east-1 us-east-2 us-gov-east-1 us-gov-west-1 us-west-1 us-west-2
 .PHONY: ec2-tables
 ec2-tables: ## renew the built-in prices, bandwidths and interface limits; needs credentials of AWS
 	@mkdir -p $(STATE)/tables
-	$(GO) run ./tools/ec2tables prices >$(STATE)/tables/prices.txt
+	$(GO) run ./tools/ec2tables prices $(TABLES)/prices.txt $(PRICED) >$(STATE)/tables/prices.txt
 	AWS_REGION=us-east-1 $(GO) run ./tools/ec2tables bandwidth $(TABLES)/bandwidth.txt >$(STATE)/tables/bandwidth.txt
 	$(GO) run ./tools/vpclimits >$(STATE)/tables/vpc.txt
 	mv $(STATE)/tables/*.txt $(TABLES)/

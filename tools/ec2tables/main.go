@@ -1,7 +1,7 @@
 // Ec2tables renews the tables of services/watcher/ec2 from AWS's own API, with the usual credentials of the
 // AWS SDK:
 //
-//	ec2tables prices                 the price list: on-demand, Linux, us-east-1
+//	ec2tables prices TABLE REGION…   TABLE with these regions as the price list has them: on-demand, Linux
 //	ec2tables bandwidth TABLE        the rows of TABLE that DescribeInstanceTypes does not report too
 //
 // Each writes a whole table to standard output, and what should be checked to standard error. `make
@@ -28,9 +28,6 @@ import (
 	watcherec2 "millwright/services/watcher/ec2"
 )
 
-// pricesRegion is the one whose prices are built in.
-const pricesRegion = "us-east-1"
-
 func main() {
 	if err := run(context.Background(), os.Args[1:], time.Now(), os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "ec2tables:", err)
@@ -42,8 +39,12 @@ func run(ctx context.Context, args []string, now time.Time, out, notes io.Writer
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	switch {
-	case len(args) == 1 && args[0] == "prices":
-		return prices(ctx, now, out, notes)
+	case len(args) > 2 && args[0] == "prices":
+		table, err := os.ReadFile(args[1])
+		if err != nil {
+			return err
+		}
+		return prices(ctx, string(table), args[2:], now, out, notes)
 	case len(args) == 2 && args[0] == "bandwidth":
 		table, err := os.ReadFile(args[1])
 		if err != nil {
@@ -51,26 +52,35 @@ func run(ctx context.Context, args []string, now time.Time, out, notes io.Writer
 		}
 		return bandwidth(ctx, string(table), now, out, notes)
 	}
-	return errors.New("usage: ec2tables prices, or ec2tables bandwidth TABLE")
+	return errors.New("usage: ec2tables prices TABLE REGION…, or ec2tables bandwidth TABLE")
 }
 
-// prices writes what the price list says. What it does not name is left out: types come and go.
-func prices(ctx context.Context, now time.Time, out, notes io.Writer) error {
+// prices writes a table with what the price list says of some regions; the others stay, with their dates. What
+// the list does not name is left out: types come and go. The credentials of one partition do not open another,
+// so those of aws-cn are asked for apart.
+func prices(ctx context.Context, table string, regions []string, now time.Time, out, notes io.Writer) error {
 	sdk, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
 		return err
 	}
-	sdk.Region = pricesRegion
-	_, api := watcherec2.Clients(sdk)
-	found, err := watcherec2.OnDemandPrices(ctx, api, pricesRegion, func(err error) { fmt.Fprintln(notes, err) })
+	tables, err := watcherec2.ParsePriceTables(table)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, `# By family: size:micro-dollars per hour, on demand, Linux, in %s. They stand in until the price API answers, in every region. Types that are
-# not here have no known price.
-# Source: AWS price list (GetProducts), %s. Made by tools/ec2tables prices; do not edit.
-`, pricesRegion, now.UTC().Format(time.DateOnly))
-	return write(out, found)
+	for _, region := range regions {
+		sdk.Region = region
+		_, api := watcherec2.Clients(sdk)
+		found, err := watcherec2.OnDemandPrices(ctx, api, region, func(err error) { fmt.Fprintln(notes, region+":", err) })
+		if err != nil {
+			return fmt.Errorf("prices of %s: %w", region, err)
+		}
+		tables = slices.DeleteFunc(tables, func(t watcherec2.PriceTable) bool { return t.Region == region })
+		tables = append(tables, watcherec2.PriceTable{Region: region, Date: now.UTC().Format(time.DateOnly), Prices: found})
+	}
+	for _, line := range comments(table) {
+		fmt.Fprintln(out, line)
+	}
+	return watcherec2.FormatPriceTables(out, tables)
 }
 
 // bandwidth writes the part of a table that is still needed: types for which DescribeInstanceTypes

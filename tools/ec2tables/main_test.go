@@ -10,9 +10,13 @@ import (
 	"testing"
 	"time"
 
+	watcherec2 "millwright/services/watcher/ec2"
 	"millwright/tools/ec2sim/catalogue"
 	"millwright/tools/ec2sim/sim"
 )
+
+// pricesRegion is that of the simulated account.
+const pricesRegion = "us-east-1"
 
 var today = time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)
 
@@ -26,19 +30,25 @@ func account(t *testing.T) {
 	}
 }
 
+// The regions that are asked for come from the price list, with the date; the others stay as they are.
 func TestPricesAreThoseOfThePriceList(t *testing.T) {
 	account(t)
-	var out, notes bytes.Buffer
-	if err := run(t.Context(), []string{"prices"}, today, &out, &notes); err != nil || notes.Len() > 0 {
-		t.Fatalf("%v\n%s", err, &notes)
-	}
-	if !strings.Contains(out.String(), "# Source: AWS price list (GetProducts), 2027-03-01. Made by tools/ec2tables") {
-		t.Errorf("the head is\n%.400s", &out)
-	}
-	got, err := readTable(out.String())
-	if err != nil {
+	path := filepath.Join(t.TempDir(), "table.txt")
+	if err := os.WriteFile(path, []byte("# A head.\nregion eu-west-1 2026-01-01\nm5 @107000 large xlarge\nregion us-east-1 2026-01-01\nm5 large:1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	var out, notes bytes.Buffer
+	if err := run(t.Context(), []string{"prices", path, pricesRegion}, today, &out, &notes); err != nil || notes.Len() > 0 {
+		t.Fatalf("%v\n%s", err, &notes)
+	}
+	if want := "# A head.\nregion eu-west-1 2026-01-01\nm5 @107000 large xlarge\nregion us-east-1 2027-03-01\n"; !strings.HasPrefix(out.String(), want) {
+		t.Errorf("it begins with\n%.400s", &out)
+	}
+	tables, err := watcherec2.ParsePriceTables(out.String())
+	if err != nil || len(tables) != 2 {
+		t.Fatalf("%d tables, %v", len(tables), err)
+	}
+	got := tables[1].Prices
 	for name, want := range map[string]int64{"m5.large": 96000, "c6g.metal": 2306560, "t4g.nano": 4200, "p5.48xlarge": 55040000} {
 		if got[name] != want {
 			t.Errorf("%s costs %d, want %d", name, got[name], want)
@@ -78,7 +88,7 @@ func TestOfTheBandwidthsOnlyWhatTheAPIDoesNotSayStays(t *testing.T) {
 
 // The existing tables are unchanged after they were read and written.
 func TestTheTablesKeepTheirForm(t *testing.T) {
-	for _, name := range []string{"prices.txt", "bandwidth.txt"} {
+	for _, name := range []string{"bandwidth.txt"} {
 		text, err := os.ReadFile(filepath.Join("../../services/watcher/ec2/tables", name))
 		if err != nil {
 			t.Fatal(err)
@@ -97,6 +107,28 @@ func TestTheTablesKeepTheirForm(t *testing.T) {
 	}
 }
 
+func TestThePriceTableKeepsItsForm(t *testing.T) {
+	text, err := os.ReadFile("../../services/watcher/ec2/tables/prices.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := watcherec2.ParsePriceTables(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := watcherec2.FormatPriceTables(&out, tables); err != nil {
+		t.Fatal(err)
+	}
+	if head := strings.Join(comments(string(text)), "\n") + "\n"; head+out.String() != string(text) {
+		t.Error("it is written in another form")
+	}
+	// As the tables of all regions would be, it stays small.
+	if n := len(tables[0].Prices); n < 900 || out.Len() > 14*n {
+		t.Errorf("%d prices of %s in %d bytes", n, tables[0].Region, out.Len())
+	}
+}
+
 func TestWhatCannotBeAsked(t *testing.T) {
 	account(t)
 	s := httptest.NewServer(nil)
@@ -104,7 +136,7 @@ func TestWhatCannotBeAsked(t *testing.T) {
 	t.Setenv("AWS_ENDPOINT_URL", s.URL)
 	t.Setenv("AWS_MAX_ATTEMPTS", "1")
 	var out, notes bytes.Buffer
-	for _, args := range [][]string{{"prices"}, {"bandwidth", "../../services/watcher/ec2/tables/bandwidth.txt"}, {"bandwidth"}, nil} {
+	for _, args := range [][]string{{"prices"}, {"prices", "../../services/watcher/ec2/tables/prices.txt", pricesRegion}, {"bandwidth", "../../services/watcher/ec2/tables/bandwidth.txt"}, {"bandwidth"}, nil} {
 		if err := run(t.Context(), args, today, &out, &notes); err == nil || out.Len() > 0 {
 			t.Errorf("%v: no error, and %q", args, &out)
 		}

@@ -40,8 +40,9 @@ func (p *Poller) emitBuiltInPrices() error {
 	p.prices.Lock()
 	defer p.prices.Unlock()
 	if !p.prices.knowsOnDemand() {
-		p.cfg.Logger.Warn().Msg("on-demand prices are the built-in ones")
-		p.prices.addFound(builtInPrices())
+		t := pricesFor(p.cfg.Region)
+		p.cfg.Logger.Warn().Str("of_region", t.Region).Str("of_date", t.Date).Msg("on-demand prices are the built-in ones")
+		p.prices.addFound(t.onDemand())
 	}
 	p.prices.assumeSpot()
 	return p.emitPrices()
@@ -61,9 +62,9 @@ func (p *prices) knowsOnDemand() bool {
 	return false
 }
 
-func builtInPrices() map[priceKey]int64 {
+func (t *PriceTable) onDemand() map[priceKey]int64 {
 	out := map[priceKey]int64{}
-	for name, price := range knownPrices() {
+	for name, price := range t.Prices {
 		out[priceKey{name, onDemand, ""}] = price
 	}
 	return out

@@ -102,11 +102,12 @@ func addSubnets(ctx context.Context, client *ec2.Client, nc *karpawsv1.EC2NodeCl
 // within.
 func (p *Poller) pricesNow(ctx context.Context, within time.Duration) (known map[priceKey]int64, notes []string) {
 	table := &prices{}
-	table.addFound(builtInPrices())
+	builtIn := pricesFor(p.cfg.Region)
+	table.addFound(builtIn.onDemand())
 	if p.cfg.Options.IsolatedVPC {
-		notes = append(notes, "the price API is not asked in an isolated VPC: on-demand prices are built in")
+		notes = append(notes, "the price API is not asked in an isolated VPC: on-demand prices are the built-in ones "+builtIn.source())
 	} else if found, err := bounded(ctx, within, p.onDemandPrices); err != nil {
-		notes = append(notes, fmt.Sprintf("on-demand prices are built in: %v", err))
+		notes = append(notes, fmt.Sprintf("on-demand prices are the built-in ones %s: %v", builtIn.source(), err))
 	} else {
 		table.addFound(found)
 	}

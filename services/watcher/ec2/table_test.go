@@ -1,11 +1,16 @@
 package ec2
 
 import (
+	"cmp"
 	"math/big"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"pgregory.net/rapid"
 
 	karpawsv1 "millwright/api/karpenteraws/v1"
 )
@@ -43,6 +48,49 @@ func TestWindowsAddressesOfATypeNobodyKnows(t *testing.T) {
 func addressesOf(s *sizing, t *ec2types.InstanceTypeInfo) int64 {
 	s.overhead = big.NewRat(75, 1000)
 	return s.capacity(t)[resourcePrivateIPv4]
+}
+
+// The prices of a region's own table are taken, with its date; without one those of us-east-1 are, and said to
+// be.
+func TestBuiltInPricesAreOfTheRegionIfThereAreSome(t *testing.T) {
+	for region, source := range map[string]string{"us-east-1": "of us-east-1, mid-2026", "mars-north-1": "of us-east-1, mid-2026"} {
+		p := pricesFor(region)
+		if got := p.source(); got != source || p.Prices["m5.large"] != 96000 || p.Prices["c5.metal"] != 4080000 {
+			t.Errorf("%s: prices %s, m5.large at %d", region, got, p.Prices["m5.large"])
+		}
+	}
+}
+
+// Whatever the prices are, they are read as they were written.
+func TestPriceTablesAreReadAsTheyWereWritten(t *testing.T) {
+	sizes := []string{"nano", "micro", "small", "medium", "large", "xlarge", "2xlarge", "16xlarge", "metal", "metal-48xl", "6tb"}
+	rapid.Check(t, func(t *rapid.T) {
+		var tables []PriceTable
+		for _, region := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"cn-north-1", "eu-west-1", "us-east-1"}), rapid.ID).Draw(t, "regions") {
+			p := PriceTable{Region: region, Date: "2026-11-23", Prices: map[string]int64{}}
+			for _, size := range rapid.SliceOfDistinct(rapid.SampledFrom(sizes), rapid.ID).Draw(t, "sizes") {
+				p.Prices["m5."+size] = rapid.OneOf(rapid.Int64Range(1, 100), rapid.Just(int64(96000)), rapid.Just(int64(192000)), rapid.Int64Range(1, 1<<40)).Draw(t, size)
+			}
+			tables = append(tables, p)
+		}
+		var text strings.Builder
+		if err := FormatPriceTables(&text, tables); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ParsePriceTables(text.String())
+		slices.SortFunc(tables, func(a, b PriceTable) int { return cmp.Compare(a.Region, b.Region) })
+		if err != nil || len(got) != len(tables) || len(got) > 0 && !reflect.DeepEqual(got, tables) {
+			t.Fatalf("%v\n%s\n%v\n%v", err, &text, got, tables)
+		}
+	})
+}
+
+func TestPriceTablesThatCannotBeRead(t *testing.T) {
+	for _, text := range []string{"m5 large:1", "region us-east-1", "region a b\nm5 large", "region a b\nm5 @x large", "region a b\nm5 @1 nano", "region a b\nm5 large:x"} {
+		if got, err := ParsePriceTables(text); err == nil {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
 }
 
 func TestDocumentedBandwidthWinsOverTheCards(t *testing.T) {
