@@ -53,10 +53,10 @@ type Options struct {
 	// AwaitDeparted: a pod that was evicted and has ended needs room until its owner has created another one.
 	// It is off by default only for the records of programs that did not do so.
 	AwaitDeparted bool `json:"awaitDeparted,omitempty"`
-	// AcceleratedWave: of claims that can have nothing but accelerated types a NodePool may have so many in
-	// flight, or as many as it launched lately. If it is not 0, offerings also need a trial like those of
-	// ProbeOfferings while EC2 lacks the same instance type in the same zone under another capacity type. 0 is
-	// for the records of programs that did not do so.
+	// AcceleratedWave: of claims that can have nothing but accelerated types a NodePool may have so many
+	// in flight, or as many as it launched lately. If it is not 0, offerings also need a trial like those
+	// of ProbeOfferings while EC2 lacks the same instance type in the same zone under another capacity
+	// type. 0 is for the records of programs that did not do so.
 	AcceleratedWave int64 `json:"acceleratedWave,omitempty"`
 }
 

@@ -238,8 +238,8 @@ func TestStaticPoolsLaunchInWaves(t *testing.T) {
 	}
 }
 
-// TestWhatLacksAsSpotIsTriedOnDemand by one claim, since both run on the same machines; the next follow once it
-// was launched. A quota of one says nothing about the other.
+// TestWhatLacksAsSpotIsTriedOnDemand by one claim, since both run on the same machines; the next follow
+// once it was launched. A quota of one says nothing about the other.
 func TestWhatLacksAsSpotIsTriedOnDemand(t *testing.T) {
 	for code, want := range map[string]int{"InsufficientInstanceCapacity": 1, "MaxSpotInstanceCountExceeded": 10} {
 		c := probing(t, true)

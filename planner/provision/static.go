@@ -88,7 +88,10 @@ func (d *decision) launchable(p *staticPool, n int64) int64 {
 				flying++
 			}
 		}
-		return place.WaveLeft(&in.Input, p.pool, cat, types, flying, n)
+		if most, bounded := place.WaveLeft(&in.Input, p.pool, cat, types); bounded {
+			return max(0, min(n, most-flying))
+		}
+		return n
 	case slices.ContainsFunc(p.active, func(m staticMember) bool { return !m.launched }):
 		return 0
 	}

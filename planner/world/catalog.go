@@ -208,8 +208,8 @@ func (a *aws) RawCatalog(nodeClass string) *events.Catalog {
 	return nil
 }
 
-// ZonalShifts returns the zones that a NodeClass's catalogue does not offer since traffic is shifted away from
-// them, by zone id. They are shared.
+// ZonalShifts returns the zones that a NodeClass's catalogue does not offer since traffic is shifted away
+// from them, by zone id. They are shared.
 func (a *aws) ZonalShifts(nodeClass string) []events.ZonalShift {
 	if r, ok := a.catalogs[nodeClass]; ok {
 		return r.zonalShifts

@@ -64,7 +64,7 @@ type Emitter interface {
 	// Polled notes the progress of a kind for the heartbeats.
 	Polled(kind events.Kind, at time.Time)
 	Blobs() events.Blobs
-	// ZonalShifts are those of the World, which another process may have published; ok is false as long as the
-	// World is not known.
+	// ZonalShifts are those of the World, which another process may have published; ok is false as long as
+	// the World is not known.
 	ZonalShifts() (list []events.ZonalShift, ok bool)
 }

@@ -55,9 +55,9 @@ func run(ctx context.Context, args []string, now time.Time, out, notes io.Writer
 	return errors.New("usage: ec2tables prices TABLE REGION…, or ec2tables bandwidth TABLE")
 }
 
-// prices writes a table with what the price list says of some regions; the others stay, with their dates. What
-// the list does not name is left out: types come and go. The credentials of one partition do not open another,
-// so those of aws-cn are asked for apart.
+// prices writes a table with what the price list says of some regions; the others stay, with their dates.
+// What the list does not name is left out: types come and go. The credentials of one partition do not open
+// another, so those of aws-cn are asked for apart.
 func prices(ctx context.Context, table string, regions []string, now time.Time, out, notes io.Writer) error {
 	sdk, err := config.LoadDefaultConfig(ctx)
 	if err != nil {

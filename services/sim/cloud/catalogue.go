@@ -61,8 +61,8 @@ func InstanceTypes() []string {
 	return names
 }
 
-// Market is a change of what is offered: all prices at some percent, no more of one instance type, and one that
-// has an accelerator.
+// Market is a change of what is offered: all prices at some percent, no more of one instance type, and one
+// that has an accelerator.
 type Market struct {
 	Percent              int64
 	Without, Accelerated string

@@ -78,7 +78,8 @@ type Poller struct {
 
 	offered  atomic.Pointer[offered]
 	reserved atomic.Pointer[reserved]
-	// shifted is nil as long as it is not known. clusterARN belongs to its poll; began is when the poller was made.
+	// shifted is nil as long as it is not known. clusterARN belongs to its poll; began is when the poller
+	// was made.
 	shifted    atomic.Pointer[shifted]
 	clusterARN string
 	began      time.Time

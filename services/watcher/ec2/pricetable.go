@@ -69,8 +69,8 @@ func ParsePriceTables(text string) (tables []PriceTable, err error) {
 	return tables, nil
 }
 
-// ofLarge is the price of a size that costs as much for its cores as a large; false if sizes of that name have
-// none, or the price would be a fraction.
+// ofLarge is the price of a size that costs as much for its cores as a large; false if sizes of that name
+// have none, or the price would be a fraction.
 func ofLarge(large int64, size string) (int64, bool) {
 	parts := map[string]int64{"nano": 16, "micro": 8, "small": 4, "medium": 2, "large": 1}[size]
 	if parts > 0 {

@@ -117,8 +117,8 @@ func TestReservedCapacityOfAShiftedZoneIsNotAvailable(t *testing.T) {
 	}
 }
 
-// TestShiftsKnownBeforeCountWhileARCIsSilent: a process that starts while ARC does not answer goes by what was
-// published before, until it ends; one that finds nothing known offers all zones.
+// TestShiftsKnownBeforeCountWhileARCIsSilent: a process that starts while ARC does not answer goes by what
+// was published before, until it ends; one that finds nothing known offers all zones.
 func TestShiftsKnownBeforeCountWhileARCIsSilent(t *testing.T) {
 	for title, c := range map[string]struct {
 		known []events.ZonalShift

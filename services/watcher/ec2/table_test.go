@@ -50,8 +50,8 @@ func addressesOf(s *sizing, t *ec2types.InstanceTypeInfo) int64 {
 	return s.capacity(t)[resourcePrivateIPv4]
 }
 
-// The prices of a region's own table are taken, with its date; without one those of us-east-1 are, and said to
-// be.
+// The prices of a region's own table are taken, with its date; without one those of us-east-1 are, and
+// said to be.
 func TestBuiltInPricesAreOfTheRegionIfThereAreSome(t *testing.T) {
 	for region, source := range map[string]string{"us-east-1": "of us-east-1, mid-2026", "mars-north-1": "of us-east-1, mid-2026"} {
 		p := pricesFor(region)

@@ -317,7 +317,8 @@ func (l *Layout) MinimaFor(t *offer.Template, n *offer.State, types bitset.Set) 
 }
 
 // OpenOn returns a claim of t with one pod; final says that a refusal depends neither on limits nor on the
-// topology, nor on what other claims try and how many there are; awaits that reserved capacity is held which would do.
+// topology, nor on what other claims try and how many there are; awaits that reserved capacity is held
+// which would do.
 func (l *Layout) OpenOn(t *offer.Template, lv *demand.Level, g *offer.Ceiling) (o *OpenClaim, final, awaits bool) {
 	c := lv.Class
 	if demand.Untolerated(t.Taints(), c.Pod.Spec.Tolerations, lv.StrictTaints) != nil {

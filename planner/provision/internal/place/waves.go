@@ -143,12 +143,12 @@ func InFullWave(l *Layout, t *offer.Template, types bitset.Set) bool {
 	return !l.waves.admit(t, types, nil)
 }
 
-// WaveLeft is how many claims of the types, in a NodePool of its own catalogue, may be made beside so many in
-// flight.
-func WaveLeft(in *Input, p *karpv1.NodePool, c *catalog.Catalog, types bitset.Set, flying, n int64) int64 {
+// WaveLeft is how many claims of the types a NodePool, of its own catalogue, may have without an instance.
+// bounded is false if there is no limit.
+func WaveLeft(in *Input, p *karpv1.NodePool, c *catalog.Catalog, types bitset.Set) (most int64, bounded bool) {
 	scarce := Accelerated(c)
 	if in.Options.AcceleratedWave <= 0 || scarce == nil || !types.Any() || !isWithin(types, scarce) {
-		return n
+		return 0, false
 	}
-	return max(0, min(n, max(in.Options.AcceleratedWave, launchesOf(in, p.Name, c, scarce))-flying))
+	return max(in.Options.AcceleratedWave, launchesOf(in, p.Name, c, scarce)), true
 }

@@ -144,6 +144,7 @@ func (r *Rig) send(o events.Observation) {
 		if err != nil {
 			panic(err)
 		}
+		stored.ReservationsAt, stored.ZonalShifts = ref.ReservationsAt, ref.ZonalShifts
 		o.Object = stored
 	}
 	data, err := events.Encode(o)
