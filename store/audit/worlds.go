@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"millwright/events"
 	"millwright/planner"
@@ -146,19 +147,78 @@ func (p *replayer) foldThrough(ctx context.Context, stream Stream, w *world.Worl
 // fold is that of the services: what cannot be decoded is skipped, a lost or damaged catalogue is folded
 // unresolved.
 func fold(ctx context.Context, stream Stream, w *world.World, m events.Message) error {
+	_, err := folded(ctx, stream, w, m)
+	return err
+}
+
+// folded is fold that returns what was folded; nothing if it could not be decoded.
+func folded(ctx context.Context, stream Stream, w *world.World, m events.Message) (events.Observation, error) {
 	if d, ok := stream.(Decoder); ok {
-		w.Apply(m.Sequence, d.Decoded(m))
-		return nil
+		o := d.Decoded(m)
+		w.Apply(m.Sequence, o)
+		return o, nil
 	}
 	o, err := events.Decode(m.Data)
 	if err != nil {
-		return nil
+		return events.Observation{}, nil
 	}
 	if err := events.ResolveCatalog(ctx, stream.Blobs(), &o, w.HoldsCatalog); err != nil && !events.BlobLost(err) {
-		return fmt.Errorf("message %d: %w", m.Sequence, err)
+		return o, fmt.Errorf("message %d: %w", m.Sequence, err)
 	}
 	w.Apply(m.Sequence, o)
+	return o, nil
+}
+
+// FoldSince folds the stream up to its end at the time of the call, and calls seen for each message once it
+// is folded. It begins with the newest checkpoint that is as of the time or before; where there is none, with
+// the oldest World that can be had. A World that is not synced was not seen whole yet.
+func FoldSince(ctx context.Context, stream Stream, at time.Time, seen func(*world.World, events.Observation)) error {
+	st, err := stream.State(ctx)
+	if err != nil {
+		return fmt.Errorf("ask for stream state: %w", err)
+	}
+	w, err := worldAsOf(ctx, stream.Blobs(), st, at)
+	switch {
+	case err != nil:
+		return err
+	case w == nil:
+		return ErrUnsynced
+	case w.Position().Sequence >= st.Last:
+		return nil
+	}
+	err = stream.Consume(ctx, w.Position().Sequence+1, func(m events.Message) error {
+		o, err := folded(ctx, stream, w, m)
+		if err != nil {
+			return err
+		}
+		seen(w, o)
+		if m.Sequence >= st.Last {
+			return errReached
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errReached) {
+		return fmt.Errorf("read stream: %w", err)
+	}
 	return nil
+}
+
+// worldAsOf is the World to fold from for what happened since a time; nil if there is none.
+func worldAsOf(ctx context.Context, blobs events.Blobs, st events.StreamState, at time.Time) (*world.World, error) {
+	list, err := events.Checkpoints(ctx, blobs)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range slices.Backward(list) {
+		if c.Incarnation != st.Incarnation || c.Sequence+1 < st.First {
+			continue
+		}
+		w, err := events.ReadCheckpoint(ctx, blobs, c, world.ReadCheckpoint)
+		if err == nil && w.Position().Incarnation == st.Incarnation && !w.AsOf().After(at) {
+			return w, nil
+		}
+	}
+	return start(ctx, blobs, st, 0)
 }
 
 // due replays the decisions whose position the World has reached or passed.

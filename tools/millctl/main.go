@@ -93,7 +93,7 @@ cannot be reached.`,
 		Version: version.Version, SilenceUsage: true, SilenceErrors: true,
 	}
 	t.flags(root.PersistentFlags())
-	root.AddCommand(statusCommand(t), stopCommand(t), resumeCommand(t), logCommand(t), whyCommand(t), replayCommand(t), bundleCommand(t), verifyCommand(t), healthCommand(t), archiveCommand(t), planCommand(t))
+	root.AddCommand(statusCommand(t), stopCommand(t), resumeCommand(t), logCommand(t), whyCommand(t), replayCommand(t), bundleCommand(t), verifyCommand(t), healthCommand(t), archiveCommand(t), planCommand(t), shadowCommand(t))
 	root.AddCommand(commandsCommand(t), approveCommand(t), rejectCommand(t), rolloutsCommand(t))
 	root.AddCommand(convertCommand(), migrateCommand(t), userDataCommand(), catalogCommand(), awsCommand(t), preflightCommand(t))
 	return root

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millwright/store/audit"
+	"millwright/store/audit/shadow"
+)
+
+func shadowCommand(t *target) *cobra.Command {
+	cmd := &cobra.Command{Use: "shadow", Short: "Compare what Millwright in mode shadow decided with what another controller did", Args: cobra.NoArgs}
+	var since time.Duration
+	var output string
+	report := &cobra.Command{
+		Use: "report [--since SPAN]", Short: "Put nodes, cost, evictions and waiting pods of both side by side", Args: cobra.NoArgs,
+		Long: `Report compares, for a cluster in which Millwright runs with --mode shadow beside another controller, what happened with what Millwright decided:
+nodes, what they cost, evictions, how long pods waited, and the ten decisions that made the largest difference, with their reasons. What
+happened is taken from the observations alone, as far back as they are retained. Each decision counts as long as the real nodes exist that it
+is about: docs/explain.md says what that means and what it leaves out.
+
+Exit status: 1 if nothing was decided in mode shadow.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case since <= 0:
+				return fmt.Errorf("invalid --since %s: must be positive", since)
+			case output != "table" && output != "json":
+				return fmt.Errorf("invalid -o %q: must be table or json", output)
+			}
+			r, err := t.shadowReport(cmd.Context(), since)
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				return writeJSON(cmd.OutOrStdout(), r)
+			}
+			return printShadow(cmd.OutOrStdout(), r)
+		},
+	}
+	report.Flags().DurationVar(&since, "since", 24*time.Hour, "compare what happened in this span before now")
+	report.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	cmd.AddCommand(report)
+	return cmd
+}
+
+func (t *target) shadowReport(ctx context.Context, since time.Duration) (_ *shadow.Report, err error) {
+	s, err := t.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer closeInto(s, &err)
+	stream, err := s.stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := shadow.Compare(ctx, s.log, stream, time.Now().Add(-since))
+	if errors.Is(err, audit.ErrUnsynced) {
+		return nil, fmt.Errorf("%w; or none of what was seen in that span is retained", err)
+	}
+	return r, err
+}
+
+func printShadow(out io.Writer, r *shadow.Report) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%s to %s\tHAPPENED\tMILLWRIGHT\n", r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
+	a, m := &r.Actual, &r.Millwright
+	seconds := func(n int64) string { return (time.Duration(n) * time.Second).String() }
+	for _, row := range []struct{ name, actual, shadow string }{
+		{"cost", fmt.Sprintf("$%.2f", a.USD), fmt.Sprintf("$%.2f", m.USD)},
+		{"node hours", fmt.Sprintf("%.1f", a.NodeHours), fmt.Sprintf("%.1f", m.NodeHours)},
+		{"nodes, at most", fmt.Sprint(a.NodesMost), fmt.Sprint(m.NodesMost)},
+		{"launched", fmt.Sprint(a.Launched), fmt.Sprint(m.Launched)},
+		{"removed", fmt.Sprint(a.Removed), fmt.Sprint(m.Removed)},
+		{"evictions", fmt.Sprint(a.Evictions), fmt.Sprint(m.Evictions)},
+		{"pods that waited", fmt.Sprint(a.Waited), fmt.Sprint(m.Waited)},
+		{"in the middle for", seconds(a.WaitedMedian), seconds(m.WaitedMedian)},
+		{"at most for", seconds(a.WaitedMost), seconds(m.WaitedMost)},
+		{"waiting still", fmt.Sprint(a.StillWaiting), fmt.Sprint(m.StillWaiting)},
+	} {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", row.name, row.actual, row.shadow)
+	}
+	fmt.Fprintln(w, "\t\t")
+	fmt.Fprintln(w, "TIME\tNODES, $/H\tNODES, $/H")
+	step := max(1, len(r.Curve)/12)
+	for i := 0; i < len(r.Curve); i += step {
+		p := &r.Curve[i]
+		fmt.Fprintf(w, "%s\t%d, %.4f\t%d, %.4f\n", p.At.Format(time.RFC3339), p.ActualNodes, float64(p.ActualPrice)/1e6, p.MillwrightNodes, float64(p.MillwrightPrice)/1e6)
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("write the table: %w", err)
+	}
+	fmt.Fprintf(out, "\n%d decisions counted, %d repeated what was decided before; nodes booted in %s in the middle\n", r.Decisions, r.Repeated, seconds(r.BootSeconds))
+	for _, d := range r.Differences {
+		fmt.Fprintf(out, "\nrecord %d, %s: saves $%.4f\n  Millwright: %s\n  happened:   %s\n", d.Record, d.At.Format(time.RFC3339), d.SavedUSD, d.Decided, d.Instead)
+		for _, text := range d.Why[:min(len(d.Why), 6)] {
+			fmt.Fprintf(out, "    %s\n", text)
+		}
+	}
+	fmt.Fprintln(out)
+	for _, text := range r.Caveats {
+		if _, err := fmt.Fprintln(out, "- "+text); err != nil {
+			return fmt.Errorf("write the report: %w", err)
+		}
+	}
+	return nil
+}
