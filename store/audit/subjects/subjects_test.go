@@ -210,7 +210,7 @@ func BenchmarkWhy(b *testing.B) {
 	w := newWriter(b)
 	d := archive.Open(filepath.Join(dir, "archive"), pt.LogID)
 	defer d.Close()
-	archiver := archive.NewArchiver(archive.Config{Cluster: "test", Live: w.log, Dir: d})
+	archiver := archive.NewArchiver(archive.Config{Cluster: "test", Live: w.log, Archive: d})
 	for archived := uint64(0); int(w.head()) < *records; {
 		w.live()
 		if head := w.head(); head-archived > 120_000 {
