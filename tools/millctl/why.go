@@ -64,20 +64,12 @@ The console, which is asked if no log is named, reaches back 50,000 records.`,
 				return err
 			}
 			defer closeInto(s, &err)
-			var entries []ledger.Entry
-			err = eachRecord(cmd.Context(), s.log, func(rec store.Record) error {
-				e, err := audit.Decode(rec)
-				if errors.Is(err, ledger.ErrUnknownKind) {
-					return nil
-				}
-				entries = append(entries, e)
-				return err
-			})
+			entries, err := s.entriesAbout(cmd.Context(), kind+"/"+name)
 			if err != nil {
 				return err
 			}
 			now := s.present(cmd.Context(), kind, name, entries)
-			if err := explain(cmd.OutOrStdout(), entries, kind, name); err != nil && len(now) == 0 {
+			if err := explain(cmd.OutOrStdout(), entries, s.log.ID(), kind, name); err != nil && len(now) == 0 {
 				return err
 			}
 			for _, line := range now {
@@ -135,11 +127,11 @@ func (t *target) summaryOfLog(ctx context.Context, span time.Duration) (_ []stri
 }
 
 // explain prints the story of a subject. Nothing on record is a failure: the name may be misspelt.
-func explain(out io.Writer, entries []ledger.Entry, kind, name string) error {
+func explain(out io.Writer, entries []ledger.Entry, logID, kind, name string) error {
 	if (kind == "pod" || kind == "capacitybuffer") && !strings.Contains(name, "/") {
 		name = "default/" + name
 	}
-	lines := audit.Why(entries, kind+"/"+name)
+	lines := audit.WhyOf(entries, logID, kind+"/"+name)
 	if len(lines) == 0 {
 		return fmt.Errorf("explain %s %s: the log has nothing about it", kind, name)
 	}
