@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,13 +21,15 @@ import (
 )
 
 func commandsCommand(t *target) *cobra.Command {
-	var output, state string
+	var o output
+	var state string
 	cmd := &cobra.Command{
 		Use: "commands", Short: "List the disruption commands that run, or wait for approval", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
 			switch {
-			case output != "text" && output != "json":
-				return fmt.Errorf("invalid -o %q: must be text or json", output)
 			case state != "" && !slices.Contains(overview.CommandStates, state):
 				return fmt.Errorf("invalid --state %q: must be one of %s", state, strings.Join(overview.CommandStates, ", "))
 			}
@@ -37,15 +38,19 @@ func commandsCommand(t *target) *cobra.Command {
 				return err
 			}
 			list = slices.DeleteFunc(list, func(c overview.CommandLine) bool { return state != "" && !strings.EqualFold(c.State, state) })
-			if output == "json" {
-				e := json.NewEncoder(cmd.OutOrStdout())
-				e.SetIndent("", "  ")
-				return e.Encode(list)
-			}
-			return printCommands(cmd.OutOrStdout(), list)
+			return o.write(cmd.OutOrStdout(), list, func(out io.Writer) error {
+				if o.format == formatName {
+					var ids []string
+					for i := range list {
+						ids = append(ids, list[i].ID)
+					}
+					return writeNames(out, "command", ids)
+				}
+				return printCommands(out, list)
+			})
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	o.register(cmd.Flags(), formatName)
 	cmd.Flags().StringVar(&state, "state", "", "only those that are "+strings.Join(overview.CommandStates, ", "))
 	return cmd
 }

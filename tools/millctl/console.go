@@ -169,13 +169,13 @@ func (f filter) printRow(out io.Writer, r *index.Row) error {
 }
 
 // statusByConsole prints what the console reports; it does not know the database.
-func (t *target) statusByConsole(ctx context.Context, output string, out io.Writer) error {
+func (t *target) statusByConsole(ctx context.Context, o *output, out io.Writer) error {
 	return t.askConsole(ctx, func(c *remote.Client) error {
 		st := &status{&overview.Status{}}
 		if err := c.Get(ctx, "/status", nil, st.Status); err != nil {
 			return err
 		}
-		return st.write(output, out)
+		return o.write(out, st, st.print)
 	})
 }
 

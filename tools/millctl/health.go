@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +30,7 @@ type healthRow struct {
 }
 
 func healthCommand(t *target) *cobra.Command {
-	var output string
+	var o output
 	var since time.Duration
 	cmd := &cobra.Command{
 		Use: "health", Short: "Rank images, instance types and zones by the nodes that failed", Args: cobra.NoArgs,
@@ -39,8 +38,8 @@ func healthCommand(t *target) *cobra.Command {
 that never registered. It ranks the images, instance types and zones they ran on, beside how many instances were launched with
 each. Only records that are still kept are counted.`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if output != "table" && output != "json" {
-				return fmt.Errorf("--output is table or json, not %q", output)
+			if err := o.check(); err != nil {
+				return err
 			}
 			s, err := t.open(cmd.Context())
 			if err != nil {
@@ -61,15 +60,10 @@ each. Only records that are still kept are counted.`,
 			if err != nil {
 				return err
 			}
-			if output == "json" {
-				out := json.NewEncoder(cmd.OutOrStdout())
-				out.SetIndent("", "  ")
-				return out.Encode(h.ranked())
-			}
-			return printHealth(cmd.OutOrStdout(), h.ranked())
+			return o.write(cmd.OutOrStdout(), h.ranked(), func(out io.Writer) error { return printHealth(out, h.ranked()) })
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	o.register(cmd.Flags())
 	cmd.Flags().DurationVar(&since, "since", 0, "count only what is younger than this; 0: everything kept")
 	return cmd
 }

@@ -17,10 +17,11 @@ import (
 
 // changeFlags say what is laid over the Snapshots of a replay.
 type changeFlags struct {
-	files, options       []string
-	since, until, output string
-	stdin                io.Reader
-	read                 whatif.Change
+	files, options []string
+	since, until   string
+	output         output
+	stdin          io.Reader
+	read           whatif.Change
 }
 
 func (c *changeFlags) register(cmd *cobra.Command) {
@@ -29,7 +30,8 @@ func (c *changeFlags) register(cmd *cobra.Command) {
 	f.StringArrayVar(&c.options, "option", nil, "NAME=VALUE: a planner option to plan with instead, such as node-cost=0.02; may be given again")
 	f.StringVar(&c.since, "since", "", "only decisions younger than this, such as 24h, or a time")
 	f.StringVar(&c.until, "until", "", "only decisions older than this, such as 1h, or a time")
-	f.StringVarP(&c.output, "output", "o", "table", "with --with or --option: table, wide (with the decisions that came out the same) or json")
+	c.output.register(f, formatWide)
+	f.Lookup("output").Usage = "with --with or --option: " + f.Lookup("output").Usage + " (with the decisions that came out the same)"
 	for _, other := range []string{"bundle", "recording"} {
 		cmd.MarkFlagsMutuallyExclusive(other, "since")
 		cmd.MarkFlagsMutuallyExclusive(other, "until")
@@ -44,9 +46,10 @@ func (c *changeFlags) given() bool { return len(c.files) > 0 || len(c.options) >
 
 // check reads the change.
 func (c *changeFlags) check(cmd *cobra.Command) (err error) {
+	if err := c.output.check(); err != nil {
+		return err
+	}
 	switch {
-	case c.output != "table" && c.output != "wide" && c.output != "json":
-		return fmt.Errorf("invalid -o %q: must be table, wide or json", c.output)
 	case !c.given() && cmd.Flags().Changed("output"):
 		return errors.New("replay: -o goes with --with or --option")
 	case len(c.files) > 0:
@@ -73,10 +76,7 @@ func (c *changeFlags) run(ctx context.Context, out io.Writer, log audit.Log, str
 	if err != nil {
 		return err
 	}
-	if c.output == "json" {
-		return writeJSON(out, report)
-	}
-	return printWhatIf(out, report, c.output == "wide")
+	return c.output.write(out, report, func(out io.Writer) error { return printWhatIf(out, report, c.output.format == formatWide) })
 }
 
 // printWhatIf prints the decisions that came out otherwise, or all, and sums.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,14 +28,14 @@ type rolloutLine struct {
 }
 
 func rolloutsCommand(t *target) *cobra.Command {
-	output := "text"
+	var o output
 	cmd := &cobra.Command{
 		Use: "rollouts", Short: "List the roll-outs of drifted nodes in waves", Args: cobra.NoArgs,
 		Long: `Rollouts lists the NodePools whose drifted nodes are replaced in waves, as a DisruptionPolicy wants it, and those that have
 halted because a replacement failed.`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if output != "text" && output != "json" {
-				return fmt.Errorf("invalid -o %q: must be text or json", output)
+			if err := o.check(); err != nil {
+				return err
 			}
 			s, err := t.open(cmd.Context())
 			if err != nil {
@@ -48,15 +47,19 @@ halted because a replacement failed.`,
 				return err
 			}
 			list := rolloutLines(l)
-			if output == "json" {
-				e := json.NewEncoder(cmd.OutOrStdout())
-				e.SetIndent("", "  ")
-				return e.Encode(list)
-			}
-			return printRollouts(cmd.OutOrStdout(), list)
+			return o.write(cmd.OutOrStdout(), list, func(out io.Writer) error {
+				if o.format == formatName {
+					var pools []string
+					for i := range list {
+						pools = append(pools, list[i].NodePool)
+					}
+					return writeNames(out, "nodepool", pools)
+				}
+				return printRollouts(out, list)
+			})
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", output, "text or json")
+	o.register(cmd.Flags(), formatName)
 	cmd.AddCommand(resumeRolloutCommand(t))
 	return cmd
 }

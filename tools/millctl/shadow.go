@@ -17,7 +17,7 @@ import (
 func shadowCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{Use: "shadow", Short: "Compare what Millwright in mode shadow decided with what another controller did", Args: cobra.NoArgs}
 	var since time.Duration
-	var output string
+	var o output
 	report := &cobra.Command{
 		Use: "report [--since SPAN]", Short: "Put nodes, cost, evictions and waiting pods of both side by side", Args: cobra.NoArgs,
 		Long: `Report compares, for a cluster in which Millwright runs with --mode shadow beside another controller, what happened with what Millwright decided:
@@ -27,24 +27,21 @@ is about: docs/explain.md says what that means and what it leaves out.
 
 Exit status: 1 if nothing was decided in mode shadow.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case since <= 0:
+			if since <= 0 {
 				return fmt.Errorf("invalid --since %s: must be positive", since)
-			case output != "table" && output != "json":
-				return fmt.Errorf("invalid -o %q: must be table or json", output)
+			}
+			if err := o.check(); err != nil {
+				return err
 			}
 			r, err := t.shadowReport(cmd.Context(), since)
 			if err != nil {
 				return err
 			}
-			if output == "json" {
-				return writeJSON(cmd.OutOrStdout(), r)
-			}
-			return printShadow(cmd.OutOrStdout(), r)
+			return o.write(cmd.OutOrStdout(), r, func(out io.Writer) error { return printShadow(out, r) })
 		},
 	}
 	report.Flags().DurationVar(&since, "since", 24*time.Hour, "compare what happened in this span before now")
-	report.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	o.register(report.Flags())
 	cmd.AddCommand(report)
 	return cmd
 }

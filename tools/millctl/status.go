@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,17 +17,17 @@ import (
 type status struct{ *overview.Status }
 
 func statusCommand(t *target) *cobra.Command {
-	var output string
+	var o output
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show leaders, lags, stop, claims, commands, drains and alarms at a glance", Args: cobra.NoArgs,
 		Long: `Status reads the log and what the leaders report about themselves every few seconds. On a data directory that no
 process serves, it shows how things stood.`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if output != "text" && output != "json" {
-				return fmt.Errorf("invalid -o %q: must be text or json", output)
+			if err := o.check(); err != nil {
+				return err
 			}
 			if t.viaConsole() {
-				return t.statusByConsole(cmd.Context(), output, cmd.OutOrStdout())
+				return t.statusByConsole(cmd.Context(), &o, cmd.OutOrStdout())
 			}
 			s, err := t.open(cmd.Context())
 			if err != nil {
@@ -40,21 +38,11 @@ process serves, it shows how things stood.`,
 			if err != nil {
 				return err
 			}
-			return st.write(output, cmd.OutOrStdout())
+			return o.write(cmd.OutOrStdout(), st, st.print)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	o.register(cmd.Flags())
 	return cmd
-}
-
-// write prints it as text or JSON.
-func (st *status) write(output string, out io.Writer) error {
-	if output == "json" {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return e.Encode(st)
-	}
-	return st.print(out)
 }
 
 func (s *session) status(ctx context.Context, now time.Time) (*status, error) {
