@@ -86,8 +86,8 @@ func (p *replayer) skipAll(reason string) {
 	p.todo = nil
 }
 
-// start returns the World to fold from: the newest checkpoint at or before the position, else the first from
-// which the stream continues, else an empty one if the stream is complete; nil if there is none.
+// start returns the World to fold from: the newest checkpoint at or before the position, else the first
+// from which the stream continues, else an empty one if the stream is complete; nil if there is none.
 func start(ctx context.Context, blobs events.Blobs, st events.StreamState, position uint64) (*world.World, error) {
 	list, err := events.Checkpoints(ctx, blobs)
 	if err != nil {
@@ -169,9 +169,9 @@ func folded(ctx context.Context, stream Stream, w *world.World, m events.Message
 	return o, nil
 }
 
-// FoldSince folds the stream up to its end at the time of the call, and calls seen for each message once it
-// is folded. It begins with the newest checkpoint that is as of the time or before; where there is none, with
-// the oldest World that can be had. A World that is not synced was not seen whole yet.
+// FoldSince folds the stream up to its end at the time of the call, and calls seen for each message once
+// it is folded. It begins with the newest checkpoint that is as of the time or before; where there is
+// none, with the oldest World that can be had. A World that is not synced was not seen whole yet.
 func FoldSince(ctx context.Context, stream Stream, at time.Time, seen func(*world.World, events.Observation)) error {
 	st, err := stream.State(ctx)
 	if err != nil {

@@ -39,8 +39,8 @@ func (t *target) askConsole(ctx context.Context, fn func(*remote.Client) error) 
 	return fn(client)
 }
 
-// qualified is a name with its namespace, for kinds that have one: the one that was asked for, or that of the
-// context if the console of a kubeconfig is asked.
+// qualified is a name with its namespace, for kinds that have one: the one that was asked for, or that of
+// the context if the console of a kubeconfig is asked.
 func (t *target) qualified(kind, name string) string {
 	if kind = subjectKind(kind); kind != "pod" && kind != "capacitybuffer" || strings.Contains(name, "/") {
 		return name
@@ -135,7 +135,8 @@ func kindNamed(name string) (string, error) {
 	return "", fmt.Errorf("--kind %s: there is no such kind of records", name)
 }
 
-// allPages reads all pages of records, newest first, and the head of the log before the first one was made.
+// allPages reads all pages of records, newest first, and the head of the log before the first one was
+// made.
 func allPages(ctx context.Context, c *remote.Client, query url.Values) (rows []index.Row, last uint64, err error) {
 	for {
 		page := &api.Decisions{}

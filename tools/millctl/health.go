@@ -121,8 +121,8 @@ func (h *health) rowsOf(image, instanceType, zone string) (list []*healthRow) {
 	return list
 }
 
-// ranked are the rows with failures: by what they are of, those with most failures first, then those with the
-// largest share.
+// ranked are the rows with failures: by what they are of, those with most failures first, then those with
+// the largest share.
 func (h *health) ranked() []*healthRow {
 	list := slices.DeleteFunc(slices.Collect(maps.Values(h.rows)), func(r *healthRow) bool { return r.Failed == 0 })
 	slices.SortFunc(list, func(a, b *healthRow) int {

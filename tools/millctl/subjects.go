@@ -14,8 +14,8 @@ import (
 	"millwright/store/audit/subjects"
 )
 
-// entriesAbout are the entries that the story of a subject is of: found by the index beside the archive if the
-// log is long, else all there are.
+// entriesAbout are the entries that the story of a subject is of: found by the index beside the archive if
+// the log is long, else all there are.
 func (s *session) entriesAbout(ctx context.Context, subject string) ([]ledger.Entry, error) {
 	head, err := s.log.Head(ctx)
 	if err != nil {
@@ -40,8 +40,8 @@ func (s *session) entriesAbout(ctx context.Context, subject string) ([]ledger.En
 	return entries, err
 }
 
-// indexDir is beside a directory of archived records, or in the user's cache if they are in a bucket; "" if
-// there is no archive.
+// indexDir is beside a directory of archived records, or in the user's cache if they are in a bucket; ""
+// if there is no archive.
 func (s *session) indexDir() string {
 	root := s.target.archive()
 	if root == "" {

@@ -277,8 +277,8 @@ func (c *comparison) count(w *world.World) {
 	c.settle()
 }
 
-// standIn takes a machine that was just launched for the one that the first decision imagined whose pods still
-// wait and that nothing stands for.
+// standIn takes a machine that was just launched for the one that the first decision imagined whose pods
+// still wait and that nothing stands for.
 func (c *comparison) standIn(m *machine) {
 	for _, d := range c.deeds {
 		for _, n := range d.nodes {

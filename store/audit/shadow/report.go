@@ -17,8 +17,8 @@ type Report struct {
 	Curve []Point `json:"curve"`
 	// Differences with the largest sums, at most ten, largest first.
 	Differences []Difference `json:"differences"`
-	// Decisions are the shadow decisions that were counted, Repeated those that were not, because what they
-	// are about was decided before and is still there.
+	// Decisions are the shadow decisions that were counted, Repeated those that were not, because what
+	// they are about was decided before and is still there.
 	Decisions int `json:"decisions"`
 	Repeated  int `json:"repeated"`
 	// BootTime is how long nodes took from launch to ready, in the middle; it is taken for all that never

@@ -170,8 +170,8 @@ func TestACheaperNodeSavesWhileTheDearerOneExists(t *testing.T) {
 	}
 }
 
-// A node that stays empty for two hours is one that Millwright would have taken; a pod that is evicted from a
-// node that goes is counted, one that ends by itself is not.
+// A node that stays empty for two hours is one that Millwright would have taken; a pod that is evicted
+// from a node that goes is counted, one that ends by itself is not.
 func TestANodeThatMillwrightWouldHaveTaken(t *testing.T) {
 	claim, node := pt.Claim("a-claim", "a", "p"), pt.Node("a", pt.InPool("p"), priced("m5.xlarge"))
 	other, stays := pt.Claim("b-claim", "b", "p"), pt.Node("b", pt.InPool("p"), priced("m5.large"))

@@ -16,7 +16,8 @@ import (
 // ChunkSize is how many records a file is of.
 const ChunkSize = 8192
 
-// storyMax bounds the records of a story, roundsMax how often it is looked whether what was found leads on.
+// storyMax bounds the records of a story, roundsMax how often it is looked whether what was found leads
+// on.
 const (
 	storyMax  = 5000
 	roundsMax = 16
@@ -38,7 +39,8 @@ type Index struct {
 
 	head  uint64
 	files []*file
-	// tail are the entries that are in no file yet, with what they mention; tailFirst is the first of them.
+	// tail are the entries that are in no file yet, with what they mention; tailFirst is the first of
+	// them.
 	tail      []ledger.Entry
 	tailFirst uint64
 	mentions  map[string][]uint64
@@ -66,8 +68,8 @@ func (x *Index) path(chunk uint64) string {
 	return filepath.Join(x.dir, fmt.Sprintf("subjects-%012d", chunk*ChunkSize+1))
 }
 
-// Update takes in what the log has by now: it makes the files that are missing or cannot be used, and reads
-// the records after them. Records that cannot be had any more are left out.
+// Update takes in what the log has by now: it makes the files that are missing or cannot be used, and
+// reads the records after them. Records that cannot be had any more are left out.
 func (x *Index) Update(ctx context.Context) error {
 	head, err := x.log.Head(ctx)
 	if err != nil {
@@ -155,8 +157,8 @@ func each(ctx context.Context, log Log, from, to uint64, fn func(ledger.Entry)) 
 	return nil
 }
 
-// About returns the sequences of records that are about one of the subjects, or of which a hash says so, in
-// order: the newest of them, at most limit. cut reports that there are more.
+// About returns the sequences of records that are about one of the subjects, or of which a hash says so,
+// in order: the newest of them, at most limit. cut reports that there are more.
 func (x *Index) About(ctx context.Context, subjects []string, limit int) (seqs []uint64, cut bool, err error) {
 	for _, s := range subjects {
 		h := hashOf(s)
@@ -220,8 +222,8 @@ func (x *Index) Story(ctx context.Context, subject string) (lines []audit.Line, 
 	return audit.WhyOf(entries, x.log.ID(), subject), entries, cut, nil
 }
 
-// read adds the records to those known, in order, so that an archive is read forward. Neighbours are read at
-// once.
+// read adds the records to those known, in order, so that an archive is read forward. Neighbours are read
+// at once.
 func (x *Index) read(ctx context.Context, seqs []uint64, known map[uint64]ledger.Entry) error {
 	const near = 64
 	for i := 0; i < len(seqs); {

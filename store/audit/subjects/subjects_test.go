@@ -70,8 +70,8 @@ func (w *writer) append(decision bool, service string, kind ledger.Kind, payload
 	return rec.Seq
 }
 
-// live appends the life of a node: planned for a pod, made, launched, joined, taken by a command, ended; and
-// a pod that is refused beside it.
+// live appends the life of a node: planned for a pod, made, launched, joined, taken by a command, ended;
+// and a pod that is refused beside it.
 func (w *writer) live() {
 	w.n++
 	pod := ledger.PodRef{UID: types.UID(fmt.Sprint("u", w.n)), Namespace: "shop", Name: fmt.Sprintf("web-%06x", w.n)}
@@ -200,8 +200,8 @@ var (
 )
 
 // BenchmarkWhy asks 10,000 questions about a log of -records, of which all but the newest 20,000 are
-// archived: nodes, instances, pods that were placed and pods that were refused. Every answer is compared with
-// what really happened. It prints the time of half and of 99 in 100.
+// archived: nodes, instances, pods that were placed and pods that were refused. Every answer is compared
+// with what really happened. It prints the time of half and of 99 in 100.
 func BenchmarkWhy(b *testing.B) {
 	dir := *scratch
 	if dir == "" {
