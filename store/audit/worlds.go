@@ -214,7 +214,7 @@ func worldAsOf(ctx context.Context, blobs events.Blobs, st events.StreamState, a
 			continue
 		}
 		w, err := events.ReadCheckpoint(ctx, blobs, c, world.ReadCheckpoint)
-		if err == nil && w.Position().Incarnation == st.Incarnation && !w.AsOf().After(at) {
+		if err == nil && w.Position().Incarnation == st.Incarnation && !w.AsOf().IsZero() && !w.AsOf().After(at) {
 			return w, nil
 		}
 	}
