@@ -125,6 +125,13 @@ func (b *tab) says(text string) {
 	})
 }
 
+// asks sends the form of the page Plan with manifests.
+func (b *tab) asks(manifests string) {
+	b.Helper()
+	b.visit("/plan")
+	b.do(chromedp.SetValue(chromedp.CSS("#manifests"), manifests), chromedp.Click(chromedp.CSS("form.question button")), chromedp.WaitVisible(chromedp.CSS("main .banner, main .tiles")))
+}
+
 // picture writes a screenshot to .local/screenshots.
 func (b *tab) picture(name string) {
 	b.Helper()
@@ -186,7 +193,15 @@ func TestConsoleInABrowser(t *testing.T) {
 	e.running("web", 2)
 	node := e.nodes()[0].Name
 	pages := map[string]string{"/": node, "/timeline": "Timeline", "/savings": "Savings", "/decisions": "Launched", "/decisions/1": "Genesis",
-		"/commands": "Running, or answered already", "/object/node/" + node: node}
+		"/commands": "Running, or answered already", "/object/node/" + node: node, "/object/nodepool/default": "What if it were different?",
+		"/plan": "Nothing is changed", "/plan?nodepool=default": "what if NodePool default were different"}
+	var planned struct{ Items []struct{ Seq uint64 } }
+	if got := e.console(c, viewer, http.MethodGet, "/decisions?kind=ProvisioningPlanned", "", &planned); got != http.StatusOK || len(planned.Items) == 0 {
+		t.Fatalf("decisions: %d, %+v", got, planned)
+	}
+	decision := fmt.Sprintf("/decisions/%d", planned.Items[0].Seq)
+	pages[decision], pages[decision+"/facts"], pages[decision+"/replay"] = "Replay this", "Pods it is about", "Identical"
+	pages[strings.Replace(decision, "/decisions/", "/plan?record=", 1)] = "would have been"
 	for _, scripts := range []bool{true, false} {
 		if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !scripts}); err != nil {
 			t.Fatal(err)
@@ -203,6 +218,21 @@ func TestConsoleInABrowser(t *testing.T) {
 		b.visit(path)
 		b.picture(name)
 	}
+	b.asks("apiVersion: v1\nkind: Pod\nmetadata: {name: huge}\nspec: {containers: [{name: c, resources: {requests: {cpu: '900'}}}]}\n---\n" +
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: big}\nspec: {containers: [{name: c, resources: {requests: {cpu: '3'}}}]}\n")
+	b.says("Pods that fit nowhere")
+	b.says("default/big")
+	b.picture("plan")
+	b.do(chromedp.EmulateViewport(400, 900))
+	for path, name := range map[string]string{"/": "now-narrow", "/timeline": "timeline-narrow", decision: "decision-narrow"} {
+		b.visit(path)
+		wide, err := chromedp.Run(b.ctx, chromedp.Evaluate[int]("document.documentElement.scrollWidth"))
+		if err != nil || wide > 400 {
+			t.Errorf("%s is %d wide on a screen of 400, %v", path, wide, err)
+		}
+		b.picture(name)
+	}
+	b.do(chromedp.EmulateViewport(1280, 760))
 	b.isSound("pages of a viewer")
 
 	e.scale("web", 0)
