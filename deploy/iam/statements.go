@@ -64,9 +64,9 @@ var Statements = []Statement{
 	{
 		Sid: "ReadOffers", Policy: watcher,
 		Actions: []string{"ec2:DescribeCapacityReservations", "ec2:DescribeInstanceStatus", "ec2:DescribeInstanceTypeOfferings",
-			"ec2:DescribeInstanceTypes", "ec2:DescribeInstances", "ec2:DescribeSpotPriceHistory"},
+			"ec2:DescribeInstanceTypes", "ec2:DescribeInstances", "ec2:DescribeSpotPriceHistory", "ec2:DescribeSubnets"},
 		Resources: []string{"*"}, Conditions: inRegion,
-		Needs: "Instance types, zones, spot prices, capacity reservations and the state of instances, polled. EC2 has no narrower resource for reading.",
+		Needs: "Instance types, zones, Outposts, spot prices, capacity reservations and the state of instances, polled. EC2 has no narrower resource for reading.",
 	},
 	{
 		Sid: "ReadPrices", Policy: watcher, Actions: []string{"pricing:GetProducts"}, Resources: []string{"*"},

@@ -18,6 +18,8 @@ type Subnet struct {
 	ID, Zone, ZoneID string
 	// FreeAddresses is the number of IPv4 addresses left.
 	FreeAddresses int32
+	// OutpostARN is of the Outpost that it is on; "" if it is in the region.
+	OutpostARN string
 }
 
 // SecurityGroup as EC2 describes it.
@@ -43,7 +45,7 @@ func (c *Client) DescribeSubnets(ctx context.Context, terms []awsv1.SubnetSelect
 			for _, s := range page.Subnets {
 				byID[aws.ToString(s.SubnetId)] = Subnet{
 					ID: aws.ToString(s.SubnetId), Zone: aws.ToString(s.AvailabilityZone),
-					ZoneID: aws.ToString(s.AvailabilityZoneId), FreeAddresses: aws.ToInt32(s.AvailableIpAddressCount),
+					ZoneID: aws.ToString(s.AvailabilityZoneId), FreeAddresses: aws.ToInt32(s.AvailableIpAddressCount), OutpostARN: aws.ToString(s.OutpostArn),
 				}
 			}
 		}

@@ -30,9 +30,11 @@ type addresses struct {
 	promises map[string]promise
 }
 
+// addressCount of a subnet, which may be on an Outpost.
 type addressCount struct {
-	free  int64
-	asked time.Time
+	free    int64
+	asked   time.Time
+	outpost bool
 }
 
 // promise to a launch: it may take that many addresses in each of the subnets, its instances all being in
@@ -52,7 +54,7 @@ func (a *addresses) seen(subnets []ec2.Subnet, asked time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, s := range subnets {
-		a.counts[s.ID] = addressCount{free: int64(s.FreeAddresses), asked: asked}
+		a.counts[s.ID] = addressCount{free: int64(s.FreeAddresses), asked: asked, outpost: s.OutpostARN != ""}
 	}
 	maps.DeleteFunc(a.counts, func(_ string, c addressCount) bool { return asked.Sub(c.asked) > addressMemory })
 	maps.DeleteFunc(a.promises, func(_ string, p promise) bool {
@@ -71,14 +73,23 @@ func (p promise) countedBy(c addressCount) bool {
 }
 
 // promise picks of each zone the subnet with most addresses left, the first one if several have, and promises
-// the launch as many as its instances may take there.
+// the launch as many as its instances may take there. One on an Outpost, which has few types, is picked only
+// where there is no other, since then the catalogue offers what the Outpost has.
 func (a *addresses) promise(token string, subnets []awsv1.Subnet, wanted map[string]int64, instances int64, now time.Time) map[string]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.promises, token) // of an earlier try to build the same request
 	left := a.left(subnets)
 	ordered := slices.Clone(subnets)
-	slices.SortStableFunc(ordered, func(x, y awsv1.Subnet) int { return cmp.Compare(left[y.ID], left[x.ID]) })
+	rank := func(s awsv1.Subnet) int {
+		if a.counts[s.ID].outpost {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(ordered, func(x, y awsv1.Subnet) int {
+		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(left[y.ID], left[x.ID]))
+	})
 	chosen, p := map[string]string{}, promise{at: now, each: map[string]int64{}, wanted: map[string]int64{}}
 	for _, s := range ordered {
 		if n, asked := wanted[s.Zone]; asked && chosen[s.Zone] == "" {

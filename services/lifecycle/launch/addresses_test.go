@@ -18,6 +18,16 @@ import (
 	"millwright/tools/ec2sim/simclient"
 )
 
+// A subnet on an Outpost is picked only where a zone has no other, however many addresses it has.
+func TestOutpostsAreLeftToZonesThatHaveNothingElse(t *testing.T) {
+	a := newAddresses()
+	a.seen([]ec2.Subnet{{ID: "rack-a", FreeAddresses: 4000, OutpostARN: "arn"}, {ID: "a", FreeAddresses: 10}, {ID: "rack-b", FreeAddresses: 1, OutpostARN: "arn"}}, start)
+	got := a.promise("1", []awsv1.Subnet{{ID: "rack-a", Zone: "a"}, {ID: "a", Zone: "a"}, {ID: "rack-b", Zone: "b"}}, map[string]int64{"a": 5, "b": 5}, 1, start)
+	if got["a"] != "a" || got["b"] != "rack-b" {
+		t.Errorf("picked %v", got)
+	}
+}
+
 // TestLaunchesSpreadOverSubnetsByWhatIsLeft follows ec2 §4.3.
 func TestLaunchesSpreadOverSubnetsByWhatIsLeft(t *testing.T) {
 	a, now := newAddresses(), start

@@ -45,6 +45,8 @@ type sizing struct {
 	group   *karpawsv1.PlacementGroup
 	// shifts are the zones that nothing is launched in.
 	shifts []events.ZonalShift
+	// onOutposts are the zones that have nothing but Outposts, which have no spot instances.
+	onOutposts map[string]bool
 }
 
 func newSizing(nc *karpawsv1.EC2NodeClass, o Options) (sizing, error) {

@@ -22,7 +22,7 @@ type offered struct {
 
 // newCatalog computes what EC2 offers to a NodeClass. Zones are those of its subnets; nothing is available in
 // those of shifts.
-func newCatalog(nc *karpawsv1.EC2NodeClass, o *offered, now *reserved, shifts []events.ZonalShift, region string, opts Options) (*events.Catalog, error) {
+func newCatalog(nc *karpawsv1.EC2NodeClass, o *offered, known *outposts, now *reserved, shifts []events.ZonalShift, region string, opts Options) (*events.Catalog, error) {
 	s, err := newSizing(nc, opts)
 	if err != nil {
 		return nil, fmt.Errorf("catalogue of %s: %w", nc.Name, err)
@@ -30,13 +30,15 @@ func newCatalog(nc *karpawsv1.EC2NodeClass, o *offered, now *reserved, shifts []
 	s.shifts = shifts
 	c := &events.Catalog{NodeClass: nc.Name, Generation: nc.Generation}
 	zones, reservations := subnetZones(nc), reservationsOf(nc)
+	offeredIn, onOutposts := o.inZones(nc, known)
+	s.onOutposts = onOutposts
 	for i := range o.types {
 		usable := s.unusable(&o.types[i]) == ""
-		t, err := s.instanceType(&o.types[i], o.zones[string(o.types[i].InstanceType)], zones, region)
+		t, err := s.instanceType(&o.types[i], offeredIn[string(o.types[i].InstanceType)], zones, region)
 		if err != nil {
 			return nil, fmt.Errorf("catalogue of %s: %w", nc.Name, err)
 		}
-		addReserved(&t, reservations, now, zones, func(zone string) bool { return o.zones[t.Name][zone] && usable && s.opens(zone) })
+		addReserved(&t, reservations, now, zones, func(zone string) bool { return offeredIn[t.Name][zone] && usable && s.opens(zone) })
 		addGroup(&t, s.group)
 		c.InstanceTypes = append(c.InstanceTypes, t)
 	}
@@ -79,7 +81,7 @@ func (s *sizing) instanceType(t *ec2types.InstanceTypeInfo, in map[string]bool, 
 		}
 		for _, capacityType := range l[karpv1.CapacityTypeLabelKey] {
 			out.Offerings = append(out.Offerings, events.CatalogOffering{
-				Zone: z.name, ZoneID: z.id, CapacityType: capacityType, Available: in[z.name] && usable && s.opens(z.name),
+				Zone: z.name, ZoneID: z.id, CapacityType: capacityType, Available: in[z.name] && usable && s.opens(z.name) && !(s.onOutposts[z.name] && capacityType == spot),
 			})
 		}
 	}

@@ -43,7 +43,7 @@ func computed(t *testing.T, change func(*karpawsv1.EC2NodeClass), types ...strin
 	if len(types) > 0 {
 		o.types = slices.DeleteFunc(slices.Clone(o.types), func(i ec2types.InstanceTypeInfo) bool { return !slices.Contains(types, string(i.InstanceType)) })
 	}
-	c, err := newCatalog(nodeClass("default", change), &o, nil, nil, "us-west-2", Options{VMMemoryOverheadPercent: 0.075})
+	c, err := newCatalog(nodeClass("default", change), &o, nil, nil, nil, "us-west-2", Options{VMMemoryOverheadPercent: 0.075})
 	if err != nil {
 		t.Fatal(err)
 	}

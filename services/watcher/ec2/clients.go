@@ -19,6 +19,7 @@ type EC2 interface {
 	awsec2.DescribeInstancesAPIClient
 	awsec2.DescribeInstanceStatusAPIClient
 	awsec2.DescribeCapacityReservationsAPIClient
+	awsec2.DescribeSubnetsAPIClient
 }
 
 // Pricing is what is asked of the price API; *pricing.Client is one.

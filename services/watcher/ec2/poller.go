@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -42,6 +43,8 @@ type Intervals struct {
 	Spot, Instances time.Duration
 	// Reservations of capacity, default 1 min; asked about while a NodeClass has some.
 	Reservations time.Duration
+	// Outposts and what they have, default 5 min.
+	Outposts time.Duration
 	// Status of our instances, default 1 min.
 	Status time.Duration
 	// Shifts of zones, default 30 s; asked about with Config.Shifts.
@@ -78,6 +81,7 @@ type Poller struct {
 
 	offered  atomic.Pointer[offered]
 	reserved atomic.Pointer[reserved]
+	outposts atomic.Pointer[outposts]
 	// shifted is nil as long as it is not known. clusterARN belongs to its poll; began is when the poller
 	// was made.
 	shifted    atomic.Pointer[shifted]
@@ -108,6 +112,7 @@ func New(cfg Config, e Emitter) (*Poller, error) {
 		newTask("spot_prices", or(i.Spot, 5*time.Minute), false, p.pollSpot).instead(p.emitBuiltInPrices),
 		newTask("instances", or(i.Instances, 10*time.Second), false, p.pollInstances),
 		newTask("capacity_reservations", or(i.Reservations, time.Minute), false, p.pollReservations),
+		newTask("outposts", or(i.Outposts, 5*time.Minute), false, p.pollOutposts),
 		newTask("instance_status", or(i.Status, time.Minute), false, p.pollStatus),
 		newTask("nodeclasses", or(i.Classes, time.Second), false, p.pollClasses),
 	}
@@ -134,16 +139,19 @@ func (p *Poller) Run(ctx context.Context) error {
 }
 
 // Synced reports that each poll succeeded once, so that what was emitted is all there is. Prices that AWS
-// does not report count as soon as others stand in for them. Reserved capacity and the status of instances
-// are not waited for: until they are known, none is free and all are well.
+// does not report count as soon as others stand in for them.
 func (p *Poller) Synced() bool {
 	for _, t := range p.tasks {
-		if t.name != "capacity_reservations" && t.name != "instance_status" && !t.succeeded.Load() && !t.standsIn.Load() {
+		if !slices.Contains(notWaitedFor, t.name) && !t.succeeded.Load() && !t.standsIn.Load() {
 			return false
 		}
 	}
 	return true
 }
+
+// notWaitedFor: until they are known no reserved capacity is free, all instances are well and no subnet is
+// on an Outpost.
+var notWaitedFor = []string{"capacity_reservations", "instance_status", "outposts"}
 
 // Resync polls all again soon, and emits all of it again. It does not block.
 func (p *Poller) Resync() {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/rs/zerolog"
 
 	karpawsv1 "millwright/api/karpenteraws/v1"
@@ -46,7 +47,7 @@ func LookUp(ctx context.Context, version string, nc *karpawsv1.EC2NodeClass, opt
 	if o.types, err = p.describeTypes(ctx); err != nil {
 		return nil, nil, err
 	}
-	if err := p.describeOfferings(ctx, o.zones); err != nil {
+	if err := p.describeOfferings(ctx, ec2types.LocationTypeAvailabilityZone, "", o.zones); err != nil {
 		return nil, nil, err
 	}
 	known, notes := p.pricesNow(ctx, pricesWithin)
@@ -129,7 +130,7 @@ func bounded[T any](ctx context.Context, within time.Duration, ask func(context.
 
 // offerOf joins catalogue and prices.
 func offerOf(nc *karpawsv1.EC2NodeClass, o *offered, known map[priceKey]int64, region string, opts Options) (*Offer, error) {
-	c, err := newCatalog(nc, o, nil, nil, region, opts)
+	c, err := newCatalog(nc, o, nil, nil, nil, region, opts)
 	if err != nil {
 		return nil, err
 	}

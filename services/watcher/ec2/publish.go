@@ -99,7 +99,7 @@ func (p *Poller) pollClasses(ctx context.Context) error {
 func (p *Poller) emitCatalog(ctx context.Context, nc *karpawsv1.EC2NodeClass, o *offered) error {
 	c := &p.catalogs
 	reserved := p.reserved.Load()
-	shifts := p.shiftsOf(nc)
+	shifts, known := p.shiftsOf(nc), p.outposts.Load()
 	inputs, err := fingerprint(nc, reserved, shifts)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (p *Poller) emitCatalog(ctx context.Context, nc *karpawsv1.EC2NodeClass, o 
 	if len(reservations) > 0 && (last == nil || !slices.Equal(last.reservations, reservations)) {
 		p.task("capacity_reservations").soon() // not those that EC2 was last asked about
 	}
-	catalog, err := newCatalog(nc, o, reserved, shifts, p.cfg.Region, p.cfg.Options)
+	catalog, err := newCatalog(nc, o, known, reserved, shifts, p.cfg.Region, p.cfg.Options)
 	if err != nil {
 		p.cfg.Logger.Warn().Err(err).Str("nodeclass", nc.Name).Msg("catalogue cannot be computed")
 		c.setFaulty(nc.Name, inputs)
@@ -156,12 +156,16 @@ func (c *catalogs) setFaulty(name, inputs string) {
 
 // fingerprint is everything of a NodeClass that its catalogue depends on.
 func fingerprint(nc *karpawsv1.EC2NodeClass, now *reserved, shifts []events.ZonalShift) (string, error) {
-	var zones []string
+	var zones, subnets []string
 	for _, z := range subnetZones(nc) {
 		zones = append(zones, z.name+"="+z.id)
 	}
+	for _, s := range nc.Status.Subnets {
+		subnets = append(subnets, s.ID) // some may be on an Outpost
+	}
+	slices.Sort(subnets)
 	data, err := json.Marshal([]any{
-		nc.Generation, zones, familyOf(nc).name, nc.Spec.Kubelet, nc.Spec.BlockDeviceMappings, nc.Spec.InstanceStorePolicy,
+		nc.Generation, zones, subnets, familyOf(nc).name, nc.Spec.Kubelet, nc.Spec.BlockDeviceMappings, nc.Spec.InstanceStorePolicy,
 		reservationsOf(nc), reservationsAt(nc, now), nc.Status.PlacementGroup, shifts,
 	})
 	if err != nil {

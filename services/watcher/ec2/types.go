@@ -27,8 +27,11 @@ func (p *Poller) pollTypes(ctx context.Context) error {
 	if o.types, err = p.describeTypes(ctx); err != nil {
 		return err
 	}
-	if err := p.describeOfferings(ctx, o.zones); err != nil {
+	if err := p.describeOfferings(ctx, ec2types.LocationTypeAvailabilityZone, "", o.zones); err != nil {
 		return err
+	}
+	if len(o.zones) == 0 {
+		return errors.New("no instance types offerings found")
 	}
 	p.offered.Store(o)
 	p.catalogs.recompute()
@@ -63,8 +66,13 @@ func (p *Poller) describeTypes(ctx context.Context) ([]ec2types.InstanceTypeInfo
 	return out, nil
 }
 
-func (p *Poller) describeOfferings(ctx context.Context, zones map[string]map[string]bool) error {
-	in := &awsec2.DescribeInstanceTypeOfferingsInput{MaxResults: aws.Int32(offeringsPage), LocationType: ec2types.LocationTypeAvailabilityZone}
+// describeOfferings notes in which zones, or other locations of a kind, types are offered. location narrows
+// them to one; "" for all.
+func (p *Poller) describeOfferings(ctx context.Context, kind ec2types.LocationType, location string, zones map[string]map[string]bool) error {
+	in := &awsec2.DescribeInstanceTypeOfferingsInput{MaxResults: aws.Int32(offeringsPage), LocationType: kind}
+	if location != "" {
+		in.Filters = []ec2types.Filter{{Name: aws.String("location"), Values: []string{location}}}
+	}
 	var answer ec2.Pages
 	for pages := awsec2.NewDescribeInstanceTypeOfferingsPaginator(p.cfg.EC2, in); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
@@ -81,9 +89,6 @@ func (p *Poller) describeOfferings(ctx context.Context, zones map[string]map[str
 			}
 			zones[name][aws.ToString(o.Location)] = true
 		}
-	}
-	if len(zones) == 0 {
-		return errors.New("no instance types offerings found")
 	}
 	return nil
 }

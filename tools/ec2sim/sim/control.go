@@ -37,7 +37,7 @@ var controlIndex = []string{
 	"GET, PUT, DELETE /_control/prices [{instanceType, capacityType, zone, usdPerHour}]",
 	"GET, POST /_control/reservations {id, instanceType, zone, count, instanceMatchCriteria, ownerId, tags, endTime}: capacity reservations",
 	"PATCH, DELETE /_control/reservations/{id} {count, endTime}: resize one, or say when it ends; DELETE cancels it",
-	"PUT /_control/subnets/{id} {availableAddresses}: -1 for the real number",
+	"PUT /_control/subnets/{id} {availableAddresses, outpost: {arn, instanceTypes}}: -1 for the real number",
 	"POST /_control/images {date: YYYYMMDD, bottlerocket: x.y.z}: a new release; recommended and latest move to it",
 	"GET, PUT /_control/zonalshifts {disabled, shifts: [{awayFrom, until, autoshift, notApplied}]}: zones, by id, that ARC shifts the cluster away from",
 	"PUT /_control/parameters {name, value}: an SSM parameter",

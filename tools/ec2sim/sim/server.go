@@ -52,10 +52,11 @@ func New(cfg account.Config) *Server {
 	a := account.New(cfg)
 	s := &Server{
 		account: a, vpc: network.New(a), images: ami.New(a), templates: template.New(a), profiles: iam.New(a), queue: sqs.New(a),
-		prices: pricing.New(a), types: instancetype.New(a), faults: faults.New(a), reservations: reservation.New(a), groups: placement.New(a),
+		prices: pricing.New(a), faults: faults.New(a), reservations: reservation.New(a), groups: placement.New(a),
 		callers: simclient.Callers{},
 	}
 	s.cluster = eks.New(a, s.vpc)
+	s.types = instancetype.New(a, s.vpc.Outposts)
 	s.instances = instance.New(a, instance.Deps{
 		VPC: s.vpc, Images: s.images, Templates: s.templates, Profiles: s.profiles, Queue: s.queue, Prices: s.prices, Reservations: s.reservations,
 		Groups: s.groups,

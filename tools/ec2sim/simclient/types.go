@@ -158,6 +158,12 @@ type ZonalShift struct {
 	NotApplied bool      `json:"notApplied,omitempty"`
 }
 
+// Outpost that a subnet is on, and the instance types that it has; they are not kept over a restart.
+type Outpost struct {
+	ARN           string   `json:"arn"`
+	InstanceTypes []string `json:"instanceTypes"`
+}
+
 // Entry of the ledger: one call that launched or terminated, or tried to.
 type Entry struct {
 	Seq       uint64    `json:"seq"`

@@ -99,6 +99,11 @@ func (s *Service) resolve(c *candidate, config fleetConfig, override *wire.Param
 	if err := s.check(&c.launch, now); err != nil {
 		return err
 	}
+	if arn := c.launch.subnet.OutpostARN; arn != "" {
+		if c.launch.capacityType == "spot" || !slices.Contains(s.deps.VPC.Outposts[arn], c.launch.instanceType.Name) {
+			return wire.Refuse("Unsupported", "Your requested instance type (%s) is not supported in the requested Outpost (%s).", c.launch.instanceType.Name, arn)
+		}
+	}
 	t, zone := c.launch.instanceType, c.launch.subnet.Zone.Name
 	c.key = t.Name + "/" + c.launch.subnet.ID + "/" + data.ImageID + "/" + data.ReservationID + "/" + data.GroupID + placement.Number(data.Partition)
 	c.price, c.depth = s.deps.Prices.Price(t, c.launch.capacityType, zone, now), s.Spot.Depth(t, zone)

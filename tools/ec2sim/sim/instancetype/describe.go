@@ -13,10 +13,14 @@ import (
 )
 
 // Types are the instance types that the region offers.
-type Types struct{ *account.Account }
+type Types struct {
+	*account.Account
+	// Outposts are the instance types of each Outpost, by ARN.
+	Outposts map[string][]string
+}
 
-// New describes the types of the account's region.
-func New(a *account.Account) *Types { return &Types{a} }
+// New describes the types of the account's region and its Outposts.
+func New(a *account.Account, outposts map[string][]string) *Types { return &Types{a, outposts} }
 
 type xmlTypes struct {
 	Types []xmlType `xml:"instanceTypeSet>item"`
@@ -135,7 +139,7 @@ func (s *Types) DescribeInstanceTypeOfferings(c *wire.Call) (any, error) {
 			}
 		}
 	}
-	if !slices.Contains([]string{"region", "availability-zone", "availability-zone-id"}, kind) {
+	if !slices.Contains([]string{"region", "availability-zone", "availability-zone-id", "outpost"}, kind) {
 		return nil, wire.InvalidValue("Value (%s) for parameter locationType is invalid.", kind)
 	}
 	if c.Params.Bool("DryRun") {
@@ -156,6 +160,14 @@ func (s *Types) locations(kind string, t *catalogue.Type) []string {
 		return []string{s.Region.Name}
 	}
 	var out []string
+	if kind == "outpost" {
+		for arn, types := range s.Outposts {
+			if slices.Contains(types, t.Name) {
+				out = append(out, arn)
+			}
+		}
+		return out
+	}
 	for _, z := range s.Region.Zones {
 		if s.Region.Offers(t, z.Name) {
 			out = append(out, map[string]string{"availability-zone": z.Name, "availability-zone-id": z.ID}[kind])

@@ -6,9 +6,10 @@ import (
 
 	"millwright/tools/ec2sim/sim/account"
 	"millwright/tools/ec2sim/sim/wire"
+	"millwright/tools/ec2sim/simclient"
 )
 
-// Control sets the free addresses of a subnet over the control interface.
+// Control sets the free addresses of a subnet over the control interface, and puts it on an Outpost.
 func (s *VPC) Control(r *http.Request, id string) (any, error) {
 	sub := s.Subnet(id)
 	if sub == nil {
@@ -16,7 +17,8 @@ func (s *VPC) Control(r *http.Request, id string) (any, error) {
 	}
 	if r.Method == http.MethodPut {
 		var body struct {
-			AvailableAddresses int `json:"availableAddresses"`
+			AvailableAddresses int                `json:"availableAddresses"`
+			Outpost            *simclient.Outpost `json:"outpost"`
 		}
 		if err := wire.DecodeControl(r, &body); err != nil {
 			return nil, err
@@ -24,6 +26,9 @@ func (s *VPC) Control(r *http.Request, id string) (any, error) {
 		sub.Room = -1
 		if body.AvailableAddresses >= 0 {
 			sub.Room = body.AvailableAddresses + s.Occupied(id, s.Now())
+		}
+		if o := body.Outpost; o != nil {
+			sub.OutpostARN, s.Outposts[o.ARN] = o.ARN, o.InstanceTypes
 		}
 		s.Keep("subnet", id, sub.Room)
 	}

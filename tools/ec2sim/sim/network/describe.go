@@ -21,6 +21,7 @@ type xmlSubnet struct {
 	Default   bool      `xml:"defaultForAz"`
 	MapPublic bool      `xml:"mapPublicIpOnLaunch"`
 	Owner     string    `xml:"ownerId"`
+	Outpost   string    `xml:"outpostArn,omitempty"`
 	Tags      []tag.XML `xml:"tagSet>item"`
 }
 
@@ -68,7 +69,7 @@ func (s *VPC) DescribeSubnets(c *wire.Call) (any, error) {
 	for _, sub := range part {
 		arn := "arn:aws:ec2:" + s.Region.Name + ":" + s.Cfg.AccountID + ":subnet/" + sub.ID
 		answer.Subnets = append(answer.Subnets, xmlSubnet{sub.ID, arn, "available", s.VPCID, sub.Prefix.String(),
-			s.available(sub, seen), sub.Zone.Name, sub.Zone.ID, false, sub.Public, s.Cfg.AccountID, tag.List(sub.Tags)})
+			s.available(sub, seen), sub.Zone.Name, sub.Zone.ID, false, sub.Public, s.Cfg.AccountID, sub.OutpostARN, tag.List(sub.Tags)})
 	}
 	return answer, nil
 }
@@ -78,6 +79,11 @@ func (s *VPC) subnetAttributes(sub *Subnet, at time.Time) wire.Attributes {
 		switch name {
 		case "subnet-id":
 			return []string{sub.ID}, true
+		case "outpost-arn":
+			if sub.OutpostARN == "" {
+				return nil, true
+			}
+			return []string{sub.OutpostARN}, true
 		case "vpc-id":
 			return []string{s.VPCID}, true
 		case "availability-zone", "availabilityZone":

@@ -23,6 +23,8 @@ type VPC struct {
 	VPCID    string
 	cidr     string
 	Subnets  []*Subnet // by id
+	// Outposts are the instance types that each Outpost has, by ARN.
+	Outposts map[string][]string
 	Groups   []*SecurityGroup
 }
 
@@ -35,6 +37,8 @@ type Subnet struct {
 	Tags   map[string]string
 	// Room, if not negative, replaces the number of free addresses.
 	Room int
+	// OutpostARN is of the Outpost that it is on; "" if it is in the region.
+	OutpostARN string
 	// Cursor is the last address given out, so that addresses are reused late.
 	Cursor netip.Addr
 }
@@ -54,7 +58,7 @@ const DiscoveryTag = "karpenter.sh/discovery"
 func New(a *account.Account) *VPC {
 	cluster, region := a.Cfg.ClusterName, a.Region
 	seed := a.Cfg.AccountID + "/" + region.Name + "/" + cluster
-	n := &VPC{Account: a, VPCID: wire.FixedID("vpc", seed), cidr: "10.0.0.0/16"}
+	n := &VPC{Account: a, VPCID: wire.FixedID("vpc", seed), cidr: "10.0.0.0/16", Outposts: map[string][]string{}}
 	for i, zone := range region.Zones {
 		n.Subnets = append(n.Subnets,
 			&Subnet{ID: wire.FixedID("subnet", seed+"/private/"+zone.Name), Zone: zone, Room: -1,
