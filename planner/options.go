@@ -17,6 +17,9 @@ const (
 // DefaultAcceleratedWave is what services set Options.AcceleratedWave to.
 const DefaultAcceleratedWave = options.DefaultAcceleratedWave
 
+// DefaultStaticWave is what services set Options.StaticWave to.
+const DefaultStaticWave = options.DefaultStaticWave
+
 // DefaultOptions returns the documented defaults.
 func DefaultOptions() Options { return options.Default() }
 

@@ -58,6 +58,10 @@ type Options struct {
 	// of ProbeOfferings while EC2 lacks the same instance type in the same zone under another capacity
 	// type. 0 is for the records of programs that did not do so.
 	AcceleratedWave int64 `json:"acceleratedWave,omitempty"`
+	// StaticWave is how many claims without an instance static NodePools may have together, whatever number
+	// somebody wrote into spec.replicas; the others are made as those launch. 0 is for the records of
+	// programs that had no bound.
+	StaticWave int64 `json:"staticWave,omitempty"`
 }
 
 // RepairPolicy says how long a node may have a condition before it is replaced (reference: lifecycle §10).
@@ -80,6 +84,9 @@ func DefaultRepairPolicies() []RepairPolicy {
 
 // DefaultAcceleratedWave is enough for most workloads at once, and few enough to fail.
 const DefaultAcceleratedWave = 50
+
+// DefaultStaticWave is more than most static NodePools have in all.
+const DefaultStaticWave = 500
 
 // What follows from rebalance recommendations of EC2.
 const (

@@ -2,6 +2,7 @@ package provision
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -34,8 +35,10 @@ type staticMember struct {
 // whether there are any.
 func (d *decision) addStatic() bool {
 	changed := false
-	for _, p := range staticPools(d.snapshot) {
-		n := d.launchable(p, p.missing())
+	pools := staticPools(d.snapshot)
+	room := staticRoom(d.snapshot.Options.StaticWave, pools)
+	for _, p := range pools {
+		n := min(d.launchable(p, p.missing()), room)
 		if n > 0 && !p.limited(n) {
 			changed = true
 		}
@@ -44,6 +47,7 @@ func (d *decision) addStatic() bool {
 			n = max(0, p.headroom())
 			changed = changed || n > 0
 		}
+		room -= n
 		for range n {
 			if c := staticClaim(p.pool); c != nil {
 				d.payload.Claims = append(d.payload.Claims, *c)
@@ -56,6 +60,21 @@ func (d *decision) addStatic() bool {
 		}
 	}
 	return changed
+}
+
+// staticRoom is how many claims may be made, of at most so many that have no instance yet; 0: without bound.
+func staticRoom(most int64, pools []*staticPool) int64 {
+	if most <= 0 {
+		return math.MaxInt64
+	}
+	for _, p := range pools {
+		for _, m := range p.active {
+			if !m.launched {
+				most--
+			}
+		}
+	}
+	return max(0, most)
 }
 
 // launchable is how many of n claims a static pool may be given now: none while everything it could have is

@@ -142,6 +142,8 @@ func option(c *Case, a *Args) {
 		c.Check(c.Options.SetFeatureGates(value))
 	case "awaitDeparted":
 		c.Options.AwaitDeparted = value == "on"
+	case "staticWave":
+		c.Options.StaticWave = int64(a.number(value))
 	case "nodeCost":
 		c.Options.NodeCost = int64(a.number(value))
 	case "evictionCost":

@@ -329,6 +329,6 @@ func (s *Settings) Options() planner.Options {
 	o.EvictionCost, o.EvictionHorizon = int64(math.Round(s.EvictionCost*microUSD)), s.EvictionHorizon
 	_ = o.SetFeatureGates(s.FeatureGates) // Validate has read them
 	o.LaunchTimeout, o.RegistrationTimeout = s.LaunchTimeout, s.RegistrationTimeout
-	o.ProbeOfferings, o.AwaitDeparted, o.AcceleratedWave = true, true, planner.DefaultAcceleratedWave
+	o.ProbeOfferings, o.AwaitDeparted, o.AcceleratedWave, o.StaticWave = true, true, planner.DefaultAcceleratedWave, planner.DefaultStaticWave
 	return o
 }

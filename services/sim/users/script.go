@@ -155,7 +155,7 @@ func (s *Users) drawOptions() planner.Options {
 	o.OfferingBackoff = s.Millis(10_000, 60_000)
 	o.OfferingBackoffMax = 2 * time.Minute
 	o.ProbeOfferings, o.AwaitDeparted = true, true
-	o.AcceleratedWave = planner.DefaultAcceleratedWave
+	o.AcceleratedWave, o.StaticWave = planner.DefaultAcceleratedWave, planner.DefaultStaticWave
 	if s.Happens(400) {
 		_ = o.SetFeatureGates(options.GateSpotToSpot + "=true")
 	}
