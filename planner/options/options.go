@@ -82,8 +82,8 @@ func DefaultRepairPolicies() []RepairPolicy {
 	}
 }
 
-// DefaultAcceleratedWave is enough for most workloads at once, and few enough to fail.
-const DefaultAcceleratedWave = 50
+// DefaultAcceleratedWave is one CreateFleet: enough for most workloads at once, and few enough to fail.
+const DefaultAcceleratedWave = 40
 
 // DefaultStaticWave is more than most static NodePools have in all.
 const DefaultStaticWave = 500

@@ -40,7 +40,7 @@ var mutants = map[string]mutant{
 		[]string{"4: commands stay within the budgets"}, ""},
 	"nodes that exist cost twice as much": {
 		"planner/disrupt/internal/pricing/pricing.go", "func (p *Prices) Sum(nodes []*planner.StateNode) (sum int64) {\n", "for _, n := range nodes {\nsum += p.Of(n)\n}",
-		[]string{"4: consolidation does not buy dearer", "consolidation comes to rest"}, commandSeeds},
+		[]string{"4: consolidation does not buy dearer", "consolidation comes to rest", "4: DisruptionPolicies: commands save what is asked for"}, commandSeeds},
 	"what a World older than the command lacks is gone": {
 		"planner/disrupt/confirm.go", "func mayStillCome(s *planner.Snapshot, cmd *ledger.Command) bool {\n", "return false",
 		[]string{"4: replacements are initialized before what they replace goes"}, commandSeeds},

@@ -13,8 +13,8 @@ import (
 // none, and then all of them fail. What was launched lately is a reason to expect as much again, so that the
 // number doubles with each wave that succeeds:
 //
-//	600 claims needed, waves of 50    50 are planned; once they are launched 50 more, then 100, 200, 200
-//	8 of the first 50 can be had      8 are launched; the others fail, and their offerings are marked
+//	600 claims needed, waves of 40    40 are planned; once they are launched 40 more, then 80, 160, 280
+//	8 of the first 40 can be had      8 are launched; the others fail, and their offerings are marked
 //
 // Claims that hold reserved capacity, or can have another type, do not count.
 type waves struct {
