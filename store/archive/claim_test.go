@@ -2,7 +2,9 @@ package archive
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -106,7 +108,7 @@ func (v versioned) List(ctx context.Context) ([]File, error) {
 		if err != nil {
 			return nil, err
 		}
-		list[i].Version = `"` + strings.Repeat("v", len(data)%7+1) + `"`
+		list[i].Version = fmt.Sprintf(`"%x"`, sha256.Sum256(data))
 	}
 	return list, err
 }
