@@ -7,8 +7,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"millwright/planner/surge"
 	"millwright/planner/world"
 )
 
@@ -17,6 +17,8 @@ type PodBudgets struct {
 	byNamespace map[string][]podBudget
 	// matches caches by namespace and class, since replicas match alike.
 	matches map[matchKey][]*policyv1.PodDisruptionBudget
+	// replaces reports that a pod goes without an eviction, before which its Deployment replaces it.
+	replaces func(*world.Pod) bool
 }
 
 type podBudget struct {
@@ -33,6 +35,7 @@ type matchKey struct {
 func (s *Snapshot) PodBudgets() *PodBudgets {
 	if s.cache.budgets == nil {
 		s.cache.budgets = newPodBudgets(s.World.PodDisruptionBudgets())
+		s.cache.budgets.replaces = s.ReplacesFirst
 	}
 	return s.cache.budgets
 }
@@ -70,15 +73,16 @@ func (b *PodBudgets) Matching(p *world.Pod) []*policyv1.PodDisruptionBudget {
 }
 
 // Blocking returns the budgets, by name, that currently forbid evicting a pod: those with no disruption left
-// to allow, unless the pod is unready and their unhealthyPodEvictionPolicy allows evicting unready pods. More
-// than one budget on a pod blocks too, because the eviction API refuses such a pod; multiple says so.
+// to allow, unless the pod is unready and their unhealthyPodEvictionPolicy allows evicting unready pods,
+// or its Deployment replaces it first. More than one budget on a pod blocks too, because the eviction API
+// refuses such a pod; multiple says so.
 func (b *PodBudgets) Blocking(p *world.Pod) (blocking []*policyv1.PodDisruptionBudget, multiple bool) {
 	all := b.Matching(p)
 	if len(all) > 1 {
 		return all, true
 	}
 	for _, pdb := range all {
-		if pdb.Status.DisruptionsAllowed == 0 && !letsGo(pdb, p) {
+		if pdb.Status.DisruptionsAllowed == 0 && !letsGo(pdb, p) && !b.replaces(p) {
 			blocking = append(blocking, pdb)
 		}
 	}
@@ -92,17 +96,11 @@ func letsGo(pdb *policyv1.PodDisruptionBudget, p *world.Pod) bool {
 
 // FullyBlocking reports that a budget can never allow a disruption: maxUnavailable 0 or 0 %, minAvailable 100
 // %.
-func FullyBlocking(pdb *policyv1.PodDisruptionBudget) bool {
-	if m := pdb.Spec.MaxUnavailable; m != nil {
-		return m.Type == intstr.Int && m.IntVal == 0 || m.Type == intstr.String && m.StrVal == "0%"
-	}
-	m := pdb.Spec.MinAvailable
-	return m != nil && m.Type == intstr.String && m.StrVal == "100%"
-}
+func FullyBlocking(pdb *policyv1.PodDisruptionBudget) bool { return surge.FullyBlocking(pdb) }
 
 // IsMoving reports that a pod of a node that is being removed will have to be rescheduled now (reference:
 // scheduling §2.3): it is reschedulable, not protected, and not held by a budget that can never allow a
-// disruption.
+// disruption, unless its Deployment replaces it first.
 func (b *PodBudgets) IsMoving(p *world.Pod, now time.Time) bool {
 	if !IsReschedulable(p) || DoNotDisrupt(p, now).InEffect {
 		return false
@@ -112,6 +110,6 @@ func (b *PodBudgets) IsMoving(p *world.Pod, now time.Time) bool {
 	}
 	all := b.Matching(p)
 	return len(all) <= 1 && !slices.ContainsFunc(all, func(pdb *policyv1.PodDisruptionBudget) bool {
-		return FullyBlocking(pdb) && !letsGo(pdb, p)
+		return FullyBlocking(pdb) && !letsGo(pdb, p) && !b.replaces(p)
 	})
 }

@@ -141,7 +141,7 @@ func (r *resolved) template(w *world.World) *corev1.PodTemplateSpec {
 	}
 	switch ref.Kind {
 	case "Deployment":
-		if o := w.Deployment(key); o != nil {
+		if o := w.Deployment(key); o != nil && len(o.Spec.Template.Spec.Containers) > 0 { // else it is known for surge alone
 			return scaled(o.Spec.Replicas, &o.Spec.Template)
 		}
 	case "StatefulSet":

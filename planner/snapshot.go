@@ -22,6 +22,10 @@ type cache struct {
 	// ready counts pods by workload, succeeded are pods by UID.
 	ready     map[string]int
 	succeeded map[types.UID]bool
+	// surging are the DisruptionPolicies that ask for surge, by NodePool; owners what is known of those of
+	// classes.
+	surging map[string]string
+	owners  map[matchKey]string
 }
 
 // NewSnapshot joins a World with a Ledger at a moment of the process's checked clock (see NowOf). Options the
@@ -54,7 +58,7 @@ func (s *Snapshot) Certain() time.Time {
 
 // SnapshotAt is NewSnapshot with Now exactly as given: for replay, where Now is the record's.
 func SnapshotAt(w *world.World, l *ledger.Ledger, now time.Time) *Snapshot {
-	return &Snapshot{World: w, Ledger: l, Now: now.UTC(), Options: l.PlanningOptions(), OptionsSeq: l.OptionsSeq()}
+	return &Snapshot{World: world.WithMemory(w, l.Memory()), Ledger: l, Now: now.UTC(), Options: l.PlanningOptions(), OptionsSeq: l.OptionsSeq()}
 }
 
 // Basis names the Snapshot for a decision's record.

@@ -30,4 +30,6 @@ const (
 	MaxAggregateBytes = 512
 	// MaxSwitchBytes bounds the value of an operator's switch.
 	MaxSwitchBytes = 8 << 10
+	// MaxCursorBytes bounds the value of a cursor.
+	MaxCursorBytes = 8 << 10
 )

@@ -124,6 +124,15 @@ type Log interface {
 	Close() error
 }
 
+// Cursors keeps beside the log how far those have come who hand its records to others. It is no part of the
+// chain: what is lost with it is only what need not have been sent again.
+type Cursors interface {
+	// Cursor returns what was kept last under a name; "" if nothing was.
+	Cursor(ctx context.Context, name string) (string, error)
+	// SetCursor keeps a value of at most MaxCursorBytes under a name. ErrFenced: the lease is no longer held.
+	SetCursor(ctx context.Context, lease Lease, name, value string) error
+}
+
 // InfoKinds is the entry of a candidate's info that says which kinds of records it knows.
 const InfoKinds = "kinds"
 

@@ -139,6 +139,30 @@ func TestTheArchiveInABucketIsWrittenByTheArchiverAlone(t *testing.T) {
 	}
 }
 
+// One key signs, and lifecycle alone has it do so.
+func TestTheLogIsSignedByLifecycleAlone(t *testing.T) {
+	a := Account{Cluster: "demo", Region: "us-west-2", Account: "111122223333", SigningKey: "arn:aws:kms:us-west-2:111122223333:key/2"}
+	for service, want := range map[string]int{"lifecycle": 1, All: 1, "console": 0, "watcher": 0} {
+		d, err := Policy(service, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, s := range d.Statement {
+			if s.Sid == "SignLog" && len(s.Resource) == 1 && s.Resource[0] == a.SigningKey {
+				n++
+			}
+		}
+		if n != want {
+			t.Errorf("%s: %d statements, want %d", service, n, want)
+		}
+	}
+	a.SigningKey = "alias/log"
+	if _, err := Policy("lifecycle", a); err == nil {
+		t.Error("a policy names no ARN")
+	}
+}
+
 func TestThePageOfStatementsIsUpToDate(t *testing.T) {
 	page, err := os.ReadFile("../../docs/aws-policies.md")
 	if err != nil || string(page) != Table() {

@@ -14,7 +14,7 @@ import (
 const All = "all"
 
 // Services that a policy can be asked for; those without statements call nothing in AWS.
-var Services = []string{"watcher", "provisioner", "disruptor", "terminator", "lifecycle", "console"}
+var Services = []string{"watcher", "provisioner", "disruptor", "terminator", "lifecycle", "console", "export"}
 
 // policiesOf are the policies of the services that call AWS.
 var policiesOf = map[string][]string{watcher: {watcher}, lifecycle: {lifecycle, profiles}, All: {watcher, lifecycle, profiles}}
@@ -22,22 +22,25 @@ var policiesOf = map[string][]string{watcher: {watcher}, lifecycle: {lifecycle, 
 // serviceOf is who has a policy.
 func serviceOf(policy string) string {
 	switch policy {
-	case profiles, archiver:
+	case profiles, archiver, signer:
 		return lifecycle
 	case archive:
-		return lifecycle + ", console"
+		return lifecycle + ", console, export"
 	}
 	return policy
 }
 
 // archivesOf are the further policies where the archive is a bucket.
-var archivesOf = map[string][]string{lifecycle: {archive, archiver}, "console": {archive}, All: {archive, archiver}}
+var archivesOf = map[string][]string{lifecycle: {archive, archiver}, "console": {archive}, "export": {archive}, All: {archive, archiver}}
 
 // namesOf are the policies of a service, or of All.
 func namesOf(service string, a Account) []string {
 	names := slices.Clone(policiesOf[service])
 	if a.Bucket != "" {
 		names = append(names, archivesOf[service]...)
+	}
+	if a.SigningKey != "" && (service == lifecycle || service == All) {
+		names = append(names, signer)
 	}
 	return names
 }
@@ -53,6 +56,8 @@ type Account struct {
 	NodeRole string
 	// Queue is the name of the interruption queue; empty: the cluster's.
 	Queue string
+	// SigningKey is the ARN of the KMS key that signs the log, if one does.
+	SigningKey string
 	// Bucket and Prefix of the archive, if it is in one, and the ARN of the KMS key that its objects are
 	// encrypted with, if it is one of the account's.
 	Bucket, Prefix, KMSKey string
@@ -82,8 +87,10 @@ func (a Account) check() error {
 			errs = append(errs, fmt.Errorf("the %s %q has letters that such names do not have", field.what, field.value))
 		}
 	}
-	if a.KMSKey != "" && (!strings.HasPrefix(a.KMSKey, "arn:") || strings.ContainsAny(a.KMSKey, "*?$\"")) {
-		errs = append(errs, fmt.Errorf("the KMS key %q is no ARN, which a policy needs", a.KMSKey))
+	for _, key := range []string{a.KMSKey, a.SigningKey} {
+		if key != "" && (!strings.HasPrefix(key, "arn:") || strings.ContainsAny(key, "*?$\"")) {
+			errs = append(errs, fmt.Errorf("the KMS key %q is no ARN, which a policy needs", key))
+		}
 	}
 	if a.Account == "" {
 		errs = append(errs, errors.New("the account's id is missing"))
@@ -133,9 +140,9 @@ func policy(names []string, a Account) (Document, error) {
 		return Document{}, err
 	}
 	fill := strings.NewReplacer("{partition}", a.Partition, "{region}", a.Region, "{account}", a.Account, "{cluster}", a.Cluster,
-		"{queue}", a.Queue, "{bucket}", a.Bucket, "{prefix}", a.Prefix, "{key}", a.KMSKey, "{role}", strings.TrimPrefix(a.NodeRole, "/"))
+		"{queue}", a.Queue, "{bucket}", a.Bucket, "{prefix}", a.Prefix, "{key}", a.KMSKey, "{signingKey}", a.SigningKey, "{role}", strings.TrimPrefix(a.NodeRole, "/"))
 	d := Document{Version: "2012-10-17", Statement: []Allowed{}}
-	for _, s := range slices.Concat(Statements, ArchiveStatements) {
+	for _, s := range slices.Concat(Statements, ArchiveStatements, SigningStatements) {
 		if slices.Contains(names, s.Policy) && (a.KMSKey != "" || !s.ofKey()) {
 			d.Statement = append(d.Statement, s.filled(fill))
 		}

@@ -1,7 +1,8 @@
 package iam
 
 // Statement of a policy, with placeholders: {partition}, {region}, {account}, {cluster}, {queue}, {role}, the
-// node role, and of an archive in a bucket {bucket}, {prefix} and {key}, a KMS key's ARN.
+// node role, and of an archive in a bucket {bucket}, {prefix} and {key}, a KMS
+// key's ARN, and {signingKey}, that of the key that signs the log.
 type Statement struct {
 	Sid string
 	// Policy that it is part of; services with much to do have several, since IAM bounds the size of one.
@@ -27,6 +28,7 @@ const (
 	profiles  = "profiles"
 	archive   = "archive"
 	archiver  = "archiver"
+	signer    = "signer"
 	owned     = "kubernetes.io/cluster/{cluster}"
 )
 
@@ -204,5 +206,14 @@ var ArchiveStatements = []Statement{
 	{
 		Sid: "EncryptArchive", Policy: archiver, Actions: []string{"kms:GenerateDataKey"}, Resources: []string{keyARN},
 		Needs: "The same, if the location names a KMS key.",
+	},
+}
+
+// SigningStatements are those of who signs the log with a key in KMS.
+var SigningStatements = []Statement{
+	{
+		Sid: "SignLog", Policy: signer, Actions: []string{"kms:GetPublicKey", "kms:Sign"}, Resources: []string{"{signingKey}"},
+		Conditions: []Condition{{"StringEqualsIfExists", "kms:SigningAlgorithm", []string{"ED25519_SHA_512"}}},
+		Needs:      "Signing the head of the log at each checkpoint, if `--log-signing-kms-key-id` names a key.", Without: "checkpoints are not signed",
 	},
 }

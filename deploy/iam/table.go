@@ -18,7 +18,7 @@ have no policy.
 func Table() string {
 	var b strings.Builder
 	b.WriteString(head + "| Statement | Service | Actions | On | If | What needs it |\n|---|---|---|---|---|---|\n")
-	for _, s := range slices.Concat(Statements, ArchiveStatements) {
+	for _, s := range slices.Concat(Statements, ArchiveStatements, SigningStatements) {
 		needs := s.Needs
 		if s.Without != "" {
 			needs += " Without it " + s.Without + "."

@@ -120,6 +120,10 @@ func (v view) blockLeaves() time.Time {
 	return v.BlockEnds.Add(-blockLead)
 }
 
+// BlockLeaves reports that the nodes of a capacity block with this end go, so that it takes no others. The
+// zero time is of no block.
+func BlockLeaves(end, now time.Time) bool { return !end.IsZero() && !now.Before(end.Add(-blockLead)) }
+
 func (v view) blockEnding() bool {
 	return v.timely(ReasonBlockEnding) && passed(v.certain(), v.blockLeaves())
 }

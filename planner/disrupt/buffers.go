@@ -30,11 +30,14 @@ func hasBufferPods(n *planner.StateNode) *Blocked {
 // heldTrialsMax bounds the empty nodes with room of a buffer that one pass simulates.
 const heldTrialsMax = 50
 
-// spareable are the empty nodes that can go together: those with room of a buffer, or of pods that are not
-// created again yet, only as far as there is room elsewhere.
+// spareable are the empty nodes that can go together: those with room of a buffer, or of pods that are
+// about to come, only as far as there is room elsewhere.
 func (p *pass) spareable(nodes []*planner.StateNode) []*planner.StateNode {
 	var taken, held []*planner.StateNode
-	awaiting := p.trials.awaiting()
+	if len(nodes) == 0 {
+		return nil
+	}
+	awaiting, hinted := p.trials.awaiting()
 	for _, n := range nodes {
 		if len(p.trials.buffered(n)) > 0 || awaiting[n.Name] {
 			held = append(held, n)
@@ -43,7 +46,7 @@ func (p *pass) spareable(nodes []*planner.StateNode) []*planner.StateNode {
 		}
 	}
 	for i, n := range held {
-		if i < heldTrialsMax && len(taken) < candidatesMax {
+		if i < heldTrialsMax && len(taken) < candidatesMax && !hinted[n.Name] {
 			more := append(slices.Clip(taken), n)
 			if o := p.trials.without(more, nil, false); o.failure() == "" && len(o.claims) == 0 && !o.mixed() {
 				taken = more

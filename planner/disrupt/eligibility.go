@@ -189,7 +189,11 @@ func (c *candidates) budgets(n *planner.StateNode) *Blocked {
 		case multiple:
 			return blocked(CauseManyPDBs, "Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[%s])", pdbNames(blocking)).by("PodDisruptionBudget " + pdbNames(blocking))
 		case len(blocking) > 0:
-			return blocked(CausePDB, "Pdb prevents pod evictions (PodDisruptionBudget=[%s])", pdbNames(blocking)).by("PodDisruptionBudget " + pdbNames(blocking))
+			why := blocked(CausePDB, "Pdb prevents pod evictions (PodDisruptionBudget=[%s])", pdbNames(blocking)).by("PodDisruptionBudget " + pdbNames(blocking))
+			if refusal := c.s.NotReplacedFirst(p); refusal != "" {
+				why.Message += fmt.Sprintf("; pod %s is not replaced first: %s", p.Key(), refusal)
+			}
+			return why
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/ledger"
 	"millwright/planner/nodepool"
+	"millwright/planner/provision"
 )
 
 // candidatesMax bounds one command, so that its record stays small. The next Plan takes the rest.
@@ -127,6 +128,13 @@ func NewPromptPass(s *planner.Snapshot) *Pass {
 // From has the pass go on where an earlier one stopped, as its Report.Next says. It comes before Next.
 func (p *Pass) From(from ledger.SearchFrom) *Pass {
 	p.pass.from, p.pass.report.Next = from, from
+	return p
+}
+
+// Remembering has the pass use results of simulations of earlier passes that cannot have changed since, which
+// it began with the Snapshot of this one: what it decides and says is the same as without.
+func (p *Pass) Remembering(m *provision.Memory) *Pass {
+	p.pass.trials.memory = m
 	return p
 }
 

@@ -7,28 +7,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"millwright/planner"
+	"millwright/planner/disrupt/internal/arrivals"
+	"millwright/planner/disrupt/internal/turn"
 	"millwright/planner/ledger"
 	"millwright/planner/provision"
 	"millwright/planner/world"
 )
 
-// How many simulations one Plan may begin, and how many questions it may ask: fewer the bigger the cluster
-// is.
-const (
-	trialsMax      = 400
-	trialSizeTotal = 1_500_000
-	trialsLeast    = 24
-	// A question to the one simulation costs a fraction of a simulation that is begun anew: each candidate of
-	// 5,000 nodes is asked.
-	questionsMax       = 6000
-	questionsSizeTotal = 1_000_000_000
-	questionsLeast     = 1000
-	passesMost         = 3
-)
-
 // trials say what becomes of pods when nodes of one Snapshot are taken away.
 type trials struct {
 	s *planner.Snapshot
+	// memory of simulations of earlier passes; nil: none.
+	memory *provision.Memory
 	// sim answers the questions; nil until the first.
 	sim *provision.Simulation
 	// closed nodes take no pods; nil: none.
@@ -140,7 +130,7 @@ func (x *trials) ask(o *outcome, names []string) {
 
 // simulate begins a simulation of its own, with wishes or packing.
 func (x *trials) simulate(o *outcome, scenario provision.Scenario) {
-	r, nodes := provision.Simulate(x.s, scenario), o.nodes
+	r, nodes := x.memory.Simulate(x.s, scenario), o.nodes
 	wanted := map[int]bool{}
 	for i := range r.Verdicts {
 		v := &r.Verdicts[i]
@@ -194,18 +184,9 @@ func (x *trials) absent() map[types.UID]*world.Pod {
 	return x.missing
 }
 
-// awaiting are the nodes, by name, whose room is for pods that are not created again yet.
-func (x *trials) awaiting() map[string]bool {
-	names := map[string]bool{}
-	if !x.s.Options.AwaitDeparted || len(x.absent()) == 0 {
-		return names
-	}
-	for uid, node := range x.waits() {
-		if x.absent()[uid] != nil {
-			names[node] = true
-		}
-	}
-	return names
+// awaiting are the nodes, by name, whose room is for pods that are about to come; see arrivals.Nodes.
+func (x *trials) awaiting() (names, hinted map[string]bool) {
+	return arrivals.Nodes(x.s, x.absent, x.waits)
 }
 
 // losesItsPlace reports that a pod which needs a place anyway has one on a node only as long as nobody moves.
@@ -275,14 +256,9 @@ func (x *trials) displaced(o *outcome, v *provision.PodVerdict) *mover {
 }
 
 // allowed is how many simulations may be begun.
-func (x *trials) allowed() int {
-	size := 1 + len(x.s.StateNodes()) + x.s.World.PodCount()
-	return max(trialsLeast, min(trialsMax, trialSizeTotal/size))
-}
+func (x *trials) allowed() int { return turn.Trials(x.size()) }
 
-// questionsAllowed is how many of so many candidates are asked alone in one pass: no candidate waits for more
-// than passesMost of them.
-func (x *trials) questionsAllowed(candidates int) int {
-	size := 1 + len(x.s.StateNodes()) + x.s.World.PodCount()
-	return max(questionsLeast, min(questionsMax, questionsSizeTotal/size), (candidates+passesMost-1)/passesMost)
-}
+// questionsAllowed is how many of so many candidates are asked alone in one pass.
+func (x *trials) questionsAllowed(candidates int) int { return turn.Questions(x.size(), candidates) }
+
+func (x *trials) size() int { return 1 + len(x.s.StateNodes()) + x.s.World.PodCount() }

@@ -33,14 +33,14 @@ func TestNoCandidateWaitsMoreThanThreePasses(t *testing.T) {
 				names = append(names, n)
 			}
 			slices.Sort(names)
-			in, next := turn.Of(names, after, (len(names)+passesMost-1)/passesMost)
+			in, next := turn.Of(names, after, (len(names)+turn.PassesMost-1)/turn.PassesMost)
 			after = next
 			for _, n := range names {
 				if waited[n]++; in == nil || in[n] {
 					waited[n] = 0
 				}
 				// One that came in between puts another one off by a pass at most.
-				if waited[n] > passesMost {
+				if waited[n] > turn.PassesMost {
 					t.Fatalf("%s waits for %d passes", n, waited[n])
 				}
 			}

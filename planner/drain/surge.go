@@ -2,23 +2,15 @@ package drain
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/planner/surge"
 	"millwright/planner/world"
 )
-
-// surgeWithin is how long a Deployment has if the policy says nothing.
-const surgeWithin = 10 * time.Minute
 
 // oneReady is why nothing stands in for the only pod that is ready.
 const oneReady = "one ready replica"
@@ -67,16 +59,16 @@ func (st *Step) setSurge(s *planner.Snapshot) {
 	if st.Surge.Command == "" {
 		return
 	}
-	st.Surge.Policy, st.Surge.Within = surgePolicy(s.World, n.NodePool)
+	st.Surge.Policy, st.Surge.Within = surge.Policy(s.World, n.NodePool)
 	var evict []*world.Pod
 	for _, p := range st.Evict {
-		surge, decided := d.Surges[p.UID]
+		known, decided := d.Surges[p.UID]
 		switch {
-		case decided && surge.Running(s.Now):
+		case decided && known.Running(s.Now):
 			st.Surge.Running = withPod(st.Surge.Running, s.World, p, nothingStandsIn(s, p))
-			st.wakeBy(surge.Until)
+			st.wakeBy(known.Until)
 			continue
-		case decided && !surge.Until.IsZero():
+		case decided && !known.Until.IsZero():
 			st.Surge.Late = append(st.Surge.Late, p)
 		case !decided && !d.TierPods[p.UID] && st.Surge.Policy != "":
 			if because := nothingStandsIn(s, p); because != "" {
@@ -92,7 +84,7 @@ func (st *Step) setSurge(s *planner.Snapshot) {
 // withPod adds a pod to the question about its owner.
 func withPod(list []SurgeQuestion, w *world.World, p *world.Pod, because string) []SurgeQuestion {
 	c := p.Class
-	facts := ledger.SurgeFacts{Owner: c.OwnerKind, Volume: volumeForOneNode(w, p)}
+	facts := ledger.SurgeFacts{Owner: c.OwnerKind, Volume: surge.VolumeForOneNode(w, p)}
 	for i := range list {
 		if q := &list[i]; c.OwnerUID != "" && q.OwnerUID == c.OwnerUID && q.Because == because && q.Facts == facts {
 			q.Pods = append(q.Pods, Ref(p))
@@ -100,38 +92,6 @@ func withPod(list []SurgeQuestion, w *world.World, p *world.Pod, because string)
 		}
 	}
 	return append(list, SurgeQuestion{Pods: []ledger.PodRef{Ref(p)}, Because: because, Owner: c.OwnerName, OwnerUID: c.OwnerUID, Facts: facts})
-}
-
-// surgePolicy is the first DisruptionPolicy by name that wants pods of a NodePool surged, and the shortest
-// time that any of them gives.
-func surgePolicy(w *world.World, nodePool string) (name string, within time.Duration) {
-	pool := w.NodePool(nodePool)
-	if pool == nil {
-		return "", 0
-	}
-	for _, o := range w.DisruptionPolicies() {
-		if o.Spec.Surge == nil || !selects(o.Spec.NodePoolSelector, pool.Labels) {
-			continue
-		}
-		d := surgeWithin
-		if o.Spec.Surge.Within != nil {
-			d = min(o.Spec.Surge.Within.Duration, ledger.SurgeWithinMax)
-		}
-		if name == "" {
-			name, within = o.Name, d
-		}
-		within = min(within, d)
-	}
-	return name, within
-}
-
-// selects reports that a selector selects all, or these labels. One that can't be read selects nothing.
-func selects(selector *metav1.LabelSelector, set map[string]string) bool {
-	if selector == nil {
-		return true
-	}
-	sel, err := metav1.LabelSelectorAsSelector(selector)
-	return err == nil && sel.Matches(labels.Set(set))
 }
 
 // nothingStandsIn says why a pod must not be missed; "" if it may. Pods that serve nobody yet, those of
@@ -142,7 +102,7 @@ func nothingStandsIn(s *planner.Snapshot, p *world.Pod) string {
 		return ""
 	}
 	for _, pdb := range s.PodBudgets().Matching(p) {
-		if neverAllows(pdb) {
+		if surge.NeverAllows(pdb) {
 			return fmt.Sprintf("PodDisruptionBudget %s/%s never lets it go", pdb.Namespace, pdb.Name)
 		}
 	}
@@ -152,79 +112,10 @@ func nothingStandsIn(s *planner.Snapshot, p *world.Pod) string {
 	return ""
 }
 
-// neverAllows reports a budget that allows no disruption even if all its pods are healthy.
-func neverAllows(pdb *policyv1.PodDisruptionBudget) bool {
-	if pdb.Status.DisruptionsAllowed > 0 {
-		return false
-	}
-	return planner.FullyBlocking(pdb) || pdb.Status.ExpectedPods > 0 && pdb.Status.DesiredHealthy >= pdb.Status.ExpectedPods
-}
-
-// volumeForOneNode is a PersistentVolumeClaim of a pod that two nodes can't have at a time, or that nobody
-// knows; "" if there is none. What is created for each pod is no hindrance.
-func volumeForOneNode(w *world.World, p *world.Pod) string {
-	for _, v := range p.Class.Spec.Volumes {
-		if v.PersistentVolumeClaim == nil {
-			continue
-		}
-		name := v.PersistentVolumeClaim.ClaimName
-		c := w.PersistentVolumeClaim(p.Namespace + "/" + name)
-		shared := c != nil && slices.ContainsFunc(c.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
-			return m == corev1.ReadWriteMany || m == corev1.ReadOnlyMany
-		})
-		if !shared {
-			return name
-		}
-	}
-	return ""
-}
-
-// Refusal says why the owner of pods can't be surged; "" if it can: its Deployment creates the new pod before
-// it removes the old one.
-func Refusal(f *ledger.SurgeFacts) string {
-	switch {
-	case f.Owner == "":
-		return "it has no controller that creates it again"
-	case f.Owner != "ReplicaSet":
-		return fmt.Sprintf("a %s creates no new pod before the old one is gone", f.Owner)
-	case f.Volume != "":
-		return fmt.Sprintf("PersistentVolumeClaim %q is for one node at a time", f.Volume)
-	case f.Failure != "":
-		return f.Failure
-	case f.Deployment == "":
-		return "no Deployment controls its ReplicaSet"
-	case f.Paused:
-		return fmt.Sprintf("Deployment %s is paused", f.Deployment)
-	case f.Strategy != "RollingUpdate":
-		return fmt.Sprintf("Deployment %s has strategy %s", f.Deployment, f.Strategy)
-	}
-	surge, err := amount(f.MaxSurge, f.Replicas, true)
-	if err != nil {
-		return fmt.Sprintf("maxSurge of Deployment %s: %v", f.Deployment, err)
-	}
-	unavailable, err := amount(f.MaxUnavailable, f.Replicas, false)
-	if err != nil {
-		return fmt.Sprintf("maxUnavailable of Deployment %s: %v", f.Deployment, err)
-	}
-	switch {
-	case surge < 1:
-		return fmt.Sprintf("maxSurge of Deployment %s is %s", f.Deployment, f.MaxSurge)
-	case unavailable > 0:
-		return fmt.Sprintf("maxUnavailable of Deployment %s is %s, which comes to %d of %d replicas", f.Deployment, f.MaxUnavailable, unavailable, f.Replicas)
-	}
-	return ""
-}
-
-// amount of replicas, or a percentage of them, as Deployments round it.
-func amount(text string, replicas int32, up bool) (int, error) {
-	v := intstr.Parse(text)
-	return intstr.GetScaledValueFromIntOrPercent(&v, int(replicas), up)
-}
-
 // Answer is what becomes of the pods of a question once the facts of their Deployment are known.
 func (q *SurgeQuestion) Answer(f ledger.SurgeFacts, within time.Duration, now time.Time) ledger.SurgedOwner {
 	o := ledger.SurgedOwner{Pods: q.Pods, Because: q.Because, Facts: f}
-	if o.Refused = Refusal(&f); o.Refused == "" {
+	if o.Refused = surge.Refusal(&f); o.Refused == "" {
 		o.Within, o.Until = within, now.Add(within).UTC()
 	}
 	return o
@@ -234,7 +125,7 @@ func (q *SurgeQuestion) Answer(f ledger.SurgeFacts, within time.Duration, now ti
 func ReplaySurge(p *ledger.SurgeDecided) error {
 	for i := range p.Owners {
 		o := &p.Owners[i]
-		if want := Refusal(&o.Facts); want != o.Refused {
+		if want := surge.Refusal(&o.Facts); want != o.Refused {
 			return fmt.Errorf("pods of %s: recorded %q, decided %q", o.Facts.Owner, o.Refused, want)
 		}
 		if (o.Refused == "") == o.Until.IsZero() {

@@ -173,6 +173,9 @@ func (c *checkpointWriter) head() error {
 		h.DrainOuts = append(h.DrainOuts, &wire.DrainOut{Node: node, Seq: x.Seq, At: stamp(x.At), Claim: x.Claim, ClaimUid: string(x.ClaimUID),
 			NodePool: x.NodePool, Policy: x.Policy, Ended: stamp(x.Ended)})
 	}
+	for _, x := range l.memory.All() {
+		h.Memory = append(h.Memory, &wire.Memory{InstanceType: x.Key.InstanceType, Images: x.Key.Images, Bytes: x.Bytes, Seen: stamp(x.Seen)})
+	}
 	c.part.Head = h
 	return c.flush()
 }

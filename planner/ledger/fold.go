@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"millwright/planner/memory"
 	"millwright/planner/options"
 )
 
@@ -57,6 +58,8 @@ func (l *Ledger) fold(e Entry) {
 		l.foldTier(p)
 	case *SurgeDecided:
 		l.foldSurge(e, p)
+	case *MemoryDiscovered:
+		l.memory = l.memory.With(memory.Amount{Key: memory.Key{InstanceType: intern(p.InstanceType), Images: intern(p.Images)}, Bytes: p.Bytes, Seen: e.Time.UTC()})
 	case *NodeDrained:
 		if d := edit(l.owner, &l.drains, p.Node); d != nil {
 			d.Drained = e.Seq

@@ -62,6 +62,8 @@ const (
 	KindDrainOutStarted  Kind = 63 // ignorable
 	KindDrainOutEnded    Kind = 64 // ignorable
 	KindSurgeDecided     Kind = 65 // ignorable
+	KindMemoryDiscovered Kind = 66 // ignorable
+	KindBundleTaken      Kind = 67 // ignorable
 )
 
 var kindNames = map[Kind]string{
@@ -82,6 +84,7 @@ var kindNames = map[Kind]string{
 	KindFleetRequested: "FleetRequested", KindFleetAnswered: "FleetAnswered",
 	KindOrphanFound: "OrphanFound", KindDriftJudged: "DriftJudged", KindProposalAnswered: "ProposalAnswered", KindProposalEnded: "ProposalEnded",
 	KindRolloutResumed: "RolloutResumed", KindDrainOutStarted: "DrainOutStarted", KindDrainOutEnded: "DrainOutEnded", KindSurgeDecided: "SurgeDecided",
+	KindMemoryDiscovered: "MemoryDiscovered", KindBundleTaken: "BundleTaken",
 }
 
 func (k Kind) String() string {
@@ -118,6 +121,9 @@ func PoolAggregate(nodePool string) string {
 func NodeAggregate(node string) string   { return "node/" + node }
 func ClaimAggregate(claim string) string { return "claim/" + claim }
 func CommandAggregate(id string) string  { return "command/" + id }
+
+// ReservationAggregate of a capacity reservation is advanced by the launch requests that name it.
+func ReservationAggregate(id string) string { return "reservation/" + id }
 
 // CheckpointAggregate stands at the last LedgerCheckpoint.
 const CheckpointAggregate = "ledger/checkpoint"

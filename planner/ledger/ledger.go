@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"millwright/planner/memory"
 	"millwright/planner/options"
 	"millwright/planner/version"
 )
@@ -79,12 +80,17 @@ type state struct {
 	returns map[string]LostReturns
 	// drainOuts of nodes, by name; at most twice DrainOutsMax.
 	drainOuts map[string]DrainOut
+	// memory that nodes were found to have.
+	memory *memory.Table
 	// control is the last ControlChanged.
 	control *ControlChanged
 	// controlSeq and controlAt are of that record.
 	controlSeq uint64
 	controlAt  time.Time
 }
+
+// Memory is what nodes were found to have; nil if nothing is known.
+func (l *state) Memory() *memory.Table { return l.memory }
 
 // New returns the Ledger of an empty log. logID may be empty: the genesis record sets it.
 func New(logID string) *Ledger {

@@ -72,7 +72,9 @@ func TestClaimThroughItsLife(t *testing.T) {
 	want(t, "closed", c().Open == nil, true)
 	want(t, "state", c().State, ledger.ClaimLaunchFailed)
 	b.addRecord(ledger.KindLaunchRequested, &ledger.LaunchRequested{Claim: name, UID: "claim-uid", Attempt: 2})
-	b.addRecord(ledger.KindLaunched, &ledger.Launched{Claim: name, Attempt: 2, InstanceID: "i-1", Capacity: resource.Vector{MilliCPU: 4000}})
+	b.addRecord(ledger.KindLaunched, &ledger.Launched{Claim: name, Attempt: 2, InstanceID: "i-1", Price: 3, OnDemandPrice: 9, Capacity: resource.Vector{MilliCPU: 4000}})
+	want(t, "price", c().Instance.Price, 3)
+	want(t, "on-demand price, which only savings are made of", c().Instance.OnDemandPrice, 0)
 	want(t, "capacity of the instance", c().Capacity.MilliCPU, 4000)
 	want(t, "attempt", c().Attempt, 2)
 	b.addRecord(ledger.KindClaimRegistered, &ledger.ClaimRegistered{Claim: name, Node: "n"})
@@ -343,7 +345,7 @@ func TestEveryKindHasAPayloadThatSurvivesJSON(t *testing.T) {
 			t.Errorf("%s has no name", k)
 		}
 	}
-	want(t, "kinds", len(ledger.Kinds()), 44)
+	want(t, "kinds", len(ledger.Kinds()), 46)
 }
 
 // records draws a log about few claims, nodes and pods, so that records meet.

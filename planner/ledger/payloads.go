@@ -19,6 +19,9 @@ import (
 type (
 	PodRef           = payloads.PodRef
 	SignedHead       = payloads.SignedHead
+	LedgerCheckpoint = payloads.LedgerCheckpoint
+	SegmentArchived  = payloads.SegmentArchived
+	MemoryDiscovered = payloads.MemoryDiscovered
 	DroppedNode      = payloads.DroppedNode
 	DrainStarted     = payloads.DrainStarted
 	DrainTierStarted = payloads.DrainTierStarted
@@ -33,6 +36,7 @@ type (
 	SurgeDecided     = payloads.SurgeDecided
 	SurgedOwner      = payloads.SurgedOwner
 	SurgeFacts       = payloads.SurgeFacts
+	BundleTaken      = payloads.BundleTaken
 )
 
 // Genesis starts a log.
@@ -281,10 +285,12 @@ type Launched struct {
 	// ReservationID of the capacity reservation it runs in; empty if none.
 	ReservationID string `json:"reservationID,omitempty"`
 	// PlacementGroup that was asked for, as in OfferingKey; empty if none.
-	PlacementGroup string          `json:"placementGroup,omitempty"`
-	ImageID        string          `json:"imageID"`
-	Price          int64           `json:"price"`
-	Capacity       resource.Vector `json:"capacity"`
+	PlacementGroup string `json:"placementGroup,omitempty"`
+	ImageID        string `json:"imageID"`
+	Price          int64  `json:"price"`
+	// OnDemandPrice of a spot instance is that of its type in its zone, at the same time; 0 if not known.
+	OnDemandPrice int64           `json:"onDemandPrice,omitempty"`
+	Capacity      resource.Vector `json:"capacity"`
 	// Allocatable, Labels and Annotations complete what the NodeClaim is told, so that it can be told again
 	// after a crash although the catalogue has moved.
 	Allocatable resource.Vector   `json:"allocatable,omitzero"`

@@ -94,10 +94,10 @@ func (p *PlannedClaim) ready() *PlannedClaim {
 }
 
 // kept returns a launch as the Ledger keeps it: the offerings that failed in the same fleet are marked
-// already.
+// already, and no plan asks what spot has saved.
 func (p *Launched) kept() *Launched {
 	c := *p
-	c.Unavailable = nil
+	c.Unavailable, c.OnDemandPrice = nil, 0
 	c.InstanceType, c.Zone, c.CapacityType, c.ImageID = intern(p.InstanceType), intern(p.Zone), intern(p.CapacityType), intern(p.ImageID)
 	c.Labels, c.Annotations = interned(p.Labels), interned(p.Annotations)
 	return &c

@@ -94,6 +94,10 @@ func newNodePayload(k Kind) any {
 		return &DrainOutEnded{}
 	case KindSurgeDecided:
 		return &SurgeDecided{}
+	case KindMemoryDiscovered:
+		return &MemoryDiscovered{}
+	case KindBundleTaken:
+		return &BundleTaken{}
 	case KindCommandStarted, KindCommandMovesStarted:
 		return &CommandStarted{}
 	case KindCommandReduced:
@@ -123,7 +127,7 @@ func (k Kind) Known() bool { return NewPayload(k) != nil }
 func (k Kind) Ignorable() bool {
 	switch k {
 	case KindLedgerCheckpoint, KindAlarmRaised, KindSegmentArchived, KindLogAdopted, KindProposalAnswered, KindProposalEnded, KindRolloutResumed,
-		KindDriftJudged, KindDrainOutStarted, KindDrainOutEnded, KindSurgeDecided:
+		KindDriftJudged, KindDrainOutStarted, KindDrainOutEnded, KindSurgeDecided, KindMemoryDiscovered, KindBundleTaken:
 		return true
 	}
 	return false
@@ -145,33 +149,6 @@ type ControlChanged struct {
 	Stop Stop   `json:"stop"`
 	By   string `json:"by"`
 	Why  string `json:"why"`
-}
-
-// LedgerCheckpoint says where the Ledger as of a record can be had; it changes nothing.
-type LedgerCheckpoint struct {
-	// Seq is the last record folded, Digest is Ledger.Digest there, Blob the name of the blob with its
-	// compressed Checkpoint.
-	Seq    uint64 `json:"seq"`
-	Digest string `json:"digest"`
-	Blob   string `json:"blob"`
-	// Version is the StateVersion of the writer.
-	Version uint32 `json:"version"`
-	// Previous is the record of the checkpoint before this one; 0 if there was none.
-	Previous uint64 `json:"previous,omitempty"`
-	// Signed is the head of the log when it was written; nil: nobody signs.
-	Signed *SignedHead `json:"signed,omitempty"`
-}
-
-// SegmentArchived says which file of the archive holds records that leave the live log then; it changes
-// nothing. After a crash the same one may be recorded again.
-type SegmentArchived struct {
-	First uint64 `json:"first"`
-	Last  uint64 `json:"last"`
-	// Hash of the last record and SHA256 of the file, hex.
-	Hash   string `json:"hash"`
-	File   string `json:"file"`
-	SHA256 string `json:"sha256"`
-	Bytes  int64  `json:"bytes"`
 }
 
 // RefusalDigest identifies the reasons of a refusal; never 0, so that it differs from no refusal.

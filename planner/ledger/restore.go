@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"millwright/planner/memory"
 	"millwright/planner/parts"
 	"millwright/planner/resource"
 	wire "millwright/proto/checkpoint"
@@ -156,6 +157,11 @@ func (c *checkpointReader) head(h *wire.LedgerHead) error {
 		l.drainOuts = with(l.drainOuts, x.Node, DrainOut{Seq: x.Seq, At: timeOf(x.At), Claim: x.Claim, ClaimUID: types.UID(x.ClaimUid),
 			NodePool: x.NodePool, Policy: x.Policy, Ended: timeOf(x.Ended)})
 	}
+	var amounts []memory.Amount
+	for _, x := range h.Memory {
+		amounts = append(amounts, memory.Amount{Key: memory.Key{InstanceType: intern(x.InstanceType), Images: intern(x.Images)}, Bytes: x.Bytes, Seen: timeOf(x.Seen)})
+	}
+	l.memory = memory.Restore(amounts)
 	c.headed = true
 	return decode(h.Control, &l.control)
 }

@@ -24,10 +24,10 @@ type AggregatesRetired struct {
 }
 
 // Retirable reports that an aggregate is of a kind that new members are added to without end: claims,
-// commands and nodes.
+// commands, nodes and capacity reservations.
 func Retirable(aggregate string) bool {
 	kind, _, _ := strings.Cut(aggregate, "/")
-	return kind == "claim" || kind == "command" || kind == "node"
+	return kind == "claim" || kind == "command" || kind == "node" || kind == "reservation"
 }
 
 // Dead returns the aggregates that no record after through advanced and that belong to nothing open, oldest
@@ -64,6 +64,8 @@ func (l *state) open(aggregate string, nodes map[string]bool) bool {
 		return l.Claim(name) != nil
 	case "command":
 		return l.Command(name) != nil || l.Proposal(name) != nil
+	case "reservation":
+		return false // attempts that name it are counted, whatever its sequence
 	}
 	return nodes[name] || l.Drain(name) != nil
 }

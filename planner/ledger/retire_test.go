@@ -15,14 +15,14 @@ func TestDeadAggregatesBelongToNothingThatIsOpen(t *testing.T) {
 	b := open(t)
 	b.addRecord(ledger.KindClaimAdopted, &ledger.ClaimAdopted{Claim: "open", UID: "u"}, advances("claim/open", "pool/p"))
 	b.addRecord(ledger.KindClaimRegistered, &ledger.ClaimRegistered{Claim: "open", Node: "its-node"}, advances("node/its-node"))
-	started := b.addRecord(ledger.KindCommandStarted, &ledger.CommandStarted{}, advances("claim/gone", "node/gone"))
+	started := b.addRecord(ledger.KindCommandStarted, &ledger.CommandStarted{}, advances("claim/gone", "node/gone", "reservation/cr"))
 	running := "command/" + ledger.CommandID(logID, started)
 	b.addRecord(ledger.KindCommandConfirmed, &ledger.CommandConfirmed{}, advances(running, "command/over"))
 	b.addRecord(ledger.KindDrainStarted, &ledger.DrainStarted{Node: "drained"}, advances("node/drained", ledger.CheckpointAggregate, "options", "control"))
 	through := b.Seq()
 	b.addRecord(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: "late"}, advances("claim/late"))
-	want(t, "dead", strings.Join(b.Dead(through), " "), "claim/gone node/gone command/over")
-	want(t, "later", strings.Join(b.Dead(b.Seq()), " "), "claim/gone node/gone command/over claim/late")
+	want(t, "dead", strings.Join(b.Dead(through), " "), "claim/gone node/gone reservation/cr command/over")
+	want(t, "later", strings.Join(b.Dead(b.Seq()), " "), "claim/gone node/gone reservation/cr command/over claim/late")
 
 	b.addRecord(ledger.KindAggregatesRetired, &ledger.AggregatesRetired{Aggregates: b.Dead(through)}, advances(ledger.RetiredAggregate))
 	for name, seq := range map[string]uint64{"claim/gone": 0, "node/gone": 0, "command/over": 0, "claim/open": 2, "node/its-node": 3,

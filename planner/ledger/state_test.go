@@ -5,13 +5,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"millwright/planner/memory"
 )
 
 // TestTheCheckpointHoldsAllOfTheState: whoever adds a field to the state adds it to WriteCheckpoint and
 // ReadCheckpoint, and then here.
 func TestTheCheckpointHoldsAllOfTheState(t *testing.T) {
 	held := strings.Fields("logID cluster seq lastTime optionsSeq options backoff modes claims commands drains proposals evictions offerings subnets reservations " +
-		"verdicts aggregates positions shadow adopted failing rollouts returns drainOuts control controlSeq controlAt")
+		"verdicts aggregates positions shadow adopted failing rollouts returns drainOuts memory control controlSeq controlAt")
 	claim := strings.Fields("Name Planned PlannedSeq WidenedSeq Earlier CommandID NodePool State UID Attempt Open Failed OpenSeq OpenedAt Instance " +
 		"Node RegisteredAt Doomed TakenBy Returned Inherited Terminated Capacity")
 	for _, c := range []struct {
@@ -33,6 +35,7 @@ func TestTheCheckpointHoldsAllOfTheState(t *testing.T) {
 		{reflect.TypeFor[LostReturns](), strings.Fields("Times At")},
 		{reflect.TypeFor[Surge](), strings.Fields("Seq At Deployment Until")},
 		{reflect.TypeFor[DrainOut](), strings.Fields("Seq At Claim ClaimUID NodePool Policy Ended")},
+		{reflect.TypeFor[memory.Amount](), strings.Fields("Key Bytes Seen")},
 		{reflect.TypeFor[Rollout](), strings.Fields("Target Replaced At Halted")},
 		{reflect.TypeFor[RolloutHalt](), strings.Fields("At Command Reason")},
 	} {

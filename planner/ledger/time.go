@@ -16,7 +16,7 @@ const ClockTolerance = 5 * time.Second
 // far ahead. The next one shows it, and what the Ledger remembers as later than that counts as of then, so
 // that it neither waits nor marks for days. An operator's clock has no witnesses, and says nothing.
 func (l *Ledger) passTime(e Entry) {
-	if e.Time.IsZero() || e.Kind == KindControlChanged || e.Kind == KindProposalAnswered || e.Kind == KindRolloutResumed {
+	if e.Time.IsZero() || e.Kind == KindControlChanged || e.Kind == KindProposalAnswered || e.Kind == KindRolloutResumed || e.Kind == KindBundleTaken {
 		return
 	}
 	at := e.Time.UTC()
@@ -77,7 +77,7 @@ func (l *Ledger) disbelieve(now time.Time) {
 	for _, id := range version.Keys(&l.reservations) {
 		l.reservations.Set(l.owner, id, l.reservation(id).asOf(now))
 	}
-	l.controlAt = earlier(l.controlAt, now)
+	l.memory, l.controlAt = l.memory.AsOf(now), earlier(l.controlAt, now)
 }
 
 // asOf is the reservation as it can be at most at a time.

@@ -53,6 +53,14 @@ type Options struct {
 	// AwaitDeparted: a pod that was evicted and has ended needs room until its owner has created another one.
 	// It is off by default only for the records of programs that did not do so.
 	AwaitDeparted bool `json:"awaitDeparted,omitempty"`
+	// AwaitNewPods: a node without pods is not taken for empty while a pod is to run on it that is new, so
+	// that kube-scheduler has still to bind it. It is off by default only for the records of programs that
+	// did not do so.
+	AwaitNewPods bool `json:"awaitNewPods,omitempty"`
+	// SurgeFirst: a PodDisruptionBudget that never lets a pod go does not keep its node, where a
+	// DisruptionPolicy asks for surge and the World shows that the pod's Deployment can replace it before it
+	// goes. It is off by default only for the records of programs that did not do so.
+	SurgeFirst bool `json:"surgeFirst,omitempty"`
 	// AcceleratedWave: of claims that can have nothing but accelerated types a NodePool may have so many
 	// in flight, or as many as it launched lately. If it is not 0, offerings also need a trial like those
 	// of ProbeOfferings while EC2 lacks the same instance type in the same zone under another capacity
@@ -62,6 +70,11 @@ type Options struct {
 	// somebody wrote into spec.replicas; the others are made as those launch. 0 is for the records of
 	// programs that had no bound.
 	StaticWave int64 `json:"staticWave,omitempty"`
+	// ExcludeRefusing: a node that was to take a pod and has come with a taint, or without a label, that
+	// keeps the pod away counts like one on which kube-scheduler does not put it; after a few of them no
+	// more is bought for a while. It is off by default only for the records of programs that did not do
+	// so.
+	ExcludeRefusing bool `json:"excludeRefusing,omitempty"`
 }
 
 // RepairPolicy says how long a node may have a condition before it is replaced (reference: lifecycle §10).

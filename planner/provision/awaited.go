@@ -27,6 +27,11 @@ func awaited(s *planner.Snapshot) (list []*world.Pod) {
 	return append(list, Missing(s)...)
 }
 
+// IsNew reports that kube-scheduler has still to look at a pod, or is about to bind it.
+func IsNew(p *world.Pod, now time.Time) bool {
+	return isAboutToBeBound(p, now) && !p.Unschedulable && now.Before(time.Unix(0, p.Created).Add(boundWithin))
+}
+
 func isAboutToBeBound(p *world.Pod, now time.Time) bool {
 	if p.NodeName != "" || !p.Active() || p.Class.DaemonSetOwned() || p.Class.Static() || len(p.Class.Spec.SchedulingGates) > 0 {
 		return false

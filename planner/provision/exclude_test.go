@@ -8,7 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/ledger"
 )
 
@@ -111,5 +113,93 @@ func TestAPodThatIsExcludedGetsAClaim(t *testing.T) {
 	p, r := c.plan(t)
 	if r.Planned != 2 || len(p.Claims) == 0 || p.Claims[0].NodePool != "default" {
 		t.Errorf("planned %d pods on %d claims, want both", r.Planned, len(p.Claims))
+	}
+}
+
+// comes lets the only claim of the last record become a node, with what change does to it.
+func (c *cluster) comes(t *testing.T, p *ledger.ProvisioningPlanned, change func(*corev1.Node)) string {
+	t.Helper()
+	if p == nil || len(p.Claims) != 1 {
+		t.Fatalf("at %s no claim was planned: %s", c.now.Sub(noon), encode(p))
+	}
+	claim := NodeClaim(c.ledger.LogID(), c.ledger.Seq(), 0, p.Claims[0])
+	it := c.world.Catalog("default").Type("c5.large")
+	id := fmt.Sprintf("i-%d", c.ledger.Seq())
+	claim.UID, claim.Status.ProviderID = types.UID("uid-"+claim.Name), "aws:///zone-b/"+id
+	c.put(claim)
+	c.record(t, ledger.KindClaimCreated, &ledger.ClaimCreated{Claim: claim.Name, UID: claim.UID})
+	c.record(t, ledger.KindLaunched, &ledger.Launched{Claim: claim.Name, UID: claim.UID, Attempt: 1, InstanceID: id, ProviderID: claim.Status.ProviderID,
+		InstanceType: "c5.large", Zone: "zone-b", CapacityType: "spot", Capacity: it.Capacity, Allocatable: it.Allocatable})
+	node := newNode(id, map[string]string{"cpu": "1900m", "memory": "3500Mi", "pods": "29"}, map[string]string{
+		corev1.LabelTopologyZone: "zone-b", karpv1.NodePoolLabelKey: "default", karpv1.NodeRegisteredLabelKey: "true", karpv1.NodeInitializedLabelKey: "true"})
+	node.Spec.ProviderID = claim.Status.ProviderID
+	change(node)
+	c.put(node)
+	return id
+}
+
+// Somebody taints each new node, or takes its label away: a pod that waits for such nodes gets three, and
+// then waits until the first of them is forgotten.
+func TestNodesThatRefuseThePodTheyWereBoughtFor(t *testing.T) {
+	for about, change := range map[string]func(*corev1.Node){
+		"a taint": func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "test", Value: "true", Effect: corev1.TaintEffectNoExecute}}
+		},
+		"no label": func(n *corev1.Node) { delete(n.Labels, corev1.LabelTopologyZone) },
+	} {
+		t.Run(about, func(t *testing.T) {
+			c := newCluster()
+			c.options.ExcludeRefusing = true
+			c.catalogue()
+			pod := newPod("p", map[string]string{"cpu": "1"})
+			pod.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: "zone-b"}
+			c.put(newPool("default"), pod)
+			for range 3 {
+				p, _ := c.plan(t)
+				c.comes(t, p, change)
+				c.now = c.now.Add(time.Second)
+			}
+			c.plan(t)
+			for _, second := range []int{4, 60, 300} {
+				c.now = noon.Add(time.Duration(second) * time.Second)
+				if p, _ := c.plan(t); p != nil && len(p.Claims) > 0 {
+					t.Fatalf("after %d s another is bought", second)
+				}
+			}
+			if v := c.ledger.Verdict(pod.UID); v.Claim != "" || v.Node != "" {
+				t.Errorf("the pod waits for %s%s", v.Claim, v.Node)
+			}
+			c.now = noon.Add(301 * time.Second)
+			if p, _ := c.plan(t); p == nil || len(p.Claims) != 1 {
+				t.Errorf("the first is forgotten, and %s", encode(p))
+			}
+		})
+	}
+}
+
+// A node that takes other pods in place of the one it was bought for, is not ready, or starts yet, keeps
+// nobody away.
+func TestNodesThatDoNotRefuse(t *testing.T) {
+	for about, change := range map[string]func(c *cluster, n *corev1.Node){
+		"full of others": func(c *cluster, n *corev1.Node) {
+			c.put(bound(newPod("other-"+n.Name, map[string]string{"cpu": "1500m"}), n.Name))
+		},
+		"not ready any more": func(_ *cluster, n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}
+			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}
+		},
+		"on its way out": func(_ *cluster, n *corev1.Node) { n.Spec.Taints = []corev1.Taint{karpv1.DisruptedTaint()} },
+	} {
+		t.Run(about, func(t *testing.T) {
+			c := newCluster()
+			c.options.ExcludeRefusing = true
+			c.catalogue()
+			c.put(newPool("default"), newPod("p", map[string]string{"cpu": "1"}))
+			for range 5 {
+				p, _ := c.plan(t)
+				c.comes(t, p, func(n *corev1.Node) { change(c, n) })
+				c.now = c.now.Add(time.Second)
+			}
+		})
 	}
 }

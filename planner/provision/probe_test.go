@@ -16,12 +16,16 @@ import (
 )
 
 // probing is a cluster with types a and b (dearer), each pod of which needs a node of its own, and NodePools
-// for them.
+// for them. Like a region's, its catalogue has many other types, before and after them.
 func probing(t *testing.T, on bool) *cluster {
 	t.Helper()
 	c := newCluster()
 	c.options.ProbeOfferings = on
-	ref, prices := plannertest.Catalogue("default", "m5.large 2 8 96000 amd64\nr5.large 2 16 126000 amd64")
+	types := []string{"m5.large 2 8 96000 amd64", "r5.large 2 16 126000 amd64"}
+	for i := range 100 {
+		types = append(types, fmt.Sprintf("a%d.large 2 8 96000 amd64", i), fmt.Sprintf("z%d.large 2 8 96000 amd64", i))
+	}
+	ref, prices := plannertest.Catalogue("default", strings.Join(types, "\n"))
 	c.putCatalog(ref.Catalog, prices)
 	c.put(onDemand("only", "m5.large"))
 	return c

@@ -40,11 +40,16 @@ type Result struct {
 	Refused       int
 	Uninitialized []string
 	PricePerHour  int64
+	// steps that the search took; they bound it.
+	steps int
 }
 
 // Simulate plans as Plan does, under the scenario, and decides nothing. Pods that are about to be bound, or
 // created anew after an eviction, need a place too.
-func Simulate(s *planner.Snapshot, sc Scenario) Result {
+func Simulate(s *planner.Snapshot, sc Scenario) Result { return simulate(s, sc, scenarioInput(s, sc)) }
+
+// scenarioInput is what there is under a scenario.
+func scenarioInput(s *planner.Snapshot, sc Scenario) *solve.Input {
 	in := inputOf(s, sc)
 	in.Pods = slices.DeleteFunc(append(in.Pods, awaited(s)...), func(p *world.Pod) bool { return sc.Ignored[p.UID] })
 	if len(sc.Places) > 0 {
@@ -56,6 +61,10 @@ func Simulate(s *planner.Snapshot, sc Scenario) Result {
 			return prior(uid)
 		}
 	}
+	return in
+}
+
+func simulate(s *planner.Snapshot, sc Scenario, in *solve.Input) Result {
 	sol := solve.Solve(in)
 	if sc.Pack {
 		pack.Repack(sol)
@@ -65,7 +74,7 @@ func Simulate(s *planner.Snapshot, sc Scenario) Result {
 	d := &decision{snapshot: s, solver: sol, why: why, index: map[*place.Bin]int{}, failed: map[*place.Bin][]ledger.Refusal{},
 		subjects: map[string]bool{}, expects: map[string]bool{}, advances: map[string]bool{}}
 	d.addClaims()
-	r := Result{Claims: d.payload.Claims, PricePerHour: d.explain.PricePerHour}
+	r := Result{Claims: d.payload.Claims, PricePerHour: d.explain.PricePerHour, steps: sol.Steps}
 	waiting := map[string]bool{}
 	for _, it := range sol.Items {
 		v := d.verdict(it)

@@ -24,6 +24,8 @@ type catalogRow struct {
 	offer *offer
 	// built is offer's catalogue for this NodeClass; nil when stale.
 	built atomic.Pointer[catalog.Catalog]
+	// discovered is built as World.Catalog last returned it.
+	discovered atomic.Pointer[discovered]
 }
 
 // offer is a list of types with its catalogue at the World's prices.
@@ -151,8 +153,9 @@ func (t *priceTable) keys() []catalog.PriceKey {
 	})
 }
 
-// Catalog returns what EC2 offers to a NodeClass, at the World's prices; nil if no catalogue was observed. It
-// is built when first asked for after a change of the catalogue or of a price.
+// Catalog returns what EC2 offers to a NodeClass, at the World's prices and with memory as it was published;
+// nil if no catalogue was observed. It is built when first asked for after a change of the catalogue or of a
+// price.
 func (a *aws) Catalog(nodeClass string) *catalog.Catalog {
 	r, ok := a.catalogs[nodeClass]
 	if !ok || r.offer == nil {

@@ -2,7 +2,6 @@ package world
 
 import (
 	"slices"
-	"sync/atomic"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/catalog"
@@ -43,12 +42,13 @@ func (o *OverlaidPools) ByName(name string) (p OverlaidPool, ok bool) {
 // Overlaid is what build makes of NodeOverlays, NodePools and catalogues, computed once per change of one of
 // them and not for every Snapshot. All callers must pass the same build.
 func (w *World) Overlaid(build func() *OverlaidPools) *OverlaidPools {
-	if p := w.overlaid.Load(); p != nil {
+	if w.memory != nil {
+		return w.overlaid.withMemory(w, build)
+	}
+	if p := w.overlaid.plain.Load(); p != nil {
 		return p
 	}
 	built := build()
-	w.overlaid.Store(built)
+	w.overlaid.plain.Store(built)
 	return built
 }
-
-func (w *World) forgetOverlaid() { w.overlaid = &atomic.Pointer[OverlaidPools]{} }

@@ -336,7 +336,7 @@ func TestTheCheckpointHoldsAllOfTheWorld(t *testing.T) {
 		not  string
 	}{
 		{reflect.TypeFor[World](), "stream resync asOf torn synced generation pods nodes objects aws classes departed",
-			"owner latest drifted typeLists revision unbound overlaid records attached"},
+			"owner latest drifted typeLists revision unbound overlaid records attached memory"},
 		{reflect.TypeFor[pods](), "byUID byName pending", ""},
 		{reflect.TypeFor[podRow](), "Pod generation", ""},
 		{reflect.TypeFor[departed](), "byOwner", "count"},
@@ -347,7 +347,7 @@ func TestTheCheckpointHoldsAllOfTheWorld(t *testing.T) {
 		{reflect.TypeFor[objects](), "claims pools nodeClasses daemonSets budgets volumeClaims volumes classesOfSC csiNodes attachments namespaces priorities overlays policies unreadable buffers podTemplates deployments statefulSets replicaSets", ""},
 		{reflect.TypeFor[row[int]](), "value uid version generation", ""},
 		{reflect.TypeFor[aws](), "catalogs prices instances interruptions", "interrupted"},
-		{reflect.TypeFor[catalogRow](), "nodeClass classVersion reservationsAt zonalShifts hash generation offer", "built"},
+		{reflect.TypeFor[catalogRow](), "nodeClass classVersion reservationsAt zonalShifts hash generation offer", "built discovered"},
 		{reflect.TypeFor[priceTable](), "prices generations spot", "owner"},
 	} {
 		var fields []string

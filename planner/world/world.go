@@ -19,6 +19,7 @@ import (
 	awsv1 "millwright/api/karpenteraws/v1"
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/events"
+	"millwright/planner/memory"
 	"millwright/planner/version"
 )
 
@@ -57,7 +58,10 @@ type World struct {
 	// never changed.
 	typeLists typeLists
 	// overlaid caches Overlaid; nil when stale.
-	overlaid *atomic.Pointer[OverlaidPools]
+	overlaid *overlaidCache
+	// memory that nodes were found to have, in a version that WithMemory made; it is no part of what was
+	// observed.
+	memory *memory.Table
 	// records caches NamedRecords by log-id; nil when stale.
 	records *atomic.Pointer[map[string]NamedRecords]
 	// attached caches VolumeAttachmentsOf; nil when stale.
@@ -96,7 +100,7 @@ func New() *World {
 
 func (w *World) reset(incarnation string) {
 	*w = World{owner: new(version.Owner), stream: position{incarnation: incarnation}}
-	w.overlaid, w.records = &atomic.Pointer[OverlaidPools]{}, &atomic.Pointer[map[string]NamedRecords]{}
+	w.overlaid, w.records = &overlaidCache{}, &atomic.Pointer[map[string]NamedRecords]{}
 	w.forgetAttached()
 	w.pods, w.departed = newPodTable(), newDeparted()
 	w.classes = version.NewMap[uint64, classRow](func(digest uint64) uint64 { return digest })
@@ -314,7 +318,7 @@ func (w *World) dropUnmentioned(at time.Time) {
 	}
 	w.unreadable.dropBelow(w.owner, w.generation)
 	w.aws.dropBelow(w.owner, w.generation)
-	w.forgetOverlaid()
+	w.overlaid = &overlaidCache{}
 	w.forgetRecords()
 	w.forgetAttached()
 }
@@ -334,7 +338,7 @@ func (w *World) fold(o events.Observation) {
 	}
 	switch o.Kind {
 	case events.KindNodeOverlay, events.KindNodePool, events.KindCatalog, events.KindPrices:
-		w.forgetOverlaid()
+		w.overlaid = &overlaidCache{}
 	case events.KindVolumeAttachment:
 		w.forgetAttached()
 	}

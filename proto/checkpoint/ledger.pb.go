@@ -178,6 +178,7 @@ type LedgerHead struct {
 	Rollouts      []*Rollout             `protobuf:"bytes,16,rep,name=rollouts" json:"rollouts,omitempty"`
 	LostReturns   []*LostReturns         `protobuf:"bytes,17,rep,name=lost_returns,json=lostReturns" json:"lost_returns,omitempty"`
 	DrainOuts     []*DrainOut            `protobuf:"bytes,18,rep,name=drain_outs,json=drainOuts" json:"drain_outs,omitempty"`
+	Memory        []*Memory              `protobuf:"bytes,19,rep,name=memory" json:"memory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -338,6 +339,82 @@ func (x *LedgerHead) GetDrainOuts() []*DrainOut {
 	return nil
 }
 
+func (x *LedgerHead) GetMemory() []*Memory {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+// Memory that nodes of an instance type had with the images of a NodeClass.
+type Memory struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	InstanceType  string                 `protobuf:"bytes,1,opt,name=instance_type,json=instanceType" json:"instance_type,omitempty"`
+	Images        string                 `protobuf:"bytes,2,opt,name=images" json:"images,omitempty"`
+	Bytes         int64                  `protobuf:"varint,3,opt,name=bytes" json:"bytes,omitempty"`
+	Seen          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=seen" json:"seen,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Memory) Reset() {
+	*x = Memory{}
+	mi := &file_checkpoint_ledger_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Memory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Memory) ProtoMessage() {}
+
+func (x *Memory) ProtoReflect() protoreflect.Message {
+	mi := &file_checkpoint_ledger_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Memory.ProtoReflect.Descriptor instead.
+func (*Memory) Descriptor() ([]byte, []int) {
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Memory) GetInstanceType() string {
+	if x != nil {
+		return x.InstanceType
+	}
+	return ""
+}
+
+func (x *Memory) GetImages() string {
+	if x != nil {
+		return x.Images
+	}
+	return ""
+}
+
+func (x *Memory) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Memory) GetSeen() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Seen
+	}
+	return nil
+}
+
 // DrainOut of a node; ended is zero while it lasts.
 type DrainOut struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -355,7 +432,7 @@ type DrainOut struct {
 
 func (x *DrainOut) Reset() {
 	*x = DrainOut{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[2]
+	mi := &file_checkpoint_ledger_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -367,7 +444,7 @@ func (x *DrainOut) String() string {
 func (*DrainOut) ProtoMessage() {}
 
 func (x *DrainOut) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[2]
+	mi := &file_checkpoint_ledger_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -380,7 +457,7 @@ func (x *DrainOut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainOut.ProtoReflect.Descriptor instead.
 func (*DrainOut) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{2}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *DrainOut) GetNode() string {
@@ -451,7 +528,7 @@ type LostReturns struct {
 
 func (x *LostReturns) Reset() {
 	*x = LostReturns{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[3]
+	mi := &file_checkpoint_ledger_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -463,7 +540,7 @@ func (x *LostReturns) String() string {
 func (*LostReturns) ProtoMessage() {}
 
 func (x *LostReturns) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[3]
+	mi := &file_checkpoint_ledger_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -476,7 +553,7 @@ func (x *LostReturns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostReturns.ProtoReflect.Descriptor instead.
 func (*LostReturns) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{3}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *LostReturns) GetNodePool() string {
@@ -515,7 +592,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[4]
+	mi := &file_checkpoint_ledger_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -527,7 +604,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[4]
+	mi := &file_checkpoint_ledger_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -540,7 +617,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{4}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Rollout) GetNodePool() string {
@@ -589,7 +666,7 @@ type Failing struct {
 
 func (x *Failing) Reset() {
 	*x = Failing{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[5]
+	mi := &file_checkpoint_ledger_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -601,7 +678,7 @@ func (x *Failing) String() string {
 func (*Failing) ProtoMessage() {}
 
 func (x *Failing) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[5]
+	mi := &file_checkpoint_ledger_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -614,7 +691,7 @@ func (x *Failing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failing.ProtoReflect.Descriptor instead.
 func (*Failing) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{5}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Failing) GetNodePool() string {
@@ -653,7 +730,7 @@ type Proposal struct {
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[6]
+	mi := &file_checkpoint_ledger_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -665,7 +742,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[6]
+	mi := &file_checkpoint_ledger_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -678,7 +755,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{6}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Proposal) GetId() string {
@@ -740,7 +817,7 @@ type Evicted struct {
 
 func (x *Evicted) Reset() {
 	*x = Evicted{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[7]
+	mi := &file_checkpoint_ledger_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -752,7 +829,7 @@ func (x *Evicted) String() string {
 func (*Evicted) ProtoMessage() {}
 
 func (x *Evicted) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[7]
+	mi := &file_checkpoint_ledger_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -765,7 +842,7 @@ func (x *Evicted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evicted.ProtoReflect.Descriptor instead.
 func (*Evicted) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{7}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Evicted) GetNodePool() string {
@@ -843,7 +920,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[8]
+	mi := &file_checkpoint_ledger_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -855,7 +932,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[8]
+	mi := &file_checkpoint_ledger_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -868,7 +945,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{8}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Claim) GetName() string {
@@ -1042,7 +1119,7 @@ type EarlierContent struct {
 
 func (x *EarlierContent) Reset() {
 	*x = EarlierContent{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[9]
+	mi := &file_checkpoint_ledger_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1054,7 +1131,7 @@ func (x *EarlierContent) String() string {
 func (*EarlierContent) ProtoMessage() {}
 
 func (x *EarlierContent) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[9]
+	mi := &file_checkpoint_ledger_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1067,7 +1144,7 @@ func (x *EarlierContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarlierContent.ProtoReflect.Descriptor instead.
 func (*EarlierContent) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{9}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *EarlierContent) GetSeq() uint64 {
@@ -1098,7 +1175,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[10]
+	mi := &file_checkpoint_ledger_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1187,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[10]
+	mi := &file_checkpoint_ledger_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1200,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{10}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Command) GetId() string {
@@ -1178,7 +1255,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[11]
+	mi := &file_checkpoint_ledger_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1190,7 +1267,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[11]
+	mi := &file_checkpoint_ledger_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1203,7 +1280,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{11}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Drain) GetNode() string {
@@ -1276,7 +1353,7 @@ type Surge struct {
 
 func (x *Surge) Reset() {
 	*x = Surge{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[12]
+	mi := &file_checkpoint_ledger_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1365,7 @@ func (x *Surge) String() string {
 func (*Surge) ProtoMessage() {}
 
 func (x *Surge) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[12]
+	mi := &file_checkpoint_ledger_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1378,7 @@ func (x *Surge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Surge.ProtoReflect.Descriptor instead.
 func (*Surge) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{12}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Surge) GetPodUid() string {
@@ -1355,7 +1432,7 @@ type UnavailableOffering struct {
 
 func (x *UnavailableOffering) Reset() {
 	*x = UnavailableOffering{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[13]
+	mi := &file_checkpoint_ledger_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1367,7 +1444,7 @@ func (x *UnavailableOffering) String() string {
 func (*UnavailableOffering) ProtoMessage() {}
 
 func (x *UnavailableOffering) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[13]
+	mi := &file_checkpoint_ledger_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1380,7 +1457,7 @@ func (x *UnavailableOffering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableOffering.ProtoReflect.Descriptor instead.
 func (*UnavailableOffering) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{13}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UnavailableOffering) GetInstanceType() string {
@@ -1452,7 +1529,7 @@ type UnavailableSubnet struct {
 
 func (x *UnavailableSubnet) Reset() {
 	*x = UnavailableSubnet{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[14]
+	mi := &file_checkpoint_ledger_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1464,7 +1541,7 @@ func (x *UnavailableSubnet) String() string {
 func (*UnavailableSubnet) ProtoMessage() {}
 
 func (x *UnavailableSubnet) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[14]
+	mi := &file_checkpoint_ledger_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1477,7 +1554,7 @@ func (x *UnavailableSubnet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableSubnet.ProtoReflect.Descriptor instead.
 func (*UnavailableSubnet) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{14}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UnavailableSubnet) GetId() string {
@@ -1526,7 +1603,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[15]
+	mi := &file_checkpoint_ledger_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1538,7 +1615,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[15]
+	mi := &file_checkpoint_ledger_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1551,7 +1628,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{15}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Reservation) GetId() string {
@@ -1585,7 +1662,7 @@ type ReservationChange struct {
 
 func (x *ReservationChange) Reset() {
 	*x = ReservationChange{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[16]
+	mi := &file_checkpoint_ledger_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1597,7 +1674,7 @@ func (x *ReservationChange) String() string {
 func (*ReservationChange) ProtoMessage() {}
 
 func (x *ReservationChange) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[16]
+	mi := &file_checkpoint_ledger_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1610,7 +1687,7 @@ func (x *ReservationChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservationChange.ProtoReflect.Descriptor instead.
 func (*ReservationChange) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{16}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReservationChange) GetAt() *timestamppb.Timestamp {
@@ -1644,7 +1721,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[17]
+	mi := &file_checkpoint_ledger_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1656,7 +1733,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[17]
+	mi := &file_checkpoint_ledger_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1669,7 +1746,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{17}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Verdict) GetPodUid() string {
@@ -1745,7 +1822,7 @@ type ExcludedNode struct {
 
 func (x *ExcludedNode) Reset() {
 	*x = ExcludedNode{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[18]
+	mi := &file_checkpoint_ledger_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +1834,7 @@ func (x *ExcludedNode) String() string {
 func (*ExcludedNode) ProtoMessage() {}
 
 func (x *ExcludedNode) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[18]
+	mi := &file_checkpoint_ledger_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +1847,7 @@ func (x *ExcludedNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExcludedNode.ProtoReflect.Descriptor instead.
 func (*ExcludedNode) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{18}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExcludedNode) GetNode() string {
@@ -1797,7 +1874,7 @@ type Aggregate struct {
 
 func (x *Aggregate) Reset() {
 	*x = Aggregate{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[19]
+	mi := &file_checkpoint_ledger_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1809,7 +1886,7 @@ func (x *Aggregate) String() string {
 func (*Aggregate) ProtoMessage() {}
 
 func (x *Aggregate) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[19]
+	mi := &file_checkpoint_ledger_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1822,7 +1899,7 @@ func (x *Aggregate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aggregate.ProtoReflect.Descriptor instead.
 func (*Aggregate) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{19}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Aggregate) GetName() string {
@@ -1849,7 +1926,7 @@ type ShadowDigest struct {
 
 func (x *ShadowDigest) Reset() {
 	*x = ShadowDigest{}
-	mi := &file_checkpoint_ledger_proto_msgTypes[20]
+	mi := &file_checkpoint_ledger_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1861,7 +1938,7 @@ func (x *ShadowDigest) String() string {
 func (*ShadowDigest) ProtoMessage() {}
 
 func (x *ShadowDigest) ProtoReflect() protoreflect.Message {
-	mi := &file_checkpoint_ledger_proto_msgTypes[20]
+	mi := &file_checkpoint_ledger_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1874,7 +1951,7 @@ func (x *ShadowDigest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowDigest.ProtoReflect.Descriptor instead.
 func (*ShadowDigest) Descriptor() ([]byte, []int) {
-	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{20}
+	return file_checkpoint_ledger_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ShadowDigest) GetKey() string {
@@ -1912,7 +1989,7 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\asubnets\x18\n" +
 	" \x03(\v2+.millwright.checkpoint.v1.UnavailableSubnetR\asubnets\x12@\n" +
 	"\tproposals\x18\v \x03(\v2\".millwright.checkpoint.v1.ProposalR\tproposals\x12?\n" +
-	"\tevictions\x18\f \x03(\v2!.millwright.checkpoint.v1.EvictedR\tevictions\"\xb4\a\n" +
+	"\tevictions\x18\f \x03(\v2!.millwright.checkpoint.v1.EvictedR\tevictions\"\xee\a\n" +
 	"\n" +
 	"LedgerHead\x12\x15\n" +
 	"\x06log_id\x18\x01 \x01(\tR\x05logId\x12\x18\n" +
@@ -1938,14 +2015,20 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\brollouts\x18\x10 \x03(\v2!.millwright.checkpoint.v1.RolloutR\brollouts\x12H\n" +
 	"\flost_returns\x18\x11 \x03(\v2%.millwright.checkpoint.v1.LostReturnsR\vlostReturns\x12A\n" +
 	"\n" +
-	"drain_outs\x18\x12 \x03(\v2\".millwright.checkpoint.v1.DrainOutR\tdrainOuts\x1a8\n" +
+	"drain_outs\x18\x12 \x03(\v2\".millwright.checkpoint.v1.DrainOutR\tdrainOuts\x128\n" +
+	"\x06memory\x18\x13 \x03(\v2 .millwright.checkpoint.v1.MemoryR\x06memory\x1a8\n" +
 	"\n" +
 	"ModesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a<\n" +
 	"\x0ePositionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xf6\x01\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x8b\x01\n" +
+	"\x06Memory\x12#\n" +
+	"\rinstance_type\x18\x01 \x01(\tR\finstanceType\x12\x16\n" +
+	"\x06images\x18\x02 \x01(\tR\x06images\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12.\n" +
+	"\x04seen\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04seen\"\xf6\x01\n" +
 	"\bDrainOut\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12*\n" +
@@ -2093,84 +2176,87 @@ func file_checkpoint_ledger_proto_rawDescGZIP() []byte {
 	return file_checkpoint_ledger_proto_rawDescData
 }
 
-var file_checkpoint_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_checkpoint_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_checkpoint_ledger_proto_goTypes = []any{
 	(*LedgerPart)(nil),            // 0: millwright.checkpoint.v1.LedgerPart
 	(*LedgerHead)(nil),            // 1: millwright.checkpoint.v1.LedgerHead
-	(*DrainOut)(nil),              // 2: millwright.checkpoint.v1.DrainOut
-	(*LostReturns)(nil),           // 3: millwright.checkpoint.v1.LostReturns
-	(*Rollout)(nil),               // 4: millwright.checkpoint.v1.Rollout
-	(*Failing)(nil),               // 5: millwright.checkpoint.v1.Failing
-	(*Proposal)(nil),              // 6: millwright.checkpoint.v1.Proposal
-	(*Evicted)(nil),               // 7: millwright.checkpoint.v1.Evicted
-	(*Claim)(nil),                 // 8: millwright.checkpoint.v1.Claim
-	(*EarlierContent)(nil),        // 9: millwright.checkpoint.v1.EarlierContent
-	(*Command)(nil),               // 10: millwright.checkpoint.v1.Command
-	(*Drain)(nil),                 // 11: millwright.checkpoint.v1.Drain
-	(*Surge)(nil),                 // 12: millwright.checkpoint.v1.Surge
-	(*UnavailableOffering)(nil),   // 13: millwright.checkpoint.v1.UnavailableOffering
-	(*UnavailableSubnet)(nil),     // 14: millwright.checkpoint.v1.UnavailableSubnet
-	(*Reservation)(nil),           // 15: millwright.checkpoint.v1.Reservation
-	(*ReservationChange)(nil),     // 16: millwright.checkpoint.v1.ReservationChange
-	(*Verdict)(nil),               // 17: millwright.checkpoint.v1.Verdict
-	(*ExcludedNode)(nil),          // 18: millwright.checkpoint.v1.ExcludedNode
-	(*Aggregate)(nil),             // 19: millwright.checkpoint.v1.Aggregate
-	(*ShadowDigest)(nil),          // 20: millwright.checkpoint.v1.ShadowDigest
-	nil,                           // 21: millwright.checkpoint.v1.LedgerHead.ModesEntry
-	nil,                           // 22: millwright.checkpoint.v1.LedgerHead.PositionsEntry
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
-	(*Amount)(nil),                // 24: millwright.checkpoint.v1.Amount
+	(*Memory)(nil),                // 2: millwright.checkpoint.v1.Memory
+	(*DrainOut)(nil),              // 3: millwright.checkpoint.v1.DrainOut
+	(*LostReturns)(nil),           // 4: millwright.checkpoint.v1.LostReturns
+	(*Rollout)(nil),               // 5: millwright.checkpoint.v1.Rollout
+	(*Failing)(nil),               // 6: millwright.checkpoint.v1.Failing
+	(*Proposal)(nil),              // 7: millwright.checkpoint.v1.Proposal
+	(*Evicted)(nil),               // 8: millwright.checkpoint.v1.Evicted
+	(*Claim)(nil),                 // 9: millwright.checkpoint.v1.Claim
+	(*EarlierContent)(nil),        // 10: millwright.checkpoint.v1.EarlierContent
+	(*Command)(nil),               // 11: millwright.checkpoint.v1.Command
+	(*Drain)(nil),                 // 12: millwright.checkpoint.v1.Drain
+	(*Surge)(nil),                 // 13: millwright.checkpoint.v1.Surge
+	(*UnavailableOffering)(nil),   // 14: millwright.checkpoint.v1.UnavailableOffering
+	(*UnavailableSubnet)(nil),     // 15: millwright.checkpoint.v1.UnavailableSubnet
+	(*Reservation)(nil),           // 16: millwright.checkpoint.v1.Reservation
+	(*ReservationChange)(nil),     // 17: millwright.checkpoint.v1.ReservationChange
+	(*Verdict)(nil),               // 18: millwright.checkpoint.v1.Verdict
+	(*ExcludedNode)(nil),          // 19: millwright.checkpoint.v1.ExcludedNode
+	(*Aggregate)(nil),             // 20: millwright.checkpoint.v1.Aggregate
+	(*ShadowDigest)(nil),          // 21: millwright.checkpoint.v1.ShadowDigest
+	nil,                           // 22: millwright.checkpoint.v1.LedgerHead.ModesEntry
+	nil,                           // 23: millwright.checkpoint.v1.LedgerHead.PositionsEntry
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*Amount)(nil),                // 25: millwright.checkpoint.v1.Amount
 }
 var file_checkpoint_ledger_proto_depIdxs = []int32{
 	1,  // 0: millwright.checkpoint.v1.LedgerPart.head:type_name -> millwright.checkpoint.v1.LedgerHead
-	8,  // 1: millwright.checkpoint.v1.LedgerPart.claims:type_name -> millwright.checkpoint.v1.Claim
-	10, // 2: millwright.checkpoint.v1.LedgerPart.commands:type_name -> millwright.checkpoint.v1.Command
-	11, // 3: millwright.checkpoint.v1.LedgerPart.drains:type_name -> millwright.checkpoint.v1.Drain
-	13, // 4: millwright.checkpoint.v1.LedgerPart.offerings:type_name -> millwright.checkpoint.v1.UnavailableOffering
-	15, // 5: millwright.checkpoint.v1.LedgerPart.reservations:type_name -> millwright.checkpoint.v1.Reservation
-	17, // 6: millwright.checkpoint.v1.LedgerPart.verdicts:type_name -> millwright.checkpoint.v1.Verdict
-	19, // 7: millwright.checkpoint.v1.LedgerPart.aggregates:type_name -> millwright.checkpoint.v1.Aggregate
-	20, // 8: millwright.checkpoint.v1.LedgerPart.shadow:type_name -> millwright.checkpoint.v1.ShadowDigest
-	14, // 9: millwright.checkpoint.v1.LedgerPart.subnets:type_name -> millwright.checkpoint.v1.UnavailableSubnet
-	6,  // 10: millwright.checkpoint.v1.LedgerPart.proposals:type_name -> millwright.checkpoint.v1.Proposal
-	7,  // 11: millwright.checkpoint.v1.LedgerPart.evictions:type_name -> millwright.checkpoint.v1.Evicted
-	23, // 12: millwright.checkpoint.v1.LedgerHead.last_time:type_name -> google.protobuf.Timestamp
-	21, // 13: millwright.checkpoint.v1.LedgerHead.modes:type_name -> millwright.checkpoint.v1.LedgerHead.ModesEntry
-	22, // 14: millwright.checkpoint.v1.LedgerHead.positions:type_name -> millwright.checkpoint.v1.LedgerHead.PositionsEntry
-	5,  // 15: millwright.checkpoint.v1.LedgerHead.failing:type_name -> millwright.checkpoint.v1.Failing
-	23, // 16: millwright.checkpoint.v1.LedgerHead.control_at:type_name -> google.protobuf.Timestamp
-	4,  // 17: millwright.checkpoint.v1.LedgerHead.rollouts:type_name -> millwright.checkpoint.v1.Rollout
-	3,  // 18: millwright.checkpoint.v1.LedgerHead.lost_returns:type_name -> millwright.checkpoint.v1.LostReturns
-	2,  // 19: millwright.checkpoint.v1.LedgerHead.drain_outs:type_name -> millwright.checkpoint.v1.DrainOut
-	23, // 20: millwright.checkpoint.v1.DrainOut.at:type_name -> google.protobuf.Timestamp
-	23, // 21: millwright.checkpoint.v1.DrainOut.ended:type_name -> google.protobuf.Timestamp
-	23, // 22: millwright.checkpoint.v1.LostReturns.at:type_name -> google.protobuf.Timestamp
-	23, // 23: millwright.checkpoint.v1.Rollout.at:type_name -> google.protobuf.Timestamp
-	23, // 24: millwright.checkpoint.v1.Failing.until:type_name -> google.protobuf.Timestamp
-	23, // 25: millwright.checkpoint.v1.Proposal.at:type_name -> google.protobuf.Timestamp
-	23, // 26: millwright.checkpoint.v1.Evicted.at:type_name -> google.protobuf.Timestamp
-	9,  // 27: millwright.checkpoint.v1.Claim.earlier:type_name -> millwright.checkpoint.v1.EarlierContent
-	23, // 28: millwright.checkpoint.v1.Claim.opened_at:type_name -> google.protobuf.Timestamp
-	23, // 29: millwright.checkpoint.v1.Claim.registered_at:type_name -> google.protobuf.Timestamp
-	24, // 30: millwright.checkpoint.v1.Claim.capacity:type_name -> millwright.checkpoint.v1.Amount
-	23, // 31: millwright.checkpoint.v1.Command.at:type_name -> google.protobuf.Timestamp
-	23, // 32: millwright.checkpoint.v1.Drain.at:type_name -> google.protobuf.Timestamp
-	12, // 33: millwright.checkpoint.v1.Drain.surges:type_name -> millwright.checkpoint.v1.Surge
-	23, // 34: millwright.checkpoint.v1.Surge.at:type_name -> google.protobuf.Timestamp
-	23, // 35: millwright.checkpoint.v1.Surge.until:type_name -> google.protobuf.Timestamp
-	23, // 36: millwright.checkpoint.v1.UnavailableOffering.until:type_name -> google.protobuf.Timestamp
-	23, // 37: millwright.checkpoint.v1.UnavailableSubnet.until:type_name -> google.protobuf.Timestamp
-	16, // 38: millwright.checkpoint.v1.Reservation.changes:type_name -> millwright.checkpoint.v1.ReservationChange
-	23, // 39: millwright.checkpoint.v1.Reservation.full:type_name -> google.protobuf.Timestamp
-	23, // 40: millwright.checkpoint.v1.ReservationChange.at:type_name -> google.protobuf.Timestamp
-	23, // 41: millwright.checkpoint.v1.Verdict.since:type_name -> google.protobuf.Timestamp
-	18, // 42: millwright.checkpoint.v1.Verdict.excluded:type_name -> millwright.checkpoint.v1.ExcludedNode
-	23, // 43: millwright.checkpoint.v1.ExcludedNode.until:type_name -> google.protobuf.Timestamp
-	44, // [44:44] is the sub-list for method output_type
-	44, // [44:44] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	9,  // 1: millwright.checkpoint.v1.LedgerPart.claims:type_name -> millwright.checkpoint.v1.Claim
+	11, // 2: millwright.checkpoint.v1.LedgerPart.commands:type_name -> millwright.checkpoint.v1.Command
+	12, // 3: millwright.checkpoint.v1.LedgerPart.drains:type_name -> millwright.checkpoint.v1.Drain
+	14, // 4: millwright.checkpoint.v1.LedgerPart.offerings:type_name -> millwright.checkpoint.v1.UnavailableOffering
+	16, // 5: millwright.checkpoint.v1.LedgerPart.reservations:type_name -> millwright.checkpoint.v1.Reservation
+	18, // 6: millwright.checkpoint.v1.LedgerPart.verdicts:type_name -> millwright.checkpoint.v1.Verdict
+	20, // 7: millwright.checkpoint.v1.LedgerPart.aggregates:type_name -> millwright.checkpoint.v1.Aggregate
+	21, // 8: millwright.checkpoint.v1.LedgerPart.shadow:type_name -> millwright.checkpoint.v1.ShadowDigest
+	15, // 9: millwright.checkpoint.v1.LedgerPart.subnets:type_name -> millwright.checkpoint.v1.UnavailableSubnet
+	7,  // 10: millwright.checkpoint.v1.LedgerPart.proposals:type_name -> millwright.checkpoint.v1.Proposal
+	8,  // 11: millwright.checkpoint.v1.LedgerPart.evictions:type_name -> millwright.checkpoint.v1.Evicted
+	24, // 12: millwright.checkpoint.v1.LedgerHead.last_time:type_name -> google.protobuf.Timestamp
+	22, // 13: millwright.checkpoint.v1.LedgerHead.modes:type_name -> millwright.checkpoint.v1.LedgerHead.ModesEntry
+	23, // 14: millwright.checkpoint.v1.LedgerHead.positions:type_name -> millwright.checkpoint.v1.LedgerHead.PositionsEntry
+	6,  // 15: millwright.checkpoint.v1.LedgerHead.failing:type_name -> millwright.checkpoint.v1.Failing
+	24, // 16: millwright.checkpoint.v1.LedgerHead.control_at:type_name -> google.protobuf.Timestamp
+	5,  // 17: millwright.checkpoint.v1.LedgerHead.rollouts:type_name -> millwright.checkpoint.v1.Rollout
+	4,  // 18: millwright.checkpoint.v1.LedgerHead.lost_returns:type_name -> millwright.checkpoint.v1.LostReturns
+	3,  // 19: millwright.checkpoint.v1.LedgerHead.drain_outs:type_name -> millwright.checkpoint.v1.DrainOut
+	2,  // 20: millwright.checkpoint.v1.LedgerHead.memory:type_name -> millwright.checkpoint.v1.Memory
+	24, // 21: millwright.checkpoint.v1.Memory.seen:type_name -> google.protobuf.Timestamp
+	24, // 22: millwright.checkpoint.v1.DrainOut.at:type_name -> google.protobuf.Timestamp
+	24, // 23: millwright.checkpoint.v1.DrainOut.ended:type_name -> google.protobuf.Timestamp
+	24, // 24: millwright.checkpoint.v1.LostReturns.at:type_name -> google.protobuf.Timestamp
+	24, // 25: millwright.checkpoint.v1.Rollout.at:type_name -> google.protobuf.Timestamp
+	24, // 26: millwright.checkpoint.v1.Failing.until:type_name -> google.protobuf.Timestamp
+	24, // 27: millwright.checkpoint.v1.Proposal.at:type_name -> google.protobuf.Timestamp
+	24, // 28: millwright.checkpoint.v1.Evicted.at:type_name -> google.protobuf.Timestamp
+	10, // 29: millwright.checkpoint.v1.Claim.earlier:type_name -> millwright.checkpoint.v1.EarlierContent
+	24, // 30: millwright.checkpoint.v1.Claim.opened_at:type_name -> google.protobuf.Timestamp
+	24, // 31: millwright.checkpoint.v1.Claim.registered_at:type_name -> google.protobuf.Timestamp
+	25, // 32: millwright.checkpoint.v1.Claim.capacity:type_name -> millwright.checkpoint.v1.Amount
+	24, // 33: millwright.checkpoint.v1.Command.at:type_name -> google.protobuf.Timestamp
+	24, // 34: millwright.checkpoint.v1.Drain.at:type_name -> google.protobuf.Timestamp
+	13, // 35: millwright.checkpoint.v1.Drain.surges:type_name -> millwright.checkpoint.v1.Surge
+	24, // 36: millwright.checkpoint.v1.Surge.at:type_name -> google.protobuf.Timestamp
+	24, // 37: millwright.checkpoint.v1.Surge.until:type_name -> google.protobuf.Timestamp
+	24, // 38: millwright.checkpoint.v1.UnavailableOffering.until:type_name -> google.protobuf.Timestamp
+	24, // 39: millwright.checkpoint.v1.UnavailableSubnet.until:type_name -> google.protobuf.Timestamp
+	17, // 40: millwright.checkpoint.v1.Reservation.changes:type_name -> millwright.checkpoint.v1.ReservationChange
+	24, // 41: millwright.checkpoint.v1.Reservation.full:type_name -> google.protobuf.Timestamp
+	24, // 42: millwright.checkpoint.v1.ReservationChange.at:type_name -> google.protobuf.Timestamp
+	24, // 43: millwright.checkpoint.v1.Verdict.since:type_name -> google.protobuf.Timestamp
+	19, // 44: millwright.checkpoint.v1.Verdict.excluded:type_name -> millwright.checkpoint.v1.ExcludedNode
+	24, // 45: millwright.checkpoint.v1.ExcludedNode.until:type_name -> google.protobuf.Timestamp
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_checkpoint_ledger_proto_init() }
@@ -2185,7 +2271,7 @@ func file_checkpoint_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_checkpoint_ledger_proto_rawDesc), len(file_checkpoint_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -446,6 +446,25 @@ func TestALockedSegmentCannotBeDestroyed(t *testing.T) {
 	}
 }
 
+// How long a segment is locked goes by the clock that is given, which has witnesses, and not by this
+// machine's.
+func TestTheLockGoesByTheClockThatIsGiven(t *testing.T) {
+	server := buckettest.Start(t)
+	server.Bucket(t, "logs", true)
+	log := filled(t, 30)
+	now := time.Now().Add(20 * day).Truncate(time.Second).UTC()
+	a, err := Open(t.Context(), server.Location(t, "logs")+"&lockMode=GOVERNANCE&lockDays=30", log.ID(), func() time.Time { return now })
+	check(t, err)
+	check(t, move(t.Context(), log, a, 20))
+	segments, err := a.Segments(t.Context())
+	check(t, err)
+	head, err := server.Client.HeadObject(t.Context(), &s3.HeadObjectInput{Bucket: aws.String("logs"), Key: aws.String(log.ID() + "/" + segments[0].Name())})
+	check(t, err)
+	if until := head.ObjectLockRetainUntilDate; until == nil || !until.Equal(now.Add(30*day)) {
+		t.Errorf("it is locked until %v, want %s", until, now.Add(30*day))
+	}
+}
+
 // A store that does not know conditional writes would let two writers overwrite each other.
 func TestAStoreThatIgnoresConditionsIsRefused(t *testing.T) {
 	server := buckettest.Start(t)

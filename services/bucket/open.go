@@ -44,8 +44,9 @@ const (
 )
 
 // Open returns the archive of a log below a location: a directory, or s3://BUCKET/PREFIX with parameters. It
-// makes no call.
-func Open(ctx context.Context, location, logID string) (*archive.Archive, error) {
+// makes no call. now is the time from which objects are locked: that of a clock with witnesses, for what is
+// locked too long can never be unlocked, and what is locked too briefly is not protected.
+func Open(ctx context.Context, location, logID string, now func() time.Time) (*archive.Archive, error) {
 	if !Is(location) {
 		return archive.Open(location, logID), nil
 	}
@@ -57,6 +58,7 @@ func Open(ctx context.Context, location, logID string) (*archive.Archive, error)
 	if err != nil {
 		return nil, err
 	}
+	b.now = now
 	return archive.New(b, b.cache, logID), nil
 }
 

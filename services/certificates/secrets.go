@@ -18,10 +18,14 @@ import (
 )
 
 // Services that have certificates; etcd knows them by these names.
-var Services = []string{ledger.ServiceWatcher, ledger.ServiceProvisioner, ledger.ServiceDisruptor, ledger.ServiceTerminator, ledger.ServiceLifecycle, serviceConsole}
+var Services = []string{ledger.ServiceWatcher, ledger.ServiceProvisioner, ledger.ServiceDisruptor, ledger.ServiceTerminator, ledger.ServiceLifecycle, serviceConsole, serviceExport}
 
-// serviceConsole is no service of the log's records, but reads the log, and writes what people order.
-const serviceConsole = "console"
+// These are no services of the log's records: the console reads the log, and writes what people order; the
+// export reads it, and writes how far it has come.
+const (
+	serviceConsole = "console"
+	serviceExport  = "export"
+)
 
 // certificate that is kept in a Secret.
 type certificate struct {

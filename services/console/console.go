@@ -5,10 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	stdlog "log"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -27,8 +27,12 @@ import (
 	"millwright/services/console/history"
 	"millwright/services/console/index"
 	"millwright/services/console/pages"
+	"millwright/services/console/past"
+	"millwright/services/console/trust"
 	"millwright/services/console/view"
 	"millwright/services/internal/clock"
+	"millwright/services/internal/review"
+	"millwright/services/internal/servercert"
 	"millwright/store"
 	"millwright/store/audit"
 )
@@ -54,6 +58,8 @@ type Config struct {
 	Version  string
 	// Dir keeps a certificate of the console's own; empty: it lasts as long as the process.
 	Dir string
+	// PastDir keeps an index of the whole log; empty: only the newest records are told of.
+	PastDir string
 	// Core of the API server reviews tokens and rights.
 	Core kubernetes.Interface
 	Log  store.Log
@@ -70,12 +76,14 @@ type Config struct {
 
 // Console serves the API and the pages. Run starts it.
 type Console struct {
-	cfg      Config
-	metrics  *metrics
-	index    *index.Index
+	cfg     Config
+	metrics *metrics
+	index   *index.Index
+	// past is nil if no directory keeps it.
+	past     *past.Past
 	view     *view.View
-	identity *identity
-	reviewer *access.Reviewer
+	identity *servercert.Certificate
+	reviewer *review.Reviewer
 	inFlight chan struct{}
 
 	mu sync.Mutex
@@ -87,13 +95,23 @@ type Console struct {
 // New returns a Console; it has no side effects.
 func New(cfg Config) *Console {
 	c := &Console{
-		cfg: cfg, metrics: newMetrics(cfg.Registerer), index: index.New(cfg.Log.ID(), 0), reviewer: access.New(cfg.Core, cfg.Now),
+		cfg: cfg, metrics: newMetrics(cfg.Registerer), index: index.New(cfg.Log.ID(), 0), reviewer: review.New(review.Config{Core: cfg.Core, Now: cfg.Now, Audience: trust.Audience, CacheFor: access.CacheFor}),
 		inFlight: make(chan struct{}, inFlightMax), err: errors.New("not listening yet"),
 	}
-	past := history.New(cfg.Log.ID())
-	c.index.Also(past.Add)
-	c.view = view.New(view.Config{Cluster: cfg.Cluster, Log: cfg.Log, Stream: cfg.Stream, Index: c.index, History: past, Versions: cfg.Versions, Leaders: cfg.Leaders, Now: cfg.Now})
-	c.identity = &identity{certFile: cfg.Settings.CertFile, keyFile: cfg.Settings.KeyFile, dir: cfg.Dir, names: names(cfg.Settings), now: cfg.Now}
+	newest := history.New(cfg.Log.ID())
+	if cfg.PastDir != "" {
+		c.past = past.New(filepath.Join(cfg.PastDir, cfg.Log.ID()), cfg.Log.ID(), cfg.Now)
+	}
+	c.index.Also(func(e ledger.Entry) {
+		if c.past == nil || c.past.History() == nil { // it is told of in the past otherwise
+			newest.Add(e)
+		}
+		if c.past != nil {
+			c.past.Add(e)
+		}
+	})
+	c.view = view.New(view.Config{Cluster: cfg.Cluster, Log: cfg.Log, Stream: cfg.Stream, Index: c.index, History: newest, Past: c.past, Versions: cfg.Versions, Leaders: cfg.Leaders, Now: cfg.Now})
+	c.identity = servercert.New(servercert.Config{What: Name, CertFile: cfg.Settings.CertFile, KeyFile: cfg.Settings.KeyFile, Dir: cfg.Dir, Names: names(cfg.Settings), Now: cfg.Now})
 	return c
 }
 
@@ -136,6 +154,9 @@ func (c *Console) Run(ctx context.Context) error {
 	var background sync.WaitGroup
 	background.Go(func() { c.index.Run(ctx, c.cfg.Log, c.cfg.Logger) })
 	background.Go(func() { c.publish(ctx) })
+	if c.past != nil {
+		background.Go(func() { c.past.Run(ctx, c.cfg.Log, c.cfg.Logger) })
+	}
 	defer background.Wait()
 	retry := backoff.NewExponentialBackOff(backoff.WithMaxElapsedTime(0), backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(retryMax))
 	for ctx.Err() == nil {
@@ -157,18 +178,30 @@ func (c *Console) Run(ctx context.Context) error {
 
 // serve listens and answers until ctx ends or the server fails.
 func (c *Console) serve(ctx context.Context) error {
-	if _, err := c.identity.get(nil); err != nil {
+	if _, err := c.identity.Get(nil); err != nil {
 		return err
 	}
 	listener, err := net.Listen("tcp", c.cfg.Settings.Address)
 	if err != nil {
 		return fmt.Errorf("listen for the console: %w", err)
 	}
+	proxy, err := proxyOf(c.cfg.Settings)
+	if err != nil {
+		_ = listener.Close()
+		return err
+	}
 	stopping := make(chan struct{})
 	server := &http.Server{
-		Handler: c.handler(stopping), MaxHeaderBytes: headerMax, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
-		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, ErrorLog: stdlog.New(dropped{c.cfg.Logger}, "", 0),
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.identity.get},
+		Handler: proxy.Handler(c.handler(stopping), c.cfg.Now), MaxHeaderBytes: headerMax, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
+		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, ErrorLog: servercert.ErrorLog(c.cfg.Logger),
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.identity.Get},
+	}
+	if proxy != nil { // whose certificate it is, is looked at for each request: others are served without
+		server.TLSConfig.ClientAuth = tls.RequestClientCert
+		if server.TLSConfig.ClientCAs, err = proxy.Roots(); err != nil {
+			_ = listener.Close()
+			return err
+		}
 	}
 	c.set(listener.Addr(), nil)
 	c.cfg.Logger.Info().Str("endpoint", Name).Str("address", listener.Addr().String()).Msg("listening")
@@ -231,12 +264,4 @@ func (c *Console) guarded(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// dropped logs what the server reports of connections it could not use: mostly probes without TLS.
-type dropped struct{ logger zerolog.Logger }
-
-func (d dropped) Write(line []byte) (int, error) {
-	d.logger.Debug().Str("text", strings.TrimSpace(string(line))).Msg("connection dropped")
-	return len(line), nil
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"millwright/planner/ledger"
 	"millwright/planner/world"
 	"millwright/services/internal/pki"
+	"millwright/services/internal/servercert"
 	"millwright/store/memlog"
 )
 
@@ -50,7 +52,11 @@ func apiServer() *fake.Clientset {
 type running struct {
 	*Console
 	lines chan map[string]any
+	// ahead is how far its clock is ahead, in nanoseconds.
+	ahead atomic.Int64
 }
+
+func (r *running) now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 
 // Write takes a line of the Console's log. It does not wait for anybody to read it.
 func (r *running) Write(line []byte) (int, error) {
@@ -68,9 +74,15 @@ func (r *running) Write(line []byte) (int, error) {
 // started is a Console that runs, and how to stop it.
 func started(t *testing.T, dir string, s Settings) (*running, func()) {
 	t.Helper()
+	return startedWith(t, dir, s, apiServer())
+}
+
+// startedWith is one with another API server.
+func startedWith(t *testing.T, dir string, s Settings, core *fake.Clientset) (*running, func()) {
+	t.Helper()
 	log := memlog.New("test")
 	c := &running{lines: make(chan map[string]any, 100)}
-	c.Console = New(Config{Settings: s, Cluster: "test", Version: "1", Dir: dir, Core: apiServer(), Log: log, Now: time.Now, Logger: zerolog.New(c),
+	c.Console = New(Config{Settings: s, Cluster: "test", Version: "1", Dir: dir, Core: core, Log: log, Now: c.now, Logger: zerolog.New(c),
 		Versions: func() (*world.World, *ledger.Ledger, error) { return world.New(), ledger.New(log.ID()), nil }, Registerer: prometheus.NewRegistry()})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -202,9 +214,7 @@ func TestItServesWithACertificateFromFilesAndTakesANewOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := write()
-	c.identity.mu.Lock()
-	c.identity.looked = time.Time{} // as if a minute had passed
-	c.identity.mu.Unlock()
+	c.ahead.Store(int64(servercert.LookEvery)) // as if a minute had passed
 	if err := get(second); err != nil {
 		t.Error(err)
 	}

@@ -2,10 +2,17 @@ package console
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 
 	"millwright/services/console/trust"
 	"millwright/services/internal/clock"
+	"millwright/services/internal/pki"
 )
 
 const (
@@ -42,7 +49,7 @@ func (c *Console) publish(ctx context.Context) {
 }
 
 func (c *Console) publishOnce(ctx context.Context) error {
-	own, err := c.identity.anchors()
+	own, err := c.anchors()
 	if err != nil {
 		return err
 	}
@@ -54,4 +61,28 @@ func (c *Console) publishOnce(ctx context.Context) error {
 		c.cfg.Logger.Info().Str("object", c.cfg.Settings.TrustConfigMap).Msg("certificate of the console published")
 	}
 	return err
+}
+
+// anchors are what the certificate that is shown is known by.
+func (c *Console) anchors() (trust.Anchors, error) {
+	shown, err := c.identity.Get(nil)
+	if err != nil {
+		return trust.Anchors{}, err
+	}
+	authorities := c.identity.Bundle()
+	if file := c.cfg.Settings.CertFile; file != "" { // Secrets of certificates often have their authority beside them
+		authorities, err = os.ReadFile(filepath.Join(filepath.Dir(file), pki.KeyCA))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return trust.Anchors{}, fmt.Errorf("read authority of the console: %w", err)
+		}
+	}
+	var chain []*x509.Certificate
+	for _, der := range shown.Certificate {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return trust.Anchors{}, fmt.Errorf("read certificate of the console: %w", err)
+		}
+		chain = append(chain, c)
+	}
+	return trust.Of(chain, authorities)
 }

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/net/http/httpguts"
 )
 
 // Name of the service.
@@ -26,6 +28,13 @@ type Settings struct {
 	Names []string
 	// TrustConfigMap, as NAMESPACE/NAME, is where it says by what certificate it is known; empty: nowhere.
 	TrustConfigMap string
+	// ProxyCAFile of who signs the client certificate of a proxy that signs people in; empty: there is none.
+	// ProxyNames may its certificate be for; empty: any.
+	ProxyCAFile string
+	ProxyNames  []string
+	// ProxyUserHeader and ProxyGroupsHeader are the headers in which it says who asks; ProxyPrefix comes
+	// before these names.
+	ProxyUserHeader, ProxyGroupsHeader, ProxyPrefix string
 }
 
 // Bind defines the flags.
@@ -34,6 +43,11 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 	f.StringVar(&s.CertFile, "console-tls-cert-file", "", "certificate of the console; empty: it makes its own, signed by a CA of its own")
 	f.StringVar(&s.KeyFile, "console-tls-key-file", "", "key of that certificate")
 	f.StringVar(&s.TrustConfigMap, "console-trust-configmap", "", "ConfigMap, as NAMESPACE/NAME, in which it publishes by what certificate it is known; it must be there; empty: none")
+	f.StringVar(&s.ProxyCAFile, "console-proxy-ca-file", "", "PEM file of who signs the client certificate of a proxy that signs people in; empty: no proxy is trusted")
+	f.StringSliceVar(&s.ProxyNames, "console-proxy-names", nil, "names that this certificate may be for; empty: any that is signed so")
+	f.StringVar(&s.ProxyUserHeader, "console-proxy-user-header", "X-Forwarded-User", "header in which the proxy says who asks")
+	f.StringVar(&s.ProxyGroupsHeader, "console-proxy-groups-header", "X-Forwarded-Groups", "header in which it says of which groups, separated by commas")
+	f.StringVar(&s.ProxyPrefix, "console-proxy-prefix", "", "what comes before these names for the API server, such as oidc:")
 	f.StringSliceVar(&s.Names, "console-names", nil, "host names and addresses by which people reach the console, for a certificate of its own")
 }
 
@@ -54,7 +68,18 @@ func (s *Settings) Validate() error {
 			errs = append(errs, fmt.Errorf("--console-trust-configmap is NAMESPACE/NAME, not %q", s.TrustConfigMap))
 		}
 	}
+	if s.ProxyCAFile != "" && (!token(s.ProxyUserHeader) || !token(s.ProxyGroupsHeader) || strings.EqualFold(s.ProxyUserHeader, s.ProxyGroupsHeader)) {
+		errs = append(errs, fmt.Errorf("--console-proxy-user-header and --console-proxy-groups-header are names of two headers, not %q and %q", s.ProxyUserHeader, s.ProxyGroupsHeader))
+	}
+	if strings.HasPrefix(s.ProxyPrefix, "system:") {
+		errs = append(errs, errors.New("--console-proxy-prefix: names that begin with system: are the cluster's own"))
+	}
 	return errors.Join(errs...)
+}
+
+// token: it can be the name of a header, and of none that other things are read from.
+func token(name string) bool {
+	return httpguts.ValidHeaderFieldName(name) && !slices.Contains([]string{"authorization", "cookie", "host", "origin"}, strings.ToLower(name))
 }
 
 // trust is the namespace and the name of TrustConfigMap.

@@ -43,6 +43,7 @@ type metrics struct {
 	covered        prometheus.Gauge
 	halted         *prometheus.GaugeVec
 	drainingOut    *prometheus.GaugeVec
+	simulations    *prometheus.CounterVec
 }
 
 // methods by which commands come about.
@@ -83,6 +84,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "1 for a NodePool whose roll-out in waves has failed and waits for a person."}, []string{"nodepool"}),
 		drainingOut: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millwright", Name: "disruption_draining_out_nodes",
 			Help: "Nodes that are to run empty by themselves, as a DisruptionPolicy wants (drainOut)."}, []string{"nodepool"}),
+		simulations: f.NewCounterVec(prometheus.CounterOpts{Namespace: "millwright", Name: "disruption_simulations_total",
+			Help: "Simulations that consolidation began, by result: recalled from an earlier planning pass since which nothing has changed that matters to them, or worked out anew."},
+			[]string{"result"}),
 		claimsDisrupts: shared(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "karpenter_nodeclaims_disrupted_total",
 			Help: "NodeClaims disrupted, by reason."}, []string{"reason", "nodepool", "capacity_type"})),
 	}
@@ -96,7 +100,14 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, method := range []string{disrupt.MethodMulti, disrupt.MethodSingle} {
 		m.timeouts.WithLabelValues(consolidationType(method))
 	}
+	m.simulated(0, 0)
 	return m
+}
+
+// simulated counts simulations of one planning pass, and those of them that an earlier one had worked out.
+func (m *metrics) simulated(all, recalled int) {
+	m.simulations.WithLabelValues("recalled").Add(float64(recalled))
+	m.simulations.WithLabelValues("anew").Add(float64(all - recalled))
 }
 
 // shared registers a counter that lifecycle counts in too, when both run in one process.

@@ -18,6 +18,7 @@ import (
 	"millwright/planner/disrupt"
 	"millwright/planner/disrupt/drainout"
 	"millwright/planner/ledger"
+	"millwright/planner/provision"
 	"millwright/services/internal/backoff"
 	"millwright/services/internal/kube"
 	"millwright/services/internal/service"
@@ -62,6 +63,8 @@ type Service struct {
 	tainted, overseen idle
 	// drainFrom is where the next pass goes on with what may begin to drain out.
 	drainFrom string
+	// memory of simulations, for whole plans alone.
+	memory provision.Memory
 	// policies are the statuses last written, policiesAt is when they are computed again.
 	policies   toldPolicies
 	policiesAt time.Time
@@ -232,6 +235,9 @@ func (s *Service) evaluate(snap *planner.Snapshot, p *planned) time.Duration {
 		begin = disrupt.NewPass
 	}
 	pass, from := begin(snap).From(s.from), began
+	if p.whole {
+		defer s.remember(pass, snap)()
+	}
 	for {
 		name, list := pass.Next()
 		if name == "" {
@@ -252,6 +258,18 @@ func (s *Service) evaluate(snap *planner.Snapshot, p *planned) time.Duration {
 	}
 	s.metrics.evaluated(p.report)
 	return s.host.Now().Sub(began)
+}
+
+// remember has a whole plan use what is remembered of earlier ones, until it ends.
+func (s *Service) remember(pass *disrupt.Pass, snap *planner.Snapshot) (end func()) {
+	asked, recalled := s.memory.Counts()
+	s.memory.Begin(snap)
+	pass.Remembering(&s.memory)
+	return func() {
+		s.memory.End()
+		all, found := s.memory.Counts()
+		s.metrics.simulated(all-asked, found-recalled)
+	}
 }
 
 // nothing notes that a plan decided nothing. A whole plan stands for a prompt one, of which only the time it

@@ -361,6 +361,8 @@ type fakeEC2 struct {
 	// launched next, if it is positive.
 	exhausted map[string]bool
 	stock     int
+	// reserved are the capacity reservations that types are launched into.
+	reserved map[string]string
 	// lag hides young instances from describe calls.
 	lag time.Duration
 	// refuse answers the next CreateFleet calls with these errors; nil entries let the call pass.
@@ -482,6 +484,9 @@ func (f *fakeEC2) startOne(in *awsec2.CreateFleetInput, o ec2types.FleetLaunchTe
 	for _, t := range in.TagSpecifications[0].Tags {
 		i.Tags[aws.ToString(t.Key)] = aws.ToString(t.Value)
 	}
+	if id := f.reserved[i.InstanceType]; id != "" {
+		i.CapacityType, i.ReservationID = "reserved", id
+	}
 	f.instances[i.ID] = i
 	answer := *i
 	answer.Tags = nil
@@ -546,7 +551,8 @@ func (f *fakeEC2) CreateTags(_ context.Context, id string, tags map[string]strin
 	})
 }
 
-// fakeLauncher asks for every type that is not marked, cheapest name first.
+// fakeLauncher asks for the free instances of a capacity reservation, else for every type that is not marked,
+// cheapest name first.
 type fakeLauncher struct{ r *rig }
 
 func (l fakeLauncher) Build(_ context.Context, in launch.Input) (launch.Built, error) {
@@ -554,15 +560,30 @@ func (l fakeLauncher) Build(_ context.Context, in launch.Input) (launch.Built, e
 	config := ec2types.FleetLaunchTemplateConfigRequest{LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{
 		LaunchTemplateId: aws.String("lt-1"), Version: aws.String("1"),
 	}}
+	var selection launch.Selection
+	template := ledger.LaunchTemplateRef{ID: "lt-1", Version: "1"}
 	for _, t := range in.Types {
+		if len(t.Offerings) > 0 && t.Offerings[0].ReservationID != "" {
+			if template.ReservationID = t.Offerings[0].ReservationID; in.FreeReserved[template.ReservationID] > 0 {
+				selection = launch.Selection{CapacityType: t.Offerings[0].CapacityType, Candidates: []launch.Candidate{{Type: t, Offerings: t.Offerings}}}
+				config.Overrides = []ec2types.FleetLaunchTemplateOverridesRequest{{InstanceType: ec2types.InstanceType(t.Name)}}
+				break
+			}
+			template.ReservationID = ""
+			continue
+		}
+		if reservedOnly(in.Claim) {
+			continue
+		}
 		if !in.Unavailable[ledger.OfferingKey{InstanceType: t.Name, Zone: "eu-1a", CapacityType: "on-demand"}] {
+			selection.Candidates = append(selection.Candidates, launch.Candidate{Type: t, Offerings: t.Offerings})
 			config.Overrides = append(config.Overrides, ec2types.FleetLaunchTemplateOverridesRequest{InstanceType: ec2types.InstanceType(t.Name)})
 		}
 	}
 	if len(config.Overrides) == 0 {
 		return launch.Built{}, &ec2.Failure{Class: ec2.NoCapacity, Reason: "InsufficientCapacity", Message: "all requested instance types were unavailable during launch"}
 	}
-	built := launch.Built{Key: in.Claim.Name, Templates: []ledger.LaunchTemplateRef{{ID: "lt-1", Version: "1"}}}
+	built := launch.Built{Key: in.Claim.Name, Selection: selection, Templates: []ledger.LaunchTemplateRef{template}}
 	if l.r.together {
 		built.Key = fmt.Sprint(config.Overrides)
 	}
@@ -570,7 +591,17 @@ func (l fakeLauncher) Build(_ context.Context, in launch.Input) (launch.Built, e
 	return built, nil
 }
 
+// reservedOnly: the claim may have nothing but reserved capacity.
+func reservedOnly(c *karpv1.NodeClaim) bool {
+	return slices.ContainsFunc(c.Spec.Requirements, func(r karpv1.NodeSelectorRequirementWithMinValues) bool {
+		return r.Key == karpv1.CapacityTypeLabelKey && slices.Equal(r.Values, []string{karpv1.CapacityTypeReserved})
+	})
+}
+
 func (l fakeLauncher) Request(built launch.Built, o launch.Order) *awsec2.CreateFleetInput {
+	if l.r.requested != nil {
+		l.r.requested(built, o)
+	}
 	tags := map[string]string{awsv1.TagLaunch: o.LaunchTag, awsv1.TagNodePool: "default", awsv1.TagNodeClass: "default", awsv1.TagEKSClusterName: "test"}
 	if len(o.Claims) == 1 {
 		tags[awsv1.TagNodeClaim] = o.Claims[0]

@@ -15,6 +15,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/events"
 	"millwright/planner/drift"
 	"millwright/planner/ledger"
@@ -383,5 +384,33 @@ func TestMarksOfManyClaimsAreWrittenInTurn(t *testing.T) {
 	}
 	if got := r.judged(); len(got) != n || r.count(ledger.KindDriftJudged) > 2*n/status.MarksMax {
 		t.Errorf("%d verdicts in %d records", len(got), r.count(ledger.KindDriftJudged))
+	}
+}
+
+// A recommendation of EC2 to leave an instance makes its claim drift where a DisruptionPolicy says so, and no
+// longer once none does (disruption §8).
+func TestARecommendationIsFollowedByPolicy(t *testing.T) {
+	r, name := drifting(t)
+	instance := r.led.Claim(name).Instance.InstanceID
+	say := func(version string, said mwv1alpha1.RebalanceRecommendation) {
+		p := &mwv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "spot", UID: "policy", ResourceVersion: version}}
+		p.Spec.RebalanceRecommendation = said
+		r.observe(r.messages+1, events.Observation{Kind: events.KindDisruptionPolicy, Op: events.OpUpsert, UID: p.UID, Name: p.Name, ResourceVersion: version, Object: p})
+	}
+	drifted := func() bool { return strings.Contains(r.shown(name, "Drifted"), "RebalanceRecommended") }
+	r.message(events.RebalanceRecommendation, instance, time.Time{})
+	r.wait(10 * time.Second)
+	if drifted() {
+		t.Error("it is followed although nobody says so")
+	}
+	say("1", mwv1alpha1.RebalanceReplace)
+	r.run("it is followed", drifted)
+	if n := r.count(ledger.KindDriftJudged); n != 1 {
+		t.Errorf("%d verdicts are recorded", n)
+	}
+	say("2", mwv1alpha1.RebalanceIgnore)
+	r.run("it is not followed any more", func() bool { return !drifted() })
+	if n := len(r.doomsOf(name)); n != 0 {
+		t.Errorf("%d dooms", n)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -23,6 +24,7 @@ import (
 	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 	"millwright/services/lifecycle/effects"
+	"millwright/services/lifecycle/launch"
 	"millwright/store"
 	"millwright/store/audit"
 	"millwright/store/memlog"
@@ -66,6 +68,8 @@ type rig struct {
 	// together: the launcher asks for the same for all claims. configs are what it asks for, by key.
 	together bool
 	configs  map[string]ec2types.FleetLaunchTemplateConfigRequest
+	// requested is called with what a request is about to be made of.
+	requested func(launch.Built, launch.Order)
 	// others changes what the service depends on.
 	others func(*Deps)
 
@@ -82,6 +86,8 @@ type rig struct {
 	trail []string
 	at    int
 	fault fault
+	// nodeMemory is what Nodes have; zero: what the catalogue says.
+	nodeMemory quantity.Quantity
 	// noKubelet: instances boot and no Node joins. noDrain: nobody drains.
 	noKubelet, noDrain bool
 	// noHeartbeats: the World grows no newer. messages counts what the World was told.
@@ -339,14 +345,14 @@ func (r *rig) other(service string, kind ledger.Kind, payload any, advances ...s
 }
 
 // plan has the provisioner plan one claim and returns its name.
-func (r *rig) plan() string {
+func (r *rig) plan(reqs ...karpv1.NodeSelectorRequirementWithMinValues) string {
 	r.t.Helper()
 	rec := r.other(ledger.ServiceProvisioner, ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{
 		NodePool: "default", NodePoolUID: "pool-uid", NodeClassRef: karpv1.NodeClassReference{Group: awsv1.Group, Kind: "EC2NodeClass", Name: "default"},
 		Labels:   map[string]string{karpv1.NodePoolLabelKey: "default"},
 		Taints:   []corev1.Taint{{Key: "team", Value: "blue", Effect: corev1.TaintEffectNoSchedule}},
 		Requests: resource.Vector{MilliCPU: 100}, Capacity: resource.Vector{MilliCPU: 2000}, InstanceTypes: []string{"c5.large", "m5.large"},
-		Requirements: []karpv1.NodeSelectorRequirementWithMinValues{},
+		Requirements: append([]karpv1.NodeSelectorRequirementWithMinValues{}, reqs...),
 	}}}, ledger.PoolAggregate("default"))
 	return ledger.ClaimName(r.log.ID(), "default", rec.Seq, 0)
 }
@@ -438,12 +444,16 @@ func (r *rig) kubelet() {
 		switch {
 		case i.State == "running" && len(nodes) == 0 && !r.ec2.booted[i.ID]:
 			r.ec2.booted[i.ID] = true
+			memory := int64(8 << 30)
+			if !r.nodeMemory.IsZero() {
+				memory = r.nodeMemory.Value()
+			}
 			r.kube.put(&r.kube.nodes, &corev1.Node{
 				ObjectMeta: metav1.ObjectMeta{Name: "node-" + i.ID, UID: uidOf("node-" + i.ID), CreationTimestamp: metav1.NewTime(r.now)},
 				Spec:       corev1.NodeSpec{ProviderID: id, Taints: []corev1.Taint{karpv1.UnregisteredTaint()}},
 				Status: corev1.NodeStatus{
 					Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-					Capacity:    resource.Vector{MilliCPU: 2000, Memory: 8 << 30, Pods: 29}.List(),
+					Capacity:    resource.Vector{MilliCPU: 2000, Memory: memory, Pods: 29}.List(),
 					Allocatable: resource.Vector{MilliCPU: 1930, Memory: 7 << 30, Pods: 29}.List(),
 				},
 			})

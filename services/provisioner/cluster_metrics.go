@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/ledger"
 	"millwright/planner/resource"
 	"millwright/services/internal/service"
 )
@@ -36,7 +38,8 @@ type clusterMetrics struct {
 
 	allocatable, podRequests, daemonRequests, overhead *prometheus.Desc
 	lifetime, utilization                              *prometheus.Desc
-	limit, usage, cost, conditions                     *prometheus.Desc
+	limit, usage, cost                                 *prometheus.Desc
+	price, available, cpuCores, memoryBytes            *prometheus.Desc
 }
 
 func newClusterMetrics(host service.Host) *clusterMetrics {
@@ -50,14 +53,18 @@ func newClusterMetrics(host service.Host) *clusterMetrics {
 	pool := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc("karpenter_nodepools_"+name, help, []string{"nodepool", "resource_type"}, nil)
 	}
+	const ofTypes = "karpenter_cloudprovider_instance_type_"
+	offering := []string{"instance_type", "capacity_type", "zone"}
 	return &clusterMetrics{
-		lifetime: prometheus.NewDesc("karpenter_nodes_current_lifetime_seconds", "Age of a node.", labels, nil),
+		price:       prometheus.NewDesc(ofTypes+"offering_price_estimate", "USD per hour of an offering of an instance type that nodes have.", offering, nil),
+		available:   prometheus.NewDesc(ofTypes+"offering_available", "1 if an offering of an instance type that nodes have could be launched now, else 0.", offering, nil),
+		cpuCores:    prometheus.NewDesc(ofTypes+"cpu_cores", "Cores of an instance type that nodes have.", offering[:1], nil),
+		memoryBytes: prometheus.NewDesc(ofTypes+"memory_bytes", "Memory of an instance type that nodes have.", offering[:1], nil),
+		lifetime:    prometheus.NewDesc("karpenter_nodes_current_lifetime_seconds", "Age of a node.", labels, nil),
 		utilization: prometheus.NewDesc("karpenter_cluster_utilization_percent",
 			"Share of what pods can have of all nodes that pods request, in percent.", []string{"resource_type"}, nil),
 		cost: prometheus.NewDesc("karpenter_nodepools_cost_total",
 			"What the nodes of a NodePool cost in USD per hour, by the prices known; nodes of unknown price count as 0.", []string{"nodepool"}, nil),
-		conditions: prometheus.NewDesc("operator_nodepool_status_condition_count", "1 for each condition of a NodePool with its status and reason.",
-			[]string{"namespace", "name", "type", "status", "reason"}, nil),
 		host: host, allocatable: node("allocatable", "What pods can have of a node."),
 		podRequests:    node("total_pod_requests", "What the pods of a node request, DaemonSets included."),
 		daemonRequests: node("total_daemon_requests", "What the DaemonSet pods of a node request."),
@@ -69,24 +76,29 @@ func newClusterMetrics(host service.Host) *clusterMetrics {
 // Describe implements prometheus.Collector.
 func (m *clusterMetrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{m.allocatable, m.podRequests, m.daemonRequests, m.overhead, m.lifetime, m.utilization,
-		m.limit, m.usage, m.cost, m.conditions} {
+		m.limit, m.usage, m.cost, m.price, m.available, m.cpuCores, m.memoryBytes} {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (m *clusterMetrics) Collect(ch chan<- prometheus.Metric) {
-	if m.host.Now().Sub(time.Unix(0, m.stepped.Load())) > leadingFor {
+	if !m.leads() {
 		return
 	}
 	var list []prometheus.Metric // sent after the Snapshot: ch may block
 	_ = m.host.Snapshot(service.ForEffects, func(s *planner.Snapshot) error {
-		list = append(m.ofNodes(s), m.ofPools(s)...)
+		list = slices.Concat(m.ofNodes(s), m.ofPools(s), m.ofTypes(s))
 		return nil
 	})
 	for _, metric := range list {
 		ch <- metric
 	}
+}
+
+// leads reports that the service has led lately.
+func (m *clusterMetrics) leads() bool {
+	return m.host.Now().Sub(time.Unix(0, m.stepped.Load())) <= leadingFor
 }
 
 // ofNodes are the series of each node and those of all together.
@@ -120,8 +132,46 @@ func (m *clusterMetrics) ofPools(s *planner.Snapshot) (list []prometheus.Metric)
 		list = append(list, gauges(m.limit, resource.From(corev1.ResourceList(p.Spec.Limits)), []string{p.Name})...)
 		list = append(list, gauges(m.usage, resource.From(p.Status.Resources), []string{p.Name})...)
 		list = append(list, gauge(m.cost, float64(cost[p.Name])/1e6, p.Name))
-		for _, c := range p.Status.Conditions {
-			list = append(list, gauge(m.conditions, 1, "", p.Name, c.Type, string(c.Status), c.Reason))
+	}
+	return list
+}
+
+// ofTypes are the series of the instance types that nodes have, and of all their offerings: those of all
+// others would be some thousands.
+func (m *clusterMetrics) ofTypes(s *planner.Snapshot) (list []prometheus.Metric) {
+	used, seen := map[string]bool{}, map[ledger.OfferingKey]bool{}
+	for _, n := range s.World.Nodes() {
+		used[n.Object.Labels[corev1.LabelInstanceTypeStable]] = true
+	}
+	for _, class := range s.World.NodeClasses() {
+		c := s.World.Catalog(class.Name)
+		if c == nil {
+			continue
+		}
+		for _, t := range c.Types {
+			if !used[t.Name] {
+				continue
+			}
+			if hardware := (ledger.OfferingKey{InstanceType: t.Name}); !seen[hardware] {
+				seen[hardware] = true
+				list = append(list, gauge(m.cpuCores, float64(t.Capacity.Get(corev1.ResourceCPU))/1000, t.Name),
+					gauge(m.memoryBytes, float64(t.Capacity.Get(corev1.ResourceMemory)), t.Name))
+			}
+			for _, o := range t.Offerings {
+				key := ledger.OfferingKey{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}
+				if seen[key] {
+					continue
+				}
+				seen[key] = true
+				available := 0.0
+				if o.Available && !s.Ledger.Unavailable(key, s.Now) {
+					available = 1
+				}
+				list = append(list, gauge(m.available, available, t.Name, o.CapacityType, o.Zone))
+				if o.Price > 0 { // it is known
+					list = append(list, gauge(m.price, float64(o.Price)/1e6, t.Name, o.CapacityType, o.Zone))
+				}
+			}
 		}
 	}
 	return list

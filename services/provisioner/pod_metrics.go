@@ -3,7 +3,6 @@ package provisioner
 import (
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -32,7 +31,7 @@ func (m *podMetrics) Describe(ch chan<- *prometheus.Desc) { ch <- m.state }
 
 // Collect implements prometheus.Collector.
 func (m *podMetrics) Collect(ch chan<- prometheus.Metric) {
-	if m.host.Now().Sub(time.Unix(0, m.stepped.Load())) > leadingFor {
+	if !m.leads() {
 		return
 	}
 	var list []prometheus.Metric // sent after the Snapshot: ch may block

@@ -25,6 +25,8 @@ type Deps struct {
 	Registerer prometheus.Registerer
 	// PodMetrics: a series for each pod is served too.
 	PodMetrics bool
+	// ObjectMetrics: a series for each condition of each NodeClaim and node is served.
+	ObjectMetrics bool
 	// SearchMax: a plan that took longer is confirmed on a fresh Snapshot before it is recorded (DESIGN §4).
 	// 0: 50 ms; negative: every plan.
 	SearchMax time.Duration
@@ -38,13 +40,15 @@ type Service struct {
 	logger  zerolog.Logger
 	metrics *metrics
 	cluster *clusterMetrics
-	batch   batch
-	last    round
-	atLimit []string
-	passing passing
-	shifts  shifts
-	kube    Hinter
-	hints   hints
+	// conditions is nil if nothing is to be measured.
+	conditions *conditionMetrics
+	batch      batch
+	last       round
+	atLimit    []string
+	passing    passing
+	shifts     shifts
+	kube       Hinter
+	hints      hints
 	// searchMax as in Deps; found is a plan to be confirmed in the next step.
 	searchMax time.Duration
 	found     *planned
@@ -112,7 +116,8 @@ func New(host service.Host, deps Deps) *Service {
 	s := &Service{host: host, kube: deps.Kube, logger: deps.Logger, metrics: newMetrics(deps.Registerer), cluster: newClusterMetrics(host),
 		batch: batch{seen: seen{}}, searchMax: cmp.Or(deps.SearchMax, searchMax)}
 	if deps.Registerer != nil {
-		deps.Registerer.MustRegister(s.cluster)
+		s.conditions = newConditionMetrics(deps.Registerer, s.cluster, deps.ObjectMetrics)
+		deps.Registerer.MustRegister(s.cluster, s.conditions)
 		if deps.PodMetrics {
 			deps.Registerer.MustRegister(newPodMetrics(s.cluster))
 		}
@@ -126,6 +131,9 @@ func (s *Service) Name() string { return ledger.ServiceProvisioner }
 // Step implements service.Service.
 func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	s.cluster.stepped.Store(s.host.Now().UnixNano())
+	if s.conditions != nil {
+		s.conditions.observe(s.host.Now())
+	}
 	defer s.stepHints()
 	for range lostMax {
 		p, err := s.nextPlan()

@@ -105,6 +105,7 @@ func (p *process) Outcome(ctx context.Context, o service.Outcome) (store.Record,
 	if p.mode != ledger.ModeActive {
 		return store.Record{}, nil
 	}
+	p.sim.judge.Marks.CheckOutcome(p, o.Payload)
 	return p.record(ctx, o)
 }
 

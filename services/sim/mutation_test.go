@@ -13,9 +13,11 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/events"
 	"millwright/planner"
@@ -44,6 +46,11 @@ func TestBugsAreFound(t *testing.T) {
 		check  string
 	}
 	cases := map[string]bug{
+		"open launches hold nothing of a reservation": {stage.Faults{Reservations: 1000, EC2Unanswered: 300, EC2Lost: 200}, Wrap{Entry: unheld}, judge.CheckReserved},
+		"the ends of capacity blocks are not seen": {stage.Faults{Blocks: 1000, OfferingEmpty: 200, ClaimDeleted: 60}, Wrap{Cache: func(c lifecycle.Cache) lifecycle.Cache { return endless{c} }},
+			judge.CheckBlockAsked},
+		"nobody leaves capacity blocks": {stage.Faults{Blocks: 1000}, Wrap{Cache: func(c lifecycle.Cache) lifecycle.Cache { return endless{c} }}, judge.CheckBlockLeft},
+
 		"a launch of unknown outcome counts as failed": {unanswered, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return hasty{e} }}, judge.CheckOneInstance},
 		"the last instance of a fleet is overlooked":   {stage.Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return careless{e} }}, judge.CheckOneInstance},
 		"a launch is repeated with a fresh token":      {unanswered, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return &fresh{EC2: e} }}, judge.CheckRecorded},
@@ -121,15 +128,30 @@ func TestBugsAreFound(t *testing.T) {
 		"notices are taken for those of other instances": {stage.Faults{}, Wrap{Observation: only(ledger.ServiceLifecycle, func(i *events.Interruption) {
 			i.InstanceID = "i-0"
 		})}, judge.CheckTaken},
-		"savings are not seen":              {ruled, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.Savings = nil }), judge.CheckSavings},
-		"minNodeAge is not seen":            {ruled, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.MinNodeAge = nil }), judge.CheckAge},
-		"maxEvictionsPerHour is not seen":   {stage.Faults{Policies: 1000, PoolEdited: 60}, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.MaxEvictionsPerHour = nil }), judge.CheckRate},
-		"windows are not seen":              {ruled, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.Windows = nil }), judge.CheckWindows},
-		"pauses are not seen":               {ruled, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.Pause = nil }), judge.CheckPause},
-		"nobody is asked for approval":      {ruled, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.Approval = nil }), judge.CheckApproval},
-		"drainOut is seen where none is so": {stage.Faults{Policies: 1000, Protected: 700, BudgetEdited: 300}, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.DrainOut = &mwv1alpha1.DrainOut{Nodes: "50%"} }), judge.CheckDrainOut},
-		"surge is not seen":                 {ruled, Wrap{Observation: only(ledger.ServiceTerminator, func(p *mwv1alpha1.DisruptionPolicy) { p.Spec.Surge = nil })}, judge.CheckSurge},
-		"a service in shadow mode acts":     {stage.Faults{Shadowed: 500}, Wrap{Host: func(h service.Host) service.Host { return brazen{h.(*process)} }}, judge.CheckShadow},
+		"pods are asked to leave only in words": {stage.Faults{Interrupted: 60}, Wrap{Kube: func(_ string, k Kube) Kube { return wordy{k} }}, judge.CheckLeft},
+		"savings are not seen":                  {ruled, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.Savings = nil }), judge.CheckSavings},
+		"minNodeAge is not seen":                {ruled, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.MinNodeAge = nil }), judge.CheckAge},
+		"maxEvictionsPerHour is not seen":       {stage.Faults{Policies: 1000, PoolEdited: 60}, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.MaxEvictionsPerHour = nil }), judge.CheckRate},
+		"windows are not seen":                  {ruled, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.Windows = nil }), judge.CheckWindows},
+		"pauses are not seen":                   {ruled, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.Pause = nil }), judge.CheckPause},
+		"nobody is asked for approval":          {ruled, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.Approval = nil }), judge.CheckApproval},
+		"drainOut is seen where none is so":     {stage.Faults{Policies: 1000, Protected: 700, BudgetEdited: 300}, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.DrainOut = &mwv1alpha1.DrainOut{Nodes: "50%"} }), judge.CheckDrainOut},
+		"surge is not seen":                     {ruled, Wrap{Observation: only(ledger.ServiceTerminator, func(p *mwv1alpha1.DisruptionPolicy) { p.Spec.Surge = nil })}, judge.CheckSurge},
+		"pay-back is not asked for":             {stage.Faults{Further: 1000}, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.Savings = nil }), judge.CheckPayBack},
+		"bans of destinations are not seen":     {stage.Faults{Further: 1000}, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.Destination = "" }), judge.CheckDestination},
+		"waves are not seen":                    {stage.Faults{Further: 1000, PoolEdited: 200}, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) { p.Waves = nil }), judge.CheckWaves},
+		"spot prices of before are not seen": {stage.Faults{Further: 1000, OfferingEmpty: 300, CatalogChanged: 60}, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) {
+			if s := p.Savings; s != nil {
+				p.Savings = &mwv1alpha1.Savings{PayBack: s.PayBack}
+			}
+		}), judge.CheckSpot},
+		"what is preferred is taken to be there to stay": {stage.Faults{Further: 1000, OfferingEmpty: 300}, unruled(func(p *mwv1alpha1.DisruptionPolicySpec) {
+			if r := p.ReturnToPreferred; r != nil {
+				p.ReturnToPreferred = &mwv1alpha1.ReturnToPreferred{AvailableFor: &metav1.Duration{}, Nodes: r.Nodes, Preferences: r.Preferences}
+			}
+		}), judge.CheckReturns},
+		"answers that there is no capacity are not seen": {stage.Faults{OfferingEmpty: 200}, Wrap{Entry: unmarked}, judge.CheckMarked},
+		"a service in shadow mode acts":                  {stage.Faults{Shadowed: 500}, Wrap{Host: func(h service.Host) service.Host { return brazen{h.(*process)} }}, judge.CheckShadow},
 	}
 	for _, check := range judge.Checks {
 		if !slices.ContainsFunc(slices.Collect(maps.Values(cases)), func(c bug) bool { return c.check == check }) {
@@ -194,6 +216,28 @@ func (e careless) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) 
 	return r, err
 }
 
+// unmarked is what the records are without what they say of offerings, to the lifecycle.
+func unmarked(process string, e ledger.Entry) ledger.Entry {
+	if process != ledger.ServiceLifecycle {
+		return e
+	}
+	switch p := e.Payload.(type) {
+	case *ledger.LaunchFailed:
+		less := *p
+		less.Unavailable, e.Payload = nil, &less
+	case *ledger.FleetAnswered:
+		less := *p
+		less.Unavailable, e.Payload = nil, &less
+	case *ledger.Launched:
+		less := *p
+		less.Unavailable, e.Payload = nil, &less
+	case *ledger.ClaimDoomed:
+		less := *p
+		less.Unavailable, e.Payload = nil, &less
+	}
+	return e
+}
+
 // fresh makes up a token for each call.
 type fresh struct {
 	lifecycle.EC2
@@ -245,6 +289,58 @@ func (e eager) DescribeInstances(ctx context.Context, ids []string) ([]ec2.Insta
 	}
 	return list, err
 }
+
+// unheld is what the records are without the reservations that planned claims hold, to who plans, and without
+// those that requests name, to the lifecycle: each of the two keeps launches within what is free.
+func unheld(process string, e ledger.Entry) ledger.Entry {
+	switch p := e.Payload.(type) {
+	case *ledger.LaunchRequested:
+		if process != ledger.ServiceLifecycle {
+			return e
+		}
+		less := *p
+		less.LaunchTemplates = slices.Clone(p.LaunchTemplates)
+		for i := range less.LaunchTemplates {
+			less.LaunchTemplates[i].ReservationID = ""
+		}
+		e.Payload = &less
+	case *ledger.ProvisioningPlanned:
+		if process != ledger.ServiceProvisioner {
+			return e
+		}
+		less := *p
+		less.Claims = slices.Clone(p.Claims)
+		for i := range less.Claims {
+			less.Claims[i].Requirements = slices.DeleteFunc(slices.Clone(p.Claims[i].Requirements), func(r karpv1.NodeSelectorRequirementWithMinValues) bool {
+				return r.Key == awsv1.LabelCapacityReservationID
+			})
+		}
+		e.Payload = &less
+	}
+	return e
+}
+
+// endless sees no end of capacity blocks.
+type endless struct{ lifecycle.Cache }
+
+func (c endless) NodeClass(name string) *awsv1.EC2NodeClass {
+	nc := c.Cache.NodeClass(name)
+	if nc == nil {
+		return nil
+	}
+	nc = nc.DeepCopy()
+	for i := range nc.Status.CapacityReservations {
+		nc.Status.CapacityReservations[i].EndTime = nil
+	}
+	return nc
+}
+
+// wordy says it has evicted or deleted pods.
+type wordy struct{ Kube }
+
+func (k wordy) EvictPod(context.Context, string, string, types.UID) error { return nil }
+
+func (k wordy) DeletePod(context.Context, string, string, types.UID, int64) error { return nil }
 
 // rude deletes what it is to evict.
 type rude struct{ Kube }

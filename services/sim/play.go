@@ -29,6 +29,11 @@ const (
 // start creates what the script begins with, and starts the watcher and the services.
 func (s *Sim) start() {
 	s.users.Furnish()
+	s.Cloud.Watch(func(i *cloud.Instance) {
+		if i.State == ec2.StateShuttingDown {
+			s.judge.Reservations.Ended(i)
+		}
+	})
 	s.watcher = &publisher{sim: s, machine: s.newMachine(0)}
 	s.watcher.machine.ask()
 	s.watcher.begin()
@@ -48,6 +53,7 @@ func (s *Sim) play() {
 	}
 	s.Clock.Every(time.Second/time.Duration(s.Script.Pace), s.chaos)
 	s.Clock.Every(answerEvery, s.answerProposals)
+	s.keepVigil()
 	s.runFor(s.Script.Length)
 	s.calm()
 	s.runFor(judge.SecondLook) // pods that a limit kept waiting are looked at again
@@ -195,6 +201,14 @@ func (s *Sim) changeMarket() {
 	all := cloud.InstanceTypes()
 	s.market = &cloud.Market{Percent: int64(50 + s.Rng.IntN(150)), Without: all[s.Rng.IntN(len(all))]}
 	s.Trace("aws: prices are at %d %%, there is no %s", s.market.Percent, s.market.Without)
+	s.priceMarket()
+}
+
+// priceMarket publishes what EC2 offers at which price from now on.
+func (s *Sim) priceMarket() {
+	if s.witness != nil {
+		s.witness.Priced(s.market)
+	}
 	s.watcher.publishMarket()
 }
 
@@ -213,7 +227,7 @@ func (s *Sim) calm() {
 		s.setClock(name, 0)
 	}
 	s.market = nil
-	s.watcher.publishMarket()
+	s.priceMarket()
 	for _, p := range s.all {
 		p.machine.wrong = 0
 		s.activate(p)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millwright/events"
+	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/planner/world"
 	"millwright/services/internal/lane"
@@ -50,6 +51,8 @@ type process struct {
 	view     *cluster.View
 	// folding: a read of log, stream or informers is in flight.
 	folding map[string]bool
+	// readsUntil is when the last read ends that is late.
+	readsUntil time.Time
 	// refused are the writes that were answered with a conflict.
 	refused map[string]bool
 
@@ -320,6 +323,7 @@ func (p *process) changed(source string, from target, late int, read func() (pok
 		if p.sim.Happens(veryLate) {
 			wait += 30 * time.Second
 		}
+		p.readsUntil = planner.Latest(p.readsUntil, p.sim.Clock.Now().Add(wait))
 	}
 	if away := p.sim.away[from].Sub(p.sim.Clock.Now()); away > 0 {
 		wait += away
@@ -374,7 +378,9 @@ func (p *process) beginStream() {
 	}
 	const source = "stream"
 	p.folding[source] = true
-	p.after(p.sim.Millis(500, 6000), func() {
+	wait := p.sim.Millis(500, 6000)
+	p.readsUntil = p.sim.Clock.Now().Add(wait)
+	p.after(wait, func() {
 		p.folding[source] = false
 		p.foldStream()
 		p.poke()

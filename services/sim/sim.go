@@ -19,6 +19,7 @@ import (
 	"millwright/services/sim/judge"
 	"millwright/services/sim/stage"
 	"millwright/services/sim/users"
+	"millwright/services/sim/witness"
 	"millwright/services/terminator"
 	"millwright/store"
 	"millwright/store/audit"
@@ -34,6 +35,8 @@ type Config struct {
 	ConvergeMax time.Duration
 	// Trace gets a line for everything that happens; nil: nothing.
 	Trace io.Writer
+	// Witness has the Result know what happened, to be asked about.
+	Witness bool
 	// Wrap lets tests put a bug between a service and what it uses.
 	Wrap Wrap
 }
@@ -42,6 +45,7 @@ type Config struct {
 type Wrap struct {
 	Kube        func(process string, k Kube) Kube
 	EC2         func(e lifecycle.EC2) lifecycle.EC2
+	Cache       func(c lifecycle.Cache) lifecycle.Cache
 	Host        func(h service.Host) service.Host
 	Observation func(process string, o events.Observation) events.Observation
 	Entry       func(process string, e ledger.Entry) ledger.Entry
@@ -54,6 +58,8 @@ type Sim struct {
 	cfg   Config
 	judge *judge.Judge
 	users *users.Users
+	// witness is nil if nobody asks.
+	witness *witness.Witness
 
 	elector      *memlog.Elector
 	checkpointed uint64
@@ -87,6 +93,10 @@ type Result struct {
 	Head store.Head
 	// Violation is nil if everything held.
 	Violation *stage.Violation
+	// Witness of what happened; nil if Config has none.
+	Witness *witness.Witness
+	// Log as it is at the end.
+	Log *memlog.Log
 }
 
 // Run simulates one seed.
@@ -100,19 +110,31 @@ func Run(cfg Config) Result {
 	s.Stats.Virtual = s.Clock.Now().Sub(stage.Start)
 	head, _ := s.Log.Head(context.Background())
 	s.Stats.Instances, s.Stats.Records = len(s.Cloud.Instances()), len(s.Entries)
-	return Result{Seed: cfg.Seed, Faults: s.Drawn, Stats: s.Stats, Head: head, Violation: s.Failed}
+	return Result{Seed: cfg.Seed, Faults: s.Drawn, Stats: s.Stats, Head: head, Violation: s.Failed, Witness: s.witness, Log: s.Log}
 }
 
 func newSim(cfg Config) *Sim {
 	shared := stage.New(cfg.Seed, cfg.Faults, cfg.Trace)
 	s := &Sim{Stage: shared, cfg: cfg, judge: judge.New(shared), users: users.New(shared), elector: memlog.NewElector(shared.Log),
 		alive: map[string]*process{}, away: map[target]time.Time{}, wrong: map[string]time.Duration{}}
-	s.judge.Moved, s.users.Taken = s.users.Surprise, s.judge.CheckTaken
+	s.judge.Moved, s.users.Taken = s.users.Surprise, s.judge.Departures.CheckTaken
+	s.users.BlockTaken = s.judge.Reservations.CheckTaken
+	if cfg.Witness {
+		s.witness = witness.New(shared, s.actingService)
+	}
 	s.readLog(nil)
 	s.observe()
 	s.users.Draw()
 	s.eager = s.Happens(100)
 	return s
+}
+
+// actingService is the one whose call is being carried out; "" if it is nobody's.
+func (s *Sim) actingService() string {
+	if s.acting == nil {
+		return ""
+	}
+	return s.acting.name
 }
 
 // services in the order they are started.
@@ -148,7 +170,15 @@ func (s *Sim) build(p *process) service.Service {
 	launcher := launch.New(launch.Config{Cloud: s.Cloud, Region: "eu-1", Now: p.Now, Cluster: func(context.Context) (launch.Cluster, error) {
 		return launch.Cluster{Name: stage.ClusterName, Endpoint: "https://api.sim", CABundle: "Y2E=", CIDR: "10.100.0.0/16", DNS: "10.100.0.10", Version: "1.36"}, nil
 	}})
-	return lifecycle.New(h, lifecycle.Deps{Cluster: stage.ClusterName, Cache: p.view, Kube: api, EC2: ec2, Launcher: launcher, Logger: logger})
+	return lifecycle.New(h, lifecycle.Deps{Cluster: stage.ClusterName, Cache: s.cacheOf(p), Kube: api, EC2: ec2, Launcher: launcher, Logger: logger})
+}
+
+// cacheOf is what the lifecycle has of the cluster.
+func (s *Sim) cacheOf(p *process) lifecycle.Cache {
+	if s.cfg.Wrap.Cache != nil {
+		return s.cfg.Wrap.Cache(p.view)
+	}
+	return p.view
 }
 
 // observe connects cluster, cloud and checks.

@@ -20,6 +20,8 @@ import (
 const (
 	heartbeatEvery = time.Second
 	pollEvery      = 10 * time.Second
+	// countEvery is how often EC2 is asked how many reserved instances are free, if any are reserved.
+	countEvery = 30 * time.Second
 	// checkpointEvery is in messages.
 	checkpointEvery = 250
 )
@@ -40,6 +42,8 @@ type publisher struct {
 	late      []events.Observation
 	instances map[string]string
 	polled    time.Time
+	// counted is when EC2 was last asked how many reserved instances are free.
+	counted time.Time
 }
 
 func (w *publisher) after(d time.Duration, fn func()) {
@@ -78,10 +82,14 @@ func (w *publisher) begin() {
 // publishMarket publishes catalogue and prices.
 func (w *publisher) publishMarket() {
 	s := w.sim
-	catalogue, prices := cloud.Catalogue(stage.NodeClassName, s.market)
+	w.counted = s.Clock.Now()
+	catalogue, prices := cloud.Catalogue(stage.NodeClassName, s.market, s.reservedOfferings())
 	ref, err := events.StoreCatalog(context.Background(), s.Stream.Blobs(), catalogue)
 	if err != nil {
 		panic(err)
+	}
+	if len(s.Cloud.Reservations()) > 0 {
+		ref.ReservationsAt = w.machine.checked.Now().UTC()
 	}
 	w.send(events.Observation{Kind: events.KindCatalog, Op: events.OpUpsert, UID: stage.NodeClassName, Name: stage.NodeClassName, Object: ref})
 	w.send(events.Observation{Kind: events.KindPrices, Op: events.OpUpsert, Object: prices})
@@ -93,6 +101,9 @@ func (w *publisher) beat() {
 	}
 	if w.sim.Clock.Now().Sub(w.polled) >= pollEvery {
 		w.poll()
+	}
+	if len(w.sim.Cloud.Reservations()) > 0 && w.sim.Clock.Now().Sub(w.counted) >= countEvery {
+		w.publishMarket()
 	}
 	if !w.sim.isAway(toKube) { // otherwise the heartbeat is withheld
 		w.machine.hearTime(toKube, w.machine.checked.Monotonic()-5*time.Millisecond, w.sim.Clock.Now())

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/ledger"
 )
 
 // forceful is the reason of a drain that no command asked for (reference: operations §2.2).
@@ -55,16 +56,33 @@ func registered(n *corev1.Node, claim *karpv1.NodeClaim) bool {
 	return n.Labels[karpv1.NodeRegisteredLabelKey] == "true" || c != nil && c.Status == metav1.ConditionTrue
 }
 
-// reason of the disruption: of the command that took the node, if one did.
-func (l leaving) reason() string {
+// reason of the disruption: of the command that took the node, if one did. The condition says which it would
+// be, and the Ledger whether a command had the NodeClaim deleted: one that is not confirmed marks nodes too,
+// and then it was somebody else. relied are the aggregates that this follows from.
+func (l leaving) reason(led *ledger.Ledger) (reason string, relied []string) {
 	if l.claim == nil {
-		return forceful
+		return forceful, nil
 	}
 	c := condition.Get(l.claim.Status.Conditions, karpv1.ConditionTypeDisruptionReason)
 	if c == nil || c.Status != metav1.ConditionTrue {
-		return forceful
+		return forceful, nil
 	}
-	return c.Reason
+	relied = []string{ledger.ClaimAggregate(l.claim.Name)}
+	known := led.Claim(l.claim.Name)
+	if known == nil || known.UID != l.claim.UID {
+		return forceful, relied
+	}
+	if id := led.TakenBy(known.Name, known.UID); id != "" {
+		relied = append(relied, ledger.CommandAggregate(id))
+		if cmd := led.Command(id); cmd == nil || cmd.State == ledger.CommandConfirmedState {
+			return c.Reason, relied
+		}
+		return forceful, relied
+	}
+	if known.Doomed != nil && known.Doomed.Reason == strings.ToLower(c.Reason) { // and then EC2 sent a notice
+		return c.Reason, relied
+	}
+	return forceful, relied
 }
 
 // deadline is the termination timestamp; zero if there is none or it cannot be parsed.

@@ -69,6 +69,9 @@ func (s *Service) directStep(node string, pods []corev1.Pod, deadline, notice ti
 }
 
 func (s *Service) evictListed(ctx context.Context, p *plan, step drain.Step) error {
+	if err := s.noteListed(ctx, p, step); err != nil {
+		return err
+	}
 	for _, ref := range drain.Refs(step.Evict) {
 		if !p.running[ref.UID] && s.retries.Due("evict/"+string(ref.UID), s.host.Now()) {
 			if err := s.evictNow(ctx, p, ref); err != nil {
@@ -83,7 +86,7 @@ func (s *Service) evictListed(ctx context.Context, p *plan, step drain.Step) err
 }
 
 func (s *Service) recordDrained(ctx context.Context, p *plan, pods []corev1.Pod) error {
-	payload := &ledger.NodeDrained{Node: p.node.Name, Claim: p.claimName(), VolumesDetached: len(p.volumes) == 0}
+	payload := &ledger.NodeDrained{Node: p.node.Name, Claim: p.claimName(), VolumesDetached: len(p.volumes) == 0, Evicted: s.listed.of(p.node.Name)}
 	for i := range pods {
 		payload.Pods = append(payload.Pods, ledger.PodRef{UID: pods[i].UID, Namespace: pods[i].Namespace, Name: pods[i].Name})
 	}

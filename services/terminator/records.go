@@ -15,19 +15,15 @@ import (
 
 // startDrains records a drain for each node that has none.
 func (s *Service) startDrains(ctx context.Context, nodes []leaving) error {
-	type fresh struct {
-		leaving
-		notice  time.Time
-		expects []planner.Expectation
-	}
-	var list []fresh
+	var list []undrained
 	var basis planner.Basis
 	err := s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error {
 		// Without a position: it is decided on what informers show, which the stream cannot replay.
 		basis = planner.Basis{LedgerSeq: snap.Ledger.Seq(), Now: snap.Now, OptionsSeq: snap.OptionsSeq}
 		for _, l := range nodes {
 			if snap.Ledger.Drain(l.node.Name) == nil {
-				list = append(list, fresh{l, noticed(snap.Ledger, l), snap.Expect(ledger.NodeAggregate(l.node.Name))})
+				reason, relied := l.reason(snap.Ledger)
+				list = append(list, undrained{l, reason, noticed(snap.Ledger, l), snap.Expect(append(relied, ledger.NodeAggregate(l.node.Name))...)})
 			}
 		}
 		return nil
@@ -36,21 +32,29 @@ func (s *Service) startDrains(ctx context.Context, nodes []leaving) error {
 		return err
 	}
 	var errs []error
-	for _, f := range list {
-		errs = append(errs, s.startDrain(ctx, f.leaving, f.notice, basis, f.expects))
+	for _, l := range list {
+		errs = append(errs, s.startDrain(ctx, l, basis))
 	}
 	return errors.Join(errs...)
 }
 
-func (s *Service) startDrain(ctx context.Context, l leaving, notice time.Time, basis planner.Basis, expects []planner.Expectation) error {
-	payload := &ledger.DrainStarted{Node: l.node.Name, Claim: l.claimName(), Reason: l.reason(), Deadline: l.deadline(), Notice: notice}
+// undrained is a node whose drain is not recorded.
+type undrained struct {
+	leaving
+	reason  string
+	notice  time.Time
+	expects []planner.Expectation
+}
+
+func (s *Service) startDrain(ctx context.Context, l undrained, basis planner.Basis) error {
+	payload := &ledger.DrainStarted{Node: l.node.Name, Claim: l.claimName(), Reason: l.reason, Deadline: l.deadline(), Notice: l.notice}
 	subjects := []string{"node/" + l.node.Name}
 	if l.claim != nil {
 		payload.ClaimUID = l.claim.UID
 		subjects = append(subjects, "claim/"+l.claim.Name)
 	}
 	_, err := s.host.Decide(ctx, basis, planner.Decision{Kind: ledger.KindDrainStarted, Payload: payload, Subjects: subjects,
-		Expects: expects, Advances: []string{ledger.NodeAggregate(l.node.Name)}})
+		Expects: l.expects, Advances: []string{ledger.NodeAggregate(l.node.Name)}})
 	return lost(fmt.Errorf("start drain of node %s: %w", l.node.Name, err), err)
 }
 
@@ -63,12 +67,17 @@ func (s *Service) endDrains(ctx context.Context, nodes []leaving) error {
 	type ended struct {
 		node, claim string
 		seq         uint64
+		evicted     []ledger.PodRef
 	}
 	var over []ended
 	err := s.host.Ledger(func(l *ledger.Ledger) error {
 		for _, d := range l.Drains() {
 			if !present[d.Started.Node] {
-				over = append(over, ended{d.Started.Node, d.Started.Claim, d.Seq})
+				x := ended{node: d.Started.Node, claim: d.Started.Claim, seq: d.Seq}
+				if d.Drained == 0 {
+					x.evicted = s.listed.of(d.Started.Node)
+				}
+				over = append(over, x)
 			}
 		}
 		return nil
@@ -78,7 +87,7 @@ func (s *Service) endDrains(ctx context.Context, nodes []leaving) error {
 	}
 	var errs []error
 	for _, d := range over {
-		_, err := s.host.Outcome(ctx, service.Outcome{Kind: ledger.KindDrainEnded, Payload: &ledger.DrainEnded{Node: d.node},
+		_, err := s.host.Outcome(ctx, service.Outcome{Kind: ledger.KindDrainEnded, Payload: &ledger.DrainEnded{Node: d.node, Evicted: d.evicted},
 			Subjects: []string{"node/" + d.node}, Causation: d.seq, Advances: []string{ledger.NodeAggregate(d.node)}})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("end drain of node %s: %w", d.node, err))

@@ -70,6 +70,7 @@ type Service struct {
 	// asked is since when the owners of a node's pods are asked about.
 	asked   map[string]time.Time
 	breaker *breaker
+	listed  listedPods
 }
 
 const (
@@ -94,7 +95,7 @@ const (
 // New returns the service.
 func New(host service.Host, deps Deps) *Service {
 	return &Service{host: host, cluster: deps.Cluster, kube: deps.Kube, logger: deps.Logger,
-		metrics: newMetrics(deps.Registerer), retries: backoff.New(retryFirst, retryMax), tainted: map[string]time.Time{}, asked: map[string]time.Time{}, breaker: newBreaker()}
+		metrics: newMetrics(deps.Registerer), retries: backoff.New(retryFirst, retryMax), tainted: map[string]time.Time{}, asked: map[string]time.Time{}, breaker: newBreaker(), listed: listedPods{byNode: map[string]listedNode{}}}
 }
 
 // Name implements service.Service.
@@ -109,9 +110,13 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	if len(leaving) == 0 && !s.draining() {
 		return 0, nil
 	}
+	s.recallListed(leaving)
 	var errs []error
-	if !s.host.LogAway() {
-		errs = append(errs, s.endDrains(ctx, leaving), s.startDrains(ctx, leaving))
+	ended := !s.host.LogAway()
+	if ended {
+		err := s.endDrains(ctx, leaving)
+		ended = err == nil
+		errs = append(errs, err, s.startDrains(ctx, leaving), s.recordListed(ctx, leaving))
 	}
 	plans, err := s.plan(leaving)
 	if err != nil {
@@ -123,7 +128,7 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 		next = poll
 	}
 	s.alarm(ctx)
-	s.forget(leaving)
+	s.forget(leaving, ended)
 	if err := errors.Join(errs...); err != nil {
 		return 0, err
 	}
@@ -238,8 +243,9 @@ func (s *Service) accepted(key string) {
 	s.retries.Accepted(key, now.Add(afterSuccess), now)
 }
 
-// forget drops what is remembered of nodes that are gone.
-func (s *Service) forget(leaving []leaving) {
+// forget drops what is remembered of nodes that are gone; what was evicted from them only if it is recorded
+// that their drains have ended.
+func (s *Service) forget(leaving []leaving, ended bool) {
 	present := map[string]bool{}
 	for _, l := range leaving {
 		present[l.node.Name] = true
@@ -251,4 +257,7 @@ func (s *Service) forget(leaving []leaving) {
 	}
 	maps.DeleteFunc(s.asked, func(name string, _ time.Time) bool { return !present[name] })
 	s.breaker.forget(present)
+	if ended {
+		s.listed.keep(present)
+	}
 }

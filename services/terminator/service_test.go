@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -428,4 +429,87 @@ func TestADrainOfACommandWaitsWhileTheLogIsAway(t *testing.T) {
 			t.Errorf("calls %q: whether it was stopped is not known", r.Kube.Calls)
 		}
 	})
+}
+
+// What a terminator evicts while the log is away is recorded by its successor if it dies before the log is
+// back, with what it wrote into the NodeClaim.
+func TestASuccessorRecordsWhatWasEvictedWhileTheLogWasAway(t *testing.T) {
+	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+		r.Kube.Put(bound("a"))
+		r.Kube.Fail["patch n"] = errors.New("api server away") // holds the drain before its first eviction
+		r.Settle(s, 3*time.Second)
+		delete(r.Kube.Fail, "patch n")
+		r.LogAway(true)
+		r.Settle(s, 30*time.Second)
+		if r.Kube.GetPod("default/a") != nil {
+			t.Fatalf("calls %q", r.Kube.Calls)
+		}
+		r.LogAway(false)
+		successor := newService(r)
+		r.Settle(successor, 5*time.Second)
+		r.Settle(successor, 5*time.Second)
+		evicted := 0
+		for _, e := range r.Entries(ledger.KindDrainTierStarted) {
+			for _, ref := range e.Payload.(*ledger.DrainTierStarted).Evicted {
+				if ref.Name == "a" && ref.Namespace == "default" && ref.UID != "" {
+					evicted++
+				}
+			}
+		}
+		if evicted != 1 || !drained(r) {
+			t.Errorf("recorded %d times, drained %v", evicted, drained(r))
+		}
+	})
+}
+
+// An API server that does not take the note holds evictions up for some attempts alone.
+func TestEvictionsGoOnWithoutTheNote(t *testing.T) {
+	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+		r.Kube.Put(bound("a"))
+		r.Kube.Fail["patch n"] = errors.New("api server away")
+		r.Settle(s, 3*time.Second)
+		delete(r.Kube.Fail, "patch n")
+		r.Kube.Fail["condition n-claim"] = apierrors.NewServerTimeout(corev1.Resource("nodeclaims"), "patch", 1)
+		r.LogAway(true)
+		r.Settle(s, 60*time.Second)
+		at := slices.Index(r.Kube.Calls, "evict default/a")
+		if tries := strings.Count(strings.Join(r.Kube.Calls[:max(at, 0)], "\n"), "condition n-claim"); at < 0 || tries < 3 {
+			t.Errorf("calls %q", r.Kube.Calls)
+		}
+	})
+}
+
+// The condition DisruptionReason is on a NodeClaim from when a command marks its node. If somebody else
+// deletes it before the command is confirmed, it is not the command that empties the node.
+func TestADrainIsACommandsOnlyIfTheCommandHadTheNodeClaimDeleted(t *testing.T) {
+	for name, c := range map[string]struct {
+		confirmed, succeeded bool
+		want                 string
+	}{
+		"not confirmed": {want: "Forceful Termination"},
+		"confirmed":     {confirmed: true, want: "Empty"},
+		"succeeded":     {confirmed: true, succeeded: true, want: "Empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+				claim := r.Kube.GetClaim("n-claim")
+				claim.Status.Conditions = append(claim.Status.Conditions, metav1.Condition{Type: karpv1.ConditionTypeDisruptionReason, Status: metav1.ConditionTrue, Reason: "Empty"})
+				r.Kube.Put(claim)
+				rec := r.Append(ledger.KindCommandStarted, &ledger.CommandStarted{Reason: karpv1.DisruptionReasonEmpty,
+					Candidates: []ledger.Candidate{{Claim: "n-claim", ClaimUID: claim.UID, Node: "n", NodePool: "general"}}})
+				id := ledger.CommandID(r.Host.LogID(), rec.Seq)
+				if c.confirmed {
+					r.Append(ledger.KindCommandConfirmed, &ledger.CommandConfirmed{ID: id})
+				}
+				if c.succeeded {
+					r.Append(ledger.KindCommandSucceeded, &ledger.CommandSucceeded{ID: id})
+				}
+				r.Settle(s, 2*time.Second)
+				drains := r.Entries(ledger.KindDrainStarted)
+				if len(drains) != 1 || drains[0].Payload.(*ledger.DrainStarted).Reason != c.want {
+					t.Errorf("drains %v", drains)
+				}
+			})
+		})
+	}
 }

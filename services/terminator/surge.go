@@ -8,11 +8,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner/drain"
 	"millwright/planner/ledger"
+	"millwright/planner/surge"
 	"millwright/services/internal/kube"
 	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
@@ -101,7 +101,7 @@ func (s *Service) surgeFacts(ctx context.Context, q *drain.SurgeQuestion) (ledge
 	if d.UID != owner.UID {
 		return facts, read{}, nil
 	}
-	return deploymentFacts(facts, d), read{set, d}, nil
+	return surge.AddDeployment(facts, d), read{set, d}, nil
 }
 
 // unreadable says why an object can't be read; the error is one that passes.
@@ -117,27 +117,6 @@ func unreadable(what string, err error) (string, error) {
 		return fmt.Sprintf("%s can't be read: %v", what, err), nil
 	}
 	return "", fmt.Errorf("read %s: %w", what, err)
-}
-
-func deploymentFacts(f ledger.SurgeFacts, d *appsv1.Deployment) ledger.SurgeFacts {
-	f.Deployment, f.DeploymentUID, f.Replicas, f.Paused = d.Namespace+"/"+d.Name, d.UID, 1, d.Spec.Paused
-	if d.Spec.Replicas != nil {
-		f.Replicas = *d.Spec.Replicas
-	}
-	f.Strategy = string(d.Spec.Strategy.Type)
-	// The API server fills in what is missing; these are its defaults.
-	f.MaxSurge, f.MaxUnavailable = "25%", "25%"
-	if r := d.Spec.Strategy.RollingUpdate; r != nil {
-		f.MaxSurge, f.MaxUnavailable = text(r.MaxSurge, f.MaxSurge), text(r.MaxUnavailable, f.MaxUnavailable)
-	}
-	return f
-}
-
-func text(v *intstr.IntOrString, otherwise string) string {
-	if v == nil {
-		return otherwise
-	}
-	return v.String()
 }
 
 func (s *Service) recordSurge(ctx context.Context, p *plan, owners []ledger.SurgedOwner) error {
@@ -172,7 +151,7 @@ func (s *Service) restart(p *plan, q *drain.SurgeQuestion) {
 			s.retries.Failed(key, s.host.Now())
 			return err
 		}
-		if drain.Refusal(&facts) == "" && !replacesAlready(owner, p.surges.Command) {
+		if surge.Refusal(&facts) == "" && !replacesAlready(owner, p.surges.Command) {
 			err = s.kube.SurgeDeployment(ctx, owner.deployment, p.surges.Command)
 		}
 		switch kube.Classify(err) {
@@ -191,7 +170,7 @@ func (s *Service) restart(p *plan, q *drain.SurgeQuestion) {
 		}
 		now := s.host.Now()
 		s.retries.Hold(key, now.Add(surgeLook), now)
-		if drain.Refusal(&facts) != "" {
+		if surge.Refusal(&facts) != "" {
 			return s.recordSurge(ctx, p, []ledger.SurgedOwner{q.Answer(facts, 0, now)})
 		}
 		return nil

@@ -21,9 +21,12 @@ type Archive struct {
 	cache *Cache
 	logID string
 
+	// mu is held for moments: whoever reads has the cursor for himself meanwhile.
 	mu sync.Mutex
 	// cursor is where the last Read stopped, so that reading on does not start the segment again.
 	cursor *reader
+	// dropped counts how often it was to be forgotten: one that was taken before is not put back.
+	dropped int
 }
 
 // Open returns the archive of a log in a directory below root. The directory is made by the first segment.
@@ -39,17 +42,46 @@ func (a *Archive) Location() string { return a.files.Location() }
 
 // Close ends reading.
 func (a *Archive) Close() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.closeCursor()
+	a.dropCursor()
 	return nil
 }
 
-func (a *Archive) closeCursor() {
+// dropCursor forgets where the last Read stopped, also for one that is under way.
+func (a *Archive) dropCursor() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.dropped++
 	if a.cursor != nil {
 		a.cursor.close()
 		a.cursor = nil
 	}
+}
+
+// takeCursor hands out the cursor, if there is one before a record in its segment.
+func (a *Archive) takeCursor(seq uint64) (r *reader, dropped int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.cursor != nil && a.cursor.next <= seq && a.cursor.segment.contains(seq) {
+		r, a.cursor = a.cursor, nil
+	}
+	return r, a.dropped
+}
+
+// putCursor keeps one for the next Read.
+func (a *Archive) putCursor(r *reader, dropped int) {
+	if r == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if dropped != a.dropped {
+		r.close()
+		return
+	}
+	if a.cursor != nil {
+		a.cursor.close()
+	}
+	a.cursor = r
 }
 
 // Segments returns the files in the order of their records, without the older ones that were pruned.
@@ -68,6 +100,7 @@ func (a *Archive) Segments(ctx context.Context) ([]Segment, error) {
 		}
 	}
 	slices.SortFunc(list, func(x, y Segment) int { return cmp.Or(cmp.Compare(x.First, y.First), cmp.Compare(x.Last, y.Last)) })
+	list = withoutShortened(list)
 	next := uint64(1)
 	if cut || len(list) > 0 && list[0].First > 1 {
 		gone, err := a.pruned(ctx)
@@ -84,6 +117,18 @@ func (a *Archive) Segments(ctx context.Context) ([]Segment, error) {
 		next = s.Last + 1
 	}
 	return list, nil
+}
+
+// withoutShortened leaves out segments that are there to take the place of a longer one, as long as that one
+// has not been set aside.
+func withoutShortened(sorted []Segment) []Segment {
+	kept := sorted[:0]
+	for i, s := range sorted {
+		if i+1 == len(sorted) || sorted[i+1].First != s.First {
+			kept = append(kept, s)
+		}
+	}
+	return kept
 }
 
 // nextSequence is the first sequence after the segments.

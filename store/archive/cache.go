@@ -17,20 +17,28 @@ import (
 )
 
 // Cache keeps copies of segments in a local directory, which several processes may share. It holds no more
-// than its bytes and one segment; what was used least lately goes first. A full disk makes reading slower,
-// and does not end it. A nil Cache holds nothing.
+// than its bytes and downloadsMax segments; what was used least lately goes first. A full disk makes
+// reading slower, and does not end it. A nil Cache holds nothing.
 type Cache struct {
 	dir string
 	max int64
-	// mu makes one download at a time.
-	mu sync.Mutex
+	mu  sync.Mutex
+	// downloads are under way, by path of the copy; each is closed when it has ended.
+	downloads map[string]chan struct{}
+	// turns bounds them.
+	turns chan struct{}
 }
+
+// downloadsMax bounds the downloads at a time.
+const downloadsMax = 4
 
 // abandonedAge is how old a half-written file is that no living process writes.
 const abandonedAge = 24 * time.Hour
 
 // NewCache returns a cache in a directory, which is made when it is needed, of at most so many bytes.
-func NewCache(dir string, bytesMax int64) *Cache { return &Cache{dir: dir, max: bytesMax} }
+func NewCache(dir string, bytesMax int64) *Cache {
+	return &Cache{dir: dir, max: bytesMax, downloads: map[string]chan struct{}{}, turns: make(chan struct{}, downloadsMax)}
+}
 
 // Scratch makes the directory, for files that are being written, and removes what crashes have left there.
 // One that another user owns is refused.
@@ -64,14 +72,17 @@ func (c *Cache) path(logID string, s Segment) string {
 
 // open opens a segment, and keeps a copy of it if there is room.
 func (c *Cache) open(ctx context.Context, files Files, logID string, s Segment) (io.ReadCloser, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	path := c.path(logID, s)
 	dir, err := c.Scratch()
 	if err == nil {
-		if f, found := copied(path, s.Bytes); found {
+		f, ended, begun := c.begin(ctx, path, s.Bytes)
+		if begun != nil {
+			return nil, fmt.Errorf("wait for the download of %s: %w", s.Path, begun)
+		}
+		if f != nil {
 			return f, nil
 		}
+		defer ended()
 		err = c.trim(s.Bytes)
 	}
 	if err == nil {
@@ -85,6 +96,44 @@ func (c *Cache) open(ctx context.Context, files Files, logID string, s Segment) 
 		return nil, err
 	}
 	return io.NopCloser(&held), nil
+}
+
+// begin returns a copy, or says that the caller is to make it, and then to call ended. One that another one
+// is making is waited for; nobody else waits.
+func (c *Cache) begin(ctx context.Context, path string, size int64) (f io.ReadCloser, ended func(), err error) {
+	for {
+		c.mu.Lock()
+		if f, found := copied(path, size); found {
+			c.mu.Unlock()
+			return f, nil, nil
+		}
+		others := c.downloads[path]
+		mine := make(chan struct{})
+		if others == nil {
+			c.downloads[path] = mine
+		}
+		c.mu.Unlock()
+		end := func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			delete(c.downloads, path)
+			close(mine)
+		}
+		if others == nil {
+			select {
+			case c.turns <- struct{}{}:
+				return nil, func() { <-c.turns; end() }, nil
+			case <-ctx.Done():
+				end()
+				return nil, nil, ctx.Err()
+			}
+		}
+		select {
+		case <-others:
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
 }
 
 // copied opens a copy that is there, and notes that it is used.

@@ -140,9 +140,7 @@ const (
 
 // setAside moves claims and segments of records after last into a folder.
 func (a *Archive) setAside(ctx context.Context, cluster string, segments []Segment, last uint64, folder string) error {
-	a.mu.Lock()
-	a.closeCursor()
-	a.mu.Unlock()
+	a.dropCursor()
 	first := last + 1
 	for _, s := range segments {
 		if s.Last > last {
@@ -168,22 +166,20 @@ func (a *Archive) setAside(ctx context.Context, cluster string, segments []Segme
 	return nil
 }
 
-// replace moves a segment away, and puts one in its place that holds its records up to last, if there are
-// any.
+// replace moves a segment away. If some of its records stay, one that holds only these is there before it
+// goes: readers see the longer one as long as both are there.
 func (a *Archive) replace(ctx context.Context, cluster string, segments []Segment, i int, last uint64, folder string) error {
 	s := segments[i]
-	if s.First > last {
-		return a.files.Move(ctx, s.Name(), folder)
+	if s.First <= last {
+		w, err := a.shortened(ctx, cluster, segments, i, last)
+		if err != nil {
+			return err
+		}
+		if _, err := w.publish(ctx, a.files); err != nil && !errors.Is(err, fs.ErrExist) { // of an attempt that broke off
+			return err
+		}
 	}
-	w, err := a.shortened(ctx, cluster, segments, i, last)
-	if err != nil {
-		return err
-	}
-	if err := a.files.Move(ctx, s.Name(), folder); err != nil {
-		return w.abandon(err)
-	}
-	_, err = w.publish(ctx, a.files)
-	return err
+	return a.files.Move(ctx, s.Name(), folder)
 }
 
 // shortened writes a segment with the records of another up to last, still without its final name.

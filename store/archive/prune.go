@@ -103,9 +103,7 @@ func (a *Archive) Prune(ctx context.Context, base store.Head, before time.Time) 
 	if err := a.boundary(ctx, base); err != nil {
 		return nil, fmt.Errorf("prune archive: %w", err)
 	}
-	a.mu.Lock()
-	a.closeCursor()
-	a.mu.Unlock()
+	a.dropCursor()
 	for i, s := range segments {
 		if i == len(segments)-1 || s.Last >= base.Seq {
 			break

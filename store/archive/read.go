@@ -10,67 +10,62 @@ import (
 )
 
 // Read returns up to limit records from sequence from on; fewer where the archive ends, none if it ends
-// before that.
-func (a *Archive) Read(ctx context.Context, from uint64, limit int) ([]store.Record, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var out []store.Record
+// before that. While it waits for the store nobody waits for it.
+func (a *Archive) Read(ctx context.Context, from uint64, limit int) (out []store.Record, err error) {
+	r, dropped := a.takeCursor(from)
+	defer func() { a.putCursor(r, dropped) }()
+	if r != nil && r.skip(from) != nil { // what it cannot skip is read anew, and reported then
+		r.close()
+		r = nil
+	}
 	for len(out) < limit {
 		if err := ctx.Err(); err != nil {
 			return out, fmt.Errorf("read archive: %w", err)
 		}
-		at := from + uint64(len(out))
-		found, err := a.seek(ctx, at)
-		if err != nil || !found {
-			return out, err
+		if r == nil {
+			if r, err = a.seek(ctx, from+uint64(len(out))); err != nil || r == nil {
+				return out, err
+			}
 		}
-		s, found, err := a.cursor.record()
+		s, found, err := r.record()
 		if err != nil {
-			a.cache.drop(a.logID, a.cursor.segment)
-			a.closeCursor()
+			a.cache.drop(a.logID, r.segment)
+		}
+		if err != nil || !found {
+			r.close()
+			r = nil
+		}
+		if err != nil {
 			return out, err
 		}
-		if !found {
-			a.closeCursor()
-			continue
+		if found {
+			out = append(out, s.Record)
 		}
-		out = append(out, s.Record)
 	}
 	return out, nil
 }
 
-// seek moves the cursor to just before a record; false if the archive does not hold it. It lists the segments
-// anew, for others may have pruned them or set them aside.
-func (a *Archive) seek(ctx context.Context, seq uint64) (bool, error) {
-	if a.cursor != nil && a.cursor.next == seq && a.cursor.segment.contains(seq) {
-		return true, nil
-	}
-	a.closeCursor()
+// seek opens the segment of a record just before it; nil if the archive does not hold it. It lists the
+// segments anew, for others may have pruned them or set them aside.
+func (a *Archive) seek(ctx context.Context, seq uint64) (*reader, error) {
 	segments, err := a.Segments(ctx)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	i := slices.IndexFunc(segments, func(s Segment) bool { return s.contains(seq) })
 	if i < 0 {
-		return false, nil
+		return nil, nil
 	}
-	err = a.begin(ctx, segments[i], seq)
-	return err == nil, err
-}
-
-// begin opens a segment just before a record.
-func (a *Archive) begin(ctx context.Context, s Segment, seq uint64) error {
-	r, err := a.openSegment(ctx, s)
+	r, err := a.openSegment(ctx, segments[i])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := r.skip(seq); err != nil {
 		r.close()
-		a.cache.drop(a.logID, s)
-		return err
+		a.cache.drop(a.logID, segments[i])
+		return nil, err
 	}
-	a.cursor = r
-	return nil
+	return r, nil
 }
 
 // openSegment opens a segment for reading, from the cache if there is one.

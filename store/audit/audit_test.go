@@ -511,6 +511,22 @@ func TestWhyAPodMoved(t *testing.T) {
 	}
 }
 
+// Why a further node is bought for a pod: the one before does not take it. Its node's story says so too.
+func TestWhyANodeDoesNotTakeItsPods(t *testing.T) {
+	pod, other := ledger.PodRef{UID: "u", Namespace: "default", Name: "web"}, ledger.PodRef{UID: "o", Namespace: "default", Name: "other"}
+	list := []ledger.Entry{{Seq: 1, Kind: ledger.KindGenesis, Payload: &ledger.Genesis{LogID: "log"}},
+		{Seq: 2, Kind: ledger.KindProvisioningPlanned, Payload: &ledger.ProvisioningPlanned{Placements: []ledger.Placement{{Node: "n1", Pods: []ledger.PodRef{pod}}}}},
+		{Seq: 3, Kind: ledger.KindProvisioningPlanned, Payload: &ledger.ProvisioningPlanned{
+			Excluded: []ledger.Exclusion{{Node: "n1", Pods: []ledger.PodRef{pod}}, {Node: "n2", Pods: []ledger.PodRef{other}}},
+			Refused:  []ledger.Refused{{Pods: []ledger.PodRef{pod, other}, Reasons: []ledger.Refusal{{Message: "no"}}}}}}}
+	want := "node n1 does not count for pod default/web in the next 5m0s: kube-scheduler puts none there"
+	for _, subject := range []string{"pod/default/web", "node/n1"} {
+		if got := text(audit.Why(list, subject)); !strings.Contains(got, want) || strings.Contains(got, "n2") {
+			t.Errorf("%s:\n%s", subject, got)
+		}
+	}
+}
+
 func TestEveryKindIsDescribed(t *testing.T) {
 	for _, k := range ledger.Kinds() {
 		got := audit.Describe(ledger.Entry{Seq: 2, Kind: k, Payload: ledger.NewPayload(k)}, pt.LogID)

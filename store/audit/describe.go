@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	karpv1 "millwright/api/karpenter/v1"
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner/ledger"
 )
@@ -43,6 +44,10 @@ func describe(e ledger.Entry, logID string) string {
 		return fmt.Sprintf("alarm %s: %s", p.Reason, p.Message)
 	case *ledger.OrphanFound:
 		return fmt.Sprintf("instance %s has no NodeClaim (tag %q) and is terminated", p.InstanceID, p.ClaimTag)
+	case *ledger.MemoryDiscovered:
+		return fmt.Sprintf("%s with image %s has %d MiB of memory, as node %s shows; estimated were %d MiB", p.InstanceType, p.ImageID, p.Bytes>>20, p.Node, p.Estimated>>20)
+	case *ledger.BundleTaken:
+		return fmt.Sprintf("bundle of records %d to %d (%s) taken by %s: %s", p.From, p.To, p.About, p.By, p.Why)
 	case *ledger.DriftJudged:
 		return describeDrift(p)
 	case *ledger.ProvisioningPlanned:
@@ -131,11 +136,18 @@ func describeWidened(w *ledger.WidenedClaim) string {
 }
 
 func offering(o ledger.OfferingPrice) string {
-	price := Price(o.MicroUSDPerHour)
-	if o.ReservationID != "" {
-		price = "next to nothing, reservation " + o.ReservationID
+	return fmt.Sprintf("%s %s in %s at %s", o.InstanceType, o.CapacityType, o.Zone, PriceOf(o))
+}
+
+// PriceOf an offering, as Price renders it; reserved capacity is paid for already.
+func PriceOf(o ledger.OfferingPrice) string {
+	switch {
+	case o.ReservationID != "":
+		return "next to nothing, reservation " + o.ReservationID
+	case o.CapacityType == karpv1.CapacityTypeReserved && o.MicroUSDPerHour == 0:
+		return "next to nothing"
 	}
-	return fmt.Sprintf("%s %s in %s at %s", o.InstanceType, o.CapacityType, o.Zone, price)
+	return Price(o.MicroUSDPerHour)
 }
 
 // Price renders micro USD per hour as "$0.0960/h".
@@ -214,7 +226,8 @@ func describeClaim(e ledger.Entry) string {
 }
 
 func describeLaunched(p *ledger.Launched) string {
-	return fmt.Sprintf("NodeClaim %s launched as %s: %s %s in %s at %s%s", p.Claim, p.InstanceID, p.InstanceType, p.CapacityType, p.Zone, Price(p.Price), failed(p.Unavailable))
+	what := ledger.OfferingPrice{InstanceType: p.InstanceType, Zone: p.Zone, CapacityType: p.CapacityType, MicroUSDPerHour: p.Price, ReservationID: p.ReservationID}
+	return fmt.Sprintf("NodeClaim %s launched as %s: %s%s", p.Claim, p.InstanceID, offering(what), failed(p.Unavailable))
 }
 
 func describeLaunchFailed(p *ledger.LaunchFailed) string {
@@ -297,23 +310,38 @@ func describeNode(e ledger.Entry, logID string) string {
 		}
 		return text
 	case *ledger.DrainTierStarted:
-		if !p.Notice.IsZero() {
-			return fmt.Sprintf("drain of node %s, which EC2 takes away at %s: %d pods to evict, %d held, %d deleted%s", p.Node,
-				p.Notice.UTC().Format(time.RFC3339), len(p.Evict), len(p.Held), len(p.Delete), suffix(": ", named(p.Delete)))
-		}
-		text := fmt.Sprintf("tier %d of node %s: %d pods to evict, %d held, %d deleted for the deadline", p.Tier, p.Node, len(p.Evict), len(p.Held), len(p.Delete))
-		if len(p.Late) > 0 {
-			text += "; not replaced in time by their Deployments: " + named(p.Late)
-		}
-		return text
+		return describeTier(p)
 	case *ledger.SurgeDecided:
 		return describeSurge(p)
 	case *ledger.NodeDrained:
-		return fmt.Sprintf("node %s is drained; %d pods were left, volumes detached: %t", p.Node, len(p.Pods), p.VolumesDetached)
+		text := fmt.Sprintf("node %s is drained; %d pods were left, volumes detached: %t", p.Node, len(p.Pods), p.VolumesDetached)
+		if n := len(p.Evicted); n > 0 {
+			text += fmt.Sprintf("; %d were evicted as the API server listed them, because the observations were behind", n)
+		}
+		return text
 	case *ledger.DrainEnded:
-		return fmt.Sprintf("drain of node %s ended: the Node is gone", p.Node)
+		text := fmt.Sprintf("drain of node %s ended: the Node is gone", p.Node)
+		if n := len(p.Evicted); n > 0 {
+			text += fmt.Sprintf("; %d pods were evicted as the API server listed them, because the observations were behind", n)
+		}
+		return text
 	}
 	return e.Kind.String()
+}
+
+func describeTier(p *ledger.DrainTierStarted) string {
+	if !p.Notice.IsZero() {
+		return fmt.Sprintf("drain of node %s, which EC2 takes away at %s: %d pods to evict, %d held, %d deleted%s", p.Node,
+			p.Notice.UTC().Format(time.RFC3339), len(p.Evict), len(p.Held), len(p.Delete), suffix(": ", named(p.Delete)))
+	}
+	text := fmt.Sprintf("tier %d of node %s: %d pods to evict, %d held, %d deleted for the deadline", p.Tier, p.Node, len(p.Evict), len(p.Held), len(p.Delete))
+	if len(p.Late) > 0 {
+		text += "; not replaced in time by their Deployments: " + named(p.Late)
+	}
+	if n := len(p.Evicted); n > 0 {
+		text += fmt.Sprintf("; %d were evicted before, as the API server listed them", n)
+	}
+	return text
 }
 
 // describeSurge names at most three owners.

@@ -109,6 +109,13 @@ func ResumeDraft(r *ledger.RolloutResumed, seen uint64) (store.Draft, error) {
 	return d, nil
 }
 
+// BundleDraft is the draft of a note that somebody took a bundle.
+func BundleDraft(b *ledger.BundleTaken) (store.Draft, error) {
+	d, err := OutcomeDraft(Outcome{Kind: ledger.KindBundleTaken, Payload: b})
+	d.Service, d.Mode = ledger.ServiceOperator, string(ledger.ModeActive)
+	return d, err
+}
+
 const (
 	// retiredMax is how many aggregates one record retires at most; store.MaxAggregates is a little more.
 	retiredMax = 1000

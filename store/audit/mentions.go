@@ -10,7 +10,7 @@ import (
 
 // Mentions returns the subjects an entry is about, sorted: those of its envelope and those its payload names,
 // as pod/<namespace>/<name>, node/<n>, claim/<n>, pool/<n>, command/<id>, instance/<id>,
-// capacitybuffer/<namespace>/<name>, offering/<type>/<zone>/<capacity type>.
+// capacitybuffer/<namespace>/<name>, nodeclass/<n>, offering/<type>/<zone>/<capacity type>.
 func Mentions(e ledger.Entry, logID string) []string {
 	m := &mentions{list: slices.Clone(e.Subjects)}
 	m.payload(e, logID)
@@ -59,6 +59,7 @@ func (m *mentions) offerings(failed []ledger.FailedOffering) {
 func (m *mentions) planned(e ledger.Entry, logID string, claims []ledger.PlannedClaim) {
 	for i := range claims {
 		m.addMention("pool", claims[i].NodePool)
+		m.addMention("nodeclass", claims[i].NodeClassRef.Name)
 		m.addMention("claim", claimName(logID, claims[i].NodePool, e.Seq, i))
 		m.pods(claims[i].Pods)
 	}
@@ -80,6 +81,10 @@ func (m *mentions) payload(e ledger.Entry, logID string) {
 		}
 		for _, r := range p.Refused {
 			m.pods(r.Pods)
+		}
+		for _, x := range p.Excluded {
+			m.addMention("node", x.Node)
+			m.pods(x.Pods)
 		}
 	case *ledger.CommandStarted:
 		m.addMention("command", ledger.CommandID(logID, e.Seq))
@@ -202,6 +207,10 @@ func (m *mentions) node(e ledger.Entry) {
 		m.pods(p.Evict)
 		m.pods(p.Held)
 		m.pods(p.Delete)
+		m.pods(p.Evicted)
+	case *ledger.MemoryDiscovered:
+		m.addMention("node", p.Node)
+		m.addMention("claim", p.Claim)
 	case *ledger.SurgeDecided:
 		m.addMention("node", p.Node)
 		m.addMention("command", p.Command)
@@ -212,7 +221,9 @@ func (m *mentions) node(e ledger.Entry) {
 		m.addMention("node", p.Node)
 		m.addMention("claim", p.Claim)
 		m.pods(p.Pods)
+		m.pods(p.Evicted)
 	case *ledger.DrainEnded:
 		m.addMention("node", p.Node)
+		m.pods(p.Evicted)
 	}
 }

@@ -47,37 +47,31 @@ func searchAgain(s *planner.Snapshot, e ledger.Entry) provision.Search {
 	return provision.Search{Basis: s.Basis(), Decision: d, Round: round}
 }
 
-// commandsOf are the commands of the pass that was planned again last: those of one pass are replayed one
-// after the other.
-type commandsOf struct {
-	basis planner.Basis
-	from  ledger.SearchFrom
-	list  []*planner.Decision
+// pass that is planned again, with all its commands: they are replayed one after the other.
+type pass struct {
+	basis    planner.Basis
+	from     ledger.SearchFrom
+	commands *begun[[]*planner.Decision]
 }
 
-// replan plans a command again; false if the entry is none.
-func (c *commandsOf) replan(s *planner.Snapshot, e ledger.Entry) (d *planner.Decision, ok bool) {
-	var started *ledger.CommandStarted
-	switch p := e.Payload.(type) {
-	case *ledger.CommandProposed:
-		started = &p.Command
-	case *ledger.CommandStarted:
-		if p.Proposal != "" {
-			return replanAnswer(s, e), true
+// replanCommand begins to plan a command again, unless its pass has been begun before it.
+func (p *replayer) replanCommand(e ledger.Entry, s *planner.Snapshot) *begun[compared] {
+	started := startedBy(e)
+	if started.Proposal != "" {
+		return begin(p, func() compared { return compare(e, replanAnswer(s, e)) })
+	}
+	if b := s.Basis(); p.pass.commands == nil || p.pass.basis != b || p.pass.from != started.SearchFrom {
+		p.pass = pass{b, started.SearchFrom, begin(p, func() []*planner.Decision {
+			list, _ := disrupt.PlansFrom(s, started.SearchFrom)
+			return list
+		})}
+	}
+	return then(p, p.pass.commands, func(list []*planner.Decision) compared {
+		if nth := started.Nth; nth >= 0 && nth < len(list) {
+			return compare(e, list[nth])
 		}
-		started = p
-	default:
-		return nil, false
-	}
-	if b := s.Basis(); c.list == nil || c.basis != b || c.from != started.SearchFrom {
-		c.basis, c.from = b, started.SearchFrom
-		c.list, _ = disrupt.PlansFrom(s, c.from)
-	}
-	nth := started.Nth
-	if nth < 0 || nth >= len(c.list) {
-		return nil, true
-	}
-	return c.list[nth], true
+		return compare(e, nil)
+	})
 }
 
 // replanAnswer plans again what became of a proposal.
@@ -150,10 +144,10 @@ func (p *replayer) replayDoomed(e ledger.Entry) {
 	recorded := ledger.PayloadDigest(e.Kind, e.Payload)
 	explanation, err := claim.Replay(d)
 	if err != nil {
-		p.diverge(e, recorded, "", err.Error())
+		p.note(diverges(e, recorded, "", err.Error()))
 		return
 	}
-	p.compareExplanation(e, recorded, explanation)
+	p.note(compareExplanation(e, recorded, explanation))
 }
 
 // replayDrift replays a record that carries the facts of its verdicts.
@@ -167,10 +161,10 @@ func (p *replayer) replayDrift(e ledger.Entry) {
 	recorded := ledger.PayloadDigest(e.Kind, e.Payload)
 	explanation, err := drift.Replay(d)
 	if err != nil {
-		p.diverge(e, recorded, "", err.Error())
+		p.note(diverges(e, recorded, "", err.Error()))
 		return
 	}
-	p.compareExplanation(e, recorded, explanation)
+	p.note(compareExplanation(e, recorded, explanation))
 }
 
 // replaySurge replays a record that carries the facts that it follows from; it has no explanation.
@@ -182,7 +176,7 @@ func (p *replayer) replaySurge(e ledger.Entry) {
 	}
 	p.report.Derived++
 	if err := drain.ReplaySurge(d); err != nil {
-		p.diverge(e, ledger.PayloadDigest(e.Kind, e.Payload), "", err.Error())
+		p.note(diverges(e, ledger.PayloadDigest(e.Kind, e.Payload), "", err.Error()))
 	}
 }
 

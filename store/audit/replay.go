@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
 
 	"millwright/planner"
 	"millwright/planner/ledger"
@@ -80,12 +82,22 @@ func (r Report) Summary() string {
 	return fmt.Sprintf("%d decisions replayed, %d divergences", r.Replayed(), len(r.Divergences))
 }
 
-// Replay takes the decisions of a range again and compares them and their explanations with their records,
-// and checkpoints of the Ledger with the fold. The Ledger is rebuilt from the log, or from a checkpoint well
-// before the range, the World from the stream's checkpoints and messages; with a nil stream, decisions that
-// need a World are not replayed. It returns an error only if the log or the stream cannot be read.
+// Replay takes the decisions of a range again, as many at a time as there are processors, and compares
+// them and their explanations with their records, and checkpoints of the Ledger with the fold. The Ledger
+// is rebuilt from the log, or from a checkpoint well before the range, the World from the stream's
+// checkpoints and messages; with a nil stream, decisions that need a World are not replayed. It returns an
+// error only if the log or the stream cannot be read.
 func Replay(ctx context.Context, log Log, stream Stream, r Range) (Report, error) {
-	p := newReplayer()
+	return newReplayer(runtime.GOMAXPROCS(0)).replay(ctx, log, stream, r)
+}
+
+// ReplayBeside is Replay that takes one decision again at a time, for processes that have other work to do.
+func ReplayBeside(ctx context.Context, log Log, stream Stream, r Range) (Report, error) {
+	return newReplayer(1).replay(ctx, log, stream, r)
+}
+
+func (p *replayer) replay(ctx context.Context, log Log, stream Stream, r Range) (Report, error) {
+	defer p.planning.Wait()
 	if err := p.readLog(ctx, log, r); err != nil {
 		return p.report, err
 	}
@@ -95,12 +107,13 @@ func Replay(ctx context.Context, log Log, stream Stream, r Range) (Report, error
 	if err := p.replayWorlds(ctx, stream); err != nil {
 		return p.report, err
 	}
+	p.noteAll(0)
 	p.finish()
 	return p.report, nil
 }
 
-func newReplayer() *replayer {
-	return &replayer{found: map[uint64]provision.Search{}, reasons: map[uint64]string{}}
+func newReplayer(workers int) *replayer {
+	return &replayer{found: map[uint64]*begun[provision.Search]{}, reasons: map[uint64]string{}, slots: make(chan struct{}, workers)}
 }
 
 // replayer holds one replay.
@@ -117,10 +130,14 @@ type replayer struct {
 	// todo are the decisions that need a World, by position; found are the plans of searches that their
 	// records confirm, by the record's sequence.
 	todo    []task
-	found   map[uint64]provision.Search
+	found   map[uint64]*begun[provision.Search]
 	ledgers ledgers
-	// commands of one pass are planned together.
-	commands commandsOf
+	// slots bound what is planned at a time; waiting are the outcomes to come, in the order of todo.
+	slots    chan struct{}
+	planning sync.WaitGroup
+	waiting  []*begun[compared]
+	// pass is the one whose commands are being replayed.
+	pass pass
 	// reasons why a decision was not replayed, by sequence.
 	reasons map[uint64]string
 	// decided are the sequences of the range's decisions, for spans.
@@ -128,6 +145,21 @@ type replayer struct {
 }
 
 const readBatch = 500
+
+// Replayable reports that Replay takes an entry again with the planners of this version, unless what it
+// needs is lost.
+func Replayable(e ledger.Entry) bool {
+	switch {
+	case slices.Contains(derived, e.Kind):
+		return true
+	case !IsDecision(e) || e.PlannerVersion != planner.Version:
+		return false
+	}
+	return planners[e.Kind] != nil || startedBy(e) != nil
+}
+
+// derived kinds carry the facts that they follow from.
+var derived = []ledger.Kind{ledger.KindClaimDoomed, ledger.KindDriftJudged, ledger.KindSurgeDecided}
 
 // readLog reads everything up to the end of the range and replays at once what carries its own input.
 func (p *replayer) readLog(ctx context.Context, log Log, r Range) error {
@@ -218,7 +250,7 @@ func (p *replayer) decision(e ledger.Entry) {
 	p.decided = append(p.decided, e.Seq)
 }
 
-// plan replays one decision on a Snapshot at the recorded position.
+// plan replays one decision on a Snapshot of versions at the recorded position.
 func (p *replayer) plan(t task, s *planner.Snapshot) {
 	e := t.Entry
 	if s.OptionsSeq != e.OptionsSeq {
@@ -226,80 +258,86 @@ func (p *replayer) plan(t task, s *planner.Snapshot) {
 		return
 	}
 	_, confirmed := searchOf(e)
+	again := planners[e.Kind]
 	switch {
 	case t.search:
-		if found := searchAgain(s, e); found.Decision != nil {
-			p.found[e.Seq] = found
-		} else {
-			p.skip(e, searchedNothing)
-		}
+		p.found[e.Seq] = begin(p, func() provision.Search { return searchAgain(s, e) })
 		return
 	case confirmed:
 		p.confirm(e, s)
 		return
-	}
-	if d, ok := p.commands.replan(s, e); ok {
-		p.compare(e, d)
+	case startedBy(e) != nil:
+		p.noteLater(p.replanCommand(e, s))
 		return
-	}
-	again, ok := planners[e.Kind]
-	if !ok {
+	case again == nil:
 		p.skip(e, fmt.Sprintf("no planner for %s in this version", e.Kind))
 		return
 	}
-	p.compare(e, again(s, e))
+	p.noteLater(begin(p, func() compared { return compare(e, again(s, e)) }))
 }
 
-// searchedNothing is replaced by a divergence when the confirmation is replayed.
-const searchedNothing = "the search decides nothing now"
-
-// confirm confirms the search of a decision again.
+// confirm confirms the search of a decision again, unless that could not be replayed: why is said already.
 func (p *replayer) confirm(e ledger.Entry, s *planner.Snapshot) {
-	found, ok := p.found[e.Seq]
+	search, ok := p.found[e.Seq]
 	delete(p.found, e.Seq)
-	switch {
-	case ok:
+	if !ok {
+		return
+	}
+	p.noteLater(then(p, search, func(found provision.Search) compared {
+		if found.Decision == nil {
+			return compare(e, nil)
+		}
 		d, _ := provision.Confirm(found, s)
-		p.compare(e, d)
-	case p.reasons[e.Seq] == searchedNothing:
-		delete(p.reasons, e.Seq)
-		p.compare(e, nil)
+		return compare(e, d)
+	}))
+}
+
+// compared is what came of a decision that was taken again.
+type compared struct {
+	explained  bool
+	divergence *Divergence
+}
+
+func (p *replayer) note(c compared) {
+	if c.explained {
+		p.report.Explained++
+	}
+	if c.divergence != nil {
+		p.report.Divergences = append(p.report.Divergences, *c.divergence)
 	}
 }
 
-func (p *replayer) compare(e ledger.Entry, d *planner.Decision) {
-	p.report.Planned++
+// compare a decision with its record; nil: nothing is decided.
+func compare(e ledger.Entry, d *planner.Decision) compared {
 	recorded := ledger.PayloadDigest(e.Kind, e.Payload)
 	if d == nil {
-		p.diverge(e, recorded, "", "nothing is decided now")
-		return
+		return diverges(e, recorded, "", "nothing is decided now")
 	}
 	planned := ledger.PayloadDigest(d.Kind, d.Payload)
-	if planned == recorded {
-		p.compareExplanation(e, recorded, d.Explanation)
-		return
+	switch {
+	case planned == recorded:
+		return compareExplanation(e, recorded, d.Explanation)
+	case d.Kind != e.Kind:
+		return diverges(e, recorded, planned, "decides "+d.Kind.String()+" now")
 	}
-	if d.Kind != e.Kind {
-		p.diverge(e, recorded, planned, "decides "+d.Kind.String()+" now")
-		return
-	}
-	p.diverge(e, recorded, planned, firstDifference(e.Payload, d.Payload))
+	return diverges(e, recorded, planned, firstDifference(e.Payload, d.Payload))
 }
 
 // compareExplanation compares the explanation in a record with the present one. A record without any may have
 // had to omit it.
-func (p *replayer) compareExplanation(e ledger.Entry, recorded string, explanation any) {
+func compareExplanation(e ledger.Entry, recorded string, explanation any) (c compared) {
 	if len(e.Explanation) == 0 {
-		return
+		return c
 	}
-	p.report.Explained++
 	_, again, err := Encode(nil, explanation)
 	switch {
 	case err != nil:
-		p.diverge(e, recorded, recorded, err.Error())
+		c = diverges(e, recorded, recorded, err.Error())
 	case !bytes.Equal(again, e.Explanation):
-		p.diverge(e, recorded, recorded, "explanation: "+firstDifference(json.RawMessage(e.Explanation), json.RawMessage(orNull(again))))
+		c = diverges(e, recorded, recorded, "explanation: "+firstDifference(json.RawMessage(e.Explanation), json.RawMessage(orNull(again))))
 	}
+	c.explained = true
+	return c
 }
 
 func orNull(b []byte) []byte {
@@ -309,10 +347,8 @@ func orNull(b []byte) []byte {
 	return b
 }
 
-func (p *replayer) diverge(e ledger.Entry, recorded, planned, detail string) {
-	p.report.Divergences = append(p.report.Divergences, Divergence{
-		Seq: e.Seq, Kind: e.Kind, Service: e.Service, Recorded: recorded, Planned: planned, Detail: detail,
-	})
+func diverges(e ledger.Entry, recorded, planned, detail string) compared {
+	return compared{divergence: &Divergence{Seq: e.Seq, Kind: e.Kind, Service: e.Service, Recorded: recorded, Planned: planned, Detail: detail}}
 }
 
 func (p *replayer) skip(e ledger.Entry, reason string) { p.reasons[e.Seq] = reason }

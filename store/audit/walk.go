@@ -25,7 +25,7 @@ type Visit struct {
 // position in the stream. Nothing is planned: the Report counts the decisions and says which of them were not
 // visited, and why. It returns an error only if the log or the stream cannot be read.
 func Walk(ctx context.Context, log Log, stream Stream, r Range, visit func(Visit)) (Report, error) {
-	p := newReplayer()
+	p := newReplayer(1)
 	p.visit, p.searches = visit, map[uint64]*planner.Snapshot{}
 	if err := p.readLog(ctx, log, r); err != nil {
 		return p.report, err
@@ -110,34 +110,63 @@ func Again(e ledger.Entry, s, search *planner.Snapshot) (list []*planner.Decisio
 // FirstDifference names the first field in which two payloads differ, with both values.
 func FirstDifference(recorded, planned any) string { return firstDifference(recorded, planned) }
 
-// FirstSince is the first record at or after a time, head+1 if there is none. It reads only about as many
-// records as head has binary digits. A record whose clock was wrong may be on the wrong side.
+// FirstSince is the first record at or after a time, head+1 if there is none. It reads about a page for each
+// binary digit of head. Records whose clock was wrong, a few in a row at most, do not lead it astray: it goes
+// by the middle one of the times of neighbours. Next to the time that is asked for they may be on the wrong
+// side.
 func FirstSince(ctx context.Context, log Log, head uint64, at time.Time) (uint64, error) {
+	const neighbours = 15
 	low, high := uint64(1), head+1
-	for low < high {
+	for high-low > 2*neighbours {
 		middle := low + (high-low)/2
-		records, err := log.Read(ctx, middle, 1)
+		records, err := readPresent(ctx, log, middle, neighbours)
 		switch {
-		case isCompacted(err):
+		case err != nil:
+			return 0, err
+		case records == nil:
 			low = middle + 1
 			continue
-		case err != nil:
-			return 0, fmt.Errorf("read record %d: %w", middle, err)
-		case len(records) == 0:
-			return 0, fmt.Errorf("read record %d: the log ends before it: %w", middle, store.ErrCorrupt)
 		}
-		if records[0].Time.Before(at) {
+		slices.SortFunc(records, func(a, b store.Record) int { return a.Time.Compare(b.Time) })
+		if records[len(records)/2].Time.Before(at) {
 			low = middle + 1
 		} else {
 			high = middle
 		}
 	}
-	return low, nil
+	// What the times of neighbours say is right to within their number.
+	for seq, end := low-min(low-1, neighbours), min(head+1, high+neighbours); seq < end; {
+		records, err := readPresent(ctx, log, seq, int(end-seq))
+		if err != nil {
+			return 0, err
+		}
+		for _, r := range records {
+			if !r.Time.Before(at) {
+				return r.Seq, nil
+			}
+		}
+		seq += max(1, uint64(len(records)))
+	}
+	return min(head+1, high+neighbours), nil
+}
+
+// readPresent reads records of which there is at least one; nil if the first is not there any more.
+func readPresent(ctx context.Context, log Log, from uint64, limit int) ([]store.Record, error) {
+	records, err := log.Read(ctx, from, limit)
+	switch {
+	case isCompacted(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read record %d: %w", from, err)
+	case len(records) == 0:
+		return nil, fmt.Errorf("read record %d: the log ends before it: %w", from, store.ErrCorrupt)
+	}
+	return slices.Clone(records), nil
 }
 
 // skipDerived notes the decisions of a range that no Snapshot can change.
 func (p *replayer) skipDerived(e ledger.Entry) bool {
-	if p.visit == nil || !slices.Contains([]ledger.Kind{ledger.KindClaimDoomed, ledger.KindDriftJudged, ledger.KindSurgeDecided}, e.Kind) {
+	if p.visit == nil || !slices.Contains(derived, e.Kind) {
 		return false
 	}
 	p.decision(e)

@@ -67,6 +67,7 @@ func WhyOf(entries []ledger.Entry, logID, subject string) []Line {
 func Linked(entries []ledger.Entry, logID, subject string) []string {
 	st := newStory(logID, subject)
 	st.link(entries)
+	maps.Copy(st.about, st.near)
 	return slices.Sorted(maps.Keys(st.about))
 }
 
@@ -117,6 +118,7 @@ func logIDOf(entries []ledger.Entry) string {
 type story struct {
 	subject, logID string
 	about          map[string]bool
+	leaving
 }
 
 // link adds the subjects that are other names of the same thing: claim, node, instance, and the commands that
@@ -130,6 +132,7 @@ func (st *story) link(entries []ledger.Entry) {
 			}
 		}
 	}
+	st.leave(entries)
 }
 
 // join adds the rest of a group if one of it belongs to the story.
@@ -252,6 +255,9 @@ func (st *story) holdsSubject(refs []ledger.PodRef) bool {
 
 // concerns omits, in a pod's story, rounds that planned other pods onto the same claim.
 func (st *story) concerns(e ledger.Entry) bool {
+	if st.causes[e.Seq] {
+		return true
+	}
 	if _, ok := e.Payload.(*ledger.ProvisioningPlanned); ok && st.ofPod() {
 		return slices.Contains(Mentions(e, st.logID), st.subject)
 	}
@@ -277,13 +283,36 @@ func (st *story) line(e ledger.Entry) Line {
 		l.Step, l.Text, l.Details = StepDecided, Describe(st.drainOuts(e), st.logID), seen(e)
 	case *ledger.SurgeDecided:
 		l.Step, l.Text = StepDecided, describeSurge(st.surged(p))
-	case *ledger.CommandConfirmed, *ledger.CommandReduced, *ledger.ClaimDoomed, *ledger.DrainStarted, *ledger.DrainTierStarted, *ledger.ProposalAnswered,
-		*ledger.RolloutResumed:
+	case *ledger.DrainStarted:
 		l.Step, l.Details = StepDecided, seen(e)
+		if p.Reason == forceful {
+			l.Details = append(l.Details, st.somebody(p.Claim, e.Seq)...)
+		}
+	case *ledger.DrainTierStarted:
+		l.Step, l.Details = StepDecided, seen(e)
+		if text, ok := st.leaves(p); ok {
+			l.Text = text
+		}
+	case *ledger.CommandConfirmed, *ledger.CommandReduced, *ledger.ClaimDoomed, *ledger.ProposalAnswered, *ledger.RolloutResumed:
+		l.Step, l.Details = StepDecided, seen(e)
+	case *ledger.NodeDrained:
+		l.Step = StepOutcome
+		if text, ok := st.listed(p.Node, "drained", p.Evicted); ok {
+			l.Text = text
+		}
+	case *ledger.DrainEnded:
+		if text, ok := st.listed(p.Node, "gone", p.Evicted); ok {
+			l.Text = text
+		}
+	case *ledger.ClaimClosed:
+		l.Step = StepOutcome
+		if p.Reason == "deleted" {
+			l.Details = st.somebody(p.Claim, e.Seq)
+		}
 	case *ledger.FleetAnswered:
 		l.Step, l.Details = StepOutcome, st.answered(p)
-	case *ledger.CommandRolledBack, *ledger.CommandSucceeded, *ledger.ProposalEnded, *ledger.LaunchFailed, *ledger.ClaimInitialized, *ledger.ClaimClosed,
-		*ledger.InstanceTerminated, *ledger.NodeDrained:
+	case *ledger.CommandRolledBack, *ledger.CommandSucceeded, *ledger.ProposalEnded, *ledger.LaunchFailed, *ledger.ClaimInitialized,
+		*ledger.InstanceTerminated:
 		l.Step = StepOutcome
 	}
 	if e.Mode == ledger.ModeShadow {
@@ -310,7 +339,7 @@ func (st *story) moved(e ledger.Entry, p *ledger.CommandStarted) []string {
 	}
 	for i := range p.Replacements {
 		if r := &p.Replacements[i]; st.holdsSubject(r.Pods) || to == "" && len(r.Pods) == 0 {
-			to = fmt.Sprintf("its replacement %s (%s, %s)", claimName(st.logID, r.NodePool, e.Seq, i), r.Cheapest.InstanceType, Price(r.Cheapest.MicroUSDPerHour))
+			to = fmt.Sprintf("its replacement %s (%s, %s)", claimName(st.logID, r.NodePool, e.Seq, i), r.Cheapest.InstanceType, PriceOf(r.Cheapest))
 		}
 	}
 	if from == "" || to == "" {
@@ -393,6 +422,15 @@ func (st *story) provisioning(l *Line, e ledger.Entry, p *ledger.ProvisioningPla
 	for _, t := range p.Placements {
 		if st.holdsSubject(t.Pods) || st.about["node/"+t.Node] || st.about["claim/"+t.Claim] {
 			texts = append(texts, fmt.Sprintf("%s waits for %s", pods(t.Pods), target(t)))
+		}
+	}
+	for _, x := range p.Excluded {
+		text := fmt.Sprintf("node %s does not count for %s in the next %s: kube-scheduler puts none there", x.Node, pods(x.Pods), ledger.ExclusionTime)
+		switch {
+		case st.holdsSubject(x.Pods):
+			l.Details = append(l.Details, text)
+		case st.about["node/"+x.Node] && !st.ofPod():
+			texts = append(texts, text)
 		}
 	}
 	for _, r := range p.Refused {

@@ -256,9 +256,10 @@ func (p *replayer) planAt(t task, w *world.World) {
 		p.skip(t.Entry, err.Error())
 		return
 	}
+	s := planner.SnapshotAt(w.Version(), l.Version(), t.Now)
 	if p.visit != nil {
-		p.visited(t, planner.SnapshotAt(w.Version(), l.Version(), t.Now))
+		p.visited(t, s)
 		return
 	}
-	p.plan(t, planner.SnapshotAt(w, l, t.Now))
+	p.plan(t, s)
 }

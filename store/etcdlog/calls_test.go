@@ -36,6 +36,7 @@ var (
 
 func newScene(t *testing.T, server *clientv3.Client, cluster string, p *tap) *scene {
 	s := &scene{server: server, cluster: cluster, tap: p}
+	t.Cleanup(func() { forget(t, server, cluster) })
 	for log, client := range map[**etcdlog.Log]*clientv3.Client{&s.mine: p.client(t, server), &s.other: server} {
 		settled(t, "open", func(ctx context.Context) (err error) {
 			*log, err = etcdlog.Open(ctx, etcdlog.Config{Client: client, Cluster: cluster})
@@ -51,6 +52,23 @@ func newScene(t *testing.T, server *clientv3.Client, cluster string, p *tap) *sc
 		s.must(t, d)
 	}
 	return s
+}
+
+// forget leaves nothing of a cluster in the database: the scenes of a test have one server, and each that
+// makes room rewrites what all before it left.
+func forget(t *testing.T, server *clientv3.Client, cluster string) {
+	var deleted *clientv3.DeleteResponse
+	settled(t, "delete the log", func(ctx context.Context) (err error) {
+		deleted, err = server.Delete(ctx, "/millwright/"+cluster+"/", clientv3.WithPrefix())
+		return err
+	})
+	settled(t, "compact", func(ctx context.Context) error {
+		_, err := server.Compact(ctx, deleted.Header.Revision)
+		if errors.Is(err, rpctypes.ErrCompacted) {
+			return nil
+		}
+		return err
+	})
 }
 
 func (s *scene) must(t *testing.T, d store.Draft) store.Record {

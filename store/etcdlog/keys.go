@@ -23,6 +23,7 @@ func (k keys) base() string                 { return k.prefix + "base" }
 func (k keys) turns() string                { return k.prefix + "head/turn/" }
 func (k keys) stream(name string) string    { return k.prefix + "stream/" + name }
 func (k keys) control(name string) string   { return k.prefix + "control/" + name }
+func (k keys) cursor(name string) string    { return k.prefix + "export/" + name }
 func (k keys) leaders() string              { return k.prefix + "leader/" }
 func (k keys) leader(service string) string { return k.prefix + "leader/" + service }
 func (k keys) blob(hash string) string      { return k.prefix + "blob/" + hash + "/" }

@@ -35,6 +35,7 @@ type Log struct {
 	head       record.Place
 	aggregates map[string]uint64
 	switches   map[string]string
+	cursors    map[string]string
 	blobs      map[string][]byte
 	elections  elections
 	// revision of the last leadership; increases with each.
@@ -69,7 +70,7 @@ func Open(cfg Config) (*Log, error) {
 	}
 	return &Log{
 		id: cfg.LogID, clock: cfg.Clock, genesis: g, records: []record.Stored{g}, head: g.Place(), aggregates: map[string]uint64{},
-		switches: map[string]string{}, blobs: map[string][]byte{}, elections: elections{}, changed: make(chan struct{}),
+		switches: map[string]string{}, cursors: map[string]string{}, blobs: map[string][]byte{}, elections: elections{}, changed: make(chan struct{}),
 	}, nil
 }
 
@@ -159,6 +160,27 @@ func (l *Log) Switch(_ context.Context, name string) (string, store.Head, error)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.switches[name], l.head.Head, nil
+}
+
+// Cursor implements store.Cursors.
+func (l *Log) Cursor(_ context.Context, name string) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cursors[name], nil
+}
+
+// SetCursor implements store.Cursors.
+func (l *Log) SetCursor(_ context.Context, lease store.Lease, name, value string) error {
+	if len(value) > store.MaxCursorBytes {
+		return fmt.Errorf("set cursor %s to %d bytes: %w", name, len(value), store.ErrTooLarge)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.elections.holdsLease(lease) {
+		return fmt.Errorf("set cursor %s: %w", name, store.ErrFenced)
+	}
+	l.cursors[name] = value
+	return nil
 }
 
 // PutBlob implements store.Log.

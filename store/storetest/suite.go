@@ -48,7 +48,7 @@ type Tamper interface {
 // Run runs the suite; each test gets a fresh Harness.
 func Run(t *testing.T, fresh func(t *testing.T) Harness) {
 	for _, group := range []map[string]func(*testing.T, Harness){
-		appendTests, fenceTests, readTests, watchTests, blobTests, omitTests, verifyTests, contentionTests, electionTests, switchTests, retireTests,
+		appendTests, fenceTests, readTests, watchTests, blobTests, omitTests, verifyTests, contentionTests, electionTests, switchTests, retireTests, cursorTests,
 	} {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) { test(t, fresh(t)) })

@@ -14,6 +14,7 @@ func simulatorRules() []rule {
 		rule{from: "services/sim/stage", banned: ours("services/sim/judge", "services/sim/users"), reason: "the stage decides nothing"},
 		rule{from: "services/sim/judge", banned: ours("services/sim/users", "planner/provision", "planner/disrupt", "planner/drain", "planner/world"),
 			reason: "who judges shares no code with what is judged, and does nothing to it"},
+		rule{from: "services/sim/witness", banned: ours("planner", "services/sim/judge", "services/sim/users"), reason: "the truth that answers are compared with shares no code with what they come from"},
 		rule{from: "services/sim/users", banned: ours("services/sim/judge"), reason: "users do not know what is checked"})
 	for _, service := range accountServices {
 		r := rule{from: sim + "/" + service, reason: "services of the account stand alone; instance joins those that a launch needs"}

@@ -12,11 +12,11 @@ import (
 	"millwright/tools/weeks"
 )
 
-// dayTimes is how many times as many pods as a week's script has make a cluster of about 1,000 nodes, and
-// daySearches how long a search in vain is left alone there: some 50 times as long as it takes.
+// dayTimes is how many times as many pods as a week's script has make a cluster of about 1,000 nodes at its
+// busiest, and daySearches how long a search in vain is left alone there: some 50 times as long as it takes.
 const (
-	dayTimes    = 40
-	daySearches = 2 * time.Minute
+	dayTimes    = 80
+	daySearches = 5 * time.Minute
 	dayMost     = 90 * time.Second
 )
 
@@ -24,7 +24,10 @@ const (
 // the same result.
 func measureDay(ctx context.Context, b *bench) ([]figure, error) {
 	began := time.Now()
-	tape, result := weeks.Record(weeks.NewLargeScript(1, b.day, b.dayTimes), weeks.Settings{ConsolidateAfter: time.Minute, SearchesEvery: daySearches})
+	tape, result, err := weeks.Record(ctx, weeks.NewLargeScript(1, b.day, b.dayTimes), weeks.Settings{ConsolidateAfter: time.Minute, SearchesEvery: daySearches})
+	if err != nil {
+		return nil, fmt.Errorf("record the day: %w", err)
+	}
 	made := time.Since(began)
 	about := fmt.Sprintf("%s of a cluster of up to %d nodes and %d pods", b.day, result.NodesMost, result.PodsMost)
 	began = time.Now()

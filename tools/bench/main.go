@@ -51,6 +51,7 @@ var parts = []part{
 	{"startup", "start of a provisioner at 1,000 nodes and 20,000 pods", "", 70 * time.Second, measureStartup},
 	{"recovery", "a leader killed, with a standby", "", 90 * time.Second, measureRecovery},
 	{"latency", "pod to CreateFleet in the local stack, and memory", "", 230 * time.Second, measureLatency},
+	{"load", "pod to NodeClaim while 200 readers and 50 tails are at the console, and its memory", "", 20 * time.Minute, measureLoad},
 	{"churn", "memory while nodes come and go in the local stack", "", 3 * time.Minute, measureChurn},
 }
 
@@ -81,7 +82,7 @@ func command() *cobra.Command {
 	f.DurationVar(&b.churn, "churn", 2*time.Minute, "how long pods and nodes come and go in the part churn")
 	f.DurationVar(&b.week, "week", 7*24*time.Hour, "how much is played of each synthetic week in the part weeks")
 	f.DurationVar(&b.day, "day", 24*time.Hour, "how much is recorded and replayed in the part replay")
-	f.IntVar(&b.dayTimes, "day-size", dayTimes, "size of the cluster in the part replay; 40 are about 1,000 nodes")
+	f.IntVar(&b.dayTimes, "day-size", dayTimes, "size of the cluster in the part replay; 80 are about 1,000 nodes")
 	f.IntVar(&b.dayRuns, "day-runs", 3, "how often that is replayed with a change, with the same answer each time")
 	return cmd
 }

@@ -81,16 +81,19 @@ type rig struct {
 	endWatches func()
 }
 
-// startRig starts the stack in an empty directory of this name, applies the manifests and watches.
-func startRig(ctx context.Context, b *bench, name string) (r *rig, err error) {
+// startRig starts the stack in an empty directory of this name, applies the manifests and watches. change may
+// alter the stack's options.
+func startRig(ctx context.Context, b *bench, name string, change ...func(*stack.Options)) (r *rig, err error) {
 	dir := filepath.Join(b.dir, name)
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
-	s, err := stack.Start(ctx, stack.Options{
-		Dir: dir, BinDir: b.bin,
-		EC2SimArgs: []string{"--pending-delay", "200ms", "--boot-delay", "300ms", "--shutting-down-delay", "300ms"},
-	})
+	options := stack.Options{Dir: dir, BinDir: b.bin,
+		EC2SimArgs: []string{"--pending-delay", "200ms", "--boot-delay", "300ms", "--shutting-down-delay", "300ms"}}
+	for _, c := range change {
+		c(&options)
+	}
+	s, err := stack.Start(ctx, options)
 	if err != nil {
 		return nil, err
 	}

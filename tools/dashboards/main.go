@@ -37,7 +37,11 @@ func write(dir string) error {
 		}
 	}
 	for _, p := range pages {
-		raw, err := json.MarshalIndent(p.model(), "", " ")
+		d, err := p.dashboard()
+		if err != nil {
+			return err
+		}
+		raw, err := json.MarshalIndent(d, "", " ")
 		if err != nil {
 			return fmt.Errorf("encode %s: %w", p.name, err)
 		}

@@ -1,6 +1,18 @@
 package main
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/grafana/grafana-foundation-sdk/go/cog"
+	"github.com/grafana/grafana-foundation-sdk/go/common"
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+	"github.com/grafana/grafana-foundation-sdk/go/prometheus"
+	statpanel "github.com/grafana/grafana-foundation-sdk/go/stat"
+	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
+)
+
+//lint:file-ignore SA1019 The second schema of dashboards is read by Grafana 12 and later only, and not by the sidecar.
 
 // page is one dashboard.
 type page struct {
@@ -16,17 +28,8 @@ type row struct {
 	panels []panel
 }
 
-// panel shows queries over time, or as numbers.
-type panel struct {
-	title, text string
-	// unit of Grafana: s, short, percent, currencyUSD, bytes.
-	unit string
-	// runbook is the alert to whose page the panel links.
-	runbook string
-	// stat shows the last value as a number.
-	stat    bool
-	queries []query
-}
+// panel is a graph or a number, of the SDK.
+type panel = cog.Builder[dashboard.Panel]
 
 // query with the legend of its series.
 type query struct{ expr, legend string }
@@ -40,72 +43,90 @@ var filters = map[string]struct{ label, query string }{
 }
 
 const (
-	columns     = 24
 	statWidth   = 6
 	graphWidth  = 12
 	statHeight  = 4
 	graphHeight = 8
-	// schema of dashboards that Grafana 10 reads without migration.
+	// schema of dashboards that Grafana 10 and later read without migration.
 	schema = 39
 	tag    = "millwright"
 )
 
-var source = &datasource{Type: "prometheus", UID: "$datasource"}
+var source = common.DataSourceRef{Type: cog.ToPtr("prometheus"), Uid: cog.ToPtr("$datasource")}
 
-// model is the dashboard of a page.
-func (p page) model() dashboard {
-	d := dashboard{
-		UID: "millwright-" + p.name, Title: "Millwright / " + p.title, Description: p.text, Tags: []string{tag},
-		SchemaVersion: schema, Editable: true, GraphTooltip: 1, Refresh: "1m", Time: timeRange{From: "now-6h", To: "now"},
-		Links:      []pageLink{{Title: "Millwright", Type: "dashboards", Tags: []string{tag}, AsDropdown: true, KeepTime: true}},
-		Templating: templating{List: []variable{{Name: "datasource", Label: "Data source", Type: "datasource", Query: "prometheus", Refresh: 1}, clusterVariable}},
-	}
+// dashboard of a page; its panels have numbers in their order, which links to one of them hold.
+func (p page) dashboard() (dashboard.Dashboard, error) {
+	b := dashboard.NewDashboardBuilder("Millwright / "+p.title).Uid("millwright-"+p.name).Description(p.text).Tags([]string{tag}).
+		Editable().Tooltip(dashboard.DashboardCursorSyncCrosshair).Refresh("1m").Time("now-6h", "now").
+		Link(dashboard.NewDashboardLinkBuilder("Millwright").Type(dashboard.DashboardLinkTypeDashboards).Tags([]string{tag}).AsDropdown(true).KeepTime(true)).
+		WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Data source").Type("prometheus")).
+		// No metric names the cluster, whose name Prometheus adds if it scrapes several.
+		WithVariable(variable("job", "Cluster (job)", "label_values(karpenter_build_info, job)"))
 	for _, name := range p.variables {
-		f := filters[name]
-		d.Templating.List = append(d.Templating.List, variable{Name: name, Label: f.label, Type: "query", Query: f.query, Datasource: source,
-			Refresh: 2, Multi: true, IncludeAll: true, AllValue: ".*"})
+		b.WithVariable(variable(name, filters[name].label, filters[name].query))
 	}
-	y := 0
 	for _, r := range p.rows {
-		d.Panels = append(d.Panels, grafanaPanel{ID: len(d.Panels) + 1, Title: r.title, Type: "row", GridPos: gridPos{H: 1, W: columns, Y: y}})
-		y = r.addTo(&d, y+1)
+		b.WithRow(dashboard.NewRowBuilder(r.title))
+		for _, p := range r.panels {
+			b.WithPanel(p)
+		}
 	}
-	return d
+	d, err := b.Build()
+	if err != nil {
+		return d, fmt.Errorf("build %s: %w", p.name, err)
+	}
+	d.SchemaVersion = schema
+	// Above the panels, where all versions of Grafana show it.
+	d.Links[0].Placement = nil
+	for i, shown := range d.Panels {
+		if id := uint32(i + 1); shown.RowPanel != nil {
+			shown.RowPanel.Id = id
+		} else {
+			shown.Panel.Id = &id
+		}
+	}
+	return d, nil
 }
 
-// clusterVariable filters by job: no metric names the cluster, whose name Prometheus adds if it scrapes
-// several.
-var clusterVariable = variable{Name: "job", Label: "Cluster (job)", Type: "query", Query: "label_values(karpenter_build_info, job)", Datasource: source,
-	Refresh: 2, Multi: true, IncludeAll: true, AllValue: ".*"}
-
-// addTo appends the panels from the line y on, and returns the first free line.
-func (r row) addTo(d *dashboard, y int) int {
-	x, height := 0, 0
-	for _, p := range r.panels {
-		w, h := graphWidth, graphHeight
-		if p.stat {
-			w, h = statWidth, statHeight
-		}
-		if x+w > columns {
-			x, y, height = 0, y+height, 0
-		}
-		d.Panels = append(d.Panels, p.model(len(d.Panels)+1, gridPos{H: h, W: w, X: x, Y: y}))
-		x, height = x+w, max(height, h)
-	}
-	return y + height
+// variable holds the values of a label that somebody chose; all of them to begin with.
+func variable(name, label, values string) *dashboard.QueryVariableBuilder {
+	return dashboard.NewQueryVariableBuilder(name).Label(label).Query(dashboard.StringOrMap{String: &values}).Datasource(source).
+		Refresh(dashboard.VariableRefreshOnTimeRangeChanged).Multi(true).IncludeAll(true).AllValue(".*")
 }
 
-func (p panel) model(id int, at gridPos) grafanaPanel {
-	g := grafanaPanel{ID: id, Title: p.title, Type: "timeseries", Description: p.text, Datasource: source, GridPos: at,
-		Links:       []pageLink{{Title: "Runbook", Type: "link", URL: "docs/runbooks/" + p.runbook + ".md", TargetBlank: true}},
-		FieldConfig: &fieldConfig{Defaults: fieldDefaults{Unit: p.unit}, Overrides: []struct{}{}}}
-	if p.stat {
-		g.Type = "stat"
+// stat shows the last value of an expression as a number. The unit is Grafana's: s, short, percent,
+// currencyUSD, bytes. The runbook is the alert to whose page the panel links.
+func stat(title, text, unit, runbook, expr string) panel {
+	return fill(statpanel.NewPanelBuilder().Height(statHeight).Span(statWidth), title, text, unit, runbook).Orientation(common.VizOrientationAuto).
+		ReduceOptions(common.NewReduceDataOptionsBuilder().Calcs([]string{"lastNotNull"})).
+		WithTarget(target(0, query{expr, title}).Instant())
+}
+
+// graph shows queries over time.
+func graph(title, text, unit, runbook string, queries ...query) panel {
+	b := fill(timeseries.NewPanelBuilder().Height(graphHeight).Span(graphWidth), title, text, unit, runbook)
+	for i, q := range queries {
+		b.WithTarget(target(i, q).Range())
 	}
-	for i, q := range p.queries {
-		// Every selector is filtered by the job; JOB stands for that.
-		g.Targets = append(g.Targets, target{RefID: string(rune('A' + i)), Expr: strings.ReplaceAll(q.expr, "JOB", `job=~"$job"`),
-			LegendFormat: q.legend, Instant: p.stat, Datasource: source})
-	}
-	return g
+	return b
+}
+
+// builder is what the builders of all kinds of panels have.
+type builder[B any] interface {
+	Title(string) B
+	Description(string) B
+	Unit(string) B
+	Datasource(common.DataSourceRef) B
+	Links([]cog.Builder[dashboard.DashboardLink]) B
+}
+
+func fill[B builder[B]](b B, title, text, unit, runbook string) B {
+	link := dashboard.NewDashboardLinkBuilder("Runbook").Type(dashboard.DashboardLinkTypeLink).Url("docs/runbooks/" + runbook + ".md").TargetBlank(true)
+	return b.Title(title).Description(text).Unit(unit).Datasource(source).Links([]cog.Builder[dashboard.DashboardLink]{link})
+}
+
+// target is the query of number i of a panel. Every selector is filtered by the job; JOB stands for that.
+func target(i int, q query) *prometheus.DataqueryBuilder {
+	return prometheus.NewDataqueryBuilder().RefId(string(rune('A' + i))).Expr(strings.ReplaceAll(q.expr, "JOB", `job=~"$job"`)).
+		LegendFormat(q.legend).Datasource(source)
 }

@@ -6,14 +6,6 @@ const (
 	pools = `JOB, nodepool=~"$nodepool"`
 )
 
-func stat(title, text, unit, runbook, expr string) panel {
-	return panel{title: title, text: text, unit: unit, runbook: runbook, stat: true, queries: []query{{expr, title}}}
-}
-
-func graph(title, text, unit, runbook string, queries ...query) panel {
-	return panel{title: title, text: text, unit: unit, runbook: runbook, queries: queries}
-}
-
 // quantiles of a histogram.
 func quantiles(histogram, by string) []query {
 	q := func(p string) string {
@@ -218,5 +210,13 @@ var logAndStream = page{name: "log-and-stream", title: "Log and stream", text: "
 			query{`sum(rate(millwright_watcher_heartbeats_withheld_total{JOB}[$__rate_interval])) * 3600`, "withheld"}),
 		graph("Clocks", "How far each process's clock is ahead of its witnesses.", "s", "MillwrightClockUnreliable",
 			query{`millwright_clock_offset_seconds{JOB}`, "{{instance}} {{witness}}"}),
+	}},
+	{"Can the record be relied on?", []panel{
+		graph("Decisions taken again", "Recorded decisions that were taken again per hour, by outcome; diverged is to stay at 0.", "short", "MillwrightReplayDiverges",
+			query{`sum by (outcome) (rate(millwright_replay_checks_total{JOB}[$__rate_interval])) * 3600`, "{{outcome}}"}),
+		graph("Duration of a replay", "95th percentile of the time that it took to take one decision again.", "s", "MillwrightReplayDiverges",
+			query{`histogram_quantile(0.95, sum by (le) (rate(millwright_replay_check_duration_seconds_bucket{JOB}[$__rate_interval])))`, "one decision"}),
+		graph("Unsafe settings", "1: a setting of the external etcd or NATS is unsafe. Nothing is shown of what is not known, nor of embedded servers.", "short", "MillwrightUnsafeSetting",
+			query{`max by (finding) (millwright_unsafe_setting{JOB})`, "{{finding}}"}),
 	}},
 }}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,7 +28,7 @@ const (
 
 // consoleHint makes an account for the console of a stack, and says where it is and how to sign in. The token
 // is in a file that only its owner can read.
-func consoleHint(ctx context.Context, s *stack.Stack) (string, error) {
+func consoleHint(ctx context.Context, s *stack.Stack, bin string) (string, error) {
 	client, err := kubernetes.NewForConfig(s.Config())
 	if err != nil {
 		return "", fmt.Errorf("make client: %w", err)
@@ -53,7 +54,39 @@ func consoleHint(ctx context.Context, s *stack.Stack) (string, error) {
 	if err := os.WriteFile(file, []byte(token.Status.Token+"\n"), 0o600); err != nil {
 		return "", fmt.Errorf("write token: %w", err)
 	}
-	return fmt.Sprintf("the console: %s (signed by %s); sign in with the token of: cat %s\n", s.ConsoleURL(), s.ConsoleCA(), file), nil
+	env, err := writeEnvironment(s, bin)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("the console: %s (signed by %s); sign in with the token of: cat %s\nfor kubectl, and kubectl millwright: . %s\n", s.ConsoleURL(), s.ConsoleCA(), file, env), nil
+}
+
+// writeEnvironment writes a file that a shell reads to have kubectl and kubectl millwright ask this stack.
+func writeEnvironment(s *stack.Stack, bin string) (string, error) {
+	program, err := filepath.Abs(filepath.Join(bin, "millctl"))
+	if err != nil {
+		return "", fmt.Errorf("find millctl: %w", err)
+	}
+	plugins := filepath.Join(s.Dir(), "plugins")
+	if err := os.MkdirAll(plugins, 0o700); err != nil {
+		return "", fmt.Errorf("make directory of plugins: %w", err)
+	}
+	for _, name := range []string{"kubectl-millwright", "kubectl_complete-millwright"} {
+		link := filepath.Join(plugins, name)
+		if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return "", fmt.Errorf("remove %s: %w", link, err)
+		}
+		if err := os.Symlink(program, link); err != nil {
+			return "", fmt.Errorf("install plugin: %w", err)
+		}
+	}
+	file := filepath.Join(s.Dir(), "env")
+	text := fmt.Sprintf("export KUBECONFIG='%s'\nexport CONSOLE_URL='%s' CONSOLE_CA_FILE='%s' CONSOLE_SERVICE_ACCOUNT='default/%s'\nexport PATH='%s':\"$PATH\"\n",
+		s.Kubeconfig(), s.ConsoleURL(), s.ConsoleCA(), visitor, plugins)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return "", fmt.Errorf("write %s: %w", file, err)
+	}
+	return file, nil
 }
 
 // keep leaves the stack running with something to look at, until somebody interrupts it.
@@ -64,12 +97,12 @@ func (d *demo) keep(ctx context.Context) error {
 	if err := d.scale(ctx, "inflate", 5); err != nil {
 		return err
 	}
-	hint, err := consoleHint(ctx, d.stack)
+	hint, err := consoleHint(ctx, d.stack, d.bin)
 	if err != nil {
 		return err
 	}
 	d.ui.title("Everything goes on until you press Ctrl-C")
-	d.ui.block(hint + "export KUBECONFIG=" + d.stack.Kubeconfig())
+	d.ui.block(hint)
 	<-ctx.Done()
 	return nil
 }

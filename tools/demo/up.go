@@ -98,7 +98,7 @@ func serve(ctx context.Context, dir, bin string) error {
 			return errors.Join(err, s.Stop())
 		}
 	}
-	console, err := consoleHint(ctx, s)
+	console, err := consoleHint(ctx, s, bin)
 	if err != nil {
 		return errors.Join(err, s.Stop())
 	}

@@ -192,7 +192,7 @@ func TestConsoleInABrowser(t *testing.T) {
 	b.says("ready") // without a reload of ours
 	e.running("web", 2)
 	node := e.nodes()[0].Name
-	pages := map[string]string{"/": node, "/timeline": "Timeline", "/savings": "Savings", "/decisions": "Launched", "/decisions/1": "Genesis",
+	pages := map[string]string{"/": node, "/timeline": "Timeline", "/timeline?kind=launched&object=node/" + node: "the records of the story of node/" + node, "/savings": "Savings", "/decisions": "Launched", "/decisions/1": "Genesis",
 		"/commands": "Running, or answered already", "/object/node/" + node: node, "/object/nodepool/default": "What if it were different?",
 		"/plan": "Nothing is changed", "/plan?nodepool=default": "what if NodePool default were different"}
 	var planned struct{ Items []struct{ Seq uint64 } }
@@ -201,7 +201,7 @@ func TestConsoleInABrowser(t *testing.T) {
 	}
 	decision := fmt.Sprintf("/decisions/%d", planned.Items[0].Seq)
 	pages[decision], pages[decision+"/facts"], pages[decision+"/replay"] = "Replay this", "Pods it is about", "Identical"
-	pages[strings.Replace(decision, "/decisions/", "/plan?record=", 1)] = "would have been"
+	pages[strings.Replace(decision, "/decisions/", "/plan?record=", 1)] = "change a line"
 	for _, scripts := range []bool{true, false} {
 		if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !scripts}); err != nil {
 			t.Fatal(err)

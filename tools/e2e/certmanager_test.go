@@ -6,21 +6,28 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 
 	"millwright/tools/clustertest"
+	"millwright/tools/stack"
 )
 
 // certManager is the API group of cert-manager.
@@ -28,7 +35,8 @@ const certManager = "cert-manager.io"
 
 var certificateResource = schema.GroupVersionResource{Group: certManager, Version: "v1", Resource: "certificates"}
 
-// certManagerDir is the module with the controllers of cert-manager that issue and renew.
+// certManagerDir is the module with cert-manager: the controllers that issue and renew, webhook and
+// cainjector.
 func certManagerDir() string {
 	return filepath.Join(clustertest.Root(), "tools/e2e/testdata/certmanager")
 }
@@ -39,8 +47,9 @@ type issued struct {
 	certificates dynamic.ResourceInterface
 }
 
-// TestCertificatesByCertManager: with certManager.enabled a running cert-manager issues what the chart asks
-// for, etcd, NATS and the services talk to each other by it, and go on while all of it is renewed.
+// TestCertificatesByCertManager: with certManager.enabled a running cert-manager, whose webhook validates
+// what the chart asks for, issues it, etcd, NATS and the services talk to each other by it, and go on while
+// all of it is renewed.
 func TestCertificatesByCertManager(t *testing.T) {
 	cluster := clustertest.Start(t)
 	startCertManager(t, cluster)
@@ -53,6 +62,7 @@ func TestCertificatesByCertManager(t *testing.T) {
 	e.deploy("web", 1, "1", "1Gi")
 	e.running("web", 1)
 	i.renewed()
+	i.restarted()
 	e.scale("web", 3)
 	e.running("web", 3)
 	e.scale("web", 0)
@@ -82,7 +92,63 @@ func startCertManager(t *testing.T, cluster *clustertest.Cluster) {
 			}
 		}
 	}
-	runProcess(t, "cert-manager", filepath.Join(t.TempDir(), "cert-manager.log"), exec.Command(program, "--kubeconfig", cluster.Kubeconfig))
+	port, err := stack.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	askWebhook(t, cluster, port)
+	runProcess(t, "cert-manager", filepath.Join(t.TempDir(), "cert-manager.log"),
+		exec.Command(program, "--kubeconfig", cluster.Kubeconfig, "--webhook-port", fmt.Sprint(port)))
+	validates(t, cluster)
+}
+
+// askWebhook has the API server ask cert-manager's webhook, as its chart does, with a CA that the cainjector
+// is to fill in.
+func askWebhook(t *testing.T, cluster *clustertest.Cluster, port int) {
+	t.Helper()
+	kube := kubernetes.NewForConfigOrDie(cluster.Config)
+	if _, err := kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "cert-manager"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	meta := metav1.ObjectMeta{Name: "cert-manager-webhook", Annotations: map[string]string{"cert-manager.io/inject-ca-from-secret": "cert-manager/cert-manager-webhook-ca"}}
+	client := func(path string) admissionv1.WebhookClientConfig {
+		return admissionv1.WebhookClientConfig{URL: ptr.To(fmt.Sprintf("https://localhost:%d%s", port, path))}
+	}
+	rule := func(resource string, operations ...admissionv1.OperationType) []admissionv1.RuleWithOperations {
+		return []admissionv1.RuleWithOperations{{Operations: operations, Rule: admissionv1.Rule{APIGroups: []string{certManager}, APIVersions: []string{"v1"}, Resources: []string{resource}}}}
+	}
+	validating := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []admissionv1.ValidatingWebhook{{Name: "webhook.cert-manager.io",
+		Rules: rule("*/*", admissionv1.Create, admissionv1.Update), AdmissionReviewVersions: []string{"v1"}, FailurePolicy: ptr.To(admissionv1.Fail),
+		SideEffects: ptr.To(admissionv1.SideEffectClassNone), ClientConfig: client("/validate")}}}
+	mutating := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []admissionv1.MutatingWebhook{{Name: "webhook.cert-manager.io",
+		Rules: rule("certificaterequests", admissionv1.Create), AdmissionReviewVersions: []string{"v1"}, FailurePolicy: ptr.To(admissionv1.Fail),
+		SideEffects: ptr.To(admissionv1.SideEffectClassNone), ClientConfig: client("/mutate")}}}
+	if _, err := kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), validating, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), mutating, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// validates waits until the webhook refuses a Certificate that the CRD alone would take: one that is renewed
+// before it begins.
+func validates(t *testing.T, cluster *clustertest.Cluster) {
+	t.Helper()
+	certificates := dynamic.NewForConfigOrDie(cluster.Config).Resource(certificateResource).Namespace(metav1.NamespaceDefault)
+	wrong := &unstructured.Unstructured{Object: map[string]any{"apiVersion": certManager + "/v1", "kind": "Certificate", "metadata": map[string]any{"name": "wrong"},
+		"spec": map[string]any{"secretName": "wrong", "commonName": "wrong", "duration": "2h", "renewBefore": "3h", "issuerRef": map[string]any{"name": "none"}}}}
+	deadline := time.Now().Add(convergence)
+	for {
+		_, err := certificates.Create(t.Context(), wrong, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil && strings.Contains(err.Error(), "denied the request") && strings.Contains(err.Error(), "spec.renewBefore") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("cert-manager's webhook does not refuse what is wrong: %v", err)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
 }
 
 // wanted is what a Certificate asks for.
@@ -130,7 +196,7 @@ func (i *issued) ready() {
 				return fmt.Sprintf("%s: %+v", name, w.Status.Conditions)
 			}
 		}
-		if want := 1 + 2 + 1 + 6; len(all) != want { // the CA, two servers, etcd's root, the services and the console
+		if want := 1 + 2 + 1 + 7; len(all) != want { // the CA, two servers, etcd's root, the services, the console and the export
 			return fmt.Sprintf("there are %d, not %d", len(all), want)
 		}
 		return ""
@@ -168,10 +234,10 @@ func (i *issued) secret(name string) (*x509.Certificate, *x509.CertPool) {
 }
 
 // renewed has cert-manager renew every certificate but the CA's, as cmctl does, and gives them to the
-// processes as the kubelet would. NATS reads its own when it is told to.
+// processes as the kubelet would. etcd serves its own from then on; NATS does when it is restarted.
 func (i *issued) renewed() {
 	i.Helper()
-	before := i.list()
+	before, announced := i.list(), i.announced()
 	serials := map[string]string{}
 	for name, w := range before {
 		if w.Spec.IsCA {
@@ -204,6 +270,78 @@ func (i *issued) renewed() {
 			i.Error("etcd still serves the certificate that it had")
 		}
 	}
+	i.keepCertificates("--issued") // sooner than the one that runs looks again
+	i.until("the pods of NATS are to be restarted", func() string {
+		if i.announced() == announced {
+			return "nothing is announced"
+		}
+		return ""
+	})
+}
+
+// announced is what has the controller of the StatefulSet restart the pods of NATS when it changes.
+func (i *issued) announced() string {
+	i.Helper()
+	set, err := i.kube.AppsV1().StatefulSets(i.namespace).Get(i.Context(), "millwright-nats", metav1.GetOptions{})
+	if err != nil {
+		i.Fatal(err)
+	}
+	return set.Spec.Template.Annotations["millwright.sh/certificates"]
+}
+
+// restarted restarts the members of NATS one by one, as that controller does: each serves the new certificate
+// when it is back.
+func (i *issued) restarted() {
+	i.Helper()
+	want, _ := i.secret("millwright-nats-server")
+	for member, ports := range i.ports["nats"] {
+		if served, err := i.servedByNATS(ports[0]); err != nil || served.SerialNumber.Cmp(want.SerialNumber) == 0 {
+			i.Fatalf("NATS reads its certificate anew by itself, so nobody has to restart it: %v", err)
+		}
+		cmd := i.members[fmt.Sprintf("nats-%d", member)]
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			i.Fatal(err)
+		}
+		_ = cmd.Wait()
+		i.serve("nats", member)
+		i.until("the restarted member is healthy", func() string {
+			if err := i.healthy(member); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		if served, err := i.servedByNATS(ports[0]); err != nil || served.SerialNumber.Cmp(want.SerialNumber) != 0 {
+			i.Errorf("NATS still serves the certificate that it had: %v", err)
+		}
+	}
+}
+
+// servedByNATS is the certificate of a member of NATS, which says something before it begins with TLS.
+func (i *issued) servedByNATS(port int) (*x509.Certificate, error) {
+	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), 10*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		return nil, err
+	}
+	for read := make([]byte, 1); read[0] != '\n'; {
+		if _, err := io.ReadFull(conn, read); err != nil {
+			return nil, err
+		}
+	}
+	in := filepath.Join(i.dir, "millwright-client-lifecycle")
+	own, err := tls.LoadX509KeyPair(filepath.Join(in, "tls.crt"), filepath.Join(in, "tls.key"))
+	if err != nil {
+		return nil, err
+	}
+	_, roots := i.secret("millwright-client-lifecycle")
+	client := tls.Client(conn, &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12})
+	if err := client.Handshake(); err != nil {
+		return nil, err
+	}
+	return client.ConnectionState().PeerCertificates[0], nil
 }
 
 // renew has cert-manager issue a certificate again.

@@ -27,7 +27,8 @@ import (
 // the names that values for Karpenter use.
 var chartValues = map[string]string{
 	"embedded":    "",
-	"profiling":   "controller: {profiling: {enabled: true, port: 6061}, metrics: {compat: true, pods: true}}\n",
+	"profiling":   "controller: {profiling: {enabled: true, port: 6061}, metrics: {compat: true, pods: true, objects: true}}\n",
+	"metrics":     secureMetrics,
 	"shadow":      "settings: {mode: shadow}\npersistence: {storageClassName: gp3, size: 50Gi}\n",
 	"surge":       "surge: {enabled: true}\n",
 	"distributed": distributedValues,
@@ -51,6 +52,15 @@ etcd: {image: {digest: "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0
 nats: {url: "tls://nats:4222", tlsSecretName: nats-tls, writerCredentialsSecretName: writer, readerCredentialsSecretName: reader}
 `,
 }
+
+// secureMetrics has every process serve its metrics to those alone who may get them.
+const secureMetrics = `
+mode: distributed
+controller: {metrics: {secure: true, tlsSecretName: metrics-tls}}
+webhook: {enabled: true}
+console: {enabled: true}
+export: {url: "https://events.example.com"}
+`
 
 const distributedValues = `
 mode: distributed

@@ -217,6 +217,7 @@ func (e *env) clocksAreOff(w *witnesses, processes []string, shifts ...time.Dura
 	}
 	e.scale("web", 0)
 	e.scale("more", 0)
+	e.clean()
 }
 
 // standsDown waits until a process reports, in every way it can, that its clock cannot be relied on.

@@ -133,26 +133,32 @@ func (e *env) replaced(pool, old string) {
 	})
 }
 
-// endedOnce checks how many commands were started, and waits until each of them has succeeded, exactly
-// once.
-func (e *env) endedOnce(commands int) {
+// endedOnce waits until each command has ended, exactly once, and checks that so many have succeeded and
+// none was given up.
+func (e *env) endedOnce(succeeded int) {
 	e.Helper()
+	ends := []string{"CommandSucceeded", "CommandRolledBack", "CommandAbandoned"}
 	e.eventually("each command ends", func() string {
 		started := records[ledger.CommandStarted](e, "CommandStarted", "CommandMovesStarted")
-		if ended := records[ledger.CommandSucceeded](e, "CommandSucceeded"); len(ended) < len(started) {
+		if ended := records[ledger.CommandRolledBack](e, ends...); len(ended) < len(started) {
 			return fmt.Sprintf("%d of %d have", len(ended), len(started))
 		}
 		return ""
 	})
-	seen := map[string]bool{}
-	for _, r := range records[ledger.CommandSucceeded](e, "CommandSucceeded", "CommandRolledBack", "CommandAbandoned") {
-		if seen[r.Payload.ID] || r.Kind != "CommandSucceeded" {
-			e.Errorf("command %s ends with %s, after it had ended: %t", r.Payload.ID, r.Kind, seen[r.Payload.ID])
+	seen, n := map[string]bool{}, 0
+	for _, r := range records[ledger.CommandRolledBack](e, ends...) {
+		switch {
+		case seen[r.Payload.ID]:
+			e.Errorf("command %s ends with %s, after it had ended", r.Payload.ID, r.Kind)
+		case r.Kind == "CommandSucceeded":
+			n++
+		default:
+			e.Errorf("command %s ends with %s: %s", r.Payload.ID, r.Kind, r.Payload.Reason)
 		}
 		seen[r.Payload.ID] = true
 	}
-	if len(seen) != commands {
-		e.Errorf("%d commands ended, want %d", len(seen), commands)
+	if n != succeeded {
+		e.Errorf("%d commands succeeded, want %d", n, succeeded)
 	}
 }
 

@@ -99,7 +99,7 @@ func TestConsole(t *testing.T) {
 	e := start(t, nil)
 	e.apply(strings.Replace(policyManifest, "ZONE", "Europe/Berlin", 1))
 	e.apply(defaultClass)
-	e.apply(defaultPool)
+	e.apply(strings.Replace(defaultPool, "[on-demand]", "[spot]", 1))
 	c := e.browser()
 	viewer, operator, stranger := e.person("vera", "millwright-viewer"), e.person("otto", "millwright-operator"), e.person("nico", "")
 	for token, want := range map[string]int{"": 401, "nonsense": 401, stranger: 403, viewer: 200, operator: 200} {
@@ -143,6 +143,7 @@ func TestConsole(t *testing.T) {
 		}
 		return ""
 	})
+	e.savesBySpot(c, viewer)
 	e.sameStory(c, viewer, node)
 	e.scale("web", 0)
 	e.answerByConsole(c, viewer, operator)
@@ -151,6 +152,31 @@ func TestConsole(t *testing.T) {
 		t.Errorf("the log says\n%s", out)
 	}
 	e.sound()
+}
+
+// savesBySpot waits until the one node, a spot instance, is told to cost less than on demand, and
+// compares what it costs with the least that its pod can cost.
+func (e *env) savesBySpot(c *http.Client, token string) {
+	e.Helper()
+	e.eventually("what spot saves is told", func() string {
+		var savings struct {
+			Spot struct {
+				Total struct {
+					Running, Unpriced int
+					PerHour           int64
+				}
+			}
+		}
+		e.console(c, token, http.MethodGet, "/savings", "", &savings)
+		if x := savings.Spot.Total; x.Running != 1 || x.Unpriced != 0 || x.PerHour <= 0 {
+			return fmt.Sprintf("%+v", x)
+		}
+		return ""
+	})
+	var nodes struct{ MicroUSDPerHour, LeastMicroUSDPerHour int64 }
+	if got := e.console(c, token, http.MethodGet, "/nodes", "", &nodes); got != http.StatusOK || nodes.LeastMicroUSDPerHour <= 0 || nodes.LeastMicroUSDPerHour > nodes.MicroUSDPerHour {
+		e.Errorf("nodes: %d, cost %d, at least %d", got, nodes.MicroUSDPerHour, nodes.LeastMicroUSDPerHour)
+	}
 }
 
 // sameStory compares what the console says about a node with what millctl says.

@@ -47,7 +47,13 @@ func TestNodesAreConsolidatedAndRolled(t *testing.T) {
 }
 
 func consolidatedAndRolled(t *testing.T, change func(*stack.Options)) {
-	e := start(t, change)
+	e := start(t, func(o *stack.Options) {
+		if change != nil {
+			change(o)
+		}
+		often := []string{"--replay-check-interval", "2s"}
+		o.ServiceArgs = map[string][]string{"all": often, "lifecycle": often}
+	})
 	observed := e.observe()
 	e.apply(defaultClass)
 	pool := strings.Replace(consolidating(defaultPool), "  disruption:", "  limits: {cpu: 1000}\n  disruption:", 1)
@@ -88,7 +94,23 @@ func consolidatedAndRolled(t *testing.T, change func(*stack.Options)) {
 	})
 	e.running("web", 3)
 	observed()
+	e.takenAgain()
 	e.sound()
+}
+
+// takenAgain demands that the process that leads lifecycle took decisions again, and that each came out as
+// it is recorded.
+func (e *env) takenAgain() {
+	e.Helper()
+	counts := map[string]float64{}
+	for name := range e.stack.MetricsAddresses() {
+		for _, outcome := range []string{"same", "diverged", "failed", "no_room"} {
+			counts[outcome] += max(0, e.metric(name, `millwright_replay_checks_total{outcome="`+outcome+`"}`))
+		}
+	}
+	if counts["same"] == 0 || counts["diverged"] > 0 || counts["failed"] > 0 || counts["no_room"] > 0 {
+		e.Errorf("decisions taken again: %v", counts)
+	}
 }
 
 // A change of the NodePool replaces all its nodes, several at a time within its budget and never more, each

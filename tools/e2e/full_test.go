@@ -188,10 +188,13 @@ func TestAFullDiskRecovers(t *testing.T) {
 
 	ballast := e.fillDisk(dir)
 	e.scale("web", 4)
-	time.Sleep(20 * time.Second)
-	if out, err := os.ReadFile(p.Log()); err == nil && !strings.Contains(string(out), "no space left on device") {
-		t.Error("the log does not say that the disk is full")
-	}
+	e.eventually("a full disk", func() string {
+		if out, err := os.ReadFile(p.Log()); err != nil || !strings.Contains(string(out), "no space left on device") {
+			return "the log does not say that the disk is full"
+		}
+		return ""
+	})
+	time.Sleep(10 * time.Second) // with a full disk
 	_ = p.Kill()
 	if err := p.Restart(); err != nil {
 		t.Fatal(err)

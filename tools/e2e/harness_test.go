@@ -65,6 +65,7 @@ func startAtOnce(t *testing.T, change func(*stack.Options)) *env {
 		if opts.Through == nil {
 			readAudit(t, dir)
 		}
+		noPanics(t, dir)
 		if t.Failed() {
 			printLogs(t, dir)
 		}
@@ -109,6 +110,22 @@ func printLogs(t *testing.T, dir string) {
 			}
 		}
 		t.Logf("%s:\n%s", filepath.Base(f), strings.Join(keep[max(0, len(keep)-30):], "\n"))
+	}
+}
+
+// noPanics demands that no service had a step that panicked, and was tried again, or was ended by a panic.
+func noPanics(t *testing.T, dir string) {
+	files, _ := filepath.Glob(filepath.Join(dir, "logs", "*.log"))
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		for l := range strings.SplitSeq(string(b), "\n") {
+			if strings.HasPrefix(l, "panic: ") || strings.Contains(l, "a step panicked") {
+				t.Errorf("%s: %s", filepath.Base(f), l)
+			}
+		}
 	}
 }
 

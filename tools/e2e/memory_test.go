@@ -18,8 +18,8 @@ const (
 	classRounds    = 10
 	warmRounds     = 3
 	// heapGrowthMax is what the rounds after the warm-up may add to the heap. A class that is never forgotten
-	// costs at least 0.4 MB.
-	heapGrowthMax = 20 << 20
+	// costs at least 0.4 MB, so that 140 of them would be twice as much.
+	heapGrowthMax = 28 << 20
 )
 
 // NodeClasses and NodePools that come and go leave no memory behind, however much they differ.

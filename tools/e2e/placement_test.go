@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"millwright/tools/ec2sim/simclient"
 	"millwright/tools/stack"
 )
 
@@ -38,9 +39,14 @@ func (e *env) placementGroup(name string, strategy ec2types.PlacementStrategy, p
 
 // TestPlacementGroups: pods that are spread over the partitions of a group get a node in each; a node for
 // pods that do not care gets the label of the partition that EC2 chose before pods run on it; and a group
-// that does not exist keeps the class from launching.
+// that does not exist keeps the class from launching. Pods of a class whose subnet is on an Outpost get what
+// it has.
 func TestPlacementGroups(t *testing.T) {
-	e := start(t, nil)
+	e := start(t, func(o *stack.Options) { o.Bare = true })
+	rack := e.rack("us-west-2c", "c5.xlarge", "m5.xlarge")
+	if _, err := e.stack.StartMillwright(); err != nil {
+		t.Fatal(err)
+	}
 	class := func(name string) string {
 		return defaultClass + "  placementGroupSelector: {name: " + name + "}\n"
 	}
@@ -67,11 +73,47 @@ func TestPlacementGroups(t *testing.T) {
 	e.matched()
 	e.apply(class("other"))
 	e.hasCondition(nodeClasses, "default", "Ready", "False", "")
-	for _, app := range []string{"replicas", "any"} {
+	e.onRack(rack)
+	for _, app := range []string{"replicas", "any", "rack"} {
 		e.scale(app, 0)
 	}
 	e.clean()
 	e.sound()
+}
+
+// rack puts the zone's subnet of the simulated account on an Outpost that has some instance types, and
+// returns the subnet.
+func (e *env) rack(zone string, types ...string) string {
+	e.Helper()
+	d, err := e.ec2.Defaults(e.Context())
+	if err != nil {
+		e.Fatal(err)
+	}
+	outpost := simclient.Outpost{ARN: "arn:aws:outposts:us-west-2:111122223333:outpost/op-1", InstanceTypes: types}
+	if err := e.ec2.PutOnOutpost(e.Context(), d.Subnets[zone], outpost); err != nil {
+		e.Fatal(err)
+	}
+	return d.Subnets[zone]
+}
+
+// onRack has a pod that would rather have a spot instance of any size run in a class with that subnet alone.
+func (e *env) onRack(subnet string) {
+	e.Helper()
+	e.apply(strings.NewReplacer("name: default", "name: rack", "{tags: {karpenter.sh/discovery: demo}}]\n  security", "{id: "+subnet+"}]\n  security").Replace(defaultClass))
+	e.apply(strings.NewReplacer("name: default", "name: rack", "values: [on-demand]", "values: [on-demand, spot]").Replace(defaultPool))
+	e.deploy("rack", 1, "500m", "256Mi", func(p *corev1.PodTemplateSpec) {
+		p.Spec.NodeSelector = map[string]string{"karpenter.sh/nodepool": "rack"}
+	})
+	e.running("rack", 1)
+	n, err := e.nodeUnder("rack")
+	if err != nil {
+		e.Fatal(err)
+	}
+	for _, i := range e.liveInstances() {
+		if strings.HasSuffix(n.Spec.ProviderID, "/"+i.ID) && (i.SubnetID != subnet || i.CapacityType != "on-demand" || i.Type != "c5.xlarge" && i.Type != "m5.xlarge") {
+			e.Errorf("the instance is %+v", i)
+		}
+	}
 }
 
 // partitions counts the nodes in the partitions of a group, and checks that nodes, NodeClaims and instances

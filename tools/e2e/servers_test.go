@@ -1,7 +1,11 @@
 package e2e
 
 import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,6 +37,8 @@ type chartServers struct {
 	objects        []*unstructured.Unstructured
 	// ports of members by server: client, peer, metrics.
 	ports map[string][3][3]int
+	// members are the processes of the servers, by server and number.
+	members map[string]*exec.Cmd
 }
 
 // TestServersOfTheChart: pods get nodes with the etcd and NATS that the chart brings. Each service is a user
@@ -44,16 +50,98 @@ func TestServersOfTheChart(t *testing.T) {
 	e.apply(defaultPool)
 	e.deploy("web", 1, "1", "1Gi")
 	e.running("web", 1)
+	for _, finding := range []string{"nats_no_jetstream", "nats_one_server"} {
+		e.hasMetric("lifecycle", `millwright_unsafe_setting{finding="`+finding+`"}`, is(0))
+	}
+	s.monitoredByTLS()
+	s.probesAreAnswered()
 	e.scale("web", 0)
 	e.clean()
 	e.sound()
 	s.strangersAreRefused()
 }
 
+// monitoredByTLS: NATS serves its monitoring pages by the certificate of the chart, and not without TLS.
+func (s *chartServers) monitoredByTLS() {
+	s.Helper()
+	for member := range s.ports["nats"] {
+		if err := s.healthy(member); err != nil {
+			s.Error(err)
+		}
+		page := strings.Replace(s.monitoring(member), "https:", "http:", 1) + "/varz"
+		resp, err := http.Get(page)
+		if err != nil {
+			continue
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusBadRequest { // which is what a TLS server of Go's answers to HTTP
+			s.Errorf("get %s: %s", page, resp.Status)
+		}
+	}
+}
+
+// probesAreAnswered asks each member what the probes of its pod ask, as the kubelet does: without a
+// certificate, and without looking at that of the server.
+func (s *chartServers) probesAreAnswered() {
+	s.Helper()
+	client := &http.Client{Timeout: convergence, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	for server, members := range s.ports {
+		containers, _, err := unstructured.NestedSlice(s.object("StatefulSet", "millwright-"+server), "spec", "template", "spec", "containers")
+		if err != nil || len(containers) != 1 {
+			s.Fatal(err, len(containers))
+		}
+		for _, name := range []string{"startupProbe", "livenessProbe", "readinessProbe"} {
+			ask, found, err := unstructured.NestedStringMap(containers[0].(map[string]any), name, "httpGet")
+			if err != nil || !found || ask["port"] != "metrics" {
+				s.Fatalf("%s of %s asks %v: %v", name, server, ask, err)
+			}
+			scheme := cmp.Or(strings.ToLower(ask["scheme"]), "http")
+			for _, ports := range members {
+				resp, err := client.Get(fmt.Sprintf("%s://127.0.0.1:%d%s", scheme, ports[2], ask["path"]))
+				if err != nil {
+					s.Errorf("%s of %s: %v", name, server, err)
+					continue
+				}
+				resp.Body.Close()
+				if resp.StatusCode != http.StatusOK {
+					s.Errorf("%s of %s: %s", name, server, resp.Status)
+				}
+			}
+		}
+	}
+}
+
+// monitoring is the address of a member of NATS's monitoring pages.
+func (s *chartServers) monitoring(member int) string {
+	return fmt.Sprintf("https://127.0.0.1:%d", s.ports["nats"][member][2])
+}
+
+// healthy asks a member of NATS as the kubelet's probe does, which has no certificate, but verifies that of
+// the member.
+func (s *chartServers) healthy(member int) error {
+	s.Helper()
+	ca, err := os.ReadFile(filepath.Join(s.dir, "millwright-nats-server", "ca.crt"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	client := &http.Client{Timeout: convergence, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
+	resp, err := client.Get(s.monitoring(member) + "/healthz?js-server-only=true")
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("get %s: %s", resp.Request.URL, resp.Status)
+	}
+	return nil
+}
+
 // installServers installs the chart, whose servers are run by start.
 func installServers(t *testing.T, cluster *clustertest.Cluster, values string) *chartServers {
 	t.Helper()
-	s := &chartServers{T: t, cluster: cluster, dir: t.TempDir(), namespace: "servers", ports: map[string][3][3]int{}, kube: kubernetes.NewForConfigOrDie(cluster.Config)}
+	s := &chartServers{T: t, cluster: cluster, dir: t.TempDir(), namespace: "servers", ports: map[string][3][3]int{}, members: map[string]*exec.Cmd{}, kube: kubernetes.NewForConfigOrDie(cluster.Config)}
 	if _, err := s.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -73,9 +161,7 @@ func installServers(t *testing.T, cluster *clustertest.Cluster, values string) *
 // them.
 func (s *chartServers) start(flags ...string) *env {
 	s.Helper()
-	s.process("certificates", exec.Command(s.binary("millwright"), append([]string{"certificates", "--kubeconfig", s.kubeconfig(s.cluster, "millwright-certificates"),
-		"--cluster-name", stack.ClusterName, "--system-namespace", s.namespace, "--etcd-endpoints", s.addresses("etcd", "https://"),
-		"--metrics-port", s.freePort(), "--health-probe-port", s.freePort()}, flags...)...))
+	s.keepCertificates(flags...)
 	for _, name := range append([]string{"etcd-server", "nats-server", "nats-users"}, clientSecrets()...) {
 		s.fetch("millwright-" + name)
 	}
@@ -91,7 +177,17 @@ func (s *chartServers) start(flags ...string) *env {
 		for _, service := range stack.Services {
 			o.ServiceArgs[service] = s.certificates(service)
 		}
+		o.ServiceArgs["lifecycle"] = append(o.ServiceArgs["lifecycle"], "--nats-monitoring-urls", strings.Join([]string{s.monitoring(0), s.monitoring(1), s.monitoring(2)}, ","))
 	})
+}
+
+// keepCertificates runs `millwright certificates`. It looks at everything when it starts, and then every ten
+// minutes.
+func (s *chartServers) keepCertificates(flags ...string) {
+	s.Helper()
+	s.process("certificates", exec.Command(s.binary("millwright"), append([]string{"certificates", "--kubeconfig", s.kubeconfig(s.cluster, "millwright-certificates"),
+		"--cluster-name", stack.ClusterName, "--system-namespace", s.namespace, "--etcd-endpoints", s.addresses("etcd", "https://"),
+		"--metrics-port", s.freePort(), "--health-probe-port", s.freePort()}, flags...)...))
 }
 
 // clientSecrets are those of the services, without the chart's prefix.
@@ -294,7 +390,7 @@ func (s *chartServers) serve(server string, member int) {
 	}
 	for j, number := range numbers {
 		own := fmt.Sprint(s.ports[server][member][j])
-		pairs = append(pairs, "0.0.0.0:"+number, "127.0.0.1:"+own, "http_port="+number, "http_port="+own)
+		pairs = append(pairs, "0.0.0.0:"+number, "127.0.0.1:"+own, "https_port="+number, "https_port="+own)
 	}
 	here := strings.NewReplacer(pairs...)
 	var args []string
@@ -328,5 +424,7 @@ func (s *chartServers) serve(server string, member int) {
 		}
 		cmd.Env = append(cmd.Env, v["name"].(string)+"="+here.Replace(value))
 	}
-	s.process(fmt.Sprintf("%s-%d", server, member), cmd)
+	process := fmt.Sprintf("%s-%d", server, member)
+	s.members[process] = cmd
+	s.process(process, cmd)
 }

@@ -13,6 +13,7 @@ import (
 
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/deploy/manifests"
+	"millwright/tools/stack"
 )
 
 const surgePolicy = `
@@ -154,5 +155,51 @@ func TestSinglePodsAreReplacedBeforeTheyAreEvicted(t *testing.T) {
 		t.Errorf("the story of the pod:\n%s", story)
 	}
 	e.hasEvent("Deployment", "web", "Replaces its pods before node")
+	e.sound()
+}
+
+// A node drifts whose only pod has a PodDisruptionBudget that never lets it go. As long as its Deployment
+// may miss a pod instead of having one more, the node stays, and why says so; then the pod is replaced
+// first, and the node goes. A pod is ready at every moment.
+func TestABudgetThatAllowsNoneIsNoObstacleToSurge(t *testing.T) {
+	e := start(t, func(o *stack.Options) { o.MillwrightArgs = append(o.MillwrightArgs, "--surge-past-budgets") })
+	e.allowSurge()
+	e.apply(surgePolicy)
+	e.apply(defaultClass)
+	pool := namedPool("default", "m5.large")
+	e.apply(pool)
+	e.deploy("web", 1, "500m", "512Mi")
+	e.patchDeployment("web", `{"spec":{"strategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1}}}}`)
+	e.protect("web")
+	e.running("web", 1)
+	e.eventually("the budget counts the pod", func() string {
+		b, err := e.kube.PolicyV1().PodDisruptionBudgets("default").Get(e.Context(), "web", metav1.GetOptions{})
+		if err != nil || b.Status.CurrentHealthy != 1 {
+			return fmt.Sprintf("%v, %v", b, err)
+		}
+		return ""
+	})
+	least, old := e.leastReady("web"), e.poolNodes("default")[0].Name
+	e.apply(inTemplate(pool, "{labels: {team: blue}}"))
+	e.eventually("it is said why the budget keeps the node", func() string {
+		story, _ := e.millctl("why", "node", old)
+		if !strings.Contains(story, "is not replaced first: maxSurge of Deployment default/web is 0") {
+			return story
+		}
+		return ""
+	})
+	if n := len(e.moves("default")); n > 0 {
+		t.Fatalf("%d commands", n)
+	}
+	e.patchDeployment("web", `{"spec":{"strategy":{"rollingUpdate":{"maxSurge":1,"maxUnavailable":0}}}}`)
+	e.replaced("default", old)
+	e.running("web", 1)
+	if n := least(); n < 1 {
+		t.Errorf("at some time %d pods of web were ready", n)
+	}
+	if story, _ := e.millctl("why", "node", old); !strings.Contains(story, "replaced first by Deployment default/web") {
+		t.Errorf("the story of the node:\n%s", story)
+	}
+	e.endedOnce(1)
 	e.sound()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"millwright/tools/ec2sim/catalogue"
 	"millwright/tools/ec2sim/sim"
 	"millwright/tools/ec2sim/simclient"
 )
@@ -24,7 +26,7 @@ import (
 type options struct {
 	listen, endpointFile, kubeconfig, dataDir         string
 	cluster, region, version, endpoint, cidr, account string
-	zones, roles                                      []string
+	zones, zoneGroups, roles                          []string
 	seed                                              int64
 	deleteNodes                                       bool
 	memoryOverhead                                    float64
@@ -75,6 +77,7 @@ func (o *options) accountFlags(cmd *cobra.Command) {
 	f.StringVar(&o.version, "kubernetes-version", "1.36", "Kubernetes minor version of the cluster and its images")
 	f.StringVar(&o.region, "region", "us-west-2", "AWS region")
 	f.StringSliceVar(&o.zones, "zones", nil, "zones by name or letter, such as a,b (default: all of the region)")
+	f.StringSliceVar(&o.zoneGroups, "zone-groups", nil, "groups of local and Wavelength zones that the account has opted in to, such as us-west-2-lax-1,us-west-2-wl1: a subnet without the discovery tag in each zone")
 	f.StringVar(&o.account, "account-id", "111122223333", "AWS account id")
 	f.StringSliceVar(&o.roles, "role", nil, "further IAM roles that exist")
 	f.StringVar(&o.policies, "policies", "", "enforce IAM policies: a JSON file with a policy document per access key; other keys may do everything")
@@ -160,9 +163,12 @@ func (o *options) enforce(server *sim.Server) error {
 
 func (o *options) simConfig(config *rest.Config, log zerolog.Logger) (sim.Config, error) {
 	c := sim.Config{
-		ClusterName: o.cluster, Region: o.region, Zones: o.zones, KubernetesVersion: strings.TrimPrefix(o.version, "v"),
+		ClusterName: o.cluster, Region: o.region, Zones: o.zones, ZoneGroups: o.zoneGroups, KubernetesVersion: strings.TrimPrefix(o.version, "v"),
 		ClusterEndpoint: o.endpoint, ServiceCIDR: o.cidr, AccountID: o.account, Roles: o.roles, Seed: o.seed,
 		Settings: o.settings(), Log: log,
+	}
+	if err := catalogue.NewRegion(cmp.Or(o.region, "us-west-2"), "").OptIn(o.zoneGroups); err != nil {
+		return c, err
 	}
 	if config == nil {
 		return c, nil

@@ -1,11 +1,14 @@
-// Ec2tables renews the tables of services/watcher/ec2 from AWS's own API, with the usual credentials of the
-// AWS SDK:
+// Ec2tables renews the tables of services/watcher/ec2. The first two read AWS's own API, with the usual
+// credentials of the AWS SDK, the third a file:
 //
-//	ec2tables prices TABLE REGION…   TABLE with these regions as the price list has them: on-demand, Linux
-//	ec2tables bandwidth TABLE        the rows of TABLE that DescribeInstanceTypes does not report too
+//	ec2tables prices TABLE REGION…          TABLE with these regions as the price list has them: on-demand, Linux
+//	ec2tables bandwidth TABLE               the rows of TABLE that DescribeInstanceTypes does not report too
+//	ec2tables prices-from TABLE FILE DATE   TABLE with the regions that a file of ec2instances.info lists
 //
 // Each writes a whole table to standard output, and what should be checked to standard error. `make
-// ec2-tables` runs both. The third table is that of tools/vpclimits.
+// ec2-tables` runs the first two. FILE is a list of instance types with their prices by region
+// (instances.json), downloaded on DATE; regions whose prices are not older keep them. The third table is
+// that of tools/vpclimits.
 package main
 
 import (
@@ -51,8 +54,14 @@ func run(ctx context.Context, args []string, now time.Time, out, notes io.Writer
 			return err
 		}
 		return bandwidth(ctx, string(table), now, out, notes)
+	case len(args) == 4 && args[0] == "prices-from":
+		table, err := os.ReadFile(args[1])
+		if err != nil {
+			return err
+		}
+		return pricesFrom(string(table), args[2], args[3], out, notes)
 	}
-	return errors.New("usage: ec2tables prices TABLE REGION…, or ec2tables bandwidth TABLE")
+	return errors.New("usage: ec2tables prices TABLE REGION…, ec2tables bandwidth TABLE, or ec2tables prices-from TABLE FILE DATE")
 }
 
 // prices writes a table with what the price list says of some regions; the others stay, with their dates.

@@ -123,9 +123,56 @@ func TestThePriceTableKeepsItsForm(t *testing.T) {
 	if head := strings.Join(comments(string(text)), "\n") + "\n"; head+out.String() != string(text) {
 		t.Error("it is written in another form")
 	}
-	// As the tables of all regions would be, it stays small.
-	if n := len(tables[0].Prices); n < 900 || out.Len() > 14*n {
-		t.Errorf("%d prices of %s in %d bytes", n, tables[0].Region, out.Len())
+	prices := 0
+	for _, table := range tables {
+		prices += len(table.Prices)
+	}
+	if prices < 16_000 || out.Len() > 12*prices {
+		t.Errorf("%d prices of %d regions in %d bytes", prices, len(tables), out.Len())
+	}
+}
+
+// instances is the form of the file of ec2instances.info: prices as text, "N/A" among them, by operating
+// system, and regions where a type is sold with Windows alone.
+const instances = `[
+ {"instance_type": "m5.large", "vCPU": 2, "pricing": {
+  "us-east-1": {"linux": {"ondemand": "0.097", "reserved": {"x": "0.1"}}, "mswin": {"ondemand": "0.2"}, "ebs": "0"},
+  "eu-west-1": {"linux": {"ondemand": "0.107"}}, "sa-east-1": {"linux": {"ondemand": "0.153"}}, "af-south-1": {"linux": {"ondemand": "N/A"}}}},
+ {"instance_type": "t4g.nano", "pricing": {"eu-west-1": {"linux": {"ondemand": "0.0046"}}, "sa-east-1": {"mswin": {"ondemand": "0.02"}}, "ap-east-1": {"linux": {"ondemand": "0"}},
+  "us-west-2-wl1-las1": {"linux": {"ondemand": "0.0056"}}}},
+ {"instance_type": "d2.xlarge", "pricing": {"us-east-1": {"linux": {"ondemand": "0.69"}}}}]`
+
+// What the file lists comes into the table with its date, but for regions whose prices are not older: these
+// get the types that they lack. It is said what differs and what was left out.
+func TestPricesFromAFile(t *testing.T) {
+	dir := t.TempDir()
+	table, file := filepath.Join(dir, "table.txt"), filepath.Join(dir, "instances.json")
+	for path, text := range map[string]string{table: "# A head.\nregion eu-west-1 2024-01-01\nm4 large:1\nregion sa-east-1 2026-01-01\nm5 large:1000\nregion us-east-1 mid-2026\nm5 large:96100\n", file: instances} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out, notes bytes.Buffer
+	if err := run(t.Context(), []string{"prices-from", table, file, "2025-05-28"}, today, &out, &notes); err != nil {
+		t.Fatal(err)
+	}
+	if want := "# A head.\nregion eu-west-1 2025-05-28\nm5 large:107000\nt4g nano:4600\nregion sa-east-1 2026-01-01\nm5 large:1000\n" +
+		"region us-east-1 mid-2026\nd2 xlarge:690000\nm5 large:96100\nregion us-west-2-wl1-las1 2025-05-28\nt4g nano:5600\n"; out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", &out, want)
+	}
+	if want := "af-south-1: the price of m5.large, \"N/A\", is left out\nap-east-1: the price of t4g.nano, \"0\", is left out\n" +
+		"sa-east-1: m5.large costs 1000 by 2026-01-01, and 153000 by the file\nsa-east-1: kept, of 2026-01-01; 0 types added: \n" +
+		"us-east-1: kept, of mid-2026; 1 types added: d2.xlarge\n"; notes.String() != want {
+		t.Errorf("noted\n%s\nwant\n%s", &notes, want)
+	}
+	for name, args := range map[string][]string{
+		"no date": {"prices-from", table, file, "May"}, "no file": {"prices-from", table, file + "x", "2025-05-28"}, "no list": {"prices-from", table, table, "2025-05-28"},
+		"no table": {"prices-from", table + "x", file, "2025-05-28"},
+	} {
+		out.Reset()
+		if err := run(t.Context(), args, today, &out, &notes); err == nil || out.Len() > 0 {
+			t.Errorf("%s: no error, and %q", name, &out)
+		}
 	}
 }
 

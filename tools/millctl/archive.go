@@ -19,7 +19,7 @@ func archiveCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{Use: "archive", Short: "List, verify or prune the archive of the log", Args: cobra.NoArgs,
 		Long: "The archive holds the records that left the live log, in segments: files of a directory, or objects in a\nbucket (--archive-dir s3://BUCKET/PREFIX?…).\nlog, why, replay and verify read archive and live log as one."}
 	cmd.AddCommand(
-		&cobra.Command{Use: "ls", Short: "List the segments", Args: cobra.NoArgs, RunE: t.withArchive(listArchive)},
+		listArchiveCommand(t),
 		&cobra.Command{Use: "verify", Short: "Verify every segment, their chain, and the boundary to the live log", Args: cobra.NoArgs,
 			Long: "Verify reads every segment and checks that it is whole, continues the hash chain, is the file the log has on record,\nand that the live log goes on where the archive ends. Exit status 1 at the first fault.",
 			RunE: t.withArchive(verifyArchive)},
@@ -83,16 +83,47 @@ func (t *target) withArchive(fn func(context.Context, *session, io.Writer) error
 	}
 }
 
-func listArchive(ctx context.Context, s *session, out io.Writer) error {
+// segmentLine is a segment as -o json prints it.
+type segmentLine struct {
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
+	Bytes int64  `json:"bytes"`
+	Path  string `json:"path"`
+}
+
+func listArchiveCommand(t *target) *cobra.Command {
+	var o output
+	cmd := &cobra.Command{Use: "ls", Short: "List the segments", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, args []string) error {
+		if err := o.check(); err != nil {
+			return err
+		}
+		return t.withArchive(func(ctx context.Context, s *session, out io.Writer) error { return o.listArchive(ctx, s, out) })(cmd, args)
+	}}
+	o.registerAll(cmd.Flags())
+	return cmd
+}
+
+// listArchive also says, if it is wide, how many bytes each segment has.
+func (o *output) listArchive(ctx context.Context, s *session, out io.Writer) error {
 	segments, err := s.archive.Segments(ctx)
 	if err != nil {
 		return err
 	}
+	list, names := []segmentLine{}, []string{}
 	for _, x := range segments {
-		fmt.Fprintf(out, "%10d  to %10d  %s\n", x.First, x.Last, x.Path)
+		list, names = append(list, segmentLine{x.First, x.Last, x.Bytes, x.Path}), append(names, x.Name())
 	}
-	fmt.Fprintf(out, "%d segments in %s\n", len(segments), s.archive.Location())
-	return nil
+	return o.list(out, list, "segment", names, func(out io.Writer) error {
+		for _, x := range list {
+			size := ""
+			if o.wide() {
+				size = fmt.Sprintf("%12d bytes  ", x.Bytes)
+			}
+			fmt.Fprintf(out, "%10d  to %10d  %s%s\n", x.First, x.Last, size, x.Path)
+		}
+		_, err := fmt.Fprintf(out, "%d segments in %s\n", len(segments), s.archive.Location())
+		return err
+	})
 }
 
 func verifyArchive(ctx context.Context, s *session, out io.Writer) error {

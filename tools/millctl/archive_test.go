@@ -58,7 +58,7 @@ func archivedIn(t *testing.T, location string) (dir, segment string) {
 	if location == "" {
 		location = filepath.Join(dir, "archive")
 	}
-	to, err := bucket.Open(ctx, location, log.ID())
+	to, err := bucket.Open(ctx, location, log.ID(), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

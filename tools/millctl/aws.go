@@ -57,6 +57,7 @@ With --archive-dir s3://BUCKET/PREFIX?kmsKey=ARN the statements for an archive i
 	f.StringVar(&a.Region, "region", os.Getenv("AWS_REGION"), "AWS region")
 	f.StringVar(&a.Partition, "partition", "", "aws, aws-cn, aws-us-gov …; default: the region's")
 	f.StringVar(&a.Account, "account-id", "", "AWS account; json needs it")
+	f.StringVar(&a.SigningKey, "log-signing-key-arn", "", "ARN of the KMS key that signs the log, if one does")
 	f.StringVar(&a.NodeRole, "node-role", "", "name of the nodes' IAM role, with its path; default: KarpenterNodeRole- and the cluster's name")
 	f.StringVar(&a.Queue, "interruption-queue", "", "name of the interruption queue; default: the cluster's")
 	return cmd

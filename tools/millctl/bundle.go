@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,10 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"millwright/planner/ledger"
+	"millwright/services/console/view"
 	"millwright/services/version"
 	"millwright/store"
 	"millwright/store/audit"
 	"millwright/store/audit/recording"
+	"millwright/tools/millctl/remote"
+	"millwright/tools/millctl/sources"
 )
 
 // bundler is the command bundle.
@@ -25,6 +26,8 @@ type bundler struct {
 	target         *target
 	since          time.Duration
 	object, output string
+	// why it is taken, for the record that the console makes.
+	why string
 }
 
 func bundleCommand(t *target) *cobra.Command {
@@ -35,12 +38,16 @@ func bundleCommand(t *target) *cobra.Command {
 records since, observations, catalogues. millctl replay --bundle FILE replays it anywhere, without a cluster and a network. It replays what
 it has written before it says that it is done.
 
+From a kubeconfig alone the console sends it, to who may get bundles.millwright.sh, and notes in the log who took it; at most 1 GiB, within 15
+minutes.
+
 The file holds what the log and the stream hold: names, labels, requests and prices, but never environment, arguments or Secrets of pods. Names
 are not replaced by others: the planners break ties by name, and would decide otherwise.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	cmd.Flags().DurationVar(&b.since, "since", 0, "only records younger than this, such as 2h")
 	cmd.Flags().StringVar(&b.object, "object", "", "only from the first to the last record of the story of this object, such as node/NAME or pod/NAMESPACE/NAME")
+	cmd.Flags().StringVar(&b.why, "reason", "to look at it", "why it is taken, for the record that the console makes of it")
 	cmd.Flags().StringVarP(&b.output, "output", "o", "", "file to write; it must not exist")
 	return cmd
 }
@@ -51,6 +58,9 @@ func (b *bundler) run(ctx context.Context, out io.Writer) (err error) {
 		return errors.New("missing -o FILE")
 	case b.since < 0 || b.since == 0 && b.object == "":
 		return errors.New("missing --since SPAN or --object KIND/NAME")
+	}
+	if b.target.viaConsole() {
+		return b.byConsole(ctx, out)
 	}
 	s, err := b.target.open(ctx)
 	if err != nil {
@@ -69,6 +79,34 @@ func (b *bundler) run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	return b.check(ctx, out, m)
+}
+
+// byConsole has the console write the bundle.
+func (b *bundler) byConsole(ctx context.Context, out io.Writer) error {
+	q := view.BundleRequest{Object: b.object, Reason: b.why}
+	if b.since > 0 {
+		q.Since = b.since.String()
+	}
+	if kind, name, named := strings.Cut(b.object, "/"); named {
+		q.Object = kind + "/" + b.target.qualified(kind, name)
+	}
+	err := b.target.askConsole(ctx, func(c *remote.Client) error {
+		return sources.WriteWhole(b.output, func(w io.Writer) error { return c.Bundle(ctx, q, w) })
+	})
+	if err != nil {
+		return err
+	}
+	received, err := recording.OpenBundle(b.output)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = received.Close() }() // it was only read
+	return b.check(ctx, out, &received.Manifest)
+}
+
+// check says what was written, and replays it.
+func (b *bundler) check(ctx context.Context, out io.Writer, m *recording.Manifest) error {
 	fmt.Fprintf(out, "%s: records %d to %d, with records from %d and messages %d to %d\n", b.output, m.From, m.To, m.First, m.Stream.First, m.Stream.Last)
 	for _, text := range m.Missing {
 		fmt.Fprintf(out, "missing: %s\n", text)
@@ -133,32 +171,9 @@ func (b *bundler) find(ctx context.Context, s *session) (from, to uint64, err er
 
 // write makes the file as a whole or not at all.
 func (b *bundler) write(ctx context.Context, s *session, stream audit.Stream, r recording.BundleRequest) (m *recording.Manifest, err error) {
-	err = writeWhole(b.output, func(w io.Writer) (err error) {
+	err = sources.WriteWhole(b.output, func(w io.Writer) (err error) {
 		m, err = recording.WriteBundle(ctx, w, s.log, stream, r)
 		return err
 	})
 	return m, err
-}
-
-// writeWhole makes a file that must not exist, for this user's eyes alone. If anything fails, nothing of it
-// stays.
-func writeWhole(file string, write func(io.Writer) error) (err error) {
-	if _, err := os.Lstat(file); !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("write bundle: %s is there already", file)
-	}
-	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*")
-	if err != nil {
-		return fmt.Errorf("write bundle: %w", err)
-	}
-	err = write(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write bundle %s: %w", file, err), os.Remove(f.Name()))
-	}
-	return nil
 }

@@ -16,7 +16,8 @@ const memoryOverhead = 0.075
 
 func catalogCommand() *cobra.Command {
 	var files []string
-	var output, diff string
+	var o output
+	var diff string
 	var priceTimeout time.Duration
 	opts := watcherec2.Options{}
 	cmd := &cobra.Command{
@@ -25,11 +26,11 @@ func catalogCommand() *cobra.Command {
 them for an EC2NodeClass: labels, capacity, overhead, what pods can have, and offerings with their prices. It needs no cluster. Zones are
 those of the class's status, or of the subnets that its terms select. Prices that cannot be asked for are built in, or absent.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case len(files) == 0:
+			if len(files) == 0 {
 				return fmt.Errorf("catalog: no input: give -f NODECLASS")
-			case output != "json" && output != "table":
-				return fmt.Errorf("invalid -o %q: must be json or table", output)
+			}
+			if err := o.check(); err != nil {
+				return err
 			}
 			objects, err := preview.Read(files, cmd.InOrStdin())
 			if err != nil {
@@ -47,18 +48,15 @@ those of the class's status, or of the subnets that its terms select. Prices tha
 				return fmt.Errorf("catalog: %w", err)
 			}
 			c := preview.NewCatalog(offer)
-			switch {
-			case diff != "":
+			if diff != "" {
 				return c.WriteDiff(cmd.OutOrStdout(), diff)
-			case output == "json":
-				return c.WriteJSON(cmd.OutOrStdout())
 			}
-			return c.WriteTable(cmd.OutOrStdout())
+			return o.write(cmd.OutOrStdout(), c, c.WriteTable)
 		},
 	}
 	f := cmd.Flags()
 	f.StringArrayVarP(&files, "filename", "f", nil, "file with the EC2NodeClass, YAML or JSON; - is standard input; may be repeated")
-	f.StringVarP(&output, "output", "o", "table", "table or json")
+	o.register(f)
 	f.StringVar(&diff, "diff", "", "file of an earlier catalogue (-o json): print what has changed since, instead")
 	f.IntVar(&opts.ReservedENIs, "reserved-enis", 0, "network interfaces that pods do not get")
 	f.Float64Var(&opts.VMMemoryOverheadPercent, "vm-memory-overhead-percent", memoryOverhead, "share of memory that the hypervisor takes")

@@ -23,6 +23,7 @@ import (
 func commandsCommand(t *target) *cobra.Command {
 	var o output
 	var state string
+	var since time.Duration
 	cmd := &cobra.Command{
 		Use: "commands", Short: "List the disruption commands that run, or wait for approval", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -33,24 +34,25 @@ func commandsCommand(t *target) *cobra.Command {
 			case state != "" && !slices.Contains(overview.CommandStates, state):
 				return fmt.Errorf("invalid --state %q: must be one of %s", state, strings.Join(overview.CommandStates, ", "))
 			}
-			list, err := t.commands(cmd.Context())
-			if err != nil {
-				return err
-			}
-			list = slices.DeleteFunc(list, func(c overview.CommandLine) bool { return state != "" && !strings.EqualFold(c.State, state) })
-			return o.write(cmd.OutOrStdout(), list, func(out io.Writer) error {
-				if o.format == formatName {
-					var ids []string
-					for i := range list {
-						ids = append(ids, list[i].ID)
-					}
-					return writeNames(out, "command", ids)
+			return o.repeat(cmd.Context(), cmd.OutOrStdout(), func(out io.Writer) error {
+				list, err := t.commands(cmd.Context())
+				if err != nil {
+					return err
 				}
-				return printCommands(out, list)
+				list = slices.DeleteFunc(list, func(c overview.CommandLine) bool {
+					return state != "" && !strings.EqualFold(c.State, state) || since > 0 && time.Since(c.At) > since
+				})
+				var ids []string
+				for i := range list {
+					ids = append(ids, list[i].ID)
+				}
+				return o.list(out, list, "command", ids, func(out io.Writer) error { return printCommands(out, list, o.wide()) })
 			})
 		},
 	}
-	o.register(cmd.Flags(), formatName)
+	o.registerAll(cmd.Flags())
+	o.registerWatch(cmd.Flags(), t)
+	cmd.Flags().DurationVar(&since, "since", 0, "only those proposed or started in this span before now, such as 1h")
 	cmd.Flags().StringVar(&state, "state", "", "only those that are "+strings.Join(overview.CommandStates, ", "))
 	return cmd
 }
@@ -72,20 +74,28 @@ func (t *target) commands(ctx context.Context) (_ []overview.CommandLine, err er
 	return overview.Commands(l), nil
 }
 
-func printCommands(out io.Writer, list []overview.CommandLine) error {
+// printCommands also says, if it is wide, which record has each, and who answered it why.
+func printCommands(out io.Writer, list []overview.CommandLine, wide bool) error {
 	if len(list) == 0 {
 		_, err := fmt.Fprintln(out, "no command runs or waits for approval")
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tSTATE\tREASON\tSAVES\tEVICTIONS\tNEW\tSINCE\tUNTIL\tNODES")
+	more := ""
+	if wide {
+		more = "\tMETHOD\tRECORD\tBY\tWHY"
+	}
+	fmt.Fprintln(w, "ID\tSTATE\tREASON\tSAVES\tEVICTIONS\tNEW\tSINCE\tUNTIL\tNODES"+more)
 	for _, c := range list {
 		until := ""
 		if !c.Until.IsZero() {
 			until = c.Until.UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", c.ID, c.State, c.Reason, audit.Price(c.Saves), c.Evictions, c.New,
-			c.At.UTC().Format(time.RFC3339), until, strings.Join(c.Nodes, ","))
+		if wide {
+			more = fmt.Sprintf("\t%s\t%d\t%s\t%s", c.Method, c.Record, c.By, c.Why)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s%s\n", c.ID, c.State, c.Reason, audit.Price(c.Saves), c.Evictions, c.New,
+			c.At.UTC().Format(time.RFC3339), until, strings.Join(c.Nodes, ","), more)
 	}
 	return w.Flush()
 }

@@ -41,7 +41,7 @@ func TestAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := printCommands(&out, overview.Commands(l)); err != nil || !strings.Contains(out.String(), id) || !strings.Contains(out.String(), "Proposed") || !strings.Contains(out.String(), "$0.096") {
+	if err := printCommands(&out, overview.Commands(l), false); err != nil || !strings.Contains(out.String(), id) || !strings.Contains(out.String(), "Proposed") || !strings.Contains(out.String(), "$0.096") {
 		t.Fatalf("printed %q, %v", out.String(), err)
 	}
 	if _, err := orders.Answer(t.Context(), log, ledger.ProposalAnswered{ID: "cmd-other", Approved: true, By: "ann", Why: "x"}, time.Now()); err == nil || !strings.Contains(err.Error(), "cmd-other is not proposed") {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,13 +21,23 @@ import (
 	"millwright/services/console/view"
 	"millwright/store/audit/overview"
 	"millwright/tools/millctl/remote"
+	"millwright/tools/millctl/screen"
 )
 
 // viaConsole reports that no log was named: the console of the kubeconfig's cluster is asked.
 func (t *target) viaConsole() bool { return t.dataDir == "" && len(t.endpoints) == 0 }
 
-// askConsole connects to the console and calls fn.
+// askConsole connects to the console and calls fn. With --watch the connection is kept for the next question,
+// and made anew if it, or its token, is not good any more.
 func (t *target) askConsole(ctx context.Context, fn func(*remote.Client) error) error {
+	if t.connected != nil {
+		err := fn(t.connected)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		t.connected.Close()
+		t.connected = nil
+	}
 	cluster, err := t.console.Load()
 	if err != nil {
 		return err
@@ -35,8 +46,14 @@ func (t *target) askConsole(ctx context.Context, fn func(*remote.Client) error) 
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	return fn(client)
+	err = fn(client)
+	if err == nil && slices.ContainsFunc(t.watches, func(set *bool) bool { return *set }) {
+		t.connected = client
+		context.AfterFunc(ctx, client.Close)
+		return nil
+	}
+	client.Close()
+	return err
 }
 
 // qualified is a name with its namespace, for kinds that have one: the one that was asked for, or that of
@@ -57,21 +74,11 @@ func (t *target) qualified(kind, name string) string {
 	return namespace + "/" + name
 }
 
-// whyByConsole prints the story of an object.
-func (t *target) whyByConsole(ctx context.Context, out io.Writer, kind, name string) error {
-	return t.askConsole(ctx, func(c *remote.Client) error {
-		story := &view.Story{}
-		if err := c.Get(ctx, "/why/"+url.PathEscape(strings.ToLower(kind))+"/"+escapedPath(t.qualified(kind, name)), nil, story); err != nil {
-			return err
-		}
-		if story.Cut {
-			fmt.Fprintln(out, "the story has more records than are shown, and begins earlier")
-		}
-		printStory(out, story.Lines)
-		for _, line := range story.Now {
-			fmt.Fprintln(out, line)
-		}
-		return nil
+// storyByConsole asks for the story of an object.
+func (t *target) storyByConsole(ctx context.Context, kind, name string) (*view.Story, error) {
+	story := &view.Story{}
+	return story, t.askConsole(ctx, func(c *remote.Client) error {
+		return c.Get(ctx, "/why/"+url.PathEscape(strings.ToLower(kind))+"/"+escapedPath(t.qualified(kind, name)), nil, story)
 	})
 }
 
@@ -101,6 +108,9 @@ func (f filter) logByConsole(ctx context.Context, t *target, out io.Writer) erro
 		tailed := url.Values{"kind": query["kind"], "object": query["object"]}
 		if f.since > 0 {
 			query.Set("since", f.since.String())
+		}
+		if f.until > 0 {
+			query.Set("until", f.until.String())
 		}
 		query.Set("limit", strconv.Itoa(pageSize))
 		rows, last, err := allPages(ctx, c, query)
@@ -135,6 +145,9 @@ func kindNamed(name string) (string, error) {
 	return "", fmt.Errorf("--kind %s: there is no such kind of records", name)
 }
 
+// logRowsMax bounds the records that the console is asked for.
+const logRowsMax = 100_000
+
 // allPages reads all pages of records, newest first, and the head of the log before the first one was
 // made.
 func allPages(ctx context.Context, c *remote.Client, query url.Values) (rows []index.Row, last uint64, err error) {
@@ -150,34 +163,23 @@ func allPages(ctx context.Context, c *remote.Client, query url.Values) (rows []i
 		if page.Next == "" {
 			return rows, last, nil
 		}
-		if len(rows) > 2*index.RowsMax {
-			return nil, 0, errors.New("the console sends more records than it says that it keeps")
+		if len(rows) >= logRowsMax {
+			fmt.Fprintf(os.Stderr, "millctl: those before record %d are left out: choose with --since, --kind or --object\n", rows[len(rows)-1].Seq)
+			return rows, last, nil
 		}
 		query.Set("cursor", page.Next)
 	}
 }
 
 func (f filter) printRow(out io.Writer, r *index.Row) error {
-	if f.output == "json" {
-		b, err := json.Marshal(r)
-		if err != nil {
-			return fmt.Errorf("encode record %d: %w", r.Seq, err)
-		}
-		_, err = out.Write(append(b, '\n'))
-		return err
+	switch f.format {
+	case formatJSON:
+		return printJSONLine(out, r, r.Seq)
+	case formatYAML:
+		fmt.Fprintln(out, "---")
+		return screen.WriteYAML(out, r)
 	}
-	return printLine(out, r.Seq, r.Time, r.Service, r.Text, r.Mode)
-}
-
-// statusByConsole prints what the console reports; it does not know the database.
-func (t *target) statusByConsole(ctx context.Context, o *output, out io.Writer) error {
-	return t.askConsole(ctx, func(c *remote.Client) error {
-		st := &status{&overview.Status{}}
-		if err := c.Get(ctx, "/status", nil, st.Status); err != nil {
-			return err
-		}
-		return o.write(out, st, st.print)
-	})
+	return f.printLine(out, line{r.Seq, r.Time, r.Service, r.Kind, r.Text, r.Mode, r.Subjects})
 }
 
 // commandsOfConsole lists commands.
@@ -221,18 +223,109 @@ func (t *target) completeNames(cmd *cobra.Command, args []string, typed string) 
 	if len(args) > 1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	return t.namesOf(cmd, subjectKind(args[0]), typed), cobra.ShellCompDirectiveNoFileComp
+}
+
+// namesOf are those that there are of a kind, as records name it, that begin as typed.
+func (t *target) namesOf(cmd *cobra.Command, kind, typed string) (names []string) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 	defer cancel()
-	if kind := subjectKind(args[0]); kind == "command" {
-		return t.completeCommands(cmd, nil, typed)
-	} else if cluster, err := t.console.Load(); err == nil {
-		names, err := cluster.Names(ctx, kind, typed)
-		if err != nil {
-			cobra.CompDebugln(err.Error(), false)
+	var err error
+	switch kind {
+	case "command":
+		names, _ = t.completeCommands(cmd, nil, typed)
+	case "instance", "offering":
+		names, err = t.recentNames(ctx, kind, typed)
+	default:
+		var cluster *remote.Cluster
+		if cluster, err = t.console.Load(); err == nil {
+			names, err = cluster.Names(ctx, kind, typed)
 		}
-		return names, cobra.ShellCompDirectiveNoFileComp
 	}
-	return nil, cobra.ShellCompDirectiveNoFileComp
+	if err != nil {
+		cobra.CompDebugln(err.Error(), false)
+	}
+	return names
+}
+
+// recentNames are instances, or offerings, that the newest launches name: nobody lists them.
+func (t *target) recentNames(ctx context.Context, kind, typed string) (names []string, err error) {
+	kinds := []string{ledger.KindLaunched.String(), ledger.KindFleetAnswered.String(), ledger.KindLaunchFailed.String()}
+	if !t.viaConsole() {
+		return nil, nil
+	}
+	page := &api.Decisions{}
+	err = t.askConsole(ctx, func(c *remote.Client) error {
+		return c.Get(ctx, "/decisions", url.Values{"kind": kinds, "limit": {strconv.Itoa(pageSize)}}, page)
+	})
+	for i := range page.Items {
+		for _, s := range page.Items[i].Subjects {
+			if name, found := strings.CutPrefix(s, kind+"/"); found && strings.HasPrefix(name, typed) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), err
+}
+
+// completeObject offers subjects: a kind, and then the names that there are.
+func (t *target) completeObject(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	word, name, named := strings.Cut(typed, "/")
+	var list []string
+	if !named {
+		for _, k := range kindsOfStories {
+			list = append(list, subjectKind(k)+"/")
+		}
+		return list, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	for _, n := range t.namesOf(cmd, subjectKind(word), name) {
+		list = append(list, word+"/"+n)
+	}
+	return list, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeRollouts offers the NodePools whose roll-outs have halted.
+func (t *target) completeRollouts(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
+	list, err := t.rollouts(ctx)
+	if err != nil {
+		cobra.CompDebugln(err.Error(), false)
+	}
+	var names []string
+	for i := range list {
+		if list[i].Halted != nil {
+			names = append(names, list[i].NodePool+"\t"+list[i].Halted.Reason)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeFlags offers what the flags of a command and of those below it may be.
+func (t *target) completeFlags(c *cobra.Command) {
+	kinds := []string{}
+	for _, k := range ledger.Kinds() {
+		kinds = append(kinds, k.String())
+	}
+	offer := map[string]cobra.CompletionFunc{
+		"object": t.completeObject, "kind": cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp),
+		"state": cobra.FixedCompletions(overview.CommandStates, cobra.ShellCompDirectiveNoFileComp),
+	}
+	if formats := formatsOf(c); len(formats) > 0 {
+		offer["output"] = cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)
+	}
+	for name, fn := range offer {
+		if c.Flags().Lookup(name) != nil {
+			_ = c.RegisterFlagCompletionFunc(name, fn) // it fails for flags that are not there
+		}
+	}
+	for _, sub := range c.Commands() {
+		t.completeFlags(sub)
+	}
 }
 
 // completeCommands offers the commands that run, or wait for approval, by console or log.

@@ -4,14 +4,16 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"millwright/planner/ledger"
+	"millwright/store/audit/overview"
 )
 
 func TestHealthRanksWhatFailedMost(t *testing.T) {
-	h := newHealth()
+	h := &overview.Health{}
 	add := func(kind ledger.Kind, payload any) {
-		h.addRecord(ledger.Entry{Mode: ledger.ModeActive, Kind: kind, Payload: payload})
+		h.Add(ledger.Entry{Mode: ledger.ModeActive, Kind: kind, Payload: payload})
 	}
 	for i, image := range []string{"ami-good", "ami-bad", "ami-bad", "ami-bad"} {
 		add(ledger.KindLaunched, &ledger.Launched{ImageID: image, InstanceType: "m5.large", Zone: []string{"a", "b"}[i%2]})
@@ -24,7 +26,7 @@ func TestHealthRanksWhatFailedMost(t *testing.T) {
 	fail("ami-bad", "b", "unhealthy", "StorageReady")
 	fail("ami-bad", "b", "registration_timeout", "")
 	var out bytes.Buffer
-	if err := printHealth(&out, h.ranked()); err != nil {
+	if err := printHealth(&out, h.Rows(time.Time{})); err != nil {
 		t.Fatal(err)
 	}
 	var got []string

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,16 +18,21 @@ import (
 	"millwright/store"
 	"millwright/store/archive"
 	"millwright/store/audit"
+	recordline "millwright/store/audit/line"
+
+	"millwright/tools/millctl/screen"
 )
 
 // filter says which records are printed.
 type filter struct {
+	// since and until are spans before now.
 	since  time.Duration
+	until  time.Duration
 	kinds  []string
 	object string
 	follow bool
-	output string
-	logID  string
+	output
+	logID string
 }
 
 const pageSize = 500
@@ -35,11 +41,12 @@ func logCommand(t *target) *cobra.Command {
 	f := filter{}
 	cmd := &cobra.Command{
 		Use: "log", Short: "Print the records of the log", Args: cobra.NoArgs,
-		Long: "Log prints what was decided and done, oldest first. --object takes a subject such as pod/NAMESPACE/NAME,\nnode/NAME, claim/NAME, pool/NAME, command/ID or instance/ID. The console, which is asked if no log is\nnamed, reaches back 50,000 records and sends them without payload and explanation.",
+		Long: "Log prints what was decided and done, oldest first. --object takes a subject such as pod/NAMESPACE/NAME,\nnode/NAME, claim/NAME, pool/NAME, command/ID or instance/ID. The console, which is asked if no log is\nnamed, sends records without payload and explanation, and at most the newest 100,000 of them.",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if f.output != "text" && f.output != "json" {
-				return fmt.Errorf("invalid -o %q: must be text or json", f.output)
+			if err := f.check(); err != nil {
+				return err
 			}
+			f.follow = f.follow || f.watch
 			if t.viaConsole() {
 				return f.logByConsole(cmd.Context(), t, cmd.OutOrStdout())
 			}
@@ -54,10 +61,15 @@ func logCommand(t *target) *cobra.Command {
 	}
 	cmd.AddCommand(relieveCommand(t))
 	cmd.Flags().DurationVar(&f.since, "since", 0, "only records younger than this, such as 10m")
+	cmd.Flags().DurationVar(&f.until, "until", 0, "only records older than this, such as 144h")
 	cmd.Flags().StringSliceVar(&f.kinds, "kind", nil, "only records of these kinds, such as Launched")
 	cmd.Flags().StringVar(&f.object, "object", "", "only records about this subject")
 	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "keep printing new records until interrupted")
-	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text, or json: one object per line")
+	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "as --follow")
+	f.registerAll(cmd.Flags())
+	cmd.MarkFlagsMutuallyExclusive("until", "follow")
+	cmd.MarkFlagsMutuallyExclusive("until", "watch")
+	cmd.Flags().Lookup("output").Usage += "; json is one object per line"
 	return cmd
 }
 
@@ -66,8 +78,9 @@ func (f filter) run(ctx context.Context, log store.Log, out io.Writer) error {
 	if f.since > 0 {
 		after = time.Now().Add(-f.since)
 	}
+	before := time.Now().Add(-f.until)
 	show := func(rec store.Record) error {
-		if rec.Time.Before(after) {
+		if rec.Time.Before(after) || f.until > 0 && !rec.Time.Before(before) {
 			return nil
 		}
 		return f.print(out, rec)
@@ -144,18 +157,39 @@ func (f filter) print(out io.Writer, rec store.Record) error {
 	if !f.wants(e) {
 		return nil
 	}
-	if f.output == "json" {
-		return printJSON(out, rec, e)
+	switch f.format {
+	case formatJSON:
+		return printJSONLine(out, recordline.Of(rec, e, f.logID), rec.Seq)
+	case formatYAML:
+		fmt.Fprintln(out, "---")
+		return screen.WriteYAML(out, recordline.Of(rec, e, f.logID))
 	}
-	return printLine(out, e.Seq, e.Time, e.Service, audit.Describe(e, f.logID), e.Mode)
+	return f.printLine(out, line{e.Seq, e.Time, e.Service, e.Kind.String(), audit.Describe(e, f.logID), e.Mode, audit.Mentions(e, f.logID)})
 }
 
-func printLine(out io.Writer, seq uint64, at time.Time, service, text string, mode ledger.Mode) error {
-	suffix := ""
-	if mode == ledger.ModeShadow {
+// line of a table of records.
+type line struct {
+	seq                 uint64
+	at                  time.Time
+	service, kind, text string
+	mode                ledger.Mode
+	about               []string
+}
+
+// printLine also says, if it is wide, kind and subjects; of -o name, the record alone.
+func (f filter) printLine(out io.Writer, x line) error {
+	if f.format == formatName {
+		return screen.WriteNames(out, "record", []string{strconv.FormatUint(x.seq, 10)})
+	}
+	suffix, kind := "", ""
+	if x.mode == ledger.ModeShadow {
 		suffix = " (shadow)"
 	}
-	_, err := fmt.Fprintf(out, "%6d  %s  %-11s %s%s\n", seq, at.UTC().Format("2006-01-02T15:04:05.000Z"), service, text, suffix)
+	if f.wide() {
+		kind = fmt.Sprintf("%-20s ", x.kind)
+		suffix += "  [" + strings.Join(x.about, " ") + "]"
+	}
+	_, err := fmt.Fprintf(out, "%6d  %s  %-11s %s%s%s\n", x.seq, x.at.UTC().Format("2006-01-02T15:04:05.000Z"), x.service, kind, x.text, suffix)
 	return err
 }
 
@@ -166,46 +200,12 @@ func (f filter) wants(e ledger.Entry) bool {
 	return f.object == "" || slices.Contains(e.Subjects, f.object)
 }
 
-// printJSON writes one object on one line. Payload and explanation are as recorded.
-func printJSON(out io.Writer, rec store.Record, e ledger.Entry) error {
-	line := struct {
-		Seq            uint64          `json:"seq"`
-		Time           time.Time       `json:"time"`
-		Service        string          `json:"service"`
-		Mode           ledger.Mode     `json:"mode"`
-		Kind           string          `json:"kind"`
-		Subjects       []string        `json:"subjects,omitempty"`
-		Causation      uint64          `json:"causation,omitempty"`
-		PlannerVersion uint32          `json:"plannerVersion,omitempty"`
-		Stream         string          `json:"stream,omitempty"`
-		StreamSequence uint64          `json:"streamSequence,omitempty"`
-		LedgerSeq      uint64          `json:"ledgerSeq,omitempty"`
-		Now            time.Time       `json:"now,omitzero"`
-		Advances       []string        `json:"advances,omitempty"`
-		Payload        json.RawMessage `json:"payload,omitempty"`
-		Explanation    json.RawMessage `json:"explanation,omitempty"`
-		Hash           string          `json:"hash"`
-	}{
-		rec.Seq, rec.Time, rec.Service, e.Mode, e.Kind.String(), rec.Subjects, rec.Causation, rec.PlannerVersion,
-		rec.Position.Incarnation, rec.Position.Sequence, rec.LedgerSeq, rec.Now, rec.Advances,
-		asJSON(rec.Payload), asJSON(rec.Explanation), fmt.Sprintf("%x", rec.Hash),
-	}
-	b, err := json.Marshal(line)
+// printJSONLine writes one object on one line.
+func printJSONLine(out io.Writer, record any, seq uint64) error {
+	b, err := json.Marshal(record)
 	if err != nil {
-		return fmt.Errorf("encode record %d: %w", rec.Seq, err)
+		return fmt.Errorf("encode record %d: %w", seq, err)
 	}
 	_, err = out.Write(append(b, '\n'))
 	return err
-}
-
-// asJSON hands JSON through and quotes what is not: the payload of an unknown kind may be anything.
-func asJSON(b []byte) json.RawMessage {
-	if len(b) == 0 || json.Valid(b) {
-		return b
-	}
-	quoted, err := json.Marshal(b)
-	if err != nil {
-		return nil
-	}
-	return quoted
 }

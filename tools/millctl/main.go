@@ -82,7 +82,7 @@ func command() *cobra.Command {
 		Use:   "millctl",
 		Short: "Stop, explain, replay and verify Millwright",
 		Long: `millctl asks the console of the cluster that the kubeconfig names, as kubectl would (--kubeconfig, --context): why, log, status, commands,
-approve, reject, stop and resume need no more. It goes there through the API server, and with your rights (docs/console.md).
+rollouts, health, replay, verify, bundle, plan --server, approve, reject, stop and resume need no more. It goes there through the API server, and with your rights (docs/console.md).
 
 Or it reads the event log (what was decided, done, and why) and the observation stream (what was seen) themselves, which all
 commands can: --data-dir for ` + "`millwright all`" + `, running or not; --etcd-endpoints and --nats-url for services with an external etcd
@@ -96,5 +96,6 @@ cannot be reached.`,
 	root.AddCommand(statusCommand(t), stopCommand(t), resumeCommand(t), logCommand(t), whyCommand(t), replayCommand(t), bundleCommand(t), verifyCommand(t), healthCommand(t), archiveCommand(t), planCommand(t), shadowCommand(t))
 	root.AddCommand(commandsCommand(t), approveCommand(t), rejectCommand(t), rolloutsCommand(t))
 	root.AddCommand(convertCommand(), migrateCommand(t), userDataCommand(), catalogCommand(), awsCommand(t), preflightCommand(t))
+	t.completeFlags(root)
 	return root
 }

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -25,7 +25,7 @@ func migrateCommand(t *target) *cobra.Command {
 }
 
 func migrateCheckCommand(t *target) *cobra.Command {
-	var output string
+	var o output
 	cmd := &cobra.Command{
 		Use: "check", Short: "List what in a cluster must be cleaned before v1beta1 is dropped", Args: cobra.NoArgs,
 		Long: `Check reads the CRDs and all NodePools, NodeClaims and EC2NodeClasses of a cluster and lists what must be cleaned before v1beta1 is
@@ -34,8 +34,8 @@ without group or kind. It changes nothing. docs/upgrade.md says how to clean eac
 
 Exit status: 0 if nothing must be cleaned (what only may be is listed all the same), 2 if something must, 1 on an error.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "text" && output != "json" {
-				return fmt.Errorf("invalid -o %q: must be text or json", output)
+			if err := o.check(); err != nil {
+				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), migrateTimeout)
 			defer cancel()
@@ -48,7 +48,7 @@ Exit status: 0 if nothing must be cleaned (what only may be is listed all the sa
 				return err
 			}
 			findings := migrate.Inspect(cluster)
-			if err := printFindings(cmd, output, findings); err != nil {
+			if err := o.write(cmd.OutOrStdout(), append([]migrate.Finding{}, findings...), func(out io.Writer) error { return printFindings(out, findings) }); err != nil {
 				return err
 			}
 			if slices.ContainsFunc(findings, func(f migrate.Finding) bool { return f.Blocking }) {
@@ -57,17 +57,11 @@ Exit status: 0 if nothing must be cleaned (what only may be is listed all the sa
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	o.register(cmd.Flags())
 	return cmd
 }
 
-func printFindings(cmd *cobra.Command, output string, findings []migrate.Finding) error {
-	out := cmd.OutOrStdout()
-	if output == "json" {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(append([]migrate.Finding{}, findings...))
-	}
+func printFindings(out io.Writer, findings []migrate.Finding) error {
 	for _, f := range findings {
 		fmt.Fprintln(out, f)
 	}

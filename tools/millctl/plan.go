@@ -11,8 +11,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"millwright/planner/options"
+	"millwright/services/console/view"
 	"millwright/store/audit"
 	"millwright/store/audit/plan"
+	"millwright/tools/millctl/remote"
+	"millwright/tools/millctl/sources"
 )
 
 // planRefused is the exit status when pods were refused; the plan is printed all the same.
@@ -24,9 +27,12 @@ type planFlags struct {
 	// files and directories with objects; "-" is standard input.
 	files                                     []string
 	catalog, prices                           string
-	output, now                               string
+	o                                         output
+	now                                       string
 	offline, server, disruption, untilSettled bool
 	nodeCost, evictionCost                    float64
+	// table is the plan as the console has written it; "": it was made here.
+	table string
 }
 
 func planCommand(t *target) *cobra.Command {
@@ -37,7 +43,7 @@ func planCommand(t *target) *cobra.Command {
 provisioner would make for the pods that need a place, which nodes that exist take pods, and which pods fit
 nowhere, and why. It changes nothing. With --offline the files are all there is, and no cluster is needed. With --server
 the files add to, or replace by name, what a running system sees: what would it do with these pods, this NodePool, this
-catalogue, these prices? docs/plan.md has the formats.
+catalogue, these prices? From a kubeconfig alone the console plans, for at most 1 MiB of files and within 20 seconds. docs/plan.md has the formats.
 
 Exit status: 0 if every pod was placed, 2 if some were refused, 1 if the input or a flag is at fault.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -73,7 +79,7 @@ func (p *planFlags) register(f *pflag.FlagSet) {
 	f.StringArrayVarP(&p.files, "filename", "f", nil, "file or directory with objects, YAML or JSON; - is standard input; may be repeated")
 	f.StringVar(&p.catalog, "catalog", "", "file with the instance types of every NodePool (with --server: the system's)")
 	f.StringVar(&p.now, "now", "", "time of the plan (default: now)")
-	f.StringVarP(&p.output, "output", "o", "table", "table or json")
+	p.o.register(f)
 	f.BoolVar(&p.Workloads, "workloads", false, "Deployments, StatefulSets, ReplicaSets and Jobs stand for as many pods as they ask for, beside the pods that there are")
 	f.StringVar(&p.PreferencePolicy, "preference-policy", "", "Respect or Ignore preferred affinities and spreads (default: Respect, or the system's)")
 	f.Float64Var(&p.nodeCost, "node-cost", 0, "USD per hour that a node costs on top of its price; 0: plan by price alone (default: 0.01, or the system's)")
@@ -84,13 +90,14 @@ func (p *planFlags) register(f *pflag.FlagSet) {
 
 // check refuses flags that exclude each other and unknown values, and reads the time.
 func (p *planFlags) check() error {
+	if err := p.o.check(); err != nil {
+		return err
+	}
 	switch {
 	case p.offline == p.server:
 		return fmt.Errorf("plan: one of --offline and --server is required")
 	case p.offline && p.prices != "":
 		return fmt.Errorf("plan: --prices goes with --server; offline the catalogue has the prices")
-	case p.output != "json" && p.output != "table":
-		return fmt.Errorf("invalid -o %q: must be json or table", p.output)
 	case p.PreferencePolicy != "" && p.PreferencePolicy != "Respect" && p.PreferencePolicy != "Ignore":
 		return fmt.Errorf("invalid --preference-policy %q: must be Respect or Ignore", p.PreferencePolicy)
 	case p.MinValuesPolicy != "" && p.MinValuesPolicy != "Strict" && p.MinValuesPolicy != "BestEffort":
@@ -121,14 +128,14 @@ func (p *planFlags) check() error {
 // open finds the files.
 func (p *planFlags) open(stdin io.Reader) (err error) {
 	p.Clock = time.Now
-	if p.Sources, err = listSources(p.files, p.catalog, stdin); err != nil {
+	if p.Sources, err = sources.List(p.files, p.catalog, stdin); err != nil {
 		return err
 	}
 	if p.catalog != "" {
-		p.Catalog = fileSource(p.catalog)
+		p.Catalog = sources.File(p.catalog)
 	}
 	if p.prices != "" {
-		p.Prices = fileSource(p.prices)
+		p.Prices = sources.File(p.prices)
 	}
 	return nil
 }
@@ -142,11 +149,7 @@ func (p *planFlags) run(ctx context.Context, t *target, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	write := report.WriteTable
-	if p.output == "json" {
-		write = report.WriteJSON
-	}
-	if err := write(out); err != nil {
+	if err := p.write(out, report); err != nil {
 		return err
 	}
 	if !report.Complete() {
@@ -159,6 +162,11 @@ func (p *planFlags) provisioning(ctx context.Context, t *target) (report *plan.R
 	if p.offline {
 		return plan.Run(p.Config)
 	}
+	if t.viaConsole() {
+		x, err := p.byConsole(ctx, t)
+		p.table = x.ProvisioningText
+		return x.Provisioning, err
+	}
 	err = t.onPresent(ctx, func(s plan.Server) error {
 		report, err = plan.RunOn(p.Config, s)
 		return err
@@ -169,9 +177,14 @@ func (p *planFlags) provisioning(ctx context.Context, t *target) (report *plan.R
 // runDisruption prints what the disruptor would do.
 func (p *planFlags) runDisruption(ctx context.Context, t *target, out io.Writer) (err error) {
 	var report *plan.Disruption
-	if p.offline {
+	switch {
+	case p.offline:
 		report, err = plan.RunDisruption(p.Config, p.untilSettled)
-	} else {
+	case t.viaConsole():
+		var x *view.Plan
+		x, err = p.byConsole(ctx, t)
+		report, p.table = x.Disruption, x.DisruptionText
+	default:
 		err = t.onPresent(ctx, func(s plan.Server) (err error) {
 			report, err = plan.RunDisruptionOn(p.Config, s, p.untilSettled)
 			return err
@@ -180,10 +193,32 @@ func (p *planFlags) runDisruption(ctx context.Context, t *target, out io.Writer)
 	if err != nil {
 		return err
 	}
-	if p.output == "json" {
+	return p.write(out, report)
+}
+
+// byConsole has the console plan; what it returns is never nil.
+func (p *planFlags) byConsole(ctx context.Context, t *target) (x *view.Plan, err error) {
+	x = &view.Plan{}
+	return x, t.askConsole(ctx, func(c *remote.Client) error {
+		return c.Plan(ctx, p.Config, remote.PlanKind{Disruption: p.disruption, Settled: p.untilSettled, At: p.now}, x)
+	})
+}
+
+// write prints a plan, whose JSON has a line for each claim or command.
+func (p *planFlags) write(out io.Writer, report interface {
+	WriteJSON(io.Writer) error
+	WriteTable(io.Writer) error
+}) error {
+	if p.o.format == formatJSON {
 		return report.WriteJSON(out)
 	}
-	return report.WriteTable(out)
+	return p.o.write(out, report, func(out io.Writer) error {
+		if p.table == "" {
+			return report.WriteTable(out)
+		}
+		_, err := io.WriteString(out, p.table)
+		return err
+	})
 }
 
 // onPresent runs fn on what the running system knows now.

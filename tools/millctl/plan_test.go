@@ -38,7 +38,7 @@ func TestPlanExitStatus(t *testing.T) {
 		"no input":           {[]string{"--offline", "--catalog", data + "catalog.json"}, 1, "give -f"},
 		"no catalogue":       {[]string{"--offline", "-f", data + "basic"}, 1, "--catalog is required"},
 		"not offline":        {[]string{"-f", data + "basic", "--catalog", data + "catalog.json"}, 1, "one of --offline and --server is required"},
-		"another output":     {[]string{"--offline", "-f", data + "basic", "--catalog", data + "catalog.json", "-o", "xml"}, 1, "must be json or table"},
+		"another output":     {[]string{"--offline", "-f", data + "basic", "--catalog", data + "catalog.json", "-o", "xml"}, 1, "must be one of table, json, yaml"},
 		"another time":       {[]string{"--offline", "-f", data + "basic", "--catalog", data + "catalog.json", "--now", "noon"}, 1, "invalid --now"},
 		"time of the plan":   {[]string{"--offline", "-f", data + "basic/input.yaml", "--catalog", data + "catalog.json", "--now", "2026-03-02T10:00:00+01:00"}, 0, "3 of 3 pods"},
 		"another preference": {[]string{"--offline", "-f", data + "basic/input.yaml", "--catalog", data + "catalog.json", "--preference-policy", "Maybe"}, 1, "must be Respect or Ignore"},

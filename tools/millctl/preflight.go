@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net"
-	"net/url"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -18,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"millwright/deploy/iam"
+	"millwright/services/durability"
 	"millwright/store/etcdlog"
 	"millwright/tools/millctl/preflight"
 )
@@ -27,8 +26,9 @@ const preflightTimeout = 5 * time.Minute
 
 // preflightFlags of the command.
 type preflightFlags struct {
-	output, namespace, account, service, queue string
-	etcdMetrics, natsMonitoring                []string
+	o                                  output
+	namespace, account, service, queue string
+	etcdMetrics, natsMonitoring        []string
 }
 
 func preflightCommand(t *target) *cobra.Command {
@@ -44,8 +44,8 @@ Credentials are those of any AWS SDK: in a pod of Millwright those of its servic
 
 Exit status: 0 if nothing failed (warnings are listed all the same), 2 if a check failed, 1 on an error.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.output != "table" && o.output != "json" {
-				return fmt.Errorf("--output is table or json, not %q", o.output)
+			if err := o.o.check(); err != nil {
+				return err
 			}
 			if o.service != iam.All && !slices.Contains(iam.Services, o.service) {
 				return fmt.Errorf("--service is one of %s, or %s, not %q", strings.Join(iam.Services, ", "), iam.All, o.service)
@@ -57,7 +57,7 @@ Exit status: 0 if nothing failed (warnings are listed all the same), 2 if a chec
 				return err
 			}
 			results := preflight.Run(ctx, cfg)
-			if err := printResults(cmd, o.output, results); err != nil {
+			if err := o.o.write(cmd.OutOrStdout(), results, func(out io.Writer) error { return printResults(out, results) }); err != nil {
 				return err
 			}
 			if slices.ContainsFunc(results, func(r preflight.Result) bool { return r.Verdict == preflight.Failed }) {
@@ -67,7 +67,7 @@ Exit status: 0 if nothing failed (warnings are listed all the same), 2 if a chec
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.output, "output", "o", "table", "table or json")
+	o.o.register(f)
 	f.StringVar(&o.namespace, "namespace", releaseNamespace(), "namespace that Millwright is, or will be, installed in")
 	f.StringVar(&o.account, "service-account", "millwright", "name of the ServiceAccount, before the dash and the service's name in mode distributed")
 	f.StringVar(&o.service, "service", iam.All, "whose IAM policy the credentials are to have: "+strings.Join(iam.Services, ", ")+", or "+iam.All)
@@ -80,7 +80,7 @@ Exit status: 0 if nothing failed (warnings are listed all the same), 2 if a chec
 // config leaves out what is not known.
 func (o *preflightFlags) config(ctx context.Context, t *target) (preflight.Config, error) {
 	cfg := preflight.Config{Cluster: t.cluster, Namespace: o.namespace, Account: o.account, Service: o.service, Queue: o.queue, Archive: t.archiveDir,
-		EtcdMetrics: o.etcdMetrics, NATSMonitoring: o.natsMonitoring}
+		Servers: durability.Config{EtcdMetrics: o.etcdMetrics, NATSMonitoring: o.natsMonitoring}}
 	kube, err := t.console.Loader().ClientConfig()
 	switch {
 	case err == nil:
@@ -98,19 +98,21 @@ func (o *preflightFlags) config(ctx context.Context, t *target) (preflight.Confi
 	default:
 		cfg.AWS = &sdk
 	}
+	servers := &cfg.Servers
+	if servers.EtcdClient, err = t.security.EtcdHTTP(); err != nil {
+		return cfg, fmt.Errorf("etcd: %w", err)
+	}
+	if servers.NATSClient, err = t.security.NATSHTTP(); err != nil {
+		return cfg, fmt.Errorf("NATS: %w", err)
+	}
 	if len(t.endpoints) > 0 {
-		cfg.EtcdMembers = t.etcdMembers
-		if len(cfg.EtcdMetrics) == 0 {
-			cfg.EtcdMetrics = pages(t.endpoints, func(u *url.URL) string {
-				if u.Scheme == "http" {
-					return "http://" + u.Host + "/metrics"
-				}
-				return "http://" + net.JoinHostPort(u.Hostname(), "2381") + "/metrics"
-			})
+		servers.EtcdMembers = t.etcdMembers
+		if len(servers.EtcdMetrics) == 0 {
+			servers.EtcdMetrics = durability.EtcdPages(t.endpoints)
 		}
 	}
-	if len(cfg.NATSMonitoring) == 0 {
-		cfg.NATSMonitoring = pages(splitList(t.natsURL), func(u *url.URL) string { return "http://" + net.JoinHostPort(u.Hostname(), "8222") })
+	if len(servers.NATSMonitoring) == 0 {
+		servers.NATSMonitoring = durability.NATSPages(t.natsURL, t.security.NATSCAFile != "")
 	}
 	return cfg, nil
 }
@@ -130,23 +132,7 @@ func (t *target) etcdMembers(ctx context.Context) (int, error) {
 	return etcdlog.Members(ctx, client)
 }
 
-// pages that belong to the addresses of servers; what is no address has none.
-func pages(addresses []string, page func(*url.URL) string) (out []string) {
-	for _, a := range addresses {
-		if u, err := url.Parse(strings.TrimSpace(a)); err == nil && u.Host != "" {
-			out = append(out, page(u))
-		}
-	}
-	return out
-}
-
-func printResults(cmd *cobra.Command, output string, results []preflight.Result) error {
-	out := cmd.OutOrStdout()
-	if output == "json" {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return e.Encode(results)
-	}
+func printResults(out io.Writer, results []preflight.Result) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "CHECK\tVERDICT\tOBJECT\tMESSAGE")
 	count := map[preflight.Verdict]int{}

@@ -21,8 +21,11 @@ func (s *session) present(ctx context.Context, kind, name string, entries []ledg
 		}
 		return overview.OfferingNow(l, name, time.Now())
 	}
-	cost := overview.CostOf(entries, kind+"/"+name, time.Now())
-	if kind != "node" && kind != "pod" || s.nats == nil && s.target.natsURL == "" {
+	cost := overview.CostOf(entries, s.log.ID(), kind+"/"+name, time.Now())
+	if kind == "pool" {
+		cost = s.poolCost(ctx, name)
+	}
+	if kind == "capacitybuffer" || s.nats == nil && s.target.natsURL == "" {
 		return cost
 	}
 	stream, err := s.stream(ctx)
@@ -31,10 +34,31 @@ func (s *session) present(ctx context.Context, kind, name string, entries []ledg
 	}
 	w, l, err := audit.Present(ctx, s.log, stream)
 	if err != nil {
+		if len(entries) == 0 && kind != "node" && kind != "pod" {
+			return cost // there is no such thing as far as is known
+		}
 		return append(cost, fmt.Sprintf("now: not known: %v", err))
 	}
 	if kind == "pod" {
-		return append(overview.Successors(w, name, entries), overview.PodWaits(planner.NewSnapshot(w, l, time.Now()), name, nil)...)
+		at := planner.NewSnapshot(w, l, time.Now())
+		cost = append(cost, overview.PodCost(at, name)...)
+		return append(append(cost, overview.Successors(w, name, entries)...), overview.PodWaits(at, name, nil)...)
 	}
-	return append(cost, overview.NodeNow(planner.SnapshotAt(w, l, w.AsOf()), name)...)
+	return append(cost, overview.ThingNow(planner.SnapshotAt(w, l, w.AsOf()), kind, name)...)
+}
+
+// costRecordsMax bounds the log that is read as a whole for the cost of a NodePool: a few seconds.
+const costRecordsMax = 200_000
+
+// poolCost adds up the whole log, unless it is long: the console has added it up already.
+func (s *session) poolCost(ctx context.Context, name string) []string {
+	head, err := s.log.Head(ctx)
+	if err == nil && head.Seq > costRecordsMax {
+		return []string{fmt.Sprintf("cost over its life: not added up, for the log has %d records; the console knows it", head.Seq)}
+	}
+	past, err := s.history(ctx)
+	if err != nil {
+		return []string{fmt.Sprintf("cost: not known: %v", err)}
+	}
+	return past.Cost(name, time.Now())
 }

@@ -153,12 +153,12 @@ func TestCatalogWithoutAPriceAPI(t *testing.T) {
 		args    []string
 		note    string
 	}{
-		"no permission":         {fault(simclient.Fault{Action: "GetProducts", Code: "AccessDeniedException", Status: 400}), nil, "on-demand prices are the built-in ones of us-east-1, mid-2026: get prices of Compute Instance, Shared"},
+		"no permission":         {fault(simclient.Fault{Action: "GetProducts", Code: "AccessDeniedException", Status: 400}), nil, "on-demand prices are the built-in ones of us-west-2, 2025-05-28; "},
 		"nobody listens":        {endpoint(gone.URL), nil, "connection refused"},
 		"nobody answers":        {endpoint(hangs.URL), []string{"--price-timeout", "4s"}, "context deadline exceeded"},
-		"no such service":       {endpoint("http://pricing.invalid"), []string{"--price-timeout", "5s"}, "on-demand prices are the built-in ones of us-east-1, mid-2026"},
+		"no such service":       {endpoint("http://pricing.invalid"), []string{"--price-timeout", "5s"}, "on-demand prices are the built-in ones of us-west-2, 2025-05-28; "},
 		"an isolated network":   {func(*testing.T, *simclient.Client) {}, []string{"--isolated-vpc"}, "not asked in an isolated VPC"},
-		"a failure of one page": {fault(simclient.Fault{Action: "GetProducts", Code: "ValidationException", Status: 400, Count: 1}), nil, "on-demand prices are the built-in ones of us-east-1, mid-2026"},
+		"a failure of one page": {fault(simclient.Fault{Action: "GetProducts", Code: "ValidationException", Status: 400, Count: 1}), nil, "on-demand prices are the built-in ones of us-west-2, 2025-05-28; "},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			c.missing(t, account(t))

@@ -6,19 +6,26 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"millwright/services/console/view"
 	"millwright/store"
 	"millwright/store/audit"
 	"millwright/store/audit/recording"
+	"millwright/tools/millctl/remote"
+	"millwright/tools/millctl/replays"
+	"millwright/tools/millctl/screen"
 )
 
 // replayer is the command replay.
 type replayer struct {
-	target     *target
-	within     audit.Range
+	target *target
+	within audit.Range
+	// record alone is replayed; 0: all within the range.
+	record     uint64
 	save       string
 	recordings []string
 	bundle     string
@@ -40,12 +47,21 @@ decision is planned again by itself, on its own recorded Snapshot, with the chan
 compared with the record in nodes, $ per hour and evictions. It is no simulation: what would have followed from another decision is not
 followed, since the next decision is planned again on what really happened.
 
+From a kubeconfig alone the console replays: one decision at a time at half of a core, for at most half an hour, and with --with or --option at
+most 20,000 records at a time.
+
 With --save, log and observations are written to a file as well, which --recording replays anywhere, by any later version that has
 the same planners.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.change.stdin = cmd.InOrStdin()
 			if err := r.change.check(cmd); err != nil {
 				return err
+			}
+			if r.record > 0 {
+				r.within = audit.Range{From: r.record, To: r.record}
+			}
+			if r.target.viaConsole() && r.bundle == "" && len(r.recordings) == 0 && r.save == "" {
+				return r.byConsole(cmd)
 			}
 			if r.bundle != "" {
 				return r.replayBundle(cmd.Context(), cmd.OutOrStdout())
@@ -58,6 +74,7 @@ the same planners.`,
 	}
 	cmd.Flags().Uint64Var(&r.within.From, "from", 1, "first record")
 	cmd.Flags().Uint64Var(&r.within.To, "to", 0, "last record (0: the end of the log)")
+	cmd.Flags().Uint64Var(&r.record, "record", 0, "only this record")
 	cmd.Flags().StringVar(&r.save, "save", "", "file to write log and observations to; catalogues are put beside it")
 	cmd.Flags().StringArrayVar(&r.recordings, "recording", nil, "file that --save wrote, to be replayed instead of a log; may be given again")
 	cmd.Flags().StringVar(&r.bundle, "bundle", "", "file that millctl bundle wrote, whose decisions are replayed instead of a log's")
@@ -65,7 +82,47 @@ the same planners.`,
 	cmd.MarkFlagsMutuallyExclusive("bundle", "from")
 	cmd.MarkFlagsMutuallyExclusive("bundle", "to")
 	r.change.register(cmd)
+	for _, other := range []string{"from", "to", "since", "until", "save"} {
+		cmd.MarkFlagsMutuallyExclusive("record", other)
+	}
 	return cmd
+}
+
+// byConsole has the console take decisions again, or say what they would have been instead.
+func (r *replayer) byConsole(cmd *cobra.Command) error {
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	return r.target.askConsole(ctx, func(c *remote.Client) error {
+		switch {
+		case r.record == 0 || len(r.change.options) > 0:
+			q := view.RangeRequest{From: r.within.From, To: r.within.To, Since: r.change.since, Until: r.change.until, Options: r.change.options}
+			if q.Since != "" {
+				q.From = 0
+			}
+			x, err := c.ReplayRange(ctx, q, r.change.sources, screen.Progress(cmd.ErrOrStderr()))
+			switch {
+			case err != nil:
+				return fmt.Errorf("replay: %w", err)
+			case x.Instead != nil:
+				return r.change.print(out, x.Instead)
+			}
+			return printed(replays.Print(out, x))
+		case r.change.given():
+			report, err := c.Instead(ctx, r.record, r.change.sources)
+			if err != nil {
+				return err
+			}
+			return r.change.print(out, report)
+		}
+		x, err := c.Replay(ctx, r.record)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(out, strings.TrimSuffix(fmt.Sprintf("record %d: %s: %s", x.Seq, x.Result, x.Detail), ": "))
+		if x.Result == view.ReplayDifferent {
+			return statusFailed
+		}
+		return nil
+	})
 }
 
 func (r *replayer) replayLog(ctx context.Context, out io.Writer) (err error) {
@@ -175,20 +232,15 @@ func (r *replayer) replay(ctx context.Context, out io.Writer, log audit.Log, str
 	if err != nil {
 		return fmt.Errorf("replay: %w", err)
 	}
-	for _, d := range report.Divergences {
-		fmt.Fprintf(out, "record %d: %s of %s came out otherwise: %s\n", d.Seq, d.Kind, d.Service, d.Detail)
+	x := &view.RangeReplayed{}
+	x.Add(report, false)
+	return printed(replays.Print(out, x))
+}
+
+// printed is the error of what was printed: that a decision came out otherwise is only a status.
+func printed(err error) error {
+	if errors.Is(err, replays.ErrDiverged) {
+		return statusFailed
 	}
-	for _, n := range report.NotReplayable {
-		if n.Count == 0 {
-			fmt.Fprintf(out, "records %d to %d were not read: %s\n", n.From, n.To, n.Reason)
-			continue
-		}
-		fmt.Fprintf(out, "records %d to %d: %d decisions could not be replayed: %s\n", n.From, n.To, n.Count, n.Reason)
-	}
-	fmt.Fprintln(out, report.Counts())
-	fmt.Fprintln(out, report.Summary())
-	if len(report.Divergences) > 0 {
-		return exitStatus(1)
-	}
-	return nil
+	return err
 }

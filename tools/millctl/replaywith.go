@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"millwright/store/audit"
 	"millwright/store/audit/plan"
 	"millwright/store/audit/whatif"
+	"millwright/tools/millctl/replays"
+	"millwright/tools/millctl/sources"
 )
 
 // changeFlags say what is laid over the Snapshots of a replay.
@@ -22,6 +22,8 @@ type changeFlags struct {
 	output         output
 	stdin          io.Reader
 	read           whatif.Change
+	// sources are the files as they were read.
+	sources []plan.Source
 }
 
 func (c *changeFlags) register(cmd *cobra.Command) {
@@ -53,11 +55,14 @@ func (c *changeFlags) check(cmd *cobra.Command) (err error) {
 	case !c.given() && cmd.Flags().Changed("output"):
 		return errors.New("replay: -o goes with --with or --option")
 	case len(c.files) > 0:
-		sources, err := listSources(c.files, "", c.stdin)
+		files, err := sources.List(c.files, "", c.stdin)
 		if err != nil {
 			return err
 		}
-		read, err := plan.ReadChange(sources)
+		if c.sources, err = sources.Kept(files); err != nil {
+			return err
+		}
+		read, err := plan.ReadChange(c.sources)
 		if err != nil {
 			return err
 		}
@@ -76,59 +81,9 @@ func (c *changeFlags) run(ctx context.Context, out io.Writer, log audit.Log, str
 	if err != nil {
 		return err
 	}
-	return c.output.write(out, report, func(out io.Writer) error { return printWhatIf(out, report, c.output.format == formatWide) })
+	return c.print(out, report)
 }
 
-// printWhatIf prints the decisions that came out otherwise, or all, and sums.
-func printWhatIf(out io.Writer, r *whatif.Report, all bool) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "RECORD\tTIME\tWAS\tINSTEAD\tΔ $/H\tΔ EVICTIONS")
-	for i := range r.Decisions {
-		d := &r.Decisions[i]
-		instead := d.Instead.Text
-		switch {
-		case d.Difference == whatif.Same && !all:
-			continue
-		case d.Difference == whatif.Same:
-			instead = "the same"
-		case instead == d.Was.Text:
-			instead = "differs in " + d.Detail
-		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%+d\n", d.Records[0], d.Time.Format(time.RFC3339), d.Was.Text, instead,
-			signed(d.Instead.MicroUSDPerHour-d.Was.MicroUSDPerHour), d.Instead.Evictions-d.Was.Evictions)
-	}
-	if err := w.Flush(); err != nil {
-		return fmt.Errorf("write the table: %w", err)
-	}
-	fmt.Fprintln(w)
-	fmt.Fprintln(w, "IN ALL\tWAS\tINSTEAD")
-	for _, row := range []struct {
-		name string
-		of   func(*whatif.Outcome) string
-		pair whatif.Pair
-	}{
-		{"nodes bought for pods", func(o *whatif.Outcome) string { return fmt.Sprint(o.Made) }, r.Provisioning},
-		{"for $/h", func(o *whatif.Outcome) string { return signed(o.MicroUSDPerHour) }, r.Provisioning},
-		{"pods refused", func(o *whatif.Outcome) string { return fmt.Sprint(o.Refused) }, r.Provisioning},
-		{"nodes taken away", func(o *whatif.Outcome) string { return fmt.Sprint(o.Taken) }, r.Disruption},
-		{"replacements", func(o *whatif.Outcome) string { return fmt.Sprint(o.Made) }, r.Disruption},
-		{"which changes $/h by", func(o *whatif.Outcome) string { return signed(o.MicroUSDPerHour) }, r.Disruption},
-		{"evictions", func(o *whatif.Outcome) string { return fmt.Sprint(o.Evictions) }, r.Disruption},
-	} {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", row.name, row.of(&row.pair.Was), row.of(&row.pair.Instead))
-	}
-	if err := w.Flush(); err != nil {
-		return fmt.Errorf("write the table: %w", err)
-	}
-	if r.Omitted > 0 {
-		fmt.Fprintf(out, "%d decisions are left out above, and counted\n", r.Omitted)
-	}
-	for _, s := range r.NotPlanned {
-		fmt.Fprintf(out, "records %d to %d: %d decisions were not planned again: %s\n", s.From, s.To, s.Count, s.Reason)
-	}
-	_, err := fmt.Fprintf(out, "%d decisions planned again, %d came out otherwise; each by itself, on what was really seen (docs/explain.md)\n", r.Planned, r.Changed)
-	return err
+func (c *changeFlags) print(out io.Writer, report *whatif.Report) error {
+	return c.output.write(out, report, func(out io.Writer) error { return replays.PrintInstead(out, report, c.output.format == formatWide) })
 }
-
-// signed writes micro USD per hour with its sign.
-func signed(micro int64) string { return fmt.Sprintf("%+.4f", float64(micro)/1e6) }

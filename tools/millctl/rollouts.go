@@ -5,30 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
+	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"millwright/planner/ledger"
-	"millwright/store"
-	"millwright/store/audit"
+	"millwright/services/console/api"
+	"millwright/store/audit/orders"
+	"millwright/store/audit/overview"
+	"millwright/tools/millctl/remote"
 )
-
-// rolloutLine is a roll-out in waves as `millctl rollouts` shows it; -o json prints it as it is.
-type rolloutLine struct {
-	NodePool string `json:"nodePool"`
-	// Target identifies what new nodes were to be when it began.
-	Target   string `json:"target"`
-	Replaced int    `json:"replaced"`
-	// Last is when its last command started or ended.
-	Last time.Time `json:"last"`
-	// Halted is nil while it goes on.
-	Halted *ledger.RolloutHalt `json:"halted,omitempty"`
-}
 
 func rolloutsCommand(t *target) *cobra.Command {
 	var o output
+	var since time.Duration
 	cmd := &cobra.Command{
 		Use: "rollouts", Short: "List the roll-outs of drifted nodes in waves", Args: cobra.NoArgs,
 		Long: `Rollouts lists the NodePools whose drifted nodes are replaced in waves, as a DisruptionPolicy wants it, and those that have
@@ -37,43 +30,47 @@ halted because a replacement failed.`,
 			if err := o.check(); err != nil {
 				return err
 			}
-			s, err := t.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer closeInto(s, &err)
-			l, err := currentLedger(cmd.Context(), s.log)
-			if err != nil {
-				return err
-			}
-			list := rolloutLines(l)
-			return o.write(cmd.OutOrStdout(), list, func(out io.Writer) error {
-				if o.format == formatName {
-					var pools []string
-					for i := range list {
-						pools = append(pools, list[i].NodePool)
-					}
-					return writeNames(out, "nodepool", pools)
+			return o.repeat(cmd.Context(), cmd.OutOrStdout(), func(out io.Writer) error {
+				list, err := t.rollouts(cmd.Context())
+				if err != nil {
+					return err
 				}
-				return printRollouts(out, list)
+				list = slices.DeleteFunc(list, func(r overview.RolloutLine) bool { return since > 0 && time.Since(r.Last) > since })
+				var pools []string
+				for i := range list {
+					pools = append(pools, list[i].NodePool)
+				}
+				return o.list(out, list, "nodepool", pools, func(out io.Writer) error { return printRollouts(out, list, o.wide()) })
 			})
 		},
 	}
-	o.register(cmd.Flags(), formatName)
+	o.registerAll(cmd.Flags())
+	o.registerWatch(cmd.Flags(), t)
+	cmd.Flags().DurationVar(&since, "since", 0, "only those of which a command started or ended in this span before now, such as 24h")
 	cmd.AddCommand(resumeRolloutCommand(t))
 	return cmd
 }
 
-func rolloutLines(l *ledger.Ledger) []rolloutLine {
-	list := []rolloutLine{}
-	for _, pool := range l.Rollouts() {
-		r, _ := l.Rollout(pool)
-		list = append(list, rolloutLine{NodePool: pool, Target: r.Target, Replaced: r.Replaced, Last: r.At, Halted: r.Halted})
+// rollouts that have begun, by console or log.
+func (t *target) rollouts(ctx context.Context) (_ []overview.RolloutLine, err error) {
+	if t.viaConsole() {
+		answer := &api.Rollouts{}
+		err := t.askConsole(ctx, func(c *remote.Client) error { return c.Get(ctx, "/rollouts", nil, answer) })
+		return answer.Items, err
 	}
-	return list
+	s, err := t.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer closeInto(s, &err)
+	l, err := currentLedger(ctx, s.log)
+	if err != nil {
+		return nil, err
+	}
+	return overview.Rollouts(l), nil
 }
 
-func printRollouts(out io.Writer, list []rolloutLine) error {
+func printRollouts(out io.Writer, list []overview.RolloutLine, wide bool) error {
 	if len(list) == 0 {
 		_, err := fmt.Fprintln(out, "no roll-out in waves has begun")
 		return err
@@ -85,18 +82,32 @@ func printRollouts(out io.Writer, list []rolloutLine) error {
 		if h := r.Halted; h != nil {
 			halted, command, reason = h.At.UTC().Format(time.RFC3339), h.Command, h.Reason
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", r.NodePool, r.Target, r.Replaced, r.Last.UTC().Format(time.RFC3339), halted, command, reason)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", r.NodePool, shortened(r.Target, wide), r.Replaced, r.Last.UTC().Format(time.RFC3339), halted, command, reason)
 	}
 	return w.Flush()
+}
+
+// shortened is what tells a target apart from others; -o wide shows all of it.
+func shortened(target string, wide bool) string {
+	if wide || len(target) <= 10 {
+		return target
+	}
+	return target[:10]
 }
 
 func resumeRolloutCommand(t *target) *cobra.Command {
 	o := order{}
 	cmd := &cobra.Command{
-		Use: "resume NODEPOOL --reason TEXT", Short: "Let a halted roll-out begin anew", Args: cobra.ExactArgs(1),
+		Use: "resume NODEPOOL --reason TEXT", Short: "Let a halted roll-out begin anew", Args: cobra.ExactArgs(1), ValidArgsFunction: t.completeRollouts,
 		Long: `Resume lets a roll-out begin anew, with its first wave, that halted because a replacement failed. Who resumed it and why stands in
 the record.`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if t.viaConsole() {
+				if o.why == "" {
+					return errors.New("missing --reason")
+				}
+				return o.byConsole(cmd, t, "/rollouts/"+url.PathEscape(args[0])+"/resume", api.Order{})
+			}
 			switch {
 			case o.by == "":
 				return errors.New("missing --by")
@@ -110,7 +121,7 @@ the record.`,
 			defer closeInto(s, &err)
 			ctx, cancel := context.WithTimeout(cmd.Context(), connectTimeout)
 			defer cancel()
-			rec, err := resumeRollout(ctx, s.log, ledger.RolloutResumed{NodePool: args[0], By: o.by, Why: o.why})
+			rec, err := orders.ResumeRollout(ctx, s.log, ledger.RolloutResumed{NodePool: args[0], By: o.by, Why: o.why}, time.Now())
 			if err != nil {
 				return err
 			}
@@ -120,36 +131,4 @@ the record.`,
 	}
 	o.flags(cmd)
 	return cmd
-}
-
-// resumeTriesMax bounds the appends that lose against decisions on the same NodePool.
-const resumeTriesMax = 5
-
-// resumeRollout refuses a NodePool whose roll-out has not halted.
-func resumeRollout(ctx context.Context, log store.Log, r ledger.RolloutResumed) (rec store.Record, err error) {
-	for range resumeTriesMax {
-		seen, err := log.Aggregate(ctx, ledger.PoolAggregate(r.NodePool)) // first: if it is resumed in between, it has moved
-		if err != nil {
-			return rec, fmt.Errorf("read where NodePool %s stands: %w", r.NodePool, err)
-		}
-		l, err := currentLedger(ctx, log)
-		if err != nil {
-			return rec, err
-		}
-		rollout, ok := l.Rollout(r.NodePool)
-		if !ok || rollout.Halted == nil {
-			return rec, fmt.Errorf("no roll-out of NodePool %s has halted: list them with `millctl rollouts`", r.NodePool)
-		}
-		r.Target = rollout.Target
-		draft, err := audit.ResumeDraft(&r, seen)
-		if err != nil {
-			return rec, err
-		}
-		draft.Time = time.Now()
-		rec, err = log.Append(ctx, draft)
-		if !errors.Is(err, store.ErrConflict) {
-			return rec, err
-		}
-	}
-	return rec, fmt.Errorf("resume the roll-out of NodePool %s: %d times others were faster, try again: %w", r.NodePool, resumeTriesMax, store.ErrConflict)
 }

@@ -8,6 +8,8 @@ import (
 	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/store/audit"
+	"millwright/store/audit/orders"
+	"millwright/store/audit/overview"
 	"millwright/store/memlog"
 )
 
@@ -33,17 +35,17 @@ func TestResumingARollout(t *testing.T) {
 			Candidates: []ledger.Candidate{{Node: "n", Claim: "c", NodePool: "p"}}}))
 	}
 	resume := func() error {
-		_, err := resumeRollout(t.Context(), &racing{Log: log, before: func() {
+		_, err := orders.ResumeRollout(t.Context(), &racing{Log: log, before: func() {
 			add(ledger.KindAlarmRaised, &ledger.AlarmRaised{Reason: "r"}, ledger.PoolAggregate("p"))
-		}}, ledger.RolloutResumed{NodePool: "p", By: "ann", Why: "fixed"})
+		}}, ledger.RolloutResumed{NodePool: "p", By: "ann", Why: "fixed"}, time.Now())
 		return err
 	}
-	lines := func() []rolloutLine {
+	lines := func() []overview.RolloutLine {
 		l, err := currentLedger(t.Context(), log)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return rolloutLines(l)
+		return overview.Rollouts(l)
 	}
 	add(ledger.KindCommandSucceeded, &ledger.CommandSucceeded{ID: start()})
 	if err := resume(); err == nil || !strings.Contains(err.Error(), "no roll-out of NodePool p has halted") {
@@ -51,7 +53,7 @@ func TestResumingARollout(t *testing.T) {
 	}
 	add(ledger.KindCommandAbandoned, &ledger.CommandRolledBack{ID: start(), Reason: "command reached timeout", HaltsRollout: true})
 	var out strings.Builder
-	if err := printRollouts(&out, lines()); err != nil || !strings.Contains(out.String(), "command reached timeout") {
+	if err := printRollouts(&out, lines(), true); err != nil || !strings.Contains(out.String(), "command reached timeout") {
 		t.Errorf("printed %q, %v", out.String(), err)
 	}
 	if list := lines(); len(list) != 1 || list[0].NodePool != "p" || list[0].Replaced != 1 || list[0].Halted == nil {

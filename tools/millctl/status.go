@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"millwright/store"
 	"millwright/store/audit"
 	"millwright/store/audit/overview"
+	"millwright/tools/millctl/remote"
 )
 
 // status is what millctl status says; -o json prints it as it is.
@@ -26,23 +28,32 @@ process serves, it shows how things stood.`,
 			if err := o.check(); err != nil {
 				return err
 			}
-			if t.viaConsole() {
-				return t.statusByConsole(cmd.Context(), &o, cmd.OutOrStdout())
-			}
-			s, err := t.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer closeInto(s, &err)
-			st, err := s.status(cmd.Context(), time.Now())
-			if err != nil {
-				return err
-			}
-			return o.write(cmd.OutOrStdout(), st, st.print)
+			return o.repeat(cmd.Context(), cmd.OutOrStdout(), func(out io.Writer) error {
+				st, err := t.status(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return o.write(out, st, func(out io.Writer) error { return st.print(out, o.wide()) })
+			})
 		},
 	}
-	o.register(cmd.Flags())
+	o.register(cmd.Flags(), formatWide)
+	o.registerWatch(cmd.Flags(), t)
 	return cmd
+}
+
+// status by console, which does not know the database, or by log.
+func (t *target) status(ctx context.Context) (st *status, err error) {
+	if t.viaConsole() {
+		st = &status{&overview.Status{}}
+		return st, t.askConsole(ctx, func(c *remote.Client) error { return c.Get(ctx, "/status", nil, st.Status) })
+	}
+	s, err := t.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer closeInto(s, &err)
+	return s.status(ctx, time.Now())
 }
 
 func (s *session) status(ctx context.Context, now time.Time) (*status, error) {

@@ -50,7 +50,7 @@ func TestStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	var text strings.Builder
-	if err := st.print(&text); err != nil {
+	if err := st.print(&text, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{

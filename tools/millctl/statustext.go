@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -12,13 +13,18 @@ import (
 
 	"millwright/planner/ledger"
 	"millwright/store/audit/overview"
+	"millwright/tools/millctl/screen"
 )
 
-// listedMax bounds the commands, drains and alarms that text shows; JSON has all.
+// listedMax bounds the commands, drains and alarms that text shows; -o wide and JSON have all.
 const listedMax = 10
 
-func (st *status) print(out io.Writer) error {
-	w := &strings.Builder{}
+func (st *status) print(out io.Writer, wide bool) error {
+	most := listedMax
+	if wide {
+		most = math.MaxInt
+	}
+	w := &screen.Painted{Writer: &strings.Builder{}, Colours: screen.Colours(out)}
 	fmt.Fprintf(w, "cluster %s, log %s: %d records, the last %s ago\n", st.Cluster, st.LogID, st.Head, st.age(st.Last))
 	if st.Offline {
 		fmt.Fprintln(w, "no process serves this data directory")
@@ -28,20 +34,20 @@ func (st *status) print(out io.Writer) error {
 	st.printStream(w)
 	st.printDatabase(w)
 	st.printClaims(w)
-	list(w, "commands", st.Commands, func(c overview.CommandStatus) string {
+	list(w, most, "commands", st.Commands, func(c overview.CommandStatus) string {
 		return fmt.Sprintf("%s %s for %s: %s %s", c.ID, c.State, st.age(c.At), c.Reason, strings.Join(c.Nodes, ", "))
 	})
-	list(w, "drains", st.Drains, func(d overview.DrainStatus) string {
+	list(w, most, "drains", st.Drains, func(d overview.DrainStatus) string {
 		state := fmt.Sprintf("tier %d", d.Tier)
 		if d.Drained {
 			state = "drained"
 		}
 		return fmt.Sprintf("%s for %s: %s (%s)", d.Node, st.age(d.At), state, d.Reason)
 	})
-	list(w, "alarms of the last day", st.Alarms, func(a overview.AlarmStatus) string {
+	list(w, most, "alarms of the last day", st.Alarms, func(a overview.AlarmStatus) string {
 		return fmt.Sprintf("record %d, %s ago: %s: %s", a.Seq, st.age(a.At), a.Reason, a.Message)
 	})
-	_, err := io.WriteString(out, w.String())
+	_, err := io.WriteString(out, w.Writer.(*strings.Builder).String())
 	return err
 }
 
@@ -51,7 +57,7 @@ func (st *status) printStop(w io.Writer) {
 		if !s.At.IsZero() {
 			when = fmt.Sprintf(" since %s (record %d)", s.At.UTC().Format(time.RFC3339), s.Seq)
 		}
-		fmt.Fprintf(w, "STOPPED: %s by %s%s: %s\n", s.Level, s.By, when, s.Why)
+		fmt.Fprintf(w, "%s: %s by %s%s: %s\n", screen.Paint(w, screen.Red, "STOPPED"), s.Level, s.By, when, s.Why)
 		return
 	}
 	fmt.Fprintln(w, "not stopped")
@@ -131,12 +137,12 @@ func (st *status) printClaims(w io.Writer) {
 	fmt.Fprintln(w)
 }
 
-func list[T any](w io.Writer, what string, items []T, text func(T) string) {
+func list[T any](w io.Writer, most int, what string, items []T, text func(T) string) {
 	fmt.Fprintf(w, "%s: %d\n", what, len(items))
-	for _, x := range items[:min(len(items), listedMax)] {
+	for _, x := range items[:min(len(items), most)] {
 		fmt.Fprintf(w, "  %s\n", text(x))
 	}
-	if more := len(items) - listedMax; more > 0 {
+	if more := len(items) - most; more > 0 {
 		fmt.Fprintf(w, "  and %d more\n", more)
 	}
 }

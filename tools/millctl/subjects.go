@@ -22,7 +22,7 @@ func (s *session) entriesAbout(ctx context.Context, subject string) ([]ledger.En
 		return nil, fmt.Errorf("read the log's head: %w", err)
 	}
 	if dir := s.indexDir(); dir != "" && head.Seq > subjects.ChunkSize {
-		entries, err := s.indexed(ctx, dir, subject)
+		entries, err := s.indexed(ctx, dir, subject, head.Seq)
 		if err == nil || ctx.Err() != nil {
 			return entries, err
 		}
@@ -57,21 +57,20 @@ func (s *session) indexDir() string {
 	return filepath.Join(root, "index-"+s.log.ID())
 }
 
-func (s *session) indexed(ctx context.Context, dir, subject string) ([]ledger.Entry, error) {
-	x, err := subjects.Open(dir, s.log)
+func (s *session) indexed(ctx context.Context, dir, subject string, head uint64) ([]ledger.Entry, error) {
+	x, err := subjects.Open(dir, s.log.ID())
 	if err != nil {
 		return nil, err
 	}
-	defer x.Close()
-	x.Progress = func(done, chunks uint64) {
+	x.Progress = func(done uint64) {
 		if done%32 == 0 {
-			fmt.Fprintf(os.Stderr, "millctl: indexing the log, which is done once: %d of %d parts\n", done, chunks)
+			fmt.Fprintf(os.Stderr, "millctl: indexing the log, which is done once: %d of %d parts\n", done, head/subjects.ChunkSize)
 		}
 	}
-	if err := x.Update(ctx); err != nil {
+	if err := x.Update(ctx, s.log); err != nil {
 		return nil, err
 	}
-	_, entries, cut, err := x.Story(ctx, subject)
+	_, entries, cut, err := x.Story(ctx, s.log, subject)
 	if cut {
 		fmt.Fprintln(os.Stderr, "millctl: the story has more records than are shown, and begins earlier")
 	}

@@ -33,6 +33,9 @@ type target struct {
 	security   transport.Security
 	// console is where it is asked if neither dataDir nor endpoints are named.
 	console remote.Settings
+	// watches are the flags --watch of the commands: if one is set, the connection to the console is kept.
+	watches   []*bool
+	connected *remote.Client
 	// malformed environment variables.
 	malformed error
 }
@@ -120,7 +123,7 @@ func (t *target) open(ctx context.Context) (*session, error) {
 	s.log, s.database, s.elector = log, log, etcdlog.NewElector(client, t.cluster)
 	s.closers = append(s.closers, log.Close)
 	if dir := t.archive(); dir != "" {
-		if s.archive, err = bucket.Open(ctx, dir, log.ID()); err != nil {
+		if s.archive, err = bucket.Open(ctx, dir, log.ID(), time.Now); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 		s.closers = append(s.closers, s.archive.Close)

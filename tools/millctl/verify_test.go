@@ -100,7 +100,7 @@ func signCheckpoint(t *testing.T, dir, private string) {
 		t.Fatal(err)
 	}
 	p := &ledger.LedgerCheckpoint{Seq: head.Seq, Blob: strings.Repeat("0", 64)}
-	if p.Signed, err = signer.Sign(head, time.Now()); err != nil {
+	if p.Signed, err = signer.Sign(ctx, head, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: ledger.KindLedgerCheckpoint, Payload: p})

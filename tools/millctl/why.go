@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"millwright/store"
 	"millwright/store/audit"
 	"millwright/tools/millctl/remote"
+	"millwright/tools/millctl/screen"
 )
 
 // subjectKind turns the words of a user into the kind of object as records name it; "" if there is none.
@@ -27,12 +30,13 @@ func subjectKind(kind string) string {
 }
 
 func whyCommand(t *target) *cobra.Command {
+	var o output
 	var since time.Duration
 	cmd := &cobra.Command{
 		Use: "why " + strings.Join(view.Kinds, "|") + " NAME | why --since SPAN", Short: "Explain what happened to an object, and why",
 		Args: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("since") {
-				return cobra.NoArgs(cmd, args)
+			if len(args) == 0 && cmd.Flags().Changed("since") {
+				return nil
 			}
 			return cobra.ExactArgs(2)(cmd, args)
 		},
@@ -42,13 +46,21 @@ for what reason and at what price, what was done, and how it ended. It works for
 Of a node that is still there it also says what keeps it and since when, what its removal would save, what its pods need
 and what else would take them; of a pod that was moved which pods run in its place, and of one that fits nowhere the smallest changes that would let it
 run. For that it reads the observations.
+Of a NodeClaim or an instance that is not a node yet it says what keeps it from that; of a NodePool what it has cost, what keeps it from launching, and which
+budgets keep its nodes; of an EC2NodeClass what makes it unusable; of a command what it waits for.
 Of an offering, which is named TYPE/ZONE/CAPACITYTYPE, it tells which launches it failed, by which record it is marked as unavailable, and until when.
 Of a CapacityBuffer it tells where its capacity was found or planned, and what took it away.
 NAME of a pod or a CapacityBuffer may be NAMESPACE/NAME; without a namespace it is in that of --namespace, of the kubeconfig's context, or default.
-The console, which is asked if no log is named, reaches back 50,000 records.`,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if cmd.Flags().Changed("since") {
-				return t.summarize(cmd.Context(), cmd.OutOrStdout(), since)
+The console, which is asked if no log is named, reaches back to the first record that there is, archived or not, once it has indexed them.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("since") && since <= 0 {
+				return fmt.Errorf("invalid --since %s: must be positive", since)
+			}
+			if len(args) == 0 {
+				return o.repeat(cmd.Context(), cmd.OutOrStdout(), func(out io.Writer) error { return t.summarize(cmd.Context(), out, &o, since) })
 			}
 			kind, name := subjectKind(args[0]), t.qualified(args[0], args[1])
 			switch {
@@ -56,52 +68,69 @@ The console, which is asked if no log is named, reaches back 50,000 records.`,
 				return fmt.Errorf("explain %q: must be one of %s", args[0], strings.Join(view.Kinds, ", "))
 			case view.Subject(args[0], name) == "":
 				return fmt.Errorf("explain %s %q: must be TYPE/ZONE/CAPACITYTYPE", kind, name)
-			case t.viaConsole():
-				return t.whyByConsole(cmd.Context(), cmd.OutOrStdout(), args[0], name)
 			}
-			s, err := t.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer closeInto(s, &err)
-			entries, err := s.entriesAbout(cmd.Context(), kind+"/"+name)
-			if err != nil {
-				return err
-			}
-			now := s.present(cmd.Context(), kind, name, entries)
-			if err := explain(cmd.OutOrStdout(), entries, s.log.ID(), kind, name); err != nil && len(now) == 0 {
-				return err
-			}
-			for _, line := range now {
-				fmt.Fprintln(cmd.OutOrStdout(), line)
-			}
-			return nil
+			return o.repeat(cmd.Context(), cmd.OutOrStdout(), func(out io.Writer) error {
+				story, err := t.story(cmd.Context(), args[0], name)
+				if err != nil {
+					return err
+				}
+				if since > 0 {
+					story.Lines = slices.DeleteFunc(story.Lines, func(l audit.Line) bool { return time.Since(l.Time) > since })
+				}
+				return o.printStory(out, story)
+			})
 		},
 	}
-	cmd.Flags().DurationVar(&since, "since", 0, "say instead in sentences what happened in this span, such as 1h")
+	o.registerAll(cmd.Flags())
+	o.registerWatch(cmd.Flags(), t)
+	cmd.Flags().DurationVar(&since, "since", 0, "of an object: only what happened in this span before now, such as 1h; without one: say in sentences what happened in it")
 	return cmd
 }
 
-// summarize says what happened in the span before now.
-func (t *target) summarize(ctx context.Context, out io.Writer, span time.Duration) (err error) {
-	if span <= 0 {
-		return fmt.Errorf("invalid --since %s: must be positive", span)
+// story of an object, by console or log. Nothing on record and nothing to say of the present is a failure:
+// the name may be misspelt.
+func (t *target) story(ctx context.Context, kind, name string) (_ *view.Story, err error) {
+	if t.viaConsole() {
+		return t.storyByConsole(ctx, kind, name)
 	}
-	var sentences []string
+	s, err := t.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer closeInto(s, &err)
+	subject := view.Subject(kind, name)
+	kind, _, _ = strings.Cut(subject, "/")
+	entries, err := s.entriesAbout(ctx, subject)
+	if err != nil {
+		return nil, err
+	}
+	story := &view.Story{Subject: subject, Lines: audit.WhyOf(entries, s.log.ID(), subject), Now: s.present(ctx, kind, name, entries), From: 1}
+	if story.Lines == nil {
+		story.Lines = []audit.Line{}
+	}
+	if len(story.Lines) == 0 && len(story.Now) == 0 {
+		return nil, fmt.Errorf("explain %s %s: the log has nothing about it", kind, name)
+	}
+	return story, nil
+}
+
+// summarize says what happened in the span before now.
+func (t *target) summarize(ctx context.Context, out io.Writer, o *output, span time.Duration) (err error) {
+	answer := &api.Summary{Since: time.Now().Add(-span).UTC()}
 	if t.viaConsole() {
 		err = t.askConsole(ctx, func(c *remote.Client) error {
-			answer := &api.Summary{}
-			err := c.Get(ctx, "/summary", url.Values{"since": {span.String()}}, answer)
-			sentences = answer.Sentences
-			return err
+			return c.Get(ctx, "/summary", url.Values{"since": {span.String()}}, answer)
 		})
 	} else {
-		sentences, err = t.summaryOfLog(ctx, span)
+		answer.Sentences, err = t.summaryOfLog(ctx, span)
 	}
-	for _, s := range sentences {
-		fmt.Fprintln(out, s)
+	if err != nil {
+		return err
 	}
-	return err
+	if o.format == formatName {
+		return errors.New("-o name: sentences have no names")
+	}
+	return o.write(out, answer, func(out io.Writer) error { return printEach(out, answer.Sentences) })
 }
 
 // summaryOfLog reads the log itself.
@@ -111,8 +140,18 @@ func (t *target) summaryOfLog(ctx context.Context, span time.Duration) (_ []stri
 		return nil, err
 	}
 	defer closeInto(s, &err)
+	past, err := s.history(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	return past.Summary(now.Add(-span), now), nil
+}
+
+// history of the whole log.
+func (s *session) history(ctx context.Context) (*history.History, error) {
 	past := history.New(s.log.ID())
-	err = eachRecord(ctx, s.log, func(rec store.Record) error {
+	return past, eachRecord(ctx, s.log, func(rec store.Record) error {
 		e, err := audit.Decode(rec)
 		if errors.Is(err, ledger.ErrUnknownKind) {
 			return nil
@@ -122,28 +161,41 @@ func (t *target) summaryOfLog(ctx context.Context, span time.Duration) (_ []stri
 		}
 		return err
 	})
-	now := time.Now()
-	return past.Summary(now.Add(-span), now), err
 }
 
-// explain prints the story of a subject. Nothing on record is a failure: the name may be misspelt.
-func explain(out io.Writer, entries []ledger.Entry, logID, kind, name string) error {
-	if (kind == "pod" || kind == "capacitybuffer") && !strings.Contains(name, "/") {
-		name = "default/" + name
+// printStory prints it, oldest first; wide says who did what.
+func (o *output) printStory(out io.Writer, story *view.Story) error {
+	var names []string
+	for i := range story.Lines {
+		names = append(names, strconv.FormatUint(story.Lines[i].Seq, 10))
 	}
-	lines := audit.WhyOf(entries, logID, kind+"/"+name)
-	if len(lines) == 0 {
-		return fmt.Errorf("explain %s %s: the log has nothing about it", kind, name)
-	}
-	printStory(out, lines)
-	return nil
-}
-
-func printStory(out io.Writer, lines []audit.Line) {
-	for _, l := range lines {
-		fmt.Fprintf(out, "%s  #%-5d %-8s %s\n", l.Time.UTC().Format("2006-01-02 15:04:05.000"), l.Seq, l.Step, l.Text)
-		for _, d := range l.Details {
-			fmt.Fprintf(out, "%41s%s\n", "", d)
+	return o.list(out, story, "record", names, func(out io.Writer) error {
+		if story.Cut {
+			fmt.Fprintln(out, "the story has more records than are shown, and begins earlier")
 		}
+		for i := range story.Lines {
+			l := &story.Lines[i]
+			who := ""
+			if o.wide() {
+				who = fmt.Sprintf("%-12s", l.Service)
+			}
+			fmt.Fprintf(out, "%s  #%-5d %s %s%s\n", l.Time.UTC().Format("2006-01-02 15:04:05.000"), l.Seq, screen.Paint(out, stepColour(l.Step), fmt.Sprintf("%-8s", l.Step)), who, l.Text)
+			for _, d := range l.Details {
+				fmt.Fprintf(out, "%41s%s\n", "", d)
+			}
+		}
+		return printEach(out, story.Now)
+	})
+}
+
+func stepColour(s audit.Step) string {
+	switch s {
+	case audit.StepRefused:
+		return screen.Red
+	case audit.StepOutcome:
+		return screen.Green
+	case audit.StepDecided:
+		return screen.Bold
 	}
+	return screen.Yellow
 }

@@ -43,7 +43,7 @@ var mutants = map[string]mutant{
 		[]string{"4: consolidation does not buy dearer", "consolidation comes to rest", "4: DisruptionPolicies: commands save what is asked for"}, commandSeeds},
 	"what a World older than the command lacks is gone": {
 		"planner/disrupt/confirm.go", "func mayStillCome(s *planner.Snapshot, cmd *ledger.Command) bool {\n", "return false",
-		[]string{"4: replacements are initialized before what they replace goes"}, commandSeeds},
+		[]string{"4: replacements are initialized before what they replace goes"}, restoredSeeds},
 	"notices have no deadline": {
 		"planner/drain/step.go", "func noticeOf(s *planner.Snapshot, node string) (at time.Time) {\n", "return at", []string{"pods that can be moved have left what EC2 takes back"}, ""},
 	"small instance types hold what large ones do": {
@@ -52,10 +52,11 @@ var mutants = map[string]mutant{
 
 const (
 	// mutantSeeds is how many seeds a mutant may survive; a mutant that only commands which buy nodes can
-	// show may survive commandSeeds.
-	mutantSeeds  = "40"
-	commandSeeds = "400"
-	root         = "../.."
+	// show may survive commandSeeds, and restoredSeeds if it also takes a World that was just restored.
+	mutantSeeds   = "40"
+	commandSeeds  = "400"
+	restoredSeeds = "1000"
+	root          = "../.."
 )
 
 // build makes a simulator that contains all mutants.

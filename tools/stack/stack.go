@@ -50,6 +50,9 @@ type Options struct {
 	Bare bool
 	// Binaries names another binary than millwright for some services.
 	Binaries map[string]string
+	// Endpoint is the URL of an account that others simulate, in place of ours, and EndpointRegion the region
+	// there; "": Region.
+	Endpoint, EndpointRegion string
 	// EC2SimArgs and MillwrightArgs are added to the defaults.
 	EC2SimArgs, MillwrightArgs []string
 	// ServiceArgs are added to those of single services of FiveProcesses, by name.
@@ -128,8 +131,10 @@ func Start(ctx context.Context, opts Options) (_ *Stack, err error) {
 			return s, err
 		}
 	}
-	if err := s.startEC2Sim(ctx); err != nil {
-		return s, err
+	if s.ec2Endpoint = opts.Endpoint; s.ec2Endpoint == "" {
+		if err := s.startEC2Sim(ctx); err != nil {
+			return s, err
+		}
 	}
 	s.kubeconfig, s.awsEndpoint = s.Kubeconfig(), s.ec2Endpoint
 	if opts.Through != nil {
@@ -199,7 +204,7 @@ func (s *Stack) EC2Endpoint() string { return s.ec2Endpoint }
 // Env is what the AWS SDK needs to talk to the simulator.
 func (s *Stack) Env() []string {
 	return []string{
-		"AWS_ENDPOINT_URL=" + cmp.Or(s.awsEndpoint, s.ec2Endpoint), "AWS_REGION=" + Region, "AWS_ACCESS_KEY_ID=local",
+		"AWS_ENDPOINT_URL=" + cmp.Or(s.awsEndpoint, s.ec2Endpoint), "AWS_REGION=" + cmp.Or(s.opts.EndpointRegion, Region), "AWS_ACCESS_KEY_ID=local",
 		"AWS_SECRET_ACCESS_KEY=local", "AWS_EC2_METADATA_DISABLED=true",
 	}
 }
@@ -214,6 +219,9 @@ func (s *Stack) LogFlags() []string {
 	}
 	return []string{"--cluster-name", ClusterName, "--data-dir", s.MillwrightDir()}
 }
+
+// HasServers reports that etcd and NATS are processes of their own.
+func (s *Stack) HasServers() bool { return s.opts.FiveProcesses || s.opts.External != nil }
 
 // Dir holds all data and logs; an external NATS keeps its files in Dir/nats.
 func (s *Stack) Dir() string { return s.opts.Dir }
@@ -313,6 +321,12 @@ func (s *Stack) placeConsole() error {
 // ConsoleURL is where the console is, and ConsoleCA the file with the CA that `millwright all` makes for it.
 func (s *Stack) ConsoleURL() string { return "https://" + s.consoleAddress }
 func (s *Stack) ConsoleCA() string  { return filepath.Join(s.MillwrightDir(), "console", "ca.crt") }
+
+// ConsoleTrust names the ConfigMap in which the console says by which certificate it is known.
+func (s *Stack) ConsoleTrust() (namespace, name string) {
+	namespace, name, _ = strings.Cut(consoleTrust, "/")
+	return namespace, name
+}
 
 func (s *Stack) startFive(ctx context.Context) error {
 	if err := errors.Join(s.startServers(ctx), s.placeConsole()); err != nil {

@@ -1,12 +1,15 @@
 package weeks
 
 import (
+	"context"
 	"fmt"
 	"hash"
 	"hash/fnv"
 	"slices"
 	"time"
 
+	"millwright/events"
+	"millwright/planner/claim"
 	"millwright/services/sim/clock"
 )
 
@@ -51,21 +54,31 @@ type node struct {
 	ready    bool
 	readyAt  time.Duration
 	pods     []*pod
+	// used is what its pods ask for, promised what the waiting pods that are hinted to it do.
+	used, promised amount
 	// touched is the last time a pod came, ended or was deleted.
 	touched time.Duration
 	// tainted: no new pods. going: it is being deleted. gone: it costs nothing any more. billed: up to when.
 	tainted, going, gone bool
 	billed               time.Duration
+	// cause of its going, if no command takes it.
+	cause string
 }
 
-func (n *node) used() (sum amount) {
-	for _, p := range n.pods {
-		sum = sum.plus(p.app.asks)
+func (n *node) free() amount { return n.offer.kind.allocatable.minus(n.used) }
+
+// hintTo has kube-scheduler try a node first for a pod that waits; nil: none.
+func (p *pod) hintTo(n *node) {
+	if p.hint == n {
+		return
 	}
-	return sum
+	if p.hint != nil {
+		p.hint.promised = p.hint.promised.minus(p.app.asks)
+	}
+	if p.hint = n; n != nil {
+		n.promised = n.promised.plus(p.app.asks)
+	}
 }
-
-func (n *node) free() amount { return n.offer.kind.allocatable.minus(n.used()) }
 
 // fleet is what runs of an app.
 type fleet struct {
@@ -88,7 +101,8 @@ type Cluster struct {
 	waiting    []*pod
 	plane      plane
 	result     Result
-	made       int
+	// made counts pods that ever were, pods those that are.
+	made, pods int
 	digest     hash.Hash64
 	scheduling bool
 	stepping   bool
@@ -131,9 +145,12 @@ func (c *Cluster) after(d time.Duration, fn func()) {
 // trace notes that something has happened, for the digest.
 func (c *Cluster) trace(what, name string) { fmt.Fprintln(c.digest, int64(c.now), what, name) }
 
-// run plays the week.
-func (c *Cluster) run() {
+// run plays the week. An error says that the context ended first.
+func (c *Cluster) run(ctx context.Context) error {
 	for c.clock.Next(start.Add(c.script.Length)) {
+		if ctx.Err() != nil {
+			return fmt.Errorf("play the week up to %s: %w", c.now, context.Cause(ctx))
+		}
 	}
 	c.now = c.script.Length
 	c.countWaiting()
@@ -141,6 +158,7 @@ func (c *Cluster) run() {
 		c.bill(n)
 	}
 	c.result.Digest = c.digest.Sum64()
+	return nil
 }
 
 func (c *Cluster) act(a act) {
@@ -167,17 +185,23 @@ func (c *Cluster) act(a act) {
 	}
 }
 
-// hardware takes back spot instances and breaks nodes, by chances that each node has.
+// hardware breaks nodes and takes back spot instances, by chances that each node has.
 func (c *Cluster) hardware() {
 	for _, n := range slices.Clone(c.nodes) {
-		odds := float64(hardwareEvery) / float64(nodeLife)
+		breaks, taken := float64(hardwareEvery)/float64(nodeLife), 0.0
 		if n.offer.capacity == spot {
-			odds += float64(hardwareEvery) / float64(spotLife)
+			taken = float64(hardwareEvery) / float64(spotLife)
 		}
-		if !n.going && float64(hashOf(c.script.Seed, int64(c.now), n.ordinal)%1_000_000) < odds*1e6 {
-			c.result.Lost++
-			c.delete(n, false)
+		drawn := float64(hashOf(c.script.Seed, int64(c.now), n.ordinal) % 1_000_000)
+		if n.going || drawn >= (breaks+taken)*1e6 {
+			continue
 		}
+		c.result.Lost++
+		n.cause = events.SystemStatus
+		if drawn < taken*1e6 {
+			n.cause = events.SpotInterrupted
+		}
+		c.delete(n, false)
 	}
 }
 
@@ -213,7 +237,12 @@ func (c *Cluster) launch(name string, o offering) *node {
 		c.plane.nodeChanged(n)
 		c.changed()
 	})
-	c.after(expireAfter, func() { c.delete(n, false) })
+	c.after(expireAfter, func() {
+		if n.cause == "" {
+			n.cause = claim.ReasonExpired
+		}
+		c.delete(n, false)
+	})
 	return n
 }
 
@@ -267,11 +296,8 @@ func (c *Cluster) makePod(f *fleet, moved, length time.Duration) *pod {
 	p.name = fmt.Sprintf("%s-%06d", p.owner(), c.made)
 	f.pods = append(f.pods, p)
 	c.waiting = append(c.waiting, p)
-	pods := 0
-	for _, f := range c.fleets {
-		pods += len(f.pods)
-	}
-	c.result.PodsMost = max(c.result.PodsMost, pods)
+	c.pods++
+	c.result.PodsMost = max(c.result.PodsMost, c.pods)
 	c.plane.podChanged(p)
 	c.changed()
 	return p
@@ -283,12 +309,16 @@ func (c *Cluster) remove(p *pod) {
 		return
 	}
 	p.gone = true
+	c.pods--
 	f := c.fleets[slices.IndexFunc(c.fleets, func(f *fleet) bool { return f.app == p.app })]
 	f.pods = without(f.pods, p)
-	c.waiting = without(c.waiting, p)
 	if n := p.node; n != nil {
 		n.pods = without(n.pods, p)
+		n.used = n.used.minus(p.app.asks)
 		n.touched = c.now
+	} else {
+		p.hintTo(nil)
+		c.waiting = without(c.waiting, p)
 	}
 	c.trace("remove", p.name)
 	c.plane.podChanged(p)

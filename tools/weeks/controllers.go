@@ -79,10 +79,16 @@ func boolean(a, b bool) int {
 // schedule is kube-scheduler: each waiting pod, oldest first, goes to the node that was hinted for it, else
 // to that where the largest share stays free; room that is hinted for others is kept.
 func (c *Cluster) schedule() {
+	full := map[demand]bool{} // no node holds a pod like this one
 	for _, p := range slices.Clone(c.waiting) {
-		n := p.hint
-		if n == nil || !c.holds(n, p) {
+		n, hinted, like := p.hint, p.hint != nil, demand{p.app.capacity, p.app.asks}
+		switch {
+		case hinted && n.holds(p):
+		case hinted:
 			n = c.best(p)
+		case !full[like]:
+			n = c.best(p)
+			full[like] = n == nil
 		}
 		if n == nil {
 			if !p.refused {
@@ -92,20 +98,27 @@ func (c *Cluster) schedule() {
 			}
 			continue
 		}
+		if hinted && n != p.hint {
+			clear(full) // what was kept for it is free
+		}
 		c.bind(p, n)
 	}
 }
 
-// holds reports that kube-scheduler may put a pod on a node.
-func (c *Cluster) holds(n *node, p *pod) bool {
+// demand is what makes pods alike to kube-scheduler.
+type demand struct {
+	capacity string
+	asks     amount
+}
+
+// holds reports that kube-scheduler may put a pod on the node.
+func (n *node) holds(p *pod) bool {
 	if !n.ready || n.tainted || n.gone || n.offer.capacity != p.app.capacity {
 		return false
 	}
-	room := n.free()
-	for _, other := range c.waiting {
-		if other != p && other.hint == n {
-			room = room.minus(other.app.asks)
-		}
+	room := n.free().minus(n.promised)
+	if p.hint == n {
+		room = room.plus(p.app.asks)
 	}
 	return p.app.asks.fits(room)
 }
@@ -113,7 +126,7 @@ func (c *Cluster) holds(n *node, p *pod) bool {
 func (c *Cluster) best(p *pod) (best *node) {
 	most := int64(-1)
 	for _, n := range c.nodes {
-		if !c.holds(n, p) {
+		if !n.holds(p) {
 			continue
 		}
 		room, all := n.free().minus(p.app.asks), n.offer.kind.allocatable
@@ -125,8 +138,9 @@ func (c *Cluster) best(p *pod) (best *node) {
 }
 
 func (c *Cluster) bind(p *pod, n *node) {
-	p.node, p.bound, p.refused, p.hint = n, c.now, false, nil
-	n.pods = append(n.pods, p)
+	p.hintTo(nil)
+	p.node, p.bound, p.refused = n, c.now, false
+	n.pods, n.used = append(n.pods, p), n.used.plus(p.app.asks)
 	n.touched = c.now
 	c.waiting = without(c.waiting, p)
 	c.trace("bind "+p.name, n.name)

@@ -232,7 +232,7 @@ func providerID(name, zone string) string { return "aws:///" + zone + "/i-" + na
 func (m *millwright) hint() {
 	for _, p := range m.waiting {
 		v := m.ledger.Verdict(types.UID(p.name))
-		p.hint = nil
+		p.hintTo(nil)
 		if v == nil || !p.refused {
 			continue
 		}
@@ -241,7 +241,7 @@ func (m *millwright) hint() {
 			n = m.claims[v.Node]
 		}
 		if n != nil && n.ready && !n.tainted {
-			p.hint = n
+			p.hintTo(n)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package weeks
 
 import (
+	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/events"
+	"millwright/planner/claim"
 	"millwright/planner/ledger"
 	"millwright/tools/workload"
 )
@@ -63,31 +65,49 @@ func (m *millwright) podObject(p *pod) *corev1.Pod {
 
 // nodeChanged shows NodeClaim and Node to the World, and records what lifecycle would.
 func (m *millwright) nodeChanged(n *node) {
-	claim, object := m.claimObject(n), m.nodeObject(n)
+	nodeClaim, object := m.claimObject(n), m.nodeObject(n)
 	switch {
 	case n.gone:
 		if n.ready {
 			m.vanish(events.KindNode, object)
 		}
-		m.vanish(events.KindNodeClaim, claim)
-		m.record(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: n.name, UID: claim.UID, Reason: "gone"})
+		m.vanish(events.KindNodeClaim, nodeClaim)
+		m.record(ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: n.name, UID: nodeClaim.UID, Reason: "gone"})
 		delete(m.claims, n.name)
 		delete(m.records, n)
 		return
 	case n.going:
 		if c := m.ledger.Claim(n.name); c != nil && c.Doomed == nil {
-			m.record(ledger.KindClaimDoomed, &ledger.ClaimDoomed{Claim: n.name, UID: claim.UID, Reason: "spot_interrupted"})
+			m.doom(n, c, nodeClaim)
 		}
 	case n.ready && m.ledger.Claim(n.name).State != ledger.ClaimInitializedState:
 		m.record(ledger.KindClaimRegistered, &ledger.ClaimRegistered{Claim: n.name, Node: n.name})
 		m.record(ledger.KindClaimInitialized, &ledger.ClaimInitialized{Claim: n.name, Node: n.name})
 	}
 	m.claims[n.name] = n
-	m.see(events.KindNodeClaim, claim)
+	m.see(events.KindNodeClaim, nodeClaim)
 	if n.ready {
 		m.see(events.KindNode, object)
 		m.hint()
 	}
+}
+
+// doom records why a node goes that no command takes, with the input from which lifecycle decides so.
+func (m *millwright) doom(n *node, c *ledger.Claim, object *karpv1.NodeClaim) {
+	before := object.DeepCopy()
+	before.DeletionTimestamp = nil
+	in := claim.Input{Name: n.name, Now: m.time(), AsOf: m.time(), Ledger: claim.FactsOfLedger(c), Object: claim.FactsOfObject(before, c, logID)}
+	if n.cause != claim.ReasonExpired {
+		in.Interruptions = []claim.Interruption{{Kind: n.cause, At: m.time()}}
+	}
+	a := claim.Next(in)
+	doomed := claim.Payload(in, a)
+	data, err := json.Marshal(in)
+	if err != nil || a.Move != claim.Doom {
+		panic(fmt.Sprintf("weeks: %s goes because of %q: %s %v", n.name, n.cause, a.Move, err))
+	}
+	doomed.UID, doomed.Input = object.UID, data
+	m.record(ledger.KindClaimDoomed, doomed)
 }
 
 func (n *node) labels() map[string]string {

@@ -18,6 +18,7 @@ func scene(t *testing.T, s Settings, nodes ...sceneNode) (*reference, []*node) {
 			if o.kind.name == x.kind {
 				n := &node{name: fmt.Sprintf("n%d", i), offer: o, ordinal: i, ready: true, touched: time.Minute}
 				for j, cpu := range x.pods {
+					n.used = n.used.plus(amount{cpu, 256, 1})
 					n.pods = append(n.pods, &pod{name: fmt.Sprintf("p%d-%d", i, j), node: n, app: &app{capacity: x.capacity, asks: amount{cpu, 256, 1}}})
 				}
 				list = append(list, n)

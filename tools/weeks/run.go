@@ -1,6 +1,9 @@
 package weeks
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Settings of a plane.
 type Settings struct {
@@ -56,19 +59,14 @@ type Result struct {
 	Digest uint64
 }
 
-// Run plays a week under a plane.
-func Run(s *Script, p Settings) Result {
-	c := play(s, p)
-	return c.result
-}
-
-func play(s *Script, p Settings) *Cluster {
+// Run plays a week under a plane. An error says that the context ended.
+func Run(ctx context.Context, s *Script, p Settings) (Result, error) {
 	c := newCluster(s)
 	if p.Reference {
 		c.plane = newReference(c, p)
 	} else {
 		c.plane = newMillwright(c, p)
 	}
-	c.run()
-	return c
+	err := c.run(ctx)
+	return c.result, err
 }

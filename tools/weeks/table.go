@@ -28,7 +28,7 @@ func Compare(ctx context.Context, length time.Duration, workers int) ([]Sum, err
 	for range workers {
 		group.Go(func() {
 			for t := range tasks {
-				results[t.plane][t.seed] = Run(NewScript(Seeds[t.seed], length), Planes[t.plane])
+				results[t.plane][t.seed], _ = Run(ctx, NewScript(Seeds[t.seed], length), Planes[t.plane]) // that the context ended is said below
 			}
 		})
 	}

@@ -24,8 +24,9 @@ type Tape struct {
 	now func() time.Time
 }
 
-// Record plays a week and keeps it. The watcher's heartbeat comes each second.
-func Record(s *Script, p Settings) (*Tape, Result) {
+// Record plays a week and keeps it. The watcher's heartbeat comes each second. An error says that the context
+// ended.
+func Record(ctx context.Context, s *Script, p Settings) (*Tape, Result, error) {
 	t := &Tape{Stream: membus.NewBus().Connect(membus.QueueMax)}
 	c := newCluster(s)
 	t.now = c.time
@@ -40,8 +41,10 @@ func Record(s *Script, p Settings) (*Tape, Result) {
 		c.after(time.Second, beat)
 	}
 	c.after(time.Second, beat)
-	c.run()
-	return t, c.result
+	if err := c.run(ctx); err != nil {
+		return nil, c.result, err
+	}
+	return t, c.result, nil
 }
 
 func (t *Tape) must(what string, err error) {

@@ -81,6 +81,11 @@ type DisruptionPolicySpec struct {
 	// it is enough, and the shortest within counts.
 	// +optional
 	Surge *Surge `json:"surge,omitempty"`
+	// RebalanceRecommendation says what follows when EC2 recommends to leave an instance of the selected NodePools: Replace has its node
+	// replaced like one that has drifted, Ignore does nothing. Without it --rebalance-recommendation says it. Of several policies one
+	// that says Ignore is enough.
+	// +optional
+	RebalanceRecommendation RebalanceRecommendation `json:"rebalanceRecommendation,omitempty"`
 	// Windows open or close voluntary disruption by the clock.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=atomic
@@ -219,6 +224,15 @@ type Surge struct {
 	// +optional
 	Within *metav1.Duration `json:"within,omitempty"`
 }
+
+// RebalanceRecommendation is what follows when EC2 recommends to leave an instance.
+// +kubebuilder:validation:Enum={"Ignore","Replace"}
+type RebalanceRecommendation string
+
+const (
+	RebalanceIgnore  RebalanceRecommendation = "Ignore"
+	RebalanceReplace RebalanceRecommendation = "Replace"
+)
 
 // WindowAction is what a Window does while it is open.
 // +kubebuilder:validation:Enum={"Allow","Deny"}

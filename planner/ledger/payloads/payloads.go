@@ -1,7 +1,9 @@
-// Package payloads holds payloads of records about nodes that drain or drift, and what several payloads have
-// in common. Package ledger has all of them under the same names, and folds them.
+// Package payloads holds payloads of records about nodes that drain or drift and about the log itself, and
+// what several payloads have in common. Package ledger has all of them under the same names, and folds
+// them.
 //
-// Guarantees: plain data, which encoding/json encodes alike every time (structs, slices, string-keyed maps).
+// Guarantees: plain data, which encoding/json encodes alike every time (structs, slices, string-keyed
+// maps).
 package payloads
 
 import (
@@ -64,6 +66,8 @@ type DrainTierStarted struct {
 	Paced bool `json:"paced,omitempty"`
 	// Notice is when EC2 takes the instance away; zero: nothing says so.
 	Notice time.Time `json:"notice,omitzero"`
+	// Evicted are pods that were evicted before, when it could not be recorded, as of a NodeDrained.
+	Evicted []PodRef `json:"evicted,omitempty"`
 }
 
 // NodeDrained: nothing is left to wait for. Pods are those the API server listed directly before.
@@ -71,6 +75,9 @@ type NodeDrained struct {
 	Node  string   `json:"node"`
 	Claim string   `json:"claim"`
 	Pods  []PodRef `json:"pods,omitempty"`
+	// Evicted are pods that no tier names: while the observations were behind, the API server was asked which
+	// there are. Some may be missing, of a Node without NodeClaim above all.
+	Evicted []PodRef `json:"evicted,omitempty"`
 	// VolumesDetached: False if the deadline passed first.
 	VolumesDetached bool `json:"volumesDetached"`
 }
@@ -78,6 +85,8 @@ type NodeDrained struct {
 // DrainEnded closes a drain whose Node is gone.
 type DrainEnded struct {
 	Node string `json:"node"`
+	// Evicted are as of a NodeDrained, if there was none before the Node went.
+	Evicted []PodRef `json:"evicted,omitempty"`
 }
 
 // DriftJudged says whether some NodeClaims have drifted, each from here on until another says otherwise. It
@@ -173,4 +182,57 @@ type SurgeFacts struct {
 	MaxSurge       string    `json:"maxSurge,omitempty"`
 	MaxUnavailable string    `json:"maxUnavailable,omitempty"`
 	Paused         bool      `json:"paused,omitempty"`
+}
+
+// LedgerCheckpoint says where the Ledger as of a record can be had; it changes nothing.
+type LedgerCheckpoint struct {
+	// Seq is the last record folded, Digest is Ledger.Digest there, Blob the name of the blob with its
+	// compressed Checkpoint.
+	Seq    uint64 `json:"seq"`
+	Digest string `json:"digest"`
+	Blob   string `json:"blob"`
+	// Version is the StateVersion of the writer.
+	Version uint32 `json:"version"`
+	// Previous is the record of the checkpoint before this one; 0 if there was none.
+	Previous uint64 `json:"previous,omitempty"`
+	// Signed is the head of the log when it was written; nil: nobody signs.
+	Signed *SignedHead `json:"signed,omitempty"`
+}
+
+// SegmentArchived says which file of the archive holds records that leave the live log then; it changes
+// nothing. After a crash the same one may be recorded again.
+type SegmentArchived struct {
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
+	// Hash of the last record and SHA256 of the file, hex.
+	Hash   string `json:"hash"`
+	File   string `json:"file"`
+	SHA256 string `json:"sha256"`
+	Bytes  int64  `json:"bytes"`
+}
+
+// MemoryDiscovered: a node of an instance type registered, which was launched with the image that its
+// NodeClass would choose, and has this memory. Catalogues of classes with the same images have that from
+// here on instead of what was estimated, until one is seen with less (package memory).
+type MemoryDiscovered struct {
+	InstanceType string `json:"instanceType"`
+	// Images names the images of the NodeClass (memory.Images), ImageID is the node's.
+	Images  string `json:"images"`
+	ImageID string `json:"imageID"`
+	Bytes   int64  `json:"bytes"`
+	// Estimated is what the catalogue said before, in bytes.
+	Estimated int64  `json:"estimated,omitempty"`
+	Node      string `json:"node"`
+	Claim     string `json:"claim"`
+}
+
+// BundleTaken: somebody got the records From to To, with the observations that lead to them, in one file. It
+// changes nothing.
+type BundleTaken struct {
+	From uint64 `json:"from"`
+	To   uint64 `json:"to"`
+	// About is what was asked for, in words.
+	About string `json:"about"`
+	By    string `json:"by"`
+	Why   string `json:"why"`
 }

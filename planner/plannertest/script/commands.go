@@ -94,6 +94,8 @@ func change(c *Case, a *Args) {
 		c.Put(kind, Over(c, o, a.Block()))
 	case *appsv1.DaemonSet:
 		c.Put(kind, Over(c, o, a.Block()))
+	case *appsv1.Deployment:
+		c.Put(kind, Over(c, o, a.Block()))
 	default:
 		c.T.Fatalf("%s: there is no such object that can be changed", a.Line)
 	}
@@ -142,6 +144,10 @@ func option(c *Case, a *Args) {
 		c.Check(c.Options.SetFeatureGates(value))
 	case "awaitDeparted":
 		c.Options.AwaitDeparted = value == "on"
+	case "awaitNewPods":
+		c.Options.AwaitNewPods = value == "on"
+	case "surgeFirst":
+		c.Options.SurgeFirst = value == "on"
 	case "staticWave":
 		c.Options.StaticWave = int64(a.number(value))
 	case "nodeCost":

@@ -8,6 +8,8 @@ import (
 	"millwright/services/certificates"
 	"millwright/services/console"
 	"millwright/services/disruptor"
+	"millwright/services/durability"
+	"millwright/services/export"
 	"millwright/services/internal/clock"
 	"millwright/services/internal/ec2"
 	"millwright/services/internal/host/fold"
@@ -15,6 +17,7 @@ import (
 	"millwright/services/internal/lease"
 	"millwright/services/internal/process"
 	"millwright/services/internal/retention"
+	"millwright/services/internal/selfcheck"
 	"millwright/services/lifecycle/claims"
 	"millwright/services/lifecycle/garbage"
 	"millwright/services/provisioner"
@@ -51,8 +54,10 @@ var sources = []struct {
 	{"Disruptor", "", []func(prometheus.Registerer){disruptor.RegisterMetrics}},
 	{"Terminator", "", []func(prometheus.Registerer){terminator.RegisterMetrics}},
 	{"Lifecycle", "`karpenter_nodeclaims_disrupted_total` counts commands of the disruptor too.", []func(prometheus.Registerer){
-		claims.RegisterMetrics, garbage.RegisterMetrics, ec2.RegisterMetrics, retention.RegisterMetrics}},
+		claims.RegisterMetrics, garbage.RegisterMetrics, ec2.RegisterMetrics, retention.RegisterMetrics,
+		selfcheck.RegisterMetrics, durability.RegisterMetrics}},
 	{"Console", "`millwright console` and `millwright all` have them.", []func(prometheus.Registerer){console.RegisterMetrics}},
+	{"Export", "`millwright export` has them, and `millwright all` with a sink. A sink is `cloudevents`, `webhook` or `traces`.", []func(prometheus.Registerer){export.RegisterMetrics}},
 	{"Certificates", "`millwright certificates` has them.", []func(prometheus.Registerer){certificates.RegisterMetrics}},
 	{"Webhook", "`millwright webhook` has them.", []func(prometheus.Registerer){webhook.RegisterMetrics}},
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,5 +117,102 @@ func TestNoPackageIsMissing(t *testing.T) {
 	}
 	if found < 15 {
 		t.Errorf("found %d files with metrics", found)
+	}
+}
+
+// asked are what the dashboards and alerts for Karpenter that are well known ask for (operations §6): the
+// getting-started guide's Capacity and Performance, the community's mixin with its alerts, and the alerts
+// that people add. Of each metric its type and the labels they group and filter by.
+var asked = map[string]string{
+	// Capacity: variables, nodes and NodePools.
+	"karpenter_nodes_allocatable":                    "gauge nodepool zone region arch os capacity_type instance_type node_name resource_type",
+	"karpenter_nodes_total_pod_requests":             "gauge nodepool zone capacity_type instance_type node_name resource_type",
+	"karpenter_nodes_total_daemon_requests":          "gauge nodepool zone capacity_type instance_type node_name resource_type",
+	"karpenter_nodes_system_overhead":                "gauge nodepool zone capacity_type instance_type node_name resource_type",
+	"karpenter_nodes_created_total":                  "counter nodepool",
+	"karpenter_nodes_terminated_total":               "counter nodepool",
+	"karpenter_voluntary_disruption_eligible_nodes":  "gauge reason",
+	"karpenter_voluntary_disruption_decisions_total": "counter decision reason consolidation_type",
+	"karpenter_nodeclaims_disrupted_total":           "counter reason nodepool capacity_type",
+	"karpenter_nodepools_usage":                      "gauge nodepool resource_type",
+	"karpenter_nodepools_limit":                      "gauge nodepool resource_type",
+	"karpenter_nodepools_allowed_disruptions":        "gauge nodepool reason",
+	"karpenter_pods_state":                           "gauge name namespace owner node nodepool zone arch capacity_type instance_type phase", // --pod-metrics
+	"karpenter_cluster_state_node_count":             "gauge",
+	"karpenter_build_info":                           "gauge version",
+	// Performance.
+	"karpenter_nodes_termination_duration_seconds":                        "summary nodepool",
+	"karpenter_scheduler_scheduling_duration_seconds":                     "histogram controller",
+	"karpenter_scheduler_queue_depth":                                     "gauge controller",
+	"karpenter_voluntary_disruption_decision_evaluation_duration_seconds": "histogram reason consolidation_type",
+	// The mixin: activity, errors, interruptions, cost.
+	"karpenter_nodeclaims_created_total":                            "counter nodepool reason",
+	"karpenter_nodeclaims_terminated_total":                         "counter nodepool capacity_type",
+	"karpenter_nodeclaims_termination_duration_seconds":             "histogram nodepool",
+	"karpenter_cloudprovider_errors_total":                          "counter controller method provider error",
+	"karpenter_cloudprovider_duration_seconds":                      "histogram controller method provider",
+	"karpenter_cloudprovider_instance_type_offering_price_estimate": "gauge instance_type capacity_type zone",
+	"karpenter_cloudprovider_instance_type_offering_available":      "gauge instance_type capacity_type zone",
+	"karpenter_cloudprovider_instance_type_cpu_cores":               "gauge instance_type",
+	"karpenter_cloudprovider_instance_type_memory_bytes":            "gauge instance_type",
+	"karpenter_interruption_received_messages_total":                "counter message_type",
+	"karpenter_interruption_deleted_messages_total":                 "counter",
+	"karpenter_interruption_message_queue_duration_seconds":         "histogram",
+	// Alerts.
+	"karpenter_cluster_state_synced":                              "gauge",
+	"karpenter_voluntary_disruption_consolidation_timeouts_total": "counter consolidation_type",
+	"karpenter_voluntary_disruption_queue_failures_total":         "counter decision reason consolidation_type",
+	"karpenter_scheduler_unschedulable_pods_count":                "gauge controller",
+	"operator_status_condition_count":                             "gauge namespace name group kind type status reason",
+	"operator_nodepool_status_condition_count":                    "gauge namespace name type status reason",
+	"operator_nodeclaim_status_condition_count":                   "gauge namespace name type status reason karpenter_sh_nodepool karpenter_k8s_aws_ec2nodeclass",
+	"operator_ec2nodeclass_status_condition_count":                "gauge namespace name type status reason",
+	"operator_node_status_condition_count":                        "gauge namespace name type status reason karpenter_sh_nodepool karpenter_k8s_aws_ec2nodeclass karpenter_sh_initialized",
+}
+
+// askedInVain are what they ask for and Millwright has not: how the reference lists it, and why.
+var askedInVain = map[string]struct{ listed, why string }{
+	"karpenter_pods_startup_duration_seconds": {"`pods_startup_duration_seconds`", "it is kube-scheduler's and the kubelet's time: kube-state-metrics has it"},
+	"controller_runtime_reconcile_total":      {"`controller_runtime_*`", "nothing is reconciled object by object: millwright_SERVICE_step_duration_seconds"},
+	"workqueue_depth":                         {"`workqueue_*`", "there are no such queues: millwright_lifecycle_effects_waiting"},
+	"leader_election_master_status":           {"`leader_election_master_status`", "leaders are elected in etcd, one for each service: millwright_service_led"},
+}
+
+// What dashboards and alerts for Karpenter ask for is there, with its type and labels; the exceptions are in
+// the list of what is missing.
+func TestWhatDashboardsForKarpenterAskForIsThere(t *testing.T) {
+	have := map[string]metric{}
+	for _, g := range groups() {
+		for _, m := range g.metrics {
+			have[m.name] = m
+		}
+	}
+	for name, want := range asked {
+		m, ok := have[name]
+		kind, labels, _ := strings.Cut(want, " ")
+		switch {
+		case !ok:
+			t.Errorf("there is no %s", name)
+			continue
+		case m.kind != kind:
+			t.Errorf("%s is a %s, not a %s", name, m.kind, kind)
+		}
+		for _, l := range strings.Fields(labels) {
+			if !slices.Contains(m.labels, l) {
+				t.Errorf("%s has the labels %v, not %s", name, m.labels, l)
+			}
+		}
+	}
+	missing, err := os.ReadFile("../../../docs/reference/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range askedInVain {
+		if _, ok := have[name]; ok {
+			t.Errorf("%s is there, although %s", name, c.why)
+		}
+		if !strings.Contains(string(missing), c.listed) {
+			t.Errorf("the reference does not tell that %s is missing", c.listed)
+		}
 	}
 }

@@ -14,10 +14,12 @@ import (
 	"k8s.io/client-go/rest"
 
 	"millwright/events"
+	"millwright/events/natsbus"
 	"millwright/planner/ledger"
 	"millwright/services/bucket"
 	"millwright/services/console"
 	"millwright/services/disruptor"
+	"millwright/services/export"
 	"millwright/services/internal/clock"
 	"millwright/services/internal/host/fold"
 	"millwright/services/internal/host/step"
@@ -42,6 +44,8 @@ type builder struct {
 	settings *process.Settings
 	// console is that of the people's view, which not every process has.
 	console *console.Settings
+	// export is what is handed to others; without a sink nothing is.
+	export *export.Settings
 	// shared: more than the watcher runs here, so there is a World in any case.
 	shared bool
 	// acting: a service that changes something runs here in active mode.
@@ -49,9 +53,11 @@ type builder struct {
 	// watches: the watcher runs here, the only one that writes to the stream.
 	watches  bool
 	registry *poolseries.Registerer
-	logger   zerolog.Logger
-	closers  closers
-	parts    process.Parts
+	// metrics is the registry itself.
+	metrics prometheus.Registerer
+	logger  zerolog.Logger
+	closers closers
+	parts   process.Parts
 
 	// clock is the process's, for which every answer of the API server and of AWS is a witness.
 	clock     *clock.Clock
@@ -65,9 +71,11 @@ type builder struct {
 	database  *etcdlog.Log
 	archive   *archive.Archive
 	stream    events.Stream
-	elector   store.Elector
-	lease     *lease.Keeper
-	adopt     []string
+	// bus is the stream, for what only NATS has.
+	bus     *natsbus.Stream
+	elector store.Elector
+	lease   *lease.Keeper
+	adopt   []string
 	// leaseUnread: the last look of leaseIsOurs failed. Only the reader of the interruption queue looks.
 	leaseUnread bool
 	cloud       *cloud
@@ -76,8 +84,8 @@ type builder struct {
 }
 
 // build connects and constructs. What it opened is closed by Parts.Close, or at once if it fails.
-func build(ctx context.Context, s *process.Settings, c *console.Settings, services []string, r *prometheus.Registry, logger zerolog.Logger) (_ *process.Parts, err error) {
-	b := &builder{settings: s, console: c, registry: poolseries.New(r), logger: logger, shared: !slices.Equal(services, []string{ledger.ServiceWatcher}),
+func build(ctx context.Context, s *process.Settings, c *console.Settings, x *export.Settings, services []string, r *prometheus.Registry, logger zerolog.Logger) (_ *process.Parts, err error) {
+	b := &builder{settings: s, console: c, export: x, registry: poolseries.New(r), metrics: r, logger: logger, shared: !slices.Equal(services, []string{ledger.ServiceWatcher}),
 		watches: slices.Contains(services, ledger.ServiceWatcher)}
 	for _, name := range services {
 		b.acting = b.acting || name != ledger.ServiceWatcher && name != console.Name && s.ModeOf(name) == ledger.ModeActive
@@ -99,6 +107,9 @@ func build(ctx context.Context, s *process.Settings, c *console.Settings, servic
 		if err := b.addConsole(len(services) == 1); err != nil {
 			return nil, fmt.Errorf("build console: %w", err)
 		}
+	}
+	if exports(services) && b.export.Enabled() {
+		b.addExport()
 	}
 	b.addNotifier()
 	b.parts.Close = b.closers.close
@@ -130,7 +141,7 @@ func (b *builder) connect(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	b.stream = stream
+	b.stream, b.bus = stream, stream
 	if b.shared { // the watcher alone folds only for its checkpoints
 		b.state.Follow(stream)
 		b.parts.Background = append(b.parts.Background, func(ctx context.Context) error { return b.registry.Run(ctx, b.nodePools) })
@@ -156,7 +167,7 @@ func (b *builder) openArchive(ctx context.Context) (err error) {
 	if b.settings.DataDir != "" && !bucket.Is(location) && sameVolume(location, b.settings.DataDir) {
 		b.logger.Warn().Str("archive", location).Msg("the archive lies on the volume of the log and can fill it: name another with --archive-dir, or prune it")
 	}
-	if b.archive, err = bucket.Open(ctx, location, b.log.ID()); err != nil {
+	if b.archive, err = bucket.Open(ctx, location, b.log.ID(), b.now()); err != nil {
 		return fmt.Errorf("open archive: %w", err)
 	}
 	b.closers.addCloser(b.archive.Close)
@@ -258,7 +269,7 @@ const hintQPS = 100
 
 func (b *builder) addProvisioner() error {
 	h, logger := b.host(ledger.ServiceProvisioner)
-	deps := provisioner.Deps{Logger: logger, Registerer: b.registry, PodMetrics: b.settings.PodMetrics}
+	deps := provisioner.Deps{Logger: logger, Registerer: b.registry, PodMetrics: b.settings.PodMetrics, ObjectMetrics: b.settings.ObjectMetrics}
 	if b.settings.PlacementHints {
 		config := rest.CopyConfig(b.config)
 		config.QPS, config.Burst, config.RateLimiter = hintQPS, 2*hintQPS, nil
@@ -322,6 +333,9 @@ func (b *builder) addWatcher(ctx context.Context) error {
 	}
 	if b.settings.Options().CapacityBuffers {
 		source = source.WithBuffers()
+	}
+	if b.settings.Options().SurgeFirst {
+		source = source.WithSurge()
 	}
 	aws, err := b.awsWatcher(ctx, logger)
 	if err != nil {

@@ -56,7 +56,7 @@ func runCertificates(ctx context.Context, s *process.Settings, cfg certificates.
 	process.QuietLibraries(logger)
 	registry := prometheus.NewRegistry()
 	err = process.Run(ctx, process.Config{
-		Settings: *s, Version: version.Version, Logger: logger, Registry: registry,
+		Settings: *s, Version: version.Version, Logger: logger, Registry: registry, Kube: reviewing(s),
 		Build: func(context.Context) (*process.Parts, error) {
 			rest, err := kubeConfig(s)
 			if err != nil {

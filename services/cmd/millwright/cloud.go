@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -27,6 +28,7 @@ import (
 	"millwright/services/lifecycle"
 	"millwright/services/lifecycle/launch"
 	"millwright/services/lifecycle/nodeclass"
+	"millwright/services/signing"
 	"millwright/services/version"
 	"millwright/services/watcher"
 	watcherec2 "millwright/services/watcher/ec2"
@@ -37,6 +39,7 @@ import (
 // cloud is what the services of one process share for AWS.
 type cloud struct {
 	ec2     *ec2.Client
+	budgets *ec2.Budgets
 	cluster *launch.ClusterSource
 	hasher  nodeclass.Hasher
 }
@@ -50,7 +53,8 @@ func (b *builder) aws(ctx context.Context) (*cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := ec2.New(ctx, ec2.Config{Cluster: b.settings.ClusterName, Version: version.Version, AWS: &sdk, Registerer: b.registry, Budgets: ec2.NewBudgets(ec2.RoleActing, b.registry)})
+	budgets := ec2.NewBudgets(ec2.RoleActing, b.registry)
+	client, err := ec2.New(ctx, ec2.Config{Cluster: b.settings.ClusterName, Version: version.Version, AWS: &sdk, Registerer: b.registry, Budgets: budgets})
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +66,7 @@ func (b *builder) aws(ctx context.Context) (*cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.cloud = &cloud{ec2: client, hasher: nodeclass.NewHasher(b.settings.ClusterCABundle, own), cluster: launch.NewClusterSource(launch.ClusterConfig{
+	b.cloud = &cloud{ec2: client, budgets: budgets, hasher: nodeclass.NewHasher(b.settings.ClusterCABundle, own), cluster: launch.NewClusterSource(launch.ClusterConfig{
 		Given:    launch.Cluster{Name: b.settings.ClusterName, Endpoint: b.settings.ClusterEndpoint, CABundle: ca},
 		Describe: client.DescribeCluster, DNS: b.clusterDNS, Version: b.kubernetesVersion, VersionOfEKS: b.settings.EKSControlPlane, Now: b.clock.Now,
 	})}
@@ -217,11 +221,15 @@ func (b *builder) addLifecycle(ctx context.Context) error {
 		Classes: reconciler, Reservations: aws.ec2, Templates: launcher, Profiles: reconciler, Boots: aws.ec2, Hasher: aws.hasher, Logger: logger, Registerer: b.registry,
 	})
 	steps := b.addSteps(h, s, logger, b.changes)
-	keeper, err := b.keeper(h, logger)
+	steps.OnLead(aws.budgets.TookOver)
+	keeper, err := b.keeper(ctx, h, logger)
 	if err != nil {
 		return err
 	}
 	steps.Beside(keeper.Run)
+	if err := errors.Join(b.addSelfCheck(steps, logger), b.watchServers(b.bus, logger)); err != nil {
+		return err
+	}
 	guard := retention.NewGuard(b.database, b.log, b.archive, b.settings.ClusterName, logger)
 	b.parts.Background = append(b.parts.Background, guard.Run)
 	b.parts.Ready = append(b.parts.Ready, process.Check{Name: "log-room", Probe: guard.Check})
@@ -229,7 +237,7 @@ func (b *builder) addLifecycle(ctx context.Context) error {
 }
 
 // keeper keeps the log, beside the lifecycle service.
-func (b *builder) keeper(h *step.Host, logger zerolog.Logger) (*retention.Keeper, error) {
+func (b *builder) keeper(ctx context.Context, h *step.Host, logger zerolog.Logger) (*retention.Keeper, error) {
 	cfg := retention.Config{
 		Host: h, Log: b.log, Database: b.database, Cluster: b.settings.ClusterName, Logger: logger, Registerer: b.registry,
 		Policy: retention.Policy{Every: b.settings.CheckpointRecords, Age: b.settings.LogRetention, Records: b.settings.LogRetentionRecords},
@@ -243,6 +251,13 @@ func (b *builder) keeper(h *step.Host, logger zerolog.Logger) (*retention.Keeper
 			return nil, fmt.Errorf("--log-signing-key-file: %w", err)
 		}
 		cfg.Signer = signer
+	}
+	if id := b.settings.LogSigningKMSKeyID; id != "" {
+		sdk, err := b.sdk(ctx)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Signer = heads.NewRemoteSigner(signing.NewKMS(sdk, id), b.log.ID())
 	}
 	return retention.New(cfg), nil
 }

@@ -180,6 +180,22 @@ func kubeConfig(s *process.Settings) (*rest.Config, error) {
 	return cfg, nil
 }
 
+// reviewing returns the API server that is asked who may scrape the metrics, by connections of its own: other
+// requests do not hold it up.
+func reviewing(s *process.Settings) func() (kubernetes.Interface, error) {
+	return func() (kubernetes.Interface, error) {
+		cfg, err := kubeConfig(s)
+		if err != nil {
+			return nil, err
+		}
+		core, err := kubernetes.NewForConfig(cfg)
+		if err != nil {
+			return nil, fmt.Errorf("build client for reviews: %w", err)
+		}
+		return core, nil
+	}
+}
+
 // witnessedClock is a clock that every answer of the API server to clients built from this configuration
 // afterwards is compared with.
 func witnessedClock(cfg *rest.Config, registry prometheus.Registerer) *clock.Clock {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -43,12 +44,13 @@ func (b *builder) addConsole(alone bool) error {
 	if err != nil {
 		return err
 	}
-	dir := ""
+	dir, past := "", filepath.Join(os.TempDir(), "millwright-console")
 	if b.settings.DataDir != "" {
 		dir = filepath.Join(b.settings.DataDir, console.Name)
+		past = filepath.Join(dir, "past")
 	}
 	c := console.New(console.Config{
-		Settings: *b.console, Cluster: b.settings.ClusterName, Version: version.Version, Dir: dir, Core: client.Core, Log: b.log, Stream: b.stream,
+		Settings: *b.console, Cluster: b.settings.ClusterName, Version: version.Version, Dir: dir, PastDir: past, Core: client.Core, Log: b.log, Stream: b.stream,
 		Versions: b.state.Versions, Leaders: b.elector.Leaders, Now: b.clock.Now,
 		Logger: b.logger.With().Str("service", console.Name).Logger(), Registerer: b.registry,
 	})

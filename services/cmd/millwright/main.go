@@ -14,6 +14,7 @@ import (
 
 	"millwright/planner/ledger"
 	"millwright/services/console"
+	"millwright/services/export"
 	"millwright/services/internal/process"
 	"millwright/services/version"
 )
@@ -47,7 +48,7 @@ command line wins. AWS access is configured as for any AWS SDK: AWS_REGION, cred
 		newService(ledger.ServiceDisruptor, "Decide which nodes to take away, within the budgets", false),
 		newService(ledger.ServiceTerminator, "Empty nodes that are going: taint, evict, wait for volumes", false),
 		newService(ledger.ServiceLifecycle, "Make, launch, register and terminate NodeClaims; keep NodeClasses", true),
-		newConsole(), newAll(), newWebhook(), newCertificates(), newVersion(),
+		newConsole(), newExport(), newAll(), newWebhook(), newCertificates(), newVersion(),
 	)
 	return root
 }
@@ -73,7 +74,8 @@ observation stream.`}, []string{name}, func(cmd *cobra.Command, s *process.Setti
 // newAll is the sub-command of all services in one process.
 func newAll() *cobra.Command {
 	return newCommand(&cobra.Command{Use: "all", Short: "Run all services in one process, with embedded etcd and NATS",
-		Long: `Run all five services, and the console for people, in one process that shares one picture of the cluster.
+		Long: `Run all five services, and the console for people, in one process that shares one picture of the cluster; and the export,
+if there is a sink for it.
 
 With --data-dir the event log and the observation stream are kept in embedded servers under that directory, which open
 no TCP port; other processes of the same user (millctl) reach them through sockets there. Without it, the
@@ -92,11 +94,14 @@ var allServices = []string{
 }
 
 func newCommand(cmd *cobra.Command, services []string, bind func(*cobra.Command, *process.Settings)) *cobra.Command {
-	s, c := &process.Settings{}, &console.Settings{}
+	s, c, x := &process.Settings{}, &console.Settings{}, &export.Settings{}
 	s.Bind(cmd.Flags())
 	bind(cmd, s)
 	if hasConsole(services) {
 		c.Bind(cmd.Flags())
+	}
+	if exports(services) {
+		x.Bind(cmd.Flags())
 	}
 	cmd.Args = cobra.NoArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -106,7 +111,12 @@ func newCommand(cmd *cobra.Command, services []string, bind func(*cobra.Command,
 		if err := errors.Join(s.Validate(), c.Validate()); err != nil {
 			return err
 		}
-		return run(cmd.Context(), s, c, services)
+		if x.Enabled() {
+			if err := x.Validate(); err != nil {
+				return err
+			}
+		}
+		return run(cmd.Context(), s, c, x, services)
 	}
 	return cmd
 }
@@ -117,7 +127,7 @@ func newVersion() *cobra.Command {
 	}}
 }
 
-func run(ctx context.Context, s *process.Settings, c *console.Settings, services []string) error {
+func run(ctx context.Context, s *process.Settings, c *console.Settings, x *export.Settings, services []string) error {
 	logger, err := process.NewLogger(os.Stdout, s.LogLevel)
 	if err != nil {
 		return err
@@ -125,8 +135,10 @@ func run(ctx context.Context, s *process.Settings, c *console.Settings, services
 	process.QuietLibraries(logger)
 	registry := prometheus.NewRegistry()
 	err = process.Run(ctx, process.Config{
-		Settings: *s, Version: version.Version, Logger: logger, Registry: registry,
-		Build: func(ctx context.Context) (*process.Parts, error) { return build(ctx, s, c, services, registry, logger) },
+		Settings: *s, Version: version.Version, Logger: logger, Registry: registry, Kube: reviewing(s),
+		Build: func(ctx context.Context) (*process.Parts, error) {
+			return build(ctx, s, c, x, services, registry, logger)
+		},
 	})
 	logEnd(logger, err)
 	return err

@@ -67,7 +67,7 @@ func runWebhook(ctx context.Context, s *process.Settings, w webhook.Settings) er
 	process.QuietLibraries(logger)
 	registry := prometheus.NewRegistry()
 	err = process.Run(ctx, process.Config{
-		Settings: *s, Version: version.Version, Logger: logger, Registry: registry,
+		Settings: *s, Version: version.Version, Logger: logger, Registry: registry, Kube: reviewing(s),
 		Build: func(context.Context) (*process.Parts, error) { return buildWebhook(s, w, registry, logger) },
 	})
 	logEnd(logger, err)

@@ -2,7 +2,8 @@ package access
 
 import (
 	"net/http"
-	"strings"
+
+	"millwright/services/internal/review"
 )
 
 // CookieName of the token of a browser. The prefix makes browsers demand Secure, this host and all its
@@ -14,8 +15,8 @@ const cookieMax = 4000
 
 // TokenOf is the bearer token of a request, from its header or else its cookie; "" if there is none.
 func TokenOf(r *http.Request) string {
-	if kind, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(kind, "Bearer") {
-		return strings.TrimSpace(token)
+	if token, ok := review.BearerOf(r); ok {
+		return token
 	}
 	if c, err := r.Cookie(CookieName); err == nil {
 		return c.Value

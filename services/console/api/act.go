@@ -95,6 +95,22 @@ func (a *API) SetStop(ctx context.Context, want ledger.ControlChanged) (*Recorde
 	return out, nil
 }
 
+// resumeRollout records that a halted roll-out begins anew.
+func (a *API) resumeRollout(ctx context.Context, q *question) (any, error) {
+	why, err := reason(q.order.Reason)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), actTimeout)
+	defer cancel()
+	pool := q.path("id")
+	rec, err := orders.ResumeRollout(ctx, a.cfg.Log, ledger.RolloutResumed{NodePool: pool, By: q.who.Name, Why: why}, a.cfg.Now())
+	if err != nil {
+		return nil, err
+	}
+	return &Recorded{Record: rec.Seq, By: q.who.Name, Text: fmt.Sprintf("resumed the roll-out of NodePool %s (record %d)", pool, rec.Seq)}, nil
+}
+
 // reason is why an order was given, in one line.
 func reason(s string) (string, error) {
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")

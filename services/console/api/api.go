@@ -18,6 +18,7 @@ import (
 	"millwright/services/console/access"
 	"millwright/services/console/index"
 	"millwright/services/console/view"
+	"millwright/services/internal/review"
 	"millwright/store"
 	"millwright/store/audit/orders"
 )
@@ -32,10 +33,10 @@ const (
 	answerTimeout = 25 * time.Second
 )
 
-// Reviewer says who asks, from which address, and what they may do; access.Reviewer is one.
+// Reviewer says who asks, from which address, and what they may do; review.Reviewer is one.
 type Reviewer interface {
-	Identify(ctx context.Context, from, token string) (*access.Identity, error)
-	Check(ctx context.Context, who *access.Identity, right access.Right, fresh bool) error
+	Identify(ctx context.Context, from, token string) (*review.Identity, error)
+	Check(ctx context.Context, who *review.Identity, right review.Right, fresh bool) error
 }
 
 // Config of an API.
@@ -58,15 +59,16 @@ type Config struct {
 type API struct {
 	cfg      Config
 	document map[string]any
-	failures *access.Limiter
-	each     *access.Limiter
+	failures *review.Limiter
+	each     *review.Limiter
 }
 
 // question is a request as far as an answer needs it.
 type question struct {
+	route   *route
 	request *http.Request
 	values  url.Values
-	who     *access.Identity
+	who     *review.Identity
 	order   Order
 	// asked is what a POST that gives no order asks.
 	asked any
@@ -87,7 +89,7 @@ func New(cfg Config) *API {
 	if cfg.Counted == nil {
 		cfg.Counted = func(string, int, time.Duration) {}
 	}
-	a := &API{cfg: cfg, failures: access.NewLimiter(failuresPerSecond, failuresMax), each: access.NewLimiter(askPerSecond, askBurst)}
+	a := &API{cfg: cfg, failures: review.NewLimiter(failuresPerSecond, failuresMax), each: review.NewLimiter(askPerSecond, askBurst)}
 	a.document = document(cfg.Version)
 	return a
 }
@@ -107,7 +109,7 @@ func (a *API) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 	began := a.cfg.Now()
 	sent := &counting{ResponseWriter: w, status: http.StatusOK}
 	defer func() { a.cfg.Counted(rt.id, sent.status, a.cfg.Now().Sub(began)) }()
-	q := &question{request: r, values: r.URL.Query()}
+	q := &question{route: rt, request: r, values: r.URL.Query()}
 	if err := a.admit(rt, r, q); err != nil {
 		a.refuse(sent, rt, q, err)
 		return
@@ -146,7 +148,7 @@ func (a *API) admit(rt *route, r *http.Request, q *question) (err error) {
 	if q.who, err = a.Identify(r); err != nil {
 		return err
 	}
-	if err := a.cfg.Reviewer.Check(r.Context(), q.who, rt.right, rt.body != nil); err != nil {
+	if err := a.cfg.Reviewer.Check(r.Context(), q.who, rt.right, rt.body != nil || rt.recorded); err != nil {
 		return err
 	}
 	switch {
@@ -164,14 +166,10 @@ func (a *API) admit(rt *route, r *http.Request, q *question) (err error) {
 var errTooOften = errors.New("too many requests: try again in some seconds")
 
 // Identify returns who sends a request. Who fails at it, or asks, too often has to wait.
-func (a *API) Identify(r *http.Request) (*access.Identity, error) {
+func (a *API) Identify(r *http.Request) (*review.Identity, error) {
 	from := remote(r)
-	token := access.TokenOf(r)
-	if token == "" {
-		return nil, access.ErrUnknown
-	}
-	who, err := a.cfg.Reviewer.Identify(r.Context(), from, token)
-	if errors.Is(err, access.ErrUnknown) && !a.failures.Allow(from, a.cfg.Now()) {
+	who, err := a.identified(r)
+	if errors.Is(err, review.ErrUnknown) && !a.failures.Allow(from, a.cfg.Now()) {
 		return nil, errTooOften
 	}
 	if err != nil {
@@ -181,6 +179,18 @@ func (a *API) Identify(r *http.Request) (*access.Identity, error) {
 		return nil, errTooOften
 	}
 	return who, nil
+}
+
+// identified is whom a proxy vouches for, or whose token it is.
+func (a *API) identified(r *http.Request) (*review.Identity, error) {
+	if who := access.Proxied(r); who != nil {
+		return who, nil
+	}
+	token := access.TokenOf(r)
+	if token == "" {
+		return nil, review.ErrUnknown
+	}
+	return a.cfg.Reviewer.Identify(r.Context(), remote(r), token)
 }
 
 // remote is the address a request comes from, without its port.
@@ -234,24 +244,29 @@ func (rt *route) inPath(name string) bool {
 	return strings.Contains(rt.path, "{"+name+"}") || strings.Contains(rt.path, "{"+name+"...}")
 }
 
-// refuse answers with what went wrong. What is the server's own fault is logged.
+// refuse answers with what went wrong.
 func (a *API) refuse(w http.ResponseWriter, rt *route, q *question, err error) {
-	status := StatusOf(err)
-	text := err.Error()
+	status, text := a.failure(rt, err)
 	switch status {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="millwright"`)
 		text = "sign in: send a bearer token of the cluster that the API server knows"
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		w.Header().Set("Retry-After", "5")
-	case http.StatusInternalServerError:
-		a.cfg.Logger.Error().Err(err).Str("operation", rt.id).Msg("request failed")
-		text = "the console failed; its log says why"
 	}
-	if q.who != nil && (status == http.StatusForbidden || rt.body != nil) {
+	if q.who != nil && (status == http.StatusForbidden || rt.body != nil || rt.recorded) {
 		a.cfg.Logger.Warn().Str("operation", rt.id).Str("by", q.who.Name).Str("object", q.path("id")).Int("status", status).Str("text", text).Msg("order or request refused")
 	}
 	problem(w, status, text)
+}
+
+// failure is the status and the text of an error. What is the server's own fault is logged, and not told.
+func (a *API) failure(rt *route, err error) (status int, text string) {
+	if status = StatusOf(err); status == http.StatusInternalServerError {
+		a.cfg.Logger.Error().Err(err).Str("operation", rt.id).Msg("request failed")
+		return status, "the console failed; its log says why"
+	}
+	return status, err.Error()
 }
 
 // StatusOf is the HTTP status that an error means.
@@ -260,19 +275,19 @@ func StatusOf(err error) int {
 	switch {
 	case errors.As(err, &wrong), errors.Is(err, view.ErrQuestion):
 		return http.StatusBadRequest
-	case errors.Is(err, access.ErrUnknown):
+	case errors.Is(err, review.ErrUnknown):
 		return http.StatusUnauthorized
-	case errors.Is(err, access.ErrForbidden):
+	case errors.Is(err, review.ErrForbidden):
 		return http.StatusForbidden
 	case errors.Is(err, view.ErrNotFound), errors.Is(err, orders.ErrUnknown):
 		return http.StatusNotFound
 	case errors.Is(err, orders.ErrAnswered), errors.Is(err, store.ErrConflict):
 		return http.StatusConflict
-	case errors.Is(err, errTooOften), errors.Is(err, access.ErrBusy), errors.Is(err, view.ErrPlanning):
+	case errors.Is(err, errTooOften), errors.Is(err, review.ErrBusy), errors.Is(err, view.ErrPlanning), errors.Is(err, view.ErrAsking):
 		return http.StatusTooManyRequests
 	case errors.Is(err, errTooLarge):
 		return http.StatusRequestEntityTooLarge
-	case errors.Is(err, access.ErrUnavailable), errors.Is(err, view.ErrNotReady), errors.Is(err, view.ErrBusy), errors.Is(err, index.ErrTooManyTails),
+	case errors.Is(err, review.ErrUnavailable), errors.Is(err, view.ErrNotReady), errors.Is(err, view.ErrBusy), errors.Is(err, index.ErrTooManyTails),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return http.StatusServiceUnavailable
 	}

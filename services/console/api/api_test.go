@@ -124,18 +124,21 @@ func TestEveryOperationAndWhoMay(t *testing.T) {
 	asked := map[string]bool{}
 	for _, path := range []string{"/status", "/nodes", "/nodes?nodepool=p&state=ready&limit=1", "/pods", "/nodepools", "/decisions?kind=CommandProposed&kind=Genesis&since=1h&decisions=false",
 		"/decisions/2", "/why/node/a", "/why/pod/default/waits", "/commands?state=proposed", "/timeline?since=1h&nodepool=p",
-		"/summary?since=1h", "/savings?since=24h", "/savings.csv?since=24h"} {
+		"/summary?since=1h", "/rollouts", "/health?since=24h", "/savings?since=24h", "/savings.csv?since=24h", "/spot-savings.csv?since=24h"} {
 		r.want(http.StatusUnauthorized, "", http.MethodGet, path, "")
 		r.want(http.StatusUnauthorized, "stranger", http.MethodGet, path, "")
 		r.want(http.StatusForbidden, "nobody", http.MethodGet, path, "")
 		r.want(http.StatusOK, "viewer", http.MethodGet, path, "")
 		asked[routeOf(t, http.MethodGet, path).id] = true
+		r.clock.Advance(10 * time.Second) // so many strangers would be too many at once
 	}
-	for _, path := range []string{"/control/stop", "/control/resume", "/commands/" + r.id + "/reject", "/commands/" + r.id + "/approve"} {
+	for _, path := range []string{"/control/stop", "/control/resume", "/commands/" + r.id + "/reject", "/commands/" + r.id + "/approve", "/rollouts/p/resume"} {
 		r.want(http.StatusUnauthorized, "", http.MethodPost, path, order)
 		r.want(http.StatusForbidden, "viewer", http.MethodPost, path, order)
 		if strings.HasSuffix(path, "approve") { // somebody was faster
 			r.want(http.StatusConflict, "operator", http.MethodPost, path, order)
+		} else if strings.HasPrefix(path, "/rollouts") { // none has halted
+			r.want(http.StatusNotFound, "operator", http.MethodPost, path, order)
 		} else {
 			r.want(http.StatusOK, "operator", http.MethodPost, path, order)
 		}

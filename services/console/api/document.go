@@ -56,7 +56,11 @@ func operation(rt *route, schemas map[string]any) map[string]any {
 	success := map[string]any{"description": "Done"}
 	switch {
 	case rt.stream != nil:
-		success["content"] = content("text/event-stream", map[string]any{"type": "string"})
+		success["content"] = content(cmp.Or(rt.streams, "text/event-stream"), map[string]any{"type": "string"})
+		if rt.result != nil {
+			success["description"] = "Done; the data of the event result is a " + schemaName(reflect.TypeOf(rt.result))
+			schemaOf(reflect.TypeOf(rt.result), schemas)
+		}
 	case rt.text != nil:
 		success["content"] = content(rt.text.kind, map[string]any{"type": "string"})
 	default:

@@ -5,17 +5,19 @@ import (
 	"context"
 	"encoding/csv"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"millwright/services/console/history"
+	"millwright/services/console/view"
 )
 
 // timelineDefault is how far back a timeline goes unless asked otherwise.
 const timelineDefault = 24 * time.Hour
 
-func (a *API) timeline(_ context.Context, q *question) (any, error) {
+func (a *API) timeline(ctx context.Context, q *question) (any, error) {
 	from, err := Since(q.text("since"), a.cfg.Now())
 	if err != nil {
 		return nil, err
@@ -23,12 +25,33 @@ func (a *API) timeline(_ context.Context, q *question) (any, error) {
 	if from.IsZero() {
 		from = a.cfg.Now().Add(-timelineDefault)
 	}
-	var pool *string
+	f := history.Filter{Kind: q.text("kind"), Reason: q.text("reason")}
+	if f.Kind != "" && !slices.Contains(history.Kinds, f.Kind) {
+		return nil, bad("kind %q: must be one of %s", f.Kind, strings.Join(history.Kinds, ", "))
+	}
 	if q.has("nodepool") {
 		name := q.text("nodepool")
-		pool = &name
+		f.NodePool = &name
 	}
-	return a.cfg.View.Timeline(from, pool)
+	subject, err := TimelineSubject(q.text("object"))
+	if err != nil {
+		return nil, err
+	}
+	return a.cfg.View.Timeline(ctx, from, f, subject)
+}
+
+// TimelineSubject is what a timeline is of, from KIND/NAME as users write it, such as node/NAME or
+// pod/NAMESPACE/NAME; "" for nothing.
+func TimelineSubject(object string) (string, error) {
+	if object == "" {
+		return "", nil
+	}
+	kind, name, _ := strings.Cut(object, "/")
+	subject := view.Subject(kind, name)
+	if subject == "" {
+		return "", bad("object %q: must be KIND/NAME, of %s", object, strings.Join(view.Kinds, ", "))
+	}
+	return subject, nil
 }
 
 func (a *API) summary(_ context.Context, q *question) (any, error) {
@@ -51,6 +74,20 @@ func (a *API) savings(_ context.Context, q *question) (any, error) {
 	return a.cfg.View.Savings(from)
 }
 
+func (a *API) health(_ context.Context, q *question) (any, error) {
+	from, err := Since(q.text("since"), a.cfg.Now())
+	if err != nil {
+		return nil, err
+	}
+	rows, err := a.cfg.View.Health(from)
+	return Health{Items: rows}, err
+}
+
+func (a *API) rollouts(context.Context, *question) (any, error) {
+	list, err := a.cfg.View.Rollouts()
+	return Rollouts{Items: list}, err
+}
+
 // savingsCSV has a row for each NodePool and namespace.
 func savingsCSV(result any) []byte {
 	s := result.(*history.Savings)
@@ -59,6 +96,18 @@ func savingsCSV(result any) []byte {
 	_ = w.Write([]string{"nodepool", "namespace", "commands", "nodes", "evictions", "promised_usd_per_hour", "realized_usd_per_hour"})
 	for _, x := range s.Items {
 		_ = w.Write([]string{cell(x.NodePool), cell(x.Namespace), strconv.Itoa(x.Commands), strconv.Itoa(x.Nodes), strconv.Itoa(x.Evictions), dollars(x.Promised), dollars(x.Realized)})
+	}
+	w.Flush() // a buffer takes everything
+	return b.Bytes()
+}
+
+// spotCSV has a row for each NodePool that had spot instances.
+func spotCSV(result any) []byte {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	_ = w.Write([]string{"nodepool", "instances", "unpriced", "running", "saved_usd_per_hour", "on_demand_usd", "saved_usd"})
+	for _, x := range result.(*history.Savings).Spot.Items {
+		_ = w.Write([]string{cell(x.NodePool), strconv.Itoa(x.Instances), strconv.Itoa(x.Unpriced), strconv.Itoa(x.Running), dollars(x.PerHour), dollars(x.OnDemand), dollars(x.Saved)})
 	}
 	w.Flush() // a buffer takes everything
 	return b.Bytes()

@@ -28,7 +28,7 @@ func (a *API) nodes(_ context.Context, q *question) (any, error) {
 		return nil, err
 	}
 	pool, inPool := q.text("nodepool"), q.has("nodepool")
-	out := Nodes{Items: []view.Node{}, MicroUSDPerHour: now.MicroUSDPerHour}
+	out := Nodes{Items: []view.Node{}, MicroUSDPerHour: now.MicroUSDPerHour, LeastMicroUSDPerHour: now.LeastMicroUSDPerHour}
 	after := q.text("cursor")
 	for i := range now.Nodes {
 		n := &now.Nodes[i]
@@ -72,7 +72,7 @@ func (a *API) pools(context.Context, *question) (any, error) {
 	return NodePools{Items: now.Pools}, nil
 }
 
-func (a *API) decisions(_ context.Context, q *question) (any, error) {
+func (a *API) decisions(ctx context.Context, q *question) (any, error) {
 	limit, err := q.limit()
 	if err != nil {
 		return nil, err
@@ -87,9 +87,12 @@ func (a *API) decisions(_ context.Context, q *question) (any, error) {
 			return nil, bad("cursor %q is not one of a page of decisions", c)
 		}
 	}
-	rows, more := a.cfg.Index.List(f, below, limit)
+	rows, more, err := a.cfg.View.Rows(ctx, f, below, limit)
+	if err != nil {
+		return nil, err
+	}
 	out := Decisions{Items: rows}
-	out.From, _, out.Head = a.cfg.Index.Extent()
+	out.From, out.Head = a.cfg.View.Extent()
 	if more {
 		out.Next = strconv.FormatUint(rows[len(rows)-1].Seq, 10)
 	}
@@ -177,8 +180,13 @@ func (q *question) filter(now time.Time) (index.Filter, error) {
 		}
 	}
 	var err error
-	f.Since, err = Since(q.text("since"), now)
-	return f, err
+	if f.Since, err = Since(q.text("since"), now); err != nil {
+		return f, err
+	}
+	if f.Until, err = Since(q.text("until"), now); err != nil {
+		return f, bad("until %q: must be a time as 2006-01-02T15:04:05Z, or a span before now such as 1h", q.text("until"))
+	}
+	return f, nil
 }
 
 // Since is a time, or as long before now as a span says; zero for nothing.

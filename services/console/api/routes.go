@@ -9,6 +9,7 @@ import (
 	"millwright/services/console/history"
 	"millwright/services/console/index"
 	"millwright/services/console/view"
+	"millwright/services/internal/review"
 	"millwright/store/audit/overview"
 )
 
@@ -20,7 +21,7 @@ type route struct {
 	method, path string
 	// id names the operation, summary says what it does.
 	id, summary string
-	right       access.Right
+	right       review.Right
 	parameters  []parameter
 	// body is a value of the type that is read, nil for none; result one of the type that is answered.
 	body, result any
@@ -30,6 +31,10 @@ type route struct {
 	// answer makes the result. A stream writes by itself instead.
 	answer func(a *API, ctx context.Context, q *question) (any, error)
 	stream func(a *API, w http.ResponseWriter, r *http.Request, q *question)
+	// streams is the content type of a stream; "": server-sent events.
+	streams string
+	// recorded: that it was asked is written into the log.
+	recorded bool
 	// text makes the result of another kind than JSON; nil: it is JSON.
 	text *text
 	// open: it says nothing about the cluster, and needs no token.
@@ -58,6 +63,8 @@ type Nodes struct {
 	Next            string `json:"next,omitempty"`
 	Total           int    `json:"total"`
 	MicroUSDPerHour int64  `json:"microUSDPerHour"`
+	// LeastMicroUSDPerHour is a price below which no nodes of the NodePools can hold what their pods request.
+	LeastMicroUSDPerHour int64 `json:"leastMicroUSDPerHour"`
 }
 
 // Pods is a page of the pods without a node.
@@ -90,6 +97,16 @@ type Summary struct {
 // Commands that run or wait for approval.
 type Commands struct {
 	Items []overview.CommandLine `json:"items"`
+}
+
+// Rollouts of drifted nodes in waves.
+type Rollouts struct {
+	Items []overview.RolloutLine `json:"items"`
+}
+
+// Health of images, instance types and zones.
+type Health struct {
+	Items []overview.HealthRow `json:"items"`
 }
 
 // Order is what an act needs.
@@ -125,6 +142,7 @@ var (
 		{name: "kind", about: "only records of this kind, such as CommandStarted", repeated: true},
 		{name: "object", about: "only records about this subject, such as node/NAME or pod/NAMESPACE/NAME"},
 		{name: "since", about: "only what is not older: a time (RFC 3339) or a span such as 1h"},
+		{name: "until", about: "only what is older: a time (RFC 3339) or a span before now such as 1h"},
 		{name: "decisions", about: "true: only what was planned, not what came of it", values: []string{"true", "false"}},
 	}
 )
@@ -154,20 +172,39 @@ var routes = []route{
 		result:     view.Story{}, answer: (*API).why},
 	{method: http.MethodGet, path: "/commands", id: "listCommands", summary: "Commands that run, or wait for approval, oldest first", right: access.Read,
 		parameters: []parameter{{name: "state", about: "only those in this state", values: overview.CommandStates}}, result: Commands{}, answer: (*API).commands},
+	{method: http.MethodGet, path: "/rollouts", id: "listRollouts", summary: "Roll-outs of drifted nodes in waves, by NodePool", right: access.Read, result: Rollouts{},
+		answer: (*API).rollouts},
+	{method: http.MethodPost, path: "/rollouts/{id}/resume", id: "resumeRollout", summary: "Let a halted roll-out begin anew", right: access.Approve,
+		parameters: []parameter{{name: "id", about: "name of the NodePool"}}, body: Order{}, result: Recorded{}, answer: (*API).resumeRollout},
+	{method: http.MethodGet, path: "/health", id: "getHealth", summary: "Images, instance types and zones by the nodes that failed", right: access.Read,
+		parameters: []parameter{since}, result: Health{}, answer: (*API).health},
 	{method: http.MethodGet, path: "/decisions/{seq}/replay", id: "replayDecision", summary: "Takes a decision again on what it was taken on, and compares", right: access.Plan,
 		parameters: []parameter{{name: "seq", about: "sequence of the record", integer: true}}, result: view.Replayed{}, answer: (*API).replay},
 	{method: http.MethodGet, path: "/decisions/{seq}/facts", id: "getFacts", summary: "What a decision was taken on: nodes, NodePools and pods as they were, and the options", right: access.Plan,
 		parameters: []parameter{{name: "seq", about: "sequence of the record", integer: true}}, result: view.Facts{}, answer: (*API).facts},
 	{method: http.MethodGet, path: "/timeline", id: "getTimeline", summary: "What happened, with the number and cost of nodes, by minute, hour or day", right: access.Read,
-		parameters: []parameter{since, {name: "nodepool", about: "only this NodePool"}}, result: history.Timeline{}, answer: (*API).timeline},
+		parameters: []parameter{since, {name: "nodepool", about: "only this NodePool"}, {name: "kind", about: "only what happened of this kind", values: history.Kinds},
+			{name: "reason", about: "only what happened for this reason, such as Drifted or expired"},
+			{name: "object", about: "only what the story of this is of, such as node/NAME or pod/NAMESPACE/NAME"}}, result: history.Timeline{}, answer: (*API).timeline},
 	{method: http.MethodGet, path: "/summary", id: "getSummary", summary: "What happened, in sentences", right: access.Read,
 		parameters: []parameter{since}, result: Summary{}, answer: (*API).summary},
-	{method: http.MethodGet, path: "/savings", id: "getSavings", summary: "What commands promised to save, and what came of it, by NodePool, namespace and reason",
+	{method: http.MethodGet, path: "/savings", id: "getSavings", summary: "What commands promised to save, and what came of it, by NodePool, namespace and reason; what spot instances saved, by NodePool",
 		right: access.Read, parameters: []parameter{since}, result: history.Savings{}, answer: (*API).savings},
 	{method: http.MethodGet, path: "/savings.csv", id: "exportSavings", summary: "Savings by NodePool and namespace, as CSV", right: access.Read,
 		parameters: []parameter{since}, text: &text{"text/csv; charset=utf-8", savingsCSV}, answer: (*API).savings},
+	{method: http.MethodGet, path: "/spot-savings.csv", id: "exportSpotSavings", summary: "What spot instances saved against on demand, by NodePool, as CSV", right: access.Read,
+		parameters: []parameter{since}, text: &text{"text/csv; charset=utf-8", spotCSV}, answer: (*API).savings},
 	{method: http.MethodPost, path: "/plan", id: "plan", summary: "What would be done, had the cluster these objects or prices: nodes, evictions, drift, roll-out. It changes nothing",
 		right: access.Plan, question: view.PlanRequest{}, result: view.Plan{}, answer: (*API).plan},
+	{method: http.MethodPost, path: "/replay", id: "replayRange", right: access.Plan, question: view.RangeRequest{}, result: view.RangeReplayed{},
+		summary: "Takes the decisions of a range again on what they were taken on, or with something else, as server-sent events: progress, and in the end result or error",
+		stream:  (*API).replayRange},
+	{method: http.MethodGet, path: "/verify", id: "verifyLog", right: access.Plan, result: view.Verified{},
+		parameters: []parameter{{name: "record", about: "sequence of a record whose hash is told too, as the event record", integer: true}},
+		summary:    "Checks the hash chain of the log, as server-sent events: progress, each signed head as head, and in the end result or error",
+		stream:     (*API).verify},
+	{method: http.MethodPost, path: "/bundles", id: "takeBundle", right: access.Bundle, question: view.BundleRequest{}, stream: (*API).bundle, streams: BundleType, recorded: true,
+		summary: "Records with all that planning their decisions again takes, as one file; the trailer " + ResultHeader + " says whether it is whole. The log says who took it"},
 	{method: http.MethodPost, path: "/commands/{id}/approve", id: "approveCommand", summary: "Approve a proposed command", right: access.Approve,
 		parameters: []parameter{{name: "id", about: "id of the command"}}, body: Order{}, result: Recorded{}, answer: (*API).approve},
 	{method: http.MethodPost, path: "/commands/{id}/reject", id: "rejectCommand", summary: "Reject a proposed command", right: access.Approve,

@@ -62,7 +62,7 @@ func (a *API) tail(w http.ResponseWriter, r *http.Request, q *question) {
 		case <-beat.C:
 			s.write(": still here\n\n")
 		case <-review.C:
-			if who, err := a.cfg.Reviewer.Identify(r.Context(), remote(r), access.TokenOf(r)); err != nil || a.cfg.Reviewer.Check(r.Context(), who, access.Read, false) != nil {
+			if who, err := a.identified(r); err != nil || a.cfg.Reviewer.Check(r.Context(), who, access.Read, false) != nil {
 				s.write("event: bye\ndata: sign in again\n\n")
 				return
 			}

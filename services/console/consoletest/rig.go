@@ -88,7 +88,7 @@ func (r *Rig) Read() {
 }
 
 // Fill has an Index follow a log until the test ends, and returns once it has a record.
-func Fill(t *testing.T, x *index.Index, log store.Log, seq uint64) {
+func Fill(t testing.TB, x *index.Index, log store.Log, seq uint64) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -100,7 +100,7 @@ func Fill(t *testing.T, x *index.Index, log store.Log, seq uint64) {
 
 // reached waits for a record of the Index, and is false if so much came at once that the wait has to begin
 // anew.
-func reached(t *testing.T, x *index.Index, seq uint64) bool {
+func reached(t testing.TB, x *index.Index, seq uint64) bool {
 	t.Helper()
 	tail, err := x.Follow(index.Filter{})
 	if err != nil {

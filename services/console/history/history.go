@@ -1,12 +1,14 @@
 package history
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
 
 	"millwright/planner/ledger"
 	"millwright/store/audit"
+	"millwright/store/audit/overview"
 )
 
 const (
@@ -51,7 +53,10 @@ func (s *Sums) add(o Sums) {
 	s.nodes, s.price = s.nodes+o.nodes, s.price+o.price
 }
 
-// ring holds the sums of the newest spans of one length, by NodePool.
+// cell is what a span's sums are kept by. Reason is why it happened; "" where there is none.
+type cell struct{ Pool, Reason string }
+
+// ring holds the sums of the newest spans of one length, by NodePool and reason.
 type ring struct {
 	span  time.Duration
 	keep  int
@@ -62,25 +67,25 @@ type ring struct {
 // slot is one span that something happened in.
 type slot struct {
 	at    time.Time
-	pools map[string]*Sums
+	cells map[cell]*Sums
 }
 
-// add sums to a NodePool's span, which is not the newest after a record of a clock that was ahead.
-func (r *ring) add(at time.Time, pool string, o Sums) {
+// add sums to a cell's span, which is not the newest after a record of a clock that was ahead.
+func (r *ring) add(at time.Time, by cell, o Sums) {
 	at = at.UTC().Truncate(r.span)
 	i, found := slices.BinarySearchFunc(r.spans, at, func(x slot, at time.Time) int { return x.at.Compare(at) })
 	if !found {
-		r.spans = slices.Insert(r.spans, i, slot{at: at, pools: map[string]*Sums{}})
+		r.spans = slices.Insert(r.spans, i, slot{at: at, cells: map[cell]*Sums{}})
 	}
-	s := r.spans[i].pools[pool]
+	s := r.spans[i].cells[by]
 	if s == nil {
 		s = &Sums{}
-		r.spans[i].pools[pool] = s
+		r.spans[i].cells[by] = s
 		r.cells++
 	}
 	s.add(o)
 	for len(r.spans) > 1 && (len(r.spans) > r.keep || r.cells > cellsMax) {
-		r.cells -= len(r.spans[0].pools)
+		r.cells -= len(r.spans[0].cells)
 		r.spans[0] = slot{}
 		r.spans = r.spans[1:]
 	}
@@ -92,8 +97,13 @@ type claim struct {
 	price int64
 	// up: it has an instance.
 	up bool
-	// command that it replaces nodes for; "" for none.
-	command string
+	// since when it has had it.
+	since time.Time
+	// spot: the instance is one; onDemand is what it would cost per hour otherwise, 0 if not known.
+	spot     bool
+	onDemand int64
+	// command that it replaces nodes for; "" for none. going is why it goes; "" if nothing says so.
+	command, going string
 }
 
 // doom is the forceful end of a claim.
@@ -122,13 +132,23 @@ type History struct {
 	missed uint64
 	// unpriced counts instances that ended and whose price no record has told.
 	unpriced int
+	// health of the instances, and costs of the NodePools.
+	health overview.Health
+	costs  map[string]*poolCost
+	// spot is what spot instances that have ended saved, by hours and by days.
+	spot [2]spotSpans
+	// only are the claims that count; nil: all.
+	only map[string]bool
 }
 
 // New returns an empty History.
 func New(logID string) *History {
-	h := &History{logID: logID, claims: map[string]*claim{}, commands: map[string]*Command{}, taking: map[string]string{}}
+	h := &History{logID: logID, claims: map[string]*claim{}, commands: map[string]*Command{}, taking: map[string]string{}, costs: map[string]*poolCost{}}
 	for i, r := range resolutions {
 		h.rings[i] = ring{span: r.span, keep: r.keep}
+	}
+	for i, r := range resolutions[1:] {
+		h.spot[i] = spotSpans{span: r.span, keep: r.keep, sums: map[int64]map[string]spotSums{}}
 	}
 	return h
 }
@@ -150,8 +170,9 @@ func (h *History) Add(e ledger.Entry) {
 		return
 	}
 	if audit.IsDecision(e) {
-		h.count(e, poolOf(e), Sums{Decisions: 1})
+		h.count(e, poolOf(e), "", Sums{Decisions: 1})
 	}
+	h.health.Add(e)
 	h.fold(e)
 }
 
@@ -165,11 +186,24 @@ func poolOf(e ledger.Entry) string {
 	return ""
 }
 
-func (h *History) count(e ledger.Entry, pool string, s Sums) {
+// reasonMax bounds the characters of a reason that sums are kept by.
+const reasonMax = 64
+
+func (h *History) count(e ledger.Entry, pool, reason string, s Sums) {
 	for i := range h.rings {
-		h.rings[i].add(e.Time, pool, s)
+		h.rings[i].add(e.Time, cell{pool, reason[:min(len(reason), reasonMax)]}, s)
 	}
 }
+
+// reasonOf a command; "" if there is none.
+func (h *History) reasonOf(command string) string {
+	if c := h.commands[command]; c != nil {
+		return c.reason
+	}
+	return ""
+}
+
+func (h *History) counts(claim string) bool { return h.only == nil || h.only[claim] }
 
 func (h *History) fold(e ledger.Entry) {
 	switch p := e.Payload.(type) {
@@ -181,20 +215,24 @@ func (h *History) fold(e ledger.Entry) {
 			h.up(e, p.Claim, 0)
 		}
 	case *ledger.Launched:
-		h.count(e, h.poolOf(p.Claim), Sums{Launched: 1})
-		h.up(e, p.Claim, p.Price)
+		h.launched(e, p)
 	case *ledger.LaunchFailed:
-		h.count(e, h.poolOf(p.Claim), Sums{Failed: 1})
+		h.failed(e, p)
 	case *ledger.FleetAnswered:
 		for i := range p.Launched {
-			h.count(e, h.poolOf(p.Launched[i].Claim), Sums{Launched: 1})
-			h.up(e, p.Launched[i].Claim, p.Launched[i].Price)
+			h.launched(e, &p.Launched[i])
 		}
 		for i := range p.Failed {
-			h.count(e, h.poolOf(p.Failed[i].Claim), Sums{Failed: 1})
+			h.failed(e, &p.Failed[i])
 		}
 	case *ledger.ClaimDoomed:
-		h.count(e, h.poolOf(p.Claim), Sums{Doomed: 1})
+		if !h.counts(p.Claim) {
+			return
+		}
+		h.count(e, h.poolOf(p.Claim), p.Reason, Sums{Doomed: 1})
+		if c := h.claims[p.Claim]; c != nil && c.going == "" {
+			c.going = p.Reason
+		}
 		h.doomed = append(h.doomed, doom{e.Time, p.Reason})
 		if len(h.doomed) > doomedMax {
 			h.doomed = h.doomed[1:]
@@ -215,18 +253,43 @@ func (h *History) fold(e ledger.Entry) {
 	case *ledger.CommandRolledBack:
 		h.end(p.ID, RolledBack)
 	case *ledger.DrainStarted:
-		h.count(e, "", Sums{Drains: 1})
+		h.count(e, h.poolOf(p.Claim), p.Reason, Sums{Drains: 1})
 	case *ledger.AlarmRaised:
-		h.count(e, "", Sums{Alarms: 1})
+		h.count(e, "", p.Reason, Sums{Alarms: 1})
 	}
+}
+
+func (h *History) launched(e ledger.Entry, p *ledger.Launched) {
+	if h.counts(p.Claim) {
+		h.count(e, h.poolOf(p.Claim), h.whyBought(p.Claim), Sums{Launched: 1})
+		h.up(e, p.Claim, p.Price)
+		h.onSpot(p)
+	}
+}
+
+func (h *History) failed(e ledger.Entry, p *ledger.LaunchFailed) {
+	if h.counts(p.Claim) {
+		h.count(e, h.poolOf(p.Claim), p.Reason, Sums{Failed: 1})
+	}
+}
+
+// whyBought is the reason of the command that a claim is bought for; "" if it is bought for pods.
+func (h *History) whyBought(claim string) string {
+	if c := h.claims[claim]; c != nil {
+		return h.reasonOf(c.command)
+	}
+	return ""
 }
 
 // planned remembers claims that a record plans, for a command if it is one.
 func (h *History) planned(e ledger.Entry, claims []ledger.PlannedClaim, command string) {
 	for i := range claims {
 		pool := claims[i].NodePool
-		h.remember(ledger.ClaimName(h.logID, pool, e.Seq, i), &claim{pool: pool, command: command})
-		h.count(e, pool, Sums{Planned: 1})
+		name := ledger.ClaimName(h.logID, pool, e.Seq, i)
+		if h.counts(name) {
+			h.remember(name, &claim{pool: pool, command: command})
+			h.count(e, pool, h.reasonOf(command), Sums{Planned: 1})
+		}
 	}
 }
 
@@ -253,8 +316,9 @@ func (h *History) up(e ledger.Entry, name string, price int64) {
 	if c.up {
 		return
 	}
-	c.up, c.price = true, price
-	h.count(e, c.pool, Sums{nodes: 1, price: price})
+	c.up, c.price, c.since = true, price, e.Time
+	h.bought(c)
+	h.count(e, c.pool, h.reasonOf(c.command), Sums{nodes: 1, price: price})
 	if x := h.commands[c.command]; x != nil {
 		x.bought += price
 	}
@@ -265,6 +329,8 @@ func (h *History) ended(e ledger.Entry, name string) {
 	c := h.claims[name]
 	_, closing := e.Payload.(*ledger.ClaimClosed)
 	switch {
+	case !h.counts(name):
+		return
 	case c == nil && closing: // it may never have had one, or its end was counted
 		return
 	case c == nil: // launched before the first record
@@ -279,8 +345,10 @@ func (h *History) ended(e ledger.Entry, name string) {
 	case !c.up:
 		return
 	}
-	h.count(e, c.pool, Sums{Ended: 1, nodes: -1, price: -c.price})
+	h.count(e, c.pool, cmp.Or(h.reasonOf(h.taking[name]), c.going), Sums{Ended: 1, nodes: -1, price: -c.price})
 	c.up = false
+	h.paid(c, e.Time)
+	h.spotEnded(c, e.Time)
 	if x := h.commands[h.taking[name]]; x != nil {
 		x.ended(name)
 	}
@@ -293,65 +361,4 @@ func (h *History) Extent() (first uint64, at time.Time, missed uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.first.Seq, h.first.Time.UTC(), h.missed
-}
-
-// Point is a span of a Timeline.
-type Point struct {
-	At time.Time `json:"at"`
-	// Nodes and MicroUSDPerHour are of the instances at its end.
-	Nodes           int   `json:"nodes"`
-	MicroUSDPerHour int64 `json:"microUSDPerHour"`
-	Sums
-}
-
-// Timeline is what happened, by spans of equal length, oldest first. Spans in which nothing happened are left
-// out.
-type Timeline struct {
-	Seconds int64   `json:"seconds"`
-	Points  []Point `json:"points"`
-	// From is when the records begin that it is of, First the first of them; Missed counts those that could
-	// not be read, Unpriced the instances that ended whose price is on no record: with either, nodes and cost
-	// are too low before.
-	From     time.Time `json:"from,omitzero"`
-	First    uint64    `json:"first"`
-	Missed   uint64    `json:"missed"`
-	Unpriced int       `json:"unpriced"`
-}
-
-// pointsMax bounds a Timeline.
-const pointsMax = 1500
-
-// Timeline from a time on, of one NodePool or, if that is nil, of all. Nodes and cost are those of now, and
-// further back what the records say that changed.
-func (h *History) Timeline(from, now time.Time, pool *string, nodes int, price int64) *Timeline {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	r, since := &h.rings[0], from
-	if h.first.Time.After(since) { // a young log fills a year by the minute
-		since = h.first.Time
-	}
-	for i := range resolutions {
-		if r = &h.rings[i]; now.Sub(since) <= r.span*time.Duration(min(r.keep, 480)) {
-			break
-		}
-	}
-	t := &Timeline{Seconds: int64(r.span / time.Second), Points: []Point{}, From: h.first.Time.UTC(), First: h.first.Seq, Missed: h.missed, Unpriced: h.unpriced}
-	for i := len(r.spans) - 1; i >= 0 && len(t.Points) < pointsMax; i-- {
-		s := &r.spans[i]
-		if s.at.Add(r.span).Before(from) {
-			break
-		}
-		p := Point{At: s.at, Nodes: nodes, MicroUSDPerHour: price}
-		for name, sums := range s.pools {
-			if pool == nil || *pool == name {
-				p.Sums.add(*sums)
-			}
-		}
-		nodes, price = nodes-p.nodes, price-p.price
-		if p.Sums != (Sums{}) {
-			t.Points = append(t.Points, p)
-		}
-	}
-	slices.Reverse(t.Points)
-	return t
 }

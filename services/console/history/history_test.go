@@ -58,12 +58,12 @@ func TestACommandIsSharedOutWithoutARest(t *testing.T) {
 		Candidates:   []ledger.Candidate{node(a, "blue", 300_001, "shop", "shop", "web"), node(b, "red", 100_000)},
 		Replacements: []ledger.PlannedClaim{{NodePool: "blue"}}})
 	id := ledger.CommandID("log", seq)
-	if got := x.Savings(time.Time{}); got.Running != 1 || got.Total.Commands != 0 {
+	if got := x.Savings(time.Time{}, x.now); got.Running != 1 || got.Total.Commands != 0 {
 		t.Errorf("before it has ended: %+v", got)
 	}
 	x.tell(&ledger.Launched{Claim: ledger.ClaimName("log", "blue", seq, 0), Price: 170_000}) // dearer than planned
 	x.tell(&ledger.CommandSucceeded{ID: id})
-	got := x.Savings(time.Time{})
+	got := x.Savings(time.Time{}, x.now)
 	want := ReasonSaving{Commands: 1, Nodes: 2, Evictions: 3, Promised: 250_001, Realized: -170_000}
 	if got.Total != want {
 		t.Errorf("before the instances have ended: %+v, want %+v", got.Total, want)
@@ -71,7 +71,7 @@ func TestACommandIsSharedOutWithoutARest(t *testing.T) {
 	x.gone(a)
 	x.gone(b)
 	x.gone(b) // told again
-	got = x.Savings(time.Time{})
+	got = x.Savings(time.Time{}, x.now)
 	if want.Realized = 230_001; got.Total != want {
 		t.Errorf("%+v, want %+v", got.Total, want)
 	}
@@ -92,7 +92,7 @@ func TestACommandIsSharedOutWithoutARest(t *testing.T) {
 	if shop := got.Items[0]; shop.Evictions != 2 || shop.Promised < 2*got.Items[1].Promised-2 || shop.Promised > 2*got.Items[1].Promised+2 {
 		t.Errorf("two of three pods have %+v, the third %+v", shop, got.Items[1])
 	}
-	if late := x.Savings(x.now); late.Total.Commands != 0 {
+	if late := x.Savings(x.now, x.now); late.Total.Commands != 0 {
 		t.Errorf("since now: %+v", late.Total)
 	}
 }
@@ -108,7 +108,7 @@ func TestWhatWasGivenUpSavesNothing(t *testing.T) {
 	seq = x.tell(&ledger.CommandStarted{Reason: "Empty", PriceBefore: 7, Candidates: []ledger.Candidate{node("c", "p", 7)}})
 	x.tell(&ledger.CommandRolledBack{ID: ledger.CommandID("log", seq)})
 	x.tell(&ledger.CommandSucceeded{ID: "of before the first record"})
-	got := x.Savings(time.Time{})
+	got := x.Savings(time.Time{}, x.now)
 	if want := (ReasonSaving{Commands: 1, Nodes: 1, Promised: 10, Realized: 10}); got.Total != want || got.RolledBack != 1 {
 		t.Errorf("%+v, %d rolled back", got.Total, got.RolledBack)
 	}
@@ -122,7 +122,7 @@ func TestTheCurve(t *testing.T) {
 	x.gone(a)
 	x.Add(ledger.Entry{Seq: x.seq, Time: x.now, Payload: &ledger.AlarmRaised{}})                                                      // told again
 	x.Add(ledger.Entry{Seq: x.seq + 1, Time: x.now, Mode: ledger.ModeShadow, Payload: &ledger.Launched{Claim: "shadow", Price: 999}}) // never done
-	got := x.Timeline(began, x.now, nil, 1, 40)
+	got := x.Timeline(began, x.now, Filter{}, 1, 40)
 	nodes, prices := []int{}, []int64{}
 	for _, p := range got.Points {
 		nodes, prices = append(nodes, p.Nodes), append(prices, p.MicroUSDPerHour)
@@ -131,15 +131,15 @@ func TestTheCurve(t *testing.T) {
 		t.Error(d)
 	}
 	pool := "q"
-	got = x.Timeline(began, x.now, &pool, 1, 40)
+	got = x.Timeline(began, x.now, Filter{NodePool: &pool}, 1, 40)
 	if n := len(got.Points); n != 2 || got.Points[1].Launched != 1 || got.Points[1].Nodes != 1 || got.Points[0].Nodes != 0 {
 		t.Errorf("of one NodePool: %+v", got.Points)
 	}
 	for span, seconds := range map[time.Duration]int64{time.Hour: 60, 48 * time.Hour: 3600, 90 * 24 * time.Hour: 86400, 20 * 365 * 24 * time.Hour: 86400} {
-		if got := x.Timeline(x.now, x.now.Add(span), nil, 1, 40); got.Seconds != seconds || len(got.Points) == 0 {
+		if got := x.Timeline(x.now, x.now.Add(span), Filter{}, 1, 40); got.Seconds != seconds || len(got.Points) == 0 {
 			t.Errorf("over %s: spans of %d seconds, %d of them", span, got.Seconds, len(got.Points))
 		}
-		if got := x.Timeline(x.now.Add(-span), x.now, nil, 1, 40); got.Seconds != 60 || len(got.Points) == 0 {
+		if got := x.Timeline(x.now.Add(-span), x.now, Filter{}, 1, 40); got.Seconds != 60 || len(got.Points) == 0 {
 			t.Errorf("over %s of a log that is minutes old: spans of %d seconds, %d of them", span, got.Seconds, len(got.Points))
 		}
 	}
@@ -166,7 +166,7 @@ func TestWhatIsHeldIsBounded(t *testing.T) {
 			t.Errorf("%d spans of %s with %d cells", len(r.spans), r.span, r.cells)
 		}
 	}
-	got := x.Savings(time.Time{})
+	got := x.Savings(time.Time{}, x.now)
 	if len(got.Items) != itemsMax+1 || got.Total.Commands != commandsMax || !got.Kept {
 		t.Errorf("%d items, %+v", len(got.Items), got.Total)
 	}
@@ -211,12 +211,12 @@ func TestARecordedLog(t *testing.T) {
 		}
 	}
 	last := list[len(list)-1].Time
-	points := x.Timeline(list[0].Time, last, nil, nodes, price).Points
+	points := x.Timeline(list[0].Time, last, Filter{}, nodes, price).Points
 	first := points[0]
 	if first.Nodes-first.nodes != 0 || first.MicroUSDPerHour-first.price != 0 {
 		t.Errorf("it begins with %d nodes for %d", first.Nodes-first.nodes, first.MicroUSDPerHour-first.price)
 	}
-	if got := x.Savings(time.Time{}); got.Total.Commands != succeeded || succeeded == 0 || got.Total.Promised <= 0 || got.Total.Realized != got.Total.Promised {
+	if got := x.Savings(time.Time{}, last); got.Total.Commands != succeeded || succeeded == 0 || got.Total.Promised <= 0 || got.Total.Realized != got.Total.Promised {
 		t.Errorf("%d commands succeeded, savings are %+v", succeeded, got.Total)
 	}
 }
@@ -252,10 +252,75 @@ func TestARecordFromTheFutureKeepsNothingElseFromItsTime(t *testing.T) {
 	x.seq++
 	x.Add(ledger.Entry{Seq: x.seq, Time: began.Add(30 * 24 * time.Hour), Mode: ledger.ModeActive, Payload: &ledger.AlarmRaised{}})
 	x.launched("blue", 100)
-	for _, p := range x.Timeline(began, x.now, nil, 1, 100).Points {
+	for _, p := range x.Timeline(began, x.now, Filter{}, 1, 100).Points {
 		if p.Launched == 1 && p.At.Equal(x.now.Truncate(time.Minute)) {
 			return
 		}
 	}
 	t.Error("the launch is not counted at its time")
+}
+
+// What happened is counted by reason too, whichever record says so; nodes and cost are those of the NodePool
+// whatever else is asked for.
+func TestATimelineByKindAndReason(t *testing.T) {
+	x := newTeller()
+	a, b, c := x.launched("blue", 300_000), x.launched("blue", 200_000), x.launched("red", 100_000)
+	seq := x.tell(&ledger.CommandStarted{Reason: "Drifted", Candidates: []ledger.Candidate{node(a, "blue", 300_000)}})
+	x.tell(&ledger.CommandSucceeded{ID: ledger.CommandID("log", seq)})
+	x.tell(&ledger.DrainStarted{Node: "a", Claim: a, Reason: "Drifted"})
+	x.gone(a)
+	x.tell(&ledger.ClaimDoomed{Claim: b, Reason: "expired"})
+	x.gone(b)
+	x.tell(&ledger.LaunchFailed{Claim: c, Reason: "InsufficientInstanceCapacity"})
+	blue := "blue"
+	for name, w := range map[string]struct {
+		filter Filter
+		want   Sums
+	}{
+		"drifted":                   {Filter{Reason: "drifted"}, Sums{Commands: 1, Drains: 1, Ended: 1}},
+		"expired":                   {Filter{Reason: "expired"}, Sums{Doomed: 1, Ended: 1}},
+		"ended for drift":           {Filter{Reason: "Drifted", Kind: "ended"}, Sums{Ended: 1}},
+		"ended":                     {Filter{Kind: "ended"}, Sums{Ended: 2}},
+		"failed":                    {Filter{Kind: "failed"}, Sums{Failed: 1}},
+		"failed in blue":            {Filter{Kind: "failed", NodePool: &blue}, Sums{}},
+		"drains of blue":            {Filter{Kind: "drains", NodePool: &blue}, Sums{Drains: 1}},
+		"what never was the reason": {Filter{Reason: "Empty"}, Sums{}},
+	} {
+		tl := x.Timeline(began, x.now, w.filter, 1, 100_000)
+		sum := Sums{}
+		most := 0
+		for _, p := range tl.Points {
+			sum.add(p.Sums)
+			most = max(most, p.Nodes)
+		}
+		sum.nodes, sum.price = 0, 0
+		if sum != w.want {
+			t.Errorf("%s: %+v, want %+v", name, sum, w.want)
+		}
+		if w.filter.NodePool == nil && most != 3 {
+			t.Errorf("%s: %d nodes at most", name, most)
+		}
+		if !slices.Equal(tl.Reasons, []string{"Drifted", "InsufficientInstanceCapacity", "expired"}) {
+			t.Errorf("%s: reasons %q", name, tl.Reasons)
+		}
+	}
+}
+
+// The History of a story counts, of a fleet, the claims of the story alone.
+func TestAHistoryOfOneObject(t *testing.T) {
+	at := func(seq uint64, payload any) ledger.Entry {
+		return ledger.Entry{Seq: seq, Time: began.Add(time.Duration(seq) * time.Minute), Mode: ledger.ModeActive, Payload: payload}
+	}
+	mine, other := ledger.ClaimName("log", "p", 1, 0), ledger.ClaimName("log", "p", 1, 1)
+	h := Of("log", []ledger.Entry{
+		at(1, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{NodePool: "p"}, {NodePool: "p"}}}),
+		at(3, &ledger.FleetAnswered{Launched: []ledger.Launched{{Claim: mine, Price: 5}, {Claim: other, Price: 7}}}),
+	}, map[string]bool{mine: true})
+	if nodes, price := h.Running(); nodes != 1 || price != 5 {
+		t.Errorf("%d nodes at %d", nodes, price)
+	}
+	tl := h.Timeline(began, began.Add(time.Hour), Filter{}, 1, 5)
+	if len(tl.Points) != 2 || tl.Points[0].Planned != 1 || tl.Points[1].Launched != 1 || tl.Points[1].Nodes != 1 || tl.Points[0].Nodes != 0 || tl.Missed != 0 {
+		t.Errorf("%+v", tl)
+	}
 }

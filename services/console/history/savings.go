@@ -77,7 +77,7 @@ func (h *History) started(e ledger.Entry, p *ledger.CommandStarted) {
 	first := true
 	for _, pool := range slices.Sorted(maps.Keys(pools)) {
 		if first { // one command is counted once
-			h.count(e, pool, Sums{Commands: 1})
+			h.count(e, pool, c.reason, Sums{Commands: 1})
 		}
 		first = false
 	}
@@ -145,6 +145,8 @@ type Savings struct {
 	Total      ReasonSaving `json:"total"`
 	Running    int          `json:"running"`
 	RolledBack int          `json:"rolledBack"`
+	// Spot is what spot instances saved, whatever commands did.
+	Spot Spot `json:"spot"`
 	// From is when the records begin, First the first of them.
 	From  time.Time `json:"from,omitzero"`
 	First uint64    `json:"first"`
@@ -170,11 +172,12 @@ const itemsMax = 2000
 // others is the name of what is summed up because there is too much of it.
 const others = "(others)"
 
-// Savings of the commands that were decided since a time.
-func (h *History) Savings(since time.Time) *Savings {
+// Savings of the commands that were decided since a time, and of spot instances from then to now.
+func (h *History) Savings(since, now time.Time) *Savings {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := &Savings{Items: []Saving{}, Reasons: []ReasonSaving{}, From: h.first.Time.UTC(), First: h.first.Seq, Since: since, Kept: len(h.order) == commandsMax}
+	s.Spot = h.spotSince(since, now)
 	items, reasons := map[[2]string]*Saving{}, map[string]*ReasonSaving{}
 	for _, id := range h.order {
 		c := h.commands[id]

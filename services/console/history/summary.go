@@ -11,12 +11,12 @@ import (
 // Summary says in sentences what happened since a time. Its spans are those of Timeline, so that it may begin
 // up to one of them earlier.
 func (h *History) Summary(since, now time.Time) []string {
-	t := h.Timeline(since, now, nil, 0, 0)
+	t := h.Timeline(since, now, Filter{}, 0, 0)
 	var all Sums
 	for i := range t.Points {
 		all.add(t.Points[i].Sums)
 	}
-	s := h.Savings(since)
+	s := h.Savings(since, now)
 	from := since
 	if t.From.After(since) {
 		from = t.From
@@ -41,6 +41,9 @@ func (h *History) Summary(since, now time.Time) []string {
 		}
 		out = append(out, fmt.Sprintf("%s (%s), took %s and moved %s: promised %s, realized so far %s.", times(s.Total.Commands, "command succeeded", "commands succeeded"),
 			strings.Join(reasons, ", "), times(s.Total.Nodes, "node", "nodes"), times(s.Total.Evictions, "pod", "pods"), hourly(s.Total.Promised), hourly(s.Total.Realized)))
+	}
+	if spot := s.Spot.Total; spot.OnDemand > 0 {
+		out = append(out, fmt.Sprintf("Spot instances cost %s where on demand would have cost %s: saved %s.", dollars(spot.OnDemand-spot.Saved), dollars(spot.OnDemand), dollars(spot.Saved)))
 	}
 	say(s.RolledBack, "%s given up.", times(s.RolledBack, "command was", "commands were"))
 	say(s.Running, "%s.", times(s.Running, "command has not ended", "commands have not ended"))
@@ -94,10 +97,13 @@ func changeOf(micro int64) string {
 	return hourly(micro) + " more than before"
 }
 
-func hourly(micro int64) string {
+func hourly(micro int64) string { return dollars(micro) + "/h" }
+
+// dollars is an amount of micro USD in USD.
+func dollars(micro int64) string {
 	sign := ""
 	if micro < 0 {
 		sign, micro = "-", -micro
 	}
-	return fmt.Sprintf("%s$%d.%04d/h", sign, micro/1e6, micro%1e6/100)
+	return fmt.Sprintf("%s$%d.%04d", sign, micro/1e6, micro%1e6/100)
 }

@@ -49,14 +49,15 @@ type Filter struct {
 	// Kinds by name, Object as a subject; empty: any.
 	Kinds  []string
 	Object string
-	// Since leaves out what is older; zero: nothing.
-	Since time.Time
+	// Since leaves out what is older, Until what is not; zero: nothing.
+	Since, Until time.Time
 	// Decisions leaves out what was not planned.
 	Decisions bool
 }
 
-func (f Filter) wants(r *Row) bool {
-	return (len(f.Kinds) == 0 || slices.Contains(f.Kinds, r.Kind)) && !r.Time.Before(f.Since) && (!f.Decisions || r.Decision)
+// Wants reports whether a row is wanted, whatever it is about.
+func (f Filter) Wants(r *Row) bool {
+	return (len(f.Kinds) == 0 || slices.Contains(f.Kinds, r.Kind)) && !r.Time.Before(f.Since) && (f.Until.IsZero() || r.Time.Before(f.Until)) && (!f.Decisions || r.Decision)
 }
 
 // Index of the newest records. Run fills it; everything else may be called at any time.
@@ -93,9 +94,8 @@ func (x *Index) Also(fn func(ledger.Entry)) { x.also = fn }
 // is held.
 func (x *Index) add(e ledger.Entry) {
 	x.pass(e)
-	text, subjects := x.read(e)
-	r := held{Row: Row{Seq: e.Seq, Time: e.Time.UTC(), Service: e.Service, Mode: e.Mode, Kind: e.Kind.String(), Decision: audit.IsDecision(e),
-		Text: clip(text, textMax)}}
+	row, subjects := RowOf(e, x.logID)
+	r := held{Row: row}
 	x.mu.Lock()
 	if next := x.first + uint64(len(x.rows)); len(x.rows) > 0 && e.Seq != next {
 		if e.Seq < next {
@@ -113,9 +113,8 @@ func (x *Index) add(e ledger.Entry) {
 		p.seqs = append(p.seqs, e.Seq)
 		r.about = append(r.about, p)
 	}
-	r.Subjects = make([]string, 0, min(len(r.about), subjectsMax))
-	for _, p := range r.about[:min(len(r.about), subjectsMax)] {
-		r.Subjects = append(r.Subjects, p.subject)
+	for i, p := range r.about[:len(r.Subjects)] {
+		r.Subjects[i] = p.subject // one text for all
 	}
 	if len(x.rows) == 0 {
 		x.first = e.Seq
@@ -130,15 +129,22 @@ func (x *Index) add(e ledger.Entry) {
 	x.tell(r.Row, subjects)
 }
 
+// RowOf is the row of a record, and all its subjects, of which the row shows some.
+func RowOf(e ledger.Entry, logID string) (Row, []string) {
+	text, subjects := read(e, logID)
+	return Row{Seq: e.Seq, Time: e.Time.UTC(), Service: e.Service, Mode: e.Mode, Kind: e.Kind.String(), Decision: audit.IsDecision(e), Text: clip(text, textMax),
+		Subjects: append([]string{}, subjects[:min(len(subjects), subjectsMax)]...)}, subjects
+}
+
 // read describes a record. One that cannot be described must not end the process that it shares with services
 // which decide.
-func (x *Index) read(e ledger.Entry) (text string, subjects []string) {
+func read(e ledger.Entry, logID string) (text string, subjects []string) {
 	defer func() {
 		if recover() != nil {
 			text, subjects = e.Kind.String()+": a record that this version cannot describe", e.Subjects
 		}
 	}()
-	return audit.Describe(e, x.logID), audit.Mentions(e, x.logID)
+	return audit.Describe(e, logID), audit.Mentions(e, logID)
 }
 
 // pass calls also. It must not end the process either.
@@ -189,7 +195,7 @@ func (x *Index) List(f Filter, below uint64, limit int) (list []Row, more bool) 
 	list = []Row{}
 	take := func(seq uint64) bool {
 		r := &x.rows[seq-x.first].Row
-		if !f.wants(r) {
+		if !f.Wants(r) {
 			return true
 		}
 		if more = len(list) == limit; more {

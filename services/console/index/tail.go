@@ -57,7 +57,7 @@ func (t *tails) tell(r Row, subjects []string) {
 	t.tailMu.Lock()
 	defer t.tailMu.Unlock()
 	for x := range t.list {
-		if f := x.filter; !f.wants(&r) || f.Object != "" && !slices.Contains(subjects, f.Object) {
+		if f := x.filter; !f.Wants(&r) || f.Object != "" && !slices.Contains(subjects, f.Object) {
 			continue
 		}
 		select {

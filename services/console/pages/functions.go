@@ -20,8 +20,8 @@ func functions(now func() time.Time, version string) template.FuncMap {
 		"ago":  func(t time.Time) string { return ago(now(), t) },
 		"full": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"iso":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"link": linkOf, "object": objectPath, "tone": tone, "pretty": pretty, "short": func(s string) string { return clip(s, 48) },
-		"count": count, "rate": rate, "person": person, "few": few, "json": asJSON, "evictions": evictionsOf, "newNodes": newNodes,
+		"link": linkOf, "object": objectPath, "moment": moment, "tone": tone, "pretty": pretty, "short": func(s string) string { return clip(s, 48) },
+		"count": count, "rate": rate, "dollars": dollars, "person": person, "few": few, "json": asJSON, "evictions": evictionsOf, "newNodes": newNodes,
 		"kinds": func() []string { return view.Kinds },
 		"class": func(state string) string { return "s-" + strings.ReplaceAll(strings.ToLower(state), " ", "-") },
 	}
@@ -65,7 +65,15 @@ func rate(micro int64) string {
 	if micro < 0 {
 		return "−" + rate(-micro)
 	}
-	return fmt.Sprintf("$%d.%04d/h", micro/1e6, micro%1e6/100)
+	return dollars(micro) + "/h"
+}
+
+// dollars of micro USD, which may be less than nothing.
+func dollars(micro int64) string {
+	if micro < 0 {
+		return "−" + dollars(-micro)
+	}
+	return fmt.Sprintf("$%d.%04d", micro/1e6, micro%1e6/100)
 }
 
 func saving(micro int64) string {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"millwright/services/console/access"
+	"millwright/services/internal/review"
 )
 
 // signIn is what the form shows.
@@ -24,7 +25,7 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 	who, err := p.cfg.API.Identify(try)
 	problem := ""
 	switch {
-	case errors.Is(err, access.ErrUnknown):
+	case errors.Is(err, review.ErrUnknown):
 		problem = "The cluster does not know this token, or it has expired."
 	case err != nil:
 		problem = err.Error()

@@ -21,6 +21,7 @@ import (
 	"millwright/services/console/api"
 	"millwright/services/console/index"
 	"millwright/services/console/view"
+	"millwright/services/internal/review"
 )
 
 //go:embed templates static
@@ -95,7 +96,7 @@ type page struct {
 // request of somebody who is signed in.
 type request struct {
 	*http.Request
-	who *access.Identity
+	who *review.Identity
 }
 
 // Register adds the pages to a mux.
@@ -135,7 +136,7 @@ func (p *Pages) asking(name string, make made) http.Handler {
 	return p.showing(access.Plan, name, make)
 }
 
-func (p *Pages) showing(right access.Right, name string, make made) http.Handler {
+func (p *Pages) showing(right review.Right, name string, make made) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := p.admit(w, r, right, false)
 		if q == nil {
@@ -153,9 +154,9 @@ func (p *Pages) showing(right access.Right, name string, make made) http.Handler
 }
 
 // admit finds out who asks and whether they may. Otherwise it answers, and returns nil.
-func (p *Pages) admit(w http.ResponseWriter, r *http.Request, right access.Right, fresh bool) *request {
+func (p *Pages) admit(w http.ResponseWriter, r *http.Request, right review.Right, fresh bool) *request {
 	who, err := p.cfg.API.Identify(r)
-	if errors.Is(err, access.ErrUnknown) {
+	if errors.Is(err, review.ErrUnknown) {
 		p.askToSignIn(w, r)
 		return nil
 	}
@@ -186,7 +187,7 @@ func (p *Pages) askToSignIn(w http.ResponseWriter, r *http.Request) {
 }
 
 // acting takes an order from a form. act returns where to go on.
-func (p *Pages) acting(right access.Right, act func(r *request) (said, next string, err error)) http.Handler {
+func (p *Pages) acting(right review.Right, act func(r *request) (said, next string, err error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, formMax)
 		q := p.admit(w, r, right, true)

@@ -52,6 +52,8 @@ func newRig(t *testing.T) *rig {
 	started := c.Outcome(ledger.KindCommandStarted, &ledger.CommandStarted{Reason: hostile, PriceBefore: 50_000,
 		Candidates: []ledger.Candidate{{Node: hostile, Claim: hostile, NodePool: hostile, Price: 50_000, Pods: []ledger.PodRef{{Namespace: hostile, Name: hostile}}}}})
 	c.Outcome(ledger.KindCommandSucceeded, &ledger.CommandSucceeded{ID: ledger.CommandID(c.Log.ID(), started.Seq)})
+	planned := c.Outcome(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{NodePool: hostile}}})
+	c.Outcome(ledger.KindLaunched, &ledger.Launched{Claim: ledger.ClaimName(c.Log.ID(), hostile, planned.Seq, 0), CapacityType: "spot", Price: 30_000, OnDemandPrice: 96_000})
 	c.Read()
 	mux := http.NewServeMux()
 	everybody := consoletest.Everybody()
@@ -113,7 +115,8 @@ func TestWhateverThingsAreCalledIsText(t *testing.T) {
 	for path, shows := range map[string]bool{
 		"/": true, "/decisions": true, "/decisions?object=" + url.QueryEscape(hostile) + "&since=1h&kind=" + url.QueryEscape(hostile): true, "/decisions/2": true, "/decisions/3": true,
 		"/decisions/5": true, objectPath("node", hostile): true, objectPath("nodepool", hostile): true, objectPath("nodeclaim", hostile): true, objectPath("command", r.id): true,
-		"/plan": true, "/plan?record=5": true, "/decisions/5/replay": true, "/decisions/5/facts": true, "/timeline": true, "/timeline?nodepool=" + url.QueryEscape(hostile) + "&since=1h": true, "/savings": true,
+		"/plan": true, "/plan?record=5": true, "/decisions/5/replay": true, "/decisions/5/facts": true, "/timeline": true, "/timeline?nodepool=" + url.QueryEscape(hostile) + "&since=1h": true, "/timeline?kind=launched&reason=" + url.QueryEscape(hostile): true,
+		"/timeline?object=" + url.QueryEscape("node/"+hostile): true, "/timeline?object=" + url.QueryEscape(hostile): true, "/savings": true,
 		"/commands": true, "/commands?said=" + url.QueryEscape(hostile): true, "/login?next=" + url.QueryEscape("/"+hostile): true, objectPath("pod", hostile): true, objectPath("secret", hostile): true,
 	} {
 		status, header, body := r.send("operator", path, nil)
@@ -137,6 +140,29 @@ func TestWhateverThingsAreCalledIsText(t *testing.T) {
 		}
 		if strings.Contains(body, "<img") {
 			t.Errorf("%s has an image", path)
+		}
+	}
+}
+
+// The timeline follows what happens, less often where that takes reading a story; what one is about to ask
+// for stays as it was typed.
+func TestTheTimelineFollows(t *testing.T) {
+	r := newRig(t)
+	for path, every := range map[string]string{"/timeline": "10", "/timeline?object=" + url.QueryEscape("node/"+hostile): "60"} {
+		_, _, body := r.send("viewer", path, nil)
+		form, begin := strings.Index(body, `name="nodepool"`), strings.Index(body, `<div id="live" data-refresh="`+every+`">`)
+		if table := strings.Index(body, "<table>"); form < 0 || begin < form || table < begin {
+			t.Errorf("%s: form at %d, what follows from %d on, the table at %d", path, form, begin, table)
+		}
+	}
+}
+
+// The page of savings tells what spot saves now, and where the table is.
+func TestSavingsTellOfSpot(t *testing.T) {
+	_, _, body := newRig(t).send("viewer", "/savings?since=1h", nil)
+	for _, want := range []string{`<td class="num">$0.0660/h</td>`, `href="/api/v1/spot-savings.csv?since=1h"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("it lacks %s:\n%s", want, body)
 		}
 	}
 }
@@ -309,7 +335,7 @@ func TestAPageThatIsNotReadyComesAgain(t *testing.T) {
 func TestFormats(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for got, want := range map[string]string{
-		price(96_000): "$0.0960/h", price(0): "price not known", saving(-100): "costs $0.0001/h more", cpu(2000): "2", cpu(1500): "1.5",
+		price(96_000): "$0.0960/h", price(0): "price not known", saving(-100): "costs $0.0001/h more", rate(-1_234_500): "−$1.2345/h", dollars(20_000): "$0.0200", dollars(-20_000): "−$0.0200", cpu(2000): "2", cpu(1500): "1.5",
 		memory(3 << 29): "1.5 GiB", memory(5 << 20): "5 MiB", age(now, now.Add(-90*time.Second)): "90s", age(now, now.Add(-3*time.Hour)): "3h",
 		age(now, now.Add(49*time.Hour)): "in 2d", age(now, time.Time{}): "",
 		ago(now, now): "now", ago(now, now.Add(-3*time.Hour)): "3h ago", ago(now, now.Add(3*time.Hour)): "in 3h",

@@ -2,13 +2,16 @@ package pages
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"millwright/services/console/api"
 	"millwright/services/console/history"
+	"millwright/services/console/view"
 )
 
 const (
@@ -37,19 +40,22 @@ func choices(chosen string) []choice {
 // timelinePage is what happened, as a picture and a table.
 type timelinePage struct {
 	*history.Timeline
-	Choices        []choice
-	Since, Pool    string
-	Pools          []string
-	Width          int
-	Begin          time.Time
-	Nodes, Cost    string
-	NodesMax       int
-	CostMax        int64
-	Lanes          []lane
-	Recent         []history.Point
-	Span           string
-	CurveHeight    int
-	NothingHappens bool
+	Choices     []choice
+	Since, Pool string
+	// Kind, Reason and Object as they were asked for; Kinds to choose from.
+	Kind, Reason, Object string
+	Kinds                []string
+	Pools                []string
+	Width                int
+	Begin                time.Time
+	Nodes, Cost          string
+	NodesMax             int
+	CostMax              int64
+	Lanes                []lane
+	Recent               []history.Point
+	Span                 string
+	CurveHeight          int
+	NothingHappens       bool
 }
 
 // lane is one kind of what happens, over time.
@@ -62,11 +68,22 @@ type lane struct {
 type mark struct {
 	X, Width int
 	Text     string
+	// Link to the records of the span.
+	Link string
 }
 
-func (p *Pages) timeline(_ context.Context, r *request) (string, any, error) {
+// moment links to the records of a span.
+func moment(at time.Time, seconds int64, object string) string {
+	q := url.Values{"since": {at.UTC().Format(time.RFC3339)}, "until": {at.UTC().Add(time.Duration(seconds) * time.Second).Format(time.RFC3339)}}
+	if object != "" {
+		q.Set("object", object)
+	}
+	return "/decisions?" + q.Encode()
+}
+
+func (p *Pages) timeline(ctx context.Context, r *request) (string, any, error) {
 	q := r.URL.Query()
-	x := timelinePage{Since: q.Get("since"), Pool: q.Get("nodepool"), Width: pictureWidth, CurveHeight: curveHeight}
+	x := timelinePage{Since: q.Get("since"), Pool: q.Get("nodepool"), Kind: q.Get("kind"), Reason: strings.TrimSpace(q.Get("reason")), Object: strings.TrimSpace(q.Get("object")), Kinds: history.Kinds, Width: pictureWidth, CurveHeight: curveHeight}
 	if x.Since == "" {
 		x.Since = timelineDefault
 	}
@@ -76,11 +93,7 @@ func (p *Pages) timeline(_ context.Context, r *request) (string, any, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	var pool *string
-	if x.Pool != "" {
-		pool = &x.Pool
-	}
-	if x.Timeline, err = p.cfg.View.Timeline(from, pool); err != nil {
+	if x.Timeline, err = p.timelineOf(ctx, from, &x); err != nil {
 		return "", nil, err
 	}
 	if cluster, err := p.cfg.View.Now(); err == nil {
@@ -92,6 +105,22 @@ func (p *Pages) timeline(_ context.Context, r *request) (string, any, error) {
 	}
 	x.draw(from, now)
 	return "Timeline", x, nil
+}
+
+func (p *Pages) timelineOf(ctx context.Context, from time.Time, x *timelinePage) (*history.Timeline, error) {
+	subject, err := api.TimelineSubject(x.Object)
+	if err != nil {
+		return nil, err
+	}
+	f := history.Filter{Kind: x.Kind, Reason: x.Reason}
+	if x.Pool != "" {
+		f.NodePool = &x.Pool
+	}
+	t, err := p.cfg.View.Timeline(ctx, from, f, subject)
+	if errors.Is(err, view.ErrNotFound) { // the form stays, and says so
+		return &history.Timeline{Seconds: 60}, nil
+	}
+	return t, err
 }
 
 // draw makes the picture: curves of nodes and cost, and below them a lane for each kind of event.
@@ -120,33 +149,39 @@ func (x *timelinePage) draw(from, now time.Time) {
 	x.Nodes, x.Cost, x.NothingHappens = nodes.String(), cost.String(), len(x.Points) == 0
 	wide := max(at(from.Add(time.Duration(x.Seconds)*time.Second)), 2)
 	for _, l := range lanes {
+		if x.Kind != "" && x.Kind != l.kind {
+			continue
+		}
 		out := lane{Name: l.name, Class: l.class}
 		for i := range x.Points {
 			if n := l.of(&x.Points[i]); n > 0 {
 				out.Total += n
-				out.Marks = append(out.Marks, mark{at(x.Points[i].At), wide, fmt.Sprintf("%s: %d %s", x.Points[i].At.Format("2006-01-02 15:04"), n, l.name)})
+				out.Marks = append(out.Marks, mark{at(x.Points[i].At), wide, fmt.Sprintf("%s: %d %s", x.Points[i].At.Format("2006-01-02 15:04"), n, l.name), moment(x.Points[i].At, x.Seconds, x.Object)})
 			}
 		}
 		x.Lanes = append(x.Lanes, out)
 	}
 	for i := len(x.Points) - 1; i >= 0 && len(x.Recent) < spansShown; i-- {
-		x.Recent = append(x.Recent, x.Points[i])
+		if x.Points[i].Happened() {
+			x.Recent = append(x.Recent, x.Points[i])
+		}
 	}
 }
 
 // lanes of the picture.
 var lanes = []struct {
-	name, class string
-	of          func(*history.Point) int
+	kind, name, class string
+	of                func(*history.Point) int
 }{
-	{"planned", "cpu", func(p *history.Point) int { return p.Planned }},
-	{"launched", "good", func(p *history.Point) int { return p.Launched }},
-	{"failed to launch", "bad", func(p *history.Point) int { return p.Failed }},
-	{"commands", "cpu", func(p *history.Point) int { return p.Commands }},
-	{"drains", "warn", func(p *history.Point) int { return p.Drains }},
-	{"taken by force", "bad", func(p *history.Point) int { return p.Doomed }},
-	{"ended", "mem", func(p *history.Point) int { return p.Ended }},
-	{"alarms", "bad", func(p *history.Point) int { return p.Alarms }},
+	{"decisions", "decisions", "mem", func(p *history.Point) int { return p.Decisions }},
+	{"planned", "planned", "cpu", func(p *history.Point) int { return p.Planned }},
+	{"launched", "launched", "good", func(p *history.Point) int { return p.Launched }},
+	{"failed", "failed to launch", "bad", func(p *history.Point) int { return p.Failed }},
+	{"commands", "commands", "cpu", func(p *history.Point) int { return p.Commands }},
+	{"drains", "drains", "warn", func(p *history.Point) int { return p.Drains }},
+	{"doomed", "taken by force", "bad", func(p *history.Point) int { return p.Doomed }},
+	{"ended", "ended", "mem", func(p *history.Point) int { return p.Ended }},
+	{"alarms", "alarms", "bad", func(p *history.Point) int { return p.Alarms }},
 }
 
 func height(value, most int64) int {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
@@ -33,6 +34,8 @@ type planPage struct {
 	May     bool
 	Problem string
 	*view.Plan
+	// Was is the time that the manifests are as of that the form begins with; zero: it begins with none.
+	Was time.Time
 	// About what the question was prepared for; "" for nothing.
 	About                                                         string
 	InputMax, ClaimsShown, RefusedShown, BlockedShown, MovesShown int
@@ -44,7 +47,7 @@ func (p *Pages) newPlan(r *request) planPage {
 }
 
 // planForm shows the form, with a NodePool to begin with if one is named.
-func (p *Pages) planForm(_ context.Context, r *request) (string, any, error) {
+func (p *Pages) planForm(ctx context.Context, r *request) (string, any, error) {
 	x := p.newPlan(r)
 	if record := r.URL.Query().Get("record"); record != "" {
 		seq, err := strconv.ParseUint(record, 10, 63)
@@ -52,6 +55,9 @@ func (p *Pages) planForm(_ context.Context, r *request) (string, any, error) {
 			return "", nil, fmt.Errorf("%w: %q is no sequence of a record", view.ErrNotFound, record)
 		}
 		x.Asked.Record = seq
+		if x.May {
+			x.begin(ctx, p, r.who.Name)
+		}
 	}
 	if name := r.URL.Query().Get("nodepool"); name != "" {
 		object, err := p.cfg.View.NodePool(name)
@@ -65,6 +71,17 @@ func (p *Pages) planForm(_ context.Context, r *request) (string, any, error) {
 		x.Asked.Manifests, x.About = string(text), "NodePool "+name
 	}
 	return "Plan", x, nil
+}
+
+// begin fills in what the decision was taken on, so that one line of it can be changed. Without it the
+// form is empty, and says why.
+func (x *planPage) begin(ctx context.Context, p *Pages, who string) {
+	facts, err := p.cfg.View.Facts(ctx, who, x.Asked.Record)
+	if err != nil {
+		x.Problem = err.Error()
+		return
+	}
+	x.Asked.Manifests, x.Was = facts.Manifests, facts.Now
 }
 
 // plan answers the form. It changes nothing, so it is shown at once, and what was asked with it.

@@ -116,17 +116,17 @@ type decisionsPage struct {
 	Rows  []index.Row
 	Older string
 	// Kinds to choose from, and what was chosen.
-	Kinds               []string
-	Kind, Object, Since string
-	Decisions           bool
+	Kinds                      []string
+	Kind, Object, Since, Until string
+	Decisions                  bool
 	// Tail is the query of the live tail; "" on pages further back.
 	Tail       string
 	From, Head uint64
 }
 
-func (p *Pages) decisions(_ context.Context, r *request) (string, any, error) {
+func (p *Pages) decisions(ctx context.Context, r *request) (string, any, error) {
 	q := r.URL.Query()
-	x := decisionsPage{Kinds: kindNames(), Kind: q.Get("kind"), Object: strings.TrimSpace(q.Get("object")), Since: q.Get("since"), Decisions: q.Get("decisions") == "true"}
+	x := decisionsPage{Kinds: kindNames(), Kind: q.Get("kind"), Object: strings.TrimSpace(q.Get("object")), Since: q.Get("since"), Until: q.Get("until"), Decisions: q.Get("decisions") == "true"}
 	f := index.Filter{Object: x.Object, Decisions: x.Decisions}
 	if x.Kind != "" {
 		f.Kinds = []string{x.Kind}
@@ -135,10 +135,16 @@ func (p *Pages) decisions(_ context.Context, r *request) (string, any, error) {
 	if f.Since, err = api.Since(x.Since, p.cfg.Now()); err != nil {
 		return "", nil, err
 	}
+	if f.Until, err = api.Since(x.Until, p.cfg.Now()); err != nil {
+		return "", nil, err
+	}
 	below, _ := strconv.ParseUint(q.Get("cursor"), 10, 64)
-	rows, more := p.cfg.Index.List(f, below, rowsMax)
+	rows, more, err := p.cfg.View.Rows(ctx, f, below, rowsMax)
+	if err != nil {
+		return "", nil, err
+	}
 	x.Rows = rows
-	x.From, _, x.Head = p.cfg.Index.Extent()
+	x.From, x.Head = p.cfg.View.Extent()
 	query := url.Values{}
 	for name, value := range map[string]string{"kind": x.Kind, "object": x.Object} {
 		if value != "" {
@@ -148,12 +154,15 @@ func (p *Pages) decisions(_ context.Context, r *request) (string, any, error) {
 	if x.Decisions {
 		query.Set("decisions", "true")
 	}
-	if below == 0 {
+	if below == 0 && x.Until == "" {
 		x.Tail = "?" + query.Encode()
 	}
 	if more {
 		if x.Since != "" {
 			query.Set("since", x.Since)
+		}
+		if x.Until != "" {
+			query.Set("until", x.Until)
 		}
 		query.Set("cursor", strconv.FormatUint(rows[len(rows)-1].Seq, 10))
 		x.Older = "/decisions?" + query.Encode()

@@ -38,6 +38,8 @@ type Now struct {
 	// MicroUSDPerHour sums the known prices, of which Unpriced nodes have none.
 	MicroUSDPerHour int64
 	Unpriced        int
+	// LeastMicroUSDPerHour sums those of the NodePools.
+	LeastMicroUSDPerHour int64
 	// verdicts by pod, in the order of Pending.
 	verdicts []*ledger.Verdict
 }
@@ -79,14 +81,17 @@ type Node struct {
 
 // Pool is a NodePool with what runs in it.
 type Pool struct {
-	Name            string  `json:"name"`
-	Weight          int32   `json:"weight,omitempty"`
-	Ready           bool    `json:"ready"`
-	Nodes           int     `json:"nodes"`
-	Pods            int     `json:"pods"`
-	MicroUSDPerHour int64   `json:"microUSDPerHour"`
-	Allocatable     Amounts `json:"allocatable"`
-	Requested       Amounts `json:"requested"`
+	Name            string `json:"name"`
+	Weight          int32  `json:"weight,omitempty"`
+	Ready           bool   `json:"ready"`
+	Nodes           int    `json:"nodes"`
+	Pods            int    `json:"pods"`
+	MicroUSDPerHour int64  `json:"microUSDPerHour"`
+	// LeastMicroUSDPerHour is a price below which no nodes of it, as it is now, can hold what the pods on
+	// its nodes request; 0 if it is not known.
+	LeastMicroUSDPerHour int64   `json:"leastMicroUSDPerHour,omitempty"`
+	Allocatable          Amounts `json:"allocatable"`
+	Requested            Amounts `json:"requested"`
 	// Limits by resource, as the NodePool has them.
 	Limits map[string]string `json:"limits,omitempty"`
 	// States counts its nodes.
@@ -165,13 +170,14 @@ func toCome(c *ledger.Claim) Node {
 }
 
 func (x *Now) sumPools(s *planner.Snapshot) {
-	pools := map[string]*Pool{}
+	pools, want := map[string]*Pool{}, wanted(s)
 	for _, o := range s.World.NodePools() {
-		p := &Pool{Name: o.Name, States: map[string]int{}, Ready: condition.IsTrue(o.Status.Conditions, "Ready"), Limits: limits(o)}
+		p := &Pool{Name: o.Name, LeastMicroUSDPerHour: leastCost(s, o, want[o.Name]), States: map[string]int{}, Ready: condition.IsTrue(o.Status.Conditions, "Ready"), Limits: limits(o)}
 		if o.Spec.Weight != nil {
 			p.Weight = *o.Spec.Weight
 		}
 		pools[o.Name] = p
+		x.LeastMicroUSDPerHour += p.LeastMicroUSDPerHour
 	}
 	for i := range x.Nodes {
 		n := &x.Nodes[i]

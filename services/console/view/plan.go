@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,7 +48,30 @@ type PlanRequest struct {
 	// Record is a decision to take again instead, on what it was taken on, with other NodePools,
 	// EC2NodeClasses, DisruptionPolicies, NodeOverlays or prices.
 	Record uint64 `json:"record,omitempty"`
+	// Only is provisioning or disruption, if the other is not asked for; "": both are.
+	Only string `json:"only,omitempty"`
+	// Unsettled: of disruption only the commands of the next pass, and not all until the cluster is at rest.
+	Unsettled bool `json:"unsettled,omitempty"`
+	// PodsAlone: Deployments and the like stand for no pods.
+	PodsAlone bool `json:"podsAlone,omitempty"`
+	// Now is the time of the plan (RFC 3339); "": the present.
+	Now string `json:"now,omitempty"`
+	// PreferencePolicy, MinValuesPolicy, FeatureGates, NodeCost and EvictionCost take the place of the
+	// options in force, as the flags of millctl plan do; the costs are in USD, from 0 to 1000.
+	PreferencePolicy string   `json:"preferencePolicy,omitempty"`
+	MinValuesPolicy  string   `json:"minValuesPolicy,omitempty"`
+	FeatureGates     string   `json:"featureGates,omitempty"`
+	NodeCost         *float64 `json:"nodeCost,omitempty"`
+	EvictionCost     *float64 `json:"evictionCost,omitempty"`
+	// Text: the plans come as tables too.
+	Text bool `json:"text,omitempty"`
 }
+
+// What PlanRequest.Only may be.
+const (
+	OnlyProvisioning = "provisioning"
+	OnlyDisruption   = "disruption"
+)
 
 // Plan is what would be done.
 type Plan struct {
@@ -61,26 +86,32 @@ type Plan struct {
 	// follows for the nodes that there are now, until the cluster is at rest.
 	Provisioning *plan.Report     `json:"provisioning,omitempty"`
 	Disruption   *plan.Disruption `json:"disruption,omitempty"`
+	// ProvisioningText and DisruptionText are the tables that were asked for.
+	ProvisioningText string `json:"provisioningText,omitempty"`
+	DisruptionText   string `json:"disruptionText,omitempty"`
 	// Instead is what a decision on record would have been; it comes alone.
 	Instead *whatif.Report `json:"instead,omitempty"`
 	// Seconds that it took.
 	Seconds float64 `json:"seconds"`
 }
 
-// planning says for whom plans are being made.
-type planning struct {
+// places says for whom something is being worked out that takes a core.
+type places struct {
 	sync.Mutex
 	by map[string]bool
+	// most are worked out at a time; taken is what somebody hears who has one already.
+	most  int
+	taken error
 }
 
 // enter takes a place, for one person at most one.
-func (p *planning) enter(who string) (leave func(), err error) {
+func (p *places) enter(who string) (leave func(), err error) {
 	p.Lock()
 	defer p.Unlock()
 	switch {
 	case p.by[who]:
-		return nil, ErrPlanning
-	case len(p.by) >= plansMax:
+		return nil, p.taken
+	case len(p.by) >= p.most:
 		return nil, ErrBusy
 	}
 	if p.by == nil {
@@ -144,24 +175,43 @@ func (v *View) plan(ctx context.Context, q PlanRequest) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Now, c.Clock, c.Stop = v.cfg.Now(), v.cfg.Now, func() bool { return ctx.Err() != nil }
+	began := v.cfg.Now()
+	if c.Now.IsZero() {
+		c.Now = began
+	}
+	c.Clock, c.Stop = v.cfg.Now, func() bool { return ctx.Err() != nil }
 	out := &Plan{}
 	if q.Alone {
-		if out.Provisioning, err = plan.Run(c); err == nil {
-			out.Disruption, err = plan.RunDisruption(c, true)
-		}
-	} else if err := v.planOn(c, out); err != nil {
-		return nil, err
+		err = q.alone(c, out)
+	} else {
+		err = v.planOn(c, q, out)
+	}
+	if err == nil && q.Text {
+		err = out.write()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrQuestion, err)
+		return nil, err
 	}
-	out.Seconds = v.cfg.Now().Sub(c.Now).Seconds()
+	out.Seconds = v.cfg.Now().Sub(began).Seconds()
 	return out, nil
 }
 
+// alone plans for what is given and nothing else.
+func (q *PlanRequest) alone(c plan.Config, out *Plan) (err error) {
+	if q.Only != OnlyDisruption {
+		out.Provisioning, err = plan.Run(c)
+	}
+	if err == nil && q.Only != OnlyProvisioning {
+		out.Disruption, err = plan.RunDisruption(c, !q.Unsettled)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrQuestion, err)
+	}
+	return nil
+}
+
 // planOn plans for the cluster as it is now.
-func (v *View) planOn(c plan.Config, out *Plan) error {
+func (v *View) planOn(c plan.Config, q PlanRequest, out *Plan) error {
 	s, err := v.snapshot()
 	if err != nil {
 		return err
@@ -171,13 +221,16 @@ func (v *View) planOn(c plan.Config, out *Plan) error {
 		return err
 	}
 	out.AsOf, out.LedgerSeq, out.Nodes, out.MicroUSDPerHour = s.World.AsOf().UTC(), s.Ledger.Seq(), len(now.Nodes), now.MicroUSDPerHour
-	for _, disruption := range []bool{false, true} {
+	for _, only := range []string{OnlyProvisioning, OnlyDisruption} {
+		if q.Only != "" && q.Only != only {
+			continue
+		}
 		copied, err := plan.Server{World: s.World, Ledger: s.Ledger}.Clone()
 		if err != nil {
 			return err
 		}
-		if disruption {
-			out.Disruption, err = plan.RunDisruptionOn(c, copied, true)
+		if only == OnlyDisruption {
+			out.Disruption, err = plan.RunDisruptionOn(c, copied, !q.Unsettled)
 		} else {
 			out.Provisioning, err = plan.RunOn(c, copied)
 		}
@@ -188,12 +241,34 @@ func (v *View) planOn(c plan.Config, out *Plan) error {
 	return nil
 }
 
+// write the plans as tables.
+func (p *Plan) write() error {
+	var text strings.Builder
+	if p.Provisioning != nil {
+		if err := p.Provisioning.WriteTable(&text); err != nil {
+			return fmt.Errorf("write the plan: %w", err)
+		}
+		p.ProvisioningText = text.String()
+	}
+	text.Reset()
+	if p.Disruption != nil {
+		if err := p.Disruption.WriteTable(&text); err != nil {
+			return fmt.Errorf("write the plan: %w", err)
+		}
+		p.DisruptionText = text.String()
+	}
+	return nil
+}
+
 // config is the question for the planners.
 func (q PlanRequest) config() (c plan.Config, err error) {
 	if n := len(q.Manifests) + len(q.Catalog) + len(q.Prices); n > PlanInputMax {
 		return c, fmt.Errorf("%w: it is %d bytes long, at most %d are planned for", ErrQuestion, n, PlanInputMax)
 	}
-	c.Workloads, c.PodsMost, c.NodeTime = true, planPodsMax, plan.DefaultNodeTime
+	if err := q.options(&c); err != nil {
+		return c, fmt.Errorf("%w: %w", ErrQuestion, err)
+	}
+	c.Workloads, c.PodsMost, c.NodeTime = !q.PodsAlone, planPodsMax, plan.DefaultNodeTime
 	if q.NodeTime != "" {
 		if c.NodeTime, err = time.ParseDuration(q.NodeTime); err != nil || c.NodeTime <= 0 || c.NodeTime > nodeTimeMax {
 			return c, fmt.Errorf("%w: nodeTime %q: must be a span such as 3m, at most %s", ErrQuestion, q.NodeTime, nodeTimeMax)
@@ -219,4 +294,32 @@ func (q PlanRequest) config() (c plan.Config, err error) {
 		return c, fmt.Errorf("%w: without the cluster the catalogue has the prices", ErrQuestion)
 	}
 	return c, nil
+}
+
+// options of the planners that are asked for.
+func (q *PlanRequest) options(c *plan.Config) (err error) {
+	for _, x := range []struct {
+		name, value string
+		known       []string
+	}{
+		{"only", q.Only, []string{"", OnlyProvisioning, OnlyDisruption}},
+		{"preferencePolicy", q.PreferencePolicy, []string{"", "Respect", "Ignore"}},
+		{"minValuesPolicy", q.MinValuesPolicy, []string{"", "Strict", "BestEffort"}},
+	} {
+		if !slices.Contains(x.known, x.value) {
+			return fmt.Errorf("%s %q: must be %s", x.name, x.value, strings.Join(x.known[1:], " or "))
+		}
+	}
+	for name, usd := range map[string]*float64{"nodeCost": q.NodeCost, "evictionCost": q.EvictionCost} {
+		if usd != nil && !(*usd >= 0 && *usd <= 1000) {
+			return fmt.Errorf("%s %v: must be from 0 to 1000", name, *usd)
+		}
+	}
+	if q.Now != "" {
+		if c.Now, err = time.Parse(time.RFC3339, q.Now); err != nil {
+			return fmt.Errorf("now %q: must be as in 2026-03-02T10:00:00Z", q.Now)
+		}
+	}
+	c.PreferencePolicy, c.MinValuesPolicy, c.FeatureGates, c.NodeCost, c.EvictionCost = q.PreferencePolicy, q.MinValuesPolicy, q.FeatureGates, q.NodeCost, q.EvictionCost
+	return nil
 }

@@ -13,7 +13,7 @@ import (
 // an answer, and its place is free again once it has ended.
 func TestPlacesOfPlans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v, end := &View{}, make(chan struct{})
+		v, end := New(Config{}), make(chan struct{})
 		ask := func(who string, fn func(context.Context) (int, error)) error {
 			_, err := planned(t.Context(), v, who, fn)
 			return err

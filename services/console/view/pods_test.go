@@ -2,12 +2,14 @@ package view_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest"
 	"millwright/planner/world"
+	"millwright/services/console/consoletest"
 	"millwright/services/console/view"
 )
 
@@ -33,5 +35,17 @@ func TestPagesOfPods(t *testing.T) {
 	}
 	if want := []string{"a/x-of-a", "a/y-of-a", "a-b/x-of-a-b", "a-b/y-of-a-b", "b/x-of-b", "b/y-of-b"}; !slices.Equal(names, want) {
 		t.Errorf("%v, want %v", names, want)
+	}
+}
+
+// A NodePool says which pods wait that it cannot have nodes for, and why.
+func TestWhatANodePoolRefuses(t *testing.T) {
+	r := consoletest.New(t, "test")
+	r.Outcome(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Refused: []ledger.Refused{{Pods: []ledger.PodRef{{UID: plannertest.Pod("waits").UID, Namespace: "default", Name: "waits"}},
+		Reasons: []ledger.Refusal{{NodePool: "p", Constraint: "taints", Message: "did not tolerate taint a=b"}, {NodePool: "q", Message: "another"}}}}})
+	r.Read()
+	story, err := r.View.Why(t.Context(), "pool/p")
+	if err != nil || !slices.Contains(story.Now, "  no node of it for pod default/waits: did not tolerate taint a=b") || slices.ContainsFunc(story.Now, func(l string) bool { return strings.Contains(l, "another") }) {
+		t.Errorf("%v, %+v", err, story)
 	}
 }

@@ -2,8 +2,13 @@ package view
 
 import (
 	"fmt"
+	"strings"
+
+	"sigs.k8s.io/yaml"
 
 	karpv1 "millwright/api/karpenter/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
+	"millwright/planner"
 )
 
 // Manifest is an object as somebody would write it.
@@ -17,6 +22,44 @@ type Manifest struct {
 // Metadata of a Manifest.
 type Metadata struct {
 	Name string `json:"name"`
+}
+
+// manifestsMax bounds the manifests that a question begins with.
+const manifestsMax = PlanInputMax / 4
+
+// manifestsOf are the NodePools that a decision is about, or all if it names none, and the
+// DisruptionPolicies.
+func manifestsOf(s *planner.Snapshot, about map[string]bool) string {
+	var list []Manifest
+	for _, all := range []bool{false, true} {
+		for _, p := range s.World.NodePools() {
+			if all || about["pool/"+p.Name] {
+				list = append(list, manifestOf(p))
+			}
+		}
+		if len(list) > 0 {
+			break
+		}
+	}
+	for _, p := range s.World.DisruptionPolicies() {
+		list = append(list, Manifest{APIVersion: mwv1alpha1.Group + "/" + mwv1alpha1.Version, Kind: "DisruptionPolicy", Metadata: Metadata{p.Name}, Spec: p.Spec})
+	}
+	var out strings.Builder
+	for i := range list {
+		b, err := yaml.Marshal(list[i])
+		if err != nil || out.Len()+len(b) > manifestsMax {
+			return ""
+		}
+		if i > 0 {
+			out.WriteString("---\n")
+		}
+		out.Write(b)
+	}
+	return out.String()
+}
+
+func manifestOf(pool *karpv1.NodePool) Manifest {
+	return Manifest{APIVersion: karpv1.Group + "/v1", Kind: "NodePool", Metadata: Metadata{pool.Name}, Spec: pool.Spec}
 }
 
 // HasNodePool reports that the cluster has a NodePool, as far as is known.
@@ -35,5 +78,6 @@ func (v *View) NodePool(name string) (*Manifest, error) {
 	if pool == nil {
 		return nil, fmt.Errorf("%w: the cluster has no NodePool %s", ErrNotFound, name)
 	}
-	return &Manifest{APIVersion: karpv1.Group + "/v1", Kind: "NodePool", Metadata: Metadata{pool.Name}, Spec: pool.Spec}, nil
+	m := manifestOf(pool)
+	return &m, nil
 }

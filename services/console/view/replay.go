@@ -7,10 +7,11 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/store/audit"
-	"millwright/store/audit/plan"
 	"millwright/store/audit/whatif"
 )
 
@@ -89,33 +90,32 @@ func (v *View) isDecision(ctx context.Context, seq uint64) error {
 // instead is what a decision on record would have been with what is given.
 func (v *View) instead(ctx context.Context, q PlanRequest) (*Plan, error) {
 	began := v.cfg.Now()
-	c, err := q.config()
-	if err != nil {
+	if _, err := q.config(); err != nil {
 		return nil, err
 	}
 	if err := v.isDecision(ctx, q.Record); err != nil {
 		return nil, err
 	}
 	r := whatif.Request{Range: audit.Range{From: q.Record, To: q.Record}, Workers: 1}
-	if r.Change.Objects, err = plan.Objects(c.Sources...); err == nil && q.Prices != "" {
-		r.Change.Prices, err = plan.ReadPrices(c.Prices)
-	}
-	if err == nil {
-		err = r.Change.Check()
-	}
-	for _, o := range r.Change.Objects {
-		if p, ok := o.(*karpv1.NodePool); ok && p.Spec.Replicas != nil && *p.Spec.Replicas > planPodsMax {
-			err = fmt.Errorf("NodePool %s: spec.replicas: asks for %d nodes; %d are planned for at most", p.Name, *p.Spec.Replicas, planPodsMax)
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrQuestion, err)
+	var err error
+	if r.Change, err = readChange(q.Manifests, q.Prices); err != nil {
+		return nil, err
 	}
 	report, err := whatif.Run(ctx, v.cfg.Log, v.cfg.Stream, r)
 	if err != nil {
 		return nil, err
 	}
 	return &Plan{Instead: report, Seconds: v.cfg.Now().Sub(began).Seconds()}, nil
+}
+
+// checkReplicas refuses NodePools of more nodes than are planned for.
+func checkReplicas(objects []metav1.Object) error {
+	for _, o := range objects {
+		if p, ok := o.(*karpv1.NodePool); ok && p.Spec.Replicas != nil && *p.Spec.Replicas > planPodsMax {
+			return fmt.Errorf("NodePool %s: spec.replicas: asks for %d nodes; %d are planned for at most", p.Name, *p.Spec.Replicas, planPodsMax)
+		}
+	}
+	return nil
 }
 
 // Facts are what a decision was taken on: its Snapshot, as far as the decision has to do with it.
@@ -140,6 +140,9 @@ type Facts struct {
 	NamedMore int             `json:"namedMore,omitempty"`
 	PodsMore  int             `json:"podsMore,omitempty"`
 	Options   planner.Options `json:"options"`
+	// Manifests are the NodePools that the decision has to do with, and the DisruptionPolicies, as they were,
+	// as YAML: to ask with one of them changed. "": they are too long.
+	Manifests string `json:"manifests"`
 }
 
 // FactPod is a pod of a Snapshot.
@@ -185,8 +188,10 @@ func factsOf(visit audit.Visit, logID string) *Facts {
 	for _, n := range now.Nodes {
 		if about["node/"+n.Name] || n.NodeClaim != "" && about["claim/"+n.NodeClaim] {
 			x.Named = append(x.Named, n)
+			about["pool/"+n.NodePool] = true
 		}
 	}
+	x.Manifests = manifestsOf(s, about)
 	if len(x.Named) > factsMax {
 		x.Named, x.NamedMore = x.Named[:factsMax], len(x.Named)-factsMax
 	}

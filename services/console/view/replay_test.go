@@ -39,7 +39,12 @@ func TestADecisionTakenAgain(t *testing.T) {
 	}
 	none := "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: " + planned.Claims[0].NodePool + "}\nspec: {limits: {cpu: 0}, template: {spec: {requirements: []," +
 		" nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: " + planned.Claims[0].NodeClassRef.Name + "}}}}\n"
-	for manifests, same := range map[string]bool{"": true, none: false} {
+	if !strings.Contains(facts.Manifests, "kind: NodePool\nmetadata:\n  name: "+planned.Claims[0].NodePool+"\n") || !strings.Contains(facts.Manifests, "nodeClassRef:") {
+		t.Errorf("manifests as they were:\n%s", facts.Manifests)
+	}
+	// What the form begins with changes nothing, until a line of it is another one.
+	edited := strings.Replace(facts.Manifests, "spec:\n", "spec:\n  limits:\n    cpu: \"0\"\n", 1)
+	for manifests, same := range map[string]bool{"": true, none: false, facts.Manifests: true, edited: false} {
 		x, err := v.Plan(t.Context(), "ann", view.PlanRequest{Record: seq, Manifests: manifests})
 		if err != nil || len(x.Instead.Decisions) != 1 || (x.Instead.Changed == 0) != same || !same && x.Instead.Decisions[0].Instead.Refused == 0 {
 			t.Errorf("%q: %+v, %v", manifests, x, err)

@@ -52,6 +52,15 @@ func (v *View) Commands() ([]overview.CommandLine, error) {
 	return overview.Commands(l), nil
 }
 
+// Rollouts of drifted nodes in waves, by NodePool.
+func (v *View) Rollouts() ([]overview.RolloutLine, error) {
+	_, l, err := v.versions()
+	if err != nil {
+		return nil, err
+	}
+	return overview.Rollouts(l), nil
+}
+
 // AsOf is what the World is as of.
 func (v *View) AsOf() (time.Time, error) {
 	w, _, err := v.versions()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,13 +16,12 @@ import (
 	"millwright/store"
 	"millwright/store/audit"
 	"millwright/store/audit/overview"
+	"millwright/store/audit/subjects"
 )
 
 const (
-	// storyRecordsMax bounds the records that a story is put together from, storyRoundsMax how often it is
-	// looked whether what was found leads on.
+	// storyRecordsMax bounds the records that a story is put together from.
 	storyRecordsMax = 1000
-	storyRoundsMax  = 16
 	storyTimeout    = 20 * time.Second
 	// relatedMax bounds the records that are shown beside one.
 	relatedMax = 50
@@ -45,12 +45,12 @@ type Story struct {
 // kinds turns the words of users into those of records.
 var kinds = map[string]string{
 	"pod": "pod", "pods": "pod", "po": "pod", "node": "node", "nodes": "node", "no": "node", "nodeclaim": "claim", "nodeclaims": "claim", "claim": "claim",
-	"nodepool": "pool", "nodepools": "pool", "pool": "pool", "command": "command", "instance": "instance",
+	"nodepool": "pool", "nodepools": "pool", "pool": "pool", "ec2nodeclass": "nodeclass", "ec2nodeclasses": "nodeclass", "nodeclass": "nodeclass", "command": "command", "instance": "instance",
 	"capacitybuffer": "capacitybuffer", "capacitybuffers": "capacitybuffer", "cb": "capacitybuffer", "offering": "offering",
 }
 
 // Kinds that a story can be about, as users write them.
-var Kinds = []string{"pod", "node", "nodeclaim", "nodepool", "command", "instance", "capacitybuffer", "offering"}
+var Kinds = []string{"pod", "node", "nodeclaim", "nodepool", "ec2nodeclass", "command", "instance", "capacitybuffer", "offering"}
 
 // Subject of an object of a kind; "" if there is no such kind. Without a namespace it is in default.
 func Subject(kind, name string) string {
@@ -81,11 +81,12 @@ func (v *View) Why(ctx context.Context, subject string) (*Story, error) {
 	if err != nil {
 		return nil, err
 	}
-	first, last, _ := v.cfg.Index.Extent()
+	newest, last, _ := v.cfg.Index.Extent()
+	first, _ := v.Extent()
 	x := &Story{Subject: subject, Lines: audit.WhyOf(entries, v.cfg.Log.ID(), subject), From: first, Cut: cut,
-		Now: append(overview.CostOf(entries, subject, v.cfg.Now()), v.present(subject, entries)...)}
+		Now: v.present(ctx, subject, entries)}
 	switch {
-	case len(x.Lines) == 0 && len(x.Now) == 0 && last < first:
+	case len(x.Lines) == 0 && len(x.Now) == 0 && last < newest:
 		return nil, fmt.Errorf("%w: the log is being read", ErrNotReady)
 	case len(x.Lines) == 0 && len(x.Now) == 0:
 		return nil, fmt.Errorf("%w: the log has nothing about %s since record %d", ErrNotFound, subject, first)
@@ -96,38 +97,30 @@ func (v *View) Why(ctx context.Context, subject string) (*Story, error) {
 	return x, nil
 }
 
-// about reads the records of a story, in order.
+// about reads the records of a story, in order, in the whole log as far as it is indexed.
 func (v *View) about(ctx context.Context, subject string) (entries []ledger.Entry, cut bool, err error) {
-	known := map[uint64]ledger.Entry{}
-	subjects := []string{subject}
-	for range storyRoundsMax {
-		var seqs []uint64
-		seqs, cut = v.cfg.Index.About(subjects, storyRecordsMax)
-		entries = entries[:0]
-		for _, seq := range seqs {
-			e, ok := known[seq]
-			if !ok {
-				if e, err = v.entry(ctx, seq); errors.Is(err, ledger.ErrUnknownKind) {
-					err = nil
-				} else if err != nil {
-					return nil, false, fmt.Errorf("read record %d: %w", seq, err)
-				}
-				known[seq] = e
-			}
-			entries = append(entries, e)
+	entries, cut, err = subjects.Entries(ctx, v.cfg.Log, subject, func(list []string) ([]uint64, bool) {
+		seqs, cut := v.cfg.Index.About(list, storyRecordsMax)
+		first, _, _ := v.cfg.Index.Extent()
+		if cut || !v.reachesBack(first) {
+			return seqs, cut
 		}
-		linked := audit.Linked(entries, v.cfg.Log.ID(), subject)
-		if len(linked) == len(subjects) {
-			break
-		}
-		subjects = linked
+		older, more := v.cfg.Past.Find([][]string{list}, first, storyRecordsMax-len(seqs))
+		return append(older, seqs...), more
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("read the story: %w", err)
 	}
 	return entries, cut, nil
 }
 
-// present is what the cluster says of it now; nothing while that is not known.
-func (v *View) present(subject string, entries []ledger.Entry) []string {
+// present is what it has cost, and what the cluster says of it now.
+func (v *View) present(ctx context.Context, subject string, entries []ledger.Entry) (lines []string) {
 	kind, name, _ := strings.Cut(subject, "/")
+	lines = overview.CostOf(entries, v.cfg.Log.ID(), subject, v.cfg.Now())
+	if h := v.history(); kind == "pool" && h != nil {
+		lines = h.Cost(name, v.cfg.Now())
+	}
 	if kind == "offering" {
 		_, l, err := v.versions()
 		if err != nil {
@@ -135,17 +128,51 @@ func (v *View) present(subject string, entries []ledger.Entry) []string {
 		}
 		return overview.OfferingNow(l, name, v.cfg.Now())
 	}
-	if kind != "node" && kind != "pod" {
-		return nil
+	if kind == "capacitybuffer" {
+		return lines
 	}
 	s, err := v.snapshot()
+	switch {
+	case err != nil && kind != "node" && kind != "pod" && len(entries) == 0:
+		return lines // there is no such thing as far as is known
+	case err != nil:
+		return append(lines, fmt.Sprintf("now: not known: %v", err))
+	case kind == "pod":
+		lines = append(lines, overview.PodCost(s, name)...)
+		return append(append(lines, overview.Successors(s.World, name, entries)...), v.waits.get(s, name, v.cfg.Now)...)
+	}
+	lines = append(lines, overview.ThingNow(planner.SnapshotAt(s.World, s.Ledger, s.World.AsOf()), kind, name)...)
+	if kind == "pool" {
+		lines = append(lines, v.refusedBy(ctx, name)...)
+	}
+	return lines
+}
+
+// refusedMax bounds the pods whose refusals by a NodePool are looked at, and its reasons that are told.
+const refusedMax = 100
+
+// refusedBy says which pods that wait a NodePool cannot have nodes for, and why.
+func (v *View) refusedBy(ctx context.Context, pool string) (lines []string) {
+	pods, _, _, err := v.Pending(ctx, "", refusedMax)
 	if err != nil {
-		return []string{fmt.Sprintf("now: not known: %v", err)}
+		return []string{fmt.Sprintf("  pods that it was refused for: not known: %v", err)}
 	}
-	if kind == "pod" {
-		return append(overview.Successors(s.World, name, entries), v.waits.get(s, name, v.cfg.Now)...)
+	by := map[string][]string{}
+	for i := range pods {
+		for _, r := range pods[i].Reasons {
+			if r.NodePool == pool {
+				by[r.Message] = append(by[r.Message], pods[i].Namespace+"/"+pods[i].Name)
+			}
+		}
 	}
-	return overview.NodeNow(planner.SnapshotAt(s.World, s.Ledger, s.World.AsOf()), name)
+	for _, message := range slices.Sorted(maps.Keys(by)) {
+		more := ""
+		if n := len(by[message]) - 1; n > 0 {
+			more = fmt.Sprintf(" and %d more", n)
+		}
+		lines = append(lines, fmt.Sprintf("  no node of it for pod %s%s: %s", by[message][0], more, message))
+	}
+	return lines[:min(len(lines), refusedMax/10)]
 }
 
 // Decision is a record with all that it says.
@@ -197,12 +224,11 @@ func (v *View) Decision(ctx context.Context, seq uint64) (*Decision, error) {
 	if x.Subjects == nil {
 		x.Subjects = []string{}
 	}
-	v.addOutcome(x)
-	return x, nil
+	return x, v.addOutcome(ctx, x)
 }
 
 // addOutcome adds what came of a decision: the records about its own command and claims.
-func (v *View) addOutcome(x *Decision) {
+func (v *View) addOutcome(ctx context.Context, x *Decision) error {
 	var own []string
 	for _, s := range x.Subjects {
 		if strings.HasPrefix(s, "command/") || strings.HasPrefix(s, "claim/") {
@@ -211,7 +237,10 @@ func (v *View) addOutcome(x *Decision) {
 	}
 	seen := map[uint64]bool{}
 	for _, s := range own[:min(len(own), relatedMax)] {
-		rows, _ := v.cfg.Index.List(index.Filter{Object: s}, 0, relatedMax)
+		rows, _, err := v.Rows(ctx, index.Filter{Object: s}, 0, relatedMax)
+		if err != nil {
+			return err
+		}
 		for _, r := range rows {
 			if r.Seq > x.Seq && !seen[r.Seq] {
 				seen[r.Seq] = true
@@ -221,6 +250,7 @@ func (v *View) addOutcome(x *Decision) {
 	}
 	slices.SortFunc(x.After, func(a, b index.Row) int { return int(int64(a.Seq) - int64(b.Seq)) })
 	x.After = x.After[:min(len(x.After), relatedMax)]
+	return nil
 }
 
 // shown is content that is JSON and not too long, or a text that says why not.

@@ -12,6 +12,7 @@ import (
 	"millwright/planner/world"
 	"millwright/services/console/history"
 	"millwright/services/console/index"
+	"millwright/services/console/past"
 	"millwright/store"
 	"millwright/store/audit"
 )
@@ -39,6 +40,8 @@ type Config struct {
 	Index   *index.Index
 	// History of the log; nil: nothing of it is told.
 	History *history.History
+	// Past is of the whole log; nil: what the Index does not hold is not told.
+	Past *past.Past
 	// Stream of the observations, for taking decisions again; nil: what needs it cannot be.
 	Stream audit.Stream
 	// Versions are World and Ledger as they are now, or why there are none.
@@ -62,8 +65,10 @@ type View struct {
 	savings  savings
 	// asking bounds the stories that are being put together.
 	asking   chan struct{}
-	planning planning
-	waits    waits
+	planning places
+	// whole are the places of what reads all of the log and takes minutes.
+	whole places
+	waits waits
 }
 
 // storiesMax bounds the stories that are put together at a time.
@@ -71,7 +76,8 @@ const storiesMax = 4
 
 // New returns a View.
 func New(cfg Config) *View {
-	return &View{cfg: cfg, refusals: map[uint64]*ledger.ProvisioningPlanned{}, asking: make(chan struct{}, storiesMax)}
+	return &View{cfg: cfg, refusals: map[uint64]*ledger.ProvisioningPlanned{}, asking: make(chan struct{}, storiesMax),
+		planning: places{most: plansMax, taken: ErrPlanning}, whole: places{most: wholeMax, taken: ErrAsking}}
 }
 
 // Ready returns why nothing can be said about the present; nil if it can.

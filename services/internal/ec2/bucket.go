@@ -196,6 +196,14 @@ func (b *bucket) fill(now time.Time) {
 	}
 }
 
+// keepAtMost takes what exceeds n tokens, but leaves one.
+func (b *bucket) keepAtMost(n float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refill(time.Now())
+	b.tokens = min(b.tokens, max(1, n))
+}
+
 // refused says that EC2 refused a call for its rate: the account's bucket is empty, and so is this one. Calls
 // that were under way together count once.
 func (b *bucket) refused() {

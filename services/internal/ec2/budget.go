@@ -51,6 +51,9 @@ const (
 	// untouched is the part of a burst that a new process may change things with: what its predecessor must
 	// have left. Reading starts with all of its share: a watcher has much to ask at first, and little later.
 	untouched = 1 - share
+
+	// The buckets that are of no single action.
+	readingBucket, unfilteredBucket = "reading", "unfiltered"
 )
 
 // Role is what calls EC2. The roles of an installation divide what more than one needs, wherever they run: of
@@ -82,6 +85,19 @@ type Budgets struct {
 // NewBudgets of a role, with their metrics; r nil: none. All clients of the role are bound to one.
 func NewBudgets(role Role, r prometheus.Registerer) *Budgets {
 	return &Budgets{role: role, buckets: map[string]*bucket{}, metrics: newBudgetMetrics(r), started: time.Now()}
+}
+
+// TookOver says that this process has just begun to act in place of another one. Its buckets filled up while
+// the other one spent from the account's, so that they are set back to what that must have left.
+func (b *Budgets) TookOver() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.started = time.Now()
+	for name, found := range b.buckets {
+		if name != readingBucket && name != unfilteredBucket {
+			found.keepAtMost(found.burst / share * untouched)
+		}
+	}
 }
 
 // Bind returns a configuration whose clients of EC2 keep within the budgets.
@@ -223,9 +239,9 @@ func (b *Budgets) bucketsOf(c *cost) (call, instances *bucket) {
 	case mutates(c.action):
 		a = changing
 	case c.bare:
-		name, a, part = "unfiltered", unfiltered, b.half()
+		name, a, part = unfilteredBucket, unfiltered, b.half()
 	default:
-		name, a, part = "reading", reading, b.half()
+		name, a, part = readingBucket, reading, b.half()
 	}
 	call = b.bucket(name, a, part)
 	if limit, ok := resources[c.action]; ok && c.instances > 0 {

@@ -44,6 +44,40 @@ func TestCallsAreSentAtTheRateOfTheirBucket(t *testing.T) {
 	})
 }
 
+// While a process stands by, its buckets fill up, and another one empties those of the account. Both together
+// never send more than EC2 lets them, whenever the lead changes.
+func TestTheOneThatTakesOverKnowsThatAnotherHasSpent(t *testing.T) {
+	for _, name := range []string{"CreateFleet", "CreateTags", "TerminateInstances"} {
+		synctest.Test(t, func(t *testing.T) {
+			limit, own := allowances[name]
+			if !own {
+				limit = changing
+			}
+			account := &bucket{full: limit.perSecond, rate: limit.perSecond, burst: float64(limit.burst), tokens: float64(limit.burst), at: time.Now()}
+			leaders := []*Budgets{NewBudgets(RoleActing, nil), NewBudgets(RoleActing, nil)}
+			for _, b := range leaders {
+				b.bucketsOf(action(name))
+			}
+			time.Sleep(time.Hour)
+			for term := range 4 {
+				b := leaders[term%2]
+				b.TookOver()
+				for range 3 * limit.burst {
+					if err := b.wait(t.Context(), action(name)); err != nil {
+						t.Fatal(err)
+					}
+					account.refill(time.Now())
+					if account.tokens < 1 {
+						t.Fatalf("%s: term %d sent more than the account has", name, term)
+					}
+					account.tokens--
+				}
+				time.Sleep(time.Duration(term) * time.Second)
+			}
+		})
+	}
+}
+
 func TestASpentBudgetHoldsUpNoOtherCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudgets(RoleAll, nil)

@@ -27,6 +27,7 @@ func TestEveryCodeOfTheReferenceHasItsReaction(t *testing.T) {
 		"forbidden":                {"UnauthorizedOperation", "You are not authorized", Permanent, "Unauthorized", 0},
 		"access denied":            {"AccessDenied", "no", Permanent, "Unauthorized", 0},
 		"credentials":              {"AuthFailure", "AWS was not able to validate", Permanent, "Unauthorized", 0},
+		"region not enabled":       {"OptInRequired", "You are not subscribed to this service.", Permanent, "OptInRequired", 0},
 		"groups of another VPC":    {"InvalidParameter", "Security group sg-1 and subnet subnet-1 belong to different networks.", Permanent, "SecurityGroupSubnetVPCMismatch", 0},
 		"profile not yet known":    {"InvalidParameterValue", "Value (p) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name", Transient, "InstanceProfileNameInvalid", 0},
 		"template is gone":         {"InvalidLaunchTemplateId.NotFound", "no", NotFound, "LaunchTemplateNotFound", 0},

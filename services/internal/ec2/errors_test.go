@@ -180,6 +180,14 @@ func TestCreateFleetIsSentOnce(t *testing.T) {
 		millwright_aws_calls_total{action="ec2:DescribeSubnets",outcome="transient"} 1
 		millwright_aws_calls_total{action="ec2:DescribeSubnets",outcome="unknown-outcome"} 0
 	`
+	failed := `
+		# HELP karpenter_cloudprovider_errors_total Failures of these calls, by the name that Karpenter has for the error, if it has one.
+		# TYPE karpenter_cloudprovider_errors_total counter
+		karpenter_cloudprovider_errors_total{controller="nodeclaim.lifecycle",error="",method="Create",provider="aws"} 1
+	`
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(failed), "karpenter_cloudprovider_errors_total"); err != nil {
+		t.Error(err)
+	}
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "millwright_aws_calls_total"); err != nil {
 		t.Error(err)
 	}
@@ -247,6 +255,8 @@ func TestReasonFor(t *testing.T) {
 		"image":            {"UnauthorizedOperation", "Not authorized for images: [ami-1]", "AMIAuthorizationFailure"},
 		"plain denial":     {"AccessDenied", "x", "Unauthorized"},
 		"credentials":      {"AuthFailure", "x", "Unauthorized"},
+		"disabled region":  {"AuthFailure", "AWS was not able to validate the provided access credentials", "Unauthorized"},
+		"not opted in":     {"OptInRequired", "You are not subscribed to this service.", "OptInRequired"},
 		"networks":         {"InvalidParameter", "Security group sg-1 and subnet subnet-1 belong to different networks.", "SecurityGroupSubnetVPCMismatch"},
 		"other parameter":  {"InvalidParameter", "x", "LaunchFailed"},
 		"user data":        {"InvalidUserData.Malformed", "User data is limited to 16384 bytes", "UserDataSizeLimitExceeded"},

@@ -3,6 +3,7 @@ package ec2
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +55,9 @@ func (c *Client) DescribeImages(ctx context.Context, q ImageQuery) ([]Image, err
 			return nil, err
 		}
 		for _, i := range page.Images {
-			byID[aws.ToString(i.ImageId)] = imageOf(i)
+			if id := aws.ToString(i.ImageId); len(q.IDs) == 0 || slices.Contains(q.IDs, id) {
+				byID[id] = imageOf(i)
+			}
 		}
 	}
 	return sortedValues(byID, func(a, b Image) int { return strings.Compare(a.ID, b.ID) }), nil

@@ -108,8 +108,9 @@ func (c *Client) describeIDs(ctx context.Context, ids []string, found map[string
 	return c.describeIDs(ctx, ids[half:], found)
 }
 
-// DescribeInstancesByTags returns the instances that carry all the tags, by id; the value * asks only for the
-// key. No states: all but terminated.
+// DescribeInstancesByTags returns the instances that carry all the tags, by id; the value * asks only for
+// the key. No states: all but terminated. Others that EC2 answers with are left out: what is found by its
+// tags may be ended.
 func (c *Client) DescribeInstancesByTags(ctx context.Context, tags map[string]string, states ...string) ([]Instance, error) {
 	if len(tags) == 0 {
 		return nil, fmt.Errorf("describe instances: no tags given")
@@ -125,6 +126,9 @@ func (c *Client) DescribeInstancesByTags(ctx context.Context, tags map[string]st
 	if err := c.describe(ctx, in, found); err != nil {
 		return nil, err
 	}
+	maps.DeleteFunc(found, func(_ string, i Instance) bool {
+		return !HasTags(i.Tags, tags) || i.State != "" && !slices.Contains(states, i.State)
+	})
 	return byID(found), nil
 }
 
@@ -235,6 +239,16 @@ func (c *Client) CreateTags(ctx context.Context, resource string, tags map[strin
 	}
 	_, err := write(ctx, c, "ec2:CreateTags", with(c.ec2.CreateTags, &awsec2.CreateTagsInput{Resources: []string{resource}, Tags: Tags(tags)}))
 	return err
+}
+
+// HasTags reports that a resource carries all the tags asked for; the value * asks only for the key.
+func HasTags(tags, asked map[string]string) bool {
+	for key, want := range asked {
+		if have, ok := tags[key]; !ok || want != "*" && have != want {
+			return false
+		}
+	}
+	return true
 }
 
 // Tags converts to EC2's form, sorted by key.

@@ -9,7 +9,23 @@ import (
 type metrics struct {
 	calls   *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
+	// methods and failed are the calls of Karpenter's cloud provider that they stand for, with the names that
+	// dashboards ask for.
+	methods *prometheus.HistogramVec
+	failed  *prometheus.CounterVec
 }
+
+// methods of Karpenter's cloud provider, and the controller that calls them there, by the action that does
+// the same here.
+var methods = map[string][2]string{
+	"ec2:CreateFleet":           {"nodeclaim.lifecycle", "Create"},
+	"ec2:TerminateInstances":    {"nodeclaim.lifecycle", "Delete"},
+	"ec2:DescribeInstances":     {"nodeclaim.garbagecollection", "List"},
+	"ec2:DescribeInstanceTypes": {"providers.instancetype", "GetInstanceTypes"},
+}
+
+// providerErrors are the names of Karpenter's errors.
+var providerErrors = map[Class]string{NoCapacity: "InsufficientCapacityError", NotFound: "NodeClaimNotFoundError", NotReady: "NodeClassNotReadyError"}
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
@@ -20,12 +36,20 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "millwright_aws_call_duration_seconds", Help: "Duration of AWS calls with their retries, without the wait for their budget, by action.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
 		}, []string{"action"}),
+		methods: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "karpenter_cloudprovider_duration_seconds", Help: "Duration of the AWS calls that launch, terminate and list instances, and list instance types.",
+		}, []string{"controller", "method", "provider"}),
+		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "karpenter_cloudprovider_errors_total", Help: "Failures of these calls, by the name that Karpenter has for the error, if it has one.",
+		}, []string{"controller", "method", "provider", "error"}),
 	}
 	if r == nil {
 		return m
 	}
 	m.calls = registered(r, m.calls)
 	m.seconds = registered(r, m.seconds)
+	m.methods = registered(r, m.methods)
+	m.failed = registered(r, m.failed)
 	return m
 }
 
@@ -54,6 +78,15 @@ func (m *metrics) observe(action string, class Class, took time.Duration) {
 	}
 	m.calls.WithLabelValues(action, outcome).Inc()
 	m.seconds.WithLabelValues(action).Observe(took.Seconds())
+	method, ok := methods[action]
+	if !ok {
+		return
+	}
+	m.methods.WithLabelValues(method[0], method[1], "aws").Observe(took.Seconds())
+	failures := m.failed.WithLabelValues(method[0], method[1], "aws", providerErrors[class])
+	if class != "" && class != DryRunOK {
+		failures.Inc()
+	}
 }
 
 // RegisterMetrics registers the metrics of the package with r, as a running process does; docs/metrics.md is

@@ -71,7 +71,8 @@ func (c *Client) addRole(ctx context.Context, profile, role string) error {
 	return err
 }
 
-// InstanceProfiles lists the profiles under an IAM path, by name.
+// InstanceProfiles lists the profiles under an IAM path, by name. Others that IAM answers with are left out:
+// what is listed may be deleted.
 func (c *Client) InstanceProfiles(ctx context.Context, path string) ([]InstanceProfile, error) {
 	var found []InstanceProfile
 	var pages Pages
@@ -84,7 +85,9 @@ func (c *Client) InstanceProfiles(ctx context.Context, path string) ([]InstanceP
 			return nil, err
 		}
 		for i := range page.InstanceProfiles {
-			found = append(found, profileOf(&page.InstanceProfiles[i]))
+			if p := profileOf(&page.InstanceProfiles[i]); strings.HasPrefix(p.Path, path) {
+				found = append(found, p)
+			}
 		}
 	}
 	slices.SortFunc(found, func(a, b InstanceProfile) int { return strings.Compare(a.Name, b.Name) })

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aws/smithy-go"
-
 	"millwright/planner/ledger"
 )
 
@@ -26,6 +24,8 @@ var launchReasons = []launchReason{
 	{[]string{"UnauthorizedOperation", "service control policy"}, "Unauthorized", "Denied by a service control policy"},
 	{[]string{"UnauthorizedOperation"}, "Unauthorized", "Denied: no identity-based policy allows the call"},
 	{[]string{"AccessDenied"}, "Unauthorized", "Denied: no identity-based policy allows the call"},
+	{[]string{"OptInRequired"}, "OptInRequired", "Denied: " + regionDisabled},
+	{[]string{"AuthFailure", "validate"}, "Unauthorized", "Denied: AWS was not able to validate the credentials; " + regionDisabled},
 	{[]string{"AuthFailure"}, "Unauthorized", "Denied: AWS was not able to validate the credentials"},
 	{[]string{"InvalidParameter", "belong to different networks"}, "SecurityGroupSubnetVPCMismatch", "Security group and subnet belong to different networks"},
 	{[]string{"iamInstanceProfile.name is invalid"}, "InstanceProfileNameInvalid", "The instance profile's name is invalid"},
@@ -67,9 +67,9 @@ func FailureOf(err error) *Failure {
 	if f, ok := errors.AsType[*Failure](err); ok {
 		return f
 	}
-	code, text := "", err.Error()
-	if api, ok := errors.AsType[smithy.APIError](err); ok {
-		code, text = api.ErrorCode(), api.ErrorMessage()
+	code, text := "", Text(err)
+	if api, ok := answerOf(err); ok {
+		code, text = api.ErrorCode(), encodedText.ReplaceAllString(api.ErrorMessage(), "")
 	}
 	reason, message := ReasonFor(code, text)
 	f := &Failure{Class: Classify(err), Reason: reason, Message: message + ": " + strings.TrimPrefix(code+": "+text, ": "), Err: err}

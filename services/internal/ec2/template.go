@@ -3,6 +3,7 @@ package ec2
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,10 +54,11 @@ func (c *Client) findTemplate(ctx context.Context, name string) (ledger.LaunchTe
 	if err != nil {
 		return ledger.LaunchTemplateRef{}, err
 	}
-	if len(out.LaunchTemplates) == 0 {
+	i := slices.IndexFunc(out.LaunchTemplates, func(t ec2types.LaunchTemplate) bool { return aws.ToString(t.LaunchTemplateName) == name })
+	if i < 0 {
 		return ledger.LaunchTemplateRef{}, &CallError{Action: "ec2:DescribeLaunchTemplates", Err: errNoTemplate}
 	}
-	return templateRef(&out.LaunchTemplates[0])
+	return templateRef(&out.LaunchTemplates[i])
 }
 
 func templateRef(t *ec2types.LaunchTemplate) (ledger.LaunchTemplateRef, error) {
@@ -73,7 +75,8 @@ type TemplateSummary struct {
 	Tags     map[string]string
 }
 
-// DescribeLaunchTemplates returns the templates that carry all the tags, by id.
+// DescribeLaunchTemplates returns the templates that carry all the tags, by id, as DescribeInstancesByTags
+// does.
 func (c *Client) DescribeLaunchTemplates(ctx context.Context, tags map[string]string) ([]TemplateSummary, error) {
 	found := map[string]TemplateSummary{}
 	in := &awsec2.DescribeLaunchTemplatesInput{Filters: tagFilters(tags)}
@@ -87,7 +90,9 @@ func (c *Client) DescribeLaunchTemplates(ctx context.Context, tags map[string]st
 			return nil, err
 		}
 		for _, t := range page.LaunchTemplates {
-			found[aws.ToString(t.LaunchTemplateId)] = templateSummary(t)
+			if s := templateSummary(t); HasTags(s.Tags, tags) {
+				found[s.ID] = s
+			}
 		}
 	}
 	return sortedValues(found, func(a, b TemplateSummary) int { return strings.Compare(a.ID, b.ID) }), nil

@@ -2,6 +2,7 @@ package poolseries
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,9 +10,10 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
+// labels have the NodePool's name; "" stands for things of no NodePool.
+var labels = []string{"nodepool", "karpenter_sh_nodepool"}
+
 const (
-	// label has the NodePool's name; "" stands for things of no NodePool.
-	label = "nodepool"
 	// keptFor is how long series outlive their NodePool.
 	keptFor = time.Hour
 	// sweepEvery is how often they are looked through.
@@ -109,7 +111,9 @@ func (r *Registerer) sweep(present map[string]bool, now time.Time) {
 			continue
 		}
 		for _, v := range r.vectors {
-			v.DeletePartialMatch(prometheus.Labels{label: pool})
+			for _, label := range labels {
+				v.DeletePartialMatch(prometheus.Labels{label: pool})
+			}
 		}
 		delete(gone, pool)
 	}
@@ -131,7 +135,7 @@ func (r *Registerer) named() map[string]bool {
 				continue // the page of metrics says why
 			}
 			for _, pair := range read.GetLabel() {
-				if pair.GetName() == label {
+				if slices.Contains(labels, pair.GetName()) {
 					names[pair.GetValue()] = true
 				}
 			}

@@ -89,9 +89,9 @@ func TestSeriesOfNodePoolsThatAreGoneAreDeleted(t *testing.T) {
 		time.Sleep(50 * time.Minute)
 		metrics.count("back") // it was there again in between
 		change(func() { present["back"] = true })
-		time.Sleep(5 * time.Minute)
+		time.Sleep(2 * sweepEvery) // one of which sees it
 		change(func() { delete(present, "back") })
-		time.Sleep(50 * time.Minute)
+		time.Sleep(keptFor - 3*sweepEvery)
 		if n := testutil.ToFloat64(metrics.created.WithLabelValues("back", "a")); n != 2 {
 			t.Errorf("a NodePool that came back counts from %v", n)
 		}
@@ -128,5 +128,25 @@ func TestWhatIsUnregisteredIsLeftAlone(t *testing.T) {
 	}
 	if err := r.Register(prometheus.NewCounterVec(prometheus.CounterOpts{Name: "lasted"}, []string{"other"})); err == nil {
 		t.Error("two metrics of one name")
+	}
+}
+
+// Metrics of status conditions name the NodePool by another label.
+func TestSeriesWithTheLongLabelAreDeletedToo(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	r := New(registry)
+	transitions := promauto.With(r).NewCounterVec(prometheus.CounterOpts{Name: "transitions"}, []string{"type", "karpenter_sh_nodepool"})
+	for _, pool := range []string{"stays", "gone", ""} {
+		transitions.WithLabelValues("Ready", pool).Inc()
+	}
+	now := time.Now()
+	for _, after := range []time.Duration{0, keptFor} {
+		if n := series(t, registry); n != 3 {
+			t.Fatalf("%d series before %v are over", n, after)
+		}
+		r.sweep(map[string]bool{"stays": true}, now.Add(after))
+	}
+	if n := series(t, registry); n != 2 {
+		t.Errorf("%d series, want those of the NodePool that stays and of none", n)
 	}
 }

@@ -18,7 +18,7 @@ func TestFormerNamesAreServedIfAskedFor(t *testing.T) {
 	f.NewGauge(prometheus.GaugeOpts{Name: "karpenter_cluster_state_synced", Help: "Never renamed."}).Set(1)
 	for _, asked := range []bool{false, true} {
 		s := Settings{HealthProbePort: freePort(t), MetricsPort: freePort(t), MetricsCompat: asked}
-		v, err := listen(s, r, &checks{}, &checks{}, zerolog.Nop())
+		v, err := listen(s, r, &checks{}, &checks{}, nil, zerolog.Nop())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,12 +27,15 @@ func (s *Settings) Instance() string {
 	return fmt.Sprintf("%s-%d", host, os.Getpid())
 }
 
-// info is published beside the leader key of a service.
-func (c Config) info(service string) map[string]string {
+// info is published beside the leader key of a unit.
+func (c Config) info(u Unit) map[string]string {
+	if u.Follows {
+		return map[string]string{store.InfoKinds: string(ledger.KnownKinds()), store.InfoFormat: strconv.Itoa(record.Format), "version": c.Version}
+	}
 	return map[string]string{
 		store.InfoOptions: string(planner.EncodeOptions(c.Settings.Options())), store.InfoKinds: string(ledger.KnownKinds()),
 		store.InfoFormat: strconv.Itoa(record.Format), "version": c.Version, "planner": strconv.FormatUint(uint64(planner.Version), 10),
-		"mode": string(c.Settings.ModeOf(service)),
+		"mode": string(c.Settings.ModeOf(u.Name)),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
 
 	"millwright/planner/options"
 	"millwright/store"
@@ -24,6 +25,8 @@ type Config struct {
 	Version  string
 	Logger   zerolog.Logger
 	Registry *prometheus.Registry
+	// Kube is the API server that says who may scrape; it is called once, with MetricsAuthorization alone.
+	Kube func() (kubernetes.Interface, error)
 	// Build connects to what the process needs. It is called once the endpoints listen.
 	Build func(ctx context.Context) (*Parts, error)
 }
@@ -57,6 +60,8 @@ type Unit struct {
 	Deposable bool
 	// Failed returns why the unit must never lead again; nil: it may. May be nil.
 	Failed func() error
+	// Follows: the unit records nothing, so its candidacy says nothing of options and modes.
+	Follows bool
 }
 
 // fitEvery is how often Fit is called.
@@ -71,7 +76,17 @@ func Run(ctx context.Context, cfg Config) error {
 	built := &flag{text: "still connecting"}
 	ready.addChecks(Check{"started", built.check})
 	healthy.addChecks(Check{"ping", func() error { return nil }})
-	endpoints, err := listen(cfg.Settings, cfg.Registry, healthy, ready, cfg.Logger)
+	var core kubernetes.Interface
+	if cfg.Settings.MetricsAuthorization {
+		if cfg.Kube == nil {
+			return errors.New("start: --metrics-authorization needs an API server, which this process does not ask")
+		}
+		var err error
+		if core, err = cfg.Kube(); err != nil {
+			return fmt.Errorf("start: %w", err)
+		}
+	}
+	endpoints, err := listen(cfg.Settings, cfg.Registry, healthy, ready, core, cfg.Logger)
 	if err != nil {
 		return err
 	}
@@ -115,7 +130,7 @@ func (p *Parts) run(ctx context.Context, cfg Config, leaders *rota) error {
 		})
 	}
 	for _, u := range p.Units {
-		c := candidate{unit: u, elector: p.Elector, fit: p.Fit, identity: cfg.Settings.Instance(), info: cfg.info(u.Name),
+		c := candidate{unit: u, elector: p.Elector, fit: p.Fit, identity: cfg.Settings.Instance(), info: cfg.info(u),
 			logger: cfg.Logger.With().Str("service", u.Name).Logger(), leads: func(leading bool) { leaders.leads(u.Name, leading) }}
 		units.Go(func() error { return c.run(ctx) })
 	}

@@ -260,7 +260,7 @@ func TestLibraryLinesAreSorted(t *testing.T) {
 func TestProfilesAreServedOnLoopbackOnlyIfAskedFor(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		s := Settings{HealthProbePort: freePort(t), MetricsPort: freePort(t), EnableProfiling: asked, ProfilingAddress: fmt.Sprintf("127.0.0.1:%d", freePort(t))}
-		v, err := listen(s, prometheus.NewRegistry(), &checks{}, &checks{}, zerolog.Nop())
+		v, err := listen(s, prometheus.NewRegistry(), &checks{}, &checks{}, nil, zerolog.Nop())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +17,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/rs/zerolog"
+	"golang.org/x/net/netutil"
+	"k8s.io/client-go/kubernetes"
+
+	"millwright/services/internal/servercert"
 )
 
 // Check is a named condition of health or readiness.
@@ -72,8 +77,9 @@ type servers struct {
 	group  sync.WaitGroup
 }
 
-// listen starts the endpoints. Equal ports share one server; port 0 picks a free one.
-func listen(s Settings, gather prometheus.Gatherer, healthy, ready *checks, logger zerolog.Logger) (*servers, error) {
+// listen starts the endpoints. Equal ports share one server; port 0 picks a free one. core reviews who may
+// scrape; nil: everybody may.
+func listen(s Settings, gather prometheus.Gatherer, healthy, ready *checks, core kubernetes.Interface, logger zerolog.Logger) (*servers, error) {
 	health, metrics := http.NewServeMux(), http.NewServeMux()
 	if s.HealthProbePort == s.MetricsPort && s.MetricsPort != 0 {
 		metrics = health
@@ -85,13 +91,17 @@ func listen(s Settings, gather prometheus.Gatherer, healthy, ready *checks, logg
 	if s.MetricsCompat {
 		gather = withFormerNames(gather)
 	}
-	metrics.Handle("GET /metrics", promhttp.HandlerFor(gather, promhttp.HandlerOpts{}))
-	endpoints := []endpoint{{"health", anyAddress(s.HealthProbePort), health}}
+	series := promhttp.HandlerFor(gather, promhttp.HandlerOpts{})
+	if core != nil {
+		series = newScrapers(core, time.Now, series)
+	}
+	metrics.Handle("GET /metrics", series)
+	endpoints := []endpoint{{what: "health", address: anyAddress(s.HealthProbePort), handler: health}}
 	if metrics != health {
-		endpoints = append(endpoints, endpoint{"metrics", anyAddress(s.MetricsPort), metrics})
+		endpoints = append(endpoints, endpoint{"metrics", anyAddress(s.MetricsPort), metrics, s.scrapeCertificate(time.Now)})
 	}
 	if s.EnableProfiling { // on a loopback address, as Validate has checked
-		endpoints = append(endpoints, endpoint{"profiling", s.ProfilingAddress, profiles()})
+		endpoints = append(endpoints, endpoint{what: "profiling", address: s.ProfilingAddress, handler: profiles()})
 	}
 	v := &servers{logger: logger}
 	for _, e := range endpoints {
@@ -107,6 +117,8 @@ func listen(s Settings, gather prometheus.Gatherer, healthy, ready *checks, logg
 type endpoint struct {
 	what, address string
 	handler       http.Handler
+	// certificate it shows; nil: it speaks plain HTTP.
+	certificate *servercert.Certificate
 }
 
 func anyAddress(port int) string { return ":" + strconv.Itoa(port) }
@@ -122,15 +134,27 @@ func profiles() http.Handler {
 }
 
 func (v *servers) serve(e endpoint) error {
+	if e.certificate != nil { // one that cannot be read now would keep everybody out
+		if _, err := e.certificate.Get(nil); err != nil {
+			return err
+		}
+	}
 	l, err := net.Listen("tcp", e.address)
 	if err != nil {
 		return fmt.Errorf("listen for %s: %w", e.what, err)
 	}
 	srv := &http.Server{Handler: e.handler, ReadHeaderTimeout: 10 * time.Second}
+	serve := func() error { return srv.Serve(l) }
+	if e.certificate != nil {
+		srv.TLSConfig, srv.MaxHeaderBytes, srv.IdleTimeout = scrapeTLS(e.certificate), scrapeHeaderMax, 2*time.Minute
+		srv.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
+		srv.ErrorLog = servercert.ErrorLog(v.logger)
+		serve = func() error { return srv.ServeTLS(netutil.LimitListener(l, scrapeConnectionsMax), "", "") }
+	}
 	v.list = append(v.list, srv)
-	v.logger.Info().Str("endpoint", e.what).Str("address", l.Addr().String()).Msg("listening")
+	v.logger.Info().Str("endpoint", e.what).Str("address", l.Addr().String()).Bool("tls", e.certificate != nil).Msg("listening")
 	v.group.Go(func() {
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(); !errors.Is(err, http.ErrServerClosed) {
 			v.logger.Error().Err(err).Str("endpoint", e.what).Msg("server ended")
 		}
 	})

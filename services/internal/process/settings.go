@@ -16,6 +16,7 @@ import (
 	"millwright/services/bucket"
 	"millwright/services/internal/lease"
 	"millwright/services/internal/retention"
+	"millwright/services/internal/selfcheck"
 	"millwright/services/transport"
 )
 
@@ -42,15 +43,19 @@ type Settings struct {
 	LeaderElectionName      string
 	LeaderElectionNamespace string
 
-	LogLevel        string
-	MetricsPort     int
-	HealthProbePort int
-	EnableProfiling bool
+	LogLevel    string
+	MetricsPort int
+	// MetricsAuthorization has /metrics served over TLS, and to who may get it alone.
+	MetricsAuthorization bool
+	// MetricsTLSCertFile and MetricsTLSKeyFile have /metrics served over TLS, with the certificate in them.
+	MetricsTLSCertFile, MetricsTLSKeyFile string
+	HealthProbePort                       int
+	EnableProfiling                       bool
 	// ProfilingAddress is of this machine alone: profiles show what the process has in memory.
 	ProfilingAddress string
-	// MetricsCompat and PodMetrics add series to those that there are anyway.
-	MetricsCompat, PodMetrics bool
-	MemoryLimit               int64
+	// MetricsCompat, PodMetrics and ObjectMetrics add series to those that there are anyway.
+	MetricsCompat, PodMetrics, ObjectMetrics bool
+	MemoryLimit                              int64
 
 	BatchIdleDuration   time.Duration
 	BatchMaxDuration    time.Duration
@@ -61,15 +66,21 @@ type Settings struct {
 	EvictionCost        float64
 	EvictionHorizon     time.Duration
 	PlacementHints      bool
+	SurgePastBudgets    bool
 	LaunchTimeout       time.Duration
 	RegistrationTimeout time.Duration
 
 	CheckpointRecords   uint64
 	ArchiveDir          string
 	LogSigningKeyFile   string
+	LogSigningKMSKeyID  string
 	LogRetention        time.Duration
 	LogRetentionRecords uint64
 	EtcdQuotaBytes      int64
+	// ReplayCheckInterval: a recorded decision is taken again so often at most; 0: none is.
+	ReplayCheckInterval time.Duration
+	// EtcdMetricsURLs and NATSMonitoringURLs are pages of external servers; none: where they usually are.
+	EtcdMetricsURLs, NATSMonitoringURLs []string
 
 	NATSReplicas       int
 	NATSMaxAge         time.Duration
@@ -128,6 +139,11 @@ func (s *Settings) BindProcess(f *pflag.FlagSet) {
 	f.IntVar(&s.KubeClientBurst, "kube-client-burst", 300, "burst of requests to the API server")
 	f.StringVar(&s.LogLevel, "log-level", "info", "debug, info, warn or error")
 	f.IntVar(&s.MetricsPort, "metrics-port", MetricsPortDefault, "port of /metrics; 0 picks a free one")
+	f.BoolVar(&s.MetricsAuthorization, "metrics-authorization", false,
+		"serve /metrics over TLS, and only to bearer tokens whose owner may get the nonResourceURL /metrics, by TokenReview and SubjectAccessReview")
+	f.StringVar(&s.MetricsTLSCertFile, "metrics-tls-cert-file", "",
+		"certificate of the port of /metrics, read again when it changes; empty: plain HTTP, or with --metrics-authorization one of its own, which nobody can verify")
+	f.StringVar(&s.MetricsTLSKeyFile, "metrics-tls-key-file", "", "key of that certificate")
 	f.IntVar(&s.HealthProbePort, "health-probe-port", HealthProbePortDefault, "port of /healthz and /readyz; 0 picks a free one")
 	f.BoolVar(&s.EnableProfiling, "enable-profiling", false, "serve /debug/pprof on --profiling-address")
 	f.StringVar(&s.ProfilingAddress, "profiling-address", ProfilingAddressDefault, "where --enable-profiling listens: a loopback address and a port; port 0 picks a free one")
@@ -135,15 +151,20 @@ func (s *Settings) BindProcess(f *pflag.FlagSet) {
 	f.Int64Var(&s.MemoryLimit, "memory-limit", -1, "bytes of memory the process should stay below: garbage is collected harder from 90 % of it; -1: none")
 }
 
-// Bind defines the flags of every process that has a log and a stream.
-func (s *Settings) Bind(f *pflag.FlagSet) {
-	o := planner.DefaultOptions()
+// BindLog defines the flags of every process that has a log.
+func (s *Settings) BindLog(f *pflag.FlagSet) {
 	s.BindProcess(f)
 	f.StringVar(&s.ClusterName, "cluster-name", "", "name of the EKS cluster; required")
 	f.StringSliceVar(&s.EtcdEndpoints, "etcd-endpoints", nil, "endpoints of the etcd that holds the event log; not with --data-dir")
-	f.StringVar(&s.NATSURL, "nats-url", "", "URL of the NATS servers that hold the observation stream; not with --data-dir")
 	s.Security.Bind(f)
 	f.StringVar(&s.Identity, "identity", "", "name of this instance in leader election; empty: host name and process id")
+}
+
+// Bind defines the flags of every process that has a log and a stream.
+func (s *Settings) Bind(f *pflag.FlagSet) {
+	o := planner.DefaultOptions()
+	s.BindLog(f)
+	f.StringVar(&s.NATSURL, "nats-url", "", "URL of the NATS servers that hold the observation stream; not with --data-dir")
 	f.StringVar(&s.Mode, "mode", string(ledger.ModeActive), "active, or shadow: decide and record, but never act; for single services: active,provisioner=shadow")
 	f.BoolVar(&s.Adopt, "adopt", false, "take over NodeClaims that name another event log: that log is lost, or given up")
 	f.StringVar(&s.LeaderElectionName, "leader-election-name", lease.NameDefault,
@@ -159,7 +180,10 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 		"USD that consolidation must save for each pod that it evicts, within --eviction-horizon or as long as the NodePool has bought no node; 0: any saving will do")
 	f.DurationVar(&s.EvictionHorizon, "eviction-horizon", o.EvictionHorizon, "how long a saving is expected to last at least")
 	f.BoolVar(&s.PlacementHints, "placement-hints", true, "set status.nominatedNodeName of pods to the nodes planned for them, so that kube-scheduler follows the plan")
+	f.BoolVar(&s.SurgePastBudgets, "surge-past-budgets", false,
+		"a PodDisruptionBudget that never lets a pod go keeps no node where a DisruptionPolicy asks for surge and the pod's Deployment can replace it first; needs the rights to patch Deployments")
 	f.BoolVar(&s.PodMetrics, "pod-metrics", false, "serve a series for each pod (karpenter_pods_state): as many as the cluster has pods")
+	f.BoolVar(&s.ObjectMetrics, "object-metrics", false, "serve a series for each status condition of each NodeClaim and node, also for those that are as they are to be")
 	f.StringVar(&s.RepairPolicies, "repair-policies", "", "YAML file with the list of conditions for which nodes are replaced, with feature gate NodeRepair; empty: those of Karpenter's AWS provider")
 	f.StringVar(&s.FeatureGates, "feature-gates", "", "Name=bool,…; NodeOverlay, NodeRepair, SpotToSpotConsolidation and CapacityBuffer (off unless set); unknown names are ignored, with a warning")
 	f.StringVar(&s.RebalanceRecommendation, "rebalance-recommendation", planner.RebalanceIgnore,
@@ -199,8 +223,13 @@ func (s *Settings) BindRetention(f *pflag.FlagSet) {
 	f.Uint64Var(&s.CheckpointRecords, "checkpoint-records", CheckpointRecordsDefault, "write a checkpoint of the ledger into the log every so many records")
 	s.BindArchive(f)
 	f.StringVar(&s.LogSigningKeyFile, "log-signing-key-file", "", "file with an Ed25519 key (PEM, PKCS #8) that signs the head of the log at each checkpoint; empty: none does")
+	f.StringVar(&s.LogSigningKMSKeyID, "log-signing-kms-key-id", "", "Ed25519 key in AWS KMS, by id, ARN or alias, that signs it instead")
 	f.DurationVar(&s.LogRetention, "log-retention", LogRetentionDefault, "archive records that are older")
 	f.Uint64Var(&s.LogRetentionRecords, "log-retention-records", LogRetentionRecordsDefault, "archive records when there are that many newer ones")
+	f.DurationVar(&s.ReplayCheckInterval, "replay-check-interval", selfcheck.EveryDefault,
+		"take a recent decision again on what it was taken on, and compare it with its record, this long after the last time; 0: never")
+	f.StringSliceVar(&s.EtcdMetricsURLs, "etcd-metrics-urls", nil, "metrics pages of etcd's members, which are looked at for unsafe settings (default: those of --etcd-endpoints)")
+	f.StringSliceVar(&s.NATSMonitoringURLs, "nats-monitoring-urls", nil, "monitoring pages of NATS's servers, likewise (default: port 8222 of those of --nats-url)")
 }
 
 // BindEmbedded defines the flags of the process that can hold all servers itself.
@@ -235,6 +264,12 @@ func (s *Settings) ValidateProcess() error {
 	if !port(s.MetricsPort) || !port(s.HealthProbePort) {
 		errs = append(errs, errors.New("a port is from 0 to 65535"))
 	}
+	if (s.MetricsTLSCertFile == "") != (s.MetricsTLSKeyFile == "") {
+		errs = append(errs, errors.New("--metrics-tls-cert-file and --metrics-tls-key-file go together"))
+	}
+	if s.HealthProbePort == s.MetricsPort && s.MetricsPort != 0 && (s.MetricsAuthorization || s.MetricsTLSCertFile != "") {
+		errs = append(errs, fmt.Errorf("--metrics-port and --health-probe-port are both %d: probes are plain HTTP, so metrics over TLS take a port of their own", s.MetricsPort))
+	}
 	if !isLoopback(s.ProfilingAddress) {
 		errs = append(errs, fmt.Errorf("--profiling-address is a loopback address with a port, such as %s, not %q: profiles show what is in memory, "+
 			"and whoever may ask for them can slow the process down; reach them from elsewhere by kubectl port-forward", ProfilingAddressDefault, s.ProfilingAddress))
@@ -242,20 +277,34 @@ func (s *Settings) ValidateProcess() error {
 	return errors.Join(errs...)
 }
 
+// ValidateLog reports the settings of BindLog and BindArchive that make no sense, each by its flag.
+func (s *Settings) ValidateLog() error {
+	errs := []error{s.ValidateProcess(), s.Security.Check(s.EtcdEndpoints, s.NATSURL)}
+	if s.ClusterName == "" {
+		errs = append(errs, errors.New("missing --cluster-name (CLUSTER_NAME)"))
+	}
+	if s.DataDir == "" && len(s.EtcdEndpoints) == 0 {
+		errs = append(errs, errors.New("missing --etcd-endpoints (ETCD_ENDPOINTS)"))
+	}
+	if bucket.Is(s.ArchiveDir) {
+		if _, err := bucket.Parse(s.ArchiveDir); err != nil {
+			errs = append(errs, fmt.Errorf("--archive-dir: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Validate reports all settings that make no sense, each by its flag.
 func (s *Settings) Validate() error {
-	errs := []error{s.ValidateProcess()}
+	errs := []error{s.ValidateLog()}
 	refuse := func(bad bool, format string, args ...any) {
 		if bad {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	refuse(s.ClusterName == "", "missing --cluster-name (CLUSTER_NAME)")
 	refuse(s.DataDir != "" && (len(s.EtcdEndpoints) > 0 || s.NATSURL != ""),
 		"--data-dir goes with neither --etcd-endpoints nor --nats-url")
-	refuse(s.DataDir == "" && len(s.EtcdEndpoints) == 0, "missing --etcd-endpoints (ETCD_ENDPOINTS)")
 	refuse(s.DataDir == "" && s.NATSURL == "", "missing --nats-url (NATS_URL)")
-	errs = append(errs, s.Security.Check(s.EtcdEndpoints, s.NATSURL))
 	if _, err := parseModes(s.Mode); err != nil {
 		errs = append(errs, err)
 	}
@@ -287,12 +336,9 @@ func (s *Settings) Validate() error {
 	refuse(s.NATSMaxAge < 0, "--nats-max-age cannot be negative")
 	refuse(bytesOutOfRange(s.NATSStreamMaxBytes), "--nats-stream-max-bytes must be at least %d, is %d", natsBytesMin, s.NATSStreamMaxBytes)
 	refuse(bytesOutOfRange(s.NATSBucketMaxBytes), "--nats-bucket-max-bytes must be at least %d, is %d", natsBytesMin, s.NATSBucketMaxBytes)
-	if bucket.Is(s.ArchiveDir) {
-		if _, err := bucket.Parse(s.ArchiveDir); err != nil {
-			errs = append(errs, fmt.Errorf("--archive-dir: %w", err))
-		}
-	}
+	refuse(s.LogSigningKeyFile != "" && s.LogSigningKMSKeyID != "", "--log-signing-key-file and --log-signing-kms-key-id: name one key")
 	refuse(s.LogRetention < 0, "--log-retention cannot be negative")
+	refuse(s.ReplayCheckInterval < 0, "--replay-check-interval cannot be negative")
 	refuse(s.DataDir != "" && s.EtcdQuotaBytes < etcdQuotaMin, "--etcd-quota-bytes must be at least %d, is %d", etcdQuotaMin, s.EtcdQuotaBytes)
 	return errors.Join(errs...)
 }
@@ -329,6 +375,7 @@ func (s *Settings) Options() planner.Options {
 	o.EvictionCost, o.EvictionHorizon = int64(math.Round(s.EvictionCost*microUSD)), s.EvictionHorizon
 	_ = o.SetFeatureGates(s.FeatureGates) // Validate has read them
 	o.LaunchTimeout, o.RegistrationTimeout = s.LaunchTimeout, s.RegistrationTimeout
-	o.ProbeOfferings, o.AwaitDeparted, o.AcceleratedWave, o.StaticWave = true, true, planner.DefaultAcceleratedWave, planner.DefaultStaticWave
+	o.ProbeOfferings, o.AwaitDeparted, o.AwaitNewPods, o.ExcludeRefusing, o.SurgeFirst = true, true, true, true, s.SurgePastBudgets
+	o.AcceleratedWave, o.StaticWave = planner.DefaultAcceleratedWave, planner.DefaultStaticWave
 	return o
 }

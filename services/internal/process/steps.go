@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -48,6 +49,7 @@ type Steps struct {
 	host    Leader
 	sources []Changes
 	beside  []func(context.Context)
+	onLead  []func()
 	// degraded is nil if the service does nothing without the log.
 	degraded DegradedHost
 	logger   zerolog.Logger
@@ -116,6 +118,9 @@ func (s *Steps) Check() Check {
 // and fn is waited for.
 func (s *Steps) Beside(fn func(context.Context)) { s.beside = append(s.beside, fn) }
 
+// OnLead calls fn whenever the service begins to lead, before its first step.
+func (s *Steps) OnLead(fn func()) { s.onLead = append(s.onLead, fn) }
+
 // Lead steps the service until ctx ends or the leadership is lost. Effects that run when ctx ends get
 // DrainTimeout to end by themselves.
 func (s *Steps) Lead(ctx context.Context, l store.Leadership) error {
@@ -126,6 +131,9 @@ func (s *Steps) Lead(ctx context.Context, l store.Leadership) error {
 	atWork()
 	if err != nil {
 		return err
+	}
+	for _, fn := range s.onLead {
+		fn()
 	}
 	endBeside := s.startBeside(led)
 	err = s.loop(ctx, led)
@@ -216,7 +224,7 @@ func wake(ch chan<- struct{}) {
 func (s *Steps) step(ctx context.Context, retry *backoff.ExponentialBackOff) (next, took time.Duration, failed bool) {
 	began := time.Now()
 	s.began.Store(began.UnixNano())
-	next, err := s.service.Step(ctx)
+	next, err := s.stepOnce(ctx)
 	s.began.Store(0)
 	took = time.Since(began)
 	s.metrics.duration.Observe(took.Seconds())
@@ -236,6 +244,18 @@ func (s *Steps) step(ctx context.Context, retry *backoff.ExponentialBackOff) (ne
 		s.logger.Warn().Err(err).Dur("retry_in", next).Msg("step failed")
 	}
 	return next, took, true
+}
+
+// stepOnce steps the service. A panic is a failed step: what one service cannot plan must not end the others
+// of its process, nor drains and launches that are under way.
+func (s *Steps) stepOnce(ctx context.Context) (next time.Duration, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			next, err = 0, fmt.Errorf("panic: %v", p)
+			s.logger.Error().Err(err).Str("stack", string(debug.Stack())).Msg("a step panicked: please report this")
+		}
+	}()
+	return s.service.Step(ctx)
 }
 
 // sleepBoth pauses; it reports false if either context ended first.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 
 	"millwright/services/internal/service"
@@ -26,8 +28,9 @@ type scripted struct {
 }
 
 type answer struct {
-	next time.Duration
-	err  error
+	next  time.Duration
+	err   error
+	panic any
 }
 
 func (s *scripted) Name() string { return "scripted" }
@@ -40,6 +43,9 @@ func (s *scripted) Step(context.Context) (time.Duration, error) {
 	}
 	a := s.answers[0]
 	s.answers = s.answers[1:]
+	if a.panic != nil {
+		panic(a.panic)
+	}
 	return a.next, a.err
 }
 
@@ -113,6 +119,30 @@ func TestStepsAreTriggered(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A step that panics has failed like others: it is said where, counted, and tried again.
+func TestAPanicIsAFailedStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{answers: []answer{{panic: "no such type"}, {panic: errors.New("index out of range")}, {}}}
+		steps, _, _ := newFake(s)
+		log := &strings.Builder{}
+		steps.logger = zerolog.New(log)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := steps.Lead(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.at) != 3 || s.at[1] == 0 || s.at[2] == s.at[1] {
+			t.Errorf("stepped at %v", s.at)
+		}
+		if n := testutil.ToFloat64(steps.metrics.outcomes.WithLabelValues("failed")); n != 2 {
+			t.Errorf("%v failures are counted", n)
+		}
+		if text := log.String(); !strings.Contains(text, "no such type") || !strings.Contains(text, "(*scripted).Step") {
+			t.Errorf("the log says\n%s", text)
+		}
+	})
 }
 
 // keepChanging makes changes until ctx ends; the function it returns waits for the last.

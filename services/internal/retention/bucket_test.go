@@ -16,7 +16,7 @@ import (
 func TestABucketThatIsAwayHoldsUpArchivingAlone(t *testing.T) {
 	server := buckettest.Start(t)
 	d := openDatabase(t, 64<<20)
-	to, err := bucket.Open(bounded(t), server.Location(t, "logs/millwright"), d.log.ID())
+	to, err := bucket.Open(bounded(t), server.Location(t, "logs/millwright"), d.log.ID(), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func (k *Keeper) sign(ctx context.Context) *ledger.SignedHead {
 	head, err := k.cfg.Log.Head(ctx)
 	var signed *ledger.SignedHead
 	if err == nil {
-		signed, err = k.cfg.Signer.Sign(head, k.cfg.Host.Now())
+		signed, err = k.cfg.Signer.Sign(ctx, head, k.cfg.Host.Now())
 	}
 	if err != nil {
 		k.metrics.unsigned.Inc()

@@ -70,9 +70,9 @@ type Database interface {
 	DeleteBlob(ctx context.Context, hash string, revision int64) (bool, error)
 }
 
-// Signer signs heads of the log; heads.Signer is one.
+// Signer signs heads of the log, or says soon why not; heads.Signer and heads.RemoteSigner are such.
 type Signer interface {
-	Sign(head store.Head, now time.Time) (*ledger.SignedHead, error)
+	Sign(ctx context.Context, head store.Head, now time.Time) (*ledger.SignedHead, error)
 }
 
 // Policy says what stays in the live log. Zero values mean the defaults.

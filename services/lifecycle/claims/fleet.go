@@ -27,6 +27,8 @@ type attempt struct {
 	open *ledger.LaunchRequested
 	// views of the claims, in the order of the record; nil for one whose attempt is closed already.
 	views []*claimView
+	// seq of the record, if this process has just written it; else 0.
+	seq uint64
 }
 
 // launcher is the Stepper's part that launches.
@@ -81,19 +83,9 @@ func (s launcher) startLaunch(names []string, now time.Time) {
 // launchTogether opens an attempt for claims of which equal things are asked, and sends it. Those for which
 // something has changed since are looked at anew.
 func (s launcher) launchTogether(ctx context.Context, list []builtLaunch) error {
-	var views []*claimView
-	var built []builtLaunch
-	for _, b := range list {
-		v, err := s.lookAnew(ctx, b.name)
-		if err != nil {
-			return s.putOff(err, []string{b.name})
-		}
-		if a, _ := next(v.input); a.Move == claim.Launch && v.at == b.at {
-			views, built = append(views, v), append(built, b)
-		}
-	}
+	views, built, err := s.stillWanted(ctx, list)
 	if len(views) == 0 {
-		return nil
+		return err
 	}
 	if len(views) > 1 {
 		n := s.deps.Launcher.Room(built[0].launch, len(views))
@@ -102,7 +94,12 @@ func (s launcher) launchTogether(ctx context.Context, list []builtLaunch) error 
 		}
 		views, built = views[:n], built[:n]
 	}
-	a, err := s.openAttempt(ctx, views, built)
+	names := namesOf(views)
+	views, expects, err := s.current(views, built)
+	if len(views) == 0 {
+		return s.putOff(err, names)
+	}
+	a, err := s.openAttempt(ctx, views, built, expects)
 	if errors.Is(err, service.ErrHeldBack) {
 		s.gathering.apart(s.host.Now().Add(apartFor))
 		return nil // they are built again
@@ -111,6 +108,27 @@ func (s launcher) launchTogether(ctx context.Context, list []builtLaunch) error 
 		err = s.send(ctx, a, true)
 	}
 	return s.putOff(err, namesOf(views))
+}
+
+// stillWanted returns those claims of which nothing has changed since what they ask for was built. One that
+// cannot be looked at is put off; but while nothing can be read of the Ledger, since a record of another
+// effect is not folded yet, all of them wait as they are.
+func (s launcher) stillWanted(ctx context.Context, list []builtLaunch) (views []*claimView, built []builtLaunch, err error) {
+	for _, b := range list {
+		v, lookErr := s.lookAnew(ctx, b.name)
+		switch {
+		case errors.Is(lookErr, service.ErrNotReady):
+			s.wait(list)
+			return nil, nil, nil
+		case lookErr != nil:
+			err = s.putOff(lookErr, []string{b.name})
+			continue
+		}
+		if a, _ := next(v.input); a.Move == claim.Launch && v.at == b.at {
+			views, built = append(views, v), append(built, b)
+		}
+	}
+	return views, built, err
 }
 
 func namesOf(views []*claimView) (names []string) {
@@ -133,8 +151,8 @@ func (s launcher) putOff(err error, names []string) error {
 	return last
 }
 
-// openAttempt records what will be sent, for all claims at once.
-func (s launcher) openAttempt(ctx context.Context, views []*claimView, built []builtLaunch) (*attempt, error) {
+// openAttempt records what will be sent, for all claims at once. more is what that relies on beside them.
+func (s launcher) openAttempt(ctx context.Context, views []*claimView, built []builtLaunch, more []planner.Expectation) (*attempt, error) {
 	lead := views[0]
 	number := lead.ledger.Attempt + 1
 	open := &ledger.LaunchRequested{
@@ -157,19 +175,22 @@ func (s launcher) openAttempt(ctx context.Context, views []*claimView, built []b
 	}
 	expects := map[string]planner.Expectation{}
 	for _, v := range views {
-		for _, x := range v.expects {
-			expects[x.Aggregate] = x
-		}
+		more = append(more, v.expects...)
 	}
-	if err := s.recordOf(ctx, a, kind, open, slices.Collect(maps.Values(expects))); err != nil {
+	for _, x := range more {
+		expects[x.Aggregate] = x
+	}
+	rec, err := s.recordOf(ctx, a, kind, open, slices.Collect(maps.Values(expects)))
+	if err != nil {
 		s.deps.Launcher.Settle(open.Token)
 		return nil, err
 	}
+	a.seq = rec.Seq
 	return a, nil
 }
 
 // recordOf appends a record about all claims of an attempt.
-func (s launcher) recordOf(ctx context.Context, a *attempt, kind ledger.Kind, payload any, expects []planner.Expectation) error {
+func (s launcher) recordOf(ctx context.Context, a *attempt, kind ledger.Kind, payload any, expects []planner.Expectation) (store.Record, error) {
 	slices.SortFunc(expects, func(x, y planner.Expectation) int { return cmp.Compare(x.Aggregate, y.Aggregate) })
 	o := service.Outcome{Kind: kind, Payload: payload, Causation: a.lead().causation(), Expects: expects}
 	for _, v := range a.views {
@@ -178,10 +199,12 @@ func (s launcher) recordOf(ctx context.Context, a *attempt, kind ledger.Kind, pa
 		}
 		o.Subjects, o.Advances = append(o.Subjects, v.subjects()...), append(o.Advances, v.advances(false)...)
 	}
+	if p, ok := payload.(*ledger.LaunchRequested); ok {
+		o.Advances = append(o.Advances, reservationAggregates(p.LaunchTemplates)...)
+	}
 	slices.Sort(o.Subjects)
 	o.Subjects = slices.Compact(o.Subjects)
-	_, err := s.host.Outcome(ctx, o)
-	return err
+	return s.host.Outcome(ctx, o)
 }
 
 // stepResolve starts to close an attempt of unknown outcome, for all of its claims.
@@ -297,7 +320,7 @@ func (s launcher) recordAnswer(ctx context.Context, a *attempt, answer *ledger.F
 	if err != nil {
 		return err
 	}
-	err = s.recordOf(ctx, a, ledger.KindFleetAnswered, answer, expects)
+	_, err = s.recordOf(ctx, a, ledger.KindFleetAnswered, answer, expects)
 	if !errors.Is(err, service.ErrHeldBack) {
 		return err
 	}
@@ -325,6 +348,8 @@ func (s launcher) recordAnswer(ctx context.Context, a *attempt, answer *ledger.F
 }
 
 // stillOpen is what a record that closes the attempt expects; store.ErrConflict if it is closed already.
+// While the Ledger cannot be read, since a record of another effect is not folded yet, that is the record
+// that this process opened it with: the answer need not be asked for again.
 func (s launcher) stillOpen(a *attempt) (expects []planner.Expectation, err error) {
 	err = s.host.Ledger(func(l *ledger.Ledger) error {
 		var names []string
@@ -340,6 +365,12 @@ func (s launcher) stillOpen(a *attempt) (expects []planner.Expectation, err erro
 		expects = planner.Expect(l, names...)
 		return nil
 	})
+	if errors.Is(err, service.ErrNotReady) && a.seq > 0 {
+		for _, m := range a.open.Members() {
+			expects = append(expects, planner.Expectation{Aggregate: ledger.ClaimAggregate(m.Claim), Seq: a.seq})
+		}
+		return expects, nil
+	}
 	return expects, err
 }
 

@@ -49,6 +49,8 @@ type builtLaunch struct {
 	annotations map[string]string
 	at          uint64
 	since       time.Time
+	// notBefore is when it may be sent, if it could not be a moment ago.
+	notBefore time.Time
 }
 
 // key of the claims that are launched together: they are of one NodePool, ask for the same, and will say the
@@ -128,12 +130,20 @@ func (g *gathering) waits() bool {
 }
 
 // groups are the claims to be launched now, by request, and when to look again at the others, which wait
-// because more claims of their NodePool are coming.
-func (g *gathering) groups(now time.Time, coming map[string]bool) (due [][]string, wake time.Time) {
+// because more claims of their NodePool are coming, of which that is the number. If there are enough to fill
+// the request, a pause between them says nothing.
+func (g *gathering) groups(now time.Time, coming map[string]int) (due [][]string, wake time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	maps.DeleteFunc(g.built, func(_ string, b builtLaunch) bool { return now.Sub(b.since) > builtFor })
-	list := slices.SortedFunc(maps.Values(g.built), func(a, b builtLaunch) int {
+	list := slices.Collect(maps.Values(g.built))
+	for _, b := range list {
+		if now.Before(b.notBefore) {
+			wake = effects.Earliest(wake, b.notBefore)
+		}
+	}
+	list = slices.DeleteFunc(list, func(b builtLaunch) bool { return now.Before(b.notBefore) })
+	slices.SortFunc(list, func(a, b builtLaunch) int {
 		return cmp.Or(cmp.Compare(a.key(), b.key()), a.since.Compare(b.since), cmp.Compare(a.name, b.name))
 	})
 	for len(list) > 0 {
@@ -146,8 +156,11 @@ func (g *gathering) groups(now time.Time, coming map[string]bool) (due [][]strin
 		if now.Before(g.apartUntil) {
 			size = 1
 		}
-		at := effects.Earliest(first.since.Add(gatherFor), list[n-1].since.Add(gatherIdle))
-		if n < fleetMax && first.launch.Joint() && !now.Before(g.apartUntil) && now.Before(at) && coming[first.pool] {
+		at := first.since.Add(gatherFor)
+		if n+coming[first.pool] < fleetMax {
+			at = effects.Earliest(at, list[n-1].since.Add(gatherIdle))
+		}
+		if n < fleetMax && first.launch.Joint() && !now.Before(g.apartUntil) && now.Before(at) && coming[first.pool] > 0 {
 			wake, list = effects.Earliest(wake, at), list[n:]
 			continue
 		}
@@ -164,15 +177,15 @@ func sortedNames(list []builtLaunch) (names []string) {
 	return names
 }
 
-// coming are the NodePools of which claims are on their way to a launch: planned or made, not going, and with
-// nothing that holds them up.
-func (s launcher) coming(now time.Time) map[string]bool {
-	pools := map[string]bool{}
+// coming counts the claims that are on their way to a launch, by NodePool: planned or made, not going, and
+// with nothing that holds them up.
+func (s launcher) coming(now time.Time) map[string]int {
+	pools := map[string]int{}
 	_ = s.host.Ledger(func(l *ledger.Ledger) error {
 		for _, c := range l.Claims() {
 			early := c.State == ledger.ClaimPlanned || c.State == ledger.ClaimCreatedOnce
-			if early && c.Doomed == nil && !pools[c.NodePool] && !s.gathering.has(c.Name, now) && !s.effects.Waits(claimKey(c.Name)) {
-				pools[c.NodePool] = true
+			if early && c.Doomed == nil && pools[c.NodePool] < fleetMax && !s.gathering.has(c.Name, now) && !s.effects.Waits(claimKey(c.Name)) {
+				pools[c.NodePool]++
 			}
 		}
 		return nil

@@ -48,6 +48,9 @@ func (s launcher) build(ctx context.Context, v *claimView, _ claim.Action) (bool
 		MinValuesBestEffort: v.options.MinValuesPolicy == "BestEffort",
 	})
 	if err != nil {
+		if waits := awaitReserved(v, standing.awaited); waits != nil && ec2.FailureOf(err).Class == ec2.NoCapacity {
+			return false, waits
+		}
 		return s.unbuilt(v, err)
 	}
 	s.mem.setFailure(v.ledger.UID, nil)
@@ -133,7 +136,7 @@ func (s launcher) send(ctx context.Context, a *attempt, first bool) error {
 		}
 		if ending {
 			// It was launched and has ended: another one for the same claim would be a second.
-			return s.searchFor(ctx, a, &i)
+			return s.searchFor(ctx, a, &i, result.Unavailable())
 		}
 	}
 	return s.launched(ctx, a, i, result.Unavailable())
@@ -206,11 +209,11 @@ var everyState = []string{ec2.StatePending, ec2.StateRunning, ec2.StateStopping,
 
 // search looks for the instances of an attempt by its tag, and closes the attempt after a minute with what it
 // has found.
-func (s launcher) search(ctx context.Context, a *attempt) error { return s.searchFor(ctx, a, nil) }
+func (s launcher) search(ctx context.Context, a *attempt) error { return s.searchFor(ctx, a, nil, nil) }
 
 // searchFor is search for an attempt of which an instance that has ended is known, or nil: if no other is
-// found, that is what the attempt launched.
-func (s launcher) searchFor(ctx context.Context, a *attempt, ended *ec2.Instance) error {
+// found, that is what the attempt launched. failed are the offerings of which EC2 said that it has none.
+func (s launcher) searchFor(ctx context.Context, a *attempt, ended *ec2.Instance, failed []ledger.FailedOffering) error {
 	tag := ledger.LaunchTag(s.host.LogID(), a.open.UID, a.open.Attempt)
 	members, states := a.names(), []string(nil)
 	if len(members) > 1 {
@@ -223,7 +226,7 @@ func (s launcher) searchFor(ctx context.Context, a *attempt, ended *ec2.Instance
 	if len(members) == 1 {
 		for _, i := range found {
 			if !i.Ending() {
-				return s.launched(ctx, a, i, nil)
+				return s.launched(ctx, a, i, failed)
 			}
 		}
 	}
@@ -239,7 +242,7 @@ func (s launcher) searchFor(ctx context.Context, a *attempt, ended *ec2.Instance
 	case len(members) > 1 && len(found) > 0:
 		return s.answerFleet(ctx, a, found, nil, lack)
 	case ended != nil:
-		return s.launched(ctx, a, *ended, nil)
+		return s.launched(ctx, a, *ended, failed)
 	}
 	return s.unlaunched(ctx, a, lack)
 }
@@ -272,13 +275,43 @@ func (s launcher) launchedPayload(v *claimView, open *ledger.LaunchRequested, m 
 	if object == nil {
 		object = &karpv1.NodeClaim{}
 	}
-	d := launch.Details(s.deps.Hasher, v.class, object, typeOf(cat, i.InstanceType), i)
+	t := typeOf(cat, i.InstanceType)
+	d := launch.Details(s.deps.Hasher, v.class, object, t, i)
+	if d.Price == 0 {
+		d.Price = plannedPrice(v.ledger, i)
+	}
 	return &ledger.Launched{
 		Claim: m.Claim, UID: m.UID, Attempt: m.Attempt, InstanceID: i.ID, ProviderID: d.ProviderID,
 		InstanceType: i.InstanceType, Zone: i.Zone, CapacityType: i.CapacityType, ReservationID: i.ReservationID, PlacementGroup: i.Group, ImageID: d.ImageID, Price: d.Price,
-		Capacity: d.CapacityVector, Allocatable: d.AllocatableVector, Labels: d.Labels,
+		OnDemandPrice: onDemandPrice(t, i), Capacity: d.CapacityVector, Allocatable: d.AllocatableVector, Labels: d.Labels,
 		Annotations: merged(d.Annotations, open.Annotations),
 	}
+}
+
+// plannedPrice is what the plan of a claim says that an instance costs; 0 if it says nothing of its
+// offering. A process that has just started may know no prices yet.
+func plannedPrice(c *ledger.Claim, i ec2.Instance) int64 {
+	if c == nil || c.Planned == nil {
+		return 0
+	}
+	if o := &c.Planned.Cheapest; o.InstanceType == i.InstanceType && o.Zone == i.Zone && o.CapacityType == i.CapacityType && o.ReservationID == i.ReservationID {
+		return o.MicroUSDPerHour
+	}
+	return 0
+}
+
+// onDemandPrice is what a spot instance would cost on demand in its zone, in micro USD per hour; 0 if the
+// catalogue does not say, and for instances that are not spot.
+func onDemandPrice(t *catalog.InstanceType, i ec2.Instance) int64 {
+	if t == nil || i.CapacityType != karpv1.CapacityTypeSpot {
+		return 0
+	}
+	for _, o := range t.Offerings {
+		if o.Zone == i.Zone && o.CapacityType == karpv1.CapacityTypeOnDemand && o.Price > 0 {
+			return o.Price
+		}
+	}
+	return 0
 }
 
 // unlaunched closes the attempt without an instance.
@@ -311,11 +344,13 @@ func (s launcher) afterFailure(v *claimView, payload *ledger.LaunchFailed, f *ec
 }
 
 // standing is what the Ledger says of a catalogue's offerings: which are marked unavailable, which subnets
-// are full, and how many instances of each capacity reservation are free.
+// are full, how many instances of each capacity reservation another launch may ask for, and of which none is
+// left only because attempts are open.
 type standing struct {
 	marks       map[ledger.OfferingKey]bool
 	fullSubnets []string
 	free        map[string]int64
+	awaited     []string
 }
 
 // catalogue returns what EC2 offers to the claim's NodeClass, and how that stands.
@@ -332,7 +367,7 @@ func (s *Stepper) catalogue(v *claimView) (*catalog.Catalog, standing, error) {
 		}
 		now.marks = launch.Marks(cat.Types, func(k ledger.OfferingKey) bool { return snap.Ledger.Unavailable(k, snap.Now) })
 		now.fullSubnets = snap.Ledger.UnavailableSubnets(snap.Now)
-		now.free = launch.FreeReserved(cat, snap.Ledger.ReservationFree)
+		now.free, now.awaited = freeReserved(snap.Ledger, cat, v.class, snap.Now)
 		s.mem.rememberCatalogue(ref, cat)
 		return nil
 	})

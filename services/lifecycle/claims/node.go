@@ -30,6 +30,7 @@ func (s *Stepper) register(ctx context.Context, v *claimView, _ claim.Action) (b
 		return true, nil
 	}
 	s.metrics.registered(v)
+	s.startDiscovery(v, n)
 	for _, pool := range v.owningPools() {
 		s.deps.Registrations.Succeeded(pool)
 	}

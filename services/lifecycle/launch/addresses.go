@@ -116,25 +116,53 @@ func (a *addresses) left(subnets []awsv1.Subnet) map[string]int64 {
 	return left
 }
 
-// room is how many instances at most, one at least, each zone that is wanted has a subnet for. A subnet that
-// was not counted yet has room for all.
+// room is how many instances at most, one at least, each zone that is wanted has a subnet for. Where a
+// zone has several subnets, those that the pods of the instances have addresses in: what comes next may
+// take another. Where it has one, or they have too few for even one more instance, asking for fewer at a
+// time would spare nothing: there it is what EC2 refuses that counts, an instance without an address of
+// its own. A subnet that was not counted yet has room for all, and a zone that has none for any instance
+// bounds no other.
 func (a *addresses) room(subnets []awsv1.Subnet, wanted map[string]int64, most int) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	left, rooms := a.left(subnets), map[string]int64{}
+	left, best, many := a.left(subnets), map[string]string{}, map[string]bool{}
 	for _, s := range subnets {
-		if n, asked := wanted[s.Zone]; asked {
-			room := left[s.ID] / n
-			if _, counted := a.counts[s.ID]; !counted {
-				room = int64(most)
+		if wanted[s.Zone] > 0 {
+			many[s.Zone] = best[s.Zone] != ""
+			if best[s.Zone] == "" || left[s.ID] > left[best[s.Zone]] {
+				best[s.Zone] = s.ID
 			}
-			rooms[s.Zone] = max(rooms[s.Zone], room)
 		}
 	}
-	for _, room := range rooms {
-		most = int(min(int64(most), max(room, 1)))
+	var rooms []int64
+	for zone, id := range best {
+		room := left[id] / wanted[zone]
+		if !many[zone] || room <= 0 {
+			room = a.untaken(id)
+		}
+		if _, counted := a.counts[id]; !counted {
+			room = int64(most)
+		}
+		if room > 0 {
+			rooms = append(rooms, room)
+		}
 	}
-	return most
+	if len(rooms) == 0 {
+		return 1
+	}
+	return int(min(int64(most), slices.Min(rooms)))
+}
+
+// untaken is how many addresses a subnet has left if each instance takes no more than its own.
+func (a *addresses) untaken(subnet string) int64 {
+	c := a.counts[subnet]
+	left := c.free
+	for _, p := range a.promises {
+		if n := p.each[subnet]; n > 0 && !p.countedBy(c) {
+			left -= p.wanted[subnet] / n
+		}
+	}
+	return left
 }
 
 // settlePromise gives back what the launch did not take: its instances are in these subnets.
@@ -155,7 +183,7 @@ func (a *addresses) settlePromise(token string, subnets []string, now time.Time)
 		delete(a.promises, token)
 		return
 	}
-	a.promises[token] = promise{at: p.at, settled: now, wanted: taken}
+	a.promises[token] = promise{at: p.at, settled: now, each: p.each, wanted: taken}
 }
 
 // addressesByZone is how many addresses a launch may come to take in each zone it may end in: one for each

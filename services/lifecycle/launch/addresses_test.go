@@ -75,6 +75,39 @@ func TestLaunchesSpreadOverSubnetsByWhatIsLeft(t *testing.T) {
 	}
 }
 
+// A fleet is as large as the best of a zone's subnets has addresses for the pods of; where there is no
+// choice of subnets, as large as there are addresses for instances: that pods may lack addresses is no
+// reason to launch a thousand nodes one by one. A zone without any address does not hold up the others.
+func TestAFleetIsAsLargeAsItsSubnetsHaveRoomFor(t *testing.T) {
+	a, zones := newAddresses(), map[string]int64{"a": 29, "b": 29}
+	subnets := []awsv1.Subnet{{ID: "a1", Zone: "a"}, {ID: "a2", Zone: "a"}, {ID: "b", Zone: "b"}, {ID: "c", Zone: "c"}}
+	room := func(want int) {
+		t.Helper()
+		if got := a.room(subnets, zones, 40); got != want {
+			t.Errorf("there is room for %d, want %d", got, want)
+		}
+	}
+	count := func(after time.Duration, a1, a2, b int32) {
+		a.seen([]ec2.Subnet{{ID: "a1", FreeAddresses: a1}, {ID: "a2", FreeAddresses: a2}, {ID: "b", FreeAddresses: b}, {ID: "c"}}, start.Add(after))
+	}
+	room(40) // nothing was counted yet
+	count(0, 100, 60, 200)
+	room(3)                                  // by a1; of b there is no other
+	a.promise("1", subnets, zones, 3, start) // a1 13, a2 60
+	room(2)
+	a.promise("2", subnets, zones, 2, start) // a1 13, a2 2
+	room(40)                                 // 97 instances of their own in a1
+	a.settlePromise("1", []string{"a1", "a1", "a1"}, start)
+	a.promise("3", subnets, zones, 80, start)
+	room(40)                                  // of a2, which has more left: 58 of their own
+	a.promise("4", subnets, zones, 40, start) // a2 18, a1 17
+	room(18)
+	count(time.Hour, 0, 0, 33)
+	room(33) // zone a has none at all
+	count(2*time.Hour, 0, 0, 0)
+	room(1)
+}
+
 // TestALaunchOfUnknownEndIsForgotten although nobody asks about its subnets any more.
 func TestALaunchOfUnknownEndIsForgotten(t *testing.T) {
 	a := newAddresses()

@@ -68,10 +68,10 @@ func (b *Builder) runs(ctx context.Context, p probe, t *ec2types.RequestLaunchTe
 }
 
 // allowed: EC2 got past permissions. Answers that never came, throttling, and a profile that is not known yet
-// say nothing.
+// say nothing. No error is an EC2 that knows no dry runs: what it launches is garbage, and collected as such.
 func allowed(err error) bool {
 	switch class := ec2.Classify(err); {
-	case class == ec2.DryRunOK:
+	case err == nil, class == ec2.DryRunOK:
 		return true
 	case ec2.IsUnauthorized(err):
 		return false

@@ -22,7 +22,9 @@ import (
 type fakeDryRuns struct {
 	fleet   error
 	subnets map[string]error
-	asked   []string
+	// wet: it knows no dry runs.
+	wet   bool
+	asked []string
 }
 
 func answer(action, code, message string) error {
@@ -36,7 +38,7 @@ func no(action string) error {
 
 func (f *fakeDryRuns) DryRunFleet(_ context.Context, in *awsec2.CreateFleetInput) error {
 	f.asked = append(f.asked, "fleet")
-	if f.fleet != nil {
+	if f.fleet != nil || f.wet {
 		return f.fleet
 	}
 	return yes("CreateFleet")
@@ -45,7 +47,7 @@ func (f *fakeDryRuns) DryRunFleet(_ context.Context, in *awsec2.CreateFleetInput
 func (f *fakeDryRuns) DryRunInstances(_ context.Context, in *awsec2.RunInstancesInput) error {
 	subnet := aws.ToString(in.NetworkInterfaces[0].SubnetId)
 	f.asked = append(f.asked, subnet)
-	if err := f.subnets[subnet]; err != nil {
+	if err := f.subnets[subnet]; err != nil || f.wet {
 		return err
 	}
 	return yes("RunInstances")
@@ -66,6 +68,7 @@ func TestAuthorize(t *testing.T) {
 		askedFor string
 	}{
 		"everything is allowed":       {askedFor: "fleet subnet-b2"},
+		"EC2 knows no dry runs":       {dry: fakeDryRuns{wet: true}, askedFor: "fleet subnet-b2"},
 		"no fleets":                   {dry: fakeDryRuns{fleet: no("CreateFleet")}, reason: "CreateFleetAuthCheckFailed", askedFor: "fleet"},
 		"no templates":                {change: func(_ *awsv1.EC2NodeClass, b *bench) { b.templates.err = no("CreateLaunchTemplate") }, reason: "CreateLaunchTemplateAuthCheckFailed"},
 		"no instances":                {dry: fakeDryRuns{subnets: all(no("RunInstances"))}, reason: "RunInstancesAuthCheckFailed", askedFor: "fleet subnet-b2 subnet-b1 subnet-a"},

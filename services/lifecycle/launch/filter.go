@@ -228,6 +228,14 @@ func withImages(candidates []Candidate, images []awsv1.AMI) []Candidate {
 	return out
 }
 
+// ImageOf is the id of the image that a type is launched with; "" if none fits it.
+func ImageOf(t *catalog.InstanceType, images []awsv1.AMI) string {
+	if found := withImages([]Candidate{{Type: t}}, images); len(found) > 0 {
+		return found[0].Image.ID
+	}
+	return ""
+}
+
 func imageIDs(images []awsv1.AMI) string {
 	var ids []string
 	for _, i := range images {
@@ -290,8 +298,12 @@ func cheapestOnDemand(candidates []Candidate) (price int64, found bool) {
 	return price, found
 }
 
-// truncate keeps the cheapest types; those must still have the values the claim demands a number of.
+// truncate keeps the cheapest types; those must still have the values the claim demands a number of. Of a
+// claim that demands none, a few of other quotas are among them.
 func truncate(candidates []Candidate, reqs requirement.Set, bestEffort bool) ([]Candidate, error) {
+	if !reqs.HasMinValues() {
+		return cheapest(candidates), nil
+	}
 	candidates = candidates[:min(len(candidates), typesMax)]
 	if bestEffort {
 		return candidates, nil

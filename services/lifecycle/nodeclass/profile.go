@@ -31,7 +31,7 @@ func (p *pass) profile(ctx context.Context, faults []Fault) (time.Duration, erro
 	name, err := p.roleProfile(ctx, roleName(p.nc.Spec.Role))
 	if err != nil {
 		if c := ec2.Classify(err); c == ec2.NotFound || c == ec2.Permanent {
-			p.conditions.Unknown(awsv1.ConditionTypeInstanceProfileReady, "InstanceProfileNotReady", "spec.role: "+err.Error())
+			p.conditions.Unknown(awsv1.ConditionTypeInstanceProfileReady, "InstanceProfileNotReady", "spec.role: "+ec2.Text(err))
 		}
 		return retrySoon, fmt.Errorf("resolve instance profile: %w", err)
 	}

@@ -27,8 +27,8 @@ type facts struct {
 	k     *Keeper
 	world *world.World
 	in    drift.Input
-	// followsRebalance: recommendations to leave an instance are followed.
-	followsRebalance bool
+	// rebalanceOption: recommendations to leave an instance are followed, where no policy says otherwise.
+	rebalanceOption bool
 	// pools and classes of the claims so far; nil for one that is not there, cannot be read, or is going.
 	pools   map[string]*karpv1.NodePool
 	classes map[string]*class
@@ -52,7 +52,8 @@ func (k *Keeper) newFacts(w *world.World, now time.Time) *facts {
 
 // addClaim gathers the facts about a claim, unless its NodePool is not there.
 func (f *facts) addClaim(o *karpv1.NodeClaim) {
-	if f.pool(o.Labels[karpv1.NodePoolLabelKey]) == nil {
+	pool := f.pool(o.Labels[karpv1.NodePoolLabelKey])
+	if pool == nil {
 		return
 	}
 	var placement *drift.Placement
@@ -66,7 +67,9 @@ func (f *facts) addClaim(o *karpv1.NodeClaim) {
 	c := drift.ClaimOf(o, placement)
 	if f.world != nil {
 		for _, i := range f.world.InterruptionsOf(instance) {
-			c.RebalanceRecommended = c.RebalanceRecommended || f.followsRebalance && i.MessageKind == events.RebalanceRecommendation
+			if i.MessageKind == events.RebalanceRecommendation && drift.FollowsRebalance(f.world.DisruptionPolicies(), pool, f.rebalanceOption) {
+				c.RebalanceRecommended = true
+			}
 			c.EventScheduled = c.EventScheduled || i.MessageKind == events.EventStatus
 		}
 	}

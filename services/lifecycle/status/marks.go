@@ -41,9 +41,9 @@ func (k *Keeper) StepMarks(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	k.effects.Hold("marks", MarksEvery)
-	l, follows := &look{now: now}, false
+	l, option := &look{now: now}, false
 	_ = k.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error { // without a World less is known
-		l.world, follows = snap.World, snap.Options.Rebalance == planner.RebalanceReplace
+		l.world, option = snap.World, snap.Options.Rebalance == planner.RebalanceReplace
 		return nil
 	})
 	err := k.host.Ledger(func(led *ledger.Ledger) error {
@@ -54,7 +54,7 @@ func (k *Keeper) StepMarks(ctx context.Context, now time.Time) error {
 		return err
 	}
 	l.facts = k.newFacts(l.world, l.basis.Now)
-	l.followsRebalance = follows
+	l.rebalanceOption = option
 	return k.mark(ctx, l)
 }
 

@@ -16,6 +16,9 @@ import (
 // Zones of the region.
 var Zones = []string{"eu-1a", "eu-1b", "eu-1c"}
 
+// ZoneID of a zone.
+func ZoneID(zone string) string { return "euc1-az" + strconv.Itoa(slices.Index(Zones, zone)+1) }
+
 type instanceType struct {
 	name string
 	// vCPU, GiB, on-demand micro USD per hour. Spot costs 40 %.
@@ -29,6 +32,10 @@ var instanceTypes = []instanceType{
 }
 
 const (
+	// absentTypes are in the catalogue and offered nowhere, so that sets of types take more than one word, as
+	// in every region.
+	absentTypes = 64
+
 	overheadCPU    = 100
 	overheadMemory = 512 << 20
 	podsMax        = 29
@@ -68,18 +75,25 @@ type Market struct {
 	Without, Accelerated string
 }
 
-// Catalogue of an EC2NodeClass and the prices, as the watcher publishes them. The market may be nil.
-func Catalogue(nodeClass string, m *Market) (*events.Catalog, *events.Prices) {
+// Catalogue of an EC2NodeClass and the prices, as the watcher publishes them. The market may be nil; reserved
+// are the offerings of capacity reservations, by instance type.
+func Catalogue(nodeClass string, m *Market, reserved map[string][]events.CatalogOffering) (*events.Catalog, *events.Prices) {
 	if m == nil {
 		m = &Market{Percent: 100}
 	}
 	c, prices := &events.Catalog{NodeClass: nodeClass, Generation: 1}, &events.Prices{}
+	for i := range absentTypes {
+		t := catalogued("a"+strconv.Itoa(i)+".large", 2, 4)
+		t.Offerings = nil
+		c.InstanceTypes = append(c.InstanceTypes, t)
+	}
 	for _, t := range instanceTypes {
 		if t.name == m.Without {
 			continue
 		}
 		t.priced = t.priced * m.Percent / 100
 		c.InstanceTypes = append(c.InstanceTypes, catalogued(t.name, t.cpu, t.gib))
+		addReserved(&c.InstanceTypes[len(c.InstanceTypes)-1], reserved[t.name])
 		if t.name == m.Accelerated {
 			c.InstanceTypes[len(c.InstanceTypes)-1].Requirements[awsv1.LabelInstanceGPUCount] = []string{"1"}
 		}
@@ -90,6 +104,19 @@ func Catalogue(nodeClass string, m *Market) (*events.Catalog, *events.Prices) {
 		}
 	}
 	return c, prices
+}
+
+// addReserved adds offerings of capacity reservations to a type, and what they are to its labels.
+func addReserved(t *events.CatalogInstanceType, offerings []events.CatalogOffering) {
+	for _, o := range offerings {
+		t.Offerings = append(t.Offerings, o)
+		for key, value := range map[string]string{karpv1.CapacityTypeLabelKey: o.CapacityType, awsv1.LabelCapacityReservationID: o.Reservation.ID,
+			awsv1.LabelCapacityReservationType: o.Reservation.Type, awsv1.LabelCapacityReservationInterruptible: "false"} {
+			if values := t.Requirements[key]; !slices.Contains(values, value) {
+				t.Requirements[key] = append(slices.Clone(values), value)
+			}
+		}
+	}
 }
 
 func catalogued(name string, cpu, gib int64) events.CatalogInstanceType {
@@ -129,6 +156,9 @@ func Price(o Offering) int64 {
 	for _, t := range instanceTypes {
 		if t.name != o.InstanceType {
 			continue
+		}
+		if o.CapacityType == karpv1.CapacityTypeReserved {
+			return 0 // next to nothing
 		}
 		if o.CapacityType == karpv1.CapacityTypeSpot {
 			return t.priced*4/10 + int64(slices.Index(Zones, o.Zone))*100

@@ -25,6 +25,8 @@ type Cloud struct {
 	templates templates
 	exhausted map[Offering]bool
 	watchers  []func(*Instance)
+	// reservations of capacity.
+	reservations []*Reservation
 }
 
 // Instance with its whole history. Instance.State is the present one.
@@ -65,11 +67,14 @@ func (c *Cloud) between(a, b time.Duration) time.Duration {
 	return a + time.Duration(c.rng.Int64N(int64(b-a)+1))
 }
 
-func (c *Cloud) launch(o Offering, template, subnet, image string, tags map[string]string) *Instance {
-	i := &Instance{Template: c.templates.byID[template], Instance: ec2.Instance{
+func (c *Cloud) launch(o override, tags map[string]string) *Instance {
+	i := &Instance{Template: c.templates.byID[o.template], Instance: ec2.Instance{
 		ID: fmt.Sprintf("i-%08d", len(c.instances)+1), InstanceType: o.InstanceType, Zone: o.Zone, CapacityType: o.CapacityType,
-		SubnetID: subnet, ImageID: image, Tenancy: "default", LaunchTime: c.clock.Now(), Tags: tags,
+		SubnetID: o.subnet, ImageID: o.image, Tenancy: "default", LaunchTime: c.clock.Now(), Tags: tags,
 	}}
+	if o.reservation != nil {
+		i.ReservationID = o.reservation.ID
+	}
 	for _, n := range i.Template.Data.NetworkInterfaces {
 		i.SecurityGroupIDs = n.Groups // all have the same
 	}

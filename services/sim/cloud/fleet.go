@@ -62,15 +62,19 @@ func (c *Cloud) templatesExist(in *awsec2.CreateFleetInput) bool {
 type override struct {
 	Offering
 	template, subnet, image string
+	// reservation that the template targets; nil for none.
+	reservation *Reservation
 }
 
-func overrides(in *awsec2.CreateFleetInput) []override {
+func (c *Cloud) overrides(in *awsec2.CreateFleetInput) []override {
 	var list []override
 	ct := string(in.TargetCapacitySpecification.DefaultTargetCapacityType)
 	for _, config := range in.LaunchTemplateConfigs {
+		template := aws.ToString(config.LaunchTemplateSpecification.LaunchTemplateId)
+		target := c.targetOf(template)
 		for _, o := range config.Overrides {
-			list = append(list, override{Offering{string(o.InstanceType), aws.ToString(o.AvailabilityZone), ct},
-				aws.ToString(config.LaunchTemplateSpecification.LaunchTemplateId), aws.ToString(o.SubnetId), aws.ToString(o.ImageId)})
+			list = append(list, override{Offering{string(o.InstanceType), aws.ToString(o.AvailabilityZone), capacityTypeOf(target, ct)},
+				template, aws.ToString(o.SubnetId), aws.ToString(o.ImageId), target})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b override) int { return cmp.Compare(Price(a.Offering), Price(b.Offering)) })
@@ -84,18 +88,18 @@ func (c *Cloud) startFleet(in *awsec2.CreateFleetInput) ec2.FleetResult {
 	if wanted > 1 && c.rng.IntN(1000) < c.Short {
 		most = c.rng.IntN(wanted)
 	}
-	for _, o := range overrides(in) {
-		for !c.exhausted[o.Offering] && len(result.Instances) < most {
-			i := c.launch(o.Offering, o.template, o.subnet, o.image, instanceTags(in))
+	for _, o := range c.overrides(in) {
+		for c.lacks(o) == "" && len(result.Instances) < most {
+			i := c.launch(o, instanceTags(in))
 			answer := i.Instance
-			answer.Tags, answer.State = nil, ec2.StatePending
+			answer.Tags, answer.State, answer.LaunchTemplateID = nil, ec2.StatePending, o.template
 			result.Instances = append(result.Instances, answer)
 		}
 		if len(result.Instances) == wanted {
 			break
 		}
-		result.Errors = append(result.Errors, ec2.FleetError{Code: "InsufficientInstanceCapacity", Message: "no capacity",
-			InstanceType: o.InstanceType, Zone: o.Zone, SubnetID: o.subnet, CapacityType: o.CapacityType})
+		result.Errors = append(result.Errors, ec2.FleetError{Code: cmp.Or(c.lacks(o), "InsufficientInstanceCapacity"), Message: "no capacity",
+			LaunchTemplateID: o.template, InstanceType: o.InstanceType, Zone: o.Zone, SubnetID: o.subnet, CapacityType: o.CapacityType})
 	}
 	return result
 }

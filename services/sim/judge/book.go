@@ -28,8 +28,10 @@ type booked struct {
 	joined   bool
 	provider string
 	milliCPU int64
-	// doomed is the record since which it is being removed; 0: it stays.
-	doomed uint64
+	// doomed is the record since which it is being removed; 0: it stays. noticed: by a notice of EC2, among
+	// others.
+	doomed  uint64
+	noticed bool
 }
 
 type bookedContent struct {
@@ -155,6 +157,9 @@ func (b *book) enterClaim(e ledger.Entry) {
 		}
 	case *ledger.ClaimDoomed:
 		b.doom(p.Claim, e.Seq)
+		if c := b.claims[p.Claim]; c != nil && p.Reason == "spot_interrupted" {
+			c.noticed = true
+		}
 	case *ledger.InstanceTerminated:
 		b.doom(p.Claim, e.Seq)
 	}

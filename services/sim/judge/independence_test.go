@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +13,14 @@ import (
 // The checks must not take over the errors of what they check: they use nothing of the planners but the
 // payloads of records and the formulas of names, and nothing that services fold.
 func TestChecksShareNothingWithPlanners(t *testing.T) {
-	for _, file := range []string{"check.go", "judge.go", "book.go", "policies.go", "seen.go"} {
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		if file == "end.go" || strings.HasSuffix(file, "_test.go") {
+			continue // end.go asks the fold what is still missing, and replays the log
+		}
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -1,7 +1,6 @@
-// Package judge makes the checks of a simulated run. What decisions are judged by (check.go, judge.go,
-// policies.go, book.go, seen.go) is derived from messages, payloads of records and the objects of the cluster
-// alone, and shares nothing with the planners; end.go says what is missing until the cluster is at rest, and
-// replays the log.
+// Package judge makes the checks of a simulated run. What decisions are judged by is derived from messages,
+// payloads of records and the objects of the cluster alone, and shares nothing with the planners; only end.go
+// asks the fold of the log, for what is missing until the cluster is at rest, and replays it.
 package judge
 
 import (

@@ -41,10 +41,17 @@ type rules struct {
 	surged map[string]bool
 	// alone is the only ready pod of each app, and since when it is.
 	alone map[string]loner
+
+	payBack      *payBack
+	destinations *destinations
+	waves        *waves
+	spot         *spotSavings
+	returns      *returns
 }
 
 func newRules(s *Judge) *rules {
-	return &rules{Judge: s, given: map[string]bool{}, moved: map[string][]movedPods{}, surged: map[string]bool{}, alone: map[string]loner{}}
+	return &rules{Judge: s, given: map[string]bool{}, moved: map[string][]movedPods{}, surged: map[string]bool{}, alone: map[string]loner{},
+		payBack: &payBack{s}, destinations: &destinations{s}, waves: &waves{Judge: s}, spot: &spotSavings{s}, returns: &returns{s}}
 }
 
 type loner struct {
@@ -65,6 +72,7 @@ func (s *rules) enter(e ledger.Entry) {
 	if e.Mode == ledger.ModeShadow {
 		return
 	}
+	s.waves.enter(e)
 	switch p := e.Payload.(type) {
 	case *ledger.ProposalAnswered:
 		if _, answered := s.given[p.ID]; !answered {
@@ -94,7 +102,8 @@ func (s *rules) enter(e ledger.Entry) {
 func IsPostponed(k *cluster.Cluster) bool {
 	return slices.ContainsFunc(k.Present(), func(c cluster.Change) bool {
 		p, ok := c.Object.(*mwv1alpha1.DisruptionPolicy)
-		return ok && (p.Spec.Pause != nil || len(p.Spec.Windows) > 0 || p.Spec.MinNodeAge != nil || p.Spec.Approval != nil || p.Spec.MaxEvictionsPerHour != nil || p.Spec.DrainOut != nil)
+		return ok && (p.Spec.Pause != nil || len(p.Spec.Windows) > 0 || p.Spec.MinNodeAge != nil || p.Spec.Approval != nil || p.Spec.MaxEvictionsPerHour != nil || p.Spec.DrainOut != nil ||
+			p.Spec.Destination == mwv1alpha1.DestinationBan || p.Spec.Savings != nil && p.Spec.Savings.Spot != nil || p.Spec.ReturnToPreferred != nil)
 	})
 }
 
@@ -129,7 +138,12 @@ func (s *rules) judgeByPolicies(p Process, c *ledger.CommandStarted) func(store.
 			s.judgeByPolicy(v, policy, c, &x)
 		}
 	}
+	s.destinations.judge(v, c)
+	_, through := p.Folded()
+	s.returns.judge(v, through, c)
+	byWaves := s.waves.judge(v, c)
 	return func(rec store.Record) {
+		byWaves(rec)
 		for _, pool := range slices.Sorted(maps.Keys(byPool)) {
 			for _, policy := range byPool[pool] {
 				s.judgeRate(rec, policy, pool)
@@ -158,6 +172,8 @@ func (s *rules) judgeByPolicy(v *seen, policy *mwv1alpha1.DisruptionPolicy, c *l
 	}
 	if spec.Savings != nil && c.Reason == karpv1.DisruptionReasonUnderutilized {
 		s.judgeSavings(policy, c, x)
+		s.payBack.judge(v, policy, c, x)
+		s.spot.judge(v, policy, c)
 	}
 }
 

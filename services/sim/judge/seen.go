@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -24,13 +25,19 @@ type seen struct {
 	mentioned map[events.Kind]map[string]bool
 	// missed: a message of the running resync was lost, so that it drops nothing.
 	missed bool
+	// podEvents is when a pod was last seen to come to a node, to end there, or to go, by the name of the
+	// node; what a first resync names tells nothing of that, until it is complete.
+	podEvents map[string]time.Time
+	complete  bool
+	// spot are the prices of spot offerings, of now and before.
+	spot spotPrices
 }
 
 // seenBy is what a process has seen.
 func (s *Judge) seenBy(p Process) *seen {
 	v := s.views[p]
 	if v == nil || v.incarnation != s.Incarnation {
-		v = &seen{incarnation: s.Incarnation, objects: map[events.Kind]map[string]any{}}
+		v = &seen{incarnation: s.Incarnation, objects: map[events.Kind]map[string]any{}, podEvents: map[string]time.Time{}, spot: spotPrices{}}
 		s.views[p] = v
 	}
 	messages, _ := p.Folded()
@@ -53,24 +60,52 @@ func (v *seen) takeObservation(o events.Observation) {
 		v.mentioned, v.missed = map[events.Kind]map[string]bool{}, false
 	case events.OpResyncEnd:
 		for kind, objects := range v.objects {
-			maps.DeleteFunc(objects, func(key string, _ any) bool { return v.mentioned != nil && !v.missed && !v.mentioned[kind][key] })
+			maps.DeleteFunc(objects, func(key string, old any) bool {
+				dropped := v.mentioned != nil && !v.missed && !v.mentioned[kind][key]
+				if dropped {
+					v.notePod(old, nil, o.ObservedAt)
+				}
+				return dropped
+			})
 		}
+		v.complete = v.complete || v.mentioned != nil && !v.missed
 		v.mentioned = nil
 	case events.OpHeartbeat:
 		v.asOf = o.ObservedAt
 	case events.OpDelete:
+		v.notePod(v.objects[o.Kind][o.Name], nil, o.ObservedAt)
 		delete(v.objects[o.Kind], o.Name)
 	case events.OpUpsert:
 		if v.objects[o.Kind] == nil {
 			v.objects[o.Kind] = map[string]any{}
 		}
+		v.notePod(v.objects[o.Kind][o.Name], o.Object, o.ObservedAt)
 		v.objects[o.Kind][o.Name] = o.Object
+		if prices, ok := o.Object.(*events.Prices); ok {
+			v.spot.enter(prices, o.ObservedAt)
+		}
 		if v.mentioned != nil {
 			if v.mentioned[o.Kind] == nil {
 				v.mentioned[o.Kind] = map[string]bool{}
 			}
 			v.mentioned[o.Kind][o.Name] = true
 		}
+	}
+}
+
+// notePod notes that a pod came to a node, ended there, or goes; nil: it was not there, or is not any more.
+func (v *seen) notePod(before, after any, at time.Time) {
+	was, _ := before.(*corev1.Pod)
+	is, _ := after.(*corev1.Pod)
+	if was != nil && is != nil && was.UID != is.UID {
+		v.notePod(was, nil, at)
+		was = nil
+	}
+	alive := func(p *corev1.Pod) bool {
+		return p != nil && p.Spec.NodeName != "" && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+	}
+	if p := cmp.Or(is, was); v.complete && p != nil && !isDaemonPod(p) && alive(was) != alive(is) {
+		v.podEvents[p.Spec.NodeName] = at
 	}
 }
 

@@ -56,16 +56,23 @@ type Faults struct {
 	// never comes, comes twice or late; and per second, one comes that is about no instance, or about one
 	// that is not taken back.
 	Interrupted, NoticeLost, NoticeDoubled, NoticeLate, NoticeForged int
+	// The account has a capacity reservation without an end, and a capacity block that ends. They are drawn
+	// from numbers of their own.
+	Reservations, Blocks int
 	// The cluster has a DisruptionPolicy about all NodePools, and one about one of them.
 	Policies int
+	// The cluster has a further DisruptionPolicy about all NodePools.
+	Further int
 	// Clocks are wrong by up to so much, and by up to so much once they have jumped; describe calls show a
 	// past so old at most.
 	Skew, Jump, DescribeLag time.Duration
 }
 
-// DrawFaults draws a fault model: each fault is absent, rare or frequent.
-func DrawFaults(rng *rand.Rand) Faults {
-	rate := func(rare, frequent int) int { return []int{0, 0, rare, frequent}[rng.IntN(4)] }
+// DrawFaults draws a fault model: each fault is absent, rare or frequent. What came later is drawn from
+// random numbers of its own, so that seeds which have nothing of it keep their histories.
+func DrawFaults(rng, later *rand.Rand) Faults {
+	draw := func(rng *rand.Rand, rare, frequent int) int { return []int{0, 0, rare, frequent}[rng.IntN(4)] }
+	rate := func(rare, frequent int) int { return draw(rng, rare, frequent) }
 	return Faults{
 		FleetShort: rate(100, 500), CrashBefore: rate(2, 25), CrashAfter: rate(2, 25),
 		KubeRefused: rate(10, 60), KubeSlow: rate(5, 30), KubeLost: rate(10, 60), KubeUnanswered: rate(10, 60),
@@ -82,8 +89,15 @@ func DrawFaults(rng *rand.Rand) Faults {
 		InstanceEnds: rate(4, 20), TemplatesDeleted: rate(2, 16), PoolDeleted: rate(0, 10), PoolEdited: rate(10, 50), Protected: rate(10, 50), Stopped: rate(5, 30),
 		Interrupted: rate(6, 30), NoticeLost: rate(50, 300), NoticeDoubled: rate(50, 500), NoticeLate: rate(100, 500), NoticeForged: rate(5, 30),
 		Skew: time.Duration(rate(100, 600)) * time.Millisecond, Jump: time.Duration(rate(1000, 4500)) * time.Millisecond, DescribeLag: time.Duration(rate(2000, 10_000)) * time.Millisecond,
-		Policies: rate(300, 1000),
+		Policies: rate(300, 1000), Further: draw(later, 500, 1000),
 	}
+}
+
+// drawLater draws the faults that came later, from numbers of their own: what a seed drew before stays.
+func (f *Faults) drawLater(own func(stream uint64) *rand.Rand) {
+	rng := own(0x6661756c7473)
+	rate := func(rare, frequent int) int { return []int{0, 0, rare, frequent}[rng.IntN(4)] }
+	f.Reservations, f.Blocks = rate(300, 1000), rate(300, 1000)
 }
 
 // String names what is not zero.

@@ -62,7 +62,8 @@ type Stage struct {
 func New(seed uint64, faults *Faults, tracer io.Writer) *Stage {
 	rng := rand.New(rand.NewPCG(seed, 0x6d696c6c))
 	s := &Stage{Seed: seed, tracer: tracer, Rng: rng, Clock: clock.New(Start), Acknowledged: map[uint64][32]byte{}, Deeds: newDeeds()}
-	s.Drawn = DrawFaults(rng)
+	s.Drawn = DrawFaults(rng, rand.New(rand.NewPCG(seed, 0x6c617465)))
+	s.Drawn.drawLater(s.Own)
 	if faults != nil {
 		s.Drawn = *faults
 	}
@@ -131,6 +132,8 @@ var Start = time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
 type Stats struct {
 	Events, Steps, Effects, Calls, Messages, Records, Conflicts, Crashes, Freezes, Renewals, StoodDown, KubeEvents int
 	Interrupted                                                                                                    int
+	// Reserved are the launch attempts that name a capacity reservation.
+	Reserved int
 	// Fleets counts requests for several claims, FleetsShort the claims that got no instance of one.
 	Fleets, FleetsShort int
 	// Consolidated counts commands that remove nodes with pods for their price, Replacing those that buy a
@@ -143,8 +146,8 @@ type Stats struct {
 }
 
 func (s Stats) String() string {
-	return fmt.Sprintf("%s virtual, %d events, %d steps, %d effects, %d calls, %d messages, %d records, %d conflicts, %d crashes, %d freezes, clocks off %d times, %d claims (widened %d times), %d instances, %d fleets (%d claims without an instance of theirs), %d consolidations (%d buy nodes), %d surges, %d decisions replayed (%d confirmed plans), %d aggregates retired",
-		s.Virtual.Round(time.Second), s.Events, s.Steps, s.Effects, s.Calls, s.Messages, s.Records, s.Conflicts, s.Crashes, s.Freezes, s.StoodDown, s.Claims, s.Widened, s.Instances, s.Fleets, s.FleetsShort, s.Consolidated, s.Replacing, s.Surged, s.Replayed, s.Confirmed, s.Retired)
+	return fmt.Sprintf("%s virtual, %d events, %d steps, %d effects, %d calls, %d messages, %d records, %d conflicts, %d crashes, %d freezes, clocks off %d times, %d claims (widened %d times), %d instances, %d fleets (%d claims without an instance of theirs), %d consolidations (%d buy nodes), %d surges, %d launches into reservations, %d decisions replayed (%d confirmed plans), %d aggregates retired",
+		s.Virtual.Round(time.Second), s.Events, s.Steps, s.Effects, s.Calls, s.Messages, s.Records, s.Conflicts, s.Crashes, s.Freezes, s.StoodDown, s.Claims, s.Widened, s.Instances, s.Fleets, s.FleetsShort, s.Consolidated, s.Replacing, s.Surged, s.Reserved, s.Replayed, s.Confirmed, s.Retired)
 }
 
 // Violation is a check that failed.
@@ -161,6 +164,9 @@ func (v *Violation) Error() string { return fmt.Sprintf("%s (at %s): %s", v.Chec
 func (s *Stage) Happens(perThousand int) bool {
 	return perThousand > 0 && s.Rng.IntN(1000) < perThousand
 }
+
+// Own are random numbers of the seed that nothing else draws from, by the number of their stream.
+func (s *Stage) Own(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(s.Seed, stream)) }
 
 // Millis draws a duration between two numbers of milliseconds.
 func (s *Stage) Millis(from, to int) time.Duration {

@@ -2,7 +2,6 @@ package users
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,11 +84,12 @@ func (s *Users) drawSavings() *mwv1alpha1.Savings {
 	return x
 }
 
-// drawWindow draws a window that opens every few minutes for one.
+// drawWindow draws a window that allows every other minute, or denies every third: there are minutes that
+// two of them leave open.
 func (s *Users) drawWindow() mwv1alpha1.Window {
-	w := mwv1alpha1.Window{Action: mwv1alpha1.WindowDeny, Schedule: fmt.Sprintf("*/%d * * * *", 2+s.Rng.IntN(2)), Duration: metav1.Duration{Duration: time.Minute}}
+	w := mwv1alpha1.Window{Action: mwv1alpha1.WindowDeny, Schedule: "*/3 * * * *", Duration: metav1.Duration{Duration: time.Minute}}
 	if s.Happens(500) {
-		w.Action = mwv1alpha1.WindowAllow
+		w.Action, w.Schedule = mwv1alpha1.WindowAllow, "*/2 * * * *"
 	}
 	if s.Happens(500) {
 		w.Reasons = []karpv1.DisruptionReason{karpv1.DisruptionReasonUnderutilized}

@@ -154,7 +154,7 @@ func (s *Users) drawOptions() planner.Options {
 	o.RegistrationTimeout = s.Millis(90_000, 240_000)
 	o.OfferingBackoff = s.Millis(10_000, 60_000)
 	o.OfferingBackoffMax = 2 * time.Minute
-	o.ProbeOfferings, o.AwaitDeparted = true, true
+	o.ProbeOfferings, o.AwaitDeparted, o.AwaitNewPods, o.SurgeFirst, o.ExcludeRefusing = true, true, true, true, true
 	o.AcceleratedWave, o.StaticWave = planner.DefaultAcceleratedWave, planner.DefaultStaticWave
 	if s.Happens(400) {
 		_ = o.SetFeatureGates(options.GateSpotToSpot + "=true")
@@ -165,8 +165,9 @@ func (s *Users) drawOptions() planner.Options {
 // Furnish creates what exists from the beginning.
 func (s *Users) Furnish() {
 	k := s.Cluster
+	s.reserve()
 	k.Apply(events.KindNamespace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive}})
-	k.Apply(events.KindEC2NodeClass, nodeClass(s.Clock.Now()))
+	k.Apply(events.KindEC2NodeClass, s.nodeClass(s.Clock.Now()))
 	for _, p := range s.Script.Pools {
 		k.Apply(events.KindNodePool, p)
 	}
@@ -182,6 +183,7 @@ func (s *Users) Furnish() {
 		}
 	}
 	s.furnishPolicies()
+	s.furnishFurther()
 }
 
 func (s *Users) drawBudget(app string) *policyv1.PodDisruptionBudget {
@@ -200,7 +202,7 @@ func daemonSet(name string, tolerations []corev1.Toleration) *appsv1.DaemonSet {
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}}}
 }
 
-func nodeClass(now time.Time) *awsv1.EC2NodeClass {
+func (s *Users) nodeClass(now time.Time) *awsv1.EC2NodeClass {
 	nc := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: stage.NodeClassName}}
 	nc.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}}
 	nc.Status.AMIs = []awsv1.AMI{{ID: "ami-1", Name: "al2023", Requirements: []corev1.NodeSelectorRequirement{
@@ -210,6 +212,7 @@ func nodeClass(now time.Time) *awsv1.EC2NodeClass {
 	}
 	nc.Status.SecurityGroups = []awsv1.SecurityGroup{{ID: "sg-1"}}
 	nc.Status.InstanceProfile = "profile"
+	nc.Status.CapacityReservations = s.reservations()
 	nc.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionTypeReady, Status: metav1.ConditionTrue, Reason: karpv1.ConditionTypeReady,
 		ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(now)}}
 	return nc

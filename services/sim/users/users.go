@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/events"
 	"millwright/services/sim/cloud"
 	"millwright/services/sim/stage"
@@ -22,8 +23,12 @@ type Users struct {
 	surprises int
 	// notices counts those that were sent.
 	notices int
+	// further is a DisruptionPolicy of its own random numbers; nil: there is none.
+	further *mwv1alpha1.DisruptionPolicy
 	// Taken is called when an instance is taken back, right before it ends.
 	Taken func(*cloud.Instance)
+	// BlockTaken is called when an instance of a capacity block is taken, right before it ends.
+	BlockTaken func(*cloud.Instance)
 }
 
 // New returns users who have done nothing yet.
@@ -33,6 +38,7 @@ func New(stage *stage.Stage) *Users { return &Users{Stage: stage} }
 func (s *Users) Draw() {
 	s.Script = s.drawScript()
 	s.Options = s.drawOptions()
+	s.drawFurther()
 }
 
 // surprisesMax bounds the pods that come at the worst moment.
@@ -88,7 +94,7 @@ func (s *Users) UnreadyClass() {
 func (s *Users) restoreClass() {
 	if nc := s.Cluster.NodeClass(stage.NodeClassName); nc == nil || nc.Status.Conditions[0].Status != metav1.ConditionTrue {
 		s.Trace("user: restores the EC2NodeClass")
-		s.Cluster.Apply(events.KindEC2NodeClass, nodeClass(s.Clock.Now().Truncate(time.Second)))
+		s.Cluster.Apply(events.KindEC2NodeClass, s.nodeClass(s.Clock.Now().Truncate(time.Second)))
 	}
 }
 

@@ -367,7 +367,7 @@ func TestTypesThatCannotDoWhatTheClassAsksAreLeftOut(t *testing.T) {
 			o := *region(t)
 			o.types = slices.DeleteFunc(slices.Clone(o.types), func(i ec2types.InstanceTypeInfo) bool { _, asked := c.why[string(i.InstanceType)]; return !asked })
 			catalog := computed(t, c.change, slices.Collect(maps.Keys(c.why))...)
-			offer, err := offerOf(nodeClass("default", c.change), &o, nil, "us-west-2", Options{VMMemoryOverheadPercent: 0.075})
+			offer, err := offerOf(nodeClass("default", c.change), &o, nil, nil, "us-west-2", Options{VMMemoryOverheadPercent: 0.075})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -97,12 +97,23 @@ func (p *Poller) describeInstances(ctx context.Context) (map[string]*events.Inst
 		}
 		for _, r := range page.Reservations {
 			for i := range r.Instances {
-				s := stateOf(&r.Instances[i])
-				found[s.ID] = s
+				if s := stateOf(&r.Instances[i]); p.isOurs(&r.Instances[i]) && s.State != string(ec2types.InstanceStateNameTerminated) {
+					found[s.ID] = s
+				}
 			}
 		}
 	}
 	return found, nil
+}
+
+// isOurs reports that an instance carries the tags that were asked for: not every EC2 narrows its answer
+// down.
+func (p *Poller) isOurs(i *ec2types.Instance) bool {
+	tags := map[string]string{}
+	for _, t := range i.Tags {
+		tags[aws.ToString(t.Key)] = aws.ToString(t.Value)
+	}
+	return ec2.HasTags(tags, map[string]string{karpawsv1.TagNodePool: "*", karpawsv1.TagNodeClass: "*", karpawsv1.TagEKSClusterName: p.cfg.Cluster})
 }
 
 func stateOf(i *ec2types.Instance) *events.InstanceState {

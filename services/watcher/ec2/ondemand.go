@@ -41,7 +41,7 @@ func (p *Poller) emitBuiltInPrices() error {
 	defer p.prices.Unlock()
 	if !p.prices.knowsOnDemand() {
 		t := pricesFor(p.cfg.Region)
-		p.cfg.Logger.Warn().Str("of_region", t.Region).Str("of_date", t.Date).Msg("on-demand prices are the built-in ones")
+		p.cfg.Logger.Warn().Str("of_region", t.Region).Str("of_date", t.Date).Int("estimated", t.estimated).Msg("on-demand prices are the built-in ones")
 		p.prices.addFound(t.onDemand())
 	}
 	p.prices.assumeSpot()
@@ -55,7 +55,7 @@ func (p *Poller) asksPrices() bool {
 
 func (p *prices) knowsOnDemand() bool {
 	for key := range p.known {
-		if key.capacityType == onDemand {
+		if key.capacityType == onDemand && key.zone == "" {
 			return true
 		}
 	}

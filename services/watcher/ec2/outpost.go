@@ -21,6 +21,8 @@ type outposts struct {
 	// of is the ARN of a subnet's Outpost, types are those that an Outpost has.
 	of    map[string]string
 	types map[string]map[string]bool
+	// seen are all subnets that there were, on an Outpost or not.
+	seen map[string]bool
 }
 
 func (o *outposts) equal(other *outposts) bool {
@@ -32,8 +34,21 @@ func (o *outposts) equal(other *outposts) bool {
 
 // pollOutposts learns which subnets are on Outposts, and what these have. Most accounts have none.
 func (p *Poller) pollOutposts(ctx context.Context) error {
-	now := &outposts{of: map[string]string{}, types: map[string]map[string]bool{}}
-	in := &awsec2.DescribeSubnetsInput{MaxResults: aws.Int32(subnetsPage), Filters: []ec2types.Filter{{Name: aws.String("outpost-arn"), Values: []string{"arn:*"}}}}
+	now, err := p.describeOutposts(ctx)
+	if err != nil {
+		return err
+	}
+	if before := p.outposts.Swap(now); !before.equal(now) && (before != nil || len(now.of) > 0) {
+		p.catalogs.recompute()
+		p.ClassesChanged()
+	}
+	return nil
+}
+
+// describeOutposts reads all subnets, page by page: not every EC2 knows the filter outpost-arn.
+func (p *Poller) describeOutposts(ctx context.Context) (*outposts, error) {
+	now := &outposts{of: map[string]string{}, types: map[string]map[string]bool{}, seen: map[string]bool{}}
+	in := &awsec2.DescribeSubnetsInput{MaxResults: aws.Int32(subnetsPage)}
 	var answer ec2.Pages
 	for pages := awsec2.NewDescribeSubnetsPaginator(p.cfg.EC2, in); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
@@ -41,30 +56,31 @@ func (p *Poller) pollOutposts(ctx context.Context) error {
 			err = answer.Next("ec2:DescribeSubnets", page.NextToken)
 		}
 		if err != nil {
-			return fmt.Errorf("describe subnets on Outposts: %w", err)
+			return nil, fmt.Errorf("describe subnets, some of which may be on Outposts: %w", err)
 		}
 		for _, s := range page.Subnets {
-			if arn := aws.ToString(s.OutpostArn); arn != "" { // a filter that is not known may be passed over
-				now.of[aws.ToString(s.SubnetId)] = arn
-				now.types[arn] = nil
+			id, arn := aws.ToString(s.SubnetId), aws.ToString(s.OutpostArn)
+			if now.seen[id] = true; arn != "" {
+				now.of[id], now.types[arn] = arn, nil
 			}
 		}
 	}
 	for _, arn := range slices.Sorted(maps.Keys(now.types)) {
 		zones := map[string]map[string]bool{}
 		if err := p.describeOfferings(ctx, ec2types.LocationTypeOutpost, arn, zones); err != nil {
-			return fmt.Errorf("%s: %w", arn, err)
+			return nil, fmt.Errorf("%s: %w", arn, err)
 		}
 		now.types[arn] = map[string]bool{}
 		for name := range zones {
 			now.types[arn][name] = true
 		}
 	}
-	if before := p.outposts.Swap(now); !before.equal(now) && (before != nil || len(now.of) > 0) {
-		p.catalogs.recompute()
-		p.ClassesChanged()
-	}
-	return nil
+	return now, nil
+}
+
+// misses reports that a NodeClass has a subnet of which it is not known whether it is on an Outpost.
+func (o *outposts) misses(nc *karpawsv1.EC2NodeClass) bool {
+	return o != nil && slices.ContainsFunc(nc.Status.Subnets, func(s karpawsv1.Subnet) bool { return !o.seen[s.ID] })
 }
 
 // inZones says what the zones of a NodeClass have: of a zone in which all of its subnets are on Outposts,

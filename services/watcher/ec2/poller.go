@@ -16,6 +16,7 @@ import (
 
 	karpawsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
+	"millwright/services/internal/ec2"
 )
 
 // Emitter takes observations; *watcher.Watcher is one. What it refuses is emitted again by the next poll.
@@ -262,7 +263,7 @@ func (p *Poller) repeat(ctx context.Context, t *task) error {
 			wait = time.Second
 		case err != nil:
 			wait = min(retry.NextBackOff(), max(wait, time.Second))
-			p.cfg.Logger.Warn().Err(err).Str("poll", t.name).Dur("retry_in", wait).Msg("poll of aws failed")
+			p.cfg.Logger.Warn().Str("error", ec2.Text(err)).Str("poll", t.name).Dur("retry_in", wait).Msg("poll of aws failed")
 		default:
 			retry.Reset()
 			t.succeeded.Store(true)

@@ -50,9 +50,13 @@ func LookUp(ctx context.Context, version string, nc *karpawsv1.EC2NodeClass, opt
 	if err := p.describeOfferings(ctx, ec2types.LocationTypeAvailabilityZone, "", o.zones); err != nil {
 		return nil, nil, err
 	}
-	known, notes := p.pricesNow(ctx, pricesWithin)
-	offer, err = offerOf(nc, o, known, sdk.Region, opts)
-	return offer, notes, err
+	onOutposts, err := p.describeOutposts(ctx)
+	if err != nil {
+		notes = append(notes, "no subnet is taken to be on an Outpost: "+ec2.Text(err))
+	}
+	known, more := p.pricesNow(ctx, pricesWithin, o)
+	offer, err = offerOf(nc, o, onOutposts, known, sdk.Region, opts)
+	return offer, append(notes, more...), err
 }
 
 // resolved fills in the subnets and the placement group of a class whose status has none.
@@ -101,24 +105,27 @@ func addSubnets(ctx context.Context, client *ec2.Client, nc *karpawsv1.EC2NodeCl
 
 // pricesNow are those of the price API and the spot history, over the built-in ones. Each is waited for up to
 // within.
-func (p *Poller) pricesNow(ctx context.Context, within time.Duration) (known map[priceKey]int64, notes []string) {
+func (p *Poller) pricesNow(ctx context.Context, within time.Duration, o *offered) (known map[priceKey]int64, notes []string) {
 	table := &prices{}
 	builtIn := pricesFor(p.cfg.Region)
 	table.addFound(builtIn.onDemand())
 	if p.cfg.Options.IsolatedVPC {
 		notes = append(notes, "the price API is not asked in an isolated VPC: on-demand prices are the built-in ones "+builtIn.source())
 	} else if found, err := bounded(ctx, within, p.onDemandPrices); err != nil {
-		notes = append(notes, fmt.Sprintf("on-demand prices are the built-in ones %s: %v", builtIn.source(), err))
+		notes = append(notes, fmt.Sprintf("on-demand prices are the built-in ones %s: %s", builtIn.source(), ec2.Text(err)))
 	} else {
 		table.addFound(found)
 	}
 	if found, err := bounded(ctx, within, p.spotPrices); err != nil {
-		notes = append(notes, fmt.Sprintf("spot is taken to cost what on-demand costs: %v", err))
+		notes = append(notes, "spot is taken to cost what on-demand costs: "+ec2.Text(err))
 	} else {
 		table.addFound(found)
 		table.spotSeen = true
 	}
 	table.assumeSpot()
+	if table.addZonePrices(o) {
+		notes = append(notes, "on-demand prices in local and Wavelength zones are the built-in ones, where there are some")
+	}
 	return table.known, notes
 }
 
@@ -129,8 +136,8 @@ func bounded[T any](ctx context.Context, within time.Duration, ask func(context.
 }
 
 // offerOf joins catalogue and prices.
-func offerOf(nc *karpawsv1.EC2NodeClass, o *offered, known map[priceKey]int64, region string, opts Options) (*Offer, error) {
-	c, err := newCatalog(nc, o, nil, nil, nil, region, opts)
+func offerOf(nc *karpawsv1.EC2NodeClass, o *offered, onOutposts *outposts, known map[priceKey]int64, region string, opts Options) (*Offer, error) {
+	c, err := newCatalog(nc, o, onOutposts, nil, nil, region, opts)
 	if err != nil {
 		return nil, err
 	}

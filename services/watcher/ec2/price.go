@@ -27,6 +27,9 @@ type prices struct {
 	emitted map[priceKey]int64
 	// spotSeen: the history has answered once. Until then, spot is assumed to cost what on-demand costs.
 	spotSeen bool
+	// zonesOf is what the prices of local zones were added for; hasZones: there are some.
+	zonesOf  *offered
+	hasZones bool
 }
 
 // emitAllAgain makes the next poll emit every known price, as for a new epoch.
@@ -52,10 +55,10 @@ func (p *prices) addFound(found map[priceKey]int64) {
 	}
 }
 
-// assumeSpot sets spot prices to those of on-demand, or removes such prices.
+// assumeSpot sets spot prices to those of on-demand in the region, or removes such prices.
 func (p *prices) assumeSpot() {
 	for key, price := range p.known {
-		if key.capacityType != onDemand {
+		if key.capacityType != onDemand || key.zone != "" {
 			continue
 		}
 		assumed := priceKey{key.instanceType, spot, ""}
@@ -70,15 +73,34 @@ func (p *prices) assumeSpot() {
 // entriesMax bounds one message well below events.MaxObjectBytes.
 const entriesMax = 4000
 
-// emitPrices emits what differs from what was emitted. The caller holds the lock.
+// emitPrices emits what differs from what was emitted, as what a poll found. The caller holds the lock.
 func (p *Poller) emitPrices() error {
+	p.prices.addZonePrices(p.offered.Load())
+	if err := p.emitPriceChanges(); err != nil {
+		return err
+	}
+	p.emitter.Polled(events.KindPrices, p.cfg.Clock())
+	return nil
+}
+
+// emitZonePrices emits those of local zones that are new, if others are known already.
+func (p *Poller) emitZonePrices() error {
+	p.prices.Lock()
+	defer p.prices.Unlock()
+	if !p.prices.addZonePrices(p.offered.Load()) || len(p.prices.emitted) == 0 {
+		return nil
+	}
+	return p.emitPriceChanges()
+}
+
+// emitPriceChanges: the caller holds the lock.
+func (p *Poller) emitPriceChanges() error {
 	for part := range slices.Chunk(p.prices.changes(), entriesMax) {
 		if err := p.emitter.Emit(events.KindPrices, events.OpUpsert, "", "", &events.Prices{Entries: part}); err != nil {
 			return fmt.Errorf("emit %d prices: %w", len(part), err)
 		}
 		p.prices.rememberPrices(part)
 	}
-	p.emitter.Polled(events.KindPrices, p.cfg.Clock())
 	return nil
 }
 

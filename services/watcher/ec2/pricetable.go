@@ -20,12 +20,7 @@ type PriceTable struct {
 	Prices       map[string]int64
 }
 
-// FallbackRegion is the one whose prices stand in for those of regions without a table.
-const FallbackRegion = "us-east-1"
-
 const regionLine = "region"
-
-func (t *PriceTable) source() string { return "of " + t.Region + ", " + t.Date }
 
 // ParsePriceTables reads what FormatPriceTables wrote; lines that begin with # are comments. The form is
 //

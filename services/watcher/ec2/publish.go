@@ -115,6 +115,9 @@ func (p *Poller) emitCatalog(ctx context.Context, nc *karpawsv1.EC2NodeClass, o 
 	if len(reservations) > 0 && (last == nil || !slices.Equal(last.reservations, reservations)) {
 		p.task("capacity_reservations").soon() // not those that EC2 was last asked about
 	}
+	if known.misses(nc) {
+		p.task("outposts").soon()
+	}
 	catalog, err := newCatalog(nc, o, known, reserved, shifts, p.cfg.Region, p.cfg.Options)
 	if err != nil {
 		p.cfg.Logger.Warn().Err(err).Str("nodeclass", nc.Name).Msg("catalogue cannot be computed")

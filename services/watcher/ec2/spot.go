@@ -3,6 +3,7 @@ package ec2
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -12,6 +13,9 @@ import (
 )
 
 const spotPage = 1000
+
+// spotProducts are those whose spot prices count.
+var spotProducts = []string{"Linux/UNIX", "Linux/UNIX (Amazon VPC)"}
 
 // pollSpot overlays the spot prices with the newest of each type and zone (ec2 §2.3).
 func (p *Poller) pollSpot(ctx context.Context) error {
@@ -29,7 +33,7 @@ func (p *Poller) pollSpot(ctx context.Context) error {
 
 func (p *Poller) spotPrices(ctx context.Context) (map[priceKey]int64, error) {
 	in := &awsec2.DescribeSpotPriceHistoryInput{
-		ProductDescriptions: []string{"Linux/UNIX", "Linux/UNIX (Amazon VPC)"},
+		ProductDescriptions: spotProducts,
 		StartTime:           aws.Time(p.cfg.Clock()), MaxResults: aws.Int32(spotPage),
 	}
 	found := map[priceKey]int64{}
@@ -44,6 +48,9 @@ func (p *Poller) spotPrices(ctx context.Context) (map[priceKey]int64, error) {
 			return nil, fmt.Errorf("describe spot price history: %w", err)
 		}
 		for _, s := range page.SpotPriceHistory {
+			if s.ProductDescription != "" && !slices.Contains(spotProducts, string(s.ProductDescription)) {
+				continue // not what was asked for
+			}
 			key := priceKey{string(s.InstanceType), spot, aws.ToString(s.AvailabilityZone)}
 			price, err := microUSD(aws.ToString(s.SpotPrice))
 			if err != nil || price == 0 || key.zone == "" {

@@ -57,5 +57,11 @@ func TestInstanceStatus(t *testing.T) {
 		step("the same event")
 		schedule("[Canceled] The instance is running on degraded hardware")
 		step("the event is cancelled", "end of "+event)
+		schedule("[Completed] The instance is running on degraded hardware")
+		step("one that is completed when it is first seen")
+		schedule("The instance is running on degraded hardware")
+		step("another event", event)
+		schedule("[Completed] The instance is running on degraded hardware")
+		step("it is completed", "end of "+event)
 	})
 }

@@ -3,7 +3,6 @@ package ec2
 import (
 	_ "embed"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,7 +13,7 @@ var (
 	//go:embed tables/vpc.txt
 	vpcTable string
 	//go:embed tables/prices.txt
-	priceTable string
+	priceTables string
 	//go:embed tables/bandwidth.txt
 	bandwidthTable string
 )
@@ -35,26 +34,6 @@ var knownInterfaces = sync.OnceValue(func() map[string]interfaces {
 	}
 	return out
 })
-
-// knownPrices are the built-in ones.
-var knownPrices = sync.OnceValue(func() []PriceTable {
-	tables, err := ParsePriceTables(priceTable)
-	if err != nil {
-		panic(fmt.Sprintf("built-in table: %v", err)) // it is part of the program
-	}
-	return tables
-})
-
-// pricesFor are the built-in prices of a region; if there are none, those of FallbackRegion.
-func pricesFor(region string) *PriceTable {
-	tables := knownPrices()
-	for _, name := range []string{region, FallbackRegion} {
-		if i := slices.IndexFunc(tables, func(t PriceTable) bool { return t.Region == name }); i >= 0 {
-			return &tables[i]
-		}
-	}
-	return &PriceTable{Region: region}
-}
 
 // documentedBandwidth in Mbps by type; 0: documented in words only.
 var documentedBandwidth = sync.OnceValue(func() map[string]int64 { return numbers(bandwidthTable) })

@@ -36,7 +36,7 @@ func (p *Poller) pollTypes(ctx context.Context) error {
 	p.offered.Store(o)
 	p.catalogs.recompute()
 	p.ClassesChanged()
-	return nil
+	return p.emitZonePrices()
 }
 
 // describeTypes returns the types by name.
@@ -57,6 +57,7 @@ func (p *Poller) describeTypes(ctx context.Context) ([]ec2types.InstanceTypeInfo
 		}
 		out = append(out, page.InstanceTypes...)
 	}
+	out = slices.DeleteFunc(out, func(t ec2types.InstanceTypeInfo) bool { return !isRunnable(&t) })
 	if len(out) == 0 {
 		return nil, errors.New("no instance types found")
 	}
@@ -64,6 +65,15 @@ func (p *Poller) describeTypes(ctx context.Context) ([]ec2types.InstanceTypeInfo
 		return strings.Compare(string(a.InstanceType), string(b.InstanceType))
 	})
 	return out, nil
+}
+
+// isRunnable reports that a type can run our images, as far as EC2 says what it is: the filters of
+// describeTypes, again. An EC2 that passes over them answers with Macs, too.
+func isRunnable(t *ec2types.InstanceTypeInfo) bool {
+	if v := t.SupportedVirtualizationTypes; len(v) > 0 && !slices.Contains(v, ec2types.VirtualizationTypeHvm) {
+		return false
+	}
+	return t.ProcessorInfo == nil || len(t.ProcessorInfo.SupportedArchitectures) == 0 || architecture(t) != ""
 }
 
 // describeOfferings notes in which zones, or other locations of a kind, types are offered. location narrows
@@ -84,6 +94,9 @@ func (p *Poller) describeOfferings(ctx context.Context, kind ec2types.LocationTy
 		}
 		for _, o := range page.InstanceTypeOfferings {
 			name := string(o.InstanceType)
+			if location != "" && aws.ToString(o.Location) != location {
+				continue
+			}
 			if zones[name] == nil {
 				zones[name] = map[string]bool{}
 			}

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	bufferv1beta1 "millwright/api/autoscaling/v1beta1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/events"
 	"millwright/planner"
 )
@@ -23,13 +25,16 @@ var bufferKinds = []kind{
 		optional: true, emptyList: func() runtime.Object { return &bufferv1beta1.CapacityBufferList{} }},
 	{kind: events.KindPodTemplate, group: corev1.SchemeGroupVersion, resource: "podtemplates", example: &corev1.PodTemplate{}, named: true,
 		optional: true, emptyList: func() runtime.Object { return &corev1.PodTemplateList{} }},
-	{kind: events.KindDeployment, group: appsv1.SchemeGroupVersion, resource: "deployments", example: &appsv1.Deployment{}, named: true,
-		optional: true, emptyList: func() runtime.Object { return &appsv1.DeploymentList{} }},
 	{kind: events.KindStatefulSet, group: appsv1.SchemeGroupVersion, resource: "statefulsets", example: &appsv1.StatefulSet{}, named: true,
 		optional: true, emptyList: func() runtime.Object { return &appsv1.StatefulSetList{} }},
 	{kind: events.KindReplicaSet, group: appsv1.SchemeGroupVersion, resource: "replicasets", example: &appsv1.ReplicaSet{}, named: true,
 		optional: true, emptyList: func() runtime.Object { return &appsv1.ReplicaSetList{} }},
 }
+
+// deployments are published if CapacityBuffers name them, and all of them, less their templates, while a
+// DisruptionPolicy asks for surge.
+var deployments = kind{kind: events.KindDeployment, group: appsv1.SchemeGroupVersion, resource: "deployments", example: &appsv1.Deployment{}, named: true,
+	optional: true, emptyList: func() runtime.Object { return &appsv1.DeploymentList{} }}
 
 // WithBuffers has CapacityBuffers watched too, and what they refer to. It is called before the first Watch.
 func (s *Source) WithBuffers() *Source {
@@ -37,9 +42,17 @@ func (s *Source) WithBuffers() *Source {
 	return s
 }
 
+// WithSurge has the Deployments watched too that may replace pods. It is called before the first Watch.
+func (s *Source) WithSurge() *Source {
+	s.surge = true
+	if !slices.ContainsFunc(s.kinds, func(k kind) bool { return k.kind == deployments.kind }) {
+		s.kinds = append([]kind{deployments}, s.kinds...)
+	}
+	return s
+}
+
 func allKinds() []kind {
-	all := append([]kind{}, bufferKinds...)
-	return append(all, kinds...)
+	return slices.Concat(bufferKinds, []kind{deployments}, kinds)
 }
 
 // reference of a CapacityBuffer: an object by its kind and namespace/name.
@@ -65,42 +78,69 @@ func referenceOf(b *bufferv1beta1.CapacityBuffer) reference {
 	return reference{}
 }
 
-// references are what the CapacityBuffers of an epoch refer to.
+// references are what the CapacityBuffers and DisruptionPolicies of an epoch refer to.
 type references struct {
 	mu sync.Mutex
-	// byBuffer holds the references by the buffer's namespace/name, counts how many buffers have each.
-	byBuffer map[string]reference
-	counts   map[reference]int
+	// byReferrer holds the references by the kind and namespace/name of what refers, counts how many have
+	// each.
+	byReferrer map[reference]reference
+	counts     map[reference]int
 	// moved wakes the watch of a kind whose names have changed.
 	moved map[events.Kind]chan struct{}
-	// listed is closed once all buffers are known.
-	listed chan struct{}
-	once   sync.Once
+	// unlisted are the kinds that refer and are not all known yet; listed is closed once there are none.
+	unlisted map[events.Kind]bool
+	listed   chan struct{}
 }
 
-func newReferences() *references {
-	r := &references{byBuffer: map[string]reference{}, counts: map[reference]int{}, moved: map[events.Kind]chan struct{}{}, listed: make(chan struct{})}
-	for _, k := range bufferKinds {
-		r.moved[k.kind] = make(chan struct{}, 1)
+// every stands for all objects of a kind; it is no name.
+const every = "*"
+
+// surged is what a DisruptionPolicy with surge refers to: the Deployments that may replace pods.
+var surged = reference{events.KindDeployment, every}
+
+func newReferences(of []kind, surge bool) *references {
+	r := &references{byReferrer: map[reference]reference{}, counts: map[reference]int{}, moved: map[events.Kind]chan struct{}{},
+		unlisted: map[events.Kind]bool{}, listed: make(chan struct{})}
+	for _, k := range of {
+		if k.named {
+			r.moved[k.kind] = make(chan struct{}, 1)
+		}
+		if k.kind == events.KindCapacityBuffer || surge && k.kind == events.KindDisruptionPolicy {
+			r.unlisted[k.kind] = true
+		}
 	}
 	return r
 }
 
-// noteBuffer takes in a buffer as it is now; nil if it is gone.
-func (r *references) noteBuffer(key string, object metav1.Object) {
+// follow has the store of a kind that refers say what there is.
+func (r *references) follow(s *store) {
+	k := s.kind.kind
+	if r.unlisted[k] {
+		s.noted = func(key string, object metav1.Object) { r.note(reference{k, key}, object) }
+		s.replaced = func() { r.allListed(k) }
+	}
+}
+
+// note takes in what refers as it is now; nil if it is gone.
+func (r *references) note(referrer reference, object metav1.Object) {
 	now := reference{}
-	if b, ok := object.(*bufferv1beta1.CapacityBuffer); ok && b != nil {
-		now = referenceOf(b)
+	switch o := object.(type) {
+	case *bufferv1beta1.CapacityBuffer:
+		now = referenceOf(o)
+	case *mwv1alpha1.DisruptionPolicy:
+		if o.Spec.Surge != nil {
+			now = surged
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before := r.byBuffer[key]
+	before := r.byReferrer[referrer]
 	if before == now {
 		return
 	}
-	delete(r.byBuffer, key)
+	delete(r.byReferrer, referrer)
 	if now != (reference{}) {
-		r.byBuffer[key] = now
+		r.byReferrer[referrer] = now
 		if r.counts[now]++; r.counts[now] == 1 {
 			r.wakeWatch(now.kind)
 		}
@@ -134,11 +174,20 @@ func (r *references) ofKind(k events.Kind) map[string]bool {
 	return names
 }
 
-func (r *references) allListed() { r.once.Do(func() { close(r.listed) }) }
+// allListed notes that all of a kind that refers are known.
+func (r *references) allListed(k events.Kind) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.unlisted[k] {
+		if delete(r.unlisted, k); len(r.unlisted) == 0 {
+			close(r.listed)
+		}
+	}
+}
 
-// runNamed watches a kind for as long as some buffer names an object of it, and begins anew when other
-// objects are named: then the list tells what is published, and what no longer is. Nothing is listed before
-// all buffers are known, or a new epoch would drop it all.
+// runNamed watches a kind for as long as something names an object of it, and begins anew when other objects
+// are named: then the list tells what is published, and what no longer is. Nothing is listed before all that
+// may name any is known, or a new epoch would drop it all.
 func (w *watched) runNamed(ctx context.Context, r *references) error {
 	select {
 	case <-r.listed:
@@ -196,13 +245,24 @@ func trimReferred(object runtime.Object) metav1.Object {
 		kept.Generation = o.Generation
 		return kept
 	case *appsv1.Deployment:
-		return &appsv1.Deployment{ObjectMeta: identity(o.ObjectMeta), Spec: appsv1.DeploymentSpec{Replicas: o.Spec.Replicas, Template: trimVirtual(o.Spec.Template)}}
+		return &appsv1.Deployment{ObjectMeta: identity(o.ObjectMeta), Spec: appsv1.DeploymentSpec{Replicas: o.Spec.Replicas, Template: trimVirtual(o.Spec.Template),
+			Strategy: o.Spec.Strategy, Paused: o.Spec.Paused}}
 	case *appsv1.StatefulSet:
 		return &appsv1.StatefulSet{ObjectMeta: identity(o.ObjectMeta), Spec: appsv1.StatefulSetSpec{Replicas: o.Spec.Replicas, Template: trimVirtual(o.Spec.Template)}}
 	case *appsv1.ReplicaSet:
 		return &appsv1.ReplicaSet{ObjectMeta: identity(o.ObjectMeta), Spec: appsv1.ReplicaSetSpec{Replicas: o.Spec.Replicas, Template: trimVirtual(o.Spec.Template)}}
 	}
 	return nil
+}
+
+// withoutTemplate is what planners read of an object that no buffer names.
+func withoutTemplate(object metav1.Object) metav1.Object {
+	if o, ok := object.(*appsv1.Deployment); ok {
+		bare := *o
+		bare.Spec.Template = corev1.PodTemplateSpec{}
+		return &bare
+	}
+	return object
 }
 
 // trimVirtual keeps what a virtual pod would have of a template: no volumes.

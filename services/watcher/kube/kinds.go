@@ -29,7 +29,7 @@ type kind struct {
 	// optional: its CRD, or the right to read it, came later than the others; without it there are no such
 	// objects.
 	optional bool
-	// named: only objects that a CapacityBuffer names are published.
+	// named: only objects that a CapacityBuffer names, or a DisruptionPolicy asks for, are published.
 	named bool
 	// emptyList stands for the list of an optional kind that cannot be had.
 	emptyList func() runtime.Object

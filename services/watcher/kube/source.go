@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"millwright/events"
 	"millwright/services/watcher"
 )
 
@@ -32,6 +31,8 @@ type Source struct {
 	clients clients
 	logger  zerolog.Logger
 	kinds   []kind
+	// surge: Deployments are published while a DisruptionPolicy asks for surge.
+	surge bool
 
 	mu sync.Mutex
 	// watches of the epoch that runs; nil between epochs.
@@ -54,12 +55,10 @@ func (s *Source) Watch(ctx context.Context, sink watcher.Sink, synced func()) er
 	ctx = klog.NewContext(ctx, logr.Discard()) // failures are logged here, once each
 	listed, all := countdown(len(s.kinds))
 	watches := make([]*watched, 0, len(s.kinds))
-	refs := newReferences()
+	refs := newReferences(s.kinds, s.surge)
 	for _, k := range s.kinds {
 		w := s.newWatched(k, sink, listed)
-		if k.kind == events.KindCapacityBuffer {
-			w.store.noted, w.store.replaced = refs.noteBuffer, refs.allListed
-		}
+		refs.follow(w.store)
 		watches = append(watches, w)
 	}
 	s.setWatches(watches)

@@ -44,6 +44,8 @@ type known struct {
 	published string
 	// content is a digest of what was published, less the version.
 	content uint64
+	// bare: its template was left out.
+	bare bool
 }
 
 var (
@@ -92,13 +94,16 @@ func (s *store) publishObject(object any) (string, error) {
 	key := keyOf(trimmed)
 	now := known{uid: trimmed.GetUID(), version: trimmed.GetResourceVersion(), published: trimmed.GetResourceVersion()}
 	before, found := s.known[key]
-	if s.kind.named && !s.wanted[key] {
-		if found {
-			return key, s.publishDeletion(key, "")
-		}
+	switch {
+	case !s.kind.named || s.wanted[key]:
+	case s.wanted[every]:
+		trimmed, now.bare = withoutTemplate(trimmed), true
+	case found:
+		return key, s.publishDeletion(key, "")
+	default:
 		return key, nil
 	}
-	if found && before.uid == now.uid && before.version == now.version {
+	if found && before.uid == now.uid && before.version == now.version && before.bare == now.bare {
 		return key, nil
 	}
 	if found && before.uid != now.uid {

@@ -61,14 +61,18 @@ func (c *Checker) Add(rec store.Record) error {
 	if err != nil {
 		return err
 	}
-	p, ok := e.Payload.(*ledger.LedgerCheckpoint)
-	if !ok || p.Signed == nil {
-		return nil
+	if p, ok := e.Payload.(*ledger.LedgerCheckpoint); ok && p.Signed != nil {
+		return c.AddHead(rec.Seq, p.Signed)
 	}
-	if err := c.check(rec.Seq, p.Signed); err != nil {
-		return fmt.Errorf("record %d: signature of record %d: %w: %w", rec.Seq, p.Signed.Seq, err, ErrForged)
+	return nil
+}
+
+// AddHead takes the next signed head, by the record that carries it. Errors are as of Add.
+func (c *Checker) AddHead(record uint64, h *ledger.SignedHead) error {
+	if err := c.check(record, h); err != nil {
+		return fmt.Errorf("record %d: signature of record %d: %w: %w", record, h.Seq, err, ErrForged)
 	}
-	c.signed = append(c.signed, carried{rec.Seq, p.Signed})
+	c.signed = append(c.signed, carried{record, h})
 	return nil
 }
 

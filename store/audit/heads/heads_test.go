@@ -61,7 +61,7 @@ func grow(log *memlog.Log, what string, n int) {
 
 // sign appends a checkpoint with the head signed by the key in a file, and returns it as millctl prints it.
 func sign(log *memlog.Log, key string) string {
-	signed := must(must(NewSigner(key, log.ID())).Sign(must(log.Head(ctx)), start))
+	signed := must(must(NewSigner(key, log.ID())).Sign(ctx, must(log.Head(ctx)), start))
 	carry(log, signed)
 	return fmt.Sprintf("%d:%s", signed.Seq, signed.Hash)
 }
@@ -149,12 +149,12 @@ func TestWhatWasChangedSinceItWasSignedIsFound(t *testing.T) {
 		}, nil, ErrUnsigned.Error()},
 		"the head is signed by a stranger": {as, func(l *memlog.Log) { sign(l, strange) }, "none of those given"},
 		"the signature is made up": {as, func(l *memlog.Log) {
-			signed := must(must(NewSigner(private, l.ID())).Sign(must(l.Head(ctx)), start))
+			signed := must(must(NewSigner(private, l.ID())).Sign(ctx, must(l.Head(ctx)), start))
 			signed.Seq--
 			carry(l, signed)
 		}, "did not make it"},
 		"the signature is of another log": {as, func(l *memlog.Log) {
-			carry(l, must(must(NewSigner(private, "other")).Sign(must(l.Head(ctx)), start)))
+			carry(l, must(must(NewSigner(private, "other")).Sign(ctx, must(l.Head(ctx)), start)))
 		}, "did not make it"},
 	} {
 		forged := early.Copy()
@@ -207,12 +207,12 @@ func TestKeysChange(t *testing.T) {
 	log := memlog.New("test")
 	signer := must(NewSigner(oldKey, log.ID()))
 	grow(log, "a", 3)
-	carry(log, must(signer.Sign(must(log.Head(ctx)), start)))
+	carry(log, must(signer.Sign(ctx, must(log.Head(ctx)), start)))
 	if err := os.WriteFile(oldKey, must(os.ReadFile(newKey)), 0o600); err != nil { // as the kubelet does with a Secret
 		t.Fatal(err)
 	}
 	grow(log, "b", 3)
-	carry(log, must(signer.Sign(must(log.Head(ctx)), start)))
+	carry(log, must(signer.Sign(ctx, must(log.Head(ctx)), start)))
 	both := filepath.Join(t.TempDir(), "both.pem")
 	if err := os.WriteFile(both, append(must(os.ReadFile(oldPublic)), must(os.ReadFile(newPublic))...), 0o600); err != nil {
 		t.Fatal(err)

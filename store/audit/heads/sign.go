@@ -1,6 +1,7 @@
 package heads
 
 import (
+	"context"
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/hex"
@@ -29,7 +30,7 @@ func NewSigner(path, logID string) (*Signer, error) {
 }
 
 // Sign signs a head at a time.
-func (s *Signer) Sign(head store.Head, now time.Time) (*ledger.SignedHead, error) {
+func (s *Signer) Sign(_ context.Context, head store.Head, now time.Time) (*ledger.SignedHead, error) {
 	key, err := privateKey(s.path)
 	if err != nil {
 		return nil, fmt.Errorf("sign record %d: %w", head.Seq, err)

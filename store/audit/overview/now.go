@@ -24,7 +24,7 @@ func NodeNow(s *planner.Snapshot, name string) []string {
 		return nil
 	}
 	lines := []string{fmt.Sprintf("now (as seen at %s): %s %s in %s, NodePool %s; without it %s less", stamp(s.Now), x.InstanceType, x.CapacityType, x.Zone, x.NodePool,
-		audit.Price(x.MicroUSDPerHour))}
+		audit.PriceOf(ledger.OfferingPrice{CapacityType: x.CapacityType, MicroUSDPerHour: x.MicroUSDPerHour}))}
 	if x.Command != "" {
 		lines = append(lines, fmt.Sprintf("  goes by command %s", x.Command))
 	}
@@ -91,7 +91,7 @@ func withoutText(x *stay.Stay) (lines []string) {
 	var claims []string
 	for i := range w.Claims {
 		c := &w.Claims[i]
-		claims = append(claims, fmt.Sprintf("%s %s at %s", c.Cheapest.InstanceType, c.Cheapest.CapacityType, audit.Price(c.Cheapest.MicroUSDPerHour)))
+		claims = append(claims, fmt.Sprintf("%s %s at %s", c.Cheapest.InstanceType, c.Cheapest.CapacityType, audit.PriceOf(c.Cheapest)))
 	}
 	price, short := x.Instead()
 	text := fmt.Sprintf("  cheapest alternative: %s; saves %s", strings.Join(claims, ", "), signed(x.MicroUSDPerHour-price))

@@ -3,7 +3,6 @@ package subjects_test
 import (
 	"context"
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -12,14 +11,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/types"
 
-	"millwright/planner"
 	"millwright/planner/ledger"
 	pt "millwright/planner/plannertest"
+	"millwright/store"
 	"millwright/store/archive"
 	"millwright/store/audit"
 	"millwright/store/audit/subjects"
+	"millwright/store/audit/subjects/subjectstest"
 	"millwright/store/memlog"
 )
 
@@ -28,79 +27,6 @@ func check(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// writer appends the lives of nodes to a log, of which it keeps what really happened.
-type writer struct {
-	t   testing.TB
-	log *memlog.Log
-	rng *rand.Rand
-	now time.Time
-	n   int
-	// lives of claims that are over, refused are pods that were.
-	lives   []life
-	refused []string
-}
-
-// life of one node.
-type life struct {
-	claim, node, instance, pod, command string
-	records                             []uint64
-}
-
-func newWriter(t testing.TB) *writer {
-	w := &writer{t: t, rng: rand.New(rand.NewPCG(1, 2)), now: pt.Start}
-	log, err := memlog.Open(memlog.Config{Cluster: "test", LogID: pt.LogID, Clock: func() time.Time { return w.now }})
-	check(t, err)
-	w.log = log
-	return w
-}
-
-func (w *writer) append(decision bool, service string, kind ledger.Kind, payload any, subjects ...string) uint64 {
-	w.now = w.now.Add(time.Second)
-	d, err := audit.OutcomeDraft(audit.Outcome{Kind: kind, Payload: payload, Subjects: subjects})
-	if decision {
-		d, err = audit.DecisionDraft(planner.Basis{Now: w.now}, planner.Decision{Kind: kind, Payload: payload, Subjects: subjects})
-		d.Position.Incarnation = "s"
-	}
-	check(w.t, err)
-	d.Time, d.Service, d.Mode = w.now, service, string(ledger.ModeActive)
-	rec, err := w.log.Append(context.Background(), d)
-	check(w.t, err)
-	return rec.Seq
-}
-
-// live appends the life of a node: planned for a pod, made, launched, joined, taken by a command, ended;
-// and a pod that is refused beside it.
-func (w *writer) live() {
-	w.n++
-	pod := ledger.PodRef{UID: types.UID(fmt.Sprint("u", w.n)), Namespace: "shop", Name: fmt.Sprintf("web-%06x", w.n)}
-	refused := ledger.PodRef{UID: types.UID(fmt.Sprint("r", w.n)), Namespace: "shop", Name: fmt.Sprintf("giant-%06x", w.n)}
-	l := life{node: fmt.Sprintf("ip-%06x", w.n), instance: fmt.Sprintf("i-%08x", w.n), pod: "shop/" + pod.Name}
-	add := func(seq uint64) uint64 { l.records = append(l.records, seq); return seq }
-	planned := add(w.append(true, "provisioner", ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{
-		Claims:  []ledger.PlannedClaim{{NodePool: "p", InstanceTypes: []string{"m5.large"}, Pods: []ledger.PodRef{pod}}},
-		Refused: []ledger.Refused{{Pods: []ledger.PodRef{refused}, Reasons: []ledger.Refusal{{Constraint: "resources", Message: "no instance type has enough resources"}}}}}))
-	l.claim = ledger.ClaimName(pt.LogID, "p", planned, 0)
-	w.refused = append(w.refused, "shop/"+refused.Name)
-	uid := types.UID("claim-" + l.claim)
-	add(w.append(false, "lifecycle", ledger.KindClaimCreated, &ledger.ClaimCreated{Claim: l.claim, UID: uid}))
-	add(w.append(false, "lifecycle", ledger.KindLaunched, &ledger.Launched{Claim: l.claim, UID: uid, InstanceID: l.instance, InstanceType: "m5.large", Zone: "a", CapacityType: "spot"}))
-	add(w.append(false, "lifecycle", ledger.KindClaimInitialized, &ledger.ClaimInitialized{Claim: l.claim, Node: l.node}))
-	for range w.rng.IntN(4) {
-		w.append(false, "lifecycle", ledger.KindAlarmRaised, &ledger.AlarmRaised{Reason: "r", Message: "m"})
-	}
-	started := add(w.append(true, "disruptor", ledger.KindCommandStarted, &ledger.CommandStarted{Reason: "Empty", Method: "emptiness", Candidates: []ledger.Candidate{{Node: l.node, Claim: l.claim, NodePool: "p"}}}))
-	l.command = ledger.CommandID(pt.LogID, started)
-	add(w.append(false, "lifecycle", ledger.KindInstanceTerminated, &ledger.InstanceTerminated{Claim: l.claim, InstanceID: l.instance}))
-	add(w.append(false, "lifecycle", ledger.KindClaimClosed, &ledger.ClaimClosed{Claim: l.claim, UID: uid, Reason: "empty"}))
-	w.lives = append(w.lives, l)
-}
-
-func (w *writer) head() uint64 {
-	h, err := w.log.Head(context.Background())
-	check(w.t, err)
-	return h.Seq
 }
 
 func entries(t testing.TB, log subjects.Log) (list []ledger.Entry) {
@@ -121,28 +47,27 @@ func entries(t testing.TB, log subjects.Log) (list []ledger.Entry) {
 
 // Every story is the one that the whole log tells, whatever it is asked for by, and each time.
 func TestStoriesAreThoseOfTheWholeLog(t *testing.T) {
-	w := newWriter(t)
-	for w.head() < 2*subjects.ChunkSize+300 {
-		w.live()
+	w := subjectstest.New(t)
+	for w.Head() < 2*subjects.ChunkSize+300 {
+		w.Live()
 	}
 	dir := t.TempDir()
-	all := entries(t, w.log)
+	all := entries(t, w.Log)
 	compare := func(about string) {
 		t.Helper()
-		x, err := subjects.Open(dir, w.log)
+		x, err := subjects.Open(dir, pt.LogID)
 		check(t, err)
-		defer x.Close()
-		check(t, x.Update(t.Context()))
-		for _, l := range []life{w.lives[0], w.lives[len(w.lives)/3], w.lives[len(w.lives)/2], w.lives[len(w.lives)-1]} {
-			for _, subject := range []string{"claim/" + l.claim, "node/" + l.node, "instance/" + l.instance, "pod/" + l.pod, "command/" + l.command} {
-				got, _, cut, err := x.Story(t.Context(), subject)
+		check(t, x.Update(t.Context(), w.Log))
+		for _, l := range []subjectstest.Life{w.Lives[0], w.Lives[len(w.Lives)/3], w.Lives[len(w.Lives)/2], w.Lives[len(w.Lives)-1]} {
+			for _, subject := range []string{"claim/" + l.Claim, "node/" + l.Node, "instance/" + l.Instance, "pod/" + l.Pod, "command/" + l.Command} {
+				got, _, cut, err := x.Story(t.Context(), w.Log, subject)
 				check(t, err)
 				if d := cmp.Diff(audit.Why(all, subject), got); d != "" || cut || len(got) == 0 {
 					t.Errorf("%s: %s: cut %t, %d lines: %s", about, subject, cut, len(got), d)
 				}
 			}
 		}
-		if got, _, _, err := x.Story(t.Context(), "node/nowhere"); err != nil || len(got) > 0 {
+		if got, _, _, err := x.Story(t.Context(), w.Log, "node/nowhere"); err != nil || len(got) > 0 {
 			t.Errorf("%s: a node that never was: %v %v", about, got, err)
 		}
 	}
@@ -175,22 +100,125 @@ func flipped(b []byte, at int) []byte {
 	return c
 }
 
-// What comes later is found too, without opening the index anew.
+// counted counts the records that are read of a log.
+type counted struct {
+	*memlog.Log
+	read int
+}
+
+func (c *counted) Read(ctx context.Context, from uint64, limit int) ([]store.Record, error) {
+	list, err := c.Log.Read(ctx, from, limit)
+	c.read += len(list)
+	return list, err
+}
+
+// What comes later is found too, without opening the index anew, and each record is read once for it.
 func TestTheIndexFollowsTheLog(t *testing.T) {
-	w := newWriter(t)
-	w.live()
-	x, err := subjects.Open(t.TempDir(), w.log)
+	w := subjectstest.New(t)
+	w.Live()
+	x, err := subjects.Open(t.TempDir(), pt.LogID)
 	check(t, err)
-	defer x.Close()
+	log := &counted{Log: w.Log}
 	for range 3 {
-		check(t, x.Update(t.Context()))
-		last := w.lives[len(w.lives)-1]
-		if lines, _, _, err := x.Story(t.Context(), "node/"+last.node); err != nil || len(lines) != len(last.records) {
-			t.Errorf("at record %d: %v, %d lines of %d", w.head(), err, len(lines), len(last.records))
+		check(t, x.Update(t.Context(), log))
+		if log.read != int(w.Head()) {
+			t.Errorf("%d records were read, of %d", log.read, w.Head())
 		}
-		for end := w.head() + subjects.ChunkSize/2; w.head() < end; {
-			w.live()
+		last := w.Lives[len(w.Lives)-1]
+		if lines, _, _, err := x.Story(t.Context(), w.Log, "node/"+last.Node); err != nil || len(lines) != len(last.Records) {
+			t.Errorf("at record %d: %v, %d lines of %d", w.Head(), err, len(lines), len(last.Records))
 		}
+		for end := w.Head() + subjects.ChunkSize/2; w.Head() < end; {
+			w.Live()
+		}
+	}
+}
+
+// A file that is damaged while it is used is left out, and there again after a repair.
+func TestAFileThatIsDamagedLater(t *testing.T) {
+	w := subjectstest.New(t)
+	for w.Head() < subjects.ChunkSize+10 {
+		w.Live()
+	}
+	dir := t.TempDir()
+	x, err := subjects.Open(dir, pt.LogID)
+	check(t, err)
+	check(t, x.Update(t.Context(), w.Log))
+	first := [][]string{{"node/" + w.Lives[0].Node}}
+	want, _ := x.Find(first, 0, 100)
+	files, err := filepath.Glob(filepath.Join(dir, "subjects-*"))
+	check(t, err)
+	check(t, os.Truncate(files[0], 1000))
+	if got, _ := x.Find(first, 0, 100); len(got) > 0 || len(want) == 0 {
+		t.Errorf("%v in a damaged file, %v before", got, want)
+	}
+	if !x.Repair() || x.Next() != 1 {
+		t.Errorf("it goes on with record %d", x.Next())
+	}
+	check(t, x.Update(t.Context(), w.Log))
+	if got, _ := x.Find(first, 0, 100); !slices.Equal(got, want) || x.Repair() {
+		t.Errorf("%v after the repair, %v before", got, want)
+	}
+}
+
+// Records are found by kind, as decisions, and by several of these at once; newest first, a page at a time.
+func TestRecordsAreFoundByWhatTheyHaveInCommon(t *testing.T) {
+	w := subjectstest.New(t)
+	for w.Head() < 2*subjects.ChunkSize+300 {
+		w.Live()
+	}
+	x, err := subjects.Open(t.TempDir(), pt.LogID)
+	check(t, err)
+	check(t, x.Update(t.Context(), w.Log))
+	all := entries(t, w.Log)
+	launched := subjects.KindMark(ledger.KindLaunched.String())
+	for about, c := range map[string]struct {
+		groups [][]string
+		is     func(ledger.Entry) bool
+	}{
+		"a kind":        {[][]string{{launched}}, func(e ledger.Entry) bool { return e.Kind == ledger.KindLaunched }},
+		"either kind":   {[][]string{{launched, subjects.KindMark("ClaimClosed")}}, func(e ledger.Entry) bool { return e.Kind == ledger.KindLaunched || e.Kind == ledger.KindClaimClosed }},
+		"decisions":     {[][]string{{subjects.DecisionMark()}}, audit.IsDecision},
+		"of an object":  {[][]string{{"claim/" + w.Lives[3].Claim}, {launched}}, func(e ledger.Entry) bool { return e.Seq == w.Lives[3].Records[2] }},
+		"what is never": {[][]string{{launched}, {subjects.DecisionMark()}}, func(ledger.Entry) bool { return false }},
+	} {
+		var want, got []uint64
+		for _, e := range all {
+			if c.is(e) {
+				want = append(want, e.Seq)
+			}
+		}
+		for below, more := uint64(0), true; more; below = got[0] {
+			var page []uint64
+			if page, more = x.Find(c.groups, below, 700); len(page) == 0 {
+				break
+			}
+			got = append(page, got...)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %d records, %d really", about, len(got), len(want))
+		}
+	}
+}
+
+// Records that were pruned are left out, and those after them are found.
+func TestALogWhoseBeginningIsGone(t *testing.T) {
+	w := subjectstest.New(t)
+	for w.Head() < 2*subjects.ChunkSize {
+		w.Live()
+	}
+	through, err := w.Log.Read(t.Context(), subjects.ChunkSize+1000, 1)
+	check(t, err)
+	check(t, w.Log.Compact(t.Context(), store.Head{Seq: through[0].Seq, Hash: through[0].Hash}))
+	x, err := subjects.Open(t.TempDir(), pt.LogID)
+	check(t, err)
+	check(t, x.Update(t.Context(), w.Log))
+	last := w.Lives[len(w.Lives)-1]
+	if lines, _, _, err := x.Story(t.Context(), w.Log, "node/"+last.Node); err != nil || len(lines) != len(last.Records) {
+		t.Errorf("%v, %d lines of %d", err, len(lines), len(last.Records))
+	}
+	if first := x.First(); first <= subjects.ChunkSize || x.Next() != w.Head()+1 {
+		t.Errorf("it knows of records %d to %d", first, x.Next())
 	}
 }
 
@@ -207,33 +235,30 @@ func BenchmarkWhy(b *testing.B) {
 	if dir == "" {
 		dir = b.TempDir()
 	}
-	w := newWriter(b)
+	w := subjectstest.New(b)
 	d := archive.Open(filepath.Join(dir, "archive"), pt.LogID)
 	defer d.Close()
-	archiver := archive.NewArchiver(archive.Config{Cluster: "test", Live: w.log, Archive: d})
-	for archived := uint64(0); int(w.head()) < *records; {
-		w.live()
-		if head := w.head(); head-archived > 120_000 {
+	archiver := archive.NewArchiver(archive.Config{Cluster: "test", Live: w.Log, Archive: d})
+	for archived := uint64(0); int(w.Head()) < *records; {
+		w.Live()
+		if head := w.Head(); head-archived > 120_000 {
 			_, err := archiver.Archive(context.Background(), head-20_000)
 			check(b, err)
 			archived = head - 20_000
 		}
 	}
-	joined := archive.Join(w.log, d)
-	x, err := subjects.Open(filepath.Join(dir, "index"), joined)
+	joined := archive.Join(w.Log, d)
+	x, err := subjects.Open(filepath.Join(dir, "index"), pt.LogID)
 	check(b, err)
-	defer x.Close()
 	began := time.Now()
-	check(b, x.Update(context.Background()))
-	b.Logf("%d records: index made in %s", w.head(), time.Since(began).Round(time.Second))
-	x.Close()
+	check(b, x.Update(context.Background(), joined))
+	b.Logf("%d records: index made in %s", w.Head(), time.Since(began).Round(time.Second))
 	began = time.Now()
-	again, err := subjects.Open(filepath.Join(dir, "index"), joined)
+	again, err := subjects.Open(filepath.Join(dir, "index"), pt.LogID)
 	check(b, err)
-	defer again.Close()
-	check(b, again.Update(context.Background()))
+	check(b, again.Update(context.Background(), joined))
 	b.Logf("opened in %s", time.Since(began).Round(time.Millisecond))
-	took := ask(b, w, again)
+	took := ask(b, w, joined, again)
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
@@ -241,17 +266,17 @@ func BenchmarkWhy(b *testing.B) {
 }
 
 // ask compares each answer with what was done.
-func ask(b *testing.B, w *writer, x *subjects.Index) (took []time.Duration) {
+func ask(b *testing.B, w *subjectstest.Writer, log subjects.Log, x *subjects.Index) (took []time.Duration) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for i := range 10_000 {
-		n := rng.IntN(len(w.lives))
-		l := w.lives[n]
-		subject, want := []string{"node/" + l.node, "instance/" + l.instance, "claim/" + l.claim, "pod/" + w.refused[n]}[i%4], l.records
+		n := rng.IntN(len(w.Lives))
+		l := w.Lives[n]
+		subject, want := []string{"node/" + l.Node, "instance/" + l.Instance, "claim/" + l.Claim, "pod/" + w.Refused[n]}[i%4], l.Records
 		if i%4 == 3 {
-			want = l.records[:1]
+			want = l.Records[:1]
 		}
 		began := time.Now()
-		lines, _, _, err := x.Story(context.Background(), subject)
+		lines, _, _, err := x.Story(context.Background(), log, subject)
 		took = append(took, time.Since(began))
 		check(b, err)
 		var got []uint64

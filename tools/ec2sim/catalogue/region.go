@@ -87,8 +87,14 @@ func (r *Region) Zone(name string) (Zone, bool) {
 
 // Offers reports whether the type can be had in the zone.
 func (r *Region) Offers(t *Type, zone string) bool {
-	if _, ok := r.Zone(zone); !ok {
+	z, ok := r.Zone(zone)
+	switch {
+	case !ok:
 		return false
+	case z.Kind() == LocalZone:
+		return slices.Contains(edgeTypes, t.Name)
+	case z.Kind() == WavelengthZone:
+		return slices.Contains(wavelengthTypes, t.Name)
 	}
 	letter := zone[len(zone)-1:]
 	switch r.Name {

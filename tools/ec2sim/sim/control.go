@@ -32,6 +32,7 @@ var controlIndex = []string{
 	"GET /_control/callers: what each access key needed, by IAM action: how often it was allowed and refused (--policies)",
 	"GET, PATCH /_control/settings: delays, bootingPaused",
 	"GET, PUT, DELETE /_control/capacity [{instanceType, zone, capacityType, placementGroup, limit, code, message}]: PUT replaces all rules; POST adds one",
+	"GET, PUT, DELETE /_control/quotas [{group: standard|dl|f|g-vt|high-memory|hpc|inf|p|p5 (spot)|trn|x, capacityType: on-demand|spot, vcpus}]: of the account; a group without one has no limit",
 	"GET, POST, DELETE /_control/faults {action, service, rate, count, delay, code, message, status, drop, after}",
 	"GET, PUT, DELETE /_control/limits [{action, perSecond, burst, instancesPerSecond, instancesBurst}]: an action, reading, unfiltered, changing or *; POST sets those that EC2 publishes",
 	"GET, PUT, DELETE /_control/prices [{instanceType, capacityType, zone, usdPerHour}]",
@@ -87,6 +88,8 @@ func (s *Server) control(r *http.Request, path string) (any, error) {
 		return s.account.ControlSettings(r)
 	case "capacity":
 		return s.instances.ControlCapacity(r)
+	case "quotas":
+		return s.instances.ControlQuotas(r)
 	case "faults":
 		return s.faults.ControlFaults(r, rest)
 	case "limits":

@@ -20,6 +20,7 @@ func (s *Server) load(l account.Entity) error {
 		"reservation":     s.reservations.Load,
 		"placement-group": s.groups.Load,
 		"capacity":        s.instances.LoadCapacity,
+		"quotas":          s.instances.LoadQuotas,
 		"limits":          s.faults.LoadLimits,
 		"price":           s.prices.LoadPrice,
 		"subnet":          s.vpc.LoadSubnet,

@@ -61,6 +61,11 @@ func (c *Client) SetCapacity(ctx context.Context, rules ...Capacity) error {
 	return c.do(ctx, http.MethodPut, "capacity", append([]Capacity{}, rules...), nil)
 }
 
+// SetQuotas replaces all quotas of vCPUs.
+func (c *Client) SetQuotas(ctx context.Context, quotas ...Quota) error {
+	return c.do(ctx, http.MethodPut, "quotas", append([]Quota{}, quotas...), nil)
+}
+
 // AddFault injects a fault and returns it with its id.
 func (c *Client) AddFault(ctx context.Context, f Fault) (Fault, error) {
 	var out Fault
@@ -126,6 +131,11 @@ func (c *Client) CancelReservation(ctx context.Context, id string) error {
 // SetAvailableAddresses sets how many free addresses a subnet has; -1 for the real number.
 func (c *Client) SetAvailableAddresses(ctx context.Context, subnetID string, n int) error {
 	return c.do(ctx, http.MethodPut, "subnets/"+subnetID, map[string]int{"availableAddresses": n}, nil)
+}
+
+// PutOnOutpost puts a subnet on an Outpost.
+func (c *Client) PutOnOutpost(ctx context.Context, subnetID string, o Outpost) error {
+	return c.do(ctx, http.MethodPut, "subnets/"+subnetID, map[string]any{"availableAddresses": -1, "outpost": o}, nil)
 }
 
 // Interrupt announces an event about an instance on the queue.

@@ -70,6 +70,16 @@ type Capacity struct {
 	Message string `json:"message,omitempty"`
 }
 
+// Quota of the account: how many vCPUs of a group of families may be pending or running at a time, on demand
+// or as spot instances. A launch beyond it fails with VcpuLimitExceeded or MaxSpotInstanceCountExceeded.
+type Quota struct {
+	// Group as Service Quotas divides the families: standard (A, C, D, H, I, M, R, T, Z), g-vt, p (for spot
+	// p5 apart), x, inf, trn, f, dl, hpc, high-memory.
+	Group        string `json:"group"`
+	CapacityType string `json:"capacityType"` // on-demand, spot
+	VCPUs        int    `json:"vcpus"`
+}
+
 // Reservation of capacity: Count instances of a type in a zone.
 type Reservation struct {
 	ID           string `json:"id,omitempty"`

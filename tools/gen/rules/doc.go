@@ -4,7 +4,8 @@
 // of its own, so that Millwright does not depend on Prometheus. (promtool itself cannot be linked: it needs
 // the client of every service discovery.)
 //
-// Command observe is Prometheus beside an end-to-end test, which asks every query of the dashboards.
+// Command observe is Prometheus beside an end-to-end test, which asks every query of the dashboards. Command
+// scrape is its scraper alone, with any configuration.
 //
 // A test of deploy/alerts/tests is also one for promtool: promtool test rules deploy/alerts/tests/*.yaml
 package rules

@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -31,13 +32,22 @@ func codeOf(err error) string {
 	return ""
 }
 
+// remedyFor credentials that AWS does not take: a region that is not enabled for the account answers in the
+// same way as to wrong ones.
+func remedyFor(err error) string {
+	if slices.Contains([]string{"OptInRequired", "InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure"}, codeOf(err)) {
+		return "Enable the region for the account (aws account enable-region), or correct the region or the credentials."
+	}
+	return awsRemedy
+}
+
 func checkAccount(ctx context.Context, cfg Config, r *report) {
 	if noAccount(cfg, r) {
 		return
 	}
 	identity, err := sts.NewFromConfig(*cfg.AWS).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
-		r.add(Failed, "", awsRemedy, "ask who calls: %v", err)
+		r.add(Failed, "", remedyFor(err), "ask who calls: %v", err)
 		return
 	}
 	r.add(OK, "", "", "account %s in %s, as %s", aws.ToString(identity.Account), cfg.AWS.Region, aws.ToString(identity.Arn))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -25,17 +26,12 @@ func checkNodeClasses(ctx context.Context, cfg Config, r *report) {
 		r.add(Skipped, "", kubeFlag, noCluster)
 		return
 	}
-	c, err := dynamic.NewForConfig(cfg.Kube)
-	if err != nil {
-		r.add(Failed, "", kubeFlag, "make client: %v", err)
-		return
-	}
-	list, err := c.Resource(nodeClasses).List(ctx, metav1.ListOptions{})
+	classes, unread, err := listNodeClasses(ctx, cfg)
 	if err != nil {
 		r.add(Skipped, "", "", "list EC2NodeClasses: %v", err)
 		return
 	}
-	if len(list.Items) == 0 {
+	if len(classes)+len(unread) == 0 {
 		r.add(Skipped, "", "Make one, with a NodePool: deploy/examples/general-purpose.yaml.", "there is no EC2NodeClass yet")
 		return
 	}
@@ -43,6 +39,25 @@ func checkNodeClasses(ctx context.Context, cfg Config, r *report) {
 		return
 	}
 	api := ec2.NewFromConfig(*cfg.AWS)
+	for _, name := range slices.Sorted(maps.Keys(unread)) {
+		r.add(Failed, name, "Look at the object: a field has a value that it cannot have.", "read EC2NodeClass: %v", unread[name])
+	}
+	for _, class := range classes {
+		checkNodeClass(ctx, api, class, r)
+	}
+}
+
+// listNodeClasses returns the EC2NodeClasses by name, and the errors of those that cannot be read.
+func listNodeClasses(ctx context.Context, cfg Config) (classes []*awsv1.EC2NodeClass, unread map[string]error, err error) {
+	c, err := dynamic.NewForConfig(cfg.Kube)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := c.Resource(nodeClasses).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	unread = map[string]error{}
 	for _, item := range list.Items {
 		class := &awsv1.EC2NodeClass{}
 		data, err := item.MarshalJSON()
@@ -50,11 +65,27 @@ func checkNodeClasses(ctx context.Context, cfg Config, r *report) {
 			err = json.Unmarshal(data, class)
 		}
 		if err != nil {
-			r.add(Failed, item.GetName(), "Look at the object: a field has a value that it cannot have.", "read EC2NodeClass: %v", err)
+			unread[item.GetName()] = err
 			continue
 		}
-		checkNodeClass(ctx, api, class, r)
+		classes = append(classes, class)
 	}
+	slices.SortFunc(classes, func(a, b *awsv1.EC2NodeClass) int { return strings.Compare(a.Name, b.Name) })
+	return classes, unread, nil
+}
+
+// resolvedByClass is an image and a subnet that an EC2NodeClass has in its status; "" if none has both.
+func resolvedByClass(ctx context.Context, cfg Config) (image, subnet string) {
+	if cfg.Kube == nil {
+		return "", ""
+	}
+	classes, _, _ := listNodeClasses(ctx, cfg) // checkNodeClasses says why there are none
+	for _, class := range classes {
+		if s := class.Status; len(s.AMIs) > 0 && len(s.Subnets) > 0 {
+			return s.AMIs[0].ID, s.Subnets[0].ID
+		}
+	}
+	return "", ""
 }
 
 func checkNodeClass(ctx context.Context, api *ec2.Client, class *awsv1.EC2NodeClass, r *report) {

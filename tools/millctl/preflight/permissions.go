@@ -16,9 +16,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
 	pricingtypes "github.com/aws/aws-sdk-go-v2/service/pricing/types"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"k8s.io/client-go/discovery"
 
 	"millwright/deploy/iam"
+	watcherec2 "millwright/services/watcher/ec2"
 )
 
 // account is what permissions are tried on.
@@ -89,7 +91,7 @@ var trials = map[string]func(context.Context, *account) error{
 	},
 	"ec2:RunInstances": func(ctx context.Context, a *account) error {
 		if a.image == "" || a.subnet == "" {
-			return fmt.Errorf("%w: no image, or no subnet with the tag %s=%s, was found", errNothingToAsk, discoveryTag, a.cfg.Cluster)
+			return fmt.Errorf("%w: no image, or no subnet with the tag %s=%s, was found, nor an EC2NodeClass that has both in its status", errNothingToAsk, discoveryTag, a.cfg.Cluster)
 		}
 		_, err := a.ec2.RunInstances(ctx, &ec2.RunInstancesInput{DryRun: yes, ImageId: &a.image, SubnetId: &a.subnet, InstanceType: trialType, MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
 			TagSpecifications: a.tags(ec2types.ResourceTypeInstance, ec2types.ResourceTypeVolume, ec2types.ResourceTypeNetworkInterface)})
@@ -152,7 +154,8 @@ var trials = map[string]func(context.Context, *account) error{
 		return err
 	},
 	"pricing:GetProducts": func(ctx context.Context, a *account) error {
-		_, err := pricing.NewFromConfig(*a.cfg.AWS, func(o *pricing.Options) { o.Region = "us-east-1" }).GetProducts(ctx, &pricing.GetProductsInput{
+		_, prices := watcherec2.Clients(*a.cfg.AWS)
+		_, err := prices.GetProducts(ctx, &pricing.GetProductsInput{
 			ServiceCode: aws.String("AmazonEC2"), MaxResults: aws.Int32(1),
 			Filters: []pricingtypes.Filter{{Type: pricingtypes.FilterTypeTermMatch, Field: aws.String("instanceType"), Value: aws.String(string(trialType))}}})
 		return err
@@ -245,8 +248,17 @@ func (a *account) try(ctx context.Context, action string) (Verdict, string) {
 	case code != "":
 		return Skipped, code
 	default:
-		return Skipped, err.Error()
+		return Skipped, unreadable(err)
 	}
+}
+
+// unreadable says of an answer that is not AWS's, such as a proxy's page, no more than its status.
+func unreadable(err error) string {
+	var r *smithyhttp.ResponseError
+	if errors.As(err, &r) && r.HTTPStatusCode() >= 300 {
+		return fmt.Sprintf("HTTP status %d without an error of AWS", r.HTTPStatusCode())
+	}
+	return err.Error()
 }
 
 // newAccount looks for what can be asked about; what is not found, or may not be looked for, stays empty.
@@ -257,6 +269,9 @@ func newAccount(ctx context.Context, cfg Config) *account {
 		{Name: aws.String("tag-key"), Values: []string{"karpenter.sh/nodepool"}}}
 	if out, err := a.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{Filters: []ec2types.Filter{{Name: aws.String("tag:" + discoveryTag), Values: []string{cfg.Cluster}}}}); err == nil && len(out.Subnets) > 0 {
 		a.subnet = aws.ToString(out.Subnets[0].SubnetId)
+	}
+	if a.image == "" || a.subnet == "" {
+		a.image, a.subnet = resolvedByClass(ctx, cfg)
 	}
 	if out, err := a.ec2.DescribeLaunchTemplates(ctx, &ec2.DescribeLaunchTemplatesInput{Filters: ofCluster}); err == nil && len(out.LaunchTemplates) > 0 {
 		a.template = aws.ToString(out.LaunchTemplates[0].LaunchTemplateId)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"k8s.io/client-go/rest"
+
+	"millwright/services/durability"
 )
 
 // Verdict of a check.
@@ -57,10 +59,8 @@ type Config struct {
 	Queue string
 	// Archive is where records go that leave the log: a directory, or a bucket; "": it is not known.
 	Archive string
-	// EtcdMembers asks the external etcd how many members it has; nil: there is none. EtcdMetrics and
-	// NATSMonitoring are URLs of members' metrics and monitoring pages.
-	EtcdMembers                 func(context.Context) (int, error)
-	EtcdMetrics, NATSMonitoring []string
+	// Servers are the external etcd and NATS; without EtcdMembers or NATSMonitoring there is none.
+	Servers durability.Config
 }
 
 // partTimeout bounds each part.

@@ -1,17 +1,22 @@
 package preflight
 
 import (
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright/deploy/iam"
 	"millwright/deploy/manifests"
+	"millwright/tools/ec2sim/sim"
+	"millwright/tools/ec2sim/simclient"
 )
 
 // Every action in the policies is tried, or there is a reason why it cannot be.
@@ -107,49 +112,23 @@ func TestHolderOfALease(t *testing.T) {
 	}
 }
 
-func TestEtcdThatDoesNotFlush(t *testing.T) {
-	for about, c := range map[string]struct {
-		metrics string
-		want    Verdict
-	}{
-		"flushes":             {"etcd_server_proposals_applied_total 100\netcd_disk_wal_fsync_duration_seconds_count 90\n", OK},
-		"never flushes":       {"etcd_server_proposals_applied_total 100\netcd_disk_wal_fsync_duration_seconds_count 0\n", Failed},
-		"has done little yet": {"etcd_server_proposals_applied_total 3\n", Skipped},
-	} {
-		r := &report{}
-		judgeFsync("page", c.metrics, r)
-		if r.results[0].Verdict != c.want {
-			t.Errorf("%s: %+v", about, r.results[0])
+// A region that is not enabled for the account answers as to wrong credentials, so the remedy names both.
+func TestRemedyForARegionThatIsNotEnabled(t *testing.T) {
+	s := httptest.NewServer(sim.New(sim.Config{ClusterName: "blue", Region: "us-west-2", Settings: sim.DefaultSettings()}))
+	t.Cleanup(s.Close)
+	cfg := Config{AWS: &aws.Config{Region: "us-west-2", BaseEndpoint: aws.String(s.URL), Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""), RetryMaxAttempts: 1}}
+	for code, want := range map[string]string{"InvalidClientTokenId": "Enable the region", "OptInRequired": "Enable the region", "AccessDenied": "Give credentials"} {
+		f, err := simclient.New(s.URL).AddFault(t.Context(), simclient.Fault{Action: "GetCallerIdentity", Code: code, Status: 403})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-}
-
-func TestNATSSettings(t *testing.T) {
-	three := []string{"a", "b", "c"}
-	server := func(urls []string, every time.Duration) varz {
-		v := varz{Version: "2.12.1"}
-		v.Cluster.URLs = urls
-		if every > 0 {
-			v.JetStream.Config = &struct {
-				SyncInterval time.Duration `json:"sync_interval"`
-				SyncAlways   bool          `json:"sync_always"`
-			}{SyncInterval: every}
-		}
-		return v
-	}
-	for about, c := range map[string]struct {
-		varz varz
-		want Verdict
-	}{
-		"three servers":     {server(three, 2*time.Minute), OK},
-		"one server":        {server(nil, 2*time.Minute), Warning},
-		"flushes too late":  {server(three, time.Hour), Warning},
-		"keeps no messages": {server(three, 0), Failed},
-	} {
 		r := &report{}
-		c.varz.judge("page", 1, r)
-		if r.results[0].Verdict != c.want {
-			t.Errorf("%s: %+v", about, r.results[0])
+		checkAccount(t.Context(), cfg, r)
+		if len(r.results) != 1 || r.results[0].Verdict != Failed || !strings.HasPrefix(r.results[0].Remedy, want) || !strings.Contains(r.results[0].Message, code) {
+			t.Errorf("%s: %+v", code, r.results)
+		}
+		if err := simclient.New(s.URL).ClearFault(t.Context(), f.ID); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -19,6 +19,7 @@ var resources = map[string]schema.GroupVersionResource{
 	"node":           {Version: "v1", Resource: "nodes"},
 	"claim":          {Group: "karpenter.sh", Version: "v1", Resource: "nodeclaims"},
 	"pool":           {Group: "karpenter.sh", Version: "v1", Resource: "nodepools"},
+	"nodeclass":      {Group: "karpenter.k8s.aws", Version: "v1", Resource: "ec2nodeclasses"},
 	"capacitybuffer": {Group: "autoscaling.x-k8s.io", Version: "v1beta1", Resource: "capacitybuffers"},
 }
 

@@ -55,7 +55,7 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 	f.StringVar(&s.Context, "context", "", "context of the kubeconfig (default: its current one)")
 	f.StringVarP(&s.Namespace, "namespace", "n", "", "namespace of pods and CapacityBuffers that are named without one (default: the context's)")
 	f.StringVar(&s.InstalledIn, "console-namespace", os.Getenv("CONSOLE_NAMESPACE"), "namespace of the console, to which your own token may be sent (default: found by its Service in all of them)")
-	f.StringVar(&s.Account, "console-service-account", "", "ServiceAccount, as NAMESPACE/NAME, to ask the console as (default: your own token if the console's namespace is named, or else that of the operator's ServiceAccount)")
+	f.StringVar(&s.Account, "console-service-account", os.Getenv("CONSOLE_SERVICE_ACCOUNT"), "ServiceAccount, as NAMESPACE/NAME, to ask the console as (default: your own token if the console's namespace is named, or else that of the operator's ServiceAccount)")
 	f.StringVar(&s.URL, "console-url", os.Getenv("CONSOLE_URL"), "URL of the console, if it can be reached without the API server")
 	f.StringVar(&s.CAFile, "console-ca-file", os.Getenv("CONSOLE_CA_FILE"), "certificates by which the console at --console-url is known (default: those of this machine)")
 }

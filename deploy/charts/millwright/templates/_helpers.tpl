@@ -14,7 +14,7 @@
 
 {{/* The services of the release: those of mode distributed, or the one of mode embedded. */}}
 {{- define "millwright.services" -}}
-{{- if eq .Values.mode "embedded" -}}all{{- else -}}watcher provisioner disruptor terminator lifecycle{{- if .Values.console.enabled }} console{{ end -}}{{- end -}}
+{{- if eq .Values.mode "embedded" -}}all{{- else -}}watcher provisioner disruptor terminator lifecycle{{- if .Values.console.enabled }} console{{ end -}}{{- if include "millwright.exports" . }} export{{ end -}}{{- end -}}
 {{- end -}}
 
 {{- define "millwright.selectorLabels" -}}
@@ -91,6 +91,33 @@ annotations:
 {{- join "," $gates -}}
 {{- end -}}
 
+{{/* What a process needs to serve its metrics to those alone who may get them: variables, a volume and its mount. */}}
+{{- define "millwright.secureMetricsEnv" -}}
+{{- if .Values.controller.metrics.secure }}
+- name: METRICS_AUTHORIZATION
+  value: "true"
+{{- if .Values.controller.metrics.tlsSecretName }}
+- name: METRICS_TLS_CERT_FILE
+  value: /etc/millwright/metrics/tls.crt
+- name: METRICS_TLS_KEY_FILE
+  value: /etc/millwright/metrics/tls.key
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "millwright.secureMetricsVolume" -}}
+{{- if and .Values.controller.metrics.secure .Values.controller.metrics.tlsSecretName }}
+- name: metrics
+  secret: {secretName: {{ .Values.controller.metrics.tlsSecretName }}, defaultMode: 0440}
+{{- end }}
+{{- end -}}
+
+{{- define "millwright.secureMetricsMount" -}}
+{{- if and .Values.controller.metrics.secure .Values.controller.metrics.tlsSecretName }}
+- {name: metrics, mountPath: /etc/millwright/metrics, readOnly: true}
+{{- end }}
+{{- end -}}
+
 {{/* The environment of a container of the services: dict root, service. */}}
 {{- define "millwright.env" -}}
 {{- $v := .root.Values -}}
@@ -115,8 +142,10 @@ annotations:
   value: {{ $v.controller.metrics.port | quote }}
 - name: HEALTH_PROBE_PORT
   value: {{ $v.controller.healthProbe.port | quote }}
+{{- include "millwright.secureMetricsEnv" .root }}
 {{- include "millwright.variable" (dict "name" "METRICS_COMPAT" "value" $v.controller.metrics.compat) }}
 {{- include "millwright.variable" (dict "name" "POD_METRICS" "value" $v.controller.metrics.pods) }}
+{{- include "millwright.variable" (dict "name" "OBJECT_METRICS" "value" $v.controller.metrics.objects) }}
 {{- if $v.controller.profiling.enabled }}
 - name: ENABLE_PROFILING
   value: "true"
@@ -142,6 +171,10 @@ annotations:
 {{- include "millwright.variable" (dict "name" "EVICTION_HORIZON" "value" $s.evictionHorizon) }}
 - name: PLACEMENT_HINTS
   value: {{ $s.placementHints | quote }}
+{{- if $v.surge.enabled }}
+- name: SURGE_PAST_BUDGETS
+  value: "true"
+{{- end }}
 {{- include "millwright.variable" (dict "name" "LAUNCH_TIMEOUT" "value" $s.launchTimeout) }}
 {{- include "millwright.variable" (dict "name" "REGISTRATION_TIMEOUT" "value" $s.registrationTimeout) }}
 {{- include "millwright.variable" (dict "name" "LOG_RETENTION" "value" $s.logRetention) }}
@@ -149,7 +182,10 @@ annotations:
 - name: LOG_SIGNING_KEY_FILE
   value: /etc/millwright/log-signing/key.pem
 {{- end }}
-{{- if has .service (list "all" "lifecycle" "console") }}
+{{- if has .service (list "all" "lifecycle") }}
+{{- include "millwright.variable" (dict "name" "LOG_SIGNING_KMS_KEY_ID" "value" $v.logSigning.kmsKeyID) }}
+{{- end }}
+{{- if has .service (list "all" "lifecycle" "console" "export") }}
 {{- include "millwright.variable" (dict "name" "ARCHIVE_DIR" "value" $v.archive.location) }}
 {{- end }}
 {{- include "millwright.variable" (dict "name" "INTERRUPTION_QUEUE" "value" $s.interruptionQueue) }}
@@ -162,18 +198,21 @@ annotations:
 {{- $full := include "millwright.fullname" .root }}
 - name: ETCD_ENDPOINTS
   value: {{ include "millwright.etcdEndpoints" .root | quote }}
-{{- if include "millwright.ownNATS" .root }}
+{{- $streams := ne .service "export" }}
+{{- if and $streams (include "millwright.ownNATS" .root) }}
 - name: NATS_PASSWORD
   valueFrom:
     secretKeyRef:
       name: {{ $full }}-nats-users
       key: {{ eq .service "watcher" | ternary "watcher" "reader" }}
 {{- end }}
+{{- if $streams }}
 - name: NATS_URL
   value: {{ include "millwright.natsURL" . | quote }}
+{{- end }}
 {{- include "millwright.variable" (dict "name" "NATS_REPLICAS" "value" $v.nats.replicas) }}
 {{- include "millwright.variable" (dict "name" "ALLOW_PLAINTEXT" "value" $v.allowPlaintext) }}
-{{- range $server := list "ETCD" "NATS" }}
+{{- range $server := $streams | ternary (list "ETCD" "NATS") (list "ETCD") }}
 {{- if include (eq $server "ETCD" | ternary "millwright.ownEtcd" "millwright.ownNATS") $.root }}
 {{- range $file, $key := dict "CA" "ca.crt" "CERT" "tls.crt" "KEY" "tls.key" }}
 - name: {{ $server }}_{{ $file }}_FILE
@@ -195,7 +234,7 @@ annotations:
 - name: ETCD_PASSWORD_FILE
   value: /etc/millwright/etcd-password/password
 {{- end }}
-{{- if $v.nats.tlsSecretName }}
+{{- if and $streams $v.nats.tlsSecretName }}
 - name: NATS_CA_FILE
   value: /etc/millwright/nats/ca.crt
 {{- end }}
@@ -206,6 +245,9 @@ annotations:
 {{- end }}
 {{- if include "millwright.hasConsole" . }}
 {{ include "millwright.consoleEnv" . }}
+{{- end }}
+{{- if include "millwright.hasExport" . }}
+{{- include "millwright.exportEnv" . }}
 {{- end }}
 {{- with $v.controller.env }}
 {{ toYaml . }}
@@ -221,6 +263,14 @@ annotations:
   value: {{ printf ":%d" (int $c.port) | quote }}
 - name: CONSOLE_TRUST_CONFIGMAP
   value: {{ printf "%s/%s" $namespace $service }}
+{{- if $c.proxy.caSecretName }}
+- name: CONSOLE_PROXY_CA_FILE
+  value: /etc/millwright/console-proxy/ca.crt
+{{- include "millwright.variable" (dict "name" "CONSOLE_PROXY_NAMES" "value" (join "," $c.proxy.names)) }}
+{{- include "millwright.variable" (dict "name" "CONSOLE_PROXY_USER_HEADER" "value" $c.proxy.userHeader) }}
+{{- include "millwright.variable" (dict "name" "CONSOLE_PROXY_GROUPS_HEADER" "value" $c.proxy.groupsHeader) }}
+{{- include "millwright.variable" (dict "name" "CONSOLE_PROXY_PREFIX" "value" $c.proxy.prefix) }}
+{{- end }}
 {{- if $c.tlsSecretName }}
 - name: CONSOLE_TLS_CERT_FILE
   value: /etc/millwright/console/tls.crt
@@ -229,6 +279,45 @@ annotations:
 {{- else }}
 - name: CONSOLE_NAMES
   value: {{ concat (list $service (printf "%s.%s" $service $namespace) (printf "%s.%s.svc" $service $namespace)) $c.names | join "," | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* Not empty if what is recorded is handed to others. */}}
+{{- define "millwright.exports" -}}
+{{- if or .Values.export.url .Values.export.webhookSecretName .Values.export.traces -}}true{{- end -}}
+{{- end -}}
+
+{{/* Not empty if the container of a service has the export: dict root, service. */}}
+{{- define "millwright.hasExport" -}}
+{{- if and (include "millwright.exports" .root) (or (eq .service "all") (eq .service "export")) -}}true{{- end -}}
+{{- end -}}
+
+{{/* The variables of the export, in a container that has it: dict root, service. */}}
+{{- define "millwright.exportEnv" -}}
+{{- $x := .root.Values.export -}}
+{{- include "millwright.variable" (dict "name" "EXPORT_CLOUDEVENTS_URL" "value" $x.url) }}
+{{- include "millwright.variable" (dict "name" "EXPORT_CLOUDEVENTS_MODE" "value" $x.mode) }}
+{{- include "millwright.variable" (dict "name" "EXPORT_KINDS" "value" (join "," $x.kinds)) }}
+{{- include "millwright.variable" (dict "name" "EXPORT_WEBHOOK_KINDS" "value" (join "," $x.webhookKinds)) }}
+{{- include "millwright.variable" (dict "name" "EXPORT_TRACES" "value" $x.traces) }}
+{{- include "millwright.variable" (dict "name" "EXPORT_FROM" "value" $x.from) }}
+{{- include "millwright.variable" (dict "name" "EXPORT_ALLOW_PLAINTEXT" "value" $x.allowPlaintext) }}
+{{- if $x.headersSecretName }}
+- name: EXPORT_HEADERS_FILE
+  value: /etc/millwright/export/headers
+{{- end }}
+{{- if $x.webhookSecretName }}
+- name: EXPORT_WEBHOOK_URL_FILE
+  value: /etc/millwright/export-webhook/url
+- name: EXPORT_WEBHOOK_TEMPLATE
+  value: /etc/millwright/export-webhook/template
+{{- end }}
+{{- if $x.caSecretName }}
+- name: EXPORT_CA_FILE
+  value: /etc/millwright/export-ca/ca.crt
+{{- end }}
+{{- with $x.env }}
+{{ toYaml . }}
 {{- end }}
 {{- end -}}
 
@@ -245,7 +334,7 @@ annotations:
 {{/* Name of the Secret with a service's NATS credentials; only the watcher may publish: dict root, service. */}}
 {{- define "millwright.natsCredentials" -}}
 {{- $n := .root.Values.nats -}}
-{{- if eq .service "watcher" -}}{{ $n.writerCredentialsSecretName }}{{- else -}}{{ $n.readerCredentialsSecretName }}{{- end -}}
+{{- if eq .service "watcher" -}}{{ $n.writerCredentialsSecretName }}{{- else if ne .service "export" -}}{{ $n.readerCredentialsSecretName }}{{- end -}}
 {{- end -}}
 
 {{- define "millwright.containerSecurityContext" -}}
@@ -302,6 +391,7 @@ tolerations:
 {{- $v := .root.Values -}}
 - name: tmp
   emptyDir: {}
+{{- include "millwright.secureMetricsVolume" .root }}
 {{- if ne .service "all" }}
 {{- if or (include "millwright.ownEtcd" .root) (include "millwright.ownNATS" .root) }}
 - name: client
@@ -315,9 +405,9 @@ tolerations:
 - name: etcd-password
   secret: {secretName: {{ required "etcd.passwordSecretName is required with etcd.username" $v.etcd.passwordSecretName }}, defaultMode: 0440}
 {{- end }}
-{{- with $v.nats.tlsSecretName }}
+{{- if and $v.nats.tlsSecretName (ne .service "export") }}
 - name: nats
-  secret: {secretName: {{ . }}, defaultMode: 0440}
+  secret: {secretName: {{ $v.nats.tlsSecretName }}, defaultMode: 0440}
 {{- end }}
 {{- with include "millwright.natsCredentials" . }}
 - name: nats-credentials
@@ -328,9 +418,21 @@ tolerations:
 - name: log-signing
   secret: {secretName: {{ $v.logSigning.secretName }}, defaultMode: 0440}
 {{- end }}
+{{- if and (include "millwright.hasConsole" .) $v.console.proxy.caSecretName }}
+- name: console-proxy
+  secret: {secretName: {{ $v.console.proxy.caSecretName }}, defaultMode: 0440, items: [{key: ca.crt, path: ca.crt}]}
+{{- end }}
 {{- if and (include "millwright.hasConsole" .) $v.console.tlsSecretName }}
 - name: console
   secret: {secretName: {{ $v.console.tlsSecretName }}, defaultMode: 0440}
+{{- end }}
+{{- if include "millwright.hasExport" . }}
+{{- range $name, $secret := dict "export" $v.export.headersSecretName "export-webhook" $v.export.webhookSecretName "export-ca" $v.export.caSecretName }}
+{{- if $secret }}
+- name: {{ $name }}
+  secret: {secretName: {{ $secret }}, defaultMode: 0440}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- with $v.extraVolumes }}
 {{ toYaml . }}
@@ -340,6 +442,7 @@ tolerations:
 {{- define "millwright.mounts" -}}
 {{- $v := .root.Values -}}
 - {name: tmp, mountPath: /tmp}
+{{- include "millwright.secureMetricsMount" .root }}
 {{- if eq .service "all" }}
 - {name: data, mountPath: /data}
 {{- else }}
@@ -352,7 +455,7 @@ tolerations:
 {{- if $v.etcd.username }}
 - {name: etcd-password, mountPath: /etc/millwright/etcd-password, readOnly: true}
 {{- end }}
-{{- if $v.nats.tlsSecretName }}
+{{- if and $v.nats.tlsSecretName (ne .service "export") }}
 - {name: nats, mountPath: /etc/millwright/nats, readOnly: true}
 {{- end }}
 {{- if include "millwright.natsCredentials" . }}
@@ -362,8 +465,18 @@ tolerations:
 {{- if include "millwright.signs" . }}
 - {name: log-signing, mountPath: /etc/millwright/log-signing, readOnly: true}
 {{- end }}
+{{- if and (include "millwright.hasConsole" .) $v.console.proxy.caSecretName }}
+- {name: console-proxy, mountPath: /etc/millwright/console-proxy, readOnly: true}
+{{- end }}
 {{- if and (include "millwright.hasConsole" .) $v.console.tlsSecretName }}
 - {name: console, mountPath: /etc/millwright/console, readOnly: true}
+{{- end }}
+{{- if include "millwright.hasExport" . }}
+{{- range $name, $secret := dict "export" $v.export.headersSecretName "export-webhook" $v.export.webhookSecretName "export-ca" $v.export.caSecretName }}
+{{- if $secret }}
+- {name: {{ $name }}, mountPath: /etc/millwright/{{ $name }}, readOnly: true}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- with $v.controller.extraVolumeMounts }}
 {{ toYaml . }}
@@ -386,6 +499,10 @@ metadata:
   {{- end }}
 spec:
   serviceAccountName: {{ include "millwright.serviceAccountName" . }}
+  {{- if and (eq .service "export") (not $v.controller.metrics.secure) }}
+  # It does not ask the API server.
+  automountServiceAccountToken: false
+  {{- end }}
   {{- with $v.imagePullSecrets }}
   imagePullSecrets:
     {{- toYaml . | nindent 4 }}
@@ -477,6 +594,12 @@ spec:
 {{- $hosts = append $hosts (printf "%s-%d.%s.%s.svc" $name . $name $.root.Release.Namespace) -}}
 {{- end -}}
 {{- join " " $hosts -}}
+{{- end -}}
+
+{{/* Components whose pods are clients of a server: dict root, service. */}}
+{{- define "millwright.clients" -}}
+{{- $all := splitList " " (include "millwright.services" .root) -}}
+{{- if eq .service "etcd" -}}{{ join ", " (append $all "certificates") }}{{- else -}}{{ join ", " (without $all "export") }}{{- end -}}
 {{- end -}}
 
 {{- define "millwright.etcdEndpoints" -}}
@@ -572,7 +695,7 @@ volumeMounts:
 {{- $routes = append $routes (printf "nats-route://%s:6222" .) -}}
 {{- end -}}
 command: [nats-server]
-args: [--config=/etc/millwright/nats/cluster.conf, --http_port=8222]
+args: [--config=/etc/millwright/nats/cluster.conf, --https_port=8222]
 env:
   - name: NATS_SERVER_NAME
     valueFrom:
@@ -592,16 +715,16 @@ env:
       secretKeyRef: {name: {{ include "millwright.object" $ }}-users, key: {{ $user }}}
   {{- end }}
 startupProbe:
-  httpGet: {path: "/healthz?js-enabled-only=true", port: metrics}
+  httpGet: {scheme: HTTPS, path: "/healthz?js-enabled-only=true", port: metrics}
   periodSeconds: 5
   failureThreshold: 60
 livenessProbe:
-  httpGet: {path: "/healthz?js-enabled-only=true", port: metrics}
+  httpGet: {scheme: HTTPS, path: "/healthz?js-enabled-only=true", port: metrics}
   periodSeconds: 10
   timeoutSeconds: 15
   failureThreshold: 6
 readinessProbe:
-  httpGet: {path: "/healthz?js-server-only=true", port: metrics}
+  httpGet: {scheme: HTTPS, path: "/healthz?js-server-only=true", port: metrics}
   periodSeconds: 5
   timeoutSeconds: 5
 volumeMounts:

@@ -30,11 +30,11 @@ func Going(s *planner.Snapshot) Evictions {
 	return counts
 }
 
-// Add counts the pods of a node.
+// Add counts the pods of a node, but for those that go without an eviction.
 func (e Evictions) Add(s *planner.Snapshot, n *planner.StateNode) {
 	pdbs := s.PodBudgets()
 	for _, p := range n.Pods {
-		if planner.IsEvictable(p, s.Now) {
+		if planner.IsEvictable(p, s.Now) && !s.ReplacesFirst(p) {
 			for _, b := range pdbs.Matching(p) {
 				e[b]++
 			}

@@ -24,7 +24,8 @@ type Model struct {
 	sites []*Site
 	// parcels of all candidates, in each order of the recipes.
 	parcels [orders][]*Parcel
-	// before is a buffer.
+	// moving are the parcels of the sites that are gone, in each order; before is a buffer.
+	moving [orders][]*Parcel
 	before []*Site
 	// fits says, by class and site, whether taints and labels allow it, as far as that was asked.
 	fits map[*world.PodClass][]verdict
@@ -61,6 +62,8 @@ type Parcel struct {
 	pod  *world.Pod
 	home *Site
 	at   *Site
+	// rank among the parcels, in each order.
+	rank [orders]int32
 	// fits of its class.
 	fits []verdict
 }
@@ -160,6 +163,7 @@ func (k *Model) sortParcels() {
 		for _, a := range list {
 			z := a.size()
 			k.parcels[o][next[z]] = a.Parcel
+			a.rank[o] = int32(next[z])
 			next[z]++
 		}
 	}
@@ -316,21 +320,71 @@ var (
 )
 
 // repack gives the pods of all sites that are gone new places, by the first recipe that finds one for each;
-// false if none does, and then the pods are where they were.
-func (k *Model) repack() bool {
+// false if none does, and then the pods are where they were. The other pods are at home, but for those of the
+// sites that have just come back, which go home.
+func (k *Model) repack(flipped []*Site) bool {
+	k.gather()
 	k.before = k.before[:0]
-	for _, a := range k.parcels[byCPU] {
+	for _, a := range k.moving[byCPU] {
 		k.before = append(k.before, a.at)
 	}
+	home := k.sendHome(flipped)
 	for _, r := range recipes {
 		if k.packAll(r) {
 			return true
 		}
 	}
-	for i, a := range k.parcels[byCPU] {
+	for i, a := range k.moving[byCPU] {
 		a.at = k.before[i]
 	}
+	for i, a := range home {
+		a.at = k.before[len(k.moving[byCPU])+i]
+	}
 	return false
+}
+
+// sendHome has the pods of sites that have come back go home, and notes behind those of before where they
+// were.
+func (k *Model) sendHome(flipped []*Site) (home []*Parcel) {
+	for _, x := range flipped {
+		if x.gone {
+			continue
+		}
+		for _, a := range x.pods {
+			k.before = append(k.before, a.at)
+			a.at, home = x, append(home, a)
+		}
+	}
+	return home
+}
+
+// gather collects the parcels of the sites that are gone, in each order.
+func (k *Model) gather() {
+	for o := range k.moving {
+		k.moving[o] = k.moving[o][:0]
+	}
+	n := 0
+	for _, x := range k.sites {
+		if x.gone {
+			n += len(x.pods)
+		}
+	}
+	for o := range k.moving {
+		if n > len(k.parcels[o])/16 {
+			for _, a := range k.parcels[o] {
+				if a.home.gone {
+					k.moving[o] = append(k.moving[o], a)
+				}
+			}
+			continue
+		}
+		for _, x := range k.sites {
+			if x.gone {
+				k.moving[o] = append(k.moving[o], x.pods...)
+			}
+		}
+		slices.SortFunc(k.moving[o], func(a, b *Parcel) int { return cmp.Compare(a.rank[o], b.rank[o]) })
+	}
 }
 
 // packAll places the pods of the sites that are gone by one recipe.
@@ -338,11 +392,7 @@ func (k *Model) packAll(r recipe) bool {
 	for _, x := range k.sites {
 		x.used = resource.Vector{}
 	}
-	for _, a := range k.parcels[r.order] {
-		if !a.home.gone {
-			a.at = a.home
-			continue
-		}
+	for _, a := range k.moving[r.order] {
 		if a.at = k.siteFor(a, nil, r.fit); a.at == nil {
 			return false
 		}

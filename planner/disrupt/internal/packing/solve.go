@@ -91,7 +91,7 @@ func (k *Model) flip(now balance, list ...*Site) bool {
 	for _, x := range list {
 		x.gone = !x.gone
 	}
-	if k.repack() {
+	if k.repack(list) {
 		return true
 	}
 	for _, x := range list {

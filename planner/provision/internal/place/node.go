@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/bitset"
 	"millwright/planner/ledger"
@@ -93,7 +94,18 @@ func (n *Node) prepare(l *Layout, b *Bin) {
 	n.Free = n.Free.Sub(daemons)
 }
 
-// labels of the node, its hostname included.
+// labels of the node, its hostname included. Refuses reports that the node has come, is not going, and
+// keeps pods like that away by its taints or labels, whatever else is on it.
+func (n *Node) Refuses(lv *demand.Level) bool {
+	if n.Shut || n.State.Node == nil || n.State.Initialized && !n.State.Ready() {
+		return false
+	}
+	if t := demand.Untolerated(n.State.Taints, lv.Class.Pod.Spec.Tolerations, lv.StrictTaints); t != nil {
+		return t.Key != karpv1.DisruptedTaintKey
+	}
+	return n.State.Initialized && !matchesAny(lv.Alternatives, n.labels())
+}
+
 func (n *Node) labels() map[string]string {
 	if n.allLabels == nil {
 		n.allLabels = labelsOf(n.State)

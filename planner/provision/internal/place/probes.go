@@ -130,7 +130,7 @@ func (p *probes) admit(n *offer.State, types bitset.Set, already []bitset.Set) (
 	tries = make([]bitset.Set, len(n.Offered.Shapes))
 	taken := p.taken[p.place[n.Template.Index]]
 	for s := range tries {
-		tries[s] = bitset.New(len(types))
+		tries[s] = make(bitset.Set, len(types))
 	}
 	for _, s := range n.Shapes {
 		copy(tries[s], n.Offered.Shapes[s])

@@ -16,9 +16,12 @@ import (
 	"millwright/planner/provision/internal/place"
 )
 
-// A pod that waits for a ready node and that kube-scheduler leaves unschedulable for stuckAfter has that node
-// excluded for ledger.ExclusionTime: something that these rules do not know keeps it away. After excludedMax
-// such nodes the pod is refused in kube-scheduler's words until the first exclusion ends (DESIGN §5).
+// A pod that waits for a ready node and that kube-scheduler leaves unschedulable for stuckAfter has that
+// node excluded for ledger.ExclusionTime: something that these rules do not know keeps it away. After
+// excludedMax such nodes the pod is refused in kube-scheduler's words until the first exclusion ends
+// (DESIGN §5). With the option ExcludeRefusing a node that was to take the pod and has come with a taint,
+// or without a label, that keeps it away is excluded likewise, at once: else one would be bought after the
+// other.
 const (
 	stuckAfter  = 15 * time.Second
 	excludedMax = 3
@@ -52,6 +55,17 @@ func (s *Solver) avoids(it *Item, b *place.Bin) bool {
 	}
 	s.ExcludeFor(it, name)
 	return true
+}
+
+// leaves has the pod look for another place than b, where it was placed before and cannot stay.
+func (s *Solver) leaves(it *Item, b *place.Bin) {
+	n := b.Node()
+	if n == nil || !s.In.Options.ExcludeRefusing || slices.Contains(it.Excluded, n.State.Name) {
+		return
+	}
+	if most := it.Class.Tries[len(it.Class.Levels)-1]; n.Refuses(most.Level) {
+		s.ExcludeFor(it, n.State.Name)
+	}
 }
 
 // ExcludeFor excludes a node for a pod, and for those like it, from here on.

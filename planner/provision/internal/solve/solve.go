@@ -254,9 +254,12 @@ func (s *Solver) KeepVerdicts() (waiting, kept []*Item) {
 			it.Reasons = it.Class.Invalid
 			continue
 		}
-		if b := s.PlacedBefore(it); b != nil && !s.avoids(it, b) && s.Keep(b, it, len(it.Class.Levels)) {
-			kept = append(kept, it)
-			continue
+		if b := s.PlacedBefore(it); b != nil && !s.avoids(it, b) {
+			if s.Keep(b, it, len(it.Class.Levels)) {
+				kept = append(kept, it)
+				continue
+			}
+			s.leaves(it, b)
 		}
 		if len(it.Excluded) >= excludedMax {
 			it.Reasons = it.quoted()

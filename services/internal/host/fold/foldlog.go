@@ -97,10 +97,14 @@ func (s *State) apply(rec store.Record) error {
 	return nil
 }
 
-// FoldOwn folds a record this process appended, if it is the Ledger's next. Otherwise the watch delivers it.
+// FoldOwn folds a record this process appended, once the Ledger has the ones before it: as soon as they were
+// handed in too, or when the watch delivers them.
 func (s *State) FoldOwn(rec store.Record) {
-	if s.ledgerSeq()+1 == rec.Seq {
-		// An error here recurs in the watch, and is handled there.
-		_ = s.foldRecord(rec)
+	s.early.keep(rec)
+	for {
+		next, ok := s.early.take(s.ledgerSeq())
+		if !ok || s.foldRecord(next) != nil { // an error here recurs in the watch, and is handled there
+			return
+		}
 	}
 }

@@ -71,6 +71,7 @@ type State struct {
 	control    control
 	signals    Signals
 	folded     waiters
+	early      early
 	Candidates func(ctx context.Context) ([]store.Leader, error)
 	// Others are the candidates as last seen; nil if never.
 	Others atomic.Pointer[[]store.Leader]

@@ -34,6 +34,9 @@ type Account struct {
 func New(cfg Config) *Account {
 	cfg.setDefaults()
 	region := catalogue.NewRegion(cfg.Region, cfg.zoneLetters())
+	if err := region.OptIn(cfg.ZoneGroups); err != nil {
+		panic(err) // whoever makes the account checks what people gave
+	}
 	return &Account{
 		Cfg: cfg, Region: region, Spot: catalogue.Spot{Region: region, Seed: cfg.Seed}, Types: region.Types(),
 		Settings: cfg.Settings, tokens: map[string]*tokenRecord{}, changed: make(chan struct{}),

@@ -18,6 +18,8 @@ type Config struct {
 	Region      string
 	// Zones by name or letter; empty for all zones of the region.
 	Zones []string
+	// ZoneGroups of local and Wavelength zones that the account has opted in to.
+	ZoneGroups []string
 	// KubernetesVersion is the minor version the images are for, such as 1.36.
 	KubernetesVersion string
 	// ClusterEndpoint and ClusterCA (PEM) are what EKS reports, and what an instance's user data must name to

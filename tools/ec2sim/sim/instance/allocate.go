@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"millwright/tools/ec2sim/catalogue"
 	"millwright/tools/ec2sim/sim/placement"
 	"millwright/tools/ec2sim/sim/pricing"
 	"millwright/tools/ec2sim/sim/wire"
@@ -104,6 +105,9 @@ func (s *Service) resolve(c *candidate, config fleetConfig, override *wire.Param
 			return wire.Refuse("Unsupported", "Your requested instance type (%s) is not supported in the requested Outpost (%s).", c.launch.instanceType.Name, arn)
 		}
 	}
+	if z := c.launch.subnet.Zone; c.launch.capacityType == "spot" && !z.HasSpot() {
+		return wire.Refuse("Unsupported", "Spot Instances are not supported in the zone %s.", z.Name)
+	}
 	t, zone := c.launch.instanceType, c.launch.subnet.Zone.Name
 	c.key = t.Name + "/" + c.launch.subnet.ID + "/" + data.ImageID + "/" + data.ReservationID + "/" + data.GroupID + placement.Number(data.Partition)
 	c.price, c.depth = s.deps.Prices.Price(t, c.launch.capacityType, zone, now), s.Spot.Depth(t, zone)
@@ -154,13 +158,17 @@ type usage struct {
 	subnets  map[string]int
 	reserved map[string]int
 	members  []placement.Member
+	vcpus    map[quotaKey]int
 }
 
 type poolUse struct{ instanceType, zone, capacityType, group string }
 
 func newUsage(s *Service, now time.Time) *usage {
-	u := &usage{subnets: map[string]int{}, reserved: map[string]int{}}
+	u := &usage{subnets: map[string]int{}, reserved: map[string]int{}, vcpus: map[quotaKey]int{}}
 	for _, in := range s.instances.all() {
+		if in.usesQuota(now) {
+			u.addQuota(catalogue.Lookup(in.Type), in.CapacityType)
+		}
 		if in.live(now) {
 			u.subnets[in.SubnetID] += in.Data.Addresses()
 			if in.PlacementGroup != "" {
@@ -177,6 +185,7 @@ func newUsage(s *Service, now time.Time) *usage {
 }
 
 func (u *usage) addCandidate(c *candidate) {
+	u.addQuota(c.launch.instanceType, c.launch.capacityType)
 	u.subnets[c.launch.subnet.ID] += c.launch.data.Addresses()
 	if g := c.launch.group; g != nil {
 		u.members = append(u.members, placement.Member{Group: g.ID, Zone: c.launch.subnet.Zone.Name, Partition: c.launch.partition})
@@ -228,6 +237,9 @@ func (s *Service) hasRoom(c *candidate, u *usage) *wire.Error {
 				"The capacity reservation %s cannot be used by a launch of the market type '%s' for the target capacity type '%s'.", id, c.launch.data.Market, c.launch.capacityType)
 		}
 		return s.deps.Reservations.Refusal(id, t.Name, zone, u.reserved[id], s.Now())
+	}
+	if err := s.quotaError(c, u); err != nil {
+		return err
 	}
 	return s.capacityError(poolUse{t.Name, zone, c.launch.capacityType, c.launch.groupID()}, u)
 }

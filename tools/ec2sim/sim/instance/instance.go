@@ -142,6 +142,7 @@ type Service struct {
 	deps      Deps
 	instances fleet
 	capacity  []simclient.Capacity
+	quotas    []simclient.Quota
 }
 
 // Deps are the other services of the account that launches refer to; all are needed.

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"millwright/tools/ec2sim/catalogue"
 	"millwright/tools/ec2sim/sim/tag"
 	"millwright/tools/ec2sim/sim/wire"
 )
@@ -178,20 +179,25 @@ type xmlZone struct {
 	Group  string `xml:"groupName"`
 	OptIn  string `xml:"optInStatus"`
 	Border string `xml:"networkBorderGroup"`
+	Parent string `xml:"parentZoneName,omitempty"`
 }
 
 func (s *VPC) DescribeAvailabilityZones(c *wire.Call) (any, error) {
 	filters, names, ids := wire.ReadFilters(c.Params), c.Params.Strs("ZoneName"), c.Params.Strs("ZoneId")
+	zones := s.Region.Zones
+	if c.Params.Bool("AllAvailabilityZones") {
+		zones = append(slices.Clone(zones), slices.DeleteFunc(catalogue.EdgeZones(s.Region.Name), func(z catalogue.Zone) bool { return slices.Contains(zones, z) })...)
+	}
 	for _, name := range append(slices.Clone(names), ids...) {
-		if _, ok := s.Region.Zone(name); !ok {
+		if !slices.ContainsFunc(zones, func(z catalogue.Zone) bool { return z.Name == name || z.ID == name }) {
 			return nil, wire.InvalidValue("Invalid availability zone: [%s]", name)
 		}
 	}
 	answer := struct {
 		Zones []xmlZone `xml:"availabilityZoneInfo>item"`
 	}{}
-	for _, z := range s.Region.Zones {
-		x := xmlZone{z.Name, "available", s.Region.Name, z.ID, "availability-zone", s.Region.Name + "-zg-1", "opt-in-not-required", s.Region.Name}
+	for _, z := range zones {
+		x := s.describeZone(z)
 		ok, err := wire.Matches(filters, nil, x.attributes)
 		if err != nil {
 			return nil, err
@@ -205,6 +211,18 @@ func (s *VPC) DescribeAvailabilityZones(c *wire.Call) (any, error) {
 		return nil, wire.DryRun()
 	}
 	return answer, nil
+}
+
+func (s *VPC) describeZone(z catalogue.Zone) xmlZone {
+	x := xmlZone{Name: z.Name, State: "available", Region: s.Region.Name, ID: z.ID, Type: z.Kind(), Group: s.Region.Name + "-zg-1", OptIn: "opt-in-not-required", Border: s.Region.Name}
+	if z.Kind() == catalogue.AvailabilityZone {
+		return x
+	}
+	x.Group, x.Border, x.Parent, x.OptIn = z.Group(), z.Group(), s.Region.Zones[0].Name, "not-opted-in"
+	if slices.Contains(s.Region.Zones, z) {
+		x.OptIn = "opted-in"
+	}
+	return x
 }
 
 func (z *xmlZone) attributes(name string) ([]string, bool) {

@@ -14,8 +14,9 @@ import (
 	"millwright/tools/ec2sim/sim/wire"
 )
 
-// VPC is the account's network: per zone one private and one public subnet, and security groups. The private
-// subnets and the cluster's groups carry the discovery tag.
+// VPC is the account's network: per Availability Zone one private and one public subnet, per local and
+// Wavelength zone a private one, and security groups. The private subnets of Availability Zones and the
+// cluster's groups carry the discovery tag.
 type VPC struct {
 	*account.Account
 	// Occupied counts the addresses of a subnet that instances hold at a time.
@@ -60,6 +61,11 @@ func New(a *account.Account) *VPC {
 	seed := a.Cfg.AccountID + "/" + region.Name + "/" + cluster
 	n := &VPC{Account: a, VPCID: wire.FixedID("vpc", seed), cidr: "10.0.0.0/16", Outposts: map[string][]string{}}
 	for i, zone := range region.Zones {
+		if zone.Kind() != catalogue.AvailabilityZone {
+			n.Subnets = append(n.Subnets, &Subnet{ID: wire.FixedID("subnet", seed+"/private/"+zone.Name), Zone: zone, Room: -1,
+				Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 1, byte(4 * i), 0}), 22), Tags: map[string]string{"Name": cluster + "-private-" + zone.Name}})
+			continue
+		}
 		n.Subnets = append(n.Subnets,
 			&Subnet{ID: wire.FixedID("subnet", seed+"/private/"+zone.Name), Zone: zone, Room: -1,
 				Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(32 * i), 0}), 19),

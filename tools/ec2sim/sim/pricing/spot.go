@@ -108,7 +108,7 @@ func (s *Prices) spotRows(t *catalogue.Type, p *wire.Params, filters []wire.Filt
 	}
 	var out []xmlSpotPrice
 	for _, z := range s.Region.Zones {
-		if !s.Region.Offers(t, z.Name) || zone != "" && zone != z.Name {
+		if !s.Region.Offers(t, z.Name) || !z.HasSpot() || zone != "" && zone != z.Name {
 			continue
 		}
 		for _, at := range moments {

@@ -1,0 +1,115 @@
+package recall
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"millwright/planner/provision/internal/solve"
+	"millwright/planner/provision/internal/volume"
+)
+
+// reads are what a solver has looked up while it ran. Objects are compared by identity: those of a World are
+// replaced, never changed.
+type reads struct {
+	source   volume.Source
+	objects  map[object]any
+	closed   map[string][]string
+	reserved map[reserved]int64
+}
+
+// object of a volume.Source, by kind and name.
+type object struct {
+	kind byte
+	name string
+}
+
+type reserved struct {
+	id   string
+	free int64
+	at   time.Time
+}
+
+const (
+	persistentVolumeClaim = iota
+	persistentVolume
+	storageClass
+	csiNode
+)
+
+// watch has what the solver looks up in the input noted.
+func watch(in *solve.Input) *reads {
+	r := &reads{source: in.Volumes, objects: map[object]any{}, closed: map[string][]string{}, reserved: map[reserved]int64{}}
+	zones, free := in.ClosedZones, in.FreeReserved
+	in.Volumes = r
+	if zones != nil {
+		in.ClosedZones = func(nodeClass string) []string {
+			r.closed[nodeClass] = zones(nodeClass)
+			return r.closed[nodeClass]
+		}
+	}
+	if free != nil {
+		in.FreeReserved = func(id string, n int64, at time.Time) int64 {
+			left := free(id, n, at)
+			r.reserved[reserved{id, n, at}] = left
+			return left
+		}
+	}
+	return r
+}
+
+// hold reports that another input would say the same.
+func (r *reads) hold(in *solve.Input) bool {
+	for x, was := range r.objects {
+		if lookUp(in.Volumes, x) != was {
+			return false
+		}
+	}
+	for class, zones := range r.closed {
+		if !slices.Equal(in.ClosedZones(class), zones) {
+			return false
+		}
+	}
+	for x, left := range r.reserved {
+		if in.FreeReserved(x.id, x.free, x.at) != left {
+			return false
+		}
+	}
+	return true
+}
+
+func lookUp(s volume.Source, x object) any {
+	switch x.kind {
+	case persistentVolumeClaim:
+		return s.PersistentVolumeClaim(x.name)
+	case persistentVolume:
+		return s.PersistentVolume(x.name)
+	case storageClass:
+		return s.StorageClass(x.name)
+	}
+	return s.CSINode(x.name)
+}
+
+func note[T any](r *reads, kind byte, name string, got *T) *T {
+	r.objects[object{kind, name}] = got
+	return got
+}
+
+// PersistentVolumeClaim and the others implement volume.Source.
+func (r *reads) PersistentVolumeClaim(key string) *corev1.PersistentVolumeClaim {
+	return note(r, persistentVolumeClaim, key, r.source.PersistentVolumeClaim(key))
+}
+
+func (r *reads) PersistentVolume(name string) *corev1.PersistentVolume {
+	return note(r, persistentVolume, name, r.source.PersistentVolume(name))
+}
+
+func (r *reads) StorageClass(name string) *storagev1.StorageClass {
+	return note(r, storageClass, name, r.source.StorageClass(name))
+}
+
+func (r *reads) CSINode(name string) *storagev1.CSINode {
+	return note(r, csiNode, name, r.source.CSINode(name))
+}

@@ -1,7 +1,0 @@
-// Package access says who asks, and what they may do: bearer tokens are checked by TokenReview, rights by
-// SubjectAccessReview, both by the API server alone.
-//
-// Guarantees: an answer is at most CacheFor old, and that to a question about an act is new; tokens are
-// kept only as hashes; the number of reviews, and of what is remembered, is bounded whatever is asked.
-// Without an answer of the API server nothing is allowed.
-package access

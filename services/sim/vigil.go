@@ -1,0 +1,51 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"millwright/planner"
+	"millwright/planner/ledger"
+)
+
+// vigil looks each second whether the services that empty an interrupted node can act, and since when the
+// same processes can without a break.
+type vigil struct {
+	*Sim
+	able []*process
+}
+
+// emptiers are the services that empty an interrupted node.
+var emptiers = []string{ledger.ServiceLifecycle, ledger.ServiceTerminator}
+
+func (s *Sim) keepVigil() {
+	v := &vigil{Sim: s}
+	s.Clock.Every(time.Second, v.look)
+}
+
+func (v *vigil) look() bool {
+	was := v.able
+	if v.able = v.ableNow(); v.able == nil || was != nil && !slices.Equal(v.able, was) {
+		v.judge.Departures.Look(nil)
+	} else {
+		v.judge.Departures.Look(v.able[0])
+	}
+	return v.Failed == nil
+}
+
+// ableNow are the processes of emptiers if nothing keeps them from acting; else nil.
+func (v *vigil) ableNow() (list []*process) {
+	stopped := v.Operator.Stop != ledger.StopNone
+	if stopped || v.isAway(toKube) || v.isAway(toLog) || v.watcher.dead || v.watcher.machine.checked.Check() != nil {
+		return nil
+	}
+	for _, name := range emptiers {
+		p := v.alive[name]
+		if p == nil || !p.leads() || p.world.Position().Incarnation != v.Incarnation || p.mode != ledger.ModeActive || p.standsDown || p.reliable() != nil ||
+			!p.leaseEnd.IsZero() || v.Clock.Now().Before(planner.Latest(p.frozenUntil, p.readsUntil)) {
+			return nil
+		}
+		list = append(list, p)
+	}
+	return list
+}

@@ -1,0 +1,126 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"millwright/planner/ledger"
+)
+
+// forceful is the reason of a drain that no command asked for.
+const forceful = "Forceful Termination"
+
+// leaving says why nodes are emptied.
+type leaving struct {
+	// asked is the first record that asks for the end of a claim, though no command takes it.
+	asked map[string]uint64
+	// causes are the records, in a pod's story, for which it had to leave a node; near are the subjects of
+	// these records.
+	causes map[uint64]bool
+	near   map[string]bool
+}
+
+// leave finds what asks for the end of claims, and what took the nodes that the pods of a story had to leave.
+func (st *story) leave(entries []ledger.Entry) {
+	st.leaving = leaving{map[string]uint64{}, map[uint64]bool{}, map[string]bool{}}
+	drains, commands := map[string]ledger.Entry{}, map[string]uint64{} // by node; of commands those that take it
+	for _, e := range entries {
+		switch p := e.Payload.(type) {
+		case *ledger.ClaimDoomed:
+			st.ask(p.Claim, e.Seq)
+		case *ledger.CommandRolledBack:
+			for _, u := range p.Unused {
+				st.ask(u.Claim, e.Seq)
+			}
+		case *ledger.ProvisioningPlanned:
+			for _, x := range p.Excess {
+				st.ask(x.Claim, e.Seq)
+			}
+		case *ledger.CommandStarted:
+			for _, c := range p.Candidates {
+				commands[c.Node] = e.Seq
+			}
+		case *ledger.DrainStarted:
+			drains[p.Node] = e
+		case *ledger.DrainTierStarted:
+			if st.ofPod() && (st.holdsSubject(p.Evict) || st.holdsSubject(p.Held) || st.holdsSubject(p.Delete) || st.holdsSubject(p.Evicted)) {
+				st.cause(p.Node, drains[p.Node], commands[p.Node])
+			}
+		case *ledger.NodeDrained:
+			if st.ofPod() && st.holdsSubject(p.Evicted) {
+				st.cause(p.Node, drains[p.Node], commands[p.Node])
+			}
+		case *ledger.DrainEnded:
+			if st.ofPod() && st.holdsSubject(p.Evicted) {
+				st.cause(p.Node, drains[p.Node], commands[p.Node])
+			}
+		}
+	}
+}
+
+func (st *story) ask(claim string, seq uint64) {
+	if st.asked[claim] == 0 {
+		st.asked[claim] = seq
+	}
+}
+
+// cause notes why a node is emptied that a pod of the story is on.
+func (st *story) cause(node string, drain ledger.Entry, command uint64) {
+	st.near["node/"+node] = true
+	p, ok := drain.Payload.(*ledger.DrainStarted)
+	if !ok {
+		return // not among the entries yet
+	}
+	st.near["claim/"+p.Claim] = p.Claim != ""
+	st.causes[drain.Seq] = true
+	if p.Reason != forceful {
+		st.causes[command] = true
+	}
+	if asked := st.asked[p.Claim]; asked > 0 {
+		st.causes[asked] = true
+	}
+}
+
+// somebody says that no record asks for the end of a claim that is recorded here; nothing if one does.
+func (st *story) somebody(claim string, seq uint64) []string {
+	if asked := st.asked[claim]; claim == "" || asked > 0 && asked < seq {
+		return nil
+	}
+	return []string{"no record asks for it: somebody else deleted its NodeClaim, or its Node"}
+}
+
+// leaves says what the drain of a node does with the pod of the story.
+func (st *story) leaves(p *ledger.DrainTierStarted) (text string, ok bool) {
+	how := ""
+	switch {
+	case !st.ofPod():
+	case st.holdsSubject(p.Evicted):
+		return fmt.Sprintf("drain of node %s: %s was evicted before, as the API server listed it, because the observations or the log were behind", p.Node,
+			strings.Replace(st.subject, "/", " ", 1)), true
+	case st.holdsSubject(p.Delete):
+		how = "is deleted, because the node goes at its deadline"
+	case st.holdsSubject(p.Evict):
+		how = "is evicted"
+	case st.holdsSubject(p.Held):
+		how = "must not be evicted, and is waited for"
+	}
+	if how == "" {
+		return "", false
+	}
+	others := len(slices.Concat(p.Evict, p.Held, p.Delete)) - 1
+	return fmt.Sprintf("drain of node %s, tier %d with %d other pods: %s %s", p.Node, p.Tier, others, named(st.ofStory(p)), how), true
+}
+
+// listed says that the pod of the story was evicted without a tier, by when what became true.
+func (st *story) listed(node, became string, evicted []ledger.PodRef) (text string, ok bool) {
+	if !st.ofPod() || !st.holdsSubject(evicted) {
+		return "", false
+	}
+	return fmt.Sprintf("node %s is %s: %s was evicted as the API server listed it, because the observations were behind", node, became, strings.Replace(st.subject, "/", " ", 1)), true
+}
+
+// ofStory are the pods of a tier that the story is of.
+func (st *story) ofStory(p *ledger.DrainTierStarted) []ledger.PodRef {
+	return slices.DeleteFunc(slices.Concat(p.Delete, p.Evict, p.Held), func(r ledger.PodRef) bool { return !st.holdsSubject([]ledger.PodRef{r}) })[:1]
+}
