@@ -150,9 +150,12 @@ rules-test: ## unit tests of the alerts on Prometheus' engine, and every query a
 e2e: build bin/etcd bin/etcdctl bin/nats-server bin/millwright-older bin/chart bin/s3server e2e-only ## end-to-end tests against the real control plane and the EC2 simulator
 
 .PHONY: e2e-only
+e2e-only: export E2E_RIGHTS = $(STATE)/rights
 e2e-only:
+	@rm -rf $(E2E_RIGHTS)
 	$(GOTESTSUM) --rerun-fails=$(RERUN) --rerun-fails-max-failures=5 --rerun-fails-report=$(STATE)/rerun-$@ \
 		--format testname --packages ./tools/e2e/... -- -count=1 -parallel $(AT_ONCE) -timeout 40m
+	@$(GO) run ./tools/rights/check $(E2E_RIGHTS)
 
 .PHONY: race
 race: ## tests of all packages with goroutines under the race detector; needs gcc

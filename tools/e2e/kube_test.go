@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
+	"millwright/tools/rights"
 	"millwright/tools/stack"
 )
 
@@ -242,13 +243,13 @@ func (e *env) protect(app string) {
 }
 
 // allowed asks the API server whether the ServiceAccount of a service has a right.
-func (e *env) allowed(service string, r right) bool {
+func (e *env) allowed(service string, r rights.Right) bool {
 	e.Helper()
-	resource, sub, _ := strings.Cut(r.resource, "/")
+	resource, sub, _ := strings.Cut(r.Resource, "/")
 	review, err := e.kube.AuthorizationV1().SubjectAccessReviews().Create(e.Context(), &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               accountPrefix + stack.AccountOf(service),
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: r.verb, Group: r.group, Resource: resource, Subresource: sub},
+			User:               rights.AccountPrefix + stack.AccountOf(service),
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: sub},
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
