@@ -44,7 +44,9 @@ func IsUnhealthy(n *corev1.Node, policies []planner.RepairPolicy) bool {
 
 // RepairsAllowed reports that so few of the nodes are unhealthy that these may be replaced: a fifth, rounded
 // up. More is no fault of single nodes.
-func RepairsAllowed(unhealthy, nodes int) bool { return unhealthy <= (nodes+4)/5 }
+func RepairsAllowed(unhealthy, nodes int) bool {
+	return unhealthy <= (nodes+4)/5
+}
 
 // unhealthy: a condition of the Node has been there for longer than is tolerated.
 func (v view) unhealthy() bool {

@@ -51,6 +51,11 @@ func TestBugsAreFound(t *testing.T) {
 			judge.CheckBlockAsked},
 		"nobody leaves capacity blocks": {stage.Faults{Blocks: 1000}, Wrap{Cache: func(c lifecycle.Cache) lifecycle.Cache { return endless{c} }}, judge.CheckBlockLeft},
 
+		"conditions are read as an hour older": {stage.Faults{Ailing: 60}, Wrap{Cache: func(c lifecycle.Cache) lifecycle.Cache { return anxious{c} }}, judge.CheckAiling},
+		"only the node in question is seen to ail": {stage.Faults{Ailing: 60}, Wrap{Cache: func(c lifecycle.Cache) lifecycle.Cache { return narrow{c} }},
+			judge.CheckEpidemic},
+		"nothing is seen to ail": {stage.Faults{Ailing: 60}, Wrap{Cache: func(c lifecycle.Cache) lifecycle.Cache { return hopeful{c} }}, judge.CheckRepaired},
+
 		"a launch of unknown outcome counts as failed": {unanswered, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return hasty{e} }}, judge.CheckOneInstance},
 		"the last instance of a fleet is overlooked":   {stage.Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return careless{e} }}, judge.CheckOneInstance},
 		"a launch is repeated with a fresh token":      {unanswered, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return &fresh{EC2: e} }}, judge.CheckRecorded},
@@ -333,6 +338,45 @@ func (c endless) NodeClass(name string) *awsv1.EC2NodeClass {
 		nc.Status.CapacityReservations[i].EndTime = nil
 	}
 	return nc
+}
+
+// anxious sees all conditions of a node as an hour older.
+type anxious struct{ lifecycle.Cache }
+
+func (c anxious) NodesByProviderID(id string) []*corev1.Node {
+	return conditioned(c.Cache.NodesByProviderID(id), func(x *corev1.NodeCondition) {
+		x.LastTransitionTime = metav1.NewTime(x.LastTransitionTime.Add(-time.Hour))
+	})
+}
+
+// narrow sees no condition of nodes when it counts them.
+type narrow struct{ lifecycle.Cache }
+
+func (c narrow) Nodes() []*corev1.Node { return conditioned(c.Cache.Nodes(), wellOf) }
+
+// hopeful sees no condition at all by which nodes are repaired.
+type hopeful struct{ lifecycle.Cache }
+
+func (c hopeful) NodesByProviderID(id string) []*corev1.Node {
+	return conditioned(c.Cache.NodesByProviderID(id), wellOf)
+}
+
+func wellOf(x *corev1.NodeCondition) {
+	if x.Type != corev1.NodeReady {
+		x.Status = corev1.ConditionTrue
+	}
+}
+
+// conditioned are nodes with other conditions.
+func conditioned(nodes []*corev1.Node, change func(*corev1.NodeCondition)) (list []*corev1.Node) {
+	for _, n := range nodes {
+		n = n.DeepCopy()
+		for i := range n.Status.Conditions {
+			change(&n.Status.Conditions[i])
+		}
+		list = append(list, n)
+	}
+	return list
 }
 
 // wordy says it has evicted or deleted pods.

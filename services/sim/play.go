@@ -60,6 +60,7 @@ func (s *Sim) play() {
 	s.checkFolds()
 	s.converge("the workload runs", s.judge.Unsettled)
 	s.interrupt()
+	s.repair()
 	s.rest()
 	s.shrink()
 	s.Trace("user: scales to zero")
@@ -84,6 +85,27 @@ func (s *Sim) interrupt() {
 	}
 	s.runFor(last.Sub(s.Clock.Now()) + judge.SecondLook)
 	s.converge("the workload runs without what was taken back", s.judge.Unsettled)
+}
+
+// repair has all nodes of each NodePool ail while nothing fails, and then one node: that one is replaced. For
+// a NodePool of one node one is no fifth too many.
+func (s *Sim) repair() {
+	if s.Failed != nil || s.Drawn.Ailing == 0 {
+		return
+	}
+	ail := func(whom func()) {
+		whom()
+		s.runFor(s.judge.Repairs.Time())
+		s.users.Heal()
+		s.runFor(judge.SecondLook)
+		s.converge("the workload runs without what ailed", s.judge.Unsettled)
+	}
+	ail(func() {
+		for _, p := range s.Script.Pools {
+			s.users.AilAll(p.Name)
+		}
+	})
+	ail(func() { s.users.AilOne() })
 }
 
 const (
@@ -167,6 +189,7 @@ func (s *Sim) chaos() bool {
 			d.do()
 		}
 	}
+	s.users.Ail()
 	return s.Calmed.IsZero()
 }
 

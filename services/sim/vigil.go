@@ -30,6 +30,7 @@ func (v *vigil) look() bool {
 	} else {
 		v.judge.Departures.Look(v.able[0])
 	}
+	v.judge.Repairs.Look(v.able != nil && (was == nil || slices.Equal(v.able, was)))
 	return v.Failed == nil
 }
 

@@ -46,6 +46,15 @@ var mutants = map[string]mutant{
 		[]string{"4: replacements are initialized before what they replace goes"}, restoredSeeds},
 	"notices have no deadline": {
 		"planner/drain/step.go", "func noticeOf(s *planner.Snapshot, node string) (at time.Time) {\n", "return at", []string{"pods that can be moved have left what EC2 takes back"}, ""},
+	"what ails is not tolerated at all": {
+		"planner/claim/repair.go", "func (v view) unhealthy() bool {\n", "return v.Unhealthy != nil && v.Unhealthy.Blocked == \"\" && v.timely(ReasonUnhealthy)",
+		[]string{"only nodes that have ailed for as long as is tolerated are repaired"}, ""},
+	"all nodes may be repaired at once": {
+		"planner/claim/repair.go", "func RepairsAllowed(unhealthy, nodes int) bool {\n", "return true",
+		[]string{"nothing is repaired while more than a fifth of the nodes ail"}, ""},
+	"repaired nodes are emptied as slowly as others": {
+		"planner/claim/interruption.go", "\tif a.Reason == ReasonUnhealthy { // at once, whatever terminationGracePeriod says\n", "return p",
+		[]string{"nodes that have ailed for as long as is tolerated are replaced at once"}, ""},
 	"small instance types hold what large ones do": {
 		"planner/provision/internal/place/open.go", "\t\tneed := total.Add(g.Overhead)\n", "_ = need\nout.Or(part)\ncontinue", []string{"5: planned claims have room for their pods"}, ""},
 }

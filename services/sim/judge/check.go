@@ -48,7 +48,7 @@ var Checks = []string{CheckOneInstance, CheckRecorded, CheckContent, CheckLiving
 	CheckReserved, CheckBlockAsked, CheckBlockLeft,
 	CheckRegistration, CheckInstanceFirst, CheckLog, CheckVerdicts, CheckReplay, CheckJudged, CheckStopped, CheckShadow, CheckFold, CheckTime, CheckDrift, CheckForged, CheckTaken,
 	CheckSavings, CheckAge, CheckRate, CheckWindows, CheckPause, CheckApproval, CheckDrainOut, CheckSurge, CheckMarked, CheckLeft,
-	CheckPayBack, CheckDestination, CheckWaves, CheckSpot, CheckReturns}
+	CheckPayBack, CheckDestination, CheckWaves, CheckSpot, CheckReturns, CheckAiling, CheckEpidemic, CheckRepaired}
 
 // Judge makes the checks: when something is written, recorded, decided or called, and at the end.
 type Judge struct {
@@ -61,7 +61,9 @@ type Judge struct {
 	Departures *Departures
 	// Reservations of capacity, and what is launched into them.
 	Reservations *Reservations
-	book         *book
+	// Repairs of nodes that ail.
+	Repairs *Repairs
+	book    *book
 	// views are what the processes have seen.
 	views    map[Process]*seen
 	refolded refolded
@@ -83,7 +85,7 @@ type Process interface {
 func New(stage *stage.Stage) *Judge {
 	s := &Judge{Stage: stage, history: newHistory(), book: newBook(stage.Log.ID()), views: map[Process]*seen{}}
 	s.rules, s.Marks, s.Departures = newRules(s), newMarks(s), newDepartures(s)
-	s.Reservations = newReservations(s)
+	s.Reservations, s.Repairs = newReservations(s), newRepairs(s)
 	return s
 }
 
@@ -136,6 +138,7 @@ func (s *Judge) CheckRecord(e ledger.Entry) {
 	s.rules.enter(e)
 	s.Marks.enter(e)
 	s.Reservations.enter(e)
+	s.Repairs.enter(e)
 	switch p := e.Payload.(type) {
 	case *ledger.LaunchRequested:
 		s.history.tokens[p.Token] = true
@@ -204,6 +207,7 @@ func (s *Judge) CheckWrite(kind events.Kind, before, after cluster.Object, bySer
 		}
 	case events.KindNode:
 		s.checkNode(before, after)
+		s.Repairs.wrote(after)
 	case events.KindNodeClaim:
 		if before == nil && byService && !s.history.planned[after.GetName()] {
 			s.Violate(CheckRecorded, "NodeClaim %s was not planned", after.GetName())

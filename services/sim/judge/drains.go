@@ -50,13 +50,18 @@ func (s *Judge) slack() time.Duration {
 	return min(2*max(s.Drawn.Skew, s.Drawn.Jump)+time.Second, stage.ClocksApart)
 }
 
-// deadlineOf is the termination timestamp that the NodeClaim behind a node has or had; zero for none.
+// deadlineOf is the termination timestamp that the NodeClaim behind a node has or had, or when it was to be
+// repaired if that is earlier; zero for none.
 func (s *Judge) deadlineOf(node string) time.Time {
 	n := s.Cluster.Node(node)
 	if n == nil {
 		return time.Time{}
 	}
-	return s.history.deadlines[n.Spec.ProviderID]
+	deadline := s.history.deadlines[n.Spec.ProviderID]
+	if at := s.Repairs.deadlines[n.Spec.ProviderID]; !at.IsZero() && (deadline.IsZero() || at.Before(deadline)) {
+		return at
+	}
+	return deadline
 }
 
 func (s *Judge) passed(t time.Time) bool { return !t.IsZero() && s.Clock.Now().Add(s.slack()).After(t) }

@@ -59,6 +59,9 @@ type Faults struct {
 	// The account has a capacity reservation without an end, and a capacity block that ends. They are drawn
 	// from numbers of their own.
 	Reservations, Blocks int
+	// Per second of the script: a node, or all of a NodePool, get a condition by which nodes are repaired. It
+	// is drawn from numbers of its own.
+	Ailing int
 	// The cluster has a DisruptionPolicy about all NodePools, and one about one of them.
 	Policies int
 	// The cluster has a further DisruptionPolicy about all NodePools.
@@ -98,6 +101,7 @@ func (f *Faults) drawLater(own func(stream uint64) *rand.Rand) {
 	rng := own(0x6661756c7473)
 	rate := func(rare, frequent int) int { return []int{0, 0, rare, frequent}[rng.IntN(4)] }
 	f.Reservations, f.Blocks = rate(300, 1000), rate(300, 1000)
+	f.Ailing = rate(20, 80)
 }
 
 // String names what is not zero.

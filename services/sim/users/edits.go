@@ -212,6 +212,9 @@ func (s *Users) annotate(kind events.Kind, o cluster.Object, value string) {
 // UndoEdits restores NodePools, the EC2NodeClass, budgets, cordons and protection to what the script says.
 func (s *Users) UndoEdits() {
 	s.restoreClass()
+	if s.Drawn.Ailing > 0 {
+		s.Heal()
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Script.Budgets)) {
 		s.setBudget(name, s.Script.Budgets[name])
 	}

@@ -25,6 +25,8 @@ type Users struct {
 	notices int
 	// further is a DisruptionPolicy of its own random numbers; nil: there is none.
 	further *mwv1alpha1.DisruptionPolicy
+	// ailing is zero if no node ails.
+	ailing ailing
 	// Taken is called when an instance is taken back, right before it ends.
 	Taken func(*cloud.Instance)
 	// BlockTaken is called when an instance of a capacity block is taken, right before it ends.
@@ -39,6 +41,7 @@ func (s *Users) Draw() {
 	s.Script = s.drawScript()
 	s.Options = s.drawOptions()
 	s.drawFurther()
+	s.drawRepair()
 }
 
 // surprisesMax bounds the pods that come at the worst moment.
