@@ -170,9 +170,10 @@ func folded(ctx context.Context, stream Stream, w *world.World, m events.Message
 }
 
 // FoldSince folds the stream up to its end at the time of the call, and calls seen for each message once
-// it is folded. It begins with the newest checkpoint that is as of the time or before; where there is
-// none, with the oldest World that can be had. A World that is not synced was not seen whole yet.
-func FoldSince(ctx context.Context, stream Stream, at time.Time, seen func(*world.World, events.Observation)) error {
+// it is folded; an error of seen ends it. It begins with the newest checkpoint that is as of the time or
+// before; where there is none, with the oldest World that can be had. A World that is not synced was not
+// seen whole yet.
+func FoldSince(ctx context.Context, stream Stream, at time.Time, seen func(*world.World, events.Observation) error) error {
 	st, err := stream.State(ctx)
 	if err != nil {
 		return fmt.Errorf("ask for stream state: %w", err)
@@ -191,7 +192,9 @@ func FoldSince(ctx context.Context, stream Stream, at time.Time, seen func(*worl
 		if err != nil {
 			return err
 		}
-		seen(w, o)
+		if err := seen(w, o); err != nil {
+			return err
+		}
 		if m.Sequence >= st.Last {
 			return errReached
 		}

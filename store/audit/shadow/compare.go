@@ -30,27 +30,40 @@ type Log interface {
 	Head(ctx context.Context) (store.Head, error)
 }
 
-// Compare makes the report of what happened since a time.
+// Compare makes the report of what happened since a time. Its memory is that of a World and of what differs at
+// a time, however long the span is. It returns ErrNothing, or audit.ErrUnsynced if nothing of what happened
+// then is retained.
 func Compare(ctx context.Context, log Log, stream audit.Stream, since time.Time) (*Report, error) {
-	decisions, err := shadowed(ctx, log, since)
+	decisions, err := upcomingSince(ctx, log, since)
 	if err != nil {
 		return nil, fmt.Errorf("read the shadow's decisions: %w", err)
 	}
-	if len(decisions) == 0 {
-		return nil, ErrNothing
-	}
-	c := newComparison(decisions, log.ID(), since.UTC())
-	if err := audit.FoldSince(ctx, stream, since, c.seen); err != nil {
+	c := newComparison(log.ID(), since.UTC())
+	err = audit.FoldSince(ctx, stream, since, func(w *world.World, o events.Observation) error {
+		c.seen(w, o)
+		return c.decided(ctx, w, decisions)
+	})
+	switch {
+	case err == nil && c.now.IsZero():
+		err = audit.ErrUnsynced
+		fallthrough
+	case errors.Is(err, audit.ErrUnsynced):
+		return nil, fmt.Errorf("read what happened: %w, or nothing of that span is retained", err)
+	case err != nil:
 		return nil, fmt.Errorf("read what happened: %w", err)
-	}
-	if c.now.IsZero() {
-		return nil, fmt.Errorf("read what happened: %w", audit.ErrUnsynced)
 	}
 	return c.report(), nil
 }
 
-// shadowed are the decisions in mode shadow since a time, in the order of the log.
-func shadowed(ctx context.Context, log Log, since time.Time) (list []ledger.Entry, err error) {
+// upcoming are the decisions in mode shadow that were not looked at yet, in the order of the log, of which a
+// page is read at a time.
+type upcoming struct {
+	log        Log
+	next, last uint64
+	page       []ledger.Entry
+}
+
+func upcomingSince(ctx context.Context, log Log, since time.Time) (*upcoming, error) {
 	head, err := log.Head(ctx)
 	if err != nil {
 		return nil, err
@@ -59,22 +72,35 @@ func shadowed(ctx context.Context, log Log, since time.Time) (list []ledger.Entr
 	if err != nil {
 		return nil, err
 	}
-	for from <= head.Seq {
-		records, err := log.Read(ctx, from, 0)
+	u := &upcoming{log: log, next: from, last: head.Seq}
+	e, err := u.peek(ctx)
+	if err == nil && e == nil {
+		err = ErrNothing
+	}
+	return u, err
+}
+
+// peek is the next decision; nil: there is none any more.
+func (u *upcoming) peek(ctx context.Context) (*ledger.Entry, error) {
+	for len(u.page) == 0 && u.next <= u.last {
+		records, err := u.log.Read(ctx, u.next, 0)
 		if err != nil {
-			return nil, fmt.Errorf("read log from %d: %w", from, err)
+			return nil, fmt.Errorf("read log from %d: %w", u.next, err)
 		}
 		if len(records) == 0 {
-			break
+			u.next = u.last + 1
 		}
 		for _, rec := range records {
 			if e, err := audit.Decode(rec); err == nil && e.Mode == ledger.ModeShadow && audit.IsDecision(e) {
-				list = append(list, e)
+				u.page = append(u.page, e)
 			}
+			u.next = rec.Seq + 1
 		}
-		from = records[len(records)-1].Seq + 1
 	}
-	return list, nil
+	if len(u.page) == 0 {
+		return nil, nil
+	}
+	return &u.page[0], nil
 }
 
 // machine is a node that really was, by provider ID.
@@ -87,6 +113,20 @@ type machine struct {
 	by *deed
 	// since is from when on.
 	since time.Time
+}
+
+// left counts a machine that is gone, or that is there at the end. What Millwright would have left alone went
+// as it really did.
+func (c *comparison) left(m *machine) {
+	if m.by != nil {
+		return
+	}
+	if !m.gone.IsZero() {
+		c.out.Millwright.Removed++
+	}
+	if m.launched.After(c.from) {
+		c.out.Millwright.Launched++
+	}
 }
 
 // imagined is a node that never was.
@@ -102,7 +142,11 @@ type imagined struct {
 
 // deed is a shadow decision that counts.
 type deed struct {
-	entry    ledger.Entry
+	record uint64
+	at     time.Time
+	// order among the deeds; provides: it made nodes for pods.
+	order    int
+	provides bool
 	nodes    []*imagined
 	machines []*machine
 	text     string
@@ -123,33 +167,27 @@ type waiter struct {
 type comparison struct {
 	since, from, now time.Time
 	logID            string
-	decisions        []ledger.Entry
 	machines         map[string]*machine
-	all              []*machine
 	waiters          map[types.UID]*waiter
 	evicted          map[types.UID]bool
-	imagined         []*imagined
-	deeds            []*deed
-	boots            []time.Duration
-	// dirty: nodes or prices may have changed since machines were last counted.
-	dirty bool
-	out   Report
-	// waited are the waits that have ended; would are those under Millwright, of pods that it had planned
-	// nodes for, which need the boot time.
-	waited []time.Duration
-	would  []would
-	points []Point
+	// imagined nodes that still cost, and deeds that have not ended, in the order in which they were decided.
+	imagined []*imagined
+	deeds    []*deed
+	ordered  int
+	largest  differences
+	boots    []time.Duration
+	// dirty: nodes or prices may have changed since machines were last counted. stale: sums may have.
+	dirty, stale   bool
+	actual, shadow sum
+	out            Report
+	// waited are the waits that have ended; would are those under Millwright, and booted those of pods that it
+	// had planned nodes for, which need the boot time too.
+	waited, would, booted waits
+	points                []Point
 }
 
-// would is a wait under Millwright: until it was planned, and the boot of a node if it needed one.
-type would struct {
-	planned time.Duration
-	actual  time.Duration
-	boots   bool
-}
-
-func newComparison(decisions []ledger.Entry, logID string, since time.Time) *comparison {
-	return &comparison{decisions: decisions, logID: logID, since: since, machines: map[string]*machine{}, waiters: map[types.UID]*waiter{}, evicted: map[types.UID]bool{}, dirty: true}
+func newComparison(logID string, since time.Time) *comparison {
+	return &comparison{logID: logID, since: since, machines: map[string]*machine{}, waiters: map[types.UID]*waiter{}, evicted: map[types.UID]bool{}, dirty: true, stale: true}
 }
 
 // seen takes a message that was folded.
@@ -174,14 +212,24 @@ func (c *comparison) seen(w *world.World, o events.Observation) {
 	if o.Op == events.OpHeartbeat || o.Op == events.OpResyncEnd {
 		c.count(w)
 	}
+}
+
+// decided counts the decisions that were taken on what was seen so far, once the span has begun.
+func (c *comparison) decided(ctx context.Context, w *world.World, decisions *upcoming) error {
+	if c.from.IsZero() {
+		return nil
+	}
 	at := w.Position()
-	for len(c.decisions) > 0 && (c.decisions[0].Position.Incarnation != at.Incarnation || c.decisions[0].Position.Sequence <= at.Sequence) {
-		e := c.decisions[0]
-		c.decisions = c.decisions[1:]
+	for {
+		e, err := decisions.peek(ctx)
+		if err != nil || e == nil || e.Position.Incarnation == at.Incarnation && e.Position.Sequence > at.Sequence {
+			return err
+		}
 		if e.Position.Incarnation == at.Incarnation {
 			c.count(w)
-			c.decide(w, e)
+			c.decide(w, *e)
 		}
+		decisions.page = decisions.page[1:]
 	}
 }
 
@@ -220,6 +268,9 @@ type sum struct {
 }
 
 func (c *comparison) sums() (actual, shadow sum) {
+	if !c.stale {
+		return c.actual, c.shadow
+	}
 	for _, m := range c.machines {
 		actual.nodes, actual.price = actual.nodes+1, actual.price+m.price
 		if m.by == nil {
@@ -231,6 +282,7 @@ func (c *comparison) sums() (actual, shadow sum) {
 			shadow.nodes, shadow.price = shadow.nodes+1, shadow.price+n.price
 		}
 	}
+	c.actual, c.shadow, c.stale = actual, shadow, false
 	return actual, shadow
 }
 
@@ -245,7 +297,7 @@ func (c *comparison) count(w *world.World) {
 	if !c.dirty {
 		return
 	}
-	c.dirty = false
+	c.dirty, c.stale = false, true
 	s := planner.SnapshotAt(w.Version(), ledger.New(""), c.now)
 	there := map[string]bool{}
 	for _, n := range s.StateNodes() {
@@ -256,7 +308,7 @@ func (c *comparison) count(w *world.World) {
 		m := c.machines[n.ProviderID]
 		if m == nil {
 			m = &machine{pool: n.NodePool, launched: c.now}
-			c.machines[n.ProviderID], c.all = m, append(c.all, m)
+			c.machines[n.ProviderID] = m
 			c.out.Actual.Launched++
 			c.standIn(m)
 		}
@@ -271,6 +323,7 @@ func (c *comparison) count(w *world.World) {
 		if !there[id] {
 			m.gone = c.now
 			delete(c.machines, id)
+			c.left(m)
 			c.out.Actual.Removed++
 		}
 	}
@@ -282,7 +335,7 @@ func (c *comparison) count(w *world.World) {
 func (c *comparison) standIn(m *machine) {
 	for _, d := range c.deeds {
 		for _, n := range d.nodes {
-			if d.provides() && n.until.IsZero() && len(n.real) == 0 && len(n.waiting) > 0 {
+			if d.provides && n.until.IsZero() && len(n.real) == 0 && len(n.waiting) > 0 {
 				n.real = append(n.real, m)
 				c.give(m, d)
 				return
@@ -293,28 +346,27 @@ func (c *comparison) standIn(m *machine) {
 
 // give says that a machine does not exist for Millwright, by a decision.
 func (c *comparison) give(m *machine, d *deed) {
-	m.by, m.since = d, c.now
+	m.by, m.since, c.stale = d, c.now, true
 	d.machines = append(d.machines, m)
 }
 
-// provides: the decision made nodes for pods.
-func (d *deed) provides() bool {
-	return d.entry.Kind == ledger.KindProvisioningPlanned || d.entry.Kind == ledger.KindProvisioningWidened
-}
-
-// settle ends what never was once the real nodes are gone that it stands for.
+// settle ends what never was once the real nodes are gone that it stands for, and the decisions of which
+// nothing is left: what they come to is certain then.
 func (c *comparison) settle() {
+	there := func(m *machine) bool { return m.gone.IsZero() }
 	for _, d := range c.deeds {
 		for _, n := range d.nodes {
-			if n.until.IsZero() && len(n.waiting) == 0 && !slices.ContainsFunc(n.real, func(m *machine) bool { return m.gone.IsZero() }) {
-				n.until = c.now
+			if n.until.IsZero() && len(n.waiting) == 0 && !slices.ContainsFunc(n.real, there) {
+				n.until, c.stale = c.now, true
 			}
 		}
-		if d.ended.IsZero() && !slices.ContainsFunc(d.machines, func(m *machine) bool { return m.gone.IsZero() }) &&
-			!slices.ContainsFunc(d.nodes, func(n *imagined) bool { return n.until.IsZero() }) {
+		if !slices.ContainsFunc(d.machines, there) && !slices.ContainsFunc(d.nodes, func(n *imagined) bool { return n.until.IsZero() }) {
 			d.ended = c.now
+			c.largest.add(d.order, c.difference(d))
 		}
 	}
+	c.deeds = slices.DeleteFunc(c.deeds, func(d *deed) bool { return !d.ended.IsZero() })
+	c.imagined = slices.DeleteFunc(c.imagined, func(n *imagined) bool { return !n.until.IsZero() })
 }
 
 // pod follows one pod: when it waits, where it goes, and whether it is evicted.
@@ -367,19 +419,20 @@ func (c *comparison) machineOf(w *world.World, node string) *machine {
 func (c *comparison) ends(uid types.UID, x *waiter, m *machine) {
 	delete(c.waiters, uid)
 	actual := c.now.Sub(x.since)
-	w := would{planned: actual, actual: actual}
+	planned, into := actual, &c.would
 	if x.at != nil {
 		delete(x.at.waiting, uid)
 		if m != nil && m.by == nil && !m.launched.Before(x.planned) {
 			c.give(m, x.deed)
 		}
-		if m != nil && m.by != nil && m.by.provides() {
+		if m != nil && m.by != nil && m.by.provides {
 			if !slices.Contains(x.at.real, m) {
 				x.at.real = append(x.at.real, m)
 			}
-			w.planned, w.boots = x.planned.Sub(x.since), true
+			planned, into = x.planned.Sub(x.since), &c.booted
 		}
 		c.settle()
 	}
-	c.waited, c.would = append(c.waited, actual), append(c.would, w)
+	c.waited.add(actual)
+	into.add(planned)
 }

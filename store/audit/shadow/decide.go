@@ -25,18 +25,28 @@ func (c *comparison) decide(w *world.World, e ledger.Entry) {
 	}
 }
 
-func (c *comparison) newDeed(e ledger.Entry) *deed {
+// account is what a decision says of itself.
+func (c *comparison) account(e ledger.Entry) audit.Line {
 	line := audit.Account(e, c.logID)
-	return &deed{entry: e, text: strings.TrimSuffix(strings.TrimPrefix(line.Text, "(shadow) "), " (shadow: nothing was done)"), why: line.Details}
+	line.Text = strings.TrimSuffix(strings.TrimPrefix(line.Text, "(shadow) "), " (shadow: nothing was done)")
+	return line
+}
+
+// add a deed of a decision, and the nodes that it imagines.
+func (c *comparison) add(e ledger.Entry, d *deed) {
+	d.record, d.at, d.order = e.Seq, e.Time.UTC(), c.ordered
+	c.ordered++
+	c.deeds, c.imagined, c.stale = append(c.deeds, d), append(c.imagined, d.nodes...), true
+	c.out.Millwright.Launched += len(d.nodes)
 }
 
 // provision counts the claims of a round for the pods that no round before has planned for.
 func (c *comparison) provision(e ledger.Entry, p *ledger.ProvisioningPlanned) {
 	counted, repeated := false, false
+	var why []string
 	for i := range p.Claims {
 		claim := &p.Claims[i]
-		d, n := c.newDeed(e), &imagined{price: claim.Cheapest.MicroUSDPerHour, from: c.now, waiting: map[types.UID]bool{}}
-		d.text = fmt.Sprintf("%s %s in %s of NodePool %s for %d pods", claim.Cheapest.InstanceType, claim.Cheapest.CapacityType, claim.Cheapest.Zone, claim.NodePool, len(claim.Pods))
+		d, n := &deed{provides: true}, &imagined{price: claim.Cheapest.MicroUSDPerHour, from: c.now, waiting: map[types.UID]bool{}}
 		fresh := 0
 		for _, ref := range claim.Pods {
 			if x := c.waiters[ref.UID]; x != nil && x.at == nil {
@@ -49,10 +59,13 @@ func (c *comparison) provision(e ledger.Entry, p *ledger.ProvisioningPlanned) {
 			repeated = true
 			continue
 		}
+		if !counted {
+			why = c.account(e).Details
+		}
+		d.text = fmt.Sprintf("%s %s in %s of NodePool %s for %d pods", claim.Cheapest.InstanceType, claim.Cheapest.CapacityType, claim.Cheapest.Zone, claim.NodePool, len(claim.Pods))
 		n.price = n.price * int64(fresh) / int64(len(claim.Pods)) // the rest of it was counted with the other pods
-		d.nodes = []*imagined{n}
-		c.imagined, c.deeds = append(c.imagined, n), append(c.deeds, d)
-		c.out.Millwright.Launched++
+		d.nodes, d.why = []*imagined{n}, why
+		c.add(e, d)
 		counted = true
 	}
 	c.tally(counted, repeated)
@@ -74,13 +87,14 @@ func (c *comparison) command(w *world.World, e ledger.Entry, p *ledger.CommandSt
 		if m == nil && cand.ProviderID != "" {
 			m = c.machines[cand.ProviderID]
 		}
-		if m == nil || m.by != nil && !m.by.provides() {
+		if m == nil || m.by != nil && !m.by.provides {
 			c.tally(false, true)
 			return
 		}
 		taken = append(taken, m)
 	}
-	d := c.newDeed(e)
+	line := c.account(e)
+	d := &deed{text: line.Text, why: line.Details}
 	for _, m := range taken {
 		if before := m.by; before != nil { // Millwright would have had another node here, which goes now
 			c.release(m)
@@ -90,10 +104,9 @@ func (c *comparison) command(w *world.World, e ledger.Entry, p *ledger.CommandSt
 	d.machines = taken
 	for i := range p.Replacements {
 		n := &imagined{price: p.Replacements[i].Cheapest.MicroUSDPerHour, from: c.now, waiting: map[types.UID]bool{}, real: slices.Clone(taken)}
-		d.nodes, c.imagined = append(d.nodes, n), append(c.imagined, n)
+		d.nodes = append(d.nodes, n)
 	}
-	c.deeds = append(c.deeds, d)
-	c.out.Millwright.Launched += len(p.Replacements)
+	c.add(e, d)
 	c.out.Millwright.Evictions += p.Evictions
 	c.out.Millwright.Removed += len(taken)
 	c.tally(true, false)
@@ -135,38 +148,22 @@ func (c *comparison) report() *Report {
 	r.Curve = c.curve()
 	boot := c.boot()
 	r.BootSeconds = int64(boot / time.Second)
-	r.Actual.waits(slices.Clone(c.waited))
-	var would []time.Duration
-	for _, x := range c.would {
-		if x.boots {
-			would = append(would, x.planned+boot)
-		} else {
-			would = append(would, x.planned)
-		}
-	}
-	r.Millwright.waits(would)
+	r.Actual.waits(&c.waited)
+	c.would.addAll(&c.booted, boot)
+	r.Millwright.waits(&c.would)
 	for _, x := range c.waiters {
 		r.Actual.StillWaiting++
 		if x.at == nil {
 			r.Millwright.StillWaiting++
 		}
 	}
-	// What Millwright would have left alone went as it really did.
-	for _, m := range c.all {
-		if m.by == nil {
-			if !m.gone.IsZero() {
-				r.Millwright.Removed++
-			}
-			if m.launched.After(c.from) {
-				r.Millwright.Launched++
-			}
-		}
+	for _, m := range c.machines {
+		c.left(m)
 	}
-	var all []Difference
 	for _, d := range c.deeds {
-		all = append(all, c.difference(d))
+		c.largest.add(d.order, c.difference(d))
 	}
-	r.Differences = largest(all)
+	r.Differences = c.largest.list()
 	if len(c.boots) == 0 {
 		r.Caveats = append(r.Caveats, "No node became ready in the span, so nodes that never were are taken to boot at once.")
 	}
@@ -183,7 +180,7 @@ func (c *comparison) boot() time.Duration {
 }
 
 func (c *comparison) difference(d *deed) Difference {
-	x := Difference{Record: d.entry.Seq, At: d.entry.Time.UTC(), Until: d.ended, SavedUSD: c.saved(d), Decided: d.text, Why: d.why}
+	x := Difference{Record: d.record, At: d.at, Until: d.ended, SavedUSD: c.saved(d), Decided: d.text, Why: d.why}
 	var real []string
 	for _, m := range d.machines {
 		state := "is still there"

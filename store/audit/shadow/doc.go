@@ -13,5 +13,5 @@
 // followed from that. Pods wait on a node that never was as long as nodes really took to boot.
 // Interruptions and failures of such nodes are not known.
 //
-// Callers: millctl shadow report. Test with a log and a stream in memory.
+// Callers: millctl shadow report, and the console. Test with a log and a stream in memory.
 package shadow

@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -89,28 +90,73 @@ var caveats = []string{
 	"Nodes whose price is not known cost nothing on either side.",
 }
 
-// waits adds up how long pods waited.
-func (s *Side) waits(list []time.Duration) {
-	slices.Sort(list)
-	s.Waited = len(list)
-	var sum time.Duration
-	for _, d := range list {
-		sum += d
+// waits are how long pods waited, to the second.
+type waits struct {
+	count int
+	sum   time.Duration
+	// seconds counts the waits by their length.
+	seconds map[int64]int
+}
+
+func (w *waits) add(d time.Duration) { w.addSome(int64(d/time.Second), 1, d) }
+
+func (w *waits) addSome(seconds int64, count int, sum time.Duration) {
+	if w.seconds == nil {
+		w.seconds = map[int64]int{}
 	}
-	s.WaitedSeconds = int64(sum / time.Second)
-	if len(list) > 0 {
-		s.WaitedMedian, s.WaitedMost = int64(list[len(list)/2]/time.Second), int64(list[len(list)-1]/time.Second)
+	w.count, w.sum = w.count+count, w.sum+sum
+	w.seconds[seconds] += count
+}
+
+// addAll adds others, each of which was so much longer.
+func (w *waits) addAll(others *waits, longer time.Duration) {
+	for seconds, n := range others.seconds {
+		w.addSome(seconds+int64(longer/time.Second), n, 0)
+	}
+	w.sum += others.sum + time.Duration(others.count)*longer
+}
+
+// waits says how long pods waited.
+func (s *Side) waits(w *waits) {
+	s.Waited, s.WaitedSeconds = w.count, int64(w.sum/time.Second)
+	seen, median := 0, false
+	for _, seconds := range slices.Sorted(maps.Keys(w.seconds)) {
+		if seen += w.seconds[seconds]; !median && seen > w.count/2 {
+			s.WaitedMedian, median = seconds, true
+		}
+		s.WaitedMost = seconds
 	}
 }
 
-// largest differences, by what they come to either way.
-func largest(all []Difference) []Difference {
-	list := slices.Clone(all)
-	slices.SortStableFunc(list, func(a, b Difference) int {
-		return cmp.Or(cmp.Compare(max(b.SavedUSD, -b.SavedUSD), max(a.SavedUSD, -a.SavedUSD)), cmp.Compare(a.Record, b.Record))
+// differences keep the largest ones.
+type differences struct{ all []ranked }
+
+type ranked struct {
+	Difference
+	// order of the decision, for those that come to the same.
+	order int
+}
+
+func (l *differences) add(order int, d Difference) {
+	if l.all = append(l.all, ranked{d, order}); len(l.all) >= 4*differencesMax {
+		l.cut()
+	}
+}
+
+// cut leaves the largest, by what they come to either way.
+func (l *differences) cut() {
+	slices.SortFunc(l.all, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(max(b.SavedUSD, -b.SavedUSD), max(a.SavedUSD, -a.SavedUSD)), cmp.Compare(a.order, b.order))
 	})
-	if list = list[:min(len(list), differencesMax)]; list == nil {
-		list = []Difference{}
+	l.all = slices.Clone(l.all[:min(len(l.all), differencesMax)])
+}
+
+// list of the largest; it is never nil.
+func (l *differences) list() []Difference {
+	l.cut()
+	list := []Difference{}
+	for i := range l.all {
+		list = append(list, l.all[i].Difference)
 	}
 	return list
 }

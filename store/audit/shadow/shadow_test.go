@@ -2,7 +2,10 @@ package shadow_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -202,5 +205,37 @@ func TestNothingToCompare(t *testing.T) {
 	s := newSite(t, pt.Pool("p"))
 	if _, err := shadow.Compare(t.Context(), s.log, s.stream, pt.Start); !errors.Is(err, shadow.ErrNothing) {
 		t.Error(err)
+	}
+}
+
+// Of many decisions, all of which have ended, those that made the largest difference are told, wherever in
+// the span they were, and waits by their length.
+func TestTheLargestOfMany(t *testing.T) {
+	s := newSite(t, append(pt.WithCatalogue(), pt.Pool("p"))...)
+	const many = 60
+	var records []uint64
+	for i := range many {
+		name := fmt.Sprintf("n-%02d", i)
+		claim, node, pod := pt.Claim(name+"-claim", name, "p"), pt.Node(name, pt.InPool("p"), priced("m5.large")), pt.Pod(name, pt.Unschedulable())
+		s.see(pod)
+		s.after(time.Duration(i) * time.Second)
+		s.see(claim, node, pt.Pod(name, pt.On(name)))
+		s.after(time.Second)
+		s.gone(pt.Pod(name))
+		records = append(records, s.decides(ledger.ServiceDisruptor, ledger.KindCommandStarted, &ledger.CommandStarted{Reason: "Empty", Method: "emptiness",
+			Candidates: []ledger.Candidate{{Node: name, Claim: claim.Name, ProviderID: node.Spec.ProviderID}}}))
+		s.after(time.Second)
+		s.after(time.Duration((i*7)%many) * time.Minute) // each another time, in no order
+		s.gone(node, claim)
+		s.after(time.Second)
+	}
+	r := s.report()
+	if r.Decisions != many || len(r.Differences) != 10 || r.Actual.Waited != many || r.Actual.WaitedMost != many-1 || r.Actual.WaitedMedian != many/2 || r.Actual.WaitedSeconds != many*(many-1)/2 {
+		t.Fatalf("%d decisions, %d differences; %+v", r.Decisions, len(r.Differences), r.Actual)
+	}
+	for i, d := range r.Differences {
+		if at := slices.Index(records, d.Record); at < 0 || (at*7)%many != many-1-i || !strings.Contains(d.Instead, fmt.Sprintf("n-%02d", at)) {
+			t.Errorf("difference %d is record %d: %s", i, d.Record, d.Instead)
+		}
 	}
 }
