@@ -98,7 +98,7 @@ func (r *replayer) byConsole(cmd *cobra.Command) error {
 			if q.Since != "" {
 				q.From = 0
 			}
-			x, err := c.ReplayRange(ctx, q, r.change.sources, screen.Progress(cmd.ErrOrStderr()))
+			x, err := c.ReplayRange(ctx, q, r.change.sources, screen.Progress(cmd.ErrOrStderr(), "record"))
 			switch {
 			case err != nil:
 				return fmt.Errorf("replay: %w", err)

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"millwright/store/audit/shadow"
+	"millwright/tools/millctl/remote"
+	"millwright/tools/millctl/screen"
 )
 
 func shadowCommand(t *target) *cobra.Command {
@@ -23,6 +25,8 @@ nodes, what they cost, evictions, how long pods waited, and the ten decisions th
 happened is taken from the observations alone, as far back as they are retained. Each decision counts as long as the real nodes exist that it
 is about: docs/explain.md says what that means and what it leaves out.
 
+From a kubeconfig alone the console compares, at half of a core and for at most half an hour.
+
 Exit status: 1 if nothing was decided in mode shadow.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if since <= 0 {
@@ -31,7 +35,11 @@ Exit status: 1 if nothing was decided in mode shadow.`,
 			if err := o.check(); err != nil {
 				return err
 			}
-			r, err := t.shadowReport(cmd.Context(), since)
+			ask := t.shadowReport
+			if t.viaConsole() {
+				ask = t.shadowByConsole(screen.Progress(cmd.ErrOrStderr(), "observation"))
+			}
+			r, err := ask(cmd.Context(), since)
 			if err != nil {
 				return err
 			}
@@ -57,24 +65,22 @@ func (t *target) shadowReport(ctx context.Context, since time.Duration) (_ *shad
 	return shadow.Compare(ctx, s.log, stream, time.Now().Add(-since))
 }
 
+// shadowByConsole has the console compare.
+func (t *target) shadowByConsole(progress func(done, last uint64)) func(context.Context, time.Duration) (*shadow.Report, error) {
+	return func(ctx context.Context, since time.Duration) (r *shadow.Report, err error) {
+		err = t.askConsole(ctx, func(c *remote.Client) error {
+			r, err = c.ShadowReport(ctx, since, progress)
+			return err
+		})
+		return r, err
+	}
+}
+
 func printShadow(out io.Writer, r *shadow.Report) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%s to %s\tHAPPENED\tMILLWRIGHT\n", r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
-	a, m := &r.Actual, &r.Millwright
-	seconds := func(n int64) string { return (time.Duration(n) * time.Second).String() }
-	for _, row := range []struct{ name, actual, shadow string }{
-		{"cost", fmt.Sprintf("$%.2f", a.USD), fmt.Sprintf("$%.2f", m.USD)},
-		{"node hours", fmt.Sprintf("%.1f", a.NodeHours), fmt.Sprintf("%.1f", m.NodeHours)},
-		{"nodes, at most", fmt.Sprint(a.NodesMost), fmt.Sprint(m.NodesMost)},
-		{"launched", fmt.Sprint(a.Launched), fmt.Sprint(m.Launched)},
-		{"removed", fmt.Sprint(a.Removed), fmt.Sprint(m.Removed)},
-		{"evictions", fmt.Sprint(a.Evictions), fmt.Sprint(m.Evictions)},
-		{"pods that waited", fmt.Sprint(a.Waited), fmt.Sprint(m.Waited)},
-		{"in the middle for", seconds(a.WaitedMedian), seconds(m.WaitedMedian)},
-		{"at most for", seconds(a.WaitedMost), seconds(m.WaitedMost)},
-		{"waiting still", fmt.Sprint(a.StillWaiting), fmt.Sprint(m.StillWaiting)},
-	} {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", row.name, row.actual, row.shadow)
+	for _, row := range r.Rows() {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", row.Name, row.Actual, row.Millwright)
 	}
 	fmt.Fprintln(w, "\t\t")
 	fmt.Fprintln(w, "TIME\tNODES, $/H\tNODES, $/H")
@@ -86,7 +92,7 @@ func printShadow(out io.Writer, r *shadow.Report) error {
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write the table: %w", err)
 	}
-	fmt.Fprintf(out, "\n%d decisions counted, %d repeated what was decided before; nodes booted in %s in the middle\n", r.Decisions, r.Repeated, seconds(r.BootSeconds))
+	fmt.Fprintf(out, "\n%d decisions counted, %d repeated what was decided before; nodes booted in %s in the middle\n", r.Decisions, r.Repeated, shadow.Seconds(r.BootSeconds))
 	for _, d := range r.Differences {
 		fmt.Fprintf(out, "\nrecord %d, %s: saves $%.4f\n  Millwright: %s\n  happened:   %s\n", d.Record, d.At.Format(time.RFC3339), d.SavedUSD, d.Decided, d.Instead)
 		for _, text := range d.Why[:min(len(d.Why), 6)] {

@@ -83,7 +83,7 @@ func (f verifyFlags) byConsole(cmd *cobra.Command, t *target, keys []heads.Key) 
 	number, _, _ := strings.Cut(f.head, ":")
 	record, _ := strconv.ParseUint(number, 10, 64) // whether it is one says the Checker
 	return t.askConsole(ctx, func(c *remote.Client) error {
-		s, err := c.Verify(ctx, record, screen.Progress(cmd.ErrOrStderr()))
+		s, err := c.Verify(ctx, record, screen.Progress(cmd.ErrOrStderr(), "record"))
 		switch {
 		case err != nil:
 			return fmt.Errorf("verify: %w", err)

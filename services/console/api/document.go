@@ -101,7 +101,7 @@ var (
 )
 
 // prefixes of the components that are types of these packages, whose own names would not tell them apart.
-var prefixes = map[string]string{"millwright/store/audit/plan": "Plan", "millwright/store/audit/whatif": "WhatIf"}
+var prefixes = map[string]string{"millwright/store/audit/plan": "Plan", "millwright/store/audit/whatif": "WhatIf", "millwright/store/audit/shadow": "Shadow"}
 
 func schemaName(t reflect.Type) string { return prefixes[t.PkgPath()] + t.Name() }
 

@@ -11,6 +11,7 @@ import (
 	"millwright/services/console/view"
 	"millwright/services/internal/review"
 	"millwright/store/audit/overview"
+	"millwright/store/audit/shadow"
 )
 
 // Prefix of all paths.
@@ -203,6 +204,10 @@ var routes = []route{
 		parameters: []parameter{{name: "record", about: "sequence of a record whose hash is told too, as the event record", integer: true}},
 		summary:    "Checks the hash chain of the log, as server-sent events: progress, each signed head as head, and in the end result or error",
 		stream:     (*API).verify},
+	{method: http.MethodGet, path: "/shadow-report", id: "getShadowReport", right: access.Plan, result: shadow.Report{},
+		parameters: []parameter{{name: "since", about: "compare what happened since then: a time (RFC 3339) or a span such as 24h, which it is if it is missing"}},
+		summary:    "What happened beside another controller, and what was decided in mode shadow, side by side, as server-sent events: progress, and in the end result or error",
+		stream:     (*API).shadowReport},
 	{method: http.MethodPost, path: "/bundles", id: "takeBundle", right: access.Bundle, question: view.BundleRequest{}, stream: (*API).bundle, streams: BundleType, recorded: true,
 		summary: "Records with all that planning their decisions again takes, as one file; the trailer " + ResultHeader + " says whether it is whole. The log says who took it"},
 	{method: http.MethodPost, path: "/commands/{id}/approve", id: "approveCommand", summary: "Approve a proposed command", right: access.Approve,

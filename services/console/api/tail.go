@@ -98,6 +98,15 @@ type stream struct {
 	err     error
 }
 
+// Pieces returns what sends an answer piece by piece: each at once, and within a deadline.
+func Pieces(w http.ResponseWriter) func(text string) error {
+	s := &stream{w: w, control: http.NewResponseController(w)}
+	return func(text string) error {
+		s.write(text)
+		return s.err
+	}
+}
+
 func (s *stream) row(r index.Row) {
 	if r.Seq <= s.last {
 		return

@@ -28,8 +28,8 @@ const (
 
 var errStopping = errors.New("the console stops")
 
-// lasting is the context of a request that lasts; it ends with the server too. stop may be called again.
-func (a *API) lasting(r *http.Request) (ctx context.Context, stop func()) {
+// Lasting is the context of a request that lasts; it ends with the server too. stop may be called again.
+func (a *API) Lasting(r *http.Request) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	go func() {
 		select {
@@ -93,7 +93,7 @@ func (t *told) beat(ctx context.Context, cancel func()) {
 
 // tellAll answers with what fn tells, and then with its result or what went wrong.
 func (a *API) tellAll(w http.ResponseWriter, r *http.Request, q *question, fn func(context.Context, view.Tell) (any, error)) {
-	ctx, stop := a.lasting(r)
+	ctx, stop := a.Lasting(r)
 	t := &told{to: &stream{w: w, control: http.NewResponseController(w)}}
 	var beats sync.WaitGroup
 	beats.Go(func() { t.beat(ctx, stop) })
@@ -132,6 +132,13 @@ func (a *API) replayRange(w http.ResponseWriter, r *http.Request, q *question) {
 	})
 }
 
+// shadowReport compares what happened with what was decided in mode shadow.
+func (a *API) shadowReport(w http.ResponseWriter, r *http.Request, q *question) {
+	a.tellAll(w, r, q, func(ctx context.Context, tell view.Tell) (any, error) {
+		return a.cfg.View.ShadowReport(ctx, q.who.Name, q.text("since"), tell)
+	})
+}
+
 // bundle sends a bundle. Whether it is whole says the trailer.
 func (a *API) bundle(w http.ResponseWriter, r *http.Request, q *question) {
 	asked := *q.asked.(*view.BundleRequest)
@@ -140,7 +147,7 @@ func (a *API) bundle(w http.ResponseWriter, r *http.Request, q *question) {
 		a.refuse(w, q.route, q, err)
 		return
 	}
-	ctx, stop := a.lasting(r)
+	ctx, stop := a.Lasting(r)
 	defer stop()
 	begun := false
 	taken, err := a.cfg.View.Bundle(ctx, q.who.Name, asked, func() io.Writer {

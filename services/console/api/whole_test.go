@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/rs/zerolog"
 
 	"millwright/events"
@@ -26,6 +28,8 @@ import (
 	"millwright/store"
 	"millwright/store/audit"
 	"millwright/store/audit/recording"
+	"millwright/store/audit/shadow"
+	"millwright/store/memlog"
 )
 
 // wholeRig is an API over a recorded history.
@@ -58,7 +62,12 @@ func (s *slow) Consume(ctx context.Context, from uint64, fn func(events.Message)
 
 func newWholeRig(t *testing.T) *wholeRig {
 	t.Helper()
-	log, rec := consoletest.Recorded(t, "../../../store/audit/testdata/v20/TestDeletingByHand.rec")
+	return wholeRigOf(t, consoletest.Recorded)
+}
+
+func wholeRigOf(t *testing.T, recorded func(testing.TB, string) (*memlog.Log, *recording.Recording)) *wholeRig {
+	t.Helper()
+	log, rec := recorded(t, "../../../store/audit/testdata/v20/TestDeletingByHand.rec")
 	x := &wholeRig{rig: &rig{T: t, log: log}, stream: &slow{Stream: rec, waiting: make(chan struct{}, 8), gone: make(chan struct{}, 8)}, done: make(chan struct{})}
 	idx := index.New(log.ID(), 0)
 	head, err := log.Head(t.Context())
@@ -227,6 +236,61 @@ func TestTheChainIsVerified(t *testing.T) {
 			t.Errorf("%s: %d %s", query, status, b)
 		}
 	}
+}
+
+// The report of the console is that of the log and the observations. It takes a place, as everything that lasts
+// does, and ends with who asked.
+func TestTheShadowReport(t *testing.T) {
+	r := wholeRigOf(t, consoletest.Shadowed)
+	ask := func(token, query string) (status int, data map[string]string, body string) {
+		t.Helper()
+		status, _, b := r.ask(token, http.MethodGet, "/shadow-report"+query, "")
+		data, _ = toldOf(t, b)
+		return status, data, string(b)
+	}
+	if status, _, body := ask("reader", ""); status != http.StatusForbidden {
+		t.Errorf("without the right to plan: %d %s", status, body)
+	}
+	for _, query := range []string{"?since=x", "?since=-1h", "?what=1"} {
+		if status, _, body := ask("viewer", query); status != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", query, status, body)
+		}
+	}
+	want, err := shadow.Compare(t.Context(), r.log, r.stream, time.Unix(0, 0))
+	if err != nil || want.Decisions == 0 || want.Actual.USD == 0 || len(want.Differences) == 0 {
+		t.Fatalf("%+v, %v", want, err)
+	}
+	status, data, body := ask("viewer", "?since=1970-01-01T00:00:00Z")
+	var got shadow.Report
+	d := json.NewDecoder(strings.NewReader(data[EventResult]))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&got); status != http.StatusOK || err != nil || !cmp.Equal(&got, want, cmpopts.EquateApprox(0, 1e-9)) {
+		t.Errorf("%d %s, %v: %s", status, body, err, cmp.Diff(&got, want))
+	}
+	var p view.Progress
+	if err := json.Unmarshal([]byte(data[view.EventProgress]), &p); err != nil || p.LastMessage == 0 {
+		t.Errorf("%s, %v", body, err)
+	}
+	if _, data, body := ask("viewer", ""); !strings.Contains(data[EventError], "nothing was decided in mode shadow") || !strings.Contains(data[EventError], `"status":404`) {
+		t.Errorf("of the last day: %s", body)
+	}
+
+	r.stream.held = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+Prefix+"/shadow-report?since=1970-01-01T00:00:00Z", nil)
+		req.Header.Set("Authorization", "Bearer viewer")
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+	}()
+	<-r.stream.waiting
+	if status, header, b := r.ask("viewer", http.MethodGet, "/shadow-report", ""); status != http.StatusTooManyRequests || header.Get("Retry-After") == "" {
+		t.Errorf("a second one of the same person: %d %s", status, b)
+	}
+	cancel()
+	<-r.stream.gone
 }
 
 // A bundle takes a right of its own and is on record; it replays, and a trailer says that it is whole.

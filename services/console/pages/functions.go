@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"math"
 	"strings"
 	"time"
 
 	"millwright/services/console/view"
 	"millwright/store/audit"
+	"millwright/store/audit/shadow"
 )
 
 // functions of the templates.
@@ -22,6 +24,7 @@ func functions(now func() time.Time, version string) template.FuncMap {
 		"iso":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"link": linkOf, "object": objectPath, "moment": moment, "tone": tone, "pretty": pretty, "short": func(s string) string { return clip(s, 48) },
 		"count": count, "rate": rate, "dollars": dollars, "person": person, "few": few, "json": asJSON, "evictions": evictionsOf, "newNodes": newNodes,
+		"seconds": shadow.Seconds, "usd": usd, "more": func(all, shown int) int { return all - shown },
 		"kinds": func() []string { return view.Kinds },
 		"class": func(state string) string { return "s-" + strings.ReplaceAll(strings.ToLower(state), " ", "-") },
 	}
@@ -67,6 +70,9 @@ func rate(micro int64) string {
 	}
 	return dollars(micro) + "/h"
 }
+
+// usd is a sum in USD, whichever way it goes.
+func usd(sum float64) string { return dollars(int64(math.Round(math.Abs(sum) * 1e6))) }
 
 // dollars of micro USD, which may be less than nothing.
 func dollars(micro int64) string {

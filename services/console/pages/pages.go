@@ -33,6 +33,8 @@ const (
 	answerTimeout = 25 * time.Second
 	// againAfter is when a page that could not be made yet is asked for again, in seconds.
 	againAfter = 4
+	// failed is what is told of what is the console's own fault.
+	failed = "The console failed; its log says why."
 )
 
 // Config of Pages.
@@ -60,7 +62,7 @@ type Pages struct {
 // New parses the templates.
 func New(cfg Config) *Pages {
 	p := &Pages{cfg: cfg, templates: map[string]*template.Template{}, version: versionOf(files)}
-	for _, name := range []string{"now", "timeline", "savings", "decisions", "decision", "object", "commands", "plan", "replay", "facts", "login", "problem"} {
+	for _, name := range []string{"now", "timeline", "savings", "decisions", "decision", "object", "commands", "plan", "replay", "facts", "shadow", "login", "problem"} {
 		t := template.New("layout.html").Funcs(functions(cfg.Now, p.version))
 		p.templates[name] = template.Must(t.ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name+".html"))
 	}
@@ -112,6 +114,7 @@ func (p *Pages) Register(mux *http.ServeMux) {
 	mux.Handle("GET /object", http.HandlerFunc(find))
 	mux.Handle("GET /plan", p.reading("plan", p.planForm))
 	mux.HandleFunc("POST /plan", p.plan)
+	mux.HandleFunc("GET /shadow", p.shadow)
 	mux.Handle("GET /commands", p.reading("commands", p.commands))
 	mux.Handle("POST /commands/{id}/{answer}", p.acting(access.Approve, p.answer))
 	mux.Handle("POST /control/{level}", p.acting(access.Control, p.control))
@@ -214,26 +217,32 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, q *request, err err
 	text := err.Error()
 	if status == http.StatusInternalServerError {
 		p.cfg.Logger.Error().Err(err).Str("path", r.URL.Path).Msg("page failed")
-		text = "The console failed; its log says why."
+		text = failed
 	}
 	p.show(w, q, status, "problem", http.StatusText(status), text)
 }
 
+// page is what all templates get for a request.
+func (p *Pages) page(q *request, title string, data any) page {
+	x := page{Title: title, Cluster: p.cfg.Cluster, At: p.cfg.Now().UTC().Format("2006-01-02 15:04:05 UTC"), Data: data}
+	if q.who != nil {
+		x.Who = q.who.Name
+	}
+	return x
+}
+
 func (p *Pages) show(w http.ResponseWriter, q *request, status int, name, title string, data any) {
 	began := p.cfg.Now()
-	x := page{Title: title, Cluster: p.cfg.Cluster, At: began.UTC().Format("2006-01-02 15:04:05 UTC"), Data: data}
+	x := p.page(q, title, data)
 	if status == http.StatusServiceUnavailable && q.Method == http.MethodGet {
 		x.Again = againAfter
 	}
 	if name == "commands" {
 		x.Said = clip(q.URL.Query().Get("said"), 300)
 	}
-	if q.who != nil {
-		x.Who = q.who.Name
-		if name == "commands" {
-			x.MayAnswer = p.cfg.Reviewer.Check(q.Context(), q.who, access.Approve, false) == nil
-			x.MayStop = p.cfg.Reviewer.Check(q.Context(), q.who, access.Control, false) == nil
-		}
+	if q.who != nil && name == "commands" {
+		x.MayAnswer = p.cfg.Reviewer.Check(q.Context(), q.who, access.Approve, false) == nil
+		x.MayStop = p.cfg.Reviewer.Check(q.Context(), q.who, access.Control, false) == nil
 	}
 	var body bytes.Buffer
 	if err := p.templates[name].Execute(&body, x); err != nil {

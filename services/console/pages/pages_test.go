@@ -115,7 +115,7 @@ func TestWhateverThingsAreCalledIsText(t *testing.T) {
 	for path, shows := range map[string]bool{
 		"/": true, "/decisions": true, "/decisions?object=" + url.QueryEscape(hostile) + "&since=1h&kind=" + url.QueryEscape(hostile): true, "/decisions/2": true, "/decisions/3": true,
 		"/decisions/5": true, objectPath("node", hostile): true, objectPath("nodepool", hostile): true, objectPath("nodeclaim", hostile): true, objectPath("command", r.id): true,
-		"/plan": true, "/plan?record=5": true, "/decisions/5/replay": true, "/decisions/5/facts": true, "/timeline": true, "/timeline?nodepool=" + url.QueryEscape(hostile) + "&since=1h": true, "/timeline?kind=launched&reason=" + url.QueryEscape(hostile): true,
+		"/plan": true, "/plan?record=5": true, "/shadow": true, "/decisions/5/replay": true, "/decisions/5/facts": true, "/timeline": true, "/timeline?nodepool=" + url.QueryEscape(hostile) + "&since=1h": true, "/timeline?kind=launched&reason=" + url.QueryEscape(hostile): true,
 		"/timeline?object=" + url.QueryEscape("node/"+hostile): true, "/timeline?object=" + url.QueryEscape(hostile): true, "/savings": true,
 		"/commands": true, "/commands?said=" + url.QueryEscape(hostile): true, "/login?next=" + url.QueryEscape("/"+hostile): true, objectPath("pod", hostile): true, objectPath("secret", hostile): true,
 	} {

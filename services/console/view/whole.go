@@ -13,7 +13,7 @@ import (
 )
 
 // ErrAsking: something of the same person that takes long is being worked out.
-var ErrAsking = errors.New("your last bundle, replay or verification has not ended yet")
+var ErrAsking = errors.New("your last bundle, replay, verification or shadow report has not ended yet")
 
 const (
 	// wholeMax bounds what reads much of the log and takes minutes: half a core each.
@@ -30,11 +30,12 @@ const (
 )
 
 // Progress is how far something has come: all before Record is done, and Message is the observation that was
-// read last.
+// read last, of which LastMessage is the last where that is known.
 type Progress struct {
-	Record  uint64 `json:"record"`
-	Last    uint64 `json:"last"`
-	Message uint64 `json:"message,omitempty"`
+	Record      uint64 `json:"record"`
+	Last        uint64 `json:"last"`
+	Message     uint64 `json:"message,omitempty"`
+	LastMessage uint64 `json:"lastMessage,omitempty"`
 }
 
 // Tell sends what is known so far; an error of it ends the work.

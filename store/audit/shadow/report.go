@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -89,6 +90,32 @@ var caveats = []string{
 	"What removals would have done to the pods is counted as the evictions of the command; whether they would have found the promised room at once is not known.",
 	"Nodes whose price is not known cost nothing on either side.",
 }
+
+// Row of the comparison: what it is about, and both sides of it, for people.
+type Row struct{ Name, Actual, Millwright string }
+
+// Rows are both sides side by side.
+func (r *Report) Rows() []Row {
+	a, m := &r.Actual, &r.Millwright
+	row := func(name, format string, of func(*Side) any) Row {
+		return Row{name, fmt.Sprintf(format, of(a)), fmt.Sprintf(format, of(m))}
+	}
+	return []Row{
+		row("cost", "$%.2f", func(s *Side) any { return s.USD }),
+		row("node hours", "%.1f", func(s *Side) any { return s.NodeHours }),
+		row("nodes, at most", "%d", func(s *Side) any { return s.NodesMost }),
+		row("launched", "%d", func(s *Side) any { return s.Launched }),
+		row("removed", "%d", func(s *Side) any { return s.Removed }),
+		row("evictions", "%d", func(s *Side) any { return s.Evictions }),
+		row("pods that waited", "%d", func(s *Side) any { return s.Waited }),
+		row("in the middle for", "%s", func(s *Side) any { return Seconds(s.WaitedMedian) }),
+		row("at most for", "%s", func(s *Side) any { return Seconds(s.WaitedMost) }),
+		row("waiting still", "%d", func(s *Side) any { return s.StillWaiting }),
+	}
+}
+
+// Seconds as a span.
+func Seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
 // waits are how long pods waited, to the second.
 type waits struct {

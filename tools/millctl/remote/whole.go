@@ -19,6 +19,7 @@ import (
 	"millwright/store"
 	"millwright/store/audit/heads"
 	"millwright/store/audit/plan"
+	"millwright/store/audit/shadow"
 )
 
 const (
@@ -141,6 +142,23 @@ func (c *Client) ReplayRange(ctx context.Context, q view.RangeRequest, files []p
 	q.Manifests, q.Prices = read.Manifests, read.Prices
 	x := &view.RangeReplayed{}
 	return x, c.told(ctx, http.MethodPost, "/replay", nil, q, x, func(event string, data []byte) error { return tellProgress(event, data, progress) })
+}
+
+// ShadowReport has the console compare what happened in the span before now with what was decided in mode
+// shadow; progress is called with how far it is in the observations.
+func (c *Client) ShadowReport(ctx context.Context, since time.Duration, progress func(done, last uint64)) (*shadow.Report, error) {
+	r := &shadow.Report{}
+	return r, c.told(ctx, http.MethodGet, "/shadow-report", url.Values{"since": {since.String()}}, nil, r, func(event string, data []byte) error {
+		var p view.Progress
+		if event != view.EventProgress {
+			return nil
+		}
+		if err := json.Unmarshal(data, &p); err != nil {
+			return fmt.Errorf("decode progress: %w", err)
+		}
+		progress(p.Message, p.LastMessage)
+		return nil
+	})
 }
 
 func tellProgress(event string, data []byte, progress func(done, last uint64)) error {

@@ -21,9 +21,11 @@ import (
 	"millwright/planner/ledger"
 	"millwright/services/console/api"
 	"millwright/services/console/consoletest"
+	"millwright/services/console/index"
 	"millwright/services/console/view"
 	"millwright/store/audit/heads"
 	"millwright/store/audit/plan"
+	"millwright/store/audit/shadow"
 )
 
 // asking is a client of a server that answers as a console, or as something else.
@@ -131,6 +133,26 @@ func TestSignedHeadsAreCheckedHere(t *testing.T) {
 	x.heads = nil
 	if _, err := finish(x, keys); !errors.Is(err, heads.ErrUnsigned) {
 		t.Errorf("heads that are left out: %v", err)
+	}
+}
+
+// The report of the console comes as it is made there.
+func TestTheShadowReportOfTheConsole(t *testing.T) {
+	log, rec := consoletest.Shadowed(t, "../../../store/audit/testdata/v20/TestDeletingByHand.rec")
+	rig := consoletest.New(t, "test")
+	idx := index.New(log.ID(), 0)
+	rig.Index, rig.View = idx, view.New(view.Config{Cluster: "test", Log: log, Stream: rec, Index: idx, Now: time.Now})
+	want, err := shadow.Compare(t.Context(), log, rec, time.Unix(0, 0))
+	if err != nil || want.Decisions == 0 {
+		t.Fatal(want, err)
+	}
+	c, told := consoleOf(t, rig), uint64(0)
+	got, err := c.ShadowReport(t.Context(), 999_999*time.Hour, func(_, last uint64) { told = last })
+	if err != nil || got.Decisions != want.Decisions || len(got.Differences) != len(want.Differences) || !got.To.Equal(want.To) || told == 0 {
+		t.Errorf("%+v, %v; want %+v, told %d", got, err, want, told)
+	}
+	if _, err := c.ShadowReport(t.Context(), time.Hour, func(uint64, uint64) {}); err == nil || !strings.Contains(err.Error(), "nothing was decided in mode shadow") {
+		t.Error(err)
 	}
 }
 

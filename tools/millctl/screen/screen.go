@@ -118,15 +118,16 @@ func Paint(out io.Writer, colour, text string) string {
 	return "\x1b[" + colour + "m" + text + "\x1b[0m"
 }
 
-// Progress shows on a terminal how far something has come, in a line that is overwritten; elsewhere nothing.
-func Progress(out io.Writer) func(done, last uint64) {
+// Progress shows on a terminal how far something has come, in records or the like, in a line that is
+// overwritten; elsewhere nothing.
+func Progress(out io.Writer, what string) func(done, last uint64) {
 	f, ok := out.(*os.File)
 	if !ok || !isatty.IsTerminal(f.Fd()) {
 		return func(uint64, uint64) {}
 	}
 	return func(done, last uint64) {
 		if last > 0 {
-			fmt.Fprintf(out, "record %d of %d\r", done, last)
+			fmt.Fprintf(out, "%s %d of %d\r", what, done, last)
 		}
 	}
 }
