@@ -238,8 +238,8 @@ func TestTheChainIsVerified(t *testing.T) {
 	}
 }
 
-// The report of the console is that of the log and the observations. It takes a place, as everything that lasts
-// does, and ends with who asked.
+// The report of the console is that of the log and the observations. It takes a place, as everything that
+// lasts does, and ends with who asked.
 func TestTheShadowReport(t *testing.T) {
 	r := wholeRigOf(t, consoletest.Shadowed)
 	ask := func(token, query string) (status int, data map[string]string, body string) {

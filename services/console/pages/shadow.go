@@ -36,8 +36,9 @@ type versus struct {
 	Width, Height      int
 }
 
-// shadow shows the form, and makes the report once a span is chosen. That takes seconds to minutes, so the page
-// is sent as it is made: how far it is comes line by line, and the report in the end. Who leaves ends it.
+// shadow shows the form, and makes the report once a span is chosen. That takes seconds to minutes, so the
+// page is sent as it is made: how far it is comes line by line, and the report in the end. Who leaves
+// ends it.
 func (p *Pages) shadow(w http.ResponseWriter, r *http.Request) {
 	const name, title = "shadow", "Shadow"
 	q := p.admit(w, r, access.Read, false)

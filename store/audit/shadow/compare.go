@@ -30,9 +30,9 @@ type Log interface {
 	Head(ctx context.Context) (store.Head, error)
 }
 
-// Compare makes the report of what happened since a time. Its memory is that of a World and of what differs at
-// a time, however long the span is. It returns ErrNothing, or audit.ErrUnsynced if nothing of what happened
-// then is retained.
+// Compare makes the report of what happened since a time. Its memory is that of a World and of what differs
+// at a time, however long the span is. It returns ErrNothing, or audit.ErrUnsynced if nothing of what
+// happened then is retained.
 func Compare(ctx context.Context, log Log, stream audit.Stream, since time.Time) (*Report, error) {
 	decisions, err := upcomingSince(ctx, log, since)
 	if err != nil {
@@ -180,8 +180,8 @@ type comparison struct {
 	dirty, stale   bool
 	actual, shadow sum
 	out            Report
-	// waited are the waits that have ended; would are those under Millwright, and booted those of pods that it
-	// had planned nodes for, which need the boot time too.
+	// waited are the waits that have ended; would are those under Millwright, and booted those of pods that
+	// it had planned nodes for, which need the boot time too.
 	waited, would, booted waits
 	points                []Point
 }
