@@ -30,8 +30,10 @@ AT_ONCE    ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores + (cor
 RACE        = $(shell $(GO) list ./events/... ./store/... ./services/... ./tools/ec2sim/... | grep -v '^millwright/services/sim')
 RACE_SKIP  := TestABurstIsPackedNoWorseThanWithALongWindow|TestTurnoverLeavesNothingForEver|TestWeekOfLoadNeverFillsTheDatabase|TestScaledDownDeploymentsComeToRest|TestTwentyThousandPodsFromAPipe
 # Packages are tested in the order of this list; one that takes minutes and comes last would leave the cores idle.
-LONGEST    := millwright/services/sim millwright/store/etcdlog millwright/tools/simrun millwright/tools/millctl millwright/events/natsbus
-UNIT        = $(LONGEST) $(filter-out $(LONGEST),$(shell $(GO) list ./... | grep -v '^millwright/tools/e2e'))
+LONGEST    := millwright/store/etcdlog millwright/tools/millctl millwright/services/internal/retention millwright/events/natsbus
+# What simulates histories: minutes of CPU on a virtual clock, whatever else the machine does.
+SIMULATION := millwright/services/sim millwright/tools/simrun
+UNIT        = $(LONGEST) $(filter-out $(LONGEST) $(SIMULATION),$(shell $(GO) list ./... | grep -v '^millwright/tools/e2e'))
 COMMANDS   := millwright:./services/cmd/millwright millctl:./tools/millctl ec2sim:./tools/ec2sim demo:./tools/demo
 
 .PHONY: help
@@ -130,16 +132,22 @@ up: build ## start the local stack and leave it running, with a kubeconfig to pl
 down: ## end what `make up` started
 	@if [ -x $(BIN)/demo ]; then $(BIN)/demo down --dir $(STATE)/up; fi
 
-# `make test` ends with install-test, where that can run; INSTALL_TEST=0 leaves it to who runs it beside something else.
+# `make test` ends with install-test, where that can run; INSTALL_TEST=0 and SIM_TEST=0 leave that and the simulated histories to who
+# runs them beside something else.
 INSTALL_TEST ?= 1
+SIM_TEST     ?= 1
 
 .PHONY: test
 test: build bin/etcd bin/etcdctl bin/nats-server bin/millwright-older bin/chart bin/s3server ## unit, integration and end-to-end tests, replay of what they recorded, and the way of docs/install.md on a real node
 	$(GO) vet ./...
-	$(GOTESTSUM) --format standard-quiet --packages "$(UNIT)" -- -vet=off -p $(AT_ONCE) -timeout 20m
+	$(GOTESTSUM) --format standard-quiet --packages "$(if $(filter 1,$(SIM_TEST)),$(SIMULATION)) $(UNIT)" -- -vet=off -p $(AT_ONCE) -timeout 20m
 	@$(MAKE) --no-print-directory rules-test
 	@$(MAKE) --no-print-directory e2e-only
 	@if [ "$(INSTALL_TEST)" = 1 ]; then $(MAKE) --no-print-directory install-test; fi
+
+.PHONY: sim-test
+sim-test: ## the simulated histories of the tests, and the mutants that they must find
+	$(GOTESTSUM) --format standard-quiet --packages "$(SIMULATION)" -- -vet=off -timeout 40m
 
 # A module of its own, for Prometheus.
 .PHONY: rules-test
@@ -158,7 +166,7 @@ e2e-only:
 	@$(GO) run ./tools/rights/check $(E2E_RIGHTS)
 
 .PHONY: race
-race: ## tests of all packages with goroutines under the race detector; needs gcc
+race: bin/s3server ## tests of all packages with goroutines under the race detector; needs gcc
 	@CGO_ENABLED=1 $(TOOL) gotestsum --format standard-quiet --packages "$(RACE)" -- -race -short -vet=off -p $(AT_ONCE) -timeout 20m -skip '$(RACE_SKIP)'
 
 .PHONY: soak
