@@ -28,7 +28,7 @@ AT_ONCE    ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores + (cor
 # slower: tests of sizes and of every fault around every call take fewer (-short), and what is skipped plans or writes in bulk on one
 # goroutine.
 RACE        = $(shell $(GO) list ./events/... ./store/... ./services/... ./tools/ec2sim/... | grep -v '^millwright/services/sim')
-RACE_SKIP  := TestABurstIsPackedNoWorseThanWithALongWindow|TestTurnoverLeavesNothingForEver|TestWeekOfLoadNeverFillsTheDatabase|TestScaledDownDeploymentsComeToRest|TestTwentyThousandPodsFromAPipe
+RACE_SKIP  := TestPricesInLocalZones|TestOptionsChangeWhatPodsGet|TestAllocatableOfKnownTypes|TestLocalAndWavelengthZonesOfferWhatTheyHaveToThoseWithASubnetThere|TestABurstIsPackedNoWorseThanWithALongWindow|TestTurnoverLeavesNothingForEver|TestWeekOfLoadNeverFillsTheDatabase|TestScaledDownDeploymentsComeToRest|TestTwentyThousandPodsFromAPipe
 # Packages are tested in the order of this list; one that takes minutes and comes last would leave the cores idle.
 LONGEST    := millwright/store/etcdlog millwright/tools/millctl millwright/services/internal/retention millwright/events/natsbus
 # What simulates histories: minutes of CPU on a virtual clock, whatever else the machine does.
