@@ -82,7 +82,7 @@ func (o *options) accountFlags(cmd *cobra.Command) {
 	f.StringSliceVar(&o.roles, "role", nil, "further IAM roles that exist")
 	f.StringVar(&o.policies, "policies", "", "enforce IAM policies: a JSON file with a policy document per access key; other keys may do everything")
 	f.Int64Var(&o.seed, "seed", 1, "seed of spot prices and of fault rates")
-	f.BoolVar(&o.deleteNodes, "delete-nodes-of-terminated-instances", false, "delete the Node of a terminated instance, as a cloud controller does after a while")
+	f.BoolVar(&o.deleteNodes, "delete-nodes-of-terminated-instances", false, "delete the Node of each terminated instance, as a cloud controller does after a while; else only of those that Millwright had not registered")
 	f.Float64Var(&o.memoryOverhead, "vm-memory-overhead-percent", 0.075, "share of a type's memory that the guest does not see")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "json", "json or console")

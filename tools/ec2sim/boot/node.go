@@ -64,7 +64,7 @@ func NewNode(m *instance.Machine, b *Bootstrap, c *Cluster, overheadMillionths i
 	}
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: m.PrivateDNS, Labels: labels(m, b)},
-		Spec:       corev1.NodeSpec{ProviderID: "aws:///" + m.Zone + "/" + m.ID, Taints: b.Kubelet.Taints},
+		Spec:       corev1.NodeSpec{ProviderID: providerID(m), Taints: b.Kubelet.Taints},
 		Status: corev1.NodeStatus{
 			Capacity: total, Allocatable: free, Conditions: startConditions(),
 			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: m.PrivateIP},
@@ -128,3 +128,5 @@ func nodeInfo(m *instance.Machine, b *Bootstrap, version string) corev1.NodeSyst
 		MachineID: uuid, SystemUUID: uuid, BootID: uuid,
 	}
 }
+
+func providerID(m *instance.Machine) string { return "aws:///" + m.Zone + "/" + m.ID }

@@ -30,7 +30,8 @@ type Config struct {
 	Cluster Cluster
 	// MemoryOverhead in millionths; 0 means DefaultMemoryOverhead.
 	MemoryOverhead int64
-	// DeleteNodes removes the Node of a terminated instance, as a cloud controller does after a while.
+	// DeleteNodes removes the Node of each terminated instance, as a cloud controller does after a while; else
+	// only those that Millwright had not registered are removed, which nobody else would ever delete.
 	DeleteNodes bool
 	Log         zerolog.Logger
 }
@@ -100,7 +101,7 @@ func (r *Runner) due() []todo {
 	defer r.mu.Unlock()
 	var out []todo
 	for _, m := range machines {
-		s := next(&m, settings, r.cfg.DeleteNodes, now)
+		s := next(&m, settings, now)
 		if s == nothing || r.busy[m.ID] || time.Now().Before(r.retry[m.ID]) {
 			continue
 		}
@@ -151,7 +152,7 @@ func (r *Runner) takeStep(ctx context.Context, w todo) (instance.Progress, error
 		err = r.stop(ctx, p.Node)
 	case remove:
 		p.Deleted = true
-		err = r.remove(ctx, p.Node)
+		err = r.remove(ctx, m)
 	}
 	if err != nil {
 		return p, fmt.Errorf("%s node %s: %w", w.step, p.Node, err)

@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -167,23 +168,38 @@ func TestARunningInstanceRegistersAsItsKubeletWould(t *testing.T) {
 }
 
 func TestATerminatedInstanceStopsItsNode(t *testing.T) {
-	for _, deleteNodes := range []bool{false, true} {
-		t.Run(fmt.Sprintf("delete nodes is %v", deleteNodes), func(t *testing.T) {
-			r := newRig(t, simclient.Settings{}, func(c *boot.Config) { c.DeleteNodes = deleteNodes })
+	cases := map[string]struct{ deleteNodes, registered, stays bool }{
+		"a registered one stays":                      {registered: true, stays: true},
+		"one that nobody registered goes":             {},
+		"all go if that is asked for":                 {deleteNodes: true, registered: true},
+		"all go if that is asked for, registered not": {deleteNodes: true},
+	}
+	for sentence, c := range cases {
+		t.Run(sentence, func(t *testing.T) {
+			r := newRig(t, simclient.Settings{}, func(config *boot.Config) { config.DeleteNodes = c.deleteNodes })
 			id := r.launch(nodeConfig("millwright", endpoint), "m5.large")
-			r.node(id, "the node is registered", managed)
-			name := r.instance(id).PrivateDNS
-			if _, err := r.ec2.TerminateInstances(context.Background(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}}); err != nil {
+			node := r.node(id, "the node is registered", managed)
+			if c.registered {
+				patch := []byte(`{"metadata":{"labels":{"karpenter.sh/registered":"true"}}}`)
+				if _, err := r.kube.CoreV1().Nodes().Patch(t.Context(), node.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := r.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}}); err != nil {
 				t.Fatal(err)
 			}
-			if !deleteNodes {
-				r.node(id, "the node is stopped", func(n *corev1.Node) bool { return !managed(n) && ready(n) == corev1.ConditionUnknown })
+			if !c.stays {
+				r.until("the node is deleted", func() bool {
+					_, err := r.kube.CoreV1().Nodes().Get(t.Context(), node.Name, metav1.GetOptions{})
+					return apierrors.IsNotFound(err)
+				})
 				return
 			}
-			r.until("the node is deleted", func() bool {
-				_, err := r.kube.CoreV1().Nodes().Get(context.Background(), name, metav1.GetOptions{})
-				return apierrors.IsNotFound(err)
-			})
+			r.node(id, "the node is stopped", func(n *corev1.Node) bool { return !managed(n) && ready(n) == corev1.ConditionUnknown })
+			time.Sleep(500 * time.Millisecond)
+			if _, err := r.kube.CoreV1().Nodes().Get(t.Context(), node.Name, metav1.GetOptions{}); err != nil {
+				t.Errorf("the node: %v", err)
+			}
 		})
 	}
 }

@@ -27,8 +27,11 @@ const (
 	remove   step = "delete"
 )
 
+// registeredKey is the label of Nodes that Millwright, or Karpenter, has registered.
+const registeredKey = "karpenter.sh/registered"
+
 // next decides from the machine's state, the delays and the clock alone.
-func next(m *instance.Machine, s simclient.Settings, deleteNodes bool, now time.Time) step {
+func next(m *instance.Machine, s simclient.Settings, now time.Time) step {
 	p := m.Progress
 	running := m.State == instance.Running && !m.Failed
 	if p.Node == "" {
@@ -38,7 +41,7 @@ func next(m *instance.Machine, s simclient.Settings, deleteNodes bool, now time.
 		return nothing
 	}
 	if !running {
-		return nextDown(m, deleteNodes)
+		return nextDown(m)
 	}
 	switch {
 	case (!p.Alive || p.Stopped) && !now.Before(p.RegisteredAt.Add(time.Duration(s.Ready))):
@@ -49,11 +52,11 @@ func next(m *instance.Machine, s simclient.Settings, deleteNodes bool, now time.
 	return nothing
 }
 
-func nextDown(m *instance.Machine, deleteNodes bool) step {
+func nextDown(m *instance.Machine) step {
 	switch {
 	case !m.Progress.Stopped:
 		return stop
-	case deleteNodes && m.State == instance.Terminated && !m.Progress.Deleted:
+	case m.State == instance.Terminated && !m.Progress.Deleted:
 		return remove
 	}
 	return nothing
@@ -148,8 +151,20 @@ func (r *Runner) stop(ctx context.Context, name string) error {
 	return r.patch(ctx, name, map[string]any{"status": map[string]any{"conditions": conditions}}, "status")
 }
 
-func (r *Runner) remove(ctx context.Context, name string) error {
-	err := r.cfg.Kube.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
+// remove deletes the Node of a terminated instance as a cloud controller does. Unless all such Nodes are to be
+// deleted, those that Millwright had taken over are left: deleting them is its own work.
+func (r *Runner) remove(ctx context.Context, m *instance.Machine) error {
+	nodes := r.cfg.Kube.CoreV1().Nodes()
+	node, err := nodes.Get(ctx, m.Progress.Node, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	case node.Spec.ProviderID != providerID(m), !r.cfg.DeleteNodes && node.Labels[registeredKey] == "true":
+		return nil
+	}
+	err = nodes.Delete(ctx, node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &node.UID}})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
