@@ -217,3 +217,43 @@ func TestHeartbeatsTellWhenEC2WasPolled(t *testing.T) {
 		}
 	})
 }
+
+// lagging is a World that has folded no more than the first messages of a stream.
+type lagging struct {
+	world *world.World
+	at    events.Position
+}
+
+func (l *lagging) Position() (events.Position, bool) { return l.at, true }
+func (l *lagging) Version() *world.World             { return l.world }
+func (l *lagging) Torn() bool                        { return false }
+
+// What was published last is not known as long as the World, restored or folded from the start, has not come
+// to where the stream ended when the process began, complete as its last resync may be.
+func TestZonalShiftsAreNotKnownToAWorldThatLags(t *testing.T) {
+	run(t, nil, func(t *testing.T, r *rig) {
+		r.pass(3 * time.Second)
+		r.stop()
+		state, err := r.bus.Connect(16).State(t.Context())
+		if err != nil || state.Last < 2 {
+			t.Fatal(state, err)
+		}
+		behind := &lagging{world: world.New(), at: events.Position{Incarnation: state.Incarnation, Sequence: state.Last - 1}}
+		var w *Watcher
+		r.start(func(c *Config) {
+			c.World = behind
+			c.AWS = func(e Emitter) (AWS, error) { w = e.(*Watcher); return &fakeAWS{}, nil }
+		})
+		if _, known := w.ZonalShifts(); known {
+			t.Error("known one message before the end")
+		}
+		behind.at.Sequence = state.Last + 100
+		if _, known := w.ZonalShifts(); !known {
+			t.Error("not known though all is folded")
+		}
+		behind.at.Incarnation = "another"
+		if _, known := w.ZonalShifts(); known {
+			t.Error("known by another stream")
+		}
+	})
+}

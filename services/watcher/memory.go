@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"millwright/events"
 )
 
@@ -79,10 +81,28 @@ func (w *Watcher) Blobs() events.Blobs { return w.cfg.Stream.Blobs() }
 
 // ZonalShifts implements Emitter.
 func (w *Watcher) ZonalShifts() ([]events.ZonalShift, bool) {
-	if _, synced := w.world.Position(); !synced {
+	at, synced := w.world.Position()
+	end := w.inherited.Load()
+	if !synced || end == nil || at.Incarnation != end.Incarnation || at.Sequence < end.Last {
 		return nil, false
 	}
 	return w.world.Version().AllZonalShifts(), true
+}
+
+// inherit notes where the stream ended when the process began: a World that is not there yet, however complete
+// the last resync that it has folded, does not know what was published last.
+func (w *Watcher) inherit(ctx context.Context) error {
+	wait := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(10*time.Second), backoff.WithMaxElapsedTime(0))
+	return backoff.RetryNotify(func() error {
+		state, err := w.cfg.Stream.State(ctx)
+		if err == nil {
+			w.inherited.Store(&state)
+		}
+		return err
+	}, backoff.WithContext(wait, ctx), func(err error, d time.Duration) {
+		w.cfg.Logger.Warn().Err(err).Dur("retry_in", d).Msg("end of the stream is not known")
+	})
 }
 
 // emit remembers a change and publishes it. What is remembered needs no error: a later epoch says it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -53,6 +54,8 @@ type Watcher struct {
 	// world is Config.World or own.
 	world WorldSource
 	own   *fold
+	// inherited is where the stream ended when the process began; nil as long as that is not known.
+	inherited atomic.Pointer[events.StreamState]
 	// repaired is when an epoch was last started because the World was torn.
 	repaired time.Time
 }
@@ -103,6 +106,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		g.Go(func() error { return w.own.run(ctx) })
 	}
 	if w.aws != nil {
+		g.Go(func() error { return w.inherit(ctx) })
 		g.Go(func() error { return w.runAWS(ctx) })
 	}
 	err := g.Wait()
