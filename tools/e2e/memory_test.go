@@ -54,11 +54,11 @@ func TestNodeClassesThatComeAndGoLeaveNoMemory(t *testing.T) {
 			return ""
 		})
 		if round == warmRounds-1 {
-			before = e.heap()
+			before = e.heap(15, 0)
 			t.Logf("heap after %d classes: %.1f MB", (round+1)*classesAtATime, float64(before)/1e6)
 		}
 	}
-	after := e.heap()
+	after := e.heap(120, before+heapGrowthMax)
 	t.Logf("heap after %d classes: %.1f MB", classRounds*classesAtATime, float64(after)/1e6)
 	if after-before > heapGrowthMax {
 		t.Errorf("%d classes and pools that came and went left %d bytes", (classRounds-warmRounds)*classesAtATime, after-before)
@@ -71,16 +71,19 @@ func passingClass(i int) string {
 		fmt.Sprintf("  kubelet: {maxPods: %d}\n  blockDeviceMappings: [{deviceName: /dev/xvda, rootVolume: true, ebs: {volumeSize: %dGi}}]\n", 20+i, 20+i)
 }
 
-// heap is the lowest of several measurements within half a minute: checkpoints and catalogues that are being
-// built hold tens of megabytes for some seconds after the last change.
-func (e *env) heap() (least int64) {
-	for range 15 {
+// heap is the lowest of several measurements, two seconds apart, until one is at most enough. What is being built
+// or compared holds tens of megabytes for a while after the last change, on a busy machine for a minute.
+func (e *env) heap(times int, enough int64) (least int64) {
+	for range times {
 		if err := e.stack.CollectGarbage(e.Context(), "millwright"); err != nil {
 			e.Fatal(err)
 		}
 		bytes := int64(e.metric("millwright", "go_memstats_heap_alloc_bytes"))
 		if bytes > 0 && (least == 0 || bytes < least) {
 			least = bytes
+		}
+		if least > 0 && least <= enough {
+			break
 		}
 		time.Sleep(2 * time.Second)
 	}
