@@ -64,6 +64,7 @@ const (
 	KindSurgeDecided     Kind = 65 // ignorable
 	KindMemoryDiscovered Kind = 66 // ignorable
 	KindBundleTaken      Kind = 67 // ignorable
+	KindSharesObserved   Kind = 68 // ignorable
 )
 
 var kindNames = map[Kind]string{
@@ -84,7 +85,7 @@ var kindNames = map[Kind]string{
 	KindFleetRequested: "FleetRequested", KindFleetAnswered: "FleetAnswered",
 	KindOrphanFound: "OrphanFound", KindDriftJudged: "DriftJudged", KindProposalAnswered: "ProposalAnswered", KindProposalEnded: "ProposalEnded",
 	KindRolloutResumed: "RolloutResumed", KindDrainOutStarted: "DrainOutStarted", KindDrainOutEnded: "DrainOutEnded", KindSurgeDecided: "SurgeDecided",
-	KindMemoryDiscovered: "MemoryDiscovered", KindBundleTaken: "BundleTaken",
+	KindMemoryDiscovered: "MemoryDiscovered", KindBundleTaken: "BundleTaken", KindSharesObserved: "SharesObserved",
 }
 
 func (k Kind) String() string {

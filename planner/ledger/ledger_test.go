@@ -345,7 +345,7 @@ func TestEveryKindHasAPayloadThatSurvivesJSON(t *testing.T) {
 			t.Errorf("%s has no name", k)
 		}
 	}
-	want(t, "kinds", len(ledger.Kinds()), 46)
+	want(t, "kinds", len(ledger.Kinds()), 47)
 }
 
 // records draws a log about few claims, nodes and pods, so that records meet.

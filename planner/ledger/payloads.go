@@ -37,6 +37,9 @@ type (
 	SurgedOwner      = payloads.SurgedOwner
 	SurgeFacts       = payloads.SurgeFacts
 	BundleTaken      = payloads.BundleTaken
+	SharesObserved   = payloads.SharesObserved
+	SpotShare        = payloads.SpotShare
+	MovedPods        = payloads.MovedPods
 )
 
 // Genesis starts a log.

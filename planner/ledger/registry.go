@@ -98,6 +98,8 @@ func newNodePayload(k Kind) any {
 		return &MemoryDiscovered{}
 	case KindBundleTaken:
 		return &BundleTaken{}
+	case KindSharesObserved:
+		return &SharesObserved{}
 	case KindCommandStarted, KindCommandMovesStarted:
 		return &CommandStarted{}
 	case KindCommandReduced:
@@ -127,7 +129,7 @@ func (k Kind) Known() bool { return NewPayload(k) != nil }
 func (k Kind) Ignorable() bool {
 	switch k {
 	case KindLedgerCheckpoint, KindAlarmRaised, KindSegmentArchived, KindLogAdopted, KindProposalAnswered, KindProposalEnded, KindRolloutResumed,
-		KindDriftJudged, KindDrainOutStarted, KindDrainOutEnded, KindSurgeDecided, KindMemoryDiscovered, KindBundleTaken:
+		KindDriftJudged, KindDrainOutStarted, KindDrainOutEnded, KindSurgeDecided, KindMemoryDiscovered, KindBundleTaken, KindSharesObserved:
 		return true
 	}
 	return false

@@ -28,6 +28,7 @@ import (
 	"millwright/services/console/index"
 	"millwright/services/console/pages"
 	"millwright/services/console/past"
+	"millwright/services/console/shares"
 	"millwright/services/console/trust"
 	"millwright/services/console/view"
 	"millwright/services/internal/clock"
@@ -82,6 +83,7 @@ type Console struct {
 	// past is nil if no directory keeps it.
 	past     *past.Past
 	view     *view.View
+	shares   *shares.Observer
 	identity *servercert.Certificate
 	reviewer *review.Reviewer
 	inFlight chan struct{}
@@ -109,8 +111,10 @@ func New(cfg Config) *Console {
 		if c.past != nil {
 			c.past.Add(e)
 		}
+		c.shares.Met(e)
 	})
 	c.view = view.New(view.Config{Cluster: cfg.Cluster, Log: cfg.Log, Stream: cfg.Stream, Index: c.index, History: newest, Past: c.past, Versions: cfg.Versions, Leaders: cfg.Leaders, Now: cfg.Now})
+	c.shares = shares.New(shares.Config{Label: cfg.Settings.TeamLabel, Log: cfg.Log, Versions: cfg.Versions, History: c.view.Whole, Now: cfg.Now, Logger: cfg.Logger})
 	c.identity = servercert.New(servercert.Config{What: Name, CertFile: cfg.Settings.CertFile, KeyFile: cfg.Settings.KeyFile, Dir: cfg.Dir, Names: names(cfg.Settings), Now: cfg.Now})
 	return c
 }
@@ -154,6 +158,7 @@ func (c *Console) Run(ctx context.Context) error {
 	var background sync.WaitGroup
 	background.Go(func() { c.index.Run(ctx, c.cfg.Log, c.cfg.Logger) })
 	background.Go(func() { c.publish(ctx) })
+	background.Go(func() { c.shares.Run(ctx) })
 	if c.past != nil {
 		background.Go(func() { c.past.Run(ctx, c.cfg.Log, c.cfg.Logger) })
 	}

@@ -285,6 +285,8 @@ func TestSettings(t *testing.T) {
 		"no port":                       {s: Settings{Address: "localhost"}, want: "--console-address"},
 		"no number":                     {s: Settings{Address: ":https-alt"}, want: "--console-address"},
 		"a key without its certificate": {s: Settings{KeyFile: "x"}, want: "--console-tls-cert-file"},
+		"the label of a team":           {s: Settings{TeamLabel: "example.com/team"}},
+		"no label":                      {s: Settings{TeamLabel: "the team"}, want: "--console-team-label"},
 	} {
 		err := c.s.Validate()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

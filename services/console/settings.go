@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"golang.org/x/net/http/httpguts"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Name of the service.
@@ -35,6 +36,8 @@ type Settings struct {
 	// ProxyUserHeader and ProxyGroupsHeader are the headers in which it says who asks; ProxyPrefix comes
 	// before these names.
 	ProxyUserHeader, ProxyGroupsHeader, ProxyPrefix string
+	// TeamLabel is the key of the label of pods that names their team, by which savings are told; empty: none.
+	TeamLabel string
 }
 
 // Bind defines the flags.
@@ -48,6 +51,7 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 	f.StringVar(&s.ProxyUserHeader, "console-proxy-user-header", "X-Forwarded-User", "header in which the proxy says who asks")
 	f.StringVar(&s.ProxyGroupsHeader, "console-proxy-groups-header", "X-Forwarded-Groups", "header in which it says of which groups, separated by commas")
 	f.StringVar(&s.ProxyPrefix, "console-proxy-prefix", "", "what comes before these names for the API server, such as oidc:")
+	f.StringVar(&s.TeamLabel, "console-team-label", "", "key of the label of pods that names their team, such as team, by which savings are told; empty: they are not told by team")
 	f.StringSliceVar(&s.Names, "console-names", nil, "host names and addresses by which people reach the console, for a certificate of its own")
 }
 
@@ -73,6 +77,11 @@ func (s *Settings) Validate() error {
 	}
 	if strings.HasPrefix(s.ProxyPrefix, "system:") {
 		errs = append(errs, errors.New("--console-proxy-prefix: names that begin with system: are the cluster's own"))
+	}
+	if s.TeamLabel != "" {
+		if why := validation.IsQualifiedName(s.TeamLabel); len(why) > 0 {
+			errs = append(errs, fmt.Errorf("--console-team-label is the key of a label, not %q: %s", s.TeamLabel, strings.Join(why, "; ")))
+		}
 	}
 	return errors.Join(errs...)
 }

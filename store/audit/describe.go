@@ -48,6 +48,8 @@ func describe(e ledger.Entry, logID string) string {
 		return fmt.Sprintf("%s with image %s has %d MiB of memory, as node %s shows; estimated were %d MiB", p.InstanceType, p.ImageID, p.Bytes>>20, p.Node, p.Estimated>>20)
 	case *ledger.BundleTaken:
 		return fmt.Sprintf("bundle of records %d to %d (%s) taken by %s: %s", p.From, p.To, p.About, p.By, p.Why)
+	case *ledger.SharesObserved:
+		return describeShares(p)
 	case *ledger.DriftJudged:
 		return describeDrift(p)
 	case *ledger.ProvisioningPlanned:

@@ -163,13 +163,25 @@ func (e *env) savesBySpot(c *http.Client, token string) {
 			Spot struct {
 				Total struct {
 					Running, Unpriced int
-					PerHour           int64
+					PerHour, Saved    int64
+				}
+				Namespaces []struct {
+					Name  string
+					Saved int64
 				}
 			}
 		}
 		e.console(c, token, http.MethodGet, "/savings", "", &savings)
 		if x := savings.Spot.Total; x.Running != 1 || x.Unpriced != 0 || x.PerHour <= 0 {
 			return fmt.Sprintf("%+v", x)
+		}
+		of, sum := map[string]int64{}, int64(0)
+		for _, x := range savings.Spot.Namespaces {
+			of[x.Name] += x.Saved
+			sum += x.Saved
+		}
+		if of["default"] <= 0 || of["(unrequested)"] <= 0 || of["(not observed)"] != 0 || sum != savings.Spot.Total.Saved { // whose pods it is for is looked at every 15 s
+			return fmt.Sprintf("%+v", savings.Spot)
 		}
 		return ""
 	})

@@ -236,3 +236,33 @@ type BundleTaken struct {
 	By    string `json:"by"`
 	Why   string `json:"why"`
 }
+
+// SharesObserved tells whose pods had what spot instances saved in an hour, and whose pods a command moves, as
+// far as the console saw them. It changes nothing: savings alone are made of it.
+type SharesObserved struct {
+	// Label is the key of the label that names the team of a pod; "": there is none, and no team is told.
+	Label string `json:"label,omitempty"`
+	// Hour that Spot is of, by its beginning. The first record of an hour counts.
+	Hour  time.Time   `json:"hour,omitzero"`
+	Spot  []SpotShare `json:"spot,omitempty"`
+	Moved []MovedPods `json:"moved,omitempty"`
+}
+
+// SpotShare is what of the price of a NodePool's spot instances was for the pods of a namespace and a team, for
+// as long as it was seen in the hour, in billionths of a USD: what it would have been on demand, and what it
+// was. Without a namespace it is for what no pod requested.
+type SpotShare struct {
+	NodePool  string `json:"nodePool"`
+	Namespace string `json:"namespace,omitempty"`
+	// Team is "" for pods without the label.
+	Team     string `json:"team,omitempty"`
+	OnDemand int64  `json:"onDemand"`
+	Cost     int64  `json:"cost"`
+}
+
+// MovedPods counts the pods of a claim that a command takes by their team, "" for pods without the label.
+type MovedPods struct {
+	Command string         `json:"command"`
+	Claim   string         `json:"claim"`
+	Teams   map[string]int `json:"teams"`
+}

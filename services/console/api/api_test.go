@@ -124,7 +124,7 @@ func TestEveryOperationAndWhoMay(t *testing.T) {
 	asked := map[string]bool{}
 	for _, path := range []string{"/status", "/nodes", "/nodes?nodepool=p&state=ready&limit=1", "/pods", "/nodepools", "/decisions?kind=CommandProposed&kind=Genesis&since=1h&decisions=false",
 		"/decisions/2", "/why/node/a", "/why/pod/default/waits", "/commands?state=proposed", "/timeline?since=1h&nodepool=p",
-		"/summary?since=1h", "/rollouts", "/health?since=24h", "/savings?since=24h", "/savings.csv?since=24h", "/spot-savings.csv?since=24h"} {
+		"/summary?since=1h", "/rollouts", "/health?since=24h", "/savings?since=24h", "/savings.csv?since=24h", "/spot-savings.csv?since=24h", "/savings.csv?by=team", "/spot-savings.csv?by=namespace"} {
 		r.want(http.StatusUnauthorized, "", http.MethodGet, path, "")
 		r.want(http.StatusUnauthorized, "stranger", http.MethodGet, path, "")
 		r.want(http.StatusForbidden, "nobody", http.MethodGet, path, "")

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"fmt"
@@ -88,29 +89,78 @@ func (a *API) rollouts(context.Context, *question) (any, error) {
 	return Rollouts{Items: list}, err
 }
 
-// savingsCSV has a row for each NodePool and namespace.
-func savingsCSV(result any) []byte {
-	s := result.(*history.Savings)
+// What tables of savings have a row for.
+const (
+	byNamespace = "namespace"
+	byTeam      = "team"
+	byNodePool  = "nodepool"
+)
+
+// table has a first row with the names of its columns.
+type table [][]string
+
+// csvOf a table.
+func csvOf(result any) []byte {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
-	_ = w.Write([]string{"nodepool", "namespace", "commands", "nodes", "evictions", "promised_usd_per_hour", "realized_usd_per_hour"})
-	for _, x := range s.Items {
-		_ = w.Write([]string{cell(x.NodePool), cell(x.Namespace), strconv.Itoa(x.Commands), strconv.Itoa(x.Nodes), strconv.Itoa(x.Evictions), dollars(x.Promised), dollars(x.Realized)})
-	}
-	w.Flush() // a buffer takes everything
+	_ = w.WriteAll(result.(table)) // a buffer takes everything
 	return b.Bytes()
 }
 
-// spotCSV has a row for each NodePool that had spot instances.
-func spotCSV(result any) []byte {
-	var b bytes.Buffer
-	w := csv.NewWriter(&b)
-	_ = w.Write([]string{"nodepool", "instances", "unpriced", "running", "saved_usd_per_hour", "on_demand_usd", "saved_usd"})
-	for _, x := range result.(*history.Savings).Spot.Items {
-		_ = w.Write([]string{cell(x.NodePool), strconv.Itoa(x.Instances), strconv.Itoa(x.Unpriced), strconv.Itoa(x.Running), dollars(x.PerHour), dollars(x.OnDemand), dollars(x.Saved)})
+// savingsTable has a row for each NodePool and namespace, or for each team.
+func (a *API) savingsTable(ctx context.Context, q *question) (any, error) {
+	by := cmp.Or(q.text("by"), byNamespace)
+	result, err := a.savings(ctx, q)
+	if err != nil {
+		return nil, err
 	}
-	w.Flush() // a buffer takes everything
-	return b.Bytes()
+	s := result.(*history.Savings)
+	numbers := []string{"commands", "nodes", "evictions", "promised_usd_per_hour", "realized_usd_per_hour"}
+	var t table
+	switch by {
+	case byNamespace:
+		t = table{append([]string{"nodepool", "namespace"}, numbers...)}
+		for _, x := range s.Items {
+			t = append(t, []string{cell(x.NodePool), cell(x.Namespace), strconv.Itoa(x.Commands), strconv.Itoa(x.Nodes), strconv.Itoa(x.Evictions), dollars(x.Promised), dollars(x.Realized)})
+		}
+	case byTeam:
+		t = table{append([]string{"team"}, numbers...)}
+		for _, x := range s.Teams {
+			t = append(t, []string{cell(x.Team), strconv.Itoa(x.Commands), strconv.Itoa(x.Nodes), strconv.Itoa(x.Evictions), dollars(x.Promised), dollars(x.Realized)})
+		}
+	default:
+		return nil, bad("by %q: must be %s or %s", by, byNamespace, byTeam)
+	}
+	return t, nil
+}
+
+// spotTable has a row for each NodePool that had spot instances, or for each namespace or team with pods there.
+func (a *API) spotTable(ctx context.Context, q *question) (any, error) {
+	by := cmp.Or(q.text("by"), byNodePool)
+	result, err := a.savings(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	s := result.(*history.Savings).Spot
+	list := s.Namespaces
+	switch by {
+	case byNodePool:
+		t := table{{"nodepool", "instances", "unpriced", "running", "saved_usd_per_hour", "on_demand_usd", "saved_usd"}}
+		for _, x := range s.Items {
+			t = append(t, []string{cell(x.NodePool), strconv.Itoa(x.Instances), strconv.Itoa(x.Unpriced), strconv.Itoa(x.Running), dollars(x.PerHour), dollars(x.OnDemand), dollars(x.Saved)})
+		}
+		return t, nil
+	case byNamespace:
+	case byTeam:
+		list = s.Teams
+	default:
+		return nil, bad("by %q: must be %s, %s or %s", by, byNodePool, byNamespace, byTeam)
+	}
+	t := table{{by, "on_demand_usd", "saved_usd"}}
+	for _, x := range list {
+		t = append(t, []string{cell(x.Name), dollars(x.OnDemand), dollars(x.Saved)})
+	}
+	return t, nil
 }
 
 // cell keeps a name from being taken for a formula by whatever opens the file.

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
@@ -25,6 +26,9 @@ func TestSavingsAndTimeline(t *testing.T) {
 	c.Outcome(ledger.KindInstanceTerminated, &ledger.InstanceTerminated{Claim: "a-claim"})
 	planned := c.Outcome(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{NodePool: "-spot"}}})
 	c.Outcome(ledger.KindLaunched, &ledger.Launched{Claim: ledger.ClaimName(c.Log.ID(), "-spot", planned.Seq, 0), CapacityType: "spot", Price: 30_000, OnDemandPrice: 96_000})
+	c.Outcome(ledger.KindSharesObserved, &ledger.SharesObserved{Label: "team", Hour: c.Clock.Now().Truncate(time.Hour), Spot: []ledger.SpotShare{{NodePool: "-spot", Namespace: "web", Team: "pay", OnDemand: 2, Cost: 1}},
+		Moved: []ledger.MovedPods{{Command: ledger.CommandID(c.Log.ID(), rec.Seq), Claim: "a-claim", Teams: map[string]int{"pay": 1}}}})
+	c.Clock.Advance(time.Second)
 	c.Read()
 	mux := http.NewServeMux()
 	New(Config{View: c.View, Index: c.Index, Log: c.Log, Reviewer: consoletest.Everybody(), Now: c.Clock.Now, Logger: zerolog.Nop(), Done: make(chan struct{})}).Register(mux)
@@ -49,6 +53,15 @@ func TestSavingsAndTimeline(t *testing.T) {
 		{"'-spot", "1", "0", "1", "0.066000", rows[1][5], rows[1][6]}}, rows); d != "" {
 		t.Error(d)
 	}
+	for path, want := range map[string]string{
+		"/savings.csv?by=team":           "team,commands,nodes,evictions,promised_usd_per_hour,realized_usd_per_hour\npay,1,1,1,0.096001,0.096001\n",
+		"/spot-savings.csv?by=team":      "team,on_demand_usd,saved_usd\npay,0.000026,0.000018\n", // of a second
+		"/spot-savings.csv?by=namespace": "namespace,on_demand_usd,saved_usd\nweb,0.000026,0.000018\n",
+	} {
+		if status, _, body := r.ask("viewer", http.MethodGet, path, ""); status != http.StatusOK || string(body) != want {
+			t.Errorf("%s: %d %q, want %q", path, status, body, want)
+		}
+	}
 	var savings history.Savings
 	status, _, body = r.ask("viewer", http.MethodGet, "/savings?since=1h", "")
 	if err := json.Unmarshal(body, &savings); status != http.StatusOK || err != nil || savings.Total.Realized != 96_001 || len(savings.Items) != 1 {
@@ -71,7 +84,7 @@ func TestSavingsAndTimeline(t *testing.T) {
 			t.Errorf("%s: %d %v %s", query, status, err, body)
 		}
 	}
-	for path, want := range map[string]int{"/timeline?kind=x": 400, "/timeline?object=x": 400, "/timeline?object=node/unknown": 404, "/savings?since=yesterday": 400, "/timeline?until=x": 400, "/savings.csv?since=1h": 200, "/timeline?nodepool=": 200} {
+	for path, want := range map[string]int{"/timeline?kind=x": 400, "/timeline?object=x": 400, "/timeline?object=node/unknown": 404, "/savings?since=yesterday": 400, "/timeline?until=x": 400, "/savings.csv?since=1h": 200, "/savings.csv?by=x": 400, "/spot-savings.csv?by=x": 400, "/savings.csv?by=team&since=x": 400, "/timeline?nodepool=": 200} {
 		if status, _, body := r.ask("viewer", http.MethodGet, path, ""); status != want {
 			t.Errorf("%s: %d %s", path, status, body)
 		}

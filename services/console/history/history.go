@@ -137,6 +137,11 @@ type History struct {
 	costs  map[string]*poolCost
 	// spot is what spot instances that have ended saved, by hours and by days.
 	spot [2]spotSpans
+	// shares are whose pods had it, in the same spans, live those of an hour that is not on record yet.
+	shares [2]spans[share, weight]
+	live   *ledger.SharesObserved
+	// label that names the team of a pod, as the newest record has it that has one.
+	label string
 	// only are the claims that count; nil: all.
 	only map[string]bool
 }
@@ -148,7 +153,8 @@ func New(logID string) *History {
 		h.rings[i] = ring{span: r.span, keep: r.keep}
 	}
 	for i, r := range resolutions[1:] {
-		h.spot[i] = spotSpans{span: r.span, keep: r.keep, sums: map[int64]map[string]spotSums{}}
+		h.spot[i] = spotSpans{newSpans[string, spotSums](r.span, r.keep)}
+		h.shares[i] = newSpans[share, weight](r.span, r.keep)
 	}
 	return h
 }
@@ -252,6 +258,8 @@ func (h *History) fold(e ledger.Entry) {
 		h.end(p.ID, Succeeded)
 	case *ledger.CommandRolledBack:
 		h.end(p.ID, RolledBack)
+	case *ledger.SharesObserved:
+		h.observed(p)
 	case *ledger.DrainStarted:
 		h.count(e, h.poolOf(p.Claim), p.Reason, Sums{Drains: 1})
 	case *ledger.AlarmRaised:

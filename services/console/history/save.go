@@ -18,7 +18,7 @@ import (
 
 // A file is a line that names format and log, the CRC of the rest, and the rest.
 const (
-	savedFormat = "millwright history 4 "
+	savedFormat = "millwright history 5 "
 	savedMax    = 512 << 20
 )
 
@@ -35,12 +35,9 @@ type saved struct {
 	Health                           overview.Health
 	Costs                            map[string]savedCost
 	FirstTime                        time.Time
-	Spot                             []savedSpot
-}
-
-type savedSpot struct {
-	Floor int64
-	Sums  map[int64]map[string]spotSums
+	Spot                             []savedSpans[string, spotSums]
+	Shares                           []savedSpans[share, weight]
+	Label                            string
 }
 
 type savedCost struct {
@@ -85,6 +82,7 @@ type savedTaken struct {
 	Pool  string
 	Price int64
 	Pods  map[string]int
+	Teams map[string]int
 	Ended bool
 }
 
@@ -141,7 +139,7 @@ func Load(file, logID string) (*History, error) {
 		return nil, errSaved
 	}
 	s := &saved{}
-	if err := gob.NewDecoder(bytes.NewReader(b[4:])).Decode(s); err != nil || len(s.Rings) != len(resolutions) || len(s.Spot) != len(New("").spot) {
+	if err := gob.NewDecoder(bytes.NewReader(b[4:])).Decode(s); err != nil || len(s.Rings) != len(resolutions) || len(s.Spot) != len(New("").spot) || len(s.Shares) != len(s.Spot) {
 		return nil, errors.Join(errSaved, err)
 	}
 	return s.history(logID), nil
@@ -151,7 +149,7 @@ func (h *History) asSaved() *saved {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := &saved{Claims: map[string]savedClaim{}, Taking: maps.Clone(h.taking), FirstSeq: h.first.Seq, FirstTime: h.first.Time, Last: h.last, Missed: h.missed,
-		Unpriced: uint64(h.unpriced), Health: h.health, Costs: map[string]savedCost{}}
+		Unpriced: uint64(h.unpriced), Health: h.health, Costs: map[string]savedCost{}, Label: h.label}
 	for i := range h.rings {
 		slots := []savedSlot{}
 		for _, x := range h.rings[i].spans {
@@ -170,12 +168,12 @@ func (h *History) asSaved() *saved {
 		c := h.commands[id]
 		x := savedCommand{ID: id, At: c.at, Reason: c.reason, State: c.state, Nodes: map[string]savedTaken{}, After: c.after, Bought: c.bought}
 		for claim, n := range c.nodes {
-			x.Nodes[claim] = savedTaken{n.pool, n.price, maps.Clone(n.pods), n.ended}
+			x.Nodes[claim] = savedTaken{n.pool, n.price, maps.Clone(n.pods), n.teams, n.ended}
 		}
 		s.Commands = append(s.Commands, x)
 	}
 	for i := range h.spot {
-		s.Spot = append(s.Spot, h.spot[i].asSaved())
+		s.Spot, s.Shares = append(s.Spot, h.spot[i].asSaved()), append(s.Shares, h.shares[i].asSaved())
 	}
 	for pool, c := range h.costs {
 		s.Costs[pool] = savedCost{c.instances, c.micro, c.first}
@@ -189,7 +187,7 @@ func (h *History) asSaved() *saved {
 func (s *saved) history(logID string) *History {
 	h := New(logID)
 	h.first, h.last, h.missed, h.unpriced = ledger.Entry{Seq: s.FirstSeq, Time: s.FirstTime}, s.Last, s.Missed, int(s.Unpriced)
-	h.health = s.Health
+	h.health, h.label = s.Health, s.Label
 	for i, slots := range s.Rings {
 		for _, x := range slots {
 			cells := map[cell]*Sums{}
@@ -210,12 +208,13 @@ func (s *saved) history(logID string) *History {
 			if n.Pods == nil {
 				n.Pods = map[string]int{}
 			}
-			c.nodes[name] = &taken{pool: n.Pool, price: n.Price, pods: n.Pods, ended: n.Ended}
+			c.nodes[name] = &taken{pool: n.Pool, price: n.Price, pods: n.Pods, teams: n.Teams, ended: n.Ended}
 		}
 		h.commands[x.ID], h.order = c, append(h.order, x.ID)
 	}
 	for i, x := range s.Spot {
 		h.spot[i].restore(x)
+		h.shares[i].restore(s.Shares[i])
 	}
 	maps.Copy(h.taking, s.Taking)
 	for pool, c := range s.Costs {

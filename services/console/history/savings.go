@@ -35,6 +35,7 @@ type taken struct {
 	pool  string
 	price int64
 	pods  map[string]int // by namespace
+	teams map[string]int // by team, "" for pods without one; nil until a record tells
 	ended bool
 }
 
@@ -139,6 +140,10 @@ type Saving struct {
 type Savings struct {
 	// Items by NodePool and namespace, at most itemsMax: further ones are in one with the name "(others)".
 	Items []Saving `json:"items"`
+	// Teams are the same sums by the label of the pods that TeamLabel is the key of; none before a record tells
+	// of one.
+	Teams     []TeamSaving `json:"teams"`
+	TeamLabel string       `json:"teamLabel,omitempty"`
 	// Reasons are the same sums by the reason of the commands.
 	Reasons []ReasonSaving `json:"reasons"`
 	// Total of the succeeded; Running and RolledBack count those that have not ended, or were given up.
@@ -154,6 +159,18 @@ type Savings struct {
 	Since time.Time `json:"since,omitzero"`
 	// Kept: older commands than the newest 20,000 are not counted any more.
 	Kept bool `json:"kept"`
+}
+
+// TeamSaving is what commands promised and brought about for the pods of a team, in the same way.
+type TeamSaving struct {
+	// Team as the label says, "(no label)" for pods without it, "(no pods)" for nodes without pods that moved, or
+	// "(not observed)" for pods that no console saw before they were gone; "(others)" as in Items.
+	Team      string `json:"team"`
+	Commands  int    `json:"commands"`
+	Nodes     int    `json:"nodes"`
+	Evictions int    `json:"evictions"`
+	Promised  int64  `json:"promised"`
+	Realized  int64  `json:"realized"`
 }
 
 // ReasonSaving is the sum of the commands with a reason.
@@ -176,9 +193,9 @@ const others = "(others)"
 func (h *History) Savings(since, now time.Time) *Savings {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := &Savings{Items: []Saving{}, Reasons: []ReasonSaving{}, From: h.first.Time.UTC(), First: h.first.Seq, Since: since, Kept: len(h.order) == commandsMax}
+	s := &Savings{Items: []Saving{}, Teams: []TeamSaving{}, TeamLabel: h.label, Reasons: []ReasonSaving{}, From: h.first.Time.UTC(), First: h.first.Seq, Since: since, Kept: len(h.order) == commandsMax}
 	s.Spot = h.spotSince(since, now)
-	items, reasons := map[[2]string]*Saving{}, map[string]*ReasonSaving{}
+	items, teams, reasons := map[[2]string]*Saving{}, map[[2]string]*Saving{}, map[string]*ReasonSaving{}
 	for _, id := range h.order {
 		c := h.commands[id]
 		switch {
@@ -199,10 +216,16 @@ func (h *History) Savings(since, now time.Time) *Savings {
 		}
 		r.add(sum)
 		s.Total.add(sum)
-		c.share(sum, items)
+		c.share(sum, items, byNamespace)
+		c.share(sum, teams, byTeam)
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(items), func(a, b [2]string) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) }) {
 		s.Items = append(s.Items, *items[key])
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(teams), func(a, b [2]string) int { return cmp.Compare(a[1], b[1]) }) {
+		if x := teams[key]; h.label != "" {
+			s.Teams = append(s.Teams, TeamSaving{x.Namespace, x.Commands, x.Nodes, x.Evictions, x.Promised, x.Realized})
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(reasons)) {
 		s.Reasons = append(s.Reasons, *reasons[name])
@@ -230,8 +253,41 @@ func (c *Command) sum() ReasonSaving {
 	return s
 }
 
-// share adds a command's sums to those of NodePools and namespaces, so that nothing is lost in rounding.
-func (c *Command) share(sum ReasonSaving, items map[[2]string]*Saving) {
+// byNamespace is where the pods of a node count by NodePool and namespace; no pods count as one of none.
+func byNamespace(n *taken) map[[2]string]int {
+	pods := map[[2]string]int{}
+	for namespace, k := range n.pods {
+		pods[[2]string{n.pool, namespace}] = k
+	}
+	if len(pods) == 0 {
+		pods[[2]string{n.pool, ""}] = 0
+	}
+	return pods
+}
+
+// byTeam is where they count by team, of whatever NodePool.
+func byTeam(n *taken) map[[2]string]int {
+	pods, left := map[[2]string]int{}, 0
+	for _, k := range n.pods {
+		left += k
+	}
+	if left == 0 {
+		return map[[2]string]int{{"", noPods}: 0}
+	}
+	for _, team := range slices.Sorted(maps.Keys(n.teams)) {
+		k := min(n.teams[team], left)
+		if left -= k; k > 0 {
+			pods[[2]string{"", cmp.Or(team, unlabelled)}] = k
+		}
+	}
+	if left > 0 {
+		pods[[2]string{"", unobserved}] = left
+	}
+	return pods
+}
+
+// share adds a command's sums to those of whom its nodes' pods are of, so that nothing is lost in rounding.
+func (c *Command) share(sum ReasonSaving, items map[[2]string]*Saving, by func(*taken) map[[2]string]int) {
 	var price int64
 	for _, n := range c.nodes {
 		price += n.price
@@ -240,21 +296,17 @@ func (c *Command) share(sum ReasonSaving, items map[[2]string]*Saving) {
 	counted := map[*Saving]bool{}
 	for _, claim := range slices.Sorted(maps.Keys(c.nodes)) {
 		n := c.nodes[claim]
-		pods := 0
-		for _, k := range n.pods {
+		of, pods := by(n), 0
+		for _, k := range of {
 			pods += k
 		}
-		namespaces := slices.Sorted(maps.Keys(n.pods))
-		if pods == 0 {
-			namespaces, pods = []string{""}, 1
-		}
-		mine, done := splitter{promised.take(n.price), int64(pods)}, splitter{realized.take(n.price), int64(pods)}
-		for i, namespace := range namespaces {
-			item := itemOf(items, n.pool, namespace)
-			weight := int64(max(n.pods[namespace], 1))
+		mine, done := splitter{promised.take(n.price), int64(max(pods, 1))}, splitter{realized.take(n.price), int64(max(pods, 1))}
+		for i, key := range slices.SortedFunc(maps.Keys(of), func(a, b [2]string) int { return cmp.Compare(a[1], b[1]) }) {
+			item := itemOf(items, key)
+			weight := int64(max(of[key], 1))
 			item.Promised += mine.take(weight)
 			item.Realized += done.take(weight)
-			item.Evictions += n.pods[namespace]
+			item.Evictions += of[key]
 			if i == 0 {
 				item.Nodes++
 			}
@@ -266,8 +318,7 @@ func (c *Command) share(sum ReasonSaving, items map[[2]string]*Saving) {
 	}
 }
 
-func itemOf(items map[[2]string]*Saving, pool, namespace string) *Saving {
-	key := [2]string{pool, namespace}
+func itemOf(items map[[2]string]*Saving, key [2]string) *Saving {
 	if items[key] == nil && len(items) >= itemsMax {
 		key = [2]string{others, others}
 	}

@@ -10,9 +10,6 @@ import (
 	"millwright/planner/ledger"
 )
 
-// spotCellsMax bounds the sums of spot instances of one resolution, over all spans and NodePools.
-const spotCellsMax = 200_000
-
 // Spot is what spot instances saved against the same types on demand in the same zones, by the prices at
 // their launch: those of spot move afterwards, which no record tells.
 type Spot struct {
@@ -22,6 +19,10 @@ type Spot struct {
 	// Items by NodePool, at most itemsMax: further ones are in one with the name "(others)".
 	Items []SpotSaving `json:"items"`
 	Total SpotSaving   `json:"total"`
+	// Namespaces and Teams are whose pods it was for, each adding up to Total (shares.go). Teams are told once
+	// a record tells of a label that names them.
+	Namespaces []SpotShare `json:"namespaces"`
+	Teams      []SpotShare `json:"teams"`
 }
 
 // SpotSaving is what the spot instances of a NodePool saved.
@@ -52,21 +53,12 @@ type spotSums struct {
 	OnDemand, Saved     int64
 }
 
-// spotSpans holds the sums of the newest spans of one length, by the number of the span since 1970 and by
-// NodePool. Spans below floor are forgotten.
-type spotSpans struct {
-	span  time.Duration
-	keep  int
-	sums  map[int64]map[string]spotSums
-	cells int
-	floor int64
+func (s spotSums) plus(o spotSums) spotSums {
+	return spotSums{s.Instances + o.Instances, s.Unpriced + o.Unpriced, s.OnDemand + o.OnDemand, s.Saved + o.Saved}
 }
 
-func (s *spotSpans) number(at time.Time) int64 { return at.Unix() / int64(s.span/time.Second) }
-
-func (s *spotSpans) begin(number int64) time.Time {
-	return time.Unix(number*int64(s.span/time.Second), 0).UTC()
-}
+// spotSpans are these sums by NodePool.
+type spotSpans struct{ spans[string, spotSums] }
 
 // add counts an instance from its launch to its end.
 func (s *spotSpans) add(c *claim, end time.Time) {
@@ -82,44 +74,6 @@ func (s *spotSpans) add(c *claim, end time.Time) {
 		}
 		onDemand, cost := micro(c.onDemand, to.Sub(from)), micro(c.price, to.Sub(from))
 		s.sum(n, c.pool, spotSums{OnDemand: onDemand, Saved: onDemand - cost})
-	}
-}
-
-func (s *spotSpans) sum(number int64, pool string, o spotSums) {
-	if number < s.floor {
-		return
-	}
-	pools := s.sums[number]
-	if pools == nil {
-		pools = map[string]spotSums{}
-		s.sums[number] = pools
-	}
-	x, found := pools[pool]
-	if !found {
-		s.cells++
-	}
-	pools[pool] = spotSums{x.Instances + o.Instances, x.Unpriced + o.Unpriced, x.OnDemand + o.OnDemand, x.Saved + o.Saved}
-	for !found && len(s.sums) > 1 && (len(s.sums) > s.keep || s.cells > spotCellsMax) {
-		oldest := slices.Min(slices.Collect(maps.Keys(s.sums)))
-		s.cells -= len(s.sums[oldest])
-		delete(s.sums, oldest)
-		s.floor = oldest + 1
-	}
-}
-
-func (s *spotSpans) asSaved() savedSpot {
-	x := savedSpot{Floor: s.floor, Sums: map[int64]map[string]spotSums{}}
-	for number, pools := range s.sums {
-		x.Sums[number] = maps.Clone(pools)
-	}
-	return x
-}
-
-func (s *spotSpans) restore(x savedSpot) {
-	s.floor = x.Floor
-	for number, pools := range x.Sums {
-		s.sums[number] = pools
-		s.cells += len(pools)
 	}
 }
 
@@ -152,10 +106,11 @@ func (h *History) spotEnded(c *claim, end time.Time) {
 // spotSince sums up what spot instances saved from a time to now.
 func (h *History) spotSince(since, now time.Time) Spot {
 	since = later(since, h.first.Time)
-	s := &h.spot[0]
-	if s.number(since) < max(s.floor, s.number(now)-int64(s.keep)+1) {
-		s = &h.spot[1]
+	res := 0
+	if s := &h.spot[0]; s.number(since) < max(s.floor, s.number(now)-int64(s.keep)+1) {
+		res = 1
 	}
+	s := &h.spot[res]
 	first := max(s.number(since), s.floor, s.number(now)-int64(s.keep)+1)
 	out := Spot{Since: s.begin(first), Items: []SpotSaving{}}
 	items := map[string]*SpotSaving{}
@@ -188,6 +143,7 @@ func (h *History) spotSince(since, now time.Time) Spot {
 	for _, pool := range slices.Sorted(maps.Keys(items)) {
 		out.Items = append(out.Items, *items[pool])
 	}
+	h.shareOut(res, first, now, &out)
 	return out
 }
 

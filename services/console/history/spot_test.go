@@ -35,7 +35,8 @@ func TestWhatSpotInstancesSave(t *testing.T) {
 			{NodePool: "blue", Instances: 1, OnDemand: 360_000, Saved: 240_000},
 			{NodePool: "red", Instances: 2, Running: 2, Unpriced: 1, PerHour: -20_000, OnDemand: 240_000, Saved: -120_000},
 		},
-		Total: SpotSaving{Instances: 3, Running: 2, Unpriced: 1, PerHour: -20_000, OnDemand: 600_000, Saved: 120_000},
+		Total:      SpotSaving{Instances: 3, Running: 2, Unpriced: 1, PerHour: -20_000, OnDemand: 600_000, Saved: 120_000},
+		Namespaces: []SpotShare{{"(not observed)", 600_000, 120_000}}, Teams: []SpotShare{},
 	}
 	if d := cmp.Diff(want, x.Savings(time.Time{}, now).Spot); d != "" {
 		t.Error(d)
@@ -85,7 +86,7 @@ func TestSpotInstancesOfLongAgo(t *testing.T) {
 
 // The sums of spans are bounded, whatever NodePools there are, and what was forgotten does not come back.
 func TestSumsOfSpotInstancesAreBounded(t *testing.T) {
-	s := &spotSpans{span: time.Hour, keep: 10, sums: map[int64]map[string]spotSums{}}
+	s := &spotSpans{newSpans[string, spotSums](time.Hour, 10)}
 	c := &claim{pool: "blue", price: 1, onDemand: 2, since: began}
 	for day := range 30 {
 		s.add(c, began.Add(time.Duration(day)*24*time.Hour))

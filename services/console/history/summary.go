@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -45,6 +46,7 @@ func (h *History) Summary(since, now time.Time) []string {
 	if spot := s.Spot.Total; spot.OnDemand > 0 {
 		out = append(out, fmt.Sprintf("Spot instances cost %s where on demand would have cost %s: saved %s.", dollars(spot.OnDemand-spot.Saved), dollars(spot.OnDemand), dollars(spot.Saved)))
 	}
+	out = append(out, forWhom(s)...)
 	say(s.RolledBack, "%s given up.", times(s.RolledBack, "command was", "commands were"))
 	say(s.Running, "%s.", times(s.Running, "command has not ended", "commands have not ended"))
 	say(all.Doomed, "%s taken without regard to budgets%s.", times(all.Doomed, "NodeClaim was", "NodeClaims were"), h.reasons(from))
@@ -54,6 +56,39 @@ func (h *History) Summary(since, now time.Time) []string {
 		out = append(out, fmt.Sprintf("In sum: %s, %s.", change(all.nodes, "instance", "instances"), changeOf(all.price)))
 	}
 	return out
+}
+
+// namesMax bounds the names in a sentence.
+const namesMax = 5
+
+// owners says for whom it was saved, those with most first.
+func forWhom(s *Savings) (out []string) {
+	teams := fmt.Sprintf("teams (label %s)", s.TeamLabel)
+	if len(s.Teams) > 0 {
+		list := slices.SortedStableFunc(slices.Values(s.Teams), func(a, b TeamSaving) int { return cmp.Compare(b.Promised, a.Promised) })
+		out = append(out, "Commands promised it to "+teams+" "+named(len(list), func(i int) string { return list[i].Team + " " + hourly(list[i].Promised) })+".")
+	}
+	for _, x := range []struct {
+		of   string
+		list []SpotShare
+	}{{"namespaces", s.Spot.Namespaces}, {teams, s.Spot.Teams}} {
+		if len(x.list) > 0 {
+			list := slices.SortedStableFunc(slices.Values(x.list), func(a, b SpotShare) int { return cmp.Compare(b.Saved, a.Saved) })
+			out = append(out, "Spot saved it for "+x.of+" "+named(len(list), func(i int) string { return list[i].Name + " " + dollars(list[i].Saved) })+".")
+		}
+	}
+	return out
+}
+
+func named(n int, name func(i int) string) string {
+	var list []string
+	for i := range min(n, namesMax) {
+		list = append(list, name(i))
+	}
+	if n > namesMax {
+		list = append(list, fmt.Sprintf("%d more", n-namesMax))
+	}
+	return strings.Join(list, ", ")
 }
 
 // reasons counts why claims were doomed since a time.

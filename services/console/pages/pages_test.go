@@ -54,6 +54,9 @@ func newRig(t *testing.T) *rig {
 	c.Outcome(ledger.KindCommandSucceeded, &ledger.CommandSucceeded{ID: ledger.CommandID(c.Log.ID(), started.Seq)})
 	planned := c.Outcome(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{NodePool: hostile}}})
 	c.Outcome(ledger.KindLaunched, &ledger.Launched{Claim: ledger.ClaimName(c.Log.ID(), hostile, planned.Seq, 0), CapacityType: "spot", Price: 30_000, OnDemandPrice: 96_000})
+	c.Outcome(ledger.KindSharesObserved, &ledger.SharesObserved{Label: hostile, Hour: c.Clock.Now().Truncate(time.Hour), Spot: []ledger.SpotShare{{NodePool: hostile, Namespace: hostile, Team: hostile, OnDemand: 2, Cost: 1}},
+		Moved: []ledger.MovedPods{{Command: ledger.CommandID(c.Log.ID(), started.Seq), Claim: hostile, Teams: map[string]int{hostile: 1}}}})
+	c.Clock.Advance(time.Minute)
 	c.Read()
 	mux := http.NewServeMux()
 	everybody := consoletest.Everybody()
@@ -160,7 +163,8 @@ func TestTheTimelineFollows(t *testing.T) {
 // The page of savings tells what spot saves now, and where the table is.
 func TestSavingsTellOfSpot(t *testing.T) {
 	_, _, body := newRig(t).send("viewer", "/savings?since=1h", nil)
-	for _, want := range []string{`<td class="num">$0.0660/h</td>`, `href="/api/v1/spot-savings.csv?since=1h"`} {
+	for _, want := range []string{`<td class="num">$0.0660/h</td>`, `href="/api/v1/spot-savings.csv?since=1h"`,
+		`href="/api/v1/spot-savings.csv?since=1h&amp;by=team"`, `href="/api/v1/spot-savings.csv?since=1h&amp;by=namespace"`, `href="/api/v1/savings.csv?since=1h&amp;by=team"`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("it lacks %s:\n%s", want, body)
 		}

@@ -207,6 +207,24 @@ type savingsPage struct {
 	Chosen  string
 }
 
+// spotTable is whose what spot saved is.
+type spotTable struct {
+	Title, By string
+	Rows      []history.SpotShare
+}
+
+// SpotTables are by namespace and, where there is a label of teams, by team.
+func (s savingsPage) SpotTables() []spotTable {
+	var list []spotTable
+	if len(s.Spot.Namespaces) > 0 {
+		list = append(list, spotTable{"Namespace", "namespace", s.Spot.Namespaces})
+	}
+	if len(s.Spot.Teams) > 0 {
+		list = append(list, spotTable{"Label " + s.TeamLabel, "team", s.Spot.Teams})
+	}
+	return list
+}
+
 func (p *Pages) savings(_ context.Context, r *request) (string, any, error) {
 	x := savingsPage{Chosen: r.URL.Query().Get("since")}
 	if x.Chosen == "" {

@@ -139,6 +139,14 @@ func (v *View) history() *history.History {
 	return v.cfg.History
 }
 
+// Whole is the history that savings are told of; nil while what it is made of is being read.
+func (v *View) Whole() *history.History {
+	if v.past() != nil || v.cfg.Past != nil && v.cfg.Past.History() == nil {
+		return nil
+	}
+	return v.history()
+}
+
 // Health ranks what instances ran on that failed since a time; zero: ever.
 func (v *View) Health(since time.Time) ([]overview.HealthRow, error) {
 	if err := v.past(); err != nil {

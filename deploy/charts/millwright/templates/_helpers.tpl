@@ -271,6 +271,7 @@ annotations:
 {{- include "millwright.variable" (dict "name" "CONSOLE_PROXY_GROUPS_HEADER" "value" $c.proxy.groupsHeader) }}
 {{- include "millwright.variable" (dict "name" "CONSOLE_PROXY_PREFIX" "value" $c.proxy.prefix) }}
 {{- end }}
+{{- include "millwright.variable" (dict "name" "CONSOLE_TEAM_LABEL" "value" $c.teamLabel) }}
 {{- if $c.tlsSecretName }}
 - name: CONSOLE_TLS_CERT_FILE
   value: /etc/millwright/console/tls.crt
