@@ -14,8 +14,8 @@ const ClockTolerance = 5 * time.Second
 
 // passTime takes in the time of the newest record. Times rise, but for one case: a record of a clock that was
 // far ahead. The next one shows it, and what the Ledger remembers as later than that counts as of then, so
-// that it neither waits nor marks for days. The clocks of operators and of the
-// console have no witnesses, and say nothing.
+// that it neither waits nor marks for days. The clocks of operators and of the console have no witnesses, and
+// say nothing.
 func (l *Ledger) passTime(e Entry) {
 	switch e.Kind {
 	case KindControlChanged, KindProposalAnswered, KindRolloutResumed, KindBundleTaken, KindSharesObserved:

@@ -96,7 +96,7 @@ func (e *env) console(c *http.Client, token, method, path, body string, into any
 // operator can do both, and the record names the operator; a tail delivers records; and the console tells the
 // same story as millctl.
 func TestConsole(t *testing.T) {
-	e := start(t, nil)
+	e := start(t, func(o *stack.Options) { o.MillwrightArgs = append(o.MillwrightArgs, "--console-team-label=app") })
 	e.apply(strings.Replace(policyManifest, "ZONE", "Europe/Berlin", 1))
 	e.apply(defaultClass)
 	e.apply(strings.Replace(defaultPool, "[on-demand]", "[spot]", 1))
@@ -165,7 +165,7 @@ func (e *env) savesBySpot(c *http.Client, token string) {
 					Running, Unpriced int
 					PerHour, Saved    int64
 				}
-				Namespaces []struct {
+				Namespaces, Teams []struct {
 					Name  string
 					Saved int64
 				}
@@ -176,11 +176,11 @@ func (e *env) savesBySpot(c *http.Client, token string) {
 			return fmt.Sprintf("%+v", x)
 		}
 		of, sum := map[string]int64{}, int64(0)
-		for _, x := range savings.Spot.Namespaces {
+		for _, x := range append(savings.Spot.Namespaces, savings.Spot.Teams...) {
 			of[x.Name] += x.Saved
 			sum += x.Saved
 		}
-		if of["default"] <= 0 || of["(unrequested)"] <= 0 || of["(not observed)"] != 0 || sum != savings.Spot.Total.Saved { // whose pods it is for is looked at every 15 s
+		if of["default"] <= 0 || of["web"] != of["default"] || of["(unrequested)"] <= 0 || sum != 2*savings.Spot.Total.Saved { // whose pods it is for is looked at every 15 s
 			return fmt.Sprintf("%+v", savings.Spot)
 		}
 		return ""

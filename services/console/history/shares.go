@@ -79,7 +79,7 @@ func (h *History) Observe(p *ledger.SharesObserved) {
 	}
 }
 
-// Told reports that a record tells of an hour.
+// Told reports that a record tells of an hour that is not forgotten.
 func (h *History) Told(hour time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -105,27 +105,21 @@ func (h *History) SpotRunning() map[string]SpotPrices {
 	return prices
 }
 
-// Untold are the claims with pods that a command takes and whose pods' teams no record has told yet.
-func (h *History) Untold(command string) []string {
+// TeamsTold reports that a record tells of which teams the pods of a claim are that a command takes.
+func (h *History) TeamsTold(command, claim string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.commands[command]
-	if c == nil {
-		return nil
-	}
-	var claims []string
-	for claim, n := range c.nodes {
-		if n.teams == nil && len(n.pods) > 0 {
-			claims = append(claims, claim)
-		}
-	}
-	slices.Sort(claims)
-	return claims
+	return c != nil && c.nodes[claim] != nil && c.nodes[claim].teams != nil
 }
 
-// weightsIn are the weights of a span by NodePool, each list by name; none if nothing was seen.
+// weightsIn are the weights of a span by NodePool, each list by name; none if nothing was seen. An hour that is
+// forgotten, since there are many owners, has the weights of its day.
 func (h *History) weightsIn(resolution int, number int64) map[string][]weighed {
 	s := &h.shares[resolution]
+	if days := &h.shares[1]; resolution == 0 && number < s.floor {
+		s, number = days, days.number(s.begin(number))
+	}
 	sums := s.sums[number]
 	if hours := &h.shares[0]; h.live != nil && s.number(h.live.Hour) == number && len(hours.sums[hours.number(h.live.Hour)]) == 0 {
 		sums = maps.Clone(sums)
@@ -197,7 +191,11 @@ func (h *History) shareOut(resolution int, first int64, now time.Time, out *Spot
 		}
 	}
 	running := map[string]weight{} // those of earlier spans, per hour
-	for n := first; n <= s.number(now); n++ {
+	last := s.number(now)
+	for n := range s.sums { // as the clocks of others have it
+		last = max(last, n)
+	}
+	for n := first; n <= last; n++ {
 		costs := map[string]weight{}
 		for pool, x := range s.sums[n] {
 			costs[pool] = weight{x.OnDemand, x.OnDemand - x.Saved}

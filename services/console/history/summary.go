@@ -61,20 +61,20 @@ func (h *History) Summary(since, now time.Time) []string {
 // namesMax bounds the names in a sentence.
 const namesMax = 5
 
-// owners says for whom it was saved, those with most first.
+// forWhom says for whom it was saved, those with most first.
 func forWhom(s *Savings) (out []string) {
-	teams := fmt.Sprintf("teams (label %s)", s.TeamLabel)
+	team := "label " + s.TeamLabel
 	if len(s.Teams) > 0 {
 		list := slices.SortedStableFunc(slices.Values(s.Teams), func(a, b TeamSaving) int { return cmp.Compare(b.Promised, a.Promised) })
-		out = append(out, "Commands promised it to "+teams+" "+named(len(list), func(i int) string { return list[i].Team + " " + hourly(list[i].Promised) })+".")
+		out = append(out, "By "+team+", commands promised to save: "+named(len(list), func(i int) string { return list[i].Team + " " + hourly(list[i].Promised) })+".")
 	}
 	for _, x := range []struct {
-		of   string
+		by   string
 		list []SpotShare
-	}{{"namespaces", s.Spot.Namespaces}, {teams, s.Spot.Teams}} {
+	}{{"namespace", s.Spot.Namespaces}, {team, s.Spot.Teams}} {
 		if len(x.list) > 0 {
 			list := slices.SortedStableFunc(slices.Values(x.list), func(a, b SpotShare) int { return cmp.Compare(b.Saved, a.Saved) })
-			out = append(out, "Spot saved it for "+x.of+" "+named(len(list), func(i int) string { return list[i].Name + " " + dollars(list[i].Saved) })+".")
+			out = append(out, "By "+x.by+", spot saved: "+named(len(list), func(i int) string { return list[i].Name + " " + dollars(list[i].Saved) })+".")
 		}
 	}
 	return out

@@ -3,7 +3,6 @@ package shares
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -117,9 +116,8 @@ func (o *Observer) commands(h *history.History, w *world.World) {
 	p := &ledger.SharesObserved{Label: o.cfg.Label}
 	for _, e := range met {
 		id := ledger.CommandID(o.cfg.Log.ID(), e.Seq)
-		untold := h.Untold(id)
 		for _, c := range e.Payload.(*ledger.CommandStarted).Candidates {
-			if _, found := slices.BinarySearch(untold, c.Claim); !found {
+			if h.TeamsTold(id, c.Claim) {
 				continue
 			}
 			teams := map[string]int{}

@@ -173,7 +173,7 @@ func TestTheTeamsOfACommand(t *testing.T) {
 	}
 }
 
-// A record has a bounded number of shares, and in sum all of them.
+// A record has a bounded number of shares, and in sum all of them; an hour has a bounded number of owners.
 func TestARecordIsBounded(t *testing.T) {
 	r := newRig(t, "team")
 	r.sums[owner{"p", "", ""}] = &amounts{0.001, 0.001}
@@ -187,6 +187,14 @@ func TestARecordIsBounded(t *testing.T) {
 	}
 	if len(p.Spot) != sharesMax+2 || p.Spot[0].Namespace != "" || p.Spot[1].Namespace != others || p.Spot[1].OnDemand != 100e9 || sum != 600_001_000_000 {
 		t.Errorf("%d shares, first %+v, of %d", len(p.Spot), p.Spot[:2], sum)
+	}
+	for i := range ownersMax {
+		r.sums[owner{"q", "shop", fmt.Sprint(i)}] = &amounts{}
+	}
+	seen := len(r.sums)
+	r.hour = began
+	if r.watch(1); len(r.sums) != seen+1 || r.sums[owner{"p", others, others}] == nil {
+		t.Errorf("%d owners after %d", len(r.sums), seen)
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 // sharesMax bounds the shares of a record, but for one that holds the smallest of each NodePool.
 const sharesMax = 500
 
+// ownersMax bounds the owners of an hour; those of a NodePool that are met later are one.
+const ownersMax = 20_000
+
 // others is the name of what is summed up because there is too much of it; no namespace can have it.
 const others = "(others)"
 
@@ -53,6 +56,9 @@ func (o *Observer) spot(h *history.History, s *planner.Snapshot, now time.Time) 
 func (o *Observer) add(p history.SpotPrices, n *planner.StateNode, passed time.Duration) {
 	for of, part := range parts(n, o.cfg.Label) {
 		of.pool = p.NodePool
+		if o.sums[of] == nil && len(o.sums) >= ownersMax && of.namespace != "" {
+			of.namespace, of.team = others, others
+		}
 		x := o.sums[of]
 		if x == nil {
 			x = &amounts{}
