@@ -166,7 +166,7 @@ func TestEveryOperationAndWhoMay(t *testing.T) {
 
 func TestWhatIsAnswered(t *testing.T) {
 	r := newRig(t)
-	if n := r.want(http.StatusOK, "viewer", http.MethodGet, "/nodes", "").(*Nodes); n.Total != 1 || n.Items[0].Name != "a" || n.Items[0].NodePool != "p" {
+	if n := r.want(http.StatusOK, "viewer", http.MethodGet, "/nodes", "").(*Nodes); n.Total != 1 || n.Items[0].Name != "a" || n.Items[0].NodePool != "p" || !strings.Contains(n.Items[0].Stays, "waits for approval until") || n.StaysAsOf.IsZero() {
 		t.Errorf("%+v", n)
 	}
 	if p := r.want(http.StatusOK, "viewer", http.MethodGet, "/pods", "").(*Pods); p.Total != 1 || p.Items[0].Name != "waits" || p.Items[0].Verdict != view.VerdictNone || p.Items[0].Requests.MilliCPU != 3000 {

@@ -18,7 +18,8 @@ const (
 	limitMax     = 500
 )
 
-func (a *API) nodes(_ context.Context, q *question) (any, error) {
+func (a *API) nodes(ctx context.Context, q *question) (any, error) {
+	a.cfg.View.Look(ctx)
 	now, err := a.cfg.View.Now()
 	if err != nil {
 		return nil, err
@@ -28,7 +29,7 @@ func (a *API) nodes(_ context.Context, q *question) (any, error) {
 		return nil, err
 	}
 	pool, inPool := q.text("nodepool"), q.has("nodepool")
-	out := Nodes{Items: []view.Node{}, MicroUSDPerHour: now.MicroUSDPerHour, LeastMicroUSDPerHour: now.LeastMicroUSDPerHour}
+	out := Nodes{Items: []view.Node{}, MicroUSDPerHour: now.MicroUSDPerHour, LeastMicroUSDPerHour: now.LeastMicroUSDPerHour, StaysAsOf: now.StaysAsOf}
 	after := q.text("cursor")
 	for i := range now.Nodes {
 		n := &now.Nodes[i]

@@ -66,6 +66,8 @@ type Nodes struct {
 	MicroUSDPerHour int64  `json:"microUSDPerHour"`
 	// LeastMicroUSDPerHour is a price below which no nodes of the NodePools can hold what their pods request.
 	LeastMicroUSDPerHour int64 `json:"leastMicroUSDPerHour"`
+	// StaysAsOf is when it was found why nodes stay; it is left out while that is not known.
+	StaysAsOf time.Time `json:"staysAsOf,omitzero"`
 }
 
 // Pods is a page of the pods without a node.

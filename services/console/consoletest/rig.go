@@ -27,6 +27,8 @@ type Rig struct {
 	Index *index.Index
 	View  *view.View
 	Clock *Clock
+	// Cluster makes the World; nobody reads its Ledger.
+	Cluster *plannertest.Cluster
 }
 
 // New returns a Rig with an empty log, of which nothing is read before Read.
@@ -35,6 +37,7 @@ func New(t *testing.T, cluster string) *Rig {
 	c := plannertest.New(append(plannertest.WithCatalogue(), plannertest.Pool("p"),
 		plannertest.Pod("waits", plannertest.Unschedulable(), plannertest.Requests("cpu", "3")))...)
 	c.AddNode("a", "p")
+	r.Cluster = c
 	r.Index = index.New(r.Log.ID(), 0)
 	past := history.New(r.Log.ID())
 	r.Index.Also(past.Add)
@@ -123,6 +126,9 @@ type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
+
+// ClockAt is one that shows a time.
+func ClockAt(t time.Time) *Clock { return &Clock{now: t} }
 
 // Now is the time of the clock.
 func (c *Clock) Now() time.Time {

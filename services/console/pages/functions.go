@@ -22,7 +22,7 @@ func functions(now func() time.Time, version string) template.FuncMap {
 		"ago":  func(t time.Time) string { return ago(now(), t) },
 		"full": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"iso":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"link": linkOf, "object": objectPath, "moment": moment, "tone": tone, "pretty": pretty, "short": func(s string) string { return clip(s, 48) },
+		"link": linkOf, "object": objectPath, "moment": moment, "tone": tone, "pretty": pretty, "short": func(s string) string { return clip(s, 48) }, "brief": func(s string) string { return clip(s, 90) },
 		"count": count, "rate": rate, "dollars": dollars, "person": person, "few": few, "json": asJSON, "evictions": evictionsOf, "newNodes": newNodes,
 		"seconds": shadow.Seconds, "usd": usd, "more": func(all, shown int) int { return all - shown },
 		"kinds": func() []string { return view.Kinds },

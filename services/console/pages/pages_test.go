@@ -14,7 +14,9 @@ import (
 
 	"github.com/rs/zerolog"
 
+	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/ledger"
+	"millwright/planner/plannertest"
 	"millwright/services/console/access"
 	"millwright/services/console/api"
 	"millwright/services/console/consoletest"
@@ -157,6 +159,31 @@ func TestTheTimelineFollows(t *testing.T) {
 		if table := strings.Index(body, "<table>"); form < 0 || begin < form || table < begin {
 			t.Errorf("%s: form at %d, what follows from %d on, the table at %d", path, form, begin, table)
 		}
+	}
+}
+
+// Now says of a node that is ready that it is to go, and once somebody asks for something else why it stays.
+func TestNowSaysWhyNodesStay(t *testing.T) {
+	c := consoletest.New(t, "test")
+	p := New(Config{Cluster: "test", View: c.View, Now: c.Clock.Now, Counted: func(string, int, time.Duration) {}})
+	shows := func() string {
+		_, x, err := p.now(t.Context(), &request{Request: httptest.NewRequest(http.MethodGet, "/", nil)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body bytes.Buffer
+		if err := p.templates["now"].Execute(&body, page{Data: x}); err != nil {
+			t.Fatal(err)
+		}
+		return body.String()
+	}
+	if body := shows(); !strings.Contains(body, `<span class="state s-going">to go</span>`) || strings.Contains(body, "stays: ") {
+		t.Error(body)
+	}
+	c.Cluster.See(plannertest.Pod("b", plannertest.On("a"), plannertest.Annotation(karpv1.DoNotDisruptAnnotationKey, "true")))
+	c.Clock.Advance(time.Minute)
+	if body := shows(); strings.Contains(body, "to go</span>") || !strings.Contains(body, `">stays: pod default/b: `) {
+		t.Error(body)
 	}
 }
 

@@ -51,6 +51,7 @@ type zone struct {
 }
 
 func (p *Pages) now(ctx context.Context, r *request) (string, any, error) {
+	p.cfg.View.Look(ctx)
 	now, err := p.cfg.View.Now()
 	if err != nil {
 		return "", nil, err
@@ -105,7 +106,7 @@ func grouped(now *view.Now, pool string, one bool) (groups []group, more int) {
 }
 
 func rank(n view.Node) int {
-	if n.State == view.StateReady {
+	if n.State == view.StateReady && !n.ToGo {
 		return 1
 	}
 	return 0

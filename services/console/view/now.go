@@ -40,6 +40,8 @@ type Now struct {
 	Unpriced        int
 	// LeastMicroUSDPerHour sums those of the NodePools.
 	LeastMicroUSDPerHour int64
+	// StaysAsOf is when it was found why nodes stay; zero: it is not known.
+	StaysAsOf time.Time
 	// verdicts by pod, in the order of Pending.
 	verdicts []*ledger.Verdict
 }
@@ -68,7 +70,11 @@ type Node struct {
 	// deleted) or draining.
 	State string `json:"state"`
 	// Command that takes it; "" if none does.
-	Command string    `json:"command,omitempty"`
+	Command string `json:"command,omitempty"`
+	// Stays is what keeps a node that is ready, the first thing if there are more; "" if nothing does or it
+	// is not known yet. ToGo: the next command would take it.
+	Stays   string    `json:"stays,omitempty"`
+	ToGo    bool      `json:"toGo,omitempty"`
 	Created time.Time `json:"created,omitzero"`
 	// MicroUSDPerHour is 0 if the price is not known.
 	MicroUSDPerHour int64   `json:"microUSDPerHour"`

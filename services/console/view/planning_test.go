@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"millwright/planner/ledger"
 )
 
 // One plan at a time for each person, a few in all; a planner that fails on an object, or takes too long, is
@@ -49,4 +51,12 @@ func TestPlacesOfPlans(t *testing.T) {
 			t.Errorf("places are taken for %v", v.planning.by)
 		}
 	})
+}
+
+// A planner that fails on what it sees says nothing of any node, and ends nothing.
+func TestALookThatFailsIsNone(t *testing.T) {
+	found, next := verdicts(nil, ledger.SearchFrom{Drift: "n"}, map[string]verdict{"n": {toGo: true}})
+	if len(found) != 0 || next != (ledger.SearchFrom{}) {
+		t.Errorf("%v, from %v", found, next)
+	}
 }

@@ -69,6 +69,7 @@ type View struct {
 	// whole are the places of what reads all of the log and takes minutes.
 	whole places
 	waits waits
+	stays stays
 }
 
 // storiesMax bounds the stories that are put together at a time.
@@ -119,6 +120,7 @@ func (v *View) Now() (*Now, error) {
 	}
 	began := v.cfg.Now()
 	v.made = makeNow(s)
+	v.stays.tell(v.made)
 	v.made.At = v.cfg.Now().UTC()
 	v.goodFor = max(freshFor, shareOfTime*v.made.At.Sub(began))
 	return v.made, nil
