@@ -81,9 +81,16 @@ func started(t *testing.T, dir string, s Settings) (*running, func()) {
 func startedWith(t *testing.T, dir string, s Settings, core *fake.Clientset) (*running, func()) {
 	t.Helper()
 	log := memlog.New("test")
+	return startedOver(t, Config{Settings: s, Dir: dir, Core: core, Log: log,
+		Versions: func() (*world.World, *ledger.Ledger, error) { return world.New(), ledger.New(log.ID()), nil }})
+}
+
+// startedOver is one over another log, and what is made of it.
+func startedOver(t *testing.T, cfg Config) (*running, func()) {
+	t.Helper()
 	c := &running{lines: make(chan map[string]any, 100)}
-	c.Console = New(Config{Settings: s, Cluster: "test", Version: "1", Dir: dir, Core: core, Log: log, Now: c.now, Logger: zerolog.New(c),
-		Versions: func() (*world.World, *ledger.Ledger, error) { return world.New(), ledger.New(log.ID()), nil }, Registerer: prometheus.NewRegistry()})
+	cfg.Cluster, cfg.Version, cfg.Now, cfg.Logger, cfg.Registerer = "test", "1", c.now, zerolog.New(c), prometheus.NewRegistry()
+	c.Console = New(cfg)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
