@@ -41,9 +41,6 @@ const (
 // ServiceOperator is the service named in records of an operator's command.
 const ServiceOperator = "millctl"
 
-// ServiceConsole is the service named in records of what the console observed. It decides nothing.
-const ServiceConsole = "console"
-
 // Stop is how far the services are stopped by the last ControlChanged. A level this version does not know is
 // the strictest.
 func (l *state) Stop() Stop {

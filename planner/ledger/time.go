@@ -17,11 +17,8 @@ const ClockTolerance = 5 * time.Second
 // that it neither waits nor marks for days. The clocks of operators and of the console have no witnesses, and
 // say nothing.
 func (l *Ledger) passTime(e Entry) {
-	switch e.Kind {
-	case KindControlChanged, KindProposalAnswered, KindRolloutResumed, KindBundleTaken, KindSharesObserved:
-		return
-	}
-	if e.Time.IsZero() {
+	unwitnessed := []Kind{KindControlChanged, KindProposalAnswered, KindRolloutResumed, KindBundleTaken, KindSharesObserved}
+	if e.Time.IsZero() || slices.Contains(unwitnessed, e.Kind) {
 		return
 	}
 	at := e.Time.UTC()

@@ -36,7 +36,8 @@ type Settings struct {
 	// ProxyUserHeader and ProxyGroupsHeader are the headers in which it says who asks; ProxyPrefix comes
 	// before these names.
 	ProxyUserHeader, ProxyGroupsHeader, ProxyPrefix string
-	// TeamLabel is the key of the label of pods that names their team, by which savings are told; empty: none.
+	// TeamLabel is the key of the label of pods that names their team, by which savings are told; empty:
+	// none.
 	TeamLabel string
 }
 

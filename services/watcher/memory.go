@@ -89,8 +89,8 @@ func (w *Watcher) ZonalShifts() ([]events.ZonalShift, bool) {
 	return w.world.Version().AllZonalShifts(), true
 }
 
-// inherit notes where the stream ended when the process began: a World that is not there yet, however complete
-// the last resync that it has folded, does not know what was published last.
+// inherit notes where the stream ended when the process began: a World that is not there yet, however
+// complete the last resync that it has folded, does not know what was published last.
 func (w *Watcher) inherit(ctx context.Context) error {
 	wait := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(10*time.Second), backoff.WithMaxElapsedTime(0))

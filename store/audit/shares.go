@@ -8,10 +8,13 @@ import (
 	"millwright/store"
 )
 
+// ServiceConsole is the service named in records of what the console observed. It decides nothing.
+const ServiceConsole = "console"
+
 // SharesDraft is the draft of what the console observed.
 func SharesDraft(s *ledger.SharesObserved) (store.Draft, error) {
 	d, err := OutcomeDraft(Outcome{Kind: ledger.KindSharesObserved, Payload: s})
-	d.Service, d.Mode = ledger.ServiceConsole, string(ledger.ModeActive)
+	d.Service, d.Mode = ServiceConsole, string(ledger.ModeActive)
 	return d, err
 }
 

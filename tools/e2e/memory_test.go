@@ -71,8 +71,9 @@ func passingClass(i int) string {
 		fmt.Sprintf("  kubelet: {maxPods: %d}\n  blockDeviceMappings: [{deviceName: /dev/xvda, rootVolume: true, ebs: {volumeSize: %dGi}}]\n", 20+i, 20+i)
 }
 
-// heap is the lowest of several measurements, two seconds apart, until one is at most enough. What is being built
-// or compared holds tens of megabytes for a while after the last change, on a busy machine for a minute.
+// heap is the lowest of several measurements, two seconds apart, until one is at most enough. What is being
+// built or compared holds tens of megabytes for a while after the last change, on a busy machine for a
+// minute.
 func (e *env) heap(times int, enough int64) (least int64) {
 	for range times {
 		if err := e.stack.CollectGarbage(e.Context(), "millwright"); err != nil {

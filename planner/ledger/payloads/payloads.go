@@ -237,8 +237,8 @@ type BundleTaken struct {
 	Why   string `json:"why"`
 }
 
-// SharesObserved tells whose pods had what spot instances saved in an hour, and whose pods a command moves, as
-// far as the console saw them. It changes nothing: savings alone are made of it.
+// SharesObserved tells whose pods had what spot instances saved in an hour, and whose pods a command moves,
+// as far as the console saw them. It changes nothing: savings alone are made of it.
 type SharesObserved struct {
 	// Label is the key of the label that names the team of a pod; "": there is none, and no team is told.
 	Label string `json:"label,omitempty"`
@@ -248,9 +248,9 @@ type SharesObserved struct {
 	Moved []MovedPods `json:"moved,omitempty"`
 }
 
-// SpotShare is what of the price of a NodePool's spot instances was for the pods of a namespace and a team, for
-// as long as it was seen in the hour, in billionths of a USD: what it would have been on demand, and what it
-// was. Without a namespace it is for what no pod requested.
+// SpotShare is what of the price of a NodePool's spot instances was for the pods of a namespace and a team,
+// for as long as it was seen in the hour, in billionths of a USD: what it would have been on demand, and
+// what it was. Without a namespace it is for what no pod requested.
 type SpotShare struct {
 	NodePool  string `json:"nodePool"`
 	Namespace string `json:"namespace,omitempty"`

@@ -134,7 +134,8 @@ func (a *API) savingsTable(ctx context.Context, q *question) (any, error) {
 	return t, nil
 }
 
-// spotTable has a row for each NodePool that had spot instances, or for each namespace or team with pods there.
+// spotTable has a row for each NodePool that had spot instances, or for each namespace or team with pods
+// there.
 func (a *API) spotTable(ctx context.Context, q *question) (any, error) {
 	by := cmp.Or(q.text("by"), byNodePool)
 	result, err := a.savings(ctx, q)

@@ -140,8 +140,8 @@ type Saving struct {
 type Savings struct {
 	// Items by NodePool and namespace, at most itemsMax: further ones are in one with the name "(others)".
 	Items []Saving `json:"items"`
-	// Teams are the same sums by the label of the pods that TeamLabel is the key of; none before a record tells
-	// of one.
+	// Teams are the same sums by the label of the pods that TeamLabel is the key of; none before a record
+	// tells of one.
 	Teams     []TeamSaving `json:"teams"`
 	TeamLabel string       `json:"teamLabel,omitempty"`
 	// Reasons are the same sums by the reason of the commands.
@@ -163,8 +163,8 @@ type Savings struct {
 
 // TeamSaving is what commands promised and brought about for the pods of a team, in the same way.
 type TeamSaving struct {
-	// Team as the label says, "(no label)" for pods without it, "(no pods)" for nodes without pods that moved, or
-	// "(not observed)" for pods that no console saw before they were gone; "(others)" as in Items.
+	// Team as the label says, "(no label)" for pods without it, "(no pods)" for nodes without pods that
+	// moved, or "(not observed)" for pods that no console saw before they were gone; "(others)" as in Items.
 	Team      string `json:"team"`
 	Commands  int    `json:"commands"`
 	Nodes     int    `json:"nodes"`

@@ -68,8 +68,8 @@ func (h *History) observed(p *ledger.SharesObserved) {
 	}
 }
 
-// Observe says what was seen of an hour that has not ended. It counts until a record tells of the hour, and is
-// not kept.
+// Observe says what was seen of an hour that has not ended. It counts until a record tells of the hour, and
+// is not kept.
 func (h *History) Observe(p *ledger.SharesObserved) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -113,8 +113,8 @@ func (h *History) TeamsTold(command, claim string) bool {
 	return c != nil && c.nodes[claim] != nil && c.nodes[claim].teams != nil
 }
 
-// weightsIn are the weights of a span by NodePool, each list by name; none if nothing was seen. An hour that is
-// forgotten, since there are many owners, has the weights of its day.
+// weightsIn are the weights of a span by NodePool, each list by name; none if nothing was seen. An hour that
+// is forgotten, since there are many owners, has the weights of its day.
 func (h *History) weightsIn(resolution int, number int64) map[string][]weighed {
 	s := &h.shares[resolution]
 	if days := &h.shares[1]; resolution == 0 && number < s.floor {

@@ -14,8 +14,8 @@ import (
 // at sets the time that the next record has, in minutes since the beginning.
 func (x *teller) at(minutes int) { x.now = began.Add(time.Duration(minutes-1) * time.Minute) }
 
-// shared tells of two spot instances: one of blue from 10:15 to 12:15 for 0.03 USD in place of 0.09, and one of
-// red from 11:45 on for 0.02 in place of 0.08, and whose pods were seen in the first two hours.
+// shared tells of two spot instances: one of blue from 10:15 to 12:15 for 0.03 USD in place of 0.09, and one
+// of red from 11:45 on for 0.02 in place of 0.08, and whose pods were seen in the first two hours.
 func shared(t *testing.T) *teller {
 	t.Helper()
 	x := newTeller()

@@ -19,8 +19,8 @@ type Spot struct {
 	// Items by NodePool, at most itemsMax: further ones are in one with the name "(others)".
 	Items []SpotSaving `json:"items"`
 	Total SpotSaving   `json:"total"`
-	// Namespaces and Teams are whose pods it was for, each adding up to Total (shares.go). Teams are told once
-	// a record tells of a label that names them.
+	// Namespaces and Teams are whose pods it was for, each adding up to Total (shares.go). Teams are told
+	// once a record tells of a label that names them.
 	Namespaces []SpotShare `json:"namespaces"`
 	Teams      []SpotShare `json:"teams"`
 }

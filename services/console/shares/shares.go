@@ -52,7 +52,8 @@ type Observer struct {
 	// met are the commands that are to be looked at, oldest first.
 	met []ledger.Entry
 
-	// The rest is Run's: the hour that sums are of, when they were added to last, and the records to be written.
+	// The rest is Run's: the hour that sums are of, when they were added to last, and the records to be
+	// written.
 	hour, last time.Time
 	sums       map[owner]*amounts
 	due        []*ledger.SharesObserved

@@ -23,8 +23,8 @@ import (
 
 var began = time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
 
-// rig has a node a with 4 CPUs and 16 GiB, whose instance is a spot instance for 0.0384 USD in place of 0.384, and
-// pods of two namespaces there.
+// rig has a node a with 4 CPUs and 16 GiB, whose instance is a spot instance for 0.0384 USD in place of
+// 0.384, and pods of two namespaces there.
 type rig struct {
 	*testing.T
 	*Observer
@@ -87,7 +87,7 @@ func (r *rig) follow() (told []*ledger.SharesObserved) {
 		r.history.Add(e)
 		r.Met(e)
 		if p, ok := e.Payload.(*ledger.SharesObserved); ok {
-			if e.Service != ledger.ServiceConsole || audit.Describe(e, "") == "" {
+			if e.Service != audit.ServiceConsole || audit.Describe(e, "") == "" {
 				r.Errorf("told by %s: %q", e.Service, audit.Describe(e, ""))
 			}
 			told = append(told, p)
@@ -107,8 +107,8 @@ func (r *rig) watch(looks int) []*ledger.SharesObserved {
 	return r.follow()
 }
 
-// Each look is 15 s: 1,600,000 billionths of a USD on demand and a tenth of it paid, of which each pod has the
-// mean of its parts of the node's CPU and memory.
+// Each look is 15 s: 1,600,000 billionths of a USD on demand and a tenth of it paid, of which each pod has
+// the mean of its parts of the node's CPU and memory.
 func TestAnHourIsSharedOutByRequests(t *testing.T) {
 	r := newRig(t, "team")
 	if told := r.watch(2); len(told) != 0 {
@@ -142,7 +142,8 @@ func TestAnHourIsSharedOutByRequests(t *testing.T) {
 	}
 }
 
-// Of which teams the pods of a command are is told before they are gone, once, and nothing if there is no label.
+// Of which teams the pods of a command are is told before they are gone, once, and nothing if there is no
+// label.
 func TestTheTeamsOfACommand(t *testing.T) {
 	for label, want := range map[string][]ledger.MovedPods{"": nil, "team": {{Claim: "a-claim", Teams: map[string]int{"pay": 1, "cart": 1, "": 1}}}} {
 		r := newRig(t, label)

@@ -69,8 +69,8 @@ func (o *Observer) add(p history.SpotPrices, n *planner.StateNode, passed time.D
 	}
 }
 
-// parts of a node by whose pods it is for, which add up to 1: half of a node is its CPU and half its memory, and
-// of each half a pod has what it requests of what can be allocated. The rest is nobody's.
+// parts of a node by whose pods it is for, which add up to 1: half of a node is its CPU and half its memory,
+// and of each half a pod has what it requests of what can be allocated. The rest is nobody's.
 func parts(n *planner.StateNode, label string) map[owner]float64 {
 	cpu, memory := n.Allocatable.MilliCPU, n.Allocatable.Memory
 	var usedCPU, usedMemory int64

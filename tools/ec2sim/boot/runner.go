@@ -30,8 +30,8 @@ type Config struct {
 	Cluster Cluster
 	// MemoryOverhead in millionths; 0 means DefaultMemoryOverhead.
 	MemoryOverhead int64
-	// DeleteNodes removes the Node of each terminated instance, as a cloud controller does after a while; else
-	// only those that Millwright had not registered are removed, which nobody else would ever delete.
+	// DeleteNodes removes the Node of each terminated instance, as a cloud controller does after a while;
+	// else only those that Millwright had not registered are removed, which nobody else would ever delete.
 	DeleteNodes bool
 	Log         zerolog.Logger
 }

@@ -151,8 +151,8 @@ func (r *Runner) stop(ctx context.Context, name string) error {
 	return r.patch(ctx, name, map[string]any{"status": map[string]any{"conditions": conditions}}, "status")
 }
 
-// remove deletes the Node of a terminated instance as a cloud controller does. Unless all such Nodes are to be
-// deleted, those that Millwright had taken over are left: deleting them is its own work.
+// remove deletes the Node of a terminated instance as a cloud controller does. Unless all such Nodes are to
+// be deleted, those that Millwright had taken over are left: deleting them is its own work.
 func (r *Runner) remove(ctx context.Context, m *instance.Machine) error {
 	nodes := r.cfg.Kube.CoreV1().Nodes()
 	node, err := nodes.Get(ctx, m.Progress.Node, metav1.GetOptions{})
