@@ -44,6 +44,7 @@ var parts = []part{
 	{"world", "memory and restore of the World", worldPackage, 50 * time.Second, measureWorld},
 	{"plan", "planning rounds", planPackage, 100 * time.Second, measurePlans},
 	{"candidates", "simulations of disruption, node by node", planPackage, 100 * time.Second, measureCandidates},
+	{"search", "searches for nodes that can go, and a roll-out of all", disruptPackage, 10 * time.Minute, measureSearch},
 	{"scale", "each service in a settled cluster of 5,000 nodes and 150,000 pods", scalePackage + " " + lifecyclePackage + " " + watchedPackage, 10 * time.Minute, measureScale},
 	{"offline", "millctl plan --offline on files", "", 150 * time.Second, measureOffline},
 	{"weeks", "five synthetic weeks under Millwright and under Karpenter's rules", "", time.Hour, measureWeeks},
