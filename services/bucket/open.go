@@ -45,8 +45,9 @@ const (
 
 // Open returns the archive of a log below a location: a directory, or s3://BUCKET/PREFIX with parameters. It
 // makes no call. now is the time from which objects are locked: that of a clock with witnesses, for what is
-// locked too long can never be unlocked, and what is locked too briefly is not protected.
-func Open(ctx context.Context, location, logID string, now func() time.Time) (*archive.Archive, error) {
+// locked too long can never be unlocked, and what is locked too briefly is not protected. Options
+// change the SDK's client, if there is one.
+func Open(ctx context.Context, location, logID string, now func() time.Time, options ...func(*s3.Options)) (*archive.Archive, error) {
 	if !Is(location) {
 		return archive.Open(location, logID), nil
 	}
@@ -54,7 +55,7 @@ func Open(ctx context.Context, location, logID string, now func() time.Time) (*a
 	if err != nil {
 		return nil, err
 	}
-	b, err := New(ctx, l, logID)
+	b, err := New(ctx, l, logID, options...)
 	if err != nil {
 		return nil, err
 	}

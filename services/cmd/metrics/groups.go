@@ -60,6 +60,8 @@ var sources = []struct {
 	{"Export", "`millwright export` has them, and `millwright all` with a sink. A sink is `cloudevents`, `webhook` or `traces`.", []func(prometheus.Registerer){export.RegisterMetrics}},
 	{"Certificates", "`millwright certificates` has them.", []func(prometheus.Registerer){certificates.RegisterMetrics}},
 	{"Webhook", "`millwright webhook` has them.", []func(prometheus.Registerer){webhook.RegisterMetrics}},
+	{"Names of libraries", "What Karpenter has from the libraries it is made of, under the same names. A process has those about what it does.", []func(prometheus.Registerer){
+		ec2.RegisterSDKMetrics}},
 }
 
 // registerClock registers the metrics of a clock that nothing has been compared with.

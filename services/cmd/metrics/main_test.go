@@ -32,7 +32,7 @@ func TestMetricsAreDescribed(t *testing.T) {
 		}
 		for _, m := range g.metrics {
 			byName[m.name] = m
-			if m.help == "" || !regexp.MustCompile(`^(karpenter|millwright|operator)_`).MatchString(m.name) {
+			if m.help == "" || !regexp.MustCompile(`^(karpenter|millwright|operator|aws_sdk_go)_`).MatchString(m.name) {
 				t.Errorf("%s: meaning %q", m.name, m.help)
 			}
 		}
@@ -158,6 +158,12 @@ var asked = map[string]string{
 	"karpenter_interruption_received_messages_total":                "counter message_type",
 	"karpenter_interruption_deleted_messages_total":                 "counter",
 	"karpenter_interruption_message_queue_duration_seconds":         "histogram",
+	// Libraries.
+	"aws_sdk_go_request_total":                    "counter service action status_code",
+	"aws_sdk_go_request_attempt_total":            "counter service action status_code",
+	"aws_sdk_go_request_duration_seconds":         "histogram service action status_code",
+	"aws_sdk_go_request_attempt_duration_seconds": "histogram service action status_code",
+	"aws_sdk_go_request_retry_count":              "histogram service action status_code",
 	// Alerts.
 	"karpenter_cluster_state_synced":                              "gauge",
 	"karpenter_voluntary_disruption_consolidation_timeouts_total": "counter consolidation_type",

@@ -64,8 +64,8 @@ func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
 // stability of a metric: others rely on Karpenter's names.
 func stability(name string) string {
-	if strings.HasPrefix(name, "karpenter_") || strings.HasPrefix(name, "operator_") {
-		return "stable"
+	if strings.HasPrefix(name, "millwright_") {
+		return "beta"
 	}
-	return "beta"
+	return "stable"
 }

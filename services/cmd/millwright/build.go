@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,7 @@ import (
 	"millwright/services/disruptor"
 	"millwright/services/export"
 	"millwright/services/internal/clock"
+	"millwright/services/internal/ec2"
 	"millwright/services/internal/host/fold"
 	"millwright/services/internal/host/step"
 	"millwright/services/internal/identity"
@@ -158,6 +160,11 @@ func (b *builder) connect(ctx context.Context) (err error) {
 	return b.keepLease()
 }
 
+// measureBucket makes a client of S3 measure its calls, as the other clients of AWS do.
+func (b *builder) measureBucket(o *s3.Options) {
+	o.APIOptions = append(o.APIOptions, ec2.MeasureCalls(b.registry))
+}
+
 // openArchive makes the log read on in its archive, if there is one. It asks nobody: what archives can wait.
 func (b *builder) openArchive(ctx context.Context) (err error) {
 	location := b.settings.Archive()
@@ -167,7 +174,7 @@ func (b *builder) openArchive(ctx context.Context) (err error) {
 	if b.settings.DataDir != "" && !bucket.Is(location) && sameVolume(location, b.settings.DataDir) {
 		b.logger.Warn().Str("archive", location).Msg("the archive lies on the volume of the log and can fill it: name another with --archive-dir, or prune it")
 	}
-	if b.archive, err = bucket.Open(ctx, location, b.log.ID(), b.now()); err != nil {
+	if b.archive, err = bucket.Open(ctx, location, b.log.ID(), b.now(), b.measureBucket); err != nil {
 		return fmt.Errorf("open archive: %w", err)
 	}
 	b.closers.addCloser(b.archive.Close)

@@ -73,10 +73,12 @@ func (b *builder) aws(ctx context.Context) (*cloud, error) {
 	return b.cloud, nil
 }
 
-// sdk is the configuration of the AWS SDK, whose answers are witnesses of the time.
+// sdk is the configuration of the AWS SDK, whose calls are measured and whose answers are witnesses of the
+// time.
 func (b *builder) sdk(ctx context.Context) (awssdk.Config, error) {
 	sdk, err := ec2.LoadConfig(ctx, version.Version)
 	if err == nil {
+		sdk = ec2.Measured(sdk, b.registry)
 		sdk.HTTPClient = b.clock.Client(clock.AWS, sdk.HTTPClient)
 	}
 	return sdk, err

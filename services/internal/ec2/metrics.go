@@ -43,9 +43,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "karpenter_cloudprovider_errors_total", Help: "Failures of these calls, by the name that Karpenter has for the error, if it has one.",
 		}, []string{"controller", "method", "provider", "error"}),
 	}
-	if r == nil {
-		return m
-	}
 	m.calls = registered(r, m.calls)
 	m.seconds = registered(r, m.seconds)
 	m.methods = registered(r, m.methods)
@@ -54,7 +51,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 }
 
 // registered registers c, or returns the equal collector another client of this process has registered.
+// r may be nil.
 func registered[C prometheus.Collector](r prometheus.Registerer, c C) C {
+	if r == nil {
+		return c
+	}
 	err := r.Register(c)
 	if already, ok := err.(prometheus.AlreadyRegisteredError); ok {
 		return already.ExistingCollector.(C)
@@ -106,9 +107,6 @@ func newBudgetMetrics(r prometheus.Registerer) *budgetMetrics {
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "millwright_aws_throttled_total", Help: "Attempts of calls that EC2 refused for their rate, by action.",
 		}, []string{"action"}),
-	}
-	if r == nil {
-		return m
 	}
 	m.waited = registered(r, m.waited)
 	m.refused = registered(r, m.refused)
