@@ -32,7 +32,7 @@ func TestMetricsAreDescribed(t *testing.T) {
 		}
 		for _, m := range g.metrics {
 			byName[m.name] = m
-			if m.help == "" || !regexp.MustCompile(`^(karpenter|millwright|operator|aws_sdk_go)_`).MatchString(m.name) {
+			if m.help == "" || !regexp.MustCompile(`^(karpenter|millwright|operator|aws_sdk_go|client_go)_`).MatchString(m.name) {
 				t.Errorf("%s: meaning %q", m.name, m.help)
 			}
 		}
@@ -164,6 +164,8 @@ var asked = map[string]string{
 	"aws_sdk_go_request_duration_seconds":         "histogram service action status_code",
 	"aws_sdk_go_request_attempt_duration_seconds": "histogram service action status_code",
 	"aws_sdk_go_request_retry_count":              "histogram service action status_code",
+	"client_go_request_total":                     "counter code method",
+	"client_go_request_duration_seconds":          "histogram verb group version kind subresource",
 	// Alerts.
 	"karpenter_cluster_state_synced":                              "gauge",
 	"karpenter_voluntary_disruption_consolidation_timeouts_total": "counter consolidation_type",

@@ -120,7 +120,7 @@ func build(ctx context.Context, s *process.Settings, c *console.Settings, x *exp
 
 // connect opens log, stream and API server, in this order: the stream's name contains the log's id.
 func (b *builder) connect(ctx context.Context) (err error) {
-	if b.config, err = kubeConfig(b.settings); err != nil {
+	if b.config, err = kubeConfig(b.settings, b.registry); err != nil {
 		return err
 	}
 	b.keepClock()

@@ -56,9 +56,9 @@ func runCertificates(ctx context.Context, s *process.Settings, cfg certificates.
 	process.QuietLibraries(logger)
 	registry := prometheus.NewRegistry()
 	err = process.Run(ctx, process.Config{
-		Settings: *s, Version: version.Version, Logger: logger, Registry: registry, Kube: reviewing(s),
+		Settings: *s, Version: version.Version, Logger: logger, Registry: registry, Kube: reviewing(s, registry),
 		Build: func(context.Context) (*process.Parts, error) {
-			rest, err := kubeConfig(s)
+			rest, err := kubeConfig(s, registry)
 			if err != nil {
 				return nil, err
 			}

@@ -21,6 +21,7 @@ import (
 	"millwright/services/internal/clock"
 	"millwright/services/internal/host/fold"
 	"millwright/services/internal/identity"
+	"millwright/services/internal/kube"
 	"millwright/services/internal/process"
 	"millwright/services/transport"
 	"millwright/services/version"
@@ -170,21 +171,23 @@ func isFinal(err error) bool {
 	return errors.Is(err, store.ErrForeignLog) || errors.Is(err, identity.ErrForeign) || errors.Is(err, store.ErrCorrupt)
 }
 
-func kubeConfig(s *process.Settings) (*rest.Config, error) {
+// kubeConfig is of clients that measure their requests.
+func kubeConfig(s *process.Settings, registry prometheus.Registerer) (*rest.Config, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig %q: %w", s.Kubeconfig, err)
 	}
 	cfg.UserAgent = "millwright/" + version.Version
 	cfg.QPS, cfg.Burst = s.KubeClientQPS, s.KubeClientBurst
+	kube.Measure(cfg, registry)
 	return cfg, nil
 }
 
 // reviewing returns the API server that is asked who may scrape the metrics, by connections of its own: other
 // requests do not hold it up.
-func reviewing(s *process.Settings) func() (kubernetes.Interface, error) {
+func reviewing(s *process.Settings, registry prometheus.Registerer) func() (kubernetes.Interface, error) {
 	return func() (kubernetes.Interface, error) {
-		cfg, err := kubeConfig(s)
+		cfg, err := kubeConfig(s, registry)
 		if err != nil {
 			return nil, err
 		}

@@ -52,7 +52,7 @@ func runExport(ctx context.Context, s *process.Settings, x *export.Settings) err
 	process.QuietLibraries(logger)
 	registry := prometheus.NewRegistry()
 	err = process.Run(ctx, process.Config{
-		Settings: *s, Version: version.Version, Logger: logger, Registry: registry, Kube: reviewing(s),
+		Settings: *s, Version: version.Version, Logger: logger, Registry: registry, Kube: reviewing(s, registry),
 		Build: func(ctx context.Context) (*process.Parts, error) { return buildExport(ctx, s, x, registry, logger) },
 	})
 	logEnd(logger, err)

@@ -135,7 +135,7 @@ func run(ctx context.Context, s *process.Settings, c *console.Settings, x *expor
 	process.QuietLibraries(logger)
 	registry := prometheus.NewRegistry()
 	err = process.Run(ctx, process.Config{
-		Settings: *s, Version: version.Version, Logger: logger, Registry: registry, Kube: reviewing(s),
+		Settings: *s, Version: version.Version, Logger: logger, Registry: registry, Kube: reviewing(s, registry),
 		Build: func(ctx context.Context) (*process.Parts, error) {
 			return build(ctx, s, c, x, services, registry, logger)
 		},

@@ -67,7 +67,7 @@ func runWebhook(ctx context.Context, s *process.Settings, w webhook.Settings) er
 	process.QuietLibraries(logger)
 	registry := prometheus.NewRegistry()
 	err = process.Run(ctx, process.Config{
-		Settings: *s, Version: version.Version, Logger: logger, Registry: registry, Kube: reviewing(s),
+		Settings: *s, Version: version.Version, Logger: logger, Registry: registry, Kube: reviewing(s, registry),
 		Build: func(context.Context) (*process.Parts, error) { return buildWebhook(s, w, registry, logger) },
 	})
 	logEnd(logger, err)
@@ -75,7 +75,7 @@ func runWebhook(ctx context.Context, s *process.Settings, w webhook.Settings) er
 }
 
 func buildWebhook(s *process.Settings, w webhook.Settings, registry *prometheus.Registry, logger zerolog.Logger) (*process.Parts, error) {
-	cfg, err := kubeConfig(s)
+	cfg, err := kubeConfig(s, registry)
 	if err != nil {
 		return nil, err
 	}
