@@ -12,6 +12,12 @@ func newLedGauge(r prometheus.Registerer) *prometheus.GaugeVec {
 		Help: "1 while somebody, in this process or another, is known to lead the service; 0 once nobody was for 10 s."}, []string{"service"})
 }
 
+// newMasterGauge has the name of client-go's metric (reference: operations §2.7).
+func newMasterGauge(r prometheus.Registerer) *prometheus.GaugeVec {
+	return promauto.With(r).NewGaugeVec(prometheus.GaugeOpts{Name: "leader_election_master_status",
+		Help: "1 if this process leads what is elected under the name, which is that of a service, 0 if it stands by."}, []string{"name"})
+}
+
 func newBuildGauge(r prometheus.Registerer) *prometheus.GaugeVec {
 	return promauto.With(r).NewGaugeVec(prometheus.GaugeOpts{Namespace: "karpenter", Name: "build_info",
 		Help: "Version of the running binary; the value is always 1."}, []string{"version", "goversion", "goarch", "commit"})
@@ -37,6 +43,9 @@ func RegisterMetrics(r prometheus.Registerer) {
 	newBuildGauge(r)
 	newLedGauge(r)
 }
+
+// RegisterLibraryMetrics registers those that Karpenter has from its libraries.
+func RegisterLibraryMetrics(r prometheus.Registerer) { newMasterGauge(r) }
 
 // RegisterServiceMetrics registers the metrics of the loop of a service.
 func RegisterServiceMetrics(r prometheus.Registerer, service string) { newStepMetrics(r, service) }

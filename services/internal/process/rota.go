@@ -28,6 +28,7 @@ type rota struct {
 	identity string
 	clock    func() time.Time
 	gauge    *prometheus.GaugeVec
+	master   *prometheus.GaugeVec
 
 	mu    sync.Mutex
 	posts map[string]*post
@@ -44,9 +45,10 @@ type post struct {
 }
 
 func newRota(p *Parts, identity string, clock func() time.Time, r prometheus.Registerer) *rota {
-	o := &rota{elector: p.Elector, identity: identity, clock: clock, posts: map[string]*post{}, gauge: newLedGauge(r)}
+	o := &rota{elector: p.Elector, identity: identity, clock: clock, posts: map[string]*post{}, gauge: newLedGauge(r), master: newMasterGauge(r)}
 	for _, u := range p.Units {
 		o.posts[u.Name] = &post{ledAt: clock(), lack: "nobody stands for it"}
+		o.master.WithLabelValues(u.Name).Set(0)
 	}
 	return o
 }
@@ -57,6 +59,11 @@ func (o *rota) leads(unit string, leading bool) {
 	defer o.mu.Unlock()
 	p := o.posts[unit]
 	p.leading, p.ledAt = leading, o.clock()
+	master := 0.0
+	if leading {
+		master = 1
+	}
+	o.master.WithLabelValues(unit).Set(master)
 	o.show()
 }
 

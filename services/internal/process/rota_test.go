@@ -45,6 +45,9 @@ func TestAServiceThatNobodyLeadsIsSeen(t *testing.T) {
 			if c.leading {
 				o.leads("unit", true)
 			}
+			if master := testutil.ToFloat64(o.master.WithLabelValues("unit")); (master == 1) != c.leading {
+				t.Errorf("leader_election_master_status is %v", master)
+			}
 			for range 2 {
 				o.lookAtLeaders(t.Context())
 				if err := o.check().Probe(); err != nil {
@@ -62,6 +65,12 @@ func TestAServiceThatNobodyLeadsIsSeen(t *testing.T) {
 			}
 			if o.leads("unit", true); o.check().Probe() != nil || testutil.ToFloat64(o.gauge.WithLabelValues("unit")) != 1 {
 				t.Errorf("it leads now, and %v", o.check().Probe())
+			}
+			if o.leads("unit", true); testutil.ToFloat64(o.master.WithLabelValues("unit")) != 1 {
+				t.Error("it leads, and its leader_election_master_status does not say so")
+			}
+			if o.leads("unit", false); testutil.CollectAndCount(o.master) != 1 || testutil.ToFloat64(o.master.WithLabelValues("unit")) != 0 {
+				t.Error("it leads no more, and its leader_election_master_status does not say so")
 			}
 		})
 	}
