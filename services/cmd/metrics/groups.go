@@ -21,6 +21,7 @@ import (
 	"millwright/services/internal/selfcheck"
 	"millwright/services/lifecycle/claims"
 	"millwright/services/lifecycle/garbage"
+	"millwright/services/lifecycle/launch"
 	"millwright/services/provisioner"
 	"millwright/services/terminator"
 	"millwright/services/watcher"
@@ -55,7 +56,7 @@ var sources = []struct {
 	{"Disruptor", "", []func(prometheus.Registerer){disruptor.RegisterMetrics}},
 	{"Terminator", "", []func(prometheus.Registerer){terminator.RegisterMetrics}},
 	{"Lifecycle", "`karpenter_nodeclaims_disrupted_total` counts commands of the disruptor too.", []func(prometheus.Registerer){
-		claims.RegisterMetrics, garbage.RegisterMetrics, ec2.RegisterMetrics, retention.RegisterMetrics,
+		claims.RegisterMetrics, garbage.RegisterMetrics, launch.RegisterMetrics, ec2.RegisterMetrics, retention.RegisterMetrics,
 		selfcheck.RegisterMetrics, durability.RegisterMetrics}},
 	{"Console", "`millwright console` and `millwright all` have them.", []func(prometheus.Registerer){console.RegisterMetrics}},
 	{"Export", "`millwright export` has them, and `millwright all` with a sink. A sink is `cloudevents`, `webhook` or `traces`.", []func(prometheus.Registerer){export.RegisterMetrics}},

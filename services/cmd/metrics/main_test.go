@@ -158,6 +158,11 @@ var asked = map[string]string{
 	"karpenter_interruption_received_messages_total":                "counter message_type",
 	"karpenter_interruption_deleted_messages_total":                 "counter",
 	"karpenter_interruption_message_queue_duration_seconds":         "histogram",
+	// What launches and terminations meet.
+	"karpenter_cloudprovider_batcher_batch_time_seconds":          "histogram batcher",
+	"karpenter_cloudprovider_batcher_batch_size":                  "histogram batcher",
+	"karpenter_cloudprovider_instance_termination_failures_total": "counter zone zone_id",
+	"karpenter_ec2nodeclasses_userdata_bytes":                     "gauge nodeclass",
 	// Libraries.
 	"aws_sdk_go_request_total":                    "counter service action status_code",
 	"aws_sdk_go_request_attempt_total":            "counter service action status_code",

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/ledger"
 	"millwright/services/internal/clock"
 	"millwright/services/internal/ec2"
@@ -207,7 +209,13 @@ func (b *builder) addLifecycle(ctx context.Context) error {
 	}
 	h, logger := b.host(ledger.ServiceLifecycle)
 	b.speaker = h
-	launcher := launch.New(launch.Config{Cloud: aws.ec2, DryRun: aws.ec2, Cluster: aws.cluster.Get, Region: aws.ec2.Region(), Now: b.clock.Now})
+	informers := b.watchCluster()
+	launcher := launch.New(launch.Config{
+		Cloud: aws.ec2, DryRun: aws.ec2, Cluster: aws.cluster.Get, Region: aws.ec2.Region(), Now: b.clock.Now, Registerer: b.registry,
+		HasClass: func(name string) bool {
+			return slices.ContainsFunc(informers.NodeClasses(), func(nc *awsv1.EC2NodeClass) bool { return nc.Name == name })
+		},
+	})
 	authorize := launcher.Authorize
 	if b.settings.DisableDryRun {
 		authorize = nil
@@ -217,7 +225,6 @@ func (b *builder) addLifecycle(ctx context.Context) error {
 		Authorize: authorize, Cloud: aws.ec2, Cluster: b.settings.ClusterName, Region: aws.ec2.Region(), Version: aws.cluster.Version, CIDR: aws.cluster.CIDR,
 		DeleteTemplates: launcher.DeleteTemplates, SubnetsSeen: launcher.SubnetsSeen, IsolatedVPC: b.settings.IsolatedVPC, Now: b.clock.Now,
 	})
-	informers := b.watchCluster()
 	s := lifecycle.New(h, lifecycle.Deps{
 		Cluster: b.settings.ClusterName, Cache: informers, Kube: b.kube, EC2: aws.ec2, Launcher: launcher,
 		Classes: reconciler, Reservations: aws.ec2, Templates: launcher, Profiles: reconciler, Boots: aws.ec2, Hasher: aws.hasher, Logger: logger, Registerer: b.registry,

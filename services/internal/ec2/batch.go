@@ -19,6 +19,9 @@ type batcher[R any] struct {
 	// ask answers for all ids at once; what concerns only one of them is part of its answer.
 	ask     func(ctx context.Context, ids []string) (R, error)
 	timeout time.Duration
+	// name and metrics, which may be nil.
+	name    string
+	metrics *BatchMetrics
 
 	mu   sync.Mutex
 	open *batch[R]
@@ -69,6 +72,7 @@ func (b *batcher[R]) joinBatch(ids []string) *batch[R] {
 // run ends with the answer, whose time the deadline bounds.
 func (b *batcher[R]) run(joined *batch[R]) {
 	defer close(joined.done)
+	began := time.Now()
 	timer := time.NewTimer(batchWindow)
 	defer timer.Stop()
 	select {
@@ -80,6 +84,9 @@ func (b *batcher[R]) run(joined *batch[R]) {
 		b.open = nil
 	}
 	b.mu.Unlock()
+	if b.metrics != nil {
+		b.metrics.Observe(b.name, time.Since(began), len(joined.ids))
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), b.timeout)
 	defer cancel()
 	joined.answer, joined.err = b.ask(ctx, joined.ids)

@@ -18,7 +18,8 @@ func TestCallsOfOneMomentGoOutAsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var asked [][]string
-		b := &batcher[[]Instance]{timeout: time.Minute, ask: func(_ context.Context, ids []string) ([]Instance, error) {
+		m := NewBatchMetrics(nil)
+		b := &batcher[[]Instance]{timeout: time.Minute, name: BatcherDescribeInstances, metrics: m, ask: func(_ context.Context, ids []string) ([]Instance, error) {
 			mu.Lock()
 			asked = append(asked, ids)
 			mu.Unlock()
@@ -46,6 +47,10 @@ func TestCallsOfOneMomentGoOutAsOne(t *testing.T) {
 		slices.Sort(sizes)
 		if !slices.Equal(sizes, []int{200, 500, 500}) {
 			t.Errorf("batches of %v", sizes)
+		}
+		size, waited := histogramOf(t, m.size.WithLabelValues("describe_instances")), histogramOf(t, m.seconds.WithLabelValues("describe_instances"))
+		if size.GetSampleCount() != 3 || size.GetSampleSum() != 1200 || waited.GetSampleCount() != 3 || waited.GetSampleSum() != batchWindow.Seconds() {
+			t.Errorf("batches measured: %v, waited: %v", size, waited) // two were full at once
 		}
 	})
 }

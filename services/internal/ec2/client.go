@@ -103,8 +103,9 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 		ec2: awsec2.NewFromConfig(cfg.Budgets.Bind(*sdk)), ssm: ssm.NewFromConfig(*sdk), eks: eks.NewFromConfig(*sdk),
 		iam: iam.NewFromConfig(*sdk), metrics: newMetrics(cfg.Registerer),
 	}
-	c.describing = &batcher[[]Instance]{ask: c.describeInstances, timeout: cfg.CallTimeout}
-	c.terminating = &batcher[map[string]error]{ask: c.terminateInstances, timeout: cfg.CallTimeout}
+	batches := NewBatchMetrics(cfg.Registerer)
+	c.describing = &batcher[[]Instance]{ask: c.describeInstances, timeout: cfg.CallTimeout, name: BatcherDescribeInstances, metrics: batches}
+	c.terminating = &batcher[map[string]error]{ask: c.terminateInstances, timeout: cfg.CallTimeout, name: BatcherTerminateInstances, metrics: batches}
 	return c, nil
 }
 

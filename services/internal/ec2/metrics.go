@@ -95,6 +95,8 @@ func (m *metrics) observe(action string, class Class, took time.Duration) {
 func RegisterMetrics(r prometheus.Registerer) {
 	newMetrics(r)
 	newBudgetMetrics(r)
+	NewBatchMetrics(r)
+	NewTerminationFailures(r)
 }
 
 type budgetMetrics struct{ waited, refused *prometheus.CounterVec }

@@ -105,6 +105,7 @@ func (s launcher) launchTogether(ctx context.Context, list []builtLaunch) error 
 		return nil // they are built again
 	}
 	if err == nil {
+		s.metrics.launched(len(views), earliest(built), s.host.Now())
 		err = s.send(ctx, a, true)
 	}
 	return s.putOff(err, namesOf(views))

@@ -169,6 +169,14 @@ func (g *gathering) groups(now time.Time, coming map[string]int) (due [][]string
 	return due, wake
 }
 
+// earliest is when the first of them was built.
+func earliest(list []builtLaunch) (at time.Time) {
+	for _, b := range list {
+		at = effects.Earliest(at, b.since)
+	}
+	return at
+}
+
 func sortedNames(list []builtLaunch) (names []string) {
 	for _, b := range list {
 		names = append(names, b.name)

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"errors"
 	"strings"
 	"time"
 	"unicode"
@@ -9,8 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
+	"millwright/services/internal/ec2"
+	"millwright/services/internal/service"
 )
 
 // metrics with karpenter_* names keep what dashboards ask for (reference: lifecycle §15).
@@ -21,6 +25,8 @@ type metrics struct {
 	terminationDuration, instanceDuration            *prometheus.HistogramVec
 	nodeTermination                                  *prometheus.SummaryVec
 	nodeLifetime                                     *prometheus.HistogramVec
+	batches                                          *ec2.BatchMetrics
+	terminationFailures                              *ec2.TerminationFailures
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -48,6 +54,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "karpenter_nodes_termination_duration_seconds", Help: "From deletion to the end of the Node.",
 			Objectives: map[float64]float64{0: 0, 0.5: 0.05, 0.9: 0.01, 0.99: 0.001, 1: 0},
 		}, []string{"nodepool"}),
+		batches:             ec2.NewBatchMetrics(r),
+		terminationFailures: ec2.NewTerminationFailures(r),
 		nodeLifetime: histogram("karpenter_nodes_lifetime_duration_seconds", "Age of Nodes when they are terminated.",
 			[]float64{900, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 432000, 864000, 1296000, 1728000, 2160000, 2592000}),
 	}
@@ -117,6 +125,18 @@ func (m *metrics) offeringsFailed(failed []ledger.FailedOffering) {
 	for _, f := range failed {
 		m.launchFailures.WithLabelValues(f.Zone, f.CapacityType, f.Code).Inc()
 	}
+}
+
+// notTerminated counts that an instance could not be terminated, unless operators have stopped that.
+func (m *metrics) notTerminated(v *claimView, err error) {
+	if !errors.Is(err, service.ErrStopped) {
+		m.terminationFailures.Count(err, v.zone(), v.label(awsv1.LabelTopologyZoneID))
+	}
+}
+
+// launched together by one request, of which the first was built at a time.
+func (m *metrics) launched(claims int, since, now time.Time) {
+	m.batches.Observe(ec2.BatcherCreateFleet, max(0, now.Sub(since)), claims)
 }
 
 func (m *metrics) instanceTerminated(v *claimView) {

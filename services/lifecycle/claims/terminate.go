@@ -49,6 +49,7 @@ func (s *Stepper) terminate(ctx context.Context, v *claimView, _ claim.Action) (
 		return false, err
 	}
 	if err := s.deps.EC2.TerminateInstances(ctx, []string{id}); err != nil {
+		s.metrics.notTerminated(v, err)
 		return false, fmt.Errorf("terminate instance %s: %w", id, err)
 	}
 	s.deps.Findings.Asked(id, s.host.Now())

@@ -86,6 +86,7 @@ type Collector struct {
 	found    *Findings
 	deps     Deps
 	orphaned prometheus.Counter
+	notEnded *ec2.TerminationFailures
 	tidying  tidying
 	// started is the time of the first step.
 	started time.Time
@@ -93,7 +94,8 @@ type Collector struct {
 
 // New returns a collector that writes what it finds to found.
 func New(host service.Host, e *effects.Effects, alarms *Alarms, found *Findings, deps Deps) *Collector {
-	g := &Collector{host: host, effects: e, alarms: alarms, found: found, deps: deps, orphaned: newOrphanCounter()}
+	g := &Collector{host: host, effects: e, alarms: alarms, found: found, deps: deps, orphaned: newOrphanCounter(),
+		notEnded: ec2.NewTerminationFailures(deps.Registerer)}
 	if deps.Registerer != nil {
 		deps.Registerer.MustRegister(g.orphaned)
 	}

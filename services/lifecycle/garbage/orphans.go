@@ -2,6 +2,7 @@ package garbage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -96,6 +97,9 @@ func (g *Collector) endOrphanNow(ctx context.Context, i ec2.Instance) error {
 		return err
 	}
 	if err := g.deps.EC2.TerminateInstances(ctx, []string{i.ID}); err != nil {
+		if !errors.Is(err, service.ErrStopped) {
+			g.notEnded.Count(err, i.Zone, g.zoneID(i.Zone))
+		}
 		return err
 	}
 	g.found.Asked(i.ID, g.host.Now())
@@ -107,6 +111,18 @@ func (g *Collector) endOrphanNow(ctx context.Context, i ec2.Instance) error {
 		}
 	}
 	return nil
+}
+
+// zoneID of a zone, if a NodeClass has a subnet there.
+func (g *Collector) zoneID(zone string) string {
+	for _, nc := range g.deps.Cache.NodeClasses() {
+		for _, s := range nc.Status.Subnets {
+			if s.Zone == zone && s.ZoneID != "" {
+				return s.ZoneID
+			}
+		}
+	}
+	return ""
 }
 
 // StepNodes lets Nodes go that are being deleted and have no claim any more.

@@ -39,6 +39,7 @@ func (b *Builder) Authorize(ctx context.Context, nc *awsv1.EC2NodeClass) error {
 	if err != nil {
 		return refusedTemplate(err)
 	}
+	b.userData.made(nc.Name, t)
 	ref, err := b.ensure(ctx, t)
 	if err != nil {
 		return refusedTemplate(err)

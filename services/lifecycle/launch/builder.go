@@ -44,6 +44,8 @@ type Builder struct {
 	templates map[string]cachedTemplate
 	// used: when a launch last named the template, by id.
 	used map[string]time.Time
+
+	userData *userDataMetrics
 }
 
 type cachedTemplate struct {
@@ -53,7 +55,7 @@ type cachedTemplate struct {
 
 // New returns a Builder. It makes no call.
 func New(cfg Config) *Builder {
-	return &Builder{cfg: cfg, addresses: newAddresses(), templates: map[string]cachedTemplate{}, used: map[string]time.Time{}}
+	return &Builder{cfg: cfg, addresses: newAddresses(), templates: map[string]cachedTemplate{}, used: map[string]time.Time{}, userData: newUserDataMetrics(cfg.Registerer, cfg.HasClass)}
 }
 
 // Build chooses what to ask EC2 for and makes sure that the launch templates exist. Request completes it.
@@ -82,6 +84,7 @@ func (b *Builder) Build(ctx context.Context, in Input) (Built, error) {
 		if err != nil {
 			return Built{}, err
 		}
+		b.userData.made(in.NodeClass.Name, t)
 		ref, err := b.ensure(ctx, t)
 		if err != nil {
 			return Built{}, ec2.FailureOf(err)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/catalog"
@@ -96,6 +98,10 @@ type Config struct {
 	// Region is left out of nothing but the metadata options of isolated regions.
 	Region string
 	Now    func() time.Time
+	// HasClass tells whether there is a NodeClass of the name; nil: of every name. It and the Registerer,
+	// which may be nil, are for metrics.
+	HasClass   func(name string) bool
+	Registerer prometheus.Registerer
 }
 
 func compareOfferings(a, b catalog.Offering) int {

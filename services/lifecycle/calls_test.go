@@ -1,0 +1,88 @@
+package lifecycle
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	awsv1 "millwright/api/karpenteraws/v1"
+)
+
+// Claims of one request are a batch (reference: operations §2.5).
+func TestAFleetIsMeasuredAsABatch(t *testing.T) {
+	r, names := newFleetRig(t, 5)
+	registry := prometheus.NewRegistry()
+	r.with(func(d *Deps) { d.Registerer = registry })
+	r.run("launched", r.all(names, func(name string) func() bool {
+		return func() bool { c := r.led.Claim(name); return c != nil && c.Instance != nil }
+	}))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			switch h := m.GetHistogram(); f.GetName() {
+			case "karpenter_cloudprovider_batcher_batch_size":
+				if found++; h.GetSampleCount() != 1 || h.GetSampleSum() != 5 || m.GetLabel()[0].GetValue() != "create_fleet" {
+					t.Errorf("batches: %v", m)
+				}
+			case "karpenter_cloudprovider_batcher_batch_time_seconds":
+				if found++; h.GetSampleCount() != 1 || h.GetSampleSum() > 1 {
+					t.Errorf("waits: %v", m)
+				}
+			}
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d metrics of batches", found)
+	}
+}
+
+// Instances that cannot be terminated count by their zone, those of claims as well as those of nobody.
+func TestFailedTerminationsAreCounted(t *testing.T) {
+	for name, c := range map[string]struct {
+		begin func(*rig)
+		want  string
+	}{
+		"of a claim": {func(r *rig) {
+			o := r.kube.claims[r.readyClaims(1)[0]].DeepCopy()
+			o.Labels[awsv1.LabelTopologyZoneID] = "euw1-az1"
+			r.kube.put(&r.kube.claims, o)
+			r.kube.deleteNode("node-i-0001")
+		}, `{zone="eu-1a",zone_id="euw1-az1"} 3`},
+		"of nobody": {func(r *rig) { r.stray(1, time.Minute) }, `{zone="eu-1a",zone_id=""} 3`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			registry := prometheus.NewRegistry()
+			r.with(func(d *Deps) { d.Registerer = registry; d.EC2 = &refusingEC2{fakeEC2: r.ec2, left: 3} })
+			c.begin(r)
+			r.run("terminated", func() bool { return r.ec2.running() == 0 })
+			const metric = "karpenter_cloudprovider_instance_termination_failures_total"
+			want := "# HELP " + metric + " Calls to terminate an instance that failed, by its zone; zone_id is empty if it is not known.\n# TYPE " + metric + " counter\n" + metric + c.want + "\n"
+			if err := testutil.GatherAndCompare(registry, strings.NewReader(want), metric); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// refusingEC2 terminates nothing, a number of times.
+type refusingEC2 struct {
+	*fakeEC2
+	left int
+}
+
+func (e *refusingEC2) TerminateInstances(ctx context.Context, ids []string) error {
+	if e.left > 0 {
+		e.left--
+		return apiError("InternalError")
+	}
+	return e.fakeEC2.TerminateInstances(ctx, ids)
+}
