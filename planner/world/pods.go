@@ -232,6 +232,25 @@ func (t *pods) Pod(uid types.UID) *Pod {
 	return nil
 }
 
+// PodVersion is the pods of a version of the World; the zero value is none.
+type PodVersion struct {
+	byUID version.Map[types.UID, *podRow]
+}
+
+// PodsSince calls fn for each pod that is not as it was in an earlier version, in no particular order, and
+// returns the present one. was is nil for a pod that has come, is for one that has gone. It costs what was
+// changed. The World must be a version.
+func (t *pods) PodsSince(earlier PodVersion, fn func(was, is *Pod)) PodVersion {
+	pod := func(r *podRow) *Pod {
+		if r == nil {
+			return nil
+		}
+		return &r.Pod
+	}
+	version.Differ(&earlier.byUID, &t.byUID, func(_ types.UID, was, is *podRow) { fn(pod(was), pod(is)) })
+	return PodVersion{t.byUID}
+}
+
 // PodCount and ClassCount say how much is held.
 func (t *pods) PodCount() int    { return t.byUID.Len() }
 func (w *World) ClassCount() int { return w.classes.Len() }

@@ -67,5 +67,5 @@ func (m *metrics) rounds(p planned, waited []time.Duration) {
 // made of them.
 func RegisterMetrics(r prometheus.Registerer) {
 	newMetrics(r)
-	r.MustRegister(newClusterMetrics(nil), newConditionMetrics(r, nil, false))
+	r.MustRegister(newClusterMetrics(nil), newConditionMetrics(r, nil, false), newWorkMetrics(nil, newPodTimes(r)))
 }

@@ -63,4 +63,6 @@ func podValues(p *world.Pod, n *world.Node) []string {
 
 // RegisterPodMetrics registers the series of pods with r, as a process with --pod-metrics does;
 // docs/metrics.md is made of them.
-func RegisterPodMetrics(r prometheus.Registerer) { r.MustRegister(newPodMetrics(nil)) }
+func RegisterPodMetrics(r prometheus.Registerer) {
+	r.MustRegister(newPodMetrics(nil), newWaitMetrics(nil, nil))
+}

@@ -42,6 +42,8 @@ type Service struct {
 	cluster *clusterMetrics
 	// conditions is nil if nothing is to be measured.
 	conditions *conditionMetrics
+	times      *podTimes
+	work       *workMetrics
 	batch      batch
 	last       round
 	atLimit    []string
@@ -115,11 +117,13 @@ const (
 func New(host service.Host, deps Deps) *Service {
 	s := &Service{host: host, kube: deps.Kube, logger: deps.Logger, metrics: newMetrics(deps.Registerer), cluster: newClusterMetrics(host),
 		batch: batch{seen: seen{}}, searchMax: cmp.Or(deps.SearchMax, searchMax)}
+	s.times = newPodTimes(deps.Registerer)
+	s.work = newWorkMetrics(s.cluster, s.times)
 	if deps.Registerer != nil {
 		s.conditions = newConditionMetrics(deps.Registerer, s.cluster, deps.ObjectMetrics)
-		deps.Registerer.MustRegister(s.cluster, s.conditions)
+		deps.Registerer.MustRegister(s.cluster, s.conditions, s.work)
 		if deps.PodMetrics {
-			deps.Registerer.MustRegister(newPodMetrics(s.cluster))
+			deps.Registerer.MustRegister(newPodMetrics(s.cluster), newWaitMetrics(s.cluster, s.times))
 		}
 	}
 	return s
@@ -204,6 +208,7 @@ func (s *Service) plan() (planned, error) {
 		for _, e := range s.shifts.note(snap.World) {
 			s.host.Event(e)
 		}
+		s.times.note(snap)
 		waiting := s.batch.notePending(snap)
 		s.metrics.queueDepth.WithLabelValues(controller).Set(float64(waiting))
 		if p.wait = s.due(snap); p.wait > 0 {
@@ -214,6 +219,7 @@ func (s *Service) plan() (planned, error) {
 			return nil
 		}
 		began := s.host.Now()
+		defer s.work.begin(began)()
 		plan := provision.Plan
 		if began.Before(s.plainUntil) {
 			plan = provision.PlanPlain
@@ -254,6 +260,7 @@ func (s *Service) record(ctx context.Context, p planned) error {
 	}
 	s.last = round{at: p.basis.Now, took: p.took, looked: p.looked, seq: max(seq, p.basis.LedgerSeq)}
 	s.metrics.rounds(p, s.batch.close(s.host.Now()))
+	s.times.decide(p.round.Verdicts, s.host.Now())
 	s.publishVerdicts(p.round, seq)
 	s.logLimits(p.round.AtNodeLimit)
 	if seq > 0 {

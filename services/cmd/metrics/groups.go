@@ -51,7 +51,7 @@ var sources = []struct {
 	{"Interruption queue", "The watcher that leads has them, if `--interruption-queue` is set.", []func(prometheus.Registerer){queue.RegisterMetrics}},
 	{"Provisioner", "Series per node and per NodePool come from the World when it is scraped, and only from the leader.", []func(prometheus.Registerer){
 		provisioner.RegisterMetrics}},
-	{"Pods", "Only with `--pod-metrics`: one series for each pod, from the provisioner that leads.", []func(prometheus.Registerer){
+	{"Pods", "Only with `--pod-metrics`: series for each pod, or each that waits, from the provisioner that leads.", []func(prometheus.Registerer){
 		provisioner.RegisterPodMetrics}},
 	{"Disruptor", "", []func(prometheus.Registerer){disruptor.RegisterMetrics}},
 	{"Terminator", "", []func(prometheus.Registerer){terminator.RegisterMetrics}},

@@ -158,6 +158,19 @@ var asked = map[string]string{
 	"karpenter_interruption_received_messages_total":                "counter message_type",
 	"karpenter_interruption_deleted_messages_total":                 "counter",
 	"karpenter_interruption_message_queue_duration_seconds":         "histogram",
+	// How long pods wait.
+	"karpenter_pods_startup_duration_seconds":                       "summary",
+	"karpenter_pods_bound_duration_seconds":                         "histogram",
+	"karpenter_pods_provisioning_bound_duration_seconds":            "histogram",
+	"karpenter_pods_provisioning_startup_duration_seconds":          "histogram",
+	"karpenter_pods_unbound_time_seconds":                           "gauge name namespace", // --pod-metrics, as those below
+	"karpenter_pods_unstarted_time_seconds":                         "gauge name namespace",
+	"karpenter_pods_provisioning_unbound_time_seconds":              "gauge name namespace",
+	"karpenter_pods_provisioning_unstarted_time_seconds":            "gauge name namespace",
+	"karpenter_pods_provisioning_scheduling_undecided_time_seconds": "gauge name namespace",
+	"karpenter_scheduler_unfinished_work_seconds":                   "gauge controller scheduling_id",
+	"karpenter_scheduler_pending_pods_by_effective_zone_count":      "gauge controller zone",
+	"karpenter_cluster_state_unsynced_time_seconds":                 "gauge",
 	// What launches and terminations meet.
 	"karpenter_cloudprovider_batcher_batch_time_seconds":          "histogram batcher",
 	"karpenter_cloudprovider_batcher_batch_size":                  "histogram batcher",
@@ -186,9 +199,8 @@ var asked = map[string]string{
 
 // askedInVain are what they ask for and Millwright has not: how the reference lists it, and why.
 var askedInVain = map[string]struct{ listed, why string }{
-	"karpenter_pods_startup_duration_seconds": {"`pods_startup_duration_seconds`", "it is kube-scheduler's and the kubelet's time: kube-state-metrics has it"},
-	"controller_runtime_reconcile_total":      {"`controller_runtime_*`", "nothing is reconciled object by object: millwright_SERVICE_step_duration_seconds"},
-	"workqueue_depth":                         {"`workqueue_*`", "there are no such queues: millwright_lifecycle_effects_waiting"},
+	"controller_runtime_reconcile_total": {"`controller_runtime_*`", "nothing is reconciled object by object: millwright_SERVICE_step_duration_seconds"},
+	"workqueue_depth":                    {"`workqueue_*`", "there are no such queues: millwright_lifecycle_effects_waiting"},
 }
 
 // What dashboards and alerts for Karpenter ask for is there, with its type and labels; the exceptions are in

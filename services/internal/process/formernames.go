@@ -29,6 +29,8 @@ var FormerNames = []FormerName{
 	{"karpenter_nodes_termination_time_seconds", "karpenter_nodes_termination_duration_seconds"},
 	{"karpenter_pods_pods_drained_total", "karpenter_pods_drained_total"},
 	{"karpenter_nodes_eviction_requests_total", "karpenter_pods_eviction_requests_total"},
+	{"karpenter_pods_scheduling_undecided_time_seconds", "karpenter_pods_provisioning_scheduling_undecided_time_seconds"},
+	{"karpenter_pods_startup_time_seconds", "karpenter_pods_startup_duration_seconds"},
 	{"karpenter_ignored_pod_count", "karpenter_scheduler_ignored_pods_count"},
 	{"karpenter_provisioner_scheduling_queue_depth", "karpenter_scheduler_queue_depth"},
 	{"karpenter_provisioner_scheduling_simulation_duration_seconds", "karpenter_scheduler_scheduling_duration_seconds"},

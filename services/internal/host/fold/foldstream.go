@@ -82,7 +82,9 @@ func (s *State) restore(ctx context.Context, st events.StreamState) error {
 	}
 	w.SetIncarnation(st.Incarnation)
 	from := w.Position().Sequence
+	whole := w.Synced() && !w.Torn()
 	s.world.replace(w, func(*world.World) bool { return true })
+	s.noteWhole(whole)
 	s.distrusted = false
 	s.signals.Broadcast()
 	s.logger.Info().Str("incarnation", st.Incarnation).Uint64("from", from).
@@ -97,17 +99,29 @@ func (s *State) holdsCatalog(ref *events.CatalogRef) bool {
 // observe folds one observation.
 func (s *State) observe(sequence uint64, o events.Observation) error {
 	var drifted []string
+	whole := false
 	_ = s.world.fold(func(w *world.World) error {
 		w.Apply(sequence, o)
-		drifted = w.Drifted()
+		drifted, whole = w.Drifted(), w.Synced() && !w.Torn()
 		return nil
 	})
+	s.noteWhole(whole)
 	s.metrics.streamLag.Set(max(0, s.clock().Sub(o.ObservedAt).Seconds()))
 	s.signals.Broadcast()
 	if len(drifted) > 0 && s.clock().Sub(s.restarted) >= restartEvery {
 		return s.distrust(drifted)
 	}
 	return nil
+}
+
+// noteWhole notes whether the World is whole, and since when it is not.
+func (s *State) noteWhole(whole bool) {
+	switch {
+	case whole:
+		s.unsynced.Store(0)
+	case s.unsynced.Load() == 0:
+		s.unsynced.Store(s.clock().UnixNano())
+	}
 }
 
 // restartEvery bounds how often a World that differs from what was published is folded again.

@@ -22,6 +22,8 @@ func newStateMetrics(r prometheus.Registerer, s *State) *stateMetrics {
 	f := promauto.With(r)
 	f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "karpenter", Name: "cluster_state_synced",
 		Help: "Whether the World has folded a whole resync and misses no message since (1) or not (0)."}, s.syncedGauge)
+	f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "karpenter", Name: "cluster_state_unsynced_time_seconds",
+		Help: "How long karpenter_cluster_state_synced has been 0; 0 while it is 1."}, s.unsyncedGauge)
 	f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "karpenter", Name: "cluster_state_node_count",
 		Help: "Nodes in the World."}, s.nodesGauge)
 	f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: "world_age_seconds",
@@ -76,6 +78,14 @@ func is(b bool) float64 {
 func (s *State) syncedGauge() float64 {
 	w := s.world.version()
 	return is(w.Synced() && !w.Torn())
+}
+
+func (s *State) unsyncedGauge() float64 {
+	since := s.unsynced.Load()
+	if since == 0 {
+		return 0
+	}
+	return max(0, s.clock().Sub(time.Unix(0, since)).Seconds())
 }
 
 func (s *State) nodesGauge() float64 { return float64(len(s.world.version().Nodes())) }

@@ -79,6 +79,8 @@ type State struct {
 	probed  events.Stream
 	bus     silence
 	refuted atomic.Pointer[[]uint64]
+	// unsynced is since when the World is not whole, Unix nanoseconds; 0 while it is.
+	unsynced atomic.Int64
 	// crowded: the database is so full that new records omit explanations.
 	crowded atomic.Bool
 }
@@ -95,6 +97,7 @@ func NewState(cfg StateConfig) *State {
 		Log: cfg.Log, stream: cfg.Stream, usage: cfg.Usage, Candidates: cfg.Candidates, clock: cfg.Clock, reliable: cfg.Reliable, logger: cfg.Logger,
 		broken: make(chan struct{}),
 	}
+	s.unsynced.Store(s.clock().UnixNano())
 	s.world.folded, s.ledger.folded = world.New(), ledger.New(cfg.Log.ID())
 	s.metrics = newStateMetrics(cfg.Registerer, s)
 	return s

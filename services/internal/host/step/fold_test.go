@@ -166,3 +166,34 @@ func counterOf(t *testing.T, from *prometheus.Registry, name string) float64 {
 	}
 	return 0
 }
+
+// It is seen how long the World has not been whole, from when the process began or a message was missed.
+func TestHowLongTheWorldIsNotWholeIsSeen(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		unsynced := func(want time.Duration) {
+			t.Helper()
+			families, err := r.registry.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range families {
+				if f.GetName() == "karpenter_cluster_state_unsynced_time_seconds" {
+					if got := f.GetMetric()[0].GetGauge().GetValue(); got != want.Seconds() {
+						t.Errorf("unsynced for %v s, want %s", got, want)
+					}
+					return
+				}
+			}
+			t.Error("there is no such metric")
+		}
+		time.Sleep(5 * time.Second)
+		unsynced(5 * time.Second)
+		r.resync()
+		time.Sleep(time.Second)
+		unsynced(0)
+		r.counter++ // a message is lost
+		r.beat()
+		time.Sleep(7 * time.Second)
+		unsynced(7 * time.Second)
+	})
+}
