@@ -63,7 +63,7 @@ var sources = []struct {
 	{"Certificates", "`millwright certificates` has them.", []func(prometheus.Registerer){certificates.RegisterMetrics}},
 	{"Webhook", "`millwright webhook` has them.", []func(prometheus.Registerer){webhook.RegisterMetrics}},
 	{"Names of libraries", "What Karpenter has from the libraries it is made of, under the same names. A process has those about what it does.", []func(prometheus.Registerer){
-		ec2.RegisterSDKMetrics, kube.RegisterMetrics, process.RegisterLibraryMetrics}},
+		ec2.RegisterSDKMetrics, kube.RegisterMetrics, process.RegisterLibraryMetrics, step.RegisterLibraryMetrics}},
 }
 
 // registerClock registers the metrics of a clock that nothing has been compared with.

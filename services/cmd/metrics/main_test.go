@@ -32,7 +32,7 @@ func TestMetricsAreDescribed(t *testing.T) {
 		}
 		for _, m := range g.metrics {
 			byName[m.name] = m
-			if m.help == "" || !regexp.MustCompile(`^(karpenter|millwright|operator|aws_sdk_go|client_go|leader_election)_`).MatchString(m.name) {
+			if m.help == "" || !regexp.MustCompile(`^(karpenter|millwright|operator|aws_sdk_go|client_go|leader_election|controller_runtime|workqueue)_`).MatchString(m.name) {
 				t.Errorf("%s: meaning %q", m.name, m.help)
 			}
 		}
@@ -177,14 +177,27 @@ var asked = map[string]string{
 	"karpenter_cloudprovider_instance_termination_failures_total": "counter zone zone_id",
 	"karpenter_ec2nodeclasses_userdata_bytes":                     "gauge nodeclass",
 	// Libraries.
-	"aws_sdk_go_request_total":                    "counter service action status_code",
-	"aws_sdk_go_request_attempt_total":            "counter service action status_code",
-	"aws_sdk_go_request_duration_seconds":         "histogram service action status_code",
-	"aws_sdk_go_request_attempt_duration_seconds": "histogram service action status_code",
-	"aws_sdk_go_request_retry_count":              "histogram service action status_code",
-	"leader_election_master_status":               "gauge name",
-	"client_go_request_total":                     "counter code method",
-	"client_go_request_duration_seconds":          "histogram verb group version kind subresource",
+	"aws_sdk_go_request_total":                     "counter service action status_code",
+	"aws_sdk_go_request_attempt_total":             "counter service action status_code",
+	"aws_sdk_go_request_duration_seconds":          "histogram service action status_code",
+	"aws_sdk_go_request_attempt_duration_seconds":  "histogram service action status_code",
+	"aws_sdk_go_request_retry_count":               "histogram service action status_code",
+	"leader_election_master_status":                "gauge name",
+	"controller_runtime_reconcile_total":           "counter controller result",
+	"controller_runtime_reconcile_errors_total":    "counter controller",
+	"controller_runtime_reconcile_panics_total":    "counter controller",
+	"controller_runtime_reconcile_time_seconds":    "histogram controller",
+	"controller_runtime_max_concurrent_reconciles": "gauge controller",
+	"controller_runtime_active_workers":            "gauge controller",
+	"workqueue_depth":                              "gauge name controller",
+	"workqueue_adds_total":                         "counter name controller",
+	"workqueue_queue_duration_seconds":             "histogram name controller",
+	"workqueue_work_duration_seconds":              "histogram name controller",
+	"workqueue_unfinished_work_seconds":            "gauge name controller",
+	"workqueue_longest_running_processor_seconds":  "gauge name controller",
+	"workqueue_retries_total":                      "counter name controller",
+	"client_go_request_total":                      "counter code method",
+	"client_go_request_duration_seconds":           "histogram verb group version kind subresource",
 	// Alerts.
 	"karpenter_cluster_state_synced":                              "gauge",
 	"karpenter_voluntary_disruption_consolidation_timeouts_total": "counter consolidation_type",
@@ -199,8 +212,7 @@ var asked = map[string]string{
 
 // askedInVain are what they ask for and Millwright has not: how the reference lists it, and why.
 var askedInVain = map[string]struct{ listed, why string }{
-	"controller_runtime_reconcile_total": {"`controller_runtime_*`", "nothing is reconciled object by object: millwright_SERVICE_step_duration_seconds"},
-	"workqueue_depth":                    {"`workqueue_*`", "there are no such queues: millwright_lifecycle_effects_waiting"},
+	"karpenter_nodes_total_pod_limits": {"`nodes_total_pod_limits`", "the World has no limits of pods"},
 }
 
 // What dashboards and alerts for Karpenter ask for is there, with its type and labels; the exceptions are in

@@ -1,6 +1,8 @@
 package process
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
@@ -21,6 +23,65 @@ func newMasterGauge(r prometheus.Registerer) *prometheus.GaugeVec {
 func newBuildGauge(r prometheus.Registerer) *prometheus.GaugeVec {
 	return promauto.With(r).NewGaugeVec(prometheus.GaugeOpts{Namespace: "karpenter", Name: "build_info",
 		Help: "Version of the running binary; the value is always 1."}, []string{"version", "goversion", "goarch", "commit"})
+}
+
+// reconcileMetrics are about the steps of a service, with the names that Karpenter's controllers have
+// (reference: operations §2.7). A service has one worker, whose step looks at all objects.
+type reconcileMetrics struct {
+	total          *prometheus.CounterVec
+	errors, panics prometheus.Counter
+	duration       prometheus.Histogram
+	active         prometheus.Gauge
+}
+
+// Results of a step: requeue_after has the time of the next one, requeue is that there is no valid Snapshot.
+const (
+	resultSuccess      = "success"
+	resultError        = "error"
+	resultRequeue      = "requeue"
+	resultRequeueAfter = "requeue_after"
+)
+
+// reconcileBuckets are those of controller-runtime.
+var reconcileBuckets = []float64{.005, .01, .025, .05, .1, .15, .2, .25, .3, .35, .4, .45, .5, .6, .7, .8, .9, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 4.5,
+	5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60}
+
+func newReconcileMetrics(r prometheus.Registerer, controller string) *reconcileMetrics {
+	const prefix = "controller_runtime"
+	f, labels := promauto.With(r), prometheus.Labels{"controller": controller}
+	counter := func(name, help string) prometheus.Counter {
+		return f.NewCounter(prometheus.CounterOpts{Namespace: prefix, Name: name, Help: help, ConstLabels: labels})
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return f.NewGauge(prometheus.GaugeOpts{Namespace: prefix, Name: name, Help: help, ConstLabels: labels})
+	}
+	m := &reconcileMetrics{
+		total: f.NewCounterVec(prometheus.CounterOpts{Namespace: prefix, Name: "reconcile_total", ConstLabels: labels,
+			Help: "Steps of a service by result: success, error, requeue (there was no valid Snapshot), requeue_after (the time of the next step is set)."}, []string{"result"}),
+		errors: counter("reconcile_errors_total", "Steps of a service that failed."),
+		panics: counter("reconcile_panics_total", "Steps of a service that panicked; they count as failed too."),
+		duration: f.NewHistogram(prometheus.HistogramOpts{Namespace: prefix, Name: "reconcile_time_seconds", ConstLabels: labels,
+			Help: "Duration of the steps of a service.", Buckets: reconcileBuckets}),
+		active: gauge("active_workers", "1 while a step of a service runs in this process."),
+	}
+	gauge("max_concurrent_reconciles", "Steps of a service that run at a time: 1.").Set(1)
+	for _, result := range []string{resultSuccess, resultError, resultRequeue, resultRequeueAfter} {
+		m.total.WithLabelValues(result)
+	}
+	return m
+}
+
+// begin notes that a step runs.
+func (m *reconcileMetrics) begin() { m.active.Set(1) }
+
+// end notes how a step ended.
+func (m *reconcileMetrics) end(result string, took time.Duration) {
+	m.active.Set(0)
+	m.duration.Observe(took.Seconds())
+	m.total.WithLabelValues(result).Inc()
+	if result == resultError {
+		m.errors.Inc()
+	}
 }
 
 func newStepMetrics(r prometheus.Registerer, service string) stepMetrics {
@@ -45,7 +106,10 @@ func RegisterMetrics(r prometheus.Registerer) {
 }
 
 // RegisterLibraryMetrics registers those that Karpenter has from its libraries.
-func RegisterLibraryMetrics(r prometheus.Registerer) { newMasterGauge(r) }
+func RegisterLibraryMetrics(r prometheus.Registerer) {
+	newMasterGauge(r)
+	newReconcileMetrics(r, "")
+}
 
 // RegisterServiceMetrics registers the metrics of the loop of a service.
 func RegisterServiceMetrics(r prometheus.Registerer, service string) { newStepMetrics(r, service) }

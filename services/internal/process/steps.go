@@ -54,6 +54,8 @@ type Steps struct {
 	degraded DegradedHost
 	logger   zerolog.Logger
 	metrics  stepMetrics
+	// reconciles are the same by Karpenter's names.
+	reconciles *reconcileMetrics
 	// began is when the running step began, Unix nanoseconds; 0 between steps.
 	began atomic.Int64
 }
@@ -65,7 +67,8 @@ type stepMetrics struct {
 
 // NewSteps returns the loop of a service, which steps on changes of any source.
 func NewSteps(s service.Service, host Leader, logger zerolog.Logger, r prometheus.Registerer, sources ...Changes) *Steps {
-	return &Steps{service: s, host: host, sources: sources, logger: logger, metrics: newStepMetrics(r, s.Name())}
+	return &Steps{service: s, host: host, sources: sources, logger: logger, metrics: newStepMetrics(r, s.Name()),
+		reconciles: newReconcileMetrics(r, service.Controller(s.Name()))}
 }
 
 // DegradedHost is the part of step.Host that a loop needs to carry on without the log. ok is false if the log
@@ -224,10 +227,12 @@ func wake(ch chan<- struct{}) {
 func (s *Steps) step(ctx context.Context, retry *backoff.ExponentialBackOff) (next, took time.Duration, failed bool) {
 	began := time.Now()
 	s.began.Store(began.UnixNano())
+	s.reconciles.begin()
 	next, err := s.stepOnce(ctx)
 	s.began.Store(0)
 	took = time.Since(began)
 	s.metrics.duration.Observe(took.Seconds())
+	s.reconciles.end(resultOf(next, err), took)
 	switch {
 	case err == nil:
 		retry.Reset()
@@ -246,12 +251,26 @@ func (s *Steps) step(ctx context.Context, retry *backoff.ExponentialBackOff) (ne
 	return next, took, true
 }
 
+// resultOf a step, as a controller of Karpenter would say it.
+func resultOf(next time.Duration, err error) string {
+	switch {
+	case errors.Is(err, service.ErrNotReady):
+		return resultRequeue
+	case err != nil:
+		return resultError
+	case next > 0:
+		return resultRequeueAfter
+	}
+	return resultSuccess
+}
+
 // stepOnce steps the service. A panic is a failed step: what one service cannot plan must not end the others
 // of its process, nor drains and launches that are under way.
 func (s *Steps) stepOnce(ctx context.Context) (next time.Duration, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			next, err = 0, fmt.Errorf("panic: %v", p)
+			s.reconciles.panics.Inc()
 			s.logger.Error().Err(err).Str("stack", string(debug.Stack())).Msg("a step panicked: please report this")
 		}
 	}()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/rs/zerolog"
 
 	"millwright/services/internal/service"
@@ -118,6 +119,61 @@ func TestStepsAreTriggered(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Steps are what Karpenter's controllers call reconciles (reference: operations §2.7).
+func TestStepsAreMeasuredAsReconciles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{block: 2 * time.Second, answers: []answer{
+			{next: time.Second}, {err: fmt.Errorf("no: %w", service.ErrNotReady)}, {panic: "no such type"}, {err: errors.New("no route to host")}, {}}}
+		registry := prometheus.NewRegistry()
+		s.start = time.Now()
+		steps := NewSteps(s, &fakeHost{changes: make(chan struct{}, 1)}, zerolog.Nop(), registry, make(source, 1))
+		active := 0.0
+		time.AfterFunc(time.Second, func() { active = testutil.ToFloat64(steps.reconciles.active) })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := steps.Lead(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		want := `
+# HELP controller_runtime_active_workers 1 while a step of a service runs in this process.
+# TYPE controller_runtime_active_workers gauge
+controller_runtime_active_workers{controller="scripted"} 0
+# HELP controller_runtime_max_concurrent_reconciles Steps of a service that run at a time: 1.
+# TYPE controller_runtime_max_concurrent_reconciles gauge
+controller_runtime_max_concurrent_reconciles{controller="scripted"} 1
+# HELP controller_runtime_reconcile_errors_total Steps of a service that failed.
+# TYPE controller_runtime_reconcile_errors_total counter
+controller_runtime_reconcile_errors_total{controller="scripted"} 2
+# HELP controller_runtime_reconcile_panics_total Steps of a service that panicked; they count as failed too.
+# TYPE controller_runtime_reconcile_panics_total counter
+controller_runtime_reconcile_panics_total{controller="scripted"} 1
+# HELP controller_runtime_reconcile_total Steps of a service by result: success, error, requeue (there was no valid Snapshot), requeue_after (the time of the next step is set).
+# TYPE controller_runtime_reconcile_total counter
+controller_runtime_reconcile_total{controller="scripted",result="error"} 2
+controller_runtime_reconcile_total{controller="scripted",result="requeue"} 1
+controller_runtime_reconcile_total{controller="scripted",result="requeue_after"} 1
+controller_runtime_reconcile_total{controller="scripted",result="success"} 1
+`
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "controller_runtime_active_workers", "controller_runtime_max_concurrent_reconciles",
+			"controller_runtime_reconcile_errors_total", "controller_runtime_reconcile_panics_total", "controller_runtime_reconcile_total"); err != nil {
+			t.Error(err)
+		}
+		var took dto.Metric
+		if err := steps.reconciles.duration.Write(&took); err != nil || took.GetHistogram().GetSampleCount() != 5 || took.GetHistogram().GetSampleSum() != 10 || active != 1 {
+			t.Errorf("durations %v (%v), active while it ran: %v", took.GetHistogram(), err, active)
+		}
+	})
+}
+
+// Each service has the name of the controller that does the same in Karpenter.
+func TestServicesHaveNamesOfControllers(t *testing.T) {
+	for name, want := range map[string]string{"provisioner": "provisioner", "disruptor": "disruption", "terminator": "node.termination", "lifecycle": "nodeclaim.lifecycle", "other": "other"} {
+		if got := service.Controller(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
 	}
 }
 

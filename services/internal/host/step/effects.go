@@ -110,10 +110,26 @@ type pool struct {
 
 	mu    sync.Mutex
 	queue *lane.Queue[func() error]
+	lanes *lanes
 }
 
 func newPool(max int, m *metrics, logger zerolog.Logger, ended func()) *pool {
-	return &pool{metrics: m, logger: logger, ended: ended, queue: lane.NewQueue[func() error](max)}
+	p := &pool{metrics: m, logger: logger, ended: ended, queue: lane.NewQueue[func() error](max)}
+	p.lanes = newLanes(func(l lane.Lane) *queueMetrics {
+		return newQueueMetrics(m.registerer, queueName(m.service, l), func() (int, time.Duration, time.Duration) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			_, waiting := p.queue.Load(l)
+			together, longest := p.lanes.unfinished(l)
+			return waiting, together, longest
+		})
+	})
+	p.mu.Lock() // the metrics may be asked for already
+	defer p.mu.Unlock()
+	for l := range queueNames[m.service] {
+		p.lanes.queue(l)
+	}
+	return p
 }
 
 // start runs fn now or in its turn, unless the key is taken, too many wait or the pool is being drained.
@@ -121,6 +137,9 @@ func (p *pool) start(key string, l lane.Lane, fn func() error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	start, taken := p.queue.Offer(l, key, fn)
+	if taken {
+		p.lanes.offer(key, l)
+	}
 	if start {
 		p.run(key, l, fn)
 	}
@@ -128,7 +147,9 @@ func (p *pool) start(key string, l lane.Lane, fn func() error) bool {
 	return taken
 }
 
+// run starts fn. The caller holds the lock.
 func (p *pool) run(key string, l lane.Lane, fn func() error) {
+	p.lanes.begin(key, l)
 	p.group.Go(func() { p.finish(key, l, fn()) })
 }
 
@@ -144,13 +165,14 @@ func (p *pool) attend(fn func()) { p.group.Go(fn) }
 
 // finish makes room for the next one that waits.
 func (p *pool) finish(key string, l lane.Lane, err error) {
+	outcome := effectOutcome(err)
 	p.mu.Lock()
+	p.lanes.end(key, outcome == "failed" || outcome == "timeout")
 	if next, fn, ok := p.queue.End(key); ok {
 		p.run(next, l, fn)
 	}
 	p.measure(l)
 	p.mu.Unlock()
-	outcome := effectOutcome(err)
 	p.metrics.effects.WithLabelValues(outcome).Inc()
 	switch outcome {
 	case "done", "stopped":
@@ -189,4 +211,7 @@ func (p *pool) refuse(draining bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.queue.Refuse(draining)
+	if draining {
+		p.lanes.drop()
+	}
 }

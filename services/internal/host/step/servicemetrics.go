@@ -30,11 +30,15 @@ type metrics struct {
 	effectsRunning *prometheus.GaugeVec
 	effectsWaiting *prometheus.GaugeVec
 	notReady       *prometheus.CounterVec
+	// service and registerer are for the metrics of lanes.
+	service    string
+	registerer prometheus.Registerer
 }
 
 func newMetrics(r prometheus.Registerer, service string) *metrics {
 	f := promauto.With(r)
 	m := &metrics{
+		service: service, registerer: r,
 		leader: f.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: service, Name: "leader",
 			Help: "Whether this process leads the service (1) or stands by (0)."}),
 		degraded: f.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: service, Name: "degraded",
