@@ -46,6 +46,40 @@ func podLevel(spec *corev1.PodSpec, req resource.Vector) resource.Vector {
 	return req
 }
 
+// PodLimits is what a pod may use of a node at most, of the resources that it is limited in, and one pod. It
+// is put together as PodRequests; overhead counts where there is a limit.
+func PodLimits(spec *corev1.PodSpec) resource.Vector {
+	var sum, side, peak resource.Vector
+	for i := range spec.Containers {
+		sum = sum.Add(vector(spec.Containers[i].Resources.Limits))
+	}
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		limits := vector(c.Resources.Limits)
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			sum, side = sum.Add(limits), side.Add(limits)
+			peak = peak.Max(side)
+		} else {
+			peak = peak.Max(side.Add(limits))
+		}
+	}
+	limits := sum.Max(peak)
+	if spec.Resources != nil {
+		own := vector(spec.Resources.Limits)
+		for _, name := range own.Names() {
+			limits.Set(name, own.Get(name))
+		}
+	}
+	overhead := vector(spec.Overhead)
+	for _, name := range overhead.Names() {
+		if n := limits.Get(name); n > 0 {
+			limits.Set(name, n+overhead.Get(name))
+		}
+	}
+	limits.Pods = 1
+	return limits
+}
+
 // resizing knows what containers hold while their resources change in place.
 type resizing struct {
 	status *corev1.PodStatus

@@ -69,3 +69,35 @@ func TestPodRequests(t *testing.T) {
 		})
 	}
 }
+
+// Limits are put together as requests are, of what is limited alone.
+func TestPodLimits(t *testing.T) {
+	limited := func(c corev1.Container) corev1.Container {
+		c.Resources = corev1.ResourceRequirements{Limits: c.Resources.Requests, Requests: pt.Resources("cpu", "1m", "memory", "9", "ephemeral-storage", "9")}
+		return c
+	}
+	for name, c := range map[string]struct {
+		spec        corev1.PodSpec
+		cpu, memory int64
+	}{
+		"containers add up": {spec: corev1.PodSpec{Containers: []corev1.Container{limited(container("a", "cpu", "1", "memory", "1")), limited(container("b", "cpu", "500m"))}}, cpu: 1500, memory: 1},
+		"a larger init container counts alone": {spec: corev1.PodSpec{
+			Containers: []corev1.Container{limited(container("a", "cpu", "1", "memory", "5"))}, InitContainers: []corev1.Container{limited(container("i", "cpu", "3", "memory", "2"))},
+		}, cpu: 3000, memory: 5},
+		"a sidecar runs beside containers and beside later init containers": {spec: corev1.PodSpec{
+			Containers: []corev1.Container{limited(container("a", "cpu", "1"))}, InitContainers: []corev1.Container{limited(sidecar("s", "cpu", "2")), limited(container("i", "cpu", "3"))},
+		}, cpu: 5000},
+		"pod-level limits replace, resource by resource": {spec: corev1.PodSpec{
+			Containers: []corev1.Container{limited(container("a", "cpu", "1", "memory", "7"))}, Resources: &corev1.ResourceRequirements{Limits: pt.Resources("cpu", "4")},
+		}, cpu: 4000, memory: 7},
+		"overhead is added where there is a limit": {spec: corev1.PodSpec{
+			Containers: []corev1.Container{limited(container("a", "cpu", "1"))}, Overhead: pt.Resources("cpu", "250m", "memory", "1"),
+		}, cpu: 1250},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if v := world.PodLimits(&c.spec); v.MilliCPU != c.cpu || v.Memory != c.memory || v.EphemeralStorage != 0 || v.Pods != 1 {
+				t.Errorf("%+v, want cpu %d, memory %d and one pod", v, c.cpu, c.memory)
+			}
+		})
+	}
+}

@@ -31,12 +31,16 @@ var nodeLabels = []struct{ series, label string }{
 // the series.
 const leadingFor = 30 * time.Second
 
-// clusterMetrics reads the World when it is scraped: nothing is kept per node or per pod.
+// clusterMetrics reads the World when it is scraped: but for sums of limits nothing is kept per node or per
+// pod.
 type clusterMetrics struct {
 	host    service.Host
 	stepped atomic.Int64
 
+	limits nodeLimits
+
 	allocatable, podRequests, daemonRequests, overhead *prometheus.Desc
+	podLimits, daemonLimits                            *prometheus.Desc
 	lifetime, utilization                              *prometheus.Desc
 	limit, usage, cost                                 *prometheus.Desc
 	price, available, cpuCores, memoryBytes            *prometheus.Desc
@@ -68,6 +72,8 @@ func newClusterMetrics(host service.Host) *clusterMetrics {
 		host: host, allocatable: node("allocatable", "What pods can have of a node."),
 		podRequests:    node("total_pod_requests", "What the pods of a node request, DaemonSets included."),
 		daemonRequests: node("total_daemon_requests", "What the DaemonSet pods of a node request."),
+		podLimits:      node("total_pod_limits", "What the pods of a node are limited to, DaemonSets included; one without a limit adds nothing but itself."),
+		daemonLimits:   node("total_daemon_limits", "What the DaemonSet pods of a node are limited to; one without a limit adds nothing but itself."),
 		overhead:       node("system_overhead", "Capacity of a node less what pods can have of it."),
 		limit:          pool("limit", "Limit of a NodePool."), usage: pool("usage", "Capacity of a NodePool's nodes."),
 	}
@@ -75,7 +81,7 @@ func newClusterMetrics(host service.Host) *clusterMetrics {
 
 // Describe implements prometheus.Collector.
 func (m *clusterMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.allocatable, m.podRequests, m.daemonRequests, m.overhead, m.lifetime, m.utilization,
+	for _, d := range []*prometheus.Desc{m.allocatable, m.podRequests, m.daemonRequests, m.podLimits, m.daemonLimits, m.overhead, m.lifetime, m.utilization,
 		m.limit, m.usage, m.cost, m.price, m.available, m.cpuCores, m.memoryBytes} {
 		ch <- d
 	}
@@ -104,11 +110,14 @@ func (m *clusterMetrics) leads() bool {
 // ofNodes are the series of each node and those of all together.
 func (m *clusterMetrics) ofNodes(s *planner.Snapshot) (list []prometheus.Metric) {
 	var allocatable, used resource.Vector
+	limits := m.limits.of(s.World)
 	for _, n := range s.World.Nodes() {
 		values := nodeValues(n.Object)
 		list = append(list, gauges(m.allocatable, n.Allocatable, values)...)
 		list = append(list, gauges(m.podRequests, n.Used, values)...)
 		list = append(list, gauges(m.daemonRequests, n.DaemonUsed, values)...)
+		list = append(list, gauges(m.podLimits, limits[n.Object.Name].pods, values)...)
+		list = append(list, gauges(m.daemonLimits, limits[n.Object.Name].daemons, values)...)
 		list = append(list, gauges(m.overhead, n.Capacity.Sub(n.Allocatable), values)...)
 		list = append(list, gauge(m.lifetime, s.Now.Sub(n.Object.CreationTimestamp.Time).Seconds(), values...))
 		allocatable, used = allocatable.Add(n.Allocatable), used.Add(n.Used)

@@ -128,6 +128,8 @@ var asked = map[string]string{
 	"karpenter_nodes_allocatable":                    "gauge nodepool zone region arch os capacity_type instance_type node_name resource_type",
 	"karpenter_nodes_total_pod_requests":             "gauge nodepool zone capacity_type instance_type node_name resource_type",
 	"karpenter_nodes_total_daemon_requests":          "gauge nodepool zone capacity_type instance_type node_name resource_type",
+	"karpenter_nodes_total_pod_limits":               "gauge nodepool zone capacity_type instance_type node_name resource_type",
+	"karpenter_nodes_total_daemon_limits":            "gauge nodepool zone capacity_type instance_type node_name resource_type",
 	"karpenter_nodes_system_overhead":                "gauge nodepool zone capacity_type instance_type node_name resource_type",
 	"karpenter_nodes_created_total":                  "counter nodepool",
 	"karpenter_nodes_terminated_total":               "counter nodepool",
@@ -212,7 +214,7 @@ var asked = map[string]string{
 
 // askedInVain are what they ask for and Millwright has not: how the reference lists it, and why.
 var askedInVain = map[string]struct{ listed, why string }{
-	"karpenter_nodes_total_pod_limits": {"`nodes_total_pod_limits`", "the World has no limits of pods"},
+	"controller_runtime_terminal_reconcile_errors_total": {"`controller_runtime_terminal_reconcile_errors_total`", "no error of a step is final"},
 }
 
 // What dashboards and alerts for Karpenter ask for is there, with its type and labels; the exceptions are in

@@ -182,7 +182,7 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 	f.BoolVar(&s.PlacementHints, "placement-hints", true, "set status.nominatedNodeName of pods to the nodes planned for them, so that kube-scheduler follows the plan")
 	f.BoolVar(&s.SurgePastBudgets, "surge-past-budgets", false,
 		"a PodDisruptionBudget that never lets a pod go keeps no node where a DisruptionPolicy asks for surge and the pod's Deployment can replace it first; needs the rights to patch Deployments")
-	f.BoolVar(&s.PodMetrics, "pod-metrics", false, "serve a series for each pod (karpenter_pods_state): as many as the cluster has pods")
+	f.BoolVar(&s.PodMetrics, "pod-metrics", false, "serve a series for each pod (karpenter_pods_state), and a few for each that waits: as many as the cluster has pods")
 	f.BoolVar(&s.ObjectMetrics, "object-metrics", false, "serve a series for each status condition of each NodeClaim and node, also for those that are as they are to be")
 	f.StringVar(&s.RepairPolicies, "repair-policies", "", "YAML file with the list of conditions for which nodes are replaced, with feature gate NodeRepair; empty: those of Karpenter's AWS provider")
 	f.StringVar(&s.FeatureGates, "feature-gates", "", "Name=bool,…; NodeOverlay, NodeRepair, SpotToSpotConsolidation and CapacityBuffer (off unless set); unknown names are ignored, with a warning")
