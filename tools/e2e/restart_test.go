@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright/deploy/manifests"
 	"millwright/tools/stack"
 )
 
@@ -107,4 +110,39 @@ func TestStandbyTakesOver(t *testing.T) {
 	e.scale("web", 0)
 	e.clean()
 	e.sound()
+}
+
+// helm uninstall takes the rights of the ServiceAccount away, and the ServiceAccount itself, before the
+// process is told to stop: it ends all the same, long before it would be killed.
+func TestWithoutItsRightsItStillEnds(t *testing.T) {
+	for _, what := range []string{"bindings", "account"} {
+		t.Run(what, func(t *testing.T) {
+			e := start(t, nil)
+			e.apply(defaultClass)
+			e.apply(defaultPool)
+			e.deploy("web", 1, "1", "1Gi")
+			e.running("web", 1)
+			e.scale("web", 0)
+			e.clean()
+			if what == "account" {
+				if err := e.kube.CoreV1().ServiceAccounts(manifests.Namespace).Delete(e.Context(), "millwright", metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			selector := metav1.ListOptions{LabelSelector: "app.kubernetes.io/instance=millwright"}
+			if err := e.kube.RbacV1().ClusterRoleBindings().DeleteCollection(e.Context(), metav1.DeleteOptions{}, selector); err != nil {
+				t.Fatal(err)
+			}
+			for _, ns := range []string{manifests.Namespace, metav1.NamespaceSystem, metav1.NamespaceDefault} {
+				if err := e.kube.RbacV1().RoleBindings(ns).DeleteCollection(e.Context(), metav1.DeleteOptions{}, selector); err != nil {
+					t.Fatal(err)
+				}
+			}
+			began := time.Now()
+			if err := e.stack.Process("millwright").Stop(); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("ended in %s", time.Since(began))
+		})
+	}
 }

@@ -23,9 +23,14 @@ func lock(path string) (*os.File, error) {
 	return f, nil
 }
 
-func socket(dir, name string) url.URL {
-	return url.URL{Scheme: "unix", Path: filepath.Join(dir, name+".sock")}
-}
+func socket(dir, name string) string { return filepath.Join(dir, name+".sock") }
+
+// clientURL of a socket, as clients of etcd write it.
+func clientURL(path string) url.URL { return url.URL{Scheme: "unix", Path: path} }
+
+// peerURL of a socket. Of the URLs for peers etcd looks at the host alone: with a path and no host it would
+// listen on an abstract socket, which every process of the network namespace can open.
+func peerURL(path string) url.URL { return url.URL{Scheme: "unix", Host: path} }
 
 // socketPathMax leaves room for the names of the sockets within the 108 bytes that Linux allows.
 const socketPathMax = 80

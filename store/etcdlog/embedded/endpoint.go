@@ -8,7 +8,7 @@ func Endpoints(dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []string{"unix://" + socket(sockets, "client").Path}, nil
+	return []string{"unix://" + socket(sockets, "client")}, nil
 }
 
 // Running reports whether a process currently runs a server on dir.

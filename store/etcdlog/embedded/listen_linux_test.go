@@ -5,8 +5,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestNothingListensOnTheNetwork(t *testing.T) {
@@ -25,8 +28,48 @@ func TestNothingListensOnTheNetwork(t *testing.T) {
 	}
 }
 
-// listening returns the TCP addresses on which this process listens, as the kernel writes them.
-func listening(t *testing.T) []string {
+// An abstract unix socket is open to every process of the network namespace, whoever's it is; and where the
+// root file system is read-only etcd does not get to close one, so that the process would not end.
+func TestUnixSocketsAreFilesOfThisUser(t *testing.T) {
+	l, err := net.Listen("unix", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list := unixSockets(t); len(list) != 1 || !strings.HasPrefix(list[0], "@") {
+		t.Fatalf("an abstract socket is open, found are %q: the test does not see", list)
+	}
+	_ = l.Close()
+	dir := t.TempDir()
+	s := start(t, dir)
+	defer s.Close()
+	want := []string{filepath.Join(dir, "sockets", "client.sock"), filepath.Join(dir, "sockets", "peer.sock")}
+	if diff := cmp.Diff(want, unixSockets(t)); diff != "" {
+		t.Errorf("unix sockets on which it listens (-want +got):\n%s", diff)
+	}
+}
+
+// unixSockets returns the paths of the unix sockets on which this process listens, sorted; those of abstract
+// ones begin with @.
+func unixSockets(t *testing.T) (list []string) {
+	t.Helper()
+	own := ownSockets(t)
+	b, err := os.ReadFile("/proc/self/net/unix")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const flags, inode, path, listens = 3, 6, 7, "00010000"
+	for line := range strings.Lines(string(b)) {
+		fields := append(strings.Fields(line), "")
+		if len(fields) > path && fields[flags] == listens && own[fields[inode]] {
+			list = append(list, fields[path])
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// ownSockets are the inodes of this process's sockets.
+func ownSockets(t *testing.T) map[string]bool {
 	t.Helper()
 	own := map[string]bool{}
 	links, err := filepath.Glob("/proc/self/fd/*")
@@ -39,6 +82,13 @@ func listening(t *testing.T) []string {
 			own[strings.TrimSuffix(inode, "]")] = ok
 		}
 	}
+	return own
+}
+
+// listening returns the TCP addresses on which this process listens, as the kernel writes them.
+func listening(t *testing.T) []string {
+	t.Helper()
+	own := ownSockets(t)
 	var list []string
 	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		list = append(list, listenersIn(t, table, own)...)

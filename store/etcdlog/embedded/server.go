@@ -95,7 +95,7 @@ func start(dir string, o Options) (_ *Server, err error) {
 	}
 	s.Client = v3client.New(s.etcd.Server)
 	s.Client.Maintenance = maintenance{s.Client.Maintenance, s.etcd.Server}
-	s.Endpoints = []string{"unix://" + socket(s.sockets, "client").Path}
+	s.Endpoints = []string{"unix://" + socket(s.sockets, "client")}
 	return s, nil
 }
 
@@ -103,8 +103,8 @@ func (s *Server) config(dir string, o Options) *embed.Config {
 	cfg := embed.NewConfig()
 	cfg.Name = "millwright"
 	cfg.Dir = filepath.Join(dir, "data")
-	client, peer := socket(s.sockets, "client"), socket(s.sockets, "peer")
-	cfg.ListenClientUrls, cfg.ListenPeerUrls = []url.URL{client}, []url.URL{peer}
+	cfg.ListenClientUrls = []url.URL{clientURL(socket(s.sockets, "client"))}
+	cfg.ListenPeerUrls = []url.URL{peerURL(socket(s.sockets, "peer"))}
 	// The member's name is never dialled, but must be the same wherever the directory is mounted.
 	cfg.AdvertiseClientUrls = []url.URL{{Scheme: "http", Host: "millwright:2379"}}
 	cfg.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "millwright:2380"}}
