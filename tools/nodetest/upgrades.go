@@ -299,9 +299,13 @@ func (n *node) refusals() error {
 // everyNamespace has these.
 var everyNamespace = []string{"configmap/kube-root-ca.crt", "serviceaccount/default"}
 
-// remove as docs/install.md says: then nothing is left.
+// remove as docs/install.md says: then nothing is left, and every container has ended by itself.
 func (n *node) remove(ctx context.Context) error {
 	start := time.Now()
+	killed, err := n.watchKilled(ctx)
+	if err != nil {
+		return err
+	}
 	for _, args := range [][]string{
 		{"kubectl", "delete", "nodepools", "--all", "--timeout", rolloutLimit},
 		{"kubectl", "wait", "--for=delete", "nodeclaims", "--all", "--timeout", rolloutLimit},
@@ -326,6 +330,9 @@ func (n *node) remove(ctx context.Context) error {
 	left := slices.DeleteFunc(strings.Fields(out), func(name string) bool { return slices.Contains(everyNamespace, name) })
 	if len(left) > 0 {
 		return fmt.Errorf("after the removal there are still: %s", strings.Join(left, " "))
+	}
+	if err := killed(); err != nil {
+		return err
 	}
 	n.Out.Say("removed, in %s", time.Since(start).Round(time.Second))
 	return nil
