@@ -21,9 +21,11 @@ TOOL       := $(GO) tool -modfile=$(CURDIR)/tools/gen/go.mod
 # other test is ever run again: what fails once is a defect, of the code or of the test.
 RERUN      ?= 0
 GOTESTSUM   = @mkdir -p $(STATE) && $(TOOL) gotestsum
-# How many tests run at once: a third of their time they wait, for servers, for leases, for nodes to boot. Of an end-to-end test,
-# which needs about 20 seconds of CPU in 40, two at once leave half of two cores idle.
-AT_ONCE    ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores + (cores + 1) / 2)))
+# How many tests run at once: a third of their time they wait, for servers, for leases, for nodes to boot. An end-to-end test, which
+# needs 10 to 20 seconds of CPU in 40, waits for most of it: of these twice as many as there are cores.
+CORES      := $(shell getconf _NPROCESSORS_ONLN)
+AT_ONCE    ?= $(shell echo $$(($(CORES) + ($(CORES) + 1) / 2)))
+E2E_AT_ONCE ?= $(shell echo $$((2 * $(CORES))))
 # The packages that start goroutines, for the race detector; services/sim has a single thread. It makes everything five to ten times
 # slower: tests of sizes and of every fault around every call take fewer (-short), and what is skipped plans or writes in bulk on one
 # goroutine.
@@ -162,7 +164,7 @@ e2e-only: export E2E_RIGHTS = $(STATE)/rights
 e2e-only:
 	@rm -rf $(E2E_RIGHTS)
 	$(GOTESTSUM) --rerun-fails=$(RERUN) --rerun-fails-max-failures=5 --rerun-fails-report=$(STATE)/rerun-$@ \
-		--format testname --packages ./tools/e2e/... -- -count=1 -parallel $(AT_ONCE) -timeout 40m
+		--format testname --packages ./tools/e2e/... -- -count=1 -parallel $(E2E_AT_ONCE) -timeout 40m
 	@$(GO) run ./tools/rights/check $(E2E_RIGHTS)
 
 .PHONY: race
