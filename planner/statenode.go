@@ -261,7 +261,7 @@ func (s *Snapshot) StaysAfterAll(n *StateNode) bool {
 // all still may come.
 func (s *Snapshot) LostReplacement(cmd *ledger.Command) (name, pool string) {
 	for i, r := range cmd.Started.Replacements {
-		name := ledger.ClaimName(s.Ledger.LogID(), r.NodePool, cmd.Seq, i)
+		name := s.Ledger.ClaimName(r.NodePool, cmd.Seq, i)
 		c := s.Ledger.Claim(name)
 		if c == nil || c.Doomed != nil {
 			return name, r.NodePool

@@ -160,7 +160,7 @@ func awaited(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 	}
 	var v Verdict
 	for i, r := range cmd.Started.Replacements {
-		name := ledger.ClaimName(s.Ledger.LogID(), r.NodePool, cmd.Seq, i)
+		name := s.Ledger.ClaimName(r.NodePool, cmd.Seq, i)
 		if c := s.Ledger.Claim(name); c == nil || c.State != ledger.ClaimInitializedState {
 			v.Waiting, v.Failing = append(v.Waiting, name), append(v.Failing, r.NodePool)
 		}
@@ -202,7 +202,7 @@ func unused(s *planner.Snapshot, cmd *ledger.Command) (list []ledger.ExcessClaim
 		}
 	}
 	for i, r := range cmd.Started.Replacements {
-		name := ledger.ClaimName(s.Ledger.LogID(), r.NodePool, cmd.Seq, i)
+		name := s.Ledger.ClaimName(r.NodePool, cmd.Seq, i)
 		c := s.Ledger.Claim(name)
 		if c == nil || c.Doomed != nil || wanted["claim/"+name] {
 			continue

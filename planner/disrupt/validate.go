@@ -158,7 +158,7 @@ func (v *validation) moves(rest []*planner.StateNode) (dropped []ledger.DroppedN
 		}
 	}
 	for i, r := range v.cmd.Started.Replacements {
-		own[ledger.ClaimName(v.s.Ledger.LogID(), r.NodePool, v.cmd.Seq, i)] = true
+		own[v.s.Ledger.ClaimName(r.NodePool, v.cmd.Seq, i)] = true
 	}
 	found := map[*planner.StateNode]string{}
 	var unplaced []ledger.PodRef

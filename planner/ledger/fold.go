@@ -111,7 +111,7 @@ func (l *Ledger) foldExcluded(e Entry, list []Exclusion) {
 
 // plan opens the index-th claim of a record.
 func (l *Ledger) plan(e Entry, p *PlannedClaim, index int, command string) string {
-	name := ClaimName(l.logID, p.NodePool, e.Seq, index)
+	name := l.ClaimName(p.NodePool, e.Seq, index)
 	l.claims.Set(l.owner, name, &Claim{
 		Name: name, Planned: l.kept(p), PlannedSeq: e.Seq, CommandID: command, NodePool: p.NodePool,
 		State: ClaimPlanned, Capacity: p.Capacity,
@@ -146,7 +146,7 @@ func (l *Ledger) place(e Entry, v Verdict, pods []PodRef) {
 }
 
 func (l *Ledger) foldCommandStarted(e Entry, p *CommandStarted) {
-	id := CommandID(l.logID, e.Seq)
+	id := l.CommandID(e.Seq)
 	l.commands.Set(l.owner, id, &Command{ID: id, Seq: e.Seq, State: CommandStartedState, Started: *p, At: e.Time.UTC()})
 	l.proposals.Delete(l.owner, p.Proposal)
 	l.foldEvictions(e, id, p)

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"millwright/planner/ledger/names"
 	"millwright/planner/memory"
 	"millwright/planner/options"
 	"millwright/planner/version"
@@ -45,11 +46,13 @@ type Ledger struct {
 // maps refer to is never changed, only replaced.
 type state struct {
 	logID, cluster string
-	seq            uint64
-	lastTime       time.Time
-	optionsSeq     uint64
-	options        []byte
-	backoff        backoff
+	// replaced names, of a log whose names are pseudonyms; no part of a checkpoint.
+	replaced   names.Replaced
+	seq        uint64
+	lastTime   time.Time
+	optionsSeq uint64
+	options    []byte
+	backoff    backoff
 
 	modes     map[string]Mode
 	claims    version.Table[string, *Claim, *Claim]

@@ -1,68 +1,44 @@
 package ledger
 
 import (
-	"crypto/sha256"
-	"encoding/base32"
-	"encoding/hex"
-	"fmt"
-	"strconv"
-	"strings"
-
 	"k8s.io/apimachinery/pkg/types"
+
+	"millwright/planner/ledger/names"
 )
-
-// poolNameMax is how much of a NodePool's name goes into a claim's, so that it fits into 63 characters.
-const poolNameMax = 52
-
-var base32hex = base32.HexEncoding.WithPadding(base32.NoPadding)
-
-// hashOf joins the parts with a byte that occurs in none of them.
-func hashOf(parts ...string) [sha256.Size]byte {
-	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-}
-
-func shortHash(n int, parts ...string) string {
-	sum := hashOf(parts...)
-	return strings.ToLower(base32hex.EncodeToString(sum[:]))[:n]
-}
 
 // ClaimName is the name of the index-th claim that record seq plans: "<pool>-<10 characters>".
 func ClaimName(logID, nodePool string, seq uint64, index int) string {
-	suffix := shortHash(10, "claim", logID, nodePool, strconv.FormatUint(seq, 10), strconv.Itoa(index))
-	prefix := nodePool
-	if len(prefix) > poolNameMax {
-		prefix = strings.TrimRight(prefix[:poolNameMax], "-.")
-	}
-	return prefix + "-" + suffix
+	return names.ClaimName(logID, nodePool, seq, index)
 }
 
 // CommandID is the id of the command that record seq starts.
-func CommandID(logID string, seq uint64) string {
-	return shortHash(12, "command", logID, strconv.FormatUint(seq, 10))
-}
+func CommandID(logID string, seq uint64) string { return names.CommandID(logID, seq) }
 
 // ClientToken is EC2's idempotency token of a launch attempt: 32 hex digits.
 func ClientToken(logID string, uid types.UID, attempt int) string {
-	sum := hashOf("token", logID, string(uid), strconv.Itoa(attempt))
-	return hex.EncodeToString(sum[:16])
+	return names.ClientToken(logID, uid, attempt)
 }
 
 // LaunchTag is the value of the tag millwright.sh/launch.
 func LaunchTag(logID string, uid types.UID, attempt int) string {
-	return fmt.Sprintf("%s/%s/%d", logID, uid, attempt)
+	return names.LaunchTag(logID, uid, attempt)
 }
 
 // RecordAnnotation is the value of the annotation millwright.sh/record.
-func RecordAnnotation(logID string, seq uint64) string {
-	return fmt.Sprintf("%s/%d", logID, seq)
-}
+func RecordAnnotation(logID string, seq uint64) string { return names.RecordAnnotation(logID, seq) }
 
 // ParseRecordAnnotation reverses RecordAnnotation.
 func ParseRecordAnnotation(value string) (logID string, seq uint64, ok bool) {
-	id, text, found := strings.Cut(value, "/")
-	if !found {
-		return "", 0, false
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	return id, n, err == nil
+	return names.ParseRecordAnnotation(value)
 }
+
+// ClaimName is the name in this log of the index-th claim that record seq plans.
+func (l *state) ClaimName(nodePool string, seq uint64, index int) string {
+	return l.replaced.Of(ClaimName(l.logID, nodePool, seq, index))
+}
+
+// CommandID is the id in this log of the command that record seq starts.
+func (l *state) CommandID(seq uint64) string { return l.replaced.Of(CommandID(l.logID, seq)) }
+
+// Replace lets the Ledger use other names for computed ones. Call it before anything is folded.
+func Replace(l *Ledger, r names.Replaced) { l.replaced = r }

@@ -68,7 +68,7 @@ func (l *state) Proposal(id string) *Proposal { return row(&l.proposals, id) }
 func (l *Ledger) foldProposal(e Entry) {
 	switch p := e.Payload.(type) {
 	case *CommandProposed:
-		id := CommandID(l.logID, e.Seq)
+		id := l.CommandID(e.Seq)
 		l.proposals.Set(l.owner, id, &Proposal{ID: id, Seq: e.Seq, At: e.Time.UTC(), State: ProposalOpen, Proposed: *p})
 	case *ProposalAnswered:
 		if x := l.Proposal(p.ID); x == nil || x.State != ProposalOpen {
@@ -237,7 +237,7 @@ func (l *Ledger) destinations(e Entry, p *CommandStarted) map[types.UID]string {
 	}
 	for i := range p.Replacements {
 		for _, pod := range p.Replacements[i].Pods {
-			goes[pod.UID] = ClaimName(l.logID, p.Replacements[i].NodePool, e.Seq, i)
+			goes[pod.UID] = l.ClaimName(p.Replacements[i].NodePool, e.Seq, i)
 		}
 	}
 	return goes

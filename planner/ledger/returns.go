@@ -39,7 +39,7 @@ func (l *Ledger) foldReturned(cmd *Command) {
 		return
 	}
 	for i := range cmd.Started.Replacements {
-		if c := l.editClaim(ClaimName(l.logID, cmd.Started.Replacements[i].NodePool, cmd.Seq, i)); c != nil {
+		if c := l.editClaim(l.ClaimName(cmd.Started.Replacements[i].NodePool, cmd.Seq, i)); c != nil {
 			c.Returned = true
 		}
 	}

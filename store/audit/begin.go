@@ -77,7 +77,7 @@ func (p *replayer) checkCheckpoints() error {
 	if len(recorded) == 0 {
 		return nil
 	}
-	at, err := newLedgers(p.begin, p.entries)
+	at, err := newLedgers(p.begin, p.entries, p.renamed.replaced())
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (p *replayer) checkCheckpoints() error {
 		for _, r := range recorded[e.Seq] {
 			p.report.Checkpoints++
 			if c := r.Payload.(*ledger.LedgerCheckpoint); c.Digest != l.Digest() {
-				p.note(diverges(r, c.Digest, l.Digest(), fmt.Sprintf("the checkpoint is not the fold of the records up to %d", e.Seq)))
+				p.note(diverges(r, c.Digest, l.Digest(), fmt.Sprintf("the checkpoint is not the fold of the records up to %d", e.Seq), again{}))
 			}
 		}
 	}

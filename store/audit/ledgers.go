@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"millwright/planner/ledger"
+	"millwright/planner/ledger/names"
 )
 
 // ledgerEvery is the number of records between the Ledgers that are kept for going back.
@@ -19,21 +20,36 @@ type ledgers struct {
 	current *ledger.Ledger
 	// kept are checkpoints by sequence/ledgerEvery.
 	kept map[uint64][]byte
+	// replaced names of the log; see Renamed.
+	replaced names.Replaced
 }
 
 // newLedgers begins with a Ledger, or with an empty one if it is nil.
-func newLedgers(begin *ledger.Ledger, entries []ledger.Entry) (ledgers, error) {
-	l := ledgers{entries: entries, current: ledger.New(""), kept: map[uint64][]byte{}}
+func newLedgers(begin *ledger.Ledger, entries []ledger.Entry, replaced names.Replaced) (ledgers, error) {
+	l := ledgers{entries: entries, kept: map[uint64][]byte{}, replaced: replaced}
 	if begin == nil {
-		return l, nil
+		err := l.set(nil)
+		return l, err
 	}
 	data, err := begin.Checkpoint()
 	if err != nil {
 		return l, err
 	}
 	l.first, l.begin = begin.Seq(), data
-	l.current, err = ledger.Restore(data)
+	err = l.set(data)
 	return l, err
+}
+
+// set the current Ledger to a checkpoint; nil is an empty one.
+func (l *ledgers) set(data []byte) (err error) {
+	l.current = ledger.New("")
+	if data != nil {
+		if l.current, err = ledger.Restore(data); err != nil {
+			return err
+		}
+	}
+	ledger.Replace(l.current, l.replaced)
+	return nil
 }
 
 // at returns the Ledger with the records up to seq folded. It is valid until the next call.
@@ -70,15 +86,10 @@ func (l *ledgers) keepCheckpoint() error {
 	return err
 }
 
-func (l *ledgers) back(seq uint64) (err error) {
+func (l *ledgers) back(seq uint64) error {
 	data := l.kept[seq/ledgerEvery]
 	if data == nil {
 		data = l.begin
 	}
-	if data == nil {
-		l.current = ledger.New("")
-		return nil
-	}
-	l.current, err = ledger.Restore(data)
-	return err
+	return l.set(data)
 }

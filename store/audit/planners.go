@@ -144,10 +144,10 @@ func (p *replayer) replayDoomed(e ledger.Entry) {
 	recorded := ledger.PayloadDigest(e.Kind, e.Payload)
 	explanation, err := claim.Replay(d)
 	if err != nil {
-		p.note(diverges(e, recorded, "", err.Error()))
+		p.note(diverges(e, recorded, "", err.Error(), again{}))
 		return
 	}
-	p.note(compareExplanation(e, recorded, explanation))
+	p.note(compareExplanation(e, recorded, again{Explanation: explanation}))
 }
 
 // replayDrift replays a record that carries the facts of its verdicts.
@@ -161,10 +161,10 @@ func (p *replayer) replayDrift(e ledger.Entry) {
 	recorded := ledger.PayloadDigest(e.Kind, e.Payload)
 	explanation, err := drift.Replay(d)
 	if err != nil {
-		p.note(diverges(e, recorded, "", err.Error()))
+		p.note(diverges(e, recorded, "", err.Error(), again{}))
 		return
 	}
-	p.note(compareExplanation(e, recorded, explanation))
+	p.note(compareExplanation(e, recorded, again{Explanation: explanation}))
 }
 
 // replaySurge replays a record that carries the facts that it follows from; it has no explanation.
@@ -176,7 +176,7 @@ func (p *replayer) replaySurge(e ledger.Entry) {
 	}
 	p.report.Derived++
 	if err := drain.ReplaySurge(d); err != nil {
-		p.note(diverges(e, ledger.PayloadDigest(e.Kind, e.Payload), "", err.Error()))
+		p.note(diverges(e, ledger.PayloadDigest(e.Kind, e.Payload), "", err.Error(), again{}))
 	}
 }
 

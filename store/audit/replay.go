@@ -51,6 +51,15 @@ type Divergence struct {
 	Recorded, Planned string
 	// Detail names the first difference of the payloads.
 	Detail string
+	again
+}
+
+// again is what a decision comes to now.
+type again struct {
+	// Decision is nil if nothing is decided, or if the record carries what it was derived from.
+	Decision *planner.Decision
+	// Explanation is what it is explained with now.
+	Explanation any
 }
 
 // Span of decisions, in the order of sequences, that could not be replayed for one reason.
@@ -98,6 +107,7 @@ func ReplayBeside(ctx context.Context, log Log, stream Stream, r Range) (Report,
 
 func (p *replayer) replay(ctx context.Context, log Log, stream Stream, r Range) (Report, error) {
 	defer p.planning.Wait()
+	p.renamed.log, _ = log.(Renamed)
 	if err := p.readLog(ctx, log, r); err != nil {
 		return p.report, err
 	}
@@ -124,6 +134,8 @@ type replayer struct {
 	searches map[uint64]*planner.Snapshot
 
 	report Report
+	// renamed is the log, if its names are pseudonyms.
+	renamed renamed
 	// begin is the Ledger that the entries continue; nil if they are the whole log.
 	begin   *ledger.Ledger
 	entries []ledger.Entry
@@ -207,6 +219,7 @@ func (p *replayer) addRecord(rec store.Record, r Range) error {
 		return nil
 	}
 	switch {
+	case p.skipWithheld(e):
 	case p.skipDerived(e):
 	case e.Kind == ledger.KindClaimDoomed:
 		p.decision(e)
@@ -311,30 +324,30 @@ func (p *replayer) note(c compared) {
 func compare(e ledger.Entry, d *planner.Decision) compared {
 	recorded := ledger.PayloadDigest(e.Kind, e.Payload)
 	if d == nil {
-		return diverges(e, recorded, "", "nothing is decided now")
+		return diverges(e, recorded, "", "nothing is decided now", again{})
 	}
 	planned := ledger.PayloadDigest(d.Kind, d.Payload)
 	switch {
 	case planned == recorded:
-		return compareExplanation(e, recorded, d.Explanation)
+		return compareExplanation(e, recorded, again{d, d.Explanation})
 	case d.Kind != e.Kind:
-		return diverges(e, recorded, planned, "decides "+d.Kind.String()+" now")
+		return diverges(e, recorded, planned, "decides "+d.Kind.String()+" now", again{d, d.Explanation})
 	}
-	return diverges(e, recorded, planned, firstDifference(e.Payload, d.Payload))
+	return diverges(e, recorded, planned, firstDifference(e.Payload, d.Payload), again{d, d.Explanation})
 }
 
 // compareExplanation compares the explanation in a record with the present one. A record without any may have
 // had to omit it.
-func compareExplanation(e ledger.Entry, recorded string, explanation any) (c compared) {
+func compareExplanation(e ledger.Entry, recorded string, a again) (c compared) {
 	if len(e.Explanation) == 0 {
 		return c
 	}
-	_, again, err := Encode(nil, explanation)
+	_, explained, err := Encode(nil, a.Explanation)
 	switch {
 	case err != nil:
-		c = diverges(e, recorded, recorded, err.Error())
-	case !bytes.Equal(again, e.Explanation):
-		c = diverges(e, recorded, recorded, "explanation: "+firstDifference(json.RawMessage(e.Explanation), json.RawMessage(orNull(again))))
+		c = diverges(e, recorded, recorded, err.Error(), a)
+	case !bytes.Equal(explained, e.Explanation):
+		c = diverges(e, recorded, recorded, "explanation: "+firstDifference(json.RawMessage(e.Explanation), json.RawMessage(orNull(explained))), a)
 	}
 	c.explained = true
 	return c
@@ -347,8 +360,8 @@ func orNull(b []byte) []byte {
 	return b
 }
 
-func diverges(e ledger.Entry, recorded, planned, detail string) compared {
-	return compared{divergence: &Divergence{Seq: e.Seq, Kind: e.Kind, Service: e.Service, Recorded: recorded, Planned: planned, Detail: detail}}
+func diverges(e ledger.Entry, recorded, planned, detail string, a again) compared {
+	return compared{divergence: &Divergence{Seq: e.Seq, Kind: e.Kind, Service: e.Service, Recorded: recorded, Planned: planned, Detail: detail, again: a}}
 }
 
 func (p *replayer) skip(e ledger.Entry, reason string) { p.reasons[e.Seq] = reason }

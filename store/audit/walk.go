@@ -27,6 +27,7 @@ type Visit struct {
 func Walk(ctx context.Context, log Log, stream Stream, r Range, visit func(Visit)) (Report, error) {
 	p := newReplayer(1)
 	p.visit, p.searches = visit, map[uint64]*planner.Snapshot{}
+	p.renamed.log, _ = log.(Renamed)
 	if err := p.readLog(ctx, log, r); err != nil {
 		return p.report, err
 	}

@@ -33,7 +33,7 @@ var errReached = errors.New("position reached")
 // replayWorlds folds the stream once and replays each decision when its position is reached.
 func (p *replayer) replayWorlds(ctx context.Context, stream Stream) error {
 	var err error
-	if p.ledgers, err = newLedgers(p.begin, p.entries); err != nil {
+	if p.ledgers, err = newLedgers(p.begin, p.entries, p.renamed.replaced()); err != nil {
 		return err
 	}
 	if stream == nil {

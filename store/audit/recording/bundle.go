@@ -17,12 +17,17 @@ import (
 	"millwright/events"
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/planner/ledger/names"
 	"millwright/store"
 	"millwright/store/audit"
 )
 
-// bundleFormat is the version of a bundle, and the highest that is read.
-const bundleFormat = 1
+// Versions of a bundle. The one with pseudonyms is the highest that is read: programs that know only the
+// first would replay it wrongly.
+const (
+	bundleFormat     = 1
+	pseudonymsFormat = 2
+)
 
 // silentMax bounds the wait for the next message of a stream.
 const silentMax = 30 * time.Second
@@ -59,6 +64,24 @@ type Manifest struct {
 	World  string             `json:"world,omitempty"`
 	// Missing says what replay will not find, in words.
 	Missing []string `json:"missing,omitempty"`
+	// Pseudonyms is nil if the names are those that are on record.
+	Pseudonyms *Pseudonyms `json:"pseudonyms,omitempty"`
+}
+
+// Pseudonyms say how a bundle differs from one with the names on record (package pseudonyms).
+type Pseudonyms struct {
+	// Chain says, for people, that the hashes of the records are those of the renamed ones.
+	Chain string `json:"chain"`
+	// Computed are the pseudonyms of names that planners compute, by what they compute from renamed inputs.
+	Computed names.Replaced `json:"computed,omitempty"`
+	// Withheld are decisions that do not come out alike with pseudonyms, and are not replayed.
+	Withheld []Withheld `json:"withheld,omitempty"`
+}
+
+// Withheld decision.
+type Withheld struct {
+	Seq uint64 `json:"seq"`
+	Why string `json:"why"`
 }
 
 // BundleRequest says what a bundle is to be of.
@@ -72,7 +95,7 @@ type BundleRequest struct {
 // WriteBundle writes the records of a range, with what replaying their decisions takes: the checkpoint of the
 // Ledger before them and the records since, the checkpoint of the World before the first decision and the
 // observations since, and their catalogues. What cannot be had is named in the Manifest. Names are as they
-// are on record: the planners break ties by name, so that with others they would decide otherwise.
+// are on record; package pseudonyms replaces them.
 func WriteBundle(ctx context.Context, out io.Writer, log audit.CheckpointLog, stream audit.Stream, r BundleRequest) (*Manifest, error) {
 	b := &bundler{log: log, stream: stream, zip: zip.NewWriter(out), catalogs: map[string]bool{}, manifest: Manifest{
 		Format: bundleFormat, Cluster: r.Cluster, LogID: r.LogID, Created: r.Now.UTC(), Program: r.Program, Planner: planner.Version,
@@ -82,16 +105,21 @@ func WriteBundle(ctx context.Context, out io.Writer, log audit.CheckpointLog, st
 			return nil, fmt.Errorf("write bundle: %w", err)
 		}
 	}
+	if err := b.close(); err != nil {
+		return nil, fmt.Errorf("write bundle: %w", err)
+	}
+	return &b.manifest, nil
+}
+
+// close writes the manifest, last.
+func (b *bundler) close() error {
 	w, err := b.zip.Create(entryManifest)
 	if err == nil {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		err = e.Encode(&b.manifest)
 	}
-	if err := errors.Join(err, b.zip.Close()); err != nil {
-		return nil, fmt.Errorf("write bundle: %w", err)
-	}
-	return &b.manifest, nil
+	return errors.Join(err, b.zip.Close())
 }
 
 // bundler writes one bundle.

@@ -16,6 +16,7 @@ import (
 
 	"millwright/events"
 	"millwright/planner/ledger"
+	"millwright/planner/ledger/names"
 	"millwright/store"
 	"millwright/store/audit"
 )
@@ -31,7 +32,10 @@ const (
 // Bundle is an open bundle. It is the Log, with its checkpoint, and the Stream of a replay.
 type Bundle struct {
 	Manifest Manifest
-	file     *zip.ReadCloser
+	// file is nil for one in memory, whose blobs are by the names of their entries.
+	file     *zip.Reader
+	closer   io.Closer
+	blobs    map[string][]byte
 	records  []store.Record
 	messages []events.Message
 }
@@ -39,6 +43,7 @@ type Bundle struct {
 var (
 	_ audit.CheckpointLog = (*Bundle)(nil)
 	_ audit.Stream        = (*Bundle)(nil)
+	_ audit.Renamed       = (*Bundle)(nil)
 )
 
 // OpenBundle reads a file that WriteBundle wrote. The caller must Close it.
@@ -47,7 +52,7 @@ func OpenBundle(file string) (*Bundle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open bundle: %w", err)
 	}
-	b := &Bundle{file: z}
+	b := &Bundle{file: &z.Reader, closer: z}
 	if err := b.read(); err != nil {
 		_ = z.Close()
 		return nil, fmt.Errorf("read bundle %s: %w", file, err)
@@ -55,8 +60,47 @@ func OpenBundle(file string) (*Bundle, error) {
 	return b, nil
 }
 
+// ReadBundle reads a bundle that is in memory.
+func ReadBundle(data []byte) (*Bundle, error) {
+	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, fmt.Errorf("read bundle: %w", err)
+	}
+	b := &Bundle{file: z}
+	if err := b.read(); err != nil {
+		return nil, fmt.Errorf("read bundle: %w", err)
+	}
+	return b, nil
+}
+
 // Close ends the reading.
-func (b *Bundle) Close() error { return b.file.Close() }
+func (b *Bundle) Close() error {
+	if b.closer == nil {
+		return nil
+	}
+	return b.closer.Close()
+}
+
+// Replaced implements audit.Renamed.
+func (b *Bundle) Replaced() names.Replaced {
+	if b.Manifest.Pseudonyms == nil {
+		return nil
+	}
+	return b.Manifest.Pseudonyms.Computed
+}
+
+// Withheld implements audit.Renamed.
+func (b *Bundle) Withheld(seq uint64) string {
+	if b.Manifest.Pseudonyms == nil {
+		return ""
+	}
+	for _, w := range b.Manifest.Pseudonyms.Withheld {
+		if w.Seq == seq {
+			return w.Why
+		}
+	}
+	return ""
+}
 
 func (b *Bundle) read() error {
 	data, err := b.entry(entryManifest)
@@ -66,8 +110,8 @@ func (b *Bundle) read() error {
 	if err := json.Unmarshal(data, &b.Manifest); err != nil {
 		return fmt.Errorf("%s: %w", entryManifest, err)
 	}
-	if b.Manifest.Format != bundleFormat {
-		return fmt.Errorf("format %d is not known to this program (%d)", b.Manifest.Format, bundleFormat)
+	if f := b.Manifest.Format; f < bundleFormat || f > pseudonymsFormat || (f == pseudonymsFormat) != (b.Manifest.Pseudonyms != nil) {
+		return fmt.Errorf("format %d is not known to this program (%d to %d)", f, bundleFormat, pseudonymsFormat)
 	}
 	next := b.Manifest.First
 	err = b.decode(entryRecords, func(d *gob.Decoder) error {
@@ -127,6 +171,12 @@ func (b *Bundle) decode(name string, one func(*gob.Decoder) error) error {
 
 // entry reads a whole entry; events.ErrNotFound if there is none.
 func (b *Bundle) entry(name string) ([]byte, error) {
+	if b.file == nil {
+		if data, ok := b.blobs[name]; ok {
+			return data, nil
+		}
+		return nil, fmt.Errorf("%s: %w", name, events.ErrNotFound)
+	}
 	f, err := b.file.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, events.ErrNotFound)
@@ -204,8 +254,8 @@ func (b bundleBlobs) Open(ctx context.Context, name string) (io.ReadCloser, erro
 // List implements events.Blobs.
 func (b bundleBlobs) List(_ context.Context, prefix string) ([]string, error) {
 	var names []string
-	for _, f := range b.bundle.file.File {
-		if name, ok := strings.CutPrefix(f.Name, prefixStream); ok && strings.HasPrefix(name, prefix) {
+	for _, entry := range b.bundle.entries() {
+		if name, ok := strings.CutPrefix(entry, prefixStream); ok && strings.HasPrefix(name, prefix) {
 			names = append(names, name)
 		}
 	}

@@ -1,0 +1,2 @@
+// Package pseudonyms replaces the names in a bundle by others.
+package pseudonyms

@@ -1,0 +1,213 @@
+package pseudonyms
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"millwright/planner/ledger"
+	"millwright/store/audit"
+	"millwright/store/audit/recording"
+)
+
+type podUID = types.UID
+
+// learn takes what a decision comes to from renamed inputs for its record, if it is what is on record but for
+// names: then the planners computed a name, or wrote a word that is one too.
+func (b *renaming) learn(d audit.Divergence) bool {
+	var r *record
+	for i := range b.records {
+		if b.records[i].Seq == d.Seq {
+			r = &b.records[i]
+		}
+	}
+	if r == nil {
+		return false
+	}
+	x := again{}
+	if d.Decision == nil {
+		if d.Explanation == nil {
+			return false
+		}
+		payload, err := b.json(r.payload)
+		if err != nil {
+			return false
+		}
+		x.payload = payload
+	} else {
+		if d.Decision.Kind != r.entry.Kind {
+			return false
+		}
+		payload, err := json.Marshal(d.Decision.Payload)
+		if err != nil || b.pairs(r.payload, payload) != nil {
+			return false
+		}
+		x.payload = payload
+	}
+	if len(r.Explanation) > 0 {
+		var err error
+		if _, x.explanation, err = audit.Encode(nil, d.Explanation); err != nil || b.pairs(r.Explanation, x.explanation) != nil {
+			return false
+		}
+	}
+	if old, ok := b.again[d.Seq]; ok && bytes.Equal(old.payload, x.payload) && bytes.Equal(old.explanation, x.explanation) {
+		return false // it did not help
+	}
+	b.again[d.Seq] = x
+	return true
+}
+
+var errOther = errors.New("it says something else")
+
+// pairs compares a document with a renamed one: all but names is equal. Hashes that are in the place of each
+// other are noted.
+func (b *renaming) pairs(was, is []byte) error {
+	x, err := parse(was)
+	if err != nil {
+		return err
+	}
+	y, err := parse(is)
+	if err != nil {
+		return err
+	}
+	found := map[string]string{}
+	if err := b.compare(x, y, found); err != nil {
+		return err
+	}
+	for k, v := range found {
+		b.computed[k] = v
+	}
+	return nil
+}
+
+func (b *renaming) compare(was, is value, found map[string]string) error {
+	switch x := was.(type) {
+	case *object:
+		y, ok := is.(*object)
+		if !ok || len(x.fields) != len(y.fields) {
+			return errOther
+		}
+		for i := range x.fields {
+			if !b.alike(x.fields[i].name, y.fields[i].name) {
+				return errOther
+			}
+			if err := b.compare(x.fields[i].value, y.fields[i].value, found); err != nil {
+				return err
+			}
+		}
+		return nil
+	case []value:
+		y, ok := is.([]value)
+		if !ok || len(x) != len(y) {
+			return errOther
+		}
+		for i := range x {
+			if err := b.compare(x[i], y[i], found); err != nil {
+				return err
+			}
+		}
+		return nil
+	case string:
+		y, ok := is.(string)
+		switch {
+		case ok && b.alike(x, y):
+			return nil
+		case ok && isHash(x) && isHash(y) && len(x) == len(y):
+			found[x] = y
+			return nil
+		}
+		return errOther
+	}
+	if was != is {
+		return errOther
+	}
+	return nil
+}
+
+func isHash(s string) bool {
+	return len(s) == 16 && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// alike reports that a text is another one in which some names are replaced.
+func (b *renaming) alike(was, is string) bool {
+	if was == is {
+		return true
+	}
+	type at struct{ i, j int }
+	tried := map[at]bool{}
+	var match func(i, j int) bool
+	match = func(i, j int) bool {
+		if i == len(was) {
+			return j == len(is)
+		}
+		if tried[at{i, j}] {
+			return false
+		}
+		tried[at{i, j}] = true
+		if j < len(is) && was[i] == is[j] && match(i+1, j+1) {
+			return true
+		}
+		for n := min(len(was)-i, nameMax*4); n > 0; n-- {
+			p, ok := b.known(was[i : i+n])
+			if ok && strings.HasPrefix(is[j:], p) && match(i+n, j+len(p)) {
+				return true
+			}
+		}
+		return false
+	}
+	return match(0, 0)
+}
+
+// known returns the pseudonym of a word or name that was collected.
+func (b *renaming) known(s string) (string, bool) {
+	if p, ok := b.computed[s]; ok {
+		return p, true
+	}
+	if p, ok := b.pseudonyms.pseudonym[s]; ok {
+		return p, true
+	}
+	return "", false
+}
+
+// Table of pseudonyms by original.
+type Table map[string]string
+
+func (b *renaming) table() Table {
+	t := Table{}
+	for w := range b.learning.whole {
+		if p := b.name(w); p != w {
+			t[w] = p
+		}
+	}
+	return t
+}
+
+// checkNothingLeft looks for the names in what is to be written.
+func (b *renaming) checkNothingLeft(out *recording.Contents) error {
+	look := func(what string, data []byte) error {
+		for _, t := range token.FindAll(data, -1) {
+			w := strings.TrimRight(string(t), ".:-/")
+			if b.learning.whole[w] && len(w) > 3 && !b.isPublic(w) && !b.isPseudonym(w) && !b.learning.fixed[w] {
+				return fmt.Errorf("%s would hold a name: %w", what, ErrUnknown)
+			}
+		}
+		return nil
+	}
+	for _, r := range out.Records {
+		if err := errors.Join(look(fmt.Sprintf("record %d (%s)", r.Seq, ledger.Kind(r.Kind)), r.Payload), look(fmt.Sprintf("explanation of record %d", r.Seq), r.Explanation)); err != nil {
+			return err
+		}
+	}
+	for _, m := range out.Messages {
+		if err := look(fmt.Sprintf("message %d", m.Sequence), m.Data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *renaming) isPseudonym(s string) bool { return strings.Contains(b.newID, s) }

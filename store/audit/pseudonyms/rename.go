@@ -1,0 +1,511 @@
+package pseudonyms
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/events"
+	"millwright/planner/ledger"
+	"millwright/planner/ledger/names"
+	"millwright/planner/memory"
+	"millwright/planner/nodepool"
+	"millwright/planner/world"
+	"millwright/store"
+	"millwright/store/audit"
+	"millwright/store/audit/recording"
+	storerecord "millwright/store/record"
+)
+
+// roundsMax bounds how often decisions are planned again to learn what planners compute.
+const roundsMax = 8
+
+// Rename replaces the names in a bundle, which is not changed.
+func Rename(ctx context.Context, in *recording.Contents) (out *recording.Contents, table Table, err error) {
+	defer func() {
+		if u, ok := recover().(uncollected); ok {
+			out, err = nil, fmt.Errorf("a name of %d bytes was found where none was expected: %w", len(u.word), ErrUnknown)
+		}
+	}()
+	if in.Manifest.Pseudonyms != nil {
+		return nil, nil, errors.New("its names are pseudonyms already")
+	}
+	s, err := read(ctx, in)
+	if err != nil {
+		return nil, nil, fmt.Errorf("replace names: %w", err)
+	}
+	b := &renaming{source: s, renamer: newRenamer(), again: map[uint64]again{}, withheld: map[uint64]string{}}
+	if err := b.collect(); err != nil {
+		return nil, nil, fmt.Errorf("replace names: %w", err)
+	}
+	if out, err = b.settle(ctx); err != nil {
+		return nil, nil, fmt.Errorf("replace names: %w", err)
+	}
+	if err := b.checkNothingLeft(out); err != nil {
+		return nil, nil, fmt.Errorf("replace names: %w", err)
+	}
+	return out, b.table(), nil
+}
+
+// renaming of one bundle.
+type renaming struct {
+	*source
+	*renamer
+	// logs is the new id of the log, again what decisions come to, withheld why others are not replayed.
+	newID    string
+	again    map[uint64]again
+	withheld map[uint64]string
+	digests  map[events.Position]uint64
+	hashes   map[string]string
+}
+
+// again is what the planners decide from renamed inputs; it takes the place of what is on record.
+type again struct{ payload, explanation []byte }
+
+// collect the names, twice: texts are read with all names known, and values with all numeric keys.
+func (b *renaming) collect() error {
+	b.learnPublic()
+	for range 2 {
+		if _, err := b.build(); err != nil {
+			return err
+		}
+	}
+	for _, r := range b.records {
+		for _, c := range computedNames(r.entry) {
+			b.name(c.of(b.logID, func(s string) string { return s }))
+		}
+	}
+	for _, w := range []string{b.in.Manifest.Cluster, b.logID, b.in.Manifest.Stream.Incarnation} {
+		b.name(w)
+	}
+	b.newID = storerecord.NewLogID()
+	x, err := assign(b.learning.words, b.learning.fixed)
+	if err != nil {
+		return err
+	}
+	b.pseudonyms = x
+	b.computed[b.logID] = b.newID
+	return b.computeHashes()
+}
+
+// learnPublic notes what AWS's catalogues and price lists name.
+func (b *renaming) learnPublic() {
+	note := func(list ...string) {
+		for _, s := range list {
+			b.learning.public[s] = true
+		}
+	}
+	for _, c := range b.catalogs {
+		for _, t := range c.InstanceTypes {
+			note(t.Name)
+			b.learning.types[t.Name] = true
+			for key, values := range t.Requirements {
+				if b.isPublicKey(key) && !namedValues[key] {
+					note(values...)
+				}
+			}
+			for _, o := range t.Offerings {
+				note(o.Zone, o.ZoneID, o.CapacityType)
+			}
+		}
+	}
+	for _, m := range b.messages {
+		switch o := m.observation.Object.(type) {
+		case *events.Prices:
+			for _, p := range o.Entries {
+				note(p.InstanceType, p.Zone, p.CapacityType)
+				b.learning.types[p.InstanceType] = true
+			}
+		case *events.InstanceState:
+			note(o.InstanceType, o.Zone, o.CapacityType)
+		}
+	}
+}
+
+// computedName is one that planners compute from a record.
+type computedName struct {
+	pool    string
+	seq     uint64
+	index   int
+	command bool
+}
+
+func (c computedName) of(logID string, rename func(string) string) string {
+	if c.command {
+		return ledger.CommandID(logID, c.seq)
+	}
+	return ledger.ClaimName(logID, rename(c.pool), c.seq, c.index)
+}
+
+func computedNames(e ledger.Entry) (list []computedName) {
+	claims := func(planned []ledger.PlannedClaim) {
+		for i := range planned {
+			list = append(list, computedName{pool: planned[i].NodePool, seq: e.Seq, index: i})
+		}
+	}
+	switch p := e.Payload.(type) {
+	case *ledger.ProvisioningPlanned:
+		claims(p.Claims)
+	case *ledger.CommandStarted:
+		list = append(list, computedName{seq: e.Seq, command: true})
+		claims(p.Replacements)
+	case *ledger.CommandProposed:
+		list = append(list, computedName{seq: e.Seq, command: true})
+		claims(p.Command.Replacements)
+	}
+	return list
+}
+
+// replaced are the pseudonyms of computed names.
+func (b *renaming) replaced() names.Replaced {
+	r := names.Replaced{}
+	for _, rec := range b.records {
+		for _, c := range computedNames(rec.entry) {
+			r[c.of(b.newID, b.name)] = b.name(c.of(b.logID, func(s string) string { return s }))
+		}
+	}
+	return r
+}
+
+// computeHashes finds the hashes that planners compute of renamed objects, by those of the objects.
+func (b *renaming) computeHashes() error {
+	for _, m := range b.messages {
+		switch o := m.observation.Object.(type) {
+		case *karpv1.NodePool:
+			object, err := b.renamed(m)
+			if err != nil {
+				return err
+			}
+			for _, version := range nodepool.VersionsRead {
+				before, after := nodepool.Hashes(o, version), nodepool.Hashes(object.(*karpv1.NodePool), version)
+				for i := range min(len(before), len(after)) {
+					b.computed[before[i]] = after[i]
+				}
+			}
+		case *awsv1.EC2NodeClass:
+			object, err := b.renamed(m)
+			if err != nil {
+				return err
+			}
+			if before := memory.Images(images(o)); before != "" {
+				b.computed[before] = memory.Images(images(object.(*awsv1.EC2NodeClass)))
+			}
+		}
+	}
+	return nil
+}
+
+func images(c *awsv1.EC2NodeClass) (list []string) {
+	for _, i := range c.Status.AMIs {
+		list = append(list, i.ID)
+	}
+	return list
+}
+
+// renamed is the renamed object of a message.
+func (b *renaming) renamed(m message) (any, error) {
+	data, err := b.json(m.object)
+	if err != nil {
+		return nil, fmt.Errorf("message %d: %w", m.Sequence, err)
+	}
+	object, err := decodeAs(m.observation.Object, data)
+	if err != nil {
+		return nil, fmt.Errorf("message %d: %w", m.Sequence, err)
+	}
+	return object, nil
+}
+
+// settle builds the bundle until its decisions come out as they are recorded, or are withheld.
+func (b *renaming) settle(ctx context.Context) (*recording.Contents, error) {
+	within := audit.Range{From: b.in.Manifest.From, To: b.in.Manifest.To}
+	original := b.in.Bundle()
+	before, err := audit.Replay(ctx, original, original, within)
+	if err != nil {
+		return nil, err
+	}
+	diverged := map[uint64]bool{}
+	for _, d := range before.Divergences {
+		diverged[d.Seq] = true
+	}
+	for round := 0; ; round++ {
+		out, err := b.build()
+		if err != nil {
+			return nil, err
+		}
+		renamed := out.Bundle()
+		after, err := audit.Replay(ctx, renamed, renamed, within)
+		if err != nil {
+			return nil, err
+		}
+		changed := false
+		for _, d := range after.Divergences {
+			if diverged[d.Seq] {
+				continue
+			}
+			if round >= roundsMax || !b.learn(d) {
+				b.withheld[d.Seq] = "it does not come out alike with pseudonyms: " + d.Kind.String()
+			}
+			changed = true
+			println("DBG", round, d.Seq, d.Kind.String(), d.Detail, b.withheld[d.Seq])
+		}
+		if !changed {
+			return out, nil
+		}
+	}
+}
+
+// build makes the bundle with the pseudonyms that are known.
+func (b *renaming) build() (*recording.Contents, error) {
+	out := &recording.Contents{Manifest: b.manifest(), LogBlobs: map[string][]byte{}, StreamBlobs: map[string][]byte{}}
+	b.hashes = map[string]string{}
+	for _, step := range []func(*recording.Contents) error{b.catalogues, b.stream, b.log} {
+		if err := step(out); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (b *renaming) manifest() recording.Manifest {
+	m := b.in.Manifest
+	m.LogID, m.Cluster, m.About = b.newID, b.name(m.Cluster), ""
+	m.Stream.Incarnation = b.name(m.Stream.Incarnation)
+	m.Missing = nil
+	for _, text := range b.in.Manifest.Missing {
+		m.Missing = append(m.Missing, b.sentence(text))
+	}
+	m.Pseudonyms = &recording.Pseudonyms{Chain: "the hashes are those of the renamed records: they prove nothing of the log that the bundle is of"}
+	if b.collecting() {
+		return m
+	}
+	m.Pseudonyms.Computed = b.replaced()
+	for _, seq := range slices.Sorted(maps.Keys(b.withheld)) {
+		m.Pseudonyms.Withheld = append(m.Pseudonyms.Withheld, recording.Withheld{Seq: seq, Why: b.withheld[seq]})
+	}
+	return m
+}
+
+// catalogues are named by their hashes.
+func (b *renaming) catalogues(out *recording.Contents) error {
+	for name := range b.catalogs {
+		data, err := b.json(b.in.StreamBlobs[name])
+		if err != nil {
+			return fmt.Errorf("catalogue: %w", err)
+		}
+		sum := sha256.Sum256(data)
+		hash := hex.EncodeToString(sum[:])
+		b.hashes[strings.TrimPrefix(name, "catalog/")] = hash
+		out.StreamBlobs[events.CatalogBlob(hash)] = data
+	}
+	if !b.collecting() {
+		maps.Copy(b.computed, b.hashes)
+	}
+	return nil
+}
+
+// stream writes the messages, and notes the digests of the positions that they lead to.
+func (b *renaming) stream(out *recording.Contents) error {
+	b.digests = map[events.Position]uint64{}
+	was, is := world.New(), world.New()
+	was.SetIncarnation(b.in.Manifest.Stream.Incarnation)
+	is.SetIncarnation(out.Manifest.Stream.Incarnation)
+	for _, m := range b.messages {
+		o, err := b.observation(m, was, is)
+		if err != nil {
+			return err
+		}
+		if b.collecting() {
+			continue
+		}
+		data, err := events.Encode(o)
+		if err != nil {
+			return fmt.Errorf("message %d: %w", m.Sequence, err)
+		}
+		out.Messages = append(out.Messages, events.Message{Sequence: m.Sequence, Data: data})
+		before, after := m.observation, o
+		b.resolve(&before, b.in.StreamBlobs)
+		b.resolve(&after, out.StreamBlobs)
+		was.Apply(m.Sequence, before)
+		is.Apply(m.Sequence, after)
+		b.digests[was.Position()] = is.Position().Digest
+	}
+	return nil
+}
+
+func (b *renaming) resolve(o *events.Observation, blobs map[string][]byte) {
+	ref, ok := o.Object.(*events.CatalogRef)
+	if !ok {
+		return
+	}
+	with := *ref
+	if data, there := blobs[events.CatalogBlob(ref.Hash)]; there {
+		with.Catalog = &events.Catalog{}
+		if json.Unmarshal(data, with.Catalog) != nil {
+			with.Catalog = nil
+		}
+	}
+	o.Object = &with
+}
+
+// observation renames a message's.
+func (b *renaming) observation(m message, was, is *world.World) (events.Observation, error) {
+	o := m.observation
+	o.UID, o.ResourceVersion = podUID(b.name(string(o.UID))), b.publicOr(o.ResourceVersion)
+	if at := strings.LastIndexByte(o.Name, '/'); o.Kind == events.KindInterruption && at > 0 {
+		o.Name = b.name(o.Name[:at]) + "/" + b.publicOr(o.Name[at+1:])
+	} else {
+		o.Name = b.name(o.Name)
+	}
+	if o.Kind == events.KindPod && b.collecting() {
+		b.stem(o.Name[strings.IndexByte(o.Name, '/')+1:])
+	}
+	if o.Object == nil {
+		return o, nil
+	}
+	var err error
+	if o.Object, err = b.renamed(m); err != nil {
+		return o, err
+	}
+	if beat, ok := o.Object.(*events.Heartbeat); ok && !b.collecting() {
+		beat.Sums = sums(beat.Sums, was, is)
+	}
+	return o, nil
+}
+
+// sums of the renamed objects; one that did not match does not match.
+func sums(published map[string]events.Sum, was, is *world.World) map[string]events.Sum {
+	if len(published) == 0 {
+		return published
+	}
+	before, after, out := was.Sums(), is.Sums(), map[string]events.Sum{}
+	for kind, sum := range published {
+		matched := sum == before[kind]
+		if sum = after[kind]; !matched {
+			sum.Hash++
+		}
+		out[kind] = sum
+	}
+	return out
+}
+
+// log writes the records, with a chain of their own.
+func (b *renaming) log(out *recording.Contents) error {
+	prev := storerecord.Place{}
+	for _, r := range b.records {
+		rec, err := b.record(r, out)
+		if err != nil {
+			return fmt.Errorf("record %d: %w", r.Seq, err)
+		}
+		if b.collecting() {
+			continue
+		}
+		if prev.Seq+1 != r.Seq {
+			prev = storerecord.Place{Head: store.Head{Seq: r.Seq - 1}}
+		}
+		sealed := storerecord.Stored{Record: rec}
+		sealed.PrevHash = prev.Hash
+		sealed.PayloadContent.Sum, sealed.ExplanationContent.Sum = sha256.Sum256(rec.Payload), sha256.Sum256(rec.Explanation)
+		sealed.Hash = sha256.Sum256(storerecord.Canonical(sealed))
+		out.Records = append(out.Records, sealed.Record)
+		prev = sealed.Place()
+	}
+	return b.ledgerCheckpoints(out)
+}
+
+func (b *renaming) record(r record, out *recording.Contents) (store.Record, error) {
+	rec := r.Record
+	rec.Subjects, rec.Advances = b.aggregateList(rec.Subjects), b.aggregateList(rec.Advances)
+	rec.Service = b.publicOr(rec.Service)
+	rec.Position = store.Position(b.position(events.Position(rec.Position)))
+	var err error
+	if rec.Payload, err = b.json(r.payload); err != nil {
+		return rec, err
+	}
+	if rec.Payload, err = b.positions(r, rec.Payload); err != nil {
+		return rec, err
+	}
+	if len(r.Explanation) > 0 {
+		if rec.Explanation, err = b.json(r.Explanation); err != nil {
+			return rec, err
+		}
+	}
+	if x, ok := b.again[r.Seq]; ok {
+		rec.Payload, rec.Explanation = x.payload, x.explanation
+	}
+	return rec, nil
+}
+
+func (b *renaming) aggregateList(list []string) (out []string) {
+	for _, s := range list {
+		out = append(out, b.aggregate(s))
+	}
+	return out
+}
+
+// position with the digest of the renamed messages; one that is of others stays so.
+func (b *renaming) position(p events.Position) events.Position {
+	digest, ok := b.digests[p]
+	if p.Incarnation = b.name(p.Incarnation); ok {
+		p.Digest = digest
+	} else if p.Digest != 0 {
+		p.Digest = 1
+	}
+	return p
+}
+
+// positions in a payload.
+func (b *renaming) positions(r record, payload []byte) ([]byte, error) {
+	p, ok := r.entry.Payload.(*ledger.ProvisioningPlanned)
+	if !ok || p.Search == nil {
+		return payload, nil
+	}
+	renamed := &ledger.ProvisioningPlanned{}
+	if err := json.Unmarshal(payload, renamed); err != nil {
+		return nil, err
+	}
+	renamed.Search.Position = b.position(p.Search.Position)
+	return json.Marshal(renamed)
+}
+
+// ledgerCheckpoints sets the digests of the checkpoints on record to those of the renamed fold.
+func (b *renaming) ledgerCheckpoints(out *recording.Contents) error {
+	if b.collecting() || out.Manifest.First > 1 {
+		return nil
+	}
+	l := ledger.New("")
+	ledger.Replace(l, out.Manifest.Pseudonyms.Computed)
+	digests := map[uint64]string{}
+	wanted := map[uint64]bool{}
+	for _, r := range b.records {
+		if c, ok := r.entry.Payload.(*ledger.LedgerCheckpoint); ok {
+			wanted[c.Seq] = true
+		}
+	}
+	for i := range out.Records {
+		e, err := audit.Decode(out.Records[i])
+		if err != nil {
+			return err
+		}
+		if c, ok := e.Payload.(*ledger.LedgerCheckpoint); ok {
+			c.Digest = digests[c.Seq]
+			if out.Records[i].Payload, err = json.Marshal(c); err != nil {
+				return err
+			}
+		}
+		if err := l.Apply(e); err != nil {
+			return err
+		}
+		if wanted[e.Seq] {
+			digests[e.Seq] = l.Digest()
+		}
+	}
+	return nil
+}
