@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"millwright/events"
+	"millwright/events/membus"
 	"millwright/planner/ledger"
 	"millwright/services/disruptor"
 	"millwright/services/internal/service"
@@ -95,8 +96,9 @@ type Result struct {
 	Violation *stage.Violation
 	// Witness of what happened; nil if Config has none.
 	Witness *witness.Witness
-	// Log as it is at the end.
-	Log *memlog.Log
+	// Log and Stream as they are at the end.
+	Log    *memlog.Log
+	Stream *membus.Stream
 }
 
 // Run simulates one seed.
@@ -110,7 +112,7 @@ func Run(cfg Config) Result {
 	s.Stats.Virtual = s.Clock.Now().Sub(stage.Start)
 	head, _ := s.Log.Head(context.Background())
 	s.Stats.Instances, s.Stats.Records = len(s.Cloud.Instances()), len(s.Entries)
-	return Result{Seed: cfg.Seed, Faults: s.Drawn, Stats: s.Stats, Head: head, Violation: s.Failed, Witness: s.witness, Log: s.Log}
+	return Result{Seed: cfg.Seed, Faults: s.Drawn, Stats: s.Stats, Head: head, Violation: s.Failed, Witness: s.witness, Log: s.Log, Stream: s.Stream}
 }
 
 func newSim(cfg Config) *Sim {

@@ -9,7 +9,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"millwright/planner/claim"
+	"millwright/planner/drift"
 	"millwright/planner/ledger"
+	"millwright/planner/surge"
 	"millwright/store/audit"
 	"millwright/store/audit/recording"
 )
@@ -29,36 +32,75 @@ func (b *renaming) learn(d audit.Divergence) bool {
 		return false
 	}
 	x := again{}
-	if d.Decision == nil {
-		if d.Explanation == nil {
-			return false
-		}
-		payload, err := b.json(r.payload)
-		if err != nil {
-			return false
-		}
-		x.payload = payload
-	} else {
-		if d.Decision.Kind != r.entry.Kind {
-			return false
-		}
-		payload, err := json.Marshal(d.Decision.Payload)
-		if err != nil || b.pairs(r.payload, payload) != nil {
-			return false
-		}
-		x.payload = payload
+	payload, explanation, err := b.decided(r, d)
+	if err == nil {
+		x.payload, err = json.Marshal(payload)
 	}
-	if len(r.Explanation) > 0 {
-		var err error
-		if _, x.explanation, err = audit.Encode(nil, d.Explanation); err != nil || b.pairs(r.Explanation, x.explanation) != nil {
-			return false
+	if err == nil {
+		err = b.pairs(r.payload, x.payload)
+	}
+	if err == nil && len(r.Explanation) > 0 {
+		if _, x.explanation, err = audit.Encode(nil, explanation); err == nil {
+			err = b.pairs(r.Explanation, x.explanation)
 		}
+	}
+	if err != nil {
+		println("DBG cannot", d.Seq, err.Error())
+		return false
 	}
 	if old, ok := b.again[d.Seq]; ok && bytes.Equal(old.payload, x.payload) && bytes.Equal(old.explanation, x.explanation) {
 		return false // it did not help
 	}
 	b.again[d.Seq] = x
 	return true
+}
+
+var errUndecided = errors.New("nothing is decided")
+
+// decided is what a decision comes to from renamed inputs, with its explanation.
+func (b *renaming) decided(r *record, d audit.Divergence) (payload, explanation any, err error) {
+	if d.Decision != nil {
+		if d.Decision.Kind != r.entry.Kind {
+			return nil, nil, errOther
+		}
+		return d.Decision.Payload, d.Explanation, nil
+	}
+	renamed, err := b.json(r.payload)
+	if err != nil {
+		return nil, nil, err
+	}
+	payload = ledger.NewPayload(r.entry.Kind)
+	if err := json.Unmarshal(renamed, payload); err != nil {
+		return nil, nil, err
+	}
+	switch p := payload.(type) {
+	case *ledger.ClaimDoomed:
+		var in claim.Input
+		if err := json.Unmarshal(p.Input, &in); err != nil {
+			return nil, nil, err
+		}
+		got := claim.Next(in)
+		q := claim.Payload(in, got)
+		p.Reason, p.Message, p.Deadline, p.Unavailable, p.Failed = q.Reason, q.Message, q.Deadline, q.Unavailable, q.Failed
+		return p, claim.Explain(in, got), nil
+	case *ledger.DriftJudged:
+		var in drift.Input
+		if err := json.Unmarshal(p.Facts, &in); err != nil {
+			return nil, nil, err
+		}
+		judged, why, err := drift.Record(in)
+		if err != nil {
+			return nil, nil, err
+		}
+		p.Claims = judged.Claims
+		return p, why, nil
+	case *ledger.SurgeDecided:
+		for i := range p.Owners {
+			p.Owners[i].Refused = surge.Refusal(&p.Owners[i].Facts)
+		}
+		return p, nil, nil
+	}
+	return nil, nil, errUndecided
 }
 
 var errOther = errors.New("it says something else")
@@ -89,21 +131,28 @@ func (b *renaming) compare(was, is value, found map[string]string) error {
 	case *object:
 		y, ok := is.(*object)
 		if !ok || len(x.fields) != len(y.fields) {
-			return errOther
+			p, _ := print(was)
+			q, _ := print(is)
+			return fmt.Errorf("%s and %s: %w", p, q, errOther)
 		}
 		for i := range x.fields {
 			if !b.alike(x.fields[i].name, y.fields[i].name) {
 				return errOther
 			}
+			if x.fields[i].name == "digest" {
+				continue // of a position
+			}
 			if err := b.compare(x.fields[i].value, y.fields[i].value, found); err != nil {
-				return err
+				return fmt.Errorf("%s: %w", y.fields[i].name, err)
 			}
 		}
 		return nil
 	case []value:
 		y, ok := is.([]value)
 		if !ok || len(x) != len(y) {
-			return errOther
+			p, _ := print(was)
+			q, _ := print(is)
+			return fmt.Errorf("%s and %s: %w", p, q, errOther)
 		}
 		for i := range x {
 			if err := b.compare(x[i], y[i], found); err != nil {
@@ -120,7 +169,7 @@ func (b *renaming) compare(was, is value, found map[string]string) error {
 			found[x] = y
 			return nil
 		}
-		return errOther
+		return fmt.Errorf("%q and %q: %w", x, is, errOther)
 	}
 	if was != is {
 		return errOther

@@ -39,6 +39,9 @@ var plain = regexp.MustCompile(`^(` + strings.Join([]string{
 // moment is a time; it stays wherever it is.
 var moment = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[-+]\d\d:\d\d)$`)
 
+// schedule is a cron expression; it stays.
+var schedule = regexp.MustCompile(`^(?i)(TZ=\S+ )?(@[a-z]+|([-0-9*/,?LW#]|sun|mon|tue|wed|thu|fri|sat|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|\s)+)$`)
+
 // integer is a number that label values may be compared by.
 var integer = regexp.MustCompile(`^\d{1,10}$`)
 
@@ -101,7 +104,7 @@ var classes = fields(map[class]string{
 	aggregateField: `aggregates`,
 	encodedField:   `input options request`,
 	droppedField:   `body signature`,
-	textField:      `message cause refused failure because error detail blocked`,
+	textField:      `message cause refused failure because error detail blocked object`,
 	labelMap:       `labels matchLabels nodeSelector annotations tags`,
 	amountMap:      `requests limits capacity allocatable overhead resources used usage`,
 	countMap:       `eliminated progress sums paced`,
@@ -113,7 +116,8 @@ var classes = fields(map[class]string{
 		InstanceType AvailabilityZone Type DefaultTargetCapacityType AllocationStrategy ExcessCapacityTerminationPolicy ResourceType
 		persistentVolumeReclaimPolicy reclaimPolicy podManagementPolicy alias tenancy architecture operatingSystem condition checks
 		httpEndpoint httpTokens volumeType volumeSize rootVolume reservations interruptible instanceMatchCriteria time price priceAdjustment
-		deviceName reasons timeZone rebalance provisioningStrategy owner nodeRole for within`,
+		deviceName reasons timeZone rebalance provisioningStrategy owner for within availableFor horizon minNodeAge costPerEviction minPerEviction
+		minPerHour destination rebalanceRecommendation preferences action apiGroup drifted`,
 })
 
 func fields(m map[class]string) map[string]class {

@@ -26,7 +26,7 @@ import (
 )
 
 // roundsMax bounds how often decisions are planned again to learn what planners compute.
-const roundsMax = 8
+const roundsMax = 40
 
 // Rename replaces the names in a bundle, which is not changed.
 func Rename(ctx context.Context, in *recording.Contents) (out *recording.Contents, table Table, err error) {
@@ -63,6 +63,8 @@ type renaming struct {
 	newID    string
 	again    map[uint64]again
 	withheld map[uint64]string
+	// replayed are the decisions that come out as recorded, before they are renamed.
+	replayed map[uint64]bool
 	digests  map[events.Position]uint64
 	hashes   map[string]string
 }
@@ -235,6 +237,7 @@ func (b *renaming) settle(ctx context.Context) (*recording.Contents, error) {
 	for _, d := range before.Divergences {
 		diverged[d.Seq] = true
 	}
+	b.replayed = replayedOf(b.records, before)
 	for round := 0; ; round++ {
 		out, err := b.build()
 		if err != nil {
@@ -245,21 +248,41 @@ func (b *renaming) settle(ctx context.Context) (*recording.Contents, error) {
 		if err != nil {
 			return nil, err
 		}
-		changed := false
-		for _, d := range after.Divergences {
-			if diverged[d.Seq] {
-				continue
-			}
-			if round >= roundsMax || !b.learn(d) {
-				b.withheld[d.Seq] = "it does not come out alike with pseudonyms: " + d.Kind.String()
-			}
-			changed = true
-			println("DBG", round, d.Seq, d.Kind.String(), d.Detail, b.withheld[d.Seq])
-		}
-		if !changed {
+		after.Divergences = slices.DeleteFunc(after.Divergences, func(d audit.Divergence) bool { return diverged[d.Seq] })
+		if len(after.Divergences) == 0 {
 			return out, nil
 		}
+		b.learnAll(after.Divergences, round >= roundsMax)
 	}
+}
+
+// learnAll learns what it can. What follows from a decision that came out otherwise does so too, so only the
+// first that cannot be learned is withheld, unless it is the last round.
+func (b *renaming) learnAll(list []audit.Divergence, last bool) {
+	learned := false
+	for _, d := range list {
+		println("DBG", d.Seq, d.Kind.String(), d.Detail)
+		learned = b.learn(d) || learned
+	}
+	for i, d := range list {
+		if last || !learned && i == 0 {
+			b.withheld[d.Seq] = "it does not come out alike with pseudonyms: " + d.Kind.String()
+		}
+	}
+}
+
+// replayedOf are the decisions that a replay took again and that came out as recorded.
+func replayedOf(records []record, r audit.Report) map[uint64]bool {
+	replayed := map[uint64]bool{}
+	for i := range records {
+		e := records[i].entry
+		skipped := slices.ContainsFunc(r.NotReplayable, func(s audit.Span) bool { return e.Seq >= s.From && e.Seq <= s.To })
+		otherwise := slices.ContainsFunc(r.Divergences, func(d audit.Divergence) bool { return d.Seq == e.Seq })
+		if audit.Replayable(e) && !skipped && !otherwise {
+			replayed[e.Seq] = true
+		}
+	}
+	return replayed
 }
 
 // build makes the bundle with the pseudonyms that are known.
@@ -422,6 +445,8 @@ func (b *renaming) log(out *recording.Contents) error {
 
 func (b *renaming) record(r record, out *recording.Contents) (store.Record, error) {
 	rec := r.Record
+	b.planned = b.replayed[r.Seq]
+	defer func() { b.planned = false }()
 	rec.Subjects, rec.Advances = b.aggregateList(rec.Subjects), b.aggregateList(rec.Advances)
 	rec.Service = b.publicOr(rec.Service)
 	rec.Position = store.Position(b.position(events.Position(rec.Position)))

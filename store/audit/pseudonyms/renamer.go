@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"millwright/planner/timezone"
 )
 
 // renamer replaces the names in JSON. It collects them first: then it notes what it would replace.
@@ -13,6 +15,9 @@ type renamer struct {
 	words    vocabulary
 	isField  map[string]bool
 	learning *learned
+	// planned: what is renamed was decided by planners, who will decide it again. Then a word of the vocabulary
+	// is not taken for a name, for they say which they mean.
+	planned bool
 	// pseudonyms of words; nil while they are collected.
 	pseudonyms *words
 	// computed are the pseudonyms of whole texts that somebody computes again, such as hashes.
@@ -213,6 +218,12 @@ func (r *renamer) text(parent, name, s string) (value, error) {
 	case name == "name" && (parent == "drivers" || parent == "os" || parent == "instanceTypes" || parent == "types"):
 		return r.publicOr(s), nil
 	}
+	switch {
+	case name == "digest" && parent == "position": // it is made anew
+		return "1", nil
+	case name == "schedule" && schedule.MatchString(s), name == "timeZone" && isZone(s):
+		return s, nil
+	}
 	switch classOf(name) {
 	case keyField:
 		return r.key(s), nil
@@ -238,6 +249,12 @@ func (r *renamer) text(parent, name, s string) (value, error) {
 		return s, nil
 	}
 	return r.name(s), nil
+}
+
+// isZone reports a time zone by its name.
+func isZone(name string) bool {
+	_, err := timezone.Load(name)
+	return err == nil
 }
 
 // aggregate is a kind of things and the name of one: pool/default, pod/team-a/web-0.
@@ -374,6 +391,8 @@ func (r *renamer) publicOr(s string) string {
 
 func isSpace(c rune) bool { return c == ' ' || c == ',' || c == '*' }
 
+var lettersOnly = regexp.MustCompile(`^\pL+$`)
+
 var token = regexp.MustCompile(`[\pL\pN_][-\pL\pN_./:@+%]*`)
 
 // sentence replaces a text word by word. A word that is a name is one, whatever else it may mean.
@@ -382,6 +401,8 @@ func (r *renamer) sentence(s string) string {
 		end := strings.TrimRight(t, ".:-/")
 		rest := t[len(end):]
 		switch {
+		case r.planned && r.words[end] && lettersOnly.MatchString(end):
+			return t
 		case r.learning.keys[end]:
 			return r.key(end) + rest
 		case r.learning.whole[end]:

@@ -84,18 +84,14 @@ func readRecord(rec store.Record) (record, error) {
 	if r.entry, err = audit.Decode(rec); err != nil {
 		return r, err
 	}
-	payload := ledger.NewPayload(ledger.Kind(rec.Kind))
-	if payload == nil {
+	if r.entry.Payload == nil {
 		r.payload = []byte("null")
 		if len(rec.Explanation) > 0 {
 			return r, fmt.Errorf("explanation of record %d of kind %d: %w", rec.Seq, rec.Kind, ErrUnknown)
 		}
 		return r, nil
 	}
-	if err := json.Unmarshal(rec.Payload, payload); err != nil {
-		return r, fmt.Errorf("decode record %d: %w", rec.Seq, err)
-	}
-	r.payload, err = json.Marshal(payload)
+	r.payload, err = json.Marshal(r.entry.Payload)
 	return r, err
 }
 
