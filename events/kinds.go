@@ -34,6 +34,9 @@ func newObject(k Kind) any {
 	return nil
 }
 
+// NewObject returns an empty object of a kind of Kubernetes objects, or what comes from AWS; nil for others.
+func NewObject(k Kind) any { return newObject(k) }
+
 func newKubeObject(k Kind) any {
 	switch k {
 	case KindNone:

@@ -28,8 +28,8 @@ const (
 	StateVersionOldest uint32 = 1
 )
 
-// checkpointMagic begins the checkpoints of StateVersion; earlier ones are JSON objects.
-const checkpointMagic = "MWLEDGER\x04"
+// CheckpointMagic begins the parts of checkpoints of StateVersion; earlier ones are JSON objects.
+const CheckpointMagic = "MWLEDGER\x04"
 
 // A part is written once it has this many rows or about this many bytes.
 const (
@@ -71,7 +71,7 @@ func (d Digester) Digest() string {
 // WriteCheckpoint writes the Ledger, one part at a time. On a version it is safe to call concurrently with
 // anything.
 func (l *Ledger) WriteCheckpoint(out io.Writer) error {
-	c := &checkpointWriter{l: l, out: parts.NewWriter(out, checkpointMagic)}
+	c := &checkpointWriter{l: l, out: parts.NewWriter(out, CheckpointMagic)}
 	for _, table := range []func() error{
 		c.head, c.claims, c.commands, c.drains, c.offerings, c.reservations, c.verdicts, c.aggregates, c.shadow, c.subnets,
 		c.proposals, c.evictions, c.out.Close,

@@ -42,7 +42,7 @@ func read(in *bufio.Reader) (*Ledger, error) {
 	if len(first) == 1 && first[0] == '{' {
 		return readJSON(in)
 	}
-	r, err := parts.NewReader(in, checkpointMagic)
+	r, err := parts.NewReader(in, CheckpointMagic)
 	if err != nil {
 		return nil, err
 	}

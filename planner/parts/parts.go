@@ -106,6 +106,31 @@ func NewReader(in io.Reader, magic string) (*Reader, error) {
 	return r, nil
 }
 
+// Rewrite writes the parts that it reads, each changed.
+func Rewrite[M proto.Message](in io.Reader, out io.Writer, magic string, empty func() M, change func(M) error) error {
+	r, err := NewReader(in, magic)
+	if err != nil {
+		return err
+	}
+	w := NewWriter(out, magic)
+	for {
+		m := empty()
+		err := r.Next(m)
+		if errors.Is(err, io.EOF) {
+			return w.Close()
+		}
+		if err == nil {
+			err = change(m)
+		}
+		if err == nil {
+			err = w.Write(m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // truncated reports an end that came too early as such; other errors are the source's own.
 func truncated(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

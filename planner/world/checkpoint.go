@@ -21,6 +21,8 @@ import (
 const (
 	checkpointMagic   = "MWWORLD"
 	checkpointVersion = "\x04"
+	// CheckpointMagic begins the parts of a checkpoint.
+	CheckpointMagic = checkpointMagic + checkpointVersion
 )
 
 // A part is written once it has this many rows or about this many bytes.

@@ -125,6 +125,9 @@ func keptVolumes(list []corev1.Volume) []corev1.Volume {
 	return kept
 }
 
+// SetDigest after a class was changed.
+func (c *PodClass) SetDigest() { c.Digest = classDigest(c) }
+
 // classDigest hashes the canonical form: each part with its length, maps by key, the spec as protobuf
 // (whose maps are written by key).
 func classDigest(c *PodClass) uint64 {

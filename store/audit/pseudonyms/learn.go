@@ -46,7 +46,10 @@ func (b *renaming) learn(d audit.Divergence) bool {
 	}
 	if err != nil {
 		println("DBG cannot", d.Seq, err.Error())
-		return false
+		learned := b.harvest(r.payload, x.payload)
+		was, planned := r.entry.Payload.(*ledger.ProvisioningPlanned)
+		is, planned2 := payload.(*ledger.ProvisioningPlanned)
+		return planned && planned2 && b.learnRefusals(was, is) || learned
 	}
 	if old, ok := b.again[d.Seq]; ok && bytes.Equal(old.payload, x.payload) && bytes.Equal(old.explanation, x.explanation) {
 		return false // it did not help
@@ -56,6 +59,48 @@ func (b *renaming) learn(d audit.Divergence) bool {
 }
 
 var errUndecided = errors.New("nothing is decided")
+
+// harvest learns sentences from a decision that came out otherwise: what follows from a refusal that was not
+// planned again does so as long as the refusal has other words.
+func (b *renaming) harvest(was, is []byte) bool {
+	x, err := parse(was)
+	y, err2 := parse(is)
+	if err != nil || err2 != nil {
+		return false
+	}
+	before, after, found := sentences(x, nil), sentences(y, nil), false
+	for _, s := range before {
+		if _, ok := b.sentences[s]; ok {
+			continue
+		}
+		for _, t := range after {
+			if b.alike(s, t) && t != b.sentence(s) {
+				b.sentences[s], found = t, true
+				break
+			}
+		}
+	}
+	return found
+}
+
+// sentences of a document.
+func sentences(v value, list []string) []string {
+	switch x := v.(type) {
+	case *object:
+		for _, f := range x.fields {
+			list = sentences(f.value, list)
+		}
+	case []value:
+		for _, e := range x {
+			list = sentences(e, list)
+		}
+	case string:
+		if strings.Contains(x, " ") {
+			list = append(list, x)
+		}
+	}
+	return list
+}
 
 // decided is what a decision comes to from renamed inputs, with its explanation.
 func (b *renaming) decided(r *record, d audit.Divergence) (payload, explanation any, err error) {

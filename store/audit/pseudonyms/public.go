@@ -104,7 +104,7 @@ var classes = fields(map[class]string{
 	aggregateField: `aggregates`,
 	encodedField:   `input options request`,
 	droppedField:   `body signature`,
-	textField:      `message cause refused failure because error detail blocked object`,
+	textField:      `message cause refused failure because error detail blocked object console`,
 	labelMap:       `labels matchLabels nodeSelector annotations tags`,
 	amountMap:      `requests limits capacity allocatable overhead resources used usage`,
 	countMap:       `eliminated progress sums paced`,
@@ -117,7 +117,7 @@ var classes = fields(map[class]string{
 		persistentVolumeReclaimPolicy reclaimPolicy podManagementPolicy alias tenancy architecture operatingSystem condition checks
 		httpEndpoint httpTokens volumeType volumeSize rootVolume reservations interruptible instanceMatchCriteria time price priceAdjustment
 		deviceName reasons timeZone rebalance provisioningStrategy owner for within availableFor horizon minNodeAge costPerEviction minPerEviction
-		minPerHour destination rebalanceRecommendation preferences action apiGroup drifted`,
+		minPerHour destination rebalanceRecommendation preferences action apiGroup drifted ready doomed`,
 })
 
 func fields(m map[class]string) map[string]class {

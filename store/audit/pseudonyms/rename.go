@@ -42,7 +42,7 @@ func Rename(ctx context.Context, in *recording.Contents) (out *recording.Content
 	if err != nil {
 		return nil, nil, fmt.Errorf("replace names: %w", err)
 	}
-	b := &renaming{source: s, renamer: newRenamer(), again: map[uint64]again{}, withheld: map[uint64]string{}}
+	b := &renaming{source: s, renamer: newRenamer(), again: map[uint64]again{}, withheld: map[uint64]string{}, refusals: map[uint64]uint64{}}
 	if err := b.collect(); err != nil {
 		return nil, nil, fmt.Errorf("replace names: %w", err)
 	}
@@ -67,23 +67,26 @@ type renaming struct {
 	replayed map[uint64]bool
 	digests  map[events.Position]uint64
 	hashes   map[string]string
+	// refusals are the digests of renamed reasons by those of the reasons.
+	refusals map[uint64]uint64
 }
 
 // again is what the planners decide from renamed inputs; it takes the place of what is on record.
 type again struct{ payload, explanation []byte }
 
-// collect the names, twice: texts are read with all names known, and values with all numeric keys.
+// collect the names in three passes: names are told from what is public, texts are read with all names known.
 func (b *renaming) collect() error {
 	b.learnPublic()
-	for range 2 {
+	for pass := range 3 {
 		if _, err := b.build(); err != nil {
 			return err
 		}
-	}
-	for _, r := range b.records {
-		for _, c := range computedNames(r.entry) {
-			b.name(c.of(b.logID, func(s string) string { return s }))
+		if pass == 0 { // now it is known what is public
+			b.learning.words, b.learning.whole, b.learning.keys = map[string]bool{}, map[string]bool{}, map[string]bool{}
 		}
+	}
+	for _, c := range b.computedNames() {
+		b.name(c.of(b.logID, func(s string) string { return s }))
 	}
 	for _, w := range []string{b.in.Manifest.Cluster, b.logID, b.in.Manifest.Stream.Incarnation} {
 		b.name(w)
@@ -100,23 +103,10 @@ func (b *renaming) collect() error {
 
 // learnPublic notes what AWS's catalogues and price lists name.
 func (b *renaming) learnPublic() {
-	note := func(list ...string) {
-		for _, s := range list {
-			b.learning.public[s] = true
-		}
-	}
+	note := b.learnPublicWords
 	for _, c := range b.catalogs {
 		for _, t := range c.InstanceTypes {
-			note(t.Name)
-			b.learning.types[t.Name] = true
-			for key, values := range t.Requirements {
-				if b.isPublicKey(key) && !namedValues[key] {
-					note(values...)
-				}
-			}
-			for _, o := range t.Offerings {
-				note(o.Zone, o.ZoneID, o.CapacityType)
-			}
+			b.learnType(t)
 		}
 	}
 	for _, m := range b.messages {
@@ -129,6 +119,27 @@ func (b *renaming) learnPublic() {
 		case *events.InstanceState:
 			note(o.InstanceType, o.Zone, o.CapacityType)
 		}
+	}
+}
+
+func (b *renaming) learnPublicWords(list ...string) {
+	for _, s := range list {
+		b.learning.public[s] = true
+	}
+}
+
+func (b *renaming) learnType(t events.CatalogInstanceType) {
+	if t.Name != "" {
+		b.learning.types[t.Name] = true
+	}
+	b.learnPublicWords(t.Name)
+	for key, values := range t.Requirements {
+		if b.isPublicKey(key) && !namedValues[key] {
+			b.learnPublicWords(values...)
+		}
+	}
+	for _, o := range t.Offerings {
+		b.learnPublicWords(o.Zone, o.ZoneID, o.CapacityType)
 	}
 }
 
@@ -147,21 +158,36 @@ func (c computedName) of(logID string, rename func(string) string) string {
 	return ledger.ClaimName(logID, rename(c.pool), c.seq, c.index)
 }
 
-func computedNames(e ledger.Entry) (list []computedName) {
-	claims := func(planned []ledger.PlannedClaim) {
+// computedNames are those of the records, and of what is open where they begin.
+func (b *renaming) computedNames() (list []computedName) {
+	claims := func(seq uint64, planned []ledger.PlannedClaim) {
 		for i := range planned {
-			list = append(list, computedName{pool: planned[i].NodePool, seq: e.Seq, index: i})
+			list = append(list, computedName{pool: planned[i].NodePool, seq: seq, index: i})
 		}
 	}
-	switch p := e.Payload.(type) {
-	case *ledger.ProvisioningPlanned:
-		claims(p.Claims)
-	case *ledger.CommandStarted:
-		list = append(list, computedName{seq: e.Seq, command: true})
-		claims(p.Replacements)
-	case *ledger.CommandProposed:
-		list = append(list, computedName{seq: e.Seq, command: true})
-		claims(p.Command.Replacements)
+	command := func(seq uint64, c *ledger.CommandStarted) {
+		list = append(list, computedName{seq: seq, command: true})
+		claims(seq, c.Replacements)
+	}
+	for i := range b.records {
+		e := &b.records[i].entry
+		switch p := e.Payload.(type) {
+		case *ledger.ProvisioningPlanned:
+			claims(e.Seq, p.Claims)
+		case *ledger.CommandStarted:
+			command(e.Seq, p)
+		case *ledger.CommandProposed:
+			command(e.Seq, &p.Command)
+		}
+	}
+	if b.ledger == nil {
+		return list
+	}
+	for _, c := range b.ledger.Commands() {
+		command(c.Seq, &c.Started)
+	}
+	for _, x := range b.ledger.Proposals() {
+		command(x.Seq, &x.Proposed.Command)
 	}
 	return list
 }
@@ -169,10 +195,8 @@ func computedNames(e ledger.Entry) (list []computedName) {
 // replaced are the pseudonyms of computed names.
 func (b *renaming) replaced() names.Replaced {
 	r := names.Replaced{}
-	for _, rec := range b.records {
-		for _, c := range computedNames(rec.entry) {
-			r[c.of(b.newID, b.name)] = b.name(c.of(b.logID, func(s string) string { return s }))
-		}
+	for _, c := range b.computedNames() {
+		r[c.of(b.newID, b.name)] = b.name(c.of(b.logID, func(s string) string { return s }))
 	}
 	return r
 }
@@ -299,6 +323,7 @@ func (b *renaming) build() (*recording.Contents, error) {
 
 func (b *renaming) manifest() recording.Manifest {
 	m := b.in.Manifest
+	m.World = ""
 	m.LogID, m.Cluster, m.About = b.newID, b.name(m.Cluster), ""
 	m.Stream.Incarnation = b.name(m.Stream.Incarnation)
 	m.Missing = nil
@@ -337,9 +362,10 @@ func (b *renaming) catalogues(out *recording.Contents) error {
 // stream writes the messages, and notes the digests of the positions that they lead to.
 func (b *renaming) stream(out *recording.Contents) error {
 	b.digests = map[events.Position]uint64{}
-	was, is := world.New(), world.New()
-	was.SetIncarnation(b.in.Manifest.Stream.Incarnation)
-	is.SetIncarnation(out.Manifest.Stream.Incarnation)
+	was, is, err := b.worlds(out)
+	if err != nil {
+		return err
+	}
 	for _, m := range b.messages {
 		o, err := b.observation(m, was, is)
 		if err != nil {
@@ -382,11 +408,7 @@ func (b *renaming) resolve(o *events.Observation, blobs map[string][]byte) {
 func (b *renaming) observation(m message, was, is *world.World) (events.Observation, error) {
 	o := m.observation
 	o.UID, o.ResourceVersion = podUID(b.name(string(o.UID))), b.publicOr(o.ResourceVersion)
-	if at := strings.LastIndexByte(o.Name, '/'); o.Kind == events.KindInterruption && at > 0 {
-		o.Name = b.name(o.Name[:at]) + "/" + b.publicOr(o.Name[at+1:])
-	} else {
-		o.Name = b.name(o.Name)
-	}
+	o.Name = b.observedName(o.Kind, o.Name)
 	if o.Kind == events.KindPod && b.collecting() {
 		b.stem(o.Name[strings.IndexByte(o.Name, '/')+1:])
 	}
@@ -401,6 +423,14 @@ func (b *renaming) observation(m message, was, is *world.World) (events.Observat
 		beat.Sums = sums(beat.Sums, was, is)
 	}
 	return o, nil
+}
+
+// observedName is the name of what an observation is about; that of an interruption ends with its kind.
+func (b *renaming) observedName(kind events.Kind, name string) string {
+	if at := strings.LastIndexByte(name, '/'); kind == events.KindInterruption && at > 0 {
+		return b.name(name[:at]) + "/" + b.publicOr(name[at+1:])
+	}
+	return b.name(name)
 }
 
 // sums of the renamed objects; one that did not match does not match.
@@ -502,11 +532,12 @@ func (b *renaming) positions(r record, payload []byte) ([]byte, error) {
 
 // ledgerCheckpoints sets the digests of the checkpoints on record to those of the renamed fold.
 func (b *renaming) ledgerCheckpoints(out *recording.Contents) error {
-	if b.collecting() || out.Manifest.First > 1 {
-		return nil
+	l, err := b.begin(out)
+	if err != nil || b.collecting() {
+		return err
 	}
-	l := ledger.New("")
 	ledger.Replace(l, out.Manifest.Pseudonyms.Computed)
+	begin := l.Version()
 	digests := map[uint64]string{}
 	wanted := map[uint64]bool{}
 	for _, r := range b.records {
@@ -520,7 +551,11 @@ func (b *renaming) ledgerCheckpoints(out *recording.Contents) error {
 			return err
 		}
 		if c, ok := e.Payload.(*ledger.LedgerCheckpoint); ok {
-			c.Digest = digests[c.Seq]
+			if c.Digest = digests[c.Seq]; b.ledger != nil && c.Seq == b.ledger.Seq() {
+				if c.Digest, c.Blob, err = checkpointBlob(out, begin); err != nil {
+					return err
+				}
+			}
 			if out.Records[i].Payload, err = json.Marshal(c); err != nil {
 				return err
 			}

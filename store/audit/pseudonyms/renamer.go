@@ -22,6 +22,8 @@ type renamer struct {
 	pseudonyms *words
 	// computed are the pseudonyms of whole texts that somebody computes again, such as hashes.
 	computed map[string]string
+	// sentences that planners wrote of renamed inputs, by what they wrote of the others.
+	sentences map[string]string
 }
 
 // learned is what was found while names were collected.
@@ -39,7 +41,7 @@ type learned struct {
 }
 
 func newRenamer() *renamer {
-	r := &renamer{words: newVocabulary(), isField: map[string]bool{}, computed: map[string]string{}, learning: &learned{
+	r := &renamer{words: newVocabulary(), isField: map[string]bool{}, computed: map[string]string{}, sentences: map[string]string{}, learning: &learned{
 		public: map[string]bool{}, types: map[string]bool{}, numeric: map[string]bool{}, words: map[string]bool{}, whole: map[string]bool{}, keys: map[string]bool{},
 		fixed: map[string]bool{}}}
 	for w := range strings.FieldsSeq(fieldText) {
@@ -397,6 +399,9 @@ var token = regexp.MustCompile(`[\pL\pN_][-\pL\pN_./:@+%]*`)
 
 // sentence replaces a text word by word. A word that is a name is one, whatever else it may mean.
 func (r *renamer) sentence(s string) string {
+	if p, ok := r.sentences[s]; ok {
+		return p
+	}
 	return token.ReplaceAllStringFunc(s, func(t string) string {
 		end := strings.TrimRight(t, ".:-/")
 		rest := t[len(end):]

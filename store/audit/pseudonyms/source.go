@@ -11,6 +11,7 @@ import (
 
 	"millwright/events"
 	"millwright/planner/ledger"
+	"millwright/planner/world"
 	"millwright/store"
 	"millwright/store/audit"
 	"millwright/store/audit/recording"
@@ -27,6 +28,9 @@ type source struct {
 	records  []record
 	messages []message
 	catalogs map[string]*events.Catalog
+	// world and ledger are those that messages and records lead on from; ledger is nil if they begin the log.
+	world  *world.World
+	ledger *ledger.Ledger
 }
 
 // record of the log. What its payload holds that this version does not know is not in payload.
@@ -74,7 +78,7 @@ func read(ctx context.Context, in *recording.Contents) (*source, error) {
 		}
 		s.catalogs[name] = c
 	}
-	return s, nil
+	return s, s.readCheckpoints(ctx)
 }
 
 // readRecord keeps of a payload what its kind has.
