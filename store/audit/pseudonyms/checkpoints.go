@@ -244,7 +244,7 @@ func (b *renaming) jsonIn(name string, data *[]byte) error {
 		v, err = b.value("", name, v)
 	}
 	if err == nil {
-		*data, err = print(v)
+		*data, err = render(v)
 	}
 	return err
 }
@@ -277,7 +277,7 @@ func (b *renaming) stored(kind events.Kind, data *[]byte) error {
 }
 
 // begin is the renamed Ledger that the records lead on from, which is written.
-func (b *renaming) begin(out *recording.Contents) (*ledger.Ledger, error) {
+func (b *renaming) begin() (*ledger.Ledger, error) {
 	if b.ledger == nil {
 		return ledger.New(""), nil
 	}

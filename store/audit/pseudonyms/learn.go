@@ -4,20 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"millwright/planner/claim"
 	"millwright/planner/drift"
 	"millwright/planner/ledger"
 	"millwright/planner/surge"
 	"millwright/store/audit"
-	"millwright/store/audit/recording"
 )
-
-type podUID = types.UID
 
 // learn takes what a decision comes to from renamed inputs for its record, if it is what is on record but for
 // names: then the planners computed a name, or wrote a word that is one too.
@@ -45,11 +39,10 @@ func (b *renaming) learn(d audit.Divergence) bool {
 		}
 	}
 	if err != nil {
-		println("DBG cannot", d.Seq, err.Error())
 		learned := b.harvest(r.payload, x.payload)
 		was, planned := r.entry.Payload.(*ledger.ProvisioningPlanned)
-		is, planned2 := payload.(*ledger.ProvisioningPlanned)
-		return planned && planned2 && b.learnRefusals(was, is) || learned
+		is, plannedAgain := payload.(*ledger.ProvisioningPlanned)
+		return planned && plannedAgain && b.learnRefusals(was, is) || learned
 	}
 	if old, ok := b.again[d.Seq]; ok && bytes.Equal(old.payload, x.payload) && bytes.Equal(old.explanation, x.explanation) {
 		return false // it did not help
@@ -176,9 +169,7 @@ func (b *renaming) compare(was, is value, found map[string]string) error {
 	case *object:
 		y, ok := is.(*object)
 		if !ok || len(x.fields) != len(y.fields) {
-			p, _ := print(was)
-			q, _ := print(is)
-			return fmt.Errorf("%s and %s: %w", p, q, errOther)
+			return errOther
 		}
 		for i := range x.fields {
 			if !b.alike(x.fields[i].name, y.fields[i].name) {
@@ -188,16 +179,14 @@ func (b *renaming) compare(was, is value, found map[string]string) error {
 				continue // of a position
 			}
 			if err := b.compare(x.fields[i].value, y.fields[i].value, found); err != nil {
-				return fmt.Errorf("%s: %w", y.fields[i].name, err)
+				return err
 			}
 		}
 		return nil
 	case []value:
 		y, ok := is.([]value)
 		if !ok || len(x) != len(y) {
-			p, _ := print(was)
-			q, _ := print(is)
-			return fmt.Errorf("%s and %s: %w", p, q, errOther)
+			return errOther
 		}
 		for i := range x {
 			if err := b.compare(x[i], y[i], found); err != nil {
@@ -214,7 +203,7 @@ func (b *renaming) compare(was, is value, found map[string]string) error {
 			found[x] = y
 			return nil
 		}
-		return fmt.Errorf("%q and %q: %w", x, is, errOther)
+		return errOther
 	}
 	if was != is {
 		return errOther
@@ -266,42 +255,3 @@ func (b *renaming) known(s string) (string, bool) {
 	}
 	return "", false
 }
-
-// Table of pseudonyms by original.
-type Table map[string]string
-
-func (b *renaming) table() Table {
-	t := Table{}
-	for w := range b.learning.whole {
-		if p := b.name(w); p != w {
-			t[w] = p
-		}
-	}
-	return t
-}
-
-// checkNothingLeft looks for the names in what is to be written.
-func (b *renaming) checkNothingLeft(out *recording.Contents) error {
-	look := func(what string, data []byte) error {
-		for _, t := range token.FindAll(data, -1) {
-			w := strings.TrimRight(string(t), ".:-/")
-			if b.learning.whole[w] && len(w) > 3 && !b.isPublic(w) && !b.isPseudonym(w) && !b.learning.fixed[w] {
-				return fmt.Errorf("%s would hold a name: %w", what, ErrUnknown)
-			}
-		}
-		return nil
-	}
-	for _, r := range out.Records {
-		if err := errors.Join(look(fmt.Sprintf("record %d (%s)", r.Seq, ledger.Kind(r.Kind)), r.Payload), look(fmt.Sprintf("explanation of record %d", r.Seq), r.Explanation)); err != nil {
-			return err
-		}
-	}
-	for _, m := range out.Messages {
-		if err := look(fmt.Sprintf("message %d", m.Sequence), m.Data); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (b *renaming) isPseudonym(s string) bool { return strings.Contains(b.newID, s) }

@@ -11,13 +11,10 @@ import (
 	"slices"
 	"strings"
 
-	karpv1 "millwright/api/karpenter/v1"
-	awsv1 "millwright/api/karpenteraws/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"millwright/events"
 	"millwright/planner/ledger"
-	"millwright/planner/ledger/names"
-	"millwright/planner/memory"
-	"millwright/planner/nodepool"
 	"millwright/planner/world"
 	"millwright/store"
 	"millwright/store/audit"
@@ -28,7 +25,12 @@ import (
 // roundsMax bounds how often decisions are planned again to learn what planners compute.
 const roundsMax = 40
 
-// Rename replaces the names in a bundle, which is not changed.
+// Table of pseudonyms by original: of whole names, as they are on record.
+type Table map[string]string
+
+// Rename replaces the names in a bundle, which is not changed. What was replayed of it is replayed of the
+// result, and comes out alike, but for decisions that the result names as withheld. ErrUnknown: it holds
+// something that may be a name, or not.
 func Rename(ctx context.Context, in *recording.Contents) (out *recording.Contents, table Table, err error) {
 	defer func() {
 		if u, ok := recover().(uncollected); ok {
@@ -59,7 +61,7 @@ func Rename(ctx context.Context, in *recording.Contents) (out *recording.Content
 type renaming struct {
 	*source
 	*renamer
-	// logs is the new id of the log, again what decisions come to, withheld why others are not replayed.
+	// newID is the new id of the log, again what decisions come to, withheld why others are not replayed.
 	newID    string
 	again    map[uint64]again
 	withheld map[uint64]string
@@ -143,99 +145,6 @@ func (b *renaming) learnType(t events.CatalogInstanceType) {
 	}
 }
 
-// computedName is one that planners compute from a record.
-type computedName struct {
-	pool    string
-	seq     uint64
-	index   int
-	command bool
-}
-
-func (c computedName) of(logID string, rename func(string) string) string {
-	if c.command {
-		return ledger.CommandID(logID, c.seq)
-	}
-	return ledger.ClaimName(logID, rename(c.pool), c.seq, c.index)
-}
-
-// computedNames are those of the records, and of what is open where they begin.
-func (b *renaming) computedNames() (list []computedName) {
-	claims := func(seq uint64, planned []ledger.PlannedClaim) {
-		for i := range planned {
-			list = append(list, computedName{pool: planned[i].NodePool, seq: seq, index: i})
-		}
-	}
-	command := func(seq uint64, c *ledger.CommandStarted) {
-		list = append(list, computedName{seq: seq, command: true})
-		claims(seq, c.Replacements)
-	}
-	for i := range b.records {
-		e := &b.records[i].entry
-		switch p := e.Payload.(type) {
-		case *ledger.ProvisioningPlanned:
-			claims(e.Seq, p.Claims)
-		case *ledger.CommandStarted:
-			command(e.Seq, p)
-		case *ledger.CommandProposed:
-			command(e.Seq, &p.Command)
-		}
-	}
-	if b.ledger == nil {
-		return list
-	}
-	for _, c := range b.ledger.Commands() {
-		command(c.Seq, &c.Started)
-	}
-	for _, x := range b.ledger.Proposals() {
-		command(x.Seq, &x.Proposed.Command)
-	}
-	return list
-}
-
-// replaced are the pseudonyms of computed names.
-func (b *renaming) replaced() names.Replaced {
-	r := names.Replaced{}
-	for _, c := range b.computedNames() {
-		r[c.of(b.newID, b.name)] = b.name(c.of(b.logID, func(s string) string { return s }))
-	}
-	return r
-}
-
-// computeHashes finds the hashes that planners compute of renamed objects, by those of the objects.
-func (b *renaming) computeHashes() error {
-	for _, m := range b.messages {
-		switch o := m.observation.Object.(type) {
-		case *karpv1.NodePool:
-			object, err := b.renamed(m)
-			if err != nil {
-				return err
-			}
-			for _, version := range nodepool.VersionsRead {
-				before, after := nodepool.Hashes(o, version), nodepool.Hashes(object.(*karpv1.NodePool), version)
-				for i := range min(len(before), len(after)) {
-					b.computed[before[i]] = after[i]
-				}
-			}
-		case *awsv1.EC2NodeClass:
-			object, err := b.renamed(m)
-			if err != nil {
-				return err
-			}
-			if before := memory.Images(images(o)); before != "" {
-				b.computed[before] = memory.Images(images(object.(*awsv1.EC2NodeClass)))
-			}
-		}
-	}
-	return nil
-}
-
-func images(c *awsv1.EC2NodeClass) (list []string) {
-	for _, i := range c.Status.AMIs {
-		list = append(list, i.ID)
-	}
-	return list
-}
-
 // renamed is the renamed object of a message.
 func (b *renaming) renamed(m message) (any, error) {
 	data, err := b.json(m.object)
@@ -285,7 +194,6 @@ func (b *renaming) settle(ctx context.Context) (*recording.Contents, error) {
 func (b *renaming) learnAll(list []audit.Divergence, last bool) {
 	learned := false
 	for _, d := range list {
-		println("DBG", d.Seq, d.Kind.String(), d.Detail)
 		learned = b.learn(d) || learned
 	}
 	for i, d := range list {
@@ -407,7 +315,7 @@ func (b *renaming) resolve(o *events.Observation, blobs map[string][]byte) {
 // observation renames a message's.
 func (b *renaming) observation(m message, was, is *world.World) (events.Observation, error) {
 	o := m.observation
-	o.UID, o.ResourceVersion = podUID(b.name(string(o.UID))), b.publicOr(o.ResourceVersion)
+	o.UID, o.ResourceVersion = types.UID(b.name(string(o.UID))), b.publicOr(o.ResourceVersion)
 	o.Name = b.observedName(o.Kind, o.Name)
 	if o.Kind == events.KindPod && b.collecting() {
 		b.stem(o.Name[strings.IndexByte(o.Name, '/')+1:])
@@ -532,7 +440,7 @@ func (b *renaming) positions(r record, payload []byte) ([]byte, error) {
 
 // ledgerCheckpoints sets the digests of the checkpoints on record to those of the renamed fold.
 func (b *renaming) ledgerCheckpoints(out *recording.Contents) error {
-	l, err := b.begin(out)
+	l, err := b.begin()
 	if err != nil || b.collecting() {
 		return err
 	}
@@ -568,4 +476,15 @@ func (b *renaming) ledgerCheckpoints(out *recording.Contents) error {
 		}
 	}
 	return nil
+}
+
+// table of the names that were replaced.
+func (b *renaming) table() Table {
+	t := Table{}
+	for w := range b.learning.whole {
+		if p := b.name(w); p != w {
+			t[w] = p
+		}
+	}
+	return t
 }

@@ -64,7 +64,7 @@ func (r *renamer) json(data []byte) ([]byte, error) {
 	if v, err = r.value("", "", v); err != nil {
 		return nil, err
 	}
-	return print(v)
+	return render(v)
 }
 
 // value of a field, below the field parent.
@@ -193,20 +193,17 @@ func (r *renamer) label(key, text string) string {
 func (r *renamer) amounts(o *object) (value, error) {
 	out := &object{fields: make([]field, 0, len(o.fields))}
 	for _, f := range o.fields {
-		v, err := r.value("amounts", cmpOr(f.name == "extended", f.name, "status"), f.value)
+		name := "status" // a quantity
+		if f.name == "extended" {
+			name = f.name
+		}
+		v, err := r.value("amounts", name, f.value)
 		if err != nil {
 			return nil, err
 		}
 		out.fields = append(out.fields, field{r.key(f.name), v})
 	}
 	return out, nil
-}
-
-func cmpOr(ok bool, a, b string) string {
-	if ok {
-		return a
-	}
-	return b
 }
 
 // text of a field.

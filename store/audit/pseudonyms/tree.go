@@ -98,14 +98,14 @@ func parseObject(d *json.Decoder) (value, error) {
 	return o, err
 }
 
-// print writes a value as encoding/json does.
-func print(v value) ([]byte, error) {
+// render writes a value as encoding/json does.
+func render(v value) ([]byte, error) {
 	var b bytes.Buffer
-	err := printTo(&b, v)
+	err := renderTo(&b, v)
 	return b.Bytes(), err
 }
 
-func printTo(b *bytes.Buffer, v value) error {
+func renderTo(b *bytes.Buffer, v value) error {
 	switch x := v.(type) {
 	case *object:
 		b.WriteByte('{')
@@ -113,11 +113,11 @@ func printTo(b *bytes.Buffer, v value) error {
 			if i > 0 {
 				b.WriteByte(',')
 			}
-			if err := printTo(b, f.name); err != nil {
+			if err := renderTo(b, f.name); err != nil {
 				return err
 			}
 			b.WriteByte(':')
-			if err := printTo(b, f.value); err != nil {
+			if err := renderTo(b, f.value); err != nil {
 				return err
 			}
 		}
@@ -128,7 +128,7 @@ func printTo(b *bytes.Buffer, v value) error {
 			if i > 0 {
 				b.WriteByte(',')
 			}
-			if err := printTo(b, e); err != nil {
+			if err := renderTo(b, e); err != nil {
 				return err
 			}
 		}
