@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +20,7 @@ import (
 	"millwright/services/version"
 	"millwright/store"
 	"millwright/store/audit"
+	"millwright/store/audit/pseudonyms"
 	"millwright/store/audit/recording"
 	"millwright/tools/millctl/remote"
 	"millwright/tools/millctl/sources"
@@ -28,6 +33,9 @@ type bundler struct {
 	object, output string
 	// why it is taken, for the record that the console makes.
 	why string
+	// pseudonymise replaces names; the table of them goes to tableFile, if that is not empty.
+	pseudonymise bool
+	tableFile    string
 }
 
 func bundleCommand(t *target) *cobra.Command {
@@ -41,13 +49,19 @@ it has written before it says that it is done.
 From a kubeconfig alone the console sends it, to who may get bundles.millwright.sh, and notes in the log who took it; at most 1 GiB, within 15
 minutes.
 
-The file holds what the log and the stream hold: names, labels, requests and prices, but never environment, arguments or Secrets of pods. Names
-are not replaced by others: the planners break ties by name, and would decide otherwise.`,
+The file holds what the log and the stream hold: names, labels, requests and prices, but never environment, arguments or Secrets of pods.
+
+With --pseudonymise names, UIDs, ids, labels, annotations and addresses are replaced by others, each by the same one everywhere, in their order,
+for planners break ties by name: what is decided stays what it was. Sizes, times, prices, zones, instance types and structure stay too, so that
+who knows the cluster may know it again. Such a file proves nothing of the log's hashes, and cannot be made from one that was made so.
+--pseudonyms-file writes the table of names and pseudonyms, to be kept.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	cmd.Flags().DurationVar(&b.since, "since", 0, "only records younger than this, such as 2h")
 	cmd.Flags().StringVar(&b.object, "object", "", "only from the first to the last record of the story of this object, such as node/NAME or pod/NAMESPACE/NAME")
 	cmd.Flags().StringVar(&b.why, "reason", "to look at it", "why it is taken, for the record that the console makes of it")
+	cmd.Flags().BoolVar(&b.pseudonymise, "pseudonymise", false, "replace names by pseudonyms")
+	cmd.Flags().StringVar(&b.tableFile, "pseudonyms-file", "", "file to write the table of names and pseudonyms to, for its owner alone; it must not exist")
 	cmd.Flags().StringVarP(&b.output, "output", "o", "", "file to write; it must not exist")
 	return cmd
 }
@@ -58,6 +72,8 @@ func (b *bundler) run(ctx context.Context, out io.Writer) (err error) {
 		return errors.New("missing -o FILE")
 	case b.since < 0 || b.since == 0 && b.object == "":
 		return errors.New("missing --since SPAN or --object KIND/NAME")
+	case b.tableFile != "" && !b.pseudonymise:
+		return errors.New("--pseudonyms-file: needs --pseudonymise")
 	}
 	if b.target.viaConsole() {
 		return b.byConsole(ctx, out)
@@ -75,11 +91,14 @@ func (b *bundler) run(ctx context.Context, out io.Writer) (err error) {
 	if request.From, request.To, err = b.find(ctx, s); err != nil {
 		return err
 	}
-	m, err := b.write(ctx, s, stream, request)
+	err = b.writeWhole(ctx, func(w io.Writer) error {
+		_, err := recording.WriteBundle(ctx, w, s.log, stream, request)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	return b.check(ctx, out, m)
+	return b.check(ctx, out)
 }
 
 // byConsole has the console write the bundle.
@@ -92,21 +111,22 @@ func (b *bundler) byConsole(ctx context.Context, out io.Writer) error {
 		q.Object = kind + "/" + b.target.qualified(kind, name)
 	}
 	err := b.target.askConsole(ctx, func(c *remote.Client) error {
-		return sources.WriteWhole(b.output, func(w io.Writer) error { return c.Bundle(ctx, q, w) })
+		return b.writeWhole(ctx, func(w io.Writer) error { return c.Bundle(ctx, q, w) })
 	})
 	if err != nil {
 		return err
 	}
-	received, err := recording.OpenBundle(b.output)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = received.Close() }() // it was only read
-	return b.check(ctx, out, &received.Manifest)
+	return b.check(ctx, out)
 }
 
 // check says what was written, and replays it.
-func (b *bundler) check(ctx context.Context, out io.Writer, m *recording.Manifest) error {
+func (b *bundler) check(ctx context.Context, out io.Writer) error {
+	written, err := recording.OpenBundle(b.output)
+	if err != nil {
+		return err
+	}
+	m := &written.Manifest
+	defer func() { _ = written.Close() }() // it was only read
 	fmt.Fprintf(out, "%s: records %d to %d, with records from %d and messages %d to %d\n", b.output, m.From, m.To, m.First, m.Stream.First, m.Stream.Last)
 	for _, text := range m.Missing {
 		fmt.Fprintf(out, "missing: %s\n", text)
@@ -169,11 +189,57 @@ func (b *bundler) find(ctx context.Context, s *session) (from, to uint64, err er
 	return from, to, nil
 }
 
-// write makes the file as a whole or not at all.
-func (b *bundler) write(ctx context.Context, s *session, stream audit.Stream, r recording.BundleRequest) (m *recording.Manifest, err error) {
-	err = sources.WriteWhole(b.output, func(w io.Writer) (err error) {
-		m, err = recording.WriteBundle(ctx, w, s.log, stream, r)
-		return err
+// writeWhole makes the file as a whole or not at all.
+func (b *bundler) writeWhole(ctx context.Context, write func(io.Writer) error) error {
+	if !b.pseudonymise {
+		return sources.WriteWhole(b.output, write)
+	}
+	return sources.WriteWhole(b.output, func(w io.Writer) error {
+		contents, err := b.plain(write)
+		if err != nil {
+			return err
+		}
+		renamed, table, err := pseudonyms.Rename(ctx, contents)
+		if err != nil {
+			return err
+		}
+		if err := renamed.Write(w); err != nil || b.tableFile == "" {
+			return err
+		}
+		return writeTable(b.tableFile, table)
 	})
-	return m, err
+}
+
+// plain reads the bundle with the names on record, which lies in a file of the owner's alone meanwhile.
+func (b *bundler) plain(write func(io.Writer) error) (*recording.Contents, error) {
+	f, err := os.CreateTemp(filepath.Dir(b.output), filepath.Base(b.output)+".*")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return nil, err
+	}
+	plain, err := recording.OpenBundle(f.Name())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = plain.Close() }() // it was only read
+	return plain.Contents()
+}
+
+// writeTable writes names and pseudonyms, by name, for the owner alone.
+func writeTable(file string, table pseudonyms.Table) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("write table of pseudonyms: %w", err)
+	}
+	w := bufio.NewWriter(f)
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		fmt.Fprintf(w, "%q\t%q\n", name, table[name])
+	}
+	if err := errors.Join(w.Flush(), f.Close()); err != nil {
+		return fmt.Errorf("write table of pseudonyms: %w", err)
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,6 +38,15 @@ func TestBundle(t *testing.T) {
 		t.Errorf("%v is left, %v", left, err)
 	}
 	expect("0 decisions replayed, 0 divergences", append(at, "bundle", "--since", "1h", "-o", file)...)
+	expect("needs --pseudonymise", append(at, "bundle", "--since", "1h", "-o", file+"2", "--pseudonyms-file", file+"3")...)
+	expect("names are pseudonyms", append(at, "bundle", "--since", "1h", "-o", file+"2", "--pseudonymise", "--pseudonyms-file", file+"3")...)
+	table, err := os.ReadFile(file + "3")
+	if info, statErr := os.Stat(file + "3"); errors.Join(err, statErr) != nil || info.Mode().Perm() != 0o600 || !strings.Contains(string(table), "a look") {
+		t.Errorf("%v %v: %s", err, statErr, table)
+	}
+	if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 3 {
+		t.Errorf("%v is left, %v", left, err)
+	}
 	expect("is there already", append(at, "bundle", "--since", "1h", "-o", file)...)
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)

@@ -201,6 +201,9 @@ func (r *replayer) replayBundle(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = b.Close() }() // it was only read
+	if p := b.Manifest.Pseudonyms; p != nil {
+		fmt.Fprintf(out, "names are pseudonyms: %s; %d decisions withheld\n", p.Chain, len(p.Withheld))
+	}
 	r.within = audit.Range{From: b.Manifest.From, To: b.Manifest.To}
 	return r.replay(ctx, out, b, b)
 }
