@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -20,10 +16,9 @@ import (
 	"millwright/services/version"
 	"millwright/store"
 	"millwright/store/audit"
-	"millwright/store/audit/pseudonyms"
 	"millwright/store/audit/recording"
 	"millwright/tools/millctl/remote"
-	"millwright/tools/millctl/sources"
+	"millwright/tools/millctl/renamed"
 )
 
 // bundler is the command bundle.
@@ -32,10 +27,8 @@ type bundler struct {
 	since          time.Duration
 	object, output string
 	// why it is taken, for the record that the console makes.
-	why string
-	// pseudonymise replaces names; the table of them goes to tableFile, if that is not empty.
-	pseudonymise bool
-	tableFile    string
+	why   string
+	names renamed.Flags
 }
 
 func bundleCommand(t *target) *cobra.Command {
@@ -60,8 +53,7 @@ who knows the cluster may know it again. Such a file proves nothing of the log's
 	cmd.Flags().DurationVar(&b.since, "since", 0, "only records younger than this, such as 2h")
 	cmd.Flags().StringVar(&b.object, "object", "", "only from the first to the last record of the story of this object, such as node/NAME or pod/NAMESPACE/NAME")
 	cmd.Flags().StringVar(&b.why, "reason", "to look at it", "why it is taken, for the record that the console makes of it")
-	cmd.Flags().BoolVar(&b.pseudonymise, "pseudonymise", false, "replace names by pseudonyms")
-	cmd.Flags().StringVar(&b.tableFile, "pseudonyms-file", "", "file to write the table of names and pseudonyms to, for its owner alone; it must not exist")
+	b.names.Register(cmd)
 	cmd.Flags().StringVarP(&b.output, "output", "o", "", "file to write; it must not exist")
 	return cmd
 }
@@ -72,8 +64,9 @@ func (b *bundler) run(ctx context.Context, out io.Writer) (err error) {
 		return errors.New("missing -o FILE")
 	case b.since < 0 || b.since == 0 && b.object == "":
 		return errors.New("missing --since SPAN or --object KIND/NAME")
-	case b.tableFile != "" && !b.pseudonymise:
-		return errors.New("--pseudonyms-file: needs --pseudonymise")
+	}
+	if err := b.names.Check(); err != nil {
+		return err
 	}
 	if b.target.viaConsole() {
 		return b.byConsole(ctx, out)
@@ -91,7 +84,7 @@ func (b *bundler) run(ctx context.Context, out io.Writer) (err error) {
 	if request.From, request.To, err = b.find(ctx, s); err != nil {
 		return err
 	}
-	err = b.writeWhole(ctx, func(w io.Writer) error {
+	err = b.names.Write(ctx, b.output, func(w io.Writer) error {
 		_, err := recording.WriteBundle(ctx, w, s.log, stream, request)
 		return err
 	})
@@ -111,7 +104,7 @@ func (b *bundler) byConsole(ctx context.Context, out io.Writer) error {
 		q.Object = kind + "/" + b.target.qualified(kind, name)
 	}
 	err := b.target.askConsole(ctx, func(c *remote.Client) error {
-		return b.writeWhole(ctx, func(w io.Writer) error { return c.Bundle(ctx, q, w) })
+		return b.names.Write(ctx, b.output, func(w io.Writer) error { return c.Bundle(ctx, q, w) })
 	})
 	if err != nil {
 		return err
@@ -187,59 +180,4 @@ func (b *bundler) find(ctx context.Context, s *session) (from, to uint64, err er
 		return 0, 0, fmt.Errorf("bundle %s: the log has nothing about it", b.about())
 	}
 	return from, to, nil
-}
-
-// writeWhole makes the file as a whole or not at all.
-func (b *bundler) writeWhole(ctx context.Context, write func(io.Writer) error) error {
-	if !b.pseudonymise {
-		return sources.WriteWhole(b.output, write)
-	}
-	return sources.WriteWhole(b.output, func(w io.Writer) error {
-		contents, err := b.plain(write)
-		if err != nil {
-			return err
-		}
-		renamed, table, err := pseudonyms.Rename(ctx, contents)
-		if err != nil {
-			return err
-		}
-		if err := renamed.Write(w); err != nil || b.tableFile == "" {
-			return err
-		}
-		return writeTable(b.tableFile, table)
-	})
-}
-
-// plain reads the bundle with the names on record, which lies in a file of the owner's alone meanwhile.
-func (b *bundler) plain(write func(io.Writer) error) (*recording.Contents, error) {
-	f, err := os.CreateTemp(filepath.Dir(b.output), filepath.Base(b.output)+".*")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	if err := errors.Join(write(f), f.Close()); err != nil {
-		return nil, err
-	}
-	plain, err := recording.OpenBundle(f.Name())
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = plain.Close() }() // it was only read
-	return plain.Contents()
-}
-
-// writeTable writes names and pseudonyms, by name, for the owner alone.
-func writeTable(file string, table pseudonyms.Table) error {
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return fmt.Errorf("write table of pseudonyms: %w", err)
-	}
-	w := bufio.NewWriter(f)
-	for _, name := range slices.Sorted(maps.Keys(table)) {
-		fmt.Fprintf(w, "%q\t%q\n", name, table[name])
-	}
-	if err := errors.Join(w.Flush(), f.Close()); err != nil {
-		return fmt.Errorf("write table of pseudonyms: %w", err)
-	}
-	return nil
 }

@@ -1,5 +1,6 @@
 // Package names computes the names and ids that follow from a log's id and a record: of NodeClaims, of
-// commands, and what tags and annotations say of a record. Package ledger has all of them under the same names.
+// commands, and what tags and annotations say of a record. Package ledger has all of them under the same
+// names.
 //
 // Guarantees: pure functions, which give the same forever: what was named is found again by its name.
 package names

@@ -12,8 +12,8 @@ import (
 	"millwright/store/audit/recording"
 )
 
-// checkNothingLeft looks for the names in what is to be written, in whatever place: it shares nothing with what
-// replaced them but the list of names. Short ones are part of too much else.
+// checkNothingLeft looks for the names in what is to be written, in whatever place: it shares nothing with
+// what replaced them but the list of names. Short ones are part of too much else.
 func (b *renaming) checkNothingLeft(out *recording.Contents) error {
 	for _, r := range out.Records {
 		about := fmt.Sprintf("record %d (%s)", r.Seq, ledger.Kind(r.Kind))

@@ -15,8 +15,8 @@ type renamer struct {
 	words    vocabulary
 	isField  map[string]bool
 	learning *learned
-	// planned: what is renamed was decided by planners, who will decide it again. Then a word of the vocabulary
-	// is not taken for a name, for they say which they mean.
+	// planned: what is renamed was decided by planners, who will decide it again. Then a word of the
+	// vocabulary is not taken for a name, for they say which they mean.
 	planned bool
 	// pseudonyms of words; nil while they are collected.
 	pseudonyms *words
