@@ -56,6 +56,9 @@ func TestBugsAreFound(t *testing.T) {
 			judge.CheckEpidemic},
 		"nothing is seen to ail": {stage.Faults{Ailing: 60}, Wrap{Cache: func(c lifecycle.Cache) lifecycle.Cache { return hopeful{c} }}, judge.CheckRepaired},
 
+		"all pods are ignored": {stage.Faults{Ignored: 1000}, Wrap{Observation: ignoring(&metav1.LabelSelector{})}, judge.CheckQuiet},
+		"no pod is ignored":    {stage.Faults{Ignored: 1000}, Wrap{Observation: ignoring(nil)}, judge.CheckIgnored},
+
 		"a launch of unknown outcome counts as failed": {unanswered, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return hasty{e} }}, judge.CheckOneInstance},
 		"the last instance of a fleet is overlooked":   {stage.Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return careless{e} }}, judge.CheckOneInstance},
 		"a launch is repeated with a fresh token":      {unanswered, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return &fresh{EC2: e} }}, judge.CheckRecorded},
@@ -185,6 +188,17 @@ func TestBugsAreFound(t *testing.T) {
 // unruled has the disruptor read DisruptionPolicies as they are not.
 func unruled(change func(*mwv1alpha1.DisruptionPolicySpec)) Wrap {
 	return Wrap{Observation: only(ledger.ServiceDisruptor, func(p *mwv1alpha1.DisruptionPolicy) { change(&p.Spec) })}
+}
+
+// ignoring has all services read the policies as if they ignored other pods.
+func ignoring(pods *metav1.LabelSelector) func(string, events.Observation) events.Observation {
+	return func(_ string, o events.Observation) events.Observation {
+		if p, ok := o.Object.(*mwv1alpha1.DisruptionPolicy); ok {
+			other := *p
+			other.Spec.IgnorePodEvents, o.Object = pods, &other
+		}
+		return o
+	}
 }
 
 // only changes the objects of a type that one service folds.

@@ -61,6 +61,7 @@ func (s *Sim) play() {
 	s.converge("the workload runs", s.judge.Unsettled)
 	s.interrupt()
 	s.repair()
+	s.visit()
 	s.rest()
 	s.shrink()
 	s.Trace("user: scales to zero")
@@ -107,6 +108,23 @@ func (s *Sim) repair() {
 	})
 	ail(func() { s.users.AilOne() })
 }
+
+// visit has pods come and go all the time while nothing fails that a DisruptionPolicy ignores: nodes become
+// consolidatable with them.
+func (s *Sim) visit() {
+	long := s.judge.Quiet.Time()
+	if s.Failed != nil || !s.users.HasVisits() {
+		return
+	}
+	for end := s.Clock.Now().Add(long); s.Failed == nil && s.Clock.Now().Before(end); s.runFor(visitEvery) {
+		s.users.VisitAll()
+	}
+	s.runFor(judge.SecondLook)
+	s.converge("the workload runs after the visits", s.judge.Unsettled)
+}
+
+// visitEvery is less than the consolidateAfter of nodes that are visited.
+const visitEvery = 10 * time.Second
 
 const (
 	// quietFor is how long no node is removed for its price once consolidation has come to rest, as it must
@@ -190,6 +208,7 @@ func (s *Sim) chaos() bool {
 		}
 	}
 	s.users.Ail()
+	s.users.Visit()
 	return s.Calmed.IsZero()
 }
 

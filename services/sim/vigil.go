@@ -30,8 +30,20 @@ func (v *vigil) look() bool {
 	} else {
 		v.judge.Departures.Look(v.able[0])
 	}
+	if v.users.HasVisits() {
+		v.watchQuiet(was)
+	}
 	v.judge.Repairs.Look(v.able != nil && (was == nil || slices.Equal(v.able, was)))
 	return v.Failed == nil
+}
+
+// watchQuiet has the judge look at what the lifecycle shows of quiet nodes, if nothing keeps it from that.
+func (v *vigil) watchQuiet(was []*process) {
+	if v.able == nil || !slices.Equal(v.able, was) {
+		v.judge.Quiet.Look(nil)
+		return
+	}
+	v.judge.Quiet.Look(v.able[0])
 }
 
 // ableNow are the processes of emptiers if nothing keeps them from acting; else nil.

@@ -55,6 +55,10 @@ var mutants = map[string]mutant{
 	"repaired nodes are emptied as slowly as others": {
 		"planner/claim/interruption.go", "\tif a.Reason == ReasonUnhealthy { // at once, whatever terminationGracePeriod says\n", "return p",
 		[]string{"nodes that have ailed for as long as is tolerated are replaced at once"}, ""},
+	"pods that are ignored count": {
+		"planner/world/ignored.go", "func ignoresPod(w *World, p *Pod) bool {\n", "return false", []string{"4: DisruptionPolicies: nodes are quiet while only pods come and go that are ignored"}, ""},
+	"no pod counts": {
+		"planner/world/ignored.go", "func podEventOn(w *World, p *Pod, at time.Time) {\n", "return", []string{"4: no node is consolidated inside its consolidateAfter", "4: DisruptionPolicies: no pod is moved to a node inside"}, ""},
 	"small instance types hold what large ones do": {
 		"planner/provision/internal/place/open.go", "\t\tneed := total.Add(g.Overhead)\n", "_ = need\nout.Or(part)\ncontinue", []string{"5: planned claims have room for their pods"}, ""},
 }

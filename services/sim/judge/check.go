@@ -48,7 +48,8 @@ var Checks = []string{CheckOneInstance, CheckRecorded, CheckContent, CheckLiving
 	CheckReserved, CheckBlockAsked, CheckBlockLeft,
 	CheckRegistration, CheckInstanceFirst, CheckLog, CheckVerdicts, CheckReplay, CheckJudged, CheckStopped, CheckShadow, CheckFold, CheckTime, CheckDrift, CheckForged, CheckTaken,
 	CheckSavings, CheckAge, CheckRate, CheckWindows, CheckPause, CheckApproval, CheckDrainOut, CheckSurge, CheckMarked, CheckLeft,
-	CheckPayBack, CheckDestination, CheckWaves, CheckSpot, CheckReturns, CheckAiling, CheckEpidemic, CheckRepaired}
+	CheckPayBack, CheckDestination, CheckWaves, CheckSpot, CheckReturns, CheckAiling, CheckEpidemic, CheckRepaired,
+	CheckQuiet, CheckIgnored}
 
 // Judge makes the checks: when something is written, recorded, decided or called, and at the end.
 type Judge struct {
@@ -63,7 +64,9 @@ type Judge struct {
 	Reservations *Reservations
 	// Repairs of nodes that ail.
 	Repairs *Repairs
-	book    *book
+	// Quiet are nodes on which nothing has happened.
+	Quiet *Quiet
+	book  *book
 	// views are what the processes have seen.
 	views    map[Process]*seen
 	refolded refolded
@@ -85,7 +88,7 @@ type Process interface {
 func New(stage *stage.Stage) *Judge {
 	s := &Judge{Stage: stage, history: newHistory(), book: newBook(stage.Log.ID()), views: map[Process]*seen{}}
 	s.rules, s.Marks, s.Departures = newRules(s), newMarks(s), newDepartures(s)
-	s.Reservations, s.Repairs = newReservations(s), newRepairs(s)
+	s.Reservations, s.Repairs, s.Quiet = newReservations(s), newRepairs(s), &Quiet{Judge: s}
 	return s
 }
 

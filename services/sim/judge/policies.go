@@ -139,6 +139,7 @@ func (s *rules) judgeByPolicies(p Process, c *ledger.CommandStarted) func(store.
 		}
 	}
 	s.destinations.judge(v, c)
+	s.Quiet.judge(v, c)
 	_, through := p.Folded()
 	s.returns.judge(v, through, c)
 	byWaves := s.waves.judge(v, c)

@@ -59,14 +59,13 @@ func (v *seen) takeObservation(o events.Observation) {
 	case events.OpResyncBegin:
 		v.mentioned, v.missed = map[events.Kind]map[string]bool{}, false
 	case events.OpResyncEnd:
+		for key, pod := range v.objects[events.KindPod] {
+			if v.dropped(events.KindPod, key) {
+				v.notePod(pod, nil, o.ObservedAt)
+			}
+		}
 		for kind, objects := range v.objects {
-			maps.DeleteFunc(objects, func(key string, old any) bool {
-				dropped := v.mentioned != nil && !v.missed && !v.mentioned[kind][key]
-				if dropped {
-					v.notePod(old, nil, o.ObservedAt)
-				}
-				return dropped
-			})
+			maps.DeleteFunc(objects, func(key string, _ any) bool { return v.dropped(kind, key) })
 		}
 		v.complete = v.complete || v.mentioned != nil && !v.missed
 		v.mentioned = nil
@@ -93,7 +92,13 @@ func (v *seen) takeObservation(o events.Observation) {
 	}
 }
 
-// notePod notes that a pod came to a node, ended there, or goes; nil: it was not there, or is not any more.
+// dropped reports that a resync which ends, and of which nothing was lost, has not named an object.
+func (v *seen) dropped(kind events.Kind, key string) bool {
+	return v.mentioned != nil && !v.missed && !v.mentioned[kind][key]
+}
+
+// notePod notes that a pod came to a node, ended there, or goes, unless a policy ignores it; nil: it was not
+// there, or is not any more.
 func (v *seen) notePod(before, after any, at time.Time) {
 	was, _ := before.(*corev1.Pod)
 	is, _ := after.(*corev1.Pod)
@@ -104,7 +109,7 @@ func (v *seen) notePod(before, after any, at time.Time) {
 	alive := func(p *corev1.Pod) bool {
 		return p != nil && p.Spec.NodeName != "" && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 	}
-	if p := cmp.Or(is, was); v.complete && p != nil && !isDaemonPod(p) && alive(was) != alive(is) {
+	if p := cmp.Or(is, was); v.complete && p != nil && !isDaemonPod(p) && alive(was) != alive(is) && !v.ignores(p) {
 		v.podEvents[p.Spec.NodeName] = at
 	}
 }

@@ -62,6 +62,9 @@ type Faults struct {
 	// Per second of the script: a node, or all of a NodePool, get a condition by which nodes are repaired. It
 	// is drawn from numbers of its own.
 	Ailing int
+	// The cluster has a DisruptionPolicy that ignores pods, which come and go. It is drawn from numbers of its
+	// own.
+	Ignored int
 	// The cluster has a DisruptionPolicy about all NodePools, and one about one of them.
 	Policies int
 	// The cluster has a further DisruptionPolicy about all NodePools.
@@ -102,6 +105,7 @@ func (f *Faults) drawLater(own func(stream uint64) *rand.Rand) {
 	rate := func(rare, frequent int) int { return []int{0, 0, rare, frequent}[rng.IntN(4)] }
 	f.Reservations, f.Blocks = rate(300, 1000), rate(300, 1000)
 	f.Ailing = rate(20, 80)
+	f.Ignored = rate(150, 400)
 }
 
 // String names what is not zero.

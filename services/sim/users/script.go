@@ -184,6 +184,7 @@ func (s *Users) Furnish() {
 	}
 	s.furnishPolicies()
 	s.furnishFurther()
+	s.furnishVisits()
 }
 
 func (s *Users) drawBudget(app string) *policyv1.PodDisruptionBudget {

@@ -27,6 +27,8 @@ type Users struct {
 	further *mwv1alpha1.DisruptionPolicy
 	// ailing is zero if no node ails.
 	ailing ailing
+	// visits of pods that a DisruptionPolicy ignores; nil if there is none.
+	visits *visits
 	// Taken is called when an instance is taken back, right before it ends.
 	Taken func(*cloud.Instance)
 	// BlockTaken is called when an instance of a capacity block is taken, right before it ends.
@@ -42,6 +44,7 @@ func (s *Users) Draw() {
 	s.Options = s.drawOptions()
 	s.drawFurther()
 	s.drawRepair()
+	s.drawVisits()
 }
 
 // surprisesMax bounds the pods that come at the worst moment.
