@@ -141,6 +141,12 @@ func merged(a, b map[string]string) map[string]string {
 	return out
 }
 
+func (r *rig) label(name string, labels map[string]string) {
+	o := r.kube.claims[name].DeepCopy()
+	o.Labels = merged(o.Labels, labels)
+	r.kube.put(&r.kube.claims, o)
+}
+
 func (r *rig) annotate(name string, annotations map[string]string) {
 	o := r.kube.claims[name].DeepCopy()
 	o.Annotations = merged(o.Annotations, annotations)
@@ -399,11 +405,18 @@ func TestARecommendationIsFollowedByPolicy(t *testing.T) {
 	}
 	drifted := func() bool { return strings.Contains(r.shown(name, "Drifted"), "RebalanceRecommended") }
 	r.message(events.RebalanceRecommendation, instance, time.Time{})
+	r.label(name, map[string]string{karpv1.CapacityTypeLabelKey: karpv1.CapacityTypeSpot})
 	r.wait(10 * time.Second)
 	if drifted() {
 		t.Error("it is followed although nobody says so")
 	}
+	r.label(name, map[string]string{karpv1.CapacityTypeLabelKey: karpv1.CapacityTypeOnDemand})
 	say("1", mwv1alpha1.RebalanceReplace)
+	r.wait(10 * time.Second)
+	if drifted() {
+		t.Error("it is followed although the instance is no spot instance")
+	}
+	r.label(name, map[string]string{karpv1.CapacityTypeLabelKey: karpv1.CapacityTypeSpot})
 	r.run("it is followed", drifted)
 	if n := r.count(ledger.KindDriftJudged); n != 1 {
 		t.Errorf("%d verdicts are recorded", n)

@@ -67,7 +67,9 @@ func (f *facts) addClaim(o *karpv1.NodeClaim) {
 	c := drift.ClaimOf(o, placement)
 	if f.world != nil {
 		for _, i := range f.world.InterruptionsOf(instance) {
-			if i.MessageKind == events.RebalanceRecommendation && drift.FollowsRebalance(f.world.DisruptionPolicies(), pool, f.rebalanceOption) {
+			// EC2 recommends this of spot instances alone; about another it is forged.
+			if i.MessageKind == events.RebalanceRecommendation && o.Labels[karpv1.CapacityTypeLabelKey] == karpv1.CapacityTypeSpot &&
+				drift.FollowsRebalance(f.world.DisruptionPolicies(), pool, f.rebalanceOption) {
 				c.RebalanceRecommended = true
 			}
 			c.EventScheduled = c.EventScheduled || i.MessageKind == events.EventStatus
