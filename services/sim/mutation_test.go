@@ -59,6 +59,16 @@ func TestBugsAreFound(t *testing.T) {
 		"all pods are ignored": {stage.Faults{Ignored: 1000}, Wrap{Observation: ignoring(&metav1.LabelSelector{})}, judge.CheckQuiet},
 		"no pod is ignored":    {stage.Faults{Ignored: 1000}, Wrap{Observation: ignoring(nil)}, judge.CheckIgnored},
 
+		"what is said of recommendations is not seen": {stage.Faults{Recommended: 100}, Wrap{Observation: only(ledger.ServiceLifecycle, func(p *mwv1alpha1.DisruptionPolicy) {
+			p.Spec.RebalanceRecommendation = ""
+		})}, judge.CheckHeeded},
+		"recommendations are taken for those of other instances": {stage.Faults{Recommended: 100}, Wrap{Observation: only(ledger.ServiceLifecycle, func(i *events.Interruption) {
+			i.InstanceID = "i-0"
+		})}, judge.CheckRecommended},
+		"nobody acts on drift by recommendations": {stage.Faults{Recommended: 100}, Wrap{Observation: only(ledger.ServiceDisruptor, func(c *karpv1.NodeClaim) {
+			c.Status.Conditions = slices.DeleteFunc(slices.Clone(c.Status.Conditions), func(x metav1.Condition) bool { return x.Reason == "RebalanceRecommended" })
+		})}, "it converges: what EC2 recommends to leave is replaced"},
+
 		"a launch of unknown outcome counts as failed": {unanswered, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return hasty{e} }}, judge.CheckOneInstance},
 		"the last instance of a fleet is overlooked":   {stage.Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return careless{e} }}, judge.CheckOneInstance},
 		"a launch is repeated with a fresh token":      {unanswered, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return &fresh{EC2: e} }}, judge.CheckRecorded},

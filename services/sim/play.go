@@ -60,6 +60,7 @@ func (s *Sim) play() {
 	s.checkFolds()
 	s.converge("the workload runs", s.judge.Unsettled)
 	s.interrupt()
+	s.recommend()
 	s.repair()
 	s.visit()
 	s.rest()
@@ -86,6 +87,19 @@ func (s *Sim) interrupt() {
 	}
 	s.runFor(last.Sub(s.Clock.Now()) + judge.SecondLook)
 	s.converge("the workload runs without what was taken back", s.judge.Unsettled)
+}
+
+// recommend has EC2 recommend to leave a spot instance while nothing fails: it is replaced if that is wanted.
+func (s *Sim) recommend() {
+	if s.Failed != nil || !s.users.Recommend() {
+		return
+	}
+	s.runFor(judge.SecondLook)
+	if judge.IsPostponed(s.Cluster) {
+		return
+	}
+	s.converge("what EC2 recommends to leave is replaced", s.judge.Recommended.Left)
+	s.converge("the workload runs without what EC2 recommended to leave", s.judge.Unsettled)
 }
 
 // repair has all nodes of each NodePool ail while nothing fails, and then one node: that one is replaced. For
@@ -209,6 +223,7 @@ func (s *Sim) chaos() bool {
 	}
 	s.users.Ail()
 	s.users.Visit()
+	s.users.RecommendNowAndThen()
 	return s.Calmed.IsZero()
 }
 

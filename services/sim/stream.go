@@ -223,8 +223,8 @@ func (w *publisher) receive() {
 			continue
 		}
 		received := w.machine.checked.Now()
-		o := &events.Interruption{MessageKind: events.SpotInterrupted, InstanceID: n.Instance, At: n.At, ReceivedAt: received, MessageID: n.ID}
-		if rest := stage.NoticeTime - now.Sub(n.At); rest > 0 {
+		o := &events.Interruption{MessageKind: n.Kind, InstanceID: n.Instance, At: n.At, ReceivedAt: received, MessageID: n.ID}
+		if rest := stage.NoticeTime - now.Sub(n.At); rest > 0 && n.Kind == events.SpotInterrupted {
 			o.Deadline = received.Add(rest)
 		}
 		acknowledged := w.send(events.Observation{Kind: events.KindInterruption, Op: events.OpUpsert, Name: n.Instance, UID: types.UID(n.Instance), Object: o})

@@ -33,8 +33,20 @@ func (v *vigil) look() bool {
 	if v.users.HasVisits() {
 		v.watchQuiet(was)
 	}
+	if v.Drawn.Recommended > 0 {
+		v.watchRecommended(was)
+	}
 	v.judge.Repairs.Look(v.able != nil && (was == nil || slices.Equal(v.able, was)))
 	return v.Failed == nil
+}
+
+// watchRecommended has the judge look at what the lifecycle makes of recommendations.
+func (v *vigil) watchRecommended(was []*process) {
+	if v.able == nil || !slices.Equal(v.able, was) {
+		v.judge.Recommended.Look(nil)
+		return
+	}
+	v.judge.Recommended.Look(v.able[0])
 }
 
 // watchQuiet has the judge look at what the lifecycle shows of quiet nodes, if nothing keeps it from that.

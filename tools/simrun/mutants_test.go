@@ -59,6 +59,11 @@ var mutants = map[string]mutant{
 		"planner/world/ignored.go", "func ignoresPod(w *World, p *Pod) bool {\n", "return false", []string{"4: DisruptionPolicies: nodes are quiet while only pods come and go that are ignored"}, ""},
 	"no pod counts": {
 		"planner/world/ignored.go", "func podEventOn(w *World, p *Pod, at time.Time) {\n", "return", []string{"4: no node is consolidated inside its consolidateAfter", "4: DisruptionPolicies: no pod is moved to a node inside"}, ""},
+	"recommendations are followed everywhere": {
+		"planner/drift/rebalance.go", "func FollowsRebalance(policies []*mwv1alpha1.DisruptionPolicy, pool *karpv1.NodePool, option bool) bool {\n", "return true",
+		[]string{"only spot nodes that EC2 recommends to leave"}, ""},
+	"recommendations are no drift": {
+		"planner/drift/judge.go", "func (x *comparison) rebalance() finding {\n", "return same()", []string{"spot nodes that EC2 recommends to leave drift"}, ""},
 	"small instance types hold what large ones do": {
 		"planner/provision/internal/place/open.go", "\t\tneed := total.Add(g.Overhead)\n", "_ = need\nout.Or(part)\ncontinue", []string{"5: planned claims have room for their pods"}, ""},
 }

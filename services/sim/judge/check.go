@@ -49,7 +49,7 @@ var Checks = []string{CheckOneInstance, CheckRecorded, CheckContent, CheckLiving
 	CheckRegistration, CheckInstanceFirst, CheckLog, CheckVerdicts, CheckReplay, CheckJudged, CheckStopped, CheckShadow, CheckFold, CheckTime, CheckDrift, CheckForged, CheckTaken,
 	CheckSavings, CheckAge, CheckRate, CheckWindows, CheckPause, CheckApproval, CheckDrainOut, CheckSurge, CheckMarked, CheckLeft,
 	CheckPayBack, CheckDestination, CheckWaves, CheckSpot, CheckReturns, CheckAiling, CheckEpidemic, CheckRepaired,
-	CheckQuiet, CheckIgnored}
+	CheckQuiet, CheckIgnored, CheckHeeded, CheckRecommended}
 
 // Judge makes the checks: when something is written, recorded, decided or called, and at the end.
 type Judge struct {
@@ -66,7 +66,9 @@ type Judge struct {
 	Repairs *Repairs
 	// Quiet are nodes on which nothing has happened.
 	Quiet *Quiet
-	book  *book
+	// Recommended are the instances that EC2 recommends to leave.
+	Recommended *Recommended
+	book        *book
 	// views are what the processes have seen.
 	views    map[Process]*seen
 	refolded refolded
@@ -89,6 +91,7 @@ func New(stage *stage.Stage) *Judge {
 	s := &Judge{Stage: stage, history: newHistory(), book: newBook(stage.Log.ID()), views: map[Process]*seen{}}
 	s.rules, s.Marks, s.Departures = newRules(s), newMarks(s), newDepartures(s)
 	s.Reservations, s.Repairs, s.Quiet = newReservations(s), newRepairs(s), &Quiet{Judge: s}
+	s.Recommended = newRecommended(s)
 	return s
 }
 

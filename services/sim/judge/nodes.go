@@ -31,6 +31,10 @@ func (s *Judge) checkDrifted(c *karpv1.NodeClaim, reason string) {
 	if !s.history.drifted[string(c.UID)+"/"+reason] {
 		s.Violate(CheckJudged, "NodeClaim %s shows %s", c.Name, reason)
 	}
+	if reason == reasonRecommended {
+		s.Recommended.checkHeeded(c)
+		return
+	}
 	if !s.Deeds.Reshaped {
 		s.Violate(CheckDrift, "NodeClaim %s has drifted: %s", c.Name, reason)
 	}

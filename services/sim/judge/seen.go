@@ -29,6 +29,8 @@ type seen struct {
 	// node; what a first resync names tells nothing of that, until it is complete.
 	podEvents map[string]time.Time
 	complete  bool
+	// recommended are the instances that EC2 was seen to recommend to leave, by id.
+	recommended map[string]bool
 	// spot are the prices of spot offerings, of now and before.
 	spot spotPrices
 }
@@ -37,7 +39,7 @@ type seen struct {
 func (s *Judge) seenBy(p Process) *seen {
 	v := s.views[p]
 	if v == nil || v.incarnation != s.Incarnation {
-		v = &seen{incarnation: s.Incarnation, objects: map[events.Kind]map[string]any{}, podEvents: map[string]time.Time{}, spot: spotPrices{}}
+		v = &seen{incarnation: s.Incarnation, objects: map[events.Kind]map[string]any{}, podEvents: map[string]time.Time{}, recommended: map[string]bool{}, spot: spotPrices{}}
 		s.views[p] = v
 	}
 	messages, _ := p.Folded()
@@ -75,6 +77,10 @@ func (v *seen) takeObservation(o events.Observation) {
 		v.notePod(v.objects[o.Kind][o.Name], nil, o.ObservedAt)
 		delete(v.objects[o.Kind], o.Name)
 	case events.OpUpsert:
+		if i, ok := o.Object.(*events.Interruption); ok && i.MessageKind == events.RebalanceRecommendation {
+			v.recommended[i.InstanceID] = true
+			return
+		}
 		if v.objects[o.Kind] == nil {
 			v.objects[o.Kind] = map[string]any{}
 		}

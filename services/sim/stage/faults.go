@@ -65,6 +65,9 @@ type Faults struct {
 	// The cluster has a DisruptionPolicy that ignores pods, which come and go. It is drawn from numbers of its
 	// own.
 	Ignored int
+	// Per second of the script: EC2 recommends to leave a spot instance, and options and a DisruptionPolicy say
+	// what follows. It is drawn from numbers of its own.
+	Recommended int
 	// The cluster has a DisruptionPolicy about all NodePools, and one about one of them.
 	Policies int
 	// The cluster has a further DisruptionPolicy about all NodePools.
@@ -106,6 +109,7 @@ func (f *Faults) drawLater(own func(stream uint64) *rand.Rand) {
 	f.Reservations, f.Blocks = rate(300, 1000), rate(300, 1000)
 	f.Ailing = rate(20, 80)
 	f.Ignored = rate(150, 400)
+	f.Recommended = rate(10, 40)
 }
 
 // String names what is not zero.

@@ -105,19 +105,23 @@ type Deeds struct {
 	Stripped  map[string]bool
 	// Noticed is when an instance is taken back that a notice was sent about, by id.
 	Noticed map[string]time.Time
+	// Recommended is when EC2 began to recommend to leave an instance, by id.
+	Recommended map[string]time.Time
 	// Reshaped: somebody has edited what nodes are made of, or labels of NodeClaims.
 	Reshaped bool
 }
 
 func newDeeds() Deeds {
 	return Deeds{Ended: map[string]bool{}, Protected: map[string]time.Time{}, Edited: map[string]bool{}, Untainted: map[string]time.Time{},
-		Stripped: map[string]bool{}, Noticed: map[string]time.Time{}}
+		Stripped: map[string]bool{}, Noticed: map[string]time.Time{}, Recommended: map[string]time.Time{}}
 }
 
 // Notice is a message on the interruption queue: AWS's clock is the true one.
 type Notice struct {
 	ID, Instance string
-	At           time.Time
+	// Kind is one of events.InterruptionKinds.
+	Kind string
+	At   time.Time
 	// VisibleAt is when it can be received next.
 	VisibleAt time.Time
 }

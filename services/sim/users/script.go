@@ -185,6 +185,7 @@ func (s *Users) Furnish() {
 	s.furnishPolicies()
 	s.furnishFurther()
 	s.furnishVisits()
+	s.furnishRecommendations()
 }
 
 func (s *Users) drawBudget(app string) *policyv1.PodDisruptionBudget {

@@ -29,6 +29,8 @@ type Users struct {
 	ailing ailing
 	// visits of pods that a DisruptionPolicy ignores; nil if there is none.
 	visits *visits
+	// recommendations to leave instances; nil if there are none.
+	recommendations *recommendations
 	// Taken is called when an instance is taken back, right before it ends.
 	Taken func(*cloud.Instance)
 	// BlockTaken is called when an instance of a capacity block is taken, right before it ends.
@@ -45,6 +47,7 @@ func (s *Users) Draw() {
 	s.drawFurther()
 	s.drawRepair()
 	s.drawVisits()
+	s.drawRecommendations()
 }
 
 // surprisesMax bounds the pods that come at the worst moment.
@@ -165,15 +168,15 @@ func (s *Users) Interrupt() bool {
 		}
 	})
 	if !s.Happens(s.Faults.NoticeLost) {
-		s.notify(i.ID)
+		s.notify(events.SpotInterrupted, i.ID)
 	}
 	return true
 }
 
 // notify puts a notice on the queue, soon.
-func (s *Users) notify(instance string) {
+func (s *Users) notify(kind, instance string) {
 	s.notices++
-	n := &stage.Notice{ID: fmt.Sprintf("notice-%d", s.notices), Instance: instance, At: s.Clock.Now()}
+	n := &stage.Notice{ID: fmt.Sprintf("notice-%d", s.notices), Instance: instance, Kind: kind, At: s.Clock.Now()}
 	late := s.Millis(100, 2000)
 	if s.Happens(s.Faults.NoticeLate) {
 		late = s.Millis(2000, 180_000)
@@ -192,7 +195,7 @@ func (s *Users) Forge() {
 		}
 	}
 	s.Trace("somebody: sends a notice about %s", id)
-	s.notify(id)
+	s.notify(events.SpotInterrupted, id)
 }
 
 // EndInstance has an instance end by itself, as a spot instance does.
