@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	bufferv1beta1 "millwright/api/autoscaling/v1beta1"
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
@@ -68,6 +69,15 @@ func TestBugsAreFound(t *testing.T) {
 		"nobody acts on drift by recommendations": {stage.Faults{Recommended: 100}, Wrap{Observation: only(ledger.ServiceDisruptor, func(c *karpv1.NodeClaim) {
 			c.Status.Conditions = slices.DeleteFunc(slices.Clone(c.Status.Conditions), func(x metav1.Condition) bool { return x.Reason == "RebalanceRecommended" })
 		})}, "it converges: what EC2 recommends to leave is replaced"},
+
+		"the disruptor sees no CapacityBuffers": {stage.Faults{Buffers: 1000}, Wrap{Observation: only(ledger.ServiceDisruptor, unbuffered)}, judge.CheckBufferKept},
+		"CapacityBuffers are not provisioned":   {stage.Faults{Buffers: 1000}, Wrap{Observation: only(ledger.ServiceProvisioner, unbuffered)}, judge.CheckBufferFilled},
+		"CapacityBuffers are filled that are gone": {stage.Faults{Buffers: 1000}, Wrap{Observation: func(process string, o events.Observation) events.Observation {
+			if process == ledger.ServiceProvisioner && o.Kind == events.KindCapacityBuffer && o.Op == events.OpDelete {
+				o.Name, o.UID = "default/other", "other"
+			}
+			return o
+		}}, judge.CheckBufferGone},
 
 		"a launch of unknown outcome counts as failed": {unanswered, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return hasty{e} }}, judge.CheckOneInstance},
 		"the last instance of a fleet is overlooked":   {stage.Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return careless{e} }}, judge.CheckOneInstance},
@@ -209,6 +219,12 @@ func ignoring(pods *metav1.LabelSelector) func(string, events.Observation) event
 		}
 		return o
 	}
+}
+
+// unbuffered is a CapacityBuffer for no pods.
+func unbuffered(b *bufferv1beta1.CapacityBuffer) {
+	none := int32(0)
+	b.Spec.Replicas, b.Spec.Percentage = &none, nil
 }
 
 // only changes the objects of a type that one service folds.

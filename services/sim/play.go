@@ -14,6 +14,7 @@ import (
 	"millwright/services/sim/cluster"
 	"millwright/services/sim/judge"
 	"millwright/services/sim/stage"
+	"millwright/services/sim/users"
 )
 
 const (
@@ -63,6 +64,7 @@ func (s *Sim) play() {
 	s.recommend()
 	s.repair()
 	s.visit()
+	s.buffer()
 	s.rest()
 	s.shrink()
 	s.Trace("user: scales to zero")
@@ -91,7 +93,7 @@ func (s *Sim) interrupt() {
 
 // recommend has EC2 recommend to leave a spot instance while nothing fails: it is replaced if that is wanted.
 func (s *Sim) recommend() {
-	if s.Failed != nil || !s.users.Recommend() {
+	if s.Failed != nil || !s.users.Recommendations.Make() {
 		return
 	}
 	s.runFor(judge.SecondLook)
@@ -127,14 +129,44 @@ func (s *Sim) repair() {
 // consolidatable with them.
 func (s *Sim) visit() {
 	long := s.judge.Quiet.Time()
-	if s.Failed != nil || !s.users.HasVisits() {
+	if s.Failed != nil || s.users.Visits == nil {
 		return
 	}
 	for end := s.Clock.Now().Add(long); s.Failed == nil && s.Clock.Now().Before(end); s.runFor(visitEvery) {
-		s.users.VisitAll()
+		s.users.Visits.All()
 	}
 	s.runFor(judge.SecondLook)
 	s.converge("the workload runs after the visits", s.judge.Unsettled)
+}
+
+// buffer has pods consume the room of a CapacityBuffer while nothing fails, and then deletes all of them.
+func (s *Sim) buffer() {
+	if s.Failed != nil || s.users.Buffers == nil {
+		return
+	}
+	b := s.judge.Buffers
+	if !b.Limited() {
+		s.awaitRoom()
+		n := s.users.Buffers.Consume()
+		s.runFor(judge.ServedTime)
+		b.CheckServed(users.Consumer, n)
+		s.awaitRoom()
+		s.converge("the workload runs beside CapacityBuffers", s.judge.Unsettled)
+	}
+	b.Deleted(s.users.Buffers.Delete())
+	s.runFor(judge.SecondLook)
+	s.converge("the workload runs without CapacityBuffers", s.judge.Unsettled)
+}
+
+// awaitRoom demands that CapacityBuffers have their room in time.
+func (s *Sim) awaitRoom() {
+	end := s.Clock.Now().Add(judge.BufferTime)
+	for s.Failed == nil && len(s.judge.Buffers.Missing()) > 0 {
+		if s.Clock.Now().After(end) {
+			s.Violate(judge.CheckBufferFilled, "after %s: %v", judge.BufferTime, s.judge.Buffers.Missing())
+		}
+		s.runFor(time.Second)
+	}
 }
 
 // visitEvery is less than the consolidateAfter of nodes that are visited.
@@ -222,8 +254,8 @@ func (s *Sim) chaos() bool {
 		}
 	}
 	s.users.Ail()
-	s.users.Visit()
-	s.users.RecommendNowAndThen()
+	s.users.Visits.NowAndThen()
+	s.users.Recommendations.NowAndThen()
 	return s.Calmed.IsZero()
 }
 

@@ -30,7 +30,7 @@ func (v *vigil) look() bool {
 	} else {
 		v.judge.Departures.Look(v.able[0])
 	}
-	if v.users.HasVisits() {
+	if v.users.Visits != nil {
 		v.watchQuiet(was)
 	}
 	if v.Drawn.Recommended > 0 {

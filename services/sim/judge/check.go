@@ -49,7 +49,8 @@ var Checks = []string{CheckOneInstance, CheckRecorded, CheckContent, CheckLiving
 	CheckRegistration, CheckInstanceFirst, CheckLog, CheckVerdicts, CheckReplay, CheckJudged, CheckStopped, CheckShadow, CheckFold, CheckTime, CheckDrift, CheckForged, CheckTaken,
 	CheckSavings, CheckAge, CheckRate, CheckWindows, CheckPause, CheckApproval, CheckDrainOut, CheckSurge, CheckMarked, CheckLeft,
 	CheckPayBack, CheckDestination, CheckWaves, CheckSpot, CheckReturns, CheckAiling, CheckEpidemic, CheckRepaired,
-	CheckQuiet, CheckIgnored, CheckHeeded, CheckRecommended}
+	CheckQuiet, CheckIgnored, CheckHeeded, CheckRecommended,
+	CheckBufferKept, CheckBufferFilled, CheckBufferGone}
 
 // Judge makes the checks: when something is written, recorded, decided or called, and at the end.
 type Judge struct {
@@ -68,7 +69,9 @@ type Judge struct {
 	Quiet *Quiet
 	// Recommended are the instances that EC2 recommends to leave.
 	Recommended *Recommended
-	book        *book
+	// Buffers of capacity.
+	Buffers *Buffers
+	book    *book
 	// views are what the processes have seen.
 	views    map[Process]*seen
 	refolded refolded
@@ -91,7 +94,7 @@ func New(stage *stage.Stage) *Judge {
 	s := &Judge{Stage: stage, history: newHistory(), book: newBook(stage.Log.ID()), views: map[Process]*seen{}}
 	s.rules, s.Marks, s.Departures = newRules(s), newMarks(s), newDepartures(s)
 	s.Reservations, s.Repairs, s.Quiet = newReservations(s), newRepairs(s), &Quiet{Judge: s}
-	s.Recommended = newRecommended(s)
+	s.Recommended, s.Buffers = newRecommended(s), newBuffers(s)
 	return s
 }
 
@@ -145,6 +148,7 @@ func (s *Judge) CheckRecord(e ledger.Entry) {
 	s.Marks.enter(e)
 	s.Reservations.enter(e)
 	s.Repairs.enter(e)
+	s.Buffers.enter(e)
 	switch p := e.Payload.(type) {
 	case *ledger.LaunchRequested:
 		s.history.tokens[p.Token] = true

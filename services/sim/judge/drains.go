@@ -96,6 +96,9 @@ func (s *Judge) CheckDeletion(by Process, key string, uid types.UID) {
 	if end, noticed := s.Deeds.Noticed[instanceOf(s.Cluster.Node(p.Spec.NodeName).Spec.ProviderID)]; noticed && s.passed(end.Add(-margin-stage.ClocksApart)) {
 		return
 	}
+	if i := s.Cloud.Instance(instanceOf(s.Cluster.Node(p.Spec.NodeName).Spec.ProviderID)); i != nil && s.Reservations.takenBy(i, s.Clock.Now().Add(margin+stage.ClocksApart)) {
+		return
+	}
 	deadline := s.deadlineOf(p.Spec.NodeName)
 	if deadline.IsZero() || !s.passed(deadline.Add(-grace)) {
 		s.Violate(CheckEviction, "%s deletes %s, the deadline of %s is %s", by, key, p.Spec.NodeName, deadline)

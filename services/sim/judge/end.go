@@ -89,6 +89,7 @@ func (s *Judge) idleNodes() (list []finding) {
 			list = append(list, finding{n.DeletionTimestamp.Time, fmt.Sprintf("node %s is being deleted", n.Name)})
 		case n.Labels[karpv1.NodeInitializedLabelKey] != "true":
 			list = append(list, finding{n.CreationTimestamp.Time, fmt.Sprintf("node %s is not initialized", n.Name)})
+		case !used && s.Buffers.needs(n):
 		case !used && !s.budgetUsed(held, n.Labels[karpv1.NodePoolLabelKey]):
 			list = append(list, finding{n.CreationTimestamp.Time, fmt.Sprintf("node %s is empty", n.Name)})
 		}

@@ -32,6 +32,7 @@ func (s *Judge) Decision(p Process, position events.Position, payload any) func(
 		s.judgeRoom(payload)
 		return s.judgePlan(p, payload.Search == nil || payload.Search.Position == position)
 	case *ledger.CommandStarted:
+		s.Buffers.judge(p, payload)
 		byBudgets, byPolicies := s.judgeCommand(p), s.rules.judgeByPolicies(p, payload)
 		return func(rec store.Record) {
 			byBudgets(rec)
@@ -54,6 +55,8 @@ func (s *Judge) judgeRoom(plan *ledger.ProvisioningPlanned) {
 					milli, memory = milli+x.Resources.Requests.Cpu().MilliValue(), memory+x.Resources.Requests.Memory().Value()
 				}
 				pods++
+			} else if each, virtual := s.Buffers.requestsOf(string(ref.UID)); virtual {
+				milli, memory, pods = milli+each.milli, memory+each.memory, pods+1
 			}
 		}
 		for _, name := range c.InstanceTypes {

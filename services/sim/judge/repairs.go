@@ -135,6 +135,7 @@ func (r *Repairs) enter(e ledger.Entry) {
 		return
 	}
 	r.deadlines[c.provider] = p.Deadline
+	r.look() // what kept it may have ended a moment ago
 	if since := r.epidemics[c.pool]; !since.IsZero() && now.Sub(since) > lookback {
 		ailing, nodes := r.counted(c.pool)
 		r.Violate(CheckEpidemic, "record %d repairs %s, for %s more than a fifth of NodePool %s has ailed: %d of %d", e.Seq, p.Claim, now.Sub(since), c.pool, ailing, nodes)

@@ -127,3 +127,10 @@ func (r *Reservations) CheckTaken(i *cloud.Instance) {
 		r.Violate(CheckBlockLeft, "%s as %s of block %s is taken", left, i.ID, i.ReservationID)
 	}
 }
+
+// takenBy reports that an instance runs in a capacity block of which EC2 begins to take instances by a time.
+func (r *Reservations) takenBy(i *cloud.Instance, at time.Time) bool {
+	return slices.ContainsFunc(r.Cloud.Reservations(), func(x *cloud.Reservation) bool {
+		return x.ID == i.ReservationID && !x.Ends.IsZero() && !at.Before(x.Ends.Add(-cloud.BlockTaken))
+	})
+}

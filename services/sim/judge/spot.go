@@ -49,10 +49,11 @@ func (x spotPrices) at(o cloud.Offering, t time.Time) (price int64, known bool) 
 type spotSavings struct{ *Judge }
 
 // judge demands that the command would have saved enough at the spot prices of all of the time that a policy
-// asks for. On-demand prices count as they are now.
+// asks for. On-demand prices count as they are now. What moves room of CapacityBuffers alone evicts nobody,
+// and no savings are asked of it.
 func (s *spotSavings) judge(v *seen, policy *mwv1alpha1.DisruptionPolicy, c *ledger.CommandStarted) {
 	rule := policy.Spec.Savings.Spot
-	if rule == nil || len(c.Replacements) == 0 {
+	if rule == nil || len(c.Replacements) == 0 || c.Evictions == 0 {
 		return
 	}
 	var going, coming []cloud.Offering

@@ -62,12 +62,14 @@ type Faults struct {
 	// Per second of the script: a node, or all of a NodePool, get a condition by which nodes are repaired. It
 	// is drawn from numbers of its own.
 	Ailing int
-	// The cluster has a DisruptionPolicy that ignores pods, which come and go. It is drawn from numbers of its
-	// own.
+	// The cluster has a DisruptionPolicy that ignores pods, which come and go. It is drawn from numbers of
+	// its own.
 	Ignored int
-	// Per second of the script: EC2 recommends to leave a spot instance, and options and a DisruptionPolicy say
-	// what follows. It is drawn from numbers of its own.
+	// Per second of the script: EC2 recommends to leave a spot instance, and options and a DisruptionPolicy
+	// say what follows. It is drawn from numbers of its own.
 	Recommended int
+	// The cluster has CapacityBuffers. They are drawn from numbers of their own.
+	Buffers int
 	// The cluster has a DisruptionPolicy about all NodePools, and one about one of them.
 	Policies int
 	// The cluster has a further DisruptionPolicy about all NodePools.
@@ -110,6 +112,7 @@ func (f *Faults) drawLater(own func(stream uint64) *rand.Rand) {
 	f.Ailing = rate(20, 80)
 	f.Ignored = rate(150, 400)
 	f.Recommended = rate(10, 40)
+	f.Buffers = rate(200, 600)
 }
 
 // String names what is not zero.

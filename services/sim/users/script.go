@@ -184,8 +184,9 @@ func (s *Users) Furnish() {
 	}
 	s.furnishPolicies()
 	s.furnishFurther()
-	s.furnishVisits()
-	s.furnishRecommendations()
+	s.Visits.furnish()
+	s.Recommendations.furnish()
+	s.Buffers.furnish()
 }
 
 func (s *Users) drawBudget(app string) *policyv1.PodDisruptionBudget {

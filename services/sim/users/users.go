@@ -27,10 +27,11 @@ type Users struct {
 	further *mwv1alpha1.DisruptionPolicy
 	// ailing is zero if no node ails.
 	ailing ailing
-	// visits of pods that a DisruptionPolicy ignores; nil if there is none.
-	visits *visits
-	// recommendations to leave instances; nil if there are none.
-	recommendations *recommendations
+	// Visits of pods that a DisruptionPolicy ignores, Recommendations to leave instances, and Buffers of
+	// capacity; nil if there are none.
+	Visits          *Visits
+	Recommendations *Recommendations
+	Buffers         *Buffers
 	// Taken is called when an instance is taken back, right before it ends.
 	Taken func(*cloud.Instance)
 	// BlockTaken is called when an instance of a capacity block is taken, right before it ends.
@@ -48,6 +49,7 @@ func (s *Users) Draw() {
 	s.drawRepair()
 	s.drawVisits()
 	s.drawRecommendations()
+	s.drawBuffers()
 }
 
 // surprisesMax bounds the pods that come at the worst moment.
