@@ -30,9 +30,9 @@ E2E_AT_ONCE ?= $(shell echo $$((2 * $(CORES))))
 # slower: tests of sizes and of every fault around every call take fewer (-short), and what is skipped plans or writes in bulk on one
 # goroutine.
 RACE        = $(shell $(GO) list ./events/... ./store/... ./services/... ./tools/ec2sim/... | grep -v '^millwright/services/sim')
-RACE_SKIP  := TestPricesInLocalZones|TestOptionsChangeWhatPodsGet|TestAllocatableOfKnownTypes|TestLocalAndWavelengthZonesOfferWhatTheyHaveToThoseWithASubnetThere|TestABurstIsPackedNoWorseThanWithALongWindow|TestTurnoverLeavesNothingForEver|TestWeekOfLoadNeverFillsTheDatabase|TestScaledDownDeploymentsComeToRest|TestTwentyThousandPodsFromAPipe
+RACE_SKIP  := TestPricesInLocalZones|TestOptionsChangeWhatPodsGet|TestAllocatableOfKnownTypes|TestLocalAndWavelengthZonesOfferWhatTheyHaveToThoseWithASubnetThere|TestABurstIsPackedNoWorseThanWithALongWindow|TestTurnoverLeavesNothingForEver|TestWeekOfLoadNeverFillsTheDatabase|TestScaledDownDeploymentsComeToRest|TestTwentyThousandPodsFromAPipe|TestBundlesOfTheCorpus
 # Packages are tested in the order of this list; one that takes minutes and comes last would leave the cores idle.
-LONGEST    := millwright/store/etcdlog millwright/tools/millctl millwright/services/internal/retention millwright/events/natsbus
+LONGEST    := millwright/store/etcdlog millwright/store/audit/pseudonyms millwright/tools/millctl millwright/services/internal/retention millwright/events/natsbus
 # What simulates histories: minutes of CPU on a virtual clock, whatever else the machine does.
 SIMULATION := millwright/services/sim millwright/tools/simrun
 UNIT        = $(LONGEST) $(filter-out $(LONGEST) $(SIMULATION),$(shell $(GO) list ./... | grep -v '^millwright/tools/e2e'))

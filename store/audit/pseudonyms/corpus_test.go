@@ -62,7 +62,7 @@ var allVersions = flag.Bool("all-versions", false, "rename all logs of earlier v
 
 // Every log of the corpus replays with pseudonyms as it does without, also once it was written and read, and
 // none of its names is left.
-func TestCorpus(t *testing.T) {
+func TestBundlesOfTheCorpus(t *testing.T) {
 	files, err := filepath.Glob("../testdata/v*/*.rec")
 	check(t, err)
 	last := ""
