@@ -4,13 +4,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
+	"millwright/planner/intern"
 	"millwright/planner/requirement"
 	"millwright/planner/resource"
 )
@@ -86,12 +86,7 @@ func (h *Hardware) shareParts(o *Hardware) {
 // texts makes equal texts, and equal lists of them, one.
 type texts struct{ lists map[string][]string }
 
-func (t *texts) intern(s string) string {
-	if s == "" {
-		return ""
-	}
-	return unique.Make(strings.Clone(s)).Value()
-}
+func (t *texts) intern(s string) string { return intern.String(s) }
 
 func (t *texts) internList(values []string) []string {
 	key := strings.Join(values, "\x00")

@@ -8,6 +8,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner"
+	"millwright/planner/disrupt/internal/payback"
 	"millwright/planner/disrupt/internal/policy"
 )
 
@@ -113,10 +114,11 @@ func (p *pass) tooLittle(o *outcome, nodes []*planner.StateNode) string {
 	}
 	for _, n := range nodes {
 		for _, rule := range p.policies[n.NodePool] {
-			if text := rule.Shortfall(saved, before, evictions, weight, p.s.World.NodePool(n.NodePool)); text != "" {
+			text, until := p.payBack.Shortfall(rule, n.NodePool, payback.Trade{Saved: saved, Before: before, Evictions: evictions, Weight: weight})
+			if p.report.wake(until); text != "" {
 				return text
 			}
-			text, until := rule.SpotShortfall(p.s.World, p.s.Now, p.pricesOf(nodes), comingOf(o))
+			text, until = rule.SpotShortfall(p.s.World, p.s.Now, p.pricesOf(nodes), comingOf(o))
 			if p.report.wake(until); text != "" {
 				return text
 			}

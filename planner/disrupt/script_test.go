@@ -53,6 +53,7 @@ import (
 //	promise POD CLAIM      the provisioner has planned the pod for the claim of a node
 //	doom CLAIM REASON      the claim is to go, for another reason than a command
 //	until TIME             forward, to a time: 2006-01-02T15:04
+//	rollout POOL           drift has begun to replace the NodePool's nodes: one that the roll-out before had brought
 //	checkpoint             the log goes on from its checkpoint, which must be equal to it
 //	stop LEVEL             an emergency stop: voluntary or all; none ends it
 func TestRules(t *testing.T) {
@@ -64,7 +65,7 @@ func TestRules(t *testing.T) {
 		},
 		"drainout": drainOutVerb, "taint": taintVerb,
 		"blockers": blockersVerb, "reclaim": reclaimVerb,
-		"answer": answerVerb, "plan": planVerb, "succeed": succeedVerb, "gone": goneVerb, "waves": wavesVerb,
+		"answer": answerVerb, "plan": planVerb, "succeed": succeedVerb, "gone": goneVerb, "waves": wavesVerb, "rollout": rolloutVerb,
 		"resume": func(c *script.Case, a *script.Args) {
 			pool := a.Next()
 			r, _ := c.Ledger.Rollout(pool)
@@ -126,12 +127,25 @@ func disruptVerb(c *script.Case, _ *script.Args) {
 	}
 }
 
+func rolloutVerb(c *script.Case, a *script.Args) {
+	pool := a.Next()
+	planned := c.Record(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{NodePool: pool}}})
+	old := ledger.ClaimName(c.Ledger.LogID(), pool, planned, 0)
+	seq := c.Decide(c.Snapshot(), &planner.Decision{Kind: ledger.KindCommandStarted, Payload: &ledger.CommandStarted{Reason: karpv1.DisruptionReasonDrifted,
+		Method: disrupt.MethodDrift, Rollout: true, Candidates: []ledger.Candidate{{Claim: old, NodePool: pool}}}})
+	c.Record(ledger.KindCommandSucceeded, &ledger.CommandSucceeded{ID: ledger.CommandID(c.Ledger.LogID(), seq)})
+	c.Record(ledger.KindClaimWithdrawn, &ledger.ClaimWithdrawn{Claim: old})
+}
+
 func printCommand(c *script.Case, p *ledger.CommandStarted) {
 	var nodes []string
 	for _, n := range p.Candidates {
 		nodes = append(nodes, n.Node)
 	}
 	c.Printf("%s, %s: %s\n", p.Method, p.Reason, strings.Join(nodes, " "))
+	if p.Rollout {
+		c.Printf("  of a roll-out\n")
+	}
 	for _, to := range p.Placements {
 		c.Printf("  to %s%s: %s\n", to.Node, to.Claim, names(to.Pods))
 	}

@@ -5,6 +5,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/cadence"
 	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/ledger"
 )
@@ -73,12 +74,16 @@ func commandIn(d *planner.Decision) *ledger.CommandStarted {
 	return d.Payload.(*ledger.CommandStarted)
 }
 
-// inWave notes of which wave a command is.
+// inWave notes of which wave a command is, and whether it is of a roll-out at all.
 func (c *candidates) inWave(started *ledger.CommandStarted) {
-	started.Wave = nil
+	started.Wave, started.Rollout = nil, false
 	pool := c.s.World.NodePool(started.Candidates[0].NodePool)
 	if started.Reason != karpv1.DisruptionReasonDrifted || pool == nil {
 		return
+	}
+	if n := c.s.StateNode(started.Candidates[0].Node); n != nil && c.s.Options.PayBackHistory {
+		d := driftOf(n)
+		started.Rollout = d != nil && cadence.IsOfRollout(d.Reason)
 	}
 	if w := c.waveOf(pool); w != nil {
 		wave := w.Wave

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/cadence"
 	"millwright/planner/drift"
 	"millwright/planner/nodepool"
 	"millwright/planner/requirement"
@@ -282,5 +283,18 @@ func TestAnotherVerdictIsADivergence(t *testing.T) {
 			t.Errorf("%s: replays", name)
 		}
 		*judged = was
+	}
+}
+
+// Roll-outs go by the reasons that are about all nodes of a NodePool (disruption §4.1, "Pay-back").
+func TestReasonsOfRollOuts(t *testing.T) {
+	for reason, rollout := range map[string]bool{
+		drift.ReasonNodePool: true, drift.ReasonRequirements: true, drift.ReasonNodeClass: true, drift.ReasonImage: true,
+		drift.ReasonSecurityGroup: true, drift.ReasonSubnet: true, drift.ReasonGroup: true,
+		drift.ReasonInstanceType: false, drift.ReasonReservation: false, drift.ReasonEvent: false, drift.ReasonRebalance: false,
+	} {
+		if cadence.IsOfRollout(reason) != rollout {
+			t.Errorf("%s: want %t", reason, rollout)
+		}
 	}
 }

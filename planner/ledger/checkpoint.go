@@ -150,7 +150,7 @@ func (c *checkpointWriter) head() error {
 	h := &wire.LedgerHead{
 		LogId: l.logID, Cluster: l.cluster, Seq: l.seq, LastTime: stamp(l.lastTime), OptionsSeq: l.optionsSeq, Options: l.options,
 		BackoffFirst: int64(l.backoff.First), BackoffMax: int64(l.backoff.Max), Modes: map[string]string{}, Positions: l.positions,
-		Control: payload(c, l.control), ControlSeq: l.controlSeq, ControlAt: stamp(l.controlAt),
+		Drifts: payload(c, l.drifts), Control: payload(c, l.control), ControlSeq: l.controlSeq, ControlAt: stamp(l.controlAt),
 	}
 	for service, mode := range l.modes {
 		h.Modes[service] = string(mode)

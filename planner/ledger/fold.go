@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"millwright/planner/intern"
 	"millwright/planner/memory"
 	"millwright/planner/options"
 )
@@ -59,7 +60,7 @@ func (l *Ledger) fold(e Entry) {
 	case *SurgeDecided:
 		l.foldSurge(e, p)
 	case *MemoryDiscovered:
-		l.memory = l.memory.With(memory.Amount{Key: memory.Key{InstanceType: intern(p.InstanceType), Images: intern(p.Images)}, Bytes: p.Bytes, Seen: e.Time.UTC()})
+		l.memory = l.memory.With(memory.Amount{Key: memory.Key{InstanceType: intern.String(p.InstanceType), Images: intern.String(p.Images)}, Bytes: p.Bytes, Seen: e.Time.UTC()})
 	case *NodeDrained:
 		if d := edit(l.owner, &l.drains, p.Node); d != nil {
 			d.Drained = e.Seq
@@ -151,6 +152,10 @@ func (l *Ledger) foldCommandStarted(e Entry, p *CommandStarted) {
 	l.proposals.Delete(l.owner, p.Proposal)
 	l.foldEvictions(e, id, p)
 	l.foldWave(e, p)
+	if p.Rollout && len(p.Candidates) > 0 {
+		old := cmp.Or(l.Claim(p.Candidates[0].Claim), &Claim{})
+		l.drifts = l.drifts.With(p.Candidates[0].NodePool, old.PlannedSeq, e.Seq, e.Now.UTC())
+	}
 	for i := range p.Replacements {
 		name := l.plan(e, &p.Replacements[i], i, id)
 		l.place(e, Verdict{Claim: name}, p.Replacements[i].Pods)

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"millwright/planner/cadence"
 	"millwright/planner/ledger/names"
 	"millwright/planner/memory"
 	"millwright/planner/options"
@@ -83,6 +84,8 @@ type state struct {
 	returns map[string]LostReturns
 	// drainOuts of nodes, by name; at most twice DrainOutsMax.
 	drainOuts map[string]DrainOut
+	// drifts are the roll-outs of drifted nodes, in waves or not.
+	drifts *cadence.Table
 	// memory that nodes were found to have.
 	memory *memory.Table
 	// control is the last ControlChanged.
@@ -94,6 +97,9 @@ type state struct {
 
 // Memory is what nodes were found to have; nil if nothing is known.
 func (l *state) Memory() *memory.Table { return l.memory }
+
+// Drifts says when drift began to replace the nodes of each NodePool; nil if it never did.
+func (l *state) Drifts() *cadence.Table { return l.drifts }
 
 // New returns the Ledger of an empty log. logID may be empty: the genesis record sets it.
 func New(logID string) *Ledger {

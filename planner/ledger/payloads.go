@@ -439,6 +439,9 @@ type CommandStarted struct {
 	SearchFrom SearchFrom `json:"searchFrom,omitzero"`
 	// Wave of the roll-out that it is of; nil if no DisruptionPolicy wants drift in waves.
 	Wave *Wave `json:"wave,omitempty"`
+	// Rollout: the one node that it replaces has drifted because what the nodes of its NodePool are to be has
+	// changed. With the option PayBackHistory.
+	Rollout bool `json:"rollout,omitempty"`
 }
 
 // SearchFrom says where a search goes on that could not ask about all nodes in one pass: after the node of

@@ -2,12 +2,11 @@ package ledger
 
 import (
 	"slices"
-	"strings"
-	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/intern"
 )
 
 // The Ledger holds a claim for as long as its node lives, so it keeps only the part of the plan that is still
@@ -26,7 +25,7 @@ func (l *Ledger) kept(p *PlannedClaim) *PlannedClaim {
 			c.Requirements[i].Values = l.sharedTypes(c.Requirements[i].Values)
 		}
 	}
-	c.Labels, c.Annotations = interned(p.Labels), interned(p.Annotations)
+	c.Labels, c.Annotations = intern.Map(p.Labels), intern.Map(p.Annotations)
 	return &c
 }
 
@@ -60,7 +59,7 @@ func (l *Ledger) sharedTypes(types []string) []string {
 	}
 	list := make([]string, len(types))
 	for i, t := range types {
-		list[i] = intern(t)
+		list[i] = intern.String(t)
 	}
 	from := max(0, len(l.typeLists)+1-typeListsMax)
 	l.typeLists = append(slices.Clone(l.typeLists[from:]), list)
@@ -73,7 +72,7 @@ func (p *PlannedClaim) launched(instanceType string) *PlannedClaim {
 		return p
 	}
 	c := *p
-	c.InstanceTypes = []string{intern(instanceType)}
+	c.InstanceTypes = []string{intern.String(instanceType)}
 	c.Requirements = slices.Clone(p.Requirements)
 	for i := range c.Requirements {
 		if r := &c.Requirements[i]; r.Key == corev1.LabelInstanceTypeStable && r.Operator == corev1.NodeSelectorOpIn {
@@ -98,27 +97,7 @@ func (p *PlannedClaim) ready() *PlannedClaim {
 func (p *Launched) kept() *Launched {
 	c := *p
 	c.Unavailable, c.OnDemandPrice = nil, 0
-	c.InstanceType, c.Zone, c.CapacityType, c.ImageID = intern(p.InstanceType), intern(p.Zone), intern(p.CapacityType), intern(p.ImageID)
-	c.Labels, c.Annotations = interned(p.Labels), interned(p.Annotations)
+	c.InstanceType, c.Zone, c.CapacityType, c.ImageID = intern.String(p.InstanceType), intern.String(p.Zone), intern.String(p.CapacityType), intern.String(p.ImageID)
+	c.Labels, c.Annotations = intern.Map(p.Labels), intern.Map(p.Annotations)
 	return &c
-}
-
-// interned returns a copy of a map in which equal texts are held once.
-func interned(m map[string]string) map[string]string {
-	if m == nil {
-		return nil
-	}
-	c := make(map[string]string, len(m))
-	for k, v := range m {
-		c[intern(k)] = intern(v)
-	}
-	return c
-}
-
-// intern returns one shared copy of a text that many claims carry.
-func intern(s string) string {
-	if s == "" {
-		return ""
-	}
-	return unique.Make(strings.Clone(s)).Value()
 }

@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"millwright/planner/intern"
 	"millwright/planner/memory"
 	"millwright/planner/parts"
 	"millwright/planner/resource"
@@ -159,11 +160,11 @@ func (c *checkpointReader) head(h *wire.LedgerHead) error {
 	}
 	var amounts []memory.Amount
 	for _, x := range h.Memory {
-		amounts = append(amounts, memory.Amount{Key: memory.Key{InstanceType: intern(x.InstanceType), Images: intern(x.Images)}, Bytes: x.Bytes, Seen: timeOf(x.Seen)})
+		amounts = append(amounts, memory.Amount{Key: memory.Key{InstanceType: intern.String(x.InstanceType), Images: intern.String(x.Images)}, Bytes: x.Bytes, Seen: timeOf(x.Seen)})
 	}
 	l.memory = memory.Restore(amounts)
 	c.headed = true
-	return decode(h.Control, &l.control)
+	return errors.Join(decode(h.Control, &l.control), decode(h.Drifts, &l.drifts))
 }
 
 // decode reads a payload; there is none if there are no bytes.
@@ -185,8 +186,8 @@ func timeOf(t *timestamppb.Timestamp) time.Time {
 
 func (c *checkpointReader) claim(r *wire.Claim) error {
 	x := &Claim{
-		Name: r.Name, PlannedSeq: r.PlannedSeq, WidenedSeq: r.WidenedSeq, CommandID: r.CommandId, NodePool: intern(r.NodePool),
-		State: ClaimState(intern(r.State)), UID: types.UID(r.Uid), Attempt: int(r.Attempt), OpenSeq: r.OpenSeq, OpenedAt: timeOf(r.OpenedAt),
+		Name: r.Name, PlannedSeq: r.PlannedSeq, WidenedSeq: r.WidenedSeq, CommandID: r.CommandId, NodePool: intern.String(r.NodePool),
+		State: ClaimState(intern.String(r.State)), UID: types.UID(r.Uid), Attempt: int(r.Attempt), OpenSeq: r.OpenSeq, OpenedAt: timeOf(r.OpenedAt),
 		Node: r.Node, RegisteredAt: timeOf(r.RegisteredAt), TakenBy: r.TakenBy, Returned: r.Returned, Inherited: r.Inherited, Terminated: r.Terminated,
 		Capacity: vectorOf(r.Capacity),
 	}
@@ -208,7 +209,7 @@ func (c *checkpointReader) claim(r *wire.Claim) error {
 
 func vectorOf(list []*wire.Amount) (v resource.Vector) {
 	for _, a := range list {
-		v.Set(corev1.ResourceName(intern(a.Resource)), a.Value)
+		v.Set(corev1.ResourceName(intern.String(a.Resource)), a.Value)
 	}
 	return v
 }
@@ -217,8 +218,8 @@ func vectorOf(list []*wire.Amount) (v resource.Vector) {
 func (c *checkpointReader) small(p *wire.LedgerPart) {
 	l := c.l
 	for _, r := range p.Offerings {
-		l.offerings.Set(l.owner, OfferingKey{intern(r.InstanceType), intern(r.Zone), intern(r.CapacityType), intern(r.PlacementGroup)}, UnavailableOffering{
-			Until: timeOf(r.Until), Failures: int(r.Failures), Code: intern(r.Code), Seq: r.Seq,
+		l.offerings.Set(l.owner, OfferingKey{intern.String(r.InstanceType), intern.String(r.Zone), intern.String(r.CapacityType), intern.String(r.PlacementGroup)}, UnavailableOffering{
+			Until: timeOf(r.Until), Failures: int(r.Failures), Code: intern.String(r.Code), Seq: r.Seq,
 		})
 	}
 	for _, r := range p.Reservations {
@@ -232,7 +233,7 @@ func (c *checkpointReader) small(p *wire.LedgerPart) {
 		uid := types.UID(r.PodUid)
 		v := &Verdict{
 			Seq: r.Seq, Node: r.Node, Claim: r.Claim, Digest: r.Digest, Since: timeOf(r.Since),
-			Pod: PodRef{UID: uid, Namespace: intern(r.Namespace), Name: r.Name},
+			Pod: PodRef{UID: uid, Namespace: intern.String(r.Namespace), Name: r.Name},
 		}
 		for _, e := range r.Excluded {
 			v.Excluded = append(v.Excluded, ExcludedNode{e.Node, timeOf(e.Until)})
@@ -243,7 +244,7 @@ func (c *checkpointReader) small(p *wire.LedgerPart) {
 		l.aggregates.Set(l.owner, r.Name, r.Seq)
 	}
 	for _, r := range p.Subnets {
-		l.subnets.Set(l.owner, r.Id, UnavailableOffering{Until: timeOf(r.Until), Failures: int(r.Failures), Code: intern(r.Code), Seq: r.Seq})
+		l.subnets.Set(l.owner, r.Id, UnavailableOffering{Until: timeOf(r.Until), Failures: int(r.Failures), Code: intern.String(r.Code), Seq: r.Seq})
 	}
 	for _, r := range p.Evictions {
 		x := Evicted{Command: r.Command, At: timeOf(r.At), Pods: int(r.Pods), Owners: r.Owners, To: r.To}

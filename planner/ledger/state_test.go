@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"millwright/planner/cadence"
 	"millwright/planner/memory"
 )
 
@@ -13,7 +14,7 @@ import (
 // ReadCheckpoint, and then here.
 func TestTheCheckpointHoldsAllOfTheState(t *testing.T) {
 	held := strings.Fields("logID cluster seq lastTime optionsSeq options backoff modes claims commands drains proposals evictions offerings subnets reservations " +
-		"verdicts aggregates positions shadow adopted failing rollouts returns drainOuts memory control controlSeq controlAt")
+		"verdicts aggregates positions shadow adopted failing rollouts returns drainOuts drifts memory control controlSeq controlAt")
 	claim := strings.Fields("Name Planned PlannedSeq WidenedSeq Earlier CommandID NodePool State UID Attempt Open Failed OpenSeq OpenedAt Instance " +
 		"Node RegisteredAt Doomed TakenBy Returned Inherited Terminated Capacity")
 	for _, c := range []struct {
@@ -35,6 +36,7 @@ func TestTheCheckpointHoldsAllOfTheState(t *testing.T) {
 		{reflect.TypeFor[LostReturns](), strings.Fields("Times At")},
 		{reflect.TypeFor[Surge](), strings.Fields("Seq At Deployment Until")},
 		{reflect.TypeFor[DrainOut](), strings.Fields("Seq At Claim ClaimUID NodePool Policy Ended")},
+		{reflect.TypeFor[cadence.Rollouts](), strings.Fields("NodePool Seq Starts")},
 		{reflect.TypeFor[memory.Amount](), strings.Fields("Key Bytes Seen")},
 		{reflect.TypeFor[Rollout](), strings.Fields("Target Replaced At Halted")},
 		{reflect.TypeFor[RolloutHalt](), strings.Fields("At Command Reason")},

@@ -79,7 +79,7 @@ func (l *Ledger) disbelieve(now time.Time) {
 	for _, id := range version.Keys(&l.reservations) {
 		l.reservations.Set(l.owner, id, l.reservation(id).asOf(now))
 	}
-	l.memory, l.controlAt = l.memory.AsOf(now), earlier(l.controlAt, now)
+	l.memory, l.drifts, l.controlAt = l.memory.AsOf(now), l.drifts.AsOf(now), earlier(l.controlAt, now)
 }
 
 // asOf is the reservation as it can be at most at a time.

@@ -75,6 +75,10 @@ type Options struct {
 	// more is bought for a while. It is off by default only for the records of programs that did not do
 	// so.
 	ExcludeRefusing bool `json:"excludeRefusing,omitempty"`
+	// PayBackHistory: how long a saving counts for a DisruptionPolicy's payBack follows also from what the
+	// NodePool has bought lately, and from how often drift replaces its nodes; commands say for that whether
+	// they are of a roll-out. It is off by default only for the records of programs that did not do so.
+	PayBackHistory bool `json:"payBackHistory,omitempty"`
 }
 
 // RepairPolicy says how long a node may have a condition before it is replaced (reference: lifecycle §10).

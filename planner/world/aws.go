@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"millwright/events"
+	"millwright/planner/intern"
 	"millwright/planner/version"
 )
 
@@ -141,8 +142,8 @@ func (a *aws) foldInstance(owner *version.Owner, o events.Observation, generatio
 
 func instanceOf(s *events.InstanceState) *Instance {
 	return &Instance{
-		ID: s.ID, State: intern(s.State), InstanceType: intern(s.InstanceType), Zone: intern(s.Zone),
-		CapacityType: intern(s.CapacityType), LaunchTime: s.LaunchTime, Tags: s.Tags,
+		ID: s.ID, State: intern.String(s.State), InstanceType: intern.String(s.InstanceType), Zone: intern.String(s.Zone),
+		CapacityType: intern.String(s.CapacityType), LaunchTime: s.LaunchTime, Tags: s.Tags,
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"millwright/events"
 	"millwright/planner/catalog"
+	"millwright/planner/intern"
 	"millwright/planner/resource"
 	"millwright/planner/version"
 )
@@ -91,7 +92,7 @@ func (w *World) decodeClasses(d *decoder) ([]*PodClass, error) {
 	var list []*PodClass
 	for range d.count() {
 		c := &PodClass{Digest: d.uint(), Labels: d.stringMap(), Annotations: d.stringMap(), Spec: &corev1.PodSpec{}}
-		c.OwnerKind, c.OwnerAPIVersion = intern(d.string()), intern(d.string())
+		c.OwnerKind, c.OwnerAPIVersion = intern.String(d.string()), intern.String(d.string())
 		c.OwnerName, c.OwnerUID = d.string(), types.UID(d.string())
 		if err := c.Spec.Unmarshal(d.bytes()); err != nil {
 			return nil, fmt.Errorf("decode pod class %x: %w", c.Digest, err)
@@ -104,7 +105,7 @@ func (w *World) decodeClasses(d *decoder) ([]*PodClass, error) {
 
 func (w *World) decodeNodes(d *decoder) error {
 	for range d.count() {
-		name := intern(d.string())
+		name := intern.String(d.string())
 		r := w.nodes.edit(w.owner, name)
 		r.known, r.lastEvent = d.bool(), d.int()
 		if !r.known {
@@ -131,7 +132,7 @@ const (
 
 func (w *World) decodePods(d *decoder, classes []*PodClass) error {
 	for range d.count() {
-		r := &podRow{Pod: Pod{UID: types.UID(d.string()), Namespace: intern(d.string()), Name: d.string()}}
+		r := &podRow{Pod: Pod{UID: types.UID(d.string()), Namespace: intern.String(d.string()), Name: d.string()}}
 		class := d.uint()
 		if class >= uint64(len(classes)) {
 			d.fail(errTruncated)
@@ -142,8 +143,8 @@ func (w *World) decodePods(d *decoder, classes []*PodClass) error {
 		f := d.uint()
 		r.Unschedulable, r.Ready, r.NotReady = f&podUnschedulable != 0, f&podReady != 0, f&podNotReady != 0
 		r.generation = mark(f&podMentioned != 0, w.generation)
-		r.NodeName, r.NominatedNode = intern(d.string()), intern(d.string())
-		r.Phase, r.UnschedulableMessage = corev1.PodPhase(intern(d.string())), intern(d.string())
+		r.NodeName, r.NominatedNode = intern.String(d.string()), intern.String(d.string())
+		r.Phase, r.UnschedulableMessage = corev1.PodPhase(intern.String(d.string())), intern.String(d.string())
 		r.ResourceVersion = d.string()
 		for _, p := range []*int64{&r.Created, &r.Started, &r.Deleting, &r.UnschedulableSince} {
 			*p = d.int()
@@ -218,7 +219,7 @@ func decodeOffers(d *decoder) ([]*offer, error) {
 
 func (t *priceTable) decode(d *decoder, asOf time.Time, generation uint32) {
 	for range d.count() {
-		k := catalog.PriceKey{InstanceType: intern(d.string()), CapacityType: intern(d.string()), Zone: intern(d.string())}
+		k := catalog.PriceKey{InstanceType: intern.String(d.string()), CapacityType: intern.String(d.string()), Zone: intern.String(d.string())}
 		t.prices[k], t.generations[k] = d.int(), mark(d.bool(), generation)
 		t.remember(k, t.prices[k], asOf) // it kept no past
 	}

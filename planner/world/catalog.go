@@ -9,6 +9,7 @@ import (
 
 	"millwright/events"
 	"millwright/planner/catalog"
+	"millwright/planner/intern"
 	"millwright/planner/version"
 )
 
@@ -124,7 +125,7 @@ func (t priceTable) ownedBy(o *version.Owner) priceTable {
 
 // setPrice applies one difference that was seen at a time and reports whether a price changed.
 func (t *priceTable) setPrice(e events.Price, at time.Time, generation uint32) bool {
-	key := catalog.PriceKey{InstanceType: intern(e.InstanceType), CapacityType: intern(e.CapacityType), Zone: intern(e.Zone)}
+	key := catalog.PriceKey{InstanceType: intern.String(e.InstanceType), CapacityType: intern.String(e.CapacityType), Zone: intern.String(e.Zone)}
 	old := t.prices[key]
 	if e.MicroUSDPerHour <= 0 {
 		t.remove(key)

@@ -4,13 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
-	"strings"
-	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/intern"
 	"millwright/planner/resource"
 )
 
@@ -49,7 +48,7 @@ func (w *World) countClass(c *PodClass, by int) {
 func classOf(p *corev1.Pod) *PodClass {
 	c := &PodClass{Labels: p.Labels, Annotations: keptAnnotations(p.Annotations)}
 	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
-		c.OwnerKind, c.OwnerAPIVersion = intern(owner.Kind), intern(owner.APIVersion)
+		c.OwnerKind, c.OwnerAPIVersion = intern.String(owner.Kind), intern.String(owner.APIVersion)
 		c.OwnerName, c.OwnerUID = owner.Name, owner.UID
 	}
 	c.Spec = classSpec(&p.Spec, c)
@@ -157,12 +156,4 @@ func (e *encoder) vector(v resource.Vector) {
 		e.string(string(n))
 		e.int(v.Get(n))
 	}
-}
-
-// intern returns one shared copy of a string that many objects carry.
-func intern(s string) string {
-	if s == "" {
-		return ""
-	}
-	return unique.Make(strings.Clone(s)).Value()
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"millwright/events"
+	"millwright/planner/intern"
 	"millwright/planner/version"
 )
 
@@ -71,7 +72,7 @@ func (w *World) foldPod(o events.Observation) {
 	before := w.pods.row(uid)
 	after := &podRow{Pod: Pod{UID: uid}, generation: w.generation}
 	if before == nil {
-		after.Namespace, after.Name = intern(obj.Namespace), obj.Name
+		after.Namespace, after.Name = intern.String(obj.Namespace), obj.Name
 		w.pods.byName.Set(w.owner, after.name(), uid)
 		before = &podRow{}
 	} else {
@@ -123,8 +124,8 @@ func (w *World) replacePod(before, after *podRow) {
 func setPod(p *Pod, obj *corev1.Pod, class *PodClass) {
 	*p = Pod{
 		UID: p.UID, Namespace: p.Namespace, Name: p.Name, Class: class,
-		NodeName: intern(obj.Spec.NodeName), NominatedNode: intern(obj.Status.NominatedNodeName),
-		Created: unixNano(obj.CreationTimestamp.Time), Phase: corev1.PodPhase(intern(string(obj.Status.Phase))),
+		NodeName: intern.String(obj.Spec.NodeName), NominatedNode: intern.String(obj.Status.NominatedNodeName),
+		Created: unixNano(obj.CreationTimestamp.Time), Phase: corev1.PodPhase(intern.String(string(obj.Status.Phase))),
 		ResourceVersion: obj.ResourceVersion,
 	}
 	if obj.Status.StartTime != nil {
@@ -135,7 +136,7 @@ func setPod(p *Pod, obj *corev1.Pod, class *PodClass) {
 	}
 	if c := podCondition(&obj.Status, corev1.PodScheduled); c != nil && c.Reason == corev1.PodReasonUnschedulable {
 		p.Unschedulable, p.UnschedulableSince = true, unixNano(c.LastTransitionTime.Time)
-		p.UnschedulableMessage = intern(c.Message)
+		p.UnschedulableMessage = intern.String(c.Message)
 	}
 	if c := podCondition(&obj.Status, corev1.DisruptionTarget); c != nil && c.Status == corev1.ConditionTrue {
 		p.EvictedAt = unixNano(c.LastTransitionTime.Time)

@@ -14,6 +14,7 @@ import (
 
 	"millwright/events"
 	"millwright/planner/catalog"
+	"millwright/planner/intern"
 	"millwright/planner/parts"
 	"millwright/planner/resource"
 	"millwright/planner/version"
@@ -135,7 +136,7 @@ func (c *checkpointReader) head(h *wire.WorldHead) {
 func (c *checkpointReader) class(r *wire.PodClass) error {
 	class := &PodClass{
 		Digest: r.Digest, Labels: r.Labels, Annotations: r.Annotations, Spec: &corev1.PodSpec{}, Requests: vectorOf(r.Requests),
-		OwnerKind: intern(r.OwnerKind), OwnerAPIVersion: intern(r.OwnerApiVersion), OwnerName: r.OwnerName, OwnerUID: types.UID(r.OwnerUid),
+		OwnerKind: intern.String(r.OwnerKind), OwnerAPIVersion: intern.String(r.OwnerApiVersion), OwnerName: r.OwnerName, OwnerUID: types.UID(r.OwnerUid),
 	}
 	if err := class.Spec.Unmarshal(r.Spec); err != nil {
 		return fmt.Errorf("decode pod class %x: %w", r.Digest, err)
@@ -146,13 +147,13 @@ func (c *checkpointReader) class(r *wire.PodClass) error {
 
 func vectorOf(list []*wire.Amount) (v resource.Vector) {
 	for _, a := range list {
-		v.Set(corev1.ResourceName(intern(a.Resource)), a.Value)
+		v.Set(corev1.ResourceName(intern.String(a.Resource)), a.Value)
 	}
 	return v
 }
 
 func (c *checkpointReader) node(n *wire.Node) error {
-	w, name := c.w, intern(n.Name)
+	w, name := c.w, intern.String(n.Name)
 	r := w.nodes.edit(w.owner, name)
 	r.known, r.lastEvent = n.Known, n.LastEvent
 	if !r.known {
@@ -190,9 +191,9 @@ func (c *checkpointReader) podOf(p *wire.Pod) (*Pod, error) {
 		return nil, fmt.Errorf("pod %s/%s is of class %d of %d", p.Namespace, p.Name, p.Class, len(c.classes))
 	}
 	return &Pod{
-		UID: types.UID(p.Uid), Namespace: intern(p.Namespace), Name: p.Name, Class: c.classes[p.Class],
-		NodeName: intern(p.NodeName), NominatedNode: intern(p.NominatedNode), Phase: corev1.PodPhase(intern(p.Phase)),
-		Unschedulable: p.Unschedulable, Ready: p.Ready, NotReady: p.NotReady, UnschedulableMessage: intern(p.UnschedulableMessage),
+		UID: types.UID(p.Uid), Namespace: intern.String(p.Namespace), Name: p.Name, Class: c.classes[p.Class],
+		NodeName: intern.String(p.NodeName), NominatedNode: intern.String(p.NominatedNode), Phase: corev1.PodPhase(intern.String(p.Phase)),
+		Unschedulable: p.Unschedulable, Ready: p.Ready, NotReady: p.NotReady, UnschedulableMessage: intern.String(p.UnschedulableMessage),
 		ResourceVersion: p.Version, Created: p.Created, Started: p.Started, Deleting: p.Deleting, UnschedulableSince: p.UnschedulableSince,
 		EvictedAt: p.Evicted, Successor: p.Successor,
 	}, nil
@@ -301,7 +302,7 @@ func (c *checkpointReader) catalog(r *wire.Catalog) error {
 }
 
 func (c *checkpointReader) price(r *wire.Price) error {
-	k := catalog.PriceKey{InstanceType: intern(r.InstanceType), CapacityType: intern(r.CapacityType), Zone: intern(r.Zone)}
+	k := catalog.PriceKey{InstanceType: intern.String(r.InstanceType), CapacityType: intern.String(r.CapacityType), Zone: intern.String(r.Zone)}
 	t := &c.w.aws.prices
 	t.prices[k], t.generations[k] = r.MicroUsdPerHour, mark(r.Mentioned, c.w.generation)
 	if len(r.Since) != len(r.Were) {

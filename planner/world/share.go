@@ -7,6 +7,8 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	wire "millwright/proto/checkpoint"
+
+	"millwright/planner/intern"
 )
 
 // typeListsMax bounds the lists of instance types that are compared with a new one.
@@ -16,7 +18,7 @@ const typeListsMax = 64
 // of a plan with up to 600 instance types, and claims planned for the same pods have the same.
 func (w *World) sharing(c *karpv1.NodeClaim) *karpv1.NodeClaim {
 	kept := *c
-	kept.Labels, kept.Annotations = interned(c.Labels), interned(c.Annotations)
+	kept.Labels, kept.Annotations = intern.Map(c.Labels), intern.Map(c.Annotations)
 	kept.Spec.Requirements = slices.Clone(c.Spec.Requirements)
 	for i := range kept.Spec.Requirements {
 		if r := &kept.Spec.Requirements[i]; r.Key == corev1.LabelInstanceTypeStable && len(r.Values) > 1 {
@@ -36,22 +38,11 @@ func (l *typeLists) shared(types []string) []string {
 	}
 	list := make([]string, len(types))
 	for i, t := range types {
-		list[i] = intern(t)
+		list[i] = intern.String(t)
 	}
 	from := max(0, len(*l)+1-typeListsMax)
 	*l = append(slices.Clone((*l)[from:]), list) // versions keep what they have
 	return list
-}
-
-func interned(m map[string]string) map[string]string {
-	if m == nil {
-		return nil
-	}
-	shared := make(map[string]string, len(m))
-	for k, v := range m {
-		shared[intern(k)] = intern(v)
-	}
-	return shared
 }
 
 // shareRestored does the same with a NodeClaim that was just restored.

@@ -172,13 +172,15 @@ type LedgerHead struct {
 	Adopted      []string          `protobuf:"bytes,11,rep,name=adopted" json:"adopted,omitempty"`
 	Failing      []*Failing        `protobuf:"bytes,12,rep,name=failing" json:"failing,omitempty"`
 	// Control is the payload of the last ControlChanged.
-	Control       []byte                 `protobuf:"bytes,13,opt,name=control" json:"control,omitempty"`
-	ControlSeq    uint64                 `protobuf:"varint,14,opt,name=control_seq,json=controlSeq" json:"control_seq,omitempty"`
-	ControlAt     *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=control_at,json=controlAt" json:"control_at,omitempty"`
-	Rollouts      []*Rollout             `protobuf:"bytes,16,rep,name=rollouts" json:"rollouts,omitempty"`
-	LostReturns   []*LostReturns         `protobuf:"bytes,17,rep,name=lost_returns,json=lostReturns" json:"lost_returns,omitempty"`
-	DrainOuts     []*DrainOut            `protobuf:"bytes,18,rep,name=drain_outs,json=drainOuts" json:"drain_outs,omitempty"`
-	Memory        []*Memory              `protobuf:"bytes,19,rep,name=memory" json:"memory,omitempty"`
+	Control     []byte                 `protobuf:"bytes,13,opt,name=control" json:"control,omitempty"`
+	ControlSeq  uint64                 `protobuf:"varint,14,opt,name=control_seq,json=controlSeq" json:"control_seq,omitempty"`
+	ControlAt   *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=control_at,json=controlAt" json:"control_at,omitempty"`
+	Rollouts    []*Rollout             `protobuf:"bytes,16,rep,name=rollouts" json:"rollouts,omitempty"`
+	LostReturns []*LostReturns         `protobuf:"bytes,17,rep,name=lost_returns,json=lostReturns" json:"lost_returns,omitempty"`
+	DrainOuts   []*DrainOut            `protobuf:"bytes,18,rep,name=drain_outs,json=drainOuts" json:"drain_outs,omitempty"`
+	Memory      []*Memory              `protobuf:"bytes,19,rep,name=memory" json:"memory,omitempty"`
+	// Drifts are when drift began to replace the nodes of each NodePool, as JSON.
+	Drifts        []byte `protobuf:"bytes,20,opt,name=drifts" json:"drifts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -342,6 +344,13 @@ func (x *LedgerHead) GetDrainOuts() []*DrainOut {
 func (x *LedgerHead) GetMemory() []*Memory {
 	if x != nil {
 		return x.Memory
+	}
+	return nil
+}
+
+func (x *LedgerHead) GetDrifts() []byte {
+	if x != nil {
+		return x.Drifts
 	}
 	return nil
 }
@@ -1989,7 +1998,7 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\asubnets\x18\n" +
 	" \x03(\v2+.millwright.checkpoint.v1.UnavailableSubnetR\asubnets\x12@\n" +
 	"\tproposals\x18\v \x03(\v2\".millwright.checkpoint.v1.ProposalR\tproposals\x12?\n" +
-	"\tevictions\x18\f \x03(\v2!.millwright.checkpoint.v1.EvictedR\tevictions\"\xee\a\n" +
+	"\tevictions\x18\f \x03(\v2!.millwright.checkpoint.v1.EvictedR\tevictions\"\x86\b\n" +
 	"\n" +
 	"LedgerHead\x12\x15\n" +
 	"\x06log_id\x18\x01 \x01(\tR\x05logId\x12\x18\n" +
@@ -2016,7 +2025,8 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\flost_returns\x18\x11 \x03(\v2%.millwright.checkpoint.v1.LostReturnsR\vlostReturns\x12A\n" +
 	"\n" +
 	"drain_outs\x18\x12 \x03(\v2\".millwright.checkpoint.v1.DrainOutR\tdrainOuts\x128\n" +
-	"\x06memory\x18\x13 \x03(\v2 .millwright.checkpoint.v1.MemoryR\x06memory\x1a8\n" +
+	"\x06memory\x18\x13 \x03(\v2 .millwright.checkpoint.v1.MemoryR\x06memory\x12\x16\n" +
+	"\x06drifts\x18\x14 \x01(\fR\x06drifts\x1a8\n" +
 	"\n" +
 	"ModesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +

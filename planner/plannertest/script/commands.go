@@ -148,10 +148,14 @@ func option(c *Case, a *Args) {
 		c.Options.AwaitNewPods = value == "on"
 	case "surgeFirst":
 		c.Options.SurgeFirst = value == "on"
+	case "payBackHistory":
+		c.Options.PayBackHistory = value == "on"
 	case "staticWave":
 		c.Options.StaticWave = int64(a.number(value))
 	case "nodeCost":
 		c.Options.NodeCost = int64(a.number(value))
+	case "evictionHorizon":
+		c.Options.EvictionHorizon = a.Duration(value)
 	case "evictionCost":
 		c.Options.EvictionCost = int64(a.number(value))
 	default:

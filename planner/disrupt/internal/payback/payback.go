@@ -166,13 +166,18 @@ func wasMoved(p *world.Pod, moves []ledger.Evicted) bool {
 // that had no place, for so long they can be expected to need none; at least the horizon, which is halved for
 // each purchase in boughtIn but the first few, down to lifeLeast.
 func (r *Rule) life(nodes []*planner.StateNode) time.Duration {
-	horizon, life := r.s.Options.EvictionHorizon, r.lifeMost(nodes)
+	life := r.lifeMost(nodes)
 	for _, n := range nodes {
-		b := r.purchasesOf(n.NodePool)
-		least := horizon >> min(16, max(0, b.times-purchasesFree))
-		life = min(life, max(r.s.Now.Sub(b.last), least, min(lifeLeast, horizon)))
+		life = min(life, r.sincePurchase(n.NodePool))
 	}
 	return life
+}
+
+// sincePurchase is life by the purchases of one NodePool alone.
+func (r *Rule) sincePurchase(nodePool string) time.Duration {
+	horizon, b := r.s.Options.EvictionHorizon, r.purchasesOf(nodePool)
+	least := horizon >> min(16, max(0, b.times-purchasesFree))
+	return max(r.s.Now.Sub(b.last), least, min(lifeLeast, horizon))
 }
 
 // paysAt is the first moment at which a saving on nodes may pay for a cost that it does not pay for now; zero

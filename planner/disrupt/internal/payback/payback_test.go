@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
@@ -203,4 +204,73 @@ func TestAgainAtItsBound(t *testing.T) {
 	want(t, "not quite", r.Again(59_999, n) != nil, true)
 	r, n = rule(bought(3, 0), nil)
 	want(t, "no pod that was moved", r.Again(-1, n) == nil, true)
+}
+
+// However much the NodePool buys and drifts, a saving counts for a policy neither for longer than its horizon
+// and the NodePool's expireAfter, nor for less than five minutes of them; what does not pay by now pays at
+// the moment that is named, if nothing else happens, or time can change nothing. The rules: disruption §4.1.
+func TestALifeIsWithinItsBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		minutes := func(name string, least, most int) time.Duration {
+			return time.Duration(rapid.IntRange(least, most).Draw(t, name)) * time.Minute
+		}
+		var after []time.Duration
+		for range rapid.IntRange(0, 6).Draw(t, "purchases") {
+			after = append(after, minutes("bought", 0, 6*60))
+		}
+		c := bought(1, append([]time.Duration{0}, after...)...)
+		horizon, expires := minutes("horizon", 1, 3000), minutes("expireAfter", 0, 3000)
+		c.See(pt.Policy("d", fmt.Sprintf(`{savings: {payBack: {costPerEviction: "0.05", horizon: %s}}}`, horizon)))
+		most := horizon
+		if expires > 0 {
+			c.See(pt.Pool("p", func(p *karpv1.NodePool) { p.Spec.Template.Spec.ExpireAfter = karpv1.NewDuration(expires) }))
+			most = min(most, expires)
+		}
+		for range rapid.IntRange(0, 5).Draw(t, "roll-outs") {
+			c.Advance(minutes("later", 0, 2000))
+			rollOut(c)
+		}
+		c.Advance(minutes("now", 0, 4000))
+		at := func() (life policy.Life, text string, until time.Time) {
+			s := c.Snapshot()
+			s.Options.EvictionHorizon, s.Options.PayBackHistory = time.Hour, true
+			policies := policy.ByPool(s)
+			r, p := New(s, policies), policies["p"][0]
+			text, until = r.Shortfall(p, "p", Trade{Saved: 100_000, Evictions: 1, Weight: planner.EvictionCostUnit / policy.CostGrain})
+			return r.lifeFor(p, "p"), text, until
+		}
+		life, text, until := at()
+		if life.Length > most || life.Length < min(5*time.Minute, most) || life.Bound == "" {
+			t.Fatalf("%+v of %s", life, most)
+		}
+		if pays := life.Length >= 30*time.Minute; pays != (text == "") || pays && !until.IsZero() {
+			t.Fatalf("%+v: %q until %s", life, text, until)
+		}
+		if text == "" {
+			return
+		}
+		if until.IsZero() != (most < 30*time.Minute) {
+			t.Fatalf("%+v of %s: %q until %s", life, most, text, until)
+		}
+		for looks := 0; !until.IsZero(); looks++ { // whoever looks whenever it is told to finds that it pays
+			if !until.After(c.Clock) || looks > 10 {
+				t.Fatalf("%+v at %s: %q until %s", life, c.Clock, text, until)
+			}
+			c.Advance(until.Sub(c.Clock))
+			life, _, until = at()
+		}
+		if life.Length < 30*time.Minute && most >= 30*time.Minute {
+			t.Fatalf("it never pays: %+v", life)
+		}
+	})
+}
+
+// rollOut has drift begin to replace nodes that the roll-out before it has brought.
+func rollOut(c *pt.Cluster) {
+	planned := c.Record(ledger.KindProvisioningPlanned, &ledger.ProvisioningPlanned{Claims: []ledger.PlannedClaim{{NodePool: "p"}}})
+	name := ledger.ClaimName(pt.LogID, "p", planned, 0)
+	seq := c.Decide(c.Snapshot(), &planner.Decision{Kind: ledger.KindCommandStarted, Payload: &ledger.CommandStarted{
+		Reason: karpv1.DisruptionReasonDrifted, Rollout: true, Candidates: []ledger.Candidate{{Claim: name, NodePool: "p"}}}})
+	c.Record(ledger.KindCommandSucceeded, &ledger.CommandSucceeded{ID: ledger.CommandID(pt.LogID, seq)})
+	c.Record(ledger.KindClaimWithdrawn, &ledger.ClaimWithdrawn{Claim: name})
 }

@@ -29,8 +29,11 @@ func want[T comparable](t *testing.T, what string, got, expected T) {
 // All that is asked for must be saved, exactly.
 func TestShortfallAtItsBounds(t *testing.T) {
 	const weight = planner.EvictionCostUnit / CostGrain
-	short := func(life *karpv1.NodePool, spec string, saved, before, evictions, grains int64) string {
-		return readable(t, `{savings: `+spec+`}`).Shortfall(saved, before, evictions, grains, life)
+	short := func(pool *karpv1.NodePool, spec string, saved, before, evictions, grains int64) string {
+		p := readable(t, `{savings: `+spec+`}`)
+		life, _ := p.LifeMost(pool)
+		text, _ := p.Shortfall(saved, before, evictions, grains, Life{Length: life})
+		return text
 	}
 	brief := pt.Pool("p")
 	hour := time.Hour
