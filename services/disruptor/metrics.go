@@ -36,6 +36,7 @@ type metrics struct {
 	failed         *prometheus.CounterVec
 	queueFailures  *prometheus.CounterVec
 	claimsDisrupts *prometheus.CounterVec
+	podsDisrupted  *prometheus.CounterVec
 	timeouts       *prometheus.CounterVec
 	scores         *prometheus.HistogramVec
 	moves          *prometheus.CounterVec
@@ -89,6 +90,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			[]string{"result"}),
 		claimsDisrupts: shared(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "karpenter_nodeclaims_disrupted_total",
 			Help: "NodeClaims disrupted, by reason."}, []string{"reason", "nodepool", "capacity_type"})),
+		podsDisrupted: shared(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "karpenter_pods_disruption_initiated_total",
+			Help: "Pods, DaemonSets aside, of NodeClaims when their disruption begins, by reason."}, []string{"reason", "nodepool", "capacity_type"})),
 	}
 	// They are there before the first failure, whose increase would not be seen otherwise.
 	for _, method := range methods {
@@ -213,7 +216,9 @@ func candidatesOf(d *planner.Decision) (count int) {
 
 func (m *metrics) succeeded(c *ledger.CommandStarted) {
 	for _, candidate := range c.Candidates {
-		m.claimsDisrupts.WithLabelValues(lower(c.Reason), candidate.NodePool, candidate.CapacityType).Inc()
+		labels := []string{lower(c.Reason), candidate.NodePool, candidate.CapacityType}
+		m.claimsDisrupts.WithLabelValues(labels...).Inc()
+		m.podsDisrupted.WithLabelValues(labels...).Add(float64(len(candidate.Pods)))
 	}
 }
 

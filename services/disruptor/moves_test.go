@@ -82,6 +82,11 @@ func TestWhatIsSaidOfAConsolidation(t *testing.T) {
 			wantEvent(t, r, object+" ConsolidationCandidate: Consolidation candidate: delete, terminating 1 nodes (1 pods) a/m5.large/on-demand (savings: $0.10)")
 			wantEvent(t, r, object+" ConsolidationApproved: score 1.00 >= threshold 0.50 (k: 2, savings 50.0%, disruption 50.0%)")
 		}
+		for _, name := range []string{"karpenter_nodeclaims_disrupted_total", "karpenter_pods_disruption_initiated_total"} {
+			if got := metric(name); !slices.Equal(got, []string{"capacity_type=on-demand,nodepool=general,reason=underutilized 1"}) {
+				t.Errorf("%s %v", name, got)
+			}
+		}
 		if got := metric("karpenter_consolidation_moves_total"); !slices.Equal(got, []string{"decision=approved,nodepool=general,policy=Balanced 1"}) {
 			t.Errorf("moves %v", got)
 		}

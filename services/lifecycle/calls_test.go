@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/events"
 )
 
 // Claims of one request are a batch (reference: operations §2.5).
@@ -85,4 +86,42 @@ func (e *refusingEC2) TerminateInstances(ctx context.Context, ids []string) erro
 		return apiError("InternalError")
 	}
 	return e.fakeEC2.TerminateInstances(ctx, ids)
+}
+
+// Offerings that failed count by their zone and its id (reference: operations §2.1).
+func TestFailedLaunchesAreCounted(t *testing.T) {
+	r := newRig(t)
+	registry := prometheus.NewRegistry()
+	r.with(func(d *Deps) { d.Registerer = registry })
+	nc := r.kube.classes["default"].DeepCopy()
+	nc.Status.Subnets = []awsv1.Subnet{{ID: "subnet-a", Zone: "eu-1a", ZoneID: "euw1-az1"}}
+	r.kube.put(&r.kube.classes, nc)
+	r.ec2.exhausted["c5.large"], r.ec2.exhausted["m5.large"] = true, true
+	r.run("claim closed", r.closed(r.plan()))
+	const metric = "karpenter_cloudprovider_instance_launch_failures_total"
+	want := "# HELP " + metric + " Offerings that failed to launch; zone_id is empty if it is not known.\n# TYPE " + metric + " counter\n" +
+		metric + `{capacity_type="on-demand",reason="InsufficientInstanceCapacity",zone="eu-1a",zone_id="euw1-az1"} 2` + "\n"
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), metric); err != nil {
+		t.Error(err)
+	}
+}
+
+// A node that has to go counts with the pods that need a new place then (reference: operations §2.1).
+func TestPodsWhoseDisruptionBeginsAreCounted(t *testing.T) {
+	r := newRig(t)
+	registry := prometheus.NewRegistry()
+	r.with(func(d *Deps) { d.Registerer = registry })
+	name, instance := r.initialized()
+	for _, pod := range []string{"x", "y"} {
+		r.pod(pod, r.led.Claim(name).Node)
+	}
+	r.message(events.ScheduledChange, instance, time.Time{})
+	r.run("claim closed", r.closed(name))
+	for metric, want := range map[string]string{"karpenter_nodeclaims_disrupted_total": "1", "karpenter_pods_disruption_initiated_total": "2"} {
+		help := map[bool]string{true: "NodeClaims disrupted, by reason.", false: "Pods, DaemonSets aside, of NodeClaims when their disruption begins, by reason."}[want == "1"]
+		text := "# HELP " + metric + " " + help + "\n# TYPE " + metric + " counter\n" + metric + `{capacity_type="on-demand",nodepool="default",reason="` + events.ScheduledChange + `"} ` + want + "\n"
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(text), metric); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -55,7 +55,7 @@ var sources = []struct {
 		provisioner.RegisterPodMetrics}},
 	{"Disruptor", "", []func(prometheus.Registerer){disruptor.RegisterMetrics}},
 	{"Terminator", "", []func(prometheus.Registerer){terminator.RegisterMetrics}},
-	{"Lifecycle", "`karpenter_nodeclaims_disrupted_total` counts commands of the disruptor too.", []func(prometheus.Registerer){
+	{"Lifecycle", "`karpenter_nodeclaims_disrupted_total` and `karpenter_pods_disruption_initiated_total` count commands of the disruptor too.", []func(prometheus.Registerer){
 		claims.RegisterMetrics, garbage.RegisterMetrics, launch.RegisterMetrics, ec2.RegisterMetrics, retention.RegisterMetrics,
 		selfcheck.RegisterMetrics, durability.RegisterMetrics}},
 	{"Console", "`millwright console` and `millwright all` have them.", []func(prometheus.Registerer){console.RegisterMetrics}},

@@ -136,6 +136,7 @@ var asked = map[string]string{
 	"karpenter_voluntary_disruption_eligible_nodes":  "gauge reason",
 	"karpenter_voluntary_disruption_decisions_total": "counter decision reason consolidation_type",
 	"karpenter_nodeclaims_disrupted_total":           "counter reason nodepool capacity_type",
+	"karpenter_pods_disruption_initiated_total":      "counter reason nodepool capacity_type",
 	"karpenter_nodepools_usage":                      "gauge nodepool resource_type",
 	"karpenter_nodepools_limit":                      "gauge nodepool resource_type",
 	"karpenter_nodepools_allowed_disruptions":        "gauge nodepool reason",

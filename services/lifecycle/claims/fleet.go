@@ -302,7 +302,7 @@ func (s launcher) answerFleet(ctx context.Context, a *attempt, instances []ec2.I
 		return err
 	}
 	s.deps.Launcher.Settle(a.open.Token, subnets...)
-	s.metrics.offeringsFailed(failed)
+	s.metrics.offeringsFailed(failed, a.views...)
 	for i := range answer.Launched {
 		l := &answer.Launched[i]
 		s.report.logLaunched(views[l.Claim], l)

@@ -258,7 +258,7 @@ func (s launcher) launched(ctx context.Context, a *attempt, i ec2.Instance, fail
 		return err
 	}
 	s.report.logLaunched(v, payload)
-	s.metrics.offeringsFailed(failed)
+	s.metrics.offeringsFailed(failed, v)
 	return nil
 }
 
@@ -328,7 +328,7 @@ func (s launcher) unlaunched(ctx context.Context, a *attempt, f *ec2.Failure) er
 		return err
 	}
 	s.deps.Launcher.Settle(a.open.Token)
-	s.metrics.offeringsFailed(f.Unavailable)
+	s.metrics.offeringsFailed(f.Unavailable, v)
 	s.afterFailure(v, payload, f)
 	return nil
 }

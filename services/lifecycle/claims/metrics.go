@@ -15,12 +15,13 @@ import (
 	"millwright/planner/ledger"
 	"millwright/services/internal/ec2"
 	"millwright/services/internal/service"
+	"millwright/services/lifecycle/launch"
 )
 
 // metrics with karpenter_* names keep what dashboards ask for (reference: lifecycle §15).
 type metrics struct {
 	claimsCreated, claimsTerminated, claimsDisrupted *prometheus.CounterVec
-	unhealthyDisrupted                               *prometheus.CounterVec
+	unhealthyDisrupted, podsDisrupted                *prometheus.CounterVec
 	nodesCreated, nodesTerminated, launchFailures    *prometheus.CounterVec
 	terminationDuration, instanceDuration            *prometheus.HistogramVec
 	nodeTermination                                  *prometheus.SummaryVec
@@ -40,12 +41,14 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		claimsCreated:    counter("karpenter_nodeclaims_created_total", "NodeClaims created.", "reason", "nodepool", "min_values_relaxed"),
 		claimsTerminated: counter("karpenter_nodeclaims_terminated_total", "NodeClaims terminated.", "nodepool", "capacity_type", "zone"),
 		claimsDisrupted:  counter("karpenter_nodeclaims_disrupted_total", "NodeClaims disrupted, by reason.", "reason", "nodepool", "capacity_type"),
+		podsDisrupted: counter("karpenter_pods_disruption_initiated_total", "Pods, DaemonSets aside, of NodeClaims when their disruption begins, by reason.",
+			"reason", "nodepool", "capacity_type"),
 		unhealthyDisrupted: counter("karpenter_nodeclaims_unhealthy_disrupted_total", "NodeClaims whose nodes were unhealthy.",
 			"condition", "nodepool", "capacity_type", "image_id"),
 		nodesCreated:    counter("karpenter_nodes_created_total", "Nodes that joined.", "nodepool", "zone"),
 		nodesTerminated: counter("karpenter_nodes_terminated_total", "Nodes terminated.", "nodepool", "zone"),
-		launchFailures: counter("karpenter_cloudprovider_instance_launch_failures_total", "Offerings that failed to launch.",
-			"zone", "capacity_type", "reason"),
+		launchFailures: counter("karpenter_cloudprovider_instance_launch_failures_total", "Offerings that failed to launch; zone_id is empty if it is not known.",
+			"zone", "zone_id", "capacity_type", "reason"),
 		terminationDuration: histogram("karpenter_nodeclaims_termination_duration_seconds", "From deletion to the end of the NodeClaim.",
 			prometheus.ExponentialBuckets(1, 2, 12)),
 		instanceDuration: histogram("karpenter_nodeclaims_instance_termination_duration_seconds", "From the request to the end of the instance.",
@@ -60,7 +63,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			[]float64{900, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 432000, 864000, 1296000, 1728000, 2160000, 2592000}),
 	}
 	if r != nil {
-		r.MustRegister(m.claimsCreated, m.claimsTerminated, m.claimsDisrupted, m.unhealthyDisrupted, m.nodesCreated, m.nodesTerminated, m.launchFailures,
+		r.MustRegister(m.claimsCreated, m.claimsTerminated, m.claimsDisrupted, m.podsDisrupted, m.unhealthyDisrupted, m.nodesCreated, m.nodesTerminated, m.launchFailures,
 			m.terminationDuration, m.instanceDuration, m.nodeTermination, m.nodeLifetime)
 	}
 	return m
@@ -100,8 +103,10 @@ func (v *claimView) label(key string) string {
 	return v.object.Labels[key]
 }
 
-func (m *metrics) doomed(v *claimView, reason string) {
+// doomed counts a claim that is to go, with so many pods on its node.
+func (m *metrics) doomed(v *claimView, reason string, pods int) {
 	m.claimsDisrupted.WithLabelValues(reason, v.pool(), v.capacityType()).Inc()
+	m.podsDisrupted.WithLabelValues(reason, v.pool(), v.capacityType()).Add(float64(pods))
 	if u := v.input.Unhealthy; reason == claim.ReasonUnhealthy && u != nil {
 		m.unhealthyDisrupted.WithLabelValues(snake(u.Condition), v.pool(), v.capacityType(), v.imageID()).Inc()
 	}
@@ -121,9 +126,17 @@ func snake(name string) string {
 
 func (m *metrics) registered(v *claimView) { m.nodesCreated.WithLabelValues(v.pool(), v.zone()).Inc() }
 
-func (m *metrics) offeringsFailed(failed []ledger.FailedOffering) {
+// offeringsFailed counts offerings that failed for claims, nil among them for one that is gone. The ids of
+// zones are those that the subnets of their NodeClass have.
+func (m *metrics) offeringsFailed(failed []ledger.FailedOffering, claims ...*claimView) {
+	var class *awsv1.EC2NodeClass
+	for _, v := range claims {
+		if class == nil && v != nil {
+			class = v.class
+		}
+	}
 	for _, f := range failed {
-		m.launchFailures.WithLabelValues(f.Zone, f.CapacityType, f.Code).Inc()
+		m.launchFailures.WithLabelValues(f.Zone, launch.ZoneID(class, nil, f.Zone), f.CapacityType, f.Code).Inc()
 	}
 }
 

@@ -77,6 +77,7 @@ func (s *Stepper) doom(ctx context.Context, v *claimView, a claim.Action) error 
 	if s.host.Mode() != ledger.ModeActive && s.mem.isSettled("shadow/"+v.name, a.Reason) {
 		return nil
 	}
+	pods := s.podsOf(v)
 	_, err = s.host.Decide(ctx, v.basis, planner.Decision{
 		Kind: ledger.KindClaimDoomed, Payload: payload,
 		Explanation: claim.Explain(v.input, a),
@@ -87,11 +88,26 @@ func (s *Stepper) doom(ctx context.Context, v *claimView, a claim.Action) error 
 	}
 	s.mem.settleVersions("shadow/"+v.name, a.Reason)
 	s.deps.Breaker.Doomed(a.Reason, v.input.Now)
-	s.metrics.doomed(v, a.Reason)
+	s.metrics.doomed(v, a.Reason, pods)
 	s.report.logDoom(v, a)
 	s.report.tellEndedBy(v, a)
 	s.noteFailedRegistration(v, a.Reason)
 	return nil
+}
+
+// podsOf counts the pods that need a new place once a claim goes; 0 while the World is not up to date.
+func (s *Stepper) podsOf(v *claimView) (pods int) {
+	_ = s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error { // only a metric asks
+		for _, n := range v.nodes {
+			for _, p := range snap.World.PodsOn(n.Name) {
+				if planner.IsReschedulable(p) {
+					pods++
+				}
+			}
+		}
+		return nil
+	})
+	return pods
 }
 
 // delete carries out a doom, or follows the user who deleted the Node.

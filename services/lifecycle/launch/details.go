@@ -77,7 +77,7 @@ func instanceLabels(nc *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, t *catalog.
 	maps.Copy(labels, groupLabels(nc, i))
 	reqs, _ := requirement.FromClaim(claim.Spec.Requirements)
 	labels[awsv1.LabelInstanceTenancy] = cmp.Or(i.Tenancy, tenancy(reqs))
-	if id := zoneID(nc, t, i.Zone); id != "" {
+	if id := ZoneID(nc, t, i.Zone); id != "" {
 		labels[awsv1.LabelTopologyZoneID] = id
 	}
 	return labels
@@ -100,8 +100,9 @@ func reservationLabels(t *catalog.InstanceType, i ec2.Instance) map[string]strin
 	return labels
 }
 
-// zoneID comes from the NodeClass's subnets, else from the catalogue.
-func zoneID(nc *awsv1.EC2NodeClass, t *catalog.InstanceType, zone string) string {
+// ZoneID of a zone comes from the NodeClass's subnets, else from what the catalogue says of a type; "" if
+// neither knows it. Both may be nil.
+func ZoneID(nc *awsv1.EC2NodeClass, t *catalog.InstanceType, zone string) string {
 	if nc != nil {
 		for _, s := range nc.Status.Subnets {
 			if s.Zone == zone && s.ZoneID != "" {
