@@ -417,7 +417,7 @@ func (b *renaming) ledgerHead(h *wire.LedgerHead) error {
 	for _, m := range h.Memory {
 		m.InstanceType, m.Images = b.publicOr(m.InstanceType), b.name(m.Images)
 	}
-	return b.documents(&h.Options, &h.Control)
+	return b.documents(&h.Options, &h.Control, &h.Drifts)
 }
 
 func (b *renaming) claim(c *wire.Claim) error {
