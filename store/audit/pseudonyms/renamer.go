@@ -132,7 +132,10 @@ func classOf(name string) class {
 	if c, ok := classes[name]; ok || name == "" {
 		return c
 	}
-	return classes[strings.ToLower(name[:1])+name[1:]]
+	if c, ok := classes[strings.ToLower(name[:1])+name[1:]]; ok {
+		return c
+	}
+	return nameField
 }
 
 // labels are a map by label key, of values or of lists of them.
