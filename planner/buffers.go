@@ -18,6 +18,9 @@ import (
 // stop all planning. Buffers get theirs by namespace and name.
 const VirtualPodsMax = 20_000
 
+// VirtualPodPrefix begins the names of virtual pods; the buffer's name and a number follow.
+const VirtualPodPrefix = "capacity-buffer-"
+
 // Buffer is a CapacityBuffer as it counts now (reference: scheduling §15).
 type Buffer struct {
 	Object *bufferv1beta1.CapacityBuffer
@@ -211,7 +214,7 @@ func (r *resolved) addPods(most int32) {
 	for i := range pods {
 		number := strconv.Itoa(i)
 		pods[i] = world.Pod{
-			UID: o.UID + types.UID("-"+number), Namespace: o.Namespace, Name: "capacity-buffer-" + o.Name + "-" + number,
+			UID: o.UID + types.UID("-"+number), Namespace: o.Namespace, Name: VirtualPodPrefix + o.Name + "-" + number,
 			Class: r.class, Created: created, Phase: corev1.PodPending,
 		}
 		r.Pods[i] = &pods[i]

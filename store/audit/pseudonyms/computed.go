@@ -1,8 +1,12 @@
 package pseudonyms
 
 import (
+	"strings"
+
+	bufferv1beta1 "millwright/api/autoscaling/v1beta1"
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/planner/ledger/names"
 	"millwright/planner/memory"
@@ -65,6 +69,31 @@ func (b *renaming) replaced() names.Replaced {
 		r[c.of(b.newID, b.name)] = b.name(c.of(b.logID, func(s string) string { return s }))
 	}
 	return r
+}
+
+// virtualPods finds the names and UIDs that planners give the virtual pods of CapacityBuffers
+// (planner.Buffer): a buffer's, and a number.
+func (b *renaming) virtualPods() {
+	buffers := b.source.world.CapacityBuffers()
+	for _, m := range b.messages {
+		if o, ok := m.observation.Object.(*bufferv1beta1.CapacityBuffer); ok {
+			buffers = append(buffers, o)
+		}
+	}
+	stems := map[string]string{}
+	for _, o := range buffers {
+		stems[planner.VirtualPodPrefix+o.Name] = planner.VirtualPodPrefix + b.name(o.Name)
+		stems[string(o.UID)] = b.name(string(o.UID))
+	}
+	for w := range b.learning.words {
+		i := strings.LastIndexByte(w, '-')
+		if i < 0 || strings.Trim(w[i+1:], "0123456789") != "" {
+			continue
+		}
+		if stem, ok := stems[w[:i]]; ok {
+			b.computed[w] = stem + w[i:]
+		}
+	}
 }
 
 // computeHashes finds the hashes that planners compute of renamed objects, by those of the objects.

@@ -100,6 +100,7 @@ func (b *renaming) collect() error {
 	}
 	b.pseudonyms = x
 	b.computed[b.logID] = b.newID
+	b.virtualPods()
 	return b.computeHashes()
 }
 
