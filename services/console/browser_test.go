@@ -56,9 +56,10 @@ func various(t *testing.T) Config {
 	r.Propose(ledger.CommandProposed{Policies: []string{"ask"}, Command: ledger.CommandStarted{Reason: "Empty", Method: "emptiness", PriceBefore: 96_000,
 		Candidates: []ledger.Candidate{{Node: "a", Claim: "a-claim", NodePool: "p", Price: 96_000}}}})
 	r.Outcome(ledger.KindControlChanged, &ledger.ControlChanged{Stop: ledger.StopVoluntary, By: "ann", Why: "tries something"})
+	w := r.Cluster.World.Version()
 	return Config{Log: r.Log, Versions: func() (*world.World, *ledger.Ledger, error) {
 		l, err := audit.PresentLedger(t.Context(), r.Log)
-		return r.Cluster.World.Version(), l, err
+		return w, l, err
 	}}
 }
 
@@ -255,7 +256,8 @@ func opensByEnter(t *testing.T, b *browsertest.Tab) {
 func TestTheShadowReportInABrowser(t *testing.T) {
 	log, rec := consoletest.Shadowed(t, "../../store/audit/testdata/v20/TestDeletingByHand.rec")
 	now := plannertest.New()
-	b := opened(t, Config{Log: log, Stream: rec, Versions: func() (*world.World, *ledger.Ledger, error) { return now.World.Version(), now.Ledger.Version(), nil }})
+	w, l := now.World.Version(), now.Ledger.Version()
+	b := opened(t, Config{Log: log, Stream: rec, Versions: func() (*world.World, *ledger.Ledger, error) { return w, l, nil }})
 	b.Visit("/shadow")
 	b.Do(chromedp.Focus(chromedp.CSS("form.filters button")), chromedp.KeyEvent(kb.Enter))
 	b.Says("nothing was decided in mode shadow")
