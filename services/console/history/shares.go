@@ -191,11 +191,17 @@ func (h *History) shareOut(resolution int, first int64, now time.Time, out *Spot
 		}
 	}
 	running := map[string]weight{} // those of earlier spans, per hour
-	last := s.number(now)
-	for n := range s.sums { // as the clocks of others have it
-		last = max(last, n)
+	present := s.number(now)
+	numbers := []int64{}
+	for n := first; n <= present; n++ {
+		numbers = append(numbers, n)
 	}
-	for n := first; n <= last; n++ {
+	for _, n := range slices.Sorted(maps.Keys(s.sums)) { // as the clocks of others have it
+		if n > max(present, first-1) {
+			numbers = append(numbers, n)
+		}
+	}
+	for _, n := range numbers {
 		costs := map[string]weight{}
 		for pool, x := range s.sums[n] {
 			costs[pool] = weight{x.OnDemand, x.OnDemand - x.Saved}
@@ -205,11 +211,11 @@ func (h *History) shareOut(resolution int, first int64, now time.Time, out *Spot
 			end = now
 		}
 		for pool, w := range running {
-			ran := end.Sub(s.begin(n))
+			ran := max(0, end.Sub(s.begin(n)))
 			costs[pool] = costs[pool].plus(weight{micro(w.OnDemand, ran), micro(w.Cost, ran)})
 		}
 		for _, c := range begun[n] {
-			ran := end.Sub(later(c.since, out.Since))
+			ran := max(0, end.Sub(later(c.since, out.Since)))
 			costs[c.pool] = costs[c.pool].plus(weight{micro(c.onDemand, ran), micro(c.price, ran)})
 			running[c.pool] = running[c.pool].plus(weight{c.onDemand, c.price})
 		}

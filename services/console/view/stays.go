@@ -16,7 +16,9 @@ const (
 	// asks. lookWait is how long who begins one waits for it; then they see what the one before found.
 	lookFresh   = 15 * time.Second
 	shareOfLook = 50
-	lookWait    = 700 * time.Millisecond
+	// lookFreshMost bounds both, should a clock jump while a look is taken.
+	lookFreshMost = 30 * time.Minute
+	lookWait      = 700 * time.Millisecond
 )
 
 // stays says why nodes stay, as the last look at all of them found: a pass of the disruptor's planner over
@@ -79,7 +81,7 @@ func (v *View) look() <-chan struct{} {
 		}
 		x.Lock()
 		x.found, x.from, x.at, x.looking = found, from, v.cfg.Now(), nil
-		x.goodFor = max(lookFresh, shareOfLook*x.at.Sub(began))
+		x.goodFor = min(max(lookFresh, shareOfLook*x.at.Sub(began)), lookFreshMost)
 		x.Unlock()
 		v.mu.Lock()
 		defer v.mu.Unlock()
