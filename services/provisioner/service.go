@@ -129,6 +129,16 @@ func New(host service.Host, deps Deps) *Service {
 	return s
 }
 
+// ForgetAfterwards waits until ctx ends, with the leadership, and lets go of what was noted of pods: a
+// version of the World that nobody uses would stay in memory. What a step notes that has not ended then goes
+// when the metrics are read.
+func (s *Service) ForgetAfterwards(ctx context.Context) {
+	<-ctx.Done()
+	if s.times != nil {
+		s.times.forget()
+	}
+}
+
 // Name implements service.Service.
 func (s *Service) Name() string { return ledger.ServiceProvisioner }
 

@@ -286,7 +286,8 @@ func (b *builder) addProvisioner() error {
 		}
 		deps.Kube = client
 	}
-	b.addSteps(h, provisioner.New(h, deps), logger)
+	service := provisioner.New(h, deps)
+	b.addSteps(h, service, logger).Beside(service.ForgetAfterwards)
 	return nil
 }
 

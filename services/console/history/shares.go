@@ -211,11 +211,11 @@ func (h *History) shareOut(resolution int, first int64, now time.Time, out *Spot
 			end = now
 		}
 		for pool, w := range running {
-			ran := max(0, end.Sub(s.begin(n)))
+			ran := end.Sub(s.begin(n))
 			costs[pool] = costs[pool].plus(weight{micro(w.OnDemand, ran), micro(w.Cost, ran)})
 		}
 		for _, c := range begun[n] {
-			ran := max(0, end.Sub(later(c.since, out.Since)))
+			ran := end.Sub(later(c.since, out.Since))
 			costs[c.pool] = costs[c.pool].plus(weight{micro(c.onDemand, ran), micro(c.price, ran)})
 			running[c.pool] = running[c.pool].plus(weight{c.onDemand, c.price})
 		}

@@ -70,6 +70,24 @@ func TestWhoseSavingsOfSpotAre(t *testing.T) {
 	}
 }
 
+// Spans between now and what somebody's clock recorded ages ahead are not gone through one by one.
+func TestAClockThatIsAgesAhead(t *testing.T) {
+	x := shared(t)
+	now := began.Add(165 * time.Minute)
+	want := x.Savings(began.Add(time.Minute), now).Spot.Namespaces
+	x.now = began.AddDate(90_000, 0, 0)
+	x.gone(x.spot("green", 30_000, 90_000))
+	got := x.Savings(began.Add(time.Minute), now).Spot.Namespaces
+	if len(got) != len(want) {
+		t.Fatalf("%+v", got)
+	}
+	for i := range want {
+		if d := got[i].OnDemand - want[i].OnDemand; got[i].Name != want[i].Name || d < 0 || d > 90_000 {
+			t.Errorf("%+v, before %+v", got[i], want[i])
+		}
+	}
+}
+
 // Two months later the same is shared out by days.
 func TestSharesOfLongAgo(t *testing.T) {
 	x := shared(t)
