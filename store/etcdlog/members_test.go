@@ -77,6 +77,7 @@ func members(t *testing.T) *trio {
 		cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 		cfg.QuotaBackendBytes = 64 << 20
 		cfg.TickMs, cfg.ElectionMs = 20, 600
+		cfg.WarningUnaryRequestDuration = embed.DefaultWarningUnaryRequestDuration
 		cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 		configs = append(configs, cfg)
 		cluster = append(cluster, cfg.Name+"="+peer.String())

@@ -19,10 +19,14 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"gopkg.in/natefinch/lumberjack.v2"
 )
 
 // QuotaBytes is the size of the database at which etcd stops accepting writes, unless Options name another.
 const QuotaBytes = 8 << 30
+
+// logMegabytes is the size at which etcd.log begins anew; the one before it is kept.
+const logMegabytes = 8
 
 // startTimeout bounds the start, recovery of a large log included.
 const startTimeout = 60 * time.Second
@@ -38,7 +42,7 @@ type Server struct {
 	sockets string
 	lock    *os.File
 	log     *zap.Logger
-	logFile *os.File
+	logFile *lumberjack.Logger
 }
 
 // Options of a Server.
@@ -77,9 +81,7 @@ func start(dir string, o Options) (_ *Server, err error) {
 	if s.sockets, err = socketDir(dir); err != nil {
 		return nil, err
 	}
-	if err := s.openLog(filepath.Join(dir, "etcd.log")); err != nil {
-		return nil, err
-	}
+	s.openLog(filepath.Join(dir, "etcd.log"))
 	if s.etcd, err = embed.StartEtcd(s.config(dir, o)); err != nil {
 		return nil, err
 	}
@@ -115,6 +117,8 @@ func (s *Server) config(dir string, o Options) *embed.Config {
 	// The write-ahead log makes writes durable; this is how often they reach the database file. The default
 	// of 100 ms causes long commits, for which appends have to wait.
 	cfg.BackendBatchInterval = 20 * time.Millisecond
+	// Left at 0, every request counts as slow: etcd would write each of them out, and log it.
+	cfg.WarningUnaryRequestDuration = embed.DefaultWarningUnaryRequestDuration
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(s.log)
 	return cfg
 }
@@ -129,19 +133,16 @@ func (s *Server) Close() error {
 
 // release releases what the process holds besides etcd.
 func (s *Server) release() {
-	for _, f := range []*os.File{s.logFile, s.lock} {
-		if f != nil {
-			_ = f.Close()
-		}
+	if s.logFile != nil {
+		_ = s.logFile.Close()
+	}
+	if s.lock != nil {
+		_ = s.lock.Close()
 	}
 }
 
-func (s *Server) openLog(path string) error {
-	var err error
-	if s.logFile, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
-		return err
-	}
+func (s *Server) openLog(path string) {
+	s.logFile = &lumberjack.Logger{Filename: path, MaxSize: logMegabytes, MaxBackups: 1}
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
 	s.log = zap.New(zapcore.NewCore(encoder, zapcore.AddSync(s.logFile), zapcore.WarnLevel))
-	return nil
 }

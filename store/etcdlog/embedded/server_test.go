@@ -2,6 +2,10 @@ package embedded_test
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -47,6 +51,30 @@ func TestEndpointsServeOtherProcesses(t *testing.T) {
 				t.Fatalf("read in process: %v, %v", resp, err)
 			}
 		})
+	}
+}
+
+// TestRequestsAreNotLogged: of what other processes ask for, only what is slow belongs into etcd.log.
+func TestRequestsAreNotLogged(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir)
+	defer s.Close()
+	c, err := clientv3.New(clientv3.Config{Endpoints: s.Endpoints})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for range 20 {
+		if _, err := c.Put(context.Background(), "k", "v"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	logged, err := os.ReadFile(filepath.Join(dir, "etcd.log"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(logged), "request stats"); n >= 20 {
+		t.Errorf("%d of 20 requests are in etcd.log:\n%s", n, logged)
 	}
 }
 
