@@ -81,7 +81,7 @@ func Explain(in Input, a Action) Explanation {
 func (v view) doomable() bool { return !v.deleting() && v.Ledger.Doomed == "" && !v.unsought() }
 
 // undated: the claim is going, and nothing has said yet when EC2 takes its instance.
-func (v view) undated() bool {
+func undated(v view) bool {
 	return !v.doomable() && v.Ledger.Deadline.IsZero() && !v.Instance.Gone()
 }
 
@@ -134,7 +134,7 @@ func (v view) blockEnding() bool {
 	if !passed(v.certain(), v.blockLeaves()) || v.unsought() {
 		return false
 	}
-	return v.timely(ReasonBlockEnding) || v.undated() && !v.certain().Before(v.Paced[ReasonBlockEnding])
+	return v.timely(ReasonBlockEnding) || undated(v) && !v.certain().Before(v.Paced[ReasonBlockEnding])
 }
 
 func (v view) blockText() string {
