@@ -43,7 +43,7 @@ func WaveOf(s *planner.Snapshot, list []*Policy, pool *karpv1.NodePool, answerin
 		w.Replaced, w.Halted = r.Replaced, r.Halted
 	}
 	for _, n := range s.StateNodes() {
-		if n.NodePool == pool.Name && n.Ledger != nil && replaced(n.Ledger) {
+		if n.NodePool == pool.Name && n.Ledger != nil && n.Ledger.TakenBy != "" && n.Ledger.Doomed != nil && n.Ledger.Doomed.Reason == doomedByDrift {
 			w.Going++
 		}
 	}
@@ -68,11 +68,6 @@ func WaveOf(s *planner.Snapshot, list []*Policy, pool *karpv1.NodePool, answerin
 	}
 	w.Left = max(0, before+w.Nodes-w.Replaced-w.Started-proposed)
 	return w
-}
-
-// replaced reports that a command of drift has replaced the claim, which is not gone yet.
-func replaced(c *ledger.Claim) bool {
-	return c.RolledOut || c.TakenBy != "" && c.Doomed != nil && c.Doomed.Reason == doomedByDrift
 }
 
 const (
