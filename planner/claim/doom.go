@@ -31,7 +31,7 @@ const nodeClassGrace = 10 * time.Second
 // dooms are the ways a claim ends without a person asking for it. Budgets do not apply to them.
 var dooms = append(interruptions(), []Transition{
 	{Move: Doom, From: living, To: Deleting, Reason: ReasonExpired, When: view.expired, Text: view.expiredText},
-	{Move: Doom, From: []State{Launched, Registered, Initialized}, To: Deleting, Reason: ReasonBlockEnding, When: view.blockEnding, Text: view.blockText},
+	{Move: Doom, From: noticed, To: Deleting, Reason: ReasonBlockEnding, When: view.blockEnding, Text: view.blockText},
 	{Move: Doom, From: []State{Created}, To: Deleting, Reason: ReasonWithdrawn, When: view.stray},
 	{Move: Doom, From: living, To: Deleting, Reason: ReasonNodePoolDeleted, When: view.orphaned},
 	{Move: Doom, From: []State{Launched, Registered, Initialized}, To: Deleting, Reason: ReasonGarbageCollected, When: view.collectable},
@@ -80,6 +80,11 @@ func Explain(in Input, a Action) Explanation {
 // doomable: alive, not doomed before, and not one whose instance is yet to be found.
 func (v view) doomable() bool { return !v.deleting() && v.Ledger.Doomed == "" && !v.unsought() }
 
+// undated: the claim is going, and nothing has said yet when EC2 takes its instance.
+func undated(v view) bool {
+	return !v.doomable() && v.Ledger.Deadline.IsZero() && !v.Instance.Gone()
+}
+
 // Timed are the reasons that follow from time alone. A clock that is wrong would doom every claim by them, so
 // they are paced.
 func Timed(reason string) bool {
@@ -124,8 +129,12 @@ func (v view) blockLeaves() time.Time {
 // zero time is of no block.
 func BlockLeaves(end, now time.Time) bool { return !end.IsZero() && !now.Before(end.Add(-blockLead)) }
 
+// blockEnding: the end of its capacity block ends the claim, or names the deadline of one that is going.
 func (v view) blockEnding() bool {
-	return v.timely(ReasonBlockEnding) && passed(v.certain(), v.blockLeaves())
+	if !passed(v.certain(), v.blockLeaves()) || v.unsought() {
+		return false
+	}
+	return v.timely(ReasonBlockEnding) || undated(v) && !v.certain().Before(v.Paced[ReasonBlockEnding])
 }
 
 func (v view) blockText() string {

@@ -43,7 +43,7 @@ func (v view) interruptedBy(kind string) bool {
 	if i == nil || v.unsought() || v.misdirected(kind) || kind == events.EventStatus && !passed(v.certain(), v.eventBegins()) {
 		return false
 	}
-	return v.doomable() || !i.Deadline.IsZero() && v.Ledger.Deadline.IsZero() && !v.Instance.Gone()
+	return v.doomable() || !i.Deadline.IsZero() && undated(v)
 }
 
 // eventLead is how long before a scheduled event begins a node goes by force, if it was not replaced within

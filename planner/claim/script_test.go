@@ -126,7 +126,7 @@ func recordVerb(c *script.Case, a *script.Args) {
 	case "initialized":
 		c.Record(ledger.KindClaimInitialized, &ledger.ClaimInitialized{Claim: s.name, Node: a.Next()})
 	case "doomed":
-		c.Record(ledger.KindClaimDoomed, &ledger.ClaimDoomed{Claim: s.name, UID: uid, Reason: a.Next()})
+		c.Record(ledger.KindClaimDoomed, &ledger.ClaimDoomed{Claim: s.name, UID: uid, Reason: a.Next(), Deadline: deadlineOf(c, a)})
 	case "terminated":
 		c.Record(ledger.KindInstanceTerminated, &ledger.InstanceTerminated{Claim: s.name, InstanceID: instanceID})
 	case "drained":
@@ -179,6 +179,14 @@ func factVerb(c *script.Case, a *script.Args) {
 	default:
 		c.T.Fatalf("fact %s", what)
 	}
+}
+
+// deadlineOf is the time that follows in the arguments as what is left until then; zero if nothing follows.
+func deadlineOf(c *script.Case, a *script.Args) (at time.Time) {
+	if a.More() {
+		at = c.Clock.Add(a.Duration(a.Next()))
+	}
+	return at
 }
 
 // input is what a service would know about the claim.

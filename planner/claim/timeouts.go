@@ -33,8 +33,11 @@ func (v view) wakeup() time.Time {
 		times = append(times, until)
 	}
 	behind := v.Now.Sub(v.certain()) // as-of moves on by heartbeats
+	if v.Ledger != nil && v.Ledger.Deadline.IsZero() {
+		times = append(times, v.blockLeaves())
+	}
 	if v.Ledger != nil && v.object != nil && !v.deleting() {
-		times = append(times, v.expiry(), v.eventBegins(), v.blockLeaves())
+		times = append(times, v.expiry(), v.eventBegins())
 		if v.Unhealthy != nil && v.Unhealthy.Blocked == "" {
 			times = append(times, v.Unhealthy.Until)
 		}

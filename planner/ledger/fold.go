@@ -217,8 +217,13 @@ func (l *Ledger) foldCommandSucceeded(e Entry, p *CommandSucceeded) {
 	l.foldWaveEnded(e, cmd, "")
 	l.foldReturned(cmd)
 	for _, cand := range cmd.Started.Candidates {
-		if c := l.Claim(cand.Claim); c != nil && c.Doomed == nil && (c.UID == "" || c.UID == cand.ClaimUID) {
-			c = l.editClaim(cand.Claim)
+		c := l.Claim(cand.Claim)
+		if c == nil || c.UID != "" && c.UID != cand.ClaimUID {
+			continue
+		}
+		c = l.editClaim(cand.Claim)
+		c.RolledOut = cmd.Started.Wave != nil && l.PlanningOptions().WavesAwaitDoomed
+		if c.Doomed == nil {
 			c.Doomed = &ClaimDoomed{Claim: cand.Claim, UID: cand.ClaimUID, Reason: strings.ToLower(string(cmd.Started.Reason))}
 			c.TakenBy = p.ID
 		}

@@ -188,7 +188,7 @@ func (c *checkpointReader) claim(r *wire.Claim) error {
 	x := &Claim{
 		Name: r.Name, PlannedSeq: r.PlannedSeq, WidenedSeq: r.WidenedSeq, CommandID: r.CommandId, NodePool: intern.String(r.NodePool),
 		State: ClaimState(intern.String(r.State)), UID: types.UID(r.Uid), Attempt: int(r.Attempt), OpenSeq: r.OpenSeq, OpenedAt: timeOf(r.OpenedAt),
-		Node: r.Node, RegisteredAt: timeOf(r.RegisteredAt), TakenBy: r.TakenBy, Returned: r.Returned, Inherited: r.Inherited, Terminated: r.Terminated,
+		Node: r.Node, RegisteredAt: timeOf(r.RegisteredAt), TakenBy: r.TakenBy, RolledOut: r.RolledOut, Returned: r.Returned, Inherited: r.Inherited, Terminated: r.Terminated,
 		Capacity: vectorOf(r.Capacity),
 	}
 	for _, e := range r.Earlier {

@@ -53,6 +53,8 @@ type Claim struct {
 	Doomed       *ClaimDoomed `json:"Doomed"`
 	// TakenBy is the command whose success doomed it; empty if something else did.
 	TakenBy string `json:"TakenBy,omitempty"`
+	// RolledOut: a command of a wave has replaced it, whatever doomed it. With the option WavesAwaitDoomed.
+	RolledOut bool `json:"RolledOut,omitempty"`
 	// Returned: a command with reason PreferredAvailable has made it, and succeeded.
 	Returned bool `json:"Returned,omitempty"`
 	// Inherited: adopted without an instance from another controller, which may have launched one. Never

@@ -79,6 +79,13 @@ type Options struct {
 	// NodePool has bought lately, and from how often drift replaces its nodes; commands say for that whether
 	// they are of a roll-out. It is off by default only for the records of programs that did not do so.
 	PayBackHistory bool `json:"payBackHistory,omitempty"`
+	// WavesAwaitDoomed: a wave of drift waits also until nodes are gone that its commands have replaced, but
+	// that something else had doomed before. It is off by default only for the records of programs that did
+	// not do so.
+	WavesAwaitDoomed bool `json:"wavesAwaitDoomed,omitempty"`
+	// DrainOutToUsed: nodes drain out only if there is room for their pods on nodes that other pods keep. It
+	// is off by default only for the records of programs that did not do so.
+	DrainOutToUsed bool `json:"drainOutToUsed,omitempty"`
 }
 
 // RepairPolicy says how long a node may have a condition before it is replaced (reference: lifecycle §10).

@@ -923,6 +923,7 @@ type Claim struct {
 	Terminated    bool                   `protobuf:"varint,21,opt,name=terminated" json:"terminated,omitempty"`
 	Capacity      []*Amount              `protobuf:"bytes,22,rep,name=capacity" json:"capacity,omitempty"`
 	Returned      bool                   `protobuf:"varint,23,opt,name=returned" json:"returned,omitempty"`
+	RolledOut     bool                   `protobuf:"varint,24,opt,name=rolled_out,json=rolledOut" json:"rolled_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1114,6 +1115,13 @@ func (x *Claim) GetCapacity() []*Amount {
 func (x *Claim) GetReturned() bool {
 	if x != nil {
 		return x.Returned
+	}
+	return false
+}
+
+func (x *Claim) GetRolledOut() bool {
+	if x != nil {
+		return x.RolledOut
 	}
 	return false
 }
@@ -2075,7 +2083,7 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
 	"\x04pods\x18\x04 \x01(\x03R\x04pods\x12\x16\n" +
 	"\x06owners\x18\x05 \x03(\tR\x06owners\x12\x0e\n" +
-	"\x02to\x18\x06 \x03(\tR\x02to\"\xf5\x05\n" +
+	"\x02to\x18\x06 \x03(\tR\x02to\"\x94\x06\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aplanned\x18\x02 \x01(\fR\aplanned\x12\x1f\n" +
@@ -2105,7 +2113,9 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"terminated\x18\x15 \x01(\bR\n" +
 	"terminated\x12<\n" +
 	"\bcapacity\x18\x16 \x03(\v2 .millwright.checkpoint.v1.AmountR\bcapacity\x12\x1a\n" +
-	"\breturned\x18\x17 \x01(\bR\breturned\"<\n" +
+	"\breturned\x18\x17 \x01(\bR\breturned\x12\x1d\n" +
+	"\n" +
+	"rolled_out\x18\x18 \x01(\bR\trolledOut\"<\n" +
 	"\x0eEarlierContent\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
 	"\aplanned\x18\x02 \x01(\fR\aplanned\"\x87\x01\n" +

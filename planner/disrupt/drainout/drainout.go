@@ -223,7 +223,7 @@ func (p *plan) needed() *planner.Decision {
 // answer is the same the next time.
 func (p *plan) fit(nodes ...string) string {
 	if p.sim == nil {
-		p.sim = provision.NewSimulation(p.s, provision.Settings{Held: true, Closed: func(n *planner.StateNode) bool { return n.DrainsOut }})
+		p.sim = provision.NewSimulation(p.s, provision.Settings{Held: true, Closed: p.closed})
 	}
 	with := slices.Sorted(slices.Values(slices.Concat(p.set, nodes)))
 	for _, node := range with {
@@ -241,6 +241,12 @@ func (p *plan) fit(nodes ...string) string {
 	}
 	p.set = with
 	return ""
+}
+
+// closed: what drains out itself is no place for the pods of others; nor is a node that holds no pod, but at
+// most room of a CapacityBuffer, for it is the one that is to go.
+func (p *plan) closed(n *planner.StateNode) bool {
+	return n.DrainsOut || p.s.Options.DrainOutToUsed && !slices.ContainsFunc(n.Pods, planner.IsReschedulable)
 }
 
 // starts lets nodes drain out, those that cost most first.

@@ -19,6 +19,7 @@ import (
 	awsv1 "millwright/api/karpenteraws/v1"
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/events"
+	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest"
 )
@@ -150,6 +151,11 @@ func option(c *Case, a *Args) {
 		c.Options.SurgeFirst = value == "on"
 	case "payBackHistory":
 		c.Options.PayBackHistory = value == "on"
+	case "drainOutToUsed":
+		c.Options.DrainOutToUsed = value == "on"
+	case "wavesAwaitDoomed":
+		c.Options.WavesAwaitDoomed = value == "on"
+		c.Record(ledger.KindOptionsSet, &ledger.OptionsSet{Options: planner.EncodeOptions(c.Options)}) // the Ledger asks
 	case "staticWave":
 		c.Options.StaticWave = int64(a.number(value))
 	case "nodeCost":

@@ -376,6 +376,7 @@ func (s *Settings) Options() planner.Options {
 	_ = o.SetFeatureGates(s.FeatureGates) // Validate has read them
 	o.LaunchTimeout, o.RegistrationTimeout = s.LaunchTimeout, s.RegistrationTimeout
 	o.ProbeOfferings, o.AwaitDeparted, o.AwaitNewPods, o.ExcludeRefusing, o.SurgeFirst = true, true, true, true, s.SurgePastBudgets
-	o.AcceleratedWave, o.StaticWave, o.PayBackHistory = planner.DefaultAcceleratedWave, planner.DefaultStaticWave, true
+	o.AcceleratedWave, o.StaticWave = planner.DefaultAcceleratedWave, planner.DefaultStaticWave
+	o.PayBackHistory, o.WavesAwaitDoomed, o.DrainOutToUsed = true, true, true
 	return o
 }

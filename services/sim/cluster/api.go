@@ -80,7 +80,7 @@ func Update[T Object](k *Cluster, kind events.Kind, before, after T) (none T, er
 	if equality.Semantic.DeepEqual(withoutStatus(before), withoutStatus(after)) {
 		return after, nil
 	}
-	have, err := k.checked(kind, before.GetName(), before.GetUID(), before.GetResourceVersion())
+	have, err := k.checked(kind, keyOf(before), before.GetUID(), before.GetResourceVersion())
 	if err != nil {
 		return none, err
 	}
@@ -94,7 +94,7 @@ func UpdateStatus[T Object](k *Cluster, kind events.Kind, before, after T) (none
 	if equality.Semantic.DeepEqual(statusOf(before), statusOf(after)) {
 		return after, nil
 	}
-	have, err := k.checked(kind, before.GetName(), before.GetUID(), before.GetResourceVersion())
+	have, err := k.checked(kind, keyOf(before), before.GetUID(), before.GetResourceVersion())
 	if err != nil {
 		return none, err
 	}

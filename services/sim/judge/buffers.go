@@ -156,10 +156,12 @@ func (b *Buffers) judge(p Process, c *ledger.CommandStarted) {
 	}
 	pods := all[*corev1.Pod](v, events.KindPod)
 	var before, after []room
+	there := map[string]bool{}
 	for _, n := range all[*corev1.Node](v, events.KindNode) {
 		if !takesPods(n) {
 			continue
 		}
+		there[n.Spec.ProviderID] = true
 		r := roomOn(n, pods)
 		before = append(before, r.less(b.daemonsToCome(v, n, pods)))
 		if !slices.ContainsFunc(c.Candidates, func(x ledger.Candidate) bool { return x.Node == n.Name }) {
@@ -174,7 +176,7 @@ func (b *Buffers) judge(p Process, c *ledger.CommandStarted) {
 		after = append(after, largest(x.InstanceTypes).less(sumOf(x.Pods, pods)))
 	}
 	for _, x := range b.book.claims {
-		if content := x.content(); content != nil && !x.joined && x.doomed == 0 {
+		if content := x.content(); content != nil && x.doomed == 0 && !there[x.provider] {
 			after = append(after, largest(content.planned.InstanceTypes))
 		}
 	}

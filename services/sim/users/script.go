@@ -155,7 +155,8 @@ func (s *Users) drawOptions() planner.Options {
 	o.OfferingBackoff = s.Millis(10_000, 60_000)
 	o.OfferingBackoffMax = 2 * time.Minute
 	o.ProbeOfferings, o.AwaitDeparted, o.AwaitNewPods, o.SurgeFirst, o.ExcludeRefusing = true, true, true, true, true
-	o.AcceleratedWave, o.StaticWave, o.PayBackHistory = planner.DefaultAcceleratedWave, planner.DefaultStaticWave, true
+	o.AcceleratedWave, o.StaticWave = planner.DefaultAcceleratedWave, planner.DefaultStaticWave
+	o.PayBackHistory, o.WavesAwaitDoomed, o.DrainOutToUsed = true, true, true
 	if s.Happens(400) {
 		_ = o.SetFeatureGates(options.GateSpotToSpot + "=true")
 	}

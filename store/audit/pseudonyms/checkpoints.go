@@ -460,13 +460,16 @@ func (b *renaming) verdict(v *wire.Verdict) {
 	v.Digest = b.refusals[v.Digest]
 }
 
-// learnRefusals takes the reasons that planners have for refusing pods for those that they had before: then
-// nothing is recorded about these pods.
-func (b *renaming) learnRefusals(was *ledger.ProvisioningPlanned, is *ledger.ProvisioningPlanned) bool {
+// learnRefusals takes the reasons that planners have for refusing pods for those of the checkpoint: then
+// nothing is recorded about these pods. before are those that records have refused since.
+func (b *renaming) learnRefusals(was, is *ledger.ProvisioningPlanned, before map[string]int) bool {
 	if b.ledger == nil {
 		return false
 	}
 	recorded := map[string]bool{}
+	for uid := range before {
+		recorded[uid] = true
+	}
 	for _, r := range was.Refused {
 		for _, p := range r.Pods {
 			recorded[b.name(string(p.UID))] = true

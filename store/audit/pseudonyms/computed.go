@@ -1,6 +1,7 @@
 package pseudonyms
 
 import (
+	"slices"
 	"strings"
 
 	bufferv1beta1 "millwright/api/autoscaling/v1beta1"
@@ -96,32 +97,94 @@ func (b *renaming) virtualPods() {
 	}
 }
 
-// computeHashes finds the hashes that planners compute of renamed objects, by those of the objects.
+// computeHashes finds the hashes that planners compute of renamed objects, by those of the objects: of all
+// that the checkpoint of the World holds, and of all that messages bring.
 func (b *renaming) computeHashes() error {
-	for _, m := range b.messages {
-		switch o := m.observation.Object.(type) {
-		case *karpv1.NodePool:
-			object, err := b.renamed(m)
-			if err != nil {
-				return err
-			}
-			for _, version := range nodepool.VersionsRead {
-				before, after := nodepool.Hashes(o, version), nodepool.Hashes(object.(*karpv1.NodePool), version)
-				for i := range min(len(before), len(after)) {
-					b.computed[before[i]] = after[i]
-				}
-			}
-		case *awsv1.EC2NodeClass:
-			object, err := b.renamed(m)
-			if err != nil {
-				return err
-			}
-			if before := memory.Images(images(o)); before != "" {
-				b.computed[before] = memory.Images(images(object.(*awsv1.EC2NodeClass)))
+	pools, classes, err := b.hashed()
+	if err != nil {
+		return err
+	}
+	for _, p := range pools {
+		for _, version := range nodepool.VersionsRead {
+			before, after := nodepool.Hashes(p.was, version), nodepool.Hashes(p.is, version)
+			for i := range min(len(before), len(after)) {
+				b.computed[before[i]] = after[i]
 			}
 		}
 	}
+	for _, c := range classes {
+		if before := memory.Images(images(c.was)); before != "" {
+			b.computed[before] = memory.Images(images(c.is))
+		}
+	}
+	b.computeTargets(pools, classes)
 	return nil
+}
+
+// pair is an object and the renamed one.
+type pair[T any] struct{ was, is T }
+
+// hashed are the NodePools and the NodeClasses that hashes are computed of, in all their versions.
+func (b *renaming) hashed() (pools []pair[*karpv1.NodePool], classes []pair[*awsv1.EC2NodeClass], err error) {
+	add := func(was, is any) {
+		switch o := was.(type) {
+		case *karpv1.NodePool:
+			pools = append(pools, pair[*karpv1.NodePool]{o, is.(*karpv1.NodePool)})
+		case *awsv1.EC2NodeClass:
+			classes = append(classes, pair[*awsv1.EC2NodeClass]{o, is.(*awsv1.EC2NodeClass)})
+		}
+	}
+	var held []any
+	for _, o := range b.source.world.NodePools() {
+		held = append(held, o)
+	}
+	for _, o := range b.source.world.NodeClasses() {
+		held = append(held, o)
+	}
+	for _, o := range held {
+		is, err := b.asJSON("", o)
+		if err != nil {
+			return nil, nil, err
+		}
+		add(o, is)
+	}
+	for _, m := range b.messages {
+		switch m.observation.Object.(type) {
+		case *karpv1.NodePool, *awsv1.EC2NodeClass:
+			is, err := b.renamed(m)
+			if err != nil {
+				return nil, nil, err
+			}
+			add(m.observation.Object, is)
+		}
+	}
+	return pools, classes, nil
+}
+
+// computeTargets finds what roll-outs are told apart by (nodepool.Target). That of one that began before the
+// bundle is in the Ledger's checkpoint only, so no decision that is taken again tells it.
+func (b *renaming) computeTargets(pools []pair[*karpv1.NodePool], classes []pair[*awsv1.EC2NodeClass]) {
+	none := &karpv1.NodePool{}
+	seen := map[string]bool{}
+	alone := func(p *karpv1.NodePool, c *awsv1.EC2NodeClass, name string) bool {
+		key := nodepool.Target(p, c) + "/" + name
+		first := !seen[key]
+		seen[key] = true
+		return first
+	}
+	classes = slices.DeleteFunc(classes, func(c pair[*awsv1.EC2NodeClass]) bool { return !alone(none, c.was, c.was.Name) })
+	for _, p := range pools {
+		ref := p.was.Spec.Template.Spec.NodeClassRef
+		if ref == nil || !alone(p.was, nil, "of "+ref.Name) {
+			continue
+		}
+		b.computed[nodepool.Target(p.was, nil)] = nodepool.Target(p.is, nil)
+		for _, c := range classes {
+			if c.was.Name == ref.Name {
+				b.computed[nodepool.Target(p.was, c.was)] = nodepool.Target(p.is, c.is)
+			}
+		}
+	}
 }
 
 func images(c *awsv1.EC2NodeClass) (list []string) {

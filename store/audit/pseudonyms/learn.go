@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 
 	"millwright/planner/claim"
@@ -42,7 +44,10 @@ func (b *renaming) learn(d audit.Divergence) bool {
 		learned := b.harvest(r.payload, x.payload)
 		was, planned := r.entry.Payload.(*ledger.ProvisioningPlanned)
 		is, plannedAgain := payload.(*ledger.ProvisioningPlanned)
-		return planned && plannedAgain && b.learnRefusals(was, is) || learned
+		if planned && plannedAgain {
+			learned = b.learnRefused(d.Seq, was, is, x.payload) || learned
+		}
+		return learned
 	}
 	if old, ok := b.again[d.Seq]; ok && bytes.Equal(old.payload, x.payload) && bytes.Equal(old.explanation, x.explanation) {
 		return false // it did not help
@@ -74,6 +79,42 @@ func (b *renaming) harvest(was, is []byte) bool {
 		}
 	}
 	return found
+}
+
+// learnRefused learns from pods that a decision refuses, and that its record does not name: planners name a
+// refusal again if its words are others than before. Those are of a record, or of the checkpoint.
+func (b *renaming) learnRefused(seq uint64, was, is *ledger.ProvisioningPlanned, payload []byte) bool {
+	before := b.refusedBefore(seq)
+	records := map[int]bool{}
+	for _, r := range is.Refused {
+		for _, p := range r.Pods {
+			if i, ok := before[string(p.UID)]; ok {
+				records[i] = true
+			}
+		}
+	}
+	learned := false
+	for _, i := range slices.Sorted(maps.Keys(records)) {
+		learned = b.harvest(b.records[i].payload, payload) || learned
+	}
+	return b.learnRefusals(was, is, before) || learned
+}
+
+// refusedBefore are the places of the last records that refused pods before another one, by renamed UID.
+func (b *renaming) refusedBefore(seq uint64) map[string]int {
+	last := map[string]int{}
+	for i := range b.records {
+		p, ok := b.records[i].entry.Payload.(*ledger.ProvisioningPlanned)
+		if !ok || b.records[i].Seq >= seq {
+			continue
+		}
+		for _, r := range p.Refused {
+			for _, pod := range r.Pods {
+				last[b.name(string(pod.UID))] = i
+			}
+		}
+	}
+	return last
 }
 
 // sentences of a document.

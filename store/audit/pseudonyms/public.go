@@ -33,6 +33,7 @@ var plain = regexp.MustCompile(`^(` + strings.Join([]string{
 	`v\d{1,3}((alpha|beta)\d{1,2})?`,
 	`([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+`,
 	`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[-+]\d\d:\d\d)`,
+	`\d\d:\d\d(:\d\d)?`, // of a day, in a text
 	`mw1`,
 }, "|") + `)$`)
 

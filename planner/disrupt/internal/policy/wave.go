@@ -1,11 +1,6 @@
 package policy
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"slices"
-
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner"
@@ -38,12 +33,12 @@ func WaveOf(s *planner.Snapshot, list []*Policy, pool *karpv1.NodePool, answerin
 	if initial <= 0 {
 		return nil
 	}
-	w := &Wave{Policy: by, Wave: ledger.Wave{Target: targetOf(s, pool), Number: 1, Nodes: initial}}
+	w := &Wave{Policy: by, Wave: ledger.Wave{Target: nodepool.Target(pool, classOf(s, pool)), Number: 1, Nodes: initial}}
 	if r, ok := s.Ledger.Rollout(pool.Name); ok && r.Target == w.Target {
 		w.Replaced, w.Halted = r.Replaced, r.Halted
 	}
 	for _, n := range s.StateNodes() {
-		if n.NodePool == pool.Name && n.Ledger != nil && n.Ledger.TakenBy != "" && n.Ledger.Doomed != nil && n.Ledger.Doomed.Reason == doomedByDrift {
+		if n.NodePool == pool.Name && n.Ledger != nil && replaced(n.Ledger) {
 			w.Going++
 		}
 	}
@@ -70,42 +65,17 @@ func WaveOf(s *planner.Snapshot, list []*Policy, pool *karpv1.NodePool, answerin
 	return w
 }
 
+// replaced reports that a command of drift has replaced the claim, which is not gone yet.
+func replaced(c *ledger.Claim) bool {
+	return c.RolledOut || c.TakenBy != "" && c.Doomed != nil && c.Doomed.Reason == doomedByDrift
+}
+
 const (
 	// waveNodesMax ends the doubling: no cluster has more nodes.
 	waveNodesMax = 1 << 20
 	// doomedByDrift is the reason for which a command of drift dooms claims.
 	doomedByDrift = "drifted"
 )
-
-// targetOf identifies what new nodes of a NodePool are: by the hash of its template, its requirements, the
-// hash of its class, and the images, subnets and security groups that the class has found.
-func targetOf(s *planner.Snapshot, pool *karpv1.NodePool) string {
-	target := struct {
-		Template     string
-		Requirements []karpv1.NodeSelectorRequirementWithMinValues
-		Class        string
-		Found        []string
-	}{Template: nodepool.Hash(pool), Requirements: pool.Spec.Template.Spec.Requirements}
-	if class := classOf(s, pool); class != nil {
-		target.Class = class.Annotations[awsv1.NodeClassHashAnnotationKey]
-		for _, x := range class.Status.AMIs {
-			target.Found = append(target.Found, x.ID)
-		}
-		for _, x := range class.Status.Subnets {
-			target.Found = append(target.Found, x.ID)
-		}
-		for _, x := range class.Status.SecurityGroups {
-			target.Found = append(target.Found, x.ID)
-		}
-		slices.Sort(target.Found)
-	}
-	text, err := json.Marshal(target)
-	if err != nil {
-		return "unencodable: " + err.Error()
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:8])
-}
 
 func classOf(s *planner.Snapshot, pool *karpv1.NodePool) *awsv1.EC2NodeClass {
 	if pool.Spec.Template.Spec.NodeClassRef == nil {
