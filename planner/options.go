@@ -20,8 +20,11 @@ const DefaultAcceleratedWave = options.DefaultAcceleratedWave
 // DefaultStaticWave is what services set Options.StaticWave to.
 const DefaultStaticWave = options.DefaultStaticWave
 
-// DefaultOptions returns the documented defaults.
+// DefaultOptions returns the documented defaults, as records have them that do not say otherwise.
 func DefaultOptions() Options { return options.Default() }
+
+// PresentOptions returns the documented defaults as services record them.
+func PresentOptions() Options { return options.Present() }
 
 // DefaultRepairPolicies are those of the AWS provider.
 func DefaultRepairPolicies() []RepairPolicy { return options.DefaultRepairPolicies() }

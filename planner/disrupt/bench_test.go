@@ -52,6 +52,7 @@ func benchCluster(nodes, pools int) *pt.Cluster {
 		}
 		c.See(o)
 	}
+	c.Options(planner.PresentOptions())
 	c.Messages = nil // never read again
 	c.Advance(time.Hour)
 	return c

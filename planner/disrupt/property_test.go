@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
 	"millwright/planner/disrupt"
 	"millwright/planner/ledger"
 	pt "millwright/planner/plannertest"
@@ -48,6 +49,7 @@ func drawn(t *rapid.T) (objects []any, nodes []string) {
 
 func shown(objects []any, nodes []string) *pt.Cluster {
 	c := pt.New(objects...)
+	c.Options(planner.PresentOptions())
 	for _, n := range nodes {
 		c.AddNode(n, "p")
 	}

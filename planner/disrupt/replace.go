@@ -215,8 +215,8 @@ func waste(x *packing.Site) int64 {
 // can't be, it says why.
 func (p *pass) replacement(group []*planner.StateNode, pack bool) (*choice, Rejected) {
 	o := p.consolidationTrial(group, nil, pack)
-	for like := o.alike(); like != nil && len(group) > 1 && len(o.claims) > 1 && p.trials.begun < p.trials.allowed(); like = o.alike() {
-		group = slices.DeleteFunc(slices.Clone(group), func(n *planner.StateNode) bool { return n == like })
+	for like := p.alike(o); len(like) > 0 && len(group) > 1 && len(o.claims) > 1 && p.trials.begun < p.trials.allowed(); like = p.alike(o) {
+		group = slices.DeleteFunc(slices.Clone(group), func(n *planner.StateNode) bool { return slices.Contains(like, n) })
 		o = p.consolidationTrial(group, nil, len(group) > 1)
 	}
 	no := func(cause Cause, format string, args ...any) (*choice, Rejected) {
@@ -274,18 +274,23 @@ func (o *outcome) rejectedByPolicy() Rejected {
 	return r
 }
 
-// alike is a removed node of which a replacement would be another one just like it: it can stay. Of several
-// the one with the most pods; nil if there is none.
-func (o *outcome) alike() (best *planner.StateNode) {
-	for _, n := range o.nodes {
-		same := slices.ContainsFunc(o.claims, func(c ledger.PlannedClaim) bool {
+// alike are removed nodes of which replacements would be others just like them, but one at least: they can
+// stay. Of several those with the most pods. Without the option AlikeAtOnce it is one of them.
+func (p *pass) alike(o *outcome) (stay []*planner.StateNode) {
+	left := slices.Clone(o.claims)
+	for _, n := range slices.SortedStableFunc(slices.Values(o.nodes), func(a, b *planner.StateNode) int { return cmp.Compare(len(b.Pods), len(a.Pods)) }) {
+		at := slices.IndexFunc(left, func(c ledger.PlannedClaim) bool {
 			return c.NodePool == n.NodePool && c.Cheapest.InstanceType == n.InstanceTypeName() && c.Cheapest.CapacityType == n.CapacityType()
 		})
-		if same && (best == nil || len(n.Pods) > len(best.Pods)) {
-			best = n
+		if at < 0 || len(stay) == len(o.nodes)-1 {
+			continue
 		}
+		if stay = append(stay, n); !p.s.Options.AlikeAtOnce {
+			break
+		}
+		left = slices.Delete(left, at, at+1)
 	}
-	return best
+	return stay
 }
 
 // cheaperInParts reports that several replacements for one node save more than the further nodes cost by

@@ -86,6 +86,10 @@ type Options struct {
 	// DrainOutToUsed: nodes drain out only if there is room for their pods on nodes that other pods keep. It
 	// is off by default only for the records of programs that did not do so.
 	DrainOutToUsed bool `json:"drainOutToUsed,omitempty"`
+	// AlikeAtOnce: nodes that would be replaced by others just like them leave a set that is packed anew all
+	// at once, and not one in each simulation. It is off by default only for the records of programs that
+	// did not do so.
+	AlikeAtOnce bool `json:"alikeAtOnce,omitempty"`
 }
 
 // RepairPolicy says how long a node may have a condition before it is replaced (reference: lifecycle §10).
@@ -127,6 +131,15 @@ func Default() Options {
 		ProvisionFreshness: 10 * time.Second, DisruptFreshness: 3 * time.Second,
 		OfferingBackoff: 3 * time.Minute, OfferingBackoffMax: 30 * time.Minute,
 	}
+}
+
+// Present returns Default with all that programs before this one did not do: what services plan by.
+func Present() Options {
+	o := Default()
+	o.ProbeOfferings, o.AwaitDeparted, o.AwaitNewPods, o.ExcludeRefusing = true, true, true, true
+	o.AcceleratedWave, o.StaticWave = DefaultAcceleratedWave, DefaultStaticWave
+	o.PayBackHistory, o.WavesAwaitDoomed, o.DrainOutToUsed, o.AlikeAtOnce = true, true, true, true
+	return o
 }
 
 // Decode reads what Encode wrote; options that are not named have their defaults, as have all of nil.

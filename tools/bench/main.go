@@ -21,6 +21,8 @@ type bench struct {
 	nodes, pods    int
 	// churn is how long pods and nodes come and go.
 	churn time.Duration
+	// after is how long moves are counted in a cluster that has come to rest.
+	after time.Duration
 	// week is how much is played of each synthetic week.
 	week time.Duration
 	// day is how much is recorded of the day of a large cluster, dayTimes its size in those of a week's, and
@@ -52,6 +54,8 @@ var parts = []part{
 	{"startup", "start of a provisioner at 1,000 nodes and 20,000 pods", "", 70 * time.Second, measureStartup},
 	{"recovery", "a leader killed, with a standby", "", 90 * time.Second, measureRecovery},
 	{"latency", "pod to CreateFleet in the local stack, and memory", "", 230 * time.Second, measureLatency},
+	{"taint", "an emptied node to its taint in the local stack", "", 5 * time.Minute, measureTaint},
+	{"shrink", "the local stack after five Deployments of 1,000 pods are scaled down to 30 %", "", 20 * time.Minute, measureShrink},
 	{"load", "pod to NodeClaim while 200 readers and 50 tails are at the console, and its memory", "", 20 * time.Minute, measureLoad},
 	{"churn", "memory while nodes come and go in the local stack", "", 3 * time.Minute, measureChurn},
 }
@@ -81,6 +85,7 @@ func command() *cobra.Command {
 	f.IntVar(&b.nodes, "nodes", 100, "nodes that exist before latencies are measured")
 	f.IntVar(&b.pods, "pods", 40, "pods whose latency is measured, one after the other")
 	f.DurationVar(&b.churn, "churn", 2*time.Minute, "how long pods and nodes come and go in the part churn")
+	f.DurationVar(&b.after, "after", 15*time.Minute, "how long moves are counted in the part shrink once the cluster is at rest")
 	f.DurationVar(&b.week, "week", 7*24*time.Hour, "how much is played of each synthetic week in the part weeks")
 	f.DurationVar(&b.day, "day", 24*time.Hour, "how much is recorded and replayed in the part replay")
 	f.IntVar(&b.dayTimes, "day-size", dayTimes, "size of the cluster in the part replay; 80 are about 1,000 nodes")
@@ -126,8 +131,11 @@ func (b *bench) measure(ctx context.Context, p part, t *table) error {
 	began := time.Now()
 	fmt.Fprintf(os.Stderr, "measuring %s …\n", p.about)
 	limit := p.limit
-	if p.name == "churn" {
+	switch p.name {
+	case "churn":
 		limit += b.churn
+	case "shrink":
+		limit += b.after
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done within %s", limit))
 	defer cancel()

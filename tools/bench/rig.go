@@ -193,6 +193,7 @@ const (
 	exists        state = "exists"
 	unschedulable state = "unschedulable"
 	running       state = "running"
+	evicting      state = "evicting"
 )
 
 // sightings remember when each object was first seen in each state.
@@ -234,8 +235,11 @@ func statesOf(object any) []state {
 		list = append(list, running)
 	}
 	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
+		switch {
+		case c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable:
 			list = append(list, unschedulable)
+		case c.Type == corev1.DisruptionTarget && c.Reason == "EvictionByEvictionAPI":
+			list = append(list, evicting)
 		}
 	}
 	return list
@@ -295,6 +299,18 @@ func (s *sightings) awaitNew(ctx context.Context, known map[string]bool) (string
 			return "", first, context.Cause(ctx)
 		}
 	}
+}
+
+// count is how many objects were seen in the state.
+func (s *sightings) count(want state) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, states := range s.at {
+		if _, ok := states[want]; ok {
+			n++
+		}
+	}
+	return n
 }
 
 func (s *sightings) names() map[string]bool {

@@ -230,7 +230,7 @@ func (s *site) checkpoint(ctx context.Context) error {
 // recordClaims appends what a log holds of 1,000 claims that became nodes, many at a time, and returns their
 // names.
 func (s *site) recordClaims(ctx context.Context) ([]string, error) {
-	if _, err := s.append(ctx, ledger.KindOptionsSet, &ledger.OptionsSet{Options: planner.EncodeOptions(planner.DefaultOptions())}); err != nil {
+	if _, err := s.append(ctx, ledger.KindOptionsSet, &ledger.OptionsSet{Options: planner.EncodeOptions(planner.PresentOptions())}); err != nil {
 		return nil, err
 	}
 	names, errs := make([]string, startupNodes), make([]error, startupNodes)

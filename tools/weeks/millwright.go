@@ -55,7 +55,7 @@ func newTaped(c *Cluster, s Settings, tape *Tape) *millwright {
 	} else {
 		tape.begin(m)
 	}
-	options := planner.DefaultOptions()
+	options := planner.PresentOptions()
 	options.EvictionCost = s.EvictionCost
 	m.record(ledger.KindOptionsSet, &ledger.OptionsSet{Options: planner.EncodeOptions(options)})
 	if tape == nil {

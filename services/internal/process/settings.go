@@ -364,7 +364,7 @@ func isLoopback(address string) bool {
 
 // Options are the settings that can change a decision.
 func (s *Settings) Options() planner.Options {
-	o := planner.DefaultOptions()
+	o := planner.PresentOptions()
 	o.BatchIdleDuration, o.BatchMaxDuration = s.BatchIdleDuration, s.BatchMaxDuration
 	o.PreferencePolicy, o.MinValuesPolicy = s.PreferencePolicy, s.MinValuesPolicy
 	if s.RebalanceRecommendation == planner.RebalanceReplace {
@@ -375,8 +375,6 @@ func (s *Settings) Options() planner.Options {
 	o.EvictionCost, o.EvictionHorizon = int64(math.Round(s.EvictionCost*microUSD)), s.EvictionHorizon
 	_ = o.SetFeatureGates(s.FeatureGates) // Validate has read them
 	o.LaunchTimeout, o.RegistrationTimeout = s.LaunchTimeout, s.RegistrationTimeout
-	o.ProbeOfferings, o.AwaitDeparted, o.AwaitNewPods, o.ExcludeRefusing, o.SurgeFirst = true, true, true, true, s.SurgePastBudgets
-	o.AcceleratedWave, o.StaticWave = planner.DefaultAcceleratedWave, planner.DefaultStaticWave
-	o.PayBackHistory, o.WavesAwaitDoomed, o.DrainOutToUsed = true, true, true
+	o.SurgeFirst = s.SurgePastBudgets
 	return o
 }

@@ -149,14 +149,12 @@ func (s *Users) drawDeployment(name string, replicas int) cluster.Deployment {
 }
 
 func (s *Users) drawOptions() planner.Options {
-	o := planner.DefaultOptions()
+	o := planner.PresentOptions()
 	o.LaunchTimeout = s.Millis(60_000, 180_000)
 	o.RegistrationTimeout = s.Millis(90_000, 240_000)
 	o.OfferingBackoff = s.Millis(10_000, 60_000)
 	o.OfferingBackoffMax = 2 * time.Minute
-	o.ProbeOfferings, o.AwaitDeparted, o.AwaitNewPods, o.SurgeFirst, o.ExcludeRefusing = true, true, true, true, true
-	o.AcceleratedWave, o.StaticWave = planner.DefaultAcceleratedWave, planner.DefaultStaticWave
-	o.PayBackHistory, o.WavesAwaitDoomed, o.DrainOutToUsed = true, true, true
+	o.SurgeFirst = true
 	if s.Happens(400) {
 		_ = o.SetFeatureGates(options.GateSpotToSpot + "=true")
 	}

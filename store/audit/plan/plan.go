@@ -99,6 +99,9 @@ func load(c Config, types *catalogFile) (*world.World, error) {
 
 func (c Config) snapshot(w *world.World, l *ledger.Ledger) (*planner.Snapshot, error) {
 	s := planner.NewSnapshot(w, l, c.Now)
+	if s.OptionsSeq == 0 { // no log: planned as services would
+		s.Options = planner.PresentOptions()
+	}
 	if c.PreferencePolicy != "" {
 		s.Options.PreferencePolicy = c.PreferencePolicy
 	}
