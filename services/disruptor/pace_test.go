@@ -26,11 +26,20 @@ func TestPlansArePacedByTheirPrice(t *testing.T) {
 		}, idleMax},
 		"time has come":            {time.Millisecond, searchMax, nil, planEvery},
 		"it came to half of nodes": {time.Millisecond, searchMax, changePod, planEvery},
+		"the first in vain":        {10 * time.Second, searchMax, changePod, 20 * time.Second},
+		"the third in vain":        {10 * time.Second, searchMax, changePod, 80 * time.Second},
+		"many pods came":           {10 * time.Second, searchMax, func(c *plannertest.Cluster) { c.See(plannertest.Pod("b", plannertest.On("n"))) }, 10 * time.Second},
 	} {
 		c := plannertest.New(plannertest.Node("n"), plannertest.Pod("a", plannertest.On("n")))
 		s := c.Snapshot()
-		i := idle{at: s.Now, took: x.took, seq: s.Ledger.Seq(), revision: s.World.Revision()}
+		i := idle{at: s.Now, took: x.took, seq: s.Ledger.Seq(), revision: s.World.Revision(), vain: 100, pods: bound(s.World)}
 		switch {
+		case name == "the first in vain":
+			i.vain = 1
+			x.change(c)
+		case name == "the third in vain":
+			i.vain = 3
+			x.change(c)
 		case x.change == nil:
 			i.wake = s.Now
 		case name == "it came to half of nodes":

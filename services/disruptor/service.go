@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -55,6 +56,7 @@ type Service struct {
 	// checked, and on what.
 	searched, prompt idle
 	cleared          idle
+	motion           motion
 	// from is where the next pass goes on with its search. A new leader begins anew.
 	from ledger.SearchFrom
 	// answered is when proposals were last checked.
@@ -76,10 +78,13 @@ const (
 	// idleMax is the longest time for which no step is requested.
 	idleMax = 10 * time.Second
 	// restShare: a plan that decided nothing is left alone for this many times as long as it took, so that a
-	// large cluster at rest costs 2 % of a core; at most searchMax, or promptMax without consolidation.
-	restShare = 50
-	searchMax = 5 * time.Minute
-	promptMax = 10 * time.Second
+	// large cluster at rest costs 2 % of a core; at most searchMax, or promptMax without consolidation. It is
+	// twice as long as it took at first, and twice as much with each plan in vain: there is more to find soon
+	// after something was decided, and after one pod in stirredPart has come or gone.
+	restShare   = 50
+	stirredPart = 20
+	searchMax   = 5 * time.Minute
+	promptMax   = 10 * time.Second
 	// lostMax is how many appends in a row may lose before the command is dropped for this pass.
 	lostMax = 3
 	// passesMax bounds the passes of one step that start commands.
@@ -158,6 +163,7 @@ func (s *Service) startPass(ctx context.Context) (decided bool, err error) {
 			s.nothing(p)
 			return false, nil
 		}
+		s.searched.vain, s.prompt.vain = 0, 0
 		return s.host.Mode() == ledger.ModeActive && p.idle.took < planEvery, nil // what was started continues before another long search
 	}
 	s.logger.Info().Msg("command dropped for this pass: others were faster")
@@ -208,11 +214,13 @@ type idle struct {
 	// unfinished: it did not come to all nodes, so that the next one may decide something though nothing has
 	// changed.
 	unfinished bool
+	// vain counts the plans that decided nothing since one did, pods are those that there were.
+	vain, pods int
 }
 
 func (s *Service) plan() (p planned, err error) {
 	err = s.host.Snapshot(service.ForDisruption, func(snap *planner.Snapshot) error {
-		p.whole = s.searched.due(snap, searchMax)
+		p.whole = !s.motion.look(snap.Now, bound(snap.World)) && s.searched.due(snap, searchMax)
 		p.skipped = s.stopped() || snap.Ledger.Stop() != ledger.StopNone || !p.whole && !s.prompt.due(snap, promptMax)
 		if p.skipped {
 			return nil
@@ -221,7 +229,7 @@ func (s *Service) plan() (p planned, err error) {
 		s.tellBlocked(p.report)
 		p.basis = snap.Basis()
 		p.idle = idle{at: snap.Now, wake: p.report.WakeAt, took: took, seq: snap.Ledger.Seq(), revision: snap.World.Revision(),
-			unfinished: p.report.Searched.Left > 0}
+			unfinished: p.report.Searched.Left > 0, pods: bound(snap.World)}
 		return nil
 	})
 	return p, err
@@ -276,10 +284,14 @@ func (s *Service) remember(pass *disrupt.Pass, snap *planner.Snapshot) (end func
 // takes is kept.
 func (s *Service) nothing(p planned) {
 	if !p.whole {
+		p.idle.vain = s.prompt.vain + 1
 		s.prompt = p.idle
 		return
 	}
-	s.searched, s.prompt = p.idle, idle{at: p.idle.at, wake: p.idle.wake, took: s.prompt.took, seq: p.idle.seq, revision: p.idle.revision}
+	p.idle.vain = s.searched.vain + 1
+	prompt := p.idle
+	prompt.took, prompt.vain, prompt.unfinished = s.prompt.took, s.prompt.vain, false
+	s.searched, s.prompt = p.idle, prompt
 }
 
 // stopped reports that an operator has stopped voluntary disruption, or may have.
@@ -295,12 +307,20 @@ func (s *Service) unlessStopped(what string) error {
 
 // due reports that enough may have changed since, or that time has passed, for another plan.
 func (i *idle) due(snap *planner.Snapshot, most time.Duration) bool {
-	pause := max(planEvery, min(restShare*i.took, most))
+	pause := max(planEvery, min(i.share(bound(snap.World))*i.took, most))
 	changed := i.unfinished || snap.Ledger.Seq() != i.seq || snap.World.Revision() != i.revision || !i.wake.IsZero() && !snap.Now.Before(i.wake)
 	if !changed {
 		pause = max(idleMax, pause)
 	}
 	return snap.Now.Sub(i.at) >= pause
+}
+
+// share is for how many times as long as the plan took there is to be no other. pods are those that there are.
+func (i *idle) share(pods int) time.Duration {
+	if max(pods-i.pods, i.pods-pods)*stirredPart > i.pods {
+		return 1
+	}
+	return min(restShare, time.Duration(1)<<min(i.vain, bits.Len(restShare)))
 }
 
 func (s *Service) started(rec store.Record, d *planner.Decision) {
@@ -330,6 +350,9 @@ func (s *Service) wake() time.Duration {
 		if !i.wake.IsZero() {
 			next = min(next, max(i.wake.Sub(s.host.Now()), planEvery))
 		}
+	}
+	if !s.motion.since.IsZero() {
+		next = min(next, planEvery)
 	}
 	return next
 }

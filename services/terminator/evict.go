@@ -11,9 +11,11 @@ import (
 	"millwright/services/internal/lane"
 )
 
+func evictKey(ref ledger.PodRef) string { return "evict/" + string(ref.UID) }
+
 // evict starts an eviction unless one was tried too recently.
 func (s *Service) evict(p *plan, ref ledger.PodRef) {
-	key := "evict/" + string(ref.UID)
+	key := evictKey(ref)
 	if !s.retries.Due(key, s.host.Now()) {
 		return
 	}
@@ -22,7 +24,7 @@ func (s *Service) evict(p *plan, ref ledger.PodRef) {
 
 // evictNow asks the Eviction API and remembers when to ask again.
 func (s *Service) evictNow(ctx context.Context, p *plan, ref ledger.PodRef) error {
-	key := "evict/" + string(ref.UID)
+	key := evictKey(ref)
 	if err := s.unlessStopped(p.voluntary, "evict pod "+ref.Namespace+"/"+ref.Name); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ type plan struct {
 	expects []planner.Expectation
 	// tier to be recorded; nil if it is.
 	tier    *ledger.DrainTierStarted
-	evicts  []ledger.PodRef
+	evicts  []eviction
 	deletes []deletion
 	// surges are pods that are to be replaced first, running those of them that are being replaced.
 	surges  drain.Surge
@@ -69,6 +69,8 @@ func (s *Service) plan(nodes []leaving) ([]plan, error) {
 					plans = append(plans, s.planNode(snap, l, d, direct))
 				}
 			}
+			now := s.host.Now()
+			s.wave.inWaves(plans, now, func(e eviction) bool { return s.retries.Due(evictKey(e.ref), now) }, func() bool { return settled(snap) })
 			return nil
 		}
 	}
@@ -108,7 +110,7 @@ func (s *Service) planNode(snap *planner.Snapshot, l leaving, d *ledger.Drain, d
 		step = drain.PlanPaced(snap, l.node.Name)
 	}
 	p.tier = step.TierStarted(d)
-	p.evicts = drain.Refs(step.Evict)
+	p.evicts = evictionsOf(step.Evict, drain.Ref)
 	for _, del := range step.Delete {
 		p.deletes = append(p.deletes, deletion{ref: drain.Ref(del.Pod), granted: del.GraceSeconds, asked: graceOf(del)})
 	}

@@ -71,6 +71,7 @@ type Service struct {
 	asked   map[string]time.Time
 	breaker *breaker
 	listed  listedPods
+	wave    wave
 }
 
 const (
@@ -167,8 +168,8 @@ func (s *Service) advance(ctx context.Context, p *plan) error {
 	for _, d := range p.deletes {
 		s.delete(p, d)
 	}
-	for _, ref := range p.evicts {
-		s.evict(p, ref)
+	for _, e := range p.evicts {
+		s.evict(p, e.ref)
 	}
 	if p.podsGone && p.volumesGone && s.host.Now().Sub(s.tainted[p.node.Name]) >= settle {
 		s.finish(p)

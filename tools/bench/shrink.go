@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"millwright/tools/ec2sim/simclient"
 )
 
 const (
@@ -34,6 +37,9 @@ const (
 	taintMost = 2 * time.Second
 )
 
+// shrinkFamilies of instance types, by GiB for each CPU: a CPU costs 0.025 $/h and a GiB 0.001 $/h.
+var shrinkFamilies = map[string]int{"c5": 2, "m5": 4, "r5": 8}
+
 // shrinkPool has on-demand nodes of up to 8 CPUs, which are consolidated at once.
 const shrinkPool = `
 apiVersion: karpenter.sh/v1
@@ -45,7 +51,7 @@ spec:
       requirements:
         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-        - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+        - {key: karpenter.k8s.aws/instance-family, operator: In, values: [c5, m5, r5]}
         - {key: karpenter.k8s.aws/instance-cpu, operator: Lt, values: ["9"]}
       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
   disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 0s, budgets: [{nodes: "100%"}]}
@@ -63,6 +69,13 @@ func measureShrink(ctx context.Context, b *bench) (figures []figure, err error) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
+	if err := r.ec2.SetPrices(ctx, shrinkPrices()...); err != nil {
+		return nil, fmt.Errorf("set prices: %w", err)
+	}
+	millwright := r.stack.Process("millwright") // it asks for prices when it starts
+	if err := errors.Join(millwright.Stop(), millwright.Restart(), r.stack.AwaitReady(ctx, millwright)); err != nil {
+		return nil, fmt.Errorf("restart: %w", err)
+	}
 	if err := r.apply(ctx, poolsGVR, shrinkPool); err != nil {
 		return nil, err
 	}
@@ -111,6 +124,17 @@ func measureShrink(ctx context.Context, b *bench) (figures []figure, err error) 
 		measured: fmt.Sprintf("at rest after %s: %d evictions, %d NodeClaims, %d nodes, $%.2f/h; %d moves in the %s after",
 			took.Round(100*time.Millisecond), evicted, bought, after.nodes, after.price, moved, b.after),
 	}}, nil
+}
+
+func shrinkPrices() (list []simclient.Price) {
+	for _, family := range slices.Sorted(maps.Keys(shrinkFamilies)) {
+		for i, size := range []string{"large", "xlarge", "2xlarge"} {
+			cpu := 2 << i
+			list = append(list, simclient.Price{InstanceType: family + "." + size, CapacityType: "on-demand",
+				USDPerHour: 0.025*float64(cpu) + 0.001*float64(cpu*shrinkFamilies[family])})
+		}
+	}
+	return list
 }
 
 func (r *rig) deploy(ctx context.Context, name, cpu, memory string, replicas int32) error {
