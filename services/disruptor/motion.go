@@ -16,8 +16,8 @@ const (
 )
 
 // motion watches how many pods nodes have. What is planned while a Deployment is being scaled is out of date
-// before it is done: pods would be moved to nodes that are about to run empty, and moved again, or nodes would
-// go that new pods are about to come to. So consolidation waits a moment; nothing else does.
+// before it is done: pods would be moved to nodes that are about to run empty, and moved again, or nodes
+// would go that new pods are about to come to. So consolidation waits a moment; nothing else does.
 //
 // Example. 1,000 pods are scaled down to 300, which takes kube-controller-manager 12 s. Consolidation begins
 // 15 s after the first pod went, with all that can go then.

@@ -315,7 +315,8 @@ func (i *idle) due(snap *planner.Snapshot, most time.Duration) bool {
 	return snap.Now.Sub(i.at) >= pause
 }
 
-// share is for how many times as long as the plan took there is to be no other. pods are those that there are.
+// share is for how many times as long as the plan took there is to be no other. pods are how many there are
+// now.
 func (i *idle) share(pods int) time.Duration {
 	if max(pods-i.pods, i.pods-pods)*stirredPart > i.pods {
 		return 1
