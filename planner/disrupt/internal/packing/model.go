@@ -27,6 +27,8 @@ type Model struct {
 	// moving are the parcels of the sites that are gone, in each order; before is a buffer.
 	moving [orders][]*Parcel
 	before []*Site
+	// ranking is a buffer.
+	ranking ranking
 	// fits says, by class and site, whether taints and labels allow it, as far as that was asked.
 	fits map[*world.PodClass][]verdict
 	// steps are left; a part of the search ends when they fall to its floor. billMax bounds the bill while
@@ -217,32 +219,17 @@ const (
 	evenFit
 )
 
-// siteFor finds a site for the parcel, not counting one; nil if none has room.
-func (k *Model) siteFor(a *Parcel, except *Site, by fit) *Site {
-	return k.siteAmong(k.sites, a, except, by)
-}
-
-func (k *Model) siteAmong(sites []*Site, a *Parcel, except *Site, by fit) *Site {
-	var best *Site
-	least := int64(0)
+// firstSiteFor finds the first site with room for the parcel, not counting one; nil if there is none.
+func (k *Model) firstSiteFor(a *Parcel, except *Site) *Site {
 	need := &a.pod.Class.Requests
-	for _, x := range sites {
+	for _, x := range k.sites {
 		k.steps--
-		if x == except || x.gone || !x.hasRoomFor(need) || !takes(x, a) {
-			continue
-		}
-		if by == firstFit {
-			best = x
-			break
-		}
-		if left := x.left(need, by); best == nil || left < least {
-			best, least = x, left
+		if x != except && !x.gone && x.hasRoomFor(need) && takes(x, a) {
+			x.takeRoom(need)
+			return x
 		}
 	}
-	if best != nil {
-		best.takeRoom(need)
-	}
-	return best
+	return nil
 }
 
 // hasRoomFor reports that there is room.
@@ -280,7 +267,7 @@ func (k *Model) remove(x *Site) bool {
 	slices.SortFunc(moving, compareParcels)
 	x.gone = true
 	for i, a := range moving {
-		at := k.siteFor(a, x, firstFit)
+		at := k.firstSiteFor(a, x)
 		if at == nil {
 			for _, b := range moving[:i] {
 				b.at.used = b.at.used.Sub(b.pod.Class.Requests)
@@ -389,11 +376,9 @@ func (k *Model) gather() {
 
 // packAll places the pods of the sites that are gone by one recipe.
 func (k *Model) packAll(r recipe) bool {
-	for _, x := range k.sites {
-		x.used = resource.Vector{}
-	}
+	all := k.rank(k.sites, r.fit)
 	for _, a := range k.moving[r.order] {
-		if a.at = k.siteFor(a, nil, r.fit); a.at == nil {
+		if a.at = k.put(all, a); a.at == nil {
 			return false
 		}
 	}
@@ -408,6 +393,15 @@ func (x *Site) takeRoom(need *resource.Vector) {
 	}
 	x.used.MilliCPU, x.used.Memory = x.used.MilliCPU+need.MilliCPU, x.used.Memory+need.Memory
 	x.used.EphemeralStorage, x.used.Pods = x.used.EphemeralStorage+need.EphemeralStorage, x.used.Pods+need.Pods
+}
+
+// clear has nothing put on the site. It writes no pointer that is nil already: that would cost more than the
+// rest.
+func (x *Site) clear() {
+	if x.used.Extended != nil {
+		x.used.Extended = nil
+	}
+	x.used.MilliCPU, x.used.Memory, x.used.EphemeralStorage, x.used.Pods = 0, 0, 0, 0
 }
 
 // Candidates that stay, or are gone, in the order in which they would go.

@@ -284,15 +284,13 @@ func (h *neighbourhood) rest(bound int64) int64 {
 
 // deal packs by one recipe and returns the weight of what found no place, or the bound if it is not below.
 func (h *neighbourhood) deal(r recipe, bound int64) (rest int64) {
-	for _, x := range h.live {
-		x.used = resource.Vector{}
-	}
+	live := h.k.rank(h.live, r.fit)
 	for _, a := range h.parcels[r.order] {
 		if !a.home.gone {
 			a.at = a.home
 			continue
 		}
-		if a.at = h.k.siteAmong(h.live, a, nil, r.fit); a.at == nil {
+		if a.at = h.k.put(live, a); a.at == nil {
 			if rest += a.weight(); rest >= bound {
 				return bound
 			}

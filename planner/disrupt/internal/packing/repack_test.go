@@ -4,12 +4,37 @@ import (
 	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
 	"millwright/planner/resource"
 )
 
-// slowly is repack by a look at every parcel for each recipe.
+// siteFor looks at each site for the one with room that the parcel leaves with the least.
+func siteFor(k *Model, a *Parcel, by fit) *Site {
+	var best *Site
+	least := int64(0)
+	need := &a.pod.Class.Requests
+	for _, x := range k.sites {
+		k.steps--
+		if x.gone || !need.Add(x.used).Fits(x.Room) || !allows(x.Node, a.pod.Class.Spec) {
+			continue
+		}
+		if by == firstFit {
+			best = x
+			break
+		}
+		if left := x.left(need, by); best == nil || left < least {
+			best, least = x, left
+		}
+	}
+	if best != nil {
+		best.used = best.used.Add(*need)
+	}
+	return best
+}
+
+// slowly is repack by a look at every parcel and every site for each recipe.
 func slowly(k *Model) bool {
 	before := make([]*Site, 0, len(k.parcels[byCPU]))
 	for _, a := range k.parcels[byCPU] {
@@ -23,7 +48,7 @@ func slowly(k *Model) bool {
 		for _, a := range k.parcels[r.order] {
 			if !a.home.gone {
 				a.at = a.home
-			} else if a.at = k.siteFor(a, nil, r.fit); a.at == nil {
+			} else if a.at = siteFor(k, a, r.fit); a.at == nil {
 				found = false
 				break
 			}
@@ -50,10 +75,26 @@ func TestRepackLooksAtWhatMovesAlone(t *testing.T) {
 			n.free = resource.Vector{MilliCPU: rapid.Int64Range(0, 4000).Draw(t, "cpu"), Memory: rapid.Int64Range(0, 8192).Draw(t, "memory") << 20, Pods: 40}
 			for j := range rapid.IntRange(0, 4).Draw(t, "pods") {
 				z := rapid.SampledFrom([][2]int64{{100, 1024}, {500, 256}, {500, 1024}, {1500, 512}}).Draw(t, "size")
-				n.pods = append(n.pods, podOf(fmt.Sprintf("%03d-%d", i, j), z[0], z[1]))
+				pod := podOf(fmt.Sprintf("%03d-%d", i, j), z[0], z[1])
+				if rapid.IntRange(0, 5).Draw(t, "tolerates") == 0 {
+					pod.Class.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+				}
+				if rapid.IntRange(0, 5).Draw(t, "needs GPU") == 0 {
+					pod.Class.Requests.Set("gpu", 1)
+				}
+				n.pods = append(n.pods, pod)
+			}
+			if rapid.IntRange(0, 5).Draw(t, "has GPUs") == 0 {
+				n.free.Set("gpu", 2)
 			}
 		}
 		fast, slow := modelOf(1_000_000, nodes), modelOf(1_000_000, nodes)
+		for i := range nodes {
+			if rapid.IntRange(0, 5).Draw(t, "tainted") == 0 {
+				fast.sites[i].Node.Taints = []corev1.Taint{{Key: "only", Effect: corev1.TaintEffectNoSchedule}}
+				slow.sites[i].Node.Taints = fast.sites[i].Node.Taints
+			}
+		}
 		fast.arrange()
 		slow.arrange()
 		for range rapid.IntRange(1, 12).Draw(t, "flips") {
