@@ -60,7 +60,7 @@ func TestWhatIsLongOverIsForgotten(t *testing.T) {
 	if got := l.UnavailableOfferings(now); len(got) != 1 || got[0].InstanceType != "m1999.large" {
 		t.Errorf("marked: %v", got)
 	}
-	if free := l.ReservationFree("cr-01999", 5, now); free != 0 {
+	if free := l.ReservationFree("cr-01999", 5, now, 0); free != 0 {
 		t.Errorf("%d free in a reservation that was just full", free)
 	}
 	if l.HighestPosition("stream-1999") != 7 || l.HighestPosition("stream-1990") != 7 || l.HighestPosition("stream-7") != 0 {

@@ -68,16 +68,21 @@ func (r reservation) recent(at time.Time) reservation {
 
 // ReservationFree returns how many instances of a capacity reservation are free, given that EC2 counted free
 // of them at a time: what records say since then is added. math.MaxInt64 means unlimited. Never below 0.
-func (l *state) ReservationFree(id string, free int64, at time.Time) int64 {
+//
+// apart is how far the clock of who asked EC2 may be ahead of the records' times. A launch or a refusal that
+// was recorded less than that before the count may have come after it, and is taken for later. If it was not,
+// one too few is free until EC2 is asked again, which costs less than launching into a full reservation:
+// another instance is taken meanwhile.
+func (l *state) ReservationFree(id string, free int64, at time.Time, apart time.Duration) int64 {
 	r := l.reservation(id)
-	if !r.Full.IsZero() && !r.Full.Before(at) {
-		free, at = 0, r.Full
+	if !r.Full.IsZero() && !r.Full.Before(at.Add(-apart)) {
+		free, at, apart = 0, r.Full, 0
 	}
 	if free == math.MaxInt64 {
 		return free
 	}
 	for _, c := range r.Changes {
-		if c.At.After(at) {
+		if c.At.After(at) || c.By < 0 && c.At.After(at.Add(-apart)) {
 			free += c.By
 		}
 	}

@@ -24,7 +24,7 @@ func TestReservationsCountWhatEC2DoesNotKnowYet(t *testing.T) {
 	}
 	want := func(sentence string, free int64, asked int, n int64) {
 		t.Helper()
-		if got := l.ReservationFree("cr-1", free, at(asked)); got != n {
+		if got := l.ReservationFree("cr-1", free, at(asked), 0); got != n {
 			t.Errorf("%s: %d free, want %d", sentence, got, n)
 		}
 	}
@@ -55,13 +55,46 @@ func TestReservationsCountWhatEC2DoesNotKnowYet(t *testing.T) {
 		t.Errorf("a full reservation marked offerings: %v", k)
 	}
 	restored, err := Restore(must(l.Checkpoint()))
-	if err != nil || restored.ReservationFree("cr-1", 9, at(3)) != 1 || restored.Digest() != l.Digest() {
-		t.Errorf("restored: %v, %d free", err, restored.ReservationFree("cr-1", 9, at(3)))
+	if err != nil || restored.ReservationFree("cr-1", 9, at(3), 0) != 1 || restored.Digest() != l.Digest() {
+		t.Errorf("restored: %v, %d free", err, restored.ReservationFree("cr-1", 9, at(3), 0))
 	}
 	launch(60, "e", "cr-1")
 	if n := len(l.reservation("cr-1").Changes); n != 1 {
 		t.Errorf("%d changes are kept after an hour, want 1", n)
 	}
+}
+
+// TestReservationsAllowForClocks: whose clock is ahead by less than apart counts at what is a later time for
+// the records, and has not seen what they say of the seconds before.
+func TestReservationsAllowForClocks(t *testing.T) {
+	start := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)
+	second := func(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
+	l := New("log")
+	var seq uint64
+	apply := func(at int, kind Kind, payload any) {
+		t.Helper()
+		seq++
+		if err := l.Apply(Entry{Seq: seq, Kind: kind, Time: second(at), Now: second(at), Payload: payload}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(1, KindLaunchRequested, &LaunchRequested{Claim: "a", UID: "a", Attempt: 1})
+	apply(10, KindLaunched, &Launched{Claim: "a", UID: "a", Attempt: 1, InstanceID: "i-a", CapacityType: "reserved", ReservationID: "cr-1"})
+	want := func(sentence string, free int64, asked int, apart time.Duration, n int64) {
+		t.Helper()
+		if got := l.ReservationFree("cr-1", free, second(asked), apart); got != n {
+			t.Errorf("%s: %d free, want %d", sentence, got, n)
+		}
+	}
+	want("counted 4 s after the launch", 1, 14, ClockTolerance, 0)
+	want("counted 4 s after the launch, by the same clock", 1, 14, 0, 1)
+	want("counted 6 s after the launch", 1, 16, ClockTolerance, 1)
+	apply(20, KindInstanceTerminated, &InstanceTerminated{Claim: "a", InstanceID: "i-a"})
+	want("an end before the count is in it", 1, 22, ClockTolerance, 1)
+	apply(30, KindLaunchFailed, &LaunchFailed{Claim: "b", Attempt: 1, Class: "no-capacity", Unavailable: []FailedOffering{
+		{InstanceType: "m5.large", Zone: "a", CapacityType: "reserved", Code: "ReservationCapacityExceeded", ReservationID: "cr-1"}}})
+	want("counted 4 s after a refusal", 1, 34, ClockTolerance, 0)
+	want("counted 6 s after a refusal", 1, 36, ClockTolerance, 1)
 }
 
 func must(b []byte, err error) []byte {

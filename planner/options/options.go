@@ -90,6 +90,10 @@ type Options struct {
 	// at once, and not one in each simulation. It is off by default only for the records of programs that
 	// did not do so.
 	AlikeAtOnce bool `json:"alikeAtOnce,omitempty"`
+	// ReservationClocks: what EC2 said of a capacity reservation's free instances knows nothing of launches
+	// shortly before, since the clocks of who asked and who launched may differ. It is off by default only for
+	// the records of programs that did not do so.
+	ReservationClocks bool `json:"reservationClocks,omitempty"`
 }
 
 // RepairPolicy says how long a node may have a condition before it is replaced (reference: lifecycle §10).
@@ -138,7 +142,7 @@ func Present() Options {
 	o := Default()
 	o.ProbeOfferings, o.AwaitDeparted, o.AwaitNewPods, o.ExcludeRefusing = true, true, true, true
 	o.AcceleratedWave, o.StaticWave = DefaultAcceleratedWave, DefaultStaticWave
-	o.PayBackHistory, o.WavesAwaitDoomed, o.DrainOutToUsed, o.AlikeAtOnce = true, true, true, true
+	o.PayBackHistory, o.WavesAwaitDoomed, o.DrainOutToUsed, o.AlikeAtOnce, o.ReservationClocks = true, true, true, true, true
 	return o
 }
 

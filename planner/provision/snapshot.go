@@ -21,6 +21,15 @@ import (
 	"millwright/planner/world"
 )
 
+// freeReserved counts what is free of a capacity reservation by EC2's count and the records since.
+func freeReserved(s *planner.Snapshot) func(id string, free int64, at time.Time) int64 {
+	var apart time.Duration
+	if s.Options.ReservationClocks {
+		apart = ledger.ClockTolerance
+	}
+	return func(id string, free int64, at time.Time) int64 { return s.Ledger.ReservationFree(id, free, at, apart) }
+}
+
 // inputOf reads a Snapshot. Nodes that are going offer nothing and their pods need a place; a scenario's
 // nodes count as going.
 func inputOf(s *planner.Snapshot, sc Scenario) *solve.Input {
@@ -30,7 +39,7 @@ func inputOf(s *planner.Snapshot, sc Scenario) *solve.Input {
 				Options: s.Options, Daemons: daemonInputs(s.World), Unavailable: s.Ledger.UnavailableOfferings(s.Now),
 				FullSubnets: s.Ledger.UnavailableSubnets(s.Now), ClosedZones: s.ClosedZones,
 			},
-			Volumes: s.World, Classes: s.World.Classes(), FreeReserved: s.Ledger.ReservationFree,
+			Volumes: s.World, Classes: s.World.Classes(), FreeReserved: freeReserved(s),
 		},
 		Now: s.Now, Namespaces: namespaces(s.World),
 	}

@@ -20,7 +20,11 @@ import (
 )
 
 // downTimeout bounds taking the stack down; that has time of its own.
-const downTimeout = 90 * time.Second
+const downTimeout = 3 * time.Minute
+
+// downAttempts: an engine that has just connected and disconnected many containers at once sometimes keeps the
+// endpoint of one that is gone, and does not remove the network then.
+const downAttempts = 3
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -95,7 +99,17 @@ func (t *test) down() error {
 	ctx, cancel := context.WithTimeout(context.Background(), downTimeout)
 	defer cancel()
 	t.out.Say("take it down")
-	if _, err := t.project.compose(ctx, "down", "--volumes", "--remove-orphans", "--timeout", "10"); err != nil {
+	for range downAttempts - 1 {
+		err := t.project.takeDown(ctx)
+		if err == nil {
+			return t.project.gone(ctx)
+		}
+		t.out.Say("not all of it went, trying again: %v", err)
+		if err := t.project.releaseNetworks(ctx); err != nil {
+			return err
+		}
+	}
+	if err := t.project.takeDown(ctx); err != nil {
 		return err
 	}
 	return t.project.gone(ctx)

@@ -205,6 +205,38 @@ func (p *project) copyKubeconfig(ctx context.Context, file string) error {
 	return err
 }
 
+func (p *project) takeDown(ctx context.Context) error {
+	_, err := p.compose(ctx, "down", "--volumes", "--remove-orphans", "--timeout", "10")
+	return err
+}
+
+// releaseNetworks removes what is still connected to the project's networks, be it only an endpoint of a
+// container that is gone.
+func (p *project) releaseNetworks(ctx context.Context) error {
+	list, err := p.docker(ctx, "network", "ls", "--quiet", "--filter", "label="+projectLabel+"="+p.name)
+	if err != nil {
+		return err
+	}
+	for _, id := range strings.Fields(list) {
+		text, err := p.docker(ctx, "network", "inspect", id)
+		if err != nil {
+			return err
+		}
+		var found []struct {
+			Containers map[string]struct{ Name string }
+		}
+		if err := json.Unmarshal([]byte(text), &found); err != nil {
+			return fmt.Errorf("read state of network %s: %w", id, err)
+		}
+		for _, endpoint := range found[0].Containers {
+			if _, err := p.docker(ctx, "network", "disconnect", "--force", id, endpoint.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // gone checks that no container, volume or network of the project is left.
 func (p *project) gone(ctx context.Context) error {
 	var errs []error

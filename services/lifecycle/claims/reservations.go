@@ -21,7 +21,7 @@ import (
 // left only because of such attempts: the answer to one of them may free it again. Of a capacity block that
 // the NodeClass says is about to end, nothing is free.
 func freeReserved(l *ledger.Ledger, cat *catalog.Catalog, nc *awsv1.EC2NodeClass, now time.Time) (free map[string]int64, awaited []string) {
-	free = launch.FreeReserved(cat, l.ReservationFree)
+	free = launch.FreeReserved(cat, l)
 	for id := range free {
 		if claim.BlockLeaves(claim.BlockEnds(nc, id), now) {
 			free[id] = 0

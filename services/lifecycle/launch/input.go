@@ -71,12 +71,11 @@ func Marks(types []*catalog.InstanceType, unavailable func(ledger.OfferingKey) b
 	return marks
 }
 
-// FreeReserved counts the free instances of the capacity reservations that a catalogue offers, by id. free is
-// the Ledger's ReservationFree.
-func FreeReserved(c *catalog.Catalog, free func(id string, seen int64, at time.Time) int64) map[string]int64 {
+// FreeReserved counts the free instances of the capacity reservations that a catalogue offers, by id.
+func FreeReserved(c *catalog.Catalog, l *ledger.Ledger) map[string]int64 {
 	counts := map[string]int64{}
 	for id, seen := range c.Reservations() {
-		counts[id] = free(id, seen, c.ReservationsAt)
+		counts[id] = l.ReservationFree(id, seen, c.ReservationsAt, ledger.ClockTolerance)
 	}
 	return counts
 }
