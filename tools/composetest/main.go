@@ -48,7 +48,7 @@ func command() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&root, "root", ".", "directory of docker-compose.yaml")
-	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "give up after this long")
+	cmd.Flags().DurationVar(&timeout, "timeout", 7*time.Minute, "give up after this long")
 	cmd.Flags().BoolVar(&zones, "zones", false, "lose zones and leaders of a stack with three of each server and two of each service, instead of single containers")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the stack running, for a look at it")
 	return cmd
