@@ -91,8 +91,8 @@ type Options struct {
 	// did not do so.
 	AlikeAtOnce bool `json:"alikeAtOnce,omitempty"`
 	// ReservationClocks: what EC2 said of a capacity reservation's free instances knows nothing of launches
-	// shortly before, since the clocks of who asked and who launched may differ. It is off by default only for
-	// the records of programs that did not do so.
+	// shortly before, since the clocks of who asked and who launched may differ. It is off by default only
+	// for the records of programs that did not do so.
 	ReservationClocks bool `json:"reservationClocks,omitempty"`
 }
 

@@ -22,8 +22,8 @@ import (
 // downTimeout bounds taking the stack down; that has time of its own.
 const downTimeout = 3 * time.Minute
 
-// downAttempts: an engine that has just connected and disconnected many containers at once sometimes keeps the
-// endpoint of one that is gone, and does not remove the network then.
+// downAttempts: an engine that has just connected and disconnected many containers at once sometimes keeps
+// the endpoint of one that is gone, and does not remove the network then.
 const downAttempts = 3
 
 func main() {

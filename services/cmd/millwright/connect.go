@@ -48,7 +48,7 @@ func (c *closers) close() error {
 
 // openLog opens the event log, in an embedded etcd if there is a data directory.
 func openLog(ctx context.Context, s *process.Settings, c *closers, logger zerolog.Logger) (*etcdlog.Log, *etcdlog.Elector, error) {
-	client, err := dialEtcd(s, c)
+	client, err := dialEtcd(s, c, logger)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,9 +82,12 @@ func newElector(client *clientv3.Client, s *process.Settings, logger zerolog.Log
 	return e
 }
 
-func dialEtcd(s *process.Settings, c *closers) (*clientv3.Client, error) {
+func dialEtcd(s *process.Settings, c *closers, logger zerolog.Logger) (*clientv3.Client, error) {
 	if s.DataDir != "" {
-		server, err := etcdembedded.Start(filepath.Join(s.DataDir, "etcd"), etcdembedded.Options{QuotaBytes: s.EtcdQuotaBytes})
+		server, err := etcdembedded.Start(filepath.Join(s.DataDir, "etcd"), etcdembedded.Options{QuotaBytes: s.EtcdQuotaBytes,
+			Log: func(level, message string, fields map[string]any) {
+				logger.Error().Str("severity", level).Str("text", message).Interface("fields", fields).Msg("embedded etcd")
+			}})
 		if err != nil {
 			return nil, err
 		}

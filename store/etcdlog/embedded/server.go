@@ -18,15 +18,11 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	"gopkg.in/natefinch/lumberjack.v2"
 )
 
 // QuotaBytes is the size of the database at which etcd stops accepting writes, unless Options name another.
 const QuotaBytes = 8 << 30
-
-// logMegabytes is the size at which etcd.log begins anew; the one before it is kept.
-const logMegabytes = 8
 
 // startTimeout bounds the start, recovery of a large log included.
 const startTimeout = 60 * time.Second
@@ -50,6 +46,9 @@ type Options struct {
 	// QuotaBytes is the size of the database at which etcd stops accepting writes; 0 means the constant of
 	// this name.
 	QuotaBytes int64
+	// Log gets etcd's errors, at most ten a minute that read alike, and what it ends the process for, which
+	// may find no room in etcd.log; nil drops them.
+	Log func(level, message string, fields map[string]any)
 }
 
 // Start runs etcd on dir, which it creates. Warnings and errors of etcd go to etcd.log there.
@@ -57,6 +56,9 @@ func Start(dir string, options ...Options) (*Server, error) {
 	o := Options{QuotaBytes: QuotaBytes}
 	for _, given := range options {
 		o.QuotaBytes = cmp.Or(given.QuotaBytes, o.QuotaBytes)
+		if given.Log != nil {
+			o.Log = given.Log
+		}
 	}
 	s, err := start(dir, o)
 	if err != nil {
@@ -81,7 +83,7 @@ func start(dir string, o Options) (_ *Server, err error) {
 	if s.sockets, err = socketDir(dir); err != nil {
 		return nil, err
 	}
-	s.openLog(filepath.Join(dir, "etcd.log"))
+	s.openLog(filepath.Join(dir, "etcd.log"), o.Log)
 	if s.etcd, err = embed.StartEtcd(s.config(dir, o)); err != nil {
 		return nil, err
 	}
@@ -139,10 +141,4 @@ func (s *Server) release() {
 	if s.lock != nil {
 		_ = s.lock.Close()
 	}
-}
-
-func (s *Server) openLog(path string) {
-	s.logFile = &lumberjack.Logger{Filename: path, MaxSize: logMegabytes, MaxBackups: 1}
-	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
-	s.log = zap.New(zapcore.NewCore(encoder, zapcore.AddSync(s.logFile), zapcore.WarnLevel))
 }
