@@ -56,9 +56,10 @@ func TestAnswersAreTrue(t *testing.T) {
 
 // Seeds whose answers were wrong once: pods evicted without a tier by a terminator that died, a launch before
 // prices were known, shortages of a launch whose instance ended at once, NodeClaims that somebody else
-// deleted under an unconfirmed command, evictions while the log was away by a terminator that died.
+// deleted under an unconfirmed command or before a confirmed one did, evictions while the log was away by a
+// terminator that died.
 func TestAnswersThatWereWrong(t *testing.T) {
-	for _, n := range []uint64{68, 76, 98, 188, 215, 357, 381, 397} {
+	for _, n := range []uint64{68, 76, 98, 140, 188, 215, 357, 381, 397} {
 		r := witnessed(t, n)
 		for _, wrong := range r.Witness.Ask(teller(t, r)).Wrong {
 			t.Error(wrong)
@@ -116,6 +117,7 @@ func TestWrongAnswersAreFound(t *testing.T) {
 		"no reason of a refusal":       {replaced("rejected", "chosen"), "refuses it without a reason"},
 		"a refusal that is none":       {replaced(" planned for ", " cannot be placed with "), "by its step or its text alone"},
 		"no word of who deleted it":    {replaced("somebody else", "nobody"), "somebody else deleted"},
+		"a word of who did not":        {replaced("drain of node", "somebody else deleted: drain of node"), "and the disruptor deleted NodeClaim"},
 		"no word of the eviction":      {without(" is evicted"), "does not say that it was evicted"},
 		"no word of why it is emptied": {without(" started ("), "does not say why node"},
 		"no word of the end":           {without(" is terminated"), "is terminated"},

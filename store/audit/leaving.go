@@ -15,6 +15,13 @@ const forceful = "Forceful Termination"
 type leaving struct {
 	// asked is the first record that asks for the end of a claim, though no command takes it.
 	asked map[string]uint64
+	// takers are the commands that take nodes, by node.
+	takers map[string]uint64
+	// waitsFor are the NodeClaims that the commands await before they delete those of nodes, by node;
+	// initialized is when claims were, and known are those of which more than the plan is among the entries.
+	waitsFor    map[string][]string
+	initialized map[string]uint64
+	known       map[string]bool
 	// causes are the records, in a pod's story, for which it had to leave a node; near are the subjects of
 	// these records.
 	causes map[uint64]bool
@@ -23,8 +30,8 @@ type leaving struct {
 
 // leave finds what asks for the end of claims, and what took the nodes that the pods of a story had to leave.
 func (st *story) leave(entries []ledger.Entry) {
-	st.leaving = leaving{map[string]uint64{}, map[uint64]bool{}, map[string]bool{}}
-	drains, commands := map[string]ledger.Entry{}, map[string]uint64{} // by node; of commands those that take it
+	st.leaving = leaving{map[string]uint64{}, map[string]uint64{}, map[string][]string{}, map[string]uint64{}, map[string]bool{}, map[uint64]bool{}, map[string]bool{}}
+	drains := map[string]ledger.Entry{} // by node
 	for _, e := range entries {
 		switch p := e.Payload.(type) {
 		case *ledger.ClaimDoomed:
@@ -38,22 +45,40 @@ func (st *story) leave(entries []ledger.Entry) {
 				st.ask(x.Claim, e.Seq)
 			}
 		case *ledger.CommandStarted:
-			for _, c := range p.Candidates {
-				commands[c.Node] = e.Seq
-			}
+			st.take(e.Seq, p)
+		case *ledger.ClaimCreated:
+			st.known[p.Claim] = true
+		case *ledger.ClaimInitialized:
+			st.initialized[p.Claim] = e.Seq
 		case *ledger.DrainStarted:
 			drains[p.Node] = e
 		case *ledger.DrainTierStarted:
 			if st.ofPod() && (st.holdsSubject(p.Evict) || st.holdsSubject(p.Held) || st.holdsSubject(p.Delete) || st.holdsSubject(p.Evicted)) {
-				st.cause(p.Node, drains[p.Node], commands[p.Node])
+				st.cause(p.Node, drains[p.Node])
 			}
 		case *ledger.NodeDrained:
 			if st.ofPod() && st.holdsSubject(p.Evicted) {
-				st.cause(p.Node, drains[p.Node], commands[p.Node])
+				st.cause(p.Node, drains[p.Node])
 			}
 		case *ledger.DrainEnded:
 			if st.ofPod() && st.holdsSubject(p.Evicted) {
-				st.cause(p.Node, drains[p.Node], commands[p.Node])
+				st.cause(p.Node, drains[p.Node])
+			}
+		}
+	}
+}
+
+// take notes which nodes a command takes, and what for it waits before it does.
+func (st *story) take(seq uint64, p *ledger.CommandStarted) {
+	var claims []string
+	for i := range p.Replacements {
+		claims = append(claims, claimName(st.logID, p.Replacements[i].NodePool, seq, i))
+	}
+	for _, c := range p.Candidates {
+		st.takers[c.Node], st.waitsFor[c.Node] = seq, claims
+		if st.about["node/"+c.Node] || st.about["claim/"+c.Claim] || st.near["node/"+c.Node] {
+			for _, name := range claims {
+				st.near["claim/"+name] = true
 			}
 		}
 	}
@@ -66,7 +91,7 @@ func (st *story) ask(claim string, seq uint64) {
 }
 
 // cause notes why a node is emptied that a pod of the story is on.
-func (st *story) cause(node string, drain ledger.Entry, command uint64) {
+func (st *story) cause(node string, drain ledger.Entry) {
 	st.near["node/"+node] = true
 	p, ok := drain.Payload.(*ledger.DrainStarted)
 	if !ok {
@@ -75,7 +100,7 @@ func (st *story) cause(node string, drain ledger.Entry, command uint64) {
 	st.near["claim/"+p.Claim] = p.Claim != ""
 	st.causes[drain.Seq] = true
 	if p.Reason != forceful {
-		st.causes[command] = true
+		st.causes[st.takers[node]] = true
 	}
 	if asked := st.asked[p.Claim]; asked > 0 {
 		st.causes[asked] = true
@@ -88,6 +113,19 @@ func (st *story) somebody(claim string, seq uint64) []string {
 		return nil
 	}
 	return []string{"no record asks for it: somebody else deleted its NodeClaim, or its Node"}
+}
+
+// sooner says that a node whose command still waited for a replacement is drained because of somebody else;
+// nothing if the command did not wait any more, or if another record asks for the end of the claim.
+func (st *story) sooner(node, claim string, seq uint64) []string {
+	waits := slices.ContainsFunc(st.waitsFor[node], func(name string) bool {
+		at := st.initialized[name]
+		return st.known[name] && (at == 0 || at > seq)
+	})
+	if !waits || len(st.somebody(claim, seq)) == 0 {
+		return nil
+	}
+	return []string{"its command still waited for a replacement: somebody else deleted its NodeClaim, or its Node"}
 }
 
 // leaves says what the drain of a node does with the pod of the story.

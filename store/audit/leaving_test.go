@@ -9,7 +9,8 @@ import (
 )
 
 // leavingLog is a log in which node a is drained because somebody deleted its NodeClaim, b because a command
-// takes it, c because it expires; each has one pod, and that of c is not in a tier.
+// takes it, c because it expires, d because somebody deleted its NodeClaim before the command that takes it
+// did, which e has not happened to; each but d and e has one pod, and that of c is not in a tier.
 func leavingLog() []ledger.Entry {
 	ref := func(name string) []ledger.PodRef { return []ledger.PodRef{{Namespace: "shop", Name: name}} }
 	entries := []ledger.Entry{
@@ -24,6 +25,15 @@ func leavingLog() []ledger.Entry {
 		{Kind: ledger.KindClaimClosed, Payload: &ledger.ClaimClosed{Claim: "ca", Reason: "deleted"}},
 		{Kind: ledger.KindDrainTierStarted, Payload: &ledger.DrainTierStarted{Node: "c", Tier: 1, Evicted: ref("four")}},
 		{Kind: ledger.KindDrainEnded, Payload: &ledger.DrainEnded{Node: "c", Evicted: ref("five")}},
+		{Kind: ledger.KindCommandStarted, Payload: &ledger.CommandStarted{Reason: "Drifted", Method: "drift", Candidates: []ledger.Candidate{{Node: "d", Claim: "cd"}},
+			Replacements: []ledger.PlannedClaim{{NodePool: "pool"}}}},
+		{Kind: ledger.KindClaimCreated, Payload: &ledger.ClaimCreated{Claim: ledger.ClaimName("log", "pool", 12, 0)}},
+		{Kind: ledger.KindDrainStarted, Payload: &ledger.DrainStarted{Node: "d", Claim: "cd", Reason: "Drifted"}},
+		{Kind: ledger.KindCommandStarted, Payload: &ledger.CommandStarted{Reason: "Drifted", Method: "drift", Candidates: []ledger.Candidate{{Node: "e", Claim: "ce"}},
+			Replacements: []ledger.PlannedClaim{{NodePool: "pool"}}}},
+		{Kind: ledger.KindClaimCreated, Payload: &ledger.ClaimCreated{Claim: ledger.ClaimName("log", "pool", 15, 0)}},
+		{Kind: ledger.KindClaimInitialized, Payload: &ledger.ClaimInitialized{Claim: ledger.ClaimName("log", "pool", 15, 0)}},
+		{Kind: ledger.KindDrainStarted, Payload: &ledger.DrainStarted{Node: "e", Claim: "ce", Reason: "Drifted"}},
 	}
 	for i := range entries {
 		entries[i].Seq = uint64(i) + 1
@@ -67,7 +77,7 @@ func TestAPodsStorySaysWhyItHadToLeave(t *testing.T) {
 // Of a node whose NodeClaim somebody deleted the story says that no record asks for it; of others it does
 // not.
 func TestWhatSomebodyElseDeletedIsSaidSo(t *testing.T) {
-	for node, want := range map[string]bool{"node/a": true, "claim/ca": true, "node/b": false, "node/c": false} {
+	for node, want := range map[string]bool{"node/a": true, "claim/ca": true, "node/b": false, "node/c": false, "node/d": true, "node/e": false} {
 		n := 0
 		for _, l := range WhyOf(leavingLog(), "log", node) {
 			n += strings.Count(strings.Join(l.Details, "\n"), "somebody else deleted")

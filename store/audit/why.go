@@ -287,6 +287,8 @@ func (st *story) line(e ledger.Entry) Line {
 		l.Step, l.Details = StepDecided, seen(e)
 		if p.Reason == forceful {
 			l.Details = append(l.Details, st.somebody(p.Claim, e.Seq)...)
+		} else {
+			l.Details = append(l.Details, st.sooner(p.Node, p.Claim, e.Seq)...)
 		}
 	case *ledger.DrainTierStarted:
 		l.Step, l.Details = StepDecided, seen(e)

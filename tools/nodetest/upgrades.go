@@ -201,6 +201,15 @@ func (n *node) deleteEach(ctx context.Context) error {
 	return nil
 }
 
+// evict asks once, and does not wait for as long as the API server asks for.
+func (n *node) evict(ctx context.Context, name string, uid types.UID) error {
+	return n.Kube.PolicyV1().RESTClient().Post().AbsPath("/api/v1").Namespace(namespace).Resource("pods").Name(name).SubResource("eviction").
+		Body(&policyv1.Eviction{
+			ObjectMeta:    metav1.ObjectMeta{Name: name, Namespace: namespace},
+			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}},
+		}).MaxRetries(0).Do(ctx).Error()
+}
+
 // evictAll evicts every pod, as a drain of the node does: it asks again while a PodDisruptionBudget refuses.
 func (n *node) evictAll(ctx context.Context) error {
 	start := time.Now()
@@ -217,9 +226,7 @@ func (n *node) evictAll(ctx context.Context) error {
 	count := len(uids)
 	err = n.Out.AwaitFor(ctx, evictionLimit, "all pods to be evicted", func(ctx context.Context) string {
 		for uid, name := range uids {
-			err := n.Kube.PolicyV1().Evictions(namespace).Evict(ctx, &policyv1.Eviction{
-				ObjectMeta:    metav1.ObjectMeta{Name: name, Namespace: namespace},
-				DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}})
+			err := n.evict(ctx, name, uid)
 			switch {
 			case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
 				delete(uids, uid)

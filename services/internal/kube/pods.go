@@ -35,12 +35,15 @@ func (c *Client) PodsOnNode(ctx context.Context, node string) ([]corev1.Pod, err
 	}
 }
 
-// EvictPod asks the Eviction API to delete the pod with this UID, with the pod's own grace period.
+// EvictPod asks the Eviction API once to delete the pod with this UID, with the pod's own grace period. The
+// client's own Evict would wait for as long as the API server asks it to, and ask again: ten times 10 s while
+// a PodDisruptionBudget has changed and is not processed yet, in which no other pod could be evicted.
 func (c *Client) EvictPod(ctx context.Context, namespace, name string, uid types.UID) error {
-	return c.Core.PolicyV1().Evictions(namespace).Evict(ctx, &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: namespace, Name: name},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: uidPrecondition(uid)},
-	})
+	return c.Core.PolicyV1().RESTClient().Post().AbsPath("/api/v1").Namespace(namespace).Resource("pods").Name(name).SubResource("eviction").
+		Body(&policyv1.Eviction{
+			ObjectMeta:    metav1.ObjectMeta{Namespace: namespace, Name: name},
+			DeleteOptions: &metav1.DeleteOptions{Preconditions: uidPrecondition(uid)},
+		}).MaxRetries(0).Do(ctx).Error()
 }
 
 // DeletePod deletes the pod with this UID regardless of budgets; grace is in seconds.

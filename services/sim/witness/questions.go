@@ -256,6 +256,9 @@ func (a *asking) because(l *launch, c *claim, n *node) {
 	default:
 		if line, _ := a.find(" must go: "); line != nil {
 			a.doomed(l, c, n)
+		} else if done, _ := a.find(" succeeded: its NodeClaims are being deleted"); done != nil && n != nil && len(n.marks) > 0 &&
+			done.Time.Sub(c.deletedAt).Abs() < stage.ClocksApart {
+			a.byCommand(l, c, n) // which was about to delete it: either would have ended it
 		} else if !l.endedAt.Before(c.deletedAt) {
 			a.says("somebody else deleted")
 		}
@@ -268,6 +271,9 @@ func (a *asking) byCommand(l *launch, c *claim, n *node) {
 		return // the mark was taken off, or never seen
 	}
 	m := n.marks[len(n.marks)-1]
+	if said, text := a.find("somebody else deleted"); said != nil && c.deletedBy == "disruptor" && !n.deletedAt.Before(c.deletedAt) {
+		a.wrong("says %q, and the disruptor deleted NodeClaim %s", text, c.name)
+	}
 	at := slices.IndexFunc(a.lines, func(x audit.Line) bool { return x.Seq == m.seq })
 	if at < 0 || a.lines[at].Step != audit.StepDecided {
 		a.wrong("does not tell of record %d, by which node %s was marked", m.seq, n.name)
