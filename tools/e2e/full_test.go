@@ -214,6 +214,65 @@ func TestAFullDiskRecovers(t *testing.T) {
 	e.sound()
 }
 
+// TestAFullDiskOfTheBusRecovers: the disk of the observations alone was full for a moment. NATS stores
+// nothing more in a stream that it could not write to, so the process ends and says why, and all goes on as
+// it is started anew. Nothing is lost: pods that came meanwhile get their nodes.
+func TestAFullDiskOfTheBusRecovers(t *testing.T) {
+	e := start(t, func(o *stack.Options) { o.Bare = true })
+	dir := filepath.Join(e.stack.MillwrightDir(), "nats")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=200m,mode=0700"); err != nil {
+		t.Skipf("a small file system cannot be mounted here: %v", err)
+	}
+	p, err := e.stack.StartMillwright()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.Stop()
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	e.apply(defaultClass)
+	e.apply(defaultPool)
+	e.deploy("web", 2, "3", "1Gi", apart("web"))
+	e.running("web", 2)
+
+	ballast := e.fillDisk(dir)
+	e.scale("web", 4)
+	e.eventually("a full disk", func() string {
+		if out, err := os.ReadFile(p.Log()); err != nil || !strings.Contains(string(out), "no space left on device") {
+			return "the log does not say that the disk is full"
+		}
+		return ""
+	})
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	e.eventually("the end of the process", func() string {
+		select {
+		case <-p.Ended():
+			return ""
+		default:
+			return "it runs"
+		}
+	})
+	if out, err := os.ReadFile(p.Log()); err != nil || !strings.Contains(string(out), "stores nothing more until it is started anew") {
+		t.Errorf("the log does not say why it ended: %v", err)
+	}
+	if err := p.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	e.running("web", 4)
+	e.matched()
+	e.scale("web", 0)
+	e.clean()
+	e.sound()
+}
+
 // fillDisk writes a file into a directory until there is no room for another byte.
 func (e *env) fillDisk(dir string) string {
 	e.Helper()

@@ -6,6 +6,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,8 @@ type Options struct {
 	Port   int
 	// MaxStoreBytes bounds the disk used; default 64 GiB, which is more than all default bounds together.
 	MaxStoreBytes int64
+	// LookEvery is how often Watch looks; 0 means 10 s.
+	LookEvery time.Duration
 	// Log gets the server's warnings and errors; nil drops them.
 	Log func(level, message string)
 }
@@ -31,7 +34,10 @@ type Options struct {
 const MaxPayloadBytes = 8 << 20
 
 // Server in this process.
-type Server struct{ nats *server.Server }
+type Server struct {
+	nats      *server.Server
+	lookEvery time.Duration
+}
 
 // Start runs a server that keeps its streams under dir, and returns when it is ready.
 func Start(dir string, options ...Options) (*Server, error) {
@@ -59,7 +65,7 @@ func Start(dir string, options ...Options) (*Server, error) {
 		nats.Shutdown()
 		return nil, fmt.Errorf("start nats on %s: no JetStream: is the directory writable?", dir)
 	}
-	return &Server{nats: nats}, nil
+	return &Server{nats, cmp.Or(o.LookEvery, lookEvery)}, nil
 }
 
 func (o Options) server(dir string) *server.Options {

@@ -139,11 +139,14 @@ func (b *builder) connect(ctx context.Context) (err error) {
 	if err := b.state.CatchUp(ctx); err != nil {
 		return err
 	}
-	stream, err := openStream(ctx, b.settings, !b.watches, log.ID(), b.state, &b.closers, b.logger)
+	stream, embedded, err := openStream(ctx, b.settings, !b.watches, log.ID(), b.state, &b.closers, b.logger)
 	if err != nil {
 		return err
 	}
 	b.stream, b.bus = stream, stream
+	if embedded != nil {
+		b.parts.Background = append(b.parts.Background, embedded.Watch)
+	}
 	if b.shared { // the watcher alone folds only for its checkpoints
 		b.state.Follow(stream)
 		b.parts.Background = append(b.parts.Background, func(ctx context.Context) error { return b.registry.Run(ctx, b.nodePools) })

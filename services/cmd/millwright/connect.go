@@ -106,16 +106,17 @@ func dialEtcd(s *process.Settings, c *closers, logger zerolog.Logger) (*clientv3
 	return client, nil
 }
 
-// openStream opens the observation stream, in an embedded NATS if there is a data directory.
-// A process without a watcher only reads.
-func openStream(ctx context.Context, s *process.Settings, readOnly bool, logID string, state *fold.State, c *closers, logger zerolog.Logger) (*natsbus.Stream, error) {
+// openStream opens the observation stream, in an embedded NATS, which it returns too, if there is a data
+// directory. A process without a watcher only reads.
+func openStream(ctx context.Context, s *process.Settings, readOnly bool, logID string, state *fold.State, c *closers, logger zerolog.Logger) (*natsbus.Stream, *natsembedded.Server, error) {
 	cfg := natsbus.Config{URL: s.NATSURL, Cluster: s.ClusterName, LogID: logID, Name: "millwright " + s.Instance(),
 		Security: s.NATS(), ReadOnly: readOnly, MinSequence: state.HighestPosition,
 		Replicas: s.NATSReplicas, MaxAge: s.NATSMaxAge, MaxBytes: s.NATSStreamMaxBytes, MaxBlobBytes: s.NATSBucketMaxBytes}
+	var server *natsembedded.Server
 	if s.DataDir != "" {
-		server, err := startNATS(filepath.Join(s.DataDir, "nats"), c, logger)
-		if err != nil {
-			return nil, err
+		var err error
+		if server, err = startNATS(filepath.Join(s.DataDir, "nats"), c, logger); err != nil {
+			return nil, nil, err
 		}
 		cfg.Server, cfg.Replicas = server, 1
 	}
@@ -126,10 +127,10 @@ func openStream(ctx context.Context, s *process.Settings, readOnly bool, logID s
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c.addCloser(stream.Close)
-	return stream, nil
+	return stream, server, nil
 }
 
 func startNATS(dir string, c *closers, logger zerolog.Logger) (*natsembedded.Server, error) {
