@@ -73,10 +73,11 @@ func (d Directory) Swap(_ context.Context, name string, old, data []byte) error 
 	if err == nil {
 		err = os.Rename(part.Name(), d.path(name))
 	}
-	if err == nil {
-		err = syncDir(string(d))
+	if err != nil {
+		_ = os.Remove(part.Name()) // half of it is of no use
+		return err
 	}
-	return err
+	return syncDir(string(d))
 }
 
 // Remove implements Files.
