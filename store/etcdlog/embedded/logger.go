@@ -23,7 +23,8 @@ func (s *Server) openLog(path string, also func(level, message string, fields ma
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
 	core := zapcore.NewCore(encoder, zapcore.AddSync(s.logFile), zapcore.WarnLevel)
 	if also != nil {
-		told := zapcore.NewSamplerWithOptions(&teller{LevelEnabler: zapcore.ErrorLevel, tell: also}, alikeEvery, alikeMax, 0)
+		running := zap.LevelEnablerFunc(func(l zapcore.Level) bool { return l >= zapcore.ErrorLevel && !s.closing.Load() })
+		told := zapcore.NewSamplerWithOptions(&teller{LevelEnabler: running, tell: also}, alikeEvery, alikeMax, 0)
 		core = zapcore.NewTee(told, core)
 	}
 	s.log = zap.New(core)

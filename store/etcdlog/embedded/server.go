@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -39,6 +40,8 @@ type Server struct {
 	lock    *os.File
 	log     *zap.Logger
 	logFile *lumberjack.Logger
+	// closing: what etcd calls an error from now on is that it stops.
+	closing atomic.Bool
 }
 
 // Options of a Server.
@@ -46,8 +49,8 @@ type Options struct {
 	// QuotaBytes is the size of the database at which etcd stops accepting writes; 0 means the constant of
 	// this name.
 	QuotaBytes int64
-	// Log gets etcd's errors, at most ten a minute that read alike, and what it ends the process for, which
-	// may find no room in etcd.log; nil drops them.
+	// Log gets etcd's errors while it runs, at most ten a minute that read alike, and what it ends the
+	// process for, which may find no room in etcd.log; nil drops them.
 	Log func(level, message string, fields map[string]any)
 }
 
@@ -127,6 +130,7 @@ func (s *Server) config(dir string, o Options) *embed.Config {
 
 // Close stops the server. Its data remain.
 func (s *Server) Close() error {
+	s.closing.Store(true)
 	_ = s.Client.Close() // it always returns the error that its context has ended
 	s.etcd.Close()
 	s.release()

@@ -78,6 +78,19 @@ func TestRequestsAreNotLogged(t *testing.T) {
 	}
 }
 
+// TestAStopIsNoError: etcd calls it an error that its listeners are closed.
+func TestAStopIsNoError(t *testing.T) {
+	s, err := embedded.Start(t.TempDir(), embedded.Options{Log: func(level, message string, fields map[string]any) {
+		t.Errorf("%s: %s %v", level, message, fields)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestDirectoryInUseIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, dir)
