@@ -15,10 +15,12 @@ const forceful = "Forceful Termination"
 type leaving struct {
 	// asked is the first record that asks for the end of a claim, though no command takes it.
 	asked map[string]uint64
-	// takers are the commands that take nodes, by node.
-	takers map[string]uint64
-	// waitsFor are the NodeClaims that the commands await before they delete those of nodes, by node;
-	// initialized is when claims were, and known are those of which more than the plan is among the entries.
+	// takers are the commands that take nodes, by node and by claim; confirmed is when commands were,
+	// by id.
+	takers, confirmed map[string]uint64
+	// waitsFor are the NodeClaims that commands await before they delete others, by the latter;
+	// initialized is when claims were, and known are those of which more than the plan is among the
+	// entries.
 	waitsFor    map[string][]string
 	initialized map[string]uint64
 	known       map[string]bool
@@ -30,7 +32,7 @@ type leaving struct {
 
 // leave finds what asks for the end of claims, and what took the nodes that the pods of a story had to leave.
 func (st *story) leave(entries []ledger.Entry) {
-	st.leaving = leaving{map[string]uint64{}, map[string]uint64{}, map[string][]string{}, map[string]uint64{}, map[string]bool{}, map[uint64]bool{}, map[string]bool{}}
+	st.leaving = leaving{map[string]uint64{}, map[string]uint64{}, map[string]uint64{}, map[string][]string{}, map[string]uint64{}, map[string]bool{}, map[uint64]bool{}, map[string]bool{}}
 	drains := map[string]ledger.Entry{} // by node
 	for _, e := range entries {
 		switch p := e.Payload.(type) {
@@ -46,6 +48,8 @@ func (st *story) leave(entries []ledger.Entry) {
 			}
 		case *ledger.CommandStarted:
 			st.take(e.Seq, p)
+		case *ledger.CommandConfirmed:
+			st.confirmed[p.ID] = e.Seq
 		case *ledger.ClaimCreated:
 			st.known[p.Claim] = true
 		case *ledger.ClaimInitialized:
@@ -75,7 +79,7 @@ func (st *story) take(seq uint64, p *ledger.CommandStarted) {
 		claims = append(claims, claimName(st.logID, p.Replacements[i].NodePool, seq, i))
 	}
 	for _, c := range p.Candidates {
-		st.takers[c.Node], st.waitsFor[c.Node] = seq, claims
+		st.takers["node/"+c.Node], st.takers["claim/"+c.Claim], st.waitsFor[c.Claim] = seq, seq, claims
 		if st.about["node/"+c.Node] || st.about["claim/"+c.Claim] || st.near["node/"+c.Node] {
 			for _, name := range claims {
 				st.near["claim/"+name] = true
@@ -100,29 +104,41 @@ func (st *story) cause(node string, drain ledger.Entry) {
 	st.near["claim/"+p.Claim] = p.Claim != ""
 	st.causes[drain.Seq] = true
 	if p.Reason != forceful {
-		st.causes[st.takers[node]] = true
+		st.causes[st.takers["node/"+node]] = true
 	}
 	if asked := st.asked[p.Claim]; asked > 0 {
 		st.causes[asked] = true
 	}
 }
 
-// somebody says that no record asks for the end of a claim that is recorded here; nothing if one does.
+// somebody says that no record asks for the end of a claim that is recorded here; nothing if one does, or if
+// a command may have deleted it.
 func (st *story) somebody(claim string, seq uint64) []string {
-	if asked := st.asked[claim]; claim == "" || asked > 0 && asked < seq {
+	if asked := st.asked[claim]; claim == "" || asked > 0 && asked < seq || st.mayDelete(claim, seq) {
 		return nil
 	}
 	return []string{"no record asks for it: somebody else deleted its NodeClaim, or its Node"}
 }
 
-// sooner says that a node whose command still waited for a replacement is drained because of somebody else;
-// nothing if the command did not wait any more, or if another record asks for the end of the claim.
-func (st *story) sooner(node, claim string, seq uint64) []string {
-	waits := slices.ContainsFunc(st.waitsFor[node], func(name string) bool {
+// mayDelete reports that a command which takes a claim was confirmed before a record and did not wait then.
+func (st *story) mayDelete(claim string, seq uint64) bool {
+	taker := st.takers["claim/"+claim]
+	at := st.confirmed[ledger.CommandID(st.logID, taker)]
+	return taker > 0 && at > 0 && at < seq && !st.waits(claim, seq)
+}
+
+// waits reports that the command which takes a claim waited for a replacement at a record.
+func (st *story) waits(claim string, seq uint64) bool {
+	return slices.ContainsFunc(st.waitsFor[claim], func(name string) bool {
 		at := st.initialized[name]
 		return st.known[name] && (at == 0 || at > seq)
 	})
-	if !waits || len(st.somebody(claim, seq)) == 0 {
+}
+
+// sooner says that a node whose command still waited for a replacement is drained because of somebody else;
+// nothing if the command did not wait any more, or if another record asks for the end of the claim.
+func (st *story) sooner(claim string, seq uint64) []string {
+	if !st.waits(claim, seq) || len(st.somebody(claim, seq)) == 0 {
 		return nil
 	}
 	return []string{"its command still waited for a replacement: somebody else deleted its NodeClaim, or its Node"}

@@ -10,7 +10,8 @@ import (
 
 // leavingLog is a log in which node a is drained because somebody deleted its NodeClaim, b because a command
 // takes it, c because it expires, d because somebody deleted its NodeClaim before the command that takes it
-// did, which e has not happened to; each but d and e has one pod, and that of c is not in a tier.
+// did, unlike e; f before the command that takes it is confirmed, g after that but before its reason is
+// written. Each of a, b and c has one pod, and that of c is not in a tier.
 func leavingLog() []ledger.Entry {
 	ref := func(name string) []ledger.PodRef { return []ledger.PodRef{{Namespace: "shop", Name: name}} }
 	entries := []ledger.Entry{
@@ -34,6 +35,11 @@ func leavingLog() []ledger.Entry {
 		{Kind: ledger.KindClaimCreated, Payload: &ledger.ClaimCreated{Claim: ledger.ClaimName("log", "pool", 15, 0)}},
 		{Kind: ledger.KindClaimInitialized, Payload: &ledger.ClaimInitialized{Claim: ledger.ClaimName("log", "pool", 15, 0)}},
 		{Kind: ledger.KindDrainStarted, Payload: &ledger.DrainStarted{Node: "e", Claim: "ce", Reason: "Drifted"}},
+		{Kind: ledger.KindCommandStarted, Payload: &ledger.CommandStarted{Reason: "Empty", Method: "emptiness",
+			Candidates: []ledger.Candidate{{Node: "f", Claim: "cf"}, {Node: "g", Claim: "cg"}}}},
+		{Kind: ledger.KindDrainStarted, Payload: &ledger.DrainStarted{Node: "f", Claim: "cf", Reason: forceful}},
+		{Kind: ledger.KindCommandConfirmed, Payload: &ledger.CommandConfirmed{ID: ledger.CommandID("log", 19)}},
+		{Kind: ledger.KindDrainStarted, Payload: &ledger.DrainStarted{Node: "g", Claim: "cg", Reason: forceful}},
 	}
 	for i := range entries {
 		entries[i].Seq = uint64(i) + 1
@@ -77,7 +83,7 @@ func TestAPodsStorySaysWhyItHadToLeave(t *testing.T) {
 // Of a node whose NodeClaim somebody deleted the story says that no record asks for it; of others it does
 // not.
 func TestWhatSomebodyElseDeletedIsSaidSo(t *testing.T) {
-	for node, want := range map[string]bool{"node/a": true, "claim/ca": true, "node/b": false, "node/c": false, "node/d": true, "node/e": false} {
+	for node, want := range map[string]bool{"node/a": true, "claim/ca": true, "node/b": false, "node/c": false, "node/d": true, "node/e": false, "node/f": true, "node/g": false} {
 		n := 0
 		for _, l := range WhyOf(leavingLog(), "log", node) {
 			n += strings.Count(strings.Join(l.Details, "\n"), "somebody else deleted")

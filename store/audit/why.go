@@ -288,7 +288,7 @@ func (st *story) line(e ledger.Entry) Line {
 		if p.Reason == forceful {
 			l.Details = append(l.Details, st.somebody(p.Claim, e.Seq)...)
 		} else {
-			l.Details = append(l.Details, st.sooner(p.Node, p.Claim, e.Seq)...)
+			l.Details = append(l.Details, st.sooner(p.Claim, e.Seq)...)
 		}
 	case *ledger.DrainTierStarted:
 		l.Step, l.Details = StepDecided, seen(e)
