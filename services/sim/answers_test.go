@@ -56,10 +56,10 @@ func TestAnswersAreTrue(t *testing.T) {
 
 // Seeds whose answers were wrong once: pods evicted without a tier by a terminator that died, a launch before
 // prices were known, shortages of a launch whose instance ended at once, NodeClaims that somebody else
-// deleted under an unconfirmed command or before a confirmed one did, evictions while the log was away by a
-// terminator that died.
+// deleted under an unconfirmed command or before a confirmed one did, one that a command deleted before it
+// had written its reason, evictions while the log was away by a terminator that died.
 func TestAnswersThatWereWrong(t *testing.T) {
-	for _, n := range []uint64{68, 76, 98, 140, 188, 215, 357, 381, 397} {
+	for _, n := range []uint64{68, 76, 98, 140, 188, 215, 266, 357, 381, 397} {
 		r := witnessed(t, n)
 		for _, wrong := range r.Witness.Ask(teller(t, r)).Wrong {
 			t.Error(wrong)
