@@ -32,7 +32,10 @@ type leaving struct {
 
 // leave finds what asks for the end of claims, and what took the nodes that the pods of a story had to leave.
 func (st *story) leave(entries []ledger.Entry) {
-	st.leaving = leaving{map[string]uint64{}, map[string]uint64{}, map[string]uint64{}, map[string][]string{}, map[string]uint64{}, map[string]bool{}, map[uint64]bool{}, map[string]bool{}}
+	st.leaving = leaving{
+		asked: map[string]uint64{}, takers: map[string]uint64{}, confirmed: map[string]uint64{}, waitsFor: map[string][]string{},
+		initialized: map[string]uint64{}, known: map[string]bool{}, causes: map[uint64]bool{}, near: map[string]bool{},
+	}
 	drains := map[string]ledger.Entry{} // by node
 	for _, e := range entries {
 		switch p := e.Payload.(type) {
