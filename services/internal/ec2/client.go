@@ -18,6 +18,8 @@ import (
 	"github.com/aws/smithy-go/logging"
 	smithymiddleware "github.com/aws/smithy-go/middleware"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"millwright/services/transport"
 )
 
 const (
@@ -76,6 +78,7 @@ func LoadConfig(ctx context.Context, version string) (aws.Config, error) {
 	if cfg.Region == "" {
 		return aws.Config{}, errors.New("load AWS configuration: no region: set AWS_REGION")
 	}
+	cfg.HTTPClient = transport.PlainBodies(cfg.HTTPClient)
 	return cfg, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/smithy-go"
 
+	"millwright/services/transport"
 	"millwright/tools/ec2sim/sim"
 	"millwright/tools/ec2sim/simclient"
 )
@@ -68,7 +69,7 @@ func serve(t *testing.T, server *sim.Server, c *clock) *world {
 	h := httptest.NewServer(server)
 	t.Cleanup(h.Close)
 	cfg := aws.Config{
-		Region: server.Region().Name, BaseEndpoint: aws.String(h.URL), HTTPClient: h.Client(),
+		Region: server.Region().Name, BaseEndpoint: aws.String(h.URL), HTTPClient: transport.PlainBodies(h.Client()),
 		Credentials:      credentials.NewStaticCredentialsProvider("AKID", "secret", ""),
 		RetryMaxAttempts: 1,
 	}
