@@ -225,18 +225,30 @@ func (n *node) evictAll(ctx context.Context) error {
 	}
 	count := len(uids)
 	err = n.Out.AwaitFor(ctx, evictionLimit, "all pods to be evicted", func(ctx context.Context) string {
+		// All at once, as kubectl does: one that hangs in the API server must not hold up the others.
+		type answer struct {
+			uid types.UID
+			err error
+		}
+		answers := make(chan answer)
 		for uid, name := range uids {
-			err := n.evict(ctx, name, uid)
-			switch {
-			case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
-				delete(uids, uid)
-			case apierrors.IsTooManyRequests(err):
+			go func() { answers <- answer{uid, n.evict(ctx, name, uid)} }()
+		}
+		var failed error
+		for range len(uids) {
+			switch a := <-answers; {
+			case a.err == nil, apierrors.IsNotFound(a.err), apierrors.IsConflict(a.err):
+				delete(uids, a.uid)
+			case apierrors.IsTooManyRequests(a.err):
 				refused++
 			default:
-				return err.Error()
+				failed = a.err
 			}
 		}
-		if len(uids) > 0 {
+		switch {
+		case failed != nil:
+			return fmt.Sprintf("%d are left, %v", len(uids), failed)
+		case len(uids) > 0:
 			return fmt.Sprintf("%d are left", len(uids))
 		}
 		return ""
