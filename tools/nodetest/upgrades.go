@@ -26,7 +26,7 @@ const (
 	// rolloutLimit bounds the wait for a rollout, as kubectl and helm spell it.
 	rolloutLimit = "5m"
 	// evictionLimit bounds the eviction of all pods, which goes member by member.
-	evictionLimit = 5 * time.Minute
+	evictionLimit = 8 * time.Minute
 )
 
 // scenarios by name.
