@@ -43,7 +43,8 @@ func (s *Judge) seenBy(p Process) *seen {
 		s.views[p] = v
 	}
 	messages, _ := p.Folded()
-	for ; v.at < messages; v.at++ {
+	// Who has not noticed yet that the stream was renewed counts the messages of the one before.
+	for messages = min(messages, uint64(len(s.Messages))); v.at < messages; v.at++ {
 		v.takeObservation(s.Messages[v.at])
 	}
 	return v
