@@ -3,12 +3,9 @@ package transport
 import (
 	"io"
 	"net/http"
-)
 
-// Doer makes HTTP requests, as the AWS SDK wants it.
-type Doer interface {
-	Do(*http.Request) (*http.Response, error)
-}
+	"github.com/aws/aws-sdk-go-v2/aws"
+)
 
 // PlainBodies returns a client that passes requests on to another with bodies that can be read and nothing
 // else.
@@ -18,11 +15,11 @@ type Doer interface {
 // (io.WriterTo), and that answers io.EOF, which is an error there, while io.EOF is what a Read is expected to
 // end with. So net/http closes the connection, and the rest of the response is lost: of a CreateFleet, what
 // was launched. It takes a busy machine and an answer that comes at once.
-func PlainBodies(next Doer) Doer { return plainBodies{next} }
+func PlainBodies(next aws.HTTPClient) aws.HTTPClient { return plainBodies{next} }
 
-type plainBodies struct{ next Doer }
+type plainBodies struct{ next aws.HTTPClient }
 
-// Do implements Doer.
+// Do implements aws.HTTPClient.
 func (c plainBodies) Do(r *http.Request) (*http.Response, error) {
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = struct{ io.ReadCloser }{r.Body}

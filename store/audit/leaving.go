@@ -15,9 +15,9 @@ const forceful = "Forceful Termination"
 type leaving struct {
 	// asked is the first record that asks for the end of a claim, though no command takes it.
 	asked map[string]uint64
-	// takers are the commands that take nodes, by node and by claim; confirmed is when commands were,
-	// by id.
-	takers, confirmed map[string]uint64
+	// takers are the commands that take nodes, by node and by claim; confirmed and rolledBack is when
+	// commands were, by id.
+	takers, confirmed, rolledBack map[string]uint64
 	// waitsFor are the NodeClaims that commands await before they delete others, by the latter;
 	// initialized is when claims were, and known are those of which more than the plan is among the
 	// entries.
@@ -33,8 +33,8 @@ type leaving struct {
 // leave finds what asks for the end of claims, and what took the nodes that the pods of a story had to leave.
 func (st *story) leave(entries []ledger.Entry) {
 	st.leaving = leaving{
-		asked: map[string]uint64{}, takers: map[string]uint64{}, confirmed: map[string]uint64{}, waitsFor: map[string][]string{},
-		initialized: map[string]uint64{}, known: map[string]bool{}, causes: map[uint64]bool{}, near: map[string]bool{},
+		asked: map[string]uint64{}, takers: map[string]uint64{}, confirmed: map[string]uint64{}, rolledBack: map[string]uint64{},
+		waitsFor: map[string][]string{}, initialized: map[string]uint64{}, known: map[string]bool{}, causes: map[uint64]bool{}, near: map[string]bool{},
 	}
 	drains := map[string]ledger.Entry{} // by node
 	for _, e := range entries {
@@ -42,6 +42,7 @@ func (st *story) leave(entries []ledger.Entry) {
 		case *ledger.ClaimDoomed:
 			st.ask(p.Claim, e.Seq)
 		case *ledger.CommandRolledBack:
+			st.rolledBack[p.ID] = e.Seq
 			for _, u := range p.Unused {
 				st.ask(u.Claim, e.Seq)
 			}
@@ -51,6 +52,12 @@ func (st *story) leave(entries []ledger.Entry) {
 			}
 		case *ledger.CommandStarted:
 			st.take(e.Seq, p)
+		case *ledger.CommandReduced:
+			for _, n := range p.Dropped {
+				delete(st.takers, "node/"+n.Node)
+				delete(st.takers, "claim/"+n.Claim)
+				delete(st.waitsFor, n.Claim)
+			}
 		case *ledger.CommandConfirmed:
 			st.confirmed[p.ID] = e.Seq
 		case *ledger.ClaimCreated:
@@ -123,11 +130,16 @@ func (st *story) somebody(claim string, seq uint64) []string {
 	return []string{"no record asks for it: somebody else deleted its NodeClaim, or its Node"}
 }
 
-// mayDelete reports that a command which takes a claim was confirmed before a record and did not wait then.
+// mayDelete reports that a command which takes a claim was confirmed before a record, and neither waited then
+// nor was rolled back.
 func (st *story) mayDelete(claim string, seq uint64) bool {
 	taker := st.takers["claim/"+claim]
-	at := st.confirmed[ledger.CommandID(st.logID, taker)]
-	return taker > 0 && at > 0 && at < seq && !st.waits(claim, seq)
+	if taker == 0 {
+		return false
+	}
+	id := ledger.CommandID(st.logID, taker)
+	at, back := st.confirmed[id], st.rolledBack[id]
+	return at > 0 && at < seq && (back == 0 || back > seq) && !st.waits(claim, seq)
 }
 
 // waits reports that the command which takes a claim waited for a replacement at a record.

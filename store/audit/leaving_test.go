@@ -11,7 +11,8 @@ import (
 // leavingLog is a log in which node a is drained because somebody deleted its NodeClaim, b because a command
 // takes it, c because it expires, d because somebody deleted its NodeClaim before the command that takes it
 // did, unlike e; f before the command that takes it is confirmed, g after that but before its reason is
-// written. Each of a, b and c has one pod, and that of c is not in a tier.
+// written, h after its command was rolled back. Each of a, b and c has one pod, and that of c is not in a
+// tier.
 func leavingLog() []ledger.Entry {
 	ref := func(name string) []ledger.PodRef { return []ledger.PodRef{{Namespace: "shop", Name: name}} }
 	entries := []ledger.Entry{
@@ -40,6 +41,10 @@ func leavingLog() []ledger.Entry {
 		{Kind: ledger.KindDrainStarted, Payload: &ledger.DrainStarted{Node: "f", Claim: "cf", Reason: forceful}},
 		{Kind: ledger.KindCommandConfirmed, Payload: &ledger.CommandConfirmed{ID: ledger.CommandID("log", 19)}},
 		{Kind: ledger.KindDrainStarted, Payload: &ledger.DrainStarted{Node: "g", Claim: "cg", Reason: forceful}},
+		{Kind: ledger.KindCommandStarted, Payload: &ledger.CommandStarted{Reason: "Empty", Method: "emptiness", Candidates: []ledger.Candidate{{Node: "h", Claim: "ch"}}}},
+		{Kind: ledger.KindCommandConfirmed, Payload: &ledger.CommandConfirmed{ID: ledger.CommandID("log", 23)}},
+		{Kind: ledger.KindCommandRolledBack, Payload: &ledger.CommandRolledBack{ID: ledger.CommandID("log", 23)}},
+		{Kind: ledger.KindDrainStarted, Payload: &ledger.DrainStarted{Node: "h", Claim: "ch", Reason: forceful}},
 	}
 	for i := range entries {
 		entries[i].Seq = uint64(i) + 1
@@ -83,7 +88,7 @@ func TestAPodsStorySaysWhyItHadToLeave(t *testing.T) {
 // Of a node whose NodeClaim somebody deleted the story says that no record asks for it; of others it does
 // not.
 func TestWhatSomebodyElseDeletedIsSaidSo(t *testing.T) {
-	for node, want := range map[string]bool{"node/a": true, "claim/ca": true, "node/b": false, "node/c": false, "node/d": true, "node/e": false, "node/f": true, "node/g": false} {
+	for node, want := range map[string]bool{"node/a": true, "claim/ca": true, "node/b": false, "node/c": false, "node/d": true, "node/e": false, "node/f": true, "node/g": false, "node/h": true} {
 		n := 0
 		for _, l := range WhyOf(leavingLog(), "log", node) {
 			n += strings.Count(strings.Join(l.Details, "\n"), "somebody else deleted")

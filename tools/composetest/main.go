@@ -99,17 +99,12 @@ func (t *test) down() error {
 	ctx, cancel := context.WithTimeout(context.Background(), downTimeout)
 	defer cancel()
 	t.out.Say("take it down")
-	for range downAttempts - 1 {
-		err := t.project.takeDown(ctx)
-		if err == nil {
-			return t.project.gone(ctx)
-		}
+	err := t.project.takeDown(ctx)
+	for attempt := 1; err != nil && attempt < downAttempts; attempt++ {
 		t.out.Say("not all of it went, trying again: %v", err)
-		if err := t.project.releaseNetworks(ctx); err != nil {
-			return err
-		}
+		err = errors.Join(t.project.releaseNetworks(ctx), t.project.takeDown(ctx))
 	}
-	if err := t.project.takeDown(ctx); err != nil {
+	if err != nil {
 		return err
 	}
 	return t.project.gone(ctx)

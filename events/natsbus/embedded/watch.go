@@ -22,19 +22,19 @@ const (
 func (s *Server) Watch(ctx context.Context) error {
 	ticker := time.NewTicker(s.lookEvery)
 	defer ticker.Stop()
-	for looks := 0; looks < looksMax; {
+	for looks := 0; ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
 		}
-		if s.stores() == nil {
+		err := s.stores()
+		if err == nil {
 			looks = 0
-			continue
+		} else if looks++; looks == looksMax {
+			return fmt.Errorf("embedded nats stores nothing more until it is started anew: %w", err)
 		}
-		looks++
 	}
-	return fmt.Errorf("embedded nats stores nothing more until it is started anew: %w", s.stores())
 }
 
 // stores says why the server cannot store; nil if it can.
