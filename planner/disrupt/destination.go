@@ -10,16 +10,8 @@ import (
 	"millwright/planner/disrupt/quiet"
 )
 
-// stayingFirst prefers nodes that have not drifted, so that no pod is moved to one that goes next.
-func stayingFirst(a, b *planner.StateNode) int {
-	switch da, db := driftOf(a) != nil, driftOf(b) != nil; {
-	case da == db:
-		return 0
-	case da:
-		return 1
-	}
-	return -1
-}
+// isDrifted: no pod is moved to a node that goes next, if there is another.
+func isDrifted(n *planner.StateNode) bool { return driftOf(n) != nil }
 
 // banned reports that a DisruptionPolicy keeps consolidation from moving pods to a node, for it is to run
 // empty, or is inside its consolidateAfter (reference: disruption §4.1).

@@ -19,14 +19,13 @@ type trials struct {
 	s *planner.Snapshot
 	// memory of simulations of earlier passes; nil: none.
 	memory *provision.Memory
-	// sim answers the questions; nil until the first.
-	sim *provision.Simulation
+	// removals answer the questions, and sim those whose answer may be promised; nil until the first.
+	removals *provision.Removals
+	sim      *provision.Simulation
 	// closed nodes take no pods; nil: none.
 	closed func(*planner.StateNode) bool
 	// begun counts the simulations that were begun anew.
 	begun int
-	// waiting are the nodes of pods that need a place anyway, as the simulation began.
-	waiting map[types.UID]string
 	// buffers is nil until the room of CapacityBuffers is asked for.
 	buffers *bufferRoom
 	// missing are pods that their owners have still to create again, by UID; nil until they are asked for.
@@ -44,12 +43,11 @@ type bufferRoom struct {
 // for the cheapest claims. Pods that wait for a place anyway are the provisioner's business: the claims they
 // need are no replacements.
 func (x *trials) without(nodes []*planner.StateNode, places map[types.UID]string, pack bool) *outcome {
+	o, names := x.question(nodes)
 	if places == nil && !pack && len(nodes) > 0 {
-		o := x.begin(nodes)
-		x.sim.Revert()
+		x.take(o, x.answers().Of(names...))
 		return o
 	}
-	o, names := x.question(nodes)
 	x.begun++
 	x.simulate(o, provision.Scenario{Without: names, Places: places, Pack: pack})
 	return o
@@ -78,7 +76,7 @@ func (x *trials) question(nodes []*planner.StateNode) (*outcome, []string) {
 // promise, or by its Revert.
 func (x *trials) begin(nodes []*planner.StateNode) *outcome {
 	o, names := x.question(nodes)
-	x.ask(o, names)
+	x.take(o, x.simulation().Remove(names...))
 	return o
 }
 
@@ -91,18 +89,14 @@ func (x *trials) promise(o *outcome) {
 	x.sim.Promise(fmt.Sprintf("(replacement of %s)", o.nodes[0].Name), claims)
 }
 
-func (x *trials) ask(o *outcome, names []string) {
-	a := x.simulation().Begin(names...)
-	own := map[int]bool{}
-	for _, id := range a.Claims {
-		own[id] = true
-	}
+// take completes an outcome with the answer.
+func (x *trials) take(o *outcome, a provision.Removal) {
 	wanted := map[int]bool{}
 	for i := range a.Moves {
 		v := &a.Moves[i]
 		m := o.pods[v.Pod.UID]
 		switch {
-		case v.NewClaim > 0 && (m == nil || !own[v.NewClaim]), m == nil && v.Node == "" && v.Claim == "":
+		case v.NewClaim > 0 && (m == nil || !slices.Contains(a.Claims, v.NewClaim)), m == nil && v.Node == "" && v.Claim == "":
 			o.shared = true
 		case m == nil:
 		case v.NewClaim > 0:
@@ -112,19 +106,19 @@ func (x *trials) ask(o *outcome, names []string) {
 		case v.Node != "" || v.Claim != "":
 			o.waiting = append(o.waiting, unready(m, v.Claim, v.Node))
 		default:
-			o.unplaced = append(o.unplaced, refusedPod{m, provision.FailureMessage(x.sim.Why(v.Pod))})
+			o.unplaced = append(o.unplaced, refusedPod{m, provision.FailureMessage(a.Why[v.Pod.UID])})
 		}
 	}
 	for _, id := range a.Claims {
 		if !wanted[id] {
 			continue
 		}
-		claim, err := x.sim.Claim(id)
-		if err != nil {
-			o.unplaced = append(o.unplaced, refusedPod{o.pods[o.anyOf(a.Moves, id)], err.Error()})
+		c := a.Opened[id]
+		if c.Err != nil {
+			o.unplaced = append(o.unplaced, refusedPod{o.pods[o.anyOf(a.Moves, id)], c.Err.Error()})
 			continue
 		}
-		o.claims, o.ids = append(o.claims, claim), append(o.ids, id)
+		o.claims, o.ids = append(o.claims, c.Claim), append(o.ids, id)
 	}
 }
 
@@ -160,10 +154,7 @@ func (x *trials) simulate(o *outcome, scenario provision.Scenario) {
 }
 
 // waits are the nodes of pods that need a place anyway, by UID, with all nodes there.
-func (x *trials) waits() map[types.UID]string {
-	x.simulation()
-	return x.waiting
-}
+func (x *trials) waits() map[types.UID]string { return x.answers().Waiting() }
 
 // pod that needs a place; it may be gone and not created again yet. nil if there is none.
 func (x *trials) pod(uid types.UID) *world.Pod {
@@ -221,11 +212,18 @@ func (x *trials) room() *bufferRoom {
 // buffered are the virtual pods that a node has room for, by UID.
 func (x *trials) buffered(n *planner.StateNode) []*world.Pod { return x.room().pods[n.Name] }
 
-// simulation is the one that answers questions.
+// answers to questions about nodes that go.
+func (x *trials) answers() *provision.Removals {
+	if x.removals == nil {
+		x.removals = provision.NewRemovals(x.s, provision.Settings{Last: isDrifted, Closed: x.isClosed}, x.memory)
+	}
+	return x.removals
+}
+
+// simulation is the one that answers questions whose answer may be promised.
 func (x *trials) simulation() *provision.Simulation {
 	if x.sim == nil {
-		x.sim = provision.NewSimulation(x.s, provision.Settings{Destinations: stayingFirst, Closed: x.isClosed})
-		x.waiting = x.sim.Waiting()
+		x.sim = x.answers().Simulation()
 	}
 	return x.sim
 }

@@ -8,17 +8,21 @@ import (
 // Memory gives back the results of simulations that cannot have changed since an earlier pass, and is of no
 // other use: with it or without, on whatever came before, the result is the same to the bit but for
 // Changed of the verdicts. The zero value is an empty one, and nil remembers nothing. It holds what it was
-// asked about in the last passes, 50,000 pods at most, and is for one goroutine.
+// asked about in the last passes, bounded by the pods of all questions, and is for one goroutine.
 //
 //	m.Begin(snapshot)
 //	r := m.Simulate(snapshot, scenario) // any number of them
 //	m.End()                             // the Snapshot may go
-type Memory struct{ kept recall.Memory[Result] }
+type Memory struct {
+	kept    recall.Memory[Result]
+	removed recall.Memory[Removal]
+}
 
 // Begin begins a pass over a Snapshot of versions that nothing changes; End ends it.
 func (m *Memory) Begin(s *planner.Snapshot) {
 	if m != nil {
 		m.kept.Begin(s)
+		m.removed.Begin(s)
 	}
 }
 
@@ -26,6 +30,7 @@ func (m *Memory) Begin(s *planner.Snapshot) {
 func (m *Memory) End() {
 	if m != nil {
 		m.kept.End()
+		m.removed.End()
 	}
 }
 

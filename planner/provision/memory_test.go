@@ -3,6 +3,7 @@ package provision
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,6 +50,39 @@ func (x *remembering) ask(t fails, questions [][]string) int {
 	x.m.End()
 	_, after := x.m.Counts()
 	return after - before
+}
+
+// remove asks for some nodes to go, each question by itself, by settings that mark nodes, and returns how
+// many answers were given back.
+func (x *remembering) remove(t fails, questions [][]string, marked map[string]bool) int {
+	before := x.m.removed.Recalled
+	s := x.c.version()
+	set := Settings{Last: func(n *planner.StateNode) bool { return marked[n.Name] }, Closed: func(n *planner.StateNode) bool { return marked["closed "+n.Name] }}
+	x.m.Begin(s)
+	removals := NewRemovals(s, set, &x.m)
+	if got, want := fmt.Sprint(removals.Waiting()), fmt.Sprint(NewSimulation(x.c.version(), set).Waiting()); got != want {
+		t.Fatalf("pods wait for %s, want %s", got, want)
+	}
+	for _, without := range questions {
+		if got, want := allOf(removals.Of(without...)), allOf(NewSimulation(x.c.version(), set).Remove(without...)); got != want {
+			t.Fatalf("without %v it remembers\n%s\nwhich is\n%s", without, got, want)
+		}
+	}
+	x.m.End()
+	return x.m.removed.Recalled - before
+}
+
+// allOf says everything of a Removal.
+func allOf(r Removal) string {
+	text := &strings.Builder{}
+	for _, m := range r.Moves {
+		fmt.Fprintln(text, m.Pod.UID, m.From, m.Node, m.Claim, m.NewClaim, m.Relaxed, r.Why[m.Pod.UID])
+	}
+	for _, id := range r.Claims {
+		fmt.Fprintln(text, id, encode(r.Opened[id].Claim), r.Opened[id].Err)
+	}
+	fmt.Fprintln(text, r.Unplaced, r.PricePerHour, r.Uninitialized)
+	return text.String()
 }
 
 // fill leaves nodes little room.
@@ -127,6 +161,43 @@ func TestWhatIsRememberedIsWhatIsWorkedOut(t *testing.T) {
 		}
 	})
 	if t.Logf("%d of %d", recalled, asked); recalled*5 < asked {
+		t.Errorf("only %d of %d answers were given back", recalled, asked)
+	}
+}
+
+// TestARemovalThatIsRememberedIsTheOneThatIsWorkedOut: the same of questions to one Simulation.
+func TestARemovalThatIsRememberedIsTheOneThatIsWorkedOut(t *testing.T) {
+	recalled, asked := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		c, nodes := drawRunning(t)
+		fill(t, c, nodes)
+		marked := map[string]bool{}
+		mark := func() {
+			marked[rapid.SampledFrom([]string{"", "closed "}).Draw(t, "kind")+rapid.SampledFrom(nodes).Draw(t, "marked")] = rapid.Bool().Draw(t, "is")
+		}
+		mark()
+		questions := make([][]string, len(nodes))
+		for i, n := range nodes {
+			questions[i] = []string{n}
+		}
+		questions = append(questions, rapid.SliceOfNDistinct(rapid.SampledFrom(nodes), 1, 3, func(n string) string { return n }).Draw(t, "without"))
+		x := &remembering{c: c}
+		x.remove(t, questions, marked)
+		for i := range rapid.IntRange(1, 4).Draw(t, "passes") {
+			for j := range rapid.IntRange(0, 2).Draw(t, "changes") {
+				drawSmallChange(t, c, nodes, i*10+j)
+			}
+			if rapid.IntRange(0, 4).Draw(t, "marks") == 0 {
+				mark()
+			}
+			if rapid.Bool().Draw(t, "part") { // so that the pass needs no Simulation, or begins one in the middle
+				recalled, asked = recalled+x.remove(t, questions[:1], marked), asked+1
+				continue
+			}
+			recalled, asked = recalled+x.remove(t, questions, marked), asked+len(questions)
+		}
+	})
+	if t.Logf("%d of %d", recalled, asked); recalled*6 < asked {
 		t.Errorf("only %d of %d answers were given back", recalled, asked)
 	}
 }

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -51,6 +52,8 @@ type Simulation struct {
 	// moving are the items of the question under way, removed its nodes.
 	moving  []*solve.Item
 	removed []*place.Bin
+	// committed: some question was.
+	committed bool
 	// finisher knows the shapes of claims of earlier questions, shapesMax at most: many are alike.
 	finisher *place.Finisher
 }
@@ -61,9 +64,9 @@ const shapesMax = 500
 type Settings struct {
 	// WithoutPools are NodePools that open no claims.
 	WithoutPools []string
-	// Destinations orders the nodes that are offered to pods; initialized ones come first in any case, and
-	// equal ones by name. nil: by name.
-	Destinations func(a, b *planner.StateNode) int
+	// Last nodes are offered to pods after the others; initialized ones come first in any case, and equal
+	// ones by name. nil: none.
+	Last func(n *planner.StateNode) bool
 	// Closed nodes take no pods that move; nil: none.
 	Closed func(n *planner.StateNode) bool
 	// Held: pods move too that nobody may move now, being protected or held by a budget: the question is
@@ -112,22 +115,44 @@ type Move struct {
 
 // NewSimulation prepares for questions, with the pods placed that need a place anyway.
 func NewSimulation(s *planner.Snapshot, set Settings) *Simulation {
+	return newSimulation(s, set, simulationInput(s, set))
+}
+
+// simulationInput is what there is with all nodes there.
+func simulationInput(s *planner.Snapshot, set Settings) *solve.Input {
 	in := inputOf(s, Scenario{WithoutPools: set.WithoutPools})
 	in.Pods = append(in.Pods, awaited(s)...)
-	in.Simulated, in.Destinations = true, set.Destinations
-	moves := func(p *world.Pod) bool { return s.PodBudgets().IsMoving(p, s.Now) }
-	if set.Held {
-		moves = planner.IsReschedulable
-	}
-	for _, n := range in.Nodes {
+	in.Simulated, in.Last = true, set.Last
+	return in
+}
+
+// moving are the pods of a node that move when it goes.
+func moving(s *planner.Snapshot, set Settings, n *planner.StateNode) iter.Seq[*world.Pod] {
+	moves := set.moves(s)
+	return func(yield func(*world.Pod) bool) {
 		for _, p := range n.Pods {
-			if moves(p) {
-				in.Mobile = append(in.Mobile, p)
+			if moves(p) && !yield(p) {
+				return
 			}
 		}
 	}
+}
+
+// moves reports that a pod moves when its node goes.
+func (set Settings) moves(s *planner.Snapshot) func(*world.Pod) bool {
+	if set.Held {
+		return planner.IsReschedulable
+	}
+	budgets := s.PodBudgets()
+	return func(p *world.Pod) bool { return budgets.IsMoving(p, s.Now) }
+}
+
+func newSimulation(s *planner.Snapshot, set Settings, in *solve.Input) *Simulation {
+	for _, n := range in.Nodes {
+		in.Mobile = slices.AppendSeq(in.Mobile, moving(s, set, n))
+	}
 	sol := solve.Solve(in)
-	sim := &Simulation{solver: sol, why: refusal.New(sol), moves: moves, on: map[*place.Bin][]*solve.Item{}}
+	sim := &Simulation{solver: sol, why: refusal.New(sol), moves: set.moves(s), on: map[*place.Bin][]*solve.Item{}}
 	for _, it := range sim.solver.Items {
 		if it.Bin != nil {
 			sim.on[it.Bin] = append(sim.on[it.Bin], it)
@@ -245,6 +270,7 @@ func (sim *Simulation) Why(p *world.Pod) []ledger.Refusal {
 // Commit keeps the answer for the questions to come.
 func (sim *Simulation) Commit() {
 	sim.solver.Commit()
+	sim.committed = true
 	for _, b := range sim.removed {
 		delete(sim.on, b)
 	}

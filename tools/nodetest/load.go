@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// loadEvery is how long the workload stays as it is, loadWatch how often its pods are looked at.
-	loadEvery = 6 * time.Second
+	// loadEvery is how long the workload stays as it is: two cores are busy with that, and not short of time
+	// for the rest. loadWatch is how often its pods are looked at.
+	loadEvery = 20 * time.Second
 	loadWatch = time.Second
 	// waitMax is how long a pod may wait for its node, whatever happens to Millwright meanwhile.
 	waitMax = 90 * time.Second

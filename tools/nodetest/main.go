@@ -55,7 +55,7 @@ func command() *cobra.Command {
 	o := &options{}
 	root := &cobra.Command{Use: "nodetest", Short: "Install the charts on a real node", SilenceUsage: true, SilenceErrors: true}
 	root.PersistentFlags().StringVar(&o.root, "root", ".", "directory of the repository, with bin/ built")
-	root.PersistentFlags().DurationVar(&o.timeout, "timeout", 24*time.Minute, "give up after this long")
+	root.PersistentFlags().DurationVar(&o.timeout, "timeout", 28*time.Minute, "give up after this long")
 	root.PersistentFlags().BoolVar(&o.keep, "keep", false, "keep data and logs in .local/nodetest-*")
 	root.PersistentFlags().StringVar(&o.cgroup, "cgroup", "", "")
 	_ = root.PersistentFlags().MarkHidden("cgroup")

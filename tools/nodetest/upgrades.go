@@ -26,7 +26,7 @@ const (
 	// rolloutLimit bounds the wait for a rollout, as kubectl and helm spell it.
 	rolloutLimit = "5m"
 	// evictionLimit bounds the eviction of all pods, which goes member by member.
-	evictionLimit = 8 * time.Minute
+	evictionLimit = 12 * time.Minute
 )
 
 // scenarios by name.
@@ -152,16 +152,9 @@ func (n *node) restartAll(ctx context.Context) error {
 }
 
 func (n *node) rolledOut(ctx context.Context) error {
-	names, err := n.run(ctx, "kubectl", "--namespace", namespace, "get", "deployment,statefulset", "--output", "name")
-	if err != nil {
-		return err
-	}
-	for _, name := range strings.Fields(names) {
-		if _, err := n.run(ctx, "kubectl", "--namespace", namespace, "rollout", "status", name, "--timeout", rolloutLimit); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := n.run(ctx, "kubectl", "--namespace", namespace, "rollout", "status", "deployment,statefulset", "--selector", "app.kubernetes.io/instance=millwright",
+		"--timeout", rolloutLimit)
+	return err
 }
 
 // components are the kinds of pods: the services, what they need, and who keeps the certificates.

@@ -2,7 +2,7 @@ package packing
 
 import (
 	"cmp"
-	"maps"
+	"encoding/binary"
 	"math/bits"
 	"slices"
 
@@ -134,39 +134,70 @@ func (k *Model) arrange() {
 // size is what parcels are sorted by before their UIDs.
 type size struct{ cpu, memory int64 }
 
+// sizes numbers the different sizes of parcels.
+type sizes struct {
+	byClass map[*world.PodClass]int
+	bySize  map[size]int
+	list    []size
+}
+
+func (z *sizes) of(c *world.PodClass) int {
+	n, known := z.byClass[c]
+	if known {
+		return n
+	}
+	x := size{c.Requests.MilliCPU, c.Requests.Memory}
+	if n, known = z.bySize[x]; !known {
+		n = len(z.list)
+		z.bySize[x], z.list = n, append(z.list, x)
+	}
+	z.byClass[c] = n
+	return n
+}
+
 // sortParcels sorts the parcels of all candidates in each order, and those of each candidate in the first.
 // There are many parcels of few sizes, so they are sorted by UID once, and then dealt out by size.
 func (k *Model) sortParcels() {
 	type named struct {
-		uid types.UID
+		prefix uint64
+		size   int
 		*Parcel
 	}
 	var list []named
-	count := map[size]int{}
+	var count []int
+	z := sizes{map[*world.PodClass]int{}, map[size]int{}, nil}
 	for _, x := range k.sites {
 		if !x.Candidate {
 			continue
 		}
 		for _, a := range x.pods {
-			list = append(list, named{a.pod.UID, a})
-			z := a.size()
-			count[z]++
-			x.need.cpu, x.need.memory = x.need.cpu+z.cpu, x.need.memory+z.memory
+			n := z.of(a.pod.Class)
+			if n == len(count) {
+				count = append(count, 0)
+			}
+			list = append(list, named{prefix(a.pod.UID), n, a})
+			count[n]++
+			x.need.cpu, x.need.memory = x.need.cpu+z.list[n].cpu, x.need.memory+z.list[n].memory
 		}
 		x.pods = x.pods[:0]
 	}
-	slices.SortFunc(list, func(a, b named) int { return cmp.Compare(a.uid, b.uid) })
+	slices.SortFunc(list, func(a, b named) int {
+		if a.prefix != b.prefix {
+			return cmp.Compare(a.prefix, b.prefix)
+		}
+		return cmp.Compare(a.pod.UID, b.pod.UID)
+	})
 	for o, compare := range sizeOrders {
-		next, at := make(map[size]int, len(count)), 0
-		for _, z := range slices.SortedFunc(maps.Keys(count), compare) {
-			next[z], at = at, at+count[z]
+		next, at := make([]int32, len(count)), int32(0)
+		for _, x := range slices.SortedFunc(slices.Values(z.list), compare) {
+			n := z.bySize[x]
+			next[n], at = at, at+int32(count[n])
 		}
 		k.parcels[o] = make([]*Parcel, len(list))
 		for _, a := range list {
-			z := a.size()
-			k.parcels[o][next[z]] = a.Parcel
-			a.rank[o] = int32(next[z])
-			next[z]++
+			k.parcels[o][next[a.size]] = a.Parcel
+			a.rank[o] = next[a.size]
+			next[a.size]++
 		}
 	}
 	for _, a := range k.parcels[byCPU] {
@@ -174,9 +205,11 @@ func (k *Model) sortParcels() {
 	}
 }
 
-func (a *Parcel) size() size {
-	r := &a.pod.Class.Requests
-	return size{r.MilliCPU, r.Memory}
+// prefix is the first eight bytes of a UID, which decide nearly always, as a number that compares alike.
+func prefix(uid types.UID) uint64 {
+	var b [8]byte
+	copy(b[:], uid)
+	return binary.BigEndian.Uint64(b[:])
 }
 
 // takes reports that the node allows the parcel, by taints and labels.

@@ -24,8 +24,8 @@ type Input struct {
 	Planned []PlannedInput
 	// Simulated: nodes may be removed in trials.
 	Simulated bool
-	// Destinations orders nodes that are equally ready; nil: by name.
-	Destinations func(a, b *planner.StateNode) int
+	// Last nodes come after others that are as ready; nil: none.
+	Last func(n *planner.StateNode) bool
 	// FreeReserved is how much of a capacity reservation is free, given what EC2 said in a catalogue and
 	// when.
 	FreeReserved func(id string, free int64, at time.Time) int64
@@ -96,8 +96,8 @@ func (l *Layout) addFixed() {
 		if order == 0 {
 			order = compareBool(a.DrainsOut, b.DrainsOut)
 		}
-		if order == 0 && l.in.Destinations != nil {
-			order = l.in.Destinations(a, b)
+		if order == 0 && l.in.Last != nil {
+			order = compareBool(l.in.Last(a), l.in.Last(b))
 		}
 		return cmp.Or(order, cmp.Compare(a.Name, b.Name))
 	})

@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	// podsMax bounds the pods of all questions that are remembered: an answer takes some 300 bytes for each.
-	podsMax = 50_000
+	// podsMax bounds the pods of all questions that are remembered: an answer takes some 100 to 300 bytes for
+	// each.
+	podsMax = 200_000
 	// passesMax is after how many passes an answer is forgotten that was not asked for.
 	passesMax = 2
 )
@@ -20,6 +21,8 @@ type Memory[R any] struct {
 	pods    int
 	now     *moment
 	pass    int
+	// watched are reads of solvers that go on until the pass ends.
+	watched []*Reads
 	// Asked counts the questions, Recalled those of them whose answer was given back.
 	Asked, Recalled int
 }
@@ -36,7 +39,7 @@ type moment struct {
 type entry[R any] struct {
 	question *question
 	kinds    *kinds
-	reads    *reads
+	reads    *Reads
 	at       *moment
 	pass     int
 	answer   R
@@ -58,7 +61,10 @@ func (m *Memory[R]) End() {
 	if m.now != nil {
 		m.now.snapshot, m.now.since = nil, nil
 	}
-	m.now = nil
+	for _, r := range m.watched {
+		r.source = nil
+	}
+	m.now, m.watched = nil, nil
 }
 
 func (m *Memory[R]) forget(key string) {
@@ -78,24 +84,44 @@ func (m *Memory[R]) moment() *moment {
 // still is the answer, else what solve returns, which is asked with the input. what distinguishes ways to
 // answer.
 func (m *Memory[R]) Answer(what string, in *solve.Input, without []string, solve func() R) R {
+	return m.answer(what, questionOf(m.moment().options, in, without), in, func() (R, *Reads) {
+		r := watch(in)
+		answer := solve()
+		r.source = nil
+		return answer, r
+	})
+}
+
+// AnswerOneOfMany is Answer for a solver of many questions, whose input has the nodes that go in this one:
+// work returns its reads (Watch), which count for each of its answers. The input of the question is the
+// solver's with the pods added that move; marks are what else the solver knows of nodes. What changes on
+// nodes that go counts too.
+func (m *Memory[R]) AnswerOneOfMany(marks string, in *solve.Input, without []string, work func() (R, *Reads)) R {
+	q := questionOf(m.moment().options, in, without)
+	if q != nil {
+		q.marks, q.own = marks, true
+	}
+	return m.answer("", q, in, work)
+}
+
+// answer to a question; nil: one whose answer can't be given back.
+func (m *Memory[R]) answer(what string, q *question, in *solve.Input, work func() (R, *Reads)) R {
 	m.Asked++
 	now := m.moment()
-	q := questionOf(now.options, in, without)
 	if q == nil {
-		return solve()
+		answer, _ := work()
+		return answer
 	}
-	key := what + "\x00" + strings.Join(without, "\x00")
+	key := what + "\x00" + strings.Join(q.without, "\x00")
 	if e := m.entries[key]; e != nil {
-		if e.question.same(q) && e.question.untouched(e.kinds, now.from(e.at)) && e.reads.hold(in) {
+		if e.question.same(q) && e.question.untouched(e.kinds, now.from(e.at)) && e.reads.hold(in, now) {
 			m.Recalled++
 			e.question, e.at, e.pass = q, now, m.pass
 			return e.answer
 		}
 		m.forget(key)
 	}
-	r := watch(in)
-	answer := solve()
-	r.source = nil
+	answer, r := work()
 	if m.pods+len(q.pods) <= podsMax {
 		if m.entries == nil {
 			m.entries = map[string]*entry[R]{}

@@ -24,6 +24,9 @@ type question struct {
 	launched []offer.Launch
 	subnets  []string
 	without  []string
+	// marks are what the solver knows of nodes besides. own: what changes on nodes that go counts too.
+	marks string
+	own   bool
 }
 
 // questionOf is nil if an answer could not be given back: pods have a place by an earlier verdict, or
@@ -38,12 +41,12 @@ func questionOf(options string, in *solve.Input, without []string) *question {
 		}
 	}
 	return &question{options, in.Pods, in.Pools, in.Daemons, in.Namespaces, [2][]ledger.OfferingKey{in.Unavailable, in.Unproven},
-		in.LaunchedLately, in.FullSubnets, without}
+		in.LaunchedLately, in.FullSubnets, without, "", false}
 }
 
 // same reports that two questions differ in nodes at most.
 func (q *question) same(o *question) bool {
-	return q.options == o.options && slices.Equal(q.without, o.without) && slices.EqualFunc(q.pods, o.pods, samePod) && slices.EqualFunc(q.pools, o.pools, samePool) &&
+	return q.options == o.options && q.marks == o.marks && slices.Equal(q.without, o.without) && slices.EqualFunc(q.pods, o.pods, samePod) && slices.EqualFunc(q.pools, o.pools, samePool) &&
 		slices.EqualFunc(q.daemons, o.daemons, sameDaemon) && slices.EqualFunc(q.spaces, o.spaces, sameNamespace) &&
 		slices.Equal(q.marked[0], o.marked[0]) && slices.Equal(q.marked[1], o.marked[1]) && slices.Equal(q.launched, o.launched) && slices.Equal(q.subnets, o.subnets)
 }
@@ -105,13 +108,17 @@ func (q *question) untouched(k *kinds, d *difference) bool {
 		return false
 	}
 	for name := range d.others {
-		if !slices.Contains(q.without, name) {
+		if q.own || !slices.Contains(q.without, name) {
 			return false
 		}
 	}
 	for i := range d.changes {
 		c := &d.changes[i]
-		if c.marked || slices.Contains(q.without, c.name) {
+		gone := slices.Contains(q.without, c.name)
+		switch {
+		case gone && q.own:
+			return false
+		case gone, c.marked:
 			continue
 		}
 		if k.anyFits(&c.old) || k.anyFits(&c.now) || slices.ContainsFunc(c.pods, func(p *world.Pod) bool { return k.concerns(p, q.spaces) }) {

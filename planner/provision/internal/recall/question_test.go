@@ -49,6 +49,7 @@ func TestAQuestionIsTheSameOnlyIfAllOfItIs(t *testing.T) {
 	}
 	for name, change := range map[string]func(*question){
 		"options":                     func(q *question) { q.options = "{ }" },
+		"what is known of a node":     func(q *question) { q.marks = "last node-2" },
 		"a pod more":                  func(q *question) { q.pods = append(q.pods, q.pods[0]) },
 		"a pod's class":               func(q *question) { q.pods[0].Class = &world.PodClass{} },
 		"a NodePool":                  func(q *question) { q.pools[0].NodePool = &karpv1.NodePool{} },
@@ -194,10 +195,10 @@ func TestWhatWasLookedUpIsLookedUpAgain(t *testing.T) {
 	} {
 		_, later := made()
 		again := *s
-		if later.Volumes = &again; !r.hold(later) {
+		if later.Volumes = &again; !r.hold(later, &moment{}) {
 			t.Fatal("nothing has changed, and it does not hold")
 		}
-		if change(&again, later); r.hold(later) {
+		if change(&again, later); r.hold(later, &moment{}) {
 			t.Errorf("%s: another, and it holds", name)
 		}
 	}

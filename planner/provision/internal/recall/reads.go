@@ -11,13 +11,16 @@ import (
 	"millwright/planner/provision/internal/volume"
 )
 
-// reads are what a solver has looked up while it ran. Objects are compared by identity: those of a World are
+// Reads are what a solver has looked up while it ran. Objects are compared by identity: those of a World are
 // replaced, never changed.
-type reads struct {
+type Reads struct {
 	source   volume.Source
 	objects  map[object]any
 	closed   map[string][]string
 	reserved map[reserved]int64
+	// at is the moment that they were last compared with, held what came of it.
+	at   *moment
+	held bool
 }
 
 // object of a volume.Source, by kind and name.
@@ -39,9 +42,17 @@ const (
 	csiNode
 )
 
+// Watch has what the solver looks up in the input noted until the pass ends, for all questions that it
+// answers.
+func (m *Memory[R]) Watch(in *solve.Input) *Reads {
+	r := watch(in)
+	m.watched = append(m.watched, r)
+	return r
+}
+
 // watch has what the solver looks up in the input noted.
-func watch(in *solve.Input) *reads {
-	r := &reads{source: in.Volumes, objects: map[object]any{}, closed: map[string][]string{}, reserved: map[reserved]int64{}}
+func watch(in *solve.Input) *Reads {
+	r := &Reads{source: in.Volumes, objects: map[object]any{}, closed: map[string][]string{}, reserved: map[reserved]int64{}}
 	zones, free := in.ClosedZones, in.FreeReserved
 	in.Volumes = r
 	if zones != nil {
@@ -60,8 +71,15 @@ func watch(in *solve.Input) *reads {
 	return r
 }
 
-// hold reports that another input would say the same.
-func (r *reads) hold(in *solve.Input) bool {
+// hold reports that another input, which is of this moment, would say the same.
+func (r *Reads) hold(in *solve.Input, now *moment) bool {
+	if r.at != now {
+		r.at, r.held = now, r.compare(in)
+	}
+	return r.held
+}
+
+func (r *Reads) compare(in *solve.Input) bool {
 	for x, was := range r.objects {
 		if lookUp(in.Volumes, x) != was {
 			return false
@@ -92,24 +110,24 @@ func lookUp(s volume.Source, x object) any {
 	return s.CSINode(x.name)
 }
 
-func note[T any](r *reads, kind byte, name string, got *T) *T {
+func note[T any](r *Reads, kind byte, name string, got *T) *T {
 	r.objects[object{kind, name}] = got
 	return got
 }
 
 // PersistentVolumeClaim and the others implement volume.Source.
-func (r *reads) PersistentVolumeClaim(key string) *corev1.PersistentVolumeClaim {
+func (r *Reads) PersistentVolumeClaim(key string) *corev1.PersistentVolumeClaim {
 	return note(r, persistentVolumeClaim, key, r.source.PersistentVolumeClaim(key))
 }
 
-func (r *reads) PersistentVolume(name string) *corev1.PersistentVolume {
+func (r *Reads) PersistentVolume(name string) *corev1.PersistentVolume {
 	return note(r, persistentVolume, name, r.source.PersistentVolume(name))
 }
 
-func (r *reads) StorageClass(name string) *storagev1.StorageClass {
+func (r *Reads) StorageClass(name string) *storagev1.StorageClass {
 	return note(r, storageClass, name, r.source.StorageClass(name))
 }
 
-func (r *reads) CSINode(name string) *storagev1.CSINode {
+func (r *Reads) CSINode(name string) *storagev1.CSINode {
 	return note(r, csiNode, name, r.source.CSINode(name))
 }
