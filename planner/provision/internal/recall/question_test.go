@@ -154,6 +154,20 @@ func TestWhatChangedOnNodes(t *testing.T) {
 	}
 }
 
+// TestChangesOfANodeThatGoes count for a solver that has the node, and for no other.
+func TestChangesOfANodeThatGoes(t *testing.T) {
+	labelled := node{name: "n", firm: true, labels: map[string]string{"zone": "b"}}
+	for name, now := range map[string]node{"its amounts": {name: "n", firm: true, free: resource.Vector{MilliCPU: 1}}, "its labels": labelled} {
+		d := compareNodes([]node{{name: "n", firm: true}}, []node{now})
+		for _, own := range []bool{false, true} {
+			q := &question{without: []string{"n"}, own: own}
+			if got := q.untouched(q.kinds(), d); got == own {
+				t.Errorf("%s, in a solver that has the node (%v): untouched %v", name, own, got)
+			}
+		}
+	}
+}
+
 // source has one object of each kind.
 type source struct {
 	claim  *corev1.PersistentVolumeClaim
