@@ -94,6 +94,9 @@ type Options struct {
 	// shortly before, since the clocks of who asked and who launched may differ. It is off by default only
 	// for the records of programs that did not do so.
 	ReservationClocks bool `json:"reservationClocks,omitempty"`
+	// ExcludeInitialized: a node whose label says that it is initialized is not excluded for pods before its
+	// NodeClaim says since when. It is off by default only for the records of programs that did not wait.
+	ExcludeInitialized bool `json:"excludeInitialized,omitempty"`
 }
 
 // RepairPolicy says how long a node may have a condition before it is replaced (reference: lifecycle §10).
@@ -142,7 +145,7 @@ func Present() Options {
 	o := Default()
 	o.ProbeOfferings, o.AwaitDeparted, o.AwaitNewPods, o.ExcludeRefusing = true, true, true, true
 	o.AcceleratedWave, o.StaticWave = DefaultAcceleratedWave, DefaultStaticWave
-	o.PayBackHistory, o.WavesAwaitDoomed, o.DrainOutToUsed, o.AlikeAtOnce, o.ReservationClocks = true, true, true, true, true
+	o.PayBackHistory, o.WavesAwaitDoomed, o.DrainOutToUsed, o.AlikeAtOnce, o.ReservationClocks, o.ExcludeInitialized = true, true, true, true, true, true
 	return o
 }
 

@@ -138,6 +138,43 @@ func (c *cluster) comes(t *testing.T, p *ledger.ProvisioningPlanned, change func
 	return id
 }
 
+// The label that says so comes before the NodeClaim's condition, whose time is that of the creation until then:
+// kube-scheduler has had no time yet for the pods of a node that took long to come.
+func TestANodeIsNotExcludedBeforeItsNodeClaimIsInitialized(t *testing.T) {
+	c := newCluster()
+	c.options.ExcludeInitialized = true
+	c.catalogue()
+	pod := newPod("p", map[string]string{"cpu": "1"})
+	c.put(newPool("default"), pod)
+	p, _ := c.plan(t)
+	node := c.comes(t, p, func(n *corev1.Node) {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)}}
+	})
+	initialized := func(status metav1.ConditionStatus, at time.Duration) {
+		claim := c.world.NodeClaims()[0].DeepCopy()
+		claim.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionTypeInitialized, Status: status, Reason: "R", LastTransitionTime: metav1.NewTime(noon.Add(at))}}
+		c.put(claim)
+	}
+	for _, x := range []struct {
+		at       time.Duration
+		status   metav1.ConditionStatus
+		since    time.Duration
+		excluded bool
+	}{
+		{time.Minute, metav1.ConditionUnknown, 0, false},
+		{61 * time.Second, metav1.ConditionTrue, time.Minute, false},
+		{74 * time.Second, metav1.ConditionTrue, time.Minute, false},
+		{75 * time.Second, metav1.ConditionTrue, time.Minute, true},
+	} {
+		initialized(x.status, x.since)
+		c.now = noon.Add(x.at)
+		c.plan(t)
+		if got := len(c.ledger.Verdict(pod.UID).ExcludedAt(c.now)) > 0; got != x.excluded {
+			t.Errorf("after %s node %s is excluded: %v, want %v", x.at, node, got, x.excluded)
+		}
+	}
+}
+
 // Somebody taints each new node, or takes its label away: a pod that waits for such nodes gets three, and
 // then waits until the first of them is forgotten.
 func TestNodesThatRefuseThePodTheyWereBoughtFor(t *testing.T) {

@@ -92,10 +92,11 @@ func (r *rig) timePod(ctx context.Context, name string) (s span, err error) {
 	if err := r.createPod(ctx, name); err != nil {
 		return s, err
 	}
-	if s.unschedulable, err = r.pods.await(ctx, name, unschedulable); err != nil {
+	waits := r.untilItRuns(ctx, name)
+	if s.unschedulable, err = r.pods.await(waits, name, unschedulable); err != nil {
 		return s, fmt.Errorf("wait until it is unschedulable: %w", err)
 	}
-	claim, at, err := r.claims.awaitNew(r.untilItRuns(ctx, name), known)
+	claim, at, err := r.claims.awaitNew(waits, known)
 	if err != nil {
 		return s, fmt.Errorf("wait for its NodeClaim: %w", err)
 	}

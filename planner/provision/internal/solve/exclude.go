@@ -86,13 +86,14 @@ func (s *Solver) stuck(it *Item, n *planner.StateNode) bool {
 		return false
 	}
 	since := s.In.Since(it.Pod.UID)
-	if since.IsZero() {
+	if since.IsZero() || s.In.Options.ExcludeInitialized && n.Claim != nil && !condition.IsTrue(n.Claim.Status.Conditions, karpv1.ConditionTypeInitialized) {
 		return false
 	}
 	return s.In.Now.Sub(planner.Latest(since, readySince(n))) >= stuckAfter
 }
 
-// readySince is when the node became ready, or initialized if that was later.
+// readySince is when the node became ready, or initialized if that was later. The Node's label comes before
+// the NodeClaim's condition, whose time is until then that of its creation.
 func readySince(n *planner.StateNode) time.Time {
 	var at time.Time
 	for _, c := range n.Node.Object.Status.Conditions {
