@@ -138,8 +138,8 @@ func (c *cluster) comes(t *testing.T, p *ledger.ProvisioningPlanned, change func
 	return id
 }
 
-// The label that says so comes before the NodeClaim's condition, whose time is that of the creation until then:
-// kube-scheduler has had no time yet for the pods of a node that took long to come.
+// The label that says so comes before the NodeClaim's condition, whose time is that of the creation until
+// then: kube-scheduler has had no time yet for the pods of a node that took long to come.
 func TestANodeIsNotExcludedBeforeItsNodeClaimIsInitialized(t *testing.T) {
 	c := newCluster()
 	c.options.ExcludeInitialized = true
