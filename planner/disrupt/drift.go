@@ -34,7 +34,7 @@ func (p *pass) drift() []*planner.Decision {
 		}
 		o := p.trials.begin([]*planner.StateNode{n})
 		if why := p.driftFailure(o); why != nil {
-			p.trials.sim.Revert()
+			p.trials.simulation().Revert()
 			p.block([]*planner.StateNode{n}, *why)
 			p.report.wake(why.Until)
 			continue
@@ -42,7 +42,7 @@ func (p *pass) drift() []*planner.Decision {
 		if p.start(n, p.commandOf(o, karpv1.DisruptionReasonDrifted, MethodDrift), Explanation{}) {
 			p.trials.promise(o)
 		} else {
-			p.trials.sim.Revert()
+			p.trials.simulation().Revert()
 		}
 	}
 	p.report.Next.Drift = next

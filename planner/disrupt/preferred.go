@@ -125,7 +125,7 @@ func (p fallbacks) plan() []*planner.Decision {
 		if why == nil {
 			o = trials.begin([]*planner.StateNode{n})
 			if why = p.failure(n, o); why != nil {
-				trials.sim.Revert()
+				trials.simulation().Revert()
 			}
 		}
 		if why != nil {
@@ -138,7 +138,7 @@ func (p fallbacks) plan() []*planner.Decision {
 		if p.start(n, p.commandOf(o, mwv1alpha1.ReasonPreferredAvailable, MethodPreferred), Explanation{Preferred: p.preference(n, o)}) {
 			trials.promise(o)
 		} else {
-			trials.sim.Revert()
+			trials.simulation().Revert()
 		}
 	}
 	p.report.Next.Preferred = next

@@ -19,9 +19,8 @@ type trials struct {
 	s *planner.Snapshot
 	// memory of simulations of earlier passes; nil: none.
 	memory *provision.Memory
-	// removals answer the questions, and sim those whose answer may be promised; nil until the first.
+	// removals answer the questions; nil until the first.
 	removals *provision.Removals
-	sim      *provision.Simulation
 	// closed nodes take no pods; nil: none.
 	closed func(*planner.StateNode) bool
 	// begun counts the simulations that were begun anew.
@@ -86,7 +85,7 @@ func (x *trials) promise(o *outcome) {
 	for i, id := range o.ids {
 		claims[id] = &o.claims[i]
 	}
-	x.sim.Promise(fmt.Sprintf("(replacement of %s)", o.nodes[0].Name), claims)
+	x.simulation().Promise(fmt.Sprintf("(replacement of %s)", o.nodes[0].Name), claims)
 }
 
 // take completes an outcome with the answer.
@@ -221,12 +220,7 @@ func (x *trials) answers() *provision.Removals {
 }
 
 // simulation is the one that answers questions whose answer may be promised.
-func (x *trials) simulation() *provision.Simulation {
-	if x.sim == nil {
-		x.sim = x.answers().Simulation()
-	}
-	return x.sim
-}
+func (x *trials) simulation() *provision.Simulation { return x.answers().Simulation() }
 
 // isClosed: no pod is moved to a node that is to run empty, where kube-scheduler would not put it either.
 func (x *trials) isClosed(n *planner.StateNode) bool {

@@ -92,17 +92,18 @@ func (x *Removals) Of(without ...string) Removal {
 		x.sim.Revert()
 		return r, x.reads
 	}
-	if x.memory == nil || x.sim != nil && x.sim.committed {
+	// With pods that need a place anyway the Simulation is needed in any case, and to compare them for each
+	// question could cost more than to ask.
+	if x.memory == nil || len(x.in.Pods) > 0 || x.sim != nil && x.sim.committed {
 		r, _ := work()
 		return r
 	}
 	return x.memory.removed.AnswerOneOfMany(x.nodeMarks(), x.with(without), without, work)
 }
 
-// with is what there is, and the pods of nodes that go besides those that need a place.
+// with is what there is, and the pods of nodes that go; no others need a place.
 func (x *Removals) with(without []string) *solve.Input {
 	in := *x.in
-	in.Pods = slices.Clone(in.Pods)
 	for _, name := range without {
 		if n := x.s.StateNode(name); n != nil {
 			in.Pods = slices.AppendSeq(in.Pods, moving(x.s, x.set, n))
