@@ -164,7 +164,7 @@ e2e-only: export E2E_RIGHTS = $(STATE)/rights
 e2e-only:
 	@rm -rf $(E2E_RIGHTS)
 	$(GOTESTSUM) --rerun-fails=$(RERUN) --rerun-fails-max-failures=5 --rerun-fails-report=$(STATE)/rerun-$@ \
-		--format testname --packages ./tools/e2e/... -- -count=1 -parallel $(E2E_AT_ONCE) -timeout 40m
+		--format testname --packages ./tools/e2e/... -- -count=1 -parallel $(E2E_AT_ONCE) -timeout 60m
 	@$(GO) run ./tools/rights/check $(E2E_RIGHTS)
 
 .PHONY: race
