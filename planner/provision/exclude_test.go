@@ -175,6 +175,34 @@ func TestANodeIsNotExcludedBeforeItsNodeClaimIsInitialized(t *testing.T) {
 	}
 }
 
+// A Node can come before it is known which NodeClaim it is of, and since when it is initialized; one of no
+// NodePool never has a NodeClaim.
+func TestANodeOfANodePoolIsNotExcludedBeforeItsNodeClaimIsKnown(t *testing.T) {
+	for pool, excluded := range map[string]bool{"default": false, "": true} {
+		c := newCluster()
+		c.options.ExcludeInitialized = true
+		c.catalogue()
+		node := newNode("n", map[string]string{"cpu": "1900m", "memory": "3500Mi", "pods": "29"}, map[string]string{
+			corev1.LabelTopologyZone: "zone-b", karpv1.NodePoolLabelKey: pool, karpv1.NodeRegisteredLabelKey: "true", karpv1.NodeInitializedLabelKey: "true"})
+		if pool == "" {
+			delete(node.Labels, karpv1.NodePoolLabelKey)
+		}
+		node.Spec.ProviderID = "aws:///zone-b/i-1"
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)}}
+		pod := newPod("p", map[string]string{"cpu": "1"})
+		c.put(newPool("default"), node, pod)
+		c.plan(t)
+		if v := c.ledger.Verdict(pod.UID); v.Node != "n" {
+			t.Fatalf("the pod waits for %+v", v)
+		}
+		c.now = noon.Add(40 * time.Second)
+		c.plan(t)
+		if got := len(c.ledger.Verdict(pod.UID).ExcludedAt(c.now)) > 0; got != excluded {
+			t.Errorf("a node of NodePool %q is excluded: %v, want %v", pool, got, excluded)
+		}
+	}
+}
+
 // Somebody taints each new node, or takes its label away: a pod that waits for such nodes gets three, and
 // then waits until the first of them is forgotten.
 func TestNodesThatRefuseThePodTheyWereBoughtFor(t *testing.T) {

@@ -43,7 +43,14 @@ var errRefused = apierrors.NewServerTimeout(corev1.Resource("any"), "any", 1)
 // do makes a call; what it returns is what the API server said, or the network did not.
 func (k apiClient) do(ctx context.Context, name string, act func() error) error {
 	var err error
-	if lost := k.p.call(ctx, toKube, name, errRefused, func() { err = act() }); lost != nil {
+	arrives := func() {
+		if k.p.sim.starved.refuses(k.p.sim, name) {
+			err = errStarved
+			return
+		}
+		err = act()
+	}
+	if lost := k.p.call(ctx, toKube, name, errRefused, arrives); lost != nil {
 		return fmt.Errorf("%s: %w", name, lost)
 	}
 	return err

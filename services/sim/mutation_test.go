@@ -57,6 +57,11 @@ func TestBugsAreFound(t *testing.T) {
 			judge.CheckEpidemic},
 		"nothing is seen to ail": {stage.Faults{Ailing: 60}, Wrap{Cache: func(c lifecycle.Cache) lifecycle.Cache { return hopeful{c} }}, judge.CheckRepaired},
 
+		"NodeClaims are read as initialized since they were made": {stage.Faults{Starved: 60, SchedulerAway: 60}, Wrap{Observation: only(ledger.ServiceProvisioner, func(c *karpv1.NodeClaim) {
+			c.Status.Conditions = slices.DeleteFunc(slices.Clone(c.Status.Conditions), func(x metav1.Condition) bool { return x.Type == karpv1.ConditionTypeInitialized })
+			c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: karpv1.ConditionTypeInitialized, Status: metav1.ConditionTrue, LastTransitionTime: c.CreationTimestamp})
+		})}, judge.CheckExcluded},
+
 		"all pods are ignored": {stage.Faults{Ignored: 1000}, Wrap{Observation: ignoring(&metav1.LabelSelector{})}, judge.CheckQuiet},
 		"no pod is ignored":    {stage.Faults{Ignored: 1000}, Wrap{Observation: ignoring(nil)}, judge.CheckIgnored},
 

@@ -253,6 +253,7 @@ func (s *Sim) chaos() bool {
 			d.do()
 		}
 	}
+	s.starved.nowAndThen(s)
 	s.users.Ail()
 	s.users.Visits.NowAndThen()
 	s.users.Recommendations.NowAndThen()

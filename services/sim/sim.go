@@ -83,6 +83,7 @@ type Sim struct {
 	// away is until when a target cannot be reached.
 	away         map[target]time.Time
 	logAwaySince time.Time
+	starved      starvation
 }
 
 // Result of a run.

@@ -198,10 +198,10 @@ spec:
 `
 
 // TestDeletionsMakeNoStormOfWrites counts the writes that one deletion takes while nothing else happens. With
-// a hundred deletions at a time each may take a fifth more, because of conflicts; the same holds while every
+// sixty deletions at a time each may take a fifth more, because of conflicts; the same holds while every
 // watch of Nodes and NodeClaims lags by seconds.
 func TestDeletionsMakeNoStormOfWrites(t *testing.T) {
-	const alone, late, many, delay = 3, 20, 100, 8 * time.Second
+	const alone, late, many, delay = 3, 10, 60, 8 * time.Second
 	b, kubeconfig := newBetween(t)
 	e := start(t, func(o *stack.Options) {
 		o.Bare, o.MillwrightArgs = true, append(o.MillwrightArgs, "--kubeconfig", kubeconfig)

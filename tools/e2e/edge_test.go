@@ -28,14 +28,15 @@ func TestLaunchInALocalZone(t *testing.T) {
 	for app, zone := range map[string]string{"local": local, "wavelength": wavelength} {
 		e.deploy(app, 1, "1", "1Gi", inZone(zone))
 	}
+	for _, app := range []string{"local", "wavelength"} { // before there is room beside the next
+		e.running(app, 1)
+	}
 	onDemand := func(p *corev1.PodTemplateSpec) {
 		p.Spec.NodeSelector = map[string]string{labelCapacityType: "on-demand", corev1.LabelTopologyZone: local}
 	}
 	e.deploy("bought", 1, "3", "1Gi", onDemand)
 	e.deploy("absent", 1, "1", "1Gi", inZone("us-west-2-den-1a"))
-	for _, app := range []string{"local", "wavelength", "bought"} {
-		e.running(app, 1)
-	}
+	e.running("bought", 1)
 	launched := map[string]ledger.Launched{}
 	for _, l := range e.launches() {
 		launched[l.ProviderID] = l

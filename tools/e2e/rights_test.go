@@ -64,10 +64,16 @@ func readAudit(t *testing.T, dir string) {
 	}
 }
 
-// TestMain notes that all tests have run, for `make e2e-only`, which then compares the chart's roles with
-// what services used in any of them.
+// TestMain has all processes collect garbage less often, unless the environment says how often: tests are
+// short of CPU, not of memory. In the end it notes that all tests have run, for `make e2e-only`, which then
+// compares the chart's roles with what services used in any of them.
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if os.Getenv("GOGC") == "" {
+		if err := os.Setenv("GOGC", "300"); err != nil {
+			panic(err)
+		}
+	}
 	code := m.Run()
 	record, filter := os.Getenv(rights.DirEnv), flag.Lookup("test.run").Value.String()+flag.Lookup("test.skip").Value.String()
 	if record != "" && filter == "" && !testing.Short() {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -15,6 +16,8 @@ type scheduler struct {
 	*Cluster
 	nodes   map[string]*corev1.Node
 	pending bool
+	// awayUntil is when it looks at pods again; what it knows of Nodes goes on.
+	awayUntil time.Time
 }
 
 // seeNode tells the scheduler of a Node after a moment; what is older than what it knows is nothing new.
@@ -54,7 +57,7 @@ func (k *scheduler) wake() {
 		return
 	}
 	k.pending = true
-	k.clock.After(k.between(20, 150), func() {
+	k.clock.After(max(k.between(20, 150), k.awayUntil.Sub(k.clock.Now())), func() {
 		k.pending = false
 		k.schedule()
 	})
@@ -75,6 +78,13 @@ func (k *scheduler) schedule() {
 			continue
 		}
 		k.refuse(p)
+	}
+}
+
+// PauseScheduler has kube-scheduler stand still for a while, unless it does.
+func (k *Cluster) PauseScheduler(d time.Duration) {
+	if k.clock.Now().After(k.scheduler.awayUntil) {
+		k.scheduler.awayUntil = k.clock.Now().Add(d)
 	}
 }
 

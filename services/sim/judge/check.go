@@ -50,7 +50,7 @@ var Checks = []string{CheckOneInstance, CheckRecorded, CheckContent, CheckLiving
 	CheckSavings, CheckAge, CheckRate, CheckWindows, CheckPause, CheckApproval, CheckDrainOut, CheckSurge, CheckMarked, CheckLeft,
 	CheckPayBack, CheckDestination, CheckWaves, CheckSpot, CheckReturns, CheckAiling, CheckEpidemic, CheckRepaired,
 	CheckQuiet, CheckIgnored, CheckHeeded, CheckRecommended,
-	CheckBufferKept, CheckBufferFilled, CheckBufferGone}
+	CheckBufferKept, CheckBufferFilled, CheckBufferGone, CheckExcluded}
 
 // Judge makes the checks: when something is written, recorded, decided or called, and at the end.
 type Judge struct {
@@ -71,7 +71,9 @@ type Judge struct {
 	Recommended *Recommended
 	// Buffers of capacity.
 	Buffers *Buffers
-	book    *book
+	// Exclusions of nodes for pods that do not come to them.
+	Exclusions *Exclusions
+	book       *book
 	// views are what the processes have seen.
 	views    map[Process]*seen
 	refolded refolded
@@ -95,6 +97,7 @@ func New(stage *stage.Stage) *Judge {
 	s.rules, s.Marks, s.Departures = newRules(s), newMarks(s), newDepartures(s)
 	s.Reservations, s.Repairs, s.Quiet = newReservations(s), newRepairs(s), &Quiet{Judge: s}
 	s.Recommended, s.Buffers = newRecommended(s), newBuffers(s)
+	s.Exclusions = newExclusions(s)
 	return s
 }
 
@@ -149,6 +152,7 @@ func (s *Judge) CheckRecord(e ledger.Entry) {
 	s.Reservations.enter(e)
 	s.Repairs.enter(e)
 	s.Buffers.enter(e)
+	s.Exclusions.enter(e)
 	switch p := e.Payload.(type) {
 	case *ledger.LaunchRequested:
 		s.history.tokens[p.Token] = true
@@ -218,7 +222,9 @@ func (s *Judge) CheckWrite(kind events.Kind, before, after cluster.Object, bySer
 	case events.KindNode:
 		s.checkNode(before, after)
 		s.Repairs.wrote(after)
+		s.Exclusions.wrote(before, after)
 	case events.KindNodeClaim:
+		s.Exclusions.wrote(before, after)
 		if before == nil && byService && !s.history.planned[after.GetName()] {
 			s.Violate(CheckRecorded, "NodeClaim %s was not planned", after.GetName())
 		}

@@ -46,11 +46,20 @@ func (q *Quiet) judge(v *seen, c *ledger.CommandStarted) {
 	}
 }
 
+// toldStep is how much later than the pod event in a NodeClaim's status another one may be and not be written
+// there (reference: disruption §1).
+const toldStep = 10 * time.Second
+
 // lastOn is when a node was seen to be initialized, or a pod to come there, to end or to go; zero if nothing
-// was seen.
+// was seen. A process that has started since knows of a pod only what the NodeClaim's status says.
 func (v *seen) lastOn(n *corev1.Node) time.Time {
-	at := v.initializedAt(n)
-	if event := v.podEvents[n.Name]; event.After(at) {
+	at, event := v.initializedAt(n), v.podEvents[n.Name]
+	if c := v.claimOf(n.Spec.ProviderID); c != nil {
+		if told := c.Status.LastPodEventTime.Time; told.Before(event) && event.Sub(told) < toldStep {
+			event = told
+		}
+	}
+	if event.After(at) {
 		return event
 	}
 	return at

@@ -68,6 +68,12 @@ type Faults struct {
 	// Per second of the script: EC2 recommends to leave a spot instance, and options and a DisruptionPolicy
 	// say what follows. It is drawn from numbers of its own.
 	Recommended int
+	// Per second of the script: the API server refuses one kind of call for up to a minute, and no other. It
+	// is drawn from numbers of its own.
+	Starved int
+	// Per second of the script: kube-scheduler stands still for up to a minute. It is drawn from numbers of
+	// its own.
+	SchedulerAway int
 	// The cluster has CapacityBuffers. They are drawn from numbers of their own.
 	Buffers int
 	// The cluster has a DisruptionPolicy about all NodePools, and one about one of them.
@@ -113,6 +119,7 @@ func (f *Faults) drawLater(own func(stream uint64) *rand.Rand) {
 	f.Ignored = rate(150, 400)
 	f.Recommended = rate(10, 40)
 	f.Buffers = rate(200, 600)
+	f.Starved, f.SchedulerAway = rate(5, 25), rate(5, 20)
 }
 
 // String names what is not zero.

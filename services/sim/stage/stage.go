@@ -145,6 +145,8 @@ type Stats struct {
 	Consolidated, Replacing int
 	// Repaired counts the nodes that were replaced because they ailed.
 	Repaired int
+	// Excluded counts the pods for which a node was excluded.
+	Excluded int
 	// Surged counts the Deployments that were to replace their pods before these were evicted.
 	Surged                                                         int
 	Pods, Claims, Widened, Confirmed, Instances, Replayed, Retired int
@@ -152,8 +154,8 @@ type Stats struct {
 }
 
 func (s Stats) String() string {
-	return fmt.Sprintf("%s virtual, %d events, %d steps, %d effects, %d calls, %d messages, %d records, %d conflicts, %d crashes, %d freezes, clocks off %d times, %d claims (widened %d times), %d instances, %d fleets (%d claims without an instance of theirs), %d consolidations (%d buy nodes), %d surges, %d launches into reservations, %d repairs, %d decisions replayed (%d confirmed plans), %d aggregates retired",
-		s.Virtual.Round(time.Second), s.Events, s.Steps, s.Effects, s.Calls, s.Messages, s.Records, s.Conflicts, s.Crashes, s.Freezes, s.StoodDown, s.Claims, s.Widened, s.Instances, s.Fleets, s.FleetsShort, s.Consolidated, s.Replacing, s.Surged, s.Reserved, s.Repaired, s.Replayed, s.Confirmed, s.Retired)
+	return fmt.Sprintf("%s virtual, %d events, %d steps, %d effects, %d calls, %d messages, %d records, %d conflicts, %d crashes, %d freezes, clocks off %d times, %d claims (widened %d times), %d instances, %d fleets (%d claims without an instance of theirs), %d consolidations (%d buy nodes), %d surges, %d launches into reservations, %d repairs, %d exclusions, %d decisions replayed (%d confirmed plans), %d aggregates retired",
+		s.Virtual.Round(time.Second), s.Events, s.Steps, s.Effects, s.Calls, s.Messages, s.Records, s.Conflicts, s.Crashes, s.Freezes, s.StoodDown, s.Claims, s.Widened, s.Instances, s.Fleets, s.FleetsShort, s.Consolidated, s.Replacing, s.Surged, s.Reserved, s.Repaired, s.Excluded, s.Replayed, s.Confirmed, s.Retired)
 }
 
 // Violation is a check that failed.

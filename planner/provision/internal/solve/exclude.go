@@ -6,12 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"millwright/planner/condition"
-
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/condition"
 	"millwright/planner/ledger"
 	"millwright/planner/provision/internal/place"
 )
@@ -86,10 +85,20 @@ func (s *Solver) stuck(it *Item, n *planner.StateNode) bool {
 		return false
 	}
 	since := s.In.Since(it.Pod.UID)
-	if since.IsZero() || s.In.Options.ExcludeInitialized && n.Claim != nil && !condition.IsTrue(n.Claim.Status.Conditions, karpv1.ConditionTypeInitialized) {
+	if since.IsZero() || s.In.Options.ExcludeInitialized && !initializedByClaim(n) {
 		return false
 	}
 	return s.In.Now.Sub(planner.Latest(since, readySince(n))) >= stuckAfter
+}
+
+// initializedByClaim reports that the node's NodeClaim says that it is initialized, so that it is known
+// since when. A node of a NodePool whose NodeClaim is not known, or does not name it yet, has been seen
+// before that; one of no NodePool has none.
+func initializedByClaim(n *planner.StateNode) bool {
+	if n.Claim == nil {
+		return n.Node.Object.Labels[karpv1.NodePoolLabelKey] == ""
+	}
+	return condition.IsTrue(n.Claim.Status.Conditions, karpv1.ConditionTypeInitialized)
 }
 
 // readySince is when the node became ready, or initialized if that was later. The Node's label comes before
