@@ -56,6 +56,9 @@ func (b *builder) addConsole(alone bool) error {
 	})
 	b.parts.Background = append(b.parts.Background, c.Run)
 	if alone {
+		if err := process.LowerPriority(); err != nil { // who decides on this machine goes first
+			b.logger.Warn().Err(err).Msg("the console has the priority of what decides")
+		}
 		b.parts.Ready = append(b.parts.Ready, process.Check{Name: console.Name, Probe: c.Ready})
 	}
 	return nil

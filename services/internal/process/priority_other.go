@@ -1,0 +1,6 @@
+//go:build !linux
+
+package process
+
+// LowerPriority does nothing here.
+func LowerPriority() error { return nil }
