@@ -40,27 +40,35 @@ func (q *Quiet) judge(v *seen, c *ledger.CommandStarted) {
 			continue
 		}
 		after := *pool.Spec.Disruption.ConsolidateAfter.Duration
-		if at, now := v.lastOn(n), q.Clock.Now(); at.Before(now.Add(stage.ClocksApart)) && now.Add(stage.ClocksApart).Before(at.Add(after)) {
+		if at, now := v.knownOn(n), q.Clock.Now(); at.Before(now.Add(stage.ClocksApart)) && now.Add(stage.ClocksApart).Before(at.Add(after)) {
 			q.Violate(CheckQuiet, "node %s is taken for %s, where the last thing happened %s ago; its consolidateAfter is %s", n.Name, c.Reason, now.Sub(at), after)
 		}
 	}
+}
+
+// lastOn is when a node was seen to be initialized, or a pod to come there, to end or to go; zero if nothing
+// was seen.
+func (v *seen) lastOn(n *corev1.Node) time.Time {
+	at := v.initializedAt(n)
+	if event := v.podEvents[n.Name]; event.After(at) {
+		return event
+	}
+	return at
 }
 
 // toldStep is how much later than the pod event in a NodeClaim's status another one may be and not be written
 // there (reference: disruption §1).
 const toldStep = 10 * time.Second
 
-// lastOn is when a node was seen to be initialized, or a pod to come there, to end or to go; zero if nothing
-// was seen. A process that has started since knows of a pod only what the NodeClaim's status says.
-func (v *seen) lastOn(n *corev1.Node) time.Time {
-	at, event := v.initializedAt(n), v.podEvents[n.Name]
-	if c := v.claimOf(n.Spec.ProviderID); c != nil {
-		if told := c.Status.LastPodEventTime.Time; told.Before(event) && event.Sub(told) < toldStep {
-			event = told
-		}
+// knownOn is lastOn, or shortly before it the pod event in the NodeClaim's status: a process that has started
+// since knows no other.
+func (v *seen) knownOn(n *corev1.Node) time.Time {
+	at, c := v.lastOn(n), v.claimOf(n.Spec.ProviderID)
+	if c == nil {
+		return at
 	}
-	if event.After(at) {
-		return event
+	if told := c.Status.LastPodEventTime.Time; told.Before(at) && at.Sub(told) < toldStep && v.initializedAt(n).Before(told) {
+		return told
 	}
 	return at
 }
