@@ -45,7 +45,8 @@ var mutants = map[string]mutant{
 		"planner/disrupt/confirm.go", "func mayStillCome(s *planner.Snapshot, cmd *ledger.Command) bool {\n", "return false",
 		[]string{"4: replacements are initialized before what they replace goes"}, restoredSeeds},
 	"notices have no deadline": {
-		"planner/drain/step.go", "func noticeOf(s *planner.Snapshot, node string) (at time.Time) {\n", "return at", []string{"pods that can be moved have left what EC2 takes back"}, ""},
+		"planner/drain/step.go", "func noticeOf(s *planner.Snapshot, node string) (at time.Time) {\n", "return at",
+		[]string{"pods that can be moved have left what EC2 takes back", "nodes that have ailed for as long as is tolerated are replaced at once"}, ""}, // repairs have that deadline too
 	"what ails is not tolerated at all": {
 		"planner/claim/repair.go", "func (v view) unhealthy() bool {\n", "return v.Unhealthy != nil && v.Unhealthy.Blocked == \"\" && v.timely(ReasonUnhealthy)",
 		[]string{"only nodes that have ailed for as long as is tolerated are repaired"}, ""},

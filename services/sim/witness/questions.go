@@ -382,7 +382,7 @@ func (a *asking) waited(p *pod) {
 			until = t
 		}
 	}
-	if p.daemon || until.Sub(p.created) < lookback || !a.ask(&a.Refusals, "pod/"+p.key) {
+	if p.daemon || p.unplaced.IsZero() || until.Sub(p.unplaced) < lookback || !a.ask(&a.Refusals, "pod/"+p.key) {
 		return
 	}
 	for i := range a.lines {

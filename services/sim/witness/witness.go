@@ -67,7 +67,8 @@ type node struct {
 	name, instance string
 	// registered and initialized are when it first had these labels.
 	registered, initialized time.Time
-	// marks are the commands that took it, as annotated and tainted.
+	// marks are the commands that took it, as the disruptor annotated and tainted it; who only empties it
+	// leaves the annotation of the plan that bought it.
 	marks []mark
 	// deletedBy and deletedAt as of a claim; deletedAt is zero while it stays.
 	deletedBy string
@@ -95,8 +96,10 @@ type pod struct {
 	// daemon: of a DaemonSet. protected: no command moves it.
 	daemon, protected bool
 	created           time.Time
-	node              string
-	bound, gone       time.Time
+	// unplaced is when kube-scheduler first said that no node takes it: before that nobody plans for it.
+	unplaced    time.Time
+	node        string
+	bound, gone time.Time
 }
 
 // market is in force from a time.
@@ -232,7 +235,7 @@ func (w *Witness) nodeWritten(before, after cluster.Object, by string) {
 	tainted := slices.ContainsFunc(o.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey })
 	_, record, _ := strings.Cut(o.Annotations[karpv1.RecordAnnotationKey], "/")
 	seq, err := strconv.ParseUint(record, 10, 64)
-	if err == nil && tainted && (len(n.marks) == 0 || n.marks[len(n.marks)-1].seq != seq) {
+	if by == "disruptor" && err == nil && tainted && (len(n.marks) == 0 || n.marks[len(n.marks)-1].seq != seq) {
 		n.marks = append(n.marks, w.markOf(n, seq))
 	}
 }
@@ -262,6 +265,9 @@ func (w *Witness) podWritten(before, after cluster.Object, by string) {
 		owner := metav1.GetControllerOf(o)
 		p = &pod{key: o.Namespace + "/" + o.Name, uid: string(o.UID), app: o.Labels["app"], created: w.Clock.Now(), daemon: owner != nil && owner.Kind == "DaemonSet"}
 		w.pods[p.uid] = p
+	}
+	if p.unplaced.IsZero() && slices.ContainsFunc(o.Status.Conditions, func(c corev1.PodCondition) bool { return c.Reason == corev1.PodReasonUnschedulable }) {
+		p.unplaced = w.Clock.Now()
 	}
 	p.protected = p.protected || o.Annotations[karpv1.DoNotDisruptAnnotationKey] != ""
 	if p.node == "" && o.Spec.NodeName != "" {
