@@ -96,6 +96,9 @@ func TestWrongAnswersAreFound(t *testing.T) {
 			return slices.DeleteFunc(slices.Clone(lines), func(l audit.Line) bool { return strings.Contains(l.Text, words) })
 		}
 	}
+	otherPods := func(s string) string {
+		return podsOf.ReplaceAllString(s, "planned for 4 pods (default/first-001, default/first-002, default/second-003, default/second-004):")
+	}
 	for name, x := range map[string]struct {
 		wrong func([]audit.Line) []audit.Line
 		found string
@@ -109,7 +112,7 @@ func TestWrongAnswersAreFound(t *testing.T) {
 		"the wrong zone":               {replaced("eu-1a", "eu-1b"), "it is"},
 		"the wrong price":              {replaced("$0.0", "$0.1"), "the price was"},
 		"the wrong saving":             {replaced("saving $0.", "saving $1."), "the price was"},
-		"pods that were elsewhere":     {text(func(s string) string { return podsOf.ReplaceAllString(s, "planned for 4 pods (default/first-001, default/first-002, default/second-003, default/second-004):") }), "which was"},
+		"pods that were elsewhere":     {text(otherPods), "which was"},
 		"the wrong count of pods":      {replaced("moving ", "moving 7"), "pods move, there were"},
 		"the wrong NodePool":           {replaced("of NodePool default", "of NodePool extra"), "no decision on NodeClaim"},
 		"the wrong reason":             {replaced("must go: ", "must go: expired, "), "which is not so"},
