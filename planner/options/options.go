@@ -95,8 +95,8 @@ type Options struct {
 	// for the records of programs that did not do so.
 	ReservationClocks bool `json:"reservationClocks,omitempty"`
 	// ExcludeInitialized: a node whose label says that it is initialized is not excluded for pods before its
-	// NodeClaim is known and says since when. It is off by default only for the records of programs that did
-	// not wait.
+	// NodeClaim is known and says since when, or five minutes have passed. It is off by default only for the
+	// records of programs that did not wait.
 	ExcludeInitialized bool `json:"excludeInitialized,omitempty"`
 }
 

@@ -175,10 +175,10 @@ func TestANodeIsNotExcludedBeforeItsNodeClaimIsInitialized(t *testing.T) {
 	}
 }
 
-// A Node can come before it is known which NodeClaim it is of, and since when it is initialized; one of no
-// NodePool never has a NodeClaim.
+// A Node can come before it is known which NodeClaim it is of, and since when it is initialized, but pods do
+// not wait for ever; one of no NodePool never has a NodeClaim.
 func TestANodeOfANodePoolIsNotExcludedBeforeItsNodeClaimIsKnown(t *testing.T) {
-	for pool, excluded := range map[string]bool{"default": false, "": true} {
+	for pool, after := range map[string]time.Duration{"default": 5 * time.Minute, "": 15 * time.Second} {
 		c := newCluster()
 		c.options.ExcludeInitialized = true
 		c.catalogue()
@@ -195,10 +195,12 @@ func TestANodeOfANodePoolIsNotExcludedBeforeItsNodeClaimIsKnown(t *testing.T) {
 		if v := c.ledger.Verdict(pod.UID); v.Node != "n" {
 			t.Fatalf("the pod waits for %+v", v)
 		}
-		c.now = noon.Add(40 * time.Second)
-		c.plan(t)
-		if got := len(c.ledger.Verdict(pod.UID).ExcludedAt(c.now)) > 0; got != excluded {
-			t.Errorf("a node of NodePool %q is excluded: %v, want %v", pool, got, excluded)
+		for _, at := range []time.Duration{after - time.Second, after} {
+			c.now = noon.Add(at)
+			c.plan(t)
+			if got := len(c.ledger.Verdict(pod.UID).ExcludedAt(c.now)) > 0; got != (at >= after) {
+				t.Errorf("after %s a node of NodePool %q is excluded: %v", at, pool, got)
+			}
 		}
 	}
 }

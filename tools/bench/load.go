@@ -2,14 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -25,8 +19,6 @@ const (
 	loadReaders, loadTails = 200, 50
 	// loadPeople are whose tokens the readers have: one person may ask only so often.
 	loadPeople = 25
-	// loadPause is between two questions of a reader.
-	loadPause = 2 * time.Second
 	// loadRounds are measured without and with readers in turn, so that what the machine does meanwhile is in
 	// both.
 	loadRounds = 3
@@ -36,11 +28,9 @@ const (
 	loadMemory = 300 << 20
 )
 
-// loadPaths are asked in turn: what the pages ask for.
-var loadPaths = []string{"/status", "/nodes?limit=100", "/decisions?limit=50", "/timeline", "/pods", "/savings", "/commands", "/nodepools"}
-
 // measureLoad times pods like measureLatency, without anybody who reads and with 200 readers and 50 tails at
-// the console, which is a process of its own beside the five.
+// the console, which is a process of its own beside the five. The readers are a process too, which leaves the
+// CPU to all others: in a real installation they sit at machines of their own.
 func measureLoad(ctx context.Context, b *bench) (figures []figure, err error) {
 	r, err := startRig(ctx, b, "load", func(o *stack.Options) { o.FiveProcesses, o.Console = true, true })
 	if err != nil {
@@ -57,7 +47,7 @@ func measureLoad(ctx context.Context, b *bench) (figures []figure, err error) {
 	console := r.stack.Process("console").Pid()
 	before := residentMemory(console)
 	var quiet, read []span
-	var sum crowd
+	var sum got
 	for round := range loadRounds {
 		if err := pause(ctx, settleTime); err != nil {
 			return nil, err
@@ -72,10 +62,10 @@ func measureLoad(ctx context.Context, b *bench) (figures []figure, err error) {
 		}
 		read = append(read, spans...)
 	}
-	return loadFigures(quiet, read, &sum, before, console), nil
+	return loadFigures(quiet, read, sum, before, console), nil
 }
 
-func loadFigures(quiet, read []span, c *crowd, before int64, console int) []figure {
+func loadFigures(quiet, read []span, c got, before int64, console int) []figure {
 	without, with := decided(quiet), decided(read)
 	most := quantile(without, 99) * (100 + loadMore) / 100
 	at := "pod unschedulable → NodeClaim, less the batching window, "
@@ -83,8 +73,8 @@ func loadFigures(quiet, read []span, c *crowd, before int64, console int) []figu
 		{name: at + "nobody reads", measured: shape(without)},
 		{name: fmt.Sprintf("%s%d readers and %d tails at the console", at, loadReaders, loadTails), measured: shape(with),
 			aim: fmt.Sprintf("p99 ≤ %s: %d %% more", duration(most), loadMore), verdict: verdictOf(quantile(with, 99) <= most)},
-		{name: "console: answers meanwhile", measured: fmt.Sprintf("%d answers, %d told to come again, %d records to tails, %d errors", c.answered.Load(), c.refused.Load(), c.records.Load(), c.failed.Load()),
-			aim: "no errors", verdict: verdictOf(c.answered.Load() > 0 && c.records.Load() > 0 && c.failed.Load() == 0)},
+		{name: "console: answers meanwhile", measured: fmt.Sprintf("%d answers, %d told to come again, %d records to tails, %d errors", c.Answered, c.Refused, c.Records, c.Failed),
+			aim: "no errors", verdict: verdictOf(c.Answered > 0 && c.Records > 0 && c.Failed == 0)},
 		{name: "memory: console", measured: fmt.Sprintf("%s before, highest %s", mebibytes(before), mebibytes(peakMemory(console))),
 			aim: "≤ " + mebibytes(loadMemory), verdict: verdictOf(peakMemory(console) <= loadMemory)},
 	}
@@ -121,123 +111,21 @@ func (r *rig) people(ctx context.Context, n int) (tokens []string, err error) {
 	return tokens, nil
 }
 
-// crowd counts what readers get.
-type crowd struct{ answered, refused, records, failed atomic.Int64 }
-
 // timeAmong times pods while readers and tails are at the console.
-func (r *rig) timeAmong(ctx context.Context, c *crowd, tokens []string, prefix string, n int) ([]span, error) {
-	client, err := r.consoleClient(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer client.CloseIdleConnections()
-	reading, leave := context.WithCancel(ctx)
-	var group sync.WaitGroup
-	defer group.Wait()
-	defer leave()
-	answered := c.answered.Load()
-	for i := range loadReaders {
-		group.Go(func() { r.read(reading, client, c, tokens[i%len(tokens)], i) })
-	}
-	for i := range loadTails {
-		group.Go(func() { r.follow(reading, client, c, tokens[i%len(tokens)]) })
-	}
-	limited, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for c.answered.Load()-answered < loadReaders { // all are there
-		if err := pause(limited, 100*time.Millisecond); err != nil {
-			return nil, fmt.Errorf("wait for the readers' first answers (%d so far): %w", c.answered.Load()-answered, err)
-		}
-	}
-	return r.timePods(ctx, prefix, n)
-}
-
-// consoleClient trusts the certificate that the console has published.
-func (r *rig) consoleClient(ctx context.Context) (*http.Client, error) {
+func (r *rig) timeAmong(ctx context.Context, sum *got, tokens []string, prefix string, n int) (spans []span, err error) {
 	namespace, name := r.stack.ConsoleTrust()
 	anchors, err := trust.Read(ctx, r.kube, namespace, name)
 	if err != nil {
 		return nil, fmt.Errorf("learn by which certificate the console is known: %w", err)
 	}
-	config := &tls.Config{RootCAs: anchors.Pool(), ServerName: anchors.ServerName, MinVersion: tls.VersionTLS12}
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: config, MaxIdleConnsPerHost: loadReaders + loadTails}}, nil
-}
-
-func (r *rig) get(ctx context.Context, client *http.Client, token, path string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.stack.ConsoleURL()+"/api/v1"+path, nil)
+	readers, err := startReaders(ctx, visit{URL: r.stack.ConsoleURL(), Trust: anchors, Tokens: tokens, Readers: loadReaders, Tails: loadTails})
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	return client.Do(req)
-}
-
-// read asks one question after the other. Readers do not all ask the same at the same time.
-func (r *rig) read(ctx context.Context, client *http.Client, c *crowd, token string, i int) {
-	if pause(ctx, loadPause*time.Duration(i)/loadReaders) != nil {
-		return
-	}
-	for n := i; ; n++ {
-		c.count(ctx, func() (int, error) {
-			res, err := r.get(ctx, client, token, loadPaths[n%len(loadPaths)])
-			if err != nil {
-				return 0, err
-			}
-			defer func() { _ = res.Body.Close() }()
-			_, err = io.Copy(io.Discard, res.Body)
-			return res.StatusCode, err
-		})
-		if pause(ctx, loadPause) != nil {
-			return
-		}
-	}
-}
-
-// count one answer; what failed because the readers leave is none.
-func (c *crowd) count(ctx context.Context, ask func() (int, error)) {
-	status, err := ask()
-	switch {
-	case ctx.Err() != nil:
-	case err == nil && status == http.StatusOK:
-		c.answered.Add(1)
-	case err == nil && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable):
-		c.refused.Add(1)
-	default:
-		c.failed.Add(1)
-	}
-}
-
-// follow reads a live tail, and begins another if it ends.
-func (r *rig) follow(ctx context.Context, client *http.Client, c *crowd, token string) {
-	for ctx.Err() == nil {
-		c.count(ctx, func() (int, error) {
-			res, err := r.get(ctx, client, token, "/decisions/tail")
-			if err != nil {
-				return 0, err
-			}
-			defer func() { _ = res.Body.Close() }()
-			if res.StatusCode != http.StatusOK {
-				return res.StatusCode, nil
-			}
-			return res.StatusCode, c.countRecords(res.Body)
-		})
-		if pause(ctx, loadPause) != nil {
-			return
-		}
-	}
-}
-
-// countRecords reads a stream of server-sent events to its end.
-func (c *crowd) countRecords(in io.Reader) error {
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := in.Read(buf)
-		c.records.Add(int64(strings.Count(string(buf[:n]), "event: record")))
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
+	defer func() {
+		g, leaveErr := readers.leave()
+		sum.add(g)
+		err = errors.Join(err, leaveErr)
+	}()
+	return r.timePods(ctx, prefix, n)
 }

@@ -78,6 +78,7 @@ func command() *cobra.Command {
 		Long: "Bench measures and prints one table. It needs the sources, and in bin/ what `make build` makes.\n\nParts:\n" + listParts(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd.Context(), only) },
 	}
+	cmd.AddCommand(readersCommand())
 	f := cmd.Flags()
 	f.StringSliceVar(&only, "only", nil, "parts to measure (default: all)")
 	f.StringVar(&b.bin, "bin", "", "directory of the binaries (default: bin of the sources)")

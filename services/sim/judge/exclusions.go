@@ -15,8 +15,12 @@ import (
 // second one is bought.
 const CheckExcluded = "a node is excluded for a pod only after kube-scheduler had time to use it"
 
-// usableFor is how long a node is initialized before it is excluded for pods that do not come (DESIGN §5).
-const usableFor = 15 * time.Second
+// usableFor is how long a node is initialized before it is excluded for pods that do not come, and readyFor
+// how long it is ready if nothing says that it is initialized (DESIGN §5).
+const (
+	usableFor = 15 * time.Second
+	readyFor  = 5 * time.Minute
+)
 
 // Exclusions judge for which pods nodes are excluded, by what was written to Nodes and NodeClaims, and when.
 type Exclusions struct {
@@ -56,9 +60,23 @@ func (x *Exclusions) enter(e ledger.Entry) {
 			continue
 		}
 		for _, c := range x.Cluster.NodeClaims() {
-			if at := x.initialized[c.Name]; c.Status.ProviderID == n.Spec.ProviderID && (at.IsZero() || now.Sub(at) < usableFor-stage.ClocksApart) {
+			if at := x.initialized[c.Name]; c.Status.ProviderID == n.Spec.ProviderID && now.Before(excludable(n, at)) {
 				x.Violate(CheckExcluded, "record %d excludes Node %s for %d pods, NodeClaim %s is initialized since %v, it is %v", e.Seq, n.Name, len(excluded.Pods), c.Name, at, now)
 			}
 		}
 	}
+}
+
+// excludable is from when on a node may be excluded that its NodeClaim says to be initialized since then.
+func excludable(n *corev1.Node, since time.Time) time.Time {
+	after := usableFor
+	if since.IsZero() {
+		after = readyFor
+		for _, c := range n.Status.Conditions {
+			if c.Type == corev1.NodeReady {
+				since = c.LastTransitionTime.Time
+			}
+		}
+	}
+	return since.Add(after - stage.ClocksApart)
 }

@@ -20,10 +20,12 @@ import (
 // excludedMax such nodes the pod is refused in kube-scheduler's words until the first exclusion ends
 // (DESIGN §5). With the option ExcludeRefusing a node that was to take the pod and has come with a taint,
 // or without a label, that keeps it away is excluded likewise, at once: else one would be bought after the
-// other.
+// other. A node whose NodeClaim does not say that it is initialized, or is not known, is excluded after
+// unknownAfter: far more than such news is late by, but pods do not wait for it without end.
 const (
-	stuckAfter  = 15 * time.Second
-	excludedMax = 3
+	stuckAfter   = 15 * time.Second
+	unknownAfter = 5 * time.Minute
+	excludedMax  = 3
 )
 
 const constraintScheduler = "kube-scheduler"
@@ -85,10 +87,14 @@ func (s *Solver) stuck(it *Item, n *planner.StateNode) bool {
 		return false
 	}
 	since := s.In.Since(it.Pod.UID)
-	if since.IsZero() || s.In.Options.ExcludeInitialized && !initializedByClaim(n) {
+	if since.IsZero() {
 		return false
 	}
-	return s.In.Now.Sub(planner.Latest(since, readySince(n))) >= stuckAfter
+	after := stuckAfter
+	if s.In.Options.ExcludeInitialized && !initializedByClaim(n) {
+		after = unknownAfter
+	}
+	return s.In.Now.Sub(planner.Latest(since, readySince(n))) >= after
 }
 
 // initializedByClaim reports that the node's NodeClaim says that it is initialized, so that it is known
