@@ -17,7 +17,12 @@ var _ lifecycle.EC2 = ec2Client{}
 
 func (e ec2Client) do(ctx context.Context, action string, mutating bool, act func() error) error {
 	var err error
-	if lost := e.p.call(ctx, toEC2, action, cloud.Throttled(action), func() { err = act() }); lost != nil {
+	arrives := func() {
+		if err = e.p.sim.starved.refusal(e.p.sim, action); err == nil {
+			err = act()
+		}
+	}
+	if lost := e.p.call(ctx, toEC2, action, cloud.Throttled(action), arrives); lost != nil {
 		if ec2.Classify(lost) == ec2.Transient { // throttled
 			return lost
 		}

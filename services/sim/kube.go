@@ -44,11 +44,9 @@ var errRefused = apierrors.NewServerTimeout(corev1.Resource("any"), "any", 1)
 func (k apiClient) do(ctx context.Context, name string, act func() error) error {
 	var err error
 	arrives := func() {
-		if k.p.sim.starved.refuses(k.p.sim, name) {
-			err = errStarved
-			return
+		if err = k.p.sim.starved.refusal(k.p.sim, name); err == nil {
+			err = act()
 		}
-		err = act()
 	}
 	if lost := k.p.call(ctx, toKube, name, errRefused, arrives); lost != nil {
 		return fmt.Errorf("%s: %w", name, lost)

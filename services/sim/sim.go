@@ -83,7 +83,7 @@ type Sim struct {
 	// away is until when a target cannot be reached.
 	away         map[target]time.Time
 	logAwaySince time.Time
-	starved      starvation
+	starved      starvations
 }
 
 // Result of a run.
@@ -118,7 +118,7 @@ func Run(cfg Config) Result {
 
 func newSim(cfg Config) *Sim {
 	shared := stage.New(cfg.Seed, cfg.Faults, cfg.Trace)
-	s := &Sim{Stage: shared, cfg: cfg, judge: judge.New(shared), users: users.New(shared), elector: memlog.NewElector(shared.Log),
+	s := &Sim{Stage: shared, cfg: cfg, judge: judge.New(shared), users: users.New(shared), elector: memlog.NewElector(shared.Log), starved: newStarvations(),
 		alive: map[string]*process{}, away: map[target]time.Time{}, wrong: map[string]time.Duration{}}
 	s.judge.Moved, s.users.Taken = s.users.Surprise, s.judge.Departures.CheckTaken
 	s.users.BlockTaken = s.judge.Reservations.CheckTaken

@@ -1,49 +1,96 @@
 package sim
 
 import (
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"millwright/services/sim/cloud"
 )
 
-// starvation is a kind of call for which the API server has no time for a while, as with a priority level
-// that is full or an admission webhook that is away, while all other calls go on.
+// starvation is one kind of call that is refused for a while, as all other calls go on: with a priority level
+// that is full, an admission webhook that is away, or a right that is taken away and given back.
 type starvation struct {
-	rng *rand.Rand
-	// calls are refused whose names begin so, until a time.
-	calls string
+	// number makes random numbers of its own; kinds are by how the names of calls begin.
+	number uint64
+	kinds  []string
+	why    func(call string) error
+
+	rng   *rand.Rand
+	kind  string
 	until time.Time
 }
 
-// starvable are the calls that are refused apart from others, by how their names begin.
-var starvable = []string{"update status of nodeclaim ", "set condition ", "update nodeclaim ", "create nodeclaim ", "update node ", "patch node ", "evict pod "}
+// starvations that happen independently, and kube-scheduler, which stands still for a while.
+type starvations struct {
+	busy, denied, throttled, unauthorized starvation
+	scheduler                             *rand.Rand
+}
 
-var errStarved = apierrors.NewTooManyRequestsError("no time for it")
+var (
+	kindsOfKube = []string{
+		"create nodeclaim ", "update nodeclaim ", "update status of nodeclaim ", "set condition ", "delete nodeclaim ",
+		"update node ", "patch node ", "delete node ", "evict pod ", "list pods ",
+	}
+	kindsOfEC2 = []string{"ec2:CreateFleet", "ec2:DescribeInstances", "ec2:TerminateInstances", "ec2:CreateTags"}
+)
 
-// nowAndThen begins a starvation, unless there is one, or has kube-scheduler stand still. It is called once a
-// second of the script.
-func (x *starvation) nowAndThen(s *Sim) {
-	if s.Faults.Starved == 0 && s.Faults.SchedulerAway == 0 {
+func newStarvations() starvations {
+	return starvations{
+		busy: starvation{number: 0x73746172, kinds: kindsOfKube, why: func(string) error { return apierrors.NewTooManyRequestsError("no time for it") }},
+		denied: starvation{number: 0x666f7262, kinds: kindsOfKube, why: func(call string) error {
+			return apierrors.NewForbidden(corev1.Resource("any"), call, errors.New("no such right"))
+		}},
+		throttled:    starvation{number: 0x7468726f, kinds: kindsOfEC2, why: cloud.Throttled},
+		unauthorized: starvation{number: 0x756e6175, kinds: kindsOfEC2, why: cloud.Unauthorized},
+	}
+}
+
+// nowAndThen begins starvations. It is called once a second of the script.
+func (x *starvations) nowAndThen(s *Sim) {
+	x.busy.nowAndThen(s, s.Faults.Starved)
+	x.denied.nowAndThen(s, s.Faults.Denied)
+	x.throttled.nowAndThen(s, s.Faults.EC2Starved)
+	x.unauthorized.nowAndThen(s, s.Faults.EC2Denied)
+	if s.Faults.SchedulerAway == 0 {
 		return
 	}
-	if x.rng == nil {
-		x.rng = s.Own(0x73746172)
+	if x.scheduler == nil {
+		x.scheduler = s.Own(0x73636865)
 	}
-	rng, now := x.rng, s.Clock.Now()
-	long := time.Duration(5+rng.IntN(55)) * time.Second
-	if rng.IntN(1000) < s.Faults.Starved && now.After(x.until) {
-		x.calls, x.until = starvable[rng.IntN(len(starvable))], now.Add(long)
-		s.Trace("the API server refuses %q for %s", x.calls, long)
-	}
-	if rng.IntN(1000) < s.Faults.SchedulerAway {
+	if long := starvedFor(x.scheduler); x.scheduler.IntN(1000) < s.Faults.SchedulerAway {
 		s.Trace("kube-scheduler stands still for %s", long)
 		s.Cluster.PauseScheduler(long)
 	}
 }
 
-// refuses reports that a call is refused that arrives now.
-func (x *starvation) refuses(s *Sim, name string) bool {
-	return s.Calmed.IsZero() && s.Clock.Now().Before(x.until) && strings.HasPrefix(name, x.calls)
+// refusal of a call that arrives now; nil if it is not refused.
+func (x *starvations) refusal(s *Sim, call string) error {
+	for _, one := range []*starvation{&x.busy, &x.denied, &x.throttled, &x.unauthorized} {
+		if s.Calmed.IsZero() && s.Clock.Now().Before(one.until) && strings.HasPrefix(call, one.kind) {
+			return one.why(call)
+		}
+	}
+	return nil
 }
+
+// nowAndThen begins the starvation, unless it goes on.
+func (x *starvation) nowAndThen(s *Sim, perThousand int) {
+	if perThousand == 0 {
+		return
+	}
+	if x.rng == nil {
+		x.rng = s.Own(x.number)
+	}
+	long := starvedFor(x.rng)
+	if now := s.Clock.Now(); x.rng.IntN(1000) < perThousand && now.After(x.until) {
+		x.kind, x.until = x.kinds[x.rng.IntN(len(x.kinds))], now.Add(long)
+		s.Trace("%q is refused for %s: %v", x.kind, long, x.why(x.kind))
+	}
+}
+
+func starvedFor(rng *rand.Rand) time.Duration { return time.Duration(5+rng.IntN(55)) * time.Second }

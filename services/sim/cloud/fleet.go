@@ -28,6 +28,9 @@ func apiError(action, code string) error {
 // Throttled is the error of a call that did nothing because there were too many.
 func Throttled(action string) error { return apiError(action, "RequestLimitExceeded") }
 
+// Unauthorized is the error of a call that the caller's IAM policies do not allow.
+func Unauthorized(action string) error { return apiError(action, "UnauthorizedOperation") }
+
 // Unanswered is the error of a call whose outcome is unknown, or for a reading one, that has to be repeated.
 func Unanswered(action string, mutating bool) error {
 	return &ec2.CallError{Action: action, Mutating: mutating, Err: fmt.Errorf("connection reset: %w", context.DeadlineExceeded)}

@@ -32,6 +32,9 @@ type booked struct {
 	// others.
 	doomed  uint64
 	noticed bool
+	// taken and spared are the records between which a command took it last that was given up, or did
+	// without it.
+	taken, spared uint64
 }
 
 type bookedContent struct {
@@ -83,7 +86,11 @@ func (b *book) enter(e ledger.Entry) {
 	case *ledger.CommandReduced:
 		if c := b.commands[p.ID]; c != nil {
 			c.claims = slices.DeleteFunc(c.claims, func(name string) bool {
-				return slices.ContainsFunc(p.Dropped, func(d ledger.DroppedNode) bool { return d.Claim == name })
+				dropped := slices.ContainsFunc(p.Dropped, func(d ledger.DroppedNode) bool { return d.Claim == name })
+				if dropped {
+					b.spare(name, c.seq, e.Seq)
+				}
+				return dropped
 			})
 		}
 	case *ledger.CommandSucceeded:
@@ -94,6 +101,11 @@ func (b *book) enter(e ledger.Entry) {
 		}
 		delete(b.commands, p.ID)
 	case *ledger.CommandRolledBack:
+		if c := b.commands[p.ID]; c != nil {
+			for _, name := range c.claims {
+				b.spare(name, c.seq, e.Seq)
+			}
+		}
 		delete(b.commands, p.ID)
 		for _, u := range p.Unused {
 			if c := b.claims[u.Claim]; c != nil && !c.made && c.provider == "" {
@@ -213,9 +225,16 @@ func (c *booked) content() *bookedContent {
 	return &c.contents[len(c.contents)-1]
 }
 
+// spare notes that a command of a record took a claim until another.
+func (b *book) spare(name string, taken, spared uint64) {
+	if c := b.claims[name]; c != nil {
+		c.taken, c.spared = taken, spared
+	}
+}
+
 // isGoing reports that the claim was being removed according to the records up to a sequence.
 func (b *book) isGoing(c *booked, through uint64) bool {
-	if c.doomed > 0 && c.doomed <= through {
+	if c.doomed > 0 && c.doomed <= through || c.taken <= through && through < c.spared {
 		return true
 	}
 	for _, cmd := range b.commands {

@@ -68,9 +68,9 @@ type Faults struct {
 	// Per second of the script: EC2 recommends to leave a spot instance, and options and a DisruptionPolicy
 	// say what follows. It is drawn from numbers of its own.
 	Recommended int
-	// Per second of the script: the API server refuses one kind of call for up to a minute, and no other. It
-	// is drawn from numbers of its own.
-	Starved int
+	// Per second of the script, for up to a minute, one kind of call is refused, and no other: by the API
+	// server for want of time or of a right, by EC2 for the same. Each is drawn from numbers of its own.
+	Starved, Denied, EC2Starved, EC2Denied int
 	// Per second of the script: kube-scheduler stands still for up to a minute. It is drawn from numbers of
 	// its own.
 	SchedulerAway int
@@ -120,6 +120,7 @@ func (f *Faults) drawLater(own func(stream uint64) *rand.Rand) {
 	f.Recommended = rate(10, 40)
 	f.Buffers = rate(200, 600)
 	f.Starved, f.SchedulerAway = rate(5, 25), rate(5, 20)
+	f.Denied, f.EC2Starved, f.EC2Denied = rate(5, 20), rate(5, 25), rate(5, 20)
 }
 
 // String names what is not zero.
