@@ -109,9 +109,14 @@ func (b *Buffers) Missing() (missing []string) {
 }
 
 // needs reports that a buffer may need an empty node. What two buffers of different pods hold may lie so that
-// it takes more nodes than it must.
+// it takes more nodes than it must; and where it lies on reserved capacity, a Balanced NodePool saves nothing
+// by moving it.
 func (b *Buffers) needs(n *corev1.Node) bool {
 	wants := b.wants()
+	if pool := b.Cluster.NodePool(n.Labels[karpv1.NodePoolLabelKey]); pool != nil && len(wants) > 0 &&
+		pool.Spec.Disruption.ConsolidationPolicy == karpv1.ConsolidationPolicyBalanced && n.Labels[karpv1.CapacityTypeLabelKey] == karpv1.CapacityTypeReserved {
+		return true
+	}
 	return len(wants) > 1 || !fit(b.rooms(n.Name), wants)
 }
 

@@ -15,18 +15,14 @@ import (
 // second one is bought.
 const CheckExcluded = "a node is excluded for a pod only after kube-scheduler had time to use it"
 
-// usableFor is how long a node is initialized before it is excluded for pods that do not come, and readyFor
-// how long it is ready if nothing says that it is initialized (DESIGN §5).
-const (
-	usableFor = 15 * time.Second
-	readyFor  = 5 * time.Minute
-)
+// usableFor is how long a node is initialized before it is excluded for pods that do not come (DESIGN §5).
+const usableFor = 15 * time.Second
 
-// Exclusions judge for which pods nodes are excluded, by what was written to Nodes and NodeClaims, and when.
+// Exclusions judge for which pods nodes are excluded, by what was written to Nodes, and when.
 type Exclusions struct {
 	*Judge
-	// initialized is when a NodeClaim's status said so first, by its name; unusable is when a Node was last
-	// seen that takes no pods.
+	// initialized is when a Node's label said so first, by its name; unusable is when it was last seen to
+	// take no pods after that.
 	initialized, unusable map[string]time.Time
 }
 
@@ -34,13 +30,17 @@ func newExclusions(j *Judge) *Exclusions {
 	return &Exclusions{Judge: j, initialized: map[string]time.Time{}, unusable: map[string]time.Time{}}
 }
 
-// wrote takes in a write of a Node or NodeClaim.
+// wrote takes in a write of a Node.
 func (x *Exclusions) wrote(before, after cluster.Object) {
-	if c, ok := after.(*karpv1.NodeClaim); ok && x.initialized[c.Name].IsZero() && isTrue(c.Status.Conditions, karpv1.ConditionTypeInitialized) {
-		x.initialized[c.Name] = x.Clock.Now()
-	}
 	for _, o := range []cluster.Object{before, after} {
-		if n, ok := o.(*corev1.Node); ok && n.Labels[karpv1.NodeInitializedLabelKey] == "true" && !takesPods(n) {
+		n, ok := o.(*corev1.Node)
+		if !ok || n.Labels[karpv1.NodeInitializedLabelKey] != "true" {
+			continue
+		}
+		if x.initialized[n.Name].IsZero() {
+			x.initialized[n.Name] = x.Clock.Now()
+		}
+		if !takesPods(n) {
 			x.unusable[n.Name] = x.Clock.Now()
 		}
 	}
@@ -59,24 +59,8 @@ func (x *Exclusions) enter(e ledger.Entry) {
 		if n == nil || !takesPods(n) || now.Sub(x.unusable[n.Name]) < lookback {
 			continue
 		}
-		for _, c := range x.Cluster.NodeClaims() {
-			if at := x.initialized[c.Name]; c.Status.ProviderID == n.Spec.ProviderID && now.Before(excludable(n, at)) {
-				x.Violate(CheckExcluded, "record %d excludes Node %s for %d pods, NodeClaim %s is initialized since %v, it is %v", e.Seq, n.Name, len(excluded.Pods), c.Name, at, now)
-			}
+		if at := x.initialized[n.Name]; now.Sub(at) < usableFor-stage.ClocksApart {
+			x.Violate(CheckExcluded, "record %d excludes Node %s for %d pods, it is initialized since %v, it is %v", e.Seq, n.Name, len(excluded.Pods), at, now)
 		}
 	}
-}
-
-// excludable is from when on a node may be excluded that its NodeClaim says to be initialized since then.
-func excludable(n *corev1.Node, since time.Time) time.Time {
-	after := usableFor
-	if since.IsZero() {
-		after = readyFor
-		for _, c := range n.Status.Conditions {
-			if c.Type == corev1.NodeReady {
-				since = c.LastTransitionTime.Time
-			}
-		}
-	}
-	return since.Add(after - stage.ClocksApart)
 }

@@ -57,7 +57,8 @@ func (p *Prices) TypeOf(n *planner.StateNode) *catalog.InstanceType {
 }
 
 // Of is what a node costs per hour: its type's cheapest offering in its zone and capacity type, available
-// or not (reference: disruption §3); 0 if it is not known.
+// or not (reference: disruption §3); 0 if it is not known. With the option PriceReserved reserved capacity,
+// whose price is a ten-millionth of the on-demand price, costs one micro USD at least.
 func (p *Prices) Of(n *planner.StateNode) int64 {
 	if v, ok := p.nodes[n]; ok {
 		return v
@@ -66,8 +67,12 @@ func (p *Prices) Of(n *planner.StateNode) int64 {
 	if t := p.TypeOf(n); t != nil {
 		for i := range t.Offerings {
 			o := &t.Offerings[i]
-			if o.Price > 0 && o.Zone == n.Zone() && o.CapacityType == n.CapacityType() && (best == 0 || o.Price < best) {
-				best = o.Price
+			price := o.Price
+			if p.s.Options.PriceReserved && price == 0 && o.CapacityType == karpv1.CapacityTypeReserved && o.Rank > 0 {
+				price = 1
+			}
+			if price > 0 && o.Zone == n.Zone() && o.CapacityType == n.CapacityType() && (best == 0 || price < best) {
+				best = price
 			}
 		}
 	}
