@@ -85,13 +85,13 @@ func (p *pass) newModel(candidates []*planner.StateNode, steps int) *packing.Mod
 	return k
 }
 
-// affordable leaves out nodes that nobody would save anything by: without a price.
+// affordable leaves out nodes of which nobody knows what they cost.
 func (p *pass) affordable(nodes []*planner.StateNode) []*planner.StateNode {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n *planner.StateNode) bool {
 		if until := p.backoff(n.NodePool); p.s.Now.Before(until) {
 			p.report.wake(until)
 		}
-		if p.prices.Of(n) > 0 {
+		if p.prices.Known(n) {
 			return false
 		}
 		p.block([]*planner.StateNode{n}, Blocked{Cause: CauseNoPrice})

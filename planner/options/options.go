@@ -98,9 +98,9 @@ type Options struct {
 	// NodeClaim is known and says since when, or five minutes have passed. It is off by default only for the
 	// records of programs that did not wait.
 	ExcludeInitialized bool `json:"excludeInitialized,omitempty"`
-	// PriceReserved: a node of reserved capacity has a price, however small that is, and so takes part in
-	// consolidation. It is off by default only for the records of programs for which it had none.
-	PriceReserved bool `json:"priceReserved,omitempty"`
+	// ConsolidateReserved: nodes of reserved capacity go if their pods fit elsewhere, though that saves next
+	// to nothing. It is off by default only for the records of programs that took their price for unknown.
+	ConsolidateReserved bool `json:"consolidateReserved,omitempty"`
 }
 
 // RepairPolicy says how long a node may have a condition before it is replaced (reference: lifecycle §10).
@@ -150,7 +150,7 @@ func Present() Options {
 	o.ProbeOfferings, o.AwaitDeparted, o.AwaitNewPods, o.ExcludeRefusing = true, true, true, true
 	o.AcceleratedWave, o.StaticWave = DefaultAcceleratedWave, DefaultStaticWave
 	o.PayBackHistory, o.WavesAwaitDoomed, o.DrainOutToUsed, o.AlikeAtOnce, o.ReservationClocks = true, true, true, true, true
-	o.ExcludeInitialized, o.PriceReserved = true, true
+	o.ExcludeInitialized, o.ConsolidateReserved = true, true
 	return o
 }
 

@@ -153,8 +153,8 @@ func option(c *Case, a *Args) {
 		c.Options.PayBackHistory = value == "on"
 	case "drainOutToUsed":
 		c.Options.DrainOutToUsed = value == "on"
-	case "priceReserved":
-		c.Options.PriceReserved = value == "on"
+	case "consolidateReserved":
+		c.Options.ConsolidateReserved = value == "on"
 	case "wavesAwaitDoomed":
 		c.Options.WavesAwaitDoomed = value == "on"
 		c.Record(ledger.KindOptionsSet, &ledger.OptionsSet{Options: planner.EncodeOptions(c.Options)}) // the Ledger asks

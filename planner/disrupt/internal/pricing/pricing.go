@@ -57,8 +57,7 @@ func (p *Prices) TypeOf(n *planner.StateNode) *catalog.InstanceType {
 }
 
 // Of is what a node costs per hour: its type's cheapest offering in its zone and capacity type, available
-// or not (reference: disruption §3); 0 if it is not known. With the option PriceReserved reserved capacity,
-// whose price is a ten-millionth of the on-demand price, costs one micro USD at least.
+// or not (reference: disruption §3); 0 if it is not known.
 func (p *Prices) Of(n *planner.StateNode) int64 {
 	if v, ok := p.nodes[n]; ok {
 		return v
@@ -67,12 +66,8 @@ func (p *Prices) Of(n *planner.StateNode) int64 {
 	if t := p.TypeOf(n); t != nil {
 		for i := range t.Offerings {
 			o := &t.Offerings[i]
-			price := o.Price
-			if p.s.Options.PriceReserved && price == 0 && o.CapacityType == karpv1.CapacityTypeReserved && o.Rank > 0 {
-				price = 1
-			}
-			if price > 0 && o.Zone == n.Zone() && o.CapacityType == n.CapacityType() && (best == 0 || price < best) {
-				best = price
+			if o.Price > 0 && o.Zone == n.Zone() && o.CapacityType == n.CapacityType() && (best == 0 || o.Price < best) {
+				best = o.Price
 			}
 		}
 	}
@@ -81,6 +76,19 @@ func (p *Prices) Of(n *planner.StateNode) int64 {
 	}
 	p.nodes[n] = best
 	return best
+}
+
+// Known reports that it is known what a node costs. Reserved capacity may cost nothing: a ten-millionth of
+// the on-demand price is less than a micro USD, mostly.
+func (p *Prices) Known(n *planner.StateNode) bool {
+	if p.Of(n) > 0 {
+		return true
+	}
+	t := p.TypeOf(n)
+	return p.s.Options.ConsolidateReserved && n.CapacityType() == karpv1.CapacityTypeReserved && t != nil &&
+		slices.ContainsFunc(t.Offerings, func(o catalog.Offering) bool {
+			return o.CapacityType == karpv1.CapacityTypeReserved && o.Zone == n.Zone() && o.Rank > 0
+		})
 }
 
 // Sum of the prices of nodes.
