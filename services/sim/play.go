@@ -5,10 +5,11 @@ import (
 	"runtime/debug"
 	"time"
 
-	"millwright/planner"
-	"millwright/planner/providerid"
-
 	"millwright/events"
+	"millwright/planner"
+	"millwright/planner/ledger"
+	"millwright/planner/providerid"
+	"millwright/planner/provision"
 	"millwright/services/internal/ec2"
 	"millwright/services/sim/cloud"
 	"millwright/services/sim/cluster"
@@ -340,13 +341,17 @@ func (s *Sim) converge(what string, missing func() []string) {
 }
 
 // rest requires that a cluster at rest appends nothing. It is not at rest while a pod waits about which there
-// is more to report as time passes, or a DisruptionPolicy keeps what will be allowed later.
+// is more to report as time passes, a new pod is awaited in place of one that was evicted, or a
+// DisruptionPolicy keeps what will be allowed later.
 func (s *Sim) rest() {
 	if s.Failed != nil || s.Script.Expires || s.judge.AnyHeld() {
 		return
 	}
 	s.runFor(restFor) // what was settled may still be reported
 	if s.judge.AnyWaits() || s.judge.Rolls() || judge.IsPostponed(s.Cluster) {
+		return
+	}
+	if p := s.alive[ledger.ServiceDisruptor]; p == nil || len(provision.Missing(planner.NewSnapshot(p.world, p.ledger, p.Now()))) > 0 {
 		return
 	}
 	before := len(s.Entries)

@@ -15,8 +15,9 @@ import (
 // second one is bought.
 const CheckExcluded = "a node is excluded for a pod only after kube-scheduler had time to use it"
 
-// usableFor is how long a node is initialized before it is excluded for pods that do not come (DESIGN §5).
-const usableFor = 15 * time.Second
+// usableFor is how long a node is initialized before it is excluded for pods that do not come (DESIGN §5), by
+// the clocks of who initialized it and who excludes it.
+const usableFor = 15*time.Second - ledger.ClockTolerance - stage.ClocksApart
 
 // Exclusions judge for which pods nodes are excluded, by what was written to Nodes, and when.
 type Exclusions struct {
@@ -59,7 +60,7 @@ func (x *Exclusions) enter(e ledger.Entry) {
 		if n == nil || !takesPods(n) || now.Sub(x.unusable[n.Name]) < lookback {
 			continue
 		}
-		if at := x.initialized[n.Name]; now.Sub(at) < usableFor-stage.ClocksApart {
+		if at := x.initialized[n.Name]; now.Sub(at) < usableFor {
 			x.Violate(CheckExcluded, "record %d excludes Node %s for %d pods, it is initialized since %v, it is %v", e.Seq, n.Name, len(excluded.Pods), at, now)
 		}
 	}

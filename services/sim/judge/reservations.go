@@ -19,8 +19,8 @@ const (
 const (
 	// blockLead is how long before the end of a capacity block its nodes go (reference: ec2 §2.5).
 	blockLead = 40 * time.Minute
-	// countedAgain is how long an instance that has ended may count as free twice: by EC2's count, and by the
-	// record of its end, which comes later.
+	// countedAgain is how long after its end, or the record of that, an instance may count as free twice: by
+	// EC2's count, and by the record, which comes later.
 	countedAgain = 90 * time.Second
 )
 
@@ -29,7 +29,7 @@ type Reservations struct {
 	*Judge
 	// asked are the reservations that open attempts name, by NodeClaim and attempt.
 	asked map[attemptKey][]string
-	// ended is when instances of a reservation have ended, by its id.
+	// ended is when instances of a reservation have ended, and when that was recorded, by its id.
 	ended map[string][]time.Time
 }
 
@@ -50,6 +50,10 @@ func (r *Reservations) enter(e ledger.Entry) {
 	switch p := e.Payload.(type) {
 	case *ledger.LaunchRequested:
 		r.open(e, p)
+	case *ledger.InstanceTerminated:
+		if i := r.Cloud.Instance(p.InstanceID); i != nil {
+			r.Ended(i)
+		}
 	case *ledger.Launched:
 		delete(r.asked, attemptKey{string(p.UID), p.Attempt})
 	case *ledger.LaunchFailed:
@@ -110,7 +114,7 @@ func (r *Reservations) judge(e ledger.Entry, x *cloud.Reservation) {
 	}
 }
 
-// Ended notes the end of an instance.
+// Ended notes the end of an instance, or the record of it.
 func (r *Reservations) Ended(i *cloud.Instance) {
 	if i.ReservationID != "" {
 		r.ended[i.ReservationID] = append(r.ended[i.ReservationID], r.Clock.Now())
