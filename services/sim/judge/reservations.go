@@ -29,8 +29,8 @@ type Reservations struct {
 	*Judge
 	// asked are the reservations that open attempts name, by NodeClaim and attempt.
 	asked map[attemptKey][]string
-	// ended is when instances of a reservation have ended, and when that was recorded, by its id.
-	ended map[string][]time.Time
+	// ended is when instances of a reservation have ended, or that was recorded, by its id and theirs.
+	ended map[string]map[string]time.Time
 }
 
 type attemptKey struct {
@@ -39,7 +39,7 @@ type attemptKey struct {
 }
 
 func newReservations(j *Judge) *Reservations {
-	return &Reservations{Judge: j, asked: map[attemptKey][]string{}, ended: map[string][]time.Time{}}
+	return &Reservations{Judge: j, asked: map[attemptKey][]string{}, ended: map[string]map[string]time.Time{}}
 }
 
 // enter takes in a record.
@@ -116,9 +116,13 @@ func (r *Reservations) judge(e ledger.Entry, x *cloud.Reservation) {
 
 // Ended notes the end of an instance, or the record of it.
 func (r *Reservations) Ended(i *cloud.Instance) {
-	if i.ReservationID != "" {
-		r.ended[i.ReservationID] = append(r.ended[i.ReservationID], r.Clock.Now())
+	if i.ReservationID == "" {
+		return
 	}
+	if r.ended[i.ReservationID] == nil {
+		r.ended[i.ReservationID] = map[string]time.Time{}
+	}
+	r.ended[i.ReservationID][i.ID] = r.Clock.Now()
 }
 
 // CheckTaken looks at an instance of a capacity block as EC2 takes it.
