@@ -101,7 +101,25 @@ type Options struct {
 	// ConsolidateReserved: nodes of reserved capacity go if their pods fit elsewhere, though that saves next
 	// to nothing. It is off by default only for the records of programs that took their price for unknown.
 	ConsolidateReserved bool `json:"consolidateReserved,omitempty"`
+	// Revision of the planners' rules that decisions follow, see Revision1; 0 is for the records of programs
+	// before it.
+	Revision int `json:"revision,omitempty"`
 }
+
+// Revisions of the planners' rules. Each corrects errors of the one before, which is kept for the records of
+// the programs that followed it.
+const (
+	// Revision1: pods that stay on a node which is going count for spread and affinity. Limits and prices
+	// beyond what int64 holds are as good as infinite. minValues of capacity types are lowered to the types
+	// that a claim is left with, and those of any key are met by the types that spot is replaced with. A
+	// price that a NodeOverlay sets to 0 is what the node costs, too. Emptiness asks PodDisruptionBudgets for
+	// the sum of its nodes. Of overlays with the same weight each is compared with all others. DaemonSets
+	// need what their newest pod does, and the ports of the node's network.
+	Revision1 = 1 + iota
+	revisionsEnd
+	// PresentRevision is what services plan by.
+	PresentRevision = revisionsEnd - 1
+)
 
 // RepairPolicy says how long a node may have a condition before it is replaced (reference: lifecycle §10).
 type RepairPolicy struct {
@@ -150,7 +168,7 @@ func Present() Options {
 	o.ProbeOfferings, o.AwaitDeparted, o.AwaitNewPods, o.ExcludeRefusing = true, true, true, true
 	o.AcceleratedWave, o.StaticWave = DefaultAcceleratedWave, DefaultStaticWave
 	o.PayBackHistory, o.WavesAwaitDoomed, o.DrainOutToUsed, o.AlikeAtOnce, o.ReservationClocks = true, true, true, true, true
-	o.ExcludeInitialized, o.ConsolidateReserved = true, true
+	o.ExcludeInitialized, o.ConsolidateReserved, o.Revision = true, true, PresentRevision
 	return o
 }
 

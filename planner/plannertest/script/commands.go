@@ -155,6 +155,8 @@ func option(c *Case, a *Args) {
 		c.Options.DrainOutToUsed = value == "on"
 	case "consolidateReserved":
 		c.Options.ConsolidateReserved = value == "on"
+	case "revision":
+		c.Options.Revision = a.number(value)
 	case "wavesAwaitDoomed":
 		c.Options.WavesAwaitDoomed = value == "on"
 		c.Record(ledger.KindOptionsSet, &ledger.OptionsSet{Options: planner.EncodeOptions(c.Options)}) // the Ledger asks
