@@ -27,7 +27,13 @@ func Split(id string) (zone, instanceID string) {
 	return rest[:at], rest[at+1:]
 }
 
-var form = regexp.MustCompile(`^aws:///([^/]+)/(i-[0-9a-z]+)$`)
+var (
+	form         = regexp.MustCompile(`^aws:///([^/]+)/(i-[0-9a-z]+)$`)
+	instanceForm = regexp.MustCompile(`^i-[0-9a-z]+$`)
+)
+
+// IsInstanceID reports that EC2 could have made an instance id.
+func IsInstanceID(id string) bool { return instanceForm.MatchString(id) }
 
 // Parse is Split of an id that EC2 could have made; the error says what is wrong.
 func Parse(id string) (zone, instanceID string, err error) {

@@ -1,6 +1,7 @@
 package providerid_test
 
 import (
+	"strings"
 	"testing"
 
 	"millwright/planner/providerid"
@@ -28,6 +29,9 @@ func TestProviderIDsAreRead(t *testing.T) {
 			}
 			if zone, id := providerid.Split(c.id); zone != c.zone || id != c.splitID {
 				t.Errorf("split into %q and %q, want %q and %q", zone, id, c.zone, c.splitID)
+			}
+			if got := providerid.IsInstanceID(c.last); got != strings.HasPrefix(c.last, "i-") {
+				t.Errorf("the last part is an instance's id: %t", got)
 			}
 			zone, id, err := providerid.Parse(c.id)
 			if (err == nil) != c.valid || err == nil && (zone != c.zone || id != c.splitID) {

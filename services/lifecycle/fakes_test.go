@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -500,6 +501,11 @@ func (f *fakeEC2) visible(i *ec2.Instance) bool { return f.r.now.Sub(i.LaunchTim
 
 func (f *fakeEC2) DescribeInstances(_ context.Context, ids []string) ([]ec2.Instance, error) {
 	f.answers("DescribeInstances")
+	for _, id := range ids {
+		if !strings.HasPrefix(id, "i-") {
+			return nil, &smithy.GenericAPIError{Code: "InvalidInstanceID.Malformed", Message: "Invalid id: " + id}
+		}
+	}
 	var out []ec2.Instance
 	for _, i := range f.sorted() {
 		if slices.Contains(ids, i.ID) && f.visible(i) {

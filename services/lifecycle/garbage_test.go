@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/ledger"
 	"millwright/services/lifecycle/garbage"
@@ -18,6 +19,27 @@ func TestStrippedFinalizersLeakNothing(t *testing.T) {
 	r.run("claim closed", r.closed(name))
 	if r.ec2.running() != 0 || len(r.kube.nodes) != 0 {
 		t.Errorf("left over: %v %v", r.ec2.describe(), r.kube.describe())
+	}
+}
+
+// The rules: lifecycle §1, §9.
+func TestNodeClaimsOfAnotherProviderDoNotKeepTheScanFromOurs(t *testing.T) {
+	r := newRig(t)
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	foreign := r.kube.claims[name].DeepCopy()
+	foreign.Name, foreign.UID = "foreign", "foreign"
+	foreign.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.azure.com", Kind: "AKSNodeClass", Name: "default"}
+	foreign.Status.ProviderID = "azure:///subscriptions/s/virtualMachines/vm-1"
+	r.kube.put(&r.kube.claims, foreign)
+	broken := foreign.DeepCopy() // ours, with an id that somebody wrote by hand
+	broken.Name, broken.UID, broken.Spec.NodeClassRef = "broken", "broken", r.kube.claims[name].Spec.NodeClassRef
+	broken.Status.ProviderID = "aws:///zone-a/vm-1"
+	r.kube.put(&r.kube.claims, broken)
+	r.ec2.instances[r.led.Claim(name).Instance.InstanceID].State = "terminated"
+	r.run("the claim without an instance is collected", r.closed(name))
+	if r.kube.claims["foreign"] == nil || !r.kube.claims["foreign"].DeletionTimestamp.IsZero() {
+		t.Error("the other provider's NodeClaim is deleted")
 	}
 }
 

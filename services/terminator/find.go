@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/claim"
 	"millwright/planner/ledger"
 )
 
@@ -25,34 +27,44 @@ type leaving struct {
 }
 
 // nodesToDrain returns the nodes to drain, by name: managed Nodes that are being deleted and hold our
-// finalizer, and Nodes of NodeClaims that are being deleted.
+// finalizer, and Nodes of managed NodeClaims that are being deleted. Those of another provider, or of nobody
+// without the label of an EC2NodeClass, are drained by who manages them.
 func nodesToDrain(c Cluster) []leaving {
 	nodes := map[string]*corev1.Node{}
 	for _, n := range c.DeletingNodes() {
 		nodes[n.Name] = n
 	}
-	for _, claim := range c.DeletingNodeClaims() {
-		for _, n := range c.NodesByProviderID(claim.Status.ProviderID) {
+	for _, o := range c.DeletingNodeClaims() {
+		for _, n := range c.NodesByProviderID(o.Status.ProviderID) {
 			nodes[n.Name] = n
 		}
 	}
 	var list []leaving
 	for _, n := range nodes {
-		var claim *karpv1.NodeClaim
+		l := leaving{node: n}
 		if claims := c.NodeClaimsByProviderID(n.Spec.ProviderID); len(claims) > 0 {
-			claim = claims[len(claims)-1]
+			l.claim = claims[len(claims)-1]
 		}
 		deleted := n.DeletionTimestamp != nil && slices.Contains(n.Finalizers, karpv1.TerminationFinalizer)
-		if deleted || claim != nil && claim.DeletionTimestamp != nil && registered(n, claim) {
-			list = append(list, leaving{node: n, claim: claim})
+		if l.managed() && (deleted || l.claim != nil && l.claim.DeletionTimestamp != nil && registered(n, l.claim)) {
+			list = append(list, l)
 		}
 	}
 	slices.SortFunc(list, func(a, b leaving) int { return strings.Compare(a.node.Name, b.node.Name) })
 	return list
 }
 
-func registered(n *corev1.Node, claim *karpv1.NodeClaim) bool {
-	c := condition.Get(claim.Status.Conditions, karpv1.ConditionTypeRegistered)
+// managed reports that the node is of an EC2NodeClass. A Node that Karpenter 1.0 has made has no label of it.
+func (l leaving) managed() bool {
+	if l.claim != nil {
+		return claim.Managed(l.claim)
+	}
+	_, labelled := l.node.Labels[awsv1.LabelEC2NodeClass]
+	return labelled
+}
+
+func registered(n *corev1.Node, o *karpv1.NodeClaim) bool {
+	c := condition.Get(o.Status.Conditions, karpv1.ConditionTypeRegistered)
 	return n.Labels[karpv1.NodeRegisteredLabelKey] == "true" || c != nil && c.Status == metav1.ConditionTrue
 }
 

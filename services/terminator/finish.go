@@ -25,6 +25,7 @@ func (s *Service) finish(p *plan) {
 	if !s.retries.Due(key, s.host.Now()) {
 		return
 	}
+	settled := s.settled(p)
 	s.host.Effect(key, lane.Evict, finishTimeout, func(ctx context.Context) error {
 		s.retries.Failed(key, s.host.Now()) // paces the next look, whatever the result of this one
 		pods, err := s.kube.PodsOnNode(ctx, name)
@@ -38,7 +39,7 @@ func (s *Service) finish(p *plan) {
 		switch {
 		case !step.PodsGone && p.direct:
 			return s.evictListed(ctx, p, step)
-		case !step.PodsGone || p.direct && !p.volumesGone:
+		case !step.PodsGone || !settled || p.direct && !p.volumesGone:
 			return nil
 		}
 		if err := s.unlessStopped(p.voluntary, "drain node "+name); err != nil {

@@ -78,8 +78,8 @@ const (
 	// poll is how often a running drain is checked if nothing changes.
 	poll = time.Second
 	// settle is how long the taint must have been seen before a node counts as empty: kube-scheduler may
-	// still bind a pod it placed before it saw the taint.
-	settle = time.Second
+	// still bind a pod it placed before it saw the taint, after its volumes are bound (reference: lifecycle §8).
+	settle = 5 * time.Second
 	// unfitMax is how long a valid World is waited for before the API server is asked for pods.
 	unfitMax = 15 * time.Second
 
@@ -171,10 +171,17 @@ func (s *Service) advance(ctx context.Context, p *plan) error {
 	for _, e := range p.evicts {
 		s.evict(p, e.ref)
 	}
-	if p.podsGone && p.volumesGone && s.host.Now().Sub(s.tainted[p.node.Name]) >= settle {
+	if p.podsGone && p.volumesGone && s.settled(p) {
 		s.finish(p)
 	}
 	return nil
+}
+
+// settled reports that no pod that was placed before the taint is still to be bound, or that there is no time
+// to wait for it.
+func (s *Service) settled(p *plan) bool {
+	since, now, end := s.tainted[p.node.Name], s.host.Now(), p.endOf()
+	return !since.IsZero() && (now.Sub(since) >= settle || !end.IsZero() && now.Add(settle).After(end))
 }
 
 // stopped reports that operators have stopped the drain: all drains, or those that commands began.

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/condition"
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest"
@@ -241,8 +242,8 @@ func TestVolumesAreWaitedForUntilTheDeadline(t *testing.T) {
 		if drained(r) {
 			t.Fatal("drained with a volume attached")
 		}
-		if got := conditionOf(r, karpv1.ConditionTypeVolumesDetached); got != "Unknown/AwaitingVolumeDetachment" {
-			t.Errorf("condition %s", got)
+		if got := conditionOf(r, karpv1.ConditionTypeDrained) + " " + conditionOf(r, karpv1.ConditionTypeVolumesDetached); got != "True/Drained Unknown/AwaitingVolumeDetachment" {
+			t.Errorf("conditions %s", got)
 		}
 		if !slices.Contains(r.Events, "Node/n AwaitingVolumeDetachment: Awaiting deletion of bound volumeattachments (va)") {
 			t.Errorf("events %q", r.Events)
@@ -314,7 +315,7 @@ func TestADrainIsResumedFromTheLog(t *testing.T) {
 		r.Settle(s, 3*time.Second)
 		before := len(r.Kinds())
 		r.Kube.Remove(bound("a"))
-		r.Settle(newService(r), 5*time.Second)
+		r.Settle(newService(r), 8*time.Second)
 		if !drained(r) {
 			t.Error("the successor did not finish the drain")
 		}
@@ -335,6 +336,44 @@ func TestNodesThatAreNotOursAreLeftAlone(t *testing.T) {
 			t.Errorf("records %v, calls %q", r.Kinds(), r.Kube.Calls)
 		}
 	})
+}
+
+// The rules: lifecycle §1.
+func TestNodesOfAnotherProviderAreLeftAlone(t *testing.T) {
+	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+		claim := r.Kube.GetClaim("n-claim")
+		claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "example.com", Kind: "OtherNodeClass", Name: "default"}
+		unlabelled := plannertest.Node("unlabelled") // and without a NodeClaim
+		unlabelled.DeletionTimestamp, unlabelled.Finalizers = &metav1.Time{Time: r.Now()}, []string{karpv1.TerminationFinalizer}
+		ours := unlabelled.DeepCopy()
+		ours.Name, ours.UID, ours.Spec.ProviderID = "ours", "ours", "aws:///zone-a/i-0000000000000ours"
+		ours.Labels = map[string]string{awsv1.LabelEC2NodeClass: "default"}
+		r.Kube.Put(claim, unlabelled, ours, bound("a"), plannertest.Pod("b", plannertest.On("unlabelled")), plannertest.Pod("c", plannertest.On("ours")))
+		r.Settle(s, 10*time.Second)
+		for _, name := range []string{"n", "unlabelled"} {
+			if kube.IsDisrupted(r.Kube.GetNode(name)) {
+				t.Errorf("%s is tainted", name)
+			}
+		}
+		if got := r.Kube.Called("evict default/a") + r.Kube.Called("evict default/b"); got > 0 || r.Kube.Called("evict default/c") == 0 {
+			t.Errorf("calls %q", r.Kube.Calls)
+		}
+	})
+}
+
+// The rules: lifecycle §8.
+func TestAnEmptyNodeIsWatchedForPodsThatArePlacedAlready(t *testing.T) {
+	for _, c := range []struct {
+		deadline, wait time.Duration
+		drained        bool
+	}{{0, 4 * time.Second, false}, {0, 8 * time.Second, true}, {3 * time.Second, 3 * time.Second, true}} {
+		run(t, ledger.ModeActive, c.deadline, func(r *hosttest.Rig, s *terminator.Service) {
+			r.Settle(s, c.wait)
+			if drained(r) != c.drained {
+				t.Errorf("%s after the taint with a deadline in %s: drained %v", c.wait, c.deadline, drained(r))
+			}
+		})
+	}
 }
 
 func TestShadowDrainsNothing(t *testing.T) {

@@ -94,7 +94,7 @@ func (s *Service) setConditions(p *plan) {
 	if p.claim == nil {
 		return
 	}
-	for _, want := range p.conditions() {
+	for _, want := range p.conditions(s.settled(p)) {
 		have := condition.Get(p.claim.Status.Conditions, want.Type)
 		if have != nil && have.Status == want.Status && have.Reason == want.Reason {
 			continue
@@ -107,17 +107,17 @@ func (s *Service) setConditions(p *plan) {
 	}
 }
 
-// conditions of the claim at this point of the drain (reference: lifecycle §2).
-func (p *plan) conditions() []metav1.Condition {
+// conditions of the claim at this point of the drain (reference: lifecycle §2): pods go first, then volumes.
+func (p *plan) conditions(settled bool) []metav1.Condition {
 	drained := metav1.Condition{Type: karpv1.ConditionTypeDrained, Status: metav1.ConditionUnknown, Reason: "Draining", Message: "Draining"}
-	if !p.drained {
-		if p.podsGone && !p.volumesGone {
-			return []metav1.Condition{drained, {Type: karpv1.ConditionTypeVolumesDetached, Status: metav1.ConditionUnknown,
-				Reason: "AwaitingVolumeDetachment", Message: "AwaitingVolumeDetachment"}}
-		}
+	if !p.drained && !(p.podsGone && !p.volumesGone && settled) {
 		return []metav1.Condition{drained}
 	}
 	drained.Status, drained.Reason, drained.Message = metav1.ConditionTrue, "Drained", ""
+	if !p.drained {
+		return []metav1.Condition{drained, {Type: karpv1.ConditionTypeVolumesDetached, Status: metav1.ConditionUnknown,
+			Reason: "AwaitingVolumeDetachment", Message: "AwaitingVolumeDetachment"}}
+	}
 	volumes := metav1.Condition{Type: karpv1.ConditionTypeVolumesDetached, Status: metav1.ConditionTrue, Reason: "VolumesDetached"}
 	if len(p.volumes) > 0 {
 		volumes.Status, volumes.Reason, volumes.Message = metav1.ConditionFalse, "TerminationGracePeriodElapsed", "TerminationGracePeriodElapsed"

@@ -73,9 +73,9 @@ func (g *Collector) Scan(ctx context.Context) error {
 		return err
 	}
 	vanished := vanished(l, facts)
-	held := breaks(len(vanished), len(l.claims))
+	held := breaks(len(vanished), l.managed())
 	if held {
-		g.alarms.Raise(ctx, "garbage_collection_held", fmt.Sprintf("%d of %d nodeclaims have no instance: none is deleted until a person has looked", len(vanished), len(l.claims)))
+		g.alarms.Raise(ctx, "garbage_collection_held", fmt.Sprintf("%d of %d nodeclaims have no instance: none is deleted until a person has looked", len(vanished), l.managed()))
 	}
 	if err := g.lookForNodes(ctx, l); err != nil {
 		return err
@@ -122,14 +122,34 @@ func (g *Collector) ourTags() map[string]string {
 	return map[string]string{awsv1.TagNodePool: "*", awsv1.TagNodeClass: "*", awsv1.TagEKSClusterName: g.deps.Cluster}
 }
 
-// instanceIDs that NodeClaims, open claims and Nodes that go name, sorted.
+// instanceOf is the instance that a NodeClaim names; "" for one of another provider.
+func instanceOf(c *karpv1.NodeClaim) string {
+	if !claim.Managed(c) {
+		return ""
+	}
+	_, id := providerid.Split(c.Status.ProviderID)
+	return id
+}
+
+// managed counts the NodeClaims that are not of another provider.
+func (l *listing) managed() (n int) {
+	for _, c := range l.claims {
+		if claim.Managed(c) {
+			n++
+		}
+	}
+	return n
+}
+
+// instanceIDs that NodeClaims, open claims and Nodes that go name, sorted. An id that EC2 cannot have made, of
+// another provider or written by hand, is left out: EC2 would refuse the whole call.
 func (l *listing) instanceIDs() []string {
 	ids := map[string]bool{}
 	for _, id := range l.going {
 		ids[id] = true
 	}
 	for _, c := range l.claims {
-		if _, id := providerid.Split(c.Status.ProviderID); id != "" {
+		if id := instanceOf(c); id != "" {
 			ids[id] = true
 		}
 	}
@@ -138,6 +158,7 @@ func (l *listing) instanceIDs() []string {
 			ids[in.InstanceID] = true
 		}
 	}
+	maps.DeleteFunc(ids, func(id string, _ bool) bool { return !providerid.IsInstanceID(id) })
 	return slices.Sorted(maps.Keys(ids))
 }
 
@@ -163,7 +184,7 @@ func (l *listing) sought() map[string]bool {
 func vanished(l *listing, facts map[string]claim.InstanceFacts) []string {
 	var names []string
 	for _, c := range l.claims {
-		_, id := providerid.Split(c.Status.ProviderID)
+		id := instanceOf(c)
 		if id != "" && c.DeletionTimestamp.IsZero() && facts[id].Gone() {
 			names = append(names, c.Name)
 		}
@@ -230,8 +251,8 @@ func (g *Collector) lookForNodes(ctx context.Context, l *listing) error {
 		missing[c.UID] = err != nil || n.Spec.ProviderID != id
 	}
 	maps.DeleteFunc(missing, func(_ types.UID, gone bool) bool { return !gone })
-	if breaks(len(missing), len(l.claims)) {
-		g.alarms.Raise(ctx, "missing_nodes_held", fmt.Sprintf("%d of %d nodeclaims have no node: none is deleted until a person has looked", len(missing), len(l.claims)))
+	if breaks(len(missing), l.managed()) {
+		g.alarms.Raise(ctx, "missing_nodes_held", fmt.Sprintf("%d of %d nodeclaims have no node: none is deleted until a person has looked", len(missing), l.managed()))
 		missing = nil
 	}
 	g.found.setNodeless(missing, g.host.Now())
