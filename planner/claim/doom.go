@@ -41,7 +41,7 @@ var dooms = append(interruptions(), []Transition{
 	{Move: Doom, From: []State{Created}, To: Deleting, Reason: ReasonNodeClassNotReady, When: view.classNotReady, Text: view.classText},
 	{Move: Doom, From: []State{Created, Launching}, To: Deleting, Reason: ReasonLaunchTimeout, When: view.launchLate, Text: view.failureText},
 	{Move: Doom, From: []State{Created, Launched}, To: Deleting, Reason: ReasonRegistrationTimeout, When: view.registrationLate, Text: view.bootText},
-	{Move: Doom, From: []State{Registered, Initialized}, To: Deleting, Reason: ReasonUnhealthy, When: view.unhealthy, Text: view.unhealthyText},
+	{Move: Doom, From: []State{Registered, Initialized, Deleting}, To: Deleting, Reason: ReasonUnhealthy, When: view.unhealthy, Text: view.unhealthyText},
 	{Move: Doom, From: []State{Launched, Registered, Initialized}, To: Deleting, Reason: ReasonNodeGone, When: view.nodeless},
 }...)
 
@@ -180,10 +180,10 @@ func (v view) launchLate() bool {
 	return v.timely(ReasonLaunchTimeout) && passed(v.certain(), v.launchDeadline())
 }
 
-// registrationLate: no Node came. One that is there is registered, however late: who adopts a claim or comes
-// back after an outage did not give it the time.
+// registrationLate: no Node came, or EC2 does not say which partition it is in. One that is there is registered,
+// however late: who adopts a claim or comes back after an outage did not give it the time.
 func (v view) registrationLate() bool {
-	return v.timely(ReasonRegistrationTimeout) && !v.object.Registered && !v.joined() && passed(v.certain(), v.registrationDeadline())
+	return v.timely(ReasonRegistrationTimeout) && !v.object.Registered && (!v.joined() || v.object.AwaitsPartition) && passed(v.certain(), v.registrationDeadline())
 }
 
 // nodeless: the Node was deleted without our finalizer, and did not come back. The instance runs for nothing,

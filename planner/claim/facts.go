@@ -47,7 +47,8 @@ func FactsOfObject(o *karpv1.NodeClaim, l *ledger.Claim, logID string) *ObjectFa
 	if o == nil {
 		return nil
 	}
-	_, stamped := o.Annotations[karpv1.TerminationTimestampAnnotationKey]
+	stamp, stamped := o.Annotations[karpv1.TerminationTimestampAnnotationKey]
+	stampedAt, _ := time.Parse(time.RFC3339, stamp)
 	planned := l != nil && l.Planned != nil
 	record := o.Annotations[karpv1.RecordAnnotationKey]
 	author, seq, _ := ledger.ParseRecordAnnotation(record)
@@ -66,6 +67,7 @@ func FactsOfObject(o *karpv1.NodeClaim, l *ledger.Claim, logID string) *ObjectFa
 		ExpireAfter:         o.Spec.ExpireAfter.Duration,
 		GracePeriod:         o.Spec.TerminationGracePeriod != nil,
 		Stamped:             stamped,
+		StampedAt:           stampedAt.UTC(),
 		NodeName:            o.Status.NodeName,
 		Tagged: o.Annotations[awsv1.TaggedAnnotationKey] == "true" &&
 			o.Annotations[awsv1.ClusterNameTaggedAnnotationKey] == "true",

@@ -125,10 +125,12 @@ type ObjectFacts struct {
 	InstanceTerminating bool `json:"instanceTerminating,omitempty"`
 	// ExpireAfter is nil for Never.
 	ExpireAfter *time.Duration `json:"expireAfter,omitempty"`
-	// GracePeriod: spec.terminationGracePeriod is set. Stamped: the termination timestamp is annotated.
-	GracePeriod bool   `json:"gracePeriod,omitempty"`
-	Stamped     bool   `json:"stamped,omitempty"`
-	NodeName    string `json:"nodeName,omitempty"`
+	// GracePeriod: spec.terminationGracePeriod is set. Stamped: the termination timestamp is annotated, with
+	// StampedAt, which is zero if it can't be read.
+	GracePeriod bool      `json:"gracePeriod,omitempty"`
+	Stamped     bool      `json:"stamped,omitempty"`
+	StampedAt   time.Time `json:"stampedAt,omitzero"`
+	NodeName    string    `json:"nodeName,omitempty"`
 	// Tagged: both annotations say that the instance has its tags.
 	Tagged bool `json:"tagged,omitempty"`
 }

@@ -174,7 +174,23 @@ func (v view) initializable() bool {
 func (v view) untagged() bool { return !v.object.Tagged && v.object.NodeName != "" }
 
 func (v view) unstamped() bool {
-	return v.object != nil && v.object.GracePeriod && !v.object.Stamped
+	return v.object != nil && (v.object.GracePeriod && !v.object.Stamped || repaired(v))
+}
+
+// repaired: the Node is beyond help, so that its pods are not waited for any longer, and the object does not
+// say so yet (reference: lifecycle §10).
+func repaired(v view) bool {
+	l := v.Ledger
+	return l.Doomed == ReasonUnhealthy && !l.Deadline.IsZero() && (!v.object.Stamped || v.object.StampedAt.After(l.Deadline))
+}
+
+// Deadline is when a claim's pods are deleted whatever protects them: terminationGracePeriod after its deletion,
+// or, to repair a Node, when that was decided. It is for a claim to which Stamp applies.
+func Deadline(in Input, gracePeriod time.Duration) time.Time {
+	if v := viewOf(in); repaired(v) {
+		return v.Ledger.Deadline.UTC()
+	}
+	return in.Object.Deleting.Add(gracePeriod).UTC()
 }
 
 func (v view) hasLivingNodes() bool {

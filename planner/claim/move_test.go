@@ -106,6 +106,11 @@ func TestNext(t *testing.T) {
 		"a NodeClass that stays missing dooms": {
 			in:    with(created(), func(in *claim.Input) { in.NodeClass = nil; in.Now = t0.Add(10 * time.Second) }),
 			state: claim.Created, want: claim.Action{Move: claim.Doom, Reason: "insufficient_capacity", Message: "NodeClass not found"}},
+		"a Node whose partition EC2 does not tell is not waited for": {
+			in: with(launched(), func(in *claim.Input) {
+				in.Nodes, in.Object.AwaitsPartition = []claim.NodeFacts{{Name: "n1", UID: "n", Ready: true}}, true
+				in.Now = t0.Add(15 * time.Minute)
+			}), state: claim.Launched, want: claim.Action{Move: claim.Doom, Reason: "registration_timeout"}},
 		"no capacity dooms": {
 			in:    with(created(), func(in *claim.Input) { in.Failure = &claim.Failure{Class: "no-capacity", Message: "none left"} }),
 			state: claim.Created, want: claim.Action{Move: claim.Doom, Reason: "insufficient_capacity", Message: "none left"}},

@@ -12,7 +12,7 @@ import (
 // UnhealthyOf is the condition of a claim's only Node whose toleration ends first (reference: lifecycle §10);
 // nil if it has none.
 func UnhealthyOf(nodes []*corev1.Node, policies []planner.RepairPolicy) *Unhealthy {
-	if len(nodes) != 1 || !nodes[0].DeletionTimestamp.IsZero() {
+	if len(nodes) != 1 {
 		return nil
 	}
 	var first *Unhealthy
@@ -48,9 +48,13 @@ func RepairsAllowed(unhealthy, nodes int) bool {
 	return unhealthy <= (nodes+4)/5
 }
 
-// unhealthy: a condition of the Node has been there for longer than is tolerated.
+// unhealthy: a condition of the Node has been there for longer than is tolerated. It ends the claim, or the
+// wait for the pods of one that is going.
 func (v view) unhealthy() bool {
-	return v.Unhealthy != nil && v.Unhealthy.Blocked == "" && v.timely(ReasonUnhealthy) && passed(v.certain(), v.Unhealthy.Until)
+	if v.Unhealthy == nil || v.Unhealthy.Blocked != "" || !passed(v.certain(), v.Unhealthy.Until) {
+		return false
+	}
+	return v.timely(ReasonUnhealthy) || undated(v) && !v.drained() && !v.certain().Before(v.Paced[ReasonUnhealthy])
 }
 
 func (v view) unhealthyText() string {

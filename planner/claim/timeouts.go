@@ -36,11 +36,11 @@ func (v view) wakeup() time.Time {
 	if v.Ledger != nil && v.Ledger.Deadline.IsZero() {
 		times = append(times, v.blockLeaves())
 	}
+	if v.Ledger != nil && v.Unhealthy != nil && v.Unhealthy.Blocked == "" {
+		times = append(times, v.Unhealthy.Until)
+	}
 	if v.Ledger != nil && v.object != nil && !v.deleting() {
 		times = append(times, v.expiry(), v.eventBegins())
-		if v.Unhealthy != nil && v.Unhealthy.Blocked == "" {
-			times = append(times, v.Unhealthy.Until)
-		}
 		switch v.state {
 		case Created:
 			times = append(times, v.launchDeadline(), v.registrationDeadline(), v.object.Created.Add(nodeClassGrace))

@@ -109,15 +109,17 @@ func requirementErrors(labels map[string]string, list []karpv1.NodeSelectorRequi
 // no node can ever be made.
 func contradictions(labels map[string]string, list []karpv1.NodeSelectorRequirementWithMinValues) []error {
 	var errs []error
-	byKey := map[string]requirement.Requirement{}
+	byKey, absent := map[string]requirement.Requirement{}, map[string]bool{} // absent: a node without the label meets all
 	for _, r := range list {
 		next := requirement.New(r.Key, r.Operator, r.Values...)
+		optional := r.Operator == corev1.NodeSelectorOpNotIn || r.Operator == corev1.NodeSelectorOpDoesNotExist
 		have, ok := byKey[next.Key()]
 		if !ok {
-			byKey[next.Key()] = next
+			byKey[next.Key()], absent[next.Key()] = next, optional
 			continue
 		}
-		if !have.HasIntersection(next) {
+		absent[next.Key()] = absent[next.Key()] && optional
+		if !absent[next.Key()] && !have.HasIntersection(next) {
 			errs = append(errs, fmt.Errorf("invalid value: requirements on key %s contradict each other in requirements", next.Key()))
 		}
 		byKey[next.Key()] = have.Intersection(next)

@@ -49,6 +49,15 @@ func TestValidate(t *testing.T) {
 			change: require(karpv1.NodeSelectorRequirementWithMinValues{Key: "kubernetes.io/arch", Operator: "In", Values: []string{"amd64"}},
 				karpv1.NodeSelectorRequirementWithMinValues{Key: "beta.kubernetes.io/arch", Operator: "In", Values: []string{"arm64"}}),
 			want: []string{"requirements on key kubernetes.io/arch contradict each other"}},
+		"a label that is to be absent twice over is no contradiction": {
+			change: require(karpv1.NodeSelectorRequirementWithMinValues{Key: "team", Operator: "NotIn", Values: []string{"a"}},
+				karpv1.NodeSelectorRequirementWithMinValues{Key: "team", Operator: "DoesNotExist"},
+				karpv1.NodeSelectorRequirementWithMinValues{Key: "team", Operator: "DoesNotExist"})},
+		"a label that is to be absent and to be there is one": {
+			change: require(karpv1.NodeSelectorRequirementWithMinValues{Key: "team", Operator: "NotIn", Values: []string{"a"}},
+				karpv1.NodeSelectorRequirementWithMinValues{Key: "team", Operator: "DoesNotExist"},
+				karpv1.NodeSelectorRequirementWithMinValues{Key: "team", Operator: "In", Values: []string{"b"}}),
+			want: []string{"requirements on key team contradict each other"}},
 		"an unreadable schedule names its budget": {
 			change: func(p *karpv1.NodePool) {
 				p.Spec.Disruption.Budgets = []karpv1.Budget{budget("1", "0 9 * * 1-5", time.Hour), budget("1", "a b c d e", time.Hour)}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	karpv1 "millwright/api/karpenter/v1"
 	"millwright/events"
 	"millwright/planner"
 	"millwright/planner/claim"
@@ -55,6 +56,46 @@ func TestNodeRepair(t *testing.T) {
 			t.Errorf("doom %+v, failed %+v", d, d.Failed)
 		}
 		r.run("claim closed", r.closed(name))
+	}
+}
+
+// A Node that is replaced loses its pods at once, however long they may take, and its NodeClaim says so. The
+// rules: lifecycle §10.
+func TestNodeRepairEndsTheWaitForPods(t *testing.T) {
+	for what, c := range map[string]struct {
+		grace         time.Duration
+		deletedBefore bool
+	}{
+		"without a grace period": {}, "with one": {grace: time.Hour},
+		"of a claim that is going": {deletedBefore: true}, "and has a grace period": {grace: 2 * time.Hour, deletedBefore: true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := newRig(t)
+			o := planner.DefaultOptions()
+			o.NodeRepair = true
+			r.other(ledger.ServiceLifecycle, ledger.KindOptionsSet, &ledger.OptionsSet{Options: planner.EncodeOptions(o)})
+			name, _ := r.initialized()
+			r.noDrain = true
+			if c.grace > 0 {
+				claim := r.kube.claims[name].DeepCopy()
+				claim.Spec.TerminationGracePeriod = &metav1.Duration{Duration: c.grace}
+				r.kube.put(&r.kube.claims, claim)
+			}
+			if c.deletedBefore {
+				r.kube.deleteClaim(name)
+				r.minutes(1)
+			}
+			r.ail(name, "StorageReady", corev1.ConditionFalse)
+			r.minutes(35)
+			dooms := r.doomsOf(name)
+			if len(dooms) != 1 || dooms[0].Reason != claim.ReasonUnhealthy {
+				t.Fatalf("dooms %+v", dooms)
+			}
+			left := r.kube.claims[name]
+			if got, want := left.Annotations[karpv1.TerminationTimestampAnnotationKey], dooms[0].Deadline.Format(time.RFC3339); got != want || left.DeletionTimestamp.IsZero() {
+				t.Errorf("deadline %q, want %q; deleted at %s", got, want, left.DeletionTimestamp)
+			}
+		})
 	}
 }
 

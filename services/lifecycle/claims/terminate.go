@@ -17,9 +17,14 @@ import (
 	"millwright/services/internal/kube"
 )
 
-// stamp fixes the deadline of the drain. One that is there already is never changed.
+// stamp fixes the deadline of the drain. One that is there already is changed only to an earlier one, when the
+// Node is repaired.
 func (s *Stepper) stamp(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
-	deadline := v.object.DeletionTimestamp.Add(v.object.Spec.TerminationGracePeriod.Duration).UTC().Format(time.RFC3339)
+	grace := time.Duration(0)
+	if g := v.object.Spec.TerminationGracePeriod; g != nil {
+		grace = g.Duration
+	}
+	deadline := claim.Deadline(v.input, grace).Format(time.RFC3339)
 	if err := s.annotate(ctx, v, map[string]string{karpv1.TerminationTimestampAnnotationKey: deadline}); err != nil {
 		return false, err
 	}
