@@ -180,8 +180,8 @@ func (v view) launchLate() bool {
 	return v.timely(ReasonLaunchTimeout) && passed(v.certain(), v.launchDeadline())
 }
 
-// registrationLate: no Node came, or EC2 does not say which partition it is in. One that is there is registered,
-// however late: who adopts a claim or comes back after an outage did not give it the time.
+// registrationLate: no Node came, or EC2 does not say which partition it is in. One that is there is
+// registered, however late: who adopts a claim or comes back after an outage did not give it the time.
 func (v view) registrationLate() bool {
 	return v.timely(ReasonRegistrationTimeout) && !v.object.Registered && (!v.joined() || v.object.AwaitsPartition) && passed(v.certain(), v.registrationDeadline())
 }

@@ -5,7 +5,9 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/disrupt/internal/account"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 	"millwright/planner/world"
 )
 
@@ -31,14 +33,22 @@ func hasBufferPods(n *planner.StateNode) *Blocked {
 const heldTrialsMax = 50
 
 // spareable are the empty nodes that can go together: those with room of a buffer, or of pods that are
-// about to come, only as far as there is room elsewhere.
+// about to come, only as far as there is room elsewhere, and no two whose DaemonSet pods wait for the same
+// disruption.
 func (p *pass) spareable(nodes []*planner.StateNode) []*planner.StateNode {
 	var taken, held []*planner.StateNode
 	if len(nodes) == 0 {
 		return nil
 	}
 	awaiting, hinted := p.trials.awaiting()
+	counts := account.Going(p.s)
 	for _, n := range nodes {
+		if p.s.Options.Revision >= options.Revision1 {
+			if why := p.pdbTake(counts, n); why != nil {
+				p.block([]*planner.StateNode{n}, *why)
+				continue
+			}
+		}
 		if len(p.trials.buffered(n)) > 0 || awaiting[n.Name] {
 			held = append(held, n)
 		} else {

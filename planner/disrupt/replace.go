@@ -12,6 +12,7 @@ import (
 	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/disrupt/internal/pricing"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 )
 
 // A replacement has to save more than one part in hysteresis of what it replaces, so that nodes are not
@@ -323,7 +324,7 @@ func (p *pass) reprice(o *outcome) (Cause, string) {
 		if len(o.claims) > 1 {
 			ceiling = c.Cheapest.MicroUSDPerHour + policy.Proportion(before-cheapest, c.Cheapest.MicroUSDPerHour, cheapest)
 		}
-		if len(o.claims) > 1 {
+		if len(o.claims) > 1 && p.s.Options.Revision < options.Revision1 {
 			c.InstanceTypes = slices.DeleteFunc(slices.Clone(c.InstanceTypes), o.removes)
 		} else if same := p.prices.SameTypeCeiling(o.nodes, c); same < ceiling {
 			ceiling = same

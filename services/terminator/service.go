@@ -78,7 +78,8 @@ const (
 	// poll is how often a running drain is checked if nothing changes.
 	poll = time.Second
 	// settle is how long the taint must have been seen before a node counts as empty: kube-scheduler may
-	// still bind a pod it placed before it saw the taint, after its volumes are bound (reference: lifecycle §8).
+	// still bind a pod it placed before it saw the taint, after its volumes are bound (reference: lifecycle
+	// §8).
 	settle = 5 * time.Second
 	// unfitMax is how long a valid World is waited for before the API server is asked for pods.
 	unfitMax = 15 * time.Second

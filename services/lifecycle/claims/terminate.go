@@ -17,8 +17,8 @@ import (
 	"millwright/services/internal/kube"
 )
 
-// stamp fixes the deadline of the drain. One that is there already is changed only to an earlier one, when the
-// Node is repaired.
+// stamp fixes the deadline of the drain. One that is there already is changed only to an earlier one, when
+// the Node is repaired.
 func (s *Stepper) stamp(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	grace := time.Duration(0)
 	if g := v.object.Spec.TerminationGracePeriod; g != nil {

@@ -15,6 +15,7 @@ import (
 	"millwright/planner/catalog"
 	"millwright/planner/disrupt/internal/minimum"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 	"millwright/planner/provision"
 	"millwright/planner/requirement"
 	"millwright/planner/resource"
@@ -71,17 +72,29 @@ func (p *Prices) Of(n *planner.StateNode) int64 {
 			}
 		}
 	}
-	if best == 0 {
+	if p.free(n) {
+		best = 0
+	} else if best == 0 {
 		best = p.s.World.Price(n.InstanceTypeName(), n.CapacityType(), n.Zone())
 	}
 	p.nodes[n] = best
 	return best
 }
 
+// free: NodeOverlays say that a node costs nothing, as where it is paid for anyway. An offering without a price
+// is not available otherwise.
+func (p *Prices) free(n *planner.StateNode) bool {
+	t := p.TypeOf(n)
+	return p.s.Options.Revision >= options.Revision1 && t != nil && n.CapacityType() != karpv1.CapacityTypeReserved &&
+		slices.ContainsFunc(t.Offerings, func(o catalog.Offering) bool {
+			return o.Price == 0 && o.Available && o.Zone == n.Zone() && o.CapacityType == n.CapacityType()
+		})
+}
+
 // Known reports that it is known what a node costs. Reserved capacity may cost nothing: a ten-millionth of
 // the on-demand price is less than a micro USD, mostly.
 func (p *Prices) Known(n *planner.StateNode) bool {
-	if p.Of(n) > 0 {
+	if p.Of(n) > 0 || p.free(n) {
 		return true
 	}
 	t := p.TypeOf(n)
@@ -197,7 +210,7 @@ func (p *Prices) Restrict(c *ledger.PlannedClaim, by Replaced) (cause, why strin
 		if len(kept) < spotTypesLeast {
 			return Spot, fmt.Sprintf("SpotToSpotConsolidation requires %d cheaper instance type options than the current candidate to consolidate, got %d", spotTypesLeast, len(kept))
 		}
-		kept = kept[:max(spotTypesLeast, minimum.Types(set))]
+		kept = p.spotTypes(kept, set, cat)
 	}
 	if key := minimum.Unmet(set, cat, kept); key != "" {
 		return NotCheaper, fmt.Sprintf("Filtering by price: minValues requirement is not met for label(s) (label(s)=[%s])", key)
@@ -205,6 +218,19 @@ func (p *Prices) Restrict(c *ledger.PlannedClaim, by Replaced) (cause, why strin
 	Narrow(c, set, cat, kept)
 	c.Cheapest = best
 	return "", ""
+}
+
+// spotTypes are the cheapest of the types that spot is replaced with: as many as are enough to find capacity, and
+// for minValues (reference: disruption §5).
+func (p *Prices) spotTypes(kept []string, set requirement.Set, cat *catalog.Catalog) []string {
+	n := max(spotTypesLeast, minimum.Types(set))
+	if p.s.Options.Revision < options.Revision1 {
+		return kept[:n]
+	}
+	for n < len(kept) && minimum.Unmet(set, cat, kept[:n]) != "" {
+		n++
+	}
+	return kept[:min(n, len(kept))]
 }
 
 // Narrow leaves a claim these types and requirements.
