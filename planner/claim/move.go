@@ -184,8 +184,8 @@ func repaired(v view) bool {
 	return l.Doomed == ReasonUnhealthy && !l.Deadline.IsZero() && (!v.object.Stamped || v.object.StampedAt.After(l.Deadline))
 }
 
-// Deadline is when a claim's pods are deleted whatever protects them: terminationGracePeriod after its deletion,
-// or, to repair a Node, when that was decided. It is for a claim to which Stamp applies.
+// Deadline is when a claim's pods are deleted whatever protects them: terminationGracePeriod after its
+// deletion, or, to repair a Node, when that was decided. It is for a claim to which Stamp applies.
 func Deadline(in Input, gracePeriod time.Duration) time.Time {
 	if v := viewOf(in); repaired(v) {
 		return v.Ledger.Deadline.UTC()

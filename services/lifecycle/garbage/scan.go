@@ -141,8 +141,8 @@ func (l *listing) managed() (n int) {
 	return n
 }
 
-// instanceIDs that NodeClaims, open claims and Nodes that go name, sorted. An id that EC2 cannot have made, of
-// another provider or written by hand, is left out: EC2 would refuse the whole call.
+// instanceIDs that NodeClaims, open claims and Nodes that go name, sorted. An id that EC2 cannot have made,
+// of another provider or written by hand, is left out: EC2 would refuse the whole call.
 func (l *listing) instanceIDs() []string {
 	ids := map[string]bool{}
 	for _, id := range l.going {

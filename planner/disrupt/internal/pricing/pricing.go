@@ -81,8 +81,8 @@ func (p *Prices) Of(n *planner.StateNode) int64 {
 	return best
 }
 
-// free: NodeOverlays say that a node costs nothing, as where it is paid for anyway. An offering without a price
-// is not available otherwise.
+// free: NodeOverlays say that a node costs nothing, as where it is paid for anyway. An offering without a
+// price is not available otherwise.
 func (p *Prices) free(n *planner.StateNode) bool {
 	t := p.TypeOf(n)
 	return p.s.Options.Revision >= options.Revision1 && t != nil && n.CapacityType() != karpv1.CapacityTypeReserved &&
@@ -220,8 +220,8 @@ func (p *Prices) Restrict(c *ledger.PlannedClaim, by Replaced) (cause, why strin
 	return "", ""
 }
 
-// spotTypes are the cheapest of the types that spot is replaced with: as many as are enough to find capacity, and
-// for minValues (reference: disruption §5).
+// spotTypes are the cheapest of the types that spot is replaced with: as many as are enough to find
+// capacity, and for minValues (reference: disruption §5).
 func (p *Prices) spotTypes(kept []string, set requirement.Set, cat *catalog.Catalog) []string {
 	n := max(spotTypesLeast, minimum.Types(set))
 	if p.s.Options.Revision < options.Revision1 {
