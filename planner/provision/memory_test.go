@@ -99,7 +99,7 @@ func fill(t *rapid.T, c *cluster, nodes []string) {
 func drawSmallChange(t *rapid.T, c *cluster, nodes []string, n int) {
 	on := rapid.SampledFrom(nodes).Draw(t, "on")
 	pods := c.world.PodsOn(on)
-	switch rapid.IntRange(0, 15).Draw(t, "change") {
+	switch rapid.IntRange(0, 17).Draw(t, "change") {
 	case 0:
 		c.put(bound(newPod(fmt.Sprint("small-", n), map[string]string{"cpu": "5m"}), on))
 	case 1, 2, 3, 4:
@@ -135,6 +135,17 @@ func drawSmallChange(t *rapid.T, c *cluster, nodes []string, n int) {
 		c.options.InstanceTypesMax = rapid.IntRange(1, 60).Draw(t, "types")
 	case 14:
 		c.put(newPod(fmt.Sprint("waiting-", n), map[string]string{"cpu": "1"}))
+	case 16: // it goes, and what cannot move stays until then
+		node := c.world.Node(on).Object.DeepCopy()
+		node.DeletionTimestamp = &metav1.Time{Time: noon}
+		c.put(node)
+	case 17:
+		if len(pods) > 0 {
+			p := rapid.SampledFrom(pods).Draw(t, "pod")
+			staying := newPod(p.Name, map[string]string{"cpu": "5m"})
+			staying.Labels, staying.Annotations = p.Class.Labels, map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
+			c.put(bound(staying, on))
+		}
 	case 15:
 		c.put(newNode(fmt.Sprint("new-", n), map[string]string{"cpu": "4", "memory": "64Gi", "pods": "20"}, map[string]string{corev1.LabelTopologyZone: "zone-b"}))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 	"millwright/planner/provision/internal/place"
 	"millwright/planner/provision/internal/refusal"
 	"millwright/planner/provision/internal/solve"
@@ -148,11 +149,15 @@ func (set Settings) moves(s *planner.Snapshot) func(*world.Pod) bool {
 }
 
 func newSimulation(s *planner.Snapshot, set Settings, in *solve.Input) *Simulation {
+	moves := set.moves(s)
+	if s.Options.Revision >= options.Revision1 {
+		in.Stays = func(p *world.Pod) bool { return !moves(p) }
+	}
 	for _, n := range in.Nodes {
 		in.Mobile = slices.AppendSeq(in.Mobile, moving(s, set, n))
 	}
 	sol := solve.Solve(in)
-	sim := &Simulation{solver: sol, why: refusal.New(sol), moves: set.moves(s), on: map[*place.Bin][]*solve.Item{}}
+	sim := &Simulation{solver: sol, why: refusal.New(sol), moves: moves, on: map[*place.Bin][]*solve.Item{}}
 	for _, it := range sim.solver.Items {
 		if it.Bin != nil {
 			sim.on[it.Bin] = append(sim.on[it.Bin], it)

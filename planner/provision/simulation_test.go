@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/options"
 	"millwright/tools/workload"
 )
 
@@ -41,10 +42,15 @@ func drawRunning(t *rapid.T) (c *cluster, nodes []string) {
 			if rapid.IntRange(0, 9).Draw(t, "port") == 0 {
 				p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80, ContainerPort: 80}}
 			}
+			if rapid.IntRange(0, 5).Draw(t, "stays") == 0 {
+				p.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
+			}
 			s.bound = append(s.bound, bound(p, rapid.SampledFrom(nodes).Draw(t, "on")))
 		}
 	}
-	return s.cluster(nil), nodes
+	c = s.cluster(nil)
+	c.options.Revision = rapid.IntRange(0, options.PresentRevision).Draw(t, "revision")
+	return c, nodes
 }
 
 // text of an answer, with the content of its claims.

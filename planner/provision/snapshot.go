@@ -12,6 +12,7 @@ import (
 	"millwright/planner"
 	"millwright/planner/catalog"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 	"millwright/planner/provision/internal/offer"
 	"millwright/planner/provision/internal/overlay"
 	"millwright/planner/provision/internal/place"
@@ -80,6 +81,7 @@ func inputOf(s *planner.Snapshot, sc Scenario) *solve.Input {
 	addPods(in, s, going)
 	for _, n := range s.StateNodes() {
 		if n.MarkedForDeletion || going[n.Name] {
+			addLeaving(in, s, n, going[n.Name])
 			continue
 		}
 		in.Nodes = append(in.Nodes, n)
@@ -102,7 +104,7 @@ func addPods(in *solve.Input, s *planner.Snapshot, going map[string]bool) {
 	}
 	budgets := s.PodBudgets()
 	for _, n := range s.StateNodes() {
-		if !going[n.Name] && (!n.MarkedForDeletion || s.StaysAfterAll(n)) {
+		if !podsMove(s, n, going[n.Name]) {
 			continue
 		}
 		for _, p := range n.Pods {
@@ -110,6 +112,28 @@ func addPods(in *solve.Input, s *planner.Snapshot, going map[string]bool) {
 				in.Pods = append(in.Pods, p)
 			}
 		}
+	}
+}
+
+// podsMove reports that those pods of a node need a place that can move.
+func podsMove(s *planner.Snapshot, n *planner.StateNode, going bool) bool {
+	return going || n.MarkedForDeletion && !s.StaysAfterAll(n)
+}
+
+// addLeaving adds a node that is going, if pods stay on it until then: those that do not move, or all of them.
+func addLeaving(in *solve.Input, s *planner.Snapshot, n *planner.StateNode, going bool) {
+	if s.Options.Revision < options.Revision1 {
+		return
+	}
+	budgets, move := s.PodBudgets(), podsMove(s, n, going)
+	var stay []*world.Pod
+	for _, p := range n.Pods {
+		if p.Active() && !(move && budgets.IsMoving(p, s.Now) && !s.Succeeded(p)) {
+			stay = append(stay, p)
+		}
+	}
+	if len(stay) > 0 {
+		in.Leaving = append(in.Leaving, place.Leaving{Node: n, Pods: stay})
 	}
 }
 

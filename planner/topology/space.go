@@ -45,6 +45,10 @@ func NewSpace() *Space {
 	}
 }
 
+// Elsewhere is, for the hostname, a place where no pod can be put: what is recorded there counts in the total
+// alone.
+const Elsewhere = -1
+
 // Group counts pods per domain.
 type Group struct {
 	term Term
@@ -232,15 +236,18 @@ func (g *Group) Taken(w int) uint64 {
 // Total of all counts.
 func (g *Group) Total() int64 { return g.total }
 
-// Record adds n pods to a domain or place.
+// Record adds n pods to a domain or place. Unknown domains, which are negative, count nothing.
 func (g *Group) Record(i int, n int32) {
-	if i < 0 {
+	if i < 0 && g.Domains != nil {
 		return
 	}
 	g.total += int64(n)
 	g.Version++
 	if g.Domains != nil {
 		g.counts[i] += n
+		return
+	}
+	if i == Elsewhere {
 		return
 	}
 	g.reach(i)

@@ -230,7 +230,7 @@ func (l *Layout) RemoveClaim(b *Bin) {
 	l.waves.giveBack(o)
 }
 
-// Remove makes a node offer nothing, and removes its pods from the counts.
+// Remove makes a node offer nothing, and removes its pods from the counts, but for those that stay there.
 func (l *Layout) Remove(b *Bin) {
 	n := b.Node()
 	l.Changes.removed = append(l.Changes.removed, b)
@@ -256,7 +256,7 @@ func (l *Layout) count(b *Bin, g *topology.Group, at int, n int32) {
 }
 
 // support adds n to what supports the domains of a node. Domains that nothing supports any more are lost to
-// the constraints, until the changes are reverted.
+// the constraints for which no pods stay there, until the changes are reverted.
 func (l *Layout) support(node *Node, n int32) {
 	for _, key := range l.existKeys {
 		x := l.exist[key]
@@ -269,7 +269,7 @@ func (l *Layout) support(node *Node, n int32) {
 			continue
 		}
 		for _, c := range x.users {
-			if c.Dismiss(at) {
+			if !l.holdsDomain(c.Group, at) && c.Dismiss(at) {
 				l.Changes.domains = append(l.Changes.domains, lostDomain{c, at})
 			}
 		}

@@ -8,48 +8,81 @@ import (
 	"millwright/planner/world"
 )
 
-// countRunning counts the pods that run on the nodes, except for those that need a place.
+// countRunning counts the pods that run on the nodes, except for those that need a place, and those that stay
+// on leaving nodes.
 func (l *Layout) countRunning(inRun map[*world.Pod]bool) {
-	space := l.Compiler.Topologies.Space
 	for b, node := range l.Nodes() {
-		passes := map[int]bool{}
-		for _, p := range node.State.Pods {
-			if !p.Active() || inRun[p] {
-				continue
-			}
-			r := l.ownersOfFrozen(p)
-			if !r.matched {
-				r.counted, r.matched = space.Matching(p.Class.Labels, p.Namespace), true
-			}
-			l.countOn(b, node, r.counted, passes, 1)
-			l.countOn(b, node, r.owned, passes, 1)
-		}
+		l.countPods(b, node.State.Pods, func(p *world.Pod) bool { return inRun[p] }, 1)
+	}
+	for i, b := range l.leaving {
+		l.countPods(b, l.in.Leaving[i].Pods, func(p *world.Pod) bool { return inRun[p] }, 1)
 	}
 }
 
-// uncountPods removes the pods that run on a node from the counts.
+// uncountPods removes the pods that run on a node from the counts, except for those that stay there.
 func (l *Layout) uncountPods(b *Bin, node *Node) {
+	l.countPods(b, node.State.Pods, l.stays, -1)
+}
+
+// countPods adds n to the counts for each pod of a node, except for some.
+func (l *Layout) countPods(b *Bin, pods []*world.Pod, except func(*world.Pod) bool, n int32) {
 	passes := map[int]bool{}
-	for _, p := range node.State.Pods {
-		if r := l.running[runningKey{p.Class, p.Namespace}]; r != nil && p.Active() {
-			l.countOn(b, node, r.counted, passes, -1)
-			l.countOn(b, node, r.owned, passes, -1)
+	for _, p := range pods {
+		if !p.Active() || except(p) {
+			continue
 		}
+		r := l.runningOf(p)
+		l.countOn(b, r.counted, passes, n)
+		l.countOn(b, r.owned, passes, n)
 	}
 }
 
-// ownersOfFrozen is ownersOf once no group may be added: a class without required anti-affinity owns none.
-func (l *Layout) ownersOfFrozen(p *world.Pod) *runningClass {
+// stays reports that a pod still counts on a node that was removed.
+func (l *Layout) stays(p *world.Pod) bool { return l.in.Stays != nil && l.in.Stays(p) }
+
+// holdsDomain reports that pods which stay on a removed or leaving node count in a domain of a group.
+func (l *Layout) holdsDomain(g *topology.Group, at int) bool {
+	holds := func(b *Bin, pods []*world.Pod) bool {
+		n := b.Node()
+		return g.Domains.Index(n.labels()[g.Domains.Key]) == at && n.passes(&l.Compiler.Topologies.Filters[g.Filter]) &&
+			slices.ContainsFunc(pods, func(p *world.Pod) bool {
+				r := l.runningOf(p)
+				return p.Active() && (slices.Contains(r.counted, g) || slices.Contains(r.owned, g))
+			})
+	}
+	for i, b := range l.leaving {
+		if holds(b, l.in.Leaving[i].Pods) {
+			return true
+		}
+	}
+	if l.in.Stays == nil {
+		return false
+	}
+	for b, n := range l.Nodes() {
+		if b.Gone && holds(b, slices.DeleteFunc(slices.Clone(n.State.Pods), func(p *world.Pod) bool { return !l.stays(p) })) {
+			return true
+		}
+	}
+	return false
+}
+
+// runningOf is what a pod on a node means to the groups, once none may be added: a class without required
+// anti-affinity owns none.
+func (l *Layout) runningOf(p *world.Pod) *runningClass {
 	key := runningKey{p.Class, p.Namespace}
 	r := l.running[key]
 	if r == nil {
 		r = &runningClass{}
 		l.running[key] = r
 	}
+	if !r.matched {
+		r.counted, r.matched = l.Compiler.Topologies.Space.Matching(p.Class.Labels, p.Namespace), true
+	}
 	return r
 }
 
-func (l *Layout) countOn(b *Bin, node *Node, groups []*topology.Group, passes map[int]bool, n int32) {
+func (l *Layout) countOn(b *Bin, groups []*topology.Group, passes map[int]bool, n int32) {
+	node := b.Node()
 	for _, g := range groups {
 		pass, known := passes[g.Filter]
 		if !known {

@@ -19,10 +19,10 @@ func (l *Layout) SetUpTopology(inRun map[*world.Pod]bool) {
 		l.addDomains(d)
 	}
 	tp.Space.Freeze()
+	l.countRunning(inRun)
 	for _, k := range tp.Classes {
 		tp.Complete(k, l.podDomains)
 	}
-	l.countRunning(inRun)
 }
 
 // addOwners adds the groups of required anti-affinity of pods that run.
@@ -37,12 +37,18 @@ func (l *Layout) addOwners() {
 	if len(flagged) == 0 {
 		return
 	}
-	for _, n := range l.Nodes() {
-		for _, p := range n.State.Pods {
+	add := func(pods []*world.Pod) {
+		for _, p := range pods {
 			if flagged[p.Class] && p.Active() {
 				l.ownersOf(p)
 			}
 		}
+	}
+	for _, n := range l.Nodes() {
+		add(n.State.Pods)
+	}
+	for _, n := range l.in.Leaving {
+		add(n.Pods)
 	}
 }
 
@@ -77,7 +83,8 @@ func (l *Layout) ownersOf(p *world.Pod) *runningClass {
 	return r
 }
 
-// addDomains adds the values that a key can have: those the pools can make, and those of nodes and claims.
+// addDomains adds the values that a key can have: those the pools can make, those of nodes, of claims, and of
+// leaving nodes on which pods stay.
 func (l *Layout) addDomains(d *topology.Domains) {
 	for _, t := range l.Templates {
 		for _, v := range t.DomainValues(d.Key) {
@@ -89,9 +96,15 @@ func (l *Layout) addDomains(d *topology.Domains) {
 			d.AddDomain(v)
 		}
 	}
+	for _, b := range l.leaving {
+		for _, v := range b.Place.certain(d.Key, &demand.NodeFilter{}) {
+			d.AddDomain(v)
+		}
+	}
 }
 
-// podDomains are the domains that exist for a class and that its own requirements allow.
+// podDomains are the domains that exist for a class, or in which pods count for the constraint, and that its
+// own requirements allow.
 func (l *Layout) podDomains(k *demand.Class, c *topology.Constraint) bitset.Set {
 	d := c.Group.Domains
 	exist := l.existing(k, c)
@@ -100,7 +113,7 @@ func (l *Layout) podDomains(k *demand.Class, c *topology.Constraint) bitset.Set 
 	}
 	m := d.NewMask()
 	for i := range d.Len() {
-		if exist.mask.Has(i) && demand.StrictAllows(k.Strict, d.Key, d.Name(i)) {
+		if (exist.mask.Has(i) || c.Group.Count(i) > 0) && demand.StrictAllows(k.Strict, d.Key, d.Name(i)) {
 			m.Add(i)
 		}
 	}

@@ -22,8 +22,12 @@ type Input struct {
 	offer.Input
 	Nodes   []*planner.StateNode
 	Planned []PlannedInput
+	// Leaving nodes take no pods, but those that stay there until the node is gone count.
+	Leaving []Leaving
 	// Simulated: nodes may be removed in trials.
 	Simulated bool
+	// Stays reports that a pod still counts on a node that is removed in a trial; nil: none does.
+	Stays func(p *world.Pod) bool
 	// Last nodes come after others that are as ready; nil: none.
 	Last func(n *planner.StateNode) bool
 	// FreeReserved is how much of a capacity reservation is free, given what EC2 said in a catalogue and
@@ -45,6 +49,12 @@ type PlannedInput struct {
 	Uncreated bool
 }
 
+// Leaving is a node that is going, with the pods that stay on it until then.
+type Leaving struct {
+	Node *planner.StateNode
+	Pods []*world.Pod
+}
+
 // Layout is every place of one plan, with what the pods there count for topology and what claims use of
 // limits and reservations.
 type Layout struct {
@@ -56,6 +66,8 @@ type Layout struct {
 	Bins     []*Bin
 	Fixed    int
 	ByTarget map[Target]*Bin
+	// leaving are the nodes of Input.Leaving, in that order; they are not among the Bins.
+	leaving []*Bin
 	// Reserved is nil if there is no reserved capacity.
 	Reserved *Reservations
 	// probes is nil if no offering is unproven.
@@ -120,6 +132,9 @@ func (l *Layout) addFixed() {
 		l.ByTarget[Target{Claim: planned[i].Claim.Name}] = b
 	}
 	l.Fixed = len(l.Bins)
+	for _, n := range l.in.Leaving {
+		l.leaving = append(l.leaving, &Bin{Index: topology.Elsewhere, Place: &Node{State: n.Node}})
+	}
 }
 
 // Add appends a bin.

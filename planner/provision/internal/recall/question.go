@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 	"millwright/planner/provision/internal/offer"
 	"millwright/planner/provision/internal/place"
 	"millwright/planner/provision/internal/solve"
@@ -27,11 +28,13 @@ type question struct {
 	// marks are what the solver knows of nodes besides. own: what changes on nodes that go counts too.
 	marks string
 	own   bool
+	// staying: pods that stay on nodes which are going count.
+	staying bool
 }
 
 // questionOf is nil if an answer could not be given back: pods have a place by an earlier verdict, or
 // claims are planned that are no nodes yet.
-func questionOf(options string, in *solve.Input, without []string) *question {
+func questionOf(settings string, in *solve.Input, without []string) *question {
 	if len(in.Planned) > 0 {
 		return nil
 	}
@@ -40,8 +43,8 @@ func questionOf(options string, in *solve.Input, without []string) *question {
 			return nil
 		}
 	}
-	return &question{options, in.Pods, in.Pools, in.Daemons, in.Namespaces, [2][]ledger.OfferingKey{in.Unavailable, in.Unproven},
-		in.LaunchedLately, in.FullSubnets, without, "", false}
+	return &question{settings, in.Pods, in.Pools, in.Daemons, in.Namespaces, [2][]ledger.OfferingKey{in.Unavailable, in.Unproven},
+		in.LaunchedLately, in.FullSubnets, without, "", false, in.Options.Revision >= options.Revision1}
 }
 
 // same reports that two questions differ in nodes at most.
@@ -108,20 +111,24 @@ func (q *question) untouched(k *kinds, d *difference) bool {
 		return false
 	}
 	for name := range d.others {
-		if q.own || !slices.Contains(q.without, name) {
+		if q.own || q.staying || !slices.Contains(q.without, name) {
 			return false
 		}
 	}
 	for i := range d.changes {
 		c := &d.changes[i]
 		gone := slices.Contains(q.without, c.name)
-		switch {
-		case gone && q.own:
+		if gone && q.own {
 			return false
-		case gone, c.marked:
+		}
+		offersNothing := gone || c.marked
+		if offersNothing && !q.staying {
 			continue
 		}
-		if k.anyFits(&c.old) || k.anyFits(&c.now) || slices.ContainsFunc(c.pods, func(p *world.Pod) bool { return k.concerns(p, q.spaces) }) {
+		if !offersNothing && (k.anyFits(&c.old) || k.anyFits(&c.now)) {
+			return false
+		}
+		if slices.ContainsFunc(c.pods, func(p *world.Pod) bool { return k.concerns(p, q.spaces) }) {
 			return false
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -163,6 +164,30 @@ func TestChangesOfANodeThatGoes(t *testing.T) {
 			q := &question{without: []string{"n"}, own: own}
 			if got := q.untouched(q.kinds(), d); got == own {
 				t.Errorf("%s, in a solver that has the node (%v): untouched %v", name, own, got)
+			}
+		}
+	}
+}
+
+// TestPodsThatStayOnANodeThatGoes count if they concern the question, for the rules by which they do.
+func TestPodsThatStayOnANodeThatGoes(t *testing.T) {
+	apart := &world.PodClass{Labels: map[string]string{"app": "web"}, Spec: &corev1.PodSpec{Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{MatchLabels: web.Labels}}}}}}}
+	other := &world.PodClass{Labels: map[string]string{"app": "other"}, Spec: &corev1.PodSpec{}}
+	for _, x := range []struct {
+		class     *world.PodClass
+		staying   bool
+		untouched bool
+	}{{apart, true, false}, {apart, false, true}, {other, true, true}} {
+		for _, marked := range []bool{false, true} {
+			with := node{name: "n", firm: true, marked: marked, pods: []*world.Pod{{UID: "2", Namespace: "default", Class: x.class}}}
+			d := compareNodes([]node{{name: "n", firm: true, marked: marked}}, []node{with})
+			q := &question{pods: []*world.Pod{{UID: "1", Namespace: "default", Class: web}}, staying: x.staying}
+			if !marked {
+				q.without = []string{"n"}
+			}
+			if got := q.untouched(q.kinds(), d); got != x.untouched {
+				t.Errorf("a pod of %v on a node that goes, which counts (%v): untouched %v", x.class.Labels, x.staying, got)
 			}
 		}
 	}
