@@ -15,6 +15,7 @@ import (
 	"millwright/planner/bitset"
 	"millwright/planner/catalog"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 	"millwright/planner/provision/internal/offer"
 	"millwright/planner/requirement"
 	"millwright/planner/resource"
@@ -25,6 +26,8 @@ import (
 type Finisher struct {
 	typesMax int
 	strict   bool
+	// lowers: no minValues is above the number of values.
+	lowers bool
 	shared   map[string]*Shape
 }
 
@@ -105,6 +108,9 @@ func (f *Finisher) shape(o *OpenClaim) *Shape {
 	final := o.finalSet(set, kept, s.names)
 	if relaxed {
 		final = withMinima(final, minima)
+	}
+	if f.lowers {
+		final = withinValues(final)
 	}
 	s.requirements, s.labels = final.Entries(), t.Labels(final)
 	f.shared[key] = s
@@ -223,13 +229,24 @@ func withMinima(set requirement.Set, minima []offer.Minimum) requirement.Set {
 	return set
 }
 
+// withinValues lowers minValues to the values that are left: the API refuses NodeClaims that demand more. It is
+// about what a claim is narrowed to although its types can have more, such as capacity types.
+func withinValues(set requirement.Set) requirement.Set {
+	for _, r := range set.Requirements() {
+		if n := len(r.Values()); r.Operator() == corev1.NodeSelectorOpIn && n < r.MinValues() {
+			set = set.Replace(r.WithMinValues(n))
+		}
+	}
+	return set
+}
+
 // rankLast orders offerings that the claim may not get, but whose types minValues needs, after all others.
 const rankLast = int64(math.MaxInt64)
 
 // NewFinisher of claims under the options.
-func NewFinisher(options *planner.Options) *Finisher {
+func NewFinisher(o *planner.Options) *Finisher {
 	return &Finisher{
-		typesMax: max(1, options.InstanceTypesMax), strict: options.MinValuesPolicy != offer.MinValuesBestEffort,
-		shared: map[string]*Shape{},
+		typesMax: max(1, o.InstanceTypesMax), strict: o.MinValuesPolicy != offer.MinValuesBestEffort,
+		lowers: o.Revision >= options.Revision1, shared: map[string]*Shape{},
 	}
 }
