@@ -13,6 +13,8 @@ const (
 	describeTTL      = time.Minute
 	parameterTTL     = 24 * time.Hour
 	userParameterTTL = 5 * time.Minute
+	// noParameterTTL is short: AWS may publish a parameter a little after a class names it.
+	noParameterTTL = time.Minute
 	// profileTTL is less than half of what a launch may take: a profile that others delete is made again
 	// before claims give up.
 	profileTTL     = 2 * time.Minute
@@ -84,8 +86,9 @@ type caches struct {
 	reservations *cache[[]ec2.CapacityReservation]
 	// placementGroups by selector; nil for one that does not exist.
 	placementGroups *cache[*ec2.PlacementGroup]
-	// parameters by name; "" if the parameter does not exist.
+	// parameters by name, and those that do not exist.
 	parameters, userParameters *cache[string]
+	noParameter                *cache[bool]
 	// profiles that are known to have their role, by "name/role".
 	profiles *cache[bool]
 	// noRole holds errors about roles that do not exist, by role.
@@ -100,7 +103,7 @@ func newCaches(now func() time.Time) caches {
 		subnets: newCache[[]ec2.Subnet](now, describeTTL), groups: newCache[[]ec2.SecurityGroup](now, describeTTL),
 		images: newCache[[]ec2.Image](now, describeTTL), reservations: newCache[[]ec2.CapacityReservation](now, describeTTL),
 		placementGroups: newCache[*ec2.PlacementGroup](now, describeTTL), parameters: newCache[string](now, parameterTTL),
-		userParameters: newCache[string](now, userParameterTTL), profiles: newCache[bool](now, profileTTL),
+		userParameters: newCache[string](now, userParameterTTL), noParameter: newCache[bool](now, noParameterTTL), profiles: newCache[bool](now, profileTTL),
 		noRole: newCache[error](now, roleMissingTTL), allowed: newCache[bool](now, allowedTTL), refused: newCache[*Refusal](now, refusedTTL),
 	}
 }

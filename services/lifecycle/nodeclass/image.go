@@ -102,13 +102,15 @@ func (p *pass) forgetDeprecated(parameter string, image ec2.Image) {
 
 // parameter returns an SSM parameter's value, "" if it does not exist.
 func (p *pass) parameter(ctx context.Context, c *cache[string], name string) (string, error) {
-	return c.get(name, func() (string, error) {
-		v, err := p.cfg.Cloud.SSMParameter(ctx, name)
-		if ec2.IsNotFound(err) {
-			return "", nil
-		}
-		return v, err
-	})
+	if _, missing := p.caches.noParameter.lookup(name); missing {
+		return "", nil
+	}
+	v, err := c.get(name, func() (string, error) { return p.cfg.Cloud.SSMParameter(ctx, name) })
+	if ec2.IsNotFound(err) {
+		p.caches.noParameter.put(name, true)
+		return "", nil
+	}
+	return v, err
 }
 
 // describe returns the images with these ids that exist, by id.

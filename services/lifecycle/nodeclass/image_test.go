@@ -134,10 +134,20 @@ func TestImageQueries(t *testing.T) {
 	}
 }
 
+// publishMissing makes the parameters of an alias exist that the world lacks.
+func (w *world) publishMissing() {
+	for _, v := range al2023Variants(latest, w.version) {
+		if _, ok := w.parameters[v.parameter]; !ok {
+			w.parameters[v.parameter] = "ami-gpu"
+		}
+	}
+}
+
 // The rules: ec2 §3.3.
 func TestDeprecatedParameterIsAskedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.images[0].DeprecatedAt = start
+	w.publishMissing()
 	w.reconcile(t, class())
 	w.now = w.now.Add(31 * time.Minute)
 	w.reconcile(t, class()) // sees the deprecation and forgets the parameter
@@ -148,6 +158,29 @@ func TestDeprecatedParameterIsAskedAgain(t *testing.T) {
 	nc := w.reconcile(t, class()).Object
 	if w.calls["ssm"] != asked+1 || nc.Status.AMIs[0].ID != "ami-new" {
 		t.Errorf("asked %d times, have %+v", w.calls["ssm"]-asked, nc.Status.AMIs)
+	}
+}
+
+// AWS may publish an alias' parameters a little after the class, or a new Kubernetes version, names them.
+func TestMissingParameterIsAskedAgainSoon(t *testing.T) {
+	w := newWorld(t)
+	published := w.parameters
+	w.parameters = map[string]string{}
+	nc := w.reconcile(t, class()).Object
+	asked := w.calls["ssm"]
+	w.now = w.now.Add(noParameterTTL / 2)
+	if nc = w.reconcile(t, nc).Object; w.calls["ssm"] != asked || len(nc.Status.AMIs) != 0 {
+		t.Errorf("asked %d times more at once, have %+v", w.calls["ssm"]-asked, nc.Status.AMIs)
+	}
+	w.parameters = published
+	w.now = w.now.Add(noParameterTTL)
+	if nc = w.reconcile(t, nc).Object; len(nc.Status.AMIs) != 3 {
+		t.Errorf("after a minute have %+v", nc.Status.AMIs)
+	}
+	w.parameters[al2023Path+"x86_64/neuron/recommended/image_id"] = "ami-x86"
+	w.now = w.now.Add(imagesInterval)
+	if nc = w.reconcile(t, nc).Object; len(nc.Status.AMIs) != 4 {
+		t.Errorf("a variant that is published late: have %+v", nc.Status.AMIs)
 	}
 }
 

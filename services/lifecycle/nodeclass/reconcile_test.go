@@ -90,6 +90,7 @@ func TestReconcileIsStable(t *testing.T) {
 
 func TestCaches(t *testing.T) {
 	w := newWorld(t)
+	w.publishMissing()
 	w.reconcile(t, class())
 	once := fmt.Sprint(w.calls)
 	w.now = w.now.Add(59 * time.Second)
