@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/catalog"
 	"millwright/planner/ledger"
+	"millwright/services/internal/ec2"
 	"millwright/services/lifecycle/launch"
 )
 
@@ -103,6 +105,26 @@ func TestUnknownOutcomes(t *testing.T) {
 				t.Errorf("instances: %v", r.ec2.describe())
 			}
 		})
+	}
+}
+
+// TestATemplateThatAFleetLacksIsMadeAgain: for an instant fleet EC2 names an unknown template in an answer,
+// be it beside instances.
+func TestATemplateThatAFleetLacksIsMadeAgain(t *testing.T) {
+	for claims := 1; claims <= 2; claims++ {
+		r := newRig(t)
+		r.together = true
+		r.ec2.failures = [][]ec2.FleetError{{{Code: "InvalidLaunchTemplateId.NotFound", Message: "no lt-1", InstanceType: "c5.large", Zone: "eu-1a"}}}
+		var names []string
+		for range claims {
+			names = append(names, r.plan())
+		}
+		r.run("nodes ready", func() bool {
+			return !slices.ContainsFunc(names, func(name string) bool { return !r.ready(name)() })
+		})
+		if !slices.Equal(r.forgotten, []string{"lt-1"}) || len(r.ec2.instances) != claims {
+			t.Errorf("%d claims: forgot %v, have %v", claims, r.forgotten, r.ec2.describe())
+		}
 	}
 }
 

@@ -368,6 +368,8 @@ type fakeEC2 struct {
 	lag time.Duration
 	// refuse answers the next CreateFleet calls with these errors; nil entries let the call pass.
 	refuse []error
+	// failures are errors of the fleets that are asked for next; each of these lacks one instance.
+	failures [][]ec2.FleetError
 	// dead: CreateFleet calls that were sent, by token.
 	sent map[string]int
 	// forgetful: tokens are not remembered (older than EC2 keeps them).
@@ -461,6 +463,10 @@ func (f *fakeEC2) CreateFleet(_ context.Context, in *awsec2.CreateFleetInput) (o
 func (f *fakeEC2) start(in *awsec2.CreateFleetInput) ec2.FleetResult {
 	var result ec2.FleetResult
 	wanted := int(aws.ToInt32(in.TargetCapacitySpecification.TotalTargetCapacity))
+	if len(f.failures) > 0 {
+		result.Errors, f.failures = f.failures[0], f.failures[1:]
+		wanted--
+	}
 	for _, o := range in.LaunchTemplateConfigs[0].Overrides {
 		for ; len(result.Instances) < wanted && !f.exhausted[string(o.InstanceType)]; f.stock-- {
 			if f.stock == 1 {
@@ -621,6 +627,10 @@ func (l fakeLauncher) Request(built launch.Built, o launch.Order) *awsec2.Create
 
 func (l fakeLauncher) Room(_ launch.Built, claims int) int { return claims }
 
-func (l fakeLauncher) Forget([]ledger.LaunchTemplateRef) {}
+func (l fakeLauncher) Forget(refs []ledger.LaunchTemplateRef) {
+	for _, ref := range refs {
+		l.r.forgotten = append(l.r.forgotten, ref.ID)
+	}
+}
 
 func (l fakeLauncher) Settle(string, ...string) {}

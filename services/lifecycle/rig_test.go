@@ -70,6 +70,8 @@ type rig struct {
 	configs  map[string]ec2types.FleetLaunchTemplateConfigRequest
 	// requested is called with what a request is about to be made of.
 	requested func(launch.Built, launch.Order)
+	// forgotten are the launch templates that the launcher was told are not there.
+	forgotten []string
 	// others changes what the service depends on.
 	others func(*Deps)
 

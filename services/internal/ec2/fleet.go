@@ -34,6 +34,14 @@ type FleetError struct {
 
 func (e FleetError) String() string { return e.Code + ": " + e.Message }
 
+// LacksTemplate reports that EC2 does not have a launch template that was asked for: with an instant fleet it
+// says so in an answer rather than by refusing the call.
+func (r FleetResult) LacksTemplate() bool {
+	return slices.ContainsFunc(r.Errors, func(e FleetError) bool {
+		return strings.HasPrefix(e.Code, "InvalidLaunchTemplate") && slices.Contains(notFoundCodes, e.Code)
+	})
+}
+
 // CreateFleet sends the request once. It must be of type instant and carry the caller's ClientToken. If EC2
 // does not name a capacity type in its answer, it is the one in the request.
 func (c *Client) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) (FleetResult, error) {

@@ -118,6 +118,9 @@ func (s launcher) send(ctx context.Context, a *attempt, first bool) error {
 	}
 	result.Reserve(a.open.LaunchTemplates)
 	result.Group(a.open.LaunchTemplates)
+	if result.LacksTemplate() {
+		s.deps.Launcher.Forget(a.open.LaunchTemplates) // the next attempt makes it again
+	}
 	if len(result.Instances) == 0 {
 		return s.unlaunched(ctx, a, result.Failure())
 	}
