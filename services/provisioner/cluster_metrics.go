@@ -97,9 +97,7 @@ func (m *clusterMetrics) Collect(ch chan<- prometheus.Metric) {
 		list = slices.Concat(m.ofNodes(s), m.ofPools(s), m.ofTypes(s))
 		return nil
 	})
-	for _, metric := range list {
-		ch <- metric
-	}
+	send(ch, list...)
 }
 
 // leads reports that the service has led lately.
@@ -122,9 +120,10 @@ func (m *clusterMetrics) ofNodes(s *planner.Snapshot) (list []prometheus.Metric)
 		list = append(list, gauge(m.lifetime, s.Now.Sub(n.Object.CreationTimestamp.Time).Seconds(), values...))
 		allocatable, used = allocatable.Add(n.Allocatable), used.Add(n.Used)
 	}
-	for _, name := range allocatable.Names() {
-		if total := allocatable.Get(name); total > 0 {
-			list = append(list, gauge(m.utilization, 100*float64(used.Get(name))/float64(total), seriesName(name)))
+	totals, uses := amounts(allocatable), amounts(used)
+	for name, total := range totals {
+		if total > 0 {
+			list = append(list, gauge(m.utilization, 100*uses[name]/total, name))
 		}
 	}
 	return list
@@ -186,10 +185,6 @@ func (m *clusterMetrics) ofTypes(s *planner.Snapshot) (list []prometheus.Metric)
 	return list
 }
 
-func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
-}
-
 // seriesName of a resource: its name as the values of resource_type have it.
 func seriesName(name corev1.ResourceName) string {
 	return strings.ReplaceAll(strings.ToLower(string(name)), "-", "_")
@@ -206,12 +201,22 @@ func nodeValues(n *corev1.Node) []string {
 // gauges has one series per resource: cores of CPU, base units of the rest.
 func gauges(d *prometheus.Desc, v resource.Vector, values []string) []prometheus.Metric {
 	var list []prometheus.Metric
+	for name, amount := range amounts(v) {
+		list = append(list, gauge(d, amount, append(slices.Clone(values), name)...))
+	}
+	return list
+}
+
+// amounts by seriesName; resources whose names differ only in what it leaves out count together, because a
+// series that is there twice fails the whole scrape.
+func amounts(v resource.Vector) map[string]float64 {
+	all := map[string]float64{}
 	for _, name := range v.Names() {
 		amount := float64(v.Get(name))
 		if name == resource.CPU {
 			amount /= 1000
 		}
-		list = append(list, gauge(d, amount, append(append([]string{}, values...), seriesName(name))...))
+		all[validLabel(seriesName(name))] += amount
 	}
-	return list
+	return all
 }

@@ -55,6 +55,9 @@ type conditionKind struct {
 	transitions                 *prometheus.CounterVec
 	durations, terminated       *prometheus.HistogramVec
 	seen                        map[string]*conditionSeen
+	// known are the types of conditions that have counters of their own in any case.
+	known  []string
+	labels counterLabels
 }
 
 // conditioned is an object with conditions.
@@ -95,7 +98,7 @@ func newConditionMetrics(r prometheus.Registerer, cluster *clusterMetrics, each 
 		newConditionKind(f, conditionKind{group: karpv1.Group, kind: "NodePool", list: nodePoolConditions}, transitionBuckets),
 		newConditionKind(f, conditionKind{group: karpv1.Group, kind: "NodeClaim", many: true, list: nodeClaimConditions}, transitionBuckets, pooled...),
 		newConditionKind(f, conditionKind{group: awsv1.Group, kind: "EC2NodeClass", list: nodeClassConditions}, prometheus.DefBuckets),
-		newConditionKind(f, conditionKind{kind: "Node", many: true, list: nodeConditions}, transitionBuckets, append(pooled, "karpenter_sh_initialized")...),
+		newConditionKind(f, conditionKind{kind: "Node", many: true, list: nodeConditions, known: knownNodeConditions}, transitionBuckets, append(pooled, "karpenter_sh_initialized")...),
 	}
 	return m
 }
@@ -115,7 +118,7 @@ func newConditionKind(f promauto.Factory, k conditionKind, buckets []float64, la
 		Help: "How long conditions had this status when they got another.", Buckets: buckets}, with("type", "status"))
 	k.terminated = f.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + "termination_duration_seconds",
 		Help: "From the deletion of an object until it was gone.", Buckets: buckets}, with())
-	k.seen = map[string]*conditionSeen{}
+	k.seen, k.labels = map[string]*conditionSeen{}, newCounterLabels(k.known)
 	return &k
 }
 
@@ -150,9 +153,7 @@ func (m *conditionMetrics) Collect(ch chan<- prometheus.Metric) {
 		}
 		return nil
 	})
-	for _, metric := range list {
-		ch <- metric
-	}
+	send(ch, list...)
 }
 
 // series of the objects of a kind.
@@ -253,7 +254,7 @@ func (m *conditionMetrics) compare(k *conditionKind, w *world.World, now time.Ti
 
 func (k *conditionKind) gone(o *conditionSeen, now time.Time, first bool) {
 	if o.deletedAt != nil && !first {
-		k.terminated.WithLabelValues(o.labels...).Observe(max(now.Sub(o.deletedAt.Time).Seconds(), 0))
+		k.terminated.WithLabelValues(k.labels.ofObject(o.labels)...).Observe(max(now.Sub(o.deletedAt.Time).Seconds(), 0))
 	}
 }
 
@@ -263,22 +264,25 @@ func (m *conditionMetrics) changed(k *conditionKind, before, after *conditionSee
 	if before != nil {
 		old = before.conditions
 	}
+	object := k.labels.ofObject(after.labels)
 	for _, c := range after.conditions {
 		i := slices.IndexFunc(old, func(b metav1.Condition) bool { return b.Type == c.Type })
 		if i >= 0 && old[i].Status == c.Status {
 			continue
 		}
-		k.transitions.WithLabelValues(append([]string{c.Type, string(c.Status), c.Reason}, after.labels...)...).Inc()
+		kind, status := k.labels.ofType(c.Type), ofStatus(c.Status)
+		reason := k.labels.ofReason(kind, c.Reason)
+		k.transitions.WithLabelValues(append([]string{kind, status, reason}, object...)...).Inc()
 		if k.group != "" {
-			m.transitions.WithLabelValues(k.group, k.kind, c.Type, string(c.Status), c.Reason).Inc()
+			m.transitions.WithLabelValues(k.group, k.kind, kind, status, reason).Inc()
 		}
 		if i < 0 {
 			continue
 		}
-		lasted := max(c.LastTransitionTime.Sub(old[i].LastTransitionTime.Time).Seconds(), 0)
-		k.durations.WithLabelValues(append([]string{c.Type, string(old[i].Status)}, after.labels...)...).Observe(lasted)
+		was, lasted := ofStatus(old[i].Status), max(c.LastTransitionTime.Sub(old[i].LastTransitionTime.Time).Seconds(), 0)
+		k.durations.WithLabelValues(append([]string{kind, was}, object...)...).Observe(lasted)
 		if k.group != "" {
-			m.durations.WithLabelValues(k.group, k.kind, c.Type, string(old[i].Status)).Observe(lasted)
+			m.durations.WithLabelValues(k.group, k.kind, kind, was).Observe(lasted)
 		}
 	}
 }
@@ -315,8 +319,12 @@ func nodeConditions(w *world.World) (list []conditioned) {
 		list = append(list, conditioned{object: n.Object, meta: &n.Object.ObjectMeta,
 			labels: []string{l[karpv1.NodePoolLabelKey], l[awsv1.LabelEC2NodeClass], l[karpv1.NodeInitializedLabelKey]},
 			conditions: func() (list []metav1.Condition) {
+				types := map[string]bool{}
 				for _, c := range n.Object.Status.Conditions {
-					list = append(list, ofNode(c))
+					if of := ofNode(c); !types[of.Type] { // nobody checks that a Node has a type once
+						types[of.Type] = true
+						list = append(list, of)
+					}
 				}
 				return list
 			}})
@@ -325,5 +333,6 @@ func nodeConditions(w *world.World) (list []conditioned) {
 }
 
 func ofNode(c corev1.NodeCondition) metav1.Condition {
-	return metav1.Condition{Type: string(c.Type), Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, LastTransitionTime: c.LastTransitionTime}
+	return metav1.Condition{Type: validLabel(string(c.Type)), Status: metav1.ConditionStatus(validLabel(string(c.Status))), Reason: validLabel(c.Reason),
+		LastTransitionTime: c.LastTransitionTime}
 }

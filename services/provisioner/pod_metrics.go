@@ -41,9 +41,7 @@ func (m *podMetrics) Collect(ch chan<- prometheus.Metric) {
 		}
 		return nil
 	})
-	for _, metric := range list {
-		ch <- metric
-	}
+	send(ch, list...)
 }
 
 // podValues are the labels of a pod; n is nil if its node is not there.

@@ -189,20 +189,20 @@ func (m *waitMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	now := m.cluster.host.Now()
 	for _, t := range m.times.all() {
-		send := func(d *prometheus.Desc, then time.Time) { ch <- gauge(d, since(then, now), t.name, t.namespace) }
-		send(m.unstarted, t.created)
+		waited := func(d *prometheus.Desc, then time.Time) { send(ch, gauge(d, since(then, now), t.name, t.namespace)) }
+		waited(m.unstarted, t.created)
 		if !t.placed.IsZero() {
-			send(m.provisioningUnstarted, t.placed)
+			waited(m.provisioningUnstarted, t.placed)
 		}
 		if t.bound {
 			continue
 		}
-		send(m.unbound, t.created)
+		waited(m.unbound, t.created)
 		if !t.placed.IsZero() {
-			send(m.provisioningUnbound, t.placed)
+			waited(m.provisioningUnbound, t.placed)
 		}
 		if !t.waits.IsZero() && !t.decided {
-			send(m.undecided, t.waits)
+			waited(m.undecided, t.waits)
 		}
 	}
 }

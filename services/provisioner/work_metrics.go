@@ -74,7 +74,7 @@ func (m *workMetrics) Collect(ch chan<- prometheus.Metric) {
 	began, round := m.began, m.round
 	m.mu.Unlock()
 	if !began.IsZero() {
-		ch <- gauge(m.unfinished, since(began, m.cluster.host.Now()), controller, strconv.FormatUint(round, 10))
+		send(ch, gauge(m.unfinished, since(began, m.cluster.host.Now()), controller, strconv.FormatUint(round, 10)))
 	}
 	var counts map[string]int
 	_ = m.cluster.host.Snapshot(service.ForEffects, func(s *planner.Snapshot) error {
@@ -82,7 +82,7 @@ func (m *workMetrics) Collect(ch chan<- prometheus.Metric) {
 		return nil
 	})
 	for zone, n := range counts {
-		ch <- gauge(m.zones, float64(n), controller, zone)
+		send(ch, gauge(m.zones, float64(n), controller, zone))
 	}
 }
 
