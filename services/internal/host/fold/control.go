@@ -57,6 +57,16 @@ func (c *control) confirm(at time.Time) {
 	c.confirmed = at
 }
 
+// setBack takes in that the clock was set back and the log has not answered since: how long it has been silent
+// is counted from now on.
+func (c *control) setBack(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.confirmed.After(now) {
+		c.confirmed = now.Add(-controlTrusted - 1)
+	}
+}
+
 // view returns the stop as last seen, and until when it was confirmed.
 func (c *control) view() (ledger.Stop, time.Time) {
 	c.mu.Lock()
@@ -76,10 +86,12 @@ func (s *State) Stop() ledger.Stop {
 	return stop
 }
 
-// LogAway reports that the log has not answered for longer than a view of the switch is trusted.
+// LogAway reports that the log has not answered for longer than a view of the switch is trusted. After the
+// clock was set back that is not known until it answers again.
 func (s *State) LogAway() bool {
 	_, confirmed := s.control.view()
-	return s.clock().Sub(confirmed) > controlTrusted
+	ago := s.clock().Sub(confirmed)
+	return ago > controlTrusted || ago < 0
 }
 
 // watchControl reads the switch until ctx ends.
@@ -89,6 +101,7 @@ func (s *State) watchControl(ctx context.Context) error {
 	for ctx.Err() == nil {
 		asked := s.clock()
 		if err := s.readControl(ctx); err != nil && ctx.Err() == nil {
+			s.control.setBack(s.clock())
 			s.logger.Debug().Err(err).Msg("control not confirmed")
 		}
 		now, gone := s.Stop(), s.LogAway()
@@ -99,7 +112,7 @@ func (s *State) watchControl(ctx context.Context) error {
 			last, away = now, gone
 			s.signals.Broadcast()
 		}
-		_ = clock.Sleep(ctx, max(controlEvery-s.clock().Sub(asked), time.Millisecond))
+		_ = clock.Sleep(ctx, min(max(controlEvery-s.clock().Sub(asked), time.Millisecond), controlEvery))
 	}
 	return nil
 }
@@ -119,7 +132,7 @@ func (t *stopTold) worth(now ledger.Stop, away bool, at time.Time) bool {
 		t.awayAt = at
 	}
 	switch {
-	case away != t.away && (away || at.Sub(t.awayAt) >= controlSettled):
+	case away != t.away && (away || at.Sub(t.awayAt).Abs() >= controlSettled):
 	case now != t.stop && !away && !t.away:
 	case now == ledger.StopAll && t.stop != now:
 	default:

@@ -37,6 +37,15 @@ func (s *silence) answer(at time.Time) {
 	s.answered = at
 }
 
+// setBack takes in that the clock was set back, and that there was no answer since.
+func (s *silence) setBack(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answered.After(now) {
+		s.answered = now
+	}
+}
+
 func (s *silence) since() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,6 +83,8 @@ func (s *State) watchBus(ctx context.Context) error {
 		asked := s.clock()
 		if _, err := s.probed.State(asking); err == nil {
 			s.bus.answer(asked)
+		} else {
+			s.bus.setBack(s.clock())
 		}
 		cancel()
 		_ = clock.Sleep(ctx, busEvery)
