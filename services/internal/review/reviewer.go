@@ -105,6 +105,8 @@ type Reviewer struct {
 	addresses         *Limiter
 
 	mu sync.Mutex
+	// asked is when something was asked last.
+	asked time.Time
 	// tokens that are somebody's, and refused ones, which thus never push those out.
 	tokens  map[[sha256.Size]byte]known
 	refused map[[sha256.Size]byte]time.Time
@@ -134,6 +136,27 @@ func New(cfg Config) *Reviewer {
 		tokens:    map[[sha256.Size]byte]known{}, refused: map[[sha256.Size]byte]time.Time{}, allowed: map[rightKey]permission{}}
 }
 
+// now forgets all answers if the clock was set back by more than one counts: until when they do was told by
+// the wrong clock.
+func (r *Reviewer) now() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.cfg.Now()
+	if r.asked.Sub(now) > r.cfg.CacheFor {
+		clear(r.tokens)
+		clear(r.refused)
+		clear(r.allowed)
+	}
+	r.asked = now
+	return now
+}
+
+// counts reports that an answer is no older than the API server need not be asked anew, and not of the future.
+func (r *Reviewer) counts(until, now time.Time) bool {
+	left := until.Sub(now)
+	return left > 0 && left <= r.cfg.CacheFor
+}
+
 // Identify returns who a token that comes from an address belongs to; ErrUnknown, ErrBusy or
 // ErrUnavailable.
 func (r *Reviewer) Identify(ctx context.Context, from, token string) (*Identity, error) {
@@ -141,15 +164,15 @@ func (r *Reviewer) Identify(ctx context.Context, from, token string) (*Identity,
 		return nil, ErrUnknown
 	}
 	key := sha256.Sum256([]byte(token))
-	now := r.cfg.Now()
+	now := r.now()
 	r.mu.Lock()
 	k, ok := r.tokens[key]
-	refused := now.Before(r.refused[key])
+	refused := r.counts(r.refused[key], now)
 	r.mu.Unlock()
 	switch {
 	case refused:
 		return nil, ErrUnknown
-	case ok && now.Before(k.until):
+	case ok && r.counts(k.until, now):
 		return k.identity, nil
 	case !r.mayAsk(from, ok, now):
 		return nil, ErrBusy
@@ -192,7 +215,7 @@ func (r *Reviewer) keep(key [sha256.Size]byte, status authenticationv1.TokenRevi
 	u := status.User
 	if !status.Authenticated || u.Username == "" {
 		delete(r.tokens, key)
-		remember(r.refused, key, now.Add(r.cfg.CacheFor), func(until time.Time) bool { return !now.Before(until) })
+		remember(r.refused, key, now.Add(r.cfg.CacheFor), func(until time.Time) bool { return !r.counts(until, now) })
 		return nil, ErrUnknown
 	}
 	k := known{&Identity{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: map[string][]string{}}, now.Add(r.cfg.CacheFor)}
@@ -226,11 +249,11 @@ func (r *Reviewer) review(ctx context.Context, token string) (*authenticationv1.
 // anew.
 func (r *Reviewer) Check(ctx context.Context, who *Identity, right Right, fresh bool) error {
 	key := rightKey{who.key(), right}
-	now := r.cfg.Now()
+	now := r.now()
 	r.mu.Lock()
 	p, ok := r.allowed[key]
 	r.mu.Unlock()
-	if fresh || !ok || !now.Before(p.until) {
+	if fresh || !ok || !r.counts(p.until, now) {
 		granted, err := r.ask(ctx, who, right)
 		switch {
 		case err != nil && !fresh && ok && p.granted && r.isGood(p.until, now):

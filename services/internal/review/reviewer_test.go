@@ -86,6 +86,34 @@ func TestWhoAsks(t *testing.T) {
 	}
 }
 
+// What was answered while the clock was ahead does not count when it has been put right, neither then nor when
+// that time comes.
+func TestAnswersOfTheFutureDoNotCount(t *testing.T) {
+	for _, later := range []time.Duration{0, 29 * 24 * time.Hour, 30*24*time.Hour + time.Second} {
+		right := time.Unix(1_000_000, 0)
+		s := &server{now: right.Add(30 * 24 * time.Hour), may: true}
+		r := s.reviewer()
+		ann, err := r.Identify(t.Context(), "10.0.0.1", "anns")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Check(t.Context(), ann, approve, false); err != nil {
+			t.Fatal(err)
+		}
+		s.withdrawn, s.may, s.now = true, false, right
+		if _, err := r.Identify(t.Context(), "10.0.0.1", "another"); !errors.Is(err, ErrUnknown) {
+			t.Fatal(err)
+		}
+		s.now = right.Add(later)
+		if _, err := r.Identify(t.Context(), "10.0.0.1", "anns"); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%s later the token that was withdrawn: %v", later, err)
+		}
+		if err := r.Check(t.Context(), ann, approve, false); !errors.Is(err, ErrForbidden) {
+			t.Errorf("%s later what they may not any more: %v", later, err)
+		}
+	}
+}
+
 // A token for us alone is good here; one for somebody else is not.
 func TestTokensForTheConsoleAlone(t *testing.T) {
 	s := &server{now: time.Unix(1_000_000, 0)}
