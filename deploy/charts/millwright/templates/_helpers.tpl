@@ -208,7 +208,12 @@ annotations:
 {{- end }}
 {{- if $streams }}
 - name: NATS_URL
+  {{- with include "millwright.natsURLSecret" . }}
+  valueFrom:
+    secretKeyRef: {name: {{ . }}, key: url}
+  {{- else }}
   value: {{ include "millwright.natsURL" . | quote }}
+  {{- end }}
 {{- end }}
 {{- include "millwright.variable" (dict "name" "NATS_REPLICAS" "value" $v.nats.replicas) }}
 {{- include "millwright.variable" (dict "name" "ALLOW_PLAINTEXT" "value" $v.allowPlaintext) }}
@@ -237,6 +242,12 @@ annotations:
 {{- if and $streams $v.nats.tlsSecretName }}
 - name: NATS_CA_FILE
   value: /etc/millwright/nats/ca.crt
+{{- if $v.nats.clientCertificate }}
+- name: NATS_CERT_FILE
+  value: /etc/millwright/nats/tls.crt
+- name: NATS_KEY_FILE
+  value: /etc/millwright/nats/tls.key
+{{- end }}
 {{- end }}
 {{- if include "millwright.natsCredentials" . }}
 - name: NATS_CREDENTIALS_FILE
@@ -336,6 +347,18 @@ annotations:
 {{- define "millwright.natsCredentials" -}}
 {{- $n := .root.Values.nats -}}
 {{- if eq .service "watcher" -}}{{ $n.writerCredentialsSecretName }}{{- else if ne .service "export" -}}{{ $n.readerCredentialsSecretName }}{{- end -}}
+{{- end -}}
+
+{{/* Name of the Secret with the URL, and in it the user and password, of a NATS that is not the chart's; empty: nats.url is for all. Only the
+watcher's user may publish: dict root, service. */}}
+{{- define "millwright.natsURLSecret" -}}
+{{- $n := .root.Values.nats -}}
+{{- $own := eq .service "watcher" | ternary $n.writerURLSecretName $n.readerURLSecretName -}}
+{{- if or $own $n.url -}}
+{{- $own -}}
+{{- else if or $n.writerURLSecretName $n.readerURLSecretName -}}
+{{- fail "nats.writerURLSecretName and nats.readerURLSecretName go together, unless nats.url is there for who has none" -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "millwright.containerSecurityContext" -}}
@@ -584,7 +607,7 @@ spec:
 {{- end -}}
 
 {{- define "millwright.ownNATS" -}}
-{{- if and (eq .Values.mode "distributed") (not .Values.nats.url) -}}true{{- end -}}
+{{- if and (eq .Values.mode "distributed") (not (or .Values.nats.url .Values.nats.writerURLSecretName .Values.nats.readerURLSecretName)) -}}true{{- end -}}
 {{- end -}}
 
 {{/* Host names of the members of a server: dict root, service. */}}
