@@ -4,7 +4,7 @@
 // Usage: chart [--name NAME] [--namespace NAMESPACE] [--values FILE]… [--set PATH=VALUE]… [--crds] DIR
 //
 // The manifests go to standard output, sorted by the name of their template. What lint complains of is an
-// error.
+// error, and so is a key that stands twice in an object.
 package main
 
 import (
@@ -25,6 +25,7 @@ import (
 	"helm.sh/helm/v3/pkg/getter"
 	"helm.sh/helm/v3/pkg/lint"
 	"helm.sh/helm/v3/pkg/lint/support"
+	"sigs.k8s.io/yaml"
 )
 
 // kubernetes is the version that charts are rendered for.
@@ -112,8 +113,21 @@ func render(w io.Writer, c *chart.Chart, vals map[string]any, o options) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := strict(files[name]); err != nil && !strings.HasSuffix(name, "NOTES.txt") {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 		if text := strings.TrimSpace(files[name]); text != "" && !strings.HasSuffix(name, "NOTES.txt") {
 			fmt.Fprintf(w, "---\n%s\n", strings.TrimPrefix(text, "---\n"))
+		}
+	}
+	return nil
+}
+
+// strict fails for a key that an object of the manifests has twice, which Helm's lint lets through.
+func strict(manifests string) error {
+	for doc := range strings.SplitSeq("\n"+manifests, "\n---") {
+		if _, err := yaml.YAMLToJSONStrict([]byte(doc)); err != nil {
+			return err
 		}
 	}
 	return nil

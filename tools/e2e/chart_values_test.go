@@ -93,3 +93,83 @@ etcd: {endpoints: ["https://etcd:2379"], tlsSecretName: servers}
 		t.Errorf("a NATS for readers alone: error %v", err)
 	}
 }
+
+// TestChartMergesThePodSecurityContext: what the values say of the pods' security wins over the chart's own, and no key stands twice.
+func TestChartMergesThePodSecurityContext(t *testing.T) {
+	t.Parallel()
+	pods := renderedPods(t, "webhook: {enabled: true}\npodSecurityContext: {fsGroup: 7, runAsNonRoot: true, seccompProfile: {type: Localhost, localhostProfile: p.json}}\n")
+	for _, service := range []string{"all", "webhook"} {
+		c := podOf(pods, service).SecurityContext
+		if *c.RunAsNonRoot != true || *c.FSGroup != 7 || c.SeccompProfile.Type != corev1.SeccompProfileTypeLocalhost || *c.SeccompProfile.LocalhostProfile != "p.json" {
+			t.Errorf("%s: security context %v", service, c)
+		}
+	}
+	c := podOf(renderedPods(t, ""), "all").SecurityContext
+	if !*c.RunAsNonRoot || *c.FSGroup != 65532 || c.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("without values: security context %v", c)
+	}
+}
+
+// podOf is the pod of a service; in mode embedded, "all", it has no component.
+func podOf(pods map[string]corev1.PodTemplateSpec, service string) corev1.PodSpec {
+	if service == "all" {
+		service = ""
+	}
+	for component, p := range pods {
+		if component == service || service == "" && component == "all" {
+			return p.Spec
+		}
+	}
+	return corev1.PodSpec{}
+}
+
+// TestChartMountsVolumesInSidecars: each sidecar gets controller.sidecarVolumeMounts besides its own.
+func TestChartMountsVolumesInSidecars(t *testing.T) {
+	t.Parallel()
+	for _, sidecars := range []string{"[{name: s, image: i, volumeMounts: [{name: own, mountPath: /own}]}]", "{name: s, image: i, volumeMounts: [{name: own, mountPath: /own}]}"} {
+		spec := podOf(renderedPods(t, "controller: {sidecarContainer: "+sidecars+", sidecarVolumeMounts: [{name: tmp, mountPath: /shared}]}\n"), "all")
+		if len(spec.Containers) != 2 {
+			t.Fatalf("%s: %d containers", sidecars, len(spec.Containers))
+		}
+		if m := spec.Containers[1].VolumeMounts; len(m) != 2 || m[0].MountPath != "/own" || m[1].MountPath != "/shared" {
+			t.Errorf("%s: mounts %v", sidecars, m)
+		}
+	}
+}
+
+// TestChartTakesValuesThatAreNullOrZero: null takes a default away, and zero is a value.
+func TestChartTakesValuesThatAreNullOrZero(t *testing.T) {
+	t.Parallel()
+	if spec := podOf(renderedPods(t, "affinity: null\n"), "all"); spec.Affinity != nil {
+		t.Errorf("affinity %v, want none", spec.Affinity)
+	}
+	for value, want := range map[string]string{"0": "0", `"0"`: "0", "0.05": "0.05", `""`: "", "null": ""} {
+		spec := podOf(renderedPods(t, "settings: {vmMemoryOverheadPercent: "+value+", nodeCost: "+value+"}\n"), "all")
+		for _, name := range []string{"VM_MEMORY_OVERHEAD_PERCENT", "NODE_COST"} {
+			if got, ok := variableOf(spec.Containers[0], name); got != want || ok != (want != "") {
+				t.Errorf("%s of %s: %q, %v, want %q", name, value, got, ok, want)
+			}
+		}
+	}
+}
+
+// TestChartRunsTheWebhookAsTheValuesSay: its pods get the annotations and the network of the others.
+func TestChartRunsTheWebhookAsTheValuesSay(t *testing.T) {
+	t.Parallel()
+	pods := renderedPods(t, `
+webhook: {enabled: true}
+hostNetwork: true
+dnsPolicy: ClusterFirstWithHostNet
+dnsConfig: {options: [{name: ndots, value: "1"}]}
+podAnnotations: {a: b}
+settings: {awsFeatureGates: {nodeClassCEL: true}}
+`)
+	for component, p := range pods {
+		if s := p.Spec; p.Annotations["a"] != "b" || !s.HostNetwork || s.DNSPolicy != corev1.DNSClusterFirstWithHostNet || s.DNSConfig == nil {
+			t.Errorf("pod %q: annotations %v, hostNetwork %v, dnsPolicy %s, dnsConfig %v", component, p.Annotations, s.HostNetwork, s.DNSPolicy, s.DNSConfig)
+		}
+	}
+	if len(pods) != 2 {
+		t.Errorf("%d pods, want the services' and the webhook's", len(pods))
+	}
+}

@@ -118,6 +118,13 @@ annotations:
 {{- end }}
 {{- end -}}
 
+{{/* One variable of a number, left out if the value is empty, but not if it is zero: dict name, value. */}}
+{{- define "millwright.number" -}}
+{{- if not (kindIs "invalid" .value) }}
+{{- include "millwright.variable" (dict "name" .name "value" (toString .value)) }}
+{{- end }}
+{{- end -}}
+
 {{/* The environment of a container of the services: dict root, service. */}}
 {{- define "millwright.env" -}}
 {{- $v := .root.Values -}}
@@ -163,11 +170,11 @@ annotations:
 {{- include "millwright.variable" (dict "name" "ISOLATED_VPC" "value" $s.isolatedVPC) }}
 {{- include "millwright.variable" (dict "name" "EKS_CONTROL_PLANE" "value" $s.eksControlPlane) }}
 {{- include "millwright.variable" (dict "name" "ENABLE_ZONAL_SHIFT" "value" $s.enableZonalShift) }}
-{{- include "millwright.variable" (dict "name" "VM_MEMORY_OVERHEAD_PERCENT" "value" $s.vmMemoryOverheadPercent) }}
+{{- include "millwright.number" (dict "name" "VM_MEMORY_OVERHEAD_PERCENT" "value" $s.vmMemoryOverheadPercent) }}
 {{- include "millwright.variable" (dict "name" "RESERVED_ENIS" "value" $s.reservedENIs) }}
 {{- include "millwright.variable" (dict "name" "DISABLE_DRY_RUN" "value" $s.disableDryRun) }}
-{{- include "millwright.variable" (dict "name" "NODE_COST" "value" (toString $s.nodeCost)) }}
-{{- include "millwright.variable" (dict "name" "EVICTION_COST" "value" (toString $s.evictionCost)) }}
+{{- include "millwright.number" (dict "name" "NODE_COST" "value" $s.nodeCost) }}
+{{- include "millwright.number" (dict "name" "EVICTION_COST" "value" $s.evictionCost) }}
 {{- include "millwright.variable" (dict "name" "EVICTION_HORIZON" "value" $s.evictionHorizon) }}
 - name: PLACEMENT_HINTS
   value: {{ $s.placementHints | quote }}
@@ -391,12 +398,13 @@ seLinuxOptions:
 nodeSelector:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with deepCopy $v.affinity }}
-{{- range ((.podAntiAffinity | default dict).requiredDuringSchedulingIgnoredDuringExecution) }}
+{{- with $v.affinity }}
+{{- $affinity := deepCopy . }}
+{{- range (($affinity.podAntiAffinity | default dict).requiredDuringSchedulingIgnoredDuringExecution) }}
 {{- if not (hasKey . "labelSelector") }}{{- $_ := set . "labelSelector" $selector }}{{- end }}
 {{- end }}
 affinity:
-  {{- toYaml . | nindent 2 }}
+  {{- toYaml $affinity | nindent 2 }}
 {{- end }}
 {{- with $v.topologySpreadConstraints }}
 topologySpreadConstraints:
@@ -507,6 +515,35 @@ tolerations:
 {{- end }}
 {{- end -}}
 
+{{/* The sidecars, each with the mounts that all of them get besides its own. */}}
+{{- define "millwright.sidecars" -}}
+{{- with .Values.controller.sidecarContainer -}}
+{{- $all := list -}}
+{{- range kindIs "map" . | ternary (list .) . -}}
+{{- $mounts := concat (.volumeMounts | default list) ($.Values.controller.sidecarVolumeMounts | default list) -}}
+{{- $all = append $all (empty $mounts | ternary . (merge (dict "volumeMounts" $mounts) .)) -}}
+{{- end -}}
+{{- toYaml $all -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "millwright.podSecurityContext" -}}
+{{- $base := dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault") -}}
+{{- toYaml (mergeOverwrite $base (.Values.podSecurityContext | default dict)) -}}
+{{- end -}}
+
+{{/* What a pod sees of the network. */}}
+{{- define "millwright.network" -}}
+{{- if .Values.hostNetwork -}}
+hostNetwork: true
+{{ end -}}
+dnsPolicy: {{ .Values.dnsPolicy }}
+{{- with .Values.dnsConfig }}
+dnsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{/* The pod template of a service: dict root, service. */}}
 {{- define "millwright.pod" -}}
 {{- $v := .root.Values -}}
@@ -532,23 +569,12 @@ spec:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   securityContext:
-    runAsNonRoot: true
-    seccompProfile: {type: RuntimeDefault}
-    {{- with $v.podSecurityContext }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+    {{- include "millwright.podSecurityContext" .root | nindent 4 }}
   {{- with $v.priorityClassName }}
   priorityClassName: {{ . }}
   {{- end }}
   terminationGracePeriodSeconds: {{ $v.terminationGracePeriodSeconds | default (eq .service "all" | ternary 60 30) }}
-  {{- if $v.hostNetwork }}
-  hostNetwork: true
-  {{- end }}
-  dnsPolicy: {{ $v.dnsPolicy }}
-  {{- with $v.dnsConfig }}
-  dnsConfig:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
+  {{- include "millwright.network" .root | nindent 2 }}
   schedulerName: {{ $v.schedulerName }}
   {{- with $v.initContainers }}
   initContainers:
@@ -593,8 +619,8 @@ spec:
       {{- end }}
       volumeMounts:
         {{- include "millwright.mounts" . | nindent 8 }}
-    {{- with $v.controller.sidecarContainer }}
-    {{- toYaml . | nindent 4 }}
+    {{- with include "millwright.sidecars" .root }}
+    {{- . | nindent 4 }}
     {{- end }}
   volumes:
     {{- include "millwright.volumes" . | nindent 4 }}
