@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"millwright/planner/ledger"
 	"millwright/services/export"
@@ -147,6 +148,19 @@ func TestOneEventThatIsRefusedStopsTheOthersOnlyUntilAnotherIsTaken(t *testing.T
 			if log := b.logged.String(); !strings.Contains(log, `"revision":5`) || !strings.Contains(log, "because <b>of</b> it") && !strings.Contains(log, `\u003cb`) {
 				t.Errorf("nobody is told: %s", log)
 			}
+		}
+	}
+}
+
+// Of a series that began with the first loss an alert could tell no increase.
+func TestLossesOfASinkAreServedBeforeThereAreAny(t *testing.T) {
+	b, r := newBench(t), &receiver{}
+	b.closed(1)
+	b.run(to(t, r))
+	until(t, "all are there", func() bool { _, n := r.sequences(); return n == 2 })
+	for _, name := range []string{"millwright_export_dead_letters_total", "millwright_export_skipped_records_total"} {
+		if n, err := testutil.GatherAndCount(b.registry, name); err != nil || n != 1 {
+			t.Errorf("%d series of %s, %v", n, name, err)
 		}
 	}
 }

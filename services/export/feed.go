@@ -74,6 +74,7 @@ type message struct {
 func (l *feed) run(ctx context.Context, lease store.Lease) error {
 	l.lease = lease
 	defer l.forget()
+	l.metrics.expose(l.name)
 	retry := newRetry()
 	for ctx.Err() == nil {
 		err := l.begin(ctx)

@@ -41,5 +41,12 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 }
 
+// expose serves what a sink loses before it loses anything: of a series that begins with the first loss no
+// increase can be told.
+func (m *metrics) expose(sink string) {
+	m.deadLetters.WithLabelValues(sink)
+	m.skipped.WithLabelValues(sink)
+}
+
 // RegisterMetrics registers the metrics of the export with r; docs/metrics.md is made of them.
 func RegisterMetrics(r prometheus.Registerer) { newMetrics(r) }
