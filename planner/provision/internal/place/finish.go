@@ -28,7 +28,7 @@ type Finisher struct {
 	strict   bool
 	// lowers: no minValues is above the number of values.
 	lowers bool
-	shared   map[string]*Shape
+	shared map[string]*Shape
 }
 
 // Shape is the part of a planned claim that depends only on its state, types and minima.
