@@ -5,13 +5,12 @@ import (
 	"maps"
 	"slices"
 
-	"millwright/planner/condition"
-
 	corev1 "k8s.io/api/core/v1"
-	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/condition"
+	"millwright/planner/resource"
 )
 
 // shareLeast is the share of the expected capacity, in per mille, that a Node must have of each requested
@@ -37,7 +36,7 @@ func Shortfalls(o *karpv1.NodeClaim, n *corev1.Node) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(o.Spec.Resources.Requests)) {
 		expected, found := o.Status.Capacity[name], n.Status.Capacity[name]
-		want, have := units(name, expected), units(name, found)
+		want, have := resource.AmountOf(name, expected), resource.AmountOf(name, found)
 		if want <= 0 || have >= want {
 			continue
 		}
@@ -51,12 +50,4 @@ func Shortfalls(o *karpv1.NodeClaim, n *corev1.Node) []string {
 		}
 	}
 	return out
-}
-
-// units are thousandths of a CPU, and whole ones of everything else.
-func units(name corev1.ResourceName, q quantity.Quantity) int64 {
-	if name == corev1.ResourceCPU {
-		return q.MilliValue()
-	}
-	return q.Value()
 }

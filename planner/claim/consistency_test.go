@@ -33,7 +33,8 @@ func TestShortfalls(t *testing.T) {
 		"nothing at all":                   {list("1", ""), list("2", ""), list("", ""), []string{"expected 2 of resource cpu, but found 0 (0.0% of expected)"}},
 		"what nobody requested":            {list("1", ""), list("2", "8Gi"), list("2", "1Gi"), nil},
 		"what nobody expected":             {list("1", "1Gi"), list("2", ""), list("2", "1Gi"), nil},
-		"more than can be multiplied by k": {list("", "1Gi"), list("", "4Ei"), list("", "2Ei"), []string{"expected 4Ei of resource memory, but found 2Ei (50.0% of expected)"}},
+		"more than int64 holds":            {list("", "1Gi"), list("", "10E"), list("", "1Ei"), nil},
+		"more than can be multiplied by k": {list("", "1Gi"), list("", "1000Pi"), list("", "500Pi"), []string{"expected 1000Pi of resource memory, but found 500Pi (50.0% of expected)"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			o, n := &karpv1.NodeClaim{}, &corev1.Node{}

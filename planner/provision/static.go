@@ -13,6 +13,7 @@ import (
 	"millwright/planner/provision/internal/offer"
 	"millwright/planner/provision/internal/place"
 	"millwright/planner/provision/internal/solve"
+	"millwright/planner/resource"
 )
 
 // staticPool is a NodePool with spec.replicas and what counts towards them (reference: scheduling §14).
@@ -174,7 +175,7 @@ func (p *staticPool) headroom() int64 {
 	if !limited {
 		return 1<<31 - 1
 	}
-	return q.Value() - int64(len(p.active)) - p.replacing - p.going
+	return resource.AmountOf(offer.ResourceNodes, q) - int64(len(p.active)) - p.replacing - p.going
 }
 
 // excess lists the claims to give up: not launched, then empty, then without a pod that must not be

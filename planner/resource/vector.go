@@ -37,16 +37,29 @@ const (
 func From(list corev1.ResourceList) Vector {
 	var v Vector
 	for name, q := range list {
-		v.Set(name, amount(name, q))
+		v.Set(name, AmountOf(name, q))
 	}
 	return v
 }
 
-func amount(name corev1.ResourceName, q resource.Quantity) int64 {
+// AmountMax bounds what is read of a Quantity, so that sums of several stay within int64: somebody may write
+// 10E for what is not to be limited.
+const AmountMax = int64(1) << 60
+
+// AmountOf converts a Quantity of a resource, rounding up: cpu to millicores, all else to bytes or units. It
+// is at most AmountMax, and at least -AmountMax.
+func AmountOf(name corev1.ResourceName, q resource.Quantity) int64 {
+	convert, most := q.Value, AmountMax
 	if name == CPU {
-		return q.MilliValue()
+		convert, most = q.MilliValue, AmountMax/1000
 	}
-	return q.Value()
+	switch { // beyond int64 a Quantity's own conversions yield anything
+	case q.CmpInt64(most) > 0:
+		return AmountMax
+	case q.CmpInt64(-most) < 0:
+		return -AmountMax
+	}
+	return convert()
 }
 
 // FromInt64 converts amounts by name, cpu in millicores.
@@ -120,7 +133,7 @@ func (v *Vector) setExtended(name corev1.ResourceName, n int64) {
 }
 
 // Add returns v + o, saturating at the largest int64.
-func (v Vector) Add(o Vector) Vector { return combine(v, o, addSaturated) }
+func (v Vector) Add(o Vector) Vector { return combine(v, o, AddSaturated) }
 
 // Sub returns v - o; amounts may become negative.
 func (v Vector) Sub(o Vector) Vector { return combine(v, o, func(a, b int64) int64 { return a - b }) }
@@ -138,9 +151,13 @@ func (v Vector) Min(o Vector) Vector {
 	return combine(v, o, func(a, b int64) int64 { return min(a, b) })
 }
 
-func addSaturated(a, b int64) int64 {
-	if a > 0 && b > math.MaxInt64-a {
+// AddSaturated returns a + b, or the int64 that is closest to it.
+func AddSaturated(a, b int64) int64 {
+	switch {
+	case a > 0 && b > math.MaxInt64-a:
 		return math.MaxInt64
+	case a < 0 && b < math.MinInt64-a:
+		return math.MinInt64
 	}
 	return a + b
 }

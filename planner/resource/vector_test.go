@@ -71,3 +71,25 @@ func TestSumsSaturate(t *testing.T) {
 		t.Error("overflow")
 	}
 }
+
+// TestAmountsAreBounded: a Quantity beyond int64 is as good as infinite, and sums of such ones do not wrap.
+func TestAmountsAreBounded(t *testing.T) {
+	for text, want := range map[string]struct{ cpu, memory int64 }{
+		"1500m": {1500, 2}, "0": {0, 0}, "-1": {-1000, -1}, "1P": {1_000_000_000_000_000_000, 1_000_000_000_000_000},
+		"1Ei": {AmountMax, AmountMax}, "10P": {AmountMax, 10_000_000_000_000_000}, "10E": {AmountMax, AmountMax}, "16Ei": {AmountMax, AmountMax},
+		"100000000000000000000": {AmountMax, AmountMax}, "9223372036854775807": {AmountMax, AmountMax}, "-10E": {-AmountMax, -AmountMax},
+	} {
+		q := resource.MustParse(text)
+		if got := AmountOf(CPU, q); got != want.cpu {
+			t.Errorf("%s of CPU are %d, want %d", text, got, want.cpu)
+		}
+		if got := AmountOf(Memory, q); got != want.memory {
+			t.Errorf("%s of memory are %d, want %d", text, got, want.memory)
+		}
+	}
+	for _, x := range [][3]int64{{1, 2, 3}, {math.MaxInt64, 1, math.MaxInt64}, {-AmountMax, AmountMax, 0}, {math.MinInt64, -1, math.MinInt64}, {-5, 3, -2}} {
+		if got := AddSaturated(x[0], x[1]); got != x[2] {
+			t.Errorf("%d + %d is %d, want %d", x[0], x[1], got, x[2])
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"millwright/planner/ledger"
 	"millwright/planner/provision"
 	"millwright/planner/requirement"
+	"millwright/planner/resource"
 )
 
 // edit of a NodePool or of a pod.
@@ -148,10 +149,7 @@ func limitEdit(p *karpv1.NodePool, name corev1.ResourceName) edit {
 		if needs == 0 {
 			return nil
 		}
-		limit := had.Value()
-		if name == corev1.ResourceCPU {
-			limit = had.MilliValue()
-		}
+		limit := resource.AmountOf(name, had)
 		// The second is enough whatever counts as used.
 		for _, more := range []int64{needs - max(0, limit-used), needs + max(0, used-limit)} {
 			if more > 0 {

@@ -108,15 +108,11 @@ func LimitExceeded(s *planner.Snapshot, claims []ledger.PlannedClaim) string {
 			}
 		}
 		for name, q := range pool.Spec.Limits {
-			limit := q.Value()
 			have := used.Get(name)
-			switch name {
-			case "cpu":
-				limit = q.MilliValue()
-			case provision.ResourceNodes:
+			if name == provision.ResourceNodes {
 				have = nodes
 			}
-			if have > limit {
+			if have > resource.AmountOf(name, q) {
 				return pool.Name
 			}
 		}

@@ -37,11 +37,8 @@ type Limit struct {
 func newLimits(p *PoolInput) limits {
 	l := limits{pool: p.NodePool.Name}
 	for name, q := range p.NodePool.Spec.Limits {
-		total, used := q.Value(), p.Used.Get(name)
-		switch name {
-		case resource.CPU:
-			total = q.MilliValue()
-		case ResourceNodes:
+		total, used := resource.AmountOf(name, q), p.Used.Get(name)
+		if name == ResourceNodes {
 			used = p.Nodes
 		}
 		l.Left = append(l.Left, Limit{name, total, total - used})
@@ -84,7 +81,7 @@ func (l *limits) Reserve(v resource.Vector, nodes int64) {
 		if l.Left[i].Name == ResourceNodes {
 			n = nodes
 		}
-		l.Left[i].Left -= n
+		l.Left[i].Left = resource.AddSaturated(l.Left[i].Left, -n)
 	}
 	l.Moved++
 }
@@ -163,7 +160,7 @@ func (l *limits) KeepWithin(c *catalog.Catalog, b bitset.Set, v *resource.Vector
 		if x.Name == ResourceNodes {
 			continue
 		}
-		most := x.Left + v.Get(x.Name)
+		most := resource.AddSaturated(x.Left, v.Get(x.Name))
 		for i := range b.Members() {
 			if c.Types[i].Capacity.Get(x.Name) > most {
 				b.Remove(i)
