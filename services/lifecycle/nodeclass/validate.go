@@ -153,16 +153,19 @@ func (f *faults) selectorTags(at string, tags map[string]string) {
 	}
 }
 
+// subnets are refused, like groups, only if every term combines what excludes each other: of the others an
+// id counts, then a name (api §1.4).
 func (f *faults) subnets(terms []awsv1.SubnetSelectorTerm) {
 	if len(terms) == 0 {
 		f.addFault(fieldSubnets, "subnetSelectorTerms cannot be empty")
 	}
+	mixed := func(t awsv1.SubnetSelectorTerm) bool { return t.ID != "" && len(t.Tags) > 0 }
 	for i, t := range terms {
 		at := fmt.Sprintf("%s[%d]", fieldSubnets, i)
 		switch {
 		case t.ID == "" && len(t.Tags) == 0:
 			f.addFault(at, "expected at least one, got none, ['tags', 'id']")
-		case t.ID != "" && len(t.Tags) > 0:
+		case all(terms, mixed):
 			f.addFault(at, "'id' is mutually exclusive, cannot be set with a combination of other fields in a subnet selector term")
 		}
 		f.selectorTags(at, t.Tags)
@@ -184,18 +187,24 @@ func (f *faults) groups(terms []awsv1.SecurityGroupSelectorTerm) {
 	if len(terms) == 0 {
 		f.addFault(fieldGroups, "securityGroupSelectorTerms cannot be empty")
 	}
+	mixedID := func(t awsv1.SecurityGroupSelectorTerm) bool { return t.ID != "" && (t.Name != "" || len(t.Tags) > 0) }
+	mixedName := func(t awsv1.SecurityGroupSelectorTerm) bool { return t.Name != "" && (t.ID != "" || len(t.Tags) > 0) }
 	for i, t := range terms {
 		at := fmt.Sprintf("%s[%d]", fieldGroups, i)
 		switch {
 		case t.ID == "" && t.Name == "" && len(t.Tags) == 0:
 			f.addFault(at, "expected at least one, got none, ['tags', 'id', 'name']")
-		case t.ID != "" && (t.Name != "" || len(t.Tags) > 0):
+		case all(terms, mixedID):
 			f.addFault(at, "'id' is mutually exclusive, cannot be set with a combination of other fields in a security group selector term")
-		case t.Name != "" && len(t.Tags) > 0:
+		case all(terms, mixedName):
 			f.addFault(at, "'name' is mutually exclusive, cannot be set with a combination of other fields in a security group selector term")
 		}
 		f.selectorTags(at, t.Tags)
 	}
+}
+
+func all[T any](list []T, is func(T) bool) bool {
+	return !slices.ContainsFunc(list, func(x T) bool { return !is(x) })
 }
 
 func (f *faults) role(nc *awsv1.EC2NodeClass) {

@@ -42,6 +42,39 @@ func TestInterfacesThatNoInstanceCanHaveAreRefusedByName(t *testing.T) {
 	}
 }
 
+func TestTermsAreRefusedOnlyIfEveryOneContradictsItself(t *testing.T) {
+	tags := map[string]string{"k": "v"}
+	for sentence, c := range map[string]struct {
+		subnets []awsv1.SubnetSelectorTerm
+		groups  []awsv1.SecurityGroupSelectorTerm
+		refused string
+	}{
+		"one of several":           {subnets: []awsv1.SubnetSelectorTerm{{ID: "subnet-1", Tags: tags}, {Tags: tags}}, groups: []awsv1.SecurityGroupSelectorTerm{{ID: "sg-1", Name: "x"}, {Name: "n", Tags: tags}, {Tags: tags}}},
+		"every term of subnets":    {subnets: []awsv1.SubnetSelectorTerm{{ID: "subnet-1", Tags: tags}, {ID: "subnet-2", Tags: tags}}, refused: "spec.subnetSelectorTerms[0] spec.subnetSelectorTerms[1]"},
+		"every term with an id":    {groups: []awsv1.SecurityGroupSelectorTerm{{ID: "sg-1", Name: "x"}, {ID: "sg-2", Tags: tags}}, refused: "spec.securityGroupSelectorTerms[0] spec.securityGroupSelectorTerms[1]"},
+		"every term with a name":   {groups: []awsv1.SecurityGroupSelectorTerm{{Name: "x", Tags: tags}, {ID: "sg-2", Name: "y"}}, refused: "spec.securityGroupSelectorTerms[0] spec.securityGroupSelectorTerms[1]"},
+		"each in a way of its own": {groups: []awsv1.SecurityGroupSelectorTerm{{Name: "x", Tags: tags}, {ID: "sg-2", Tags: tags}}},
+		"one that is empty":        {subnets: []awsv1.SubnetSelectorTerm{{ID: "subnet-1", Tags: tags}, {}}, refused: "spec.subnetSelectorTerms[1]"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			nc := class()
+			if c.subnets != nil {
+				nc.Spec.SubnetSelectorTerms = c.subnets
+			}
+			if c.groups != nil {
+				nc.Spec.SecurityGroupSelectorTerms = c.groups
+			}
+			var fields []string
+			for _, f := range Validate(nc) {
+				fields = append(fields, f.Field)
+			}
+			if got := strings.Join(fields, " "); got != c.refused {
+				t.Errorf("refused %q, want %q", got, c.refused)
+			}
+		})
+	}
+}
+
 func TestAUnitWithoutANumberIsNoSize(t *testing.T) {
 	nc, size := class(), resource.Quantity{}
 	if err := size.UnmarshalJSON([]byte(`"Ti"`)); err != nil {
