@@ -254,6 +254,26 @@ func TestOfferingsInPlacementGroupsAreMarkedApart(t *testing.T) {
 	want(t, "no capacity at all", b.Unavailable(in("pg-3/1"), b.at), true)
 }
 
+func TestACapacityTypeIsMarkedAsAWhole(t *testing.T) {
+	b := open(t)
+	of := func(capacityType, group string) ledger.OfferingKey {
+		return ledger.OfferingKey{InstanceType: "m5.large", Zone: "z", CapacityType: capacityType, PlacementGroup: group}
+	}
+	b.addRecord(ledger.KindLaunchFailed, &ledger.LaunchFailed{Claim: "c", Unavailable: []ledger.FailedOffering{{CapacityType: "spot", Code: "SLR"}}})
+	data, err := b.Checkpoint()
+	want(t, "written", err, nil)
+	restored, err := ledger.ReadCheckpoint(bytes.NewReader(data))
+	want(t, "read", err, nil)
+	for _, l := range []*ledger.Ledger{b.Ledger, restored} {
+		want(t, "spot", l.Unavailable(of("spot", ""), b.at), true)
+		want(t, "spot in a group", l.Unavailable(of("spot", "pg-1/2"), b.at), true)
+		want(t, "on demand", l.Unavailable(of("on-demand", ""), b.at), false)
+		want(t, "when the mark has ended", l.Unavailable(of("spot", ""), b.at.Add(3*time.Minute)), false)
+	}
+	b.addRecord(ledger.KindLaunched, &ledger.Launched{Claim: "c", InstanceType: "m5.large", Zone: "y", CapacityType: "spot"})
+	want(t, "a success anywhere", b.Unavailable(of("spot", ""), b.at), false)
+}
+
 func TestShadowRecordsChangeNothing(t *testing.T) {
 	b := open(t)
 	b.addRecord(ledger.KindClaimAdopted, &ledger.ClaimAdopted{Claim: "c", UID: "u"})

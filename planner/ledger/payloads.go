@@ -326,6 +326,7 @@ type FailedOffering struct {
 	// again.
 	ReservationID string `json:"reservationID,omitempty"`
 	// SubnetID: not the offering failed but this subnet, which has no free address; InstanceType is empty.
+	// With nothing but a CapacityType, all offerings that have it failed.
 	SubnetID string `json:"subnetID,omitempty"`
 	// PlacementGroup that was asked for, as in OfferingKey. If InstanceType is empty, the group has no place
 	// for another instance in the zone.

@@ -128,13 +128,13 @@ type OfferingKey struct {
 	CapacityType string `json:"CapacityType"`
 	// PlacementGroup is an id, or "id/number" of one of its partitions: the mark is of launches into it
 	// alone. "" is of all launches. With a group, an empty InstanceType and CapacityType stand for all there
-	// are in the zone.
+	// are in the zone. A CapacityType alone stands for all offerings that have it.
 	PlacementGroup string `json:"PlacementGroup,omitempty"`
 }
 
 // Wider returns the keys whose marks hold for an offering: its own and those of which it is a part.
 func (k OfferingKey) Wider() []OfferingKey {
-	keys := []OfferingKey{k}
+	keys := []OfferingKey{k, {CapacityType: k.CapacityType}}
 	group, _, partition := strings.Cut(k.PlacementGroup, "/")
 	if group == "" {
 		return keys

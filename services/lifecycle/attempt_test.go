@@ -15,6 +15,7 @@ import (
 	"millwright/planner/catalog"
 	"millwright/planner/ledger"
 	"millwright/services/internal/ec2"
+	"millwright/services/internal/service"
 	"millwright/services/lifecycle/launch"
 )
 
@@ -124,6 +125,27 @@ func TestATemplateThatAFleetLacksIsMadeAgain(t *testing.T) {
 		})
 		if !slices.Equal(r.forgotten, []string{"lt-1"}) || len(r.ec2.instances) != claims {
 			t.Errorf("%d claims: forgot %v, have %v", claims, r.forgotten, r.ec2.describe())
+		}
+	}
+}
+
+func TestSpotThatTheAccountMayNotHaveIsTold(t *testing.T) {
+	const code = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
+	for sentence, forbid := range map[string]func(*fakeEC2){
+		"the call is refused":  func(f *fakeEC2) { f.refuse = []error{apiError(code)} },
+		"the fleet is refused": func(f *fakeEC2) { f.failures = [][]ec2.FleetError{{{Code: code, Message: "no"}}} },
+	} {
+		r := newRig(t)
+		forbid(r.ec2)
+		r.run(sentence, r.closed(r.plan()))
+		if !r.led.Unavailable(ledger.OfferingKey{InstanceType: "m5.large", Zone: "eu-1b", CapacityType: "spot"}, r.now) {
+			t.Errorf("%s: spot is not marked: %v", sentence, r.led.UnavailableOfferings(r.now))
+		}
+		told := slices.ContainsFunc(r.events, func(e service.KubeEvent) bool {
+			return e.Type == "Warning" && e.Object.Kind == "NodeClaim" && e.Message == "Attempted to launch a spot instance but failed due to \""+code+"\""
+		})
+		if !told {
+			t.Errorf("%s: told only %v", sentence, r.events)
 		}
 	}
 }

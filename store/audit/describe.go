@@ -253,6 +253,10 @@ func failed(list []ledger.FailedOffering) string {
 			names = append(names, fmt.Sprintf("subnet %s (%s)", f.SubnetID, f.Code))
 			continue
 		}
+		if f.InstanceType == "" && f.Zone == "" && f.PlacementGroup == "" {
+			names = append(names, fmt.Sprintf("anything that is %s (%s)", f.CapacityType, f.Code))
+			continue
+		}
 		if f.InstanceType == "" && f.PlacementGroup != "" {
 			names = append(names, fmt.Sprintf("placement group %s in %s (%s)", f.PlacementGroup, f.Zone, f.Code))
 			continue

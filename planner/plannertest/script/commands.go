@@ -43,7 +43,7 @@ func init() {
 		"statefulset":  plain[appsv1.StatefulSet]("statefulset", "default"),
 		"replicaset":   plain[appsv1.ReplicaSet]("replicaset", "default"),
 		"namespace":    plain[corev1.Namespace]("namespace", ""),
-		"change":       change, "delete": remove, "copies": copies, "bind": bind, "forward": forward, "clock": clock, "option": option, "fail": fail, "full": full, "price": price, "create": create, "unreadable": unreadable, "drift": drift,
+		"change":       change, "delete": remove, "copies": copies, "bind": bind, "forward": forward, "clock": clock, "option": option, "fail": fail, "full": full, "forbid": forbid, "price": price, "create": create, "unreadable": unreadable, "drift": drift,
 		"forget": func(c *Case, _ *Args) { c.Forget() },
 	}
 }
@@ -193,6 +193,12 @@ func fail(c *Case, a *Args) {
 
 func full(c *Case, a *Args) {
 	f := ledger.FailedOffering{PlacementGroup: a.Next(), Zone: a.Next(), Code: "PlacementGroupLimitExceeded"}
+	c.Record(ledger.KindLaunchFailed, &ledger.LaunchFailed{Claim: "x", Class: "no-capacity", Unavailable: []ledger.FailedOffering{f}})
+}
+
+// forbid says that the account may have nothing of a capacity type.
+func forbid(c *Case, a *Args) {
+	f := ledger.FailedOffering{CapacityType: a.Next(), Code: "AuthFailure.ServiceLinkedRoleCreationNotPermitted"}
 	c.Record(ledger.KindLaunchFailed, &ledger.LaunchFailed{Claim: "x", Class: "no-capacity", Unavailable: []ledger.FailedOffering{f}})
 }
 

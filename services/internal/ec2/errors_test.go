@@ -282,6 +282,21 @@ func TestReasonFor(t *testing.T) {
 	}
 }
 
+// TestAllSpotIsUnavailableWithoutItsRole, wherever EC2 says so, and whether or not it names an offering.
+func TestAllSpotIsUnavailableWithoutItsRole(t *testing.T) {
+	want := []ledger.FailedOffering{{CapacityType: "spot", Code: codeSpotRoleForbidden}}
+	r := FleetResult{Errors: []FleetError{
+		{Code: codeSpotRoleForbidden, InstanceType: "m5.large", Zone: "a", CapacityType: "spot"}, {Code: codeSpotRoleForbidden},
+	}}
+	if d := cmp.Diff(want, r.Unavailable()); d != "" {
+		t.Error(d)
+	}
+	f := FailureOf(&CallError{Action: "ec2:CreateFleet", Mutating: true, Err: &smithy.GenericAPIError{Code: codeSpotRoleForbidden, Message: "no"}})
+	if d := cmp.Diff(want, f.Unavailable); d != "" || f.Class != NoCapacity {
+		t.Error(f.Class, d)
+	}
+}
+
 // TestASubnetWithoutAddressesIsNamed once, and no offering: other subnets of the zone may have addresses.
 func TestASubnetWithoutAddressesIsNamed(t *testing.T) {
 	r := FleetResult{Errors: []FleetError{

@@ -73,6 +73,9 @@ func FailureOf(err error) *Failure {
 	}
 	reason, message := ReasonFor(code, text)
 	f := &Failure{Class: Classify(err), Reason: reason, Message: message + ": " + strings.TrimPrefix(code+": "+text, ": "), Err: err}
+	if code == codeSpotRoleForbidden {
+		f.Unavailable = []ledger.FailedOffering{spotForbidden}
+	}
 	if id := subnetPattern.FindString(text); code == codeNoAddresses && id != "" {
 		f.Unavailable = []ledger.FailedOffering{{Code: code, SubnetID: id}}
 	}
@@ -81,6 +84,9 @@ func FailureOf(err error) *Failure {
 
 // subnetPattern finds the id in EC2's message about a subnet.
 var subnetPattern = regexp.MustCompile(`subnet-[0-9a-f]+`)
+
+// spotForbidden is all that is spot: without its service-linked role an account can have none of it.
+var spotForbidden = ledger.FailedOffering{CapacityType: "spot", Code: codeSpotRoleForbidden}
 
 // Failure returns nil if the fleet has an instance, otherwise why it has none: NoCapacity if every error says
 // so, otherwise the reason of the first error that says something else.
@@ -117,6 +123,10 @@ func (r FleetResult) Shortfall() *Failure {
 func (r FleetResult) Unavailable() []ledger.FailedOffering {
 	var failed []ledger.FailedOffering
 	for _, e := range r.Errors {
+		if e.Code == codeSpotRoleForbidden {
+			failed = append(failed, spotForbidden)
+			continue
+		}
 		if !e.lacksCapacity() || e.InstanceType == "" {
 			continue
 		}

@@ -303,6 +303,9 @@ func (s launcher) answerFleet(ctx context.Context, a *attempt, instances []ec2.I
 	}
 	s.deps.Launcher.Settle(a.open.Token, subnets...)
 	s.metrics.offeringsFailed(failed, a.views...)
+	for _, v := range a.views {
+		s.report.tellForbidden(v, failed)
+	}
 	for i := range answer.Launched {
 		l := &answer.Launched[i]
 		s.report.logLaunched(views[l.Claim], l)

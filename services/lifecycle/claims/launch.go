@@ -262,6 +262,7 @@ func (s launcher) launched(ctx context.Context, a *attempt, i ec2.Instance, fail
 	}
 	s.report.logLaunched(v, payload)
 	s.metrics.offeringsFailed(failed, v)
+	s.report.tellForbidden(v, failed)
 	return nil
 }
 
@@ -332,6 +333,7 @@ func (s launcher) unlaunched(ctx context.Context, a *attempt, f *ec2.Failure) er
 	}
 	s.deps.Launcher.Settle(a.open.Token)
 	s.metrics.offeringsFailed(f.Unavailable, v)
+	s.report.tellForbidden(v, f.Unavailable)
 	s.afterFailure(v, payload, f)
 	return nil
 }

@@ -76,6 +76,19 @@ func (r *report) tellNoCapacity(v *claimView, f *ec2.Failure) {
 	})
 }
 
+// tellForbidden says for a claim that the account may have no spot instances at all.
+func (r *report) tellForbidden(v *claimView, failed []ledger.FailedOffering) {
+	for _, f := range failed {
+		if v == nil || v.object == nil || f != (ledger.FailedOffering{CapacityType: karpv1.CapacityTypeSpot, Code: f.Code}) {
+			continue
+		}
+		r.host.Event(service.KubeEvent{
+			Object: referenceTo(v.object), Type: corev1.EventTypeWarning, Reason: "SpotSLRCreationFailed",
+			Message: fmt.Sprintf("Attempted to launch a spot instance but failed due to %q", f.Code),
+		})
+	}
+}
+
 func shorten(text string) string {
 	if r := []rune(text); len(r) > eventErrorMax {
 		return string(r[:eventErrorMax]) + "..."

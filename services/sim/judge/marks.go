@@ -64,6 +64,7 @@ func (m *Marks) enter(e ledger.Entry) {
 
 func (m *Marks) launched(p *ledger.Launched) {
 	delete(m.of, cloud.Offering{InstanceType: p.InstanceType, Zone: p.Zone, CapacityType: p.CapacityType})
+	delete(m.of, cloud.Offering{CapacityType: p.CapacityType})
 }
 
 // fail marks what failed. A record is not believed to be later than it is.
@@ -107,7 +108,11 @@ func (m *Marks) CheckOutcome(by Process, payload any) {
 // the mark ends about now.
 func (m *Marks) judgeRequest(by Process, p *ledger.LaunchRequested) {
 	_, through := by.Folded()
-	for _, o := range requested(p) {
+	list := requested(p)
+	for _, o := range list {
+		list = append(list, cloud.Offering{CapacityType: o.CapacityType})
+	}
+	for _, o := range list {
 		x, marked := m.of[o]
 		if marked && x.seq <= through && m.Clock.Now().Add(stage.ClocksApart).Before(x.until) {
 			m.Violate(CheckMarked, "%s asks for %v for %s, which record %d has marked until %s", by, o, p.Claim, x.seq, x.until.Sub(stage.Start))

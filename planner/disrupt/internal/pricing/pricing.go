@@ -127,7 +127,7 @@ func (p *Prices) isMarked(t *catalog.InstanceType, o *catalog.Offering) bool {
 	marked := p.unavailable()
 	key := keyOf(t, o)
 	if key.PlacementGroup == "" {
-		return marked[key]
+		return marked[key] || marked[ledger.OfferingKey{CapacityType: key.CapacityType}]
 	}
 	return slices.ContainsFunc(key.Wider(), func(k ledger.OfferingKey) bool { return marked[k] })
 }

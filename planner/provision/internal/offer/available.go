@@ -37,9 +37,13 @@ func without(c *catalog.Catalog, offered []bitset.Set, keys []ledger.OfferingKey
 	out := slices.Clone(offered)
 	owned := make([]bool, len(out))
 	for _, k := range keys {
-		it := c.Type(k.InstanceType)
+		it, everywhere := c.Type(k.InstanceType), k == ledger.OfferingKey{CapacityType: k.CapacityType}
 		for i := range out {
 			s := &c.Shapes[i]
+			if everywhere && s.CapacityType == k.CapacityType {
+				out[i], owned[i] = bitset.New(len(c.Types)), true
+				continue
+			}
 			if s.Zone != k.Zone || k.PlacementGroup != "" && k.PlacementGroup != s.Group && !strings.HasPrefix(s.Group, k.PlacementGroup+"/") {
 				continue
 			}
