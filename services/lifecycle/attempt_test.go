@@ -90,6 +90,7 @@ func TestUnknownOutcomes(t *testing.T) {
 		"throttling after a lost call proves nothing":    {refuse: []error{lostFleet, apiError("RequestLimitExceeded")}, attempts: 1},
 		"a missing template is made again":               {refuse: []error{apiError("InvalidLaunchTemplateId.NotFound")}, attempts: 2},
 		"nor does a template that is gone by then":       {refuse: []error{lostFleet, apiError("InvalidLaunchTemplateId.NotFound")}, attempts: 1},
+		"a quota that is full for now dooms no claim":    {refuse: []error{apiError("VcpuLimitExceeded"), apiError("MaxFleetCountExceeded")}, attempts: 3},
 		"a refusal after a lost call is checked by tag":  {refuse: []error{lostFleet, apiError("UnauthorizedOperation")}, attempts: 1},
 		"so is a quota that is full by then":             {refuse: []error{lostFleet, apiError("VcpuLimitExceeded")}, attempts: 1},
 	}

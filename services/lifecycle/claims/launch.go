@@ -204,7 +204,11 @@ func (s launcher) refused(ctx context.Context, a *attempt, first bool, err error
 		}
 		return s.search(ctx, a)
 	}
-	return s.unlaunched(ctx, a, ec2.FailureOf(err))
+	f := *ec2.FailureOf(err)
+	if f.Class == ec2.NoCapacity && len(f.Unavailable) == 0 {
+		f.Class = ec2.Transient // a quota: another claim would ask for the same again, and at once
+	}
+	return s.unlaunched(ctx, a, &f)
 }
 
 // everyState of an instance, so that those that have ended are found as well while EC2 still shows them.
