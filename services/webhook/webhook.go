@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"golang.org/x/net/netutil"
 	apiextclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	"k8s.io/client-go/kubernetes"
 
@@ -158,13 +159,9 @@ func (w *Webhook) Run(ctx context.Context) error {
 	addr := listener.Addr().(*net.TCPAddr)
 	w.injector.port = int32(addr.Port)
 	w.logger.Info().Str("endpoint", "webhook").Str("address", addr.String()).Msg("listening")
-	server := &http.Server{
-		Handler: w.handler.routes(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, ErrorLog: stdlog.New(connections{w.logger}, "", 0),
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: w.serving},
-	}
+	server := w.server()
 	served := make(chan error, 1)
-	go func() { served <- server.ServeTLS(listener, "", "") }()
+	go func() { served <- server.ServeTLS(netutil.LimitListener(listener, connectionsMax), "", "") }()
 	w.address.Store(addr)
 	syncCtx, stopSync := context.WithCancel(ctx)
 	synced := make(chan struct{})
@@ -184,6 +181,17 @@ func (w *Webhook) Run(ctx context.Context) error {
 		return fmt.Errorf("stop serving reviews: %w", errors.Join(err, server.Close()))
 	}
 	return nil
+}
+
+// server answers reviews, a bounded number at once.
+func (w *Webhook) server() *http.Server {
+	refused := func() { w.metrics.reviews.WithLabelValues(outcomeRefused).Inc() }
+	return &http.Server{
+		Handler:        bounded(w.handler.routes(), make(slots, reviewsMax), refused),
+		MaxHeaderBytes: headerBytesMax, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, ErrorLog: stdlog.New(connections{w.logger}, "", 0),
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: w.serving},
+	}
 }
 
 func (w *Webhook) serving(*tls.ClientHelloInfo) (*tls.Certificate, error) {
