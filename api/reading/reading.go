@@ -1,6 +1,7 @@
 // Package reading decodes objects of our kinds so that one object which Go cannot read does not make every
 // list unreadable that it is in. The API server lets such objects pass: its patterns know neither how long a
-// Go duration may be nor every form a quantity must not have (duration 99999999999h, quantity 1e5.5).
+// Go duration may be nor every form a quantity must not have (duration 99999999999h, quantity 1e5.5), nor
+// how long one takes to parse (1e-2000000000).
 //
 // Such an object keeps its metadata and status; its spec is empty, and what is wrong is reported. Text that
 // is not JSON at all stays an error.
@@ -16,8 +17,13 @@ import (
 
 // Decode reads data into whole. If that fails, it reads into head, which should have metadata and status
 // alone, and returns what is wrong, naming the field: "spec.limits.cpu: quantities must match …". The caller
-// then takes head. fresh makes an empty value of whole's type.
+// then takes head. fresh makes an empty value of whole's type. Quantities that take too long to parse are
+// wrong too, and left out of head.
 func Decode(data []byte, whole, head any, fresh func() any) (string, error) {
+	data, large := withoutLarge(data)
+	if large != "" {
+		return large, json.Unmarshal(data, head)
+	}
 	err := json.Unmarshal(data, whole)
 	if err == nil {
 		return "", nil

@@ -51,6 +51,9 @@ type CapacityBuffer struct {
 
 	Spec   CapacityBufferSpec   `json:"spec"`
 	Status CapacityBufferStatus `json:"status,omitzero"`
+
+	// Unreadable says why Go cannot read the spec the API server accepted, with the field; the spec is empty then.
+	Unreadable string `json:"-"`
 }
 
 // +kubebuilder:object:root=true

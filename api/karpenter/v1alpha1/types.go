@@ -20,6 +20,9 @@ type NodeOverlay struct {
 
 	Spec   NodeOverlaySpec   `json:"spec"`
 	Status NodeOverlayStatus `json:"status,omitzero"`
+
+	// Unreadable says why Go cannot read the spec the API server accepted, with the field; the spec is empty then.
+	Unreadable string `json:"-"`
 }
 
 // +kubebuilder:object:root=true

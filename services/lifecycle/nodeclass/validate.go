@@ -11,11 +11,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/api/reading"
 	"millwright/services/lifecycle/launch/userdata"
 )
 
@@ -271,7 +271,7 @@ func (f *faults) amounts(k *awsv1.KubeletConfiguration) {
 	} {
 		for _, key := range slices.Sorted(maps.Keys(m.amounts)) {
 			text := m.amounts[key]
-			if _, err := resource.ParseQuantity(text); err != nil && !(m.percent && strings.HasSuffix(text, "%")) {
+			if _, err := reading.Quantity(text); err != nil && !(m.percent && strings.HasSuffix(text, "%")) {
 				f.addFault(fmt.Sprintf("%s.%s[%s]", fieldKubelet, m.field, key), "%q: %v", text, err)
 			}
 		}

@@ -101,6 +101,7 @@ func TestAmountsThatNobodyCanReadAreRefusedByName(t *testing.T) {
 		"spec.kubelet.evictionHard[memory.available]": {EvictionHard: map[string]string{"memory.available": ""}},
 		"spec.kubelet.evictionSoft[memory.available]": {EvictionSoft: map[string]string{"memory.available": "1e5.5"}, EvictionSoftGracePeriod: minute},
 		"spec.kubelet.systemReserved[cpu]":            {SystemReserved: map[string]string{"cpu": "1e5.5"}},
+		"spec.kubelet.systemReserved[memory]":         {SystemReserved: map[string]string{"memory": "1e-2000000000"}},
 		"spec.kubelet.kubeReserved[memory]":           {KubeReserved: map[string]string{"memory": "1e5.5", "cpu": "100m"}},
 	} {
 		nc := class()

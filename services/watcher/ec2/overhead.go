@@ -7,7 +7,8 @@ import (
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
+
+	"millwright/api/reading"
 )
 
 // reservable are the resources that can be reserved; pid is not one that pods ask for.
@@ -86,7 +87,7 @@ func override(amounts map[string]int64, given map[string]string) error {
 		if !ok {
 			continue
 		}
-		q, err := resource.ParseQuantity(text)
+		q, err := reading.Quantity(text)
 		if err != nil {
 			return fmt.Errorf("%s %q: %w", name, text, err)
 		}
@@ -103,14 +104,17 @@ func override(amounts map[string]int64, given map[string]string) error {
 func threshold(text string, capacity int64) (int64, error) {
 	percent, ok := strings.CutSuffix(text, "%")
 	if !ok {
-		q, err := resource.ParseQuantity(text)
+		q, err := reading.Quantity(text)
 		if err != nil {
 			return 0, fmt.Errorf("%q: %w", text, err)
 		}
 		return q.Value(), nil
 	}
+	if strings.ContainsAny(percent, "/eE") {
+		return 0, fmt.Errorf("%q is not a percentage", text)
+	}
 	r, ok := new(big.Rat).SetString(percent)
-	if !ok || r.Sign() < 0 || strings.ContainsAny(percent, "/eE") {
+	if !ok || r.Sign() < 0 {
 		return 0, fmt.Errorf("%q is not a percentage", text)
 	}
 	if r.Cmp(big.NewRat(100, 1)) == 0 {

@@ -214,6 +214,10 @@ func unreadable(m metav1.Object) string {
 		return o.Unreadable
 	case *awsv1.EC2NodeClass:
 		return o.Unreadable
+	case *karpv1alpha1.NodeOverlay:
+		return o.Unreadable
+	case *bufferv1beta1.CapacityBuffer:
+		return o.Unreadable
 	}
 	return ""
 }

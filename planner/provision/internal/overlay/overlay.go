@@ -152,6 +152,9 @@ func (t overlayTarget) String() string {
 }
 
 func readOverlay(x *karpv1alpha1.NodeOverlay) (*overlay, error) {
+	if x.Spec.Requirements == nil && x.Spec.Price == nil && x.Spec.PriceAdjustment == nil && x.Spec.Capacity == nil {
+		return nil, errors.New("the spec cannot be read") // none that the API server accepts is empty
+	}
 	o := &overlay{name: x.Name}
 	if x.Spec.Weight != nil {
 		o.weight = *x.Spec.Weight

@@ -74,3 +74,15 @@ func TestOverlaidCatalogueFollowsTheWorld(t *testing.T) {
 		t.Errorf("problems without overlays: %v", p)
 	}
 }
+
+// The spec of a NodeOverlay that Go cannot read is empty (reading.Decode).
+func TestAnOverlayThatCannotBeReadIsAProblem(t *testing.T) {
+	o := &karpv1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: "odd", UID: "odd", ResourceVersion: "1"}}
+	c := plannertest.New(append(plannertest.WithCatalogue(), plannertest.Pool("default"))...)
+	c.Send(events.Observation{Kind: events.KindNodeOverlay, Op: events.OpUpsert, UID: "odd", Name: "odd", ResourceVersion: "1", Object: o})
+	s := c.Snapshot()
+	s.Options.NodeOverlays = true
+	if problems := overlay.Problems(s); len(problems) != 1 || problems[0].Message != "the spec cannot be read" {
+		t.Errorf("problems: %v", problems)
+	}
+}
