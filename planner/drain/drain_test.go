@@ -167,14 +167,16 @@ func TestDeadline(t *testing.T) {
 }
 
 func TestDeadlineThatCannotBeRead(t *testing.T) {
-	k := deadline(pt.Start)
-	k.Annotations[karpv1.TerminationTimestampAnnotationKey] = "soon"
-	c := cluster(on("p"), k)
-	step := drain.Plan(c.Snapshot(), "n")
-	want(t, "invalid", step.DeadlineInvalid, "soon")
-	want(t, "evicted as without", names(step.Evict), "p")
-	c.Record(ledger.KindDrainStarted, &ledger.DrainStarted{Node: "n", Deadline: pt.Start})
-	want(t, "the record's deadline stands in", drain.Plan(c.Snapshot(), "n").Deadline, pt.Start)
+	for _, text := range []string{"soon", "9999-12-31T23:59:59-01:00", "0000-01-01T00:00:00+01:00"} { // of the year 10000, or before 0
+		k := deadline(pt.Start)
+		k.Annotations[karpv1.TerminationTimestampAnnotationKey] = text
+		c := cluster(on("p"), k)
+		step := drain.Plan(c.Snapshot(), "n")
+		want(t, "invalid", step.DeadlineInvalid, text)
+		want(t, "evicted as without", names(step.Evict), "p")
+		c.Record(ledger.KindDrainStarted, &ledger.DrainStarted{Node: "n", Deadline: pt.Start})
+		want(t, "the record's deadline stands in", drain.Plan(c.Snapshot(), "n").Deadline, pt.Start)
+	}
 }
 
 func TestTierIsRecordedOnceAndWhenAPodJoins(t *testing.T) {

@@ -162,12 +162,25 @@ func (st *Step) setDeadline(s *planner.Snapshot) {
 	if !ok {
 		return
 	}
-	t, err := time.Parse(time.RFC3339, text)
+	t, err := ParseDeadline(text)
 	if err != nil {
 		st.DeadlineInvalid = text
 		return
 	}
-	st.Deadline = t.UTC()
+	st.Deadline = t
+}
+
+// ParseDeadline reads a termination timestamp, in UTC. It refuses a year that no record can hold: 9999 with an
+// offset may be the year 10000 in UTC.
+func ParseDeadline(text string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if t = t.UTC(); t.Year() < 0 || t.Year() > 9999 {
+		return time.Time{}, fmt.Errorf("year %d is not within 0 and 9999", t.Year())
+	}
+	return t, nil
 }
 
 // sort classifies a pod: waited for, stuck, or due for deletion.

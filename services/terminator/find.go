@@ -13,6 +13,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/claim"
+	"millwright/planner/drain"
 	"millwright/planner/ledger"
 )
 
@@ -102,11 +103,11 @@ func (l leaving) deadline() time.Time {
 	if l.claim == nil {
 		return time.Time{}
 	}
-	t, err := time.Parse(time.RFC3339, l.claim.Annotations[karpv1.TerminationTimestampAnnotationKey])
+	t, err := drain.ParseDeadline(l.claim.Annotations[karpv1.TerminationTimestampAnnotationKey])
 	if err != nil {
 		return time.Time{}
 	}
-	return t.UTC()
+	return t
 }
 
 func (l leaving) claimName() string {

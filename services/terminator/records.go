@@ -2,6 +2,7 @@ package terminator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -33,9 +34,21 @@ func (s *Service) startDrains(ctx context.Context, nodes []leaving) error {
 	}
 	var errs []error
 	for _, l := range list {
-		errs = append(errs, s.startDrain(ctx, l, basis))
+		errs = append(errs, s.hindering(s.startDrain(ctx, l, basis)))
 	}
 	return errors.Join(errs...)
+}
+
+// hindering is an error for which the step fails and is tried again. One node's record that cannot be encoded
+// is only logged: no try helps it, and the drains of others must not slow down for it.
+func (s *Service) hindering(err error) error {
+	var value *json.UnsupportedValueError
+	var marshaler *json.MarshalerError
+	if err == nil || !errors.As(err, &marshaler) && !errors.As(err, &value) {
+		return err
+	}
+	s.logger.Warn().Err(err).Msg("node skipped")
+	return nil
 }
 
 // undrained is a node whose drain is not recorded.

@@ -126,7 +126,7 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	}
 	next := time.Duration(0)
 	for i := range plans {
-		errs = append(errs, s.advance(ctx, &plans[i]))
+		errs = append(errs, s.hindering(s.advance(ctx, &plans[i])))
 		next = poll
 	}
 	s.alarm(ctx)

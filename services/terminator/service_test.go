@@ -86,6 +86,23 @@ func TestADrainFromStartToEnd(t *testing.T) {
 	})
 }
 
+// In UTC it is the year 10000, which no record can hold: the drain goes on as without a deadline, and so do
+// others.
+func TestADeadlineOfTheYear10000IsNone(t *testing.T) {
+	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+		claim := r.Kube.GetClaim("n-claim")
+		claim.Annotations = map[string]string{karpv1.TerminationTimestampAnnotationKey: "9999-12-31T23:59:59-01:00"}
+		r.Kube.Put(claim, bound("a"))
+		if _, err := r.Step(s); err != nil {
+			t.Error(err)
+		}
+		r.Settle(s, 10*time.Second)
+		if !drained(r) {
+			t.Error("the node is not drained")
+		}
+	})
+}
+
 // The rules: lifecycle §8.
 func TestNothingIsEvictedBeforeTheTaint(t *testing.T) {
 	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
