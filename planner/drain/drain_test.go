@@ -1,6 +1,7 @@
 package drain_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +146,9 @@ func TestDeadline(t *testing.T) {
 		"a pod leaving in time is left alone":    {on("p", grace(60), pt.Deleting(at)), 9 * time.Minute, 0},
 		"a pod leaving too late is deleted anew": {on("p", grace(3600), pt.Deleting(at.Add(time.Hour))), 9 * time.Minute, 60},
 		"a pod that tolerates the taint is not":  {on("p", grace(3600), pt.Toleration("")), 9 * time.Minute, 0},
+		"grace of centuries":                     {on("p", grace(1e10), protected), time.Minute, 540},
+		"a grace too long for any count":         {on("p", grace(math.MaxInt64)), 0, 600},
+		"a pod leaving in centuries":             {on("p", grace(9e9), pt.Deleting(at.Add(9e9*time.Second))), time.Minute, 540},
 		"of a later tier":                        {pt.DaemonPod("p", "n", grace(3600)), 0, 600},
 	}
 	for name, tc := range cases {

@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"math"
 	"time"
 
 	"millwright/planner"
@@ -51,7 +52,14 @@ func RoleOf(p *world.Pod, now time.Time) Role {
 	return Evictable
 }
 
-func deletedAt(p *world.Pod) time.Time { return time.Unix(0, p.Deleting).UTC() }
+// deletedAt is when the pod's grace period ends. One of centuries is too long to count, and shows as a time
+// before 1970.
+func deletedAt(p *world.Pod) time.Time {
+	if p.Deleting < 0 {
+		return time.Unix(0, math.MaxInt64).UTC()
+	}
+	return time.Unix(0, p.Deleting).UTC()
+}
 
 // Tiers in the order they are worked on (reference: lifecycle §8.2).
 const (
@@ -80,7 +88,7 @@ func TierOf(c *world.PodClass) int {
 
 func grace(p *world.Pod) time.Duration {
 	if s := p.Class.Spec.TerminationGracePeriodSeconds; s != nil {
-		return time.Duration(max(*s, 0)) * time.Second
+		return time.Duration(min(max(*s, 0), int64(math.MaxInt64/time.Second))) * time.Second
 	}
 	return defaultGrace
 }
