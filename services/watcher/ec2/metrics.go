@@ -33,6 +33,12 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
+// expose serves a poll's outcomes before it has any: of a series that begins with the first one no increase can be told.
+func (m *metrics) expose(poll string) {
+	m.polls.WithLabelValues(poll, "failed")
+	m.polls.WithLabelValues(poll, "succeeded")
+}
+
 func (m *metrics) polled(poll string, err error, now time.Time) {
 	switch {
 	case errors.Is(err, errNotYet):

@@ -251,6 +251,7 @@ func (t *task) pause() time.Duration {
 }
 
 func (p *Poller) repeat(ctx context.Context, t *task) error {
+	p.metrics.expose(t.name)
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(time.Minute), backoff.WithMaxElapsedTime(0))
 	for {
 		err := t.pollPatiently(ctx)

@@ -326,6 +326,9 @@ func TestRunPollsAllAndRecovers(t *testing.T) {
 		if r.Synced() {
 			t.Error("synced without instance types")
 		}
+		if n, err := testutil.GatherAndCount(registry, "millwright_watcher_aws_polls_total"); err != nil || n != 2*len(r.tasks) {
+			t.Errorf("%d series of outcomes of polls, %v; want both of each poll from the start", n, err)
+		}
 		time.Sleep(20 * time.Second)
 		if !r.Synced() {
 			t.Error("not synced after the fault")
