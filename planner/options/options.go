@@ -114,7 +114,8 @@ const (
 	// that a claim is left with, and those of any key are met by the types that spot is replaced with. A
 	// price that a NodeOverlay sets to 0 is what the node costs, too. Emptiness asks PodDisruptionBudgets for
 	// the sum of its nodes. Of overlays with the same weight each is compared with all others. DaemonSets
-	// need what their newest pod does, and the ports of the node's network.
+	// need what their newest pod does, and the ports of the node's network. Windows of DisruptionPolicies open
+	// by what clocks show, also on days on which they change.
 	Revision1 = 1 + iota
 	revisionsEnd
 	// PresentRevision is what services plan by.

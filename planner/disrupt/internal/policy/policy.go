@@ -16,6 +16,7 @@ import (
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner"
 	"millwright/planner/nodepool"
+	"millwright/planner/options"
 	"millwright/planner/timezone"
 )
 
@@ -54,10 +55,12 @@ type window struct {
 	mwv1alpha1.Window
 	schedule cron.Schedule
 	zone     *time.Location
+	// byClock: the schedule is by what clocks show also on days on which they change.
+	byClock bool
 }
 
-// read never fails: what can't be read is its fault.
-func read(o *mwv1alpha1.DisruptionPolicy) *Policy {
+// read never fails: what can't be read is its fault. It follows a revision of the planners' rules.
+func read(o *mwv1alpha1.DisruptionPolicy, revision int) *Policy {
 	p := &Policy{DisruptionPolicy: o, selector: labels.Everything()}
 	if o.Spec.NodePoolSelector != nil {
 		selector, err := metav1.LabelSelectorAsSelector(o.Spec.NodePoolSelector)
@@ -79,6 +82,7 @@ func read(o *mwv1alpha1.DisruptionPolicy) *Policy {
 			p.fault = fmt.Sprintf("spec.windows[%d].%v", i, err)
 			return p
 		}
+		read.byClock = revision >= options.Revision1
 		p.windows = append(p.windows, read)
 	}
 	err := checkReturn(o.Spec.ReturnToPreferred)
@@ -108,7 +112,7 @@ func readWindow(w mwv1alpha1.Window) (window, error) {
 	if w.Duration.Duration <= 0 {
 		return window{}, fmt.Errorf("duration: must be positive, got %s", w.Duration.Duration)
 	}
-	return window{w, schedule, zone}, nil
+	return window{Window: w, schedule: schedule, zone: zone}, nil
 }
 
 func readSavings(s *mwv1alpha1.Savings) (out savings, err error) {
@@ -161,7 +165,7 @@ func ByPool(s *planner.Snapshot) map[string][]*Policy {
 	}
 	byPool := map[string][]*Policy{}
 	for _, o := range list {
-		p := read(o)
+		p := read(o, s.Options.Revision)
 		for _, pool := range s.World.NodePools() {
 			if p.selects(pool) {
 				byPool[pool.Name] = append(byPool[pool.Name], p)
@@ -178,7 +182,7 @@ func (p *Policy) selects(pool *karpv1.NodePool) bool {
 // CountSelected counts the names, which may come more than once, of NodePools that a DisruptionPolicy is
 // about.
 func CountSelected(o *mwv1alpha1.DisruptionPolicy, s *planner.Snapshot, names []string) (count int) {
-	p := read(o)
+	p := read(o, s.Options.Revision)
 	for _, name := range names {
 		if pool := s.World.NodePool(name); pool != nil && p.selects(pool) {
 			count++
@@ -191,9 +195,9 @@ func CountSelected(o *mwv1alpha1.DisruptionPolicy, s *planner.Snapshot, names []
 const openingsMax = 10
 
 // Status is what a DisruptionPolicy's status is to say at a time: the NodePools it selects, its next
-// openings, and what of it can't be read ("" if all can).
+// openings, and what of it can't be read ("" if all can), by the present rules.
 func Status(o *mwv1alpha1.DisruptionPolicy, pools []*karpv1.NodePool, now time.Time) (selected int, openings []mwv1alpha1.Opening, fault string) {
-	p := read(o)
+	p := read(o, options.PresentRevision)
 	for _, pool := range pools {
 		if p.selects(pool) {
 			selected++

@@ -7,12 +7,13 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 	pt "millwright/planner/plannertest"
 )
 
 func readable(t *testing.T, spec string) *Policy {
 	t.Helper()
-	p := read(pt.Policy("d", spec))
+	p := read(pt.Policy("d", spec), options.PresentRevision)
 	if p.fault != "" {
 		t.Fatal(p.fault)
 	}
@@ -120,9 +121,9 @@ func TestEvictionsPerHour(t *testing.T) {
 // The strictest approval counts: the shortest life, and all policies by name.
 func TestApprovalFor(t *testing.T) {
 	byPool := map[string][]*Policy{
-		"p": {read(pt.Policy("b", `{approval: {}}`)), read(pt.Policy("c", `{approval: {reasons: [Drifted], expireAfter: 1m}}`))},
-		"q": {read(pt.Policy("a", `{approval: {expireAfter: 2h}}`)), read(pt.Policy("b", `{approval: {}}`))},
-		"r": {read(pt.Policy("d", `{}`))},
+		"p": {read(pt.Policy("b", `{approval: {}}`), options.PresentRevision), read(pt.Policy("c", `{approval: {reasons: [Drifted], expireAfter: 1m}}`), options.PresentRevision)},
+		"q": {read(pt.Policy("a", `{approval: {expireAfter: 2h}}`), options.PresentRevision), read(pt.Policy("b", `{approval: {}}`), options.PresentRevision)},
+		"r": {read(pt.Policy("d", `{}`), options.PresentRevision)},
 	}
 	command := func(reason karpv1.DisruptionReason, pools ...string) *ledger.CommandStarted {
 		started := &ledger.CommandStarted{Reason: reason}

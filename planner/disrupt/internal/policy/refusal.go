@@ -100,7 +100,7 @@ func (p *Policy) closedBy(reason karpv1.DisruptionReason, now time.Time) *Refusa
 
 // at returns the opening that contains now, or else the next one; zero times if there is none.
 func (w *window) at(now time.Time) (from, until time.Time, open bool) {
-	from = w.schedule.Next(now.In(w.zone).Add(-w.Duration.Duration)).UTC()
+	from = w.next(now.Add(-w.Duration.Duration))
 	if from.IsZero() || from.Year() < 2 {
 		return time.Time{}, time.Time{}, false
 	}
@@ -109,7 +109,7 @@ func (w *window) at(now time.Time) (from, until time.Time, open bool) {
 
 // after returns the next opening that begins after a time.
 func (w *window) after(t time.Time) (from, until time.Time, ok bool) {
-	from = w.schedule.Next(t.In(w.zone)).UTC()
+	from = w.next(t)
 	if from.IsZero() || from.Year() < 2 {
 		return time.Time{}, time.Time{}, false
 	}
