@@ -115,6 +115,9 @@ func (p *pass) carryOut(command *ledger.CommandStarted) (d *planner.Decision, wh
 		}
 		nodes = append(nodes, n)
 	}
+	if policy.FitLater(p.s, p.policies, nodes) {
+		return nil, "", true
+	}
 	started, x, why := p.anewOf(command, nodes)
 	if why != "" {
 		return nil, why, false

@@ -74,7 +74,7 @@ func (p *pass) worth(o *outcome) (kept []*planner.StateNode, why string) {
 	if len(p.policies) == 0 || o.evictions() == 0 {
 		return nil, ""
 	}
-	if kept, why = policy.TooMany(p.s, p.policies, o.nodes, func(n *planner.StateNode) int { return len(reschedulable(n)) }); why != "" {
+	if kept, why = policy.TooMany(p.s, p.policies, o.nodes, policy.PodsOn); why != "" {
 		o.keptBy = CauseRate
 		return kept, why
 	}

@@ -70,7 +70,7 @@ func tooManyBeside(p *pass, n *planner.StateNode) *Blocked {
 		return nil
 	}
 	with := append(slices.Clone(p.started.nodes[n.NodePool]), n)
-	kept, why := policy.TooMany(p.s, p.policies, with, func(n *planner.StateNode) int { return len(reschedulable(n)) })
+	kept, why := policy.TooMany(p.s, p.policies, with, policy.PodsOn)
 	if slices.Contains(kept, n) {
 		return blocked(CauseRate, "%s", why)
 	}

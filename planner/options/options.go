@@ -116,6 +116,7 @@ const (
 	// the sum of its nodes. Of overlays with the same weight each is compared with all others. DaemonSets
 	// need what their newest pod does, and the ports of the node's network. Windows of DisruptionPolicies open
 	// by what clocks show, also on days on which they change.
+	// An approved command waits for maxEvictionsPerHour.
 	Revision1 = 1 + iota
 	revisionsEnd
 	// PresentRevision is what services plan by.

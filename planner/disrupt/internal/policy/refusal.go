@@ -8,6 +8,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner"
+	"millwright/planner/options"
 )
 
 // Causes of refusals.
@@ -132,6 +133,34 @@ func (p *Policy) BlockByRate(s *planner.Snapshot, n *planner.StateNode, pods int
 
 // TooMany are the nodes whose pods, with those of the nodes before them, are too many for the hour.
 func TooMany(s *planner.Snapshot, byPool map[string][]*Policy, nodes []*planner.StateNode, podsOf func(*planner.StateNode) int) (kept []*planner.StateNode, why string) {
+	return tooMany(byPool, nodes, podsOf, func(pool string) int {
+		moved, _ := s.Ledger.Evictions(pool, s.Now)
+		return moved
+	})
+}
+
+// PodsOn counts the pods of a node that would need a new place.
+func PodsOn(n *planner.StateNode) (count int) {
+	for _, p := range n.Pods {
+		if planner.IsReschedulable(p) {
+			count++
+		}
+	}
+	return count
+}
+
+// FitLater reports that the pods of nodes are too many for the hour, but would not be had none moved in it: a
+// command waits for that, if the rules have it wait.
+func FitLater(s *planner.Snapshot, byPool map[string][]*Policy, nodes []*planner.StateNode) bool {
+	if s.Options.Revision < options.Revision1 {
+		return false
+	}
+	kept, _ := TooMany(s, byPool, nodes, PodsOn)
+	always, _ := tooMany(byPool, nodes, PodsOn, func(string) int { return 0 })
+	return len(kept) > 0 && len(always) == 0
+}
+
+func tooMany(byPool map[string][]*Policy, nodes []*planner.StateNode, podsOf func(*planner.StateNode) int, movedFrom func(pool string) int) (kept []*planner.StateNode, why string) {
 	moving, first := map[string]int{}, map[string]bool{}
 	for _, n := range nodes {
 		pods := podsOf(n)
@@ -140,7 +169,7 @@ func TooMany(s *planner.Snapshot, byPool map[string][]*Policy, nodes []*planner.
 		}
 		for _, rule := range byPool[n.NodePool] {
 			if most := rule.Spec.MaxEvictionsPerHour; most != nil && first[n.NodePool] {
-				if moved, _ := s.Ledger.Evictions(n.NodePool, s.Now); moved+moving[n.NodePool]+pods > int(*most) {
+				if movedFrom(n.NodePool)+moving[n.NodePool]+pods > int(*most) {
 					kept, why = append(kept, n), fmt.Sprintf("DisruptionPolicy %q lets %d pods of NodePool %q move in an hour", rule.Name, *most, n.NodePool)
 					break
 				}
