@@ -5,6 +5,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/disrupt/internal/account"
 	"millwright/planner/disrupt/quiet"
 	"millwright/planner/ledger"
 )
@@ -29,7 +30,7 @@ func (p *pass) emptyCommand(nodes []*planner.StateNode) *ledger.CommandStarted {
 	for _, n := range nodes {
 		started.Candidates = append(started.Candidates, p.candidate(n))
 	}
-	return started
+	return account.WithPrices(p.s, started)
 }
 
 // emptied checks what emptiness asks of an empty node beyond eligibility (reference: disruption §1, §2).

@@ -401,7 +401,7 @@ func (p *pass) startDecision(started *ledger.CommandStarted, x Explanation) *pla
 	}
 	d := &planner.Decision{Kind: ledger.KindCommandStarted, Payload: started, Explanation: x, Subjects: sorted(subjects),
 		Expects: p.s.Expect(expects...), Advances: sorted(aggregates)}
-	if started.Evictions > 0 || slices.ContainsFunc(started.Replacements, func(c ledger.PlannedClaim) bool { return len(c.Pods) > 0 }) {
+	if started.Evictions > 0 && started.Method != MethodStaticDrift || slices.ContainsFunc(started.Replacements, func(c ledger.PlannedClaim) bool { return len(c.Pods) > 0 }) {
 		d.Kind = ledger.KindCommandMovesStarted
 	}
 	return d

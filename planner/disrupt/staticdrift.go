@@ -10,6 +10,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/disrupt/internal/account"
 	"millwright/planner/ledger"
 	"millwright/planner/provision"
 )
@@ -47,8 +48,8 @@ func (p *pass) staticCommand(pool *karpv1.NodePool, n *planner.StateNode) (start
 	if replacement == nil {
 		return nil, full
 	}
-	return &ledger.CommandStarted{Reason: karpv1.DisruptionReasonDrifted, Method: MethodStaticDrift,
-		Candidates: []ledger.Candidate{p.candidate(n)}, Replacements: []ledger.PlannedClaim{*replacement}}, false
+	return account.WithPrices(p.s, &ledger.CommandStarted{Reason: karpv1.DisruptionReasonDrifted, Method: MethodStaticDrift,
+		Candidates: []ledger.Candidate{p.candidate(n)}, Replacements: []ledger.PlannedClaim{*replacement}}), false
 }
 
 // compareDrift orders nodes by the time at which they drifted, then by name.

@@ -139,7 +139,7 @@ func (v *validation) moves(rest []*planner.StateNode) (dropped []ledger.DroppedN
 			virtual[p.UID] = true
 		}
 	}
-	if v.cmd.Started.Evictions == 0 && len(virtual) == 0 {
+	if (v.cmd.Started.Evictions == 0 || v.cmd.Started.Method == MethodStaticDrift) && len(virtual) == 0 {
 		return nil
 	}
 	home, own := map[types.UID]*planner.StateNode{}, map[string]bool{}

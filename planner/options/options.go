@@ -116,7 +116,7 @@ const (
 	// the sum of its nodes. Of overlays with the same weight each is compared with all others. DaemonSets
 	// need what their newest pod does, and the ports of the node's network. Windows of DisruptionPolicies open
 	// by what clocks show, also on days on which they change.
-	// An approved command waits for maxEvictionsPerHour.
+	// An approved command waits for maxEvictionsPerHour. Emptiness and static drift say what they cost.
 	Revision1 = 1 + iota
 	revisionsEnd
 	// PresentRevision is what services plan by.

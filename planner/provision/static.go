@@ -8,11 +8,14 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/catalog"
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 	"millwright/planner/provision/internal/offer"
 	"millwright/planner/provision/internal/place"
 	"millwright/planner/provision/internal/solve"
+	"millwright/planner/requirement"
 	"millwright/planner/resource"
 )
 
@@ -274,7 +277,11 @@ func StaticReplacement(s *planner.Snapshot, pool *karpv1.NodePool, others int64)
 		if p.limited(1 + others) {
 			return nil, true
 		}
-		return staticClaim(pool), false
+		claim = staticClaim(pool)
+		if claim != nil && s.Options.Revision >= options.Revision1 {
+			setCheapest(s, claim)
+		}
+		return claim, false
 	}
 	return nil, false
 }
@@ -297,6 +304,33 @@ func staticClaim(p *karpv1.NodePool) *ledger.PlannedClaim {
 		c.TerminationGracePeriod = &grace
 	}
 	return &c
+}
+
+// setCheapest notes what a claim that names no types costs at least, if that is known.
+func setCheapest(s *planner.Snapshot, c *ledger.PlannedClaim) {
+	set, _ := requirement.FromClaim(c.Requirements) // as planned: it may name labels that users may not
+	if cat := Catalog(s, c.NodePool, c.NodeClassRef.Name); cat != nil {
+		if best := CheapestOffering(cat, set); best.MicroUSDPerHour > 0 {
+			c.Cheapest = best
+		}
+	}
+}
+
+// CheapestOffering is the cheapest one that requirements allow, for a claim that names no types; without an
+// instance type if there is none.
+func CheapestOffering(cat *catalog.Catalog, set requirement.Set) (best ledger.OfferingPrice) {
+	for _, t := range cat.Types {
+		if !set.IntersectsSet(t.Requirements) {
+			continue
+		}
+		for i := range t.Offerings {
+			o := &t.Offerings[i]
+			if o.Available && set.IntersectsSet(o.Requirements) && (best.InstanceType == "" || o.Price < best.MicroUSDPerHour) {
+				best = ledger.OfferingPrice{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, MicroUSDPerHour: o.Price}
+			}
+		}
+	}
+	return best
 }
 
 func (d *decision) addExcess(p *karpv1.NodePool, m staticMember) {

@@ -72,7 +72,7 @@ func (s *Service) tellProposed(x *ledger.Proposal) {
 		return
 	}
 	text := fmt.Sprintf("Command %s (%s, saves %s) waits for approval until %s: millctl approve %s --reason ...", x.ID, x.Proposed.Command.Reason,
-		audit.Price(max(0, x.Proposed.Command.PriceBefore-x.Proposed.Command.PriceAfter)), x.Proposed.Expires.UTC().Format(time.RFC3339), x.ID)
+		audit.Price(max(0, audit.Saved(&x.Proposed.Command))), x.Proposed.Expires.UTC().Format(time.RFC3339), x.ID)
 	for _, c := range x.Proposed.Command.Candidates {
 		s.host.Event(service.KubeEvent{Object: nodeReference(c.Node), Type: corev1.EventTypeNormal, Reason: EventProposed, Message: text, DedupeFor: proposedFor})
 	}

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -433,13 +434,11 @@ func describeProposal(e ledger.Entry, logID string) string {
 
 func describeCommand(c *ledger.CommandStarted, id string) string {
 	var names []string
-	var price int64
 	for _, n := range c.Candidates {
 		names = append(names, n.Node)
-		price += n.Price
 	}
 	text := fmt.Sprintf("command%s (%s, %s) takes %d node(s): %s", id, c.Reason, c.Method, len(names), clip(strings.Join(names, ", "), 200))
-	switch saved := price - c.PriceAfter; {
+	switch saved := Saved(c); {
 	case saved > 0:
 		text += ", saving " + Price(saved)
 	case saved < 0:
@@ -452,6 +451,19 @@ func describeCommand(c *ledger.CommandStarted, id string) string {
 		text += fmt.Sprintf(", with %d replacement(s)", n)
 	}
 	return text
+}
+
+// Saved is what a command saves in micro USD per hour, negative if it costs more; 0 if that is not known.
+// Records of older versions name no prices of commands that plan no places for pods, but those of their nodes.
+func Saved(c *ledger.CommandStarted) int64 {
+	before := int64(0)
+	for i := range c.Candidates {
+		before += c.Candidates[i].Price
+	}
+	if before == 0 || slices.ContainsFunc(c.Replacements, func(r ledger.PlannedClaim) bool { return r.Cheapest.InstanceType == "" }) {
+		return 0
+	}
+	return before - c.PriceAfter
 }
 
 func clip(s string, n int) string {

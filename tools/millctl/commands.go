@@ -15,7 +15,6 @@ import (
 
 	"millwright/planner/ledger"
 	"millwright/services/console/api"
-	"millwright/store/audit"
 	"millwright/store/audit/orders"
 	"millwright/store/audit/overview"
 )
@@ -94,7 +93,7 @@ func printCommands(out io.Writer, list []overview.CommandLine, wide bool) error 
 		if wide {
 			more = fmt.Sprintf("\t%s\t%d\t%s\t%s", c.Method, c.Record, c.By, c.Why)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s%s\n", c.ID, c.State, c.Reason, audit.Price(c.Saves), c.Evictions, c.New,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s%s\n", c.ID, c.State, c.Reason, c.SavesText(), c.Evictions, c.New,
 			c.At.UTC().Format(time.RFC3339), until, strings.Join(c.Nodes, ","), more)
 	}
 	return w.Flush()

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"millwright/planner/ledger"
+	"millwright/store/audit"
 )
 
 // CommandLine is a running or proposed command.
 type CommandLine struct {
 	ID    string `json:"id"`
 	State string `json:"state"`
-	// Reason and Method of the decision; Saves in micro USD per hour.
+	// Reason and Method of the decision; Saves in micro USD per hour, 0 if that is not known.
 	Reason    string    `json:"reason"`
 	Method    string    `json:"method"`
 	Nodes     []string  `json:"nodes"`
@@ -53,9 +54,20 @@ func Commands(l *ledger.Ledger) []CommandLine {
 	return list
 }
 
+// SavesText is what it saves, for people; "" for nothing, or if that is not known.
+func (c *CommandLine) SavesText() string {
+	switch {
+	case c.Saves == 0:
+		return ""
+	case c.Saves < 0:
+		return "-" + audit.Price(-c.Saves)
+	}
+	return audit.Price(c.Saves)
+}
+
 func commandLine(id, state string, at time.Time, c *ledger.CommandStarted) CommandLine {
 	x := CommandLine{ID: id, State: state, Reason: string(c.Reason), Method: c.Method, Nodes: []string{}, Evictions: c.Evictions,
-		New: len(c.Replacements), Saves: c.PriceBefore - c.PriceAfter, At: at}
+		New: len(c.Replacements), Saves: audit.Saved(c), At: at}
 	for _, n := range c.Candidates {
 		x.Nodes = append(x.Nodes, n.Node)
 	}

@@ -104,3 +104,26 @@ func TestWhatAPodCosts(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// A command says what it saves, also a record that names only the prices of its nodes; nothing where the price
+// of what comes is not known.
+func TestWhatCommandsSave(t *testing.T) {
+	for name, tc := range map[string]struct {
+		started ledger.CommandStarted
+		want    string
+	}{
+		"empty, of an older record":         {ledger.CommandStarted{Candidates: []ledger.Candidate{{Price: 192_000}}}, "$0.1920/h"},
+		"replaced":                          {ledger.CommandStarted{Candidates: []ledger.Candidate{{Price: 192_000}}, PriceAfter: 92_000, Replacements: []ledger.PlannedClaim{{Cheapest: ledger.OfferingPrice{InstanceType: "t"}}}}, "$0.1000/h"},
+		"dearer":                            {ledger.CommandStarted{Candidates: []ledger.Candidate{{Price: 92_000}}, PriceAfter: 192_000, Replacements: []ledger.PlannedClaim{{Cheapest: ledger.OfferingPrice{InstanceType: "t"}}}}, "-$0.1000/h"},
+		"static drift, of an older record":  {ledger.CommandStarted{Candidates: []ledger.Candidate{{Price: 192_000}}, Replacements: []ledger.PlannedClaim{{}}}, ""},
+		"a node of which no price is known": {ledger.CommandStarted{Candidates: []ledger.Candidate{{}}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := pt.New()
+			c.Record(ledger.KindCommandProposed, &ledger.CommandProposed{Command: tc.started, Expires: pt.Start.Add(time.Hour)})
+			if list := Commands(c.Ledger); len(list) != 1 || list[0].SavesText() != tc.want {
+				t.Errorf("got %+v, want %s", list, tc.want)
+			}
+		})
+	}
+}

@@ -131,7 +131,7 @@ func (d *disruption) make(f *feeder, name string, p *ledger.PlannedClaim) {
 	var t *catalog.InstanceType
 	if cat := provision.Catalog(snap, p.NodePool, p.NodeClassRef.Name); cat != nil {
 		if offer.InstanceType == "" {
-			offer = cheapestOf(cat, set)
+			offer = provision.CheapestOffering(cat, set)
 		}
 		t = cat.Type(offer.InstanceType)
 	}
@@ -169,20 +169,4 @@ func (d *disruption) make(f *feeder, name string, p *ledger.PlannedClaim) {
 	}
 	f.upsert(events.KindNodeClaim, name, claim)
 	f.upsert(events.KindNode, name, node)
-}
-
-// cheapestOf is the cheapest offering that requirements allow, for a claim that names no types.
-func cheapestOf(cat *catalog.Catalog, set requirement.Set) (best ledger.OfferingPrice) {
-	for _, t := range cat.Types {
-		if !set.IntersectsSet(t.Requirements) {
-			continue
-		}
-		for i := range t.Offerings {
-			o := &t.Offerings[i]
-			if o.Available && set.IntersectsSet(o.Requirements) && (best.InstanceType == "" || o.Price < best.MicroUSDPerHour) {
-				best = ledger.OfferingPrice{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, MicroUSDPerHour: o.Price}
-			}
-		}
-	}
-	return best
 }
