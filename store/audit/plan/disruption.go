@@ -79,9 +79,9 @@ type Settled struct {
 const (
 	// commandsMost bounds the commands of one plan.
 	commandsMost = 10_000
-	// settledAfter is how long no command may follow, by the clock of the plan, for the cluster to be at
-	// rest.
-	settledAfter = 24 * time.Hour
+	// settledAfter is how far into the future, by the clock of the plan, commands are looked for, as for a
+	// roll-out.
+	settledAfter = rolloutMost
 	// wakesMost bounds how often time alone may change something without a command following.
 	wakesMost = 200
 )
@@ -140,9 +140,13 @@ func (d *disruption) stopped() bool {
 		return false
 	}
 	if len(d.out.Notes) == 0 {
-		d.out.Notes = []string{fmt.Sprintf("the plan was stopped after %d commands: more may follow", len(d.out.Commands))}
+		d.note("the plan was stopped after %d commands: more may follow", len(d.out.Commands))
 	}
 	return true
+}
+
+func (d *disruption) note(format string, args ...any) {
+	d.out.Notes = append(d.out.Notes, fmt.Sprintf(format, args...))
 }
 
 // startedCommand is one that was started and is not carried out yet.
@@ -214,7 +218,7 @@ func (d *disruption) runCommands() {
 			if !d.runPass(decisions, snap.Now) {
 				break
 			}
-			wakes, rest = 0, d.config.Now.Add(settledAfter)
+			wakes = 0
 			continue
 		}
 		if report.Searched.Left > 0 && unfinished < passesMost {
@@ -223,7 +227,11 @@ func (d *disruption) runCommands() {
 		}
 		unfinished = 0
 		wakes++
-		if report.WakeAt.IsZero() || report.WakeAt.After(rest) || wakes > wakesMost {
+		if report.WakeAt.IsZero() {
+			break
+		}
+		if report.WakeAt.After(rest) || wakes > wakesMost {
+			d.note("no command follows before %s: more may then", report.WakeAt.UTC().Format(time.RFC3339))
 			break
 		}
 		d.config.Now = report.WakeAt
@@ -304,12 +312,20 @@ func (d *disruption) blocked(r disrupt.Report) {
 			taken[n] = true
 		}
 	}
+	invalid := map[string]string{}
+	for _, b := range r.Pools {
+		invalid[b.NodePool] = cmp.Or(invalid[b.NodePool], b.Invalid)
+	}
 	for _, n := range r.Nodes {
 		name := cmp.Or(n.Node, n.Claim)
 		if n.Blocked == nil || taken[name] {
 			continue
 		}
-		d.out.Blocked = append(d.out.Blocked, BlockedNode{name, n.Reasons()})
+		reasons := n.Reasons()
+		if fault := invalid[n.NodePool]; fault != "" && n.Blocked.Cause == disrupt.CauseBudget {
+			reasons = []string{fmt.Sprintf("the disruption budgets of NodePool %s can't be read: %s", n.NodePool, fault)}
+		}
+		d.out.Blocked = append(d.out.Blocked, BlockedNode{name, reasons})
 	}
 	slices.SortFunc(d.out.Blocked, func(a, b BlockedNode) int { return cmp.Compare(a.Node, b.Node) })
 }
@@ -364,6 +380,17 @@ func (r *Disruption) WriteJSON(out io.Writer) error {
 	return nil
 }
 
+// mark says, behind the reason, what is special about a command.
+func (c *Command) mark() string {
+	switch {
+	case c.Running:
+		return " (runs already)"
+	case c.Approval:
+		return " (to be approved)"
+	}
+	return ""
+}
+
 // WriteTable writes the plan for people.
 func (r *Disruption) WriteTable(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -373,7 +400,7 @@ func (r *Disruption) WriteTable(out io.Writer) error {
 		for _, x := range c.Replacements {
 			names = append(names, few(x.InstanceTypes, 1))
 		}
-		fmt.Fprintf(w, "#%d %s\t%s\t%s\t%s\t%d\t%s\n", i+1, c.Method, c.Reason, few(c.Nodes, typesShown), few(names, typesShown), c.Evictions, c.Savings)
+		fmt.Fprintf(w, "#%d %s\t%s\t%s\t%s\t%d\t%s\n", i+1, c.Method, c.Reason+c.mark(), few(c.Nodes, typesShown), few(names, typesShown), c.Evictions, c.Savings)
 	}
 	fmt.Fprintln(w)
 	for _, b := range r.Blocked {

@@ -166,3 +166,54 @@ status: {phase: Running}
 		})
 	}
 }
+
+const policyHead = "---\napiVersion: millwright.sh/v1alpha1\nkind: DisruptionPolicy\nmetadata: {name: d}\n"
+
+// What only waits for a time within 30 days is planned; of what comes later it is said that it may.
+func TestUntilSettledLooksAMonthAhead(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spec, note string
+		commands   bool
+	}{
+		"three days":             {spec: `{pause: {until: "2026-03-05T10:00:00Z"}}`, commands: true},
+		"a window each week":     {spec: `{windows: [{action: Allow, schedule: "0 2 * * 6", duration: 3h}]}`, commands: true},
+		"a year":                 {spec: `{pause: {until: "2027-03-02T10:00:00Z"}}`, note: "no command follows before 2027-03-02T10:00:00Z: more may then"},
+		"what no time ever ends": {spec: `{maxEvictionsPerHour: 0}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := runDisruption(t, true, cluster("a b", "p a 500m", "q b 500m")+policyHead+"spec: "+tc.spec+"\n")
+			if got := strings.Join(r.Notes, "; "); len(r.Commands) > 0 != tc.commands || got != tc.note || r.Settled == nil {
+				t.Errorf("commands %+v, notes %q, want %q", r.Commands, got, tc.note)
+			}
+			var table bytes.Buffer
+			if err := r.WriteTable(&table); err != nil || !strings.Contains(table.String(), tc.note) {
+				t.Errorf("%v, printed %s", err, table.String())
+			}
+		})
+	}
+}
+
+func TestTheTableMarksWhatIsToBeApprovedAndWhatRuns(t *testing.T) {
+	r := runDisruption(t, false, cluster("a b", "p a 500m", "q b 500m")+policyHead+"spec: {approval: {}}\n")
+	if len(r.Commands) == 0 || !r.Commands[0].Approval {
+		t.Fatalf("commands %+v", r.Commands)
+	}
+	r.Commands = append(r.Commands, Command{Method: "drift", Reason: "Drifted", Running: true}, Command{Method: "drift", Reason: "Empty"})
+	var table bytes.Buffer
+	if err := r.WriteTable(&table); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Underutilized (to be approved)  a", "Drifted (runs already)", "Empty  "} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("no %q in\n%s", want, table.String())
+		}
+	}
+}
+
+func TestABudgetThatCannotBeReadIsNamed(t *testing.T) {
+	r := runDisruption(t, false, strings.Replace(cluster("a b", "p a 500m", "q b 500m"), `{nodes: "100%"}`, `{nodes: "10%", schedule: "61 * * * *", duration: 1h}`, 1))
+	const want = `the disruption budgets of NodePool general can't be read: budget 0: parse schedule "61 * * * *": `
+	if len(r.Blocked) != 2 || !strings.HasPrefix(r.Blocked[0].Reasons[0], want) {
+		t.Errorf("blocked %+v, want %s", r.Blocked, want)
+	}
+}
