@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -188,6 +189,9 @@ func (d *document) decode(raw []byte, h header, k kind, path string) (*object, e
 	if err := json.Unmarshal(raw, m); err != nil {
 		return nil, d.fail(labelOf(raw, h.kind), path+locate(raw, k.empty), plain(err))
 	}
+	if field := unknownField(m, raw); field != "" {
+		return nil, d.fail(labelOf(raw, h.kind), path+field, errors.New("is not a field of a DisruptionPolicy"))
+	}
 	if field, fault, bad := strings.Cut(unreadable(m), ": "); bad {
 		return nil, d.fail(labelOf(raw, h.kind), path+field, errors.New(fault))
 	}
@@ -220,6 +224,23 @@ func unreadable(m metav1.Object) string {
 		return o.Unreadable
 	}
 	return ""
+}
+
+// unknownField is the first field of a DisruptionPolicy that there is no such field for; "" if there is none.
+// The API server refuses it; were it passed over here, the plan would take nodes that the policy is to keep.
+func unknownField(m metav1.Object, raw []byte) string {
+	if _, is := m.(*mwv1alpha1.DisruptionPolicy); !is {
+		return ""
+	}
+	path, _ := findRefused(raw, func(b []byte) bool {
+		d := json.NewDecoder(bytes.NewReader(b))
+		d.DisallowUnknownFields()
+		return d.Decode(&struct {
+			APIVersion, Kind, Metadata, Status any
+			Spec                               mwv1alpha1.DisruptionPolicySpec
+		}{}) == nil
+	})
+	return path
 }
 
 // labelOf names an object that could not be decoded, as well as it can.

@@ -210,6 +210,30 @@ func TestTheTableMarksWhatIsToBeApprovedAndWhatRuns(t *testing.T) {
 	}
 }
 
+// What the API server would refuse is not passed over.
+func TestPoliciesOfFilesAreReadStrictly(t *testing.T) {
+	refused := func(spec, want string) {
+		t.Helper()
+		_, err := RunDisruption(configOf(write(t, "in.yaml", cluster("a b", "p a 500m", "q b 500m")+policyHead+spec)), false)
+		if err == nil || !strings.HasSuffix(err.Error(), want) || !strings.Contains(err.Error(), "in.yaml: document ") {
+			t.Errorf("%s: %v, want %s", spec, err, want)
+		}
+	}
+	refused("spec: {minNodeAges: 1000h}\n", "(DisruptionPolicy d): spec.minNodeAges: is not a field of a DisruptionPolicy")
+	refused("spec: {windows: [{action: Deny, schedule: \"0 0 * * *\", duration: 24h}, {action: Deny, schedul: {}}]}\n",
+		"(DisruptionPolicy d): spec.windows[1].schedul: is not a field of a DisruptionPolicy")
+	refused("specs: {}\n", "(DisruptionPolicy d): specs: is not a field of a DisruptionPolicy")
+	for spec, want := range map[string]string{
+		`{windows: [{action: deny, schedule: "0 0 * * *", duration: 24h}]}`: `spec.windows[0].action: "deny" must be one of Allow, Deny`,
+		`{savings: {payBack: {}}}`: "spec.savings.payBack.costPerEviction: is missing",
+	} {
+		r := runDisruption(t, false, cluster("a b", "p a 500m", "q b 500m")+policyHead+"spec: "+spec+"\nstatus: {nodePoolCount: 1}\n")
+		if len(r.Commands) > 0 || len(r.Blocked) != 2 || !strings.Contains(r.Blocked[0].Reasons[0], want) {
+			t.Errorf("commands %+v, blocked %+v, want %s", r.Commands, r.Blocked, want)
+		}
+	}
+}
+
 func TestABudgetThatCannotBeReadIsNamed(t *testing.T) {
 	r := runDisruption(t, false, strings.Replace(cluster("a b", "p a 500m", "q b 500m"), `{nodes: "100%"}`, `{nodes: "10%", schedule: "61 * * * *", duration: 1h}`, 1))
 	const want = `the disruption budgets of NodePool general can't be read: budget 0: parse schedule "61 * * * *": `

@@ -85,6 +85,10 @@ func read(o *mwv1alpha1.DisruptionPolicy, revision int) *Policy {
 		read.byClock = revision >= options.Revision1
 		p.windows = append(p.windows, read)
 	}
+	if fault := unknownValue(&o.Spec); fault != "" && revision >= options.Revision1 {
+		p.fault = fault
+		return p
+	}
 	err := checkReturn(o.Spec.ReturnToPreferred)
 	if err != nil {
 		p.fault = fmt.Sprintf("spec.returnToPreferred.%v", err)
