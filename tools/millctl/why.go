@@ -47,7 +47,7 @@ Of a node that is still there it also says what keeps it and since when, what it
 and what else would take them; of a pod that was moved which pods run in its place, and of one that fits nowhere the smallest changes that would let it
 run. For that it reads the observations.
 Of a NodeClaim or an instance that is not a node yet it says what keeps it from that; of a NodePool what it has cost, what keeps it from launching, and which
-budgets keep its nodes; of an EC2NodeClass what makes it unusable; of a command what it waits for.
+budgets keep its nodes, and when windows of DisruptionPolicies open next; of an EC2NodeClass what makes it unusable; of a command what it waits for.
 Of an offering, which is named TYPE/ZONE/CAPACITYTYPE, it tells which launches it failed, by which record it is marked as unavailable, and until when.
 Of a CapacityBuffer it tells where its capacity was found or planned, and what took it away.
 NAME of a pod or a CapacityBuffer may be NAMESPACE/NAME; without a namespace it is in that of --namespace, of the kubeconfig's context, or default.

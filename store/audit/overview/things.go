@@ -110,7 +110,7 @@ func poolNow(s *planner.Snapshot, name string) (lines []string) {
 	case d.ConsolidationPolicy == karpv1.ConsolidationPolicyWhenEmpty:
 		lines = append(lines, "  only empty nodes of it are consolidated: spec.disruption.consolidationPolicy is WhenEmpty")
 	}
-	return append(lines, budgetsNow(s, pool)...)
+	return append(append(lines, budgetsNow(s, pool)...), windowsNow(s, pool)...)
 }
 
 // notReady names the conditions that are not true, if Ready is not.

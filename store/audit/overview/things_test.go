@@ -105,6 +105,32 @@ func TestWhatAPodCosts(t *testing.T) {
 	}
 }
 
+// A NodePool names the next openings of the windows of the policies that select it, and policies that can't
+// be read.
+func TestWhenWindowsOfANodePoolOpen(t *testing.T) {
+	pool := pt.Pool("p")
+	pool.Labels = map[string]string{"team": "mine"}
+	c := pt.New(append(pt.WithCatalogue(), pool)...)
+	c.See(pt.Policy("day", `{windows: [{action: Deny, schedule: "0 9 * * *", duration: 8h, reasons: [Drifted, Empty]}]}`),
+		pt.Policy("night", `{nodePoolSelector: {matchLabels: {team: mine}}, windows: [{action: Allow, schedule: "0 22 * * *", duration: 7h, timeZone: Europe/Berlin}]}`),
+		pt.Policy("other", `{nodePoolSelector: {matchLabels: {team: other}}, windows: [{action: Allow, schedule: "0 1 * * *", duration: 7h}]}`),
+		pt.Policy("wrong", `{windows: [{action: Allow, schedule: never, duration: 7h}]}`))
+	got := strings.Join(ThingNow(c.Snapshot(), "pool", "p"), "\n")
+	for _, want := range []string{
+		"\n  DisruptionPolicy day denies disruption for Drifted, Empty from 2026-03-02T09:00:00Z to 2026-03-02T17:00:00Z, open now\n",
+		"\n  DisruptionPolicy day denies disruption for Drifted, Empty from 2026-03-11T09:00:00Z to 2026-03-11T17:00:00Z\n",
+		"\n  DisruptionPolicy night allows disruption for every reason from 2026-03-02T21:00:00Z to 2026-03-03T04:00:00Z\n",
+		"\n  no node of it is disrupted: DisruptionPolicy wrong can't be read: spec.windows[0].schedule: ",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "other") {
+		t.Errorf("names a policy that does not select it:\n%s", got)
+	}
+}
+
 // A command says what it saves, also a record that names only the prices of its nodes; nothing where the price
 // of what comes is not known.
 func TestWhatCommandsSave(t *testing.T) {
