@@ -100,7 +100,8 @@ type savings struct {
 
 type savingsMade struct {
 	*history.Savings
-	until time.Time
+	at      time.Time
+	goodFor time.Duration
 }
 
 // get makes an answer, or returns one of a moment ago that was asked for with nearly the same time.
@@ -109,7 +110,7 @@ func (s *savings) get(since time.Time, now func() time.Time, make func(time.Time
 	s.Lock()
 	defer s.Unlock()
 	began := now()
-	if m, ok := s.made[key]; ok && began.Before(m.until) {
+	if m, ok := s.made[key]; ok && began.Sub(m.at).Abs() < m.goodFor {
 		return m.Savings
 	}
 	x := make(since)
@@ -117,7 +118,7 @@ func (s *savings) get(since time.Time, now func() time.Time, make func(time.Time
 		s.made = map[time.Time]savingsMade{}
 	}
 	ended := now()
-	s.made[key] = savingsMade{x, ended.Add(max(freshFor, shareOfTime*ended.Sub(began)))}
+	s.made[key] = savingsMade{x, ended, max(freshFor, shareOfTime*ended.Sub(began))}
 	return x
 }
 

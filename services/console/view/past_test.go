@@ -33,6 +33,13 @@ func TestSavingsAreMadeOnceForAMoment(t *testing.T) {
 	if get(now.Truncate(time.Hour)); made != 2 {
 		t.Error("an old one is told")
 	}
+	now = now.Add(30 * 24 * time.Hour)
+	since := now.Truncate(time.Hour)
+	get(since)
+	now = now.Add(-30 * 24 * time.Hour)
+	if made = 0; get(since) == nil || made != 1 {
+		t.Error("one is told that a clock that was ahead has dated")
+	}
 	for i := range 100 {
 		since := now.Truncate(time.Hour).Add(-time.Duration(i) * time.Hour)
 		if got := get(since); !got.Since.Equal(since) || len(s.made) > savingsKept {

@@ -66,15 +66,17 @@ func (p *Publisher) admitEvent(e service.KubeEvent) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, key := p.clock(), dedupeKey(e)
-	if until, ok := p.until.Get(key); ok && now.Before(until.(time.Time)) {
-		return false
-	}
-	if !p.limiter(e.Reason).AllowN(now, 1) {
-		return false
-	}
 	keep := e.DedupeFor
 	if keep == 0 {
 		keep = dedupeDefault
+	}
+	if until, ok := p.until.Get(key); ok {
+		if left := until.(time.Time).Sub(now); left > 0 && left <= keep { // more: the clock was set back since
+			return false
+		}
+	}
+	if !p.limiter(e.Reason).AllowN(now, 1) {
+		return false
 	}
 	p.until.Add(key, now.Add(keep))
 	return true

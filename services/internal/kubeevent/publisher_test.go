@@ -49,7 +49,8 @@ func TestPublish(t *testing.T) {
 		"a changed message is published at once":                         {{0, evicted, false}, {0, changed, false}},
 		"a given time to drop repeats is honoured": {
 			{0, long, false}, {9 * time.Minute, long, true}, {time.Minute, long, false}},
-		"a given key hides changes of the message": {{0, keyed, false}, {0, keyedChanged, true}},
+		"what was remembered by a clock that was ahead is forgotten": {{0, evicted, false}, {-30 * 24 * time.Hour, evicted, false}, {time.Second, evicted, true}},
+		"a given key hides changes of the message":                   {{0, keyed, false}, {0, keyedChanged, true}},
 	}
 	for name, steps := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -127,7 +127,11 @@ func (o *rota) unled(p *post) time.Duration {
 	if p.leading {
 		return 0
 	}
-	return o.clock().Sub(p.ledAt)
+	now := o.clock()
+	if p.ledAt.After(now) { // the clock was set back: it counts from now on
+		p.ledAt = now
+	}
+	return now.Sub(p.ledAt)
 }
 
 // check fails while a service is led by nobody.

@@ -13,6 +13,22 @@ import (
 	"millwright/store"
 )
 
+// What was seen while the clock was ahead does not hide for as long that nobody leads.
+func TestAServiceThatNobodyLeadsIsSeenAfterTheClockWasSetBack(t *testing.T) {
+	now := time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)
+	o := newRota(&Parts{Elector: told{}, Units: []Unit{{Name: "unit"}}}, "me", func() time.Time { return now }, prometheus.NewRegistry())
+	now = now.Add(-30 * 24 * time.Hour)
+	o.lookAtLeaders(t.Context())
+	if err := o.check().Probe(); err != nil {
+		t.Errorf("at once: %v", err)
+	}
+	now = now.Add(unledMax + time.Second)
+	o.lookAtLeaders(t.Context())
+	if o.check().Probe() == nil || testutil.ToFloat64(o.gauge.WithLabelValues("unit")) != 0 {
+		t.Error("nobody leads, and that is not seen")
+	}
+}
+
 // told is an elector that says who stands first.
 type told struct {
 	store.Elector

@@ -64,7 +64,7 @@ func (s *ClusterSource) Get(ctx context.Context) (Cluster, error) {
 	if last.Version == "" && s.unknown != nil {
 		ttl = unknownTTL
 	}
-	fresh := have && s.cfg.Now().Sub(s.at) < ttl
+	fresh := have && s.cfg.Now().Sub(s.at).Abs() < ttl
 	s.mu.Unlock()
 	if fresh {
 		return last, nil

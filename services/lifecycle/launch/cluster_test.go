@@ -30,7 +30,11 @@ func TestClusterSource(t *testing.T) {
 	if asked != 1 {
 		t.Errorf("asked %d times", asked)
 	}
-	now = now.Add(6 * time.Minute)
+	now = now.Add(-30 * 24 * time.Hour) // the clock was ahead
+	if _, err := s.Get(context.Background()); err != nil || asked != 2 {
+		t.Errorf("asked %d times, %v", asked, err)
+	}
+	asked, now = 1, now.Add(6*time.Minute)
 	eks.CA, dnsErr = "bmV3", errors.New("no service")
 	want.CABundle = "bmV3"
 	if got, err := s.Get(context.Background()); err != nil || got != want || asked != 2 {

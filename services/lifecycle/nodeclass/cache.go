@@ -56,7 +56,7 @@ func (c *cache[V]) lookup(key string) (entry[V], bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries[key]
-	return e, ok && c.now().Sub(e.at) < c.ttl
+	return e, ok && c.now().Sub(e.at).Abs() < c.ttl
 }
 
 // put also drops what has expired, so that the cache never outgrows what is asked for.
@@ -65,7 +65,7 @@ func (c *cache[V]) put(key string, v V) {
 	defer c.mu.Unlock()
 	now := c.now()
 	for k, e := range c.entries {
-		if now.Sub(e.at) >= c.ttl {
+		if now.Sub(e.at).Abs() >= c.ttl {
 			delete(c.entries, k)
 		}
 	}

@@ -22,6 +22,10 @@ func TestACacheHoldsWhatWasAskedForWithinItsTimeToLive(t *testing.T) {
 	if v, _ := c.get("999", func() (int, error) { return -1, nil }); v != 999 {
 		t.Errorf("answer %d, want the one that is kept", v)
 	}
+	now = now.Add(-30 * 24 * time.Hour)
+	if v, _ := c.get("999", func() (int, error) { return -1, nil }); v != -1 || len(c.entries) > 1 {
+		t.Errorf("answer %d of %d, want none that a clock that was ahead has dated", v, len(c.entries))
+	}
 	now = now.Add(time.Minute)
 	if _, err := c.get("999", func() (int, error) { return 0, errors.New("no answer") }); err == nil {
 		t.Error("an answer outlives its time")
