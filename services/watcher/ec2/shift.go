@@ -112,7 +112,7 @@ func zoneIDs(list []events.ZonalShift) []string {
 // recallShifts takes what was known before this process for what ARC did not say yet.
 func (p *Poller) recallShifts() error {
 	list, ok := p.cfg.Shifts.Known()
-	if !ok && p.cfg.Clock().Sub(p.began) < recallWithin {
+	if !ok && p.cfg.Clock().Sub(p.began).Abs() < recallWithin {
 		return errNotYet
 	}
 	var known []events.ZonalShift

@@ -155,6 +155,15 @@ func TestShiftsKnownBeforeCountWhileARCIsSilent(t *testing.T) {
 	}
 }
 
+// A process that was made while the clock was ahead waits no longer for what was known.
+func TestShiftsAreNotWaitedForLongerAfterTheClockWasSetBack(t *testing.T) {
+	r := shiftRig(t, func() ([]events.ZonalShift, bool) { return nil, false })
+	r.began = r.began.Add(30 * 24 * time.Hour)
+	if err := r.recallShifts(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestAClusterThatARCDoesNotKnow is told so, and offered all zones.
 func TestAClusterThatARCDoesNotKnow(t *testing.T) {
 	r := shiftRig(t, nothingKnown)
