@@ -170,8 +170,8 @@ func (st *Step) setDeadline(s *planner.Snapshot) {
 	st.Deadline = t
 }
 
-// ParseDeadline reads a termination timestamp, in UTC. It refuses a year that no record can hold: 9999 with an
-// offset may be the year 10000 in UTC.
+// ParseDeadline reads a termination timestamp, in UTC. It refuses a year that no record can hold: 9999
+// with an offset may be the year 10000 in UTC.
 func ParseDeadline(text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 	otherValue        = "other"
 )
 
-// knownNodeConditions are the types that kubelets, cloud providers and node monitoring agents write: they have
-// series of their own whatever else was there before them.
+// knownNodeConditions are the types that kubelets, cloud providers and node monitoring agents write: they
+// have series of their own whatever else was there before them.
 var knownNodeConditions = []string{"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable",
 	"AcceleratedHardwareReady", "ContainerRuntimeReady", "KernelReady", "NetworkingReady", "StorageReady"}
 
@@ -54,7 +54,7 @@ func validLabel(text string) string { return strings.ToValidUTF8(text, "\uFFFD")
 // distinct are the values of a label of a counter that have series of their own.
 type distinct map[string]bool
 
-// bound returns a valid value, "other" if there are max already and it is none of them.
+// bound returns a valid value, "other" if there are so many already and it is none of them.
 func (d distinct) bound(text string, most int) string {
 	text = validLabel(text)
 	switch {

@@ -44,8 +44,8 @@ func conditionOf(kind, reason string, status corev1.ConditionStatus) corev1.Node
 	return corev1.NodeCondition{Type: corev1.NodeConditionType(kind), Status: status, Reason: reason, LastTransitionTime: metav1.Now()}
 }
 
-// The API server checks neither that the text of a Node's conditions is UTF-8, nor that a type is there once, nor
-// of resources that their names differ in more than what their series leave out.
+// The API server checks neither that the text of a Node's conditions is UTF-8, nor that a type is there
+// once, nor of resources that their names differ in more than what their series leave out.
 func TestAnyTextOfANodeCanBeScraped(t *testing.T) {
 	hosttest.Run(t, ledger.ServiceProvisioner, ledger.ModeActive, func(r *hosttest.Rig) {
 		registry := prometheus.NewRegistry()

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// connectionsMax and headerBytesMax bound what strangers can hold open; of API servers there are few, each
-	// with few connections.
+	// connectionsMax and headerBytesMax bound what strangers can hold open; of API servers there are few,
+	// each with few connections.
 	connectionsMax = 256
 	headerBytesMax = 16 << 10
 	// reviewsMax is how many reviews are read and answered at once: each may hold requestBytesMax. One that

@@ -23,8 +23,8 @@ func (b stalledBody) Read([]byte) (int, error) {
 	return 0, io.ErrUnexpectedEOF
 }
 
-// Of strangers that send reviews and do not finish them, the first few are read; there is room for others when
-// they have ended.
+// Of strangers that send reviews and do not finish them, the first few are read; there is room for others
+// when they have ended.
 func TestFewReviewsAreReadAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHandler(t)

@@ -151,7 +151,8 @@ func (r *Reviewer) now() time.Time {
 	return now
 }
 
-// counts reports that an answer is no older than the API server need not be asked anew, and not of the future.
+// counts reports that an answer is no older than the API server need not be asked anew, and not of the
+// future.
 func (r *Reviewer) counts(until, now time.Time) bool {
 	left := until.Sub(now)
 	return left > 0 && left <= r.cfg.CacheFor

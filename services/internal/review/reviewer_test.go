@@ -86,8 +86,8 @@ func TestWhoAsks(t *testing.T) {
 	}
 }
 
-// What was answered while the clock was ahead does not count when it has been put right, neither then nor when
-// that time comes.
+// What was answered while the clock was ahead does not count when it has been put right, neither then nor
+// when that time comes.
 func TestAnswersOfTheFutureDoNotCount(t *testing.T) {
 	for _, later := range []time.Duration{0, 29 * 24 * time.Hour, 30*24*time.Hour + time.Second} {
 		right := time.Unix(1_000_000, 0)

@@ -57,8 +57,8 @@ func (c *control) confirm(at time.Time) {
 	c.confirmed = at
 }
 
-// setBack takes in that the clock was set back and the log has not answered since: how long it has been silent
-// is counted from now on.
+// setBack takes in that the clock was set back and the log has not answered since: how long it has been
+// silent is counted from now on.
 func (c *control) setBack(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

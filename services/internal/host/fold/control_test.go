@@ -27,8 +27,8 @@ func (l switchLog) Switch(ctx context.Context, name string) (string, store.Head,
 	return l.Log.Switch(ctx, name)
 }
 
-// A clock that is put right by a month, during a read of the switch or between two, neither ends the reads nor
-// makes an answer count for a month.
+// A clock that is put right by a month, during a read of the switch or between two, neither ends the reads
+// nor makes an answer count for a month.
 func TestTheSwitchIsReadWhileTheClockIsSetBack(t *testing.T) {
 	for name, during := range map[string]bool{"during a read": true, "between reads": false} {
 		t.Run(name, func(t *testing.T) {
