@@ -75,7 +75,7 @@ func keptAnnotations(all map[string]string) map[string]string {
 // node affinity goes too: its controller writes the node's name into it.
 func classSpec(s *corev1.PodSpec, c *PodClass) *corev1.PodSpec {
 	k := &corev1.PodSpec{
-		Containers: keptContainers(s.Containers), InitContainers: keptContainers(s.InitContainers),
+		Containers: keptContainers(s.Containers, s.HostNetwork), InitContainers: keptContainers(s.InitContainers, s.HostNetwork),
 		RestartPolicy: s.RestartPolicy, TerminationGracePeriodSeconds: s.TerminationGracePeriodSeconds,
 		NodeSelector: s.NodeSelector, HostNetwork: s.HostNetwork, Affinity: s.Affinity, SchedulerName: s.SchedulerName,
 		Tolerations: s.Tolerations, PriorityClassName: s.PriorityClassName, Priority: s.Priority,
@@ -91,22 +91,23 @@ func classSpec(s *corev1.PodSpec, c *PodClass) *corev1.PodSpec {
 	return k
 }
 
-func keptContainers(list []corev1.Container) []corev1.Container {
+func keptContainers(list []corev1.Container, hostNetwork bool) []corev1.Container {
 	if len(list) == 0 {
 		return nil
 	}
 	kept := make([]corev1.Container, len(list))
 	for i := range list {
 		c := &list[i]
-		kept[i] = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy, Ports: hostPorts(c.Ports)}
+		kept[i] = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy, Ports: hostPorts(c.Ports, hostNetwork)}
 	}
 	return kept
 }
 
-func hostPorts(ports []corev1.ContainerPort) []corev1.ContainerPort {
+// hostPorts are, on the host's network, all ports: templates do not say that they are the node's.
+func hostPorts(ports []corev1.ContainerPort, hostNetwork bool) []corev1.ContainerPort {
 	var kept []corev1.ContainerPort
 	for _, p := range ports {
-		if p.HostPort != 0 {
+		if p.HostPort != 0 || hostNetwork {
 			kept = append(kept, p)
 		}
 	}

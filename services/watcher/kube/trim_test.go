@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -226,6 +227,22 @@ func TestPodKeepsWhatPlannersRead(t *testing.T) {
 	}
 	if port := got.Spec.Containers[0].Ports[0]; port.HostPort != 7 || port.HostIP == "" || port.Protocol == "" {
 		t.Errorf("host port: %+v", port)
+	}
+}
+
+// TestTemplatesOnTheHostsNetworkKeepTheirPorts: the API server makes host ports of them in pods alone.
+func TestTemplatesOnTheHostsNetworkKeepTheirPorts(t *testing.T) {
+	for _, hostNetwork := range []bool{false, true} {
+		d := &appsv1.DaemonSet{}
+		d.Spec.Template.Spec = corev1.PodSpec{HostNetwork: hostNetwork, Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "metrics", ContainerPort: 9100}}}}}
+		trimmed, err := Trim(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports := trimmed.(*appsv1.DaemonSet).Spec.Template.Spec.Containers[0].Ports
+		if kept := len(ports) == 1 && ports[0].ContainerPort == 9100; kept != hostNetwork {
+			t.Errorf("on the host's network (%v): ports %+v", hostNetwork, ports)
+		}
 	}
 }
 

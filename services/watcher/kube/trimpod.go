@@ -20,7 +20,7 @@ func trimPod(p *corev1.Pod) *corev1.Pod {
 // trimPodSpec keeps what decides where a pod fits, how long it takes to terminate, and what it needs.
 func trimPodSpec(s *corev1.PodSpec) corev1.PodSpec {
 	return corev1.PodSpec{
-		Volumes: trimVolumes(s.Volumes), InitContainers: trimContainers(s.InitContainers), Containers: trimContainers(s.Containers),
+		Volumes: trimVolumes(s.Volumes), InitContainers: trimContainers(s.InitContainers, s.HostNetwork), Containers: trimContainers(s.Containers, s.HostNetwork),
 		RestartPolicy: s.RestartPolicy, TerminationGracePeriodSeconds: s.TerminationGracePeriodSeconds,
 		NodeSelector: s.NodeSelector, NodeName: s.NodeName, HostNetwork: s.HostNetwork, Affinity: s.Affinity,
 		SchedulerName: s.SchedulerName, Tolerations: s.Tolerations, PriorityClassName: s.PriorityClassName, Priority: s.Priority,
@@ -30,11 +30,11 @@ func trimPodSpec(s *corev1.PodSpec) corev1.PodSpec {
 	}
 }
 
-func trimContainers(all []corev1.Container) []corev1.Container {
+func trimContainers(all []corev1.Container, hostNetwork bool) []corev1.Container {
 	var kept []corev1.Container
 	for _, c := range all {
 		kept = append(kept, corev1.Container{
-			Name: c.Name, Resources: *trimResources(&c.Resources), Ports: hostPorts(c.Ports), RestartPolicy: c.RestartPolicy,
+			Name: c.Name, Resources: *trimResources(&c.Resources), Ports: hostPorts(c.Ports, hostNetwork), RestartPolicy: c.RestartPolicy,
 		})
 	}
 	return kept
@@ -57,11 +57,12 @@ func trimResourceClaims(all []corev1.PodResourceClaim) []corev1.PodResourceClaim
 	return kept
 }
 
-// hostPorts keeps the ports that two pods cannot both use on a node.
-func hostPorts(all []corev1.ContainerPort) []corev1.ContainerPort {
+// hostPorts keeps the ports that two pods cannot both use on a node: on its network these are all, though
+// templates do not say so.
+func hostPorts(all []corev1.ContainerPort, hostNetwork bool) []corev1.ContainerPort {
 	var kept []corev1.ContainerPort
 	for _, p := range all {
-		if p.HostPort != 0 {
+		if p.HostPort != 0 || hostNetwork {
 			p.Name = ""
 			kept = append(kept, p)
 		}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 	"millwright/planner/provision/internal/volume"
 	"millwright/planner/requirement"
 	"millwright/planner/resource"
@@ -38,6 +39,7 @@ func (in *interner) Alternative(s requirement.Set) *Alternative {
 // Compiler turns pods into classes.
 type Compiler struct {
 	interner
+	options *options.Options
 	volumes volume.Source
 	respect bool // preferences count
 	// preferNoSchedule: some template or node has such a taint.
@@ -77,7 +79,7 @@ func (c *Compiler) Class(p *world.Pod) *Class {
 
 func (c *Compiler) compile(key ClassKey, volumes *volume.Volumes, volumeErr error) *Class {
 	pc := key.class
-	k := &Class{Index: len(c.Classes), Pod: pc, namespace: key.namespace, Requests: pc.Requests, Ports: HostPortsOf(pc.Spec), Volumes: volumes, Ours: true}
+	k := &Class{Index: len(c.Classes), Pod: pc, namespace: key.namespace, Requests: pc.Requests, Ports: HostPortsOf(pc.Spec, c.options), Volumes: volumes, Ours: true}
 	c.Classes[key] = k
 	k.Request = c.requestOf(&k.Requests)
 	if err := ValidatePod(pc.Spec); err != nil {
@@ -210,8 +212,8 @@ func PodTerms(spec *corev1.PodSpec) []requirement.Set {
 
 // NewCompiler of pods. respect: preferences count; preferNoSchedule: some NodePool or node has a taint of
 // that effect.
-func NewCompiler(volumes volume.Source, namespaces []topology.Namespace, respect, preferNoSchedule bool) *Compiler {
+func NewCompiler(o *options.Options, volumes volume.Source, namespaces []topology.Namespace, respect, preferNoSchedule bool) *Compiler {
 	return &Compiler{
-		volumes: volumes, respect: respect, preferNoSchedule: preferNoSchedule, Classes: map[ClassKey]*Class{}, Topologies: newTopologies(namespaces),
+		options: o, volumes: volumes, respect: respect, preferNoSchedule: preferNoSchedule, Classes: map[ClassKey]*Class{}, Topologies: newTopologies(namespaces),
 	}
 }

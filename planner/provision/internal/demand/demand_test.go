@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"millwright/planner/options"
 )
 
 // The rules: scheduling §7.4.
@@ -12,7 +14,7 @@ func TestHostPortsClashByPortProtocolAndAddress(t *testing.T) {
 		return corev1.ContainerPort{ContainerPort: 8080, HostPort: n, Protocol: protocol, HostIP: ip}
 	}
 	ports := func(list ...corev1.ContainerPort) []HostPort {
-		return HostPortsOf(&corev1.PodSpec{Containers: []corev1.Container{{Ports: list}}})
+		return HostPortsOf(&corev1.PodSpec{Containers: []corev1.Container{{Ports: list}}}, &options.Options{})
 	}
 	for name, tc := range map[string]struct {
 		a, b []HostPort
@@ -30,7 +32,7 @@ func TestHostPortsClashByPortProtocolAndAddress(t *testing.T) {
 		"a port of the container alone":    {ports(port(0, "TCP", "")), ports(port(0, "TCP", "")), false},
 		"one of several":                   {ports(port(80, "TCP", ""), port(90, "TCP", "")), ports(port(70, "TCP", ""), port(90, "TCP", "")), true},
 		"nothing clashes with no port":     {nil, ports(port(80, "TCP", "")), false},
-		"init containers have none at all": {HostPortsOf(&corev1.PodSpec{InitContainers: []corev1.Container{{Ports: []corev1.ContainerPort{port(80, "TCP", "")}}}}), ports(port(80, "TCP", "")), false},
+		"init containers have none at all": {HostPortsOf(&corev1.PodSpec{InitContainers: []corev1.Container{{Ports: []corev1.ContainerPort{port(80, "TCP", "")}}}}, &options.Options{}), ports(port(80, "TCP", "")), false},
 	} {
 		if Clash(tc.a, tc.b) != tc.want || Clash(tc.b, tc.a) != tc.want {
 			t.Errorf("%s: clash is not %v, either way", name, tc.want)

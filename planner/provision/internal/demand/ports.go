@@ -4,6 +4,8 @@ import (
 	"cmp"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"millwright/planner/options"
 )
 
 // HostPort is a port of the node that a container takes. ip is "" if it takes the port on every address.
@@ -13,11 +15,17 @@ type HostPort struct {
 	port     int32
 }
 
-// HostPortsOf lists the host ports of a pod's containers, not of its init containers (scheduling §7.4).
-func HostPortsOf(spec *corev1.PodSpec) []HostPort {
+// HostPortsOf lists the host ports of a pod's containers, not of its init containers (scheduling §7.4). A pod
+// on the host's network takes all ports of its containers: the API server says so in pods, but not in
+// templates, where it counts from Revision1 on.
+func HostPortsOf(spec *corev1.PodSpec, o *options.Options) []HostPort {
+	byNetwork := spec.HostNetwork && o.Revision >= options.Revision1
 	var ports []HostPort
 	for i := range spec.Containers {
 		for _, p := range spec.Containers[i].Ports {
+			if byNetwork {
+				p.HostPort = cmp.Or(p.HostPort, p.ContainerPort)
+			}
 			if p.HostPort == 0 {
 				continue
 			}

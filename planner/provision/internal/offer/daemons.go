@@ -8,6 +8,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/bitset"
 	"millwright/planner/catalog"
+	"millwright/planner/options"
 	"millwright/planner/provision/internal/demand"
 	"millwright/planner/requirement"
 	"millwright/planner/resource"
@@ -22,7 +23,7 @@ type daemonGroup struct {
 
 // daemonGroups divides the pool's types by which DaemonSets run on them. DaemonSets tolerate
 // PreferNoSchedule, and see the labels of a finished node.
-func daemonGroups(daemons []DaemonSet, t *Template) []daemonGroup {
+func daemonGroups(daemons []DaemonSet, t *Template, o *options.Options) []daemonGroup {
 	groups := []daemonGroup{{Types: t.Catalog.All()}}
 	set := FinishedLabels(t.Base)
 	for i := range daemons {
@@ -30,7 +31,7 @@ func daemonGroups(daemons []DaemonSet, t *Template) []daemonGroup {
 		if !on.Any() {
 			continue
 		}
-		ports := demand.HostPortsOf(daemons[i].Spec)
+		ports := demand.HostPortsOf(daemons[i].Spec, o)
 		var split []daemonGroup
 		for _, g := range groups {
 			with, without := g.Types.Clone(), g.Types.Clone()

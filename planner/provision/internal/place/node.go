@@ -79,7 +79,7 @@ func (n *Node) prepare(l *Layout, b *Bin) {
 	n.prepared = true
 	for _, p := range n.State.Pods {
 		if !p.Terminal() {
-			b.Ports = append(b.Ports, demand.HostPortsOf(p.Class.Spec)...)
+			b.Ports = append(b.Ports, demand.HostPortsOf(p.Class.Spec, &l.in.Options)...)
 		}
 	}
 	var daemons resource.Vector

@@ -151,7 +151,7 @@ func solveBy(in *Input, a approach) *Solver {
 
 func New(in *Input) *Solver {
 	templates, problems := offer.NewTemplates(&in.Input.Input)
-	c := demand.NewCompiler(in.Volumes, in.Namespaces, in.Options.PreferencePolicy != PreferencesIgnore, anyPreferNoSchedule(templates, in.Nodes))
+	c := demand.NewCompiler(&in.Options, in.Volumes, in.Namespaces, in.Options.PreferencePolicy != PreferencesIgnore, anyPreferNoSchedule(templates, in.Nodes))
 	s := &Solver{Layout: place.New(&in.Input, templates, c), In: in, Problems: problems}
 	s.FreeReserved = s.Reserved.Free(s.Templates)
 	s.queue()
