@@ -84,15 +84,16 @@ func withMemory(c *catalog.Catalog, amounts []memory.Amount) *catalog.Catalog {
 }
 
 // withMemory is Overlaid of a World whose catalogues say what was found.
-func (o *overlaidCache) withMemory(w *World, build func() *OverlaidPools) *OverlaidPools {
+func (o *overlaidCache) withMemory(w *World, revision int, build func() *OverlaidPools) *OverlaidPools {
 	var images strings.Builder
 	for _, c := range w.NodeClasses() {
 		images.WriteString(c.Name + "=" + ImagesOf(c) + "\n")
 	}
-	if d := o.discovered.Load(); d != nil && d.table == w.memory && d.images == images.String() {
+	if d := o.discovered.Load(); d != nil && d.table == w.memory && d.images == images.String() && d.pools.Revision == revision {
 		return d.pools
 	}
 	built := build()
+	built.Revision = revision
 	o.discovered.Store(&discoveredPools{w.memory, images.String(), built})
 	return built
 }

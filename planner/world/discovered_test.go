@@ -62,10 +62,10 @@ func TestCataloguesSayWhatMemoryWasFound(t *testing.T) {
 	if WithMemory(w, nil) != w {
 		t.Error("without anything found there is another World")
 	}
-	with.Overlaid(func() *OverlaidPools {
+	with.Overlaid(0, func() *OverlaidPools {
 		return &OverlaidPools{Problems: []OverlayProblem{{Reason: with.Catalog("a").NodeClass}}}
 	})
-	if again := w.Overlaid(func() *OverlaidPools { return &OverlaidPools{} }); len(again.Problems) != 0 {
+	if again := w.Overlaid(0, func() *OverlaidPools { return &OverlaidPools{} }); len(again.Problems) != 0 {
 		t.Error("pools made with what was found are those of the World that was observed")
 	}
 	next := class("a", "ami-4") // a new release

@@ -9,7 +9,9 @@ import (
 
 // OverlaidPools is what NodeOverlays make of the catalogues of NodePools.
 type OverlaidPools struct {
-	Pools []OverlaidPool
+	// Revision of the planners' rules that they follow.
+	Revision int
+	Pools    []OverlaidPool
 	// Problems are the NodeOverlays that are not applied, by name.
 	Problems []OverlayProblem
 }
@@ -40,15 +42,17 @@ func (o *OverlaidPools) ByName(name string) (p OverlaidPool, ok bool) {
 }
 
 // Overlaid is what build makes of NodeOverlays, NodePools and catalogues, computed once per change of one of
-// them and not for every Snapshot. All callers must pass the same build.
-func (w *World) Overlaid(build func() *OverlaidPools) *OverlaidPools {
+// them and not for every Snapshot. All callers must pass the same build, which follows a revision of the
+// planners' rules.
+func (w *World) Overlaid(revision int, build func() *OverlaidPools) *OverlaidPools {
 	if w.memory != nil {
-		return w.overlaid.withMemory(w, build)
+		return w.overlaid.withMemory(w, revision, build)
 	}
-	if p := w.overlaid.plain.Load(); p != nil {
+	if p := w.overlaid.plain.Load(); p != nil && p.Revision == revision {
 		return p
 	}
 	built := build()
+	built.Revision = revision
 	w.overlaid.plain.Store(built)
 	return built
 }

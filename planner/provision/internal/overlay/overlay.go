@@ -15,6 +15,7 @@ import (
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	"millwright/planner"
 	"millwright/planner/catalog"
+	"millwright/planner/options"
 	"millwright/planner/requirement"
 	"millwright/planner/resource"
 	"millwright/planner/world"
@@ -56,12 +57,12 @@ func Of(s *planner.Snapshot) *Pools {
 	if !s.Options.NodeOverlays || len(w.NodeOverlays()) == 0 {
 		return nil
 	}
-	return w.Overlaid(func() *Pools {
+	return w.Overlaid(s.Options.Revision, func() *Pools {
 		o := &Pools{}
 		for _, p := range w.NodePools() {
 			o.Pools = append(o.Pools, Pool{NodePool: p, Catalog: CatalogOf(w, p)})
 		}
-		apply(w.NodeOverlays(), o)
+		apply(w.NodeOverlays(), o, s.Options.Revision)
 		return o
 	})
 }
@@ -91,7 +92,7 @@ func Catalog(s *planner.Snapshot, nodePool, nodeClass string) *catalog.Catalog {
 // apply gives each pool the catalogue that the NodeOverlays make of its own (scheduling §13): the heaviest
 // first, then by name descending; of each price and resource the first counts. One that would change what
 // another of the same weight has changed is not applied at all.
-func apply(list []*karpv1alpha1.NodeOverlay, pools *Pools) {
+func apply(list []*karpv1alpha1.NodeOverlay, pools *Pools, revision int) {
 	var overlays []*overlay
 	for _, x := range list {
 		o, err := readOverlay(x)
@@ -107,17 +108,21 @@ func apply(list []*karpv1alpha1.NodeOverlay, pools *Pools) {
 	slices.SortFunc(overlays, func(a, b *overlay) int {
 		return cmp.Or(cmp.Compare(b.weight, a.weight), strings.Compare(b.name, a.name))
 	})
-	owners := map[overlayTarget]*overlay{}
+	// owners are the overlays that count; rivals the lightest so far, which may lie below a heavier one.
+	owners, rivals := map[overlayTarget]*overlay{}, map[overlayTarget]*overlay{}
 	for _, o := range overlays {
 		targets := targetsOf(o, pools.Pools)
-		if at := slices.IndexFunc(targets, func(t overlayTarget) bool { x := owners[t]; return x != nil && x.weight == o.weight }); at >= 0 {
+		if at := slices.IndexFunc(targets, func(t overlayTarget) bool { x := rivals[t]; return x != nil && x.weight == o.weight }); at >= 0 {
 			pools.Problems = append(pools.Problems, Problem{NodeOverlay: o.name, Reason: overlayConflict,
-				Message: fmt.Sprintf("changes %s, as nodeoverlay %s of the same weight does", targets[at], owners[targets[at]].name)})
+				Message: fmt.Sprintf("changes %s, as nodeoverlay %s of the same weight does", targets[at], rivals[targets[at]].name)})
 			continue
 		}
 		for _, t := range targets {
 			if owners[t] == nil {
 				owners[t] = o
+			}
+			if rivals[t] == nil || revision >= options.Revision1 {
+				rivals[t] = o
 			}
 		}
 	}
@@ -199,7 +204,16 @@ func microOf(text string) int64 {
 	return round(r)
 }
 
+// priceMax is a million USD per hour. More counts as that, so that sums and multiples stay within int64.
+const priceMax = 1_000_000_000_000
+
 func round(r *big.Rat) int64 {
+	switch {
+	case r.Cmp(big.NewRat(priceMax, 1)) >= 0:
+		return priceMax
+	case r.Cmp(big.NewRat(-priceMax, 1)) <= 0:
+		return -priceMax
+	}
 	r.Add(r, big.NewRat(1, 2))
 	return new(big.Int).Div(r.Num(), r.Denom()).Int64()
 }
@@ -209,7 +223,7 @@ func adjuster(text string) func(int64) int64 {
 	share, relative := strings.CutSuffix(text, "%")
 	if !relative {
 		delta := microOf(text)
-		return func(p int64) int64 { return max(0, p+delta) }
+		return func(p int64) int64 { return min(max(0, p+delta), priceMax) }
 	}
 	r, _ := new(big.Rat).SetString(share)
 	factor := new(big.Rat).Add(big.NewRat(1, 1), new(big.Rat).Quo(r, big.NewRat(100, 1)))
