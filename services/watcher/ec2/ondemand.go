@@ -18,7 +18,8 @@ import (
 
 const productsPage = 100
 
-// pollOnDemand overlays the on-demand prices with those of the price API (ec2 §2.2). Where there is none, the
+// pollOnDemand overlays the on-demand prices, first the built-in ones, with those of the price API (ec2 §2.2).
+// Where there is none, the
 // built-in table is all that is known; if it fails, the table stands in.
 func (p *Poller) pollOnDemand(ctx context.Context) error {
 	if !p.asksPrices() {
@@ -30,6 +31,9 @@ func (p *Poller) pollOnDemand(ctx context.Context) error {
 	}
 	p.prices.Lock()
 	defer p.prices.Unlock()
+	if !p.prices.knowsOnDemand() && !strings.HasPrefix(p.cfg.Region, "cn-") { // dollars do not go with yuan
+		p.prices.addFound(pricesFor(p.cfg.Region).onDemand())
+	}
 	p.prices.addFound(found)
 	p.prices.assumeSpot()
 	return p.emitPrices()

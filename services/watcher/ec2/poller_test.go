@@ -117,6 +117,12 @@ func TestPricesAreDifferences(t *testing.T) {
 	if _, ok := first[priceKey{"m5.metal", "on-demand", ""}]; !ok {
 		t.Error("no price of bare metal")
 	}
+	for name := range pricesFor(r.cfg.Region).Prices {
+		if _, ok := first[priceKey{name, "on-demand", ""}]; !ok {
+			t.Errorf("the price API knows no price of %s, and the built-in one is not used", name)
+			break
+		}
+	}
 	r.poll("spot_prices")
 	second := r.out.prices()
 	if got := second[priceKey{"m5.large", "spot", "us-west-2a"}]; got <= 0 || got >= 96000 {
