@@ -110,6 +110,35 @@ func TestAHungBatchEndsAndHoldsUpNoOther(t *testing.T) {
 	})
 }
 
+// EC2 refuses a whole call for one id that it does not know, or that is none.
+func TestOneIDThatIsNoneHidesNoOther(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := r.ParseForm(); err != nil {
+			t.Error(err)
+		}
+		var items string
+		for i := 1; r.Form.Get(fmt.Sprintf("InstanceId.%d", i)) != ""; i++ {
+			switch id := r.Form.Get(fmt.Sprintf("InstanceId.%d", i)); id {
+			case "node-of-another-cloud":
+				ec2Error(400, "InvalidInstanceID.Malformed", "no id")(w, r)
+				return
+			case "i-unknown":
+				ec2Error(400, "InvalidInstanceID.NotFound", "no")(w, r)
+				return
+			default:
+				items += "<item><instanceId>" + id + "</instanceId></item>"
+			}
+		}
+		fmt.Fprintf(w, "<DescribeInstancesResponse><reservationSet><item><instancesSet>%s</instancesSet></item></reservationSet></DescribeInstancesResponse>", items)
+	}))
+	defer srv.Close()
+	client := clientAt(t, srv.URL, http.DefaultTransport, time.Minute, nil)
+	found, err := client.DescribeInstances(t.Context(), []string{"i-1", "node-of-another-cloud", "i-2", "i-unknown", "i-3"})
+	if err != nil || len(found) != 3 {
+		t.Errorf("found %v, %v", found, err)
+	}
+}
+
 // EC2 refuses a whole call for one instance that is protected or unknown.
 func TestOneInstanceThatMayNotBeTerminatedSavesNoOther(t *testing.T) {
 	ended := map[string]bool{}

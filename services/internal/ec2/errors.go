@@ -77,6 +77,7 @@ var noCapacityCodes = []string{
 const (
 	codeSpotRoleForbidden = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
 	codeNoAddresses       = "InsufficientFreeAddressesInSubnet"
+	codeMalformedID       = "InvalidInstanceID.Malformed"
 )
 
 var notFoundCodes = []string{

@@ -93,9 +93,10 @@ func (c *Client) describeInstances(ctx context.Context, ids []string) ([]Instanc
 	return byID(found), nil
 }
 
+// describeIDs finds nothing for an id that EC2 does not know, or could not have made.
 func (c *Client) describeIDs(ctx context.Context, ids []string, found map[string]Instance) error {
 	err := c.describe(ctx, &awsec2.DescribeInstancesInput{InstanceIds: ids}, found)
-	if !IsNotFound(err) {
+	if !IsNotFound(err) && Code(err) != codeMalformedID {
 		return err
 	}
 	if len(ids) == 1 {

@@ -51,12 +51,13 @@ type detail struct {
 var (
 	errEmpty    = errors.New("empty body")
 	errInstance = errors.New("names no instance")
+	errTime     = errors.New("time is out of range")
 )
 
-// instanceID of EC2, old and new.
-var instanceID = regexp.MustCompile(`^i-[0-9a-f]{8}([0-9a-f]{9})?$`)
+// instanceID of EC2, as in the ids of Nodes (planner/providerid).
+var instanceID = regexp.MustCompile(`^i-[0-9a-z]{1,62}$`)
 
-// parse reads a message (reference: disruption §8). kind is noOp for one that says nothing of interest. An
+// parse reads a message (reference: disruption §8). What is no instance in a list of them is left out. kind is noOp for one that says nothing of interest. An
 // error: nobody can read it.
 func parse(body string) (kind string, about []events.Interruption, err error) {
 	if body == "" {
@@ -68,6 +69,9 @@ func parse(body string) (kind string, about []events.Interruption, err error) {
 	}
 	if e.Version != "0" || !slices.Contains(detailTypes, [2]string{e.Source, e.DetailType}) {
 		return noOp, nil, nil
+	}
+	if year := e.Time.UTC().Year(); year < 1 || year > 9999 {
+		return noOp, nil, fmt.Errorf("%s: %w", e.DetailType, errTime) // it could not be published
 	}
 	var d detail
 	if err := json.Unmarshal(e.Detail, &d); err != nil {
@@ -84,14 +88,19 @@ func parse(body string) (kind string, about []events.Interruption, err error) {
 			ids = append(ids, entity.EntityValue)
 		}
 	}
+	var strange string
 	for _, id := range ids {
 		if !instanceID.MatchString(id) {
-			return noOp, nil, fmt.Errorf("%s: %q: %w", e.DetailType, cut(id, idMax), errInstance)
+			strange = id
+			continue
 		}
 		about = append(about, events.Interruption{MessageKind: kind, InstanceID: id, At: e.Time.UTC(), MessageID: cut(e.ID, idMax),
 			Detail: cut(text, detailMax), Body: cut(body, bodyMax)})
 	}
-	if len(about) == 0 {
+	switch {
+	case len(about) == 0 && len(ids) > 0:
+		return noOp, nil, fmt.Errorf("%s: %q: %w", e.DetailType, cut(strange, idMax), errInstance)
+	case len(about) == 0:
 		return noOp, nil, nil
 	}
 	return kind, about, nil

@@ -173,17 +173,19 @@ func TestEveryMessageIsStoredOrDeleted(t *testing.T) {
 	r := newRig(t, nil)
 	r.send("}{", "[]", `{"version":"0"}`, event("1", "aws.ec2", spotWarning, `"x"`), event("2", "aws.ec2", spotWarning, `{"instance-id":"i-1; drop"}`),
 		event("3", "aws.ec2", stateChange, `{"instance-id":"i-0123456789abcdef0","state":"running"}`), event("4", "aws.s3", "Object Created", `{}`),
-		spotWarningOf("5"), event("6", "aws.health", health, `{"service":"EC2","eventTypeCategory":"scheduledChange","affectedEntities":[{"entityValue":"i-01234567"},{"entityValue":"i-89abcdef"}]}`))
+		spotWarningOf("5"), event("6", "aws.health", health, `{"service":"EC2","eventTypeCategory":"scheduledChange","affectedEntities":[{"entityValue":"i-01234567"},{"entityValue":"UNKNOWN"},{"entityValue":"i-89abcdefg"}]}`),
+		event("7", "aws.health", health, `{"service":"EC2","eventTypeCategory":"scheduledChange","affectedEntities":[{"entityValue":"UNKNOWN"}]}`),
+		strings.Replace(spotWarningOf("8"), `"time":"`, `"time":"9999-12-31T23:59:59-01:00","was":"`, 1))
 	r.run()
-	r.until("all deleted", func() bool { return r.deleted() == 9 })
+	r.until("all deleted", func() bool { return r.deleted() == 11 })
 	if got, want := r.bus.ids(), map[string]int{"5": 1, "6": 2}; !maps.Equal(got, want) {
 		t.Errorf("stored %v, want %v", got, want)
 	}
-	if n := testutil.ToFloat64(r.reader.metrics.unparsable); n != 4 {
-		t.Errorf("%v unparsable, want 4", n)
+	if n := testutil.ToFloat64(r.reader.metrics.unparsable); n != 6 {
+		t.Errorf("%v unparsable, want 6", n)
 	}
-	if n := testutil.ToFloat64(r.reader.metrics.received.WithLabelValues(noOp)); n != 7 {
-		t.Errorf("%v of no kind, want 7", n)
+	if n := testutil.ToFloat64(r.reader.metrics.received.WithLabelValues(noOp)); n != 9 {
+		t.Errorf("%v of no kind, want 9", n)
 	}
 }
 
