@@ -31,7 +31,7 @@ func ebs(b *awsv1.BlockDevice) *ec2types.LaunchTemplateEbsBlockDeviceRequest {
 	}
 	out := &ec2types.LaunchTemplateEbsBlockDeviceRequest{
 		DeleteOnTermination: b.DeleteOnTermination, Encrypted: b.Encrypted, KmsKeyId: b.KMSKeyID, SnapshotId: b.SnapshotID,
-		Iops: int32Of(b.IOPS), Throughput: int32Of(b.Throughput), VolumeInitializationRate: b.VolumeInitializationRate,
+		Iops: unlessZero(b.IOPS), Throughput: unlessZero(b.Throughput), VolumeInitializationRate: b.VolumeInitializationRate,
 		VolumeType: ec2types.VolumeType(aws.ToString(b.VolumeType)),
 	}
 	if b.VolumeSize != nil {
@@ -40,8 +40,9 @@ func ebs(b *awsv1.BlockDevice) *ec2types.LaunchTemplateEbsBlockDeviceRequest {
 	return out
 }
 
-func int32Of(n *int64) *int32 {
-	if n == nil {
+// unlessZero leaves out a zero, which EC2 refuses: the type's default is meant.
+func unlessZero(n *int64) *int32 {
+	if aws.ToInt64(n) == 0 {
 		return nil
 	}
 	return aws.Int32(int32(*n))
