@@ -85,6 +85,26 @@ func TestTheFirstResyncWaitsForTheFirstPoll(t *testing.T) {
 	})
 }
 
+func TestAnObjectThatCannotBeEncodedEndsNoEpoch(t *testing.T) {
+	withAWS(t, func(t *testing.T, r *rig, aws *fakeAWS) {
+		aws.synced.Store(true)
+		r.pass(5 * time.Second)
+		before := value(t, r.w.metrics.resyncs)
+		never := time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+		for range 3 {
+			o := &events.Interruption{MessageKind: events.SpotInterrupted, InstanceID: "i-1", At: never}
+			if err := aws.emitter.Emit(events.KindInterruption, events.OpUpsert, "i-1", "i-1", o); err == nil {
+				t.Error("it was published")
+			}
+			r.pass(20 * time.Second)
+		}
+		emit(t, aws.emitter, events.KindInterruption, "i-2", &events.Interruption{MessageKind: events.SpotInterrupted, InstanceID: "i-2", At: time.Now().UTC()})
+		if began := value(t, r.w.metrics.resyncs) - before; began != 0 {
+			t.Errorf("%v epochs began", began)
+		}
+	})
+}
+
 func TestAClusterWithoutAnswerFromEC2IsSynced(t *testing.T) {
 	withAWS(t, func(t *testing.T, r *rig, aws *fakeAWS) {
 		r.pass(40 * time.Second)

@@ -117,7 +117,7 @@ func (m *memory) emit(c Change) error {
 		return nil
 	}
 	err := m.now.Publish(c)
-	if err != nil {
+	if err != nil && !errors.Is(err, errEncoding) {
 		m.now = nil
 	}
 	if c.Kind == events.KindInterruption {
@@ -161,7 +161,7 @@ func (m *memory) replay(ctx context.Context, p *publisher, blobs events.Blobs) e
 		if err := storeAgain(ctx, blobs, c.Object); err != nil {
 			return err
 		}
-		if err := p.Publish(c); err != nil {
+		if err := p.Publish(c); err != nil && !errors.Is(err, errEncoding) {
 			return err
 		}
 	}

@@ -23,7 +23,7 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		published:          counters("published_total", "Observations published, by kind and op.", "kind", "op"),
-		unreadable:         counters("unreadable_total", "Objects too large to publish, by kind.", "kind"),
+		unreadable:         counters("unreadable_total", "Objects that are too large to publish, or cannot be encoded, by kind.", "kind"),
 		resyncs:            counter("resyncs_total", "Epochs begun, also those that failed at once because the bus was away."),
 		heartbeatsWithheld: counter("heartbeats_withheld_total", "Heartbeats not published because a watch was interrupted or the API server did not answer."),
 		queue:              gauge("queue_messages", "Publishes without acknowledgement, at the last heartbeat."),

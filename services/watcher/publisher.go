@@ -82,12 +82,21 @@ func (p *publisher) published() uint64 {
 	return p.counter
 }
 
+// errEncoding: an object has no encoding. It is not published, and nothing else suffers.
+var errEncoding = errors.New("object cannot be encoded")
+
 // publish is called with mu held.
 func (p *publisher) publish(o events.Observation) error {
 	if err := p.usable(); err != nil {
 		return err
 	}
 	err := p.send(o)
+	aws := slices.Contains(events.AWSKinds(), o.Kind)
+	if aws && errors.Is(err, errEncoding) && !errors.Is(err, events.ErrTooLarge) {
+		p.w.metrics.unreadable.WithLabelValues(o.Kind.String()).Inc()
+		p.w.cfg.Logger.Error().Err(err).Str("kind", o.Kind.String()).Str("name", o.Name).Msg("object cannot be published")
+		return err
+	}
 	if errors.Is(err, events.ErrTooLarge) {
 		p.w.metrics.unreadable.WithLabelValues(o.Kind.String()).Inc()
 		p.w.cfg.Logger.Warn().Err(err).Str("kind", o.Kind.String()).Str("name", o.Name).Msg("object too large to publish")
@@ -122,7 +131,7 @@ func (p *publisher) send(o events.Observation) error {
 	}
 	data, err := events.Encode(o)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errEncoding, err)
 	}
 	err = p.w.cfg.Stream.Publish(p.ctx, data)
 	for errors.Is(err, events.ErrFull) {
