@@ -255,6 +255,14 @@ func consolidationType(method string) string {
 	return ""
 }
 
+// forget ceases to serve what the last passes found.
+func (m *metrics) forget() {
+	for _, g := range []*prometheus.GaugeVec{m.eligible, m.allowed, m.consuming, m.proposals, m.halted, m.drainingOut} {
+		g.Reset()
+	}
+	m.covered.Set(0)
+}
+
 // RegisterMetrics registers the metrics of the package with r, as a running process does; docs/metrics.md is
 // made of them.
 func RegisterMetrics(r prometheus.Registerer) { newMetrics(r) }

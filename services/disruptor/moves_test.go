@@ -19,6 +19,7 @@ import (
 	"millwright/services/disruptor"
 	"millwright/services/internal/host/hosttest"
 	"millwright/services/internal/kube"
+	"millwright/services/internal/service"
 )
 
 // filled has two nodes of a Balanced NodePool, each with a small pod: one of them is not needed.
@@ -191,4 +192,25 @@ func TestReplacementsAreNotWaitedForForEver(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What the last passes found is the affair of who leads next.
+func TestADisruptorThatIsReleasedServesNoPass(t *testing.T) {
+	filled(t, func(r *hosttest.Rig, s *disruptor.Service, metric func(string) []string) {
+		gate := r.Host.Gate(s)
+		r.Settle(gate, 10*time.Second)
+		names := []string{"karpenter_voluntary_disruption_eligible_nodes", "karpenter_nodepools_allowed_disruptions",
+			"karpenter_nodepools_nodes_consuming_budgets", "millwright_disruption_proposals"}
+		for _, name := range names {
+			if len(metric(name)) == 0 {
+				t.Errorf("no %s while it leads", name)
+			}
+		}
+		gate.(service.Releaser).Released()
+		for _, name := range append(names, "millwright_disruption_rollouts_halted", "millwright_disruption_draining_out_nodes") {
+			if got := metric(name); len(got) > 0 {
+				t.Errorf("%s after it was released: %v", name, got)
+			}
+		}
+	})
 }

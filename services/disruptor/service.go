@@ -132,6 +132,12 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	return s.start(ctx)
 }
 
+// Released implements service.Releaser.
+func (s *Service) Released() {
+	s.metrics.forget()
+	s.policiesAt = time.Time{}
+}
+
 // start plans new commands, pass after pass, until nothing more may be taken.
 func (s *Service) start(ctx context.Context) (time.Duration, error) {
 	for range passesMax {

@@ -63,6 +63,13 @@ func (m *metrics) rounds(p planned, waited []time.Duration) {
 	m.outcomes.WithLabelValues(outcome).Inc()
 }
 
+// forget ceases to serve what the last round found.
+func (m *metrics) forget() {
+	m.queueDepth.Reset()
+	m.unschedulable.Reset()
+	m.ignored.Set(0)
+}
+
 // RegisterMetrics registers the metrics of the package with r, as a running process does; docs/metrics.md is
 // made of them.
 func RegisterMetrics(r prometheus.Registerer) {

@@ -196,6 +196,9 @@ func (s *Service) nextPlan() (planned, error) {
 	return planned{wait: confirmAfter}, nil
 }
 
+// Released implements service.Releaser.
+func (s *Service) Released() { s.metrics.forget() }
+
 // confirm takes over, on a fresh Snapshot, the parts of a plan that still hold.
 func (s *Service) confirm(p *planned) (planned, error) {
 	confirmed := planned{took: p.took, looked: p.looked} // whatever came since is left to the next round

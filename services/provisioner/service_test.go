@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -620,6 +621,32 @@ func TestTimeAloneBringsARound(t *testing.T) {
 		r.Settle(s, 35*time.Second)
 		if n := unchanged() - before; n < 3 || n > 4 {
 			t.Errorf("%v rounds in 35 s in which nothing happened, want one each 10 s", n)
+		}
+	})
+}
+
+// What the last round found is the affair of who leads next.
+func TestAProvisionerThatIsReleasedServesNoRound(t *testing.T) {
+	hosttest.Run(t, ledger.ServiceProvisioner, ledger.ModeActive, func(r *hosttest.Rig) {
+		registry := prometheus.NewRegistry()
+		s := r.Host.Gate(provisioner.New(r.Host, provisioner.Deps{Logger: zerolog.Nop(), Registerer: registry}))
+		r.See(plannertest.WithCatalogue()...)
+		r.See(pending("p")) // there is no NodePool
+		names := []string{"karpenter_scheduler_unschedulable_pods_count", "karpenter_scheduler_queue_depth"}
+		served := func() int {
+			n, err := testutil.GatherAndCount(registry, names...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		r.Settle(s, 15*time.Second)
+		if n := served(); n != 2 {
+			t.Fatalf("%d series of %v while it leads", n, names)
+		}
+		s.(service.Releaser).Released()
+		if n := served(); n != 0 {
+			t.Errorf("%d series of %v after it was released", n, names)
 		}
 	})
 }

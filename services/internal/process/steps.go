@@ -88,6 +88,7 @@ func (s *Steps) RunDegraded(ctx context.Context) error {
 		return nil
 	}
 	err := s.loop(ctx, led)
+	s.released()
 	drain, cancel := context.WithTimeout(context.Background(), DrainTimeout)
 	defer cancel()
 	release(drain)
@@ -141,10 +142,18 @@ func (s *Steps) Lead(ctx context.Context, l store.Leadership) error {
 	endBeside := s.startBeside(led)
 	err = s.loop(ctx, led)
 	endBeside()
+	s.released()
 	drain, cancel := context.WithTimeout(context.Background(), DrainTimeout)
 	defer cancel()
 	release(drain)
 	return err
+}
+
+// released tells the service that it does not lead any more.
+func (s *Steps) released() {
+	if r, ok := s.service.(service.Releaser); ok {
+		r.Released()
+	}
 }
 
 // startBeside returns a function that ends the functions beside the steps.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +27,11 @@ type scripted struct {
 	at      []time.Duration
 	start   time.Time
 	block   time.Duration
+	// released is after how many steps it was told that it does not lead any more, in each time of leading.
+	released []int
 }
+
+func (s *scripted) Released() { s.released = append(s.released, len(s.at)) }
 
 type answer struct {
 	next  time.Duration
@@ -116,6 +121,9 @@ func TestStepsAreTriggered(t *testing.T) {
 				}
 				if !host.released {
 					t.Error("the leadership was not released")
+				}
+				if !slices.Equal(s.released, []int{len(c.want)}) {
+					t.Errorf("told that it does not lead any more after steps %v of %d", s.released, len(c.want))
 				}
 			})
 		})

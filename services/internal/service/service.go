@@ -30,6 +30,12 @@ type Service interface {
 	Step(ctx context.Context) (time.Duration, error)
 }
 
+// Releaser is a Service that serves metrics of what it decided last. They are another process's affair once it no longer leads.
+type Releaser interface {
+	// Released is called after the last step of a time of leading.
+	Released()
+}
+
 // ErrNotReady is wrapped by Host.Snapshot when there is no valid Snapshot now; the text says why. The service
 // does nothing and is stepped again on change.
 var ErrNotReady = errors.New("no valid snapshot")

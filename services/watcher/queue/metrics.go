@@ -45,6 +45,12 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
+// forget: whether the queue can be read is the affair of who leads next.
+func (m *metrics) forget() {
+	m.readable.Set(0)
+	m.oldest.Set(0)
+}
+
 // RegisterMetrics registers the metrics of the package with r, as a running process does; docs/metrics.md is
 // made of them.
 func RegisterMetrics(r prometheus.Registerer) { newMetrics(r) }

@@ -112,6 +112,7 @@ func New(cfg Config, e Emitter) *Reader {
 
 // Run reads until ctx ends.
 func (r *Reader) Run(ctx context.Context) error {
+	defer r.metrics.forget()
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(r.cfg.Pause), backoff.WithMaxInterval(max(retryMax, r.cfg.Pause)), backoff.WithMaxElapsedTime(0))
 	for {
 		err := r.read(ctx, retry.Reset)

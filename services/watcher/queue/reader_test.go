@@ -168,6 +168,21 @@ func spotWarningOf(id string) string {
 	return event(id, "aws.ec2", spotWarning, `{"instance-id":"i-0123456789abcdef0","instance-action":"terminate"}`)
 }
 
+// A reader that stands by has nothing to say of the queue, whatever it saw while it led.
+func TestAReaderThatEndsServesNothingOfTheQueue(t *testing.T) {
+	r := newRig(t, nil)
+	r.send(spotWarningOf("1"))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.reader.Run(ctx) }()
+	r.until("the queue is read", func() bool { return r.deleted() == 1 && testutil.ToFloat64(r.reader.metrics.readable) == 1 })
+	cancel()
+	<-ended
+	if readable, oldest := testutil.ToFloat64(r.reader.metrics.readable), testutil.ToFloat64(r.reader.metrics.oldest); readable != 0 || oldest != 0 {
+		t.Errorf("readable %v, age of the oldest message %v", readable, oldest)
+	}
+}
+
 // What nobody can read and what says nothing is deleted; the rest is stored, then deleted.
 func TestEveryMessageIsStoredOrDeleted(t *testing.T) {
 	r := newRig(t, nil)

@@ -19,6 +19,13 @@ type gated struct {
 	host *Host
 }
 
+// Released implements service.Releaser.
+func (g gated) Released() {
+	if r, ok := g.Service.(service.Releaser); ok {
+		r.Released()
+	}
+}
+
 func (g gated) Step(ctx context.Context) (time.Duration, error) {
 	if g.host.mode == ledger.ModeActive && !g.host.mayAct() {
 		g.host.metrics.notReady.WithLabelValues("not_the_actor").Inc()
