@@ -21,7 +21,7 @@ func (l *Layout) countRunning(inRun map[*world.Pod]bool) {
 
 // uncountPods removes the pods that run on a node from the counts, except for those that stay there.
 func (l *Layout) uncountPods(b *Bin, node *Node) {
-	l.countPods(b, node.State.Pods, l.stays, -1)
+	l.countPods(b, node.State.Pods, l.in.stays, -1)
 }
 
 // countPods adds n to the counts for each pod of a node, except for some.
@@ -31,14 +31,14 @@ func (l *Layout) countPods(b *Bin, pods []*world.Pod, except func(*world.Pod) bo
 		if !p.Active() || except(p) {
 			continue
 		}
-		r := l.runningOf(p)
+		r := l.running.on(p, l.Compiler)
 		l.countOn(b, r.counted, passes, n)
 		l.countOn(b, r.owned, passes, n)
 	}
 }
 
 // stays reports that a pod still counts on a node that was removed.
-func (l *Layout) stays(p *world.Pod) bool { return l.in.Stays != nil && l.in.Stays(p) }
+func (in *Input) stays(p *world.Pod) bool { return in.Stays != nil && in.Stays(p) }
 
 // holdsDomain reports that pods which stay on a removed or leaving node count in a domain of a group.
 func (l *Layout) holdsDomain(g *topology.Group, at int) bool {
@@ -46,7 +46,7 @@ func (l *Layout) holdsDomain(g *topology.Group, at int) bool {
 		n := b.Node()
 		return g.Domains.Index(n.labels()[g.Domains.Key]) == at && n.passes(&l.Compiler.Topologies.Filters[g.Filter]) &&
 			slices.ContainsFunc(pods, func(p *world.Pod) bool {
-				r := l.runningOf(p)
+				r := l.running.on(p, l.Compiler)
 				return p.Active() && (slices.Contains(r.counted, g) || slices.Contains(r.owned, g))
 			})
 	}
@@ -59,24 +59,24 @@ func (l *Layout) holdsDomain(g *topology.Group, at int) bool {
 		return false
 	}
 	for b, n := range l.Nodes() {
-		if b.Gone && holds(b, slices.DeleteFunc(slices.Clone(n.State.Pods), func(p *world.Pod) bool { return !l.stays(p) })) {
+		if b.Gone && holds(b, slices.DeleteFunc(slices.Clone(n.State.Pods), func(p *world.Pod) bool { return !l.in.stays(p) })) {
 			return true
 		}
 	}
 	return false
 }
 
-// runningOf is what a pod on a node means to the groups, once none may be added: a class without required
+// on is what a pod on a node means to the groups, once none may be added: a class without required
 // anti-affinity owns none.
-func (l *Layout) runningOf(p *world.Pod) *runningClass {
+func (classes runningClasses) on(p *world.Pod, c *demand.Compiler) *runningClass {
 	key := runningKey{p.Class, p.Namespace}
-	r := l.running[key]
+	r := classes[key]
 	if r == nil {
 		r = &runningClass{}
-		l.running[key] = r
+		classes[key] = r
 	}
 	if !r.matched {
-		r.counted, r.matched = l.Compiler.Topologies.Space.Matching(p.Class.Labels, p.Namespace), true
+		r.counted, r.matched = c.Topologies.Space.Matching(p.Class.Labels, p.Namespace), true
 	}
 	return r
 }

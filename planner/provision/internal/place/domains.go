@@ -27,7 +27,7 @@ func (l *Layout) SetUpTopology(inRun map[*world.Pod]bool) {
 
 // addOwners adds the groups of required anti-affinity of pods that run.
 func (l *Layout) addOwners() {
-	l.running = map[runningKey]*runningClass{}
+	l.running = runningClasses{}
 	flagged := map[*world.PodClass]bool{}
 	for _, c := range l.in.Classes {
 		if a := c.Spec.Affinity; a != nil && a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
@@ -40,7 +40,7 @@ func (l *Layout) addOwners() {
 	add := func(pods []*world.Pod) {
 		for _, p := range pods {
 			if flagged[p.Class] && p.Active() {
-				l.ownersOf(p)
+				l.running.addOwner(p, l.Compiler)
 			}
 		}
 	}
@@ -65,22 +65,23 @@ type runningClass struct {
 	matched bool
 }
 
-func (l *Layout) ownersOf(p *world.Pod) *runningClass {
+type runningClasses map[runningKey]*runningClass
+
+// addOwner adds the groups of a pod's required anti-affinity.
+func (classes runningClasses) addOwner(p *world.Pod, c *demand.Compiler) {
 	key := runningKey{p.Class, p.Namespace}
-	r := l.running[key]
-	if r != nil {
-		return r
+	if classes[key] != nil {
+		return
 	}
-	r = &runningClass{}
-	l.running[key] = r
-	tp := l.Compiler.Topologies
+	r := &runningClass{}
+	classes[key] = r
+	tp := c.Topologies
 	for _, term := range topology.TermsOf(p.Class.Spec, p.Class.Labels, p.Namespace, tp.Namespaces) {
 		if term.Kind == topology.AntiAffinity && !term.Soft {
 			term.Kind = topology.Inverse
 			r.owned = append(r.owned, tp.Space.Add(term, "", 0))
 		}
 	}
-	return r
 }
 
 // addDomains adds the values that a key can have: those the pools can make, those of nodes, of claims, and of

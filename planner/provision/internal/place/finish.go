@@ -229,8 +229,8 @@ func withMinima(set requirement.Set, minima []offer.Minimum) requirement.Set {
 	return set
 }
 
-// withinValues lowers minValues to the values that are left: the API refuses NodeClaims that demand more. It is
-// about what a claim is narrowed to although its types can have more, such as capacity types.
+// withinValues lowers minValues to the values that are left: the API refuses NodeClaims that demand more. It
+// is about what a claim is narrowed to although its types can have more, such as capacity types.
 func withinValues(set requirement.Set) requirement.Set {
 	for _, r := range set.Requirements() {
 		if n := len(r.Values()); r.Operator() == corev1.NodeSelectorOpIn && n < r.MinValues() {

@@ -79,7 +79,7 @@ type Layout struct {
 	// Changes are what can be reverted; nil if nothing can.
 	Changes *Changes
 	// running are the classes of pods on nodes; single the alternatives for one domain.
-	running map[runningKey]*runningClass
+	running runningClasses
 	single  map[*topology.Domains][]*demand.Alternative
 	// exist are the domains that exist for classes; existKeys are its keys as they came.
 	exist     map[existKey]*existing
