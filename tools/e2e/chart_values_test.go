@@ -37,7 +37,8 @@ func renderedPods(t *testing.T, values string) map[string]corev1.PodTemplateSpec
 	return pods
 }
 
-// variableOf is a variable of a container's environment, and the Secret and key it is from if it is; false if it is not there.
+// variableOf is a variable of a container's environment, and the Secret and key it is from if it is; false if
+// it is not there.
 func variableOf(c corev1.Container, name string) (string, bool) {
 	i := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name })
 	if i < 0 {
@@ -49,8 +50,9 @@ func variableOf(c corev1.Container, name string) (string, bool) {
 	return c.Env[i].Value, true
 }
 
-// TestChartTakesNATSUsersFromSecrets: with a NATS as docs/external.md sets it up, the watcher has its own URL, with its user and password,
-// all others the readers', and each proves itself by the client certificate; without users in Secrets all have the URL of the values.
+// TestChartTakesNATSUsersFromSecrets: with a NATS as docs/external.md sets it up, the watcher has its own
+// URL, with its user and password, all others the readers', and each proves itself by the client certificate;
+// without users in Secrets all have the URL of the values.
 func TestChartTakesNATSUsersFromSecrets(t *testing.T) {
 	t.Parallel()
 	const base = `
@@ -94,7 +96,8 @@ etcd: {endpoints: ["https://etcd:2379"], tlsSecretName: servers}
 	}
 }
 
-// TestChartMergesThePodSecurityContext: what the values say of the pods' security wins over the chart's own, and no key stands twice.
+// TestChartMergesThePodSecurityContext: what the values say of the pods' security wins over the chart's own,
+// and no key stands twice.
 func TestChartMergesThePodSecurityContext(t *testing.T) {
 	t.Parallel()
 	pods := renderedPods(t, "webhook: {enabled: true}\npodSecurityContext: {fsGroup: 7, runAsNonRoot: true, seccompProfile: {type: Localhost, localhostProfile: p.json}}\n")

@@ -30,7 +30,8 @@ type Service interface {
 	Step(ctx context.Context) (time.Duration, error)
 }
 
-// Releaser is a Service that serves metrics of what it decided last. They are another process's affair once it no longer leads.
+// Releaser is a Service that serves metrics of what it decided last. They are another process's affair once
+// it no longer leads.
 type Releaser interface {
 	// Released is called after the last step of a time of leading.
 	Released()

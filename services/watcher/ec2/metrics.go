@@ -33,7 +33,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// expose serves a poll's outcomes before it has any: of a series that begins with the first one no increase can be told.
+// expose serves a poll's outcomes before it has any: of a series that begins with the first one no increase
+// can be told.
 func (m *metrics) expose(poll string) {
 	m.polls.WithLabelValues(poll, "failed")
 	m.polls.WithLabelValues(poll, "succeeded")
