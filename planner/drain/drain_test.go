@@ -55,6 +55,7 @@ func TestRoles(t *testing.T) {
 		"a daemon's pod":                 {pt.DaemonPod("p", "n"), drain.Evictable},
 		"an ended pod":                   {on("p", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), drain.Ignored},
 		"a static pod":                   {on("p", pt.OwnedBy("v1", "Node", "n")), drain.Ignored},
+		"one that says no controller":    {on("p", pt.OwnedBy("v1", "Node", "n"), func(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil }), drain.Ignored},
 		"a pod that tolerates the taint": {on("p", pt.Toleration(karpv1.DisruptedTaintKey)), drain.Ignored},
 		"a pod that tolerates all":       {on("p", pt.Toleration("")), drain.Ignored},
 		"a pod that is being deleted":    {on("p", pt.Deleting(pt.Start.Add(-60*time.Second))), drain.Leaving},

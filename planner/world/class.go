@@ -47,7 +47,7 @@ func (w *World) countClass(c *PodClass, by int) {
 // classOf builds the class of one pod, without what differs between replicas.
 func classOf(p *corev1.Pod) *PodClass {
 	c := &PodClass{Labels: p.Labels, Annotations: keptAnnotations(p.Annotations)}
-	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
+	if owner := ownerOf(p); owner != nil {
 		c.OwnerKind, c.OwnerAPIVersion = intern.String(owner.Kind), intern.String(owner.APIVersion)
 		c.OwnerName, c.OwnerUID = owner.Name, owner.UID
 	}
@@ -55,6 +55,22 @@ func classOf(p *corev1.Pod) *PodClass {
 	c.Requests = PodRequests(&p.Spec, &p.Status)
 	c.Digest = classDigest(c)
 	return c
+}
+
+// ownerOf is the pod's controller or, without one, a Node or DaemonSet that owns it: these need not call
+// themselves its controller (reference: lifecycle §8.1).
+func ownerOf(p *corev1.Pod) *metav1.OwnerReference {
+	if controller := metav1.GetControllerOfNoCopy(p); controller != nil {
+		return controller
+	}
+	for _, is := range [][2]string{{"v1", "Node"}, {"apps/v1", "DaemonSet"}} {
+		for i := range p.OwnerReferences {
+			if o := &p.OwnerReferences[i]; o.APIVersion == is[0] && o.Kind == is[1] {
+				return o
+			}
+		}
+	}
+	return nil
 }
 
 func keptAnnotations(all map[string]string) map[string]string {
