@@ -37,7 +37,7 @@ func inputOf(s *planner.Snapshot, sc Scenario) *solve.Input {
 	in := &solve.Input{
 		Input: place.Input{
 			Input: offer.Input{
-				Options: s.Options, Daemons: daemonInputs(s.World), Unavailable: s.Ledger.UnavailableOfferings(s.Now),
+				Options: s.Options, Daemons: daemonInputs(s), Unavailable: s.Ledger.UnavailableOfferings(s.Now),
 				FullSubnets: s.Ledger.UnavailableSubnets(s.Now), ClosedZones: s.ClosedZones,
 			},
 			Volumes: s.World, Classes: s.World.Classes(), FreeReserved: freeReserved(s),
@@ -120,7 +120,7 @@ func podsMove(s *planner.Snapshot, n *planner.StateNode, going bool) bool {
 	return going || n.MarkedForDeletion && !s.StaysAfterAll(n)
 }
 
-// addLeaving adds a node that is going, if pods stay on it until then: those that do not move, or all of them.
+// addLeaving adds a node that is going, if pods stay on it until then: those that do not move, or all.
 func addLeaving(in *solve.Input, s *planner.Snapshot, n *planner.StateNode, going bool) {
 	if s.Options.Revision < options.Revision1 {
 		return
@@ -192,15 +192,15 @@ func namespaces(w *world.World) []topology.Namespace {
 
 // daemonInputs lists the DaemonSets as their pods are: requests of the pods that exist, which admission may
 // have changed, else the template's; placement always the template's.
-func daemonInputs(w *world.World) []offer.DaemonSet {
+func daemonInputs(s *planner.Snapshot) []offer.DaemonSet {
 	var list []offer.DaemonSet
 	var owned map[types.UID]resource.Vector
-	for _, ds := range w.DaemonSets() {
+	for _, ds := range s.World.DaemonSets() {
 		if len(ds.Spec.Template.Spec.ResourceClaims) > 0 {
 			continue // its pods are refused like others with claims, so no node need hold them
 		}
 		if owned == nil {
-			owned = daemonRequests(w)
+			owned = daemonRequests(s)
 		}
 		list = append(list, offer.DaemonSet{Spec: &ds.Spec.Template.Spec, Requests: daemonAmount(ds, owned)})
 	}
@@ -214,13 +214,36 @@ func daemonAmount(ds *appsv1.DaemonSet, owned map[types.UID]resource.Vector) res
 	return world.PodRequests(&ds.Spec.Template.Spec, nil)
 }
 
-// daemonRequests is, by DaemonSet, the most any class of its pods requests.
-func daemonRequests(w *world.World) map[types.UID]resource.Vector {
+// daemonRequests is, by DaemonSet, what its newest pod requests that neither ends nor has ended; by earlier
+// rules the most any class of its pods does.
+func daemonRequests(s *planner.Snapshot) map[types.UID]resource.Vector {
 	owned := map[types.UID]resource.Vector{}
-	for _, c := range w.Classes() {
-		if c.DaemonSetOwned() && c.OwnerUID != "" {
-			owned[c.OwnerUID] = owned[c.OwnerUID].Max(c.Requests)
+	if s.Options.Revision < options.Revision1 {
+		for _, c := range s.World.Classes() {
+			if c.DaemonSetOwned() && c.OwnerUID != "" {
+				owned[c.OwnerUID] = owned[c.OwnerUID].Max(c.Requests)
+			}
 		}
+		return owned
+	}
+	newest := map[types.UID]*world.Pod{}
+	look := func(pods []*world.Pod) {
+		for _, p := range pods {
+			if !p.Class.DaemonSetOwned() || p.Class.OwnerUID == "" || !p.Active() {
+				continue
+			}
+			n := newest[p.Class.OwnerUID]
+			if n == nil || cmp.Or(cmp.Compare(p.Created, n.Created), cmp.Compare(p.UID, n.UID)) > 0 {
+				newest[p.Class.OwnerUID] = p
+			}
+		}
+	}
+	look(s.World.PendingPods())
+	for _, n := range s.StateNodes() {
+		look(n.Pods)
+	}
+	for uid, p := range newest {
+		owned[uid] = p.Class.Requests
 	}
 	return owned
 }
