@@ -109,11 +109,11 @@ type Options struct {
 // Revisions of the planners' rules. Each corrects errors of the one before, which is kept for the records of
 // the programs that followed it.
 const (
-	// Revision1: pods that stay on a node which is going count for spread and affinity. Limits and prices
-	// beyond what int64 holds are as good as infinite. minValues of capacity types are lowered to the types
-	// that a claim is left with, and those of any key are met by the types that spot is replaced with. A
-	// price that a NodeOverlay sets to 0 is what the node costs, too. Emptiness asks PodDisruptionBudgets for
-	// the sum of its nodes. Of overlays with the same weight each is compared with all others. DaemonSets
+	// Revision1: pods that stay on a node which is going count for spread and affinity. minValues of capacity
+	// types are lowered to the types that a claim is left with, and those of any key are met by the types
+	// that spot is replaced with. A price that a NodeOverlay sets to 0 is what the node costs, too. Emptiness
+	// asks PodDisruptionBudgets for the sum of its nodes. Several nodes may be replaced by their own types
+	// where these are cheaper. Of overlays with the same weight each is compared with all others. DaemonSets
 	// need what their newest pod does, and the ports of the node's network. Windows of DisruptionPolicies open
 	// by what clocks show, also on days on which they change; values of policies that mean nothing are faults;
 	// an approved command waits for maxEvictionsPerHour. Emptiness and static drift say what they cost.
