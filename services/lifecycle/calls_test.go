@@ -9,8 +9,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
+	"millwright/planner/ledger"
 )
 
 // Claims of one request are a batch (reference: operations §2.5).
@@ -123,5 +125,26 @@ func TestPodsWhoseDisruptionBeginsAreCounted(t *testing.T) {
 		if err := testutil.GatherAndCompare(registry, strings.NewReader(text), metric); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A replacement counts by why others go, any other NodeClaim as provisioned (reference: operations §2.1).
+func TestNodeClaimsAreCountedByWhyTheyAreCreated(t *testing.T) {
+	r := newRig(t)
+	registry := prometheus.NewRegistry()
+	r.with(func(d *Deps) { d.Registerer = registry })
+	plain := r.plan()
+	planned := *r.led.Claim(plain).Planned
+	rec := r.other(ledger.ServiceDisruptor, ledger.KindCommandStarted, &ledger.CommandStarted{Reason: karpv1.DisruptionReasonUnderutilized, Method: "single",
+		Candidates: []ledger.Candidate{{Claim: "old", ClaimUID: "old-uid", Node: "old", NodePool: "default"}}, Replacements: []ledger.PlannedClaim{planned}})
+	r.other(ledger.ServiceDisruptor, ledger.KindCommandConfirmed, &ledger.CommandConfirmed{ID: ledger.CommandID(r.log.ID(), rec.Seq)})
+	replacement := ledger.ClaimName(r.log.ID(), "default", rec.Seq, 0)
+	r.run("both are created", func() bool { return r.led.Claim(plain).UID != "" && r.led.Claim(replacement).UID != "" })
+	const metric = "karpenter_nodeclaims_created_total"
+	want := "# HELP " + metric + " NodeClaims created.\n# TYPE " + metric + " counter\n" +
+		metric + `{min_values_relaxed="false",nodepool="default",reason="provisioned"} 1` + "\n" +
+		metric + `{min_values_relaxed="false",nodepool="default",reason="underutilized"} 1` + "\n"
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), metric); err != nil {
+		t.Error(err)
 	}
 }

@@ -69,10 +69,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) created(v *claimView) {
+// created counts a NodeClaim; replaces is why it replaces others, "" if it does not.
+func (m *metrics) created(v *claimView, replaces karpv1.DisruptionReason) {
 	reason := "provisioned"
-	if v.ledger.CommandID != "" {
-		reason = "disrupted"
+	if replaces != "" {
+		reason = strings.ToLower(string(replaces))
 	}
 	relaxed := "false"
 	if v.object.Annotations[karpv1.MinValuesRelaxedAnnotationKey] == "true" {

@@ -34,9 +34,20 @@ func (s *Stepper) recordCreated(ctx context.Context, v *claimView, _ claim.Actio
 	if err := s.record(ctx, v, ledger.KindClaimCreated, payload, v.expects, false); err != nil {
 		return false, err
 	}
-	s.metrics.created(v)
+	s.metrics.created(v, s.replaces(v))
 	s.report.logCreated(v)
 	return true, nil
+}
+
+// replaces is why the nodes go that a claim is to replace; "" if it replaces none.
+func (s *Stepper) replaces(v *claimView) (reason karpv1.DisruptionReason) {
+	_ = s.host.Ledger(func(l *ledger.Ledger) error { // only a metric asks
+		if c := l.Command(v.ledger.CommandID); c != nil {
+			reason = c.Started.Reason
+		}
+		return nil
+	})
+	return reason
 }
 
 // adopt opens a claim for an object that was not planned in this log.
