@@ -304,14 +304,14 @@ func (p *pass) holdBack() {
 			p.report.wake(nodepool.NextChange(pool.Spec.Disruption.Budgets, p.s.Now))
 			switch taken, kept := budget.within(nodes); {
 			case m.reason == karpv1.DisruptionReasonEmpty:
-				p.block(kept, Blocked{Cause: CauseBudget})
+				p.block(kept, Blocked{Cause: CauseBudget, Reason: m.reason})
 				m.nodes[pool.Name] = taken
 			case budget.Remaining > 0: // each method counts what it takes
 			case m.reason == karpv1.DisruptionReasonDrifted && len(taken) > 0:
-				p.block(slices.DeleteFunc(slices.Clone(nodes), func(n *planner.StateNode) bool { return !n.Ready() }), Blocked{Cause: CauseBudget})
+				p.block(slices.DeleteFunc(slices.Clone(nodes), func(n *planner.StateNode) bool { return !n.Ready() }), Blocked{Cause: CauseBudget, Reason: m.reason})
 				m.nodes[pool.Name] = slices.DeleteFunc(slices.Clone(nodes), (*planner.StateNode).Ready)
 			default:
-				p.block(nodes, Blocked{Cause: CauseBudget})
+				p.block(nodes, Blocked{Cause: CauseBudget, Reason: m.reason})
 				delete(m.nodes, pool.Name)
 			}
 		}

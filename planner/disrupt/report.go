@@ -95,6 +95,8 @@ type Blocked struct {
 	Until time.Time `json:"until,omitzero"`
 	// EventReason is DisruptionBlocked or Unconsolidatable; "" if none is to be sent.
 	EventReason string `json:"-"`
+	// Reason is what for the budget of CauseBudget is; it is counted, and not recorded.
+	Reason karpv1.DisruptionReason `json:"-"`
 }
 
 // Reasons of KubeEvents.
@@ -135,10 +137,10 @@ type PoolReport struct {
 	Invalid string `json:"invalid,omitempty"`
 }
 
-// BlockedByBudget is the text of the KubeEvent DisruptionBlocked on the NodePool; "" if none is due
-// (reference: disruption §4).
-func (p PoolReport) BlockedByBudget() string {
-	if p.Nodes == 0 || p.Allowed > 0 {
+// BlockedByBudget is the text of the KubeEvent DisruptionBlocked on the NodePool; "" if none is due, as for a
+// reason for which no node is eligible (reference: disruption §4).
+func (r *Report) BlockedByBudget(p PoolReport) string {
+	if p.Nodes == 0 || p.Allowed > 0 || r.Eligible[p.Reason] == 0 {
 		return ""
 	}
 	return "No allowed disruptions for disruption reason " + string(p.Reason) + " due to blocking budget"

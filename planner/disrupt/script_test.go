@@ -115,7 +115,7 @@ func disruptVerb(c *script.Case, _ *script.Args) {
 		c.Printf("\n")
 	}
 	for _, p := range r.Pools {
-		if text := p.BlockedByBudget(); text != "" && r.Eligible[p.Reason] > 0 {
+		if text := r.BlockedByBudget(p); text != "" {
 			c.Printf("pool %s: %s\n", p.NodePool, text)
 		}
 	}

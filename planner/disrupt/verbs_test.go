@@ -94,7 +94,7 @@ func explainVerb(c *script.Case, _ *script.Args) {
 func toldVerb(c *script.Case, _ *script.Args) {
 	_, r := disrupt.Plans(c.Snapshot())
 	for _, p := range r.Pools {
-		if text := p.BlockedByBudget(); text != "" {
+		if text := r.BlockedByBudget(p); text != "" {
 			c.Printf("pool %s: %s\n", p.NodePool, text)
 		}
 	}

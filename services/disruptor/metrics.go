@@ -42,6 +42,7 @@ type metrics struct {
 	moves          *prometheus.CounterVec
 	proposals      *prometheus.GaugeVec
 	covered        prometheus.Gauge
+	held           *prometheus.GaugeVec
 	halted         *prometheus.GaugeVec
 	drainingOut    *prometheus.GaugeVec
 	simulations    *prometheus.CounterVec
@@ -81,6 +82,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Commands that wait for approval, or were answered and not ended yet."}, []string{"state"}),
 		covered: f.NewGauge(prometheus.GaugeOpts{Namespace: "millwright", Name: "disruption_search_covered_ratio",
 			Help: "Part of the nodes to look at for drift and consolidation that the last planning pass came to; the next one goes on with the others."}),
+		held: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millwright", Name: "disruption_nodes_held_by_budgets",
+			Help: "Nodes that could be disrupted if the budgets of their NodePool allowed more."}, []string{"nodepool", "reason"}),
 		halted: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millwright", Name: "disruption_rollouts_halted",
 			Help: "1 for a NodePool whose roll-out in waves has failed and waits for a person."}, []string{"nodepool"}),
 		drainingOut: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millwright", Name: "disruption_draining_out_nodes",
@@ -168,6 +171,12 @@ func (m *metrics) proposed(list []*ledger.Proposal) {
 		counts[x.State]++
 	}
 	for _, state := range []ledger.ProposalState{ledger.ProposalOpen, ledger.ProposalApproved, ledger.ProposalRejected} {
+	m.held.Reset()
+	for _, n := range r.Nodes {
+		if n.Blocked != nil && n.Blocked.Cause == disrupt.CauseBudget {
+			m.held.WithLabelValues(n.NodePool, string(n.Blocked.Reason)).Inc()
+		}
+	}
 		m.proposals.WithLabelValues(strings.ToLower(string(state))).Set(float64(counts[state]))
 	}
 }
@@ -257,7 +266,7 @@ func consolidationType(method string) string {
 
 // forget ceases to serve what the last passes found.
 func (m *metrics) forget() {
-	for _, g := range []*prometheus.GaugeVec{m.eligible, m.allowed, m.consuming, m.proposals, m.halted, m.drainingOut} {
+	for _, g := range []*prometheus.GaugeVec{m.eligible, m.allowed, m.consuming, m.held, m.proposals, m.halted, m.drainingOut} {
 		g.Reset()
 	}
 	m.covered.Set(0)

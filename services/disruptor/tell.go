@@ -37,7 +37,7 @@ func (s *Service) tellBlocked(r disrupt.Report) {
 		}
 	}
 	for _, p := range r.Pools {
-		if text := p.BlockedByBudget(); text != "" {
+		if text := r.BlockedByBudget(p); text != "" {
 			s.host.Event(service.KubeEvent{Object: poolReference(p.NodePool), Type: corev1.EventTypeNormal,
 				Reason: disrupt.EventDisruptionBlocked, Message: text, DedupeFor: poolBlockedFor})
 		}
