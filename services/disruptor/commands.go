@@ -220,9 +220,11 @@ func (s *Service) rollBack(p pending) {
 
 func commandKey(id string) string { return "command/" + id }
 
-// finish deletes the candidates' NodeClaims, and then records that their deletion was accepted.
+// finish deletes the candidates' NodeClaims, and then records that their deletion was accepted. Who ends
+// between both deletes again what is still there: it is counted by who records. What was gone before is not.
 func (s *Service) finish(c command) {
 	s.startEffect(commandKey(c.ID), "finish "+c.ID, deleteTimeout, func(ctx context.Context) error {
+		var deleted []ledger.Candidate
 		for _, candidate := range c.Started.Candidates {
 			if err := s.unlessStopped("delete nodeclaim " + candidate.Claim); err != nil {
 				return err
@@ -232,16 +234,20 @@ func (s *Service) finish(c command) {
 				return fmt.Errorf("delete nodeclaim %s: %w", candidate.Claim, err)
 			}
 			if err == nil {
+				deleted = append(deleted, candidate)
 				s.tellTerminating(c.Started.Reason, candidate)
 			}
 		}
 		aggregate := ledger.CommandAggregate(c.ID)
 		_, err := s.host.Outcome(ctx, service.Outcome{Kind: ledger.KindCommandSucceeded, Payload: &ledger.CommandSucceeded{ID: c.ID},
 			Subjects: []string{"command/" + c.ID}, Causation: c.Seq, Expects: c.expects, Advances: []string{aggregate}})
-		if err != nil && !errors.Is(err, store.ErrConflict) {
+		switch {
+		case errors.Is(err, store.ErrConflict): // the next step looks again
+			return nil
+		case err != nil:
 			return fmt.Errorf("record success of command %s: %w", c.ID, err)
 		}
-		s.metrics.succeeded(&c.Started)
+		s.metrics.succeeded(&c.Started, deleted)
 		s.logger.Info().Str("command", c.ID).Int("nodes", len(c.Started.Candidates)).Msg("command succeeded")
 		return nil
 	})

@@ -77,7 +77,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			"consolidation_type"),
 		scores: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "karpenter", Name: "consolidation_score",
 			Help: "Scores of moves of Balanced NodePools.", Buckets: scoreBuckets}, moveLabels),
-		moves: counter("consolidation_moves_total", "Moves of Balanced NodePools that were scored.", moveLabels...),
+		moves: counter("consolidation_moves_total", "Moves by consolidation that were chosen, once for each NodePool, and of those of Balanced NodePools also what their scores rejected.", moveLabels...),
 		proposals: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millwright", Name: "disruption_proposals",
 			Help: "Commands that wait for approval, or were answered and not ended yet."}, []string{"state"}),
 		covered: f.NewGauge(prometheus.GaugeOpts{Namespace: "millwright", Name: "disruption_search_covered_ratio",
@@ -139,26 +139,44 @@ func (m *metrics) tried(method string, took time.Duration) {
 	m.evaluation.WithLabelValues(lower(reasonOf(method)), consolidationType(method)).Observe(took.Seconds())
 }
 
-// scored counts moves of Balanced NodePools.
+// Decisions on moves.
+const (
+	moveApproved = "approved"
+	moveRejected = "rejected"
+)
+
+// scored observes the scores of moves of Balanced NodePools.
 func (m *metrics) scored(decision string, scores []disrupt.Score) {
 	for _, s := range scores {
-		labels := []string{decision, s.NodePool, string(karpv1.ConsolidationPolicyBalanced)}
-		m.scores.WithLabelValues(labels...).Observe(float64(s.Thousandths) / 1000)
-		m.moves.WithLabelValues(labels...).Inc()
+		m.scores.WithLabelValues(decision, s.NodePool, string(karpv1.ConsolidationPolicyBalanced)).Observe(float64(s.Thousandths) / 1000)
 	}
+}
+
+// moved counts a move of a NodePool, of whichever policy (reference: disruption §9).
+func (m *metrics) moved(decision, pool string, policy karpv1.ConsolidationPolicy) {
+	m.moves.WithLabelValues(decision, pool, string(policy)).Inc()
 }
 
 func (m *metrics) evaluated(r disrupt.Report) {
 	for _, method := range r.StepsEnded {
 		m.timeouts.WithLabelValues(consolidationType(method)).Inc()
 	}
-	m.scored("rejected", r.Unapproved)
+	m.scored(moveRejected, r.Unapproved)
+	for _, s := range r.Unapproved {
+		m.moved(moveRejected, s.NodePool, karpv1.ConsolidationPolicyBalanced)
+	}
 	m.covered.Set(1 - float64(r.Searched.Left)/float64(max(1, r.Searched.Candidates)))
 	for _, reason := range append(slices.Clone(disrupt.Reasons), mwv1alpha1.ReasonPreferredAvailable) {
 		m.eligible.WithLabelValues(lower(reason)).Set(float64(r.Eligible[reason]))
 	}
 	m.allowed.Reset()
 	m.consuming.Reset()
+	m.held.Reset()
+	for _, n := range r.Nodes {
+		if n.Blocked != nil && n.Blocked.Cause == disrupt.CauseBudget {
+			m.held.WithLabelValues(n.NodePool, string(n.Blocked.Reason)).Inc()
+		}
+	}
 	for _, p := range r.Pools {
 		m.allowed.WithLabelValues(p.NodePool, string(p.Reason)).Set(float64(p.Allowed))
 		m.consuming.WithLabelValues(p.NodePool, string(p.Reason)).Set(float64(p.Consuming))
@@ -171,12 +189,6 @@ func (m *metrics) proposed(list []*ledger.Proposal) {
 		counts[x.State]++
 	}
 	for _, state := range []ledger.ProposalState{ledger.ProposalOpen, ledger.ProposalApproved, ledger.ProposalRejected} {
-	m.held.Reset()
-	for _, n := range r.Nodes {
-		if n.Blocked != nil && n.Blocked.Cause == disrupt.CauseBudget {
-			m.held.WithLabelValues(n.NodePool, string(n.Blocked.Reason)).Inc()
-		}
-	}
 		m.proposals.WithLabelValues(strings.ToLower(string(state))).Set(float64(counts[state]))
 	}
 }
@@ -223,8 +235,9 @@ func candidatesOf(d *planner.Decision) (count int) {
 	return count
 }
 
-func (m *metrics) succeeded(c *ledger.CommandStarted) {
-	for _, candidate := range c.Candidates {
+// succeeded counts the candidates of a command that it deleted.
+func (m *metrics) succeeded(c *ledger.CommandStarted, deleted []ledger.Candidate) {
+	for _, candidate := range deleted {
 		labels := []string{lower(c.Reason), candidate.NodePool, candidate.CapacityType}
 		m.claimsDisrupts.WithLabelValues(labels...).Inc()
 		m.podsDisrupted.WithLabelValues(labels...).Add(float64(len(candidate.Pods)))

@@ -61,11 +61,12 @@ func (s *Service) tellConsolidation(c *ledger.CommandStarted, explanation any) {
 		return
 	}
 	s.tellNodes(c.Candidates, "ConsolidationCandidate", fmt.Sprintf("Consolidation candidate: %s %s", commandText(c), savingsText(c)))
+	s.countMoves(c)
 	x, ok := explanation.(disrupt.Explanation)
 	if !ok {
 		return
 	}
-	s.metrics.scored("approved", x.Scores)
+	s.metrics.scored(moveApproved, x.Scores)
 	for _, score := range x.Scores {
 		text := fmt.Sprintf("score %.2f >= threshold %.2f (k: %d, savings %.1f%%, disruption %.1f%%)", float64(score.Thousandths)/1000,
 			float64(disrupt.ScoreLeast)/1000, 1000/disrupt.ScoreLeast, percent(score.Savings, score.Cost), percent(score.Disruption, score.All))
@@ -75,6 +76,25 @@ func (s *Service) tellConsolidation(c *ledger.CommandStarted, explanation any) {
 		}
 		s.host.Event(service.KubeEvent{Object: poolReference(score.NodePool), Type: corev1.EventTypeNormal, Reason: "ConsolidationApproved", Message: text})
 	}
+}
+
+// countMoves counts a command for each NodePool of its candidates; those of empty nodes are no moves.
+func (s *Service) countMoves(c *ledger.CommandStarted) {
+	if c.Method == disrupt.MethodEmptiness {
+		return
+	}
+	pools := map[string]bool{}
+	for _, candidate := range c.Candidates {
+		pools[candidate.NodePool] = true
+	}
+	_ = s.host.Snapshot(service.ForEffects, func(snap *planner.Snapshot) error {
+		for pool := range pools {
+			if p := snap.World.NodePool(pool); p != nil {
+				s.metrics.moved(moveApproved, pool, p.Spec.Disruption.ConsolidationPolicy)
+			}
+		}
+		return nil
+	})
 }
 
 func percent(part, whole int64) float64 { return 100 * float64(part) / float64(max(1, whole)) }

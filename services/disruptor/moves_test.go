@@ -1,6 +1,7 @@
 package disruptor_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"millwright/services/internal/host/hosttest"
 	"millwright/services/internal/kube"
 	"millwright/services/internal/service"
+	"millwright/store"
 )
 
 // filled has two nodes of a Balanced NodePool, each with a small pod: one of them is not needed.
@@ -211,6 +213,80 @@ func TestADisruptorThatIsReleasedServesNoPass(t *testing.T) {
 			if got := metric(name); len(got) > 0 {
 				t.Errorf("%s after it was released: %v", name, got)
 			}
+		}
+	})
+}
+
+// conflicts has the first records of success lose.
+type conflicts struct {
+	service.Host
+	left int
+}
+
+func (c *conflicts) Outcome(ctx context.Context, o service.Outcome) (store.Record, error) {
+	if c.left > 0 && o.Kind == ledger.KindCommandSucceeded {
+		c.left--
+		return store.Record{}, store.ErrConflict
+	}
+	return c.Host.Outcome(ctx, o)
+}
+
+// Only what a command deleted itself counts, and once, when it is recorded.
+func TestNodeClaimsThatWereGoneAreNotCountedAsDisrupted(t *testing.T) {
+	filled(t, func(r *hosttest.Rig, _ *disruptor.Service, _ func(string) []string) {
+		registry := prometheus.NewRegistry()
+		s := disruptor.New(&conflicts{Host: r.Host, left: 1}, disruptor.Deps{Kube: r.Kube, Logger: zerolog.Nop(), Registerer: registry})
+		claim := r.Kube.GetClaim("a-claim")
+		rec := r.Append(ledger.KindCommandStarted, &ledger.CommandStarted{Reason: "Drifted", Method: "drift", Candidates: []ledger.Candidate{
+			{Node: "a", Claim: claim.Name, ClaimUID: claim.UID, NodePool: "general", Pods: []ledger.PodRef{{Namespace: "default", Name: "on-a"}}},
+			{Node: "b", Claim: "b-claim", ClaimUID: "that of before", NodePool: "general", Pods: []ledger.PodRef{{Namespace: "default", Name: "on-b"}}},
+			{Node: "gone", Claim: "gone-claim", ClaimUID: "gone", NodePool: "general", Pods: []ledger.PodRef{{Namespace: "default", Name: "gone"}}}}})
+		r.Append(ledger.KindCommandConfirmed, &ledger.CommandConfirmed{ID: ledger.CommandID(r.Host.LogID(), rec.Seq)})
+		r.Settle(s, 5*time.Second)
+		if len(r.Entries(ledger.KindCommandSucceeded)) != 1 {
+			t.Fatalf("records %v", r.Kinds())
+		}
+		if n := r.Kube.Called("delete a-claim"); n != 2 {
+			t.Errorf("deleted %d times, want once more after the conflict", n)
+		}
+		for _, name := range []string{"karpenter_nodeclaims_disrupted_total", "karpenter_pods_disruption_initiated_total"} {
+			if got := series(t, registry, name); !slices.Equal(got, []string{"capacity_type=,nodepool=general,reason=drifted 1"}) {
+				t.Errorf("%s %v", name, got)
+			}
+		}
+	})
+}
+
+// A budget of nothing keeps the nodes that consolidation would take: of that and nothing else people are
+// told. The rules: disruption §4.
+func TestBudgetsAreSaidToBlockOnlyWhatTheyKeep(t *testing.T) {
+	filled(t, func(r *hosttest.Rig, s *disruptor.Service, metric func(string) []string) {
+		r.See(plannertest.Pool("general", plannertest.Budgets(karpv1.Budget{Nodes: "0"})), plannertest.Pool("other", plannertest.Budgets(karpv1.Budget{Nodes: "0"})))
+		r.Settle(s, 5*time.Second)
+		wantEvent(t, r, "NodePool/general DisruptionBlocked: No allowed disruptions for disruption reason Underutilized due to blocking budget")
+		for _, e := range r.Events {
+			if strings.HasPrefix(e, "NodePool/") && !strings.Contains(e, "general DisruptionBlocked: No allowed disruptions for disruption reason Underutilized") {
+				t.Errorf("event %q", e)
+			}
+		}
+		if got := metric("millwright_disruption_nodes_held_by_budgets"); !slices.Equal(got, []string{"nodepool=general,reason=Underutilized 2"}) {
+			t.Errorf("held by budgets: %v", got)
+		}
+	})
+}
+
+// Moves of NodePools whose policy has no score count too. The rules: disruption §9.
+func TestMovesOfEveryPolicyAreCounted(t *testing.T) {
+	filled(t, func(r *hosttest.Rig, s *disruptor.Service, metric func(string) []string) {
+		r.See(plannertest.Pool("general", plannertest.Budgets(karpv1.Budget{Nodes: "1"}), func(p *karpv1.NodePool) {
+			p.Spec.Disruption.ConsolidationPolicy = karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized
+		}))
+		r.Settle(s, 10*time.Second)
+		if got := metric("karpenter_consolidation_moves_total"); !slices.Equal(got, []string{"decision=approved,nodepool=general,policy=WhenEmptyOrUnderutilized 1"}) {
+			t.Errorf("moves %v", got)
+		}
+		if got := metric("karpenter_consolidation_score"); len(got) > 0 {
+			t.Errorf("scores %v", got)
 		}
 	})
 }
