@@ -18,9 +18,8 @@ import (
 
 const productsPage = 100
 
-// pollOnDemand overlays the on-demand prices, first the built-in ones, with those of the price API (ec2 §2.2).
-// Where there is none, the
-// built-in table is all that is known; if it fails, the table stands in.
+// pollOnDemand overlays the on-demand prices, first the built-in ones, with those of the price API (ec2
+// §2.2). Where there is none, the built-in table is all that is known; if it fails, the table stands in.
 func (p *Poller) pollOnDemand(ctx context.Context) error {
 	if !p.asksPrices() {
 		return p.emitBuiltInPrices()

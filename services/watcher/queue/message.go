@@ -57,8 +57,8 @@ var (
 // instanceID of EC2, as in the ids of Nodes (planner/providerid).
 var instanceID = regexp.MustCompile(`^i-[0-9a-z]{1,62}$`)
 
-// parse reads a message (reference: disruption §8). What is no instance in a list of them is left out. kind is noOp for one that says nothing of interest. An
-// error: nobody can read it.
+// parse reads a message (reference: disruption §8). What is no instance in a list of them is left out. kind
+// is noOp for one that says nothing of interest. An error: nobody can read it.
 func parse(body string) (kind string, about []events.Interruption, err error) {
 	if body == "" {
 		return noOp, nil, errEmpty
