@@ -114,9 +114,10 @@ const (
 	// that spot is replaced with. A price that a NodeOverlay sets to 0 is what the node costs, too. Emptiness
 	// asks PodDisruptionBudgets for the sum of its nodes. Several nodes may be replaced by their own types
 	// where these are cheaper. Of overlays with the same weight each is compared with all others. DaemonSets
-	// need what their newest pod does, and the ports of the node's network. Windows of DisruptionPolicies open
-	// by what clocks show, also on days on which they change; values of policies that mean nothing are faults;
-	// an approved command waits for maxEvictionsPerHour. Emptiness and static drift say what they cost.
+	// need what their newest pod does, and the ports of the node's network. Windows of DisruptionPolicies
+	// open by what clocks show, also on days on which they change; values of policies that mean nothing are
+	// faults; an approved command waits for maxEvictionsPerHour. Emptiness and static drift say what they
+	// cost.
 	Revision1 = 1 + iota
 	revisionsEnd
 	// PresentRevision is what services plan by.

@@ -454,7 +454,8 @@ func describeCommand(c *ledger.CommandStarted, id string) string {
 }
 
 // Saved is what a command saves in micro USD per hour, negative if it costs more; 0 if that is not known.
-// Records of older versions name no prices of commands that plan no places for pods, but those of their nodes.
+// Records of older versions name no prices of commands that plan no places for pods, but those of their
+// nodes.
 func Saved(c *ledger.CommandStarted) int64 {
 	before := int64(0)
 	for i := range c.Candidates {

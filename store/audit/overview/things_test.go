@@ -131,8 +131,8 @@ func TestWhenWindowsOfANodePoolOpen(t *testing.T) {
 	}
 }
 
-// A command says what it saves, also a record that names only the prices of its nodes; nothing where the price
-// of what comes is not known.
+// A command says what it saves, also a record that names only the prices of its nodes; nothing where the
+// price of what comes is not known.
 func TestWhatCommandsSave(t *testing.T) {
 	for name, tc := range map[string]struct {
 		started ledger.CommandStarted
