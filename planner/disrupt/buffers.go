@@ -43,11 +43,9 @@ func (p *pass) spareable(nodes []*planner.StateNode) []*planner.StateNode {
 	awaiting, hinted := p.trials.awaiting()
 	counts := account.Going(p.s)
 	for _, n := range nodes {
-		if p.s.Options.Revision >= options.Revision1 {
-			if why := p.pdbTake(counts, n); why != nil {
-				p.block([]*planner.StateNode{n}, *why)
-				continue
-			}
+		if why := p.pdbTake(counts, n); why != nil && p.s.Options.Revision >= options.Revision1 {
+			p.block([]*planner.StateNode{n}, *why)
+			continue
 		}
 		if len(p.trials.buffered(n)) > 0 || awaiting[n.Name] {
 			held = append(held, n)
