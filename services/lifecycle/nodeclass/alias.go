@@ -118,9 +118,9 @@ func present(key string) corev1.NodeSelectorRequirement {
 func unsupported(family, k string) string {
 	switch minor := minorOf(k); {
 	case family == awsv1.AMIFamilyAL2 && minor >= 33:
-		return fmt.Sprintf("AL2 aliases are not supported on Kubernetes %s: there are no AL2 images from 1.33 on", k)
+		return "AL2 aliases are no longer supported on EKS 1.33+ (see https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html)"
 	case family == awsv1.AMIFamilyWindows2025 && minor < 35:
-		return fmt.Sprintf("Windows2025 aliases are not supported on Kubernetes %s: they need 1.35", k)
+		return "Windows Server 2025 requires EKS version 1.35 or higher, current version: " + k
 	}
 	return ""
 }

@@ -152,7 +152,7 @@ func TestConditions(t *testing.T) {
 		"AL2 on a Kubernetes without AL2": {
 			world: func(w *world) { w.version = "1.33" },
 			spec:  func(s *awsv1.EC2NodeClassSpec) { s.AMISelectorTerms[0].Alias = "al2@latest" },
-			want:  []string{"AMIsReady=False/UnsupportedAlias/AL2 aliases are not supported on Kubernetes 1.33: there are no AL2 images from 1.33 on"},
+			want:  []string{"AMIsReady=False/UnsupportedAlias/AL2 aliases are no longer supported on EKS 1.33+ (see https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html)"},
 		},
 		"an alias that is none": {
 			spec:  func(s *awsv1.EC2NodeClassSpec) { s.AMISelectorTerms[0].Alias = "al2023@a@b" },

@@ -21,7 +21,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "karpenter_interruption_message_queue_duration_seconds", Help: "From the time of a message to its receipt.",
-			Buckets: []float64{0.25, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600},
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 150, 300, 450, 600},
 		}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "millwright_watcher_interruption_failures_total", Help: "Times the interruption queue could not be read, by reason.",
