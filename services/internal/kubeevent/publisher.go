@@ -36,10 +36,16 @@ type Publisher struct {
 	clock func() time.Time
 
 	mu sync.Mutex
-	// until is when each of the last rememberedMax events may be repeated, a time.Time by eventKey.
+	// until is when each of the last rememberedMax events may be repeated, a quiet by eventKey.
 	until    *lru.Cache
 	limiters map[string]*rate.Limiter
 }
+
+// quiet is when an event was published, and until when it is not repeated.
+type quiet struct{ at, until time.Time }
+
+// holds is false too if the clock was set back since.
+func (q quiet) holds(now time.Time) bool { return !now.Before(q.at) && now.Before(q.until) }
 
 // New returns a Publisher over a sink; clock is the process's.
 func New(sink Sink, clock func() time.Time) *Publisher {
@@ -70,15 +76,13 @@ func (p *Publisher) admitEvent(e service.KubeEvent) bool {
 	if keep == 0 {
 		keep = dedupeDefault
 	}
-	if until, ok := p.until.Get(key); ok {
-		if left := until.(time.Time).Sub(now); left > 0 && left <= keep { // more: the clock was set back since
-			return false
-		}
+	if last, ok := p.until.Get(key); ok && last.(quiet).holds(now) {
+		return false
 	}
 	if !p.limiter(e.Reason).AllowN(now, 1) {
 		return false
 	}
-	p.until.Add(key, now.Add(keep))
+	p.until.Add(key, quiet{now, now.Add(keep)})
 	return true
 }
 
