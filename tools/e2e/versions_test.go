@@ -34,6 +34,8 @@ func TestARollingRestartWithAnOlderService(t *testing.T) {
 	}
 	close(stop)
 	<-stopped
+	e.scale("churn", 6) // more than one node holds, whatever it was when it stopped
+	e.running("churn", 6)
 
 	e.deploy("last", 1, "3", "1Gi")
 	e.running("last", 1)
