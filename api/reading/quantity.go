@@ -97,11 +97,10 @@ func withoutLarge(data []byte) ([]byte, string) {
 			removeLarge(object[key], key, key, &fault)
 		}
 	}
-	cleaned, err := json.Marshal(object)
-	if err != nil {
-		return data, fault
+	if cleaned, err := json.Marshal(object); err == nil && fault != "" {
+		return cleaned, fault
 	}
-	return cleaned, fault
+	return data, fault
 }
 
 // removeLarge removes them below v, which is what a field named parent holds.

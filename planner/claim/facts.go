@@ -8,6 +8,7 @@ import (
 	"millwright/planner/taint"
 
 	"millwright/planner/condition"
+	"millwright/planner/drain"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,7 +49,7 @@ func FactsOfObject(o *karpv1.NodeClaim, l *ledger.Claim, logID string) *ObjectFa
 		return nil
 	}
 	stamp, stamped := o.Annotations[karpv1.TerminationTimestampAnnotationKey]
-	stampedAt, _ := time.Parse(time.RFC3339, stamp)
+	stampedAt, _ := drain.ParseDeadline(stamp) // zero for a time that no record can hold, as the input may be in one
 	planned := l != nil && l.Planned != nil
 	record := o.Annotations[karpv1.RecordAnnotationKey]
 	author, seq, _ := ledger.ParseRecordAnnotation(record)
@@ -67,7 +68,7 @@ func FactsOfObject(o *karpv1.NodeClaim, l *ledger.Claim, logID string) *ObjectFa
 		ExpireAfter:         o.Spec.ExpireAfter.Duration,
 		GracePeriod:         o.Spec.TerminationGracePeriod != nil,
 		Stamped:             stamped,
-		StampedAt:           stampedAt.UTC(),
+		StampedAt:           stampedAt,
 		NodeName:            o.Status.NodeName,
 		Tagged: o.Annotations[awsv1.TaggedAnnotationKey] == "true" &&
 			o.Annotations[awsv1.ClusterNameTaggedAnnotationKey] == "true",

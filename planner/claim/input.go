@@ -126,7 +126,7 @@ type ObjectFacts struct {
 	// ExpireAfter is nil for Never.
 	ExpireAfter *time.Duration `json:"expireAfter,omitempty"`
 	// GracePeriod: spec.terminationGracePeriod is set. Stamped: the termination timestamp is annotated, with
-	// StampedAt, which is zero if it can't be read.
+	// StampedAt, which is zero if it can't be read or recorded.
 	GracePeriod bool      `json:"gracePeriod,omitempty"`
 	Stamped     bool      `json:"stamped,omitempty"`
 	StampedAt   time.Time `json:"stampedAt,omitzero"`

@@ -180,8 +180,8 @@ func (v view) unstamped() bool {
 // repaired: the Node is beyond help, so that its pods are not waited for any longer, and the object does not
 // say so yet (reference: lifecycle §10).
 func repaired(v view) bool {
-	l := v.Ledger
-	return l.Doomed == ReasonUnhealthy && !l.Deadline.IsZero() && (!v.object.Stamped || v.object.StampedAt.After(l.Deadline))
+	l, at := v.Ledger, v.object.StampedAt
+	return l.Doomed == ReasonUnhealthy && !l.Deadline.IsZero() && (at.IsZero() || at.After(l.Deadline))
 }
 
 // Deadline is when a claim's pods are deleted whatever protects them: terminationGracePeriod after its

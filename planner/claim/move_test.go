@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/claim"
 	"millwright/planner/ledger"
 )
@@ -67,6 +68,17 @@ func deleting() claim.Input {
 func with(in claim.Input, change func(*claim.Input)) claim.Input {
 	change(&in)
 	return in
+}
+
+// TestWhatIsAnnotatedCanBeRecorded: the year 10000 has no encoding.
+func TestWhatIsAnnotatedCanBeRecorded(t *testing.T) {
+	o := &karpv1.NodeClaim{}
+	o.Annotations = map[string]string{karpv1.TerminationTimestampAnnotationKey: "9999-12-31T23:59:59-01:00"}
+	in := deleting()
+	in.Object = claim.FactsOfObject(o, nil, "")
+	if _, err := json.Marshal(in); err != nil || !in.Object.Stamped {
+		t.Errorf("stamped: %v, %v", in.Object.Stamped, err)
+	}
 }
 
 // The rules: lifecycle §3 and §7, DESIGN §5.

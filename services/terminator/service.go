@@ -182,7 +182,7 @@ func (s *Service) advance(ctx context.Context, p *plan) error {
 // to wait for it.
 func (s *Service) settled(p *plan) bool {
 	since, now, end := s.tainted[p.node.Name], s.host.Now(), p.endOf()
-	return !since.IsZero() && (now.Sub(since) >= settle || !end.IsZero() && now.Add(settle).After(end))
+	return !since.IsZero() && (now.Sub(since).Abs() >= settle || !end.IsZero() && now.Add(settle).After(end))
 }
 
 // stopped reports that operators have stopped the drain: all drains, or those that commands began.

@@ -23,6 +23,7 @@ import (
 	"millwright/services/internal/host/hosttest"
 	"millwright/services/internal/kube"
 	"millwright/services/internal/kube/kubetest"
+	"millwright/services/internal/service"
 	"millwright/services/terminator"
 )
 
@@ -391,6 +392,27 @@ func TestAnEmptyNodeIsWatchedForPodsThatArePlacedAlready(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ahead is a host whose clock is.
+type ahead struct {
+	service.Host
+	by time.Duration
+}
+
+func (a *ahead) Now() time.Time { return a.Host.Now().Add(a.by) }
+
+func TestAnEmptyNodeEndsAlthoughTheClockWasSetBack(t *testing.T) {
+	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, _ *terminator.Service) {
+		host := &ahead{r.Host, 30 * 24 * time.Hour}
+		s := terminator.New(host, terminator.Deps{Cluster: r.Kube, Kube: r.Kube, Logger: zerolog.Nop()})
+		r.Settle(s, 2*time.Second)
+		host.by = 0
+		r.Settle(s, 10*time.Second)
+		if !drained(r) {
+			t.Error("it is watched until the clock shows again what it did")
+		}
+	})
 }
 
 func TestShadowDrainsNothing(t *testing.T) {

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
 	"millwright/events"
+	"millwright/planner/providerid"
 )
 
 // noOp is the kind of messages that say nothing of interest, as in metrics.
@@ -54,8 +54,7 @@ var (
 	errTime     = errors.New("time is out of range")
 )
 
-// instanceID of EC2, as in the ids of Nodes (planner/providerid).
-var instanceID = regexp.MustCompile(`^i-[0-9a-z]{1,62}$`)
+func isInstance(id string) bool { return len(id) <= idMax && providerid.IsInstanceID(id) }
 
 // parse reads a message (reference: disruption §8). What is no instance in a list of them is left out. kind
 // is noOp for one that says nothing of interest. An error: nobody can read it.
@@ -90,7 +89,7 @@ func parse(body string) (kind string, about []events.Interruption, err error) {
 	}
 	var strange string
 	for _, id := range ids {
-		if !instanceID.MatchString(id) {
+		if !isInstance(id) {
 			strange = id
 			continue
 		}

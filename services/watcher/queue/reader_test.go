@@ -323,7 +323,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%s, %d about, %v", kind, len(about), err)
 		}
 		for _, i := range about {
-			if !instanceID.MatchString(i.InstanceID) || len(i.Body) > bodyMax || len(i.Detail) > detailMax {
+			if !isInstance(i.InstanceID) || len(i.Body) > bodyMax || len(i.Detail) > detailMax {
 				t.Fatalf("%+v", i)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -227,10 +228,9 @@ func (p *Prices) spotTypes(kept []string, set requirement.Set, cat *catalog.Cata
 	if p.s.Options.Revision < options.Revision1 {
 		return kept[:n]
 	}
-	for n < len(kept) && minimum.Unmet(set, cat, kept[:n]) != "" {
-		n++
-	}
-	return kept[:min(n, len(kept))]
+	n = min(n, len(kept))
+	more := sort.Search(len(kept)-n, func(i int) bool { return minimum.Unmet(set, cat, kept[:n+i]) == "" })
+	return kept[:n+more]
 }
 
 // Narrow leaves a claim these types and requirements.
