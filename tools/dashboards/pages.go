@@ -79,7 +79,7 @@ var disruption = page{name: "disruption", title: "Disruption", text: "What is ta
 			query{`sum by (reason) (rate(karpenter_nodeclaims_disrupted_total{` + pools + `}[$__rate_interval])) * 3600`, "{{reason}}"}),
 		graph("Eligible nodes", "Nodes that could go if budgets allowed, by reason.", "short", "MillwrightBudgetsBlock",
 			query{`max by (reason) (karpenter_voluntary_disruption_eligible_nodes{JOB})`, "{{reason}}"}),
-		graph("Balanced NodePools", "Moves that were scored, by decision, per hour.", "short", "MillwrightBudgetsBlock",
+		graph("Moves by consolidation", "Moves per hour, by decision; only those of Balanced NodePools are ever rejected.", "short", "MillwrightBudgetsBlock",
 			query{`sum by (decision) (rate(karpenter_consolidation_moves_total{` + pools + `}[$__rate_interval])) * 3600`, "{{decision}}"}),
 	}},
 	{"What holds it up?", []panel{

@@ -15,7 +15,6 @@ import (
 // dataless are queries of panels that have no data in the run that is observed, each with the reason. One
 // that has data after all is to be taken off the list.
 var dataless = map[string]string{
-	"disruption, Balanced NodePools A":                         "no NodePool is Balanced",
 	"disruption, Draining out A":                               "no DisruptionPolicy has drainOut",
 	"disruption, Halted A":                                     "no DisruptionPolicy has waves",
 	"lifecycle-and-ec2, Delay A":                               noQueue,
@@ -43,6 +42,7 @@ var absent = map[string]string{
 	`millwright:launch_failures:rate15m{reason="InsufficientInstanceCapacity"}`:  allThere,
 	`karpenter_pods_eviction_requests_total{code="429"}`:                         "there are no PodDisruptionBudgets",
 	`millwright_certificates_expiry_timestamp_seconds`:                           "no etcd and NATS of the chart run",
+	`millwright_disruption_nodes_held_by_budgets{reason="Drifted"}`:              "the budget allows all nodes at once",
 	`millwright_disruption_rollouts_halted`:                                      "no DisruptionPolicy has waves",
 	`millwright_export_dead_letters_total`:                                       noSink,
 	`millwright_export_lag_seconds`:                                              noSink,
