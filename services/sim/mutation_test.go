@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +29,7 @@ import (
 	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 	"millwright/services/lifecycle"
+	"millwright/services/sim/bargain"
 	"millwright/services/sim/cloud"
 	"millwright/services/sim/judge"
 	"millwright/services/sim/stage"
@@ -125,7 +128,10 @@ func TestBugsAreFound(t *testing.T) {
 			for i := range p.Entries {
 				p.Entries[i].MicroUSDPerHour = 1_000_000 - p.Entries[i].MicroUSDPerHour
 			}
-		})}, judge.CheckCheaper},
+		})}, bargain.CheckPromised},
+		"EC2 is asked for the dearest that will do": {stage.Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return lavish{e, false} }}, bargain.CheckGot},
+		"EC2 has nothing but the dearest of all":    {stage.Faults{}, Wrap{EC2: func(e lifecycle.EC2) lifecycle.EC2 { return lavish{e, true} }}, judge.CheckCheaper},
+		"what is bought for nothing is not deleted": {stage.Faults{PoolEdited: 300, OfferingEmpty: 300, BudgetEdited: 300}, Wrap{Kube: func(_ string, k Kube) Kube { return idle{k} }}, bargain.CheckStrays},
 		"what has registered is taken for initialized": {stage.Faults{}, Wrap{Entry: func(process string, e ledger.Entry) ledger.Entry {
 			if p, ok := e.Payload.(*ledger.ClaimRegistered); ok && process == ledger.ServiceDisruptor {
 				e.Kind, e.Payload = ledger.KindClaimInitialized, &ledger.ClaimInitialized{Claim: p.Claim, Node: p.Node}
@@ -186,7 +192,7 @@ func TestBugsAreFound(t *testing.T) {
 		"answers that there is no capacity are not seen": {stage.Faults{OfferingEmpty: 200}, Wrap{Entry: unmarked}, judge.CheckMarked},
 		"a service in shadow mode acts":                  {stage.Faults{Shadowed: 500}, Wrap{Host: func(h service.Host) service.Host { return brazen{h.(*process)} }}, judge.CheckShadow},
 	}
-	for _, check := range judge.Checks {
+	for _, check := range slices.Concat(judge.Checks, bargain.Checks) {
 		if !slices.ContainsFunc(slices.Collect(maps.Values(cases)), func(c bug) bool { return c.check == check }) {
 			t.Errorf("no bug shows that this check can fail: %s", check)
 		}
@@ -253,6 +259,37 @@ func (e hasty) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) (ec
 		err = cloud.Throttled("ec2:CreateFleet")
 	}
 	return r, err
+}
+
+// lavish launches the dearest of what is asked for, or of all there is, whatever it costs: EC2 then has none of
+// what was asked for.
+type lavish struct {
+	lifecycle.EC2
+	ofAll bool
+}
+
+func (e lavish) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) (ec2.FleetResult, error) {
+	other := *in
+	other.LaunchTemplateConfigs = slices.Clone(in.LaunchTemplateConfigs)
+	capacityType := string(in.TargetCapacitySpecification.DefaultTargetCapacityType)
+	price := func(o ec2types.FleetLaunchTemplateOverridesRequest) int64 {
+		return cloud.Price(cloud.Offering{InstanceType: string(o.InstanceType), Zone: aws.ToString(o.AvailabilityZone), CapacityType: capacityType})
+	}
+	var none []ec2.FleetError
+	for i := range other.LaunchTemplateConfigs {
+		c := &other.LaunchTemplateConfigs[i]
+		dearest := slices.MaxFunc(c.Overrides, func(a, b ec2types.FleetLaunchTemplateOverridesRequest) int { return cmp.Compare(price(a), price(b)) })
+		if e.ofAll {
+			for _, o := range c.Overrides {
+				none = append(none, ec2.FleetError{Code: "InsufficientInstanceCapacity", Message: "no capacity", InstanceType: string(o.InstanceType), Zone: aws.ToString(o.AvailabilityZone), CapacityType: capacityType})
+			}
+			dearest.InstanceType = "m5.2xlarge"
+		}
+		c.Overrides = []ec2types.FleetLaunchTemplateOverridesRequest{dearest}
+	}
+	result, err := e.EC2.CreateFleet(ctx, &other)
+	result.Errors = append(none, result.Errors...)
+	return result, err
 }
 
 // careless does not see the last instance of a fleet for several claims.

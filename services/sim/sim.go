@@ -15,6 +15,7 @@ import (
 	"millwright/services/lifecycle"
 	"millwright/services/lifecycle/launch"
 	"millwright/services/provisioner"
+	"millwright/services/sim/bargain"
 	"millwright/services/sim/cloud"
 	"millwright/services/sim/cluster"
 	"millwright/services/sim/judge"
@@ -56,9 +57,10 @@ type Wrap struct {
 // Sim is one run.
 type Sim struct {
 	*stage.Stage
-	cfg   Config
-	judge *judge.Judge
-	users *users.Users
+	cfg      Config
+	judge    *judge.Judge
+	bargains *bargain.Judge
+	users    *users.Users
 	// witness is nil if nobody asks.
 	witness *witness.Witness
 
@@ -118,7 +120,7 @@ func Run(cfg Config) Result {
 
 func newSim(cfg Config) *Sim {
 	shared := stage.New(cfg.Seed, cfg.Faults, cfg.Trace)
-	s := &Sim{Stage: shared, cfg: cfg, judge: judge.New(shared), users: users.New(shared), elector: memlog.NewElector(shared.Log), starved: newStarvations(),
+	s := &Sim{Stage: shared, cfg: cfg, judge: judge.New(shared), bargains: bargain.New(shared), users: users.New(shared), elector: memlog.NewElector(shared.Log), starved: newStarvations(),
 		alive: map[string]*process{}, away: map[target]time.Time{}, wrong: map[string]time.Duration{}}
 	s.judge.Moved, s.users.Taken = s.users.Surprise, s.judge.Departures.CheckTaken
 	s.users.BlockTaken = s.judge.Reservations.CheckTaken
@@ -267,5 +269,6 @@ func (s *Sim) readLog(*process) {
 		}
 		s.Entries = append(s.Entries, e)
 		s.judge.CheckRecord(e)
+		s.bargains.Enter(e)
 	}
 }

@@ -37,6 +37,7 @@ func (v *vigil) look() bool {
 		v.watchRecommended(was)
 	}
 	v.judge.Repairs.Look(v.able != nil && (was == nil || slices.Equal(v.able, was)))
+	v.bargains.Look(v.able != nil && slices.Equal(v.able, was))
 	return v.Failed == nil
 }
 

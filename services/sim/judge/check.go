@@ -242,5 +242,5 @@ func (s *Judge) CheckWrite(kind events.Kind, before, after cluster.Object, bySer
 	}
 }
 
-// instanceOf is the instance id of a provider id aws:///ZONE/ID, by the judge's own reading.
-func instanceOf(providerID string) string { return providerID[strings.LastIndex(providerID, "/")+1:] }
+// InstanceOf is the instance id of a provider id aws:///ZONE/ID, by the judge's own reading.
+func InstanceOf(providerID string) string { return providerID[strings.LastIndex(providerID, "/")+1:] }

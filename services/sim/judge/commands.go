@@ -77,7 +77,7 @@ func (s *Judge) checkCheaper(id string) {
 	}
 	delete(s.history.swaps, id)
 	cost := func(providerID string) int64 {
-		i := s.Cloud.Instance(instanceOf(providerID))
+		i := s.Cloud.Instance(InstanceOf(providerID))
 		if i == nil {
 			return 0
 		}

@@ -73,7 +73,7 @@ func (d *Departures) CheckTaken(i *cloud.Instance) {
 // "" if there is none.
 func (d *Departures) left(i *cloud.Instance, long time.Duration) string {
 	for _, n := range d.Cluster.Nodes() {
-		if instanceOf(n.Spec.ProviderID) != i.ID || d.strippedOf(n.Spec.ProviderID) || d.Deeds.Stripped[string(n.UID)] {
+		if InstanceOf(n.Spec.ProviderID) != i.ID || d.strippedOf(n.Spec.ProviderID) || d.Deeds.Stripped[string(n.UID)] {
 			continue
 		}
 		for _, p := range d.Cluster.PodsOn(n.Name) {

@@ -19,7 +19,7 @@ func (s *Judge) CheckTaken(i *cloud.Instance) {
 		return
 	}
 	for _, n := range s.Cluster.Nodes() {
-		if instanceOf(n.Spec.ProviderID) != i.ID || s.strippedOf(n.Spec.ProviderID) || s.Deeds.Stripped[string(n.UID)] {
+		if InstanceOf(n.Spec.ProviderID) != i.ID || s.strippedOf(n.Spec.ProviderID) || s.Deeds.Stripped[string(n.UID)] {
 			continue
 		}
 		for _, p := range s.Cluster.PodsOn(n.Name) {
@@ -93,10 +93,10 @@ func (s *Judge) CheckDeletion(by Process, key string, uid types.UID) {
 		grace = time.Duration(*g) * time.Second
 	}
 	const margin = 30 * time.Second // before EC2 takes the instance back
-	if end, noticed := s.Deeds.Noticed[instanceOf(s.Cluster.Node(p.Spec.NodeName).Spec.ProviderID)]; noticed && s.passed(end.Add(-margin-stage.ClocksApart)) {
+	if end, noticed := s.Deeds.Noticed[InstanceOf(s.Cluster.Node(p.Spec.NodeName).Spec.ProviderID)]; noticed && s.passed(end.Add(-margin-stage.ClocksApart)) {
 		return
 	}
-	if i := s.Cloud.Instance(instanceOf(s.Cluster.Node(p.Spec.NodeName).Spec.ProviderID)); i != nil && s.Reservations.takenBy(i, s.Clock.Now().Add(margin+stage.ClocksApart)) {
+	if i := s.Cloud.Instance(InstanceOf(s.Cluster.Node(p.Spec.NodeName).Spec.ProviderID)); i != nil && s.Reservations.takenBy(i, s.Clock.Now().Add(margin+stage.ClocksApart)) {
 		return
 	}
 	deadline := s.deadlineOf(p.Spec.NodeName)

@@ -108,7 +108,7 @@ func (m *Marks) CheckOutcome(by Process, payload any) {
 // the mark ends about now.
 func (m *Marks) judgeRequest(by Process, p *ledger.LaunchRequested) {
 	_, through := by.Folded()
-	list := requested(p)
+	list := Requested(p)
 	for _, o := range list {
 		list = append(list, cloud.Offering{CapacityType: o.CapacityType})
 	}
@@ -120,8 +120,8 @@ func (m *Marks) judgeRequest(by Process, p *ledger.LaunchRequested) {
 	}
 }
 
-// requested are the offerings that a request names, but those of reservations.
-func requested(p *ledger.LaunchRequested) (list []cloud.Offering) {
+// Requested are the offerings that a request names, but those of reservations.
+func Requested(p *ledger.LaunchRequested) (list []cloud.Offering) {
 	var in awsec2.CreateFleetInput
 	if err := json.Unmarshal(p.Request, &in); err != nil {
 		panic(fmt.Sprintf("the request of %s cannot be read: %v", p.Claim, err))

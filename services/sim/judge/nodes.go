@@ -45,7 +45,7 @@ func (s *Judge) checkNode(before, after cluster.Object) {
 		return
 	}
 	old := before.(*corev1.Node)
-	id := instanceOf(old.Spec.ProviderID)
+	id := InstanceOf(old.Spec.ProviderID)
 	if after == nil {
 		if isRegistered(old) && !s.Deeds.Stripped[string(old.UID)] {
 			s.checkGone("Node "+old.Name, id)
@@ -86,7 +86,7 @@ func (s *Judge) checkRegistered(n *corev1.Node) {
 		}
 	}
 	if owner == nil {
-		id := instanceOf(n.Spec.ProviderID)
+		id := InstanceOf(n.Spec.ProviderID)
 		if i := s.Cloud.Instance(id); s.strippedOf(n.Spec.ProviderID) || i != nil && i.Gone() {
 			return // users took the NodeClaim away, or it went as it should before the slow write of a deposed leader arrived
 		}
@@ -114,7 +114,7 @@ func (s *Judge) checkRegistered(n *corev1.Node) {
 // strippedOf reports that users have stripped the finalizers of the NodeClaim whose instance has a provider
 // id.
 func (s *Judge) strippedOf(providerID string) bool {
-	id := instanceOf(providerID)
+	id := InstanceOf(providerID)
 	for uid, launched := range s.history.launched {
 		if launched == id && s.Deeds.Stripped[uid] {
 			return true

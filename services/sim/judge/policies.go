@@ -297,7 +297,7 @@ func (s *rules) judgeSurge(by Process, p *corev1.Pod) {
 	if n == nil || isDaemonPod(p) || alone.uid != string(p.UID) || s.Clock.Now().Sub(alone.since) < lookback || s.surged[string(p.UID)] {
 		return
 	}
-	if _, noticed := s.Deeds.Noticed[instanceOf(n.Spec.ProviderID)]; noticed || !s.takenByCommand(n) {
+	if _, noticed := s.Deeds.Noticed[InstanceOf(n.Spec.ProviderID)]; noticed || !s.takenByCommand(n) {
 		return
 	}
 	for _, policy := range s.seenBy(by).policiesOf(n.Labels[karpv1.NodePoolLabelKey]) {

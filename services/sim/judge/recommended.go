@@ -55,7 +55,7 @@ func (r *Recommended) follows(name string) bool {
 // checkHeeded looks at a NodeClaim that is shown as drifted by a recommendation. A NodePool that users delete
 // and make again is as before.
 func (r *Recommended) checkHeeded(c *karpv1.NodeClaim) {
-	pool, id := c.Labels[karpv1.NodePoolLabelKey], instanceOf(c.Status.ProviderID)
+	pool, id := c.Labels[karpv1.NodePoolLabelKey], InstanceOf(c.Status.ProviderID)
 	i := r.Cloud.Instance(id)
 	switch {
 	case i == nil:
@@ -94,7 +94,7 @@ func (r *Recommended) Look(lifecycle Process) {
 // stays returns the NodeClaim of an instance if neither is going; else nil.
 func (r *Recommended) stays(id string) *karpv1.NodeClaim {
 	i, c := r.Cloud.Instance(id), r.Cluster.NodeClaim(r.history.owner[id])
-	if i == nil || i.Ending() || c == nil || c.DeletionTimestamp != nil || instanceOf(c.Status.ProviderID) != id || r.isDoomed(c.Name) {
+	if i == nil || i.Ending() || c == nil || c.DeletionTimestamp != nil || InstanceOf(c.Status.ProviderID) != id || r.isDoomed(c.Name) {
 		return nil
 	}
 	if p := r.Cluster.NodePool(c.Labels[karpv1.NodePoolLabelKey]); p == nil || p.DeletionTimestamp != nil {

@@ -190,7 +190,7 @@ func (r *Repairs) Time() (longest time.Duration) {
 // isDue reports that a Node is one to replace now: it is Millwright's, stays otherwise, and no more than a
 // fifth of its NodePool's nodes ails; or that it is being replaced, and a pod has not been asked to leave.
 func (r *Repairs) isDue(n *corev1.Node) bool {
-	id := instanceOf(n.Spec.ProviderID)
+	id := InstanceOf(n.Spec.ProviderID)
 	i, c := r.Cloud.Instance(id), r.book.claims[r.history.owner[id]]
 	if i == nil || i.Ending() || c == nil || r.strippedOf(n.Spec.ProviderID) || r.Deeds.Stripped[string(n.UID)] {
 		return false
