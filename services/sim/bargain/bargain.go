@@ -91,7 +91,7 @@ func (j *Judge) Enter(e ledger.Entry) {
 
 // started judges the prices of a command, by those of the beginning, for all move together, but for a
 // hundredth. What consolidation exchanges must cost less each time, so that nothing is ever exchanged back for
-// the same pods.
+// the same pods. Nodes of reserved capacity cost next to nothing: of them fewer are less.
 func (j *Judge) started(seq uint64, p *ledger.CommandStarted) {
 	c := &command{CommandStarted: p}
 	j.commands[ledger.CommandID(j.Log.ID(), seq)] = c
@@ -112,7 +112,7 @@ func (j *Judge) started(seq uint64, p *ledger.CommandStarted) {
 	if known && !near(before*p.PriceAfter, after*p.PriceBefore) {
 		j.Violate(CheckPromised, "record %d is to bring %d down to %d micro-dollars an hour, of what was %d to %d at the beginning", seq, p.PriceBefore, p.PriceAfter, before, after)
 	}
-	if p.Reason == karpv1.DisruptionReasonUnderutilized && p.PriceAfter >= p.PriceBefore {
+	if p.Reason == karpv1.DisruptionReasonUnderutilized && (p.PriceAfter > p.PriceBefore || known && p.PriceAfter == p.PriceBefore) {
 		j.Violate(CheckPromised, "record %d is to bring %d micro-dollars an hour to %d", seq, p.PriceBefore, p.PriceAfter)
 	}
 }
