@@ -3,8 +3,10 @@ package reading
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"slices"
 	"strings"
 
@@ -33,6 +35,33 @@ func Quantity(text string) (resource.Quantity, error) {
 		return resource.Quantity{}, err
 	}
 	return resource.ParseQuantity(text)
+}
+
+// Reservation parses an amount that is kept from pods, which must not be negative.
+func Reservation(text string) (resource.Quantity, error) {
+	q, err := Quantity(text)
+	if err == nil && q.Sign() < 0 {
+		err = errors.New("amounts must not be negative")
+	}
+	return q, err
+}
+
+// Threshold parses an eviction threshold of the kubelet: a percentage from 0 to 100, of which 100 means none,
+// or a quantity. percent is nil for a quantity.
+func Threshold(text string) (amount resource.Quantity, percent *big.Rat, err error) {
+	digits, isPercent := strings.CutSuffix(text, "%")
+	if !isPercent {
+		amount, err = Reservation(text)
+		return amount, nil, err
+	}
+	ok := len(digits) <= quantityBytesMax && strings.Trim(digits, "+-.0123456789") == ""
+	if ok {
+		percent, ok = new(big.Rat).SetString(digits)
+	}
+	if !ok || percent.Sign() < 0 || percent.Cmp(big.NewRat(100, 1)) > 0 {
+		return amount, nil, errors.New("percentages must be numbers from 0 to 100")
+	}
+	return amount, percent, nil
 }
 
 // checkQuantity finds what must not be parsed.

@@ -94,3 +94,25 @@ func TestQuantity(t *testing.T) {
 		}
 	}
 }
+
+// The kubelet takes no others (validation of its --eviction-hard).
+func TestThreshold(t *testing.T) {
+	for text, want := range map[string]string{
+		"5%": "5/1", "7.5%": "15/2", "100%": "100/1", "0%": "0/1", ".5%": "1/2", "100Mi": "quantity 100Mi", "1.5Gi": "quantity 1536Mi",
+		"ten%": "", "%": "", "": "", "-5%": "", "101%": "", "1/2%": "", "1e1%": "", "0x10%": "", "1p9999999%": "", "5 %": "", "1_0%": "", "-1Gi": "", "1e-2000000000": "",
+		strings.Repeat("0", 1000) + "%": "",
+	} {
+		amount, percent, err := reading.Threshold(text)
+		got := ""
+		switch {
+		case err != nil:
+		case percent != nil:
+			got = percent.String()
+		default:
+			got = "quantity " + amount.String()
+		}
+		if got != want {
+			t.Errorf("%.20q reads as %q, want %q; %v", text, got, want, err)
+		}
+	}
+}

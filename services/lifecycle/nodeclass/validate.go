@@ -264,18 +264,28 @@ func (f *faults) amounts(k *awsv1.KubeletConfiguration) {
 	for _, m := range []struct {
 		field   string
 		amounts map[string]string
-		percent bool
+		read    func(string) error
 	}{
-		{"systemReserved", k.SystemReserved, false}, {"kubeReserved", k.KubeReserved, false},
-		{"evictionHard", k.EvictionHard, true}, {"evictionSoft", k.EvictionSoft, true},
+		{"systemReserved", k.SystemReserved, readsReservation}, {"kubeReserved", k.KubeReserved, readsReservation},
+		{"evictionHard", k.EvictionHard, readsThreshold}, {"evictionSoft", k.EvictionSoft, readsThreshold},
 	} {
 		for _, key := range slices.Sorted(maps.Keys(m.amounts)) {
 			text := m.amounts[key]
-			if _, err := reading.Quantity(text); err != nil && !(m.percent && strings.HasSuffix(text, "%")) {
+			if err := m.read(text); err != nil {
 				f.addFault(fmt.Sprintf("%s.%s[%s]", fieldKubelet, m.field, key), "%q: %v", text, err)
 			}
 		}
 	}
+}
+
+func readsReservation(text string) error {
+	_, err := reading.Reservation(text)
+	return err
+}
+
+func readsThreshold(text string) error {
+	_, _, err := reading.Threshold(text)
+	return err
 }
 
 // text renders the user's text with nothing else in it: what cannot be rendered now could not be launched.

@@ -98,11 +98,15 @@ func TestFieldsThatAskForNothingAreFine(t *testing.T) {
 func TestAmountsThatNobodyCanReadAreRefusedByName(t *testing.T) {
 	minute := map[string]metav1.Duration{"memory.available": {}}
 	for field, k := range map[string]*awsv1.KubeletConfiguration{
-		"spec.kubelet.evictionHard[memory.available]": {EvictionHard: map[string]string{"memory.available": ""}},
-		"spec.kubelet.evictionSoft[memory.available]": {EvictionSoft: map[string]string{"memory.available": "1e5.5"}, EvictionSoftGracePeriod: minute},
-		"spec.kubelet.systemReserved[cpu]":            {SystemReserved: map[string]string{"cpu": "1e5.5"}},
-		"spec.kubelet.systemReserved[memory]":         {SystemReserved: map[string]string{"memory": "1e-2000000000"}},
-		"spec.kubelet.kubeReserved[memory]":           {KubeReserved: map[string]string{"memory": "1e5.5", "cpu": "100m"}},
+		"spec.kubelet.evictionHard[memory.available]":  {EvictionHard: map[string]string{"memory.available": ""}},
+		"spec.kubelet.evictionSoft[memory.available]":  {EvictionSoft: map[string]string{"memory.available": "1e5.5"}, EvictionSoftGracePeriod: minute},
+		"spec.kubelet.evictionHard[nodefs.available]":  {EvictionHard: map[string]string{"nodefs.available": "ten%"}},
+		"spec.kubelet.evictionHard[pid.available]":     {EvictionHard: map[string]string{"pid.available": "101%"}},
+		"spec.kubelet.evictionHard[imagefs.available]": {EvictionHard: map[string]string{"imagefs.available": "-1Gi"}},
+		"spec.kubelet.systemReserved[cpu]":             {SystemReserved: map[string]string{"cpu": "1e5.5"}},
+		"spec.kubelet.systemReserved[memory]":          {SystemReserved: map[string]string{"memory": "1e-2000000000"}},
+		"spec.kubelet.kubeReserved[cpu]":               {KubeReserved: map[string]string{"memory": "1Gi", "cpu": "-1"}},
+		"spec.kubelet.kubeReserved[memory]":            {KubeReserved: map[string]string{"memory": "1e5.5", "cpu": "100m"}},
 	} {
 		nc := class()
 		nc.Spec.Kubelet = k
@@ -111,7 +115,7 @@ func TestAmountsThatNobodyCanReadAreRefusedByName(t *testing.T) {
 		}
 	}
 	nc := class()
-	nc.Spec.Kubelet = &awsv1.KubeletConfiguration{EvictionHard: map[string]string{"memory.available": "5.5%", "nodefs.available": "1Gi"}}
+	nc.Spec.Kubelet = &awsv1.KubeletConfiguration{EvictionHard: map[string]string{"memory.available": "5.5%", "nodefs.available": "1Gi", "pid.available": "100%", "imagefs.available": "0%"}}
 	if faults := Validate(nc); len(faults) != 0 {
 		t.Errorf("faults = %v", faults)
 	}

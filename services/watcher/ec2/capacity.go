@@ -201,5 +201,5 @@ func eniPods(t *ec2types.InstanceTypeInfo, reserved int64) int64 {
 	if enis -= reserved; enis <= 0 {
 		return 0
 	}
-	return enis*(int64(aws.ToInt32(n.Ipv4AddressesPerInterface))-1) + 2
+	return enis*max(0, int64(aws.ToInt32(n.Ipv4AddressesPerInterface))-1) + 2
 }

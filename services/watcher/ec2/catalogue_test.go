@@ -3,6 +3,7 @@ package ec2
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -223,6 +224,9 @@ func TestNodeClassChangesWhatPodsGet(t *testing.T) {
 		"an eviction threshold of 100% is none": {
 			kubelet(karpawsv1.KubeletConfiguration{EvictionHard: map[string]string{"nodefs.available": "100%"}}), nil,
 			map[string]int64{"ephemeral-storage": gi}},
+		"more is reserved than can be counted": {
+			kubelet(karpawsv1.KubeletConfiguration{SystemReserved: map[string]string{"memory": "6E"}, KubeReserved: map[string]string{"memory": "6E"}}), nil,
+			map[string]int64{"memory": math.MaxInt64}},
 		"the ephemeral device of the family": {
 			family("AL2023", device("/dev/xvdb", "500Gi", false), device("/dev/xvda", "50Gi", false)), map[string]int64{"ephemeral-storage": 50 * gi}, nil},
 		"a device marked as root volume comes first": {

@@ -2,8 +2,8 @@ package ec2
 
 import (
 	"fmt"
+	"math"
 	"math/big"
-	"strings"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	corev1 "k8s.io/api/core/v1"
@@ -23,11 +23,19 @@ func (s *sizing) overheadOf(t *ec2types.InstanceTypeInfo, capacity map[string]in
 	}
 	out := map[string]int64{}
 	for _, name := range reservable {
-		if n := kube[name] + system[name] + evict[name]; n != 0 {
+		if n := sum(kube[name], system[name], evict[name]); n != 0 {
 			out[name] = n
 		}
 	}
 	return out, nil
+}
+
+// sum of amounts that are not negative, at most what an int64 holds.
+func sum(amounts ...int64) (total int64) {
+	for _, n := range amounts {
+		total += min(n, math.MaxInt64-total)
+	}
+	return total
 }
 
 // overheadParts are what overheadOf adds up.
@@ -87,7 +95,7 @@ func override(amounts map[string]int64, given map[string]string) error {
 		if !ok {
 			continue
 		}
-		q, err := reading.Quantity(text)
+		q, err := reading.Reservation(text)
 		if err != nil {
 			return fmt.Errorf("%s %q: %w", name, text, err)
 		}
@@ -102,23 +110,14 @@ func override(amounts map[string]int64, given map[string]string) error {
 // threshold reads an eviction threshold: a quantity, or a percentage of the capacity, of which 100 % means
 // none.
 func threshold(text string, capacity int64) (int64, error) {
-	percent, ok := strings.CutSuffix(text, "%")
-	if !ok {
-		q, err := reading.Quantity(text)
-		if err != nil {
-			return 0, fmt.Errorf("%q: %w", text, err)
-		}
-		return q.Value(), nil
-	}
-	if strings.ContainsAny(percent, "/eE") {
-		return 0, fmt.Errorf("%q is not a percentage", text)
-	}
-	r, ok := new(big.Rat).SetString(percent)
-	if !ok || r.Sign() < 0 {
-		return 0, fmt.Errorf("%q is not a percentage", text)
-	}
-	if r.Cmp(big.NewRat(100, 1)) == 0 {
+	amount, percent, err := reading.Threshold(text)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%q: %w", text, err)
+	case percent == nil:
+		return amount.Value(), nil
+	case percent.Cmp(big.NewRat(100, 1)) == 0:
 		return 0, nil
 	}
-	return portion(capacity, r.Quo(r, big.NewRat(100, 1))), nil
+	return portion(capacity, percent.Quo(percent, big.NewRat(100, 1))), nil
 }

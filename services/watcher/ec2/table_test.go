@@ -45,6 +45,14 @@ func TestWindowsAddressesOfATypeNobodyKnows(t *testing.T) {
 	}
 }
 
+// An EC2 that does not say how many addresses an interface has leaves no pod an address, and takes none away.
+func TestPodsOfATypeWithoutAddresses(t *testing.T) {
+	info := &ec2types.InstanceTypeInfo{NetworkInfo: &ec2types.NetworkInfo{MaximumNetworkInterfaces: aws.Int32(8)}}
+	if got := eniPods(info, 0); got != 2 {
+		t.Errorf("%d pods, want the 2 on the host's network", got)
+	}
+}
+
 func addressesOf(s *sizing, t *ec2types.InstanceTypeInfo) int64 {
 	s.overhead = big.NewRat(75, 1000)
 	return s.capacity(t)[resourcePrivateIPv4]
