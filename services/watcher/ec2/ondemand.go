@@ -30,9 +30,13 @@ func (p *Poller) pollOnDemand(ctx context.Context) error {
 	}
 	p.prices.Lock()
 	defer p.prices.Unlock()
-	if !p.prices.knowsOnDemand() && !strings.HasPrefix(p.cfg.Region, "cn-") { // dollars do not go with yuan
+	switch yuan := pricedInYuan(p.cfg.Region); {
+	case yuan && p.prices.builtIn: // dollars do not go with yuan
+		p.prices.removeOnDemand()
+	case !yuan && !p.prices.knowsOnDemand():
 		p.prices.addFound(pricesFor(p.cfg.Region).onDemand())
 	}
+	p.prices.builtIn = false
 	p.prices.addFound(found)
 	p.prices.assumeSpot()
 	return p.emitPrices()
@@ -46,6 +50,7 @@ func (p *Poller) emitBuiltInPrices() error {
 		t := pricesFor(p.cfg.Region)
 		p.cfg.Logger.Warn().Str("of_region", t.Region).Str("of_date", t.Date).Int("estimated", t.estimated).Msg("on-demand prices are the built-in ones")
 		p.prices.addFound(t.onDemand())
+		p.prices.builtIn = true
 	}
 	p.prices.assumeSpot()
 	return p.emitPrices()
@@ -55,6 +60,9 @@ func (p *Poller) emitBuiltInPrices() error {
 func (p *Poller) asksPrices() bool {
 	return !p.cfg.Options.IsolatedVPC && !strings.HasPrefix(p.cfg.Region, "us-gov")
 }
+
+// pricedInYuan: the price API answers in yuan, the built-in prices are in dollars.
+func pricedInYuan(region string) bool { return strings.HasPrefix(region, "cn-") }
 
 func (p *prices) knowsOnDemand() bool {
 	for key := range p.known {
@@ -112,7 +120,7 @@ func products(ctx context.Context, api Pricing, region, tenancy, family string, 
 		in.Filters = append(in.Filters, pricingtypes.Filter{Type: pricingtypes.FilterTypeTermMatch, Field: aws.String(f[0]), Value: aws.String(f[1])})
 	}
 	currency := "USD"
-	if strings.HasPrefix(region, "cn-") {
+	if pricedInYuan(region) {
 		currency = "CNY"
 	}
 	var answer ec2.Pages

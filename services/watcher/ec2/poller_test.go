@@ -3,6 +3,7 @@ package ec2
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
+	pricingtypes "github.com/aws/aws-sdk-go-v2/service/pricing/types"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -170,6 +172,44 @@ func TestPricesWithoutThePriceAPI(t *testing.T) {
 			}
 		})
 	}
+}
+
+// In China the price API answers in yuan, of which the built-in dollars that stood in for it are seven.
+func TestDollarsDoNotStayBesideYuan(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Region, c.Pricing = "cn-north-1", yuanPricing{} })
+	if err := r.emitBuiltInPrices(); err != nil { // it took more than a few seconds
+		t.Fatal(err)
+	}
+	if got := r.out.prices(); got[priceKey{"m5.large", onDemand, ""}] != 96000 || got[priceKey{"m4.large", spot, ""}] != 100000 {
+		t.Fatalf("the built-in prices do not stand in: %d of them", len(got))
+	}
+	r.poll("on_demand_prices")
+	if got := r.out.prices(); got[priceKey{"m5.large", onDemand, ""}] != 700000 || got[priceKey{"m5.large", spot, ""}] != 700000 {
+		t.Errorf("m5.large costs %d", got[priceKey{"m5.large", onDemand, ""}])
+	}
+	want := map[priceKey]int64{}
+	for _, name := range []string{"m5.large", "m5.metal"} {
+		want[priceKey{name, onDemand, ""}], want[priceKey{name, spot, ""}] = 700000, 700000
+	}
+	if d := cmp.Diff(want, r.prices.emitted); d != "" {
+		t.Errorf("prices that nobody has told in yuan (-want +got):\n%.300s", d)
+	}
+	r.poll("on_demand_prices")
+	if got := r.out.prices(); len(got) != 0 {
+		t.Errorf("the same answer changes %v", got)
+	}
+}
+
+// yuanPricing names a virtual machine and bare metal.
+type yuanPricing struct{}
+
+func (yuanPricing) GetProducts(_ context.Context, in *pricing.GetProductsInput, _ ...func(*pricing.Options)) (*pricing.GetProductsOutput, error) {
+	name := "m5.large"
+	if slices.ContainsFunc(in.Filters, func(f pricingtypes.Filter) bool { return aws.ToString(f.Value) == "Dedicated" }) {
+		name = "m5.metal"
+	}
+	return &pricing.GetProductsOutput{PriceList: []string{`{"product":{"attributes":{"instanceType":"` + name + `"}},
+		"terms":{"OnDemand":{"x":{"priceDimensions":{"y":{"pricePerUnit":{"CNY":"0.7"}}}}}}}`}}, nil
 }
 
 // hangingPricing is a price API to which there is no route.

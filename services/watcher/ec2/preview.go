@@ -114,6 +114,9 @@ func (p *Poller) pricesNow(ctx context.Context, within time.Duration, o *offered
 	} else if found, err := bounded(ctx, within, p.onDemandPrices); err != nil {
 		notes = append(notes, fmt.Sprintf("on-demand prices are the built-in ones %s: %s", builtIn.source(), ec2.Text(err)))
 	} else {
+		if pricedInYuan(p.cfg.Region) {
+			table.removeOnDemand()
+		}
 		table.addFound(found)
 	}
 	if found, err := bounded(ctx, within, p.spotPrices); err != nil {

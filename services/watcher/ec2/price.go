@@ -3,6 +3,7 @@ package ec2
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"sync"
@@ -27,6 +28,8 @@ type prices struct {
 	emitted map[priceKey]int64
 	// spotSeen: the history has answered once. Until then, spot is assumed to cost what on-demand costs.
 	spotSeen bool
+	// builtIn: the price API has not answered yet, the built-in prices stand in.
+	builtIn bool
 	// zonesOf is what the prices of local zones were added for; hasZones: there are some.
 	zonesOf  *offered
 	hasZones bool
@@ -53,6 +56,11 @@ func (p *prices) addFound(found map[priceKey]int64) {
 		}
 		p.known[key] = price
 	}
+}
+
+// removeOnDemand removes what is known on demand in the region, and what spot is assumed to cost.
+func (p *prices) removeOnDemand() {
+	maps.DeleteFunc(p.known, func(key priceKey, _ int64) bool { return key.zone == "" })
 }
 
 // assumeSpot sets spot prices to those of on-demand in the region, or removes such prices.
