@@ -85,10 +85,16 @@ func (t *Table) Get(k Key) (a Amount, ok bool) {
 	return a, ok
 }
 
+// countedAt is Get, but for what was last seen too long before.
+func (t *Table) countedAt(k Key, at time.Time) (a Amount, ok bool) {
+	a, ok = t.Get(k)
+	return a, ok && at.Sub(a.Seen) < keptFor
+}
+
 // Learns reports that a node that was seen with an amount says something new: the first one, less than any
 // before, or that what is known is still so. One that has more says nothing: another may have less again.
 func (t *Table) Learns(a Amount) bool {
-	known, ok := t.Get(a.Key)
+	known, ok := t.countedAt(a.Key, a.Seen)
 	switch {
 	case a.Bytes <= 0 || a.Key.InstanceType == "" || a.Key.Images == "":
 		return false
@@ -101,7 +107,7 @@ func (t *Table) Learns(a Amount) bool {
 // With returns the table after a node was seen with an amount. What was not seen for 60 days by then is
 // forgotten, and of too many what was seen longest ago.
 func (t *Table) With(a Amount) *Table {
-	known, ok := t.Get(a.Key)
+	known, ok := t.countedAt(a.Key, a.Seen)
 	if a.Bytes <= 0 || ok && a.Bytes > known.Bytes {
 		return t
 	}

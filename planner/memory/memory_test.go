@@ -37,6 +37,9 @@ func TestTheLeastMemorySeenCounts(t *testing.T) {
 			t.Errorf("%d: %d counts, want %d", i, a.Bytes, c.counts)
 		}
 	}
+	if larger := seen("m5.large", 900, 62*day); !table.Learns(larger) || table.With(larger).All()[0] != larger {
+		t.Error("what was last seen 60 days ago counts no longer, also if no other type has said anything since")
+	}
 	table = table.With(seen("c5.large", 400, 61*day))
 	if n := len(table.All()); n != 2 {
 		t.Errorf("59 days later %d are known", n)
