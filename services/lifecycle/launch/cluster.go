@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -38,30 +39,36 @@ type ClusterConfig struct {
 // clusterTTL is how long answers are kept, so that a new CA or DNS address needs no restart.
 const clusterTTL = 5 * time.Minute
 
-// unknownTTL is how long it stays unanswered which version the cluster has.
+// unknownTTL is how long it stays unanswered which version, service CIDR and DNS address the cluster has.
 const unknownTTL = 10 * time.Second
 
 // ClusterSource finds out about the cluster and keeps what it found. It is safe for concurrent use.
 type ClusterSource struct {
 	cfg ClusterConfig
 
-	mu   sync.Mutex
-	last Cluster
-	at   time.Time
-	have bool
-	// unknown is why the version is not known.
-	unknown error
+	mu      sync.Mutex
+	last    Cluster
+	at      time.Time
+	have    bool
+	unknown unknowns
 }
+
+// unknowns are why version, service CIDR and DNS address are not known; nil if they are, or there is none.
+type unknowns struct{ version, cidr, dns error }
 
 // NewClusterSource asks nothing yet.
 func NewClusterSource(cfg ClusterConfig) *ClusterSource { return &ClusterSource{cfg: cfg} }
 
 // Get returns the cluster. Its endpoint is always known; DNS, CIDR and version may be missing. When asking
 // again fails, the last answer serves on.
-func (s *ClusterSource) Get(ctx context.Context) (Cluster, error) {
+func (s *ClusterSource) Get(ctx context.Context) (Cluster, error) { return s.get(ctx, false) }
+
+// get asks again soon for what was not learnt; for the CIDR only if it is needed, since a cluster that is not
+// EKS's never has one.
+func (s *ClusterSource) get(ctx context.Context, needsCIDR bool) (Cluster, error) {
 	s.mu.Lock()
 	last, have, ttl := s.last, s.have, clusterTTL
-	if last.Version == "" && s.unknown != nil {
+	if s.unknown.version != nil || s.unknown.dns != nil || needsCIDR && s.unknown.cidr != nil {
 		ttl = unknownTTL
 	}
 	fresh := have && s.cfg.Now().Sub(s.at).Abs() < ttl
@@ -84,7 +91,7 @@ func (s *ClusterSource) Get(ctx context.Context) (Cluster, error) {
 
 // CIDR is the cluster's service CIDR, an error if it cannot be known.
 func (s *ClusterSource) CIDR(ctx context.Context) (string, error) {
-	c, err := s.Get(ctx)
+	c, err := s.get(ctx, true)
 	if err != nil {
 		return "", err
 	}
@@ -106,35 +113,48 @@ func (s *ClusterSource) Version(ctx context.Context) (string, error) {
 	message := "the cluster's Kubernetes version is not known"
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.unknown != nil {
-		message += ": " + s.unknown.Error()
+	if s.unknown.version != nil {
+		message += ": " + s.unknown.version.Error()
 	}
 	return "", &ec2.Failure{Class: ec2.Transient, Reason: "KubernetesVersionUnknown", Message: message}
 }
 
-// discover asks for what is not given, and says why the version could not be learnt. A last answer serves on.
-func (s *ClusterSource) discover(ctx context.Context, last Cluster) (c Cluster, unknown, err error) {
+// discover asks for what is not given, and says why something could not be learnt. A last answer serves on.
+func (s *ClusterSource) discover(ctx context.Context, last Cluster) (c Cluster, unknown unknowns, err error) {
 	c = s.cfg.Given
 	if s.cfg.Describe != nil && (c.Endpoint == "" || c.CABundle == "" || c.CIDR == "" || c.Version == "") {
 		eks, err := s.cfg.Describe(ctx)
 		if err != nil && c.Endpoint == "" {
-			return Cluster{}, nil, err
+			return Cluster{}, unknowns{}, err
 		}
 		fill(&c.Endpoint, eks.Endpoint)
 		fill(&c.CABundle, eks.CA)
+		fill(&c.CABundle, last.CABundle)
 		fill(&c.CIDR, eks.CIDR)
 		fill(&c.CIDR, last.CIDR)
+		unknown.cidr = unless(c.CIDR, err)
 		if s.cfg.VersionOfEKS {
-			unknown = err
 			fill(&c.Version, eks.Version)
 			fill(&c.Version, last.Version)
+			unknown.version = unless(c.Version, err)
 		}
 	}
-	fillFrom(ctx, &c.DNS, s.cfg.DNS, last.DNS)
+	unknown.dns = fillFrom(ctx, &c.DNS, s.cfg.DNS, last.DNS)
+	if _, err := netip.ParseAddr(c.DNS); err != nil {
+		c.DNS = "" // the Service is headless, "None"
+	}
 	if !s.cfg.VersionOfEKS {
-		unknown = fillFrom(ctx, &c.Version, s.cfg.Version, last.Version)
+		unknown.version = fillFrom(ctx, &c.Version, s.cfg.Version, last.Version)
 	}
 	return c, unknown, nil
+}
+
+// unless returns err if the field is not known.
+func unless(field string, err error) error {
+	if field != "" {
+		return nil
+	}
+	return err
 }
 
 func fill(field *string, v string) {
@@ -143,7 +163,8 @@ func fill(field *string, v string) {
 	}
 }
 
-// fillFrom asks for a field that is not given; if that fails the last answer stays.
+// fillFrom asks for a field that is not given; if that fails the last answer stays, or without one the error
+// is returned.
 func fillFrom(ctx context.Context, field *string, ask func(context.Context) (string, error), last string) error {
 	if *field != "" || ask == nil {
 		return nil
@@ -153,5 +174,5 @@ func fillFrom(ctx context.Context, field *string, ask func(context.Context) (str
 		v = last
 	}
 	*field = v
-	return err
+	return unless(v, err)
 }

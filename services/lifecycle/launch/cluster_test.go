@@ -44,6 +44,60 @@ func TestClusterSource(t *testing.T) {
 	if cidr, err := s.CIDR(context.Background()); err != nil || cidr != "10.100.0.0/16" {
 		t.Errorf("the last CIDR serves on: %q %v", cidr, err)
 	}
+	if got, err := s.Get(context.Background()); err != nil || got != want {
+		t.Errorf("the last CA serves on: %+v %v", got, err)
+	}
+}
+
+// Kubelets do not start with a DNS address that is none.
+func TestAHeadlessDNSServiceHasNoAddress(t *testing.T) {
+	for ip, want := range map[string]string{"None": "", "": "", "fd00::a": "fd00::a", "10.100.0.10": "10.100.0.10"} {
+		s := NewClusterSource(ClusterConfig{
+			Given: Cluster{Name: "blue", Endpoint: "https://given"}, Now: func() time.Time { return start },
+			DNS: func(context.Context) (string, error) { return ip, nil },
+		})
+		if c, err := s.Get(context.Background()); err != nil || c.DNS != want {
+			t.Errorf("%q: %+v %v", ip, c, err)
+		}
+	}
+}
+
+// What a call that failed has not told is asked for soon, what only EKS knows if it is needed.
+func TestAFailedFirstCallIsMadeAgainSoon(t *testing.T) {
+	now, asked, failed := start, 0, errors.New("throttled")
+	s := NewClusterSource(ClusterConfig{
+		Given: Cluster{Name: "blue", Endpoint: "https://given", CABundle: "Y2E="}, Now: func() time.Time { return now },
+		Describe: func(context.Context) (ec2.Cluster, error) {
+			asked++
+			if failed != nil {
+				return ec2.Cluster{}, failed
+			}
+			return ec2.Cluster{CIDR: "fd00::/108"}, nil
+		},
+		DNS:     func(context.Context) (string, error) { return map[bool]string{true: "fd00::a"}[failed == nil], failed },
+		Version: func(context.Context) (string, error) { return "1.36", nil },
+	})
+	if c, err := s.Get(context.Background()); err != nil || c.DNS != "" || c.CIDR != "" {
+		t.Fatalf("%+v %v", c, err)
+	}
+	now, failed = now.Add(unknownTTL), nil
+	if c, err := s.Get(context.Background()); err != nil || c.DNS != "fd00::a" {
+		t.Errorf("until its DNS address is known, nodes of an IPv6 cluster boot as of an IPv4 one: %+v %v", c, err)
+	}
+	bare := NewClusterSource(ClusterConfig{
+		Given: Cluster{Name: "blue", Endpoint: "https://given", CABundle: "Y2E=", DNS: "10.100.0.10", Version: "1.36"}, Now: s.cfg.Now, Describe: s.cfg.Describe,
+	})
+	asked, failed = 0, errors.New("throttled")
+	if _, err := bare.CIDR(context.Background()); err == nil {
+		t.Fatal("a CIDR nobody has told")
+	}
+	now, failed = now.Add(unknownTTL), nil
+	if _, err := bare.Get(context.Background()); err != nil || asked != 1 {
+		t.Errorf("a cluster outside EKS has no CIDR, and launches are not held up by asking: asked %d times, %v", asked, err)
+	}
+	if cidr, err := bare.CIDR(context.Background()); err != nil || cidr != "fd00::/108" || asked != 2 {
+		t.Errorf("NodeClasses of AL2023 were not ready for minutes: %q, asked %d times, %v", cidr, asked, err)
+	}
 }
 
 func TestClusterSourceWithoutEndpoint(t *testing.T) {
