@@ -36,7 +36,11 @@ func al2023UserParts(text string) ([]part, error) {
 	return []part{newPart(shellScript, text)}, nil
 }
 
+// isYAMLMapping is false of scripts: one whose only command has a colon reads as a mapping, too.
 func isYAMLMapping(text string) bool {
+	if strings.HasPrefix(strings.TrimSpace(text), "#!") {
+		return false
+	}
 	var m map[string]any
 	return yaml.Unmarshal([]byte(text), &m) == nil && m != nil
 }

@@ -169,6 +169,20 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A script with one command that has a colon reads as YAML, too; nodeadm would end on it.
+func TestAScriptIsNoNodeConfig(t *testing.T) {
+	for text, want := range map[string]string{
+		"#!/bin/bash\necho hello: world\n":                     shellScript,
+		"\n#!/bin/bash\ncurl -H 'X-Own: 1' http://localhost\n": shellScript,
+		"# a comment\nkind: NodeConfig\n":                      nodeConfig,
+	} {
+		parts, err := al2023UserParts(text)
+		if err != nil || len(parts) != 1 || parts[0].header.Get("Content-Type") != want || parts[0].body != text {
+			t.Errorf("%q: %+v, %v", text, parts, err)
+		}
+	}
+}
+
 // What is too large is compressed for the images that decompress it, and refused for the others.
 func TestPack(t *testing.T) {
 	long := "#!/bin/bash\n" + strings.Repeat("echo the same again\n", 2000)
