@@ -40,6 +40,9 @@ func TestBindsDirs(t *testing.T) {
 		"new alias without v":      {awsv1.AMISelectorTerm{Alias: "bottlerocket@1.46.0"}, "", false},
 		"version in the name term": {awsv1.AMISelectorTerm{Name: "bottlerocket-*-v1.50.1-*"}, "bottlerocket-v1.2.3", false},
 		"version in the image":     {awsv1.AMISelectorTerm{ID: "ami-1"}, "bottlerocket-aws-k8s-1.31-x86_64-v1.47.0-abc", false},
+		"a date in the name term":  {awsv1.AMISelectorTerm{Name: "golden-2026.01.15"}, "golden-2026.01.15", true},
+		"a date before a version":  {awsv1.AMISelectorTerm{Name: "golden-2026.01.15-v1.45.0"}, "", true},
+		"a date in the image":      {awsv1.AMISelectorTerm{ID: "ami-1"}, "bottlerocket-of-2026.01.15", true},
 		"unknown version":          {awsv1.AMISelectorTerm{ID: "ami-1"}, "mine", true},
 	}
 	for name, c := range cases {
