@@ -70,6 +70,24 @@ func TestCataloguesFollowTheirNodeClasses(t *testing.T) {
 	}
 }
 
+// One that is deleted and made anew has the same name, and the same generation, 1.
+func TestANodeClassMadeAnewHasACatalogueOfItsOwn(t *testing.T) {
+	r := newRig(t, nil)
+	r.classes = []*karpawsv1.EC2NodeClass{nodeClass("default", func(nc *karpawsv1.EC2NodeClass) { nc.UID = "first" })}
+	r.poll("instance_types", "nodeclasses")
+	if !typeOf(t, r.catalog(), "m4.large").Offerings[0].Available {
+		t.Fatal("m4.large is not offered")
+	}
+	r.classes[0] = nodeClass("default", func(nc *karpawsv1.EC2NodeClass) {
+		nc.UID = "second"
+		nc.Spec.ConnectionTracking = &karpawsv1.ConnectionTracking{TCPEstablishedTimeout: ptr(int32(600))}
+	})
+	r.poll("nodeclasses")
+	if typeOf(t, r.catalog(), "m4.large").Offerings[0].Available {
+		t.Error("m4.large, which is not nitro, cannot have its connections tracked")
+	}
+}
+
 func TestTypesAnewWithoutChangeEmitNothing(t *testing.T) {
 	r := newRig(t, nil)
 	r.classes = []*karpawsv1.EC2NodeClass{nodeClass("default", nil)}

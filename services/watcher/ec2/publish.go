@@ -168,7 +168,7 @@ func fingerprint(nc *karpawsv1.EC2NodeClass, now *reserved, shifts []events.Zona
 	}
 	slices.Sort(subnets)
 	data, err := json.Marshal([]any{
-		nc.Generation, zones, subnets, familyOf(nc).name, nc.Spec.Kubelet, nc.Spec.BlockDeviceMappings, nc.Spec.InstanceStorePolicy,
+		nc.UID, nc.Generation, zones, subnets, familyOf(nc).name, nc.Spec.Kubelet, nc.Spec.BlockDeviceMappings, nc.Spec.InstanceStorePolicy,
 		reservationsOf(nc), reservationsAt(nc, now), nc.Status.PlacementGroup, shifts,
 	})
 	if err != nil {
