@@ -292,6 +292,7 @@ func readsThreshold(text string) error {
 func (f *faults) text(nc *awsv1.EC2NodeClass) {
 	_, err := userdata.Render(userdata.Input{
 		Family: awsv1.AMIFamilyOf(nc), Cluster: "cluster", Endpoint: "https://endpoint", ClusterCIDR: "10.0.0.0/16", UserData: value(nc.Spec.UserData),
+		RAID0: value(nc.Spec.InstanceStorePolicy) == awsv1.InstanceStorePolicyRAID0,
 	})
 	switch {
 	case errors.Is(err, userdata.ErrTooLarge):

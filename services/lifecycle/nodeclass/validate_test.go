@@ -121,6 +121,20 @@ func TestAmountsThatNobodyCanReadAreRefusedByName(t *testing.T) {
 	}
 }
 
+// What a policy adds to Bottlerocket's settings needs a table of the user's to be one.
+func TestUserDataIsMergedWithAllThatALaunchAdds(t *testing.T) {
+	nc := class()
+	family, policy, text := awsv1.AMIFamilyBottlerocket, awsv1.InstanceStorePolicyRAID0, "[settings]\nbootstrap-commands = 3\n"
+	nc.Spec.AMISelectorTerms, nc.Spec.AMIFamily, nc.Spec.UserData = []awsv1.AMISelectorTerm{{ID: "ami-1"}}, &family, &text
+	if faults := Validate(nc); len(faults) != 0 {
+		t.Errorf("without RAID0 nobody touches them: %v", faults)
+	}
+	nc.Spec.InstanceStorePolicy = &policy
+	if faults := Validate(nc); len(faults) != 1 || faults[0].Field != "spec.userData" {
+		t.Errorf("faults = %v, want one of spec.userData", faults)
+	}
+}
+
 // EC2 would refuse each launch of such a class.
 func TestTagsThatEC2DoesNotTakeAreRefusedByName(t *testing.T) {
 	many := func(n int, more ...string) map[string]string {
