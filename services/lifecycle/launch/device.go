@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"math"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -40,12 +42,13 @@ func ebs(b *awsv1.BlockDevice) *ec2types.LaunchTemplateEbsBlockDeviceRequest {
 	return out
 }
 
-// unlessZero leaves out a zero, which EC2 refuses: the type's default is meant.
+// unlessZero leaves out a zero, which EC2 refuses: the type's default is meant. What an int32 does not hold
+// is more than EC2 takes, too.
 func unlessZero(n *int64) *int32 {
 	if aws.ToInt64(n) == 0 {
 		return nil
 	}
-	return aws.Int32(int32(*n))
+	return aws.Int32(int32(max(math.MinInt32, min(*n, math.MaxInt32))))
 }
 
 func defaultDevices(family string) []ec2types.LaunchTemplateBlockDeviceMappingRequest {

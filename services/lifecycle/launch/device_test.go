@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"math"
 	"reflect"
 	"testing"
 
@@ -15,5 +16,8 @@ func TestPerformanceOfZeroIsLeftOut(t *testing.T) {
 	}
 	if set := ebs(&awsv1.BlockDevice{IOPS: ptr[int64](3000), Throughput: ptr[int64](125)}); *set.Iops != 3000 || *set.Throughput != 125 {
 		t.Errorf("%d, %d", *set.Iops, *set.Throughput)
+	}
+	if most := ebs(&awsv1.BlockDevice{IOPS: ptr[int64](1<<32 + 3000)}); *most.Iops != math.MaxInt32 {
+		t.Errorf("%d of 4,294,970,296 are asked for, which EC2 would not refuse", *most.Iops)
 	}
 }
