@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"regexp"
 	"strconv"
 
 	"github.com/BurntSushi/toml"
@@ -16,6 +17,9 @@ type table = map[string]any
 // known here stay.
 func bottlerocket(in Input) (string, error) {
 	root := table{}
+	if isDeep(in.UserData) {
+		return "", fmt.Errorf("%w: it is nested more than %d deep", ErrInvalid, deepest)
+	}
 	if _, err := toml.Decode(in.UserData, &root); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -42,6 +46,27 @@ func bottlerocket(in Input) (string, error) {
 		return "", fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return b.String(), nil
+}
+
+// deepest bounds how deep keys and values are nested: what is kept and written of them grows by its square,
+// so that a key of 200 KB, which an object may hold, takes gigabytes.
+const deepest = 100
+
+var deepKey = regexp.MustCompile(fmt.Sprintf(`(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){%d}`, deepest))
+
+func isDeep(text string) bool {
+	depth := 0
+	for _, b := range []byte(text) {
+		switch b {
+		case '[', '{':
+			if depth++; depth > deepest {
+				return true
+			}
+		case ']', '}':
+			depth = max(0, depth-1)
+		}
+	}
+	return deepKey.MatchString(text)
 }
 
 // child returns the table under key, made if it is absent.

@@ -183,6 +183,28 @@ func TestAScriptIsNoNodeConfig(t *testing.T) {
 	}
 }
 
+// Of a key of 16 KB 64 MB were written.
+func TestSettingsAreNotNestedWithoutEnd(t *testing.T) {
+	for name, text := range map[string]string{
+		"a dotted key": "[settings]\n" + strings.Repeat("a.", 8000) + "a = 1\n",
+		"quoted keys":  "[settings]\n" + strings.Repeat("\"a.b\" . 'c'.", 2000) + "a = 1\n",
+		"a header":     "[" + strings.Repeat("a.", 8000) + "a]\nb = 1\n",
+		"tables":       "[settings]\na = " + strings.Repeat("{a=", 4000) + "1" + strings.Repeat("}", 4000) + "\n",
+		"arrays":       "[settings]\na = " + strings.Repeat("[", 8000) + strings.Repeat("]", 8000) + "\n",
+	} {
+		in := plainInput(awsv1.AMIFamilyBottlerocket)
+		in.UserData = text
+		if _, err := Render(in); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "nested") {
+			t.Errorf("%s: %.100v", name, err)
+		}
+	}
+	in := plainInput(awsv1.AMIFamilyBottlerocket)
+	in.UserData = "[settings]\n" + strings.Repeat("a.", 50) + "a = " + strings.Repeat("[", 50) + strings.Repeat("]", 50) + "\nb = [\"[[\", 1.5]\n"
+	if _, err := Render(in); err != nil {
+		t.Errorf("what anybody may write: %v", err)
+	}
+}
+
 // What is too large is compressed for the images that decompress it, and refused for the others.
 func TestPack(t *testing.T) {
 	long := "#!/bin/bash\n" + strings.Repeat("echo the same again\n", 2000)
