@@ -54,7 +54,7 @@ func (n *Node) accept(l *Layout, b *Bin, lv *demand.Level, keeping bool) Outcome
 	volumes := c.Volumes != nil && len(c.Volumes.Claims) > 0
 	if volumes {
 		if n.volumes == nil {
-			n.volumes = volume.UseOf(l.in.Volumes, n.State.Name, n.State.Pods)
+			n.volumes = volume.UseOf(l.in.Volumes, n.State.Name, n.State.Pods, &l.in.Options)
 		}
 		if n.volumes.Exceeds(c.Volumes) != "" {
 			return Never

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"millwright/planner/options"
 	"millwright/planner/requirement"
 	"millwright/planner/world"
 )
@@ -193,11 +194,50 @@ func unboundTopology(src Source, pvc *corev1.PersistentVolumeClaim) ([]requireme
 		}
 		sets = append(sets, s)
 	}
-	driver := sc.Provisioner
-	if d, ok := inTree[driver]; ok {
-		driver = d
+	return sets, classDriver(sc), nil
+}
+
+func classDriver(sc *storagev1.StorageClass) string {
+	if d, ok := inTree[sc.Provisioner]; ok {
+		return d
 	}
-	return sets, driver, nil
+	return sc.Provisioner
+}
+
+// attachments are the claims of a pod that runs, as far as their drivers are known. Unlike those of one that
+// waits, they count whatever has become of claims and volumes since: what is being deleted is still attached.
+func attachments(src Source, p *world.Pod) *Volumes {
+	v := &Volumes{}
+	for i := range p.Class.Spec.Volumes {
+		name := claimName(p, &p.Class.Spec.Volumes[i])
+		if name == "" {
+			continue
+		}
+		key := p.Namespace + "/" + name
+		if driver := attachedDriver(src, src.PersistentVolumeClaim(key)); driver != "" {
+			v.Claims = append(v.Claims, driverClaim{driver, key})
+		}
+	}
+	return v
+}
+
+// attachedDriver of a claim; "" if it is not known.
+func attachedDriver(src Source, pvc *corev1.PersistentVolumeClaim) string {
+	if pvc == nil {
+		return ""
+	}
+	if pvc.Spec.VolumeName != "" {
+		if pv := src.PersistentVolume(pvc.Spec.VolumeName); pv != nil {
+			return volumeDriver(pv)
+		}
+		return ""
+	}
+	if pvc.Spec.StorageClassName != nil {
+		if sc := src.StorageClass(*pvc.Spec.StorageClassName); sc != nil {
+			return classDriver(sc)
+		}
+	}
+	return ""
 }
 
 // Use counts the attachments of a node.
@@ -207,8 +247,9 @@ type Use struct {
 	count  map[string]int
 }
 
-// UseOf reads a node's limits and what its pods hold.
-func UseOf(src Source, node string, pods []*world.Pod) *Use {
+// UseOf reads a node's limits and what its pods hold; by the rules before Revision1, nothing of a pod that
+// would be refused for one of its volumes now.
+func UseOf(src Source, node string, pods []*world.Pod, o *options.Options) *Use {
 	u := &Use{limits: map[string]int{}, claims: map[driverClaim]bool{}, count: map[string]int{}}
 	csi := src.CSINode(node)
 	if csi == nil {
@@ -223,7 +264,9 @@ func UseOf(src Source, node string, pods []*world.Pod) *Use {
 		if p.Terminal() {
 			continue
 		}
-		if v, err := Of(src, p); err == nil && v != nil {
+		if o.Revision >= options.Revision1 {
+			u.Add(attachments(src, p))
+		} else if v, err := Of(src, p); err == nil && v != nil {
 			u.Add(v)
 		}
 	}
