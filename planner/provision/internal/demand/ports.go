@@ -15,26 +15,39 @@ type HostPort struct {
 	port     int32
 }
 
-// HostPortsOf lists the host ports of a pod's containers, not of its init containers (scheduling §7.4). A pod
-// on the host's network takes all ports of its containers: the API server says so in pods, but not in
-// templates, where it counts from Revision1 on.
+// HostPortsOf lists the host ports of a pod's containers and, from Revision1 on, of its sidecars, not of
+// other init containers (scheduling §7.4). A pod on the host's network takes all ports of its containers: the
+// API server says so in pods, but not in templates, where it counts from Revision1 on.
 func HostPortsOf(spec *corev1.PodSpec, o *options.Options) []HostPort {
-	byNetwork := spec.HostNetwork && o.Revision >= options.Revision1
 	var ports []HostPort
 	for i := range spec.Containers {
-		for _, p := range spec.Containers[i].Ports {
-			if byNetwork {
-				p.HostPort = cmp.Or(p.HostPort, p.ContainerPort)
-			}
-			if p.HostPort == 0 {
-				continue
-			}
-			h := HostPort{ip: p.HostIP, protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP), port: p.HostPort}
-			if h.ip == "0.0.0.0" || h.ip == "::" {
-				h.ip = ""
-			}
-			ports = append(ports, h)
+		ports = appendHostPorts(ports, &spec.Containers[i], spec.HostNetwork && o.Revision >= options.Revision1)
+	}
+	if o.Revision < options.Revision1 {
+		return ports
+	}
+	for i := range spec.InitContainers {
+		if r := spec.InitContainers[i].RestartPolicy; r != nil && *r == corev1.ContainerRestartPolicyAlways {
+			ports = appendHostPorts(ports, &spec.InitContainers[i], spec.HostNetwork)
 		}
+	}
+	return ports
+}
+
+// appendHostPorts adds those of a container; all its ports are the host's if it is on the host's network.
+func appendHostPorts(ports []HostPort, c *corev1.Container, byNetwork bool) []HostPort {
+	for _, p := range c.Ports {
+		if byNetwork {
+			p.HostPort = cmp.Or(p.HostPort, p.ContainerPort)
+		}
+		if p.HostPort == 0 {
+			continue
+		}
+		h := HostPort{ip: p.HostIP, protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP), port: p.HostPort}
+		if h.ip == "0.0.0.0" || h.ip == "::" {
+			h.ip = ""
+		}
+		ports = append(ports, h)
 	}
 	return ports
 }
