@@ -72,8 +72,11 @@ const (
 )
 
 // wait returns how long an open batch stays open: until the idle time after its newest pod, at most until
-// BatchMaxDuration after its first.
+// BatchMaxDuration after its first. It ends with a clock that is set back.
 func (b *batch) wait(now time.Time, o planner.Options) time.Duration {
+	if now.Before(b.first) {
+		return 0
+	}
 	return max(0, min(b.last.Add(b.idle(o)).Sub(now), b.first.Add(o.BatchMaxDuration).Sub(now)))
 }
 
@@ -89,7 +92,7 @@ func (b *batch) close(now time.Time) []time.Duration {
 	var waited []time.Duration
 	for uid, x := range b.seen {
 		if !x.planned {
-			waited = append(waited, now.Sub(x.at))
+			waited = append(waited, max(0, now.Sub(x.at)))
 			b.seen[uid] = sighting{at: x.at, planned: true}
 		}
 	}

@@ -140,12 +140,18 @@ func (x *hint) isDue(want, version string, now time.Time) bool {
 	switch {
 	case x.busy, x.base == version, x.written == version:
 		return false // the World has not seen the last write, or the pod is as that write left it
-	case x.base == "" && now.Sub(x.at) < hintAgain:
+	case x.base == "" && x.rests(now):
 		return false // it failed
 	case x.node != want:
 		return true
 	}
-	return want != "" && x.times < hintsMax && now.Sub(x.at) >= hintAgain
+	return want != "" && x.times < hintsMax && !x.rests(now)
+}
+
+// rests reports that the hint was written a moment ago; a clock that was set back does not make it later.
+func (x *hint) rests(now time.Time) bool {
+	d := now.Sub(x.at)
+	return 0 <= d && d < hintAgain
 }
 
 // hintFor is the node that a pod waits for, once that exists; "" if there is none.

@@ -47,3 +47,35 @@ func TestRoundsArePacedByTheirPrice(t *testing.T) {
 		}
 	}
 }
+
+// A clock that was ahead, and is put right, holds up neither the next round nor a batch nor a hint.
+func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
+	c := plannertest.New()
+	snap := c.Snapshot()
+	_, r := provision.Plan(snap)
+	s := &Service{batch: batch{seen: seen{}}, last: round{at: snap.Now.Add(time.Hour), looked: lookedAt(snap, r), seq: snap.Ledger.Seq()}}
+	if got := s.due(snap); got != 0 {
+		t.Errorf("after a round by a clock that was an hour ahead the next one is due in %s", got)
+	}
+	c.See(plannertest.Pod("w", plannertest.Unschedulable()))
+	snap = c.Snapshot()
+	b := batch{seen: seen{}}
+	b.notePending(snap)
+	earlier := snap.Now.Add(-time.Hour)
+	if got := b.wait(earlier, snap.Options); got != 0 {
+		t.Errorf("a batch that was opened by a clock that was an hour ahead closes in %s", got)
+	}
+	if waited := b.close(earlier); len(waited) != 1 || waited[0] != 0 {
+		t.Errorf("its pod waited %s", waited)
+	}
+	if x := (&hint{node: "n", base: "1", at: snap.Now, times: 1}); !x.isDue("n", "2", earlier) {
+		t.Error("a hint that the pod has lost is not due")
+	}
+	ps := passing{}
+	problems := []provision.PoolProblem{{NodePool: "p", Reason: "NotReady"}}
+	ps.noteProblems(problems, snap.Now)
+	ps.noteProblems(problems, earlier)
+	if ps.noteProblems(problems, earlier.Add(passingFor)) {
+		t.Error("pods are not warned that a NodePool is not ready")
+	}
+}

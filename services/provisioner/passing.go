@@ -22,7 +22,7 @@ func (p *passing) noteProblems(problems []provision.PoolProblem, now time.Time) 
 			continue
 		}
 		since, known := (*p)[x.NodePool]
-		if !known {
+		if !known || since.After(now) { // or the clock was set back
 			since = now
 		}
 		next[x.NodePool] = since

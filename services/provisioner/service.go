@@ -258,7 +258,11 @@ func (s *Service) due(snap *planner.Snapshot) time.Duration {
 	case s.last.changed(snap.World):
 		every = max(replanEvery, restShare*s.last.took)
 	}
-	return max(min(every, idleMax)-snap.Now.Sub(s.last.at), 0)
+	since := snap.Now.Sub(s.last.at)
+	if since < 0 {
+		return 0 // the clock was set back
+	}
+	return max(min(every, idleMax)-since, 0)
 }
 
 // record appends the decision, and reports the round.
