@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/options"
 	"millwright/planner/provision/internal/demand"
 	"millwright/planner/provision/internal/volume"
 	"millwright/planner/requirement"
@@ -44,7 +45,7 @@ func (z *Zones) Of(p *world.Pod) []string {
 	if zones, known := z.classes[p.Class]; known {
 		return zones
 	}
-	volumes, err := volume.Of(z.world, p)
+	volumes, err := volume.Of(z.world, p, &options.Options{Revision: options.PresentRevision})
 	if err != nil {
 		return nil
 	}

@@ -64,7 +64,7 @@ func (c *Compiler) Class(p *world.Pod) *Class {
 		}
 		return c.compile(key, nil, nil)
 	}
-	v, err := volume.Of(c.volumes, p)
+	v, err := volume.Of(c.volumes, p, c.options)
 	switch {
 	case err != nil:
 		key.volumes = "!" + err.Error()

@@ -58,14 +58,14 @@ const (
 var inTree = map[string]string{"kubernetes.io/aws-ebs": EbsDriver}
 
 // Of resolves a pod's volumes (scheduling §9). The error is the one that users know.
-func Of(src Source, p *world.Pod) (*Volumes, error) {
+func Of(src Source, p *world.Pod, o *options.Options) (*Volumes, error) {
 	var v *Volumes
 	for i := range p.Class.Spec.Volumes {
 		name := claimName(p, &p.Class.Spec.Volumes[i])
 		if name == "" {
 			continue
 		}
-		topology, driver, err := claimTopology(src, p.Namespace+"/"+name)
+		topology, driver, err := claimTopology(src, p.Namespace+"/"+name, o)
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func cross(a, b []requirement.Set) []requirement.Set {
 }
 
 // claimTopology returns where the volume of a claim is or may be made, and its CSI driver.
-func claimTopology(src Source, key string) ([]requirement.Set, string, error) {
+func claimTopology(src Source, key string, o *options.Options) ([]requirement.Set, string, error) {
 	pvc := src.PersistentVolumeClaim(key)
 	switch {
 	case pvc == nil:
@@ -127,12 +127,12 @@ func claimTopology(src Source, key string) ([]requirement.Set, string, error) {
 	case pvc.Status.Phase == corev1.ClaimLost:
 		return nil, "", errors.New("persistentvolumeclaim bound to non-existent persistentvolume")
 	case pvc.Spec.VolumeName != "":
-		return boundTopology(src, pvc)
+		return boundTopology(src, pvc, o)
 	}
 	return unboundTopology(src, pvc)
 }
 
-func boundTopology(src Source, pvc *corev1.PersistentVolumeClaim) ([]requirement.Set, string, error) {
+func boundTopology(src Source, pvc *corev1.PersistentVolumeClaim, o *options.Options) ([]requirement.Set, string, error) {
 	pv := src.PersistentVolume(pvc.Spec.VolumeName)
 	_, complete := pvc.Annotations[AnnotationBindCompleted]
 	switch {
@@ -143,7 +143,11 @@ func boundTopology(src Source, pvc *corev1.PersistentVolumeClaim) ([]requirement
 	case !complete:
 		return nil, "", errors.New("pvc is considered unbound because it does not contain annotation")
 	}
-	return volumeTerms(pv), volumeDriver(pv), nil
+	terms := volumeTerms(pv)
+	if labels := placeLabels(pv); labels.Len() > 0 && o.Revision >= options.Revision1 {
+		terms = within(terms, labels)
+	}
+	return terms, volumeDriver(pv), nil
 }
 
 // volumeTerms are the ORed terms of the volume's node affinity, without the hostname of local volumes,
@@ -162,6 +166,36 @@ func volumeTerms(pv *corev1.PersistentVolume) []requirement.Set {
 		sets = append(sets, s)
 	}
 	return sets
+}
+
+// placeLabels is where the volume's labels say that it is, which kube-scheduler heeds beside its node
+// affinity. Several zones are divided by two underscores; a label that leaves one empty says nothing.
+func placeLabels(pv *corev1.PersistentVolume) (s requirement.Set) {
+	for _, key := range []string{corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelTopologyZone, corev1.LabelTopologyRegion} {
+		label, ok := pv.Labels[key]
+		if !ok {
+			continue
+		}
+		values := strings.Split(label, "__")
+		for i := range values {
+			values[i] = strings.TrimSpace(values[i])
+		}
+		if !slices.Contains(values, "") {
+			s = s.Add(requirement.In(key, values...))
+		}
+	}
+	return s
+}
+
+// within are the terms, each narrowed to a place; the place alone if there are none.
+func within(terms []requirement.Set, place requirement.Set) []requirement.Set {
+	if len(terms) == 0 {
+		return []requirement.Set{place}
+	}
+	for i := range terms {
+		terms[i] = terms[i].Intersection(place)
+	}
+	return terms
 }
 
 func volumeDriver(pv *corev1.PersistentVolume) string {
@@ -266,7 +300,7 @@ func UseOf(src Source, node string, pods []*world.Pod, o *options.Options) *Use 
 		}
 		if o.Revision >= options.Revision1 {
 			u.Add(attachments(src, p))
-		} else if v, err := Of(src, p); err == nil && v != nil {
+		} else if v, err := Of(src, p, o); err == nil && v != nil {
 			u.Add(v)
 		}
 	}
