@@ -118,7 +118,7 @@ const (
 	// open by what clocks show, also on days on which they change; values of policies that mean nothing are
 	// faults; an approved command waits for maxEvictionsPerHour. Emptiness and static drift say what they
 	// cost. What a running pod has attached counts whatever has become of its claims. Sidecars take host ports.
-	// A volume is where its labels say.
+	// A volume is where its labels say. Static NodePools count NodeClaims that are not on record.
 	Revision1 = 1 + iota
 	revisionsEnd
 	// PresentRevision is what services plan by.

@@ -146,6 +146,14 @@ func staticPools(s *planner.Snapshot) []*staticPool {
 			p.active = append(p.active, staticMember{name: c.Name, launched: c.Instance != nil})
 		}
 	}
+	if s.Options.Revision < options.Revision1 {
+		return list
+	}
+	for _, c := range s.World.NodeClaims() {
+		if p := byName[c.Labels[karpv1.NodePoolLabelKey]]; p != nil && s.Ledger.Claim(c.Name) == nil && adopted(s, c) {
+			p.active = append(p.active, staticMember{name: c.Name})
+		}
+	}
 	return list
 }
 
