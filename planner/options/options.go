@@ -119,6 +119,8 @@ const (
 	// faults; an approved command waits for maxEvictionsPerHour. Emptiness and static drift say what they
 	// cost. What a running pod has attached counts whatever has become of its claims. Sidecars take host ports.
 	// A volume is where its labels say. Static NodePools count NodeClaims that are not on record.
+	// Pods of DaemonSets that are to come to a node have their ports there, and their room before it is
+	// initialized.
 	Revision1 = 1 + iota
 	revisionsEnd
 	// PresentRevision is what services plan by.

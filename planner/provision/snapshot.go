@@ -13,6 +13,7 @@ import (
 	"millwright/planner/catalog"
 	"millwright/planner/ledger"
 	"millwright/planner/options"
+	"millwright/planner/provision/internal/demand"
 	"millwright/planner/provision/internal/offer"
 	"millwright/planner/provision/internal/overlay"
 	"millwright/planner/provision/internal/place"
@@ -202,7 +203,8 @@ func daemonInputs(s *planner.Snapshot) []offer.DaemonSet {
 		if owned == nil {
 			owned = daemonRequests(s)
 		}
-		list = append(list, offer.DaemonSet{Spec: &ds.Spec.Template.Spec, Requests: daemonAmount(ds, owned)})
+		spec := &ds.Spec.Template.Spec
+		list = append(list, offer.DaemonSet{Spec: spec, Requests: daemonAmount(ds, owned), Ports: demand.HostPortsOf(spec, &s.Options)})
 	}
 	return list
 }

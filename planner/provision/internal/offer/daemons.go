@@ -8,7 +8,6 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/bitset"
 	"millwright/planner/catalog"
-	"millwright/planner/options"
 	"millwright/planner/provision/internal/demand"
 	"millwright/planner/requirement"
 	"millwright/planner/resource"
@@ -23,7 +22,7 @@ type daemonGroup struct {
 
 // daemonGroups divides the pool's types by which DaemonSets run on them. DaemonSets tolerate
 // PreferNoSchedule, and see the labels of a finished node.
-func daemonGroups(daemons []DaemonSet, t *Template, o *options.Options) []daemonGroup {
+func daemonGroups(daemons []DaemonSet, t *Template) []daemonGroup {
 	groups := []daemonGroup{{Types: t.Catalog.All()}}
 	set := FinishedLabels(t.Base)
 	for i := range daemons {
@@ -31,7 +30,6 @@ func daemonGroups(daemons []DaemonSet, t *Template, o *options.Options) []daemon
 		if !on.Any() {
 			continue
 		}
-		ports := demand.HostPortsOf(daemons[i].Spec, o)
 		var split []daemonGroup
 		for _, g := range groups {
 			with, without := g.Types.Clone(), g.Types.Clone()
@@ -40,7 +38,7 @@ func daemonGroups(daemons []DaemonSet, t *Template, o *options.Options) []daemon
 				without.Remove(j)
 			}
 			if with.Any() {
-				split = append(split, daemonGroup{with, g.Overhead.Add(daemons[i].Requests), slices.Concat(g.Ports, ports)})
+				split = append(split, daemonGroup{with, g.Overhead.Add(daemons[i].Requests), slices.Concat(g.Ports, daemons[i].Ports)})
 			}
 			if without.Any() {
 				split = append(split, daemonGroup{without, g.Overhead, g.Ports})
@@ -106,4 +104,6 @@ func (t *Template) OverheadOf(types bitset.Set) resource.Vector {
 type DaemonSet struct {
 	Spec     *corev1.PodSpec
 	Requests resource.Vector
+	// Ports of the host that its pods take.
+	Ports []demand.HostPort
 }

@@ -108,7 +108,7 @@ func newTemplate(in *Input, p *PoolInput) (*Template, *PoolProblem) {
 	if problem := t.filteredOut(in.Options.MinValuesPolicy != MinValuesBestEffort); problem != "" {
 		return nil, &PoolProblem{p.NodePool.Name, ProblemNoTypes, problem}
 	}
-	t.Groups = daemonGroups(in.Daemons, t, &in.Options)
+	t.Groups = daemonGroups(in.Daemons, t)
 	t.Limits = newLimits(p)
 	return t, nil
 }

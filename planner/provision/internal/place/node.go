@@ -9,6 +9,7 @@ import (
 	"millwright/planner"
 	"millwright/planner/bitset"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 	"millwright/planner/provision/internal/demand"
 	"millwright/planner/provision/internal/volume"
 	"millwright/planner/resource"
@@ -74,7 +75,8 @@ func (n *Node) accept(l *Layout, b *Bin, lv *demand.Level, keeping bool) Outcome
 	return Accepted
 }
 
-// prepare completes a node when it is first tried for a pod: ports in use, room for DaemonSet pods.
+// prepare completes a node when it is first tried for a pod: ports in use, room for DaemonSet pods and, from
+// Revision1 on, the ports that these will take, also if they come once it is initialized.
 func (n *Node) prepare(l *Layout, b *Bin) {
 	n.prepared = true
 	for _, p := range n.State.Pods {
@@ -83,9 +85,19 @@ func (n *Node) prepare(l *Layout, b *Bin) {
 		}
 	}
 	var daemons resource.Vector
+	labels, expects := n.labels(), l.in.Options.Revision >= options.Revision1
+	if expects && !n.State.Initialized {
+		labels = maps.Clone(labels)
+		labels[karpv1.NodeRegisteredLabelKey], labels[karpv1.NodeInitializedLabelKey] = "true", "true"
+	}
 	for i := range l.in.Daemons {
-		if d := &l.in.Daemons[i]; d.RunsOn(n.State.Taints, n.labels()) {
-			daemons = daemons.Add(d.Requests)
+		d := &l.in.Daemons[i]
+		if !d.RunsOn(n.State.Taints, labels) {
+			continue
+		}
+		daemons = daemons.Add(d.Requests)
+		if expects {
+			b.Ports = append(b.Ports, d.Ports...)
 		}
 	}
 	if n.State.Node != nil {
@@ -94,8 +106,8 @@ func (n *Node) prepare(l *Layout, b *Bin) {
 	n.Free = n.Free.Sub(daemons)
 }
 
-// labels of the node, its hostname included. Refuses reports that the node has come, is not going, and
-// keeps pods like that away by its taints or labels, whatever else is on it.
+// Refuses reports that the node has come, is not going, and keeps pods like that away by its taints or
+// labels, whatever else is on it.
 func (n *Node) Refuses(lv *demand.Level) bool {
 	if n.Shut || n.State.Node == nil || n.State.Initialized && !n.State.Ready() {
 		return false
@@ -106,6 +118,7 @@ func (n *Node) Refuses(lv *demand.Level) bool {
 	return n.State.Initialized && !matchesAny(lv.Alternatives, n.labels())
 }
 
+// labels of the node, its hostname included.
 func (n *Node) labels() map[string]string {
 	if n.allLabels == nil {
 		n.allLabels = labelsOf(n.State)

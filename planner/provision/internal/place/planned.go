@@ -6,6 +6,7 @@ import (
 	"millwright/planner/bitset"
 	"millwright/planner/catalog"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 	"millwright/planner/provision/internal/demand"
 	"millwright/planner/provision/internal/offer"
 	"millwright/planner/requirement"
@@ -21,6 +22,8 @@ type PlannedClaim struct {
 	// free is what the smallest of its types still holds.
 	free   resource.Vector
 	covers map[int]bool // by alternative id
+	// ports that DaemonSets take on some of its types.
+	ports []demand.HostPort
 }
 
 // newPlannedClaim determines what a planned claim may become.
@@ -52,7 +55,25 @@ func (l *Layout) newPlannedClaim(p *PlannedInput) *PlannedClaim {
 		}
 		pc.types = append(pc.types, t)
 	}
+	if l.in.Options.Revision >= options.Revision1 {
+		pc.ports = pc.daemonPorts(l.in.Daemons)
+	}
 	return pc
+}
+
+// daemonPorts are the host ports of the DaemonSets that run on some of the claim's types.
+func (p *PlannedClaim) daemonPorts(daemons []offer.DaemonSet) (ports []demand.HostPort) {
+	for i := range daemons {
+		d := &daemons[i]
+		if len(d.Ports) == 0 {
+			continue
+		}
+		on := offer.DaemonTypes(d, offer.FinishedLabels(p.set), p.Claim.Planned.Taints, p.Catalog)
+		if slices.ContainsFunc(p.types, func(t *catalog.InstanceType) bool { return on.Has(t.Index) }) {
+			ports = append(ports, d.Ports...)
+		}
+	}
+	return ports
 }
 
 // Promise makes a claim that is being built one that is planned so, with the pods that it has.
@@ -82,7 +103,7 @@ func (p *PlannedClaim) accept(l *Layout, b *Bin, lv *demand.Level, keeping bool)
 	if demand.Untolerated(p.Claim.Planned.Taints, c.Pod.Spec.Tolerations, lv.StrictTaints) != nil {
 		return Never
 	}
-	if !p.coversAny(lv.Alternatives) || len(c.Ports) > 0 && demand.Clash(c.Ports, b.Ports) {
+	if !p.coversAny(lv.Alternatives) || len(c.Ports) > 0 && (demand.Clash(c.Ports, b.Ports) || demand.Clash(c.Ports, p.ports)) {
 		return Never
 	}
 	if !keeping {
