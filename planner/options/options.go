@@ -117,10 +117,10 @@ const (
 	// need what their newest pod does, and the ports of the node's network. Windows of DisruptionPolicies
 	// open by what clocks show, also on days on which they change; values of policies that mean nothing are
 	// faults; an approved command waits for maxEvictionsPerHour. Emptiness and static drift say what they
-	// cost. What a running pod has attached counts whatever has become of its claims. Sidecars take host ports.
-	// A volume is where its labels say. Static NodePools count NodeClaims that are not on record.
-	// Pods of DaemonSets that are to come to a node have their ports there, and their room before it is
-	// initialized.
+	// cost. What a running pod has attached counts whatever has become of its claims. Sidecars take host
+	// ports. A volume is where its labels say. Static NodePools count NodeClaims that are not on record. Pods
+	// of DaemonSets that are to come to a node have their ports there, and their room before it is
+	// initialized. A NodeClaim that is made has the labels that it was made with.
 	Revision1 = 1 + iota
 	revisionsEnd
 	// PresentRevision is what services plan by.

@@ -30,6 +30,9 @@ type PlannedClaim struct {
 func (l *Layout) newPlannedClaim(p *PlannedInput) *PlannedClaim {
 	plan := p.Claim.Planned
 	set, _ := requirement.FromClaim(plan.Requirements)
+	if !p.Uncreated && l.in.Options.Revision >= options.Revision1 { // else it may still be given others
+		set = set.Intersection(requirement.FromLabels(plan.Labels))
+	}
 	pc := &PlannedClaim{PlannedInput: p, set: set, covers: map[int]bool{}}
 	names := plan.InstanceTypes
 	if got := p.Claim.Instance; got != nil {
