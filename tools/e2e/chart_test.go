@@ -44,6 +44,7 @@ services:
   lifecycle: {replicas: 3, resources: {limits: {memory: 2Gi}}, serviceAccountAnnotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::1:role/l"}}
 `,
 	"karpenter":    karpenterValues,
+	"nothing":      "mode: distributed\nadditionalLabels:\nadditionalAnnotations:\npodLabels:\nserviceAccount: {annotations: }\nwebhook: {enabled: true}\ndashboards: {enabled: true}\n",
 	"servers":      "mode: distributed\nnetworkPolicy: {enabled: true}\n",
 	"cert-manager": "mode: distributed\nconsole: {enabled: false}\ncertManager: {enabled: true, issuerRef: {name: platform, kind: ClusterIssuer}}\n",
 	"own-etcd": `
@@ -109,6 +110,7 @@ controller:
 logLevel: debug
 logOutputPaths: [stdout]
 logErrorOutputPaths: [stderr]
+postInstallHook: {image: {repository: public.ecr.aws/bitnami/kubectl, tag: "1.30", digest: ""}}
 settings:
   batchMaxDuration: 10s
   batchIdleDuration: 1s

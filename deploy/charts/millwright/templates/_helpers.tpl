@@ -40,7 +40,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 name: {{ .name }}
 labels:
   {{- include "millwright.labels" . | nindent 2 }}
-{{- with merge (dict) (.extra | default dict) .root.Values.additionalAnnotations }}
+{{- with merge (dict) (.extra | default dict) (.root.Values.additionalAnnotations | default dict) }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -551,7 +551,7 @@ dnsConfig:
 metadata:
   labels:
     {{- include "millwright.selectorLabels" . | nindent 4 }}
-    {{- with merge (dict) $v.podLabels $v.additionalLabels }}
+    {{- with merge (dict) ($v.podLabels | default dict) ($v.additionalLabels | default dict) }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
   {{- with $v.podAnnotations }}
