@@ -13,6 +13,7 @@ import (
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/events"
 	"millwright/planner/ledger"
+	"millwright/services/internal/ec2"
 )
 
 // Claims of one request are a batch (reference: operations §2.5).
@@ -105,6 +106,40 @@ func TestFailedLaunchesAreCounted(t *testing.T) {
 		metric + `{capacity_type="on-demand",reason="InsufficientInstanceCapacity",zone="eu-1a",zone_id="euw1-az1"} 2` + "\n"
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), metric); err != nil {
 		t.Error(err)
+	}
+}
+
+// Launches that fail for another reason than want of capacity count too, by Karpenter's names of the reasons
+// (reference: operations §2.5).
+func TestLaunchesThatFailForOtherReasonsAreCounted(t *testing.T) {
+	for name, c := range map[string]struct {
+		begin func(r *rig)
+		want  string
+	}{
+		"the whole call": {func(r *rig) { r.ec2.refuse = []error{apiError("UnauthorizedOperation")} }, `{capacity_type="",reason="Unauthorized",zone="",zone_id=""} 1`},
+		"an offering": {func(r *rig) {
+			r.ec2.failures = [][]ec2.FleetError{{{Code: "InvalidAMIID.NotFound", InstanceType: "m5.large", Zone: "eu-1a", CapacityType: "on-demand"}}}
+		}, `{capacity_type="on-demand",reason="AMINotFound",zone="eu-1a",zone_id=""} 1`},
+		"a quota": {func(r *rig) {
+			r.ec2.failures = [][]ec2.FleetError{{{Code: "VcpuLimitExceeded", InstanceType: "m5.large", Zone: "eu-1a", CapacityType: "on-demand"}}}
+		}, `{capacity_type="on-demand",reason="VCPULimitExceeded",zone="eu-1a",zone_id=""} 1`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			registry := prometheus.NewRegistry()
+			r.with(func(d *Deps) { d.Registerer = registry })
+			c.begin(r)
+			claim := r.plan()
+			const metric = "karpenter_cloudprovider_instance_launch_failures_total"
+			r.run("a launch has failed", func() bool {
+				n, err := testutil.GatherAndCount(registry, metric)
+				return err == nil && n > 0 || r.led.Claim(claim) == nil
+			})
+			want := "# HELP " + metric + " Offerings that failed to launch; zone_id is empty if it is not known.\n# TYPE " + metric + " counter\n" + metric + c.want + "\n"
+			if err := testutil.GatherAndCompare(registry, strings.NewReader(want), metric); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -21,9 +21,7 @@ var dataless = map[string]string{
 	"lifecycle-and-ec2, Delay B":                               noQueue,
 	"lifecycle-and-ec2, Failed offerings A":                    allThere,
 	"lifecycle-and-ec2, Messages A":                            noQueue,
-	"lifecycle-and-ec2, Orphans, alarms and unhealthy nodes B": "nothing looks like a mistake",
 	"lifecycle-and-ec2, Orphans, alarms and unhealthy nodes C": "no node is unhealthy",
-	"log-and-stream, World repaired A":                         "the stream loses nothing",
 	"nodes-and-cost, CPU C":                                    noDaemons,
 	"nodes-and-cost, Memory C":                                 noDaemons,
 }
@@ -37,21 +35,19 @@ const (
 
 // absent are selectors of the rules that select nothing in the run that is observed, each with the reason.
 var absent = map[string]string{
-	`karpenter_cloudprovider_instance_launch_failures_total`:                     allThere,
-	`millwright:launch_failures:rate15m{reason!="InsufficientInstanceCapacity"}`: allThere,
-	`millwright:launch_failures:rate15m{reason="InsufficientInstanceCapacity"}`:  allThere,
-	`karpenter_pods_eviction_requests_total{code="429"}`:                         "there are no PodDisruptionBudgets",
-	`millwright_certificates_expiry_timestamp_seconds`:                           "no etcd and NATS of the chart run",
-	`millwright_disruption_nodes_held_by_budgets{reason="Drifted"}`:              "the budget allows all nodes at once",
-	`millwright_disruption_rollouts_halted`:                                      "no DisruptionPolicy has waves",
-	`millwright_export_dead_letters_total`:                                       noSink,
-	`millwright_export_lag_seconds`:                                              noSink,
-	`millwright_export_skipped_records_total`:                                    noSink,
-	`millwright_lifecycle_alarms_total`:                                          "nothing looks like a mistake",
-	`millwright_watcher_interruption_oldest_message_age_seconds`:                 noQueue,
-	`millwright_watcher_interruption_readable`:                                   noQueue,
-	`millwright_webhook_certificate_expiry_timestamp_seconds`:                    "no webhook runs",
-	`millwright_world_drifts_total`:                                              "the stream loses nothing",
+	`karpenter_cloudprovider_instance_launch_failures_total`:                                                                       allThere,
+	`millwright:launch_failures:rate15m{reason!~"InsufficientInstanceCapacity|UnfulfillableCapacity|ReservationCapacityExceeded"}`: allThere,
+	`millwright:launch_failures:rate15m{reason=~"InsufficientInstanceCapacity|UnfulfillableCapacity|ReservationCapacityExceeded"}`: allThere,
+	`karpenter_pods_eviction_requests_total{code="429"}`:                                                                           "there are no PodDisruptionBudgets",
+	`millwright_certificates_expiry_timestamp_seconds`:                                                                             "no etcd and NATS of the chart run",
+	`millwright_disruption_nodes_held_by_budgets{reason="Drifted"}`:                                                                "the budget allows all nodes at once",
+	`millwright_disruption_rollouts_halted`:                                                                                        "no DisruptionPolicy has waves",
+	`millwright_export_dead_letters_total`:                                                                                         noSink,
+	`millwright_export_lag_seconds`:                                                                                                noSink,
+	`millwright_export_skipped_records_total`:                                                                                      noSink,
+	`millwright_watcher_interruption_oldest_message_age_seconds`:                                                                   noQueue,
+	`millwright_watcher_interruption_readable`:                                                                                     noQueue,
+	`millwright_webhook_certificate_expiry_timestamp_seconds`:                                                                      "no webhook runs",
 }
 
 // withoutServers are further selectors that select nothing, and queries without data, where etcd and NATS are

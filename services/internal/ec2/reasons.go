@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+
 	"millwright/planner/ledger"
 )
 
@@ -43,6 +45,9 @@ var launchReasons = []launchReason{
 	{[]string{codeNoAddresses}, "InsufficientFreeAddressesInSubnet", "The subnet has no free addresses"},
 }
 
+// launchFailed is the reason of what no other one is known for.
+const launchFailed = "LaunchFailed"
+
 // ReasonFor returns the condition reason and message for an AWS error code and text.
 func ReasonFor(code, text string) (reason, message string) {
 	full := code + ": " + text
@@ -51,11 +56,20 @@ func ReasonFor(code, text string) (reason, message string) {
 			return r.reason, r.message
 		}
 	}
-	return "LaunchFailed", "Instance launch failed"
+	return launchFailed, "Instance launch failed"
 }
 
 func containsAll(s string, texts []string) bool {
 	return !slices.ContainsFunc(texts, func(t string) bool { return !strings.Contains(s, t) })
+}
+
+// FailureReason is what a code of EC2 or such a reason is called where failed offerings are counted: as in
+// conditions, or the code itself if those have no name for it.
+func FailureReason(code string) string {
+	if reason, _ := ReasonFor(code, ""); reason != launchFailed {
+		return reason
+	}
+	return code
 }
 
 // FailureOf turns the error of a call made for a launch into a Failure; nil stays nil. A Failure is returned
@@ -146,6 +160,28 @@ func (r FleetResult) Unavailable() []ledger.FailedOffering {
 		return a.InstanceType == b.InstanceType && a.Zone == b.Zone && a.CapacityType == b.CapacityType && a.ReservationID == b.ReservationID && a.SubnetID == b.SubnetID &&
 			a.PlacementGroup == b.PlacementGroup
 	})
+}
+
+// Others are the offerings that the fleet failed to launch, but for those that are Unavailable: one for each
+// error, with its reason for a code.
+func (r FleetResult) Others() (failed []ledger.FailedOffering) {
+	for _, e := range r.Errors {
+		if e.Code == codeSpotRoleForbidden || e.lacksCapacity() && e.InstanceType != "" {
+			continue
+		}
+		reason, _ := ReasonFor(e.Code, e.Message)
+		failed = append(failed, ledger.FailedOffering{InstanceType: e.InstanceType, Zone: e.Zone, CapacityType: e.CapacityType, Code: reason})
+	}
+	return failed
+}
+
+// Refused is what failed where a request was refused as a whole, likewise: one, of no zone.
+func Refused(in *awsec2.CreateFleetInput, err error) []ledger.FailedOffering {
+	f := FailureOf(err)
+	if len(f.Unavailable) > 0 {
+		return nil
+	}
+	return []ledger.FailedOffering{{CapacityType: requestedCapacityType(in), Code: f.Reason}}
 }
 
 func compareFailed(a, b ledger.FailedOffering) int {

@@ -29,6 +29,8 @@ type attempt struct {
 	views []*claimView
 	// seq of the record, if this process has just written it; else 0.
 	seq uint64
+	// others are what EC2 refused for another reason than want of capacity, to be counted.
+	others []ledger.FailedOffering
 }
 
 // launcher is the Stepper's part that launches.
@@ -302,7 +304,7 @@ func (s launcher) answerFleet(ctx context.Context, a *attempt, instances []ec2.I
 		return err
 	}
 	s.deps.Launcher.Settle(a.open.Token, subnets...)
-	s.metrics.offeringsFailed(failed, a.views...)
+	s.metrics.offeringsFailed(slices.Concat(failed, a.others), a.views...)
 	for _, v := range a.views {
 		s.report.tellForbidden(v, failed)
 	}

@@ -114,8 +114,10 @@ func (s launcher) send(ctx context.Context, a *attempt, first bool) error {
 	}
 	result, err := s.deps.EC2.CreateFleet(ctx, request)
 	if err != nil {
+		a.others = ec2.Refused(request, err)
 		return s.refused(ctx, a, first, err)
 	}
+	a.others = result.Others()
 	result.Reserve(a.open.LaunchTemplates)
 	result.Group(a.open.LaunchTemplates)
 	if result.LacksTemplate() {
@@ -265,7 +267,7 @@ func (s launcher) launched(ctx context.Context, a *attempt, i ec2.Instance, fail
 		return err
 	}
 	s.report.logLaunched(v, payload)
-	s.metrics.offeringsFailed(failed, v)
+	s.metrics.offeringsFailed(slices.Concat(failed, a.others), v)
 	s.report.tellForbidden(v, failed)
 	return nil
 }
@@ -336,7 +338,7 @@ func (s launcher) unlaunched(ctx context.Context, a *attempt, f *ec2.Failure) er
 		return err
 	}
 	s.deps.Launcher.Settle(a.open.Token)
-	s.metrics.offeringsFailed(f.Unavailable, v)
+	s.metrics.offeringsFailed(slices.Concat(f.Unavailable, a.others), v)
 	s.report.tellForbidden(v, f.Unavailable)
 	s.afterFailure(v, payload, f)
 	return nil

@@ -137,7 +137,7 @@ func (m *metrics) offeringsFailed(failed []ledger.FailedOffering, claims ...*cla
 		}
 	}
 	for _, f := range failed {
-		m.launchFailures.WithLabelValues(f.Zone, launch.ZoneID(class, nil, f.Zone), f.CapacityType, f.Code).Inc()
+		m.launchFailures.WithLabelValues(f.Zone, launch.ZoneID(class, nil, f.Zone), f.CapacityType, ec2.FailureReason(f.Code)).Inc()
 	}
 }
 
