@@ -85,15 +85,12 @@ func undated(v view) bool {
 	return !v.doomable() && v.Ledger.Deadline.IsZero() && !v.Instance.Gone()
 }
 
-// Timed are the reasons that follow from time alone. A clock that is wrong would doom every claim by them, so
-// they are paced.
-func Timed(reason string) bool {
-	switch reason {
-	case ReasonExpired, ReasonLaunchTimeout, ReasonRegistrationTimeout, ReasonNodeGone, ReasonUnhealthy, ReasonBlockEnding:
-		return true
-	}
-	return false
-}
+// TimedReasons are those that follow from time alone. A clock that is wrong would doom every claim by them,
+// so they are paced.
+var TimedReasons = []string{ReasonExpired, ReasonLaunchTimeout, ReasonRegistrationTimeout, ReasonNodeGone, ReasonUnhealthy, ReasonBlockEnding}
+
+// Timed reports that a reason is one of TimedReasons.
+func Timed(reason string) bool { return slices.Contains(TimedReasons, reason) }
 
 // timely: a reason that follows from time alone may doom the claim now.
 func (v view) timely(reason string) bool { return v.doomable() && !v.certain().Before(v.Paced[reason]) }

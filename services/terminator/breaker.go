@@ -103,8 +103,9 @@ func (s *Service) alarm(ctx context.Context) {
 		return
 	}
 	message := fmt.Sprintf("the deadlines of %d more nodes have come: at most %d or %d %% of all are forced within %s", n, forcedFloor, forcedPercent, forcedWindow)
-	s.logger.Error().Str("reason", "drain_deadline_paced").Msg(message)
-	_, err := s.host.Outcome(ctx, service.Outcome{Kind: ledger.KindAlarmRaised, Payload: &ledger.AlarmRaised{Reason: "drain_deadline_paced", Message: message}})
+	s.metrics.alarms.WithLabelValues(deadlinePaced).Inc()
+	s.logger.Error().Str("reason", deadlinePaced).Msg(message)
+	_, err := s.host.Outcome(ctx, service.Outcome{Kind: ledger.KindAlarmRaised, Payload: &ledger.AlarmRaised{Reason: deadlinePaced, Message: message}})
 	if err != nil {
 		s.logger.Warn().Err(err).Msg("alarm not recorded")
 	}

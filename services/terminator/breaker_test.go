@@ -5,12 +5,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest"
 	"millwright/services/internal/host/hosttest"
+	"millwright/services/internal/service"
+	"millwright/services/terminator"
 )
 
 // TestDeadlinesThatComeAtOnceArePaced: somebody deletes 20 nodes whose protected pods must go by one
@@ -27,7 +32,8 @@ func TestDeadlinesThatComeAtOnceArePaced(t *testing.T) {
 			r.Kube.Put(claim)
 			r.Kube.Put(plannertest.Pod("keep-"+name, plannertest.On(name), plannertest.Annotation(karpv1.DoNotDisruptAnnotationKey, "true")))
 		}
-		s := newService(r)
+		registry := prometheus.NewRegistry()
+		s := terminator.New(r.Host, terminator.Deps{Cluster: r.Kube, Kube: r.Kube, Logger: zerolog.Nop(), Registerer: registry})
 		r.Settle(s, 25*time.Second)
 		if n := len(deletes(r)); n > 0 {
 			t.Fatalf("%d pods deleted before the deadline comes", n)
@@ -49,6 +55,9 @@ func TestDeadlinesThatComeAtOnceArePaced(t *testing.T) {
 		alarms := r.Entries(ledger.KindAlarmRaised)
 		if len(alarms) != 1 || alarms[0].Payload.(*ledger.AlarmRaised).Reason != "drain_deadline_paced" {
 			t.Errorf("alarms %+v", alarms)
+		}
+		if n := testutil.ToFloat64(service.NewAlarmCounter(registry).WithLabelValues("drain_deadline_paced")); n != 1 {
+			t.Errorf("millwright_lifecycle_alarms_total is %v", n)
 		}
 		paced := 0
 		for _, e := range r.Entries(ledger.KindDrainTierStarted) {

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/services/internal/service"
 )
 
 type metrics struct {
@@ -16,12 +17,17 @@ type metrics struct {
 	podsDrained  *prometheus.CounterVec
 	nodesDrained *prometheus.CounterVec
 	surges       *prometheus.CounterVec
+	alarms       *prometheus.CounterVec
 }
+
+// deadlinePaced is the reason of the alarm that drains wait whose deadlines have come.
+const deadlinePaced = "drain_deadline_paced"
 
 // newMetrics registers the names that users know (reference: operations §2).
 func newMetrics(r prometheus.Registerer) *metrics {
 	f := promauto.With(r)
 	return &metrics{
+		alarms: service.NewAlarmCounter(r, deadlinePaced),
 		evictions: f.NewCounterVec(prometheus.CounterOpts{Namespace: "karpenter", Name: "pods_eviction_requests_total",
 			Help: "Requests to the Eviction API, by status code; 0 if there was no answer."}, []string{"code"}),
 		podsDrained: f.NewCounterVec(prometheus.CounterOpts{Namespace: "karpenter", Name: "pods_drained_total",

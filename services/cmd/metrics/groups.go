@@ -19,6 +19,7 @@ import (
 	"millwright/services/internal/process"
 	"millwright/services/internal/retention"
 	"millwright/services/internal/selfcheck"
+	"millwright/services/internal/service"
 	"millwright/services/lifecycle/claims"
 	"millwright/services/lifecycle/garbage"
 	"millwright/services/lifecycle/launch"
@@ -55,8 +56,8 @@ var sources = []struct {
 		provisioner.RegisterPodMetrics}},
 	{"Disruptor", "", []func(prometheus.Registerer){disruptor.RegisterMetrics}},
 	{"Terminator", "", []func(prometheus.Registerer){terminator.RegisterMetrics}},
-	{"Lifecycle", "`karpenter_nodeclaims_disrupted_total` and `karpenter_pods_disruption_initiated_total` count commands of the disruptor too.", []func(prometheus.Registerer){
-		claims.RegisterMetrics, garbage.RegisterMetrics, launch.RegisterMetrics, ec2.RegisterMetrics, retention.RegisterMetrics,
+	{"Lifecycle", "`karpenter_nodeclaims_disrupted_total` and `karpenter_pods_disruption_initiated_total` count commands of the disruptor too, `millwright_lifecycle_alarms_total` what the terminator paces.", []func(prometheus.Registerer){
+		claims.RegisterMetrics, service.RegisterMetrics, garbage.RegisterMetrics, launch.RegisterMetrics, ec2.RegisterMetrics, retention.RegisterMetrics,
 		selfcheck.RegisterMetrics, durability.RegisterMetrics}},
 	{"Console", "`millwright console` and `millwright all` have them.", []func(prometheus.Registerer){console.RegisterMetrics}},
 	{"Export", "`millwright export` has them, and `millwright all` with a sink. A sink is `cloudevents`, `webhook` or `traces`.", []func(prometheus.Registerer){export.RegisterMetrics}},

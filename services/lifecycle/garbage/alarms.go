@@ -26,11 +26,7 @@ type Alarms struct {
 
 // NewAlarms returns alarms none of which is raised. registerer may be nil.
 func NewAlarms(host service.Host, logger zerolog.Logger, registerer prometheus.Registerer) *Alarms {
-	a := &Alarms{host: host, logger: logger, counted: newAlarmCounter()}
-	if registerer != nil {
-		registerer.MustRegister(a.counted)
-	}
-	return a
+	return &Alarms{host: host, logger: logger, counted: newAlarmCounter(registerer)}
 }
 
 // Raise raises an alarm. Reasons are a closed set.

@@ -139,7 +139,7 @@ func (b *Breaker) Tell(ctx context.Context) {
 	b.held = map[string]int{}
 	b.mu.Unlock()
 	for _, reason := range slices.Sorted(maps.Keys(held)) {
-		b.alarms.Raise(ctx, reason+"_paced", fmt.Sprintf("%d more nodeclaims would go by %s: at most %d or %d %% of all do within %s",
+		b.alarms.Raise(ctx, reason+paced, fmt.Sprintf("%d more nodeclaims would go by %s: at most %d or %d %% of all do within %s",
 			held[reason], reason, Floor, percent, Window))
 	}
 }

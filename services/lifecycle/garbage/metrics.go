@@ -1,13 +1,22 @@
 package garbage
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
 
-func newAlarmCounter() *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "millwright_lifecycle_alarms_total",
-		Help: "Acts held back until a person has looked (garbage_collection_held, missing_nodes_held, orphans_held), or paced because " +
-			"they follow from time alone (expired_paced, launch_timeout_paced, registration_timeout_paced, node_gone_paced, " +
-			"unhealthy_paced, drain_deadline_paced), by reason. Counted once until there has been no reason for 10 minutes.",
-	}, []string{"reason"})
+	"millwright/planner/claim"
+	"millwright/services/internal/service"
+)
+
+// paced is what the reason of an alarm ends with that is about one for which NodeClaims go by time alone.
+const paced = "_paced"
+
+// newAlarmCounter counts what lifecycle raises.
+func newAlarmCounter(r prometheus.Registerer) *prometheus.CounterVec {
+	reasons := []string{"garbage_collection_held", "missing_nodes_held", "orphans_held"}
+	for _, reason := range claim.TimedReasons {
+		reasons = append(reasons, reason+paced)
+	}
+	return service.NewAlarmCounter(r, reasons...)
 }
 
 func newOrphanCounter() prometheus.Counter {
@@ -17,4 +26,4 @@ func newOrphanCounter() prometheus.Counter {
 
 // RegisterMetrics registers the metrics of the package with r, as a running process does; docs/metrics.md is
 // made of them.
-func RegisterMetrics(r prometheus.Registerer) { r.MustRegister(newAlarmCounter(), newOrphanCounter()) }
+func RegisterMetrics(r prometheus.Registerer) { r.MustRegister(newOrphanCounter()) }

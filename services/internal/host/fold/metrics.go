@@ -6,7 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"millwright/events"
 	"millwright/planner/ledger"
+	"millwright/planner/world"
 )
 
 const namespace = "millwright"
@@ -55,9 +57,14 @@ func newStateMetrics(r prometheus.Registerer, s *State) *stateMetrics {
 		refused: f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "observations_refused_total",
 			Help: "Messages of the stream that could not be folded, by reason."}, []string{"reason"}),
 	}
+	// There before the first of each, whose increase would not be seen otherwise.
 	for _, reason := range []string{reasonUndecodable, reasonBlobMissing} {
 		m.refused.WithLabelValues(reason)
 	}
+	for kind := range world.New().Sums() {
+		m.drifts.WithLabelValues(kind)
+	}
+	m.drifts.WithLabelValues(events.KindCatalog.String())
 	return m
 }
 

@@ -153,7 +153,7 @@ func TestAStartBeginsAtTheNewestCheckpoint(t *testing.T) {
 }
 
 // counterOf is the value of a counter.
-func counterOf(t *testing.T, from *prometheus.Registry, name string) float64 {
+func counterOf(t *testing.T, from *prometheus.Registry, name string) (n float64) {
 	t.Helper()
 	families, err := from.Gather()
 	if err != nil {
@@ -161,10 +161,12 @@ func counterOf(t *testing.T, from *prometheus.Registry, name string) float64 {
 	}
 	for _, f := range families {
 		if f.GetName() == name {
-			return f.GetMetric()[0].GetCounter().GetValue()
+			for _, m := range f.GetMetric() {
+				n += m.GetCounter().GetValue()
+			}
 		}
 	}
-	return 0
+	return n
 }
 
 // It is seen how long the World has not been whole, from when the process began or a message was missed.
