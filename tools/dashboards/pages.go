@@ -27,7 +27,7 @@ var pages = []page{overview, provisioning, disruption, nodesAndCost, lifecycle, 
 var overview = page{name: "overview", title: "Overview", text: "Is it healthy, what did it do today, and what do the nodes cost?", rows: []row{
 	{"Is it healthy?", []panel{
 		stat("Services led", "Services of which somebody is known to be the leader; 5 with all of them.", "short", "MillwrightServiceNotLed",
-			`count(max by (service) (millwright_service_led{JOB}) == 1)`),
+			`sum(max by (service) (millwright_service_led{JOB, service=~"watcher|provisioner|disruptor|terminator|lifecycle"}))`),
 		stat("Age of the World", "Time since the last heartbeat that the slowest service has folded. Above 10 s nothing is planned.", "s", "MillwrightWorldStale",
 			`max(millwright_world_age_seconds{JOB})`),
 		stat("World whole", "1 if the picture of the cluster is whole.", "short", "MillwrightWorldNotSynced", `max(karpenter_cluster_state_synced{JOB})`),
@@ -89,9 +89,10 @@ var disruption = page{name: "disruption", title: "Disruption", text: "What is ta
 		graph("Failed commands", "Nodes that were not confirmed, and replacements that were not ready, per hour.", "short", "MillwrightLaunchesFail",
 			query{`sum by (consolidation_type) (rate(karpenter_voluntary_disruption_failed_validations_total{JOB}[$__rate_interval])) * 3600`, "not confirmed {{consolidation_type}}"},
 			query{`sum by (consolidation_type) (rate(karpenter_voluntary_disruption_queue_failures_total{JOB}[$__rate_interval])) * 3600`, "not ready {{consolidation_type}}"}),
-		graph("Evaluation", "95th percentile of the time that one method takes, and searches that ran out of steps per hour.", "s", "MillwrightSchedulingSlow",
-			query{`histogram_quantile(0.95, sum by (le, consolidation_type) (rate(karpenter_voluntary_disruption_decision_evaluation_duration_seconds_bucket{JOB}[$__rate_interval])))`, "{{consolidation_type}}"},
-			query{`sum by (consolidation_type) (rate(karpenter_voluntary_disruption_consolidation_timeouts_total{JOB}[$__rate_interval])) * 3600`, "out of steps {{consolidation_type}}"}),
+		graph("Evaluation", "95th percentile of the time that one method takes.", "s", "MillwrightSchedulingSlow",
+			query{`histogram_quantile(0.95, sum by (le, consolidation_type) (rate(karpenter_voluntary_disruption_decision_evaluation_duration_seconds_bucket{JOB}[$__rate_interval])))`, "{{consolidation_type}}"}),
+		graph("Searches out of steps", "Searches of consolidation per hour that ended because their steps were used up; the next pass goes on.", "short", "MillwrightSchedulingSlow",
+			query{`sum by (consolidation_type) (rate(karpenter_voluntary_disruption_consolidation_timeouts_total{JOB}[$__rate_interval])) * 3600`, "{{consolidation_type}}"}),
 		graph("Proposals", "Commands that wait for a person, by state.", "short", "MillwrightProposalsWait", query{`max by (state) (millwright_disruption_proposals{JOB})`, "{{state}}"}),
 		graph("Halted", "NodePools whose roll-out in waves has failed and waits for a person.", "short", "MillwrightRolloutHalted", query{`max by (nodepool) (millwright_disruption_rollouts_halted{JOB})`, "{{nodepool}}"}),
 		graph("Draining out", "Nodes that are to run empty by themselves: only protected pods and pods of Jobs keep them.", "short", "MillwrightBudgetsBlock", query{`max by (nodepool) (millwright_disruption_draining_out_nodes{JOB})`, "{{nodepool}}"}),
@@ -130,7 +131,7 @@ var nodesAndCost = page{name: "nodes-and-cost", title: "Nodes and cost", text: "
 				query{`sum(karpenter_nodes_total_daemon_requests{` + nodes + `, resource_type="memory"})`, "by DaemonSets"},
 				query{`sum(karpenter_nodes_system_overhead{` + nodes + `, resource_type="memory"})`, "overhead"}),
 			graph("Limits", "Share of each NodePool's limits that is in use.", "percentunit", "MillwrightNodePoolNearLimit",
-				query{`max by (nodepool, resource_type) (karpenter_nodepools_usage{` + pools + `}) / max by (nodepool, resource_type) (karpenter_nodepools_limit{` + pools + `})`, "{{nodepool}} {{resource_type}}"}),
+				query{`max by (nodepool, resource_type) (karpenter_nodepools_usage{` + pools + `}) / (max by (nodepool, resource_type) (karpenter_nodepools_limit{` + pools + `}) > 0)`, "{{nodepool}} {{resource_type}}"}),
 		}},
 		{"What does it cost?", []panel{
 			graph("USD per hour by NodePool", "By the prices known; nodes of unknown price count as 0.", "currencyUSD", "MillwrightNodePoolNearLimit",
@@ -173,8 +174,8 @@ var lifecycle = page{name: "lifecycle-and-ec2", title: "Lifecycle and EC2", text
 var logAndStream = page{name: "log-and-stream", title: "Log and stream", text: "Do etcd and NATS answer, and do all services follow them?", rows: []row{
 	{"Do services follow?", []panel{
 		graph("Age of the World", "Time since the last heartbeat folded, by process.", "s", "MillwrightWorldStale", query{`millwright_world_age_seconds{JOB}`, "{{instance}}"}),
-		graph("Fold lag", "Age of the last observation and the last record when they were folded.", "s", "MillwrightFoldLag",
-			query{`max(millwright_world_fold_lag_seconds{JOB})`, "observations"}, query{`max(millwright_ledger_fold_lag_seconds{JOB})`, "records"}),
+		graph("Fold lag", "Age of the last observation when it was folded, and of the last record while records come.", "s", "MillwrightFoldLag",
+			query{`max(millwright_world_fold_lag_seconds{JOB})`, "observations"}, query{`max(millwright_ledger_fold_lag_seconds{JOB} and changes(millwright_ledger_seq{JOB}[$__rate_interval]) > 0)`, "records"}),
 		graph("Snapshots refused", "Per minute, by service and reason: why nothing could be decided.", "short", "MillwrightWorldNotSynced",
 			perService(func(s string) string {
 				return "sum by (reason) (rate(millwright_" + s + "_snapshots_refused_total{JOB}[$__rate_interval])) * 60"
