@@ -1,6 +1,8 @@
 package preflight
 
 import (
+	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -9,9 +11,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"millwright/deploy/iam"
 	"millwright/deploy/manifests"
@@ -88,6 +92,45 @@ func TestGrantedRights(t *testing.T) {
 		if strings.HasPrefix(unwanted, "karpenter-watcher create nodeclaims") {
 			t.Error("the watcher is to have ", unwanted)
 		}
+	}
+}
+
+func TestRightsOfAConsoleThatIsNotInstalledAreNotMissing(t *testing.T) {
+	for name, c := range map[string]struct{ account string }{"embedded": {"millwright"}, "distributed": {"millwright-watcher"}} {
+		t.Run(name, func(t *testing.T) {
+			// It knows one ServiceAccount, and grants everything but what the console alone needs.
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				if q.Method == http.MethodGet {
+					if strings.HasSuffix(q.URL.Path, "/serviceaccounts/"+c.account) {
+						_, _ = w.Write([]byte(`{"kind":"ServiceAccount","apiVersion":"v1"}`))
+						return
+					}
+					w.WriteHeader(http.StatusNotFound)
+					_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`))
+					return
+				}
+				var review authorizationv1.SubjectAccessReview
+				if err := json.NewDecoder(q.Body).Decode(&review); err != nil {
+					t.Error(err)
+				}
+				a := review.Spec.ResourceAttributes
+				review.Status.Allowed = !slices.Contains([]string{"tokenreviews", "subjectaccessreviews", "configmaps"}, a.Resource) &&
+					!strings.HasSuffix(review.Spec.User, "-console") && !strings.HasSuffix(review.Spec.User, "-operator")
+				_ = json.NewEncoder(w).Encode(review)
+			}))
+			defer srv.Close()
+			r := &report{}
+			checkRights(t.Context(), Config{Kube: &rest.Config{Host: srv.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, Namespace: "kube-system", Account: "millwright"}, r)
+			if len(r.results) == 0 {
+				t.Error("nothing is checked")
+			}
+			for _, x := range r.results {
+				if x.Verdict != OK {
+					t.Errorf("%s %s: %s", x.Verdict, x.Object, x.Message)
+				}
+			}
+		})
 	}
 }
 

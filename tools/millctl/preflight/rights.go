@@ -44,9 +44,36 @@ func checkRights(ctx context.Context, cfg Config, r *report) {
 		r.add(Failed, "", "", "read the roles of this binary: %v", err)
 		return
 	}
+	console := hasConsole(ctx, c, cfg)
 	for _, of := range rights {
-		of.check(ctx, c, r)
+		if console || of.withoutConsole(cfg) {
+			of.check(ctx, c, r)
+		}
 	}
+}
+
+// hasConsole reports that the console is installed, whose rights there are only then: people have an account
+// for it. If that cannot be found out, it counts as installed.
+func hasConsole(ctx context.Context, c kubernetes.Interface, cfg Config) bool {
+	_, err := c.CoreV1().ServiceAccounts(cfg.Namespace).Get(ctx, cfg.Account+operatorAccount, metav1.GetOptions{})
+	return !apierrors.IsNotFound(err)
+}
+
+// Accounts of the console's own: that of its pods in mode distributed, and that of people.
+const (
+	consoleAccount  = "-console"
+	operatorAccount = "-operator"
+)
+
+// withoutConsole leaves out what the console needs; false if the account is of the console's own.
+func (a *accountRights) withoutConsole(cfg Config) bool {
+	if a.account == cfg.Account+consoleAccount || a.account == cfg.Account+operatorAccount {
+		return false
+	}
+	a.asked = slices.DeleteFunc(a.asked, func(x authorizationv1.ResourceAttributes) bool {
+		return x.Resource == "tokenreviews" || x.Resource == "subjectaccessreviews" || x.Resource == "configmaps"
+	})
+	return true
 }
 
 // installed are the manifests of the mode whose ServiceAccounts there are; nil if there are none.
