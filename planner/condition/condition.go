@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -88,7 +89,7 @@ func (l *List) Remove(kind string) {
 // Unknown from the object's creation on, even if nobody has said so yet.
 func (l *List) Set(kind string, status metav1.ConditionStatus, reason, message string) {
 	want := metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: l.Generation,
+		Type: kind, Status: status, Reason: reason, Message: storable(message), ObservedGeneration: l.Generation,
 		LastTransitionTime: metav1.NewTime(l.Now.Truncate(time.Second)),
 	}
 	have := Get(l.Conditions, kind)
@@ -103,6 +104,22 @@ func (l *List) Set(kind string, status metav1.ConditionStatus, reason, message s
 		want.LastTransitionTime = have.LastTransitionTime
 	}
 	*have = want
+}
+
+// messageMax is how many characters the schema of conditions allows a message. One too many, and the API
+// server refuses the whole status.
+const messageMax = 32768
+
+// storable is the message as the API server would give it back.
+func storable(message string) string {
+	if len(message) <= messageMax && utf8.ValidString(message) {
+		return message
+	}
+	r := []rune(message)
+	if len(r) > messageMax {
+		r = append(r[:messageMax-3], '.', '.', '.')
+	}
+	return string(r)
 }
 
 // Await adds what is missing of the root and what it depends on, as Unknown since creation.

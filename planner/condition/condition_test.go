@@ -87,6 +87,24 @@ func TestATransitionTimeMovesOnlyWithTheStatus(t *testing.T) {
 	}
 }
 
+// The API server refuses the whole status for one message that is too long, and stores another text than one
+// that is no UTF-8.
+func TestMessagesAreSuchAsTheAPIServerStores(t *testing.T) {
+	for sentence, c := range map[string]struct{ message, want string }{
+		"short":          {"x", "x"},
+		"just right":     {strings.Repeat("ü", 32768), strings.Repeat("ü", 32768)},
+		"too long":       {strings.Repeat("ü", 32769), strings.Repeat("ü", 32765) + "..."},
+		"no UTF-8":       {"a\xff\xfeb", "a\uFFFD\uFFFDb"},
+		"long, no UTF-8": {strings.Repeat("\xff", 40000), strings.Repeat("\uFFFD", 32765) + "..."},
+	} {
+		l := list()
+		l.False("Launched", "No", c.message)
+		if got := condition.Get(l.Conditions, "Launched").Message; got != c.want {
+			t.Errorf("%s: %d bytes, want %d", sentence, len(got), len(c.want))
+		}
+	}
+}
+
 // Whoever sets a condition beside the root, on an object that somebody else keeps, leaves the root alone.
 func TestSortedLeavesTheRootAlone(t *testing.T) {
 	l := list(is("Ready", "True", 0, 0), is("Launched", "True", 0, 0))
