@@ -3,6 +3,7 @@ package nodeclass
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -50,8 +51,11 @@ func nameList(claims []*karpv1.NodeClaim) string {
 	return fmt.Sprintf("%s and %d other(s)", strings.Join(names[:namesMax], ", "), len(names)-namesMax)
 }
 
+// profileNameForm is that of the names that IAM takes; about others it refuses to be asked.
+var profileNameForm = regexp.MustCompile(`^[\w+=,.@-]{1,128}$`)
+
 // deleteProfiles deletes what stands under the class's own path, and the profile of its older name if it is
-// tagged as the class's.
+// tagged as the class's. The class may have had a role then, and none now.
 func (r *Reconciler) deleteProfiles(ctx context.Context, nc *awsv1.EC2NodeClass) error {
 	if r.cfg.IsolatedVPC {
 		return nil
@@ -65,17 +69,21 @@ func (r *Reconciler) deleteProfiles(ctx context.Context, nc *awsv1.EC2NodeClass)
 			return err
 		}
 	}
-	if nc.Spec.Role == "" {
+	name := legacyProfileName(r.cfg, nc)
+	if !profileNameForm.MatchString(name) || value(nc.Spec.InstanceProfile) == name {
 		return nil
 	}
-	legacy, err := r.cfg.Cloud.InstanceProfile(ctx, legacyProfileName(r.cfg, nc))
+	legacy, err := r.cfg.Cloud.InstanceProfile(ctx, name)
 	if ec2.IsNotFound(err) || err == nil && legacy.Tags[awsv1.TagNodeClass] != nc.Name {
 		return nil
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = r.cfg.Cloud.DeleteInstanceProfile(ctx, legacy.Name)
 	}
-	return r.cfg.Cloud.DeleteInstanceProfile(ctx, legacy.Name)
+	if nc.Spec.Role == "" && ec2.IsUnauthorized(err) { // whoever uses roles no longer may have taken the rights, too
+		return nil
+	}
+	return err
 }
 
 // CollectProfiles deletes profiles under the cluster's path that no class's status, no NodeClaim's annotation

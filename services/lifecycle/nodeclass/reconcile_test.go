@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -389,6 +390,49 @@ func TestDeletion(t *testing.T) {
 	c, _, err = w.Reconcile(context.Background(), nc, nil)
 	if err != nil || len(c.Object.Finalizers) != 0 || len(w.profiles) != 0 || len(w.deletedTemplates) != 1 {
 		t.Errorf("not cleaned up: %v %v %v %v", err, c.Object.Finalizers, w.profiles, w.deletedTemplates)
+	}
+}
+
+// A class may have been changed from a role to a profile since Karpenter made one for the role; nothing else
+// finds that.
+func TestDeletionOfAClassThatHadARole(t *testing.T) {
+	legacy := func(nc *awsv1.EC2NodeClass, cluster string) string {
+		return legacyProfileName(Config{Cluster: cluster, Region: "eu-west-1"}, nc)
+	}
+	for sentence, c := range map[string]struct {
+		change func(*awsv1.EC2NodeClass)
+		left   int
+	}{
+		"a profile of the user's":            {change: func(nc *awsv1.EC2NodeClass) { nc.Spec.Role, nc.Spec.InstanceProfile = "", ptr("mine") }},
+		"a spec that cannot be read":         {change: func(nc *awsv1.EC2NodeClass) { nc.Spec, nc.Unreadable = awsv1.EC2NodeClassSpec{}, "odd" }},
+		"the profile itself, now the user's": {change: func(nc *awsv1.EC2NodeClass) { nc.Spec.Role, nc.Spec.InstanceProfile = "", ptr(legacy(nc, "blue")) }, left: 1},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			w, nc := newWorld(t), class()
+			nc.Finalizers = []string{awsv1.TerminationFinalizer}
+			c.change(nc)
+			nc.DeletionTimestamp = &metav1.Time{Time: w.now}
+			w.profiles[legacy(nc, "blue")] = ec2.InstanceProfile{Name: legacy(nc, "blue"), Tags: map[string]string{awsv1.TagNodeClass: "default"}}
+			change, _, err := w.Reconcile(context.Background(), nc, nil)
+			if err != nil || len(change.Object.Finalizers) != 0 || len(w.profiles) != c.left {
+				t.Errorf("%v %v %v", err, change.Object.Finalizers, w.profiles)
+			}
+		})
+	}
+	w, nc := newWorld(t), class()
+	nc.Finalizers, nc.DeletionTimestamp = []string{awsv1.TerminationFinalizer}, &metav1.Time{Time: w.now}
+	nc.Spec.Role, nc.Spec.InstanceProfile = "", ptr("mine")
+	w.fail["profile"] = &ec2.CallError{Action: "GetInstanceProfile", Err: &smithy.GenericAPIError{Code: "AccessDenied"}}
+	if change, _, err := w.Reconcile(context.Background(), nc, nil); err != nil || len(change.Object.Finalizers) != 0 {
+		t.Errorf("without rights for roles: %v %v", err, change.Object.Finalizers)
+	}
+	w, nc = newWorld(t), class()
+	w.cfg.Cluster = "blue/green" // IAM knows no such name, and refuses to look for it
+	nc.Finalizers, nc.DeletionTimestamp = []string{awsv1.TerminationFinalizer}, &metav1.Time{Time: w.now}
+	nc.Spec.Role, nc.Spec.InstanceProfile = "", ptr("mine")
+	w.fail["profile"] = errors.New("ValidationError")
+	if change, _, err := w.Reconcile(context.Background(), nc, nil); err != nil || len(change.Object.Finalizers) != 0 {
+		t.Errorf("%v %v", err, change.Object.Finalizers)
 	}
 }
 
