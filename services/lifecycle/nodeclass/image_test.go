@@ -161,6 +161,28 @@ func TestDeprecatedParameterIsAskedAgain(t *testing.T) {
 	}
 }
 
+// An SSM parameter excludes nothing: beside it the alias counts, then the id, and it counts before name and tags (api §1.4).
+func TestAParameterBesideOtherFieldsIsNoFault(t *testing.T) {
+	w := newWorld(t)
+	w.parameters["/mine"] = "ami-arm"
+	for sentence, c := range map[string]struct {
+		term awsv1.AMISelectorTerm
+		want []string
+	}{
+		"an id":         {awsv1.AMISelectorTerm{ID: "ami-x86", SSMParameter: "/mine"}, []string{"ami-x86 amd64"}},
+		"name and tags": {awsv1.AMISelectorTerm{SSMParameter: "/mine", Name: "x", Tags: map[string]string{"a": "b"}}, []string{"ami-arm arm64"}},
+	} {
+		if d := cmp.Diff(c.want, w.resolve(t, c.term)); d != "" {
+			t.Errorf("%s: %s", sentence, d)
+		}
+	}
+	nc := class()
+	nc.Spec.AMISelectorTerms[0].SSMParameter = "/mine"
+	if got := w.reconcile(t, nc).Object; len(got.Status.AMIs) != 3 || Ready(got) != nil {
+		t.Errorf("an alias: %v %v", got.Status.AMIs, conditionTexts(got))
+	}
+}
+
 // AWS may publish an alias' parameters a little after the class, or a new Kubernetes version, names them.
 func TestMissingParameterIsAskedAgainSoon(t *testing.T) {
 	w := newWorld(t)

@@ -100,14 +100,15 @@ func (f *faults) images(nc *awsv1.EC2NodeClass) {
 	f.family(nc)
 }
 
+// imageTerm: an ssmParameter excludes nothing (api §1.4).
 func (f *faults) imageTerm(at string, t awsv1.AMISelectorTerm, terms int) {
 	others := len(t.Tags) > 0 || t.Name != "" || t.Owner != ""
 	switch {
 	case t.Alias == "" && t.ID == "" && t.Name == "" && t.SSMParameter == "" && len(t.Tags) == 0:
 		f.addFault(at, "expected at least one, got none, ['tags', 'id', 'name', 'alias', 'ssmParameter']")
-	case t.Alias != "" && (others || t.ID != "" || t.SSMParameter != ""):
+	case t.Alias != "" && (others || t.ID != ""):
 		f.addFault(at, "'alias' is mutually exclusive, cannot be set with a combination of other fields in amiSelectorTerms")
-	case t.ID != "" && (others || t.SSMParameter != ""):
+	case t.ID != "" && others:
 		f.addFault(at, "'id' is mutually exclusive, cannot be set with a combination of other fields in amiSelectorTerms")
 	case t.Alias != "" && terms > 1:
 		f.addFault(at, "'alias' is mutually exclusive, cannot be set with a combination of other amiSelectorTerms")
