@@ -3,12 +3,14 @@ package nodeclass
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/services/internal/ec2"
@@ -40,6 +42,12 @@ func (p *pass) images(ctx context.Context, faults []Fault) (time.Duration, error
 			p.conditions.False(awsv1.ConditionTypeAMIsReady, "UnsupportedAlias", why)
 			return imagesInterval, nil
 		}
+		if errors.Is(err, errNoParameter) {
+			p.notes = append(p.notes, fmt.Sprintf("failed to discover any AMIs for alias %q on Kubernetes %s", alias, version))
+			if err = nil; p.conditions.StatusOf(awsv1.ConditionTypeAMIsReady) == metav1.ConditionTrue && len(p.nc.Status.AMIs) > 0 {
+				return retrySoon, nil // those of the Kubernetes before serve until there are others
+			}
+		}
 	} else {
 		found, err = p.termImages(ctx)
 	}
@@ -63,6 +71,9 @@ func (p *pass) images(ctx context.Context, faults []Fault) (time.Duration, error
 	return imagesInterval, nil
 }
 
+// errNoParameter: SSM has none of the parameters of an alias.
+var errNoParameter = errors.New("no parameter of the alias exists")
+
 // aliasImages asks SSM for the images of an alias. why is not empty if there can be none.
 func (p *pass) aliasImages(ctx context.Context, alias, k string) (found []candidate, why string, err error) {
 	family, version, _ := awsv1.ParseAMIAlias(alias) // Validate has looked at it
@@ -76,6 +87,9 @@ func (p *pass) aliasImages(ctx context.Context, alias, k string) (found []candid
 			return nil, "", err
 		}
 	}
+	if !slices.ContainsFunc(variants, func(v variant) bool { return ids[v.parameter] != "" }) {
+		return nil, "", errNoParameter
+	}
 	byID, err := p.describe(ctx, ids)
 	if err != nil {
 		return nil, "", err
@@ -85,9 +99,6 @@ func (p *pass) aliasImages(ctx context.Context, alias, k string) (found []candid
 			found = append(found, p.candidateOf(image, v.requirements))
 			p.forgetDeprecated(v.parameter, image)
 		}
-	}
-	if len(found) == 0 {
-		p.notes = append(p.notes, fmt.Sprintf("failed to discover any AMIs for alias %q on Kubernetes %s", alias, k))
 	}
 	return found, "", nil
 }

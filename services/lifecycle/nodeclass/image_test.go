@@ -161,7 +161,8 @@ func TestDeprecatedParameterIsAskedAgain(t *testing.T) {
 	}
 }
 
-// An SSM parameter excludes nothing: beside it the alias counts, then the id, and it counts before name and tags (api §1.4).
+// An SSM parameter excludes nothing: beside it the alias counts, then the id, and it counts before name and
+// tags (api §1.4).
 func TestAParameterBesideOtherFieldsIsNoFault(t *testing.T) {
 	w := newWorld(t)
 	w.parameters["/mine"] = "ami-arm"
@@ -180,6 +181,34 @@ func TestAParameterBesideOtherFieldsIsNoFault(t *testing.T) {
 	nc.Spec.AMISelectorTerms[0].SSMParameter = "/mine"
 	if got := w.reconcile(t, nc).Object; len(got.Status.AMIs) != 3 || Ready(got) != nil {
 		t.Errorf("an alias: %v %v", got.Status.AMIs, conditionTexts(got))
+	}
+}
+
+// A cluster may get a new Kubernetes version before there are images for it: nodes are made of the former
+// ones until then.
+func TestAnAliasWithoutAnyParameterKeepsTheImages(t *testing.T) {
+	w := newWorld(t)
+	good := w.reconcile(t, class()).Object
+	published := w.parameters
+	w.parameters, w.version = map[string]string{}, "1.33"
+	w.now = w.now.Add(imagesInterval)
+	c, again, err := w.Reconcile(context.Background(), good, nil)
+	if err != nil || again > retrySoon || len(c.Object.Status.AMIs) != 3 || Ready(c.Object) != nil {
+		t.Errorf("again after %s, %v: %v %v", again, err, c.Object.Status.AMIs, conditionTexts(c.Object))
+	}
+	if len(c.Events) != 1 || !strings.Contains(c.Events[0].Message, `failed to discover any AMIs for alias "al2023@latest" on Kubernetes 1.33`) {
+		t.Errorf("%+v", c.Events)
+	}
+	edited := good.DeepCopy()
+	edited.Generation, edited.Spec.AMISelectorTerms[0].Alias = 2, "al2023@v20990101"
+	if got := w.reconcile(t, edited).Object; len(got.Status.AMIs) != 0 || Ready(got) == nil {
+		t.Errorf("images of another alias are kept: %v", got.Status.AMIs)
+	}
+	w.parameters, w.images = published, nil
+	w.now = w.now.Add(24 * time.Hour)
+	w.version = "1.32"
+	if got := w.reconcile(t, good).Object; len(got.Status.AMIs) != 0 || Ready(got) == nil {
+		t.Errorf("images that are gone are kept: %v", got.Status.AMIs)
 	}
 }
 
