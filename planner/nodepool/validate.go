@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/requirement"
 )
 
@@ -33,8 +35,42 @@ func Usable(p *karpv1.NodePool) bool { return p.Unreadable == "" && len(template
 func templateErrors(p *karpv1.NodePool) []error {
 	t := p.Spec.Template
 	return slices.Concat(
-		labelErrors(t.Labels), taintErrors(t.Spec.Taints, t.Spec.StartupTaints), requirementErrors(t.Labels, t.Spec.Requirements),
+		nameErrors(p), labelErrors(t.Labels), annotationErrors(t.Annotations), taintErrors(t.Spec.Taints, t.Spec.StartupTaints), requirementErrors(t.Labels, t.Spec.Requirements),
 	)
+}
+
+// nameErrors are about the labels that name the NodePool and its NodeClass: an object may have a longer name
+// than a label may have a value.
+func nameErrors(p *karpv1.NodePool) []error {
+	errs := labelValueErrors(karpv1.NodePoolLabelKey, p.Name)
+	if Supported(p) {
+		errs = append(errs, labelValueErrors(awsv1.LabelEC2NodeClass, p.Spec.Template.Spec.NodeClassRef.Name)...)
+	}
+	return errs
+}
+
+func labelValueErrors(key, value string) (errs []error) {
+	for _, text := range validation.IsValidLabelValue(value) {
+		errs = append(errs, fmt.Errorf("invalid value: %s for label[%s], %s", value, key, text))
+	}
+	return errs
+}
+
+// annotationBytesMax is what the annotations of an object may have together, names and values.
+const annotationBytesMax = 256 << 10
+
+func annotationErrors(annotations map[string]string) (errs []error) {
+	size := 0
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		size += len(key) + len(annotations[key])
+		for _, text := range validation.IsQualifiedName(strings.ToLower(key)) {
+			errs = append(errs, fmt.Errorf("invalid key name %q in annotations, %s", key, text))
+		}
+	}
+	if size > annotationBytesMax {
+		errs = append(errs, fmt.Errorf("annotations size %d is larger than limit %d", size, annotationBytesMax))
+	}
+	return errs
 }
 
 func labelErrors(labels map[string]string) []error {
@@ -47,9 +83,7 @@ func labelErrors(labels map[string]string) []error {
 		for _, text := range validation.IsQualifiedName(key) {
 			errs = append(errs, fmt.Errorf("invalid key name %q in labels, %s", key, text))
 		}
-		for _, text := range validation.IsValidLabelValue(labels[key]) {
-			errs = append(errs, fmt.Errorf("invalid value: %s for label[%s], %s", labels[key], key, text))
-		}
+		errs = append(errs, labelValueErrors(key, labels[key])...)
 		if err := requirement.CheckRestricted(key); err != nil {
 			errs = append(errs, fmt.Errorf("invalid key name %q in labels, %w", key, err))
 		}
@@ -71,10 +105,8 @@ func taintErrors(taints, startup []corev1.Taint) []error {
 		for _, text := range validation.IsQualifiedName(t.Key) {
 			errs = append(errs, fmt.Errorf("invalid value: %s in %s, %s", t.Key, field, text))
 		}
-		if t.Value != "" {
-			for _, text := range validation.IsQualifiedName(t.Value) {
-				errs = append(errs, fmt.Errorf("invalid value: %s in %s, %s", t.Value, field, text))
-			}
+		for _, text := range validation.IsValidLabelValue(t.Value) { // nodes take no other
+			errs = append(errs, fmt.Errorf("invalid value: %s in %s, %s", t.Value, field, text))
 		}
 		if !slices.Contains(taintEffects, t.Effect) {
 			errs = append(errs, fmt.Errorf("invalid value: %s in %s, unknown effect", t.Effect, field))

@@ -96,6 +96,31 @@ func TestValidate(t *testing.T) {
 				p.Spec.Template.Labels = map[string]string{"team": "a"}
 				p.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: "team", Operator: "Exists"}}
 			}},
+		"a name that is no label value, as NodeClaims and nodes bear it": {
+			change: func(p *karpv1.NodePool) { p.Name = strings.Repeat("p", 64) },
+			want:   []string{"for label[karpenter.sh/nodepool], must be no more than 63"}},
+		"so is the name of its NodeClass": {
+			change: func(p *karpv1.NodePool) { p.Spec.Template.Spec.NodeClassRef.Name = strings.Repeat("c", 64) },
+			want:   []string{"for label[karpenter.k8s.aws/ec2nodeclass], must be no more than 63"}},
+		"names of 63 characters, with dots": {
+			change: func(p *karpv1.NodePool) {
+				p.Name, p.Spec.Template.Spec.NodeClassRef.Name = strings.Repeat("p", 61)+".a", strings.Repeat("c", 63)
+			}},
+		"annotations have names": {
+			change: func(p *karpv1.NodePool) {
+				p.Spec.Template.Annotations = map[string]string{"example.com/fine": "a/b c", "Example.com/also": "", "not a name": ""}
+			},
+			want: []string{`invalid key name "not a name" in annotations, name part must consist of`}},
+		"annotations have a size": {
+			change: func(p *karpv1.NodePool) {
+				p.Spec.Template.Annotations = map[string]string{"a": strings.Repeat("x", 256<<10)}
+			},
+			want: []string{"annotations size 262145 is larger than limit"}},
+		"a taint's value is that of a node": {
+			change: func(p *karpv1.NodePool) {
+				p.Spec.Template.Spec.StartupTaints = []corev1.Taint{{Key: "a", Value: "example.com/b", Effect: "NoSchedule"}}
+			},
+			want: []string{"invalid value: example.com/b in startupTaints, a valid label must be"}},
 		"a spec that cannot be read": {
 			change: func(p *karpv1.NodePool) { p.Unreadable = "spec.limits.cpu: odd" },
 			want:   []string{"spec.limits.cpu: odd"}},
