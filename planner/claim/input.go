@@ -38,6 +38,8 @@ type Input struct {
 	// server after the claim was planned says so too.
 	PoolMissing bool `json:"poolMissing,omitempty"`
 	PoolGone    bool `json:"poolGone,omitempty"`
+	// Refused: for a while the API server has called the NodeClaim, as it is planned, invalid each time.
+	Refused bool `json:"refused,omitempty"`
 	// Failure of the last launch attempt, or of building its request; nil if nothing failed since.
 	Failure *Failure `json:"failure,omitempty"`
 	// Boot is what EC2 said about an instance whose Node is overdue; nil while it is not, or was not asked

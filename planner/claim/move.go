@@ -82,6 +82,7 @@ var openings = []Transition{
 	{Move: RecordCreated, From: []State{Planned}, To: Created, When: view.ours},
 	{Move: Withdraw, From: []State{Planned}, To: Closed, Reason: "name_taken", When: view.foreign},
 	{Move: Withdraw, From: []State{Planned}, To: Closed, Reason: "nodepool_deleted", When: view.poolGone},
+	{Move: Withdraw, From: []State{Planned}, To: Closed, Reason: "nodeclaim_refused", When: refused},
 	{Move: Create, From: []State{Planned}, To: Created, When: view.creatable},
 }
 
@@ -145,6 +146,9 @@ func (v view) foreign() bool { return v.object != nil && !v.object.Ours }
 
 func (v view) poolGone() bool  { return v.PoolGone && v.Object == nil }
 func (v view) creatable() bool { return v.Object == nil && !v.PoolMissing }
+
+// refused: the API server does not take the object, and never took it.
+func refused(v view) bool { return v.Refused && v.Object == nil }
 
 // deleting reports that the claim's object is being deleted or gone.
 func (v view) deleting() bool { return v.object == nil || !v.object.Deleting.IsZero() }

@@ -101,6 +101,12 @@ func TestNext(t *testing.T) {
 		"a planned claim of a pool that is surely gone is withdrawn": {
 			in:    with(planned(), func(in *claim.Input) { in.PoolMissing, in.PoolGone = true, true }),
 			state: claim.Planned, want: claim.Action{Move: claim.Withdraw, Reason: "nodepool_deleted"}},
+		"a planned claim that the API server does not take is withdrawn": {
+			in:    with(planned(), func(in *claim.Input) { in.Refused = true }),
+			state: claim.Planned, want: claim.Action{Move: claim.Withdraw, Reason: "nodeclaim_refused"}},
+		"a planned claim that the API server refused, and then took, is recorded": {
+			in:    with(created(), func(in *claim.Input) { in.Ledger = planned().Ledger; in.Refused = true }),
+			state: claim.Planned, want: claim.Action{Move: claim.RecordCreated}},
 		"a planned claim of a pool the cache lacks waits": {
 			in: with(planned(), func(in *claim.Input) { in.PoolMissing = true }), state: claim.Planned, want: claim.Action{Move: claim.Wait}},
 		"a created claim is launched": {in: created(), state: claim.Created, want: claim.Action{Move: claim.Launch}},

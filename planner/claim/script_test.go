@@ -26,7 +26,7 @@ import (
 //	made                   its NodeClaim is seen, made as planned, with the finalizer
 //	record WHAT            created, adopted, requested, launched, failed CLASS [MESSAGE], registered, initialized, doomed REASON, terminated,
 //	                       drained NODE: what the log has recorded
-//	fact WHAT              object-gone, node-gone, pool-missing, pool-gone, sought, held, stopped, log-away, terminated, missing, ending, retry
+//	fact WHAT              object-gone, node-gone, pool-missing, pool-gone, refused, sought, held, stopped, log-away, terminated, missing, ending, retry
 //	                       DURATION, paced REASON DURATION, block DURATION: what only a service can know
 //	next                   prints its state and its next move
 //	status                 prints its conditions as they should be, and shows them
@@ -149,6 +149,8 @@ func factVerb(c *script.Case, a *script.Args) {
 		f.PoolMissing = true
 	case "pool-gone":
 		f.PoolMissing, f.PoolGone = true, true
+	case "refused":
+		f.Refused = true
 	case "sought":
 		f.Sought = true
 	case "held":

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apitypes "k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	bufferv1beta1 "millwright/api/autoscaling/v1beta1"
 	karpv1 "millwright/api/karpenter/v1"
@@ -52,6 +53,8 @@ type fakeKube struct {
 	behind  time.Duration
 	history []past
 	refused int
+	// invalid is why no NodeClaim is taken; "": all are.
+	invalid string
 	// tracked: Since names each change.
 	tracked bool
 	changes kube.Changes
@@ -163,6 +166,9 @@ func (k *fakeKube) checked(name string, have metav1.Object, uid apitypes.UID, ve
 
 func (k *fakeKube) CreateNodeClaim(_ context.Context, c *karpv1.NodeClaim) (out *karpv1.NodeClaim, err error) {
 	err = k.r.act("create nodeclaim", errLost, func() error {
+		if k.invalid != "" {
+			return apierrors.NewInvalid(karpv1.SchemeGroupVersion.WithKind("NodeClaim").GroupKind(), c.Name, field.ErrorList{field.Invalid(field.NewPath("metadata"), "", k.invalid)})
+		}
 		if k.claims[c.Name] != nil {
 			return apierrors.NewAlreadyExists(schema.GroupResource{}, c.Name)
 		}

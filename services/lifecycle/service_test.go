@@ -163,6 +163,36 @@ func TestPlannedClaimOfADeletedPoolIsWithdrawn(t *testing.T) {
 	}
 }
 
+// A NodeClaim that the API server does not take as it is planned never comes: its pods are planned for anew.
+func TestAPlannedClaimThatTheAPIServerRefusesIsWithdrawn(t *testing.T) {
+	r := newRig(t)
+	r.kube.invalid = "a lowercase RFC 1123 label must consist of"
+	name := r.plan()
+	r.wait(10 * time.Second)
+	if r.led.Claim(name) == nil {
+		t.Fatalf("withdrawn after one answer: %v", r.kinds())
+	}
+	r.run("withdrawn", func() bool { return r.led.Claim(name) == nil })
+	if len(r.kube.claims) != 0 || r.count(ledger.KindClaimWithdrawn) != 1 || !r.hasEvent("NodeClaimRefused") {
+		t.Errorf("%v %v %+v", r.kube.describe(), r.kinds(), r.events)
+	}
+	r.kube.invalid = ""
+	again := r.plan()
+	r.run("launched", func() bool { c := r.led.Claim(again); return c != nil && c.Instance != nil })
+}
+
+func TestAPlannedClaimThatTheAPIServerRefusedForAMomentIsMade(t *testing.T) {
+	r := newRig(t)
+	r.kube.invalid = "not now"
+	name := r.plan()
+	r.wait(10 * time.Second)
+	r.kube.invalid = ""
+	r.run("launched", func() bool { c := r.led.Claim(name); return c != nil && c.Instance != nil })
+	if r.count(ledger.KindClaimWithdrawn) != 0 {
+		t.Error(r.kinds())
+	}
+}
+
 func TestTheCacheMayLag(t *testing.T) {
 	r := newRig(t)
 	name := r.plan()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ func TestClient(t *testing.T) {
 		"an eviction of another pod by the name conflicts":    testEvictUID,
 		"pods of a node are listed":                           testPodsOnNode,
 		"a surge changes the template of the Deployment read": testSurge,
+		"what can never be made is invalid":                   testInvalid,
 		"a placement hint is told from a nomination":          testHint,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, client) })
@@ -95,6 +97,47 @@ func testDeleteUID(t *testing.T, c *kube.Client) {
 	wantClass(t, c.DeleteNodeClaim(t.Context(), "no-such-claim", claim.UID), kube.NotFound)
 	_, err := c.CreateNodeClaim(t.Context(), &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim.Name}, Spec: claim.Spec})
 	wantClass(t, err, kube.AlreadyExists)
+}
+
+// testInvalid: what a NodePool is not valid for, the API server refuses, whoever asks; and what others are in the way of is not invalid.
+func testInvalid(t *testing.T, c *kube.Client) {
+	claim := newClaim(t, c)
+	for sentence, change := range map[string]func(*karpv1.NodeClaim){
+		"a label's value": func(o *karpv1.NodeClaim) {
+			o.Labels = map[string]string{karpv1.NodePoolLabelKey: strings.Repeat("p", 64)}
+		},
+		"an annotation's name": func(o *karpv1.NodeClaim) { o.Annotations = map[string]string{"not a name": ""} },
+		"annotations' size":    func(o *karpv1.NodeClaim) { o.Annotations = map[string]string{"a": strings.Repeat("x", 256<<10)} },
+		"a number below nothing": func(o *karpv1.NodeClaim) {
+			o.Spec.Requirements[0].Operator, o.Spec.Requirements[0].Values = "Lte", []string{"-1"}
+		},
+		"more requirements than the schema takes": func(o *karpv1.NodeClaim) {
+			o.Spec.Requirements = slices.Repeat(o.Spec.Requirements, 101)
+		},
+	} {
+		o := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{GenerateName: "claim-"}, Spec: *claim.Spec.DeepCopy()}
+		change(o)
+		if _, err := c.CreateNodeClaim(t.Context(), o); !kube.IsInvalid(err) {
+			t.Errorf("%s: %v", sentence, err)
+		}
+	}
+	taint := map[string]any{"spec": map[string]any{"taints": []any{map[string]any{"key": "a", "value": "example.com/b", "effect": "NoSchedule"}}}}
+	if _, err := c.PatchNode(t.Context(), newNode(t, c).Name, kube.Patch{Body: taint}); !kube.IsInvalid(err) {
+		t.Errorf("a taint's value: %v", err)
+	}
+	message := func(length int) error {
+		return c.SetClaimCondition(t.Context(), claim.Name, claim.UID, metav1.Condition{Type: "Long", Status: "True", Message: strings.Repeat("ü", length)}, time.Now())
+	}
+	if err := message(32768); err != nil {
+		t.Errorf("the longest message: %v", err)
+	}
+	_, err := c.CreateNodeClaim(t.Context(), &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim.Name}, Spec: claim.Spec})
+	foreign := c.DeleteNodeClaim(t.Context(), claim.Name, "another")
+	for _, err := range []error{nil, err, foreign} {
+		if kube.IsInvalid(err) {
+			t.Errorf("invalid: %v", err)
+		}
+	}
 }
 
 func label(value string) map[string]any {

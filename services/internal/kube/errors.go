@@ -62,6 +62,9 @@ func IsNotFound(err error) bool      { return Classify(err) == NotFound }
 func IsConflict(err error) bool      { return Classify(err) == Conflict }
 func IsAlreadyExists(err error) bool { return Classify(err) == AlreadyExists }
 
+// IsInvalid reports an object that the API server does not take as it is, whoever asks.
+func IsInvalid(err error) bool { return apierrors.IsInvalid(err) && Classify(err) == Permanent }
+
 // IsMultiplePDBs reports an eviction refused because more than one budget selects the pod.
 func IsMultiplePDBs(err error) bool {
 	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), multiplePDBs)

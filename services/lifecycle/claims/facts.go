@@ -119,6 +119,7 @@ func (s *Stepper) complete(v *claimView, drained map[string]bool, now time.Time)
 	}
 	in.NodeClass = claim.FactsOfNodeClass(v.class)
 	in.PoolMissing, in.PoolGone = s.poolFacts(v)
+	in.Refused = s.mem.isRefused(v.name, now)
 	in.NodeGone = s.deps.Findings.NodeGone(v.uid(), now)
 	in.Failure = claim.FailureOf(v.ledger)
 	if v.ledger != nil && v.ledger.Open == nil && v.ledger.Instance == nil {

@@ -23,6 +23,9 @@ func (s *Stepper) create(ctx context.Context, v *claimView, _ claim.Action) (boo
 	if kube.IsAlreadyExists(err) {
 		_, err = s.deps.Kube.GetNodeClaim(ctx, v.name)
 	}
+	if s.mem.answered(v.name, kube.IsInvalid(err), s.host.Now()) {
+		s.report.tellRefused(v, err)
+	}
 	return err == nil, err
 }
 

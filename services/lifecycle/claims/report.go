@@ -66,6 +66,15 @@ func (r *report) tellShortfalls(o *karpv1.NodeClaim) {
 	}
 }
 
+// tellRefused says of a NodePool why no NodeClaim can be made of it.
+func (r *report) tellRefused(v *claimView, err error) {
+	p := v.ledger.Planned
+	r.host.Event(service.KubeEvent{
+		Object: corev1.ObjectReference{APIVersion: karpv1.SchemeGroupVersion.String(), Kind: "NodePool", Name: p.NodePool, UID: p.NodePoolUID},
+		Type:   corev1.EventTypeWarning, Reason: "NodeClaimRefused", Message: shorten("The API server refuses a NodeClaim of NodePool " + p.NodePool + ": " + err.Error()),
+	})
+}
+
 func (r *report) tellNoCapacity(v *claimView, f *ec2.Failure) {
 	if v.object == nil || f.Class != ec2.NoCapacity {
 		return
