@@ -69,6 +69,7 @@ func Validate(nc *awsv1.EC2NodeClass) []Fault {
 	f.devices(nc.Spec.BlockDeviceMappings)
 	f.kubelet(nc.Spec.Kubelet)
 	f.amounts(nc.Spec.Kubelet)
+	f.thresholds(nc)
 	f.text(nc)
 	f.tags(nc.Spec.Tags)
 	f.interfaces(nc.Spec)
@@ -287,6 +288,30 @@ func readsReservation(text string) error {
 func readsThreshold(text string) error {
 	_, _, err := reading.Threshold(text)
 	return err
+}
+
+// thresholds finds those of nothing, and grace periods, over which kubelet ends at its start, so that no node
+// would ever register: the CRD lets them in. The family Custom gets no settings of kubelet from us.
+func (f *faults) thresholds(nc *awsv1.EC2NodeClass) {
+	k := nc.Spec.Kubelet
+	if k == nil || awsv1.AMIFamilyOf(nc) == awsv1.AMIFamilyCustom {
+		return
+	}
+	for _, m := range []struct {
+		field      string
+		thresholds map[string]string
+	}{{"evictionHard", k.EvictionHard}, {"evictionSoft", k.EvictionSoft}} {
+		for _, signal := range slices.Sorted(maps.Keys(m.thresholds)) {
+			if q, err := reading.Quantity(m.thresholds[signal]); err == nil && q.IsZero() {
+				f.addFault(fmt.Sprintf("%s.%s[%s]", fieldKubelet, m.field, signal), "kubelet takes no threshold but a positive one or a percentage, got %q", m.thresholds[signal])
+			}
+		}
+	}
+	for _, signal := range slices.Sorted(maps.Keys(k.EvictionSoftGracePeriod)) {
+		if d := k.EvictionSoftGracePeriod[signal].Duration; d < 0 {
+			f.addFault(fmt.Sprintf("%s.evictionSoftGracePeriod[%s]", fieldKubelet, signal), "must not be negative, got %s", d)
+		}
+	}
 }
 
 // text renders the user's text with nothing else in it: what cannot be rendered now could not be launched.

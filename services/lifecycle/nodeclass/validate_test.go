@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -132,6 +133,33 @@ func TestUserDataIsMergedWithAllThatALaunchAdds(t *testing.T) {
 	nc.Spec.InstanceStorePolicy = &policy
 	if faults := Validate(nc); len(faults) != 1 || faults[0].Field != "spec.userData" {
 		t.Errorf("faults = %v, want one of spec.userData", faults)
+	}
+}
+
+// No node would ever register: kubelet ends at its start over each of these, and the CRD lets them in.
+func TestThresholdsThatKubeletDoesNotTakeAreRefusedByName(t *testing.T) {
+	minute := map[string]metav1.Duration{"memory.available": {Duration: time.Minute}}
+	for field, k := range map[string]*awsv1.KubeletConfiguration{
+		"spec.kubelet.evictionHard[memory.available]":            {EvictionHard: map[string]string{"memory.available": "0"}},
+		"spec.kubelet.evictionHard[nodefs.available]":            {EvictionHard: map[string]string{"nodefs.available": "0Gi", "memory.available": "0%"}},
+		"spec.kubelet.evictionSoft[memory.available]":            {EvictionSoft: map[string]string{"memory.available": "0Mi"}, EvictionSoftGracePeriod: minute},
+		"spec.kubelet.evictionSoftGracePeriod[memory.available]": {EvictionSoft: map[string]string{"memory.available": "1Gi"}, EvictionSoftGracePeriod: map[string]metav1.Duration{"memory.available": {Duration: -time.Second}}},
+	} {
+		nc := class()
+		nc.Spec.Kubelet = k
+		if faults := Validate(nc); len(faults) != 1 || faults[0].Field != field {
+			t.Errorf("faults = %v, want one of %s", faults, field)
+		}
+		nc.Spec.AMIFamily = ptr("Custom") // gets no settings of kubelet from us
+		if faults := Validate(nc); len(faults) != 0 {
+			t.Errorf("Custom: faults = %v", faults)
+		}
+	}
+	nc := class()
+	nc.Spec.Kubelet = &awsv1.KubeletConfiguration{SystemReserved: map[string]string{"cpu": "0"}, KubeReserved: map[string]string{"memory": "0"}, EvictionSoft: map[string]string{"memory.available": "0%"},
+		EvictionSoftGracePeriod: map[string]metav1.Duration{"memory.available": {}}}
+	if faults := Validate(nc); len(faults) != 0 {
+		t.Errorf("faults = %v", faults)
 	}
 }
 
