@@ -3,8 +3,13 @@ package drifthash
 import (
 	_ "embed"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
@@ -41,6 +46,33 @@ func TestNodePoolVectors(t *testing.T) {
 	for _, v := range readVectors(t).NodePool {
 		if got := NodePool(v.Template); got != v.V3 {
 			t.Errorf("%s: %s, want %s", v.Name, got, v.V3)
+		}
+	}
+}
+
+// A time of the API is read in the zone of the process, and a binary time holds its zone.
+func TestTheZoneOfTheProcessDoesNotCount(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	hash := func(zone *time.Location) string {
+		taints := []corev1.Taint{{Key: "a", Effect: "NoSchedule", TimeAdded: &metav1.Time{Time: at.In(zone)}}}
+		got := NodePool(karpv1.NodeClaimTemplate{Spec: karpv1.NodeClaimTemplateSpec{Taints: taints, StartupTaints: taints}})
+		if taints[0].TimeAdded.Location() != zone {
+			t.Error("the template was changed")
+		}
+		return got
+	}
+	inSync := func(of *time.Location, with string) bool {
+		taints := []corev1.Taint{{Key: "a", Effect: "NoSchedule", TimeAdded: &metav1.Time{Time: at.In(of)}}}
+		return slices.Contains(NodePools(karpv1.NodeClaimTemplate{Spec: karpv1.NodeClaimTemplateSpec{Taints: taints, StartupTaints: taints}}), with)
+	}
+	const former = "658966830990998077" // what a process in Central Europe wrote
+	if cet := time.FixedZone("CET", 3600); !inSync(cet, former) {
+		t.Error("what was written by a former version is no longer in sync")
+	}
+	want := hash(time.FixedZone("", 0)) // as Karpenter's image has it, whose local zone is UTC
+	for _, zone := range []*time.Location{time.UTC, time.FixedZone("CET", 3600), time.FixedZone("NPT", 20700)} {
+		if got := hash(zone); got != want {
+			t.Errorf("in %s: %s, want %s", zone, got, want)
 		}
 	}
 }

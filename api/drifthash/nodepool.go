@@ -1,6 +1,7 @@
 package drifthash
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,17 +40,26 @@ type NillableDuration struct {
 
 // NodePools are the v3 hashes that are in sync with the template: that of the template as written, in which a
 // list or map that is there and empty differs from one that is absent, and that of the template without what
-// is empty, as it is in an object that was encoded again on its way.
+// is empty, as it is in an object that was encoded again on its way; and both as a process wrote them
+// formerly, with times in its local zone.
 func NodePools(t karpv1.NodeClaimTemplate) []string {
 	plain := t
 	plain.Labels, plain.Annotations = noEmptyMap(t.Labels), noEmptyMap(t.Annotations)
 	plain.Spec.Taints, plain.Spec.StartupTaints = noEmptyList(t.Spec.Taints), noEmptyList(t.Spec.StartupTaints)
 	hashes := []string{NodePool(t)}
-	if other := NodePool(plain); other != hashes[0] {
-		hashes = append(hashes, other)
+	add := func(other string) {
+		if !slices.Contains(hashes, other) {
+			hashes = append(hashes, other)
+		}
+	}
+	if add(NodePool(plain)); slices.ContainsFunc(slices.Concat(t.Spec.Taints, t.Spec.StartupTaints), isTimed) {
+		add(structural(hashedTemplate(t)))
+		add(structural(hashedTemplate(plain)))
 	}
 	return hashes
 }
+
+func isTimed(t corev1.Taint) bool { return t.TimeAdded != nil }
 
 func noEmptyMap(m map[string]string) map[string]string {
 	if len(m) == 0 {
@@ -65,9 +75,29 @@ func noEmptyList(taints []corev1.Taint) []corev1.Taint {
 	return taints
 }
 
+// inOneZone are the taints with their times as a process reads them whose local zone is UTC, as Karpenter's
+// is: the zone of a time enters the hash.
+func inOneZone(taints []corev1.Taint) []corev1.Taint {
+	if !slices.ContainsFunc(taints, isTimed) {
+		return taints
+	}
+	taints = slices.Clone(taints)
+	for i := range taints {
+		if at := taints[i].TimeAdded; at != nil {
+			taints[i].TimeAdded = &metav1.Time{Time: at.In(time.FixedZone("", 0))}
+		}
+	}
+	return taints
+}
+
 // NodePool is the v3 hash of the template as it is written.
 func NodePool(t karpv1.NodeClaimTemplate) string {
-	hashed := NodeClaimTemplate{
+	t.Spec.Taints, t.Spec.StartupTaints = inOneZone(t.Spec.Taints), inOneZone(t.Spec.StartupTaints)
+	return structural(hashedTemplate(t))
+}
+
+func hashedTemplate(t karpv1.NodeClaimTemplate) NodeClaimTemplate {
+	out := NodeClaimTemplate{
 		ObjectMeta: ObjectMeta{Labels: t.Labels, Annotations: t.Annotations},
 		Spec: NodeClaimTemplateSpec{
 			Taints: t.Spec.Taints, StartupTaints: t.Spec.StartupTaints, TerminationGracePeriod: t.Spec.TerminationGracePeriod,
@@ -75,7 +105,7 @@ func NodePool(t karpv1.NodeClaimTemplate) string {
 		},
 	}
 	if r := t.Spec.NodeClassRef; r != nil {
-		hashed.Spec.NodeClassRef = &NodeClassReference{Kind: r.Kind, Name: r.Name, Group: r.Group}
+		out.Spec.NodeClassRef = &NodeClassReference{Kind: r.Kind, Name: r.Name, Group: r.Group}
 	}
-	return structural(hashed)
+	return out
 }
