@@ -3,11 +3,13 @@
 // Go duration may be nor every form a quantity must not have (duration 99999999999h, quantity 1e5.5), nor
 // how long one takes to parse (1e-2000000000).
 //
-// Such an object keeps its metadata and status; its spec is empty, and what is wrong is reported. Text that
+// Such an object keeps its metadata and status; its spec is empty, and what is wrong is reported. What cannot
+// be read of a status is left out of it, and that is all: whoever keeps the status writes it anew. Text that
 // is not JSON at all stays an error.
 package reading
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,7 +24,13 @@ import (
 func Decode(data []byte, whole, head any, fresh func() any) (string, error) {
 	data, large := withoutLarge(data)
 	if large != "" {
-		return large, json.Unmarshal(data, head)
+		err := json.Unmarshal(data, head)
+		if err != nil {
+			if cleaned, ok := withoutUnreadableStatus(data, fresh); ok {
+				err = json.Unmarshal(cleaned, head)
+			}
+		}
+		return large, err
 	}
 	err := json.Unmarshal(data, whole)
 	if err == nil {
@@ -31,10 +39,66 @@ func Decode(data []byte, whole, head any, fresh func() any) (string, error) {
 	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 		return "", err
 	}
+	if cleaned, ok := withoutUnreadableStatus(data, fresh); ok {
+		if data = cleaned; json.Unmarshal(data, whole) == nil {
+			return "", nil
+		}
+	}
 	if headErr := json.Unmarshal(data, head); headErr != nil {
 		return "", err
 	}
 	return describe(data, err, fresh), nil
+}
+
+// withoutUnreadableStatus is an object without what cannot be read of its status; false if all of that can
+// be.
+func withoutUnreadableStatus(data []byte, fresh func() any) ([]byte, bool) {
+	var object map[string]any
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber() // in a float64 integers would lose digits
+	if d.Decode(&object) != nil || object["status"] == nil {
+		return nil, false
+	}
+	readable := func() bool {
+		text, err := json.Marshal(map[string]any{"status": object["status"]})
+		return err == nil && json.Unmarshal(text, fresh()) == nil
+	}
+	if readable() {
+		return nil, false
+	}
+	if keepReadable(object["status"], readable); !readable() {
+		delete(object, "status")
+	}
+	cleaned, err := json.Marshal(object)
+	return cleaned, err == nil
+}
+
+// keepReadable removes from v, which is the only thing that is not readable, as little as makes it so.
+func keepReadable(v any, readable func() bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		all := maps.Clone(v)
+		clear(v)
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			if v[key] = all[key]; readable() {
+				continue
+			}
+			if keepReadable(all[key], readable); !readable() {
+				delete(v, key)
+			}
+		}
+	case []any:
+		all := slices.Clone(v)
+		clear(v)
+		for i, inner := range all {
+			if v[i] = inner; readable() {
+				continue
+			}
+			if keepReadable(inner, readable); !readable() {
+				v[i] = nil
+			}
+		}
+	}
 }
 
 func describe(data []byte, err error, fresh func() any) string {

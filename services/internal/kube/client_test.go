@@ -40,6 +40,7 @@ func TestClient(t *testing.T) {
 		"an eviction of another pod by the name conflicts":    testEvictUID,
 		"pods of a node are listed":                           testPodsOnNode,
 		"a surge changes the template of the Deployment read": testSurge,
+		"a status that Go cannot read makes no list so":       testUnreadableStatus,
 		"what can never be made is invalid":                   testInvalid,
 		"a placement hint is told from a nomination":          testHint,
 	} {
@@ -99,7 +100,8 @@ func testDeleteUID(t *testing.T, c *kube.Client) {
 	wantClass(t, err, kube.AlreadyExists)
 }
 
-// testInvalid: what a NodePool is not valid for, the API server refuses, whoever asks; and what others are in the way of is not invalid.
+// testInvalid: what a NodePool is not valid for, the API server refuses, whoever asks; and what others are in
+// the way of is not invalid.
 func testInvalid(t *testing.T, c *kube.Client) {
 	claim := newClaim(t, c)
 	for sentence, change := range map[string]func(*karpv1.NodeClaim){
@@ -137,6 +139,20 @@ func testInvalid(t *testing.T, c *kube.Client) {
 		if kube.IsInvalid(err) {
 			t.Errorf("invalid: %v", err)
 		}
+	}
+}
+
+// testUnreadableStatus: the API server takes a status that Go cannot read.
+func testUnreadableStatus(t *testing.T, c *kube.Client) {
+	claim := newClaim(t, c)
+	_, err := c.NodeClaims.PatchStatus(t.Context(), claim.Name, kube.Patch{UID: claim.UID, Body: map[string]any{"status": map[string]any{
+		"providerID": "aws:///a/i-1", "lastPodEventTime": "2026-03-01t12:00:00z", "capacity": map[string]any{"cpu": "1e5.5", "memory": "1Gi"},
+	}}})
+	wantClass(t, err, kube.None)
+	claims, err := c.ListNodeClaims(t.Context())
+	i := slices.IndexFunc(claims, func(o *karpv1.NodeClaim) bool { return o.Name == claim.Name })
+	if err != nil || i < 0 || claims[i].Status.ProviderID != "aws:///a/i-1" || claims[i].Status.Capacity.Memory().Value() != 1<<30 || claims[i].Spec.NodeClassRef == nil {
+		t.Errorf("%v: %+v", err, claims)
 	}
 }
 
