@@ -13,6 +13,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	awsv1 "millwright/api/karpenteraws/v1"
 )
 
 // deaf is a transport to an account that knows no filters: it answers with all that it has.
@@ -35,6 +37,32 @@ func (u deaf) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := []byte(form.Encode())
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return u.RoundTripper.RoundTrip(r)
+}
+
+// malformed is a transport to an account that refuses short ids of capacity reservations, as EC2 does.
+type malformed struct{ http.RoundTripper }
+
+func (m malformed) RoundTrip(r *http.Request) (*http.Response, error) {
+	sent, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	if form, _ := url.ParseQuery(string(sent)); form.Get("CapacityReservationId.1") == "cr-typo" {
+		const answer = `<Response><Errors><Error><Code>InvalidCapacityReservationId.Malformed</Code><Message>The ID 'cr-typo' is malformed</Message></Error></Errors><RequestID>r</RequestID></Response>`
+		return &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{"Content-Type": {"text/xml"}}, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
+	}
+	r.Body = io.NopCloser(bytes.NewReader(sent))
+	return m.RoundTripper.RoundTrip(r)
+}
+
+// A class with one would otherwise have none of its reservations, and never be ready, without a word.
+func TestAMalformedReservationHidesNoOthers(t *testing.T) {
+	a := newAccount(t)
+	a.Client = clientAt(t, "http://aws.simulated", malformed{a.sim.Transport()}, time.Minute, nil)
+	found, err := a.DescribeCapacityReservations(t.Context(), []awsv1.CapacityReservationSelectorTerm{{ID: "cr-typo"}, {ID: "cr-none"}, {Tags: map[string]string{"a": "b"}}})
+	if err != nil || len(found) != 0 {
+		t.Errorf("%v: %v", found, err)
+	}
 }
 
 // What is found by its tags or path may be ended. So an answer that was not narrowed down to what was asked

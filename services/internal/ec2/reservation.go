@@ -27,7 +27,7 @@ type CapacityReservation struct {
 const reservationPageSize = 1000
 
 // DescribeCapacityReservations returns the active reservations that any of the terms selects, by id (ec2
-// §2.5). Ids that do not exist select nothing.
+// §2.5). Ids that do not exist, or can't, select nothing.
 func (c *Client) DescribeCapacityReservations(ctx context.Context, terms []awsv1.CapacityReservationSelectorTerm) ([]CapacityReservation, error) {
 	found := map[string]CapacityReservation{}
 	for _, t := range terms {
@@ -39,7 +39,7 @@ func (c *Client) DescribeCapacityReservations(ctx context.Context, terms []awsv1
 			in.Filters = append(in.Filters, reservationFilters(t)...)
 		}
 		err := c.describeReservations(ctx, in, found)
-		if err != nil && !(t.ID != "" && IsNotFound(err)) {
+		if err != nil && !(t.ID != "" && (IsNotFound(err) || Code(err) == "InvalidCapacityReservationId.Malformed")) {
 			return nil, err
 		}
 	}
