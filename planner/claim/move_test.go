@@ -107,6 +107,9 @@ func TestNext(t *testing.T) {
 		"a planned claim that the API server refused, and then took, is recorded": {
 			in:    with(created(), func(in *claim.Input) { in.Ledger = planned().Ledger; in.Refused = true }),
 			state: claim.Planned, want: claim.Action{Move: claim.RecordCreated}},
+		"a claim that expires at once is doomed before it is launched": { // so that such a NodePool is not valid
+			in: with(created(), func(in *claim.Input) { in.Object.ExpireAfter = new(time.Duration) }), state: claim.Created,
+			want: claim.Action{Move: claim.Doom, Reason: claim.ReasonExpired, Message: "expired after 0s"}},
 		"a planned claim of a pool the cache lacks waits": {
 			in: with(planned(), func(in *claim.Input) { in.PoolMissing = true }), state: claim.Planned, want: claim.Action{Move: claim.Wait}},
 		"a created claim is launched": {in: created(), state: claim.Created, want: claim.Action{Move: claim.Launch}},

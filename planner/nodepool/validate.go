@@ -35,7 +35,7 @@ func Usable(p *karpv1.NodePool) bool { return p.Unreadable == "" && len(template
 func templateErrors(p *karpv1.NodePool) []error {
 	t := p.Spec.Template
 	return slices.Concat(
-		nameErrors(p), labelErrors(t.Labels), annotationErrors(t.Annotations), taintErrors(t.Spec.Taints, t.Spec.StartupTaints), requirementErrors(t.Labels, t.Spec.Requirements),
+		nameErrors(p), expiryErrors(t.Spec.ExpireAfter), labelErrors(t.Labels), annotationErrors(t.Annotations), taintErrors(t.Spec.Taints, t.Spec.StartupTaints), requirementErrors(t.Labels, t.Spec.Requirements),
 	)
 }
 
@@ -47,6 +47,14 @@ func nameErrors(p *karpv1.NodePool) []error {
 		errs = append(errs, labelValueErrors(awsv1.LabelEC2NodeClass, p.Spec.Template.Spec.NodeClassRef.Name)...)
 	}
 	return errs
+}
+
+// expiryErrors: NodeClaims that expire as soon as they are made would follow one another for ever.
+func expiryErrors(after karpv1.NillableDuration) []error {
+	if after.Duration != nil && *after.Duration <= 0 {
+		return []error{fmt.Errorf("invalid value: expireAfter must be more than 0, or %s, got %s", karpv1.Never, after.Raw)}
+	}
+	return nil
 }
 
 func labelValueErrors(key, value string) (errs []error) {

@@ -106,6 +106,15 @@ func TestValidate(t *testing.T) {
 			change: func(p *karpv1.NodePool) {
 				p.Name, p.Spec.Template.Spec.NodeClassRef.Name = strings.Repeat("p", 61)+".a", strings.Repeat("c", 63)
 			}},
+		"claims that expire at once": {
+			change: func(p *karpv1.NodePool) {
+				p.Spec.Template.Spec.ExpireAfter = karpv1.NillableDuration{Duration: new(time.Duration), Raw: "0m"}
+			},
+			want: []string{"invalid value: expireAfter must be more than 0, or Never, got 0m"}},
+		"claims that never expire": {
+			change: func(p *karpv1.NodePool) {
+				p.Spec.Template.Spec.ExpireAfter = karpv1.NillableDuration{Raw: karpv1.Never}
+			}},
 		"annotations have names": {
 			change: func(p *karpv1.NodePool) {
 				p.Spec.Template.Annotations = map[string]string{"example.com/fine": "a/b c", "Example.com/also": "", "not a name": ""}
