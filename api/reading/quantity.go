@@ -31,7 +31,7 @@ func isQuantity(parent, key string) bool {
 
 // Quantity parses a quantity that no API server has parsed before.
 func Quantity(text string) (resource.Quantity, error) {
-	if err := checkQuantity(text); err != nil {
+	if err := CheckQuantity(text); err != nil {
 		return resource.Quantity{}, err
 	}
 	return resource.ParseQuantity(text)
@@ -64,8 +64,8 @@ func Threshold(text string) (amount resource.Quantity, percent *big.Rat, err err
 	return amount, percent, nil
 }
 
-// checkQuantity finds what must not be parsed.
-func checkQuantity(text string) error {
+// CheckQuantity finds what must not be parsed, as a quantity or as another number.
+func CheckQuantity(text string) error {
 	if len(text) > quantityBytesMax {
 		return fmt.Errorf("quantities must have at most %d characters, not %d", quantityBytesMax, len(text))
 	}
@@ -132,6 +132,48 @@ func withoutLarge(data []byte) ([]byte, string) {
 	return data, fault
 }
 
+// NoQuantity is a text that every quantity refuses at once.
+const NoQuantity = "a number that takes too long to read"
+
+// WithNoQuantity is JSON with NoQuantity in place of each value that must not be parsed as a quantity, whatever
+// its field is; data itself if there is none. What decodes so decodes without it just as fast.
+func WithNoQuantity(data []byte) []byte {
+	if !mayHoldLarge(data) {
+		return data
+	}
+	var v any
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return data
+	}
+	found := false
+	v = replaceLarge(v, &found)
+	if replaced, err := json.Marshal(v); err == nil && found {
+		return replaced
+	}
+	return data
+}
+
+func replaceLarge(v any, found *bool) any {
+	switch x := v.(type) {
+	case map[string]any:
+		for key, inner := range x {
+			x[key] = replaceLarge(inner, found)
+		}
+	case []any:
+		for i, inner := range x {
+			x[i] = replaceLarge(inner, found)
+		}
+	default:
+		if checkText(v) != nil {
+			*found = true
+			return NoQuantity
+		}
+	}
+	return v
+}
+
 // removeLarge removes them below v, which is what a field named parent holds.
 func removeLarge(v any, parent, path string, fault *string) {
 	switch v := v.(type) {
@@ -156,9 +198,9 @@ func removeLarge(v any, parent, path string, fault *string) {
 func checkText(v any) error {
 	switch v := v.(type) {
 	case string:
-		return checkQuantity(v)
+		return CheckQuantity(v)
 	case json.Number:
-		return checkQuantity(v.String())
+		return CheckQuantity(v.String())
 	}
 	return nil
 }

@@ -116,3 +116,16 @@ func TestThreshold(t *testing.T) {
 		}
 	}
 }
+
+func TestWithNoQuantity(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a":"1e20","b":[1,"x"]}`:                             `{"a":"1e20","b":[1,"x"]}`,
+		`{"a":{"b":[1e2000000000,"1e-20000"]},"c":"12e4567x"}`: `{"a":{"b":["a number that takes too long to read","a number that takes too long to read"]},"c":"a number that takes too long to read"}`,
+		`[9007199254740993,"1e9999"]`:                          `[9007199254740993,"a number that takes too long to read"]`,
+		`{"a":1e9999`:                                          `{"a":1e9999`,
+	} {
+		if got := string(reading.WithNoQuantity([]byte(text))); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}

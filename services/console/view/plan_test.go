@@ -63,6 +63,7 @@ func TestQuestionsThatCannotBePlanned(t *testing.T) {
 	for manifests, want := range map[string]string{
 		"kind: Pod": "apiVersion: is missing", bombs: "excessive aliasing", "{": "document 1", strings.Repeat("#", view.PlanInputMax+1): "bytes long",
 		fmt.Sprintf(deployment, 1<<30): "spec.replicas: asks for 1073741824 pods", fmt.Sprintf(deployment, -1): "must not be negative",
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{resources: {limits: {cpu: \"1e2000000000\"}}}]}\n":                 "containers[0].resources.limits.cpu: is a number that takes too long",
 		"apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {replicas: 2000000000, template: {spec: {requirements: []}}}\n": "spec.replicas: asks for 2000000000 nodes",
 	} {
 		if _, err := r.View.Plan(t.Context(), "ann", view.PlanRequest{Manifests: manifests}); !errors.Is(err, view.ErrQuestion) || !strings.Contains(err.Error(), want) {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/api/reading"
 	"millwright/events"
 	"millwright/planner/requirement"
 )
@@ -69,7 +70,7 @@ var errPrice = errors.New("is not a price: a decimal number of USD per hour, suc
 
 func (p *price) UnmarshalJSON(b []byte) error {
 	text := strings.Trim(string(b), `"`)
-	if strings.ContainsAny(text, "/_xXpP") {
+	if strings.ContainsAny(text, "/_xXpP") || reading.CheckQuantity(text) != nil {
 		return errPrice
 	}
 	r, ok := new(big.Rat).SetString(text)
@@ -106,9 +107,8 @@ func readCatalog(from Source) (*catalogFile, error) {
 		raw = converted
 	}
 	var c catalogJSON
-	if err := json.Unmarshal(raw, &c); err != nil {
-		field, _ := findRefused(raw, func(b []byte) bool { return json.Unmarshal(b, &catalogJSON{}) == nil })
-		return nil, fail(field, plain(err))
+	if r := decodeWhole(raw, &c, func() any { return &catalogJSON{} }); r != nil {
+		return nil, fail(r.path, plain(r.err))
 	}
 	if c.InstanceTypes == nil {
 		return nil, fail("instanceTypes", errors.New("is missing"))

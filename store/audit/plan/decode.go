@@ -125,22 +125,22 @@ func (d *document) each(fn func(*object) error) error {
 func (d *document) value(raw []byte, item header, path string, fn func(*object) error) error {
 	h, err := headerOf(raw)
 	if err != nil {
-		return d.fail("", path, err)
+		return d.fail("", strings.TrimSuffix(path, "."), err)
 	}
 	if h.kind == "" && item.kind != "" {
 		h = item
 	}
 	switch {
 	case h.kind == "":
-		return d.fail("", path+"kind", errors.New("is missing"))
+		return d.fail(labelOf(raw, ""), path+"kind", errors.New("is missing"))
 	case h.apiVersion == "":
-		return d.fail(h.kind, path+"apiVersion", errors.New("is missing"))
+		return d.fail(labelOf(raw, h.kind), path+"apiVersion", errors.New("is missing"))
 	case strings.HasSuffix(h.kind, "List"):
 		return d.list(raw, h, path, fn)
 	}
 	k, ok, err := h.kindOf()
 	if err != nil {
-		return d.fail(h.kind, path+"apiVersion", err)
+		return d.fail(labelOf(raw, h.kind), path+"apiVersion", err)
 	}
 	if !ok || !d.wanted(h.kind, k.event) {
 		return nil
@@ -186,8 +186,8 @@ func (d *document) list(raw []byte, h header, path string, fn func(*object) erro
 
 func (d *document) decode(raw []byte, h header, k kind, path string) (*object, error) {
 	m := k.empty()
-	if err := json.Unmarshal(raw, m); err != nil {
-		return nil, d.fail(labelOf(raw, h.kind), path+locate(raw, k.empty), plain(err))
+	if r := decodeWhole(raw, m, func() any { return k.empty() }); r != nil {
+		return nil, d.fail(labelOf(raw, h.kind), path+r.path, plain(r.err))
 	}
 	if field := unknownField(m, raw); field != "" {
 		return nil, d.fail(labelOf(raw, h.kind), path+field, errors.New("is not a field of a DisruptionPolicy"))
@@ -232,15 +232,18 @@ func unknownField(m metav1.Object, raw []byte) string {
 	if _, is := m.(*mwv1alpha1.DisruptionPolicy); !is {
 		return ""
 	}
-	path, _ := findRefused(raw, func(b []byte) bool {
+	r := findRefused(raw, func(b []byte) error {
 		d := json.NewDecoder(bytes.NewReader(b))
 		d.DisallowUnknownFields()
 		return d.Decode(&struct {
 			APIVersion, Kind, Metadata, Status any
 			Spec                               mwv1alpha1.DisruptionPolicySpec
-		}{}) == nil
+		}{})
 	})
-	return path
+	if r == nil {
+		return ""
+	}
+	return r.path
 }
 
 // labelOf names an object that could not be decoded, as well as it can.

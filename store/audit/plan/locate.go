@@ -3,66 +3,96 @@ package plan
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"millwright/api/reading"
 )
 
-// locate names the first value of a JSON object that its type does not take, as in spec.containers[1].name.
-// Decoders that types bring along, such as that of quantities, do not say where they failed; so each value is
-// tried alone, in an object that holds nothing else.
-func locate(raw []byte, empty func() metav1.Object) string {
-	path, _ := findRefused(raw, func(b []byte) bool { return json.Unmarshal(b, empty()) == nil })
-	return path
+// refused is a value that its type does not take: where it is, as in spec.containers[1].name, and why.
+type refused struct {
+	path string
+	err  error
 }
 
-// findRefused returns the path of the first value that taken refuses.
-func findRefused(raw []byte, taken func([]byte) bool) (path string, found bool) {
+// decodeWhole decodes a JSON object, or says which value its type does not take first. It parses no quantity for
+// hours: those have not been before an API server.
+func decodeWhole(raw []byte, into any, empty func() any) *refused {
+	safe := reading.WithNoQuantity(raw)
+	if len(safe) != len(raw) || !bytes.Equal(safe, raw) {
+		if r := findRefused(safe, func(b []byte) error { return json.Unmarshal(b, empty()) }); r != nil {
+			return r
+		}
+	}
+	err := json.Unmarshal(raw, into)
+	if err == nil {
+		return nil
+	}
+	if r := findRefused(raw, func(b []byte) error { return json.Unmarshal(b, empty()) }); r != nil {
+		return r
+	}
+	return &refused{err: err}
+}
+
+// findRefused returns the first value that take refuses; nil if it refuses none. Decoders that types bring
+// along, such as that of quantities, do not say where they failed; so each value is tried alone, in an object
+// that holds nothing else.
+func findRefused(raw []byte, take func([]byte) error) *refused {
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	if dec.Decode(&v) != nil {
-		return "", false
+		return nil
 	}
-	return descend(v, "", func(v any) any { return v }, taken)
+	return descend(v, "", func(v any) any { return v }, take)
 }
 
 // descend looks below a value; wrap puts a value in its place into the object.
-func descend(v any, path string, wrap func(any) any, taken func([]byte) bool) (string, bool) {
-	b, err := json.Marshal(wrap(v))
-	if err != nil || taken(b) {
-		return "", false
+func descend(v any, path string, wrap func(any) any, take func([]byte) error) *refused {
+	try := func(v any) error {
+		b, err := json.Marshal(wrap(v))
+		if err != nil {
+			return err
+		}
+		return take(b)
 	}
-	refused := func(shape any) bool {
-		b, err := json.Marshal(wrap(shape))
-		return err != nil || !taken(b)
+	err := try(v)
+	if err == nil {
+		return nil
 	}
+	here := &refused{path, err}
 	switch v := v.(type) {
 	case map[string]any:
-		if refused(map[string]any{}) {
-			return path, true // no mapping may stand here
+		if try(map[string]any{}) != nil {
+			return here // no mapping may stand here
 		}
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			below := func(x any) any { return wrap(map[string]any{k: x}) }
-			if p, found := descend(v[k], join(path, k), below, taken); found {
-				return p, true
+			if r := descend(v[k], join(path, k), below, take); r != nil {
+				return r
 			}
 		}
 	case []any:
-		if refused([]any{}) {
-			return path, true
+		if try([]any{}) != nil {
+			return here
 		}
 		for i, x := range v {
 			below := func(x any) any { return wrap([]any{x}) }
-			if p, found := descend(x, fmt.Sprintf("%s[%d]", path, i), below, taken); found {
-				return p, true
+			if r := descend(x, fmt.Sprintf("%s[%d]", path, i), below, take); r != nil {
+				return r
 			}
 		}
+	case string:
+		if v == reading.NoQuantity {
+			here.err = errQuantity
+		}
 	}
-	return path, true
+	return here
 }
+
+var errQuantity = errors.New("is a number that takes too long to read: they may have at most 256 characters, and exponents of at most 3 digits")
 
 func join(path, key string) string {
 	if path == "" {

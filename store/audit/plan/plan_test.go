@@ -198,12 +198,14 @@ func TestFaultsNameFileDocumentAndField(t *testing.T) {
 		want string
 	}{
 		"a quantity":              {pod + "  - name: d\n    resources:\n      requests:\n        cpu: 1x\n", "in.yaml: document 2 (Pod a): spec.containers[1].resources.requests.cpu: quantities must match"},
+		"two faults":              {"apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: y}\nspec: {containers: [{resources: {requests: {cpu: 1x}}}]}\n", "in.yaml: document 2 (Pod a): metadata.namespace: is a bool and must be a string"},
+		"hours of a quantity":     {"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{resources: {requests: {cpu: \"1e2000000000\"}}}]}\n", "in.yaml: document 2 (Pod a): spec.containers[0].resources.requests.cpu: is a number that takes too long"},
 		"a type":                  {"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: {name: c}}\n", "in.yaml: document 2 (Pod a): spec.containers: is a mapping and must be a list"},
 		"a time":                  {"apiVersion: v1\nkind: Pod\nmetadata: {name: a, creationTimestamp: today}\n", "in.yaml: document 2 (Pod a): metadata.creationTimestamp: parsing time"},
 		"a duration":              {"apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: q}\nspec: {disruption: {consolidateAfter: soon}}\n", "in.yaml: document 2 (NodePool q): spec.disruption.consolidateAfter: "},
-		"no kind":                 {"apiVersion: v1\nmetadata: {name: a}\n", "in.yaml: document 2: kind: is missing"},
-		"no version":              {"kind: Pod\nmetadata: {name: a}\n", "in.yaml: document 2 (Pod): apiVersion: is missing"},
-		"another version":         {"apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: a}\n", "in.yaml: document 2 (NodePool): apiVersion: NodePool of karpenter.sh/v1beta1 is not understood; give it as karpenter.sh/v1"},
+		"no kind":                 {"apiVersion: v1\nmetadata: {name: a}\n", "in.yaml: document 2 (a): kind: is missing"},
+		"no version":              {"kind: Pod\nmetadata: {name: a}\n", "in.yaml: document 2 (Pod a): apiVersion: is missing"},
+		"another version":         {"apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: a}\n", "in.yaml: document 2 (NodePool a): apiVersion: NodePool of karpenter.sh/v1beta1 is not understood; give it as karpenter.sh/v1"},
 		"no name":                 {"apiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}\n", "in.yaml: document 2 (Pod): metadata.name: is missing"},
 		"the same name":           {pod + "---\n" + pod, "in.yaml: document 3 (Pod default/a): metadata.name: default/a is that of an object in "},
 		"the same uid":            {"apiVersion: v1\nkind: Pod\nmetadata: {name: a, uid: u}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: b, uid: u}\n", "in.yaml: document 3 (Pod default/b): metadata.uid: u is that of an object in "},
@@ -211,6 +213,7 @@ func TestFaultsNameFileDocumentAndField(t *testing.T) {
 		"no mapping":              {"- a\n", "in.yaml: document 2: is not a mapping"},
 		"JSON cut short":          {`{"apiVersion": "v1"`, "in.yaml: document 2: the file ends within a JSON object"},
 		"an item of a list":       {"apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: x}\n- metadata: {name: z, labels: [z]}\n", "in.yaml: document 2 (Pod z): items[1].metadata.labels: is a list and must be a mapping"},
+		"nothing in a list":       {"apiVersion: v1\nkind: List\nitems: [null]\n", "in.yaml: document 2: items[0]: is not a mapping"},
 		"comments are no element": {"# nothing\n---\n\n---\nkind: Pod\n", "in.yaml: document 2 (Pod): apiVersion"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -222,6 +225,15 @@ func TestFaultsNameFileDocumentAndField(t *testing.T) {
 	}
 }
 
+// What only looks like such a quantity is no fault.
+func TestTextLikeAQuantityIsLeftAlone(t *testing.T) {
+	r, err := Run(configOf(write(t, "in.yaml", poolDocument, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"commit": "12e4567"}},
+		"spec": {"containers": [{"name": "c", "image": "i@sha256:`+strings.Repeat("1", 300)+`", "env": [{"name": "E", "value": "1e2000000000"}]}]}}`)))
+	if err != nil || r.Stats.Pods != 1 || !r.Complete() {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestFaultsOfTheCatalogue(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"no JSON":           {`{"instanceTypes": [`, "cat.json: document 1"},
@@ -230,6 +242,8 @@ func TestFaultsOfTheCatalogue(t *testing.T) {
 		"twice":             {`{"instanceTypes": [{"name": "a"}, {"name": "a"}]}`, "instanceTypes[1].name: a is there twice"},
 		"a price":           {`{"instanceTypes": [{"name": "a", "offerings": [{"price": "0.1"}, {"price": "cheap"}]}]}`, "instanceTypes[0].offerings[1].price: is not a price"},
 		"a quantity":        {`{"instanceTypes": [{"name": "a", "capacity": {"cpu": "two"}}]}`, "instanceTypes[0].capacity.cpu: quantities"},
+		"hours of one":      {`{"instanceTypes": [{"name": "a", "capacity": {"cpu": "1e-2000000000"}}]}`, "instanceTypes[0].capacity.cpu: is a number that takes too long"},
+		"a long price":      {`{"instanceTypes": [{"name": "a", "offerings": [{"price": "1e-999999"}]}]}`, "instanceTypes[0].offerings[0].price: is a number that takes too long"},
 		"an operator":       {`{"instanceTypes": [{"name": "a", "requirements": [{"key": "k", "operator": "Is", "values": ["v"]}]}]}`, "instanceTypes[0].requirements[0]: key k has an unsupported operator Is"},
 		"no capacity type":  {`{"instanceTypes": [{"name": "a", "offerings": [{"zone": "z", "price": "1"}]}]}`, "instanceTypes[0].offerings[0].capacityType: is missing"},
 		"a negative price":  {`{"instanceTypes": [{"name": "a", "offerings": [{"price": "-1"}]}]}`, "price: is not a price"},

@@ -38,9 +38,8 @@ func decodePrices(raw []byte, fail func(field string, err error) error) (_ *even
 		}
 	}
 	var list pricesJSON
-	if err := json.Unmarshal(raw, &list); err != nil {
-		field, _ := findRefused(raw, func(b []byte) bool { return json.Unmarshal(b, &pricesJSON{}) == nil })
-		return nil, fail(field, plain(err))
+	if r := decodeWhole(raw, &list, func() any { return &pricesJSON{} }); r != nil {
+		return nil, fail(r.path, plain(r.err))
 	}
 	out := &events.Prices{}
 	for i, p := range list.Prices {
