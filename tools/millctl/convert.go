@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millwright/tools/millctl/convert"
+	"millwright/tools/millctl/sources"
 )
 
 // manifestBytesMax bounds one file.
@@ -37,11 +38,11 @@ was converted and something could not be expressed.`,
 			if o.To != "v1" && o.To != "v1beta1" {
 				return fmt.Errorf("invalid --to %q: must be v1 or v1beta1", o.To)
 			}
-			sources, err := manifests(files, cmd.InOrStdin())
+			read, err := manifests(files, cmd.InOrStdin())
 			if err != nil {
 				return err
 			}
-			out, notes, err := convert.Run(o, sources)
+			out, notes, err := convert.Run(o, read)
 			if err != nil {
 				return err
 			}
@@ -103,7 +104,7 @@ func manifests(paths []string, stdin io.Reader) ([]convert.Source, error) {
 }
 
 func bounded(r io.Reader, name string) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, manifestBytesMax+1))
+	data, err := io.ReadAll(io.LimitReader(sources.AsUTF8(r), manifestBytesMax+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}

@@ -2,7 +2,9 @@ package convert
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 
@@ -46,9 +48,13 @@ func split(s Source) ([]*document, error) {
 }
 
 func (d *document) parse() error {
-	node := &yaml.Node{}
-	if err := yaml.Unmarshal([]byte(d.raw), node); err != nil {
+	node, in := &yaml.Node{}, yaml.NewDecoder(strings.NewReader(d.raw))
+	if err := in.Decode(node); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("parse YAML: %w", err)
+	}
+	// What follows would be lost, such as a document after "...", or one whose lines end in carriage returns alone.
+	if err := in.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+		return errors.New(`there is more than one document in it: put lines of "---" between them`)
 	}
 	if len(node.Content) == 0 {
 		return nil

@@ -12,6 +12,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/tools/millctl/sources"
 )
 
 // Objects are the objects of the input that are read.
@@ -25,14 +26,15 @@ type Objects struct {
 func Read(paths []string, stdin io.Reader) (Objects, error) {
 	var out Objects
 	for _, path := range paths {
-		var data []byte
-		var err error
-		if path == "-" {
-			data, err = io.ReadAll(stdin)
-		} else {
-			data, err = os.ReadFile(path)
+		in := io.NopCloser(stdin)
+		if path != "-" {
+			var err error
+			if in, err = os.Open(path); err != nil {
+				return Objects{}, fmt.Errorf("read manifests: %w", err)
+			}
 		}
-		if err != nil {
+		data, err := io.ReadAll(sources.AsUTF8(in))
+		if err = errors.Join(err, in.Close()); err != nil {
 			return Objects{}, fmt.Errorf("read manifests: %w", err)
 		}
 		if err := out.addManifest(data); err != nil {

@@ -2,7 +2,9 @@
 package sources
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf16"
 
 	"millwright/store/audit/plan"
 )
@@ -31,7 +34,7 @@ func List(paths []string, catalog string, stdin io.Reader) ([]plan.Source, error
 	var list []plan.Source
 	for _, p := range paths {
 		if p == "-" {
-			list = append(list, plan.Source{Name: "standard input", Open: func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil }})
+			list = append(list, plan.Source{Name: "standard input", Open: func() (io.ReadCloser, error) { return io.NopCloser(AsUTF8(stdin)), nil }})
 			continue
 		}
 		files, err := filesAt(p, skip)
@@ -90,9 +93,50 @@ func filesAt(path string, skip fs.FileInfo) ([]plan.Source, error) {
 	return list, nil
 }
 
+// File is a source of one file, read as by AsUTF8.
 func File(path string) plan.Source {
-	return plan.Source{Name: path, Open: func() (io.ReadCloser, error) { return os.Open(path) }}
+	return plan.Source{Name: path, Open: func() (io.ReadCloser, error) {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		return struct {
+			io.Reader
+			io.Closer
+		}{AsUTF8(f), f}, nil
+	}}
 }
+
+// AsUTF8 reads what some shells write as UTF-16, with a byte order mark, as UTF-8, and all else as it is. Were it
+// not for that, YAML of several documents would be taken for one.
+func AsUTF8(r io.Reader) io.Reader {
+	in := bufio.NewReader(r)
+	mark, err := in.Peek(2)
+	if err != nil {
+		return in
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	switch [2]byte(mark) {
+	case [2]byte{0xFF, 0xFE}:
+	case [2]byte{0xFE, 0xFF}:
+		order = binary.BigEndian
+	default:
+		return in
+	}
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return failing{err}
+	}
+	units := make([]uint16, len(text)/2)
+	for i := range units {
+		units[i] = order.Uint16(text[2*i:])
+	}
+	return strings.NewReader(string(utf16.Decode(units[1:])))
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // WriteWhole makes a file that must not exist, for this user's eyes alone. If anything fails, nothing of it
 // stays.

@@ -1,12 +1,14 @@
 package sources
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"millwright/store/audit/plan"
 )
@@ -42,6 +44,36 @@ func TestFilesOfAPlan(t *testing.T) {
 		var input *plan.InputError
 		if _, err := List(paths, "", nil); !errors.As(err, &input) || !strings.Contains(err.Error(), about) {
 			t.Errorf("%s: %v", about, err)
+		}
+	}
+}
+
+// PowerShell writes what kubectl prints as UTF-16.
+func TestUTF16IsRead(t *testing.T) {
+	text := "a: \U0001F600\r\n---\r\nb: é\r\n"
+	units := utf16.Encode([]rune("\uFEFF" + text))
+	var little, big []byte
+	for _, u := range units {
+		little, big = binary.LittleEndian.AppendUint16(little, u), binary.BigEndian.AppendUint16(big, u)
+	}
+	for written, want := range map[string]string{string(little): text, string(big): text, text: text, "": "", "x": "x", "\xEF\xBB\xBFx": "\xEF\xBB\xBFx"} {
+		path := filepath.Join(t.TempDir(), "f.yaml")
+		if err := os.WriteFile(path, []byte(written), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		list, err := List([]string{path, "-"}, "", strings.NewReader(written))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range list {
+			r, err := s.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(r)
+			if err = errors.Join(err, r.Close()); err != nil || string(got) != want {
+				t.Errorf("%q: %q, %v", written, got, err)
+			}
 		}
 	}
 }
