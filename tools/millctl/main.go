@@ -16,6 +16,7 @@ import (
 
 	"millwright/services/version"
 	"millwright/tools/millctl/remote"
+	"millwright/tools/millctl/screen"
 )
 
 // Statuses that the process ends with. Those of single commands are with them.
@@ -33,6 +34,7 @@ func main() {
 func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	defer context.AfterFunc(ctx, func() { screen.Interrupted(stop) })()
 	name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
 	root := command()
 	rest := args[1:]

@@ -131,3 +131,15 @@ func Progress(out io.Writer, what string) func(done, last uint64) {
 		}
 	}
 }
+
+// endAfter is how long what was interrupted may take to end by itself.
+const endAfter = 5 * time.Second
+
+// Interrupted is called when the process was told to end. stop gives signals their own effect again, so that
+// the next one ends it at once; what goes on all the same, as planning does, is ended after a while.
+func Interrupted(stop func()) {
+	stop()
+	time.Sleep(endAfter)
+	fmt.Fprintln(os.Stderr, "millctl: interrupted")
+	os.Exit(1)
+}
