@@ -77,7 +77,7 @@ func (l *Log) begin(ctx context.Context) error {
 	}
 	kvs := resp.Kvs
 	if len(kvs) == 0 && l.cfg.MustExist {
-		return fmt.Errorf("read genesis: %w", store.ErrNotFound)
+		return fmt.Errorf("there is no log of a cluster of this name: %w", store.ErrNotFound)
 	}
 	if len(kvs) == 0 {
 		if kvs, err = l.writeGenesis(ctx); err != nil {

@@ -13,6 +13,7 @@ import (
 	"millwright/store"
 	"millwright/store/archive"
 	"millwright/store/audit"
+	"millwright/tools/millctl/screen"
 )
 
 func archiveCommand(t *target) *cobra.Command {
@@ -41,7 +42,7 @@ func pruneCommand(t *target) *cobra.Command {
 			}
 			return pruneArchive(ctx, s, time.Now().Add(-age), out)
 		})}
-	cmd.Flags().DurationVar(&age, "older-than", 0, "delete segments whose records are all older, such as 8760h")
+	screen.SpanVar(cmd.Flags(), &age, "older-than", 0, "delete segments whose records are all older, such as 8760h")
 	return cmd
 }
 

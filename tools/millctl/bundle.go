@@ -19,6 +19,7 @@ import (
 	"millwright/store/audit/recording"
 	"millwright/tools/millctl/remote"
 	"millwright/tools/millctl/renamed"
+	"millwright/tools/millctl/screen"
 )
 
 // bundler is the command bundle.
@@ -50,7 +51,7 @@ who knows the cluster may know it again. Such a file proves nothing of the log's
 --pseudonyms-file writes the table of names and pseudonyms, to be kept.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
-	cmd.Flags().DurationVar(&b.since, "since", 0, "only records younger than this, such as 2h")
+	screen.SpanVar(cmd.Flags(), &b.since, "since", 0, "only records younger than this, such as 2h")
 	cmd.Flags().StringVar(&b.object, "object", "", "only from the first to the last record of the story of this object, such as node/NAME or pod/NAMESPACE/NAME")
 	cmd.Flags().StringVar(&b.why, "reason", "to look at it", "why it is taken, for the record that the console makes of it")
 	b.names.Register(cmd)

@@ -17,6 +17,7 @@ import (
 	"millwright/services/console/api"
 	"millwright/store/audit/orders"
 	"millwright/store/audit/overview"
+	"millwright/tools/millctl/screen"
 )
 
 func commandsCommand(t *target) *cobra.Command {
@@ -51,7 +52,7 @@ func commandsCommand(t *target) *cobra.Command {
 	}
 	o.registerAll(cmd.Flags())
 	o.registerWatch(cmd.Flags(), t)
-	cmd.Flags().DurationVar(&since, "since", 0, "only those proposed or started in this span before now, such as 1h")
+	screen.SpanVar(cmd.Flags(), &since, "since", 0, "only those proposed or started in this span before now, such as 1h")
 	cmd.Flags().StringVar(&state, "state", "", "only those that are "+strings.Join(overview.CommandStates, ", "))
 	return cmd
 }

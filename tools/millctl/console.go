@@ -94,14 +94,7 @@ func escapedPath(name string) string {
 // logByConsole prints records: oldest first, as far back as the console reaches.
 func (f filter) logByConsole(ctx context.Context, t *target, out io.Writer) error {
 	return t.askConsole(ctx, func(c *remote.Client) error {
-		query := url.Values{}
-		for _, k := range f.kinds {
-			kind, err := kindNamed(k)
-			if err != nil {
-				return err
-			}
-			query.Add("kind", kind)
-		}
+		query := url.Values{"kind": f.kinds}
 		if f.object != "" {
 			query.Set("object", f.object)
 		}

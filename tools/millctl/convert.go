@@ -1,12 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -69,69 +66,27 @@ was converted and something could not be expressed.`,
 }
 
 // manifests reads files, the manifests of directories in order of names, and standard input.
-func manifests(paths []string, stdin io.Reader) ([]convert.Source, error) {
+func manifests(paths []string, stdin io.Reader) (out []convert.Source, err error) {
 	if len(paths) == 0 {
 		return nil, fmt.Errorf("convert: no input: give -f FILE-OR-DIR")
 	}
-	var out []convert.Source
-	for _, p := range paths {
-		if p == "-" {
-			data, err := bounded(stdin, "standard input")
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, convert.Source{Name: "standard input", Data: data})
-			continue
-		}
-		names, err := filesOf(p)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range names {
-			file, err := os.Open(name)
-			if err != nil {
-				return nil, err
-			}
-			data, err := bounded(file, name)
-			file.Close()
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, convert.Source{Name: name, Data: data})
-		}
-	}
-	return out, nil
-}
-
-func bounded(r io.Reader, name string) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(sources.AsUTF8(r), manifestBytesMax+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	if len(data) > manifestBytesMax {
-		return nil, fmt.Errorf("read %s: larger than %d bytes", name, manifestBytesMax)
-	}
-	return data, nil
-}
-
-// filesOf returns a file itself, or the manifests below a directory.
-func filesOf(path string) ([]string, error) {
-	info, err := os.Stat(path)
+	list, err := sources.List(paths, "", stdin)
 	if err != nil {
 		return nil, err
 	}
-	if !info.IsDir() {
-		return []string{path}, nil
-	}
-	var out []string
-	err = filepath.WalkDir(path, func(name string, d os.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(name))) {
-			out = append(out, name)
+	for _, from := range list {
+		in, err := from.Open()
+		if err != nil {
+			return nil, err
 		}
-		return err
-	})
-	if err == nil && len(out) == 0 {
-		err = fmt.Errorf("no manifest in %s", path)
+		data, err := io.ReadAll(io.LimitReader(in, manifestBytesMax+1))
+		switch err = errors.Join(err, in.Close()); {
+		case err != nil:
+			return nil, fmt.Errorf("read %s: %w", from.Name, err)
+		case len(data) > manifestBytesMax:
+			return nil, fmt.Errorf("read %s: larger than %d bytes", from.Name, manifestBytesMax)
+		}
+		out = append(out, convert.Source{Name: from.Name, Data: data})
 	}
-	return out, err
+	return out, nil
 }

@@ -18,6 +18,7 @@ import (
 	"millwright/store/audit/overview"
 	"millwright/store/audit/subjects"
 	"millwright/tools/millctl/remote"
+	"millwright/tools/millctl/screen"
 )
 
 func healthCommand(t *target) *cobra.Command {
@@ -50,7 +51,7 @@ each. Only records that are still kept are counted, and the newest 100,000 launc
 	}
 	o.registerAll(cmd.Flags())
 	o.registerWatch(cmd.Flags(), t)
-	cmd.Flags().DurationVar(&since, "since", 0, "count only what is younger than this; 0: everything kept")
+	screen.SpanVar(cmd.Flags(), &since, "since", 0, "count only what is younger than this; 0: everything kept")
 	return cmd
 }
 

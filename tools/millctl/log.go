@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millwright/planner/ledger"
+	"millwright/services/console/view"
 	"millwright/store"
 	"millwright/store/archive"
 	"millwright/store/audit"
@@ -46,6 +47,9 @@ func logCommand(t *target) *cobra.Command {
 			if err := f.check(); err != nil {
 				return err
 			}
+			if err := f.words(t); err != nil {
+				return err
+			}
 			f.follow = f.follow || f.watch
 			if t.viaConsole() {
 				return f.logByConsole(cmd.Context(), t, cmd.OutOrStdout())
@@ -60,8 +64,8 @@ func logCommand(t *target) *cobra.Command {
 		},
 	}
 	cmd.AddCommand(relieveCommand(t))
-	cmd.Flags().DurationVar(&f.since, "since", 0, "only records younger than this, such as 10m")
-	cmd.Flags().DurationVar(&f.until, "until", 0, "only records older than this, such as 144h")
+	screen.SpanVar(cmd.Flags(), &f.since, "since", 0, "only records younger than this, such as 10m")
+	screen.SpanVar(cmd.Flags(), &f.until, "until", 0, "only records older than this, such as 144h")
 	cmd.Flags().StringSliceVar(&f.kinds, "kind", nil, "only records of these kinds, such as Launched")
 	cmd.Flags().StringVar(&f.object, "object", "", "only records about this subject")
 	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "keep printing new records until interrupted")
@@ -71,6 +75,20 @@ func logCommand(t *target) *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("until", "watch")
 	cmd.Flags().Lookup("output").Usage += "; json is one object per line"
 	return cmd
+}
+
+// words of the user become those of records: kinds in any case, and objects as why names them.
+func (f *filter) words(t *target) (err error) {
+	for i := range f.kinds {
+		if f.kinds[i], err = kindNamed(f.kinds[i]); err != nil {
+			return err
+		}
+	}
+	kind, name, _ := strings.Cut(f.object, "/")
+	if subject := view.Subject(kind, t.qualified(kind, name)); subject != "" {
+		f.object = subject
+	}
+	return nil
 }
 
 func (f filter) run(ctx context.Context, log store.Log, out io.Writer) error {

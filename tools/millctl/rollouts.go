@@ -17,6 +17,7 @@ import (
 	"millwright/store/audit/orders"
 	"millwright/store/audit/overview"
 	"millwright/tools/millctl/remote"
+	"millwright/tools/millctl/screen"
 )
 
 func rolloutsCommand(t *target) *cobra.Command {
@@ -46,7 +47,7 @@ halted because a replacement failed.`,
 	}
 	o.registerAll(cmd.Flags())
 	o.registerWatch(cmd.Flags(), t)
-	cmd.Flags().DurationVar(&since, "since", 0, "only those of which a command started or ended in this span before now, such as 24h")
+	screen.SpanVar(cmd.Flags(), &since, "since", 0, "only those of which a command started or ended in this span before now, such as 24h")
 	cmd.AddCommand(resumeRolloutCommand(t))
 	return cmd
 }

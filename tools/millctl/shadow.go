@@ -46,7 +46,7 @@ Exit status: 1 if nothing was decided in mode shadow.`,
 			return o.write(cmd.OutOrStdout(), r, func(out io.Writer) error { return printShadow(out, r) })
 		},
 	}
-	report.Flags().DurationVar(&since, "since", 24*time.Hour, "compare what happened in this span before now")
+	screen.SpanVar(report.Flags(), &since, "since", 24*time.Hour, "compare what happened in this span before now")
 	o.register(report.Flags())
 	cmd.AddCommand(report)
 	return cmd

@@ -107,7 +107,11 @@ func (st *status) printStream(w io.Writer) {
 		fmt.Fprintf(w, "\nstream: %s\n", st.StreamError)
 		return
 	}
-	fmt.Fprintf(w, "\nstream %s: messages %d to %d%s\n", st.Stream.Incarnation, st.Stream.First, st.Stream.Last, placement(st.Stream))
+	messages := fmt.Sprintf("messages %d to %d", st.Stream.First, st.Stream.Last)
+	if st.Stream.First == 0 { // the console knows only how far it has read
+		messages = fmt.Sprintf("read to message %d", st.Stream.Last)
+	}
+	fmt.Fprintf(w, "\nstream %s: %s%s\n", st.Stream.Incarnation, messages, placement(st.Stream))
 }
 
 // placement says what a server that dies would do to the stream; nothing if it is embedded.

@@ -83,7 +83,7 @@ The console, which is asked if no log is named, reaches back to the first record
 	}
 	o.registerAll(cmd.Flags())
 	o.registerWatch(cmd.Flags(), t)
-	cmd.Flags().DurationVar(&since, "since", 0, "of an object: only what happened in this span before now, such as 1h; without one: say in sentences what happened in it")
+	screen.SpanVar(cmd.Flags(), &since, "since", 0, "of an object: only what happened in this span before now, such as 1h; without one: say in sentences what happened in it")
 	return cmd
 }
 

@@ -6,12 +6,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"time"
 
 	"github.com/mattn/go-isatty"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 )
 
@@ -130,6 +132,26 @@ func Progress(out io.Writer, what string) func(done, last uint64) {
 			fmt.Fprintf(out, "%s %d of %d\r", what, done, last)
 		}
 	}
+}
+
+// SpanVar defines a flag for a span before now, which is not negative.
+func SpanVar(f *pflag.FlagSet, p *time.Duration, name string, value time.Duration, usage string) {
+	*p = value
+	f.Var((*span)(p), name, usage)
+}
+
+type span time.Duration
+
+func (s *span) String() string { return time.Duration(*s).String() }
+func (s *span) Type() string   { return "duration" }
+
+func (s *span) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err == nil && d < 0 {
+		err = errors.New("must not be negative: it is a span before now, such as 1h")
+	}
+	*s = span(d)
+	return err
 }
 
 // endAfter is how long what was interrupted may take to end by itself.
