@@ -46,6 +46,7 @@ func (t *target) askConsole(ctx context.Context, fn func(*remote.Client) error) 
 	if err != nil {
 		return err
 	}
+	client.Cluster = t.cluster
 	err = fn(client)
 	if err == nil && slices.ContainsFunc(t.watches, func(set *bool) bool { return *set }) {
 		t.connected = client

@@ -61,6 +61,12 @@ func TestTheWholeLogByTheConsole(t *testing.T) {
 		args   []string
 	}{
 		{"viewer", 0, "hash chain intact, says the console", []string{"verify"}},
+		{"viewer", 0, "hash chain intact, says the console", []string{"verify", "--cluster-name", "test"}},
+		{"viewer", statusFailed, "this is the console of cluster test, not of prod", []string{"verify", "--cluster-name", "prod"}},
+		{"operator", statusFailed, "this is the console of cluster test, not of prod", []string{"stop", "all", "--reason", "fire", "--cluster-name", "prod"}},
+		{"viewer", statusFailed, "there is no such kind of records", []string{"log", "--kind", "Proposed"}},
+		{"viewer", 0, "node-a", []string{"log", "--kind", "commandproposed", "--object", "nodes/node-a"}},
+		{"viewer", statusFailed, "must not be negative", []string{"log", "--until", "-1h"}},
 		{"viewer", statusFailed, "record 99 is missing", []string{"verify", "--head", "99:" + strings.Repeat("0", 64)}},
 		{"viewer", statusFailed, "no head of the log is signed", []string{"verify", "--public-key", public}},
 		{"viewer", 0, "0 decisions replayed, 0 divergences", []string{"replay"}},

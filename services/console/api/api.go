@@ -137,6 +137,9 @@ func (a *API) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 	send(sent, r, result)
 }
 
+// ClusterHeader of a request names the cluster that it is meant for, so that no order goes to another one.
+const ClusterHeader = "Millwright-Cluster"
+
 // admit finds out who asks, whether they may, and what they want.
 func (a *API) admit(rt *route, r *http.Request, q *question) (err error) {
 	if err := rt.checkQuery(q.values); err != nil {
@@ -144,6 +147,9 @@ func (a *API) admit(rt *route, r *http.Request, q *question) (err error) {
 	}
 	if rt.open {
 		return nil
+	}
+	if cluster := r.Header.Get(ClusterHeader); cluster != "" && cluster != a.cfg.View.Cluster() {
+		return bad("this is the console of cluster %s, not of %s: name another context, or no cluster", a.cfg.View.Cluster(), cluster)
 	}
 	if q.who, err = a.Identify(r); err != nil {
 		return err

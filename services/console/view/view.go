@@ -81,6 +81,9 @@ func New(cfg Config) *View {
 		planning: places{most: plansMax, taken: ErrPlanning}, whole: places{most: wholeMax, taken: ErrAsking}}
 }
 
+// Cluster is the name of the cluster.
+func (v *View) Cluster() string { return v.cfg.Cluster }
+
 // Ready returns why nothing can be said about the present; nil if it can.
 func (v *View) Ready() error {
 	_, _, err := v.versions()

@@ -35,6 +35,8 @@ type Client struct {
 	closer    interface{ Close() }
 	// asked is the user on whose behalf a ServiceAccount's token is used; "" if the token is the user's own.
 	asked string
+	// Cluster that the console must be of; "": any.
+	Cluster string
 }
 
 // Refused is an answer of the console that is not a success.
@@ -144,7 +146,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	if err != nil {
 		return nil, fmt.Errorf("ask the console for %s: %w", path, err)
 	}
-	request.Header.Set("Authorization", "Bearer "+c.token)
+	c.sign(request)
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
@@ -154,6 +156,14 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	return response, nil
+}
+
+// sign says who asks, and of which cluster.
+func (c *Client) sign(request *http.Request) {
+	request.Header.Set("Authorization", "Bearer "+c.token)
+	if c.Cluster != "" {
+		request.Header.Set(api.ClusterHeader, c.Cluster)
+	}
 }
 
 // Tail calls fn with each new record until ctx ends. It comes back after a stream that ended, from where that
@@ -196,7 +206,7 @@ func (c *Client) follow(ctx context.Context, query url.Values, after uint64, fn 
 	if err != nil {
 		return 0, fmt.Errorf("follow the log: %w", err)
 	}
-	request.Header.Set("Authorization", "Bearer "+c.token)
+	c.sign(request)
 	if after > 0 {
 		request.Header.Set("Last-Event-ID", strconv.FormatUint(after, 10))
 	}
