@@ -67,6 +67,7 @@ func TestTheWholeLogByTheConsole(t *testing.T) {
 		{"viewer", statusFailed, "there is no such kind of records", []string{"log", "--kind", "Proposed"}},
 		{"viewer", 0, "node-a", []string{"log", "--kind", "commandproposed", "--object", "nodes/node-a"}},
 		{"viewer", statusFailed, "must not be negative", []string{"log", "--until", "-1h"}},
+		{"viewer", statusFailed, "nothing about instance/i-1", []string{"why", "instance", "aws:///zone-a/i-1"}},
 		{"viewer", statusFailed, "record 99 is missing", []string{"verify", "--head", "99:" + strings.Repeat("0", 64)}},
 		{"viewer", statusFailed, "no head of the log is signed", []string{"verify", "--public-key", public}},
 		{"viewer", 0, "0 decisions replayed, 0 divergences", []string{"replay"}},

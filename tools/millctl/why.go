@@ -69,6 +69,7 @@ The console, which is asked if no log is named, reaches back to the first record
 			case view.Subject(args[0], name) == "":
 				return fmt.Errorf("explain %s %q: must be TYPE/ZONE/CAPACITYTYPE", kind, name)
 			}
+			name = strings.TrimPrefix(view.Subject(args[0], name), kind+"/")
 			return o.repeat(cmd.Context(), cmd.OutOrStdout(), func(out io.Writer) error {
 				story, err := t.story(cmd.Context(), args[0], name)
 				if err != nil {

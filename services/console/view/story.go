@@ -61,6 +61,9 @@ func Subject(kind, name string) string {
 	if _, ok := audit.Offering(name); k == "offering" && !ok {
 		return ""
 	}
+	if k == "instance" { // or its provider id, as Nodes and NodeClaims have it
+		name = name[strings.LastIndexByte(name, '/')+1:]
+	}
 	if (k == "pod" || k == "capacitybuffer") && !strings.Contains(name, "/") {
 		name = "default/" + name
 	}

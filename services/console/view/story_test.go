@@ -165,7 +165,7 @@ func TestAnIndexThatBeginsLateSaysSo(t *testing.T) {
 
 func TestSubjects(t *testing.T) {
 	for want, of := range map[string][2]string{
-		"pod/default/web": {"pods", "web"}, "pod/a/web": {"po", "a/web"}, "claim/x": {"NodeClaim", "x"}, "pool/p": {"nodepool", "p"}, "": {"secret", "x"},
+		"pod/default/web": {"pods", "web"}, "pod/a/web": {"po", "a/web"}, "claim/x": {"NodeClaim", "x"}, "pool/p": {"nodepool", "p"}, "instance/i-1": {"instance", "aws:///us-west-2a/i-1"}, "instance/i-2": {"instance", "i-2"}, "": {"secret", "x"},
 	} {
 		if got := view.Subject(of[0], of[1]); got != want {
 			t.Errorf("%v: %q, want %q", of, got, want)

@@ -69,7 +69,7 @@ func commandNow(l *ledger.Ledger, id string) []string {
 		if c.ID != id {
 			continue
 		}
-		text := fmt.Sprintf("now: %s since %s", strings.ToLower(c.State), stamp(c.At))
+		text := fmt.Sprintf("now: %s%s %s", strings.ToLower(c.State), began(c.State), stamp(c.At))
 		switch {
 		case c.State == "Proposed":
 			text += fmt.Sprintf(": it waits for somebody to approve it, until %s", stamp(c.Until))
@@ -82,6 +82,17 @@ func commandNow(l *ledger.Ledger, id string) []string {
 		return []string{text}
 	}
 	return nil
+}
+
+// began says what a command did when it began to be, in words between its state now and that time.
+func began(state string) string {
+	switch state {
+	case "Proposed", "Started":
+		return " since"
+	case "Approved", "Rejected":
+		return ", proposed at"
+	}
+	return ", started at"
 }
 
 // poolNow also says what keeps a NodePool from launching, and its nodes from going.

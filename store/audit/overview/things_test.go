@@ -88,6 +88,9 @@ func TestWhatAClaimAndACommandWaitFor(t *testing.T) {
 	proposed := c.Record(ledger.KindCommandProposed, &ledger.CommandProposed{Command: ledger.CommandStarted{Reason: "Empty", Candidates: []ledger.Candidate{{Node: "n", Claim: "c", NodePool: "p"}}},
 		Expires: pt.Start.Add(24 * time.Hour)})
 	is("command", ledger.CommandID(pt.LogID, proposed), ": it waits for somebody to approve it, until 2026-03-03T10:00:00Z")
+	rejected := &ledger.ProposalAnswered{ID: ledger.CommandID(pt.LogID, proposed), By: "ann", Why: "no", Until: pt.Start.Add(time.Hour)}
+	c.Record(ledger.KindProposalAnswered, rejected)
+	is("command", rejected.ID, "now: rejected, proposed at 2026-03-02T10:00:0")
 	is("command", "nobody's", "")
 }
 
