@@ -135,8 +135,9 @@ func withoutLarge(data []byte) ([]byte, string) {
 // NoQuantity is a text that every quantity refuses at once.
 const NoQuantity = "a number that takes too long to read"
 
-// WithNoQuantity is JSON with NoQuantity in place of each value that must not be parsed as a quantity, whatever
-// its field is; data itself if there is none. What decodes so decodes without it just as fast.
+// WithNoQuantity is JSON with NoQuantity in place of each value that must not be parsed as a quantity,
+// whatever its field is; data itself if there is none. What decodes so can be decoded as it was: no such
+// value is in the place of a quantity.
 func WithNoQuantity(data []byte) []byte {
 	if !mayHoldLarge(data) {
 		return data

@@ -17,8 +17,8 @@ type refused struct {
 	err  error
 }
 
-// decodeWhole decodes a JSON object, or says which value its type does not take first. It parses no quantity for
-// hours: those have not been before an API server.
+// decodeWhole decodes a JSON object, or says which value its type does not take first. It parses no quantity
+// for hours: no API server has seen these.
 func decodeWhole(raw []byte, into any, empty func() any) *refused {
 	safe := reading.WithNoQuantity(raw)
 	if len(safe) != len(raw) || !bytes.Equal(safe, raw) {

@@ -52,7 +52,7 @@ func (d *document) parse() error {
 	if err := in.Decode(node); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("parse YAML: %w", err)
 	}
-	// What follows would be lost, such as a document after "...", or one whose lines end in carriage returns alone.
+	// What follows would be lost: a document after "...", or where lines end in carriage returns alone.
 	if err := in.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
 		return errors.New(`there is more than one document in it: put lines of "---" between them`)
 	}

@@ -107,8 +107,8 @@ func File(path string) plan.Source {
 	}}
 }
 
-// AsUTF8 reads what some shells write as UTF-16, with a byte order mark, as UTF-8, and all else as it is. Were it
-// not for that, YAML of several documents would be taken for one.
+// AsUTF8 reads what some shells write as UTF-16, with a byte order mark, as UTF-8, and all else as it is.
+// Were it not for that, YAML of several documents would be taken for one.
 func AsUTF8(r io.Reader) io.Reader {
 	in := bufio.NewReader(r)
 	mark, err := in.Peek(2)
