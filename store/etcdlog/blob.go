@@ -52,14 +52,15 @@ func (l *Log) GetBlob(ctx context.Context, hash string) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("get blob %s: %w", hash, err)
 		}
+		whole := true
 		for _, kv := range resp.Kvs {
-			if string(kv.Key) != l.keys.chunk(hash, n) {
-				break
+			if whole = string(kv.Key) == l.keys.chunk(hash, n); !whole {
+				break // what is behind a hole is not asked for again and again
 			}
 			data = append(data, kv.Value...)
 			n++
 		}
-		if !resp.More {
+		if !resp.More || !whole {
 			break
 		}
 		if len(data) > store.MaxBlobBytes {

@@ -3,6 +3,7 @@ package etcdlog_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -119,5 +120,26 @@ func TestBlobIsCollectedUnlessItIsPutAgain(t *testing.T) {
 	}
 	if data, err := log.GetBlob(ctx, hash); err != nil || len(data) != 3<<20 {
 		t.Fatalf("%d bytes, %v", len(data), err)
+	}
+}
+
+// A chunk of a blob is gone, as after somebody has deleted keys by hand: that is an error, and no endless
+// search for it.
+func TestABlobThatLacksAChunkIsRefused(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	server := startEtcd(t)
+	log := openLog(t, server.Client, "test")
+	for chunk, want := range map[int]error{0: store.ErrNotFound, 1: store.ErrCorrupt, 7: store.ErrCorrupt} {
+		hash, err := log.PutBlob(ctx, append(make([]byte, 8<<20-1), byte(chunk)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := server.Client.Delete(ctx, fmt.Sprintf("/millwright/test/blob/%s/%06d", hash, chunk)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := log.GetBlob(ctx, hash); !errors.Is(err, want) {
+			t.Errorf("without chunk %d: %v, want %v", chunk, err, want)
+		}
 	}
 }
